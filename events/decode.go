@@ -1,0 +1,552 @@
+package events
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// MaxEventBytes is the length of the longest event that Decode takes.
+const MaxEventBytes = 1 << 20
+
+// The lengths of texts, in characters, and of lists.
+const (
+	MaxID         = 256 // ids, and names of tools, models and the like
+	MaxSource     = 512
+	MaxTaskType   = 128
+	MaxProvider   = 128
+	MaxToolType   = 64
+	MaxStatusText = 64 // agent_state.status
+	MaxLevel      = 32 // agent_state.margin and health
+	MaxTags       = 32
+	MaxTag        = 64
+	MaxReason     = 1024 // reasons and summaries, which people write
+	MaxDetails    = 8192 // note.details
+	MaxRule       = 64   // override.rule
+	MaxAttributes = 64
+)
+
+// MaxHold is the longest time that an operator's order may be given for.
+const MaxHold = 366 * 24 * time.Hour
+
+// Decode reads one canonical JSON event, as event.v1.json describes it, into e,
+// which it resets first. It is strict where two readers could differ: names are
+// exact (correlation_id may also be spelled correlationId or correlationid), no
+// name may be given twice in any object, a known name in other case or with other
+// underscores is refused, and so are bad UTF-8 and anything after the object.
+// Other unknown fields are ignored.
+//
+// The strings and raw values of e alias p: whoever changes p or keeps e longer than
+// p must clone them. The kinds limits.set and tick are read too, for weir reads them
+// in its own log; see FromProducer. The error is a *DecodeError, and then what e
+// holds is not to be relied on.
+func Decode(p []byte, e *Event) error {
+	*e = Event{}
+	if len(p) > MaxEventBytes {
+		return &DecodeError{Code: CodeTooLong, Offset: MaxEventBytes,
+			Reason: fmt.Sprintf("the event has %d bytes; want at most %d: send hashes instead of contents", len(p), MaxEventBytes)}
+	}
+	s := scanner{p: p}
+	if !s.event(e) || !s.end() {
+		return s.err
+	}
+	if err := e.validate(); err != nil {
+		err.Offset = len(p)
+		return err
+	}
+	return nil
+}
+
+// end checks that nothing but white space follows.
+func (s *scanner) end() bool {
+	if s.peek(); s.i < len(s.p) {
+		return s.fail(CodeTrailingData, s.i, "want nothing after the object; send one object at a time")
+	}
+	return true
+}
+
+func (s *scanner) event(e *Event) bool {
+	o := object{known: eventFields}
+	if !s.open(&o) {
+		return false
+	}
+	for s.next(&o) {
+		ok := false
+		switch o.field {
+		case eventSchemaVersion:
+			ok = s.version()
+		case eventID:
+			ok = s.id(&e.ID)
+		case eventSource:
+			ok = s.line(&e.Source, MaxSource)
+		case eventTime:
+			ok = s.time(&e.Time)
+		case eventObservedTime:
+			ok = s.time(&e.Observed)
+		case eventSequence:
+			ok = s.count(&e.Sequence, 0)
+		case eventKind:
+			ok = s.kind(&e.Kind)
+		case eventCorrelationID:
+			ok = s.id(&e.CorrelationID)
+		case eventCorrelationSource:
+			ok = s.oneOf((*uint8)(&e.CorrelationSource), correlationNames[:])
+		case eventCausationID:
+			ok = s.id(&e.CausationID)
+		case eventOrigin:
+			ok = s.oneOf((*uint8)(&e.Origin), originNames[:])
+		case eventAsk:
+			ok = s.bool(&e.Ask)
+		case eventFrom:
+			ok = s.party(&e.From)
+		case eventTo:
+			ok = s.party(&e.To)
+		case eventMessageID:
+			ok = s.id(&e.MessageID)
+		case eventConversationID:
+			ok = s.id(&e.ConversationID)
+		case eventTaskID:
+			ok = s.id(&e.TaskID)
+		case eventTaskType:
+			ok = s.line(&e.TaskType, MaxTaskType)
+		case eventProjectID:
+			ok = s.id(&e.ProjectID)
+		case eventTeamID:
+			ok = s.id(&e.TeamID)
+		case eventTenantID:
+			ok = s.id(&e.TenantID)
+		case eventMemoryTraceID:
+			ok = s.id(&e.MemoryTraceID)
+		case eventTraceID:
+			ok = s.hex(&e.TraceID, 32)
+		case eventSpanID:
+			ok = s.hex(&e.SpanID, 16)
+		case eventParentSpanID:
+			ok = s.hex(&e.ParentSpanID, 16)
+		case eventTurnID:
+			ok = s.id(&e.TurnID)
+		case eventLoopCount:
+			ok = s.count(&e.LoopCount, 0)
+		case eventDelegationDepth:
+			ok = s.count(&e.DelegationDepth, 0)
+		case eventTransferMode:
+			ok = s.oneOf((*uint8)(&e.TransferMode), transferNames[:])
+		case eventTool:
+			ok = s.tool(&e.Tool)
+		case eventContentHash:
+			ok = s.hash(&e.Content)
+		case eventContentSim:
+			ok = s.fingerprint(&e.Sim)
+		case eventStatus:
+			ok = s.oneOf((*uint8)(&e.Status), statusNames[:])
+		case eventErrorType:
+			ok = s.line(&e.ErrorType, MaxID)
+		case eventDurationMS:
+			ok = s.float(&e.DurationMS, MaxNumber)
+		case eventHadWork:
+			ok = s.tri(&e.HadWork)
+		case eventWork:
+			ok = s.work(&e.Work)
+		case eventUsage:
+			ok = s.usage(&e.Usage)
+		case eventModel:
+			ok = s.line(&e.Model, MaxID)
+		case eventProvider:
+			ok = s.line(&e.Provider, MaxProvider)
+		case eventAgentState:
+			e.AgentState = new(AgentState)
+			ok = s.agentState(e.AgentState)
+		case eventNote:
+			e.Note = new(Note)
+			ok = s.note(e.Note)
+		case eventRescue:
+			e.Rescue = new(Rescue)
+			ok = s.rescue(e.Rescue)
+		case eventAck:
+			e.Ack = new(Ack)
+			ok = s.ack(e.Ack)
+		case eventReview:
+			e.Review = new(Review)
+			ok = s.review(e.Review)
+		case eventOverride:
+			e.Override = new(Override)
+			ok = s.override(e.Override)
+		case eventOperator:
+			e.Operator = new(Operator)
+			ok = s.operator(e.Operator)
+		case eventLimits:
+			ok = s.rawObject(&e.Limits)
+		case eventSampledRate:
+			ok = s.count(&e.SampledRate, 1)
+		case eventAttributes:
+			ok = s.attributes(&e.Attributes)
+		}
+		if !ok {
+			return s.in(&o)
+		}
+	}
+	return s.err == nil
+}
+
+func (s *scanner) version() bool {
+	start, v := s.i, int64(0)
+	if !s.count(&v, 0) {
+		return false
+	}
+	if v != 1 {
+		return s.fail(CodeInvalidValue, start, "want 1, the only version that this reader knows")
+	}
+	return true
+}
+
+// party reads a party or null, which is the zero Party.
+func (s *scanner) party(dst *Party) bool {
+	if s.peek() == 'n' {
+		return s.word("null")
+	}
+	o := object{known: partyFields}
+	if !s.open(&o) {
+		return false
+	}
+	for s.next(&o) {
+		ok := false
+		switch o.field {
+		case partySession:
+			ok = s.id(&dst.Session)
+		case partyAgent:
+			ok = s.id(&dst.Agent)
+		case partyName:
+			ok = s.line(&dst.Name, MaxID)
+		case partyType:
+			ok = s.oneOf((*uint8)(&dst.Type), partyNames[:])
+		}
+		if !ok {
+			return s.in(&o)
+		}
+	}
+	if s.err == nil && dst.IsZero() {
+		s.fail(CodeMissingField, s.i-1, "want session or agent; a human is null")
+	}
+	return s.err == nil
+}
+
+func (s *scanner) tool(dst *Tool) bool {
+	o := object{known: toolFields}
+	if !s.open(&o) {
+		return false
+	}
+	for s.next(&o) {
+		ok := false
+		switch o.field {
+		case toolName:
+			ok = s.id(&dst.Name)
+		case toolCallID:
+			ok = s.id(&dst.CallID)
+		case toolServer:
+			ok = s.line(&dst.Server, MaxID)
+		case toolType:
+			ok = s.line(&dst.Type, MaxToolType)
+		case toolArgs:
+			dst.Args, ok = s.raw()
+		case toolArgsHash:
+			ok = s.hash(&dst.ArgsHash)
+		case toolArgsBytes:
+			ok = s.count(&dst.ArgsSize, 0)
+		case toolRetryOf:
+			ok = s.id(&dst.RetryOf)
+		case toolAttempt:
+			ok = s.count(&dst.Attempt, 1)
+		}
+		if !ok {
+			return s.in(&o)
+		}
+	}
+	return s.require(&o, toolName)
+}
+
+func (s *scanner) work(dst *Work) bool {
+	o := object{known: workFields}
+	if !s.open(&o) {
+		return false
+	}
+	dst.Known = true
+	for s.next(&o) {
+		ok := false
+		switch o.field {
+		case workToolCalls:
+			ok = s.count(&dst.ToolCalls, 0)
+		case workOutputs:
+			ok = s.count(&dst.Outputs, 0)
+		}
+		if !ok {
+			return s.in(&o)
+		}
+	}
+	return s.err == nil
+}
+
+func (s *scanner) usage(dst *Usage) bool {
+	o := object{known: usageFields}
+	if !s.open(&o) {
+		return false
+	}
+	dst.Known = true
+	for s.next(&o) {
+		ok := false
+		switch o.field {
+		case usageScope:
+			ok = s.oneOf((*uint8)(&dst.Scope), usageNames[:])
+		case usageInput:
+			ok = s.count(&dst.Input, 0)
+		case usageOutput:
+			ok = s.count(&dst.Output, 0)
+		case usageCacheRead:
+			ok = s.count(&dst.CacheRead, 0)
+		case usageCacheCreation:
+			ok = s.count(&dst.CacheCreation, 0)
+		case usageReasoning:
+			ok = s.count(&dst.Reasoning, 0)
+		case usageTotal:
+			ok = s.count(&dst.Total, 0)
+		case usageCost:
+			ok = s.dollars(&dst.CostMicroUSD)
+		}
+		if !ok {
+			return s.in(&o)
+		}
+	}
+	return s.err == nil
+}
+
+// require refuses an object that was read to its end without one of the fields.
+func (s *scanner) require(o *object, wanted ...uint8) bool {
+	if s.err != nil {
+		return false
+	}
+	for _, f := range wanted {
+		if !o.has(f) {
+			s.fail(CodeMissingField, s.i-1, "is missing; add it")
+			s.err.Field = o.known.names[f]
+			return false
+		}
+	}
+	return true
+}
+
+// text reads a string of at most most characters.
+func (s *scanner) text(most int) (v string, escaped, ok bool) {
+	if v, ok = s.plain(most); ok {
+		return v, false, true
+	}
+	c := s.peek()
+	start := s.i
+	if c != '"' {
+		return "", false, s.unexpected(c, "a string")
+	}
+	if v, escaped, ok = s.quoted(); !ok {
+		return "", false, false
+	}
+	if len(v) > most {
+		if n := utf8.RuneCountInString(v); n > most {
+			return "", false, s.fail(CodeTooLong, start, fmt.Sprintf("has %d characters; want at most %d", n, most))
+		}
+	}
+	return v, escaped, true
+}
+
+// prose reads what people write, with line breaks and all.
+func (s *scanner) prose(dst *string, most int) bool {
+	v, _, ok := s.text(most)
+	*dst = v
+	return ok
+}
+
+// reason reads prose that must say something.
+func (s *scanner) reason(dst *string) bool {
+	s.peek()
+	start := s.i
+	if !s.prose(dst, MaxReason) {
+		return false
+	}
+	if *dst == "" {
+		return s.fail(CodeInvalidValue, start, "must not be empty; say why, for those who look into it later")
+	}
+	return true
+}
+
+// line reads a text without control characters, which could only come as escapes.
+// Ids, names and words end up in keys, log lines and terminals.
+func (s *scanner) line(dst *string, most int) bool {
+	s.peek()
+	start := s.i
+	v, escaped, ok := s.text(most)
+	*dst = v
+	if escaped && ok {
+		for i := 0; i < len(v); i++ {
+			if v[i] < ' ' {
+				return s.fail(CodeInvalidValue, start, "must not hold control characters")
+			}
+		}
+	}
+	return ok
+}
+
+// id reads a line that is not empty.
+func (s *scanner) id(dst *string) bool {
+	if v, ok := s.plain(MaxID); ok {
+		*dst = v
+		return true
+	}
+	return s.filled(dst, MaxID)
+}
+
+func (s *scanner) filled(dst *string, most int) bool {
+	s.peek()
+	start := s.i
+	if !s.line(dst, most) {
+		return false
+	}
+	if *dst == "" {
+		return s.fail(CodeInvalidValue, start, "must not be empty; leave the field out instead")
+	}
+	return true
+}
+
+// hex reads exactly n lower-case hex digits.
+func (s *scanner) hex(dst *string, n int) bool {
+	s.peek()
+	start := s.i
+	v, _, ok := s.text(n)
+	if ok && (len(v) != n || !lowerHex(v)) {
+		return s.fail(CodeInvalidValue, start, fmt.Sprintf("want %d lower-case hex digits", n))
+	}
+	*dst = v
+	return ok
+}
+
+// maxHash is the length of the longest hash with its algorithm.
+const maxHash = 160
+
+func (s *scanner) hash(dst *Hash) bool {
+	s.peek()
+	start := s.i
+	v, _, ok := s.text(maxHash)
+	if !ok {
+		return false
+	}
+	var err error
+	if *dst, err = ParseHash(v); err != nil {
+		return s.fail(CodeInvalidValue, start, err.Error())
+	}
+	return true
+}
+
+func (s *scanner) fingerprint(dst *Fingerprint) bool {
+	s.peek()
+	start := s.i
+	v, _, ok := s.text(maxHash)
+	if !ok {
+		return false
+	}
+	var err error
+	if *dst, err = ParseFingerprint(v); err != nil {
+		return s.fail(CodeInvalidValue, start, err.Error())
+	}
+	return true
+}
+
+// time reads a time after the first instant of 1970, for the zero Stamp means that
+// no time is given.
+func (s *scanner) time(dst *Stamp) bool {
+	s.peek()
+	start := s.i
+	v, _, ok := s.text(MaxID)
+	if !ok {
+		return false
+	}
+	if *dst, ok = ParseStamp(v); !ok || *dst == 0 {
+		return s.fail(CodeInvalidValue, start, "want an RFC 3339 time from 1970 to 9999, for example 2026-11-20T14:00:00.250Z")
+	}
+	return true
+}
+
+func (s *scanner) kind(dst *Kind) bool {
+	s.peek()
+	start := s.i
+	v, _, ok := s.text(MaxID)
+	if !ok {
+		return false
+	}
+	if *dst = Kind(kindIndex.exact.find(v)); *dst == KindUnset {
+		return s.notOneOf(start, v, kindNames[1:])
+	}
+	return true
+}
+
+var kindIndex = newFields(kindNames[:])
+
+// oneOf reads a word of the list and gives its place.
+func (s *scanner) oneOf(dst *uint8, words []string) bool {
+	s.peek()
+	start := s.i
+	v, _, ok := s.text(MaxID)
+	if !ok {
+		return false
+	}
+	if *dst, ok = indexOf(words, v); !ok || v == "" {
+		return s.notOneOf(start, v, words)
+	}
+	return true
+}
+
+// choice is oneOf for a field that keeps the word itself.
+func (s *scanner) choice(dst *string, words []string) bool {
+	place := uint8(0)
+	if !s.oneOf(&place, words) {
+		return false
+	}
+	*dst = words[place]
+	return true
+}
+
+func (s *scanner) notOneOf(at int, v string, words []string) bool {
+	if words[0] == "" {
+		words = words[1:]
+	}
+	return s.fail(CodeInvalidValue, at, fmt.Sprintf("%q is not known; want one of %s", cut(v), strings.Join(words, ", ")))
+}
+
+func (s *scanner) bool(dst *bool) bool {
+	switch c := s.peek(); c {
+	case 't':
+		*dst = true
+		return s.word("true")
+	case 'f':
+		*dst = false
+		return s.word("false")
+	default:
+		return s.unexpected(c, "true or false")
+	}
+}
+
+func (s *scanner) tri(dst *Tri) bool {
+	yes := false
+	if !s.bool(&yes) {
+		return false
+	}
+	*dst = No
+	if yes {
+		*dst = Yes
+	}
+	return true
+}
+
+// rawObject reads over an object and gives its text.
+func (s *scanner) rawObject(dst *[]byte) (ok bool) {
+	if c := s.peek(); c != '{' {
+		return s.unexpected(c, "an object")
+	}
+	*dst, ok = s.raw()
+	return ok
+}

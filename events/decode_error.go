@@ -1,0 +1,52 @@
+package events
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Code says in one word why an event or a verdict was refused. The codes are a
+// closed list, fit for a metric label and a dead-letter header.
+type Code string
+
+// The codes. They are permanent and never reused.
+const (
+	CodeSyntax          Code = "syntax"           // not JSON
+	CodeTooLong         Code = "too_long"         // more bytes, characters, digits or members than allowed
+	CodeTooDeep         Code = "too_deep"         // more than MaxDepth objects and arrays inside each other
+	CodeDuplicateField  Code = "duplicate_field"  // a name given twice in one object, also once by its alias
+	CodeMisspelledField Code = "misspelled_field" // a known name in other case or with other underscores
+	CodeWrongType       Code = "wrong_type"       // a string where a number belongs, and the like
+	CodeOutOfRange      Code = "out_of_range"     // a number or a time below or above its bounds
+	CodeInvalidValue    Code = "invalid_value"    // not of the list or the form that the field wants
+	CodeMissingField    Code = "missing_field"    // a field that the object or the kind cannot do without
+	CodeInvalidUTF8     Code = "invalid_utf8"     // bytes that are not UTF-8, or half a surrogate pair
+	CodeTrailingData    Code = "trailing_data"    // something after the end of the object
+	CodeReservedKind    Code = "reserved_kind"    // a kind that only weir may write
+)
+
+var codes = [...]Code{CodeSyntax, CodeTooLong, CodeTooDeep, CodeDuplicateField, CodeMisspelledField, CodeWrongType,
+	CodeOutOfRange, CodeInvalidValue, CodeMissingField, CodeInvalidUTF8, CodeTrailingData, CodeReservedKind}
+
+// Codes lists all codes.
+func Codes() []Code { return slices.Clone(codes[:]) }
+
+// DecodeError says what is wrong with an event or a verdict, where, and how to go on.
+type DecodeError struct {
+	Code   Code
+	Field  string // path of the field, such as tool.args_hash; empty when no field is concerned
+	Offset int    // of the byte at which the fault was seen; -1 when the event did not come as bytes
+	Reason string // what is wrong and what is wanted instead
+}
+
+// Error returns code, field, offset and reason in one line.
+func (e *DecodeError) Error() string {
+	where := ""
+	if e.Offset >= 0 {
+		where = fmt.Sprintf(" at byte %d", e.Offset)
+	}
+	if e.Field != "" {
+		where += fmt.Sprintf(", field %q", e.Field)
+	}
+	return fmt.Sprintf("%s%s: %s", e.Code, where, e.Reason)
+}

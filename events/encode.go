@@ -1,0 +1,381 @@
+package events
+
+import (
+	"strconv"
+	"time"
+	"unicode/utf8"
+	"unsafe"
+)
+
+// AppendJSON appends the canonical encoding of e: one line of JSON without white
+// space, names in the order of the schema, absent fields left out, times in UTC with
+// milliseconds, hashes cut to the 64 bits that weir keeps. Decode reads it back to
+// the same Event.
+//
+// Args, Limits and the values of Attributes are taken as they are and must be JSON;
+// line breaks between their tokens become spaces. Text that is not UTF-8 gets
+// replacement characters. Appended is not written: it belongs to the log.
+func (e *Event) AppendJSON(dst []byte) []byte {
+	w := writer{append(dst, '{')}
+	w.text("id", e.ID)
+	w.text("source", e.Source)
+	w.time("time", e.Time)
+	w.time("observed_time", e.Observed)
+	w.int("sequence", e.Sequence)
+	w.word("kind", e.Kind.String())
+	w.text("correlation_id", e.CorrelationID)
+	if e.CorrelationSource != CorrelationExplicit {
+		w.word("correlation_source", e.CorrelationSource.String())
+	}
+	w.text("causation_id", e.CausationID)
+	w.word("origin", e.Origin.String())
+	w.flag("ask", e.Ask)
+	w.party("from", e.From)
+	w.party("to", e.To)
+	w.text("message_id", e.MessageID)
+	w.text("conversation_id", e.ConversationID)
+	w.text("task_id", e.TaskID)
+	w.text("task_type", e.TaskType)
+	w.text("project_id", e.ProjectID)
+	w.text("team_id", e.TeamID)
+	w.text("tenant_id", e.TenantID)
+	w.text("memory_trace_id", e.MemoryTraceID)
+	w.text("trace_id", e.TraceID)
+	w.text("span_id", e.SpanID)
+	w.text("parent_span_id", e.ParentSpanID)
+	w.text("turn_id", e.TurnID)
+	w.int("loop_count", e.LoopCount)
+	w.int("delegation_depth", e.DelegationDepth)
+	w.word("transfer_mode", e.TransferMode.String())
+	if e.Tool.Name != "" {
+		w.tool(&e.Tool)
+	}
+	w.sum("content_hash", e.Content.Algorithm.String(), e.Content.Value)
+	w.sum("content_sim", e.Sim.Algorithm.String(), e.Sim.Value)
+	w.word("status", e.Status.String())
+	w.text("error_type", e.ErrorType)
+	w.float("duration_ms", e.DurationMS)
+	if e.HadWork != Unknown {
+		w.bool("had_work", e.HadWork == Yes)
+	}
+	if e.Work.Known {
+		w.open("work")
+		w.int("tool_calls", e.Work.ToolCalls)
+		w.int("outputs", e.Work.Outputs)
+		w.close()
+	}
+	if e.Usage.Known {
+		w.usage(&e.Usage)
+	}
+	w.text("model", e.Model)
+	w.text("provider", e.Provider)
+	w.rare(e)
+	w.int("sampled_rate", e.SampledRate)
+	if len(e.Attributes) > 0 {
+		w.open("attributes")
+		for _, a := range e.Attributes {
+			w.comma()
+			w.quote(a.Name)
+			w.b = append(w.b, ':')
+			w.oneLine(a.Value)
+		}
+		w.close()
+	}
+	return append(w.b, '}')
+}
+
+// writer writes the fields of an object, leaving out those that are absent.
+type writer struct{ b []byte }
+
+func (w *writer) party(name string, p Party) {
+	if p.IsZero() {
+		return
+	}
+	w.open(name)
+	w.text("session", p.Session)
+	w.text("agent", p.Agent)
+	w.text("name", p.Name)
+	if p.Type != PartyAgent {
+		w.word("type", p.Type.String())
+	}
+	w.close()
+}
+
+func (w *writer) tool(t *Tool) {
+	w.open("tool")
+	w.text("name", t.Name)
+	w.text("call_id", t.CallID)
+	w.text("server", t.Server)
+	w.text("type", t.Type)
+	w.raw("args", t.Args)
+	w.sum("args_hash", t.ArgsHash.Algorithm.String(), t.ArgsHash.Value)
+	w.int("args_bytes", t.ArgsSize)
+	w.text("retry_of", t.RetryOf)
+	w.int("attempt", t.Attempt)
+	w.close()
+}
+
+func (w *writer) usage(u *Usage) {
+	w.open("usage")
+	if u.Scope != UsageDelta {
+		w.word("scope", u.Scope.String())
+	}
+	w.int("input_tokens", u.Input)
+	w.int("output_tokens", u.Output)
+	w.int("cache_read_input_tokens", u.CacheRead)
+	w.int("cache_creation_input_tokens", u.CacheCreation)
+	w.int("reasoning_output_tokens", u.Reasoning)
+	w.int("total_tokens", u.Total)
+	w.dollars("cost_usd", u.CostMicroUSD)
+	w.close()
+}
+
+// rare writes the objects that few events carry.
+func (w *writer) rare(e *Event) {
+	if a := e.AgentState; a != nil {
+		w.open("agent_state")
+		w.text("status", a.Status)
+		w.text("margin", a.Margin)
+		w.text("health", a.Health)
+		w.given("coherence", a.HasCoherence, a.Coherence)
+		w.given("risk", a.HasRisk, a.Risk)
+		w.flag("void_active", a.VoidActive)
+		w.int("total_updates", a.TotalUpdates)
+		w.time("last_update", a.LastUpdate)
+		w.close()
+	}
+	if n := e.Note; n != nil {
+		w.open("note")
+		w.text("summary", n.Summary)
+		w.texts("tags", n.Tags)
+		w.text("details", n.Details)
+		w.close()
+	}
+	if r := e.Rescue; r != nil {
+		w.open("rescue")
+		w.text("reason", r.Reason)
+		w.flag("admin", r.Admin)
+		w.close()
+	}
+	if a := e.Ack; a != nil {
+		w.open("ack")
+		w.text("verdict_id", a.VerdictID)
+		w.bool("applied", a.Applied)
+		w.text("override_reason", a.OverrideReason)
+		w.float("latency_ms", a.LatencyMS)
+		w.close()
+	}
+	if r := e.Review; r != nil {
+		w.open("review")
+		w.word("decision", r.Decision)
+		w.text("reason", r.Reason)
+		w.close()
+	}
+	if o := e.Override; o != nil {
+		w.open("override")
+		w.word("scope", o.Scope.String())
+		w.text("scope_id", o.ScopeID)
+		w.text("rule", o.Rule)
+		w.optional("warn", o.Warn)
+		w.optional("stop", o.Stop)
+		w.text("mode", o.Mode)
+		w.text("reason", o.Reason)
+		w.text("by", o.By)
+		w.time("expires", o.Expires)
+		w.close()
+	}
+	if o := e.Operator; o != nil {
+		w.open("operator")
+		w.text("reason", o.Reason)
+		w.text("by", o.By)
+		w.int("for_s", int64(o.For/time.Second))
+		w.close()
+	}
+	w.raw("limits", e.Limits)
+}
+
+func (w *writer) open(name string) {
+	w.key(name)
+	w.b = append(w.b, '{')
+}
+
+func (w *writer) close() { w.b = append(w.b, '}') }
+
+func (w *writer) comma() {
+	if w.b[len(w.b)-1] != '{' {
+		w.b = append(w.b, ',')
+	}
+}
+
+// key writes a name that needs no escapes.
+func (w *writer) key(name string) {
+	w.comma()
+	w.b = append(w.b, '"')
+	w.b = append(w.b, name...)
+	w.b = append(w.b, '"', ':')
+}
+
+func (w *writer) text(name, v string) {
+	if v != "" {
+		w.key(name)
+		w.quote(v)
+	}
+}
+
+func (w *writer) texts(name string, vs []string) {
+	if len(vs) == 0 {
+		return
+	}
+	w.key(name)
+	for i, v := range vs {
+		w.b = append(w.b, "[,"[min(i, 1)])
+		w.quote(v)
+	}
+	w.b = append(w.b, ']')
+}
+
+// word writes a word of a closed list, which needs no escapes.
+func (w *writer) word(name, v string) {
+	if v != "" {
+		w.key(name)
+		w.b = append(w.b, '"')
+		w.b = append(w.b, v...)
+		w.b = append(w.b, '"')
+	}
+}
+
+func (w *writer) bool(name string, v bool) {
+	w.key(name)
+	w.b = strconv.AppendBool(w.b, v)
+}
+
+// flag writes v if it is true.
+func (w *writer) flag(name string, v bool) {
+	if v {
+		w.bool(name, true)
+	}
+}
+
+func (w *writer) int(name string, v int64) {
+	if v != 0 {
+		w.key(name)
+		w.b = strconv.AppendInt(w.b, v, 10)
+	}
+}
+
+func (w *writer) optional(name string, v Optional) {
+	if v.Set {
+		w.key(name)
+		w.b = strconv.AppendInt(w.b, v.Value, 10)
+	}
+}
+
+func (w *writer) float(name string, v float64) { w.given(name, v != 0, v) }
+
+func (w *writer) given(name string, given bool, v float64) {
+	if given {
+		w.key(name)
+		w.b = strconv.AppendFloat(w.b, v, 'g', -1, 64)
+	}
+}
+
+// dollars writes millionths as a decimal without trailing zeros.
+func (w *writer) dollars(name string, micro int64) {
+	if micro == 0 {
+		return
+	}
+	w.key(name)
+	w.b = strconv.AppendInt(w.b, micro/1_000_000, 10)
+	if micro %= 1_000_000; micro != 0 {
+		w.b = append(w.b, '.')
+		for weight := int64(100_000); micro != 0; weight /= 10 {
+			w.b = append(w.b, byte('0'+micro/weight))
+			micro %= weight
+		}
+	}
+}
+
+func (w *writer) time(name string, t Stamp) {
+	if t != 0 {
+		w.key(name)
+		w.b = append(w.b, '"')
+		w.b = append(t.append(w.b), '"')
+	}
+}
+
+// sum writes algorithm:hex with 16 digits.
+func (w *writer) sum(name, algorithm string, v uint64) {
+	if algorithm == "" {
+		return
+	}
+	w.key(name)
+	w.b = append(w.b, '"')
+	w.b = append(w.b, algorithm...)
+	w.b = append(w.b, ':')
+	for shift := 60; shift >= 0; shift -= 4 {
+		w.b = append(w.b, hexDigits[v>>shift&15])
+	}
+	w.b = append(w.b, '"')
+}
+
+const hexDigits = "0123456789abcdef"
+
+func (w *writer) raw(name string, v []byte) {
+	if len(v) > 0 {
+		w.key(name)
+		w.oneLine(v)
+	}
+}
+
+// oneLine writes JSON with its line breaks, which can only stand between tokens, as spaces.
+func (w *writer) oneLine(v []byte) {
+	from := len(w.b)
+	w.b = append(w.b, v...)
+	for i, c := range w.b[from:] {
+		if c == '\n' || c == '\r' {
+			w.b[from+i] = ' '
+		}
+	}
+}
+
+// quote writes a string with the escapes that JSON asks for and no others.
+func (w *writer) quote(v string) {
+	w.b = append(w.b, '"')
+	if stringEnd(unsafe.Slice(unsafe.StringData(v), len(v)), 0) == len(v) && utf8.ValidString(v) {
+		w.b = append(append(w.b, v...), '"')
+		return
+	}
+	from := 0 // what stands before is written
+	for i := 0; i < len(v); {
+		c := v[i]
+		if c >= ' ' && c != '"' && c != '\\' && c < utf8.RuneSelf {
+			i++
+			continue
+		}
+		if c >= utf8.RuneSelf {
+			r, n := utf8.DecodeRuneInString(v[i:])
+			if r == utf8.RuneError && n == 1 {
+				w.b = append(append(w.b, v[from:i]...), "\uFFFD"...)
+				from = i + 1
+			}
+			i += n
+			continue
+		}
+		w.b = append(w.b, v[from:i]...)
+		switch c {
+		case '"', '\\':
+			w.b = append(w.b, '\\', c)
+		case '\n':
+			w.b = append(w.b, '\\', 'n')
+		case '\r':
+			w.b = append(w.b, '\\', 'r')
+		case '\t':
+			w.b = append(w.b, '\\', 't')
+		default:
+			w.b = append(w.b, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
+		}
+		i++
+		from = i
+	}
+	w.b = append(append(w.b, v[from:]...), '"')
+}

@@ -1,0 +1,227 @@
+package events
+
+import "time"
+
+// Stamp is a point in event time, in milliseconds since the Unix epoch, UTC.
+// The zero Stamp means "not given".
+type Stamp int64
+
+// StampOf returns t as a Stamp; fractions of a millisecond are cut off.
+func StampOf(t time.Time) Stamp { return Stamp(t.UnixMilli()) }
+
+// Time returns s as a time in UTC.
+func (s Stamp) Time() time.Time { return time.UnixMilli(int64(s)).UTC() }
+
+// Add returns s moved by d.
+func (s Stamp) Add(d time.Duration) Stamp { return s + Stamp(d.Milliseconds()) }
+
+// Sub returns the duration from o to s.
+func (s Stamp) Sub(o Stamp) time.Duration { return time.Duration(s-o) * time.Millisecond }
+
+// Event is one fact about an agent flow, as the schema event.v1.json defines it.
+// An absent field is the zero value; where absence and zero differ in meaning the
+// field has a type of its own (Tri, Work.Known, Usage.Known).
+//
+// Strings of a decoded Event alias the bytes that Decode was given. Whoever keeps
+// one longer than those bytes must clone it.
+type Event struct {
+	ID       string // unique within Source; (Source, ID) is what repeats are told by
+	Source   string // URI reference of the producer
+	Time     Stamp  // when it happened
+	Observed Stamp  // when the producer or collector saw it
+	Appended Stamp  // when the log took it; set by the log's reader, never decoded
+	Sequence int64  // order within Source, to break ties of Time
+	Kind     Kind
+
+	CorrelationID     string // one flow: all that follows from one user, scheduler or applet action
+	CorrelationSource CorrelationSource
+	CausationID       string // ID of the event that caused this one
+	Origin            Origin // who set it off; OriginUnset when the producer did not say (see By)
+	Ask               bool   // asked before it is sent: refused it counts as an attempt, not as a call
+	From, To          Party  // the zero Party as From means a human
+
+	MessageID, ConversationID, TaskID, TaskType string
+	ProjectID, TeamID, TenantID, MemoryTraceID  string
+	TraceID, SpanID, ParentSpanID               string // lower-case hex, W3C
+	TurnID                                      string // goal turn as the orchestrator marks it
+	LoopCount, DelegationDepth                  int64  // as the caller tells them; hints, never trusted below our own count
+	TransferMode                                TransferMode
+
+	Tool    Tool
+	Content Hash        // of the message of agent.call, the answer of agent.return, the result of tool.result
+	Sim     Fingerprint // of the same content, for "nearly the same"
+
+	Status     Status
+	ErrorType  string
+	DurationMS float64
+	HadWork    Tri // did the agent use tools or make outputs since it was called
+	Work       Work
+	Usage      Usage
+	Model      string
+	Provider   string
+
+	AgentState  *AgentState // agent.status
+	Note        *Note       // note
+	Rescue      *Rescue     // rescue.request
+	Ack         *Ack        // verdict.ack
+	Review      *Review     // review.result
+	Override    *Override   // override.set
+	Operator    *Operator   // operator.stop, operator.release
+	Limits      []byte      // limits.set: the whole limits document, as JSON; written by weir alone
+	SampledRate int64       // this event stands for so many; 0 and 1 mean itself
+	Attributes  []Attribute // passed through, used by no rule
+}
+
+// By tells who set the event off: what the producer said, or, when it did not, a
+// human for an agent.call without a caller and an agent for everything else.
+func (e *Event) By() Origin {
+	if e.Origin != OriginUnset {
+		return e.Origin
+	}
+	if e.Kind == AgentCall && (e.From.IsZero() || e.From.Type == PartyHuman) {
+		return OriginUser
+	}
+	return OriginAgent
+}
+
+// FlowKey is the key under which the event's flow is kept: its correlation id, or,
+// when it has none, "agent:" and the party that it concerns, so that calls that
+// escaped correlation are still folded in one place.
+func (e *Event) FlowKey() string {
+	if e.CorrelationID != "" {
+		return e.CorrelationID
+	}
+	switch {
+	case !e.To.IsZero():
+		return "agent:" + e.To.ID()
+	case !e.From.IsZero():
+		return "agent:" + e.From.ID()
+	}
+	return "agent:"
+}
+
+// Party is who acts or is acted on: a running session, a stable agent, or both.
+type Party struct {
+	Session string // the running instance
+	Agent   string // the stable id
+	Name    string // for people
+	Type    PartyType
+}
+
+// IsZero reports whether nothing identifies the party, which as caller means a human.
+func (p Party) IsZero() bool { return p.Session == "" && p.Agent == "" }
+
+// ID is the identity that rules compare by default: the session, else the agent.
+func (p Party) ID() string {
+	if p.Session != "" {
+		return p.Session
+	}
+	return p.Agent
+}
+
+// Tool is the tool of a tool.call or tool.result.
+type Tool struct {
+	Name     string
+	CallID   string // joins tool.call with tool.result
+	Server   string
+	Type     string
+	Args     []byte // raw JSON, when the producer may send content; only its hash is kept
+	ArgsHash Hash
+	ArgsSize int64  // bytes
+	RetryOf  string // CallID that this call legitimately repeats; never counted as repetition
+	Attempt  int64
+}
+
+// Work is what an agent did between its call and this event, as the producer counts it.
+type Work struct {
+	Known     bool
+	ToolCalls int64
+	Outputs   int64
+}
+
+// Usage is tokens and money. Only deltas are summed; a cumulative figure is
+// differenced per source and party; an aggregate is ignored when a delta was seen.
+type Usage struct {
+	Known         bool
+	Scope         UsageScope
+	Input         int64 // tokens
+	Output        int64 // tokens
+	CacheRead     int64 // tokens
+	CacheCreation int64 // tokens
+	Reasoning     int64 // tokens
+	Total         int64 // tokens; 0 means Input + Output
+	CostMicroUSD  int64 // millionths of a US dollar
+}
+
+// AgentState is what an agent.status tells of its agent.
+type AgentState struct {
+	Status       string // active, waiting_input, paused, archived, ...
+	Margin       string // comfortable, tight, critical
+	Health       string // healthy, moderate, critical
+	Coherence    float64
+	Risk         float64
+	HasCoherence bool
+	HasRisk      bool
+	VoidActive   bool
+	TotalUpdates int64
+	LastUpdate   Stamp
+}
+
+// Note is a knowledge note; the tags stuck and help together call for rescue.
+type Note struct {
+	Summary string
+	Tags    []string
+	Details string
+}
+
+// Rescue asks for help for the agent in To.
+type Rescue struct {
+	Reason string
+	Admin  bool // a claim only
+}
+
+// Ack says that a dispatcher applied, or overrode, a verdict.
+type Ack struct {
+	VerdictID      string
+	Applied        bool
+	OverrideReason string
+	LatencyMS      float64
+}
+
+// Review is a reviewer's decision about a stuck agent (the agent in To).
+type Review struct {
+	Decision string // resume, keep, archive
+	Reason   string
+}
+
+// Override changes one limit for one scope until it expires.
+type Override struct {
+	Scope   ScopeKind // project, agent, tool or flow
+	ScopeID string
+	Rule    string   // name of the rule row, as in the limits file
+	Warn    Optional // new warn threshold
+	Stop    Optional // new stop threshold
+	Mode    string   // off, shadow, warn, enforce; empty keeps it
+	Reason  string
+	By      string
+	Expires Stamp
+}
+
+// Optional is a number that may be absent.
+type Optional struct {
+	Set   bool
+	Value int64
+}
+
+// Operator is a person's order about the flow of the event.
+type Operator struct {
+	Reason string
+	By     string
+	For    time.Duration
+}
+
+// Attribute is a name and a scalar that is passed through.
+type Attribute struct {
+	Name  string
+	Value []byte // raw JSON scalar
+}

@@ -1,0 +1,335 @@
+package events
+
+import (
+	"encoding/binary"
+	"unsafe"
+)
+
+// fields are the names that one kind of object knows. A field is told by its place
+// in the list of names; 0 stands for all names that are not in it.
+type fields struct {
+	names  []string
+	exact  index // of the names and their aliases
+	folded index // of the names without case and underscores, to find misspellings
+}
+
+// alias is another name of a field that is as good as the first.
+type alias struct {
+	name  string
+	field uint8
+}
+
+func newFields(names []string, aliases ...alias) *fields {
+	f := &fields{names: names}
+	for i, name := range names[1:] {
+		f.exact.add(name, uint8(i+1))
+		var buf [maxFolded]byte
+		f.folded.add(string(fold(&buf, name)), uint8(i+1))
+	}
+	for _, a := range aliases {
+		f.exact.add(a.name, a.field)
+	}
+	return f
+}
+
+// misspelled returns the name that was probably meant by one that is not known.
+func (f *fields) misspelled(name string) (string, bool) {
+	var buf [maxFolded]byte
+	if i := f.folded.find(string(fold(&buf, name))); i > 0 {
+		return f.names[i], true
+	}
+	return "", false
+}
+
+// maxFolded is one more than the longest known name has letters.
+const maxFolded = 32
+
+// fold drops the case of ASCII letters, the underscores and what is beyond maxFolded bytes.
+func fold(buf *[maxFolded]byte, name string) []byte {
+	out := buf[:0]
+	for i := 0; i < len(name) && len(out) < maxFolded; i++ {
+		c := name[i]
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		if c != '_' {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// index is a hash table from a few names to small numbers. It is a quarter full at
+// most, so that nearly every name is found, or not found, at the first look.
+type index [256]entry
+
+type entry struct {
+	head  uint64 // of name
+	name  string
+	field uint8 // 0: empty
+	next  uint8 // where to look when this is another name
+}
+
+func (x *index) add(name string, field uint8) {
+	h := slot(head(name), len(name))
+	for x[h].field != 0 {
+		h++
+	}
+	x[h] = entry{head(name), name, field, h + 1}
+}
+
+// find returns the number of name, or 0.
+func (x *index) find(name string) uint8 {
+	first := head(name)
+	for e := &x[slot(first, len(name))]; e.field != 0; e = &x[e.next] {
+		if e.head == first && e.name == name {
+			return e.field
+		}
+	}
+	return 0
+}
+
+// head is the first eight bytes of name as one number, the first byte lowest.
+func head(name string) (w uint64) {
+	if len(name) >= 8 {
+		return binary.LittleEndian.Uint64(unsafe.Slice(unsafe.StringData(name), 8))
+	}
+	for i := len(name) - 1; i >= 0; i-- {
+		w = w<<8 | uint64(name[i])
+	}
+	return w
+}
+
+// slot mixes the head and the length, which tell nearly all names apart.
+func slot(head uint64, length int) uint8 {
+	const golden = 0x9e3779b97f4a7c15
+	return uint8((head + uint64(length)) * golden >> 56)
+}
+
+// Fields of an event, in the order of the schema.
+const (
+	eventSchemaVersion = iota + 1
+	eventID
+	eventSource
+	eventTime
+	eventObservedTime
+	eventSequence
+	eventKind
+	eventCorrelationID
+	eventCorrelationSource
+	eventCausationID
+	eventOrigin
+	eventAsk
+	eventFrom
+	eventTo
+	eventMessageID
+	eventConversationID
+	eventTaskID
+	eventTaskType
+	eventProjectID
+	eventTeamID
+	eventTenantID
+	eventMemoryTraceID
+	eventTraceID
+	eventSpanID
+	eventParentSpanID
+	eventTurnID
+	eventLoopCount
+	eventDelegationDepth
+	eventTransferMode
+	eventTool
+	eventContentHash
+	eventContentSim
+	eventStatus
+	eventErrorType
+	eventDurationMS
+	eventHadWork
+	eventWork
+	eventUsage
+	eventModel
+	eventProvider
+	eventAgentState
+	eventNote
+	eventRescue
+	eventAck
+	eventReview
+	eventOverride
+	eventOperator
+	eventLimits
+	eventSampledRate
+	eventAttributes
+)
+
+// The aliases are how CloudEvents and one widespread dispatcher spell the field.
+var eventFields = newFields([]string{
+	eventSchemaVersion:     "schema_version",
+	eventID:                "id",
+	eventSource:            "source",
+	eventTime:              "time",
+	eventObservedTime:      "observed_time",
+	eventSequence:          "sequence",
+	eventKind:              "kind",
+	eventCorrelationID:     "correlation_id",
+	eventCorrelationSource: "correlation_source",
+	eventCausationID:       "causation_id",
+	eventOrigin:            "origin",
+	eventAsk:               "ask",
+	eventFrom:              "from",
+	eventTo:                "to",
+	eventMessageID:         "message_id",
+	eventConversationID:    "conversation_id",
+	eventTaskID:            "task_id",
+	eventTaskType:          "task_type",
+	eventProjectID:         "project_id",
+	eventTeamID:            "team_id",
+	eventTenantID:          "tenant_id",
+	eventMemoryTraceID:     "memory_trace_id",
+	eventTraceID:           "trace_id",
+	eventSpanID:            "span_id",
+	eventParentSpanID:      "parent_span_id",
+	eventTurnID:            "turn_id",
+	eventLoopCount:         "loop_count",
+	eventDelegationDepth:   "delegation_depth",
+	eventTransferMode:      "transfer_mode",
+	eventTool:              "tool",
+	eventContentHash:       "content_hash",
+	eventContentSim:        "content_sim",
+	eventStatus:            "status",
+	eventErrorType:         "error_type",
+	eventDurationMS:        "duration_ms",
+	eventHadWork:           "had_work",
+	eventWork:              "work",
+	eventUsage:             "usage",
+	eventModel:             "model",
+	eventProvider:          "provider",
+	eventAgentState:        "agent_state",
+	eventNote:              "note",
+	eventRescue:            "rescue",
+	eventAck:               "ack",
+	eventReview:            "review",
+	eventOverride:          "override",
+	eventOperator:          "operator",
+	eventLimits:            "limits",
+	eventSampledRate:       "sampled_rate",
+	eventAttributes:        "attributes",
+}, alias{"correlationId", eventCorrelationID}, alias{"correlationid", eventCorrelationID})
+
+const (
+	partySession = iota + 1
+	partyAgent
+	partyName
+	partyType
+)
+
+var partyFields = newFields([]string{partySession: "session", partyAgent: "agent", partyName: "name", partyType: "type"})
+
+const (
+	toolName = iota + 1
+	toolCallID
+	toolServer
+	toolType
+	toolArgs
+	toolArgsHash
+	toolArgsBytes
+	toolRetryOf
+	toolAttempt
+)
+
+var toolFields = newFields([]string{toolName: "name", toolCallID: "call_id", toolServer: "server", toolType: "type",
+	toolArgs: "args", toolArgsHash: "args_hash", toolArgsBytes: "args_bytes", toolRetryOf: "retry_of", toolAttempt: "attempt"})
+
+const (
+	workToolCalls = iota + 1
+	workOutputs
+)
+
+var workFields = newFields([]string{workToolCalls: "tool_calls", workOutputs: "outputs"})
+
+const (
+	usageScope = iota + 1
+	usageInput
+	usageOutput
+	usageCacheRead
+	usageCacheCreation
+	usageReasoning
+	usageTotal
+	usageCost
+)
+
+var usageFields = newFields([]string{usageScope: "scope", usageInput: "input_tokens", usageOutput: "output_tokens",
+	usageCacheRead: "cache_read_input_tokens", usageCacheCreation: "cache_creation_input_tokens",
+	usageReasoning: "reasoning_output_tokens", usageTotal: "total_tokens", usageCost: "cost_usd"})
+
+const (
+	stateStatus = iota + 1
+	stateMargin
+	stateHealth
+	stateCoherence
+	stateRisk
+	stateVoidActive
+	stateTotalUpdates
+	stateLastUpdate
+)
+
+var stateFields = newFields([]string{stateStatus: "status", stateMargin: "margin", stateHealth: "health",
+	stateCoherence: "coherence", stateRisk: "risk", stateVoidActive: "void_active", stateTotalUpdates: "total_updates",
+	stateLastUpdate: "last_update"})
+
+const (
+	noteSummary = iota + 1
+	noteTags
+	noteDetails
+)
+
+var noteFields = newFields([]string{noteSummary: "summary", noteTags: "tags", noteDetails: "details"})
+
+const (
+	rescueReason = iota + 1
+	rescueAdmin
+)
+
+var rescueFields = newFields([]string{rescueReason: "reason", rescueAdmin: "admin"})
+
+const (
+	ackVerdictID = iota + 1
+	ackApplied
+	ackOverrideReason
+	ackLatencyMS
+)
+
+var ackFields = newFields([]string{ackVerdictID: "verdict_id", ackApplied: "applied",
+	ackOverrideReason: "override_reason", ackLatencyMS: "latency_ms"})
+
+const (
+	reviewDecision = iota + 1
+	reviewReason
+)
+
+var reviewFields = newFields([]string{reviewDecision: "decision", reviewReason: "reason"})
+
+const (
+	overrideScope = iota + 1
+	overrideScopeID
+	overrideRule
+	overrideWarn
+	overrideStop
+	overrideMode
+	overrideReason
+	overrideBy
+	overrideExpires
+)
+
+var overrideFields = newFields([]string{overrideScope: "scope", overrideScopeID: "scope_id", overrideRule: "rule",
+	overrideWarn: "warn", overrideStop: "stop", overrideMode: "mode", overrideReason: "reason", overrideBy: "by",
+	overrideExpires: "expires"})
+
+const (
+	operatorReason = iota + 1
+	operatorBy
+	operatorFor
+)
+
+var operatorFields = newFields([]string{operatorReason: "reason", operatorBy: "by", operatorFor: "for_s"})
+
+// anyFields knows no name: all fields of its objects are read over.
+var anyFields = newFields([]string{""})

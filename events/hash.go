@@ -1,0 +1,157 @@
+package events
+
+import (
+	"fmt"
+	"math/bits"
+	"strings"
+)
+
+// HashAlgorithm names what made a Hash. Hashes of unlike algorithms are never equal.
+type HashAlgorithm uint8
+
+// The algorithms that producers may use.
+const (
+	HashNone HashAlgorithm = iota
+	XXH64
+	SHA256
+	SHA1
+	MD5
+	BLAKE3
+	SHA512
+	hashCount
+)
+
+var hashNames = [...]string{"", "xxh64", "sha256", "sha1", "md5", "blake3", "sha512"}
+
+// String returns the algorithm as it stands before the colon.
+func (a HashAlgorithm) String() string { return nameOf(hashNames[:], uint8(a)) }
+
+// Hash is the first 64 bits of a content hash and what made it. The zero Hash
+// means "not known" and is equal to nothing.
+type Hash struct {
+	Algorithm HashAlgorithm
+	Value     uint64
+}
+
+// IsZero reports whether no hash is known.
+func (h Hash) IsZero() bool { return h.Algorithm == HashNone }
+
+// String returns algorithm:hex with the 16 digits that weir keeps. A longer hash
+// of the same algorithm that begins with these digits is the same hash.
+func (h Hash) String() string {
+	if h.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf("%s:%016x", h.Algorithm, h.Value)
+}
+
+// ParseHash reads algorithm:hex with 16 to 128 hex digits; digits after the 16th
+// are dropped. It fails on an unknown algorithm, upper-case or missing digits.
+func ParseHash(s string) (Hash, error) {
+	name, digits, ok := strings.Cut(s, ":")
+	if !ok {
+		return Hash{}, fmt.Errorf("hash %q: want algorithm:hex, for example xxh64:0123456789abcdef", cut(s))
+	}
+	a, ok := indexOf(hashNames[:], name)
+	if !ok || a == 0 {
+		return Hash{}, fmt.Errorf("hash algorithm %q: want one of %s", cut(name), strings.Join(hashNames[1:], ", "))
+	}
+	v, ok := hex16(digits)
+	if !ok || len(digits) > 128 || !lowerHex(digits[16:]) {
+		return Hash{}, fmt.Errorf("hash %q: want 16 to 128 lower-case hex digits after the colon", cut(s))
+	}
+	return Hash{HashAlgorithm(a), v}, nil
+}
+
+// Fingerprint is a 64-bit similarity hash. The zero Fingerprint means "not known".
+type Fingerprint struct {
+	Algorithm FingerprintAlgorithm
+	Value     uint64
+}
+
+// FingerprintAlgorithm names what made a Fingerprint.
+type FingerprintAlgorithm uint8
+
+// The algorithms. Simhash64 is over lower-cased words and word pairs of the first
+// 1,500 words.
+const (
+	FingerprintNone FingerprintAlgorithm = iota
+	Simhash64
+)
+
+var fingerprintNames = [...]string{"", "simhash64"}
+
+// String returns the algorithm as it stands before the colon.
+func (a FingerprintAlgorithm) String() string { return nameOf(fingerprintNames[:], uint8(a)) }
+
+// NearBits is how many of 64 bits may differ between texts that are nearly the
+// same: at 12, 74 % of real loops are warned and nothing honest is stopped;
+// unrelated texts lie near 32.
+const NearBits = 12
+
+// Near reports whether both fingerprints are known, of one algorithm, and differ
+// in at most 12 bits.
+func (f Fingerprint) Near(o Fingerprint) bool {
+	return f.Algorithm != FingerprintNone && f.Algorithm == o.Algorithm && bits.OnesCount64(f.Value^o.Value) <= NearBits
+}
+
+// IsZero reports whether no fingerprint is known.
+func (f Fingerprint) IsZero() bool { return f.Algorithm == FingerprintNone }
+
+// String returns algorithm:hex.
+func (f Fingerprint) String() string {
+	if f.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf("%s:%016x", f.Algorithm, f.Value)
+}
+
+// ParseFingerprint reads algorithm:hex with exactly 16 hex digits.
+func ParseFingerprint(s string) (Fingerprint, error) {
+	name, digits, ok := strings.Cut(s, ":")
+	a, known := indexOf(fingerprintNames[:], name)
+	v, good := hex16(digits)
+	if !ok || !known || a == 0 || !good || len(digits) != 16 {
+		return Fingerprint{}, fmt.Errorf("fingerprint %q: want simhash64:<16 lower-case hex digits>", cut(s))
+	}
+	return Fingerprint{FingerprintAlgorithm(a), v}, nil
+}
+
+// hex16 reads the 16 lower-case hex digits that s begins with.
+func hex16(s string) (v uint64, ok bool) {
+	if len(s) < 16 {
+		return 0, false
+	}
+	for i := 0; i < 16; i += 8 {
+		// Eight digits at a time, the first in the highest byte. A digit's low nibble is
+		// its value, a letter's is 9 less; what is neither is found by writing the
+		// values as digits again.
+		x := bits.ReverseBytes64(head(s[i:]))
+		n := x&0x0f0f0f0f0f0f0f0f + x>>6&ones*9
+		letters := (n + ones*6) >> 4 & ones
+		if n&0xf0f0f0f0f0f0f0f0 != 0 || n+ones*'0'+letters*('a'-'0'-10) != x {
+			return 0, false
+		}
+		n = (n | n>>4) & 0x00ff00ff00ff00ff
+		n = (n | n>>8) & 0x0000ffff0000ffff
+		v = v<<32 | (n|n>>16)&0xffffffff
+	}
+	return v, true
+}
+
+func lowerHex(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+// cut shortens text that goes into an error message.
+func cut(s string) string {
+	if len(s) > 80 {
+		return s[:80] + "…"
+	}
+	return s
+}

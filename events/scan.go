@@ -1,0 +1,534 @@
+package events
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/bits"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+	"unsafe"
+)
+
+// MaxDepth is how many objects and arrays may lie inside each other, the event itself counted.
+const MaxDepth = 32
+
+// scanner reads one JSON text from front to back, once. Its methods report by a
+// bool whether to go on; the first fault is kept in err.
+type scanner struct {
+	p     []byte
+	i     int // next byte to read
+	depth int // objects and arrays that are open
+	err   *DecodeError
+
+	// The unknown names of all open objects, to find those given twice. An object
+	// that finds no room keeps its own in a map.
+	names [fewNames]string
+	named int
+
+	// anyCase takes names that differ in case alone for the same name.
+	anyCase bool
+}
+
+// object is one JSON object while it is read.
+type object struct {
+	known *fields
+	field uint8               // the field just read
+	begun bool                // a field was read
+	key   string              // its name as given
+	at    int                 // where its name begins
+	seen  uint64              // one bit for each known field
+	base  int                 // where the unknown names of this object begin in scanner.names
+	many  map[string]struct{} // all its unknown names, if they found no room there
+}
+
+// fewNames is up to how many unknown names are compared one by one.
+const fewNames = 16
+
+// open reads the brace that begins an object.
+func (s *scanner) open(o *object) bool {
+	if c := s.peek(); c != '{' {
+		return s.unexpected(c, "an object")
+	}
+	o.base = s.named
+	return s.deeper()
+}
+
+// next reads the name of the next known field and the colon behind it. Unknown
+// fields are read over. It is false at the end of the object and at a fault.
+func (s *scanner) next(o *object) bool {
+	for s.quickName(o) || s.name(o) {
+		if o.field != 0 {
+			bit := uint64(1) << o.field
+			if o.seen&bit != 0 {
+				return s.twice(o)
+			}
+			o.seen |= bit
+			return true
+		}
+		if !s.unknown(o) || !s.skip() {
+			return s.in(o)
+		}
+	}
+	return false
+}
+
+// quickName is name for what nearly all names are: known, without escapes and
+// without white space around. Otherwise it is false and has read nothing.
+func (s *scanner) quickName(o *object) bool {
+	p, i := s.p, s.i
+	if o.begun {
+		if i >= len(p) || p[i] != ',' {
+			return false
+		}
+		i++
+	}
+	if i+9 > len(p) || p[i] != '"' {
+		return false
+	}
+	at := i
+	i++
+	first := binary.LittleEndian.Uint64(p[i:])
+	n := 8
+	if quote := zeroBytes(first ^ ones*'"'); quote != 0 {
+		n = bits.TrailingZeros64(quote) >> 3
+		first &= quote&-quote>>7 - 1 // the bytes before the quote
+	} else {
+		for ; n < maxFolded; n += 8 {
+			if i+n+8 > len(p) {
+				return false
+			}
+			if quote := zeroBytes(binary.LittleEndian.Uint64(p[i+n:]) ^ ones*'"'); quote != 0 {
+				n += bits.TrailingZeros64(quote) >> 3
+				break
+			}
+		}
+	}
+	end := i + n
+	if end+1 >= len(p) || p[end+1] != ':' {
+		return false
+	}
+	x := &o.known.exact
+	for e := &x[slot(first, n)]; e.field != 0; e = &x[e.next] {
+		if e.head == first && len(e.name) == n && (n <= 8 || e.name == string(p[i:end])) {
+			o.begun, o.at, o.key, o.field = true, at, e.name, e.field
+			s.i = end + 2
+			return true
+		}
+	}
+	return false
+}
+
+// ones and tops have the lowest and the highest bit of each byte.
+const (
+	ones = 0x0101010101010101
+	tops = 0x8080808080808080
+)
+
+// zeroBytes has the top bit set of the first byte of x that is zero, if there is
+// one, and perhaps of later bytes, but of none before.
+func zeroBytes(x uint64) uint64 { return (x - ones) &^ x & tops }
+
+// nextAny is next for an object of which no field is known: each one is given.
+func (s *scanner) nextAny(o *object) bool {
+	return s.name(o) && (s.unknown(o) || s.in(o))
+}
+
+// name reads the name of the next field, the colon behind it and what stands before.
+func (s *scanner) name(o *object) (ok bool) {
+	c := s.peek()
+	switch {
+	case c == '}':
+		s.i++
+		s.depth--
+		s.named = o.base
+		return false
+	case !o.begun:
+		o.begun = true
+	case c == ',':
+		s.i++
+		c = s.peek()
+	default:
+		return s.fail(CodeSyntax, s.i, "want a comma or the end of the object here")
+	}
+	if c != '"' {
+		return s.fail(CodeSyntax, s.i, "want a name in double quotes here")
+	}
+	o.at = s.i
+	if o.key, ok = s.plain(maxFolded); !ok {
+		o.key, _, ok = s.quoted()
+	}
+	if !ok {
+		return false
+	}
+	if s.peek() != ':' {
+		return s.fail(CodeSyntax, s.i, "want a colon after the name")
+	}
+	s.i++
+	o.field = o.known.exact.find(o.key)
+	return true
+}
+
+// has reports whether the field was given.
+func (o *object) has(field uint8) bool { return o.seen&(1<<field) != 0 }
+
+// path is the field's own name, also when it was given by an alias.
+func (o *object) path() string {
+	if o.field != 0 {
+		return o.known.names[o.field]
+	}
+	return cut(o.key)
+}
+
+// unknown refuses an unknown name that was given before or is a known one misspelled.
+func (s *scanner) unknown(o *object) bool {
+	if meant, ok := o.known.misspelled(o.key); ok {
+		return s.fail(CodeMisspelledField, o.at, "is not a known name; write "+meant)
+	}
+	name := o.key
+	if s.anyCase {
+		name = strings.ToLower(strings.ToUpper(name))
+	}
+	if o.many == nil && s.named == len(s.names) {
+		o.many = make(map[string]struct{}, s.named-o.base+1)
+		for _, n := range s.names[o.base:] {
+			o.many[n] = struct{}{}
+		}
+		s.named = o.base
+	}
+	if o.many != nil {
+		before := len(o.many)
+		if o.many[name] = struct{}{}; len(o.many) == before {
+			return s.fail(CodeDuplicateField, o.at, givenTwice)
+		}
+		return true
+	}
+	for _, n := range s.names[o.base:s.named] {
+		if n == name {
+			return s.fail(CodeDuplicateField, o.at, givenTwice)
+		}
+	}
+	s.names[s.named] = name
+	s.named++
+	return true
+}
+
+const givenTwice = "is given twice in one object; give it once"
+
+// twice refuses a known field that was given before.
+func (s *scanner) twice(o *object) bool {
+	reason := givenTwice
+	if o.key != o.path() {
+		reason = "is given twice, once as " + o.key + "; give it once"
+	}
+	s.fail(CodeDuplicateField, o.at, reason)
+	return s.in(o)
+}
+
+// in puts the object's field before the path of the fault.
+func (s *scanner) in(o *object) bool {
+	if s.err.Field != "" {
+		s.err.Field = o.path() + "." + s.err.Field
+	} else {
+		s.err.Field = o.path()
+	}
+	return false
+}
+
+// fail keeps the first fault. It returns false, as all methods do that cannot go on.
+func (s *scanner) fail(code Code, at int, reason string) bool {
+	if s.err == nil {
+		s.err = &DecodeError{Code: code, Offset: at, Reason: reason}
+	}
+	return false
+}
+
+// unexpected refuses c, the first byte of a value, where want belongs.
+func (s *scanner) unexpected(c byte, want string) bool {
+	switch c {
+	case '"', '{', '[', 't', 'f', 'n', '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
+		return s.fail(CodeWrongType, s.i, "want "+want)
+	}
+	return s.fail(CodeSyntax, s.i, "want "+want+" here")
+}
+
+// peek skips white space and returns the byte after it, or 0 at the end.
+func (s *scanner) peek() byte {
+	if s.i < len(s.p) && s.p[s.i] > ' ' {
+		return s.p[s.i]
+	}
+	return s.peekAfterSpace()
+}
+
+func (s *scanner) peekAfterSpace() byte {
+	for ; s.i < len(s.p); s.i++ {
+		switch c := s.p[s.i]; c {
+		case ' ', '\t', '\n', '\r':
+		default:
+			return c
+		}
+	}
+	return 0
+}
+
+// deeper reads the brace or bracket that begins an object or an array.
+func (s *scanner) deeper() bool {
+	if s.depth++; s.depth > MaxDepth {
+		return s.fail(CodeTooDeep, s.i, "want at most 32 objects and arrays inside each other")
+	}
+	s.i++
+	return true
+}
+
+// plain reads a string of 1 to most bytes of ASCII without escapes, which nearly all
+// strings of an event are. Otherwise it is false and has read nothing.
+func (s *scanner) plain(most int) (string, bool) {
+	p, start := s.p, s.i+1
+	if start >= len(p) || p[start-1] != '"' {
+		return "", false
+	}
+	i := start
+	for ; ; i += 8 {
+		if i+8 > len(p) {
+			for i < len(p) && p[i] != '"' && p[i] != '\\' && p[i] >= ' ' && p[i] < utf8.RuneSelf {
+				i++
+			}
+			break
+		}
+		// Eight bytes at a time: a byte of stop has its top bit set where the text has a
+		// quote, a backslash, a control character or no ASCII. Borrows may set more of
+		// them, but only after the first.
+		x := binary.LittleEndian.Uint64(p[i:])
+		if stop := zeroBytes(x^ones*'"') | zeroBytes(x^ones*'\\') | (x-ones*' '|x)&tops; stop != 0 {
+			i += bits.TrailingZeros64(stop) >> 3
+			break
+		}
+	}
+	if i >= len(p) || p[i] != '"' || uint(i-start-1) >= uint(most) {
+		return "", false
+	}
+	s.i = i + 1
+	return unsafe.String(&p[start], i-start), true
+}
+
+// quoted reads a string, which begins at s.i. It aliases the text unless it has
+// escapes; whether it has is the second result.
+func (s *scanner) quoted() (v string, escaped, ok bool) {
+	start := s.i + 1
+	if !s.skipString() {
+		return "", false, false
+	}
+	raw := s.p[start : s.i-1]
+	if bytes.IndexByte(raw, '\\') >= 0 {
+		return unescape(raw), true, true
+	}
+	return unsafe.String(unsafe.SliceData(raw), len(raw)), false, true
+}
+
+// stringEnd returns the index of the first quote, backslash or control character
+// from i on, or the length of p.
+func stringEnd(p []byte, i int) int {
+	for ; i+8 <= len(p); i += 8 {
+		x := binary.LittleEndian.Uint64(p[i:])
+		if stop := zeroBytes(x^ones*'"') | zeroBytes(x^ones*'\\') | (x-ones*' ')&^x&tops; stop != 0 {
+			return i + bits.TrailingZeros64(stop)>>3
+		}
+	}
+	for i < len(p) && p[i] != '"' && p[i] != '\\' && p[i] >= ' ' {
+		i++
+	}
+	return i
+}
+
+// skipString reads over a string, which begins at s.i, and checks all of it.
+func (s *scanner) skipString() bool {
+	start := s.i + 1
+	for i := start; ; {
+		end := stringEnd(s.p, i)
+		switch {
+		case end == len(s.p):
+			return s.fail(CodeSyntax, s.i, "the string has no end")
+		case s.p[end] == '"':
+			if !utf8.Valid(s.p[start:end]) {
+				return s.fail(CodeInvalidUTF8, s.i, "the string is not UTF-8")
+			}
+			s.i = end + 1
+			return true
+		case s.p[end] != '\\':
+			return s.fail(CodeSyntax, end, "control character in a string; write it as an escape")
+		}
+		n, ok := s.escape(end)
+		if !ok {
+			return false
+		}
+		i = end + n
+	}
+}
+
+// escape checks the escape at i and returns its length.
+func (s *scanner) escape(i int) (int, bool) {
+	if i+1 == len(s.p) {
+		return 0, s.fail(CodeSyntax, i, "the string has no end")
+	}
+	switch s.p[i+1] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return 2, true
+	case 'u':
+		r, ok := hex4(s.p, i+2)
+		if !ok {
+			return 0, s.fail(CodeSyntax, i, "want four hex digits after \\u")
+		}
+		if !utf16.IsSurrogate(r) {
+			return 6, true
+		}
+		if low, ok := hex4(s.p, i+8); ok && s.p[i+6] == '\\' && s.p[i+7] == 'u' && utf16.DecodeRune(r, low) != utf8.RuneError {
+			return 12, true
+		}
+		return 0, s.fail(CodeInvalidUTF8, i, "half a surrogate pair; write both halves or the character itself")
+	}
+	return 0, s.fail(CodeSyntax, i, "unknown escape")
+}
+
+// hex4 reads the four hex digits at i.
+func hex4(p []byte, i int) (r rune, ok bool) {
+	if i+4 > len(p) {
+		return 0, false
+	}
+	for _, c := range p[i : i+4] {
+		switch {
+		case '0' <= c && c <= '9':
+			c -= '0'
+		case 'a' <= c && c <= 'f':
+			c -= 'a' - 10
+		case 'A' <= c && c <= 'F':
+			c -= 'A' - 10
+		default:
+			return 0, false
+		}
+		r = r<<4 | rune(c)
+	}
+	return r, true
+}
+
+// unescape returns the text of a string that skipString found good.
+func unescape(raw []byte) string {
+	out := make([]byte, 0, len(raw))
+	for i := 0; i < len(raw); {
+		if raw[i] != '\\' {
+			out = append(out, raw[i])
+			i++
+			continue
+		}
+		c := raw[i+1]
+		i += 2
+		switch c {
+		case 'b':
+			c = '\b'
+		case 'f':
+			c = '\f'
+		case 'n':
+			c = '\n'
+		case 'r':
+			c = '\r'
+		case 't':
+			c = '\t'
+		case 'u':
+			r, _ := hex4(raw, i)
+			i += 4
+			if utf16.IsSurrogate(r) {
+				low, _ := hex4(raw, i+2)
+				r = utf16.DecodeRune(r, low)
+				i += 6
+			}
+			out = utf8.AppendRune(out, r)
+			continue
+		}
+		out = append(out, c)
+	}
+	return unsafe.String(unsafe.SliceData(out), len(out))
+}
+
+// skip reads over a value of any type and checks it.
+func (s *scanner) skip() bool {
+	switch c := s.peek(); c {
+	case '"':
+		return s.skipString()
+	case '{':
+		return s.skipObject()
+	case '[':
+		return s.skipArray()
+	case 't':
+		return s.word("true")
+	case 'f':
+		return s.word("false")
+	case 'n':
+		return s.word("null")
+	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
+		_, _, ok := s.number()
+		return ok
+	}
+	return s.fail(CodeSyntax, s.i, "want a value here")
+}
+
+func (s *scanner) skipObject() bool {
+	o := object{known: anyFields}
+	if !s.open(&o) {
+		return false
+	}
+	for s.nextAny(&o) {
+		if !s.skip() {
+			return s.in(&o)
+		}
+	}
+	return s.err == nil
+}
+
+func (s *scanner) skipArray() bool {
+	if !s.deeper() {
+		return false
+	}
+	for begun := false; s.element(begun); begun = true {
+		if !s.skip() {
+			return false
+		}
+	}
+	return s.err == nil
+}
+
+// element reads what stands before the next element of an array: nothing before
+// the first, a comma before the others. It is false at the end and at a fault.
+func (s *scanner) element(begun bool) bool {
+	switch c := s.peek(); {
+	case c == ']':
+		s.i++
+		s.depth--
+		return false
+	case begun && c != ',':
+		return s.fail(CodeSyntax, s.i, "want a comma or the end of the array here")
+	case begun:
+		s.i++
+		if s.peek() == ']' {
+			return s.fail(CodeSyntax, s.i, "want a value after the comma")
+		}
+	}
+	return true
+}
+
+// word reads true, false or null.
+func (s *scanner) word(w string) bool {
+	if end := s.i + len(w); end <= len(s.p) && string(s.p[s.i:end]) == w {
+		s.i = end
+		return true
+	}
+	return s.fail(CodeSyntax, s.i, "want "+w+" here")
+}
+
+// raw reads over a value of any type and returns its text, which is not copied.
+func (s *scanner) raw() ([]byte, bool) {
+	s.peek()
+	start := s.i
+	if !s.skip() {
+		return nil, false
+	}
+	return s.p[start:s.i:s.i], true
+}

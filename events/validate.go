@@ -1,0 +1,81 @@
+package events
+
+import "fmt"
+
+// Validate reports what Decode will say of the canonical encoding of e. It is for
+// events that are made by hand or by an adapter and not decoded. The error is a
+// *DecodeError whose Offset is a place in AppendJSON's output.
+func (e *Event) Validate() error {
+	var again Event
+	return Decode(e.AppendJSON(nil), &again)
+}
+
+// FromProducer refuses the kinds that only weir itself may write. Whoever takes
+// events in from outside calls it after Decode. The error is a *DecodeError.
+func (e *Event) FromProducer() error {
+	if e.Kind == LimitsSet || e.Kind == Tick {
+		return &DecodeError{Code: CodeReservedKind, Field: "kind", Offset: -1,
+			Reason: fmt.Sprintf("%s is written by weir alone; leave it out", e.Kind)}
+	}
+	return nil
+}
+
+func (e *Event) validate() *DecodeError {
+	switch {
+	case e.ID == "":
+		return e.missing("id", "every event")
+	case e.Time == 0:
+		return e.missing("time", "every event")
+	case e.Kind == KindUnset:
+		return e.missing("kind", "every event")
+	}
+	switch e.Kind {
+	case AgentCall:
+		return e.needs(!e.To.IsZero(), "to")
+	case AgentReturn:
+		return e.needs(!e.From.IsZero(), "from")
+	case ToolCall, ToolResult:
+		return e.needs(e.Tool.Name != "", "tool")
+	case TurnStart:
+		return e.needs(e.TurnID != "", "turn_id")
+	case TaskLoop, TaskReflect:
+		return e.needs(e.TaskID != "", "task_id")
+	case AgentStatus:
+		if e.From.IsZero() {
+			return e.needs(false, "from")
+		}
+		return e.needs(e.AgentState != nil, "agent_state")
+	case NoteAdded:
+		return e.needs(e.Note != nil, "note")
+	case RescueRequest:
+		if e.To.IsZero() {
+			return e.needs(false, "to")
+		}
+		return e.needs(e.Rescue != nil, "rescue")
+	case VerdictAck:
+		return e.needs(e.Ack != nil, "ack")
+	case ReviewResult:
+		if e.To.IsZero() {
+			return e.needs(false, "to")
+		}
+		return e.needs(e.Review != nil, "review")
+	case OverrideSet:
+		return e.needs(e.Override != nil, "override")
+	case OperatorStop, OperatorRelease:
+		return e.needs(e.Operator != nil, "operator")
+	case LimitsSet:
+		return e.needs(len(e.Limits) > 0, "limits")
+	}
+	return nil
+}
+
+func (e *Event) needs(has bool, field string) *DecodeError {
+	if has {
+		return nil
+	}
+	return e.missing(field, e.Kind.String())
+}
+
+func (e *Event) missing(field, who string) *DecodeError {
+	return &DecodeError{Code: CodeMissingField, Field: field, Offset: -1, Reason: who + " needs it; add it"}
+}

@@ -1,0 +1,200 @@
+package events
+
+// Reason is a reason code: snake_case, permanent, never reused.
+type Reason string
+
+// The reason codes.
+const (
+	CorrelationIDRequired   Reason = "correlation_id_required"
+	SelfCall                Reason = "self_call"
+	MaxStackDepth           Reason = "max_stack_depth_exceeded"
+	MaxUniqueSessions       Reason = "max_unique_sessions_exceeded"
+	MaxFlowDuration         Reason = "max_flow_duration_exceeded"
+	CallRate                Reason = "call_rate_exceeded"
+	MaxTotalCalls           Reason = "max_total_calls_exceeded"
+	MaxRevisits             Reason = "max_revisits_exceeded"
+	PingPong                Reason = "a2a_ping_pong"
+	RepeatedDelegation      Reason = "repeated_delegation"
+	StaleDelegation         Reason = "stale_delegation"
+	NoWorkRapidFire         Reason = "no_work_rapid_fire"
+	Repetition              Reason = "repetition_detected"
+	Circling                Reason = "circling"
+	ToolCycle               Reason = "tool_cycle_detected"
+	RepeatedError           Reason = "repeated_error"
+	NoProgress              Reason = "no_progress"
+	MaxToolCalls            Reason = "max_tool_calls_exceeded"
+	MaxTurns                Reason = "max_turns_exceeded"
+	MaxChainDepth           Reason = "max_chain_depth_exceeded"
+	MaxTokens               Reason = "max_tokens_exceeded"
+	MaxCost                 Reason = "max_cost_exceeded"
+	AgentMessageRate        Reason = "agent_message_rate_exceeded"
+	MaxConversationMessages Reason = "max_conversation_messages_exceeded"
+	MaxLoops                Reason = "max_loops_exceeded"
+	MaxReflectLoops         Reason = "max_reflect_loops_exceeded"
+	MaxDelegationDepth      Reason = "max_delegation_depth_exceeded"
+	CriticalMarginTimeout   Reason = "critical_margin_timeout"
+	TightMarginTimeout      Reason = "tight_margin_timeout"
+	ActivityTimeout         Reason = "activity_timeout"
+	HealthTimeout           Reason = "health_timeout"
+	CadenceBroken           Reason = "cadence_broken"
+	RescueRequested         Reason = "rescue_requested"
+	RescueRefusedNotStuck   Reason = "rescue_refused_not_stuck"
+	OperatorStopped         Reason = "operator_stop"
+	Cleared                 Reason = "cleared"
+)
+
+// Unit is what a limit counts.
+type Unit string
+
+// The units of limits and observed values.
+const (
+	UnitCalls    Unit = "calls"
+	UnitMessages Unit = "messages"
+	UnitSessions Unit = "sessions"
+	UnitHops     Unit = "hops"
+	UnitTurns    Unit = "turns"
+	UnitLoops    Unit = "loops"
+	UnitRevisits Unit = "revisits"
+	UnitRepeats  Unit = "repeats"
+	UnitRounds   Unit = "rounds"
+	UnitPoints   Unit = "points"
+	UnitSeconds  Unit = "s"
+	UnitTokens   Unit = "tokens"
+	UnitUSD      Unit = "usd"
+	UnitNone     Unit = "none"
+)
+
+// Verdict is a standing order for a dispatcher, as the schema verdict.v1.json
+// defines it. A verdict with a CorrelationID binds the calls of that flow alone;
+// Scope says whom within it, Match which calls. It holds no wall-clock time: its
+// bytes are the same whenever the log is folded again.
+type Verdict struct {
+	SchemaVersion    int       `json:"schema_version,omitempty"`
+	ID               string    `json:"id"`
+	Time             RFC3339   `json:"time"`
+	Revision         int64     `json:"revision"`
+	Mode             string    `json:"mode"` // enforce or shadow
+	Scope            Scope     `json:"scope"`
+	Action           string    `json:"action"`
+	ControlledCutoff bool      `json:"controlled_cutoff"`
+	Effective        string    `json:"effective,omitempty"` // now or next
+	Match            *Match    `json:"match,omitempty"`
+	Reason           Reason    `json:"reason_code"`
+	Reasons          []Reason  `json:"reasons,omitempty"`
+	RuleID           string    `json:"rule_id,omitempty"`
+	ConfigVersion    string    `json:"config_version,omitempty"` // hash of the limits in force
+	Limit            *float64  `json:"limit,omitempty"`
+	Observed         *float64  `json:"observed,omitempty"`
+	Unit             Unit      `json:"unit,omitempty"`
+	WindowS          float64   `json:"window_s,omitempty"`
+	Message          string    `json:"message,omitempty"`       // for people
+	AgentMessage     string    `json:"agent_message,omitempty"` // for the model: fixed words and numbers only
+	Detail           string    `json:"detail,omitempty"`
+	TTLS             int64     `json:"ttl_s,omitempty"`
+	ExpiresAt        RFC3339   `json:"expires_at,omitzero"`
+	RetryAfterS      int64     `json:"retry_after_s,omitempty"`
+	HTTPStatus       int       `json:"http_status,omitempty"`
+	Confidence       string    `json:"confidence,omitempty"` // exact, derived, estimated
+	CorrelationID    string    `json:"correlation_id,omitempty"`
+	Session          string    `json:"session,omitempty"`
+	Agent            string    `json:"agent,omitempty"`
+	From             string    `json:"from,omitempty"`
+	To               string    `json:"to,omitempty"`
+	Tool             string    `json:"tool,omitempty"`
+	ArgsHash         string    `json:"args_hash,omitempty"`
+	TurnID           string    `json:"turn_id,omitempty"`
+	TaskID           string    `json:"task_id,omitempty"`
+	TaskType         string    `json:"task_type,omitempty"`
+	ProjectID        string    `json:"project_id,omitempty"`
+	TeamID           string    `json:"team_id,omitempty"`
+	TenantID         string    `json:"tenant_id,omitempty"`
+	MemoryTraceID    string    `json:"memory_trace_id,omitempty"`
+	ConversationID   string    `json:"conversation_id,omitempty"`
+	MessageID        string    `json:"message_id,omitempty"`
+	TraceID          string    `json:"trace_id,omitempty"`
+	SpanID           string    `json:"span_id,omitempty"`
+	LoopCount        int64     `json:"loop_count,omitempty"`
+	DelegationDepth  int64     `json:"delegation_depth,omitempty"`
+	Trigger          *Trigger  `json:"trigger,omitempty"`
+	Evidence         *Evidence `json:"evidence,omitempty"`
+	Recovery         *Recovery `json:"recovery,omitempty"`
+}
+
+// Scope is what an order is about.
+type Scope struct {
+	Kind string `json:"kind"`
+	ID   string `json:"id"` // pair: the two ids sorted and joined with a bar
+}
+
+// Match narrows an order: every field that is given must match the call to be
+// dispatched; a list matches any of its members, NotTo none. A hash matches when
+// the algorithm is the same and one value is a prefix of the other.
+type Match struct {
+	From        []string `json:"from,omitempty"`
+	To          []string `json:"to,omitempty"`
+	NotTo       []string `json:"not_to,omitempty"`
+	Tool        []string `json:"tool,omitempty"`
+	ArgsHash    []string `json:"args_hash,omitempty"`
+	ContentHash []string `json:"content_hash,omitempty"`
+	Edges       []Edge   `json:"edges,omitempty"` // caller and callee together
+	TurnID      string   `json:"turn_id,omitempty"`
+	NotTurnID   string   `json:"not_turn_id,omitempty"`
+	TaskID      string   `json:"task_id,omitempty"`
+	Kind        string   `json:"kind,omitempty"` // agent.call or tool.call; absent: both
+}
+
+// Edge is one direction between two parties.
+type Edge struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+}
+
+// Trigger is the event at which the verdict was given. Where it stands in its log
+// is told by the record that carries the verdict, not by the verdict, so that a
+// refold from another log gives the same bytes.
+type Trigger struct {
+	EventID string `json:"event_id,omitempty"`
+	Ordinal int64  `json:"ordinal,omitempty"` // n-th event of the flow that was folded
+}
+
+// Evidence is what a person needs to believe the verdict.
+type Evidence struct {
+	Stack     []string `json:"stack,omitempty"`      // collapsed call stack
+	ChainTail []string `json:"chain_tail,omitempty"` // last callees
+	Ordinals  []int64  `json:"ordinals,omitempty"`   // events of the flow that count, by ordinal
+	Calls     int64    `json:"calls,omitempty"`      // calls spent since the offence began
+	Tokens    int64    `json:"tokens,omitempty"`     // tokens spent since the offence began
+	Period    int64    `json:"period,omitempty"`     // length of the repeating unit
+	Attempts  int64    `json:"attempts,omitempty"`   // calls tried against the order
+	Leaked    int64    `json:"leaked,omitempty"`     // calls that were in flight when the order went out
+	Offences  int64    `json:"offences,omitempty"`   // how often this flow was stopped for the reason before
+}
+
+// Recovery is what the ladder for a stuck agent says.
+type Recovery struct {
+	SafeToResume bool     `json:"safe_to_resume"`
+	Coherence    float64  `json:"coherence,omitempty"`
+	Risk         float64  `json:"risk,omitempty"`
+	VoidActive   bool     `json:"void_active,omitempty"`
+	IdleS        float64  `json:"idle_s,omitempty"`
+	Margin       string   `json:"margin,omitempty"`
+	Health       string   `json:"health,omitempty"`
+	Conditions   []string `json:"conditions,omitempty"`
+	Reviewer     string   `json:"reviewer,omitempty"`
+	RequestedBy  string   `json:"requested_by,omitempty"`
+	Certainty    string   `json:"certainty,omitempty"`
+}
+
+// RFC3339 is a Stamp that is written as RFC 3339 in UTC with milliseconds.
+type RFC3339 Stamp
+
+// IsZero reports whether no time is given.
+func (t RFC3339) IsZero() bool { return t == 0 }
+
+const layout = "2006-01-02T15:04:05.000Z"
+
+// MarshalText writes the time with exactly three digits of fraction.
+func (t RFC3339) MarshalText() ([]byte, error) { return Stamp(t).Time().AppendFormat(nil, layout), nil }
+
+// String returns the time as it is marshalled.
+func (t RFC3339) String() string { return Stamp(t).Time().Format(layout) }

@@ -1,0 +1,74 @@
+package events
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// MaxVerdictBytes is the length of the longest verdict that DecodeVerdict takes.
+const MaxVerdictBytes = 1 << 18
+
+// AppendJSON appends v as one line of JSON in the order of the schema, with absent
+// fields left out and without the escapes that only HTML needs. Equal verdicts give
+// equal bytes. It panics when a number of v is infinite or not a number, which no
+// rule can measure.
+func (v *Verdict) AppendJSON(dst []byte) []byte {
+	out := bytes.NewBuffer(dst)
+	enc := json.NewEncoder(out)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		panic(fmt.Sprintf("encode verdict %q: %v", v.ID, err))
+	}
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
+}
+
+// DecodeVerdict reads one verdict into v, which it resets first. Unknown fields are
+// ignored, so that a dispatcher understands the verdicts of later versions; names
+// given twice, also in other case, bad UTF-8, anything after the object, and a
+// verdict without id or action are refused. Nothing of v aliases p. The error is a
+// *DecodeError, and then what v holds is not to be relied on.
+func DecodeVerdict(p []byte, v *Verdict) error {
+	*v = Verdict{}
+	if len(p) > MaxVerdictBytes {
+		return &DecodeError{Code: CodeTooLong, Offset: MaxVerdictBytes,
+			Reason: fmt.Sprintf("the verdict has %d bytes; want at most %d", len(p), MaxVerdictBytes)}
+	}
+	s := scanner{p: p, anyCase: true}
+	if c := s.peek(); c != '{' {
+		s.unexpected(c, "an object")
+		return s.err
+	}
+	if !s.skip() || !s.end() {
+		return s.err
+	}
+	if err := json.Unmarshal(p, v); err != nil {
+		return unmarshalFault(err)
+	}
+	switch {
+	case v.ID == "":
+		return &DecodeError{Code: CodeMissingField, Field: "id", Offset: len(p), Reason: "every verdict needs it"}
+	case v.Action == "":
+		return &DecodeError{Code: CodeMissingField, Field: "action", Offset: len(p), Reason: "every verdict needs it"}
+	}
+	return nil
+}
+
+// unmarshalFault says in our words what encoding/json found wrong with a text that is JSON.
+func unmarshalFault(err error) *DecodeError {
+	if t, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return &DecodeError{Code: CodeWrongType, Field: t.Field, Offset: int(t.Offset), Reason: "want " + t.Type.String() + ", not " + t.Value}
+	}
+	return &DecodeError{Code: CodeInvalidValue, Offset: -1, Reason: err.Error()}
+}
+
+// UnmarshalText reads an RFC 3339 time with offset from 1970 to 9999.
+func (t *RFC3339) UnmarshalText(text []byte) error {
+	at, ok := ParseStamp(string(text))
+	if !ok {
+		return fmt.Errorf("time %q: want RFC 3339 from 1970 to 9999, for example 2026-11-20T14:00:00.250Z", cut(string(text)))
+	}
+	*t = RFC3339(at)
+	return nil
+}

@@ -1,0 +1,138 @@
+package events
+
+import (
+	"errors"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// fullVerdict has every field set.
+func fullVerdict() Verdict {
+	var v Verdict
+	fill(reflect.ValueOf(&v).Elem(), 1)
+	return v
+}
+
+// fill sets all that v holds to values that are not zero.
+func fill(v reflect.Value, n int64) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString("text <&> " + strings.Repeat("x", int(n)))
+	case reflect.Int, reflect.Int64:
+		v.SetInt(1_700_000_000_000 + n)
+	case reflect.Float64:
+		v.SetFloat(float64(n) + 0.25)
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem(), n)
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		fill(v.Index(0), n)
+		fill(v.Index(1), n+1)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			fill(v.Field(i), n+int64(i))
+		}
+	default:
+		panic("no filling for " + v.Type().String())
+	}
+}
+
+func TestVerdictsSurviveTheirEncoding(t *testing.T) {
+	f := func(v Verdict) {
+		t.Helper()
+		text := v.AppendJSON([]byte("before "))
+		if !strings.HasPrefix(string(text), "before {") || strings.HasSuffix(string(text), "\n") || strings.Contains(string(text), `\u003c`) {
+			t.Errorf("encoded %q", text)
+		}
+		text = text[len("before "):]
+		var got Verdict
+		if err := DecodeVerdict(text, &got); err != nil || !reflect.DeepEqual(got, v) {
+			t.Errorf("%v, decoded\n%+v\nwant\n%+v", err, got, v)
+		}
+		if again := got.AppendJSON(nil); string(again) != string(text) {
+			t.Errorf("encoded again\n%s\nat first\n%s", again, text)
+		}
+	}
+	f(fullVerdict())
+	f(Verdict{ID: "v", Action: "allow"})
+}
+
+func TestAbsentFieldsOfAVerdictAreNotWritten(t *testing.T) {
+	v := Verdict{ID: "v", Time: RFC3339(1), Action: "allow"}
+	const want = `{"id":"v","time":"1970-01-01T00:00:00.001Z","revision":0,"mode":"","scope":{"kind":"","id":""},"action":"allow",` +
+		`"controlled_cutoff":false,"reason_code":""}`
+	if got := string(v.AppendJSON(nil)); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestAVerdictWithoutAFiniteNumberIsABrokenInvariant(t *testing.T) {
+	defer func() {
+		if r := recover(); r == nil {
+			t.Error("no panic")
+		}
+	}()
+	nan := math.NaN()
+	(&Verdict{ID: "v", Observed: &nan}).AppendJSON(nil)
+}
+
+func TestDecodeVerdictIgnoresWhatItDoesNotKnow(t *testing.T) {
+	v := fullVerdict()
+	err := DecodeVerdict([]byte(` {"id":"v","action":"deny","from_the_future":{"a":[1,{"b":null}]},"scope":{"kind":"flow","id":"f","x":1}} `), &v)
+	if want := (Verdict{ID: "v", Action: "deny", Scope: Scope{"flow", "f"}}); err != nil || !reflect.DeepEqual(v, want) {
+		t.Errorf("%v, got %+v, want %+v", err, v, want)
+	}
+}
+
+func TestDecodeVerdictRefuses(t *testing.T) {
+	f := func(text string, code Code, field string) {
+		t.Helper()
+		fault, ok := errors.AsType[*DecodeError](DecodeVerdict([]byte(text), new(Verdict)))
+		if !ok || fault.Code != code || fault.Field != field {
+			t.Errorf("got %v, want %s, field %q: %s", fault, code, field, text)
+		}
+	}
+	f(``, CodeSyntax, "")
+	f(`null`, CodeWrongType, "")
+	f(`{"id":"v","action":"deny"`, CodeSyntax, "")
+	f(`{"id":"v","action":"deny"} {}`, CodeTrailingData, "")
+	f(`{"id":"v","action":"deny","id":"w"}`, CodeDuplicateField, "id")
+	f(`{"id":"v","action":"deny","ID":"w"}`, CodeDuplicateField, "ID")
+	f(`{"id":"v","tool":"a","tooL":"b","action":"deny"}`, CodeDuplicateField, "tooL")
+	f(`{"id":"v","taſk_id":"a","action":"deny","task_id":"b"}`, CodeDuplicateField, "task_id")
+	f(`{"id":"v","action":"deny","match":{"to":["a"],"to":[]}}`, CodeDuplicateField, "match.to")
+	f("{\"id\":\"\xff\",\"action\":\"deny\"}", CodeInvalidUTF8, "id")
+	f(`{"id":"\ud800","action":"deny"}`, CodeInvalidUTF8, "id")
+	f(`{"action":"deny"}`, CodeMissingField, "id")
+	f(`{"id":"v"}`, CodeMissingField, "action")
+	f(`{"id":1,"action":"deny"}`, CodeWrongType, "id")
+	f(`{"id":"v","action":"deny","revision":1.5}`, CodeWrongType, "revision")
+	f(`{"id":"v","action":"deny","time":"yesterday"}`, CodeInvalidValue, "")
+	f(`{"id":"v","action":"deny","detail":"`+strings.Repeat("x", MaxVerdictBytes)+`"}`, CodeTooLong, "")
+	f(`{"id":"v","action":"deny","x":`+strings.Repeat("[", MaxDepth)+strings.Repeat("]", MaxDepth)+`}`, CodeTooDeep, "x")
+}
+
+// FuzzDecodeVerdict checks that what is read is written and read again as the same.
+func FuzzDecodeVerdict(f *testing.F) {
+	v := fullVerdict()
+	f.Add(v.AppendJSON(nil))
+	f.Add([]byte(`{"id":"v","action":"allow","x":[{"a":1}]}`))
+	f.Fuzz(func(t *testing.T, p []byte) {
+		var v, again Verdict
+		if DecodeVerdict(p, &v) != nil {
+			return
+		}
+		text := v.AppendJSON(nil)
+		if err := DecodeVerdict(text, &again); err != nil && len(text) <= MaxVerdictBytes {
+			t.Fatalf("%v: %s, first read from %q", err, text, p)
+		}
+		if second := again.AppendJSON(nil); len(text) <= MaxVerdictBytes && string(second) != string(text) {
+			t.Fatalf("second\n%s\nfirst\n%s", second, text)
+		}
+	})
+}
