@@ -1,0 +1,32 @@
+package fingerprint
+
+import (
+	"bytes"
+
+	"github.com/cespare/xxhash/v2"
+
+	"weir/events"
+)
+
+// Args returns the xxh64 of the arguments of a call in their canonical form, so
+// that neither the order of keys nor white space nor the spelling of a number or a
+// character makes two calls differ. Top-level keys named in ignore are left out.
+//
+// Arguments that came as a JSON string which holds an object or an array are taken
+// for that object or array; what is not JSON at all is taken for a string. Nothing
+// but white space gives the zero Hash: not known.
+func Args(raw []byte, ignore []string) events.Hash {
+	raw = bytes.TrimSpace(raw)
+	if len(raw) == 0 {
+		return events.Hash{}
+	}
+	if len(ignore) == 0 && isCanonical(raw) {
+		return hashOf(raw)
+	}
+	var room [1024]byte
+	return hashOf(AppendCanonical(room[:0], raw, ignore))
+}
+
+func hashOf(p []byte) events.Hash {
+	return events.Hash{Algorithm: events.XXH64, Value: xxhash.Sum64(p)}
+}

@@ -1,0 +1,70 @@
+package fingerprint
+
+import (
+	"bytes"
+	"unicode"
+
+	"weir/events"
+)
+
+// Content returns the xxh64 of a message, an answer or a result after its volatile
+// parts were folded: UUIDs, ids of requests and calls, timestamps with a time of
+// day, memory addresses and measured durations (12.3 ms, 0.8s). Whatever else
+// changes in the text changes the hash; a number, a date or a countdown in whole
+// seconds is content, so an honest poll whose answer moves is seen to move.
+//
+// White space around the text is not content. An empty text gives the zero Hash:
+// not known.
+func Content(text []byte) events.Hash {
+	text = bytes.TrimSpace(text)
+	if len(text) == 0 {
+		return events.Hash{}
+	}
+	var room [2048]byte
+	return hashOf(fold(room[:0], text, false))
+}
+
+// maxError is the length of a normalised error, in bytes.
+const maxError = 256
+
+// Error returns the text of an error with what differs between two occurrences of
+// the same error folded: what Content folds, and durations of any form, times of
+// day, hex numbers and runs of five digits and more. Short numbers stay, because
+// they tell one error from another (status codes, exit codes). Colours are left out,
+// white space and control characters are collapsed; the result is UTF-8 and at most
+// 256 bytes long.
+func Error(text []byte) string {
+	// Folding may shorten the text a good deal, yet a bound is needed: the first
+	// 16 KiB hold what tells an error apart.
+	text = text[:min(len(text), 16<<10)]
+	words := bytes.FieldsFunc(withoutColours(text), func(r rune) bool { return r <= ' ' || unicode.IsSpace(r) })
+	text = bytes.ToValidUTF8(bytes.Join(words, []byte(" ")), []byte(replacement))
+	folded := fold(nil, text, true)
+	if len(folded) <= maxError {
+		return string(folded)
+	}
+	// Half a character at the cut goes.
+	return string(bytes.TrimSpace(bytes.ToValidUTF8(folded[:maxError], nil)))
+}
+
+// withoutColours removes the escape sequences by which programs colour what they
+// write to a terminal.
+func withoutColours(text []byte) []byte {
+	const begin = "\x1b["
+	if !bytes.Contains(text, []byte(begin)) {
+		return text
+	}
+	out := make([]byte, 0, len(text))
+	for {
+		before, after, found := bytes.Cut(text, []byte(begin))
+		out = append(out, before...)
+		if !found {
+			return out
+		}
+		n := 0
+		for n < len(after) && (after[n] < '@' || after[n] > '~') && after[n] >= ' ' {
+			n++
+		}
+		text = after[min(n+1, len(after)):]
+	}
+}

@@ -1,0 +1,122 @@
+package fingerprint
+
+import "bytes"
+
+// isCanonical reports whether p is an object or an array in canonical form, as far
+// as that can be told at a glance: it may be false for a canonical text, never
+// true for another. It spares the writing of a text that most producers already
+// send in the right form.
+func isCanonical(p []byte) bool {
+	if !composite(p) {
+		return false
+	}
+	g := glance{p: p}
+	return g.value() && g.at == len(p)
+}
+
+type glance struct {
+	p     []byte
+	at    int
+	depth int
+}
+
+func (g *glance) next() byte {
+	if g.at < len(g.p) {
+		return g.p[g.at]
+	}
+	return 0
+}
+
+func (g *glance) value() bool {
+	switch c := g.next(); {
+	case c == '"':
+		_, ok := g.text()
+		return ok
+	case c == '{' || c == '[':
+		return g.members(c)
+	case c-'0' <= 9:
+		return g.number()
+	case c == 't':
+		return g.word("true")
+	case c == 'f':
+		return g.word("false")
+	case c == 'n':
+		return g.word("null")
+	}
+	return false
+}
+
+func (g *glance) word(s string) bool {
+	if !bytes.HasPrefix(g.p[g.at:], []byte(s)) {
+		return false
+	}
+	g.at += len(s)
+	return true
+}
+
+// number takes whole numbers of up to 15 digits, which every reader spells alike.
+func (g *glance) number() bool {
+	start := g.at
+	for g.next()-'0' <= 9 {
+		g.at++
+	}
+	if c := g.next(); c == '.' || c|0x20 == 'e' {
+		return false
+	}
+	n := g.at - start
+	return n == 1 || n <= 15 && g.p[start] != '0'
+}
+
+// text takes printable ASCII without escapes.
+func (g *glance) text() (s []byte, ok bool) {
+	start := g.at + 1
+	for i := start; i < len(g.p); i++ {
+		switch c := g.p[i]; {
+		case c == '"':
+			g.at = i + 1
+			return g.p[start:i], true
+		case c < ' ' || c == '\\' || c > '~':
+			return nil, false
+		}
+	}
+	return nil, false
+}
+
+func (g *glance) members(open byte) bool {
+	if g.depth++; g.depth > maxDepth {
+		return false
+	}
+	g.at++
+	end := open + 2 // the closing bracket of both kinds
+	if g.next() == end {
+		g.at++
+		g.depth--
+		return true
+	}
+	for last := []byte(nil); ; {
+		if open == '{' {
+			if g.next() != '"' {
+				return false
+			}
+			key, ok := g.text()
+			if !ok || last != nil && bytes.Compare(last, key) >= 0 || g.next() != ':' {
+				return false
+			}
+			g.at++
+			last = key
+		}
+		if !g.value() {
+			return false
+		}
+		switch g.next() {
+		case ',':
+			g.at++
+		case end:
+			g.at++
+			g.depth--
+			return true
+		default:
+			return false
+		}
+	}
+}
