@@ -1,6 +1,9 @@
 package events
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Stamp is a point in event time, in milliseconds since the Unix epoch, UTC.
 // The zero Stamp means "not given".
@@ -15,8 +18,11 @@ func (s Stamp) Time() time.Time { return time.UnixMilli(int64(s)).UTC() }
 // Add returns s moved by d.
 func (s Stamp) Add(d time.Duration) Stamp { return s + Stamp(d.Milliseconds()) }
 
-// Sub returns the duration from o to s.
-func (s Stamp) Sub(o Stamp) time.Duration { return time.Duration(s-o) * time.Millisecond }
+// Sub returns the duration from o to s, at most the 292 years that a Duration holds.
+func (s Stamp) Sub(o Stamp) time.Duration {
+	const most = Stamp(math.MaxInt64 / time.Millisecond)
+	return time.Duration(max(-most, min(most, s-o))) * time.Millisecond
+}
 
 // Event is one fact about an agent flow, as the schema event.v1.json defines it.
 // An absent field is the zero value; where absence and zero differ in meaning the

@@ -1,0 +1,428 @@
+package analyzer
+
+import (
+	"github.com/cespare/xxhash/v2"
+
+	"weir/events"
+)
+
+// moment is what is known of the event at hand while it is judged: what apply
+// found out and rules measure by. It is reset for every event.
+type moment struct {
+	ev   *events.Event // nil at a deadline
+	at   events.Stamp  // time at which the event is folded
+	when events.Stamp  // true event time, for windows that sort by it
+	late bool          // behind the flow's clock
+	busy bool          // the partition is above its load limit
+	user bool          // a user's event
+	hop  bool          // an agent called an agent
+	idle bool          // and no work was done before it, for sure
+
+	set      Setting // of the row that is judged
+	from, to uint8
+	tool     uint8
+	retry    bool // legally repeats a call
+	exempt   bool // the limits exempt the tool
+	callAt   int  // index into calls of from; -1 when the call is not remembered
+
+	returned     bool // the hop returned to a party that control had come through
+	stale        int64
+	staleSame    int64
+	stalePair    int // index into pairs, -1 when no round was closed
+	delegation   int // index into delegations, -1
+	errors       int64
+	oks          int64
+	loops        int64
+	reflects     int64
+	conversation int64
+	lastRate     events.Stamp
+}
+
+// momentAt is the moment of a time, of which nothing else is known yet.
+func momentAt(at events.Stamp) moment {
+	return moment{at: at, when: at, from: none, to: none, tool: none, callAt: -1, stalePair: -1, delegation: -1}
+}
+
+func (m *moment) ifHop(v int64) int64 {
+	if !m.hop {
+		return 0
+	}
+	return v
+}
+
+// apply counts the event. It is the only code that writes counters.
+func (e *Engine) apply(f *Flow, m *moment) {
+	ev := m.ev
+	m.from, m.to, m.tool = none, none, none
+	if ev.CorrelationSource > f.source {
+		f.source = ev.CorrelationSource
+	}
+	if m.user && !m.late {
+		f.clearPatterns(true)
+		f.offences = f.offences[:0]
+		f.newTurn()
+	}
+	if !ev.From.IsZero() && ev.From.Type != events.PartyHuman {
+		m.from = f.party(e.limits.Identity.Of(ev.From), false)
+	}
+	if !ev.To.IsZero() && ev.To.Type != events.PartyHuman && (ev.Kind == events.AgentCall || ev.Kind == events.AgentReturn) {
+		m.to = f.party(e.limits.Identity.Of(ev.To), false)
+	}
+	f.applyUsage(m)
+	f.applyTurn(m)
+	switch ev.Kind {
+	case events.AgentCall:
+		f.applyCall(m)
+	case events.AgentReturn:
+		f.applyReturn(m)
+	case events.ToolCall:
+		e.applyToolCall(f, m)
+	case events.ToolResult:
+		e.applyToolResult(f, m)
+	case events.TaskLoop, events.TaskReflect:
+		f.applyTask(m)
+	case events.FlowEnd:
+		f.flags |= flagEnded
+	}
+}
+
+func (f *Flow) applyCall(m *moment) {
+	ev := m.ev
+	if m.to == none {
+		return
+	}
+	callee := &f.parties[m.to]
+	m.hop = ev.By() == events.OriginAgent && m.from != none
+	if !m.hop {
+		// A person, a scheduler or an applet gave the work: control starts here.
+		f.moveTo(none, m.to)
+		callee.flags &^= partyWorked
+		f.openRound(m, none, m.to)
+		return
+	}
+	f.hops++
+	caller := &f.parties[m.from]
+	m.idle = f.noWork(m, caller)
+	m.returned = f.moveTo(m.from, m.to)
+	if m.returned && callee.revisits < 1<<15 {
+		callee.revisits++
+	}
+	f.stampRate(m)
+	f.hopRuns(m)
+	f.openRound(m, m.from, m.to)
+	f.delegate(m)
+	m.conversation = f.countConversation(ev.ConversationID)
+	caller.flags &^= partyWorked
+	if m.from != m.to {
+		callee.flags &^= partyWorked
+	}
+	f.applyTask(m)
+}
+
+// noWork tells whether the caller is known to have done nothing since it was
+// called. Unknown is never no work.
+func (f *Flow) noWork(m *moment, caller *party) bool {
+	ev := m.ev
+	if caller.flags&partyWorked != 0 || ev.HadWork == events.Yes || ev.Work.ToolCalls > 0 || ev.Work.Outputs > 0 {
+		f.worked(m.from)
+		return false
+	}
+	return ev.HadWork == events.No || ev.Work.Known || f.reports(ev.Source)
+}
+
+// worked breaks the cycles and streaks that the party is part of.
+func (f *Flow) worked(i uint8) {
+	if i == none {
+		return
+	}
+	f.parties[i].flags |= partyWorked
+	f.clearHopsOf(i)
+	n := 0
+	for _, d := range f.delegations {
+		if d.from != i && d.to != i {
+			f.delegations[n] = d
+			n++
+		}
+	}
+	f.delegations = f.delegations[:n]
+}
+
+// reports tells whether the source was seen to report tool use in this flow.
+func (f *Flow) reports(source string) bool {
+	h := shortHash(source)
+	for _, r := range f.reporting {
+		if r == h {
+			return true
+		}
+	}
+	return false
+}
+
+func (f *Flow) setReports(source string) {
+	h := shortHash(source)
+	for i, r := range f.reporting {
+		if r == h {
+			return
+		}
+		if r == 0 {
+			f.reporting[i] = h
+			return
+		}
+	}
+}
+
+func (f *Flow) applyReturn(m *moment) {
+	ev := m.ev
+	if m.from == none {
+		return
+	}
+	if ev.HadWork == events.Yes || ev.Work.Outputs > 0 || ev.Work.ToolCalls > 0 {
+		f.worked(m.from)
+	}
+	f.closeRound(m, m.from, m.to)
+	f.answerDelegation(m)
+	if m.to == none { // back to a human
+		if f.pos == m.from && f.parties[m.from].parent != none {
+			f.pos = f.parties[m.from].parent
+		}
+		return
+	}
+	f.moveTo(m.from, m.to)
+}
+
+func (e *Engine) applyToolCall(f *Flow, m *moment) {
+	ev := m.ev
+	f.toolCalls++
+	f.setReports(ev.Source)
+	m.retry = ev.Tool.RetryOf != ""
+	m.exempt = e.exempt(ev.Tool.Name)
+	m.tool = f.tool(ev.Tool.Name)
+	if m.from == none {
+		return
+	}
+	f.worked(m.from)
+	p := &f.parties[m.from]
+	if ev.TurnID != "" && f.flags&flagTurnOpen == 0 {
+		f.flags |= flagTurnOpen // the call that opens the turn is not chained
+	} else if p.chain < 1<<15 {
+		p.chain++
+	}
+	c := call{tool: m.tool, at: f.since(m.at), n: f.events, id: shortHash(ev.Tool.CallID)}
+	if ev.Tool.CallID == "" {
+		c.id = 0
+	}
+	if m.retry {
+		c.flags |= callRetry
+	}
+	if !ev.Tool.ArgsHash.IsZero() {
+		c.flags |= callArgs | algorithmFlags(ev.Tool.ArgsHash.Algorithm)
+		c.args = ev.Tool.ArgsHash.Value
+	}
+	m.callAt = f.pushCall(p, c)
+	f.noteCall(m, p, c)
+}
+
+func (e *Engine) applyToolResult(f *Flow, m *moment) {
+	ev := m.ev
+	f.setReports(ev.Source)
+	m.exempt = e.exempt(ev.Tool.Name)
+	if m.from == none || ev.Status == events.StatusInputRequired {
+		return
+	}
+	p := &f.parties[m.from]
+	m.tool = f.tool(ev.Tool.Name)
+	i := findCall(p, m.tool, ev.Tool.CallID)
+	if i < 0 {
+		return
+	}
+	c := &p.calls[i]
+	m.callAt = i
+	m.retry = c.flags&callRetry != 0
+	c.flags |= callResult
+	failed := ev.Status == events.StatusError || ev.Status == events.StatusTimeout || ev.Status == events.StatusDenied
+	if failed {
+		c.flags |= callError
+	}
+	if !ev.Content.IsZero() {
+		c.flags |= callHashed
+		c.result = mix(ev.Content)
+	} else if failed && ev.ErrorType != "" {
+		c.flags |= callHashed
+		c.result = xxhash.Sum64String(ev.ErrorType)
+	}
+	if !ev.Sim.IsZero() {
+		c.flags |= callSim
+		c.sim = ev.Sim.Value
+	}
+	f.followRun(m, p, c)
+	if !m.exempt {
+		f.score(p, i)
+	}
+	f.followCycle(p, i)
+}
+
+func (f *Flow) applyUsage(m *moment) {
+	u := &m.ev.Usage
+	if !u.Known {
+		return
+	}
+	in, out, total := u.Input, u.Output, u.Total
+	if total == 0 {
+		total = saturate(in, out)
+	}
+	switch u.Scope {
+	case events.UsageAggregate:
+		if f.flags&flagDelta != 0 {
+			return
+		}
+	case events.UsageCumulative:
+		if m.from == none {
+			return
+		}
+		p := &f.parties[m.from]
+		told := [3]int64{in, out, total}
+		in, out, total = max(0, in-p.usage[0]), max(0, out-p.usage[1]), max(0, total-p.usage[2])
+		p.usage = told
+		p.flags |= partyUsage
+	default:
+		f.flags |= flagDelta
+	}
+	f.tokens[0] = saturate(f.tokens[0], in)
+	f.tokens[1] = saturate(f.tokens[1], out)
+	f.tokens[2] = saturate(f.tokens[2], total)
+	f.cost = saturate(f.cost, u.CostMicroUSD)
+}
+
+func (f *Flow) applyTurn(m *moment) {
+	id := m.ev.TurnID
+	if id == "" || id == f.turnID {
+		return
+	}
+	f.turnID = id
+	f.newTurn()
+	h := shortHash(id)
+	for _, s := range f.turnSeen {
+		if s == h {
+			return
+		}
+	}
+	if len(f.turnSeen) == maxTurnIDs {
+		copy(f.turnSeen, f.turnSeen[1:])
+		f.turnSeen = f.turnSeen[:maxTurnIDs-1]
+	}
+	f.turnSeen = append(f.turnSeen, h)
+	if f.turns < 1<<15 {
+		f.turns++
+	}
+}
+
+// newTurn begins the chains of tool calls again.
+func (f *Flow) newTurn() {
+	f.flags &^= flagTurnOpen
+	for i := range f.parties {
+		f.parties[i].chain = 0
+	}
+}
+
+func (f *Flow) applyTask(m *moment) {
+	ev := m.ev
+	if ev.TaskID == "" {
+		return
+	}
+	h := shortHash(ev.TaskID)
+	i := 0
+	for i < len(f.tasks) && f.tasks[i].id != h {
+		i++
+	}
+	if i == len(f.tasks) {
+		if ev.Kind == events.AgentCall { // a call only reads what loops counted
+			m.loops = ev.LoopCount
+			return
+		}
+		if i == maxTasks {
+			copy(f.tasks, f.tasks[1:])
+			i--
+			f.tasks = f.tasks[:i]
+		}
+		f.tasks = append(f.tasks, task{id: h})
+	}
+	t := &f.tasks[i]
+	switch ev.Kind {
+	case events.TaskLoop:
+		t.loops = uint16(min(1<<15, int64(t.loops)+1))
+		m.loops = max(int64(t.loops), ev.LoopCount)
+	case events.TaskReflect:
+		t.reflects = uint16(min(1<<15, int64(t.reflects)+1))
+		m.reflects = max(int64(t.reflects), ev.LoopCount)
+	case events.AgentCall:
+		m.loops = max(int64(t.loops), ev.LoopCount)
+	}
+}
+
+func (f *Flow) countConversation(id string) int64 {
+	if id == "" {
+		return int64(f.hops)
+	}
+	h := shortHash(id)
+	for i := range f.conversations {
+		if f.conversations[i].id == h {
+			f.conversations[i].n++
+			return int64(f.conversations[i].n)
+		}
+	}
+	if len(f.conversations) == maxConversations {
+		copy(f.conversations, f.conversations[1:])
+		f.conversations = f.conversations[:maxConversations-1]
+	}
+	f.conversations = append(f.conversations, counter{h, 1})
+	return 1
+}
+
+// stampRate keeps the true times of hops, sorted, as long as the widest window.
+func (f *Flow) stampRate(m *moment) {
+	const widest = 10 * 60 * 1000 // milliseconds
+	at := f.since(m.when)
+	i := len(f.rate)
+	for i > 0 && f.rate[i-1].at > at {
+		i--
+	}
+	drop := 0
+	for drop < len(f.rate) && int64(f.rate[drop].at) <= int64(f.since(m.at))-widest {
+		drop++
+	}
+	if len(f.rate)-drop == maxRateStamps {
+		drop++
+	}
+	if drop > 0 {
+		f.rate = f.rate[:copy(f.rate, f.rate[drop:])]
+		i = max(0, i-drop)
+	}
+	f.rate = append(f.rate, rateStamp{})
+	copy(f.rate[i+1:], f.rate[i:])
+	f.rate[i] = rateStamp{at, m.from}
+}
+
+func shortHash(s string) uint32 {
+	h := xxhash.Sum64String(s)
+	return uint32(h>>32) ^ uint32(h) | 1 // never 0, which means none
+}
+
+// mix makes hashes of unlike algorithms unlike numbers.
+func mix(h events.Hash) uint64 {
+	if h.IsZero() {
+		return 0
+	}
+	v := h.Value ^ uint64(h.Algorithm-1)*0x9e3779b97f4a7c15
+	if v == 0 {
+		return 1
+	}
+	return v
+}
+
+func saturate(a, b int64) int64 {
+	const most = 1 << 60
+	if b > most-a {
+		return most
+	}
+	return a + b
+}

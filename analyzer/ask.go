@@ -1,0 +1,163 @@
+package analyzer
+
+import (
+	"time"
+
+	"weir/events"
+)
+
+// ask judges a call before it is sent. Allowed, it counts as the call. Refused, it
+// counts as an attempt: it moves the escalation and leaves the counters alone.
+func (e *Engine) ask(p *Partition, f *Flow, m *moment, fx *Effects) {
+	fx.Counts.Asks++
+	c := e.announce(f, m.ev)
+	if o := f.refusing(&c); o != nil {
+		fx.Counts.Refused++
+		fx.Counts.Attempts++
+		m.from, m.to, m.tool = c.from, c.to, c.tool
+		v := e.answer(f, o, m)
+		e.attempt(f, o, m, fx)
+		fx.Answer = v
+		return
+	}
+	before, load := &fx.scratch, *p
+	f.copyTo(before)
+	given := len(fx.Verdicts)
+	e.see(p, f, m, fx)
+	var warning *events.Verdict
+	for i := given; i < len(fx.Verdicts); i++ {
+		v := &fx.Verdicts[i]
+		if v.Mode != modeEnforce {
+			continue
+		}
+		if v.ControlledCutoff && v.Effective == effectiveNow || v.Action == events.Throttle.String() && v.Effective == effectiveNow {
+			fx.Counts.Refused++
+			fx.Counts.Attempts++
+			*p = load
+			f.takeBack(before)
+			answer := *v
+			fx.Answer = &answer
+			return
+		}
+		if v.Action == events.Warn.String() {
+			warning = v
+		}
+	}
+	if warning != nil {
+		answer := *warning
+		fx.Answer = &answer
+		return
+	}
+	fx.Answer = e.allowed(f, m)
+}
+
+// refusing returns the standing order that refuses the call, the widest first.
+func (f *Flow) refusing(c *announced) *order {
+	var best *order
+	for i := range f.orders {
+		o := &f.orders[i]
+		if o.phase == phaseWarn || o.shadow || !o.action.Stops() || !f.matches(o, c) {
+			continue
+		}
+		if best == nil || o.wide > best.wide {
+			best = o
+		}
+	}
+	return best
+}
+
+// takeBack undoes what a refused call counted, but keeps the orders and offences
+// that it brought about.
+func (f *Flow) takeBack(before *Flow) {
+	for i := range before.parties {
+		if f.parties[i].name != before.parties[i].name {
+			return // a party gave way to a new one: there is no way back
+		}
+	}
+	for i := range before.tools {
+		if f.tools[i] != before.tools[i] {
+			return
+		}
+	}
+	tried := *f
+	n := len(before.parties)
+	*f = *before
+	*before = tried // the memory of both stays in use
+	for i := n; i < len(tried.parties); i++ {
+		p := f.addParty()
+		p.name, p.parent, p.lastSeen = tried.parties[i].name, none, tried.parties[i].lastSeen
+	}
+	for i := len(f.tools); i < len(tried.tools); i++ {
+		f.tools = append(f.tools, tried.tools[i])
+	}
+	f.orders, before.orders = tried.orders, f.orders
+	f.offences, before.offences = tried.offences, f.offences
+	f.revision = tried.revision
+}
+
+// applyAck counts a refusal that a dispatcher reports as an attempt.
+func (e *Engine) applyAck(f *Flow, m *moment, fx *Effects) {
+	if m.ev.Ack == nil || !m.ev.Ack.Applied {
+		return
+	}
+	if !m.ev.From.IsZero() {
+		m.from = f.findParty(e.limits.Identity.Of(m.ev.From))
+	}
+	if !m.ev.To.IsZero() {
+		m.to = f.findParty(e.limits.Identity.Of(m.ev.To))
+	}
+	for i := range f.orders {
+		if o := &f.orders[i]; o.phase > phaseWarn && f.orderID(o) == orderOfVerdict(m.ev.Ack.VerdictID) {
+			fx.Counts.Attempts++
+			e.attempt(f, o, m, fx)
+			return
+		}
+	}
+}
+
+// applyOperator carries out a person's order about the flow.
+func (e *Engine) applyOperator(f *Flow, m *moment, fx *Effects) {
+	ev := m.ev
+	switch {
+	case ev.Kind == events.OperatorStop && ev.Operator != nil:
+		o := f.orderOf(events.OperatorStopped, events.ScopeFlow, none, none, "")
+		if o == nil {
+			o = f.addOrder()
+			*o = order{a: none, b: none, since: m.at, edges: o.edges[:0], calls: o.calls[:0]}
+		}
+		o.rule, o.phase, o.action, o.scope, o.episode = RuleOperator, phaseStop, events.Halt, events.ScopeFlow, f.episode
+		stands := ev.Operator.For
+		if stands <= 0 {
+			stands = 24 * time.Hour
+		}
+		o.issued, o.expires, o.due = m.at, m.at.Add(stands), m.at.Add(stands)
+		e.emit(f, o, m, nil, fx)
+	case ev.Kind == events.OperatorRelease && ev.Operator != nil:
+		for len(f.orders) > 0 {
+			e.clear(f, &f.orders[0], m, fx)
+		}
+		f.offences = f.offences[:0]
+		f.clearPatterns(true)
+		f.released = m.at.Add(ev.Operator.For)
+	case ev.Kind == events.OverrideSet && ev.Override != nil && ev.Override.Scope == events.ScopeFlow:
+		r, ok := RuleNamed(ev.Override.Rule)
+		if !ok {
+			return
+		}
+		mode := e.limits.Rules[r].Mode
+		if given, ok := ParseMode(ev.Override.Mode); ok && ev.Override.Mode != "" {
+			mode = given
+		}
+		n := 0
+		for _, o := range f.overrides {
+			if o.rule != r && o.expires > m.at {
+				f.overrides[n] = o
+				n++
+			}
+		}
+		if f.overrides = f.overrides[:n]; n == maxOverrides {
+			f.overrides = f.overrides[:copy(f.overrides, f.overrides[1:])]
+		}
+		f.overrides = append(f.overrides, flowOverride{rule: r, mode: mode, warn: ev.Override.Warn, stop: ev.Override.Stop, expires: ev.Override.Expires})
+	}
+}

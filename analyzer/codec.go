@@ -1,0 +1,682 @@
+package analyzer
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"unsafe"
+
+	"weir/events"
+)
+
+// codecVersion is the first byte of a flow record. A reader knows all older
+// versions; a newer one is refused.
+const codecVersion = 1
+
+// MaxRecord is the most bytes that the record of one flow takes.
+const MaxRecord = 8 << 10
+
+// AppendBinary appends the flow's record to dst. The key is not part of it.
+func (f *Flow) AppendBinary(dst []byte) ([]byte, error) {
+	start := len(dst)
+	dst = f.encode(dst)
+	if len(dst)-start > MaxRecord {
+		// Every slice at its cap with the longest names: windows go first, as they
+		// would after silence, then the oldest orders.
+		f.clearPatterns(true)
+		for dst = f.encode(dst[:start]); len(dst)-start > MaxRecord && len(f.orders) > 0; dst = f.encode(dst[:start]) {
+			f.dropOrder(0)
+		}
+	}
+	return dst, nil
+}
+
+// The layout: fixed-width fields, so that reading takes one bounds check per
+// element; then what is rarely there, behind presence bits. Times within an
+// episode are milliseconds since its start.
+const (
+	sizeHead     = 81
+	sizeParty    = 18
+	sizeCall     = 31 // and 8 for the fingerprint of its result
+	sizeRun      = 12
+	sizePair     = 16
+	sizeAnswer   = 8 // and 8 for its fingerprint
+	sizeHop      = 14
+	sizeRate     = 5
+	sizeDelegate = 25
+	sizeOrder    = 85
+)
+
+var le = binary.LittleEndian
+
+// Presence bits of the head.
+const (
+	hasTimes byte = 1 << iota // forgotAt, released, idTimes
+	hasTokens
+	hasRuns // of hops
+	hasReporting
+)
+
+// Presence bits of a party.
+const (
+	partyHasCycle byte = 1 << iota
+	partyHasSims
+)
+
+func (f *Flow) encode(b []byte) []byte {
+	var has byte
+	if f.forgotAt != 0 || f.released != 0 || f.idTimes[1] != 0 {
+		has |= hasTimes
+	}
+	if f.tokens != [3]int64{} || f.cost != 0 {
+		has |= hasTokens
+	}
+	if len(f.ring) > 0 {
+		has |= hasRuns
+	}
+	if f.reporting[0] != 0 {
+		has |= hasReporting
+	}
+	b, h := room(b, sizeHead)
+	h[0], h[1], h[2], h[3], h[4], h[5] = codecVersion, has, byte(f.flags), f.aged, byte(f.source), f.pos
+	h[6], h[7], h[8], h[9] = byte(len(f.ids)), byte(len(f.tools)), byte(len(f.parties)), byte(len(f.rate))
+	h[10], h[11], h[12], h[13] = byte(len(f.ring)), byte(len(f.streakAt)), byte(len(f.pairs)), byte(len(f.delegations))
+	h[14], h[15], h[16], h[17] = byte(len(f.turnSeen)), byte(len(f.conversations)), byte(len(f.tasks)), byte(len(f.orders))
+	h[18], h[19], h[20] = byte(len(f.offences)), byte(len(f.overrides)), byte(len(f.turnID))
+	le.PutUint64(h[21:], uint64(f.clock))
+	le.PutUint64(h[29:], uint64(f.last))
+	le.PutUint64(h[37:], uint64(f.start))
+	le.PutUint64(h[45:], uint64(f.revision))
+	le.PutUint64(h[53:], uint64(f.idTimes[0]))
+	le.PutUint32(h[61:], f.events)
+	le.PutUint32(h[65:], f.hops)
+	le.PutUint32(h[69:], f.toolCalls)
+	le.PutUint16(h[73:], f.episode)
+	le.PutUint16(h[75:], f.unique)
+	le.PutUint16(h[77:], f.turns)
+	le.PutUint16(h[79:], f.streak)
+	b = append(b, f.turnID...)
+	if has&hasTimes != 0 {
+		var e []byte
+		b, e = room(b, 24)
+		le.PutUint64(e, uint64(f.forgotAt))
+		le.PutUint64(e[8:], uint64(f.released))
+		le.PutUint64(e[16:], uint64(f.idTimes[1]))
+	}
+	if has&hasTokens != 0 {
+		for _, t := range f.tokens {
+			b = binary.AppendUvarint(b, uint64(t))
+		}
+		b = binary.AppendUvarint(b, uint64(f.cost))
+	}
+	if has&hasRuns != 0 {
+		b = putRuns(b, f.pairRun[1:])
+		b = putRuns(b, f.sameRun[1:])
+	}
+	if has&hasReporting != 0 {
+		for _, r := range f.reporting {
+			b = le.AppendUint32(b, r)
+		}
+	}
+	b, e := room(b, 8*len(f.ids))
+	for _, id := range f.ids {
+		le.PutUint64(e, id)
+		e = e[8:]
+	}
+	for _, t := range f.tools {
+		b = putString(b, t)
+	}
+	for i := range f.parties {
+		b = f.parties[i].encode(b)
+	}
+	b, e = room(b, sizeRate*len(f.rate))
+	for i, r := range f.rate {
+		le.PutUint32(e[sizeRate*i:], r.at)
+		e[sizeRate*i+4] = r.caller
+	}
+	b, e = room(b, sizeHop*len(f.ring))
+	for i, x := range f.ring {
+		p := e[sizeHop*i:][:sizeHop]
+		p[0], p[1] = x.from, x.to
+		le.PutUint64(p[2:], x.content)
+		le.PutUint32(p[10:], x.n)
+	}
+	for _, at := range f.streakAt {
+		b = le.AppendUint32(b, at)
+	}
+	for i := range f.pairs {
+		b = f.pairs[i].encode(b)
+	}
+	for i := range f.delegations {
+		d := &f.delegations[i]
+		b, e = room(b, sizeDelegate)
+		e[0], e[1], e[2] = d.from, d.to, byte(d.algorithm)
+		le.PutUint64(e[3:], d.content)
+		le.PutUint64(e[11:], d.answer)
+		le.PutUint16(e[19:], d.count)
+		le.PutUint32(e[21:], d.n)
+	}
+	for _, t := range f.turnSeen {
+		b = le.AppendUint32(b, t)
+	}
+	for _, c := range f.conversations {
+		b = le.AppendUint32(le.AppendUint32(b, c.id), c.n)
+	}
+	for _, t := range f.tasks {
+		b = le.AppendUint16(le.AppendUint16(le.AppendUint32(b, t.id), t.loops), t.reflects)
+	}
+	for i := range f.orders {
+		b = f.orders[i].encode(b)
+	}
+	for _, o := range f.offences {
+		b = append(b, byte(o.rule))
+		b = le.AppendUint16(b, o.count)
+		b = le.AppendUint64(b, uint64(o.last))
+	}
+	for _, o := range f.overrides {
+		b = append(b, byte(o.rule), byte(o.mode), bit(o.warn.Set, 0)|bit(o.stop.Set, 1))
+		b = le.AppendUint64(le.AppendUint64(le.AppendUint64(b, uint64(o.warn.Value)), uint64(o.stop.Value)), uint64(o.expires))
+	}
+	return b
+}
+
+func (p *party) encode(b []byte) []byte {
+	var has byte
+	for _, r := range p.cycleRun {
+		if r != 0 {
+			has = partyHasCycle
+			break
+		}
+	}
+	size := sizeCall
+	for i := range p.calls {
+		if p.calls[i].flags&callSim != 0 {
+			has |= partyHasSims
+			size += 8
+			break
+		}
+	}
+	b, e := room(b, sizeParty)
+	le.PutUint16(e, uint16(len(p.name)))
+	e[2], e[3], e[4], e[5], e[6], e[7] = p.parent, byte(p.flags), byte(len(p.calls)), byte(len(p.seen)), byte(len(p.runs)), has
+	le.PutUint32(e[8:], p.lastSeen)
+	le.PutUint16(e[12:], p.revisits)
+	le.PutUint16(e[14:], p.points)
+	le.PutUint16(e[16:], p.chain)
+	b = append(b, p.name...)
+	b, e = room(b, size*len(p.calls))
+	for i := range p.calls {
+		c, x := &p.calls[i], e[size*i:][:size]
+		x[0] = c.tool
+		le.PutUint16(x[1:], uint16(c.flags))
+		le.PutUint32(x[3:], c.id)
+		le.PutUint32(x[7:], c.at)
+		le.PutUint32(x[11:], c.n)
+		le.PutUint64(x[15:], c.args)
+		le.PutUint64(x[23:], c.result)
+		if has&partyHasSims != 0 {
+			le.PutUint64(x[31:], c.sim)
+		}
+	}
+	b, e = room(b, 4*len(p.seen))
+	for i, s := range p.seen {
+		le.PutUint32(e[4*i:], s)
+	}
+	b, e = room(b, sizeRun*len(p.runs))
+	for i := range p.runs {
+		r, x := &p.runs[i], e[sizeRun*i:][:sizeRun]
+		x[0], x[1] = r.tool, bit(r.failed, 0)
+		le.PutUint16(x[2:], r.n)
+		le.PutUint64(x[4:], r.hash)
+	}
+	if has&partyHasCycle != 0 {
+		b = putRuns(b, p.cycleRun[1:])
+	}
+	if p.flags&partyUsage != 0 {
+		for _, u := range p.usage {
+			b = binary.AppendUvarint(b, uint64(u))
+		}
+	}
+	return b
+}
+
+func (p *pair) encode(b []byte) []byte {
+	size, sims := sizeAnswer, false
+	for _, a := range p.answers {
+		if a.sim != 0 {
+			size, sims = sizeAnswer+8, true
+			break
+		}
+	}
+	b, e := room(b, sizePair+size*len(p.answers))
+	e[0], e[1], e[2], e[3] = p.from, p.to, bit(p.open, 0)|bit(p.fresh, 1)|bit(p.used, 2)|bit(sims, 3), byte(len(p.answers))
+	le.PutUint32(e[4:], p.stale)
+	le.PutUint32(e[8:], p.same)
+	le.PutUint32(e[12:], p.lastSeen)
+	for i, a := range p.answers {
+		x := e[sizePair+size*i:][:size]
+		le.PutUint64(x, a.hash)
+		if sims {
+			le.PutUint64(x[8:], a.sim)
+		}
+	}
+	return b
+}
+
+func (o *order) encode(b []byte) []byte {
+	b, e := room(b, sizeOrder)
+	e[0], e[1], e[2], e[3], e[4], e[5], e[6], e[7], e[8] = byte(o.rule), byte(o.phase), byte(o.action), byte(o.scope), bit(o.shadow, 0), o.wide, o.a, o.b, o.period
+	e[9], e[10], e[11], e[12], e[13] = byte(o.kind), byte(o.picks), byte(o.content.Algorithm), byte(len(o.edges)), byte(len(o.calls))
+	le.PutUint16(e[14:], uint16(len(o.subject)))
+	le.PutUint16(e[16:], o.episode)
+	le.PutUint16(e[18:], o.attempts)
+	le.PutUint16(e[20:], o.tried)
+	le.PutUint16(e[22:], o.leaked)
+	le.PutUint32(e[24:], o.calls0)
+	e[28] = 0
+	for i, v := range [...]int64{int64(o.since), int64(o.issued), int64(o.expires), int64(o.due), o.revision, o.observed, o.limit} {
+		le.PutUint64(e[29+8*i:], uint64(v))
+	}
+	b = le.AppendUint64(b, uint64(o.tokens0))
+	b = le.AppendUint64(b, o.content.Value)
+	b = append(b, o.subject...)
+	for _, x := range o.edges {
+		b = append(b, x.from, x.to)
+	}
+	for _, c := range o.calls {
+		b = le.AppendUint64(append(b, c.tool, byte(c.algorithm)), c.args)
+	}
+	return b
+}
+
+// room lengthens b by n bytes and returns it and the new part, which holds
+// garbage: every byte of it must be written.
+func room(b []byte, n int) (whole, part []byte) {
+	l := len(b)
+	if cap(b)-l < n {
+		b = slices.Grow(b, n+1024)
+	}
+	b = b[:l+n]
+	return b, b[l:]
+}
+
+func bit(v bool, n int) byte {
+	if v {
+		return 1 << n
+	}
+	return 0
+}
+
+func putString(b []byte, s string) []byte {
+	b = binary.AppendUvarint(b, uint64(len(s)))
+	return append(b, s...)
+}
+
+func putRuns(b []byte, runs []uint16) []byte {
+	mask := uint16(0)
+	for i, r := range runs {
+		if r != 0 {
+			mask |= 1 << i
+		}
+	}
+	b = le.AppendUint16(b, mask)
+	for _, r := range runs {
+		if r != 0 {
+			b = le.AppendUint16(b, r)
+		}
+	}
+	return b
+}
+
+// UnmarshalBinary reads the record of the flow called key, keeping the memory of
+// f's slices. The flow's strings alias b. It fails on a record that is damaged or
+// was written by a newer weir.
+func (f *Flow) UnmarshalBinary(key string, b []byte) error {
+	f.Reset(key)
+	d := decoder{b: b}
+	h := d.take(sizeHead)
+	if h[0] != codecVersion {
+		return fmt.Errorf("flow record has version %d, this weir reads version %d: use the weir that wrote it, or delete the state and fold the log again", h[0], codecVersion)
+	}
+	has := h[1]
+	f.flags, f.aged, f.source, f.pos = flowFlags(h[2]), h[3], events.CorrelationSource(h[4]), h[5]
+	f.clock = events.Stamp(le.Uint64(h[21:]))
+	f.last = events.Stamp(le.Uint64(h[29:]))
+	f.start = events.Stamp(le.Uint64(h[37:]))
+	if f.last > f.clock || f.start > f.clock {
+		d.fail()
+	}
+	f.revision = int64(le.Uint64(h[45:]))
+	f.idTimes[0] = events.Stamp(le.Uint64(h[53:]))
+	f.events = le.Uint32(h[61:])
+	f.hops = le.Uint32(h[65:])
+	f.toolCalls = le.Uint32(h[69:])
+	f.episode = le.Uint16(h[73:])
+	f.unique = le.Uint16(h[75:])
+	f.turns = le.Uint16(h[77:])
+	f.streak = le.Uint16(h[79:])
+	f.turnID = d.text(int(h[20]))
+	if has&hasTimes != 0 {
+		e := d.take(24)
+		f.forgotAt, f.released, f.idTimes[1] = events.Stamp(le.Uint64(e)), events.Stamp(le.Uint64(e[8:])), events.Stamp(le.Uint64(e[16:]))
+	}
+	if has&hasTokens != 0 {
+		for i := range f.tokens {
+			f.tokens[i] = int64(d.uvarint())
+		}
+		f.cost = int64(d.uvarint())
+	}
+	if has&hasRuns != 0 {
+		d.runs(f.pairRun[1:])
+		d.runs(f.sameRun[1:])
+	}
+	if has&hasReporting != 0 {
+		e := d.take(16)
+		for i := range f.reporting {
+			f.reporting[i] = le.Uint32(e[4*i:])
+		}
+	}
+	f.ids = sized(f.ids, d.most(h[6], maxIDs))
+	e := d.take(8 * len(f.ids))
+	for i := range f.ids {
+		f.ids[i] = le.Uint64(e)
+		e = e[8:]
+	}
+	tools := d.most(h[7], maxTools)
+	for range tools {
+		f.tools = append(f.tools, d.string())
+	}
+	parties := d.most(h[8], maxParties)
+	for range parties {
+		f.addParty().decode(&d, parties, tools)
+	}
+	d.index(f.pos, parties)
+
+	n := d.most(h[9], maxRateStamps)
+	e = d.take(sizeRate * n)
+	for i := range n {
+		f.rate = append(f.rate, rateStamp{le.Uint32(e[sizeRate*i:]), d.index(e[sizeRate*i+4], parties)})
+	}
+	n = d.most(h[10], maxRing)
+	e = d.take(sizeHop * n)
+	for i := range n {
+		x := e[sizeHop*i:][:sizeHop]
+		f.ring = append(f.ring, hop{d.index(x[0], parties), d.index(x[1], parties), le.Uint64(x[2:]), le.Uint32(x[10:])})
+	}
+	n = d.most(h[11], maxBurst)
+	e = d.take(4 * n)
+	for i := range n {
+		f.streakAt = append(f.streakAt, le.Uint32(e[4*i:]))
+	}
+	for range d.most(h[12], maxPairs) {
+		f.addPair().decode(&d, parties)
+	}
+	for range d.most(h[13], maxDelegations) {
+		x := d.take(sizeDelegate)
+		f.delegations = append(f.delegations, delegation{from: d.index(x[0], parties), to: d.index(x[1], parties), algorithm: events.HashAlgorithm(x[2]),
+			content: le.Uint64(x[3:]), answer: le.Uint64(x[11:]), count: le.Uint16(x[19:]), n: le.Uint32(x[21:])})
+	}
+	for range d.most(h[14], maxTurnIDs) {
+		f.turnSeen = append(f.turnSeen, le.Uint32(d.take(4)))
+	}
+	for range d.most(h[15], maxConversations) {
+		x := d.take(8)
+		f.conversations = append(f.conversations, counter{le.Uint32(x), le.Uint32(x[4:])})
+	}
+	for range d.most(h[16], maxTasks) {
+		x := d.take(8)
+		f.tasks = append(f.tasks, task{le.Uint32(x), le.Uint16(x[4:]), le.Uint16(x[6:])})
+	}
+	for range d.most(h[17], maxOrders) {
+		o := f.addOrder()
+		o.decode(&d, parties, tools)
+		if o.due < f.clock { // was fired when the clock passed it
+			d.fail()
+		}
+	}
+	for range d.most(h[18], maxOffences) {
+		x := d.take(11)
+		f.offences = append(f.offences, offence{d.rule(x[0]), le.Uint16(x[1:]), events.Stamp(le.Uint64(x[3:]))})
+	}
+	for range d.most(h[19], maxOverrides) {
+		x := d.take(27)
+		f.overrides = append(f.overrides, flowOverride{rule: d.rule(x[0]), mode: Mode(x[1]),
+			warn:    events.Optional{Set: x[2]&1 != 0, Value: int64(le.Uint64(x[3:]))},
+			stop:    events.Optional{Set: x[2]&2 != 0, Value: int64(le.Uint64(x[11:]))},
+			expires: events.Stamp(le.Uint64(x[19:]))})
+	}
+	return d.end("flow record")
+}
+
+func (p *party) decode(d *decoder, parties, tools int) {
+	h := d.take(sizeParty)
+	p.parent, p.flags = d.index(h[2], parties), partyFlags(h[3])
+	p.lastSeen = le.Uint32(h[8:])
+	p.revisits, p.points, p.chain = le.Uint16(h[12:]), le.Uint16(h[14:]), le.Uint16(h[16:])
+	p.name = d.text(int(le.Uint16(h)))
+	size := sizeCall
+	if h[7]&partyHasSims != 0 {
+		size += 8
+	}
+	p.calls = sized(p.calls, d.most(h[4], maxCalls))
+	e := d.take(size * len(p.calls))
+	for i := range p.calls {
+		c, x := &p.calls[i], e[:sizeCall]
+		c.tool, c.flags = d.index(x[0], tools), callFlags(le.Uint16(x[1:]))
+		c.id, c.at, c.n = le.Uint32(x[3:]), le.Uint32(x[7:]), le.Uint32(x[11:])
+		c.args, c.result, c.sim = le.Uint64(x[15:]), le.Uint64(x[23:]), 0
+		if size > sizeCall {
+			c.sim = le.Uint64(e[sizeCall:])
+		}
+		e = e[size:]
+	}
+	p.seen = sized(p.seen, d.most(h[5], maxSeen))
+	e = d.take(4 * len(p.seen))
+	for i := range p.seen {
+		p.seen[i] = le.Uint32(e)
+		e = e[4:]
+	}
+	p.runs = sized(p.runs, d.most(h[6], maxRuns))
+	e = d.take(sizeRun * len(p.runs))
+	for i := range p.runs {
+		p.runs[i] = run{d.index(e[0], tools), e[1] != 0, le.Uint16(e[2:]), le.Uint64(e[4:])}
+		e = e[sizeRun:]
+	}
+	if h[7]&partyHasCycle != 0 {
+		d.runs(p.cycleRun[1:])
+	}
+	if p.flags&partyUsage != 0 {
+		for i := range p.usage {
+			p.usage[i] = int64(d.uvarint())
+		}
+	}
+}
+
+func (p *pair) decode(d *decoder, parties int) {
+	h := d.take(sizePair)
+	p.from, p.to = d.index(h[0], parties), d.index(h[1], parties)
+	p.open, p.fresh, p.used = h[2]&1 != 0, h[2]&2 != 0, h[2]&4 != 0
+	p.stale, p.same, p.lastSeen = le.Uint32(h[4:]), le.Uint32(h[8:]), le.Uint32(h[12:])
+	n, size := d.most(h[3], maxAnswers), sizeAnswer
+	if h[2]&8 != 0 {
+		size += 8
+	}
+	e := d.take(size * n)
+	for i := range n {
+		a := answer{hash: le.Uint64(e[size*i:])}
+		if size > sizeAnswer {
+			a.sim = le.Uint64(e[size*i+8:])
+		}
+		p.answers = append(p.answers, a)
+	}
+}
+
+func (o *order) decode(d *decoder, parties, tools int) {
+	h := d.take(sizeOrder)
+	o.rule, o.phase, o.action, o.scope = d.rule(h[0]), phase(d.most(h[1], int(phaseStop))), events.Action(h[2]), events.ScopeKind(h[3])
+	o.shadow, o.wide, o.a, o.b, o.period = h[4] == 1, h[5], d.index(h[6], parties), d.index(h[7], parties), h[8]
+	o.kind, o.picks = events.Kind(h[9]), selection(h[10])
+	o.content.Algorithm = events.HashAlgorithm(h[11])
+	o.episode, o.attempts, o.tried, o.leaked = le.Uint16(h[16:]), le.Uint16(h[18:]), le.Uint16(h[20:]), le.Uint16(h[22:])
+	o.calls0 = le.Uint32(h[24:])
+	stamp := func(i int) events.Stamp { return events.Stamp(le.Uint64(h[29+8*i:])) }
+	o.since, o.issued, o.expires, o.due = stamp(0), stamp(1), stamp(2), stamp(3)
+	o.revision, o.observed, o.limit = int64(stamp(4)), int64(stamp(5)), int64(stamp(6))
+	x := d.take(16)
+	o.tokens0, o.content.Value = int64(le.Uint64(x)), le.Uint64(x[8:])
+	o.subject = d.text(int(le.Uint16(h[14:])))
+	for range d.most(h[12], maxOrderCalls) {
+		x := d.take(2)
+		o.edges = append(o.edges, edge{d.index(x[0], parties), d.index(x[1], parties)})
+	}
+	for range d.most(h[13], maxOrderCalls) {
+		x := d.take(10)
+		o.calls = append(o.calls, callRef{d.index(x[0], tools), events.HashAlgorithm(x[1]), le.Uint64(x[2:])})
+	}
+}
+
+// sized returns s with n elements, whatever they hold.
+func sized[E any](s []E, n int) []E {
+	if n > cap(s) {
+		return make([]E, n, max(n, 8))
+	}
+	return s[:n]
+}
+
+// decoder reads a record; the first fault sticks and everything after is zero.
+type decoder struct {
+	b   []byte
+	bad bool
+}
+
+var zeros [maxCalls * (sizeCall + 8)]byte // what take returns when there is too little; never written
+
+func (d *decoder) fail() { d.bad, d.b = true, nil }
+
+func (d *decoder) end(what string) error {
+	if d.bad || len(d.b) != 0 {
+		return fmt.Errorf("%s is damaged: delete the state directory to fold the log again", what)
+	}
+	return nil
+}
+
+// take returns the next n bytes.
+func (d *decoder) take(n int) []byte {
+	if len(d.b) < n {
+		d.fail()
+		return zeros[:n]
+	}
+	p := d.b[:n]
+	d.b = d.b[n:]
+	return p
+}
+
+func (d *decoder) uvarint() uint64 {
+	v, n := binary.Uvarint(d.b)
+	if n <= 0 {
+		d.fail()
+		return 0
+	}
+	d.b = d.b[n:]
+	return v
+}
+
+func (d *decoder) varint() int64 {
+	u := d.uvarint()
+	return int64(u>>1) ^ -int64(u&1)
+}
+
+// string and text return text that aliases the record.
+func (d *decoder) string() string { return d.text(int(min(d.uvarint(), 1<<16))) }
+
+func (d *decoder) text(n int) string {
+	if n == 0 {
+		return ""
+	}
+	if n > len(d.b) {
+		d.fail()
+		return ""
+	}
+	s := unsafe.String(&d.b[0], n)
+	d.b = d.b[n:]
+	return s
+}
+
+// most checks a stored number against its cap.
+func (d *decoder) most(n byte, most int) int {
+	if int(n) > most {
+		d.fail()
+		return 0
+	}
+	return int(n)
+}
+
+// index checks a stored index into a table of n.
+func (d *decoder) index(i byte, n int) uint8 {
+	if i != none && int(i) >= n {
+		d.fail()
+		return none
+	}
+	return i
+}
+
+func (d *decoder) rule(b byte) RuleID {
+	if b >= byte(RuleCount) {
+		d.fail()
+		return 0
+	}
+	return RuleID(b)
+}
+
+func (d *decoder) runs(runs []uint16) {
+	mask := le.Uint16(d.take(2))
+	for i := 0; mask != 0 && i < len(runs); i++ {
+		if mask>>i&1 == 1 {
+			runs[i] = le.Uint16(d.take(2))
+		}
+	}
+}
+
+// Clone returns a copy that shares nothing with f but its strings.
+func (f *Flow) Clone() *Flow {
+	c := new(Flow)
+	f.copyTo(c)
+	return c
+}
+
+// copyTo makes dst equal to f, keeping the memory of dst's slices.
+func (f *Flow) copyTo(dst *Flow) {
+	dst.Reset(f.key)
+	old := *dst
+	*dst = *f
+	dst.ids = append(old.ids, f.ids...)
+	dst.tools = append(old.tools, f.tools...)
+	dst.rate = append(old.rate, f.rate...)
+	dst.ring = append(old.ring, f.ring...)
+	dst.streakAt = append(old.streakAt, f.streakAt...)
+	dst.delegations = append(old.delegations, f.delegations...)
+	dst.turnSeen = append(old.turnSeen, f.turnSeen...)
+	dst.conversations = append(old.conversations, f.conversations...)
+	dst.tasks = append(old.tasks, f.tasks...)
+	dst.offences = append(old.offences, f.offences...)
+	dst.overrides = append(old.overrides, f.overrides...)
+	dst.parties, dst.pairs, dst.orders = old.parties, old.pairs, old.orders
+	for i := range f.parties {
+		p, q := dst.addParty(), &f.parties[i]
+		calls, seen, runs := append(p.calls, q.calls...), append(p.seen, q.seen...), append(p.runs, q.runs...)
+		*p = *q
+		p.calls, p.seen, p.runs = calls, seen, runs
+	}
+	for i := range f.pairs {
+		p, q := dst.addPair(), &f.pairs[i]
+		answers := append(p.answers, q.answers...)
+		*p = *q
+		p.answers = answers
+	}
+	for i := range f.orders {
+		o, q := dst.addOrder(), &f.orders[i]
+		edges, calls := append(o.edges, q.edges...), append(o.calls, q.calls...)
+		*o = *q
+		o.edges, o.calls = edges, calls
+	}
+}

@@ -1,0 +1,516 @@
+package analyzer
+
+import (
+	"time"
+
+	"weir/events"
+)
+
+// Bounds of what is remembered of one flow. Together they keep an encoded flow
+// below 8 KiB whatever its producers send.
+const (
+	maxParties       = 32
+	maxPartyBytes    = 1536 // names of parties, together
+	maxTools         = 32
+	maxToolBytes     = 768 // names of tools, together
+	maxCalls         = 32  // calls of one party that are compared
+	maxWindowCalls   = 64  // calls of all parties that are compared, together
+	maxSeen          = 64  // calls of one party that are told new from old
+	maxSeenTotal     = 160 // of all parties, together
+	maxPeriod        = 16  // of a cycle of tool calls
+	maxRing          = 8   // hops, and the longest cycle of agents
+	maxPairs         = 12
+	maxAnswers       = 8 // of one pair
+	maxAnswersTotal  = 24
+	maxRounds        = 20 // of one pair
+	maxDelegations   = 12
+	maxRuns          = 6 // tools of one party whose results are followed in a row
+	maxRunsTotal     = 24
+	maxRateStamps    = 128
+	maxIDs           = 64
+	maxOrders        = 12
+	maxOrderCalls    = 32 // calls or edges that one order names: as many as a window holds
+	maxOffences      = 12
+	maxConversations = 8
+	maxTasks         = 12
+	maxTurnIDs       = 16
+	maxOverrides     = 8
+
+	none = 0xff // no party, no tool
+)
+
+// Flow is all that is remembered of one correlation id. The zero Flow is a flow
+// of which nothing was seen yet. Every slice has a cap.
+//
+// Strings of a decoded Flow alias the record that it was decoded from.
+type Flow struct {
+	key      string
+	clock    events.Stamp // latest time folded; never runs backwards
+	last     events.Stamp // latest event, ticks not counted
+	start    events.Stamp // when the episode began
+	forgotAt events.Stamp // nothing older can be told from a repeat
+	revision int64        // of the last verdict
+	events   uint32       // folded, over all episodes
+	episode  uint16
+	flags    flowFlags
+	aged     uint8        // how far max_flow_duration has spoken in this episode
+	released events.Stamp // nothing stops the flow before: a person released it
+	source   events.CorrelationSource
+
+	ids     []uint64        // (source, id) of the last events, in two halves
+	idTimes [2]events.Stamp // newest time in each half
+	parties []party
+	tools   []string
+	pos     uint8 // where control is: a party, or none
+	unique  uint16
+
+	hops      uint32
+	rate      []rateStamp // hops of the rate window
+	ring      []hop       // last hops that came without work
+	pairRun   [maxRing + 1]uint16
+	sameRun   [maxRing + 1]uint16
+	streak    uint16    // hops in a row without work
+	streakAt  []uint32  // when, in milliseconds since the episode began
+	reporting [4]uint32 // sources that were seen to report tools
+
+	pairs       []pair
+	delegations []delegation
+
+	toolCalls uint32
+	turns     uint16
+	turnID    string
+	turnSeen  []uint32
+	tokens    [3]int64 // input, output, total
+	cost      int64    // millionths of a US dollar
+
+	conversations []counter
+	tasks         []task
+	orders        []order
+	offences      []offence
+	overrides     []flowOverride
+}
+
+type flowFlags uint8
+
+const (
+	flagDelta      flowFlags = 1 << iota // token deltas were seen: aggregates say nothing new
+	flagIncomplete                       // the first event seen was not a start
+	flagEnded
+	flagTurnOpen // the call that opens the turn was seen
+)
+
+type party struct {
+	name     string
+	parent   uint8
+	flags    partyFlags
+	lastSeen uint32 // ordinal, to choose whom to forget
+	revisits uint16
+	chain    uint16 // tool calls in this turn
+	points   uint16 // of circling
+	calls    []call
+	cycleRun [maxPeriod + 1]uint16
+	seen     []uint32
+	runs     []run
+	usage    [3]int64 // cumulative figures last told
+}
+
+type partyFlags uint8
+
+const (
+	partyActive partyFlags = 1 << iota // in this episode
+	partyHuman
+	partyWorked // since it was called
+	partyUsage  // usage holds cumulative figures
+)
+
+// call is one tool call of a party, with its result when that is known.
+type call struct {
+	tool   uint8
+	flags  callFlags
+	args   uint64
+	result uint64
+	sim    uint64
+	id     uint32 // of the call id
+	at     uint32 // milliseconds since the episode began
+	n      uint32 // ordinal
+}
+
+type callFlags uint16
+
+const (
+	callResult callFlags = 1 << iota // a result came
+	callHashed                       // and its content is known
+	callSim
+	callError
+	callRetry  // legally repeats another call
+	callScored // circling counted it
+	callArgs   // the arguments are known
+)
+
+// run is how often in a row one tool of a party brought the same.
+type run struct {
+	tool   uint8
+	failed bool // the same error, not the same result
+	n      uint16
+	hash   uint64
+}
+
+type rateStamp struct {
+	at     uint32 // milliseconds since the episode began
+	caller uint8
+}
+
+type hop struct {
+	from, to uint8
+	content  uint64 // 0 when not known
+	n        uint32
+}
+
+// pair is who calls whom, and how the last rounds between them went.
+type pair struct {
+	from, to uint8
+	open     bool
+	fresh    bool   // the callee made a call in this round that it had not made before
+	used     bool   // the callee used a tool in this round
+	stale    uint32 // last rounds, newest in bit 0: nothing new was done
+	same     uint32 // and the answer was an old one, too
+	lastSeen uint32
+	answers  []answer
+}
+
+type answer struct {
+	hash uint64
+	sim  uint64
+}
+
+type delegation struct {
+	from, to  uint8
+	content   uint64
+	algorithm events.HashAlgorithm
+	count     uint16
+	answer    uint64 // last answer; 0 when none is known
+	n         uint32
+}
+
+type counter struct {
+	id uint32
+	n  uint32
+}
+
+type task struct {
+	id       uint32
+	loops    uint16
+	reflects uint16
+}
+
+// offence is what a flow was stopped for. It outlives the episode: silence is no amnesty.
+type offence struct {
+	rule  RuleID
+	count uint16
+	last  events.Stamp
+}
+
+type flowOverride struct {
+	rule    RuleID
+	mode    Mode
+	warn    events.Optional
+	stop    events.Optional
+	expires events.Stamp
+}
+
+// Key returns the correlation id, or what stands for it (see events.Event.FlowKey).
+func (f *Flow) Key() string { return f.key }
+
+// Events returns how many events were folded, over all episodes.
+func (f *Flow) Events() int64 { return int64(f.events) }
+
+// Last returns the time of the latest event.
+func (f *Flow) Last() events.Stamp { return f.last }
+
+// Reset forgets everything but keeps the memory of its slices.
+func (f *Flow) Reset(key string) {
+	parties := f.parties[:cap(f.parties)]
+	*f = Flow{key: key, pos: none, ids: f.ids[:0], parties: parties[:0], tools: f.tools[:0], rate: f.rate[:0], ring: f.ring[:0],
+		streakAt: f.streakAt[:0], pairs: f.pairs[:0], delegations: f.delegations[:0], turnSeen: f.turnSeen[:0],
+		conversations: f.conversations[:0], tasks: f.tasks[:0], orders: f.orders[:0], offences: f.offences[:0], overrides: f.overrides[:0]}
+}
+
+// addParty makes room for one more party in the slice, reusing what an earlier
+// flow left behind in it.
+func (f *Flow) addParty() *party {
+	n := len(f.parties)
+	if n < cap(f.parties) {
+		f.parties = f.parties[:n+1]
+		p := &f.parties[n]
+		*p = party{calls: p.calls[:0], seen: p.seen[:0], runs: p.runs[:0]}
+		return p
+	}
+	f.parties = append(f.parties, party{})
+	return &f.parties[n]
+}
+
+func (f *Flow) addPair() *pair {
+	n := len(f.pairs)
+	if n < cap(f.pairs) {
+		f.pairs = f.pairs[:n+1]
+		p := &f.pairs[n]
+		*p = pair{answers: p.answers[:0]}
+		return p
+	}
+	f.pairs = append(f.pairs, pair{})
+	return &f.pairs[n]
+}
+
+// newEpisode cleans the counters. Orders stand until they expire; offences,
+// repeated delegations and what is needed to tell repeats stay.
+func (f *Flow) newEpisode(at events.Stamp) {
+	f.episode++
+	f.start = at
+	f.pos = none
+	f.unique, f.hops, f.toolCalls, f.turns, f.cost, f.aged = 0, 0, 0, 0, 0, 0
+	f.tokens = [3]int64{}
+	f.turnID = ""
+	f.flags &^= flagDelta | flagEnded | flagTurnOpen
+	f.rate, f.turnSeen = f.rate[:0], f.turnSeen[:0]
+	f.conversations, f.tasks = f.conversations[:0], f.tasks[:0]
+	for i := range f.parties {
+		p := &f.parties[i]
+		p.parent = none
+		p.flags &^= partyActive | partyWorked
+		p.revisits, p.chain = 0, 0
+	}
+	f.clearPatterns(false)
+}
+
+// clearPatterns forgets windows, points and rounds. A user's event also clears
+// the delegations, which silence does not.
+func (f *Flow) clearPatterns(delegations bool) {
+	f.clearHops()
+	for i := range f.parties {
+		p := &f.parties[i]
+		p.calls, p.seen, p.runs, p.points = p.calls[:0], p.seen[:0], p.runs[:0], 0
+		p.cycleRun = [maxPeriod + 1]uint16{}
+	}
+	f.pairs = f.pairs[:0]
+	if delegations {
+		f.delegations = f.delegations[:0]
+	}
+}
+
+func (f *Flow) clearHops() {
+	f.ring, f.streak, f.streakAt = f.ring[:0], 0, f.streakAt[:0]
+	f.pairRun, f.sameRun = [maxRing + 1]uint16{}, [maxRing + 1]uint16{}
+}
+
+// party returns the index of the party called name, adding it when it is new.
+func (f *Flow) party(name string, human bool) uint8 {
+	i := f.findParty(name)
+	if i == none {
+		i = f.makeParty(name)
+	}
+	p := &f.parties[i]
+	p.lastSeen = f.events
+	if human {
+		p.flags |= partyHuman
+	}
+	if p.flags&partyActive == 0 {
+		p.flags |= partyActive
+		if p.flags&partyHuman == 0 && f.unique < 1<<15 {
+			f.unique++
+		}
+	}
+	return i
+}
+
+func (f *Flow) findParty(name string) uint8 {
+	for i := range f.parties {
+		if f.parties[i].name == name {
+			return uint8(i)
+		}
+	}
+	return none
+}
+
+func (f *Flow) makeParty(name string) uint8 {
+	total := len(name)
+	for i := range f.parties {
+		total += len(f.parties[i].name)
+	}
+	if len(f.parties) < maxParties && total <= maxPartyBytes {
+		p := f.addParty()
+		p.name, p.parent = name, none
+		return uint8(len(f.parties) - 1)
+	}
+	// Full: the parties that were silent longest give way, those that control
+	// passes through last of all.
+	var victim uint8
+	for {
+		victim = f.silentParty()
+		p := &f.parties[victim]
+		f.forgetParty(victim)
+		total -= len(p.name)
+		*p = party{parent: none, calls: p.calls[:0], seen: p.seen[:0], runs: p.runs[:0]}
+		if total <= maxPartyBytes {
+			p.name = name
+			return victim
+		}
+	}
+}
+
+func (f *Flow) silentParty() uint8 {
+	victim, onStack := none, true
+	for i := range f.parties {
+		p := &f.parties[i]
+		if p.name == "" {
+			continue // gave way a moment ago
+		}
+		on := f.onStack(uint8(i))
+		if victim == none || onStack && !on || onStack == on && p.lastSeen < f.parties[victim].lastSeen {
+			victim, onStack = i, on
+		}
+	}
+	return uint8(victim)
+}
+
+// forgetParty takes every mention of party i out of the flow.
+func (f *Flow) forgetParty(i uint8) {
+	for j := range f.parties {
+		if f.parties[j].parent == i {
+			f.parties[j].parent = f.parties[i].parent
+		}
+	}
+	if f.pos == i {
+		f.pos = f.parties[i].parent
+	}
+	f.clearHopsOf(i)
+	for j := range f.rate {
+		if f.rate[j].caller == i {
+			f.rate[j].caller = none
+		}
+	}
+	f.dropPairs(func(p *pair) bool { return p.from == i || p.to == i })
+	n := 0
+	for _, d := range f.delegations {
+		if d.from != i && d.to != i {
+			f.delegations[n] = d
+			n++
+		}
+	}
+	f.delegations = f.delegations[:n]
+	n = 0
+	for j := range f.orders {
+		if !f.orders[j].mentions(i) {
+			f.orders[n] = f.orders[j]
+			n++
+		}
+	}
+	f.orders = f.orders[:n]
+}
+
+func (f *Flow) clearHopsOf(i uint8) {
+	for j := range f.ring {
+		if f.ring[j].from == i || f.ring[j].to == i {
+			f.clearHops()
+			return
+		}
+	}
+}
+
+func (f *Flow) dropPairs(drop func(*pair) bool) {
+	n := 0
+	for j := range f.pairs {
+		if drop(&f.pairs[j]) {
+			continue
+		}
+		if n != j {
+			f.pairs[n], f.pairs[j] = f.pairs[j], f.pairs[n]
+		}
+		n++
+	}
+	f.pairs = f.pairs[:n]
+}
+
+// tool returns the index of the tool called name, adding it when it is new. When
+// the table is full, tools that stand in no window give way, then the first ones.
+func (f *Flow) tool(name string) uint8 {
+	total := len(name)
+	for i := range f.tools {
+		if f.tools[i] == name {
+			return uint8(i)
+		}
+		total += len(f.tools[i])
+	}
+	if len(f.tools) < maxTools && total <= maxToolBytes {
+		f.tools = append(f.tools, name)
+		return uint8(len(f.tools) - 1)
+	}
+	for {
+		victim := f.idleTool()
+		f.forgetTool(victim)
+		total -= len(f.tools[victim])
+		f.tools[victim] = ""
+		if total <= maxToolBytes {
+			f.tools[victim] = name
+			return victim
+		}
+	}
+}
+
+func (f *Flow) idleTool() uint8 {
+	first := none
+	for i := range f.tools {
+		if f.tools[i] == "" {
+			continue
+		}
+		if !f.toolInUse(uint8(i)) {
+			return uint8(i)
+		}
+		if first == none {
+			first = i
+		}
+	}
+	return uint8(first)
+}
+
+func (f *Flow) toolInUse(t uint8) bool {
+	for i := range f.parties {
+		for j := range f.parties[i].calls {
+			if f.parties[i].calls[j].tool == t {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (f *Flow) forgetTool(t uint8) {
+	for i := range f.parties {
+		p := &f.parties[i]
+		for j := range p.calls {
+			if p.calls[j].tool == t {
+				p.calls[j].tool = none
+			}
+		}
+		n := 0
+		for _, r := range p.runs {
+			if r.tool != t {
+				p.runs[n] = r
+				n++
+			}
+		}
+		p.runs = p.runs[:n]
+	}
+	for i := range f.orders {
+		f.orders[i].forgetTool(t)
+	}
+}
+
+// episodeEnds returns when the episode is over if nothing more comes.
+func (f *Flow) episodeEnds(l *Limits) events.Stamp { return f.last.Add(l.Flow.Idle) }
+
+func (f *Flow) ageOf(at events.Stamp) time.Duration { return at.Sub(f.start) }
+
+// since is a time as the flow keeps it: milliseconds since the episode began.
+func (f *Flow) since(at events.Stamp) uint32 {
+	return uint32(min(max(0, at-f.start), 1<<32-1))
+}

@@ -1,0 +1,298 @@
+package analyzer
+
+import (
+	"github.com/cespare/xxhash/v2"
+
+	"weir/events"
+)
+
+// Engine folds events by one set of limits. It is immutable and safe for use by
+// many goroutines; a change of limits is a new Engine.
+type Engine struct {
+	limits Limits
+	byKind [32][]RuleID // rows that are on, by the kind they follow
+	scaled RuleSet
+}
+
+// New returns an engine for the limits, which must be valid (see Limits.Validate).
+func New(l Limits) *Engine {
+	e := &Engine{limits: l, scaled: l.Load.Scale}
+	for i := range Rules {
+		for _, k := range events.Kinds() {
+			if Rules[i].On.Has(k) && e.mayFire(RuleID(i)) {
+				e.byKind[k] = append(e.byKind[k], RuleID(i))
+			}
+		}
+	}
+	return e
+}
+
+// mayFire reports whether the row can give a verdict at all; rows that cannot are
+// not walked.
+func (e *Engine) mayFire(r RuleID) bool {
+	s := e.limits.Rules[r]
+	if s.Mode != ModeOff && (s.Warn != Off || s.Stop != Off) {
+		return true
+	}
+	for i := range e.limits.Overrides {
+		if e.limits.Overrides[i].Rule == r {
+			return true
+		}
+	}
+	return false
+}
+
+// Limits returns what the engine judges by. The caller must not change what its
+// slices hold.
+func (e *Engine) Limits() *Limits { return &e.limits }
+
+// Effects is what one or more steps brought about. The caller reuses it; Reset
+// empties it. Verdicts own their strings.
+type Effects struct {
+	Verdicts []events.Verdict
+	Answer   *events.Verdict // to the last ask; nil when the last event was none
+	Counts   Counts
+
+	m       moment
+	scratch Flow
+}
+
+// Counts is what the steps since the last Reset did, for metrics.
+type Counts struct {
+	Events, Duplicates, TooLate, Late, Clamped int64
+	Asks, Refused                              int64
+	Attempts, Leaked                           int64
+	Episodes                                   int64
+}
+
+// Reset empties the effects and keeps their memory.
+func (fx *Effects) Reset() {
+	clear(fx.Verdicts)
+	fx.Verdicts, fx.Answer, fx.Counts = fx.Verdicts[:0], nil, Counts{}
+}
+
+// Fold is Step on a copy: it leaves f alone and returns the new flow and the
+// verdicts. It is for callers who ask rarely.
+func (e *Engine) Fold(p Partition, f *Flow, ev *events.Event) (Partition, *Flow, []events.Verdict) {
+	var fx Effects
+	next := f.Clone()
+	e.Step(&p, next, ev, &fx)
+	return p, next, fx.Verdicts
+}
+
+// Step folds one event into the flow, in place, and adds what came of it to fx.
+// The event must belong to the flow: f is the zero Flow, or was folded from
+// events with the same FlowKey. What Step keeps of ev it keeps by reference;
+// encode or clone the flow before the bytes under ev change.
+func (e *Engine) Step(p *Partition, f *Flow, ev *events.Event, fx *Effects) {
+	fx.Answer = nil
+	if f.events == 0 && f.key == "" {
+		f.Reset(ev.FlowKey())
+	}
+	when := ev.Time
+	if ev.Appended != 0 && when > ev.Appended+maxSkew {
+		when = ev.Appended
+		fx.Counts.Clamped++
+	}
+	p.observe(when)
+	if f.repeated(ev, when, fx) {
+		return
+	}
+	e.Advance(p, f, when, fx)
+
+	m := &fx.m
+	*m = momentAt(max(when, f.clock))
+	m.ev, m.when, m.late, m.user = ev, when, when < f.clock, ev.By() == events.OriginUser
+	if m.late {
+		fx.Counts.Late++
+	}
+	e.beginEpisode(f, m, fx)
+	f.clock, f.last = m.at, m.at
+	if f.events < 1<<32-1 {
+		f.events++
+	}
+	fx.Counts.Events++
+	switch {
+	case ev.Kind == events.VerdictAck:
+		e.applyAck(f, m, fx)
+	case ev.Kind == events.OperatorStop || ev.Kind == events.OperatorRelease || ev.Kind == events.OverrideSet:
+		e.applyOperator(f, m, fx)
+	case ev.Ask && !m.user && (ev.Kind == events.AgentCall || ev.Kind == events.ToolCall):
+		e.ask(p, f, m, fx)
+	default:
+		e.see(p, f, m, fx)
+		if ev.Ask { // a user's, which nothing refuses
+			fx.Answer = e.allowed(f, m)
+		}
+	}
+}
+
+// maxSkew is how far a producer's clock may be ahead of the log's.
+const maxSkew = 60_000
+
+// see counts and judges an event that happened.
+func (e *Engine) see(p *Partition, f *Flow, m *moment, fx *Effects) {
+	if m.user && !m.late {
+		e.clearByUser(f, m, fx)
+	}
+	e.defied(f, m, fx)
+	e.apply(f, m)
+	p.count(m, &e.limits.Load)
+	m.busy = p.busy
+	e.judge(f, m, fx)
+}
+
+// beginEpisode starts a new episode after silence, at the greatest age, or when a
+// user speaks in a flow whose id stands for a whole conversation.
+func (e *Engine) beginEpisode(f *Flow, m *moment, fx *Effects) {
+	fl := &e.limits.Flow
+	switch {
+	case f.events == 0:
+		f.start, f.pos = m.at, none
+		if m.ev.Kind != events.FlowStart && !m.user && m.ev.Kind != events.AgentCall && m.ev.Kind != events.TurnStart {
+			f.flags |= flagIncomplete
+		}
+	case m.at.Sub(f.last) > fl.MaxAge:
+		// Nothing of so long ago counts any more, whether or not the record was
+		// still there: the answer must not depend on when the store forgets.
+		old := *f
+		f.Reset(f.key)
+		f.revision, f.events, f.episode = old.revision, old.events, old.episode+1
+		f.ids, f.idTimes, f.forgotAt = old.ids, old.idTimes, old.forgotAt
+		f.start = m.at
+	case m.at.Sub(f.last) > fl.Idle, m.at.Sub(f.start) > fl.MaxAge,
+		m.user && !m.late && m.ev.Kind == events.AgentCall && fl.UserStarts>>m.ev.CorrelationSource&1 == 1:
+		f.newEpisode(m.at)
+	default:
+		return
+	}
+	fx.Counts.Episodes++
+}
+
+// repeated drops an event that was folded before, and one that is older than all
+// that is remembered, of which nobody can tell.
+func (f *Flow) repeated(ev *events.Event, when events.Stamp, fx *Effects) bool {
+	id := xxhash.Sum64String(ev.ID)
+	if ev.Source != "" {
+		id ^= xxhash.Sum64String(ev.Source) * 0x9e3779b97f4a7c15
+	}
+	for _, old := range f.ids {
+		if old == id {
+			fx.Counts.Duplicates++
+			return true
+		}
+	}
+	if when < f.forgotAt {
+		fx.Counts.TooLate++
+		return true
+	}
+	if len(f.ids) == maxIDs { // the older half goes, and with it all that is older
+		f.forgotAt = max(f.forgotAt, f.idTimes[0])
+		f.idTimes[0], f.idTimes[1] = f.idTimes[1], 0
+		f.ids = f.ids[:copy(f.ids, f.ids[maxIDs/2:])]
+	}
+	half := len(f.ids) / (maxIDs / 2)
+	f.idTimes[half] = max(f.idTimes[half], when)
+	f.ids = append(f.ids, id)
+	return false
+}
+
+// Advance fires every deadline up to now, each at its own time. The pump calls it
+// when the partition's watermark passes the flow's Due; Step calls it by itself.
+func (e *Engine) Advance(p *Partition, f *Flow, now events.Stamp, fx *Effects) {
+	for {
+		at, what := e.next(f)
+		if at == 0 || at > now {
+			return
+		}
+		f.clock = max(f.clock, at)
+		m := &fx.m
+		*m = momentAt(at)
+		if what < 0 {
+			e.judgeRow(RuleFlowDuration, f, m, fx)
+			s := e.setting(RuleFlowDuration, f, m)
+			if f.aged == agedNot && int64(f.ageOf(at).Seconds()) < s.Stop && s.Stop != Off {
+				f.aged = agedWarned
+			} else {
+				f.aged = agedStopped
+			}
+			continue
+		}
+		e.orderDue(f, what, m, fx)
+	}
+}
+
+// Due is when the flow wants to be looked at even if nothing comes; zero for never.
+func (e *Engine) Due(f *Flow) events.Stamp {
+	at, _ := e.next(f)
+	return at
+}
+
+// next returns the next deadline, and the order that it is about, or -1 for the
+// duration of the flow.
+func (e *Engine) next(f *Flow) (at events.Stamp, what int) {
+	what = -1
+	if d := e.durationDue(f); d != 0 {
+		at = d
+	}
+	for i := range f.orders {
+		if d := f.orders[i].due; at == 0 || d < at {
+			at, what = d, i
+		}
+	}
+	return at, what
+}
+
+// durationDue is when the age of the episode passes a threshold that has not been
+// spoken of, if the episode lives so long.
+func (e *Engine) durationDue(f *Flow) events.Stamp {
+	if f.events == 0 {
+		return 0
+	}
+	m := moment{at: f.clock}
+	s := e.setting(RuleFlowDuration, f, &m)
+	if s.Mode == ModeOff {
+		return 0
+	}
+	var after int64
+	switch f.aged {
+	case agedNot:
+		after = min(s.Warn, s.Stop)
+	case agedWarned:
+		after = s.Stop
+	default:
+		return 0
+	}
+	if after == Off {
+		return 0
+	}
+	at := max(f.start+stampOfSeconds(after), f.clock)
+	if at > f.episodeEnds(&e.limits) {
+		return 0
+	}
+	return at
+}
+
+// What max_flow_duration has said in the episode.
+const (
+	agedNot uint8 = iota
+	agedWarned
+	agedStopped
+)
+
+func stampOfSeconds(s int64) events.Stamp {
+	if s > 1<<40 {
+		return 1 << 50
+	}
+	return events.Stamp(s * 1000)
+}
+
+// exempt reports whether the limits exempt the tool from rules about repetition.
+func (e *Engine) exempt(tool string) bool {
+	for i := range e.limits.Tools {
+		if t := &e.limits.Tools[i]; t.Exempt && t.Name == tool {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,377 @@
+package analyzer
+
+import (
+	"weir/events"
+)
+
+// judge walks the rules of the event's kind.
+func (e *Engine) judge(f *Flow, m *moment, fx *Effects) {
+	for _, r := range e.byKind[m.ev.Kind] {
+		e.judgeRow(r, f, m, fx)
+	}
+}
+
+// judgeRow measures one row and gives, tightens or lifts its order.
+func (e *Engine) judgeRow(r RuleID, f *Flow, m *moment, fx *Effects) {
+	rule := &Rules[r]
+	if m.user || rule.Repeat && m.exempt {
+		return // nothing ever refuses a user's message
+	}
+	// The setting lives in the moment: passed to a function value it would escape.
+	m.set = e.limits.Rules[r]
+	set := &m.set
+	if e.scaled != 0 || len(e.limits.Overrides) > 0 || len(f.overrides) > 0 {
+		*set = e.setting(r, f, m)
+	}
+	if set.Mode == ModeOff {
+		return
+	}
+	observed := rule.Value(f, m, set)
+	if observed < set.Warn && observed < set.Stop-1 && !rule.Lifts && len(f.offences) == 0 {
+		return
+	}
+	if f.offended(r) && set.Warn < set.Stop {
+		set.Stop = set.Warn // who was stopped before is stopped at the warning
+		if set.Max {
+			set.Max = false
+		}
+	}
+	if rule.Paced && !set.Unpaced && observed >= min(set.Warn, set.Stop) {
+		if x := f.pace(m); x > 1 {
+			set.widen(x)
+		}
+	}
+	a, b := f.scopeOf(rule, m)
+	switch {
+	case observed >= set.Stop && e.mayStop(f, m, set):
+		e.issue(rule, phaseStop, f, m, set, observed, a, b, fx)
+	case observed >= set.Stop-1 && set.Max && rule.Armed && observed > 0 && e.mayStop(f, m, set):
+		e.issue(rule, phaseArmed, f, m, set, observed, a, b, fx)
+	case observed >= min(set.Warn, set.Stop):
+		if rule.Lifts {
+			e.lift(rule, f, m, a, b, phaseArmed, fx)
+		}
+		e.issue(rule, phaseWarn, f, m, set, observed, a, b, fx)
+	case rule.Lifts:
+		e.lift(rule, f, m, a, b, phaseWarn, fx)
+	}
+}
+
+func (s *Setting) widen(x int64) {
+	if s.Warn != Off {
+		s.Warn *= x
+	}
+	if s.Stop != Off {
+		s.Stop *= x
+	}
+}
+
+// mayStop tells whether evidence and mode allow more than a warning.
+func (e *Engine) mayStop(f *Flow, m *moment, set *Setting) bool {
+	switch {
+	case set.Mode == ModeWarn, m.at < f.released:
+		return false
+	case m.ev == nil:
+		return e.limits.WarnOnly>>f.source&1 == 0
+	case m.ev.SampledRate > 1:
+		return false
+	}
+	// A missing id is told whatever the flow is kept under.
+	return e.limits.WarnOnly>>f.source&1 == 0 || m.ev.CorrelationID == ""
+}
+
+func (f *Flow) offended(r RuleID) bool {
+	for i := range f.offences {
+		if f.offences[i].rule == r {
+			return f.offences[i].last < f.start
+		}
+	}
+	return false
+}
+
+// scopeOf names the parties that an order of the rule is about.
+func (f *Flow) scopeOf(rule *FlowRule, m *moment) (a, b uint8) {
+	switch rule.Scope {
+	case events.ScopeSession:
+		return m.from, none
+	case events.ScopePair:
+		if m.stalePair >= 0 && rule.Reason == events.StaleDelegation {
+			return f.pairs[m.stalePair].from, f.pairs[m.stalePair].to
+		}
+		return f.ordered(m.from, m.to)
+	}
+	return none, none
+}
+
+// ordered puts the parties of a pair in the order of their names, so that one pair
+// has one scope.
+func (f *Flow) ordered(a, b uint8) (uint8, uint8) {
+	if a != none && b != none && f.parties[b].name < f.parties[a].name {
+		return b, a
+	}
+	return a, b
+}
+
+// issue gives an order, or tightens the one that stands. A weaker phase than the
+// one that stands changes nothing.
+func (e *Engine) issue(rule *FlowRule, ph phase, f *Flow, m *moment, set *Setting, observed int64, a, b uint8, fx *Effects) {
+	scope := rule.Scope
+	if rule.Reason == events.PingPong {
+		_, period := rounds(f.pairRun[:], 2, maxRing)
+		if n := len(f.ring); period != 2 || f.ring[n-1].from != f.ring[n-2].to || f.ring[n-1].to != f.ring[n-2].from {
+			scope, a, b = events.ScopeFlow, none, none // a cycle among three or more has no pair
+		}
+	}
+	task := ""
+	if m.ev != nil {
+		task = m.ev.TaskID
+	}
+	o := f.orderOf(rule.Reason, scope, a, b, task)
+	was := phase(0)
+	if o == nil {
+		o = f.addOrder()
+		*o = order{rule: rule.ID, scope: scope, a: a, b: b, since: m.at, edges: o.edges[:0], calls: o.calls[:0],
+			calls0: f.hops + f.toolCalls, tokens0: f.tokens[2]}
+	} else {
+		was = o.phase
+		// Back at the limit after it was passed, other parties are on the stack: the
+		// order has to name them.
+		back := was == phaseStop && ph == phaseArmed && o.picks == selectOffStack && !m.late
+		if was > ph && !back || was == ph && !o.changed(f, m, rule) {
+			return
+		}
+	}
+	if was == phaseArmed && ph == phaseStop { // the call after the last one that was allowed
+		fx.Counts.Leaked++
+		o.leaked++
+	}
+	o.rule, o.phase, o.episode = rule.ID, ph, f.episode
+	o.shadow = set.Mode == ModeShadow
+	o.action = events.Warn
+	if ph > phaseWarn {
+		o.action = rule.Action
+	}
+	o.observed, o.limit = observed, set.Limit()
+	if ph == phaseWarn && set.Warn < set.Stop {
+		o.limit = set.Warn
+	}
+	o.picks, o.kind, o.subject, o.content = selectAll, events.KindUnset, "", events.Hash{}
+	o.edges, o.calls = o.edges[:0], o.calls[:0]
+	if rule.Match != nil {
+		rule.Match(f, m, o)
+	}
+	if ph == phaseStop && !o.shadow {
+		f.offend(rule.ID, m.at)
+	}
+	ttl := e.limits.Order.TTL
+	o.issued, o.tried = m.at, 0
+	o.expires = m.at.Add(ttl)
+	o.due = m.at.Add(ttl - ttl/5)
+	if rule.Action == events.Throttle && ph > phaseWarn {
+		o.expires = max(m.at+1, m.lastRate+events.Stamp(set.Window*1000))
+		o.due = o.expires
+	}
+	if ph == phaseWarn {
+		o.due = o.expires
+	}
+	e.emit(f, o, m, set, fx)
+}
+
+// changed tells whether an order of the same phase has to name other calls now.
+func (o *order) changed(f *Flow, m *moment, rule *FlowRule) bool {
+	if o.phase == phaseWarn {
+		return false
+	}
+	switch o.picks {
+	case selectOffStack:
+		return o.phase == phaseArmed && f.pos != none && o.subject != f.parties[f.pos].name
+	case selectTurn, selectNewTurn:
+		return o.subject != f.turnID
+	case selectNew:
+		return false
+	}
+	// Another call of the same party, another message between the same two: what is
+	// refused grows by it.
+	switch o.picks {
+	case selectCalls, selectTools:
+		if m.callAt < 0 {
+			return false
+		}
+		ref := refTo(&f.parties[m.from].calls[m.callAt])
+		for _, c := range o.calls {
+			if c == ref || o.picks == selectTools && c.tool == ref.tool {
+				return false
+			}
+		}
+		return true
+	case selectEdges:
+		return !o.content.IsZero() && o.content != m.ev.Content
+	}
+	return false
+}
+
+// lift ends an order whose measure has fallen below the limit. Late events never
+// lift anything.
+func (e *Engine) lift(rule *FlowRule, f *Flow, m *moment, a, b uint8, from phase, fx *Effects) {
+	if m.late || len(f.orders) == 0 {
+		return
+	}
+	o := f.orderOf(rule.Reason, rule.Scope, a, b, "")
+	if o == nil || o.rule != rule.ID || o.phase < from {
+		return
+	}
+	if rule.Action == events.Throttle && o.expires > m.at {
+		return // the window has to move on first
+	}
+	e.clear(f, o, m, fx)
+}
+
+// clear takes an order back; a stop is taken back by a verdict.
+func (e *Engine) clear(f *Flow, o *order, m *moment, fx *Effects) {
+	if o.phase > phaseWarn && o.expires > m.at {
+		o.action = events.Allow
+		e.emit(f, o, m, nil, fx)
+	}
+	for i := range f.orders {
+		if &f.orders[i] == o {
+			f.dropOrder(i)
+			return
+		}
+	}
+}
+
+// clearByUser takes back what a user's event makes void: patterns always, budgets
+// when the event began an episode with clean counters.
+func (e *Engine) clearByUser(f *Flow, m *moment, fx *Effects) {
+	fresh := f.start == m.at
+	for i := len(f.orders) - 1; i >= 0; i-- {
+		if o := &f.orders[i]; o.rule != RuleOperator && (fresh || o.episode != f.episode || Rules[o.rule].Cleans) {
+			e.clear(f, o, m, fx)
+		}
+	}
+}
+
+func (f *Flow) offend(r RuleID, at events.Stamp) {
+	for i := range f.offences {
+		if f.offences[i].rule == r {
+			f.offences[i].count++
+			f.offences[i].last = at
+			return
+		}
+	}
+	if len(f.offences) == maxOffences {
+		f.offences = f.offences[:copy(f.offences, f.offences[1:])]
+	}
+	f.offences = append(f.offences, offence{rule: r, count: 1, last: at})
+}
+
+// orderDue renews an order that still holds, or ends it.
+func (e *Engine) orderDue(f *Flow, i int, m *moment, fx *Effects) {
+	o := &f.orders[i]
+	rule := &Rules[o.rule]
+	holds := o.phase > phaseWarn && rule.Action != events.Throttle &&
+		(o.tried > 0 || rule.Lasts && f.last > o.issued && o.episode == f.episode)
+	if o.rule == RuleOperator {
+		holds = false
+	}
+	switch {
+	case holds:
+		ttl := e.limits.Order.TTL
+		o.issued, o.tried = m.at, 0
+		o.expires, o.due = m.at.Add(ttl), m.at.Add(ttl-ttl/5)
+		e.emit(f, o, m, nil, fx)
+	case m.at >= o.expires:
+		f.dropOrder(i)
+	default:
+		o.due = o.expires
+	}
+}
+
+// defied counts a call that was made although an order refused it. What was in
+// flight when the order went out has leaked; what came later is an attempt. It
+// looks at the flow as the dispatcher did, before the call is counted.
+func (e *Engine) defied(f *Flow, m *moment, fx *Effects) {
+	if len(f.orders) == 0 || m.user || m.ev.Kind != events.AgentCall && m.ev.Kind != events.ToolCall {
+		return
+	}
+	c := e.announce(f, m.ev)
+	m.from, m.to, m.tool = c.from, c.to, c.tool
+	defiant := false
+	for i, n := 0, len(f.orders); i < n && i < len(f.orders); i++ { // orders that are given on the way are not defied yet
+		o := &f.orders[i]
+		if o.phase != phaseStop || o.shadow || !o.action.Stops() || !f.matches(o, &c) {
+			continue
+		}
+		if m.when <= o.issued.Add(e.limits.Order.Grace) && o.attempts == 0 {
+			if o.leaked < 1<<15 {
+				o.leaked++
+			}
+			fx.Counts.Leaked++
+			continue
+		}
+		defiant = true
+		e.attempt(f, o, m, fx)
+	}
+	if defiant {
+		fx.Counts.Attempts++
+	}
+}
+
+// attempt counts one try against an order and widens it: from the offence to the
+// pair (or the whole tool), to the agent, to the flow.
+func (e *Engine) attempt(f *Flow, o *order, m *moment, fx *Effects) {
+	if o.attempts < 1<<15 {
+		o.attempts++
+		o.tried++
+	}
+	esc := &e.limits.Escalate
+	n := int64(o.attempts)
+	switch {
+	case o.wide < 3 && esc.Flow > 0 && n >= esc.Flow:
+		o.wide = 3
+		e.widen(f, o, m, events.ScopeFlow, none, none, fx)
+	case o.wide < 2 && esc.Agent > 0 && n >= esc.Agent && m.from != none:
+		o.wide = 2
+		e.widen(f, o, m, events.ScopeSession, m.from, none, fx)
+	case o.wide < 1 && esc.Pair > 0 && n >= esc.Pair && m.from != none:
+		o.wide = 1
+		if m.ev.Kind == events.ToolCall {
+			o.picks = selectTools
+			e.emit(f, o, m, nil, fx)
+		} else if m.to != none {
+			a, b := f.ordered(m.from, m.to)
+			e.widen(f, o, m, events.ScopePair, a, b, fx)
+		}
+	}
+}
+
+// widen gives a second, wider order for the same reason.
+func (e *Engine) widen(f *Flow, o *order, m *moment, scope events.ScopeKind, a, b uint8, fx *Effects) {
+	rule := &Rules[o.rule]
+	src := *o
+	action := events.Halt
+	if scope == events.ScopePair {
+		action = events.Deny
+	}
+	if w := f.orderOf(rule.Reason, scope, a, b, ""); w != nil {
+		if w.phase == phaseStop && w.picks == selectAll && w.kind == events.KindUnset {
+			return
+		}
+		w.phase, w.action, w.picks, w.kind, w.wide = phaseStop, action, selectAll, events.KindUnset, src.wide
+		w.edges, w.calls, w.content, w.subject = w.edges[:0], w.calls[:0], events.Hash{}, ""
+		e.stand(w, m)
+		e.emit(f, w, m, nil, fx)
+		return
+	}
+	w := f.addOrder()
+	*w = order{rule: src.rule, phase: phaseStop, action: action, scope: scope, shadow: src.shadow, wide: src.wide, a: a, b: b,
+		period: src.period, episode: src.episode, since: src.since, observed: src.observed, limit: src.limit,
+		attempts: src.attempts, tried: 1, leaked: src.leaked, calls0: src.calls0, tokens0: src.tokens0, edges: w.edges[:0], calls: w.calls[:0]}
+	e.stand(w, m)
+	e.emit(f, w, m, nil, fx)
+}
+
+func (e *Engine) stand(o *order, m *moment) {
+	ttl := e.limits.Order.TTL
+	o.issued, o.expires, o.due = m.at, m.at.Add(ttl), m.at.Add(ttl-ttl/5)
+}

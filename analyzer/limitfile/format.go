@@ -1,0 +1,166 @@
+package limitfile
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"weir/analyzer"
+	"weir/events"
+)
+
+// Format writes the whole limits as a file that Parse reads as the same limits,
+// every rule spelled out. The limits must be valid.
+func Format(l analyzer.Limits) []byte {
+	base, err := unversioned(l.Profile)
+	if err != nil {
+		l.Profile, base = "none", none()
+	}
+	comment := "# The limits in force, version " + Version(&l) + ". What is not written is as the profile has it.\n" +
+		"# 'weir limits schema' prints the JSON Schema for editors."
+	doc := object{{"profile", word(l.Profile)}}
+	return printYAML(comment, append(doc, describeLimits(&l, &base, false)...))
+}
+
+// FormatJSON writes the whole limits as one line of JSON that ParseJSON reads as
+// the same limits, with the same version: what the log keeps when limits change.
+func FormatJSON(l analyzer.Limits) []byte {
+	doc := object{{"version", l.Version}}
+	if l.Version == "" {
+		doc[0].value = Version(&l)
+	}
+	if l.Profile != "" {
+		doc.put("profile", l.Profile)
+	}
+	base := none()
+	return mustJSON(append(doc, describeLimits(&l, &base, true)...))
+}
+
+func mustJSON(v any) []byte {
+	b, err := encode(v)
+	if err != nil {
+		panic("limitfile: " + err.Error()) // strings and numbers always have a form
+	}
+	return b
+}
+
+// describeLimits lists everything but the profile. Rules that are off altogether
+// are left out if sparse.
+func describeLimits(l, base *analyzer.Limits, sparse bool) object {
+	o := object{
+		{"identity", word(identities[l.Identity])},
+		{"flow", object{{"idle", duration(l.Flow.Idle)}, {"max_age", duration(l.Flow.MaxAge)}, {"user_starts", sourceList(l.Flow.UserStarts)}}},
+		{"orders", object{{"ttl", duration(l.Order.TTL)}, {"grace", duration(l.Order.Grace)}}},
+		{"escalate", object{{"pair", integer(l.Escalate.Pair)}, {"agent", integer(l.Escalate.Agent)}, {"flow", integer(l.Escalate.Flow)}}},
+		{"warn_only", sourceList(l.WarnOnly)},
+	}
+	rules, scale, status := object{}, list{}, object{}
+	for i := range analyzer.Rules {
+		id, rule := analyzer.RuleID(i), &analyzer.Rules[i]
+		if id != analyzer.RuleOperator && (!sparse || l.Rules[i] != off(id)) {
+			rules.put(rule.Name, describeSetting(id, &l.Rules[i], base.Rules[i].Mode))
+		}
+		if l.Load.Scale.Has(id) {
+			scale = append(scale, word(rule.Name))
+		}
+		if s := l.HTTPStatus[i]; s != 0 {
+			status.put(rule.Name, integer(int64(s)))
+		} else if base.HTTPStatus[i] != 0 {
+			status.put(rule.Name, integer(int64(rule.Status)))
+		}
+	}
+	o.put("rules", rules)
+	o.put("load", object{{"high", integer(l.Load.High)}, {"low", integer(l.Load.Low)}, {"percent", integer(l.Load.Percent)}, {"scale", scale}})
+	if len(l.Tools) > 0 {
+		tools := object{}
+		for _, t := range l.Tools {
+			tools.put(t.Name, describeTool(&t))
+		}
+		o.put("tools", tools)
+	}
+	if len(l.Overrides) > 0 {
+		overrides := list{}
+		for i := range l.Overrides {
+			overrides = append(overrides, describeOverride(&l.Overrides[i], l.Rules[l.Overrides[i].Rule].Mode))
+		}
+		o.put("overrides", overrides)
+	}
+	if len(status) > 0 {
+		o.put("http_status", status)
+	}
+	return o
+}
+
+// describeSetting writes a setting so that it says everything, whatever it changes;
+// mode is that of what it changes.
+func describeSetting(id analyzer.RuleID, s *analyzer.Setting, mode analyzer.Mode) object {
+	rule := &analyzer.Rules[id]
+	var o object
+	if s.Mode != analyzer.ModeEnforce || mode != analyzer.ModeEnforce {
+		o.put("mode", word(s.Mode.String()))
+	}
+	o.put("warn", amount(rule.Unit, s.Warn))
+	name := "stop"
+	if s.Max {
+		name = "max"
+	}
+	o.put(name, amount(rule.Unit, s.Limit()))
+	switch rule.Window {
+	case "":
+	case "seconds":
+		o.put("window", amount(events.UnitSeconds, s.Window))
+	default:
+		o.put("window", integer(s.Window))
+	}
+	if id == analyzer.RuleRepetitionBlind {
+		o.put("ignore_results", s.IgnoreResults)
+	}
+	if rule.Paced {
+		o.put("paced", !s.Unpaced)
+	}
+	return o
+}
+
+func describeTool(t *analyzer.ToolLimits) object {
+	var o object
+	if len(t.IgnoreArgs) > 0 {
+		args := list{}
+		for _, a := range t.IgnoreArgs {
+			args = append(args, a)
+		}
+		o.put("ignore_args", args)
+	}
+	if t.Exempt {
+		o.put("exempt", true)
+	}
+	return o
+}
+
+func describeOverride(x *analyzer.Override, mode analyzer.Mode) object {
+	o := object{{x.Scope.String(), x.ID}, {"rule", word(analyzer.Rules[x.Rule].Name)}}
+	o = append(o, describeSetting(x.Rule, &x.Setting, mode)...)
+	return append(o, pair{"reason", x.Reason}, pair{"expires", word(strings.Replace(events.RFC3339(x.Expires).String(), ".000Z", "Z", 1))})
+}
+
+func duration(d time.Duration) word { return word(analyzer.DurationText(d)) }
+
+func integer(v int64) number { return number(strconv.FormatInt(v, 10)) }
+
+// amount writes a threshold as reader.amount reads it.
+func amount(unit events.Unit, v int64) any {
+	s := analyzer.Amount(unit, v)
+	if v == analyzer.Off || unit == events.UnitSeconds {
+		return word(s)
+	}
+	return number(s)
+}
+
+func sourceList(bits uint16) list {
+	out := list{}
+	for i, name := range correlationSources() {
+		if bits>>i&1 == 1 {
+			out = append(out, word(name))
+		}
+	}
+	return out
+}

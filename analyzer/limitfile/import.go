@@ -1,0 +1,299 @@
+package limitfile
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"go.yaml.in/yaml/v4"
+
+	"weir/analyzer"
+)
+
+// Import reads the limits file of one of the systems that have a profile here and
+// returns a limits file that says the same, as far as weir has the rules; a comment
+// in it names what has none. Which system it is told by the keys:
+//
+//   - delegation: recursion-limits.json, with maxDepth, maxCallsPerMinute and the like
+//   - team: the protection block of settings.json
+//   - task: system_caps.json, with max_loops_per_task and max_delegation_depth
+//   - gateway: budgets.yaml, with maxToolCalls and the like, also inside its ConfigMap
+//
+// Keys may be in camel case or in snake case. One that is not known is a problem:
+// a limit must not get lost on the way. The error is a *Problems.
+func Import(name string, data []byte) ([]byte, error) {
+	r := newReader(name)
+	out := r.importFile(data)
+	if err := r.problems.err(); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// system is one whose file can be imported.
+type system struct {
+	profile string
+	file    string
+	keys    []systemKey
+}
+
+// systemKey says what a key of a system means in a limits file.
+type systemKey struct {
+	names []string // in snake case; the system's own first
+	path  string   // where it goes: flow.idle, or rules.<rule>.<key>
+	write func(int64) any
+	unset bool // zero means the system's default
+}
+
+func systems() []system {
+	as := func(v int64) any { return integer(v) }
+	seconds := func(v int64) any { return duration(time.Duration(min(v, 1e9)) * time.Second) } // 32 years are refused like more
+	next := func(v int64) any { return integer(v + 1) }
+	return []system{
+		{"delegation", "recursion-limits.json", []systemKey{
+			{names: []string{"max_stack_depth", "max_depth"}, path: "rules.max_stack_depth.max", write: as},
+			{names: []string{"max_unique_sessions"}, path: "rules.max_unique_sessions.max", write: as},
+			{names: []string{"max_duration", "max_flow_duration", "max_duration_seconds"}, path: "rules.max_flow_duration.max", write: seconds},
+			{names: []string{"max_calls_per_minute", "max_calls_per_window", "max_calls"}, path: "rules.call_rate_per_flow.max", write: as},
+			{names: []string{"rate_window", "rate_window_seconds"}, path: "rules.call_rate_per_flow.window", write: seconds},
+			{names: []string{"max_total_calls"}, path: "rules.max_total_calls.max", write: as},
+			{names: []string{"max_revisits"}, path: "rules.max_revisits.warn", write: as},
+		}},
+		{"team", "settings.json", []systemKey{
+			{names: []string{"max_agent_messages_per_minute"}, path: "rules.agent_message_rate.max", write: as},
+			{names: []string{"max_conversation_messages", "max_messages_per_conversation", "max_messages"}, path: "rules.max_conversation_messages.max", write: as},
+		}},
+		{"task", "system_caps.json", []systemKey{
+			{names: []string{"max_loops_per_task", "max_loops"}, path: "rules.max_loops.stop", write: as},
+			{names: []string{"max_reflect_loops", "max_reflect_loops_per_task", "max_reflections"}, path: "rules.max_reflect_loops.stop", write: as},
+			{names: []string{"max_delegation_depth"}, path: "rules.max_delegation_depth.stop", write: as},
+		}},
+		{"gateway", "budgets.yaml", []systemKey{
+			{names: []string{"max_tool_calls"}, path: "rules.max_tool_calls.max", write: as, unset: true},
+			{names: []string{"max_turns"}, path: "rules.max_turns.max", write: as, unset: true},
+			{names: []string{"max_chain_depth"}, path: "rules.max_chain_depth.max", write: as, unset: true},
+			{names: []string{"repetition_max_dups"}, path: "rules.repetition_blind.max", write: as, unset: true},
+			// That system looks at the calls before the one at hand, weir's window has it too.
+			{names: []string{"repetition_window"}, path: "rules.repetition_blind.window", write: next, unset: true},
+			{names: []string{"session_ttl_sec", "session_ttl_seconds", "session_ttl"}, path: "flow.idle", write: seconds, unset: true},
+		}},
+	}
+}
+
+func (s *system) key(name string) *systemKey {
+	for i := range s.keys {
+		if slices.Contains(s.keys[i].names, name) {
+			return &s.keys[i]
+		}
+	}
+	return nil
+}
+
+// names lists the keys as the system writes them, for hints.
+func (s *system) names() []string {
+	var names []string
+	for i := range s.keys {
+		names = append(names, s.keys[i].names[0])
+	}
+	return names
+}
+
+func (r *reader) importFile(data []byte) []byte {
+	root, path := r.importRoot(data)
+	if root == nil {
+		return nil
+	}
+	r.plain(root)
+	s := r.detect(path, root)
+	if s == nil {
+		return nil
+	}
+	comment := "# Imported from the " + s.file + " of the " + s.profile + " system."
+	rules, flow := object{}, object{}
+	from := map[string]*yaml.Node{} // what each path of the new file was made of
+	for k, v := range r.pairs(path, root) {
+		here := join(path, k.Value)
+		key := s.key(snake(k.Value))
+		if key == nil {
+			hint := meant(snake(k.Value), s.names())
+			if strings.Contains(snake(k.Value), "agent") || strings.Contains(snake(k.Value), "project") {
+				hint = "limits for one agent or project are overrides in a limits file, with a reason and an end"
+			}
+			r.fail(k, here, hint, "the %s system has no such limit", s.profile)
+			continue
+		}
+		if before := from[key.path]; before != nil {
+			r.fail(k, here, "keep one of them", "says the same as %s in line %d", before.Value, before.Line)
+			continue
+		}
+		from[key.path] = k
+		if !r.scalar(here, "a number", v) {
+			continue
+		}
+		n, ok := wholeNumber(v)
+		if !ok {
+			r.fail(v, here, "", "want a whole number that is not negative, got %s", describe(v))
+		}
+		if !ok || n == 0 && key.unset {
+			continue // the number of the profile
+		}
+		section, rest, _ := strings.Cut(key.path, ".")
+		rule, field, deep := strings.Cut(rest, ".")
+		if !deep {
+			flow.put(rest, key.write(n))
+			continue
+		}
+		if _, ok := analyzer.RuleNamed(rule); !ok {
+			comment += fmt.Sprintf("\n# Not carried over: %s %d, for weir has no rule %s.", analyzer.PathKey(k.Value), n, rule)
+			continue
+		}
+		if section == "rules" && field == "warn" {
+			comment += "\n# " + rule + " only warns, as in the profile; write max instead to refuse."
+		}
+		rules.putIn(rule, field, key.write(n))
+	}
+	doc := object{{"profile", word(s.profile)}}
+	if len(flow) > 0 {
+		doc.put("flow", flow)
+	}
+	if len(rules) > 0 {
+		doc.put("rules", rules)
+	}
+	out := printYAML(comment, doc)
+	r.importedProblems(out, from)
+	return out
+}
+
+// putIn adds a field to the object at key, which is made if it is not there.
+func (o *object) putIn(key, field string, value any) {
+	for i := range *o {
+		if p := &(*o)[i]; p.key == key {
+			inner := p.value.(object)
+			inner.put(field, value)
+			p.value = inner
+			return
+		}
+	}
+	o.put(key, object{{field, value}})
+}
+
+// importedProblems tells at the lines of the source what weir would not accept of it.
+func (r *reader) importedProblems(out []byte, from map[string]*yaml.Node) {
+	if len(r.problems.List) > 0 {
+		return
+	}
+	_, err := Parse("", out)
+	refused, ok := err.(*Problems)
+	if !ok {
+		return
+	}
+	for _, p := range refused.List {
+		q := Problem{Path: p.Path, Message: p.Message, Hint: p.Hint}
+		if k := from[p.Path]; k != nil {
+			q.Line, q.Column, q.Path = k.Line, k.Column, k.Value
+		}
+		r.problems.add(q)
+	}
+}
+
+// importRoot finds the mapping that holds the limits, and the path to it.
+func (r *reader) importRoot(data []byte) (*yaml.Node, string) {
+	roots := documents(data, 0, &r.problems)
+	if len(r.problems.List) > 0 {
+		return nil, ""
+	}
+	for _, n := range roots {
+		if v := child(n, "kind"); v != nil && v.Value == "ConfigMap" && child(n, "data") != nil {
+			return r.configMap(n)
+		}
+	}
+	if len(roots) != 1 || roots[0].Kind != yaml.MappingNode {
+		r.problems.add(Problem{Message: "is not one mapping of limits", Hint: importable()})
+		return nil, ""
+	}
+	if v := child(roots[0], "protection"); v != nil {
+		return v, "protection"
+	}
+	return roots[0], ""
+}
+
+// configMap reads the file inside a Kubernetes ConfigMap; its lines are told as
+// lines of the whole.
+func (r *reader) configMap(n *yaml.Node) (*yaml.Node, string) {
+	inner := child(child(n, "data"), "budgets.yaml")
+	if inner == nil || inner.Kind != yaml.ScalarNode {
+		at := child(n, "data")
+		r.fail(at, "data", "its key has to be called budgets.yaml", "the ConfigMap holds no budgets.yaml")
+		return nil, ""
+	}
+	above := inner.Line - 1
+	if inner.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
+		above++ // the text begins below its key
+	}
+	return document([]byte(inner.Value), above, &r.problems), ""
+}
+
+// child returns the value of a key of a mapping, or nil.
+func child(n *yaml.Node, key string) *yaml.Node {
+	if n == nil || n.Kind != yaml.MappingNode {
+		return nil
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			return n.Content[i+1]
+		}
+	}
+	return nil
+}
+
+// detect tells by the keys which system the file is from.
+func (r *reader) detect(path string, root *yaml.Node) *system {
+	all := systems()
+	if path == "protection" {
+		return &all[slices.IndexFunc(all, func(s system) bool { return s.profile == "team" })]
+	}
+	var best *system
+	most, tied := 0, false
+	for i := range all {
+		n := 0
+		for j := 0; j+1 < len(root.Content); j += 2 {
+			if all[i].key(snake(root.Content[j].Value)) != nil {
+				n++
+			}
+		}
+		switch {
+		case n > most:
+			best, most, tied = &all[i], n, false
+		case n == most && n > 0:
+			tied = true
+		}
+	}
+	if best == nil || tied {
+		r.fail(root, path, importable(), "is no limits file that can be imported")
+		return nil
+	}
+	return best
+}
+
+func importable() string {
+	var known []string
+	for _, s := range systems() {
+		known = append(known, s.file+" of "+s.profile)
+	}
+	return "known are " + strings.Join(known, ", ")
+}
+
+// snake returns a name in snake case, from that or from camel case.
+func snake(s string) string {
+	var b strings.Builder
+	runes := []rune(s)
+	for i, c := range runes {
+		if unicode.IsUpper(c) && i > 0 && runes[i-1] != '_' && (!unicode.IsUpper(runes[i-1]) || i+1 < len(runes) && unicode.IsLower(runes[i+1])) {
+			b.WriteByte('_')
+		}
+		b.WriteRune(unicode.ToLower(c))
+	}
+	return strings.ReplaceAll(b.String(), "-", "_")
+}

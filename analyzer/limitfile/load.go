@@ -1,0 +1,115 @@
+package limitfile
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// MaxSize is how many bytes a file may have.
+const MaxSize = 1 << 20
+
+// maxDepth is how deep a file may nest. Limits need four levels.
+const maxDepth = 16
+
+// documents reads the YAML documents of a file as trees. Trees keep lines, counted
+// from those above the data, and aliases in them are not expanded.
+func documents(data []byte, above int, p *Problems) []*yaml.Node {
+	if len(data) > MaxSize {
+		p.add(Problem{Message: fmt.Sprintf("the file has %d bytes", len(data)), Hint: fmt.Sprintf("at most %d are read", MaxSize)})
+		return nil
+	}
+	if at := unreadable(data); at >= 0 {
+		line := 1 + above + bytes.Count(data[:at], []byte{'\n'})
+		p.add(Problem{Line: line, Column: at - bytes.LastIndexByte(data[:at], '\n'), Message: fmt.Sprintf("byte %#02x is not text", data[at]), Hint: "save the file as UTF-8"})
+		return nil
+	}
+	var docs []yaml.Node
+	if err := yaml.Load(data, &docs, yaml.WithAllDocuments(), yaml.WithPlugin(bounds{})); err != nil {
+		p.add(syntax(err, data, above))
+		return nil
+	}
+	var roots []*yaml.Node
+	for i := range docs {
+		if n := &docs[i]; n.Kind == yaml.DocumentNode && len(n.Content) == 1 {
+			shift(n, above)
+			roots = append(roots, n.Content[0])
+		}
+	}
+	return roots
+}
+
+// document reads a file that must be one document.
+func document(data []byte, above int, p *Problems) *yaml.Node {
+	roots := documents(data, above, p)
+	switch {
+	case len(p.List) > 0:
+		return nil
+	case len(roots) > 1:
+		p.add(Problem{Line: roots[1].Line, Column: roots[1].Column, Message: "a second document begins here", Hint: "a limits file is one document; delete the line --- before it"})
+		return nil
+	case len(roots) == 0 || roots[0].Kind == yaml.ScalarNode && roots[0].Value == "":
+		// A file that is being written is empty for a moment: that must not mean defaults.
+		p.add(Problem{Message: "the file is empty", Hint: "write at least profile: balanced"})
+		return nil
+	}
+	return roots[0]
+}
+
+func shift(n *yaml.Node, lines int) {
+	n.Line += lines
+	for _, c := range n.Content {
+		shift(c, lines)
+	}
+}
+
+// unreadable returns where text stops being text, or -1.
+func unreadable(data []byte) int {
+	for i := 0; i < len(data); {
+		r, n := utf8.DecodeRune(data[i:])
+		if r == utf8.RuneError && n == 1 || r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0x7f {
+			return i
+		}
+		i += n
+	}
+	return -1
+}
+
+func syntax(err error, data []byte, above int) Problem {
+	q := Problem{Message: "is not YAML: " + oneLine(err.Error())}
+	var at *yaml.LoadError
+	if errors.As(err, &at) {
+		q.Line, q.Column = at.Mark.Line, at.Mark.Column
+		q.Message = "is not YAML: " + oneLine(at.Message)
+		if c := at.ContextMark; c.Line > 0 && c.Line != at.Mark.Line {
+			q.Hint = fmt.Sprintf("%s that begins at line %d", at.ContextMsg, c.Line+above)
+		}
+		lines := bytes.SplitN(data, []byte{'\n'}, q.Line+1)
+		if q.Line > 0 && q.Line <= len(lines) && bytes.HasPrefix(bytes.TrimLeft(lines[q.Line-1], " "), []byte{'\t'}) {
+			q.Hint = "indent with spaces, not with tabs"
+		}
+		if q.Line > 0 {
+			q.Line += above
+		}
+	}
+	return q
+}
+
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// bounds stops the YAML parser at a depth that no limits file has.
+type bounds struct{}
+
+func (bounds) CheckDepth(depth int, _ *yaml.DepthContext) error {
+	if depth > maxDepth {
+		return fmt.Errorf("nested deeper than %d levels", maxDepth)
+	}
+	return nil
+}
+
+// CheckAlias allows all: aliases are refused in the tree, where they have a line.
+func (bounds) CheckAlias(int, int) error { return nil }

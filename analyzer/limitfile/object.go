@@ -1,0 +1,111 @@
+package limitfile
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// object is a mapping in a fixed order, to be printed as YAML or JSON. Its values
+// are objects, lists, strings, words, numbers and bools.
+type object []pair
+
+type pair struct {
+	key   string
+	value any
+}
+
+type list []any
+
+// word is text that needs no quotes in YAML: a mode, a duration, a time.
+type word string
+
+// number is written as it is.
+type number string
+
+func (o *object) put(key string, value any) { *o = append(*o, pair{key, value}) }
+
+// MarshalJSON writes the object with its keys in their order.
+func (o object) MarshalJSON() ([]byte, error) {
+	b := []byte{'{'}
+	for i, p := range o {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		key, err := encode(p.key)
+		if err != nil {
+			return nil, err
+		}
+		value, err := encode(p.value)
+		if err != nil {
+			return nil, err
+		}
+		b = append(append(append(b, key...), ':'), value...)
+	}
+	return append(b, '}'), nil
+}
+
+// MarshalJSON writes the list; one without members is [].
+func (l list) MarshalJSON() ([]byte, error) { return encode(append([]any{}, l...)) }
+
+// MarshalJSON writes the digits.
+func (n number) MarshalJSON() ([]byte, error) { return []byte(n), nil }
+
+// encode is json.Marshal that leaves <, > and & as they are.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimRight(b.Bytes(), "\n"), err
+}
+
+// node returns the value as a YAML tree. What holds no mapping is written in one line.
+func node(v any) *yaml.Node {
+	scalar := func(tag, s string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: s} }
+	switch v := v.(type) {
+	case object:
+		n := &yaml.Node{Kind: yaml.MappingNode, Style: yaml.FlowStyle}
+		for _, p := range v {
+			if _, deep := p.value.(object); deep {
+				n.Style = 0
+			}
+			n.Content = append(n.Content, scalar("!!str", p.key), node(p.value))
+		}
+		return n
+	case list:
+		n := &yaml.Node{Kind: yaml.SequenceNode, Style: yaml.FlowStyle}
+		for _, c := range v {
+			if _, deep := c.(object); deep {
+				n.Style = 0
+			}
+			n.Content = append(n.Content, node(c))
+		}
+		return n
+	case bool:
+		if v {
+			return scalar("!!bool", "true")
+		}
+		return scalar("!!bool", "false")
+	case number:
+		return scalar("", string(v))
+	case word:
+		return scalar("", string(v))
+	case string:
+		return scalar("!!str", v)
+	}
+	panic("limitfile: a value that a limits file does not have")
+}
+
+// printYAML writes the object as a file that begins with the comment. Sections are
+// mappings of their own, also where they would fit in one line.
+func printYAML(comment string, o object) []byte {
+	root := node(o)
+	root.Style, root.HeadComment = 0, comment
+	b, err := yaml.Dump(root, yaml.WithLineWidth(-1))
+	if err != nil {
+		panic("limitfile: " + err.Error()) // the tree was made above
+	}
+	return b
+}

@@ -1,0 +1,352 @@
+package limitfile
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+
+	"weir/analyzer"
+	"weir/events"
+)
+
+// Parse reads a limits file: its profile with what the file changes. The name is
+// for messages alone. A file with anything wrong is refused with a *Problems that
+// lists all of it. The limits come with their Version, and pass Validate.
+func Parse(name string, data []byte) (analyzer.Limits, error) {
+	return parse(newReader(name), data)
+}
+
+// ParseJSON reads what FormatJSON wrote: whole limits in one document, as the log
+// keeps them. Where Parse fills gaps from a profile, a rule that the document does
+// not name is off: a log that was judged before a rule existed is judged without it
+// when it is folded again. The version is the one that the document tells, for it
+// stands in verdicts already.
+func ParseJSON(name string, data []byte) (analyzer.Limits, error) {
+	r := newReader(name)
+	r.recorded = true
+	return parse(r, data)
+}
+
+func parse(r *reader, data []byte) (analyzer.Limits, error) {
+	var l analyzer.Limits
+	if root := document(data, 0, &r.problems); root != nil {
+		r.plain(root)
+		l = r.limits(root)
+	}
+	if err := r.problems.err(); err != nil {
+		return analyzer.Limits{}, err
+	}
+	return l, nil
+}
+
+var topKeys = []string{"profile", "identity", "flow", "orders", "escalate", "warn_only", "rules", "tools", "load", "overrides", "http_status", "$schema"}
+
+// limits reads the whole file. Sections are read in an order of their own, for
+// overrides change what rules say and rules change what the profile says.
+func (r *reader) limits(root *yaml.Node) analyzer.Limits {
+	keys := topKeys
+	if r.recorded {
+		keys = append(slices.Clone(keys), "version")
+	}
+	top := r.fields("", root, keys...)
+	l := r.base(top["profile"])
+	r.text("$schema", top["$schema"])
+	if i, ok := r.choice("identity", top["identity"], identities); ok {
+		l.Identity = analyzer.Identity(i)
+	}
+	f := r.fields("flow", top["flow"], "idle", "max_age", "user_starts")
+	r.duration("flow.idle", f["idle"], &l.Flow.Idle)
+	r.duration("flow.max_age", f["max_age"], &l.Flow.MaxAge)
+	r.sources("flow.user_starts", f["user_starts"], &l.Flow.UserStarts)
+	f = r.fields("orders", top["orders"], "ttl", "grace")
+	r.duration("orders.ttl", f["ttl"], &l.Order.TTL)
+	r.duration("orders.grace", f["grace"], &l.Order.Grace)
+	f = r.fields("escalate", top["escalate"], "pair", "agent", "flow")
+	r.integer("escalate.pair", f["pair"], &l.Escalate.Pair)
+	r.integer("escalate.agent", f["agent"], &l.Escalate.Agent)
+	r.integer("escalate.flow", f["flow"], &l.Escalate.Flow)
+	r.sources("warn_only", top["warn_only"], &l.WarnOnly)
+	for key, v := range r.pairs("rules", top["rules"]) {
+		if id, ok := r.rule(join("rules", key.Value), key); ok {
+			r.setting("rules."+key.Value, id, v, &l.Rules[id])
+		}
+	}
+	f = r.fields("load", top["load"], "high", "low", "percent", "scale")
+	r.integer("load.high", f["high"], &l.Load.High)
+	r.integer("load.low", f["low"], &l.Load.Low)
+	r.integer("load.percent", f["percent"], &l.Load.Percent)
+	if n := f["scale"]; n != nil {
+		l.Load.Scale = r.ruleSet("load.scale", n)
+	}
+	l.Tools = r.tools(top["tools"], l.Tools)
+	for i, n := range r.items("overrides", top["overrides"]) {
+		l.Overrides = append(l.Overrides, r.override(index("overrides", i), n, &l.Rules))
+	}
+	for key, v := range r.pairs("http_status", top["http_status"]) {
+		if id, ok := r.anyRule(join("http_status", key.Value), key); ok {
+			status := int64(l.HTTPStatus[id])
+			r.integer("http_status."+key.Value, v, &status)
+			l.HTTPStatus[id] = int16(min(status, 1000))
+		}
+	}
+	r.validate(&l)
+	l.Version = Version(&l)
+	if v, ok := r.text("version", top["version"]); ok {
+		if _, err := events.ParseHash(v); err != nil {
+			r.fail(top["version"], "version", "the record was not written by weir", "is no hash")
+		}
+		l.Version = v
+	}
+	return l
+}
+
+var identities = []string{"session", "agent"}
+
+// base returns the limits that the file changes.
+func (r *reader) base(n *yaml.Node) analyzer.Limits {
+	name, ok := r.text("profile", n)
+	if r.recorded {
+		l := none()
+		l.Profile = name
+		return l
+	}
+	if !ok {
+		return analyzer.Balanced()
+	}
+	l, err := unversioned(name)
+	if err != nil {
+		r.fail(n, "profile", meant(name, Profiles()), "there is no profile %s", quote(name))
+		return analyzer.Balanced()
+	}
+	return l
+}
+
+// rule finds the rule that a key or a value names.
+func (r *reader) rule(path string, n *yaml.Node) (analyzer.RuleID, bool) {
+	id, ok := r.anyRule(path, n)
+	if ok && id == analyzer.RuleOperator {
+		r.fail(n, path, "a person's stop always holds; delete it", "has no limits")
+		return 0, false
+	}
+	return id, ok
+}
+
+func (r *reader) anyRule(path string, n *yaml.Node) (analyzer.RuleID, bool) {
+	if !r.scalar(path, "the name of a rule", n) {
+		return 0, false
+	}
+	if id, ok := analyzer.RuleNamed(n.Value); ok {
+		return id, true
+	}
+	names := ruleNames()
+	hint := meant(n.Value, names)
+	var behind []string
+	for i := range analyzer.Rules {
+		if string(analyzer.Rules[i].Reason) == n.Value {
+			behind = append(behind, analyzer.Rules[i].Name)
+		}
+	}
+	if len(behind) > 0 {
+		hint = "that is a reason code; write " + strings.Join(behind, " or ")
+	}
+	if hint == "" {
+		hint = "'weir rules ls' lists them"
+	}
+	r.fail(n, path, hint, "there is no rule %s", quote(n.Value))
+	return 0, false
+}
+
+func ruleNames() []string {
+	var names []string
+	for i := range analyzer.Rules {
+		names = append(names, analyzer.Rules[i].Name)
+	}
+	return names
+}
+
+func (r *reader) ruleSet(path string, n *yaml.Node) (set analyzer.RuleSet) {
+	for i, c := range r.items(path, n) {
+		id, ok := r.rule(index(path, i), c)
+		if ok && set.Has(id) {
+			r.fail(c, index(path, i), "keep one of them", "%s is listed twice", c.Value)
+		}
+		if ok {
+			set = set.With(id)
+		}
+	}
+	return set
+}
+
+func (r *reader) tools(n *yaml.Node, tools []analyzer.ToolLimits) []analyzer.ToolLimits {
+	for key, v := range r.pairs("tools", n) {
+		path := join("tools", key.Value)
+		f := r.fields(path, v, "ignore_args", "exempt")
+		t := analyzer.ToolLimits{Name: key.Value}
+		for i, c := range r.items(path+".ignore_args", f["ignore_args"]) {
+			if a, ok := r.text(index(path+".ignore_args", i), c); ok {
+				t.IgnoreArgs = append(t.IgnoreArgs, a)
+			}
+		}
+		r.boolean(path+".exempt", f["exempt"], &t.Exempt)
+		tools = slices.DeleteFunc(tools, func(o analyzer.ToolLimits) bool { return o.Name == t.Name })
+		tools = append(tools, t)
+	}
+	return tools
+}
+
+// override reads a change of one rule for one scope. What it does not say is as
+// the rule has it for everybody.
+func (r *reader) override(path string, n *yaml.Node, rules *[analyzer.RuleCount]analyzer.Setting) (o analyzer.Override) {
+	scopes := []string{"project", "agent", "tool", "flow"}
+	f := r.fields(path, n, append(append([]string{"rule", "reason", "expires"}, scopes...), settingKeys...)...)
+	for _, name := range scopes {
+		v := f[name]
+		if v == nil {
+			continue
+		}
+		if o.Scope != events.ScopeUnset {
+			r.fail(v, path+"."+name, "write two overrides", "%s is given as well; an override is for one scope", o.Scope)
+			continue
+		}
+		o.Scope, _ = events.ParseScopeKind(name)
+		o.ID, _ = r.text(path+"."+name, v)
+	}
+	o.Reason, _ = r.text(path+".reason", f["reason"])
+	if v := f["expires"]; r.scalar(path+".expires", "a time", v) {
+		at, ok := events.ParseStamp(v.Value)
+		if !ok {
+			r.fail(v, path+".expires", "", "want a time such as 2026-12-01T00:00:00Z, got %s", describe(v))
+		}
+		o.Expires = at
+	}
+	v := f["rule"]
+	if v == nil {
+		if n.Kind == yaml.MappingNode {
+			r.fail(n, path+".rule", "name the rule that it changes", "is missing")
+		}
+		return o
+	}
+	id, ok := r.rule(path+".rule", v)
+	if !ok {
+		return o
+	}
+	o.Rule, o.Setting = id, rules[id]
+	r.row(path, id, f, &o.Setting)
+	if !slices.ContainsFunc(settingKeys, func(k string) bool { return f[k] != nil }) {
+		r.fail(n, path, "say what is different: "+strings.Join(settingKeys[:4], ", "), "changes nothing")
+	}
+	return o
+}
+
+var settingKeys = []string{"warn", "stop", "max", "mode", "window", "ignore_results", "paced"}
+
+// setting reads the value of a rule: a mapping, or in short a mode or a number.
+func (r *reader) setting(path string, id analyzer.RuleID, n *yaml.Node, s *analyzer.Setting) {
+	rule := &analyzer.Rules[id]
+	if n.Kind != yaml.ScalarNode {
+		r.row(path, id, r.fields(path, n, settingKeys...), s)
+		return
+	}
+	if m, ok := analyzer.ParseMode(n.Value); ok {
+		s.Mode = m
+		return
+	}
+	v, ok := parseAmount(n, rule.Unit)
+	if !ok {
+		r.fail(n, path, meant(n.Value, modes()), "want a mapping, a mode or a number, got %s", describe(n))
+		return
+	}
+	s.Max = bareIsMax(rule)
+	s.Stop = v
+	if s.Max {
+		s.Stop++
+	}
+	warnBelow(s)
+}
+
+// bareIsMax tells whether a bare number for the rule is the highest allowed value,
+// as it is for budgets, or else the value at which the rule stops.
+func bareIsMax(rule *analyzer.FlowRule) bool { return rule.Armed || rule.Default.Max }
+
+// row reads the keys of a setting.
+func (r *reader) row(path string, id analyzer.RuleID, f map[string]*yaml.Node, s *analyzer.Setting) {
+	rule := &analyzer.Rules[id]
+	if i, ok := r.choice(path+".mode", f["mode"], modes()); ok {
+		s.Mode, _ = analyzer.ParseMode(modes()[i])
+	}
+	if v, ok := r.amount(path+".stop", f["stop"], rule.Unit); ok {
+		s.Stop, s.Max = v, false
+	}
+	if n := f["max"]; n != nil && f["stop"] != nil {
+		r.fail(n, path+".max", "max is the highest allowed value, stop the value at which it stops: keep one of them", "stop is given as well")
+	} else if v, ok := r.amount(path+".max", n, rule.Unit); ok {
+		s.Stop, s.Max = v, true
+		if v != analyzer.Off {
+			s.Stop++
+		}
+	}
+	if v, ok := r.amount(path+".warn", f["warn"], rule.Unit); ok {
+		s.Warn = v
+	} else if f["warn"] == nil && (f["stop"] != nil || f["max"] != nil) {
+		warnBelow(s)
+	}
+	switch n := f["window"]; {
+	case n == nil:
+	case rule.Window == "":
+		r.fail(n, path+".window", "delete the key", "the rule has no window")
+	case rule.Window == "seconds":
+		d := time.Duration(s.Window) * time.Second
+		r.duration(path+".window", n, &d)
+		if d%time.Second != 0 {
+			r.fail(n, path+".window", "", "want whole seconds, got %s", describe(n))
+		}
+		s.Window = int64(d / time.Second)
+	default:
+		r.integer(path+".window", n, &s.Window)
+	}
+	r.boolean(path+".ignore_results", f["ignore_results"], &s.IgnoreResults)
+	paced := !s.Unpaced
+	r.boolean(path+".paced", f["paced"], &paced)
+	s.Unpaced = !paced
+}
+
+// warnBelow drops a warning that the file did not give and that could no longer
+// come before the stop.
+func warnBelow(s *analyzer.Setting) {
+	if s.Warn != analyzer.Off && s.Warn > s.Limit() {
+		s.Warn = analyzer.Off
+	}
+}
+
+// modes lists the modes from the weakest on.
+func modes() []string {
+	return []string{analyzer.ModeOff.String(), analyzer.ModeShadow.String(), analyzer.ModeWarn.String(), analyzer.ModeEnforce.String()}
+}
+
+// validate adds what the analyzer finds wrong, at the lines that say so.
+func (r *reader) validate(l *analyzer.Limits) {
+	err := l.Validate()
+	if err == nil {
+		return
+	}
+	faults := []error{err}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		faults = joined.Unwrap()
+	}
+	told := r.problems.List
+	for _, fault := range faults {
+		var e *analyzer.LimitError
+		if !errors.As(fault, &e) {
+			r.problems.add(Problem{Message: fault.Error()})
+			continue
+		}
+		if follows(e.Path, told) {
+			continue
+		}
+		at := r.place(e.Path)
+		r.problems.add(Problem{at.line, at.column, e.Path, e.Message, e.Hint})
+	}
+}

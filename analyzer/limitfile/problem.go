@@ -1,0 +1,87 @@
+package limitfile
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Problem is one thing that is wrong with a file.
+type Problem struct {
+	Line, Column int    // from 1; 0 when it is about the file as a whole
+	Path         string // such as rules.max_turns.warn; empty for the whole file
+	Message      string // what is wrong
+	Hint         string // how to go on; may be empty
+}
+
+// Problems is the error for a file that was refused: all that is wrong with it, in
+// the order of its lines.
+type Problems struct {
+	Name string // of the file
+	List []Problem
+	More int // problems that were found and not listed
+}
+
+// maxProblems is how many problems of one file are told.
+const maxProblems = 100
+
+// Error returns two lines at most for each problem: where and what, then how to go on.
+func (p *Problems) Error() string {
+	var b strings.Builder
+	for i := range p.List {
+		q := &p.List[i]
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		if p.Name != "" {
+			b.WriteString(p.Name + ":")
+		}
+		if q.Line > 0 {
+			fmt.Fprintf(&b, "%d:%d:", q.Line, q.Column)
+		}
+		if b.Len() > 0 && !strings.HasSuffix(b.String(), "\n") {
+			b.WriteByte(' ')
+		}
+		if q.Path != "" {
+			b.WriteString(q.Path + ": ")
+		}
+		b.WriteString(q.Message)
+		if q.Hint != "" {
+			b.WriteString("\n    " + q.Hint)
+		}
+	}
+	if p.More > 0 {
+		fmt.Fprintf(&b, "\nand %d more problems", p.More)
+	}
+	return b.String()
+}
+
+func (p *Problems) add(q Problem) {
+	if len(p.List) == maxProblems {
+		p.More++
+		return
+	}
+	p.List = append(p.List, q)
+}
+
+// err returns the problems in the order of the file, or nil if there are none.
+func (p *Problems) err() error {
+	if len(p.List) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(p.List, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	return p
+}
+
+// quote shows text from a file on one line.
+func quote(s string) string {
+	const most = 60
+	if len(s) > most {
+		return strconv.Quote(strings.ToValidUTF8(s[:most], "")) + "…"
+	}
+	return strconv.Quote(s)
+}

@@ -1,0 +1,96 @@
+package limitfile
+
+import (
+	"embed"
+	"fmt"
+	"strings"
+
+	"weir/analyzer"
+)
+
+//go:embed profiles/*.yaml
+var files embed.FS
+
+// Profiles lists the names of the profiles in the binary, in the order of the alphabet.
+func Profiles() []string {
+	entries, err := files.ReadDir("profiles")
+	if err != nil {
+		panic("limitfile: " + err.Error()) // the folder is in the binary
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, strings.TrimSuffix(e.Name(), ".yaml"))
+	}
+	return names
+}
+
+// Default returns the limits of a program that was told none: the balanced profile.
+func Default() analyzer.Limits {
+	l := analyzer.Balanced()
+	l.Version = Version(&l)
+	return l
+}
+
+// Profile returns the limits of a profile, with their version.
+func Profile(name string) (analyzer.Limits, error) {
+	l, err := unversioned(name)
+	if err != nil {
+		return analyzer.Limits{}, err
+	}
+	l.Version = Version(&l)
+	return l, nil
+}
+
+// ProfileFile returns the profile as it is written, with the comments that say
+// whose numbers these are and what cannot be reproduced.
+func ProfileFile(name string) ([]byte, error) {
+	if name == "" || strings.ContainsAny(name, `/\.`) {
+		return nil, unknownProfile(name)
+	}
+	b, err := files.ReadFile("profiles/" + name + ".yaml")
+	if err != nil {
+		return nil, unknownProfile(name)
+	}
+	return b, nil
+}
+
+func unknownProfile(name string) error {
+	return fmt.Errorf("profile %s is not known: the profiles are %s", quote(name), strings.Join(Profiles(), ", "))
+}
+
+// unversioned returns the profile without its version, as what a file changes.
+// The two that other profiles are made of are not read from files.
+func unversioned(name string) (analyzer.Limits, error) {
+	switch name {
+	case "balanced":
+		return analyzer.Balanced(), nil
+	case "none":
+		return none(), nil
+	}
+	data, err := ProfileFile(name)
+	if err != nil {
+		return analyzer.Limits{}, err
+	}
+	l, err := Parse(name+".yaml", data)
+	if err != nil {
+		return analyzer.Limits{}, fmt.Errorf("profile %s: %w", name, err)
+	}
+	l.Profile, l.Version = name, ""
+	return l, nil
+}
+
+// none returns limits that never warn and never stop.
+func none() analyzer.Limits {
+	l := analyzer.Balanced()
+	l.Profile = "none"
+	for i := range l.Rules {
+		l.Rules[i] = off(analyzer.RuleID(i))
+	}
+	return l
+}
+
+// off returns the setting of a rule that never speaks.
+func off(id analyzer.RuleID) analyzer.Setting {
+	d := &analyzer.Rules[id].Default
+	return analyzer.Setting{Warn: analyzer.Off, Stop: analyzer.Off, Max: d.Max, Window: d.Window}
+}

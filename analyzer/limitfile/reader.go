@@ -1,0 +1,338 @@
+package limitfile
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+
+	"weir/analyzer"
+	"weir/events"
+)
+
+// reader takes values out of a tree and notes what is wrong with them. Every
+// method does nothing for a nil node, which is a key that was not given.
+type reader struct {
+	problems Problems
+	at       map[string]place // where each path stands
+	recorded bool             // the file is a record of weir's own log
+}
+
+type place struct{ line, column int }
+
+func newReader(name string) *reader {
+	return &reader{problems: Problems{Name: name}, at: map[string]place{"": {1, 1}}}
+}
+
+func (r *reader) fail(n *yaml.Node, path, hint, format string, args ...any) {
+	r.problems.add(Problem{n.Line, n.Column, path, fmt.Sprintf(format, args...), hint})
+}
+
+// plain refuses what a limits file does without: anchors, aliases, merge keys, tags.
+func (r *reader) plain(n *yaml.Node) {
+	const hint = "write the values out"
+	switch {
+	case n.Kind == yaml.AliasNode:
+		r.fail(n, "", hint, "aliases are not read")
+	case n.Anchor != "":
+		r.fail(n, "", hint, "anchors are not read")
+	case n.Kind == yaml.ScalarNode && n.Tag == "!!merge":
+		r.fail(n, "", hint, "merge keys are not read")
+	case n.Style&yaml.TaggedStyle != 0:
+		r.fail(n, "", "delete the tag", "tags such as %s are not read", analyzer.PathKey(n.Tag))
+	}
+	for _, c := range n.Content {
+		r.plain(c)
+	}
+}
+
+// fields returns the values of a mapping by key. Keys that are not known are
+// problems.
+func (r *reader) fields(path string, n *yaml.Node, known ...string) map[string]*yaml.Node {
+	out := map[string]*yaml.Node{}
+	for key, v := range r.pairs(path, n) {
+		if slices.Contains(known, key.Value) {
+			out[key.Value] = v
+			continue
+		}
+		message, hint := "there is no such key", ""
+		_, isRule := analyzer.RuleNamed(key.Value)
+		switch {
+		case path == "" && key.Value == "version":
+			hint = "the version is computed from the limits; delete the key"
+		case path == "" && isRule:
+			hint = "rules stand under the key rules"
+		default:
+			hint = meant(key.Value, known)
+		}
+		r.fail(key, join(path, key.Value), hint, "%s", message)
+	}
+	return out
+}
+
+// pairs yields keys and values of a mapping, in the order of the file. A key that
+// is given twice or has no value is a problem and is left out.
+func (r *reader) pairs(path string, n *yaml.Node) func(func(*yaml.Node, *yaml.Node) bool) {
+	return func(yield func(*yaml.Node, *yaml.Node) bool) {
+		if n == nil || n.Kind == yaml.AliasNode {
+			return
+		}
+		if n.Kind != yaml.MappingNode {
+			r.fail(n, path, "", "want a mapping, got %s", describe(n))
+			return
+		}
+		seen := map[string]int{}
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			k, v := n.Content[i], n.Content[i+1]
+			switch {
+			case k.Tag == "!!merge" || k.Kind == yaml.AliasNode:
+				continue // refused by plain
+			case k.Kind != yaml.ScalarNode:
+				r.fail(k, path, "", "want a name as key, got %s", describe(k))
+				continue
+			case k.Tag != "!!str":
+				r.fail(k, join(path, k.Value), "write it in quotes", "want a name as key, got %s", describe(k))
+				continue
+			}
+			here := join(path, k.Value)
+			if line, twice := seen[k.Value]; twice {
+				r.fail(k, here, "keep one of them", "is given twice, first in line %d", line)
+				continue
+			}
+			seen[k.Value] = k.Line
+			r.at[here] = place{v.Line, v.Column}
+			if v.Kind == yaml.ScalarNode && v.Tag == "!!null" {
+				r.fail(k, here, "write a value or delete the key", "has no value")
+				continue
+			}
+			if !yield(k, v) {
+				return
+			}
+		}
+	}
+}
+
+// items returns the members of a list.
+func (r *reader) items(path string, n *yaml.Node) []*yaml.Node {
+	if n == nil || n.Kind == yaml.AliasNode {
+		return nil
+	}
+	if n.Kind != yaml.SequenceNode {
+		r.fail(n, path, "write it in brackets", "want a list, got %s", describe(n))
+		return nil
+	}
+	for i, c := range n.Content {
+		r.at[index(path, i)] = place{c.Line, c.Column}
+	}
+	return n.Content
+}
+
+// scalar tells whether the node is a single value; if not, it is a problem.
+func (r *reader) scalar(path, want string, n *yaml.Node) bool {
+	if n == nil || n.Kind == yaml.AliasNode {
+		return false
+	}
+	if n.Kind != yaml.ScalarNode {
+		r.fail(n, path, "", "want %s, got %s", want, describe(n))
+		return false
+	}
+	return true
+}
+
+// text reads a name or a sentence.
+func (r *reader) text(path string, n *yaml.Node) (string, bool) {
+	if !r.scalar(path, "text", n) {
+		return "", false
+	}
+	if n.Tag != "!!str" {
+		r.fail(n, path, "write it in quotes", "want text, got %s", describe(n))
+		return "", false
+	}
+	return n.Value, true
+}
+
+// choice reads one of the names and returns its index.
+func (r *reader) choice(path string, n *yaml.Node, names []string) (int, bool) {
+	if !r.scalar(path, "one of "+strings.Join(names, ", "), n) {
+		return 0, false
+	}
+	i := slices.Index(names, n.Value)
+	if i < 0 {
+		hint := ""
+		if near := nearest(n.Value, names); near != "" {
+			hint = "did you mean " + near + "?"
+		}
+		r.fail(n, path, hint, "%s is none of %s", describe(n), strings.Join(names, ", "))
+	}
+	return i, i >= 0
+}
+
+func (r *reader) boolean(path string, n *yaml.Node, set *bool) {
+	if !r.scalar(path, "true or false", n) {
+		return
+	}
+	if n.Tag != "!!bool" || n.Value != "true" && n.Value != "false" {
+		r.fail(n, path, "", "want true or false, got %s", describe(n))
+		return
+	}
+	*set = n.Value == "true"
+}
+
+// integer reads a whole number that is not negative.
+func (r *reader) integer(path string, n *yaml.Node, set *int64) {
+	if !r.scalar(path, "a number", n) {
+		return
+	}
+	v, ok := wholeNumber(n)
+	if !ok {
+		r.fail(n, path, numberHint(n), "want a whole number, got %s", describe(n))
+		return
+	}
+	*set = v
+}
+
+// duration reads a duration as Go writes it.
+func (r *reader) duration(path string, n *yaml.Node, set *time.Duration) {
+	if !r.scalar(path, "a duration", n) {
+		return
+	}
+	d, err := time.ParseDuration(n.Value)
+	_, bare := digits(n.Value)
+	switch {
+	case err == nil && d >= 0 && !bare:
+		*set = d
+	case err == nil && d < 0:
+		r.fail(n, path, "", "want a duration that is not negative, got %s", describe(n))
+	default:
+		r.fail(n, path, durationHint(n), "want a duration such as 90s, 10m or 1h30m, got %s", describe(n))
+	}
+}
+
+// sources reads a list of correlation sources into a bit set.
+func (r *reader) sources(path string, n *yaml.Node, set *uint16) {
+	if n == nil {
+		return
+	}
+	var bits uint16
+	names := correlationSources()
+	for i, c := range r.items(path, n) {
+		if s, ok := r.choice(index(path, i), c, names); ok {
+			if bits>>s&1 == 1 {
+				r.fail(c, index(path, i), "keep one of them", "%s is listed twice", names[s])
+			}
+			bits |= 1 << s
+		}
+	}
+	*set = bits
+}
+
+// amount reads a threshold in the unit of its rule: a number or off, dollars for
+// money, a number of seconds or a duration for time.
+func (r *reader) amount(path string, n *yaml.Node, unit events.Unit) (int64, bool) {
+	want := "a whole number or off"
+	switch unit {
+	case events.UnitUSD:
+		want = "dollars such as 2.50, or off"
+	case events.UnitSeconds:
+		want = "a duration such as 5m, a number of seconds, or off"
+	}
+	if !r.scalar(path, want, n) {
+		return 0, false
+	}
+	v, ok := parseAmount(n, unit)
+	if !ok {
+		r.fail(n, path, numberHint(n), "want %s, got %s", want, describe(n))
+	}
+	return v, ok
+}
+
+// follows tells whether a fault at the path only follows from a problem that is
+// told already, because a value that could not be read was left as it was.
+func follows(path string, told []Problem) bool {
+	holder, key := split(path)
+	for i := range told {
+		at := told[i].Path
+		if at == "" {
+			continue
+		}
+		above, last := split(at)
+		switch {
+		case at == path, at == holder:
+			return true
+		case above == path && slices.Contains([]string{"rule", "project", "agent", "tool", "flow"}, last):
+			return true // an override
+		case above == holder && slices.Contains(dependsOn(key), last):
+			return true
+		}
+	}
+	return false
+}
+
+// dependsOn lists the keys beside key that decide whether its value makes sense.
+func dependsOn(key string) []string {
+	switch key {
+	case "warn":
+		return []string{"stop", "max", "window", "rule"}
+	case "stop", "max":
+		return []string{"window", "rule"}
+	case "window", "ignore_results", "paced":
+		return []string{"rule"}
+	case "idle":
+		return []string{"max_age"}
+	case "grace":
+		return []string{"ttl"}
+	case "low":
+		return []string{"high"}
+	case "agent", "flow":
+		return []string{"pair", "agent"}
+	}
+	return nil
+}
+
+// place returns where the path stands, or what holds it.
+func (r *reader) place(path string) place {
+	for {
+		if at, ok := r.at[path]; ok || path == "" {
+			return at
+		}
+		path, _ = split(path)
+	}
+}
+
+func join(path, key string) string {
+	if path == "" {
+		return analyzer.PathKey(key)
+	}
+	return path + "." + analyzer.PathKey(key)
+}
+
+func index(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
+
+// split returns the path of what holds the path, empty for the file, and the key in it.
+func split(path string) (holder, key string) {
+	i := strings.LastIndexAny(path, ".[")
+	if i < 0 {
+		return "", path
+	}
+	return path[:i], path[i+1:]
+}
+
+// describe says what stands at a node.
+func describe(n *yaml.Node) string {
+	switch {
+	case n.Kind == yaml.MappingNode:
+		return "a mapping"
+	case n.Kind == yaml.SequenceNode:
+		return "a list"
+	case n.Kind == yaml.AliasNode:
+		return "an alias"
+	case n.Tag == "!!null":
+		return "nothing"
+	case n.Tag == "!!str":
+		return quote(n.Value)
+	}
+	return analyzer.PathKey(n.Value)
+}

@@ -1,0 +1,227 @@
+package limitfile
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"weir/analyzer"
+	"weir/events"
+)
+
+// JSONSchema returns the JSON Schema (2020-12) of limits files, made of the table
+// of rules. It refuses what can be told from one place of a file alone; what depends
+// on several, such as a warning above its stop, only Parse sees.
+func JSONSchema() []byte {
+	rules, names := object{}, list{}
+	for i := range analyzer.Rules {
+		if id := analyzer.RuleID(i); id != analyzer.RuleOperator {
+			rules.put(analyzer.Rules[i].Name, ruleSchema(id))
+			names = append(names, analyzer.Rules[i].Name)
+		}
+	}
+	status := object{}
+	for _, n := range ruleNames() {
+		status.put(n, object{{"type", "integer"}, {"minimum", number("400")}, {"maximum", number("599")}})
+	}
+	profiles := list{}
+	for _, p := range Profiles() {
+		profiles = append(profiles, p)
+	}
+	doc := closed(
+		"What weir judges by: a profile and what differs from it. A key that is not there is as the profile has it.",
+		object{
+			{"$schema", object{{"type", "string"}, {"description", "For editors; not read."}}},
+			{"profile", object{{"enum", profiles}, {"default", "balanced"}, {"description", "The limits that this file changes. 'none' has every rule off."}}},
+			{"identity", object{{"enum", texts(identities)}, {"description", "What makes two parties the same: the session (else the agent), or the agent (else the session)."}}},
+			{"flow", closed("When an episode of a flow ends and its counters begin again.", object{
+				{"idle", durationSchema("Silence that ends an episode.")},
+				{"max_age", durationSchema("Longest episode; also how long it is remembered what a flow was stopped for.")},
+				{"user_starts", sourceSchema("Where a user's call begins a new episode, by how the correlation id was found: where it stands for a whole conversation.")},
+			})},
+			{"orders", closed("How long orders to dispatchers stand.", object{
+				{"ttl", durationSchema("How long an order stands; it is renewed while it holds.")},
+				{"grace", durationSchema("Calls seen so soon after an order were under way, not made against it.")},
+			})},
+			{"escalate", closed("After how many calls against an order it is widened. 0 means never.", object{
+				{"pair", countSchema(0, "To the pair, or the whole tool.")},
+				{"agent", countSchema(0, "To the agent.")},
+				{"flow", countSchema(0, "To the flow.")},
+			})},
+			{"warn_only", sourceSchema("Flows that are warned and never stopped, by how the correlation id was found.")},
+			{"rules", closed("The rules that differ from the profile. A rule is a mapping, a mode, or a number. A warning of the profile that a new stop comes before is dropped.", rules)},
+			{"load", closed("Limits that shrink while everything together is busy.", object{
+				{"high", countSchema(0, "Hops per minute above which limits shrink. 0 turns it off.")},
+				{"low", countSchema(0, "Hops per minute below which they return.")},
+				{"percent", object{{"type", "integer"}, {"minimum", number("1")}, {"maximum", number("100")}, {"description", "What is left of a limit."}}},
+				{"scale", listSchema(object{{"enum", names}}, "The rules whose limits shrink.")},
+			})},
+			{"tools", object{
+				{"description", "What single tools are exempt from."}, {"type", "object"}, {"propertyNames", nameSchema("")},
+				{"additionalProperties", closed("", object{
+					{"ignore_args", listSchema(nameSchema(""), "Top-level arguments that change from call to call and say nothing.")},
+					{"exempt", object{{"type", "boolean"}, {"description", "From every rule about repetition."}}},
+				})},
+			}},
+			{"overrides", object{{"description", "Other limits for one project, agent, tool or flow, for a reason and until a time."}, {"type", "array"}, {"items", overrideSchema(names)}}},
+			{"http_status", closed("HTTP status of a refusal, where it is not the rule's own.", status)},
+		})
+	doc = append(object{
+		{"$schema", "https://json-schema.org/draft/2020-12/schema"},
+		{"$id", "urn:weir:schema:limits:1"},
+		{"title", "weir limits"},
+	}, doc...)
+	doc.put("$defs", object{
+		{"mode", object{{"enum", texts(modes())}, {"description", "off: not judged. shadow: judged and counted, never an order. warn: warns, never stops. enforce: as it is written."}}},
+		{"source", object{{"enum", texts(correlationSources())}}},
+		{"duration", object{{"type", "string"}, {"pattern", `^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`}, {"examples", list{"90s", "10m", "1h30m"}}}},
+	})
+	var b bytes.Buffer
+	if err := json.Indent(&b, mustJSON(doc), "", "  "); err != nil {
+		panic("limitfile: " + err.Error())
+	}
+	b.WriteByte('\n')
+	return b.Bytes()
+}
+
+// closed returns the schema of a mapping with these keys and no others.
+func closed(about string, properties object) object {
+	var o object
+	if about != "" {
+		o.put("description", about)
+	}
+	return append(o, pair{"type", "object"}, pair{"additionalProperties", false}, pair{"properties", properties})
+}
+
+func ruleSchema(id analyzer.RuleID) object {
+	rule := &analyzer.Rules[id]
+	bare := "stop, the value at which it stops"
+	if bareIsMax(rule) {
+		bare = "max, the highest allowed value"
+	}
+	about := rule.About + " A number alone is " + bare + ". From: " + rule.From + ". Balanced: " + settingText(id, &rule.Default) + "."
+	keys := settingSchema(rule.Unit, stopMost(id, 0), stopMost(id, 1))
+	if rule.Window == "seconds" {
+		keys.put("window", durationSchema("How far back it looks, at most 10m."))
+	} else if rule.Window != "" {
+		keys.put("window", object{{"type", "integer"}, {"minimum", number("1")}, {"maximum", integer(analyzer.WidestWindow(id))}, {"description", "How many calls of the party it looks at, the last one included."}})
+	}
+	if id == analyzer.RuleRepetitionBlind {
+		keys.put("ignore_results", object{{"type", "boolean"}, {"description", "Count a call whatever its results were, and not only without results."}})
+	}
+	if rule.Paced {
+		keys.put("paced", object{{"type", "boolean"}, {"description", "Whether parties that call more slowly than once in 20 s (60 s) get twice (six times) the room."}})
+	}
+	full := closed("", keys)
+	full.put("not", object{{"required", list{"stop", "max"}}})
+	short := bounded(rule.Unit, stopMost(id, 0), 1)
+	if bareIsMax(rule) {
+		short = bounded(rule.Unit, stopMost(id, 1), 0)
+	}
+	return object{{"description", about}, {"anyOf", list{object{{"$ref", "#/$defs/mode"}}, short, full}}}
+}
+
+// stopMost is the greatest threshold of the rule that its widest window lets it reach.
+func stopMost(id analyzer.RuleID, less int64) int64 {
+	most, _ := analyzer.Reach(id, &analyzer.Setting{Window: analyzer.WidestWindow(id)})
+	return most - less
+}
+
+// settingSchema returns the keys that every rule has.
+func settingSchema(unit events.Unit, most, mostAllowed int64) object {
+	return object{
+		{"warn", described(threshold(unit, most, 1), "Observed value from which it warns.")},
+		{"stop", described(threshold(unit, most, 1), "Observed value from which it stops.")},
+		{"max", described(threshold(unit, mostAllowed, 0), "Highest allowed value: one more is refused.")},
+		{"mode", object{{"$ref", "#/$defs/mode"}}},
+	}
+}
+
+func described(o object, about string) object { return append(object{{"description", about}}, o...) }
+
+func threshold(unit events.Unit, most, least int64) object {
+	return object{{"anyOf", list{object{{"const", "off"}}, bounded(unit, most, least)}}}
+}
+
+// bounded returns the schema of a threshold that is not off.
+func bounded(unit events.Unit, most, least int64) object {
+	switch unit {
+	case events.UnitUSD:
+		return object{{"type", "number"}, {"minimum", number("0")}, {"maximum", integer(most / 1e6)}}
+	case events.UnitSeconds:
+		return object{{"anyOf", list{object{{"$ref", "#/$defs/duration"}}, object{{"type", "integer"}, {"minimum", integer(least)}, {"maximum", integer(most)}}}}}
+	}
+	return object{{"type", "integer"}, {"minimum", integer(least)}, {"maximum", integer(most)}}
+}
+
+func overrideSchema(rules list) object {
+	any := object{{"type", list{"number", "string"}}}
+	keys := object{}
+	scopes := list{}
+	for _, s := range []string{"project", "agent", "tool", "flow"} {
+		keys.put(s, nameSchema("The "+s+" that it is for."))
+		scopes = append(scopes, object{{"required", list{s}}})
+	}
+	keys.put("rule", object{{"enum", rules}})
+	keys.put("warn", any)
+	keys.put("stop", any)
+	keys.put("max", any)
+	keys.put("mode", object{{"$ref", "#/$defs/mode"}})
+	keys.put("window", object{{"type", list{"integer", "string"}}})
+	keys.put("ignore_results", object{{"type", "boolean"}})
+	keys.put("paced", object{{"type", "boolean"}})
+	keys.put("reason", object{{"type", "string"}, {"minLength", number("1")}, {"maxLength", number("1024")}, {"description", "Why; it stands in the audit log."}})
+	keys.put("expires", object{{"type", "string"}, {"format", "date-time"}, {"description", "When it ends."}})
+	o := closed("", keys)
+	o.put("required", list{"rule", "reason", "expires"})
+	o.put("oneOf", scopes)
+	o.put("not", object{{"required", list{"stop", "max"}}})
+	return o
+}
+
+func durationSchema(about string) object {
+	return object{{"$ref", "#/$defs/duration"}, {"description", about}}
+}
+
+func sourceSchema(about string) object { return listSchema(object{{"$ref", "#/$defs/source"}}, about) }
+
+func listSchema(items object, about string) object {
+	return object{{"description", about}, {"type", "array"}, {"uniqueItems", true}, {"items", items}}
+}
+
+func countSchema(least int64, about string) object {
+	return object{{"type", "integer"}, {"minimum", integer(least)}, {"description", about}}
+}
+
+func nameSchema(about string) object {
+	o := object{{"type", "string"}, {"minLength", number("1")}, {"maxLength", number("256")}}
+	if about != "" {
+		o.put("description", about)
+	}
+	return o
+}
+
+func texts(words []string) list {
+	var l list
+	for _, w := range words {
+		l = append(l, w)
+	}
+	return l
+}
+
+// settingText writes a setting in words, for descriptions.
+func settingText(id analyzer.RuleID, s *analyzer.Setting) string {
+	if *s == off(id) {
+		return "off"
+	}
+	var parts []string
+	for _, p := range describeSetting(id, s, analyzer.ModeEnforce) {
+		if v, isFlag := p.value.(bool); isFlag {
+			parts = append(parts, p.key+" "+strconv.FormatBool(v))
+			continue
+		}
+		parts = append(parts, p.key+" "+inline(p.value))
+	}
+	return strings.Join(parts, ", ")
+}

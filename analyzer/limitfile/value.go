@@ -1,0 +1,96 @@
+package limitfile
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+
+	"weir/analyzer"
+	"weir/events"
+)
+
+const quoted = yaml.SingleQuotedStyle | yaml.DoubleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
+
+// wholeNumber reads decimal digits. Other forms that YAML has for numbers are not
+// read, for not everybody reads 010 or 1_000 the same way.
+func wholeNumber(n *yaml.Node) (int64, bool) {
+	if n.Style&quoted != 0 {
+		return 0, false
+	}
+	return digits(n.Value)
+}
+
+func digits(s string) (int64, bool) {
+	if s == "" || len(s) > 18 || len(s) > 1 && s[0] == '0' || strings.Trim(s, "0123456789") != "" {
+		return 0, false
+	}
+	v, err := strconv.ParseInt(s, 10, 64)
+	return v, err == nil
+}
+
+func parseAmount(n *yaml.Node, unit events.Unit) (int64, bool) {
+	if n.Value == "off" {
+		return analyzer.Off, true
+	}
+	switch unit {
+	case events.UnitUSD:
+		if n.Style&quoted != 0 {
+			return 0, false
+		}
+		return dollars(n.Value)
+	case events.UnitSeconds:
+		if d, err := time.ParseDuration(n.Value); err == nil && d >= 0 && d%time.Second == 0 && n.Value != "0" {
+			return int64(d / time.Second), true
+		}
+	}
+	return wholeNumber(n)
+}
+
+// dollars reads dollars with at most six decimals, as millionths.
+func dollars(s string) (int64, bool) {
+	whole, part, dot := strings.Cut(s, ".")
+	v, ok := digits(whole)
+	if !ok || len(whole) > 12 || dot && part == "" || len(part) > 6 || strings.Trim(part, "0123456789") != "" {
+		return 0, false
+	}
+	millionths, err := strconv.ParseInt((part + "000000")[:6], 10, 64)
+	return v*1e6 + millionths, err == nil
+}
+
+// numberHint is the way out when a number was wanted.
+func numberHint(n *yaml.Node) string {
+	switch v := n.Value; {
+	case v == "false" || v == "no" || v == "none" || v == "never" || v == "null" || strings.HasPrefix(v, "-"):
+		return "write off for never"
+	case fold(v) == "off":
+		return "write it exactly so: off"
+	case n.Style&quoted != 0 && v != "":
+		if _, ok := digits(v); ok {
+			return "write it without quotes"
+		}
+	case n.Tag == "!!int":
+		return "write it in decimal digits, with nothing between them"
+	}
+	return ""
+}
+
+func durationHint(n *yaml.Node) string {
+	if _, ok := digits(n.Value); ok {
+		return "say of what: " + n.Value + "s for seconds, " + n.Value + "m for minutes"
+	}
+	if d, ok := digits(strings.TrimSuffix(n.Value, "d")); ok && strings.HasSuffix(n.Value, "d") && d < 10_000 {
+		return "days are no unit: write " + strconv.FormatInt(24*d, 10) + "h"
+	}
+	return "units are ms, s, m and h"
+}
+
+// correlationSources lists the names in the order of their values.
+func correlationSources() []string {
+	var names []string
+	for s := events.CorrelationExplicit; s <= events.CorrelationDerived; s++ {
+		names = append(names, s.String())
+	}
+	return names
+}

@@ -1,0 +1,241 @@
+package analyzer
+
+import (
+	"math"
+	"time"
+
+	"weir/events"
+)
+
+// Mode says what a rule may do.
+type Mode uint8
+
+// The modes, from nothing to orders. A shadow verdict is judged, counted and
+// published, marked so that no dispatcher honors it.
+const (
+	ModeEnforce Mode = iota
+	ModeOff
+	ModeShadow
+	ModeWarn
+)
+
+var modeNames = [...]string{"enforce", "off", "shadow", "warn"}
+
+// String returns the mode as the limits file spells it.
+func (m Mode) String() string {
+	if int(m) < len(modeNames) {
+		return modeNames[m]
+	}
+	return "invalid"
+}
+
+// ParseMode returns the mode that the limits file spells so.
+func ParseMode(s string) (Mode, bool) {
+	for i, n := range modeNames {
+		if n == s {
+			return Mode(i), true
+		}
+	}
+	return 0, false
+}
+
+// Off as a threshold means never.
+const Off = math.MaxInt64
+
+// Setting is the limit of one rule row.
+type Setting struct {
+	Mode Mode
+	Warn int64 // observed value from which the rule warns; Off for never
+	Stop int64 // observed value from which it stops; Off for never
+	// Max says that the file gave the stop as the highest allowed value: verdicts
+	// then report Stop-1 as the limit, and the order goes out armed (effective next)
+	// when that value is used up. Otherwise the limit reported is Stop itself.
+	Max    bool
+	Window int64 // of the rows that have one; seconds or calls, see Rule.Window
+	// IgnoreResults makes repetition_blind count calls whatever their results were,
+	// as guards do that never look at results.
+	IgnoreResults bool
+	// Unpaced keeps the pace of the party from widening the thresholds of a paced
+	// row, as guards do that know no pace.
+	Unpaced bool
+}
+
+// Limit is the figure to report for the stop threshold.
+func (s Setting) Limit() int64 {
+	if s.Max && s.Stop != Off {
+		return s.Stop - 1
+	}
+	return s.Stop
+}
+
+// FlowLimits says when an episode of a flow ends.
+type FlowLimits struct {
+	Idle   time.Duration // silence that ends an episode
+	MaxAge time.Duration // longest episode; also how long offences are remembered
+	// UserStarts lists, as a bit set of 1<<CorrelationSource, where a user's call
+	// starts a new episode with clean counters: where the id stands for a whole
+	// conversation and not for one action.
+	UserStarts uint16
+}
+
+// OrderLimits says how long orders stand.
+type OrderLimits struct {
+	TTL   time.Duration // of an order; renewed while it holds
+	Grace time.Duration // calls seen this soon after an order were in flight, not defiance
+}
+
+// Escalation is after how many attempts against an order it is widened.
+type Escalation struct {
+	Pair, Agent, Flow int64
+}
+
+// Load shrinks limits while everything together is busy.
+type Load struct {
+	High, Low int64   // hops per minute in the partition; High 0 turns it off
+	Percent   int64   // what is left of a scaled limit above High
+	Scale     RuleSet // rows that shrink
+}
+
+// ToolLimits is what a tool is exempt from.
+type ToolLimits struct {
+	Name       string
+	IgnoreArgs []string // top-level arguments left out of the hash
+	Exempt     bool     // from every rule about repetition
+}
+
+// Override changes one row for one scope until it expires.
+type Override struct {
+	Scope   events.ScopeKind // project, agent, tool or flow
+	ID      string
+	Rule    RuleID
+	Setting Setting
+	Reason  string
+	Expires events.Stamp
+}
+
+// Identity says what makes two parties the same.
+type Identity uint8
+
+// The identities.
+const (
+	BySession Identity = iota // the session, else the agent
+	ByAgent                   // the agent, else the session
+)
+
+// Of returns the identity of p.
+func (i Identity) Of(p events.Party) string {
+	if i == ByAgent && p.Agent != "" {
+		return p.Agent
+	}
+	return p.ID()
+}
+
+// Limits is everything that the fold is judged by. A Limits is a plain value;
+// New makes an Engine of it.
+type Limits struct {
+	Profile    string
+	Identity   Identity
+	Flow       FlowLimits
+	Order      OrderLimits
+	Escalate   Escalation
+	WarnOnly   uint16 // bit set of 1<<CorrelationSource whose flows are never stopped
+	Rules      [RuleCount]Setting
+	Load       Load
+	Tools      []ToolLimits
+	Overrides  []Override
+	Version    string // hash of the effective limits, in every verdict
+	HTTPStatus [RuleCount]int16
+}
+
+// RuleSet is a set of rule rows.
+type RuleSet uint64
+
+// Has reports whether r is in the set.
+func (s RuleSet) Has(r RuleID) bool { return s>>r&1 == 1 }
+
+// With returns the set with r in it.
+func (s RuleSet) With(r RuleID) RuleSet { return s | 1<<r }
+
+// Balanced returns the default limits. They are tuned on real traces and must not
+// stop honest work; DESIGN.md says where each figure comes from.
+func Balanced() Limits {
+	l := Limits{
+		Profile:  "balanced",
+		Flow:     FlowLimits{Idle: 10 * time.Minute, MaxAge: 2 * time.Hour, UserStarts: 1<<events.CorrelationConversation | 1<<events.CorrelationSession},
+		Order:    OrderLimits{TTL: 15 * time.Minute, Grace: time.Second},
+		Escalate: Escalation{Pair: 3, Agent: 6, Flow: 12},
+		WarnOnly: 1 << events.CorrelationDerived,
+		Load:     Load{Percent: 50},
+	}
+	for i := range l.Rules {
+		l.Rules[i] = Rules[i].Default
+	}
+	return l
+}
+
+// setting returns the setting of row r for the flow and event at hand.
+func (e *Engine) setting(r RuleID, f *Flow, m *moment) Setting {
+	s := e.limits.Rules[r]
+	if e.scaled.Has(r) && m.busy {
+		s = s.scale(e.limits.Load.Percent)
+	}
+	if len(e.limits.Overrides) > 0 {
+		for i := range e.limits.Overrides {
+			o := &e.limits.Overrides[i]
+			if o.Rule == r && m.at < o.Expires && o.covers(f, m) {
+				s = o.Setting
+			}
+		}
+	}
+	for i := range f.overrides {
+		if o := &f.overrides[i]; o.rule == r && m.at < o.expires {
+			s.Mode = o.mode
+			if o.warn.Set {
+				s.Warn = o.warn.Value
+			}
+			if o.stop.Set {
+				s.Stop = o.stop.Value
+				if s.Max && s.Stop != Off {
+					s.Stop++
+				}
+			}
+		}
+	}
+	return s
+}
+
+func (s Setting) scale(percent int64) Setting {
+	shrink := func(v int64) int64 {
+		if v == Off {
+			return v
+		}
+		if s.Max {
+			return max(1, (v-1)*percent/100) + 1
+		}
+		return max(1, v*percent/100)
+	}
+	s.Stop = shrink(s.Stop)
+	if s.Warn != Off {
+		s.Warn = max(1, s.Warn*percent/100)
+	}
+	return s
+}
+
+// covers reports whether the override is about what m does. The narrower scope
+// wins because Validate sorts project before agent before tool before flow.
+func (o *Override) covers(f *Flow, m *moment) bool {
+	if m.ev == nil { // a deadline: only what is about the flow itself
+		return o.Scope == events.ScopeFlow && o.ID == f.key
+	}
+	switch o.Scope {
+	case events.ScopeProject:
+		return m.ev.ProjectID == o.ID
+	case events.ScopeAgent:
+		return m.ev.From.Agent == o.ID || m.ev.From.Session == o.ID
+	case events.ScopeTool:
+		return m.ev.Tool.Name == o.ID
+	case events.ScopeFlow:
+		return f.key == o.ID
+	}
+	return false
+}

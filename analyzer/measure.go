@@ -1,0 +1,177 @@
+package analyzer
+
+import (
+	"slices"
+
+	"weir/events"
+)
+
+// The measures of the table that take more than a field of the flow.
+
+func uncorrelated(_ *Flow, m *moment, _ *Setting) int64 {
+	if m.hop && m.ev.CorrelationID == "" {
+		return 1
+	}
+	return 0
+}
+
+func selfCall(_ *Flow, m *moment, _ *Setting) int64 {
+	if m.hop && m.from == m.to {
+		return 1
+	}
+	return 0
+}
+
+func revisits(f *Flow, m *moment, _ *Setting) int64 {
+	if !m.hop || !m.returned {
+		return 0
+	}
+	return int64(f.parties[m.to].revisits)
+}
+
+func callerRate(f *Flow, m *moment, set *Setting) int64 { return f.countRate(m, set, m.from) }
+func flowRate(f *Flow, m *moment, set *Setting) int64   { return f.countRate(m, set, none) }
+
+// countRate counts the hops of a caller (of all, for none) in the window that ends
+// now, and notes when the oldest of them leaves it.
+func (f *Flow) countRate(m *moment, set *Setting, caller uint8) (n int64) {
+	if !m.hop {
+		return 0
+	}
+	from := int64(m.at-f.start) - set.Window*1000
+	m.lastRate = m.at
+	for i := range f.rate {
+		r := &f.rate[i]
+		if int64(r.at) > from && (caller == none || r.caller == caller) {
+			if n == 0 {
+				m.lastRate = f.start + events.Stamp(r.at)
+			}
+			n++
+		}
+	}
+	return n
+}
+
+func repeatedDelegation(f *Flow, m *moment, _ *Setting) int64 {
+	if m.delegation < 0 {
+		return 0
+	}
+	d := &f.delegations[m.delegation]
+	if !m.idle && d.answer == 0 {
+		// Neither work nor answers stand in the log: nothing proves that nothing
+		// changes, so it takes five times as many, as for tool calls without results.
+		return int64(d.count) / 5
+	}
+	return int64(d.count)
+}
+
+func noWorkBurst(f *Flow, m *moment, set *Setting) (n int64) {
+	if !m.hop || !m.idle {
+		return 0
+	}
+	from := int64(m.at-f.start) - set.Window*1000
+	for _, at := range f.streakAt {
+		if int64(at) > from {
+			n++
+		}
+	}
+	return n
+}
+
+// repetition counts the calls like the one at hand, with a result like its own,
+// among the party's last.
+func repetition(f *Flow, m *moment, set *Setting) (n int64) {
+	if m.callAt < 0 || m.retry {
+		return 0
+	}
+	p := &f.parties[m.from]
+	c := &p.calls[m.callAt]
+	for i := max(0, m.callAt+1-int(set.Window)); i <= m.callAt; i++ {
+		if o := &p.calls[i]; sameCall(o, c) && sameResult(o, c) && o.flags&callRetry == 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// repetitionBlind counts calls like the one at hand that have no result in the
+// log; with IgnoreResults whatever their result was.
+func repetitionBlind(f *Flow, m *moment, set *Setting) (n int64) {
+	if m.callAt < 0 || m.retry {
+		return 0
+	}
+	p := &f.parties[m.from]
+	c := &p.calls[m.callAt]
+	for i := max(0, m.callAt+1-int(set.Window)); i <= m.callAt; i++ {
+		o := &p.calls[i]
+		if sameCall(o, c) && o.flags&callRetry == 0 && (set.IgnoreResults || o.flags&callHashed == 0) {
+			n++
+		}
+	}
+	return n
+}
+
+func repetitionAny(f *Flow, m *moment, set *Setting) int64 {
+	any := Setting{Window: set.Window, IgnoreResults: true}
+	return repetitionBlind(f, m, &any)
+}
+
+func chainDepth(f *Flow, m *moment, _ *Setting) int64 {
+	if m.from == none {
+		return 0
+	}
+	return int64(f.parties[m.from].chain)
+}
+
+func circling(f *Flow, m *moment, _ *Setting) int64 {
+	if m.callAt < 0 || f.parties[m.from].calls[m.callAt].flags&callScored == 0 {
+		return 0
+	}
+	return int64(f.parties[m.from].points)
+}
+
+func (m *moment) toolCycle(f *Flow, lo, hi int) int64 {
+	if m.callAt < 0 {
+		return 0
+	}
+	n, _ := rounds(f.parties[m.from].cycleRun[:], lo, hi)
+	return n
+}
+
+func delegationDepth(f *Flow, m *moment, _ *Setting) int64 {
+	if m.ev.Kind != events.AgentCall {
+		return max(0, f.depth()-1)
+	}
+	return max(f.depth()-1, m.ev.DelegationDepth)
+}
+
+// pace widens limits for parties that take their time: ×1 when the median gap of
+// the last calls is below 20 s, ×2 below a minute, ×6 beyond. Twenty seconds is
+// one ordinary call of a model.
+func (f *Flow) pace(m *moment) int64 {
+	var gaps [8]int64
+	n := 0
+	who := m.from
+	if m.stalePair >= 0 && m.stalePair < len(f.pairs) {
+		who = f.pairs[m.stalePair].to
+	}
+	if who == none {
+		return 1
+	}
+	p := &f.parties[who]
+	for i := len(p.calls) - 1; i > 0 && n < len(gaps); i-- {
+		gaps[n] = int64(p.calls[i].at) - int64(p.calls[i-1].at)
+		n++
+	}
+	if n == 0 {
+		return 1
+	}
+	slices.Sort(gaps[:n])
+	switch median := gaps[n/2]; {
+	case median < 20_000:
+		return 1
+	case median < 60_000:
+		return 2
+	}
+	return 6
+}

@@ -1,0 +1,325 @@
+package analyzer
+
+import (
+	"slices"
+
+	"weir/events"
+)
+
+type phase uint8
+
+const (
+	phaseWarn  phase = 1 + iota
+	phaseArmed       // the limit is used up: the next call is the first to refuse
+	phaseStop
+)
+
+// order is a standing order of the flow. At most one stands per scope and reason.
+type order struct {
+	rule     RuleID
+	phase    phase
+	action   events.Action
+	scope    events.ScopeKind
+	shadow   bool
+	wide     uint8 // how far attempts have widened it: 0, 1 pair, 2 agent, 3 flow
+	a, b     uint8 // parties of the scope; none where the scope has none
+	period   uint8
+	episode  uint16
+	kind     events.Kind // calls it is about; KindUnset for both
+	picks    selection
+	subject  string // task id or turn id
+	content  events.Hash
+	edges    []edge
+	calls    []callRef
+	since    events.Stamp // when the offence began
+	issued   events.Stamp
+	revision int64 // of the last verdict about it
+	expires  events.Stamp
+	due      events.Stamp // when it is to be renewed, or ends
+	observed int64
+	limit    int64
+	attempts uint16
+	tried    uint16 // attempts since it was issued
+	leaked   uint16
+	calls0   uint32 // calls and tokens of the flow when the offence began
+	tokens0  int64
+}
+
+// selection is how an order tells which calls it refuses, beside its lists.
+type selection uint8
+
+const (
+	selectAll      selection = iota // every call of the scope
+	selectEdges                     // calls along the edges
+	selectOffStack                  // calls to parties that are not on the stack
+	selectNew                       // calls to parties that were not seen
+	selectCallee                    // calls to the party that the edge leads to
+	selectCaller                    // calls of party a
+	selectTools                     // tool calls of party a named in calls, whatever the arguments
+	selectCalls                     // tool calls of party a named in calls
+	selectTurn                      // tool calls of this turn
+	selectNewTurn                   // calls of another turn
+	selectTask                      // calls for the task
+)
+
+type edge struct{ from, to uint8 }
+
+type callRef struct {
+	tool      uint8
+	algorithm events.HashAlgorithm
+	args      uint64
+}
+
+func (o *order) mentions(party uint8) bool {
+	if o.a == party || o.b == party {
+		return true
+	}
+	for _, x := range o.edges {
+		if x.from == party || x.to == party {
+			return true
+		}
+	}
+	return false
+}
+
+func (o *order) forgetTool(t uint8) {
+	for i := range o.calls {
+		if o.calls[i].tool == t {
+			o.calls[i].tool = none
+		}
+	}
+}
+
+// orderOf returns the order that stands for a reason and scope, or nil. The task
+// tells orders about tasks apart; to others it says nothing.
+func (f *Flow) orderOf(reason events.Reason, scope events.ScopeKind, a, b uint8, task string) *order {
+	for i := range f.orders {
+		o := &f.orders[i]
+		if Rules[o.rule].Reason == reason && o.scope == scope && o.a == a && o.b == b && (scope != events.ScopeTask || o.subject == task) {
+			return o
+		}
+	}
+	return nil
+}
+
+func (f *Flow) dropOrder(i int) {
+	n := len(f.orders) - 1
+	gone := f.orders[i]
+	copy(f.orders[i:], f.orders[i+1:])
+	f.orders[n] = order{edges: gone.edges[:0], calls: gone.calls[:0]}
+	f.orders = f.orders[:n]
+}
+
+// addOrder makes room for one more order. When there are too many, warnings go
+// before orders that stop, the oldest first.
+func (f *Flow) addOrder() *order {
+	if len(f.orders) == maxOrders {
+		victim := 0
+		for i := range f.orders {
+			v, o := &f.orders[victim], &f.orders[i]
+			if o.phase < v.phase || o.phase == v.phase && (o.wide < v.wide || o.wide == v.wide && o.issued < v.issued) {
+				victim = i
+			}
+		}
+		f.dropOrder(victim)
+	}
+	n := len(f.orders)
+	if n < cap(f.orders) {
+		f.orders = f.orders[:n+1]
+		old := f.orders[n]
+		f.orders[n] = order{edges: old.edges[:0], calls: old.calls[:0]}
+	} else {
+		f.orders = append(f.orders, order{})
+	}
+	return &f.orders[n]
+}
+
+// matches reports whether the order is about the call that m announces. Parties
+// and tools that the flow has not seen have the index none.
+func (f *Flow) matches(o *order, c *announced) bool {
+	if o.kind != events.KindUnset && o.kind != c.kind {
+		return false
+	}
+	switch o.scope {
+	case events.ScopeSession:
+		if c.from != o.a {
+			return false
+		}
+	case events.ScopePair:
+		if o.picks == selectAll && !(c.kind == events.AgentCall && (c.from == o.a && c.to == o.b || c.from == o.b && c.to == o.a)) {
+			return false
+		}
+	}
+	switch o.picks {
+	case selectEdges:
+		return c.kind == events.AgentCall && slices.Contains(o.edges, edge{c.from, c.to}) && (o.content.IsZero() || o.content == c.content)
+	case selectOffStack:
+		return c.to == none || !f.onStack(c.to)
+	case selectNew:
+		return c.to == none || f.parties[c.to].flags&partyActive == 0
+	case selectCallee:
+		return len(o.edges) == 1 && c.to == o.edges[0].to
+	case selectCaller:
+		return c.from == o.a
+	case selectTools:
+		return c.kind == events.ToolCall && slices.ContainsFunc(o.calls, func(r callRef) bool { return r.tool == c.tool && r.tool != none })
+	case selectCalls:
+		return c.kind == events.ToolCall && slices.ContainsFunc(o.calls, func(r callRef) bool {
+			return r.tool == c.tool && r.tool != none && r.args == c.args.Value && r.algorithm == c.args.Algorithm
+		})
+	case selectTurn:
+		return o.subject == c.turn
+	case selectNewTurn:
+		return c.turn != "" && c.turn != o.subject
+	case selectTask:
+		return o.subject == c.task
+	}
+	return true
+}
+
+// announced is a call in the terms of the flow, before it is counted.
+type announced struct {
+	kind     events.Kind
+	from, to uint8
+	tool     uint8
+	args     events.Hash
+	content  events.Hash
+	turn     string
+	task     string
+}
+
+// announce reads the call out of the event without changing the flow.
+func (e *Engine) announce(f *Flow, ev *events.Event) announced {
+	c := announced{kind: ev.Kind, from: none, to: none, tool: none, args: ev.Tool.ArgsHash, content: ev.Content, turn: ev.TurnID, task: ev.TaskID}
+	if !ev.From.IsZero() {
+		c.from = f.findParty(e.limits.Identity.Of(ev.From))
+	}
+	if !ev.To.IsZero() {
+		c.to = f.findParty(e.limits.Identity.Of(ev.To))
+	}
+	if ev.Kind == events.ToolCall {
+		for i := range f.tools {
+			if f.tools[i] == ev.Tool.Name {
+				c.tool = uint8(i)
+			}
+		}
+	}
+	return c
+}
+
+// The match functions of the table: which calls an order refuses.
+
+func matchAll(_ *Flow, _ *moment, o *order)       { o.picks = selectAll }
+func matchCalls(_ *Flow, _ *moment, o *order)     { o.kind = events.AgentCall }
+func matchToolCalls(_ *Flow, _ *moment, o *order) { o.kind = events.ToolCall }
+
+func matchEdge(_ *Flow, m *moment, o *order) {
+	o.kind, o.picks = events.AgentCall, selectEdges
+	o.edges = append(o.edges[:0], edge{m.from, m.to})
+}
+
+func matchOffStack(f *Flow, _ *moment, o *order) {
+	o.kind, o.picks = events.AgentCall, selectOffStack
+	if f.pos != none {
+		o.subject = f.parties[f.pos].name // a new top of the stack makes a new order
+	}
+}
+
+func matchNewParties(_ *Flow, _ *moment, o *order) {
+	o.kind, o.picks = events.AgentCall, selectNew
+}
+
+func matchCaller(_ *Flow, m *moment, o *order) {
+	o.kind, o.picks = events.AgentCall, selectCaller
+}
+
+func matchCallee(_ *Flow, m *moment, o *order) {
+	o.kind, o.picks = events.AgentCall, selectCallee
+	o.edges = append(o.edges[:0], edge{none, m.to})
+}
+
+func matchRing(f *Flow, m *moment, o *order) {
+	o.kind, o.picks = events.AgentCall, selectEdges
+	_, period := rounds(f.pairRun[:], 2, maxRing)
+	o.period = uint8(period)
+	o.edges = o.edges[:0]
+	for i := len(f.ring) - period; i < len(f.ring); i++ {
+		if x := (edge{f.ring[i].from, f.ring[i].to}); i >= 0 && len(o.edges) < maxOrderCalls && !slices.Contains(o.edges, x) {
+			o.edges = append(o.edges, x)
+		}
+	}
+	slices.SortFunc(o.edges, func(a, b edge) int { return int(a.from)<<8 + int(a.to) - int(b.from)<<8 - int(b.to) })
+}
+
+func matchDelegation(_ *Flow, m *moment, o *order) {
+	matchEdge(nil, m, o)
+	o.content = m.ev.Content
+}
+
+func matchPair(f *Flow, m *moment, o *order) {
+	o.kind, o.picks = events.AgentCall, selectEdges
+	r := &f.pairs[m.stalePair]
+	o.edges = append(o.edges[:0], edge{r.from, r.to})
+}
+
+func matchTool(_ *Flow, m *moment, o *order) {
+	o.kind, o.picks = events.ToolCall, selectTools
+	o.calls = append(o.calls[:0], callRef{tool: m.tool})
+}
+
+func matchCall(f *Flow, m *moment, o *order) {
+	o.kind, o.picks = events.ToolCall, selectCalls
+	o.calls = append(o.calls[:0], refTo(&f.parties[m.from].calls[m.callAt]))
+}
+
+func matchScored(f *Flow, m *moment, o *order) {
+	o.kind, o.picks = events.ToolCall, selectCalls
+	o.calls = o.calls[:0]
+	p := &f.parties[m.from]
+	for i := len(p.calls) - 1; i >= 0; i-- {
+		if p.calls[i].flags&callScored != 0 {
+			o.addCall(refTo(&p.calls[i]))
+		}
+	}
+}
+
+func matchCycle(f *Flow, m *moment, o *order) {
+	o.kind, o.picks = events.ToolCall, selectCalls
+	o.calls = o.calls[:0]
+	p := &f.parties[m.from]
+	_, period := rounds(p.cycleRun[:], 2, maxPeriod)
+	o.period = uint8(period)
+	for i := m.callAt; i > m.callAt-period && i >= 0; i-- {
+		o.addCall(refTo(&p.calls[i]))
+	}
+}
+
+func (o *order) addCall(r callRef) {
+	if len(o.calls) < maxOrderCalls && !slices.Contains(o.calls, r) {
+		o.calls = append(o.calls, r)
+	}
+}
+
+func matchThisTurn(f *Flow, _ *moment, o *order) {
+	o.kind = events.ToolCall
+	if f.turnID != "" {
+		o.picks, o.subject = selectTurn, f.turnID
+	}
+}
+
+func matchNewTurn(f *Flow, _ *moment, o *order) {
+	o.picks, o.subject = selectNewTurn, f.turnID
+}
+
+func matchTask(_ *Flow, m *moment, o *order) {
+	o.picks, o.subject = selectTask, m.ev.TaskID
+}
+
+const algorithmShift = 8
+
+// algorithmFlags keeps in a call what its arguments were hashed by.
+func algorithmFlags(a events.HashAlgorithm) callFlags { return callFlags(a) << algorithmShift }
+
+func refTo(c *call) callRef {
+	return callRef{tool: c.tool, algorithm: events.HashAlgorithm(c.flags >> algorithmShift), args: c.args}
+}

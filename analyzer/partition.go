@@ -1,0 +1,86 @@
+package analyzer
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"weir/events"
+)
+
+// Partition is what is folded over all flows of one partition of the log: how far
+// event time has come, and how busy everything together is. The zero Partition is
+// one of which nothing was seen.
+type Partition struct {
+	Watermark events.Stamp // the latest time seen; never runs backwards
+	second    events.Stamp // the second that the newest bucket counts
+	buckets   [60]uint32   // hops per second of the last minute
+	sum       int64
+	busy      bool
+}
+
+// observe moves the watermark.
+func (p *Partition) observe(at events.Stamp) { p.Watermark = max(p.Watermark, at) }
+
+// Busy reports whether limits are shrunk by load.
+func (p *Partition) Busy() bool { return p.busy }
+
+// count adds a hop to the load and switches the busy state with hysteresis.
+func (p *Partition) count(m *moment, l *Load) {
+	if l.High == 0 {
+		return
+	}
+	now := p.Watermark / 1000
+	if gap := now - p.second; gap > 0 {
+		for i := events.Stamp(1); i <= min(gap, 60); i++ {
+			b := &p.buckets[(p.second+i)%60]
+			p.sum -= int64(*b)
+			*b = 0
+		}
+		p.second = now
+	}
+	if m.hop {
+		p.buckets[now%60]++
+		p.sum++
+	}
+	switch {
+	case p.sum > l.High:
+		p.busy = true
+	case p.sum < l.Low:
+		p.busy = false
+	}
+}
+
+const partitionVersion = 1
+
+// AppendBinary appends the partition's record to dst.
+func (p *Partition) AppendBinary(dst []byte) ([]byte, error) {
+	dst = append(dst, partitionVersion, bit(p.busy, 0))
+	dst = binary.AppendVarint(dst, int64(p.Watermark))
+	dst = binary.AppendVarint(dst, int64(p.second))
+	for _, b := range p.buckets {
+		dst = binary.AppendUvarint(dst, uint64(b))
+	}
+	return dst, nil
+}
+
+// UnmarshalBinary reads a record that AppendBinary wrote. An empty record is the
+// zero Partition.
+func (p *Partition) UnmarshalBinary(b []byte) error {
+	*p = Partition{}
+	if len(b) == 0 {
+		return nil
+	}
+	d := decoder{b: b}
+	h := d.take(2)
+	if h[0] != partitionVersion {
+		return errors.New("partition state was written by another version of weir: delete the state to fold the log again")
+	}
+	p.busy = h[1] == 1
+	p.Watermark = events.Stamp(d.varint())
+	p.second = events.Stamp(d.varint())
+	for i := range p.buckets {
+		p.buckets[i] = uint32(d.uvarint())
+		p.sum += int64(p.buckets[i])
+	}
+	return d.end("partition state")
+}

@@ -1,0 +1,418 @@
+package analyzer
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"weir/events"
+)
+
+// LimitError is one thing that is wrong with a Limits. Path is the place as the
+// limits file names it, such as rules.max_turns.warn or overrides[2].expires.
+type LimitError struct {
+	Path    string
+	Message string // what is wrong
+	Hint    string // how to go on; may be empty
+}
+
+// Error returns place, fault and way out in one line.
+func (e *LimitError) Error() string {
+	s := "limits: " + e.Path + ": " + e.Message
+	if e.Hint != "" {
+		s += "; " + e.Hint
+	}
+	return s
+}
+
+// Bounds of what limits may say.
+const (
+	// maxThreshold leaves room for the factors of pace and load, and is a number that
+	// JSON readers hold exactly.
+	maxThreshold  = 1_000_000_000_000_000
+	maxLoad       = 1_000_000_000_000
+	maxDuration   = 366 * 24 * time.Hour
+	maxCount      = 1 << 15 // where the counters of a flow stop counting
+	maxPoints     = 1000    // of circling
+	maxRateWindow = 600     // seconds for which the times of hops are kept
+	maxListed     = 256     // tools, overrides
+	maxIgnored    = 64      // arguments of one tool
+	maxName       = 256     // bytes of an id or a name
+	maxReason     = 1024    // bytes of the reason of an override
+)
+
+// Validate returns all that is wrong with the limits at once, joined; each error
+// is a *LimitError. Limits without a fault are put into the one order in which
+// equal limits are equal values: tools and overrides are sorted (project before
+// agent before tool before flow, so that the narrower scope wins), and what only
+// repeats a default is dropped. The slices of l are replaced, never written to.
+func (l *Limits) Validate() error {
+	var c checker
+	c.general(l)
+	for i := range l.Rules {
+		r := RuleID(i)
+		c.setting("rules."+Rules[r].Name, r, &l.Rules[r])
+		if s := l.HTTPStatus[r]; s != 0 && (s < 400 || s > 599) {
+			c.fail("http_status."+Rules[r].Name, "write a status of an error, such as 403 or 429", "%d is no status of a refusal", s)
+		}
+	}
+	c.load(&l.Load)
+	c.tools(l.Tools)
+	c.overrides(l.Overrides)
+	if len(c.errs) > 0 {
+		return errors.Join(c.errs...)
+	}
+	l.arrange()
+	return nil
+}
+
+type checker struct{ errs []error }
+
+func (c *checker) fail(path, hint, format string, args ...any) {
+	c.errs = append(c.errs, &LimitError{path, fmt.Sprintf(format, args...), hint})
+}
+
+func (c *checker) general(l *Limits) {
+	if l.Profile != "" {
+		c.text("profile", l.Profile, maxName)
+	}
+	if l.Identity > ByAgent {
+		c.fail("identity", "write session or agent", "%d is no identity", l.Identity)
+	}
+	const sources = 1<<(events.CorrelationDerived+1) - 1
+	if l.Flow.UserStarts&^sources != 0 {
+		c.fail("flow.user_starts", "", "names a correlation source that does not exist")
+	}
+	if l.WarnOnly&^sources != 0 {
+		c.fail("warn_only", "", "names a correlation source that does not exist")
+	}
+	c.duration("flow.idle", l.Flow.Idle, time.Second)
+	c.duration("flow.max_age", l.Flow.MaxAge, time.Second)
+	if l.Flow.Idle > l.Flow.MaxAge {
+		c.fail("flow.idle", "make idle the shorter one", "%s is longer than max_age, %s: no episode would end by silence", DurationText(l.Flow.Idle), DurationText(l.Flow.MaxAge))
+	}
+	c.duration("orders.ttl", l.Order.TTL, time.Second)
+	c.duration("orders.grace", l.Order.Grace, 0)
+	if l.Order.Grace > l.Order.TTL {
+		c.fail("orders.grace", "make grace the shorter one", "%s is longer than ttl, %s: no call would ever count as defiance", DurationText(l.Order.Grace), DurationText(l.Order.TTL))
+	}
+	steps := [...]struct {
+		path string
+		n    int64
+	}{{"escalate.pair", l.Escalate.Pair}, {"escalate.agent", l.Escalate.Agent}, {"escalate.flow", l.Escalate.Flow}}
+	narrow := 0
+	for i, s := range steps {
+		if s.n < 0 || s.n >= maxCount {
+			c.fail(s.path, "0 means never", "%d is no number of attempts from 0 to %d", s.n, maxCount-1)
+		} else if s.n != 0 {
+			if n := steps[narrow]; i > narrow && n.n > s.n {
+				c.fail(s.path, "a wider order must come later", "%d comes before %s, %d", s.n, n.path, n.n)
+			}
+			narrow = i
+		}
+	}
+}
+
+func (c *checker) duration(path string, d, least time.Duration) {
+	switch {
+	case d < least || d > maxDuration:
+		c.fail(path, "", "%s is not between %s and %s", DurationText(d), DurationText(least), DurationText(maxDuration))
+	case d%time.Millisecond != 0:
+		c.fail(path, "event time has milliseconds", "%s is not a whole number of milliseconds", DurationText(d))
+	}
+}
+
+func (c *checker) load(l *Load) {
+	if l.High < 0 || l.High > maxLoad {
+		c.fail("load.high", "0 turns it off", "%d is no number of hops per minute from 0 to %d", l.High, int64(maxLoad))
+	}
+	switch {
+	case l.Low < 0:
+		c.fail("load.low", "", "%d is no number of hops per minute", l.Low)
+	case l.Low > l.High:
+		c.fail("load.low", "limits shrink above high and return below low", "%d is above high, %d", l.Low, l.High)
+	case l.High > 0 && l.Low == 0:
+		c.fail("load.low", "give a number of hops per minute below high", "is missing: limits that shrank would never return")
+	}
+	if l.Percent < 1 || l.Percent > 100 {
+		c.fail("load.percent", "it is what is left of a scaled limit", "%d is not between 1 and 100", l.Percent)
+	}
+	if l.Scale >= 1<<RuleCount || l.Scale.Has(RuleOperator) {
+		c.fail("load.scale", "", "names a rule that has no limits")
+	}
+}
+
+// setting checks one row, in the rules or in an override.
+func (c *checker) setting(path string, r RuleID, s *Setting) {
+	rule := &Rules[r]
+	if r == RuleOperator {
+		if *s != rule.Default {
+			c.fail(path, "a person's stop always holds; delete the key", "has no limits")
+		}
+		return
+	}
+	if s.Mode > ModeWarn {
+		c.fail(path+".mode", "", "%d is no mode", s.Mode)
+	}
+	if s.IgnoreResults && r != RuleRepetitionBlind {
+		c.fail(path+".ignore_results", "only "+Rules[RuleRepetitionBlind].Name+" can ignore results", "means nothing here")
+	}
+	if s.Unpaced && !rule.Paced {
+		c.fail(path+".paced", "delete the key", "the pace of the party never widens this rule")
+	}
+	if widest := WidestWindow(r); s.Window > widest || s.Window < min(1, widest) {
+		switch rule.Window {
+		case "":
+			c.fail(path+".window", "delete the key", "the rule has no window")
+		case "seconds":
+			c.fail(path+".window", "times are kept for 10 minutes", "%ds is not between 1s and 10m", s.Window)
+		default:
+			c.fail(path+".window", fmt.Sprintf("the last %d calls of a party are kept", widest), "%d is no number of calls from 1 to %d", s.Window, widest)
+		}
+		return
+	}
+	most, why := Reach(r, s)
+	good := c.threshold(path+".warn", rule, s.Warn, 0, most, why)
+	if s.Max {
+		good = c.threshold(path+".max", rule, s.Stop, 1, most, why) && good
+	} else {
+		good = c.threshold(path+".stop", rule, s.Stop, 0, most, why) && good
+	}
+	if good && s.Warn != Off && s.Stop != Off && s.Warn > s.Limit() {
+		name := "stop"
+		if s.Max {
+			name = "max"
+		}
+		c.fail(path+".warn", "a warning must come before the stop: lower warn, raise "+name+", or write warn: off",
+			"%s is above %s, %s", Amount(rule.Unit, s.Warn), name, Amount(rule.Unit, s.Limit()))
+	}
+}
+
+// threshold checks a value from which on a rule acts; written is how much lower
+// the figure in the file is.
+func (c *checker) threshold(path string, rule *FlowRule, v, written, most int64, why string) bool {
+	switch {
+	case v == Off:
+		return true
+	case v < 1:
+		c.fail(path, "write off for never", "%s is too low", Amount(rule.Unit, v-written))
+	case v > most:
+		c.fail(path, why, "%s can never be reached, at most %s can", Amount(rule.Unit, v-written), Amount(rule.Unit, most-written))
+	default:
+		return true
+	}
+	return false
+}
+
+// Reach returns the greatest value that the rule can observe with the setting's
+// window, and why it is not more. A threshold above it would be a limit that does
+// not exist.
+func Reach(r RuleID, s *Setting) (most int64, why string) {
+	switch r {
+	case RuleCorrelationID, RuleSelfCall:
+		return 1, "a call is one or it is not"
+	case RuleStackDepth:
+		return maxParties, fmt.Sprintf("at most %d parties of a flow are kept", maxParties)
+	case RuleCallerRate, RuleFlowRate:
+		return maxRateStamps, fmt.Sprintf("the times of the last %d hops are kept; max_total_calls counts further", maxRateStamps)
+	case RuleNoWorkBurst:
+		return maxBurst, fmt.Sprintf("the times of the last %d such hops are kept; no_work_hops counts further", maxBurst)
+	case RuleStaleDelegation, RuleStaleAnswers:
+		return maxRounds, fmt.Sprintf("the last %d rounds of a pair are looked at", maxRounds)
+	case RuleCircling:
+		return maxPoints, "points stop there"
+	case RuleFlowDuration:
+		return int64(maxDuration / time.Second), "no episode lasts longer"
+	case RuleUniqueSessions, RuleRevisits, RulePingPongSame, RulePingPongOther, RuleRepeatedDelegation, RuleNoWorkHops,
+		RuleToolCycle, RuleToolCycleLong, RuleRepeatedError, RuleNoProgress, RuleTurns, RuleReflectLoops, RuleLoops:
+		return maxCount, "the counter stops there"
+	}
+	if Rules[r].Window == "calls" {
+		return s.Window, "so many calls are in the window"
+	}
+	return maxThreshold, "write off for no limit"
+}
+
+// WidestWindow returns the greatest window of the rule, in the unit that its
+// Window names; 0 for a rule without one.
+func WidestWindow(r RuleID) int64 {
+	switch Rules[r].Window {
+	case "":
+		return 0
+	case "seconds":
+		return maxRateWindow
+	}
+	return maxCalls
+}
+
+func (c *checker) tools(tools []ToolLimits) {
+	if len(tools) > maxListed {
+		c.fail("tools", "", "%d tools are more than the %d that can be listed", len(tools), maxListed)
+		return
+	}
+	for i := range tools {
+		t := &tools[i]
+		path := "tools." + PathKey(t.Name)
+		c.text(path, t.Name, maxName)
+		for _, o := range tools[:i] {
+			if o.Name == t.Name {
+				c.fail(path, "keep one of them", "is listed twice")
+			}
+		}
+		if len(t.IgnoreArgs) > maxIgnored {
+			c.fail(path+".ignore_args", "", "%d arguments are more than the %d that can be listed", len(t.IgnoreArgs), maxIgnored)
+			continue
+		}
+		for j, a := range t.IgnoreArgs {
+			at := path + ".ignore_args[" + strconv.Itoa(j) + "]"
+			c.text(at, a, maxName)
+			if slices.Contains(t.IgnoreArgs[:j], a) {
+				c.fail(at, "keep one of them", "%q is listed twice", a)
+			}
+		}
+	}
+}
+
+func (c *checker) overrides(overrides []Override) {
+	if len(overrides) > maxListed {
+		c.fail("overrides", "", "%d overrides are more than the %d that can be listed", len(overrides), maxListed)
+		return
+	}
+	for i := range overrides {
+		o := &overrides[i]
+		path := "overrides[" + strconv.Itoa(i) + "]"
+		if o.Rule >= RuleCount {
+			c.fail(path+".rule", "", "names no rule")
+			continue
+		}
+		rule := &Rules[o.Rule]
+		switch {
+		case scopeRank(o.Scope) < 0:
+			c.fail(path, "write project, agent, tool or flow", "does not say whom it is for")
+			continue
+		case rule.On == 0 && o.Scope != events.ScopeFlow:
+			c.fail(path, "write flow, with the correlation id", "%s fires without an event, so it cannot be told for one %s", rule.Name, o.Scope)
+		case o.Scope == events.ScopeTool && !rule.On.Has(events.ToolCall) && !rule.On.Has(events.ToolResult):
+			c.fail(path, "write project, agent or flow", "%s does not follow tool calls, so it cannot be told for one tool", rule.Name)
+		}
+		c.text(path+"."+o.Scope.String(), o.ID, maxName)
+		c.setting(path, o.Rule, &o.Setting)
+		if strings.TrimSpace(o.Reason) == "" {
+			c.fail(path+".reason", "say why; it stands in the audit log", "is missing")
+		} else {
+			c.text(path+".reason", o.Reason, maxReason)
+		}
+		if o.Expires <= 0 {
+			c.fail(path+".expires", "an override ends by itself: give a time such as 2026-12-01T00:00:00Z", "is missing")
+		}
+		for j, before := range overrides[:i] {
+			if before.Scope == o.Scope && before.ID == o.ID && before.Rule == o.Rule {
+				c.fail(path, "keep one of them", "changes the same rule for the same %s as overrides[%d]", o.Scope, j)
+				break
+			}
+		}
+	}
+}
+
+// text checks a name that goes into verdicts, logs and pages.
+func (c *checker) text(path, s string, most int) {
+	switch {
+	case s == "":
+		c.fail(path, "", "is empty")
+	case len(s) > most:
+		c.fail(path, "", "is longer than %d bytes", most)
+	case !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }):
+		c.fail(path, "", "has characters that cannot be printed")
+	}
+}
+
+// scopeRank orders scopes from wide to narrow; -1 for those that limits cannot be
+// changed for.
+func scopeRank(s events.ScopeKind) int {
+	return slices.Index([]events.ScopeKind{events.ScopeProject, events.ScopeAgent, events.ScopeTool, events.ScopeFlow}, s)
+}
+
+func (l *Limits) arrange() {
+	var tools []ToolLimits
+	for _, t := range l.Tools {
+		if t.Exempt || len(t.IgnoreArgs) > 0 {
+			t.IgnoreArgs = slices.Clip(slices.Sorted(slices.Values(t.IgnoreArgs)))
+			tools = append(tools, t)
+		}
+	}
+	slices.SortFunc(tools, func(a, b ToolLimits) int { return strings.Compare(a.Name, b.Name) })
+	l.Tools = tools
+	l.Overrides = slices.SortedFunc(slices.Values(l.Overrides), func(a, b Override) int {
+		return cmp.Or(cmp.Compare(scopeRank(a.Scope), scopeRank(b.Scope)), strings.Compare(a.ID, b.ID), cmp.Compare(a.Rule, b.Rule))
+	})
+	for i := range l.Rules {
+		l.Rules[i].arrange(RuleID(i))
+		if int(l.HTTPStatus[i]) == Rules[i].Status {
+			l.HTTPStatus[i] = 0
+		}
+	}
+	for i := range l.Overrides {
+		l.Overrides[i].Setting.arrange(l.Overrides[i].Rule)
+	}
+}
+
+// arrange makes settings without a stop equal, however they were given.
+func (s *Setting) arrange(r RuleID) {
+	if s.Stop == Off {
+		s.Max = Rules[r].Default.Max
+	}
+}
+
+// PathKey shows a key of the limits file as part of a path: as it is when it is a
+// plain word, else in quotes.
+func PathKey(s string) string {
+	odd := func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-' && r != '.' && r != '$'
+	}
+	switch {
+	case s != "" && len(s) <= 60 && !strings.ContainsFunc(s, odd):
+		return s
+	case len(s) > 60:
+		s = strings.ToValidUTF8(s[:60], "") + "…"
+	}
+	return strconv.Quote(s)
+}
+
+// Amount writes a threshold as the limits file does: dollars for money, which is
+// held in millionths, a duration for seconds, off for Off, else a whole number.
+func Amount(unit events.Unit, v int64) string {
+	switch {
+	case v == Off:
+		return "off"
+	case unit == events.UnitUSD:
+		sign := ""
+		if v < 0 {
+			sign, v = "-", -v
+		}
+		s := sign + strconv.FormatInt(v/1e6, 10)
+		if cents := v % 1e6; cents != 0 {
+			s += "." + strings.TrimRight(fmt.Sprintf("%06d", cents), "0")
+		}
+		return s
+	case unit == events.UnitSeconds && v > -maxThreshold/1e6 && v < maxThreshold/1e6:
+		return DurationText(time.Duration(v) * time.Second)
+	}
+	return strconv.FormatInt(v, 10)
+}
+
+// DurationText writes a duration as people do: 10m, where String writes 10m0s.
+func DurationText(d time.Duration) string {
+	s := d.String()
+	for _, zero := range [...]string{"m0s", "h0m"} {
+		if strings.HasSuffix(s, zero) {
+			s = s[:len(s)-2]
+		}
+	}
+	return s
+}

@@ -1,0 +1,162 @@
+package analyzer_test
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/analyzer"
+	"weir/events"
+)
+
+// faults returns the places of all that is wrong with the limits.
+func faults(t *testing.T, l *analyzer.Limits) (paths []string) {
+	t.Helper()
+	err := l.Validate()
+	if err == nil {
+		return nil
+	}
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		t.Fatalf("%T is not joined", err)
+	}
+	for _, e := range joined.Unwrap() {
+		var fault *analyzer.LimitError
+		if !errors.As(e, &fault) || fault.Message == "" || !strings.Contains(e.Error(), fault.Path) || strings.Contains(e.Error(), "\n") {
+			t.Errorf("%T %v", e, e)
+			continue
+		}
+		paths = append(paths, fault.Path)
+	}
+	return paths
+}
+
+func TestValidate(t *testing.T) {
+	f := func(spoil func(l *analyzer.Limits), want ...string) {
+		t.Helper()
+		l := analyzer.Balanced()
+		spoil(&l)
+		if got := faults(t, &l); !slices.Equal(got, want) {
+			t.Errorf("faults at %v, want %v: %v", got, want, l.Validate())
+		}
+	}
+	rule := func(id analyzer.RuleID, change func(s *analyzer.Setting)) func(*analyzer.Limits) {
+		return func(l *analyzer.Limits) { change(&l.Rules[id]) }
+	}
+	override := func(o analyzer.Override) func(*analyzer.Limits) {
+		return func(l *analyzer.Limits) {
+			o.Setting = l.Rules[min(o.Rule, analyzer.RuleOperator)]
+			l.Overrides = append(l.Overrides, o)
+		}
+	}
+	f(func(*analyzer.Limits) {})
+	f(func(l *analyzer.Limits) { l.Identity = 2 }, "identity")
+	f(func(l *analyzer.Limits) { l.Profile = "a\x1b[2J" }, "profile")
+	f(func(l *analyzer.Limits) { l.WarnOnly = 1 << 8; l.Flow.UserStarts = 1 << 15 }, "flow.user_starts", "warn_only")
+	f(func(l *analyzer.Limits) { l.Flow = analyzer.FlowLimits{} }, "flow.idle", "flow.max_age")
+	f(func(l *analyzer.Limits) { l.Order.TTL = -1; l.Order.Grace = time.Microsecond }, "orders.ttl", "orders.grace", "orders.grace")
+	f(func(l *analyzer.Limits) { l.Escalate = analyzer.Escalation{Pair: -1, Agent: 9, Flow: 8} }, "escalate.pair", "escalate.flow")
+	f(func(l *analyzer.Limits) { l.Escalate = analyzer.Escalation{Pair: 9, Flow: 8} }, "escalate.flow")
+	f(func(l *analyzer.Limits) { l.Escalate = analyzer.Escalation{Agent: 2, Flow: 2} })
+	f(func(l *analyzer.Limits) { l.Load = analyzer.Load{High: -1, Low: -2, Percent: 101} }, "load.high", "load.low", "load.percent")
+	f(func(l *analyzer.Limits) { l.Load.Scale = 1 << 63 }, "load.scale")
+	f(rule(analyzer.RuleTurns, func(s *analyzer.Setting) { s.Mode = 9 }), "rules.max_turns.mode")
+	f(rule(analyzer.RuleTurns, func(s *analyzer.Setting) { s.Warn, s.Stop = 0, -3 }), "rules.max_turns.warn", "rules.max_turns.stop")
+	f(rule(analyzer.RuleTurns, func(s *analyzer.Setting) { s.Stop, s.Max = 0, true }), "rules.max_turns.max")
+	f(rule(analyzer.RuleTurns, func(s *analyzer.Setting) { s.Window = 1 }), "rules.max_turns.window")
+	f(rule(analyzer.RuleTurns, func(s *analyzer.Setting) { s.IgnoreResults = true }), "rules.max_turns.ignore_results")
+	f(rule(analyzer.RuleTotalTokens, func(s *analyzer.Setting) { s.Stop = analyzer.Off - 1 }), "rules.max_total_tokens.max")
+	f(rule(analyzer.RuleFlowRate, func(s *analyzer.Setting) { s.Window = 0 }), "rules.call_rate_per_flow.window")
+	f(rule(analyzer.RuleFlowRate, func(s *analyzer.Setting) { s.Window = -1 }), "rules.call_rate_per_flow.window")
+	f(rule(analyzer.RuleFlowRate, func(s *analyzer.Setting) { s.Stop = 128 })) // a max of 127
+	f(rule(analyzer.RuleFlowRate, func(s *analyzer.Setting) { s.Stop = 129 }), "rules.call_rate_per_flow.max")
+	f(rule(analyzer.RuleRepetition, func(s *analyzer.Setting) { s.Window = 5 }), "rules.repetition.stop")
+	f(rule(analyzer.RuleOperator, func(s *analyzer.Setting) { s.Mode = analyzer.ModeOff }), "rules.operator_stop")
+	f(func(l *analyzer.Limits) { l.HTTPStatus[analyzer.RuleTurns] = 302 }, "http_status.max_turns")
+	f(func(l *analyzer.Limits) {
+		l.Tools = []analyzer.ToolLimits{{Name: "a"}, {Name: "a"}, {Name: strings.Repeat("x", 300)}}
+	}, "tools.a", `tools."`+strings.Repeat("x", 60)+`…"`)
+	f(func(l *analyzer.Limits) {
+		l.Tools = []analyzer.ToolLimits{{Name: "a", IgnoreArgs: slices.Repeat([]string{"x"}, 65)}}
+	}, "tools.a.ignore_args")
+	f(override(analyzer.Override{}), "overrides[0]")
+	f(override(analyzer.Override{Scope: events.ScopePair, Rule: analyzer.RuleTurns}), "overrides[0]")
+	f(override(analyzer.Override{Scope: events.ScopeFlow, Rule: analyzer.RuleCount}), "overrides[0].rule")
+	f(override(analyzer.Override{Scope: events.ScopeFlow, Rule: analyzer.RuleTurns}), "overrides[0].flow", "overrides[0].reason", "overrides[0].expires")
+	f(override(analyzer.Override{Scope: events.ScopeFlow, ID: "f", Reason: "a\nb", Expires: 1}), "overrides[0].reason")
+	f(func(l *analyzer.Limits) {
+		l.Identity, l.Load.Percent, l.Rules[analyzer.RuleTurns].Warn = 7, 0, 0
+		l.Overrides = make([]analyzer.Override, 300)
+	}, "identity", "rules.max_turns.warn", "load.percent", "overrides")
+}
+
+func TestBalancedIsValidAsItIs(t *testing.T) {
+	l := analyzer.Balanced()
+	if err := l.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	if want := analyzer.Balanced(); !reflect.DeepEqual(l, want) {
+		t.Errorf("validation changed\n%+v to\n%+v", want, l)
+	}
+}
+
+func TestValidateArranges(t *testing.T) {
+	override := func(scope events.ScopeKind, id string, rule analyzer.RuleID) analyzer.Override {
+		return analyzer.Override{Scope: scope, ID: id, Rule: rule, Setting: analyzer.Balanced().Rules[rule], Reason: "why", Expires: 1}
+	}
+	tools := []analyzer.ToolLimits{{Name: "b", IgnoreArgs: []string{"z", "a"}}, {Name: "nothing"}, {Name: "a", Exempt: true}}
+	overrides := []analyzer.Override{
+		override(events.ScopeFlow, "f", analyzer.RuleTurns),
+		override(events.ScopeTool, "t", analyzer.RuleToolCalls),
+		override(events.ScopeAgent, "b", analyzer.RuleTurns),
+		override(events.ScopeAgent, "a", analyzer.RuleToolCalls),
+		override(events.ScopeAgent, "a", analyzer.RuleTurns),
+		override(events.ScopeProject, "p", analyzer.RuleTurns),
+	}
+	l := analyzer.Balanced()
+	l.Tools, l.Overrides = slices.Clone(tools), slices.Clone(overrides)
+	givenTools, givenOverrides := l.Tools, l.Overrides
+	l.HTTPStatus[analyzer.RuleTurns] = 429 // its own
+	l.Rules[analyzer.RuleCost].Max = false
+	if err := l.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(givenTools, tools) || !reflect.DeepEqual(givenOverrides, overrides) {
+		t.Error("the slices of the caller were written to")
+	}
+	if want := []analyzer.ToolLimits{{Name: "a", Exempt: true}, {Name: "b", IgnoreArgs: []string{"a", "z"}}}; !reflect.DeepEqual(l.Tools, want) {
+		t.Errorf("tools %+v", l.Tools)
+	}
+	var got []string
+	for _, o := range l.Overrides {
+		got = append(got, o.Scope.String()+" "+o.ID+" "+analyzer.Rules[o.Rule].Name)
+	}
+	if want := []string{"project p max_turns", "agent a max_tool_calls", "agent a max_turns", "agent b max_turns", "tool t max_tool_calls", "flow f max_turns"}; !slices.Equal(got, want) {
+		t.Errorf("overrides %v", got)
+	}
+	if l.HTTPStatus[analyzer.RuleTurns] != 0 || !l.Rules[analyzer.RuleCost].Max {
+		t.Errorf("status %d, cost %+v", l.HTTPStatus[analyzer.RuleTurns], l.Rules[analyzer.RuleCost])
+	}
+}
+
+func TestAmount(t *testing.T) {
+	f := func(unit events.Unit, v int64, want string) {
+		t.Helper()
+		if got := analyzer.Amount(unit, v); got != want {
+			t.Errorf("%d %s is %q, want %q", v, unit, got, want)
+		}
+	}
+	f(events.UnitCalls, 5, "5")
+	f(events.UnitCalls, analyzer.Off, "off")
+	f(events.UnitUSD, 2_500_000, "2.5")
+	f(events.UnitUSD, 1, "0.000001")
+	f(events.UnitUSD, -1_000_000, "-1")
+	f(events.UnitSeconds, 90, "1m30s")
+	f(events.UnitSeconds, 600, "10m")
+	f(events.UnitSeconds, 7200, "2h")
+	f(events.UnitSeconds, 0, "0s")
+	f(events.UnitSeconds, 1<<60, "1152921504606846976")
+}

@@ -1,0 +1,332 @@
+package analyzer
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/cespare/xxhash/v2"
+
+	"weir/events"
+)
+
+const (
+	modeEnforce   = "enforce"
+	modeShadow    = "shadow"
+	effectiveNow  = "now"
+	effectiveNext = "next"
+)
+
+// emit publishes the order as it stands now. Every string in the verdict is its
+// own: the flow's strings may alias a record that is about to be overwritten.
+func (e *Engine) emit(f *Flow, o *order, m *moment, set *Setting, fx *Effects) {
+	// The revision is event time, so that a flow that is folded again from its
+	// middle counts on as it did the first time.
+	f.revision = max(f.revision+1, int64(m.at))
+	o.revision = f.revision
+	fx.Verdicts = append(fx.Verdicts, e.verdict(f, o, m, set))
+}
+
+// answer is the verdict about a call that a standing order refuses. When the order
+// is armed the refused call would have been the one over the limit.
+func (e *Engine) answer(f *Flow, o *order, m *moment) *events.Verdict {
+	armed := *o
+	if o.phase == phaseArmed {
+		armed.phase = phaseStop
+		armed.observed++
+	}
+	v := e.verdict(f, &armed, m, nil)
+	return &v
+}
+
+// allowed is the answer to a call that nothing is said against.
+func (e *Engine) allowed(f *Flow, m *moment) *events.Verdict {
+	return &events.Verdict{SchemaVersion: 1, ID: strconv.FormatUint(xxhash.Sum64String(f.key+"\x00"+m.ev.ID), 16), Time: events.RFC3339(m.at),
+		Mode: modeEnforce, Scope: events.Scope{Kind: events.ScopeFlow.String(), ID: strings.Clone(f.key)}, Action: events.Allow.String(),
+		Reason: "allowed", ConfigVersion: e.limits.Version, CorrelationID: strings.Clone(m.ev.CorrelationID)}
+}
+
+func (e *Engine) verdict(f *Flow, o *order, m *moment, set *Setting) events.Verdict {
+	rule := &Rules[o.rule]
+	v := events.Verdict{
+		SchemaVersion: 1,
+		ID:            fmt.Sprintf("%016x-%x", f.orderID(o), o.revision),
+		Time:          events.RFC3339(m.at),
+		Revision:      o.revision,
+		Mode:          modeEnforce,
+		Scope:         events.Scope{Kind: o.scope.String(), ID: f.scopeID(o)},
+		Action:        o.action.String(),
+		Reason:        rule.Reason,
+		RuleID:        rule.Name,
+		ConfigVersion: e.limits.Version,
+		Unit:          rule.Unit,
+		Confidence:    e.confidence(f, m),
+		CorrelationID: strings.Clone(f.key),
+	}
+	if o.shadow {
+		v.Mode = modeShadow
+	}
+	if rule.Window == "seconds" {
+		v.WindowS = float64(e.setting(o.rule, f, m).Window)
+	}
+	v.ControlledCutoff = o.action == events.Deny || o.action == events.Halt
+	v.ExpiresAt = events.RFC3339(o.expires)
+	v.TTLS = max(1, int64(math.Ceil(o.expires.Sub(o.issued).Seconds())))
+	if o.action == events.Allow {
+		v.ExpiresAt, v.TTLS = 0, 0
+		v.Reason = rule.Reason
+		v.Message = "Cleared: " + reasonText(rule.Reason) + " no longer holds."
+		v.Trigger = trigger(f, m)
+		return v
+	}
+	limit, observed := o.figures()
+	if o.rule != RuleOperator {
+		v.Limit, v.Observed = &limit, &observed
+	}
+	switch o.phase {
+	case phaseArmed:
+		v.Effective = effectiveNext
+	case phaseStop:
+		v.Effective = effectiveNow
+	}
+	if o.phase > phaseWarn {
+		v.Match = f.match(o)
+		v.HTTPStatus = rule.Status
+		if s := e.limits.HTTPStatus[o.rule]; s != 0 {
+			v.HTTPStatus = int(s)
+		}
+		v.AgentMessage = agentMessage(o, limit, observed)
+	}
+	if o.action == events.Throttle {
+		v.RetryAfterS = max(1, int64(math.Ceil(o.expires.Sub(m.at).Seconds())))
+	}
+	v.Message = message(f, o, m, limit, observed)
+	e.describe(&v, f, o, m)
+	v.Trigger = trigger(f, m)
+	v.Evidence = f.evidence(o)
+	if m.ev != nil && m.ev.Operator != nil {
+		v.Detail = strings.Clone(m.ev.Operator.Reason)
+	}
+	return v
+}
+
+// describe copies the ids of the event that dispatchers and people look for.
+func (e *Engine) describe(v *events.Verdict, f *Flow, o *order, m *moment) {
+	if m.ev == nil {
+		return
+	}
+	ev := m.ev
+	clone := strings.Clone
+	v.Session, v.Agent = clone(ev.From.Session), clone(ev.From.Agent)
+	if m.from != none && int(m.from) < len(f.parties) {
+		v.From = clone(f.parties[m.from].name)
+	}
+	if m.to != none && int(m.to) < len(f.parties) {
+		v.To = clone(f.parties[m.to].name)
+	}
+	v.Tool, v.ArgsHash = clone(ev.Tool.Name), ev.Tool.ArgsHash.String()
+	if v.ArgsHash == "" && m.callAt >= 0 && m.from != none && m.callAt < len(f.parties[m.from].calls) {
+		if r := refTo(&f.parties[m.from].calls[m.callAt]); r.algorithm != events.HashNone {
+			v.ArgsHash = events.Hash{Algorithm: r.algorithm, Value: r.args}.String()
+		}
+	}
+	v.TurnID, v.TaskID, v.TaskType = clone(ev.TurnID), clone(ev.TaskID), clone(ev.TaskType)
+	v.ProjectID, v.TeamID, v.TenantID, v.MemoryTraceID = clone(ev.ProjectID), clone(ev.TeamID), clone(ev.TenantID), clone(ev.MemoryTraceID)
+	v.ConversationID, v.MessageID = clone(ev.ConversationID), clone(ev.MessageID)
+	v.TraceID, v.SpanID = clone(ev.TraceID), clone(ev.SpanID)
+	v.LoopCount, v.DelegationDepth = max(ev.LoopCount, m.loops, m.reflects), ev.DelegationDepth
+}
+
+func trigger(f *Flow, m *moment) *events.Trigger {
+	if m.ev == nil {
+		return nil // a deadline
+	}
+	return &events.Trigger{EventID: strings.Clone(m.ev.ID), Ordinal: int64(f.events)}
+}
+
+func (e *Engine) confidence(f *Flow, m *moment) string {
+	switch {
+	case m.ev != nil && m.ev.SampledRate > 1:
+		return "estimated"
+	case f.source == events.CorrelationDerived:
+		return "derived"
+	}
+	return "exact"
+}
+
+func (o *order) figures() (limit, observed float64) {
+	limit, observed = float64(o.limit), float64(o.observed)
+	if o.rule == RuleCost {
+		limit, observed = limit/1e6, observed/1e6
+	}
+	return limit, observed
+}
+
+// orderID is the same for all verdicts about one order.
+func (f *Flow) orderID(o *order) uint64 {
+	var d xxhash.Digest
+	d.Reset()
+	_, _ = d.WriteString(f.key)
+	_, _ = d.WriteString("\x00")
+	_, _ = d.WriteString(string(Rules[o.rule].Reason))
+	_, _ = d.WriteString("\x00")
+	_, _ = d.WriteString(o.scope.String())
+	_, _ = d.WriteString("\x00")
+	_, _ = d.WriteString(f.scopeID(o))
+	_, _ = d.WriteString("\x00")
+	_, _ = d.WriteString(strconv.FormatInt(int64(o.since), 16))
+	return d.Sum64()
+}
+
+// orderOfVerdict is the order that a verdict id is about; 0 for an id of another make.
+func orderOfVerdict(id string) uint64 {
+	order, _, ok := strings.Cut(id, "-")
+	if !ok || len(order) != 16 {
+		return 0
+	}
+	n, err := strconv.ParseUint(order, 16, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+func (f *Flow) scopeID(o *order) string {
+	switch o.scope {
+	case events.ScopeSession:
+		return strings.Clone(f.nameOf(o.a))
+	case events.ScopePair:
+		a, b := f.nameOf(o.a), f.nameOf(o.b)
+		if b < a {
+			a, b = b, a
+		}
+		return a + "|" + b
+	case events.ScopeTask:
+		return strings.Clone(o.subject)
+	}
+	return strings.Clone(f.key)
+}
+
+func (f *Flow) nameOf(party uint8) string {
+	if int(party) < len(f.parties) {
+		return f.parties[party].name
+	}
+	return ""
+}
+
+// match tells a dispatcher, who knows nothing of the flow's state, which calls the
+// order refuses.
+func (f *Flow) match(o *order) *events.Match {
+	x := &events.Match{Kind: o.kind.String()}
+	if o.scope == events.ScopeSession {
+		x.From = []string{strings.Clone(f.nameOf(o.a))}
+	}
+	switch o.picks {
+	case selectAll:
+		if o.scope == events.ScopePair {
+			a, b := strings.Clone(f.nameOf(o.a)), strings.Clone(f.nameOf(o.b))
+			x.Kind = events.AgentCall.String()
+			x.Edges = []events.Edge{{From: a, To: b}, {From: b, To: a}}
+		}
+	case selectEdges:
+		for _, d := range o.edges {
+			x.Edges = append(x.Edges, events.Edge{From: strings.Clone(f.nameOf(d.from)), To: strings.Clone(f.nameOf(d.to))})
+		}
+		if !o.content.IsZero() {
+			x.ContentHash = []string{o.content.String()}
+		}
+	case selectOffStack:
+		for _, name := range f.Stack() {
+			x.NotTo = append(x.NotTo, strings.Clone(name))
+		}
+	case selectNew:
+		for i := range f.parties {
+			if f.parties[i].flags&partyActive != 0 {
+				x.NotTo = append(x.NotTo, strings.Clone(f.parties[i].name))
+			}
+		}
+	case selectCallee:
+		for _, d := range o.edges {
+			x.To = append(x.To, strings.Clone(f.nameOf(d.to)))
+		}
+	case selectTools, selectCalls:
+		for _, c := range o.calls {
+			if c.tool != none {
+				x.Tool = appendNew(x.Tool, strings.Clone(f.tools[c.tool]))
+			}
+			if o.picks == selectCalls {
+				x.ArgsHash = appendNew(x.ArgsHash, events.Hash{Algorithm: c.algorithm, Value: c.args}.String())
+			}
+		}
+	case selectTurn:
+		x.TurnID = strings.Clone(o.subject)
+	case selectNewTurn:
+		x.NotTurnID = strings.Clone(o.subject)
+	case selectTask:
+		x.TaskID = strings.Clone(o.subject)
+	}
+	return x
+}
+
+func appendNew(list []string, s string) []string {
+	for _, have := range list {
+		if have == s {
+			return list
+		}
+	}
+	return append(list, s)
+}
+
+// evidence is what a person needs to believe the verdict.
+func (f *Flow) evidence(o *order) *events.Evidence {
+	ev := &events.Evidence{
+		Calls:    int64(f.hops) + int64(f.toolCalls) - int64(o.calls0),
+		Tokens:   f.tokens[2] - o.tokens0,
+		Period:   int64(o.period),
+		Attempts: int64(o.attempts),
+		Leaked:   int64(o.leaked),
+	}
+	ev.Calls, ev.Tokens = max(0, ev.Calls), max(0, ev.Tokens)
+	for _, name := range f.Stack() {
+		ev.Stack = append(ev.Stack, strings.Clone(name))
+	}
+	for i := range f.offences {
+		if f.offences[i].rule == o.rule {
+			ev.Offences = int64(f.offences[i].count)
+			if o.phase == phaseStop {
+				ev.Offences-- // this one
+			}
+		}
+	}
+	switch Rules[o.rule].Scope {
+	case events.ScopeSession:
+		if int(o.a) < len(f.parties) {
+			for i := range f.parties[o.a].calls {
+				if c := &f.parties[o.a].calls[i]; o.names(c) {
+					ev.Ordinals = append(ev.Ordinals, int64(c.n))
+				}
+			}
+		}
+	default:
+		if o.picks == selectEdges {
+			for i := range f.ring {
+				ev.Ordinals = append(ev.Ordinals, int64(f.ring[i].n))
+			}
+		}
+	}
+	for i := max(0, len(f.ring)-maxRing); i < len(f.ring); i++ {
+		ev.ChainTail = append(ev.ChainTail, strings.Clone(f.nameOf(f.ring[i].to)))
+	}
+	return ev
+}
+
+func (o *order) names(c *call) bool {
+	r := refTo(c)
+	for _, have := range o.calls {
+		if have == r || o.picks == selectTools && have.tool == c.tool {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,446 @@
+package analyzer
+
+import (
+	"math/bits"
+	"slices"
+
+	"weir/events"
+)
+
+// Windows of tool calls. They are kept per party: windows over the whole flow are
+// diluted by interleaving and find no loop at all on real traces.
+
+// pushCall remembers the call and returns its index.
+func (f *Flow) pushCall(p *party, c call) int {
+	total := 0
+	largest := p
+	for i := range f.parties {
+		n := len(f.parties[i].calls)
+		total += n
+		if n > len(largest.calls) {
+			largest = &f.parties[i]
+		}
+	}
+	if len(p.calls) == maxCalls {
+		dropCall(p)
+	} else if total >= maxWindowCalls {
+		dropCall(largest)
+	}
+	p.calls = append(p.calls, c)
+	return len(p.calls) - 1
+}
+
+func dropCall(p *party) {
+	n := copy(p.calls, p.calls[1:])
+	p.calls = p.calls[:n]
+}
+
+// findCall returns the call that a result belongs to: the one with its call id,
+// else the oldest of that tool that has no result yet; -1 when it is forgotten.
+func findCall(p *party, tool uint8, id string) int {
+	if id != "" {
+		h := shortHash(id)
+		for i := len(p.calls) - 1; i >= 0; i-- {
+			if p.calls[i].id == h {
+				if p.calls[i].flags&callResult != 0 {
+					return -1 // a second result of one call says nothing new
+				}
+				return i
+			}
+		}
+		return -1
+	}
+	for i := range p.calls {
+		if c := &p.calls[i]; c.tool == tool && c.id == 0 && c.flags&callResult == 0 {
+			return i
+		}
+	}
+	return -1
+}
+
+func sameCall(a, b *call) bool {
+	return a.tool == b.tool && a.tool != none && a.flags&b.flags&callArgs != 0 && a.args == b.args
+}
+
+func sameResult(a, b *call) bool {
+	return a.flags&b.flags&callHashed != 0 && a.result == b.result && (a.flags^b.flags)&callError == 0
+}
+
+func nearResult(a, b *call) bool {
+	return a.flags&b.flags&callSim != 0 && bits.OnesCount64(a.sim^b.sim) <= events.NearBits && (a.flags^b.flags)&callError == 0
+}
+
+// callKey is what a call is told new from old by.
+func callKey(c *call) uint32 {
+	v := c.args*0x9e3779b97f4a7c15 + uint64(c.tool)*0xff51afd7ed558ccd
+	return uint32(v>>32) ^ uint32(v)
+}
+
+// noteCall follows what stale_delegation asks: whether the party ever made this
+// call before.
+func (f *Flow) noteCall(m *moment, p *party, c call) {
+	key := callKey(&c)
+	fresh := c.flags&callArgs == 0 || !slices.Contains(p.seen, key)
+	if fresh && c.flags&callArgs != 0 {
+		f.pushSeen(p, key)
+	}
+	for i := range f.pairs {
+		r := &f.pairs[i]
+		if r.to == m.from {
+			if r.open {
+				r.used = true
+				r.fresh = r.fresh || fresh || m.retry || m.exempt
+			}
+		} else if fresh {
+			// Another party did something new: what stood still begins again.
+			r.stale = 0
+		}
+	}
+}
+
+func (f *Flow) pushSeen(p *party, key uint32) {
+	total := 0
+	largest := p
+	for i := range f.parties {
+		n := len(f.parties[i].seen)
+		total += n
+		if n > len(largest.seen) {
+			largest = &f.parties[i]
+		}
+	}
+	if len(p.seen) == maxSeen {
+		p.seen = p.seen[:copy(p.seen, p.seen[1:])]
+	} else if total >= maxSeenTotal {
+		largest.seen = largest.seen[:copy(largest.seen, largest.seen[1:])]
+	}
+	p.seen = append(p.seen, key)
+}
+
+// openRound begins a round of the pair; a round of the callee that was still open
+// ends here without an answer.
+func (f *Flow) openRound(m *moment, from, to uint8) {
+	for i := range f.pairs {
+		if r := &f.pairs[i]; r.to == to && r.open {
+			f.endRound(m, i, answer{})
+		}
+	}
+	i := 0
+	for i < len(f.pairs) && (f.pairs[i].from != from || f.pairs[i].to != to) {
+		i++
+	}
+	if i == len(f.pairs) {
+		if i == maxPairs {
+			oldest := 0
+			for j := range f.pairs {
+				if f.pairs[j].lastSeen < f.pairs[oldest].lastSeen {
+					oldest = j
+				}
+			}
+			i = oldest
+			f.pairs[i] = pair{answers: f.pairs[i].answers[:0]}
+		} else {
+			f.addPair()
+		}
+		f.pairs[i].from, f.pairs[i].to = from, to
+	}
+	r := &f.pairs[i]
+	r.open, r.used, r.fresh, r.lastSeen = true, false, false, f.events
+}
+
+func (f *Flow) closeRound(m *moment, callee, caller uint8) {
+	best := -1
+	for i := range f.pairs {
+		r := &f.pairs[i]
+		if r.open && r.to == callee && (caller == none || r.from == caller || r.from == none) && (best < 0 || r.lastSeen > f.pairs[best].lastSeen) {
+			best = i
+		}
+	}
+	if best < 0 {
+		return
+	}
+	f.endRound(m, best, answer{hash: mix(m.ev.Content), sim: m.ev.Sim.Value})
+}
+
+func (f *Flow) endRound(m *moment, i int, a answer) {
+	r := &f.pairs[i]
+	r.open = false
+	known := false
+	if a.hash != 0 || a.sim != 0 {
+		for _, o := range r.answers {
+			if o.hash == a.hash && a.hash != 0 || a.sim != 0 && o.sim != 0 && bits.OnesCount64(a.sim^o.sim) <= events.NearBits {
+				known = true
+			}
+		}
+		f.pushAnswer(r, a)
+	}
+	if !r.used || r.from == none {
+		return
+	}
+	const window = 1<<maxRounds - 1
+	r.stale = r.stale << 1 & window
+	r.same = r.same << 1 & window
+	if !r.fresh {
+		r.stale |= 1
+		if known {
+			r.same |= 1
+		}
+		m.stalePair = i
+		m.stale = int64(bits.OnesCount32(r.stale))
+		m.staleSame = 0
+		if known {
+			m.staleSame = int64(bits.OnesCount32(r.same))
+		}
+	}
+}
+
+func (f *Flow) pushAnswer(r *pair, a answer) {
+	total := 0
+	for i := range f.pairs {
+		total += len(f.pairs[i].answers)
+	}
+	if len(r.answers) == maxAnswers || total >= maxAnswersTotal && len(r.answers) > 0 {
+		r.answers = r.answers[:copy(r.answers, r.answers[1:])]
+	} else if total >= maxAnswersTotal {
+		return
+	}
+	r.answers = append(r.answers, a)
+}
+
+// score gives the points of circling for the call at i, whose result just came.
+func (f *Flow) score(p *party, i int) {
+	c := &p.calls[i]
+	if c.flags&callHashed == 0 || c.flags&callRetry != 0 {
+		return
+	}
+	same, near, known := false, false, false
+	var different [3]uint64
+	n := 0
+	for j := range p.calls {
+		o := &p.calls[j]
+		if j == i || o.flags&callHashed == 0 || o.flags&callRetry != 0 {
+			continue
+		}
+		switch {
+		case sameCall(o, c) && sameResult(o, c):
+			same = true
+		case sameCall(o, c) && nearResult(o, c):
+			near = true
+		}
+		if o.tool == c.tool {
+			if sameResult(o, c) && !sameCall(o, c) {
+				known = true
+			}
+			if n < len(different) && !slices.Contains(different[:n], o.result) {
+				different[n] = o.result
+				n++
+			}
+		}
+	}
+	if n < len(different) && !slices.Contains(different[:n], c.result) {
+		n++
+	}
+	points := -2
+	switch {
+	case same:
+		points = 4
+	case near:
+		points = 3
+	case known && n == len(different):
+		points = 2
+	}
+	if points > 0 {
+		c.flags |= callScored
+	}
+	p.points = uint16(min(1000, max(0, int(p.points)+points)))
+}
+
+// followCycle counts, for each period, how long the sequence of calls with their
+// results has repeated; the call at i just got its result.
+func (f *Flow) followCycle(p *party, i int) {
+	c := &p.calls[i]
+	if c.flags&callRetry != 0 {
+		return
+	}
+	// Results of parallel calls may come in any order: a cycle is told by the order
+	// of the calls, so only calls before this one are looked at.
+	for d := 1; d <= maxPeriod; d++ {
+		p.cycleRun[d] = extend(p.cycleRun[d], i-d >= 0 && sameCall(c, &p.calls[i-d]) && sameResult(c, &p.calls[i-d]))
+	}
+}
+
+// rounds returns how often the sequence with the smallest period in lo to hi has
+// repeated, and that period.
+func rounds(run []uint16, lo, hi int) (best int64, period int) {
+	for d := lo; d <= hi && d < len(run); d++ {
+		r := 1 + int64(run[d])/int64(d)
+		if run[d] == 0 || r <= best {
+			continue
+		}
+		whole := true // a period whose divisor repeats as long is not the smallest
+		for q := 1; q < d; q++ {
+			if d%q == 0 && run[q] >= run[d] {
+				whole = false
+				break
+			}
+		}
+		if whole {
+			best, period = r, d
+		}
+	}
+	return best, period
+}
+
+// followRun counts results of one tool that are the same in a row.
+func (f *Flow) followRun(m *moment, p *party, c *call) {
+	if c.flags&callHashed == 0 || m.retry {
+		return
+	}
+	i := 0
+	for i < len(p.runs) && p.runs[i].tool != c.tool {
+		i++
+	}
+	if i == len(p.runs) {
+		total := 0
+		for j := range f.parties {
+			total += len(f.parties[j].runs)
+		}
+		if i == maxRuns || total >= maxRunsTotal && i > 0 {
+			copy(p.runs, p.runs[1:])
+			i--
+			p.runs = p.runs[:i]
+		} else if total >= maxRunsTotal {
+			return
+		}
+		p.runs = append(p.runs, run{tool: c.tool})
+	}
+	r := &p.runs[i]
+	failed := c.flags&callError != 0
+	if failed && infrastructure(m.ev) {
+		return
+	}
+	if r.n > 0 && r.failed == failed && r.hash == c.result {
+		r.n = min(1<<15, r.n+1)
+	} else {
+		r.n, r.failed, r.hash = 1, failed, c.result
+	}
+	if failed {
+		m.errors = int64(r.n)
+	} else {
+		m.oks = int64(r.n)
+	}
+}
+
+// infrastructure tells whether the error says that the provider is busy and not
+// that the call is wrong.
+func infrastructure(ev *events.Event) bool {
+	if ev.Status == events.StatusTimeout {
+		return true
+	}
+	switch ev.ErrorType {
+	case "429", "503", "504", "rate_limit", "rate_limit_error", "RateLimitError", "overloaded_error", "timeout", "TimeoutError",
+		"APITimeoutError", "DeadlineExceeded", "deadline_exceeded", "resource_exhausted", "RESOURCE_EXHAUSTED", "service_unavailable":
+		return true
+	}
+	return false
+}
+
+// hopRuns follows repeating sequences of hops.
+func (f *Flow) hopRuns(m *moment) {
+	if !m.idle { // work elsewhere in the flow does not hide a cycle
+		f.clearHopsOf(m.from)
+		f.clearHopsOf(m.to)
+		return
+	}
+	h := hop{from: m.from, to: m.to, content: mix(m.ev.Content), n: f.events}
+	for d := 1; d <= maxRing; d++ {
+		pairSame, contentSame := false, false
+		if i := len(f.ring) - d; i >= 0 {
+			o := &f.ring[i]
+			pairSame = o.from == h.from && o.to == h.to
+			contentSame = pairSame && h.content != 0 && o.content == h.content
+		}
+		f.pairRun[d] = extend(f.pairRun[d], pairSame)
+		f.sameRun[d] = extend(f.sameRun[d], contentSame)
+	}
+	if len(f.ring) == maxRing {
+		f.ring = f.ring[:copy(f.ring, f.ring[1:])]
+	}
+	f.ring = append(f.ring, h)
+	if f.streak < 1<<15 {
+		f.streak++
+	}
+	if len(f.streakAt) == maxBurst {
+		f.streakAt = f.streakAt[:copy(f.streakAt, f.streakAt[1:])]
+	}
+	f.streakAt = append(f.streakAt, f.since(m.at))
+}
+
+// maxBurst is how many times of hops without work are kept.
+const maxBurst = 16
+
+func extend(run uint16, more bool) uint16 {
+	if !more {
+		return 0
+	}
+	return min(1<<15, run+1)
+}
+
+// pingPong is the number of rounds of the shortest repeating sequence of hops.
+func (f *Flow) pingPong(m *moment, run *[maxRing + 1]uint16) int64 {
+	if !m.hop || !m.idle {
+		return 0
+	}
+	n, _ := rounds(run[:], 2, maxRing)
+	return n
+}
+
+// delegate counts the same message from one party to another.
+func (f *Flow) delegate(m *moment) {
+	ev := m.ev
+	if ev.Content.IsZero() || !m.idle && f.parties[m.from].flags&partyWorked != 0 {
+		return
+	}
+	i := 0
+	key := mix(ev.Content)
+	for i < len(f.delegations) && !(f.delegations[i].from == m.from && f.delegations[i].to == m.to && f.delegations[i].content == key) {
+		i++
+	}
+	if i == len(f.delegations) {
+		if i == maxDelegations {
+			copy(f.delegations, f.delegations[1:])
+			i--
+			f.delegations = f.delegations[:i]
+		}
+		f.delegations = append(f.delegations, delegation{from: m.from, to: m.to, content: key, algorithm: ev.Content.Algorithm, n: f.events})
+	}
+	d := &f.delegations[i]
+	if d.count < 1<<15 {
+		d.count++
+	}
+	m.delegation = i
+}
+
+// answerDelegation drops delegations whose answer changed: a new answer is
+// evidence of progress, as when an agent is asked how far it is.
+func (f *Flow) answerDelegation(m *moment) {
+	a := mix(m.ev.Content)
+	if a == 0 || m.from == none || m.to == none {
+		return
+	}
+	newest := -1
+	for i := range f.delegations {
+		d := &f.delegations[i]
+		if d.from == m.to && d.to == m.from && (newest < 0 || d.n >= f.delegations[newest].n) {
+			newest = i
+		}
+	}
+	if newest < 0 {
+		return
+	}
+	d := &f.delegations[newest]
+	if d.answer != 0 && d.answer != a {
+		d.count = 1
+		f.clearHopsOf(m.from)
+	}
+	d.answer = a
+}
