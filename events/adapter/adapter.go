@@ -1,0 +1,95 @@
+// Package adapter says what an adapter is: a reader of one foreign log format that
+// turns its records into events. The adapters themselves lie below, one package per
+// format; package registry lists them.
+//
+// Adapters are pure: bytes in, events out. They do no I/O, read no clock and start
+// no goroutine, so the same records give the same events, ids included, whenever
+// they are read. They give away no content: arguments, messages and results leave
+// them as hashes and fingerprints.
+package adapter
+
+import (
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"weir/events"
+)
+
+// MaxRecord is the length of the longest record that adapters take, in bytes.
+const MaxRecord = 8 << 20
+
+// Adapter turns the records of one log format into events. It may hold records
+// back to pair or to order them, within the bounds that its Options set. It is for
+// one goroutine.
+type Adapter interface {
+	// Decode reads one record (a line or a document, as the Framing of the format
+	// says) and hands over the events that are complete now, in the order of their
+	// times as far as the format allows. The event that emit gets, its strings
+	// included, holds until emit returns. A record that cannot be read is an error,
+	// a *events.DecodeError where a place in the record can be named; the adapter
+	// goes on with the next record.
+	Decode(record []byte, emit func(*events.Event)) error
+
+	// Flush hands over what was held back. It is called at the end of the input and
+	// may be called before; what comes later is then taken for late.
+	Flush(emit func(*events.Event)) error
+}
+
+// Options are the settings of an adapter. The zero value is fit for use.
+type Options struct {
+	// Source is the source of events whose records name none.
+	Source string
+
+	// IgnoreArgs names, for a tool, the top-level arguments that are left out of
+	// their hash, such as cursors and request ids.
+	IgnoreArgs map[string][]string
+
+	// Correlation lists what the correlation id may be taken from, first hit first.
+	// Empty means the order of the format.
+	Correlation []events.CorrelationSource
+
+	// Hold is for formats whose records come at the end of what they tell: how long,
+	// in event time, a record may be held back for the records that explain it. 0
+	// means the default of the format, a negative value no limit.
+	Hold time.Duration
+
+	// MaxHeld is how many records (spans, open calls) may be held back or remembered
+	// in all. 0 means the default of the format.
+	MaxHeld int
+}
+
+// CheckSize refuses a record that is longer than MaxRecord.
+func CheckSize(record []byte) error {
+	if len(record) <= MaxRecord {
+		return nil
+	}
+	return &events.DecodeError{Code: events.CodeTooLong, Offset: MaxRecord,
+		Reason: fmt.Sprintf("the record has %d bytes; want at most %d: lower the batch size of the exporter", len(record), MaxRecord)}
+}
+
+// Word returns p as an event may carry it as id, name or other short text: at most
+// most characters of UTF-8, without control characters.
+func Word(p []byte, most int) string {
+	clean, n := true, 0
+	for _, b := range p {
+		if b < ' ' || b >= utf8.RuneSelf {
+			clean = false
+			break
+		}
+		n++
+	}
+	if clean && n <= most {
+		return string(p)
+	}
+	out := make([]byte, 0, min(len(p), 4*most))
+	for n = 0; n < most && len(p) > 0; n++ {
+		r, size := utf8.DecodeRune(p)
+		if r < ' ' {
+			r = ' '
+		}
+		out = utf8.AppendRune(out, r)
+		p = p[size:]
+	}
+	return string(out)
+}

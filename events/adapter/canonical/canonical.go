@@ -1,0 +1,55 @@
+// Package canonical reads weir's own events, one JSON object per line.
+package canonical
+
+import (
+	"slices"
+
+	"weir/events"
+	"weir/events/adapter"
+)
+
+// Format returns the canonical format.
+func Format() adapter.Format {
+	return adapter.Format{
+		Name:    "canonical",
+		Title:   "weir events (schema event.v1.json), one per line",
+		Framing: adapter.Lines,
+		Score:   score,
+		New:     func(o adapter.Options) adapter.Adapter { return &reader{source: o.Source} },
+		Gives: adapter.Gives{Args: adapter.Sometimes, Results: adapter.Sometimes, Caller: adapter.Always, Turn: adapter.Sometimes,
+			Tokens: adapter.Sometimes, Time: adapter.Always, Starts: adapter.Always, Work: adapter.Sometimes},
+	}
+}
+
+func score(head []byte) adapter.Match {
+	kinds := events.Kinds()
+	for top := range adapter.Tops(head) {
+		if slices.ContainsFunc(kinds, func(k events.Kind) bool { return k.String() == top["kind"] }) {
+			return adapter.Certain
+		}
+	}
+	return adapter.NoMatch
+}
+
+type reader struct {
+	source string
+	event  events.Event
+}
+
+// Decode reads one event. Kinds that only weir may write are refused.
+func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
+	if err := events.Decode(record, &r.event); err != nil {
+		return err
+	}
+	if err := r.event.FromProducer(); err != nil {
+		return err
+	}
+	if r.event.Source == "" {
+		r.event.Source = r.source
+	}
+	emit(&r.event)
+	return nil
+}
+
+// Flush has nothing to do.
+func (r *reader) Flush(func(*events.Event)) error { return nil }

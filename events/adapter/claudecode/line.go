@@ -1,0 +1,284 @@
+package claudecode
+
+import (
+	"bytes"
+
+	"weir/events"
+	"weir/events/adapter"
+	"weir/events/adapter/jsonwalk"
+	"weir/events/fingerprint"
+)
+
+// line is one line of a transcript, as far as it is of use.
+type line struct {
+	kind                                 string
+	uuid, parent, session, agent, prompt string
+	sidechain, meta                      bool
+	at                                   events.Stamp
+	message, model                       string
+	ended                                bool // the model ended its turn
+	apiError                             bool
+	failed                               string // the error of the model's service, normalised
+	usage                                events.Usage
+	blocks                               []block
+	text                                 []byte // of all text blocks
+	said                                 events.Hash
+	sim                                  events.Fingerprint
+	resultAgent                          string // agent that the tool ran
+	resultTools                          int64  // tool calls of that agent
+	launched                             bool   // it runs on
+}
+
+// block is one part of a message.
+type block struct {
+	kind, id, name string
+	input          []byte // arguments, as JSON
+	agentKind      string
+	said           events.Hash // of a result, or of the prompt of an agent
+	sim            events.Fingerprint
+	failed         bool
+	failure        string
+}
+
+// read returns nil for a line that tells nothing of agents and tools.
+func read(record []byte) (*line, error) {
+	l := &line{}
+	known := false
+	c := jsonwalk.New(record)
+	for c.Object(); c.Member(); {
+		switch string(c.Key()) {
+		case "type":
+			l.kind = string(c.Text())
+			known = true
+		case "toolUseId": // the note that lies beside a child's transcript
+			c.Skip()
+			known = true
+		case "uuid":
+			l.uuid = id(c)
+		case "parentUuid":
+			l.parent = id(c)
+		case "sessionId":
+			l.session = id(c)
+		case "agentId":
+			l.agent = id(c)
+		case "promptId":
+			l.prompt = id(c)
+		case "isSidechain":
+			l.sidechain = c.Bool()
+		case "isMeta", "isCompactSummary":
+			if c.Bool() {
+				l.meta = true
+			}
+		case "isApiErrorMessage":
+			l.apiError = c.Bool()
+		case "timestamp":
+			if at, ok := events.ParseStamp(string(c.Text())); ok {
+				l.at = at
+			}
+		case "message":
+			l.readMessage(c)
+		case "toolUseResult":
+			l.readResult(c)
+		default:
+			c.Skip()
+		}
+	}
+	c.End()
+	switch {
+	case c.Err() != nil:
+		return nil, c.Err()
+	case !known:
+		return nil, errMissing("type")
+	case l.kind != "user" && l.kind != "assistant":
+		return nil, nil
+	case l.session == "":
+		return nil, errMissing("sessionId")
+	case l.at == 0:
+		return nil, errMissing("timestamp")
+	case l.uuid == "" && l.message == "":
+		return nil, errMissing("uuid")
+	}
+	l.said, l.sim = fingerprint.Content(l.text), fingerprint.Text(l.text)
+	if l.apiError {
+		l.failed = fingerprint.Error(l.text)
+	}
+	return l, nil
+}
+
+// id reads an id. Half the room of an event's id is left for what is put behind it.
+func id(c *jsonwalk.Cursor) string { return adapter.Word(c.Text(), events.MaxID/2-16) }
+
+func (l *line) readMessage(c *jsonwalk.Cursor) {
+	if c.Peek() != '{' {
+		c.Skip()
+		return
+	}
+	for c.Object(); c.Member(); {
+		switch string(c.Key()) {
+		case "id":
+			l.message = id(c)
+		case "model":
+			l.model = adapter.Word(c.Text(), events.MaxID)
+		case "stop_reason":
+			l.ended = string(c.Text()) == "end_turn"
+		case "usage":
+			l.readUsage(c)
+		case "content":
+			if c.Peek() == '[' {
+				for c.Array(); c.Element(); {
+					l.readBlock(c)
+				}
+			} else {
+				l.text = append(l.text, c.Text()...)
+			}
+		default:
+			c.Skip()
+		}
+	}
+}
+
+func (l *line) readUsage(c *jsonwalk.Cursor) {
+	if c.Peek() != '{' {
+		c.Skip()
+		return
+	}
+	for c.Object(); c.Member(); {
+		var field *int64
+		switch string(c.Key()) {
+		case "input_tokens":
+			field = &l.usage.Input
+		case "output_tokens":
+			field = &l.usage.Output
+		case "cache_read_input_tokens":
+			field = &l.usage.CacheRead
+		case "cache_creation_input_tokens":
+			field = &l.usage.CacheCreation
+		default:
+			c.Skip()
+			continue
+		}
+		if v, ok := c.Int(); ok && v > 0 && v <= events.MaxNumber {
+			*field, l.usage.Known = v, true
+		}
+	}
+}
+
+func (l *line) readBlock(c *jsonwalk.Cursor) {
+	if c.Peek() != '{' {
+		c.Skip()
+		return
+	}
+	var b block
+	var text, content []byte
+	for c.Object(); c.Member(); {
+		switch string(c.Key()) {
+		case "type":
+			b.kind = string(c.Text())
+		case "id", "tool_use_id":
+			b.id = id(c)
+		case "name":
+			b.name = adapter.Word(c.Text(), events.MaxID)
+		case "text":
+			text = c.Text()
+		case "input":
+			b.input = c.Raw()
+		case "content":
+			content = c.Raw()
+		case "is_error":
+			b.failed = c.Bool()
+		default:
+			c.Skip()
+		}
+	}
+	switch b.kind {
+	case "text":
+		if len(l.text) > 0 {
+			l.text = append(l.text, '\n')
+		}
+		l.text = append(l.text, text...)
+	case "tool_result":
+		said := texts(content)
+		b.said, b.sim = fingerprint.Content(said), fingerprint.Text(said)
+		if b.failed {
+			b.failure = fingerprint.Error(said)
+		}
+	case "tool_use":
+		b.readPrompt()
+	}
+	if b.kind != "text" {
+		l.blocks = append(l.blocks, b)
+	}
+}
+
+// readPrompt looks into the arguments of a tool that may run an agent.
+func (b *block) readPrompt() {
+	if b.name != "Agent" && b.name != "Task" || len(b.input) == 0 || b.input[0] != '{' {
+		return
+	}
+	c := jsonwalk.New(b.input)
+	for c.Object(); c.Member(); {
+		switch string(c.Key()) {
+		case "prompt":
+			p := c.Text()
+			b.said, b.sim = fingerprint.Content(p), fingerprint.Text(p)
+		case "subagent_type":
+			b.agentKind = adapter.Word(c.Text(), events.MaxID)
+		default:
+			c.Skip()
+		}
+	}
+}
+
+// texts returns the content of a result: a string, or a list of parts of which the
+// texts are joined. Parts without text count as they are.
+func texts(content []byte) []byte {
+	c := jsonwalk.New(content)
+	switch c.Peek() {
+	case '"':
+		return c.Text()
+	case '[':
+	default:
+		return content
+	}
+	var parts [][]byte
+	for c.Array(); c.Element(); {
+		raw := c.Raw()
+		part := raw
+		if len(raw) > 0 && raw[0] == '{' {
+			inner := jsonwalk.New(raw)
+			for inner.Object(); inner.Member(); {
+				if string(inner.Key()) == "text" {
+					part = inner.Text()
+				} else {
+					inner.Skip()
+				}
+			}
+		}
+		parts = append(parts, part)
+	}
+	return bytes.Join(parts, []byte("\n"))
+}
+
+// readResult looks into what a tool gave back beside its text, when it ran an agent.
+func (l *line) readResult(c *jsonwalk.Cursor) {
+	if c.Peek() != '{' {
+		c.Skip()
+		return
+	}
+	for c.Object(); c.Member(); {
+		switch string(c.Key()) {
+		case "agentId":
+			l.resultAgent = id(c)
+		case "totalToolUseCount":
+			l.resultTools, _ = c.Int()
+		case "status":
+			l.launched = string(c.Text()) == "async_launched"
+		case "isAsync":
+			if c.Bool() {
+				l.launched = true
+			}
+		default:
+			c.Skip()
+		}
+	}
+}

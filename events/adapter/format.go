@@ -1,0 +1,63 @@
+package adapter
+
+// Format is one log format and how to read it.
+type Format struct {
+	Name    string // as on the command line
+	Title   string // one line for people
+	Framing Framing
+	Score   func(head []byte) Match // whether the beginning of an input looks like this format
+	New     func(Options) Adapter
+	Gives   Gives
+}
+
+// Framing says what a record of a format is.
+type Framing uint8
+
+// The framings.
+const (
+	Lines     Framing = iota // each line is one JSON value
+	Documents                // a JSON value may span many lines
+)
+
+// String returns the framing in one word.
+func (f Framing) String() string {
+	if f == Documents {
+		return "documents"
+	}
+	return "lines"
+}
+
+// Match says how well the beginning of an input fits a format.
+type Match uint8
+
+// The matches. Certain means that members were found which no other format has.
+const (
+	NoMatch Match = iota
+	Maybe
+	Certain
+)
+
+// Level says how much of something a format tells.
+type Level uint8
+
+// The levels.
+const (
+	Never     Level = iota // the format has no place for it
+	Sometimes              // it depends on the producer's settings or version
+	Always
+)
+
+// String returns the level in one word.
+func (l Level) String() string { return [...]string{"never", "sometimes", "always"}[min(l, Always)] }
+
+// Gives says what the rules can count on with a format.
+type Gives struct {
+	Args    Level // hashes of the arguments of tool calls
+	Results Level // hashes of the results of tool calls and of answers
+	Caller  Level // who called an agent
+	Turn    Level // goal turns
+	Tokens  Level // deltas of tokens
+	Time    Level // when things happened; never means that times are made up
+	Starts  Level // calls are told when they begin, not only when they have ended
+	Work    Level // whether a hop came without work
+}

@@ -1,0 +1,91 @@
+package adapter_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"weir/events"
+	"weir/events/adapter"
+	"weir/events/adapter/canonical"
+	"weir/events/adapter/claudecode"
+	"weir/events/adapter/otlp"
+	"weir/events/adapter/registry"
+	"weir/events/adapter/trace"
+)
+
+// fuzz feeds an adapter with lines made from real ones. Whatever comes out must be
+// fit for the log (see told.add), and nothing may panic.
+func fuzz(f *testing.F, format adapter.Format) {
+	files, _ := filepath.Glob("testdata/golden/" + format.Name + "/*.in")
+	for _, file := range files {
+		in, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(in)
+	}
+	f.Fuzz(func(t *testing.T, in []byte) {
+		a := format.New(adapter.Options{MaxHeld: 8})
+		out := &told{}
+		emit := func(e *events.Event) { out.add(t, e) }
+		_ = a.Decode(in, emit)
+		for line := range bytes.Lines(in) {
+			_ = a.Decode(bytes.TrimSpace(line), emit)
+		}
+		if err := a.Flush(emit); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func FuzzCanonical(f *testing.F)  { fuzz(f, canonical.Format()) }
+func FuzzOTLP(f *testing.F)       { fuzz(f, otlp.Format()) }
+func FuzzClaudeCode(f *testing.F) { fuzz(f, claudecode.Format()) }
+func FuzzTrace(f *testing.F)      { fuzz(f, trace.Format()) }
+
+// FuzzDetect checks that no head makes the detection panic.
+func FuzzDetect(f *testing.F) {
+	f.Add([]byte(`[{"resourceSpans":[`))
+	f.Fuzz(func(_ *testing.T, head []byte) { _, _ = registry.Detect(head) })
+}
+
+// TestMonsters feeds what no honest producer sends. All adapters refuse it with a
+// code, and go on.
+func TestMonsters(t *testing.T) {
+	refuse := func(what string, record []byte, want events.Code) {
+		t.Helper()
+		for _, format := range registry.Formats() {
+			a := format.New(adapter.Options{})
+			err := a.Decode(record, func(e *events.Event) { t.Errorf("%s: %s of %s", format.Name, e.Kind, what) })
+			var e *events.DecodeError
+			if !errors.As(err, &e) || e.Code != want {
+				t.Errorf("%s: %s: %v, want code %s", format.Name, what, err, want)
+			}
+			if err := a.Flush(func(*events.Event) {}); err != nil {
+				t.Errorf("%s: %v", format.Name, err)
+			}
+		}
+	}
+	deep := func(open, end string) string { return strings.Repeat(open, 10_000) + "0" + strings.Repeat(end, 10_000) }
+	refuse("10,000 arrays inside each other", []byte(`{"x":`+deep("[", "]")+`}`), events.CodeTooDeep)
+	refuse("10,000 objects inside each other", []byte(`{"x":`+deep(`{"x":`, "}")+`}`), events.CodeTooDeep)
+	refuse("a huge record", []byte(`{"x":"`+strings.Repeat("x", adapter.MaxRecord)+`"}`), events.CodeTooLong)
+	refuse("half a record", []byte(`{"x":[`), events.CodeSyntax)
+	refuse("a string", []byte(`"x"`), events.CodeWrongType)
+
+	// Deep inside of what the adapters do read.
+	attribute := func(value string) []byte {
+		return []byte(`{"resourceSpans":[{"scopeSpans":[{"spans":[{"traceId":"0af7651916cd43dd8448eb211c80319c","spanId":"b000000000000003",` +
+			`"endTimeUnixNano":"1771900001300000000","attributes":[{"key":"gen_ai.tool.call.arguments","value":` + value + `}]}]}]}]}`)
+	}
+	a := otlp.Format().New(adapter.Options{})
+	err := a.Decode(attribute(strings.Repeat(`{"arrayValue":{"values":[`, 10_000)+`{}`+strings.Repeat(`]}}`, 10_000)), func(*events.Event) {})
+	var e *events.DecodeError
+	if !errors.As(err, &e) || e.Code != events.CodeTooDeep {
+		t.Errorf("10,000 lists in an attribute: %v", err)
+	}
+}

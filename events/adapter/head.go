@@ -1,0 +1,59 @@
+package adapter
+
+import (
+	"bytes"
+	"iter"
+
+	"weir/events/adapter/jsonwalk"
+)
+
+// Top is the outermost level of one record: its member names, each with the text
+// of a string, the JSON text of another scalar, or an opening bracket for what is
+// inside one.
+type Top map[string]string
+
+// Has reports whether the record has all of the members.
+func (t Top) Has(names ...string) bool {
+	for _, name := range names {
+		if _, ok := t[name]; !ok {
+			return false
+		}
+	}
+	return true
+}
+
+const (
+	maxProbed  = 16  // records looked at
+	maxMembers = 128 // members looked at in one
+)
+
+// Tops reads the outermost level of the first records of an input, of which head is
+// the beginning: lines, the elements of an array, or one document that may be cut
+// off. It ends at what is no JSON object.
+func Tops(head []byte) iter.Seq[Top] {
+	return func(yield func(Top) bool) {
+		head = bytes.TrimPrefix(head, []byte("\xef\xbb\xbf"))
+		for range maxProbed {
+			head = bytes.TrimLeft(head, " \t\r\n[,")
+			c := jsonwalk.New(head)
+			if c.Peek() != '{' {
+				return
+			}
+			top := Top{}
+			for c.Object(); len(top) < maxMembers && c.Member(); {
+				name := string(c.Key())
+				switch b := c.Peek(); b {
+				case '{', '[':
+					top[name] = string(b)
+					c.Skip()
+				default:
+					top[name] = string(c.Scalar())
+				}
+			}
+			if !yield(top) || c.Err() != nil {
+				return
+			}
+			head = head[c.Offset():]
+		}
+	}
+}

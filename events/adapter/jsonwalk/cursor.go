@@ -1,0 +1,397 @@
+// Package jsonwalk reads JSON texts of foreign logs from front to back, once,
+// without building a tree: the adapters pick out the few members that they know
+// and skip the rest, which is most of the text.
+//
+// It is lenient where nothing is lost: what is skipped is only followed to its end
+// (brackets and strings), not checked.
+package jsonwalk
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"weir/events"
+)
+
+// MaxDepth is how many objects and arrays may lie inside each other, skipped ones
+// counted.
+const MaxDepth = 256
+
+// Cursor reads one JSON text. After the first fault every method returns its zero
+// value at once, so that Err needs to be looked at only at the end.
+//
+//	c := jsonwalk.New(record)
+//	for c.Object(); c.Member(); {
+//		switch string(c.Key()) {
+//		case "spans":
+//			for c.Array(); c.Element(); {
+//				...
+//			}
+//		default:
+//			c.Skip()
+//		}
+//	}
+//	return c.Err()
+type Cursor struct {
+	text  []byte
+	at    int
+	depth int
+	value bool // a value was read in the object or array that is open
+	null  bool // instead of an object or an array a null was read
+	key   []byte
+	err   *events.DecodeError
+}
+
+// New returns a cursor at the beginning of text. What the cursor returns may alias
+// text.
+func New(text []byte) *Cursor { return &Cursor{text: text} }
+
+// Err returns the first fault, a *events.DecodeError, or nil.
+func (c *Cursor) Err() error {
+	if c.err == nil {
+		return nil
+	}
+	return c.err
+}
+
+// Fail stops the cursor with a fault of the caller's, unless it has one.
+func (c *Cursor) Fail(code events.Code, field, reason string) {
+	if c.err == nil {
+		c.err = &events.DecodeError{Code: code, Field: field, Offset: c.at, Reason: reason}
+	}
+}
+
+func (c *Cursor) fail(code events.Code, reason string) { c.Fail(code, "", reason) }
+
+// Offset is the index of the next byte to be read.
+func (c *Cursor) Offset() int { return c.at }
+
+// Peek returns the first byte of the value that follows ('{', '[', '"', a digit, -,
+// t, f or n), or 0 at the end of the text or after a fault.
+func (c *Cursor) Peek() byte {
+	if c.err != nil {
+		return 0
+	}
+	for ; c.at < len(c.text); c.at++ {
+		switch b := c.text[c.at]; b {
+		case ' ', '\t', '\n', '\r':
+		default:
+			return b
+		}
+	}
+	return 0
+}
+
+// Object enters the object that follows. A null is read as an empty object; any
+// other value is a fault.
+func (c *Cursor) Object() { c.open('{', "an object") }
+
+// Array enters the array that follows. A null is read as an empty array; any other
+// value is a fault.
+func (c *Cursor) Array() { c.open('[', "an array") }
+
+func (c *Cursor) open(bracket byte, want string) {
+	switch b := c.Peek(); {
+	case c.err != nil:
+	case b == bracket:
+		c.at++
+		c.value = false
+		if c.depth++; c.depth > MaxDepth {
+			c.tooDeep()
+		}
+	case b == 'n':
+		c.Skip()
+		c.null = true
+	case b == 0:
+		c.fail(events.CodeSyntax, "the text ends where "+want+" is wanted")
+	default:
+		c.fail(events.CodeWrongType, "want "+want+" here")
+	}
+}
+
+func (c *Cursor) tooDeep() {
+	c.fail(events.CodeTooDeep, "want at most "+strconv.Itoa(MaxDepth)+" objects and arrays inside each other")
+}
+
+// Member goes to the next member of the object that was entered last; its value
+// must be read or skipped before Member is called again. It is false at the end of
+// the object and after a fault.
+func (c *Cursor) Member() bool {
+	if !c.more('}') {
+		return false
+	}
+	if c.Peek() != '"' {
+		c.fail(events.CodeSyntax, "want a name in double quotes here")
+		return false
+	}
+	c.key = c.quoted()
+	if c.Peek() != ':' {
+		c.fail(events.CodeSyntax, "want a colon after the name")
+		return false
+	}
+	c.at++
+	return true
+}
+
+// Key is the name of the member. It holds until the next call of Member.
+func (c *Cursor) Key() []byte { return c.key }
+
+// Element goes to the next element of the array that was entered last; it must be
+// read or skipped before Element is called again. It is false at the end of the
+// array and after a fault.
+func (c *Cursor) Element() bool { return c.more(']') }
+
+// more reads the comma before the next value, or the bracket that ends them.
+func (c *Cursor) more(end byte) bool {
+	if c.null {
+		c.null = false
+		return false
+	}
+	switch b := c.Peek(); {
+	case c.err != nil:
+		return false
+	case b == end:
+		c.at++
+		c.depth--
+		c.value = true
+		return false
+	case b == 0:
+		c.fail(events.CodeSyntax, "the text ends inside an object or an array")
+		return false
+	case !c.value:
+	case b == ',':
+		c.at++
+	default:
+		c.fail(events.CodeSyntax, "want a comma or a closing bracket here")
+		return false
+	}
+	c.value = false
+	return true
+}
+
+// Skip reads over the value that follows.
+func (c *Cursor) Skip() {
+	b := c.Peek()
+	if c.err != nil {
+		return
+	}
+	switch b {
+	case '"':
+		c.skipString()
+	case '{', '[':
+		c.skipBrackets()
+	case 't':
+		c.word("true")
+	case 'f':
+		c.word("false")
+	case 'n':
+		c.word("null")
+	case 0:
+		c.fail(events.CodeSyntax, "the text ends where a value is wanted")
+	default:
+		c.skipNumber()
+	}
+	c.value = true
+}
+
+// Raw reads over the value that follows and returns its text.
+func (c *Cursor) Raw() []byte {
+	c.Peek()
+	start := c.at
+	c.Skip()
+	if c.err != nil {
+		return nil
+	}
+	return c.text[start:c.at:c.at]
+}
+
+// Text reads a string and returns what it says. What is neither a string nor null
+// is skipped and gives nil, as null does: a text that is missing, not a fault.
+func (c *Cursor) Text() []byte {
+	if c.Peek() != '"' {
+		c.Skip()
+		return nil
+	}
+	s := c.quoted()
+	c.value = true
+	return s
+}
+
+// Scalar reads any value and returns what a string says, and the JSON text of
+// anything else; nil for null.
+func (c *Cursor) Scalar() []byte {
+	switch c.Peek() {
+	case '"':
+		return c.Text()
+	case 'n':
+		c.Skip()
+		return nil
+	}
+	return c.Raw()
+}
+
+// Bool reads true or false. Anything else is skipped and is false.
+func (c *Cursor) Bool() bool {
+	b := c.Peek()
+	c.Skip()
+	return b == 't' && c.err == nil
+}
+
+// Int reads a whole number, also one that is written as a string, and never by way
+// of a float. Anything else is skipped and not ok.
+func (c *Cursor) Int() (v int64, ok bool) {
+	v, err := strconv.ParseInt(string(c.Scalar()), 10, 64)
+	if err != nil || c.err != nil {
+		return 0, false
+	}
+	return v, true
+}
+
+// End checks that nothing follows the text.
+func (c *Cursor) End() {
+	if b := c.Peek(); b != 0 || c.at < len(c.text) {
+		c.fail(events.CodeTrailingData, fmt.Sprintf("want nothing after the end of the text, found %q", c.text[c.at]))
+	}
+}
+
+func (c *Cursor) word(w string) {
+	if !bytes.HasPrefix(c.text[c.at:], []byte(w)) {
+		c.fail(events.CodeSyntax, "want "+w+" here")
+		return
+	}
+	c.at += len(w)
+}
+
+func (c *Cursor) skipNumber() {
+	start := c.at
+	for ; c.at < len(c.text); c.at++ {
+		switch b := c.text[c.at]; {
+		case b-'0' <= 9, b == '-', b == '+', b == '.', b|0x20 == 'e':
+			continue
+		}
+		break
+	}
+	if c.at == start {
+		c.fail(events.CodeSyntax, "want a value here")
+	}
+}
+
+// skipBrackets reads over an object or an array.
+func (c *Cursor) skipBrackets() {
+	depth := c.depth
+	for ; c.at < len(c.text); c.at++ {
+		switch c.text[c.at] {
+		case '"':
+			if c.skipString(); c.err != nil {
+				return
+			}
+			c.at--
+		case '{', '[':
+			if depth++; depth > MaxDepth {
+				c.tooDeep()
+				return
+			}
+		case '}', ']':
+			if depth--; depth == c.depth {
+				c.at++
+				return
+			}
+		}
+	}
+	c.fail(events.CodeSyntax, "the text ends inside an object or an array")
+}
+
+// skipString reads over the string that begins at c.at and reports whether it has escapes.
+func (c *Cursor) skipString() (escaped bool) {
+	for i := c.at + 1; ; {
+		n := bytes.IndexByte(c.text[i:], '"')
+		if n < 0 {
+			c.fail(events.CodeSyntax, "the string has no end")
+			return false
+		}
+		end := i + n
+		// The quote is the end unless an odd number of backslashes stands before it.
+		slashes := 0
+		for end-slashes > i && c.text[end-slashes-1] == '\\' {
+			slashes++
+		}
+		if slashes%2 == 0 {
+			escaped = escaped || bytes.IndexByte(c.text[i:end], '\\') >= 0
+			c.at = end + 1
+			return escaped
+		}
+		escaped = true
+		i = end + 1
+	}
+}
+
+// quoted reads the string that begins at c.at.
+func (c *Cursor) quoted() []byte {
+	start := c.at + 1
+	escaped := c.skipString()
+	if c.err != nil {
+		return nil
+	}
+	raw := c.text[start : c.at-1 : c.at-1]
+	if !escaped {
+		return raw
+	}
+	return Unescape(raw)
+}
+
+// Unescape returns what the inside of a JSON string says. Unknown escapes stand for
+// themselves and halves of surrogate pairs for U+FFFD.
+func Unescape(raw []byte) []byte {
+	out := make([]byte, 0, len(raw))
+	for len(raw) > 0 {
+		n := bytes.IndexByte(raw, '\\')
+		if n < 0 || n+1 == len(raw) {
+			return append(out, raw...)
+		}
+		out = append(out, raw[:n]...)
+		b := raw[n+1]
+		raw = raw[n+2:]
+		switch b {
+		case 'b':
+			b = '\b'
+		case 'f':
+			b = '\f'
+		case 'n':
+			b = '\n'
+		case 'r':
+			b = '\r'
+		case 't':
+			b = '\t'
+		case 'u':
+			r, ok := hex4(raw)
+			if !ok {
+				break
+			}
+			raw = raw[4:]
+			if utf16.IsSurrogate(r) {
+				low, ok := rune(0), false
+				if bytes.HasPrefix(raw, []byte(`\u`)) {
+					low, ok = hex4(raw[2:])
+				}
+				if r = utf16.DecodeRune(r, low); ok && r != utf8.RuneError {
+					raw = raw[6:]
+				}
+			}
+			out = utf8.AppendRune(out, r)
+			continue
+		}
+		out = append(out, b)
+	}
+	return out
+}
+
+func hex4(p []byte) (rune, bool) {
+	if len(p) < 4 {
+		return 0, false
+	}
+	v, err := strconv.ParseUint(string(p[:4]), 16, 16)
+	return rune(v), err == nil
+}

@@ -1,0 +1,259 @@
+package otlp
+
+import (
+	"strconv"
+	"strings"
+
+	"weir/events/adapter/jsonwalk"
+)
+
+// field is what an attribute is about, whatever a convention calls it.
+type field uint8
+
+const (
+	unknown field = iota
+	operation
+	spanKind // OpenInference
+	operationID
+	entityKind // OpenLLMetry
+	mcpMethod
+	a2aMethod
+	agentName
+	agentID
+	calledBy
+	executorID
+	metadata
+	workflowName
+	toolName
+	toolCallID
+	toolType
+	toolServer
+	toolArgs
+	toolResult
+	input
+	output
+	conversationID
+	sessionID
+	correlationID
+	turnID
+	inputTokens
+	outputTokens
+	cacheReadTokens
+	cacheCreationTokens
+	reasoningTokens
+	totalTokens
+	costUSD
+	model
+	provider
+	errorType
+	errorMessage
+	systemPrompt
+	fields
+)
+
+// aliases are the names that conventions and frameworks have for a field, the one
+// that is preferred first. This table is what an adapter for one more framework
+// needs to change.
+var aliases = [fields][]string{
+	operation:   {"gen_ai.operation.name"},
+	spanKind:    {"openinference.span.kind"},
+	operationID: {"ai.operationId"},
+	entityKind:  {"traceloop.span.kind"},
+	mcpMethod:   {"mcp.method.name"},
+	a2aMethod:   {"a2a.method.name"},
+
+	agentName:    {"gen_ai.agent.name", "agent.name", "graph.node.id", "ai.telemetry.functionId", "agent_name"},
+	agentID:      {"gen_ai.agent.id"},
+	calledBy:     {"graph.node.parent_id"},
+	executorID:   {"executor.id"},
+	metadata:     {"metadata"},
+	workflowName: {"gen_ai.workflow.name", "workflow.name"},
+
+	toolName:   {"gen_ai.tool.name", "tool.name", "ai.toolCall.name", "traceloop.entity.name"},
+	toolCallID: {"gen_ai.tool.call.id", "tool_call.id", "tool.id", "ai.toolCall.id"},
+	toolType:   {"gen_ai.tool.type"},
+	toolServer: {"mcp.server.name", "mcp.target"},
+	// tool.parameters is not among them: it is the schema of the arguments.
+	toolArgs:   {"gen_ai.tool.call.arguments", "ai.toolCall.args", "gcp.vertex.agent.tool_call_args", "tool_arguments"},
+	toolResult: {"gen_ai.tool.call.result", "ai.toolCall.result", "gcp.vertex.agent.tool_response", "tool_response"},
+
+	input:  {"gen_ai.input.messages", "input.value", "ai.prompt", "gen_ai.prompt", "traceloop.entity.input", "input"},
+	output: {"final_result", "gen_ai.output.messages", "output.value", "ai.response.text", "ai.response.object", "gen_ai.completion", "traceloop.entity.output", "output"},
+
+	conversationID: {"gen_ai.conversation.id", "ai.telemetry.metadata.conversationId"},
+	sessionID:      {"session.id"},
+	correlationID:  {"correlation_id", "correlation.id", "correlationId", "baggage.correlation_id"},
+	turnID:         {"gcp.vertex.agent.invocation_id"},
+
+	inputTokens: {"gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt", "ai.usage.inputTokens", "ai.usage.promptTokens",
+		"gen_ai.aggregated_usage.input_tokens", "llm.usage.prompt_tokens"},
+	outputTokens: {"gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.token_count.completion", "ai.usage.outputTokens", "ai.usage.completionTokens",
+		"gen_ai.aggregated_usage.output_tokens", "llm.usage.completion_tokens"},
+	cacheReadTokens: {"gen_ai.usage.cache_read.input_tokens", "gen_ai.usage.cache_read_input_tokens", "llm.token_count.prompt_details.cache_read",
+		"ai.usage.cachedInputTokens"},
+	cacheCreationTokens: {"gen_ai.usage.cache_creation.input_tokens", "gen_ai.usage.cache_creation_input_tokens", "llm.token_count.prompt_details.cache_write",
+		"ai.usage.inputTokenDetails.cacheWriteTokens"},
+	reasoningTokens: {"gen_ai.usage.reasoning.output_tokens", "gen_ai.usage.details.reasoning_tokens", "llm.token_count.completion_details.reasoning",
+		"ai.usage.reasoningTokens", "gen_ai.usage.reasoning_tokens"},
+	totalTokens: {"gen_ai.usage.total_tokens", "llm.token_count.total", "ai.usage.totalTokens", "llm.usage.total_tokens"},
+	costUSD:     {"gen_ai.usage.cost", "operation.cost", "llm.cost.total"},
+
+	model:    {"gen_ai.response.model", "gen_ai.request.model", "llm.model_name", "ai.response.model", "ai.model.id"},
+	provider: {"gen_ai.provider.name", "gen_ai.system", "llm.provider", "ai.model.provider", "llm.system"},
+
+	errorType:    {"error.type", "exception.type"},
+	errorMessage: {"exception.message"},
+	systemPrompt: {"gen_ai.system_instructions", "llm.input_messages.0.message.content"},
+}
+
+// place is a field and how far an alias is from the preferred one.
+type place struct {
+	field field
+	rank  uint8
+}
+
+var places = func() map[string]place {
+	m := map[string]place{}
+	for f, names := range aliases {
+		for rank, name := range names {
+			m[name] = place{field(f), uint8(rank)}
+		}
+	}
+	return m
+}()
+
+// attributes are those of one span that are of use, as texts: what a string says,
+// the digits of a number, the JSON of a list. They alias the record.
+type attributes struct {
+	text [fields][]byte
+	rank [fields]uint8
+}
+
+func (a *attributes) has(f field) bool { return len(a.text[f]) > 0 }
+
+// read reads a list of attributes.
+func (a *attributes) read(c *jsonwalk.Cursor) {
+	for c.Array(); c.Element(); {
+		var key, value []byte
+		known := true
+		for c.Object(); c.Member(); {
+			switch string(c.Key()) {
+			case "key":
+				key = c.Text()
+				_, known = places[string(key)]
+			case "value":
+				switch {
+				case known && key != nil:
+					value = anyValue(c)
+				case known: // the value came before the key
+					value = anyValue(jsonwalk.New(c.Raw()))
+				default:
+					c.Skip()
+				}
+			default:
+				c.Skip()
+			}
+		}
+		p, known := places[string(key)]
+		if known && len(value) > 0 && (!a.has(p.field) || p.rank < a.rank[p.field]) {
+			a.text[p.field], a.rank[p.field] = value, p.rank
+		}
+	}
+}
+
+// anyValue reads an AnyValue and returns its text.
+func anyValue(c *jsonwalk.Cursor) (text []byte) {
+	if c.Peek() != '{' {
+		c.Skip()
+		return nil
+	}
+	for c.Object(); c.Member(); {
+		switch string(c.Key()) {
+		case "stringValue":
+			text = c.Text()
+		case "intValue", "doubleValue", "boolValue":
+			text = c.Scalar()
+		case "arrayValue", "kvlistValue":
+			text = appendComposite(nil, string(c.Key()), c)
+		default:
+			c.Skip()
+		}
+	}
+	return text
+}
+
+// appendJSON appends an AnyValue as the JSON that it stands for.
+func appendJSON(dst []byte, c *jsonwalk.Cursor) []byte {
+	if c.Peek() != '{' {
+		c.Skip()
+		return append(dst, "null"...)
+	}
+	start := len(dst)
+	for c.Object(); c.Member(); {
+		switch kind := string(c.Key()); kind {
+		case "stringValue":
+			dst = append(dst[:start], c.Raw()...)
+		case "intValue":
+			dst = append(dst[:start], c.Scalar()...)
+		case "doubleValue", "boolValue":
+			dst = append(dst[:start], c.Raw()...)
+		case "arrayValue", "kvlistValue":
+			dst = appendComposite(dst[:start], kind, c)
+		default:
+			c.Skip()
+		}
+	}
+	if len(dst) == start {
+		dst = append(dst, "null"...)
+	}
+	return dst
+}
+
+func appendComposite(dst []byte, kind string, c *jsonwalk.Cursor) []byte {
+	isList := kind == "arrayValue"
+	open, end := byte('{'), byte('}')
+	if isList {
+		open, end = '[', ']'
+	}
+	dst = append(dst, open)
+	for c.Object(); c.Member(); {
+		if string(c.Key()) != "values" {
+			c.Skip()
+			continue
+		}
+		for c.Array(); c.Element(); {
+			if dst[len(dst)-1] != open {
+				dst = append(dst, ',')
+			}
+			if isList {
+				dst = appendJSON(dst, c)
+				continue
+			}
+			key, value := []byte(`""`), []byte("null")
+			for c.Object(); c.Member(); {
+				switch string(c.Key()) {
+				case "key":
+					key = c.Raw()
+				case "value":
+					value = appendJSON(nil, c)
+				default:
+					c.Skip()
+				}
+			}
+			dst = append(append(append(dst, key...), ':'), value...)
+		}
+	}
+	return append(dst, end)
+}
+
+// number returns a count of tokens; what is none or negative is 0.
+func (a *attributes) number(f field) int64 {
+	v, err := strconv.ParseInt(string(a.text[f]), 10, 64)
+	if err != nil || v < 0 {
+		return 0
+	}
+	return v
+}
+
+// upper returns the text in upper case, for kinds that conventions spell in either.
+func (a *attributes) upper(f field) string { return strings.ToUpper(string(a.text[f])) }

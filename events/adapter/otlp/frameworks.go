@@ -1,0 +1,181 @@
+package otlp
+
+import (
+	"bytes"
+	"cmp"
+	"strings"
+
+	"weir/events"
+	"weir/events/adapter"
+	"weir/events/adapter/jsonwalk"
+	"weir/events/fingerprint"
+)
+
+// Scopes of instrumentations whose spans need a closer look.
+const (
+	scopeLlamaIndex = "openinference.instrumentation.llama_index"
+	scopeSmolagents = "openinference.instrumentation.smolagents"
+)
+
+// frameworks corrects kind and agent where a framework tells them in its own way.
+func (s *span) frameworks(a *attributes) {
+	isChain := a.upper(spanKind) == "CHAIN"
+	switch {
+	case a.has(metadata) && a.has(spanKind):
+		s.langGraph(a, isChain)
+	case s.scope == scopeLlamaIndex && isChain:
+		s.llamaIndex(a)
+	}
+	if s.kind == visit && !s.named {
+		// Without a name of its own the agent is called as the span: "manager.run".
+		s.agent = adapter.Word([]byte(strings.TrimSuffix(s.name, ".run")), events.MaxID)
+		if a.has(operation) || a.has(operationID) {
+			s.agent = ""
+		}
+	}
+}
+
+// langGraph reads the metadata of a LangChain run: the agent of its graph, or the
+// node that it belongs to.
+func (s *span) langGraph(a *attributes, isChain bool) {
+	var agent, graphNode, namespace string
+	c := jsonwalk.New(a.text[metadata])
+	if c.Peek() != '{' {
+		return
+	}
+	for c.Object(); c.Member(); {
+		switch string(c.Key()) {
+		case "lc_agent_name":
+			agent = adapter.Word(c.Text(), events.MaxID)
+		case "langgraph_node":
+			graphNode = adapter.Word(c.Text(), events.MaxID)
+		case "langgraph_checkpoint_ns":
+			namespace = string(c.Text())
+		default:
+			c.Skip()
+		}
+	}
+	isTop := namespace != "" && !strings.Contains(namespace, "|")
+	if agent != "" {
+		s.agent, s.named = agent, true
+	}
+	if s.kind != visit && !isChain {
+		return
+	}
+	switch {
+	case agent != "" && (s.kind == visit || s.name == agent):
+		s.kind = visit
+		s.flat = isTop && graphNode == s.name
+	case agent == "" && graphNode != "" && s.name == graphNode:
+		s.kind, s.agent, s.named = node, graphNode, true
+		s.flat = isTop
+	default:
+		if s.kind == visit && graphNode == "" {
+			break // a graph that was given a name like "support agent"
+		}
+		s.kind = plain
+	}
+}
+
+// llamaIndex reads the steps of a workflow. The agent is told in no attribute, but
+// in the printed form of the events between the steps.
+func (s *span) llamaIndex(a *attributes) {
+	for _, f := range [...]field{output, input} {
+		if name, whole := speaker(a.text[f]); !whole {
+			s.cut = cmp.Or(s.cut, name)
+		} else if s.speaker == "" {
+			s.speaker = name
+		}
+	}
+	if strings.HasSuffix(s.name, ".run_agent_step") {
+		s.kind, s.flat, s.speaks = visit, true, true
+		s.agent, s.named = s.speaker, true
+	}
+}
+
+// speaker finds current_agent_name='...' and tells whether the quote behind the
+// name is there.
+func speaker(p []byte) (name string, whole bool) {
+	_, rest, found := bytes.Cut(p, []byte("current_agent_name='"))
+	if !found {
+		return "", false
+	}
+	n := bytes.IndexByte(rest, '\'')
+	if whole = n >= 0; !whole {
+		n = len(rest)
+	}
+	return adapter.Word(bytes.TrimSuffix(rest[:n], []byte("…")), events.MaxID), whole
+}
+
+// isTurnEnd is true for tools by which a framework only ends the run of an agent or
+// groups its tools.
+func (s *span) isTurnEnd() bool {
+	return s.tool.Name == "final_answer" && s.scope == scopeSmolagents || s.tool.Name == "(merged tools)"
+}
+
+// readHandoff finds out whether a tool passes control to another agent, and what it
+// says to it. The names of such tools are conventions of the frameworks; one that is
+// made up of an agent's name ("transfer_to_billing") counts only when there is an
+// agent of that name.
+func (s *span) readHandoff(args []byte) {
+	name := s.tool.Name
+	if target, ok := strings.CutPrefix(name, "handoff to "); ok { // OpenInference, openai-agents
+		s.handoff = target
+		return
+	}
+	if name == "transfer_to_agent" || name == "handoff" && s.scope == scopeLlamaIndex {
+		s.handoff = "*"
+	}
+	for _, prefix := range [...]string{"transfer_to_", "handoff_to_", "transfer_back_to_"} {
+		if target, ok := strings.CutPrefix(name, prefix); ok && s.handoff == "" {
+			s.handoff = target
+		}
+	}
+	if s.handoff == "" {
+		return
+	}
+	// The name of the agent and the context of the program are no message.
+	leftOut, message := []string{"ctx"}, false
+	c := jsonwalk.New(args)
+	if c.Peek() != '{' {
+		message = len(args) > 0
+	} else {
+		for c.Object(); c.Member(); {
+			switch key := string(c.Key()); key {
+			case "agent_name", "to_agent":
+				leftOut = append(leftOut, key)
+				if to := adapter.Word(c.Text(), events.MaxID); to != "" && s.handoff == "*" {
+					s.handoff = to
+				}
+			case "ctx":
+				c.Skip()
+			default:
+				c.Skip()
+				message = true
+			}
+		}
+	}
+	if message {
+		args = withoutAddresses(args)
+		s.content, s.sim = fingerprint.Args(args, leftOut), fingerprint.Text(args)
+	}
+}
+
+// isSurely tells whether the handoff needs no agent of its name to be one.
+func (s *span) isSurely() bool {
+	return s.tool.Name == "transfer_to_agent" || s.tool.Name == "handoff" || strings.HasPrefix(s.tool.Name, "handoff to ")
+}
+
+// alike compares the name of an agent with its name as part of the name of a tool.
+func alike(agent, part string) bool {
+	plain := func(r rune) rune {
+		switch {
+		case r >= 'A' && r <= 'Z':
+			return r + 'a' - 'A'
+		case r == ' ' || r == '-' || r == '.':
+			return '_'
+		}
+		return r
+	}
+	return strings.Map(plain, agent) == strings.Map(plain, part)
+}

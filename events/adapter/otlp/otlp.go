@@ -1,0 +1,492 @@
+// Package otlp reads OpenTelemetry spans of agent programs: OTLP JSON, an export
+// batch per line or per document.
+//
+// It knows the GenAI conventions, OpenInference, the spans of the Vercel AI SDK and
+// the older names that are still alive; the table in attributes.go says which
+// attribute means what.
+//
+// Spans come when they end, children before their parents and often in an earlier
+// batch, so what a span means is known only later. Spans are held back until the
+// root of their trace has come, or until Options.Hold of event time has passed.
+// Then they are told in the order of time, a call at the start of its span, a
+// result or an answer at its end. Who called an agent is told by the spans above
+// it, by what the span says, by its link, or by the run before it.
+//
+// One trace is one flow, unless a correlation id came along as baggage or an
+// OpenInference session is named.
+package otlp
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"weir/events"
+	"weir/events/adapter"
+	"weir/events/adapter/jsonwalk"
+)
+
+// Format returns the format of OTLP JSON spans.
+func Format() adapter.Format {
+	return adapter.Format{
+		Name:    "otlp",
+		Title:   "OpenTelemetry spans (OTLP JSON) with GenAI, OpenInference or Vercel AI SDK attributes",
+		Framing: adapter.Documents,
+		Score:   score,
+		New:     newReader,
+		Gives: adapter.Gives{Args: adapter.Sometimes, Results: adapter.Sometimes, Caller: adapter.Always, Turn: adapter.Sometimes,
+			Tokens: adapter.Sometimes, Time: adapter.Always, Starts: adapter.Never, Work: adapter.Always},
+	}
+}
+
+func score(head []byte) adapter.Match {
+	for top := range adapter.Tops(head) {
+		if top.Has("resourceSpans") {
+			return adapter.Certain
+		}
+	}
+	return adapter.NoMatch
+}
+
+const (
+	defaultHold = 30 * time.Second
+	defaultHeld = 65536
+	// ofOneTrace is the share of all spans that one trace may hold.
+	ofOneTrace = 4
+)
+
+type reader struct {
+	source      string
+	correlation []events.CorrelationSource
+	ignore      map[string][]string
+	hold        int64 // ns
+	most        int
+
+	traces *adapter.Recent[*trace]
+	held   int   // spans of all traces
+	clock  int64 // end of the span that ended last
+	event  events.Event
+}
+
+func newReader(o adapter.Options) adapter.Adapter {
+	r := &reader{
+		source: cmp.Or(o.Source, "otlp"), correlation: o.Correlation, ignore: o.IgnoreArgs,
+		hold: int64(cmp.Or(o.Hold, defaultHold)), most: cmp.Or(max(o.MaxHeld, 0), defaultHeld),
+	}
+	r.traces = adapter.NewRecent[*trace](math.MaxInt) // bounded by their spans, see bound
+	if len(r.correlation) == 0 {
+		r.correlation = []events.CorrelationSource{events.CorrelationBaggage, events.CorrelationSession, events.CorrelationTrace}
+	}
+	if r.hold < 0 {
+		r.hold = math.MaxInt64
+	}
+	return r
+}
+
+// Decode reads one export batch. A batch that is not well-formed is refused as a
+// whole. Spans without usable ids or times are left out and reported after the
+// others were read.
+func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
+	if err := adapter.CheckSize(record); err != nil {
+		return err
+	}
+	b := batch{ignore: r.ignore, fallback: r.source}
+	if err := b.read(record); err != nil {
+		return err
+	}
+	for _, s := range b.spans {
+		r.add(s.trace, s.span)
+	}
+	for _, s := range b.spans {
+		if t, ok := r.traces.Get(s.trace); ok && t.touched {
+			t.touched = false
+			r.settle(t, emit)
+		}
+	}
+	r.bound(emit)
+	if b.refused > 0 {
+		return &events.DecodeError{Code: b.fault.Code, Field: b.fault.Field, Offset: b.fault.Offset,
+			Reason: fmt.Sprintf("%s (%d of %d spans left out)", b.fault.Reason, b.refused, b.refused+len(b.spans))}
+	}
+	return nil
+}
+
+// Flush tells all that was held back.
+func (r *reader) Flush(emit func(*events.Event)) error {
+	for {
+		_, t, ok := r.traces.PopOldest()
+		if !ok {
+			return nil
+		}
+		r.drop(t, emit)
+	}
+}
+
+func (r *reader) add(id string, s *span) {
+	t, ok := r.traces.Get(id)
+	if !ok {
+		t = &trace{id: id, spans: map[uint64]*span{}, worked: map[string]bool{}, said: map[string]*span{}, awaited: map[uint64]struct{}{}}
+		r.traces.Put(id, t)
+	}
+	if _, again := t.spans[s.id]; again {
+		return
+	}
+	t.spans[s.id] = s
+	t.pending = append(t.pending, s)
+	r.held++
+	if t.oldest == 0 || s.end < t.oldest {
+		t.oldest = s.end
+	}
+	t.newest = max(t.newest, s.end)
+	r.clock = max(r.clock, s.end)
+	t.touched, t.seen = true, r.clock
+	t.rooted = t.rooted || s.parent == 0
+	if _, here := t.spans[s.parent]; !here && s.parent != 0 && !s.remote {
+		t.awaited[s.parent] = struct{}{}
+	}
+	delete(t.awaited, s.id)
+	t.baggage, t.talk, t.turn = cmp.Or(t.baggage, s.baggage), cmp.Or(t.talk, s.conversation), cmp.Or(t.turn, s.turn)
+	t.session = cmp.Or(t.session, s.session)
+}
+
+// settle tells what is ready: everything when the root has come and no span between
+// it and the others is missing, else what was held back long enough.
+func (r *reader) settle(t *trace, emit func(*events.Event)) {
+	// To look at a trace costs time in proportion to its spans, so what comes late
+	// waits until it is worth a look.
+	const worth = 16
+	switch complete := t.rooted && len(t.awaited) == 0; {
+	case complete && !t.told:
+		t.told = true
+		r.tell(t, 0, true, emit)
+	case complete && len(t.pending)*worth >= len(t.spans):
+		r.tell(t, math.MaxInt64, false, emit)
+	case !complete && len(t.pending) > 0 && t.newest-t.oldest > r.hold+r.hold/2:
+		r.tell(t, t.newest-r.hold, false, emit)
+	}
+	if most := max(1, r.most/ofOneTrace); len(t.spans) > most {
+		r.tell(t, math.MaxInt64, false, emit)
+		r.held -= t.shrink(most / 2)
+	}
+}
+
+func (r *reader) tell(t *trace, until int64, complete bool, emit func(*events.Event)) {
+	w := teller{trace: t, correlation: r.correlation, emit: emit, event: &r.event}
+	w.tell(until, complete)
+}
+
+// bound forgets traces that have been silent for the time of holding back, and the
+// most silent ones when there are too many spans.
+func (r *reader) bound(emit func(*events.Event)) {
+	for id, t := range r.traces.All() {
+		if r.held <= r.most && r.clock-t.seen <= r.hold {
+			return
+		}
+		r.traces.Delete(id)
+		r.drop(t, emit)
+	}
+}
+
+func (r *reader) drop(t *trace, emit func(*events.Event)) {
+	r.tell(t, 0, true, emit)
+	r.held -= len(t.spans)
+}
+
+// batch is one export batch while it is read.
+type batch struct {
+	ignore   map[string][]string
+	fallback string
+	spans    []traced
+	refused  int
+	fault    *events.DecodeError
+}
+
+type traced struct {
+	trace string
+	span  *span
+}
+
+func (b *batch) read(record []byte) error {
+	other, isBatch := "", false
+	c := jsonwalk.New(record)
+	for c.Object(); c.Member(); {
+		if string(c.Key()) == "resourceSpans" {
+			isBatch = true
+			for c.Array(); c.Element(); {
+				b.resource(c)
+			}
+		} else {
+			other = adapter.Word(c.Key(), 40)
+			c.Skip()
+		}
+	}
+	c.End()
+	if !isBatch && other != "" {
+		c.Fail(events.CodeMissingField, "resourceSpans", fmt.Sprintf("found %q: want a batch of spans, not of logs or metrics", other))
+	}
+	return c.Err()
+}
+
+func (b *batch) resource(c *jsonwalk.Cursor) {
+	first, source := len(b.spans), ""
+	for c.Object(); c.Member(); {
+		switch string(c.Key()) {
+		case "resource":
+			source = service(c)
+		case "scopeSpans", "instrumentationLibrarySpans":
+			for c.Array(); c.Element(); {
+				b.scope(c)
+			}
+		default:
+			c.Skip()
+		}
+	}
+	for _, s := range b.spans[first:] {
+		s.span.source = cmp.Or(source, b.fallback)
+	}
+}
+
+// service reads the name of the program out of a resource.
+func service(c *jsonwalk.Cursor) string {
+	var name, namespace string
+	for c.Object(); c.Member(); {
+		if string(c.Key()) != "attributes" {
+			c.Skip()
+			continue
+		}
+		for c.Array(); c.Element(); {
+			var key string
+			var value []byte
+			for c.Object(); c.Member(); {
+				switch string(c.Key()) {
+				case "key":
+					key = string(c.Text())
+				case "value":
+					value = anyValue(c)
+				default:
+					c.Skip()
+				}
+			}
+			switch key {
+			case "service.name":
+				name = adapter.Word(value, events.MaxID/2)
+			case "service.namespace":
+				namespace = adapter.Word(value, events.MaxID/2-1)
+			}
+		}
+	}
+	if namespace != "" && name != "" {
+		return namespace + "/" + name
+	}
+	return name
+}
+
+// scope reads the spans of one library, whose name they need.
+func (b *batch) scope(c *jsonwalk.Cursor) {
+	var name string
+	var early []byte // spans that came before the name
+	named := false
+	for c.Object(); c.Member(); {
+		switch string(c.Key()) {
+		case "scope", "instrumentationLibrary":
+			for c.Object(); c.Member(); {
+				if string(c.Key()) == "name" {
+					name = adapter.Word(c.Text(), events.MaxID)
+				} else {
+					c.Skip()
+				}
+			}
+			named = true
+		case "spans":
+			if !named {
+				early = c.Raw()
+				continue
+			}
+			for c.Array(); c.Element(); {
+				b.span(c, name)
+			}
+		default:
+			c.Skip()
+		}
+	}
+	if len(early) > 0 {
+		inner := jsonwalk.New(early)
+		for inner.Array(); inner.Element(); {
+			b.span(inner, name)
+		}
+		if err := inner.Err(); err != nil {
+			c.Fail(events.CodeSyntax, "spans", err.Error())
+		}
+	}
+}
+
+func (b *batch) span(c *jsonwalk.Cursor, scope string) {
+	s := &span{scope: scope, status: events.StatusOK}
+	var a attributes
+	var trace string
+	ok := true
+	at := c.Offset()
+	for c.Object(); c.Member(); {
+		switch string(c.Key()) {
+		case "traceId":
+			trace, ok = traceID(c.Text())
+		case "spanId":
+			s.id = spanID(c.Text())
+		case "parentSpanId":
+			s.parent = spanID(c.Text())
+		case "flags":
+			const parentIsKnown, parentIsRemote = 0x100, 0x200
+			flags, _ := c.Int()
+			s.remote = flags&(parentIsKnown|parentIsRemote) == parentIsKnown|parentIsRemote
+		case "traceState":
+			s.sampled = sampledRate(string(c.Text()))
+		case "name":
+			s.name = adapter.Word(c.Text(), events.MaxID)
+		case "startTimeUnixNano":
+			s.start, _ = c.Int()
+		case "endTimeUnixNano":
+			s.end, _ = c.Int()
+		case "attributes":
+			a.read(c)
+		case "status":
+			s.readStatus(c)
+		case "events":
+			s.readEvents(c, &a)
+		case "links":
+			s.readLinks(c)
+		default:
+			c.Skip()
+		}
+	}
+	if c.Err() != nil {
+		return
+	}
+	const latest = math.MaxInt64 / 2 // year 2116; keeps sums of times from running over
+	switch {
+	case !ok || trace == "":
+		b.refuse(at, "traceId", "want 32 hex digits")
+	case s.id == 0:
+		b.refuse(at, "spanId", "want 16 hex digits, not all of them 0")
+	case s.start < 1e6 && s.end < 1e6 || s.start > latest || s.end > latest:
+		b.refuse(at, "endTimeUnixNano", "want a time in ns since 1970")
+	default:
+		if s.start < 1e6 {
+			s.start = s.end
+		}
+		s.end = max(s.end, s.start)
+		if s.parent == s.id {
+			s.parent = 0
+		}
+		s.make(&a, b.ignore)
+		b.spans = append(b.spans, traced{trace, s})
+	}
+}
+
+func (b *batch) refuse(at int, name, reason string) {
+	if b.refused++; b.fault == nil {
+		b.fault = &events.DecodeError{Code: events.CodeInvalidValue, Field: name, Offset: at, Reason: reason}
+	}
+}
+
+// traceID reads 32 hex digits of either case.
+func traceID(p []byte) (string, bool) {
+	if len(p) != 32 {
+		return "", false
+	}
+	high, err := strconv.ParseUint(string(p[:16]), 16, 64)
+	low, err2 := strconv.ParseUint(string(p[16:]), 16, 64)
+	if err != nil || err2 != nil || high|low == 0 {
+		return "", false
+	}
+	return strings.ToLower(string(p)), true
+}
+
+// spanID reads 16 hex digits of either case; 0 stands for none.
+func spanID(p []byte) uint64 {
+	if len(p) != 16 {
+		return 0
+	}
+	v, err := strconv.ParseUint(string(p), 16, 64)
+	if err != nil {
+		return 0
+	}
+	return v
+}
+
+func (s *span) readStatus(c *jsonwalk.Cursor) {
+	for c.Object(); c.Member(); {
+		switch string(c.Key()) {
+		case "code":
+			switch string(c.Scalar()) {
+			case "2", "STATUS_CODE_ERROR":
+				s.status = events.StatusError
+			}
+		case "message":
+			s.failure = string(c.Text())
+		default:
+			c.Skip()
+		}
+	}
+}
+
+// readEvents takes type and message of an exception.
+func (s *span) readEvents(c *jsonwalk.Cursor, a *attributes) {
+	for c.Array(); c.Element(); {
+		for c.Object(); c.Member(); {
+			if string(c.Key()) != "attributes" {
+				c.Skip()
+				continue
+			}
+			var own attributes
+			own.read(c)
+			for _, f := range [...]field{errorType, errorMessage} {
+				if !a.has(f) {
+					a.text[f], a.rank[f] = own.text[f], math.MaxUint8
+				}
+			}
+		}
+	}
+}
+
+// readLinks takes the first span that is linked.
+func (s *span) readLinks(c *jsonwalk.Cursor) {
+	for c.Array(); c.Element(); {
+		for c.Object(); c.Member(); {
+			if string(c.Key()) == "spanId" {
+				s.link = cmp.Or(s.link, spanID(c.Text()))
+			} else {
+				c.Skip()
+			}
+		}
+	}
+}
+
+// sampledRate reads how many spans one stands for out of the trace state of
+// consistent probability sampling, "ot=th:c": traces below the threshold, a
+// fraction in hex digits, were dropped. 0 means that nothing is told.
+func sampledRate(state string) int64 {
+	for member := range strings.SplitSeq(state, ",") {
+		value, found := strings.CutPrefix(strings.TrimSpace(member), "ot=")
+		if !found {
+			continue
+		}
+		for sub := range strings.SplitSeq(value, ";") {
+			digits, found := strings.CutPrefix(sub, "th:")
+			if !found || len(digits) == 0 || len(digits) > 14 {
+				continue
+			}
+			threshold, err := strconv.ParseUint(digits+strings.Repeat("0", 14-len(digits)), 16, 64)
+			if err != nil {
+				continue
+			}
+			const all = 1 << 56
+			if rate := int64(math.Round(all / float64(all-threshold))); rate > 1 {
+				return rate
+			}
+		}
+	}
+	return 0
+}

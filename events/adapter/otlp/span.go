@@ -1,0 +1,214 @@
+package otlp
+
+import (
+	"bytes"
+	"cmp"
+	"math"
+	"strconv"
+	"strings"
+
+	"weir/events"
+	"weir/events/adapter"
+	"weir/events/fingerprint"
+)
+
+// kind is what a span stands for.
+type kind uint8
+
+const (
+	plain     kind = iota // of no interest itself, but a step between child and parent
+	workflow              // a run of several agents
+	executor              // what runs one agent of a workflow (Agent Framework)
+	node                  // a node of a graph, which is an agent if it asks a model itself (LangGraph)
+	visit                 // one run of one agent
+	toolUse               // one execution of a tool
+	inference             // one request to a model
+)
+
+// span is what is kept of a span: no content, only hashes.
+type span struct {
+	id, parent, link uint64
+	remote           bool  // the parent is in another process
+	start, end       int64 // ns since 1970
+	kind             kind
+	name, scope      string
+	source           string
+
+	agent    string // whose span it is, as the span itself tells
+	named    bool   // agent is an attribute, not taken from the name of the span
+	flat     bool   // in a graph whose agents follow each other without an agent above them
+	calledBy string
+	executor string
+	prompt   events.Hash // of the system prompt, which tells agents without names apart
+	speaks   bool        // a step of a workflow that tells its agent in its text only (LlamaIndex)
+	speaker  string      // agent that the text of the span speaks of (LlamaIndex)
+	cut      string      // the same where the text was cut within the name
+
+	tool     events.Tool
+	handoff  string      // agent that a handoff tool names; "*" when it names none
+	passes   bool        // it is a handoff indeed
+	carrier  bool        // the tool ran an agent: the call of the agent tells it all
+	content  events.Hash // message, or arguments of a handoff
+	sim      events.Fingerprint
+	answer   events.Hash // answer or result
+	near     events.Fingerprint
+	status   events.Status
+	failure  string
+	usage    events.Usage
+	model    string
+	provider string
+
+	conversation, session, baggage, turn string
+	sampled                              int64
+	emitted                              bool
+
+	call *call // of a visit, once it was told
+}
+
+// make fills the span from its attributes.
+func (s *span) make(a *attributes, ignore map[string][]string) {
+	s.agent = adapter.Word(a.text[agentName], events.MaxID)
+	if s.agent == "" {
+		s.agent = adapter.Word(a.text[agentID], events.MaxID)
+	}
+	s.named = s.agent != ""
+	s.kind = kindOf(a, s)
+	s.frameworks(a)
+
+	s.calledBy = adapter.Word(a.text[calledBy], events.MaxID)
+	s.executor = adapter.Word(a.text[executorID], events.MaxID)
+	s.conversation = adapter.Word(a.text[conversationID], events.MaxID)
+	if a.has(spanKind) { // elsewhere it may be the session of a browser
+		s.session = adapter.Word(a.text[sessionID], events.MaxID)
+	}
+	s.baggage = adapter.Word(a.text[correlationID], events.MaxID)
+	s.turn = adapter.Word(a.text[turnID], events.MaxID)
+	if s.status == events.StatusError {
+		s.failure = failure(s.failure, a)
+	}
+
+	switch s.kind {
+	case toolUse:
+		s.readTool(a, ignore)
+	case visit, node:
+		if !s.speaks { // else the texts are the printed forms of events
+			message, answer := messages(a.text[input], a.text[output])
+			s.content, s.sim = fingerprint.Content(message), fingerprint.Text(message)
+			s.answer, s.near = fingerprint.Content(answer), fingerprint.Text(answer)
+		}
+		s.readUsage(a)
+		s.usage.Scope = events.UsageAggregate
+	case inference:
+		s.prompt = fingerprint.Content(a.text[systemPrompt])
+		s.readUsage(a)
+		s.model = adapter.Word(a.text[model], events.MaxID)
+		s.provider = adapter.Word(a.text[provider], events.MaxProvider)
+	}
+}
+
+// kindOf decides by the attributes that say what a span is.
+func kindOf(a *attributes, s *span) kind {
+	switch string(a.text[operation]) {
+	case "invoke_agent":
+		return visit
+	case "invoke_workflow":
+		return workflow
+	case "execute_tool":
+		return toolUse
+	case "chat", "generate_content", "text_completion":
+		return inference
+	}
+	switch op := string(a.text[operationID]); {
+	case op == "ai.toolCall":
+		return toolUse
+	case strings.HasSuffix(op, ".doGenerate"), strings.HasSuffix(op, ".doStream"):
+		return inference
+	case strings.HasPrefix(op, "ai.generate"), strings.HasPrefix(op, "ai.stream"):
+		return visit
+	}
+	switch a.upper(spanKind) {
+	case "AGENT":
+		return visit
+	case "TOOL", "RETRIEVER":
+		return toolUse
+	case "LLM":
+		return inference
+	}
+	switch a.upper(entityKind) {
+	case "AGENT":
+		return visit
+	case "TOOL":
+		return toolUse
+	case "WORKFLOW":
+		return workflow
+	}
+	switch string(a.text[a2aMethod]) {
+	case "SendMessage", "SendStreamingMessage", "message/send", "message/stream":
+		if s.named {
+			return visit
+		}
+	}
+	switch {
+	case string(a.text[mcpMethod]) == "tools/call":
+		return toolUse
+	case a.has(executorID):
+		return executor
+	case s.name == "workflow.run":
+		return workflow
+	}
+	return plain
+}
+
+func (s *span) readTool(a *attributes, ignore map[string][]string) {
+	name := a.text[toolName]
+	if len(name) == 0 {
+		name = []byte(s.name)
+	}
+	s.tool = events.Tool{
+		Name: adapter.Word(name, events.MaxID), CallID: adapter.Word(a.text[toolCallID], events.MaxID),
+		Type: adapter.Word(a.text[toolType], events.MaxToolType), Server: adapter.Word(a.text[toolServer], events.MaxID),
+	}
+	if s.tool.Name == "" {
+		s.tool.Name = "tool"
+	}
+	args, leftOut := a.text[toolArgs], ignore[s.tool.Name]
+	if len(args) == 0 {
+		args, leftOut = pythonArgs(a.text[input], leftOut)
+	}
+	s.tool.ArgsSize = int64(len(args))
+	s.tool.ArgsHash = fingerprint.Args(withoutAddresses(args), leftOut)
+	result := a.text[toolResult]
+	if len(result) == 0 {
+		result = a.text[output]
+	}
+	s.answer, s.near = fingerprint.Content(result), fingerprint.Text(result)
+	if s.status == events.StatusOK && markedAsError(result) {
+		s.status, s.failure = events.StatusError, fingerprint.Error(result)
+	}
+	s.readHandoff(args)
+}
+
+func (s *span) readUsage(a *attributes) {
+	u := &s.usage
+	for _, f := range [...]field{inputTokens, outputTokens, totalTokens, costUSD} {
+		u.Known = u.Known || a.has(f)
+	}
+	u.Input, u.Output, u.Total = a.number(inputTokens), a.number(outputTokens), a.number(totalTokens)
+	u.CacheRead, u.CacheCreation = a.number(cacheReadTokens), a.number(cacheCreationTokens)
+	u.Reasoning = a.number(reasoningTokens)
+	if usd, err := strconv.ParseFloat(string(a.text[costUSD]), 64); err == nil && usd > 0 && usd <= events.MaxCostUSD {
+		u.CostMicroUSD = int64(math.Round(usd * 1e6))
+	}
+}
+
+// failure is what went wrong, in words that are the same the next time.
+func failure(message string, a *attributes) string {
+	text, class := []byte(message), a.text[errorType]
+	if len(text) == 0 {
+		text = a.text[errorMessage]
+	}
+	if len(class) > 0 && !bytes.Contains(text, class) {
+		text = bytes.TrimSuffix(bytes.Join([][]byte{class, text}, []byte(": ")), []byte(": "))
+	}
+	return cmp.Or(fingerprint.Error(text), "error")
+}

@@ -1,0 +1,463 @@
+package otlp
+
+import (
+	"cmp"
+	"encoding/binary"
+	"encoding/hex"
+	"maps"
+	"slices"
+
+	"weir/events"
+)
+
+// moment is the beginning or the end of a span.
+type moment struct {
+	at    int64
+	begin bool
+	depth int
+	span  *span
+}
+
+// teller turns the spans of one trace into events.
+type teller struct {
+	*trace
+	correlation []events.CorrelationSource
+	emit        func(*events.Event)
+	event       *events.Event
+}
+
+// tell emits the events of all spans that ended by until, in the order of time.
+// When the trace is complete, so are the answers to its user.
+func (t *teller) tell(until int64, complete bool) {
+	t.prepare()
+	var moments []moment
+	rest := t.pending[:0]
+	t.oldest = 0
+	var roots []*span
+	for _, s := range t.pending {
+		if s.end > until && !complete {
+			rest = append(rest, s)
+			if t.oldest == 0 || s.end < t.oldest {
+				t.oldest = s.end
+			}
+			continue
+		}
+		s.emitted = true
+		depth := t.depth(s)
+		switch s.kind {
+		case workflow:
+			if s.parent == 0 || s.remote {
+				roots = append(roots, s)
+				moments = append(moments, moment{s.start, true, depth, s})
+			}
+		case visit, toolUse:
+			moments = append(moments, moment{s.start, true, depth, s}, moment{s.end, false, depth, s})
+		case inference:
+			moments = append(moments, moment{s.end, false, depth, s})
+		}
+	}
+	clear(t.pending[len(rest):])
+	t.pending = rest
+	slices.SortStableFunc(moments, inTime)
+	late := t.begun
+	t.begun = t.begun || len(moments) > 0
+	for _, m := range moments {
+		switch s := m.span; {
+		case s.kind == workflow:
+			if !late { // else the flow began without it
+				t.flow(s, events.FlowStart, "start", s.start)
+			}
+		case s.kind == visit && m.begin:
+			t.enter(s)
+		case s.kind == visit:
+			t.leave(s)
+		case s.kind == inference:
+			t.inference(s)
+		case m.begin:
+			t.use(s)
+		default:
+			t.result(s)
+		}
+	}
+	if !complete {
+		return
+	}
+	t.unanswered()
+	for _, s := range t.answers {
+		t.answer(s, events.Party{})
+	}
+	t.answers = nil
+	for _, s := range roots {
+		t.flow(s, events.FlowEnd, "end", s.end)
+	}
+}
+
+// unanswered tells the handoffs to agents that did not run any more: they were
+// made all the same.
+func (t *teller) unanswered() {
+	left := slices.SortedFunc(maps.Values(t.said), byStart)
+	for _, s := range left {
+		from := t.actor(s)
+		if s.handoff == "*" || s.status == events.StatusError {
+			continue
+		}
+		e := t.begin(s, events.AgentCall, "start", s.start)
+		e.From, e.To = events.Party{Agent: from}, events.Party{Agent: s.handoff}
+		e.Origin, e.TransferMode, e.Content, e.Sim = events.OriginAgent, events.PassControl, s.content, s.sim
+		if e.HadWork = events.No; t.worked[from] {
+			e.HadWork = events.Yes
+		}
+		t.answers = slices.DeleteFunc(t.answers, func(a *span) bool { return agentOf(a) == from })
+		t.emit(e)
+	}
+	clear(t.said)
+}
+
+// inTime orders moments. At one instant what ends makes room for what begins, an
+// outer span begins before and ends after an inner one.
+func inTime(a, b moment) int {
+	class := func(m moment) int {
+		switch {
+		case m.begin:
+			return 1
+		case m.span.start < m.at:
+			return 0
+		}
+		return 2 // it began at this instant, too
+	}
+	by := cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(class(a), class(b)))
+	switch {
+	case by != 0:
+		return by
+	case a.begin:
+		by = cmp.Compare(a.depth, b.depth)
+	default:
+		by = cmp.Compare(b.depth, a.depth)
+	}
+	return cmp.Or(by, cmp.Compare(a.span.start, b.span.start), cmp.Compare(a.span.id, b.span.id))
+}
+
+func (t *trace) depth(s *span) int {
+	n := 0
+	for ; n < maxUp; n++ {
+		if s = t.spans[s.parent]; s == nil {
+			break
+		}
+	}
+	return n
+}
+
+// begin fills what all events of a span share.
+func (t *teller) begin(s *span, kind events.Kind, phase string, at int64) *events.Event {
+	*t.event = events.Event{
+		ID: t.id + "/" + hex16(s.id) + "/" + phase, Source: s.source, Kind: kind,
+		// The nanoseconds that a Stamp cuts off put events of one millisecond into order.
+		Time: events.Stamp(at / 1e6), Sequence: at % 1e6,
+		TraceID: t.id, SpanID: hex16(s.id), ConversationID: s.conversation, TurnID: t.turn, SampledRate: s.sampled,
+	}
+	e := t.event
+	if s.parent != 0 {
+		e.ParentSpanID = hex16(s.parent)
+	}
+	e.CorrelationID, e.CorrelationSource = t.id, events.CorrelationTrace
+	for _, source := range t.correlation {
+		id := ""
+		switch source {
+		case events.CorrelationExplicit, events.CorrelationBaggage:
+			id = cmp.Or(s.baggage, t.baggage)
+		case events.CorrelationPrompt:
+			id = cmp.Or(s.turn, t.turn)
+		case events.CorrelationSession:
+			id = cmp.Or(s.session, t.session)
+		case events.CorrelationConversation:
+			id = t.talk
+		case events.CorrelationTrace:
+			id = t.id
+		}
+		if id != "" {
+			e.CorrelationID, e.CorrelationSource = id, source
+			break
+		}
+	}
+	return e
+}
+
+// hex16 writes the id of a span.
+func hex16(v uint64) string {
+	var id [8]byte
+	binary.BigEndian.PutUint64(id[:], v)
+	return hex.EncodeToString(id[:])
+}
+
+func (t *teller) flow(s *span, kind events.Kind, phase string, at int64) {
+	e := t.begin(s, kind, phase, at)
+	if e.CorrelationSource != events.CorrelationTrace {
+		return // the flow is more than this trace
+	}
+	if kind == events.FlowEnd {
+		e.Status, e.ErrorType, e.DurationMS = s.status, s.failure, milliseconds(s)
+	}
+	t.emit(e)
+}
+
+func milliseconds(s *span) float64 { return max(0, float64((s.end-s.start)/1e3)/1e3) }
+
+// agentOf is the name of a run's agent, or of the program when it has none.
+func agentOf(s *span) string { return cmp.Or(s.agent, s.source) }
+
+// hub stands for whatever runs the agents when nothing is known of it.
+func hub(s *span) events.Party {
+	return events.Party{Agent: s.source, Type: events.PartyWorkflow}
+}
+
+// enter tells that an agent was called.
+func (t *teller) enter(s *span) {
+	c := t.callOf(s)
+	s.call = c
+	agent := agentOf(s)
+	if c.silent {
+		t.follow(s)
+		return
+	}
+	e := t.begin(s, events.AgentCall, "start", s.start)
+	e.From, e.To, e.Origin, e.TransferMode = c.from, events.Party{Agent: agent}, c.origin, c.mode
+	e.Content, e.Sim = t.message(s, c)
+	if c.origin == events.OriginAgent {
+		e.HadWork = events.No
+		if t.worked[c.agent] {
+			e.HadWork = events.Yes
+		}
+	}
+	delete(t.worked, c.agent)
+	delete(t.worked, agent)
+	delete(t.said, c.agent)
+	if !c.returns {
+		t.follow(s)
+	}
+	t.emit(e)
+}
+
+// follow remembers a run that others may follow on. The answer of the agent that
+// passed control is its message, not an answer to the user.
+func (t *teller) follow(s *span) {
+	t.answers = slices.DeleteFunc(t.answers, func(a *span) bool {
+		return s.call.silent && a.agent == s.agent || s.call.agent != "" && a.agent == s.call.agent
+	})
+	if len(t.runs) >= maxRuns {
+		t.runs = append(t.runs[:0], t.runs[1:]...)
+	}
+	t.runs = append(t.runs, s)
+}
+
+// message is what the agent was told: what the handoff to it said or the run before
+// it ended with, else its own input, or what the tool was given that called it.
+func (t *teller) message(s *span, c *call) (events.Hash, events.Fingerprint) {
+	if c.mode == events.PassControl {
+		if h := t.said[c.agent]; h != nil && !h.content.IsZero() {
+			return h.content, h.sim
+		}
+		if p := t.before(s); p != nil && agentOf(p) == c.agent && !p.answer.IsZero() {
+			return p.answer, p.near
+		}
+	} else if up := t.above(s); up.carrier != nil && s.content.IsZero() {
+		return up.carrier.tool.ArgsHash, events.Fingerprint{}
+	}
+	return s.content, s.sim
+}
+
+// callOf finds out who called an agent: the one that the span names, the agent above
+// it, the one whose span is linked, or the one that ran before it in the same
+// workflow; else the user.
+func (t *teller) callOf(s *span) *call {
+	up := t.above(s)
+	switch {
+	case s.calledBy != "" && (up.visit == nil || s.calledBy != agentOf(up.visit)):
+		return passed(s.calledBy)
+	case up.visit != nil:
+		return delegated(agentOf(up.visit))
+	case up.carrier != nil && up.carrier.agent != "":
+		return delegated(up.carrier.agent)
+	}
+	if c := t.linked(s); c != nil {
+		return c
+	}
+	before := t.before(s)
+	inWorkflow := !up.missing || up.workflow || s.flat
+	switch {
+	case before == nil && (inWorkflow || len(t.runs) == 0):
+		return &call{origin: events.OriginUser}
+	case before != nil && (inWorkflow || t.passedOn(before, s)):
+		if agentOf(before) != agentOf(s) {
+			return passed(agentOf(before))
+		}
+		if s.flat {
+			return &call{silent: true}
+		}
+		return &call{origin: events.OriginSystem} // the program runs it once more
+	}
+	// What runs the agents has not ended yet. It may be an agent, so the ones that it
+	// runs are not taken to call each other.
+	return &call{from: hub(s), origin: events.OriginAgent, mode: events.ReturnToCaller, agent: s.source, returns: true}
+}
+
+func delegated(agent string) *call {
+	return &call{from: events.Party{Agent: agent}, origin: events.OriginAgent, mode: events.ReturnToCaller, agent: agent, returns: true}
+}
+
+func passed(agent string) *call {
+	return &call{from: events.Party{Agent: agent}, origin: events.OriginAgent, mode: events.PassControl, agent: agent}
+}
+
+// linked follows the link that a run or its executor has to the span that caused
+// it. Who wrote that span called: an agent, or what manages the agents.
+func (t *trace) linked(s *span) *call {
+	for range maxUp {
+		if s.link != 0 && t.spans[s.link] != nil {
+			return t.author(t.spans[s.link])
+		}
+		if s = t.spans[s.parent]; s == nil || s.kind == visit {
+			break
+		}
+	}
+	return nil
+}
+
+func (t *trace) author(s *span) *call {
+	for n := 0; s != nil && n < maxUp; n++ {
+		switch s.kind {
+		case visit:
+			return passed(agentOf(s))
+		case executor:
+			if agent := t.executes(s.executor); agent != "" {
+				return passed(agent)
+			}
+			c := delegated(s.executor)
+			c.from.Type = events.PartyWorkflow
+			return c
+		}
+		s = t.spans[s.parent]
+	}
+	return nil
+}
+
+// executes is the agent that an executor runs, if it runs one.
+func (t *trace) executes(name string) string {
+	for _, s := range t.runs {
+		if p := t.spans[s.parent]; p != nil && p.executor == name {
+			return agentOf(s)
+		}
+	}
+	return ""
+}
+
+// before is the run that ended last before s began, in the same container.
+func (t *trace) before(s *span) (last *span) {
+	for _, p := range t.runs {
+		if p != s && p.end <= s.start && t.container(p) == t.container(s) && (last == nil || p.end >= last.end) {
+			last = p
+		}
+	}
+	return last
+}
+
+// passedOn tells whether the run before ended with a handoff to the agent of s.
+func (t *trace) passedOn(before, s *span) bool {
+	h := t.said[agentOf(before)]
+	return h != nil && (h.handoff == "*" || alike(agentOf(s), h.handoff))
+}
+
+// leave tells that an agent answered.
+func (t *teller) leave(s *span) {
+	c := s.call
+	if c.returns {
+		if e := t.answer(s, c.from); e.HadWork == events.Yes {
+			t.work(c.agent) // an answer that took work
+		}
+		return
+	}
+	if len(t.answers) >= maxRuns {
+		t.answer(t.answers[0], events.Party{})
+		t.answers = t.answers[1:]
+	}
+	t.answers = append(t.answers, s)
+}
+
+func (t *teller) answer(s *span, to events.Party) *events.Event {
+	e := t.begin(s, events.AgentReturn, "end", s.end)
+	e.From, e.To = events.Party{Agent: agentOf(s)}, to
+	e.Content, e.Sim, e.Status, e.ErrorType, e.DurationMS = s.answer, s.near, s.status, s.failure, milliseconds(s)
+	if e.Content.IsZero() {
+		if up := t.above(s); up.carrier != nil {
+			e.Content, e.Sim = up.carrier.answer, up.carrier.near
+		}
+	}
+	if e.HadWork = events.No; t.worked[e.From.Agent] {
+		e.HadWork = events.Yes
+	}
+	if s.usage.Known {
+		e.Usage = s.usage
+	}
+	t.emit(e)
+	return e
+}
+
+func (t *trace) work(agent string) {
+	if len(t.worked) >= maxParties {
+		clear(t.worked)
+	}
+	t.worked[agent] = true
+}
+
+// actor is the agent that a tool or an inference belongs to.
+func (t *trace) actor(s *span) string {
+	if s.agent != "" {
+		return s.agent
+	}
+	if up := t.above(s); up.visit != nil {
+		return agentOf(up.visit)
+	}
+	for i := len(t.runs) - 1; i >= 0; i-- {
+		if r := t.runs[i]; r.start <= s.start {
+			return agentOf(r)
+		}
+	}
+	return s.source
+}
+
+func (t *teller) use(s *span) {
+	agent := t.actor(s)
+	if s.passes {
+		if len(t.said) >= maxParties {
+			clear(t.said)
+		}
+		t.said[agent] = s
+	}
+	if s.carrier || s.passes || s.isTurnEnd() {
+		return
+	}
+	t.work(agent)
+	e := t.begin(s, events.ToolCall, "start", s.start)
+	e.From, e.Tool = events.Party{Agent: agent}, s.tool
+	t.emit(e)
+}
+
+func (t *teller) result(s *span) {
+	if s.carrier || s.passes || s.isTurnEnd() {
+		return
+	}
+	e := t.begin(s, events.ToolResult, "end", s.end)
+	e.From, e.Tool = events.Party{Agent: t.actor(s)}, s.tool
+	e.Content, e.Sim, e.Status, e.ErrorType, e.DurationMS = s.answer, s.near, s.status, s.failure, milliseconds(s)
+	t.emit(e)
+}
+
+func (t *teller) inference(s *span) {
+	if !s.usage.Known && s.status != events.StatusError {
+		return // a preparation, or nothing that a rule could use
+	}
+	e := t.begin(s, events.LLMCall, "end", s.end)
+	e.From = events.Party{Agent: t.actor(s)}
+	e.Usage, e.Model, e.Provider = s.usage, s.model, s.provider
+	e.Status, e.ErrorType, e.DurationMS = s.status, s.failure, milliseconds(s)
+	t.emit(e)
+}

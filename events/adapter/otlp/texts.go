@@ -1,0 +1,167 @@
+package otlp
+
+import (
+	"bytes"
+
+	"weir/events/adapter/jsonwalk"
+)
+
+// said is the message in what a span tells of its input or output.
+type said struct {
+	text []byte
+	list bool // the last of a list of messages
+	cut  bool // the value was cut off; the list may have gone on
+}
+
+// lastText finds the last text in a list of messages, however the framework wraps
+// it. What is no JSON is a message itself, and so is JSON in which no text is found.
+// It reads as far as the JSON goes, for exporters cut long values.
+func lastText(p []byte) said {
+	p = bytes.TrimSpace(p)
+	if len(p) == 0 || p[0] != '{' && p[0] != '[' {
+		return said{text: p}
+	}
+	found := said{list: p[0] == '['}
+	var look func(c *jsonwalk.Cursor, isText bool)
+	look = func(c *jsonwalk.Cursor, isText bool) {
+		switch c.Peek() {
+		case '{':
+			for c.Object(); c.Member(); {
+				found.list = found.list || string(c.Key()) == "messages"
+				look(c, holdsText(c.Key()))
+			}
+		case '[':
+			for c.Array(); c.Element(); {
+				look(c, isText)
+			}
+		case '"':
+			if text := c.Text(); isText && len(text) > 0 {
+				found.text = text
+			}
+		default:
+			c.Skip()
+		}
+	}
+	c := jsonwalk.New(p)
+	look(c, false)
+	found.cut = c.Err() != nil
+	if found.text == nil || found.cut && !found.list {
+		found.text = p
+	}
+	return found
+}
+
+// messages are the texts that a run of an agent began and ended with. Of a list
+// that was cut off the end is missing, and with it the message.
+func messages(input, output []byte) (message, answer []byte) {
+	in, out := lastText(input), lastText(output)
+	message, answer = in.text, out.text
+	if in.cut && in.list {
+		message = nil
+	}
+	if out.cut && out.list && bytes.Equal(out.text, in.text) {
+		answer = nil // it began with the messages of the input
+	}
+	return message, answer
+}
+
+// holdsText is true for the names under which frameworks keep the text of a message.
+func holdsText(key []byte) bool {
+	switch string(key) {
+	case "content", "text", "response", "prompt", "task", "query", "question", "message":
+		return true
+	}
+	return false
+}
+
+// pythonArgs takes the arguments out of what Python tracers record of a call:
+// {"args": [...], "kwargs": {...}} and settings of the tracer. Anything else is
+// returned as it is.
+func pythonArgs(p []byte, ignore []string) ([]byte, []string) {
+	p = bytes.TrimSpace(p)
+	if len(p) == 0 || p[0] != '{' {
+		return p, ignore
+	}
+	var kwargs []byte
+	positional := false
+	c := jsonwalk.New(p)
+	for c.Object(); c.Member(); {
+		switch string(c.Key()) {
+		case "kwargs":
+			kwargs = c.Raw()
+		case "args":
+			raw := c.Raw()
+			positional = len(raw) > 0 && raw[0] == '[' && len(bytes.TrimSpace(raw[1:len(raw)-1])) > 0
+		default:
+			c.Skip()
+		}
+	}
+	switch {
+	case c.Err() != nil || len(kwargs) == 0 || kwargs[0] != '{':
+		return p, ignore
+	case positional:
+		return p, append([]string{"sanitize_inputs_outputs"}, ignore...)
+	}
+	return kwargs, ignore
+}
+
+// withoutAddresses removes the addresses from what Python prints for an object
+// ("<Context object at 0x7fb7a0525a90>"), which are new in every call.
+func withoutAddresses(p []byte) []byte {
+	const mark = " at 0x"
+	if !bytes.Contains(p, []byte(mark)) {
+		return p
+	}
+	out := make([]byte, 0, len(p))
+	for {
+		before, after, found := bytes.Cut(p, []byte(mark))
+		out = append(out, before...)
+		if !found {
+			return out
+		}
+		n := 0
+		for n < len(after) && (after[n]-'0' <= 9 || after[n]|0x20-'a' < 6) {
+			n++
+		}
+		if n < 6 {
+			out = append(out, mark...)
+			p = after
+			continue
+		}
+		p = after[n:]
+	}
+}
+
+// markedAsError reports whether a result says of itself that it is an error, in the
+// ways of protocols: is_error, isError, or a tool message with the status error. What
+// a tool merely writes into its text is not one.
+func markedAsError(p []byte) bool {
+	if p = bytes.TrimSpace(p); len(p) == 0 || p[0] != '{' {
+		return false
+	}
+	isError, isMessage, failed := false, false, false
+	c := jsonwalk.New(p)
+	for c.Object(); c.Member(); {
+		switch string(c.Key()) {
+		case "is_error", "isError":
+			isError = c.Bool()
+		case "type":
+			isMessage = string(c.Text()) == "tool"
+		case "data":
+			if c.Peek() != '{' {
+				c.Skip()
+				continue
+			}
+			for c.Object(); c.Member(); {
+				if string(c.Key()) == "status" {
+					failed = string(c.Text()) == "error"
+				} else {
+					c.Skip()
+				}
+			}
+		default:
+			c.Skip()
+		}
+	}
+	return isError || isMessage && failed
+}

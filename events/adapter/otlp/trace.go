@@ -1,0 +1,272 @@
+package otlp
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"weir/events"
+)
+
+// trace is what is held back and remembered of one trace.
+type trace struct {
+	id      string // 32 lower-case hex digits
+	spans   map[uint64]*span
+	pending []*span // not told yet
+	newest  int64   // end of the span that ended last
+	oldest  int64   // end of the first span of those not told
+
+	seen    int64               // the reader's clock when the last span came
+	touched bool                // spans came with the record that is read
+	rooted  bool                // the root has come
+	told    bool                // and was told, with all below it that had come
+	begun   bool                // something was told
+	awaited map[uint64]struct{} // parents that have not come
+
+	baggage string // what the flow may be called, as far as any span said
+	session string
+	talk    string
+	turn    string
+
+	runs    []*span          // the last runs of agents without an agent above them, by start
+	answers []*span          // runs whose answer nobody took yet: it goes to the user
+	worked  map[string]bool  // agents that did work since they were called, or called somebody
+	said    map[string]*span // the last handoff of an agent
+}
+
+const (
+	maxRuns    = 32  // runs that one may follow on
+	maxParties = 256 // agents of one trace of which more than their name is remembered
+	maxUp      = 256 // spans above each other
+)
+
+// call is how an agent came to run.
+type call struct {
+	from    events.Party
+	origin  events.Origin
+	mode    events.TransferMode
+	agent   string // caller, as it is named within the trace; empty for none
+	returns bool   // the answer goes back to the caller
+	silent  bool   // it is the run before, continued
+}
+
+// above is what lies above a span, up to the next agent.
+type above struct {
+	visit    *span
+	carrier  *span // the first tool on the way
+	executor *span // the first executor on the way
+	workflow bool  // a workflow lies on the way
+	missing  bool  // a span on the way has not come
+}
+
+func (t *trace) above(s *span) (a above) {
+	for range maxUp {
+		p := t.spans[s.parent]
+		if p == nil {
+			// A parent in another process may never come: many programs are called
+			// by one that is not traced here.
+			a.missing = s.parent != 0 && !s.remote
+			return a
+		}
+		s = p
+		switch s.kind {
+		case visit:
+			a.visit = s
+			return a
+		case toolUse:
+			a.carrier = cmp.Or(a.carrier, s)
+		case executor:
+			a.executor = cmp.Or(a.executor, s)
+		case workflow:
+			a.workflow = true
+		}
+	}
+	return a
+}
+
+// container is the span below which runs follow each other: the parent, unless that
+// is only the wrapper of a single run.
+func (t *trace) container(s *span) uint64 {
+	for range maxUp {
+		p := t.spans[s.parent]
+		if p == nil || p.kind != executor && p.kind != node {
+			break
+		}
+		s = p
+	}
+	return s.parent
+}
+
+// prepare finds out what only a look at several spans can tell. It may be called
+// again when more spans have come.
+func (t *trace) prepare() {
+	ordered := slices.SortedFunc(maps.Values(t.spans), byStart)
+
+	t.straighten(ordered)
+	t.nameSpeakers(ordered)
+	t.dropUnnamed(ordered)
+	for _, s := range ordered {
+		if s.kind == inference {
+			t.promote(s)
+		}
+	}
+	var agents []string
+	for _, s := range ordered {
+		if s.kind == visit {
+			agents = append(agents, s.agent)
+			// One run that two libraries tell of is one visit.
+			if up := t.above(s); up.visit != nil && up.carrier == nil && up.visit.agent == s.agent {
+				if s.emitted {
+					s = up.visit
+				}
+				s.kind = plain
+			}
+		}
+	}
+	slices.Sort(agents)
+	agents = slices.Compact(agents)
+	for _, s := range ordered {
+		switch s.kind {
+		case visit:
+			if up := t.above(s); up.carrier != nil {
+				up.carrier.carrier = true
+			}
+		case toolUse:
+			t.sortOut(s, agents)
+		case inference:
+			// Of two nested spans for one request the one with tokens counts.
+			if p := t.spans[s.parent]; p != nil && p.kind == inference && s.usage.Known {
+				p.kind = plain
+			}
+		}
+	}
+}
+
+func byStart(a, b *span) int {
+	return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end), cmp.Compare(a.id, b.id))
+}
+
+// straighten moves the ends of spans behind those of the spans within, where clocks
+// of milliseconds have them the other way round.
+func (t *trace) straighten(ordered []*span) {
+	const inexact = 2e6 // ns
+	for _, s := range slices.Backward(ordered) {
+		for p, n := t.spans[s.parent], 0; p != nil && n < maxUp; p, n = t.spans[p.parent], n+1 {
+			if p.end >= s.end || s.end-p.end > inexact {
+				break
+			}
+			p.end = s.end
+		}
+	}
+}
+
+// dropUnnamed takes spans that look like an agent, but are only called like one,
+// for what they are where the same library names its agents: the run as a whole.
+func (t *trace) dropUnnamed(ordered []*span) {
+	names := map[string]bool{}
+	for _, s := range ordered {
+		if s.kind == visit && s.named || s.kind == node {
+			names[s.scope] = true
+		}
+	}
+	for _, s := range ordered {
+		if s.kind == visit && !s.named && s.agent != "" && names[s.scope] {
+			s.kind = plain
+		}
+	}
+}
+
+// promote makes a node of a graph an agent when it asks a model itself.
+func (t *trace) promote(s *span) {
+	for range maxUp {
+		if s = t.spans[s.parent]; s == nil || s.kind == visit {
+			return
+		}
+		if s.kind == node {
+			s.kind = visit
+			return
+		}
+	}
+}
+
+// nameSpeakers gives the steps of a workflow that tells no names of agents (see
+// llamaIndex) the name that stands before them, or that another step with the same
+// system prompt has.
+func (t *trace) nameSpeakers(ordered []*span) {
+	type step struct{ name, cut string }
+	var before step
+	prompts := map[events.Hash]step{}
+	prompt := map[*span]events.Hash{}
+	steps := []*span(nil)
+	for _, s := range ordered {
+		if s.scope != scopeLlamaIndex {
+			continue
+		}
+		if s.kind == inference && !s.prompt.IsZero() {
+			if up := t.above(s); up.visit != nil && up.visit.speaks && prompt[up.visit].IsZero() {
+				prompt[up.visit] = s.prompt
+			}
+		}
+		switch {
+		case s.speaks:
+			steps = append(steps, s)
+			if !s.emitted {
+				s.agent = s.speaker
+			}
+			if s.agent == "" {
+				s.agent, s.cut = before.name, cmp.Or(s.cut, before.cut)
+			}
+			before = step{}
+		case s.kind == plain && (s.speaker != "" || s.cut != ""):
+			before = step{s.speaker, s.cut}
+		}
+	}
+	for _, s := range steps {
+		if p := prompt[s]; !p.IsZero() {
+			known := prompts[p]
+			prompts[p] = step{cmp.Or(known.name, s.agent), cmp.Or(known.cut, s.cut)}
+		}
+	}
+	for _, s := range steps {
+		known := prompts[prompt[s]]
+		workflow, _, _ := strings.Cut(s.name, ".")
+		s.agent = cmp.Or(s.agent, known.name, s.cut, known.cut, workflow)
+	}
+}
+
+// sortOut decides whether a tool passes control to one of the agents, and whether
+// it is a call of its own.
+func (t *trace) sortOut(s *span, agents []string) {
+	s.passes = s.handoff != "" && s.isSurely()
+	if s.handoff != "" {
+		for _, agent := range agents {
+			if alike(agent, s.handoff) {
+				s.handoff, s.passes = agent, true
+				break
+			}
+		}
+	}
+	p := t.spans[s.parent]
+	for n := 0; p != nil && p.kind != visit && n < maxUp; n++ {
+		if p.kind == toolUse && p.tool.Name == s.tool.Name {
+			s.kind = plain // the same call, told by the client of the tool's server
+			return
+		}
+		p = t.spans[p.parent]
+	}
+}
+
+// shrink forgets the spans that ended first, until most are left, and returns how
+// many it forgot. All spans must have been told.
+func (t *trace) shrink(most int) int {
+	ordered := slices.SortedFunc(maps.Values(t.spans), func(a, b *span) int {
+		return cmp.Or(cmp.Compare(a.end, b.end), cmp.Compare(a.id, b.id))
+	})
+	forgotten := max(0, len(ordered)-most)
+	for _, s := range ordered[:forgotten] {
+		delete(t.spans, s.id)
+	}
+	clear(t.awaited)
+	return forgotten
+}

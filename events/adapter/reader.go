@@ -1,0 +1,362 @@
+package adapter
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+
+	"weir/events"
+)
+
+// Position is where a record begins in an input, after decompression.
+type Position struct {
+	Line   int   // the first line is 1
+	Offset int64 // bytes before it
+}
+
+// String returns line and byte.
+func (p Position) String() string { return fmt.Sprintf("line %d, byte %d", p.Line, p.Offset) }
+
+// Record is one JSON value of an input. Its bytes hold until the next call of Next.
+type Record struct {
+	Position
+	Bytes []byte
+}
+
+// Fault is a part of an input that could not be read. Raw holds no more bytes than a
+// record may have, and only until the function returns that was given the Fault.
+type Fault struct {
+	Position
+	Reason error // a *events.DecodeError where a place in Raw can be named
+	Raw    []byte
+}
+
+// Error returns position and reason.
+func (f Fault) Error() string { return f.Position.String() + ": " + f.Reason.Error() }
+
+// Unwrap returns the reason.
+func (f Fault) Unwrap() error { return f.Reason }
+
+// HeadSize is how much of an input Head returns at most, in bytes.
+const HeadSize = 64 << 10
+
+// Reader cuts a finished input into records: lines, the elements of an array, or
+// documents that span many lines; plain or compressed with gzip. It holds one record
+// at a time. It is for one goroutine.
+type Reader struct {
+	in    io.Reader
+	buf   []byte
+	start int      // of what was not returned yet, in buf
+	at    Position // of buf[start]
+	err   error    // why no more comes, io.EOF at the end
+
+	framing Framing
+	most    int
+	bad     func(Fault)
+	mode    mode
+	open    []byte // room for value.open
+}
+
+type mode uint8
+
+const (
+	undecided mode = iota
+	lineMode       // each line is a record
+	valueMode      // records are JSON values, wherever they end
+	arrayMode      // records are the elements of one array
+	endMode        // the array has ended
+)
+
+// NewReader returns a reader of in. Whether it is compressed is told by its first
+// bytes.
+func NewReader(in io.Reader) (*Reader, error) {
+	b := bufio.NewReader(in)
+	if magic, err := b.Peek(2); err == nil && magic[0] == 0x1f && magic[1] == 0x8b {
+		z, err := gzip.NewReader(b)
+		if err != nil {
+			return nil, fmt.Errorf("read gzip header: %w", err)
+		}
+		in = z
+	} else {
+		in = b
+	}
+	return &Reader{in: in, at: Position{Line: 1}, most: MaxRecord}, nil
+}
+
+// Head returns the beginning of the input, for finding out its format. It must not
+// be called after Next.
+func (r *Reader) Head() []byte {
+	for len(r.buf) < HeadSize && r.fill() {
+	}
+	return r.buf[:min(len(r.buf), HeadSize)]
+}
+
+// Use says how the records of the input end, and what to do with those that cannot
+// be read; they are passed over when bad is nil. An input of lines that begins with
+// an array, or with an object that its first line does not end, is read for what it
+// is.
+func (r *Reader) Use(framing Framing, bad func(Fault)) { r.framing, r.bad = framing, bad }
+
+// Next returns the next record. The error is io.EOF at the end of the input, else
+// that of the underlying reader, and is final.
+func (r *Reader) Next() (Record, error) {
+	for {
+		if !r.skipSpace() {
+			if r.err == io.EOF && r.mode == arrayMode {
+				r.report(0, events.CodeSyntax, "the input ends inside an array")
+				r.mode = endMode
+			}
+			return Record{}, r.err
+		}
+		var end int
+		var ok bool
+		switch r.mode {
+		case undecided:
+			r.decide()
+			continue
+		case lineMode:
+			end, ok = r.line()
+		case endMode:
+			if end, ok = r.line(); ok {
+				r.drop(end, events.CodeTrailingData, "want nothing after the end of the array")
+			}
+			continue
+		case arrayMode:
+			if r.separator() {
+				continue
+			}
+			end, ok = r.value()
+		default:
+			end, ok = r.value()
+		}
+		if !ok {
+			continue
+		}
+		record := Record{r.at, bytes.TrimRight(r.buf[r.start:r.start+end], " \t\r\n")}
+		r.take(end)
+		return record, nil
+	}
+}
+
+// fill reads more of the input into buf. It is false when there is no more.
+func (r *Reader) fill() bool {
+	if r.err != nil {
+		return false
+	}
+	if r.start > 0 && (len(r.buf) == cap(r.buf) || r.start == len(r.buf)) {
+		r.buf = r.buf[:copy(r.buf, r.buf[r.start:])]
+		r.start = 0
+	}
+	if len(r.buf) == cap(r.buf) {
+		r.buf = append(make([]byte, 0, max(HeadSize, 2*cap(r.buf))), r.buf...)
+	}
+	n, err := r.in.Read(r.buf[len(r.buf):cap(r.buf)])
+	r.buf = r.buf[:len(r.buf)+n]
+	if r.err = err; errors.Is(err, io.EOF) {
+		r.err = io.EOF
+	}
+	return n > 0 || err == nil
+}
+
+// take goes on behind the next n bytes.
+func (r *Reader) take(n int) {
+	r.at.Line += bytes.Count(r.buf[r.start:r.start+n], []byte("\n"))
+	r.at.Offset += int64(n)
+	r.start += n
+}
+
+// skipSpace goes on to the next byte that is no white space. It is false at the end.
+func (r *Reader) skipSpace() bool {
+	for {
+		rest := r.buf[r.start:]
+		if r.at.Offset == 0 && bytes.HasPrefix(rest, []byte("\xef\xbb\xbf")) {
+			r.take(3) // byte order mark
+			continue
+		}
+		n := 0
+		for n < len(rest) && (rest[n] == ' ' || rest[n] == '\n' || rest[n] == '\r' || rest[n] == '\t') {
+			n++
+		}
+		r.take(n)
+		if n < len(rest) {
+			return true
+		}
+		if !r.fill() && r.start == len(r.buf) {
+			return false
+		}
+	}
+}
+
+// decide looks at the first record.
+func (r *Reader) decide() {
+	first := r.buf[r.start]
+	switch {
+	case first == '[':
+		r.mode = arrayMode
+		r.take(1)
+	case r.framing == Documents:
+		r.mode = valueMode
+	default:
+		r.mode = lineMode
+		end := r.lineEnd()
+		var v value
+		if _, state := v.read(r.buf[r.start : r.start+end]); state == unfinished && first == '{' && end < r.most {
+			r.mode = valueMode
+		}
+	}
+}
+
+// separator reads what stands between the elements of an array, and its end.
+func (r *Reader) separator() bool {
+	switch r.buf[r.start] {
+	case ',':
+		r.take(1)
+		return true
+	case ']':
+		r.take(1)
+		r.mode = endMode
+		return true
+	}
+	return false
+}
+
+// lineEnd returns the length of the line with its end, as far as it is read; at most
+// a little more than a record may have.
+func (r *Reader) lineEnd() int {
+	for looked := 0; ; {
+		rest := r.buf[r.start:]
+		if n := bytes.IndexByte(rest[looked:], '\n'); n >= 0 {
+			return looked + n + 1
+		}
+		looked = len(rest)
+		if looked > r.most || !r.fill() {
+			return looked
+		}
+	}
+}
+
+// line returns the length of the next line; ok is false when it was too long.
+func (r *Reader) line() (end int, ok bool) {
+	end = r.lineEnd()
+	if end > r.most+1 {
+		r.tooLong()
+		r.skipLine(end)
+		return 0, false
+	}
+	return end, true
+}
+
+// skipLine goes on behind the line of which n bytes were looked at.
+func (r *Reader) skipLine(n int) {
+	for ended := false; !ended; n = 0 {
+		if n == 0 {
+			if r.start == len(r.buf) && !r.fill() {
+				return
+			}
+			n = len(r.buf) - r.start
+			if k := bytes.IndexByte(r.buf[r.start:], '\n'); k >= 0 {
+				n = k + 1
+			}
+		}
+		ended = n > 0 && r.buf[r.start+n-1] == '\n'
+		r.take(n)
+	}
+}
+
+// value returns the length of the next JSON value; ok is false when there was none.
+func (r *Reader) value() (end int, ok bool) {
+	v := value{open: r.open[:0]}
+	defer func() { r.open = v.open }()
+	for looked := 0; ; {
+		n, state := v.read(r.buf[r.start+looked:])
+		looked += n
+		switch state {
+		case finished:
+			if looked > r.most {
+				r.tooLong()
+				r.take(looked)
+				return 0, false
+			}
+			return looked, true
+		case broken:
+			r.notJSON(v.reason)
+			return 0, false
+		case tooDeep:
+			r.drop(looked, events.CodeTooDeep, v.reason)
+			r.skipLine(0)
+			return 0, false
+		}
+		switch {
+		case looked > r.most:
+			r.tooLong()
+			r.skipValue(&v)
+			return 0, false
+		case !r.fill() && r.start+looked == len(r.buf):
+			r.notJSON("the input ends inside an object or an array")
+			return 0, false
+		}
+	}
+}
+
+// skipValue goes on to the end of a value of which more was read than a record may have.
+func (r *Reader) skipValue(v *value) {
+	r.take(len(r.buf) - r.start)
+	for r.fill() {
+		n, state := v.read(r.buf[r.start:])
+		r.take(n)
+		switch state {
+		case unfinished:
+			continue
+		case broken, tooDeep:
+			r.skipLine(0)
+		}
+		return
+	}
+}
+
+// notJSON gives up the first line of what was taken for a value. The lines behind it
+// are read again, for they may be records of their own.
+func (r *Reader) notJSON(reason string) {
+	r.drop(min(r.lineEnd(), r.most), events.CodeSyntax, reason)
+	if r.buf[r.start-1] != '\n' {
+		r.skipLine(0)
+	}
+}
+
+func (r *Reader) tooLong() {
+	r.report(min(r.most, len(r.buf)-r.start), events.CodeTooLong, fmt.Sprintf("want records of at most %d bytes", r.most))
+}
+
+// drop reports the next n bytes and goes on behind them.
+func (r *Reader) drop(n int, code events.Code, reason string) {
+	r.report(n, code, reason)
+	r.take(n)
+}
+
+func (r *Reader) report(n int, code events.Code, reason string) {
+	if r.bad != nil {
+		r.bad(Fault{r.at, &events.DecodeError{Code: code, Offset: 0, Reason: reason}, r.buf[r.start : r.start+n]})
+	}
+}
+
+// Read reads all records of an input with an adapter and flushes it at the end. What
+// cannot be read goes to bad, which may be nil, and reading goes on. The error is
+// that of the input.
+func Read(r *Reader, f Format, a Adapter, emit func(*events.Event), bad func(Fault)) error {
+	r.Use(f.Framing, bad)
+	for {
+		record, err := r.Next()
+		if err == io.EOF {
+			return a.Flush(emit)
+		}
+		if err != nil {
+			return fmt.Errorf("read input at %v: %w", r.at, err)
+		}
+		if err := a.Decode(record.Bytes, emit); err != nil && bad != nil {
+			bad(Fault{record.Position, err, record.Bytes})
+		}
+	}
+}

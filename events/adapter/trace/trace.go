@@ -1,0 +1,362 @@
+// Package trace reads the neutral trace format: facts of recorded agent runs, one
+// JSON object per line, with hashes in place of all texts.
+//
+// A line has dataset, trace_id, seq, ts, from, to, kind (call, return, tool, result,
+// message, error), tool, args_hash, had_work, tokens_in, tokens_out and sim. The
+// flow is dataset/trace_id. A line without ts happened four seconds after the line
+// before it, the first at an instant that is the same for all traces.
+package trace
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"weir/events"
+	"weir/events/adapter"
+	"weir/events/adapter/jsonwalk"
+)
+
+// Format returns the neutral trace format.
+func Format() adapter.Format {
+	return adapter.Format{
+		Name:    "trace",
+		Title:   "neutral traces (dataset, trace_id, seq, kind), one fact per line",
+		Framing: adapter.Lines,
+		Score:   score,
+		New:     newReader,
+		Gives: adapter.Gives{Args: adapter.Always, Results: adapter.Always, Caller: adapter.Always, Turn: adapter.Never,
+			Tokens: adapter.Sometimes, Time: adapter.Sometimes, Starts: adapter.Always, Work: adapter.Always},
+	}
+}
+
+func score(head []byte) adapter.Match {
+	for top := range adapter.Tops(head) {
+		if top.Has("dataset", "trace_id", "seq", "kind", "from") {
+			return adapter.Certain
+		}
+	}
+	return adapter.NoMatch
+}
+
+// Epoch is when traces without times begin: 1 January 2026, UTC.
+const Epoch events.Stamp = 1767225600000
+
+// pace is the time between lines without times. A source without times must not
+// set off rules about rates: at this pace a party that does nothing but call stays
+// below them, and yet counts as one that acts without pause.
+const pace = 4 * time.Second
+
+// maxFlows is how many traces are remembered to pair results with their calls. A
+// file tells one trace after the other, so few are ever open at once.
+const maxFlows = 1024
+
+type reader struct {
+	source string
+	flows  *adapter.Recent[*flow]
+	event  events.Event
+}
+
+// flow is what is remembered of one trace.
+type flow struct {
+	id     string
+	open   map[string][]call // by party: tool calls without a result, the last one last
+	worked map[string]bool   // parties that did work since they were called, or called somebody
+}
+
+type call struct {
+	id, tool string
+	args     events.Hash
+	at       events.Stamp
+}
+
+func newReader(o adapter.Options) adapter.Adapter {
+	return &reader{source: cmp.Or(o.Source, "trace"), flows: adapter.NewRecent[*flow](cmp.Or(max(o.MaxHeld, 0), maxFlows))}
+}
+
+// line is one line as it was read.
+type line struct {
+	dataset, trace       string
+	seq                  int64
+	ts                   events.Stamp
+	from, to, kind, tool string
+	hash                 events.Hash
+	sim                  events.Fingerprint
+	hadWork              events.Tri
+	in, out              int64
+}
+
+// Decode reads one line.
+func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
+	if err := adapter.CheckSize(record); err != nil {
+		return err
+	}
+	l, err := read(record)
+	if err != nil {
+		return err
+	}
+	return r.emit(l, emit)
+}
+
+// Flush has nothing to do: nothing is held back.
+func (r *reader) Flush(func(*events.Event)) error { return nil }
+
+func read(record []byte) (*line, error) {
+	l := &line{seq: -1}
+	c := jsonwalk.New(record)
+	for c.Object(); c.Member(); {
+		switch key := string(c.Key()); key {
+		case "dataset":
+			l.dataset = adapter.Word(c.Text(), events.MaxID/4)
+		case "trace_id":
+			l.trace = adapter.Word(c.Scalar(), events.MaxID/2)
+		case "seq":
+			l.seq = count(c, key, math.MaxInt32)
+		case "ts":
+			l.ts = stamp(c)
+		case "from":
+			l.from = adapter.Word(c.Text(), events.MaxID)
+		case "to":
+			l.to = adapter.Word(c.Text(), events.MaxID)
+		case "kind":
+			l.kind = string(c.Text())
+		case "tool":
+			l.tool = adapter.Word(c.Text(), events.MaxID)
+		case "args_hash":
+			if p := c.Text(); len(p) > 0 {
+				h, err := events.ParseHash("sha256:" + string(p))
+				if err != nil {
+					c.Fail(events.CodeInvalidValue, key, err.Error())
+				}
+				l.hash = h
+			}
+		case "sim":
+			if p := c.Text(); len(p) > 0 {
+				f, err := events.ParseFingerprint("simhash64:" + string(p))
+				if err != nil {
+					c.Fail(events.CodeInvalidValue, key, err.Error())
+				}
+				l.sim = f
+			}
+		case "had_work":
+			switch c.Peek() {
+			case 't':
+				l.hadWork = events.Yes
+			case 'f':
+				l.hadWork = events.No
+			}
+			c.Skip()
+		case "tokens_in":
+			l.in = count(c, key, events.MaxNumber)
+		case "tokens_out":
+			l.out = count(c, key, events.MaxNumber)
+		default:
+			c.Skip()
+		}
+	}
+	c.End()
+	switch {
+	case l.trace == "":
+		c.Fail(events.CodeMissingField, "trace_id", "want the id of the trace")
+	case l.seq < 0:
+		c.Fail(events.CodeMissingField, "seq", "want the place of the line in its trace")
+	case l.from == "":
+		c.Fail(events.CodeMissingField, "from", "want who acts")
+	}
+	return l, c.Err()
+}
+
+// count reads a whole number from 0 to most, or null.
+func count(c *jsonwalk.Cursor, field string, most int64) int64 {
+	if c.Peek() == 'n' {
+		c.Skip()
+		return 0
+	}
+	v, ok := c.Int()
+	if !ok || v < 0 || v > most {
+		c.Fail(events.CodeOutOfRange, field, fmt.Sprintf("want a whole number from 0 to %d", most))
+	}
+	return v
+}
+
+// stamp reads a time: RFC 3339, or Unix seconds or milliseconds as a number, or null.
+func stamp(c *jsonwalk.Cursor) events.Stamp {
+	isText := c.Peek() == '"'
+	p := c.Scalar()
+	if p == nil {
+		return 0
+	}
+	if isText {
+		at, ok := events.ParseStamp(string(p))
+		if !ok {
+			c.Fail(events.CodeInvalidValue, "ts", "want an RFC 3339 time, a number of seconds or milliseconds, or null")
+		}
+		return at
+	}
+	v, err := strconv.ParseFloat(string(p), 64)
+	if err == nil && v < 1e11 {
+		v *= 1000
+	}
+	if err != nil || v < 1 || v > 2.5e14 {
+		c.Fail(events.CodeInvalidValue, "ts", "want a time from 1970 to 9999")
+		return 0
+	}
+	return events.Stamp(v)
+}
+
+// human is true for the names under which traces speak of people, real or simulated.
+func human(name string) bool { return name == "user" || name == "user_sim" || name == "human" }
+
+// party is zero for a human.
+func party(name string) events.Party {
+	if name == "" || human(name) {
+		return events.Party{}
+	}
+	return events.Party{Agent: name}
+}
+
+func (r *reader) emit(l *line, emit func(*events.Event)) error {
+	f := r.flow(l.dataset + "/" + l.trace)
+	r.event = events.Event{
+		ID: f.id + "/" + strconv.FormatInt(l.seq, 10), Source: r.source, Time: l.ts, Sequence: l.seq,
+		CorrelationID: f.id, From: party(l.from), Sim: l.sim, Content: l.hash,
+	}
+	e := &r.event
+	if e.Time == 0 {
+		e.Time = Epoch.Add(time.Duration(l.seq) * pace)
+	}
+	switch l.kind {
+	case "message":
+		if l.to == "" || human(l.from) && human(l.to) {
+			return nil // a thought
+		}
+		fallthrough
+	case "call":
+		f.call(l, e)
+	case "return":
+		f.back(l, e)
+	case "tool":
+		f.use(l, e)
+	case "result":
+		f.result(l, e)
+	case "error":
+		e.Status = events.StatusError
+		if l.to == "" && len(f.open[l.from]) > 0 {
+			f.result(l, e)
+		} else {
+			f.back(l, e)
+		}
+	default:
+		return &events.DecodeError{Code: events.CodeInvalidValue, Field: "kind", Offset: -1,
+			Reason: fmt.Sprintf("%q is not known; want call, return, tool, result, message or error", adapter.Word([]byte(l.kind), 40))}
+	}
+	if err := e.Validate(); err != nil {
+		return err
+	}
+	emit(e)
+	if l.in > 0 || l.out > 0 {
+		r.tokens(l, emit)
+	}
+	return nil
+}
+
+// call is a message to an agent; one to a human is an answer.
+func (f *flow) call(l *line, e *events.Event) {
+	if human(l.to) && !human(l.from) {
+		f.back(l, e)
+		return
+	}
+	e.Kind, e.To = events.AgentCall, party(l.to)
+	if human(l.from) {
+		e.Origin = events.OriginUser
+	} else {
+		e.Origin = events.OriginAgent
+		if e.HadWork = l.hadWork; e.HadWork == events.Unknown {
+			e.HadWork = f.hadWork(l.from)
+		}
+		delete(f.worked, l.from)
+	}
+	delete(f.worked, l.to)
+}
+
+func (f *flow) back(l *line, e *events.Event) {
+	e.Kind, e.To = events.AgentReturn, party(l.to)
+	if e.Status == events.StatusUnset {
+		e.Status = events.StatusOK
+	}
+	if e.HadWork = l.hadWork; e.HadWork == events.Unknown {
+		e.HadWork = f.hadWork(l.from)
+	}
+	// An answer that took work is work for whoever asked.
+	if e.HadWork == events.Yes && l.to != "" {
+		f.worked[l.to] = true
+	}
+}
+
+func (f *flow) hadWork(name string) events.Tri {
+	if f.worked[name] {
+		return events.Yes
+	}
+	return events.No
+}
+
+const (
+	maxOpen    = 64  // tool calls of one party that may wait for their results
+	maxParties = 256 // parties of one trace that are remembered
+)
+
+func (f *flow) use(l *line, e *events.Event) {
+	e.Kind, e.Content, e.Sim = events.ToolCall, events.Hash{}, events.Fingerprint{}
+	e.Tool = events.Tool{Name: l.tool, CallID: strconv.FormatInt(l.seq, 10), ArgsHash: l.hash}
+	if len(f.open) >= maxParties {
+		clear(f.open)
+		clear(f.worked)
+	}
+	f.worked[l.from] = true
+	open := append(f.open[l.from], call{e.Tool.CallID, l.tool, l.hash, e.Time})
+	f.open[l.from] = open[max(0, len(open)-maxOpen):]
+}
+
+// result belongs to the last open call of the same party, of the same tool if the
+// line names one.
+func (f *flow) result(l *line, e *events.Event) {
+	e.Kind, e.Tool.Name = events.ToolResult, l.tool
+	if e.Status == events.StatusUnset {
+		e.Status = events.StatusOK
+	}
+	open := f.open[l.from]
+	for i := len(open) - 1; i >= 0; i-- {
+		if c := open[i]; l.tool == "" || c.tool == l.tool {
+			e.Tool = events.Tool{Name: c.tool, CallID: c.id, ArgsHash: c.args}
+			if l.ts != 0 {
+				e.DurationMS = max(0, float64(e.Time-c.at))
+			}
+			f.open[l.from] = append(open[:i], open[i+1:]...)
+			return
+		}
+	}
+}
+
+// tokens tells the tokens of a line as an inference of their own, since only those
+// are summed.
+func (r *reader) tokens(l *line, emit func(*events.Event)) {
+	told := r.event
+	r.event = events.Event{
+		ID: told.ID + "/llm", Source: told.Source, Time: told.Time, Sequence: told.Sequence, Kind: events.LLMCall,
+		CorrelationID: told.CorrelationID, From: told.From,
+		Usage: events.Usage{Known: true, Input: l.in, Output: l.out},
+	}
+	emit(&r.event)
+}
+
+// flow returns what is remembered of a trace.
+func (r *reader) flow(id string) *flow {
+	f, ok := r.flows.Get(id)
+	if !ok {
+		f = &flow{id: id, open: map[string][]call{}, worked: map[string]bool{}}
+		r.flows.Put(id, f)
+	}
+	return f
+}
