@@ -92,6 +92,7 @@ func (f *Flow) applyCall(m *moment) {
 		return
 	}
 	callee := &f.parties[m.to]
+	callee.flags |= partyPlaced
 	m.hop = ev.By() == events.OriginAgent && m.from != none
 	if !m.hop {
 		// A person, a scheduler or an applet gave the work: control starts here.
@@ -102,6 +103,7 @@ func (f *Flow) applyCall(m *moment) {
 	}
 	f.hops++
 	caller := &f.parties[m.from]
+	caller.flags |= partyPlaced
 	m.idle = f.noWork(m, caller)
 	m.returned = f.moveTo(m.from, m.to)
 	if m.returned && callee.revisits < 1<<15 {

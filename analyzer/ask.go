@@ -15,9 +15,10 @@ func (e *Engine) ask(p *Partition, f *Flow, m *moment, fx *Effects) {
 		fx.Counts.Refused++
 		fx.Counts.Attempts++
 		m.from, m.to, m.tool = c.from, c.to, c.tool
-		v := e.answer(f, o, m)
-		e.attempt(f, o, m, fx)
-		fx.Answer = v
+		fx.Answer = e.answer(f, o, m)
+		if !e.inFlight(o, m) {
+			e.attempt(f, o, m, fx)
+		}
 		return
 	}
 	before, load := &fx.scratch, *p
@@ -49,6 +50,17 @@ func (e *Engine) ask(p *Partition, f *Flow, m *moment, fx *Effects) {
 		return
 	}
 	fx.Answer = e.allowed(f, m)
+}
+
+// again answers an ask that was folded before, as when the answer was lost on the
+// way: by what stands now, counting nothing.
+func (e *Engine) again(f *Flow, m *moment) *events.Verdict {
+	c := e.announce(f, m.ev)
+	if o := f.refusing(&c); o != nil && !m.user {
+		m.from, m.to, m.tool = c.from, c.to, c.tool
+		return e.answer(f, o, m)
+	}
+	return e.allowed(f, m)
 }
 
 // refusing returns the standing order that refuses the call, the widest first.

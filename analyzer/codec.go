@@ -98,10 +98,11 @@ func (f *Flow) encode(b []byte) []byte {
 	b = append(b, f.turnID...)
 	if has&hasTimes != 0 {
 		var e []byte
-		b, e = room(b, 24)
+		b, e = room(b, 32)
 		le.PutUint64(e, uint64(f.forgotAt))
 		le.PutUint64(e[8:], uint64(f.released))
 		le.PutUint64(e[16:], uint64(f.idTimes[1]))
+		le.PutUint64(e[24:], f.forgotID)
 	}
 	if has&hasTokens != 0 {
 		for _, t := range f.tokens {
@@ -273,7 +274,7 @@ func (o *order) encode(b []byte) []byte {
 	le.PutUint16(e[20:], o.tried)
 	le.PutUint16(e[22:], o.leaked)
 	le.PutUint32(e[24:], o.calls0)
-	e[28] = 0
+	e[28] = o.least
 	for i, v := range [...]int64{int64(o.since), int64(o.issued), int64(o.expires), int64(o.due), o.revision, o.observed, o.limit} {
 		le.PutUint64(e[29+8*i:], uint64(v))
 	}
@@ -357,8 +358,9 @@ func (f *Flow) UnmarshalBinary(key string, b []byte) error {
 	f.streak = le.Uint16(h[79:])
 	f.turnID = d.text(int(h[20]))
 	if has&hasTimes != 0 {
-		e := d.take(24)
+		e := d.take(32)
 		f.forgotAt, f.released, f.idTimes[1] = events.Stamp(le.Uint64(e)), events.Stamp(le.Uint64(e[8:])), events.Stamp(le.Uint64(e[16:]))
+		f.forgotID = le.Uint64(e[24:])
 	}
 	if has&hasTokens != 0 {
 		for i := range f.tokens {
@@ -518,7 +520,7 @@ func (o *order) decode(d *decoder, parties, tools int) {
 	o.kind, o.picks = events.Kind(h[9]), selection(h[10])
 	o.content.Algorithm = events.HashAlgorithm(h[11])
 	o.episode, o.attempts, o.tried, o.leaked = le.Uint16(h[16:]), le.Uint16(h[18:]), le.Uint16(h[20:]), le.Uint16(h[22:])
-	o.calls0 = le.Uint32(h[24:])
+	o.calls0, o.least = le.Uint32(h[24:]), h[28]
 	stamp := func(i int) events.Stamp { return events.Stamp(le.Uint64(h[29+8*i:])) }
 	o.since, o.issued, o.expires, o.due = stamp(0), stamp(1), stamp(2), stamp(3)
 	o.revision, o.observed, o.limit = int64(stamp(4)), int64(stamp(5)), int64(stamp(6))

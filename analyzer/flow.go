@@ -49,6 +49,7 @@ type Flow struct {
 	last     events.Stamp // latest event, ticks not counted
 	start    events.Stamp // when the episode began
 	forgotAt events.Stamp // nothing older can be told from a repeat
+	forgotID uint64       // the last id that was forgotten, which may be as old
 	revision int64        // of the last verdict
 	events   uint32       // folded, over all episodes
 	episode  uint16
@@ -121,6 +122,7 @@ const (
 	partyHuman
 	partyWorked // since it was called
 	partyUsage  // usage holds cumulative figures
+	partyPlaced // called or was called, so that its parent means something
 )
 
 // call is one tool call of a party, with its result when that is known.
@@ -276,7 +278,7 @@ func (f *Flow) newEpisode(at events.Stamp) {
 	for i := range f.parties {
 		p := &f.parties[i]
 		p.parent = none
-		p.flags &^= partyActive | partyWorked
+		p.flags &^= partyActive | partyWorked | partyPlaced
 		p.revisits, p.chain = 0, 0
 	}
 	f.clearPatterns(false)
@@ -320,6 +322,11 @@ func (f *Flow) party(name string, human bool) uint8 {
 		}
 	}
 	return i
+}
+
+// placed reports whether the party called or was called in this episode.
+func (f *Flow) placed(i uint8) bool {
+	return int(i) < len(f.parties) && f.parties[i].flags&partyPlaced != 0
 }
 
 func (f *Flow) findParty(name string) uint8 {

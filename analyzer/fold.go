@@ -1,6 +1,8 @@
 package analyzer
 
 import (
+	"slices"
+
 	"github.com/cespare/xxhash/v2"
 
 	"weir/events"
@@ -95,12 +97,16 @@ func (e *Engine) Step(p *Partition, f *Flow, ev *events.Event, fx *Effects) {
 		fx.Counts.Clamped++
 	}
 	p.observe(when)
+	m := &fx.m
 	if f.repeated(ev, when, fx) {
+		if ev.Ask {
+			*m = momentAt(f.clock)
+			m.ev, m.user = ev, ev.By() == events.OriginUser
+			fx.Answer = e.again(f, m)
+		}
 		return
 	}
 	e.Advance(p, f, when, fx)
-
-	m := &fx.m
 	*m = momentAt(max(when, f.clock))
 	m.ev, m.when, m.late, m.user = ev, when, when < f.clock, ev.By() == events.OriginUser
 	if m.late {
@@ -158,11 +164,17 @@ func (e *Engine) beginEpisode(f *Flow, m *moment, fx *Effects) {
 		old := *f
 		f.Reset(f.key)
 		f.revision, f.events, f.episode = old.revision, old.events, old.episode+1
-		f.ids, f.idTimes, f.forgotAt = old.ids, old.idTimes, old.forgotAt
-		f.start = m.at
+		f.ids, f.idTimes, f.forgotAt, f.forgotID = old.ids, old.idTimes, old.forgotAt, old.forgotID
+		f.start, f.released = m.at, old.released
+		for i := range old.orders { // a person's word stands as long as the person said
+			if o := &old.orders[i]; o.rule == RuleOperator && o.expires > m.at {
+				f.orders = append(f.orders, *o)
+			}
+		}
 	case m.at.Sub(f.last) > fl.Idle, m.at.Sub(f.start) > fl.MaxAge,
 		m.user && !m.late && m.ev.Kind == events.AgentCall && fl.UserStarts>>m.ev.CorrelationSource&1 == 1:
 		f.newEpisode(m.at)
+		e.clearBudgets(f, m, fx)
 	default:
 		return
 	}
@@ -176,18 +188,16 @@ func (f *Flow) repeated(ev *events.Event, when events.Stamp, fx *Effects) bool {
 	if ev.Source != "" {
 		id ^= xxhash.Sum64String(ev.Source) * 0x9e3779b97f4a7c15
 	}
-	for _, old := range f.ids {
-		if old == id {
-			fx.Counts.Duplicates++
-			return true
-		}
+	if slices.Contains(f.ids, id) || id == f.forgotID {
+		fx.Counts.Duplicates++
+		return true
 	}
 	if when < f.forgotAt {
 		fx.Counts.TooLate++
 		return true
 	}
 	if len(f.ids) == maxIDs { // the older half goes, and with it all that is older
-		f.forgotAt = max(f.forgotAt, f.idTimes[0])
+		f.forgotAt, f.forgotID = max(f.forgotAt, f.idTimes[0]), f.ids[maxIDs/2-1]
 		f.idTimes[0], f.idTimes[1] = f.idTimes[1], 0
 		f.ids = f.ids[:copy(f.ids, f.ids[maxIDs/2:])]
 	}

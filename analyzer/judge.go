@@ -122,11 +122,14 @@ func (e *Engine) issue(rule *FlowRule, ph phase, f *Flow, m *moment, set *Settin
 			scope, a, b = events.ScopeFlow, none, none // a cycle among three or more has no pair
 		}
 	}
-	task := ""
-	if m.ev != nil {
-		task = m.ev.TaskID
+	subject := ""
+	switch rule.ID {
+	case RuleLoops, RuleReflectLoops:
+		subject = m.ev.TaskID
+	case RuleConversation:
+		subject = m.ev.ConversationID
 	}
-	o := f.orderOf(rule.Reason, scope, a, b, task)
+	o := f.orderOf(rule.Reason, scope, a, b, subject)
 	was := phase(0)
 	if o == nil {
 		o = f.addOrder()
@@ -251,6 +254,16 @@ func (e *Engine) clearByUser(f *Flow, m *moment, fx *Effects) {
 	}
 }
 
+// clearBudgets takes back the orders about budgets, which are whole again in a new
+// episode. The offences stay, and orders about patterns stand out their time.
+func (e *Engine) clearBudgets(f *Flow, m *moment, fx *Effects) {
+	for i := len(f.orders) - 1; i >= 0; i-- {
+		if Rules[f.orders[i].rule].Lasts {
+			e.clear(f, &f.orders[i], m, fx)
+		}
+	}
+}
+
 func (f *Flow) offend(r RuleID, at events.Stamp) {
 	for i := range f.offences {
 		if f.offences[i].rule == r {
@@ -302,7 +315,7 @@ func (e *Engine) defied(f *Flow, m *moment, fx *Effects) {
 		if o.phase != phaseStop || o.shadow || !o.action.Stops() || !f.matches(o, &c) {
 			continue
 		}
-		if m.when <= o.issued.Add(e.limits.Order.Grace) && o.attempts == 0 {
+		if e.inFlight(o, m) {
 			if o.leaked < 1<<15 {
 				o.leaked++
 			}
@@ -317,12 +330,23 @@ func (e *Engine) defied(f *Flow, m *moment, fx *Effects) {
 	}
 }
 
+// inFlight reports whether the call may have been made before anybody could know of
+// the order: many callers at once are no defiance. An ask is answered at once, so one
+// that comes a full grace later is made by somebody who knew.
+func (e *Engine) inFlight(o *order, m *moment) bool {
+	end := o.issued.Add(e.limits.Order.Grace)
+	return o.attempts == 0 && (m.when < end || m.when == end && !m.ev.Ask)
+}
+
 // attempt counts one try against an order and widens it: from the offence to the
 // pair (or the whole tool), to the agent, to the flow.
 func (e *Engine) attempt(f *Flow, o *order, m *moment, fx *Effects) {
 	if o.attempts < 1<<15 {
 		o.attempts++
 		o.tried++
+	}
+	if o.action == events.Throttle {
+		return // who is told to wait may ask whether it is time
 	}
 	esc := &e.limits.Escalate
 	n := int64(o.attempts)

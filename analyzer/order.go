@@ -23,6 +23,7 @@ type order struct {
 	shadow   bool
 	wide     uint8 // how far attempts have widened it: 0, 1 pair, 2 agent, 3 flow
 	a, b     uint8 // parties of the scope; none where the scope has none
+	least    uint8 // of selectOffStack: the depth
 	period   uint8
 	episode  uint16
 	kind     events.Kind // calls it is about; KindUnset for both
@@ -49,17 +50,18 @@ type order struct {
 type selection uint8
 
 const (
-	selectAll      selection = iota // every call of the scope
-	selectEdges                     // calls along the edges
-	selectOffStack                  // calls to parties that are not on the stack
-	selectNew                       // calls to parties that were not seen
-	selectCallee                    // calls to the party that the edge leads to
-	selectCaller                    // calls of party a
-	selectTools                     // tool calls of party a named in calls, whatever the arguments
-	selectCalls                     // tool calls of party a named in calls
-	selectTurn                      // tool calls of this turn
-	selectNewTurn                   // calls of another turn
-	selectTask                      // calls for the task
+	selectAll          selection = iota // every call of the scope
+	selectEdges                         // calls along the edges
+	selectOffStack                      // calls of parties at least so deep, but for those back to whom they came through
+	selectNew                           // calls to parties that were not seen
+	selectCallee                        // calls to the party that the edge leads to
+	selectCaller                        // calls of party a
+	selectTools                         // tool calls of party a named in calls, whatever the arguments
+	selectCalls                         // tool calls of party a named in calls
+	selectTurn                          // tool calls of this turn
+	selectNewTurn                       // calls of another turn
+	selectTask                          // calls for the task
+	selectConversation                  // calls in the conversation
 )
 
 type edge struct{ from, to uint8 }
@@ -90,12 +92,12 @@ func (o *order) forgetTool(t uint8) {
 	}
 }
 
-// orderOf returns the order that stands for a reason and scope, or nil. The task
-// tells orders about tasks apart; to others it says nothing.
-func (f *Flow) orderOf(reason events.Reason, scope events.ScopeKind, a, b uint8, task string) *order {
+// orderOf returns the order that stands for a reason and scope, or nil. The
+// subject tells orders about tasks and conversations apart; to others it says nothing.
+func (f *Flow) orderOf(reason events.Reason, scope events.ScopeKind, a, b uint8, subject string) *order {
 	for i := range f.orders {
 		o := &f.orders[i]
-		if Rules[o.rule].Reason == reason && o.scope == scope && o.a == a && o.b == b && (scope != events.ScopeTask || o.subject == task) {
+		if Rules[o.rule].Reason == reason && o.scope == scope && o.a == a && o.b == b && (scope != events.ScopeTask && o.rule != RuleConversation || o.subject == subject) {
 			return o
 		}
 	}
@@ -154,7 +156,12 @@ func (f *Flow) matches(o *order, c *announced) bool {
 	case selectEdges:
 		return c.kind == events.AgentCall && slices.Contains(o.edges, edge{c.from, c.to}) && (o.content.IsZero() || o.content == c.content)
 	case selectOffStack:
-		return c.to == none || !f.onStack(c.to)
+		// Who was neither called nor called anybody stands nowhere and is taken to be at
+		// the end of the stack.
+		if !f.placed(c.from) {
+			return c.to == none || !f.onStack(c.to)
+		}
+		return f.depthOf(c.from) >= int64(o.least) && !f.cameThrough(c.from, c.to)
 	case selectNew:
 		return c.to == none || f.parties[c.to].flags&partyActive == 0
 	case selectCallee:
@@ -173,24 +180,27 @@ func (f *Flow) matches(o *order, c *announced) bool {
 		return c.turn != "" && c.turn != o.subject
 	case selectTask:
 		return o.subject == c.task
+	case selectConversation:
+		return o.subject == c.conversation
 	}
 	return true
 }
 
 // announced is a call in the terms of the flow, before it is counted.
 type announced struct {
-	kind     events.Kind
-	from, to uint8
-	tool     uint8
-	args     events.Hash
-	content  events.Hash
-	turn     string
-	task     string
+	kind         events.Kind
+	from, to     uint8
+	tool         uint8
+	args         events.Hash
+	content      events.Hash
+	turn         string
+	task         string
+	conversation string
 }
 
 // announce reads the call out of the event without changing the flow.
 func (e *Engine) announce(f *Flow, ev *events.Event) announced {
-	c := announced{kind: ev.Kind, from: none, to: none, tool: none, args: ev.Tool.ArgsHash, content: ev.Content, turn: ev.TurnID, task: ev.TaskID}
+	c := announced{kind: ev.Kind, from: none, to: none, tool: none, args: ev.Tool.ArgsHash, content: ev.Content, turn: ev.TurnID, task: ev.TaskID, conversation: ev.ConversationID}
 	if !ev.From.IsZero() {
 		c.from = f.findParty(e.limits.Identity.Of(ev.From))
 	}
@@ -218,8 +228,16 @@ func matchEdge(_ *Flow, m *moment, o *order) {
 	o.edges = append(o.edges[:0], edge{m.from, m.to})
 }
 
-func matchOffStack(f *Flow, _ *moment, o *order) {
+func matchOffStack(f *Flow, m *moment, o *order) {
 	o.kind, o.picks = events.AgentCall, selectOffStack
+	least := m.set.Stop - 1
+	if o.rule == RuleDelegationDepth {
+		least = m.set.Stop
+		if m.from != none { // the caller may tell of levels that the log does not show
+			least = min(least, f.depthOf(m.from))
+		}
+	}
+	o.least = uint8(min(max(least, 0), maxParties))
 	if f.pos != none {
 		o.subject = f.parties[f.pos].name // a new top of the stack makes a new order
 	}
@@ -309,6 +327,13 @@ func matchThisTurn(f *Flow, _ *moment, o *order) {
 
 func matchNewTurn(f *Flow, _ *moment, o *order) {
 	o.picks, o.subject = selectNewTurn, f.turnID
+}
+
+func matchConversation(_ *Flow, m *moment, o *order) {
+	o.kind = events.AgentCall
+	if m.ev.ConversationID != "" {
+		o.picks, o.subject = selectConversation, m.ev.ConversationID
+	}
 }
 
 func matchTask(_ *Flow, m *moment, o *order) {

@@ -233,7 +233,7 @@ var Rules = [RuleCount]FlowRule{
 	{ID: RuleConversation, Name: "max_conversation_messages", Reason: events.MaxConversationMessages, Unit: events.UnitMessages, On: calls,
 		About:  "Messages between agents in one conversation (the flow, when the log names none).",
 		Action: events.Deny, Scope: events.ScopeFlow, Status: 429, From: "team", Armed: true, Lasts: true,
-		Value: func(_ *Flow, m *moment, _ *Setting) int64 { return m.conversation }, Match: matchCalls, Default: stop(Off, Off)},
+		Value: func(_ *Flow, m *moment, _ *Setting) int64 { return m.conversation }, Match: matchConversation, Default: stop(Off, Off)},
 	{ID: RuleLoops, Name: "max_loops", Reason: events.MaxLoops, Unit: events.UnitLoops, On: loops,
 		About:  "Iterations of one task: the larger of our count and the caller's loop_count.",
 		Action: events.Halt, Scope: events.ScopeTask, Status: 429, From: "task", Lasts: true,

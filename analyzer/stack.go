@@ -25,24 +25,28 @@ func (f *Flow) moveTo(from, to uint8) (returned bool) {
 }
 
 // depth is the length of the stack.
-func (f *Flow) depth() int64 {
+func (f *Flow) depth() int64 { return f.depthOf(f.pos) }
+
+// depthOf is the length of the path from the root to the party.
+func (f *Flow) depthOf(party uint8) int64 {
 	n := int64(0)
-	for i := f.pos; int(i) < len(f.parties) && n < maxParties; i = f.parties[i].parent {
+	for i := party; int(i) < len(f.parties) && n < maxParties; i = f.parties[i].parent {
 		n++
 	}
 	return n
 }
 
-func (f *Flow) onStack(party uint8) bool {
-	n := 0
-	for i := f.pos; i != none && n < maxParties; i = f.parties[i].parent {
-		if i == party {
+// cameThrough reports whether control came to the party through the other one.
+func (f *Flow) cameThrough(party, other uint8) bool {
+	for i, n := party, 0; int(i) < len(f.parties) && n < maxParties; i, n = f.parties[i].parent, n+1 {
+		if i == other {
 			return true
 		}
-		n++
 	}
 	return false
 }
+
+func (f *Flow) onStack(party uint8) bool { return f.cameThrough(f.pos, party) }
 
 // Stack returns the names on the collapsed stack, root first.
 func (f *Flow) Stack() []string {

@@ -237,6 +237,11 @@ func (f *Flow) match(o *order) *events.Match {
 			x.ContentHash = []string{o.content.String()}
 		}
 	case selectOffStack:
+		for i := range f.parties {
+			if f.placed(uint8(i)) && f.depthOf(uint8(i)) < int64(o.least) {
+				x.NotFrom = append(x.NotFrom, strings.Clone(f.parties[i].name))
+			}
+		}
 		for _, name := range f.Stack() {
 			x.NotTo = append(x.NotTo, strings.Clone(name))
 		}
@@ -265,6 +270,8 @@ func (f *Flow) match(o *order) *events.Match {
 		x.NotTurnID = strings.Clone(o.subject)
 	case selectTask:
 		x.TaskID = strings.Clone(o.subject)
+	case selectConversation:
+		x.ConversationID = strings.Clone(o.subject)
 	}
 	return x
 }

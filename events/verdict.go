@@ -127,20 +127,22 @@ type Scope struct {
 }
 
 // Match narrows an order: every field that is given must match the call to be
-// dispatched; a list matches any of its members, NotTo none. A hash matches when
+// dispatched; a list matches any of its members, NotFrom and NotTo none. A hash matches when
 // the algorithm is the same and one value is a prefix of the other.
 type Match struct {
-	From        []string `json:"from,omitempty"`
-	To          []string `json:"to,omitempty"`
-	NotTo       []string `json:"not_to,omitempty"`
-	Tool        []string `json:"tool,omitempty"`
-	ArgsHash    []string `json:"args_hash,omitempty"`
-	ContentHash []string `json:"content_hash,omitempty"`
-	Edges       []Edge   `json:"edges,omitempty"` // caller and callee together
-	TurnID      string   `json:"turn_id,omitempty"`
-	NotTurnID   string   `json:"not_turn_id,omitempty"`
-	TaskID      string   `json:"task_id,omitempty"`
-	Kind        string   `json:"kind,omitempty"` // agent.call or tool.call; absent: both
+	From           []string `json:"from,omitempty"`
+	To             []string `json:"to,omitempty"`
+	NotFrom        []string `json:"not_from,omitempty"`
+	NotTo          []string `json:"not_to,omitempty"`
+	Tool           []string `json:"tool,omitempty"`
+	ArgsHash       []string `json:"args_hash,omitempty"`
+	ContentHash    []string `json:"content_hash,omitempty"`
+	Edges          []Edge   `json:"edges,omitempty"` // caller and callee together
+	TurnID         string   `json:"turn_id,omitempty"`
+	NotTurnID      string   `json:"not_turn_id,omitempty"`
+	TaskID         string   `json:"task_id,omitempty"`
+	ConversationID string   `json:"conversation_id,omitempty"`
+	Kind           string   `json:"kind,omitempty"` // agent.call or tool.call; absent: both
 }
 
 // Edge is one direction between two parties.

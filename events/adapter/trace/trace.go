@@ -3,7 +3,7 @@
 //
 // A line has dataset, trace_id, seq, ts, from, to, kind (call, return, tool, result,
 // message, error), tool, args_hash, had_work, tokens_in, tokens_out and sim. The
-// flow is dataset/trace_id. A line without ts happened four seconds after the line
+// flow is dataset/trace_id. A line without ts happened two seconds after the line
 // before it, the first at an instant that is the same for all traces.
 package trace
 
@@ -45,9 +45,10 @@ func score(head []byte) adapter.Match {
 const Epoch events.Stamp = 1767225600000
 
 // pace is the time between lines without times. A source without times must not
-// set off rules about rates: at this pace a party that does nothing but call stays
-// below them, and yet counts as one that acts without pause.
-const pace = 4 * time.Second
+// set off rules about rates and bursts, nor be given the room of one that takes its
+// time: at this pace a talk of two stays below the rates, and tool calls that are
+// less than ten lines apart are still made without pause.
+const pace = 2 * time.Second
 
 // maxFlows is how many traces are remembered to pair results with their calls. A
 // file tells one trace after the other, so few are ever open at once.

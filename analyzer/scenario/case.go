@@ -1,0 +1,156 @@
+package scenario
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"weir/analyzer"
+	"weir/events"
+)
+
+// Case is one case of a file: what happened, and what is expected to be said.
+type Case struct {
+	File  string   // as given to Parse
+	Line  int      // of its first line
+	Notes []string // comment lines before the events; the first is the title
+	Want  []string // lines of the expected outcome
+
+	settings   []setting
+	lines      [][]item
+	limits     *analyzer.Limits // what the settings say; nil when they say nothing
+	deliveries []delivery
+	end        events.Stamp
+}
+
+// Title is the first comment line, or where the case stands when it has none.
+func (c *Case) Title() string {
+	if len(c.Notes) > 0 {
+		return c.Notes[0]
+	}
+	return fmt.Sprintf("%s:%d", c.File, c.Line)
+}
+
+// Limits is what the case is judged by: base, unless its settings say otherwise.
+func (c *Case) Limits(base analyzer.Limits) analyzer.Limits {
+	if c.limits != nil {
+		return *c.limits
+	}
+	return base
+}
+
+// Events returns the events of the case in the order of delivery; an event that is
+// delivered twice is there twice. The caller may change them. Acknowledgements
+// name no verdict, since only a run knows the verdicts.
+func (c *Case) Events() []events.Event {
+	out := make([]events.Event, len(c.deliveries))
+	for i := range out {
+		out[i] = c.deliveries[i].event()
+	}
+	return out
+}
+
+// Start is the time of the first event of every case.
+const Start events.Stamp = 1_767_225_600_000 // 2026-01-01T00:00:00Z
+
+// End is when the case is over: the time of its last event, or later when it ends
+// with time that passes.
+func (c *Case) End() events.Stamp { return c.end }
+
+type setting struct {
+	word  string
+	value string
+	line  int
+}
+
+// delivery is one event as it comes in, and what the clock shows then.
+type delivery struct {
+	ev  events.Event
+	now events.Stamp
+	ack string // an acknowledgement of the latest order for this reason, or of any
+}
+
+// event returns a copy that shares nothing that a fold may change.
+func (d *delivery) event() events.Event {
+	ev := d.ev
+	if ev.Ack != nil {
+		ack := *ev.Ack
+		ev.Ack = &ack
+	}
+	return ev
+}
+
+// itemKind says what stands in a line of events.
+type itemKind uint8
+
+const (
+	itemEvent   itemKind = iota
+	itemComment          // a whole line
+	itemOpen             // (
+	itemClose            // )*n
+	itemWait             // +5m
+	itemFields           // brackets that stand alone
+)
+
+type item struct {
+	kind    itemKind
+	comment string
+	times   int
+	wait    time.Duration
+	act     action
+	fields  []field
+	line    int
+}
+
+// verb is what an event says.
+type verb uint8
+
+const (
+	verbUser verb = iota
+	verbCall
+	verbReturn
+	verbTool
+	verbResult
+	verbOutput
+	verbModel
+	verbWord
+)
+
+type action struct {
+	ask    bool
+	verb   verb
+	word   string // of verbWord
+	from   name
+	to     name
+	text   text // message, answer, arguments, or what follows a word
+	result text
+	ended  byte // '=' a result follows, '?' an error; 0 neither
+}
+
+// name is a party or a tool. The zero name was left out.
+type name struct {
+	session, agent string
+}
+
+func (n name) isZero() bool { return n == name{} }
+
+// text is what stands for a message or result; when it is not given no hash is known.
+type text struct {
+	given bool
+	s     string
+	near  string // fingerprint group; "" for none
+	bits  int    // in which the fingerprint differs from the group's
+}
+
+type field struct {
+	key   string
+	value string
+	has   bool // an equals sign was there
+}
+
+// String returns the case as Format writes it.
+func (c *Case) String() string {
+	var b strings.Builder
+	c.format(&b)
+	return b.String()
+}

@@ -1,0 +1,115 @@
+// Package scenario is the .flow language: short files that say what agents did
+// and what weir must say of it. The rule book of this repository is written in it,
+// and users write their own cases in it (weir test FILE...).
+//
+// # A file
+//
+// A file holds cases, apart by an empty line. A case is comment lines, of which the
+// first is its title; settings, one to a line; events; a line of four dashes; and
+// the whole outcome, line by line:
+//
+//	# a chain of six agents is one too deep
+//	@1 1->2 ->3 ->4 ->5 ->6
+//	----
+//	#5 arm max_stack_depth_exceeded 5/5 flow
+//	#6 deny max_stack_depth_exceeded 6/5 flow
+//	stack=1,2,3,4,5,6 calls=5 agents=6
+//	counts leaked=1
+//
+// # Settings
+//
+//	profile NAME       judge by this profile; without it, by what the runner is given
+//	limits KEY: VALUE  one line of a limits file, as that file spells it
+//	rule NAME: VALUE   one rule of a limits file, for example
+//	                   rule repetition: {warn: 2, stop: 4}
+//	step 100ms         the time from one event to the next; 1s when not said
+//
+// # Events
+//
+// Events are separated by spaces, on as many lines as one likes. Whoever was called,
+// or got an answer, last is in control, and may be left out where (a) stands.
+//
+//	@a      @a:text         a user calls a
+//	(a)->b  a->b:text       a calls b
+//	(a)=>b  a=>b:text       a answers b; a=>b?text with an error; a=> answers a user
+//	(a)!t   a!t:args        a calls the tool t
+//	        a!t:args=text   and gets this result: two events
+//	        a!t:args?text   and gets this error
+//	(a)<t:args=text         the result of a call that was made before, or ?text
+//	(a)~                    a makes an output; no event: its next call tells of it
+//	(a)$                    a calls a model; see in, out and cost below
+//	start end               the flow begins, ends
+//	turn:2                  turn 2 begins
+//	loop:t reflect:t        an iteration, a reflection of task t
+//	stop:why release:why    an operator stops, releases the flow, for a reason or none
+//	override:rule           an operator changes a rule; see warn, stop, mode and for
+//	dup dup:3               the last event, event 3, is delivered once more
+//	+5m                     the next event comes 5 minutes after the last
+//	( ... )*20              the same 20 times; {i} in names and texts counts from 1,
+//	                        {j} counts the ( ... ) around that, {k} the next
+//
+// A question mark before a call (?a->b, ?a!t:args) makes it an ask: a call that is
+// announced before it is sent. When it is refused it was not made.
+//
+// Texts never reach weir, only their hashes: two texts are the same or they are not.
+// Without a text no hash is in the log. After text~g it is nearly the same as all
+// texts with ~g (the fingerprints are equal), and text~g^13 differs from g's
+// fingerprint in 13 bits. An error's text is its type as well, so ?429 and ?timeout
+// are errors of the provider. Names are letters, digits, _ . / and -; anything else
+// is quoted, as in Go. A name s@a is session s of agent a.
+//
+// Calls carry had_work, as a producer that knows would tell it: yes when the caller
+// used a tool or made an output since it was called, else no.
+//
+// # Fields
+//
+// Brackets after an event set fields of it; brackets that stand alone set them for
+// all that follow. An empty value takes a field back.
+//
+//	flow=x           correlation id ("main" when not said; flow= for none)
+//	corr=derived     where the correlation id comes from
+//	source=s         the producer
+//	turn= task= conv= project= memory=
+//	                 turn, task, conversation, project, memory trace
+//	origin=scheduler who set it off: user, agent, scheduler, applet, system
+//	work=unknown     had_work: yes, no, unknown, or auto, which is the rule above
+//	loops=3 depth=2  loop_count and delegation_depth as the caller tells them
+//	in=9 out=9 total=9 cost=0.05 usage=cumulative
+//	                 tokens and dollars; usage is delta, cumulative or aggregate
+//	late=30s         it happened 30 s before it is delivered
+//	sampled=10       the event stands for ten
+//	status=denied    of a result: ok, error, denied, cancelled, timeout, input_required
+//	retry            the tool call repeats its like legally
+//	noid             the tool call has no call id
+//	refused          the call was not made: the dispatcher acknowledges that an order
+//	                 refused it; refused=reason names the order, else the latest
+//	warn= stop= mode= for=
+//	                 of override; for= also of stop and release
+//
+// # Outcomes
+//
+// Verdicts stand in the order in which they were given, one to a line:
+//
+//	#6 deny max_stack_depth_exceeded 6/5 flow
+//
+// reads: at event 6 of the case calls were denied for this reason, the observed
+// value being 6 and the limit 5, in the scope of the flow. The action is warn,
+// throttle, deny, halt, or clear; arm when the order takes effect with the next
+// call; with shadow- before it when the rule only watches. Scopes are flow,
+// session:a, pair:a|b and task:t; another flow than main is named with "in".
+// A line that begins with a time, as in
+//
+//	+30m warn max_flow_duration_exceeded 1800/1800 flow
+//
+// was said by a deadline, so long after the start. The answer to an ask is
+// "#4 ask allow" or "#4 ask deny ..." after the verdicts of that event. The last
+// lines are the state of each flow (Engine.Explain), and, when there is anything to
+// count, "counts" with duplicates, too_late, late, refused, attempts and leaked.
+//
+// An indented line below a verdict names one of its fields, as in JSON, and its
+// value. Such lines are optional; what they name is compared:
+//
+//	#4 halt max_loops_exceeded 3/3 task:t
+//	  message "Loop limit exceeded: 3 loops reached for task t"
+//	  http_status 429
+package scenario

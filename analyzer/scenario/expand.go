@@ -1,0 +1,485 @@
+package scenario
+
+import (
+	"fmt"
+	"math/bits"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"weir/events"
+)
+
+// Bounds of a case, so that no file can exhaust whoever reads it.
+const (
+	maxDeliveries = 20_000
+	maxText       = 4096 // bytes of a name or text after counting
+	maxNesting    = 3    // of ( ... )
+)
+
+// mainFlow is the correlation id of events that name none.
+const mainFlow = "main"
+
+// expansion makes events of items.
+type expansion struct {
+	step     time.Duration
+	fields   map[string]field // in force for all that follow
+	counters []int            // of the ( ... ) around, the innermost last
+	control  map[string]events.Party
+	worked   map[string]bool     // by flow and party
+	open     map[string][]string // call ids that await their result, by flow, party, tool and arguments
+	calls    map[string]string   // the latest call id of the same
+	wait     time.Duration
+	waits    bool
+	now      events.Stamp
+	out      []delivery
+}
+
+// expand fills in the deliveries of c, or reports what is wrong with its events.
+func (x *expansion) expand(c *Case, p *parser) {
+	x.fields, x.control, x.worked = map[string]field{}, map[string]events.Party{}, map[string]bool{}
+	x.open, x.calls = map[string][]string{}, map[string]string{}
+	x.now = Start
+	var flat []item
+	for _, line := range c.lines {
+		flat = append(flat, line...)
+	}
+	if line, err := x.group(flat); err != nil {
+		p.fail(line, "%w", err)
+		return
+	}
+	c.deliveries, c.end = x.out, x.now
+	if x.waits {
+		c.end = x.now.Add(x.wait)
+	}
+}
+
+// group expands the items, following parentheses. An error comes with its line.
+func (x *expansion) group(items []item) (line int, err error) {
+	for i := 0; i < len(items); i++ {
+		it := &items[i]
+		switch it.kind {
+		case itemClose:
+			return it.line, fmt.Errorf("a closing parenthesis without one that opens")
+		case itemOpen:
+			end := closing(items, i)
+			if end < 0 {
+				return it.line, fmt.Errorf("the parenthesis does not close: ( ... )*20")
+			}
+			if len(x.counters) == maxNesting {
+				return it.line, fmt.Errorf("parentheses stand in one another %d deep at most", maxNesting)
+			}
+			x.counters = append(x.counters, 0)
+			n := len(x.out)
+			for k := 1; k <= items[end].times; k++ {
+				x.counters[len(x.counters)-1] = k
+				if line, err = x.group(items[i+1 : end]); err != nil {
+					return line, err
+				}
+				if len(x.out) == n && k > 1 {
+					break // nothing in it makes an event: once more changes nothing but the time
+				}
+			}
+			x.counters = x.counters[:len(x.counters)-1]
+			i = end
+		default:
+			if err = x.item(it); err != nil {
+				return it.line, err
+			}
+			if len(x.out) > maxDeliveries {
+				return it.line, fmt.Errorf("a case has at most %d events", maxDeliveries)
+			}
+		}
+	}
+	return 0, nil
+}
+
+// closing returns the index of the parenthesis that closes the one at i, or -1.
+func closing(items []item, i int) int {
+	depth := 0
+	for ; i < len(items); i++ {
+		switch items[i].kind {
+		case itemOpen:
+			depth++
+		case itemClose:
+			if depth--; depth == 0 {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+func (x *expansion) item(it *item) error {
+	switch it.kind {
+	case itemWait:
+		x.wait, x.waits = x.wait+it.wait, true
+		if x.wait > 10*366*24*time.Hour {
+			return fmt.Errorf("a case lasts ten years at most")
+		}
+	case itemFields:
+		for _, f := range it.fields {
+			v, err := x.count(f.value)
+			if err != nil {
+				return err
+			}
+			f.value = v
+			x.fields[f.key] = f
+		}
+	case itemEvent:
+		return x.event(it)
+	}
+	return nil
+}
+
+// count puts the counters of the ( ... ) around in the place of {i}, {j} and {k}.
+func (x *expansion) count(s string) (string, error) {
+	if !strings.Contains(s, "{") {
+		return s, nil
+	}
+	for depth, key := range [...]string{"{i}", "{j}", "{k}"} {
+		if !strings.Contains(s, key) {
+			continue
+		}
+		at := len(x.counters) - 1 - depth
+		if at < 0 {
+			return "", fmt.Errorf("%s: %s counts how often a ( ... )*n was gone through, and there are %d around", s, key, len(x.counters))
+		}
+		s = strings.ReplaceAll(s, key, strconv.Itoa(x.counters[at]))
+	}
+	if len(s) > maxText {
+		return "", fmt.Errorf("a text is longer than %d bytes", maxText)
+	}
+	return s, nil
+}
+
+// field is the value of a key for the event at hand.
+func (x *expansion) field(it *item, key string) (value string, has bool) {
+	for i := len(it.fields) - 1; i >= 0; i-- {
+		if it.fields[i].key == key {
+			v, err := x.count(it.fields[i].value)
+			if err != nil {
+				v = it.fields[i].value
+			}
+			return v, !it.fields[i].has || v != ""
+		}
+	}
+	f, ok := x.fields[key]
+	return f.value, ok && (!f.has || f.value != "")
+}
+
+func (x *expansion) value(it *item, key string) string {
+	v, _ := x.field(it, key)
+	return v
+}
+
+func (x *expansion) party(n name) (events.Party, error) {
+	session, err := x.count(n.session)
+	if err != nil {
+		return events.Party{}, err
+	}
+	agent, err := x.count(n.agent)
+	return events.Party{Session: session, Agent: agent}, err
+}
+
+// tick moves the clock on to the next event.
+func (x *expansion) tick() {
+	switch {
+	case x.waits:
+		x.now = x.now.Add(x.wait)
+	case len(x.out) > 0:
+		x.now = x.now.Add(x.step)
+	}
+	x.wait, x.waits = 0, false
+}
+
+func (x *expansion) flow(it *item) string {
+	if own := it.given("flow"); own != nil || x.fields["flow"].key != "" {
+		return x.value(it, "flow")
+	}
+	return mainFlow
+}
+
+func (it *item) given(key string) *field {
+	for i := range it.fields {
+		if it.fields[i].key == key {
+			return &it.fields[i]
+		}
+	}
+	return nil
+}
+
+// event makes the one or two deliveries of an item.
+func (x *expansion) event(it *item) (err error) {
+	a := &it.act
+	if a.verb == verbWord && a.word == "dup" {
+		return x.dup(a)
+	}
+	flow := x.flow(it)
+	from, to, err := x.parties(a, flow)
+	if err != nil {
+		return err
+	}
+	texts := [2]text{a.text, a.result}
+	for i := range texts {
+		if texts[i].s, err = x.count(texts[i].s); err != nil {
+			return err
+		}
+		if texts[i].near, err = x.count(texts[i].near); err != nil {
+			return err
+		}
+	}
+	if a.verb == verbOutput {
+		x.worked[flow+"\x00"+from.ID()] = true
+		return nil
+	}
+	x.tick()
+	ev := x.base(it, flow)
+	switch a.verb {
+	case verbUser:
+		ev.Kind, ev.To = events.AgentCall, to
+		x.control[flow] = to
+		x.worked[flow+"\x00"+to.ID()] = false
+		setContent(&ev, texts[0])
+	case verbCall:
+		ev.Kind, ev.From, ev.To = events.AgentCall, from, to
+		setContent(&ev, texts[0])
+		x.work(it, &ev, flow)
+		x.worked[flow+"\x00"+from.ID()], x.worked[flow+"\x00"+to.ID()] = false, false
+		x.control[flow] = to
+	case verbReturn:
+		ev.Kind, ev.From, ev.To = events.AgentReturn, from, to
+		setContent(&ev, texts[0])
+		x.work(it, &ev, flow)
+		if a.ended == '?' {
+			ev.Status, ev.ErrorType = events.StatusError, texts[0].s
+		}
+		if !to.IsZero() {
+			x.control[flow] = to
+		}
+	case verbTool, verbResult:
+		return x.tool(it, ev, flow, from, to.Session, texts)
+	case verbModel:
+		ev.Kind, ev.From = events.LLMCall, from
+	case verbWord:
+		x.word(it, &ev, texts[0].s)
+	}
+	x.usage(it, &ev)
+	_, err = x.deliver(it, ev)
+	return err
+}
+
+// parties finds who acts and who is acted on.
+func (x *expansion) parties(a *action, flow string) (from, to events.Party, err error) {
+	if from, err = x.party(a.from); err != nil {
+		return from, to, err
+	}
+	if to, err = x.party(a.to); err != nil {
+		return from, to, err
+	}
+	if a.from.isZero() && a.verb != verbUser && a.verb != verbWord {
+		if from = x.control[flow]; from.IsZero() {
+			return from, to, fmt.Errorf("nobody is in control yet: say who acts, as in a->b")
+		}
+	}
+	return from, to, nil
+}
+
+// base is what all events have.
+func (x *expansion) base(it *item, flow string) events.Event {
+	ev := events.Event{ID: "e" + strconv.Itoa(len(x.out)+1), Source: "flow", Time: x.now, CorrelationID: flow}
+	if v, has := x.field(it, "source"); has {
+		ev.Source = v
+	}
+	if v, has := x.field(it, "late"); has {
+		if d, err := duration(v); err == nil {
+			ev.Time = max(1, ev.Time.Add(-d))
+		}
+	}
+	ev.CorrelationSource, _ = events.ParseCorrelationSource(x.value(it, "corr"))
+	ev.Origin, _ = parseOrigin(x.value(it, "origin"))
+	ev.Status, _ = parseStatus(x.value(it, "status"))
+	ev.TurnID, ev.TaskID, ev.ConversationID = x.value(it, "turn"), x.value(it, "task"), x.value(it, "conv")
+	ev.ProjectID, ev.MemoryTraceID = x.value(it, "project"), x.value(it, "memory")
+	ev.LoopCount, ev.DelegationDepth, ev.SampledRate = whole(x.value(it, "loops")), whole(x.value(it, "depth")), whole(x.value(it, "sampled"))
+	return ev
+}
+
+// work sets had_work as a producer that knows would.
+func (x *expansion) work(it *item, ev *events.Event, flow string) {
+	switch x.value(it, "work") {
+	case "yes":
+		ev.HadWork = events.Yes
+	case "no":
+		ev.HadWork = events.No
+	case "unknown":
+	default:
+		ev.HadWork = events.No
+		if x.worked[flow+"\x00"+ev.From.ID()] {
+			ev.HadWork = events.Yes
+		}
+	}
+}
+
+// usage sets tokens and money.
+func (x *expansion) usage(it *item, ev *events.Event) {
+	cost, err := dollars(x.value(it, "cost"))
+	if err != nil {
+		cost = 0
+	}
+	u := events.Usage{Input: whole(x.value(it, "in")), Output: whole(x.value(it, "out")), Total: whole(x.value(it, "total")), CostMicroUSD: cost}
+	if u == (events.Usage{}) {
+		return
+	}
+	u.Known = true
+	u.Scope, _ = parseUsage(x.value(it, "usage"))
+	ev.Usage = u
+}
+
+// tool makes a tool call, its result, or one after the other.
+func (x *expansion) tool(it *item, ev events.Event, flow string, from events.Party, tool string, texts [2]text) (err error) {
+	a := &it.act
+	if tool, err = x.count(tool); err != nil {
+		return err
+	}
+	x.worked[flow+"\x00"+from.ID()] = true
+	like := strings.Join([]string{flow, from.ID(), tool, strconv.FormatBool(texts[0].given), texts[0].s}, "\x00")
+	ev.From, ev.Tool.Name, ev.Tool.ArgsHash = from, tool, hash(texts[0])
+	if a.verb == verbTool {
+		call := ev
+		call.Kind = events.ToolCall
+		if _, noid := x.field(it, "noid"); !noid {
+			call.Tool.CallID = "c" + strconv.Itoa(len(x.out)+1)
+		}
+		if _, retry := x.field(it, "retry"); retry {
+			if call.Tool.RetryOf = x.calls[like]; call.Tool.RetryOf == "" {
+				call.Tool.RetryOf = "earlier"
+			}
+		}
+		if a.ended == 0 {
+			x.usage(it, &call)
+		}
+		kind, err := x.deliver(it, call)
+		if err != nil {
+			return err
+		}
+		if kind == events.ToolCall && call.Tool.CallID != "" {
+			x.open[like] = append(x.open[like], call.Tool.CallID)
+			x.calls[like] = call.Tool.CallID
+		}
+		if a.ended == 0 {
+			return nil
+		}
+		x.tick()
+		ev = x.base(it, flow)
+		ev.From, ev.Tool.Name, ev.Tool.ArgsHash = from, tool, hash(texts[0])
+	}
+	ev.Kind = events.ToolResult
+	if ids := x.open[like]; len(ids) > 0 {
+		ev.Tool.CallID, x.open[like] = ids[0], ids[1:]
+	}
+	setContent(&ev, texts[1])
+	if ev.Status == events.StatusUnset {
+		ev.Status = events.StatusOK
+		if a.ended == '?' {
+			ev.Status = events.StatusError
+		}
+	}
+	if a.ended == '?' {
+		ev.ErrorType = texts[1].s
+	}
+	x.usage(it, &ev)
+	_, err = x.deliver(it, ev)
+	return err
+}
+
+// word makes the event of a word.
+func (x *expansion) word(it *item, ev *events.Event, argument string) {
+	forTime, err := duration(x.value(it, "for"))
+	if err != nil {
+		forTime = 0
+	}
+	switch it.act.word {
+	case "start":
+		ev.Kind = events.FlowStart
+	case "end":
+		ev.Kind = events.FlowEnd
+	case "turn":
+		ev.Kind, ev.TurnID = events.TurnStart, argument
+	case "loop":
+		ev.Kind, ev.TaskID = events.TaskLoop, argument
+	case "reflect":
+		ev.Kind, ev.TaskID = events.TaskReflect, argument
+	case "stop", "release":
+		if argument == "" {
+			argument = "unsaid"
+		}
+		ev.Kind, ev.Operator = events.OperatorStop, &events.Operator{Reason: argument, By: "operator", For: forTime}
+		if it.act.word == "release" {
+			ev.Kind = events.OperatorRelease
+		}
+	case "override":
+		if forTime == 0 {
+			forTime = time.Hour
+		}
+		ev.Kind, ev.Override = events.OverrideSet, &events.Override{Scope: events.ScopeFlow, ScopeID: ev.FlowKey(), Rule: argument,
+			Warn: optional(x.value(it, "warn")), Stop: optional(x.value(it, "stop")), Mode: x.value(it, "mode"),
+			Reason: "scenario", By: "operator", Expires: ev.Time.Add(forTime)}
+	}
+}
+
+// deliver appends the event and returns its kind: a call that was refused becomes
+// an acknowledgement. It fails on an event that weir would not take in.
+func (x *expansion) deliver(it *item, ev events.Event) (events.Kind, error) {
+	ev.Ask = it.act.ask
+	d := delivery{ev: ev, now: x.now}
+	if reason, refused := x.field(it, "refused"); refused && (ev.Kind == events.AgentCall || ev.Kind == events.ToolCall) {
+		d.ev.Kind, d.ev.Ack, d.ack = events.VerdictAck, &events.Ack{Applied: true}, reason
+		d.ev.HadWork = events.Unknown
+	}
+	told := d.event()
+	if told.Ack != nil {
+		told.Ack.VerdictID = "any" // only a run knows it
+	}
+	if err := told.Validate(); err != nil {
+		return 0, fmt.Errorf("no producer may send this event: %w", err)
+	}
+	x.out = append(x.out, d)
+	return d.ev.Kind, nil
+}
+
+// dup delivers an event once more. No time passes.
+func (x *expansion) dup(a *action) error {
+	n := len(x.out)
+	if a.text.given {
+		n = int(whole(a.text.s))
+	}
+	if n < 1 || n > len(x.out) {
+		return fmt.Errorf("dup: there is no event %d yet", n)
+	}
+	d := x.out[n-1]
+	d.now = x.now
+	x.out = append(x.out, d)
+	return nil
+}
+
+func hash(t text) events.Hash {
+	if !t.given {
+		return events.Hash{}
+	}
+	return events.Hash{Algorithm: events.XXH64, Value: xxhash.Sum64String(t.s)}
+}
+
+func setContent(ev *events.Event, t text) {
+	ev.Content = hash(t)
+	if t.near == "" {
+		return
+	}
+	v := xxhash.Sum64String("near\x00" + t.near)
+	if t.bits > 0 {
+		v ^= bits.Reverse64(1<<t.bits - 1)
+	}
+	ev.Sim = events.Fingerprint{Algorithm: events.Simhash64, Value: v}
+}

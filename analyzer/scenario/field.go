@@ -1,0 +1,268 @@
+package scenario
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"weir/analyzer"
+	"weir/events"
+)
+
+// fields are the keys that brackets know, with how a value is told good from bad.
+var fieldKeys = [...]struct {
+	key   string
+	check func(value string) error
+}{
+	{"flow", anything}, {"source", anything}, {"turn", anything}, {"task", anything}, {"conv", anything}, {"project", anything}, {"memory", anything},
+	{"corr", func(v string) error { _, ok := events.ParseCorrelationSource(v); return known(ok, v, correlations()) }},
+	{"origin", func(v string) error { _, ok := parseOrigin(v); return known(ok, v, names(origins[:])) }},
+	{"work", func(v string) error { return known(index(workWords[:], v) >= 0, v, workWords[:]) }},
+	{"usage", func(v string) error { _, ok := parseUsage(v); return known(ok, v, names(usages[:])) }},
+	{"status", func(v string) error { _, ok := parseStatus(v); return known(ok, v, names(statuses[:])) }},
+	{"loops", integer}, {"depth", integer}, {"in", integer}, {"out", integer}, {"total", integer}, {"sampled", integer},
+	{"warn", threshold}, {"stop", threshold},
+	{"cost", func(v string) error { _, err := dollars(v); return err }},
+	{"late", aTime}, {"for", aTime},
+	{"mode", func(v string) error {
+		_, ok := analyzer.ParseMode(v)
+		return known(ok, v, []string{"off", "shadow", "warn", "enforce"})
+	}},
+	{"retry", flag}, {"noid", flag}, {"refused", anything},
+}
+
+func checkField(f field) error {
+	for _, k := range fieldKeys {
+		if k.key != f.key {
+			continue
+		}
+		bare := k.key == "retry" || k.key == "noid" || k.key == "refused"
+		switch {
+		case !f.has && !bare:
+			return fmt.Errorf("[%s]: want a value: [%s=...]", f.key, f.key)
+		case !f.has || f.value == "":
+			return nil
+		}
+		if err := k.check(f.value); err != nil {
+			return fmt.Errorf("[%s=%s]: %w", f.key, f.value, err)
+		}
+		return nil
+	}
+	keys := make([]string, len(fieldKeys))
+	for i := range fieldKeys {
+		keys[i] = fieldKeys[i].key
+	}
+	return unknown("field", f.key, keys)
+}
+
+func anything(string) error { return nil }
+
+func flag(string) error { return fmt.Errorf("it takes no value") }
+
+func aTime(v string) error {
+	_, err := duration(v)
+	return err
+}
+
+func integer(v string) error {
+	if n, err := strconv.ParseInt(v, 10, 64); err != nil || n < 0 {
+		return fmt.Errorf("want a whole number")
+	}
+	return nil
+}
+
+func threshold(v string) error {
+	if v == "off" {
+		return nil
+	}
+	return integer(v)
+}
+
+// optional is a threshold as an override carries it.
+func optional(v string) events.Optional {
+	if v == "" {
+		return events.Optional{}
+	}
+	if v == "off" {
+		return events.Optional{Set: true, Value: analyzer.Off}
+	}
+	return events.Optional{Set: true, Value: whole(v)}
+}
+
+func whole(v string) int64 {
+	n, err := strconv.ParseInt(v, 10, 64)
+	if err != nil {
+		return 0 // checked when it was read; what is not there is none
+	}
+	return n
+}
+
+// dollars returns millionths of a dollar.
+func dollars(v string) (int64, error) {
+	if v == "" {
+		return 0, nil
+	}
+	d, err := strconv.ParseFloat(v, 64)
+	if err != nil || d < 0 || d > 1e9 || math.IsNaN(d) {
+		return 0, fmt.Errorf("want dollars, as in 0.05")
+	}
+	return int64(math.Round(d * 1e6)), nil
+}
+
+var (
+	workWords = [...]string{"auto", "yes", "no", "unknown"}
+	origins   = [...]events.Origin{events.OriginUser, events.OriginAgent, events.OriginScheduler, events.OriginApplet, events.OriginSystem}
+	usages    = [...]events.UsageScope{events.UsageDelta, events.UsageCumulative, events.UsageAggregate}
+	statuses  = [...]events.Status{events.StatusOK, events.StatusError, events.StatusDenied, events.StatusCancelled, events.StatusTimeout, events.StatusInputRequired}
+)
+
+func parseOrigin(v string) (events.Origin, bool)    { return parse(origins[:], v) }
+func parseUsage(v string) (events.UsageScope, bool) { return parse(usages[:], v) }
+func parseStatus(v string) (events.Status, bool)    { return parse(statuses[:], v) }
+
+func parse[T fmt.Stringer](all []T, v string) (T, bool) {
+	for _, x := range all {
+		if x.String() == v {
+			return x, true
+		}
+	}
+	var zero T
+	return zero, false
+}
+
+func names[T fmt.Stringer](all []T) []string {
+	out := make([]string, len(all))
+	for i := range all {
+		out[i] = all[i].String()
+	}
+	return out
+}
+
+func correlations() (out []string) {
+	for c := events.CorrelationExplicit; c <= events.CorrelationDerived; c++ {
+		out = append(out, c.String())
+	}
+	return out
+}
+
+func index(all []string, v string) int {
+	for i := range all {
+		if all[i] == v {
+			return i
+		}
+	}
+	return -1
+}
+
+func known(ok bool, v string, all []string) error {
+	if ok {
+		return nil
+	}
+	if near := nearest(v, all); near != "" {
+		return fmt.Errorf("did you mean %q", near)
+	}
+	return fmt.Errorf("want one of %s", strings.Join(all, ", "))
+}
+
+// words are the events that are told by a word, and what stands after its colon:
+// nothing, something, or either.
+var words = [...]struct {
+	word     string
+	argument byte // 'n' never, 'y' always, 'm' maybe
+}{
+	{"start", 'n'}, {"end", 'n'}, {"turn", 'y'}, {"loop", 'y'}, {"reflect", 'y'}, {"stop", 'm'}, {"release", 'm'}, {"override", 'y'}, {"dup", 'm'},
+}
+
+func checkWord(word, at string) error {
+	all := make([]string, len(words))
+	for i, w := range words {
+		if w.word == word {
+			return nil
+		}
+		all[i] = w.word
+	}
+	if near := nearest(word, all); near != "" {
+		return fmt.Errorf("%s is no event; did you mean %q", at, near)
+	}
+	return fmt.Errorf("%s is no event; an agent's name alone says nothing: a->b calls, a!tool uses a tool, a~ makes an output", at)
+}
+
+func (a *action) checkArgument() error {
+	for _, w := range words {
+		if w.word != a.word {
+			continue
+		}
+		switch {
+		case w.argument == 'y' && (!a.text.given || a.text.s == ""):
+			return fmt.Errorf("%s: want what it is about after a colon, as in %s:x", a.word, a.word)
+		case w.argument == 'n' && a.text.given:
+			return fmt.Errorf("%s takes nothing after a colon", a.word)
+		}
+	}
+	switch a.word {
+	case "override":
+		if _, ok := analyzer.RuleNamed(a.text.s); !ok {
+			return unknown("rule", a.text.s, ruleNames())
+		}
+	case "dup":
+		if a.text.given {
+			if n, err := strconv.Atoi(a.text.s); err != nil || n < 1 {
+				return fmt.Errorf("dup:%s: want the number of an event", a.text.s)
+			}
+		}
+	}
+	if a.text.near != "" {
+		return fmt.Errorf("%s: only texts of calls, answers and results have fingerprints", a.word)
+	}
+	return nil
+}
+
+func ruleNames() []string {
+	out := make([]string, len(analyzer.Rules))
+	for i := range analyzer.Rules {
+		out[i] = analyzer.Rules[i].Name
+	}
+	return out
+}
+
+func unknown(what, v string, all []string) error {
+	if near := nearest(v, all); near != "" {
+		return fmt.Errorf("%q is no %s; did you mean %q", v, what, near)
+	}
+	return fmt.Errorf("%q is no %s; want one of %s", v, what, strings.Join(all, ", "))
+}
+
+// nearest returns the word that v is most likely a misspelling of, or "".
+func nearest(v string, all []string) (best string) {
+	if len(v) > 64 {
+		return ""
+	}
+	least := len(v)/3 + 1
+	for _, w := range all {
+		if d := distance(v, w); d <= least && (best == "" || d < least) {
+			best, least = w, d
+		}
+	}
+	return best
+}
+
+// distance is how many letters are to be changed, put in or left out to make a b.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		before := row[0]
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := before
+			if a[i-1] != b[j-1] {
+				cost = 1 + min(before, row[j], row[j-1])
+			}
+			before, row[j] = row[j], cost
+		}
+	}
+	return row[len(b)]
+}

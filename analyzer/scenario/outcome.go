@@ -1,0 +1,213 @@
+package scenario
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"weir/analyzer"
+	"weir/events"
+)
+
+// Outcome is what was said of a case.
+type Outcome struct {
+	Said   []Said
+	Flows  []FlowState // in the order in which the flows appeared
+	Counts analyzer.Counts
+}
+
+// Said is one verdict or answer.
+type Said struct {
+	Event   int          // number of the event in the case, from 1; 0 when a deadline spoke
+	At      events.Stamp // when a deadline spoke
+	Ask     bool         // an answer to an ask
+	Verdict events.Verdict
+}
+
+// FlowState is how a flow ended.
+type FlowState struct {
+	Key   string
+	State string // lines of Engine.Explain
+}
+
+// Lines returns the outcome as it stands in a file, without fields of verdicts.
+func (o *Outcome) Lines() []string {
+	lines, _ := o.lines()
+	return lines
+}
+
+// lines returns the lines, and how many of them are said by verdicts.
+func (o *Outcome) lines() (lines []string, said int) {
+	for i := range o.Said {
+		lines = append(lines, o.Said[i].String())
+	}
+	said = len(lines)
+	for _, f := range o.Flows {
+		for _, state := range strings.Split(strings.TrimRight(f.State, "\n"), "\n") {
+			if len(o.Flows) > 1 {
+				state = f.Key + ": " + state
+			}
+			lines = append(lines, state)
+		}
+	}
+	if c := o.counts(); c != "" {
+		lines = append(lines, "counts"+c)
+	}
+	return lines, said
+}
+
+func (o *Outcome) counts() string {
+	var b strings.Builder
+	for _, c := range [...]struct {
+		name string
+		n    int64
+	}{
+		{"duplicates", o.Counts.Duplicates}, {"too_late", o.Counts.TooLate}, {"late", o.Counts.Late},
+		{"refused", o.Counts.Refused}, {"attempts", o.Counts.Attempts}, {"leaked", o.Counts.Leaked},
+	} {
+		if c.n != 0 {
+			fmt.Fprintf(&b, " %s=%d", c.name, c.n)
+		}
+	}
+	return b.String()
+}
+
+// String is the line of the outcome that s stands in.
+func (s *Said) String() string {
+	v := &s.Verdict
+	var b strings.Builder
+	if s.Event > 0 {
+		fmt.Fprintf(&b, "#%d ", s.Event)
+	} else {
+		b.WriteString("+" + clock(s.At.Sub(Start)) + " ")
+	}
+	if s.Ask {
+		b.WriteString("ask ")
+	}
+	if v.Mode == "shadow" {
+		b.WriteString("shadow-")
+	}
+	switch {
+	case s.Ask && v.Action == events.Allow.String():
+		b.WriteString(v.Action)
+		return b.String()
+	case v.Action == events.Allow.String():
+		b.WriteString("clear")
+	case v.Effective == "next":
+		b.WriteString("arm")
+	default:
+		b.WriteString(v.Action)
+	}
+	b.WriteString(" " + string(v.Reason))
+	if v.Observed != nil && v.Limit != nil {
+		fmt.Fprintf(&b, " %s/%s", figure(*v.Observed), figure(*v.Limit))
+	}
+	b.WriteString(" " + v.Scope.Kind)
+	if v.Scope.Kind != events.ScopeFlow.String() {
+		b.WriteString(":" + v.Scope.ID)
+	}
+	if v.CorrelationID != mainFlow {
+		b.WriteString(" in " + v.CorrelationID)
+	}
+	return b.String()
+}
+
+func figure(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+
+// field is the value of a field of the verdict, as JSON; the name may have dots.
+func (s *Said) field(name string) string {
+	raw, err := json.Marshal(&s.Verdict)
+	if err != nil {
+		return err.Error()
+	}
+	for part := range strings.SplitSeq(name, ".") {
+		var object map[string]json.RawMessage
+		if json.Unmarshal(raw, &object) != nil {
+			return "null"
+		}
+		if raw = object[part]; raw == nil {
+			return "null"
+		}
+	}
+	return string(raw)
+}
+
+// expected is the outcome in lines, with those fields of verdicts that the case
+// names under the same verdict.
+func (c *Case) expected(o *Outcome) []string {
+	lines, said := o.lines()
+	out := make([]string, 0, len(lines))
+	rest := c.Want
+	for i, line := range lines {
+		out = append(out, line)
+		if i >= said {
+			continue
+		}
+		at := slices.Index(rest, line)
+		if at < 0 {
+			continue
+		}
+		rest = rest[at+1:]
+		for len(rest) > 0 && strings.HasPrefix(rest[0], "  ") {
+			name, _, _ := strings.Cut(rest[0][2:], " ")
+			out = append(out, "  "+name+" "+o.Said[i].field(name))
+			rest = rest[1:]
+		}
+	}
+	return out
+}
+
+// Accept makes o the expected outcome of the case. Fields of verdicts that the case
+// names stay, with their new values.
+func (c *Case) Accept(o *Outcome) { c.Want = c.expected(o) }
+
+// Diff compares o with what the case expects. It returns "" when they are the same,
+// else all lines, those that are missing marked with - and those that are too many
+// with +.
+func (c *Case) Diff(o *Outcome) string {
+	got := c.expected(o)
+	if slices.Equal(c.Want, got) {
+		return ""
+	}
+	var b strings.Builder
+	for _, d := range difference(c.Want, got) {
+		b.WriteString(d)
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// difference returns the lines of want and got in one list, marked.
+func difference(want, got []string) (out []string) {
+	// common[i][j] is how many lines want[i:] and got[j:] share.
+	common := make([][]int, len(want)+1)
+	for i := range common {
+		common[i] = make([]int, len(got)+1)
+	}
+	for i := len(want) - 1; i >= 0; i-- {
+		for j := len(got) - 1; j >= 0; j-- {
+			if want[i] == got[j] {
+				common[i][j] = common[i+1][j+1] + 1
+			} else {
+				common[i][j] = max(common[i+1][j], common[i][j+1])
+			}
+		}
+	}
+	i, j := 0, 0
+	for i < len(want) || j < len(got) {
+		switch {
+		case i < len(want) && j < len(got) && want[i] == got[j]:
+			out = append(out, "  "+want[i])
+			i, j = i+1, j+1
+		case j == len(got) || i < len(want) && common[i+1][j] >= common[i][j+1]:
+			out = append(out, "- "+want[i])
+			i++
+		default:
+			out = append(out, "+ "+got[j])
+			j++
+		}
+	}
+	return out
+}

@@ -1,0 +1,61 @@
+package scenario
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"weir/analyzer/limitfile"
+)
+
+// settle carries out the settings of a case. A limits file is put together line by
+// line and read again after each, so that what is wrong with it is told of the
+// line that brought it in.
+func (p *parser) settle(c *Case, x *expansion) {
+	var file, rules strings.Builder
+	for i := range c.settings {
+		s := &c.settings[i]
+		switch s.word {
+		case "step":
+			d, err := duration(s.value)
+			if err != nil {
+				p.fail(s.line, "step: %w", err)
+				continue
+			}
+			x.step, s.value = d, clock(d)
+			continue
+		case "profile":
+			fmt.Fprintf(&file, "profile: %s\n", s.value)
+		case "limits":
+			fmt.Fprintf(&file, "%s\n", s.value)
+		case "rule":
+			fmt.Fprintf(&rules, "  %s\n", s.value)
+		}
+		text := file.String()
+		if rules.Len() > 0 {
+			text += "rules:\n" + rules.String()
+		}
+		l, err := limitfile.Parse("", []byte(text))
+		if err != nil {
+			p.refuse(s, err)
+			return
+		}
+		c.limits = &l
+	}
+}
+
+// refuse tells what is wrong with a setting.
+func (p *parser) refuse(s *setting, err error) {
+	var problems *limitfile.Problems
+	if !errors.As(err, &problems) {
+		p.fail(s.line, "%s: %w", s.word, err)
+		return
+	}
+	for _, q := range problems.List {
+		text := strings.TrimPrefix(q.Path+": "+q.Message, ": ")
+		if q.Hint != "" {
+			text += "; " + q.Hint
+		}
+		p.fail(s.line, "%s: %s", s.word, text)
+	}
+}

@@ -1,0 +1,90 @@
+package analyzer_test
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"weir/analyzer"
+	"weir/analyzer/scenario"
+)
+
+var update = flag.Bool("update", false, "rewrite the outcomes in testdata/*.flow; commit only what you can explain")
+
+// TestScenarios runs every case of the rule book and compares what was said.
+func TestScenarios(t *testing.T) {
+	for _, file := range flowFiles(t) {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".flow"), func(t *testing.T) {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cases, err := scenario.Parse(filepath.Base(file), data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range cases {
+				c := &cases[i]
+				out := c.Run(c.Limits(analyzer.Balanced()))
+				if diff := c.Diff(&out); diff != "" && !*update {
+					t.Errorf("%s:%d: %s\n%s", c.File, c.Line, c.Title(), diff)
+				}
+				if *update {
+					c.Accept(&out)
+				}
+			}
+			canonical := scenario.Format(cases)
+			if bytes.Equal(canonical, data) {
+				return
+			}
+			if !*update {
+				t.Fatalf("%s is not in canonical form; run the tests with -update", file)
+			}
+			if err := os.WriteFile(file, canonical, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// TestEveryRuleHasScenarios fails when a row of the table has no file of cases.
+func TestEveryRuleHasScenarios(t *testing.T) {
+	for i := range analyzer.Rules {
+		name := analyzer.Rules[i].Name
+		data, err := os.ReadFile(filepath.Join("testdata", "rule_"+name+".flow"))
+		if err != nil {
+			t.Errorf("rule %s has no cases: write testdata/rule_%s.flow (just under, at and over the limit, how it ends, off)", name, name)
+			continue
+		}
+		if reason := string(analyzer.Rules[i].Reason); !bytes.Contains(data, []byte(" "+reason+" ")) {
+			t.Errorf("rule_%s.flow never gives its verdict %s", name, reason)
+		}
+	}
+}
+
+func flowFiles(t testing.TB) []string {
+	files, err := filepath.Glob("testdata/*.flow")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no testdata/*.flow: %v", err)
+	}
+	return files
+}
+
+// scenarioCases reads all cases of the rule book.
+func scenarioCases(t testing.TB) (out []scenario.Case) {
+	for _, file := range flowFiles(t) {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cs, err := scenario.Parse(filepath.Base(file), data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, cs...)
+	}
+	return out
+}
