@@ -1,0 +1,212 @@
+package state
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"weir/events"
+)
+
+// Checkpoint is a step of one partition: the records that have changed since the
+// last one, and the place in the log up to which they are folded.
+type Checkpoint struct {
+	Partition uint16
+	Next      int64  // first source offset that is not folded
+	Published int64  // position read in the verdict log
+	State     []byte // the rest of the partition's state, as the caller encodes it
+	Records   []Record
+}
+
+// Record is one changed record. When it appears twice in a checkpoint the later one counts.
+type Record struct {
+	Subject Subject
+	Key     string
+	Value   []byte       // nil removes the record and its deadline
+	Due     events.Stamp // its next deadline; 0 means none
+	OldDue  events.Stamp // Due of the last Commit that held the record; 0 means none
+}
+
+// Meta is what a partition resumes from.
+type Meta struct {
+	Next      int64
+	Published int64
+	State     []byte
+}
+
+// Size returns what the record takes of a checkpoint, in the units of MaxCheckpoint.
+func (r *Record) Size() (bytes int64, writes int) {
+	bytes, writes = cost(recordOverhead+len(r.Key), sealBytes+len(r.Value)), 1
+	for _, due := range [...]events.Stamp{r.Due, r.OldDue} {
+		if due != 0 {
+			bytes, writes = bytes+cost(dueOverhead+len(r.Key), 0), writes+1
+		}
+	}
+	return bytes, writes
+}
+
+// Size returns what the checkpoint takes, in the units of MaxCheckpoint.
+func (c *Checkpoint) Size() (bytes int64, writes int) {
+	bytes, writes = cost(1+partitionBytes, sealBytes+3*binary.MaxVarintLen64+len(c.State)), 1
+	for i := range c.Records {
+		b, w := c.Records[i].Size()
+		bytes, writes = bytes+b, writes+w
+	}
+	return bytes, writes
+}
+
+// MaxCheckpoint returns how large a checkpoint may be: the bytes and writes that
+// Checkpoint.Size counts. It follows from the size of the memtable.
+func (s *Store) MaxCheckpoint() (bytes int64, writes int) { return s.maxBytes, s.maxCount }
+
+// MaxValue returns how many bytes a record, an entry of a log, a cursor or a
+// partition's state may have.
+func (s *Store) MaxValue() int { return s.maxValue }
+
+// Commit writes a checkpoint in one synced transaction: after a crash either all of
+// it is there or nothing. The values and the state may be reused when it returns.
+//
+// A checkpoint larger than MaxCheckpoint is refused with ErrTooLarge, never split.
+// ErrDiskLow may be tried again. Any other error must end the process, because
+// whether the checkpoint is on disk is not known.
+func (s *Store) Commit(c *Checkpoint) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	b, err := s.checkpointBatch(c)
+	if err == nil {
+		err = s.writer.write(b)
+	}
+	if err != nil {
+		return fmt.Errorf("checkpoint of partition %d at %d: %w", c.Partition, c.Next, err)
+	}
+	return nil
+}
+
+func (s *Store) checkpointBatch(c *Checkpoint) (*batch, error) {
+	bytes, writes := c.Size()
+	if maxBytes, maxWrites := s.MaxCheckpoint(); bytes > maxBytes || writes > maxWrites {
+		return nil, fmt.Errorf("%d bytes in %d writes, the limits are %d and %d; take checkpoints more often or a larger memtable: %w",
+			bytes, writes, maxBytes, maxWrites, ErrTooLarge)
+	}
+	if len(c.State) > s.maxValue {
+		return nil, fmt.Errorf("state of %d bytes, the limit is %d: %w", len(c.State), s.maxValue, ErrTooLarge)
+	}
+	b := &batch{ops: make([]op, 0, writes)}
+	expires := uint64(0) // never
+	if ttl := s.options.RecordTTL; ttl > 0 {
+		expires = uint64(s.options.now().Add(ttl).Unix())
+	}
+	for i := range c.Records {
+		r := &c.Records[i]
+		if err := r.Subject.check(); err != nil {
+			return nil, fmt.Errorf("record %q: %w", r.Key, err)
+		}
+		switch {
+		case len(r.Key) > MaxKey:
+			return nil, fmt.Errorf("key of %d bytes, the limit is %d: %w", len(r.Key), MaxKey, ErrTooLarge)
+		case len(r.Value) > s.maxValue:
+			return nil, fmt.Errorf("record %q has %d bytes, the limit is %d: %w", r.Key, len(r.Value), s.maxValue, ErrTooLarge)
+		}
+		key := appendRecordKey(make([]byte, 0, recordOverhead+len(r.Key)), c.Partition, r.Subject, r.Key)
+		due := r.Due
+		if r.Value == nil {
+			due = 0
+			b.remove(key)
+		} else {
+			b.put(key, append(newValue(len(r.Value)), r.Value...), expires)
+		}
+		if r.OldDue != 0 && r.OldDue != due {
+			b.remove(dueKey(c.Partition, r, r.OldDue))
+		}
+		if due != 0 { // also when it has not moved: it must not expire before its record
+			b.set(dueKey(c.Partition, r, due), nil, expires)
+		}
+	}
+	v := newValue(3*binary.MaxVarintLen64 + len(c.State))
+	v = binary.AppendVarint(v, c.Next)
+	v = binary.AppendVarint(v, c.Published)
+	b.put(partitionPrefix(metaPrefix, c.Partition), appendBytes(v, c.State), 0)
+	return b, nil
+}
+
+func dueKey(partition uint16, r *Record, due events.Stamp) []byte {
+	return appendDueKey(make([]byte, 0, dueOverhead+len(r.Key)), partition, r.Subject, due, r.Key)
+}
+
+// Meta returns what the last checkpoint of a partition said; false when there is none.
+func (s *Store) Meta(partition uint16) (Meta, bool, error) {
+	key := partitionPrefix(metaPrefix, partition)
+	content, ok, err := s.get(key)
+	if err != nil || !ok {
+		return Meta{}, false, err
+	}
+	m, err := decodeMeta(content)
+	if err != nil {
+		return Meta{}, false, damaged(fmt.Sprintf("checkpoint of partition %d", partition), err)
+	}
+	return m, true, nil
+}
+
+func decodeMeta(content []byte) (Meta, error) {
+	d := decoder{rest: content}
+	m := Meta{Next: d.int("next offset"), Published: d.int("published position"), State: d.bytes("state")}
+	if d.err == nil && len(d.rest) > 0 {
+		d.err = fmt.Errorf("%d bytes too many", len(d.rest))
+	}
+	return m, d.err
+}
+
+// Partitions returns the partitions that have a checkpoint, in order.
+func (s *Store) Partitions() ([]uint16, error) {
+	var out []uint16
+	err := s.each([]byte{metaPrefix}, func(item *badger.Item) error {
+		if len(item.Key()) != 1+partitionBytes {
+			return damaged("checkpoints", fmt.Errorf("key %x has a wrong length", item.Key()))
+		}
+		out = append(out, binary.BigEndian.Uint16(item.Key()[1:]))
+		return nil
+	})
+	return out, err
+}
+
+// Load returns a record, or false when there is none. The value is the caller's.
+// While a Commit of the same record is under way it may return either version.
+func (s *Store) Load(partition uint16, sub Subject, key string) ([]byte, bool, error) {
+	if err := sub.check(); err != nil {
+		return nil, false, err
+	}
+	return s.get(appendRecordKey(make([]byte, 0, recordOverhead+len(key)), partition, sub, key))
+}
+
+// Records calls fn for each record of a subject in the order of the keys, as of one
+// moment between two checkpoints. The value must not be kept or changed after fn has
+// returned. An error of fn ends the iteration and is returned.
+func (s *Store) Records(partition uint16, sub Subject, fn func(key string, value []byte) error) error {
+	if err := sub.check(); err != nil {
+		return err
+	}
+	return s.each(partitionPrefix(byte(sub), partition), func(item *badger.Item) error {
+		return item.Value(func(v []byte) error {
+			content, err := unseal(v, item.Key())
+			if err != nil {
+				return damaged(describe(item.Key()), err)
+			}
+			return fn(string(item.Key()[recordOverhead:]), content)
+		})
+	})
+}
+
+// Due calls fn for each deadline of a partition: first those of agents, then those of
+// flows, each in the order of time. An error of fn ends the iteration and is returned.
+func (s *Store) Due(partition uint16, fn func(sub Subject, due events.Stamp, key string) error) error {
+	return s.each(partitionPrefix(duePrefix, partition), func(item *badger.Item) error {
+		sub, due, key, err := parseDueKey(item.Key())
+		if err != nil {
+			return err
+		}
+		return fn(sub, due, key)
+	})
+}

@@ -1,0 +1,26 @@
+package state
+
+import "fmt"
+
+// Cursor returns what SetCursor kept under a name; false when there is nothing.
+func (s *Store) Cursor(name string) ([]byte, bool, error) {
+	return s.get(append([]byte{cursorPrefix}, name...))
+}
+
+// SetCursor keeps the position of a reader, in whatever form the reader likes, and
+// returns when it is durable.
+func (s *Store) SetCursor(name string, value []byte) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	if len(name) > MaxKey || len(value) > s.maxValue {
+		return fmt.Errorf("cursor of %d bytes with a name of %d: %w", len(value), len(name), ErrTooLarge)
+	}
+	b := &batch{}
+	b.put(append([]byte{cursorPrefix}, name...), append(newValue(len(value)), value...), 0)
+	if err := s.writer.write(b); err != nil {
+		return fmt.Errorf("cursor %q: %w", name, err)
+	}
+	return nil
+}

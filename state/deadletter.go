@@ -1,0 +1,88 @@
+package state
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"weir/events"
+)
+
+// MaxRaw is how many bytes of a dead letter are kept.
+const MaxRaw = 64 << 10
+
+// DeadLetter is input that could not be read.
+type DeadLetter struct {
+	Sequence int64        // its number, from 0; set by DeadLetters, ignored by DeadLetter
+	Source   string       // where it came from
+	Position int64        // offset or byte position in the source
+	Code     string       // of the decoding error
+	Reason   string       // for people
+	Appended events.Stamp // when weir took it
+	Raw      []byte       // as it came, cut to MaxRaw bytes
+	Size     int64        // of what came, in bytes; 0 means that Raw is all of it
+}
+
+// DeadLetter keeps letters, in order, and returns when they are durable. They expire
+// as journal entries do. A source that is read again after a crash may leave the same
+// letter twice: Source and Position tell.
+func (s *Store) DeadLetter(letters ...DeadLetter) error {
+	entries := make([]Entry, len(letters))
+	for i := range letters {
+		entries[i] = Entry{Appended: letters[i].Appended, Value: letters[i].encode()}
+	}
+	_, err := s.deadLetters().Append(entries)
+	if err != nil {
+		return fmt.Errorf("keep dead letter: %w", err)
+	}
+	return nil
+}
+
+// DeadLetters appends to dst at most limit letters from a sequence number on, and
+// returns the extended slice. Its errors are those of Log.Read.
+func (s *Store) DeadLetters(from int64, limit int, dst []DeadLetter) ([]DeadLetter, error) {
+	entries, err := s.deadLetters().Read(from, limit, nil)
+	for i := range entries {
+		d, derr := decodeDeadLetter(&entries[i])
+		if derr != nil {
+			return dst, damaged(fmt.Sprintf("dead letter %d", entries[i].Offset), derr)
+		}
+		dst = append(dst, d)
+	}
+	return dst, err
+}
+
+// DeadLetterCount returns how many letters there have ever been, expired ones
+// included: the sequence number of the next.
+func (s *Store) DeadLetterCount() int64 { return s.deadLetters().End() }
+
+func (s *Store) deadLetters() *Log { return s.log([]byte{deadKind}) }
+
+func (d *DeadLetter) encode() []byte {
+	size, raw := d.Size, d.Raw
+	if size == 0 {
+		size = int64(len(raw))
+	}
+	raw = raw[:min(len(raw), MaxRaw)]
+	p := make([]byte, 0, len(d.Source)+len(d.Code)+len(d.Reason)+len(raw)+6*binary.MaxVarintLen64)
+	p = appendBytes(p, d.Source)
+	p = binary.AppendVarint(p, d.Position)
+	p = appendBytes(p, d.Code)
+	p = appendBytes(p, d.Reason)
+	p = binary.AppendVarint(p, size)
+	return appendBytes(p, raw)
+}
+
+func decodeDeadLetter(e *Entry) (DeadLetter, error) {
+	c := decoder{rest: e.Value}
+	d := DeadLetter{
+		Sequence: e.Offset,
+		Appended: e.Appended,
+		Source:   string(c.bytes("source")),
+		Position: c.int("position"),
+		Code:     string(c.bytes("code")),
+		Reason:   string(c.bytes("reason")),
+		Size:     c.int("size"),
+		Raw:      c.bytes("raw"),
+	}
+	return d, c.err
+}

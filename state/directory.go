@@ -1,0 +1,129 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// directory is the locked directory of the database: "badger" below the one that the
+// user names. A directory of our own can be closed to others whatever the mode of
+// the user's, say the root of a mounted volume.
+//
+// The lock is the one that Badger itself would take, so its tools respect it too. It
+// is taken here because then it covers what happens before Badger opens.
+type directory struct {
+	path string
+	file *os.File // open for the lock
+}
+
+const (
+	directoryName = "badger"
+	pidFile       = "LOCK"
+	lockRetry     = 20 * time.Millisecond
+)
+
+// openDirectory creates the directory below dir when it is missing, and locks it.
+func openDirectory(dir string, wait time.Duration) (*directory, error) {
+	d := &directory{path: filepath.Join(dir, directoryName)}
+	for _, path := range []string{filepath.Clean(dir), d.path} {
+		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err := os.MkdirAll(path, 0o700); err != nil {
+			return nil, err
+		}
+		if err := syncDirectory(filepath.Dir(path)); err != nil { // or a power cut may undo it
+			return nil, err
+		}
+	}
+	if err := os.Chmod(d.path, 0o700); err != nil {
+		return nil, err
+	}
+	file, err := os.Open(d.path)
+	if err != nil {
+		return nil, err
+	}
+	d.file = file
+	if err := d.lock(wait); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	pid := []byte(strconv.Itoa(os.Getpid()) + "\n")
+	if err := os.WriteFile(filepath.Join(d.path, pidFile), pid, 0o600); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return d, nil
+}
+
+// lock tries for a while, because the lock of a killed process is there until the
+// kernel has taken the process apart.
+func (d *directory) lock(wait time.Duration) error {
+	for end := time.Now().Add(wait); ; time.Sleep(lockRetry) {
+		err := syscall.Flock(int(d.file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, syscall.EINTR):
+		case !errors.Is(err, syscall.EWOULDBLOCK):
+			return fmt.Errorf("lock %s: %w", d.path, err)
+		case time.Now().After(end):
+			return fmt.Errorf("%w: %s is locked%s; stop that one, or give this one a directory of its own", ErrLocked, d.path, d.holder())
+		}
+	}
+}
+
+// holder names the process that wrote the pid file.
+func (d *directory) holder() string {
+	pid, err := os.ReadFile(filepath.Join(d.path, pidFile))
+	if err != nil {
+		return ""
+	}
+	return " by process " + strings.TrimSpace(string(pid))
+}
+
+// close gives the lock back.
+func (d *directory) close() error {
+	if d == nil {
+		return nil
+	}
+	return errors.Join(os.Remove(filepath.Join(d.path, pidFile)), d.file.Close())
+}
+
+// tidy removes the empty files that a process leaves which was killed between the
+// creation of a file and its first byte. Badger refuses to open them
+// (dgraph-io/badger#2207). The key registry holds nothing without encryption.
+func (d *directory) tidy() error {
+	entries, err := os.ReadDir(d.path)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		ext := filepath.Ext(e.Name())
+		if info.Size() == 0 && (ext == ".mem" || ext == ".vlog" || e.Name() == badger.KeyRegistryFileName) {
+			if err := os.Remove(filepath.Join(d.path, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func syncDirectory(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

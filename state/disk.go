@@ -1,0 +1,47 @@
+package state
+
+import (
+	"fmt"
+	"math"
+	"syscall"
+)
+
+// disk guards the floor of free space. Badger writes through memory maps of sparse
+// files: when the file system is full the kernel ends the process with SIGBUS, at
+// the write or at a later flush, and again when the full store is opened.
+//
+// The file system is asked once per transaction. That takes about a microsecond,
+// where a synced transaction takes some hundred, so nothing is cached.
+type disk struct {
+	path  string
+	floor int64
+	free  func(path string) (int64, error) // statfs, except in tests
+}
+
+// admit returns ErrDiskLow when writing so many bytes would leave less than a floor.
+func (d *disk) admit(bytes, floor int64) error {
+	free, err := d.free(d.path)
+	if err != nil {
+		return err
+	}
+	if free-bytes < floor {
+		return fmt.Errorf("%w: %d MiB in %s, %d MiB must stay free; it goes on when there is room",
+			ErrDiskLow, free>>20, d.path, floor>>20)
+	}
+	return nil
+}
+
+// statfs returns how many bytes an unprivileged process may still write below path.
+func statfs(path string) (int64, error) {
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(path, &st); err != nil {
+		return 0, fmt.Errorf("ask for the free space of %s: %w", path, err)
+	}
+	if st.Blocks == 0 { // a tmpfs without a limit says so
+		return math.MaxInt64, nil
+	}
+	return int64(st.Bavail) * st.Bsize, nil
+}
+
+// boundless is the free space of a store in memory.
+func boundless(string) (int64, error) { return math.MaxInt64, nil }

@@ -1,0 +1,214 @@
+package state_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"weir/state"
+)
+
+// Below the floor nothing is written and everything is read; above it all goes on.
+func TestDiskLow(t *testing.T) {
+	var free atomic.Int64
+	broken := errors.New("broken disk")
+	o := state.WithFree(state.Options{MemTableSize: 8 << 20, MinFree: 100 << 20, LockWait: -1}, func(string) (int64, error) {
+		if n := free.Load(); n >= 0 {
+			return n, nil
+		}
+		return 0, broken
+	})
+	dir := t.TempDir()
+	free.Store(200 << 20)
+	s := open(t, dir, o)
+	j := s.Journal(0)
+	writes := func() []error {
+		_, appended := j.Append([]state.Entry{{Value: []byte("event")}})
+		return []error{
+			appended,
+			s.Commit(&state.Checkpoint{Next: j.End(), Records: []state.Record{flow("k", fmt.Sprint(j.End()), 1, 0)}}),
+			s.SetCursor("c", nil),
+			s.DeadLetter(state.DeadLetter{}),
+		}
+	}
+	f := func(n int64, want error) {
+		t.Helper()
+		free.Store(n)
+		before, end := state.Transactions(s), j.End()
+		for i, err := range writes() {
+			if !errors.Is(err, want) {
+				t.Fatalf("write %d with %d bytes free: %v", i, n, err)
+			}
+		}
+		if want != nil && (state.Transactions(s) != before || j.End() != end) {
+			t.Fatal("something was written")
+		}
+		if got, err := j.Read(0, 100, nil); err != nil || int64(len(got)) != j.End() {
+			t.Fatalf("%d entries of %d, %v", len(got), j.End(), err)
+		}
+		if v, ok, err := s.Load(0, state.FlowSubject, "k"); string(v) != fmt.Sprint(j.End()) || !ok || err != nil {
+			t.Fatalf("%s, %v, %v", v, ok, err)
+		}
+	}
+	f(200<<20, nil)
+	f(100<<20, state.ErrDiskLow) // what is to be written would go below
+	f(0, state.ErrDiskLow)
+	f(101<<20, nil)
+	f(99<<20, state.ErrDiskLow)
+	f(-1, broken)
+	if got, floor := s.Free(); got != 0 || floor != 100<<20 {
+		t.Fatalf("free %d, floor %d", got, floor)
+	}
+	f(math.MaxInt64, nil)
+	if got, _ := s.Free(); got != math.MaxInt64 {
+		t.Fatalf("free %d", got)
+	}
+	want := j.End()
+	closeStore(t, s)
+
+	free.Store(50<<20 - 1)
+	if _, err := state.Open(dir, o); !errors.Is(err, state.ErrDiskLow) {
+		t.Fatal(err)
+	}
+	free.Store(50 << 20) // half the floor is enough to open
+	s = open(t, dir, o)
+	if got := s.Journal(0).End(); got != want {
+		t.Fatalf("end is %d, want %d", got, want)
+	}
+}
+
+// A call that is split reaches the floor on its way: what it has written stays, and it
+// is told.
+func TestDiskLowDuringAppend(t *testing.T) {
+	var asked atomic.Int64
+	o := state.WithFree(state.Options{MemTableSize: 8 << 20, LockWait: -1}, func(string) (int64, error) {
+		if asked.Add(1) > 4 { // at open, for the format, and for two parts
+			return 0, nil
+		}
+		return math.MaxInt64, nil
+	})
+	s := open(t, t.TempDir(), o)
+	j := s.Journal(0)
+	entries := make([]state.Entry, 20)
+	for i := range entries {
+		entries[i].Value = bytes.Repeat([]byte{byte(i)}, 500<<10)
+	}
+	_, err := j.Append(entries)
+	if !errors.Is(err, state.ErrDiskLow) {
+		t.Fatal(err)
+	}
+	if end := j.End(); end != 4 {
+		t.Fatalf("end is %d", end)
+	}
+	for from := range int64(4) {
+		got, err := j.Read(from, 1, nil)
+		must(t, err)
+		if got[0].Value[0] != byte(from) {
+			t.Fatalf("entry %d is of %d", from, got[0].Value[0])
+		}
+	}
+}
+
+// On a file system of 320 MiB, in a process with mounts of its own.
+func TestDiskFull(t *testing.T) {
+	dir := t.TempDir()
+	cmd, out := helper(t, "fill", dir, "MOUNT=yes")
+	text, err := io.ReadAll(out)
+	must(t, err)
+	err = cmd.Wait()
+	if strings.HasPrefix(string(text), "cannot mount") {
+		t.Skip("THE DISK-FULL TEST NEEDS THE RIGHT TO MOUNT A TMPFS: ", string(text))
+	}
+	t.Logf("%s", text)
+	if err != nil || !strings.HasSuffix(string(text), "done\n") {
+		t.Fatalf("%v", err)
+	}
+}
+
+// fillDisk is the helper that fills a small file system, twice.
+func fillDisk() error {
+	dir := os.Getenv("DIR")
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=320m"); err != nil {
+		fmt.Println("cannot mount:", err)
+		return nil
+	}
+	const floor = 160 << 20
+	o := state.Options{MemTableSize: 8 << 20, MinFree: floor}
+	ballast := filepath.Join(dir, "ballast")
+	if err := os.WriteFile(ballast, make([]byte, 60<<20), 0o600); err != nil {
+		return err
+	}
+	s, err := state.Open(dir, o)
+	if err != nil {
+		return err
+	}
+	acknowledged, least := int64(0), int64(math.MaxInt64)
+	value := func(i int64) []byte { return bytes.Repeat([]byte{byte(i), byte(i >> 8)}, 32<<10) }
+	fill := func() error {
+		for i := 0; ; {
+			first, err := s.Journal(0).Append([]state.Entry{{Value: value(acknowledged)}})
+			free, _ := s.Free()
+			least = min(least, free)
+			if errors.Is(err, state.ErrDiskLow) {
+				// Flushes and compactions still go on, and a compaction that ends
+				// makes room; until none does for many tries.
+				if i++; i < 2000 {
+					continue
+				}
+				fmt.Printf("%v after %d entries of 64 KiB\n", err, acknowledged)
+				return nil
+			}
+			if err != nil || first != acknowledged {
+				return fmt.Errorf("append: offset %d of %d: %w", first, acknowledged, err)
+			}
+			acknowledged++
+		}
+	}
+	check := func() error {
+		if end := s.Journal(0).End(); end != acknowledged {
+			return fmt.Errorf("end is %d, acknowledged were %d", end, acknowledged)
+		}
+		for from := int64(0); from < acknowledged; {
+			got, err := s.Journal(0).Read(from, 1000, nil)
+			if err != nil {
+				return err
+			}
+			for _, e := range got {
+				if !bytes.Equal(e.Value, value(from)) {
+					return fmt.Errorf("entry %d is wrong", from)
+				}
+				from++
+			}
+		}
+		return nil
+	}
+	reopen := func() error {
+		if err := s.Close(); err != nil {
+			return err
+		}
+		s, err = state.Open(dir, o)
+		return err
+	}
+	steps := []func() error{
+		fill, check,
+		func() error { return os.Remove(ballast) },
+		fill, check, // goes on by itself
+		reopen, check, // below the floor
+		s.Close,
+	}
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	fmt.Printf("least free space was %d MiB\ndone\n", least>>20)
+	return nil
+}

@@ -1,0 +1,30 @@
+// Package state is everything that weir keeps on disk, in one Badger database per
+// process: the records of flows and agents with the checkpoint that they belong
+// to, the index of their deadlines, the journal and the verdict log of the
+// embedded form, dead letters, and the cursors of readers.
+//
+// What may be relied on:
+//
+//   - A checkpoint is atomic: after any crash the records of a partition are
+//     exactly those of the last checkpoint that its Meta names, never a mixture.
+//   - What Commit, Append, DeadLetter or SetCursor returned nil for survives the
+//     end of the process and a power cut. All writes of a process go through one
+//     goroutine that gathers what waits into one synced transaction.
+//   - What is on disk is a prefix of what was written. A hole in it is found by
+//     Open, which then refuses; damage to a single value is found when the value
+//     is read. Both are told by ErrDamaged; nothing is ever wiped or repaired in a
+//     way that loses what was acknowledged. One thing cannot be told from a crash:
+//     damage to the end of the newest write-ahead log, which loses what came last.
+//   - Reads never block writes and do not wait for them.
+//   - A disk that runs full kills a Badger process with SIGBUS, so nothing is
+//     written below a floor of free space: the write fails with ErrDiskLow before
+//     Badger is touched, and may be tried again when there is room.
+//
+// What the caller owes: one writer per partition, Close at the end, and an exit
+// when a write fails with anything but ErrDiskLow, ErrTooLarge or ErrClosed: how
+// much of that write is on disk is then unknown, and the store refuses all further
+// writes with ErrFailed. A new process finds the truth by Open.
+//
+// The package never looks into records, verdicts or the state of a partition, and
+// knows no event time: clocks are used only to expire what no one needs any more.
+package state

@@ -1,0 +1,120 @@
+package state
+
+import (
+	"encoding/binary"
+	"slices"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// WithFree returns o with another way to ask for free space.
+func WithFree(o Options, free func(path string) (int64, error)) Options {
+	o.free = free
+	return o
+}
+
+// WithClock returns o with another wall clock, and segments of so many bytes.
+func WithClock(o Options, now func() time.Time, segmentBytes int64) Options {
+	o.now, o.segmentBytes = now, segmentBytes
+	return o
+}
+
+// SegmentsStored returns the numbers of the segments that have entries.
+func SegmentsStored(s *Store) (out []uint32) {
+	err := iterate(s.db, endOfTime, []byte{entryPrefix}, func(item *badger.Item) error {
+		if n := binary.BigEndian.Uint32(item.Key()[1:]); !slices.Contains(out, n) {
+			out = append(out, n)
+		}
+		return nil
+	})
+	if err != nil {
+		panic(err)
+	}
+	return out
+}
+
+// Queued returns how many writes wait for the writer.
+func Queued(s *Store) int {
+	s.writer.mu.Lock()
+	defer s.writer.mu.Unlock()
+	return len(s.writer.queue)
+}
+
+// Transactions returns how many transactions there have ever been.
+func Transactions(s *Store) uint64 {
+	s.snapshot.RLock()
+	defer s.snapshot.RUnlock()
+	return s.committed
+}
+
+// Stored is a key as it is in the database.
+type Stored struct {
+	Key, Value []byte
+	Expires    uint64
+}
+
+// AllStored returns all keys that begin so, but not the chain.
+func AllStored(s *Store, prefix string) (out []Stored) {
+	err := iterate(s.db, endOfTime, []byte(prefix), func(item *badger.Item) error {
+		v, err := item.ValueCopy(nil)
+		if item.Key()[0] != chainPrefix {
+			out = append(out, Stored{item.KeyCopy(nil), v, item.ExpiresAt()})
+		}
+		return err
+	})
+	if err != nil {
+		panic(err)
+	}
+	return out
+}
+
+// Store writes a key as it is, or removes it when the value is nil.
+func (kv Stored) Store(s *Store) error {
+	b := &batch{}
+	if kv.Value == nil {
+		b.remove(kv.Key)
+	} else {
+		b.set(kv.Key, kv.Value, kv.Expires)
+	}
+	return s.writer.write(b)
+}
+
+// Break closes the database behind the back of the store, so that writes fail.
+func Break(s *Store) error { return s.db.Close() }
+
+// SkipTransaction leaves a hole in the chain, as a lost table would.
+func SkipTransaction(s *Store) { s.advance(s.committed + 1) }
+
+// CheckChain checks the chain as Open does.
+func CheckChain(s *Store) error {
+	_, err := checkChain(s.db)
+	return err
+}
+
+// The keys that tests need.
+const (
+	EntryPrefix  = string(rune(entryPrefix))
+	FormatKey    = string(rune(formatPrefix))
+	MetaPrefix   = string(rune(metaPrefix))
+	DuePrefix    = string(rune(duePrefix))
+	EndPrefix    = string(rune(endPrefix))
+	StartPrefix  = string(rune(startPrefix))
+	CursorPrefix = string(rune(cursorPrefix))
+	ChainLength  = chainLength
+)
+
+// The checks of files before Badger opens them.
+var (
+	VerifyTable = verifyTable
+	VerifyLog   = verifyLog
+)
+
+// DecodeAll decodes a content in every way there is.
+func DecodeAll(content []byte) (errs []error) {
+	_, meta := decodeMeta(content)
+	_, letter := decodeDeadLetter(&Entry{Value: content})
+	_, unsealed := unseal(content, content)
+	_, _, _, due := parseDueKey(content)
+	return []error{meta, letter, unsealed, due}
+}

@@ -1,0 +1,305 @@
+package state
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"sort"
+	"sync"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"weir/events"
+)
+
+// Entry is one record of a Log.
+type Entry struct {
+	Offset   int64        // place in the log; set by Read, ignored by Append
+	Appended events.Stamp // when the log took it, as the appender says
+	Trigger  int64        // source offset of the event that caused a verdict; 0 in a journal
+	Value    []byte
+}
+
+// Log is an append-only sequence of entries with the dense offsets 0, 1, 2, ...
+// Its methods may be called by any number of goroutines.
+type Log struct {
+	store *Store
+	id    []byte
+
+	mu     sync.Mutex
+	end    int64
+	starts []logStart    // by segment; what is before the first has expired
+	more   chan struct{} // closed and forgotten when the log grows; nil when nobody waits
+	shut   bool
+}
+
+// readBytes is about how much one Read returns at most.
+const readBytes = 4 << 20
+
+// Journal returns the journal of a partition: what the embedded form takes in.
+func (s *Store) Journal(partition uint16) *Log {
+	return s.log(partitionPrefix(journalKind, partition))
+}
+
+// Verdicts returns the verdict log of a partition in the embedded form.
+func (s *Store) Verdicts(partition uint16) *Log {
+	return s.log(partitionPrefix(verdictKind, partition))
+}
+
+func (s *Store) log(id []byte) *Log {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.logs[string(id)]
+	if l == nil {
+		l = &Log{store: s, id: id, shut: s.closed}
+		s.logs[string(id)] = l
+	}
+	return l
+}
+
+// Append adds entries in their order and returns the offset of the first when all
+// are durable. Callers that append at the same time share transactions; entries of
+// one call have consecutive offsets unless the call is too large for one
+// transaction, and then too they are in order, with none of another call of the
+// same log in between.
+//
+// After an error the first entries of a call that was too large for one transaction
+// may be in the log, so the caller's repetition has to be told by what the entries
+// say. A single entry larger than MaxValue is refused with ErrTooLarge.
+func (l *Log) Append(entries []Entry) (first int64, err error) {
+	if err := l.store.enter(); err != nil {
+		return 0, err
+	}
+	defer l.store.leave()
+	if len(entries) == 0 {
+		return l.End(), nil
+	}
+	b := &batch{log: l, ops: make([]op, len(entries))}
+	keyBytes := 1 + 4 + len(l.id) + offsetBytes
+	keys := make([]byte, len(entries)*keyBytes) // filled in by the writer
+	for i := range entries {
+		e := &entries[i]
+		if len(e.Value) > l.store.MaxValue() {
+			return 0, fmt.Errorf("append: entry %d has %d bytes, the limit is %d: %w", i, len(e.Value), l.store.MaxValue(), ErrTooLarge)
+		}
+		v := newValue(2*binary.MaxVarintLen64 + len(e.Value))
+		v = binary.AppendVarint(v, int64(e.Appended))
+		v = binary.AppendVarint(v, e.Trigger)
+		at := i * keyBytes
+		b.ops[i].entry = badger.Entry{Key: keys[at : at+keyBytes : at+keyBytes], Value: append(v, e.Value...)}
+	}
+	if err := l.store.writer.write(b); err != nil {
+		return 0, fmt.Errorf("append: %w", err)
+	}
+	return b.first, nil
+}
+
+// Read appends to dst the entries from offset from on, at most limit of them and not
+// much more than 4 MiB, and returns the extended slice. It returns dst as it was when
+// from is the end of the log; Ready tells when to read again. The values are the
+// caller's.
+//
+// When the entry at from has expired the error is a *GapError, which says where to go
+// on. A from beyond the end, or a hole, is ErrDamaged: the log has lost something.
+func (l *Log) Read(from int64, limit int, dst []Entry) ([]Entry, error) {
+	if err := l.store.enter(); err != nil {
+		return dst, err
+	}
+	defer l.store.leave()
+	r := reader{log: l, next: from, limit: limit, dst: dst}
+	for r.limit > 0 && r.size < readBytes {
+		number, end, err := l.find(r.next)
+		if err != nil {
+			return r.dst, err
+		}
+		if r.next == end {
+			break
+		}
+		if err := r.read(number, end); err != nil {
+			return r.dst, err
+		}
+	}
+	return r.dst, nil
+}
+
+// find returns the segment that holds the entry at an offset, and the end of what the
+// log has in it.
+func (l *Log) find(offset int64) (number uint32, end int64, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if offset < 0 || offset > l.end {
+		return 0, 0, damaged(l.String(), fmt.Errorf("a reader is at %d, but the end is %d", offset, l.end))
+	}
+	if offset == l.end {
+		return 0, l.end, nil
+	}
+	i := sort.Search(len(l.starts), func(i int) bool { return l.starts[i].first > offset })
+	end = l.end
+	if i < len(l.starts) {
+		end = l.starts[i].first
+	}
+	if i == 0 {
+		return 0, 0, &GapError{From: offset, To: end}
+	}
+	return l.starts[i-1].segment, end, nil
+}
+
+// reader is one Read under way.
+type reader struct {
+	log   *Log
+	next  int64
+	limit int
+	size  int
+	dst   []Entry
+	arena arena
+}
+
+// read takes entries of one segment, up to end.
+func (r *reader) read(number uint32, end int64) error {
+	l := r.log
+	prefix := append(segmentPrefix(number), l.id...)
+	start := binary.BigEndian.AppendUint64(prefix[:len(prefix):len(prefix)], uint64(r.next))
+	err := iterateFrom(l.store.db, endOfTime, prefix, start, func(item *badger.Item) error {
+		key := item.Key()
+		if len(key) != len(prefix)+offsetBytes {
+			return damaged(l.String(), fmt.Errorf("key %x has a wrong length", key))
+		}
+		offset := int64(binary.BigEndian.Uint64(key[len(prefix):]))
+		if r.next >= end || r.limit <= 0 || r.size >= readBytes {
+			return errStop
+		}
+		if offset != r.next {
+			return errStop // told below
+		}
+		e, err := l.decode(item, &r.arena)
+		if err != nil {
+			return damaged(l.String(), fmt.Errorf("entry %d: %w", offset, err))
+		}
+		e.Offset = offset
+		r.dst = append(r.dst, e)
+		r.next, r.limit, r.size = r.next+1, r.limit-1, r.size+len(e.Value)
+		return nil
+	})
+	if err == nil && r.next < end && r.limit > 0 && r.size < readBytes && l.holds(number) {
+		err = damaged(l.String(), fmt.Errorf("entry %d is missing", r.next))
+	}
+	return err
+}
+
+// holds reports whether the log still has entries in a segment.
+func (l *Log) holds(number uint32) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.ContainsFunc(l.starts, func(s logStart) bool { return s.segment == number })
+}
+
+func (l *Log) decode(item *badger.Item, a *arena) (e Entry, err error) {
+	err = item.Value(func(v []byte) error {
+		content, err := unseal(v, item.Key())
+		if err != nil {
+			return err
+		}
+		d := decoder{rest: content}
+		e.Appended = events.Stamp(d.int("append time"))
+		e.Trigger = d.int("trigger")
+		e.Value = a.copy(d.rest)
+		return d.err
+	})
+	return e, err
+}
+
+// End returns the offset that the next entry will get. All entries before it are durable.
+func (l *Log) End() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.end
+}
+
+// Ready returns a channel that is closed when the log has grown beyond from, or when
+// the store is closed. It is closed already when there is something to read.
+func (l *Log) Ready(from int64) <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.end > from || l.shut {
+		now := make(chan struct{})
+		close(now)
+		return now
+	}
+	if l.more == nil {
+		l.more = make(chan struct{})
+	}
+	return l.more
+}
+
+// String returns the log's name for messages.
+func (l *Log) String() string {
+	name := map[byte]string{journalKind: "journal", verdictKind: "verdict log", deadKind: "dead letters"}[l.id[0]]
+	if len(l.id) == maxLogID {
+		return fmt.Sprintf("%s of partition %d", name, binary.BigEndian.Uint16(l.id[1:]))
+	}
+	return name
+}
+
+// endOp keeps the end beside the entries, in the same transaction, because the
+// entries expire and an offset must never be given twice.
+func (l *Log) endOp(end int64) *op {
+	key := append([]byte{endPrefix}, l.id...)
+	v := binary.AppendVarint(newValue(binary.MaxVarintLen64), end)
+	seal(v, key)
+	return &op{entry: badger.Entry{Key: key, Value: v}}
+}
+
+const endCost = 1 + maxLogID + sealBytes + binary.MaxVarintLen64 + entryOverhead
+
+// opens reports whether the log has no entry yet in a segment.
+func (l *Log) opens(number uint32) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.starts) == 0 || l.starts[len(l.starts)-1].segment != number
+}
+
+// grow takes in what has become durable.
+func (l *Log) grow(g *growth, number uint32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if g.opens {
+		l.starts = append(l.starts, logStart{segment: number, first: l.end})
+	}
+	l.end = g.end
+	l.wake()
+}
+
+// forget gives up a segment and those before it.
+func (l *Log) forget(number uint32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.starts = slices.DeleteFunc(l.starts, func(s logStart) bool { return s.segment <= number })
+}
+
+func (l *Log) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.shut = true
+	l.wake()
+}
+
+func (l *Log) wake() {
+	if l.more != nil {
+		close(l.more)
+		l.more = nil
+	}
+}
+
+// arena hands out copies of small slices from few allocations, each twice the last.
+type arena struct{ free []byte }
+
+const maxArena = 64 << 10
+
+func (a *arena) copy(b []byte) []byte {
+	if len(b) > cap(a.free)-len(a.free) {
+		a.free = make([]byte, 0, max(len(b), min(2*cap(a.free), maxArena)))
+	}
+	at := len(a.free)
+	a.free = append(a.free, b...)
+	return a.free[at:len(a.free):len(a.free)]
+}

@@ -1,0 +1,112 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+	"github.com/dgraph-io/badger/v4/options"
+)
+
+// Options are what may be chosen about a store. The zero value is good.
+type Options struct {
+	// MemTableSize is the size of Badger's memtables in bytes; 0 means 32 MiB. It
+	// decides how much memory the store takes, a few times as much, and how large a
+	// checkpoint may be, 15 % of it. The least is 8 MiB.
+	MemTableSize int64
+
+	// MinFree is the free disk space in bytes below which nothing is written; 0 means
+	// the larger of 512 MiB and sixteen memtables. Flushes and compactions go on below
+	// it for a while and were seen to take 150 MiB and ten memtables; with less than
+	// the default the process may end by SIGBUS.
+	MinFree int64
+
+	// RecordTTL removes records with their deadlines so long after they were last
+	// written. JournalTTL removes the entries of logs and dead letters, many at a time,
+	// when they are all older than that. 0 means never. Both go by the wall clock and
+	// only reclaim space: choose them far longer than anything that a replay after
+	// downtime may need.
+	RecordTTL, JournalTTL time.Duration
+
+	// LockWait is how long Open waits for the lock of another process, which may be
+	// one that was just killed; 0 means 5 s, less than 0 not at all.
+	LockWait time.Duration
+
+	// Logger gets Badger's messages as warnings and for debugging; nil drops them.
+	Logger *slog.Logger
+
+	// For tests; zero values mean statfs, time.Now and segmentBytes.
+	free         func(path string) (int64, error)
+	now          func() time.Time
+	segmentBytes int64
+}
+
+const (
+	defaultMemTable  = 32 << 20
+	minMemTable      = 8 << 20
+	defaultMinFree   = 512 << 20
+	memTablesFree    = 16
+	defaultLockWait  = 5 * time.Second
+	valueThreshold   = 1 << 20 // Badger's largest: what is smaller stays out of the value log, which is hard to collect
+	entryHead        = 64      // what a value may have beside the caller's bytes
+	valueLogFileSize = 64 << 20
+	baseTableSize    = 8 << 20 // Badger's 2 MiB would take 500 open files per GiB
+)
+
+func (o Options) withDefaults() (Options, error) {
+	if o.MemTableSize == 0 {
+		o.MemTableSize = defaultMemTable
+	}
+	if o.MemTableSize < minMemTable {
+		return o, fmt.Errorf("memtable of %d bytes, the least is %d", o.MemTableSize, minMemTable)
+	}
+	if o.MinFree == 0 {
+		o.MinFree = max(defaultMinFree, memTablesFree*o.MemTableSize)
+	}
+	if o.MinFree < 0 || o.RecordTTL < 0 || o.JournalTTL < 0 {
+		return o, errors.New("free space and times to live must not be negative")
+	}
+	if o.LockWait == 0 {
+		o.LockWait = defaultLockWait
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.free == nil {
+		o.free = statfs
+	}
+	if o.now == nil {
+		o.now = time.Now
+	}
+	if o.segmentBytes == 0 {
+		o.segmentBytes = segmentBytes
+	}
+	return o, nil
+}
+
+// badger returns Badger's options for a directory, "" for a store in memory.
+func (o Options) badger(path string) badger.Options {
+	b := badger.DefaultOptions(path).
+		WithInMemory(path == "").
+		WithSyncWrites(true).
+		WithMemTableSize(o.MemTableSize).
+		WithNumMemtables(3).
+		WithNumLevelZeroTablesStall(10).
+		WithBaseTableSize(baseTableSize).
+		WithValueLogFileSize(valueLogFileSize).
+		WithValueThreshold(valueThreshold).
+		WithNumVersionsToKeep(1).
+		WithNumCompactors(2).
+		WithDetectConflicts(false). // there is one writer
+		WithMetricsEnabled(false).
+		WithCompression(options.None).
+		WithBlockCacheSize(0).                                // only needed with compression
+		WithIndexCacheSize(0).                                // all in memory
+		WithChecksumVerificationMode(options.NoVerification). // see verify
+		WithBypassLockGuard(true).                            // see directory
+		WithLogger(logger{o.Logger})
+	b.TableSizeMultiplier = 1
+	return b
+}

@@ -1,0 +1,103 @@
+package state
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// endOfTime as the version to read at finds the newest version of a key.
+const endOfTime = math.MaxUint64
+
+// errStop ends an iteration without an error.
+var errStop = errors.New("stop")
+
+// get returns the content of the newest version of a key; false when there is none.
+func (s *Store) get(key []byte) ([]byte, bool, error) {
+	if err := s.enter(); err != nil {
+		return nil, false, err
+	}
+	defer s.leave()
+	v, err := getValue(s.db, key)
+	switch {
+	case errors.Is(err, badger.ErrKeyNotFound):
+		return nil, false, nil
+	case err != nil:
+		return nil, false, fmt.Errorf("read %s: %w", describe(key), err)
+	}
+	content, err := unseal(v, key)
+	if err != nil {
+		return nil, false, damaged(describe(key), err)
+	}
+	return content, true, nil
+}
+
+func getValue(db *badger.DB, key []byte) ([]byte, error) {
+	txn := db.NewTransactionAt(endOfTime, false)
+	defer txn.Discard()
+	item, err := txn.Get(key)
+	if err != nil {
+		return nil, err
+	}
+	return item.ValueCopy(nil)
+}
+
+// each calls fn for all keys of a prefix as of the last transaction.
+func (s *Store) each(prefix []byte, fn func(*badger.Item) error) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	// An iterator keeps the tables that it was made from, so only the moment of its
+	// making has to be shielded from a compaction that drops what is newer by then.
+	s.snapshot.RLock()
+	txn := s.db.NewTransactionAt(s.committed, false)
+	it := txn.NewIterator(badger.IteratorOptions{Prefix: prefix})
+	s.snapshot.RUnlock()
+	return walk(txn, it, prefix, fn)
+}
+
+// iterate calls fn for all keys of a prefix as of a version.
+func iterate(db *badger.DB, version uint64, prefix []byte, fn func(*badger.Item) error) error {
+	return iterateFrom(db, version, prefix, prefix, fn)
+}
+
+func iterateFrom(db *badger.DB, version uint64, prefix, start []byte, fn func(*badger.Item) error) error {
+	txn := db.NewTransactionAt(version, false)
+	return walk(txn, txn.NewIterator(badger.IteratorOptions{Prefix: prefix}), start, fn)
+}
+
+func walk(txn *badger.Txn, it *badger.Iterator, start []byte, fn func(*badger.Item) error) error {
+	defer txn.Discard()
+	defer it.Close()
+	for it.Seek(start); it.Valid(); it.Next() {
+		if err := fn(it.Item()); err == errStop {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// describe names a key in messages.
+func describe(key []byte) string {
+	partition := func() uint16 {
+		if len(key) < 1+partitionBytes {
+			return 0
+		}
+		return binary.BigEndian.Uint16(key[1:])
+	}
+	switch first := key[0]; first {
+	case byte(FlowSubject), byte(AgentSubject):
+		return fmt.Sprintf("%s %q of partition %d", Subject(first), key[min(recordOverhead, len(key)):], partition())
+	case metaPrefix:
+		return fmt.Sprintf("checkpoint of partition %d", partition())
+	case cursorPrefix:
+		return fmt.Sprintf("cursor %q", key[1:])
+	}
+	return fmt.Sprintf("key %q", key)
+}

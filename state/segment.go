@@ -1,0 +1,210 @@
+package state
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// All logs are written into segments: an entry's key begins with the number of the
+// segment that was open when it was appended. So what is written together lies
+// together, below all other keys, and what is old is never touched again. With the
+// log first in the key, every table that holds the ends of two logs would span all of
+// the second one, and each time Badger moves such a table down a level it rewrites
+// the whole log: gigabytes at a time, which no floor of free space covers.
+//
+// For the same reason entries do not have a time to live of Badger's, which gives
+// space back only when tables are rewritten. Segments are dropped whole.
+const (
+	segmentBytes   = 128 << 20 // a new segment is begun after so much
+	segmentsPerTTL = 8         // and after this part of the time that entries are kept
+)
+
+type segment struct {
+	number  uint32
+	started int64 // wall clock, Unix ms
+}
+
+// logStart says which is the first entry of a log in a segment.
+type logStart struct {
+	segment uint32
+	first   int64
+}
+
+// tape is the sequence of segments. Once the store is open it belongs to the writer.
+type tape struct {
+	segments []segment // oldest first, the open one last
+	bytes    int64     // in the open one, since the store was opened
+}
+
+// current returns the open segment, having begun a new one when it is time.
+func (t *tape) current(now time.Time, o *Options) segment {
+	at := now.UnixMilli()
+	if n := len(t.segments); n > 0 {
+		last := t.segments[n-1]
+		old := o.JournalTTL > 0 && at-last.started >= o.JournalTTL.Milliseconds()/segmentsPerTTL
+		if t.bytes < o.segmentBytes && !old {
+			return last
+		}
+		at = max(at, last.started) // whatever the clock does, segments are in order
+		t.segments = append(t.segments, segment{number: last.number + 1, started: at})
+	} else {
+		t.segments = append(t.segments, segment{number: 1, started: at})
+	}
+	t.bytes = 0
+	return t.segments[len(t.segments)-1]
+}
+
+// expired returns the oldest segment when all that is in it may go: the segment after
+// it was begun longer ago than entries are kept.
+func (t *tape) expired(now time.Time, ttl time.Duration) (segment, bool) {
+	if ttl <= 0 || len(t.segments) < 2 || now.UnixMilli()-t.segments[1].started < ttl.Milliseconds() {
+		return segment{}, false
+	}
+	return t.segments[0], true
+}
+
+// add takes in a segment that was found in the database.
+func (t *tape) add(g segment) {
+	i, found := slices.BinarySearchFunc(t.segments, g.number, func(s segment, number uint32) int { return int(s.number) - int(number) })
+	if !found {
+		t.segments = slices.Insert(t.segments, i, g)
+	}
+}
+
+func segmentPrefix(number uint32) []byte {
+	return binary.BigEndian.AppendUint32([]byte{entryPrefix}, number)
+}
+
+// startOp keeps where a log begins in a segment.
+func startOp(g segment, l *Log, first int64) *op {
+	key := append(startKeyPrefix(g.number), l.id...)
+	v := newValue(2 * binary.MaxVarintLen64)
+	v = binary.AppendVarint(v, first)
+	v = binary.AppendVarint(v, g.started)
+	seal(v, key)
+	return &op{entry: badger.Entry{Key: key, Value: v}}
+}
+
+const startCost = 1 + 4 + maxLogID + sealBytes + 2*binary.MaxVarintLen64 + entryOverhead
+
+func startKeyPrefix(number uint32) []byte {
+	return binary.BigEndian.AppendUint32([]byte{startPrefix}, number)
+}
+
+// trim drops the segments that have expired. First their starts go, by which readers
+// find entries, then the entries; sweep finishes at the next open what a crash leaves.
+func (w *writer) trim() {
+	s := w.store
+	for w.failed == nil {
+		old, ok := w.tape.expired(s.options.now(), s.options.JournalTTL)
+		if !ok {
+			return
+		}
+		b := &batch{}
+		prefix := startKeyPrefix(old.number)
+		err := iterate(s.db, endOfTime, prefix, func(item *badger.Item) error {
+			b.remove(item.KeyCopy(nil))
+			return nil
+		})
+		if err == nil {
+			g := w.newGroup()
+			g.floor /= 2 // or nothing would ever make room
+			for i := range b.ops {
+				g.add(&b.ops[i])
+			}
+			err = g.commit()
+		}
+		if err == nil {
+			s.mu.Lock()
+			for _, l := range s.logs {
+				l.forget(old.number)
+			}
+			s.mu.Unlock()
+			w.tape.segments = slices.Delete(w.tape.segments, 0, 1)
+			err = sweep(s.db, w.tape.segments[0].number)
+		}
+		if err != nil {
+			if !errors.Is(err, ErrDiskLow) { // which the writes tell
+				s.options.Logger.Warn("expired entries of logs are not removed, it is tried again", "err", err)
+			}
+			return
+		}
+	}
+}
+
+// sweep drops the entries of all segments before oldest.
+func sweep(db *badger.DB, oldest uint32) error {
+	for {
+		number, found := uint32(0), false
+		err := iterate(db, endOfTime, []byte{entryPrefix}, func(item *badger.Item) error {
+			if key := item.Key(); len(key) >= 5 {
+				number, found = binary.BigEndian.Uint32(key[1:]), true
+			}
+			return errStop
+		})
+		if err != nil || !found || number >= oldest {
+			return err
+		}
+		if err := db.DropPrefix(segmentPrefix(number)); err != nil {
+			return fmt.Errorf("drop segment %d: %w", number, err)
+		}
+	}
+}
+
+// loadLogs finds the logs and segments that the database holds.
+func (s *Store) loadLogs() error {
+	err := s.eachLog(endPrefix, 1, func(l *Log, _ []byte, d *decoder) error {
+		l.end = d.int("end")
+		if d.err == nil && l.end <= 0 {
+			return fmt.Errorf("the end is %d", l.end)
+		}
+		return d.err
+	})
+	if err != nil {
+		return err
+	}
+	t := &s.writer.tape
+	err = s.eachLog(startPrefix, 5, func(l *Log, head []byte, d *decoder) error {
+		number := binary.BigEndian.Uint32(head[1:])
+		first, started := d.int("first offset"), d.int("start time")
+		if d.err != nil {
+			return d.err
+		}
+		if n := len(l.starts); first < 0 || first >= l.end || n > 0 && first <= l.starts[n-1].first {
+			return errors.New("the segments of the log are not in order")
+		}
+		l.starts = append(l.starts, logStart{segment: number, first: first})
+		t.add(segment{number: number, started: started})
+		return nil
+	})
+	if err != nil || len(t.segments) == 0 {
+		return err
+	}
+	return sweep(s.db, t.segments[0].number)
+}
+
+// eachLog calls fn for each sealed key of a prefix, whose head is followed by the id of a log.
+func (s *Store) eachLog(prefix byte, headBytes int, fn func(l *Log, head []byte, d *decoder) error) error {
+	return iterate(s.db, endOfTime, []byte{prefix}, func(item *badger.Item) error {
+		key := item.Key()
+		err := item.Value(func(v []byte) error {
+			if len(key) <= headBytes || len(key) > headBytes+maxLogID {
+				return errors.New("the key has a wrong length")
+			}
+			content, err := unseal(v, key)
+			if err != nil {
+				return err
+			}
+			return fn(s.log(slices.Clone(key[headBytes:])), key[:headBytes], &decoder{rest: content})
+		})
+		if err != nil {
+			return damaged(fmt.Sprintf("key %q", key), err)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,239 @@
+package state
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// Store is an open state. Its methods may be called by any number of goroutines.
+type Store struct {
+	options   Options
+	db        *badger.DB
+	directory *directory // nil in memory
+	disk      disk
+	writer    *writer
+
+	maxBytes int64 // of one transaction, for its entries
+	maxCount int
+	maxValue int
+
+	mu     sync.Mutex
+	closed bool
+	logs   map[string]*Log // by id
+	users  sync.WaitGroup  // calls under way
+
+	snapshot  sync.RWMutex
+	committed uint64 // version of the last transaction; written by the writer only
+}
+
+// Open opens the state in dir and creates it when there is none; "" keeps it in
+// memory, for tests and demonstrations. One process at a time may have it open: Open
+// waits a while for another one to end and then returns ErrLocked.
+//
+// Open verifies the checksums of all files, which takes about half a second for a
+// gigabyte. State that is damaged is ErrDamaged and left as it is; whether it may be
+// thrown away is for a person to say, who knows where the log is.
+func Open(dir string, o Options) (*Store, error) {
+	s, err := open(dir, o)
+	if err != nil {
+		return nil, fmt.Errorf("open state: %w", err)
+	}
+	return s, nil
+}
+
+func open(dir string, o Options) (_ *Store, err error) {
+	o, err = o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{options: o, logs: make(map[string]*Log)}
+	path := ""
+	if dir == "" {
+		s.disk = disk{free: boundless}
+	} else {
+		if s.directory, err = openDirectory(dir, o.LockWait); err != nil {
+			return nil, err
+		}
+		path = s.directory.path
+		s.disk = disk{path: path, floor: o.MinFree, free: o.free}
+	}
+	if err := s.openDatabase(path); err != nil {
+		return nil, errors.Join(err, s.directory.close())
+	}
+	s.writer = newWriter(s)
+	fresh, err := s.load()
+	if err != nil {
+		return nil, errors.Join(err, s.db.Close(), s.directory.close())
+	}
+	go s.writer.run()
+	if fresh {
+		if err := s.writeFormat(); err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+	}
+	return s, nil
+}
+
+func (s *Store) openDatabase(path string) error {
+	options := s.options.badger(path)
+	if path != "" {
+		// Opening itself writes what was in memory when the last process ended. Half
+		// the floor is enough for that, so that a process which had stopped writing at
+		// the floor can be started again.
+		if err := s.disk.admit(0, s.disk.floor/2); err != nil {
+			return err
+		}
+		if err := s.directory.tidy(); err != nil {
+			return err
+		}
+		memTable, err := s.directory.verify(options)
+		if err != nil {
+			return fmt.Errorf("%w; %s", err, advice)
+		}
+		options.MemTableSize = max(options.MemTableSize, memTable)
+	}
+	db, err := openBadger(options)
+	if err != nil {
+		return err
+	}
+	s.db = db
+	s.maxBytes = db.MaxBatchSize() - groupOverhead
+	s.maxCount = int(db.MaxBatchCount()) - groupEntries
+	s.maxValue = int(min(valueThreshold, s.maxBytes)) - entryHead
+	return nil
+}
+
+// advice is what a person needs who finds the state damaged.
+const advice = "if the events come from Kafka, the state is only a cache of them: move the directory away and start again; " +
+	"in the embedded form the directory holds the journal itself: keep it, and restore it from a copy"
+
+func openBadger(o badger.Options) (db *badger.DB, err error) {
+	defer func() {
+		if r := recover(); r != nil { // some damage makes Badger panic
+			err = fmt.Errorf("%w; %s", damaged(o.Dir, fmt.Errorf("badger: %v", r)), advice)
+		}
+	}()
+	db, err = badger.OpenManaged(o)
+	if err == nil {
+		return db, nil
+	}
+	// Badger does not wrap errors, so the system's are told by their text.
+	for _, e := range []syscall.Errno{syscall.EACCES, syscall.EPERM, syscall.EROFS, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOSPC, syscall.EIO} {
+		if strings.Contains(err.Error(), e.Error()) {
+			return nil, fmt.Errorf("badger: %w", err)
+		}
+	}
+	return nil, fmt.Errorf("%w; %s", damaged(o.Dir, fmt.Errorf("badger: %w", err)), advice)
+}
+
+// load checks what the database holds and takes from it what is kept in memory. It
+// reports whether the database is empty.
+func (s *Store) load() (fresh bool, err error) {
+	if fresh, err = s.checkFormat(); err != nil {
+		return false, err
+	}
+	last, err := checkChain(s.db)
+	if err != nil {
+		return false, fmt.Errorf("%w; %s", err, advice)
+	}
+	s.advance(last)
+	return fresh, s.loadLogs()
+}
+
+// formatMagic begins the value of the format key, outside of the versioned values, so
+// that every weir can read it.
+const (
+	formatMagic   = "weir"
+	formatVersion = 1
+)
+
+// checkFormat reports whether the database is empty, or refuses a format that this
+// weir does not know.
+func (s *Store) checkFormat() (fresh bool, err error) {
+	v, err := getValue(s.db, []byte{formatPrefix})
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		fresh = true
+		err = iterate(s.db, endOfTime, nil, func(item *badger.Item) error {
+			return damaged("format", fmt.Errorf("it is missing, but there is %s; %s", describe(item.Key()), advice))
+		})
+		return fresh, err
+	}
+	if err != nil {
+		return false, err
+	}
+	number, ok := bytes.CutPrefix(v, []byte(formatMagic))
+	if !ok || len(number) != 4 {
+		return false, damaged("format", fmt.Errorf("%q is not one; %s", v, advice))
+	}
+	if n := binary.BigEndian.Uint32(number); n > formatVersion {
+		return false, fmt.Errorf("%w: %d, this weir knows formats up to %d; run the newer weir again, or one with a directory of its own",
+			ErrNewer, n, formatVersion)
+	}
+	return false, nil
+}
+
+func (s *Store) writeFormat() error {
+	b := &batch{}
+	b.set([]byte{formatPrefix}, binary.BigEndian.AppendUint32([]byte(formatMagic), formatVersion), 0)
+	return s.writer.write(b)
+}
+
+// Close waits for the calls under way, wakes those who wait for a log to grow, and
+// closes the database. A second call does nothing.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	for _, l := range s.logs {
+		l.close()
+	}
+	s.mu.Unlock()
+	s.users.Wait()
+	s.writer.close()
+	if err := errors.Join(s.db.Close(), s.directory.close()); err != nil {
+		return fmt.Errorf("close state: %w", err)
+	}
+	return nil
+}
+
+// Free returns the free bytes of the disk and the floor below which nothing is
+// written. Free bytes that cannot be asked for are 0. In memory there is no floor.
+func (s *Store) Free() (free, floor int64) {
+	free, err := s.disk.free(s.disk.path)
+	if err != nil {
+		free = 0
+	}
+	return free, s.disk.floor
+}
+
+// enter begins a call, which leave ends. Close waits for the calls that have begun.
+func (s *Store) enter() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return ErrClosed
+	}
+	s.users.Add(1)
+	return nil
+}
+
+func (s *Store) leave() { s.users.Done() }
+
+// advance makes a transaction the one that iterations read, and lets compactions drop
+// what it has replaced.
+func (s *Store) advance(version uint64) {
+	s.snapshot.Lock()
+	defer s.snapshot.Unlock()
+	s.committed = version
+	s.db.SetDiscardTs(version)
+}

@@ -1,0 +1,280 @@
+package state
+
+import (
+	"encoding/binary"
+	"fmt"
+	"sync"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// writer is the only goroutine that writes to the database. While one transaction
+// is being synced the writes of all callers queue up, and the next transaction
+// takes as many of them as fit: Badger itself would sync for each.
+//
+// A single writer is also what lets commit timestamps be dense and in order, which
+// the chain relies on, and lets reads choose their own instead of waiting for
+// commits under way.
+type writer struct {
+	store *Store
+	mu    sync.Mutex
+	more  sync.Cond // on mu
+	queue []*batch
+	stop  bool
+	done  chan struct{} // closed when the goroutine has ended
+
+	// The goroutine's own.
+	tape   tape
+	failed error // the first write that failed half way
+}
+
+// batch is what one caller wants written: either entries that must stay in one
+// transaction, or entries of a log, which may be split, in order.
+type batch struct {
+	ops    []op
+	log    *Log
+	first  int64      // offset of the first entry of a log
+	result chan error // one value, when all is durable or nothing more will be
+}
+
+// op sets a key or removes it.
+type op struct {
+	entry  badger.Entry
+	remove bool
+}
+
+// Costs of a transaction beyond its own entries, on the safe side: what Badger adds
+// to each entry, and the transaction's end mark together with the chain.
+const (
+	entryOverhead = 24
+	groupOverhead = 256
+	groupEntries  = 4
+)
+
+// cost is what an entry takes of a transaction, in bytes, never less than what Badger counts.
+func cost(key, value int) int64 { return int64(key + value + entryOverhead) }
+
+func (o *op) cost() int64 { return cost(len(o.entry.Key), len(o.entry.Value)) }
+
+func newWriter(s *Store) *writer {
+	w := &writer{store: s, done: make(chan struct{})}
+	w.more.L = &w.mu
+	return w
+}
+
+// write queues b and waits until it is durable.
+func (w *writer) write(b *batch) error {
+	b.result = make(chan error, 1)
+	w.mu.Lock()
+	w.queue = append(w.queue, b)
+	w.mu.Unlock()
+	w.more.Signal()
+	return <-b.result
+}
+
+// close ends the goroutine when the queue is empty. No write may begin after it.
+func (w *writer) close() {
+	w.mu.Lock()
+	w.stop = true
+	w.mu.Unlock()
+	w.more.Signal()
+	<-w.done
+}
+
+func (w *writer) run() {
+	defer close(w.done)
+	var taken []*batch
+	for {
+		w.trim()
+		w.mu.Lock()
+		for len(w.queue) == 0 && !w.stop {
+			w.more.Wait()
+		}
+		if len(w.queue) == 0 {
+			w.mu.Unlock()
+			return
+		}
+		taken, w.queue = w.queue, taken[:0]
+		w.mu.Unlock()
+		w.writeAll(taken)
+		clear(taken)
+	}
+}
+
+func (w *writer) writeAll(batches []*batch) {
+	g := w.newGroup()
+	for _, b := range batches {
+		if b.log == nil && !g.fits(b.size(), len(b.ops)) {
+			g.commit()
+			g = w.newGroup()
+		}
+		var err error
+		for i := 0; i < len(b.ops) && err == nil; i++ {
+			if b.log != nil {
+				if !g.fits(g.logCost(b.log, &b.ops[i])) {
+					err = g.commit()
+					g = w.newGroup()
+				}
+				if err == nil {
+					g.number(b, i)
+				}
+			}
+			if err == nil {
+				g.add(&b.ops[i])
+			}
+		}
+		if err != nil { // the first part of b is durable at most
+			b.result <- err
+			continue
+		}
+		g.complete = append(g.complete, b)
+	}
+	g.commit()
+}
+
+// put sets key to a value made by newValue, which it seals.
+func (b *batch) put(key, value []byte, expires uint64) {
+	seal(value, key)
+	b.set(key, value, expires)
+}
+
+func (b *batch) set(key, value []byte, expires uint64) {
+	b.ops = append(b.ops, op{entry: badger.Entry{Key: key, Value: value, ExpiresAt: expires}})
+}
+
+func (b *batch) remove(key []byte) {
+	b.ops = append(b.ops, op{entry: badger.Entry{Key: key}, remove: true})
+}
+
+func (b *batch) size() (bytes int64) {
+	for i := range b.ops {
+		bytes += b.ops[i].cost()
+	}
+	return bytes
+}
+
+// group is one transaction in the making.
+type group struct {
+	w        *writer
+	floor    int64 // of free disk space
+	txn      *badger.Txn
+	bytes    int64
+	count    int
+	segment  segment // of the entries of logs
+	logs     map[*Log]*growth
+	logBytes int64
+	complete []*batch // those whose last entry is in this transaction
+	err      error    // the first entry that Badger did not take
+}
+
+// growth is what a transaction adds to a log.
+type growth struct {
+	first, end int64
+	opens      bool // these are the first entries of the log in the segment
+}
+
+func (w *writer) newGroup() *group {
+	return &group{w: w, floor: w.store.disk.floor, logs: make(map[*Log]*growth)}
+}
+
+// fits reports whether so much more goes into the transaction. An empty one takes
+// anything, because the limits of a single batch were checked before it was queued.
+func (g *group) fits(bytes int64, count int) bool {
+	s := g.w.store
+	return g.count == 0 || g.bytes+bytes <= s.maxBytes && g.count+count <= s.maxCount
+}
+
+// logCost is what the next entry of a log takes, with what else has to be written
+// when it is the log's first in the transaction.
+func (g *group) logCost(l *Log, o *op) (bytes int64, count int) {
+	if g.logs[l] == nil {
+		return o.cost() + endCost + startCost, 3
+	}
+	return o.cost(), 1
+}
+
+// number gives entry i of b its key: the segment and the next offset of its log.
+func (g *group) number(b *batch, i int) {
+	l := b.log
+	grown := g.logs[l]
+	if grown == nil {
+		if len(g.logs) == 0 {
+			g.segment = g.w.tape.current(g.w.store.options.now(), &g.w.store.options)
+		}
+		grown = &growth{first: l.End(), end: l.End(), opens: l.opens(g.segment.number)}
+		g.logs[l] = grown
+		g.bytes, g.count = g.bytes+endCost+startCost, g.count+2
+	}
+	if i == 0 {
+		b.first = grown.end
+	}
+	o := &b.ops[i]
+	key := append(o.entry.Key[:0], entryPrefix)
+	key = binary.BigEndian.AppendUint32(key, g.segment.number)
+	key = append(key, l.id...)
+	binary.BigEndian.AppendUint64(key, uint64(grown.end))
+	seal(o.entry.Value, o.entry.Key)
+	grown.end++
+	g.logBytes += o.cost()
+}
+
+func (g *group) add(o *op) {
+	if g.txn == nil {
+		g.txn = g.w.store.db.NewTransactionAt(endOfTime, true)
+	}
+	g.bytes, g.count = g.bytes+o.cost(), g.count+1
+	var err error
+	if o.remove {
+		err = g.txn.Delete(o.entry.Key)
+	} else {
+		err = g.txn.SetEntry(&o.entry)
+	}
+	if err != nil && g.err == nil {
+		g.err = err
+	}
+}
+
+// commit makes the transaction durable and tells its callers. The error is that of
+// the transaction.
+func (g *group) commit() error {
+	if g.txn == nil {
+		g.tell(nil)
+		return nil
+	}
+	defer g.txn.Discard()
+	s := g.w.store
+	if g.w.failed != nil {
+		return g.tell(fmt.Errorf("write state: %w: %w", ErrFailed, g.w.failed))
+	}
+	if err := s.disk.admit(g.bytes, g.floor); err != nil {
+		return g.tell(fmt.Errorf("write state: %w", err))
+	}
+	for l, grown := range g.logs {
+		g.add(l.endOp(grown.end))
+		if grown.opens {
+			g.add(startOp(g.segment, l, grown.first))
+		}
+	}
+	version := s.committed + 1
+	g.add(chainOp(version))
+	if g.err != nil { // nothing has reached the database
+		return g.tell(fmt.Errorf("write state: %w", g.err))
+	}
+	if err := g.txn.CommitAt(version, nil); err != nil {
+		g.w.failed = err
+		return g.tell(fmt.Errorf("write state: %w: %w", ErrFailed, err))
+	}
+	s.advance(version)
+	for l, grown := range g.logs {
+		l.grow(grown, g.segment.number)
+	}
+	g.w.tape.bytes += g.logBytes
+	return g.tell(nil)
+}
+
+func (g *group) tell(err error) error {
+	for _, b := range g.complete {
+		b.result <- err
+	}
+	return err
+}
