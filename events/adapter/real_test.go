@@ -205,7 +205,7 @@ func recording(t testing.TB, file string) []byte {
 // TestRealRecordings compares what the adapters make of recorded runs of real
 // frameworks with what happened in them.
 func TestRealRecordings(t *testing.T) {
-	files, err := filepath.Glob("testdata/real/*/*.jsonl.gz")
+	files, err := filepath.Glob("testdata/real/*/*otlp.jsonl.gz")
 	if err != nil || len(files) != len(truths) {
 		t.Errorf("%d recordings and %d truths (%v)", len(files), len(truths), err)
 	}

@@ -7,8 +7,16 @@ import (
 	"strings"
 
 	"weir/events/adapter"
+	"weir/events/adapter/a2a"
+	"weir/events/adapter/adk"
+	"weir/events/adapter/autogen"
 	"weir/events/adapter/canonical"
 	"weir/events/adapter/claudecode"
+	"weir/events/adapter/crewai"
+	"weir/events/adapter/langsmith"
+	"weir/events/adapter/mcp"
+	"weir/events/adapter/openaiagents"
+	"weir/events/adapter/openhands"
 	"weir/events/adapter/otlp"
 	"weir/events/adapter/trace"
 )
@@ -20,6 +28,14 @@ func Formats() []adapter.Format {
 		otlp.Format(),
 		claudecode.Format(),
 		trace.Format(),
+		openaiagents.Format(),
+		langsmith.Format(),
+		crewai.Format(),
+		autogen.Format(),
+		mcp.Format(),
+		openhands.Format(),
+		adk.Format(),
+		a2a.Format(),
 	}
 }
 

@@ -1,0 +1,307 @@
+// Package a2a reads what went between A2A agents as JSON-RPC, as logging proxies in
+// front of them wrote it (see package wire): versions 0.3 and 1.0, plain and as
+// streams.
+//
+// The proxy names the agent that is called; nothing names the caller. A message in a
+// context that was seen before comes from whoever opened that context. Else the
+// caller is an agent that has a call open itself, within the same flow: the only one
+// there is beside the callee, or "a2a-client" where there are several, for nobody can
+// tell them apart. Where none is open the call comes from outside, which is taken for
+// a user.
+//
+// One flow is what the request says in baggage or a trace context. Contexts belong to
+// two agents each; without anything better a call is of the flow of the calls that
+// are open around it, which is marked as derived. The wire shows no work: whether an
+// agent did any is unknown.
+package a2a
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"weir/events"
+	"weir/events/adapter"
+	"weir/events/adapter/wire"
+)
+
+// Format returns the A2A wire format.
+func Format() adapter.Format {
+	return adapter.Format{
+		Name:    "a2a",
+		Title:   "A2A as JSON-RPC, as logging proxies write it, one request or response per line",
+		Framing: adapter.Lines,
+		Score:   score,
+		New:     newReader,
+		Gives: adapter.Gives{Args: adapter.Never, Results: adapter.Always, Caller: adapter.Sometimes, Turn: adapter.Never,
+			Tokens: adapter.Never, Time: adapter.Always, Starts: adapter.Always, Work: adapter.Never},
+	}
+}
+
+func score(head []byte) adapter.Match {
+	for r := range wire.Head(head) {
+		if r.Header.A2A || strings.HasSuffix(r.Path, "/.well-known/agent-card.json") || strings.HasSuffix(r.Path, "/.well-known/agent.json") {
+			return adapter.Certain
+		}
+		for m := range r.Messages() {
+			if sends(m.Method) {
+				return adapter.Certain
+			}
+		}
+	}
+	return adapter.NoMatch
+}
+
+// sends tells whether a method sends a message to an agent.
+func sends(method string) bool {
+	switch method {
+	case "SendMessage", "SendStreamingMessage", "message/send", "message/stream", "tasks/send", "tasks/sendSubscribe":
+		return true
+	}
+	return false
+}
+
+const (
+	maxRemembered = 4096             // open calls, tasks, contexts and flows, each
+	defaultHold   = 30 * time.Minute // for how long a call without an answer is taken for open
+	unnamed       = "a2a-client"     // the caller where several are possible
+)
+
+type reader struct {
+	source      string
+	correlation []events.CorrelationSource
+	hold        time.Duration
+	open        *adapter.Recent[*call]  // by exchange, and by task once that goes on without one
+	contexts    *adapter.Recent[thread] // by context id
+	first       *adapter.Recent[string] // call that a flow began with
+	event       events.Event
+}
+
+// call is a message to an agent that has no answer yet.
+type call struct {
+	id    string
+	rpc   string
+	at    events.Stamp
+	event events.Event // what call and return share
+}
+
+// thread is who opened a context, and in what flow.
+type thread struct {
+	from   events.Party
+	flow   string
+	source events.CorrelationSource
+}
+
+func newReader(o adapter.Options) adapter.Adapter {
+	most := cmp.Or(max(o.MaxHeld, 0), maxRemembered)
+	r := &reader{
+		source: cmp.Or(o.Source, "a2a"), correlation: o.Correlation, hold: cmp.Or(o.Hold, defaultHold),
+		open: adapter.NewRecent[*call](most), contexts: adapter.NewRecent[thread](most), first: adapter.NewRecent[string](most),
+	}
+	if len(r.correlation) == 0 {
+		r.correlation = []events.CorrelationSource{events.CorrelationExplicit, events.CorrelationBaggage, events.CorrelationTrace,
+			events.CorrelationConversation, events.CorrelationDerived}
+	}
+	return r
+}
+
+// Decode reads one request or response.
+func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
+	rec, err := wire.Read(record)
+	if err != nil {
+		return err
+	}
+	if rec.Response {
+		r.response(rec, emit)
+		return nil
+	}
+	for m := range rec.Messages() {
+		if sends(m.Method) {
+			r.call(rec, m, emit)
+			break // A2A has no batches
+		}
+	}
+	return nil
+}
+
+// Flush has nothing to do: calls are told at once.
+func (r *reader) Flush(func(*events.Event)) error { return nil }
+
+func (r *reader) call(rec *wire.Record, m *wire.Message, emit func(*events.Event)) {
+	said := readParams(m.Params)
+	callee := events.Party{Agent: cmp.Or(rec.Proxy, "a2a-agent")}
+	c := &call{id: rec.ID(), rpc: m.ID, at: rec.At}
+	c.event = events.Event{Source: r.source, To: callee, MessageID: said.id, ConversationID: said.context}
+	trace := cmp.Or(said.trace, rec.Header.Trace)
+	c.event.TraceID, c.event.ParentSpanID = trace.ID, trace.Span
+	r.told(c, rec, said, trace)
+	r.place(c, said.context)
+	r.open.Put(rec.Key(), c)
+	if said.context != "" {
+		r.remember(said.context, c)
+	}
+
+	r.event = c.event
+	e := &r.event
+	e.ID, e.Kind, e.Time, e.Content, e.Sim = c.id+"/call", events.AgentCall, c.at, said.said, said.sim
+	if e.Origin = events.OriginUser; !e.From.IsZero() {
+		e.Origin, e.TransferMode = events.OriginAgent, events.ReturnToCaller
+	}
+	emit(e)
+}
+
+// told takes the flow from what the request says of it.
+func (r *reader) told(c *call, rec *wire.Record, said *message, trace wire.Trace) {
+	for _, source := range r.correlation {
+		id := ""
+		switch source {
+		case events.CorrelationExplicit:
+			id = cmp.Or(said.correlation, rec.Header.Correlation)
+		case events.CorrelationBaggage:
+			id = cmp.Or(said.baggage, rec.Header.Baggage)
+		case events.CorrelationTrace:
+			id = trace.ID
+		}
+		if id != "" {
+			c.event.CorrelationID, c.event.CorrelationSource = id, source
+			return
+		}
+	}
+}
+
+// place finds out who called, and in what flow where the request does not say.
+func (r *reader) place(c *call, context string) {
+	e := &c.event
+	isTold := e.CorrelationID != ""
+	if t, ok := r.contexts.Get(context); ok && context != "" {
+		e.From = t.from
+		if !isTold {
+			r.flow(c, t.flow, t.source)
+		}
+		return
+	}
+	var callers, flows []string
+	for key, o := range r.open.All() {
+		switch {
+		case r.hold > 0 && c.at.Sub(o.at) > r.hold:
+			r.open.Delete(key) // its answer was not seen, or never came
+		case o.event.To == e.To || o.id == c.id:
+		case isTold != isOwn(&o.event), isTold && o.event.CorrelationID != e.CorrelationID:
+		default:
+			callers, flows = another(callers, o.event.To.Agent), another(flows, o.event.CorrelationID)
+		}
+	}
+	switch len(callers) {
+	case 0:
+		r.root(c, context, isTold)
+		return
+	case 1:
+		e.From = events.Party{Agent: callers[0]}
+	default:
+		e.From = events.Party{Agent: unnamed}
+	}
+	switch {
+	case isTold:
+	case len(flows) == 1:
+		r.flow(c, flows[0], events.CorrelationDerived)
+	default:
+		r.flow(c, "a2a:"+e.To.Agent, events.CorrelationDerived)
+	}
+}
+
+// another adds a name to those that there are, of which more than two are of no use.
+func another(names []string, name string) []string {
+	if len(names) == 2 || slices.Contains(names, name) {
+		return names
+	}
+	return append(names, name)
+}
+
+// isOwn tells whether a request said itself what flow it is of.
+func isOwn(e *events.Event) bool {
+	return e.CorrelationID != "" && e.CorrelationSource != events.CorrelationDerived && e.CorrelationSource != events.CorrelationConversation
+}
+
+// root places a call that comes from outside.
+func (r *reader) root(c *call, context string, isTold bool) {
+	switch {
+	case isTold:
+		// What a request says of its flow stands for one action of a user, so that any
+		// further call from outside is made by an agent that is not in the log.
+		first, ok := r.first.Get(c.event.CorrelationID)
+		if ok && first != c.id {
+			c.event.From = events.Party{Agent: unnamed}
+			return
+		}
+		r.first.Put(c.event.CorrelationID, c.id)
+	case context != "" && slices.Contains(r.correlation, events.CorrelationConversation):
+		r.flow(c, context, events.CorrelationConversation)
+	default:
+		r.flow(c, "a2a:"+c.id, events.CorrelationDerived)
+	}
+}
+
+func (r *reader) flow(c *call, id string, source events.CorrelationSource) {
+	if source == events.CorrelationDerived && !slices.Contains(r.correlation, source) {
+		return
+	}
+	c.event.CorrelationID, c.event.CorrelationSource = adapter.Word([]byte(id), events.MaxID), source
+}
+
+// remember keeps whose context it is.
+func (r *reader) remember(context string, c *call) {
+	if _, ok := r.contexts.Get(context); !ok {
+		r.contexts.Put(context, thread{c.event.From, c.event.CorrelationID, c.event.CorrelationSource})
+	}
+}
+
+func (r *reader) response(rec *wire.Record, emit func(*events.Event)) {
+	key := rec.Key()
+	c, ok := r.open.Get(key)
+	got := &outcome{}
+	for m := range rec.Messages() {
+		if m.Answers() && (!ok || m.ID == c.rpc || m.ID == "") {
+			got.read(m)
+		}
+	}
+	if !ok && got.task != "" { // the task was asked for, or subscribed to
+		key = taskKey(rec.Proxy, got.task)
+		c, ok = r.open.Get(key)
+	}
+	if !ok {
+		return // without its request nothing is known of it
+	}
+	if got.context != "" {
+		r.remember(got.context, c)
+	}
+	if !got.done && rec.Refused() {
+		got.done, got.status, got.failure = true, events.StatusError, "HTTP "+strconv.FormatInt(rec.Status, 10)
+	}
+	switch task := taskKey(rec.Proxy, got.task); {
+	case got.done:
+		r.open.Delete(key)
+		r.answer(rec, c, got, emit)
+	case got.task != "" && key != task: // the task goes on
+		r.open.Delete(key)
+		r.open.Put(task, c)
+	case got.task == "":
+		r.open.Delete(key)
+	}
+}
+
+// taskKey is the key of a call whose task goes on. It cannot be that of an exchange.
+func taskKey(proxy, task string) string { return proxy + " task " + task }
+
+func (r *reader) answer(rec *wire.Record, c *call, got *outcome, emit func(*events.Event)) {
+	r.event = c.event
+	e := &r.event
+	e.ID, e.Kind, e.Time, e.Origin = c.id+"/return", events.AgentReturn, max(rec.At, c.at), events.OriginAgent
+	e.From, e.To = c.event.To, c.event.From
+	e.MessageID, e.ConversationID = "", cmp.Or(got.context, c.event.ConversationID)
+	e.DurationMS = float64(e.Time - c.at)
+	e.Status, e.ErrorType = got.status, got.failure
+	e.Content, e.Sim = got.said()
+	emit(e)
+}

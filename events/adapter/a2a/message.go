@@ -1,0 +1,278 @@
+package a2a
+
+import (
+	"strings"
+
+	"weir/events"
+	"weir/events/adapter"
+	"weir/events/adapter/jsonwalk"
+	"weir/events/adapter/wire"
+	"weir/events/fingerprint"
+)
+
+// message is what is sent to an agent, as far as it is of use.
+type message struct {
+	id, context          string
+	correlation, baggage string
+	trace                wire.Trace
+	said                 events.Hash
+	sim                  events.Fingerprint
+}
+
+func readParams(raw []byte) *message {
+	m := &message{}
+	c := jsonwalk.New(raw)
+	if c.Peek() != '{' {
+		return m
+	}
+	for c.Object(); c.Member(); {
+		switch string(c.Key()) {
+		case "message":
+			m.read(c)
+		case "metadata":
+			m.readMetadata(c)
+		case "sessionId": // of 2025
+			m.context = word(c)
+		default:
+			c.Skip()
+		}
+	}
+	return m
+}
+
+func word(c *jsonwalk.Cursor) string { return adapter.Word(c.Text(), events.MaxID/2) }
+
+func (m *message) read(c *jsonwalk.Cursor) {
+	if c.Peek() != '{' {
+		c.Skip()
+		return
+	}
+	for c.Object(); c.Member(); {
+		switch string(c.Key()) {
+		case "messageId":
+			m.id = word(c)
+		case "contextId":
+			m.context = word(c)
+		case "metadata":
+			m.readMetadata(c)
+		case "parts":
+			text := texts(c)
+			m.said, m.sim = fingerprint.Content(text), fingerprint.Text(text)
+		default:
+			c.Skip()
+		}
+	}
+}
+
+func (m *message) readMetadata(c *jsonwalk.Cursor) {
+	if c.Peek() != '{' {
+		c.Skip()
+		return
+	}
+	for c.Object(); c.Member(); {
+		switch string(c.Key()) {
+		case "correlation_id", "correlationId":
+			m.correlation = adapter.Word(c.Text(), events.MaxID)
+		case "baggage":
+			m.baggage = wire.Baggage(c.Text())
+		case "traceparent":
+			m.trace = wire.Traceparent(c.Text())
+		default:
+			c.Skip()
+		}
+	}
+}
+
+// texts joins the texts of the parts of a message. Other parts, such as data, count
+// as they are.
+func texts(c *jsonwalk.Cursor) []byte {
+	if c.Peek() != '[' {
+		c.Skip()
+		return nil
+	}
+	var all []byte
+	for c.Array(); c.Element(); {
+		part := c.Raw()
+		if len(part) > 0 && part[0] == '{' {
+			inner := jsonwalk.New(part)
+			for inner.Object(); inner.Member(); {
+				if string(inner.Key()) == "text" && inner.Peek() == '"' {
+					part = inner.Text()
+				} else {
+					inner.Skip()
+				}
+			}
+		}
+		if len(all) > 0 {
+			all = append(all, '\n')
+		}
+		all = append(all, part...)
+	}
+	return all
+}
+
+// outcome is what came of a message: what one response, or all events of a stream,
+// tell of it.
+type outcome struct {
+	task, context string
+	done          bool
+	status        events.Status
+	failure       string // normalised
+	artifacts     []byte
+	message       []byte
+}
+
+func (o *outcome) read(m *wire.Message) {
+	if m.Error != nil {
+		o.done, o.status, o.failure = true, events.StatusError, m.Failure()
+		return
+	}
+	c := jsonwalk.New(m.Result)
+	if c.Peek() == '{' {
+		o.readResult(c)
+	}
+	if o.done && o.status == events.StatusError && o.failure == "" {
+		o.failure = fingerprint.Error(o.message)
+	}
+}
+
+// said is the answer: what the agent made, else what it said, else why it failed.
+func (o *outcome) said() (events.Hash, events.Fingerprint) {
+	text := o.artifacts
+	if len(text) == 0 {
+		text = o.message
+	}
+	if len(text) == 0 {
+		text = []byte(o.failure)
+	}
+	return fingerprint.Content(text), fingerprint.Text(text)
+}
+
+// readResult reads a task, a message or an update of one: version 1.0 puts each under
+// its name, version 0.3 does not.
+func (o *outcome) readResult(c *jsonwalk.Cursor) {
+	id, isMessage, isMore := "", false, false
+	var artifact []byte
+	for c.Object(); c.Member(); {
+		switch string(c.Key()) {
+		case "task", "message", "statusUpdate", "artifactUpdate":
+			if c.Peek() == '{' {
+				o.readResult(c)
+			} else {
+				c.Skip()
+			}
+		case "id":
+			id = word(c)
+		case "taskId":
+			o.task = word(c)
+		case "contextId":
+			o.context = word(c)
+		case "messageId":
+			isMessage = true
+			c.Skip()
+		case "parts":
+			o.message = texts(c)
+		case "status":
+			o.readStatus(c)
+		case "artifacts":
+			o.readArtifacts(c)
+		case "artifact":
+			artifact = readArtifact(c)
+		case "append":
+			isMore = c.Bool()
+		default:
+			c.Skip()
+		}
+	}
+	if id != "" {
+		o.task = id
+	}
+	if isMessage && !o.done {
+		o.done, o.status = true, events.StatusOK
+	}
+	if len(artifact) > 0 {
+		if len(o.artifacts) > 0 && !isMore {
+			o.artifacts = append(o.artifacts, '\n')
+		}
+		o.artifacts = append(o.artifacts, artifact...)
+	}
+}
+
+// readArtifacts reads all that a task made, and forgets what was read of it before.
+func (o *outcome) readArtifacts(c *jsonwalk.Cursor) {
+	if c.Peek() != '[' {
+		c.Skip()
+		return
+	}
+	o.artifacts = nil
+	for c.Array(); c.Element(); {
+		if len(o.artifacts) > 0 {
+			o.artifacts = append(o.artifacts, '\n')
+		}
+		o.artifacts = append(o.artifacts, readArtifact(c)...)
+	}
+}
+
+func readArtifact(c *jsonwalk.Cursor) (text []byte) {
+	if c.Peek() != '{' {
+		c.Skip()
+		return nil
+	}
+	for c.Object(); c.Member(); {
+		if string(c.Key()) == "parts" {
+			text = texts(c)
+		} else {
+			c.Skip()
+		}
+	}
+	return text
+}
+
+func (o *outcome) readStatus(c *jsonwalk.Cursor) {
+	if c.Peek() != '{' {
+		c.Skip()
+		return
+	}
+	for c.Object(); c.Member(); {
+		switch string(c.Key()) {
+		case "state":
+			o.readState(string(c.Text()))
+		case "message":
+			var said []byte
+			if c.Peek() != '{' {
+				c.Skip()
+				continue
+			}
+			for c.Object(); c.Member(); {
+				if string(c.Key()) == "parts" {
+					said = texts(c)
+				} else {
+					c.Skip()
+				}
+			}
+			o.message = said
+		default:
+			c.Skip()
+		}
+	}
+}
+
+// readState reads the state of a task, as version 1.0 or 0.3 spells it.
+func (o *outcome) readState(state string) {
+	state = strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(state, "TASK_STATE_")), "-", "_")
+	o.done = true
+	switch state {
+	case "completed":
+		o.status = events.StatusOK
+	case "failed":
+		o.status = events.StatusError
+	case "rejected":
+		o.status = events.StatusDenied
+	case "canceled", "cancelled":
+		o.status = events.StatusCancelled
+	case "input_required", "auth_required":
+		o.status = events.StatusInputRequired
+	default: // submitted, working
+		o.done = false
+	}
+}

@@ -1,0 +1,371 @@
+// Package adk reads what Google's Agent Development Kit keeps of a session: its
+// events, one per line, or the session as one document with the events in it, in
+// camelCase or in snake_case.
+//
+// One flow is one invocation, that is, one message of the user. An agent hands over
+// to another by transfer_to_agent; where the author changes without that, a workflow
+// agent, which leaves no event, passed control on. Agents in parallel branches do not
+// call each other: their branch names the workflow agent that did. Only the answer
+// that nobody took up goes to the user, so the last text is held back until it is
+// known.
+package adk
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+
+	"weir/events"
+	"weir/events/adapter"
+)
+
+// Format returns the format of ADK sessions and events.
+func Format() adapter.Format {
+	return adapter.Format{
+		Name:    "adk",
+		Title:   "Google ADK events, one per line, or sessions as documents",
+		Framing: adapter.Lines,
+		Score:   score,
+		New:     newReader,
+		Gives: adapter.Gives{Args: adapter.Always, Results: adapter.Always, Caller: adapter.Sometimes, Turn: adapter.Always,
+			Tokens: adapter.Always, Time: adapter.Always, Starts: adapter.Sometimes, Work: adapter.Always},
+	}
+}
+
+func score(head []byte) adapter.Match {
+	for top := range adapter.Tops(head) {
+		isEvent := top.Has("author") && (top.Has("invocationId") || top.Has("invocation_id"))
+		isSession := top["events"] == "[" && (top.Has("appName", "userId") || top.Has("app_name", "user_id"))
+		if isEvent || isSession {
+			return adapter.Certain
+		}
+		if top["events"] == "[" && top.Has("id") && (top.Has("context") || top.Has("state")) {
+			return adapter.Maybe // sessions of 2024
+		}
+	}
+	return adapter.NoMatch
+}
+
+const (
+	maxRemembered = 1024 // invocations
+	maxOpen       = 64   // open calls, parallel branches and agents of one invocation, each
+)
+
+type reader struct {
+	source      string
+	correlation []events.CorrelationSource
+	ignore      map[string][]string
+	invocations *adapter.Recent[*invocation]
+	sessions    *adapter.Recent[*invocation] // the last one of each
+	event       events.Event
+}
+
+// invocation is what follows from one message of the user.
+type invocation struct {
+	id, session string
+	asked       *message         // the user's, until it is known who gets it
+	branches    map[string]*turn // by branch; the main one is ""
+	worked      map[string]bool  // agents that used tools since they were called, or called somebody
+	open        []call
+}
+
+// turn is who is at work in a branch.
+type turn struct {
+	agent string
+	at    events.Stamp // of its last event
+	next  string       // who was handed over to and did not show up yet
+	said  *message     // what may be the answer to the user
+	from  string       // the workflow agent of a parallel branch
+}
+
+// call is a tool call without its result.
+type call struct {
+	id, by, target string
+	at             events.Stamp
+	tool           events.Tool
+}
+
+func newReader(o adapter.Options) adapter.Adapter {
+	most := cmp.Or(max(o.MaxHeld, 0), maxRemembered)
+	r := &reader{
+		source: cmp.Or(o.Source, "adk"), correlation: o.Correlation, ignore: o.IgnoreArgs,
+		invocations: adapter.NewRecent[*invocation](most), sessions: adapter.NewRecent[*invocation](most),
+	}
+	if len(r.correlation) == 0 {
+		r.correlation = []events.CorrelationSource{events.CorrelationPrompt, events.CorrelationConversation}
+	}
+	return r
+}
+
+// Decode reads one event or one session.
+func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
+	if err := adapter.CheckSize(record); err != nil {
+		return err
+	}
+	read, err := read(record, r.ignore)
+	if err != nil {
+		return err
+	}
+	for _, m := range read {
+		r.tell(m, emit)
+	}
+	return nil
+}
+
+// Flush tells the answers that were held back.
+func (r *reader) Flush(emit func(*events.Event)) error {
+	for _, v := range r.invocations.All() {
+		r.end(v, emit)
+	}
+	return nil
+}
+
+// end tells what an invocation leaves when nothing more comes of it.
+func (r *reader) end(v *invocation, emit func(*events.Event)) {
+	if main := v.branches[""]; main != nil && main.said != nil {
+		r.answer(v, main.said, "", emit)
+		main.said = nil
+	}
+}
+
+func (r *reader) tell(m *message, emit func(*events.Event)) {
+	v, ok := r.invocations.Get(m.invocation)
+	if !ok {
+		v = &invocation{id: m.invocation, branches: map[string]*turn{}, worked: map[string]bool{}}
+		if old, full := r.invocations.Put(m.invocation, v); full {
+			r.end(old, emit)
+		}
+	}
+	v.session = cmp.Or(m.session, v.session)
+	if m.author == "user" && !m.hasResults() {
+		r.user(v, m, emit)
+		return
+	}
+	if m.author != "user" {
+		r.arrive(v, m, emit)
+		r.tokens(v, m, emit)
+	}
+	for i := range m.parts {
+		switch p := &m.parts[i]; p.kind {
+		case functionCall:
+			r.call(v, m, p, i, emit)
+		case functionResponse:
+			r.result(v, m, p, emit)
+		}
+	}
+	if m.author != "user" {
+		r.say(v, m, emit)
+	}
+}
+
+// user keeps the user's message until the first agent shows up.
+func (r *reader) user(v *invocation, m *message, emit func(*events.Event)) {
+	if before, ok := r.sessions.Get(v.session); ok {
+		r.end(before, emit)
+	}
+	r.sessions.Put(v.session, v)
+	clear(v.branches)
+	clear(v.worked)
+	v.open, v.asked = v.open[:0], m
+}
+
+// arrive finds out how control came to the author of an event.
+func (r *reader) arrive(v *invocation, m *message, emit func(*events.Event)) {
+	if v.asked != nil {
+		e := r.begin(v, v.asked, "call", events.AgentCall)
+		first, _, _ := strings.Cut(m.branch, ".") // whoever runs the branches
+		e.Origin, e.To, e.Content, e.Sim = events.OriginUser, agent(cmp.Or(first, m.author)), v.asked.said, v.asked.sim
+		v.asked = nil
+		emit(e)
+	}
+	b := v.branches[m.branch]
+	switch {
+	case b == nil:
+		b = v.enter(m)
+	case m.at < b.at:
+		return // it comes late, or again
+	}
+	from := b.agent
+	b.agent, b.at = m.author, m.at
+	switch {
+	case from == "" || from == m.author:
+	case b.next == m.author: // it was told when control was handed over
+	default:
+		e := r.begin(v, m, "call", events.AgentCall)
+		e.From, e.To, e.TransferMode = agent(from), agent(m.author), events.PassControl
+		if b.said != nil {
+			e.Content, e.Sim = b.said.said, b.said.sim
+		}
+		if b.from == from {
+			e.TransferMode = events.ReturnToCaller
+		}
+		e.HadWork = v.leave(from)
+		emit(e)
+	}
+	b.next, b.said = "", nil
+}
+
+// enter begins a branch.
+func (v *invocation) enter(m *message) *turn {
+	if len(v.branches) >= maxOpen {
+		clear(v.branches)
+	}
+	b := &turn{}
+	above := ""
+	for branch, t := range v.branches {
+		if t.next == m.author && strings.HasPrefix(m.branch, branch) && len(branch) >= len(above) {
+			above, b.agent, b.next = branch, t.agent, m.author // handed over from there
+		}
+	}
+	if parent := parentOf(m.branch, m.author); b.next == "" && parent != "" {
+		b.agent, b.from = parent, parent
+	}
+	v.branches[m.branch] = b
+	return b
+}
+
+// parentOf names the workflow agent that runs a parallel branch: a branch is the
+// names of the agents from the outermost to its own.
+func parentOf(branch, author string) string {
+	before, ok := strings.CutSuffix(branch, "."+author)
+	if !ok {
+		return ""
+	}
+	return before[strings.LastIndexByte(before, '.')+1:]
+}
+
+// leave tells whether an agent did work before it handed over.
+func (v *invocation) leave(agent string) events.Tri {
+	worked := v.worked[agent]
+	delete(v.worked, agent)
+	if worked {
+		return events.Yes
+	}
+	return events.No
+}
+
+// say keeps what may be the answer, and gives that of a parallel branch to its
+// workflow agent.
+func (r *reader) say(v *invocation, m *message, emit func(*events.Event)) {
+	if m.hasCalls() || m.hasResults() || m.said.IsZero() && m.failure == "" {
+		return
+	}
+	b := v.branches[m.branch]
+	if m.at < b.at {
+		return
+	}
+	if b.from != "" {
+		r.answer(v, m, b.from, emit)
+		b.agent = b.from
+		return
+	}
+	b.said = m
+}
+
+func (r *reader) answer(v *invocation, m *message, to string, emit func(*events.Event)) {
+	e := r.begin(v, m, "return", events.AgentReturn)
+	e.From, e.Content, e.Sim = agent(m.author), m.said, m.sim
+	if to != "" {
+		e.To = agent(to)
+	}
+	if e.Status = events.StatusOK; m.failure != "" {
+		e.Status, e.ErrorType = events.StatusError, m.failure
+	}
+	e.HadWork = v.leave(m.author)
+	emit(e)
+}
+
+func (r *reader) call(v *invocation, m *message, p *part, i int, emit func(*events.Event)) {
+	if len(v.open) >= maxOpen {
+		v.open = v.open[1:]
+	}
+	id := cmp.Or(p.id, m.id+"/"+strconv.Itoa(i))
+	c := call{id: p.id, by: m.author, target: p.target, at: m.at, tool: events.Tool{Name: p.name, CallID: id, Type: "function", ArgsHash: p.args}}
+	v.open = append(v.open, c)
+	if isTransfer(p.name) {
+		return // it is told when the transfer is confirmed
+	}
+	if len(v.worked) >= maxOpen {
+		clear(v.worked)
+	}
+	v.worked[m.author] = true
+	e := r.begin(v, m, strconv.Itoa(i)+"/call", events.ToolCall)
+	e.From, e.Tool = agent(m.author), c.tool
+	e.Tool.ArgsSize = p.size
+	emit(e)
+}
+
+// isTransfer tells whether a tool hands over to another agent, by its names of today
+// and of 2024.
+func isTransfer(tool string) bool {
+	return tool == "transfer_to_agent" || tool == "transfer_to_other_agent"
+}
+
+// result reads the response to a call. Without its call nothing is known of it.
+func (r *reader) result(v *invocation, m *message, p *part, emit func(*events.Event)) {
+	for i := range v.open {
+		c := v.open[i]
+		if c.tool.Name != p.name || c.id != p.id {
+			continue
+		}
+		v.open = append(v.open[:i], v.open[i+1:]...)
+		if isTransfer(c.tool.Name) {
+			r.transfer(v, m, cmp.Or(m.transfer, c.target), emit)
+			return
+		}
+		e := r.begin(v, m, strconv.Itoa(p.index)+"/result", events.ToolResult)
+		e.Time = max(m.at, c.at)
+		e.DurationMS = float64(e.Time - c.at)
+		e.From, e.Tool = agent(c.by), c.tool
+		e.Content, e.Sim = p.said, p.sim
+		if e.Status = events.StatusOK; p.failure != "" {
+			e.Status, e.ErrorType = events.StatusError, p.failure
+		}
+		emit(e)
+		return
+	}
+}
+
+// transfer tells that an agent handed over to another.
+func (r *reader) transfer(v *invocation, m *message, to string, emit func(*events.Event)) {
+	b := v.branches[m.branch]
+	if to == "" || b == nil {
+		return
+	}
+	b.next = to
+	e := r.begin(v, m, "transfer", events.AgentCall)
+	e.From, e.To, e.TransferMode = agent(m.author), agent(to), events.PassControl
+	e.HadWork = v.leave(m.author)
+	emit(e)
+}
+
+func (r *reader) tokens(v *invocation, m *message, emit func(*events.Event)) {
+	if !m.usage.Known {
+		return
+	}
+	e := r.begin(v, m, "llm", events.LLMCall)
+	e.From, e.Model, e.Usage, e.Status = agent(m.author), m.model, m.usage, events.StatusOK
+	emit(e)
+}
+
+func agent(name string) events.Party { return events.Party{Agent: name} }
+
+// begin fills what all events of a message share.
+func (r *reader) begin(v *invocation, m *message, what string, kind events.Kind) *events.Event {
+	r.event = events.Event{ID: v.id + "/" + m.id + "/" + what, Source: r.source, Time: m.at, Kind: kind,
+		Origin: events.OriginAgent, ConversationID: v.session, TurnID: v.id}
+	e := &r.event
+	for _, source := range r.correlation {
+		switch source {
+		case events.CorrelationPrompt:
+			e.CorrelationID = v.id
+		case events.CorrelationConversation, events.CorrelationSession:
+			e.CorrelationID = v.session
+		}
+		if e.CorrelationID != "" {
+			e.CorrelationSource = source
+			break
+		}
+	}
+	return e
+}

@@ -1,0 +1,299 @@
+package adk
+
+import (
+	"math"
+	"strconv"
+
+	"weir/events"
+	"weir/events/adapter"
+	"weir/events/adapter/jsonwalk"
+	"weir/events/fingerprint"
+)
+
+// message is one event of a session, as far as it is of use.
+type message struct {
+	id, invocation, session, author string
+	branch, transfer, model         string
+	at                              events.Stamp
+	parts                           []part
+	text                            []byte
+	said                            events.Hash
+	sim                             events.Fingerprint
+	failure                         string // normalised
+	partial                         bool
+	usage                           events.Usage
+}
+
+type partKind uint8
+
+const (
+	functionCall partKind = iota + 1
+	functionResponse
+)
+
+// part is a call of a tool or the response to one.
+type part struct {
+	kind     partKind
+	index    int
+	id, name string
+	args     events.Hash
+	size     int64
+	target   string // agent that is handed over to
+	said     events.Hash
+	sim      events.Fingerprint
+	failure  string // normalised
+}
+
+func (m *message) has(kind partKind) bool {
+	for i := range m.parts {
+		if m.parts[i].kind == kind {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *message) hasCalls() bool   { return m.has(functionCall) }
+func (m *message) hasResults() bool { return m.has(functionResponse) }
+
+// read reads one event, or the events of one session.
+func read(record []byte, ignore map[string][]string) ([]*message, error) {
+	var all []*message
+	m := &message{}
+	isSession := false
+	c := jsonwalk.New(record)
+	for c.Object(); c.Member(); {
+		if string(c.Key()) != "events" || c.Peek() != '[' {
+			m.member(c, ignore)
+			continue
+		}
+		isSession = true
+		for c.Array(); c.Element(); {
+			one := &message{}
+			for c.Object(); c.Member(); {
+				one.member(c, ignore)
+			}
+			if one.check(c) && !one.partial {
+				all = append(all, one)
+			}
+		}
+	}
+	c.End()
+	if isSession {
+		for _, one := range all {
+			one.session = m.id
+		}
+	} else if c.Err() == nil && m.check(c) && !m.partial {
+		all = append(all, m)
+	}
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	return all, nil
+}
+
+// check finishes an event that was read.
+func (m *message) check(c *jsonwalk.Cursor) bool {
+	switch {
+	case m.author == "":
+		c.Fail(events.CodeMissingField, "author", "want the author of every event")
+	case m.invocation == "":
+		c.Fail(events.CodeMissingField, "invocation_id", "want the invocation of every event")
+	case m.id == "":
+		c.Fail(events.CodeMissingField, "id", "want the id of every event")
+	case m.at == 0:
+		c.Fail(events.CodeMissingField, "timestamp", "want the time of every event, in seconds since 1970")
+	}
+	m.said, m.sim = fingerprint.Content(m.text), fingerprint.Text(m.text)
+	m.text = nil
+	return c.Err() == nil
+}
+
+// id reads an id. Two of them and a word make the id of an event.
+func id(c *jsonwalk.Cursor) string { return adapter.Word(c.Text(), events.MaxID/2-16) }
+
+func word(c *jsonwalk.Cursor) string { return adapter.Word(c.Text(), events.MaxID) }
+
+func (m *message) member(c *jsonwalk.Cursor, ignore map[string][]string) {
+	switch string(c.Key()) {
+	case "id":
+		m.id = id(c)
+	case "invocation_id", "invocationId":
+		m.invocation = id(c)
+	case "author":
+		m.author = word(c)
+	case "branch":
+		m.branch = word(c)
+	case "timestamp":
+		m.at = seconds(c.Scalar())
+	case "partial":
+		m.partial = c.Bool()
+	case "model_version", "modelVersion":
+		m.model = word(c)
+	case "error_code", "errorCode", "error_message", "errorMessage":
+		// Of code and message the one that comes last; both stand for the same.
+		if t := c.Text(); len(t) > 0 {
+			m.failure = fingerprint.Error(t)
+		}
+	case "actions":
+		m.readActions(c)
+	case "usage_metadata", "usageMetadata":
+		m.readUsage(c)
+	case "content":
+		m.readContent(c, ignore)
+	default:
+		c.Skip()
+	}
+}
+
+// seconds reads a time in seconds since 1970.
+func seconds(p []byte) events.Stamp {
+	v, err := strconv.ParseFloat(string(p), 64)
+	if err != nil || v < 0 || v > 250e9 {
+		return 0
+	}
+	return events.Stamp(math.Floor(v * 1000))
+}
+
+func (m *message) readActions(c *jsonwalk.Cursor) {
+	if c.Peek() != '{' {
+		c.Skip()
+		return
+	}
+	for c.Object(); c.Member(); {
+		switch string(c.Key()) {
+		case "transfer_to_agent", "transferToAgent":
+			m.transfer = word(c)
+		default:
+			c.Skip()
+		}
+	}
+}
+
+func (m *message) readUsage(c *jsonwalk.Cursor) {
+	if c.Peek() != '{' {
+		c.Skip()
+		return
+	}
+	for c.Object(); c.Member(); {
+		var field *int64
+		switch string(c.Key()) {
+		case "prompt_token_count", "promptTokenCount":
+			field = &m.usage.Input
+		case "candidates_token_count", "candidatesTokenCount":
+			field = &m.usage.Output
+		case "cached_content_token_count", "cachedContentTokenCount":
+			field = &m.usage.CacheRead
+		case "thoughts_token_count", "thoughtsTokenCount":
+			field = &m.usage.Reasoning
+		default:
+			c.Skip()
+			continue
+		}
+		if v, ok := c.Int(); ok && v > 0 && v <= events.MaxNumber {
+			*field, m.usage.Known = v, true
+		}
+	}
+}
+
+func (m *message) readContent(c *jsonwalk.Cursor, ignore map[string][]string) {
+	if c.Peek() != '{' {
+		c.Skip()
+		return
+	}
+	for c.Object(); c.Member(); {
+		if string(c.Key()) != "parts" || c.Peek() != '[' {
+			c.Skip()
+			continue
+		}
+		for c.Array(); c.Element(); {
+			m.readPart(c, ignore)
+		}
+	}
+}
+
+func (m *message) readPart(c *jsonwalk.Cursor, ignore map[string][]string) {
+	if c.Peek() != '{' {
+		c.Skip()
+		return
+	}
+	var text []byte
+	thought := false
+	for c.Object(); c.Member(); {
+		switch string(c.Key()) {
+		case "text":
+			text = c.Text()
+		case "thought":
+			thought = c.Bool()
+		case "function_call", "functionCall":
+			m.readFunction(c, functionCall, ignore)
+		case "function_response", "functionResponse":
+			m.readFunction(c, functionResponse, ignore)
+		default:
+			c.Skip()
+		}
+	}
+	if thought || len(text) == 0 {
+		return
+	}
+	if len(m.text) > 0 {
+		m.text = append(m.text, '\n')
+	}
+	m.text = append(m.text, text...)
+}
+
+func (m *message) readFunction(c *jsonwalk.Cursor, kind partKind, ignore map[string][]string) {
+	if c.Peek() != '{' {
+		c.Skip()
+		return
+	}
+	p := part{kind: kind, index: len(m.parts)}
+	var args, response []byte
+	for c.Object(); c.Member(); {
+		switch string(c.Key()) {
+		case "id":
+			p.id = id(c)
+		case "name":
+			p.name = word(c)
+		case "args":
+			args = c.Raw()
+		case "response":
+			response = c.Raw()
+		default:
+			c.Skip()
+		}
+	}
+	if p.name == "" {
+		return
+	}
+	switch {
+	case kind == functionResponse:
+		// A session and its events lay the same response out in different ways.
+		said := fingerprint.AppendCanonical(nil, response, nil)
+		p.said, p.sim = fingerprint.Content(said), fingerprint.Text(said)
+		if text := field(response, "error"); len(text) > 0 {
+			p.failure = fingerprint.Error(text)
+		}
+	case isTransfer(p.name):
+		p.target = adapter.Word(field(args, "agent_name"), events.MaxID)
+	default:
+		p.args, p.size = fingerprint.Args(args, ignore[p.name]), int64(len(args))
+	}
+	m.parts = append(m.parts, p)
+}
+
+// field returns the text of a string among the members of an object.
+func field(object []byte, name string) (text []byte) {
+	c := jsonwalk.New(object)
+	if c.Peek() != '{' {
+		return nil
+	}
+	for c.Object(); c.Member(); {
+		if string(c.Key()) == name {
+			text = c.Text()
+		} else {
+			c.Skip()
+		}
+	}
+	return text
+}

@@ -1,0 +1,424 @@
+// Package autogen reads the log autogen_core.events of AutoGen: its records as JSON
+// lines, or a plain log in which a time and the name of the logger stand before them.
+//
+// The teams of AgentChat never send from agent to agent, but by a manager and by
+// topics. So an agent has called another one when the manager asks that one to speak
+// next, or when it sent a HandoffMessage. Tools are told by the messages about them,
+// which have ids and times; records of ToolCall are for programs on the core alone.
+//
+// One flow is one team, or one key of agent ids (type/key): a conversation. A record
+// that has no time happened when the latest one of its flow did that has.
+package autogen
+
+import (
+	"bytes"
+	"cmp"
+	"strconv"
+	"time"
+
+	"weir/events"
+	"weir/events/adapter"
+	"weir/events/fingerprint"
+)
+
+// Format returns the format of AutoGen's core events.
+func Format() adapter.Format {
+	return adapter.Format{
+		Name:    "autogen",
+		Title:   "AutoGen core events (logger autogen_core.events), JSON lines or a plain log",
+		Framing: adapter.Lines,
+		Score:   score,
+		New:     newReader,
+		Gives: adapter.Gives{Args: adapter.Always, Results: adapter.Always, Caller: adapter.Always, Turn: adapter.Never,
+			Tokens: adapter.Sometimes, Time: adapter.Sometimes, Starts: adapter.Sometimes, Work: adapter.Always},
+	}
+}
+
+func score(head []byte) adapter.Match {
+	for range 16 {
+		line, rest, more := bytes.Cut(head, []byte("\n"))
+		if _, record := split(bytes.TrimLeft(line, "\xef\xbb\xbf \t[,")); len(record) > 0 {
+			for top := range adapter.Tops(record) {
+				switch {
+				case top["type"] == "Message" && top.Has("payload", "delivery_stage"),
+					top["type"] == "ToolCall" && top.Has("tool_name", "arguments"),
+					top["type"] == "LLMCall" && top.Has("prompt_tokens", "completion_tokens"):
+					return adapter.Certain
+				}
+			}
+		}
+		if head = rest; !more {
+			break
+		}
+	}
+	return adapter.NoMatch
+}
+
+const layout = "2006-01-02 15:04:05"
+
+// split takes the record of a line of a plain log apart from the time before it. A
+// line without a record gives none.
+func split(line []byte) (at events.Stamp, record []byte) {
+	if len(line) > 0 && (line[0] == '{' || len(line) < len(layout)) {
+		return 0, line
+	}
+	if len(line) < len(layout) {
+		return 0, nil
+	}
+	t, err := time.Parse(layout, string(line[:len(layout)]))
+	if err != nil {
+		return 0, line
+	}
+	at = events.Stamp(t.UnixMilli())
+	if rest := line[len(layout):]; len(rest) > 4 && (rest[0] == ',' || rest[0] == '.') {
+		if ms, err := strconv.ParseUint(string(rest[1:4]), 10, 16); err == nil {
+			at += events.Stamp(ms)
+		}
+	}
+	if n := bytes.IndexByte(line, '{'); n > 0 && bytes.Contains(line[:n], []byte("autogen_core")) {
+		record = line[n:]
+	}
+	return max(at, 0), record
+}
+
+const (
+	maxFlows = 1024
+	maxSeen  = 16384
+	maxOpen  = 256 // calls of one flow that wait
+)
+
+type reader struct {
+	source string
+	ignore map[string][]string
+	flows  *adapter.Recent[*flow]
+	seen   *adapter.Recent[struct{}] // messages: each is sent to several topics, and delivered to several agents
+	count  int64                     // events
+	event  events.Event
+}
+
+// flow is one team, or one key of agents.
+type flow struct {
+	key      string
+	explicit string
+	clock    events.Stamp
+	timed    bool     // by messages, not by the log
+	asked    *message // what the user said, until it is known to whom
+	speaker  string   // who has the word, or had it last
+	reply    *message // what the speaker said, until somebody else is asked
+	worked   map[string]bool
+	calls    []*use
+	asks     map[string]bool // agents whose messages tell of their tools
+	unnamed  int64           // records without an id
+}
+
+// use is a tool call that waits for what came of it: a handoff is made by a tool.
+type use struct {
+	id, tool, by string
+	args         events.Hash
+	size         int64
+	at, end      events.Stamp
+	done, failed bool
+	result       events.Hash
+	near         events.Fingerprint
+	failure      string
+}
+
+func newReader(o adapter.Options) adapter.Adapter {
+	return &reader{source: cmp.Or(o.Source, "autogen"), ignore: o.IgnoreArgs,
+		flows: adapter.NewRecent[*flow](cmp.Or(max(o.MaxHeld, 0), maxFlows)),
+		seen:  adapter.NewRecent[struct{}](cmp.Or(max(o.MaxHeld, 0), maxSeen))}
+}
+
+// Decode reads one record. Lines of other loggers in a plain log are passed over.
+func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
+	if err := adapter.CheckSize(record); err != nil {
+		return err
+	}
+	at, record := split(record)
+	if record == nil && at != 0 {
+		return nil
+	}
+	l, err := read(record)
+	if err != nil {
+		return err
+	}
+	if l.kind != "Message" && l.kind != "ToolCall" && l.kind != "LLMCall" || l.kind == "Message" && !l.sent {
+		return nil
+	}
+	f := r.flow(l)
+	if told := l.payload.at(); told != 0 || f.timed {
+		f.clock, f.timed = max(f.clock, told), true
+	} else {
+		f.clock = max(f.clock, at) // which may be in another time zone
+	}
+	if f.clock == 0 {
+		return &events.DecodeError{Code: events.CodeMissingField, Field: "created_at", Offset: -1,
+			Reason: "nothing tells when it happened; let the log's format begin with %(asctime)s %(name)s"}
+	}
+	switch l.kind {
+	case "ToolCall":
+		r.tool(f, l, emit)
+	case "LLMCall":
+		r.inference(f, l, emit)
+	default:
+		r.message(f, l, emit)
+	}
+	return nil
+}
+
+// Flush tells the calls that wait.
+func (r *reader) Flush(emit func(*events.Event)) error {
+	for _, f := range r.flows.All() {
+		r.release(f, "", nil, emit)
+	}
+	return nil
+}
+
+func (r *reader) flow(l *line) *flow {
+	key := cmp.Or(l.agent.key, l.from.key, l.to.key, "autogen")
+	f, ok := r.flows.Get(key)
+	if !ok {
+		f = &flow{key: key, worked: map[string]bool{}, asks: map[string]bool{}}
+		r.flows.Put(key, f)
+	}
+	for _, m := range l.payload.messages {
+		f.explicit = cmp.Or(f.explicit, m.correlation)
+	}
+	return f
+}
+
+// begin fills what all events share.
+func (r *reader) begin(f *flow, id string, kind events.Kind, at events.Stamp) *events.Event {
+	r.count++
+	r.event = events.Event{ID: id, Source: r.source, Kind: kind, Time: at, Sequence: r.count, Origin: events.OriginAgent,
+		CorrelationID: f.key, CorrelationSource: events.CorrelationConversation, ConversationID: f.key}
+	if f.explicit != "" {
+		r.event.CorrelationID, r.event.CorrelationSource = f.explicit, events.CorrelationExplicit
+	}
+	return &r.event
+}
+
+// name makes an id for a record that has none: its number within the flow.
+func (f *flow) name() string {
+	f.unnamed++
+	return f.key + "/" + strconv.FormatInt(f.unnamed, 10)
+}
+
+func party(agent string) events.Party { return events.Party{Agent: agent} }
+
+// once is true for a message that was not seen before.
+func (r *reader) once(id string) bool {
+	if id == "" {
+		return true
+	}
+	_, again := r.seen.Get(id)
+	r.seen.Put(id, struct{}{})
+	return !again
+}
+
+func (r *reader) message(f *flow, l *line, emit func(*events.Event)) {
+	p := &l.payload
+	switch {
+	case p.starts && l.from.name == "":
+		if n := len(p.messages); n > 0 && r.once(p.messages[n-1].id) {
+			f.asked, f.reply = p.messages[n-1], nil
+		}
+	case p.starts:
+		// the manager hands on what the user said
+	case p.request && l.from.isManager():
+		r.next(f, l.to.name, emit)
+	case p.inner != nil:
+		if r.once(p.inner.id) {
+			r.said(f, p.inner, emit)
+		}
+	case p.reply != nil:
+		if f.reply = p.reply; r.once(p.reply.id) {
+			r.said(f, p.reply, emit)
+		}
+	case p.opaque && l.from.isManager() && l.publishes:
+		r.end(f, emit)
+	case l.direct && l.to.name != "" && !l.to.isManager():
+		r.direct(f, l, emit)
+	}
+}
+
+// next tells that the manager asked an agent to speak.
+func (r *reader) next(f *flow, agent string, emit func(*events.Event)) {
+	if agent == "" {
+		return
+	}
+	r.release(f, "", nil, emit)
+	switch asked, reply := f.asked, f.reply; {
+	case asked != nil:
+		f.asked = nil
+		e := r.begin(f, asked.id+"/call", events.AgentCall, cmp.Or(asked.at, f.clock))
+		e.Origin, e.To, e.Content, e.Sim = events.OriginUser, party(agent), asked.said, asked.sim
+		emit(e)
+	case reply != nil && f.speaker != agent && f.speaker != "":
+		r.call(f, reply, agent, emit)
+	}
+	f.speaker, f.reply = agent, nil
+}
+
+// call tells that the speaker passed the word to another agent.
+func (r *reader) call(f *flow, m *message, to string, emit func(*events.Event)) {
+	e := r.begin(f, m.id+"/call", events.AgentCall, cmp.Or(m.at, f.clock))
+	e.From, e.To, e.TransferMode, e.Content, e.Sim = party(m.source), party(to), events.PassControl, m.said, m.sim
+	if e.HadWork = events.No; f.worked[m.source] {
+		e.HadWork = events.Yes
+	}
+	delete(f.worked, m.source)
+	delete(f.worked, to)
+	emit(e)
+}
+
+// said reads what an agent says in its turn.
+func (r *reader) said(f *flow, m *message, emit func(*events.Event)) {
+	if m.kind != "ToolCallExecutionEvent" {
+		r.release(f, m.source, m, emit)
+	}
+	switch m.kind {
+	case "ToolCallRequestEvent":
+		if len(f.asks) < maxOpen {
+			f.asks[m.source] = true
+		}
+		for _, c := range m.calls {
+			if len(f.calls) >= maxOpen {
+				r.release(f, "", nil, emit)
+			}
+			f.calls = append(f.calls, &use{id: c.id, tool: c.name, by: m.source, at: cmp.Or(m.at, f.clock),
+				args: fingerprint.Args(c.args, r.ignore[c.name]), size: int64(len(c.args))})
+		}
+	case "ToolCallExecutionEvent":
+		for _, c := range m.calls {
+			for _, u := range f.calls {
+				if u.id == c.id && !u.done {
+					u.done, u.end = true, cmp.Or(m.at, f.clock)
+					u.result, u.near = fingerprint.Content(c.result), fingerprint.Text(c.result)
+					if u.failed = c.failed; u.failed {
+						u.failure = cmp.Or(fingerprint.Error(c.result), "error")
+					}
+					break
+				}
+			}
+		}
+	case "HandoffMessage":
+		if m.target != "" && m.target != "user" {
+			r.call(f, m, m.target, emit)
+			f.speaker = m.target
+		}
+	}
+}
+
+// release tells the tool calls of an agent, or of all, when it is known that they
+// are no handoffs: the next message would be one.
+func (r *reader) release(f *flow, agent string, next *message, emit func(*events.Event)) {
+	var waiting, ready []*use
+	for _, u := range f.calls {
+		switch {
+		case agent != "" && u.by != agent:
+			waiting = append(waiting, u)
+		case next != nil && next.kind == "HandoffMessage" && (u.tool == "transfer_to_"+next.target || !u.result.IsZero() && u.result == next.said):
+		default:
+			ready = append(ready, u)
+		}
+	}
+	f.calls = waiting
+	r.use(f, ready, emit)
+}
+
+// use tells calls that were made at the same time, and then their results.
+func (r *reader) use(f *flow, calls []*use, emit func(*events.Event)) {
+	for _, u := range calls {
+		if len(f.worked) >= maxOpen {
+			clear(f.worked)
+		}
+		f.worked[u.by] = true
+		e := r.begin(f, u.id+"/start", events.ToolCall, u.at)
+		e.From, e.Tool = party(u.by), u.event()
+		emit(e)
+	}
+	for _, u := range calls {
+		if !u.done {
+			continue
+		}
+		e := r.begin(f, u.id+"/end", events.ToolResult, max(u.end, u.at))
+		e.From, e.Tool, e.Content, e.Sim, e.Status = party(u.by), u.event(), u.result, u.near, events.StatusOK
+		if u.failed {
+			e.Status, e.ErrorType = events.StatusError, u.failure
+		}
+		e.DurationMS = max(0, float64(u.end-u.at))
+		emit(e)
+	}
+}
+
+func (u *use) event() events.Tool {
+	return events.Tool{Name: u.tool, CallID: u.id, ArgsHash: u.args, ArgsSize: u.size}
+}
+
+// tool reads a ToolCall, which is written when the tool has run.
+func (r *reader) tool(f *flow, l *line, emit func(*events.Event)) {
+	if f.asks[l.agent.name] {
+		return // the messages about it tell more
+	}
+	r.use(f, []*use{{id: f.name(), tool: cmp.Or(l.tool, "tool"), by: cmp.Or(l.agent.name, r.source), at: f.clock, end: f.clock, done: true,
+		args: fingerprint.Args(l.args, r.ignore[l.tool]), size: int64(len(l.args)),
+		result: fingerprint.Content(l.result), near: fingerprint.Text(l.result)}}, emit)
+}
+
+func (r *reader) inference(f *flow, l *line, emit func(*events.Event)) {
+	if l.agent.name != "" {
+		r.release(f, l.agent.name, nil, emit)
+	}
+	if !l.usage.Known || l.response != "" && !r.once(l.response) {
+		return
+	}
+	e := r.begin(f, cmp.Or(l.response, f.name())+"/llm", events.LLMCall, f.clock)
+	e.From, e.Usage, e.Model, e.Status = party(cmp.Or(l.agent.name, r.source)), l.usage, l.model, events.StatusOK
+	emit(e)
+}
+
+// end tells the answer of a team: what was said last.
+func (r *reader) end(f *flow, emit func(*events.Event)) {
+	r.release(f, "", nil, emit)
+	m := f.reply
+	f.reply, f.asked = nil, nil
+	if m == nil || m.kind == "HandoffMessage" {
+		return
+	}
+	e := r.begin(f, m.id+"/return", events.AgentReturn, cmp.Or(m.at, f.clock))
+	e.From, e.Content, e.Sim, e.Status = party(m.source), m.said, m.sim, events.StatusOK
+	if e.HadWork = events.No; f.worked[m.source] {
+		e.HadWork = events.Yes
+	}
+	emit(e)
+}
+
+// direct reads a message of a program on the core alone: from agent to agent.
+func (r *reader) direct(f *flow, l *line, emit func(*events.Event)) {
+	r.release(f, l.from.name, nil, emit)
+	id := f.name()
+	if l.responds {
+		if l.from.name == "" {
+			return
+		}
+		e := r.begin(f, id+"/return", events.AgentReturn, f.clock)
+		e.From, e.To, e.Content, e.Sim, e.Status = party(l.from.name), party(l.to.name), l.payload.said, l.payload.sim, events.StatusOK
+		if e.HadWork = events.No; f.worked[l.from.name] {
+			e.HadWork = events.Yes
+		}
+		emit(e)
+		return
+	}
+	e := r.begin(f, id+"/call", events.AgentCall, f.clock)
+	e.To, e.Content, e.Sim = party(l.to.name), l.payload.said, l.payload.sim
+	if e.Origin = events.OriginUser; l.from.name != "" {
+		e.Origin, e.From, e.HadWork = events.OriginAgent, party(l.from.name), events.No
+		if f.worked[l.from.name] {
+			e.HadWork = events.Yes
+		}
+		delete(f.worked, l.from.name)
+	}
+	delete(f.worked, l.to.name)
+	emit(e)
+}

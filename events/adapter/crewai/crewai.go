@@ -1,0 +1,219 @@
+// Package crewai reads the events of CrewAI's event bus as event.to_json() writes
+// them, one per line.
+//
+// One flow is one run of a crew: the nearest crew_kickoff_started above an event,
+// or, without a crew, what lies topmost. An agent is its role. A delegation is the
+// use of a tool below which another agent runs; it is told as a call of that agent,
+// once, however often CrewAI tries again. The events carry the whole crew with the
+// keys of its models; nothing but roles, names, times and figures is read.
+package crewai
+
+import (
+	"cmp"
+	"strings"
+
+	"weir/events"
+	"weir/events/adapter"
+	"weir/events/adapter/runtree"
+	"weir/events/fingerprint"
+)
+
+// Format returns the format of CrewAI events.
+func Format() adapter.Format {
+	return adapter.Format{
+		Name:    "crewai",
+		Title:   "CrewAI event bus (event.to_json()), JSON lines",
+		Framing: adapter.Lines,
+		Score:   score,
+		New:     newReader,
+		Gives: adapter.Gives{Args: adapter.Always, Results: adapter.Always, Caller: adapter.Always, Turn: adapter.Never,
+			Tokens: adapter.Sometimes, Time: adapter.Always, Starts: adapter.Always, Work: adapter.Always},
+	}
+}
+
+func score(head []byte) adapter.Match {
+	for top := range adapter.Tops(head) {
+		if top.Has("event_id", "type", "timestamp", "emission_sequence") {
+			return adapter.Certain
+		}
+	}
+	return adapter.NoMatch
+}
+
+// maxOpen bounds the events that others may refer to.
+const maxOpen = 16384
+
+type reader struct {
+	tree   *runtree.Tree
+	ignore map[string][]string
+	starts *adapter.Recent[start]
+	// refused holds, by what they lie below, the tools that an agent asked for and
+	// does not have.
+	refused *adapter.Recent[string]
+}
+
+// start is what is remembered of an event that begins something.
+type start struct {
+	what      string // agent_execution, tool_usage, ...
+	parent    string
+	trace     string
+	delegates bool
+}
+
+func newReader(o adapter.Options) adapter.Adapter {
+	most := cmp.Or(max(o.MaxHeld, 0), maxOpen)
+	return &reader{tree: runtree.New(o, "crewai"), ignore: o.IgnoreArgs,
+		starts: adapter.NewRecent[start](most), refused: adapter.NewRecent[string](most)}
+}
+
+// Decode reads one event. Events that tell nothing of agents, tools and models are
+// passed over.
+func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
+	if err := adapter.CheckSize(record); err != nil {
+		return err
+	}
+	l, err := read(record)
+	if err != nil {
+		return err
+	}
+	what, phase := phaseOf(l.kind)
+	switch {
+	case phase == begins:
+		r.begin(l, what)
+	case phase == ends && l.started != "":
+		r.end(l, what)
+	case l.kind == "tool_selection_error":
+		r.refused.Put(l.parent, l.tool)
+	case l.kind == "tool_failure_detected":
+		r.refuse(l)
+	default:
+		return nil
+	}
+	r.tree.Settle(emit)
+	return nil
+}
+
+// Flush tells all that was held back.
+func (r *reader) Flush(emit func(*events.Event)) error {
+	r.tree.Flush(emit)
+	return nil
+}
+
+type phase uint8
+
+const (
+	neither phase = iota
+	begins
+	ends
+)
+
+// phaseOf takes the type of an event apart: what it is about, and whether that
+// begins or ends.
+func phaseOf(kind string) (what string, p phase) {
+	if what, ok := strings.CutSuffix(kind, "_started"); ok {
+		return what, begins
+	}
+	for _, suffix := range [...]string{"_completed", "_finished", "_failed", "_error"} {
+		if what, ok := strings.CutSuffix(kind, suffix); ok {
+			return what, ends
+		}
+	}
+	return "", neither
+}
+
+// isDelegation is true for the tools by which CrewAI lets agents call each other, in
+// both spellings.
+func isDelegation(tool string) bool {
+	switch strings.ReplaceAll(strings.ToLower(tool), " ", "_") {
+	case "delegate_work_to_coworker", "ask_question_to_coworker":
+		return true
+	}
+	return false
+}
+
+// trace is the flow of an event: what its parent belongs to.
+func (r *reader) trace(l *line) string {
+	if l.kind == "crew_kickoff_started" || l.parent == "" {
+		return l.id
+	}
+	if above, ok := r.starts.Get(l.parent); ok {
+		return above.trace
+	}
+	return l.parent
+}
+
+func (r *reader) begin(l *line, what string) {
+	if what == "agent_logs" { // it does not end
+		return
+	}
+	s := start{what: what, parent: l.parent, trace: r.trace(l), delegates: what == "tool_usage" && isDelegation(l.tool)}
+	if what == "crew_kickoff" {
+		r.tree.Name(s.trace, runtree.Names{Explicit: l.correlation})
+		s.parent = "" // what is left of a crew that failed
+	}
+	above, _ := r.starts.Get(l.parent)
+	r.starts.Put(l.id, s)
+	run := runtree.Run{ID: l.id, Parent: s.parent, Start: l.at}
+	switch what {
+	case "agent_execution", "lite_agent_execution":
+		run.Kind, run.Agent = runtree.Agent, l.role
+		if !above.delegates { // else what it is told is what the tool was given
+			run.Content, run.Sim = fingerprint.Content(l.prompt), fingerprint.Text(l.prompt)
+		}
+	case "tool_usage":
+		run.Kind, run.Agent, run.Known, run.Refused = runtree.Tool, l.role, !s.delegates, s.delegates
+		run.Tool = r.tool(l)
+		run.Content, run.Sim = fingerprint.Content(l.args), fingerprint.Text(l.args)
+	case "llm_call":
+		run.Kind, run.Agent, run.Model = runtree.Inference, l.role, l.model
+	}
+	r.tree.Add(s.trace, run)
+}
+
+func (r *reader) tool(l *line) events.Tool {
+	return events.Tool{Name: cmp.Or(l.tool, "tool"), ArgsHash: fingerprint.Args(l.args, r.ignore[l.tool]), ArgsSize: int64(len(l.args))}
+}
+
+// end ends what the event refers to. Where something below failed without an event
+// of its own, CrewAI refers to that, and both end.
+func (r *reader) end(l *line, what string) {
+	const maxUp = 64
+	id := l.started
+	for range maxUp {
+		s, ok := r.starts.Get(id)
+		if !ok {
+			return // it was not seen to begin, or has ended
+		}
+		r.starts.Delete(id)
+		run := runtree.Run{ID: id, Parent: s.parent, End: l.at, Status: events.StatusOK}
+		if l.failed {
+			run.Status, run.Failure = events.StatusError, l.failure
+		}
+		if s.what != what {
+			run.Status, run.Failure = events.StatusError, cmp.Or(run.Failure, fingerprint.Error(l.output), "error")
+			r.tree.Add(s.trace, run)
+			id = s.parent
+			continue
+		}
+		switch what {
+		case "agent_execution", "lite_agent_execution", "tool_usage":
+			run.Answer, run.Near = fingerprint.Content(l.output), fingerprint.Text(l.output)
+		case "llm_call":
+			run.Kind, run.Usage, run.Model = runtree.Inference, l.usage, l.model
+		}
+		r.tree.Add(s.trace, run)
+		return
+	}
+}
+
+// refuse tells a call of a tool that the agent does not have. CrewAI tells several
+// times of one that it is not there, and then, once, of the failure.
+func (r *reader) refuse(l *line) {
+	tool, ok := r.refused.Get(l.parent)
+	if !ok || tool != l.tool {
+		return // the tool ran, and its own events tell of it
+	}
+	r.refused.Delete(l.parent)
+	r.tree.Add(r.trace(l), runtree.Run{ID: l.id, Parent: l.parent, Kind: runtree.Tool, Start: l.at, End: l.at, Agent: l.role,
+		Tool: r.tool(l), Refused: true, Status: events.StatusError, Failure: cmp.Or(l.failure, "error")})
+}

@@ -1,0 +1,182 @@
+// Package langsmith reads runs as LangSmith's clients post them, LangGraph's above
+// all: bodies {"post": [...], "patch": [...]} of the batch endpoint, single runs, and
+// the text of multipart bodies.
+//
+// A run comes twice, when it begins (post) and when it ends (patch), or once. The
+// agent is told by metadata: lc_agent_name, or the node of the graph when it asks a
+// model itself. One trace is one flow, unless metadata has a correlation_id;
+// thread_id is the conversation. A session in LangSmith's terms is a project and
+// tells nothing of either.
+package langsmith
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+
+	"weir/events"
+	"weir/events/adapter"
+	"weir/events/adapter/jsonwalk"
+	"weir/events/adapter/runtree"
+)
+
+// Format returns the format of LangSmith runs.
+func Format() adapter.Format {
+	return adapter.Format{
+		Name:    "langsmith",
+		Title:   "LangSmith runs (LangChain, LangGraph): batch and multipart bodies, single runs",
+		Framing: adapter.Lines,
+		Score:   score,
+		New:     newReader,
+		Gives: adapter.Gives{Args: adapter.Sometimes, Results: adapter.Sometimes, Caller: adapter.Always, Turn: adapter.Never,
+			Tokens: adapter.Sometimes, Time: adapter.Always, Starts: adapter.Sometimes, Work: adapter.Always},
+	}
+}
+
+func score(head []byte) adapter.Match {
+	for top := range adapter.Tops(head) {
+		switch {
+		case top.Has("run_type", "dotted_order"), top.Has("run_type", "id", "start_time"):
+			return adapter.Certain
+		case isBatch(top) && (bytes.Contains(head, []byte(`"run_type"`)) || bytes.Contains(head, []byte(`"dotted_order"`))):
+			return adapter.Certain
+		}
+	}
+	if _, ok := partOf(head[max(0, bytes.Index(head, []byte(disposition))):]); ok {
+		return adapter.Certain
+	}
+	return adapter.NoMatch
+}
+
+// isBatch is true for an object that has nothing but lists of posted and of patched
+// runs.
+func isBatch(top adapter.Top) bool {
+	n := 0
+	for _, name := range [...]string{"post", "patch"} {
+		if top[name] == "[" {
+			n++
+		}
+	}
+	return n > 0 && n == len(top)
+}
+
+type reader struct {
+	tree   *runtree.Tree
+	ignore map[string][]string
+	posted *adapter.Recent[posted] // by id: runs that have not ended
+
+	// Of a multipart body that comes line by line:
+	part  part // whose content the next line is
+	open  *run // the run whose parts come
+	ready []*run
+	size  int // bytes of ready and open
+}
+
+func newReader(o adapter.Options) adapter.Adapter {
+	return &reader{tree: runtree.New(o, "langsmith"), ignore: o.IgnoreArgs,
+		posted: adapter.NewRecent[posted](cmp.Or(max(o.MaxHeld, 0), maxPosted))}
+}
+
+// maxPosted bounds the runs of which it is remembered what they are.
+const maxPosted = 16384
+
+// posted is what a patch may leave out and yet is needed to read it.
+type posted struct{ trace, kind, name, agent, node string }
+
+// recall fills what a patch leaves out with what the post of the same run told.
+func (r *reader) recall(u *run) {
+	if u.kind == "" {
+		if p, ok := r.posted.Get(u.id); ok {
+			u.trace, u.kind, u.name = cmp.Or(u.trace, p.trace), p.kind, cmp.Or(u.name, p.name)
+			u.agent, u.node = cmp.Or(u.agent, p.agent), cmp.Or(u.node, p.node)
+		}
+	}
+	if u.end != 0 {
+		r.posted.Delete(u.id)
+	} else if u.id != "" {
+		r.posted.Put(u.id, posted{u.trace, u.kind, u.name, u.agent, u.node})
+	}
+}
+
+// Decode reads one body, one run, or one line of a multipart body. A JSON body that
+// is not well-formed is refused as a whole; runs without id or time are left out and
+// reported after the others were read.
+func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
+	if err := adapter.CheckSize(record); err != nil {
+		return err
+	}
+	if isMultipart(record) {
+		var first error
+		for line := range bytes.Lines(record) {
+			if line = bytes.TrimSpace(line); len(line) > 0 {
+				if err := r.line(line, emit); err != nil {
+					first = cmp.Or(first, err)
+				}
+			}
+		}
+		return first
+	}
+	if r.part.kind != noPart || !isJSON(record) && r.open != nil {
+		return r.line(record, emit)
+	}
+	var runs []*run
+	c := jsonwalk.New(record)
+	for c.Object(); c.Member(); {
+		switch key := string(c.Key()); key {
+		case "post", "patch":
+			if c.Peek() != '[' {
+				c.Skip()
+				continue
+			}
+			for c.Array(); c.Element(); {
+				runs = append(runs, readRun(c))
+			}
+		default:
+			if len(runs) == 0 {
+				c = jsonwalk.New(record)
+				runs = append(runs, readRun(c))
+				c.End()
+				if c.Err() != nil {
+					return c.Err()
+				}
+				return r.add(runs, emit)
+			}
+			c.Skip()
+		}
+	}
+	c.End()
+	if c.Err() != nil {
+		return c.Err()
+	}
+	return r.add(runs, emit)
+}
+
+// Flush tells all that was held back. A run of a multipart body that was cut off is
+// told as far as it came, or left out.
+func (r *reader) Flush(emit func(*events.Event)) error {
+	_ = r.finish(emit)
+	r.tree.Flush(emit)
+	return nil
+}
+
+// add gives runs to the tree and tells what is ready.
+func (r *reader) add(runs []*run, emit func(*events.Event)) error {
+	var fault *events.DecodeError
+	refused := 0
+	for _, u := range runs {
+		r.recall(u)
+		if err := u.complete(); err != nil {
+			refused++
+			fault = cmp.Or(fault, err)
+			continue
+		}
+		r.tree.Name(u.trace, runtree.Names{Explicit: u.correlation, Conversation: u.thread})
+		r.tree.Add(u.trace, u.tell(r.ignore))
+	}
+	r.tree.Settle(emit)
+	if fault != nil {
+		fault.Reason += fmt.Sprintf(" (%d of %d runs left out)", refused, len(runs))
+		return fault
+	}
+	return nil
+}

@@ -1,0 +1,262 @@
+package langsmith
+
+import (
+	"bytes"
+	"cmp"
+	"strings"
+
+	"weir/events"
+	"weir/events/adapter"
+	"weir/events/adapter/jsonwalk"
+	"weir/events/adapter/runtree"
+	"weir/events/fingerprint"
+)
+
+// run is one run as it was read.
+type run struct {
+	partID              string // of a multipart body
+	id, parent, trace   string
+	order               string // dotted_order: the runs above, each with its start
+	name, kind          string
+	start, end          int64 // µs since 1970
+	inputs, outputs     []byte
+	failure             string
+	agent, node         string
+	thread, correlation string
+	callID              string
+	model, provider     string
+	usage               events.Usage
+}
+
+// id reads an id. Half the room of an event's id is left for what is put behind it.
+func id(c *jsonwalk.Cursor) string { return adapter.Word(c.Text(), events.MaxID/2) }
+
+func readRun(c *jsonwalk.Cursor) *run {
+	u := &run{}
+	u.read(c)
+	return u
+}
+
+func (u *run) read(c *jsonwalk.Cursor) {
+	for c.Object(); c.Member(); {
+		u.member(c, string(c.Key()))
+	}
+	u.own()
+}
+
+// own copies what is kept of the record's bytes until the end of a multipart body.
+func (u *run) own() {
+	if u.partID != "" {
+		u.inputs, u.outputs = bytes.Clone(u.inputs), bytes.Clone(u.outputs)
+	}
+}
+
+// member reads one member of a run, which may also be a part of a multipart body.
+func (u *run) member(c *jsonwalk.Cursor, name string) {
+	switch name {
+	case "id":
+		u.id = id(c)
+	case "parent_run_id":
+		u.parent = id(c)
+	case "trace_id":
+		u.trace = id(c)
+	case "dotted_order":
+		u.order = string(c.Text())
+	case "name":
+		u.name = adapter.Word(c.Text(), events.MaxID)
+	case "run_type":
+		u.kind = string(c.Text())
+	case "start_time":
+		u.start = runtree.Micros(c.Scalar())
+	case "end_time":
+		u.end = runtree.Micros(c.Scalar())
+	case "inputs":
+		u.inputs = c.Raw()
+	case "outputs":
+		u.outputs = c.Raw()
+	case "error":
+		if text := c.Text(); len(text) > 0 && !isControl(text) {
+			u.failure = cmp.Or(fingerprint.Error(text), "error")
+		}
+	case "extra":
+		u.readExtra(c)
+	default:
+		c.Skip()
+	}
+}
+
+// isControl is true for exceptions by which LangGraph passes control; nothing failed.
+func isControl(p []byte) bool {
+	return bytes.HasPrefix(p, []byte("ParentCommand(")) || bytes.HasPrefix(p, []byte("GraphInterrupt("))
+}
+
+func (u *run) readExtra(c *jsonwalk.Cursor) {
+	if c.Peek() != '{' {
+		c.Skip()
+		return
+	}
+	for c.Object(); c.Member(); {
+		switch string(c.Key()) {
+		case "tool_call_id":
+			u.callID = adapter.Word(c.Text(), events.MaxID)
+		case "metadata":
+			u.readMetadata(c)
+		default:
+			c.Skip()
+		}
+	}
+}
+
+func (u *run) readMetadata(c *jsonwalk.Cursor) {
+	if c.Peek() != '{' {
+		c.Skip()
+		return
+	}
+	var thread, session string
+	for c.Object(); c.Member(); {
+		switch string(c.Key()) {
+		case "lc_agent_name":
+			u.agent = adapter.Word(c.Text(), events.MaxID)
+		case "langgraph_node":
+			u.node = adapter.Word(c.Text(), events.MaxID)
+		case "thread_id", "conversation_id":
+			thread = id(c)
+		case "session_id":
+			session = id(c)
+		case "correlation_id":
+			u.correlation = id(c)
+		case "ls_model_name":
+			u.model = adapter.Word(c.Text(), events.MaxID)
+		case "ls_provider":
+			u.provider = adapter.Word(c.Text(), events.MaxProvider)
+		case "usage_metadata":
+			u.usage = readUsage(c)
+		default:
+			c.Skip()
+		}
+	}
+	u.thread = cmp.Or(thread, session)
+}
+
+// readUsage knows the names of usage_metadata and those of older token_usage.
+func readUsage(c *jsonwalk.Cursor) (u events.Usage) {
+	if c.Peek() != '{' {
+		c.Skip()
+		return u
+	}
+	for c.Object(); c.Member(); {
+		var field *int64
+		switch string(c.Key()) {
+		case "input_tokens", "prompt_tokens", "promptTokens":
+			field = &u.Input
+		case "output_tokens", "completion_tokens", "completionTokens":
+			field = &u.Output
+		case "total_tokens", "totalTokens":
+			field = &u.Total
+		case "cache_read":
+			field = &u.CacheRead
+		case "cache_creation":
+			field = &u.CacheCreation
+		case "reasoning":
+			field = &u.Reasoning
+		case "input_token_details", "output_token_details":
+			d := readUsage(c)
+			u.CacheRead, u.CacheCreation = cmp.Or(u.CacheRead, d.CacheRead), cmp.Or(u.CacheCreation, d.CacheCreation)
+			u.Reasoning = cmp.Or(u.Reasoning, d.Reasoning)
+			continue
+		default:
+			c.Skip()
+			continue
+		}
+		if v, ok := c.Int(); ok && v > 0 && v <= events.MaxNumber {
+			*field, u.Known = v, true
+		}
+	}
+	return u
+}
+
+// complete finds out by dotted_order what the record leaves out: trace, parent and
+// start.
+func (u *run) complete() *events.DecodeError {
+	missing := func(field, reason string) *events.DecodeError {
+		return &events.DecodeError{Code: events.CodeMissingField, Field: field, Offset: -1, Reason: reason}
+	}
+	if u.id == "" {
+		return missing("id", "want the id of the run")
+	}
+	if order := strings.Split(u.order, "."); u.order != "" {
+		_, root, _ := strings.Cut(order[0], "Z")
+		u.trace = cmp.Or(u.trace, adapter.Word([]byte(root), events.MaxID/2))
+		if n := len(order); n > 1 {
+			_, above, _ := strings.Cut(order[n-2], "Z")
+			u.parent = cmp.Or(u.parent, adapter.Word([]byte(above), events.MaxID/2))
+		}
+		if at, _, _ := strings.Cut(order[len(order)-1], "Z"); u.start == 0 && len(at) == len("20060102T150405000000") {
+			u.start = runtree.Micros([]byte(at[:4] + "-" + at[4:6] + "-" + at[6:11] + ":" + at[11:13] + ":" + at[13:15] + "." + at[15:] + "Z"))
+		}
+	}
+	if u.trace == "" && u.parent == "" {
+		u.trace = u.id
+	}
+	switch {
+	case u.trace == "":
+		return missing("trace_id", "want the id of the trace, or dotted_order")
+	case u.start == 0 && u.end == 0:
+		return missing("start_time", "want an RFC 3339 time or a number of milliseconds")
+	}
+	return nil
+}
+
+// tell makes what the tree takes.
+func (u *run) tell(ignore map[string][]string) runtree.Run {
+	r := runtree.Run{ID: u.id, Parent: u.parent, Start: u.start, End: u.end, Agent: u.agent}
+	if u.end != 0 {
+		r.Status = events.StatusOK
+	}
+	if u.failure != "" {
+		r.Status, r.Failure = events.StatusError, u.failure
+	}
+	switch u.kind {
+	case "tool", "retriever":
+		u.tellTool(&r, ignore)
+	case "llm":
+		r.Kind, r.Model, r.Provider, r.Usage = runtree.Inference, u.model, u.provider, u.usage
+		if !r.Usage.Known {
+			r.Usage = usageOf(u.outputs)
+		}
+	default:
+		switch {
+		case u.agent != "" && u.name == u.agent:
+			r.Kind = runtree.Agent
+		case u.agent == "" && u.node != "" && u.name == u.node:
+			r.Kind, r.Agent = runtree.Node, u.node
+		case u.agent == "" && u.parent == "":
+			r.Agent = u.name // stands for the program where no agent is named
+			return r
+		default:
+			return r
+		}
+		message, answer := lastText(u.inputs), lastText(u.outputs)
+		r.Content, r.Sim = fingerprint.Content(message), fingerprint.Text(message)
+		r.Answer, r.Near = fingerprint.Content(answer), fingerprint.Text(answer)
+	}
+	return r
+}
+
+func (u *run) tellTool(r *runtree.Run, ignore map[string][]string) {
+	o := readOutput(u.outputs)
+	r.Kind = runtree.Tool
+	r.Tool = events.Tool{Name: cmp.Or(u.name, "tool"), CallID: cmp.Or(u.callID, o.callID)}
+	if len(u.inputs) > 0 {
+		r.Tool.ArgsSize = int64(len(u.inputs))
+		r.Tool.ArgsHash = fingerprint.Args(u.inputs, ignore[u.name])
+		r.Content, r.Sim = fingerprint.Content(u.inputs), fingerprint.Text(u.inputs)
+	}
+	r.Answer, r.Near = fingerprint.Content(o.text), fingerprint.Text(o.text)
+	if o.failed && r.Status != events.StatusError {
+		r.Status, r.Failure = events.StatusError, cmp.Or(fingerprint.Error(o.text), "error")
+	}
+	if o.next != "" && o.next != "__end__" {
+		r.Kind, r.To = runtree.Handoff, o.next
+	}
+}

@@ -1,0 +1,122 @@
+package langsmith
+
+import (
+	"weir/events"
+	"weir/events/adapter"
+	"weir/events/adapter/jsonwalk"
+)
+
+// output is what a tool gave back: a text, a tool message, or a command to go on
+// elsewhere.
+type output struct {
+	text   []byte
+	callID string
+	failed bool
+	next   string // the agent to which a command passes control
+}
+
+func readOutput(p []byte) (o output) {
+	c := jsonwalk.New(p)
+	if c.Peek() != '{' {
+		return o
+	}
+	o.text = p
+	for c.Object(); c.Member(); {
+		if string(c.Key()) != "output" {
+			c.Skip()
+			continue
+		}
+		if c.Peek() != '{' {
+			o.text = c.Scalar()
+			continue
+		}
+		raw := c.Raw()
+		o.text = raw
+		m := jsonwalk.New(raw)
+		for m.Object(); m.Member(); {
+			switch string(m.Key()) {
+			case "content":
+				o.text = m.Scalar()
+			case "tool_call_id":
+				o.callID = adapter.Word(m.Text(), events.MaxID)
+			case "status":
+				o.failed = string(m.Text()) == "error"
+			case "goto":
+				o.next = adapter.Word(m.Text(), events.MaxID)
+			default:
+				m.Skip()
+			}
+		}
+	}
+	if string(o.text) == "{}" {
+		o.text = nil
+	}
+	return o
+}
+
+// usageOf finds the tokens in the outputs of a request to a model.
+func usageOf(p []byte) (u events.Usage) {
+	c := jsonwalk.New(p)
+	if c.Peek() != '{' {
+		return u
+	}
+	for c.Object(); c.Member(); {
+		switch string(c.Key()) {
+		case "usage_metadata":
+			u = readUsage(c)
+		case "llm_output":
+			if c.Peek() != '{' {
+				c.Skip()
+				continue
+			}
+			for c.Object(); c.Member(); {
+				if key := string(c.Key()); (key == "token_usage" || key == "tokenUsage") && !u.Known {
+					u = readUsage(c)
+				} else {
+					c.Skip()
+				}
+			}
+		default:
+			c.Skip()
+		}
+	}
+	return u
+}
+
+// lastText is the text of the last message in a state of a graph, which is told as a
+// list of messages somewhere inside. A state without one is a message itself.
+func lastText(p []byte) []byte {
+	var found []byte
+	var look func(c *jsonwalk.Cursor, isText bool)
+	look = func(c *jsonwalk.Cursor, isText bool) {
+		switch c.Peek() {
+		case '{':
+			for c.Object(); c.Member(); {
+				switch string(c.Key()) {
+				case "content", "text", "input", "question", "output":
+					look(c, true)
+				case "messages", "update", "kwargs", "value":
+					look(c, false)
+				default:
+					c.Skip()
+				}
+			}
+		case '[':
+			for c.Array(); c.Element(); {
+				look(c, isText)
+			}
+		case '"':
+			if text := c.Text(); isText && len(text) > 0 {
+				found = text
+			}
+		default:
+			c.Skip()
+		}
+	}
+	c := jsonwalk.New(p)
+	look(c, false)
+	if found == nil && len(p) > 2 {
+		found = p
+	}
+	return found
+}

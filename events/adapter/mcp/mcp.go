@@ -1,0 +1,229 @@
+// Package mcp reads what went between MCP clients and servers over streamable HTTP,
+// as a logging proxy wrote it (see package wire), of protocol versions from
+// 2025-03-26 to 2026-07-28.
+//
+// Tool calls are told when they are sent and their results when they are there. MCP
+// knows clients, not agents: the caller is the client by the name that it gives, on
+// every request or once for a session. One flow is what the caller says in baggage
+// or a trace context; else the MCP session; else all that one client calls on one
+// server, which is marked as derived.
+package mcp
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+
+	"weir/events"
+	"weir/events/adapter"
+	"weir/events/adapter/wire"
+)
+
+// Format returns the MCP wire format.
+func Format() adapter.Format {
+	return adapter.Format{
+		Name:    "mcp",
+		Title:   "MCP over streamable HTTP, as a logging proxy writes it, one request or response per line",
+		Framing: adapter.Lines,
+		Score:   score,
+		New:     newReader,
+		Gives: adapter.Gives{Args: adapter.Always, Results: adapter.Always, Caller: adapter.Never, Turn: adapter.Never,
+			Tokens: adapter.Never, Time: adapter.Always, Starts: adapter.Always, Work: adapter.Never},
+	}
+}
+
+func score(head []byte) adapter.Match {
+	for r := range wire.Head(head) {
+		if r.Header.MCP {
+			return adapter.Certain
+		}
+		for m := range r.Messages() {
+			if isMethod(m.Method) {
+				return adapter.Certain
+			}
+		}
+	}
+	return adapter.NoMatch
+}
+
+// isMethod tells whether only MCP has the method.
+func isMethod(method string) bool {
+	if method == "initialize" || method == "server/discover" {
+		return true
+	}
+	for _, prefix := range [...]string{"tools/", "resources/", "prompts/", "notifications/", "completion/", "logging/", "sampling/", "roots/", "elicitation/"} {
+		if strings.HasPrefix(method, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+const (
+	maxRemembered = 4096 // exchanges without a response, sessions, and calls that ask for input, each
+	maxBatch      = 16   // calls of one request that are paired with their results
+)
+
+type reader struct {
+	source      string
+	correlation []events.CorrelationSource
+	ignore      map[string][]string
+	open        *adapter.Recent[*exchange]
+	clients     *adapter.Recent[string] // names, by session
+	asking      *adapter.Recent[string] // ids of the calls that asked for input, by what they called
+	event       events.Event
+}
+
+// exchange is a request that has no response yet.
+type exchange struct {
+	client string // who opens a session with it
+	calls  []call
+}
+
+// call is a tool call that has no result yet.
+type call struct {
+	rpc   string       // its JSON-RPC id
+	event events.Event // as it was told
+	same  string       // what tells equal calls
+}
+
+func newReader(o adapter.Options) adapter.Adapter {
+	most := cmp.Or(max(o.MaxHeld, 0), maxRemembered)
+	r := &reader{
+		source: cmp.Or(o.Source, "mcp"), correlation: o.Correlation, ignore: o.IgnoreArgs,
+		open: adapter.NewRecent[*exchange](most), clients: adapter.NewRecent[string](most), asking: adapter.NewRecent[string](most),
+	}
+	if len(r.correlation) == 0 {
+		r.correlation = []events.CorrelationSource{events.CorrelationExplicit, events.CorrelationBaggage, events.CorrelationTrace,
+			events.CorrelationSession, events.CorrelationDerived}
+	}
+	return r
+}
+
+// Decode reads one request or response.
+func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
+	rec, err := wire.Read(record)
+	if err != nil {
+		return err
+	}
+	if rec.Response {
+		r.response(rec, emit)
+	} else {
+		r.request(rec, emit)
+	}
+	return nil
+}
+
+// Flush has nothing to do: calls are told at once.
+func (r *reader) Flush(func(*events.Event)) error { return nil }
+
+func (r *reader) request(rec *wire.Record, emit func(*events.Event)) {
+	var x exchange
+	for m := range rec.Messages() {
+		switch m.Method {
+		case "initialize":
+			x.client = readParams(m.Params, nil).client
+		case "tools/call":
+			p := readParams(m.Params, r.ignore)
+			if p.tool == "" {
+				continue
+			}
+			c := r.call(rec, m, p)
+			if len(x.calls) < maxBatch {
+				x.calls = append(x.calls, c)
+			}
+			r.event = c.event
+			emit(&r.event)
+		}
+	}
+	if x.client != "" || len(x.calls) > 0 {
+		r.open.Put(rec.Key(), &x)
+	}
+}
+
+// call makes the event of a tool call.
+func (r *reader) call(rec *wire.Record, m *wire.Message, p *params) call {
+	client := p.client
+	if client == "" {
+		client, _ = r.clients.Get(rec.Header.Session)
+	}
+	id := rec.ID() + "/" + m.ID
+	e := events.Event{ID: id + "/call", Source: r.source, Time: rec.At, Kind: events.ToolCall, Origin: events.OriginAgent,
+		From: events.Party{Agent: cmp.Or(client, unnamed)},
+		Tool: events.Tool{Name: p.tool, CallID: id, Server: rec.Proxy, Type: "mcp", ArgsHash: p.args, ArgsSize: p.size}}
+	h := &rec.Header
+	trace := h.Trace
+	if p.trace.ID != "" {
+		trace = p.trace
+	}
+	e.TraceID, e.ParentSpanID = trace.ID, trace.Span
+	for _, source := range r.correlation {
+		switch source {
+		case events.CorrelationExplicit:
+			e.CorrelationID = h.Correlation
+		case events.CorrelationBaggage:
+			e.CorrelationID = cmp.Or(p.baggage, h.Baggage)
+		case events.CorrelationTrace:
+			e.CorrelationID = trace.ID
+		case events.CorrelationSession:
+			e.CorrelationID = h.Session
+		case events.CorrelationDerived:
+			e.CorrelationID = "mcp:" + rec.Proxy + ":" + adapter.Word([]byte(client), events.MaxID/2)
+		}
+		if e.CorrelationID != "" {
+			e.CorrelationSource = source
+			break
+		}
+	}
+	same := rec.Proxy + " " + e.From.Agent + " " + p.tool + " " + p.args.String()
+	if p.resent {
+		// What the call asked for is handed in: it is the same call, legally sent again.
+		e.Tool.RetryOf, _ = r.asking.Get(same)
+	}
+	return call{m.ID, e, same}
+}
+
+// unnamed stands for clients that do not say who they are.
+const unnamed = "mcp-client"
+
+func (r *reader) response(rec *wire.Record, emit func(*events.Event)) {
+	x, ok := r.open.Get(rec.Key())
+	if !ok {
+		return // without its request nothing is known of it
+	}
+	r.open.Delete(rec.Key())
+	if x.client != "" && rec.Header.Session != "" {
+		r.clients.Put(rec.Header.Session, x.client)
+	}
+	for m := range rec.Messages() {
+		if !m.Answers() {
+			continue
+		}
+		for i := range x.calls {
+			// An error may come without an id.
+			if c := &x.calls[i]; (c.rpc == m.ID || m.ID == "") && c.event.Kind == events.ToolCall {
+				r.result(rec, c, readResult(m), emit)
+				c.event.Kind = events.ToolResult
+				break
+			}
+		}
+	}
+	for i := range x.calls {
+		if c := &x.calls[i]; c.event.Kind == events.ToolCall && rec.Refused() {
+			r.result(rec, c, result{status: events.StatusError, failure: "HTTP " + strconv.FormatInt(rec.Status, 10)}, emit)
+		}
+	}
+}
+
+func (r *reader) result(rec *wire.Record, c *call, got result, emit func(*events.Event)) {
+	r.event = c.event
+	e := &r.event
+	e.ID, e.Kind, e.Time = c.event.Tool.CallID+"/result", events.ToolResult, max(rec.At, c.event.Time)
+	e.DurationMS = float64(e.Time - c.event.Time)
+	e.Tool.ArgsSize, e.Tool.RetryOf = 0, ""
+	e.Status, e.ErrorType, e.Content, e.Sim = got.status, got.failure, got.said, got.sim
+	if got.status == events.StatusInputRequired {
+		r.asking.Put(c.same, c.event.Tool.CallID)
+	}
+	emit(e)
+}

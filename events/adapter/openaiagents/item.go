@@ -1,0 +1,305 @@
+package openaiagents
+
+import (
+	"bytes"
+	"cmp"
+
+	"weir/events"
+	"weir/events/adapter"
+	"weir/events/adapter/jsonwalk"
+	"weir/events/adapter/runtree"
+	"weir/events/fingerprint"
+)
+
+// item is one trace or span as it was read.
+type item struct {
+	object, id, trace, parent string
+	group, correlation        string // of a trace
+	start, end                int64  // µs since 1970
+	failed                    bool
+	failure                   string
+
+	kind, name, from, to string // span_data
+	sdkType, agent       string // span_data.data of a custom span
+	server               string
+	args                 []byte
+	ignore               map[string][]string
+	answer               []byte
+	model                string
+	usage                events.Usage
+}
+
+// read returns the items of a record.
+func read(record []byte, ignore map[string][]string) ([]item, error) {
+	var items []item
+	c := jsonwalk.New(record)
+	if isBody(record) {
+		for c.Object(); c.Member(); {
+			if string(c.Key()) != "data" {
+				c.Skip()
+				continue
+			}
+			for c.Array(); c.Element(); {
+				items = append(items, readItem(c, ignore))
+			}
+		}
+	} else {
+		items = append(items, readItem(c, ignore))
+	}
+	c.End()
+	return items, c.Err()
+}
+
+// isBody tells whether the first member of the record is data.
+func isBody(record []byte) bool {
+	c := jsonwalk.New(record)
+	if c.Peek() != '{' {
+		return false
+	}
+	c.Object()
+	return c.Member() && string(c.Key()) == "data" && c.Peek() == '['
+}
+
+// id reads an id. Half the room of an event's id is left for what is put behind it.
+func id(c *jsonwalk.Cursor) string { return adapter.Word(c.Text(), events.MaxID/2) }
+
+func readItem(c *jsonwalk.Cursor, ignore map[string][]string) item {
+	it := item{ignore: ignore}
+	for c.Object(); c.Member(); {
+		switch string(c.Key()) {
+		case "object":
+			it.object = string(c.Text())
+		case "id":
+			it.id = id(c)
+		case "trace_id":
+			it.trace = id(c)
+		case "parent_id":
+			it.parent = id(c)
+		case "group_id":
+			it.group = id(c)
+		case "started_at":
+			it.start = runtree.Micros(c.Text())
+		case "ended_at":
+			it.end = runtree.Micros(c.Text())
+		case "metadata":
+			it.readMetadata(c)
+		case "span_data":
+			it.readData(c)
+		case "error":
+			it.readError(c)
+		default:
+			c.Skip()
+		}
+	}
+	return it
+}
+
+func (it *item) readMetadata(c *jsonwalk.Cursor) {
+	if c.Peek() != '{' {
+		c.Skip()
+		return
+	}
+	for c.Object(); c.Member(); {
+		if string(c.Key()) == "correlation_id" {
+			it.correlation = id(c)
+		} else {
+			c.Skip()
+		}
+	}
+}
+
+func (it *item) readData(c *jsonwalk.Cursor) {
+	for c.Object(); c.Member(); {
+		switch string(c.Key()) {
+		case "type":
+			it.kind = string(c.Text())
+		case "name":
+			it.name = adapter.Word(c.Text(), events.MaxID)
+		case "from_agent":
+			it.from = adapter.Word(c.Text(), events.MaxID)
+		case "to_agent":
+			it.to = adapter.Word(c.Text(), events.MaxID)
+		case "input":
+			it.args = c.Scalar()
+		case "output":
+			it.answer = c.Scalar()
+		case "model":
+			it.model = adapter.Word(c.Text(), events.MaxID)
+		case "usage":
+			it.usage = readUsage(c)
+		case "mcp_data":
+			it.readServer(c)
+		case "data":
+			it.readCustom(c)
+		default:
+			c.Skip()
+		}
+	}
+}
+
+func (it *item) readServer(c *jsonwalk.Cursor) {
+	if c.Peek() != '{' {
+		c.Skip()
+		return
+	}
+	for c.Object(); c.Member(); {
+		if string(c.Key()) == "server" {
+			it.server = adapter.Word(c.Text(), events.MaxID)
+		} else {
+			c.Skip()
+		}
+	}
+}
+
+// readCustom reads what the SDK's own custom spans, turn and task, tell.
+func (it *item) readCustom(c *jsonwalk.Cursor) {
+	if c.Peek() != '{' {
+		c.Skip()
+		return
+	}
+	var usage events.Usage
+	for c.Object(); c.Member(); {
+		switch string(c.Key()) {
+		case "sdk_span_type":
+			it.sdkType = string(c.Text())
+		case "agent_name":
+			it.agent = adapter.Word(c.Text(), events.MaxID)
+		case "usage":
+			usage = readUsage(c)
+		default:
+			c.Skip()
+		}
+	}
+	if it.sdkType != "" {
+		it.usage = usage
+	}
+}
+
+// readUsage knows the names of all versions, and those of the sums.
+func readUsage(c *jsonwalk.Cursor) (u events.Usage) {
+	if c.Peek() != '{' {
+		c.Skip()
+		return u
+	}
+	for c.Object(); c.Member(); {
+		var field *int64
+		switch string(c.Key()) {
+		case "input_tokens", "prompt_tokens":
+			field = &u.Input
+		case "output_tokens", "completion_tokens":
+			field = &u.Output
+		case "total_tokens":
+			field = &u.Total
+		case "cached_input_tokens", "cached_tokens":
+			field = &u.CacheRead
+		case "cache_write_input_tokens", "cache_write_tokens":
+			field = &u.CacheCreation
+		case "reasoning_tokens":
+			field = &u.Reasoning
+		case "input_tokens_details", "output_tokens_details", "prompt_tokens_details", "completion_tokens_details":
+			d := readUsage(c)
+			u.CacheRead, u.CacheCreation = cmp.Or(u.CacheRead, d.CacheRead), cmp.Or(u.CacheCreation, d.CacheCreation)
+			u.Reasoning = cmp.Or(u.Reasoning, d.Reasoning)
+			continue
+		default:
+			c.Skip()
+			continue
+		}
+		if v, ok := c.Int(); ok && v > 0 && v <= events.MaxNumber {
+			*field, u.Known = v, true
+		}
+	}
+	return u
+}
+
+// readError reads {"message": ..., "data": {"error": ...}}.
+func (it *item) readError(c *jsonwalk.Cursor) {
+	switch c.Peek() {
+	case '{':
+	case '"':
+		it.failed = true
+		it.failure = fingerprint.Error(c.Text())
+		return
+	default:
+		c.Skip()
+		return
+	}
+	it.failed = true
+	var message, detail []byte
+	for c.Object(); c.Member(); {
+		switch string(c.Key()) {
+		case "message":
+			message = c.Text()
+		case "data":
+			if c.Peek() != '{' {
+				c.Skip()
+				continue
+			}
+			for c.Object(); c.Member(); {
+				if string(c.Key()) == "error" {
+					detail = c.Text()
+				} else {
+					c.Skip()
+				}
+			}
+		default:
+			c.Skip()
+		}
+	}
+	text := bytes.Trim(bytes.Join([][]byte{message, detail}, []byte(": ")), ": ")
+	it.failure = cmp.Or(fingerprint.Error(text), "error")
+}
+
+// run makes the run that a span stands for.
+func (it *item) run() runtree.Run {
+	r := runtree.Run{ID: it.id, Parent: it.parent, Start: it.start, End: it.end}
+	if it.end != 0 {
+		r.Status = events.StatusOK
+	}
+	if it.failed {
+		r.Status, r.Failure = events.StatusError, it.failure
+	}
+	switch it.kind {
+	case "agent":
+		r.Kind, r.Agent = runtree.Agent, it.name
+	case "handoff":
+		r.Kind, r.Agent, r.To = runtree.Handoff, it.from, it.to
+	case "function":
+		r.Kind = runtree.Tool
+		r.Tool = events.Tool{Name: cmp.Or(it.name, "function"), Server: it.server}
+		if it.end != 0 { // else they are empty, whatever the function was given
+			r.Tool.ArgsSize = int64(len(it.args))
+			r.Tool.ArgsHash = fingerprint.Args(it.args, it.ignore[it.name])
+			r.Answer, r.Near = fingerprint.Content(it.answer), fingerprint.Text(it.answer)
+			message := told(it.args)
+			r.Content, r.Sim = fingerprint.Content(message), fingerprint.Text(message)
+		}
+	case "response", "generation":
+		r.Kind, r.Model, r.Usage = runtree.Inference, it.model, it.usage
+	case "custom":
+		r.Agent = it.agent
+		if it.sdkType == "turn" { // a task, and an agent, would be the sum of several
+			r.Usage = it.usage
+		}
+	}
+	return r
+}
+
+// told is what an agent that runs as a tool is told: the argument input, else all
+// arguments.
+func told(args []byte) []byte {
+	c := jsonwalk.New(args)
+	if c.Peek() != '{' {
+		return args
+	}
+	for c.Object(); c.Member(); {
+		if string(c.Key()) == "input" {
+			if text := c.Text(); len(text) > 0 {
+				return text
+			}
+			return args
+		}
+		c.Skip()
+	}
+	return args
+}

@@ -1,0 +1,127 @@
+// Package openaiagents reads traces of the OpenAI Agents SDK as a TracingProcessor
+// exports them: a trace or a span per JSON line, or the bodies {"data": [...]} that
+// the SDK posts to its ingest endpoint.
+//
+// Spans are exported when they end, or, by a processor that writes them at their
+// start, twice. A start tells neither the arguments of a function nor the target of
+// a handoff. One trace is one flow, unless its metadata has a correlation_id;
+// group_id, which is known from the trace record alone, is the conversation.
+package openaiagents
+
+import (
+	"cmp"
+	"fmt"
+
+	"weir/events"
+	"weir/events/adapter"
+	"weir/events/adapter/jsonwalk"
+	"weir/events/adapter/runtree"
+)
+
+// Format returns the format of OpenAI Agents SDK traces.
+func Format() adapter.Format {
+	return adapter.Format{
+		Name:    "openaiagents",
+		Title:   "OpenAI Agents SDK traces and spans (TracingProcessor, or ingest bodies), JSON lines",
+		Framing: adapter.Lines,
+		Score:   score,
+		New:     newReader,
+		Gives: adapter.Gives{Args: adapter.Sometimes, Results: adapter.Sometimes, Caller: adapter.Always, Turn: adapter.Never,
+			Tokens: adapter.Sometimes, Time: adapter.Always, Starts: adapter.Sometimes, Work: adapter.Always},
+	}
+}
+
+func score(head []byte) adapter.Match {
+	match := adapter.NoMatch
+	for top := range adapter.Tops(head) {
+		switch {
+		case top["object"] == "trace.span" && top.Has("span_data"), top["object"] == "trace" && top.Has("workflow_name"):
+			return adapter.Certain
+		case top["data"] == "[" && len(top) == 1:
+			match = scoreBody(head)
+		}
+	}
+	return match
+}
+
+// scoreBody looks at the first element of an ingest body.
+func scoreBody(head []byte) adapter.Match {
+	c := jsonwalk.New(head)
+	for c.Object(); c.Member(); {
+		if string(c.Key()) != "data" {
+			c.Skip()
+			continue
+		}
+		for top := range adapter.Tops(head[c.Offset():]) {
+			if top["object"] == "trace" || top["object"] == "trace.span" {
+				return adapter.Certain
+			}
+			return adapter.NoMatch
+		}
+	}
+	return adapter.NoMatch
+}
+
+type reader struct {
+	tree   *runtree.Tree
+	ignore map[string][]string
+}
+
+func newReader(o adapter.Options) adapter.Adapter {
+	return &reader{tree: runtree.New(o, "openai-agents"), ignore: o.IgnoreArgs}
+}
+
+// Decode reads a trace, a span or a body with several of them. A body that is not
+// well-formed is refused as a whole; spans without id, trace or time are left out
+// and reported after the others were read.
+func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
+	if err := adapter.CheckSize(record); err != nil {
+		return err
+	}
+	items, err := read(record, r.ignore)
+	if err != nil {
+		return err
+	}
+	var fault *events.DecodeError
+	refused := 0
+	for i := range items {
+		if err := r.add(&items[i]); err != nil {
+			refused++
+			fault = cmp.Or(fault, err)
+		}
+	}
+	r.tree.Settle(emit)
+	if fault != nil {
+		fault.Reason += fmt.Sprintf(" (%d of %d left out)", refused, len(items))
+		return fault
+	}
+	return nil
+}
+
+// Flush tells all that was held back.
+func (r *reader) Flush(emit func(*events.Event)) error {
+	r.tree.Flush(emit)
+	return nil
+}
+
+func (r *reader) add(it *item) *events.DecodeError {
+	switch {
+	case it.object == "trace" && it.id != "":
+		r.tree.Name(it.id, runtree.Names{Explicit: it.correlation, Conversation: it.group})
+		return nil
+	case it.object != "trace.span":
+		return missing("object", `want "trace" or "trace.span"`)
+	case it.id == "":
+		return missing("id", "want the id of the span")
+	case it.trace == "":
+		return missing("trace_id", "want the id of the trace")
+	case it.start == 0 && it.end == 0:
+		return missing("started_at", "want an RFC 3339 time")
+	}
+	r.tree.Add(it.trace, it.run())
+	return nil
+}
+
+func missing(field, reason string) *events.DecodeError {
+	return &events.DecodeError{Code: events.CodeMissingField, Field: field, Offset: -1, Reason: reason}
+}

@@ -1,0 +1,305 @@
+package openhands
+
+import (
+	"strconv"
+
+	"weir/events"
+	"weir/events/adapter"
+	"weir/events/adapter/jsonwalk"
+	"weir/events/fingerprint"
+)
+
+// line is one event, as far as it is of use.
+type line struct {
+	id, parent, kind, source, sender string
+	at                               events.Stamp
+	tool, call, actionID             string
+	args                             []byte // of a tool, as JSON
+	action                           string // kind of the action
+	child                            string // agent that is given a task
+	text                             []byte
+	said                             events.Hash
+	sim                              events.Fingerprint
+	status                           events.Status
+	failure                          string // normalised
+	usage                            events.Usage
+}
+
+func read(record []byte) (*line, error) {
+	l := &line{status: events.StatusOK}
+	state := ""
+	var value, failure []byte
+	c := jsonwalk.New(record)
+	for c.Object(); c.Member(); {
+		switch string(c.Key()) {
+		case "id":
+			l.id = id(c)
+		case "parent_id":
+			l.parent = id(c)
+		case "kind":
+			l.kind = string(c.Text())
+		case "source":
+			l.source = string(c.Text())
+		case "sender":
+			l.sender = adapter.Word(c.Text(), events.MaxID)
+		case "timestamp":
+			l.at = stamp(c.Text())
+		case "tool_name":
+			l.tool = adapter.Word(c.Text(), events.MaxID)
+		case "tool_call_id":
+			l.call = id(c)
+		case "action_id":
+			l.actionID = id(c)
+		case "tool_call":
+			l.readCall(c)
+		case "action":
+			l.readAction(c)
+		case "observation":
+			l.readObservation(c)
+		case "llm_message":
+			l.readMessage(c)
+		case "error", "detail", "rejection_reason":
+			if t := c.Text(); t != nil {
+				failure = t
+			}
+		case "key":
+			state = string(c.Text())
+		case "value":
+			value = c.Raw()
+		default:
+			c.Skip()
+		}
+	}
+	c.End()
+	switch {
+	case c.Err() != nil:
+	case l.kind == "":
+		c.Fail(events.CodeMissingField, "kind", "want the kind of every event")
+	case l.id == "":
+		c.Fail(events.CodeMissingField, "id", "want the id of every event")
+	case l.at == 0:
+		c.Fail(events.CodeMissingField, "timestamp", "want the time of every event, in ISO 8601")
+	}
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	switch l.kind {
+	case "AgentErrorEvent", "ConversationErrorEvent":
+		l.status, l.text = events.StatusError, failure
+	case "UserRejectObservation":
+		l.status, l.text = events.StatusDenied, failure
+	case "ConversationStateUpdateEvent":
+		if state == "stats" || state == "full_state" {
+			l.readStats(jsonwalk.New(value), state == "full_state")
+		}
+	}
+	l.said, l.sim = fingerprint.Content(l.text), fingerprint.Text(l.text)
+	if l.status == events.StatusError {
+		l.failure = fingerprint.Error(l.text)
+	}
+	return l, nil
+}
+
+// id reads an id. Half the room of an event's id is left for what is put behind it.
+func id(c *jsonwalk.Cursor) string { return adapter.Word(c.Text(), events.MaxID/2) }
+
+// stamp reads a time. It is a local one without a zone; taken for UTC it is right
+// but for the same number of hours everywhere.
+func stamp(p []byte) events.Stamp {
+	for _, zone := range [...]string{"", "Z"} {
+		if at, ok := events.ParseStamp(string(p) + zone); ok {
+			return at
+		}
+	}
+	return 0
+}
+
+func (l *line) readCall(c *jsonwalk.Cursor) {
+	if c.Peek() != '{' {
+		c.Skip()
+		return
+	}
+	for c.Object(); c.Member(); {
+		if string(c.Key()) == "arguments" {
+			l.args = c.Raw()
+		} else {
+			c.Skip()
+		}
+	}
+}
+
+func (l *line) readAction(c *jsonwalk.Cursor) {
+	if c.Peek() != '{' {
+		c.Skip()
+		return
+	}
+	var prompt, message []byte
+	for c.Object(); c.Member(); {
+		switch string(c.Key()) {
+		case "kind":
+			l.action = string(c.Text())
+		case "subagent_type":
+			l.child = adapter.Word(c.Text(), events.MaxID)
+		case "prompt":
+			prompt = c.Text()
+		case "message":
+			message = c.Text()
+		default:
+			c.Skip()
+		}
+	}
+	switch l.action {
+	case "TaskAction", "DelegateAction":
+		l.text = prompt
+	case "FinishAction":
+		l.text = message
+	}
+}
+
+// readObservation keeps what a result says. Its other members are left out: some
+// repeat the arguments, and others (task_id) count up, which would make any two
+// results differ.
+func (l *line) readObservation(c *jsonwalk.Cursor) {
+	if c.Peek() != '{' {
+		c.Skip()
+		return
+	}
+	exit := ""
+	for c.Object(); c.Member(); {
+		switch string(c.Key()) {
+		case "content":
+			l.text = texts(c)
+		case "is_error":
+			if c.Bool() {
+				l.status = events.StatusError
+			}
+		case "timeout":
+			if c.Bool() {
+				l.status = events.StatusTimeout
+			}
+		case "status":
+			if string(c.Text()) == "error" {
+				l.status = events.StatusError
+			}
+		case "exit_code":
+			if code, ok := c.Int(); ok {
+				exit = strconv.FormatInt(code, 10)
+			}
+		default:
+			c.Skip()
+		}
+	}
+	if exit != "" {
+		l.text = append(append(l.text[:len(l.text):len(l.text)], "\nexit code "...), exit...)
+	}
+}
+
+func (l *line) readMessage(c *jsonwalk.Cursor) {
+	if c.Peek() != '{' {
+		c.Skip()
+		return
+	}
+	for c.Object(); c.Member(); {
+		if string(c.Key()) == "content" {
+			l.text = texts(c)
+		} else {
+			c.Skip()
+		}
+	}
+}
+
+// texts joins the texts of a list of blocks. Blocks without text, such as images,
+// count as they are.
+func texts(c *jsonwalk.Cursor) []byte {
+	switch c.Peek() {
+	case '"':
+		return c.Text()
+	case '[':
+	default:
+		c.Skip()
+		return nil
+	}
+	var all []byte
+	for c.Array(); c.Element(); {
+		part := c.Raw()
+		if len(part) > 0 && part[0] == '{' {
+			inner := jsonwalk.New(part)
+			for inner.Object(); inner.Member(); {
+				if string(inner.Key()) == "text" && inner.Peek() == '"' {
+					part = inner.Text()
+				} else {
+					inner.Skip()
+				}
+			}
+		}
+		if len(all) > 0 {
+			all = append(all, '\n')
+		}
+		all = append(all, part...)
+	}
+	return all
+}
+
+// readStats adds up what the models of a conversation used: its agent's, its
+// condenser's.
+func (l *line) readStats(c *jsonwalk.Cursor, whole bool) {
+	if c.Peek() != '{' {
+		return
+	}
+	for c.Object(); c.Member(); {
+		switch {
+		case whole && string(c.Key()) == "stats":
+			l.readStats(jsonwalk.New(c.Raw()), false)
+		case !whole && string(c.Key()) == "usage_to_metrics" && c.Peek() == '{':
+			for c.Object(); c.Member(); {
+				l.readMetrics(c)
+			}
+		default:
+			c.Skip()
+		}
+	}
+}
+
+func (l *line) readMetrics(c *jsonwalk.Cursor) {
+	if c.Peek() != '{' {
+		c.Skip()
+		return
+	}
+	u := &l.usage
+	for c.Object(); c.Member(); {
+		switch key := string(c.Key()); {
+		case key == "accumulated_cost":
+			if usd, err := strconv.ParseFloat(string(c.Scalar()), 64); err == nil && usd > 0 && usd < 1e6 {
+				u.CostMicroUSD = min(u.CostMicroUSD+int64(usd*1e6), events.MaxNumber)
+			}
+		case key == "accumulated_token_usage" && c.Peek() == '{':
+			for c.Object(); c.Member(); {
+				l.readTokens(c)
+			}
+		default:
+			c.Skip()
+		}
+	}
+}
+
+func (l *line) readTokens(c *jsonwalk.Cursor) {
+	var field *int64
+	switch string(c.Key()) {
+	case "prompt_tokens":
+		field = &l.usage.Input
+	case "completion_tokens":
+		field = &l.usage.Output
+	case "cache_read_tokens":
+		field = &l.usage.CacheRead
+	case "cache_write_tokens":
+		field = &l.usage.CacheCreation
+	case "reasoning_tokens":
+		field = &l.usage.Reasoning
+	default:
+		c.Skip()
+		return
+	}
+	if v, ok := c.Int(); ok && v > 0 && v <= events.MaxNumber {
+		*field, l.usage.Known = min(*field+v, events.MaxNumber), true
+	}
+}

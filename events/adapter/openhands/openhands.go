@@ -1,0 +1,262 @@
+// Package openhands reads the events of OpenHands conversations, as the software
+// agent SDK keeps them: one JSON object per event, in the order of the event files.
+//
+// An event does not name its conversation (the folder does), but the event before
+// it. One flow is such a chain, by the id of its first event. Events that come
+// without a chain are taken for the conversation that was read last; where there are
+// several, that is marked as derived. The agent of a conversation is its session; the agents that it gives
+// tasks to have the names of their types.
+package openhands
+
+import (
+	"cmp"
+	"strings"
+
+	"weir/events"
+	"weir/events/adapter"
+	"weir/events/fingerprint"
+)
+
+// Format returns the format of OpenHands events.
+func Format() adapter.Format {
+	return adapter.Format{
+		Name:    "openhands",
+		Title:   "OpenHands conversation events, one per line",
+		Framing: adapter.Lines,
+		Score:   score,
+		New:     newReader,
+		Gives: adapter.Gives{Args: adapter.Always, Results: adapter.Always, Caller: adapter.Always, Turn: adapter.Never,
+			Tokens: adapter.Sometimes, Time: adapter.Always, Starts: adapter.Always, Work: adapter.Always},
+	}
+}
+
+func score(head []byte) adapter.Match {
+	for top := range adapter.Tops(head) {
+		if !top.Has("id", "timestamp", "source", "kind") || top.Has("correlation_id") {
+			continue
+		}
+		switch kind := top["kind"]; {
+		case kind == "ActionEvent", kind == "ObservationEvent", kind == "SystemPromptEvent", kind == "MessageEvent",
+			kind == "AgentErrorEvent", kind == "UserRejectObservation", strings.HasPrefix(kind, "Conversation"):
+			return adapter.Certain
+		}
+	}
+	return adapter.NoMatch
+}
+
+// maxRemembered bounds the events whose conversation is known and the open actions,
+// each.
+const maxRemembered = 16384
+
+type reader struct {
+	source      string
+	correlation []events.CorrelationSource
+	ignore      map[string][]string
+	chain       *adapter.Recent[*conversation] // by the id of an event
+	actions     *adapter.Recent[*action]       // by the id of an event
+	calls       *adapter.Recent[string]        // id of the event, by tool call
+	last        *conversation
+	started     int // conversations seen
+	event       events.Event
+}
+
+// conversation is one agent at work for a user, or for another agent.
+type conversation struct {
+	id      string
+	party   events.Party
+	derived bool // its first event was not seen
+	worked  bool // since it was called, or called somebody
+}
+
+// action is what an agent did and has no answer to yet.
+type action struct {
+	by   *conversation
+	tool events.Tool
+	at   events.Stamp
+	to   events.Party // the agent that was given a task
+}
+
+func newReader(o adapter.Options) adapter.Adapter {
+	most := cmp.Or(max(o.MaxHeld, 0), maxRemembered)
+	r := &reader{
+		source: cmp.Or(o.Source, "openhands"), correlation: o.Correlation, ignore: o.IgnoreArgs,
+		chain: adapter.NewRecent[*conversation](most), actions: adapter.NewRecent[*action](most), calls: adapter.NewRecent[string](most),
+	}
+	if len(r.correlation) == 0 {
+		r.correlation = []events.CorrelationSource{events.CorrelationConversation, events.CorrelationDerived}
+	}
+	return r
+}
+
+// Decode reads one event. Events that tell nothing of agents and tools are passed
+// over.
+func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
+	if err := adapter.CheckSize(record); err != nil {
+		return err
+	}
+	l, err := read(record)
+	if err != nil {
+		return err
+	}
+	by := r.conversation(l)
+	switch l.kind {
+	case "MessageEvent":
+		r.message(l, by, emit)
+	case "ActionEvent":
+		r.action(l, by, emit)
+	case "ObservationEvent", "AgentErrorEvent", "UserRejectObservation":
+		r.observation(l, by, emit)
+	case "ConversationErrorEvent":
+		r.answer(l, by, events.StatusError, emit)
+	case "ConversationStateUpdateEvent":
+		r.tokens(l, by, emit)
+	}
+	return nil
+}
+
+// Flush has nothing to do: nothing is held back.
+func (r *reader) Flush(func(*events.Event)) error { return nil }
+
+// conversation finds out what conversation an event is part of.
+func (r *reader) conversation(l *line) *conversation {
+	c, ok := r.chain.Get(l.parent)
+	switch {
+	case ok && l.parent != "":
+	case l.parent != "":
+		c = r.start(l.parent, true)
+	case l.kind == "SystemPromptEvent" || r.last == nil:
+		if c, ok = r.chain.Get(l.id); !ok { // else it is read again
+			c = r.start(l.id, l.kind != "SystemPromptEvent")
+		}
+	default:
+		c = r.last
+	}
+	r.chain.Put(l.id, c)
+	r.last = c
+	return c
+}
+
+func (r *reader) start(id string, derived bool) *conversation {
+	r.started++
+	return &conversation{id: id, party: events.Party{Session: id, Agent: "openhands"}, derived: derived}
+}
+
+// begin fills what all events of a line share.
+func (r *reader) begin(id string, kind events.Kind, l *line, by *conversation) *events.Event {
+	r.event = events.Event{ID: id, Source: r.source, Time: l.at, Kind: kind, Origin: events.OriginAgent, ConversationID: by.id}
+	e := &r.event
+	linked := !by.derived && (l.parent != "" || l.id == by.id || r.started == 1)
+	for _, source := range r.correlation {
+		if source == events.CorrelationConversation && linked || source == events.CorrelationDerived {
+			e.CorrelationID, e.CorrelationSource = by.id, source
+			break
+		}
+	}
+	return e
+}
+
+func (r *reader) message(l *line, by *conversation, emit func(*events.Event)) {
+	switch l.source {
+	case "user":
+		e := r.begin(l.id+"/call", events.AgentCall, l, by)
+		e.To, e.Content, e.Sim = by.party, l.said, l.sim
+		if e.Origin = events.OriginUser; l.sender != "" {
+			e.Origin, e.From = events.OriginAgent, events.Party{Agent: l.sender}
+		}
+		by.worked = false
+		emit(e)
+	case "agent":
+		r.answer(l, by, events.StatusOK, emit)
+	}
+}
+
+// answer tells that the agent of a conversation has nothing more to do.
+func (r *reader) answer(l *line, by *conversation, status events.Status, emit func(*events.Event)) {
+	e := r.begin(l.id+"/return", events.AgentReturn, l, by)
+	e.From, e.Content, e.Sim, e.Status, e.ErrorType = by.party, l.said, l.sim, status, l.failure
+	e.HadWork = tri(by.worked)
+	emit(e)
+}
+
+func tri(yes bool) events.Tri {
+	if yes {
+		return events.Yes
+	}
+	return events.No
+}
+
+func (r *reader) action(l *line, by *conversation, emit func(*events.Event)) {
+	if l.tool == "" {
+		return
+	}
+	if l.action == "FinishAction" {
+		r.answer(l, by, events.StatusOK, emit)
+		return
+	}
+	a := &action{by: by, at: l.at}
+	a.tool = events.Tool{Name: l.tool, CallID: cmp.Or(l.call, l.id), Type: "function"}
+	r.actions.Put(l.id, a)
+	if l.call != "" {
+		r.calls.Put(l.call, l.id)
+	}
+	if l.action == "TaskAction" || l.action == "DelegateAction" {
+		a.to = events.Party{Agent: cmp.Or(l.child, "subagent")}
+		e := r.begin(l.id+"/call", events.AgentCall, l, by)
+		e.From, e.To, e.Content, e.Sim = by.party, a.to, l.said, l.sim
+		e.TransferMode, e.HadWork = events.ReturnToCaller, tri(by.worked)
+		by.worked = false
+		emit(e)
+		return
+	}
+	by.worked = true
+	a.tool.ArgsHash = fingerprint.Args(l.args, r.ignored(l.tool))
+	e := r.begin(l.id+"/call", events.ToolCall, l, by)
+	e.From, e.Tool = by.party, a.tool
+	e.Tool.ArgsSize = int64(len(l.args))
+	emit(e)
+}
+
+// asides are what the SDK has the model say about a call, as arguments of every
+// tool. The words change from call to call and hide that the calls are the same.
+var asides = [...]string{"security_risk", "summary"}
+
+func (r *reader) ignored(tool string) []string {
+	more := r.ignore[tool]
+	return append(asides[:len(asides):len(asides)], more...)
+}
+
+// observation reads what came of an action. Without its action nothing is known of
+// it.
+func (r *reader) observation(l *line, by *conversation, emit func(*events.Event)) {
+	id := l.actionID
+	if id == "" {
+		id, _ = r.calls.Get(l.call)
+	}
+	a, ok := r.actions.Get(id)
+	if !ok {
+		return
+	}
+	r.actions.Delete(id)
+	e := r.begin(id+"/result", events.ToolResult, l, by)
+	e.Time = max(l.at, a.at)
+	e.DurationMS = float64(e.Time - a.at)
+	e.Status, e.ErrorType, e.Content, e.Sim = l.status, l.failure, l.said, l.sim
+	if a.to.IsZero() {
+		e.From, e.Tool = a.by.party, a.tool
+	} else {
+		// What the other agent did stands in a conversation of its own.
+		e.Kind, e.From, e.To = events.AgentReturn, a.to, a.by.party
+	}
+	emit(e)
+}
+
+// tokens tells what the models of a conversation used up since it began.
+func (r *reader) tokens(l *line, by *conversation, emit func(*events.Event)) {
+	if !l.usage.Known {
+		return
+	}
+	e := r.begin(l.id+"/llm", events.LLMCall, l, by)
+	e.From, e.Usage, e.Status = by.party, l.usage, events.StatusOK
+	e.Usage.Scope = events.UsageCumulative
+	emit(e)
+}

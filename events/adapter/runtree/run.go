@@ -1,0 +1,129 @@
+// Package runtree turns runs that lie inside each other (of agents, tools and
+// models, as tracers tell of them) into events. It is what the adapters of such
+// formats share: holding back, finding out who called whom, the order.
+//
+// A run is told once, when it has ended, or twice, when it begins and when it ends.
+// Where runs are told only at their end, children come before their parents, and a
+// trace is held back until its root has come or until Options.Hold of event time
+// has passed. Where they are told as they begin, too, events come at once.
+package runtree
+
+import (
+	"cmp"
+
+	"weir/events"
+)
+
+// Kind is what a run is.
+type Kind uint8
+
+// The kinds. A Node becomes an Agent when a model is asked below it.
+const (
+	Step      Kind = iota // of no interest itself, but between child and parent
+	Node                  // a node of a graph
+	Agent                 // one run of one agent
+	Tool                  // one execution of a tool
+	Handoff               // what passes control to another agent
+	Inference             // one request to a model
+)
+
+// Run is one run as far as a record tells of it. What a record does not tell is
+// zero.
+type Run struct {
+	ID, Parent string // unique in the source; Parent is empty for a root
+	Kind       Kind
+	Start, End int64  // µs since 1970; End is 0 while it runs
+	Agent      string // name of the agent; of other runs the agent that they belong to
+	To         string // the agent to which a Handoff passes control
+
+	Tool    events.Tool
+	Known   bool // the tool is known to run no agent: its call may be told before its end
+	Refused bool // the tool did not run at all, which is no work
+
+	Content  events.Hash // what an agent was told
+	Sim      events.Fingerprint
+	Answer   events.Hash // what came of it
+	Near     events.Fingerprint
+	Status   events.Status
+	Failure  string
+	Usage    events.Usage // of a Step: a sum, which counts when nothing below tells of requests
+	Model    string
+	Provider string
+}
+
+// learn adds what another record tells of the same run.
+func (r *Run) learn(b *Run) {
+	r.Parent = cmp.Or(r.Parent, b.Parent)
+	r.Start, r.End = cmp.Or(r.Start, b.Start), cmp.Or(r.End, b.End)
+	if b.Kind != Step && r.Kind != Agent {
+		r.Kind = b.Kind
+	}
+	r.Agent, r.To = cmp.Or(b.Agent, r.Agent), cmp.Or(b.To, r.To)
+	tool := b.Tool
+	tool.Name = cmp.Or(tool.Name, r.Tool.Name)
+	tool.CallID, tool.Server = cmp.Or(tool.CallID, r.Tool.CallID), cmp.Or(tool.Server, r.Tool.Server)
+	if tool.ArgsHash.IsZero() {
+		tool.ArgsHash, tool.ArgsSize = r.Tool.ArgsHash, r.Tool.ArgsSize
+	}
+	r.Tool = tool
+	if !b.Content.IsZero() {
+		r.Content, r.Sim = b.Content, b.Sim
+	}
+	if !b.Answer.IsZero() {
+		r.Answer, r.Near = b.Answer, b.Near
+	}
+	r.Status, r.Failure = cmp.Or(b.Status, r.Status), cmp.Or(b.Failure, r.Failure)
+	if b.Usage.Known {
+		r.Usage = b.Usage
+	}
+	r.Model, r.Provider = cmp.Or(b.Model, r.Model), cmp.Or(b.Provider, r.Provider)
+}
+
+// mark is what lies below a run.
+type mark uint8
+
+const (
+	asks  mark = 1 << iota // a request to a model, with no tool between
+	hosts                  // a run of an agent, with no agent between
+)
+
+// node is a run in its trace.
+type node struct {
+	Run
+	marks mark
+	begun bool // its beginning was told
+	ended bool // its end is told or waits to be
+	call  *call
+	last  *node // the last agent that ran below a tool
+}
+
+// take notes what lies below and returns what of it the run above needs to know.
+func (n *node) take(m mark) mark {
+	if n.marks&m == m {
+		return 0
+	}
+	n.marks |= m
+	switch n.Kind {
+	case Agent:
+		return 0
+	case Node:
+		if m&asks != 0 {
+			n.Kind = Agent
+			return hosts
+		}
+	case Tool:
+		return m &^ asks
+	}
+	return m
+}
+
+// undecided is true while it cannot be told what the run is.
+func (n *node) undecided() bool {
+	switch {
+	case n.End != 0:
+		return false
+	case n.Kind == Tool:
+		return !n.Known && n.marks&hosts == 0
+	}
+	return n.Kind == Node
+}

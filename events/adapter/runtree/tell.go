@@ -1,0 +1,358 @@
+package runtree
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"weir/events"
+)
+
+// call is how an agent came to run.
+type call struct {
+	from    string // empty for nobody
+	origin  events.Origin
+	mode    events.TransferMode
+	carrier *node // the tool that ran it
+	silent  bool  // it is the run above or before, continued or tried again
+}
+
+// teller turns the runs of one trace into events.
+type teller struct {
+	*trace
+	tree *Tree
+	emit func(*events.Event)
+}
+
+// tell emits what happened by until, in the order of time. Unless force is set it
+// stops where it cannot be told yet what a run is.
+func (t *teller) tell(until int64, force bool) {
+	t.sort()
+	t.blocked = 0
+	n := 0
+	for ; n < len(t.pending); n++ {
+		m := t.pending[n]
+		if m.at > until {
+			break
+		}
+		if !force && m.begin && m.node.undecided() {
+			t.blocked = m.at
+			break
+		}
+		t.moment(m)
+	}
+	rest := copy(t.pending, t.pending[n:])
+	clear(t.pending[rest:])
+	if t.pending = t.pending[:rest]; rest > 0 {
+		t.oldest = t.pending[0].at
+	}
+}
+
+func (t *teller) moment(m moment) {
+	n := m.node
+	if m.begin {
+		n.begun = true
+	}
+	switch {
+	case n.Kind == Agent && m.begin:
+		t.enter(n)
+	case n.Kind == Agent:
+		t.leave(n)
+	case n.Kind == Tool && m.begin:
+		t.use(n)
+	case n.Kind == Tool:
+		t.result(n)
+	case n.Kind == Handoff && m.begin:
+		t.handOff(n)
+	case n.Kind == Inference && !m.begin:
+		t.inference(n)
+	case (n.Kind == Step || n.Kind == Node) && !m.begin:
+		t.end(n)
+	}
+}
+
+// begin fills what all events of a run share.
+func (t *teller) begin(n *node, kind events.Kind, phase string, at int64) *events.Event {
+	t.tree.event = events.Event{
+		ID: n.ID + "/" + phase, Source: t.tree.source, Kind: kind, Origin: events.OriginAgent,
+		// The microseconds that a Stamp cuts off put events of one millisecond into order.
+		Time: events.Stamp(at / 1000), Sequence: at % 1000, ConversationID: t.names.Conversation,
+		CorrelationID: t.id, CorrelationSource: events.CorrelationTrace,
+	}
+	e := &t.tree.event
+	for _, source := range t.tree.correlation {
+		id := ""
+		switch source {
+		case events.CorrelationExplicit:
+			id = t.names.Explicit
+		case events.CorrelationConversation, events.CorrelationSession:
+			id = t.names.Conversation
+		case events.CorrelationTrace:
+			id = t.id
+		}
+		if id != "" {
+			e.CorrelationID, e.CorrelationSource = id, source
+			break
+		}
+	}
+	return e
+}
+
+func party(agent string) events.Party { return events.Party{Agent: agent} }
+
+func milliseconds(n *node) float64 { return float64(max(0, n.End-n.Start)) / 1000 }
+
+// agentOf is the name of an agent's run.
+func (t *teller) agentOf(n *node) string { return cmp.Or(n.Agent, t.tree.source) }
+
+// actor is the agent that a tool or an inference belongs to: its own, the one above
+// it, the last that was called; where nothing is known of agents, the program.
+func (t *teller) actor(n *node) string {
+	if n.Agent != "" {
+		return n.Agent
+	}
+	up := t.above(n)
+	switch {
+	case up.agent != nil:
+		return t.agentOf(up.agent)
+	case t.current != nil:
+		return t.agentOf(t.current)
+	}
+	return t.agentOf(up.top)
+}
+
+// hadWork tells whether an agent worked, and forgets it.
+func (t *teller) hadWork(agent string) events.Tri {
+	did := t.worked[agent]
+	delete(t.worked, agent)
+	if did {
+		return events.Yes
+	}
+	return events.No
+}
+
+func (t *teller) work(agent string) {
+	if len(t.worked) >= maxParties {
+		clear(t.worked)
+	}
+	t.worked[agent] = true
+}
+
+// remember puts n into one of the maps by group.
+func remember(m map[string]*node, group string, n *node) {
+	if len(m) >= maxParties {
+		clear(m)
+	}
+	m[group] = n
+}
+
+// enter tells that an agent was called.
+func (t *teller) enter(n *node) {
+	group, agent := t.group(n), t.agentOf(n)
+	c := t.callOf(n, group)
+	n.call = c
+	before, said := t.last[group], t.said[group]
+	remember(t.last, group, n)
+	t.current = n
+	if c.carrier != nil {
+		c.carrier.last = n
+	}
+	if c.silent {
+		return
+	}
+	delete(t.said, group)
+	t.begun = true
+	e := t.begin(n, events.AgentCall, "start", n.Start)
+	e.From, e.To, e.Origin, e.TransferMode = party(c.from), party(agent), c.origin, c.mode
+	e.Content, e.Sim = n.Content, n.Sim
+	switch {
+	case c.mode == events.PassControl && said != nil && !said.Content.IsZero():
+		e.Content, e.Sim = said.Content, said.Sim
+	case c.mode == events.PassControl && before != nil && !before.Answer.IsZero():
+		e.Content, e.Sim = before.Answer, before.Near
+	case c.carrier != nil && e.Content.IsZero():
+		e.Content, e.Sim = c.carrier.Content, c.carrier.Sim
+		if e.Content.IsZero() {
+			e.Content = c.carrier.Tool.ArgsHash
+		}
+	}
+	if c.origin == events.OriginAgent {
+		e.HadWork = t.hadWork(c.from)
+	}
+	delete(t.worked, agent)
+	t.emit(e)
+}
+
+// callOf finds out who called an agent: the one that handed over to it, the one that
+// ran before it in the same group, the one above it; else the user, once, and then
+// the program.
+func (t *teller) callOf(n *node, group string) *call {
+	up := t.above(n)
+	agent := t.agentOf(n)
+	if up.agent != nil && up.carrier == nil && t.agentOf(up.agent) == agent {
+		return &call{silent: true} // one run that is told twice
+	}
+	if said := t.said[group]; said != nil {
+		return &call{from: t.actor(said), origin: events.OriginAgent, mode: events.PassControl, carrier: up.carrier}
+	}
+	before := t.last[group]
+	switch ended := before != nil && before.End != 0 && before.End <= n.Start; {
+	case ended && t.agentOf(before) != agent:
+		return &call{from: t.agentOf(before), origin: events.OriginAgent, mode: events.PassControl, carrier: up.carrier}
+	case (ended || before != nil && up.carrier != nil) && t.agentOf(before) == agent:
+		return &call{silent: true, carrier: up.carrier}
+	case up.agent != nil:
+		return &call{from: t.agentOf(up.agent), origin: events.OriginAgent, mode: events.ReturnToCaller, carrier: up.carrier}
+	case t.begun:
+		return &call{origin: events.OriginSystem}
+	}
+	return &call{origin: events.OriginUser}
+}
+
+// leave tells the answer of an agent that nothing else will tell: one that was
+// called by the agent above without a tool, or that has nothing above it.
+func (t *teller) leave(n *node) {
+	switch c := n.call; {
+	case c == nil || c.carrier != nil || c.silent && n.Parent != "":
+	case c.mode == events.ReturnToCaller:
+		t.answer(n, c.from, n)
+	case n.Parent == "" && t.said[""] == nil:
+		delete(t.last, "")
+		t.answer(n, "", n)
+	}
+}
+
+// end closes a group: a handoff that nobody followed was made all the same, and
+// what the last agent said is the answer.
+func (t *teller) end(n *node) {
+	if n.Kind == Step && n.marks == 0 {
+		t.inference(n)
+	}
+	up := t.above(n)
+	t.finish(n.ID, n, up.agent == nil && up.carrier == nil)
+}
+
+func (t *teller) finish(group string, n *node, isAnswer bool) {
+	last, said := t.last[group], t.said[group]
+	delete(t.last, group)
+	delete(t.said, group)
+	switch {
+	case said != nil:
+		t.unanswered(said)
+	case last != nil && isAnswer:
+		t.answer(last, "", n)
+	}
+}
+
+// close ends all groups, for nothing more will come.
+func (t *teller) close() {
+	for _, group := range slices.Sorted(maps.Keys(t.said)) {
+		t.unanswered(t.said[group])
+		delete(t.last, group)
+	}
+	for _, group := range slices.Sorted(maps.Keys(t.last)) {
+		if n := t.last[group]; n.End != 0 && n.call != nil && n.call.carrier == nil && n.call.mode != events.ReturnToCaller {
+			t.answer(n, "", n)
+		}
+	}
+}
+
+func (t *teller) unanswered(n *node) {
+	if n.To == "" || n.Status == events.StatusError {
+		return
+	}
+	from := t.actor(n)
+	e := t.begin(n, events.AgentCall, "start", n.Start)
+	e.From, e.To, e.TransferMode = party(from), party(n.To), events.PassControl
+	e.Content, e.Sim, e.HadWork = n.Content, n.Sim, t.hadWork(from)
+	t.emit(e)
+}
+
+// answer tells what an agent came back with when by ended: its own run, the tool or
+// the group that it ran in.
+func (t *teller) answer(n *node, to string, by *node) {
+	agent := t.agentOf(n)
+	e := t.begin(n, events.AgentReturn, "end", by.End)
+	e.From, e.To, e.DurationMS = party(agent), party(to), milliseconds(by)
+	e.Content, e.Sim = n.Answer, n.Near
+	if !by.Answer.IsZero() {
+		e.Content, e.Sim = by.Answer, by.Near
+	}
+	e.Status = events.StatusOK
+	for _, r := range [...]*node{n, by} {
+		if r.Status == events.StatusError {
+			e.Status, e.ErrorType = r.Status, cmp.Or(r.Failure, "error")
+		}
+	}
+	if e.HadWork = events.No; t.worked[agent] {
+		e.HadWork = events.Yes
+		if to != "" {
+			t.work(to)
+		}
+	}
+	t.emit(e)
+}
+
+func (t *teller) handOff(n *node) { remember(t.said, t.groupOfActor(n), n) }
+
+// groupOfActor is the group of the agent that a handoff belongs to.
+func (t *teller) groupOfActor(n *node) string {
+	for range maxUp {
+		up := t.above(n)
+		if up.agent == nil {
+			return t.group(n)
+		}
+		// Of a run that is told twice the outer one has followers.
+		if n = up.agent; n.call == nil || !n.call.silent {
+			break
+		}
+	}
+	return t.group(n)
+}
+
+func (t *teller) use(n *node) {
+	if n.marks&hosts != 0 {
+		return // the call of the agent tells it all
+	}
+	agent := t.actor(n)
+	if !n.Refused {
+		t.work(agent)
+	}
+	e := t.begin(n, events.ToolCall, "start", n.Start)
+	e.From, e.Tool = party(agent), n.Tool
+	t.emit(e)
+}
+
+func (t *teller) result(n *node) {
+	if n.marks&hosts != 0 {
+		if c := n.last; c != nil {
+			up := t.above(n)
+			delete(t.last, n.ID)
+			t.answer(c, t.actorAbove(n, up), n)
+		}
+		return
+	}
+	e := t.begin(n, events.ToolResult, "end", n.End)
+	e.From, e.Tool = party(t.actor(n)), n.Tool
+	e.Content, e.Sim, e.Status, e.ErrorType, e.DurationMS = n.Answer, n.Near, cmp.Or(n.Status, events.StatusOK), n.Failure, milliseconds(n)
+	t.emit(e)
+}
+
+// actorAbove is the agent to which the answer of a tool goes that ran another one.
+func (t *teller) actorAbove(n *node, up above) string {
+	if up.agent != nil {
+		return t.agentOf(up.agent)
+	}
+	return n.Agent
+}
+
+func (t *teller) inference(n *node) {
+	if !n.Usage.Known && (n.Kind == Step || n.Status != events.StatusError) {
+		return // nothing that a rule could use
+	}
+	e := t.begin(n, events.LLMCall, "end", n.End)
+	e.From = party(t.actor(n))
+	e.Usage, e.Model, e.Provider = n.Usage, n.Model, n.Provider
+	e.Status, e.ErrorType, e.DurationMS = cmp.Or(n.Status, events.StatusOK), n.Failure, milliseconds(n)
+	t.emit(e)
+}

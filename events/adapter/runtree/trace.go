@@ -1,0 +1,205 @@
+package runtree
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
+
+const (
+	maxUp      = 256 // runs above each other
+	maxParties = 256 // agents of one trace of which more than their name is remembered
+)
+
+// trace is what is held back and remembered of one trace.
+type trace struct {
+	id      string
+	names   Names
+	runs    map[string]*node
+	awaited map[string]mark // parents that have not come, and what lies below them
+	pending []moment        // not told yet
+	sorted  bool
+	newest  int64 // of all moments
+	oldest  int64 // of those that were not told
+	blocked int64 // the moment that waits for its run to be decided; 0 for none
+	seen    int64 // the tree's clock when the last run came
+	touched bool
+	begun   bool // an agent was called
+
+	worked  map[string]bool  // agents that did work since they were called, or called somebody
+	said    map[string]*node // by group: the handoff that nobody followed yet
+	last    map[string]*node // by group: the agent that ran last
+	current *node            // the agent that was called last
+}
+
+// moment is the beginning or the end of a run.
+type moment struct {
+	at    int64
+	begin bool
+	node  *node
+}
+
+func (t *trace) add(r Run) {
+	n, again := t.runs[r.ID]
+	if again {
+		if n.ended && n.begun {
+			return
+		}
+		before := n.Kind
+		n.learn(&r)
+		if before != n.Kind {
+			t.spread(n)
+		}
+	} else {
+		if r.Parent == r.ID {
+			r.Parent = ""
+		}
+		n = &node{Run: r}
+		n.Start = cmp.Or(r.Start, r.End)
+		t.runs[r.ID] = n
+		t.push(n.Start, true, n)
+		if below, ok := t.awaited[r.ID]; ok {
+			delete(t.awaited, r.ID)
+			t.spreadMark(n, n.take(below))
+		}
+		if _, ok := t.runs[r.Parent]; !ok && r.Parent != "" {
+			t.awaited[r.Parent] |= 0
+		}
+		t.spread(n)
+	}
+	if n.End != 0 && !n.ended {
+		n.End = max(n.End, n.Start)
+		n.ended = true
+		t.push(n.End, false, n)
+	}
+}
+
+func (t *trace) push(at int64, begin bool, n *node) {
+	t.pending = append(t.pending, moment{at, begin, n})
+	t.sorted = false
+	t.newest = max(t.newest, at)
+	if len(t.pending) == 1 || at < t.oldest {
+		t.oldest = at
+	}
+}
+
+// spread tells the runs above what the run is.
+func (t *trace) spread(n *node) {
+	switch n.Kind {
+	case Agent:
+		t.spreadMark(n, hosts)
+	case Inference:
+		t.spreadMark(n, asks)
+	}
+}
+
+func (t *trace) spreadMark(n *node, m mark) {
+	for i := 0; i < maxUp && m != 0; i++ {
+		p := t.runs[n.Parent]
+		if p == nil {
+			if n.Parent != "" {
+				t.awaited[n.Parent] |= m
+			}
+			return
+		}
+		n, m = p, p.take(m)
+	}
+}
+
+// sort puts the moments into the order of time. At one instant what ends makes room
+// for what begins, an outer run begins before and ends after an inner one.
+func (t *trace) sort() {
+	if t.sorted {
+		return
+	}
+	class := func(m moment) int {
+		switch {
+		case m.begin:
+			return 1
+		case m.node.Start < m.at:
+			return 0
+		}
+		return 2 // it began at this instant, too
+	}
+	slices.SortStableFunc(t.pending, func(a, b moment) int {
+		if a.at != b.at {
+			return cmp.Compare(a.at, b.at)
+		}
+		by := cmp.Compare(class(a), class(b))
+		switch {
+		case by != 0:
+		case a.begin:
+			by = cmp.Compare(t.depth(a.node), t.depth(b.node))
+		default:
+			by = cmp.Compare(t.depth(b.node), t.depth(a.node))
+		}
+		return cmp.Or(by, cmp.Compare(a.node.Start, b.node.Start), cmp.Compare(a.node.ID, b.node.ID))
+	})
+	t.sorted = true
+}
+
+func (t *trace) depth(n *node) int {
+	depth := 0
+	for ; depth < maxUp; depth++ {
+		if n = t.runs[n.Parent]; n == nil {
+			break
+		}
+	}
+	return depth
+}
+
+// above is what lies above a run, up to the next agent.
+type above struct {
+	agent   *node
+	carrier *node // the first tool on the way
+	top     *node // the run at which the way ended
+}
+
+func (t *trace) above(n *node) (a above) {
+	for range maxUp {
+		a.top = n
+		p := t.runs[n.Parent]
+		if p == nil {
+			return a
+		}
+		switch p.Kind {
+		case Agent:
+			a.agent = p
+			return a
+		case Tool, Handoff:
+			a.carrier = cmp.Or(a.carrier, p)
+		}
+		n = p
+	}
+	return a
+}
+
+// group is the run below which agents follow each other: the parent, unless that is
+// the node of a graph in which only this agent runs.
+func (t *trace) group(n *node) string {
+	for range maxUp {
+		p := t.runs[n.Parent]
+		if p == nil || p.Kind != Node {
+			break
+		}
+		n = p
+	}
+	return n.Parent
+}
+
+// shrink forgets the runs that ended first, until most are left, and returns how
+// many it forgot. All moments must have been told.
+func (t *trace) shrink(most int) int {
+	end := func(n *node) int64 { return cmp.Or(n.End, n.Start) }
+	ordered := slices.SortedFunc(maps.Values(t.runs), func(a, b *node) int {
+		return cmp.Or(cmp.Compare(end(a), end(b)), cmp.Compare(a.ID, b.ID))
+	})
+	forgotten := ordered[:max(0, len(ordered)-most)]
+	for _, n := range forgotten {
+		delete(t.runs, n.ID)
+	}
+	clear(t.awaited)
+	clear(t.said)
+	clear(t.last)
+	return len(forgotten)
+}

@@ -1,0 +1,147 @@
+package runtree
+
+import (
+	"cmp"
+	"math"
+	"time"
+
+	"weir/events"
+	"weir/events/adapter"
+)
+
+const (
+	defaultHold = 30 * time.Second
+	defaultHeld = 65536
+	// ofOneTrace is the share of all runs that one trace may hold.
+	ofOneTrace = 4
+)
+
+// Tree holds the runs of all traces that are open. It is for one goroutine.
+type Tree struct {
+	source      string
+	correlation []events.CorrelationSource
+	hold        int64 // µs
+	most        int
+
+	traces  *adapter.Recent[*trace]
+	held    int   // traces, and runs of all of them
+	clock   int64 // of the latest run
+	touched []*trace
+	event   events.Event
+}
+
+// Names is what the flow of a trace may be called, beside the id of the trace.
+type Names struct {
+	Explicit     string // a correlation id that the program gave
+	Conversation string // thread, group or conversation
+}
+
+// New returns an empty tree. Without Options.Correlation a flow is called by an
+// explicit id, else by its trace.
+func New(o adapter.Options, source string) *Tree {
+	t := &Tree{
+		source: cmp.Or(o.Source, source), correlation: o.Correlation,
+		hold: int64(cmp.Or(o.Hold, defaultHold) / time.Microsecond), most: cmp.Or(max(o.MaxHeld, 0), defaultHeld),
+		traces: adapter.NewRecent[*trace](math.MaxInt), // bounded by their runs, see bound
+	}
+	if len(t.correlation) == 0 {
+		t.correlation = []events.CorrelationSource{events.CorrelationExplicit, events.CorrelationTrace}
+	}
+	if t.hold < 0 {
+		t.hold = math.MaxInt64 / 4
+	}
+	return t
+}
+
+// Name tells how the flow of a trace may be called. The first name of a kind stays.
+func (t *Tree) Name(id string, n Names) {
+	tr := t.trace(id)
+	tr.names.Explicit = cmp.Or(tr.names.Explicit, n.Explicit)
+	tr.names.Conversation = cmp.Or(tr.names.Conversation, n.Conversation)
+}
+
+// Add takes what one record tells of a run. Its id must not be empty, and Start or
+// End must be known.
+func (t *Tree) Add(id string, r Run) {
+	tr := t.trace(id)
+	grew := len(tr.runs)
+	tr.add(r)
+	t.held += len(tr.runs) - grew
+	t.clock = max(t.clock, r.Start, r.End)
+	tr.seen = t.clock
+	if !tr.touched {
+		tr.touched = true
+		t.touched = append(t.touched, tr)
+	}
+}
+
+// Settle tells what has become ready. It is called after the runs of a record were
+// added.
+func (t *Tree) Settle(emit func(*events.Event)) {
+	for _, tr := range t.touched {
+		tr.touched = false
+		w := t.teller(tr, emit)
+		switch {
+		case len(tr.awaited) == 0:
+			w.tell(math.MaxInt64, false)
+		case len(tr.pending) > 0 && tr.newest-tr.oldest > t.hold+t.hold/2:
+			w.tell(tr.newest-t.hold, true)
+		}
+		if tr.blocked != 0 && tr.newest-tr.blocked > t.hold+t.hold/2 {
+			w.tell(tr.newest-t.hold, true)
+		}
+		if most := max(1, t.most/ofOneTrace); len(tr.runs) > most {
+			w.tell(math.MaxInt64, true)
+			t.held -= tr.shrink(most / 2)
+		}
+	}
+	clear(t.touched)
+	t.touched = t.touched[:0]
+	t.bound(emit)
+}
+
+// Flush tells all that was held back.
+func (t *Tree) Flush(emit func(*events.Event)) {
+	for {
+		_, tr, ok := t.traces.PopOldest()
+		if !ok {
+			return
+		}
+		t.drop(tr, emit)
+	}
+}
+
+func (t *Tree) trace(id string) *trace {
+	tr, ok := t.traces.Get(id)
+	if !ok {
+		tr = &trace{id: id, runs: map[string]*node{}, awaited: map[string]mark{}, worked: map[string]bool{},
+			said: map[string]*node{}, last: map[string]*node{}}
+		tr.seen = t.clock
+		t.traces.Put(id, tr)
+		t.held++
+	}
+	return tr
+}
+
+// bound forgets traces that have been silent for the time of holding back, and the
+// most silent ones when there are too many runs.
+func (t *Tree) bound(emit func(*events.Event)) {
+	for id, tr := range t.traces.All() {
+		if t.held <= t.most && t.clock-tr.seen <= t.hold {
+			return
+		}
+		t.traces.Delete(id)
+		t.drop(tr, emit)
+	}
+}
+
+func (t *Tree) drop(tr *trace, emit func(*events.Event)) {
+	w := t.teller(tr, emit)
+	w.tell(math.MaxInt64, true)
+	w.close()
+	t.held -= len(tr.runs) + 1
+}
+
+func (t *Tree) teller(tr *trace, emit func(*events.Event)) *teller {
+	return &teller{trace: tr, tree: t, emit: emit}
+}

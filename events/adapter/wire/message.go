@@ -1,0 +1,99 @@
+package wire
+
+import (
+	"iter"
+	"strconv"
+
+	"weir/events"
+	"weir/events/adapter"
+	"weir/events/adapter/jsonwalk"
+	"weir/events/fingerprint"
+)
+
+// Message is one JSON-RPC message.
+type Message struct {
+	ID     string // of a request or its answer; unique per connection at best
+	Method string
+	Params []byte // JSON
+	Result []byte // JSON
+	Error  []byte // JSON
+}
+
+// Answers reports whether the message is the answer to a request.
+func (m *Message) Answers() bool { return m.Method == "" && (m.Result != nil || m.Error != nil) }
+
+// Failure is the error of an answer, normalised.
+func (m *Message) Failure() string {
+	if len(m.Error) == 0 || m.Error[0] != '{' {
+		return fingerprint.Error(m.Error)
+	}
+	var code int64
+	var text []byte
+	c := jsonwalk.New(m.Error)
+	for c.Object(); c.Member(); {
+		switch string(c.Key()) {
+		case "code":
+			code, _ = c.Int()
+		case "message":
+			text = c.Text()
+		default:
+			c.Skip()
+		}
+	}
+	// The code is put before the text after it was normalised: it tells errors apart.
+	return adapter.Word([]byte(strconv.FormatInt(code, 10)+" "+fingerprint.Error(text)), events.MaxID)
+}
+
+// Messages reads the JSON-RPC messages of a record: its body, the elements of its
+// body when that is a batch, and the data of its events. What is none of these is
+// passed over.
+func (r *Record) Messages() iter.Seq[*Message] {
+	return func(yield func(*Message) bool) {
+		for _, text := range [...][]byte{r.body, r.stream} {
+			c := jsonwalk.New(text)
+			switch c.Peek() {
+			case '{':
+				if m := message(c); m != nil && !yield(m) {
+					return
+				}
+			case '[':
+				for c.Array(); c.Element(); {
+					if m := message(c); m != nil && !yield(m) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// message reads the value that follows; nil when it is no JSON-RPC message.
+func message(c *jsonwalk.Cursor) *Message {
+	if c.Peek() != '{' {
+		c.Skip()
+		return nil
+	}
+	m, is := &Message{}, false
+	for c.Object(); c.Member(); {
+		switch string(c.Key()) {
+		case "jsonrpc":
+			is = string(c.Text()) == "2.0"
+		case "id":
+			m.ID = adapter.Word(c.Scalar(), maxName)
+		case "method":
+			m.Method = adapter.Word(c.Text(), events.MaxID)
+		case "params":
+			m.Params = c.Raw()
+		case "result":
+			m.Result = c.Raw()
+		case "error":
+			m.Error = c.Raw()
+		default:
+			c.Skip()
+		}
+	}
+	if !is || c.Err() != nil {
+		return nil
+	}
+	return m
+}

@@ -1,0 +1,181 @@
+// Package wire reads logs of what went over HTTP, as a logging proxy in front of a
+// server writes them: one JSON object for each request and one for each response,
+// and in them the JSON-RPC messages that the protocols of agents are made of.
+//
+// A request has time, direction "request", exchange (a number that its response has,
+// too), proxy (the name of the server behind it), method, path, headers and body. A
+// response has status instead of method and path, and, when it is a stream of
+// server-sent events, events (the list of their data) instead of body.
+package wire
+
+import (
+	"bytes"
+	"iter"
+	"strconv"
+
+	"weir/events"
+	"weir/events/adapter"
+	"weir/events/adapter/jsonwalk"
+)
+
+// Record is one request or one response.
+type Record struct {
+	At       events.Stamp
+	Response bool
+	Proxy    string // the server's name in the log
+	Exchange string // the number that a request and its response share
+	Path     string // of a request
+	Status   int64  // of a response
+	Header   Header
+
+	body   []byte // one JSON-RPC message, or a batch
+	stream []byte // the messages of a stream of events
+}
+
+// Header is what the headers of a request or a response tell.
+type Header struct {
+	Correlation string // x-correlation-id
+	Baggage     string // correlation_id in baggage
+	Trace       Trace
+	Session     string // mcp-session-id
+	MCP, A2A    bool   // headers that only this protocol has
+}
+
+// Key is what a request and its response share.
+func (r *Record) Key() string { return r.Proxy + "/" + r.Exchange }
+
+// ID tells the exchange of a request apart from all others, also from those of an
+// earlier run of the proxy, which began to count at 1, too.
+func (r *Record) ID() string { return r.Key() + "@" + strconv.FormatInt(int64(r.At), 10) }
+
+// Refused reports whether a response says that the request was not served.
+func (r *Record) Refused() bool { return r.Status >= 400 }
+
+// Room for what is put behind an id, or before it.
+const (
+	maxName   = 64
+	maxNumber = 24
+)
+
+// Read reads one record. What it holds may alias p.
+func Read(p []byte) (*Record, error) {
+	if err := adapter.CheckSize(p); err != nil {
+		return nil, err
+	}
+	c := jsonwalk.New(p)
+	r, direction := walk(c)
+	c.End()
+	switch {
+	case c.Err() != nil:
+	case direction != "request" && direction != "response":
+		c.Fail(events.CodeMissingField, "direction", `want "request" or "response" on every record`)
+	case r.Exchange == "":
+		c.Fail(events.CodeMissingField, "exchange", "want the number that a request and its response share on every record")
+	case r.At == 0:
+		c.Fail(events.CodeMissingField, "time", "want an RFC 3339 time on every record")
+	}
+	return r, c.Err()
+}
+
+// walk reads the object that follows, as far as it goes.
+func walk(c *jsonwalk.Cursor) (r *Record, direction string) {
+	r = &Record{}
+	for c.Object(); c.Member(); {
+		switch string(c.Key()) {
+		case "time":
+			if at, ok := events.ParseStamp(string(c.Text())); ok {
+				r.At = at
+			}
+		case "direction":
+			switch string(c.Text()) {
+			case "request":
+				direction = "request"
+			case "response":
+				direction, r.Response = "response", true
+			}
+		case "exchange":
+			r.Exchange = adapter.Word(c.Scalar(), maxNumber)
+		case "proxy":
+			r.Proxy = adapter.Word(c.Text(), maxName)
+		case "path":
+			r.Path = adapter.Word(c.Text(), events.MaxID)
+		case "status":
+			r.Status, _ = c.Int()
+		case "headers":
+			r.Header.read(c)
+		case "body":
+			r.body = c.Raw()
+		case "events":
+			r.stream = c.Raw()
+		default:
+			c.Skip()
+		}
+	}
+	return r, direction
+}
+
+// maxProbed is how many records Head looks at.
+const maxProbed = 16
+
+// Head reads the first records of an input, of which head is the beginning. The last
+// one may be cut off.
+func Head(head []byte) iter.Seq[*Record] {
+	return func(yield func(*Record) bool) {
+		head = bytes.TrimPrefix(head, []byte("\xef\xbb\xbf"))
+		for range maxProbed {
+			head = bytes.TrimLeft(head, " \t\r\n[,")
+			c := jsonwalk.New(head)
+			if c.Peek() != '{' {
+				return
+			}
+			r, direction := walk(c)
+			if direction != "" && r.Exchange != "" && !yield(r) || c.Err() != nil {
+				return
+			}
+			head = head[c.Offset():]
+		}
+	}
+}
+
+func (h *Header) read(c *jsonwalk.Cursor) {
+	if c.Peek() != '{' {
+		c.Skip()
+		return
+	}
+	var room [32]byte
+	for c.Object(); c.Member(); {
+		key := c.Key()
+		if len(key) > len(room) {
+			c.Skip()
+			continue
+		}
+		switch string(lower(room[:0], key)) {
+		case "x-correlation-id":
+			h.Correlation = adapter.Word(c.Text(), events.MaxID)
+		case "baggage":
+			h.Baggage = Baggage(c.Text())
+		case "traceparent":
+			h.Trace = Traceparent(c.Text())
+		case "mcp-session-id":
+			h.MCP, h.Session = true, adapter.Word(c.Text(), events.MaxID)
+		case "mcp-protocol-version", "mcp-method", "mcp-name":
+			h.MCP = true
+			c.Skip()
+		case "a2a-version", "a2a-extensions", "x-a2a-extensions":
+			h.A2A = true
+			c.Skip()
+		default:
+			c.Skip()
+		}
+	}
+}
+
+func lower(dst, p []byte) []byte {
+	for _, b := range p {
+		if b-'A' < 26 {
+			b |= 0x20
+		}
+		dst = append(dst, b)
+	}
+	return dst
+}
