@@ -1,0 +1,106 @@
+package app
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+)
+
+// BenchmarkEmbedded is the whole embedded path: bodies of a thousand events through
+// the intake, the journal, the fold, the verdict log and checkpoints, all synced.
+func BenchmarkEmbedded(b *testing.B) {
+	a, err := New(Options{Listen: "127.0.0.1:0", StateDir: b.TempDir()})
+	if err == nil {
+		err = a.Start(b.Context())
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() {
+		if err := a.Stop(b.Context()); err != nil {
+			b.Error(err)
+		}
+	}()
+	const batch, rounds = 1000, 100
+	records := steady(1000, batch*rounds, 0)
+	bodies := make([][]byte, rounds)
+	for i := range bodies {
+		for _, r := range records[i*batch : (i+1)*batch] {
+			bodies[i] = append(append(bodies[i], r.Value...), '\n')
+		}
+	}
+	post := func(path string, body []byte, want int) {
+		req := httptest.NewRequest(http.MethodPost, "http://127.0.0.1"+path, bytes.NewReader(body))
+		w := httptest.NewRecorder()
+		a.server.Handler.ServeHTTP(w, req)
+		if w.Code != want {
+			b.Fatalf("%d %s", w.Code, w.Body)
+		}
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := 0; i*batch < b.N; i++ {
+		if i > 0 && i%rounds == 0 {
+			b.StopTimer()
+			records = steady(1000, batch*rounds, i/rounds)
+			for j := range bodies {
+				bodies[j] = bodies[j][:0]
+				for _, r := range records[j*batch : (j+1)*batch] {
+					bodies[j] = append(append(bodies[j], r.Value...), '\n')
+				}
+			}
+			b.StartTimer()
+		}
+		post("/v1/events", bodies[i%rounds], http.StatusAccepted)
+	}
+	ev := call("barrier", 1, "a", "b")
+	post("/v1/check", ev.AppendJSON(nil), http.StatusOK) // everything before it is folded
+}
+
+// BenchmarkCheck is one ask and its answer, synced, by several dispatchers at a time.
+func BenchmarkCheck(b *testing.B) {
+	for _, parallel := range []int{1, 16} {
+		b.Run(fmt.Sprint("dispatchers=", parallel), func(b *testing.B) {
+			a, err := New(Options{Listen: "127.0.0.1:0", StateDir: b.TempDir()})
+			if err == nil {
+				err = a.Start(b.Context())
+			}
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer func() {
+				if err := a.Stop(b.Context()); err != nil {
+					b.Error(err)
+				}
+			}()
+			next := make(chan int, parallel)
+			done := make(chan error, parallel)
+			for range parallel {
+				go func() {
+					for n := range next {
+						ev := call(fmt.Sprint("f", n), 1, "a", "b")
+						w := httptest.NewRecorder()
+						a.server.Handler.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "http://127.0.0.1/v1/check", bytes.NewReader(ev.AppendJSON(nil))))
+						if w.Code != http.StatusOK {
+							done <- fmt.Errorf("%d %s", w.Code, w.Body)
+							return
+						}
+					}
+					done <- nil
+				}()
+			}
+			b.ResetTimer()
+			for n := range b.N {
+				next <- n
+			}
+			close(next)
+			for range parallel {
+				if err := <-done; err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

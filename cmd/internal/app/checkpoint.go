@@ -1,0 +1,185 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"weir/state"
+)
+
+// checkpoints gathers the flows that have changed and writes them in the background:
+// while one checkpoint is being written the next gathers.
+type checkpoints struct {
+	dirty   []*resident
+	bytes   int64 // what the next checkpoint takes, in the units of the store
+	writes  int
+	written int64 // Next of the last checkpoint that was handed over
+	last    time.Time
+
+	number  uint64 // of the last checkpoint that was handed over
+	durable uint64 // of the last checkpoint that is on disk
+	flight  chan error
+
+	// The memory of the checkpoint in flight.
+	one    state.Checkpoint
+	copies []byte
+	state  []byte
+}
+
+// The most that waits for a publication, so that the memory of a pump is bounded.
+const (
+	maxWaiting = 4096 // verdicts and dead letters
+)
+
+// note takes down that a flow has changed, and what its record is now.
+func (c *checkpoints) note(r *resident, record []byte) {
+	if !r.dirty {
+		r.dirty, r.bytes, r.writes = true, 0, 0
+		c.dirty = append(c.dirty, r)
+	}
+	x := state.Record{Key: r.key, Value: record, Due: r.due, OldDue: r.kept}
+	bytes, writes := x.Size()
+	c.bytes, c.writes = c.bytes+bytes-r.bytes, c.writes+writes-r.writes
+	r.bytes, r.writes = bytes, writes
+}
+
+// full reports whether nothing more may be folded before a publication, because
+// all that is gathered has to fit into one checkpoint.
+func (p *Pump) full() bool {
+	if p.o.Store == nil {
+		return false
+	}
+	bytes, writes := p.o.Store.MaxCheckpoint()
+	bytes -= int64(len(p.document)) + partitionRoom
+	return p.checkpoints.bytes > bytes/4*3 || p.checkpoints.writes > writes/4*3 || len(p.out) >= maxWaiting || len(p.letters) >= maxWaiting
+}
+
+// partitionRoom is more than the state of a partition takes beside its limits.
+const partitionRoom = 4 << 10
+
+// Pending reports whether something was folded that no checkpoint holds yet, so that
+// Batch should be called again soon even if there are no records.
+func (p *Pump) Pending() bool {
+	return len(p.checkpoints.dirty) > 0 || p.checkpoints.flight != nil
+}
+
+// lazily is how many records without any effect may be folded again after a restart.
+const lazily = 1000
+
+func (c *checkpoints) behind(p *Pump) bool { return len(c.dirty) > 0 || p.next > c.written }
+
+// checkpoint hands over what was gathered when it is time to, and waits when the one
+// before is still being written and there is no more room.
+func (p *Pump) checkpoint(ctx context.Context) error {
+	c := &p.checkpoints
+	if err := p.landed(); err != nil {
+		return err
+	}
+	if len(c.dirty) == 0 && p.next-c.written < lazily {
+		return nil
+	}
+	full := p.full()
+	if !full && p.o.Clock.Now().Sub(c.last) < p.o.CheckpointEvery {
+		return nil
+	}
+	if c.flight != nil {
+		if !full {
+			return nil
+		}
+		p.counts.Waits.Add(1)
+		if err := p.awaitCheckpoint(ctx); err != nil {
+			return err
+		}
+	}
+	p.handOver()
+	return nil
+}
+
+// landed looks whether the checkpoint in flight is done.
+func (p *Pump) landed() error {
+	select {
+	case err := <-p.checkpoints.flight:
+		return p.land(err)
+	default:
+		return nil
+	}
+}
+
+func (p *Pump) awaitCheckpoint(ctx context.Context) error {
+	if p.checkpoints.flight == nil {
+		return nil
+	}
+	select {
+	case err := <-p.checkpoints.flight:
+		return p.land(err)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (p *Pump) land(err error) error {
+	c := &p.checkpoints
+	c.flight = nil
+	if err != nil {
+		p.err = err
+		return err
+	}
+	c.durable = c.number
+	p.counts.Checkpoints.Add(1)
+	return nil
+}
+
+// handOver starts the next checkpoint. Everything folded is published, and none is in flight.
+func (p *Pump) handOver() {
+	c := &p.checkpoints
+	c.number++
+	total := 0
+	for _, r := range c.dirty {
+		total += len(r.record)
+	}
+	if cap(c.copies) < total {
+		c.copies = make([]byte, 0, total+total/4)
+	}
+	c.copies = c.copies[:0]
+	clear(c.one.Records)
+	c.one.Records = c.one.Records[:0]
+	for _, r := range c.dirty {
+		from := len(c.copies)
+		c.copies = append(c.copies, r.record...)
+		x := state.Record{Subject: state.FlowSubject, Key: r.key, Value: c.copies[from:len(c.copies):len(c.copies)], Due: r.due, OldDue: r.kept}
+		if len(r.record) == 0 {
+			x.Value = nil
+		}
+		c.one.Records = append(c.one.Records, x)
+		r.kept, r.dirty, r.generation = r.due, false, c.number
+	}
+	clear(c.dirty)
+	c.dirty, c.bytes, c.writes = c.dirty[:0], 0, 0
+	p.refold.pass(p.next, p.end, p.o.Store.DeadLetterCount())
+	c.state = p.appendState(c.state[:0])
+	c.one.Partition, c.one.Next, c.one.Published, c.one.State = p.o.Partition, p.next, p.refold.verdictsFrom, c.state
+	c.written, c.last = p.next, p.o.Clock.Now()
+	c.flight = make(chan error, 1)
+	go p.write(&c.one, c.flight)
+}
+
+// write commits a checkpoint, trying again while there is too little free space.
+func (p *Pump) write(c *state.Checkpoint, done chan<- error) {
+	start := p.o.Clock.Now()
+	err := p.commit(c)
+	for errors.Is(err, state.ErrDiskLow) {
+		p.counts.DiskLow.Store(true)
+		select {
+		case <-p.hurry:
+			done <- err
+			return
+		case <-p.o.Clock.After(diskRetry):
+		}
+		if err = p.commit(c); !errors.Is(err, state.ErrDiskLow) {
+			p.counts.DiskLow.Store(false)
+		}
+	}
+	p.counts.CheckpointMS.Store(p.o.Clock.Now().Sub(start).Milliseconds())
+	done <- err
+}

@@ -1,0 +1,243 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"sort"
+	"strings"
+	"unicode/utf8"
+
+	"weir/analyzer/limitfile"
+	"weir/events"
+	"weir/state"
+)
+
+// The sizes of lists.
+const (
+	defaultFlows = 50
+	maxFlows     = 1000
+	defaultLimit = 1000
+	maxLimit     = 100_000
+	maxLetters   = 1000
+)
+
+func (a *App) serveFlows(w http.ResponseWriter, r *http.Request) error {
+	limit, err := intParameter(r, "limit", defaultFlows, maxFlows)
+	if err != nil {
+		return err
+	}
+	order := Newest
+	switch sort := r.URL.Query().Get("sort"); sort {
+	case "", "newest":
+	case "near":
+		order = Nearby
+	default:
+		return &httpError{status: http.StatusBadRequest, detail: fmt.Sprintf("sort=%q is not known; want newest or near", sort)}
+	}
+	list, err := a.pump.Flows(int(limit), order)
+	if err != nil {
+		return err
+	}
+	return answer(w, list)
+}
+
+func noFlow(id string) error {
+	return &httpError{status: http.StatusNotFound, detail: fmt.Sprintf("nothing is known of flow %q; GET /v1/flows lists those that are", id)}
+}
+
+func (a *App) serveFlow(w http.ResponseWriter, r *http.Request) error {
+	id := r.PathValue("id")
+	view, ok, err := a.pump.View(id)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return noFlow(id)
+	}
+	return answer(w, view)
+}
+
+// serveFlowEvents is the events of a flow as the journal has them, one per line: of
+// its last episode, or with all=1 of all that is kept.
+func (a *App) serveFlowEvents(w http.ResponseWriter, r *http.Request) error {
+	id := r.PathValue("id")
+	limit, err := intParameter(r, "limit", defaultLimit, maxLimit)
+	if err != nil {
+		return err
+	}
+	view, ok, err := a.pump.View(id)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return noFlow(id)
+	}
+	from := int64(0)
+	if all := r.URL.Query().Get("all"); all != "1" && all != "true" {
+		if from, err = a.appendedAt(events.Stamp(view.Start) - maxSkew); err != nil {
+			return err
+		}
+	}
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	_, err = a.eventsOf(r.Context(), id, from, func(line []byte) bool {
+		if limit == 0 {
+			return false
+		}
+		limit--
+		_, werr := w.Write(append(line, '\n'))
+		return werr == nil
+	})
+	if err != nil {
+		a.logger.Warn("the events of a flow could not be read to the end", "flow", id, "error", err)
+	}
+	return nil // the answer has begun
+}
+
+// maxSkew is how far the clock of a producer may be ahead of the journal's: so much
+// earlier than its time an event may have been appended.
+const maxSkew = 60_000
+
+// appendedAt returns the first offset of the journal that was appended at or after at.
+func (a *App) appendedAt(at events.Stamp) (int64, error) {
+	var rerr error
+	end := int(a.journal.End())
+	from := sort.Search(end, func(i int) bool {
+		entries, err := a.journal.Read(int64(i), 1, nil)
+		if _, ok := errors.AsType[*state.GapError](err); ok {
+			return false // expired: what is there comes after it
+		}
+		if err != nil || len(entries) == 0 {
+			rerr = errors.Join(rerr, err)
+			return true
+		}
+		return entries[0].Appended >= at
+	})
+	return int64(from), rerr
+}
+
+// eventsOf calls fn for the events of a flow from an offset on, until it returns false.
+func (a *App) eventsOf(ctx context.Context, id string, from int64, fn func(line []byte) bool) (found int, err error) {
+	// What JSON may write in several ways has to be decoded to be found.
+	plain := !strings.ContainsFunc(id, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' || r == '/' || r >= utf8.RuneSelf })
+	bare := strings.TrimPrefix(id, "agent:")
+	end := a.journal.End()
+	var entries []state.Entry
+	var ev events.Event
+	for from < end && ctx.Err() == nil {
+		entries, err = a.journal.Read(from, batchRecords, entries[:0])
+		if gap, ok := errors.AsType[*state.GapError](err); ok {
+			from = gap.To
+			continue
+		}
+		if err != nil {
+			return found, err
+		}
+		for i := range entries {
+			line := entries[i].Value
+			if plain && !bytes.Contains(line, []byte(bare)) && !bytes.Contains(line, []byte(`\u`)) {
+				continue
+			}
+			if events.Decode(line, &ev) != nil || ev.Kind == events.Tick || ev.Kind == events.LimitsSet || ev.FlowKey() != id {
+				continue
+			}
+			if found++; !fn(line) {
+				return found, nil
+			}
+		}
+		from += int64(len(entries))
+	}
+	return found, ctx.Err()
+}
+
+// limitsAnswer is what GET /v1/limits says.
+type limitsAnswer struct {
+	Version string       `json:"version"` // in force
+	Profile string       `json:"profile"`
+	File    string       `json:"file,omitempty"`
+	Reload  ReloadStatus `json:"last_reload"`
+	// Pending is a version that is in the journal and not yet in force.
+	Pending  string          `json:"pending,omitempty"`
+	Document json.RawMessage `json:"document"`
+}
+
+func (a *App) serveLimits(w http.ResponseWriter, _ *http.Request) error {
+	limits, document := a.pump.Limits()
+	if len(document) == 0 {
+		document = limitfile.FormatJSON(*limits)
+	}
+	wanted, status := a.limits.state()
+	out := limitsAnswer{Version: limits.Version, Profile: limits.Profile, File: a.o.LimitsFile, Reload: status, Document: document}
+	if wanted != limits.Version {
+		out.Pending = wanted
+	}
+	return answer(w, out)
+}
+
+func (a *App) serveReload(w http.ResponseWriter, _ *http.Request) error {
+	if err := a.Reload(); err != nil {
+		return &httpError{status: http.StatusUnprocessableEntity, detail: err.Error()}
+	}
+	wanted, status := a.limits.state()
+	return answer(w, struct {
+		Version string       `json:"version"`
+		Reload  ReloadStatus `json:"last_reload"`
+	}{wanted, status})
+}
+
+// letterAnswer is a dead letter as it is shown.
+type letterAnswer struct {
+	Sequence  int64          `json:"sequence"`
+	Source    string         `json:"source"`
+	Position  int64          `json:"position"`
+	Code      string         `json:"code"`
+	Reason    string         `json:"reason"`
+	Time      events.RFC3339 `json:"time"`
+	Size      int64          `json:"size"`                 // bytes of what came
+	Raw       string         `json:"raw"`                  // as text
+	RawBase64 []byte         `json:"raw_base64,omitempty"` // as it came, when it is no text
+}
+
+// serveDeadLetters is the dead letters from a sequence number on, by default the last
+// hundred.
+func (a *App) serveDeadLetters(w http.ResponseWriter, r *http.Request) error {
+	limit, err := intParameter(r, "limit", 100, maxLetters)
+	if err != nil {
+		return err
+	}
+	count := a.store.DeadLetterCount()
+	from, err := intParameter(r, "from", max(0, count-limit), count)
+	if err != nil {
+		return err
+	}
+	var letters []state.DeadLetter
+	for {
+		letters, err = a.store.DeadLetters(from, int(limit), nil)
+		gap, ok := errors.AsType[*state.GapError](err)
+		if !ok {
+			break
+		}
+		from = gap.To
+	}
+	if err != nil {
+		return err
+	}
+	out := struct {
+		Count   int64                 `json:"count"` // ever, expired ones included
+		Next    int64                 `json:"next"`  // where to go on
+		ByCode  map[events.Code]int64 `json:"by_code"`
+		Letters []letterAnswer        `json:"dead_letters"`
+	}{count, from + int64(len(letters)), a.counts.DeadLetters(), make([]letterAnswer, 0, len(letters))}
+	for i := range letters {
+		l := &letters[i]
+		shown := letterAnswer{l.Sequence, l.Source, l.Position, l.Code, l.Reason, events.RFC3339(l.Appended), l.Size, strings.ToValidUTF8(string(l.Raw), "\uFFFD"), nil}
+		if !utf8.Valid(l.Raw) {
+			shown.RawBase64 = l.Raw
+		}
+		out.Letters = append(out.Letters, shown)
+	}
+	return answer(w, out)
+}

@@ -1,0 +1,317 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+
+	"weir/analyzer"
+	"weir/events"
+	"weir/events/fingerprint"
+	"weir/state"
+)
+
+// fold takes records until there are none or until a checkpoint has to pass, and
+// returns how many it took.
+func (p *Pump) fold(records []Record) (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.fire() // what a checkpoint or a crash has interrupted
+	for n < len(records) && p.err == nil && !p.full() {
+		r := &records[n]
+		n++
+		if r.Offset < p.next {
+			continue
+		}
+		p.record(r)
+		p.next = r.Offset + 1
+		p.fire()
+	}
+	p.close()
+	p.tally(int64(n))
+	return n
+}
+
+func (p *Pump) record(r *Record) {
+	if err := events.Decode(r.Value, &p.event); err != nil {
+		p.refuse(r, err)
+		return
+	}
+	p.event.Appended = r.Appended
+	p.take(&p.event, r.Offset, r)
+}
+
+func (p *Pump) refuse(r *Record, err error) {
+	code, reason := events.Code("other"), err.Error()
+	if e, ok := errors.AsType[*events.DecodeError](err); ok {
+		code = e.Code
+	}
+	p.bury(code, reason, r.Offset, r.Appended, r.Value)
+}
+
+// take folds one event. r is nil for one that did not come as a record.
+func (p *Pump) take(ev *events.Event, offset int64, r *Record) {
+	switch ev.Kind {
+	case events.Tick:
+		at := ev.Time
+		if ev.Appended != 0 {
+			at = min(at, ev.Appended) // a tick is not to be trusted into the future
+		}
+		p.partition.Watermark = max(p.partition.Watermark, at)
+		p.counts.Ticks.Add(1)
+		return
+	case events.LimitsSet:
+		if err := p.setLimits(ev.Limits); err != nil {
+			p.buryEvent(CodeLimits, err.Error(), ev, offset, r)
+		}
+		return
+	}
+	if err := p.enter(ev.FlowKey()); err != nil {
+		p.err = err
+		return
+	}
+	p.addHash(ev)
+	if err := p.step(ev); err != nil {
+		p.withdraw()
+		p.buryEvent(CodePanic, err.Error(), ev, offset, r)
+		return
+	}
+	p.keep()
+	if p.fx.Answer != nil && p.o.Answer != nil {
+		p.o.Answer(offset, ev, p.fx.Answer)
+	}
+	p.collect(offset)
+}
+
+// fault is a panic of the core.
+type fault struct {
+	value any
+	stack []byte
+}
+
+func (f *fault) Error() string { return fmt.Sprintf("the fold panicked: %v", f.value) }
+
+func (p *Pump) step(ev *events.Event) (err error) {
+	defer p.caught(&err)
+	p.engine.Step(&p.partition, &p.scratch, ev, &p.fx)
+	return nil
+}
+
+func (p *Pump) advance(now events.Stamp) (err error) {
+	defer p.caught(&err)
+	p.engine.Advance(&p.partition, &p.scratch, now, &p.fx)
+	return nil
+}
+
+// caught turns a panic into an error, so that one record cannot stop the pump.
+func (p *Pump) caught(err *error) {
+	if r := recover(); r != nil {
+		f := &fault{r, debug.Stack()}
+		p.o.Logger.Error("the fold panicked; the record becomes a dead letter and its flow stays as it was: please report this",
+			"flow", p.open.key, "panic", fmt.Sprint(r), "stack", string(f.stack))
+		*err = f
+	}
+}
+
+// enter brings the flow into scratch. When it is the flow of the record before, it is
+// there already.
+func (p *Pump) enter(key string) error {
+	if p.open != nil && p.open.key == key {
+		return nil
+	}
+	p.close()
+	r, err := p.flow(key)
+	if err != nil {
+		return err
+	}
+	if len(r.record) == 0 {
+		p.scratch.Reset(r.key)
+	} else if err := p.scratch.UnmarshalBinary(r.key, r.record); err != nil {
+		return fmt.Errorf("flow %q: %w", key, err)
+	}
+	p.open = r
+	return nil
+}
+
+// flow returns the flow from memory, from the store, or as a new one.
+func (p *Pump) flow(key string) (*resident, error) {
+	if r := p.flows.get(key); r != nil {
+		return r, nil
+	}
+	r := &resident{key: strings.Clone(key)}
+	if p.outside {
+		record, _, err := p.o.Store.Load(p.o.Partition, state.FlowSubject, key)
+		if err != nil {
+			return nil, fmt.Errorf("load flow %q: %w", key, err)
+		}
+		r.record = record
+		r.due = p.deadlines.of(key)
+		r.kept = r.due
+	}
+	p.flows.add(r)
+	if p.flows.bytes > p.o.Memory && p.o.Store != nil && p.flows.evict(p.o.Memory, p.checkpoints.durable) {
+		p.outside = true
+	}
+	return r, nil
+}
+
+// keep encodes what is in scratch. This is done after every event, also when the
+// next one is of the same flow, so that what a flow forgets in being encoded cannot
+// depend on how records are batched. The bytes replace the record only when scratch
+// is closed, because the flow's strings alias the record until then.
+func (p *Pump) keep() {
+	encoded, err := p.scratch.AppendBinary(p.encoded[:0])
+	if err != nil {
+		p.err = fmt.Errorf("encode flow %q: %w", p.open.key, err)
+		return
+	}
+	p.encoded, p.ahead = encoded, true
+	p.setDue(p.open, p.engine.Due(&p.scratch))
+	p.note(p.open, encoded)
+}
+
+func (p *Pump) note(r *resident, record []byte) {
+	if p.o.Store != nil {
+		p.checkpoints.note(r, record)
+	}
+}
+
+func (p *Pump) setDue(r *resident, due events.Stamp) {
+	if due != r.due {
+		p.deadlines.set(r.key, due)
+		r.due = due
+	}
+}
+
+// close puts what was encoded last into the record of the open flow.
+func (p *Pump) close() {
+	if p.open != nil && p.ahead {
+		p.flows.set(p.open, p.encoded)
+	}
+	p.open, p.ahead = nil, false
+}
+
+// withdraw forgets what a step that failed has done to the open flow.
+func (p *Pump) withdraw() {
+	p.close()
+	p.fx.Reset()
+}
+
+// fire advances the flows whose deadline the watermark has passed, each at exactly
+// its deadline, in the order of time. It stops when a checkpoint has to pass: the
+// rest is found again by the watermark and the deadlines, also after a crash.
+func (p *Pump) fire() {
+	for p.err == nil && p.ripe() && !p.full() {
+		key, due, _ := p.deadlines.first()
+		if p.err = p.enter(key); p.err != nil {
+			return
+		}
+		p.counts.Deadlines.Add(1)
+		if p.scratch.Events() == 0 { // the store has forgotten the flow, and not the deadline
+			p.drop(due)
+			continue
+		}
+		if err := p.advance(due); err != nil {
+			p.withdraw()
+			p.bury(CodePanic, err.Error(), p.next-1, 0, []byte(key))
+			r := p.flows.get(key)
+			p.setDue(r, 0) // or it would fire for ever
+			p.note(r, r.record)
+			continue
+		}
+		p.keep()
+		p.collect(p.next - 1)
+	}
+}
+
+func (p *Pump) ripe() bool {
+	_, due, ok := p.deadlines.first()
+	return ok && due+grace <= p.partition.Watermark
+}
+
+// drop removes the open flow, which has no record, and its deadline.
+func (p *Pump) drop(due events.Stamp) {
+	p.open.kept = due
+	p.setDue(p.open, 0)
+	p.note(p.open, nil)
+	p.close()
+}
+
+// collect takes over the verdicts that the last step gave, except those that the
+// verdict log holds since before a crash.
+func (p *Pump) collect(offset int64) {
+	for i := range p.fx.Verdicts {
+		v := &p.fx.Verdicts[i]
+		if p.refold.published(v.ID) {
+			p.counts.Repeated.Add(1)
+			continue
+		}
+		p.out = append(p.out, Emitted{*v, offset})
+	}
+	if len(p.fx.Verdicts) > 0 {
+		clear(p.fx.Verdicts)
+		p.fx.Verdicts = p.fx.Verdicts[:0]
+	}
+}
+
+// tally moves the counters of the fold to where others read them.
+func (p *Pump) tally(records int64) {
+	p.counts.add(&p.fx.Counts)
+	p.fx.Counts = analyzer.Counts{}
+	p.counts.Records.Add(records)
+	p.counts.FlowsLive.Store(int64(len(p.flows.byKey)))
+	p.counts.FlowBytes.Store(p.flows.bytes)
+	p.counts.Watermark.Store(int64(p.partition.Watermark))
+	p.counts.Next.Store(p.next)
+}
+
+// addHash fills in the hash of a tool's arguments, by which calls are compared, when
+// the producer has sent the arguments alone.
+func (p *Pump) addHash(ev *events.Event) {
+	if len(ev.Tool.Args) == 0 || !ev.Tool.ArgsHash.IsZero() {
+		return
+	}
+	var ignore []string
+	tools := p.engine.Limits().Tools
+	for i := range tools {
+		if tools[i].Name == ev.Tool.Name {
+			ignore = tools[i].IgnoreArgs
+		}
+	}
+	ev.Tool.ArgsHash = fingerprint.Args(ev.Tool.Args, ignore)
+}
+
+func (p *Pump) setLimits(document []byte) error {
+	if p.o.Parse == nil {
+		return errors.New("this pump takes its limits from its options")
+	}
+	limits, err := p.o.Parse(document)
+	if err != nil {
+		return err
+	}
+	p.close() // so that no flow is in scratch across a change of limits
+	p.engine = analyzer.New(limits)
+	p.document = append([]byte(nil), document...)
+	p.o.Logger.Info("limits are in force", "partition", p.o.Partition, "profile", limits.Profile, "version", limits.Version)
+	return nil
+}
+
+func (p *Pump) buryEvent(code events.Code, reason string, ev *events.Event, offset int64, r *Record) {
+	raw := []byte(nil)
+	if r != nil {
+		raw = r.Value
+	} else {
+		raw = ev.AppendJSON(nil)
+	}
+	p.bury(code, reason, offset, ev.Appended, raw)
+}
+
+// bury makes a dead letter, unless the record was one before a crash.
+func (p *Pump) bury(code events.Code, reason string, offset int64, appended events.Stamp, raw []byte) {
+	p.counts.deadLetter(code)
+	if p.refold.buried(offset) {
+		return
+	}
+	p.letters = append(p.letters, state.DeadLetter{Source: p.o.Source, Position: offset, Code: string(code), Reason: reason, Appended: appended, Raw: raw})
+}

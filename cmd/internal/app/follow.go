@@ -1,0 +1,359 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"sync"
+	"time"
+
+	"weir/events"
+	"weir/events/adapter"
+	"weir/events/adapter/registry"
+	"weir/events/jsonl"
+	"weir/state"
+)
+
+// follower reads one file or pipe into the journal. Its place is stored after the
+// journal has the events, so that none is lost by a crash; those that are appended
+// twice are dropped by their ids.
+type follower struct {
+	app    *App
+	path   string
+	format adapter.Format
+	known  bool // the format
+
+	tail    *jsonl.Tail
+	adapter adapter.Adapter
+	entries []state.Entry
+	bytes   int
+	letters []state.DeadLetter
+	place   jsonl.Position
+	quiet   bool // events are of records whose events the journal has
+	held    bool // the adapter may hold events back
+	idle    time.Time
+
+	mu     sync.Mutex
+	status FollowStatus
+}
+
+// FollowStatus is how the following of a file goes.
+type FollowStatus struct {
+	Path    string `json:"path"`
+	Format  string `json:"format,omitempty"`
+	Records int64  `json:"records"` // read since the start
+	Bad     int64  `json:"bad"`     // that became dead letters
+	Ended   bool   `json:"ended"`   // a pipe that was closed
+	Error   string `json:"error,omitempty"`
+}
+
+// The sizes of what is appended at one time, and how long a file has to be quiet
+// before an adapter is asked for what it holds back.
+const (
+	followEntries = 512
+	followBytes   = 1 << 20
+	flushAfter    = 30 * time.Second
+	detectBytes   = 64 << 10
+)
+
+// canonicalName is the format of weir itself, whose adapter keeps nothing from one
+// record to the next.
+const canonicalName = "canonical"
+
+// followCursor is what is stored about a file.
+type followCursor struct {
+	Format   string         `json:"format"`
+	Position jsonl.Position `json:"position"`
+}
+
+func (f *follower) cursorName() string { return "follow:" + f.path }
+
+// newFollower looks at the file, when it is there, so that a format that is not known
+// is told at the start.
+func newFollower(a *App, spec Follow) (*follower, error) {
+	f := &follower{app: a, path: spec.Path, status: FollowStatus{Path: spec.Path}}
+	wrap := func(err error) error { return fmt.Errorf("follow %s: %w", spec.Path, err) }
+	var from followCursor
+	if spec.Path != "-" {
+		b, ok, err := a.store.Cursor(f.cursorName())
+		if err == nil && ok {
+			err = json.Unmarshal(b, &from)
+		}
+		if err != nil {
+			return nil, wrap(err)
+		}
+	}
+	var err error
+	switch {
+	case spec.Format != "":
+		f.format, err = registry.Lookup(spec.Format)
+	case from.Format != "":
+		f.format, err = registry.Lookup(from.Format)
+	default:
+		var head []byte
+		if head, err = headOf(spec.Path); err == nil && len(head) > 0 {
+			f.format, err = registry.Detect(head)
+		}
+	}
+	if err != nil {
+		return nil, wrap(err)
+	}
+	// An adapter that pairs records has to see those again whose partners may come;
+	// it is told the file from its beginning, and what it says of the old is dropped.
+	rewind := from.Format != "" && from.Format != canonicalName
+	f.tail = jsonl.Follow(spec.Path, jsonl.Options{From: from.Position, Rewind: rewind, MaxRecord: adapter.MaxRecord, After: a.clock.After})
+	if f.format.New != nil {
+		f.use(f.format)
+	}
+	return f, nil
+}
+
+// headOf returns the beginning of a regular file; nothing when it is not there yet.
+func headOf(path string) ([]byte, error) {
+	st, err := os.Stat(path)
+	if path == "-" || errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err == nil && st.IsDir() {
+		err = errors.New("it is a directory; name the files in it")
+	}
+	if err != nil || !st.Mode().IsRegular() {
+		return nil, err
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	head, err := io.ReadAll(io.LimitReader(file, detectBytes))
+	return head, errors.Join(err, file.Close())
+}
+
+func (f *follower) use(format adapter.Format) {
+	f.format, f.known = format, true
+	f.tail.Documents(format.Framing == adapter.Documents)
+	limits, _ := f.app.pump.Limits()
+	ignore := make(map[string][]string)
+	for i := range limits.Tools {
+		ignore[limits.Tools[i].Name] = limits.Tools[i].IgnoreArgs
+	}
+	f.adapter = format.New(adapter.Options{Source: "file:" + f.path, IgnoreArgs: ignore})
+	f.note(func(s *FollowStatus) { s.Format = format.Name })
+}
+
+func (f *follower) note(change func(*FollowStatus)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change(&f.status)
+}
+
+func (f *follower) state() FollowStatus {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.status
+}
+
+// run reads until the stage ends or the pipe does. What is wrong with the file is
+// told and tried again; an error is one of the store.
+func (f *follower) run(ctx context.Context) error {
+	wait := time.Second
+	f.idle = f.app.clock.Now()
+	for {
+		if err := f.take(ctx); err != nil {
+			return err
+		}
+		err := f.tail.Fill(ctx)
+		switch {
+		case err == nil:
+			wait = time.Second
+			if err := f.rest(ctx); err != nil {
+				return err
+			}
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case errors.Is(err, io.EOF):
+			return f.finish(ctx)
+		default:
+			f.complain(err)
+			if err := f.app.pause(ctx, wait); err != nil {
+				return err
+			}
+			wait = min(2*wait, time.Minute)
+			continue
+		}
+		if !f.known && !f.detect() {
+			return nil
+		}
+	}
+}
+
+func (f *follower) complain(err error) {
+	f.note(func(s *FollowStatus) {
+		if s.Error != err.Error() {
+			f.app.logger.Error("a file cannot be followed", "path", f.path, "error", err)
+		}
+		s.Error = err.Error()
+	})
+}
+
+// detect finds out the format by what was read. It reports whether to go on.
+func (f *follower) detect() bool {
+	head := f.tail.Peek()
+	if len(head) == 0 {
+		return true
+	}
+	format, err := registry.Detect(head)
+	if err == nil {
+		f.use(format)
+		return true
+	}
+	if len(head) < detectBytes && !bytes.Contains(head, []byte("\n")) {
+		return true
+	}
+	f.complain(fmt.Errorf("follow %s: %w; it is not followed any more", f.path, err))
+	return false
+}
+
+// take passes on the records that were read.
+func (f *follower) take(ctx context.Context) error {
+	if !f.known {
+		return nil
+	}
+	for {
+		r, ok := f.tail.Next()
+		if !ok {
+			return f.append(ctx)
+		}
+		f.idle = f.app.clock.Now()
+		f.quiet = r.Old
+		f.held = f.format.Name != canonicalName
+		f.record(&r)
+		f.place = r.Next
+		if len(f.entries) >= followEntries || f.bytes >= followBytes || len(f.letters) >= followEntries {
+			if err := f.append(ctx); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (f *follower) record(r *jsonl.Record) {
+	f.note(func(s *FollowStatus) { s.Records++ })
+	if r.Cut {
+		f.bad(r, events.CodeTooLong, fmt.Sprintf("the record is longer than %d bytes", adapter.MaxRecord))
+		return
+	}
+	err := f.adapter.Decode(r.Bytes, func(ev *events.Event) { f.event(ev, r) })
+	if err == nil {
+		return
+	}
+	code := CodeFormat
+	if e, ok := errors.AsType[*events.DecodeError](err); ok {
+		code = e.Code
+	}
+	f.bad(r, code, err.Error())
+}
+
+// event takes an event over; r is nil when the adapter was only asked for the rest.
+func (f *follower) event(ev *events.Event, r *jsonl.Record) {
+	if f.quiet {
+		return
+	}
+	line := ev.AppendJSON(nil)
+	if err := ev.Validate(); err != nil {
+		at := &jsonl.Record{Bytes: line}
+		if r != nil {
+			at.At = r.At
+		}
+		f.bad(at, err.(*events.DecodeError).Code, "of the event that was made of it: "+err.Error())
+		return
+	}
+	f.entries = append(f.entries, state.Entry{Value: line})
+	f.bytes += len(line)
+}
+
+func (f *follower) bad(r *jsonl.Record, code events.Code, reason string) {
+	if f.quiet {
+		return
+	}
+	f.note(func(s *FollowStatus) { s.Bad++ })
+	f.letters = append(f.letters, f.app.letter(f.path, r.At, code, reason, bytes.Clone(r.Bytes)))
+}
+
+// append puts what was gathered into the journal, and then stores the place.
+func (f *follower) append(ctx context.Context) error {
+	a := f.app
+	if f.place == (jsonl.Position{}) && len(f.entries)+len(f.letters) == 0 {
+		return nil
+	}
+	if err := a.insist(ctx, func() error { return a.store.DeadLetter(f.letters...) }); err != nil {
+		return err
+	}
+	f.letters = f.letters[:0]
+	if err := a.insist(ctx, func() error { _, err := a.append(f.entries); return err }); err != nil {
+		return err
+	}
+	a.counts.Accepted.Add(int64(len(f.entries)))
+	clear(f.entries)
+	f.entries, f.bytes = f.entries[:0], 0
+	if f.place.Hashed == 0 || f.quiet { // a pipe, which has no place to go back to
+		f.place = jsonl.Position{}
+		return nil
+	}
+	cursor, err := json.Marshal(followCursor{f.format.Name, f.place})
+	if err != nil {
+		return err
+	}
+	if err := a.insist(ctx, func() error { return a.store.SetCursor(f.cursorName(), cursor) }); err != nil {
+		return err
+	}
+	f.place = jsonl.Position{}
+	f.note(func(s *FollowStatus) { s.Error = "" })
+	return nil
+}
+
+// rest asks the adapter for what it holds back when nothing has come for a while.
+func (f *follower) rest(ctx context.Context) error {
+	if !f.held || f.app.clock.Now().Sub(f.idle) < flushAfter {
+		return nil
+	}
+	return f.flush(ctx)
+}
+
+func (f *follower) flush(ctx context.Context) error {
+	f.held, f.quiet = false, false
+	if err := f.adapter.Flush(func(ev *events.Event) { f.event(ev, nil) }); err != nil {
+		f.bad(&jsonl.Record{}, CodeFormat, err.Error())
+	}
+	return f.append(ctx)
+}
+
+// finish takes what is left at the end of a pipe.
+func (f *follower) finish(ctx context.Context) error {
+	if err := f.take(ctx); err != nil {
+		return err
+	}
+	f.note(func(s *FollowStatus) { s.Ended = true })
+	f.app.logger.Info("the end of a pipe was reached", "path", f.path)
+	if !f.known {
+		return nil
+	}
+	return f.flush(ctx)
+}
+
+// insist tries again while there is too little free space.
+func (a *App) insist(ctx context.Context, write func() error) error {
+	for {
+		err := write()
+		if !errors.Is(err, state.ErrDiskLow) {
+			return err
+		}
+		if err := a.pause(ctx, diskRetry); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,68 @@
+package app
+
+import (
+	"net/http"
+	"time"
+)
+
+// serveHealth says whether the pump loop turns. It depends on nothing outside, for
+// what watches it restarts weir when it fails.
+func (a *App) serveHealth(w http.ResponseWriter, _ *http.Request) error {
+	since := a.clock.Now().Sub(time.UnixMilli(a.turned.Load()))
+	out := struct {
+		OK       bool  `json:"ok"`
+		TurnedMS int64 `json:"turned_ms_ago"`
+	}{since < a.o.Stuck || a.counts.DiskLow.Load(), since.Milliseconds()}
+	status := http.StatusOK
+	if !out.OK || a.Err() != nil {
+		out.OK, status = false, http.StatusServiceUnavailable
+	}
+	writeJSON(w, "application/json", status, out)
+	return nil
+}
+
+// maxLag is how many records the pump may be behind and still be ready.
+const maxLag = 10_000
+
+// readyAnswer says whether verdicts are up to date, and else why not.
+type readyAnswer struct {
+	Ready   bool           `json:"ready"`
+	Why     []string       `json:"why"` // what is wrong; empty when ready
+	Lag     int64          `json:"lag_records"`
+	DiskMiB int64          `json:"disk_free_mib"`
+	Limits  ReloadStatus   `json:"limits"`
+	Follow  []FollowStatus `json:"follow,omitempty"`
+}
+
+// serveReady says whether the pump has caught up, the store is open and has room. Bad
+// limits and files that cannot be read are told, but weir works without them.
+func (a *App) serveReady(w http.ResponseWriter, _ *http.Request) error {
+	out := readyAnswer{Why: []string{}, Lag: a.journal.End() - a.pump.Next()}
+	free, floor := a.store.Free()
+	out.DiskMiB = free >> 20
+	_, out.Limits = a.limits.state()
+	for _, f := range a.follows {
+		out.Follow = append(out.Follow, f.state())
+	}
+	if a.Err() != nil {
+		out.Why = append(out.Why, "weir has failed and is stopping")
+	}
+	if a.intake.ctx.Err() != nil {
+		out.Why = append(out.Why, "weir is stopping")
+	}
+	if !a.caughtUp.Load() {
+		out.Why = append(out.Why, "the pump has not caught up with the journal since the start")
+	} else if out.Lag > maxLag {
+		out.Why = append(out.Why, "the pump is behind the journal")
+	}
+	if free < floor || a.counts.DiskLow.Load() {
+		out.Why = append(out.Why, "there is too little free disk space to write")
+	}
+	out.Ready = len(out.Why) == 0
+	status := http.StatusOK
+	if !out.Ready {
+		status = http.StatusServiceUnavailable
+	}
+	writeJSON(w, "application/json", status, out)
+	return nil
+}

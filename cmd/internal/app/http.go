@@ -1,0 +1,262 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"weir/events"
+	"weir/sink/check"
+	"weir/state"
+)
+
+// The limits of the server that are not options. They are real time, whatever the
+// clock of the app says, because they guard real connections.
+const (
+	headerBytes   = 16 << 10
+	headerTimeout = 5 * time.Second
+	readTimeout   = 60 * time.Second
+	writeTimeout  = 60 * time.Second // of an answer; streams set their own for each write
+	viewerTimeout = 5 * time.Second  // of one write to a stream
+	idleTimeout   = 120 * time.Second
+)
+
+// checksPerRequest is how many checks may be under way for each body that the intake
+// takes at one time: they are small, and wait for the fold.
+const checksPerRequest = 8
+
+// route is one thing that the server can be asked.
+type route struct {
+	method, path string
+	access       access
+	serve        func(w http.ResponseWriter, r *http.Request) error
+}
+
+func (a *App) routes() []route {
+	checks := &check.Handler{Ask: a.ask, Fail: a.writeError}
+	return []route{
+		{"POST", "/v1/events", intake, limited(a.o.Requests, a.serveIntake)},
+		{"POST", "/v1/check", intake, limited(a.o.Requests*checksPerRequest, func(w http.ResponseWriter, r *http.Request) error {
+			checks.ServeHTTP(w, r)
+			return nil
+		})},
+		{"GET", "/v1/verdicts", reader, a.streams()},
+		{"GET", "/v1/flows", reader, a.serveFlows},
+		{"GET", "/v1/flows/{id}", reader, a.serveFlow},
+		{"GET", "/v1/flows/{id}/events", reader, a.serveFlowEvents},
+		{"GET", "/v1/limits", reader, a.serveLimits},
+		{"GET", "/v1/deadletters", reader, a.serveDeadLetters},
+		{"GET", "/healthz", public, a.serveHealth},
+		{"GET", "/readyz", public, a.serveReady},
+		{"POST", "/-/reload", admin, a.serveReload},
+	}
+}
+
+func (a *App) newServer() *http.Server {
+	mux := http.NewServeMux()
+	for _, r := range a.routes() {
+		mux.HandleFunc(r.method+" "+r.path, func(w http.ResponseWriter, req *http.Request) {
+			if e := a.tokens.check(req, r.access); e != nil {
+				a.writeError(w, req, e)
+				return
+			}
+			if err := r.serve(w, req); err != nil {
+				a.writeError(w, req, err)
+			}
+		})
+	}
+	origins := http.NewCrossOriginProtection()
+	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a.writeError(w, r, &httpError{status: http.StatusForbidden, detail: "a page of another origin may not send this"})
+	}))
+	return &http.Server{
+		Handler:           a.guarded(origins.Handler(jsonErrors(mux, a))),
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       readTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    headerBytes,
+		BaseContext:       func(net.Listener) context.Context { return context.Background() },
+		ErrorLog:          slog.NewLogLogger(a.logger.Handler(), slog.LevelDebug),
+	}
+}
+
+// guarded is what every request passes through first.
+func (a *App) guarded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			if p := recover(); p != nil && p != http.ErrAbortHandler {
+				a.logger.Error("a request panicked: please report this", "method", r.Method, "path", r.URL.Path, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+				a.writeError(w, r, &httpError{status: http.StatusInternalServerError, detail: "a fault in weir; its log has more"})
+			}
+		}()
+		h := w.Header()
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+		h.Set("Cache-Control", "no-store")
+		// Not every writer has deadlines; those of the server's connections do.
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
+		if !a.knownHost(r.Host) {
+			a.writeError(w, r, &httpError{status: http.StatusMisdirectedRequest,
+				detail: "the Host header names a host that weir was not told of; use an address or localhost, or start weir with that host"})
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// knownHost refuses names that anybody's DNS may point at this server, by which a
+// page in a browser could reach it as its own origin. Addresses cannot be misused so.
+// Beyond loopback tokens keep such pages out, unless names were given.
+func (a *App) knownHost(host string) bool {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	host = strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
+	if _, err := netip.ParseAddr(host); err == nil || host == "localhost" || slices.Contains(a.o.Hosts, host) {
+		return true
+	}
+	return !a.tokens.loopback && len(a.o.Hosts) == 0
+}
+
+// jsonErrors answers what the mux would refuse with plain text.
+func jsonErrors(mux *http.ServeMux, a *App) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, pattern := mux.Handler(r); pattern != "" {
+			mux.ServeHTTP(w, r)
+			return
+		}
+		var allowed []string
+		for _, method := range []string{http.MethodGet, http.MethodPost} {
+			probe := r.Clone(r.Context())
+			probe.Method = method
+			if _, pattern := mux.Handler(probe); pattern != "" {
+				allowed = append(allowed, method)
+			}
+		}
+		if len(allowed) == 0 {
+			a.writeError(w, r, &httpError{status: http.StatusNotFound, detail: "there is nothing at " + r.URL.Path})
+			return
+		}
+		w.Header().Set("Allow", strings.Join(allowed, ", "))
+		a.writeError(w, r, &httpError{status: http.StatusMethodNotAllowed, detail: "use " + strings.Join(allowed, " or ")})
+	})
+}
+
+// httpError is an error that says what to answer.
+type httpError struct {
+	status     int
+	code       string // of what was wrong with an event
+	field      string
+	detail     string
+	retryAfter int // seconds
+}
+
+func (e *httpError) Error() string { return e.detail }
+
+// writeError answers with a problem (RFC 9457).
+func (a *App) writeError(w http.ResponseWriter, r *http.Request, err error) {
+	e := a.explain(err)
+	if e == nil { // the other side is gone
+		return
+	}
+	h := w.Header()
+	if e.retryAfter > 0 {
+		h.Set("Retry-After", strconv.Itoa(e.retryAfter))
+	}
+	if e.status == http.StatusUnauthorized {
+		h.Set("WWW-Authenticate", `Bearer realm="weir"`)
+	}
+	if e.status >= http.StatusInternalServerError {
+		a.logger.Warn("a request failed", "method", r.Method, "path", r.URL.Path, "status", e.status, "error", err)
+	}
+	writeJSON(w, "application/problem+json", e.status, struct {
+		Type   string `json:"type"`
+		Title  string `json:"title"`
+		Status int    `json:"status"`
+		Detail string `json:"detail"`
+		Code   string `json:"code,omitempty"`
+		Field  string `json:"field,omitempty"`
+	}{"about:blank", http.StatusText(e.status), e.status, e.detail, e.code, e.field})
+}
+
+// explain finds the answer to an error; nil when there is nobody to answer.
+func (a *App) explain(err error) *httpError {
+	if e, ok := errors.AsType[*httpError](err); ok {
+		return e
+	}
+	if e, ok := errors.AsType[*events.DecodeError](err); ok {
+		return &httpError{status: http.StatusBadRequest, code: string(e.Code), field: e.Field, detail: e.Error()}
+	}
+	if e, ok := errors.AsType[*check.Error](err); ok {
+		return &httpError{status: e.Status, detail: e.Detail}
+	}
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return &httpError{status: http.StatusRequestEntityTooLarge, detail: fmt.Sprintf("the body is longer than %d bytes; send it in parts", maxBody)}
+	}
+	if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() {
+		return &httpError{status: http.StatusRequestTimeout, detail: "the body came too slowly; send it in parts"}
+	}
+	switch {
+	case errors.Is(err, check.ErrTimeout):
+		return &httpError{status: http.StatusServiceUnavailable, detail: err.Error(), retryAfter: 1}
+	case errors.Is(err, state.ErrDiskLow):
+		return &httpError{status: http.StatusServiceUnavailable, detail: "there is too little free disk space to take anything in; it goes on by itself when there is room", retryAfter: 5}
+	case errors.Is(err, state.ErrTooLarge):
+		return &httpError{status: http.StatusRequestEntityTooLarge, detail: err.Error()}
+	case errors.Is(err, state.ErrClosed):
+		return &httpError{status: http.StatusServiceUnavailable, detail: "weir is stopping; send it again", retryAfter: 1}
+	case errors.Is(err, context.Canceled):
+		return nil
+	}
+	return &httpError{status: http.StatusInternalServerError, detail: err.Error()}
+}
+
+func writeJSON(w http.ResponseWriter, contentType string, status int, v any) {
+	w.Header().Set("Content-Type", contentType)
+	w.WriteHeader(status)
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(v) // an error means that the other side is gone
+}
+
+func answer(w http.ResponseWriter, v any) error {
+	writeJSON(w, "application/json", http.StatusOK, v)
+	return nil
+}
+
+// limited refuses a request when so many are being served.
+func limited(most int, serve func(http.ResponseWriter, *http.Request) error) func(http.ResponseWriter, *http.Request) error {
+	room := make(chan struct{}, most)
+	return func(w http.ResponseWriter, r *http.Request) error {
+		select {
+		case room <- struct{}{}:
+			defer func() { <-room }()
+		default:
+			return &httpError{status: http.StatusTooManyRequests, detail: "too many requests at one time; send larger batches, or try again", retryAfter: 1}
+		}
+		return serve(w, r)
+	}
+}
+
+// intParameter reads a number from the query.
+func intParameter(r *http.Request, name string, byDefault, most int64) (int64, error) {
+	text := r.URL.Query().Get(name)
+	if text == "" {
+		return byDefault, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 {
+		return 0, &httpError{status: http.StatusBadRequest, detail: fmt.Sprintf("%s=%q is not a number from 0 on", name, text)}
+	}
+	return min(n, most), nil
+}

@@ -1,0 +1,158 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+
+	"weir/analyzer"
+	"weir/analyzer/limitfile"
+	"weir/events"
+	"weir/state"
+)
+
+// limitsSource is where the limits of the embedded form come from: a file that is
+// watched, or the options. What it finds goes into the journal as limits.set, so that
+// a refold judges each event by the limits of its time; the pump alone puts it in force.
+type limitsSource struct {
+	app *App
+
+	mu     sync.Mutex
+	text   []byte // of the file, as last looked at
+	bad    bool   // text was refused
+	wanted analyzer.Limits
+	set    string // version that the journal was told last
+	status ReloadStatus
+}
+
+// ReloadStatus is how the last reading of the limits went.
+type ReloadStatus struct {
+	OK    bool           `json:"ok"`
+	Time  events.RFC3339 `json:"time"`
+	Error string         `json:"error,omitempty"`
+}
+
+// limitsCursor names what the store remembers of the limits that the journal has.
+const limitsCursor = "limits.set"
+
+func newLimitsSource(a *App) (*limitsSource, error) {
+	s := &limitsSource{app: a, wanted: a.o.Limits}
+	if a.o.LimitsFile == "" {
+		if err := s.wanted.Validate(); err != nil {
+			return nil, fmt.Errorf("limits: %w", err)
+		}
+		s.note(nil)
+		return s, nil
+	}
+	if err := s.look(true); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// begin tells the journal of the limits when it does not know them yet.
+func (s *limitsSource) begin() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	set, _, err := s.app.store.Cursor(limitsCursor)
+	if err != nil {
+		return err
+	}
+	s.set = string(set)
+	if err := s.tell(); !errors.Is(err, state.ErrDiskLow) {
+		return err
+	}
+	return nil // watch tries again
+}
+
+// watch looks at the file again and again.
+func (s *limitsSource) watch(ctx context.Context) error {
+	for {
+		if err := s.app.pause(ctx, s.app.o.LimitsPoll); err != nil {
+			return err
+		}
+		s.mu.Lock()
+		err := s.look(false)
+		s.mu.Unlock()
+		if err != nil && !s.harmless(err) {
+			return err
+		}
+	}
+}
+
+// reload looks at the file now.
+func (s *limitsSource) reload() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.look(true)
+}
+
+// harmless reports whether the error concerns the file alone, or goes away by itself.
+func (s *limitsSource) harmless(err error) bool {
+	return !errors.Is(err, state.ErrFailed) && !errors.Is(err, state.ErrClosed)
+}
+
+// look reads the file. Nothing is done when it is as it was at the last look, unless
+// forced; limits that are refused leave everything as it is.
+func (s *limitsSource) look(force bool) error {
+	path := s.app.o.LimitsFile
+	if path == "" {
+		return s.tell()
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		err = fmt.Errorf("read the limits: %w", err)
+		if !force && s.status.Error == err.Error() {
+			return err
+		}
+		s.text = nil
+		return s.note(err)
+	}
+	if !force && bytes.Equal(text, s.text) && (s.bad || s.wanted.Version == s.set) {
+		return nil
+	}
+	s.text = text
+	limits, err := limitfile.Parse(path, text)
+	if s.bad = err != nil; s.bad {
+		return s.note(err)
+	}
+	s.wanted = limits
+	return s.note(s.tell())
+}
+
+// note remembers how a look went.
+func (s *limitsSource) note(err error) error {
+	a := s.app
+	s.status = ReloadStatus{OK: err == nil, Time: events.RFC3339(events.StampOf(a.clock.Now()))}
+	if err != nil {
+		s.status.Error = err.Error()
+		a.logger.Error("the limits stay as they were", "file", a.o.LimitsFile, "error", err)
+	}
+	return err
+}
+
+// tell appends the limits to the journal. The cursor is written after that: a crash
+// in between tells the journal twice, which changes nothing.
+func (s *limitsSource) tell() error {
+	a := s.app
+	if a.store == nil || s.wanted.Version == s.set {
+		return nil
+	}
+	now := events.StampOf(a.clock.Now())
+	ev := events.Event{ID: fmt.Sprintf("limits:%s:%d", s.wanted.Version, now), Time: now, Kind: events.LimitsSet, Limits: limitfile.FormatJSON(s.wanted)}
+	if _, err := a.journal.Append([]state.Entry{{Appended: now, Value: ev.AppendJSON(nil)}}); err != nil {
+		return fmt.Errorf("append the limits to the journal: %w", err)
+	}
+	s.set = s.wanted.Version
+	return a.store.SetCursor(limitsCursor, []byte(s.set))
+}
+
+// state returns the version that is wanted and how the last look went.
+func (s *limitsSource) state() (version string, status ReloadStatus) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.wanted.Version, s.status
+}

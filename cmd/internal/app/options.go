@@ -1,0 +1,167 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"weir/analyzer"
+	"weir/analyzer/limitfile"
+	"weir/state"
+)
+
+// Options are what the embedded form runs with. The zero value is good: it keeps
+// everything in memory and listens on DefaultListen.
+type Options struct {
+	Listen string   // address of the HTTP server; default DefaultListen
+	Hosts  []string // names, beside localhost and addresses, that a Host header may have
+
+	// StateDir is where journal, verdict log and state are kept; "" keeps them in
+	// memory, for demonstrations and tests.
+	StateDir string
+	// State is how they are kept. RecordTTL and JournalTTL default to DefaultRetention;
+	// negative means for ever.
+	State state.Options
+
+	// LimitsFile is read at the start and watched; "" takes Limits.
+	LimitsFile string
+	// Limits are used without a LimitsFile; one without Version stands for the
+	// default profile.
+	Limits analyzer.Limits
+
+	// AdminTokenFile holds the token of the routes that change something; without it
+	// they refuse. IntakeTokenFile holds one that suffices for the others; with it, or
+	// on an address that other machines reach, those need it too. A token has at
+	// least 32 characters.
+	AdminTokenFile, IntakeTokenFile string
+
+	Follow      []Follow // files and pipes to read events from
+	VerdictFile string   // verdicts are appended to it as well
+	WebhookURL  string   // verdicts are sent to it as well
+	// WebhookSecretFile holds the key that deliveries are signed with.
+	WebhookSecretFile string
+
+	Tick            time.Duration // silence in the journal after which a tick is appended; default 5 s
+	LimitsPoll      time.Duration // how often LimitsFile is looked at; default 1 s
+	CheckpointEvery time.Duration // see PumpOptions
+	Memory          int64         // see PumpOptions
+	AnswerTimeout   time.Duration // how long a check waits for the fold; default 2 s
+	Heartbeat       time.Duration // of streams that have nothing to say; default 15 s
+	Stuck           time.Duration // a pump that has not turned for so long is not healthy; default 30 s
+
+	Connections int // open at most; default 1024
+	Requests    int // bodies taken in at one time at most; default 64
+	Streams     int // followers of the verdicts at most; default 256
+
+	Clock  Clock        // default: the system's
+	Logger *slog.Logger // default: drops everything
+}
+
+// Follow is one file to read events from.
+type Follow struct {
+	Path   string // "-" is the standard input
+	Format string // name of an adapter's format; "" finds out by the first records
+}
+
+// Defaults of Options.
+const (
+	DefaultListen    = "127.0.0.1:8080"
+	DefaultRetention = 7 * 24 * time.Hour
+	minToken         = 32
+)
+
+func (o Options) withDefaults() (Options, error) {
+	if o.Listen == "" {
+		o.Listen = DefaultListen
+	}
+	// Records and the journal that they are made of expire together: a flow whose
+	// record is gone is then one that the journal does not know either.
+	for _, ttl := range []*time.Duration{&o.State.RecordTTL, &o.State.JournalTTL} {
+		switch {
+		case *ttl == 0:
+			*ttl = DefaultRetention
+		case *ttl < 0:
+			*ttl = 0
+		}
+	}
+	if o.LimitsFile == "" && o.Limits.Version == "" {
+		o.Limits = limitfile.Default()
+	}
+	for _, d := range []struct {
+		value *time.Duration
+		byDef time.Duration
+	}{{&o.Tick, 5 * time.Second}, {&o.LimitsPoll, time.Second}, {&o.CheckpointEvery, DefaultCheckpointEvery},
+		{&o.AnswerTimeout, 2 * time.Second}, {&o.Heartbeat, 15 * time.Second}, {&o.Stuck, 30 * time.Second}} {
+		if *d.value == 0 {
+			*d.value = d.byDef
+		}
+		if *d.value < 0 {
+			return o, errors.New("intervals must not be negative")
+		}
+	}
+	for _, n := range []struct {
+		value *int
+		byDef int
+	}{{&o.Connections, 1024}, {&o.Requests, 64}, {&o.Streams, 256}} {
+		if *n.value <= 0 {
+			*n.value = n.byDef
+		}
+	}
+	if o.Clock == nil {
+		o.Clock = systemClock{}
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	seen := make(map[string]bool)
+	for i := range o.Follow {
+		f := &o.Follow[i]
+		if f.Path == "" {
+			return o, errors.New("follow: a path is empty")
+		}
+		if f.Path != "-" {
+			path, err := filepath.Abs(f.Path)
+			if err != nil {
+				return o, fmt.Errorf("follow %s: %w", f.Path, err)
+			}
+			f.Path = path
+		}
+		if seen[f.Path] {
+			return o, fmt.Errorf("follow: %s is named twice", f.Path)
+		}
+		seen[f.Path] = true
+	}
+	return o, nil
+}
+
+// loopback reports whether only this machine reaches the address.
+func loopback(address string) (bool, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false, fmt.Errorf("listen on %q: %w; want host:port", address, err)
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback(), nil
+}
+
+// readSecret reads a file that holds one secret.
+func readSecret(path string) ([]byte, error) {
+	if path == "" {
+		return nil, nil
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	for len(b) > 0 && (b[len(b)-1] == '\n' || b[len(b)-1] == '\r' || b[len(b)-1] == ' ') {
+		b = b[:len(b)-1]
+	}
+	if len(b) < minToken {
+		return nil, fmt.Errorf("%s holds %d characters, want at least %d; make one with: head -c 32 /dev/urandom | base64 > %s", path, len(b), minToken, path)
+	}
+	return b, nil
+}

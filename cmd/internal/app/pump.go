@@ -1,0 +1,363 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"weir/analyzer"
+	"weir/events"
+	"weir/state"
+)
+
+// Record is one record of a source log.
+type Record struct {
+	Offset   int64
+	Appended events.Stamp // when the log took it; 0 when the log does not say
+	Value    []byte       // one event as JSON
+}
+
+// Emitted is a verdict and the offset of the record that brought it about.
+type Emitted struct {
+	Verdict events.Verdict
+	Offset  int64
+}
+
+// Sink is where verdicts go first: the log that others read them from.
+type Sink interface {
+	// Emit returns when the verdicts are safe, with the position after the last of
+	// them. After an error the pump either ends or calls again with the same
+	// verdicts; then those that are safe already must not be written twice.
+	Emit(ctx context.Context, verdicts []Emitted) (end int64, err error)
+
+	// Since calls fn with the id and the trigger offset of each verdict from a
+	// position on, and returns the position after the last of them.
+	Since(ctx context.Context, from int64, fn func(id string, trigger int64)) (end int64, err error)
+}
+
+// PumpOptions are what a pump works with. Limits is required.
+type PumpOptions struct {
+	Partition uint16
+	Source    string // names the log in dead letters and messages; default "journal"
+
+	// Limits are in force until the log or the last checkpoint says otherwise.
+	Limits analyzer.Limits
+	// Parse reads the document of a limits.set. Without it such a record is a dead letter.
+	Parse func(document []byte) (analyzer.Limits, error)
+
+	// Store keeps checkpoints. Without it nothing is kept, all flows stay in memory
+	// and nothing is published: this is for replays, which use Fold.
+	Store *state.Store
+	// Start and Published are where to begin in the source log and in the verdict
+	// log when the store has no checkpoint of the partition.
+	Start, Published int64
+
+	// Sink gets the verdicts. Required with a Store.
+	Sink Sink
+	// Bury keeps dead letters and returns when they are safe. Default: the Store.
+	Bury func(ctx context.Context, letters []state.DeadLetter) error
+	// Answer gets what the fold said to each ask, in the order of the log and before
+	// the verdicts of its batch are published: a refold says the same, so nobody has
+	// to wait for that. It must not block and must not keep ev.
+	Answer func(offset int64, ev *events.Event, v *events.Verdict)
+
+	Memory          int64         // budget of flows in memory, bytes; default 512 MiB
+	CheckpointEvery time.Duration // least time between checkpoints; default 1 s
+	Counts          *Counts       // default: its own
+	Clock           Clock         // default: the system's
+	Logger          *slog.Logger  // default: drops everything
+}
+
+// Defaults of PumpOptions.
+const (
+	DefaultMemory          = 512 << 20
+	DefaultCheckpointEvery = time.Second
+)
+
+// grace is how far the watermark has to be past a deadline for it to fire without an
+// event of its flow: so late may an event come that should have been seen first. It
+// is a constant because it decides verdicts.
+const grace = 5_000
+
+// diskRetry is how long a write that found too little free space waits.
+const diskRetry = time.Second
+
+// Pump folds the records of one partition of a log: it publishes what comes of them
+// and only then lets a checkpoint pass. What it publishes depends on the records
+// alone, neither on how they are batched nor on crashes in between.
+//
+// Batch, Fold and Close are for one goroutine; the other methods are for all.
+type Pump struct {
+	o      PumpOptions
+	counts *Counts
+	commit func(*state.Checkpoint) error // of the store, except in tests
+
+	mu        sync.Mutex // held while records are folded, for those who look at flows
+	engine    *analyzer.Engine
+	partition analyzer.Partition
+	document  []byte // of the last limits.set; nil when there was none
+	flows     *residents
+	deadlines deadlines
+	outside   bool // the store may hold flows that are not in memory
+
+	// What one record needs.
+	event   events.Event
+	scratch analyzer.Flow
+	open    *resident // whose flow is in scratch
+	ahead   bool      // scratch is ahead of the record of open: encoded holds what it should be
+	encoded []byte
+	fx      analyzer.Effects
+	err     error // ends the pump
+
+	next    int64 // first offset that is not folded
+	end     int64 // of the verdict log
+	out     []Emitted
+	letters []state.DeadLetter
+	refold  refold
+
+	checkpoints checkpoints
+	given       []events.Verdict // what Fold returned last
+	quota       quota
+
+	hurry   chan struct{} // closed when nothing waits for free space any more
+	hurries sync.Once
+}
+
+// NewPump returns a pump that goes on where the last checkpoint of its partition in
+// the store left off.
+func NewPump(ctx context.Context, o PumpOptions) (*Pump, error) {
+	if o.Source == "" {
+		o.Source = "journal"
+	}
+	if o.Memory == 0 {
+		o.Memory = DefaultMemory
+	}
+	if o.CheckpointEvery == 0 {
+		o.CheckpointEvery = DefaultCheckpointEvery
+	}
+	if o.Clock == nil {
+		o.Clock = systemClock{}
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Counts == nil {
+		o.Counts = new(Counts)
+	}
+	p := &Pump{o: o, counts: o.Counts, flows: newResidents(), deadlines: newDeadlines(), engine: analyzer.New(o.Limits),
+		next: o.Start, quota: quota{clock: o.Clock}, hurry: make(chan struct{})}
+	if o.Store == nil {
+		return p, nil
+	}
+	if o.Sink == nil {
+		return nil, errors.New("pump: a store needs a sink for the verdicts")
+	}
+	p.commit = o.Store.Commit
+	if p.o.Bury == nil {
+		p.o.Bury = func(_ context.Context, letters []state.DeadLetter) error { return o.Store.DeadLetter(letters...) }
+	}
+	if err := p.resume(ctx); err != nil {
+		return nil, fmt.Errorf("resume partition %d: %w", o.Partition, err)
+	}
+	return p, nil
+}
+
+// Batch folds records in their order and returns when their verdicts are published.
+// Their checkpoint follows in the background, at most once in CheckpointEvery. The
+// records may be reused when it returns. Batch without records publishes what is
+// left and lets a checkpoint pass that is due.
+//
+// Records below Next are skipped. An error is final: the pump must be thrown away,
+// and the next one folds again from the last checkpoint.
+func (p *Pump) Batch(ctx context.Context, records []Record) error {
+	for {
+		n := p.fold(records)
+		records = records[n:]
+		if err := p.settle(ctx); err != nil {
+			return err
+		}
+		if len(records) == 0 && !p.ripe() {
+			return nil
+		}
+	}
+}
+
+// Fold is Batch for callers that hold an event already, and want its verdicts
+// instead of having them published: ev is folded as the record at offset, and what
+// it brought about is returned. The result is good until the next call. With a Store
+// the verdicts are published as well, by the next Batch, which must come at least
+// every thousand events.
+func (p *Pump) Fold(ev *events.Event, offset int64) []events.Verdict {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.given = p.given[:0]
+	if offset < p.next || p.err != nil {
+		return p.given
+	}
+	from := len(p.out)
+	p.take(ev, offset, nil)
+	p.next = offset + 1
+	p.fire()
+	p.close()
+	p.tally(1)
+	for i := range p.out[from:] {
+		p.given = append(p.given, p.out[from+i].Verdict)
+	}
+	if p.o.Store == nil {
+		clear(p.out)
+		p.out, p.letters = p.out[:0], p.letters[:0]
+	}
+	return p.given
+}
+
+// Close publishes what is left, writes a last checkpoint and waits for it. When ctx
+// ends first, or after an error, the checkpoint may be missing; nothing is lost by that.
+func (p *Pump) Close(ctx context.Context) error {
+	defer p.Abandon()
+	if p.o.Store == nil {
+		return nil
+	}
+	if err := p.Batch(ctx, nil); err != nil {
+		return err
+	}
+	if err := p.awaitCheckpoint(ctx); err != nil {
+		return err
+	}
+	if p.checkpoints.behind(p) {
+		p.handOver()
+	}
+	return p.awaitCheckpoint(ctx)
+}
+
+// Abandon ends the pump without a last checkpoint, as a crash would, and returns when
+// it uses the store no more. It must not be called while Batch runs.
+func (p *Pump) Abandon() {
+	p.Hurry()
+	if p.checkpoints.flight != nil {
+		<-p.checkpoints.flight
+		p.checkpoints.flight = nil
+	}
+}
+
+// Hurry makes Batch and Close return state.ErrDiskLow instead of waiting for free
+// space, for there is no more time. Any goroutine may call it.
+func (p *Pump) Hurry() { p.hurries.Do(func() { close(p.hurry) }) }
+
+// settle publishes what was folded and lets a checkpoint pass when one is due.
+func (p *Pump) settle(ctx context.Context) error {
+	if p.err != nil {
+		return p.err
+	}
+	if p.o.Store == nil {
+		clear(p.out)
+		p.out, p.letters = p.out[:0], p.letters[:0]
+		return nil
+	}
+	if err := p.publish(ctx); err != nil {
+		return fmt.Errorf("publish the verdicts of %s up to %d: %w", p.o.Source, p.next, err)
+	}
+	return p.checkpoint(ctx)
+}
+
+func (p *Pump) publish(ctx context.Context) error {
+	if len(p.letters) > 0 {
+		if err := p.patiently(ctx, func() error { return p.o.Bury(ctx, p.letters) }); err != nil {
+			return err
+		}
+		clear(p.letters)
+		p.letters = p.letters[:0]
+	}
+	if len(p.out) == 0 {
+		return nil
+	}
+	err := p.patiently(ctx, func() (err error) {
+		p.end, err = p.o.Sink.Emit(ctx, p.out)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for i := range p.out {
+		p.counts.verdict(p.out[i].Verdict.Action)
+		p.report(&p.out[i])
+	}
+	clear(p.out)
+	p.out = p.out[:0]
+	return nil
+}
+
+// patiently calls write until it finds free space on the disk.
+func (p *Pump) patiently(ctx context.Context, write func() error) error {
+	for {
+		err := write()
+		low := errors.Is(err, state.ErrDiskLow)
+		if p.counts.DiskLow.Swap(low) != low {
+			if low {
+				p.o.Logger.Error("the pump pauses", "partition", p.o.Partition, "error", err)
+			} else {
+				p.o.Logger.Info("there is free space again, the pump goes on", "partition", p.o.Partition)
+			}
+		}
+		if !low {
+			return err
+		}
+		select {
+		case <-p.o.Clock.After(diskRetry):
+		case <-p.hurry:
+			return err
+		case <-ctx.Done():
+			return errors.Join(context.Cause(ctx), err)
+		}
+	}
+}
+
+// report logs a verdict.
+func (p *Pump) report(e *Emitted) {
+	if !p.quota.take() {
+		return
+	}
+	v := &e.Verdict
+	attrs := []any{"flow", v.CorrelationID, "agent", v.Agent, "rule", v.RuleID, "action", v.Action, "mode", v.Mode, "scope", v.Scope.Kind + ":" + v.Scope.ID,
+		"partition", p.o.Partition, "offset", e.Offset}
+	if v.Observed != nil && v.Limit != nil {
+		attrs = append(attrs, "observed", *v.Observed, "limit", *v.Limit)
+	}
+	if v.TraceID != "" {
+		attrs = append(attrs, "trace_id", v.TraceID)
+	}
+	if n := p.quota.missed(); n > 0 {
+		attrs = append(attrs, "not_logged", n)
+	}
+	p.o.Logger.Info(v.Message, attrs...)
+}
+
+// quota allows so many log lines in a second, so that a flood of verdicts is not
+// one of log lines as well: the verdicts are in their log.
+type quota struct {
+	clock   Clock
+	second  int64
+	left    int
+	missing int64
+}
+
+const linesPerSecond = 10
+
+func (q *quota) take() bool {
+	if now := q.clock.Now().Unix(); now != q.second {
+		q.second, q.left = now, linesPerSecond
+	}
+	if q.left == 0 {
+		q.missing++
+		return false
+	}
+	q.left--
+	return true
+}
+
+func (q *quota) missed() (n int64) {
+	n, q.missing = q.missing, 0
+	return n
+}

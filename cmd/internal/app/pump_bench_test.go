@@ -1,0 +1,97 @@
+package app
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"weir/events"
+	"weir/state"
+)
+
+// steady makes records of honest flows that call two tools each and get ever new
+// results; later rounds go on where earlier ones ended.
+func steady(flows, n, round int) []Record {
+	r := rand.New(rand.NewPCG(1, 2))
+	out := make([]Record, n)
+	at := testStart + events.Stamp(round*n)
+	id := make([]int, flows)
+	for i := range id {
+		id[i] = round * n
+	}
+	for i := range out {
+		at++
+		f := r.IntN(flows)
+		id[f]++
+		ev := events.Event{ID: fmt.Sprintf("%08x-%09d", f, id[f]), Source: "urn:agents:bench", Time: at, Kind: events.ToolResult,
+			CorrelationID: fmt.Sprintf("3f0c2d9e-7a51-4b6e-9d0e-%012x", f), From: events.Party{Session: "session-1", Agent: "coder"},
+			Tool:    events.Tool{Name: "search", CallID: fmt.Sprintf("call-%06d", id[f]), ArgsHash: events.Hash{Algorithm: events.XXH64, Value: r.Uint64()}},
+			Status:  events.StatusOK,
+			Content: events.Hash{Algorithm: events.XXH64, Value: r.Uint64()}}
+		if id[f]%2 == 0 {
+			ev.Tool.Name = "edit"
+		}
+		out[i] = Record{Offset: int64(i), Appended: at, Value: ev.AppendJSON(nil)}
+	}
+	return out
+}
+
+// BenchmarkPump is the whole path of one event: decode, fold, encode. With a store
+// there are checkpoints as well, as fast as they can be written.
+func BenchmarkPump(b *testing.B) {
+	f := func(name string, flows int, stored bool) {
+		b.Run(name, func(b *testing.B) {
+			records := steady(flows, 400_000, 0)
+			o := PumpOptions{Limits: testLimits()}
+			if stored {
+				store, err := state.Open(b.TempDir(), state.Options{})
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer store.Close()
+				o.Store, o.Sink, o.CheckpointEvery = store, &memoryLog{}, time.Second
+			}
+			p, err := NewPump(b.Context(), o)
+			if err != nil {
+				b.Fatal(err)
+			}
+			offset, size := int64(0), int64(0)
+			const batch = 1000
+			b.ReportAllocs()
+			b.ResetTimer()
+			for i := 0; i < b.N; {
+				from := i % len(records)
+				if from == 0 && i > 0 {
+					b.StopTimer()
+					records = steady(flows, len(records), i/len(records))
+					b.StartTimer()
+				}
+				n := min(batch, len(records)-from, b.N-i)
+				chunk := records[from : from+n]
+				for j := range chunk {
+					chunk[j].Offset = offset
+					offset++
+					size += int64(len(chunk[j].Value))
+				}
+				if err := p.Batch(b.Context(), chunk); err != nil {
+					b.Fatal(err)
+				}
+				i += n
+			}
+			if stored {
+				if err := p.Close(b.Context()); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.StopTimer()
+			b.ReportMetric(float64(size)/float64(b.N), "B/event")
+			b.ReportMetric(float64(p.counts.FlowBytes.Load())/float64(max(1, p.counts.FlowsLive.Load())), "B/flow")
+			b.ReportMetric(float64(p.counts.Checkpoints.Load()), "checkpoints")
+		})
+	}
+	f("memory/flows=1000", 1000, false)
+	f("memory/flows=100000", 100_000, false)
+	f("badger/flows=1000", 1000, true)
+	f("badger/flows=100000", 100_000, true)
+}

@@ -1,0 +1,194 @@
+package app
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"weir/analyzer"
+	"weir/events"
+	"weir/state"
+)
+
+// FlowSummary is one flow in a list.
+type FlowSummary struct {
+	Flow      string         `json:"flow"`
+	Status    string         `json:"status"` // ok, warned, armed, stopped
+	Events    int64          `json:"events"`
+	Hops      int64          `json:"hops"`
+	ToolCalls int64          `json:"tool_calls"`
+	Parties   int            `json:"parties"`
+	Orders    int            `json:"orders"`
+	Start     events.RFC3339 `json:"start"`
+	Last      events.RFC3339 `json:"last"`
+	Nearest   *Nearest       `json:"nearest,omitempty"`
+}
+
+// Nearest is the counter of a flow that is nearest to its limit.
+type Nearest struct {
+	Rule     string  `json:"rule"`
+	Observed float64 `json:"observed"`
+	Limit    float64 `json:"limit"`
+	Near     float64 `json:"near"` // observed / limit
+}
+
+// FlowList is an answer to a question for flows.
+type FlowList struct {
+	Flows []FlowSummary `json:"flows"`
+	// Scanned is how many flows were looked at. When Truncated is set there are more,
+	// which were not used for longer.
+	Scanned   int  `json:"scanned"`
+	Truncated bool `json:"truncated"`
+}
+
+// Order is how flows are sorted in a list.
+type Order uint8
+
+// The orders.
+const (
+	Newest Order = iota // by the time of the last event, the latest first
+	Nearby              // by what was used up of a limit, the most first
+)
+
+// maxScanned is how many flows one question looks at, those in memory first.
+const maxScanned = 10_000
+
+// Flows returns at most limit flows. Any goroutine may call it.
+func (p *Pump) Flows(limit int, order Order) (FlowList, error) {
+	records, engine, truncated, err := p.snapshot()
+	if err != nil {
+		return FlowList{}, err
+	}
+	list := FlowList{Scanned: len(records), Truncated: truncated}
+	var f analyzer.Flow
+	if order == Newest {
+		last := make(map[string]events.Stamp, len(records))
+		for _, r := range records {
+			if err := f.UnmarshalBinary(r.key, r.record); err != nil {
+				return FlowList{}, fmt.Errorf("flow %q: %w", r.key, err)
+			}
+			last[r.key] = f.Last()
+		}
+		slices.SortFunc(records, func(a, b snapshot) int {
+			return cmp.Or(cmp.Compare(last[b.key], last[a.key]), cmp.Compare(a.key, b.key))
+		})
+		records = records[:min(limit, len(records))]
+	}
+	list.Flows = make([]FlowSummary, 0, min(limit, len(records)))
+	for _, r := range records {
+		if err := f.UnmarshalBinary(r.key, r.record); err != nil {
+			return FlowList{}, fmt.Errorf("flow %q: %w", r.key, err)
+		}
+		list.Flows = append(list.Flows, summary(engine.View(&f)))
+	}
+	if order == Nearby {
+		slices.SortFunc(list.Flows, func(a, b FlowSummary) int {
+			return cmp.Or(cmp.Compare(b.near(), a.near()), cmp.Compare(b.Last, a.Last), cmp.Compare(a.Flow, b.Flow))
+		})
+		list.Flows = list.Flows[:min(limit, len(list.Flows))]
+	}
+	return list, nil
+}
+
+func (s *FlowSummary) near() float64 {
+	if s.Nearest == nil {
+		return 0
+	}
+	return s.Nearest.Near
+}
+
+func summary(v analyzer.View) FlowSummary {
+	s := FlowSummary{Flow: v.Flow, Status: v.Status, Events: v.Events, Hops: v.Hops, ToolCalls: v.ToolCalls, Parties: len(v.Parties),
+		Orders: len(v.Orders), Start: v.Start, Last: v.Last}
+	for i := range v.Counters {
+		c := &v.Counters[i]
+		if c.Near > s.near() {
+			s.Nearest = &Nearest{c.Rule, c.Observed, c.Limit, c.Near}
+		}
+	}
+	return s
+}
+
+type snapshot struct {
+	key    string
+	record []byte
+}
+
+var errEnough = errors.New("enough")
+
+// snapshot copies the records of the flows that were used last, then those that
+// only the store has.
+func (p *Pump) snapshot() (records []snapshot, engine *analyzer.Engine, truncated bool, err error) {
+	seen := make(map[string]bool)
+	p.mu.Lock()
+	for r := p.flows.ends.older; r != &p.flows.ends; r = r.older {
+		if len(records) == maxScanned {
+			truncated = true
+			break
+		}
+		seen[r.key] = true
+		if len(r.record) > 0 {
+			records = append(records, snapshot{r.key, slices.Clone(r.record)})
+		}
+	}
+	engine = p.engine
+	look := p.outside && !truncated
+	p.mu.Unlock()
+	if !look {
+		return records, engine, truncated, nil
+	}
+	err = p.o.Store.Records(p.o.Partition, state.FlowSubject, func(key string, record []byte) error {
+		if seen[key] {
+			return nil
+		}
+		if len(records) == maxScanned {
+			truncated = true
+			return errEnough
+		}
+		records = append(records, snapshot{key, slices.Clone(record)})
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return records, engine, truncated, err
+}
+
+// View returns a flow for people and programs; false when nothing is known of it.
+// Any goroutine may call it.
+func (p *Pump) View(key string) (analyzer.View, bool, error) {
+	p.mu.Lock()
+	engine, outside := p.engine, p.outside
+	var record []byte
+	if r := p.flows.byKey[key]; r != nil {
+		record, outside = slices.Clone(r.record), false
+	}
+	p.mu.Unlock()
+	if outside {
+		var err error
+		if record, _, err = p.o.Store.Load(p.o.Partition, state.FlowSubject, key); err != nil {
+			return analyzer.View{}, false, err
+		}
+	}
+	if len(record) == 0 {
+		return analyzer.View{}, false, nil
+	}
+	var f analyzer.Flow
+	if err := f.UnmarshalBinary(key, record); err != nil {
+		return analyzer.View{}, false, fmt.Errorf("flow %q: %w", key, err)
+	}
+	return engine.View(&f), true, nil
+}
+
+// Limits returns the limits in force and their document, which is empty when the log
+// has set none. Neither may be changed. Any goroutine may call it.
+func (p *Pump) Limits() (*analyzer.Limits, []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.engine.Limits(), p.document
+}
+
+// Next returns the offset of the first record that is not folded: where the reader of
+// the log begins. Any goroutine may call it.
+func (p *Pump) Next() int64 { return p.counts.Next.Load() }

@@ -1,0 +1,99 @@
+package app
+
+import "weir/events"
+
+// resident is a flow in memory: its encoded record, which costs a fraction of the
+// decoded flow and leaves the garbage collector nothing to scan.
+type resident struct {
+	key        string
+	record     []byte       // empty: nothing was folded, or the store has forgotten it
+	due        events.Stamp // next deadline of the record; 0 for none
+	kept       events.Stamp // the deadline that the last checkpoint wrote
+	dirty      bool         // changed since the last checkpoint
+	bytes      int64        // what it takes of the next checkpoint
+	writes     int
+	generation uint64 // the last checkpoint that it was part of
+
+	newer, older *resident
+}
+
+// residentOverhead is about what a resident takes beside its key and record.
+const residentOverhead = 192
+
+func (r *resident) size() int64 { return int64(len(r.key)+cap(r.record)) + residentOverhead }
+
+// residents are the flows in memory, in the order in which they were last used.
+type residents struct {
+	byKey map[string]*resident
+	ends  resident // ends.older is the newest, ends.newer the oldest
+	bytes int64
+}
+
+func newResidents() *residents {
+	s := &residents{byKey: make(map[string]*resident)}
+	s.ends.older, s.ends.newer = &s.ends, &s.ends
+	return s
+}
+
+// get returns a flow and makes it the newest; nil when it is not in memory.
+func (s *residents) get(key string) *resident {
+	r := s.byKey[key]
+	if r != nil && s.ends.older != r {
+		s.unlink(r)
+		s.link(r)
+	}
+	return r
+}
+
+func (s *residents) add(r *resident) {
+	s.byKey[r.key] = r
+	s.link(r)
+	s.bytes += r.size()
+}
+
+func (s *residents) remove(r *resident) {
+	delete(s.byKey, r.key)
+	s.unlink(r)
+	s.bytes -= r.size()
+}
+
+func (s *residents) link(r *resident) {
+	r.newer, r.older = &s.ends, s.ends.older
+	r.older.newer, s.ends.older = r, r
+}
+
+func (s *residents) unlink(r *resident) {
+	r.newer.older, r.older.newer = r.older, r.newer
+	r.newer, r.older = nil, nil
+}
+
+// set copies a record into the memory of the flow. Some room is left to grow, and
+// the sizes are rounded as the allocator would do it.
+func (s *residents) set(r *resident, record []byte) {
+	if len(record) > cap(r.record) {
+		s.bytes -= r.size()
+		r.record = make([]byte, 0, (len(record)+len(record)/8+63)&^63)
+		s.bytes += r.size()
+	}
+	r.record = append(r.record[:0], record...)
+}
+
+// evictable is how many flows at the old end are looked at for one that can go.
+const evictable = 64
+
+// evict takes clean flows out of memory, the ones not used for the longest time
+// first, until the rest is within the budget. Flows whose last checkpoint is not
+// durable stay, and so does the newest, which is being folded. It reports whether
+// any went.
+func (s *residents) evict(budget int64, durable uint64) (gone bool) {
+	r := s.ends.newer
+	for looked := 0; s.bytes > budget && r != s.ends.older && looked < evictable; looked++ {
+		next := r.newer
+		if !r.dirty && r.generation <= durable {
+			s.remove(r)
+			gone, looked = true, 0
+		}
+		r = next
+	}
+	return gone
+}

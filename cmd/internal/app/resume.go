@@ -1,0 +1,180 @@
+package app
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"weir/analyzer"
+	"weir/events"
+	"weir/state"
+)
+
+// refold is what is known of the records after the last checkpoint that were folded
+// before a crash: what came of them and stands in the logs must not go there again.
+type refold struct {
+	ids     map[string]struct{} // of verdicts
+	upTo    int64               // the last offset that brought one of them about
+	offsets map[int64]struct{}  // of dead letters
+	last    int64               // of them
+
+	// Where the next process has to begin to read. As long as records are folded
+	// again these must not move: a crash may come again.
+	verdictsFrom int64
+	lettersFrom  int64
+}
+
+func (r *refold) notePublished(id string, trigger int64) {
+	r.ids[id] = struct{}{}
+	r.upTo = max(r.upTo, trigger)
+}
+
+func (r *refold) published(id string) bool {
+	_, ok := r.ids[id]
+	delete(r.ids, id)
+	return ok
+}
+
+func (r *refold) noteBuried(offset int64) {
+	if r.offsets == nil {
+		r.offsets = make(map[int64]struct{})
+	}
+	r.offsets[offset] = struct{}{}
+	r.last = max(r.last, offset)
+}
+
+func (r *refold) buried(offset int64) bool {
+	_, ok := r.offsets[offset]
+	delete(r.offsets, offset)
+	return ok
+}
+
+// pass moves on where the next process begins, once the refold is past what the logs
+// held when it began: everything before their ends came from before next.
+func (r *refold) pass(next, verdicts, letters int64) {
+	if next > r.upTo {
+		r.ids, r.verdictsFrom = nil, verdicts
+	}
+	if len(r.offsets) == 0 || next > r.last {
+		r.offsets, r.lettersFrom = nil, letters
+	}
+}
+
+// stateVersion is the first byte of what a checkpoint says of the partition itself.
+const stateVersion = 1
+
+// appendState encodes what a partition has beside its flows: the fold's own state,
+// the limits in force, and how many dead letters there were.
+func (p *Pump) appendState(dst []byte) []byte {
+	dst = append(dst, stateVersion)
+	fold, err := p.partition.AppendBinary(nil)
+	if err != nil {
+		p.err = err
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(fold)))
+	dst = append(dst, fold...)
+	dst = binary.AppendUvarint(dst, uint64(len(p.document)))
+	dst = append(dst, p.document...)
+	return binary.AppendVarint(dst, p.refold.lettersFrom)
+}
+
+// resume takes up the last checkpoint and looks what was published after it.
+func (p *Pump) resume(ctx context.Context) error {
+	meta, ok, err := p.o.Store.Meta(p.o.Partition)
+	if err != nil {
+		return err
+	}
+	p.refold.verdictsFrom = p.o.Published
+	if ok {
+		p.next, p.refold.verdictsFrom, p.outside = meta.Next, meta.Published, true
+		if err := p.restoreState(meta.State); err != nil {
+			return err
+		}
+	}
+	p.checkpoints.written, p.checkpoints.last = p.next, p.o.Clock.Now()
+	err = p.o.Store.Due(p.o.Partition, func(sub state.Subject, due events.Stamp, key string) error {
+		if sub == state.FlowSubject {
+			p.deadlines.set(key, due)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("read the deadlines: %w", err)
+	}
+	p.refold.ids, p.refold.upTo = make(map[string]struct{}), -1
+	p.end, err = p.o.Sink.Since(ctx, p.refold.verdictsFrom, p.refold.notePublished)
+	if err != nil {
+		return fmt.Errorf("read the verdict log: %w", err)
+	}
+	if err := p.findBuried(); err != nil {
+		return fmt.Errorf("read the dead letters: %w", err)
+	}
+	p.tally(0)
+	return nil
+}
+
+func (p *Pump) restoreState(b []byte) (err error) {
+	bad := errors.New("the state of the partition is damaged; fold the log again with an empty state directory")
+	if len(b) == 0 {
+		return bad
+	}
+	if b[0] != stateVersion {
+		return fmt.Errorf("the state of the partition has version %d, this weir knows %d; run the weir that wrote it", b[0], stateVersion)
+	}
+	b = b[1:]
+	field := func() []byte {
+		n, size := binary.Uvarint(b)
+		if size <= 0 || n > uint64(len(b)-size) {
+			b, err = nil, bad
+			return nil
+		}
+		v := b[size : size+int(n)]
+		b = b[size+int(n):]
+		return v
+	}
+	fold := field()
+	document := field()
+	letters, size := binary.Varint(b)
+	p.refold.lettersFrom = letters
+	if err != nil || size != len(b) || size == 0 {
+		return bad
+	}
+	if err := p.partition.UnmarshalBinary(fold); err != nil {
+		return err
+	}
+	if len(document) > 0 {
+		if p.o.Parse == nil {
+			return errors.New("the log has set limits, and this pump cannot read them")
+		}
+		limits, err := p.o.Parse(document)
+		if err != nil {
+			return fmt.Errorf("the limits in force cannot be read any more: %w", err)
+		}
+		p.engine, p.document = analyzer.New(limits), append([]byte(nil), document...)
+	}
+	return nil
+}
+
+// findBuried notes which of the records to come are dead letters already.
+func (p *Pump) findBuried() error {
+	from := p.refold.lettersFrom
+	var batch []state.DeadLetter
+	for {
+		var err error
+		batch, err = p.o.Store.DeadLetters(from, maxWaiting, batch[:0])
+		if gap, ok := errors.AsType[*state.GapError](err); ok {
+			from = gap.To
+			continue
+		}
+		if err != nil || len(batch) == 0 {
+			return err
+		}
+		for i := range batch {
+			if d := &batch[i]; d.Source == p.o.Source && d.Position >= p.next {
+				p.refold.noteBuried(d.Position)
+			}
+		}
+		from += int64(len(batch))
+	}
+}

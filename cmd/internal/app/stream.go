@@ -1,0 +1,212 @@
+package app
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"weir/events"
+	"weir/state"
+)
+
+// streamBatch is how many verdicts are read for a viewer at one time.
+const streamBatch = 256
+
+// streams is GET /v1/verdicts. A viewer reads the verdict log at its own pace from a
+// place of its own, so that none is ever waited for; one that does not take what it
+// was sent is dropped, and resumes by the id of the last verdict that it has.
+func (a *App) streams() func(http.ResponseWriter, *http.Request) error {
+	room := make(chan struct{}, a.o.Streams)
+	return func(w http.ResponseWriter, r *http.Request) error {
+		v, err := a.newViewer(w, r)
+		if err != nil {
+			return err
+		}
+		if v.follow {
+			select {
+			case room <- struct{}{}:
+				defer func() { <-room }()
+			default:
+				return &httpError{status: http.StatusTooManyRequests, detail: "too many viewers follow the verdicts; close some", retryAfter: 5}
+			}
+		}
+		return v.run(r)
+	}
+}
+
+type viewer struct {
+	app     *App
+	w       http.ResponseWriter
+	control *http.ResponseController
+	sse     bool
+	follow  bool
+	flow    string // only this one; "" for all
+	from    int64
+	end     int64 // where to stop when it does not follow
+	buf     bytes.Buffer
+}
+
+func (a *App) newViewer(w http.ResponseWriter, r *http.Request) (*viewer, error) {
+	q := r.URL.Query()
+	v := &viewer{app: a, w: w, control: http.NewResponseController(w), flow: q.Get("flow"), end: a.verdicts.End(),
+		sse: strings.Contains(r.Header.Get("Accept"), "text/event-stream")}
+	v.follow = v.sse || q.Get("follow") == "1" || q.Get("follow") == "true"
+	var err error
+	if v.from, err = v.begin(q.Get("since"), r.Header.Get("Last-Event-ID")); err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+// begin finds the place to begin at: after the last verdict that the viewer has, at a
+// position, at the n-th from the end (-n), or now. By default it is the beginning,
+// because a dispatcher that misses a standing order is worse off than one that hears
+// of old ones, which say when they expire.
+func (v *viewer) begin(since, lastID string) (int64, error) {
+	bad := func(what, text string) error {
+		return &httpError{status: http.StatusBadRequest, detail: fmt.Sprintf("%s %q is not a position up to %d; want a number, or for since also now or -n", what, text, v.end)}
+	}
+	if lastID != "" {
+		n, err := strconv.ParseInt(lastID, 10, 64)
+		if err != nil || n < 0 || n >= v.end {
+			return 0, bad("Last-Event-ID", lastID)
+		}
+		return n + 1, nil
+	}
+	switch {
+	case since == "":
+		return 0, nil
+	case since == "now":
+		return v.end, nil
+	}
+	n, err := strconv.ParseInt(since, 10, 64)
+	if err != nil || n > v.end {
+		return 0, bad("since", since)
+	}
+	if n < 0 {
+		n = max(0, v.end+n)
+	}
+	return n, nil
+}
+
+func (v *viewer) run(r *http.Request) error {
+	h := v.w.Header()
+	h.Set("Content-Type", "application/x-ndjson")
+	if v.sse {
+		h.Set("Content-Type", "text/event-stream")
+		h.Set("X-Accel-Buffering", "no") // of a proxy in between
+		v.buf.WriteString("retry: 1000\n\n")
+	}
+	if !v.follow {
+		h.Set("Weir-Next", strconv.FormatInt(v.end, 10))
+	}
+	v.w.WriteHeader(http.StatusOK)
+	if v.follow && v.send() != nil {
+		return nil
+	}
+	a := v.app
+	for v.follow || v.from < v.end {
+		entries, err := a.verdicts.Read(v.from, streamBatch, nil)
+		if gap, ok := errors.AsType[*state.GapError](err); ok {
+			v.tellGap(gap)
+			v.from = gap.To
+			continue
+		}
+		if err != nil {
+			if !errors.Is(err, state.ErrClosed) {
+				a.logger.Error("a viewer of the verdicts is dropped", "error", err)
+			}
+			return nil // the answer has begun
+		}
+		for i := range entries {
+			if v.from == v.end && !v.follow {
+				break
+			}
+			v.from++
+			if err := v.tell(&entries[i]); err != nil {
+				a.logger.Error("a viewer of the verdicts is dropped", "error", err)
+				return nil
+			}
+		}
+		if v.send() != nil {
+			return nil
+		}
+		if len(entries) > 0 {
+			continue
+		}
+		select {
+		case <-a.verdicts.Ready(v.from):
+		case <-a.clock.After(a.o.Heartbeat):
+			v.beat()
+			if v.send() != nil {
+				return nil
+			}
+		case <-r.Context().Done():
+			return nil
+		case <-a.intake.ctx.Done():
+			return nil
+		}
+	}
+	return nil
+}
+
+func (v *viewer) tell(e *state.Entry) error {
+	if v.flow != "" {
+		if !bytes.Contains(e.Value, []byte(v.flow)) && !strings.ContainsAny(v.flow, "\"\\<>&\u2028\u2029") {
+			return nil
+		}
+		var verdict events.Verdict
+		if err := events.DecodeVerdict(e.Value, &verdict); err != nil {
+			return fmt.Errorf("verdict %d: %w", e.Offset, err)
+		}
+		if verdict.CorrelationID != v.flow {
+			return nil
+		}
+	}
+	if v.sse {
+		fmt.Fprintf(&v.buf, "id: %d\ndata: ", e.Offset)
+	}
+	v.buf.Write(e.Value)
+	v.buf.WriteByte('\n')
+	if v.sse {
+		v.buf.WriteByte('\n')
+	}
+	return nil
+}
+
+// tellGap says that verdicts have expired. Their orders have done so before.
+func (v *viewer) tellGap(gap *state.GapError) {
+	if v.sse {
+		fmt.Fprintf(&v.buf, "event: gap\ndata: {\"from\":%d,\"to\":%d}\n\n", gap.From, gap.To)
+	}
+}
+
+// beat shows that the connection is alive. NDJSON knows no comments; an empty line is
+// one that its readers pass over.
+func (v *viewer) beat() {
+	if v.sse {
+		v.buf.WriteString(": heartbeat\n\n")
+		return
+	}
+	v.buf.WriteByte('\n')
+}
+
+// send writes what was gathered, and fails when the viewer does not take it in time.
+func (v *viewer) send() error {
+	if v.buf.Len() == 0 && !v.follow {
+		return nil
+	}
+	if err := v.control.SetWriteDeadline(time.Now().Add(viewerTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	if v.buf.Len() > 0 {
+		if _, err := v.buf.WriteTo(v.w); err != nil {
+			return err
+		}
+	}
+	return v.control.Flush()
+}

@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+)
+
+// Env is everything that a command may use of the outside.
+type Env struct {
+	In  io.Reader
+	Out io.Writer // data, and nothing else
+	Err io.Writer // everything else
+
+	Getenv func(name string) string
+	Now    func() time.Time
+
+	// Notify registers for signals as signal.Notify does and returns what ends it.
+	// Nil means that none will come.
+	Notify func(c chan<- os.Signal, sig ...os.Signal) (stop func())
+
+	OutTerminal bool
+	ErrTerminal bool
+	Width       int // of the terminal at Out in columns; 0 when not known
+
+	// What the common flags say.
+	Format Format
+	Quiet  bool
+	Log    *slog.Logger // never nil in a Run
+
+	logFormat string
+}
+
+// Notice tells a person something on standard error, unless they want quiet.
+func (e *Env) Notice(format string, args ...any) {
+	if !e.Quiet {
+		_, _ = fmt.Fprintf(e.Err, format+"\n", args...)
+	}
+}
+
+// colour reports whether text to Out may be coloured.
+func (e *Env) colour() bool {
+	return e.OutTerminal && e.getenv("NO_COLOR") == "" && e.getenv("TERM") != "dumb"
+}
+
+func (e *Env) getenv(name string) string {
+	if e.Getenv == nil {
+		return ""
+	}
+	return e.Getenv(name)
+}
+
+// now is the wall clock, for rates and progress only.
+func (e *Env) now() time.Time {
+	if e.Now == nil {
+		return time.Time{}
+	}
+	return e.Now()
+}
+
+// ServerLog returns the logger of a program that runs on: text on a terminal, else
+// JSON, unless a flag said otherwise.
+func (e *Env) ServerLog() *slog.Logger {
+	format := e.logFormat
+	if format == "auto" && !e.ErrTerminal {
+		format = "json"
+	}
+	return newLogger(e.Err, format, e.Quiet)
+}
+
+func newLogger(w io.Writer, format string, quiet bool) *slog.Logger {
+	o := &slog.HandlerOptions{Level: slog.LevelInfo}
+	if quiet {
+		o.Level = slog.LevelWarn
+	}
+	if format == "json" {
+		return slog.New(slog.NewJSONHandler(w, o))
+	}
+	return slog.New(slog.NewTextHandler(w, o))
+}

@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// The exit codes.
+const (
+	CodeOK      = 0
+	CodeFailure = 1 // it could not be done
+	CodeUsage   = 2 // it was asked for in a wrong way
+	CodeFinding = 3 // it was done, and the answer is no: denied, invalid, different
+)
+
+// Fault is an error with an exit code and a way on. Any other error is a failure.
+type Fault struct {
+	Code int
+	Err  error  // nil when all is said already
+	Next string // how to go on; may be empty
+}
+
+// Error returns what went wrong.
+func (f *Fault) Error() string {
+	if f.Err == nil {
+		return fmt.Sprintf("exit code %d", f.Code)
+	}
+	return f.Err.Error()
+}
+
+// Unwrap returns the error itself.
+func (f *Fault) Unwrap() error { return f.Err }
+
+// Advise says how to go on.
+func (f *Fault) Advise(format string, args ...any) *Fault {
+	f.Next = fmt.Sprintf(format, args...)
+	return f
+}
+
+// Usage is a fault of whoever typed the command.
+func Usage(format string, args ...any) *Fault {
+	return &Fault{Code: CodeUsage, Err: fmt.Errorf(format, args...)}
+}
+
+// Failure is anything that could not be done; wrap errors with %w.
+func Failure(format string, args ...any) *Fault {
+	return &Fault{Code: CodeFailure, Err: fmt.Errorf(format, args...)}
+}
+
+// Exit ends the command with a code and without a word.
+func Exit(code int) *Fault { return &Fault{Code: code} }
+
+// report tells the error in at most three lines and returns the exit code.
+func (e *Env) report(path string, err error) int {
+	if err == nil {
+		return CodeOK
+	}
+	fault, ok := errors.AsType[*Fault](err)
+	if !ok {
+		fault = &Fault{Code: CodeFailure, Err: err}
+	}
+	if fault.Err == nil {
+		return fault.Code
+	}
+	lines := strings.Split(strings.TrimSpace(err.Error()), "\n")
+	room := 3
+	if fault.Next != "" {
+		room--
+	}
+	if len(lines) > room {
+		lines[room-1] = fmt.Sprintf("%s (and %d more)", lines[room-1], len(lines)-room)
+		lines = lines[:room]
+	}
+	_, _ = io.WriteString(e.Err, path+": "+strings.Join(lines, "\n  ")+"\n")
+	if fault.Next != "" {
+		_, _ = fmt.Fprintf(e.Err, "  %s\n", fault.Next)
+	}
+	return fault.Code
+}

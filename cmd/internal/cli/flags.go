@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"flag"
+	"fmt"
+	"strings"
+)
+
+// Choice is a flag value out of a list.
+type Choice struct {
+	Value string
+	Words []string
+}
+
+// NewChoice declares a flag that takes one of the words.
+func NewChoice(fs *flag.FlagSet, name, value, usage string, words ...string) *Choice {
+	c := &Choice{value, words}
+	fs.Var(c, name, usage)
+	return c
+}
+
+// String returns the value.
+func (c *Choice) String() string { return c.Value }
+
+// Set takes one of the words.
+func (c *Choice) Set(s string) error {
+	for _, w := range c.Words {
+		if s == w {
+			c.Value = s
+			return nil
+		}
+	}
+	if near := Nearest(s, c.Words); near != "" {
+		return fmt.Errorf("want %s; did you mean %s", strings.Join(c.Words, ", "), near)
+	}
+	return fmt.Errorf("want %s", strings.Join(c.Words, ", "))
+}
+
+// List is a flag that may be given many times.
+type List []string
+
+// NewList declares a flag that may be given many times.
+func NewList(fs *flag.FlagSet, name, usage string) *List {
+	l := &List{}
+	fs.Var(l, name, usage)
+	return l
+}
+
+// String returns the values, joined.
+func (l *List) String() string { return strings.Join(*l, ",") }
+
+// Set adds a value.
+func (l *List) Set(s string) error {
+	if s == "" {
+		return fmt.Errorf("want a value")
+	}
+	*l = append(*l, s)
+	return nil
+}
+
+// globals are the flags that every command takes.
+type globals struct {
+	format, log *Choice
+	quiet       bool
+}
+
+var formatWords = [...]string{"table", "json", "yaml"}
+
+func newGlobals() *globals {
+	return &globals{format: &Choice{"table", formatWords[:]}, log: &Choice{"auto", []string{"text", "json", "auto"}}}
+}
+
+func (g *globals) declare(fs *flag.FlagSet) {
+	fs.Var(g.format, "o", "print data as `FORMAT`: table, json or yaml")
+	fs.Var(g.format, "output", "the same as -o")
+	fs.Var(g.log, "log-format", "write logs as `FORMAT`: text, json or auto")
+	fs.BoolVar(&g.quiet, "quiet", false, "no notices and no progress on standard error")
+}
+
+// isGlobal reports whether every command takes the flag.
+func isGlobal(name string) bool {
+	return name == "o" || name == "output" || name == "log-format" || name == "quiet"
+}
+
+func (e *Env) apply(g *globals) {
+	e.Format, e.Quiet, e.logFormat = Format(g.format.Value), g.quiet, g.log.Value
+	e.Log = newLogger(e.Err, e.logFormat, e.Quiet)
+}

@@ -1,0 +1,197 @@
+package cli
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// writeGroup writes the commands of a group, or of the whole program.
+func (p *Program) writeGroup(w io.Writer, path string, cmds []Command) error {
+	var b strings.Builder
+	if path == p.Name {
+		fmt.Fprintf(&b, "%s: %s\n", p.Name, p.Short)
+		if p.Intro != "" {
+			fmt.Fprintf(&b, "\n%s\n", p.Intro)
+		}
+	}
+	fmt.Fprintf(&b, "\nUsage: %s COMMAND [flags]\n\n", path)
+	var rows [][2]string
+	for i := range cmds {
+		if c := &cmds[i]; !c.Hidden {
+			rows = append(rows, [2]string{usageOf(c), c.Short})
+		}
+	}
+	align(&b, rows)
+	if path == p.Name && p.Outro != "" {
+		fmt.Fprintf(&b, "\n%s\n", p.Outro)
+	}
+	fmt.Fprintf(&b, "\n%s COMMAND --help says more.\n", path)
+	return write(w, strings.TrimPrefix(b.String(), "\n"))
+}
+
+// usageOf is the command in the list: its name and its arguments, or what is below it.
+func usageOf(c *Command) string {
+	if len(c.Commands) > 0 {
+		return c.Name + " " + strings.Join(names(c.Commands), "|")
+	}
+	return strings.TrimSpace(c.Name + " " + c.Args)
+}
+
+// usageLine is how the command is called.
+func usageLine(path string, c *Command) string {
+	return strings.Join(slices.DeleteFunc([]string{path, c.Args, "[flags]"}, func(s string) bool { return s == "" }), " ")
+}
+
+// writeCommand writes the help of one command.
+func (p *Program) writeCommand(w io.Writer, path string, c *Command) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s\n\nUsage: %s\n", path, c.Short, usageLine(path, c))
+	if c.Long != "" {
+		fmt.Fprintf(&b, "\n%s\n", strings.TrimSpace(c.Long))
+	}
+	if own := flagRows(c, false); len(own) > 0 {
+		b.WriteString("\nFlags:\n")
+		align(&b, own)
+	}
+	b.WriteString("\nFlags of every command:\n")
+	align(&b, flagRows(c, true))
+	if len(c.Examples) > 0 {
+		b.WriteString("\nExamples:\n")
+		for _, x := range c.Examples {
+			fmt.Fprintf(&b, "  %s\n", x)
+		}
+	}
+	return write(w, b.String())
+}
+
+// flagRows lists the flags of a command: its own, or those that all have.
+func flagRows(c *Command, global bool) (rows [][2]string) {
+	fs, _, _ := setup(c)
+	fs.VisitAll(func(f *flag.Flag) {
+		if isGlobal(f.Name) != global || f.Name == "output" {
+			return
+		}
+		name, usage := flag.UnquoteUsage(f)
+		left := dashed(f.Name)
+		if f.Name == "o" {
+			left += ", --output"
+		}
+		if name != "" {
+			left += " " + name
+		}
+		if d := f.DefValue; d != "" && d != "false" && d != "0" && d != "0s" {
+			usage += " (" + d + " when not given)"
+		}
+		rows = append(rows, [2]string{left, usage})
+	})
+	return rows
+}
+
+// align writes two columns; a left side that is too long gets a line of its own.
+func align(b *strings.Builder, rows [][2]string) {
+	const most = 28
+	width := 0
+	for _, r := range rows {
+		if len(r[0]) <= most {
+			width = max(width, len(r[0]))
+		}
+	}
+	for _, r := range rows {
+		if len(r[0]) > most {
+			fmt.Fprintf(b, "  %s\n  %-*s  %s\n", r[0], width, "", r[1])
+			continue
+		}
+		fmt.Fprintf(b, "  %-*s  %s\n", width, r[0], r[1])
+	}
+}
+
+// Reference writes the whole table as Markdown.
+func (p *Program) Reference(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s\n\n%s %s\n", p.Name, p.Name, p.Short)
+	visible(p.Name, p.Commands, func(path string, c *Command) {
+		if c.Setup == nil {
+			return
+		}
+		fmt.Fprintf(&b, "\n## %s\n\n%s.\n\n```\n%s\n```\n", path, upper(c.Short), usageLine(path, c))
+		if c.Long != "" {
+			fmt.Fprintf(&b, "\n%s\n", strings.TrimSpace(c.Long))
+		}
+		if own := flagRows(c, false); len(own) > 0 {
+			b.WriteString("\n| flag | |\n|---|---|\n")
+			for _, r := range own {
+				fmt.Fprintf(&b, "| `%s` | %s |\n", r[0], strings.ReplaceAll(r[1], "|", `\|`))
+			}
+		}
+		if len(c.Examples) > 0 {
+			fmt.Fprintf(&b, "\n```\n%s\n```\n", strings.Join(c.Examples, "\n"))
+		}
+	})
+	return write(w, b.String())
+}
+
+func upper(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}
+
+func write(w io.Writer, s string) error {
+	_, err := io.WriteString(w, s)
+	return err
+}
+
+// HelpCommand is the row of the table that prints help. The program may be
+// completed after the call.
+func HelpCommand(p *Program) Command {
+	return Command{
+		Name: "help", Args: "[COMMAND...]", Short: "help on a command, or the reference of all",
+		Setup: func(fs *flag.FlagSet) Run {
+			markdown := fs.Bool("markdown", false, "print the reference of all commands as Markdown")
+			return p.help(markdown)
+		},
+		Words: func() []string { return names(p.Commands) },
+	}
+}
+
+func (p *Program) help(markdown *bool) Run {
+	return func(_ context.Context, env *Env, args []string) error {
+		if *markdown {
+			return p.Reference(env.Out)
+		}
+		cmds, path := p.Commands, p.Name
+		for n, word := range args {
+			i := index(cmds, word)
+			if i < 0 {
+				return unknown(path, word, cmds)
+			}
+			path += " " + word
+			if cmds[i].Setup != nil {
+				if n+1 < len(args) {
+					return Usage("%s has no commands of its own", path)
+				}
+				return p.writeCommand(env.Out, path, &cmds[i])
+			}
+			cmds = cmds[i].Commands
+		}
+		return p.writeGroup(env.Out, path, cmds)
+	}
+}
+
+func index(cmds []Command, name string) int {
+	return slices.IndexFunc(cmds, func(c Command) bool { return c.Name == name })
+}
+
+func names(cmds []Command) (out []string) {
+	for _, c := range cmds {
+		if !c.Hidden {
+			out = append(out, c.Name)
+		}
+	}
+	return out
+}

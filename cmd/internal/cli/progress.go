@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"fmt"
+	"time"
+)
+
+// Progress tells how far a long piece of work has come: on a terminal in one line
+// that is written over, else with a log line now and then. What is over soon is not
+// told at all.
+type Progress struct {
+	env   *Env
+	what  string
+	start time.Time
+	told  time.Time
+	shown bool
+}
+
+const (
+	progressAfter  = time.Second
+	progressEvery  = 200 * time.Millisecond
+	progressLogged = 10 * time.Second
+)
+
+// Progress begins to tell of a piece of work that counts in what, such as "events".
+func (e *Env) Progress(what string) *Progress {
+	now := e.now()
+	return &Progress{env: e, what: what, start: now, told: now}
+}
+
+// Elapsed is the time since the work began.
+func (p *Progress) Elapsed() time.Duration { return p.env.now().Sub(p.start) }
+
+// At tells that n are done, and that this is the share of all, from 0 to 1; less
+// than 0 when that is not known. It may be called as often as one likes.
+func (p *Progress) At(n int64, share float64) {
+	if p.env.Quiet {
+		return
+	}
+	now := p.env.now()
+	elapsed, silent := now.Sub(p.start), now.Sub(p.told)
+	if !p.env.ErrTerminal {
+		if silent >= progressLogged {
+			p.told = now
+			args := []any{p.what, n, "per_second", int64(rate(n, elapsed))}
+			if share > 0 {
+				args = append(args, "done_percent", int(share*100), "left", left(elapsed, share).String())
+			}
+			p.env.Log.Info("working", args...)
+		}
+		return
+	}
+	if elapsed < progressAfter || silent < progressEvery {
+		return
+	}
+	p.told, p.shown = now, true
+	line := fmt.Sprintf("%s %s, %s a second", Grouped(n), p.what, Grouped(int64(rate(n, elapsed))))
+	if share > 0 {
+		line = fmt.Sprintf("%3.0f %%  %s, %s left", share*100, line, left(elapsed, share))
+	}
+	_, _ = fmt.Fprintf(p.env.Err, "\r\x1b[K%s", line)
+}
+
+// Done wipes the line.
+func (p *Progress) Done() {
+	if p.shown {
+		_, _ = fmt.Fprint(p.env.Err, "\r\x1b[K")
+	}
+	p.shown = false
+}
+
+func rate(n int64, d time.Duration) float64 {
+	if d <= 0 {
+		return 0
+	}
+	return float64(n) / d.Seconds()
+}
+
+func left(elapsed time.Duration, share float64) time.Duration {
+	return time.Duration(float64(elapsed) * (1 - share) / share).Round(time.Second)
+}
+
+// Grouped writes a number with a comma after every three digits.
+func Grouped(n int64) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// Count writes a number with what it counts.
+func Count(n int64, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return Grouped(n) + " " + what
+}

@@ -1,0 +1,205 @@
+package house
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const root = "../../.."
+
+// law says what the packages in one folder may import beside the standard library,
+// and what of the standard library they may not. The longest matching folder
+// counts. Tests may import what they like.
+type law struct {
+	folder string
+	may    []string
+	not    []string
+}
+
+var (
+	noIO  = []string{"os", "net", "log", "sync", "context", "math/rand", "syscall", "io/fs"}
+	fold  = []string{"weir/events", "github.com/cespare/xxhash/v2"}
+	store = "github.com/dgraph-io/badger/v4"
+	yaml  = "go.yaml.in/yaml/v4"
+)
+
+var laws = []law{
+	{folder: "events", not: noIO},
+	{folder: "events/fingerprint", may: fold, not: noIO},
+	{folder: "events/adapter", may: append([]string{"weir/events/fingerprint", "weir/events/adapter"}, fold...), not: []string{"os", "net", "log", "math/rand", "syscall"}},
+	{folder: "events/jsonl", may: []string{"weir/events", "weir/events/adapter", "github.com/cespare/xxhash/v2"}, not: []string{"net"}},
+	{folder: "analyzer", may: fold, not: noIO},
+	{folder: "analyzer/limitfile", may: append([]string{"weir/analyzer", yaml}, fold...), not: []string{"net", "os", "sync", "math/rand"}},
+	{folder: "analyzer/scenario", may: append([]string{"weir/analyzer", "weir/analyzer/limitfile", "weir/events/fingerprint"}, fold...), not: []string{"net", "os"}},
+	{folder: "state", may: []string{"weir/events", "weir/analyzer", store, "golang.org/x/sys"}, not: []string{"net"}},
+	{folder: "schemas", may: nil, not: []string{"net", "os"}},
+	{folder: "sink/jsonl", may: []string{"weir/events"}, not: []string{"net"}},
+	{folder: "sink/webhook", may: []string{"weir/events"}},
+	{folder: "sink/check", may: []string{"weir/events", "weir/analyzer"}},
+	{folder: "cmd", may: []string{"weir/", "go.yaml.in/yaml/v4", "github.com/cespare/xxhash/v2"}},
+}
+
+func lawFor(folder string) (law, bool) {
+	best, found := law{}, false
+	for _, l := range laws {
+		if (folder == l.folder || strings.HasPrefix(folder, l.folder+"/")) && len(l.folder) >= len(best.folder) {
+			best, found = l, true
+		}
+	}
+	return best, found
+}
+
+// sources calls fn for every Go file that is not a test, with its folder.
+func sources(t *testing.T, fn func(folder, path string, set *token.FileSet, file *ast.File)) {
+	t.Helper()
+	set := token.NewFileSet()
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := d.Name()
+		if d.IsDir() && (name == "testdata" || strings.HasPrefix(name, ".") && path != root) {
+			return filepath.SkipDir
+		}
+		if d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+			return nil
+		}
+		file, err := parser.ParseFile(set, path, nil, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		folder, err := filepath.Rel(root, filepath.Dir(path))
+		if err != nil {
+			return err
+		}
+		fn(filepath.ToSlash(folder), path, set, file)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func within(path string, list []string) bool {
+	return slices.ContainsFunc(list, func(p string) bool {
+		return path == p || strings.HasPrefix(path, strings.TrimSuffix(p, "/")+"/")
+	})
+}
+
+func TestImportLaw(t *testing.T) {
+	sources(t, func(folder, path string, _ *token.FileSet, file *ast.File) {
+		l, ok := lawFor(folder)
+		if !ok {
+			t.Errorf("%s: no law for this folder: say in %s who it may import", folder, "cmd/internal/house")
+			return
+		}
+		for _, spec := range file.Imports {
+			p, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			own := strings.HasPrefix(p, "weir/") || p == "weir"
+			std := !own && !strings.Contains(strings.SplitN(p, "/", 2)[0], ".")
+			switch {
+			case std && p != "net/url" && within(p, l.not): // net/url only parses
+				t.Errorf("%s imports %s, which %s may not", path, p, l.folder)
+			case !std && !within(p, l.may):
+				t.Errorf("%s imports %s, which %s may not", path, p, l.folder)
+			}
+		}
+	})
+}
+
+// TestPurity forbids in the fold what would make its answer depend on anything but
+// the log.
+func TestPurity(t *testing.T) {
+	sources(t, func(folder, path string, set *token.FileSet, file *ast.File) {
+		if folder != "analyzer" && folder != "events" {
+			return
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			at := func() token.Position { return set.Position(n.Pos()) }
+			switch n := n.(type) {
+			case *ast.GoStmt:
+				t.Errorf("%s: a goroutine in a pure package", at())
+			case *ast.ChanType:
+				t.Errorf("%s: a channel in a pure package", at())
+			case *ast.MapType:
+				if folder == "analyzer" {
+					t.Errorf("%s: a map in the fold: its order is random", at())
+				}
+			case *ast.SelectorExpr:
+				if pkg, ok := n.X.(*ast.Ident); ok && pkg.Name == "time" && slices.Contains([]string{"Now", "Since", "Until", "Sleep", "After", "Tick", "NewTimer", "NewTicker"}, n.Sel.Name) {
+					t.Errorf("%s: time.%s in a pure package: time comes with the event", at(), n.Sel.Name)
+				}
+			case *ast.FuncDecl:
+				if n.Name.Name == "init" && n.Recv == nil {
+					t.Errorf("%s: init: nothing happens at import", at())
+				}
+			}
+			return true
+		})
+		_ = path
+	})
+}
+
+func TestEveryExportedNameIsDocumented(t *testing.T) {
+	sources(t, func(_, _ string, set *token.FileSet, file *ast.File) {
+		if file.Name.Name == "main" {
+			return
+		}
+		for _, d := range file.Decls {
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				if d.Name.IsExported() && d.Doc == nil && (d.Recv == nil || exportedReceiver(d)) {
+					t.Errorf("%s: %s has no comment", set.Position(d.Pos()), d.Name.Name)
+				}
+			case *ast.GenDecl:
+				for _, s := range d.Specs {
+					ts, ok := s.(*ast.TypeSpec)
+					if ok && ts.Name.IsExported() && d.Doc == nil && ts.Doc == nil {
+						t.Errorf("%s: type %s has no comment", set.Position(ts.Pos()), ts.Name.Name)
+					}
+					if vs, ok := s.(*ast.ValueSpec); ok && vs.Names[0].IsExported() && d.Doc == nil && vs.Doc == nil && vs.Comment == nil {
+						t.Errorf("%s: %s has no comment", set.Position(vs.Pos()), vs.Names[0].Name)
+					}
+				}
+			}
+		}
+	})
+}
+
+func exportedReceiver(d *ast.FuncDecl) bool {
+	t := d.Recv.List[0].Type
+	if p, ok := t.(*ast.StarExpr); ok {
+		t = p.X
+	}
+	if x, ok := t.(*ast.IndexExpr); ok {
+		t = x.X
+	}
+	id, ok := t.(*ast.Ident)
+	return ok && id.IsExported()
+}
+
+// TestTopLevel holds the top level to what was asked for.
+func TestTopLevel(t *testing.T) {
+	want := []string{"go.mod", "go.sum", "cmd", "events", "analyzer", "state", "sink", "schemas", "docker-compose.yml", "Makefile", "README.md",
+		"LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", ".ci", ".git", ".gitignore", ".golangci.yml", ".github", ".dockerignore", ".gitattributes"}
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if !slices.Contains(want, e.Name()) {
+			t.Errorf("%s stands at the top level: find its room below cmd, events, analyzer, state, sink or schemas", e.Name())
+		}
+	}
+}

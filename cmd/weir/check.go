@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strconv"
+
+	"weir/cmd/internal/cli"
+	"weir/events"
+	"weir/sink/check"
+)
+
+// checkAnswer is what is said of one call.
+type checkAnswer struct {
+	Allowed       bool          `json:"allowed"`
+	Action        string        `json:"action"`
+	Reason        events.Reason `json:"reason_code"`
+	Limit         *float64      `json:"limit,omitempty"`
+	Observed      *float64      `json:"observed,omitempty"`
+	Unit          events.Unit   `json:"unit,omitempty"`
+	Message       string        `json:"message,omitempty"`
+	AgentMessage  string        `json:"agent_message,omitempty"`
+	HTTPStatus    int           `json:"http_status,omitempty"`
+	RetryAfterS   int64         `json:"retry_after_s,omitempty"`
+	CorrelationID string        `json:"correlation_id,omitempty"`
+}
+
+func answerOf(v *events.Verdict) checkAnswer {
+	return checkAnswer{Allowed: !check.Refuses(v), Action: v.Action, Reason: v.Reason, Limit: v.Limit, Observed: v.Observed, Unit: v.Unit, Message: v.Message,
+		AgentMessage: v.AgentMessage, HTTPStatus: v.HTTPStatus, RetryAfterS: v.RetryAfterS, CorrelationID: v.CorrelationID}
+}
+
+func checkCommand() cli.Command {
+	return cli.Command{
+		Name: "check", Short: "ask whether one call may be made",
+		Long: `Reads one event of kind agent.call or tool.call from standard input and prints what is
+said of it. The exit code is 0 when the call may be made and 3 when it is refused.
+
+A running weir is asked by POST /v1/check, and counts the call when it allows it. With
+--log the logs are replayed first, and the call is judged as what comes next. An event
+without id or time gets them here.`,
+		Examples: []string{
+			`echo '{"kind":"agent.call","correlation_id":"f1","from":{"agent":"a"},"to":{"agent":"b"}}' | weir check`,
+			"weir check --log events.jsonl < call.json",
+		},
+		Setup: func(fs *flag.FlagSet) cli.Run {
+			p := &place{serverFlags: newServerFlags(fs), judging: newJudging(fs), reading: newReading(fs), state: new(string)}
+			p.logs = cli.NewList(fs, "log", "replay this `FILE` first; may be given many times")
+			return func(ctx context.Context, env *cli.Env, args []string) error {
+				if err := cli.Want(args, 0, 0, ""); err != nil {
+					return err
+				}
+				return runCheck(ctx, env, p)
+			}
+		},
+	}
+}
+
+func runCheck(ctx context.Context, env *cli.Env, p *place) error {
+	body, err := io.ReadAll(io.LimitReader(env.In, events.MaxEventBytes+1))
+	if err != nil {
+		return err
+	}
+	var a checkAnswer
+	if len(*p.logs) > 0 {
+		if p.given() {
+			return cli.Usage("more than one place is named").Advise("give one of --server and --log")
+		}
+		a, err = checkByLog(ctx, env, p, body)
+	} else {
+		a, err = checkByServer(ctx, env, p, body)
+	}
+	if err != nil {
+		return err
+	}
+	if err := printAnswer(env, &a); err != nil {
+		return err
+	}
+	if !a.Allowed {
+		return cli.Exit(cli.CodeFinding)
+	}
+	return nil
+}
+
+func checkByServer(ctx context.Context, env *cli.Env, p *place, body []byte) (a checkAnswer, err error) {
+	var ev events.Event
+	if body, err = asked(body, &ev, events.StampOf(env.Now())); err != nil {
+		return a, err
+	}
+	c, err := p.client(env)
+	if err != nil {
+		return a, err
+	}
+	return c.check(ctx, body)
+}
+
+func checkByLog(ctx context.Context, env *cli.Env, p *place, body []byte) (a checkAnswer, err error) {
+	r, err := p.replay(ctx, env)
+	if err != nil {
+		return a, err
+	}
+	var ev events.Event
+	if _, err = asked(body, &ev, r.last+1); err != nil {
+		return a, err
+	}
+	v, err := r.ask(&ev)
+	if err != nil {
+		return a, err
+	}
+	return answerOf(v), nil
+}
+
+// asked reads the event, fills in what a person would leave out, and makes an ask of
+// it. It returns the event as JSON.
+func asked(body []byte, ev *events.Event, now events.Stamp) ([]byte, error) {
+	err := events.Decode(body, ev)
+	for range 2 {
+		missing, ok := errors.AsType[*events.DecodeError](err)
+		if !ok || missing.Code != events.CodeMissingField || missing.Field != "id" && missing.Field != "time" {
+			break
+		}
+		value := events.RFC3339(now).String()
+		if missing.Field == "id" {
+			value = "check-" + strconv.FormatInt(int64(now), 36)
+		}
+		body = withMember(body, missing.Field, value)
+		err = events.Decode(body, ev)
+	}
+	if err != nil {
+		return nil, cli.Failure("the event: %w", err).Advise("weir check --help shows one that can be read")
+	}
+	if ev.Kind != events.AgentCall && ev.Kind != events.ToolCall {
+		return nil, cli.Failure("the event: only agent.call and tool.call can be asked for, not %s", ev.Kind)
+	}
+	ev.Ask = true
+	return ev.AppendJSON(nil), nil
+}
+
+// withMember puts a member at the beginning of an object.
+func withMember(object []byte, name, value string) []byte {
+	for i, c := range object {
+		if c == '{' {
+			out := append([]byte(nil), object[:i+1]...)
+			out = fmt.Appendf(out, "%q:%q,", name, value)
+			return append(out, object[i+1:]...)
+		}
+	}
+	return object
+}
+
+func printAnswer(env *cli.Env, a *checkAnswer) error {
+	return env.Value(a, func() error {
+		action := cli.Cell{Text: a.Action, Paint: cli.Good}
+		switch {
+		case !a.Allowed:
+			action.Paint = cli.Bad
+		case a.Action == events.Warn.String():
+			action.Paint = cli.Caution
+		}
+		figures := ""
+		if a.Observed != nil && a.Limit != nil {
+			figures = " " + amount(a.Observed) + "/" + amount(a.Limit)
+		}
+		_, err := fmt.Fprintf(env.Out, "%s  %s%s\n", env.Painted(action.Text, action.Paint), a.Reason, figures)
+		for _, s := range []string{a.Message, a.AgentMessage} {
+			if s != "" && err == nil {
+				_, err = fmt.Fprintf(env.Out, "  %s\n", s)
+			}
+		}
+		if a.RetryAfterS > 0 && err == nil {
+			_, err = fmt.Fprintf(env.Out, "  try again in %d s\n", a.RetryAfterS)
+		}
+		return err
+	})
+}

@@ -1,0 +1,297 @@
+package main
+
+import (
+	"context"
+	"embed"
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+
+	"weir/analyzer"
+	"weir/analyzer/limitfile"
+	"weir/analyzer/scenario"
+	"weir/cmd/internal/app"
+	"weir/cmd/internal/cli"
+	"weir/events"
+	"weir/events/adapter"
+	"weir/events/adapter/registry"
+)
+
+// demoFiles are scenarios, and recordings as the frameworks wrote them.
+//
+//go:embed demo/scenarios.flow demo/*.gz
+var demoFiles embed.FS
+
+// recordings are the recorded runs of the demonstration.
+var recordings = [...]struct {
+	file, title string
+	honest      bool
+}{
+	{"agent_framework_handoff_pingpong", "Agent Framework: two agents hand over to each other", false},
+	{"agent_framework_tool_loop", "Agent Framework: the same lookup again and again", false},
+	{"openai_agents_tool_loop", "OpenAI Agents: the same lookup again and again", false},
+	{"vercel_ai_sdk_tool_loop", "Vercel AI SDK: the same lookup again and again", false},
+	{"pydantic_ai_delegation_pingpong", "Pydantic AI: two agents ask each other", false},
+	{"agent_framework_honest", "Agent Framework: two lookups and a refund", true},
+	{"langgraph_honest", "LangGraph: the weather of two cities", true},
+	{"google_adk_honest", "Google ADK: two turns, a transfer, a refund", true},
+}
+
+func demoCommand() cli.Command {
+	return cli.Command{
+		Name: "demo", Short: "watch runaways being stopped, and honest work pass",
+		Long: `Plays runs of agents through a dispatcher that looks at weir's standing orders before
+each call: scenarios of systems that have a guard, and runs recorded from real agent
+frameworks. It prints which were stopped, at which call and why, and what that saved.
+When a call is refused the run ends there: the agent is told to finish with what it
+has. What it saved is what the recorded run went on to spend.
+
+Then it starts a weir in memory, feeds it slowly and says what to look at, until it is
+ended. --once leaves that out.`,
+		Setup: func(fs *flag.FlagSet) cli.Run {
+			once := fs.Bool("once", false, "end after the runs, without starting a server")
+			live := newLiveFlags(fs)
+			return func(ctx context.Context, env *cli.Env, args []string) error {
+				if err := cli.Want(args, 0, 0, ""); err != nil {
+					return err
+				}
+				runs, err := demoRuns()
+				if err != nil {
+					return err
+				}
+				if err := playDemo(ctx, env, runs, *once); err != nil || *once {
+					return err
+				}
+				return live.serve(ctx, env, runs)
+			}
+		},
+	}
+}
+
+// demoRun is one run to play.
+type demoRun struct {
+	title  string
+	name   string // of its flow in the live part
+	honest bool
+	limits analyzer.Limits
+	events []events.Event // they own their strings
+}
+
+// demoRuns reads what is embedded, the runaways first.
+func demoRuns() (runs []demoRun, err error) {
+	text, err := demoFiles.ReadFile("demo/scenarios.flow")
+	if err != nil {
+		return nil, err
+	}
+	cases, err := scenario.Parse("scenarios.flow", text)
+	if err != nil {
+		return nil, err
+	}
+	var honest []demoRun
+	add := func(r demoRun) {
+		if r.honest {
+			honest = append(honest, r)
+		} else {
+			runs = append(runs, r)
+		}
+	}
+	for i := range cases {
+		c := &cases[i]
+		title, isHonest := strings.CutPrefix(c.Title(), "honest: ")
+		limits := c.Limits(limitfile.Default())
+		add(demoRun{title, nameOf(title), isHonest, limits, c.Events()})
+	}
+	for _, rec := range recordings {
+		evs, err := recorded(rec.file)
+		if err != nil {
+			return nil, fmt.Errorf("recording %s: %w", rec.file, err)
+		}
+		add(demoRun{rec.title, nameOf(rec.file), rec.honest, limitfile.Default(), evs})
+	}
+	return append(runs, honest...), nil
+}
+
+// nameOf makes a word of a title.
+func nameOf(title string) string {
+	return strings.Join(strings.FieldsFunc(strings.ToLower(title), func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') }), "-")
+}
+
+// recorded reads an embedded recording as replay would.
+func recorded(name string) (out []events.Event, err error) {
+	f, err := demoFiles.Open("demo/" + name + ".gz")
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	in := &input{name: name, read: &counter{r: f}}
+	if in.body, err = adapter.NewReader(in.read); err != nil {
+		return nil, err
+	}
+	if in.format, err = registry.Detect(in.body.Head()); err != nil {
+		return nil, err
+	}
+	rd := &reader{
+		inputs: []*input{in},
+		bad:    func(b badRecord) { err = fmt.Errorf("line %d: %s", b.Line, b.Reason) },
+		event: func(ev *events.Event) error {
+			var own events.Event
+			fault := events.Decode(ev.AppendJSON(nil), &own)
+			out = append(out, own)
+			return fault
+		},
+	}
+	if fault := rd.read(); fault != nil {
+		return nil, fault
+	}
+	return out, err
+}
+
+// demoResult is what became of a run.
+type demoResult struct {
+	Run         string  `json:"run"`
+	Honest      bool    `json:"honest"`
+	Profile     string  `json:"profile"`
+	Calls       int64   `json:"calls"`                // of agents and tools, in the run as it was
+	StoppedAt   int64   `json:"stopped_at,omitempty"` // the first call that was refused
+	Rule        string  `json:"rule,omitempty"`
+	Action      string  `json:"action,omitempty"`
+	Observed    float64 `json:"observed,omitempty"`
+	Limit       float64 `json:"limit,omitempty"`
+	Why         string  `json:"why,omitempty"`
+	SavedCalls  int64   `json:"saved_calls,omitempty"`
+	SavedTokens int64   `json:"saved_tokens,omitempty"`
+}
+
+// play sends a run through a dispatcher. The first refused call ends its flow.
+func (r *demoRun) play(ctx context.Context) (demoResult, error) {
+	res := demoResult{Run: r.title, Honest: r.honest, Profile: r.limits.Profile}
+	pump, err := app.NewPump(ctx, app.PumpOptions{Limits: r.limits})
+	if err != nil {
+		return res, err
+	}
+	standing, ended := orders{}, map[string]bool{}
+	for i := range r.events {
+		ev := r.events[i]
+		ev.Ask = false // this dispatcher asks nothing, it knows the orders
+		counts := isCall(&ev)
+		if counts {
+			res.Calls++
+		}
+		if flow := ev.FlowKey(); !ended[flow] {
+			v := standing.refusing(&ev)
+			if v == nil {
+				for _, given := range pump.Fold(&ev, int64(i)) {
+					standing.take(&given)
+				}
+				continue
+			}
+			ended[flow] = true
+			if res.StoppedAt == 0 {
+				res.StoppedAt, res.Rule, res.Action, res.Why = res.Calls, v.RuleID, v.Action, v.Message
+				if v.Observed != nil && v.Limit != nil {
+					res.Observed, res.Limit = *v.Observed, *v.Limit
+				}
+			}
+		}
+		if counts {
+			res.SavedCalls++
+		}
+		res.SavedTokens += tokens(&ev.Usage)
+	}
+	return res, nil
+}
+
+func tokens(u *events.Usage) int64 {
+	switch {
+	case !u.Known || u.Scope != events.UsageDelta:
+		return 0
+	case u.Total > 0:
+		return u.Total
+	}
+	return u.Input + u.Output
+}
+
+// playDemo plays all runs and prints what became of them.
+func playDemo(ctx context.Context, env *cli.Env, runs []demoRun, last bool) error {
+	results := make([]demoResult, len(runs))
+	for i := range runs {
+		var err error
+		if results[i], err = runs[i].play(ctx); err != nil {
+			return err
+		}
+	}
+	return env.Value(results, func() error {
+		p := &demoPrinter{env: env}
+		p.results(results)
+		if last {
+			p.line("\nWhat next:")
+			p.line("  weir demo           the same, then a live weir to look at")
+			p.line("  weir replay FILE    judge a log of your own agents")
+			p.line("  weir rules ls       what is judged, and from which value")
+		}
+		_, err := io.WriteString(env.Out, p.text.String())
+		return err
+	})
+}
+
+// demoPrinter writes the results for people.
+type demoPrinter struct {
+	env   *cli.Env
+	width int // of the longest title
+	text  strings.Builder
+}
+
+func (p *demoPrinter) line(format string, args ...any) { fmt.Fprintf(&p.text, format+"\n", args...) }
+
+func (p *demoPrinter) results(results []demoResult) {
+	var all demoResult
+	var runaways, stopped, honest, untouched int
+	for i := range results {
+		p.width = max(p.width, len(results[i].Run))
+	}
+	p.line("Runs of agents, sent through a dispatcher that looks at weir's orders before each call.")
+	p.line("The first call that an order refuses ends its run.\n")
+	for i := range results {
+		r := &results[i]
+		p.result(r)
+		if r.Honest {
+			honest++
+			untouched += one(r.StoppedAt == 0)
+			continue
+		}
+		runaways++
+		stopped += one(r.StoppedAt > 0)
+		all.Calls += r.Calls
+		all.SavedCalls += r.SavedCalls
+		all.SavedTokens += r.SavedTokens
+		if i+1 < len(results) && results[i+1].Honest {
+			p.line("")
+		}
+	}
+	p.line("\nrunaways: %d of %d stopped; %s of %s calls and %s tokens were never spent", stopped, runaways,
+		cli.Grouped(all.SavedCalls), cli.Grouped(all.Calls), cli.Grouped(all.SavedTokens))
+	p.line("honest:   %d of %d went through untouched", untouched, honest)
+}
+
+// result writes what became of one run: a line, and below it why it was stopped.
+func (p *demoPrinter) result(r *demoResult) {
+	if r.StoppedAt == 0 {
+		p.line("%s   %-*s  all %d calls", p.env.Painted("passed", cli.Good), p.width, r.Run, r.Calls)
+		return
+	}
+	saved := "saved " + cli.Count(r.SavedCalls, "call")
+	if r.SavedTokens > 0 {
+		saved += fmt.Sprintf(", %s tokens", cli.Grouped(r.SavedTokens))
+	}
+	p.line("%s  %-*s  at call %d of %d, %s", p.env.Painted("stopped", cli.Bad), p.width, r.Run, r.StoppedAt, r.Calls, saved)
+	p.line("         %s", p.env.Painted(because(r.Why), cli.Faint))
+}
+
+// because is the message without its head, which says that a call was refused.
+func because(message string) string {
+	if head, rest, ok := strings.Cut(message, ": "); ok && strings.Contains(head, "reject") {
+		return rest
+	}
+	return message
+}

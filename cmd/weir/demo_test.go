@@ -1,0 +1,126 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestDemoOnce holds what a newcomer sees to what the demonstration promises.
+func TestDemoOnce(t *testing.T) {
+	code, out, errs := weir(t, "", "demo", "--once")
+	if code != 0 || errs != "" {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	if !strings.Contains(out, "stopped  Gateway S2: tool calls without end                   at call 11 of 16") {
+		t.Errorf("the stop of S2 is not there:\n%s", out)
+	}
+	if n := strings.Count(out, "\n"); n > 40 {
+		t.Errorf("%d lines, want at most 40", n)
+	}
+	for _, line := range strings.Split(out, "\n") {
+		if len(line) > 108 {
+			t.Errorf("too long for a terminal: %s", line)
+		}
+	}
+}
+
+// TestDemoRuns wants each runaway stopped before its end, and no honest run touched.
+func TestDemoRuns(t *testing.T) {
+	code, out, errs := weir(t, "", "demo", "--once", "-o", "json")
+	if code != 0 {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	var results []demoResult
+	if err := json.Unmarshal([]byte(out), &results); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range results {
+		if r.Honest && r.StoppedAt != 0 {
+			t.Errorf("%s: stopped at call %d: %s", r.Run, r.StoppedAt, r.Why)
+		}
+		if !r.Honest && (r.StoppedAt == 0 || r.SavedCalls == 0 || r.StoppedAt+r.SavedCalls-1 != r.Calls) {
+			t.Errorf("%s: stopped at call %d of %d, saved %d", r.Run, r.StoppedAt, r.Calls, r.SavedCalls)
+		}
+		if r.Calls == 0 {
+			t.Errorf("%s: no calls", r.Run)
+		}
+	}
+}
+
+// TestDemoRecordings holds the embedded recordings to those that the adapters are
+// tested with.
+func TestDemoRecordings(t *testing.T) {
+	const real = "../../events/adapter/testdata/real"
+	kept := map[string]string{}
+	files, err := filepath.Glob(real + "/*/*.gz")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no recordings in %s: %v", real, err)
+	}
+	for _, f := range files {
+		data, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept[string(data)] = f
+	}
+	for _, r := range recordings {
+		data, err := demoFiles.ReadFile("demo/" + r.file + ".gz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := kept[string(data)]; !ok {
+			t.Errorf("demo/%s.gz is none of %s/*/*.gz: copy it again", r.file, real)
+		}
+	}
+	entries, err := demoFiles.ReadDir("demo")
+	if err != nil || len(entries) != len(recordings)+1 {
+		t.Errorf("demo holds %d files, want %d recordings and the scenarios (%v)", len(entries), len(recordings), err)
+	}
+}
+
+// TestTracesGiven runs the published sets, where they are, and holds the outcome to
+// what the rules were measured to do.
+func TestTracesGiven(t *testing.T) {
+	dir := "../../../shared/traces"
+	files, err := filepath.Glob(dir + "/*.jsonl.gz")
+	if err != nil || len(files) == 0 {
+		t.Skip("NOT TESTED: the published traces are not beside the repository; detection quality is not held to its figures")
+	}
+	args := []string{"replay", "--quiet", "--summary", "-o", "json", "--labels"}
+	for _, f := range files {
+		if strings.Contains(f, ".labels.") {
+			args = append(args, f)
+		}
+	}
+	for _, f := range files {
+		if strings.Contains(f, ".events.") {
+			args = append(args, f)
+		}
+	}
+	code, out, errs := weir(t, "", args...)
+	if code != 0 {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	want := map[string][6]int{ // caught, warned, stopped; alone, warned, stopped
+		"whowhen_hc":        {31, 23, 11, 27, 1, 0},
+		"tau_airline_gpt4o": {0, 0, 0, 84, 0, 0},
+	}
+	for line := range bytes.Lines([]byte(out)) {
+		var s labelScore
+		if err := json.Unmarshal(line, &s); err != nil || s.Labels == "" {
+			continue
+		}
+		got := [6]int{s.ShouldBeCaught, s.Warned, s.Stopped, s.ShouldBeLeft, s.WronglyWarned, s.WronglyStopped}
+		if got != want[s.Labels] || s.WithoutEvents != 0 {
+			t.Errorf("%s: got %v and %d traces without events, want %v", s.Labels, got, s.WithoutEvents, want[s.Labels])
+		}
+		delete(want, s.Labels)
+	}
+	if len(want) > 0 {
+		t.Errorf("no line for %v in\n%s", want, out)
+	}
+}

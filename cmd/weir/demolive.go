@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"weir/cmd/internal/app"
+	"weir/cmd/internal/cli"
+	"weir/events"
+)
+
+// liveFlags are those of the part of the demonstration that goes on.
+type liveFlags struct {
+	listen *string
+	pace   *time.Duration
+}
+
+func newLiveFlags(fs *flag.FlagSet) *liveFlags {
+	return &liveFlags{
+		listen: fs.String("listen", app.DefaultListen, "serve HTTP on this `ADDRESS`, on another port when it is taken"),
+		pace:   fs.Duration("pace", 150*time.Millisecond, "send an event to it every so `LONG`"),
+	}
+}
+
+// serve starts a weir in memory and sends it the runs that the default limits are
+// for, over and over, until a signal ends it.
+func (l *liveFlags) serve(ctx context.Context, env *cli.Env, runs []demoRun) (err error) {
+	signals := make(chan os.Signal, 2)
+	if env.Notify != nil {
+		defer env.Notify(signals, syscall.SIGINT, syscall.SIGTERM)()
+	}
+	a, err := l.start(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), graceful)
+		defer cancel()
+		err = errors.Join(err, a.Err(), a.Stop(end))
+	}()
+	if err := l.tell(env, urlOf(a.Addr())); err != nil {
+		return err
+	}
+	feed := newFeed(env, urlOf(a.Addr()), runs)
+	tick := time.NewTicker(max(*l.pace, time.Millisecond))
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			if err := feed.send(ctx); err != nil {
+				return err
+			}
+		case <-a.Done():
+			return nil
+		case <-signals:
+			return nil
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// start listens where it was told to, or on any port when somebody else does.
+func (l *liveFlags) start(ctx context.Context) (*app.App, error) {
+	for _, address := range []string{*l.listen, "127.0.0.1:0"} {
+		a, err := app.New(app.Options{Listen: address})
+		if err != nil {
+			return nil, err
+		}
+		if err = a.Start(ctx); err == nil || !errors.Is(err, syscall.EADDRINUSE) {
+			return a, err
+		}
+	}
+	return nil, cli.Failure("no port is free")
+}
+
+func (l *liveFlags) tell(env *cli.Env, url string) error {
+	server := ""
+	if url != urlOf(app.DefaultListen) {
+		server = " --server " + url
+	}
+	_, err := io.WriteString(env.Out, strings.NewReplacer("URL", url, "SERVER", server).Replace(`
+Now live: a weir listens on URL, all in memory, and such runs
+are sent to it slowly. Look at it from another terminal, and end it with Ctrl-C:
+  weir flows ls --sort nearSERVER
+  weir flows tailSERVER
+  weir explain FLOWSERVER
+  curl -N -H 'Accept: text/event-stream' URL/v1/verdicts
+
+`))
+	return err
+}
+
+// feed is a dispatcher that asks before each call.
+type feed struct {
+	env    *cli.Env
+	client *client
+	runs   []*liveRun
+	turn   int // of the run that is next
+	round  int // how often all runs were sent
+}
+
+// liveRun is a run on its way.
+type liveRun struct {
+	*demoRun
+	next  int // event
+	calls int64
+}
+
+func newFeed(env *cli.Env, url string, runs []demoRun) *feed {
+	f := &feed{env: env, client: &client{base: url, http: http.DefaultClient}, round: 1}
+	for i := range runs {
+		if runs[i].limits.Profile == "balanced" {
+			f.runs = append(f.runs, &liveRun{demoRun: &runs[i]})
+		}
+	}
+	return f
+}
+
+// send sends the next event of the next run.
+func (f *feed) send(ctx context.Context) error {
+	for range f.runs {
+		r := f.runs[f.turn]
+		f.turn = (f.turn + 1) % len(f.runs)
+		if r.next < len(r.events) {
+			return f.one(ctx, r)
+		}
+	}
+	f.round++
+	for _, r := range f.runs {
+		r.next, r.calls = 0, 0
+	}
+	return nil
+}
+
+// one sends an event as one of now. A call is asked for, and a refusal ends the run.
+func (f *feed) one(ctx context.Context, r *liveRun) error {
+	ev := r.events[r.next]
+	r.next++
+	ev.CorrelationID = fmt.Sprintf("%s-%d", r.name, f.round)
+	ev.ID = fmt.Sprintf("%s-%d", ev.CorrelationID, r.next)
+	ev.Source, ev.Time, ev.Ask = "demo", events.StampOf(f.env.Now()), false
+	if !isCall(&ev) {
+		return f.client.post(ctx, "/v1/events", ev.AppendJSON(nil))
+	}
+	r.calls++
+	ev.Ask = true
+	a, err := f.client.check(ctx, ev.AppendJSON(nil))
+	if err != nil || a.Allowed {
+		return err
+	}
+	r.next = len(r.events)
+	_, err = fmt.Fprintf(f.env.Out, "%s  %s at call %d: %s\n", f.env.Painted("refused", cli.Bad), ev.CorrelationID, r.calls, because(a.Message))
+	return err
+}

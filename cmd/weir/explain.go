@@ -1,0 +1,234 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"weir/analyzer"
+	"weir/cmd/internal/cli"
+	"weir/events"
+)
+
+func explainCommand() cli.Command {
+	return cli.Command{
+		Name: "explain", Args: "FLOW", Short: "say how a flow stands and why",
+		Long: `FLOW is a correlation id, or its beginning if no other begins so. It is looked for in a
+running weir, in the state folder of one that does not run (--state), or in logs
+(--log).`,
+		Examples: []string{"weir explain abc123", "weir explain abc123 --log session.jsonl"},
+		Setup: func(fs *flag.FlagSet) cli.Run {
+			p := newPlace(fs, true)
+			return func(ctx context.Context, env *cli.Env, args []string) error {
+				if err := cli.Want(args, 1, 1, "the id of a FLOW"); err != nil {
+					return err
+				}
+				k, done, err := p.open(ctx, env)
+				if err != nil {
+					return err
+				}
+				defer done()
+				v, err := find(ctx, k, args[0])
+				if err != nil {
+					return err
+				}
+				return env.Value(v, func() error { return explain(env, &v) })
+			}
+		},
+	}
+}
+
+// explain tells the story of a flow.
+func explain(env *cli.Env, v *analyzer.View) error {
+	var b strings.Builder
+	tellFlow(env, &b, v)
+	if len(v.Orders) == 0 {
+		b.WriteString("\nNothing stands against it.\n")
+	}
+	for i := range v.Orders {
+		b.WriteByte('\n')
+		tellOrder(env, &b, &v.Orders[i])
+	}
+	for _, o := range v.Offences {
+		fmt.Fprintf(&b, "\nIt was stopped for %s %s %s.\n", o.Rule, times(o.Count), o.Last)
+	}
+	if _, err := io.WriteString(env.Out, b.String()); err != nil {
+		return err
+	}
+	if err := nearest(env, v); err != nil {
+		return err
+	}
+	if len(v.Orders) > 0 {
+		env.Notice("\nweir rules show %s says what the rule measures; weir limits show where its limit stands", v.Orders[0].RuleID)
+	}
+	return nil
+}
+
+var statusPaint = [...]struct {
+	status string
+	paint  cli.Paint
+}{{"ok", cli.Good}, {"warned", cli.Caution}, {"armed", cli.Caution}, {"stopped", cli.Bad}}
+
+func statusCell(status string) cli.Cell {
+	for _, s := range statusPaint {
+		if s.status == status {
+			return cli.Cell{Text: status, Paint: s.paint}
+		}
+	}
+	return cli.Cell{Text: status}
+}
+
+// tellFlow says what a flow is and how far it has come.
+func tellFlow(env *cli.Env, b *strings.Builder, v *analyzer.View) {
+	status := statusCell(v.Status)
+	fmt.Fprintf(b, "%s is %s", v.Flow, env.Painted(status.Text, status.Paint))
+	if v.Episode > 1 {
+		fmt.Fprintf(b, " in its episode %d", v.Episode)
+	}
+	fmt.Fprintf(b, ".\n\n%s from %s to %s", cli.Count(v.Events, "event"), v.Start, v.Last)
+	if v.Incomplete {
+		b.WriteString("; the beginning was not seen")
+	}
+	fmt.Fprintf(b, "\n%s between %s, %s", cli.Count(v.Hops, "call"), cli.Count(int64(len(v.Parties)), "agent"), cli.Count(v.ToolCalls, "tool call"))
+	if v.Tokens > 0 {
+		b.WriteString(", " + cli.Count(v.Tokens, "token"))
+	}
+	if v.CostUSD > 0 {
+		fmt.Fprintf(b, ", %.2f US dollars", v.CostUSD)
+	}
+	if len(v.Stack) > 0 {
+		fmt.Fprintf(b, "\ncall stack: %s", strings.Join(v.Stack, " > "))
+	}
+	if v.Released != 0 {
+		fmt.Fprintf(b, "\nreleased by an operator until %s", v.Released)
+	}
+	b.WriteByte('\n')
+}
+
+// tellOrder says what stands, why, and what it refuses.
+func tellOrder(env *cli.Env, b *strings.Builder, o *events.Verdict) {
+	action := actionCell(o)
+	fmt.Fprintf(b, "%s  %s %s\n", env.Painted(action.Text, action.Paint), o.RuleID, figures(o))
+	fmt.Fprintf(b, "  %s\n", o.Message)
+	row := func(name, format string, args ...any) {
+		fmt.Fprintf(b, "  %-9s %s\n", name, fmt.Sprintf(format, args...))
+	}
+	if o.Match != nil {
+		row("refuses", "%s", matchText(o.Match))
+	}
+	if o.ExpiresAt != 0 {
+		row("until", "%s", o.ExpiresAt)
+	}
+	if e := o.Evidence; e != nil {
+		if len(e.Ordinals) > 0 {
+			row("evidence", "events %s", ordinals(e.Ordinals))
+		}
+		if e.Calls > 0 {
+			row("since", "%s and %s spent", cli.Count(e.Calls, "call"), cli.Count(e.Tokens, "token"))
+		}
+		if e.Attempts > 0 {
+			row("attempts", "%s tried against it", cli.Count(e.Attempts, "call"))
+		}
+	}
+	if o.AgentMessage != "" {
+		row("the agent", "is told: %s", o.AgentMessage)
+	}
+}
+
+// matchText says in words which calls an order refuses.
+func matchText(m *events.Match) string {
+	var parts []string
+	add := func(format string, list []string) {
+		if len(list) > 0 {
+			parts = append(parts, fmt.Sprintf(format, strings.Join(list, ", ")))
+		}
+	}
+	what := map[string]string{events.AgentCall.String(): "calls to agents", events.ToolCall.String(): "tool calls"}[m.Kind]
+	if what == "" {
+		what = "every call"
+	}
+	add("by %s", m.From)
+	add("to %s", m.To)
+	add("of others than %s", m.NotFrom)
+	add("to others than %s", m.NotTo)
+	add("of %s", m.Tool)
+	var edges []string
+	for _, e := range m.Edges {
+		edges = append(edges, e.From+" -> "+e.To)
+	}
+	add("along %s", edges)
+	if len(m.ArgsHash) > 0 {
+		parts = append(parts, "with the same arguments")
+	}
+	if len(m.ContentHash) > 0 {
+		parts = append(parts, "with the same message")
+	}
+	if m.TurnID != "" {
+		parts = append(parts, "in turn "+m.TurnID)
+	}
+	if m.NotTurnID != "" {
+		parts = append(parts, "in other turns than "+m.NotTurnID)
+	}
+	if m.TaskID != "" {
+		parts = append(parts, "for task "+m.TaskID)
+	}
+	return strings.TrimSpace(what + " " + strings.Join(parts, " "))
+}
+
+func ordinals(list []int64) string {
+	var out []string
+	for _, n := range list {
+		out = append(out, fmt.Sprintf("#%d", n))
+	}
+	return strings.Join(out, " ")
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "at"
+	}
+	return fmt.Sprintf("%d times, last at", n)
+}
+
+// nearest lists the counters that are nearest to their limits.
+func nearest(env *cli.Env, v *analyzer.View) error {
+	near := slices.DeleteFunc(slices.Clone(v.Counters), func(c analyzer.CounterView) bool { return c.Near == 0 })
+	slices.SortStableFunc(near, func(a, b analyzer.CounterView) int { return cmp.Compare(b.Near, a.Near) })
+	const shown = 6
+	if len(near) > shown {
+		near = near[:shown]
+	}
+	return counters(env, near, "\nNearest to their limits:\n")
+}
+
+// counters prints counters as a table below a title.
+func counters(env *cli.Env, list []analyzer.CounterView, title string) error {
+	if len(list) == 0 {
+		return nil
+	}
+	if _, err := io.WriteString(env.Out, title); err != nil {
+		return err
+	}
+	t := env.Table("RULE", "OBSERVED", "WARN", "LIMIT", "UNIT", "USED")
+	for _, c := range list {
+		number := func(f float64) cli.Cell {
+			if f == 0 {
+				return cli.Cell{Text: "-", Right: true}
+			}
+			return cli.Cell{Text: amount(&f), Right: true}
+		}
+		used := cli.Cell{Text: fmt.Sprintf("%.0f %%", 100*c.Near), Right: true}
+		if c.Near == 0 {
+			used.Text = "-"
+		}
+		err := t.Row(cli.Cell{Text: c.Rule}, cli.Cell{Text: amount(&c.Observed), Right: true}, number(c.Warn), number(c.Limit), cli.Cell{Text: string(c.Unit)}, used)
+		if err != nil {
+			return err
+		}
+	}
+	return t.Flush()
+}

@@ -1,0 +1,227 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+
+	"weir/analyzer"
+	"weir/cmd/internal/app"
+	"weir/cmd/internal/cli"
+	"weir/events"
+	"weir/state"
+)
+
+func flowsCommand() cli.Command {
+	return cli.Command{Name: "flows", Short: "the flows that a weir knows, and what it says of them", Commands: []cli.Command{
+		{
+			Name: "ls", Short: "list flows",
+			Long:     "The flows of a running weir, of a state folder (--state) or of logs (--log).",
+			Examples: []string{"weir flows ls", "weir flows ls --sort near --limit 5 -o json"},
+			Setup: func(fs *flag.FlagSet) cli.Run {
+				p := newPlace(fs, true)
+				limit := fs.Int("limit", 20, "list at most so many `FLOWS`")
+				sort := cli.NewChoice(fs, "sort", "last", "`ORDER`: last (the last event first) or near (the one nearest to a limit first)", "last", "near")
+				return func(ctx context.Context, env *cli.Env, args []string) error {
+					if err := cli.Want(args, 0, 0, ""); err != nil {
+						return err
+					}
+					order := app.Newest
+					if sort.Value == "near" {
+						order = app.Nearby
+					}
+					return listFlows(ctx, env, p, *limit, order)
+				}
+			},
+		},
+		{
+			Name: "show", Args: "FLOW", Short: "print all that is kept of one flow",
+			Long: "weir explain says the same in words, and what it means.",
+			Setup: func(fs *flag.FlagSet) cli.Run {
+				p := newPlace(fs, true)
+				return func(ctx context.Context, env *cli.Env, args []string) error {
+					if err := cli.Want(args, 1, 1, "the id of a FLOW"); err != nil {
+						return err
+					}
+					k, done, err := p.open(ctx, env)
+					if err != nil {
+						return err
+					}
+					defer done()
+					v, err := find(ctx, k, args[0])
+					if err != nil {
+						return err
+					}
+					return env.Value(v, func() error { return showFlow(env, &v) })
+				}
+			},
+		},
+		{
+			Name: "tail", Args: "[FLOW]", Short: "print verdicts as they are given",
+			Long: `Prints the last verdicts of a running weir, or all of one flow, and goes on until it is
+ended. With --state those that a weir has kept that does not run.`,
+			Examples: []string{"weir flows tail", "weir flows tail -n 0 -o json | jq .action"},
+			Setup: func(fs *flag.FlagSet) cli.Run {
+				p := newPlace(fs, false)
+				last := fs.Int("n", 20, "begin with the last `N` verdicts")
+				return func(ctx context.Context, env *cli.Env, args []string) error {
+					if err := cli.Want(args, 0, 1, "the id of one FLOW"); err != nil {
+						return err
+					}
+					if *last < 0 {
+						return cli.Usage("-n %d: want a number from 0 on", *last)
+					}
+					return tailVerdicts(ctx, env, p, *last, strings.Join(args, ""))
+				}
+			},
+		},
+	}}
+}
+
+func listFlows(ctx context.Context, env *cli.Env, p *place, limit int, order app.Order) error {
+	k, done, err := p.open(ctx, env)
+	if err != nil {
+		return err
+	}
+	defer done()
+	list, err := k.flows(ctx, limit, order)
+	if err != nil {
+		return err
+	}
+	lines := cli.NewLines(env, func(f *app.FlowSummary) []cli.Cell {
+		number := func(n int64) cli.Cell { return cli.Cell{Text: cli.Grouped(n), Right: true} }
+		near := "-"
+		if n := f.Nearest; n != nil {
+			near = fmt.Sprintf("%3.0f %% %s", 100*n.Near, n.Rule)
+		}
+		return []cli.Cell{{Text: f.Flow}, statusCell(f.Status), number(f.Events), number(f.Hops), number(f.ToolCalls), number(int64(f.Parties)), {Text: f.Last.String()}, {Text: near}}
+	}, "FLOW", "STATUS", "EVENTS", "CALLS", "TOOLS", "AGENTS", "LAST EVENT", "NEAREST LIMIT")
+	for i := range list.Flows {
+		if err := lines.Print(&list.Flows[i]); err != nil {
+			return err
+		}
+	}
+	if err := lines.Flush(); err != nil {
+		return err
+	}
+	switch {
+	case len(list.Flows) == 0:
+		env.Notice("there are no flows yet")
+	case list.Truncated:
+		env.Notice("only the %s flows used last were looked at", cli.Grouped(int64(list.Scanned)))
+	case list.Scanned > len(list.Flows):
+		env.Notice("%d of %s flows; --limit shows more", len(list.Flows), cli.Grouped(int64(list.Scanned)))
+	}
+	return nil
+}
+
+// showFlow prints all counters of a flow and all that stands.
+func showFlow(env *cli.Env, v *analyzer.View) error {
+	var b strings.Builder
+	tellFlow(env, &b, v)
+	if _, err := io.WriteString(env.Out, b.String()); err != nil {
+		return err
+	}
+	t := env.Table("AGENT", "CALLED BY", "CALLS COMPARED", "CIRCLING")
+	for _, p := range v.Parties {
+		if err := t.Row(cli.Cell{Text: p.Name}, cli.Cell{Text: p.Parent}, cli.Cell{Text: fmt.Sprint(p.Calls), Right: true}, cli.Cell{Text: fmt.Sprint(p.Points), Right: true}); err != nil {
+			return err
+		}
+	}
+	if len(v.Parties) > 0 {
+		if _, err := io.WriteString(env.Out, "\n"); err != nil {
+			return err
+		}
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if err := counters(env, v.Counters, "\n"); err != nil || len(v.Orders) == 0 {
+		return err
+	}
+	if _, err := io.WriteString(env.Out, "\n"); err != nil {
+		return err
+	}
+	orders := env.Table("ACTION", "RULE", "SEEN/LIMIT", "SCOPE", "UNTIL", "MESSAGE")
+	for i := range v.Orders {
+		o := &v.Orders[i]
+		err := orders.Row(actionCell(o), cli.Cell{Text: o.RuleID}, cli.Cell{Text: figures(o), Right: true},
+			cli.Cell{Text: o.Scope.Kind + ":" + o.Scope.ID}, cli.Cell{Text: o.ExpiresAt.String()}, cli.Cell{Text: o.Message})
+		if err != nil {
+			return err
+		}
+	}
+	return orders.Flush()
+}
+
+func tailVerdicts(ctx context.Context, env *cli.Env, p *place, last int, flow string) error {
+	lines := newVerdictLines(env)
+	if *p.state != "" {
+		if p.given() {
+			return cli.Usage("more than one place is named").Advise("give one of --server and --state")
+		}
+		kept, err := keptVerdicts(*p.state, flow)
+		if err != nil {
+			return err
+		}
+		if flow == "" {
+			kept = kept[max(0, len(kept)-last):]
+		}
+		for i := range kept {
+			if err := lines.Print(&kept[i]); err != nil {
+				return err
+			}
+		}
+		return lines.Flush()
+	}
+	c, err := p.client(env)
+	if err != nil {
+		return err
+	}
+	return c.verdicts(ctx, flow, last, func(v *events.Verdict) error {
+		if err := lines.Print(v); err != nil {
+			return err
+		}
+		return lines.Flush()
+	})
+}
+
+// keptVerdicts reads the verdict log of a state folder, or what it has of one flow.
+func keptVerdicts(dir, flow string) (kept []events.Verdict, err error) {
+	s, err := openStore(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	partitions, err := s.Partitions()
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range partitions {
+		log := s.Verdicts(n)
+		for next := int64(0); next < log.End(); {
+			entries, err := log.Read(next, 1000, nil)
+			if gap, ok := errors.AsType[*state.GapError](err); ok {
+				next = gap.To
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			for i := range entries {
+				var v events.Verdict
+				if err := events.DecodeVerdict(entries[i].Value, &v); err != nil {
+					return nil, fmt.Errorf("verdict %d: %w", entries[i].Offset, err)
+				}
+				if flow == "" || v.CorrelationID == flow {
+					kept = append(kept, v)
+				}
+			}
+			next += int64(len(entries))
+		}
+	}
+	return kept, nil
+}

@@ -1,0 +1,263 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"weir/cmd/internal/cli"
+	"weir/events"
+	"weir/events/adapter"
+	"weir/events/adapter/canonical"
+	"weir/events/adapter/registry"
+)
+
+// stdin is what stands for standard input among file names.
+const stdin = "-"
+
+// input is one open file, or standard input.
+type input struct {
+	name   string
+	body   *adapter.Reader
+	file   *os.File // nil for standard input
+	read   *counter // bytes as they are in the file, compressed or not
+	size   int64    // 0 when not known
+	format adapter.Format
+}
+
+// counter counts what is read through it.
+type counter struct {
+	r io.Reader
+	n int64
+}
+
+func (c *counter) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// open opens a file, which may be compressed with gzip.
+func open(env *cli.Env, name string) (*input, error) {
+	in := &input{name: name, read: &counter{r: env.In}}
+	if name != stdin {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		in.file, in.read.r = f, f
+		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+			in.size = info.Size()
+		} else if err == nil && info.IsDir() {
+			in.close()
+			return nil, cli.Usage("%s is a folder", name).Advise("name the files in it: %s/*", name)
+		}
+	}
+	var err error
+	if in.body, err = adapter.NewReader(in.read); err != nil {
+		in.close()
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	return in, nil
+}
+
+func (in *input) close() {
+	if in.file != nil {
+		_ = in.file.Close() // it was only read
+	}
+}
+
+// recognize finds the format of the input, by its name or by its beginning.
+func (in *input) recognize(name string) (err error) {
+	if name != "" {
+		in.format, err = registry.Lookup(name)
+		return err
+	}
+	if in.format, err = registry.Detect(in.body.Head()); err != nil {
+		return cli.Failure("%s: %w", in.name, err).Advise("weir events describe says what each format is")
+	}
+	return nil
+}
+
+// badRecord is a record that could not be read.
+type badRecord struct {
+	Source string `json:"source"`
+	Line   int    `json:"line"`
+	Byte   int64  `json:"byte"` // at which it begins, after decompression
+	Code   string `json:"code"`
+	Reason string `json:"reason"`
+}
+
+func newBadRecord(source string, f adapter.Fault) badRecord {
+	b := badRecord{source, f.Line, f.Offset, "format", f.Reason.Error()}
+	if d, ok := errors.AsType[*events.DecodeError](f.Reason); ok {
+		b.Code = string(d.Code)
+	}
+	return b
+}
+
+func (b *badRecord) place() string { return fmt.Sprintf("%s:%d", b.Source, b.Line) }
+
+// refusals are the records that could not be read, of which the first are told one by
+// one.
+type refusals struct {
+	n     int64
+	first []badRecord
+}
+
+const toldRefusals = 3
+
+func (r *refusals) add(b badRecord) {
+	r.n++
+	if len(r.first) < toldRefusals {
+		r.first = append(r.first, b)
+	}
+}
+
+func (r *refusals) tell(env *cli.Env) {
+	for _, b := range r.first {
+		env.Notice("%s: not read: %s", b.place(), b.Reason)
+	}
+	if n := r.n - int64(len(r.first)); n > 0 {
+		env.Notice("and %s more", cli.Count(n, "record"))
+	}
+}
+
+// reader reads events out of inputs, one after the other. Inputs of one format share
+// an adapter, for a recording may be spread over many files.
+type reader struct {
+	inputs []*input
+	event  func(*events.Event) error
+	bad    func(badRecord)
+	tick   func() // now and then; may be nil
+
+	adapters []adapter.Adapter
+	names    []string // of their formats
+	order    *order
+	err      error
+}
+
+// tickEvery is after how many records somebody is told how far it is.
+const tickEvery = 1024
+
+// read reads all inputs to their ends.
+func (r *reader) read() error {
+	if r.tick == nil {
+		r.tick = func() {}
+	}
+	r.order = &order{emit: r.event, bad: r.bad, tick: r.tick}
+	for _, in := range r.inputs {
+		if err := r.readOne(in); err != nil {
+			return err
+		}
+	}
+	for i, a := range r.adapters {
+		if err := a.Flush(r.take(r.names[i])); err != nil {
+			return err
+		}
+	}
+	if r.err != nil {
+		return r.err
+	}
+	return r.order.flush()
+}
+
+func (r *reader) readOne(in *input) error {
+	a, take := r.adapter(in.format), r.take(in.format.Name)
+	bad := func(f adapter.Fault) { r.bad(newBadRecord(in.name, f)) }
+	in.body.Use(in.format.Framing, bad)
+	for n := 0; r.err == nil; n++ {
+		record, err := in.body.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read %s: %w", in.name, err)
+		}
+		if err := a.Decode(record.Bytes, take); err != nil {
+			bad(adapter.Fault{Position: record.Position, Reason: err, Raw: record.Bytes})
+		}
+		if n%tickEvery == 0 {
+			r.tick()
+		}
+	}
+	return r.err
+}
+
+func (r *reader) adapter(f adapter.Format) adapter.Adapter {
+	for i, name := range r.names {
+		if name == f.Name {
+			return r.adapters[i]
+		}
+	}
+	a := f.New(adapter.Options{})
+	r.adapters, r.names = append(r.adapters, a), append(r.names, f.Name)
+	return a
+}
+
+// take returns what an adapter hands its events to. Events of weir's own format are
+// taken in the order in which they stand, which is that of the log. All others come
+// from recordings that lie side by side, and are put in the order of time.
+func (r *reader) take(format string) func(*events.Event) {
+	return func(ev *events.Event) {
+		if r.err != nil {
+			return
+		}
+		if format == canonical.Format().Name {
+			r.err = r.event(ev)
+			return
+		}
+		r.err = r.order.add(ev)
+	}
+}
+
+// orderWindow is how many events are held back to be put in order.
+const orderWindow = 1 << 17
+
+// order puts events in the order of their times, those of one time as they came. Of
+// more than two windows of events it lets the earlier half go.
+type order struct {
+	emit   func(*events.Event) error
+	bad    func(badRecord)
+	tick   func()
+	held   []held
+	window int // 0 means orderWindow
+	event  events.Event
+}
+
+type held struct {
+	at   events.Stamp
+	json []byte
+}
+
+func (o *order) add(ev *events.Event) error {
+	o.held = append(o.held, held{ev.Time, ev.AppendJSON(nil)})
+	if n := cmp.Or(o.window, orderWindow); len(o.held) >= 2*n {
+		return o.release(n)
+	}
+	return nil
+}
+
+func (o *order) flush() error { return o.release(len(o.held)) }
+
+// release hands over the first n.
+func (o *order) release(n int) error {
+	slices.SortStableFunc(o.held, func(a, b held) int { return cmp.Compare(a.at, b.at) })
+	for i := range o.held[:n] {
+		if i%tickEvery == 0 {
+			o.tick()
+		}
+		if err := events.Decode(o.held[i].json, &o.event); err != nil {
+			o.bad(newBadRecord("event", adapter.Fault{Reason: err}))
+			continue
+		}
+		if err := o.emit(&o.event); err != nil {
+			return err
+		}
+	}
+	o.held = slices.Delete(o.held, 0, n)
+	return nil
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"weir/analyzer"
+	"weir/analyzer/limitfile"
+	"weir/cmd/internal/cli"
+)
+
+// judging is the flags that say by which limits to judge: a profile, a file, single
+// values, each over the one before.
+type judging struct {
+	profile *cli.Choice
+	file    *string
+	sets    *cli.List
+}
+
+func newJudging(fs *flag.FlagSet) *judging {
+	return &judging{
+		profile: cli.NewChoice(fs, "profile", "", "judge by the limits of this `PROFILE`: "+strings.Join(limitfile.Profiles(), ", "), limitfile.Profiles()...),
+		file:    fs.String("limits", "", "judge by this limits `FILE`"),
+		sets:    cli.NewList(fs, "set", "change one value: `KEY=VALUE`, such as rules.max_total_calls=50 or flow.idle=5m; may be given many times"),
+	}
+}
+
+// limits returns what the flags say; the balanced profile when they say nothing.
+func (j *judging) limits() (analyzer.Limits, error) {
+	var data []byte
+	name := *j.file
+	if name != "" {
+		var err error
+		if data, err = os.ReadFile(name); err != nil {
+			return analyzer.Limits{}, err
+		}
+		// The file alone first, so that what is wrong with it is told with its lines.
+		l, err := limitfile.Parse(name, data)
+		if err != nil {
+			return analyzer.Limits{}, limitsFault(err)
+		}
+		if j.profile.Value == "" && len(*j.sets) == 0 {
+			return l, nil
+		}
+	}
+	sets := *j.sets
+	if j.profile.Value != "" {
+		sets = append([]string{"profile=" + j.profile.Value}, sets...)
+	}
+	if len(sets) == 0 {
+		return limitfile.Default(), nil
+	}
+	data, err := withValues(data, sets)
+	if err != nil {
+		return analyzer.Limits{}, err
+	}
+	l, err := limitfile.Parse("", data)
+	if err != nil {
+		return analyzer.Limits{}, setFault(err)
+	}
+	return l, nil
+}
+
+// limitsFault tells of a file that was refused.
+func limitsFault(err error) error {
+	return cli.Failure("%w", err).Advise("weir limits validate FILE lists all that is wrong; weir limits schema prints the schema")
+}
+
+// setFault tells of values that were refused; lines mean nothing to who typed them.
+func setFault(err error) error {
+	problems, ok := errors.AsType[*limitfile.Problems](err)
+	if !ok {
+		return err
+	}
+	p := problems.List[0]
+	f := cli.Usage("--set %s: %s", p.Path, p.Message)
+	if p.Hint != "" {
+		return f.Advise("%s", p.Hint)
+	}
+	return f.Advise("weir limits show prints all keys with their values")
+}
+
+// withValues puts values, each KEY=VALUE, into a limits file.
+func withValues(data []byte, sets []string) ([]byte, error) {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(data, &doc); err != nil {
+		return nil, err
+	}
+	root := &yaml.Node{Kind: yaml.MappingNode}
+	if len(doc.Content) > 0 {
+		root = doc.Content[0]
+	}
+	for _, s := range sets {
+		key, text, ok := strings.Cut(s, "=")
+		if !ok || key == "" {
+			return nil, cli.Usage("--set %s: want KEY=VALUE", s).Advise("for example --set rules.max_total_calls=50")
+		}
+		var value yaml.Node
+		if err := yaml.Unmarshal([]byte(text), &value); err != nil || len(value.Content) == 0 {
+			return nil, cli.Usage("--set %s: %q is no value", key, text).Advise("for example --set rules.max_total_calls=50")
+		}
+		if err := put(root, strings.Split(key, "."), value.Content[0]); err != nil {
+			return nil, cli.Usage("--set %s: %w", key, err)
+		}
+	}
+	var out bytes.Buffer
+	enc := yaml.NewEncoder(&out)
+	if err := enc.Encode(root); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), enc.Close()
+}
+
+// put sets the value at a path of a mapping and makes the mappings on the way.
+func put(n *yaml.Node, path []string, value *yaml.Node) error {
+	if n.Kind != yaml.MappingNode {
+		return fmt.Errorf("there is a single value above it; give that as a mapping, such as {warn: 3, stop: 6}")
+	}
+	n.Style = 0
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value != path[0] {
+			continue
+		}
+		if len(path) == 1 {
+			n.Content[i+1] = value
+			return nil
+		}
+		return put(n.Content[i+1], path[1:], value)
+	}
+	key := &yaml.Node{Kind: yaml.ScalarNode, Value: path[0]}
+	if len(path) > 1 {
+		inner := &yaml.Node{Kind: yaml.MappingNode}
+		n.Content = append(n.Content, key, inner)
+		return put(inner, path[1:], value)
+	}
+	n.Content = append(n.Content, key, value)
+	return nil
+}

@@ -1,0 +1,290 @@
+package main_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"weir/analyzer"
+	"weir/analyzer/limitfile"
+	"weir/cmd/internal/app"
+	"weir/events"
+	"weir/state"
+)
+
+var (
+	kills    = flag.Int("kills", 3, "how often TestKill kills weir")
+	killSeed = flag.Uint64("kill-seed", 0, "seed of the moments; 0 takes one by the clock and prints it")
+)
+
+// TestKill kills the real program with SIGKILL at random moments while producers send
+// loops, and then holds the verdict log against an undisturbed fold of the journal:
+// none lost, none doubled by id, equal byte for byte; and every acknowledged event
+// must be in the journal.
+func TestKill(t *testing.T) {
+	seed := *killSeed
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("seed %d (again: -kill-seed %d)", seed, seed)
+	random := rand.New(rand.NewPCG(seed, 1))
+
+	dir := t.TempDir()
+	binary := filepath.Join(dir, "weir")
+	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+		t.Fatalf("build weir: %v\n%s", err, out)
+	}
+	folder := filepath.Join(dir, "state")
+	address := freeAddress(t)
+	producers := newProducers("http://" + address)
+
+	t.Logf("%-5s %10s %12s %12s", "kill", "after", "ready in", "acknowledged")
+	for n := range *kills {
+		started := time.Now()
+		weir := startWeir(t, binary, folder, address)
+		ready := time.Since(started)
+		producers.start()
+		moment := 20*time.Millisecond + time.Duration(random.IntN(400))*time.Millisecond
+		<-time.After(moment)
+		if err := weir.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = weir.Wait() // it was killed
+		producers.stop()
+		t.Logf("%-5d %10s %12s %12d", n+1, moment, ready.Round(time.Millisecond), len(producers.acknowledged))
+	}
+
+	weir := startWeir(t, binary, folder, address)
+	if err := weir.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := weir.Wait(); err != nil {
+		t.Fatalf("the last weir did not end in order: %v", err)
+	}
+	compareLogs(t, folder, producers.acknowledged)
+}
+
+func compareLogs(t *testing.T, folder string, acknowledged []string) {
+	t.Helper()
+	store, err := state.Open(folder, state.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	journal, verdicts := readAll(t, store.Journal(0)), readAll(t, store.Verdicts(0))
+
+	pump, err := app.NewPump(context.Background(), app.PumpOptions{Limits: limitfile.Default(),
+		Parse: func(b []byte) (analyzer.Limits, error) { return limitfile.ParseJSON("limits.set", b) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored := map[string]bool{}
+	var want []string
+	for _, entry := range journal {
+		var ev events.Event
+		if err := events.Decode(entry.Value, &ev); err != nil {
+			t.Fatalf("journal %d: %v", entry.Offset, err)
+		}
+		ev.Appended = entry.Appended
+		stored[strings.Clone(ev.ID)] = true
+		for _, v := range pump.Fold(&ev, entry.Offset) {
+			want = append(want, string(v.AppendJSON(nil)))
+		}
+	}
+	lost := 0
+	for _, id := range acknowledged {
+		if !stored[id] {
+			lost++
+		}
+	}
+	ids := map[string]int{}
+	for _, entry := range verdicts {
+		var v events.Verdict
+		if err := events.DecodeVerdict(entry.Value, &v); err != nil {
+			t.Fatal(err)
+		}
+		ids[v.ID]++
+	}
+	doubled := 0
+	for _, n := range ids {
+		doubled += n - 1
+	}
+	got := make([]string, len(verdicts))
+	for i := range verdicts {
+		got[i] = string(verdicts[i].Value)
+	}
+	t.Logf("events in the journal %d, acknowledged %d, of these lost %d", len(journal), len(acknowledged), lost)
+	t.Logf("verdicts in the log %d, of an undisturbed fold %d, doubled by id %d, equal byte for byte: %v", len(got), len(want), doubled, slices.Equal(got, want))
+	if lost > 0 || doubled > 0 || !slices.Equal(got, want) {
+		t.Error("the crash shows: see above")
+	}
+	if len(acknowledged) == 0 || len(want) == 0 {
+		t.Error("nothing was sent or nothing was said: the test shows nothing")
+	}
+}
+
+func readAll(t *testing.T, log *state.Log) (all []state.Entry) {
+	t.Helper()
+	for {
+		batch, err := log.Read(int64(len(all)), 1000, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(batch) == 0 {
+			return all
+		}
+		for i := range batch {
+			batch[i].Value = slices.Clone(batch[i].Value)
+		}
+		all = append(all, batch...)
+	}
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// startWeir starts the program and returns when it is ready.
+func startWeir(t *testing.T, binary, folder, address string) *exec.Cmd {
+	t.Helper()
+	log, err := os.OpenFile(folder+".log", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	cmd := exec.Command(binary, "run", "--state", folder, "--listen", address, "--log-format", "json")
+	cmd.Stderr = log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.After(60 * time.Second)
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
+	for {
+		if resp, err := http.Get("http://" + address + "/readyz"); err == nil {
+			_, _ = io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return cmd
+			}
+		}
+		select {
+		case <-again.C:
+		case <-deadline:
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+			text, _ := os.ReadFile(folder + ".log")
+			t.Fatalf("weir is not ready after a minute:\n%s", tail(text, 4000))
+		}
+	}
+}
+
+func tail(b []byte, n int) []byte { return b[max(0, len(b)-n):] }
+
+// producers send loops of agents and of tools until they are stopped, and note what
+// was acknowledged.
+type producers struct {
+	url    string
+	cancel context.CancelFunc
+	group  sync.WaitGroup
+
+	mu           sync.Mutex
+	acknowledged []string
+	serial       int
+}
+
+func newProducers(url string) *producers { return &producers{url: url} }
+
+func (p *producers) start() {
+	ctx, cancel := context.WithCancel(context.Background())
+	p.cancel = cancel
+	for range 4 {
+		p.group.Go(func() {
+			for ctx.Err() == nil {
+				p.flow(ctx)
+			}
+		})
+	}
+}
+
+func (p *producers) stop() {
+	p.cancel()
+	p.group.Wait()
+}
+
+// flow sends one flow in three requests, so that kills fall into the middle of flows.
+func (p *producers) flow(ctx context.Context) {
+	p.mu.Lock()
+	p.serial++
+	flow := fmt.Sprintf("flow-%d", p.serial)
+	p.mu.Unlock()
+	start := time.Now().Add(-time.Minute)
+	var ids []string
+	var body bytes.Buffer
+	for i := range 36 {
+		ev := events.Event{ID: fmt.Sprintf("%s-%d", flow, i), Source: "/kill-test", Time: events.StampOf(start).Add(time.Duration(i) * time.Second), CorrelationID: flow}
+		content := events.Hash{Algorithm: events.XXH64, Value: uint64(i%2) + 1}
+		switch {
+		case i == 0:
+			ev.Kind, ev.Origin, ev.To = events.AgentCall, events.OriginUser, events.Party{Agent: "a"}
+		case i%3 == 2:
+			ev.Kind, ev.From, ev.Tool = events.ToolCall, events.Party{Agent: "c"}, events.Tool{Name: "search", ArgsHash: content}
+		case i%2 == 0:
+			ev.Kind, ev.From, ev.To, ev.HadWork, ev.Content = events.AgentCall, events.Party{Agent: "b"}, events.Party{Agent: "a"}, events.No, content
+		default:
+			ev.Kind, ev.From, ev.To, ev.HadWork, ev.Content = events.AgentCall, events.Party{Agent: "a"}, events.Party{Agent: "b"}, events.No, content
+		}
+		ids = append(ids, ev.ID)
+		body.Write(append(ev.AppendJSON(nil), '\n'))
+		if i%12 == 11 {
+			if !p.post(ctx, &body, ids) {
+				return
+			}
+			ids = nil
+			body.Reset()
+		}
+	}
+}
+
+func (p *producers) post(ctx context.Context, body *bytes.Buffer, ids []string) bool {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url+"/v1/events", bytes.NewReader(body.Bytes()))
+	if err != nil {
+		return false
+	}
+	req.Header.Set("Content-Type", "application/x-ndjson")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return false // killed: nothing is promised
+	}
+	defer resp.Body.Close()
+	var answer struct{ Accepted int }
+	if resp.StatusCode/100 != 2 || json.NewDecoder(resp.Body).Decode(&answer) != nil || answer.Accepted != len(ids) {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.acknowledged = append(p.acknowledged, ids...)
+	return true
+}

@@ -1,0 +1,355 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"weir/cmd/internal/cli"
+	"weir/events"
+	"weir/events/adapter"
+)
+
+// judgement is what a label says of a trace.
+type judgement uint8
+
+const (
+	saysNothing judgement = iota
+	shouldBeCaught
+	shouldBeLeftAlone
+)
+
+// labelled is one line of a label file.
+type labelled struct {
+	flow string
+	says judgement
+}
+
+// labelFile is one file of labels.
+type labelFile struct {
+	name   string
+	traces []labelled
+}
+
+// labelLine is a line of a label file as it stands there.
+type labelLine struct {
+	Dataset string          `json:"dataset"`
+	TraceID json.RawMessage `json:"trace_id"`
+	Labels  map[string]any  `json:"labels"`
+}
+
+// isLabels reports whether the beginning of a file looks like labels of traces.
+func isLabels(head []byte) bool {
+	for top := range adapter.Tops(head) {
+		return top.Has("trace_id", "labels") && !top.Has("kind")
+	}
+	return false
+}
+
+// readLabels reads a file of labels, one JSON object per line.
+func readLabels(in *input, by *criteria) (out *labelFile, err error) {
+	out = &labelFile{name: labelName(in.name)}
+	fail := func(line int, fault error) {
+		if err == nil {
+			err = cli.Failure("%s:%d: %w", in.name, line, fault).Advise(`a line is {"dataset":"d","trace_id":"1","labels":{...}}`)
+		}
+	}
+	in.body.Use(adapter.Lines, func(f adapter.Fault) { fail(f.Line, f.Reason) })
+	for err == nil {
+		record, end := in.body.Next()
+		if errors.Is(end, io.EOF) {
+			return out, err
+		}
+		if end != nil {
+			return nil, fmt.Errorf("read %s: %w", in.name, end)
+		}
+		var l labelLine
+		fault := json.Unmarshal(record.Bytes, &l)
+		if fault == nil && (len(l.TraceID) == 0 || l.Labels == nil) {
+			fault = errors.New("there is no trace_id or no object of labels")
+		}
+		if fault != nil {
+			fail(record.Line, fault)
+		}
+		out.traces = append(out.traces, labelled{flowOf(l), by.judge(l.Labels)})
+	}
+	return nil, err
+}
+
+// flowOf is the flow that the adapter for traces makes of the trace.
+func flowOf(l labelLine) string {
+	id := strings.Trim(string(l.TraceID), `"`)
+	var text string
+	if json.Unmarshal(l.TraceID, &text) == nil {
+		id = text
+	}
+	return adapter.Word([]byte(l.Dataset), events.MaxID/4) + "/" + adapter.Word([]byte(id), events.MaxID/2)
+}
+
+// labelName is the name of the file without what all such files end with.
+func labelName(path string) string {
+	name := filepath.Base(path)
+	for _, suffix := range []string{".gz", ".jsonl", ".ndjson", ".json", ".labels"} {
+		name = strings.TrimSuffix(name, suffix)
+	}
+	return name
+}
+
+// criterion says what one label means: the values at which the trace should be
+// caught, and those at which it should be left alone. A value that is neither says
+// nothing.
+type criterion struct {
+	field         string
+	caught, alone func(value any) bool
+}
+
+// criteria decide by the first tier that says anything; within a tier "should be
+// caught" wins.
+type criteria struct{ tiers [][]criterion }
+
+// defaultCriteria know the labels of the published sets: first what somebody has
+// seen of loops or caps, then how the run ended, then whether it was a success, and
+// last that it was not cut off. A failure alone is no reason to stop a flow.
+func defaultCriteria() *criteria {
+	yesNo := func(fields ...string) (tier []criterion) {
+		for _, f := range fields {
+			tier = append(tier, criterion{f, truthy, falsy})
+		}
+		return tier
+	}
+	yes := func(fields ...string) (tier []criterion) {
+		for _, f := range fields {
+			tier = append(tier, criterion{f, never, truthy})
+		}
+		return tier
+	}
+	exit := func(fields ...string) (tier []criterion) {
+		for _, f := range fields {
+			tier = append(tier, criterion{f, spent, completed})
+		}
+		return tier
+	}
+	return &criteria{[][]criterion{
+		yesNo("loop_2plus", "looping", "loop", "step_repetition", "ran_to_cap"),
+		append([]criterion{{"out_of_budget", truthy, never}}, exit("exit", "exit_status", "exit_reason", "end")...),
+		append(yes("finished", "submitted", "success", "resolved", "correct"), criterion{"reward", never, full}),
+		{{"out_of_budget", never, falsy}},
+	}}
+}
+
+// newCriteria are the default ones, unless the flags name fields.
+func newCriteria(caught, honest []string) *criteria {
+	if len(caught) == 0 && len(honest) == 0 {
+		return defaultCriteria()
+	}
+	var tier []criterion
+	for _, s := range caught {
+		field, is := fieldFlag(s)
+		tier = append(tier, criterion{field, is, never})
+	}
+	for _, s := range honest {
+		field, is := fieldFlag(s)
+		tier = append(tier, criterion{field, never, is})
+	}
+	return &criteria{[][]criterion{tier}}
+}
+
+// fieldFlag reads FIELD, which has to be true, or FIELD=VALUE.
+func fieldFlag(s string) (field string, is func(any) bool) {
+	field, want, given := strings.Cut(s, "=")
+	if !given {
+		return field, truthy
+	}
+	return field, func(v any) bool { return strings.EqualFold(text(v), want) }
+}
+
+func (c *criteria) judge(labels map[string]any) judgement {
+	for _, tier := range c.tiers {
+		says := saysNothing
+		for _, x := range tier {
+			v, ok := lookUp(labels, x.field)
+			switch {
+			case !ok:
+			case x.caught(v):
+				return shouldBeCaught
+			case x.alone(v):
+				says = shouldBeLeftAlone
+			}
+		}
+		if says != saysNothing {
+			return says
+		}
+	}
+	return saysNothing
+}
+
+// lookUp finds a field whatever case, spaces or dashes its name is written with; a
+// dot leads into an object. What people have labelled may lie in "human", or be
+// called so.
+func lookUp(labels map[string]any, field string) (any, bool) {
+	first, rest, nested := strings.Cut(field, ".")
+	for name, v := range labels {
+		if plainName(name) != plainName(first) {
+			continue
+		}
+		if !nested {
+			return v, true
+		}
+		if inner, ok := v.(map[string]any); ok {
+			return lookUp(inner, rest)
+		}
+	}
+	const people = "human"
+	if human, ok := labels[people].(map[string]any); ok && !nested {
+		return lookUp(human, field)
+	}
+	if !strings.HasPrefix(field, people) && !nested {
+		return lookUp(labels, people+"_"+field)
+	}
+	return nil, false
+}
+
+func plainName(s string) string {
+	return strings.NewReplacer(" ", "_", "-", "_").Replace(strings.ToLower(s))
+}
+
+func text(v any) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case bool:
+		return strconv.FormatBool(v)
+	case float64:
+		return strconv.FormatFloat(v, 'g', -1, 64)
+	}
+	return ""
+}
+
+func never(any) bool { return false }
+
+func truthy(v any) bool {
+	return slices.Contains([]string{"true", "yes", "1"}, strings.ToLower(text(v)))
+}
+func falsy(v any) bool {
+	return slices.Contains([]string{"false", "no", "0"}, strings.ToLower(text(v)))
+}
+func full(v any) bool { return text(v) == "1" }
+
+// spent and completed read how a run ended, such as "submitted (exit_cost)".
+func spent(v any) bool {
+	s := strings.ToLower(text(v))
+	return strings.Contains(s, "exit_cost") || strings.Contains(s, "out_of_budget") || strings.Contains(s, "budget_exceeded")
+}
+
+func completed(v any) bool {
+	return slices.Contains([]string{"submitted", "finished", "completed", "success"}, strings.ToLower(text(v)))
+}
+
+// tally is what a replay found out about one flow.
+type tally struct {
+	calls     int64 // of agents and tools
+	stoppedAt int64 // calls that were made when the first stop was given
+	warned    bool
+	stopped   bool
+}
+
+// note takes down a verdict that was given when so many calls were made.
+func (t *tally) note(v *events.Verdict) {
+	if v.Mode != modeEnforce {
+		return
+	}
+	switch {
+	case v.Action == events.Warn.String():
+		t.warned = true
+	case stops(v):
+		t.warned = true
+		if v.Effective == effectiveNow && !t.stopped {
+			t.stopped, t.stoppedAt = true, t.calls
+		}
+	}
+}
+
+// saved is the share of the calls that a dispatcher would have left undone.
+func (t *tally) saved() float64 {
+	if !t.stopped || t.calls == 0 {
+		return 0
+	}
+	return float64(t.calls-t.stoppedAt) / float64(t.calls)
+}
+
+// labelScore is how a replay did against a file of labels.
+type labelScore struct {
+	Labels           string  `json:"labels"`
+	Traces           int     `json:"traces"`
+	WithoutEvents    int     `json:"without_events"` // labels whose trace was not among what was replayed
+	ShouldBeCaught   int     `json:"should_be_caught"`
+	Warned           int     `json:"warned"`
+	WarnedPercent    float64 `json:"warned_percent"`
+	Stopped          int     `json:"stopped"`
+	StoppedPercent   float64 `json:"stopped_percent"`
+	ShouldBeLeft     int     `json:"should_be_left_alone"`
+	WronglyWarned    int     `json:"wrongly_warned"`
+	WronglyWarnedPc  float64 `json:"wrongly_warned_percent"`
+	WronglyStopped   int     `json:"wrongly_stopped"`
+	WronglyStoppedPc float64 `json:"wrongly_stopped_percent"`
+	MedianWorkSaved  float64 `json:"median_work_saved"` // of the flows that were rightly stopped, from 0 to 1
+}
+
+func (f *labelFile) score(flows map[string]*tally) labelScore {
+	s := labelScore{Labels: f.name, Traces: len(f.traces)}
+	var saved []float64
+	for _, l := range f.traces {
+		t := flows[l.flow]
+		if t == nil {
+			s.WithoutEvents++
+			t = &tally{}
+		}
+		switch l.says {
+		case shouldBeCaught:
+			s.ShouldBeCaught++
+			s.Warned += one(t.warned)
+			s.Stopped += one(t.stopped)
+			if t.stopped {
+				saved = append(saved, t.saved())
+			}
+		case shouldBeLeftAlone:
+			s.ShouldBeLeft++
+			s.WronglyWarned += one(t.warned)
+			s.WronglyStopped += one(t.stopped)
+		}
+	}
+	s.WarnedPercent, s.StoppedPercent = percent(s.Warned, s.ShouldBeCaught), percent(s.Stopped, s.ShouldBeCaught)
+	s.WronglyWarnedPc, s.WronglyStoppedPc = percent(s.WronglyWarned, s.ShouldBeLeft), percent(s.WronglyStopped, s.ShouldBeLeft)
+	s.MedianWorkSaved = round(median(saved), 1000)
+	return s
+}
+
+func one(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// percent has one digit after the point.
+func percent(n, of int) float64 {
+	if of == 0 {
+		return 0
+	}
+	return round(100*float64(n)/float64(of), 10)
+}
+
+func round(v, to float64) float64 { return float64(int64(v*to+0.5)) / to }
+
+func median(v []float64) float64 {
+	if len(v) == 0 {
+		return 0
+	}
+	slices.Sort(v)
+	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
+}

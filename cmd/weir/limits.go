@@ -1,0 +1,240 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+
+	"weir/analyzer"
+	"weir/analyzer/limitfile"
+	"weir/cmd/internal/cli"
+)
+
+func limitsCommand() cli.Command {
+	return cli.Command{Name: "limits", Short: "limits files: show, check, compare, import", Commands: []cli.Command{
+		{
+			Name: "show", Args: "[FILE|PROFILE]", Short: "print limits with every value spelled out", Words: limitfile.Profiles,
+			Long: `Prints what is in force: the profile, with what the file and the flags change. What is
+printed is a limits file itself.`,
+			Examples: []string{"weir limits show", "weir limits show gateway", "weir limits show my.yaml --set flow.idle=5m"},
+			Setup: func(fs *flag.FlagSet) cli.Run {
+				judging := newJudging(fs)
+				return func(_ context.Context, env *cli.Env, args []string) error {
+					return showLimits(env, judging, args)
+				}
+			},
+		},
+		{
+			Name: "validate", Args: "FILE...", Short: "check limits files and list all that is wrong",
+			Long: "The exit code is 3 when a file would be refused.",
+			Setup: func(*flag.FlagSet) cli.Run {
+				return func(_ context.Context, env *cli.Env, args []string) error { return validateLimits(env, args) }
+			},
+		},
+		{
+			Name: "schema", Short: "print the JSON Schema of limits files, for editors",
+			Examples: []string{"weir limits schema > limits.schema.json", "# yaml-language-server: $schema=limits.schema.json"},
+			Setup: func(*flag.FlagSet) cli.Run {
+				return func(_ context.Context, env *cli.Env, args []string) error {
+					if err := cli.Want(args, 0, 0, ""); err != nil {
+						return err
+					}
+					_, err := env.Out.Write(limitfile.JSONSchema())
+					return err
+				}
+			},
+		},
+		{
+			Name: "diff", Args: "FILE|PROFILE [FILE|PROFILE]", Short: "compare two limits, or one with the defaults", Words: limitfile.Profiles,
+			Long:     "The exit code is 3 when they differ.",
+			Examples: []string{"weir limits diff my.yaml", "weir limits diff gateway team"},
+			Setup: func(*flag.FlagSet) cli.Run {
+				return func(_ context.Context, env *cli.Env, args []string) error { return diffLimits(env, args) }
+			},
+		},
+		{
+			Name: "import", Args: "FILE", Short: "turn the limits of another guard into a limits file",
+			Long: `Reads the limits file of a system that has a guard of its own and prints it as a
+weir limits file: config/system_caps.json, budgets.yaml (also inside its ConfigMap),
+the protection block of settings.json, recursion-limits.json. A name that is not known
+is an error, not a silence.`,
+			Examples: []string{"weir limits import config/system_caps.json > limits.yaml"},
+			Setup: func(*flag.FlagSet) cli.Run {
+				return func(_ context.Context, env *cli.Env, args []string) error { return importLimits(env, args) }
+			},
+		},
+	}}
+}
+
+// limitsNamed returns the limits of a file or, when there is none of that name, of a
+// profile.
+func limitsNamed(name string) (analyzer.Limits, error) {
+	data, err := os.ReadFile(name)
+	if errors.Is(err, os.ErrNotExist) {
+		if slices.Contains(limitfile.Profiles(), name) {
+			return limitfile.Profile(name)
+		}
+		f := cli.Failure("%w, nor a profile of that name", err)
+		if near := cli.Nearest(name, limitfile.Profiles()); near != "" {
+			return analyzer.Limits{}, f.Advise("did you mean the profile %s", near)
+		}
+		return analyzer.Limits{}, f
+	}
+	if err != nil {
+		return analyzer.Limits{}, err
+	}
+	l, err := limitfile.Parse(name, data)
+	if err != nil {
+		return analyzer.Limits{}, limitsFault(err)
+	}
+	return l, nil
+}
+
+func showLimits(env *cli.Env, judging *judging, args []string) error {
+	if err := cli.Want(args, 0, 1, "one FILE or PROFILE"); err != nil {
+		return err
+	}
+	if len(args) == 1 {
+		if *judging.file != "" || judging.profile.Value != "" {
+			return cli.Usage("%s is given beside --limits or --profile", args[0]).Advise("give one of them")
+		}
+		if _, err := os.Stat(args[0]); err != nil && judging.profile.Set(args[0]) == nil {
+			args = nil
+		} else {
+			*judging.file = args[0]
+		}
+	}
+	l, err := judging.limits()
+	if err != nil {
+		return err
+	}
+	if env.Format != cli.JSONFormat {
+		_, err = env.Out.Write(limitfile.Format(l))
+		return err
+	}
+	return env.Value(json.RawMessage(limitfile.FormatJSON(l)), nil)
+}
+
+// limitProblem is one thing that is wrong with a limits file.
+type limitProblem struct {
+	File    string `json:"file"`
+	Line    int    `json:"line,omitempty"`
+	Column  int    `json:"column,omitempty"`
+	Path    string `json:"path,omitempty"`
+	Message string `json:"message"`
+	Hint    string `json:"hint,omitempty"`
+}
+
+func validateLimits(env *cli.Env, args []string) error {
+	if err := cli.Want(args, 1, -1, "a FILE"); err != nil {
+		return err
+	}
+	lines := cli.NewLines(env, func(p *limitProblem) []cli.Cell {
+		where, what := p.File, p.Message
+		if p.Line > 0 {
+			where = fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
+		}
+		if p.Path != "" {
+			what = p.Path + ": " + what
+		}
+		if p.Hint != "" {
+			what += "; " + p.Hint
+		}
+		return []cli.Cell{{Text: where, Paint: cli.Bad}, {Text: what}}
+	})
+	wrong := 0
+	for _, name := range args {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		l, err := limitfile.Parse(name, data)
+		if err == nil {
+			env.Notice("%s: good, profile %s, version %s", name, l.Profile, l.Version)
+			continue
+		}
+		problems, ok := errors.AsType[*limitfile.Problems](err)
+		if !ok {
+			return err
+		}
+		for _, p := range problems.List {
+			wrong++
+			if err := lines.Print(&limitProblem{name, p.Line, p.Column, p.Path, p.Message, p.Hint}); err != nil {
+				return err
+			}
+		}
+		wrong += problems.More
+	}
+	if err := lines.Flush(); err != nil || wrong == 0 {
+		return err
+	}
+	env.Notice("problems: %d", wrong)
+	return cli.Exit(cli.CodeFinding)
+}
+
+// limitChange is one value that differs.
+type limitChange struct {
+	Path string `json:"path"`
+	From string `json:"from,omitempty"`
+	To   string `json:"to,omitempty"`
+}
+
+func diffLimits(env *cli.Env, args []string) error {
+	if err := cli.Want(args, 1, 2, "a FILE or PROFILE"); err != nil {
+		return err
+	}
+	if len(args) == 1 {
+		args = []string{limitfile.Default().Profile, args[0]}
+	}
+	from, err := limitsNamed(args[0])
+	if err != nil {
+		return err
+	}
+	to, err := limitsNamed(args[1])
+	if err != nil {
+		return err
+	}
+	lines := cli.NewLines(env, func(c *limitChange) []cli.Cell {
+		dash := func(s string) string {
+			if s == "" {
+				return "-"
+			}
+			return s
+		}
+		return cli.Text(c.Path, dash(c.From), dash(c.To))
+	}, "KEY", args[0], args[1])
+	changes := limitfile.Diff(from, to)
+	for _, c := range changes {
+		if err := lines.Print(&limitChange{c.Path, c.From, c.To}); err != nil {
+			return err
+		}
+	}
+	if err := lines.Flush(); err != nil {
+		return err
+	}
+	if len(changes) == 0 {
+		env.Notice("%s and %s are the same", args[0], args[1])
+		return nil
+	}
+	return cli.Exit(cli.CodeFinding)
+}
+
+func importLimits(env *cli.Env, args []string) error {
+	if err := cli.Want(args, 1, 1, "a FILE"); err != nil {
+		return err
+	}
+	data, err := os.ReadFile(args[0])
+	if err != nil {
+		return err
+	}
+	text, err := limitfile.Import(args[0], data)
+	if err != nil {
+		return cli.Failure("%w", err).Advise("weir limits import --help says which files are known")
+	}
+	_, err = env.Out.Write(text)
+	return err
+}

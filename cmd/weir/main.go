@@ -1,0 +1,55 @@
+// Command weir keeps flows of agents in their bounds: it reads the calls that agents
+// make, finds the flows that run away, and puts a standing order on them.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"time"
+
+	"weir/cmd/internal/cli"
+)
+
+func main() {
+	env := cli.Env{
+		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv, Now: time.Now,
+		Notify: func(c chan<- os.Signal, sig ...os.Signal) func() {
+			signal.Notify(c, sig...)
+			return func() { signal.Stop(c) }
+		},
+		OutTerminal: cli.IsTerminal(os.Stdout), ErrTerminal: cli.IsTerminal(os.Stderr), Width: cli.Width(os.Stdout),
+	}
+	os.Exit(program().Main(context.Background(), env, os.Args[1:]))
+}
+
+// program is the table of commands.
+func program() *cli.Program {
+	p := &cli.Program{
+		Name:  "weir",
+		Short: "stops flows of agents that run away.",
+		Intro: `It reads the calls that agents make on each other and on their tools, folds them into
+one small state per flow, and puts a standing order (a verdict) on the flows that loop,
+go too deep or run too long. Whoever sends the next message honors the order.`,
+		Outro: `First steps:
+  weir demo                        watch real runaways being stopped
+  weir replay FILE                 judge a log that you have
+  weir run                         take events on http://127.0.0.1:8080`,
+	}
+	p.Commands = []cli.Command{
+		demoCommand(),
+		runCommand(),
+		replayCommand(),
+		explainCommand(),
+		checkCommand(),
+		testCommand(),
+		flowsCommand(),
+		limitsCommand(),
+		eventsCommand(),
+		rulesCommand(),
+		versionCommand(),
+		cli.HelpCommand(p),
+	}
+	p.Commands = append(p.Commands, cli.CompletionCommands(p)...)
+	return p
+}

@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+
+	"weir/analyzer"
+	"weir/analyzer/limitfile"
+	"weir/cmd/internal/app"
+	"weir/cmd/internal/cli"
+	"weir/events"
+	"weir/state"
+)
+
+// place is the flags that say where flows are looked for: in a running weir, in the
+// state folder of one that does not run, or in logs.
+type place struct {
+	*serverFlags
+	*judging
+	*reading
+	state *string
+	logs  *cli.List
+}
+
+func newPlace(fs *flag.FlagSet, withLogs bool) *place {
+	p := &place{serverFlags: newServerFlags(fs), logs: &cli.List{}}
+	p.state = fs.String("state", "", "look into the state folder `DIR` of a weir that does not run")
+	if withLogs {
+		p.logs = cli.NewList(fs, "log", "replay this `FILE` first; may be given many times")
+		p.judging, p.reading = newJudging(fs), newReading(fs)
+	}
+	return p
+}
+
+// known is what can be asked about flows, wherever they are.
+type known interface {
+	flows(ctx context.Context, limit int, order app.Order) (app.FlowList, error)
+	view(ctx context.Context, flow string) (analyzer.View, bool, error)
+}
+
+// open opens the place. The caller calls close at the end.
+func (p *place) open(ctx context.Context, env *cli.Env) (k known, close func(), err error) {
+	switch {
+	case p.given() && (*p.state != "" || len(*p.logs) > 0), *p.state != "" && len(*p.logs) > 0:
+		return nil, nil, cli.Usage("more than one place is named").Advise("give one of --server, --state and --log")
+	case *p.state != "":
+		return openState(ctx, env, *p.state)
+	case len(*p.logs) > 0:
+		r, err := p.replay(ctx, env)
+		if err != nil {
+			return nil, nil, err
+		}
+		return pumps{r.pump}, func() {}, nil
+	}
+	c, err := p.client(env)
+	return c, func() {}, err
+}
+
+// replay folds the logs.
+func (p *place) replay(ctx context.Context, env *cli.Env) (*replay, error) {
+	limits, err := p.judging.limits()
+	if err != nil {
+		return nil, err
+	}
+	inputs, err := p.reading.open(env, *p.logs)
+	if err != nil {
+		return nil, err
+	}
+	defer closeAll(inputs)
+	r, err := newReplay(ctx, limits, func(*events.Verdict) error { return nil })
+	if err != nil {
+		return nil, err
+	}
+	_, err = r.read(env, inputs)
+	r.bad.tell(env)
+	return r, err
+}
+
+// pumps are what is known of flows in this process, one pump for each partition.
+type pumps []*app.Pump
+
+func (ps pumps) flows(_ context.Context, limit int, order app.Order) (list app.FlowList, err error) {
+	for _, p := range ps {
+		one, err := p.Flows(limit, order)
+		if err != nil {
+			return list, err
+		}
+		list.Flows = append(list.Flows, one.Flows...)
+		list.Scanned += one.Scanned
+		list.Truncated = list.Truncated || one.Truncated
+	}
+	return list, nil
+}
+
+func (ps pumps) view(_ context.Context, flow string) (v analyzer.View, ok bool, err error) {
+	for _, p := range ps {
+		if v, ok, err = p.View(flow); ok || err != nil {
+			break
+		}
+	}
+	return v, ok, err
+}
+
+// openStore opens a state folder that no weir uses now.
+func openStore(dir string) (*state.Store, error) {
+	if _, err := os.Stat(dir); err != nil {
+		return nil, cli.Failure("state folder: %w", err).Advise("weir run says at its start where its state is")
+	}
+	s, err := state.Open(dir, state.Options{LockWait: -1})
+	if errors.Is(err, state.ErrLocked) {
+		return nil, cli.Failure("%w", err).Advise("ask the weir that runs there: --server URL")
+	}
+	return s, err
+}
+
+// openState looks into a state folder without changing anything in it.
+func openState(ctx context.Context, env *cli.Env, dir string) (known, func(), error) {
+	s, err := openStore(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	var ps pumps
+	closeState := func() {
+		for _, p := range ps {
+			p.Abandon()
+		}
+		if err := s.Close(); err != nil {
+			env.Notice("close %s: %v", dir, err)
+		}
+	}
+	partitions, err := s.Partitions()
+	for _, n := range partitions {
+		if err != nil {
+			break
+		}
+		var p *app.Pump
+		p, err = app.NewPump(ctx, app.PumpOptions{Partition: n, Limits: limitfile.Default(), Store: s, Sink: nowhere{},
+			Parse: func(doc []byte) (analyzer.Limits, error) { return limitfile.ParseJSON("limits", doc) }})
+		if err != nil {
+			break
+		}
+		ps = append(ps, p)
+		if left := s.Journal(n).End() - p.Next(); left > 0 {
+			env.Notice("%s: this is the last checkpoint; %d records of the journal came after it", dir, left)
+		}
+	}
+	if err != nil {
+		closeState()
+		return nil, nil, err
+	}
+	return ps, closeState, nil
+}
+
+// nowhere is the sink of pumps that only look.
+type nowhere struct{}
+
+func (nowhere) Emit(context.Context, []app.Emitted) (int64, error) {
+	return 0, errors.New("nothing is written while looking")
+}
+
+func (nowhere) Since(_ context.Context, from int64, _ func(string, int64)) (int64, error) {
+	return from, nil
+}
+
+// find returns the flow of that name, or the only one whose name begins so.
+func find(ctx context.Context, k known, name string) (analyzer.View, error) {
+	v, ok, err := k.view(ctx, name)
+	if ok || err != nil {
+		return v, err
+	}
+	list, err := k.flows(ctx, 1000, app.Newest)
+	if err != nil {
+		return v, err
+	}
+	var names, begin []string
+	for i := range list.Flows {
+		names = append(names, list.Flows[i].Flow)
+		if strings.HasPrefix(list.Flows[i].Flow, name) {
+			begin = append(begin, list.Flows[i].Flow)
+		}
+	}
+	if len(begin) == 1 {
+		if v, ok, err = k.view(ctx, begin[0]); ok || err != nil {
+			return v, err
+		}
+	}
+	f := cli.Failure("there is no flow %q among %d", name, len(names))
+	switch near := cli.Nearest(name, names); {
+	case len(begin) > 1:
+		return v, cli.Failure("%q may be one of %d flows", name, len(begin)).Advise("for example %s", begin[0])
+	case near != "":
+		return v, f.Advise("did you mean %s", near)
+	case len(names) > 0:
+		return v, f.Advise("for example %s; weir flows ls lists them", names[0])
+	}
+	return v, fmt.Errorf("there is no flow %q, nor any other", name)
+}

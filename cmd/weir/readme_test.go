@@ -1,0 +1,136 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"weir/analyzer"
+	"weir/events"
+)
+
+const root = "../.."
+
+func readme(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestReadmeRules holds the table of the README against the table of the code.
+func TestReadmeRules(t *testing.T) {
+	const begin, end = "<!-- rules -->\n", "<!-- /rules -->"
+	text := readme(t)
+	before, rest, ok := strings.Cut(text, begin)
+	have, after, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		t.Fatalf("the README has no %q", begin)
+	}
+	want := rulesTable()
+	if have == want {
+		return
+	}
+	if !*update {
+		t.Fatal("the table of rules in README.md is not that of the code: run the tests with -update")
+	}
+	if err := os.WriteFile(filepath.Join(root, "README.md"), []byte(before+begin+want+end+after), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// rulesTable is the rules by reason code, with what each row of them warns and stops at.
+func rulesTable() string {
+	var b strings.Builder
+	b.WriteString("| reason | warns / stops at |\n|---|---|\n")
+	var order []events.Reason
+	var off []string
+	cells := map[events.Reason][]string{}
+	for i := range analyzer.Rules {
+		r := &analyzer.Rules[i]
+		if r.ID == analyzer.RuleOperator {
+			continue
+		}
+		if !slices.Contains(order, r.Reason) {
+			order = append(order, r.Reason)
+		}
+		if r.Default.Warn != analyzer.Off || r.Default.Stop != analyzer.Off {
+			cells[r.Reason] = append(cells[r.Reason], threshold(r.Default.Warn)+" / "+threshold(r.Default.Stop)+" "+string(r.Unit))
+		}
+	}
+	for _, reason := range order {
+		shown := strings.Join(cells[reason], "; ")
+		if shown == "" {
+			off = append(off, "`"+string(reason)+"`")
+			continue
+		}
+		fmt.Fprintf(&b, "| `%s` | %s |\n", reason, shown)
+	}
+	fmt.Fprintf(&b, "\nOff until limits or a profile set them: %s.\n", strings.Join(off, ", "))
+	return b.String()
+}
+
+func threshold(v int64) string {
+	if v == analyzer.Off {
+		return "–"
+	}
+	return fmt.Sprint(v)
+}
+
+func TestReadmeIsShort(t *testing.T) {
+	if n := len(strings.Fields(readme(t))); n > 900 {
+		t.Errorf("the README has %d words, want at most 900", n)
+	}
+}
+
+// TestReadmeCommands runs what the README tells people to type. A server is started
+// and stopped by other tests; here it is only asked whether it knows the flags.
+func TestReadmeCommands(t *testing.T) {
+	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := readme(t)
+	t.Chdir(root)
+	ran := 0
+	for i, part := range strings.Split(text, "```") {
+		block, isCommands := strings.CutPrefix(part, "\n")
+		if i%2 == 0 || !isCommands { // prose, or a block in another language
+			continue
+		}
+		for line := range strings.Lines(block) {
+			words := strings.Fields(line)
+			switch {
+			case len(words) == 0:
+			case words[0] == "make":
+				if !regexp.MustCompile(`(?m)^` + words[1] + `:`).Match(makefile) {
+					t.Errorf("%s: the Makefile has no such target", line)
+				}
+			case words[0] == "go":
+				if line != "go build -o bin/weir ./cmd/weir\n" {
+					t.Errorf("%s: nobody tests this command", line)
+				}
+			case words[0] == "./bin/weir" && words[1] == "run":
+				if code, _, stderr := weir(t, "", append(words[1:], "--help")...); code != 0 {
+					t.Errorf("%s: exit %d: %s", line, code, stderr)
+				}
+			case words[0] == "./bin/weir":
+				if code, stdout, stderr := weir(t, "", words[1:]...); code != 0 || stdout == "" {
+					t.Errorf("%s: exit %d: %s", line, code, stderr)
+				}
+			default:
+				t.Errorf("%s: nobody tests this command", line)
+			}
+			ran++
+		}
+	}
+	if ran < 4 {
+		t.Errorf("only %d commands were found", ran)
+	}
+}

@@ -1,0 +1,422 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"slices"
+	"time"
+
+	"weir/analyzer"
+	"weir/cmd/internal/app"
+	"weir/cmd/internal/cli"
+	"weir/events"
+	"weir/events/adapter/registry"
+)
+
+func replayCommand() cli.Command {
+	return cli.Command{
+		Name: "replay", Args: "FILE...|-", Short: "judge logs that exist and print what would have been said",
+		Long: `Reads logs of agents as they are, plain or compressed with gzip, and folds them by the
+very code that judges live traffic. The format is told by the beginning of each file,
+and said on standard error; --format names it where that is not possible. Logs of
+weir's own format are taken in the order in which they stand, all others are put in
+the order of time first.
+
+SEEN/LIMIT is the observed value against the limit, EVENT the number of the event in
+its flow. "arm" is an order that takes effect with the next call.
+
+With --labels the outcome is compared with what is known of the traces: a label file
+has lines such as {"dataset":"d","trace_id":"1","labels":{"looping":true}}, and files
+that look like it may stand anywhere among the arguments. --caught and --honest say
+which labels mean that a trace should be caught or left alone; without them the labels
+of the published sets are known.`,
+		Examples: []string{
+			"weir replay session.jsonl",
+			"weir replay --profile delegation -o json *.jsonl.gz",
+			"kcat -C -b localhost -t agent-events -e | weir replay -",
+			"weir replay --labels traces/*.labels.jsonl.gz -o json traces/*.events.jsonl.gz",
+		},
+		Setup: func(fs *flag.FlagSet) cli.Run {
+			o := &replayFlags{judging: newJudging(fs), reading: newReading(fs)}
+			fs.BoolVar(&o.summary, "summary", false, "print the summary only, not the verdicts")
+			o.labels = cli.NewList(fs, "labels", "compare with the labels in `FILE`; more may follow among the arguments")
+			o.caught = cli.NewList(fs, "caught", "with --labels: `FIELD[=VALUE]` says that a trace should be caught")
+			o.honest = cli.NewList(fs, "honest", "with --labels: `FIELD[=VALUE]` says that a trace should be left alone")
+			return func(ctx context.Context, env *cli.Env, args []string) error { return o.run(ctx, env, args) }
+		},
+	}
+}
+
+// reading is the flags that say how logs are read.
+type reading struct{ format *cli.Choice }
+
+func newReading(fs *flag.FlagSet) *reading {
+	var names []string
+	for _, f := range registry.Formats() {
+		names = append(names, f.Name)
+	}
+	return &reading{cli.NewChoice(fs, "format", "", "read the files as this `FORMAT` instead of telling it by their beginning", names...)}
+}
+
+// open opens the files, finds their formats and says what was found.
+func (r *reading) open(env *cli.Env, names []string) (inputs []*input, err error) {
+	defer func() {
+		if err != nil {
+			closeAll(inputs)
+		}
+	}()
+	for _, name := range names {
+		in, err := open(env, name)
+		if err != nil {
+			return inputs, err
+		}
+		inputs = append(inputs, in)
+		if err := in.recognize(r.format.Value); err != nil {
+			return inputs, err
+		}
+		if r.format.Value == "" {
+			env.Notice("reading %s as %s (detected)", name, in.format.Name)
+		}
+	}
+	return inputs, nil
+}
+
+func closeAll(inputs []*input) {
+	for _, in := range inputs {
+		in.close()
+	}
+}
+
+type replayFlags struct {
+	*judging
+	*reading
+	summary                bool
+	labels, caught, honest *cli.List
+}
+
+func (o *replayFlags) run(ctx context.Context, env *cli.Env, args []string) error {
+	files, labels, err := o.sortOut(env, args)
+	if err != nil {
+		return err
+	}
+	limits, err := o.judging.limits()
+	if err != nil {
+		return err
+	}
+	inputs, err := o.reading.open(env, files)
+	if err != nil {
+		return err
+	}
+	defer closeAll(inputs)
+	lines := newVerdictLines(env)
+	r, err := newReplay(ctx, limits, func(v *events.Verdict) error {
+		if o.summary {
+			return nil
+		}
+		return lines.Print(v)
+	})
+	if err != nil {
+		return err
+	}
+	elapsed, err := r.read(env, inputs)
+	if err != nil {
+		return err
+	}
+	if err := lines.Flush(); err != nil {
+		return err
+	}
+	r.bad.tell(env)
+	if r.counts.Events.Load() == 0 {
+		return cli.Failure("there is no event in %s", inputs[0].name).Advise("is it %s? weir events describe says what each format is", inputs[0].format.Name)
+	}
+	s := r.summary(elapsed)
+	if err := s.print(env, lines.Any()); err != nil {
+		return err
+	}
+	return printScores(env, labels, r.flows)
+}
+
+// sortOut tells label files from logs: the former may stand among the arguments when
+// the shell made many names out of one pattern.
+func (o *replayFlags) sortOut(env *cli.Env, args []string) (files []string, labels []*labelFile, err error) {
+	by := newCriteria(*o.caught, *o.honest)
+	take := func(in *input) error {
+		l, err := readLabels(in, by)
+		if err == nil {
+			labels = append(labels, l)
+		}
+		return err
+	}
+	for _, name := range *o.labels {
+		in, err := open(env, name)
+		if err != nil {
+			return nil, nil, err
+		}
+		err = take(in)
+		in.close()
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	for _, name := range args {
+		if name == stdin || len(*o.labels) == 0 {
+			files = append(files, name)
+			continue
+		}
+		in, err := open(env, name)
+		if err != nil {
+			return nil, nil, err
+		}
+		if isLabels(in.body.Head()) {
+			err = take(in)
+		} else {
+			files = append(files, name)
+		}
+		in.close()
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	if len(files) == 0 {
+		return nil, nil, cli.Usage("a FILE is missing").Advise("weir replay FILE, or weir replay - for standard input")
+	}
+	return files, labels, nil
+}
+
+// replay folds events as the running program does, in memory and without ticks:
+// the time is that of the events.
+type replay struct {
+	pump    *app.Pump
+	counts  app.Counts
+	offset  int64
+	last    events.Stamp    // latest time
+	answer  *events.Verdict // to the last ask
+	limits  analyzer.Limits
+	verdict func(*events.Verdict) error
+
+	flows map[string]*tally
+	rules map[ruleAction]*ruleCount
+	bad   refusals
+}
+
+type ruleAction struct{ rule, action string }
+
+type ruleCount struct {
+	verdicts int64
+	flows    map[string]struct{}
+}
+
+func newReplay(ctx context.Context, limits analyzer.Limits, verdict func(*events.Verdict) error) (*replay, error) {
+	r := &replay{limits: limits, verdict: verdict, flows: map[string]*tally{}, rules: map[ruleAction]*ruleCount{}}
+	var err error
+	r.pump, err = app.NewPump(ctx, app.PumpOptions{Limits: limits, Counts: &r.counts,
+		Answer: func(_ int64, _ *events.Event, v *events.Verdict) { r.answer = v }})
+	return r, err
+}
+
+// read folds all events of the inputs.
+func (r *replay) read(env *cli.Env, inputs []*input) (time.Duration, error) {
+	progress := env.Progress("events")
+	rd := &reader{inputs: inputs, event: r.fold, bad: r.bad.add,
+		tick: func() { progress.At(r.counts.Events.Load(), shareOf(inputs)) }}
+	err := rd.read()
+	progress.Done()
+	return progress.Elapsed(), err
+}
+
+// shareOf is how much of the inputs was read, less than 0 when nobody knows.
+func shareOf(inputs []*input) float64 {
+	var all, done int64
+	for _, in := range inputs {
+		if in.size == 0 {
+			return -1 // a pipe
+		}
+		all += in.size
+		done += in.read.n
+	}
+	if done >= all {
+		return -1 // what is left is to fold what was held back
+	}
+	return float64(done) / float64(all)
+}
+
+// fold takes one event, and what is said because of it.
+func (r *replay) fold(ev *events.Event) error {
+	t := r.flow(ev.FlowKey())
+	repeats := r.counts.Duplicates.Load() + r.counts.TooLate.Load()
+	given := r.pump.Fold(ev, r.offset)
+	r.offset++
+	r.last = max(r.last, ev.Time)
+	if isCall(ev) && r.counts.Duplicates.Load()+r.counts.TooLate.Load() == repeats {
+		t.calls++
+	}
+	for i := range given {
+		v := &given[i]
+		r.flow(v.CorrelationID).note(v)
+		r.count(v)
+		if err := r.verdict(v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ask folds an event that asks and returns the answer.
+func (r *replay) ask(ev *events.Event) (*events.Verdict, error) {
+	r.answer = nil
+	if err := r.fold(ev); err != nil {
+		return nil, err
+	}
+	switch {
+	case r.answer != nil:
+		return r.answer, nil
+	case ev.By() == events.OriginUser:
+		return &events.Verdict{Mode: modeEnforce, Action: events.Allow.String(), Reason: "allowed", CorrelationID: ev.FlowKey()}, nil
+	}
+	return nil, cli.Failure("this event was folded before").Advise("ask with an id of its own, or without one")
+}
+
+// isCall reports whether an agent calls an agent or a tool: what an order can refuse.
+func isCall(ev *events.Event) bool {
+	return (ev.Kind == events.AgentCall || ev.Kind == events.ToolCall) && ev.By() != events.OriginUser
+}
+
+func (r *replay) flow(key string) *tally {
+	t := r.flows[key]
+	if t == nil {
+		t = &tally{}
+		r.flows[string([]byte(key))] = t // key may alias what is read
+	}
+	return t
+}
+
+func (r *replay) count(v *events.Verdict) {
+	key := ruleAction{v.RuleID, actionCell(v).Text}
+	c := r.rules[key]
+	if c == nil {
+		c = &ruleCount{flows: map[string]struct{}{}}
+		r.rules[key] = c
+	}
+	c.verdicts++
+	c.flows[v.CorrelationID] = struct{}{}
+}
+
+// replaySummary is what a replay found in all.
+type replaySummary struct {
+	Events          int64         `json:"events"`
+	Duplicates      int64         `json:"duplicates,omitempty"`
+	BadRecords      int64         `json:"bad_records"`
+	Flows           int           `json:"flows"`
+	FlowsWarned     int           `json:"flows_warned"` // stopped ones included
+	FlowsStopped    int           `json:"flows_stopped"`
+	Calls           int64         `json:"calls"`             // of agents and tools
+	CallsSaved      int64         `json:"calls_saved"`       // after the first stop of their flow
+	MedianWorkSaved float64       `json:"median_work_saved"` // share of its calls, over the flows stopped
+	Verdicts        []ruleSummary `json:"verdicts"`
+	Profile         string        `json:"profile"`
+	ConfigVersion   string        `json:"config_version"`
+	Seconds         float64       `json:"seconds"`
+	EventsPerSecond int64         `json:"events_per_second"`
+}
+
+type ruleSummary struct {
+	Rule     string `json:"rule"`
+	Action   string `json:"action"`
+	Verdicts int64  `json:"verdicts"`
+	Flows    int    `json:"flows"`
+}
+
+func (r *replay) summary(elapsed time.Duration) *replaySummary {
+	s := &replaySummary{Events: r.counts.Events.Load(), Duplicates: r.counts.Duplicates.Load(), BadRecords: r.bad.n, Flows: len(r.flows),
+		Profile: r.limits.Profile, ConfigVersion: r.limits.Version, Seconds: round(elapsed.Seconds(), 1000), Verdicts: []ruleSummary{}}
+	if elapsed > 0 {
+		s.EventsPerSecond = int64(float64(s.Events) / elapsed.Seconds())
+	}
+	var saved []float64
+	for _, t := range r.flows {
+		s.Calls += t.calls
+		s.FlowsWarned += one(t.warned)
+		s.FlowsStopped += one(t.stopped)
+		if t.stopped {
+			s.CallsSaved += t.calls - t.stoppedAt
+			saved = append(saved, t.saved())
+		}
+	}
+	s.MedianWorkSaved = round(median(saved), 1000)
+	for key, c := range r.rules {
+		s.Verdicts = append(s.Verdicts, ruleSummary{key.rule, key.action, c.verdicts, len(c.flows)})
+	}
+	slices.SortFunc(s.Verdicts, func(a, b ruleSummary) int {
+		return cmp.Or(cmp.Compare(b.Verdicts, a.Verdicts), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Action, b.Action))
+	})
+	return s
+}
+
+// print prints the summary as the last thing; apart says that something stands above.
+func (s *replaySummary) print(env *cli.Env, apart bool) error {
+	return env.Last(apart, struct {
+		Summary *replaySummary `json:"summary"`
+	}{s}, func() error {
+		rate := ""
+		if s.Seconds >= 0.1 {
+			rate = fmt.Sprintf(" in %.1f s (%s a second)", s.Seconds, cli.Grouped(s.EventsPerSecond))
+		}
+		_, err := fmt.Fprintf(env.Out, "%s of %s%s, judged by the profile %s\n", cli.Count(s.Events, "event"), cli.Count(int64(s.Flows), "flow"), rate, s.Profile)
+		if err != nil {
+			return err
+		}
+		switch {
+		case s.FlowsWarned == 0:
+			_, err = fmt.Fprintln(env.Out, "nothing to say against any of them")
+		case s.FlowsStopped == 0:
+			_, err = fmt.Fprintf(env.Out, "flows warned: %d, stopped: none\n", s.FlowsWarned)
+		default:
+			_, err = fmt.Fprintf(env.Out, "flows warned: %d, of these stopped: %d; %s of %s calls came after a stop (of a stopped flow %.0f %%, median)\n",
+				s.FlowsWarned, s.FlowsStopped, cli.Grouped(s.CallsSaved), cli.Grouped(s.Calls), 100*s.MedianWorkSaved)
+		}
+		if err != nil || len(s.Verdicts) == 0 {
+			return err
+		}
+		_, _ = fmt.Fprintln(env.Out)
+		t := env.Table("RULE", "ACTION", "VERDICTS", "FLOWS")
+		for _, v := range s.Verdicts {
+			n := func(n int64) cli.Cell { return cli.Cell{Text: cli.Grouped(n), Right: true} }
+			if err := t.Row(cli.Cell{Text: v.Rule}, cli.Cell{Text: v.Action}, n(v.Verdicts), n(int64(v.Flows))); err != nil {
+				return err
+			}
+		}
+		return t.Flush()
+	})
+}
+
+func printScores(env *cli.Env, labels []*labelFile, flows map[string]*tally) error {
+	if len(labels) == 0 {
+		return nil
+	}
+	if env.Format == cli.TableFormat {
+		_, _ = fmt.Fprintln(env.Out)
+	}
+	lines := cli.NewLines(env, func(s *labelScore) []cli.Cell {
+		n := func(n, of int) cli.Cell {
+			if of == 0 {
+				return cli.Cell{Text: "-", Right: true}
+			}
+			return cli.Cell{Text: fmt.Sprintf("%d of %d (%.0f %%)", n, of, 100*float64(n)/float64(of)), Right: true}
+		}
+		return []cli.Cell{{Text: s.Labels}, {Text: fmt.Sprint(s.Traces), Right: true}, n(s.Warned, s.ShouldBeCaught), n(s.Stopped, s.ShouldBeCaught),
+			n(s.WronglyWarned, s.ShouldBeLeft), n(s.WronglyStopped, s.ShouldBeLeft), {Text: fmt.Sprintf("%.0f %%", 100*s.MedianWorkSaved), Right: true}}
+	}, "LABELS", "TRACES", "WARNED", "STOPPED", "WRONGLY WARNED", "WRONGLY STOPPED", "WORK SAVED")
+	lines.Apart()
+	for _, l := range labels {
+		s := l.score(flows)
+		if s.WithoutEvents > 0 {
+			env.Notice("%s: %d of %d traces are not in the files replayed", s.Labels, s.WithoutEvents, s.Traces)
+		}
+		if err := lines.Print(&s); err != nil {
+			return err
+		}
+	}
+	return lines.Flush()
+}

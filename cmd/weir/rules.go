@@ -1,0 +1,206 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"weir/analyzer"
+	"weir/cmd/internal/cli"
+	"weir/events"
+)
+
+// ruleView is one row of the table of rules by the limits in force.
+type ruleView struct {
+	Name   string        `json:"name"`
+	Reason events.Reason `json:"reason_code"`
+	About  string        `json:"about"`
+	Unit   events.Unit   `json:"unit"`
+	Mode   string        `json:"mode"`
+	Warn   *float64      `json:"warn,omitempty"` // absent: never
+	Stop   *float64      `json:"stop,omitempty"` // absent: never
+	Window int64         `json:"window,omitempty"`
+	Per    string        `json:"window_unit,omitempty"`
+	Action string        `json:"action"`
+	Scope  string        `json:"scope"`
+	Status int           `json:"http_status"`
+	Armed  bool          `json:"armed"` // the order goes out when the limit is used up
+	From   string        `json:"from"`
+	On     []string      `json:"measured_after"`
+}
+
+func viewOfRule(r *analyzer.FlowRule, l *analyzer.Limits) ruleView {
+	s := l.Rules[r.ID]
+	unit := 1.0
+	if r.Unit == events.UnitUSD {
+		unit, s.Stop = 1e6, s.Limit() // nobody wants to read of the millionth of a dollar above it
+	}
+	figure := func(v int64) *float64 {
+		if v == analyzer.Off || v >= analyzer.Off-1 {
+			return nil
+		}
+		f := float64(v) / unit
+		return &f
+	}
+	v := ruleView{Name: r.Name, Reason: r.Reason, About: r.About, Unit: r.Unit, Mode: s.Mode.String(), Warn: figure(s.Warn), Stop: figure(s.Stop),
+		Window: s.Window, Per: r.Window, Action: r.Action.String(), Scope: r.Scope.String(), Status: r.Status, Armed: r.Armed && s.Max, From: r.From}
+	if status := l.HTTPStatus[r.ID]; status != 0 {
+		v.Status = int(status)
+	}
+	for _, k := range events.Kinds() {
+		if r.On.Has(k) {
+			v.On = append(v.On, k.String())
+		}
+	}
+	return v
+}
+
+// amount writes a threshold; a dash stands for never.
+func amount(v *float64) string {
+	if v == nil {
+		return "-"
+	}
+	return strconv.FormatFloat(*v, 'f', -1, 64)
+}
+
+func ruleNames() (out []string) {
+	for i := range analyzer.Rules {
+		out = append(out, analyzer.Rules[i].Name)
+	}
+	return out
+}
+
+func rulesCommand() cli.Command {
+	return cli.Command{Name: "rules", Short: "what is judged, and from which value", Commands: []cli.Command{
+		{
+			Name: "ls", Short: "list the rules with their limits",
+			Long: `WARN and STOP are the observed values from which a rule warns and stops; a dash
+means never. The limits are those of the profile balanced unless flags say otherwise.`,
+			Examples: []string{"weir rules ls", "weir rules ls --profile gateway"},
+			Setup: func(fs *flag.FlagSet) cli.Run {
+				judging := newJudging(fs)
+				return func(_ context.Context, env *cli.Env, args []string) error {
+					if err := cli.Want(args, 0, 0, ""); err != nil {
+						return err
+					}
+					l, err := judging.limits()
+					if err != nil {
+						return err
+					}
+					return listRules(env, &l)
+				}
+			},
+		},
+		{
+			Name: "show", Args: "RULE", Short: "describe one rule", Words: ruleNames,
+			Examples: []string{"weir rules show stale_delegation"},
+			Setup: func(fs *flag.FlagSet) cli.Run {
+				judging := newJudging(fs)
+				return func(_ context.Context, env *cli.Env, args []string) error {
+					if err := cli.Want(args, 1, 1, "the name of a RULE"); err != nil {
+						return err
+					}
+					l, err := judging.limits()
+					if err != nil {
+						return err
+					}
+					rules := rulesNamed(args[0])
+					if len(rules) == 0 {
+						f := cli.Usage("there is no rule %q", args[0])
+						if near := cli.Nearest(args[0], ruleNames()); near != "" {
+							return f.Advise("did you mean: weir rules show %s", near)
+						}
+						return f.Advise("weir rules ls lists them")
+					}
+					return showRules(env, rules, &l)
+				}
+			},
+		},
+	}}
+}
+
+// rulesNamed returns the rule with the name, or all that give the reason code.
+func rulesNamed(name string) (out []*analyzer.FlowRule) {
+	if id, ok := analyzer.RuleNamed(name); ok {
+		return append(out, &analyzer.Rules[id])
+	}
+	for i := range analyzer.Rules {
+		if string(analyzer.Rules[i].Reason) == name {
+			out = append(out, &analyzer.Rules[i])
+		}
+	}
+	return out
+}
+
+func listRules(env *cli.Env, l *analyzer.Limits) error {
+	lines := cli.NewLines(env, func(v *ruleView) []cli.Cell {
+		number := func(s string) cli.Cell { return cli.Cell{Text: s, Right: true} }
+		action := v.Action
+		if v.Mode != analyzer.ModeEnforce.String() {
+			action = v.Mode
+		}
+		return []cli.Cell{{Text: v.Name}, number(amount(v.Warn)), number(amount(v.Stop)), {Text: string(v.Unit)}, {Text: action}, {Text: v.About}}
+	}, "RULE", "WARN", "STOP", "UNIT", "ACTION", "ABOUT")
+	for i := range analyzer.Rules {
+		v := viewOfRule(&analyzer.Rules[i], l)
+		if err := lines.Print(&v); err != nil {
+			return err
+		}
+	}
+	return lines.Flush()
+}
+
+func showRules(env *cli.Env, rules []*analyzer.FlowRule, l *analyzer.Limits) error {
+	views := make([]ruleView, len(rules))
+	for i, r := range rules {
+		views[i] = viewOfRule(r, l)
+	}
+	if len(views) == 1 {
+		return env.Value(views[0], func() error { return showRule(env, false, &views[0]) })
+	}
+	return env.Value(views, func() error {
+		for i := range views {
+			if err := showRule(env, i > 0, &views[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func showRule(env *cli.Env, apart bool, v *ruleView) error {
+	if apart {
+		fmt.Fprintln(env.Out)
+	}
+	t := env.Table()
+	never := func(f *float64) string {
+		if f == nil {
+			return "never"
+		}
+		return "from " + amount(f) + " " + string(v.Unit)
+	}
+	rows := [][2]string{
+		{"rule", v.Name}, {"reason code", string(v.Reason)}, {"measures", v.About},
+		{"after", strings.Join(v.On, ", ")},
+		{"warns", never(v.Warn)}, {"stops", never(v.Stop)},
+		{"order", fmt.Sprintf("%s, for the %s, HTTP %d", v.Action, v.Scope, v.Status)},
+		{"mode", v.Mode}, {"comes from", v.From},
+	}
+	if v.Per != "" {
+		rows = append(rows, [2]string{"window", fmt.Sprintf("%d %s", v.Window, v.Per)})
+	}
+	if v.Armed {
+		rows = append(rows, [2]string{"armed", "the order goes out when the limit is used up: the next call is the first to be refused"})
+	}
+	if len(v.On) == 0 {
+		rows[3][1] = "no event: its time comes by itself"
+	}
+	for _, r := range rows {
+		if err := t.Row(cli.Text(r[0], r[1])...); err != nil {
+			return err
+		}
+	}
+	return t.Flush()
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"fmt"
+
+	"weir/cmd/internal/cli"
+	"weir/events"
+)
+
+// Words of verdicts that the commands look at.
+const (
+	modeEnforce  = "enforce"
+	effectiveNow = "now"
+)
+
+// stops reports whether the verdict orders to refuse calls.
+func stops(v *events.Verdict) bool {
+	return v.Action == events.Deny.String() || v.Action == events.Halt.String() || v.Action == events.Throttle.String()
+}
+
+// actionCell is the action in one word: arm is a stop of the next call, and what is
+// only watched is marked.
+func actionCell(v *events.Verdict) cli.Cell {
+	word, paint := v.Action, cli.Plain
+	switch {
+	case stops(v) && v.Effective == effectiveNow:
+		paint = cli.Bad
+	case stops(v):
+		word, paint = "arm "+word, cli.Caution
+	case v.Action == events.Warn.String():
+		paint = cli.Caution
+	case v.Action == events.Allow.String():
+		word, paint = "clear", cli.Good
+	}
+	if v.Mode != modeEnforce {
+		word, paint = "shadow "+word, cli.Faint
+	}
+	return cli.Cell{Text: word, Paint: paint}
+}
+
+// figures are the observed value against the limit.
+func figures(v *events.Verdict) string {
+	if v.Observed == nil || v.Limit == nil {
+		return ""
+	}
+	return amount(v.Observed) + "/" + amount(v.Limit)
+}
+
+// eventOf is the event that brought the verdict about: the n-th of its flow.
+func eventOf(v *events.Verdict) string {
+	if v.Trigger == nil {
+		return "time" // a deadline
+	}
+	return fmt.Sprintf("#%d", v.Trigger.Ordinal)
+}
+
+// newVerdictLines prints verdicts one after the other.
+func newVerdictLines(env *cli.Env) *cli.Lines[events.Verdict] {
+	return cli.NewLines(env, func(v *events.Verdict) []cli.Cell {
+		return []cli.Cell{{Text: v.CorrelationID}, {Text: eventOf(v), Right: true}, actionCell(v), {Text: v.RuleID}, {Text: figures(v), Right: true}, {Text: v.Message}}
+	}, "FLOW", "EVENT", "ACTION", "RULE", "SEEN/LIMIT", "MESSAGE")
+}

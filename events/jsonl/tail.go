@@ -1,0 +1,410 @@
+package jsonl
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Options are how a Tail reads. The zero value is good.
+type Options struct {
+	From      Position      // where to go on
+	Rewind    bool          // begin at the start of the file that From names; what is before From is Old
+	Documents bool          // a record may span many lines
+	MaxRecord int           // longest record in bytes; default 8 MiB
+	Poll      time.Duration // how often a file is looked at that has nothing new; default 250 ms
+	// After is time.After, except in tests.
+	After func(time.Duration) <-chan time.Time
+}
+
+// Record is one record of a file.
+type Record struct {
+	Bytes []byte   // without the line's end; good until the next call of the Tail
+	At    int64    // offset of its first byte
+	Next  Position // where to go on after it
+	Cut   bool     // it was longer than MaxRecord, and Bytes is the beginning of it
+	Old   bool     // it is before the place to go on at, see Options.Rewind
+}
+
+// cutBytes is how much is kept of a record that is too long.
+const cutBytes = 64 << 10
+
+// Tail reads a file that grows, a pipe, or the standard input ("-"). When a file is
+// renamed and a new one takes its name, Tail reads the old one to its end and then
+// the new one from its beginning; when a file is cut short or written anew, Tail
+// begins again. It is for one goroutine.
+type Tail struct {
+	path string
+	o    Options
+
+	file    *os.File
+	pipe    *pipe    // when the file is one
+	place   Position // of the file; Offset is that of buf[0]
+	mem     []byte   // what buf is part of
+	buf     []byte   // read and not taken
+	cut     cutter
+	gone    bool  // the path names another file now, or none
+	oldUpTo int64 // offset
+	waited  bool  // at the end of the file, since the last read
+	ended   bool  // nothing more will come into buf
+	drained bool  // the pipe is at its end
+	skip    bool  // in the rest of a record that was too long
+}
+
+// Follow returns a Tail of path. The file need not be there yet.
+func Follow(path string, o Options) *Tail {
+	if o.MaxRecord == 0 {
+		o.MaxRecord = 8 << 20
+	}
+	if o.Poll == 0 {
+		o.Poll = 250 * time.Millisecond
+	}
+	if o.After == nil {
+		o.After = time.After
+	}
+	return &Tail{path: path, o: o, cut: cutter{documents: o.Documents}}
+}
+
+// Close closes the file. A read of a pipe that is under way is left to itself.
+func (t *Tail) Close() error {
+	if t.pipe != nil {
+		close(t.pipe.quit)
+		t.pipe = nil
+	}
+	if t.file == nil {
+		return nil
+	}
+	err := t.file.Close()
+	t.file = nil
+	return err
+}
+
+// Peek returns what was read and not taken yet, for a look at the beginning. It is
+// good until the next call of the Tail.
+func (t *Tail) Peek() []byte { return t.buf }
+
+// Documents says whether a record may span many lines, for those who know it only
+// after a look at the beginning.
+func (t *Tail) Documents(on bool) {
+	t.o.Documents = on
+	t.cut = cutter{documents: on}
+}
+
+// Next returns the next record of what was read so far, and false when Fill has to
+// read more. Blank lines are passed over.
+func (t *Tail) Next() (Record, bool) {
+	for {
+		end, ok := t.cut.find(t.buf)
+		if !ok && t.ended && len(t.buf) > 0 {
+			end, ok = len(t.buf), true // nobody will finish it
+		}
+		if !ok {
+			if len(t.buf) <= t.o.MaxRecord {
+				return Record{}, false
+			}
+			r := Record{Bytes: t.buf[:min(cutBytes, len(t.buf))], At: t.place.Offset, Cut: true}
+			skipped := t.skip
+			t.take(len(t.buf))
+			t.skip = true
+			if skipped {
+				return Record{}, false
+			}
+			r.Next, r.Old = t.place, t.place.Offset <= t.oldUpTo
+			return r, true
+		}
+		raw, at := t.buf[:end], t.place.Offset
+		tooLong := end > t.o.MaxRecord
+		t.take(end)
+		if t.skip {
+			t.skip = false
+			continue
+		}
+		if at == 0 {
+			raw = bytes.TrimPrefix(raw, []byte("\xef\xbb\xbf"))
+		}
+		// A file that was cut short under a writer that keeps its offset has a hole.
+		raw = bytes.TrimSpace(bytes.TrimLeft(raw, "\x00"))
+		if len(raw) == 0 {
+			continue
+		}
+		if tooLong {
+			raw = raw[:min(cutBytes, len(raw))]
+		}
+		return Record{Bytes: raw, At: at, Next: t.place, Cut: tooLong, Old: t.place.Offset <= t.oldUpTo}, true
+	}
+}
+
+// take moves on by n bytes of the buffer.
+func (t *Tail) take(n int) {
+	t.buf = t.buf[n:]
+	t.place.Offset += int64(n)
+	t.cut.reset()
+}
+
+// readBytes is how much one Fill reads at most.
+const readBytes = 256 << 10
+
+// Fill reads what has come since, and waits for a while when there is nothing. It
+// returns io.EOF at the end of a pipe, and the error of a file that cannot be read,
+// after which it may be called again. All records have to be taken with Next before.
+func (t *Tail) Fill(ctx context.Context) error {
+	if t.drained {
+		return io.EOF
+	}
+	if t.file == nil && t.pipe == nil {
+		if err := t.open(); err != nil {
+			if errors.Is(err, fs.ErrNotExist) {
+				return t.wait(ctx)
+			}
+			return fmt.Errorf("follow %s: %w", t.path, err)
+		}
+	}
+	t.room()
+	if t.pipe != nil {
+		return t.fillFromPipe(ctx)
+	}
+	before := len(t.buf)
+	n, err := t.read()
+	if err == nil && n > 0 && t.waited {
+		// What was read is good if the file still begins as it did.
+		var same bool
+		if same, err = t.place.begins(t.file); err == nil && !same {
+			t.buf = t.buf[:before]
+			return t.rewritten()
+		}
+	}
+	if err == nil && n > 0 {
+		t.ended, t.waited = false, false
+		if t.place.Hashed < headBytes {
+			t.place.Head, t.place.Hashed, err = hashHead(t.file, headBytes)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("follow %s: %w", t.path, err)
+	}
+	if n > 0 {
+		return nil
+	}
+	t.waited = true
+	return t.atEnd(ctx)
+}
+
+func (t *Tail) wait(ctx context.Context) error {
+	select {
+	case <-t.o.After(t.o.Poll):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// room makes sure that there is room behind what is in the buffer.
+func (t *Tail) room() {
+	if cap(t.buf)-len(t.buf) >= readBytes {
+		return
+	}
+	if cap(t.mem) < 2*len(t.buf)+readBytes {
+		t.mem = make([]byte, 2*len(t.buf)+2*readBytes)
+	}
+	t.buf = t.mem[:copy(t.mem, t.buf)]
+}
+
+func (t *Tail) read() (int, error) {
+	n, err := t.file.ReadAt(t.buf[len(t.buf):len(t.buf)+readBytes], t.place.Offset+int64(len(t.buf)))
+	t.buf = t.buf[:len(t.buf)+n]
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return n, err
+}
+
+// atEnd finds out why there is nothing more to read.
+func (t *Tail) atEnd(ctx context.Context) error {
+	if t.gone { // it was looked at once more since, so its writer has let it go
+		return t.leave()
+	}
+	st, err := os.Stat(t.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return t.wait(ctx)
+	case err != nil:
+		return fmt.Errorf("follow %s: %w", t.path, err)
+	}
+	if !ofInode(st).sameInode(t.place) {
+		t.gone = true
+		return t.wait(ctx)
+	}
+	same, err := t.place.begins(t.file)
+	if err != nil {
+		return fmt.Errorf("follow %s: %w", t.path, err)
+	}
+	if same && st.Size() >= t.place.Offset+int64(len(t.buf)) {
+		return t.wait(ctx)
+	}
+	return t.rewritten()
+}
+
+// rewritten deals with a file that was cut short or written anew. Who did so has
+// often made a copy before, with lines in it that came after the last look.
+func (t *Tail) rewritten() error {
+	rotated, place, err := findRotated(t.path, t.place)
+	if err != nil {
+		return fmt.Errorf("follow %s: %w", t.path, err)
+	}
+	if rotated == nil {
+		return t.leave()
+	}
+	err = t.file.Close()
+	t.file, t.place, t.gone, t.buf = rotated, place, true, t.buf[:0]
+	t.cut.reset()
+	return err
+}
+
+// leave gives up the file at its end. What is left in the buffer is its last record,
+// though it may be half of one; then the file of that name is read from its beginning.
+func (t *Tail) leave() error {
+	if len(t.buf) > 0 && !t.ended {
+		t.ended = true
+		return nil
+	}
+	err := t.file.Close()
+	t.o.From, t.o.Rewind = Position{}, false
+	*t = Tail{path: t.path, o: t.o, mem: t.mem, cut: cutter{documents: t.o.Documents}}
+	return err
+}
+
+// open opens the file that the position is about, wherever rotation has put it, or
+// else the file that has the path now.
+func (t *Tail) open() error {
+	if t.path == "-" {
+		t.pipe = newPipe(t.path, false)
+		return nil
+	}
+	st, err := os.Stat(t.path)
+	if err != nil {
+		return err
+	}
+	switch {
+	case st.IsDir():
+		return errors.New("it is a directory; name the files in it")
+	case !st.Mode().IsRegular():
+		t.pipe = newPipe(t.path, st.Mode()&fs.ModeNamedPipe != 0)
+		return nil
+	}
+	if t.file, err = os.Open(t.path); err != nil {
+		return err
+	}
+	if st, err = t.file.Stat(); err == nil {
+		t.place, err = identify(t.file)
+	}
+	if err == nil {
+		err = t.goOn(st.Size())
+	}
+	if err != nil {
+		return errors.Join(err, t.Close())
+	}
+	return nil
+}
+
+// goOn finds where to go on in the open file, or the rotated file that has to be read
+// to its end first.
+func (t *Tail) goOn(size int64) error {
+	from := t.o.From
+	if from.Hashed == 0 {
+		return nil
+	}
+	same, err := from.begins(t.file)
+	if err != nil {
+		return err
+	}
+	if same && size >= from.Offset {
+		t.goOnAt(from.Offset)
+		return nil
+	}
+	rotated, place, err := findRotated(t.path, from)
+	if err != nil || rotated == nil {
+		return err
+	}
+	if err := t.file.Close(); err != nil {
+		return errors.Join(err, rotated.Close())
+	}
+	t.file, t.place, t.gone = rotated, place, true
+	t.goOnAt(from.Offset)
+	return nil
+}
+
+func (t *Tail) goOnAt(offset int64) {
+	t.place.Offset = offset
+	if t.o.Rewind {
+		t.place.Offset, t.oldUpTo = 0, offset
+	}
+}
+
+// findRotated looks beside path for the file of a position: under another name, or
+// as a copy. It returns nil when there is none.
+func findRotated(path string, from Position) (*os.File, Position, error) {
+	if from.Hashed == 0 {
+		return nil, Position{}, nil
+	}
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil {
+		return nil, Position{}, err
+	}
+	base := filepath.Base(path)
+	stem := strings.TrimSuffix(base, filepath.Ext(base))
+	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool {
+		return e.Name() == base || !strings.HasPrefix(e.Name(), stem) || !e.Type().IsRegular()
+	})
+	for _, e := range entries {
+		f, err := os.Open(filepath.Join(filepath.Dir(path), e.Name()))
+		if err != nil {
+			continue // not ours to read
+		}
+		place, err := identify(f)
+		if err == nil {
+			var same bool
+			if same, err = from.begins(f); same && err == nil {
+				if st, serr := f.Stat(); serr == nil && st.Size() >= from.Offset {
+					place.Offset = from.Offset
+					return f, place, nil
+				}
+			}
+		}
+		if err := errors.Join(err, f.Close()); err != nil {
+			return nil, Position{}, err
+		}
+	}
+	return nil, Position{}, nil
+}
+
+func (t *Tail) fillFromPipe(ctx context.Context) error {
+	if t.ended && !t.pipe.again {
+		t.drained = true
+		return errors.Join(t.Close(), io.EOF)
+	}
+	select {
+	case c := <-t.pipe.chunks:
+		switch {
+		case errors.Is(c.err, io.EOF):
+			t.ended = true
+		case c.err != nil:
+			return errors.Join(fmt.Errorf("follow %s: %w", t.path, c.err), t.Close())
+		default:
+			t.ended = false
+		}
+		t.buf = append(t.buf, c.data...)
+		return nil
+	case <-t.o.After(t.o.Poll):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

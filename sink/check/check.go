@@ -1,0 +1,162 @@
+// Package check answers dispatchers that ask before each call. The ask goes into the
+// log like any event, and the answer is what the fold said of it there: there is no
+// second evaluator.
+package check
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"weir/events"
+)
+
+// Handler is POST /v1/check: one event of kind agent.call or tool.call, answered
+// with 200 and {"verdict": ...} when the call may be made, and else with the status of
+// the verdict and a problem (RFC 9457).
+type Handler struct {
+	// Ask appends the event, whose JSON is raw, and returns what the fold said of it.
+	// It keeps neither.
+	Ask func(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error)
+	// Fail writes an error: one of Ask, or one of the request, which is a *Error or an
+	// *events.DecodeError.
+	Fail func(w http.ResponseWriter, r *http.Request, err error)
+}
+
+// Error is what is wrong with a request.
+type Error struct {
+	Status int
+	Detail string // what, and how to go on
+}
+
+// Error returns the detail.
+func (e *Error) Error() string { return e.Detail }
+
+// ServeHTTP answers one ask.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, events.MaxEventBytes+1))
+	if err != nil {
+		h.Fail(w, r, fmt.Errorf("read the body: %w", err))
+		return
+	}
+	var ev events.Event
+	raw, err := prepare(body, &ev)
+	if err != nil {
+		h.Fail(w, r, err)
+		return
+	}
+	v, err := h.Ask(r.Context(), &ev, raw)
+	if err != nil {
+		h.Fail(w, r, err)
+		return
+	}
+	Write(w, v)
+}
+
+// prepare reads the event and makes an ask of it.
+func prepare(body []byte, ev *events.Event) ([]byte, error) {
+	if err := events.Decode(body, ev); err != nil {
+		return nil, err
+	}
+	if err := ev.FromProducer(); err != nil {
+		return nil, err
+	}
+	if ev.Kind != events.AgentCall && ev.Kind != events.ToolCall {
+		return nil, &Error{http.StatusUnprocessableEntity,
+			fmt.Sprintf("only agent.call and tool.call can be asked for, not %s; send it to /v1/events", ev.Kind)}
+	}
+	if !ev.Ask {
+		ev.Ask = true
+		return ev.AppendJSON(nil), nil
+	}
+	var line bytes.Buffer
+	if err := json.Compact(&line, body); err != nil {
+		return nil, err
+	}
+	return line.Bytes(), nil
+}
+
+// Refuses reports whether the verdict, given as an answer, forbids the call.
+func Refuses(v *events.Verdict) bool {
+	return v.Mode != "shadow" && (v.Action == events.Throttle.String() || v.Action == events.Deny.String() || v.Action == events.Halt.String())
+}
+
+// Write writes the answer.
+func Write(w http.ResponseWriter, v *events.Verdict) {
+	h := w.Header()
+	h.Set("Cache-Control", "no-store") // a cached allowance is a call that nobody counted
+	if !Refuses(v) {
+		h.Set("Content-Type", "application/json")
+		_, _ = w.Write(append(v.AppendJSON([]byte(`{"verdict":`)), "}\n"...))
+		return
+	}
+	h.Set("Content-Type", "application/problem+json")
+	if v.RetryAfterS > 0 {
+		h.Set("Retry-After", strconv.FormatInt(v.RetryAfterS, 10))
+	}
+	w.WriteHeader(status(v))
+	_, _ = w.Write(Problem(v))
+}
+
+func status(v *events.Verdict) int {
+	switch {
+	case v.HTTPStatus >= 400 && v.HTTPStatus < 600:
+		return v.HTTPStatus
+	case v.Action == events.Throttle.String():
+		return http.StatusTooManyRequests
+	}
+	return http.StatusForbidden
+}
+
+// problem is a refusal as RFC 9457 wants it, with the members that gateways know.
+type problem struct {
+	Type             string        `json:"type"`
+	Title            string        `json:"title"`
+	Status           int           `json:"status"`
+	Detail           string        `json:"detail,omitempty"`
+	Instance         string        `json:"instance,omitempty"`
+	Reason           events.Reason `json:"reason_code"`
+	Action           string        `json:"action"`
+	Limit            *float64      `json:"limit,omitempty"`
+	Observed         *float64      `json:"observed,omitempty"`
+	Unit             events.Unit   `json:"unit,omitempty"`
+	Session          string        `json:"session,omitempty"`
+	Tool             string        `json:"tool,omitempty"`
+	ControlledCutoff bool          `json:"controlled_cutoff"`
+	RetryAfterS      int64         `json:"retry_after_s,omitempty"`
+	AgentMessage     string        `json:"agent_message,omitempty"`
+	CorrelationID    string        `json:"correlation_id,omitempty"`
+}
+
+// Problem returns the body of a refusal: one line of JSON.
+func Problem(v *events.Verdict) []byte {
+	p := problem{Type: "urn:weir:reason:" + string(v.Reason), Title: title(v.Reason), Status: status(v), Detail: v.Message,
+		Instance: "urn:weir:verdict:" + v.ID, Reason: v.Reason, Action: v.Action, Limit: v.Limit, Observed: v.Observed, Unit: v.Unit,
+		Session: v.Session, Tool: v.Tool, ControlledCutoff: v.ControlledCutoff, RetryAfterS: v.RetryAfterS,
+		AgentMessage: v.AgentMessage, CorrelationID: v.CorrelationID}
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(p); err != nil { // no rule measures what JSON cannot write
+		panic(fmt.Sprintf("encode problem of verdict %q: %v", v.ID, err))
+	}
+	return out.Bytes()
+}
+
+func title(r events.Reason) string {
+	words := strings.ReplaceAll(string(r), "_", " ")
+	if words == "" {
+		return "Refused"
+	}
+	return strings.ToUpper(words[:1]) + words[1:]
+}
+
+// ErrTimeout is for Ask: the fold did not come to the event in time. The event is in
+// the log all the same, so the same ask with the same id gets its answer later.
+var ErrTimeout = errors.New("the answer takes too long; ask again with the same id, or go by the standing orders")

@@ -1,0 +1,127 @@
+// Package jsonl writes verdicts to a file, one JSON object per line, appended and
+// synced. The file may be rotated: rename it and call Reopen.
+package jsonl
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+)
+
+// File is an open file of verdicts. Its methods may be called by any number of
+// goroutines.
+type File struct {
+	path string
+
+	mu     sync.Mutex
+	file   *os.File
+	recent map[string]struct{} // lines that the file ends with, from an earlier process
+}
+
+// tailBytes is how much of the end of a file is read at open.
+const tailBytes = 4 << 20
+
+// Open opens the file at path for appending and creates it when there is none. Half
+// a line at its end, which a crash has left, is cut off.
+func Open(path string) (*File, error) {
+	f := &File{path: path}
+	if err := f.open(); err != nil {
+		return nil, fmt.Errorf("open verdict file: %w", err)
+	}
+	return f, nil
+}
+
+func (f *File) open() error {
+	file, err := os.OpenFile(f.path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := f.readTail(file); err != nil {
+		return errors.Join(err, file.Close())
+	}
+	f.file = file
+	return nil
+}
+
+func (f *File) readTail(file *os.File) error {
+	st, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	f.recent = make(map[string]struct{})
+	if !st.Mode().IsRegular() || st.Size() == 0 {
+		return nil
+	}
+	from := max(0, st.Size()-tailBytes)
+	tail, err := io.ReadAll(io.NewSectionReader(file, from, st.Size()-from))
+	if err != nil {
+		return err
+	}
+	end := bytes.LastIndexByte(tail, '\n') + 1
+	if end < len(tail) && (end > 0 || from == 0) {
+		if err := file.Truncate(from + int64(end)); err != nil {
+			return err
+		}
+	}
+	for line := range bytes.Lines(tail[:end]) {
+		f.recent[string(bytes.TrimSuffix(line, []byte("\n")))] = struct{}{}
+	}
+	return nil
+}
+
+// Append writes lines, without their ends, and returns when they are on disk. Lines
+// that the file ended with when it was opened are left out, so that a process may
+// begin a little before the place at which another one was killed.
+func (f *File) Append(lines [][]byte) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var out []byte
+	for _, line := range lines {
+		if _, ok := f.recent[string(line)]; ok {
+			continue
+		}
+		f.recent = nil // what was not in the file yet is followed by what is not there either
+		out = append(append(out, line...), '\n')
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	before, err := f.file.Stat()
+	if err != nil {
+		return fmt.Errorf("append to verdict file: %w", err)
+	}
+	if _, err := f.file.Write(out); err != nil {
+		if before.Mode().IsRegular() { // a part of it may be there; it is written again
+			err = errors.Join(err, f.file.Truncate(before.Size()))
+		}
+		return fmt.Errorf("append to verdict file: %w", err)
+	}
+	if !before.Mode().IsRegular() {
+		return nil
+	}
+	if err := f.file.Sync(); err != nil {
+		return fmt.Errorf("append to verdict file: %w", err)
+	}
+	return nil
+}
+
+// Reopen opens the path anew, after the file was renamed.
+func (f *File) Reopen() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	old := f.file
+	if err := f.open(); err != nil {
+		return fmt.Errorf("reopen verdict file: %w; the old one stays in use", err)
+	}
+	return old.Close()
+}
+
+// Close closes the file.
+func (f *File) Close() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.file.Close()
+}

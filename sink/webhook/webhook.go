@@ -1,0 +1,200 @@
+// Package webhook sends verdicts to an HTTP endpoint, one signed POST each, and tries
+// again until the endpoint has taken them. It never gives a verdict up because the
+// endpoint is away, only when the endpoint refuses it several times over.
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// The headers of a delivery. Deliveries may be repeated; the position tells.
+const (
+	SignatureHeader = "Weir-Signature" // see Verify
+	PositionHeader  = "Weir-Position"  // of the verdict in its log
+)
+
+// Options are how verdicts are sent. URL is required.
+type Options struct {
+	URL    string
+	Secret []byte       // key of the signature; empty sends none
+	Client *http.Client // default: one with a timeout of 10 s that follows no redirects
+
+	// Refusals is how often a delivery may be answered with a status of 4xx (408 and
+	// 429 excepted) before it is dropped; default 5.
+	Refusals int
+	// MinWait and MaxWait bound the time between two tries, which doubles from one
+	// try to the next and is then cut to a random part; default 500 ms and 5 min.
+	MinWait, MaxWait time.Duration
+
+	Now    func() time.Time                     // default time.Now
+	After  func(time.Duration) <-chan time.Time // default time.After
+	Logger *slog.Logger                         // default: drops everything
+}
+
+// Hook sends verdicts to one endpoint. Send is for one goroutine.
+type Hook struct {
+	o      Options
+	counts Counts
+}
+
+// Counts is what a Hook has done. Any goroutine may read it.
+type Counts struct {
+	Delivered atomic.Int64
+	Failures  atomic.Int64 // tries that failed
+	Dropped   atomic.Int64 // verdicts that were given up
+}
+
+// New returns a Hook, or an error when the URL cannot be one.
+func New(o Options) (*Hook, error) {
+	u, err := url.Parse(o.URL)
+	if err != nil {
+		return nil, fmt.Errorf("webhook: %w", err)
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, fmt.Errorf("webhook: %q is no endpoint; want http:// or https:// and a host", u.Redacted())
+	}
+	if o.Client == nil {
+		o.Client = &http.Client{
+			Timeout:       10 * time.Second,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		}
+	}
+	if o.Refusals == 0 {
+		o.Refusals = 5
+	}
+	if o.MinWait == 0 {
+		o.MinWait = 500 * time.Millisecond
+	}
+	if o.MaxWait == 0 {
+		o.MaxWait = 5 * time.Minute
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.After == nil {
+		o.After = time.After
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Hook{o: o}, nil
+}
+
+// Counts returns the counters of the hook.
+func (h *Hook) Counts() *Counts { return &h.counts }
+
+// Send delivers one verdict, however long it takes. It returns nil when the endpoint
+// has taken it or when it was dropped, and else the error of ctx.
+func (h *Hook) Send(ctx context.Context, position int64, verdict []byte) error {
+	wait, refusals := h.o.MinWait, 0
+	for {
+		after, err := h.try(ctx, position, verdict)
+		if err == nil {
+			h.counts.Delivered.Add(1)
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		h.counts.Failures.Add(1)
+		if _, ok := errors.AsType[*refusal](err); ok {
+			refusals++
+		}
+		if refusals >= h.o.Refusals {
+			h.counts.Dropped.Add(1)
+			h.o.Logger.Error("the webhook refuses a verdict, which is dropped", "position", position, "error", err)
+			return nil
+		}
+		h.o.Logger.Warn("the webhook did not take a verdict; it is sent again", "position", position, "error", err)
+		pause := wait/2 + rand.N(wait/2+1)
+		wait = min(2*wait, h.o.MaxWait)
+		select {
+		case <-h.o.After(max(pause, min(after, h.o.MaxWait))):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// refusal is an answer that trying again will hardly change.
+type refusal struct{ status string }
+
+func (r *refusal) Error() string { return "refused with status " + r.status }
+
+// try sends the verdict once. after is how long the endpoint wants to be left alone.
+func (h *Hook) try(ctx context.Context, position int64, verdict []byte) (after time.Duration, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.o.URL, bytes.NewReader(verdict))
+	if err != nil {
+		return 0, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("User-Agent", "weir")
+	req.Header.Set(PositionHeader, strconv.FormatInt(position, 10))
+	if len(h.o.Secret) > 0 {
+		req.Header.Set(SignatureHeader, Sign(h.o.Secret, h.o.Now(), verdict))
+	}
+	resp, err := h.o.Client.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	_, _ = io.CopyN(io.Discard, resp.Body, 64<<10) // so that the connection can be used again
+	switch code := resp.StatusCode; {
+	case code >= 200 && code < 300:
+		return 0, nil
+	case code >= 400 && code < 500 && code != http.StatusRequestTimeout && code != http.StatusTooManyRequests:
+		return 0, &refusal{resp.Status}
+	}
+	if s, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && s > 0 {
+		after = time.Duration(min(s, 1<<20)) * time.Second
+	}
+	return after, fmt.Errorf("status %s", resp.Status)
+}
+
+// Sign returns the value of the signature header: the time in seconds and, over that
+// time, a dot and the body, an HMAC with SHA-256, as "t=1795000000,v1=hex".
+func Sign(secret []byte, at time.Time, body []byte) string {
+	t := strconv.FormatInt(at.Unix(), 10)
+	return "t=" + t + ",v1=" + hex.EncodeToString(sum(secret, t, body))
+}
+
+func sum(secret []byte, t string, body []byte) []byte {
+	mac := hmac.New(sha256.New, secret)
+	mac.Write([]byte(t + "."))
+	mac.Write(body)
+	return mac.Sum(nil)
+}
+
+// Verify checks a signature header, in constant time, for receivers written in Go. A
+// signature older or newer than tolerance is refused, because it may be a replay.
+func Verify(secret []byte, header string, body []byte, now time.Time, tolerance time.Duration) error {
+	t, v, ok := strings.Cut(header, ",v1=")
+	t, isTime := strings.CutPrefix(t, "t=")
+	want, err := hex.DecodeString(v)
+	if !ok || !isTime || err != nil {
+		return errors.New("webhook: the signature is not of the form t=<seconds>,v1=<hex>")
+	}
+	if !hmac.Equal(want, sum(secret, t, body)) {
+		return errors.New("webhook: the signature is wrong; check the secret, and that the body was not changed")
+	}
+	seconds, err := strconv.ParseInt(t, 10, 64)
+	if err != nil || now.Sub(time.Unix(seconds, 0)).Abs() > tolerance {
+		return errors.New("webhook: the signature is too old or from the future; check the clocks")
+	}
+	return nil
+}
