@@ -10,7 +10,8 @@ help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: ## stop real runaways on the screen: no Kafka, no Docker, nothing installed
-	@$(GO) run ./cmd/weir demo --once
+	@# Without optimisation a cold build takes two thirds of the time, and this is a first look.
+	@$(GO) run -gcflags=all='-N -l' ./cmd/weir demo --once
 
 check: lint race fuzz crash ## set up what tests need and pass all of them
 	@echo "check: all passed"
