@@ -9,6 +9,7 @@
 package adapter
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 	"unicode/utf8"
@@ -59,6 +60,17 @@ type Options struct {
 	MaxHeld int
 }
 
+// HeldOr returns MaxHeld, or most where it is not set.
+func (o Options) HeldOr(most int) int { return cmp.Or(max(o.MaxHeld, 0), most) }
+
+// CorrelationOr returns Correlation, or the order of the format where it is not set.
+func (o Options) CorrelationOr(order ...events.CorrelationSource) []events.CorrelationSource {
+	if len(o.Correlation) > 0 {
+		return o.Correlation
+	}
+	return order
+}
+
 // CheckSize refuses a record that is longer than MaxRecord.
 func CheckSize(record []byte) error {
 	if len(record) <= MaxRecord {
@@ -67,6 +79,24 @@ func CheckSize(record []byte) error {
 	return &events.DecodeError{Code: events.CodeTooLong, Offset: MaxRecord,
 		Reason: fmt.Sprintf("the record has %d bytes; want at most %d: lower the batch size of the exporter", len(record), MaxRecord)}
 }
+
+// Missing is the fault of a record that lacks a field without which it cannot be
+// read.
+func Missing(field, reason string) *events.DecodeError {
+	return &events.DecodeError{Code: events.CodeMissingField, Field: field, Offset: -1, Reason: reason}
+}
+
+// YesNo returns Yes for true and No for false: what a log tells for sure.
+func YesNo(told bool) events.Tri {
+	if told {
+		return events.Yes
+	}
+	return events.No
+}
+
+// ID returns p as an id from which ids of events can be made: half of their room is
+// left for what is put before it and behind it.
+func ID(p []byte) string { return Word(p, events.MaxID/2) }
 
 // Word returns p as an event may carry it as id, name or other short text: at most
 // most characters of UTF-8, without control characters.

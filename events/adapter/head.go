@@ -32,13 +32,7 @@ const (
 // off. It ends at what is no JSON object.
 func Tops(head []byte) iter.Seq[Top] {
 	return func(yield func(Top) bool) {
-		head = bytes.TrimPrefix(head, []byte("\xef\xbb\xbf"))
-		for range maxProbed {
-			head = bytes.TrimLeft(head, " \t\r\n[,")
-			c := jsonwalk.New(head)
-			if c.Peek() != '{' {
-				return
-			}
+		for c := range Heads(head) {
 			top := Top{}
 			for c.Object(); len(top) < maxMembers && c.Member(); {
 				name := string(c.Key())
@@ -50,10 +44,26 @@ func Tops(head []byte) iter.Seq[Top] {
 					top[name] = string(c.Scalar())
 				}
 			}
-			if !yield(top) || c.Err() != nil {
+			if !yield(top) {
 				return
 			}
-			head = head[c.Offset():]
+		}
+	}
+}
+
+// Heads goes to the first records of an input, of which head is the beginning, and
+// gives a cursor that stands before the object. It goes on where that was read to,
+// and ends at a fault and at what is no JSON object.
+func Heads(head []byte) iter.Seq[*jsonwalk.Cursor] {
+	return func(yield func(*jsonwalk.Cursor) bool) {
+		rest := bytes.TrimPrefix(head, []byte("\xef\xbb\xbf"))
+		for range maxProbed {
+			rest = bytes.TrimLeft(rest, " \t\r\n[,")
+			c := jsonwalk.New(rest)
+			if c.Peek() != '{' || !yield(c) || c.Err() != nil {
+				return
+			}
+			rest = rest[c.Offset():]
 		}
 	}
 }

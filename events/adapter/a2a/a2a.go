@@ -2,6 +2,10 @@
 // front of them wrote it (see package wire): versions 0.3 and 1.0, plain and as
 // streams.
 //
+// Read are the messages that are sent to agents and what comes of them: the answer, or
+// the task with its states and what it made. A call is told when it is sent, and its
+// answer when the task has ended or asks for input.
+//
 // The proxy names the agent that is called; nothing names the caller. A message in a
 // context that was seen before comes from whoever opened that context. Else the
 // caller is an agent that has a call open itself, within the same flow: the only one
@@ -11,8 +15,10 @@
 //
 // One flow is what the request says in baggage or a trace context. Contexts belong to
 // two agents each; without anything better a call is of the flow of the calls that
-// are open around it, which is marked as derived. The wire shows no work: whether an
-// agent did any is unknown.
+// are open around it, which is marked as derived.
+//
+// The wire shows neither tools nor tokens nor work: whether an agent did any is
+// unknown.
 package a2a
 
 import (
@@ -95,16 +101,13 @@ type thread struct {
 }
 
 func newReader(o adapter.Options) adapter.Adapter {
-	most := cmp.Or(max(o.MaxHeld, 0), maxRemembered)
-	r := &reader{
-		source: cmp.Or(o.Source, "a2a"), correlation: o.Correlation, hold: cmp.Or(o.Hold, defaultHold),
+	most := o.HeldOr(maxRemembered)
+	return &reader{
+		source: cmp.Or(o.Source, "a2a"), hold: cmp.Or(o.Hold, defaultHold),
+		correlation: o.CorrelationOr(events.CorrelationExplicit, events.CorrelationBaggage, events.CorrelationTrace,
+			events.CorrelationConversation, events.CorrelationDerived),
 		open: adapter.NewRecent[*call](most), contexts: adapter.NewRecent[thread](most), first: adapter.NewRecent[string](most),
 	}
-	if len(r.correlation) == 0 {
-		r.correlation = []events.CorrelationSource{events.CorrelationExplicit, events.CorrelationBaggage, events.CorrelationTrace,
-			events.CorrelationConversation, events.CorrelationDerived}
-	}
-	return r
 }
 
 // Decode reads one request or response.

@@ -22,17 +22,14 @@ type message struct {
 func readParams(raw []byte) *message {
 	m := &message{}
 	c := jsonwalk.New(raw)
-	if c.Peek() != '{' {
-		return m
-	}
-	for c.Object(); c.Member(); {
+	for c.MaybeObject(); c.Member(); {
 		switch string(c.Key()) {
 		case "message":
 			m.read(c)
 		case "metadata":
 			m.readMetadata(c)
 		case "sessionId": // of 2025
-			m.context = word(c)
+			m.context = adapter.ID(c.Text())
 		default:
 			c.Skip()
 		}
@@ -40,23 +37,17 @@ func readParams(raw []byte) *message {
 	return m
 }
 
-func word(c *jsonwalk.Cursor) string { return adapter.Word(c.Text(), events.MaxID/2) }
-
 func (m *message) read(c *jsonwalk.Cursor) {
-	if c.Peek() != '{' {
-		c.Skip()
-		return
-	}
-	for c.Object(); c.Member(); {
+	for c.MaybeObject(); c.Member(); {
 		switch string(c.Key()) {
 		case "messageId":
-			m.id = word(c)
+			m.id = adapter.ID(c.Text())
 		case "contextId":
-			m.context = word(c)
+			m.context = adapter.ID(c.Text())
 		case "metadata":
 			m.readMetadata(c)
 		case "parts":
-			text := texts(c)
+			text := c.Texts()
 			m.said, m.sim = fingerprint.Content(text), fingerprint.Text(text)
 		default:
 			c.Skip()
@@ -65,11 +56,7 @@ func (m *message) read(c *jsonwalk.Cursor) {
 }
 
 func (m *message) readMetadata(c *jsonwalk.Cursor) {
-	if c.Peek() != '{' {
-		c.Skip()
-		return
-	}
-	for c.Object(); c.Member(); {
+	for c.MaybeObject(); c.Member(); {
 		switch string(c.Key()) {
 		case "correlation_id", "correlationId":
 			m.correlation = adapter.Word(c.Text(), events.MaxID)
@@ -81,34 +68,6 @@ func (m *message) readMetadata(c *jsonwalk.Cursor) {
 			c.Skip()
 		}
 	}
-}
-
-// texts joins the texts of the parts of a message. Other parts, such as data, count
-// as they are.
-func texts(c *jsonwalk.Cursor) []byte {
-	if c.Peek() != '[' {
-		c.Skip()
-		return nil
-	}
-	var all []byte
-	for c.Array(); c.Element(); {
-		part := c.Raw()
-		if len(part) > 0 && part[0] == '{' {
-			inner := jsonwalk.New(part)
-			for inner.Object(); inner.Member(); {
-				if string(inner.Key()) == "text" && inner.Peek() == '"' {
-					part = inner.Text()
-				} else {
-					inner.Skip()
-				}
-			}
-		}
-		if len(all) > 0 {
-			all = append(all, '\n')
-		}
-		all = append(all, part...)
-	}
-	return all
 }
 
 // outcome is what came of a message: what one response, or all events of a stream,
@@ -162,22 +121,22 @@ func (o *outcome) readResult(c *jsonwalk.Cursor) {
 				c.Skip()
 			}
 		case "id":
-			id = word(c)
+			id = adapter.ID(c.Text())
 		case "taskId":
-			o.task = word(c)
+			o.task = adapter.ID(c.Text())
 		case "contextId":
-			o.context = word(c)
+			o.context = adapter.ID(c.Text())
 		case "messageId":
 			isMessage = true
 			c.Skip()
 		case "parts":
-			o.message = texts(c)
+			o.message = c.Texts()
 		case "status":
 			o.readStatus(c)
 		case "artifacts":
 			o.readArtifacts(c)
 		case "artifact":
-			artifact = readArtifact(c)
+			artifact = readParts(c)
 		case "append":
 			isMore = c.Bool()
 		default:
@@ -209,18 +168,15 @@ func (o *outcome) readArtifacts(c *jsonwalk.Cursor) {
 		if len(o.artifacts) > 0 {
 			o.artifacts = append(o.artifacts, '\n')
 		}
-		o.artifacts = append(o.artifacts, readArtifact(c)...)
+		o.artifacts = append(o.artifacts, readParts(c)...)
 	}
 }
 
-func readArtifact(c *jsonwalk.Cursor) (text []byte) {
-	if c.Peek() != '{' {
-		c.Skip()
-		return nil
-	}
-	for c.Object(); c.Member(); {
+// readParts reads the texts in the parts of an artifact or a message.
+func readParts(c *jsonwalk.Cursor) (text []byte) {
+	for c.MaybeObject(); c.Member(); {
 		if string(c.Key()) == "parts" {
-			text = texts(c)
+			text = c.Texts()
 		} else {
 			c.Skip()
 		}
@@ -229,28 +185,16 @@ func readArtifact(c *jsonwalk.Cursor) (text []byte) {
 }
 
 func (o *outcome) readStatus(c *jsonwalk.Cursor) {
-	if c.Peek() != '{' {
-		c.Skip()
-		return
-	}
-	for c.Object(); c.Member(); {
+	for c.MaybeObject(); c.Member(); {
 		switch string(c.Key()) {
 		case "state":
 			o.readState(string(c.Text()))
 		case "message":
-			var said []byte
-			if c.Peek() != '{' {
+			if c.Peek() == '{' {
+				o.message = readParts(c)
+			} else {
 				c.Skip()
-				continue
 			}
-			for c.Object(); c.Member(); {
-				if string(c.Key()) == "parts" {
-					said = texts(c)
-				} else {
-					c.Skip()
-				}
-			}
-			o.message = said
 		default:
 			c.Skip()
 		}

@@ -2,12 +2,17 @@
 // events, one per line, or the session as one document with the events in it, in
 // camelCase or in snake_case.
 //
-// One flow is one invocation, that is, one message of the user. An agent hands over
-// to another by transfer_to_agent; where the author changes without that, a workflow
-// agent, which leaves no event, passed control on. Agents in parallel branches do not
-// call each other: their branch names the workflow agent that did. Only the answer
-// that nobody took up goes to the user, so the last text is held back until it is
-// known.
+// Read are the author, branch and time of an event, its texts, its calls of functions
+// and their responses, its tokens. One flow is one invocation, that is, one message of
+// the user. An agent hands over to another by transfer_to_agent; where the author
+// changes without that, a workflow agent, which leaves no event, passed control on.
+// Agents in parallel branches do not call each other: their branch names the workflow
+// agent that did.
+//
+// Events do not tell which text is the answer: only the one that nobody took up goes
+// to the user, so the last text is held back until it is known. Nor do they tell when
+// a workflow agent began or ended. Parts of a streamed text are left out, since the
+// whole text follows.
 package adk
 
 import (
@@ -86,15 +91,12 @@ type call struct {
 }
 
 func newReader(o adapter.Options) adapter.Adapter {
-	most := cmp.Or(max(o.MaxHeld, 0), maxRemembered)
-	r := &reader{
-		source: cmp.Or(o.Source, "adk"), correlation: o.Correlation, ignore: o.IgnoreArgs,
+	most := o.HeldOr(maxRemembered)
+	return &reader{
+		source: cmp.Or(o.Source, "adk"), ignore: o.IgnoreArgs,
+		correlation: o.CorrelationOr(events.CorrelationPrompt, events.CorrelationConversation),
 		invocations: adapter.NewRecent[*invocation](most), sessions: adapter.NewRecent[*invocation](most),
 	}
-	if len(r.correlation) == 0 {
-		r.correlation = []events.CorrelationSource{events.CorrelationPrompt, events.CorrelationConversation}
-	}
-	return r
 }
 
 // Decode reads one event or one session.
@@ -236,12 +238,9 @@ func parentOf(branch, author string) string {
 
 // leave tells whether an agent did work before it handed over.
 func (v *invocation) leave(agent string) events.Tri {
-	worked := v.worked[agent]
+	worked := adapter.YesNo(v.worked[agent])
 	delete(v.worked, agent)
-	if worked {
-		return events.Yes
-	}
-	return events.No
+	return worked
 }
 
 // say keeps what may be the answer, and gives that of a parallel branch to its

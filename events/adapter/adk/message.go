@@ -156,11 +156,7 @@ func seconds(p []byte) events.Stamp {
 }
 
 func (m *message) readActions(c *jsonwalk.Cursor) {
-	if c.Peek() != '{' {
-		c.Skip()
-		return
-	}
-	for c.Object(); c.Member(); {
+	for c.MaybeObject(); c.Member(); {
 		switch string(c.Key()) {
 		case "transfer_to_agent", "transferToAgent":
 			m.transfer = word(c)
@@ -171,11 +167,7 @@ func (m *message) readActions(c *jsonwalk.Cursor) {
 }
 
 func (m *message) readUsage(c *jsonwalk.Cursor) {
-	if c.Peek() != '{' {
-		c.Skip()
-		return
-	}
-	for c.Object(); c.Member(); {
+	for c.MaybeObject(); c.Member(); {
 		var field *int64
 		switch string(c.Key()) {
 		case "prompt_token_count", "promptTokenCount":
@@ -190,23 +182,19 @@ func (m *message) readUsage(c *jsonwalk.Cursor) {
 			c.Skip()
 			continue
 		}
-		if v, ok := c.Int(); ok && v > 0 && v <= events.MaxNumber {
+		if v, ok := c.Count(); ok {
 			*field, m.usage.Known = v, true
 		}
 	}
 }
 
 func (m *message) readContent(c *jsonwalk.Cursor, ignore map[string][]string) {
-	if c.Peek() != '{' {
-		c.Skip()
-		return
-	}
-	for c.Object(); c.Member(); {
-		if string(c.Key()) != "parts" || c.Peek() != '[' {
+	for c.MaybeObject(); c.Member(); {
+		if string(c.Key()) != "parts" {
 			c.Skip()
 			continue
 		}
-		for c.Array(); c.Element(); {
+		for c.MaybeArray(); c.Element(); {
 			m.readPart(c, ignore)
 		}
 	}
@@ -271,29 +259,13 @@ func (m *message) readFunction(c *jsonwalk.Cursor, kind partKind, ignore map[str
 		// A session and its events lay the same response out in different ways.
 		said := fingerprint.AppendCanonical(nil, response, nil)
 		p.said, p.sim = fingerprint.Content(said), fingerprint.Text(said)
-		if text := field(response, "error"); len(text) > 0 {
+		if text := jsonwalk.New(response).TextOf("error"); len(text) > 0 {
 			p.failure = fingerprint.Error(text)
 		}
 	case isTransfer(p.name):
-		p.target = adapter.Word(field(args, "agent_name"), events.MaxID)
+		p.target = adapter.Word(jsonwalk.New(args).TextOf("agent_name"), events.MaxID)
 	default:
 		p.args, p.size = fingerprint.Args(args, ignore[p.name]), int64(len(args))
 	}
 	m.parts = append(m.parts, p)
-}
-
-// field returns the text of a string among the members of an object.
-func field(object []byte, name string) (text []byte) {
-	c := jsonwalk.New(object)
-	if c.Peek() != '{' {
-		return nil
-	}
-	for c.Object(); c.Member(); {
-		if string(c.Key()) == name {
-			text = c.Text()
-		} else {
-			c.Skip()
-		}
-	}
-	return text
 }

@@ -1,13 +1,18 @@
 // Package autogen reads the log autogen_core.events of AutoGen: its records as JSON
 // lines, or a plain log in which a time and the name of the logger stand before them.
 //
-// The teams of AgentChat never send from agent to agent, but by a manager and by
-// topics. So an agent has called another one when the manager asks that one to speak
-// next, or when it sent a HandoffMessage. Tools are told by the messages about them,
-// which have ids and times; records of ToolCall are for programs on the core alone.
+// Read are the messages that are sent, as far as their payload is JSON, the calls of
+// tools and of models. The teams of AgentChat never send from agent to agent, but by a
+// manager and by topics. So an agent has called another one when the manager asks that
+// one to speak next, or when it sent a HandoffMessage. Tools are told by the messages
+// about them, which have ids and times; records of ToolCall are for programs on the
+// core alone.
 //
-// One flow is one team, or one key of agent ids (type/key): a conversation. A record
-// that has no time happened when the latest one of its flow did that has.
+// One flow is one team, or one key of agent ids (type/key): a conversation.
+//
+// The records have no times of their own: one without a time in its payload or before
+// it happened when the latest one of its flow did that has. A payload that AutoGen
+// could not serialize tells nothing but that it was sent.
 package autogen
 
 import (
@@ -125,8 +130,8 @@ type use struct {
 
 func newReader(o adapter.Options) adapter.Adapter {
 	return &reader{source: cmp.Or(o.Source, "autogen"), ignore: o.IgnoreArgs,
-		flows: adapter.NewRecent[*flow](cmp.Or(max(o.MaxHeld, 0), maxFlows)),
-		seen:  adapter.NewRecent[struct{}](cmp.Or(max(o.MaxHeld, 0), maxSeen))}
+		flows: adapter.NewRecent[*flow](o.HeldOr(maxFlows)),
+		seen:  adapter.NewRecent[struct{}](o.HeldOr(maxSeen))}
 }
 
 // Decode reads one record. Lines of other loggers in a plain log are passed over.
@@ -152,8 +157,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 		f.clock = max(f.clock, at) // which may be in another time zone
 	}
 	if f.clock == 0 {
-		return &events.DecodeError{Code: events.CodeMissingField, Field: "created_at", Offset: -1,
-			Reason: "nothing tells when it happened; let the log's format begin with %(asctime)s %(name)s"}
+		return adapter.Missing("created_at", "nothing tells when it happened; let the log's format begin with %(asctime)s %(name)s")
 	}
 	switch l.kind {
 	case "ToolCall":
@@ -264,9 +268,7 @@ func (r *reader) next(f *flow, agent string, emit func(*events.Event)) {
 func (r *reader) call(f *flow, m *message, to string, emit func(*events.Event)) {
 	e := r.begin(f, m.id+"/call", events.AgentCall, cmp.Or(m.at, f.clock))
 	e.From, e.To, e.TransferMode, e.Content, e.Sim = party(m.source), party(to), events.PassControl, m.said, m.sim
-	if e.HadWork = events.No; f.worked[m.source] {
-		e.HadWork = events.Yes
-	}
+	e.HadWork = adapter.YesNo(f.worked[m.source])
 	delete(f.worked, m.source)
 	delete(f.worked, to)
 	emit(e)
@@ -388,9 +390,7 @@ func (r *reader) end(f *flow, emit func(*events.Event)) {
 	}
 	e := r.begin(f, m.id+"/return", events.AgentReturn, cmp.Or(m.at, f.clock))
 	e.From, e.Content, e.Sim, e.Status = party(m.source), m.said, m.sim, events.StatusOK
-	if e.HadWork = events.No; f.worked[m.source] {
-		e.HadWork = events.Yes
-	}
+	e.HadWork = adapter.YesNo(f.worked[m.source])
 	emit(e)
 }
 
@@ -404,19 +404,14 @@ func (r *reader) direct(f *flow, l *line, emit func(*events.Event)) {
 		}
 		e := r.begin(f, id+"/return", events.AgentReturn, f.clock)
 		e.From, e.To, e.Content, e.Sim, e.Status = party(l.from.name), party(l.to.name), l.payload.said, l.payload.sim, events.StatusOK
-		if e.HadWork = events.No; f.worked[l.from.name] {
-			e.HadWork = events.Yes
-		}
+		e.HadWork = adapter.YesNo(f.worked[l.from.name])
 		emit(e)
 		return
 	}
 	e := r.begin(f, id+"/call", events.AgentCall, f.clock)
 	e.To, e.Content, e.Sim = party(l.to.name), l.payload.said, l.payload.sim
 	if e.Origin = events.OriginUser; l.from.name != "" {
-		e.Origin, e.From, e.HadWork = events.OriginAgent, party(l.from.name), events.No
-		if f.worked[l.from.name] {
-			e.HadWork = events.Yes
-		}
+		e.Origin, e.From, e.HadWork = events.OriginAgent, party(l.from.name), adapter.YesNo(f.worked[l.from.name])
 		delete(f.worked, l.from.name)
 	}
 	delete(f.worked, l.to.name)

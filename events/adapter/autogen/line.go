@@ -29,7 +29,7 @@ type line struct {
 type address struct{ name, key string }
 
 func parseAddress(p []byte) address {
-	kind, key, found := strings.Cut(adapter.Word(p, events.MaxID/2), "/")
+	kind, key, found := strings.Cut(adapter.ID(p), "/")
 	if !found {
 		return address{name: kind}
 	}
@@ -124,7 +124,7 @@ func read(record []byte) (*line, error) {
 		return nil, c.Err()
 	}
 	if !known {
-		return nil, &events.DecodeError{Code: events.CodeMissingField, Field: "type", Offset: -1, Reason: "want type in every record of autogen_core.events"}
+		return nil, adapter.Missing("type", "want type in every record of autogen_core.events")
 	}
 	if l.kind == "Message" && l.sent {
 		l.payload.read(carried)
@@ -133,20 +133,16 @@ func read(record []byte) (*line, error) {
 }
 
 func (l *line) count(c *jsonwalk.Cursor, field *int64) {
-	if v, ok := c.Int(); ok && v > 0 && v <= events.MaxNumber {
+	if v, ok := c.Count(); ok {
 		*field, l.usage.Known = v, true
 	}
 }
 
 func (l *line) readResponse(c *jsonwalk.Cursor) {
-	if c.Peek() != '{' {
-		c.Skip()
-		return
-	}
-	for c.Object(); c.Member(); {
+	for c.MaybeObject(); c.Member(); {
 		switch string(c.Key()) {
 		case "id":
-			l.response = adapter.Word(c.Text(), events.MaxID/2)
+			l.response = adapter.ID(c.Text())
 		case "model":
 			l.model = adapter.Word(c.Text(), events.MaxID)
 		default:
@@ -210,7 +206,7 @@ func readMessage(c *jsonwalk.Cursor) *message {
 	for c.Object(); c.Member(); {
 		switch string(c.Key()) {
 		case "id":
-			m.id = adapter.Word(c.Text(), events.MaxID/2)
+			m.id = adapter.ID(c.Text())
 		case "source":
 			m.source = adapter.Word(c.Text(), events.MaxID)
 		case "type":
@@ -229,7 +225,7 @@ func readMessage(c *jsonwalk.Cursor) *message {
 				content = c.Scalar()
 			}
 		case "metadata":
-			m.readMetadata(c)
+			m.correlation = adapter.Word(c.TextOf("correlation_id"), events.MaxID)
 		default:
 			c.Skip()
 		}
@@ -239,20 +235,6 @@ func readMessage(c *jsonwalk.Cursor) *message {
 		m.id = m.source + "/" + m.said.String()
 	}
 	return m
-}
-
-func (m *message) readMetadata(c *jsonwalk.Cursor) {
-	if c.Peek() != '{' {
-		c.Skip()
-		return
-	}
-	for c.Object(); c.Member(); {
-		if string(c.Key()) == "correlation_id" {
-			m.correlation = adapter.Word(c.Text(), events.MaxID)
-		} else {
-			c.Skip()
-		}
-	}
 }
 
 // readCalls reads requests and results of tools.
@@ -267,7 +249,7 @@ func (m *message) readCalls(list []byte) {
 		for c.Object(); c.Member(); {
 			switch string(c.Key()) {
 			case "id", "call_id":
-				t.id = adapter.Word(c.Text(), events.MaxID/2)
+				t.id = adapter.ID(c.Text())
 			case "name":
 				t.name = adapter.Word(c.Text(), events.MaxID)
 			case "arguments":

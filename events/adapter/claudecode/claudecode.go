@@ -2,15 +2,19 @@
 // session and one per child agent. The lines of a session's files may come one
 // file after the other or mixed.
 //
-// One flow is one prompt of the user (promptId), or the session where a version
-// does not tell prompts apart. The main agent is the session, a child agent
+// Read are the prompts, the uses of tools and their results, and the tokens of the
+// model's answers. One flow is one prompt of the user (promptId), or the session where
+// a version does not tell prompts apart. The main agent is the session, a child agent
 // sessionId/agentId. A child is linked with the tool call that made it by the text
 // of its prompt, or by the agentId in the result.
+//
+// Children that were given the same prompt cannot be told apart by it: they are linked
+// in the order of their calls. A child whose transcript is missing is told by its
+// parent's tool use alone.
 package claudecode
 
 import (
 	"cmp"
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -96,16 +100,13 @@ type message struct {
 }
 
 func newReader(o adapter.Options) adapter.Adapter {
-	most := cmp.Or(max(o.MaxHeld, 0), maxRemembered)
-	r := &reader{
-		source: cmp.Or(o.Source, "claude-code"), correlation: o.Correlation, ignore: o.IgnoreArgs,
-		agents: adapter.NewRecent[*agent](most), uses: adapter.NewRecent[*use](most),
+	most := o.HeldOr(maxRemembered)
+	return &reader{
+		source: cmp.Or(o.Source, "claude-code"), ignore: o.IgnoreArgs,
+		correlation: o.CorrelationOr(events.CorrelationPrompt, events.CorrelationSession),
+		agents:      adapter.NewRecent[*agent](most), uses: adapter.NewRecent[*use](most),
 		messages: adapter.NewRecent[*message](most), lines: adapter.NewRecent[string](most),
 	}
-	if len(r.correlation) == 0 {
-		r.correlation = []events.CorrelationSource{events.CorrelationPrompt, events.CorrelationSession}
-	}
-	return r
 }
 
 // Decode reads one line. Lines that tell nothing of agents and tools are passed over.
@@ -317,11 +318,9 @@ func (r *reader) result(l *line, b *block, emit func(*events.Event)) {
 		return
 	}
 	e.Kind, e.From, e.To = events.AgentReturn, u.child.party, u.by.party
-	e.HadWork = events.No
-	if u.child.worked || l.resultTools > 0 {
-		e.HadWork = events.Yes
-		u.by.worked = true
-	}
+	worked := u.child.worked || l.resultTools > 0
+	e.HadWork = adapter.YesNo(worked)
+	u.by.worked = u.by.worked || worked
 	emit(e)
 }
 
@@ -343,9 +342,7 @@ func (r *reader) assistant(l *line, by *agent, emit func(*events.Event)) {
 		m.returned = true
 		e := r.begin(id+"/return", events.AgentReturn, l.at, by)
 		e.From, e.Content, e.Sim, e.Status = by.party, l.said, l.sim, events.StatusOK
-		if e.HadWork = events.No; by.worked {
-			e.HadWork = events.Yes
-		}
+		e.HadWork = adapter.YesNo(by.worked)
 		emit(e)
 	}
 }
@@ -359,9 +356,7 @@ func (r *reader) use(l *line, b *block, by *agent, emit func(*events.Event)) {
 	if delegates(b) {
 		u.delegates, u.kind = true, cmp.Or(b.agentKind, "general-purpose")
 		u.prompt, u.sim = b.said, b.sim
-		if u.hadWork = events.No; by.worked {
-			u.hadWork = events.Yes
-		}
+		u.hadWork = adapter.YesNo(by.worked)
 		by.worked = false
 		r.meet(u)
 		return
@@ -426,10 +421,4 @@ func (r *reader) tokens(l *line, id string, m *message, by *agent, emit func(*ev
 		e.ID += "/" + strconv.Itoa(m.parts)
 	}
 	emit(e)
-}
-
-// errMissing is a line that cannot do without a field.
-func errMissing(field string) error {
-	return &events.DecodeError{Code: events.CodeMissingField, Field: field, Offset: -1,
-		Reason: fmt.Sprintf("want %s on every line of a transcript that has a message", field)}
 }

@@ -84,19 +84,22 @@ func read(record []byte) (*line, error) {
 		}
 	}
 	c.End()
+	missing := func(field string) error {
+		return adapter.Missing(field, "want "+field+" on every line of a transcript that has a message")
+	}
 	switch {
 	case c.Err() != nil:
 		return nil, c.Err()
 	case !known:
-		return nil, errMissing("type")
+		return nil, missing("type")
 	case l.kind != "user" && l.kind != "assistant":
 		return nil, nil
 	case l.session == "":
-		return nil, errMissing("sessionId")
+		return nil, missing("sessionId")
 	case l.at == 0:
-		return nil, errMissing("timestamp")
+		return nil, missing("timestamp")
 	case l.uuid == "" && l.message == "":
-		return nil, errMissing("uuid")
+		return nil, missing("uuid")
 	}
 	l.said, l.sim = fingerprint.Content(l.text), fingerprint.Text(l.text)
 	if l.apiError {
@@ -109,11 +112,7 @@ func read(record []byte) (*line, error) {
 func id(c *jsonwalk.Cursor) string { return adapter.Word(c.Text(), events.MaxID/2-16) }
 
 func (l *line) readMessage(c *jsonwalk.Cursor) {
-	if c.Peek() != '{' {
-		c.Skip()
-		return
-	}
-	for c.Object(); c.Member(); {
+	for c.MaybeObject(); c.Member(); {
 		switch string(c.Key()) {
 		case "id":
 			l.message = id(c)
@@ -138,11 +137,7 @@ func (l *line) readMessage(c *jsonwalk.Cursor) {
 }
 
 func (l *line) readUsage(c *jsonwalk.Cursor) {
-	if c.Peek() != '{' {
-		c.Skip()
-		return
-	}
-	for c.Object(); c.Member(); {
+	for c.MaybeObject(); c.Member(); {
 		var field *int64
 		switch string(c.Key()) {
 		case "input_tokens":
@@ -157,7 +152,7 @@ func (l *line) readUsage(c *jsonwalk.Cursor) {
 			c.Skip()
 			continue
 		}
-		if v, ok := c.Int(); ok && v > 0 && v <= events.MaxNumber {
+		if v, ok := c.Count(); ok {
 			*field, l.usage.Known = v, true
 		}
 	}
@@ -261,11 +256,7 @@ func texts(content []byte) []byte {
 
 // readResult looks into what a tool gave back beside its text, when it ran an agent.
 func (l *line) readResult(c *jsonwalk.Cursor) {
-	if c.Peek() != '{' {
-		c.Skip()
-		return
-	}
-	for c.Object(); c.Member(); {
+	for c.MaybeObject(); c.Member(); {
 		switch string(c.Key()) {
 		case "agentId":
 			l.resultAgent = id(c)

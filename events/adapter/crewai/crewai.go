@@ -1,11 +1,16 @@
 // Package crewai reads the events of CrewAI's event bus as event.to_json() writes
 // them, one per line.
 //
-// One flow is one run of a crew: the nearest crew_kickoff_started above an event,
-// or, without a crew, what lies topmost. An agent is its role. A delegation is the
-// use of a tool below which another agent runs; it is told as a call of that agent,
-// once, however often CrewAI tries again. The events carry the whole crew with the
-// keys of its models; nothing but roles, names, times and figures is read.
+// Read are the events by which crews, agents, tools and models begin and end. One flow
+// is one run of a crew: the nearest crew_kickoff_started above an event, or, without a
+// crew, what lies topmost. An agent is its role. A delegation is the use of a tool
+// below which another agent runs; it is told as a call of that agent, once, however
+// often CrewAI tries again. The events carry the whole crew with the keys of its
+// models; nothing but roles, names, times and figures is read.
+//
+// Agents of one role cannot be told apart, and tokens are there only with models whose
+// events have them. Where something fails without an event of its own, that is known
+// only by the end of what lies above it.
 package crewai
 
 import (
@@ -61,7 +66,7 @@ type start struct {
 }
 
 func newReader(o adapter.Options) adapter.Adapter {
-	most := cmp.Or(max(o.MaxHeld, 0), maxOpen)
+	most := o.HeldOr(maxOpen)
 	return &reader{tree: runtree.New(o, "crewai"), ignore: o.IgnoreArgs,
 		starts: adapter.NewRecent[start](most), refused: adapter.NewRecent[string](most)}
 }

@@ -26,9 +26,6 @@ type line struct {
 	correlation         string
 }
 
-// id reads an id. Half the room of an event's id is left for what is put behind it.
-func id(c *jsonwalk.Cursor) string { return adapter.Word(c.Text(), events.MaxID/2) }
-
 func read(record []byte) (*line, error) {
 	l := &line{}
 	var role string
@@ -40,15 +37,15 @@ func read(record []byte) (*line, error) {
 		case "timestamp":
 			l.at = runtree.Micros(c.Text())
 		case "event_id":
-			l.id = id(c)
+			l.id = adapter.ID(c.Text())
 		case "parent_event_id":
-			l.parent = id(c)
+			l.parent = adapter.ID(c.Text())
 		case "started_event_id":
-			l.started = id(c)
+			l.started = adapter.ID(c.Text())
 		case "agent_role":
 			l.role = adapter.Word(c.Text(), events.MaxID)
 		case "agent", "agent_info":
-			role = cmp.Or(readRole(c), role)
+			role = cmp.Or(adapter.Word(c.TextOf("role"), events.MaxID), role) // and nothing else of an agent
 		case "tool_name":
 			l.tool = adapter.Word(c.Text(), events.MaxID)
 		case "tool_args":
@@ -64,7 +61,7 @@ func read(record []byte) (*line, error) {
 		case "usage":
 			l.usage = readUsage(c)
 		case "inputs":
-			l.readInputs(c)
+			l.correlation = adapter.ID(c.TextOf("correlation_id"))
 		default:
 			c.Skip()
 		}
@@ -72,7 +69,7 @@ func read(record []byte) (*line, error) {
 	c.End()
 	l.role = cmp.Or(l.role, role)
 	missing := func(field string) error {
-		return &events.DecodeError{Code: events.CodeMissingField, Field: field, Offset: -1, Reason: "want " + field + " in every event of the bus"}
+		return adapter.Missing(field, "want "+field+" in every event of the bus")
 	}
 	switch {
 	case c.Err() != nil:
@@ -87,22 +84,6 @@ func read(record []byte) (*line, error) {
 	return l, nil
 }
 
-// readRole takes the role out of an agent, and nothing else.
-func readRole(c *jsonwalk.Cursor) (role string) {
-	if c.Peek() != '{' {
-		c.Skip()
-		return ""
-	}
-	for c.Object(); c.Member(); {
-		if string(c.Key()) == "role" {
-			role = adapter.Word(c.Text(), events.MaxID)
-		} else {
-			c.Skip()
-		}
-	}
-	return role
-}
-
 // readFailure reads a text, or {"message": ...}.
 func (l *line) readFailure(c *jsonwalk.Cursor) {
 	var text []byte
@@ -110,13 +91,7 @@ func (l *line) readFailure(c *jsonwalk.Cursor) {
 	case '"':
 		text = c.Text()
 	case '{':
-		for c.Object(); c.Member(); {
-			if string(c.Key()) == "message" {
-				text = c.Text()
-			} else {
-				c.Skip()
-			}
-		}
+		text = c.TextOf("message")
 	default:
 		c.Skip()
 		return
@@ -125,27 +100,8 @@ func (l *line) readFailure(c *jsonwalk.Cursor) {
 	l.failure = cmp.Or(fingerprint.Error(text), "error")
 }
 
-// readInputs takes a correlation id out of what the crew was started with.
-func (l *line) readInputs(c *jsonwalk.Cursor) {
-	if c.Peek() != '{' {
-		c.Skip()
-		return
-	}
-	for c.Object(); c.Member(); {
-		if string(c.Key()) == "correlation_id" {
-			l.correlation = id(c)
-		} else {
-			c.Skip()
-		}
-	}
-}
-
 func readUsage(c *jsonwalk.Cursor) (u events.Usage) {
-	if c.Peek() != '{' {
-		c.Skip()
-		return u
-	}
-	for c.Object(); c.Member(); {
+	for c.MaybeObject(); c.Member(); {
 		var field *int64
 		switch string(c.Key()) {
 		case "prompt_tokens", "input_tokens":
@@ -164,7 +120,7 @@ func readUsage(c *jsonwalk.Cursor) (u events.Usage) {
 			c.Skip()
 			continue
 		}
-		if v, ok := c.Int(); ok && v > 0 && v <= events.MaxNumber {
+		if v, ok := c.Count(); ok {
 			*field, u.Known = v, true
 		}
 	}

@@ -40,7 +40,7 @@ type Cursor struct {
 	at    int
 	depth int
 	value bool // a value was read in the object or array that is open
-	null  bool // instead of an object or an array a null was read
+	null  bool // instead of an object or an array something else was read
 	key   []byte
 	err   *events.DecodeError
 }
@@ -92,6 +92,23 @@ func (c *Cursor) Object() { c.open('{', "an object") }
 // Array enters the array that follows. A null is read as an empty array; any other
 // value is a fault.
 func (c *Cursor) Array() { c.open('[', "an array") }
+
+// MaybeObject enters the object that follows. Any other value is skipped and read as
+// an empty object, for members of which a log does not say what they are.
+func (c *Cursor) MaybeObject() { c.maybe('{') }
+
+// MaybeArray enters the array that follows. Any other value is skipped and read as
+// an empty array.
+func (c *Cursor) MaybeArray() { c.maybe('[') }
+
+func (c *Cursor) maybe(bracket byte) {
+	if c.Peek() == bracket {
+		c.open(bracket, "")
+		return
+	}
+	c.Skip()
+	c.null = true
+}
 
 func (c *Cursor) open(bracket byte, want string) {
 	switch b := c.Peek(); {
@@ -245,6 +262,16 @@ func (c *Cursor) Bool() bool {
 func (c *Cursor) Int() (v int64, ok bool) {
 	v, err := strconv.ParseInt(string(c.Scalar()), 10, 64)
 	if err != nil || c.err != nil {
+		return 0, false
+	}
+	return v, true
+}
+
+// Count reads a whole number from 1 to events.MaxNumber, such as a number of tokens,
+// as Int does. Anything else is skipped and not ok.
+func (c *Cursor) Count() (v int64, ok bool) {
+	v, ok = c.Int()
+	if !ok || v <= 0 || v > events.MaxNumber {
 		return 0, false
 	}
 	return v, true

@@ -2,11 +2,16 @@
 // all: bodies {"post": [...], "patch": [...]} of the batch endpoint, single runs, and
 // the text of multipart bodies.
 //
-// A run comes twice, when it begins (post) and when it ends (patch), or once. The
-// agent is told by metadata: lc_agent_name, or the node of the graph when it asks a
-// model itself. One trace is one flow, unless metadata has a correlation_id;
-// thread_id is the conversation. A session in LangSmith's terms is a project and
-// tells nothing of either.
+// Read are the names, kinds, times, inputs, outputs and errors of runs, and what their
+// metadata says of agent, thread, model and tokens. A run comes twice, when it begins
+// (post) and when it ends (patch), or once. The agent is told by metadata:
+// lc_agent_name, or the node of the graph when it asks a model itself. One trace is one
+// flow, unless metadata has a correlation_id; thread_id is the conversation.
+//
+// A session in LangSmith's terms is a project and tells nothing of flow or
+// conversation. Programs may hide inputs and outputs, and then arguments, results and
+// messages are unknown. A chain that no agent and no node is named for cannot be told
+// from an agent: it is taken for a step.
 package langsmith
 
 import (
@@ -74,7 +79,7 @@ type reader struct {
 
 func newReader(o adapter.Options) adapter.Adapter {
 	return &reader{tree: runtree.New(o, "langsmith"), ignore: o.IgnoreArgs,
-		posted: adapter.NewRecent[posted](cmp.Or(max(o.MaxHeld, 0), maxPosted))}
+		posted: adapter.NewRecent[posted](o.HeldOr(maxPosted))}
 }
 
 // maxPosted bounds the runs of which it is remembered what they are.
@@ -124,11 +129,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	for c.Object(); c.Member(); {
 		switch key := string(c.Key()); key {
 		case "post", "patch":
-			if c.Peek() != '[' {
-				c.Skip()
-				continue
-			}
-			for c.Array(); c.Element(); {
+			for c.MaybeArray(); c.Element(); {
 				runs = append(runs, readRun(c))
 			}
 		default:

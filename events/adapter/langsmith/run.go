@@ -28,9 +28,6 @@ type run struct {
 	usage               events.Usage
 }
 
-// id reads an id. Half the room of an event's id is left for what is put behind it.
-func id(c *jsonwalk.Cursor) string { return adapter.Word(c.Text(), events.MaxID/2) }
-
 func readRun(c *jsonwalk.Cursor) *run {
 	u := &run{}
 	u.read(c)
@@ -55,11 +52,11 @@ func (u *run) own() {
 func (u *run) member(c *jsonwalk.Cursor, name string) {
 	switch name {
 	case "id":
-		u.id = id(c)
+		u.id = adapter.ID(c.Text())
 	case "parent_run_id":
-		u.parent = id(c)
+		u.parent = adapter.ID(c.Text())
 	case "trace_id":
-		u.trace = id(c)
+		u.trace = adapter.ID(c.Text())
 	case "dotted_order":
 		u.order = string(c.Text())
 	case "name":
@@ -91,11 +88,7 @@ func isControl(p []byte) bool {
 }
 
 func (u *run) readExtra(c *jsonwalk.Cursor) {
-	if c.Peek() != '{' {
-		c.Skip()
-		return
-	}
-	for c.Object(); c.Member(); {
+	for c.MaybeObject(); c.Member(); {
 		switch string(c.Key()) {
 		case "tool_call_id":
 			u.callID = adapter.Word(c.Text(), events.MaxID)
@@ -120,11 +113,11 @@ func (u *run) readMetadata(c *jsonwalk.Cursor) {
 		case "langgraph_node":
 			u.node = adapter.Word(c.Text(), events.MaxID)
 		case "thread_id", "conversation_id":
-			thread = id(c)
+			thread = adapter.ID(c.Text())
 		case "session_id":
-			session = id(c)
+			session = adapter.ID(c.Text())
 		case "correlation_id":
-			u.correlation = id(c)
+			u.correlation = adapter.ID(c.Text())
 		case "ls_model_name":
 			u.model = adapter.Word(c.Text(), events.MaxID)
 		case "ls_provider":
@@ -140,11 +133,7 @@ func (u *run) readMetadata(c *jsonwalk.Cursor) {
 
 // readUsage knows the names of usage_metadata and those of older token_usage.
 func readUsage(c *jsonwalk.Cursor) (u events.Usage) {
-	if c.Peek() != '{' {
-		c.Skip()
-		return u
-	}
-	for c.Object(); c.Member(); {
+	for c.MaybeObject(); c.Member(); {
 		var field *int64
 		switch string(c.Key()) {
 		case "input_tokens", "prompt_tokens", "promptTokens":
@@ -168,7 +157,7 @@ func readUsage(c *jsonwalk.Cursor) (u events.Usage) {
 			c.Skip()
 			continue
 		}
-		if v, ok := c.Int(); ok && v > 0 && v <= events.MaxNumber {
+		if v, ok := c.Count(); ok {
 			*field, u.Known = v, true
 		}
 	}
@@ -178,18 +167,15 @@ func readUsage(c *jsonwalk.Cursor) (u events.Usage) {
 // complete finds out by dotted_order what the record leaves out: trace, parent and
 // start.
 func (u *run) complete() *events.DecodeError {
-	missing := func(field, reason string) *events.DecodeError {
-		return &events.DecodeError{Code: events.CodeMissingField, Field: field, Offset: -1, Reason: reason}
-	}
 	if u.id == "" {
-		return missing("id", "want the id of the run")
+		return adapter.Missing("id", "want the id of the run")
 	}
 	if order := strings.Split(u.order, "."); u.order != "" {
 		_, root, _ := strings.Cut(order[0], "Z")
-		u.trace = cmp.Or(u.trace, adapter.Word([]byte(root), events.MaxID/2))
+		u.trace = cmp.Or(u.trace, adapter.ID([]byte(root)))
 		if n := len(order); n > 1 {
 			_, above, _ := strings.Cut(order[n-2], "Z")
-			u.parent = cmp.Or(u.parent, adapter.Word([]byte(above), events.MaxID/2))
+			u.parent = cmp.Or(u.parent, adapter.ID([]byte(above)))
 		}
 		if at, _, _ := strings.Cut(order[len(order)-1], "Z"); u.start == 0 && len(at) == len("20060102T150405000000") {
 			u.start = runtree.Micros([]byte(at[:4] + "-" + at[4:6] + "-" + at[6:11] + ":" + at[11:13] + ":" + at[13:15] + "." + at[15:] + "Z"))
@@ -200,9 +186,9 @@ func (u *run) complete() *events.DecodeError {
 	}
 	switch {
 	case u.trace == "":
-		return missing("trace_id", "want the id of the trace, or dotted_order")
+		return adapter.Missing("trace_id", "want the id of the trace, or dotted_order")
 	case u.start == 0 && u.end == 0:
-		return missing("start_time", "want an RFC 3339 time or a number of milliseconds")
+		return adapter.Missing("start_time", "want an RFC 3339 time or a number of milliseconds")
 	}
 	return nil
 }

@@ -57,19 +57,12 @@ func readOutput(p []byte) (o output) {
 // usageOf finds the tokens in the outputs of a request to a model.
 func usageOf(p []byte) (u events.Usage) {
 	c := jsonwalk.New(p)
-	if c.Peek() != '{' {
-		return u
-	}
-	for c.Object(); c.Member(); {
+	for c.MaybeObject(); c.Member(); {
 		switch string(c.Key()) {
 		case "usage_metadata":
 			u = readUsage(c)
 		case "llm_output":
-			if c.Peek() != '{' {
-				c.Skip()
-				continue
-			}
-			for c.Object(); c.Member(); {
+			for c.MaybeObject(); c.Member(); {
 				if key := string(c.Key()); (key == "token_usage" || key == "tokenUsage") && !u.Known {
 					u = readUsage(c)
 				} else {

@@ -2,11 +2,14 @@
 // as a logging proxy wrote it (see package wire), of protocol versions from
 // 2025-03-26 to 2026-07-28.
 //
-// Tool calls are told when they are sent and their results when they are there. MCP
-// knows clients, not agents: the caller is the client by the name that it gives, on
-// every request or once for a session. One flow is what the caller says in baggage
-// or a trace context; else the MCP session; else all that one client calls on one
-// server, which is marked as derived.
+// Read are tool calls, which are told when they are sent, their results, which are told
+// when they are there, and the names by which clients open their sessions. One flow is
+// what the caller says in baggage or a trace context; else the MCP session; else all
+// that one client calls on one server, which is marked as derived.
+//
+// MCP knows clients, not agents: the caller is the client by the name that it gives,
+// on every request or once for a session, and agents in one client cannot be told
+// apart. Calls between agents, tokens and work are not on the wire.
 package mcp
 
 import (
@@ -88,16 +91,13 @@ type call struct {
 }
 
 func newReader(o adapter.Options) adapter.Adapter {
-	most := cmp.Or(max(o.MaxHeld, 0), maxRemembered)
-	r := &reader{
-		source: cmp.Or(o.Source, "mcp"), correlation: o.Correlation, ignore: o.IgnoreArgs,
+	most := o.HeldOr(maxRemembered)
+	return &reader{
+		source: cmp.Or(o.Source, "mcp"), ignore: o.IgnoreArgs,
+		correlation: o.CorrelationOr(events.CorrelationExplicit, events.CorrelationBaggage, events.CorrelationTrace,
+			events.CorrelationSession, events.CorrelationDerived),
 		open: adapter.NewRecent[*exchange](most), clients: adapter.NewRecent[string](most), asking: adapter.NewRecent[string](most),
 	}
-	if len(r.correlation) == 0 {
-		r.correlation = []events.CorrelationSource{events.CorrelationExplicit, events.CorrelationBaggage, events.CorrelationTrace,
-			events.CorrelationSession, events.CorrelationDerived}
-	}
-	return r
 }
 
 // Decode reads one request or response.
@@ -168,7 +168,7 @@ func (r *reader) call(rec *wire.Record, m *wire.Message, p *params) call {
 		case events.CorrelationSession:
 			e.CorrelationID = h.Session
 		case events.CorrelationDerived:
-			e.CorrelationID = "mcp:" + rec.Proxy + ":" + adapter.Word([]byte(client), events.MaxID/2)
+			e.CorrelationID = "mcp:" + rec.Proxy + ":" + adapter.ID([]byte(client))
 		}
 		if e.CorrelationID != "" {
 			e.CorrelationSource = source

@@ -22,10 +22,7 @@ func readParams(raw []byte, ignore map[string][]string) *params {
 	p := &params{}
 	var args []byte
 	c := jsonwalk.New(raw)
-	if c.Peek() != '{' {
-		return p
-	}
-	for c.Object(); c.Member(); {
+	for c.MaybeObject(); c.Member(); {
 		switch string(c.Key()) {
 		case "name":
 			p.tool = adapter.Word(c.Text(), events.MaxID)
@@ -35,7 +32,7 @@ func readParams(raw []byte, ignore map[string][]string) *params {
 			p.resent = c.Peek() == '{'
 			c.Skip()
 		case "clientInfo":
-			p.client = name(c)
+			p.client = adapter.Word(c.TextOf("name"), events.MaxID)
 		case "_meta":
 			p.readMeta(c)
 		default:
@@ -47,38 +44,18 @@ func readParams(raw []byte, ignore map[string][]string) *params {
 }
 
 func (p *params) readMeta(c *jsonwalk.Cursor) {
-	if c.Peek() != '{' {
-		c.Skip()
-		return
-	}
-	for c.Object(); c.Member(); {
+	for c.MaybeObject(); c.Member(); {
 		switch string(c.Key()) {
 		case "baggage":
 			p.baggage = wire.Baggage(c.Text())
 		case "traceparent":
 			p.trace = wire.Traceparent(c.Text())
 		case "io.modelcontextprotocol/clientInfo":
-			p.client = name(c)
+			p.client = adapter.Word(c.TextOf("name"), events.MaxID)
 		default:
 			c.Skip()
 		}
 	}
-}
-
-// name reads the name in a clientInfo.
-func name(c *jsonwalk.Cursor) (name string) {
-	if c.Peek() != '{' {
-		c.Skip()
-		return ""
-	}
-	for c.Object(); c.Member(); {
-		if string(c.Key()) == "name" {
-			name = adapter.Word(c.Text(), events.MaxID)
-		} else {
-			c.Skip()
-		}
-	}
-	return name
 }
 
 // result is how a tool call ended.
@@ -97,13 +74,10 @@ func readResult(m *wire.Message) result {
 	var text, structured []byte
 	got := result{status: events.StatusOK}
 	c := jsonwalk.New(m.Result)
-	if c.Peek() != '{' {
-		return got
-	}
-	for c.Object(); c.Member(); {
+	for c.MaybeObject(); c.Member(); {
 		switch string(c.Key()) {
 		case "content":
-			text = texts(c)
+			text = c.Texts()
 		case "structuredContent":
 			structured = c.Raw()
 		case "isError":
@@ -126,33 +100,4 @@ func readResult(m *wire.Message) result {
 		got.failure = fingerprint.Error(text)
 	}
 	return got
-}
-
-// texts joins the texts of the blocks of a result. Blocks without text, such as
-// images, count as they are.
-func texts(c *jsonwalk.Cursor) []byte {
-	if c.Peek() != '[' {
-		c.Skip()
-		return nil
-	}
-	var all []byte
-	for c.Array(); c.Element(); {
-		part := c.Raw()
-		if len(part) > 0 && part[0] == '{' {
-			whole := part
-			inner := jsonwalk.New(whole)
-			for inner.Object(); inner.Member(); {
-				if string(inner.Key()) == "text" && inner.Peek() == '"' {
-					part = inner.Text()
-				} else {
-					inner.Skip()
-				}
-			}
-		}
-		if len(all) > 0 {
-			all = append(all, '\n')
-		}
-		all = append(all, part...)
-	}
-	return all
 }

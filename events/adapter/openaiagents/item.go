@@ -60,9 +60,6 @@ func isBody(record []byte) bool {
 	return c.Member() && string(c.Key()) == "data" && c.Peek() == '['
 }
 
-// id reads an id. Half the room of an event's id is left for what is put behind it.
-func id(c *jsonwalk.Cursor) string { return adapter.Word(c.Text(), events.MaxID/2) }
-
 func readItem(c *jsonwalk.Cursor, ignore map[string][]string) item {
 	it := item{ignore: ignore}
 	for c.Object(); c.Member(); {
@@ -70,19 +67,19 @@ func readItem(c *jsonwalk.Cursor, ignore map[string][]string) item {
 		case "object":
 			it.object = string(c.Text())
 		case "id":
-			it.id = id(c)
+			it.id = adapter.ID(c.Text())
 		case "trace_id":
-			it.trace = id(c)
+			it.trace = adapter.ID(c.Text())
 		case "parent_id":
-			it.parent = id(c)
+			it.parent = adapter.ID(c.Text())
 		case "group_id":
-			it.group = id(c)
+			it.group = adapter.ID(c.Text())
 		case "started_at":
 			it.start = runtree.Micros(c.Text())
 		case "ended_at":
 			it.end = runtree.Micros(c.Text())
 		case "metadata":
-			it.readMetadata(c)
+			it.correlation = adapter.ID(c.TextOf("correlation_id"))
 		case "span_data":
 			it.readData(c)
 		case "error":
@@ -92,20 +89,6 @@ func readItem(c *jsonwalk.Cursor, ignore map[string][]string) item {
 		}
 	}
 	return it
-}
-
-func (it *item) readMetadata(c *jsonwalk.Cursor) {
-	if c.Peek() != '{' {
-		c.Skip()
-		return
-	}
-	for c.Object(); c.Member(); {
-		if string(c.Key()) == "correlation_id" {
-			it.correlation = id(c)
-		} else {
-			c.Skip()
-		}
-	}
 }
 
 func (it *item) readData(c *jsonwalk.Cursor) {
@@ -128,24 +111,10 @@ func (it *item) readData(c *jsonwalk.Cursor) {
 		case "usage":
 			it.usage = readUsage(c)
 		case "mcp_data":
-			it.readServer(c)
+			it.server = adapter.Word(c.TextOf("server"), events.MaxID)
 		case "data":
 			it.readCustom(c)
 		default:
-			c.Skip()
-		}
-	}
-}
-
-func (it *item) readServer(c *jsonwalk.Cursor) {
-	if c.Peek() != '{' {
-		c.Skip()
-		return
-	}
-	for c.Object(); c.Member(); {
-		if string(c.Key()) == "server" {
-			it.server = adapter.Word(c.Text(), events.MaxID)
-		} else {
 			c.Skip()
 		}
 	}
@@ -177,11 +146,7 @@ func (it *item) readCustom(c *jsonwalk.Cursor) {
 
 // readUsage knows the names of all versions, and those of the sums.
 func readUsage(c *jsonwalk.Cursor) (u events.Usage) {
-	if c.Peek() != '{' {
-		c.Skip()
-		return u
-	}
-	for c.Object(); c.Member(); {
+	for c.MaybeObject(); c.Member(); {
 		var field *int64
 		switch string(c.Key()) {
 		case "input_tokens", "prompt_tokens":
@@ -205,7 +170,7 @@ func readUsage(c *jsonwalk.Cursor) (u events.Usage) {
 			c.Skip()
 			continue
 		}
-		if v, ok := c.Int(); ok && v > 0 && v <= events.MaxNumber {
+		if v, ok := c.Count(); ok {
 			*field, u.Known = v, true
 		}
 	}
@@ -231,17 +196,7 @@ func (it *item) readError(c *jsonwalk.Cursor) {
 		case "message":
 			message = c.Text()
 		case "data":
-			if c.Peek() != '{' {
-				c.Skip()
-				continue
-			}
-			for c.Object(); c.Member(); {
-				if string(c.Key()) == "error" {
-					detail = c.Text()
-				} else {
-					c.Skip()
-				}
-			}
+			detail = c.TextOf("error")
 		default:
 			c.Skip()
 		}
@@ -289,10 +244,7 @@ func (it *item) run() runtree.Run {
 // arguments.
 func told(args []byte) []byte {
 	c := jsonwalk.New(args)
-	if c.Peek() != '{' {
-		return args
-	}
-	for c.Object(); c.Member(); {
+	for c.MaybeObject(); c.Member(); {
 		if string(c.Key()) == "input" {
 			if text := c.Text(); len(text) > 0 {
 				return text

@@ -2,10 +2,14 @@
 // exports them: a trace or a span per JSON line, or the bodies {"data": [...]} that
 // the SDK posts to its ingest endpoint.
 //
+// Read are the spans of agents, handoffs, functions and models, and the turns of newer
+// versions. One trace is one flow, unless its metadata has a correlation_id; group_id,
+// which is known from the trace record alone, is the conversation.
+//
 // Spans are exported when they end, or, by a processor that writes them at their
 // start, twice. A start tells neither the arguments of a function nor the target of
-// a handoff. One trace is one flow, unless its metadata has a correlation_id;
-// group_id, which is known from the trace record alone, is the conversation.
+// a handoff. Without the SDK's sensitive data arguments and results are unknown, and
+// without spans that have usage, tokens.
 package openaiagents
 
 import (
@@ -110,18 +114,14 @@ func (r *reader) add(it *item) *events.DecodeError {
 		r.tree.Name(it.id, runtree.Names{Explicit: it.correlation, Conversation: it.group})
 		return nil
 	case it.object != "trace.span":
-		return missing("object", `want "trace" or "trace.span"`)
+		return adapter.Missing("object", `want "trace" or "trace.span"`)
 	case it.id == "":
-		return missing("id", "want the id of the span")
+		return adapter.Missing("id", "want the id of the span")
 	case it.trace == "":
-		return missing("trace_id", "want the id of the trace")
+		return adapter.Missing("trace_id", "want the id of the trace")
 	case it.start == 0 && it.end == 0:
-		return missing("started_at", "want an RFC 3339 time")
+		return adapter.Missing("started_at", "want an RFC 3339 time")
 	}
 	r.tree.Add(it.trace, it.run())
 	return nil
-}
-
-func missing(field, reason string) *events.DecodeError {
-	return &events.DecodeError{Code: events.CodeMissingField, Field: field, Offset: -1, Reason: reason}
 }

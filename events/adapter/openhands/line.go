@@ -33,9 +33,9 @@ func read(record []byte) (*line, error) {
 	for c.Object(); c.Member(); {
 		switch string(c.Key()) {
 		case "id":
-			l.id = id(c)
+			l.id = adapter.ID(c.Text())
 		case "parent_id":
-			l.parent = id(c)
+			l.parent = adapter.ID(c.Text())
 		case "kind":
 			l.kind = string(c.Text())
 		case "source":
@@ -47,9 +47,9 @@ func read(record []byte) (*line, error) {
 		case "tool_name":
 			l.tool = adapter.Word(c.Text(), events.MaxID)
 		case "tool_call_id":
-			l.call = id(c)
+			l.call = adapter.ID(c.Text())
 		case "action_id":
-			l.actionID = id(c)
+			l.actionID = adapter.ID(c.Text())
 		case "tool_call":
 			l.readCall(c)
 		case "action":
@@ -100,9 +100,6 @@ func read(record []byte) (*line, error) {
 	return l, nil
 }
 
-// id reads an id. Half the room of an event's id is left for what is put behind it.
-func id(c *jsonwalk.Cursor) string { return adapter.Word(c.Text(), events.MaxID/2) }
-
 // stamp reads a time. It is a local one without a zone; taken for UTC it is right
 // but for the same number of hours everywhere.
 func stamp(p []byte) events.Stamp {
@@ -115,11 +112,7 @@ func stamp(p []byte) events.Stamp {
 }
 
 func (l *line) readCall(c *jsonwalk.Cursor) {
-	if c.Peek() != '{' {
-		c.Skip()
-		return
-	}
-	for c.Object(); c.Member(); {
+	for c.MaybeObject(); c.Member(); {
 		if string(c.Key()) == "arguments" {
 			l.args = c.Raw()
 		} else {
@@ -195,11 +188,7 @@ func (l *line) readObservation(c *jsonwalk.Cursor) {
 }
 
 func (l *line) readMessage(c *jsonwalk.Cursor) {
-	if c.Peek() != '{' {
-		c.Skip()
-		return
-	}
-	for c.Object(); c.Member(); {
+	for c.MaybeObject(); c.Member(); {
 		if string(c.Key()) == "content" {
 			l.text = texts(c)
 		} else {
@@ -208,45 +197,18 @@ func (l *line) readMessage(c *jsonwalk.Cursor) {
 	}
 }
 
-// texts joins the texts of a list of blocks. Blocks without text, such as images,
-// count as they are.
+// texts reads a text, or a list of blocks.
 func texts(c *jsonwalk.Cursor) []byte {
-	switch c.Peek() {
-	case '"':
+	if c.Peek() == '"' {
 		return c.Text()
-	case '[':
-	default:
-		c.Skip()
-		return nil
 	}
-	var all []byte
-	for c.Array(); c.Element(); {
-		part := c.Raw()
-		if len(part) > 0 && part[0] == '{' {
-			inner := jsonwalk.New(part)
-			for inner.Object(); inner.Member(); {
-				if string(inner.Key()) == "text" && inner.Peek() == '"' {
-					part = inner.Text()
-				} else {
-					inner.Skip()
-				}
-			}
-		}
-		if len(all) > 0 {
-			all = append(all, '\n')
-		}
-		all = append(all, part...)
-	}
-	return all
+	return c.Texts()
 }
 
 // readStats adds up what the models of a conversation used: its agent's, its
 // condenser's.
 func (l *line) readStats(c *jsonwalk.Cursor, whole bool) {
-	if c.Peek() != '{' {
-		return
-	}
-	for c.Object(); c.Member(); {
+	for c.MaybeObject(); c.Member(); {
 		switch {
 		case whole && string(c.Key()) == "stats":
 			l.readStats(jsonwalk.New(c.Raw()), false)
@@ -299,7 +261,7 @@ func (l *line) readTokens(c *jsonwalk.Cursor) {
 		c.Skip()
 		return
 	}
-	if v, ok := c.Int(); ok && v > 0 && v <= events.MaxNumber {
+	if v, ok := c.Count(); ok {
 		*field, l.usage.Known = min(*field+v, events.MaxNumber), true
 	}
 }

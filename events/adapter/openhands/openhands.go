@@ -1,11 +1,16 @@
 // Package openhands reads the events of OpenHands conversations, as the software
 // agent SDK keeps them: one JSON object per event, in the order of the event files.
 //
-// An event does not name its conversation (the folder does), but the event before
-// it. One flow is such a chain, by the id of its first event. Events that come
-// without a chain are taken for the conversation that was read last; where there are
-// several, that is marked as derived. The agent of a conversation is its session; the agents that it gives
-// tasks to have the names of their types.
+// Read are messages, actions and what came of them, errors, and the sums of tokens in
+// updates of the state. An event does not name its conversation (the folder does), but
+// the event before it. One flow is such a chain, by the id of its first event. The
+// agent of a conversation is its session; the agents that it gives tasks to have the
+// names of their types.
+//
+// Events that come without a chain are taken for the conversation that was read last;
+// where there are several, that is marked as derived. Times have no zone and are taken
+// for UTC. Nothing links the conversation of an agent that was given a task with the
+// action that gave it, and tokens come as sums, not by request.
 package openhands
 
 import (
@@ -77,15 +82,12 @@ type action struct {
 }
 
 func newReader(o adapter.Options) adapter.Adapter {
-	most := cmp.Or(max(o.MaxHeld, 0), maxRemembered)
-	r := &reader{
-		source: cmp.Or(o.Source, "openhands"), correlation: o.Correlation, ignore: o.IgnoreArgs,
-		chain: adapter.NewRecent[*conversation](most), actions: adapter.NewRecent[*action](most), calls: adapter.NewRecent[string](most),
+	most := o.HeldOr(maxRemembered)
+	return &reader{
+		source: cmp.Or(o.Source, "openhands"), ignore: o.IgnoreArgs,
+		correlation: o.CorrelationOr(events.CorrelationConversation, events.CorrelationDerived),
+		chain:       adapter.NewRecent[*conversation](most), actions: adapter.NewRecent[*action](most), calls: adapter.NewRecent[string](most),
 	}
-	if len(r.correlation) == 0 {
-		r.correlation = []events.CorrelationSource{events.CorrelationConversation, events.CorrelationDerived}
-	}
-	return r
 }
 
 // Decode reads one event. Events that tell nothing of agents and tools are passed
@@ -174,15 +176,8 @@ func (r *reader) message(l *line, by *conversation, emit func(*events.Event)) {
 func (r *reader) answer(l *line, by *conversation, status events.Status, emit func(*events.Event)) {
 	e := r.begin(l.id+"/return", events.AgentReturn, l, by)
 	e.From, e.Content, e.Sim, e.Status, e.ErrorType = by.party, l.said, l.sim, status, l.failure
-	e.HadWork = tri(by.worked)
+	e.HadWork = adapter.YesNo(by.worked)
 	emit(e)
-}
-
-func tri(yes bool) events.Tri {
-	if yes {
-		return events.Yes
-	}
-	return events.No
 }
 
 func (r *reader) action(l *line, by *conversation, emit func(*events.Event)) {
@@ -203,7 +198,7 @@ func (r *reader) action(l *line, by *conversation, emit func(*events.Event)) {
 		a.to = events.Party{Agent: cmp.Or(l.child, "subagent")}
 		e := r.begin(l.id+"/call", events.AgentCall, l, by)
 		e.From, e.To, e.Content, e.Sim = by.party, a.to, l.said, l.sim
-		e.TransferMode, e.HadWork = events.ReturnToCaller, tri(by.worked)
+		e.TransferMode, e.HadWork = events.ReturnToCaller, adapter.YesNo(by.worked)
 		by.worked = false
 		emit(e)
 		return

@@ -163,11 +163,7 @@ func (a *attributes) read(c *jsonwalk.Cursor) {
 
 // anyValue reads an AnyValue and returns its text.
 func anyValue(c *jsonwalk.Cursor) (text []byte) {
-	if c.Peek() != '{' {
-		c.Skip()
-		return nil
-	}
-	for c.Object(); c.Member(); {
+	for c.MaybeObject(); c.Member(); {
 		switch string(c.Key()) {
 		case "stringValue":
 			text = c.Text()

@@ -14,6 +14,10 @@
 //
 // One trace is one flow, unless a correlation id came along as baggage or an
 // OpenInference session is named.
+//
+// What has not ended is not in the spans, so a call is known only when it is over.
+// Arguments, results and tokens are there only where the program is set to record
+// them. Logs and metrics are refused.
 package otlp
 
 import (
@@ -73,12 +77,10 @@ type reader struct {
 
 func newReader(o adapter.Options) adapter.Adapter {
 	r := &reader{
-		source: cmp.Or(o.Source, "otlp"), correlation: o.Correlation, ignore: o.IgnoreArgs,
-		hold: int64(cmp.Or(o.Hold, defaultHold)), most: cmp.Or(max(o.MaxHeld, 0), defaultHeld),
-	}
-	r.traces = adapter.NewRecent[*trace](math.MaxInt) // bounded by their spans, see bound
-	if len(r.correlation) == 0 {
-		r.correlation = []events.CorrelationSource{events.CorrelationBaggage, events.CorrelationSession, events.CorrelationTrace}
+		source: cmp.Or(o.Source, "otlp"), ignore: o.IgnoreArgs,
+		correlation: o.CorrelationOr(events.CorrelationBaggage, events.CorrelationSession, events.CorrelationTrace),
+		hold:        int64(cmp.Or(o.Hold, defaultHold)), most: o.HeldOr(defaultHeld),
+		traces: adapter.NewRecent[*trace](math.MaxInt), // bounded by their spans, see bound
 	}
 	if r.hold < 0 {
 		r.hold = math.MaxInt64
@@ -272,7 +274,7 @@ func service(c *jsonwalk.Cursor) string {
 			}
 			switch key {
 			case "service.name":
-				name = adapter.Word(value, events.MaxID/2)
+				name = adapter.ID(value)
 			case "service.namespace":
 				namespace = adapter.Word(value, events.MaxID/2-1)
 			}

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"weir/events"
+	"weir/events/adapter"
 )
 
 // moment is the beginning or the end of a span.
@@ -104,9 +105,7 @@ func (t *teller) unanswered() {
 		e := t.begin(s, events.AgentCall, "start", s.start)
 		e.From, e.To = events.Party{Agent: from}, events.Party{Agent: s.handoff}
 		e.Origin, e.TransferMode, e.Content, e.Sim = events.OriginAgent, events.PassControl, s.content, s.sim
-		if e.HadWork = events.No; t.worked[from] {
-			e.HadWork = events.Yes
-		}
+		e.HadWork = adapter.YesNo(t.worked[from])
 		t.answers = slices.DeleteFunc(t.answers, func(a *span) bool { return agentOf(a) == from })
 		t.emit(e)
 	}
@@ -223,10 +222,7 @@ func (t *teller) enter(s *span) {
 	e.From, e.To, e.Origin, e.TransferMode = c.from, events.Party{Agent: agent}, c.origin, c.mode
 	e.Content, e.Sim = t.message(s, c)
 	if c.origin == events.OriginAgent {
-		e.HadWork = events.No
-		if t.worked[c.agent] {
-			e.HadWork = events.Yes
-		}
+		e.HadWork = adapter.YesNo(t.worked[c.agent])
 	}
 	delete(t.worked, c.agent)
 	delete(t.worked, agent)
@@ -391,9 +387,7 @@ func (t *teller) answer(s *span, to events.Party) *events.Event {
 			e.Content, e.Sim = up.carrier.answer, up.carrier.near
 		}
 	}
-	if e.HadWork = events.No; t.worked[e.From.Agent] {
-		e.HadWork = events.Yes
-	}
+	e.HadWork = adapter.YesNo(t.worked[e.From.Agent])
 	if s.usage.Known {
 		e.Usage = s.usage
 	}

@@ -148,11 +148,7 @@ func markedAsError(p []byte) bool {
 		case "type":
 			isMessage = string(c.Text()) == "tool"
 		case "data":
-			if c.Peek() != '{' {
-				c.Skip()
-				continue
-			}
-			for c.Object(); c.Member(); {
+			for c.MaybeObject(); c.Member(); {
 				if string(c.Key()) == "status" {
 					failed = string(c.Text()) == "error"
 				} else {

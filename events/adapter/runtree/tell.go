@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"weir/events"
+	"weir/events/adapter"
 )
 
 // call is how an agent came to run.
@@ -123,12 +124,9 @@ func (t *teller) actor(n *node) string {
 
 // hadWork tells whether an agent worked, and forgets it.
 func (t *teller) hadWork(agent string) events.Tri {
-	did := t.worked[agent]
+	worked := adapter.YesNo(t.worked[agent])
 	delete(t.worked, agent)
-	if did {
-		return events.Yes
-	}
-	return events.No
+	return worked
 }
 
 func (t *teller) work(agent string) {

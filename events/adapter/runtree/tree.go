@@ -40,12 +40,10 @@ type Names struct {
 // explicit id, else by its trace.
 func New(o adapter.Options, source string) *Tree {
 	t := &Tree{
-		source: cmp.Or(o.Source, source), correlation: o.Correlation,
-		hold: int64(cmp.Or(o.Hold, defaultHold) / time.Microsecond), most: cmp.Or(max(o.MaxHeld, 0), defaultHeld),
+		source:      cmp.Or(o.Source, source),
+		correlation: o.CorrelationOr(events.CorrelationExplicit, events.CorrelationTrace),
+		hold:        int64(cmp.Or(o.Hold, defaultHold) / time.Microsecond), most: o.HeldOr(defaultHeld),
 		traces: adapter.NewRecent[*trace](math.MaxInt), // bounded by their runs, see bound
-	}
-	if len(t.correlation) == 0 {
-		t.correlation = []events.CorrelationSource{events.CorrelationExplicit, events.CorrelationTrace}
 	}
 	if t.hold < 0 {
 		t.hold = math.MaxInt64 / 4

@@ -3,8 +3,12 @@
 //
 // A line has dataset, trace_id, seq, ts, from, to, kind (call, return, tool, result,
 // message, error), tool, args_hash, had_work, tokens_in, tokens_out and sim. The
-// flow is dataset/trace_id. A line without ts happened two seconds after the line
-// before it, the first at an instant that is the same for all traces.
+// flow is dataset/trace_id.
+//
+// A line does not name the call that a result belongs to: it is the last open one of
+// the same party. A line without ts happened two seconds after the line before it, the
+// first at an instant that is the same for all traces. Turns, models and kinds of
+// errors have no place in the format.
 package trace
 
 import (
@@ -74,7 +78,7 @@ type call struct {
 }
 
 func newReader(o adapter.Options) adapter.Adapter {
-	return &reader{source: cmp.Or(o.Source, "trace"), flows: adapter.NewRecent[*flow](cmp.Or(max(o.MaxHeld, 0), maxFlows))}
+	return &reader{source: cmp.Or(o.Source, "trace"), flows: adapter.NewRecent[*flow](o.HeldOr(maxFlows))}
 }
 
 // line is one line as it was read.
@@ -112,7 +116,7 @@ func read(record []byte) (*line, error) {
 		case "dataset":
 			l.dataset = adapter.Word(c.Text(), events.MaxID/4)
 		case "trace_id":
-			l.trace = adapter.Word(c.Scalar(), events.MaxID/2)
+			l.trace = adapter.ID(c.Scalar())
 		case "seq":
 			l.seq = count(c, key, math.MaxInt32)
 		case "ts":
@@ -297,10 +301,7 @@ func (f *flow) back(l *line, e *events.Event) {
 }
 
 func (f *flow) hadWork(name string) events.Tri {
-	if f.worked[name] {
-		return events.Yes
-	}
-	return events.No
+	return adapter.YesNo(f.worked[name])
 }
 
 const (

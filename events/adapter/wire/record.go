@@ -9,7 +9,6 @@
 package wire
 
 import (
-	"bytes"
 	"iter"
 	"strconv"
 
@@ -114,36 +113,21 @@ func walk(c *jsonwalk.Cursor) (r *Record, direction string) {
 	return r, direction
 }
 
-// maxProbed is how many records Head looks at.
-const maxProbed = 16
-
 // Head reads the first records of an input, of which head is the beginning. The last
 // one may be cut off.
 func Head(head []byte) iter.Seq[*Record] {
 	return func(yield func(*Record) bool) {
-		head = bytes.TrimPrefix(head, []byte("\xef\xbb\xbf"))
-		for range maxProbed {
-			head = bytes.TrimLeft(head, " \t\r\n[,")
-			c := jsonwalk.New(head)
-			if c.Peek() != '{' {
+		for c := range adapter.Heads(head) {
+			if r, direction := walk(c); direction != "" && r.Exchange != "" && !yield(r) {
 				return
 			}
-			r, direction := walk(c)
-			if direction != "" && r.Exchange != "" && !yield(r) || c.Err() != nil {
-				return
-			}
-			head = head[c.Offset():]
 		}
 	}
 }
 
 func (h *Header) read(c *jsonwalk.Cursor) {
-	if c.Peek() != '{' {
-		c.Skip()
-		return
-	}
 	var room [32]byte
-	for c.Object(); c.Member(); {
+	for c.MaybeObject(); c.Member(); {
 		key := c.Key()
 		if len(key) > len(room) {
 			c.Skip()
