@@ -171,5 +171,11 @@ func (e *Engine) applyOperator(f *Flow, m *moment, fx *Effects) {
 			f.overrides = f.overrides[:copy(f.overrides, f.overrides[1:])]
 		}
 		f.overrides = append(f.overrides, flowOverride{rule: r, mode: mode, warn: ev.Override.Warn, stop: ev.Override.Stop, expires: ev.Override.Expires})
+		for i := range f.orders {
+			if f.orders[i].rule == r {
+				f.orders[i].limits = ^e.version // to be looked at again
+			}
+		}
+		e.review(f, m, fx)
 	}
 }

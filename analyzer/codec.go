@@ -44,7 +44,7 @@ const (
 	sizeHop      = 14
 	sizeRate     = 5
 	sizeDelegate = 25
-	sizeOrder    = 85
+	sizeOrder    = 89
 )
 
 var le = binary.LittleEndian
@@ -275,6 +275,7 @@ func (o *order) encode(b []byte) []byte {
 	le.PutUint16(e[22:], o.leaked)
 	le.PutUint32(e[24:], o.calls0)
 	e[28] = o.least
+	le.PutUint32(e[85:], o.limits)
 	for i, v := range [...]int64{int64(o.since), int64(o.issued), int64(o.expires), int64(o.due), o.revision, o.observed, o.limit} {
 		le.PutUint64(e[29+8*i:], uint64(v))
 	}
@@ -521,6 +522,7 @@ func (o *order) decode(d *decoder, parties, tools int) {
 	o.content.Algorithm = events.HashAlgorithm(h[11])
 	o.episode, o.attempts, o.tried, o.leaked = le.Uint16(h[16:]), le.Uint16(h[18:]), le.Uint16(h[20:]), le.Uint16(h[22:])
 	o.calls0, o.least = le.Uint32(h[24:]), h[28]
+	o.limits = le.Uint32(h[85:])
 	stamp := func(i int) events.Stamp { return events.Stamp(le.Uint64(h[29+8*i:])) }
 	o.since, o.issued, o.expires, o.due = stamp(0), stamp(1), stamp(2), stamp(3)
 	o.revision, o.observed, o.limit = int64(stamp(4)), int64(stamp(5)), int64(stamp(6))

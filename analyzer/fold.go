@@ -11,14 +11,15 @@ import (
 // Engine folds events by one set of limits. It is immutable and safe for use by
 // many goroutines; a change of limits is a new Engine.
 type Engine struct {
-	limits Limits
-	byKind [32][]RuleID // rows that are on, by the kind they follow
-	scaled RuleSet
+	limits  Limits
+	byKind  [32][]RuleID // rows that are on, by the kind they follow
+	scaled  RuleSet
+	version uint32 // of the limits, as orders keep it
 }
 
 // New returns an engine for the limits, which must be valid (see Limits.Validate).
 func New(l Limits) *Engine {
-	e := &Engine{limits: l, scaled: l.Load.Scale}
+	e := &Engine{limits: l, scaled: l.Load.Scale, version: shortHash(l.Version)}
 	for i := range Rules {
 		for _, k := range events.Kinds() {
 			if Rules[i].On.Has(k) && e.mayFire(RuleID(i)) {
@@ -118,6 +119,9 @@ func (e *Engine) Step(p *Partition, f *Flow, ev *events.Event, fx *Effects) {
 		f.events++
 	}
 	fx.Counts.Events++
+	if len(f.orders) > 0 {
+		e.review(f, m, fx)
+	}
 	switch {
 	case ev.Kind == events.VerdictAck:
 		e.applyAck(f, m, fx)

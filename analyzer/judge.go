@@ -148,7 +148,7 @@ func (e *Engine) issue(rule *FlowRule, ph phase, f *Flow, m *moment, set *Settin
 		fx.Counts.Leaked++
 		o.leaked++
 	}
-	o.rule, o.phase, o.episode = rule.ID, ph, f.episode
+	o.rule, o.phase, o.episode, o.limits = rule.ID, ph, f.episode, e.version
 	o.shadow = set.Mode == ModeShadow
 	o.action = events.Warn
 	if ph > phaseWarn {
@@ -249,6 +249,29 @@ func (e *Engine) clearByUser(f *Flow, m *moment, fx *Effects) {
 	fresh := f.start == m.at
 	for i := len(f.orders) - 1; i >= 0; i-- {
 		if o := &f.orders[i]; o.rule != RuleOperator && (fresh || o.episode != f.episode || Rules[o.rule].Cleans) {
+			e.clear(f, o, m, fx)
+		}
+	}
+}
+
+// review takes back the orders that other limits gave and that these would not: who
+// raises a limit, or turns a rule off, wants it to hold for the flows that it stops.
+func (e *Engine) review(f *Flow, m *moment, fx *Effects) {
+	for i := len(f.orders) - 1; i >= 0; i-- {
+		o := &f.orders[i]
+		if o.limits == e.version || o.rule == RuleOperator {
+			continue
+		}
+		o.limits = e.version
+		set := e.setting(o.rule, f, m)
+		least := set.Stop
+		switch {
+		case o.phase == phaseWarn, f.offended(o.rule):
+			least = min(set.Warn, set.Stop)
+		case o.phase == phaseArmed && set.Max:
+			least = set.Stop - 1
+		}
+		if set.Mode == ModeOff || o.observed < least || o.phase > phaseWarn && set.Mode == ModeWarn || o.shadow != (set.Mode == ModeShadow) {
 			e.clear(f, o, m, fx)
 		}
 	}
@@ -398,4 +421,5 @@ func (e *Engine) widen(f *Flow, o *order, m *moment, scope events.ScopeKind, a, 
 func (e *Engine) stand(o *order, m *moment) {
 	ttl := e.limits.Order.TTL
 	o.issued, o.expires, o.due = m.at, m.at.Add(ttl), m.at.Add(ttl-ttl/5)
+	o.limits = e.version
 }

@@ -21,9 +21,10 @@ type order struct {
 	action   events.Action
 	scope    events.ScopeKind
 	shadow   bool
-	wide     uint8 // how far attempts have widened it: 0, 1 pair, 2 agent, 3 flow
-	a, b     uint8 // parties of the scope; none where the scope has none
-	least    uint8 // of selectOffStack: the depth
+	wide     uint8  // how far attempts have widened it: 0, 1 pair, 2 agent, 3 flow
+	a, b     uint8  // parties of the scope; none where the scope has none
+	least    uint8  // of selectOffStack: the depth
+	limits   uint32 // by which limits it was given or looked at last
 	period   uint8
 	episode  uint16
 	kind     events.Kind // calls it is about; KindUnset for both
