@@ -134,3 +134,16 @@ func TestReadmeCommands(t *testing.T) {
 		t.Errorf("only %d commands were found", ran)
 	}
 }
+
+// TestReadmeEvent decodes the event that the README shows.
+func TestReadmeEvent(t *testing.T) {
+	_, rest, ok := strings.Cut(readme(t), "```json\n")
+	block, _, ok2 := strings.Cut(rest, "```")
+	if !ok || !ok2 {
+		t.Fatal("the README shows no event")
+	}
+	var ev events.Event
+	if err := events.Decode([]byte(strings.TrimSpace(block)), &ev); err != nil {
+		t.Error(err)
+	}
+}
