@@ -74,7 +74,7 @@ func runAndKill(t testing.TB, rnd *rand.Rand, dir string, ttl time.Duration, tol
 	cmd, out := helper(t, "crash", dir, "TTL="+ttl.String())
 	left := 1
 	if rnd.IntN(5) > 0 {
-		left = rnd.IntN(300)
+		left = 1 + rnd.IntN(300)
 	}
 	for {
 		line, err := out.ReadString('\n')
