@@ -260,22 +260,20 @@ func (e *Engine) next(f *Flow) (at events.Stamp, what int) {
 // durationDue is when the age of the episode passes a threshold that has not been
 // spoken of, if the episode lives so long.
 func (e *Engine) durationDue(f *Flow) events.Stamp {
-	if f.events == 0 {
+	if f.events == 0 || f.aged == agedStopped {
 		return 0
 	}
-	m := moment{at: f.clock}
-	s := e.setting(RuleFlowDuration, f, &m)
+	s := e.limits.Rules[RuleFlowDuration]
+	if e.varies(f) {
+		m := momentAt(f.clock)
+		s = e.setting(RuleFlowDuration, f, &m)
+	}
 	if s.Mode == ModeOff {
 		return 0
 	}
-	var after int64
-	switch f.aged {
-	case agedNot:
+	after := s.Stop
+	if f.aged == agedNot {
 		after = min(s.Warn, s.Stop)
-	case agedWarned:
-		after = s.Stop
-	default:
-		return 0
 	}
 	if after == Off {
 		return 0

@@ -20,7 +20,7 @@ func (e *Engine) judgeRow(r RuleID, f *Flow, m *moment, fx *Effects) {
 	// The setting lives in the moment: passed to a function value it would escape.
 	m.set = e.limits.Rules[r]
 	set := &m.set
-	if e.scaled != 0 || len(e.limits.Overrides) > 0 || len(f.overrides) > 0 {
+	if e.varies(f) {
 		*set = e.setting(r, f, m)
 	}
 	if set.Mode == ModeOff {

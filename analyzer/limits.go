@@ -173,6 +173,12 @@ func Balanced() Limits {
 	return l
 }
 
+// varies reports whether settings may differ from the file's for some flows or
+// events, so that setting has to be asked.
+func (e *Engine) varies(f *Flow) bool {
+	return e.scaled != 0 || len(e.limits.Overrides) > 0 || len(f.overrides) > 0
+}
+
 // setting returns the setting of row r for the flow and event at hand.
 func (e *Engine) setting(r RuleID, f *Flow, m *moment) Setting {
 	s := e.limits.Rules[r]
