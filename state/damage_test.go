@@ -15,11 +15,17 @@ import (
 // transaction, so that the chain stays whole.
 func badgerSet(t testing.TB, dir string, key, value []byte) {
 	t.Helper()
+	badgerSetAt(t, dir, key, value, 0)
+}
+
+// badgerSetAt does so many versions later.
+func badgerSetAt(t testing.TB, dir string, key, value []byte, later uint64) {
+	t.Helper()
 	db, err := badger.OpenManaged(badger.DefaultOptions(dir + "/badger").WithCompression(options.None).WithLogger(nil))
 	must(t, err)
 	txn := db.NewTransactionAt(db.MaxVersion(), true)
 	must(t, txn.Set(key, value))
-	must(t, txn.CommitAt(db.MaxVersion(), nil))
+	must(t, txn.CommitAt(db.MaxVersion()+later, nil))
 	must(t, db.Close())
 }
 

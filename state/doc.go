@@ -10,11 +10,11 @@
 //   - What Commit, Append, DeadLetter or SetCursor returned nil for survives the
 //     end of the process and a power cut. All writes of a process go through one
 //     goroutine that gathers what waits into one synced transaction.
-//   - What is on disk is a prefix of what was written. A hole in it is found by
-//     Open, which then refuses; damage to a single value is found when the value
-//     is read. Both are told by ErrDamaged; nothing is ever wiped or repaired in a
-//     way that loses what was acknowledged. One thing cannot be told from a crash:
-//     damage to the end of the newest write-ahead log, which loses what came last.
+//   - What is on disk is a prefix of what was written. A hole in it, and damage to any
+//     file, is found by Open, which then refuses; damage that happens later is found
+//     when the value is read. Both are told by ErrDamaged, and nothing is ever wiped or
+//     cut to get over it. Only damage to the very last transaction looks like a crash
+//     in the middle of it, which loses that one.
 //   - Reads never block writes and do not wait for them.
 //   - A disk that runs full kills a Badger process with SIGBUS, so nothing is
 //     written below a floor of free space: the write fails with ErrDiskLow before

@@ -10,8 +10,8 @@ var (
 	// ErrClosed is returned by every method once Close was called.
 	ErrClosed = errors.New("state is closed")
 
-	// ErrDiskLow says that free space is below the floor. Nothing was written;
-	// pause, tell somebody, and try again.
+	// ErrDiskLow says that free space is below the floor. Nothing was written, except
+	// perhaps the first part of a large Append; pause, tell somebody, and try again.
 	ErrDiskLow = errors.New("too little free disk space")
 
 	// ErrTooLarge says that a key, a value or a checkpoint is above its limit.

@@ -83,6 +83,24 @@ func (kv Stored) Store(s *Store) error {
 // Break closes the database behind the back of the store, so that writes fail.
 func Break(s *Store) error { return s.db.Close() }
 
+// FailOnce makes the writer believe that a write has failed. Nothing may be under way.
+func FailOnce(s *Store, err error) { s.writer.failed = err }
+
+// HoldWriter stops the writer before its next transaction until release is called.
+func HoldWriter(s *Store) (release func()) {
+	held, wait := make(chan struct{}), make(chan struct{})
+	free := s.disk.free
+	s.disk.free = func(path string) (int64, error) {
+		s.disk.free = free
+		close(held)
+		<-wait
+		return free(path)
+	}
+	go s.SetCursor("hold", nil)
+	<-held
+	return func() { close(wait) }
+}
+
 // SkipTransaction leaves a hole in the chain, as a lost table would.
 func SkipTransaction(s *Store) { s.advance(s.committed + 1) }
 

@@ -57,15 +57,14 @@ func (s *Store) log(id []byte) *Log {
 	return l
 }
 
-// Append adds entries in their order and returns the offset of the first when all
-// are durable. Callers that append at the same time share transactions; entries of
-// one call have consecutive offsets unless the call is too large for one
-// transaction, and then too they are in order, with none of another call of the
-// same log in between.
+// Append adds entries and returns the offset of the first when all are durable. The
+// offsets of one call are consecutive. Callers that append at the same time share
+// transactions; a call that is too large for one is split, in order.
 //
-// After an error the first entries of a call that was too large for one transaction
-// may be in the log, so the caller's repetition has to be told by what the entries
-// say. A single entry larger than MaxValue is refused with ErrTooLarge.
+// After an error the first entries of such a call may be in the log all the same, so
+// readers must be able to tell a repetition by what the entries say. An entry larger
+// than MaxValue is refused with ErrTooLarge. The values may be reused when Append
+// returns.
 func (l *Log) Append(entries []Entry) (first int64, err error) {
 	if err := l.store.enter(); err != nil {
 		return 0, err

@@ -86,7 +86,7 @@ func wantGap(t testing.TB, l *state.Log, from, goOn int64) {
 	t.Helper()
 	var g *state.GapError
 	got, err := l.Read(from, 10, nil)
-	if !errors.As(err, &g) || g.From != from || g.To != goOn || len(got) != 0 {
+	if !errors.As(err, &g) || g.From != from || g.To != goOn || len(got) != 0 || !strings.Contains(g.Error(), fmt.Sprint("go on at ", goOn)) {
 		t.Fatalf("read from %d: %v, %v; want a gap to %d", from, got, err, goOn)
 	}
 }
@@ -143,11 +143,41 @@ func TestLogExpires(t *testing.T) {
 		}
 		wantGap(t, j, 0, 6)
 		equal(t, "new", read(t, j, 6, 10), []string{"6"})
-		c.ms.Store(0) // a clock that is set back does no harm
-		appendTo(t, j, full, full)
-		c.ms.Store(5 * hour)
-		appendTo(t, j, "9")
-		equal(t, "new", read(t, j, 7, 10), []string{full, full, "9"})
+	})
+}
+
+// A clock that was ahead delays the expiry, but does not put it off for ever.
+func TestLogExpiresAfterClockWasAhead(t *testing.T) {
+	inBothWith(t, func(t *testing.T, dir string) {
+		var c clock
+		o := state.WithClock(small(), c.now, 1)
+		o.JournalTTL = time.Hour
+		hour := o.JournalTTL.Milliseconds()
+		s := open(t, dir, o)
+		put := func(at int64, value string) {
+			t.Helper()
+			c.ms.Store(at)
+			appendTo(t, s.Journal(0), value)
+			must(t, s.SetCursor("c", nil)) // the writer has been past its trimming
+		}
+		put(1000*hour, "0")
+		put(1000*hour, "1")
+		put(7*hour, "2")
+		put(8*hour-1, "3")
+		equal(t, "all", read(t, s.Journal(0), 0, 10), []string{"0", "1", "2", "3"})
+		if dir != "" {
+			closeStore(t, s)
+			s = open(t, dir, o)
+			equal(t, "all", read(t, s.Journal(0), 0, 10), []string{"0", "1", "2", "3"})
+			put(8*hour, "4") // shares the segment of 3; since the restart the first are taken as of then
+			equal(t, "all", read(t, s.Journal(0), 0, 10), []string{"0", "1", "2", "3", "4"})
+			put(9*hour, "5")
+			wantGap(t, s.Journal(0), 0, 3)
+			return
+		}
+		put(8*hour, "4")
+		wantGap(t, s.Journal(0), 0, 2)
+		equal(t, "rest", read(t, s.Journal(0), 2, 10), []string{"2", "3", "4"})
 	})
 }
 
@@ -274,6 +304,37 @@ func TestGroupCommit(t *testing.T) {
 			t.Fatalf("caller %d was told %d, where there is %s, %s", i, first, values[first], values[first+1])
 		}
 	}
+}
+
+// Checkpoints that wait at the same time get a transaction each when they are large.
+func TestLargeCheckpointsTogether(t *testing.T) {
+	s := open(t, "", small())
+	release := state.HoldWriter(s)
+	maxBytes, _ := s.MaxCheckpoint()
+	var wg sync.WaitGroup
+	for p := range uint16(5) {
+		c := &state.Checkpoint{Partition: p, Next: int64(p)}
+		for i := range 6 {
+			c.Records = append(c.Records, flow(fmt.Sprint(i), strings.Repeat("x", int(maxBytes)/10), 0, 0))
+		}
+		wg.Go(func() {
+			if err := s.Commit(c); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for state.Queued(s) < 5 {
+		runtime.Gosched()
+	}
+	before := state.Transactions(s)
+	release()
+	wg.Wait()
+	if n := state.Transactions(s) - before; n != 6 { // and the one that was held
+		t.Fatalf("%d transactions", n)
+	}
+	partitions, err := s.Partitions()
+	must(t, err)
+	equal(t, "partitions", partitions, []uint16{0, 1, 2, 3, 4})
 }
 
 func TestConcurrentAppendAndRead(t *testing.T) {

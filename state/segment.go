@@ -43,25 +43,28 @@ type tape struct {
 
 // current returns the open segment, having begun a new one when it is time.
 func (t *tape) current(now time.Time, o *Options) segment {
-	at := now.UnixMilli()
+	next := segment{number: 1, started: now.UnixMilli()}
 	if n := len(t.segments); n > 0 {
 		last := t.segments[n-1]
-		old := o.JournalTTL > 0 && at-last.started >= o.JournalTTL.Milliseconds()/segmentsPerTTL
+		old := o.JournalTTL > 0 && next.started-last.started >= o.JournalTTL.Milliseconds()/segmentsPerTTL
 		if t.bytes < o.segmentBytes && !old {
 			return last
 		}
-		at = max(at, last.started) // whatever the clock does, segments are in order
-		t.segments = append(t.segments, segment{number: last.number + 1, started: at})
-	} else {
-		t.segments = append(t.segments, segment{number: 1, started: at})
+		next.number = last.number + 1
 	}
+	t.segments = append(t.segments, next)
 	t.bytes = 0
-	return t.segments[len(t.segments)-1]
+	return next
 }
 
 // expired returns the oldest segment when all that is in it may go: the segment after
 // it was begun longer ago than entries are kept.
 func (t *tape) expired(now time.Time, ttl time.Duration) (segment, bool) {
+	// A clock that was ahead for a while must not keep everything until it is that
+	// late again.
+	for i := range t.segments {
+		t.segments[i].started = min(t.segments[i].started, now.UnixMilli())
+	}
 	if ttl <= 0 || len(t.segments) < 2 || now.UnixMilli()-t.segments[1].started < ttl.Milliseconds() {
 		return segment{}, false
 	}
