@@ -83,19 +83,29 @@ func (kv Stored) Store(s *Store) error {
 // Break closes the database behind the back of the store, so that writes fail.
 func Break(s *Store) error { return s.db.Close() }
 
-// FailOnce makes the writer believe that a write has failed. Nothing may be under way.
-func FailOnce(s *Store, err error) { s.writer.failed = err }
-
-// HoldWriter stops the writer before its next transaction until release is called.
-func HoldWriter(s *Store) (release func()) {
-	held, wait := make(chan struct{}), make(chan struct{})
+// inWriter calls fn in the writer's goroutine during its next transaction.
+func inWriter(s *Store, fn func()) {
 	free := s.disk.free
 	s.disk.free = func(path string) (int64, error) {
 		s.disk.free = free
-		close(held)
-		<-wait
+		fn()
 		return free(path)
 	}
+}
+
+// FailOnce makes the writer believe that a write has failed.
+func FailOnce(s *Store, err error) error {
+	inWriter(s, func() { s.writer.failed = err })
+	return s.SetCursor("fail", nil)
+}
+
+// HoldWriter stops the writer in a transaction until release is called.
+func HoldWriter(s *Store) (release func()) {
+	held, wait := make(chan struct{}), make(chan struct{})
+	inWriter(s, func() {
+		close(held)
+		<-wait
+	})
 	go s.SetCursor("hold", nil)
 	<-held
 	return func() { close(wait) }

@@ -440,8 +440,8 @@ func TestFailedWrite(t *testing.T) {
 func TestFailedOnce(t *testing.T) {
 	s := open(t, t.TempDir(), small())
 	appendTo(t, s.Journal(0), "a")
+	must(t, state.FailOnce(s, errors.New("sync failed")))
 	before := state.Transactions(s)
-	state.FailOnce(s, errors.New("sync failed"))
 	if err := s.SetCursor("c", nil); !errors.Is(err, state.ErrFailed) || !strings.Contains(err.Error(), "sync failed") {
 		t.Fatal(err)
 	}
