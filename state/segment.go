@@ -46,6 +46,10 @@ func (t *tape) current(now time.Time, o *Options) segment {
 	next := segment{number: 1, started: now.UnixMilli()}
 	if n := len(t.segments); n > 0 {
 		last := t.segments[n-1]
+		// A clock that is behind for a while must not make what is new look old. One
+		// that is ahead makes entries stay for longer, which does no harm but to the
+		// free space.
+		next.started = max(next.started, last.started)
 		old := o.JournalTTL > 0 && next.started-last.started >= o.JournalTTL.Milliseconds()/segmentsPerTTL
 		if t.bytes < o.segmentBytes && !old {
 			return last
@@ -57,18 +61,16 @@ func (t *tape) current(now time.Time, o *Options) segment {
 	return next
 }
 
-// expired returns the oldest segment when all that is in it may go: the segment after
-// it was begun longer ago than entries are kept.
-func (t *tape) expired(now time.Time, ttl time.Duration) (segment, bool) {
-	// A clock that was ahead for a while must not keep everything until it is that
-	// late again.
+// expired returns the segments that may go: all that are followed by one that was
+// begun longer ago than entries are kept.
+func (t *tape) expired(now time.Time, ttl time.Duration) []segment {
+	n := 0
 	for i := range t.segments {
-		t.segments[i].started = min(t.segments[i].started, now.UnixMilli())
+		if ttl > 0 && i > n && now.UnixMilli()-t.segments[i].started >= ttl.Milliseconds() {
+			n = i
+		}
 	}
-	if ttl <= 0 || len(t.segments) < 2 || now.UnixMilli()-t.segments[1].started < ttl.Milliseconds() {
-		return segment{}, false
-	}
-	return t.segments[0], true
+	return t.segments[:n]
 }
 
 // add takes in a segment that was found in the database.
@@ -100,63 +102,75 @@ func startKeyPrefix(number uint32) []byte {
 }
 
 // trim drops the segments that have expired. First their starts go, by which readers
-// find entries, then the entries; sweep finishes at the next open what a crash leaves.
+// find entries, then the entries; what a crash in between leaves goes at the next open.
 func (w *writer) trim() {
 	s := w.store
-	for w.failed == nil {
-		old, ok := w.tape.expired(s.options.now(), s.options.JournalTTL)
-		if !ok {
-			return
-		}
-		b := &batch{}
-		prefix := startKeyPrefix(old.number)
-		err := iterate(s.db, endOfTime, prefix, func(item *badger.Item) error {
-			b.remove(item.KeyCopy(nil))
-			return nil
-		})
-		if err == nil {
-			g := w.newGroup()
-			g.floor /= 2 // or nothing would ever make room
-			for i := range b.ops {
-				g.add(&b.ops[i])
-			}
-			err = g.commit()
-		}
-		if err == nil {
-			s.mu.Lock()
-			for _, l := range s.logs {
-				l.forget(old.number)
-			}
-			s.mu.Unlock()
-			w.tape.segments = slices.Delete(w.tape.segments, 0, 1)
-			err = sweep(s.db, w.tape.segments[0].number)
-		}
-		if err != nil {
+	old := w.tape.expired(s.options.now(), s.options.JournalTTL)
+	if len(old) == 0 || w.failed != nil {
+		return
+	}
+	for _, g := range old {
+		if err := w.removeStarts(g.number); err != nil {
 			if !errors.Is(err, ErrDiskLow) { // which the writes tell
-				s.options.Logger.Warn("expired entries of logs are not removed, it is tried again", "err", err)
+				s.options.Logger.Warn("expired entries of logs are not removed yet", "err", err)
 			}
 			return
 		}
+	}
+	s.mu.Lock()
+	for _, l := range s.logs {
+		l.forget(old[len(old)-1].number)
+	}
+	s.mu.Unlock()
+	w.tape.segments = slices.Delete(w.tape.segments, 0, len(old))
+	if err := sweep(s.db, w.tape.segments[0].number); err != nil {
+		s.options.Logger.Warn("expired entries of logs are not removed yet", "err", err)
 	}
 }
 
-// sweep drops the entries of all segments before oldest.
+func (w *writer) removeStarts(number uint32) error {
+	b := &batch{}
+	err := iterate(w.store.db, endOfTime, startKeyPrefix(number), func(item *badger.Item) error {
+		b.remove(item.KeyCopy(nil))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	g := w.newGroup()
+	g.floor /= 2 // or nothing would ever make room
+	for i := range b.ops {
+		g.add(&b.ops[i])
+	}
+	return g.commit()
+}
+
+// sweep drops the entries of all segments before oldest, all at once, because Badger
+// stops everything for some 100 ms however many they are.
 func sweep(db *badger.DB, oldest uint32) error {
-	for {
-		number, found := uint32(0), false
-		err := iterate(db, endOfTime, []byte{entryPrefix}, func(item *badger.Item) error {
+	var prefixes [][]byte
+	for number := uint32(0); number < oldest; number++ {
+		found := oldest
+		err := iterateFrom(db, endOfTime, []byte{entryPrefix}, segmentPrefix(number), func(item *badger.Item) error {
 			if key := item.Key(); len(key) >= 5 {
-				number, found = binary.BigEndian.Uint32(key[1:]), true
+				found = binary.BigEndian.Uint32(key[1:])
 			}
 			return errStop
 		})
-		if err != nil || !found || number >= oldest {
+		if err != nil {
 			return err
 		}
-		if err := db.DropPrefix(segmentPrefix(number)); err != nil {
-			return fmt.Errorf("drop segment %d: %w", number, err)
+		if number = found; number < oldest {
+			prefixes = append(prefixes, segmentPrefix(number))
 		}
 	}
+	if len(prefixes) == 0 {
+		return nil
+	}
+	if err := db.DropPrefix(prefixes...); err != nil {
+		return fmt.Errorf("drop %d segments before %d: %w", len(prefixes), oldest, err)
+	}
+	return nil
 }
 
 // loadLogs finds the logs and segments that the database holds.
