@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -214,6 +216,35 @@ func (s *Store) Free() (free, floor int64) {
 		free = 0
 	}
 	return free, s.disk.floor
+}
+
+// Size returns the bytes that the files take on disk: tables with their logs, and the value
+// log. It is 0 in memory, and for what cannot be read.
+func (s *Store) Size() (tables, values int64) {
+	if s.disk.path == "" {
+		return 0, 0
+	}
+	files, err := os.ReadDir(s.disk.path)
+	if err != nil {
+		return 0, 0
+	}
+	for _, f := range files {
+		info, err := f.Info()
+		if err != nil { // it has just gone
+			continue
+		}
+		size := info.Size()
+		if st, ok := info.Sys().(*syscall.Stat_t); ok {
+			size = st.Blocks * 512 // some files are long and mostly empty
+		}
+		switch filepath.Ext(f.Name()) {
+		case ".sst", ".mem":
+			tables += size
+		case ".vlog":
+			values += size
+		}
+	}
+	return tables, values
 }
 
 // enter begins a call, which leave ends. Close waits for the calls that have begun.
