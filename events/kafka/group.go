@@ -1,0 +1,300 @@
+package kafka
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+)
+
+// GroupOptions are how a process takes part in a consumer group. Cluster, Group and
+// Topic are needed; the other zero values are good.
+type GroupOptions struct {
+	Cluster    *Cluster
+	Group      string
+	Topic      string
+	Partitions int           // how many the topic must have; 0: as many as it has when Run begins
+	MemberFile string        // where the own member id is kept, so that the next Run takes a crashed one out of the group at once; empty: nowhere
+	Holds      func() []Hold // what this process has the state of, asked at each joining while no function of Run runs; nil: nothing
+	Address    string        // where others find this process, see Owners; at most 1024 bytes
+	Logger     *slog.Logger  // told of joining, leaving and trouble; nil: nobody
+
+	SessionTimeout   time.Duration // silence after which a member counts as dead; default 10 s
+	RebalanceTimeout time.Duration // how long a member has to end its functions; default 10 s
+	Heartbeat        time.Duration // default 1 s
+	JoinBackoff      time.Duration // pause after a failed joining; default 1 s
+	Watch            time.Duration // how often the number of partitions is looked at; default 30 s
+	LeaveTimeout     time.Duration // how long Run tries to leave when all functions have returned; default 8 s
+}
+
+// Group is a consumer group over one topic: Run takes part in it, the other methods
+// only look at it and need no Run. Its methods are safe for concurrent use, but Run runs
+// once at a time.
+type Group struct {
+	o       GroupOptions
+	trouble trouble
+}
+
+// NewGroup checks the options. Nothing is connected before Run or a question.
+func NewGroup(o GroupOptions) (*Group, error) {
+	if o.Cluster == nil || len(o.Cluster.Brokers) == 0 || o.Group == "" || o.Topic == "" {
+		return nil, errors.New("a group needs brokers, a name and a topic")
+	}
+	if len(o.Address) > maxAddress {
+		return nil, fmt.Errorf("the address of this process is longer than %d bytes", maxAddress)
+	}
+	o.SessionTimeout = cmp.Or(o.SessionTimeout, 10*time.Second)
+	o.RebalanceTimeout = cmp.Or(o.RebalanceTimeout, 10*time.Second)
+	o.Heartbeat = cmp.Or(o.Heartbeat, time.Second)
+	o.JoinBackoff = cmp.Or(o.JoinBackoff, time.Second)
+	o.Watch = cmp.Or(o.Watch, 30*time.Second)
+	o.LeaveTimeout = cmp.Or(o.LeaveTimeout, 8*time.Second)
+	if o.Heartbeat >= o.SessionTimeout {
+		return nil, fmt.Errorf("a heartbeat every %v is too rare for a session timeout of %v", o.Heartbeat, o.SessionTimeout)
+	}
+	if o.Holds == nil {
+		o.Holds = func() []Hold { return nil }
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	o.Logger = o.Logger.With("group", o.Group, "topic", o.Topic)
+	return &Group{o: o}, nil
+}
+
+// Assignment is a partition that this process owns during one generation of the group.
+type Assignment struct {
+	Partition  int
+	Generation int    // rises with each change of the group
+	MemberID   string // of this process
+	Committed  int64  // the offset that was committed last; -1: none
+	commit     func(next int64) error
+}
+
+// Commit tells the group that everything before offset next is done. It is for those
+// who watch the lag; nothing is read from there. It fails when the coordinator is lost,
+// does not answer within 5 s, or counts this process as dead; it does not try again.
+func (a Assignment) Commit(next int64) error { return a.commit(next) }
+
+// coordinatorTimeout is how long an answer of the coordinator may take.
+const coordinatorTimeout = 5 * time.Second
+
+// Run takes part in the group until ctx ends, and then leaves it and returns nil. For
+// each partition that this process owns it calls fn in a goroutine. The context of fn
+// ends when the group changes, when the coordinator is lost, or when ctx ends; fn must
+// then return well within RebalanceTimeout, for the group waits for it. When fn returns
+// before, all partitions of this process are given up and shared out again after
+// JoinBackoff.
+//
+// A broker that is away is no error, see Trouble. Run fails when Final is true for an
+// error or the topic is not there (ErrNoTopic) at the beginning, and when the number of
+// partitions is not what it was (*PartitionsChangedError), for then keys move. It
+// returns when all functions have returned, and LeaveTimeout later at most.
+func (g *Group) Run(ctx context.Context, fn func(ctx context.Context, a Assignment)) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer g.trouble.clear()
+	g.setBack(errors.New("not joined yet"))
+	partitions, err := g.begin(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	var side sync.WaitGroup
+	defer side.Wait()
+	defer cancel(nil)
+	side.Go(func() { g.watch(ctx, partitions, cancel) })
+	retire := func(id string) {
+		if id != "" {
+			side.Go(func() { g.retire(ctx, id) })
+		}
+	}
+	retire(g.lastMember())
+
+	group, err := kafkago.NewConsumerGroup(g.config())
+	if err != nil {
+		return fmt.Errorf("group %s: %w", g.o.Group, err)
+	}
+	var working sync.WaitGroup
+	member := ""
+	for {
+		gen, err := group.Next(ctx)
+		switch {
+		case ctx.Err() != nil:
+			g.leave(group, member, &working)
+			var changed *PartitionsChangedError
+			if errors.As(context.Cause(ctx), &changed) {
+				return changed
+			}
+			return nil
+		case errors.Is(err, kafkago.RebalanceInProgress):
+			// The group changed again while this process joined; the library goes on.
+		case err != nil:
+			g.setBack(explain(strings.Join(g.o.Cluster.Brokers, ","), err))
+			// The library joins again under a new id without leaving under the old one, and the
+			// group would wait for that until it counts as dead.
+			retire(member)
+			member = ""
+		default:
+			if member != gen.MemberID {
+				retire(member)
+				member = gen.MemberID
+				g.keepMember(member)
+			}
+			g.start(ctx, gen, &working, fn)
+		}
+	}
+}
+
+// begin finds the number of partitions, waiting for a broker as long as it takes.
+func (g *Group) begin(ctx context.Context) (int, error) {
+	for missing := 0; ; {
+		n, err := g.o.Cluster.Partitions(ctx, g.o.Topic)
+		switch {
+		case err == nil && g.o.Partitions != 0 && n != g.o.Partitions:
+			return 0, &PartitionsChangedError{Topic: g.o.Topic, Was: g.o.Partitions, Now: n}
+		case err == nil:
+			return n, nil
+		case Final(err):
+			return 0, err
+		case errors.Is(err, ErrNoTopic):
+			// A broker that comes up may not know it yet.
+			if missing++; missing == 3 {
+				return 0, err
+			}
+		}
+		g.setBack(err)
+		if err := pause(ctx, g.o.JoinBackoff); err != nil {
+			return 0, err
+		}
+	}
+}
+
+func (g *Group) setBack(err error) {
+	if g.trouble.set(err) {
+		g.o.Logger.Warn("not a member of the group, trying on", "err", err)
+	}
+}
+
+func (g *Group) config() kafkago.ConsumerGroupConfig {
+	c := g.o.Cluster
+	return kafkago.ConsumerGroupConfig{
+		ID:      g.o.Group,
+		Brokers: c.Brokers,
+		Topics:  []string{g.o.Topic},
+		Dialer: &kafkago.Dialer{ClientID: c.clientID(), Timeout: coordinatorTimeout, SASLMechanism: c.SASL,
+			DialFunc: func(ctx context.Context, _, addr string) (net.Conn, error) { return c.open(ctx, addr, linkBuffer) }},
+		GroupBalancers: []kafkago.GroupBalancer{&balancer{topic: g.o.Topic, tell: func() profile {
+			return profile{address: g.o.Address, holds: g.o.Holds()}
+		}}},
+		SessionTimeout:    g.o.SessionTimeout,
+		RebalanceTimeout:  g.o.RebalanceTimeout,
+		HeartbeatInterval: g.o.Heartbeat,
+		JoinGroupBackoff:  g.o.JoinBackoff,
+		Timeout:           coordinatorTimeout,
+		Logger:            kafkago.LoggerFunc(func(f string, v ...any) { g.o.Logger.Debug(fmt.Sprintf(f, v...)) }),
+	}
+}
+
+// leave waits for the functions and leaves the group. With a coordinator that does not
+// answer the library takes its time, which a process that is told to end has not: what
+// is left undone then ends by itself a little later, or with the process.
+func (g *Group) leave(group *kafkago.ConsumerGroup, member string, working *sync.WaitGroup) {
+	left := make(chan struct{})
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), g.o.LeaveTimeout)
+		defer cancel()
+		// When it is closed while the group changes, the library does not leave. As long as
+		// it has not told this process its id, only the library can.
+		for err := error(kafkago.RebalanceInProgress); member == "" && errors.Is(err, kafkago.RebalanceInProgress); {
+			_, err = group.Next(ctx)
+		}
+		group.Close()
+		if member != "" {
+			g.retire(ctx, member)
+		}
+		close(left)
+	}()
+	working.Wait()
+	late := time.NewTimer(g.o.LeaveTimeout)
+	defer late.Stop()
+	select {
+	case <-left:
+		g.forgetMember()
+		g.o.Logger.Info("left the group")
+	case <-late.C:
+		g.o.Logger.Warn("the coordinator does not answer: gone without leaving, the group waits until this process counts as dead", "session_timeout", g.o.SessionTimeout)
+	}
+}
+
+// start runs fn for each partition of a generation.
+func (g *Group) start(ctx context.Context, gen *kafkago.Generation, working *sync.WaitGroup, fn func(context.Context, Assignment)) {
+	assigned := gen.Assignments[g.o.Topic]
+	if since, was := g.trouble.clear(); was != nil {
+		g.o.Logger.Info("joined the group", "member", gen.MemberID, "generation", gen.ID, "partitions", len(assigned), "after", time.Since(since).Round(time.Millisecond))
+	} else {
+		g.o.Logger.Info("the group changed", "member", gen.MemberID, "generation", gen.ID, "partitions", len(assigned))
+	}
+	for _, p := range assigned {
+		a := Assignment{Partition: p.ID, Generation: int(gen.ID), MemberID: gen.MemberID, Committed: max(-1, p.Offset)}
+		a.commit = func(next int64) error {
+			err := gen.CommitOffsets(map[string]map[int]int64{g.o.Topic: {p.ID: next}})
+			if err != nil {
+				return fmt.Errorf("commit offset %d of topic %s partition %d in group %s: %w", next, g.o.Topic, p.ID, g.o.Group, err)
+			}
+			return nil
+		}
+		working.Add(1)
+		gen.Start(func(ended context.Context) {
+			defer working.Done()
+			if ended.Err() != nil {
+				return // nobody would wait for fn
+			}
+			// The library's context knows neither the caller's values nor its end.
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			defer context.AfterFunc(ended, cancel)()
+			fn(ctx, a)
+			// Whoever gives up at once, again and again, must not keep the group from work.
+			_ = pause(ctx, g.o.JoinBackoff)
+		})
+	}
+}
+
+// watch ends Run when the number of partitions changes.
+func (g *Group) watch(ctx context.Context, was int, end context.CancelCauseFunc) {
+	for pause(ctx, g.o.Watch) == nil {
+		now, err := g.o.Cluster.Partitions(ctx, g.o.Topic)
+		// A topic that is not there is a broker that does not know it yet, or a mistake that
+		// shows when somebody reads.
+		if err == nil && now != was {
+			end(&PartitionsChangedError{Topic: g.o.Topic, Was: was, Now: now})
+			return
+		}
+	}
+}
+
+// Trouble returns since when this process is not a member of the group, and why. The
+// error is nil while it is a member, and when Run does not run.
+func (g *Group) Trouble() (since time.Time, err error) { return g.trouble.get() }
+
+// PartitionsChangedError says that the topic has not as many partitions as it had.
+type PartitionsChangedError struct {
+	Topic    string
+	Was, Now int
+}
+
+// Error says what follows from it.
+func (e *PartitionsChangedError) Error() string {
+	return fmt.Sprintf("topic %s has %d partitions, not %d as before: keys are in other partitions now, and the states do not fit: go back to %d with a new topic, or begin with an empty state in a new group",
+		e.Topic, e.Now, e.Was, e.Was)
+}

@@ -1,0 +1,177 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+)
+
+// Member is one process of a group.
+type Member struct {
+	ID         string
+	Host       string // from where the coordinator sees it
+	Address    string // its GroupOptions.Address; empty when it gave none
+	Partitions []int  // that it owns, in order
+}
+
+// Members returns the members of the group in the order of their ids, and how the
+// coordinator calls the state of the group: Stable, Empty, Dead, or a rebalance, during
+// which nobody may own a partition. A group that nobody ever joined is Dead, or Empty.
+func (g *Group) Members(ctx context.Context) (members []Member, state string, err error) {
+	what := "members of group " + g.o.Group
+	answer, err := g.o.Cluster.Client().DescribeGroups(ctx, &kafkago.DescribeGroupsRequest{GroupIDs: []string{g.o.Group}})
+	if err != nil {
+		return nil, "", g.o.Cluster.because(ctx, what, err)
+	}
+	if len(answer.Groups) != 1 {
+		return nil, "", fmt.Errorf("%s: the coordinator tells of %d groups", what, len(answer.Groups))
+	}
+	group := answer.Groups[0]
+	if errors.Is(group.Error, kafkago.GroupIdNotFound) {
+		return nil, "Dead", nil
+	}
+	if group.Error != nil {
+		return nil, "", fmt.Errorf("%s: %w", what, group.Error)
+	}
+	for _, m := range group.Members {
+		p, _ := parseProfile(m.MemberMetadata.UserData) // another program has no address for us
+		one := Member{ID: m.MemberID, Host: m.ClientHost, Address: p.address}
+		for _, t := range m.MemberAssignments.Topics {
+			if t.Topic == g.o.Topic {
+				one.Partitions = append(one.Partitions, t.Partitions...)
+			}
+		}
+		slices.Sort(one.Partitions)
+		members = append(members, one)
+	}
+	slices.SortFunc(members, func(a, b Member) int { return strings.Compare(a.ID, b.ID) })
+	return members, group.GroupState, nil
+}
+
+// Owners returns the address of the owner of each partition that has one. An owner
+// without an address is not in it.
+func (g *Group) Owners(ctx context.Context) (map[int]string, error) {
+	members, _, err := g.Members(ctx)
+	if err != nil {
+		return nil, err
+	}
+	owners := make(map[int]string)
+	for _, m := range members {
+		for _, p := range m.Partitions {
+			if m.Address != "" {
+				owners[p] = m.Address
+			}
+		}
+	}
+	return owners, nil
+}
+
+// Committed returns the committed offset of each partition that has one. A group that
+// nobody ever joined has none.
+func (g *Group) Committed(ctx context.Context) (map[int]int64, error) {
+	what := "committed offsets of group " + g.o.Group
+	n, err := g.o.Cluster.Partitions(ctx, g.o.Topic)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]int, n)
+	for i := range all {
+		all[i] = i
+	}
+	answer, err := g.o.Cluster.Client().OffsetFetch(ctx, &kafkago.OffsetFetchRequest{GroupID: g.o.Group, Topics: map[string][]int{g.o.Topic: all}})
+	if err == nil {
+		err = answer.Error
+	}
+	offsets := make(map[int]int64)
+	if errors.Is(err, kafkago.GroupIdNotFound) {
+		return offsets, nil
+	}
+	if err != nil {
+		return nil, g.o.Cluster.because(ctx, what, err)
+	}
+	for _, p := range answer.Topics[g.o.Topic] {
+		if p.Error != nil {
+			return nil, fmt.Errorf("%s: partition %d: %w", what, p.Partition, p.Error)
+		}
+		if p.CommittedOffset >= 0 {
+			offsets[p.Partition] = p.CommittedOffset
+		}
+	}
+	return offsets, nil
+}
+
+// retire takes a former member of this process out of the group, so that the group does
+// not wait for it until it counts as dead. It tries on until the coordinator has
+// answered; by then the member may be gone.
+func (g *Group) retire(ctx context.Context, id string) {
+	for {
+		// The coordinator can only be slow or gone: the next attempt finds the new one.
+		attempt, cancel := context.WithTimeout(ctx, coordinatorTimeout)
+		answer, err := g.o.Cluster.Client().LeaveGroup(attempt, &kafkago.LeaveGroupRequest{
+			GroupID: g.o.Group, Members: []kafkago.LeaveGroupRequestMember{{ID: id}},
+		})
+		cancel()
+		if err == nil {
+			err = answer.Error
+		}
+		if err == nil && len(answer.Members) == 1 {
+			err = answer.Members[0].Error
+		}
+		if err == nil {
+			g.o.Logger.Info("took a former member of this process out of the group", "member", id)
+			return
+		}
+		if errors.Is(err, kafkago.UnknownMemberId) || errors.Is(err, kafkago.GroupIdNotFound) || Final(err) {
+			return
+		}
+		if pause(ctx, min(g.o.JoinBackoff, time.Second)) != nil {
+			return
+		}
+	}
+}
+
+// lastMember returns the id that keepMember kept, which is there only when the process
+// did not leave the group in order.
+func (g *Group) lastMember() string {
+	if g.o.MemberFile == "" {
+		return ""
+	}
+	b, err := os.ReadFile(g.o.MemberFile)
+	group, id, ok := strings.Cut(strings.TrimSuffix(string(b), "\n"), "\n")
+	if err != nil || !ok || group != g.o.Group || len(id) > 512 {
+		return ""
+	}
+	return id
+}
+
+// keepMember keeps the own id. That it cannot is no reason to stop: a crash then costs
+// the session timeout.
+func (g *Group) keepMember(id string) {
+	if g.o.MemberFile == "" {
+		return
+	}
+	part := g.o.MemberFile + ".part"
+	err := os.MkdirAll(filepath.Dir(part), 0o700)
+	if err == nil {
+		err = os.WriteFile(part, []byte(g.o.Group+"\n"+id+"\n"), 0o600)
+	}
+	if err == nil {
+		err = os.Rename(part, g.o.MemberFile)
+	}
+	if err != nil {
+		g.o.Logger.Warn("the member id cannot be kept: after a crash this process is let in again only after the session timeout", "err", err)
+	}
+}
+
+func (g *Group) forgetMember() {
+	if g.o.MemberFile != "" {
+		_ = os.Remove(g.o.MemberFile) // what is left is harmless: nobody has that id any more
+	}
+}

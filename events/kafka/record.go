@@ -1,0 +1,68 @@
+package kafka
+
+import (
+	"errors"
+	"fmt"
+
+	kafkago "github.com/segmentio/kafka-go"
+
+	"weir/events"
+)
+
+// Record is one record of a partition.
+type Record struct {
+	Offset   int64
+	Appended events.Stamp // the broker's time if the topic has message.timestamp.type=LogAppendTime, else the producer's
+	Key      []byte       // nil: none
+	Value    []byte       // nil: none, unlike an empty one
+	Headers  []kafkago.Header
+}
+
+// GapError says that the records from From to before To are gone: retention or an
+// operator deleted them before they were read. SkipTo(To) goes on behind them.
+type GapError struct {
+	Topic     string
+	Partition int
+	From, To  int64
+}
+
+// Error says how many are gone.
+func (e *GapError) Error() string {
+	return fmt.Sprintf("topic %s partition %d: %d records from offset %d are gone before they were read: the oldest left is %d; keep the topic longer (retention.ms, retention.bytes)",
+		e.Topic, e.Partition, e.To-e.From, e.From, e.To)
+}
+
+// BeyondEndError says that the partition ends before the offset that is to be read:
+// the topic was created anew or cut.
+type BeyondEndError struct {
+	Topic     string
+	Partition int
+	Next, End int64
+}
+
+// Error says what to do.
+func (e *BeyondEndError) Error() string {
+	return fmt.Sprintf("topic %s partition %d: to be read from offset %d on, but it ends at %d: it was created anew or cut, and what is kept of it belongs to another log: begin with an empty state",
+		e.Topic, e.Partition, e.Next, e.End)
+}
+
+// ErrTooLarge is in a *BatchError when the batch unpacks to more than
+// ReaderOptions.Unpacked, or has so many records or headers that they need as much.
+var ErrTooLarge = errors.New("it unpacks to more than the limit")
+
+// BatchError says that the records from Offset to before Next, which one producer sent
+// together, cannot be read and never will be. SkipTo(Next) goes on behind them.
+type BatchError struct {
+	Topic        string
+	Partition    int
+	Offset, Next int64
+	Err          error // why; ErrTooLarge is one of the reasons
+}
+
+// Error says which records cannot be read, and why.
+func (e *BatchError) Error() string {
+	return fmt.Sprintf("topic %s partition %d: the batch of the records from offset %d to before %d cannot be read: %v", e.Topic, e.Partition, e.Offset, e.Next, e.Err)
+}
+
+// Unwrap returns why.
+func (e *BatchError) Unwrap() error { return e.Err }

@@ -1,0 +1,121 @@
+package kafka
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/segmentio/kafka-go/sasl"
+	"github.com/segmentio/kafka-go/sasl/plain"
+	"github.com/segmentio/kafka-go/sasl/scram"
+)
+
+// Security is how brokers are to be trusted and what they are told of this program, as
+// it comes from flags. The zero Security means a plain connection without login.
+type Security struct {
+	TLS          bool   // talk TLS; implied by CAFile and CertFile
+	CAFile       string // PEM file of the authorities to trust; empty: those of the system
+	CertFile     string // PEM file of this program's certificate; needs KeyFile
+	KeyFile      string // PEM file of the key of CertFile
+	Mechanism    string // plain, scram-sha-256 or scram-sha-512; empty: no login
+	User         string // needed with Mechanism
+	PasswordFile string // its first line is the password; needed with Mechanism, unless Password is set
+	Password     []byte // the password itself, where it does not come by a file
+}
+
+// Secure reads the files of s and sets TLS and SASL of the cluster. The errors name
+// the file or the setting that is wrong; none of them holds the password.
+func (c *Cluster) Secure(s Security) error {
+	config, err := s.tls()
+	if err != nil {
+		return err
+	}
+	mechanism, err := s.sasl()
+	if err != nil {
+		return err
+	}
+	c.TLS, c.SASL = config, mechanism
+	return nil
+}
+
+func (s Security) tls() (*tls.Config, error) {
+	if !s.TLS && s.CAFile == "" && s.CertFile == "" && s.KeyFile == "" {
+		return nil, nil
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if s.CAFile != "" {
+		pem, err := os.ReadFile(s.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("certificates of the authorities: %w", err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("certificates of the authorities: %s holds none in PEM", s.CAFile)
+		}
+	}
+	if (s.CertFile == "") != (s.KeyFile == "") {
+		return nil, errors.New("a certificate and its key go together: give both files or neither")
+	}
+	if s.CertFile != "" {
+		own, err := tls.LoadX509KeyPair(s.CertFile, s.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("certificate %s with key %s: %w", s.CertFile, s.KeyFile, err)
+		}
+		config.Certificates = []tls.Certificate{own}
+	}
+	return config, nil
+}
+
+func (s Security) sasl() (sasl.Mechanism, error) {
+	if s.Mechanism == "" {
+		if s.User != "" || s.PasswordFile != "" || len(s.Password) > 0 {
+			return nil, errors.New("a user and a password need a mechanism: plain, scram-sha-256 or scram-sha-512")
+		}
+		return nil, nil
+	}
+	password, err := s.password()
+	if err != nil {
+		return nil, err
+	}
+	if s.User == "" || password == "" {
+		return nil, fmt.Errorf("mechanism %s needs a user and a file with the password", s.Mechanism)
+	}
+	switch s.Mechanism {
+	case "plain":
+		return plain.Mechanism{Username: s.User, Password: password}, nil
+	case "scram-sha-256":
+		return scramOf(scram.SHA256, s.User, password)
+	case "scram-sha-512":
+		return scramOf(scram.SHA512, s.User, password)
+	}
+	return nil, fmt.Errorf("mechanism %q: want plain, scram-sha-256 or scram-sha-512", s.Mechanism)
+}
+
+// password returns the password, "" when there is none.
+func (s Security) password() (string, error) {
+	if s.PasswordFile == "" {
+		return string(s.Password), nil
+	}
+	text, err := os.ReadFile(s.PasswordFile)
+	if err != nil {
+		return "", fmt.Errorf("password: %w", err)
+	}
+	line, _, _ := bytes.Cut(text, []byte("\n"))
+	password := string(bytes.TrimSuffix(line, []byte("\r")))
+	if password == "" {
+		return "", fmt.Errorf("password: the first line of %s is empty", s.PasswordFile)
+	}
+	return password, nil
+}
+
+func scramOf(a scram.Algorithm, user, password string) (sasl.Mechanism, error) {
+	m, err := scram.Mechanism(a, user, password)
+	if err != nil {
+		// The library's error may quote what it could not prepare.
+		return nil, errors.New("the user or the password holds characters that SCRAM does not allow")
+	}
+	return m, nil
+}

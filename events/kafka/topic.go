@@ -1,0 +1,145 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol/metadata"
+)
+
+// TopicInfo is what a cluster tells of a topic.
+type TopicInfo struct {
+	Name        string
+	Partitions  int
+	Replication int               // replicas of the partition that has the fewest
+	Config      map[string]string // every setting in force, by its Kafka name; nil when this program may not see them
+}
+
+// Topic describes a topic. It never creates one. The error is ErrNoTopic when there is
+// none of the name.
+func (c *Cluster) Topic(ctx context.Context, name string) (TopicInfo, error) {
+	m, err := c.describe(ctx, name)
+	if err != nil {
+		return TopicInfo{}, err
+	}
+	t := TopicInfo{Name: name, Partitions: len(m.Partitions)}
+	for i, p := range m.Partitions {
+		if n := len(p.ReplicaNodes); i == 0 || n < t.Replication {
+			t.Replication = n
+		}
+	}
+	answer, err := c.Client().DescribeConfigs(ctx, &kafkago.DescribeConfigsRequest{
+		Resources: []kafkago.DescribeConfigRequestResource{{ResourceType: kafkago.ResourceTypeTopic, ResourceName: name}},
+	})
+	if err != nil {
+		return t, c.because(ctx, "settings of topic "+name, err)
+	}
+	for _, r := range answer.Resources {
+		if errors.Is(r.Error, kafkago.TopicAuthorizationFailed) {
+			continue
+		}
+		if r.Error != nil {
+			return t, fmt.Errorf("settings of topic %s: %w", name, r.Error)
+		}
+		t.Config = make(map[string]string, len(r.ConfigEntries))
+		for _, e := range r.ConfigEntries {
+			t.Config[e.ConfigName] = e.ConfigValue
+		}
+	}
+	return t, nil
+}
+
+// Partitions returns how many partitions a topic has. It asks for less than Topic.
+func (c *Cluster) Partitions(ctx context.Context, name string) (int, error) {
+	m, err := c.describe(ctx, name)
+	return len(m.Partitions), err
+}
+
+func (c *Cluster) describe(ctx context.Context, name string) (t metadata.ResponseTopic, err error) {
+	err = c.askAny(ctx, func(l *link) error {
+		m, err := l.describe(ctx, name)
+		if err != nil {
+			return err
+		}
+		t = m.Topics[0]
+		l.Close()
+		return nil
+	})
+	return t, err
+}
+
+// NewTopic is a topic to be created.
+type NewTopic struct {
+	Name        string
+	Partitions  int
+	Replication int // 0: the default of the brokers
+	Config      map[string]string
+}
+
+// CreateTopics creates those of the topics that do not exist, leaves the others as
+// they are, and returns the names that it created once the cluster knows them. On an
+// error some may have been created, too: they are returned.
+func (c *Cluster) CreateTopics(ctx context.Context, topics ...NewTopic) (created []string, err error) {
+	if err := c.Check(ctx); err != nil {
+		return nil, err
+	}
+	req := &kafkago.CreateTopicsRequest{}
+	for _, t := range topics {
+		entry := kafkago.TopicConfig{Topic: t.Name, NumPartitions: t.Partitions, ReplicationFactor: t.Replication}
+		if t.Replication == 0 {
+			entry.ReplicationFactor = -1
+		}
+		for _, key := range slices.Sorted(maps.Keys(t.Config)) {
+			entry.ConfigEntries = append(entry.ConfigEntries, kafkago.ConfigEntry{ConfigName: key, ConfigValue: t.Config[key]})
+		}
+		req.Topics = append(req.Topics, entry)
+	}
+	answer, err := c.Client().CreateTopics(ctx, req)
+	if err != nil {
+		return nil, c.because(ctx, "create topics", err)
+	}
+	var problems []error
+	for _, t := range topics {
+		switch err := answer.Errors[t.Name]; {
+		case err == nil:
+			created = append(created, t.Name)
+		case errors.Is(err, kafkago.TopicAlreadyExists):
+		case errors.Is(err, kafkago.TopicAuthorizationFailed), errors.Is(err, kafkago.ClusterAuthorizationFailed):
+			problems = append(problems, fmt.Errorf("create topic %s: %w: this user needs the permission to create topics, or a person who has it creates them: %w", t.Name, ErrDenied, err))
+		default:
+			problems = append(problems, fmt.Errorf("create topic %s: %w", t.Name, err))
+		}
+	}
+	for _, name := range created {
+		if err := c.await(ctx, name); err != nil {
+			problems = append(problems, err)
+		}
+	}
+	return created, errors.Join(problems...)
+}
+
+// await waits until a topic that was created is known and has leaders: a broker
+// answers before the others know.
+func (c *Cluster) await(ctx context.Context, name string) error {
+	again := time.NewTicker(50 * time.Millisecond)
+	defer again.Stop()
+	for {
+		m, err := c.describe(ctx, name)
+		if err == nil && !slices.ContainsFunc(m.Partitions, func(p metadata.ResponsePartition) bool { return p.LeaderID < 0 }) {
+			return nil
+		}
+		if Final(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("topic %s was created, but does not appear: %w", name, ctx.Err())
+		case <-again.C:
+		}
+	}
+}
