@@ -229,6 +229,40 @@ func (f *Flow) Events() int64 { return int64(f.events) }
 // Last returns the time of the latest event.
 func (f *Flow) Last() events.Stamp { return f.last }
 
+// Standing is how strict the strictest order is that stands in a flow.
+type Standing uint8
+
+// The standings.
+const (
+	Free    Standing = iota // of orders
+	Warned                  // by a warning, or by an order that waits for a limit to be passed
+	Stopped                 // some call is refused
+)
+
+// Standing returns how the flow stands.
+func (f *Flow) Standing() Standing {
+	s := Free
+	for i := range f.orders {
+		switch o := &f.orders[i]; {
+		case o.phase == phaseStop && !o.shadow:
+			return Stopped
+		case o.phase != 0:
+			s = Warned
+		}
+	}
+	return s
+}
+
+// Halted reports whether a person's stop stands against the flow at the time.
+func (f *Flow) Halted(at events.Stamp) bool {
+	for i := range f.orders {
+		if o := &f.orders[i]; o.rule == RuleOperator && o.scope == events.ScopeFlow && o.expires > at {
+			return true
+		}
+	}
+	return false
+}
+
 // Reset forgets everything but keeps the memory of its slices.
 func (f *Flow) Reset(key string) {
 	parties := f.parties[:cap(f.parties)]
@@ -407,7 +441,7 @@ func (f *Flow) forgetParty(i uint8) {
 	n = 0
 	for j := range f.orders {
 		if !f.orders[j].mentions(i) {
-			f.orders[n] = f.orders[j]
+			f.orders[n], f.orders[j] = f.orders[j], f.orders[n] // no two may share the memory of their slices
 			n++
 		}
 	}

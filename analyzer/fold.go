@@ -66,6 +66,7 @@ type Counts struct {
 	Asks, Refused                              int64
 	Attempts, Leaked                           int64
 	Episodes                                   int64
+	Defied                                     [RuleCount]int64 // calls made against an order of the row
 }
 
 // Reset empties the effects and keeps their memory.
@@ -172,7 +173,9 @@ func (e *Engine) beginEpisode(f *Flow, m *moment, fx *Effects) {
 		f.start, f.released = m.at, old.released
 		for i := range old.orders { // a person's word stands as long as the person said
 			if o := &old.orders[i]; o.rule == RuleOperator && o.expires > m.at {
-				f.orders = append(f.orders, *o)
+				n := len(f.orders)
+				f.orders = old.orders[:n+1]
+				f.orders[n], *o = *o, f.orders[n] // no two may share the memory of their slices
 			}
 		}
 	case m.at.Sub(f.last) > fl.Idle, m.at.Sub(f.start) > fl.MaxAge,

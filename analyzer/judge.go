@@ -332,7 +332,7 @@ func (e *Engine) defied(f *Flow, m *moment, fx *Effects) {
 	}
 	c := e.announce(f, m.ev)
 	m.from, m.to, m.tool = c.from, c.to, c.tool
-	defiant := false
+	var broken RuleSet
 	for i, n := 0, len(f.orders); i < n && i < len(f.orders); i++ { // orders that are given on the way are not defied yet
 		o := &f.orders[i]
 		if o.phase != phaseStop || o.shadow || !o.action.Stops() || !f.matches(o, &c) {
@@ -345,10 +345,13 @@ func (e *Engine) defied(f *Flow, m *moment, fx *Effects) {
 			fx.Counts.Leaked++
 			continue
 		}
-		defiant = true
+		if !broken.Has(o.rule) { // an order that was widened is still one
+			broken = broken.With(o.rule)
+			fx.Counts.Defied[o.rule]++
+		}
 		e.attempt(f, o, m, fx)
 	}
-	if defiant {
+	if broken != 0 {
 		fx.Counts.Attempts++
 	}
 }

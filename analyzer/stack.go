@@ -24,6 +24,9 @@ func (f *Flow) moveTo(from, to uint8) (returned bool) {
 	return false
 }
 
+// Depth returns the length of the collapsed call stack.
+func (f *Flow) Depth() int { return int(f.depth()) }
+
 // depth is the length of the stack.
 func (f *Flow) depth() int64 { return f.depthOf(f.pos) }
 

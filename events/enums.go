@@ -214,6 +214,12 @@ var actionNames = [...]string{"", "allow", "warn", "throttle", "deny", "halt", "
 // String returns the action as the schema spells it.
 func (a Action) String() string { return nameOf(actionNames[:], uint8(a)) }
 
+// ParseAction returns the action that the schema spells so; ActionUnset for none.
+func ParseAction(s string) Action {
+	i, _ := indexOf(actionNames[:], s)
+	return Action(i)
+}
+
 // Stops reports whether the action refuses calls: throttle, deny or halt.
 func (a Action) Stops() bool { return a == Throttle || a == Deny || a == Halt }
 

@@ -1,6 +1,9 @@
 package events
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Validate reports what Decode will say of the canonical encoding of e. It is for
 // events that are made by hand or by an adapter and not decoded. The error is a
@@ -10,12 +13,16 @@ func (e *Event) Validate() error {
 	return Decode(e.AppendJSON(nil), &again)
 }
 
-// FromProducer refuses the kinds that only weir itself may write. Whoever takes
-// events in from outside calls it after Decode. The error is a *DecodeError.
+// FromProducer refuses the kinds and the flows that only weir itself may write. Whoever
+// takes events in from outside calls it after Decode. The error is a *DecodeError.
 func (e *Event) FromProducer() error {
 	if e.Kind == LimitsSet || e.Kind == Tick {
 		return &DecodeError{Code: CodeReservedKind, Field: "kind", Offset: -1,
 			Reason: fmt.Sprintf("%s is written by weir alone; leave it out", e.Kind)}
+	}
+	if strings.HasPrefix(e.CorrelationID, SelfTestFlows) {
+		return &DecodeError{Code: CodeReservedKind, Field: "correlation_id", Offset: -1,
+			Reason: "flows of " + SelfTestFlows + " are weir's own, to test itself; choose another id"}
 	}
 	return nil
 }

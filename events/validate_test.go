@@ -70,6 +70,10 @@ func TestOnlyWeirWritesLimitsAndTicks(t *testing.T) {
 			t.Errorf("%s: %v", k, err)
 		}
 	}
+	err := (&Event{Kind: AgentCall, CorrelationID: SelfTestFlows + "1"}).FromProducer()
+	if fault, refused := errors.AsType[*DecodeError](err); !refused || fault.Field != "correlation_id" {
+		t.Errorf("a flow of the self-test: %v", err)
+	}
 }
 
 func TestValidateSaysWhatDecodeWillSay(t *testing.T) {

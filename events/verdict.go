@@ -120,6 +120,12 @@ type Verdict struct {
 	Recovery         *Recovery `json:"recovery,omitempty"`
 }
 
+// Emitted is a verdict and the offset of the record that brought it about.
+type Emitted struct {
+	Verdict Verdict
+	Offset  int64
+}
+
 // Scope is what an order is about.
 type Scope struct {
 	Kind string `json:"kind"`

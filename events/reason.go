@@ -1,0 +1,23 @@
+package events
+
+import "slices"
+
+// reasons lists all reason codes. Their places are not permanent.
+var reasons = [...]Reason{CorrelationIDRequired, SelfCall, MaxStackDepth, MaxUniqueSessions, MaxFlowDuration, CallRate, MaxTotalCalls,
+	MaxRevisits, PingPong, RepeatedDelegation, StaleDelegation, NoWorkRapidFire, Repetition, Circling, ToolCycle, RepeatedError,
+	NoProgress, MaxToolCalls, MaxTurns, MaxChainDepth, MaxTokens, MaxCost, AgentMessageRate, MaxConversationMessages, MaxLoops,
+	MaxReflectLoops, MaxDelegationDepth, CriticalMarginTimeout, TightMarginTimeout, ActivityTimeout, HealthTimeout, CadenceBroken,
+	RescueRequested, RescueRefusedNotStuck, OperatorStopped, Cleared}
+
+// ReasonCount is how many reason codes there are.
+const ReasonCount = len(reasons)
+
+// Reasons lists all reason codes, for whoever counts by them.
+func Reasons() []Reason { return slices.Clone(reasons[:]) }
+
+// Place returns the place of the reason in Reasons; -1 for one that is not there.
+func (r Reason) Place() int { return slices.Index(reasons[:], r) }
+
+// SelfTestFlows is how the ids of the flows begin in which weir itself makes loops, to
+// see whether they are stopped. Producers may not use such ids, and nobody is shown them.
+const SelfTestFlows = "weir-selftest/"
