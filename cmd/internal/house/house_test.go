@@ -49,8 +49,11 @@ var laws = []law{
 	{folder: "sink/jsonl", may: []string{"weir/events"}, not: []string{"net"}},
 	{folder: "sink/webhook", may: []string{"weir/events"}},
 	{folder: "sink/guard", may: []string{"weir/events"}},
+	{folder: "sink/guard/kafkaguard", may: []string{"weir/events/kafka", "weir/sink/guard"}},
 	{folder: "sink/prom", may: []string{"weir/events", "weir/analyzer", "github.com/prometheus/client_golang"}},
 	{folder: "sink/prom/guardprom", may: []string{"weir/sink/guard", "github.com/prometheus/client_golang"}},
+	{folder: "sink/inspect", may: []string{"weir/events", "weir/analyzer"}, not: []string{"os", "net/rpc"}},
+	{folder: "sink/inspect/browser", may: []string{"weir/", "github.com/chromedp"}},
 	{folder: "sink/check", may: []string{"weir/events", "weir/analyzer", "google.golang.org/protobuf/encoding/protowire"}},
 	{folder: "cmd/internal/app/e2e", may: []string{"weir/", "github.com/twmb/franz-go"}},
 	{folder: "cmd", may: []string{"weir/", "go.yaml.in/yaml/v4", "github.com/cespare/xxhash/v2", "github.com/segmentio/kafka-go"}},
@@ -201,7 +204,7 @@ func exportedReceiver(d *ast.FuncDecl) bool {
 // TestTopLevel holds the top level to what was asked for.
 func TestTopLevel(t *testing.T) {
 	want := []string{"go.mod", "go.sum", "cmd", "events", "analyzer", "state", "sink", "schemas", "docker-compose.yml", "Makefile", "README.md",
-		"LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", ".ci", ".git", ".gitignore", ".golangci.yml", ".github", ".dockerignore", ".gitattributes"}
+		"LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "bin", ".ci", ".git", ".gitignore", ".golangci.yml", ".github", ".dockerignore", ".gitattributes"}
 	entries, err := os.ReadDir(root)
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,42 @@
+package kafka
+
+import (
+	"context"
+
+	eventkafka "weir/events/kafka"
+)
+
+// AppendTo writes messages in their order to a partition that several write to, and
+// returns the offset of the first. It tries until ctx ends, and after an answer that was
+// lost a message may stand there twice: what is written needs an id of its own. Calls at
+// the same time may mix only by batches of 900 kB.
+func AppendTo(ctx context.Context, cluster *eventkafka.Cluster, topic string, partition int, msgs []Message) (first int64, err error) {
+	l := lane{cluster: cluster, topic: topic, partition: partition, most: batchBytes}
+	return l.write(ctx, msgs)
+}
+
+// write writes messages without sequence numbers.
+func (l *lane) write(ctx context.Context, msgs []Message) (first int64, err error) {
+	b := batch{from: nobody}
+	for done := 0; done < len(msgs); {
+		if err := b.encode(msgs[done:], l.most); err != nil {
+			return first, l.say("append to", err)
+		}
+		var base int64
+		err := l.insist(ctx, func(ctx context.Context) (err error) {
+			base, err = l.produce(ctx, &b)
+			return err
+		})
+		if tooLarge(err) && l.shrink(&b, &msgs, done) {
+			continue
+		}
+		if err != nil {
+			return first, l.say("append to", err)
+		}
+		if done == 0 {
+			first = base
+		}
+		done += b.count
+	}
+	return first, nil
+}

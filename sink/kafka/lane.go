@@ -1,0 +1,162 @@
+package kafka
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+
+	eventkafka "weir/events/kafka"
+)
+
+// How a broker that does not answer is asked again. A broker that was killed is back
+// after some 20 s, so it is the caller's context that ends the asking.
+const (
+	attemptTime = 10 * time.Second // for one answer
+	firstPause  = 10 * time.Millisecond
+	longPause   = time.Second
+)
+
+// batchBytes is the largest batch. The default limit of a topic is 1 MiB.
+const batchBytes = 900_000
+
+// lane is the way to one partition.
+type lane struct {
+	cluster   *eventkafka.Cluster
+	topic     string
+	partition int
+	most      int // bytes of a batch; smaller when the topic wants that
+	// cut makes a message smaller that is too large for the topic, and reports whether
+	// there was something to cut. Without it that is an error.
+	cut     func(m *Message, most int) bool
+	trouble atomic.Pointer[trouble]
+}
+
+type trouble struct {
+	since time.Time
+	err   error
+}
+
+// Trouble returns since when the broker does not answer as it should, and why. The
+// error is nil when nothing is wrong, or nothing is being sent.
+func (l *lane) Trouble() (since time.Time, err error) {
+	if t := l.trouble.Load(); t != nil {
+		return t.since, t.err
+	}
+	return time.Time{}, nil
+}
+
+// insist calls fn until it succeeds, fails for good or ctx ends. Its context has the
+// time of one attempt.
+func (l *lane) insist(ctx context.Context, fn func(context.Context) error) error {
+	defer l.trouble.Store(nil)
+	for pause := firstPause; ; pause = min(2*pause, longPause) {
+		one, cancel := context.WithTimeout(ctx, attemptTime)
+		err := fn(one)
+		cancel()
+		if err == nil || !passing(err) {
+			return err
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("%w, after: %w", context.Cause(ctx), err)
+		}
+		t := &trouble{time.Now(), err}
+		if old := l.trouble.Load(); old != nil {
+			t.since = old.since
+		}
+		l.trouble.Store(t)
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return fmt.Errorf("%w, after: %w", context.Cause(ctx), err)
+		}
+	}
+}
+
+// produce sends a batch once and returns the offset of its first record, or -1 when
+// the broker says that it has the batch and not where.
+func (l *lane) produce(ctx context.Context, b *batch) (int64, error) {
+	// The library wants the field of the request that holds the batch: its size first.
+	size := binary.BigEndian.AppendUint32(nil, uint32(len(b.bytes)))
+	res, err := l.cluster.Client().RawProduce(ctx, &kafkago.RawProduceRequest{
+		Topic: l.topic, Partition: l.partition, RequiredAcks: kafkago.RequireAll,
+		RawRecords: protocol.RawRecordSet{Reader: io.MultiReader(bytes.NewReader(size), bytes.NewReader(b.bytes))},
+	})
+	b.lent = b.lent || err != nil
+	if errors.Is(err, protocol.ErrNoTopic) { // or it may not be seen
+		if _, why := l.cluster.Partitions(ctx, l.topic); eventkafka.Final(why) {
+			return 0, why
+		}
+	}
+	if err != nil {
+		return 0, err
+	}
+	if errors.Is(res.Error, kafkago.DuplicateSequenceNumber) {
+		return -1, nil
+	}
+	return res.BaseOffset, res.Error
+}
+
+// shrink is called when the broker has refused a batch as too large, of which message i
+// is the first. It makes the next batch smaller, or else the message, on a copy because
+// messages are the caller's. It reports whether that can help.
+func (l *lane) shrink(b *batch, msgs *[]Message, i int) bool {
+	half := len(b.bytes) / 2
+	if b.count > 1 {
+		l.most = half
+		return true
+	}
+	if l.cut == nil {
+		return false
+	}
+	*msgs = slices.Clone(*msgs)
+	return l.cut(&(*msgs)[i], half)
+}
+
+func tooLarge(err error) bool {
+	return errors.Is(err, kafkago.MessageSizeTooLarge) || errors.Is(err, kafkago.RecordListTooLarge)
+}
+
+// passing reports whether it may help to try again. Everything that does not come from
+// a broker is: a connection that breaks, a leader that nobody knows at the moment.
+func passing(err error) bool {
+	if errors.Is(err, ErrFenced) || eventkafka.Final(err) {
+		return false
+	}
+	var code kafkago.Error
+	if !errors.As(err, &code) {
+		return true
+	}
+	switch code {
+	case kafkago.BrokerNotAvailable, kafkago.ReplicaNotAvailable, kafkago.ConcurrentTransactions, kafkago.TransactionCoordinatorFenced, kafkago.Unknown:
+		return true
+	}
+	return code.Temporary()
+}
+
+// say adds to an error what was to be done and, for those that a person has to deal
+// with, how.
+func (l *lane) say(what string, err error) error {
+	hint := ""
+	switch {
+	case errors.Is(err, protocol.ErrNoTopic):
+		hint = "; create the topic, or allow this user DESCRIBE on it"
+	case errors.Is(err, kafkago.TopicAuthorizationFailed):
+		hint = "; allow this user WRITE on the topic"
+	case errors.Is(err, kafkago.TransactionalIDAuthorizationFailed):
+		hint = "; allow this user WRITE on the transactional ids that begin with weir/"
+	case tooLarge(err):
+		hint = "; raise max.message.bytes of the topic"
+	}
+	return fmt.Errorf("%s topic %s partition %d: %w%s", what, l.topic, l.partition, err, hint)
+}

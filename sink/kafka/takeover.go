@@ -1,0 +1,213 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+
+	eventkafka "weir/events/kafka"
+)
+
+// ownerHeader stands in the first record of each batch: the transactional id and the
+// producer id of who wrote it.
+const ownerHeader = "weir-owner"
+
+func owner(name string, producer int64) kafkago.Header {
+	return kafkago.Header{Key: ownerHeader, Value: strconv.AppendInt(append([]byte(name), ' '), producer, 10)}
+}
+
+// takeOver gives the Producer an identity that shuts out earlier owners, and writes the
+// mark that makes it known.
+func (p *Producer) takeOver(ctx context.Context) error {
+	id, err := p.claim(ctx, nobody)
+	if err != nil {
+		return p.say("take over", err)
+	}
+	p.batch.from = id
+	// With epoch 0 the producer id is a new one, and an earlier owner under the old id
+	// is not shut out by it: the coordinator forgets a transactional id that was not
+	// claimed for a week, and takes a new producer id when the epochs are used up.
+	if id.epoch == 0 {
+		if err := p.shutOut(ctx); err != nil {
+			return p.say("shut out earlier owners of", err)
+		}
+	}
+	p.mark, err = p.Append(ctx, []Message{{}})
+	return err
+}
+
+// claim gets the next epoch. An owner that has one gives it, and fails with ErrFenced
+// when somebody else has claimed since.
+func (p *Producer) claim(ctx context.Context, have identity) (id identity, err error) {
+	err = p.insist(ctx, func(ctx context.Context) error {
+		sent := time.Now()
+		res, err := p.cluster.Client().InitProducerID(ctx, &kafkago.InitProducerIDRequest{
+			TransactionalID: p.name, TransactionTimeoutMs: 10_000, // of a transaction that never is
+			ProducerID: int(have.id), ProducerEpoch: int(have.epoch),
+		})
+		if err == nil {
+			err = res.Error
+		}
+		if err != nil {
+			return judge(err)
+		}
+		p.proved = sent
+		id = identity{int64(res.Producer.ProducerID), int16(res.Producer.ProducerEpoch)}
+		return nil
+	})
+	return id, err
+}
+
+// confirm makes sure, after a silence, that nobody else has taken over: brokers forget
+// the epochs of producers that do not write for a day, so an owner that comes back from
+// a long freeze would not be refused.
+func (p *Producer) confirm(ctx context.Context) error {
+	if elapsed(p.proved) <= p.ConfirmAfter {
+		return nil
+	}
+	have := p.batch.from
+	id, err := p.claim(ctx, have)
+	switch {
+	case err != nil:
+	case id.id != have.id:
+		err = p.alone(ctx)
+	case id.epoch != have.epoch+1: // not every broker compares what it is given
+		err = fmt.Errorf("%w: somebody has claimed epoch %d", ErrFenced, id.epoch-1)
+	}
+	if errors.Is(err, ErrFenced) {
+		p.broken = p.say("append to", err)
+	}
+	if err != nil {
+		return err
+	}
+	p.batch.from, p.batch.sequence = id, 0
+	return nil
+}
+
+// alone fails with ErrFenced when something was written behind the last own record: the
+// coordinator has forgotten who was the owner, but one that came after has left a mark.
+func (p *Producer) alone(ctx context.Context) error {
+	return p.insist(ctx, func(ctx context.Context) error {
+		_, end, err := p.cluster.Bounds(ctx, p.topic, p.partition)
+		if err == nil && end != p.end {
+			err = fmt.Errorf("%w: the coordinator does not know it, and others have written", ErrFenced)
+		}
+		return err
+	})
+}
+
+// lookBack is how far back an earlier owner is looked for that may still write. Longer
+// than ConfirmAfter, for clocks may differ.
+const lookBack = 2 * time.Hour
+
+// shutOut makes the broker refuse what earlier owners under other producer ids send: it
+// writes a mark in their place, with the last of all epochs. An owner that was silent
+// for so long that it is not found has to confirm first, and fails at that.
+func (p *Producer) shutOut(ctx context.Context) error {
+	var from, end int64
+	err := p.insist(ctx, func(ctx context.Context) (err error) {
+		if from, err = p.cluster.OffsetAt(ctx, p.topic, p.partition, time.Now().Add(-lookBack)); err == nil {
+			_, end, err = p.cluster.Bounds(ctx, p.topic, p.partition)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	others := make(map[int64]bool)
+	err = p.read(ctx, from, end, func(r *eventkafka.Record) {
+		name, producer, _ := strings.Cut(header(r, ownerHeader), " ")
+		if id, err := strconv.ParseInt(producer, 10, 64); err == nil && name == p.name && id != p.batch.from.id {
+			others[id] = true
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for id := range others {
+		b := batch{from: identity{id, math.MaxInt16}, lead: []kafkago.Header{owner(p.name, p.batch.from.id)}}
+		if err := b.encode([]Message{{}}, p.most); err != nil {
+			return err
+		}
+		err := p.insist(ctx, func(ctx context.Context) error {
+			_, err := p.produce(ctx, &b)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// read calls fn with the records from an offset on to before another one. What has
+// expired or cannot be read is left out.
+func (p *Producer) read(ctx context.Context, from, end int64, fn func(*eventkafka.Record)) (err error) {
+	r := eventkafka.NewReader(p.cluster, p.topic, p.partition, from, eventkafka.ReaderOptions{})
+	defer func() { err = errors.Join(err, r.Close()) }()
+	var records []eventkafka.Record
+	for r.Next() < end {
+		records, err = r.Fetch(ctx, records)
+		if gap, ok := errors.AsType[*eventkafka.GapError](err); ok {
+			r.SkipTo(gap.To)
+			continue
+		}
+		if bad, ok := errors.AsType[*eventkafka.BatchError](err); ok {
+			r.SkipTo(bad.Next)
+			continue
+		}
+		_, why := r.Trouble()
+		switch {
+		case err != nil && why != nil:
+			return fmt.Errorf("%w, after: %w", err, why)
+		case err != nil:
+			return err
+		case eventkafka.Final(why):
+			return why
+		}
+		for i := range records {
+			if records[i].Offset < end {
+				fn(&records[i])
+			}
+		}
+	}
+	return nil
+}
+
+// since calls fn with the records that stand before the mark, from an offset on, and
+// returns the offset after the mark.
+func (p *Producer) since(ctx context.Context, from int64, fn func(*eventkafka.Record)) (int64, error) {
+	if from > p.mark {
+		return from, &eventkafka.BeyondEndError{Topic: p.topic, Partition: p.partition, Next: from, End: p.mark}
+	}
+	if err := p.read(ctx, from, p.mark, fn); err != nil {
+		return from, fmt.Errorf("read topic %s partition %d: %w", p.topic, p.partition, err)
+	}
+	return p.mark + 1, nil
+}
+
+// header returns the value of a header, or nothing.
+func header(r *eventkafka.Record, key string) string {
+	for i := range r.Headers {
+		if r.Headers[i].Key == key {
+			return string(r.Headers[i].Value)
+		}
+	}
+	return ""
+}
+
+// number returns the value of a header that is a decimal number.
+func number(r *eventkafka.Record, key string) (int64, bool) {
+	n, err := strconv.ParseInt(header(r, key), 10, 64)
+	return n, err == nil
+}
+
+func decimal(key string, n int64) kafkago.Header {
+	return kafkago.Header{Key: key, Value: strconv.AppendInt(nil, n, 10)}
+}

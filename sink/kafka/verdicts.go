@@ -1,0 +1,81 @@
+package kafka
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+
+	"weir/events"
+	eventkafka "weir/events/kafka"
+)
+
+const triggerHeader = "weir-trigger"
+
+// Verdicts is the log of verdicts of one partition. The key of a record is the scope,
+// kind:id, its value the verdict as JSON; the header weir-trigger is the offset of the
+// event that brought it about. It is for one goroutine.
+type Verdicts struct {
+	log *Producer
+	now func() time.Time
+
+	msgs    []Message
+	headers []kafkago.Header
+	text    []byte // what the messages are made of
+}
+
+// keptText is the most of text that is kept for the next Emit.
+const keptText = 4 << 20
+
+// NewVerdicts returns the log of verdicts that the producer writes. The clock gives
+// records the time of their publication.
+func NewVerdicts(log *Producer, now func() time.Time) *Verdicts { return &Verdicts{log: log, now: now} }
+
+// Emit writes verdicts and returns the offset after the last of them when the brokers
+// keep them. Called again with the same verdicts after an error it writes none twice.
+// It fails as Producer.Append does.
+func (v *Verdicts) Emit(ctx context.Context, verdicts []events.Emitted) (end int64, err error) {
+	now := events.StampOf(v.now())
+	msgs, headers, text := v.msgs[:0], v.headers[:0], v.text[:0]
+	since := func(start int) []byte { return text[start:len(text):len(text)] }
+	for i := range verdicts {
+		e := &verdicts[i]
+		start := len(text)
+		text = append(append(append(text, e.Verdict.Scope.Kind...), ':'), e.Verdict.Scope.ID...)
+		m := Message{Key: since(start), Time: now}
+		start = len(text)
+		text = e.Verdict.AppendJSON(text)
+		m.Value = since(start)
+		start = len(text)
+		text = strconv.AppendInt(text, e.Offset, 10)
+		headers = append(headers, kafkago.Header{Key: triggerHeader, Value: since(start)})
+		m.Headers = headers[i : i+1 : i+1]
+		msgs = append(msgs, m)
+	}
+	_, err = v.log.Append(ctx, msgs)
+	clear(msgs)
+	clear(headers)
+	v.msgs, v.headers = msgs, headers
+	if v.text = text; cap(text) > keptText {
+		v.text = nil
+	}
+	return v.log.end, err
+}
+
+// Since calls fn with the id and the trigger of each verdict that earlier owners have
+// left from an offset on, and returns the offset after them. Verdicts that have expired
+// and records that are none are left out. An offset behind the end of the log is a
+// *eventkafka.BeyondEndError: the topic was created anew.
+func (v *Verdicts) Since(ctx context.Context, from int64, fn func(id string, trigger int64)) (end int64, err error) {
+	return v.log.since(ctx, from, func(r *eventkafka.Record) {
+		trigger, ok := number(r, triggerHeader)
+		if !ok || r.Value == nil {
+			return
+		}
+		var verdict events.Verdict
+		if events.DecodeVerdict(r.Value, &verdict) == nil {
+			fn(verdict.ID, trigger)
+		}
+	})
+}
