@@ -9,6 +9,7 @@
 package adapter
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"time"
@@ -78,6 +79,16 @@ func CheckSize(record []byte) error {
 	}
 	return &events.DecodeError{Code: events.CodeTooLong, Offset: MaxRecord,
 		Reason: fmt.Sprintf("the record has %d bytes; want at most %d: lower the batch size of the exporter", len(record), MaxRecord)}
+}
+
+// CheckDatabase refuses what is the beginning of a SQLite database: it takes more to read
+// one than all adapters together, and the program that comes with it prints rows as JSON.
+func CheckDatabase(head []byte) error {
+	if !bytes.HasPrefix(head, []byte("SQLite format 3\x00")) {
+		return nil
+	}
+	return &events.DecodeError{Code: events.CodeSyntax, Offset: 0, Reason: "a SQLite database is not read itself: " +
+		"sqlite3 -readonly -json FILE 'SELECT * FROM messages ORDER BY id' | weir replay --format tinyagi -"}
 }
 
 // Missing is the fault of a record that lacks a field without which it cannot be

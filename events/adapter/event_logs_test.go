@@ -55,6 +55,9 @@ var logTruths = []logTruth{
 	{truth{"google_adk/honest.events.jsonl", []string{"front_desk > billing"}, 0, []string{"lookup_order", "lookup_order", "refund"}, 2, 2, 0}, "adk", events.CorrelationPrompt, "", ""},
 	{truth{"google_adk/honest.session.json", []string{"front_desk > billing"}, 0, []string{"lookup_order", "lookup_order", "refund"}, 2, 2, 0}, "adk", events.CorrelationPrompt, "", ""},
 
+	{truth{"llama_index/handoff_pingpong.events.jsonl", turns("sales", "support", 7), 0, nil, 2, 1, 2}, "llamaindex", events.CorrelationDerived, "warn a2a_ping_pong at hop 4", ""},
+	{truth{"llama_index/tool_loop.events.jsonl", nil, 0, times(5, "lookup_order"), 1, 1, 1}, "llamaindex", events.CorrelationDerived, "warn repetition_detected at call 3", ""},
+
 	{truth{"a2a/pingpong_v1.jsonl", turns("planner", "coder", 11), 11, nil, 2, 1, 2}, "a2a", events.CorrelationDerived, "", "the wire shows no work, and no answer before the end"},
 	{truth{"a2a/pingpong_v03.jsonl", turns("planner", "coder", 7), 7, nil, 2, 1, 2}, "a2a", events.CorrelationDerived, "", "the wire shows no work, and no answer before the end"},
 	{truth{"a2a/pingpong_v1_stream.jsonl", turns("planner", "coder", 5), 5, nil, 2, 1, 2}, "a2a", events.CorrelationDerived, "", "the wire shows no work, and no answer before the end"},
@@ -149,7 +152,7 @@ func TestDetectRecordings(t *testing.T) {
 		}
 		switch folder, name, _ := strings.Cut(file, "/"); {
 		case folder == "google_adk" && strings.HasSuffix(name, ".otlp.jsonl"):
-		case folder == "google_adk", folder == "mcp", folder == "openhands", folder == "a2a":
+		case folder == "llama_index" && strings.HasSuffix(name, ".events.jsonl"), folder == "google_adk", folder == "mcp", folder == "openhands", folder == "a2a":
 			mine++
 		}
 	}
@@ -240,7 +243,7 @@ func TestEventLogsTwice(t *testing.T) {
 func TestADKLayouts(t *testing.T) {
 	for _, want := range logTruths {
 		name, ok := strings.CutSuffix(want.file, ".events.jsonl")
-		if !ok {
+		if !ok || want.format != "adk" {
 			continue
 		}
 		var ids [2][]string

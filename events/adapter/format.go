@@ -1,5 +1,7 @@
 package adapter
 
+import "weir/events"
+
 // Format is one log format and how to read it.
 type Format struct {
 	Name    string // as on the command line
@@ -8,6 +10,20 @@ type Format struct {
 	Score   func(head []byte) Match // whether the beginning of an input looks like this format
 	New     func(Options) Adapter
 	Gives   Gives
+}
+
+// By returns the format with another order of what flows are called by. The name of the
+// order stands behind that of the format: "otlp@conversation,trace".
+func (f Format) By(order ...events.CorrelationSource) Format {
+	made := f.New
+	for i, source := range order {
+		f.Name += string("@,"[min(i, 1)]) + source.String()
+	}
+	f.New = func(o Options) Adapter {
+		o.Correlation = order
+		return made(o)
+	}
+	return f
 }
 
 // Framing says what a record of a format is.
@@ -52,6 +68,7 @@ func (l Level) String() string { return [...]string{"never", "sometimes", "alway
 
 // Gives says what the rules can count on with a format.
 type Gives struct {
+	Tools   Level // calls of tools
 	Args    Level // hashes of the arguments of tool calls
 	Results Level // hashes of the results of tool calls and of answers
 	Caller  Level // who called an agent
@@ -60,4 +77,5 @@ type Gives struct {
 	Time    Level // when things happened; never means that times are made up
 	Starts  Level // calls are told when they begin, not only when they have ended
 	Work    Level // whether a hop came without work
+	Tasks   Level // tasks, and how often one was begun again
 }

@@ -5,15 +5,24 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	"weir/events"
 	"weir/events/adapter"
+	"weir/events/adapter/agentgateway"
+	"weir/events/adapter/caco"
 	"weir/events/adapter/canonical"
 	"weir/events/adapter/claudecode"
+	"weir/events/adapter/claudehooks"
+	"weir/events/adapter/cloudevents"
+	"weir/events/adapter/llamaindex"
+	"weir/events/adapter/managedagents"
 	"weir/events/adapter/otlp"
+	"weir/events/adapter/otlplogs"
 	"weir/events/adapter/registry"
+	"weir/events/adapter/tinyagi"
 	"weir/events/adapter/trace"
 )
 
@@ -32,6 +41,7 @@ func fuzz(f *testing.F, format adapter.Format) {
 		a := format.New(adapter.Options{MaxHeld: 8})
 		out := &told{}
 		emit := func(e *events.Event) { out.add(t, e) }
+		_ = format.Score(in)
 		_ = a.Decode(in, emit)
 		for line := range bytes.Lines(in) {
 			_ = a.Decode(bytes.TrimSpace(line), emit)
@@ -47,6 +57,36 @@ func FuzzOTLP(f *testing.F)       { fuzz(f, otlp.Format()) }
 func FuzzClaudeCode(f *testing.F) { fuzz(f, claudecode.Format()) }
 func FuzzTrace(f *testing.F)      { fuzz(f, trace.Format()) }
 
+func FuzzOTLPLogs(f *testing.F)      { fuzz(f, otlplogs.Format()) }
+func FuzzClaudeHooks(f *testing.F)   { fuzz(f, claudehooks.Format()) }
+func FuzzManagedAgents(f *testing.F) { fuzz(f, managedagents.Format()) }
+func FuzzAgentGateway(f *testing.F)  { fuzz(f, agentgateway.Format()) }
+func FuzzCaco(f *testing.F)          { fuzz(f, caco.Format()) }
+func FuzzTinyAGI(f *testing.F)       { fuzz(f, tinyagi.Format()) }
+func FuzzCloudEvents(f *testing.F)   { fuzz(f, cloudevents.Format()) }
+func FuzzLlamaIndex(f *testing.F)    { fuzzLog(f, llamaindex.Format()) }
+
+// TestEveryFormatIsFuzzed holds that each format has a target of its own.
+func TestEveryFormatIsFuzzed(t *testing.T) {
+	var all []byte
+	files, err := filepath.Glob("*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, text...)
+	}
+	for _, f := range registry.Formats() {
+		if !regexp.MustCompile(`func Fuzz\w+\(f \*testing.F\) +\{ fuzz\w*\(f, ("` + f.Name + `"|` + f.Name + `\.Format\(\))`).Match(all) {
+			t.Errorf("%s has no fuzz target", f.Name)
+		}
+	}
+}
+
 // FuzzDetect checks that no head makes the detection panic.
 func FuzzDetect(f *testing.F) {
 	f.Add([]byte(`[{"resourceSpans":[`))
@@ -58,7 +98,7 @@ func FuzzDetect(f *testing.F) {
 func TestMonsters(t *testing.T) {
 	refuse := func(what string, record []byte, want events.Code) {
 		t.Helper()
-		for _, format := range registry.Formats() {
+		for _, format := range append(registry.Formats(), mapping(t)) {
 			a := format.New(adapter.Options{})
 			err := a.Decode(record, func(e *events.Event) { t.Errorf("%s: %s of %s", format.Name, e.Kind, what) })
 			var e *events.DecodeError

@@ -211,7 +211,7 @@ func TestRealRecordings(t *testing.T) {
 	}
 	var table strings.Builder
 	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "recording\thops\treturns\ttools\tagents\tusers\tperiod\tflows\ttokens in\tevents")
+	fmt.Fprintln(w, "recording\thops\treturns\ttools\tagents\tusers\tperiod\tflows\ttokens in\tevents\torder\tat event")
 	for _, want := range truths {
 		got := hear(t, bytes.NewReader(recording(t, want.file)), adapter.Options{})
 		if len(got.faults) > 0 {
@@ -237,8 +237,14 @@ func TestRealRecordings(t *testing.T) {
 		if loop != want.period {
 			t.Errorf("%s: period %d, want %d", want.file, loop, want.period)
 		}
-		fmt.Fprintf(w, "%s\t%d/%d\t%d/%d\t%d/%d\t%d/%d\t%d/%d\t%d/%d\t%d\t%d\t%d\n", want.file, len(got.hops), len(want.hops), got.returns, want.returns,
-			len(got.tools), len(want.tools), len(got.agents), want.agents, got.users, want.users, loop, want.period, len(got.flows), got.tokens, len(got.events))
+		order, at := strictest(got.events)
+		// Without arguments nobody can tell one call of a tool from another.
+		blind := want.file == "google_adk/tool_loop.otlp"
+		if (want.period > 0 && !blind) != (order != "") {
+			t.Errorf("%s: period %d and order %q; want a loop to be warned of or stopped, and nothing else", want.file, want.period, order)
+		}
+		fmt.Fprintf(w, "%s\t%d/%d\t%d/%d\t%d/%d\t%d/%d\t%d/%d\t%d/%d\t%d\t%d\t%d\t%s\t%d\n", want.file, len(got.hops), len(want.hops), got.returns, want.returns,
+			len(got.tools), len(want.tools), len(got.agents), want.agents, got.users, want.users, loop, want.period, len(got.flows), got.tokens, len(got.events), order, at)
 		checkLaws(t, want.file, got)
 	}
 	_ = w.Flush()

@@ -41,7 +41,7 @@ func Format() adapter.Format {
 		Framing: adapter.Lines,
 		Score:   score,
 		New:     newReader,
-		Gives: adapter.Gives{Args: adapter.Never, Results: adapter.Always, Caller: adapter.Sometimes, Turn: adapter.Never,
+		Gives: adapter.Gives{Tools: adapter.Never, Args: adapter.Never, Results: adapter.Always, Caller: adapter.Sometimes, Turn: adapter.Never,
 			Tokens: adapter.Never, Time: adapter.Always, Starts: adapter.Always, Work: adapter.Never},
 	}
 }
@@ -79,6 +79,7 @@ type reader struct {
 	source      string
 	correlation []events.CorrelationSource
 	hold        time.Duration
+	repeats     *adapter.Repeats
 	open        *adapter.Recent[*call]  // by exchange, and by task once that goes on without one
 	contexts    *adapter.Recent[thread] // by context id
 	first       *adapter.Recent[string] // call that a flow began with
@@ -103,7 +104,7 @@ type thread struct {
 func newReader(o adapter.Options) adapter.Adapter {
 	most := o.HeldOr(maxRemembered)
 	return &reader{
-		source: cmp.Or(o.Source, "a2a"), hold: cmp.Or(o.Hold, defaultHold),
+		source: cmp.Or(o.Source, "a2a"), hold: cmp.Or(o.Hold, defaultHold), repeats: adapter.NewRepeats(o),
 		correlation: o.CorrelationOr(events.CorrelationExplicit, events.CorrelationBaggage, events.CorrelationTrace,
 			events.CorrelationConversation, events.CorrelationDerived),
 		open: adapter.NewRecent[*call](most), contexts: adapter.NewRecent[thread](most), first: adapter.NewRecent[string](most),
@@ -115,6 +116,9 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	rec, err := wire.Read(record)
 	if err != nil {
 		return err
+	}
+	if r.repeats.Again(record) {
+		return nil
 	}
 	if rec.Response {
 		r.response(rec, emit)

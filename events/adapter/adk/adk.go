@@ -32,7 +32,7 @@ func Format() adapter.Format {
 		Framing: adapter.Lines,
 		Score:   score,
 		New:     newReader,
-		Gives: adapter.Gives{Args: adapter.Always, Results: adapter.Always, Caller: adapter.Sometimes, Turn: adapter.Always,
+		Gives: adapter.Gives{Tools: adapter.Always, Args: adapter.Always, Results: adapter.Always, Caller: adapter.Sometimes, Turn: adapter.Always,
 			Tokens: adapter.Always, Time: adapter.Always, Starts: adapter.Sometimes, Work: adapter.Always},
 	}
 }
@@ -60,6 +60,7 @@ type reader struct {
 	source      string
 	correlation []events.CorrelationSource
 	ignore      map[string][]string
+	repeats     *adapter.Repeats
 	invocations *adapter.Recent[*invocation]
 	sessions    *adapter.Recent[*invocation] // the last one of each
 	event       events.Event
@@ -95,6 +96,7 @@ func newReader(o adapter.Options) adapter.Adapter {
 	return &reader{
 		source: cmp.Or(o.Source, "adk"), ignore: o.IgnoreArgs,
 		correlation: o.CorrelationOr(events.CorrelationPrompt, events.CorrelationConversation),
+		repeats:     adapter.NewRepeats(o),
 		invocations: adapter.NewRecent[*invocation](most), sessions: adapter.NewRecent[*invocation](most),
 	}
 }
@@ -107,6 +109,9 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	read, err := read(record, r.ignore)
 	if err != nil {
 		return err
+	}
+	if r.repeats.Again(record) {
+		return nil
 	}
 	for _, m := range read {
 		r.tell(m, emit)

@@ -34,7 +34,7 @@ func Format() adapter.Format {
 		Framing: adapter.Lines,
 		Score:   score,
 		New:     newReader,
-		Gives: adapter.Gives{Args: adapter.Always, Results: adapter.Always, Caller: adapter.Always, Turn: adapter.Never,
+		Gives: adapter.Gives{Tools: adapter.Always, Args: adapter.Always, Results: adapter.Always, Caller: adapter.Always, Turn: adapter.Never,
 			Tokens: adapter.Sometimes, Time: adapter.Sometimes, Starts: adapter.Sometimes, Work: adapter.Always},
 	}
 }
@@ -94,6 +94,7 @@ const (
 
 type reader struct {
 	source string
+	order  []events.CorrelationSource
 	ignore map[string][]string
 	flows  *adapter.Recent[*flow]
 	seen   *adapter.Recent[struct{}] // messages: each is sent to several topics, and delivered to several agents
@@ -130,6 +131,7 @@ type use struct {
 
 func newReader(o adapter.Options) adapter.Adapter {
 	return &reader{source: cmp.Or(o.Source, "autogen"), ignore: o.IgnoreArgs,
+		order: o.CorrelationOr(events.CorrelationExplicit, events.CorrelationConversation),
 		flows: adapter.NewRecent[*flow](o.HeldOr(maxFlows)),
 		seen:  adapter.NewRecent[struct{}](o.HeldOr(maxSeen))}
 }
@@ -194,11 +196,9 @@ func (r *reader) flow(l *line) *flow {
 // begin fills what all events share.
 func (r *reader) begin(f *flow, id string, kind events.Kind, at events.Stamp) *events.Event {
 	r.count++
-	r.event = events.Event{ID: id, Source: r.source, Kind: kind, Time: at, Sequence: r.count, Origin: events.OriginAgent,
-		CorrelationID: f.key, CorrelationSource: events.CorrelationConversation, ConversationID: f.key}
-	if f.explicit != "" {
-		r.event.CorrelationID, r.event.CorrelationSource = f.explicit, events.CorrelationExplicit
-	}
+	r.event = events.Event{ID: id, Source: r.source, Kind: kind, Time: at, Sequence: r.count, Origin: events.OriginAgent, ConversationID: f.key}
+	names := adapter.Names{events.CorrelationExplicit: f.explicit, events.CorrelationConversation: f.key}
+	names.Name(&r.event, r.order)
 	return &r.event
 }
 

@@ -31,7 +31,7 @@ func Format() adapter.Format {
 		Framing: adapter.Lines,
 		Score:   score,
 		New:     newReader,
-		Gives: adapter.Gives{Args: adapter.Always, Results: adapter.Always, Caller: adapter.Always, Turn: adapter.Never,
+		Gives: adapter.Gives{Tools: adapter.Always, Args: adapter.Always, Results: adapter.Always, Caller: adapter.Always, Turn: adapter.Never,
 			Tokens: adapter.Sometimes, Time: adapter.Always, Starts: adapter.Always, Work: adapter.Always},
 	}
 }
@@ -49,9 +49,10 @@ func score(head []byte) adapter.Match {
 const maxOpen = 16384
 
 type reader struct {
-	tree   *runtree.Tree
-	ignore map[string][]string
-	starts *adapter.Recent[start]
+	tree    *runtree.Tree
+	ignore  map[string][]string
+	repeats *adapter.Repeats
+	starts  *adapter.Recent[start]
 	// refused holds, by what they lie below, the tools that an agent asked for and
 	// does not have.
 	refused *adapter.Recent[string]
@@ -67,7 +68,7 @@ type start struct {
 
 func newReader(o adapter.Options) adapter.Adapter {
 	most := o.HeldOr(maxOpen)
-	return &reader{tree: runtree.New(o, "crewai"), ignore: o.IgnoreArgs,
+	return &reader{tree: runtree.New(o, "crewai"), ignore: o.IgnoreArgs, repeats: adapter.NewRepeats(o),
 		starts: adapter.NewRecent[start](most), refused: adapter.NewRecent[string](most)}
 }
 
@@ -80,6 +81,9 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	l, err := read(record)
 	if err != nil {
 		return err
+	}
+	if r.repeats.Again(record) {
+		return nil
 	}
 	what, phase := phaseOf(l.kind)
 	switch {

@@ -333,25 +333,36 @@ func (c *Cursor) skipBrackets() {
 
 // skipString reads over the string that begins at c.at and reports whether it has escapes.
 func (c *Cursor) skipString() (escaped bool) {
-	for i := c.at + 1; ; {
-		n := bytes.IndexByte(c.text[i:], '"')
+	// Most strings are names and short texts, for which a search costs more than a look.
+	const short = 24
+	i := c.at + 1
+	for end := min(i+short, len(c.text)); i < end; i++ {
+		if b := c.text[i]; b == '"' {
+			c.at = i + 1
+			return false
+		} else if b == '\\' {
+			break
+		}
+	}
+	for begin := i; ; {
+		n := bytes.IndexByte(c.text[begin:], '"')
 		if n < 0 {
 			c.fail(events.CodeSyntax, "the string has no end")
 			return false
 		}
-		end := i + n
+		end := begin + n
 		// The quote is the end unless an odd number of backslashes stands before it.
 		slashes := 0
-		for end-slashes > i && c.text[end-slashes-1] == '\\' {
+		for end-slashes > begin && c.text[end-slashes-1] == '\\' {
 			slashes++
 		}
 		if slashes%2 == 0 {
-			escaped = escaped || bytes.IndexByte(c.text[i:end], '\\') >= 0
+			escaped = escaped || bytes.IndexByte(c.text[begin:end], '\\') >= 0
 			c.at = end + 1
 			return escaped
 		}
 		escaped = true
-		i = end + 1
+		begin = end + 1
 	}
 }
 

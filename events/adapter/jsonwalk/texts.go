@@ -1,5 +1,12 @@
 package jsonwalk
 
+import (
+	"bytes"
+	"strconv"
+
+	"weir/events"
+)
+
 // TextOf reads the object that follows and returns what the string says that is its
 // member of this name, the last one if there are several. It is nil where the object
 // has none, and where the value is no object.
@@ -41,4 +48,58 @@ func textOfBlock(block []byte) []byte {
 		}
 	}
 	return text
+}
+
+// Stamp reads a time: RFC 3339, also with a space for the T and without a zone, which
+// is then taken for UTC, or a number of seconds, milliseconds, microseconds or
+// nanoseconds since 1970, told apart by their size, also when it is written as a
+// string. Anything else is skipped and not ok.
+func (c *Cursor) Stamp() (at events.Stamp, ok bool) {
+	switch c.Peek() {
+	case '{', '[', 't', 'f', 'n':
+		c.Skip()
+		return 0, false
+	}
+	return Stamp(c.Scalar())
+}
+
+// Stamp reads a time as Cursor.Stamp does.
+func Stamp(p []byte) (at events.Stamp, ok bool) {
+	if at, ok = rfc3339(string(p)); ok {
+		return at, true
+	}
+	const date, seconds = len("2006-01-02"), len("2006-01-02T15:04:05")
+	if len(p) >= seconds && p[4] == '-' && (p[date] == ' ' || p[date] == 'T') {
+		text := string(p[:date]) + "T" + string(p[date+1:])
+		if at, ok = rfc3339(text); !ok {
+			at, ok = rfc3339(text + "Z")
+		}
+		return at, ok
+	}
+	// Of the years from 1973 to 5138 no two units can be mistaken for each other.
+	whole, fraction, _ := bytes.Cut(p, []byte("."))
+	v, err := strconv.ParseInt(string(whole), 10, 64)
+	if err != nil || v < 1e8 {
+		return 0, false
+	}
+	switch {
+	case v < 1e11:
+		v *= 1000
+		for i, weight := 0, int64(100); i < min(3, len(fraction)) && fraction[i]-'0' <= 9; i, weight = i+1, weight/10 {
+			v += int64(fraction[i]-'0') * weight
+		}
+	case v < 1e14:
+	case v < 1e17:
+		v /= 1e3
+	default:
+		v /= 1e6
+	}
+	return events.Stamp(v), true
+}
+
+func rfc3339(text string) (at events.Stamp, ok bool) {
+	if at, ok = events.ParseStamp(text); !ok || at <= 0 {
+		return 0, false
+	}
+	return at, true
 }

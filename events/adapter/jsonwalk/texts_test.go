@@ -74,3 +74,28 @@ func TestCount(t *testing.T) {
 	f(`9007199254740992`, events.MaxNumber)
 	f(`9007199254740993`, 0)
 }
+
+func TestStamp(t *testing.T) {
+	f := func(text string, want events.Stamp) {
+		t.Helper()
+		got, ok := jsonwalk.New([]byte(text)).Stamp()
+		if got != want || ok != (want != 0) {
+			t.Errorf("%s is %d (%v), want %d", text, got, ok, want)
+		}
+	}
+	const at = 1774900012100
+	f(`"2026-03-30T19:46:52.1Z"`, at)
+	f(`"2026-03-30T21:46:52.100+02:00"`, at)
+	f(`"2026-03-30 19:46:52.100"`, at)
+	f(`"2026-03-30T19:46:52.100999"`, at)
+	f(`1774900012100`, at)
+	f(`"1774900012100"`, at)
+	f(`1774900012.1`, at)
+	f(`1774900012.1009`, at)
+	f(`1774900012100000`, at)
+	f(`1774900012100000000`, at)
+	f(`1774900012`, at-100)
+	for _, wrong := range []string{`null`, `true`, `{}`, `[1]`, `"noon"`, `12`, `-5`, `"0000-01-10 00:00:00"`, `"1970-01-01T00:00:00Z"`, `99999999999999999999`} {
+		f(wrong, 0)
+	}
+}

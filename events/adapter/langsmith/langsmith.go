@@ -17,7 +17,6 @@ package langsmith
 import (
 	"bytes"
 	"cmp"
-	"fmt"
 
 	"weir/events"
 	"weir/events/adapter"
@@ -33,7 +32,7 @@ func Format() adapter.Format {
 		Framing: adapter.Lines,
 		Score:   score,
 		New:     newReader,
-		Gives: adapter.Gives{Args: adapter.Sometimes, Results: adapter.Sometimes, Caller: adapter.Always, Turn: adapter.Never,
+		Gives: adapter.Gives{Tools: adapter.Always, Args: adapter.Sometimes, Results: adapter.Sometimes, Caller: adapter.Always, Turn: adapter.Never,
 			Tokens: adapter.Sometimes, Time: adapter.Always, Starts: adapter.Sometimes, Work: adapter.Always},
 	}
 }
@@ -67,6 +66,7 @@ func isBatch(top adapter.Top) bool {
 
 type reader struct {
 	tree   *runtree.Tree
+	place  int64 // of the record that is read, see adapter.Keeper
 	ignore map[string][]string
 	posted *adapter.Recent[posted] // by id: runs that have not ended
 
@@ -74,7 +74,8 @@ type reader struct {
 	part  part // whose content the next line is
 	open  *run // the run whose parts come
 	ready []*run
-	size  int // bytes of ready and open
+	began int64 // place of the first line of ready and open
+	size  int   // bytes of ready and open
 }
 
 func newReader(o adapter.Options) adapter.Adapter {
@@ -86,20 +87,25 @@ func newReader(o adapter.Options) adapter.Adapter {
 const maxPosted = 16384
 
 // posted is what a patch may leave out and yet is needed to read it.
-type posted struct{ trace, kind, name, agent, node string }
+type posted struct {
+	trace, kind, name, agent, node string
+	place                          int64 // of the record with the post
+}
 
 // recall fills what a patch leaves out with what the post of the same run told.
 func (r *reader) recall(u *run) {
-	if u.kind == "" {
-		if p, ok := r.posted.Get(u.id); ok {
-			u.trace, u.kind, u.name = cmp.Or(u.trace, p.trace), p.kind, cmp.Or(u.name, p.name)
-			u.agent, u.node = cmp.Or(u.agent, p.agent), cmp.Or(u.node, p.node)
-		}
+	p, known := r.posted.Get(u.id)
+	if !known {
+		p.place = r.place
+	}
+	if u.kind == "" && known {
+		u.trace, u.kind, u.name = cmp.Or(u.trace, p.trace), p.kind, cmp.Or(u.name, p.name)
+		u.agent, u.node = cmp.Or(u.agent, p.agent), cmp.Or(u.node, p.node)
 	}
 	if u.end != 0 {
 		r.posted.Delete(u.id)
 	} else if u.id != "" {
-		r.posted.Put(u.id, posted{u.trace, u.kind, u.name, u.agent, u.node})
+		r.posted.Put(u.id, posted{u.trace, u.kind, u.name, u.agent, u.node, p.place})
 	}
 }
 
@@ -176,8 +182,7 @@ func (r *reader) add(runs []*run, emit func(*events.Event)) error {
 	}
 	r.tree.Settle(emit)
 	if fault != nil {
-		fault.Reason += fmt.Sprintf(" (%d of %d runs left out)", refused, len(runs))
-		return fault
+		return &adapter.PartError{First: fault, LeftOut: refused, Of: len(runs), What: "runs"}
 	}
 	return nil
 }

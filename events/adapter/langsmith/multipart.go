@@ -91,6 +91,9 @@ func (r *reader) content(line []byte, emit func(*events.Event)) error {
 		if r.open != nil {
 			r.ready = append(r.ready, r.open)
 		}
+		if r.open == nil && len(r.ready) == 0 {
+			r.began = r.place
+		}
 		r.open = &run{partID: r.part.id}
 		if len(r.ready) >= maxReady || r.size >= maxReadySize {
 			err = r.add(r.ready, emit)

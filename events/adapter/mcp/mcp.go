@@ -30,7 +30,7 @@ func Format() adapter.Format {
 		Framing: adapter.Lines,
 		Score:   score,
 		New:     newReader,
-		Gives: adapter.Gives{Args: adapter.Always, Results: adapter.Always, Caller: adapter.Never, Turn: adapter.Never,
+		Gives: adapter.Gives{Tools: adapter.Always, Args: adapter.Always, Results: adapter.Always, Caller: adapter.Never, Turn: adapter.Never,
 			Tokens: adapter.Never, Time: adapter.Always, Starts: adapter.Always, Work: adapter.Never},
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"weir/events/adapter/anyvalue"
 	"weir/events/adapter/jsonwalk"
 )
 
@@ -59,12 +60,12 @@ var aliases = [fields][]string{
 	spanKind:    {"openinference.span.kind"},
 	operationID: {"ai.operationId"},
 	entityKind:  {"traceloop.span.kind"},
-	mcpMethod:   {"mcp.method.name"},
-	a2aMethod:   {"a2a.method.name"},
+	mcpMethod:   {"mcp.method.name", "mcp.method"},
+	a2aMethod:   {"a2a.method.name", "a2a.method"},
 
 	agentName:    {"gen_ai.agent.name", "agent.name", "graph.node.id", "ai.telemetry.functionId", "agent_name"},
 	agentID:      {"gen_ai.agent.id"},
-	calledBy:     {"graph.node.parent_id"},
+	calledBy:     {"graph.node.parent_id", "gen_ai.caller.agent.name", "gen_ai.caller.name"},
 	executorID:   {"executor.id"},
 	metadata:     {"metadata"},
 	workflowName: {"gen_ai.workflow.name", "workflow.name"},
@@ -74,15 +75,15 @@ var aliases = [fields][]string{
 	toolType:   {"gen_ai.tool.type"},
 	toolServer: {"mcp.server.name", "mcp.target"},
 	// tool.parameters is not among them: it is the schema of the arguments.
-	toolArgs:   {"gen_ai.tool.call.arguments", "ai.toolCall.args", "gcp.vertex.agent.tool_call_args", "tool_arguments"},
-	toolResult: {"gen_ai.tool.call.result", "ai.toolCall.result", "gcp.vertex.agent.tool_response", "tool_response"},
+	toolArgs:   {"gen_ai.tool.call.arguments", "ai.toolCall.args", "gcp.vertex.agent.tool_call_args", "mcp.tool.arguments", "tool_arguments"},
+	toolResult: {"gen_ai.tool.call.result", "ai.toolCall.result", "gcp.vertex.agent.tool_response", "mcp.tool.result", "tool_response"},
 
 	input:  {"gen_ai.input.messages", "input.value", "ai.prompt", "gen_ai.prompt", "traceloop.entity.input", "input"},
 	output: {"final_result", "gen_ai.output.messages", "output.value", "ai.response.text", "ai.response.object", "gen_ai.completion", "traceloop.entity.output", "output"},
 
-	conversationID: {"gen_ai.conversation.id", "ai.telemetry.metadata.conversationId"},
+	conversationID: {"gen_ai.conversation.id", "ai.telemetry.metadata.conversationId", "gcp.vertex.agent.session_id", "a2a.context.id"},
 	sessionID:      {"session.id"},
-	correlationID:  {"correlation_id", "correlation.id", "correlationId", "baggage.correlation_id"},
+	correlationID:  {"correlation_id", "correlation.id", "correlationId", "baggage.correlation_id", "weir.correlation_id", "ai.telemetry.metadata.correlation_id"},
 	turnID:         {"gcp.vertex.agent.invocation_id"},
 
 	inputTokens: {"gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt", "ai.usage.inputTokens", "ai.usage.promptTokens",
@@ -144,9 +145,9 @@ func (a *attributes) read(c *jsonwalk.Cursor) {
 			case "value":
 				switch {
 				case known && key != nil:
-					value = anyValue(c)
+					value = anyvalue.Text(c)
 				case known: // the value came before the key
-					value = anyValue(jsonwalk.New(c.Raw()))
+					value = anyvalue.Text(jsonwalk.New(c.Raw()))
 				default:
 					c.Skip()
 				}
@@ -159,87 +160,6 @@ func (a *attributes) read(c *jsonwalk.Cursor) {
 			a.text[p.field], a.rank[p.field] = value, p.rank
 		}
 	}
-}
-
-// anyValue reads an AnyValue and returns its text.
-func anyValue(c *jsonwalk.Cursor) (text []byte) {
-	for c.MaybeObject(); c.Member(); {
-		switch string(c.Key()) {
-		case "stringValue":
-			text = c.Text()
-		case "intValue", "doubleValue", "boolValue":
-			text = c.Scalar()
-		case "arrayValue", "kvlistValue":
-			text = appendComposite(nil, string(c.Key()), c)
-		default:
-			c.Skip()
-		}
-	}
-	return text
-}
-
-// appendJSON appends an AnyValue as the JSON that it stands for.
-func appendJSON(dst []byte, c *jsonwalk.Cursor) []byte {
-	if c.Peek() != '{' {
-		c.Skip()
-		return append(dst, "null"...)
-	}
-	start := len(dst)
-	for c.Object(); c.Member(); {
-		switch kind := string(c.Key()); kind {
-		case "stringValue":
-			dst = append(dst[:start], c.Raw()...)
-		case "intValue":
-			dst = append(dst[:start], c.Scalar()...)
-		case "doubleValue", "boolValue":
-			dst = append(dst[:start], c.Raw()...)
-		case "arrayValue", "kvlistValue":
-			dst = appendComposite(dst[:start], kind, c)
-		default:
-			c.Skip()
-		}
-	}
-	if len(dst) == start {
-		dst = append(dst, "null"...)
-	}
-	return dst
-}
-
-func appendComposite(dst []byte, kind string, c *jsonwalk.Cursor) []byte {
-	isList := kind == "arrayValue"
-	open, end := byte('{'), byte('}')
-	if isList {
-		open, end = '[', ']'
-	}
-	dst = append(dst, open)
-	for c.Object(); c.Member(); {
-		if string(c.Key()) != "values" {
-			c.Skip()
-			continue
-		}
-		for c.Array(); c.Element(); {
-			if dst[len(dst)-1] != open {
-				dst = append(dst, ',')
-			}
-			if isList {
-				dst = appendJSON(dst, c)
-				continue
-			}
-			key, value := []byte(`""`), []byte("null")
-			for c.Object(); c.Member(); {
-				switch string(c.Key()) {
-				case "key":
-					key = c.Raw()
-				case "value":
-					value = appendJSON(nil, c)
-				default:
-					c.Skip()
-				}
-			}
-			dst = append(append(append(dst, key...), ':'), value...)
-		}
-	}
-	return append(dst, end)
 }
 
 // number returns a count of tokens; what is none or negative is 0.

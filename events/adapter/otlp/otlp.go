@@ -1,9 +1,9 @@
 // Package otlp reads OpenTelemetry spans of agent programs: OTLP JSON, an export
 // batch per line or per document.
 //
-// It knows the GenAI conventions, OpenInference, the spans of the Vercel AI SDK and
-// the older names that are still alive; the table in attributes.go says which
-// attribute means what.
+// It knows the GenAI conventions, OpenInference, the spans of Microsoft's Agent Framework,
+// of the Vercel AI SDK and of agentgateway, and the older names that are still alive; the
+// table in attributes.go says which attribute means what.
 //
 // Spans come when they end, children before their parents and often in an earlier
 // batch, so what a span means is known only later. Spans are held back until the
@@ -30,6 +30,7 @@ import (
 
 	"weir/events"
 	"weir/events/adapter"
+	"weir/events/adapter/anyvalue"
 	"weir/events/adapter/jsonwalk"
 )
 
@@ -41,7 +42,7 @@ func Format() adapter.Format {
 		Framing: adapter.Documents,
 		Score:   score,
 		New:     newReader,
-		Gives: adapter.Gives{Args: adapter.Sometimes, Results: adapter.Sometimes, Caller: adapter.Always, Turn: adapter.Sometimes,
+		Gives: adapter.Gives{Tools: adapter.Always, Args: adapter.Sometimes, Results: adapter.Sometimes, Caller: adapter.Always, Turn: adapter.Sometimes,
 			Tokens: adapter.Sometimes, Time: adapter.Always, Starts: adapter.Never, Work: adapter.Always},
 	}
 }
@@ -72,6 +73,7 @@ type reader struct {
 	traces *adapter.Recent[*trace]
 	held   int   // spans of all traces
 	clock  int64 // end of the span that ended last
+	place  int64 // of the record that is read, see adapter.Keeper
 	event  events.Event
 }
 
@@ -110,8 +112,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	}
 	r.bound(emit)
 	if b.refused > 0 {
-		return &events.DecodeError{Code: b.fault.Code, Field: b.fault.Field, Offset: b.fault.Offset,
-			Reason: fmt.Sprintf("%s (%d of %d spans left out)", b.fault.Reason, b.refused, b.refused+len(b.spans))}
+		return &adapter.PartError{First: b.fault, LeftOut: b.refused, Of: b.refused + len(b.spans), What: "spans"}
 	}
 	return nil
 }
@@ -130,7 +131,7 @@ func (r *reader) Flush(emit func(*events.Event)) error {
 func (r *reader) add(id string, s *span) {
 	t, ok := r.traces.Get(id)
 	if !ok {
-		t = &trace{id: id, spans: map[uint64]*span{}, worked: map[string]bool{}, said: map[string]*span{}, awaited: map[uint64]struct{}{}}
+		t = &trace{id: id, place: r.place, spans: map[uint64]*span{}, worked: map[string]bool{}, said: map[string]*span{}, awaited: map[uint64]struct{}{}}
 		r.traces.Put(id, t)
 	}
 	if _, again := t.spans[s.id]; again {
@@ -267,7 +268,7 @@ func service(c *jsonwalk.Cursor) string {
 				case "key":
 					key = string(c.Text())
 				case "value":
-					value = anyValue(c)
+					value = anyvalue.Text(c)
 				default:
 					c.Skip()
 				}

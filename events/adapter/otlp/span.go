@@ -36,6 +36,7 @@ type span struct {
 
 	agent    string // whose span it is, as the span itself tells
 	named    bool   // agent is an attribute, not taken from the name of the span
+	wire     bool   // seen on the wire, where the agent's work is not
 	flat     bool   // in a graph whose agents follow each other without an agent above them
 	calledBy string
 	executor string
@@ -145,6 +146,7 @@ func kindOf(a *attributes, s *span) kind {
 	switch string(a.text[a2aMethod]) {
 	case "SendMessage", "SendStreamingMessage", "message/send", "message/stream":
 		if s.named {
+			s.wire = true
 			return visit
 		}
 	}

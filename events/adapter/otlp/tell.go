@@ -108,8 +108,27 @@ func (t *teller) unanswered() {
 		e.HadWork = adapter.YesNo(t.worked[from])
 		t.answers = slices.DeleteFunc(t.answers, func(a *span) bool { return agentOf(a) == from })
 		t.emit(e)
+		if t.passed == nil || len(t.passed) >= maxParties {
+			t.passed = map[string][]*span{}
+		}
+		t.passed[from] = append(t.passed[from], s)
 	}
 	clear(t.said)
+}
+
+// isTold tells whether a call is the one that a handoff was told as before the run of
+// the agent came: the batch with it was overtaken by a later one.
+func (t *teller) isTold(s *span, c *call) bool {
+	if c.mode != events.PassControl {
+		return false
+	}
+	made := t.passed[c.agent]
+	i := slices.IndexFunc(made, func(h *span) bool { return h.end <= s.start && alike(agentOf(s), h.handoff) })
+	if i < 0 {
+		return false
+	}
+	t.passed[c.agent] = slices.Delete(made, i, i+1)
+	return true
 }
 
 // inTime orders moments. At one instant what ends makes room for what begins, an
@@ -214,7 +233,7 @@ func (t *teller) enter(s *span) {
 	c := t.callOf(s)
 	s.call = c
 	agent := agentOf(s)
-	if c.silent {
+	if c.silent || t.isTold(s, c) {
 		t.follow(s)
 		return
 	}
@@ -222,7 +241,7 @@ func (t *teller) enter(s *span) {
 	e.From, e.To, e.Origin, e.TransferMode = c.from, events.Party{Agent: agent}, c.origin, c.mode
 	e.Content, e.Sim = t.message(s, c)
 	if c.origin == events.OriginAgent {
-		e.HadWork = adapter.YesNo(t.worked[c.agent])
+		e.HadWork = t.hadWork(s, c.agent)
 	}
 	delete(t.worked, c.agent)
 	delete(t.worked, agent)
@@ -281,6 +300,9 @@ func (t *teller) callOf(s *span) *call {
 	inWorkflow := !up.missing || up.workflow || s.flat
 	switch {
 	case before == nil && (inWorkflow || len(t.runs) == 0):
+		if t.isOvertaken(s) {
+			return &call{origin: events.OriginSystem}
+		}
 		return &call{origin: events.OriginUser}
 	case before != nil && (inWorkflow || t.passedOn(before, s)):
 		if agentOf(before) != agentOf(s) {
@@ -294,6 +316,14 @@ func (t *teller) callOf(s *span) *call {
 	// What runs the agents has not ended yet. It may be an agent, so the ones that it
 	// runs are not taken to call each other.
 	return &call{from: hub(s), origin: events.OriginAgent, mode: events.ReturnToCaller, agent: s.source, returns: true}
+}
+
+// isOvertaken tells whether a later run was told to have been called by the user, since
+// the batch with this one came after it. The user asked once.
+func (t *trace) isOvertaken(s *span) bool {
+	return slices.ContainsFunc(t.runs, func(p *span) bool {
+		return p.start > s.start && p.call.origin == events.OriginUser && t.container(p) == t.container(s)
+	})
 }
 
 func delegated(agent string) *call {
@@ -387,12 +417,25 @@ func (t *teller) answer(s *span, to events.Party) *events.Event {
 			e.Content, e.Sim = up.carrier.answer, up.carrier.near
 		}
 	}
-	e.HadWork = adapter.YesNo(t.worked[e.From.Agent])
+	e.HadWork = t.hadWork(s, e.From.Agent)
 	if s.usage.Known {
 		e.Usage = s.usage
 	}
 	t.emit(e)
 	return e
+}
+
+// hadWork tells whether an agent worked, which is not known of a call or an answer that
+// was only seen on the wire. Such calls have a source of their own, so that the tools of
+// others are not taken to be all that there are.
+func (t *teller) hadWork(s *span, agent string) events.Tri {
+	switch {
+	case !s.wire || t.worked[agent]:
+		return adapter.YesNo(t.worked[agent])
+	default:
+		t.event.Source = adapter.Word([]byte(t.event.Source+"/a2a"), events.MaxID)
+		return events.Unknown
+	}
 }
 
 func (t *trace) work(agent string) {

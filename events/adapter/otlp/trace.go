@@ -12,6 +12,7 @@ import (
 // trace is what is held back and remembered of one trace.
 type trace struct {
 	id      string // 32 lower-case hex digits
+	place   int64  // of the record with its first span
 	spans   map[uint64]*span
 	pending []*span // not told yet
 	newest  int64   // end of the span that ended last
@@ -29,10 +30,11 @@ type trace struct {
 	talk    string
 	turn    string
 
-	runs    []*span          // the last runs of agents without an agent above them, by start
-	answers []*span          // runs whose answer nobody took yet: it goes to the user
-	worked  map[string]bool  // agents that did work since they were called, or called somebody
-	said    map[string]*span // the last handoff of an agent
+	runs    []*span            // the last runs of agents without an agent above them, by start
+	answers []*span            // runs whose answer nobody took yet: it goes to the user
+	worked  map[string]bool    // agents that did work since they were called, or called somebody
+	said    map[string]*span   // the last handoff of an agent
+	passed  map[string][]*span // handoffs that were told although nobody had followed them, by agent
 }
 
 const (

@@ -6,18 +6,28 @@ import (
 	"fmt"
 	"strings"
 
+	"weir/events"
 	"weir/events/adapter"
 	"weir/events/adapter/a2a"
 	"weir/events/adapter/adk"
+	"weir/events/adapter/agentgateway"
 	"weir/events/adapter/autogen"
+	"weir/events/adapter/caco"
 	"weir/events/adapter/canonical"
 	"weir/events/adapter/claudecode"
+	"weir/events/adapter/claudehooks"
+	"weir/events/adapter/cloudevents"
 	"weir/events/adapter/crewai"
 	"weir/events/adapter/langsmith"
+	"weir/events/adapter/llamaindex"
+	"weir/events/adapter/managedagents"
+	"weir/events/adapter/mapped"
 	"weir/events/adapter/mcp"
 	"weir/events/adapter/openaiagents"
 	"weir/events/adapter/openhands"
 	"weir/events/adapter/otlp"
+	"weir/events/adapter/otlplogs"
+	"weir/events/adapter/tinyagi"
 	"weir/events/adapter/trace"
 )
 
@@ -26,7 +36,10 @@ func Formats() []adapter.Format {
 	return []adapter.Format{
 		canonical.Format(),
 		otlp.Format(),
+		otlplogs.Format(),
 		claudecode.Format(),
+		claudehooks.Format(),
+		managedagents.Format(),
 		trace.Format(),
 		openaiagents.Format(),
 		langsmith.Format(),
@@ -36,6 +49,11 @@ func Formats() []adapter.Format {
 		openhands.Format(),
 		adk.Format(),
 		a2a.Format(),
+		llamaindex.Format(),
+		agentgateway.Format(),
+		caco.Format(),
+		tinyagi.Format(),
+		cloudevents.Format(),
 	}
 }
 
@@ -45,21 +63,62 @@ var ErrUnknown = errors.New("unknown format")
 // ErrAmbiguous is returned when an input fits several formats.
 var ErrAmbiguous = errors.New("ambiguous format")
 
-// Lookup returns the format of that name, or an error that wraps ErrUnknown and
-// lists the names.
+// Lookup returns the format of that name, or that of a mapping ("map:from=.sender,...",
+// see package mapped). Behind the name may stand by what flows are called, first hit
+// first: "otlp@conversation,trace". The error says what is wrong with the mapping or the
+// order, or wraps ErrUnknown and lists the names.
 func Lookup(name string) (adapter.Format, error) {
+	if mapping, ok := strings.CutPrefix(name, mapped.Prefix); ok {
+		f, err := mapped.Format(mapping)
+		if err != nil {
+			return f, fmt.Errorf("mapping: %w", err)
+		}
+		return f, nil
+	}
+	base, by, ordered := strings.Cut(name, "@")
 	for _, f := range Formats() {
-		if f.Name == name {
+		switch {
+		case f.Name != base:
+		case !ordered:
 			return f, nil
+		case base == canonical.Format().Name || base == cloudevents.Format().Name:
+			return f, fmt.Errorf("%s: the events say themselves what their flows are called", name)
+		default:
+			order, err := orderOf(by)
+			if err != nil {
+				return f, fmt.Errorf("%s: %w", name, err)
+			}
+			return f.By(order...), nil
 		}
 	}
-	return adapter.Format{}, fmt.Errorf("%w %q: want one of %s", ErrUnknown, name, names(Formats()))
+	return adapter.Format{}, fmt.Errorf("%w %q: want one of %s, or a mapping such as map:correlation_id=.flow,from=.sender,to=.target", ErrUnknown, name, names(Formats()))
+}
+
+// orderOf reads the names of what flows may be called by.
+func orderOf(text string) (order []events.CorrelationSource, err error) {
+	for name := range strings.SplitSeq(text, ",") {
+		source, ok := events.ParseCorrelationSource(name)
+		if !ok {
+			var names []string
+			for _, s := range adapter.Order() {
+				names = append(names, s.String())
+			}
+			return nil, fmt.Errorf("flows are not called by %q; want %s", name, strings.Join(names, ", "))
+		}
+		order = append(order, source)
+	}
+	return order, nil
 }
 
 // Detect tells the format of an input by its beginning, of which a few KiB are
 // enough. A format that fits for certain beats one that may fit. The error wraps
 // ErrUnknown, or ErrAmbiguous and then names the formats that fit.
-func Detect(head []byte) (adapter.Format, error) { return detect(head, Formats()) }
+func Detect(head []byte) (adapter.Format, error) {
+	if err := adapter.CheckDatabase(head); err != nil {
+		return adapter.Format{}, fmt.Errorf("%w: %w", ErrUnknown, err)
+	}
+	return detect(head, Formats())
+}
 
 func detect(head []byte, formats []adapter.Format) (adapter.Format, error) {
 	best, fit := adapter.Maybe, []adapter.Format(nil)

@@ -15,7 +15,7 @@ func TestLookup(t *testing.T) {
 			t.Errorf("format %q: %+v, %v", f.Name, got, err)
 		}
 	}
-	if _, err := Lookup("xml"); !errors.Is(err, ErrUnknown) || !strings.Contains(err.Error(), "canonical, otlp, claudecode, trace") {
+	if _, err := Lookup("xml"); !errors.Is(err, ErrUnknown) || !strings.Contains(err.Error(), "canonical, otlp, otlplogs, claudecode") {
 		t.Errorf("unknown name: %v", err)
 	}
 }
@@ -35,10 +35,50 @@ func TestDetect(t *testing.T) {
 	f(`{"dataset":"d","trace_id":"1","seq":0,"from":"a","kind":"call"}`, "trace")
 	f(`{"type":"summary","summary":"x","leafUuid":"y"}`+"\n"+`{"parentUuid":null,"sessionId":"s","type":"user","uuid":"u"}`, "claudecode")
 	f(`{"type":"queue-operation","sessionId":"s"}`, "claudecode")
+	f(`{"resourceLogs":[{"scopeLogs":[`, "otlplogs")
+	f(`{"hook_event_name":"PreToolUse","session_id":"s","tool_name":"Bash"}`, "claudehooks")
+	f("event: message\ndata: {\"id\":\"sevt_1\",\"type\":\"user.message\"}\n", "managedagents")
+	f(`{"data":[{"id":"sevt_1","type":"agent.message"}]}`, "managedagents")
+	f("2026-11-20T14:00:02.000000Z\tinfo\trequest route=r http.status=200 protocol=mcp\n", "agentgateway")
+	f(`{"time":"2026-11-20T14:00:02Z","scope":"request","http.status":200}`, "agentgateway")
+	f(`{"path":"/api/sessions/s-1/messages","body":{"prompt":"x"}}`, "caco")
+	f(`[{"id":1,"message_id":"m","channel":"c","sender":"s","sender_id":"1","message":"x","agent":"a","from_agent":null,"created_at":1}]`, "tinyagi")
+	f(`{"specversion":"1.0","id":"1","source":"/x","type":"weir.agent.call.v1","data":{}}`, "cloudevents")
+	f(`{"event":"AgentInput","data":{"current_agent_name":"a"}}`, "llamaindex")
+	f("SQLite format 3\x00\x10\x00\x01\x01", "")
 	f("", "")
 	f("plain text", "")
 	f(`{"kind":"unknown.kind"}`, "")
 	f(`{"type":"user"}`, "")
+}
+
+// TestSources holds that the table of sources names formats that are there, and each
+// source once.
+func TestSources(t *testing.T) {
+	seen := map[string]bool{}
+	for _, s := range Sources() {
+		if _, err := Lookup(s.Format); err != nil || seen[s.Name] || s.Title == "" || s.Sample == "" {
+			t.Errorf("%s: %v, named before: %v", s.Name, err, seen[s.Name])
+		}
+		seen[s.Name] = true
+		if got, err := Source(s.Name); err != nil || got.Name != s.Name {
+			t.Errorf("%s: %+v, %v", s.Name, got, err)
+		}
+	}
+	f := func(name, want string) {
+		t.Helper()
+		got, err := Source(name)
+		if got.Name != want || (err == nil) != (want != "") {
+			t.Errorf("%s is %q (%v), want %q", name, got.Name, err, want)
+		}
+	}
+	f("otlp", "otel-genai")
+	f("claudehooks", "claude-code-hooks")
+	f("map:flow=.a,to=.b", "map:flow=.a,to=.b")
+	f("nothing", "")
+	if s, err := Source("map:flow=.a,to=.b"); err != nil || s.Gives.Args != adapter.Never || s.Gives.Time != adapter.Never {
+		t.Errorf("a mapping of two fields gives %+v (%v)", s.Gives, err)
+	}
 }
 
 func TestDetectAmbiguous(t *testing.T) {

@@ -83,8 +83,9 @@ func (r *Run) learn(b *Run) {
 type mark uint8
 
 const (
-	asks  mark = 1 << iota // a request to a model, with no tool between
-	hosts                  // a run of an agent, with no agent between
+	asks    mark = 1 << iota // a request to a model, with no tool between
+	hosts                    // a run of an agent, with no agent between
+	counted                  // nothing, but its own tokens were told: those below are in them
 )
 
 // node is a run in its trace.

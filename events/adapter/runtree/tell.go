@@ -223,7 +223,8 @@ func (t *teller) leave(n *node) {
 // end closes a group: a handoff that nobody followed was made all the same, and
 // what the last agent said is the answer.
 func (t *teller) end(n *node) {
-	if n.Kind == Step && n.marks == 0 {
+	if n.Kind == Step && n.marks == 0 && n.Usage.Known {
+		n.marks |= counted
 		t.inference(n)
 	}
 	up := t.above(n)
@@ -344,9 +345,29 @@ func (t *teller) actorAbove(n *node, up above) string {
 	return n.Agent
 }
 
+// isCounted tells whether the tokens of a late request are in the sum of a step above it
+// that was told already.
+func (t *teller) isCounted(n *node) bool {
+	for range maxUp {
+		if n = t.runs[n.Parent]; n == nil || n.Kind == Agent || n.Kind == Tool {
+			return false
+		}
+		if n.marks&counted != 0 {
+			return true
+		}
+	}
+	return false
+}
+
 func (t *teller) inference(n *node) {
-	if !n.Usage.Known && (n.Kind == Step || n.Status != events.StatusError) {
+	switch {
+	case !n.Usage.Known && (n.Kind == Step || n.Status != events.StatusError):
 		return // nothing that a rule could use
+	case n.Kind == Inference && t.isCounted(n):
+		n.Usage = events.Usage{}
+		if n.Status != events.StatusError {
+			return
+		}
 	}
 	e := t.begin(n, events.LLMCall, "end", n.End)
 	e.From = party(t.actor(n))

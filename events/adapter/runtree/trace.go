@@ -14,6 +14,7 @@ const (
 // trace is what is held back and remembered of one trace.
 type trace struct {
 	id      string
+	place   int64 // of the record with its first run
 	names   Names
 	runs    map[string]*node
 	awaited map[string]mark // parents that have not come, and what lies below them

@@ -26,6 +26,7 @@ type Tree struct {
 	traces  *adapter.Recent[*trace]
 	held    int   // traces, and runs of all of them
 	clock   int64 // of the latest run
+	place   int64 // of the record that is read, see adapter.Keeper
 	touched []*trace
 	event   events.Event
 }
@@ -112,7 +113,7 @@ func (t *Tree) Flush(emit func(*events.Event)) {
 func (t *Tree) trace(id string) *trace {
 	tr, ok := t.traces.Get(id)
 	if !ok {
-		tr = &trace{id: id, runs: map[string]*node{}, awaited: map[string]mark{}, worked: map[string]bool{},
+		tr = &trace{id: id, place: t.place, runs: map[string]*node{}, awaited: map[string]mark{}, worked: map[string]bool{},
 			said: map[string]*node{}, last: map[string]*node{}}
 		tr.seen = t.clock
 		t.traces.Put(id, tr)

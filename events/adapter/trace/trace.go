@@ -31,7 +31,7 @@ func Format() adapter.Format {
 		Framing: adapter.Lines,
 		Score:   score,
 		New:     newReader,
-		Gives: adapter.Gives{Args: adapter.Always, Results: adapter.Always, Caller: adapter.Always, Turn: adapter.Never,
+		Gives: adapter.Gives{Tools: adapter.Always, Args: adapter.Always, Results: adapter.Always, Caller: adapter.Always, Turn: adapter.Never,
 			Tokens: adapter.Sometimes, Time: adapter.Sometimes, Starts: adapter.Always, Work: adapter.Always},
 	}
 }
@@ -44,15 +44,6 @@ func score(head []byte) adapter.Match {
 	}
 	return adapter.NoMatch
 }
-
-// Epoch is when traces without times begin: 1 January 2026, UTC.
-const Epoch events.Stamp = 1767225600000
-
-// pace is the time between lines without times. A source without times must not
-// set off rules about rates and bursts, nor be given the room of one that takes its
-// time: at this pace a talk of two stays below the rates, and tool calls that are
-// less than ten lines apart are still made without pause.
-const pace = 2 * time.Second
 
 // maxFlows is how many traces are remembered to pair results with their calls. A
 // file tells one trace after the other, so few are ever open at once.
@@ -230,7 +221,7 @@ func (r *reader) emit(l *line, emit func(*events.Event)) error {
 	}
 	e := &r.event
 	if e.Time == 0 {
-		e.Time = Epoch.Add(time.Duration(l.seq) * pace)
+		e.Time = adapter.Epoch.Add(time.Duration(l.seq) * adapter.Pace)
 	}
 	switch l.kind {
 	case "message":

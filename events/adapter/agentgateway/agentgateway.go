@@ -1,0 +1,287 @@
+// Package agentgateway reads the request log of agentgateway: a line per request, as
+// key=value behind time and level, or as JSON.
+//
+// Read are tool calls over MCP, calls of agents over A2A, and requests to models with
+// their tokens; the table in fields.go says which names mean what. A request is logged
+// when it is over and told as a call, at the time at which it began, and a result. One
+// flow is what a correlation id or baggage says that the log was set to add, else the
+// trace, the A2A context or the MCP session; else all requests of one caller, which is
+// marked as derived.
+//
+// The caller is the principal (jwt.sub), or the address. Arguments and results are
+// there only where the log was set to add them (mcp.tool.arguments, mcp.tool.result).
+// Whether a hop came without work cannot be seen at a gateway: agents have tools beside
+// it. So that nobody takes the log for one that tells all work, calls of tools have a
+// source of their own.
+package agentgateway
+
+import (
+	"bytes"
+	"cmp"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"weir/events"
+	"weir/events/adapter"
+	"weir/events/adapter/jsonwalk"
+	"weir/events/adapter/teller"
+	"weir/events/adapter/wire"
+	"weir/events/fingerprint"
+)
+
+// Format returns the format of agentgateway's request log.
+func Format() adapter.Format {
+	return adapter.Format{
+		Name:    "agentgateway",
+		Title:   "request log of agentgateway, text or JSON, one request per line",
+		Framing: adapter.Lines,
+		Score:   score,
+		New:     newReader,
+		Gives: adapter.Gives{Tools: adapter.Always, Args: adapter.Sometimes, Results: adapter.Sometimes, Caller: adapter.Sometimes, Turn: adapter.Never,
+			Tokens: adapter.Sometimes, Time: adapter.Always, Starts: adapter.Never, Work: adapter.Never},
+	}
+}
+
+func score(head []byte) adapter.Match {
+	for line := range bytes.Lines(head) {
+		if l, err := read(bytes.TrimSpace(line)); err == nil && l.isRequest {
+			return adapter.Certain
+		}
+	}
+	return adapter.NoMatch
+}
+
+type reader struct{ tell *teller.Teller }
+
+func newReader(o adapter.Options) adapter.Adapter { return &reader{teller.New(o, "agentgateway")} }
+
+// line is one line of the log.
+type line struct {
+	at        events.Stamp
+	isRequest bool
+	text      [fields][]byte
+	rank      [fields]uint8
+}
+
+func (l *line) take(key, value []byte) {
+	p, known := places[string(key)]
+	if known && len(value) > 0 && p.rank > l.rank[p.field] {
+		l.text[p.field], l.rank[p.field] = value, p.rank
+	}
+	l.isRequest = l.isRequest || p.field == httpStatus && known
+}
+
+func (l *line) word(f field) string { return adapter.Word(l.text[f], events.MaxID) }
+
+// read reads a line. What it holds may alias p.
+func read(p []byte) (*line, error) {
+	l := &line{}
+	if len(p) > 0 && p[0] == '{' {
+		c := jsonwalk.New(p)
+		isOurs := false
+		for c.Object(); c.Member(); {
+			switch key := string(c.Key()); key {
+			case "time", "timestamp":
+				l.at, _ = c.Stamp()
+			case "scope", "target":
+				isOurs = strings.Contains(string(c.Text()), "request")
+			default:
+				l.take([]byte(key), c.Scalar())
+			}
+		}
+		c.End()
+		l.isRequest = l.isRequest && (isOurs || l.text[protocol] != nil || l.text[route] != nil)
+		return l, c.Err()
+	}
+	// 2026-11-20T14:00:00.123456Z info request key=value ...
+	first, rest, _ := bytes.Cut(p, []byte("\t"))
+	if len(rest) == 0 {
+		first, rest, _ = bytes.Cut(p, []byte(" "))
+	}
+	at, ok := jsonwalk.Stamp(first)
+	if !ok {
+		return nil, &events.DecodeError{Code: events.CodeWrongType, Offset: 0, Reason: "want a JSON object, or a time and key=value behind it"}
+	}
+	l.at = at
+	for len(rest) > 0 {
+		var key, value []byte
+		key, value, rest = pair(rest)
+		if value != nil {
+			l.take(key, value)
+		}
+	}
+	return l, nil
+}
+
+// pair cuts the next key=value off a line; value is nil for a word that has none.
+func pair(p []byte) (key, value, rest []byte) {
+	p = bytes.TrimLeft(p, " \t")
+	n := bytes.IndexAny(p, "= \t")
+	if n < 0 {
+		return p, nil, nil
+	}
+	if key, p = p[:n], p[n:]; p[0] != '=' {
+		return key, nil, p
+	}
+	p = p[1:]
+	switch {
+	case len(p) > 0 && p[0] == '"':
+		end := 1
+		for end < len(p) && p[end] != '"' {
+			if p[end] == '\\' {
+				end++
+			}
+			end++
+		}
+		end = min(end, len(p))
+		return key, jsonwalk.Unescape(p[1:end]), p[min(end+1, len(p)):]
+	case len(p) > 0 && (p[0] == '{' || p[0] == '['):
+		c := jsonwalk.New(p)
+		if raw := c.Raw(); c.Err() == nil {
+			return key, raw, p[c.Offset():]
+		}
+	}
+	if n = bytes.IndexAny(p, " \t"); n < 0 {
+		n = len(p)
+	}
+	return key, p[:n:n], p[n:]
+}
+
+// Decode reads one line. Lines that are no requests are passed over.
+func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
+	if err := adapter.CheckSize(record); err != nil {
+		return err
+	}
+	l, err := read(record)
+	switch {
+	case err != nil:
+		return err
+	case !l.isRequest:
+		return nil
+	case l.at == 0:
+		return adapter.Missing("time", "want a time on every request")
+	}
+	r.line(l, r.tell.Key(record, true), emit)
+	return nil
+}
+
+// Flush has nothing to do: nothing is held back.
+func (r *reader) Flush(func(*events.Event)) error { return nil }
+
+func (r *reader) line(l *line, key string, emit func(*events.Event)) {
+	method := string(l.text[a2aMethod])
+	switch {
+	case string(l.text[mcpMethod]) == "tools/call" && l.text[toolName] != nil:
+		r.tool(l, key, emit)
+	case method == "SendMessage", method == "SendStreamingMessage", method == "message/send", method == "message/stream":
+		r.agent(l, key, emit)
+	case l.text[inputTokens] != nil || l.text[outputTokens] != nil:
+		r.model(l, key, emit)
+	}
+}
+
+// caller is the principal of a request, or the address that it came from.
+func (r *reader) caller(l *line) string {
+	if name := l.word(principal); name != "" {
+		return name
+	}
+	address := l.word(source)
+	if host, _, ok := strings.Cut(address, ":"); ok && strings.Count(address, ":") == 1 {
+		return host
+	}
+	return cmp.Or(address, "client")
+}
+
+func (r *reader) begin(l *line, id string, kind events.Kind) *events.Event {
+	trace := strings.ToLower(l.word(traceID))
+	if len(trace) != 32 || strings.Trim(trace, "0123456789abcdef") != "" {
+		trace = ""
+	}
+	names := adapter.Names{
+		events.CorrelationExplicit: l.word(correlationID), events.CorrelationBaggage: wire.Baggage(l.text[baggage]), events.CorrelationTrace: trace,
+		events.CorrelationConversation: l.word(contextID), events.CorrelationSession: l.session(),
+		events.CorrelationDerived: "agentgateway:" + adapter.ID([]byte(r.caller(l))),
+	}
+	e := r.tell.Begin(id, kind, l.at, &names)
+	e.TraceID, e.TurnID, e.From = trace, l.word(turnID), events.Party{Agent: r.caller(l)}
+	if kind == events.AgentCall {
+		e.Origin = events.OriginAgent
+	}
+	e.DurationMS = duration(l.text[took])
+	if status, _ := strconv.Atoi(string(l.text[httpStatus])); status >= 400 {
+		e.Status, e.ErrorType = events.StatusError, "HTTP "+strconv.Itoa(status)
+	}
+	if failure := l.text[failure]; len(failure) > 0 {
+		e.Status, e.ErrorType = events.StatusError, cmp.Or(fingerprint.Error(failure), "error")
+	}
+	return e
+}
+
+// session is the MCP session. Stateless gateways put what a session needs to know into
+// its id, which may then be long.
+func (l *line) session() string {
+	id := l.text[sessionID]
+	if len(id) > events.MaxID {
+		return fingerprint.Content(id).String()
+	}
+	return adapter.Word(id, events.MaxID)
+}
+
+// duration reads a time such as 3ms, 1.2s or a number of milliseconds.
+func duration(p []byte) float64 {
+	if ms, err := strconv.ParseFloat(string(p), 64); err == nil {
+		return min(max(0, ms), events.MaxNumber)
+	}
+	d, err := time.ParseDuration(string(p))
+	if err != nil {
+		return 0
+	}
+	return max(0, float64(d.Microseconds())/1e3)
+}
+
+func (r *reader) tool(l *line, key string, emit func(*events.Event)) {
+	e := r.begin(l, key+"/result", events.ToolResult)
+	e.Source += "/tools"
+	e.Tool = events.Tool{Name: l.word(toolName), CallID: key, Server: l.word(target), Type: "mcp"}
+	if args := l.text[toolArgs]; len(args) > 0 {
+		r.tell.Args(e, args)
+	}
+	teller.Said(e, l.text[toolResult])
+	r.tell.Tell(e, emit)
+}
+
+func (r *reader) agent(l *line, key string, emit func(*events.Event)) {
+	to := events.Party{Agent: cmp.Or(l.word(agentName), l.word(route), l.word(endpoint), l.path(), "agent")}
+	e := r.begin(l, key+"/call", events.AgentCall)
+	e.Time = max(1, l.at-events.Stamp(e.DurationMS))
+	e.To, e.Status, e.ErrorType, e.DurationMS, e.TransferMode = to, events.StatusUnset, "", 0, events.ReturnToCaller
+	r.tell.Tell(e, emit)
+	e = r.begin(l, key+"/return", events.AgentReturn)
+	e.From, e.To = to, e.From
+	r.tell.Tell(e, emit)
+}
+
+func (l *line) path() string {
+	u, err := url.Parse(l.word(httpPath))
+	if err != nil {
+		return ""
+	}
+	return u.Path
+}
+
+func (r *reader) model(l *line, key string, emit func(*events.Event)) {
+	number := func(f field) int64 {
+		v, err := strconv.ParseInt(string(l.text[f]), 10, 64)
+		if err != nil || v < 0 || v > events.MaxNumber {
+			return 0
+		}
+		return v
+	}
+	e := r.begin(l, key+"/llm", events.LLMCall)
+	e.Model, e.Provider = l.word(model), adapter.Word(l.text[provider], events.MaxProvider)
+	e.Usage = events.Usage{Known: true, Input: number(inputTokens), Output: number(outputTokens), CacheRead: number(cacheRead),
+		CacheCreation: number(cacheCreation), Reasoning: number(reasoning), Total: number(totalTokens)}
+	r.tell.Tell(e, emit)
+}

@@ -1,0 +1,116 @@
+// Package anyvalue reads the values of attributes as OTLP JSON writes them.
+package anyvalue
+
+import "weir/events/adapter/jsonwalk"
+
+// Text reads an AnyValue and returns its text: what a string says, the digits of a
+// number, the JSON of a list. It may alias the text of the cursor.
+func Text(c *jsonwalk.Cursor) (text []byte) {
+	for c.MaybeObject(); c.Member(); {
+		switch string(c.Key()) {
+		case "stringValue":
+			text = c.Text()
+		case "intValue", "doubleValue", "boolValue":
+			text = c.Scalar()
+		case "arrayValue", "kvlistValue":
+			text = appendComposite(nil, string(c.Key()), c)
+		default:
+			c.Skip()
+		}
+	}
+	return text
+}
+
+// appendJSON appends an AnyValue as the JSON that it stands for.
+func appendJSON(dst []byte, c *jsonwalk.Cursor) []byte {
+	if c.Peek() != '{' {
+		c.Skip()
+		return append(dst, "null"...)
+	}
+	start := len(dst)
+	for c.Object(); c.Member(); {
+		switch kind := string(c.Key()); kind {
+		case "stringValue":
+			dst = append(dst[:start], c.Raw()...)
+		case "intValue":
+			dst = append(dst[:start], c.Scalar()...)
+		case "doubleValue", "boolValue":
+			dst = append(dst[:start], c.Raw()...)
+		case "arrayValue", "kvlistValue":
+			dst = appendComposite(dst[:start], kind, c)
+		default:
+			c.Skip()
+		}
+	}
+	if len(dst) == start {
+		dst = append(dst, "null"...)
+	}
+	return dst
+}
+
+func appendComposite(dst []byte, kind string, c *jsonwalk.Cursor) []byte {
+	isList := kind == "arrayValue"
+	open, end := byte('{'), byte('}')
+	if isList {
+		open, end = '[', ']'
+	}
+	dst = append(dst, open)
+	for c.Object(); c.Member(); {
+		if string(c.Key()) != "values" {
+			c.Skip()
+			continue
+		}
+		for c.Array(); c.Element(); {
+			if dst[len(dst)-1] != open {
+				dst = append(dst, ',')
+			}
+			if isList {
+				dst = appendJSON(dst, c)
+				continue
+			}
+			key, value := []byte(`""`), []byte("null")
+			for c.Object(); c.Member(); {
+				switch string(c.Key()) {
+				case "key":
+					key = c.Raw()
+				case "value":
+					value = appendJSON(nil, c)
+				default:
+					c.Skip()
+				}
+			}
+			dst = append(append(append(dst, key...), ':'), value...)
+		}
+	}
+	return append(dst, end)
+}
+
+// Attributes reads a list of attributes. Each is handed to take with its text, which is
+// nil where it has none; known says whether a value of that name is of use at all.
+func Attributes(c *jsonwalk.Cursor, known func(key []byte) bool, take func(key, text []byte)) {
+	for c.MaybeArray(); c.Element(); {
+		var key, value []byte
+		wanted := true
+		for c.MaybeObject(); c.Member(); {
+			switch string(c.Key()) {
+			case "key":
+				key = c.Text()
+				wanted = known(key)
+			case "value":
+				switch {
+				case wanted && key != nil:
+					value = Text(c)
+				case wanted: // the value came before the key
+					value = Text(jsonwalk.New(c.Raw()))
+				default:
+					c.Skip()
+				}
+			default:
+				c.Skip()
+			}
+		}
+		if wanted && key != nil {
+			take(key, value)
+		}
+	}
+}

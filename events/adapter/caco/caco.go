@@ -1,0 +1,353 @@
+// Package caco reads logs of Caco: the messages that were posted to its sessions, one
+// JSON object with path and body per line, and the events of its session logs.
+//
+// Read are messages of users, agents, schedulers and applets, uses of tools and tokens.
+// One flow is the correlationId of a message; what a session does belongs to the flow
+// that it was last called in. Without one the flow is the session's, which is marked as
+// derived. An agent is its session.
+//
+// A session log does not name its session: its path does, in a member file beside the
+// line, else the event that starts the session. In it the sender of a message stands
+// only in front of the text. Messages have no times of their own: a member time or
+// timestamp is taken, else lines are two seconds apart. Work is known of sessions whose
+// logs are read; their uses of tools have a source of their own, because messages come
+// from all sessions.
+package caco
+
+import (
+	"bytes"
+	"cmp"
+	"strings"
+
+	"weir/events"
+	"weir/events/adapter"
+	"weir/events/adapter/jsonwalk"
+	"weir/events/adapter/teller"
+	"weir/events/fingerprint"
+)
+
+// Format returns the format of Caco's logs.
+func Format() adapter.Format {
+	return adapter.Format{
+		Name:    "caco",
+		Title:   "Caco: messages posted to sessions, and events of session logs, one per line",
+		Framing: adapter.Lines,
+		Score:   score,
+		New:     newReader,
+		Gives: adapter.Gives{Tools: adapter.Sometimes, Args: adapter.Sometimes, Results: adapter.Sometimes, Caller: adapter.Always, Turn: adapter.Never,
+			Tokens: adapter.Sometimes, Time: adapter.Sometimes, Starts: adapter.Always, Work: adapter.Sometimes},
+	}
+}
+
+func score(head []byte) adapter.Match {
+	for top := range adapter.Tops(head) {
+		switch {
+		case top["body"] == "{" && sessionIn(top["path"]) != "",
+			top["line"] == "{" && strings.HasSuffix(top["file"], "events.jsonl"),
+			top.Has("id", "timestamp", "parentId", "type") && top["data"] == "{":
+			return adapter.Certain
+		}
+	}
+	return adapter.NoMatch
+}
+
+type reader struct {
+	tell  *teller.Teller
+	clock adapter.Clock
+	flows *adapter.Recent[string] // by session: the one that it was last called in
+	at    string                  // session whose log is read
+	logs  *adapter.Recent[bool]   // sessions whose work is seen
+	heard *adapter.Recent[bool]   // messages that were told when they were posted, by session and text
+}
+
+func newReader(o adapter.Options) adapter.Adapter {
+	const most = 4096
+	r := &reader{tell: teller.New(o, "caco", events.CorrelationExplicit, events.CorrelationSession, events.CorrelationDerived),
+		flows: adapter.NewRecent[string](o.HeldOr(most)), logs: adapter.NewRecent[bool](o.HeldOr(most)), heard: adapter.NewRecent[bool](o.HeldOr(most))}
+	return r
+}
+
+// line is a message, or an event of a session log.
+type line struct {
+	id, kind, session string
+	at                events.Stamp
+	data              []byte // JSON
+	post              bool
+}
+
+func read(c *jsonwalk.Cursor) *line {
+	l := &line{}
+	var inner *line
+	for c.Object(); c.Member(); {
+		switch string(c.Key()) {
+		case "line":
+			if c.Peek() == '{' {
+				inner = read(c)
+			} else {
+				c.Skip()
+			}
+		case "file":
+			l.session = folder(string(c.Text()))
+		case "path":
+			if session := sessionIn(string(c.Text())); session != "" {
+				l.session, l.post = session, true
+			}
+		case "body", "data":
+			l.data = c.Raw()
+		case "id":
+			l.id = adapter.Word(c.Text(), events.MaxID/2)
+		case "type":
+			l.kind = string(c.Text())
+		case "timestamp", "time":
+			l.at, _ = c.Stamp()
+		default:
+			c.Skip()
+		}
+	}
+	if inner != nil {
+		inner.session = cmp.Or(inner.session, l.session)
+		return inner
+	}
+	return l
+}
+
+// sessionIn returns the session that a message was posted to, as its path says.
+func sessionIn(path string) string {
+	rest, ok := strings.CutPrefix(path, "/api/sessions/")
+	session, isMessage := strings.CutSuffix(rest, "/messages")
+	if !ok || !isMessage || strings.Contains(session, "/") {
+		return ""
+	}
+	return adapter.ID([]byte(session))
+}
+
+// folder returns the name of the folder that a session log lies in.
+func folder(path string) string {
+	dir, _, ok := cutLast(strings.TrimSuffix(path, "/"), "/")
+	if !ok {
+		return ""
+	}
+	if _, name, ok := cutLast(dir, "/"); ok {
+		dir = name
+	}
+	return adapter.ID([]byte(dir))
+}
+
+func cutLast(s, sep string) (before, after string, found bool) {
+	i := strings.LastIndex(s, sep)
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+len(sep):], true
+}
+
+// Decode reads one line. What tells nothing of agents and tools is passed over.
+func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
+	if err := adapter.CheckSize(record); err != nil {
+		return err
+	}
+	c := jsonwalk.New(record)
+	l := read(c)
+	c.End()
+	switch {
+	case c.Err() != nil:
+		return c.Err()
+	case !l.post && l.kind == "":
+		return nil
+	}
+	timed := l.at != 0
+	l.at = r.clock.At(l.at)
+	l.id = cmp.Or(l.id, r.tell.Key(record, timed))
+	if l.post {
+		r.post(l, emit)
+	} else {
+		r.entry(l, emit)
+	}
+	return nil
+}
+
+// Flush has nothing to do: nothing is held back.
+func (r *reader) Flush(func(*events.Event)) error { return nil }
+
+func (r *reader) begin(l *line, phase string, kind events.Kind, explicit string) *events.Event {
+	names := adapter.Names{events.CorrelationExplicit: explicit, events.CorrelationDerived: "caco:" + l.session}
+	if f, ok := r.flows.Get(l.session); ok {
+		names[events.CorrelationSession] = f
+	}
+	e := r.tell.Begin(l.id+phase, kind, l.at, &names)
+	e.ConversationID = l.session
+	return e
+}
+
+func party(session string) events.Party { return events.Party{Session: session} }
+
+// post reads a message.
+func (r *reader) post(l *line, emit func(*events.Event)) {
+	var prompt []byte
+	var origin, from, correlation string
+	c := jsonwalk.New(l.data)
+	for c.MaybeObject(); c.Member(); {
+		switch string(c.Key()) {
+		case "prompt":
+			prompt = c.Text()
+		case "source":
+			origin = string(c.Text())
+		case "fromSession":
+			from = adapter.ID(c.Text())
+		case "correlationId":
+			correlation = adapter.Word(c.Text(), events.MaxID)
+		default:
+			c.Skip()
+		}
+	}
+	// A user's message begins a flow of its own; the server makes its id and logs it
+	// with what follows only.
+	if correlation == "" && from == "" {
+		r.flows.Delete(l.session)
+	} else if f, ok := r.flows.Get(from); ok && correlation == "" {
+		r.flows.Put(l.session, f)
+	}
+	if correlation != "" {
+		r.flows.Put(l.session, correlation)
+	}
+	r.heard.Put(heardAs(l.session, prompt), true)
+	r.call(l, origin, from, correlation, prompt, emit)
+}
+
+func heardAs(session string, text []byte) string {
+	return session + " " + fingerprint.Content(text).String()
+}
+
+var origins = map[string]events.Origin{"user": events.OriginUser, "agent": events.OriginAgent, "scheduler": events.OriginScheduler, "applet": events.OriginApplet}
+
+func (r *reader) call(l *line, origin, from, correlation string, prompt []byte, emit func(*events.Event)) {
+	e := r.begin(l, "/call", events.AgentCall, correlation)
+	e.To = party(l.session)
+	if e.Origin = origins[origin]; from != "" {
+		e.Origin, e.From = events.OriginAgent, party(from)
+		worked, _ := r.logs.Get(from)
+		r.tell.Work = worked
+	}
+	if e.Origin == events.OriginAgent && from == "" {
+		e.From = events.Party{Agent: "caco"} // some session, it does not say which
+	}
+	teller.Said(e, prompt)
+	r.tell.Tell(e, emit)
+}
+
+// entry reads an event of a session log.
+func (r *reader) entry(l *line, emit func(*events.Event)) {
+	d := readData(l.data)
+	if l.kind == "session.start" && l.session == "" {
+		l.session = d.session
+	}
+	if l.session == "" {
+		l.session = r.at
+	}
+	if l.session == "" {
+		l.session = "session"
+	}
+	r.at = l.session
+	switch l.kind {
+	case "user.message":
+		origin, from, text := sender(d.content)
+		if _, told := r.heard.Get(heardAs(l.session, text)); told {
+			r.heard.Delete(heardAs(l.session, text))
+			return
+		}
+		r.call(l, cmp.Or(origin, "user"), from, "", text, emit)
+	case "tool.execution_start":
+		r.tell.Work = true
+		r.logs.Put(l.session, true)
+		e := r.begin(l, "/call", events.ToolCall, "")
+		e.From, e.Tool = party(l.session), events.Tool{Name: cmp.Or(d.tool, "tool"), CallID: d.call, Type: "function"}
+		e.Source += "/log"
+		r.tell.Args(e, d.args)
+		r.tell.Tell(e, emit)
+	case "tool.execution_complete":
+		r.tell.Work = true
+		r.logs.Put(l.session, true)
+		e := r.begin(l, "/result", events.ToolResult, "")
+		e.From, e.Tool = party(l.session), events.Tool{Name: cmp.Or(d.tool, "tool"), CallID: d.call, Type: "function"}
+		e.Source += "/log"
+		teller.Said(e, d.result)
+		if d.failed {
+			e.Status, e.ErrorType = events.StatusError, cmp.Or(fingerprint.Error(d.result), "error")
+		}
+		r.tell.Tell(e, emit)
+	case "assistant.usage":
+		e := r.begin(l, "/llm", events.LLMCall, "")
+		e.From, e.Usage, e.Model = party(l.session), d.usage, d.model
+		r.tell.Tell(e, emit)
+	case "assistant.message":
+		if len(d.content) == 0 {
+			return // it only calls tools
+		}
+		e := r.begin(l, "/return", events.AgentReturn, "")
+		e.From = party(l.session)
+		teller.Said(e, d.content)
+		r.tell.Tell(e, emit)
+	}
+}
+
+// sender takes the sender off the front of a message: "[agent:session-1] ...".
+func sender(text []byte) (origin, from string, rest []byte) {
+	inner, rest, ok := bytes.Cut(text, []byte("]"))
+	if !ok || !bytes.HasPrefix(inner, []byte("[")) {
+		return "", "", text
+	}
+	kind, name, ok := bytes.Cut(inner[1:], []byte(":"))
+	if _, known := origins[string(kind)]; !ok || !known {
+		return "", "", text
+	}
+	if string(kind) == "agent" {
+		from = adapter.ID(name)
+	}
+	return string(kind), from, bytes.TrimSpace(rest)
+}
+
+// data is what the events of a session log tell.
+type data struct {
+	session, call, tool, model string
+	content, args, result      []byte
+	failed                     bool
+	usage                      events.Usage
+}
+
+func readData(raw []byte) (d data) {
+	c := jsonwalk.New(raw)
+	for c.MaybeObject(); c.Member(); {
+		count := func(to *int64) {
+			if v, ok := c.Count(); ok {
+				*to, d.usage.Known = v, true
+			}
+		}
+		switch string(c.Key()) {
+		case "sessionId":
+			d.session = adapter.ID(c.Text())
+		case "toolCallId":
+			d.call = adapter.ID(c.Text())
+		case "toolName":
+			d.tool = adapter.Word(c.Text(), events.MaxID)
+		case "arguments":
+			d.args = c.Raw()
+		case "content":
+			d.content = c.Text()
+		case "result":
+			d.result = c.TextOf("content")
+		case "success":
+			d.failed = !c.Bool()
+		case "model":
+			d.model = adapter.Word(c.Text(), events.MaxID)
+		case "inputTokens":
+			count(&d.usage.Input)
+		case "outputTokens":
+			count(&d.usage.Output)
+		case "cacheReadTokens":
+			count(&d.usage.CacheRead)
+		default:
+			c.Skip()
+		}
+	}
+	return d
+}

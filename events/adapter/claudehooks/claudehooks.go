@@ -1,0 +1,364 @@
+// Package claudehooks reads what Claude Code hands to its hooks, one JSON object per
+// line, as a hook that appends its input to a file keeps it.
+//
+// Read are the user's prompts, the uses of tools before and after they happen, child
+// agents (the tools Agent and Task) and the ends of turns. One flow is one prompt
+// (prompt_id), or the session where a version does not tell prompts apart. The main
+// agent is the session; a child agent is its kind, so that children of one kind are
+// one party, which is what shows that the same work is given away again and again.
+//
+// A hook's input has no time: a member time or timestamp that the hook adds is taken,
+// else the lines are two seconds apart. Tokens are not told to hooks, and what a hook
+// is not registered for is not in the log.
+package claudehooks
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+
+	"weir/events"
+	"weir/events/adapter"
+	"weir/events/adapter/jsonwalk"
+	"weir/events/adapter/teller"
+	"weir/events/fingerprint"
+)
+
+// Format returns the format of hook inputs.
+func Format() adapter.Format {
+	return adapter.Format{
+		Name:    "claudehooks",
+		Title:   "inputs of Claude Code hooks, one per line",
+		Framing: adapter.Lines,
+		Score:   score,
+		New:     newReader,
+		Gives: adapter.Gives{Tools: adapter.Always, Args: adapter.Always, Results: adapter.Sometimes, Caller: adapter.Always, Turn: adapter.Never,
+			Tokens: adapter.Never, Time: adapter.Sometimes, Starts: adapter.Always, Work: adapter.Always},
+	}
+}
+
+func score(head []byte) adapter.Match {
+	for top := range adapter.Tops(head) {
+		if top.Has("hook_event_name", "session_id") {
+			return adapter.Certain
+		}
+	}
+	return adapter.NoMatch
+}
+
+// maxRemembered bounds sessions and open uses of tools, each.
+const maxRemembered = 4096
+
+type reader struct {
+	tell     *teller.Teller
+	clock    adapter.Clock
+	sessions *adapter.Recent[*session]
+	uses     *adapter.Recent[*use]
+}
+
+// session is what is remembered of one.
+type session struct {
+	prompt  string // the last one's id
+	prompts int    // that came without an id
+	uses    int    // of tools, that came without an id
+	open    string // the last of them, until its result is there
+}
+
+// use is a use of a tool that runs an agent.
+type use struct{ from, to events.Party }
+
+func newReader(o adapter.Options) adapter.Adapter {
+	r := &reader{
+		tell:     teller.New(o, "claude-code-hooks", events.CorrelationExplicit, events.CorrelationPrompt, events.CorrelationSession),
+		sessions: adapter.NewRecent[*session](o.HeldOr(maxRemembered)), uses: adapter.NewRecent[*use](o.HeldOr(maxRemembered)),
+	}
+	r.tell.Work = true
+	return r
+}
+
+// line is one input of a hook, as far as it is of use.
+type line struct {
+	event, session, prompt, correlation string
+	agent, kind                         string // of a child
+	tool, call                          string
+	input                               []byte // JSON
+	said                                []byte // prompt, answer or result
+	failed                              bool
+	async                               bool
+	child                               string // agent that a tool ran
+	at                                  events.Stamp
+}
+
+func read(record []byte) (*line, error) {
+	l := &line{}
+	c := jsonwalk.New(record)
+	for c.Object(); c.Member(); {
+		switch string(c.Key()) {
+		case "hook_event_name":
+			l.event = string(c.Text())
+		case "session_id":
+			l.session = id(c)
+		case "prompt_id":
+			l.prompt = id(c)
+		case "correlation_id":
+			l.correlation = id(c)
+		case "agent_id":
+			l.agent = id(c)
+		case "agent_type":
+			l.kind = adapter.Word(c.Text(), events.MaxID)
+		case "tool_name":
+			l.tool = adapter.Word(c.Text(), events.MaxID)
+		case "tool_use_id":
+			l.call = id(c)
+		case "tool_input":
+			l.input = c.Raw()
+		case "tool_response":
+			l.readResponse(c)
+		case "prompt", "last_assistant_message", "error":
+			l.said = c.Text()
+		case "time", "timestamp", "ts":
+			l.at, _ = c.Stamp()
+		default:
+			c.Skip()
+		}
+	}
+	c.End()
+	switch {
+	case c.Err() != nil:
+		return nil, c.Err()
+	case l.event == "":
+		return nil, adapter.Missing("hook_event_name", "want hook_event_name on every input of a hook")
+	case l.session == "":
+		return nil, adapter.Missing("session_id", "want session_id on every input of a hook")
+	}
+	return l, nil
+}
+
+func id(c *jsonwalk.Cursor) string { return adapter.Word(c.Text(), events.MaxID/2-16) }
+
+// readResponse reads what a tool gave back: a text, a list of blocks, or an object of
+// the tool's own.
+func (l *line) readResponse(c *jsonwalk.Cursor) {
+	raw := c.Raw()
+	l.said = raw
+	inner := jsonwalk.New(raw)
+	switch inner.Peek() {
+	case '"':
+		l.said = inner.Text()
+	case '{':
+		for inner.Object(); inner.Member(); {
+			switch string(inner.Key()) {
+			case "is_error", "isError":
+				l.failed = inner.Bool()
+			case "status":
+				l.async = string(inner.Text()) == "async_launched"
+			case "agentId":
+				l.child = id(inner)
+			default:
+				inner.Skip()
+			}
+		}
+	}
+}
+
+// Decode reads one input of a hook. Those that tell nothing of agents and tools are
+// passed over.
+func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
+	if err := adapter.CheckSize(record); err != nil {
+		return err
+	}
+	l, err := read(record)
+	if err != nil {
+		return err
+	}
+	s, ok := r.sessions.Get(l.session)
+	if !ok {
+		s = &session{}
+		r.sessions.Put(l.session, s)
+	}
+	l.at = r.clock.At(l.at)
+	switch l.event {
+	case "UserPromptSubmit":
+		r.prompt(l, s, emit)
+	case "PreToolUse":
+		r.before(l, s, emit)
+	case "PostToolUse", "PostToolUseFailure":
+		l.failed = l.failed || l.event == "PostToolUseFailure"
+		r.after(l, s, emit)
+	case "SubagentStop":
+		r.childStop(l, s, emit)
+	case "Stop":
+		r.stop(l, s, emit)
+	}
+	return nil
+}
+
+// Flush has nothing to do: nothing is held back.
+func (r *reader) Flush(func(*events.Event)) error { return nil }
+
+func (r *reader) begin(what string, kind events.Kind, l *line, s *session) *events.Event {
+	if l.prompt != "" {
+		s.prompt = l.prompt
+	}
+	names := adapter.Names{events.CorrelationExplicit: l.correlation, events.CorrelationPrompt: s.prompt, events.CorrelationSession: l.session}
+	e := r.tell.Begin(what, kind, l.at, &names)
+	e.ConversationID = l.session
+	if kind == events.AgentCall {
+		e.Origin = events.OriginAgent
+	}
+	return e
+}
+
+// mainAgent is the main agent, which is the session.
+func mainAgent(l *line) events.Party { return events.Party{Session: l.session, Agent: "claude-code"} }
+
+// actor is the agent in which the hook ran.
+func actor(l *line) events.Party {
+	if l.agent == "" {
+		return mainAgent(l)
+	}
+	return child(l.kind)
+}
+
+func child(kind string) events.Party { return events.Party{Agent: cmp.Or(kind, "general-purpose")} }
+
+func (r *reader) prompt(l *line, s *session, emit func(*events.Event)) {
+	what := l.prompt
+	if what == "" {
+		s.prompts++
+		what = l.session + "/" + strconv.Itoa(s.prompts)
+	}
+	e := r.begin(what+"/prompt", events.AgentCall, l, s)
+	e.Origin, e.To = events.OriginUser, mainAgent(l)
+	teller.Said(e, l.said)
+	r.tell.Tell(e, emit)
+}
+
+// callID is the id of a use of a tool: what the hook says, else a number that counts
+// the uses of the session.
+func (l *line) callID(s *session) string {
+	if l.call != "" {
+		return l.call
+	}
+	if l.event != "PreToolUse" && s.open != "" {
+		open := s.open
+		s.open = ""
+		return open
+	}
+	s.uses++
+	s.open = l.session + "/use/" + strconv.Itoa(s.uses)
+	return s.open
+}
+
+func delegates(tool string) bool { return tool == "Agent" || tool == "Task" }
+
+func (r *reader) before(l *line, s *session, emit func(*events.Event)) {
+	if l.tool == "" {
+		return
+	}
+	r.use(l, s, l.callID(s), emit)
+}
+
+func (r *reader) use(l *line, s *session, call string, emit func(*events.Event)) {
+	if delegates(l.tool) {
+		kind, prompt := readTask(l.input)
+		u := &use{from: actor(l), to: child(kind)}
+		r.uses.Put(call, u)
+		e := r.begin(call+"/call", events.AgentCall, l, s)
+		e.From, e.To, e.TransferMode = u.from, u.to, events.ReturnToCaller
+		teller.Said(e, prompt)
+		r.tell.Tell(e, emit)
+		return
+	}
+	e := r.begin(call+"/call", events.ToolCall, l, s)
+	e.From = actor(l)
+	e.Tool = tool(l.tool, call)
+	r.tell.Args(e, l.input)
+	r.tell.Tell(e, emit)
+}
+
+func tool(name, call string) events.Tool {
+	t := events.Tool{Name: name, CallID: call, Type: "function"}
+	if rest, ok := strings.CutPrefix(name, "mcp__"); ok {
+		if server, _, ok := strings.Cut(rest, "__"); ok {
+			t.Type, t.Server = "mcp", server
+		}
+	}
+	return t
+}
+
+func (r *reader) after(l *line, s *session, emit func(*events.Event)) {
+	if l.tool == "" {
+		return
+	}
+	call := l.callID(s)
+	if delegates(l.tool) {
+		u, ok := r.uses.Get(call)
+		if !ok { // no hook ran before it
+			r.use(l, s, call, emit)
+			u, _ = r.uses.Get(call)
+		}
+		r.uses.Delete(call)
+		if l.async && l.child != "" {
+			r.uses.Put(l.session+"/"+l.child, u) // it runs on
+			return
+		}
+		r.back(call+"/result", l, s, u, emit)
+		return
+	}
+	e := r.begin(call+"/result", events.ToolResult, l, s)
+	e.From, e.Tool = actor(l), tool(l.tool, call)
+	r.tell.Args(e, l.input)
+	teller.Said(e, l.said)
+	if l.failed {
+		e.Status, e.ErrorType = events.StatusError, cmp.Or(fingerprint.Error(l.said), "error")
+	}
+	r.tell.Tell(e, emit)
+}
+
+// back tells that a child answered.
+func (r *reader) back(what string, l *line, s *session, u *use, emit func(*events.Event)) {
+	e := r.begin(what, events.AgentReturn, l, s)
+	e.From, e.To = u.to, u.from
+	teller.Said(e, l.said)
+	if l.failed {
+		e.Status, e.ErrorType = events.StatusError, cmp.Or(fingerprint.Error(l.said), "error")
+	}
+	r.tell.Tell(e, emit)
+}
+
+// childStop tells the answer of a child that ran on by itself.
+func (r *reader) childStop(l *line, s *session, emit func(*events.Event)) {
+	key := l.session + "/" + l.agent
+	if u, ok := r.uses.Get(key); ok && l.agent != "" {
+		r.uses.Delete(key)
+		r.back(l.agent+"/return", l, s, u, emit)
+	}
+}
+
+func (r *reader) stop(l *line, s *session, emit func(*events.Event)) {
+	what := cmp.Or(l.prompt, s.prompt)
+	if what == "" {
+		what = l.session + "/" + strconv.Itoa(s.prompts)
+	}
+	e := r.begin(what+"/return", events.AgentReturn, l, s)
+	e.From = mainAgent(l)
+	teller.Said(e, l.said)
+	r.tell.Tell(e, emit)
+}
+
+// readTask reads which kind of agent is given what.
+func readTask(input []byte) (kind string, prompt []byte) {
+	c := jsonwalk.New(input)
+	for c.MaybeObject(); c.Member(); {
+		switch string(c.Key()) {
+		case "subagent_type":
+			kind = adapter.Word(c.Text(), events.MaxID)
+		case "prompt":
+			prompt = c.Text()
+		default:
+			c.Skip()
+		}
+	}
+	return kind, prompt
+}

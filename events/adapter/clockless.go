@@ -1,0 +1,33 @@
+package adapter
+
+import (
+	"time"
+
+	"weir/events"
+)
+
+// Epoch is when logs without times begin: 1 January 2026, UTC.
+const Epoch events.Stamp = 1767225600000
+
+// Pace is the time between the records of a log without times. Such a log must not set
+// off rules about rates and bursts, nor be given the room of one that takes its time:
+// at this pace a talk of two stays below the rates, and tool calls that are less than
+// ten records apart are still made without pause.
+const Pace = 2 * time.Second
+
+// Clock makes up times for records that have none: they happen one Pace after the
+// record before them.
+type Clock struct{ last events.Stamp }
+
+// At returns told, or the time that is made up when told is zero.
+func (c *Clock) At(told events.Stamp) events.Stamp {
+	switch {
+	case told != 0:
+		c.last = told
+	case c.last == 0:
+		c.last = Epoch
+	default:
+		c.last = c.last.Add(Pace)
+	}
+	return c.last
+}

@@ -1,0 +1,251 @@
+// Package llamaindex reads the events that a LlamaIndex workflow of agents streams, one
+// JSON object per line: {"event": CLASS, "data": event.model_dump()}.
+//
+// Read are inputs and outputs of agents, and calls of tools with their results. The tool
+// handoff passes control to the agent that its to_agent names. The events name neither
+// run nor time: one flow is what follows from one message of the user, marked as derived,
+// and lines are two seconds apart. Its OpenTelemetry spans tell more, see package otlp.
+//
+// Tokens are not told. Two runs that begin with the same message cannot be told apart.
+package llamaindex
+
+import (
+	"cmp"
+
+	"weir/events"
+	"weir/events/adapter"
+	"weir/events/adapter/jsonwalk"
+	"weir/events/adapter/teller"
+	"weir/events/fingerprint"
+)
+
+// Format returns the format of LlamaIndex workflow events.
+func Format() adapter.Format {
+	return adapter.Format{
+		Name:    "llamaindex",
+		Title:   "events streamed by LlamaIndex agent workflows, one per line",
+		Framing: adapter.Lines,
+		Score:   score,
+		New:     newReader,
+		Gives: adapter.Gives{Tools: adapter.Always, Args: adapter.Always, Results: adapter.Always, Caller: adapter.Always, Turn: adapter.Never,
+			Tokens: adapter.Never, Time: adapter.Never, Starts: adapter.Always, Work: adapter.Always},
+	}
+}
+
+func score(head []byte) adapter.Match {
+	for top := range adapter.Tops(head) {
+		if top["data"] != "{" {
+			continue
+		}
+		switch top["event"] {
+		case "AgentInput", "AgentOutput", "AgentSetup", "ToolCallResult":
+			return adapter.Certain
+		}
+	}
+	return adapter.NoMatch
+}
+
+type reader struct {
+	tell    *teller.Teller
+	clock   adapter.Clock
+	repeats *adapter.Repeats
+	flow    string
+	agent   string // at work
+	called  string // handed over to, and not yet at work
+}
+
+func newReader(o adapter.Options) adapter.Adapter {
+	r := &reader{tell: teller.New(o, "llamaindex", events.CorrelationDerived), repeats: adapter.NewRepeats(o)}
+	r.tell.Work = true
+	return r
+}
+
+// line is one event of a workflow.
+type line struct {
+	event, agent   string
+	role           string // of the last message of an input
+	said           []byte
+	tool, call, to string
+	args           []byte // JSON
+	uses           bool   // the output calls tools
+	failed         bool
+}
+
+func read(record []byte) (*line, error) {
+	l := &line{}
+	c := jsonwalk.New(record)
+	for c.Object(); c.Member(); {
+		switch string(c.Key()) {
+		case "event":
+			l.event = string(c.Text())
+		case "data":
+			l.data(c)
+		default:
+			c.Skip()
+		}
+	}
+	c.End()
+	if c.Err() == nil && l.event == "" {
+		return nil, adapter.Missing("event", "want the class of the event in event")
+	}
+	return l, c.Err()
+}
+
+func (l *line) data(c *jsonwalk.Cursor) {
+	for c.MaybeObject(); c.Member(); {
+		switch string(c.Key()) {
+		case "current_agent_name":
+			l.agent = adapter.Word(c.Text(), events.MaxID)
+		case "input":
+			for c.MaybeArray(); c.Element(); {
+				l.message(c)
+			}
+		case "response":
+			l.message(c)
+		case "tool_name":
+			l.tool = adapter.Word(c.Text(), events.MaxID)
+		case "tool_id":
+			l.call = adapter.ID(c.Text())
+		case "tool_kwargs":
+			l.args = c.Raw()
+			l.to = adapter.Word(jsonwalk.New(l.args).TextOf("to_agent"), events.MaxID)
+		case "tool_calls":
+			for c.MaybeArray(); c.Element(); {
+				c.Skip()
+				l.uses = true
+			}
+		case "tool_output":
+			l.output(c)
+		default:
+			c.Skip()
+		}
+	}
+}
+
+// message reads a message: its role and its last text.
+func (l *line) message(c *jsonwalk.Cursor) {
+	for c.MaybeObject(); c.Member(); {
+		switch string(c.Key()) {
+		case "role":
+			l.role = string(c.Text())
+		case "blocks":
+			for c.MaybeArray(); c.Element(); {
+				if text := c.TextOf("text"); text != nil {
+					l.said = text
+				}
+			}
+		default:
+			c.Skip()
+		}
+	}
+}
+
+func (l *line) output(c *jsonwalk.Cursor) {
+	for c.MaybeObject(); c.Member(); {
+		switch string(c.Key()) {
+		case "blocks":
+			l.said = c.Texts()
+		case "is_error":
+			l.failed = c.Bool()
+		default:
+			c.Skip()
+		}
+	}
+}
+
+// Decode reads one event. Those that tell nothing of agents and tools are passed over.
+func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
+	if err := adapter.CheckSize(record); err != nil {
+		return err
+	}
+	l, err := read(record)
+	if err != nil {
+		return err
+	}
+	if r.repeats.Again(record) { // ids of calls are in all of them
+		return nil
+	}
+	at := r.clock.At(0)
+	key := r.tell.Key(record, true)
+	switch l.event {
+	case "AgentInput":
+		r.input(l, key, at, emit)
+	case "AgentOutput":
+		if l.agent == "" || l.uses {
+			return nil
+		}
+		e := r.begin(key+"/return", events.AgentReturn, at)
+		e.From = events.Party{Agent: l.agent}
+		teller.Said(e, l.said)
+		r.tell.Tell(e, emit)
+	case "ToolCall":
+		r.use(l, cmp.Or(l.call, key), at, emit)
+	case "ToolCallResult":
+		r.result(l, cmp.Or(l.call, key), at, emit)
+	}
+	return nil
+}
+
+// Flush has nothing to do: nothing is held back.
+func (r *reader) Flush(func(*events.Event)) error { return nil }
+
+func (r *reader) begin(id string, kind events.Kind, at events.Stamp) *events.Event {
+	names := adapter.Names{events.CorrelationDerived: "llamaindex:" + cmp.Or(r.flow, "run")}
+	e := r.tell.Begin(id, kind, at, &names)
+	if kind == events.AgentCall {
+		e.Origin = events.OriginAgent
+	}
+	return e
+}
+
+// input is what an agent begins a turn with.
+func (r *reader) input(l *line, key string, at events.Stamp, emit func(*events.Event)) {
+	switch {
+	case l.agent == "":
+		return
+	case l.role == "user" || r.flow == "":
+		r.flow = key
+		e := r.begin(key+"/call", events.AgentCall, at)
+		e.Origin, e.To = events.OriginUser, events.Party{Agent: l.agent}
+		teller.Said(e, l.said)
+		r.tell.Tell(e, emit)
+	case l.agent != r.agent && l.agent != r.called:
+		e := r.begin(key+"/call", events.AgentCall, at)
+		e.From, e.To, e.TransferMode = events.Party{Agent: r.agent}, events.Party{Agent: l.agent}, events.PassControl
+		r.tell.Tell(e, emit)
+	}
+	r.agent, r.called = l.agent, ""
+}
+
+func (r *reader) use(l *line, call string, at events.Stamp, emit func(*events.Event)) {
+	from := events.Party{Agent: cmp.Or(r.agent, "agent")}
+	if l.tool == "handoff" && l.to != "" {
+		e := r.begin(call+"/call", events.AgentCall, at)
+		e.From, e.To, e.TransferMode = from, events.Party{Agent: l.to}, events.PassControl
+		teller.Said(e, jsonwalk.New(l.args).TextOf("reason"))
+		r.tell.Tell(e, emit)
+		r.called = l.to
+		return
+	}
+	if l.tool == "" {
+		return
+	}
+	e := r.begin(call+"/call", events.ToolCall, at)
+	e.From, e.Tool = from, events.Tool{Name: l.tool, CallID: call, Type: "function"}
+	r.tell.Args(e, l.args)
+	r.tell.Tell(e, emit)
+}
+
+func (r *reader) result(l *line, call string, at events.Stamp, emit func(*events.Event)) {
+	if l.tool == "handoff" && l.to != "" || l.tool == "" {
+		return
+	}
+	e := r.begin(call+"/result", events.ToolResult, at)
+	e.From, e.Tool = events.Party{Agent: cmp.Or(r.agent, "agent")}, events.Tool{Name: l.tool, CallID: call, Type: "function"}
+	r.tell.Args(e, l.args)
+	teller.Said(e, l.said)
+	if l.failed {
+		e.Status, e.ErrorType = events.StatusError, cmp.Or(fingerprint.Error(l.said), "error")
+	}
+	r.tell.Tell(e, emit)
+}

@@ -1,0 +1,419 @@
+// Package managedagents reads the events of Anthropic's managed agents, as the stream
+// or the list of a session gives them: one JSON object per line, with or without the
+// "data:" of server-sent events, an array, or a page {"data": [...]}.
+//
+// Read are the user's messages, answers, uses of tools and their results, messages
+// between threads, and the tokens of requests to models. An event does not name its
+// session: a member session_id that whoever saves the stream adds is taken; else one
+// flow is what follows from one message of the user, by the id of that message, which
+// is marked as derived. An agent is its name, where threads tell it.
+//
+// Several sessions in one file cannot be told apart without session_id. What threads do
+// beside the main one is there only when their streams are saved, too.
+package managedagents
+
+import (
+	"bytes"
+	"cmp"
+	"strings"
+
+	"weir/events"
+	"weir/events/adapter"
+	"weir/events/adapter/jsonwalk"
+	"weir/events/adapter/teller"
+	"weir/events/fingerprint"
+)
+
+// Format returns the format of managed agents' events.
+func Format() adapter.Format {
+	return adapter.Format{
+		Name:    "managedagents",
+		Title:   "Anthropic managed agents: events of a session, one per line, or a page of them",
+		Framing: adapter.Lines,
+		Score:   score,
+		New:     newReader,
+		Gives: adapter.Gives{Tools: adapter.Always, Args: adapter.Always, Results: adapter.Always, Caller: adapter.Always, Turn: adapter.Never,
+			Tokens: adapter.Always, Time: adapter.Always, Starts: adapter.Always, Work: adapter.Always},
+	}
+}
+
+func score(head []byte) adapter.Match {
+	for c := range adapter.Heads(stream(head)) {
+		if looksLike(c) {
+			return adapter.Certain
+		}
+	}
+	return adapter.NoMatch
+}
+
+// stream returns the data of the first server-sent event, or the head as it is.
+func stream(head []byte) []byte {
+	for line := range bytes.Lines(head) {
+		switch data, isData := bytes.CutPrefix(bytes.TrimSpace(line), []byte("data:")); {
+		case isData:
+			return data
+		case len(bytes.TrimSpace(line)) > 0 && !isField(line):
+			return head
+		}
+	}
+	return head
+}
+
+// isField tells whether a line is one of those that stand around the data of
+// server-sent events.
+func isField(line []byte) bool {
+	return bytes.HasPrefix(line, []byte("event:")) || bytes.HasPrefix(line, []byte("id:")) || bytes.HasPrefix(line, []byte(":"))
+}
+
+func looksLike(c *jsonwalk.Cursor) (is bool) {
+	var id, kind string
+	for c.Object(); c.Member(); {
+		switch string(c.Key()) {
+		case "id":
+			id = string(c.Text())
+		case "type":
+			kind = string(c.Text())
+		case "data":
+			for c.MaybeArray(); c.Element(); {
+				if c.Peek() == '{' {
+					is = looksLike(c) || is
+				} else {
+					c.Skip()
+				}
+			}
+		default:
+			c.Skip()
+		}
+	}
+	area, _, _ := strings.Cut(kind, ".")
+	return is || strings.HasPrefix(id, "sevt_") && (area == "user" || area == "agent" || area == "session" || area == "span")
+}
+
+type reader struct {
+	tell    *teller.Teller
+	repeats *adapter.Repeats
+	last    string                        // the user's last message
+	clock   events.Stamp                  // of the event before
+	names   *adapter.Recent[string]       // of agents, by thread
+	primary *adapter.Recent[string]       // names of the agents that users talk to, by session
+	created *adapter.Recent[bool]         // threads that agents made
+	said    *adapter.Recent[answer]       // by session: what may be the answer to the user
+	started *adapter.Recent[events.Stamp] // of requests to models
+}
+
+// answer is a message that its agent may end with.
+type answer struct {
+	said events.Hash
+	sim  events.Fingerprint
+}
+
+func newReader(o adapter.Options) adapter.Adapter {
+	const most = 4096
+	r := &reader{tell: teller.New(o, "managed-agents", events.CorrelationExplicit, events.CorrelationSession, events.CorrelationDerived),
+		repeats: adapter.NewRepeats(o),
+		names:   adapter.NewRecent[string](o.HeldOr(most)), primary: adapter.NewRecent[string](o.HeldOr(most)), created: adapter.NewRecent[bool](o.HeldOr(most)),
+		said: adapter.NewRecent[answer](o.HeldOr(most)), started: adapter.NewRecent[events.Stamp](o.HeldOr(most))}
+	r.tell.Work = true
+	return r
+}
+
+// entry is one event of a session.
+type entry struct {
+	id, kind, session, correlation string
+	thread, agent                  string
+	fromThread, fromAgent          string
+	toThread, toAgent              string
+	at                             events.Stamp
+	content                        []byte // JSON
+	name, server                   string
+	input                          []byte
+	use, request                   string // what it is the result, or the end, of
+	failed                         bool
+	failure                        []byte
+	stop                           string
+	usage                          events.Usage
+	model                          string
+}
+
+// Decode reads one event, or a page of them. Events that tell nothing of agents and
+// tools are passed over.
+func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
+	if err := adapter.CheckSize(record); err != nil {
+		return err
+	}
+	record = bytes.TrimSpace(record)
+	if data, ok := bytes.CutPrefix(record, []byte("data:")); ok {
+		record = bytes.TrimSpace(data)
+	} else if isField(record) {
+		return nil
+	}
+	c := jsonwalk.New(record)
+	read := read(c)
+	c.End()
+	if err := c.Err(); err != nil {
+		return err
+	}
+	for i := range read {
+		if err := r.entry(&read[i], emit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Flush has nothing to do: nothing is held back.
+func (r *reader) Flush(func(*events.Event)) error { return nil }
+
+// read reads an event, or the events of a page.
+func read(c *jsonwalk.Cursor) []entry {
+	var n entry
+	var page []entry
+	isPage := false
+	for c.Object(); c.Member(); {
+		switch string(c.Key()) {
+		case "data":
+			isPage = c.Peek() == '['
+			for c.MaybeArray(); c.Element(); {
+				if c.Peek() == '{' {
+					page = append(page, read(c)...)
+				} else {
+					c.Skip()
+				}
+			}
+		case "id":
+			n.id = id(c)
+		case "type":
+			n.kind = string(c.Text())
+		case "session_id":
+			n.session = id(c)
+		case "correlation_id":
+			n.correlation = id(c)
+		case "session_thread_id":
+			n.thread = id(c)
+		case "agent_name":
+			n.agent = id(c)
+		case "from_session_thread_id":
+			n.fromThread = id(c)
+		case "from_agent_name":
+			n.fromAgent = id(c)
+		case "to_session_thread_id":
+			n.toThread = id(c)
+		case "to_agent_name":
+			n.toAgent = id(c)
+		case "processed_at", "created_at":
+			if at, ok := c.Stamp(); ok {
+				n.at = at
+			}
+		case "content":
+			n.content = c.Raw()
+		case "name":
+			n.name = id(c)
+		case "mcp_server_name":
+			n.server = id(c)
+		case "input":
+			n.input = c.Raw()
+		case "tool_use_id", "mcp_tool_use_id", "custom_tool_use_id":
+			n.use = id(c)
+		case "model_request_start_id":
+			n.request = id(c)
+		case "is_error":
+			n.failed = c.Bool()
+		case "error":
+			n.failure = c.TextOf("message")
+		case "stop_reason":
+			n.stop = string(c.TextOf("type"))
+		case "model":
+			n.model = id(c)
+		case "model_usage":
+			n.readUsage(c)
+		default:
+			c.Skip()
+		}
+	}
+	if isPage {
+		return page
+	}
+	return []entry{n}
+}
+
+func id(c *jsonwalk.Cursor) string { return adapter.Word(c.Text(), events.MaxID/2-16) }
+
+func (n *entry) readUsage(c *jsonwalk.Cursor) {
+	u := &n.usage
+	for c.MaybeObject(); c.Member(); {
+		field := map[string]*int64{"input_tokens": &u.Input, "output_tokens": &u.Output,
+			"cache_read_input_tokens": &u.CacheRead, "cache_creation_input_tokens": &u.CacheCreation}[string(c.Key())]
+		if field == nil {
+			c.Skip()
+		} else if v, ok := c.Count(); ok {
+			*field, u.Known = v, true
+		}
+	}
+}
+
+// text returns the texts of the content: a string, or a list of blocks.
+func (n *entry) text() []byte {
+	c := jsonwalk.New(n.content)
+	if c.Peek() == '"' {
+		return c.Text()
+	}
+	return c.Texts()
+}
+
+func (r *reader) entry(n *entry, emit func(*events.Event)) error {
+	switch {
+	case n.kind == "":
+		return adapter.Missing("type", "want type on every event")
+	case n.id == "":
+		return nil // what was sent, and comes again with an id; or a part of an answer
+	case n.at == 0 && r.clock == 0:
+		return adapter.Missing("processed_at", "want an RFC 3339 time in processed_at")
+	}
+	if r.repeats.Again([]byte(n.id)) {
+		return nil
+	}
+	// An event that waits to be processed has no time yet.
+	r.clock = cmp.Or(n.at, r.clock)
+	n.at = r.clock
+	r.meet(n)
+	switch n.kind {
+	case "user.message":
+		r.last = n.id
+		r.said.Delete(n.session)
+		e := r.begin(n, "/call", events.AgentCall)
+		e.Origin, e.To = events.OriginUser, r.actor(n)
+		teller.Said(e, n.text())
+		r.tell.Tell(e, emit)
+	case "agent.message":
+		if n.thread == "" || r.isPrimary(n) {
+			text := n.text()
+			r.said.Put(n.session, answer{fingerprint.Content(text), fingerprint.Text(text)})
+		}
+	case "session.status_idle":
+		// When it waits for somebody it will go on with what it does.
+		if a, ok := r.said.Get(n.session); ok && n.stop != "requires_action" {
+			r.said.Delete(n.session)
+			e := r.begin(n, "/return", events.AgentReturn)
+			e.From, e.Content, e.Sim = r.party(n, "", ""), a.said, a.sim
+			r.tell.Tell(e, emit)
+		}
+	case "agent.tool_use", "agent.mcp_tool_use", "agent.custom_tool_use":
+		r.use(n, emit)
+	case "agent.tool_result", "agent.mcp_tool_result", "user.custom_tool_result":
+		e := r.begin(n, "", events.ToolResult)
+		e.ID, e.Tool.CallID = n.use+"/result", n.use
+		said := n.text()
+		teller.Said(e, said)
+		if n.failed {
+			e.Status, e.ErrorType = events.StatusError, cmp.Or(fingerprint.Error(said), "error")
+		}
+		r.tell.Tell(e, emit)
+	case "agent.thread_message_sent", "agent.thread_message_received":
+		r.message(n, emit)
+	case "span.model_request_start":
+		r.started.Put(n.id, n.at)
+	case "span.model_request_end":
+		r.request(n, emit)
+	case "session.error":
+		r.said.Delete(n.session)
+		e := r.begin(n, "/return", events.AgentReturn)
+		e.From, e.Status, e.ErrorType = r.actor(n), events.StatusError, cmp.Or(fingerprint.Error(n.failure), "error")
+		r.tell.Tell(e, emit)
+	}
+	return nil
+}
+
+func (r *reader) begin(n *entry, phase string, kind events.Kind) *events.Event {
+	names := adapter.Names{events.CorrelationExplicit: n.correlation, events.CorrelationSession: n.session, events.CorrelationDerived: cmp.Or(r.last, n.id)}
+	e := r.tell.Begin(n.id+phase, kind, n.at, &names)
+	e.ConversationID = n.session
+	return e
+}
+
+// meet remembers whose threads are whose.
+func (r *reader) meet(n *entry) {
+	if n.thread == "" || n.agent == "" {
+		return
+	}
+	r.names.Put(n.thread, n.agent)
+	if n.kind == "session.thread_created" {
+		r.created.Put(n.thread, true)
+	}
+	if _, known := r.primary.Get(n.session); !known && r.isPrimary(n) {
+		r.primary.Put(n.session, n.agent)
+	}
+}
+
+// isPrimary tells whether an event happened in the thread that users talk to.
+func (r *reader) isPrimary(n *entry) bool {
+	_, created := r.created.Get(n.thread)
+	return !created
+}
+
+// actor is the agent of the thread in which an event happened.
+func (r *reader) actor(n *entry) events.Party { return r.party(n, n.thread, n.agent) }
+
+// unnamed is the agent of a session in which no thread tells its name.
+const unnamed = "agent"
+
+// party is the agent of a thread, or the one that users talk to.
+func (r *reader) party(n *entry, thread, agent string) events.Party {
+	if agent == "" && thread != "" {
+		agent, _ = r.names.Get(thread)
+	}
+	if agent == "" {
+		agent, _ = r.primary.Get(n.session)
+	}
+	return events.Party{Agent: cmp.Or(agent, unnamed)}
+}
+
+func (r *reader) use(n *entry, emit func(*events.Event)) {
+	if n.name == "" {
+		return
+	}
+	e := r.begin(n, "/call", events.ToolCall)
+	e.From = r.actor(n)
+	e.Tool = events.Tool{Name: n.name, CallID: n.id, Server: n.server, Type: "function"}
+	if n.server != "" {
+		e.Tool.Type = "mcp"
+	}
+	r.tell.Args(e, n.input)
+	r.tell.Tell(e, emit)
+}
+
+// message is what one agent tells another: the coordinator gives work away, and what
+// it receives is the answer. On the stream of the other thread the same two come the
+// other way round.
+func (r *reader) message(n *entry, emit func(*events.Event)) {
+	own := r.actor(n)
+	sent := n.kind == "agent.thread_message_sent"
+	if sent == (n.toAgent != "") && (n.toAgent != "" || n.fromAgent != "") {
+		// With a name on the other end it is the coordinator's.
+		other := r.party(n, cmp.Or(n.toThread, n.fromThread), cmp.Or(n.toAgent, n.fromAgent))
+		kind, from, to := events.AgentCall, own, other
+		if !sent {
+			kind, from, to = events.AgentReturn, other, own
+		}
+		e := r.begin(n, "/message", kind)
+		if e.From, e.To = from, to; kind == events.AgentCall {
+			e.Origin, e.TransferMode = events.OriginAgent, events.ReturnToCaller
+		}
+		teller.Said(e, n.text())
+		r.tell.Tell(e, emit)
+	}
+}
+
+func (r *reader) request(n *entry, emit func(*events.Event)) {
+	if !n.usage.Known && !n.failed {
+		return
+	}
+	e := r.begin(n, "/llm", events.LLMCall)
+	e.From, e.Usage, e.Model, e.Provider = r.actor(n), n.usage, n.model, "anthropic"
+	if began, ok := r.started.Get(n.request); ok {
+		e.DurationMS = float64(max(0, n.at-began))
+	}
+	if n.failed {
+		e.Status, e.ErrorType = events.StatusError, "error"
+	}
+	r.tell.Tell(e, emit)
+}

@@ -1,0 +1,88 @@
+package mapped
+
+import "strings"
+
+// field is a field of an event that a mapping can fill.
+type field uint8
+
+const (
+	id field = iota
+	at
+	kind
+	source
+	sequence
+	correlationID
+	baggage
+	promptID
+	traceID
+	spanID
+	conversationID
+	sessionID
+	taskID
+	turnID
+	messageID
+	projectID
+	teamID
+	tenantID
+	from
+	fromSession
+	to
+	toSession
+	origin
+	tool
+	callID
+	server
+	args
+	argsHash
+	retryOf
+	content
+	status
+	failure
+	duration
+	hadWork
+	loopCount
+	delegationDepth
+	inputTokens
+	outputTokens
+	cacheRead
+	cacheCreation
+	reasoning
+	totalTokens
+	costUSD
+	scope
+	model
+	provider
+	fields
+)
+
+// names are the fields as a mapping spells them.
+var names = [fields]string{
+	id: "id", at: "time", kind: "kind", source: "source", sequence: "sequence",
+	correlationID: "correlation_id", baggage: "baggage", promptID: "prompt_id", traceID: "trace_id", spanID: "span_id",
+	conversationID: "conversation_id", sessionID: "session_id", taskID: "task_id", turnID: "turn_id", messageID: "message_id",
+	projectID: "project_id", teamID: "team_id", tenantID: "tenant_id",
+	from: "from", fromSession: "from_session", to: "to", toSession: "to_session", origin: "origin",
+	tool: "tool", callID: "call_id", server: "server", args: "args", argsHash: "args_hash", retryOf: "retry_of",
+	content: "content", status: "status", failure: "error", duration: "duration_ms", hadWork: "had_work",
+	loopCount: "loop_count", delegationDepth: "delegation_depth",
+	inputTokens: "input_tokens", outputTokens: "output_tokens", cacheRead: "cache_read_input_tokens", cacheCreation: "cache_creation_input_tokens",
+	reasoning: "reasoning_output_tokens", totalTokens: "total_tokens", costUSD: "cost_usd", scope: "usage_scope", model: "model", provider: "provider",
+}
+
+// others are further spellings.
+var others = map[string]field{"result": content, "message": content, "answer": content, "correlation": correlationID, "flow": correlationID, "ts": at,
+	"timestamp": at, "conversation": conversationID, "session": sessionID, "task": taskID, "turn": turnID, "trace": traceID}
+
+func fieldNamed(name string) (field, bool) {
+	name = strings.ToLower(name)
+	for f, n := range names {
+		if n == name {
+			return field(f), true
+		}
+	}
+	f, ok := others[name]
+	return f, ok
+}
+
+// Fields lists the fields that a mapping can fill, as it spells them.
+func Fields() []string { return append([]string(nil), names[:]...) }

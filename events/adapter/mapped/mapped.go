@@ -1,0 +1,297 @@
+// Package mapped reads JSON objects of any kind by a mapping that the user gives: for
+// each field of an event, where in the record its value is found.
+//
+//	map:correlation_id=.flow,time=.ts,kind=.type,kind.tool_start=tool.call,
+//	    kind.tool_end=tool.result,from=.sender.id,tool=.tool.name,args=.tool.args
+//
+// A value is a path (.a.b[0]."c d", or several with // between them, of which the first
+// that is there counts), a text in double quotes, or any jq expression, of which the
+// first result counts. FIELD.TEXT=VALUE says what to write where TEXT is found. Records
+// of kinds that weir does not know are passed over.
+//
+// The log tells what the mapping says, and no more: whether hops came without work is
+// known when uses of tools are mapped.
+package mapped
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"weir/events"
+	"weir/events/adapter"
+	"weir/events/adapter/jsonwalk"
+	"weir/events/adapter/teller"
+	"weir/events/adapter/wire"
+	"weir/events/fingerprint"
+)
+
+// Prefix begins the names of formats that are mappings.
+const Prefix = "map:"
+
+// Format returns the format that a mapping describes, which is named after it. It never
+// fits an input by itself. The error says which part of the mapping is wrong.
+func Format(mapping string) (adapter.Format, error) {
+	m, err := parse(mapping)
+	if err != nil {
+		return adapter.Format{}, err
+	}
+	return adapter.Format{
+		Name:    Prefix + mapping,
+		Title:   "JSON objects, read by a mapping",
+		Framing: adapter.Lines,
+		Score:   func([]byte) adapter.Match { return adapter.NoMatch },
+		New:     func(o adapter.Options) adapter.Adapter { return newReader(m, o) },
+		Gives:   m.gives(),
+	}, nil
+}
+
+// gives says what a log can tell that is read by the mapping.
+func (m *mapping) gives() adapter.Gives {
+	level := func(fields ...field) adapter.Level {
+		if slices.ContainsFunc(fields, m.has) {
+			return adapter.Sometimes
+		}
+		return adapter.Never
+	}
+	return adapter.Gives{Tools: level(tool), Tasks: level(taskID), Args: level(args, argsHash), Results: level(content), Caller: level(from, fromSession), Turn: level(turnID),
+		Tokens: level(inputTokens, outputTokens, totalTokens), Time: level(at), Starts: adapter.Sometimes, Work: level(hadWork, tool)}
+}
+
+type reader struct {
+	m      *mapping
+	tell   *teller.Teller
+	clock  adapter.Clock
+	values [fields][]byte
+}
+
+func newReader(m *mapping, o adapter.Options) adapter.Adapter {
+	r := &reader{m: m, tell: teller.New(o, "map")}
+	r.tell.Work = m.has(tool)
+	return r
+}
+
+// Decode reads one record.
+func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
+	if err := adapter.CheckSize(record); err != nil {
+		return err
+	}
+	clear(r.values[:])
+	if err := r.m.read(record, &r.values); err != nil {
+		return err
+	}
+	kind, ok := r.kind()
+	if !ok {
+		return nil
+	}
+	told, timed := jsonwalk.Stamp(r.values[at])
+	if !timed && len(r.values[at]) > 0 {
+		return r.wrong(at, "want an RFC 3339 time, or a number of seconds, ms, µs or ns since 1970")
+	}
+	when := r.clock.At(told)
+	key := r.tell.Key
+	id := r.id(id)
+	if id == "" {
+		id = key(record, timed)
+	}
+	e := r.begin(id, kind, when)
+	if err := r.fill(e); err != nil {
+		return err
+	}
+	if err := e.Validate(); err != nil {
+		return err
+	}
+	r.tell.Tell(e, emit)
+	return nil
+}
+
+// Flush has nothing to do: nothing is held back.
+func (r *reader) Flush(func(*events.Event)) error { return nil }
+
+func (r *reader) wrong(f field, reason string) error {
+	return &events.DecodeError{Code: events.CodeInvalidValue, Field: names[f], Offset: -1,
+		Reason: fmt.Sprintf("%s, found %q", reason, adapter.Word(r.values[f], 60))}
+}
+
+func (r *reader) word(f field) string { return adapter.Word(r.values[f], events.MaxID) }
+func (r *reader) id(f field) string   { return adapter.Word(r.values[f], events.MaxID/2) }
+
+// kind is what happened: what the mapping says, else a tool call where there is a tool,
+// else a call of an agent.
+func (r *reader) kind() (events.Kind, bool) {
+	if !r.m.has(kind) {
+		if len(r.values[tool]) > 0 {
+			return events.ToolCall, true
+		}
+		return events.AgentCall, len(r.values[to]) > 0 || len(r.values[toSession]) > 0
+	}
+	for _, k := range events.Kinds() {
+		if k.String() == string(r.values[kind]) {
+			return k, told(k)
+		}
+	}
+	return 0, false
+}
+
+// told tells whether a mapping can say all that an event of the kind needs.
+func told(k events.Kind) bool {
+	switch k {
+	case events.AgentCall, events.AgentReturn, events.ToolCall, events.ToolResult, events.LLMCall, events.TurnStart,
+		events.TaskLoop, events.TaskReflect, events.FlowStart, events.FlowEnd:
+		return true
+	}
+	return false
+}
+
+func (r *reader) begin(id string, kind events.Kind, when events.Stamp) *events.Event {
+	flow := adapter.Names{
+		events.CorrelationExplicit: r.word(correlationID), events.CorrelationBaggage: wire.Baggage(r.values[baggage]),
+		events.CorrelationPrompt: r.word(promptID), events.CorrelationTrace: r.word(traceID), events.CorrelationConversation: r.word(conversationID),
+		events.CorrelationSession: r.word(sessionID), events.CorrelationTask: r.word(taskID),
+	}
+	e := r.tell.Begin(id, kind, when, &flow)
+	if s := r.word(source); s != "" {
+		e.Source = s
+	}
+	e.ConversationID = cmp.Or(r.word(conversationID), r.word(sessionID))
+	e.TaskID, e.TurnID, e.MessageID = r.word(taskID), r.word(turnID), r.word(messageID)
+	e.ProjectID, e.TeamID, e.TenantID = r.word(projectID), r.word(teamID), r.word(tenantID)
+	if trace := strings.ToLower(r.word(traceID)); isHex(trace, 32) {
+		e.TraceID = trace
+	}
+	if span := strings.ToLower(r.word(spanID)); isHex(span, 16) {
+		e.SpanID = span
+	}
+	e.From = events.Party{Session: r.word(fromSession), Agent: r.word(from)}
+	e.To = events.Party{Session: r.word(toSession), Agent: r.word(to)}
+	return e
+}
+
+func isHex(s string, n int) bool {
+	return len(s) == n && strings.Trim(s, "0123456789abcdef") == "" && strings.Trim(s, "0") != ""
+}
+
+// people are the names under which logs speak of the user.
+var people = []string{"user", "human", "customer"}
+
+// fill gives an event what is not a name.
+func (r *reader) fill(e *events.Event) error {
+	if e.From.Session == "" && slices.Contains(people, strings.ToLower(e.From.Agent)) {
+		e.From = events.Party{}
+	}
+	if e.To.Session == "" && slices.Contains(people, strings.ToLower(e.To.Agent)) && e.Kind == events.AgentReturn {
+		e.To = events.Party{}
+	}
+	if e.Kind == events.AgentCall && len(r.values[origin]) == 0 {
+		if e.Origin = events.OriginAgent; e.From.IsZero() {
+			e.Origin = events.OriginUser
+		}
+	}
+	if p := r.values[origin]; len(p) > 0 {
+		o, ok := lookup(string(p), events.OriginUser, events.OriginSystem)
+		if !ok {
+			return r.wrong(origin, "want user, agent, scheduler, applet or system")
+		}
+		e.Origin = o
+	}
+	if p := r.values[status]; len(p) > 0 {
+		s, ok := lookup(string(p), events.StatusOK, events.StatusInputRequired)
+		if !ok {
+			return r.wrong(status, "want ok, error, denied, cancelled, timeout or input_required; say what other values mean as status.VALUE=error")
+		}
+		e.Status = s
+	}
+	if p := r.values[failure]; len(p) > 0 && string(p) != "false" {
+		e.ErrorType = cmp.Or(fingerprint.Error(p), "error")
+		if e.Status == events.StatusUnset {
+			e.Status = events.StatusError
+		}
+	}
+	switch string(r.values[hadWork]) {
+	case "true":
+		e.HadWork = events.Yes
+	case "false":
+		e.HadWork = events.No
+	}
+	r.fillTool(e)
+	e.DurationMS = r.float(duration)
+	e.LoopCount, e.DelegationDepth = r.number(loopCount), r.number(delegationDepth)
+	e.Sequence = r.number(sequence)
+	teller.Said(e, r.values[content])
+	e.Model, e.Provider = r.word(model), adapter.Word(r.values[provider], events.MaxProvider)
+	r.fillUsage(e)
+	return nil
+}
+
+func (r *reader) fillTool(e *events.Event) {
+	if e.Kind != events.ToolCall && e.Kind != events.ToolResult {
+		return
+	}
+	e.Tool = events.Tool{Name: r.word(tool), CallID: r.id(callID), Server: r.word(server), RetryOf: r.id(retryOf)}
+	if e.Kind == events.ToolResult && e.Tool.Name == "" {
+		e.Tool.Name = "tool" // its call tells which
+	}
+	if p := r.values[args]; len(p) > 0 {
+		r.tell.Args(e, p)
+	}
+	if h, err := events.ParseHash(string(r.values[argsHash])); err == nil && len(r.values[argsHash]) > 0 {
+		e.Tool.ArgsHash = h
+	}
+}
+
+func (r *reader) fillUsage(e *events.Event) {
+	if !r.m.counts {
+		return
+	}
+	u := &e.Usage
+	for f, to := range map[field]*int64{inputTokens: &u.Input, outputTokens: &u.Output, cacheRead: &u.CacheRead, cacheCreation: &u.CacheCreation,
+		reasoning: &u.Reasoning, totalTokens: &u.Total} {
+		if *to = r.number(f); len(r.values[f]) > 0 {
+			u.Known = true
+		}
+	}
+	if usd := r.float(costUSD); usd > 0 && usd <= events.MaxCostUSD {
+		u.Known, u.CostMicroUSD = true, int64(math.Round(usd*1e6))
+	}
+	switch string(r.values[scope]) {
+	case "cumulative":
+		u.Scope = events.UsageCumulative
+	case "aggregate":
+		u.Scope = events.UsageAggregate
+	}
+	if !u.Known {
+		*u = events.Usage{}
+	}
+}
+
+// lookup finds the value of an enumeration that is spelt so.
+func lookup[E interface {
+	~uint8
+	String() string
+}](text string, first, last E) (E, bool) {
+	for v := first; v <= last; v++ {
+		if v.String() == text {
+			return v, true
+		}
+	}
+	return 0, false
+}
+
+func (r *reader) number(f field) int64 {
+	v, err := strconv.ParseInt(string(r.values[f]), 10, 64)
+	if err != nil || v < 0 || v > events.MaxNumber {
+		return 0
+	}
+	return v
+}
+
+func (r *reader) float(f field) float64 {
+	v, err := strconv.ParseFloat(string(r.values[f]), 64)
+	if err != nil || v < 0 || v > events.MaxNumber || math.IsNaN(v) {
+		return 0
+	}
+	return v
+}

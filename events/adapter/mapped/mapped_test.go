@@ -1,0 +1,179 @@
+package mapped
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"weir/events"
+	"weir/events/adapter"
+)
+
+// decode reads lines by a mapping and prints what matters of the events.
+func decodeAll(t *testing.T, mapping string, lines ...string) string {
+	t.Helper()
+	f, err := Format(mapping)
+	if err != nil {
+		return err.Error()
+	}
+	a := f.New(adapter.Options{})
+	var out strings.Builder
+	emit := func(e *events.Event) {
+		line := e.AppendJSON(nil)
+		var again events.Event
+		if err := events.Decode(line, &again); err != nil {
+			t.Errorf("%s: %v", line, err)
+		}
+		fmt.Fprintf(&out, "%v %s>%s", e.Kind, e.From.ID(), e.To.ID())
+		if e.Tool.Name != "" {
+			fmt.Fprintf(&out, " %s(%d)", e.Tool.Name, e.Tool.ArgsSize)
+		}
+		if e.Usage.Known {
+			fmt.Fprintf(&out, " %d+%d", e.Usage.Input, e.Usage.Output)
+		}
+		if e.Status != 0 {
+			fmt.Fprintf(&out, " %v%s", e.Status, strings.TrimSuffix(":"+e.ErrorType, ":"))
+		}
+		fmt.Fprintf(&out, " %s/%v\n", e.CorrelationID, e.CorrelationSource)
+	}
+	for _, line := range lines {
+		if err := a.Decode([]byte(line), emit); err != nil {
+			fmt.Fprintf(&out, "! %v\n", err)
+		}
+	}
+	return out.String()
+}
+
+func TestMappings(t *testing.T) {
+	f := func(mapping, want string, lines ...string) {
+		t.Helper()
+		if got := decodeAll(t, mapping, lines...); got != strings.TrimPrefix(want, "\n") {
+			t.Errorf("came\n%swant\n%s", got, want)
+		}
+	}
+	record := `{"ts":1774900012100,"type":"tool_start","sender":{"id":"planner","roles":["a","b"]},"to whom":"coder","flow":7,"tool":{"name":"search","args":{"q":"x"}},"u":{"in":12,"out":3.0}}`
+
+	f(`correlation_id=.flow,from=.sender.id,to=."to whom"`, "agent.call planner>coder 7/explicit\n", record)
+	f(`correlation_id=.missing // .flow, from=.sender.roles[1], to=.["to whom"]`, "agent.call b>coder 7/explicit\n", record)
+	f(`session_id=.flow,time=.ts,tool=.tool.name,args=.tool.args,from="me"`, "tool.call me> search(9) 7/session\n", record)
+	f("# tools\nflow = .flow\nkind = .type\nkind.tool_start = tool.call\n\ntool = .tool.name\nfrom = .sender.id\n", "tool.call planner> search(0) 7/explicit\n", record)
+
+	// Whatever jq can compute, digits kept.
+	f(`flow=.flow,from=(.sender.roles | join(",")),to=if .ts > 1 then "x" else empty end`, "agent.call a,b>x 7/explicit\n", record)
+	f(`flow=.big|tostring,to=.a`, "agent.call >x 12345678901234567890123/explicit\n", `{"big":12345678901234567890123,"a":"x"}`)
+	f(`flow=.flow,to=.sender|.nothing`, "", record) // no agent, no call
+
+	// Pairs, with and without ids; results of calls that were not logged.
+	pair := []string{`{"k":"call","t":"search","a":{"q":1},"f":"f1","p":"x"}`, `{"k":"result","t":"search","r":"none","f":"f1","p":"x"}`,
+		`{"k":"result","t":"search","err":"gone","f":"f1","p":"x"}`, `{"k":"note","f":"f1"}`}
+	f(`flow=.f,kind=.k,kind.call=tool.call,kind.result=tool.result,tool=.t,args=.a,result=.r,error=.err,from=.p`, `
+tool.call x> search(7) f1/explicit
+tool.result x> search(0) ok f1/explicit
+tool.call x> search(0) f1/explicit
+tool.result x> search(0) error:gone f1/explicit
+`, pair...)
+
+	// Meanings, tokens, statuses.
+	f(`flow=.f,kind="llm.call",from=.p,input_tokens=.u.in,output_tokens=.u.out,status=.s,status.200=ok,status.500=error`, `
+llm.call x> 12+3 ok f/explicit
+! invalid_value, field "status": want ok, error, denied, cancelled, timeout or input_required; say what other values mean as status.VALUE=error, found "418"
+`, `{"f":"f","p":"x","u":{"in":12,"out":3},"s":200}`, `{"f":"f","p":"x","s":418}`)
+
+	// A user is nobody who counts.
+	f(`flow=.f,from=.a,to=.b`, "agent.call >x f/explicit\nagent.call x>y f/explicit\n", `{"f":"f","a":"user","b":"x"}`, `{"f":"f","a":"x","b":"y"}`)
+
+	// What is wrong with a record.
+	f(`flow=.f,to=.b,time=.t`, `
+! wrong_type at byte 0: want an object here
+! invalid_value, field "time": want an RFC 3339 time, or a number of seconds, ms, µs or ns since 1970, found "noon"
+! syntax at byte 5: the text ends where a value is wanted
+`, `[1]`, `{"f":"f","b":"x","t":"noon"}`, `{"f":`)
+	f(`flow=.f,to=.b|error("no")`, "! invalid_value, field \"to\": error: no\n", `{"f":"f"}`)
+}
+
+func TestWrongMappings(t *testing.T) {
+	f := func(mapping, want string) {
+		t.Helper()
+		if _, err := Format(mapping); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", mapping, err, want)
+		}
+	}
+	f("", "does not say what a flow is")
+	f("from=.a,to=.b", "does not say what a flow is")
+	f("flow=.a", "tells no calls")
+	f("flow", `want FIELD=VALUE, such as from=.sender.id`)
+	f("flow=.a,whom=.b", "there is no field whom")
+	f("flow=.a,to=.b,to=.c", "to is given twice")
+	f("flow=.a,to=.b[", "neither a path nor a jq expression")
+	f("flow=.a,to=nosuch(1)", "function not defined")
+	f("flow=.a,to=(now|tostring)", "now is not there")
+}
+
+// TestUntimedRepeats holds that equal lines without times are lines of their own, and
+// that lines with times are the same when they come again.
+func TestUntimedRepeats(t *testing.T) {
+	ids := func(mapping, line string) int {
+		f, err := Format(mapping)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, seen := f.New(adapter.Options{}), map[string]bool{}
+		for range 3 {
+			if err := a.Decode([]byte(line), func(e *events.Event) { seen[e.ID] = true }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return len(seen)
+	}
+	const line = `{"f":"f","to":"x","t":"2026-11-20T14:00:00Z","n":4}`
+	if n := ids("flow=.f,to=.to", line); n != 3 {
+		t.Errorf("%d calls of three equal lines without times", n)
+	}
+	if n := ids("flow=.f,to=.to,time=.t", line); n != 1 {
+		t.Errorf("%d calls of a line that came three times", n)
+	}
+	if n := ids("flow=.f,to=.to,id=.n", line); n != 1 {
+		t.Errorf("%d calls of an id that came three times", n)
+	}
+}
+
+// FuzzMapping holds that no mapping and no record makes the reader panic.
+func FuzzMapping(f *testing.F) {
+	f.Add(`correlation_id=.flow,from=.sender.id,to=."to whom"`, []byte(`{"flow":1,"to whom":"x"}`))
+	f.Add(`flow=.f,kind=.k,kind.a=tool.call,tool=.t[0]//.u,args=.`, []byte(`{"f":"f","k":"a","t":["x"]}`))
+	f.Fuzz(func(t *testing.T, mapping string, record []byte) {
+		m, err := Format(mapping)
+		if err != nil || strings.ContainsAny(mapping, "|(") {
+			return // jq may compute without end
+		}
+		a := m.New(adapter.Options{MaxHeld: 8})
+		for range 2 {
+			_ = a.Decode(record, func(e *events.Event) {
+				if err := e.Validate(); err != nil {
+					t.Fatalf("%s: %v", e.AppendJSON(nil), err)
+				}
+			})
+		}
+	})
+}
+
+func BenchmarkMapped(b *testing.B) {
+	run := func(name, mapping string) {
+		b.Run(name, func(b *testing.B) {
+			f, err := Format(mapping)
+			if err != nil {
+				b.Fatal(err)
+			}
+			record := []byte(`{"ts":"2026-11-20T14:00:00Z","type":"tool_start","sender":{"id":"planner","n":1},"target":"coder","flow":"f-1","tool":{"name":"search","args":{"q":"x","limit":10}},"msg":"hello there this is a text"}`)
+			a := f.New(adapter.Options{})
+			for b.Loop() {
+				if err := a.Decode(record, func(*events.Event) {}); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "records/s")
+		})
+	}
+	run("paths", "time=.ts,kind=.type,kind.tool_start=tool.call,from=.sender.id,to=.target,flow=.flow,tool=.tool.name,args=.tool.args,content=.msg")
+	run("jq", "time=.ts,kind=(.type|ascii_downcase),kind.tool_start=tool.call,from=.sender.id,to=.target,flow=.flow,tool=.tool.name,args=.tool.args,content=.msg")
+}

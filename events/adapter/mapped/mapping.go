@@ -1,0 +1,347 @@
+package mapped
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"weir/events"
+	"weir/events/adapter/jsonwalk"
+)
+
+// mapping says where the fields of an event are found.
+type mapping struct {
+	filled  [fields]bool
+	counts  bool                      // tokens or money are told
+	fixed   [fields][]byte            // texts in double quotes
+	root    node                      // what the paths go through
+	paths   [fields][]int             // slots, the first that is filled counts
+	slots   int                       // of all paths
+	jq      []expression              // what is no path
+	meaning [fields]map[string]string // what to write for what is found
+}
+
+func (m *mapping) has(f field) bool { return m.filled[f] }
+
+// node is a place in a record that paths lead to or through.
+type node struct {
+	slots   []int // paths that end here
+	members map[string]*node
+	items   map[int]*node
+}
+
+// parse reads a mapping: FIELD=VALUE, separated by commas or line ends; on a line of its
+// own a # begins a comment.
+func parse(text string) (*mapping, error) {
+	m := &mapping{}
+	for _, part := range split(text) {
+		if err := m.add(part); err != nil {
+			return nil, err
+		}
+	}
+	if !m.named() {
+		return nil, errors.New("the mapping does not say what a flow is: want correlation_id=PATH, or one of baggage, trace_id, conversation_id, session_id, task_id")
+	}
+	if !m.has(to) && !m.has(toSession) && !m.has(tool) && !m.has(kind) {
+		return nil, errors.New("the mapping tells no calls: want to=PATH, the agent that is called, or tool=PATH")
+	}
+	return m, nil
+}
+
+func (m *mapping) named() bool {
+	for _, f := range [...]field{correlationID, baggage, promptID, traceID, conversationID, sessionID, taskID} {
+		if m.has(f) {
+			return true
+		}
+	}
+	return false
+}
+
+// split cuts a mapping at the commas and line ends that are not inside brackets or
+// quotes.
+func split(text string) (parts []string) {
+	depth, quoted, begin := 0, false, 0
+	take := func(end int) {
+		if part := strings.TrimSpace(text[begin:end]); part != "" && part[0] != '#' {
+			parts = append(parts, part)
+		}
+		begin = end + 1
+	}
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '#' && strings.TrimSpace(text[begin:i]) == "":
+			if n := strings.IndexByte(text[i:], '\n'); n >= 0 {
+				i += n - 1
+			} else {
+				i = len(text) - 1
+			}
+		case c == '(' || c == '[' || c == '{':
+			depth++
+		case c == ')' || c == ']' || c == '}':
+			depth--
+		case (c == ',' || c == '\n') && depth <= 0:
+			take(i)
+		}
+	}
+	if begin < len(text) {
+		take(len(text))
+	}
+	return parts
+}
+
+func (m *mapping) add(part string) error {
+	name, value, ok := strings.Cut(part, "=")
+	name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+	if !ok || name == "" || value == "" {
+		return fmt.Errorf("%q: want FIELD=VALUE, such as from=.sender.id", part)
+	}
+	base, found, isMeaning := strings.Cut(name, ".")
+	f, known := fieldNamed(base)
+	if !known {
+		return fmt.Errorf("%q: there is no field %s; want one of %s", part, base, strings.Join(Fields(), ", "))
+	}
+	if isMeaning {
+		if m.meaning[f] == nil {
+			m.meaning[f] = map[string]string{}
+		}
+		m.meaning[f][strings.Trim(found, `"`)] = strings.Trim(value, `"`)
+		return nil
+	}
+	if m.filled[f] {
+		return fmt.Errorf("%q: %s is given twice; put // between several places of one field", part, names[f])
+	}
+	m.filled[f] = true
+	m.counts = m.counts || f >= inputTokens && f <= costUSD
+	if fixed, ok := quoted(value); ok {
+		m.fixed[f] = fixed
+		return nil
+	}
+	if paths, ok := readPaths(value); ok {
+		for _, p := range paths {
+			m.paths[f] = append(m.paths[f], m.root.put(p, &m.slots))
+		}
+		return nil
+	}
+	jq, err := compile(f, value)
+	if err != nil {
+		return fmt.Errorf("%q: %w", part, err)
+	}
+	m.jq = append(m.jq, jq)
+	return nil
+}
+
+func quoted(value string) ([]byte, bool) {
+	if len(value) < 2 || value[0] != '"' {
+		return nil, false
+	}
+	c := jsonwalk.New([]byte(value))
+	text := c.Text()
+	c.End()
+	return text, c.Err() == nil && !strings.Contains(value, `\(`)
+}
+
+// step is one step of a path: a member, or an element when the name is empty.
+type step struct {
+	member string
+	item   int
+	isItem bool
+}
+
+// readPaths reads paths with // between them. It is false for anything else.
+func readPaths(text string) (paths [][]step, ok bool) {
+	for part := range strings.SplitSeq(text, "//") {
+		p, ok := readPath(strings.TrimSpace(part))
+		if !ok {
+			return nil, false
+		}
+		paths = append(paths, p)
+	}
+	return paths, true
+}
+
+func readPath(p string) (steps []step, ok bool) {
+	if p == "." {
+		return nil, true
+	}
+	for p != "" {
+		switch {
+		case strings.HasPrefix(p, "[") || strings.HasPrefix(p, ".["):
+			end := strings.IndexByte(p, ']')
+			inner, isPath := strings.CutPrefix(p[:max(end, 0)], ".")
+			if end < 0 || !isPath && len(steps) == 0 {
+				return nil, false
+			}
+			inner = strings.TrimPrefix(inner, "[")
+			if name, isName := quoted(inner); isName {
+				steps = append(steps, step{member: string(name)})
+			} else {
+				n, isNumber := jsonwalk.New([]byte(inner)).Int()
+				if !isNumber || n < 0 || n > 1<<16 {
+					return nil, false
+				}
+				steps = append(steps, step{item: int(n), isItem: true})
+			}
+			p = p[end+1:]
+		case strings.HasPrefix(p, `."`):
+			end := strings.IndexByte(p[2:], '"')
+			if end < 0 {
+				return nil, false
+			}
+			name, isName := quoted(p[1 : end+3])
+			if !isName {
+				return nil, false
+			}
+			steps = append(steps, step{member: string(name)})
+			p = p[end+3:]
+		case p[0] == '.':
+			n := 1
+			for n < len(p) && (p[n] == '_' || p[n]-'0' <= 9 || p[n]|0x20-'a' < 26) {
+				n++
+			}
+			if n == 1 || p[1]-'0' <= 9 {
+				return nil, false
+			}
+			steps = append(steps, step{member: p[1:n]})
+			p = p[n:]
+		default:
+			return nil, false
+		}
+	}
+	return steps, len(steps) > 0
+}
+
+// put adds a path and returns its slot.
+func (n *node) put(steps []step, slots *int) int {
+	for _, s := range steps {
+		next := n.members[s.member]
+		if s.isItem {
+			next = n.items[s.item]
+		}
+		if next == nil {
+			next = &node{}
+			switch {
+			case s.isItem && n.items == nil:
+				n.items = map[int]*node{s.item: next}
+			case s.isItem:
+				n.items[s.item] = next
+			case n.members == nil:
+				n.members = map[string]*node{s.member: next}
+			default:
+				n.members[s.member] = next
+			}
+		}
+		n = next
+	}
+	n.slots = append(n.slots, *slots)
+	*slots++
+	return *slots - 1
+}
+
+// maxSlots is for how many paths there is room without asking for memory.
+const maxSlots = 64
+
+// read finds the values of all fields in a record. They may alias it.
+func (m *mapping) read(record []byte, values *[fields][]byte) error {
+	var room [maxSlots][]byte
+	slots := room[:]
+	if m.slots > maxSlots {
+		slots = make([][]byte, m.slots)
+	}
+	c := jsonwalk.New(record)
+	if c.Peek() == '{' {
+		m.root.walk(c, slots)
+	} else {
+		c.Object() // says what is wrong
+	}
+	c.End()
+	if err := c.Err(); err != nil {
+		return err
+	}
+	for f := range fields {
+		values[f] = m.fixed[f]
+		for _, slot := range m.paths[f] {
+			if values[f] = slots[slot]; values[f] != nil {
+				break
+			}
+		}
+	}
+	if len(m.jq) > 0 {
+		if err := m.evaluate(record, values); err != nil {
+			return err
+		}
+	}
+	for f, meaning := range m.meaning {
+		if text, ok := meaning[string(values[f])]; ok && meaning != nil {
+			values[f] = []byte(text)
+		}
+	}
+	return nil
+}
+
+// walk reads the value that follows.
+func (n *node) walk(c *jsonwalk.Cursor, slots [][]byte) {
+	if len(n.slots) > 0 {
+		raw := c.Raw()
+		inner := jsonwalk.New(raw)
+		value := raw
+		switch inner.Peek() {
+		case '"':
+			value = inner.Text()
+		case 'n':
+			value = nil
+		}
+		for _, slot := range n.slots {
+			slots[slot] = value
+		}
+		if len(n.members) > 0 || len(n.items) > 0 {
+			n.within(jsonwalk.New(raw), slots)
+		}
+		return
+	}
+	n.within(c, slots)
+}
+
+func (n *node) within(c *jsonwalk.Cursor, slots [][]byte) {
+	switch c.Peek() {
+	case '{':
+		for c.Object(); c.Member(); {
+			if next := n.members[string(c.Key())]; next != nil {
+				next.walk(c, slots)
+			} else {
+				c.Skip()
+			}
+		}
+	case '[':
+		i := 0
+		for c.Array(); c.Element(); i++ {
+			if next := n.items[i]; next != nil {
+				next.walk(c, slots)
+			} else {
+				c.Skip()
+			}
+		}
+	default:
+		c.Skip()
+	}
+}
+
+// evaluate computes what is no path.
+func (m *mapping) evaluate(record []byte, values *[fields][]byte) error {
+	input, err := decode(record)
+	if err != nil {
+		return &events.DecodeError{Code: events.CodeSyntax, Offset: 0, Reason: err.Error()}
+	}
+	for i := range m.jq {
+		text, err := m.jq[i].text(input)
+		if err != nil {
+			return &events.DecodeError{Code: events.CodeInvalidValue, Field: names[m.jq[i].field], Offset: -1, Reason: err.Error()}
+		}
+		values[m.jq[i].field] = text
+	}
+	return nil
+}

@@ -1,0 +1,85 @@
+package otlp
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"weir/events"
+	"weir/events/adapter"
+)
+
+// TestAliases holds that a span tells the same whatever spelling of an attribute its
+// program uses, old or new.
+func TestAliases(t *testing.T) {
+	tell := func(attributes map[string]string) string {
+		var list []string
+		for _, key := range slices.Sorted(maps.Keys(attributes)) {
+			list = append(list, fmt.Sprintf(`{"key":%q,"value":{"stringValue":%q}}`, key, attributes[key]))
+		}
+		record := `{"resourceSpans":[{"scopeSpans":[{"scope":{"name":"lib"},"spans":[{"traceId":"0af7651916cd43dd8448eb211c80319c","spanId":"b000000000000003","name":"a span",` +
+			`"startTimeUnixNano":"1771900001200000000","endTimeUnixNano":"1771900001300000000","status":{"code":2},"attributes":[` + strings.Join(list, ",") + `]}]}]}]}`
+		var out strings.Builder
+		emit := func(e *events.Event) { out.Write(append(e.AppendJSON(nil), '\n')) }
+		a := Format().New(adapter.Options{})
+		if err := a.Decode([]byte(record), emit); err != nil {
+			t.Fatalf("%s: %v", record, err)
+		}
+		if err := a.Flush(emit); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	tried := map[field]bool{}
+	f := func(what map[string]string, values map[field]string) {
+		t.Helper()
+		spell := func(of field, as string) map[string]string {
+			out := maps.Clone(what)
+			for field, value := range values {
+				if name := aliases[field][0]; field != of {
+					out[name] = value
+				} else {
+					out[as] = value
+				}
+			}
+			return out
+		}
+		want := tell(spell(unknown, ""))
+		for field, value := range values {
+			tried[field] = true
+			without := tell(func() map[string]string { out := spell(unknown, ""); delete(out, aliases[field][0]); return out }())
+			if without == want {
+				t.Errorf("%s = %q makes no difference", aliases[field][0], value)
+			}
+			for _, alias := range aliases[field] {
+				if got := tell(spell(field, alias)); got != want {
+					t.Errorf("%s tells\n%swhere %s tells\n%s", alias, got, aliases[field][0], want)
+				}
+			}
+		}
+	}
+	f(map[string]string{"openinference.span.kind": "tool"}, map[field]string{toolName: "search", toolCallID: "c-1", toolType: "function", toolServer: "docs",
+		toolArgs: `{"q":"x"}`, toolResult: `{"found":3}`, conversationID: "talk", sessionID: "s", agentName: "planner"})
+	f(map[string]string{"gen_ai.operation.name": "execute_tool"}, map[field]string{toolName: "search", input: `{"q":"x"}`, output: `{"found":3}`, correlationID: "flow-1",
+		turnID: "turn-1", errorType: "timeout", errorMessage: "it took too long", agentID: "id-7"})
+	f(map[string]string{"gen_ai.operation.name": "chat"}, map[field]string{inputTokens: "12", outputTokens: "3", cacheReadTokens: "5", cacheCreationTokens: "6",
+		reasoningTokens: "2", totalTokens: "15", costUSD: "0.25", model: "m-1", provider: "acme", agentName: "planner"})
+	f(map[string]string{"gen_ai.operation.name": "invoke_agent"}, map[field]string{agentName: "coder", calledBy: "planner", input: "do it", output: "done"})
+	f(map[string]string{"gen_ai.tool.name": "search"}, map[field]string{mcpMethod: "tools/call"})
+	f(map[string]string{"gen_ai.agent.name": "coder"}, map[field]string{a2aMethod: "message/send"})
+	f(map[string]string{}, map[field]string{operation: "execute_tool"})
+	f(map[string]string{}, map[field]string{spanKind: "AGENT"})
+	f(map[string]string{}, map[field]string{operationID: "ai.toolCall"})
+	f(map[string]string{}, map[field]string{entityKind: "tool"})
+	for field := operation; field < fields; field++ {
+		switch field {
+		case executorID, metadata, workflowName, systemPrompt: // of frameworks: see the recordings
+		default:
+			if !tried[field] {
+				t.Errorf("no span has %s", aliases[field][0])
+			}
+		}
+	}
+}

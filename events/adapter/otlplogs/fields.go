@@ -1,0 +1,92 @@
+package otlplogs
+
+// what is what a log record tells.
+type what uint8
+
+const (
+	nothing what = iota
+	userPrompt
+	toolResult
+	apiRequest
+	apiError
+)
+
+// whats are the names of events, without the prefix of the program.
+var whats = map[string]what{
+	"user_prompt": userPrompt,
+	"tool_result": toolResult,
+	"api_request": apiRequest,
+	"api_error":   apiError,
+}
+
+// field is what an attribute is about, whatever a version calls it.
+type field uint8
+
+const (
+	eventName field = iota
+	serviceName
+	sessionID
+	promptID
+	correlationID
+	baggageID
+	sequence
+	agentName
+	prompt
+	toolName
+	callID
+	toolServer
+	toolArgs
+	succeeded
+	failure
+	duration
+	model
+	inputTokens
+	outputTokens
+	cacheRead
+	cacheCreation
+	costUSD
+	fields
+)
+
+// aliases are the names that versions have for a field, the one that is preferred
+// first.
+var aliases = [fields][]string{
+	eventName:     {"event.name"},
+	serviceName:   {"service.name"},
+	sessionID:     {"session.id", "session_id"},
+	promptID:      {"prompt.id", "prompt_id"},
+	correlationID: {"correlation_id", "correlation.id", "correlationId"},
+	baggageID:     {"baggage.correlation_id"},
+	sequence:      {"event.sequence"},
+	agentName:     {"agent.name", "agent_name"},
+	prompt:        {"prompt"},
+	toolName:      {"tool_name", "tool.name"},
+	callID:        {"tool_use_id"},
+	toolServer:    {"mcp_server_name"},
+	toolArgs:      {"tool_input", "tool_parameters"},
+	succeeded:     {"success", "tool.success"},
+	failure:       {"error", "error.message"},
+	duration:      {"duration_ms"},
+	model:         {"model"},
+	inputTokens:   {"input_tokens"},
+	outputTokens:  {"output_tokens"},
+	cacheRead:     {"cache_read_tokens"},
+	cacheCreation: {"cache_creation_tokens"},
+	costUSD:       {"cost_usd"},
+}
+
+// place is a field and how far an alias is before the least preferred one.
+type place struct {
+	field field
+	rank  uint8
+}
+
+var places = func() map[string]place {
+	m := map[string]place{}
+	for f, names := range aliases {
+		for i, name := range names {
+			m[name] = place{field(f), uint8(len(names) - i)}
+		}
+	}
+	return m
+}()

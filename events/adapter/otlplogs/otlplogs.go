@@ -1,0 +1,314 @@
+// Package otlplogs reads OpenTelemetry log records of agent programs: OTLP JSON, an
+// export batch per line or per document.
+//
+// Known are the events of Claude Code; the tables in fields.go say which names mean
+// what. One flow is one prompt (prompt.id), or the session. Uses of tools are logged
+// when they are over: they are told as a call, at the time at which they began, and a
+// result.
+//
+// Arguments are there only where the program is set to log details of tools, results
+// never. Which agent called which is not logged. Records of other programs are passed
+// over; spans and metrics are refused.
+package otlplogs
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"weir/events"
+	"weir/events/adapter"
+	"weir/events/adapter/anyvalue"
+	"weir/events/adapter/jsonwalk"
+	"weir/events/adapter/teller"
+	"weir/events/fingerprint"
+)
+
+// Format returns the format of OTLP JSON logs.
+func Format() adapter.Format {
+	return adapter.Format{
+		Name:    "otlplogs",
+		Title:   "OpenTelemetry logs (OTLP JSON) of Claude Code",
+		Framing: adapter.Documents,
+		Score:   score,
+		New:     newReader,
+		Gives: adapter.Gives{Tools: adapter.Always, Args: adapter.Sometimes, Results: adapter.Never, Caller: adapter.Never, Turn: adapter.Never,
+			Tokens: adapter.Always, Time: adapter.Always, Starts: adapter.Never, Work: adapter.Never},
+	}
+}
+
+func score(head []byte) adapter.Match {
+	for top := range adapter.Tops(head) {
+		if top.Has("resourceLogs") {
+			return adapter.Certain
+		}
+	}
+	return adapter.NoMatch
+}
+
+type reader struct {
+	tell   *teller.Teller
+	source string
+}
+
+func newReader(o adapter.Options) adapter.Adapter {
+	return &reader{teller.New(o, "otlp-logs", events.CorrelationExplicit, events.CorrelationBaggage, events.CorrelationPrompt,
+		events.CorrelationSession, events.CorrelationTrace), o.Source}
+}
+
+// Decode reads one export batch. A batch that is not well-formed is refused as a
+// whole. Records without a usable time are left out and reported after the others
+// were read.
+func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
+	if err := adapter.CheckSize(record); err != nil {
+		return err
+	}
+	var read []*line
+	other, isBatch, refused := "", false, 0
+	c := jsonwalk.New(record)
+	for c.Object(); c.Member(); {
+		if string(c.Key()) != "resourceLogs" {
+			other = adapter.Word(c.Key(), 40)
+			c.Skip()
+			continue
+		}
+		isBatch = true
+		for c.Array(); c.Element(); {
+			read = append(read, resource(c)...)
+		}
+	}
+	c.End()
+	if !isBatch && other != "" {
+		c.Fail(events.CodeMissingField, "resourceLogs", fmt.Sprintf("found %q: want a batch of logs", other))
+	}
+	if err := c.Err(); err != nil {
+		return err
+	}
+	for _, l := range read {
+		switch {
+		case l.what == nothing:
+		case l.at == 0:
+			refused++
+		default:
+			r.line(l, emit)
+		}
+	}
+	if refused > 0 {
+		return &adapter.PartError{First: adapter.Missing("timeUnixNano", "want a time in ns since 1970"), LeftOut: refused, Of: len(read), What: "records"}
+	}
+	return nil
+}
+
+// Flush has nothing to do: nothing is held back.
+func (r *reader) Flush(func(*events.Event)) error { return nil }
+
+// line is one log record.
+type line struct {
+	what  what
+	at    events.Stamp
+	trace string
+	span  string
+	text  [fields][]byte
+	rank  [fields]uint8
+}
+
+func (l *line) word(f field) string { return adapter.Word(l.text[f], events.MaxID) }
+func (l *line) id(f field) string   { return adapter.Word(l.text[f], events.MaxID/2-16) }
+
+func (l *line) number(f field) int64 {
+	v, err := strconv.ParseInt(string(l.text[f]), 10, 64)
+	if err != nil || v < 0 || v > events.MaxNumber {
+		return 0
+	}
+	return v
+}
+
+// attributes reads those that are of use. What a record says of itself goes before
+// what its resource says.
+func (l *line) attributes(c *jsonwalk.Cursor, own bool) {
+	anyvalue.Attributes(c, func(key []byte) bool { _, ok := places[string(key)]; return ok }, func(key, text []byte) {
+		p := places[string(key)]
+		if own {
+			p.rank |= 0x80
+		}
+		if len(text) > 0 && (len(l.text[p.field]) == 0 || p.rank > l.rank[p.field]) {
+			l.text[p.field], l.rank[p.field] = text, p.rank
+		}
+	})
+}
+
+func resource(c *jsonwalk.Cursor) (out []*line) {
+	var shared line
+	var late []byte
+	named := false
+	for c.Object(); c.Member(); {
+		switch string(c.Key()) {
+		case "resource":
+			for c.MaybeObject(); c.Member(); {
+				if string(c.Key()) == "attributes" {
+					shared.attributes(c, false)
+				} else {
+					c.Skip()
+				}
+			}
+			named = true
+		case "scopeLogs", "instrumentationLibraryLogs":
+			if !named {
+				late = c.Raw()
+				continue
+			}
+			out = append(out, scopes(c, &shared)...)
+		default:
+			c.Skip()
+		}
+	}
+	if late != nil {
+		inner := jsonwalk.New(late)
+		out = append(out, scopes(inner, &shared)...)
+		if err := inner.Err(); err != nil {
+			c.Fail(events.CodeSyntax, "scopeLogs", err.Error())
+		}
+	}
+	return out
+}
+
+func scopes(c *jsonwalk.Cursor, shared *line) (out []*line) {
+	for c.Array(); c.Element(); {
+		for c.Object(); c.Member(); {
+			if string(c.Key()) != "logRecords" {
+				c.Skip()
+				continue
+			}
+			for c.Array(); c.Element(); {
+				l := *shared
+				l.read(c)
+				out = append(out, &l)
+			}
+		}
+	}
+	return out
+}
+
+func (l *line) read(c *jsonwalk.Cursor) {
+	var name, body []byte
+	var observed events.Stamp
+	for c.Object(); c.Member(); {
+		switch string(c.Key()) {
+		case "timeUnixNano":
+			l.at, _ = c.Stamp()
+		case "observedTimeUnixNano":
+			observed, _ = c.Stamp()
+		case "eventName":
+			name = c.Text()
+		case "body":
+			body = anyvalue.Text(c)
+		case "traceId":
+			l.trace = hexID(c.Text(), 32)
+		case "spanId":
+			l.span = hexID(c.Text(), 16)
+		case "attributes":
+			l.attributes(c, true)
+		default:
+			c.Skip()
+		}
+	}
+	l.at = cmp.Or(l.at, observed)
+	for _, said := range [...][]byte{name, l.text[eventName], body} {
+		if w, ok := whats[strings.TrimPrefix(string(said), "claude_code.")]; ok && len(said) > 0 {
+			l.what = w
+			return
+		}
+	}
+}
+
+// hexID returns n hex digits in lower case, or nothing.
+func hexID(p []byte, n int) string {
+	text := strings.ToLower(string(p))
+	if len(text) != n || strings.Trim(text, "0123456789abcdef") != "" || strings.Trim(text, "0") == "" {
+		return ""
+	}
+	return text
+}
+
+func (r *reader) begin(l *line, phase string, kind events.Kind) *events.Event {
+	names := adapter.Names{
+		events.CorrelationExplicit: l.word(correlationID), events.CorrelationBaggage: l.word(baggageID), events.CorrelationPrompt: l.word(promptID),
+		events.CorrelationSession: l.word(sessionID), events.CorrelationTrace: l.trace,
+	}
+	e := r.tell.Begin(l.key()+phase, kind, l.at, &names)
+	if service := l.word(serviceName); r.source == "" && service != "" {
+		e.Source = service
+	}
+	e.ConversationID, e.Sequence = l.word(sessionID), l.number(sequence)
+	e.TraceID, e.SpanID = l.trace, l.span
+	return e
+}
+
+// key tells a record apart from all others.
+func (l *line) key() string {
+	if use := l.id(callID); use != "" {
+		return use
+	}
+	id := l.id(sessionID) + "/" + strconv.FormatInt(int64(l.at), 10)
+	if n := l.text[sequence]; len(n) > 0 {
+		return l.id(sessionID) + "/" + adapter.Word(n, 20)
+	}
+	return id
+}
+
+// actor is the agent of which a record speaks.
+func (l *line) actor() events.Party {
+	if name := l.word(agentName); name != "" {
+		return events.Party{Agent: name}
+	}
+	return events.Party{Session: l.word(sessionID), Agent: "claude-code"}
+}
+
+func (r *reader) line(l *line, emit func(*events.Event)) {
+	switch l.what {
+	case userPrompt:
+		e := r.begin(l, "/prompt", events.AgentCall)
+		e.Origin, e.To = events.OriginUser, events.Party{Session: l.word(sessionID), Agent: "claude-code"}
+		teller.Said(e, l.text[prompt])
+		r.tell.Tell(e, emit)
+	case toolResult:
+		r.tool(l, emit)
+	case apiRequest, apiError:
+		r.request(l, emit)
+	}
+}
+
+func (r *reader) tool(l *line, emit func(*events.Event)) {
+	e := r.begin(l, "/result", events.ToolResult)
+	e.From = l.actor()
+	e.Tool = events.Tool{Name: cmp.Or(l.word(toolName), "tool"), CallID: adapter.Word([]byte(l.key()), events.MaxID), Type: "function", Server: l.word(toolServer)}
+	if e.Tool.Server != "" {
+		e.Tool.Type = "mcp"
+	}
+	if args := l.text[toolArgs]; len(args) > 0 {
+		r.tell.Args(e, args)
+	}
+	e.DurationMS = float64(l.number(duration))
+	if success := string(l.text[succeeded]); success != "" && success != "true" {
+		e.Status, e.ErrorType = events.StatusError, cmp.Or(fingerprint.Error(l.text[failure]), "error")
+	}
+	r.tell.Tell(e, emit)
+}
+
+func (r *reader) request(l *line, emit func(*events.Event)) {
+	e := r.begin(l, "/llm", events.LLMCall)
+	e.From, e.Model, e.Provider = l.actor(), l.word(model), "anthropic"
+	e.DurationMS = float64(l.number(duration))
+	if l.what == apiError {
+		e.Status, e.ErrorType = events.StatusError, cmp.Or(fingerprint.Error(l.text[failure]), "error")
+	} else {
+		e.Usage = events.Usage{Known: true, Input: l.number(inputTokens), Output: l.number(outputTokens),
+			CacheRead: l.number(cacheRead), CacheCreation: l.number(cacheCreation)}
+		if usd, err := strconv.ParseFloat(string(l.text[costUSD]), 64); err == nil && usd > 0 && usd <= events.MaxCostUSD {
+			e.Usage.CostMicroUSD = int64(math.Round(usd * 1e6))
+		}
+	}
+	r.tell.Tell(e, emit)
+}

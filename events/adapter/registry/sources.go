@@ -1,0 +1,244 @@
+package registry
+
+import (
+	"fmt"
+
+	"weir/events/adapter"
+	"weir/events/adapter/mapped"
+)
+
+// Sources returns what is known of the programs and libraries whose logs weir reads, in
+// the order in which they are shown.
+func Sources() []adapter.Source {
+	out := sources()
+	for i := range out {
+		s := &out[i]
+		f, err := Lookup(s.Format)
+		if err != nil { // the table is wrong, which its test says
+			continue
+		}
+		if s.Gives == (adapter.Gives{}) {
+			s.Gives = f.Gives
+		}
+		if s.Title == "" {
+			s.Title = f.Title
+		}
+	}
+	return out
+}
+
+// Source returns the source of that name, or the first of the format of that name, or
+// what a mapping can tell. The error wraps ErrUnknown.
+func Source(name string) (adapter.Source, error) {
+	all := Sources()
+	for i := range all {
+		if all[i].Name == name {
+			return all[i], nil
+		}
+	}
+	f, err := Lookup(name)
+	if err != nil {
+		return adapter.Source{}, fmt.Errorf("%w %q", ErrUnknown, name)
+	}
+	for i := range all {
+		if all[i].Format == f.Name {
+			return all[i], nil
+		}
+	}
+	s := all[len(all)-1] // that of mappings
+	s.Name, s.Format, s.Gives = name, name, f.Gives
+	return s, nil
+}
+
+// spans is what OTLP spans give when a library tells all that there is to tell.
+func spans(args, results, turn, tokens adapter.Level) adapter.Gives {
+	return adapter.Gives{Tools: adapter.Always, Args: args, Results: results, Caller: adapter.Always, Turn: turn, Tokens: tokens,
+		Time: adapter.Always, Starts: adapter.Never, Work: adapter.Always}
+}
+
+// mapping is an example of one.
+const mapping = mapped.Prefix + "correlation_id=.flow,time=.ts,kind=.type,kind.ask=agent.call,kind.tool=tool.call,kind.done=tool.result," +
+	"from=.sender.id,to=.target,tool=.tool.name,args=.tool.args,result=.out"
+
+func sources() []adapter.Source {
+	const never, sometimes, always = adapter.Never, adapter.Sometimes, adapter.Always
+	return []adapter.Source{
+		{Name: "canonical", Format: "canonical", Sample: "golden/canonical/basic.in",
+			Set:   "Have the program write events of weir's own, as schemas/event.v1.json defines them, one per line.",
+			Run:   "weir replay events.jsonl",
+			Flow:  "correlation_id, as the program sets it",
+			Sees:  "All that the program writes down.",
+			Blind: "What it leaves out: no had_work and no tools means that work is unknown, and unknown is never taken for none."},
+		{Name: "cloudevents", Format: "cloudevents", Sample: "golden/cloudevents/structured.in",
+			Set:   "Wrap events of weir's own into CloudEvents 1.0, structured mode, type weir.KIND.v1; the extension correlationid is the flow.",
+			Run:   "weir replay cloudevents.jsonl",
+			Flow:  "correlationid, or correlation_id in the data",
+			Sees:  "As weir's own format; attributes fill in what the data does not say.",
+			Blind: "CloudEvents of other types."},
+		{Name: "otel-genai", Format: "otlp", Sample: "real/google_adk/tool_loop.otlp.jsonl.gz", Gives: spans(sometimes, sometimes, sometimes, sometimes),
+			Title: "any program with OpenTelemetry spans by the GenAI conventions, old and new names",
+			Set: "Point the OTLP exporter at a file (the Collector's fileexporter, or the JSON file exporter of an SDK) or at weir; record content " +
+				"(OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true) if arguments shall be compared.",
+			Run:   "weir replay spans.jsonl",
+			Flow:  "baggage correlation_id where a baggage span processor puts it on spans, else the trace",
+			Sees:  "Agents, who called whom, tools, tokens and errors, when a span has ended; children that come before their parents are held back.",
+			Blind: "What has not ended. Without content only names and counts of calls are left, so nothing about repetition is said."},
+		{Name: "openinference", Format: "otlp", Sample: "real/openinference_openai_agents/handoff_pingpong.otlp.jsonl.gz", Gives: spans(always, always, never, always),
+			Title: "OpenInference instrumentations (openai-agents, LangChain and LangGraph, and others)",
+			Set:   "Instrument the library (OpenAIAgentsInstrumentor().instrument(), LangChainInstrumentor().instrument(), ...) and export OTLP JSON; using_session(ID) names conversations.",
+			Run:   "weir replay spans.jsonl",
+			Flow:  "session.id where it is set, else the trace",
+			Sees:  "Agents, handoffs, tools with arguments and results, tokens of the innermost spans.",
+			Blind: "What has not ended; for agents inside LangGraph, those without a name of their own."},
+		{Name: "smolagents", Format: "otlp", Sample: "real/smolagents/managed_agent_loop.otlp.jsonl.gz", Gives: spans(always, always, never, always),
+			Title: "smolagents with OpenInference",
+			Set:   "SmolagentsInstrumentor().instrument() and an OTLP JSON exporter.",
+			Run:   "weir replay spans.jsonl",
+			Flow:  "session.id where it is set, else the trace",
+			Sees:  "Managed agents as calls and answers, tools, tokens (the sums on agents' spans are not added again).",
+			Blind: "What has not ended: a manager's span ends last, and until then the program stands in for the manager."},
+		{Name: "llamaindex", Format: "otlp", Sample: "real/llama_index/handoff_pingpong.otlp.jsonl.gz", Gives: spans(always, always, never, always),
+			Title: "LlamaIndex workflows with OpenInference",
+			Set:   "LlamaIndexInstrumentor().instrument() and an OTLP JSON exporter.",
+			Run:   "weir replay spans.jsonl",
+			Flow:  "the trace",
+			Sees:  "Handoffs, tools without the changing context among their arguments, tokens of the inner request.",
+			Blind: "Names of agents stand in texts only: the first turn of one may be told under the name of the workflow."},
+		{Name: "agentframework", Format: "otlp", Sample: "real/agent_framework/handoff_pingpong.otlp.jsonl.gz", Gives: spans(sometimes, sometimes, never, always),
+			Title: "Microsoft Agent Framework",
+			Set:   "setup_observability(enable_sensitive_data=True) with an OTLP exporter; without sensitive data there are no arguments and results.",
+			Run:   "weir replay spans.jsonl",
+			Flow:  "the trace (workflow.build is one of its own, in which nothing happens)",
+			Sees:  "Hops along delivered messages, group chats through their orchestrator, tools, tokens.",
+			Blind: "Broadcasts and dropped messages are no hops; a handoff leaves no call of a tool."},
+		{Name: "pydanticai", Format: "otlp", Sample: "real/pydantic_ai/delegation_pingpong.otlp.jsonl.gz", Gives: spans(always, always, never, always),
+			Title: "Pydantic AI",
+			Set:   "Agent.instrument_all() and an OTLP JSON exporter; content is recorded by default.",
+			Run:   "weir replay spans.jsonl",
+			Flow:  "the trace; gen_ai.conversation.id is new for every run of an agent and does not join them",
+			Sees:  "Agents that are tools of each other, tools with arguments and results, tokens.",
+			Blind: "What has not ended."},
+		{Name: "vercel-ai-sdk", Format: "otlp", Sample: "real/vercel_ai_sdk/subagent_pingpong.otlp.jsonl.gz", Gives: spans(always, always, never, always),
+			Title: "Vercel AI SDK (npm ai)",
+			Set:   "experimental_telemetry: {isEnabled: true, functionId: AGENT, metadata: {correlation_id: FLOW}} on each call, and an OTLP JSON exporter.",
+			Run:   "weir replay spans.jsonl",
+			Flow:  "metadata correlation_id, else the trace",
+			Sees:  "Agents by functionId, tools with arguments and results, tokens.",
+			Blind: "What has not ended; agents without a functionId have the name of the program."},
+		{Name: "claude-code", Format: "claudecode", Sample: "golden/claudecode/files.in",
+			Set:   "Nothing: Claude Code writes transcripts to ~/.claude/projects/PROJECT/SESSION.jsonl and, for child agents, below SESSION/.",
+			Run:   "weir replay session.jsonl",
+			Flow:  "one prompt of the user (promptId), else the session",
+			Sees:  "Prompts, uses of tools with arguments and results, child agents and who called them, tokens.",
+			Blind: "Children whose transcripts are not among the files, beyond that they ran."},
+		{Name: "claude-code-hooks", Format: "claudehooks", Sample: "golden/claudehooks/session.in",
+			Set:   "Register for PreToolUse, PostToolUse, UserPromptSubmit, SubagentStop and Stop the command: jq -c '. + {time: (now | todate)}' >> ~/hooks.jsonl",
+			Run:   "weir replay hooks.jsonl",
+			Flow:  "one prompt of the user (prompt_id), else the session",
+			Sees:  "Uses of tools before they happen and after, child agents, ends of turns.",
+			Blind: "Tokens; what no hook is registered for; times, unless the hook adds them."},
+		{Name: "claude-code-otel", Format: "otlplogs", Sample: "golden/otlplogs/claude_code.in",
+			Title: "OpenTelemetry logs of Claude Code",
+			Set: "CLAUDE_CODE_ENABLE_TELEMETRY=1 OTEL_LOGS_EXPORTER=otlp OTEL_EXPORTER_OTLP_LOGS_PROTOCOL=http/json and an endpoint; OTEL_LOG_TOOL_DETAILS=1 " +
+				"for arguments.",
+			Run:   "weir replay logs.jsonl",
+			Flow:  "one prompt of the user (prompt.id), else the session",
+			Sees:  "Uses of tools when they are over, tokens, money and errors of every request.",
+			Blind: "Results of tools, so repetition is told late and by the calls alone; which agent called which."},
+		{Name: "managed-agents", Format: "managedagents", Sample: "golden/managedagents/stream.in",
+			Set:   "Save the stream of a session (GET /v1/sessions/ID/events/stream) or its list; add session_id to each line when a file holds several sessions.",
+			Run:   "weir replay events.jsonl",
+			Flow:  "session_id where it was added, else what follows from one message of the user, marked as derived: it only warns",
+			Sees:  "Messages, tools with arguments and results, calls between threads, tokens of every request.",
+			Blind: "What other threads do, unless their streams are saved, too."},
+		{Name: "openai-agents", Format: "openaiagents", Sample: "real/openai_agents/handoff_pingpong.jsonl.gz",
+			Set:   "add_trace_processor() with a processor that writes trace.export() at the start of a trace and span.export() at the end of a span, one per line.",
+			Run:   "weir replay trace.jsonl",
+			Flow:  "correlation_id in the metadata of the trace, else the trace; group_id is the conversation",
+			Sees:  "Handoffs, agents as tools, tools with arguments and results, tokens of requests (the sums on turns are not added again).",
+			Blind: "Exported at the start of spans there are no arguments and no tokens; with ZDR neither."},
+		{Name: "langsmith", Format: "langsmith", Sample: "real/langgraph/handoff_pingpong.langsmith_batch.jsonl.gz",
+			Set:   "LANGSMITH_TRACING=true and LANGSMITH_ENDPOINT at whatever keeps the bodies of POST /runs/batch or /runs/multipart; thread_id in metadata names the thread.",
+			Run:   "weir replay runs.jsonl",
+			Flow:  "correlation_id in metadata, else the trace; thread_id is the conversation",
+			Sees:  "Agents and nodes of graphs, handoffs by Command, tools with arguments and results, tokens.",
+			Blind: "With hidden inputs and outputs (LANGSMITH_HIDE_INPUTS) neither arguments nor results."},
+		{Name: "crewai", Format: "crewai", Sample: "real/crewai/delegate_pingpong.jsonl.gz",
+			Set:   "A listener on the event bus (BaseEventListener) that writes event.to_json() of every event, one per line.",
+			Run:   "weir replay bus.jsonl",
+			Flow:  "one run of a crew, or correlation_id in its inputs",
+			Sees:  "Delegations and questions to coworkers, refused ones too, tools with arguments and results, tokens.",
+			Blind: "Agents of one role cannot be told apart. The log holds the keys of models: weir reads none of it, but keep it safe."},
+		{Name: "autogen", Format: "autogen", Sample: "real/autogen/swarm_handoff_pingpong.core_events.jsonl.gz",
+			Title: "AutoGen (for AG2 use its OpenTelemetry spans)",
+			Set:   "logging.getLogger(\"autogen_core.events\") at INFO to a file, one message per line; a formatter may put times in front.",
+			Run:   "weir replay core_events.jsonl",
+			Flow:  "the run of a team (the uuid in its AgentIds), or correlation_id in metadata",
+			Sees:  "Who speaks after whom in teams, handoffs, tools with arguments and results, tokens.",
+			Blind: "Times of tools and requests, unless the formatter adds them; the logger autogen_agentchat.events is no JSON and is not read."},
+		{Name: "openhands", Format: "openhands", Sample: "real/openhands/task_same_child.jsonl.gz",
+			Set:   "Conversation(..., persistence_dir=DIR): the files below DIR/ID/events are the log; cat them in the order of their names.",
+			Run:   "weir replay events.jsonl",
+			Flow:  "the conversation, by its chain of events",
+			Sees:  "Actions and observations, tasks given to other agents, sums of tokens where the state tells them.",
+			Blind: "What a child agent does belongs to a conversation of its own; times have no zone and are taken for UTC."},
+		{Name: "llamaindex-events", Format: "llamaindex", Sample: "real/llama_index/handoff_pingpong.events.jsonl.gz",
+			Set:   "Write {\"event\": type(ev).__name__, \"data\": ev.model_dump()} for each event of handler.stream_events(), one per line.",
+			Run:   "weir replay events.jsonl",
+			Flow:  "what follows from one message of the user, marked as derived: it only warns",
+			Sees:  "Handoffs and tools with arguments and results, as they begin.",
+			Blind: "Times and tokens; its spans (llamaindex) tell both."},
+		{Name: "adk", Format: "adk", Sample: "real/google_adk/transfer_pingpong.events.jsonl.gz",
+			Title: "Google ADK: events or sessions (its spans are read, too, as otel-genai)",
+			Set:   "Write event.model_dump_json() of every event of runner.run_async(), or Session.model_dump_json(), one per line.",
+			Run:   "weir replay events.jsonl",
+			Flow:  "one invocation, which is one message of the user",
+			Sees:  "Transfers, sub-agents, parallel branches, tools with arguments and results, tokens.",
+			Blind: "Who called a workflow agent, where the events do not name it."},
+		{Name: "mcp", Format: "mcp", Sample: "real/mcp/tool_loop_meta.jsonl.gz",
+			Set:   "Put a proxy before the server that logs requests and responses, one JSON object each (time, direction, exchange, proxy, headers, body).",
+			Run:   "weir replay mcp.jsonl",
+			Flow:  "baggage or trace in _meta or headers, else the MCP session, else all calls of a client, marked as derived: it only warns",
+			Sees:  "Every call of a tool with arguments and result, as it is sent.",
+			Blind: "Agents: a client is one party, whoever in it calls. Tokens, turns, calls between agents."},
+		{Name: "a2a", Format: "a2a", Sample: "real/a2a/same_question_v1.jsonl.gz",
+			Set:   "Put a proxy before each agent that logs requests and responses, one JSON object each (time, direction, exchange, proxy, headers, body).",
+			Run:   "weir replay a2a.jsonl",
+			Flow:  "x-correlation-id, baggage or trace in headers or metadata, else derived from what lies inside what: it only warns",
+			Sees:  "Every message to an agent as it is sent, its answer, its status.",
+			Blind: "Tools, tokens and work of the agents, so a loop of messages is told by repetition alone; who calls, unless it says so."},
+		{Name: "agentgateway", Format: "agentgateway", Sample: "golden/agentgateway/json.in",
+			Set: "frontendPolicies.accessLog.add: {correlation_id: request.headers[\"x-correlation-id\"], mcp.tool.arguments: mcp.tool.arguments}; text or JSON. " +
+				"Its traces are read as otel-genai.",
+			Run:   "weir replay access.log",
+			Flow:  "correlation_id where it was added, else the trace, the A2A context or the MCP session, else all requests of a caller, marked as derived",
+			Sees:  "Calls of tools, agents and models when they are over, with tokens for models, refusals of the gateway included.",
+			Blind: "Arguments and results, unless they were added; what agents do beside the gateway, so work is unknown."},
+		{Name: "caco", Format: "caco", Sample: "golden/caco/posts.in",
+			Set:   "Log each POST /api/sessions/ID/messages as {time, path, body}; session logs lie in session-state/ID/events.jsonl.",
+			Run:   "weir replay caco.jsonl",
+			Flow:  "correlationId of a message, inherited by what its session then does; else the session, marked as derived",
+			Sees:  "Messages between sessions; with the session logs tools, results and tokens.",
+			Blind: "Session logs know neither the correlationId nor, by themselves, their session."},
+		{Name: "tinyagi", Format: "tinyagi", Sample: "golden/tinyagi/rows.in",
+			Set:   "sqlite3 -readonly -json tinyagi.db 'SELECT * FROM messages ORDER BY id' > messages.json; weir does not open the database itself.",
+			Run:   "weir replay messages.json",
+			Flow:  "what follows from the last message of the same sender on the channel, marked as derived: it only warns",
+			Sees:  "Every message to an agent, with its sender.",
+			Blind: "Tools, answers, tokens and work; rows are deleted a day after they were dealt with."},
+		{Name: "trace", Format: "trace", Sample: "golden/trace/basic.in",
+			Set:   "Convert a dataset of recorded runs: dataset, trace_id, seq, ts, from, to, kind, tool, args_hash, had_work, sim, one fact per line.",
+			Run:   "weir replay traces.jsonl",
+			Flow:  "dataset/trace_id",
+			Sees:  "All facts of the run, texts as hashes.",
+			Blind: "Times, where the dataset has none; kinds of errors."},
+		{Name: "map", Format: mapping, Sample: "map/any.jsonl", Title: "JSON objects of any kind, by a mapping that you give",
+			Gives: adapter.Gives{Tools: sometimes, Args: sometimes, Results: sometimes, Caller: sometimes, Turn: sometimes, Tokens: sometimes,
+				Time: sometimes, Starts: sometimes, Work: sometimes, Tasks: sometimes},
+			Set:   "Say where the fields are: FIELD=PATH, with paths as in jq, on the command line or one per line in a file (--map-file).",
+			Run:   "weir replay --map correlation_id=.flow,time=.ts,kind=.type,kind.ask=agent.call,kind.tool=tool.call,kind.done=tool.result,from=.sender.id,to=.target,tool=.tool.name,args=.tool.args,result=.out log.jsonl",
+			Flow:  "correlation_id, or the first of baggage, prompt_id, trace_id, conversation_id, session_id and task_id that is mapped",
+			Sees:  "What is mapped: weir events describe map:FIELD=PATH,... says what that is enough for.",
+			Blind: "What is not. Without an id, lines that tell no time count each time they are read."},
+	}
+}

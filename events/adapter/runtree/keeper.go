@@ -1,0 +1,15 @@
+package runtree
+
+// At says where in its input the record is whose runs are added next.
+func (t *Tree) At(place int64) { t.place = place }
+
+// Oldest returns the place of the first run of all traces that are remembered, and
+// false when there are none.
+func (t *Tree) Oldest() (place int64, ok bool) {
+	for _, tr := range t.traces.All() {
+		if !ok || tr.place < place {
+			place, ok = tr.place, true
+		}
+	}
+	return place, ok
+}

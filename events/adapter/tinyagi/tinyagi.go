@@ -1,0 +1,171 @@
+// Package tinyagi reads the table messages of TinyAGI: its rows as JSON, one object per
+// line or an array of them, as sqlite3 -json prints it.
+//
+// A row is a message to an agent, from an agent (from_agent) or from a user. Rows know
+// no flows. One flow is what follows from the last message of the same sender on the
+// same channel; a post to a chat room belongs to the flow in which its author was last
+// called. It is marked as derived.
+//
+// Tools, answers, tokens and work are not in the table. Rows that were dealt with are
+// deleted after a day, and a row may be read in each of its states: it counts once.
+// The database itself is not read.
+package tinyagi
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+
+	"weir/events"
+	"weir/events/adapter"
+	"weir/events/adapter/jsonwalk"
+	"weir/events/adapter/teller"
+)
+
+// Format returns the format of TinyAGI's rows.
+func Format() adapter.Format {
+	return adapter.Format{
+		Name:    "tinyagi",
+		Title:   "TinyAGI: rows of its table messages as JSON",
+		Framing: adapter.Lines,
+		Score:   score,
+		New:     newReader,
+		Gives: adapter.Gives{Tools: adapter.Never, Args: adapter.Never, Results: adapter.Never, Caller: adapter.Always, Turn: adapter.Never,
+			Tokens: adapter.Never, Time: adapter.Always, Starts: adapter.Always, Work: adapter.Never},
+	}
+}
+
+func score(head []byte) adapter.Match {
+	for c := range adapter.Heads(head) {
+		seen := map[string]bool{}
+		columns(c, func(name string) { seen[name] = true })
+		if seen["message_id"] && seen["sender_id"] && seen["from_agent"] && seen["agent"] && seen["created_at"] {
+			return adapter.Certain
+		}
+	}
+	return adapter.NoMatch
+}
+
+func columns(c *jsonwalk.Cursor, take func(name string)) {
+	for c.MaybeObject(); c.Member(); {
+		name := string(c.Key())
+		take(name)
+		if name == "row" {
+			columns(c, take)
+		} else {
+			c.Skip()
+		}
+	}
+}
+
+type reader struct {
+	tell    *teller.Teller
+	senders *adapter.Recent[string] // by channel and sender: the id of their last message
+	called  *adapter.Recent[string] // by sender and agent: the flow in which it was last called
+}
+
+func newReader(o adapter.Options) adapter.Adapter {
+	const most = 4096
+	return &reader{teller.New(o, "tinyagi", events.CorrelationExplicit, events.CorrelationConversation, events.CorrelationDerived),
+		adapter.NewRecent[string](o.HeldOr(most)), adapter.NewRecent[string](o.HeldOr(most))}
+}
+
+// row is one row of the table.
+type row struct {
+	id                           int64
+	channel, sender, agent, from string
+	message, conversation        string
+	text                         []byte
+	at                           events.Stamp
+	isRow                        bool
+}
+
+func (m *row) read(c *jsonwalk.Cursor) {
+	for c.Object(); c.Member(); {
+		switch string(c.Key()) {
+		case "row":
+			if c.Peek() == '{' {
+				m.read(c)
+			} else {
+				c.Skip()
+			}
+		case "id":
+			m.id, m.isRow = c.Int()
+		case "message_id":
+			m.message = adapter.Word(c.Text(), events.MaxID)
+		case "channel":
+			m.channel = adapter.Word(c.Text(), events.MaxID/4)
+		case "sender":
+			m.sender = cmp.Or(m.sender, adapter.Word(c.Text(), events.MaxID/4))
+		case "sender_id":
+			m.sender = cmp.Or(adapter.Word(c.Scalar(), events.MaxID/4), m.sender)
+		case "message":
+			m.text = c.Text()
+		case "agent":
+			m.agent = adapter.Word(c.Text(), events.MaxID)
+		case "from_agent":
+			m.from = adapter.Word(c.Text(), events.MaxID)
+		case "conversation_id": // it was there before
+			m.conversation = adapter.Word(c.Scalar(), events.MaxID)
+		case "created_at":
+			m.at, _ = c.Stamp()
+		default:
+			c.Skip()
+		}
+	}
+}
+
+// Decode reads one row.
+func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
+	if err := adapter.CheckSize(record); err != nil {
+		return err
+	}
+	if err := adapter.CheckDatabase(record); err != nil {
+		return err
+	}
+	var m row
+	c := jsonwalk.New(record)
+	m.read(c)
+	c.End()
+	switch {
+	case c.Err() != nil:
+		return c.Err()
+	case !m.isRow:
+		return adapter.Missing("id", "want the number of the row in id")
+	case m.at == 0:
+		return adapter.Missing("created_at", "want a time in created_at")
+	}
+	r.row(&m, emit)
+	return nil
+}
+
+// Flush has nothing to do: nothing is held back.
+func (r *reader) Flush(func(*events.Event)) error { return nil }
+
+// standard stands for the agent that gets what names none.
+const standard = "default"
+
+func (r *reader) row(m *row, emit func(*events.Event)) {
+	m.agent = cmp.Or(m.agent, standard)
+	talk, number := m.channel+":"+m.sender, strconv.FormatInt(m.id, 10)
+	if m.from == "" {
+		r.senders.Put(talk, number)
+	}
+	first, _ := r.senders.Get(talk)
+	flow := "tinyagi:" + talk + ":" + cmp.Or(first, "0")
+	if m.from != "" && first == "" || strings.HasPrefix(m.message, "chat_") || m.channel == "chatroom" {
+		if last, ok := r.called.Get(m.sender + "\x00" + m.from); ok {
+			flow = last
+		}
+	}
+	r.called.Put(m.sender+"\x00"+m.agent, flow)
+
+	names := adapter.Names{events.CorrelationConversation: m.conversation, events.CorrelationDerived: flow}
+	e := r.tell.Begin("tinyagi/"+number, events.AgentCall, m.at, &names)
+	e.MessageID, e.Sequence, e.To = m.message, max(0, m.id), events.Party{Agent: m.agent}
+	if e.Origin = events.OriginUser; m.from != "" {
+		e.Origin, e.From = events.OriginAgent, events.Party{Agent: m.from}
+	}
+	teller.Said(e, m.text)
+	r.tell.Tell(e, emit)
+}

@@ -1,0 +1,162 @@
+// Package otlpwire rewrites OTLP batches from protobuf to OTLP JSON, so that spans and
+// logs give the same events whichever way they come.
+//
+// It walks the wire format by a table of the fields and builds no tree, so that what a
+// sender can make it hold is a small multiple of what he sent: a message of empty spans
+// takes 2 bytes each on the wire, and hundreds once it is unpacked into structs.
+package otlpwire
+
+import (
+	"fmt"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"weir/events"
+)
+
+// Signal is what a batch is about. On the wire batches of all signals look alike from
+// the outside.
+type Signal uint8
+
+// The signals.
+const (
+	Unknown Signal = iota
+	Empty          // a batch without content
+	Spans
+	Logs
+	Metrics
+)
+
+// String returns the signal in one word.
+func (s Signal) String() string {
+	return [...]string{"unknown", "empty", "spans", "logs", "metrics"}[min(s, Metrics)]
+}
+
+// maxDepth is how many messages may lie inside each other. A value of an attribute
+// takes three for each level of its own.
+const maxDepth = 120
+
+// AppendJSON appends a batch of spans or logs as OTLP JSON. What is no such batch is a
+// *events.DecodeError.
+func AppendJSON(dst, batch []byte, s Signal) ([]byte, error) {
+	m := tracesData
+	switch s {
+	case Spans, Empty:
+	case Logs:
+		m = logsData
+	default:
+		return dst, fault(events.CodeInvalidValue, "a batch of "+s.String()+"; want spans or logs")
+	}
+	return m.append(dst, batch, maxDepth)
+}
+
+func fault(code events.Code, reason string) *events.DecodeError {
+	return &events.DecodeError{Code: code, Offset: -1, Reason: "OTLP protobuf: " + reason}
+}
+
+// each calls fn for every field of a message, with its value as it is on the wire.
+func each(message []byte, fn func(protowire.Number, protowire.Type, []byte) bool) error {
+	for at := 0; at < len(message); {
+		number, typ, n := protowire.ConsumeTag(message[at:])
+		if n < 0 {
+			return broken(n)
+		}
+		at += n
+		size := protowire.ConsumeFieldValue(number, typ, message[at:])
+		if size < 0 {
+			return broken(size)
+		}
+		if !fn(number, typ, message[at:at+size]) {
+			return nil
+		}
+		at += size
+	}
+	return nil
+}
+
+func broken(n int) error {
+	return fault(events.CodeSyntax, fmt.Sprintf("the message is broken or cut off (%v)", protowire.ParseError(n)))
+}
+
+// inner returns the bytes of a field that has a length.
+func inner(value []byte) []byte {
+	b, _ := protowire.ConsumeBytes(value)
+	return b
+}
+
+// SignalOf tells what a message is a batch of: Unknown when it is no batch at all. It
+// looks at the shape of the first span, log record or metric that it finds.
+func SignalOf(batch []byte) Signal {
+	if len(batch) == 0 {
+		return Unknown
+	}
+	found, ok := Empty, true
+	// Batches, resources and scopes have the same numbers for all signals.
+	err := each(batch, func(number protowire.Number, typ protowire.Type, v []byte) bool {
+		if ok = number == 1 && typ == protowire.BytesType; ok && found == Empty {
+			found = below(inner(v), 2, func(scope []byte) Signal { return below(scope, 2, signalOfItem) })
+		}
+		return ok && found != Unknown
+	})
+	if err != nil || !ok {
+		return Unknown
+	}
+	return found
+}
+
+// below looks into the fields of one number until one of them tells the signal.
+func below(message []byte, number protowire.Number, look func([]byte) Signal) Signal {
+	found := Empty
+	err := each(message, func(n protowire.Number, typ protowire.Type, v []byte) bool {
+		switch {
+		case typ != protowire.BytesType || n > 3 && n != 1000: // 1000: libraries, of old senders
+			found = Unknown
+		case n == number:
+			found = look(inner(v))
+		}
+		return found == Empty
+	})
+	if err != nil {
+		return Unknown
+	}
+	return found
+}
+
+func signalOfItem(item []byte) Signal {
+	const (
+		spanTime    = 1 << iota // field 7 or 8
+		logTime                 // field 1 or 11
+		logSeverity             // field 2 as a number
+		name                    // field 1 as a text
+		other
+	)
+	has := 0
+	err := each(item, func(n protowire.Number, typ protowire.Type, _ []byte) bool {
+		switch {
+		case (n == 7 || n == 8) && typ == protowire.Fixed64Type:
+			has |= spanTime
+		case (n == 1 || n == 11) && typ == protowire.Fixed64Type:
+			has |= logTime
+		case n == 2 && typ == protowire.VarintType:
+			has |= logSeverity
+		case n == 1 && typ == protowire.BytesType:
+			has |= name
+		default:
+			has |= other
+		}
+		return true
+	})
+	switch {
+	case err != nil:
+		return Unknown
+	case has&spanTime != 0 && has&(logTime|logSeverity) == 0:
+		return Spans
+	case has&spanTime == 0 && (has&(logTime|logSeverity) != 0 || has == other):
+		return Logs
+	case has&name != 0:
+		return Metrics
+	case has == 0:
+		return Empty
+	}
+	return Unknown
+}

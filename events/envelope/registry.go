@@ -1,0 +1,26 @@
+package envelope
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"weir/events"
+)
+
+// unframe takes off the frame of a schema registry: a zero byte, the id of the schema
+// in 4 bytes, and the value. JSON stands there as it is; Avro and Protobuf need their
+// schema, and weir asks no registry.
+func unframe(value []byte) ([]byte, string, error) {
+	const frame = 5
+	if len(value) < frame {
+		return nil, "", refuse(events.CodeSyntax, "a zero byte and %d more: want the frame of a schema registry, or JSON", len(value)-1)
+	}
+	id, inside := binary.BigEndian.Uint32(value[1:]), value[frame:]
+	if len(inside) == 0 {
+		return nil, "", ErrEmpty
+	}
+	if b := inside[0]; b != '{' && b != '[' {
+		return nil, "", refuse(events.CodeSyntax, "schema %d of a schema registry, and its value is no JSON but Avro or Protobuf; let its producer write JSON or JSON Schema", id)
+	}
+	return inside, fmt.Sprintf("schema registry (schema %d)", id), nil
+}
