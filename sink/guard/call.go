@@ -1,0 +1,97 @@
+package guard
+
+import (
+	"weir/events"
+)
+
+// Call is what a dispatcher is about to send. Flow, From, and To or Tool are what most
+// orders need; an order that names something else does not match a call that does not
+// tell it.
+type Call struct {
+	Flow string `json:"flow"` // correlation id
+
+	// From and To are the parties as the events name them, by session or by agent;
+	// FromAgent and ToAgent are the agents beside their sessions. A call of an agent
+	// without From is taken for a person's, which nothing refuses.
+	From      string `json:"from,omitempty"`
+	To        string `json:"to,omitempty"`
+	FromAgent string `json:"from_agent,omitempty"`
+	ToAgent   string `json:"to_agent,omitempty"`
+
+	Tool        string `json:"tool,omitempty"` // makes it the call of a tool
+	ArgsHash    string `json:"args_hash,omitempty"`
+	ContentHash string `json:"content_hash,omitempty"` // both algorithm:hex, made as in the events that are reported
+
+	Turn         string `json:"turn_id,omitempty"`
+	Task         string `json:"task_id,omitempty"`
+	Conversation string `json:"conversation_id,omitempty"`
+	Project      string `json:"project_id,omitempty"`
+	Tenant       string `json:"tenant_id,omitempty"`
+
+	// HadWork tells, for Ask, whether the caller used tools or made something since it was
+	// called itself. Without it nobody can say that two agents only pass a message around.
+	HadWork events.Tri `json:"-"`
+
+	Origin events.Origin `json:"-"` // unset: a person for an agent call without From, else an agent
+}
+
+// CallOf returns the call that an event announces or reports; false when it is none,
+// or a person's, which nothing refuses.
+func CallOf(ev *events.Event) (Call, bool) {
+	if ev.Kind != events.AgentCall && ev.Kind != events.ToolCall || ev.By() == events.OriginUser {
+		return Call{}, false
+	}
+	c := Call{Flow: ev.CorrelationID, ArgsHash: ev.Tool.ArgsHash.String(), ContentHash: ev.Content.String(),
+		Turn: ev.TurnID, Task: ev.TaskID, Conversation: ev.ConversationID, Project: ev.ProjectID, Tenant: ev.TenantID, Origin: ev.By(), HadWork: ev.HadWork}
+	c.From, c.FromAgent = ev.From.ID(), ev.From.Agent
+	c.To, c.ToAgent = ev.To.ID(), ev.To.Agent
+	if ev.Kind == events.ToolCall {
+		c.Tool = ev.Tool.Name
+	}
+	return c, true
+}
+
+// event returns the call as an event of the kind: a request for an answer, or what an
+// acknowledgement is about.
+func (c *Call) event(kind events.Kind) events.Event {
+	ev := events.Event{Kind: kind, CorrelationID: c.Flow, From: party(c.From, c.FromAgent), To: party(c.To, c.ToAgent),
+		TurnID: c.Turn, TaskID: c.Task, ConversationID: c.Conversation, ProjectID: c.Project, TenantID: c.Tenant, Origin: c.Origin, HadWork: c.HadWork}
+	ev.Tool.Name = c.Tool
+	ev.Tool.ArgsHash, _ = events.ParseHash(c.ArgsHash) // one that weir cannot read is one that it does not know
+	ev.Content, _ = events.ParseHash(c.ContentHash)
+	return ev
+}
+
+func party(id, agent string) events.Party {
+	if agent == "" || agent == id {
+		return events.Party{Agent: id}
+	}
+	return events.Party{Session: id, Agent: agent}
+}
+
+func (c *Call) kind() events.Kind {
+	if c.Tool != "" {
+		return events.ToolCall
+	}
+	return events.AgentCall
+}
+
+// byPerson reports whether a person makes the call.
+func (c *Call) byPerson() bool {
+	return c.Origin == events.OriginUser || c.Origin == events.OriginUnset && c.Tool == "" && c.From == "" && c.FromAgent == ""
+}
+
+// flowKey is the flow that weir folds the call in.
+func (c *Call) flowKey() string {
+	switch {
+	case c.Flow != "":
+		return c.Flow
+	case c.To != "":
+		return "agent:" + c.To
+	case c.ToAgent != "":
+		return "agent:" + c.ToAgent
+	case c.From != "":
+		return "agent:" + c.From
+	}
+	return "agent:" + c.FromAgent
+}

@@ -1,0 +1,341 @@
+package guard
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"io"
+	"maps"
+	"math"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"testing"
+	"time"
+
+	"weir/events"
+	"weir/sink/guard/guardtest"
+)
+
+// conformanceCase is a row of the table that the guards of all languages are held to.
+type conformanceCase struct {
+	Name       string            `json:"name"`
+	Now        time.Time         `json:"now"`
+	State      string            `json:"state,omitempty"` // fresh, stale, never
+	FailClosed bool              `json:"fail_closed,omitempty"`
+	Bounds     *boundsText       `json:"bounds,omitempty"`
+	Orders     []json.RawMessage `json:"orders,omitempty"`
+	Before     []struct {
+		Call  callText `json:"call"`
+		Times int      `json:"times"`
+		ThenS int      `json:"then_s,omitempty"`
+	} `json:"before,omitempty"`
+	Call callText       `json:"call"`
+	Want map[string]any `json:"want"`
+}
+
+type boundsText struct {
+	Calls     int64   `json:"calls"`
+	ToolCalls int64   `json:"tool_calls"`
+	Rate      int64   `json:"rate"`
+	WindowS   float64 `json:"window_s"`
+}
+
+type callText struct {
+	Call
+	Origin string `json:"origin,omitempty"`
+}
+
+func (c callText) call() Call {
+	if c.Origin == "user" {
+		c.Call.Origin = events.OriginUser
+	}
+	return c.Call
+}
+
+func conformanceCases(t *testing.T) (cases []conformanceCase) {
+	t.Helper()
+	text, err := os.ReadFile("testdata/conformance.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := json.NewDecoder(bytes.NewReader(text))
+	in.DisallowUnknownFields()
+	if err := in.Decode(&cases); err != nil {
+		t.Fatal(err)
+	}
+	for i := range cases {
+		cases[i].Now = time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC)
+	}
+	return cases
+}
+
+// told is a decision as the table writes it.
+func told(d *Decision) map[string]any {
+	said := map[string]any{"action": d.Action.String(), "source": d.Source.String()}
+	put := func(name, value string) {
+		if value != "" {
+			said[name] = value
+		}
+	}
+	if d.Stale {
+		said["stale"] = true
+	}
+	if !d.Stopped() {
+		return said
+	}
+	put("reason", string(d.Reason))
+	if !math.IsNaN(d.Limit) {
+		said["limit"], said["observed"] = d.Limit, d.Observed
+	}
+	if d.RetryAfter > 0 {
+		said["retry_after_s"] = d.RetryAfter.Seconds()
+	}
+	put("advice", string(d.Advice()))
+	put("message", d.message())
+	put("agent_message", d.agentMessage())
+	if d.Verdict != nil {
+		put("verdict_id", d.Verdict.ID)
+	}
+	return said
+}
+
+func TestConformance(t *testing.T) {
+	for _, c := range conformanceCases(t) {
+		o := Options{URL: "http://weir.test", Quiet: true, FailClosed: c.FailClosed}
+		g, err := newGuard(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b := c.Bounds; b != nil {
+			g.bounds.Store(&Bounds{b.Calls, b.ToolCalls, b.Rate, time.Duration(b.WindowS * float64(time.Second))})
+		}
+		now := c.Now
+		g.now = func() time.Time { return now }
+		g.state.Store(map[string]uint32{"": fresh, "fresh": fresh, "stale": stale, "never": never}[c.State])
+		for _, text := range c.Orders {
+			v := new(events.Verdict)
+			if err := events.DecodeVerdict(text, v); err != nil {
+				t.Fatalf("%s: %v", c.Name, err)
+			}
+			g.table.Take(v)
+		}
+		for _, step := range c.Before {
+			for range step.Times {
+				g.Check(t.Context(), step.Call.call())
+			}
+			now = now.Add(time.Duration(step.ThenS) * time.Second)
+		}
+		d := g.Check(t.Context(), c.Call.call())
+		if got := told(&d); !reflect.DeepEqual(got, c.Want) {
+			t.Errorf("%s:\n got %v\nwant %v", c.Name, got, c.Want)
+		}
+	}
+}
+
+// language is a guard of another language, run by its own interpreter.
+type language struct {
+	name    string
+	command func(t *testing.T) []string // decides what comes by standard input; with an address more it follows a weir
+}
+
+func languages() []language {
+	return []language{
+		{"python", func(t *testing.T) []string {
+			return []string{found(t, "python3"), "testdata/conformance.py", "python"}
+		}},
+		{"typescript", func(t *testing.T) []string {
+			node := found(t, "node")
+			compiler := filepath.Join("typescript", "node_modules", "typescript", "bin", "tsc")
+			if _, err := os.Stat(compiler); err != nil {
+				t.Skip("MISSING: the TypeScript compiler; install it with: npm ci --prefix sink/guard/typescript")
+			}
+			out := t.TempDir()
+			if text, err := exec.Command(node, compiler, "-p", "typescript", "--outDir", out).CombinedOutput(); err != nil {
+				t.Fatalf("weir-guard.ts does not compile: %v\n%s", err, text)
+			}
+			compiled := filepath.Join(out, "weir-guard.mjs")
+			if err := os.Rename(filepath.Join(out, "weir-guard.js"), compiled); err != nil {
+				t.Fatal(err)
+			}
+			return []string{node, "testdata/conformance.mjs", compiled}
+		}},
+	}
+}
+
+func found(t *testing.T, program string) string {
+	path, err := exec.LookPath(program)
+	if err != nil {
+		t.Skipf("MISSING: %s; without it the guard of its language is not tested", program)
+	}
+	return path
+}
+
+func TestOtherLanguages(t *testing.T) {
+	for _, l := range languages() {
+		t.Run(l.name, func(t *testing.T) {
+			command := l.command(t)
+			t.Run("table", func(t *testing.T) { conforms(t, command) })
+			t.Run("weir", func(t *testing.T) { follows(t, l.name, command) })
+		})
+	}
+}
+
+// conforms runs the table.
+func conforms(t *testing.T, command []string) {
+	cases := conformanceCases(t)
+	text, err := json.Marshal(cases)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := exec.Command(command[0], command[1:]...)
+	run.Stdin, run.Stderr = bytes.NewReader(text), os.Stderr
+	out, err := run.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var decisions []map[string]any
+	if err := json.Unmarshal(out, &decisions); err != nil || len(decisions) != len(cases) {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for i, c := range cases {
+		if !reflect.DeepEqual(decisions[i], c.Want) {
+			t.Errorf("%s:\n got %v\nwant %v", c.Name, decisions[i], c.Want)
+		}
+	}
+}
+
+// foreign talks to a guard of another language that follows a weir.
+type foreign struct {
+	*testing.T
+	in  io.WriteCloser
+	out *bufio.Scanner
+}
+
+func (f *foreign) do(command map[string]any) (answer map[string]any) {
+	f.Helper()
+	text, _ := json.Marshal(command)
+	if _, err := f.in.Write(append(text, '\n')); err != nil {
+		f.Fatal(err)
+	}
+	if !f.out.Scan() {
+		f.Fatal("the guard ended: ", f.out.Err())
+	}
+	if err := json.Unmarshal(f.out.Bytes(), &answer); err != nil {
+		f.Fatal(err)
+	}
+	return answer
+}
+
+// until asks for the state until it has the values.
+func (f *foreign) until(want map[string]any) {
+	f.Helper()
+	for {
+		got := f.do(map[string]any{"do": "state"})
+		for name := range got {
+			if _, ok := want[name]; !ok {
+				delete(got, name)
+			}
+		}
+		if maps.Equal(got, want) {
+			return
+		}
+		if err := f.Context().Err(); err != nil {
+			f.Fatalf("got %v, want %v: %v", got, want, err)
+		}
+	}
+}
+
+func (f *foreign) decided(how string, call map[string]any, action, source string) map[string]any {
+	f.Helper()
+	d := f.do(map[string]any{"do": how, "call": call})
+	if d["action"] != action || d["source"] != source {
+		f.Errorf("%s %v: %v, want %s by %s", how, call, d, action, source)
+	}
+	return d
+}
+
+// follows runs a guard against a weir that goes away and comes back.
+func follows(t *testing.T, name string, command []string) {
+	weir := guardtest.New()
+	weir.SetLimits(`{"max_total_calls":{"max":7},"call_rate_per_flow":{"max":60,"window":"1m"}}`)
+	weir.Answer(func(ev *events.Event) *events.Verdict {
+		if ev.To.Agent != "denied" {
+			return nil
+		}
+		limit, observed := 10.0, 11.0
+		return &events.Verdict{ID: "d", Mode: modeEnforce, Action: "deny", Reason: events.MaxTotalCalls, Limit: &limit, Observed: &observed, HTTPStatus: 429, Message: "no", AgentMessage: "n"}
+	})
+	server := httptest.NewServer(weir)
+	defer server.Close()
+	defer weir.Set(guardtest.Away)
+	run := exec.CommandContext(t.Context(), command[0], append(command[1:], server.URL)...)
+	run.Stderr = os.Stderr
+	in, err := run.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := run.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := run.Start(); err != nil {
+		t.Fatal(err)
+	}
+	f := &foreign{t, in, bufio.NewScanner(out)}
+	ab := map[string]any{"flow": "f", "from": "a", "to": "b"}
+	f.until(map[string]any{"stale": false, "bounds": 7.0})
+	f.decided("check", ab, "allow", "table")
+	weir.Give(events.Verdict{CorrelationID: "f", Action: "deny", Reason: events.SelfCall})
+	f.until(map[string]any{"orders": 1.0})
+	f.decided("check", ab, "deny", "table")
+	f.decided("check", map[string]any{"flow": "g", "from": "a", "to": "b"}, "allow", "table")
+	f.decided("ask", ab, "allow", "weir")
+	if d := f.decided("ask", map[string]any{"flow": "f", "from": "a", "to": "denied"}, "deny", "weir"); d["observed"] != 11.0 || d["verdict_id"] != "d" || d["message"] != "no" {
+		t.Errorf("refused with %v", d)
+	}
+	f.do(map[string]any{"do": "release", "flow": "f"})
+
+	weir.Set(guardtest.Behind)
+	f.until(map[string]any{"stale": true})
+	weir.Set(guardtest.Up)
+	f.until(map[string]any{"stale": false})
+
+	weir.Set(guardtest.Mute)
+	f.until(map[string]any{"stale": true})
+	if d := f.decided("check", ab, "deny", "table"); d["stale"] != true {
+		t.Errorf("an old order: %v", d)
+	}
+	f.decided("ask", map[string]any{"flow": "h", "from": "a", "to": "b"}, "allow", "stale_open")
+	f.decided("ask", ab, "deny", "table")
+	weir.Set(guardtest.Up)
+	weir.Give(events.Verdict{CorrelationID: "f", Action: "allow", Reason: events.SelfCall})
+	f.until(map[string]any{"stale": false, "orders": 2.0})
+	f.decided("check", ab, "allow", "table")
+	weir.SetFull(true)
+	f.decided("ask", ab, "allow", "stale_open")
+	weir.SetFull(false)
+	_ = in.Close()
+	if err := run.Wait(); err != nil {
+		t.Error(err)
+	}
+	kinds, seen := map[events.Kind]int{}, map[string]bool{}
+	for _, ev := range weir.Reports() {
+		if seen[ev.ID] {
+			continue // sent again, because the answer took too long
+		}
+		seen[ev.ID] = true
+		kinds[ev.Kind]++
+		if ev.Kind == events.VerdictAck && (ev.Ack.VerdictID != "v-0" || !ev.Ack.Applied || ev.CorrelationID != "f" || ev.From.Agent != "a" || ev.Source != name) {
+			t.Errorf("acknowledged %+v of %+v", ev.Ack, ev)
+		}
+		if ev.Kind == events.OperatorRelease && (ev.Operator.By != "ann" || ev.Operator.For != time.Minute) {
+			t.Errorf("released by %+v", ev.Operator)
+		}
+	}
+	if want := map[events.Kind]int{events.VerdictAck: 3, events.OperatorRelease: 1}; !maps.Equal(kinds, want) {
+		t.Errorf("reported %v, want %v", kinds, want)
+	}
+}

@@ -1,0 +1,210 @@
+package guard
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"weir/events"
+)
+
+// Source says where a decision comes from.
+type Source uint8
+
+// The sources.
+const (
+	FromTable   Source = 1 + iota // the standing orders
+	FromWeir                      // weir was asked, and has counted the call
+	StaleOpen                     // the orders may be out of date; allowed
+	StaleClosed                   // the orders may be out of date; refused, because Options.FailClosed says so
+	LocalLimit                    // the orders may be out of date; the flow is over three times its limits
+	ErrorOpen                     // a fault in the guard; allowed
+	sourceCount
+)
+
+var sourceNames = [sourceCount]string{"", "table", "weir", "stale_open", "stale_closed", "local_limit", "error_open"}
+
+// String returns the source in one word.
+func (s Source) String() string {
+	if s < sourceCount {
+		return sourceNames[s]
+	}
+	return "invalid"
+}
+
+// Advice says what the caller of a refused call had best do.
+type Advice string
+
+// The advices.
+const (
+	BackOff               Advice = "back_off"                 // wait, then try again
+	AskUser               Advice = "ask_user"                 // a person has to decide
+	FinishWithPartialWork Advice = "finish_with_partial_work" // report what there is
+)
+
+// ReasonStale is the reason of a refusal that no order gave: the guard does not know
+// the orders and was told to refuse then.
+const ReasonStale events.Reason = "guard_stale"
+
+// Decision is what a guard says of a call. It costs no memory unless the call is
+// refused and Err is asked for.
+type Decision struct {
+	Action events.Action // Allow, Warn, or one that Stops
+	Source Source
+	Stale  bool // the orders that were gone by may be out of date
+
+	// The rest is told of refusals and, where weir gives it, of warnings.
+	Reason          events.Reason
+	Limit, Observed float64 // NaN when there are none
+	RetryAfter      time.Duration
+	Verdict         *events.Verdict // the order; nil when there is none. It must not be changed.
+	flow            string
+}
+
+func allowed(by Source) Decision {
+	return Decision{Action: events.Allow, Source: by, Stale: by == StaleOpen}
+}
+
+// refused is the decision by an order.
+func refused(v *events.Verdict, flow string, by Source, now events.Stamp) Decision {
+	d := Decision{Action: actionOf(v), Source: by, Reason: v.Reason, Limit: math.NaN(), Observed: math.NaN(), Verdict: v, flow: flow}
+	if v.Limit != nil && v.Observed != nil {
+		d.Limit, d.Observed = *v.Limit, *v.Observed
+		if v.Effective == effectiveNext && counted(v.Unit) {
+			d.Observed++ // the call that is refused would have been the one over the limit
+		}
+	}
+	switch {
+	case v.Action != actionThrottle && v.RetryAfterS == 0:
+	case v.ExpiresAt != 0 && now != 0:
+		d.RetryAfter = max(time.Second, (events.Stamp(v.ExpiresAt).Sub(now) + time.Second - 1).Truncate(time.Second))
+	default:
+		d.RetryAfter = time.Duration(v.RetryAfterS) * time.Second
+	}
+	return d
+}
+
+// counted reports whether one more call adds one to what is measured.
+func counted(u events.Unit) bool {
+	switch u {
+	case events.UnitSeconds, events.UnitTokens, events.UnitUSD, events.UnitNone, "":
+		return false
+	}
+	return true
+}
+
+const (
+	effectiveNow  = "now"
+	effectiveNext = "next"
+)
+
+func actionOf(v *events.Verdict) events.Action {
+	switch v.Action {
+	case actionThrottle:
+		return events.Throttle
+	case actionDeny:
+		return events.Deny
+	case actionHalt:
+		return events.Halt
+	case actionWarn:
+		return events.Warn
+	}
+	return events.Allow
+}
+
+// The actions as verdicts spell them.
+const (
+	actionAllow    = "allow"
+	actionWarn     = "warn"
+	actionThrottle = "throttle"
+	actionDeny     = "deny"
+	actionHalt     = "halt"
+)
+
+// Stopped reports whether the call must not be made.
+func (d *Decision) Stopped() bool { return d.Action.Stops() }
+
+// Err returns nil for a call that may be made and else a *Stop.
+func (d *Decision) Err() error {
+	if !d.Stopped() {
+		return nil
+	}
+	s := &Stop{Flow: d.flow, Reason: d.Reason, Action: d.Action, Source: d.Source, Limit: d.Limit, Observed: d.Observed, RetryAfter: d.RetryAfter, Advice: d.Advice(),
+		Message: d.message(), AgentMessage: d.agentMessage()}
+	if d.Verdict != nil {
+		s.VerdictID = d.Verdict.ID
+	}
+	return s
+}
+
+// Advice says what the caller of a refused call had best do; "" when it may be made.
+func (d *Decision) Advice() Advice {
+	switch {
+	case !d.Stopped():
+		return ""
+	case d.RetryAfter > 0 || d.Action == events.Throttle:
+		return BackOff
+	case d.Action == events.Halt:
+		return AskUser
+	}
+	return FinishWithPartialWork
+}
+
+// armedHead begins the sentence of an order that waits for the next call.
+const armedHead = "Limit used up, the next call will be rejected: "
+
+func (d *Decision) message() string {
+	switch {
+	case d.Verdict != nil && d.Verdict.Message != "":
+		if rest, ok := strings.CutPrefix(d.Verdict.Message, armedHead); ok {
+			return "Agent call rejected: " + rest
+		}
+		return d.Verdict.Message
+	case d.Source == LocalLimit:
+		return "Agent call rejected: weir is away, and the flow made " + number(d.Observed) + " calls (max " + number(d.Limit) + " meanwhile)"
+	case d.Source == StaleClosed:
+		return "Agent call rejected: weir is away, and calls are refused until it is back"
+	}
+	return "Agent call rejected: " + string(d.Reason)
+}
+
+// agentMessage is for the model: fixed words and numbers only.
+func (d *Decision) agentMessage() string {
+	if d.Verdict != nil && d.Verdict.AgentMessage != "" {
+		return d.Verdict.AgentMessage
+	}
+	what := "The call was refused by the flow guard (" + string(d.Reason) + "). "
+	switch d.Advice() {
+	case BackOff:
+		return what + "Wait before you call again; do other work meanwhile."
+	case AskUser:
+		return what + "Do not try it again. Report what is finished and what is not."
+	}
+	return what + "Do not try it again. Finish with what you have and report back."
+}
+
+func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+
+// Stop is the error of a call that must not be made.
+type Stop struct {
+	Flow            string
+	Reason          events.Reason
+	Action          events.Action // Throttle, Deny or Halt
+	Source          Source
+	Limit, Observed float64       // NaN when there are none
+	RetryAfter      time.Duration // 0: waiting does not help
+	Advice          Advice
+	Message         string // for people
+	AgentMessage    string // for the model: fixed words and numbers only
+	VerdictID       string // of the order; "" when there is none
+}
+
+// Error returns the message and the reason.
+func (s *Stop) Error() string {
+	if math.IsNaN(s.Limit) {
+		return fmt.Sprintf("%s (%s)", s.Message, s.Reason)
+	}
+	return fmt.Sprintf("%s (%s, %s of %s)", s.Message, s.Reason, number(s.Observed), number(s.Limit))
+}

@@ -1,0 +1,267 @@
+package guard
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"weir/events"
+)
+
+// The time between two tries to connect is a random part of a span that doubles from
+// one try to the next.
+const (
+	shortestWait = 100 * time.Millisecond
+	longestWait  = 30 * time.Second
+)
+
+var (
+	errSilent = errors.New("no sign of life") // ends a connection
+	errClosed = errors.New("the guard was closed")
+	errBehind = errors.New("it is behind its log")
+)
+
+// lineBehind is a sign of life of a weir that has not folded all of its log yet.
+const lineBehind = ": behind"
+
+// follow keeps the table up to date until ctx ends.
+func (g *Guard) follow(ctx context.Context) {
+	span := shortestWait
+	for {
+		reached, err := g.stream(ctx)
+		if ctx.Err() != nil {
+			g.becomeStale(errClosed)
+			return
+		}
+		g.becomeStale(err)
+		if reached {
+			span = shortestWait
+		}
+		g.logger.Debug("the stream of verdicts ended", "error", err)
+		select {
+		case <-time.After(rand.N(span)):
+		case <-ctx.Done():
+		}
+		span = min(2*span, longestWait)
+	}
+}
+
+// stream reads verdicts from one connection. reached tells that all orders that stood
+// when it began were read.
+func (g *Guard) stream(ctx context.Context) (reached bool, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	watch := time.AfterFunc(g.o.StaleAfter, func() { cancel(errSilent) })
+	defer watch.Stop()
+	defer func() {
+		if cause := context.Cause(ctx); errors.Is(cause, errSilent) {
+			err = cause
+		}
+	}()
+	header := http.Header{"Accept": {"text/event-stream"}}
+	if g.lastID != "" {
+		header.Set("Last-Event-ID", g.lastID)
+	}
+	resp, err := g.do(ctx, http.MethodGet, "/v1/verdicts", nil, header)
+	if err != nil {
+		return false, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		if resp.StatusCode == http.StatusBadRequest {
+			g.lastID = "" // weir has another log than the one that was followed
+		}
+		return false, statusError(resp)
+	}
+	g.counts.Connections.Add(1)
+	g.learn(ctx)
+	lines := newLines(resp.Body)
+	var m message
+	for {
+		line, err := lines.next()
+		if err != nil {
+			return reached, err
+		}
+		watch.Reset(g.o.StaleAfter)
+		switch {
+		case len(line) == 0:
+			g.deliver(&m)
+			m = message{data: m.data[:0]}
+		case string(line) == lineBehind:
+			g.becomeStale(errBehind)
+		case line[0] == ':':
+			// Weir says so when the viewer has all that there is, and whenever it has
+			// nothing to say.
+			reached = true
+			g.becomeFresh()
+		default:
+			m.field(line)
+		}
+	}
+}
+
+// deliver takes a message of the stream.
+func (g *Guard) deliver(m *message) {
+	if m.id != "" {
+		g.lastID = m.id
+	}
+	if len(m.data) == 0 || m.event != "" && m.event != "message" {
+		return // as a gap, of orders that have expired
+	}
+	g.take(m.data)
+}
+
+func (g *Guard) take(verdict []byte) {
+	v := new(events.Verdict)
+	if err := events.DecodeVerdict(verdict, v); err != nil {
+		g.counts.Unreadable.Add(1)
+		g.logger.Warn("what is no verdict came among them", "error", err)
+		return
+	}
+	if g.table.Len() >= g.o.MostOrders && stops(v) {
+		g.counts.LeftOut.Add(1)
+		return
+	}
+	if g.table.Take(v) {
+		g.counts.Orders.Add(1)
+	}
+}
+
+// message is one of a stream of server-sent events.
+type message struct {
+	id, event string
+	data      []byte
+}
+
+func (m *message) field(line []byte) {
+	name, value, _ := bytes.Cut(line, []byte(":"))
+	value = bytes.TrimPrefix(value, []byte(" "))
+	switch string(name) {
+	case "id":
+		m.id = string(value)
+	case "event":
+		m.event = string(value)
+	case "data":
+		if len(m.data) > 0 {
+			m.data = append(m.data, '\n')
+		}
+		m.data = append(m.data, value...)
+	}
+}
+
+// lines reads lines, and passes over those that are longer than any verdict.
+type lines struct{ r *bufio.Reader }
+
+func newLines(r io.Reader) *lines { return &lines{bufio.NewReaderSize(r, events.MaxVerdictBytes+4096)} }
+
+func (l *lines) next() ([]byte, error) {
+	for {
+		line, long, err := l.r.ReadLine()
+		if err != nil {
+			if err == io.EOF {
+				err = errors.New("weir ended the stream")
+			}
+			return nil, err
+		}
+		if !long {
+			return line, nil
+		}
+		for long {
+			if _, long, err = l.r.ReadLine(); err != nil {
+				return nil, err
+			}
+		}
+	}
+}
+
+// learn asks weir for its limits. What goes wrong leaves the bounds as they were.
+func (g *Guard) learn(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, g.o.StaleAfter)
+	defer cancel()
+	resp, err := g.do(ctx, http.MethodGet, "/v1/limits", nil, nil)
+	if err != nil {
+		return
+	}
+	defer resp.Body.Close()
+	var answer struct {
+		Document struct {
+			Rules map[string]rule `json:"rules"`
+		} `json:"document"`
+	}
+	if resp.StatusCode != http.StatusOK || json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&answer) != nil || answer.Document.Rules == nil {
+		return
+	}
+	rules := answer.Document.Rules
+	rate := rules["call_rate_per_flow"]
+	b := Bounds{Calls: rules["max_total_calls"].most(), ToolCalls: rules["max_tool_calls"].most(), Rate: rate.most(), Window: rate.window()}
+	g.bounds.Store(&b)
+}
+
+// rule is a row of the limits as far as the limiter needs it.
+type rule struct {
+	Max, Stop, Window any
+}
+
+// most is how many calls the rule allows; 0 when it is off.
+func (r rule) most() int64 {
+	if n, ok := r.Max.(float64); ok {
+		return int64(n)
+	}
+	if n, ok := r.Stop.(float64); ok {
+		return max(1, int64(n)-1)
+	}
+	return 0
+}
+
+func (r rule) window() time.Duration {
+	text, _ := r.Window.(string)
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return time.Minute
+	}
+	return d
+}
+
+// do sends a request to weir.
+func (g *Guard) do(ctx context.Context, method, path string, body []byte, header http.Header) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, method, g.o.URL+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	for name, values := range header {
+		r.Header[name] = values
+	}
+	if g.o.Token != "" {
+		r.Header.Set("Authorization", "Bearer "+g.o.Token)
+	}
+	return g.o.Client.Do(r)
+}
+
+// statusError says why weir did not do what it was asked for.
+func statusError(resp *http.Response) error {
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	var problem struct{ Detail string }
+	_ = json.Unmarshal(body, &problem) // what is not JSON has no detail
+	return fmt.Errorf("weir answers %s: %s", resp.Status, problem.Detail)
+}
+
+// Feed is how verdicts come to a guard that does not follow weir itself, see
+// Options.Follow. Its methods may be called by many goroutines.
+type Feed struct{ g *Guard }
+
+// Take takes a verdict as JSON. Those about one flow come in the order in which they
+// were given; to hear one again does no harm. What is no verdict is counted.
+func (f Feed) Take(verdict []byte) { f.g.take(verdict) }
+
+// Fresh says that the guard has every order that stands, which holds until Stale.
+func (f Feed) Fresh() { f.g.becomeFresh() }
+
+// Stale says that orders may be missing, and why.
+func (f Feed) Stale(why error) { f.g.becomeStale(why) }

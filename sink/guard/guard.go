@@ -1,0 +1,321 @@
+package guard
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"math"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"weir/events"
+)
+
+// Options are how a guard is connected. Only URL is required.
+type Options struct {
+	URL    string       // of weir, for example http://127.0.0.1:8080
+	Token  string       // of the intake, where weir wants one
+	Client *http.Client // default: one of its own; a Timeout of it would cut the stream
+
+	// FailClosed refuses calls while the orders may be out of date, instead of letting
+	// them through up to the local limiter. It is for flows that spend money.
+	FailClosed bool
+	// Bounds are what the local limiter goes by until weir has told its limits;
+	// default: those of weir's default limits.
+	Bounds Bounds
+
+	Source     string        // of the events that the guard sends; default "guard/" and a random word
+	Quiet      bool          // send no acknowledgements
+	StaleAfter time.Duration // without a sign of life the orders may be out of date; default 5 s
+	AskTimeout time.Duration // of one Ask; default 3 s
+	MostFlows  int           // that the local limiter counts at one time; default 65,536
+	MostOrders int           // that are held; more are counted and left out; default 2,000,000
+
+	// Follow, where it is given, tells the guard of verdicts instead of weir's stream. It
+	// runs until ctx ends. Package kafkaguard has one.
+	Follow func(ctx context.Context, feed Feed)
+
+	Logger *slog.Logger // default: drops everything
+	// Observe is called with every decision that refuses, or that was made while the
+	// orders may be out of date, by the goroutine that asked. It must be quick.
+	Observe func(Call, Decision)
+}
+
+// Guard answers whether calls may be made. Any goroutine may use it.
+type Guard struct {
+	o      Options
+	logger *slog.Logger
+	now    func() time.Time
+
+	table   Table
+	ticked  atomic.Int64  // the time as of the last tick; 0 when nothing ticks
+	state   atomic.Uint32 // of the table
+	limits  *limiter
+	bounds  atomic.Pointer[Bounds]
+	counts  Counts
+	acks    chan ack
+	lastID  string // of the stream; for the follower alone
+	serial  atomic.Int64
+	ready   chan struct{}
+	once    sync.Once
+	warned  atomic.Bool // that a call was decided before the orders were known
+	end     context.CancelFunc
+	working sync.WaitGroup
+
+	closeIdle func() // connections that only this guard has
+}
+
+// The states of the table.
+const (
+	never uint32 = iota // it was not read yet
+	fresh
+	stale
+)
+
+// Counts is what a guard has done and seen. Any goroutine may read it.
+type Counts struct {
+	Allowed      atomic.Int64 // by fresh orders, or by weir
+	Refused      atomic.Int64 // by an order, or by weir
+	StaleAllowed atomic.Int64 // while the orders may have been out of date
+	StaleRefused atomic.Int64 // by FailClosed
+	LocalLimited atomic.Int64
+	Faults       atomic.Int64 // of the guard itself, that let a call through
+	AskFailures  atomic.Int64 // asks that were answered from memory
+
+	Orders      atomic.Int64 // verdicts that changed the table
+	LeftOut     atomic.Int64 // orders that there was no room for
+	Unreadable  atomic.Int64 // messages of the stream that are no verdicts
+	Connections atomic.Int64 // times that the stream was opened
+	Stales      atomic.Int64 // times that the orders went out of date
+	Acked       atomic.Int64 // refusals that weir was told of
+	AcksDropped atomic.Int64
+}
+
+// Dial follows the weir at the URL. It returns at once: until the orders are known,
+// calls are decided as when weir is away. The error is about the URL.
+func Dial(weir string) (*Guard, error) { return New(Options{URL: weir}) }
+
+// New is Dial with options. Close ends what it starts.
+func New(o Options) (*Guard, error) {
+	g, err := newGuard(o)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	g.end = cancel
+	g.working.Go(func() {
+		if o.Follow == nil {
+			g.follow(ctx)
+			return
+		}
+		g.learn(ctx)
+		o.Follow(ctx, Feed{g})
+		g.becomeStale(errClosed)
+	})
+	g.working.Go(func() { g.housekeep(ctx) })
+	g.working.Go(func() { g.report(ctx) })
+	return g, nil
+}
+
+// newGuard makes a guard that does nothing by itself.
+func newGuard(o Options) (*Guard, error) {
+	u, err := url.Parse(o.URL)
+	if err != nil {
+		return nil, fmt.Errorf("guard: %w", err)
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, fmt.Errorf("guard: %q is no address of weir; want for example http://127.0.0.1:8080", u.Redacted())
+	}
+	o.URL = strings.TrimRight(o.URL, "/")
+	closeIdle := func() {}
+	if o.Client == nil {
+		o.Client = &http.Client{}
+		if t, ok := http.DefaultTransport.(*http.Transport); ok {
+			t = t.Clone() // of its own, so that Close can close its connections
+			o.Client.Transport, closeIdle = t, t.CloseIdleConnections
+		}
+	}
+	if o.Source == "" {
+		o.Source = "guard/" + strings.ToLower(rand.Text()[:10])
+	}
+	if o.StaleAfter <= 0 {
+		o.StaleAfter = 5 * time.Second
+	}
+	if o.AskTimeout <= 0 {
+		o.AskTimeout = 3 * time.Second
+	}
+	if o.MostFlows <= 0 {
+		o.MostFlows = 1 << 16
+	}
+	if o.MostOrders <= 0 {
+		o.MostOrders = 2_000_000
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Bounds == (Bounds{}) {
+		o.Bounds = defaultBounds()
+	}
+	g := &Guard{o: o, closeIdle: closeIdle, logger: o.Logger, now: time.Now, limits: newLimiter(o.MostFlows), acks: make(chan ack, 1024), ready: make(chan struct{})}
+	g.bounds.Store(&o.Bounds)
+	return g, nil
+}
+
+// Close ends the guard: it tries once more to send what it has to acknowledge, and
+// waits for its goroutines. Check still answers after that, as when weir is away.
+func (g *Guard) Close() {
+	g.end()
+	g.working.Wait()
+	g.closeIdle()
+}
+
+// Wait waits until the orders that stand are known, or for the end of ctx. A
+// dispatcher that starts with it never decides without knowing them.
+func (g *Guard) Wait(ctx context.Context) error {
+	select {
+	case <-g.ready:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Stale reports whether the orders may be out of date.
+func (g *Guard) Stale() bool { return g.state.Load() != fresh }
+
+// Counts returns the counters of the guard.
+func (g *Guard) Counts() *Counts { return &g.counts }
+
+// Orders returns how many standing orders are known.
+func (g *Guard) Orders() int { return g.table.Len() }
+
+// Check says from memory whether the call may be made. It waits for nobody, allocates
+// nothing, and tells weir of a refusal in the background. The context is not used yet.
+func (g *Guard) Check(_ context.Context, c Call) (d Decision) {
+	defer func() {
+		if p := recover(); p != nil {
+			g.counts.Faults.Add(1)
+			g.logger.Error("the guard failed and let a call through: please report this", "panic", fmt.Sprint(p))
+			d = allowed(ErrorOpen)
+		}
+	}()
+	return g.check(&c)
+}
+
+func (g *Guard) check(c *Call) Decision {
+	state := g.state.Load()
+	now := moment{guard: g}
+	if v := g.table.refusing(c, &now); v != nil {
+		d := refused(v, c.Flow, FromTable, now.stamp())
+		d.Stale = state != fresh
+		g.counts.Refused.Add(1)
+		if !g.o.Quiet {
+			g.acknowledge(c, v, now.stamp())
+		}
+		g.observe(c, &d)
+		return d
+	}
+	if state == fresh {
+		g.counts.Allowed.Add(1)
+		return allowed(FromTable)
+	}
+	return g.withoutOrders(c, state)
+}
+
+// withoutOrders decides about a call that no known order refuses while the orders may
+// be out of date.
+func (g *Guard) withoutOrders(c *Call, state uint32) Decision {
+	if state == never && !g.warned.Swap(true) {
+		g.logger.Warn("a call is decided before weir was reached; orders may stand that the guard does not know", "weir", g.o.URL)
+	}
+	d := allowed(StaleOpen)
+	d.flow = c.Flow
+	switch {
+	case c.byPerson():
+		g.counts.StaleAllowed.Add(1)
+	case g.o.FailClosed:
+		d.Action, d.Source, d.Reason = events.Deny, StaleClosed, ReasonStale
+		d.Limit, d.Observed, d.RetryAfter = math.NaN(), math.NaN(), g.o.StaleAfter
+		g.counts.StaleRefused.Add(1)
+	default:
+		r, over := g.limits.count(c, *g.bounds.Load(), g.now())
+		if !over {
+			g.counts.StaleAllowed.Add(1)
+			break
+		}
+		d.Action, d.Source, d.Reason = events.Deny, LocalLimit, r.reason
+		d.Limit, d.Observed, d.RetryAfter = float64(r.limit), float64(r.observed), r.retryAfter
+		if r.retryAfter > 0 {
+			d.Action = events.Throttle
+		}
+		g.counts.LocalLimited.Add(1)
+	}
+	d.Stale = true
+	g.observe(c, &d)
+	return d
+}
+
+func (g *Guard) observe(c *Call, d *Decision) {
+	if g.o.Observe != nil {
+		g.o.Observe(*c, *d)
+	}
+}
+
+func (g *Guard) stamp() events.Stamp { return events.StampOf(g.now()) }
+
+// about is the time to within a tick: to ask for it exactly takes as long as all the
+// rest of a Check. An order may stand a tick longer by that.
+func (g *Guard) about() events.Stamp {
+	if at := g.ticked.Load(); at != 0 {
+		return events.Stamp(at)
+	}
+	return g.stamp()
+}
+
+// tick is how old the time may be that orders are held against.
+const tick = 100 * time.Millisecond
+
+// becomeFresh is called when every order that stood at the beginning of the stream is
+// in the table.
+func (g *Guard) becomeFresh() {
+	if g.state.Swap(fresh) == fresh {
+		return
+	}
+	g.limits.reset()
+	g.once.Do(func() { close(g.ready) })
+	g.logger.Info("weir is followed", "weir", g.o.URL, "orders", g.table.Len())
+}
+
+func (g *Guard) becomeStale(why error) {
+	if g.state.CompareAndSwap(fresh, stale) {
+		g.counts.Stales.Add(1)
+		g.logger.Warn("orders may be missing; those that are known stay in force", "weir", g.o.URL, "error", why)
+	}
+}
+
+// housekeep keeps the time, and once a minute forgets what has expired and learns the
+// limits.
+func (g *Guard) housekeep(ctx context.Context) {
+	defer g.ticked.Store(0)
+	next := time.NewTicker(tick)
+	defer next.Stop()
+	for n := 1; ; n++ {
+		g.ticked.Store(int64(g.stamp()))
+		if n%int(time.Minute/tick) == 0 {
+			g.table.Sweep(g.stamp())
+			if !g.Stale() {
+				g.working.Go(func() { g.learn(ctx) }) // the time goes on meanwhile
+			}
+		}
+		select {
+		case <-next.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}

@@ -1,0 +1,409 @@
+// Package guardtest is a weir for the tests of dispatchers: it holds the orders that a
+// test gives, answers guards as the real one does, remembers what they report, and can
+// be away, mute or slow. It needs no port and no process: a guard reaches it through
+// the Client, also inside a testing/synctest bubble.
+package guardtest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"weir/events"
+)
+
+// Weir is a weir that knows what a test tells it. The zero Weir is not ready; New makes
+// one. Any goroutine may use it.
+type Weir struct {
+	mu       sync.Mutex
+	state    State
+	changed  chan struct{} // closed whenever something has changed
+	verdicts []string      // as JSON, the place of each is its id
+	reports  []events.Event
+	asks     []events.Event
+	answer   func(*events.Event) *events.Verdict
+	limits   string
+	full     bool
+}
+
+// State is how a Weir behaves towards connections.
+type State uint8
+
+// The states.
+const (
+	Up     State = iota
+	Away         // connections are refused, and those that stand are cut
+	Mute         // connections are taken, and nothing is ever said on them
+	Erred        // every request is answered with status 500
+	Behind       // all is answered, but the fold is not up to date
+)
+
+// URL is the address that guards are given. It leads nowhere but through the Client.
+const URL = "http://weir.test"
+
+// Heartbeat is how often a stream says that it is alive.
+const Heartbeat = time.Second
+
+// New returns a weir that knows no orders and allows every call. It belongs to the
+// bubble that it is made in.
+func New() *Weir {
+	return &Weir{changed: make(chan struct{}), limits: `{"document":{"rules":{"max_total_calls":{"max":100},"call_rate_per_flow":{"max":60,"window":"1m"}}}}`}
+}
+
+// Give publishes a verdict. What is missing is filled in: id, mode, revision, and the
+// scope of a flow.
+func (w *Weir) Give(v events.Verdict) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := len(w.verdicts)
+	if v.ID == "" {
+		v.ID = "v-" + strconv.Itoa(n)
+	}
+	if v.Mode == "" {
+		v.Mode = "enforce"
+	}
+	if v.Revision == 0 {
+		v.Revision = int64(n + 1)
+	}
+	if v.Scope.Kind == "" {
+		v.Scope = events.Scope{Kind: events.ScopeFlow.String(), ID: v.CorrelationID}
+	}
+	w.verdicts = append(w.verdicts, string(v.AppendJSON(nil)))
+	w.note()
+}
+
+// Answer sets what weir says to those who ask; nil allows everything.
+func (w *Weir) Answer(fn func(*events.Event) *events.Verdict) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.answer = fn
+}
+
+// SetLimits sets the limits that are told, as the rules of a limits document.
+func (w *Weir) SetLimits(rules string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.limits = `{"document":{"rules":` + rules + `}}`
+}
+
+// SetFull makes weir refuse to take anything in, as when its disk is full. It goes on
+// to tell what it knows.
+func (w *Weir) SetFull(full bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.full = full
+}
+
+// Set changes how weir behaves from now on. Streams that stand are cut, except that a
+// weir that goes mute leaves them as they are and says nothing more.
+func (w *Weir) Set(s State) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.state = s
+	w.note()
+}
+
+// Forget makes weir one that has lost its log.
+func (w *Weir) Forget() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.verdicts = nil
+	w.note()
+}
+
+// Reports returns the events that were sent, acknowledgements for the most part.
+func (w *Weir) Reports() []events.Event {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return append([]events.Event(nil), w.reports...)
+}
+
+// Asks returns the calls that were asked for.
+func (w *Weir) Asks() []events.Event {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return append([]events.Event(nil), w.asks...)
+}
+
+// note wakes all who wait. The caller holds the lock.
+func (w *Weir) note() {
+	close(w.changed)
+	w.changed = make(chan struct{})
+}
+
+func (w *Weir) look() (State, chan struct{}) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.state, w.changed
+}
+
+// ServeHTTP answers as weir does, for tests that want a real port.
+func (w *Weir) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	for {
+		state, changed := w.look()
+		switch state {
+		case Away:
+			panic(http.ErrAbortHandler)
+		case Erred:
+			http.Error(rw, `{"title":"Internal Server Error","status":500,"detail":"as the test wants"}`, http.StatusInternalServerError)
+			return
+		case Mute:
+			select {
+			case <-changed:
+				continue
+			case <-r.Context().Done():
+				return
+			}
+		}
+		break
+	}
+	switch r.Method + " " + r.URL.Path {
+	case "GET /v1/verdicts":
+		w.stream(rw, r)
+	case "GET /v1/limits":
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		_, _ = io.WriteString(rw, w.limits)
+	case "POST /v1/check":
+		w.check(rw, r)
+	case "POST /v1/events":
+		w.take(rw, r)
+	default:
+		flow, ok := strings.CutPrefix(r.URL.Path, "/v1/flows/")
+		if flow, ok = strings.CutSuffix(flow, "/release"); !ok || r.Method != http.MethodPost {
+			http.NotFound(rw, r)
+			return
+		}
+		w.release(rw, r, flow)
+	}
+}
+
+// release notes what a person orders as the event that weir makes of it.
+func (w *Weir) release(rw http.ResponseWriter, r *http.Request, flow string) {
+	var order struct {
+		Reason string `json:"reason"`
+		By     string `json:"by"`
+		ForS   int64  `json:"for_s"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&order); err != nil {
+		http.Error(rw, `{"detail":"this is no order"}`, http.StatusBadRequest)
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.reports = append(w.reports, events.Event{ID: "order-" + strconv.Itoa(len(w.reports)), Kind: events.OperatorRelease, CorrelationID: flow,
+		Operator: &events.Operator{Reason: order.Reason, By: order.By, For: time.Duration(order.ForS) * time.Second}})
+	w.note()
+	rw.WriteHeader(http.StatusAccepted)
+}
+
+func (w *Weir) stream(rw http.ResponseWriter, r *http.Request) {
+	next := 0
+	if id := r.Header.Get("Last-Event-ID"); id != "" {
+		n, err := strconv.Atoi(id)
+		w.mu.Lock()
+		known := err == nil && n >= 0 && n < len(w.verdicts)
+		w.mu.Unlock()
+		if !known {
+			http.Error(rw, `{"detail":"this is not a position"}`, http.StatusBadRequest)
+			return
+		}
+		next = n + 1
+	}
+	rw.Header().Set("Content-Type", "text/event-stream")
+	_, _ = io.WriteString(rw, "retry: 1000\n\n")
+	control := http.NewResponseController(rw)
+	beat := time.NewTicker(Heartbeat)
+	defer beat.Stop()
+	for {
+		w.mu.Lock()
+		state, changed := w.state, w.changed
+		var news []string
+		if (state == Up || state == Behind) && next <= len(w.verdicts) {
+			news = w.verdicts[next:]
+		}
+		w.mu.Unlock()
+		if state == Away || state == Erred {
+			return
+		}
+		for _, v := range news {
+			fmt.Fprintf(rw, "id: %d\ndata: %s\n\n", next, v)
+			next++
+		}
+		switch state {
+		case Up:
+			_, _ = io.WriteString(rw, ": heartbeat\n\n")
+		case Behind:
+			_, _ = io.WriteString(rw, ": behind\n\n")
+		}
+		if control.Flush() != nil {
+			return
+		}
+		select {
+		case <-changed:
+		case <-beat.C:
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+func (w *Weir) check(rw http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	var ev events.Event
+	if err := events.Decode(body, &ev); err != nil {
+		http.Error(rw, `{"detail":"`+strings.ReplaceAll(err.Error(), `"`, "'")+`"}`, http.StatusBadRequest)
+		return
+	}
+	w.mu.Lock()
+	full, answer := w.full, w.answer
+	if !full {
+		w.asks = append(w.asks, ev)
+	}
+	w.mu.Unlock()
+	if full {
+		http.Error(rw, `{"status":503,"detail":"there is too little free disk space to take anything in"}`, http.StatusServiceUnavailable)
+		return
+	}
+	v := &events.Verdict{ID: "ask", Mode: "enforce", Action: "allow", Reason: "allowed", CorrelationID: ev.CorrelationID}
+	if answer != nil {
+		if said := answer(&ev); said != nil {
+			v = said
+		}
+	}
+	if v.Action != "deny" && v.Action != "halt" && v.Action != "throttle" {
+		_, _ = rw.Write(append(v.AppendJSON([]byte(`{"verdict":`)), '}'))
+		return
+	}
+	status := v.HTTPStatus
+	if status == 0 {
+		status = http.StatusForbidden
+	}
+	rw.Header().Set("Content-Type", "application/problem+json")
+	rw.WriteHeader(status)
+	_ = json.NewEncoder(rw).Encode(map[string]any{"instance": "urn:weir:verdict:" + v.ID, "reason_code": v.Reason, "action": v.Action, "limit": v.Limit,
+		"observed": v.Observed, "unit": v.Unit, "detail": v.Message, "agent_message": v.AgentMessage, "retry_after_s": v.RetryAfterS, "status": status})
+}
+
+func (w *Weir) take(rw http.ResponseWriter, r *http.Request) {
+	lines := bufio.NewScanner(r.Body)
+	lines.Buffer(nil, 1<<20)
+	var got []events.Event
+	for lines.Scan() {
+		var ev events.Event
+		if err := events.Decode(bytes.Clone(lines.Bytes()), &ev); err != nil {
+			http.Error(rw, `{"detail":"`+strings.ReplaceAll(err.Error(), `"`, "'")+`"}`, http.StatusBadRequest)
+			return
+		}
+		got = append(got, ev)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.full {
+		http.Error(rw, `{"status":503,"detail":"there is too little free disk space to take anything in"}`, http.StatusServiceUnavailable)
+		return
+	}
+	w.reports = append(w.reports, got...)
+	w.note()
+	rw.WriteHeader(http.StatusAccepted)
+	fmt.Fprintf(rw, `{"accepted":%d,"refused":[]}`, len(got))
+}
+
+// errAway is what a guard sees of a weir that is away.
+var errAway = errors.New("guardtest: connection refused, as the test wants")
+
+// Client returns a client whose requests all go to this weir.
+func (w *Weir) Client() *http.Client { return &http.Client{Transport: (*transport)(w)} }
+
+type transport Weir
+
+// RoundTrip serves the request in a goroutine that ends with it.
+func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := (*Weir)(t)
+	if state, _ := w.look(); state == Away {
+		return nil, errAway
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	out, in := io.Pipe()
+	rw := &answer{header: make(http.Header), begun: make(chan struct{}), body: in}
+	request := r.Clone(ctx)
+	if request.Body == nil {
+		request.Body = http.NoBody
+	}
+	go func() {
+		defer cancel()
+		defer func() {
+			if p := recover(); p != nil && p != http.ErrAbortHandler {
+				panic(p)
+			} else if p != nil {
+				rw.fail = errAway
+			}
+			rw.begin(http.StatusOK)
+			_ = in.CloseWithError(rw.fail) // nil is the end of the body
+		}()
+		w.ServeHTTP(rw, request)
+	}()
+	stop := context.AfterFunc(r.Context(), func() {
+		cancel()
+		_ = out.CloseWithError(context.Cause(r.Context()))
+	})
+	select {
+	case <-rw.begun:
+		if rw.fail != nil {
+			return nil, rw.fail
+		}
+		return &http.Response{Status: strconv.Itoa(rw.status) + " " + http.StatusText(rw.status), StatusCode: rw.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+			Header: rw.header, Body: &body{out, cancel, stop}, Request: r}, nil
+	case <-r.Context().Done():
+		return nil, context.Cause(r.Context())
+	}
+}
+
+// answer is the ResponseWriter of the transport.
+type answer struct {
+	header http.Header
+	status int
+	fail   error
+	once   sync.Once
+	begun  chan struct{}
+	body   *io.PipeWriter
+}
+
+func (a *answer) Header() http.Header { return a.header }
+
+func (a *answer) WriteHeader(status int) { a.begin(status) }
+
+func (a *answer) Write(p []byte) (int, error) {
+	a.begin(http.StatusOK)
+	return a.body.Write(p)
+}
+
+func (a *answer) FlushError() error { return nil }
+
+func (a *answer) begin(status int) {
+	a.once.Do(func() {
+		a.status = status
+		close(a.begun)
+	})
+}
+
+type body struct {
+	*io.PipeReader
+	cancel context.CancelFunc
+	stop   func() bool
+}
+
+func (b *body) Close() error {
+	b.stop()
+	b.cancel()
+	return b.PipeReader.Close()
+}

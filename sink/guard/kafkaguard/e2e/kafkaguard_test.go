@@ -1,0 +1,134 @@
+// Package e2e tests kafkaguard against a broker. It has a module of its own because the
+// broker has.
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"weir/events"
+	"weir/events/kafka"
+	"weir/sink/guard"
+	"weir/sink/guard/kafkaguard"
+	sinkkafka "weir/sink/kafka"
+)
+
+const (
+	topic      = "agent-verdicts"
+	partitions = 3
+)
+
+type rig struct {
+	*testing.T
+	ctx     context.Context
+	cluster *kafka.Cluster
+	n       int64
+}
+
+// begin starts a broker on the port, or on any when it is 0.
+func startBroker(t *testing.T, port int, dir string) *kfake.Cluster {
+	t.Helper()
+	options := []kfake.Opt{kfake.NumBrokers(1), kfake.DataDir(dir)}
+	if port != 0 {
+		options = append(options, kfake.Ports(port))
+	}
+	c, err := kfake.NewCluster(options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// give writes a verdict about a flow into a partition.
+func (r *rig) give(partition int, flow, action string) {
+	r.Helper()
+	r.n++
+	v := events.Verdict{ID: fmt.Sprint("v", r.n), Revision: r.n, Mode: "enforce", Action: action, Reason: events.MaxTotalCalls, CorrelationID: flow,
+		Scope: events.Scope{Kind: "flow", ID: flow}, ExpiresAt: events.RFC3339(events.StampOf(time.Now().Add(time.Hour)))}
+	r.write(partition, v.AppendJSON(nil))
+}
+
+func (r *rig) write(partition int, value []byte) {
+	r.Helper()
+	if _, err := sinkkafka.AppendTo(r.ctx, r.cluster, topic, partition, []sinkkafka.Message{{Key: []byte("k"), Value: value}}); err != nil {
+		r.Fatal(err)
+	}
+}
+
+func (r *rig) until(what string, holds func() bool) {
+	r.Helper()
+	for !holds() {
+		if r.ctx.Err() != nil {
+			r.Fatal("in vain: ", what)
+		}
+		runtime.Gosched()
+	}
+}
+
+func TestGuardFollowsTheTopic(t *testing.T) {
+	dir := t.TempDir()
+	broker := startBroker(t, 0, dir)
+	address := broker.ListenAddrs()[0]
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	r := &rig{T: t, ctx: ctx, cluster: &kafka.Cluster{Brokers: []string{address}}}
+	defer r.cluster.Close()
+	if _, err := r.cluster.CreateTopics(ctx, kafka.NewTopic{Name: topic, Partitions: partitions, Replication: 1}); err != nil {
+		t.Fatal(err)
+	}
+	r.give(0, "f0", "deny")
+	r.give(1, "f1", "deny")
+	r.give(1, "f1", "allow")
+	r.write(1, []byte("no verdict"))
+
+	g, err := kafkaguard.New(kafkaguard.Options{Options: guard.Options{URL: "http://127.0.0.1:1", Quiet: true, StaleAfter: 2 * time.Second}, Cluster: r.cluster})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	decided := func(flow string, action events.Action, source guard.Source) {
+		t.Helper()
+		if d := g.Check(ctx, guard.Call{Flow: flow, From: "a", To: "b"}); d.Action != action || d.Source != source {
+			t.Errorf("%s: %s by %s, want %s by %s", flow, d.Action, d.Source, action, source)
+		}
+	}
+	if err := g.Wait(ctx); err != nil {
+		t.Fatal(err)
+	}
+	// Ready means that everything that stood there is known.
+	decided("f0", events.Deny, guard.FromTable)
+	decided("f1", events.Allow, guard.FromTable)
+	decided("f2", events.Allow, guard.FromTable)
+	if g.Counts().Unreadable.Load() != 1 {
+		t.Errorf("%d messages are no verdicts", g.Counts().Unreadable.Load())
+	}
+	r.give(2, "f2", "halt")
+	r.until("a new order", func() bool { d := g.Check(ctx, guard.Call{Flow: "f2", From: "a", To: "b"}); return d.Stopped() })
+
+	var port int
+	if _, err := fmt.Sscanf(address, "127.0.0.1:%d", &port); err != nil {
+		t.Fatal(err)
+	}
+	broker.Close()
+	r.until("the broker is gone", g.Stale)
+	decided("f0", events.Deny, guard.FromTable)
+	decided("f9", events.Allow, guard.StaleOpen)
+	startBroker(t, port, dir)
+	r.until("the broker is back", func() bool { return !g.Stale() })
+	decided("f0", events.Deny, guard.FromTable)
+	decided("f9", events.Allow, guard.FromTable)
+	r.give(0, "f0", "allow")
+	r.until("the order is cleared", func() bool { d := g.Check(ctx, guard.Call{Flow: "f0", From: "a", To: "b"}); return !d.Stopped() })
+}
+
+func TestWithoutBrokers(t *testing.T) {
+	if _, err := kafkaguard.New(kafkaguard.Options{Options: guard.Options{URL: "http://127.0.0.1:1"}}); err == nil {
+		t.Error("no brokers are taken for some")
+	}
+}

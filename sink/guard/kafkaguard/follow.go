@@ -1,0 +1,192 @@
+// Package kafkaguard lets a guard follow the topic of verdicts itself, without a weir in
+// between: for dispatchers that stand beside Kafka. All partitions are read, by no
+// group, and the guard is ready when it has read what they held at its start.
+package kafkaguard
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"weir/events/kafka"
+	"weir/sink/guard"
+)
+
+// Options are how a guard follows a topic. Cluster and URL are required.
+type Options struct {
+	guard.Options // URL is that of any weir: for Ask and for acknowledgements
+
+	Cluster *kafka.Cluster
+	Topic   string // of verdicts; default agent-verdicts
+	// Back is how long ago an order that still stands may have been given; default:
+	// everything that the topic holds is read.
+	Back time.Duration
+}
+
+// defaultTopic is where weir writes verdicts unless it is told otherwise.
+const defaultTopic = "agent-verdicts"
+
+// New returns a guard that follows the topic until it is closed. Like guard.New it
+// returns at once.
+func New(o Options) (*guard.Guard, error) {
+	if o.Cluster == nil || len(o.Cluster.Brokers) == 0 {
+		return nil, errors.New("kafkaguard: no brokers are named; give host:port of one at least")
+	}
+	t := &topic{cluster: o.Cluster, name: cmp.Or(o.Topic, defaultTopic), back: o.Back, stale: cmp.Or(max(o.StaleAfter, 0), 5*time.Second)}
+	o.Follow = t.follow
+	return guard.New(o.Options)
+}
+
+// topic is a topic that is followed.
+type topic struct {
+	cluster *kafka.Cluster
+	name    string
+	back    time.Duration
+	stale   time.Duration // without an answer of the broker the table may be out of date
+}
+
+// The time between two tries to begin is a random part of a span that doubles.
+const (
+	shortestWait = 100 * time.Millisecond
+	longestWait  = 30 * time.Second
+)
+
+func (t *topic) follow(ctx context.Context, feed guard.Feed) {
+	for span := shortestWait; ; span = min(2*span, longestWait) {
+		reached, err := t.read(ctx, feed)
+		if ctx.Err() != nil {
+			return
+		}
+		feed.Stale(err)
+		if reached {
+			span = shortestWait
+		}
+		select {
+		case <-time.After(rand.N(span)):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// read reads all partitions until one of them cannot be gone on with, or their number
+// changes. reached tells that what the topic held at the beginning was read.
+func (t *topic) read(ctx context.Context, feed guard.Feed) (reached bool, err error) {
+	n, err := t.cluster.Partitions(ctx, t.name)
+	if err != nil {
+		return false, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	parts := make([]partition, n)
+	var working sync.WaitGroup
+	defer working.Wait()
+	for i := range parts {
+		p := &parts[i]
+		p.topic, p.number, p.feed = t, i, feed
+		working.Go(func() {
+			if err := p.read(ctx); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	defer cancel(nil) // before the wait
+	look := time.NewTicker(t.stale / 10)
+	defer look.Stop()
+	count := time.NewTicker(30 * time.Second)
+	defer count.Stop()
+	for {
+		select {
+		case <-look.C:
+			switch lost := t.lost(parts); {
+			case lost == nil:
+				reached = true
+				feed.Fresh()
+			case reached:
+				feed.Stale(lost)
+			}
+		case <-count.C:
+			if now, err := t.cluster.Partitions(ctx, t.name); err == nil && now != n {
+				return reached, fmt.Errorf("topic %s has %d partitions now, not %d", t.name, now, n)
+			}
+		case <-ctx.Done():
+			return reached, context.Cause(ctx)
+		}
+	}
+}
+
+// errNotReached is while a partition still holds what was there at the start.
+var errNotReached = errors.New("the topic is not read to the end yet")
+
+// lost says why the table may be out of date; nil when it is not.
+func (t *topic) lost(parts []partition) error {
+	now := time.Now()
+	for i := range parts {
+		p := &parts[i]
+		if !p.reached.Load() {
+			return errNotReached
+		}
+		if last := time.UnixMilli(p.answered.Load()); now.Sub(last) > t.stale {
+			return fmt.Errorf("the leader of partition %d has not answered since %s", p.number, last.Format(time.TimeOnly))
+		}
+	}
+	return nil
+}
+
+// partition is one partition that is read.
+type partition struct {
+	topic    *topic
+	number   int
+	feed     guard.Feed
+	reached  atomic.Bool  // the end that it had at the start
+	answered atomic.Int64 // when its leader did so last, Unix milliseconds
+}
+
+func (p *partition) read(ctx context.Context) error {
+	t := p.topic
+	from, end, err := t.cluster.Bounds(ctx, t.name, p.number)
+	if err != nil {
+		return err
+	}
+	if t.back > 0 {
+		at, err := t.cluster.OffsetAt(ctx, t.name, p.number, time.Now().Add(-t.back))
+		if err != nil {
+			return err
+		}
+		from = max(from, at)
+	}
+	r := kafka.NewReader(t.cluster, t.name, p.number, from, kafka.ReaderOptions{})
+	defer r.Close()
+	var records []kafka.Record
+	for {
+		if r.Next() >= end {
+			p.reached.Store(true)
+		}
+		records, err = r.Fetch(ctx, records)
+		if gap, ok := errors.AsType[*kafka.GapError](err); ok { // their orders have expired
+			r.SkipTo(gap.To)
+			continue
+		}
+		if bad, ok := errors.AsType[*kafka.BatchError](err); ok {
+			p.feed.Take(nil) // counted as what cannot be read
+			r.SkipTo(bad.Next)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if _, trouble := r.Trouble(); trouble == nil {
+			p.answered.Store(time.Now().UnixMilli())
+		}
+		for i := range records {
+			if records[i].Value != nil {
+				p.feed.Take(records[i].Value)
+			}
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package guard
+
+import (
+	"slices"
+	"strings"
+
+	"weir/events"
+)
+
+// Matches reports whether an order is about the call, whatever it orders and however
+// long it stands. This is the one place where calls and orders are compared.
+func Matches(v *events.Verdict, c *Call) bool {
+	return binds(v, c) && (v.Match == nil || describes(v.Match, c))
+}
+
+// binds reports whether the call is within the flow and the scope of the order.
+func binds(v *events.Verdict, c *Call) bool {
+	if v.CorrelationID != "" && v.CorrelationID != c.flowKey() {
+		return false
+	}
+	id := v.Scope.ID
+	switch v.Scope.Kind {
+	case scopeFlow:
+		return v.CorrelationID != "" || id == c.flowKey()
+	case scopeSession, scopeAgent:
+		switch {
+		case v.Match != nil && (len(v.Match.From) > 0 || len(v.Match.To) > 0 || len(v.Match.Edges) > 0):
+			return true // which says whose calls
+		case v.Reason == events.AgentMessageRate:
+			return called(c.To, c.ToAgent, id)
+		}
+		return called(c.From, c.FromAgent, id)
+	case scopePair:
+		if v.Match != nil && len(v.Match.Edges) > 0 {
+			return true
+		}
+		a, b, ok := strings.Cut(id, "|")
+		return ok && (called(c.From, c.FromAgent, a) && called(c.To, c.ToAgent, b) || called(c.From, c.FromAgent, b) && called(c.To, c.ToAgent, a))
+	case scopeTask:
+		return c.Task == id
+	case scopeProject:
+		return c.Project == id
+	case scopeTenant:
+		return c.Tenant == id
+	case scopeTool:
+		return c.Tool == id
+	}
+	return false // a scope that this guard does not know yet
+}
+
+// The scopes as orders spell them.
+const (
+	scopeFlow    = "flow"
+	scopeSession = "session"
+	scopeAgent   = "agent"
+	scopePair    = "pair"
+	scopeTask    = "task"
+	scopeProject = "project"
+	scopeTenant  = "tenant"
+	scopeTool    = "tool"
+)
+
+// describes reports whether every field that is given fits the call.
+func describes(m *events.Match, c *Call) bool {
+	if m.Kind != "" && m.Kind != c.kind().String() {
+		return false
+	}
+	if len(m.From) > 0 && !calledAny(c.From, c.FromAgent, m.From) || len(m.To) > 0 && !calledAny(c.To, c.ToAgent, m.To) {
+		return false
+	}
+	if calledAny(c.From, c.FromAgent, m.NotFrom) || calledAny(c.To, c.ToAgent, m.NotTo) {
+		return false
+	}
+	if len(m.Tool) > 0 && !slices.Contains(m.Tool, c.Tool) {
+		return false
+	}
+	if len(m.ArgsHash) > 0 && !sameAny(c.ArgsHash, m.ArgsHash) || len(m.ContentHash) > 0 && !sameAny(c.ContentHash, m.ContentHash) {
+		return false
+	}
+	if len(m.Edges) > 0 && !along(m.Edges, c) {
+		return false
+	}
+	return (m.TurnID == "" || m.TurnID == c.Turn) &&
+		(m.NotTurnID == "" || c.Turn != "" && m.NotTurnID != c.Turn) &&
+		(m.TaskID == "" || m.TaskID == c.Task) &&
+		(m.ConversationID == "" || m.ConversationID == c.Conversation)
+}
+
+// called reports whether a party is called so, by its session or its agent.
+func called(id, agent, name string) bool { return name != "" && (id == name || agent == name) }
+
+func calledAny(id, agent string, names []string) bool {
+	for _, name := range names {
+		if called(id, agent, name) {
+			return true
+		}
+	}
+	return false
+}
+
+func along(edges []events.Edge, c *Call) bool {
+	for i := range edges {
+		if called(c.From, c.FromAgent, edges[i].From) && called(c.To, c.ToAgent, edges[i].To) {
+			return true
+		}
+	}
+	return false
+}
+
+func sameAny(hash string, list []string) bool {
+	for _, h := range list {
+		if sameHash(h, hash) {
+			return true
+		}
+	}
+	return false
+}
+
+// sameHash compares hashes of which one may have been cut.
+func sameHash(a, b string) bool {
+	an, av, aok := strings.Cut(a, ":")
+	bn, bv, bok := strings.Cut(b, ":")
+	return aok && bok && an == bn && av != "" && bv != "" && (strings.HasPrefix(av, bv) || strings.HasPrefix(bv, av))
+}

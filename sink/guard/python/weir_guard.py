@@ -1,0 +1,747 @@
+"""Honor weir's verdicts in a dispatcher. One file, the standard library alone, Python 3.9 or later.
+
+    guard = weir_guard.Guard("http://127.0.0.1:8080")
+    d = guard.check(flow=cid, source="planner", target="coder")
+    if d.stopped: raise d.error()
+
+A Guard follows the standing orders in a background thread and answers from memory
+whether a call may be made: check never waits for the network. ask asks weir instead,
+which counts the call in the same step. When weir is away, orders that are known stay in
+force until they expire, other calls are allowed, and a local limiter holds each flow to
+three times the limits in force.
+"""
+
+from __future__ import annotations
+
+import datetime
+import http.client
+import json
+import logging
+import math
+import queue
+import random
+import secrets
+import threading
+import time
+import urllib.parse
+from dataclasses import dataclass, field
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+
+__all__ = ["Bounds", "Call", "Decision", "FlowStopped", "Guard"]
+
+_log = logging.getLogger("weir.guard")
+
+_STOPS = ("throttle", "deny", "halt")
+_UNCOUNTED = ("s", "tokens", "usd", "none", "")  # units to which a call does not add one
+_ARMED = "Limit used up, the next call will be rejected: "
+_LEEWAY = 3  # how many times over its limits a flow may go while weir is away
+_SHORTEST, _LONGEST = 0.1, 30.0  # seconds between two tries to connect
+_NEVER, _FRESH, _STALE = range(3)
+
+
+@dataclass(frozen=True)
+class Call:
+    """What is about to be sent. An order that names something else does not match a
+    call that does not tell it. A call of an agent without source is taken for a
+    person's, which nothing refuses."""
+
+    flow: str = ""
+    source: str = ""  # the caller, by session or by agent, as the events name it
+    target: str = ""
+    source_agent: str = ""  # the agents beside their sessions
+    target_agent: str = ""
+    tool: str = ""  # makes it the call of a tool
+    args_hash: str = ""  # algorithm:hex, made as in the events that are reported
+    content_hash: str = ""
+    turn_id: str = ""
+    task_id: str = ""
+    conversation_id: str = ""
+    project_id: str = ""
+    tenant_id: str = ""
+    origin: str = ""  # user, agent, scheduler, applet, system
+    had_work: Optional[bool] = None  # for ask: did the caller use tools or make something since it was called
+
+    @property
+    def kind(self) -> str:
+        return "tool.call" if self.tool else "agent.call"
+
+    @property
+    def by_person(self) -> bool:
+        return self.origin == "user" or not (self.origin or self.tool or self.source or self.source_agent)
+
+    @property
+    def flow_key(self) -> str:
+        return self.flow or "agent:" + (self.target or self.target_agent or self.source or self.source_agent)
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The limits that the local limiter multiplies; 0 means none."""
+
+    calls: int = 100
+    tool_calls: int = 0
+    rate: int = 60
+    window: float = 60.0  # seconds
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a guard says of a call."""
+
+    action: str  # allow, warn, throttle, deny or halt
+    source: str  # table, weir, stale_open, stale_closed, local_limit or error_open
+    stale: bool = False  # the orders may be out of date
+    flow: str = ""
+    reason: str = ""
+    limit: Optional[float] = None
+    observed: Optional[float] = None
+    retry_after: float = 0.0  # seconds; 0: waiting does not help
+    verdict_id: str = ""
+    message: str = ""  # for people
+    agent_message: str = ""  # for the model: fixed words and numbers only
+
+    @property
+    def stopped(self) -> bool:
+        return self.action in _STOPS
+
+    @property
+    def advice(self) -> str:
+        """back_off, ask_user or finish_with_partial_work; "" when the call may be made."""
+        if not self.stopped:
+            return ""
+        if self.retry_after > 0 or self.action == "throttle":
+            return "back_off"
+        return "ask_user" if self.action == "halt" else "finish_with_partial_work"
+
+    def error(self) -> "FlowStopped":
+        return FlowStopped(self)
+
+
+class FlowStopped(Exception):
+    """A call must not be made. decision says why and what to do."""
+
+    def __init__(self, decision: Decision) -> None:
+        self.decision = decision
+        text = f"{decision.message} ({decision.reason}"
+        if decision.limit is not None and decision.observed is not None:
+            text += f", {_number(decision.observed)} of {_number(decision.limit)}"
+        super().__init__(text + ")")
+
+
+@dataclass
+class Counts:
+    """What a guard has done and seen."""
+
+    allowed: int = 0
+    refused: int = 0
+    stale_allowed: int = 0
+    stale_refused: int = 0
+    local_limited: int = 0
+    faults: int = 0
+    ask_failures: int = 0
+    orders: int = 0
+    unreadable: int = 0
+    connections: int = 0
+    stales: int = 0
+    acked: int = 0
+    acks_dropped: int = 0
+
+
+@dataclass
+class _Spent:
+    calls: int = 0
+    tools: int = 0
+    begun: float = 0.0
+    in_window: int = 0
+    before: int = 0
+
+
+@dataclass
+class _Message:
+    id: str = ""
+    event: str = ""
+    data: List[str] = field(default_factory=list)
+
+
+class Guard:
+    """Answers whether calls may be made. Any thread may use it."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str = "",
+        fail_closed: bool = False,
+        bounds: Bounds = Bounds(),
+        name: str = "",
+        quiet: bool = False,
+        stale_after: float = 5.0,
+        ask_timeout: float = 3.0,
+        most_flows: int = 65536,
+        on_decision: Optional[Callable[[Call, Decision], None]] = None,
+        connect: bool = True,
+    ) -> None:
+        at = urllib.parse.urlsplit(url)
+        if at.scheme not in ("http", "https") or not at.hostname:
+            raise ValueError(f"{url!r} is no address of weir; want for example http://127.0.0.1:8080")
+        self.counts = Counts()
+        self._at, self._token = at, token
+        self._fail_closed, self._bounds, self._quiet = fail_closed, bounds, quiet
+        self._name = name or "guard/" + secrets.token_hex(5)
+        self._stale_after, self._ask_timeout, self._most_flows = stale_after, ask_timeout, most_flows
+        self._on_decision = on_decision
+        self._now: Callable[[], float] = time.time
+        self._state = _NEVER
+        self._ready = threading.Event()
+        self._closed = threading.Event()
+        self._warned = False
+        self._last_id = ""
+        self._serial = 0
+        self._lock = threading.Lock()  # of the limiter and the serial number; never held while anything waits
+        self._orders: Dict[str, Tuple[Mapping[str, Any], ...]] = {}  # lists are replaced whole, so that readers need no lock
+        self._wide: Dict[str, Tuple[Mapping[str, Any], ...]] = {}  # orders that bind more than one flow
+        self._spent: Dict[str, _Spent] = {}
+        self._spent_before: Dict[str, _Spent] = {}
+        self._acks: "queue.Queue[Tuple[Call, str, float]]" = queue.Queue(1024)
+        self._stream: Optional[http.client.HTTPConnection] = None
+        self._threads: List[threading.Thread] = []
+        if connect:
+            for work in (self._follow, self._report):
+                thread = threading.Thread(target=work, name="weir-guard", daemon=True)
+                thread.start()
+                self._threads.append(thread)
+
+    # What a dispatcher calls.
+
+    def check(self, flow: str = "", source: str = "", target: str = "", **more: Any) -> Decision:
+        """Says from memory whether the call may be made; more are the other fields of Call."""
+        try:
+            return self._check(Call(flow, source, target, **more))
+        except TypeError:
+            raise  # a field that Call does not have
+        except Exception:  # a guard must not stop what it guards
+            self.counts.faults += 1
+            _log.exception("the guard failed and let a call through: please report this")
+            return Decision("allow", "error_open", flow=flow)
+
+    def ask(self, flow: str = "", source: str = "", target: str = "", **more: Any) -> Decision:
+        """Asks weir, which counts the call when it may be made. When weir does not answer
+        in time the call is decided from memory, within the local limiter."""
+        call = Call(flow, source, target, **more)
+        try:
+            d = self._ask(call)
+        except Exception as err:  # whatever went wrong, the answer is not there
+            self.counts.ask_failures += 1
+            _log.warning("weir did not answer; the call is decided from memory: %s", err)
+            if self._refusing(call) is None:
+                return self._without_orders(call)
+            return self.check(flow, source, target, **more)
+        if d.stopped:
+            self.counts.refused += 1
+            self._observe(call, d)
+        else:
+            self.counts.allowed += 1
+        return d
+
+    def release(self, flow: str, by: str, reason: str, seconds: float = 0) -> None:
+        """Lifts the orders of a flow. Weir takes it with its admin token alone."""
+        body = json.dumps({"reason": reason, "by": by, "for_s": int(seconds)}).encode()
+        path = "/v1/flows/" + urllib.parse.quote(flow, safe="") + "/release"
+        self._call("POST", path, body, self._ask_timeout, {"Content-Type": "application/json"})
+
+    def wait(self, timeout: Optional[float] = None) -> bool:
+        """Waits until the orders that stand are known."""
+        return self._ready.wait(timeout)
+
+    @property
+    def stale(self) -> bool:
+        """The orders may be out of date."""
+        return self._state != _FRESH
+
+    def close(self) -> None:
+        """Ends the threads. check still answers after that, as when weir is away."""
+        self._closed.set()
+        stream = self._stream
+        if stream is not None and stream.sock is not None:
+            try:
+                stream.sock.shutdown(2)
+            except OSError:
+                pass
+        for thread in self._threads:
+            thread.join(self._ask_timeout + self._stale_after)
+
+    # Decisions.
+
+    def _check(self, call: Call) -> Decision:
+        v = self._refusing(call)
+        if v is not None:
+            d = self._refused(v, call.flow, "table", self._state != _FRESH)
+            self.counts.refused += 1
+            if not self._quiet:
+                try:
+                    self._acks.put_nowait((call, str(v["id"]), self._now()))
+                except queue.Full:
+                    self.counts.acks_dropped += 1
+            self._observe(call, d)
+            return d
+        if self._state == _FRESH:
+            self.counts.allowed += 1
+            return Decision("allow", "table", flow=call.flow)
+        return self._without_orders(call)
+
+    def _without_orders(self, call: Call) -> Decision:
+        if self._state == _NEVER and not self._warned:
+            self._warned = True
+            _log.warning("a call is decided before weir was reached; orders may stand that the guard does not know")
+        d = Decision("allow", "stale_open", True, call.flow)
+        if call.by_person:
+            self.counts.stale_allowed += 1
+        elif self._fail_closed:
+            text = "Agent call rejected: weir is away, and calls are refused until it is back"
+            d = _complete(Decision("deny", "stale_closed", True, call.flow, "guard_stale", retry_after=self._stale_after, message=text))
+            self.counts.stale_refused += 1
+        else:
+            over = self._limit(call)
+            if over is None:
+                self.counts.stale_allowed += 1
+            else:
+                reason, limit, observed, wait = over
+                text = f"Agent call rejected: weir is away, and the flow made {observed} calls (max {limit} meanwhile)"
+                action = "throttle" if wait > 0 else "deny"
+                d = _complete(Decision(action, "local_limit", True, call.flow, reason, limit, observed, wait, message=text))
+                self.counts.local_limited += 1
+        self._observe(call, d)
+        return d
+
+    def _observe(self, call: Call, d: Decision) -> None:
+        if self._on_decision is not None:
+            self._on_decision(call, d)
+
+    def _refused(self, v: Mapping[str, Any], flow: str, source: str, stale: bool = False) -> Decision:
+        limit, observed = v.get("limit"), v.get("observed")
+        if limit is None or observed is None:
+            limit = observed = None
+        elif v.get("effective") == "next" and v.get("unit", "") not in _UNCOUNTED:
+            observed += 1  # the call that is refused would have been the one over the limit
+        retry, told = 0.0, v.get("retry_after_s", 0)
+        if v["action"] == "throttle" or told:
+            expires = _seconds(v.get("expires_at"))
+            retry = max(1.0, float(math.ceil(round(expires - self._now(), 3)))) if expires and source == "table" else float(told)
+        message = v.get("message", "")
+        if message.startswith(_ARMED):
+            message = "Agent call rejected: " + message[len(_ARMED) :]
+        return _complete(
+            Decision(v["action"], source, stale, flow, v.get("reason_code", ""), limit, observed, retry, v["id"], message, v.get("agent_message", ""))
+        )
+
+    def _limit(self, call: Call) -> Optional[Tuple[str, int, int, float]]:
+        b, now, flow = self._bounds, self._now(), call.flow_key
+        with self._lock:
+            s = self._spent.get(flow)
+            if s is None:
+                s = self._spent_before.get(flow) or _Spent()
+                if len(self._spent) >= max(1, self._most_flows // 2):
+                    self._spent_before, self._spent = self._spent, {}
+                self._spent[flow] = s
+            if call.tool:
+                if 0 < b.tool_calls * _LEEWAY <= s.tools:
+                    return "max_tool_calls_exceeded", b.tool_calls * _LEEWAY, s.tools + 1, 0.0
+                s.tools += 1
+                return None
+            if 0 < b.calls * _LEEWAY <= s.calls:
+                return "max_total_calls_exceeded", b.calls * _LEEWAY, s.calls + 1, 0.0
+            window = b.window if b.window > 0 else 60.0
+            age = now - s.begun
+            if age < 0 or age >= 2 * window:
+                s.begun, s.in_window, s.before = now, 0, 0
+            elif age >= window:
+                s.begun, s.before, s.in_window = s.begun + window, s.in_window, 0
+            age = now - s.begun
+            seen = s.in_window + int(s.before * (1 - age / window))  # the window slides
+            if 0 < b.rate * _LEEWAY <= seen:
+                return "call_rate_exceeded", b.rate * _LEEWAY, seen + 1, float(math.ceil(round(window - age, 3)))
+            s.calls += 1
+            s.in_window += 1
+            return None
+
+    # Orders.
+
+    def _refusing(self, call: Call) -> Optional[Mapping[str, Any]]:
+        if call.by_person:
+            return None
+        found = self._orders.get(call.flow_key, ())
+        if self._wide:
+            for name in ("", call.source, call.source_agent, call.target, call.target_agent, call.task_id, call.project_id, call.tenant_id, call.tool):
+                found += self._wide.get(name, ())
+        now, best = None, None
+        for v in found:
+            if not _matches(v, call):
+                continue
+            if v.get("expires_at"):
+                now = self._now() if now is None else now
+                if _seconds(v["expires_at"]) <= now:
+                    continue
+            if best is None or (v.get("revision", 0), v["id"]) < (best.get("revision", 0), best["id"]):
+                best = v
+        return best
+
+    def _take(self, v: Mapping[str, Any]) -> bool:
+        clears = v.get("action") == "allow"
+        if not clears and (v.get("action") not in _STOPS or v.get("mode") != "enforce"):
+            return False
+        scope, flow = v.get("scope") or {}, v.get("correlation_id", "")
+        table, key = self._wide, scope.get("id", "")
+        if flow or scope.get("kind") == "flow":
+            table, key = self._orders, flow or key
+        elif scope.get("kind") == "pair":
+            key = ""
+        old = table.get(key, ())
+        rest = tuple(o for o in old if o.get("scope") != scope or o.get("reason_code") != v.get("reason_code"))
+        for o in old:
+            if o not in rest and o.get("revision", 0) > v.get("revision", 0):
+                return False
+        if clears:
+            if len(rest) == len(old):
+                return False
+        else:
+            rest += (v,)
+        if rest:
+            table[key] = rest
+        else:
+            table.pop(key, None)
+        return True
+
+    def _sweep(self) -> None:
+        now = self._now()
+        for table in (self._orders, self._wide):
+            for key in list(table):
+                rest = tuple(o for o in table[key] if not o.get("expires_at") or _seconds(o["expires_at"]) > now)
+                if rest:
+                    table[key] = rest
+                else:
+                    del table[key]
+
+    # The stream.
+
+    def _follow(self) -> None:
+        span = _SHORTEST
+        while not self._closed.is_set():
+            before = self.counts.connections
+            try:
+                self._read_stream()
+            except Exception as err:  # whatever it was, the next try may go better
+                _log.debug("the stream of verdicts ended: %s", err)
+            self._become_stale("weir does not answer")
+            if self.counts.connections > before:
+                span = _SHORTEST
+            self._closed.wait(random.uniform(0, span))
+            span = min(2 * span, _LONGEST)
+
+    def _read_stream(self) -> None:
+        headers = {"Accept": "text/event-stream"}
+        if self._last_id:
+            headers["Last-Event-ID"] = self._last_id
+        self._stream = conn = self._connection(self._stale_after)  # a read that takes longer fails
+        try:
+            resp = self._request(conn, "GET", "/v1/verdicts", None, headers)
+            if resp.status != 200:
+                if resp.status == 400:
+                    self._last_id = ""  # weir has another log than the one that was followed
+                raise _problem(resp)
+            self.counts.connections += 1
+            self._learn()
+            swept, message = time.monotonic(), _Message()
+            while not self._closed.is_set():
+                line = resp.readline()
+                if not line:
+                    raise ConnectionError("weir ended the stream")
+                text = line.decode("utf-8", "replace").rstrip("\r\n")
+                if not text:
+                    self._deliver(message)
+                    message = _Message()
+                elif text == ": behind":
+                    self._become_stale("weir is behind its log")
+                elif text.startswith(":"):  # weir says so when this is all that there is
+                    self._become_fresh()
+                else:
+                    name, _, value = text.partition(":")
+                    value = value[1:] if value.startswith(" ") else value
+                    if name == "id":
+                        message.id = value
+                    elif name == "event":
+                        message.event = value
+                    elif name == "data":
+                        message.data.append(value)
+                if time.monotonic() - swept > 60:
+                    swept = time.monotonic()
+                    self._sweep()
+                    self._learn()
+        finally:
+            conn.close()
+
+    def _deliver(self, message: _Message) -> None:
+        if message.id:
+            self._last_id = message.id
+        if not message.data or message.event not in ("", "message"):
+            return
+        try:
+            v = json.loads("\n".join(message.data))
+            if not v["id"] or not v["action"]:
+                raise ValueError("id and action are needed")
+            if self._take(v):
+                self.counts.orders += 1
+        except Exception as err:  # one message must not end the stream
+            self.counts.unreadable += 1
+            _log.warning("weir sent what is no verdict: %s", err)
+
+    def _become_fresh(self) -> None:
+        if self._state == _FRESH:
+            return
+        with self._lock:
+            self._spent, self._spent_before = {}, {}
+        self._state = _FRESH
+        self._ready.set()
+        _log.info("weir is followed")
+
+    def _become_stale(self, why: str) -> None:
+        if self._state == _FRESH:
+            self._state = _STALE
+            self.counts.stales += 1
+            _log.warning("%s; orders that are known stay in force", why)
+
+    def _learn(self) -> None:
+        """Asks weir for its limits. What goes wrong leaves the bounds as they were."""
+        try:
+            status, body = self._call("GET", "/v1/limits", None, self._stale_after)
+            rules = json.loads(body)["document"]["rules"]
+        except Exception as err:
+            _log.debug("the limits are not known: %s", err)
+            return
+        rate = rules.get("call_rate_per_flow", {})
+        self._bounds = Bounds(_most(rules, "max_total_calls"), _most(rules, "max_tool_calls"), _most(rules, "call_rate_per_flow"), _duration(rate.get("window", "")))
+
+    # What is sent.
+
+    def _report(self) -> None:
+        while not self._closed.is_set() or not self._acks.empty():
+            try:
+                batch = [self._acks.get(timeout=0.2)]
+            except queue.Empty:
+                continue
+            while len(batch) < 256:
+                try:
+                    batch.append(self._acks.get_nowait())
+                except queue.Empty:
+                    break
+            self._deliver_acks([self._ack(*a) for a in batch])
+
+    def _deliver_acks(self, lines: List[Dict[str, Any]]) -> None:
+        span = _SHORTEST
+        while True:
+            try:
+                self._send(lines)
+                self.counts.acked += len(lines)
+                return
+            except Exception as err:
+                status = getattr(err, "status", 0)
+                if self._closed.is_set() or 400 <= status < 500 and status not in (408, 429):
+                    self.counts.acks_dropped += len(lines)
+                    _log.warning("acknowledgements are dropped: %s", err)
+                    return
+            self._closed.wait(random.uniform(0, span))
+            span = min(2 * span, _LONGEST)
+
+    def _ack(self, call: Call, verdict_id: str, at: float) -> Dict[str, Any]:
+        ev = _event(call, "verdict.ack")
+        ev["correlation_id"] = call.flow_key
+        ev["ack"] = {"verdict_id": verdict_id, "applied": True}
+        return self._stamped(ev, at)
+
+    def _stamped(self, ev: Dict[str, Any], at: Optional[float] = None) -> Dict[str, Any]:
+        at = self._now() if at is None else at
+        with self._lock:
+            self._serial += 1
+            serial = self._serial
+        when = datetime.datetime.fromtimestamp(at, datetime.timezone.utc)
+        ev.update(id=f"{int(at * 1000):x}-{serial:x}", source=self._name, time=when.isoformat(timespec="milliseconds").replace("+00:00", "Z"))
+        return ev
+
+    def _send(self, lines: List[Dict[str, Any]]) -> None:
+        body = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines).encode()
+        self._call("POST", "/v1/events", body, self._ask_timeout, {"Content-Type": "application/x-ndjson"})
+
+    def _ask(self, call: Call) -> Decision:
+        ev = self._stamped(_event(call, call.kind))
+        ev["ask"] = True
+        if call.had_work is not None:
+            ev["had_work"] = call.had_work
+        try:
+            _, body = self._call("POST", "/v1/check", json.dumps(ev).encode(), self._ask_timeout, {"Content-Type": "application/json"})
+        except _StatusError as err:
+            p = err.problem
+            if not p.get("reason_code"):
+                raise
+            prefix = "urn:weir:verdict:"
+            instance = p.get("instance", "")
+            p.update(id=instance[len(prefix) :] if instance.startswith(prefix) else "", message=p.get("detail", ""))
+            return self._refused(p, call.flow, "weir")
+        v = json.loads(body)["verdict"]
+        if v["action"] == "warn" and v.get("mode") == "enforce":
+            return self._refused(v, call.flow, "weir")
+        return Decision("allow", "weir", flow=call.flow)
+
+    def _connection(self, timeout: float) -> http.client.HTTPConnection:
+        kind = http.client.HTTPSConnection if self._at.scheme == "https" else http.client.HTTPConnection
+        return kind(self._at.hostname or "", self._at.port, timeout=timeout)
+
+    def _request(self, conn: http.client.HTTPConnection, method: str, path: str, body: Optional[bytes], headers: Mapping[str, str]) -> http.client.HTTPResponse:
+        every = dict(headers)
+        if self._token:
+            every["Authorization"] = "Bearer " + self._token
+        conn.request(method, self._at.path.rstrip("/") + path, body, every)
+        return conn.getresponse()
+
+    def _call(self, method: str, path: str, body: Optional[bytes], timeout: float, headers: Mapping[str, str] = {}) -> Tuple[int, bytes]:
+        conn = self._connection(timeout)
+        try:
+            resp = self._request(conn, method, path, body, headers)
+            if resp.status >= 300:
+                raise _problem(resp)
+            return resp.status, resp.read()
+        finally:
+            conn.close()
+
+
+class _StatusError(Exception):
+    def __init__(self, status: int, problem: Dict[str, Any]) -> None:
+        self.status, self.problem = status, problem
+        super().__init__(f"weir answers with status {status}: {problem.get('detail', '')}")
+
+
+def _problem(resp: http.client.HTTPResponse) -> _StatusError:
+    try:
+        body = json.loads(resp.read(65536))
+    except ValueError:
+        body = {}
+    return _StatusError(resp.status, body if isinstance(body, dict) else {})
+
+
+def _complete(d: Decision) -> Decision:
+    """Fills in the texts that an order does not have."""
+    agent = d.agent_message
+    if d.stopped and not agent:
+        agent = f"The call was refused by the flow guard ({d.reason}). " + {
+            "back_off": "Wait before you call again; do other work meanwhile.",
+            "ask_user": "Do not try it again. Report what is finished and what is not.",
+            "finish_with_partial_work": "Do not try it again. Finish with what you have and report back.",
+        }[d.advice]
+    message = d.message or "Agent call rejected: " + d.reason
+    return Decision(d.action, d.source, d.stale, d.flow, d.reason, d.limit, d.observed, d.retry_after, d.verdict_id, message, agent)
+
+
+def _event(call: Call, kind: str) -> Dict[str, Any]:
+    ev: Dict[str, Any] = {"kind": kind}
+    for name, party, agent in (("from", call.source, call.source_agent), ("to", call.target, call.target_agent)):
+        if party or agent:
+            ev[name] = {"agent": agent or party} if agent in ("", party) else {"session": party, "agent": agent}
+    if call.tool:
+        ev["tool"] = {"name": call.tool, **({"args_hash": call.args_hash} if call.args_hash else {})}
+    for name, value in (("correlation_id", call.flow), ("origin", call.origin), ("content_hash", call.content_hash)):
+        if value:
+            ev[name] = value
+    for name in ("turn_id", "task_id", "conversation_id", "project_id", "tenant_id"):
+        if getattr(call, name):
+            ev[name] = getattr(call, name)
+    return ev
+
+
+def _matches(v: Mapping[str, Any], c: Call) -> bool:
+    return _binds(v, c) and _describes(v.get("match") or {}, c)
+
+
+def _binds(v: Mapping[str, Any], c: Call) -> bool:
+    flow, scope, m = v.get("correlation_id", ""), v.get("scope") or {}, v.get("match") or {}
+    if flow and flow != c.flow_key:
+        return False
+    kind, id = scope.get("kind"), scope.get("id", "")
+    if kind == "flow":
+        return bool(flow) or id == c.flow_key
+    if kind in ("session", "agent"):
+        if m.get("from") or m.get("to") or m.get("edges"):
+            return True  # which says whose calls
+        if v.get("reason_code") == "agent_message_rate_exceeded":
+            return _called(c.target, c.target_agent, id)
+        return _called(c.source, c.source_agent, id)
+    if kind == "pair":
+        if m.get("edges"):
+            return True
+        a, bar, b = id.partition("|")
+        return bool(bar) and (_along(c, a, b) or _along(c, b, a))
+    return {"task": c.task_id, "project": c.project_id, "tenant": c.tenant_id, "tool": c.tool}.get(kind) == id
+
+
+def _describes(m: Mapping[str, Any], c: Call) -> bool:
+    def caller(name: str) -> bool:
+        return _called(c.source, c.source_agent, name)
+
+    def callee(name: str) -> bool:
+        return _called(c.target, c.target_agent, name)
+
+    return (
+        m.get("kind", c.kind) in ("", c.kind)
+        and (not m.get("from") or any(map(caller, m["from"])))
+        and (not m.get("to") or any(map(callee, m["to"])))
+        and not any(map(caller, m.get("not_from", ())))
+        and not any(map(callee, m.get("not_to", ())))
+        and (not m.get("tool") or c.tool in m["tool"])
+        and (not m.get("args_hash") or any(_same_hash(h, c.args_hash) for h in m["args_hash"]))
+        and (not m.get("content_hash") or any(_same_hash(h, c.content_hash) for h in m["content_hash"]))
+        and (not m.get("edges") or any(_along(c, e["from"], e["to"]) for e in m["edges"]))
+        and m.get("turn_id", "") in ("", c.turn_id)
+        and (not m.get("not_turn_id") or c.turn_id not in ("", m["not_turn_id"]))
+        and m.get("task_id", "") in ("", c.task_id)
+        and m.get("conversation_id", "") in ("", c.conversation_id)
+    )
+
+
+def _called(id: str, agent: str, name: str) -> bool:
+    return name != "" and name in (id, agent)
+
+
+def _along(c: Call, a: str, b: str) -> bool:
+    return _called(c.source, c.source_agent, a) and _called(c.target, c.target_agent, b)
+
+
+def _same_hash(a: str, b: str) -> bool:
+    """Compares hashes of which one may have been cut."""
+    an, _, av = a.partition(":")
+    bn, _, bv = b.partition(":")
+    return bool(av and bv) and an == bn and (av.startswith(bv) or bv.startswith(av))
+
+
+def _seconds(stamp: Optional[str]) -> float:
+    return datetime.datetime.fromisoformat(stamp.replace("Z", "+00:00")).timestamp() if stamp else 0.0
+
+
+def _number(n: float) -> str:
+    return str(int(n)) if n == int(n) else repr(n)
+
+
+def _most(rules: Mapping[str, Any], name: str) -> int:
+    rule = rules.get(name) or {}
+    if isinstance(rule.get("max"), (int, float)):
+        return int(rule["max"])
+    if isinstance(rule.get("stop"), (int, float)):
+        return max(1, int(rule["stop"]) - 1)
+    return 0
+
+
+def _duration(text: str) -> float:
+    total, digits = 0.0, ""
+    units = {"h": 3600.0, "m": 60.0, "s": 1.0}
+    for c in text:
+        if c in units and digits:
+            total, digits = total + float(digits) * units[c], ""
+        else:
+            digits += c
+    return total or 60.0

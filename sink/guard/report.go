@@ -1,0 +1,237 @@
+package guard
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"weir/events"
+)
+
+// ack is a refusal that weir is to be told of.
+type ack struct {
+	call  Call
+	order *events.Verdict
+	at    events.Stamp
+}
+
+// acknowledge queues that the order was applied; when there is no room it is dropped
+// and counted, because a dispatcher waits for nobody.
+func (g *Guard) acknowledge(c *Call, v *events.Verdict, at events.Stamp) {
+	select {
+	case g.acks <- ack{*c, v, at}:
+	default:
+		g.counts.AcksDropped.Add(1)
+	}
+}
+
+// ackBatch is how many acknowledgements are sent at one time.
+const ackBatch = 256
+
+// report sends what is queued until ctx ends, and then once more.
+func (g *Guard) report(ctx context.Context) {
+	var body []byte
+	for {
+		n := 0
+		select {
+		case a := <-g.acks:
+			body, n = g.appendAck(body[:0], &a), 1
+		case <-ctx.Done():
+		}
+		for n < ackBatch {
+			select {
+			case a := <-g.acks:
+				body = g.appendAck(body, &a)
+				n++
+				continue
+			default:
+			}
+			break
+		}
+		if n > 0 {
+			g.deliverAcks(ctx, body, int64(n))
+		}
+		if ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// deliverAcks sends a body until weir takes it. When ctx has ended it tries once.
+func (g *Guard) deliverAcks(ctx context.Context, body []byte, n int64) {
+	for span := shortestWait; ; span = min(2*span, longestWait) {
+		try, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.o.AskTimeout)
+		err := g.send(try, body)
+		cancel()
+		refused, ok := errors.AsType[*refusedError](err)
+		switch {
+		case err == nil:
+			g.counts.Acked.Add(n)
+			return
+		case ok || ctx.Err() != nil:
+			g.counts.AcksDropped.Add(n)
+			g.logger.Warn("acknowledgements are dropped", "count", n, "error", err, "refused", refused != nil)
+			return
+		}
+		select {
+		case <-time.After(rand.N(span)):
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (g *Guard) appendAck(dst []byte, a *ack) []byte {
+	ev := a.call.event(events.VerdictAck)
+	ev.CorrelationID, ev.HadWork = a.call.flowKey(), events.Unknown
+	g.stampEvent(&ev, a.at)
+	ev.Ack = &events.Ack{VerdictID: a.order.ID, Applied: true}
+	g.logger.Info("a call was refused", "flow", ev.CorrelationID, "from", a.call.From, "to", a.call.To, "tool", a.call.Tool,
+		"rule", a.order.RuleID, "action", a.order.Action, "verdict", a.order.ID)
+	return append(ev.AppendJSON(dst), '\n')
+}
+
+// stampEvent gives the event an id of its own and a time.
+func (g *Guard) stampEvent(ev *events.Event, at events.Stamp) {
+	ev.Source, ev.Time = g.o.Source, at
+	ev.ID = strconv.FormatInt(int64(at), 36) + "-" + strconv.FormatInt(g.serial.Add(1), 36)
+}
+
+// refusedError is an answer that trying again will not change.
+type refusedError struct{ error }
+
+// send posts events, one per line.
+func (g *Guard) send(ctx context.Context, lines []byte) error {
+	resp, err := g.do(ctx, http.MethodPost, "/v1/events", lines, http.Header{"Content-Type": {"application/x-ndjson"}})
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	switch code := resp.StatusCode; {
+	case code < 300:
+		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10)) // so that the connection can be used again
+		return nil
+	case code >= 400 && code < 500 && code != http.StatusTooManyRequests && code != http.StatusRequestTimeout:
+		return &refusedError{statusError(resp)}
+	}
+	return statusError(resp)
+}
+
+// Release lifts the orders of a flow, and keeps the rules from stopping it again for a
+// while. Who releases it and why stand in the log. Weir takes it with its admin token
+// alone, which Options.Token must be then.
+func (g *Guard) Release(ctx context.Context, flow, by, reason string, long time.Duration) error {
+	body, err := json.Marshal(struct {
+		Reason string `json:"reason"`
+		By     string `json:"by"`
+		ForS   int64  `json:"for_s,omitempty"`
+	}{reason, by, int64(long / time.Second)})
+	if err != nil {
+		return err
+	}
+	resp, err := g.do(ctx, http.MethodPost, "/v1/flows/"+url.PathEscape(flow)+"/release", body, http.Header{"Content-Type": {"application/json"}})
+	if err != nil {
+		return fmt.Errorf("release flow %q: %w", flow, err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode >= 300 {
+		return fmt.Errorf("release flow %q: %w", flow, statusError(resp))
+	}
+	return nil
+}
+
+// Ask asks weir whether the call may be made, and weir counts it when it may. When
+// weir does not answer in time, the call is decided as Check would, except that a table
+// that is fresh allows only what the local limiter does, too: nobody counts the call.
+func (g *Guard) Ask(ctx context.Context, c Call) Decision {
+	ev := c.event(c.kind())
+	g.stampEvent(&ev, g.stamp())
+	ev.Ask = true
+	d, err := g.ask(ctx, &ev)
+	if err == nil {
+		if d.Stopped() {
+			g.counts.Refused.Add(1)
+			g.observe(&c, &d)
+		} else {
+			g.counts.Allowed.Add(1)
+		}
+		return d
+	}
+	g.counts.AskFailures.Add(1)
+	g.logger.Warn("weir did not answer; the call is decided from memory", "flow", c.Flow, "error", err)
+	if g.table.Refusing(&c, g.stamp()) == nil {
+		return g.withoutOrders(&c, g.state.Load())
+	}
+	return g.Check(ctx, c)
+}
+
+func (g *Guard) ask(ctx context.Context, ev *events.Event) (d Decision, err error) {
+	ctx, cancel := context.WithTimeout(ctx, g.o.AskTimeout)
+	defer cancel()
+	resp, err := g.do(ctx, http.MethodPost, "/v1/check", ev.AppendJSON(nil), http.Header{"Content-Type": {"application/json"}})
+	if err != nil {
+		return d, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 2*events.MaxVerdictBytes))
+	if err != nil {
+		return d, err
+	}
+	v := new(events.Verdict)
+	if resp.StatusCode == http.StatusOK {
+		var answer struct{ Verdict json.RawMessage }
+		if err := json.Unmarshal(body, &answer); err != nil {
+			return d, err
+		}
+		if err := events.DecodeVerdict(answer.Verdict, v); err != nil {
+			return d, err
+		}
+		if v.Action == actionAllow || v.Mode != modeEnforce || stops(v) {
+			return allowed(FromWeir), nil // what is only watched is allowed
+		}
+		return refused(v, ev.CorrelationID, FromWeir, 0), nil
+	}
+	p, err := readProblem(resp.StatusCode, body)
+	if err != nil {
+		return d, err
+	}
+	*v = events.Verdict{ID: p.verdict(), Mode: modeEnforce, Action: p.Action, Reason: p.Reason, Limit: p.Limit, Observed: p.Observed, Unit: p.Unit,
+		Message: p.Detail, AgentMessage: p.AgentMessage, RetryAfterS: p.RetryAfterS, HTTPStatus: resp.StatusCode, CorrelationID: p.CorrelationID}
+	return refused(v, ev.CorrelationID, FromWeir, 0), nil
+}
+
+// problem is a refusal as weir writes it.
+type problem struct {
+	Instance      string        `json:"instance"`
+	Reason        events.Reason `json:"reason_code"`
+	Action        string        `json:"action"`
+	Limit         *float64      `json:"limit"`
+	Observed      *float64      `json:"observed"`
+	Unit          events.Unit   `json:"unit"`
+	Detail        string        `json:"detail"`
+	AgentMessage  string        `json:"agent_message"`
+	RetryAfterS   int64         `json:"retry_after_s"`
+	CorrelationID string        `json:"correlation_id"`
+}
+
+// readProblem tells a refusal from all else that may go wrong.
+func readProblem(status int, body []byte) (p problem, err error) {
+	if err := json.Unmarshal(body, &p); err != nil || p.Reason == "" {
+		return p, fmt.Errorf("weir answers with status %d: %s", status, p.Detail)
+	}
+	return p, nil
+}
+
+func (p *problem) verdict() string {
+	const prefix = "urn:weir:verdict:"
+	if len(p.Instance) > len(prefix) && p.Instance[:len(prefix)] == prefix {
+		return p.Instance[len(prefix):]
+	}
+	return ""
+}

@@ -1,0 +1,44 @@
+// Runs weir-guard.ts, compiled, for the tests: decides the cases of standard input, or
+// follows a weir.
+import { createInterface } from "node:readline";
+import { readFileSync } from "node:fs";
+import { pathToFileURL } from "node:url";
+
+const { Guard } = await import(pathToFileURL(process.argv[2]));
+const names = { from_agent: "fromAgent", to_agent: "toAgent", args_hash: "argsHash", content_hash: "contentHash", turn_id: "turn", task_id: "task", conversation_id: "conversation", project_id: "project", tenant_id: "tenant" };
+const words = (call) => Object.fromEntries(Object.entries(call).map(([name, value]) => [names[name] ?? name, value]));
+
+function told(d) {
+  const said = { action: d.action, source: d.source, stale: d.stale, reason: d.reason, limit: d.limit, observed: d.observed, retry_after_s: d.retryAfter, advice: d.advice, message: d.message, agent_message: d.agentMessage, verdict_id: d.verdictId };
+  return Object.fromEntries(Object.entries(said).filter(([name, value]) => value || ((name === "limit" || name === "observed") && value !== undefined)));
+}
+
+function decide(c) {
+  const b = c.bounds && { calls: c.bounds.calls ?? 0, toolCalls: c.bounds.tool_calls ?? 0, rate: c.bounds.rate ?? 0, window: c.bounds.window_s ?? 0 };
+  const g = new Guard("http://weir.test", { quiet: true, failClosed: c.fail_closed ?? false, bounds: b, log: () => {} });
+  let now = Date.parse(c.now);
+  g.now = () => now;
+  g.state = c.state ?? "fresh";
+  for (const v of c.orders ?? []) g.take(v);
+  for (const step of c.before ?? []) {
+    for (let i = 0; i < step.times; i++) g.check(words(step.call));
+    now += (step.then_s ?? 0) * 1000;
+  }
+  return told(g.check(words(c.call)));
+}
+
+if (process.argv.length > 3) {
+  const g = await Guard.connect(process.argv[3], { name: "typescript", staleAfter: 1000, askTimeout: 1000, connectTimeout: 1, log: () => {} });
+  for await (const line of createInterface({ input: process.stdin })) {
+    const command = JSON.parse(line);
+    let answer = {};
+    if (command.do === "check") answer = told(g.check(words(command.call)));
+    if (command.do === "ask") answer = told(await g.ask(words(command.call)));
+    if (command.do === "release") await g.release(command.flow, "ann", "a false alarm", 60);
+    if (command.do === "state") answer = { stale: g.stale, orders: g.counts.orders, bounds: g.bounds.calls };
+    console.log(JSON.stringify(answer));
+  }
+  await g.close();
+} else {
+  console.log(JSON.stringify(JSON.parse(readFileSync(0, "utf8")).map(decide)));
+}

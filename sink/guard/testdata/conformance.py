@@ -1,0 +1,64 @@
+"""Runs weir_guard.py for the tests: decides the cases of standard input, or follows a weir."""
+
+import datetime
+import json
+import logging
+import sys
+
+sys.path.insert(0, sys.argv[1])
+import weir_guard  # noqa: E402
+
+logging.disable(logging.CRITICAL)
+NAMES = {"from": "source", "to": "target", "from_agent": "source_agent", "to_agent": "target_agent"}
+STATES = {"never": weir_guard._NEVER, "fresh": weir_guard._FRESH, "stale": weir_guard._STALE}
+
+
+def words(call):
+    return {NAMES.get(name, name): value for name, value in call.items()}
+
+
+def told(d):
+    said = {"action": d.action, "source": d.source, "stale": d.stale, "reason": d.reason, "limit": d.limit, "observed": d.observed}
+    said.update(retry_after_s=d.retry_after, advice=d.advice, message=d.message, agent_message=d.agent_message, verdict_id=d.verdict_id)
+    return {name: value for name, value in said.items() if value not in (None, "", False, 0) or name in ("limit", "observed") and value is not None}
+
+
+def decide(case):
+    b = case.get("bounds")
+    bounds = weir_guard.Bounds() if b is None else weir_guard.Bounds(b.get("calls", 0), b.get("tool_calls", 0), b.get("rate", 0), b.get("window_s", 0))
+    g = weir_guard.Guard("http://weir.test", connect=False, quiet=True, fail_closed=case.get("fail_closed", False), bounds=bounds)
+    now = datetime.datetime.fromisoformat(case["now"].replace("Z", "+00:00")).timestamp()
+    clock = [now]
+    g._now = lambda: clock[0]
+    g._state = STATES[case.get("state", "fresh")]
+    for v in case.get("orders", ()):
+        g._take(v)
+    for step in case.get("before", ()):
+        for _ in range(step["times"]):
+            g.check(**words(step["call"]))
+        clock[0] += step.get("then_s", 0)
+    return told(g.check(**words(case["call"])))
+
+
+def follow(url):
+    """One command per line, one answer per line."""
+    g = weir_guard.Guard(url, name="python", stale_after=1.0, ask_timeout=1.0)
+    for line in sys.stdin:
+        command = json.loads(line)
+        if command["do"] == "check":
+            answer = told(g.check(**words(command["call"])))
+        elif command["do"] == "ask":
+            answer = told(g.ask(**words(command["call"])))
+        elif command["do"] == "release":
+            g.release(command["flow"], "ann", "a false alarm", 60)
+            answer = {}
+        elif command["do"] == "state":
+            answer = {"stale": g.stale, "orders": g.counts.orders, "bounds": g._bounds.calls}
+        print(json.dumps(answer), flush=True)
+    g.close()
+
+
+if len(sys.argv) > 2:
+    follow(sys.argv[2])
+else:
+    print(json.dumps([decide(case) for case in json.load(sys.stdin)]))

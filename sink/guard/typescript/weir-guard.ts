@@ -1,0 +1,781 @@
+/**
+ * Honor weir's verdicts in a dispatcher. One file, nothing but fetch.
+ *
+ *     const guard = await Guard.connect("http://127.0.0.1:8080");
+ *     const d = guard.check({ flow, from, to });
+ *     if (d.stopped) throw new FlowStopped(d);
+ *
+ * A Guard follows the standing orders in the background and answers from memory whether a
+ * call may be made: check is synchronous. ask asks weir instead, which counts the call in
+ * the same step. When weir is away, orders that are known stay in force until they expire,
+ * other calls are allowed, and a local limiter holds each flow to three times the limits
+ * in force.
+ */
+
+/** What is about to be sent. An order that names something else does not match a call that
+ * does not tell it. A call of an agent without from is taken for a person's, which nothing
+ * refuses. */
+export interface Call {
+  flow?: string;
+  /** The parties by session or by agent, as the events name them. */
+  from?: string;
+  to?: string;
+  /** The agents beside their sessions. */
+  fromAgent?: string;
+  toAgent?: string;
+  /** Makes it the call of a tool. */
+  tool?: string;
+  /** algorithm:hex, made as in the events that are reported. */
+  argsHash?: string;
+  contentHash?: string;
+  turn?: string;
+  task?: string;
+  conversation?: string;
+  project?: string;
+  tenant?: string;
+  /** For ask: did the caller use tools or make something since it was called. */
+  hadWork?: boolean;
+  origin?: "user" | "agent" | "scheduler" | "applet" | "system";
+}
+
+export type Action = "allow" | "warn" | "throttle" | "deny" | "halt";
+export type Source = "table" | "weir" | "stale_open" | "stale_closed" | "local_limit" | "error_open";
+export type Advice = "" | "back_off" | "ask_user" | "finish_with_partial_work";
+
+/** The limits that the local limiter multiplies; 0 means none. */
+export interface Bounds {
+  calls: number;
+  toolCalls: number;
+  rate: number;
+  /** Seconds. */
+  window: number;
+}
+
+export interface Options {
+  /** Of the intake, where weir wants one. */
+  token?: string;
+  /** Refuses calls while the orders may be out of date. */
+  failClosed?: boolean;
+  bounds?: Bounds;
+  /** Of the events that the guard sends. */
+  name?: string;
+  /** Send no acknowledgements. */
+  quiet?: boolean;
+  /** Milliseconds without a sign of life after which the orders may be out of date. */
+  staleAfter?: number;
+  /** Milliseconds of one ask. */
+  askTimeout?: number;
+  /** Milliseconds that connect waits for the orders that stand. */
+  connectTimeout?: number;
+  /** How many flows the local limiter counts at one time. */
+  mostFlows?: number;
+  /** Called with every decision that refuses, or that was made while the orders may be out of date. */
+  onDecision?: (call: Call, decision: Decision) => void;
+  /** Default: warnings go to console.warn. */
+  log?: (level: "debug" | "info" | "warn", text: string) => void;
+}
+
+interface Match {
+  from?: string[];
+  to?: string[];
+  not_from?: string[];
+  not_to?: string[];
+  tool?: string[];
+  args_hash?: string[];
+  content_hash?: string[];
+  edges?: { from: string; to: string }[];
+  turn_id?: string;
+  not_turn_id?: string;
+  task_id?: string;
+  conversation_id?: string;
+  kind?: string;
+}
+
+/** A verdict, as far as a guard reads it. */
+export interface Verdict {
+  id: string;
+  revision?: number;
+  mode?: string;
+  scope?: { kind: string; id: string };
+  action: string;
+  effective?: string;
+  match?: Match;
+  reason_code?: string;
+  limit?: number;
+  observed?: number;
+  unit?: string;
+  message?: string;
+  agent_message?: string;
+  expires_at?: string;
+  retry_after_s?: number;
+  correlation_id?: string;
+}
+
+/** What a guard says of a call. */
+export class Decision {
+  readonly reason: string = "";
+  readonly limit?: number;
+  readonly observed?: number;
+  /** Seconds; 0: waiting does not help. */
+  readonly retryAfter: number = 0;
+  readonly verdictId: string = "";
+  /** For people. */
+  readonly message: string = "";
+  /** For the model: fixed words and numbers only. */
+  readonly agentMessage: string = "";
+
+  constructor(
+    readonly action: Action,
+    readonly source: Source,
+    readonly stale: boolean,
+    readonly flow: string,
+    more: Partial<Pick<Decision, "reason" | "limit" | "observed" | "retryAfter" | "verdictId" | "message" | "agentMessage">> = {},
+  ) {
+    Object.assign(this, more);
+    if (this.action !== "allow") {
+      this.message ||= "Agent call rejected: " + this.reason;
+    }
+    if (this.stopped && !this.agentMessage) {
+      this.agentMessage = `The call was refused by the flow guard (${this.reason}). ${agentAdvice[this.advice]}`;
+    }
+  }
+
+  get stopped(): boolean {
+    return stops(this.action);
+  }
+
+  get advice(): Advice {
+    if (!this.stopped) return "";
+    if (this.retryAfter > 0 || this.action === "throttle") return "back_off";
+    return this.action === "halt" ? "ask_user" : "finish_with_partial_work";
+  }
+}
+
+/** A call must not be made. decision says why and what to do. */
+export class FlowStopped extends Error {
+  constructor(readonly decision: Decision) {
+    const figures = decision.limit === undefined || decision.observed === undefined ? "" : `, ${decision.observed} of ${decision.limit}`;
+    super(`${decision.message} (${decision.reason}${figures})`);
+    this.name = "FlowStopped";
+  }
+}
+
+const agentAdvice: Record<Advice, string> = {
+  "": "",
+  back_off: "Wait before you call again; do other work meanwhile.",
+  ask_user: "Do not try it again. Report what is finished and what is not.",
+  finish_with_partial_work: "Do not try it again. Finish with what you have and report back.",
+};
+const armed = "Limit used up, the next call will be rejected: ";
+const uncounted = ["s", "tokens", "usd", "none", ""]; // units to which a call does not add one
+const leeway = 3; // how many times over its limits a flow may go while weir is away
+const shortest = 100; // milliseconds between two tries to connect
+const longest = 30_000;
+const mostAcks = 1024;
+
+interface Spent {
+  calls: number;
+  tools: number;
+  begun: number;
+  inWindow: number;
+  before: number;
+}
+
+/** Answers whether calls may be made. */
+export class Guard {
+  readonly counts = {
+    allowed: 0,
+    refused: 0,
+    staleAllowed: 0,
+    staleRefused: 0,
+    localLimited: 0,
+    faults: 0,
+    askFailures: 0,
+    orders: 0,
+    unreadable: 0,
+    connections: 0,
+    stales: 0,
+    acked: 0,
+    acksDropped: 0,
+  };
+  /** For tests. */
+  now: () => number = Date.now;
+  private state: "never" | "fresh" | "stale" = "never";
+  private readonly url: string;
+  private bounds: Bounds;
+  private readonly name: string;
+  private readonly staleAfter: number;
+  private readonly askTimeout: number;
+  private orders = new Map<string, Verdict[]>();
+  private wide = new Map<string, Verdict[]>(); // orders that bind more than one flow, by the id of their scope
+  private spent = new Map<string, Spent>();
+  private spentBefore = new Map<string, Spent>();
+  private acks: object[] = [];
+  private reporting = false;
+  private lastId = "";
+  private serial = 0;
+  private warned = false;
+  private readonly closing = new AbortController();
+  private becameFresh: () => void = () => {};
+  private readonly ready = new Promise<void>((resolve) => (this.becameFresh = resolve));
+
+  /** A guard that is not connected; connect makes one that is. */
+  constructor(url: string, private readonly o: Options = {}) {
+    if (!/^https?:\/\/[^/]/.test(url)) throw new TypeError(`${url} is no address of weir; want for example http://127.0.0.1:8080`);
+    this.url = url.replace(/\/+$/, "");
+    this.bounds = o.bounds ?? { calls: 100, toolCalls: 0, rate: 60, window: 60 };
+    this.name = o.name ?? "guard/" + Math.random().toString(36).slice(2, 12);
+    this.staleAfter = o.staleAfter ?? 5000;
+    this.askTimeout = o.askTimeout ?? 3000;
+  }
+
+  /** Follows weir. It waits for the orders that stand, yet not for ever: without them calls
+   * are decided as when weir is away. */
+  static async connect(url: string, o: Options = {}): Promise<Guard> {
+    const g = new Guard(url, o);
+    void g.follow();
+    await Promise.race([g.ready, g.pause(o.connectTimeout ?? g.staleAfter)]);
+    return g;
+  }
+
+  /** The orders may be out of date. */
+  get stale(): boolean {
+    return this.state !== "fresh";
+  }
+
+  /** Resolves when the orders that stand are known. */
+  wait(): Promise<void> {
+    return this.ready;
+  }
+
+  /** Ends the stream, after one more try to send what is to be acknowledged. check still
+   * answers after that, as when weir is away. */
+  async close(): Promise<void> {
+    this.closing.abort();
+    if (this.acks.length > 0 && !this.reporting) await this.report();
+  }
+
+  /** Says from memory whether the call may be made. */
+  check(call: Call): Decision {
+    try {
+      return this.decide(call);
+    } catch (err) {
+      this.counts.faults++; // a guard must not stop what it guards
+      this.log("warn", `the guard failed and let a call through, please report this: ${err}`);
+      return new Decision("allow", "error_open", false, call?.flow ?? "");
+    }
+  }
+
+  /** Asks weir, which counts the call when it may be made. When weir does not answer in time
+   * the call is decided from memory, within the local limiter. */
+  async ask(call: Call): Promise<Decision> {
+    let d: Decision;
+    try {
+      d = await this.askWeir(call);
+    } catch (err) {
+      this.counts.askFailures++;
+      this.log("warn", `weir did not answer; the call is decided from memory: ${err}`);
+      return this.refusing(call) ? this.check(call) : this.withoutOrders(call);
+    }
+    if (d.stopped) {
+      this.counts.refused++;
+      this.o.onDecision?.(call, d);
+    } else {
+      this.counts.allowed++;
+    }
+    return d;
+  }
+
+  /** Lifts the orders of a flow. Weir takes it with its admin token alone. */
+  async release(flow: string, by: string, reason: string, seconds = 0): Promise<void> {
+    const body = JSON.stringify({ reason, by, for_s: Math.trunc(seconds) });
+    const path = `/v1/flows/${encodeURIComponent(flow)}/release`;
+    const resp = await this.fetch("POST", path, { "content-type": "application/json" }, body, timeout(this.askTimeout));
+    if (!resp.ok) throw await problem(resp);
+    await resp.arrayBuffer();
+  }
+
+  private decide(call: Call): Decision {
+    const v = this.refusing(call);
+    if (v) {
+      const d = this.refused(v, call.flow ?? "", "table", this.stale);
+      this.counts.refused++;
+      if (!this.o.quiet) this.acknowledge(call, v.id);
+      this.o.onDecision?.(call, d);
+      return d;
+    }
+    if (this.state !== "fresh") return this.withoutOrders(call);
+    this.counts.allowed++;
+    return new Decision("allow", "table", false, call.flow ?? "");
+  }
+
+  private withoutOrders(call: Call): Decision {
+    if (this.state === "never" && !this.warned) {
+      this.warned = true;
+      this.log("warn", "a call is decided before weir was reached; orders may stand that the guard does not know");
+    }
+    const flow = call.flow ?? "";
+    let d = new Decision("allow", "stale_open", true, flow);
+    if (byPerson(call)) {
+      this.counts.staleAllowed++;
+    } else if (this.o.failClosed) {
+      const message = "Agent call rejected: weir is away, and calls are refused until it is back";
+      d = new Decision("deny", "stale_closed", true, flow, { reason: "guard_stale", retryAfter: this.staleAfter / 1000, message });
+      this.counts.staleRefused++;
+    } else {
+      const over = this.limit(call);
+      if (over) {
+        const message = `Agent call rejected: weir is away, and the flow made ${over.observed} calls (max ${over.limit} meanwhile)`;
+        d = new Decision(over.retryAfter > 0 ? "throttle" : "deny", "local_limit", true, flow, { ...over, message });
+        this.counts.localLimited++;
+      } else {
+        this.counts.staleAllowed++;
+      }
+    }
+    this.o.onDecision?.(call, d);
+    return d;
+  }
+
+  private refused(v: Verdict, flow: string, source: Source, stale = false): Decision {
+    let { limit, observed } = v;
+    if (limit === undefined || observed === undefined) limit = observed = undefined;
+    // The call that is refused would have been the one over the limit.
+    else if (v.effective === "next" && !uncounted.includes(v.unit ?? "")) observed++;
+    let retryAfter = v.retry_after_s ?? 0;
+    if ((v.action === "throttle" || retryAfter) && v.expires_at && source === "table") {
+      retryAfter = Math.max(1, Math.ceil((Date.parse(v.expires_at) - this.now()) / 1000));
+    }
+    let message = v.message ?? "";
+    if (message.startsWith(armed)) message = "Agent call rejected: " + message.slice(armed.length);
+    return new Decision(v.action as Action, source, stale, flow, {
+      reason: v.reason_code ?? "",
+      limit,
+      observed,
+      retryAfter,
+      verdictId: v.id,
+      message,
+      agentMessage: v.agent_message ?? "",
+    });
+  }
+
+  private limit(call: Call): { reason: string; limit: number; observed: number; retryAfter: number } | undefined {
+    const b = this.bounds;
+    const flow = flowKey(call);
+    let s = this.spent.get(flow);
+    if (!s) {
+      s = this.spentBefore.get(flow) ?? { calls: 0, tools: 0, begun: 0, inWindow: 0, before: 0 };
+      if (this.spent.size >= Math.max(1, (this.o.mostFlows ?? 65536) / 2)) {
+        this.spentBefore = this.spent;
+        this.spent = new Map();
+      }
+      this.spent.set(flow, s);
+    }
+    const over = (reason: string, limit: number, observed: number, retryAfter: number) => ({ reason, limit, observed, retryAfter });
+    if (call.tool) {
+      if (b.toolCalls > 0 && s.tools >= b.toolCalls * leeway) return over("max_tool_calls_exceeded", b.toolCalls * leeway, s.tools + 1, 0);
+      s.tools++;
+      return undefined;
+    }
+    if (b.calls > 0 && s.calls >= b.calls * leeway) return over("max_total_calls_exceeded", b.calls * leeway, s.calls + 1, 0);
+    const window = (b.window > 0 ? b.window : 60) * 1000;
+    const now = this.now();
+    const age = now - s.begun;
+    if (age < 0 || age >= 2 * window) Object.assign(s, { begun: now, inWindow: 0, before: 0 });
+    else if (age >= window) Object.assign(s, { begun: s.begun + window, before: s.inWindow, inWindow: 0 });
+    const seen = s.inWindow + Math.trunc(s.before * (1 - (now - s.begun) / window)); // the window slides
+    if (b.rate > 0 && seen >= b.rate * leeway) {
+      return over("call_rate_exceeded", b.rate * leeway, seen + 1, Math.ceil((window - (now - s.begun)) / 1000));
+    }
+    s.calls++;
+    s.inWindow++;
+    return undefined;
+  }
+
+  private refusing(call: Call): Verdict | undefined {
+    if (byPerson(call)) return undefined;
+    let found = this.orders.get(flowKey(call)) ?? [];
+    if (this.wide.size > 0) {
+      const names = ["", call.from, call.fromAgent, call.to, call.toAgent, call.task, call.project, call.tenant, call.tool];
+      for (const name of names) if (name !== undefined) found = found.concat(this.wide.get(name) ?? []);
+    }
+    let best: Verdict | undefined;
+    for (const v of found) {
+      if (!matches(v, call) || (v.expires_at && Date.parse(v.expires_at) <= this.now())) continue;
+      if (!best || (v.revision ?? 0) < (best.revision ?? 0) || (v.revision === best.revision && v.id < best.id)) best = v;
+    }
+    return best;
+  }
+
+  /** Keeps what a verdict orders, or forgets what it clears. For tests; the stream calls it. */
+  take(v: Verdict): boolean {
+    const clears = v.action === "allow";
+    if (!clears && (!stops(v.action) || v.mode !== "enforce")) return false;
+    const scope = v.scope ?? { kind: "", id: "" };
+    const ofFlow = !!v.correlation_id || scope.kind === "flow";
+    const table = ofFlow ? this.orders : this.wide;
+    const key = ofFlow ? v.correlation_id || scope.id : scope.kind === "pair" ? "" : scope.id;
+    const list = table.get(key) ?? [];
+    const same = (o: Verdict) => o.scope?.kind === scope.kind && o.scope?.id === scope.id && o.reason_code === v.reason_code;
+    const old = list.find(same);
+    if ((old && (old.revision ?? 0) > (v.revision ?? 0)) || (clears && !old)) return false;
+    const rest = list.filter((o) => !same(o));
+    if (!clears) rest.push(v);
+    if (rest.length > 0) table.set(key, rest);
+    else table.delete(key);
+    return true;
+  }
+
+  private sweep(): void {
+    for (const table of [this.orders, this.wide]) {
+      for (const [key, list] of table) {
+        const rest = list.filter((v) => !v.expires_at || Date.parse(v.expires_at) > this.now());
+        if (rest.length > 0) table.set(key, rest);
+        else table.delete(key);
+      }
+    }
+  }
+
+  private async follow(): Promise<void> {
+    let span = shortest;
+    while (!this.closing.signal.aborted) {
+      const before = this.counts.connections;
+      try {
+        await this.readStream();
+      } catch (err) {
+        this.log("debug", `the stream of verdicts ended: ${err}`);
+      }
+      this.becomeStale("weir does not answer");
+      if (this.counts.connections > before) span = shortest;
+      await this.pause(Math.random() * span);
+      span = Math.min(2 * span, longest);
+    }
+  }
+
+  private async readStream(): Promise<void> {
+    const silent = new AbortController();
+    const abort = () => silent.abort();
+    this.closing.signal.addEventListener("abort", abort);
+    let watch = timer(abort, this.staleAfter);
+    const alive = () => {
+      clearTimeout(watch);
+      watch = timer(abort, this.staleAfter);
+    };
+    try {
+      const headers: Record<string, string> = { accept: "text/event-stream" };
+      if (this.lastId) headers["last-event-id"] = this.lastId;
+      const resp = await this.fetch("GET", "/v1/verdicts", headers, undefined, silent.signal);
+      if (!resp.ok || !resp.body) {
+        if (resp.status === 400) this.lastId = ""; // weir has another log than the one that was followed
+        throw await problem(resp);
+      }
+      this.counts.connections++;
+      await this.learn(silent.signal);
+      const reader = resp.body.getReader();
+      const decoder = new TextDecoder();
+      let rest = "";
+      let message: { id: string; event: string; data: string[] } = { id: "", event: "", data: [] };
+      let swept = this.now();
+      for (;;) {
+        const { done, value } = await reader.read();
+        if (done) throw new Error("weir ended the stream");
+        alive();
+        const lines = (rest + decoder.decode(value, { stream: true })).split("\n");
+        rest = lines.pop() ?? "";
+        for (const line of lines) {
+          if (line === "") {
+            this.deliver(message);
+            message = { id: "", event: "", data: [] };
+          } else if (line === ": behind") {
+            this.becomeStale("weir is behind its log");
+          } else if (line.startsWith(":")) {
+            this.becomeFresh(); // weir says so when this is all that there is
+          } else {
+            const colon = line.indexOf(":");
+            const text = line.slice(colon + 1).replace(/^ /, "");
+            if (line.startsWith("id:")) message.id = text;
+            else if (line.startsWith("event:")) message.event = text;
+            else if (line.startsWith("data:")) message.data.push(text);
+          }
+        }
+        if (this.now() - swept > 60_000) {
+          swept = this.now();
+          this.sweep();
+          void this.learn(silent.signal);
+        }
+      }
+    } finally {
+      clearTimeout(watch);
+      this.closing.signal.removeEventListener("abort", abort);
+      silent.abort();
+    }
+  }
+
+  private deliver(m: { id: string; event: string; data: string[] }): void {
+    if (m.id) this.lastId = m.id;
+    if (m.data.length === 0 || (m.event && m.event !== "message")) return;
+    try {
+      const v = JSON.parse(m.data.join("\n")) as Verdict;
+      if (!v.id || !v.action) throw new Error("id and action are needed");
+      if (this.take(v)) this.counts.orders++;
+    } catch (err) {
+      this.counts.unreadable++;
+      this.log("warn", `weir sent what is no verdict: ${err}`);
+    }
+  }
+
+  private becomeFresh(): void {
+    if (this.state === "fresh") return;
+    this.state = "fresh";
+    this.spent = new Map();
+    this.spentBefore = new Map();
+    this.becameFresh();
+    this.log("info", "weir is followed");
+  }
+
+  private becomeStale(why: string): void {
+    if (this.state !== "fresh") return;
+    this.state = "stale";
+    this.counts.stales++;
+    this.log("warn", `${why}; orders that are known stay in force`);
+  }
+
+  /** Asks weir for its limits. What goes wrong leaves the bounds as they were. */
+  private async learn(signal: AbortSignal): Promise<void> {
+    try {
+      const resp = await this.fetch("GET", "/v1/limits", {}, undefined, signal);
+      const rules = ((await resp.json()) as { document: { rules: Record<string, Rule | undefined> } }).document.rules;
+      const rate = rules["call_rate_per_flow"];
+      this.bounds = {
+        calls: most(rules["max_total_calls"]),
+        toolCalls: most(rules["max_tool_calls"]),
+        rate: most(rate),
+        window: seconds(rate?.window),
+      };
+    } catch (err) {
+      this.log("debug", `the limits are not known: ${err}`);
+    }
+  }
+
+  private acknowledge(call: Call, verdictId: string): void {
+    if (this.acks.length >= mostAcks) {
+      this.counts.acksDropped++;
+      return;
+    }
+    this.acks.push(this.stamped({ ...event(call, "verdict.ack"), correlation_id: flowKey(call), ack: { verdict_id: verdictId, applied: true } }));
+    if (!this.reporting) {
+      this.reporting = true;
+      queueMicrotask(() => void this.report());
+    }
+  }
+
+  private async report(): Promise<void> {
+    let span = shortest;
+    this.reporting = true;
+    while (this.acks.length > 0) {
+      const batch = this.acks.slice(0, 256);
+      try {
+        await this.send(batch);
+        this.acks.splice(0, batch.length);
+        this.counts.acked += batch.length;
+        span = shortest;
+      } catch (err) {
+        const status = err instanceof StatusError ? err.status : 0;
+        if (this.closing.signal.aborted || (status >= 400 && status < 500 && status !== 408 && status !== 429)) {
+          this.acks.splice(0, batch.length);
+          this.counts.acksDropped += batch.length;
+          this.log("warn", `acknowledgements are dropped: ${err}`);
+          continue;
+        }
+        await this.pause(Math.random() * span);
+        span = Math.min(2 * span, longest);
+      }
+    }
+    this.reporting = false;
+  }
+
+  private async send(lines: object[]): Promise<void> {
+    const body = lines.map((line) => JSON.stringify(line) + "\n").join("");
+    const resp = await this.fetch("POST", "/v1/events", { "content-type": "application/x-ndjson" }, body, timeout(this.askTimeout));
+    if (!resp.ok) throw await problem(resp);
+    await resp.arrayBuffer();
+  }
+
+  private async askWeir(call: Call): Promise<Decision> {
+    const flow = call.flow ?? "";
+    const ev = this.stamped({ ...event(call, kind(call)), ask: true, had_work: call.hadWork });
+    const resp = await this.fetch("POST", "/v1/check", { "content-type": "application/json" }, JSON.stringify(ev), timeout(this.askTimeout));
+    if (!resp.ok) {
+      const err = await problem(resp);
+      const p = err.body as Partial<Verdict> & { instance?: string; detail?: string };
+      if (!p.reason_code || !p.action) throw err;
+      const id = p.instance?.startsWith("urn:weir:verdict:") ? p.instance.slice("urn:weir:verdict:".length) : "";
+      return this.refused({ ...p, id, action: p.action, message: p.detail }, flow, "weir");
+    }
+    const v = ((await resp.json()) as { verdict: Verdict }).verdict;
+    if (v.action === "warn" && v.mode === "enforce") return this.refused(v, flow, "weir");
+    return new Decision("allow", "weir", false, flow);
+  }
+
+  private stamped(ev: Record<string, unknown>): Record<string, unknown> {
+    const at = this.now();
+    return { ...ev, id: `${at.toString(36)}-${(++this.serial).toString(36)}`, source: this.name, time: new Date(at).toISOString() };
+  }
+
+  private fetch(method: string, path: string, headers: Record<string, string>, body: string | undefined, signal: AbortSignal): Promise<Response> {
+    if (this.o.token) headers["authorization"] = "Bearer " + this.o.token;
+    return fetch(this.url + path, { method, headers, body, signal, cache: "no-store" });
+  }
+
+  private pause(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      const end = timer(resolve, ms);
+      this.closing.signal.addEventListener("abort", () => (clearTimeout(end), resolve()), { once: true });
+    });
+  }
+
+  private log(level: "debug" | "info" | "warn", text: string): void {
+    if (this.o.log) this.o.log(level, text);
+    else if (level === "warn") console.warn("weir guard: " + text);
+  }
+}
+
+class StatusError extends Error {
+  constructor(
+    readonly status: number,
+    readonly body: Record<string, unknown>,
+  ) {
+    super(`weir answers with status ${status}: ${body["detail"] ?? ""}`);
+  }
+}
+
+async function problem(resp: Response): Promise<StatusError> {
+  const body: unknown = await resp.json().catch(() => ({}));
+  return new StatusError(resp.status, typeof body === "object" && body !== null ? (body as Record<string, unknown>) : {});
+}
+
+/** A timer that does not keep a program alive. */
+function timer(fn: () => void, ms: number): ReturnType<typeof setTimeout> {
+  const t = setTimeout(fn, ms);
+  (t as { unref?: () => void }).unref?.();
+  return t;
+}
+
+function timeout(ms: number): AbortSignal {
+  const c = new AbortController();
+  timer(() => c.abort(), ms);
+  return c.signal;
+}
+
+function stops(action: string): boolean {
+  return action === "throttle" || action === "deny" || action === "halt";
+}
+
+function kind(c: Call): string {
+  return c.tool ? "tool.call" : "agent.call";
+}
+
+function byPerson(c: Call): boolean {
+  return c.origin === "user" || !(c.origin || c.tool || c.from || c.fromAgent);
+}
+
+function flowKey(c: Call): string {
+  return c.flow || "agent:" + (c.to || c.toAgent || c.from || c.fromAgent || "");
+}
+
+function event(c: Call, kind: string): Record<string, unknown> {
+  const ev: Record<string, unknown> = { kind };
+  const party = (id?: string, agent?: string) => (!agent || agent === id ? { agent: id || agent } : id ? { session: id, agent } : { agent });
+  if (c.from || c.fromAgent) ev["from"] = party(c.from, c.fromAgent);
+  if (c.to || c.toAgent) ev["to"] = party(c.to, c.toAgent);
+  if (c.tool) ev["tool"] = c.argsHash ? { name: c.tool, args_hash: c.argsHash } : { name: c.tool };
+  const more = { correlation_id: c.flow, origin: c.origin, content_hash: c.contentHash, turn_id: c.turn, task_id: c.task, conversation_id: c.conversation, project_id: c.project, tenant_id: c.tenant };
+  for (const [name, value] of Object.entries(more)) if (value) ev[name] = value;
+  return ev;
+}
+
+function matches(v: Verdict, c: Call): boolean {
+  return binds(v, c) && describes(v.match ?? {}, c);
+}
+
+function binds(v: Verdict, c: Call): boolean {
+  const scope = v.scope ?? { kind: "", id: "" };
+  const m = v.match ?? {};
+  if (v.correlation_id && v.correlation_id !== flowKey(c)) return false;
+  switch (scope.kind) {
+    case "flow":
+      return !!v.correlation_id || scope.id === flowKey(c);
+    case "session":
+    case "agent":
+      if (m.from?.length || m.to?.length || m.edges?.length) return true; // which says whose calls
+      if (v.reason_code === "agent_message_rate_exceeded") return called(c.to, c.toAgent, scope.id);
+      return called(c.from, c.fromAgent, scope.id);
+    case "pair": {
+      if (m.edges?.length) return true;
+      const bar = scope.id.indexOf("|");
+      const [a, b] = [scope.id.slice(0, bar), scope.id.slice(bar + 1)];
+      return bar >= 0 && (along(c, a, b) || along(c, b, a));
+    }
+    case "task":
+      return (c.task ?? "") === scope.id;
+    case "project":
+      return (c.project ?? "") === scope.id;
+    case "tenant":
+      return (c.tenant ?? "") === scope.id;
+    case "tool":
+      return (c.tool ?? "") === scope.id;
+  }
+  return false; // a scope that this guard does not know yet
+}
+
+function describes(m: Match, c: Call): boolean {
+  const caller = (name: string) => called(c.from, c.fromAgent, name);
+  const callee = (name: string) => called(c.to, c.toAgent, name);
+  return (
+    (!m.kind || m.kind === kind(c)) &&
+    (!m.from?.length || m.from.some(caller)) &&
+    (!m.to?.length || m.to.some(callee)) &&
+    !m.not_from?.some(caller) &&
+    !m.not_to?.some(callee) &&
+    (!m.tool?.length || m.tool.includes(c.tool ?? "")) &&
+    (!m.args_hash?.length || m.args_hash.some((h) => sameHash(h, c.argsHash ?? ""))) &&
+    (!m.content_hash?.length || m.content_hash.some((h) => sameHash(h, c.contentHash ?? ""))) &&
+    (!m.edges?.length || m.edges.some((e) => along(c, e.from, e.to))) &&
+    (!m.turn_id || m.turn_id === c.turn) &&
+    (!m.not_turn_id || (!!c.turn && m.not_turn_id !== c.turn)) &&
+    (!m.task_id || m.task_id === c.task) &&
+    (!m.conversation_id || m.conversation_id === c.conversation)
+  );
+}
+
+function called(id: string | undefined, agent: string | undefined, name: string): boolean {
+  return name !== "" && (id === name || agent === name);
+}
+
+function along(c: Call, a: string, b: string): boolean {
+  return called(c.from, c.fromAgent, a) && called(c.to, c.toAgent, b);
+}
+
+/** Compares hashes of which one may have been cut. */
+function sameHash(a: string, b: string): boolean {
+  const [i, j] = [a.indexOf(":"), b.indexOf(":")];
+  const [x, y] = [a.slice(i + 1), b.slice(j + 1)];
+  return i >= 0 && j >= 0 && x !== "" && y !== "" && a.slice(0, i) === b.slice(0, j) && (x.startsWith(y) || y.startsWith(x));
+}
+
+interface Rule {
+  max?: unknown;
+  stop?: unknown;
+  window?: string;
+}
+
+function most(rule: Rule | undefined): number {
+  if (typeof rule?.max === "number") return rule.max;
+  return typeof rule?.stop === "number" ? Math.max(1, rule.stop - 1) : 0;
+}
+
+function seconds(text: string | undefined): number {
+  const units: Record<string, number> = { h: 3600, m: 60, s: 1 };
+  let total = 0;
+  for (const [, n, unit] of (text ?? "").matchAll(/([\d.]+)([hms])/g)) total += Number(n) * (units[unit ?? ""] ?? 0);
+  return total || 60;
+}
