@@ -1,0 +1,329 @@
+package browser
+
+import (
+	"flag"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"weir/events"
+)
+
+var loadFor = flag.Duration("load", 5*time.Second, "send events for so `LONG` to a live page")
+
+var paths = []struct{ name, path string }{
+	{"now", "/ui/"}, {"flows", "/ui/flows"}, {"flow", "/ui/flow?id=checkout-7f3a"}, {"flow_at", "/ui/flow?id=checkout-7f3a&at=9"}, {"honest", "/ui/flow?id=report-11"},
+	{"agents", "/ui/agents?stuck=1"}, {"scenarios", "/ui/scenarios"}, {"limits", "/ui/limits"}, {"backtest", "/ui/backtest"},
+}
+
+// TestPages loads every page in light and in dark: the console is quiet, nothing is wider
+// than the window, and axe finds nothing.
+func TestPages(t *testing.T) {
+	w, b := start(t), openTab(t)
+	w.story()
+	for _, scheme := range []string{"light", "dark"} {
+		b.scheme(scheme)
+		for _, p := range paths {
+			b.open(w.url + p.path)
+			b.ready(p.name)
+			b.quiet(p.path)
+			b.shoot(p.name + "_" + scheme)
+			if eval[bool](b, `/undefined|NaN|\[object/.test(document.querySelector("main").innerText)`) {
+				t.Errorf("%s shows a value that it does not have", p.path)
+			}
+			if wide := eval[int](b, `document.documentElement.scrollWidth - innerWidth`); wide > 0 {
+				t.Errorf("%s is %d pixels wider than the window", p.path, wide)
+			}
+		}
+	}
+	b.scheme("light")
+	b.do(chromedp.EmulateViewport(1200, 740)) // the picture in the README
+	b.open(w.url + "/ui/flow?id=checkout-7f3a")
+	b.ready("flow")
+	b.shoot("readme")
+	b.do(chromedp.EmulateViewport(1280, 900))
+	if _, err := os.Stat(*axeFile); err != nil {
+		t.Logf("*** NOT CHECKED for accessibility: %v; name axe.min.js by -axe ***", err)
+		return
+	}
+	axe, err := os.ReadFile(*axeFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.lenient()
+	for _, scheme := range []string{"light", "dark"} {
+		b.scheme(scheme)
+		for _, p := range paths {
+			b.open(w.url + p.path)
+			b.ready(p.name)
+			eval[bool](b, `document.querySelectorAll("details").forEach(d => d.open = true) || true`)
+			b.accessible(p.path+" "+scheme, axe)
+		}
+	}
+}
+
+// ready waits for what a page shows last.
+func (b *tab) ready(name string) {
+	b.t.Helper()
+	switch name {
+	case "now":
+		b.until(`document.querySelectorAll(".feed li").length > 0 && document.querySelectorAll("tbody tr").length > 1`)
+	case "flows":
+		b.until(`document.querySelectorAll(".flows tbody tr").length > 3`)
+	case "flow", "flow_at", "honest":
+		b.until(`document.querySelectorAll(".diagram .step").length > 1 && document.querySelectorAll("tbody th").length > 3`)
+	case "scenarios":
+		b.until(`document.querySelectorAll(".diagram .step").length > 3`)
+	case "limits":
+		b.until(`document.querySelectorAll("tbody tr").length > 5`)
+	}
+}
+
+// TestStoppedFlowIsNear goes the way of a newcomer: from the address to why a flow was
+// stopped.
+func TestStoppedFlowIsNear(t *testing.T) {
+	w, b := start(t), openTab(t)
+	w.story()
+	b.open(w.url + "/")
+	b.ready("now")
+	b.shoot("newcomer_1")
+	eval[bool](b, `document.querySelector("[aria-labelledby=nearest] tbody a").click() || true`)
+	b.until(`document.querySelector(".why h3") !== null`)
+	b.shoot("newcomer_2")
+	text := eval[string](b, `document.querySelector("main").innerText`)
+	for _, want := range []string{"checkout-7f3a", "■ stopped", "Refuses next", "Call stack"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page of the stopped flow does not say %q:\n%s", want, text)
+		}
+	}
+	b.quiet("the way to a stopped flow")
+}
+
+// TestKeyboard goes through the pages without a pointer.
+func TestKeyboard(t *testing.T) {
+	w, b := start(t), openTab(t)
+	w.story()
+	b.open(w.url + "/ui/flows")
+	b.ready("flows")
+	// As a person's keyboard says it: the driver would type the sign all the same.
+	eval[bool](b, `document.body.dispatchEvent(new KeyboardEvent("keydown", {key: "/", bubbles: true, cancelable: true})) || true`)
+	b.until(`document.activeElement.type === "search"`)
+	b.keys("check")
+	b.until(`document.querySelector("#count").textContent.startsWith("1 of") && location.search.includes("q=check")`)
+	b.keys("\u001b")
+	b.until(`document.activeElement === document.body`)
+	b.keys("j")
+	b.until(`document.querySelector(".selected") !== null`)
+	b.keys("\r")
+	b.until(`document.querySelector(".why h3") !== null`)
+	last := eval[int](b, `Number(document.querySelector("#at").value)`)
+	b.keys("k")
+	b.until(fmt.Sprintf(`location.search.includes("at=%d") && document.querySelector("main").innerText.includes("as of event %d")`, last-1, last-1))
+	eval[bool](b, `document.querySelector(".cycle")?.focus() || true`)
+	before := eval[int](b, `document.querySelectorAll(".diagram .step").length`)
+	b.keys("\r")
+	b.until(fmt.Sprintf(`document.querySelectorAll(".diagram .step").length > %d`, before))
+	b.shoot("cycle_open")
+	b.keys("\u001b")
+	b.until(`location.pathname === "/ui/flows"`)
+	b.quiet("the way by keyboard")
+}
+
+// hostile are names that try to be more than names.
+var hostile = []string{"<script>document.title='owned'</script>", "\"><img src=x onerror=\"document.title='owned'\">", "gnp.\u202eexe\u2066 \u200bx", "..", "javascript:document.title='owned'", "a/../../b?c#d%00", "'; DROP -- $(reboot) `x`", strings.Repeat("w", 250)}
+
+func TestHostileNames(t *testing.T) {
+	w, b := start(t), openTab(t)
+	var evs []events.Event
+	for _, h := range hostile {
+		ev := w.call(h, "", h)
+		ev.TurnID = h
+		evs = append(evs, ev)
+		evs = append(evs, w.tool(h, h, h, 1)...)
+		for range 6 {
+			evs = append(evs, w.call(h, h, h+"2"), w.call(h, h+"2", h))
+		}
+	}
+	w.send(evs...)
+	see := func(where string) {
+		t.Helper()
+		b.until(`document.querySelector("main h1") !== null`)
+		if title := eval[string](b, `document.title`); title == "owned" {
+			t.Errorf("%s: a name was run as a script", where)
+		}
+		if eval[bool](b, `/[\u202a-\u202e\u2066-\u2069\u200b]/.test(document.body.textContent) || document.querySelector("main script, main img") !== null`) {
+			t.Errorf("%s: a name became more than text", where)
+		}
+		if wide := eval[int](b, `document.documentElement.scrollWidth - innerWidth`); wide > 0 {
+			t.Errorf("%s: the page is %d pixels wider than the window", where, wide)
+		}
+		b.quiet(where)
+	}
+	b.open(w.url + "/ui/")
+	b.ready("now")
+	see("now")
+	b.open(w.url + "/ui/flows")
+	b.until(fmt.Sprintf(`document.querySelector("#count").textContent.startsWith("%d of")`, len(hostile)))
+	see("flows")
+	b.shoot("hostile_flows")
+	for i, h := range hostile {
+		b.open(w.url + "/ui/flow?id=" + url.QueryEscape(h))
+		b.ready("flow")
+		see("flow " + h)
+		b.shoot(fmt.Sprint("hostile_", i))
+		eval[bool](b, `document.querySelector("details.words").open = true`)
+		b.until(`document.querySelectorAll(".words li").length > 3`)
+		see("list of " + h)
+	}
+	// An id that weir would never take is an id in the address all the same.
+	long := strings.Repeat("<b>x", 2500)
+	for _, path := range []string{"/ui/flows?q=", "/ui/flows?rule=", "/ui/scenarios?case=", "/ui/limits?q="} {
+		b.open(w.url + path + long)
+		see(path + " with 10,000 characters")
+	}
+	b.do(chromedp.Navigate(w.url + "/ui/flow?id=" + strings.Repeat("x", 10_000)))
+	b.until(`document.querySelector(".fault") !== null`)
+	if wide := eval[int](b, `document.documentElement.scrollWidth - innerWidth`); wide > 0 {
+		t.Errorf("an id of 10,000 characters makes the page %d pixels wider than the window", wide)
+	}
+	b.shoot("hostile_long")
+}
+
+// TestLongFlow draws a flow of a thousand different calls and prints how long it takes.
+func TestLongFlow(t *testing.T) {
+	w, b := start(t), openTab(t)
+	var evs []events.Event
+	for i := range 1000 {
+		ev := w.call("long", fmt.Sprint("agent", i%7), fmt.Sprint("agent", (i*i+1)%8))
+		ev.HadWork = events.Yes
+		evs = append(evs, ev)
+	}
+	w.send(evs...)
+	b.open(w.url + "/ui/flow?id=long")
+	b.ready("flow")
+	t.Logf("a flow of 1,000 calls: drawn in %.0f ms, %d rows of steps", eval[float64](b, `performance.getEntriesByName("diagram")[0].duration`), eval[int](b, `document.querySelectorAll(".diagram .step").length`))
+	t.Logf("an event back, folded again on the server and shown: %.0f ms", eval[float64](b, `new Promise(done => {
+		const begun = performance.now();
+		new MutationObserver(() => document.querySelector("main").innerText.includes("as of event 500") && done(performance.now() - begun)).observe(document.querySelector("main"), {subtree: true, childList: true});
+		const slider = document.querySelector("#at");
+		slider.value = 500;
+		slider.dispatchEvent(new Event("input"));
+	})`))
+	b.shoot("long")
+	b.quiet("a long flow")
+}
+
+// TestManyFlows shows 5,000 flows, of which only a few rows are in the document.
+func TestManyFlows(t *testing.T) {
+	w, b := start(t), openTab(t)
+	var evs []events.Event
+	for i := range 5000 {
+		evs = append(evs, w.call(fmt.Sprintf("flow-%04d", i), "a", "b"))
+	}
+	w.send(evs...)
+	b.open(w.url + "/ui/flows?sort=flow&up=1")
+	b.until(`document.querySelector(".flows")?.getAttribute("aria-rowcount") === "5001"`)
+	if rows := eval[int](b, `document.querySelectorAll(".flows tbody tr").length`); rows > 80 {
+		t.Errorf("%d rows are in the document", rows)
+	}
+	eval[bool](b, `(document.querySelector(".scroller").scrollTop = 1e7) > 0`)
+	b.until(`document.querySelector(".flows tbody").innerText.includes("flow-4999")`)
+	// It stays live: a new event shows in its row.
+	w.send(w.call("flow-4999", "b", "c"))
+	b.until(`[...document.querySelectorAll(".flows tbody tr")].some(r => r.innerText.includes("flow-4999") && r.cells[4].textContent === "2")`)
+	b.shoot("many")
+	b.quiet("many flows")
+}
+
+// TestLiveUnderLoad sends events as fast as 2,000 a second while the page of what
+// happens now is open, and prints the gaps between its frames.
+func TestLiveUnderLoad(t *testing.T) {
+	w, b := start(t), openTab(t)
+	w.story()
+	b.open(w.url + "/ui/")
+	b.ready("now")
+	eval[bool](b, `{ let last = performance.now(); window.gaps = []; const frame = now => { gaps.push(now - last); last = now; requestAnimationFrame(frame); }; requestAnimationFrame(frame); true }`)
+	begun, sent := time.Now(), 0
+	for tick := time.NewTicker(100 * time.Millisecond); time.Since(begun) < *loadFor; sent += 200 {
+		<-tick.C
+		var evs []events.Event
+		for i := range 200 {
+			flow := fmt.Sprintf("load-%d", (sent+i)/20)
+			evs = append(evs, w.call(flow, fmt.Sprint("a", i%2), fmt.Sprint("a", (i+1)%2)))
+		}
+		w.send(evs...)
+	}
+	t.Logf("%d events in %.1f s", sent, time.Since(begun).Seconds())
+	t.Log(eval[string](b, `gaps.sort((x, y) => x - y), "frames " + gaps.length + ", gap in ms: median " + gaps[gaps.length >> 1].toFixed(0) + ", p99 " + gaps[Math.floor(gaps.length * 0.99)].toFixed(0) + ", longest " + gaps.at(-1).toFixed(0)`))
+	if lines := eval[int](b, `document.querySelectorAll(".feed li").length`); lines > 100 {
+		t.Errorf("the feed has %d lines", lines)
+	}
+	b.shoot("load")
+	b.quiet("the live page under load")
+}
+
+// TestOtherLimits plays a scenario and a log by limits that were changed in the page.
+func TestOtherLimits(t *testing.T) {
+	w, b := start(t), openTab(t)
+	w.story()
+	b.open(w.url + "/ui/scenarios?q=chain+of+six")
+	b.until(`document.querySelector("#case option") !== null`)
+	eval[bool](b, `{ const s = document.querySelector("#case"); s.selectedIndex = 0; s.dispatchEvent(new Event("change")); true }`)
+	b.until(`document.querySelector("#limits").value.includes("max_stack_depth: {warn: off, max: 5}") && document.querySelector("main").innerText.includes("As the case expects")`)
+	eval[bool](b, `{ const l = document.querySelector("#limits"); l.value = l.value.replace("max_stack_depth: {warn: off, max: 5}", "max_stack_depth: {warn: off, max: 9}"); [...document.querySelectorAll("button")].find(b => b.textContent === "Play it").click(); true }`)
+	b.until(`document.querySelector("main").innerText.includes("Differs from what the case expects")`)
+	eval[bool](b, `{ document.querySelector("#limits").value = "rules: 1"; [...document.querySelectorAll("button")].find(b => b.textContent === "Play it").click(); true }`)
+	b.until(`document.querySelector(".fault:not([hidden])")?.textContent.includes("rules")`)
+	_ = b.complaints() // the browser logs the answer that refuses
+
+	b.open(w.url + "/ui/backtest")
+	eval[bool](b, `fetch("/v1/flows/checkout-7f3a/events").then(a => a.text()).then(t => {
+		document.querySelector("#log").value = t;
+		document.querySelector("#b").value = "profile: none";
+		[...document.querySelectorAll("button")].find(b => b.textContent === "Compare").click();
+		return true;
+	})`)
+	b.until(`document.querySelector("main").innerText.includes("1 of 1 flows differ") && document.querySelector("main").innerText.includes("ping_pong_other at call")`)
+	b.shoot("backtest_done")
+	b.quiet("backtest")
+}
+
+// TestToken shows that a page which needs a token asks for it and then goes on.
+func TestToken(t *testing.T) {
+	const token = "browser-0123456789012345678901234567890"
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte(token), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w, b := start(t, "--intake-token-file", file), openTab(t)
+	b.open(w.url + "/ui/scenarios")
+	b.until(`document.activeElement.id === "token"`)
+	b.shoot("token")
+	b.keys(token + "\r")
+	b.until(`document.querySelectorAll(".diagram .step").length > 1`)
+}
+
+// TestLinksFromMetrics opens what panels and exemplars link to.
+func TestLinksFromMetrics(t *testing.T) {
+	w, b := start(t), openTab(t)
+	w.story()
+	now := time.Now().UnixMilli()
+	f := func(rule string, from, to int64, want string) {
+		t.Helper()
+		b.open(fmt.Sprintf("%s/ui/flows?rule=%s&from=%d&to=%d", w.url, rule, from, to))
+		b.until(fmt.Sprintf(`document.querySelector("#count").textContent.startsWith(%q)`, want))
+	}
+	f("a2a_ping_pong", now-60_000, now+60_000, "1 of 2")
+	f("ping_pong_other", now-60_000, now+60_000, "1 of 2")
+	f("max_cost_exceeded", now-60_000, now+60_000, "0 of 2")
+	f("a2a_ping_pong", now-120_000, now-60_000, "0 of 2")
+	b.open(w.url + "/ui/flows/by-key/500b3206de69eee4") // xxhash64 of the id
+	b.until(`location.search === "?id=checkout-7f3a" && document.querySelector(".why h3") !== null`)
+	b.quiet("links from metrics")
+}

@@ -1,0 +1,251 @@
+package inspect
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"weir/analyzer"
+	"weir/analyzer/limitfile"
+	"weir/analyzer/scenario"
+	"weir/events"
+)
+
+// FlowTest writes the events of one flow as a case for weir test, with the outcome that
+// the limits give. Only hashes are known of texts: equal hashes become equal texts.
+// Fingerprints and kinds that the language has no word for are left out, and the notes
+// of the case say so.
+func FlowTest(title string, l analyzer.Limits, evs []events.Event) (string, error) {
+	w := flowWriter{}
+	var body strings.Builder
+	for i := range evs {
+		if item := w.event(&evs[i]); item != "" {
+			body.WriteString(item)
+			body.WriteByte('\n')
+		}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s\n", strings.Join(strings.Fields(Plain(title)), " "))
+	if w.omitted > 0 {
+		fmt.Fprintf(&b, "# %d events of other kinds are left out.\n", w.omitted)
+	}
+	if w.similar {
+		b.WriteString("# Fingerprints of messages are left out: nearly equal texts count as different ones.\n")
+	}
+	for _, line := range settings(l) {
+		b.WriteString(line + "\n")
+	}
+	b.WriteString("[work=unknown]\n" + body.String() + "----\n")
+	cases, err := scenario.Parse("test.flow", []byte(b.String()))
+	if err != nil {
+		return "", fmt.Errorf("write the flow as a case: %w", err)
+	}
+	for i := range cases {
+		out := cases[i].Run(cases[i].Limits(l))
+		cases[i].Accept(&out)
+	}
+	return string(scenario.Format(cases)), nil
+}
+
+// settings says the profile, when that is all there is to say. Other limits have to be
+// named to weir test by --limits.
+func settings(l analyzer.Limits) []string {
+	p, err := limitfile.Parse("", []byte("profile: "+l.Profile+"\n"))
+	if err == nil && limitfile.Version(&p) == limitfile.Version(&l) {
+		return []string{"profile " + l.Profile}
+	}
+	return []string{"# The limits were of version " + limitfile.Version(&l) + ": name their file with --limits."}
+}
+
+type flowWriter struct {
+	clock   events.Stamp
+	omitted int
+	similar bool
+}
+
+// event returns the item of an event, with the time that passes before it; "" when the
+// language has no word for it.
+func (w *flowWriter) event(ev *events.Event) string {
+	act, fields := w.act(ev)
+	if act == "" {
+		w.omitted++
+		return ""
+	}
+	add := func(key, value string) {
+		if value != "" {
+			fields = append(fields, key+"="+quoted(value))
+		}
+	}
+	number := func(key string, n int64) {
+		if n != 0 {
+			add(key, strconv.FormatInt(n, 10))
+		}
+	}
+	add("turn", ev.TurnID)
+	add("task", ev.TaskID)
+	add("conv", ev.ConversationID)
+	add("project", ev.ProjectID)
+	if ev.Origin != events.OriginUnset {
+		add("origin", ev.Origin.String())
+	}
+	number("depth", ev.DelegationDepth)
+	number("loops", ev.LoopCount)
+	if ev.SampledRate > 1 {
+		number("sampled", ev.SampledRate)
+	}
+	if u := ev.Usage; u.Known {
+		number("in", u.Input)
+		number("out", u.Output)
+		number("total", u.Total)
+		if u.CostMicroUSD > 0 {
+			add("cost", strconv.FormatFloat(float64(u.CostMicroUSD)/1e6, 'f', -1, 64))
+		}
+		if u.Scope == events.UsageCumulative || u.Scope == events.UsageAggregate {
+			add("usage", u.Scope.String())
+		}
+	}
+	w.similar = w.similar || ev.Sim != (events.Fingerprint{})
+	wait := ""
+	switch gap := ev.Time.Sub(w.clock); {
+	case w.clock == 0:
+		w.clock = ev.Time
+	case gap < 0:
+		wait = "+0s "
+		add("late", (-gap).String())
+	default:
+		if w.clock = ev.Time; gap != time.Second {
+			wait = "+" + gap.String() + " "
+		}
+	}
+	if len(fields) > 0 {
+		act += "[" + strings.Join(fields, " ") + "]"
+	}
+	return wait + act
+}
+
+// act returns the sign of an event, and the fields that belong to its kind.
+func (w *flowWriter) act(ev *events.Event) (act string, fields []string) {
+	ask := ""
+	if ev.Ask {
+		ask = "?"
+	}
+	from, to := party(ev.From), party(ev.To)
+	switch ev.HadWork {
+	case events.Yes:
+		fields = append(fields, "work=yes")
+	case events.No:
+		fields = append(fields, "work=no")
+	}
+	switch ev.Kind {
+	case events.AgentCall:
+		if ev.From.IsZero() {
+			return ask + "@" + to + content(ev.Content), nil
+		}
+		return ask + from + "->" + to + content(ev.Content), fields
+	case events.AgentReturn:
+		if ev.To.IsZero() {
+			to = ""
+		}
+		if ev.Status == events.StatusError {
+			return from + "=>" + to + "?" + word(ev.ErrorType, ev.Content), fields
+		}
+		return from + "=>" + to + content(ev.Content), fields
+	case events.ToolCall, events.ToolResult:
+		if ev.From.IsZero() {
+			return "", nil
+		}
+		return ask + w.tool(ev, from), toolFields(ev)
+	case events.LLMCall:
+		if ev.From.IsZero() {
+			return "", nil
+		}
+		return from + "$", nil
+	case events.FlowStart:
+		return "start", nil
+	case events.FlowEnd:
+		return "end", nil
+	case events.TurnStart:
+		return "turn:" + quoted(ev.TurnID), nil
+	case events.TaskLoop:
+		return "loop:" + quoted(ev.TaskID), nil
+	case events.TaskReflect:
+		return "reflect:" + quoted(ev.TaskID), nil
+	case events.OperatorStop, events.OperatorRelease:
+		name := "stop"
+		if ev.Kind == events.OperatorRelease {
+			name = "release"
+		}
+		if ev.Operator.For > 0 {
+			fields = []string{"for=" + ev.Operator.For.String()}
+		}
+		return name + ":" + quoted(ev.Operator.Reason), fields
+	}
+	return "", nil
+}
+
+func (w *flowWriter) tool(ev *events.Event, from string) string {
+	tool := quoted(ev.Tool.Name) + content(ev.Tool.ArgsHash)
+	switch {
+	case ev.Kind == events.ToolCall:
+		return from + "!" + tool
+	case ev.Status == events.StatusError || ev.ErrorType != "":
+		return from + "<" + tool + "?" + word(ev.ErrorType, ev.Content)
+	case ev.Content == events.Hash{}:
+		return from + "<" + tool
+	}
+	return from + "<" + tool + "=" + word("", ev.Content)
+}
+
+func toolFields(ev *events.Event) (fields []string) {
+	if ev.Kind == events.ToolResult && ev.Status != events.StatusUnset && ev.Status != events.StatusOK && ev.Status != events.StatusError {
+		fields = append(fields, "status="+ev.Status.String())
+	}
+	if ev.Kind == events.ToolCall && ev.Tool.RetryOf != "" {
+		fields = append(fields, "retry")
+	}
+	if ev.Kind == events.ToolCall && ev.Tool.CallID == "" {
+		fields = append(fields, "noid")
+	}
+	return fields
+}
+
+// party is a session with its agent, or the one of them that is known.
+func party(p events.Party) string {
+	if p.Session != "" && p.Agent != "" {
+		return quoted(p.Session) + "@" + quoted(p.Agent)
+	}
+	return quoted(p.ID())
+}
+
+// content stands for a hash, with the colon before it; nothing when none is known.
+func content(h events.Hash) string {
+	if h == (events.Hash{}) {
+		return ""
+	}
+	return ":" + word("", h)
+}
+
+func word(text string, h events.Hash) string {
+	if text == "" {
+		text = fmt.Sprintf("h%x", h.Value)
+	}
+	return quoted(text)
+}
+
+// quoted leaves names alone that need no quotes.
+func quoted(s string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_'
+	}
+	if s == "" || strings.ContainsFunc(s, func(r rune) bool { return !plain(r) }) {
+		return strconv.Quote(s)
+	}
+	return s
+}
+
+// Plain writes what cannot be seen, or changes how the rest is seen, as an escape.
+func Plain(s string) string {
+	q := strconv.QuoteToGraphic(s)
+	return strings.ReplaceAll(q[1:len(q)-1], `\"`, `"`)
+}

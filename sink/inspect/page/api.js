@@ -1,0 +1,102 @@
+// Asks weir. Beyond this machine weir wants a token, which this tab alone remembers.
+
+export class Refused extends Error {
+  constructor(status, detail) {
+    super(detail);
+    this.status = status;
+  }
+}
+
+async function ask(path, options = {}) {
+  const token = sessionStorage.getItem("token");
+  const headers = { ...options.headers, ...(token && { Authorization: `Bearer ${token}` }) };
+  const answer = await fetch(path, { ...options, headers });
+  if (answer.ok) return answer;
+  let detail = answer.statusText;
+  try {
+    detail = (await answer.json()).detail;
+  } catch {
+    // not everything between us and weir answers as weir does
+  }
+  if (answer.status === 401) document.dispatchEvent(new Event("tokenwanted"));
+  throw new Refused(answer.status, detail);
+}
+
+export const query = (fields) => new URLSearchParams(Object.entries(fields).filter(([, v]) => v !== undefined && v !== "" && v !== false)).toString();
+
+export const get = async (path, signal) => (await ask(path, { signal })).json();
+export const text = async (path, signal) => (await ask(path, { signal })).text();
+export const post = async (path, body, signal) =>
+  (await ask(path, { method: "POST", signal, headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) })).json();
+
+// lines are the JSON values of an answer with one to a line.
+export const lines = async (path, signal) => (await text(path, signal)).split("\n").filter(Boolean).map((l) => JSON.parse(l));
+
+// follow hands over verdicts as they are given until the signal ends it. It reads the
+// event stream by itself, because EventSource cannot send a token. While nobody looks
+// at the page nothing is followed; then it goes on where it was.
+export async function follow(since, { verdict, state, signal }) {
+  let last = "", wait = 500;
+  while (!signal.aborted) {
+    await visible(signal);
+    const stop = new AbortController();
+    const hide = () => document.hidden && stop.abort();
+    const end = () => stop.abort();
+    document.addEventListener("visibilitychange", hide);
+    signal.addEventListener("abort", end);
+    try {
+      const headers = { Accept: "text/event-stream", ...(last && { "Last-Event-ID": last }) };
+      const answer = await ask(`/v1/verdicts?since=${since}`, { headers, signal: stop.signal });
+      state("live");
+      wait = 500;
+      let rest = "";
+      const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+      for (;;) {
+        const { value, done } = await reader.read();
+        if (done) break;
+        const parts = (rest + value).split("\n\n");
+        rest = parts.pop();
+        for (const part of parts) {
+          const fields = Object.fromEntries(part.split("\n").filter((l) => !l.startsWith(":")).map((l) => l.split(/: ?(.*)/s).slice(0, 2)));
+          if (fields.event || !fields.data) continue;
+          last = fields.id;
+          verdict(JSON.parse(fields.data));
+        }
+      }
+    } catch (error) {
+      if (error instanceof Refused && error.status === 400) last = ""; // a new log
+      if (error instanceof Refused && error.status === 401) throw error;
+    } finally {
+      document.removeEventListener("visibilitychange", hide);
+      signal.removeEventListener("abort", end);
+    }
+    if (signal.aborted || document.hidden) continue;
+    state("reconnecting");
+    await new Promise((r) => setTimeout(r, wait * (0.5 + Math.random())));
+    wait = Math.min(10_000, wait * 2);
+  }
+}
+
+export function visible(signal) {
+  if (!document.hidden || signal.aborted) return Promise.resolve();
+  return new Promise((resolve) => {
+    const look = () => {
+      if (document.hidden && !signal.aborted) return;
+      document.removeEventListener("visibilitychange", look);
+      resolve();
+    };
+    document.addEventListener("visibilitychange", look);
+    signal.addEventListener("abort", look);
+  });
+}
+
+// every calls fn again and again: a second apart, or ten times as long as fn takes, so
+// that a slow answer is not asked for without end, but at least every ten seconds.
+export async function every(fn, signal) {
+  while (!signal.aborted) {
+    await visible(signal);
+    const begun = performance.now();
+    if (!signal.aborted) await fn();
+    await new Promise((r) => setTimeout(r, Math.min(10_000, Math.max(1000, 10 * (performance.now() - begun)))));
+  }
+}

@@ -1,0 +1,80 @@
+// Makes elements. Text only ever becomes text nodes and attributes, never markup.
+
+const svgSpace = "http://www.w3.org/2000/svg";
+
+function fill(node, attributes, children) {
+  for (const [name, value] of Object.entries(attributes ?? {})) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (name === "value") node.value = value;
+    else node.setAttribute(name, value === true ? "" : value);
+  }
+  for (const child of children.flat(Infinity)) {
+    if (child !== undefined && child !== null && child !== false) node.append(child);
+  }
+  return node;
+}
+
+export const el = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
+export const svg = (tag, attributes, ...children) => fill(document.createElementNS(svgSpace, tag), attributes, children);
+
+// plain writes what cannot be seen, or turns the direction of what follows, by its number.
+export const plain = (text) =>
+  String(text).replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}\p{Co}\p{Cn}]/gu, (c) => `⟨${c.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
+
+// short leaves out the middle of a long text.
+export function short(text, most = 48) {
+  const s = plain(text);
+  return s.length <= most ? s : s.slice(0, most * 0.6) + "…" + s.slice(-most * 0.35);
+}
+
+// name shows an id so that it cannot reach beyond itself.
+export const name = (text, most) => el("bdi", { title: plain(text).slice(0, 1000) }, short(text, most));
+
+export const flowLink = (flow, most) => el("a", { href: flowPath(flow) }, name(flow, most));
+export const flowPath = (flow, more = "") => `/ui/flow?id=${encodeURIComponent(wellFormed(flow))}${more}`;
+const wellFormed = (s) => (s.toWellFormed ? s.toWellFormed() : s);
+
+const icons = { ok: "✓", warned: "▲", armed: "◆", stopped: "■", allow: "✓", cleared: "✓", warn: "▲", throttle: "◔", deny: "■", halt: "■", refused: "■" };
+
+// spoken is the one word for what a verdict did; an answer to an ask is no order.
+export const spoken = ({ ask, verdict: v }) => (ask ? "refused" : v.action === "allow" ? "cleared" : v.effective === "next" ? "armed" : v.action);
+
+// badge is an icon and a word, so that colour alone says nothing.
+export const badge = (word) => el("span", { class: `badge ${icons[word] ? word : ""}` }, el("span", { "aria-hidden": "true" }, icons[word] ?? "•"), " " + plain(word));
+
+export const number = (n) => (n === undefined || n === null ? "–" : Number.isInteger(n) ? n.toLocaleString("en") : n.toLocaleString("en", { maximumFractionDigits: 4 }));
+export const many = (n, what) => `${number(n)} ${what}${n === 1 ? "" : "s"}`;
+export const clock = (time) => (time ? el("time", { datetime: time, title: time }, time.slice(11, 23)) : "–");
+
+// usage shows what is used up of a limit.
+export function usage(near, label) {
+  const text = `${Math.round(near * 100)} %`;
+  return el("span", { class: "usage" }, el("meter", { min: 0, max: 1, high: 0.8, optimum: 0, value: Math.min(1, near), "aria-label": label ?? "used" }), " " + text);
+}
+
+export async function copy(text, button) {
+  const said = button.textContent;
+  try {
+    await navigator.clipboard.writeText(text);
+    say("Copied.");
+    button.textContent = "Copied";
+  } catch {
+    button.textContent = "Not allowed to copy";
+    say("The browser did not allow to copy.");
+  }
+  setTimeout(() => (button.textContent = said), 1500);
+}
+
+// say tells a screen reader and shows it in the corner.
+export const say = (text) => (document.getElementById("state").textContent = text);
+
+export const button = (text, onclick, attributes) => el("button", { type: "button", onclick, ...attributes }, text);
+
+// table is a plain table with a caption for those who do not see it.
+export const table = (caption, heads, rows) =>
+  el("div", { class: "wide", tabindex: 0, role: "region", "aria-label": caption },
+    el("table", {}, el("caption", {}, caption), el("thead", {}, el("tr", {}, heads.map((h, i) => el("th", { scope: "col", class: rows[0]?.[i]?.className || undefined }, h)))),
+      el("tbody", {}, rows.map((cells) => el("tr", {}, cells.map((c) => (c?.tagName === "TH" || c?.tagName === "TD" ? c : el("td", {}, c))))))));
+
+export const right = (content) => el("td", { class: "number" }, content);

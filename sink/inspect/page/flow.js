@@ -1,0 +1,127 @@
+// One flow: why it stands as it stands, and how it came to that, event by event.
+import { el, name, badge, spoken, number, many, usage, plain, clock, button, copy, short, table, right, say } from "./dom.js";
+import { get, text, query, every } from "./api.js";
+import { diagram, asList, asMermaid, sentence } from "./diagram.js";
+import { why, explainCommand } from "./why.js";
+
+export default async function ({ main, signal, parameters, remember, go }) {
+  const flow = parameters.get("id") ?? "";
+  const all = parameters.get("all") === "1" ? "1" : "";
+  const tale = await get(`/v1/inspect/tale?${query({ flow, all })}`, signal);
+  const total = tale.steps.length;
+  const wanted = parameters.get("at");
+  let at = wanted === null ? total : Math.max(0, Math.min(total, Number(wanted) || 0));
+
+  // The events before the first step were folded, too: their ordinals come first.
+  const skipped = Math.max(0, tale.view.events - tale.counted);
+  const byOrdinal = new Map(tale.steps.filter((s) => !s.repeat).map((s) => [s.ordinal + skipped, s.n]));
+  const link = (ordinal, shift) => {
+    const n = byOrdinal.get(ordinal + shift);
+    if (!n) return el("span", {}, `#${ordinal}`);
+    return button(`#${n}`, () => seek(n), { class: "link", title: sentence(tale.steps[n - 1]) });
+  };
+
+  const heading = el("h1", {}, "Flow ", name(flow, 80));
+  const facts = el("p", {});
+  const news = el("span", { role: "status" });
+  const reasons = el("section", { "aria-labelledby": "why" });
+  const stack = el("nav", { "aria-label": "Call stack", class: "stack" });
+  const counters = el("div", {});
+  const copyTest = async (e) => {
+    const button = e.target;
+    try {
+      await copy(await text(`/v1/inspect/case?${query({ flow, all })}`, signal), button);
+    } catch (error) {
+      say(plain(error.message));
+    }
+  };
+  const actions = el("div", { class: "bar" }, button("Copy link", (e) => copy(location.href, e.target)),
+    button("Download events", () => download().catch((error) => say(plain(error.message)))),
+    button("Copy as .flow test", copyTest), button("Copy weir explain", (e) => copy(explainCommand(flow), e.target)),
+    button("Copy as Mermaid", (e) => copy(asMermaid(tale), e.target)), news);
+
+  async function download() {
+    const body = await text(`/v1/inspect/events?${query({ flow, limit: 100000, all })}`, signal);
+    const url = URL.createObjectURL(new Blob([body], { type: "application/x-ndjson" }));
+    el("a", { href: url, download: `${flow.replace(/[^\w.-]+/g, "_").slice(0, 80) || "flow"}.jsonl` }).click();
+    setTimeout(() => URL.revokeObjectURL(url), 10_000);
+  }
+
+  const slider = el("input", { type: "range", id: "at", min: 0, max: total, step: 1, oninput: () => seek(Number(slider.value)) });
+  slider.value = at;
+  const place = el("output", { for: "at" });
+  const scrubber = el("div", { class: "scrubber" }, el("label", { for: "at" }, "As of event "), button("◀", () => seek(at - 1), { "aria-label": "One event back" }), slider,
+    button("▶", () => seek(at + 1), { "aria-label": "One event on" }), button("End", () => seek(total)), place);
+  const begun = performance.now();
+  const picture = diagram(tale, { pick: (n) => seek(n) });
+  performance.measure("diagram", { start: begun });
+  const timeline = el("ol", { class: "timeline" }, tale.said.map((s) => el("li", {}, button(s.step > total ? "later" : `#${s.step}`, () => seek(Math.min(total, s.step)), { class: "link" }), " ", clock(s.verdict.time), " ",
+    badge(spoken(s)), " ", plain(s.verdict.message ?? s.verdict.reason_code))));
+
+  main.append(heading, facts, actions, el("div", { class: "two story" },
+    el("div", {}, reasons, stack, el("section", { "aria-labelledby": "counters" }, el("h2", { id: "counters" }, "Counters against limits"), counters),
+      el("section", { "aria-labelledby": "timeline" }, el("h2", { id: "timeline" }, "What was said"), tale.said.length ? timeline : el("p", {}, "Nothing yet."))),
+    el("section", { "aria-labelledby": "calls" }, el("h2", { id: "calls" }, "Calls"), scrubber, tale.truncated && el("p", {}, `Only the first ${number(total)} events are shown.`), picture.node, asList(tale),
+      !all && el("p", {}, el("a", { href: `/ui/flow?${query({ id: flow, all: "1" })}` }, "All that the log keeps of it, earlier episodes too")))));
+
+  // seek goes to an event. What the flow was then is folded again on the server; while
+  // the slider moves only the last place is asked for.
+  let asking = false, missed = false;
+  function seek(n) {
+    at = Math.max(0, Math.min(total, n));
+    slider.value = at;
+    slider.setAttribute("aria-valuetext", at ? `event ${at}: ${sentence(tale.steps[at - 1])}` : "before the first event");
+    place.textContent = `${number(at)} of ${number(total)}${at ? " · " + sentence(tale.steps[at - 1]) : ""}`;
+    remember({ at: at === total ? "" : String(at) });
+    picture.mark(at);
+    refold();
+  }
+  async function refold() {
+    if (at === total) {
+      show(tale.view, 0);
+      return;
+    }
+    if (asking) {
+      missed = true;
+      return;
+    }
+    asking = true;
+    try {
+      const asked = at;
+      const view = await get(`/v1/inspect/view?${query({ flow, all, at: String(asked) })}`, signal);
+      if (at === asked) show(view, skipped);
+    } catch (error) {
+      if (!signal.aborted) say(plain(error.message));
+    }
+    asking = false;
+    if (missed) {
+      missed = false;
+      refold();
+    }
+  }
+
+  function show(view, shift) {
+    const then = at < total;
+    facts.replaceChildren(badge(view.status), ` · ${many(view.events, "event")} · ${many(view.hops, "call")} between ${many(view.parties?.length ?? 0, "agent")} · ${many(view.tool_calls, "tool call")}`,
+      view.tokens ? ` · ${number(view.tokens)} tokens` : "", view.cost_usd ? ` · $${number(view.cost_usd)}` : "", view.episode > 1 ? ` · episode ${view.episode}` : "", view.incomplete ? " · its beginning was not seen" : "",
+      then ? el("strong", {}, ` · as of event ${at}, folded again by the limits in force`) : "");
+    const weight = { halt: 0, deny: 1, throttle: 2, warn: 3 };
+    const orders = (view.orders ?? []).toSorted((a, b) => weight[a.action] - weight[b.action]);
+    reasons.replaceChildren(el("h2", { id: "why" }, orders.length ? "Why" : "Nothing stands against it"), ...orders.map((o) => why(o, { stepLink: (n) => link(n, shift) })),
+      ...(view.released_until ? [el("p", {}, "Released by an operator until ", clock(view.released_until))] : []),
+      ...(view.offences ?? []).filter((o) => o.count > 1 || !orders.some((x) => x.rule_id === o.rule)).map((o) => el("p", {}, `It was stopped for ${o.rule} ${many(o.count, "time")}, last at ${o.last}.`)));
+    stack.replaceChildren(el("span", { class: "faint" }, "Call stack: "), ...(view.stack?.length ? [el("ol", {}, view.stack.map((s) => el("li", {}, name(s, 30))))] : ["empty"]));
+    const list = (view.counters ?? []).filter((c) => c.limit || c.warn || c.observed).sort((a, b) => b.near - a.near);
+    counters.replaceChildren(table("Counters", ["Rule", "Observed", "Warn", "Limit", "Used"], list.map((c) => [
+      el("th", { scope: "row" }, c.rule), right(number(c.observed)), right(c.warn ? number(c.warn) : "–"), right(c.limit ? number(c.limit) : "–"), c.near ? usage(c.near, `${c.rule} used`) : "–"])));
+  }
+  main.addEventListener("move", (e) => seek(at + e.detail), { signal });
+  // What is looked at never changes by itself; that there is more is said.
+  every(async () => {
+    const now = await get(`/v1/inspect/flow?${query({ flow })}`, signal).catch(() => tale.view);
+    const more = now.events - tale.view.events;
+    if (more > 0 && !signal.aborted) news.replaceChildren(button(`${many(more, "new event")}: show ${more === 1 ? "it" : "them"}`, () => go(location.pathname + location.search, { replace: true })));
+  }, signal);
+  document.title = `${short(flow, 30)} · weir`;
+  seek(at);
+}

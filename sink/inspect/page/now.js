@@ -1,0 +1,72 @@
+// What happens at this moment: counts, what is said, and who is nearest to a limit.
+import { el, badge, spoken, clock, flowLink, number, usage, plain, say, button, table, right } from "./dom.js";
+import { urgency } from "./flows.js";
+import { get, follow, every } from "./api.js";
+
+const kept = 100; // lines of the feed
+
+export default async function ({ main, signal }) {
+  const cards = {};
+  const card = (key, title) => (cards[key] = el("dd", {}, "…"), el("div", { class: "card" }, el("dt", {}, title), cards[key]));
+  const feed = el("ol", { class: "feed" });
+  const told = el("p", { class: "unseen", "aria-live": "polite" });
+  const state = el("span", { class: "faint" }, "connecting");
+  let paused = false;
+  const pause = button("Pause", () => {
+    paused = !paused;
+    pause.setAttribute("aria-pressed", paused);
+    pause.textContent = paused ? "Go on" : "Pause";
+    if (!paused) draw();
+  }, { "aria-pressed": "false" });
+  const near = el("div", {});
+  main.append(el("h1", {}, "Now"), el("dl", { class: "cards" }, card("flows", "Flows"), card("stopped", "Stopped now"), card("orders", "Stops, 5 minutes"),
+    card("warnings", "Warnings, 5 minutes"), card("lag", "Events to fold"), card("self", "Self-test")),
+  el("div", { class: "two" }, el("section", { "aria-labelledby": "said" }, el("h2", { id: "said" }, "What weir says ", state), el("p", {}, pause), feed, told),
+    el("section", { "aria-labelledby": "nearest" }, el("h2", { id: "nearest" }, "Nearest to a limit"), near)));
+
+  // The feed is drawn at most four times a second, however much is said.
+  let verdicts = [], fresh = 0, due = 0, spoke = 0;
+  const times = { stop: [], warn: [] };
+  function draw() {
+    due = 0;
+    const since = Date.now() - 300_000;
+    for (const list of Object.values(times)) while (list.length && list[0] < since) list.shift();
+    cards.orders.textContent = number(times.stop.length);
+    cards.warnings.textContent = number(times.warn.length);
+    if (paused || signal.aborted) return;
+    feed.replaceChildren(...verdicts.map(line));
+    if (fresh && Date.now() - spoke > 5000) {
+      told.textContent = `${fresh} new. ${plain(verdicts[0].message ?? verdicts[0].reason_code)}`;
+      [fresh, spoke] = [0, Date.now()];
+    }
+  }
+  const line = (v) => el("li", {}, clock(v.time), " ", badge(spoken({ verdict: v })), " ", flowLink(v.correlation_id ?? "", 32), el("br"),
+    el("span", { class: "faint" }, plain(v.message ?? v.reason_code)));
+  follow(-kept, {
+    signal,
+    state: (text) => (state.textContent = text),
+    verdict(v) {
+      fresh++;
+      const at = Date.parse(v.time);
+      if (v.action !== "allow") times[v.action === "warn" ? "warn" : "stop"].push(at);
+      verdicts = [v, ...verdicts.slice(0, kept - 1)];
+      due ||= setTimeout(draw, 250);
+    },
+  }).catch((e) => (state.textContent = plain(e.message)));
+
+  async function load() {
+    const list = await get("/v1/flows?sort=near&limit=1000", signal);
+    cards.flows.textContent = number(list.scanned) + (list.truncated ? "+" : "");
+    cards.stopped.textContent = number(list.flows.filter((f) => f.status === "stopped").length);
+    near.replaceChildren(list.flows.length === 0 ? el("p", {}, "No flow yet. Send events to ", el("code", {}, `${location.origin}/v1/events`), ", or look at ", el("a", { href: "/ui/scenarios" }, "a scenario"), ".")
+      : table("The flows that have used up most of a limit", ["Flow", "Status", "Used", "Rule"],
+        list.flows.sort((a, b) => urgency(b) - urgency(a)).slice(0, 20).map((f) => [flowLink(f.flow, 28), badge(f.status), f.nearest ? usage(f.nearest.near, "used of the limit") : "–", f.nearest ? `${f.nearest.rule} ${number(f.nearest.observed)}/${number(f.nearest.limit)}` : "–"])));
+    // readyz answers 503 when weir is not ready, and says why.
+    const ready = await (await fetch("/readyz", { signal })).json();
+    cards.lag.textContent = number(ready.lag_records);
+    cards.self.textContent = !ready.self_test ? "off" : ready.self_test.ok ? "✓ ok" : "▲ waiting";
+    if (!ready.ready) say(`Not ready: ${ready.why.join("; ")}`);
+  }
+  await load();
+  every(() => load().catch(() => say("weir does not answer; trying again")), signal);
+}

@@ -1,0 +1,64 @@
+// Says why a flow is stopped or warned, and how to let it go on.
+import { el, badge, name, number, plain, clock, button, copy } from "./dom.js";
+
+// shell quotes a word for a POSIX shell; what cannot be seen is written by its bytes.
+export function shell(word) {
+  if (/^[\w./:@%+=-]+$/.test(word) && !word.startsWith("-")) return word;
+  if (/^[\x20-\x7e]*$/.test(word)) return `'${word.replaceAll("'", `'\\''`)}'`;
+  const bytes = [...new TextEncoder().encode(word)].map((b) => (b > 0x20 && b < 0x7f && b !== 0x27 && b !== 0x5c ? String.fromCharCode(b) : `\\x${b.toString(16).padStart(2, "0")}`));
+  return `$'${bytes.join("")}'`;
+}
+
+// command names the server, unless it is where weir looks anyway.
+const command = (words, flow) => `weir ${words} ${location.origin === "http://127.0.0.1:8080" ? "" : `--server ${location.origin} `}${flow.startsWith("-") ? "-- " : ""}${shell(flow)}`;
+
+export const explainCommand = (flow) => command("explain", flow);
+const releaseCommand = (flow) => command("flows release --reason 'why' --for 10m --token-file admin.token", flow);
+
+// refuses says in words which calls an order refuses.
+function refuses(m) {
+  if (!m) return "every call of the flow";
+  const list = (ids) => ids.map((id, i) => [i ? ", " : "", name(id, 30)]);
+  const parts = [{ "agent.call": "calls to agents", "tool.call": "tool calls" }[m.kind] ?? "every call"];
+  const add = (word, ids) => ids?.length && parts.push(` ${word} `, list(ids));
+  add("by", m.from);
+  add("to", m.to);
+  add("of others than", m.not_from);
+  add("to others than", m.not_to);
+  add("of the tool", m.tool);
+  if (m.edges?.length) parts.push(" along ", m.edges.map((e, i) => [i ? ", " : "", name(e.from, 24), " → ", name(e.to, 24)]));
+  if (m.args_hash?.length) parts.push(" with the same arguments");
+  if (m.content_hash?.length) parts.push(" with the same message");
+  if (m.turn_id) parts.push(" in turn ", name(m.turn_id, 24));
+  if (m.not_turn_id) parts.push(" in other turns than ", name(m.not_turn_id, 24));
+  if (m.task_id) parts.push(" for task ", name(m.task_id, 24));
+  return parts;
+}
+
+const title = { deny: "Calls are refused", halt: "The flow is stopped", throttle: "Calls have to wait", warn: "Warned", allow: "Cleared" };
+
+// why is one order. stepLink makes a link from the ordinal of an event.
+export function why(order, { stepLink }) {
+  const e = order.evidence ?? {};
+  const rows = [];
+  const row = (term, ...content) => content.flat().some(Boolean) && rows.push(el("dt", {}, term), el("dd", {}, content));
+  row("Rule", el("a", { href: `/ui/limits?q=${encodeURIComponent(order.rule_id ?? "")}` }, order.rule_id ?? order.reason_code), order.mode === "shadow" && " (in shadow: nobody is refused)");
+  if (order.observed !== undefined) {
+    row("Observed", el("strong", {}, number(order.observed)), order.limit !== undefined && [" against a limit of ", el("strong", {}, number(order.limit))], order.unit && order.unit !== "none" && ` ${order.unit}`, order.window_s && ` within ${number(order.window_s)} s`);
+  }
+  if (e.ordinals?.length) row("What counts", e.ordinals.map((n, i) => [i ? " " : "", stepLink(n)]));
+  if (e.stack?.length) row("Call stack then", e.stack.map((s, i) => [i ? " › " : "", name(s, 24)]));
+  row("Given at", clock(order.time), e.calls && `, ${number(e.calls)} calls spent`, e.tokens && `, ${number(e.tokens)} tokens spent`);
+  if (order.action !== "warn") row("Refuses next", order.effective === "next" && "from the next call on: ", refuses(order.match));
+  row("Who obeyed", e.attempts ? `${number(e.attempts)} calls were tried against it` : "no call was tried against it", e.leaked && `, ${number(e.leaked)} were under way when it went out`);
+  row("The agent is told", plain(order.agent_message ?? ""));
+  row("Until", order.expires_at && clock(order.expires_at), order.retry_after_s && `, to be tried again after ${order.retry_after_s} s`);
+  row("Limits", order.config_version && el("a", { href: "/ui/limits" }, order.config_version));
+  const release = releaseCommand(order.correlation_id ?? "");
+  return el("article", { class: `why ${order.action}` },
+    el("h3", {}, badge(order.action), " ", order.effective === "next" ? "The limit is used up" : title[order.action] ?? order.action, ": ", plain(order.message ?? order.reason_code)),
+    el("dl", {}, rows),
+    order.action !== "warn" && el("details", {}, el("summary", {}, "How to let it go on"),
+      el("p", {}, "For ten minutes, by whoever has the admin token; the log keeps who did it and why: ", button("Copy the command", (ev) => copy(release, ev.target))), el("pre", { tabindex: 0, "aria-label": "Command that releases the flow" }, release),
+      el("p", {}, "For good: raise ", el("code", {}, `rules.${order.rule_id}`), " in the limits file, and try it on ", el("a", { href: "/ui/backtest" }, "a log"), " first.")));
+}

@@ -1,0 +1,159 @@
+package inspect
+
+import (
+	"weir/analyzer"
+	"weir/events"
+)
+
+// Tale is what happened, event by event, and what weir said to it.
+type Tale struct {
+	Steps []Step `json:"steps"`
+	Said  []Said `json:"said"`
+	// Counted is how many of the events the fold counted, repeats left out; the
+	// ordinals in the evidence of verdicts go by it.
+	Counted int64 `json:"counted"`
+}
+
+// Step is one event as a picture needs it.
+type Step struct {
+	N       int            `json:"n"` // from 1
+	Ordinal int64          `json:"ordinal"`
+	Time    events.RFC3339 `json:"time"`
+	Kind    string         `json:"kind"`
+	Flow    string         `json:"flow"`
+	From    string         `json:"from,omitempty"`
+	To      string         `json:"to,omitempty"`
+	Tool    string         `json:"tool,omitempty"`
+	Status  string         `json:"status,omitempty"`
+	Error   string         `json:"error,omitempty"`
+	Note    string         `json:"note,omitempty"` // what else names it: a turn, a task, a reason
+	Work    string         `json:"work,omitempty"` // yes or no; empty when it is not known
+	Ask     bool           `json:"ask,omitempty"`
+	Refused bool           `json:"refused,omitempty"` // an ask that was answered with no
+	Repeat  bool           `json:"repeat,omitempty"`  // dropped, because it was folded before
+}
+
+// Said is a verdict and the step at which it was given; the step after the last one
+// when time alone brought it about at the end.
+type Said struct {
+	Step    int            `json:"step"`
+	Ask     bool           `json:"ask,omitempty"` // an answer to an ask, which is no order
+	Verdict events.Verdict `json:"verdict"`
+}
+
+// Tell folds the events in their order. Time goes on to until at the end, where that is
+// later than the last event.
+func Tell(l analyzer.Limits, evs []events.Event, until events.Stamp) Tale {
+	t := newTeller(l)
+	for i := range evs {
+		t.step(&evs[i])
+	}
+	t.pass(until)
+	return t.tale
+}
+
+// ViewAt returns a flow as it stood after the first at of the events; false when none of
+// them is of the flow. The load of other flows is not known here, so limits that shrink
+// with it are not shrunk.
+func ViewAt(l analyzer.Limits, evs []events.Event, flow string, at int) (analyzer.View, bool) {
+	t := newTeller(l)
+	for i := range evs[:min(at, len(evs))] {
+		t.step(&evs[i])
+	}
+	f := t.flows[flow]
+	if f == nil {
+		return analyzer.View{}, false
+	}
+	return t.engine.View(f), true
+}
+
+// teller folds and takes notes.
+type teller struct {
+	engine    *analyzer.Engine
+	partition analyzer.Partition
+	fx        analyzer.Effects
+	flows     map[string]*analyzer.Flow
+	keys      []string
+	counted   map[string]int64
+	refusing  map[string]string // by flow, the last verdict that refuses calls
+	tale      Tale
+}
+
+func newTeller(l analyzer.Limits) *teller {
+	return &teller{engine: analyzer.New(l), flows: make(map[string]*analyzer.Flow), counted: make(map[string]int64),
+		refusing: make(map[string]string), tale: Tale{Steps: []Step{}, Said: []Said{}}}
+}
+
+func (t *teller) step(ev *events.Event) {
+	key := ev.FlowKey()
+	f := t.flows[key]
+	if f == nil {
+		f = new(analyzer.Flow)
+		t.flows[key], t.keys = f, append(t.keys, key)
+	}
+	if ev.Ack != nil && ev.Ack.VerdictID == "" { // as cases are written
+		ack := *ev.Ack
+		ack.VerdictID = t.refusing[key]
+		told := *ev
+		told.Ack, ev = &ack, &told
+	}
+	t.fx.Reset()
+	t.engine.Step(&t.partition, f, ev, &t.fx)
+	t.counted[key] += t.fx.Counts.Events
+	t.tale.Counted += t.fx.Counts.Events
+	s := stepOf(ev)
+	s.N, s.Flow, s.Ordinal = len(t.tale.Steps)+1, key, t.counted[key]
+	s.Repeat = t.fx.Counts.Duplicates+t.fx.Counts.TooLate > 0
+	if a := t.fx.Answer; a != nil {
+		s.Refused = a.Action != events.Allow.String() && a.Action != events.Warn.String()
+	}
+	t.tale.Steps = append(t.tale.Steps, s)
+	t.note(s.N)
+	if t.fx.Answer != nil && s.Refused {
+		t.tale.Said = append(t.tale.Said, Said{Step: s.N, Ask: true, Verdict: *t.fx.Answer})
+	}
+}
+
+func (t *teller) note(step int) {
+	for i := range t.fx.Verdicts {
+		v := t.fx.Verdicts[i]
+		if v.Effective != "" && v.Mode != "shadow" {
+			t.refusing[v.CorrelationID] = v.ID
+		}
+		t.tale.Said = append(t.tale.Said, Said{Step: step, Verdict: v})
+	}
+}
+
+// pass lets time go on in all flows.
+func (t *teller) pass(until events.Stamp) {
+	for _, key := range t.keys {
+		t.fx.Reset()
+		t.engine.Advance(&t.partition, t.flows[key], until, &t.fx)
+		t.note(len(t.tale.Steps) + 1)
+	}
+}
+
+func stepOf(ev *events.Event) Step {
+	s := Step{Time: events.RFC3339(ev.Time), Kind: ev.Kind.String(), From: ev.From.ID(), To: ev.To.ID(), Tool: ev.Tool.Name,
+		Error: ev.ErrorType, Ask: ev.Ask}
+	if ev.Status != events.StatusUnset {
+		s.Status = ev.Status.String()
+	}
+	switch ev.HadWork {
+	case events.Yes:
+		s.Work = "yes"
+	case events.No:
+		s.Work = "no"
+	}
+	switch {
+	case ev.Operator != nil:
+		s.Note = ev.Operator.Reason
+	case ev.Override != nil:
+		s.Note = ev.Override.Rule
+	case ev.Kind == events.TurnStart:
+		s.Note = ev.TurnID
+	case ev.Kind == events.TaskLoop, ev.Kind == events.TaskReflect:
+		s.Note = ev.TaskID
+	}
+	return s
+}

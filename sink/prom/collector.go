@@ -1,0 +1,263 @@
+package prom
+
+import (
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"weir/analyzer"
+	"weir/events"
+)
+
+const namespace = "weir"
+
+// collector turns a reading into metrics.
+type collector struct {
+	read func(*Reading)
+
+	mu      sync.Mutex // of what follows
+	reading Reading
+	out     chan<- prometheus.Metric
+}
+
+func newCollector(read func(*Reading)) *collector { return &collector{read: read} }
+
+// Describe says nothing, which is allowed: the registry looks for doubles at each scrape.
+func (c *collector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect reads and sends.
+func (c *collector) Collect(out chan<- prometheus.Metric) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reading, c.out = Reading{}, out
+	c.read(&c.reading)
+	c.intake()
+	c.verdicts()
+	c.flows()
+	c.log()
+	c.store()
+	c.limits()
+	c.selfTest()
+}
+
+// family is a metric with its labels.
+type family struct {
+	c    *collector
+	desc *prometheus.Desc
+	kind prometheus.ValueType
+}
+
+func (c *collector) family(kind prometheus.ValueType, name, help string, labels ...string) family {
+	return family{c, prometheus.NewDesc(namespace+"_"+name, help, labels, nil), kind}
+}
+
+func (c *collector) counter(name, help string, labels ...string) family {
+	return c.family(prometheus.CounterValue, name, help, labels...)
+}
+
+func (c *collector) gauge(name, help string, labels ...string) family {
+	return c.family(prometheus.GaugeValue, name, help, labels...)
+}
+
+func (f family) is(v float64, labels ...string) {
+	f.c.out <- prometheus.MustNewConstMetric(f.desc, f.kind, v, labels...)
+}
+
+func (f family) count(v int64, labels ...string) { f.is(float64(v), labels...) }
+
+func (f family) example(v *VerdictCount, labels ...string) {
+	m := prometheus.MustNewConstMetric(f.desc, f.kind, float64(v.N), labels...)
+	if !v.Last.At.IsZero() {
+		m = prometheus.MustNewMetricWithExemplars(m, prometheus.Exemplar{Value: 1, Labels: exemplarLabels(v.Last.Flow), Timestamp: v.Last.At})
+	}
+	f.c.out <- m
+}
+
+func (c *collector) intake() {
+	r := &c.reading
+	f := c.counter("events_total", "Events that were read from the log, by what became of them.", "kind", "outcome")
+	expired := int64(0)
+	for _, k := range events.Kinds() {
+		for o := Folded; o < Expired; o++ {
+			if k != events.LimitsSet && k != events.Tick || o == Folded {
+				f.count(r.Events[k][o], k.String(), outcomes[o])
+			}
+		}
+		expired += r.Events[k][Expired]
+	}
+	c.counter("events_expired_total", "Events that came so late that nobody can tell whether they had been folded.").count(expired)
+	c.counter("events_clamped_total", "Events stamped later than they were appended, folded at the time of the append.").count(r.Clamped)
+	f = c.counter("events_rejected_total", "Records that became dead letters.", "reason")
+	for code, n := range r.Rejected {
+		f.count(n, string(code))
+	}
+	c.counter("ingest_bytes_total", "Bytes of the records that were read from the log.").count(r.Bytes)
+	f = c.counter("calls_total", "Calls of agents, by who set them off.", "origin")
+	for o := events.OriginUser; o < OriginCount; o++ {
+		f.count(r.Calls[o], o.String())
+	}
+}
+
+func (c *collector) verdicts() {
+	r := &c.reading
+	f := c.counter("verdicts_total", "Verdicts that were published.", "rule", "action", "mode")
+	expected := expectedVerdicts()
+	for at, reason := range events.Reasons() {
+		for a := events.Allow; a < ActionCount; a++ {
+			for shadow, mode := range [...]string{"enforce", "shadow"} {
+				if v := &r.Verdicts[at][a][shadow]; v.N > 0 || expected[at][a][shadow] {
+					f.example(v, string(reason), a.String(), mode)
+				}
+			}
+		}
+	}
+	f = c.counter("calls_after_stop_total", "Calls that were made although a standing order refused them: a dispatcher does not honor verdicts.", "rule")
+	for _, reason := range flowReasons() {
+		f.count(r.Defied[reason.Place()], string(reason))
+	}
+	c.counter("leaked_calls_total", "Calls that were in flight when an order against them went out.").count(r.Leaked)
+	f = c.counter("verdict_acks_total", "What dispatchers reported of orders.", "applied")
+	f.count(r.Acks[0], "false")
+	f.count(r.Acks[1], "true")
+	c.gauge("verdicts_unsent", "Verdicts that wait to be published.").count(r.Unsent)
+	c.troubles("verdict_publish_errors_total", "Tries to publish verdicts or dead letters that failed; they are repeated.", &r.Unpublished)
+}
+
+// expectedVerdicts says which verdicts the rules about flows give: those are there
+// before the first of them, or nobody would see the first in a rate.
+func expectedVerdicts() (x [events.ReasonCount][ActionCount][2]bool) {
+	for i := range analyzer.Rules {
+		rule := &analyzer.Rules[i]
+		e := &x[rule.Reason.Place()]
+		e[events.Allow][0] = true
+		e[rule.Action][0], e[rule.Action][1] = true, true
+		if rule.ID != analyzer.RuleOperator {
+			e[events.Warn][0], e[events.Warn][1] = true, true
+			e[events.Halt][0] = true // attempts widen an order
+		}
+	}
+	return x
+}
+
+func (c *collector) troubles(name, help string, t *Troubles) {
+	f := c.counter(name, help, "class")
+	for i, n := range t {
+		f.count(n, troubles[i])
+	}
+}
+
+// depthBuckets are the bounds of the histogram of depths.
+var depthBuckets = [...]int{1, 2, 3, 4, 5, 6, 8, 12, 20}
+
+func (c *collector) flows() {
+	r := &c.reading
+	f := c.gauge("flows_live", "Flows in memory with an event within the time of silence that ends an episode.", "status")
+	for i, status := range [...]string{"active", "warned", "stopped"} {
+		f.count(r.Live[i], status)
+	}
+	c.counter("flows_opened_total", "Flows that became live.").count(r.Opened)
+	f = c.counter("flows_closed_total", "Flows that are live no more.", "reason")
+	for i, n := range r.Closed {
+		f.count(n, closings[i])
+	}
+	c.gauge("flow_longest_allowed_chain", "Calls of agents in the longest flow that was closed without ever being stopped.").count(r.Longest)
+	c.gauge("flow_memory_bytes", "Memory that flows take.").count(r.FlowMemory)
+
+	below, sum, next := uint64(0), 0.0, 0
+	buckets := make(map[float64]uint64, len(depthBuckets))
+	for depth, n := range r.Depths {
+		for next < len(depthBuckets) && depth > depthBuckets[next] {
+			buckets[float64(depthBuckets[next])] = below
+			next++
+		}
+		below += uint64(n)
+		sum += float64(depth) * float64(n)
+	}
+	desc := prometheus.NewDesc(namespace+"_flow_depth", "Depth of the collapsed call stack after each call of an agent.", nil, nil)
+	c.out <- prometheus.MustNewConstHistogram(desc, below, sum, buckets)
+}
+
+// log tells of the partitions that are folded.
+func (c *collector) log() {
+	r := &c.reading
+	records := c.gauge("consumer_lag_records", "Records in the log that are not folded.", "topic", "partition")
+	seconds := c.gauge("consumer_lag_seconds", "Time since the oldest record was appended that is not folded; 0 when there is none.", "topic", "partition")
+	assigned := make(map[string]int)
+	for i := range r.Sources {
+		s := &r.Sources[i]
+		partition := strconv.Itoa(s.Partition)
+		records.count(s.LagRecords, s.Topic, partition)
+		seconds.is(s.Lag.Seconds(), s.Topic, partition)
+		assigned[s.Topic]++
+	}
+	f := c.gauge("partitions_assigned", "Partitions that this process folds.", "topic")
+	for topic, n := range assigned {
+		f.is(float64(n), topic)
+	}
+	c.counter("rebalances_total", "Times that the group shared out its partitions anew.").count(r.Rebalances)
+	c.troubles("fetch_errors_total", "Tries to read from the log that failed; they are repeated.", &r.FetchTrouble)
+	f = c.counter("offset_commits_total", "Offsets that were committed to the broker.", "outcome")
+	f.count(r.Commits[0], "ok")
+	f.count(r.Commits[1], "error")
+}
+
+func (c *collector) store() {
+	r := &c.reading
+	f := c.gauge("store_size_bytes", "Size of the state on disk.", "part")
+	f.count(r.StoreBytes[0], "lsm")
+	f.count(r.StoreBytes[1], "vlog")
+	c.gauge("store_disk_free_bytes", "Free space of the disk that holds the state.").count(r.DiskFree)
+	c.gauge("store_disk_floor_bytes", "Free space below which nothing is written.").count(r.DiskFloor)
+	c.counter("store_checkpoint_waits_total", "Times that folding waited for a checkpoint.").count(r.CheckpointWaits)
+	c.gauge("store_restore_duration_seconds", "Time from the last start until the log was caught up with; 0 before that.").is(r.Restored.Seconds())
+}
+
+func (c *collector) limits() {
+	r := &c.reading
+	f := c.gauge("limit", "Value from which a rule stops, in its unit; rules that are off are not there.", "rule", "row")
+	if l := r.Limits; l != nil {
+		for i := range l.Rules {
+			set := &l.Rules[i]
+			if set.Mode == analyzer.ModeOff || set.Stop == analyzer.Off {
+				continue
+			}
+			v := float64(set.Limit())
+			if analyzer.RuleID(i) == analyzer.RuleCost {
+				v /= 1e6
+			}
+			f.is(v, string(analyzer.Rules[i].Reason), analyzer.Rules[i].Name)
+		}
+		c.gauge("limits_info", "The limits in force, by the hash that stands in verdicts; always 1.", "hash").is(1, l.Version)
+	}
+	c.gauge("limits_last_reload_successful", "Whether the last reading of the limits went well.").is(truth(r.Reloaded))
+	c.gauge("limits_last_reload_success_timestamp_seconds", "When the limits were last read without a fault.").is(unix(r.ReloadedAt))
+}
+
+func (c *collector) selfTest() {
+	r := &c.reading
+	c.gauge("ready", "Whether verdicts are up to date, as /readyz says.").is(truth(r.Ready))
+	if !r.SelfTest.On {
+		return // a time of zero would look like a loop that was never stopped
+	}
+	c.gauge("selftest_last_success_timestamp_seconds", "When a loop of weir's own was last stopped as expected.").is(unix(r.SelfTest.Passed))
+	c.gauge("selftest_duration_seconds", "Time from the append of the last loop of weir's own until its verdict was read back.").is(r.SelfTest.Took.Seconds())
+	f := c.counter("selftest_runs_total", "Loops of weir's own.", "outcome")
+	f.count(r.SelfTest.Runs[0], "stopped")
+	f.count(r.SelfTest.Runs[1], "missed")
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func unix(t time.Time) float64 {
+	if t.IsZero() {
+		return 0
+	}
+	return float64(t.UnixMilli()) / 1000
+}

@@ -1,0 +1,182 @@
+package prom
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"weir/analyzer"
+	"weir/analyzer/limitfile"
+	"weir/events"
+)
+
+// everything is a reading of a member with so many partitions, all of whose figures are
+// of their own.
+func everything(partitions int) func(*Reading) {
+	limits := limitfile.Default()
+	return func(r *Reading) {
+		n := int64(0)
+		next := func() int64 { n++; return n }
+		for k := range r.Events {
+			for o := range r.Events[k] {
+				r.Events[k][o] = next()
+			}
+		}
+		for a := range r.Verdicts[events.PingPong.Place()] {
+			r.Verdicts[events.PingPong.Place()][a][0] = VerdictCount{next(), Example{uint64(next()), time.Unix(next(), 0)}}
+		}
+		for i := range r.Depths {
+			r.Depths[i] = 1
+		}
+		r.Rejected = map[events.Code]int64{}
+		for _, c := range events.Codes() {
+			r.Rejected[c] = next()
+		}
+		for i := range partitions {
+			r.Sources = append(r.Sources, Source{Topic: "agent-events", Partition: i, LagRecords: next(), Lag: time.Second})
+		}
+		r.Limits, r.Reloaded, r.ReloadedAt, r.Ready = &limits, true, time.Unix(next(), 0), true
+		r.SelfTest = SelfTest{On: true, Passed: time.Unix(next(), 0), Took: time.Millisecond}
+	}
+}
+
+func requests() (out []Request) {
+	for _, p := range []string{"/v1/events", "/v1/check", "/v1/verdicts", "/v1/flows", "/v1/flows/{id}", "/v1/flows/{id}/events", "/v1/limits", "/v1/deadletters",
+		"/healthz", "/readyz", "/-/reload", "/v1/agents", "/v1/stream"} {
+		out = append(out, Request{"GET", p})
+	}
+	return out
+}
+
+func (m *Metrics) series(t *testing.T) int {
+	t.Helper()
+	families, err := m.Registry().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, f := range families {
+		for _, x := range f.Metric {
+			n++
+			if h := x.GetHistogram(); h != nil {
+				n += len(h.Bucket) + 2 // with the one of infinity
+			}
+		}
+	}
+	return n
+}
+
+// seriesBudget is the most series that one process may have with 64 partitions.
+const seriesBudget = 900
+
+func TestSeries(t *testing.T) {
+	f := func(partitions int) {
+		t.Helper()
+		m := New(Options{Read: everything(partitions), Requests: requests()})
+		n := m.series(t)
+		t.Logf("%d partitions: %d series", partitions, n)
+		if partitions <= 64 && n > seriesBudget {
+			t.Errorf("%d series at %d partitions, want at most %d", n, partitions, seriesBudget)
+		}
+	}
+	f(1)
+	f(3)
+	f(64)
+	f(256)
+}
+
+// TestSeriesAreThereFromTheStart holds that nothing that is told brings a new series:
+// the first of its sort would not be seen in a rate.
+func TestSeriesAreThereFromTheStart(t *testing.T) {
+	read := func(r *Reading) { r.SelfTest.On = true }
+	m := New(Options{Read: func(r *Reading) { read(r) }, Requests: requests()})
+	read = func(r *Reading) { r.SelfTest.On = true; r.Rejected = map[events.Code]int64{"other": 0} }
+	before := m.series(t)
+	for i := range 100_000 {
+		m.Published(events.Action(i%12), time.Duration(i), uint64(i))
+		m.Batch(i%1000, time.Duration(i))
+		m.Check(Route(i%5), &events.Verdict{Action: fmt.Sprint(i), CorrelationID: fmt.Sprint(i)}, time.Duration(i))
+		m.FlowClosed(time.Duration(i), int64(i), []analyzer.CounterView{{Rule: fmt.Sprint(i), Limit: 1}, {Rule: "max_total_calls", Limit: 1}})
+	}
+	handler := m.Counted(requests()[0], func(w http.ResponseWriter, r *http.Request) { http.Error(w, r.URL.Path, 404) })
+	handler(httptest.NewRecorder(), httptest.NewRequest("GET", "/"+strings.Repeat("x", 1000), nil))
+	read = func(r *Reading) {
+		everything(0)(r)
+		r.Rejected, r.Limits = map[events.Code]int64{"other": 7}, nil
+		r.Verdicts[events.PingPong.Place()] = [ActionCount][2]VerdictCount{events.Deny: {{N: 5, Last: Example{1, time.Unix(1, 0)}}}}
+	}
+	if after := m.series(t); after != before {
+		t.Errorf("%d series at the start, %d later", before, after)
+	}
+}
+
+func TestLint(t *testing.T) {
+	m := New(Options{Read: everything(3), Requests: requests(), Native: true})
+	m.Published(events.Deny, time.Second, 7)
+	problems, err := testutil.GatherAndLint(m.Registry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+}
+
+func TestExemplars(t *testing.T) {
+	m := New(Options{Read: everything(1)})
+	m.Published(events.Deny, 30*time.Millisecond, 0xabc)
+	server := httptest.NewServer(m.Handler())
+	defer server.Close()
+	get := func(accept string) string {
+		t.Helper()
+		req, err := http.NewRequest("GET", server.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Accept", accept)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		b, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	open := get("application/openmetrics-text; version=1.0.0")
+	for _, want := range []string{`weir_detection_latency_seconds_bucket{action="deny",le="0.1"} 1 # {flow_key="0000000000000abc"} 0.03`,
+		`weir_verdicts_total{action="deny",mode="enforce",rule="a2a_ping_pong"}`} {
+		if !strings.Contains(open, want) {
+			t.Errorf("no %s", want)
+		}
+	}
+	if n := strings.Count(open, "# {flow_key="); n != 10 {
+		t.Errorf("%d exemplars", n)
+	}
+	if text := get("text/plain"); strings.Contains(text, "flow_key") {
+		t.Error("exemplars in the text format, which does not know them")
+	}
+}
+
+func TestNoMetrics(t *testing.T) {
+	var m *Metrics
+	m.Batch(1, 1)
+	m.Checkpoint(1)
+	m.Deadline(1)
+	m.Published(events.Deny, 1, 1)
+	m.FlowClosed(1, 1, nil)
+	m.Check(RouteCheck, nil, 1)
+	w := httptest.NewRecorder()
+	m.Counted(Request{}, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) })(w, httptest.NewRequest("GET", "/", nil))
+	if w.Code != 204 {
+		t.Error(w.Code)
+	}
+}

@@ -1,0 +1,131 @@
+package prom
+
+import (
+	"time"
+
+	"weir/analyzer"
+	"weir/events"
+)
+
+// Outcome is what became of an event that was read from the log.
+type Outcome uint8
+
+// The outcomes.
+const (
+	Folded    Outcome = iota // in the order of time
+	Late                     // folded at the time of its flow, behind which it came
+	Duplicate                // dropped because it had been folded before
+	Expired                  // dropped because nobody can tell whether it had been folded
+	OutcomeCount
+)
+
+var outcomes = [OutcomeCount]string{"folded", "late", "duplicate", "expired"}
+
+// The sizes of what is counted by kind, origin and action of events.
+const (
+	KindCount   = events.Tick + 1
+	OriginCount = events.OriginSystem + 1
+	ActionCount = events.Notify + 1
+)
+
+// Closing is why a flow counts as live no more.
+type Closing uint8
+
+// The reasons.
+const (
+	ClosedIdle    Closing = iota // it was silent for as long as ends an episode
+	ClosedEnded                  // the same, after a flow.end
+	ClosedStopped                // the same, under an order that stops
+	ClosedEvicted                // it made room in memory for others
+	ClosingCount
+)
+
+var closings = [ClosingCount]string{"idle", "ended", "stopped", "evicted"}
+
+// Trouble is what an exchange with a broker or a disk failed of.
+type Trouble uint8
+
+// The troubles.
+const (
+	TroubleTimeout Trouble = iota
+	TroubleAuth            // the other side refuses who asks
+	TroubleLeader          // the partition has moved, or has nobody who leads it
+	TroubleDisk            // too little free space
+	TroubleOther
+	TroubleCount
+)
+
+var troubles = [TroubleCount]string{"timeout", "auth", "leader", "disk", "other"}
+
+// Troubles counts failures by what they failed of.
+type Troubles [TroubleCount]int64
+
+// MaxDepth is the greatest call depth that is told apart from greater ones.
+const MaxDepth = 64
+
+// VerdictCount is how many verdicts of one sort were published.
+type VerdictCount struct {
+	N    int64
+	Last Example // of them
+}
+
+// Example is a flow to look at. The zero Example is none.
+type Example struct {
+	Flow uint64    // hash of the flow's key, by which the flow is found
+	At   time.Time // when it was counted
+}
+
+// Reading is what the counters stand at when Prometheus asks. All figures that are not
+// said to be of now are monotonic over the life of the process.
+type Reading struct {
+	Events      [KindCount][OutcomeCount]int64
+	Clamped     int64                                            // events stamped later than they were appended
+	Rejected    map[events.Code]int64                            // by code, of a closed list that is always there in full
+	Bytes       int64                                            // of records
+	Calls       [OriginCount]int64                               // of agents, by who set them off
+	Depths      [MaxDepth + 1]int64                              // calls of agents, by the depth of the stack after them
+	Verdicts    [events.ReasonCount][ActionCount][2]VerdictCount // the last index is 1 for shadow verdicts
+	Leaked      int64                                            // calls in flight when an order went out
+	Defied      [events.ReasonCount]int64                        // calls that were made against an order
+	Acks        [2]int64                                         // what dispatchers reported; at 1 that an order was applied
+	Unsent      int64                                            // verdicts that wait to be published, now
+	Unpublished Troubles                                         // tries to publish that failed
+
+	Live       [3]int64 // flows of now: without orders, warned, stopped
+	Opened     int64
+	Closed     [ClosingCount]int64
+	Longest    int64 // calls of the longest flow that was never stopped
+	FlowMemory int64 // bytes of flows in memory, now
+
+	Sources      []Source // that are folded now
+	Rebalances   int64
+	FetchTrouble Troubles
+	Commits      [2]int64 // of offsets to the broker; at 1 those that failed
+
+	StoreBytes          [2]int64      // of the state on disk, now: tables, value log
+	DiskFree, DiskFloor int64         // bytes, now; nothing is written below the floor
+	CheckpointWaits     int64         // times that a pump waited for a checkpoint
+	Restored            time.Duration // from the last start until the log was caught up with; 0 before that
+
+	Limits     *analyzer.Limits // in force; nil when they are not known yet
+	Reloaded   bool             // the last reading of the limits went well
+	ReloadedAt time.Time        // when one last did
+	Ready      bool
+	SelfTest   SelfTest
+}
+
+// Source is one partition that is folded. Topic is "journal" in the embedded form.
+type Source struct {
+	Topic      string
+	Partition  int
+	LagRecords int64         // in the log and not folded
+	Lag        time.Duration // since the oldest of them was appended
+}
+
+// SelfTest is how weir's own loops went.
+type SelfTest struct {
+	On     bool
+	Passed time.Time // when one was last stopped as expected; zero when none was
+	Runs   [2]int64  // at 1 those that were not stopped
+	Took   time.Duration
+}

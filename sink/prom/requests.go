@@ -1,0 +1,129 @@
+package prom
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"weir/events"
+)
+
+// Route is a way in which dispatchers ask whether a call may be made.
+type Route uint8
+
+// The routes.
+const (
+	RouteCheck Route = iota // POST /v1/check
+	RouteAuthz              // ext_authz of a gateway
+	RouteHook               // the hook of a coding agent
+	RouteCount
+)
+
+var routes = [RouteCount]string{"check", "authz", "hook"}
+
+// The decisions: what a dispatcher does with an answer.
+const (
+	allowed = iota
+	warned
+	denied
+	failed // there was no answer
+	decisionCount
+)
+
+var decisions = [decisionCount]string{"allow", "warn", "deny", "error"}
+
+func (m *Metrics) addChecks(h histograms) {
+	count := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "checks_total",
+		Help: "Answers to dispatchers that asked before a call."}, []string{"route", "decision"})
+	h.registry.MustRegister(count)
+	times := h.many("check_duration_seconds", "Time to answer a dispatcher that asks.", "route", 1e-3, 5e-3, 0.025, 0.1, 0.25, 1)
+	for r, name := range routes {
+		m.checkTimes[r] = times.WithLabelValues(name)
+		for d, decision := range decisions {
+			m.checks[r][d] = count.WithLabelValues(name, decision)
+		}
+	}
+}
+
+// Check tells of one answer: v is nil when there was none.
+func (m *Metrics) Check(r Route, v *events.Verdict, took time.Duration) {
+	if m == nil || r >= RouteCount {
+		return
+	}
+	d := allowed
+	switch {
+	case v == nil:
+		d = failed
+	case v.Mode == "shadow":
+	case v.Action == events.Warn.String():
+		d = warned
+	case v.Action == events.Throttle.String() || v.Action == events.Deny.String() || v.Action == events.Halt.String():
+		d = denied
+	}
+	m.checks[r][d].Inc()
+	m.checkTimes[r].Observe(took.Seconds())
+}
+
+// The classes of status codes that are told apart.
+const (
+	class2xx = iota
+	class4xx
+	class5xx
+	classCount
+)
+
+var classes = [classCount]string{"2xx", "4xx", "5xx"}
+
+func (m *Metrics) addRequests(all []Request) {
+	count := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "http_requests_total",
+		Help: "Requests that were answered, by pattern and class of status."}, []string{"handler", "method", "code"})
+	m.registry.MustRegister(count)
+	for _, r := range all {
+		counters := new([classCount]prometheus.Counter)
+		for c, class := range classes {
+			counters[c] = count.WithLabelValues(r.Pattern, r.Method, class)
+		}
+		m.requests[r] = counters
+	}
+}
+
+// Counted returns next with its answers counted under the request.
+func (m *Metrics) Counted(r Request, next http.HandlerFunc) http.HandlerFunc {
+	if m == nil || m.requests[r] == nil {
+		return next
+	}
+	counters := m.requests[r]
+	return func(w http.ResponseWriter, req *http.Request) {
+		s := &statusWriter{ResponseWriter: w}
+		defer func() { counters[s.class()].Inc() }()
+		next(s, req)
+	}
+}
+
+// statusWriter remembers the status of an answer.
+type statusWriter struct {
+	http.ResponseWriter
+	status int
+}
+
+// WriteHeader passes the status on.
+func (s *statusWriter) WriteHeader(status int) {
+	if s.status == 0 {
+		s.status = status
+	}
+	s.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for http.ResponseController, by which streams flush.
+func (s *statusWriter) Unwrap() http.ResponseWriter { return s.ResponseWriter }
+
+func (s *statusWriter) class() int {
+	switch {
+	case s.status >= 500:
+		return class5xx
+	case s.status >= 400:
+		return class4xx
+	}
+	return class2xx
+}
