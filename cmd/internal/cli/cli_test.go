@@ -138,7 +138,7 @@ func TestComplete(t *testing.T) {
 	f("--kind=old", "list", "--kind=o")
 	f(":files", "list", "--in", "")
 	f(":files", "list", "--all", "")
-	f("json table yaml", "thing", "show", "-o", "")
+	f("json jsonl table yaml", "thing", "show", "-o", "")
 	f("", "nothing", "")
 	f("bash fish zsh", "completion", "")
 	f("list", "help", "l")

@@ -14,8 +14,9 @@ type Env struct {
 	Out io.Writer // data, and nothing else
 	Err io.Writer // everything else
 
-	Getenv func(name string) string
-	Now    func() time.Time
+	Getenv  func(name string) string
+	Environ func() []string // all variables, NAME=VALUE; nil when they are not to be listed
+	Now     func() time.Time
 
 	// Notify registers for signals as signal.Notify does and returns what ends it.
 	// Nil means that none will come.

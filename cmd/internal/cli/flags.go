@@ -10,11 +10,14 @@ import (
 type Choice struct {
 	Value string
 	Words []string
+	// Other, when it is set, is asked about what is none of the words, but may be taken
+	// all the same. The error says why not; nil takes it.
+	Other func(s string) error
 }
 
 // NewChoice declares a flag that takes one of the words.
 func NewChoice(fs *flag.FlagSet, name, value, usage string, words ...string) *Choice {
-	c := &Choice{value, words}
+	c := &Choice{Value: value, Words: words}
 	fs.Var(c, name, usage)
 	return c
 }
@@ -29,6 +32,13 @@ func (c *Choice) Set(s string) error {
 			c.Value = s
 			return nil
 		}
+	}
+	if c.Other != nil {
+		err := c.Other(s)
+		if err == nil {
+			c.Value = s
+		}
+		return err
 	}
 	if near := Nearest(s, c.Words); near != "" {
 		return fmt.Errorf("want %s; did you mean %s", strings.Join(c.Words, ", "), near)
@@ -64,10 +74,11 @@ type globals struct {
 	quiet       bool
 }
 
-var formatWords = [...]string{"table", "json", "yaml"}
+// jsonl is what some call JSON with a line for each value; that of lists is so anyway.
+var formatWords = [...]string{"table", "json", "yaml", "jsonl"}
 
 func newGlobals() *globals {
-	return &globals{format: &Choice{"table", formatWords[:]}, log: &Choice{"auto", []string{"text", "json", "auto"}}}
+	return &globals{format: &Choice{Value: "table", Words: formatWords[:]}, log: &Choice{Value: "auto", Words: []string{"text", "json", "auto"}}}
 }
 
 func (g *globals) declare(fs *flag.FlagSet) {
@@ -84,5 +95,8 @@ func isGlobal(name string) bool {
 
 func (e *Env) apply(g *globals) {
 	e.Format, e.Quiet, e.logFormat = Format(g.format.Value), g.quiet, g.log.Value
+	if e.Format == "jsonl" {
+		e.Format = JSONFormat
+	}
 	e.Log = newLogger(e.Err, e.logFormat, e.Quiet)
 }
