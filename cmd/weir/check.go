@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"flag"
 	"fmt"
@@ -41,17 +42,32 @@ said of it. The exit code is 0 when the call may be made and 3 when it is refuse
 
 A running weir is asked by POST /v1/check, and counts the call when it allows it. With
 --log the logs are replayed first, and the call is judged as what comes next. An event
-without id or time gets them here.`,
+without id or time gets them here.
+
+--hook is for the hooks of coding agents: it reads what Claude Code or OpenHands hand to
+a hook, asks the running weir, and ends with 0, or with 2 and a reason on standard error
+that the model reads. When weir does not answer, the agent goes on, unless --closed is
+given. --hook-config prints the settings that make a program run it.`,
 		Examples: []string{
 			`echo '{"kind":"agent.call","correlation_id":"f1","from":{"agent":"a"},"to":{"agent":"b"}}' | weir check`,
 			"weir check --log events.jsonl < call.json",
+			"weir check --hook-config claude-code > .claude/settings.json",
 		},
 		Setup: func(fs *flag.FlagSet) cli.Run {
 			p := &place{serverFlags: newServerFlags(fs), judging: newJudging(fs), reading: newReading(fs), state: new(string)}
 			p.logs = cli.NewList(fs, "log", "replay this `FILE` first; may be given many times")
+			hook := fs.Bool("hook", false, "read the input of a hook, and answer as hooks do")
+			closed := fs.Bool("closed", false, "with --hook: refuse when weir does not answer")
+			config := fs.String("hook-config", "", "print the settings for a `PROGRAM`: claude-code, claude-code-http or openhands")
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				if err := cli.Want(args, 0, 0, ""); err != nil {
 					return err
+				}
+				switch {
+				case *config != "":
+					return printHookConfig(env, p, *config, *closed)
+				case *hook:
+					return runHook(ctx, env, p, *closed)
 				}
 				return runCheck(ctx, env, p)
 			}
@@ -124,7 +140,7 @@ func asked(body []byte, ev *events.Event, now events.Stamp) ([]byte, error) {
 		}
 		value := events.RFC3339(now).String()
 		if missing.Field == "id" {
-			value = "check-" + strconv.FormatInt(int64(now), 36)
+			value = "check-" + strconv.FormatInt(int64(now), 36) + "-" + rand.Text()[:8] // another may ask in this millisecond
 		}
 		body = withMember(body, missing.Field, value)
 		err = events.Decode(body, ev)

@@ -21,13 +21,19 @@ import (
 	"weir/events"
 )
 
+// Variables that say which running weir to ask when no flag does.
+const (
+	serverVariable = "WEIR_SERVER"
+	tokenVariable  = "WEIR_TOKEN_FILE"
+)
+
 // serverFlags say which running weir to ask.
 type serverFlags struct{ url, tokenFile *string }
 
 func newServerFlags(fs *flag.FlagSet) *serverFlags {
 	return &serverFlags{
-		url:       fs.String("server", "", "ask the weir that runs at this `URL` (WEIR_SERVER, else "+urlOf(app.DefaultListen)+")"),
-		tokenFile: fs.String("token-file", "", "`FILE` with the token that it wants (WEIR_TOKEN_FILE)"),
+		url:       fs.String("server", "", "ask the weir that runs at this `URL` ("+serverVariable+", else "+urlOf(app.DefaultListen)+")"),
+		tokenFile: fs.String("token-file", "", "`FILE` with the token that it wants ("+tokenVariable+")"),
 	}
 }
 
@@ -38,7 +44,7 @@ func (s *serverFlags) given() bool { return *s.url != "" }
 func (s *serverFlags) client(env *cli.Env) (*client, error) {
 	c := &client{base: *s.url, http: &http.Client{}}
 	if c.base == "" {
-		c.base = env.Getenv("WEIR_SERVER")
+		c.base = env.Getenv(serverVariable)
 	}
 	if c.base == "" {
 		c.base = urlOf(app.DefaultListen)
@@ -52,7 +58,7 @@ func (s *serverFlags) client(env *cli.Env) (*client, error) {
 	}
 	file := *s.tokenFile
 	if file == "" {
-		file = env.Getenv("WEIR_TOKEN_FILE")
+		file = env.Getenv(tokenVariable)
 	}
 	if file != "" {
 		b, err := os.ReadFile(file)

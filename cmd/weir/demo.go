@@ -16,6 +16,7 @@ import (
 	"weir/events"
 	"weir/events/adapter"
 	"weir/events/adapter/registry"
+	"weir/sink/guard"
 )
 
 // demoFiles are scenarios, and recordings as the frameworks wrote them.
@@ -48,13 +49,19 @@ When a call is refused the run ends there: the agent is told to finish with what
 has. What it saved is what the recorded run went on to spend.
 
 Then it starts a weir in memory, feeds it slowly and says what to look at, until it is
-ended. --once leaves that out.`,
+ended. --once leaves that out. --live shows instead two agents, each a server of its
+own, that talk through a dispatcher of ten lines, and what the model is told when weir
+cuts them short.`,
 		Setup: func(fs *flag.FlagSet) cli.Run {
 			once := fs.Bool("once", false, "end after the runs, without starting a server")
+			agents := fs.Bool("live", false, "let two agents, real servers, talk through a dispatcher until weir cuts it short")
 			live := newLiveFlags(fs)
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				if err := cli.Want(args, 0, 0, ""); err != nil {
 					return err
+				}
+				if *agents {
+					return playPair(ctx, env, *live.pace)
 				}
 				runs, err := demoRuns()
 				if err != nil {
@@ -170,7 +177,7 @@ func (r *demoRun) play(ctx context.Context) (demoResult, error) {
 	if err != nil {
 		return res, err
 	}
-	standing, ended := orders{}, map[string]bool{}
+	standing, ended := new(guard.Table), map[string]bool{}
 	for i := range r.events {
 		ev := r.events[i]
 		ev.Ask = false // this dispatcher asks nothing, it knows the orders
@@ -179,10 +186,10 @@ func (r *demoRun) play(ctx context.Context) (demoResult, error) {
 			res.Calls++
 		}
 		if flow := ev.FlowKey(); !ended[flow] {
-			v := standing.refusing(&ev)
+			v := refusing(standing, &ev)
 			if v == nil {
 				for _, given := range pump.Fold(&ev, int64(i)) {
-					standing.take(&given)
+					standing.Take(&given)
 				}
 				continue
 			}
@@ -200,6 +207,15 @@ func (r *demoRun) play(ctx context.Context) (demoResult, error) {
 		res.SavedTokens += tokens(&ev.Usage)
 	}
 	return res, nil
+}
+
+// refusing returns the order that refuses the event, if it is a call.
+func refusing(standing *guard.Table, ev *events.Event) *events.Verdict {
+	call, ok := guard.CallOf(ev)
+	if !ok {
+		return nil
+	}
+	return standing.Refusing(&call, ev.Time)
 }
 
 func tokens(u *events.Usage) int64 {

@@ -124,3 +124,17 @@ func TestTracesGiven(t *testing.T) {
 		t.Errorf("no line for %v in\n%s", want, out)
 	}
 }
+
+// TestDemoLive lets two agents talk until weir cuts them short.
+func TestDemoLive(t *testing.T) {
+	code, out, errs := weir(t, "", "demo", "--live", "--pace", "1ms")
+	if code != 0 || errs != "" {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	for _, part := range []string{"call 1   planner -> coder", "refused  planner -> coder    not sent", "advice:          finish_with_partial_work",
+		"the model reads: The call was refused by the flow guard (a2a_ping_pong, "} {
+		if !strings.Contains(out, part) {
+			t.Errorf("%q is not in\n%s", part, out)
+		}
+	}
+}

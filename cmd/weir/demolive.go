@@ -89,7 +89,9 @@ func (l *liveFlags) tell(env *cli.Env, url string) error {
 	}
 	_, err := io.WriteString(env.Out, strings.NewReplacer("URL", url, "SERVER", server).Replace(`
 Now live: a weir listens on URL, all in memory, and such runs
-are sent to it slowly. Look at it from another terminal, and end it with Ctrl-C:
+are sent to it slowly. Look at it in a browser, or from another terminal, and end it
+with Ctrl-C:
+  URL/ui/
   weir flows ls --sort nearSERVER
   weir flows tailSERVER
   weir explain FLOWSERVER

@@ -6,7 +6,6 @@ import (
 
 	"weir/cmd/internal/cli"
 	"weir/events"
-	"weir/events/adapter"
 	"weir/events/adapter/canonical"
 	"weir/events/adapter/registry"
 )
@@ -34,7 +33,7 @@ The exit code is 3 when any was refused.`,
 			Long: `Prints one event per line, in the order in which weir replay would fold them. No
 content of messages, arguments or results is in them, only hashes and fingerprints.
 The exit code is 3 when a record could not be read.`,
-			Examples: []string{"weir events convert session.jsonl > events.jsonl"},
+			Examples: []string{"weir events convert session.jsonl > events.jsonl", "weir events convert --map flow=.run,from=.sender.id,to=.target calls.jsonl"},
 			Setup: func(fs *flag.FlagSet) cli.Run {
 				reading := newReading(fs)
 				return func(_ context.Context, env *cli.Env, args []string) error {
@@ -43,8 +42,11 @@ The exit code is 3 when a record could not be read.`,
 			},
 		},
 		{
-			Name: "describe", Args: "[SOURCE]", Short: "what each source can tell, and what the rules can count on", Words: formatNames,
-			Examples: []string{"weir events describe", "weir events describe otlp"},
+			Name: "describe", Args: "[SOURCE]", Short: "what each source can tell, and which rules are off for it", Words: sourceNames,
+			Long: `Lists the programs and libraries whose logs weir reads. With the name of one, of a
+format, or a mapping (map:FIELD=PATH,...), says what to set there and what to run, what
+its logs can tell, and which rules are off for it, and why.`,
+			Examples: []string{"weir events describe", "weir events describe openinference", "weir events describe map:flow=.id,to=.agent"},
 			Setup: func(*flag.FlagSet) cli.Run {
 				return func(_ context.Context, env *cli.Env, args []string) error {
 					return describeSources(env, args)
@@ -127,80 +129,4 @@ func convertEvents(env *cli.Env, reading *reading, args []string) error {
 		err = cli.Exit(cli.CodeFinding)
 	}
 	return err
-}
-
-// sourceView is what a format can tell.
-type sourceView struct {
-	Name    string `json:"name"`
-	Title   string `json:"title"`
-	Framing string `json:"framing"`
-	Args    string `json:"args"`
-	Results string `json:"results"`
-	Caller  string `json:"caller"`
-	Turn    string `json:"turn"`
-	Tokens  string `json:"tokens"`
-	Time    string `json:"time"`
-	Starts  string `json:"starts"`
-	Work    string `json:"work"`
-}
-
-func viewOfSource(f *adapter.Format) sourceView {
-	g := &f.Gives
-	return sourceView{f.Name, f.Title, f.Framing.String(), g.Args.String(), g.Results.String(), g.Caller.String(), g.Turn.String(),
-		g.Tokens.String(), g.Time.String(), g.Starts.String(), g.Work.String()}
-}
-
-func describeSources(env *cli.Env, args []string) error {
-	if err := cli.Want(args, 0, 1, "the name of one SOURCE"); err != nil {
-		return err
-	}
-	if len(args) == 1 {
-		f, err := registry.Lookup(args[0])
-		if err != nil {
-			fault := cli.Usage("%w", err)
-			if near := cli.Nearest(args[0], formatNames()); near != "" {
-				return fault.Advise("did you mean: weir events describe %s", near)
-			}
-			return fault
-		}
-		return describeSource(env, viewOfSource(&f))
-	}
-	level := func(s string) cli.Cell {
-		return cli.Cell{Text: s, Paint: map[string]cli.Paint{"always": cli.Good, "never": cli.Faint}[s]}
-	}
-	lines := cli.NewLines(env, func(v *sourceView) []cli.Cell {
-		return []cli.Cell{{Text: v.Name}, level(v.Args), level(v.Results), level(v.Caller), level(v.Turn), level(v.Tokens),
-			level(v.Time), level(v.Starts), level(v.Work), {Text: v.Title}}
-	}, "SOURCE", "ARGS", "RESULTS", "CALLER", "TURNS", "TOKENS", "TIMES", "STARTS", "WORK", "WHAT IT IS")
-	for _, f := range registry.Formats() {
-		v := viewOfSource(&f)
-		if err := lines.Print(&v); err != nil {
-			return err
-		}
-	}
-	return lines.Flush()
-}
-
-// describeSource says in words what the levels mean for the rules.
-func describeSource(env *cli.Env, v sourceView) error {
-	return env.Value(v, func() error {
-		t := env.Table()
-		for _, row := range [][3]string{
-			{"source", v.Name, v.Title},
-			{"records", v.Framing, "lines: one JSON value per line; documents: a value may span many lines"},
-			{"args", v.Args, "arguments of tool calls: rules about repetition compare them"},
-			{"results", v.Results, "results and answers: without them repetition only warns late, by the calls alone"},
-			{"caller", v.Caller, "who called an agent: depth, pairs, delegations"},
-			{"turns", v.Turn, "goal turns: max_turns, max_chain_depth"},
-			{"tokens", v.Tokens, "tokens spent: budgets, and what a stop saves"},
-			{"times", v.Time, "when things happened: rates and durations; never means that times are made up"},
-			{"starts", v.Starts, "calls are told when they begin: a live guard can come before the next one"},
-			{"work", v.Work, "whether a hop came without work: ping-pong and empty talk"},
-		} {
-			if err := t.Row(cli.Text(row[:]...)...); err != nil {
-				return err
-			}
-		}
-		return t.Flush()
-	})
 }

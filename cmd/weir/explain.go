@@ -133,6 +133,9 @@ func tellOrder(env *cli.Env, b *strings.Builder, o *events.Verdict) {
 		if e.Attempts > 0 {
 			row("attempts", "%s tried against it", cli.Count(e.Attempts, "call"))
 		}
+		if e.Leaked > 0 {
+			row("leaked", "%s in flight when it was given", cli.Count(e.Leaked, "call"))
+		}
 	}
 	if o.AgentMessage != "" {
 		row("the agent", "is told: %s", o.AgentMessage)

@@ -16,7 +16,7 @@ import (
 )
 
 func flowsCommand() cli.Command {
-	return cli.Command{Name: "flows", Short: "the flows that a weir knows, and what it says of them", Commands: []cli.Command{
+	return cli.Command{Name: "flows", Short: "the flows that a weir knows; stop and release them", Commands: []cli.Command{
 		{
 			Name: "ls", Short: "list flows",
 			Long:     "The flows of a running weir, of a state folder (--state) or of logs (--log).",
@@ -78,6 +78,8 @@ ended. With --state those that a weir has kept that does not run.`,
 				}
 			},
 		},
+		stopCommand(),
+		releaseCommand(),
 	}}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"weir/events/adapter"
 	"weir/events/adapter/canonical"
 	"weir/events/adapter/registry"
+	"weir/events/envelope"
 )
 
 // stdin is what stands for standard input among file names.
@@ -26,6 +28,15 @@ type input struct {
 	read   *counter // bytes as they are in the file, compressed or not
 	size   int64    // 0 when not known
 	format adapter.Format
+	wraps  string // what each line is wrapped in; empty for nothing
+}
+
+// says names the format, and what it is wrapped in.
+func (in *input) says() string {
+	if in.wraps == "" {
+		return in.format.Name
+	}
+	return in.format.Name + " in " + in.wraps
 }
 
 // counter counts what is read through it.
@@ -72,14 +83,38 @@ func (in *input) close() {
 
 // recognize finds the format of the input, by its name or by its beginning.
 func (in *input) recognize(name string) (err error) {
+	head := in.body.Head()
 	if name != "" {
 		in.format, err = registry.Lookup(name)
-		return err
+	} else {
+		in.format, err = registry.Detect(head)
 	}
-	if in.format, err = registry.Detect(in.body.Head()); err != nil {
+	if err == nil || errors.Is(err, registry.ErrUnknown) {
+		in.unwrap(head, name == "", &err)
+	}
+	if err != nil && name == "" {
 		return cli.Failure("%s: %w", in.name, err).Advise("weir events describe says what each format is")
 	}
-	return nil
+	return err
+}
+
+// unwrap looks whether the lines are records in envelopes. The adapter of CloudEvents
+// does so itself for events of weir's own.
+func (in *input) unwrap(head []byte, unnamed bool, err *error) {
+	first, _, _ := bytes.Cut(bytes.TrimSpace(head), []byte("\n"))
+	c, oerr := envelope.Open(envelope.Message{Value: first})
+	if oerr != nil || c.Wrapping == "" {
+		return
+	}
+	format := in.format
+	if unnamed {
+		var derr error
+		if format, derr = registry.Detect(c.Bytes); derr != nil || *err == nil && format.Name == canonical.Format().Name {
+			return
+		}
+	}
+	in.wraps, in.format, *err = c.Wrapping, format, nil
+	in.format.Framing = adapter.Lines
 }
 
 // badRecord is a record that could not be read.
@@ -89,17 +124,24 @@ type badRecord struct {
 	Byte   int64  `json:"byte"` // at which it begins, after decompression
 	Code   string `json:"code"`
 	Reason string `json:"reason"`
+
+	raw []byte // the record; good until the function returns that was given the badRecord
 }
 
 func newBadRecord(source string, f adapter.Fault) badRecord {
-	b := badRecord{source, f.Line, f.Offset, "format", f.Reason.Error()}
+	b := badRecord{source, f.Line, f.Offset, "format", f.Reason.Error(), f.Raw}
 	if d, ok := errors.AsType[*events.DecodeError](f.Reason); ok {
 		b.Code = string(d.Code)
 	}
 	return b
 }
 
-func (b *badRecord) place() string { return fmt.Sprintf("%s:%d", b.Source, b.Line) }
+func (b *badRecord) place() string {
+	if b.Line == 0 { // of a topic
+		return b.Source
+	}
+	return fmt.Sprintf("%s:%d", b.Source, b.Line)
+}
 
 // refusals are the records that could not be read, of which the first are told one by
 // one.
@@ -133,6 +175,8 @@ type reader struct {
 	event  func(*events.Event) error
 	bad    func(badRecord)
 	tick   func() // now and then; may be nil
+
+	ignoreArgs map[string][]string // see adapter.Options
 
 	adapters []adapter.Adapter
 	names    []string // of their formats
@@ -177,7 +221,12 @@ func (r *reader) readOne(in *input) error {
 		if err != nil {
 			return fmt.Errorf("read %s: %w", in.name, err)
 		}
-		if err := a.Decode(record.Bytes, take); err != nil {
+		if in.wraps != "" {
+			err = unwrapped(a, record.Bytes, take)
+		} else {
+			err = a.Decode(record.Bytes, take)
+		}
+		if err != nil {
 			bad(adapter.Fault{Position: record.Position, Reason: err, Raw: record.Bytes})
 		}
 		if n%tickEvery == 0 {
@@ -187,13 +236,22 @@ func (r *reader) readOne(in *input) error {
 	return r.err
 }
 
+// unwrapped decodes a record that comes in an envelope.
+func unwrapped(a adapter.Adapter, record []byte, take func(*events.Event)) error {
+	c, err := envelope.Open(envelope.Message{Value: record})
+	if err != nil {
+		return err
+	}
+	return a.Decode(c.Bytes, take)
+}
+
 func (r *reader) adapter(f adapter.Format) adapter.Adapter {
 	for i, name := range r.names {
 		if name == f.Name {
 			return r.adapters[i]
 		}
 	}
-	a := f.New(adapter.Options{})
+	a := f.New(adapter.Options{IgnoreArgs: r.ignoreArgs})
 	r.adapters, r.names = append(r.adapters, a), append(r.names, f.Name)
 	return a
 }

@@ -15,7 +15,7 @@ import (
 )
 
 func limitsCommand() cli.Command {
-	return cli.Command{Name: "limits", Short: "limits files: show, check, compare, import", Commands: []cli.Command{
+	return cli.Command{Name: "limits", Short: "limits files: show, check, compare, import; override a limit", Commands: []cli.Command{
 		{
 			Name: "show", Args: "[FILE|PROFILE]", Short: "print limits with every value spelled out", Words: limitfile.Profiles,
 			Long: `Prints what is in force: the profile, with what the file and the flags change. What is
@@ -67,6 +67,7 @@ is an error, not a silence.`,
 				return func(_ context.Context, env *cli.Env, args []string) error { return importLimits(env, args) }
 			},
 		},
+		overrideCommand(),
 	}}
 }
 

@@ -13,7 +13,7 @@ import (
 
 func main() {
 	env := cli.Env{
-		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv, Now: time.Now,
+		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv, Environ: os.Environ, Now: time.Now,
 		Notify: func(c chan<- os.Signal, sig ...os.Signal) func() {
 			signal.Notify(c, sig...)
 			return func() { signal.Stop(c) }
@@ -39,12 +39,17 @@ go too deep or run too long. Whoever sends the next message honors the order.`,
 	p.Commands = []cli.Command{
 		demoCommand(),
 		runCommand(),
+		ingestCommand(),
 		replayCommand(),
 		explainCommand(),
 		checkCommand(),
 		testCommand(),
 		flowsCommand(),
 		limitsCommand(),
+		topicsCommand(),
+		lagCommand(),
+		doctorCommand(),
+		configCommand(),
 		eventsCommand(),
 		rulesCommand(),
 		versionCommand(),

@@ -3,9 +3,11 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"weir/analyzer"
@@ -17,7 +19,7 @@ import (
 
 func replayCommand() cli.Command {
 	return cli.Command{
-		Name: "replay", Args: "FILE...|-", Short: "judge logs that exist and print what would have been said",
+		Name: "replay", Args: "[FILE...|-]", Short: "judge logs that exist and print what would have been said",
 		Long: `Reads logs of agents as they are, plain or compressed with gzip, and folds them by the
 very code that judges live traffic. The format is told by the beginning of each file,
 and said on standard error; --format names it where that is not possible. Logs of
@@ -31,15 +33,23 @@ With --labels the outcome is compared with what is known of the traces: a label 
 has lines such as {"dataset":"d","trace_id":"1","labels":{"looping":true}}, and files
 that look like it may stand anywhere among the arguments. --caught and --honest say
 which labels mean that a trace should be caught or left alone; without them the labels
-of the published sets are known.`,
+of the published sets are known.
+
+With --brokers, and without a FILE, the topic of events is read instead: partition by
+partition, each in the order of the log, which is also the order of what is printed.
+Limits that the log says (limits.set) are in force from there on, as they were when it
+was live; --limits, --profile and --set judge all of it by other limits and pass over
+those. Flows that began before --from are judged by what is left of them.`,
 		Examples: []string{
 			"weir replay session.jsonl",
 			"weir replay --profile delegation -o json *.jsonl.gz",
 			"kcat -C -b localhost -t agent-events -e | weir replay -",
+			"weir replay --brokers kafka-1:9092 --from -1h -o json",
+			"weir replay --brokers kafka-1:9092 --from @2026-11-20T14:00:00Z --until @2026-11-20T15:00:00Z --profile team",
 			"weir replay --labels traces/*.labels.jsonl.gz -o json traces/*.events.jsonl.gz",
 		},
 		Setup: func(fs *flag.FlagSet) cli.Run {
-			o := &replayFlags{judging: newJudging(fs), reading: newReading(fs)}
+			o := &replayFlags{judging: newJudging(fs), reading: newReading(fs), brokers: newBrokerFlags(fs), stretch: newStretch(fs)}
 			fs.BoolVar(&o.summary, "summary", false, "print the summary only, not the verdicts")
 			o.labels = cli.NewList(fs, "labels", "compare with the labels in `FILE`; more may follow among the arguments")
 			o.caught = cli.NewList(fs, "caught", "with --labels: `FIELD[=VALUE]` says that a trace should be caught")
@@ -57,7 +67,11 @@ func newReading(fs *flag.FlagSet) *reading {
 	for _, f := range registry.Formats() {
 		names = append(names, f.Name)
 	}
-	return &reading{cli.NewChoice(fs, "format", "", "read the files as this `FORMAT` instead of telling it by their beginning", names...)}
+	format := cli.NewChoice(fs, "format", "", "read the files as this `FORMAT` instead of telling it by their beginning; FORMAT@conversation,trace says what flows are called by", names...)
+	format.Other = isFormat
+	fs.Var(mapFlag{format: format}, "map", "read JSON objects of any kind by this mapping: `FIELD=PATH,...`, such as from=.sender.id; may be given many times")
+	fs.Var(mapFlag{format: format, isFile: true}, "map-file", "the same from a `FILE`, one FIELD=PATH per line")
+	return &reading{format}
 }
 
 // open opens the files, finds their formats and says what was found.
@@ -67,18 +81,32 @@ func (r *reading) open(env *cli.Env, names []string) (inputs []*input, err error
 			closeAll(inputs)
 		}
 	}()
-	for _, name := range names {
-		in, err := open(env, name)
+	files, err := expand(names)
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range files {
+		in, err := open(env, file.path)
 		if err != nil {
 			return inputs, err
 		}
 		inputs = append(inputs, in)
-		if err := in.recognize(r.format.Value); err != nil {
+		err = in.recognize(r.format.Value)
+		if errors.Is(err, registry.ErrUnknown) && file.inFolder && r.format.Value == "" {
+			env.Notice("%s is passed over: no format that is known", file.path)
+			in.close()
+			inputs = inputs[:len(inputs)-1]
+			continue
+		}
+		if err != nil {
 			return inputs, err
 		}
 		if r.format.Value == "" {
-			env.Notice("reading %s as %s (detected)", name, in.format.Name)
+			env.Notice("reading %s as %s (detected)", file.path, in.says())
 		}
+	}
+	if len(inputs) == 0 {
+		return nil, cli.Failure("no file in %s has a format that is known", strings.Join(names, ", ")).Advise("weir events describe says what each format is")
 	}
 	return inputs, nil
 }
@@ -92,12 +120,18 @@ func closeAll(inputs []*input) {
 type replayFlags struct {
 	*judging
 	*reading
+	brokers                *brokerFlags
+	stretch                *stretch
 	summary                bool
 	labels, caught, honest *cli.List
 }
 
 func (o *replayFlags) run(ctx context.Context, env *cli.Env, args []string) error {
-	files, labels, err := o.sortOut(env, args)
+	topic, err := o.fromTopic(env, args)
+	if err != nil {
+		return err
+	}
+	files, labels, err := o.sortOut(env, args, topic)
 	if err != nil {
 		return err
 	}
@@ -105,11 +139,6 @@ func (o *replayFlags) run(ctx context.Context, env *cli.Env, args []string) erro
 	if err != nil {
 		return err
 	}
-	inputs, err := o.reading.open(env, files)
-	if err != nil {
-		return err
-	}
-	defer closeAll(inputs)
 	lines := newVerdictLines(env)
 	r, err := newReplay(ctx, limits, func(v *events.Verdict) error {
 		if o.summary {
@@ -120,7 +149,11 @@ func (o *replayFlags) run(ctx context.Context, env *cli.Env, args []string) erro
 	if err != nil {
 		return err
 	}
-	elapsed, err := r.read(env, inputs)
+	read := o.readFiles
+	if topic {
+		read = o.readTopic
+	}
+	elapsed, err := read(ctx, env, r, files)
 	if err != nil {
 		return err
 	}
@@ -128,9 +161,6 @@ func (o *replayFlags) run(ctx context.Context, env *cli.Env, args []string) erro
 		return err
 	}
 	r.bad.tell(env)
-	if r.counts.Events.Load() == 0 {
-		return cli.Failure("there is no event in %s", inputs[0].name).Advise("is it %s? weir events describe says what each format is", inputs[0].format.Name)
-	}
 	s := r.summary(elapsed)
 	if err := s.print(env, lines.Any()); err != nil {
 		return err
@@ -138,9 +168,54 @@ func (o *replayFlags) run(ctx context.Context, env *cli.Env, args []string) erro
 	return printScores(env, labels, r.flows)
 }
 
+// fromTopic reports whether a topic is read, and not files. Brokers that only the
+// environment or the configuration file names are passed over when there are files.
+func (o *replayFlags) fromTopic(env *cli.Env, args []string) (bool, error) {
+	switch {
+	case len(args) > 0 && (o.brokers.given() || o.stretch.given()):
+		return false, cli.Usage("%s is given beside --brokers, --from or --until", args[0]).Advise("replay a FILE, or the topic of events with --brokers")
+	case len(args) > 0:
+		return false, nil
+	}
+	if _, err := settings().Load(o.brokers.flags, env.Getenv, "limits", "profile", "set"); err != nil {
+		return false, err
+	}
+	switch {
+	case o.stretch.given() && !o.brokers.given():
+		return false, cli.Usage("--from and --until are for a topic").Advise("name its brokers with --brokers HOST:PORT")
+	case o.brokers.given() && o.reading.format.Value != "":
+		return false, cli.Usage("--format is for files").Advise("weir ingest turns other formats into events on the topic")
+	}
+	return o.brokers.given(), nil
+}
+
+func (o *replayFlags) readFiles(_ context.Context, env *cli.Env, r *replay, files []string) (time.Duration, error) {
+	inputs, err := o.reading.open(env, files)
+	if err != nil {
+		return 0, err
+	}
+	defer closeAll(inputs)
+	elapsed, err := r.read(env, inputs)
+	if err == nil && r.counts.Events.Load() == 0 {
+		r.bad.tell(env)
+		err = cli.Failure("there is no event in %s", inputs[0].name).Advise("is it %s? weir events describe says what each format is", inputs[0].format.Name)
+	}
+	return elapsed, err
+}
+
+func (o *replayFlags) readTopic(ctx context.Context, env *cli.Env, r *replay, _ []string) (time.Duration, error) {
+	c, err := o.brokers.reach(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer c.Close()
+	recorded := *o.judging.file == "" && o.judging.profile.Value == "" && len(*o.judging.sets) == 0
+	return r.readTopic(ctx, env, c, o.brokers.topics.Events, o.stretch, recorded)
+}
+
 // sortOut tells label files from logs: the former may stand among the arguments when
 // the shell made many names out of one pattern.
-func (o *replayFlags) sortOut(env *cli.Env, args []string) (files []string, labels []*labelFile, err error) {
+func (o *replayFlags) sortOut(env *cli.Env, args []string, topic bool) (files []string, labels []*labelFile, err error) {
 	by := newCriteria(*o.caught, *o.honest)
 	take := func(in *input) error {
 		l, err := readLabels(in, by)
@@ -179,8 +254,8 @@ func (o *replayFlags) sortOut(env *cli.Env, args []string) (files []string, labe
 			return nil, nil, err
 		}
 	}
-	if len(files) == 0 {
-		return nil, nil, cli.Usage("a FILE is missing").Advise("weir replay FILE, or weir replay - for standard input")
+	if len(files) == 0 && !topic {
+		return nil, nil, cli.Usage("a FILE is missing").Advise("weir replay FILE, or weir replay - for standard input; --brokers HOST:PORT reads a topic")
 	}
 	return files, labels, nil
 }
@@ -211,10 +286,12 @@ type ruleCount struct {
 func newReplay(ctx context.Context, limits analyzer.Limits, verdict func(*events.Verdict) error) (*replay, error) {
 	r := &replay{limits: limits, verdict: verdict, flows: map[string]*tally{}, rules: map[ruleAction]*ruleCount{}}
 	var err error
-	r.pump, err = app.NewPump(ctx, app.PumpOptions{Limits: limits, Counts: &r.counts,
-		Answer: func(_ int64, _ *events.Event, v *events.Verdict) { r.answer = v }})
+	r.pump, err = app.NewPump(ctx, app.PumpOptions{Limits: limits, Counts: &r.counts, Answer: r.answered})
 	return r, err
 }
+
+// answered keeps what the fold said to an ask.
+func (r *replay) answered(_ int64, _ *events.Event, v *events.Verdict) { r.answer = v }
 
 // read folds all events of the inputs.
 func (r *replay) read(env *cli.Env, inputs []*input) (time.Duration, error) {

@@ -6,15 +6,14 @@ import (
 	"flag"
 	"fmt"
 	"net"
+	"net/url"
 	"os"
-	"slices"
-	"strings"
 	"syscall"
 	"time"
 
 	"weir/cmd/internal/app"
 	"weir/cmd/internal/cli"
-	"weir/events/adapter/registry"
+	"weir/events/kafka"
 )
 
 func runCommand() cli.Command {
@@ -25,15 +24,26 @@ are followed, keeps them in a journal, and gives verdicts by GET /v1/verdicts (a
 stream), into a file and to a webhook. POST /v1/check answers whether one call may be
 made, GET /v1/flows tells of the flows. Nothing else has to be installed.
 
+OpenTelemetry SDKs and Collectors may point at it (OTLP by HTTP: POST /v1/traces and
+/v1/logs, JSON or protobuf), and LangSmith's clients, too (LANGSMITH_ENDPOINT).
+
+With --brokers the log is a Kafka topic instead, and verdicts go to another one. Start
+as many as there are partitions: those of one --group share them, and each has a state
+folder and an address of its own. weir topics create makes the topics, weir doctor
+finds out what is wrong. Wrong passwords and missing topics end weir at once; brokers
+that do not answer are waited for at the start, a minute at most.
+
 What was acknowledged is in the state folder, also after a crash. Limits files are
 read again when they change. SIGHUP reads them at once, SIGINT and SIGTERM end weir in
 order within 20 s, and a second one at once.
 
-Each flag may also be given by the environment, as WEIR_LISTEN or WEIR_VERDICT_FILE.`,
+Each flag may also be given by the environment, as WEIR_LISTEN or WEIR_VERDICT_FILE, or
+by a configuration file; weir config print says what is in force and why.`,
 		Examples: []string{
 			"weir run",
 			"weir run --state /var/lib/weir --limits limits.yaml",
 			"weir run --follow claudecode=session.jsonl --verdict-file verdicts.jsonl",
+			"weir run --brokers kafka-1:9092 --state /var/lib/weir --advertise http://weir-1:8080",
 			"curl -N http://127.0.0.1:8080/v1/verdicts",
 		},
 		Setup: func(fs *flag.FlagSet) cli.Run {
@@ -42,7 +52,7 @@ Each flag may also be given by the environment, as WEIR_LISTEN or WEIR_VERDICT_F
 				if err := cli.Want(args, 0, 0, ""); err != nil {
 					return err
 				}
-				if err := fromEnvironment(fs, env); err != nil {
+				if _, err := settings().Load(fs, env.Getenv); err != nil {
 					return err
 				}
 				o, err := r.options()
@@ -60,26 +70,35 @@ const defaultState = "weir-state"
 
 type runFlags struct {
 	judging       *judging
+	brokers       *brokerFlags
 	o             app.Options
 	inMemory      bool
 	hosts, follow *cli.List
 	memoryMiB     int64
+	advertise     string
+	horizon       time.Duration
 }
 
 func newRunFlags(fs *flag.FlagSet) *runFlags {
-	r := &runFlags{judging: newJudging(fs)}
+	r := &runFlags{judging: newJudging(fs), brokers: newBrokerFlags(fs)}
 	fs.StringVar(&r.o.Listen, "listen", app.DefaultListen, "serve HTTP on this `ADDRESS`")
 	r.hosts = cli.NewList(fs, "host", "a `NAME` that clients call this machine by, beside localhost; may be given many times")
 	fs.StringVar(&r.o.StateDir, "state", defaultState, "keep journal and state in this `DIR`")
 	fs.BoolVar(&r.inMemory, "in-memory", false, "keep everything in memory: nothing is left when weir ends")
 	fs.StringVar(&r.o.AdminTokenFile, "admin-token-file", "", "`FILE` with the token for what changes something; without it nobody may")
 	fs.StringVar(&r.o.IntakeTokenFile, "intake-token-file", "", "`FILE` with the token for everything else; without it only this machine may")
-	r.follow = cli.NewList(fs, "follow", "read events from this `[FORMAT=]FILE` while it grows, - for standard input; may be given many times")
+	r.follow = cli.NewList(fs, "follow", "read events from this `[FORMAT=]FILE` while it grows, or from all files of a folder or of a pattern such as 'logs/*.jsonl', - for standard input; map@MAPPING=FILE reads it by the mapping in a file; may be given many times")
 	fs.StringVar(&r.o.VerdictFile, "verdict-file", "", "append verdicts to this `FILE` too")
 	fs.StringVar(&r.o.WebhookURL, "webhook", "", "send verdicts to this `URL` too")
 	fs.StringVar(&r.o.WebhookSecretFile, "webhook-secret-file", "", "`FILE` with the key that deliveries are signed with")
 	fs.DurationVar(&r.o.State.JournalTTL, "retention", app.DefaultRetention, "keep journal and flows for so `LONG`")
 	fs.DurationVar(&r.o.CheckpointEvery, "checkpoint-every", app.DefaultCheckpointEvery, "least `TIME` between checkpoints")
+	fs.StringVar(&r.advertise, "advertise", "", "with --brokers: the other members reach this one by this `URL`")
+	fs.DurationVar(&r.horizon, "horizon", 0, "with --brokers: fold so `LONG` again where there is no state; else as long as an episode can last")
+	fs.StringVar(&r.o.AuthzGRPC, "authz-grpc", "", "answer Envoy's external authorization by gRPC on this `ADDRESS`; the HTTP form is always there")
+	fs.StringVar(&r.o.Metrics, "metrics", app.DefaultMetrics, "serve metrics for Prometheus, and profiles, on this `ADDRESS`; empty for none")
+	fs.BoolVar(&r.o.NativeHistograms, "native-histograms", false, "add native histograms; the dashboards read the classic ones")
+	fs.DurationVar(&r.o.SelfTest, "self-test", app.DefaultSelfTest, "make a loop of weir's own every so `LONG` and see whether it is stopped; 0 for never")
 	fs.Int64Var(&r.memoryMiB, "memory", app.DefaultMemory>>20, "hold flows in memory up to so many `MIB`")
 	return r
 }
@@ -94,14 +113,14 @@ func (r *runFlags) options() (app.Options, error) {
 		o.StateDir = ""
 	}
 	for _, s := range *r.follow {
-		f := app.Follow{Path: s}
-		if format, path, ok := strings.Cut(s, "="); ok && slices.Contains(formatNames(), format) {
-			f = app.Follow{Path: path, Format: format}
-		} else if _, err := os.Stat(s); ok && err != nil && !strings.ContainsAny(format, "/.") {
-			_, err := registry.Lookup(format)
-			return o, cli.Usage("--follow %s: %w", s, err)
+		f, err := followed(s)
+		if err != nil {
+			return o, err
 		}
 		o.Follow = append(o.Follow, f)
+	}
+	if err := r.onKafka(&o); err != nil {
+		return o, err
 	}
 	// A file alone is watched; profile and single values are as they are said.
 	if *r.judging.file != "" {
@@ -116,23 +135,33 @@ func (r *runFlags) options() (app.Options, error) {
 	return o, err
 }
 
-// fromEnvironment sets the flags that were not given and that WEIR_... names.
-func fromEnvironment(fs *flag.FlagSet, env *cli.Env) (err error) {
-	given := map[string]bool{}
-	fs.Visit(func(f *flag.Flag) { given[f.Name] = true })
-	fs.VisitAll(func(f *flag.Flag) {
-		name := "WEIR_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
-		if v := env.Getenv(name); v != "" && !given[f.Name] && err == nil {
-			if serr := f.Value.Set(v); serr != nil {
-				err = cli.Usage("%s: %w", name, serr)
-			}
-		}
-	})
-	return err
+// onKafka puts into the options what the Kafka form needs, if brokers are named.
+func (r *runFlags) onKafka(o *app.Options) error {
+	switch {
+	case !r.brokers.given() && (r.advertise != "" || r.horizon != 0):
+		return cli.Usage("--advertise and --horizon are for a weir that has --brokers")
+	case !r.brokers.given():
+		return nil
+	case len(o.Follow) > 0:
+		return cli.Usage("--follow is given beside --brokers").Advise("weir ingest puts files onto the topic of events")
+	}
+	if u, err := url.Parse(r.advertise); r.advertise != "" && (err != nil || u.Host == "") {
+		return cli.Usage("--advertise %s is no URL", r.advertise).Advise("for example --advertise http://weir-1:8080")
+	}
+	cluster, err := r.brokers.cluster()
+	if err != nil {
+		return err
+	}
+	o.Kafka = &app.KafkaOptions{Cluster: cluster, Group: r.brokers.group, Topics: r.brokers.topics, Advertise: r.advertise, Horizon: r.horizon}
+	return nil
 }
 
-// graceful is how long weir may take to end in order.
-const graceful = 20 * time.Second
+// graceful is how long weir may take to end in order, and closing how long a disk may
+// hold it up after that.
+const (
+	graceful = 20 * time.Second
+	closing  = 5 * time.Second
+)
 
 // serve runs the program until a signal ends it.
 func serve(ctx context.Context, env *cli.Env, o app.Options) error {
@@ -145,11 +174,22 @@ func serve(ctx context.Context, env *cli.Env, o app.Options) error {
 	if err != nil {
 		return err
 	}
+	if o.Kafka != nil {
+		if err := untilSignal(ctx, signals, func(ctx context.Context) error { return await(ctx, o.Logger, o.Kafka.Cluster.Check) }); err != nil {
+			return err
+		}
+	}
 	if err := a.Start(ctx); err != nil {
 		if errors.Is(err, syscall.EADDRINUSE) {
 			return cli.Failure("%w", err).Advise("is another weir running? choose a port with --listen 127.0.0.1:8081")
 		}
+		if errors.Is(err, kafka.ErrNoTopic) {
+			return cli.Failure("%w", err).Advise("weir topics plan says which topics are missing; weir topics create creates them")
+		}
 		return err
+	}
+	if err := tellSystemd(env, systemdReady); err != nil {
+		o.Logger.Warn("systemd does not know that weir runs", "error", err)
 	}
 	if env.ErrTerminal {
 		env.Notice("weir listens on http://%s, Ctrl-C ends it", a.Addr())
@@ -169,7 +209,26 @@ func serve(ctx context.Context, env *cli.Env, o app.Options) error {
 			ended = true
 		}
 	}
+	_ = tellSystemd(env, systemdStopping) // which it sees without being told
 	return stop(ctx, signals, o, a)
+}
+
+// untilSignal calls fn with a context that a signal to end ends.
+func untilSignal(ctx context.Context, signals <-chan os.Signal, fn func(context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	ended := make(chan error, 1)
+	go func() { ended <- fn(ctx) }()
+	for {
+		select {
+		case err := <-ended:
+			return err
+		case s := <-signals:
+			if s != syscall.SIGHUP {
+				cancel(fmt.Errorf("ended by %s", s))
+			}
+		}
+	}
 }
 
 // stop ends the program in order, unless a second signal comes.
@@ -179,10 +238,13 @@ func stop(ctx context.Context, signals <-chan os.Signal, o app.Options, a *app.A
 	defer cancel()
 	stopped := make(chan error, 1)
 	go func() { stopped <- a.Stop(ctx) }()
+	late := time.After(graceful + closing)
 	for {
 		select {
 		case err := <-stopped:
 			return errors.Join(a.Err(), err)
+		case <-late:
+			return cli.Failure("the state was not closed within %v", graceful+closing).Advise("nothing that was acknowledged is lost; is the disk of %s well?", o.StateDir)
 		case s := <-signals:
 			if s != syscall.SIGHUP {
 				return cli.Failure("ended at once by %s", s).Advise("nothing that was acknowledged is lost; the next start reads the rest from the journal")

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"weir/events"
@@ -19,7 +18,8 @@ import (
 
 // Handler is POST /v1/check: one event of kind agent.call or tool.call, answered
 // with 200 and {"verdict": ...} when the call may be made, and else with the status of
-// the verdict and a problem (RFC 9457).
+// the verdict and a refusal in the dress that the query asks for: ?deny=bare, by default
+// a problem (RFC 9457).
 type Handler struct {
 	// Ask appends the event, whose JSON is raw, and returns what the fold said of it.
 	// It keeps neither.
@@ -51,12 +51,17 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.Fail(w, r, err)
 		return
 	}
+	dress, err := ParseDress(r.URL.Query().Get("deny"))
+	if err != nil {
+		h.Fail(w, r, err)
+		return
+	}
 	v, err := h.Ask(r.Context(), &ev, raw)
 	if err != nil {
 		h.Fail(w, r, err)
 		return
 	}
-	Write(w, v)
+	Write(w, v, dress)
 }
 
 // prepare reads the event and makes an ask of it.
@@ -87,21 +92,17 @@ func Refuses(v *events.Verdict) bool {
 	return v.Mode != "shadow" && (v.Action == events.Throttle.String() || v.Action == events.Deny.String() || v.Action == events.Halt.String())
 }
 
-// Write writes the answer.
-func Write(w http.ResponseWriter, v *events.Verdict) {
-	h := w.Header()
-	h.Set("Cache-Control", "no-store") // a cached allowance is a call that nobody counted
-	if !Refuses(v) {
-		h.Set("Content-Type", "application/json")
-		_, _ = w.Write(append(v.AppendJSON([]byte(`{"verdict":`)), "}\n"...))
+// Write writes the answer. There is no JSON-RPC request that it could be for, so that
+// a refusal is a Problem or Bare.
+func Write(w http.ResponseWriter, v *events.Verdict, d Dress) {
+	if Refuses(v) {
+		Refuse(v, d, nil).write(w)
 		return
 	}
-	h.Set("Content-Type", "application/problem+json")
-	if v.RetryAfterS > 0 {
-		h.Set("Retry-After", strconv.FormatInt(v.RetryAfterS, 10))
-	}
-	w.WriteHeader(status(v))
-	_, _ = w.Write(Problem(v))
+	h := w.Header()
+	h.Set("Cache-Control", "no-store") // a cached allowance is a call that nobody counted
+	h.Set("Content-Type", "application/json")
+	_, _ = w.Write(append(v.AppendJSON([]byte(`{"verdict":`)), "}\n"...))
 }
 
 func status(v *events.Verdict) int {
@@ -134,19 +135,11 @@ type problem struct {
 	CorrelationID    string        `json:"correlation_id,omitempty"`
 }
 
-// Problem returns the body of a refusal: one line of JSON.
-func Problem(v *events.Verdict) []byte {
-	p := problem{Type: "urn:weir:reason:" + string(v.Reason), Title: title(v.Reason), Status: status(v), Detail: v.Message,
+func problemOf(v *events.Verdict) []byte {
+	return encode(problem{Type: "urn:weir:reason:" + string(v.Reason), Title: title(v.Reason), Status: status(v), Detail: v.Message,
 		Instance: "urn:weir:verdict:" + v.ID, Reason: v.Reason, Action: v.Action, Limit: v.Limit, Observed: v.Observed, Unit: v.Unit,
 		Session: v.Session, Tool: v.Tool, ControlledCutoff: v.ControlledCutoff, RetryAfterS: v.RetryAfterS,
-		AgentMessage: v.AgentMessage, CorrelationID: v.CorrelationID}
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(p); err != nil { // no rule measures what JSON cannot write
-		panic(fmt.Sprintf("encode problem of verdict %q: %v", v.ID, err))
-	}
-	return out.Bytes()
+		AgentMessage: v.AgentMessage, CorrelationID: v.CorrelationID})
 }
 
 func title(r events.Reason) string {

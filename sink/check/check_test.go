@@ -12,11 +12,11 @@ import (
 	"weir/events"
 )
 
-func number(n float64) *float64 { return &n }
+func amount(n float64) *float64 { return &n }
 
 func TestHandler(t *testing.T) {
 	deny := &events.Verdict{ID: "v1", Mode: "enforce", Action: "deny", Reason: "max_total_calls_exceeded", HTTPStatus: 429, ControlledCutoff: true,
-		Limit: number(100), Observed: number(101), Message: "Agent call rejected: <b>", Session: "s1", Tool: "search", CorrelationID: "f"}
+		Limit: amount(100), Observed: amount(101), Message: "Agent call rejected: <b>", Session: "s1", Tool: "search", CorrelationID: "f"}
 	throttle := &events.Verdict{ID: "v2", Mode: "enforce", Action: "throttle", Reason: "call_rate_exceeded", RetryAfterS: 7}
 	allow := &events.Verdict{ID: "v3", Mode: "enforce", Action: "allow", Reason: "allowed"}
 	shadow := &events.Verdict{ID: "v4", Mode: "shadow", Action: "halt", Reason: "self_call"}

@@ -2,12 +2,10 @@ package app
 
 import (
 	"context"
-	"fmt"
 	"sync"
 
 	"weir/events"
 	"weir/sink/check"
-	"weir/state"
 )
 
 // answers brings what the fold said to asks to those who wait for it. It remembers
@@ -74,15 +72,16 @@ func (a *answers) await(key string) (known *events.Verdict, c chan *events.Verdi
 	}
 }
 
-// ask appends an event that asks, and waits for what the fold says.
-func (a *App) ask(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error) {
+// answered puts an event that asks into the log, by append, and waits for what the
+// fold says.
+func (a *App) answered(ctx context.Context, ev *events.Event, append func() error) (*events.Verdict, error) {
 	known, answer, leave := a.answers.await(answerKey(ev))
 	if known != nil {
 		return known, nil
 	}
 	defer leave()
 	timeout := a.clock.After(a.o.AnswerTimeout)
-	if _, err := a.append([]state.Entry{{Value: raw}}); err != nil {
+	if err := append(); err != nil {
 		return nil, err
 	}
 	select {
@@ -93,17 +92,4 @@ func (a *App) ask(ctx context.Context, ev *events.Event, raw []byte) (*events.Ve
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-}
-
-// append puts entries into the journal, stamped with the time of now.
-func (a *App) append(entries []state.Entry) (first int64, err error) {
-	now := events.StampOf(a.clock.Now())
-	for i := range entries {
-		entries[i].Appended = now
-	}
-	first, err = a.journal.Append(entries)
-	if err != nil {
-		return 0, fmt.Errorf("append to the journal: %w", err)
-	}
-	return first, nil
 }

@@ -14,11 +14,12 @@ import (
 	"weir/analyzer"
 	"weir/analyzer/limitfile"
 	"weir/sink/jsonl"
+	"weir/sink/prom"
 	"weir/sink/webhook"
 	"weir/state"
 )
 
-// App is the embedded form of weir. Make it with New, then Start, then Stop; when
+// App is weir as it runs, embedded or as a member of a group on Kafka. Make it with New, then Start, then Stop; when
 // Done is closed in between, something failed that cannot be gone on from, and Err
 // says what.
 type App struct {
@@ -30,18 +31,22 @@ type App struct {
 	hook   *webhook.Hook
 
 	store    *state.Store
-	journal  *state.Log
-	verdicts *state.Log
+	form     form
+	verdicts *state.Log // that streams and outlets read
 	counts   Counts
-	pump     *Pump
+	metrics  *prom.Metrics // nil when nobody asks for them
+	meter    meter
+	gateways gatewayPort
+	selfTest *selfTest // nil when weir does not test itself
 	answers  *answers
 	file     *jsonl.File
 	follows  []*follower
+	folders  []*fileSet
+	receiver *receiver
 
 	listener net.Listener
 	server   *http.Server
 	turned   atomic.Int64 // when the pump loop last turned, Unix milliseconds
-	caughtUp atomic.Bool  // the pump has been at the end of the journal
 
 	// What is ended in turn by Stop.
 	intake, pumping, leaving *stage
@@ -122,41 +127,42 @@ func (a *App) Start(ctx context.Context) (err error) {
 	if a.store, err = state.Open(a.o.StateDir, a.o.State); err != nil {
 		return err
 	}
-	a.journal, a.verdicts = a.store.Journal(partition), a.store.Verdicts(partition)
-	a.answers = newAnswers()
-	a.pump, err = NewPump(ctx, PumpOptions{
-		Partition: partition, Source: "journal", Limits: a.limits.wanted, Parse: parseLimits,
-		Store: a.store, Sink: &verdictLog{log: a.verdicts, clock: a.clock}, Answer: a.answers.deliver,
-		Memory: a.o.Memory, CheckpointEvery: a.o.CheckpointEvery, Counts: &a.counts, Clock: a.clock, Logger: a.logger,
-	})
-	if err != nil {
+	a.verdicts, a.answers = a.store.Verdicts(partition), newAnswers()
+	a.intake, a.pumping, a.leaving = newStage(), newStage(), newStage()
+	a.turned.Store(a.clock.Now().UnixMilli())
+	if a.form, err = a.newForm(); err != nil {
 		return err
 	}
-	if err := a.limits.begin(); err != nil {
-		return err
-	}
+	a.beginMetrics()
 	if a.o.VerdictFile != "" {
 		if a.file, err = jsonl.Open(a.o.VerdictFile); err != nil {
 			return err
 		}
 	}
-	for _, f := range a.o.Follow {
-		follower, err := newFollower(a, f)
-		if err != nil {
-			return err
-		}
-		a.follows = append(a.follows, follower)
+	if err := a.followAll(); err != nil {
+		return err
 	}
 	if a.listener, err = net.Listen("tcp", a.o.Listen); err != nil {
 		return fmt.Errorf("listen on %s: %w; choose another address", a.o.Listen, err)
 	}
-	a.intake, a.pumping, a.leaving = newStage(), newStage(), newStage()
+	if err := a.form.start(ctx); err != nil {
+		return err
+	}
+	if err := a.startReceiver(); err != nil {
+		return err
+	}
 	a.server = a.newServer()
-	a.turned.Store(a.clock.Now().UnixMilli())
-
-	a.run(a.pumping, "pump", a.runPump)
-	a.run(a.intake, "ticks", a.runTicks)
 	a.run(a.intake, "limits", a.limits.watch)
+	a.serveMetrics()
+	if err := a.listenForGateways(); err != nil {
+		return err
+	}
+	if a.selfTest != nil {
+		a.run(a.intake, "self-test", a.selfTest.run)
+	}
+	for _, d := range a.folders {
+		a.run(a.intake, "follow "+d.spec.Path, d.run)
+	}
 	for _, f := range a.follows {
 		a.run(a.intake, "follow "+f.path, f.run)
 	}
@@ -172,12 +178,16 @@ func (a *App) Start(ctx context.Context) (err error) {
 			a.fail(fmt.Errorf("serve http: %w", err))
 		}
 	}()
-	a.logger.Info("weir is running", "address", a.Addr(), "state", a.o.StateDir, "next", a.pump.Next(), "journal_end", a.journal.End())
+	a.logger.Info("weir is running", "address", a.Addr(), "page", "http://"+a.Addr()+inspectorPath, "state", a.o.StateDir)
 	return nil
 }
 
-// partition is the only one that the embedded form has.
-const partition = 0
+func (a *App) newForm() (form, error) {
+	if a.o.Kafka != nil {
+		return newMember(a)
+	}
+	return newJournal(a), nil
+}
 
 func parseLimits(document []byte) (analyzer.Limits, error) {
 	return limitfile.ParseJSON("limits.set", document)
@@ -218,11 +228,22 @@ func (a *App) Err() error {
 // Addr is the address that is listened on, with the port that was chosen.
 func (a *App) Addr() string { return a.listener.Addr().String() }
 
+// Place is how far a partition of the log is folded.
+type Place struct {
+	Partition int
+	Next      int64 // the first offset that is not folded
+}
+
+// Places returns the partitions that are folded here, in order.
+func (a *App) Places() (out []Place) {
+	for _, p := range a.form.pumps() {
+		out = append(out, Place{int(p.o.Partition), p.Next()})
+	}
+	return out
+}
+
 // Counts returns the counters of the pump.
 func (a *App) Counts() *Counts { return &a.counts }
-
-// Pump returns the pump, for questions about flows.
-func (a *App) Pump() *Pump { return a.pump }
 
 // Reload reads the limits file again and opens the verdict file anew, as SIGHUP asks
 // for. Limits that are refused stay as they were, and the error says why.
@@ -244,18 +265,10 @@ func (a *App) Stop(ctx context.Context) error {
 	// Streams and followers first, or Shutdown would wait for them.
 	err := a.intake.end(ctx)
 	err = errors.Join(err, a.server.Shutdown(ctx))
-	a.pump.Hurry()
-	switch perr := a.pumping.end(ctx); {
-	case perr != nil:
+	if perr := a.form.stop(ctx); errors.Is(perr, state.ErrDiskLow) {
+		a.logger.Warn("stopped without a last checkpoint; the next start folds a little more again", "error", perr)
+	} else {
 		err = errors.Join(err, perr)
-	case a.Err() != nil:
-		a.pump.Abandon()
-	default:
-		if perr := a.pump.Close(ctx); errors.Is(perr, state.ErrDiskLow) {
-			a.logger.Warn("stopped without a last checkpoint; the next start folds a little more again", "error", perr)
-		} else if perr != nil {
-			err = errors.Join(err, fmt.Errorf("last checkpoint: %w", perr))
-		}
 	}
 	err = errors.Join(err, a.leaving.end(ctx))
 	return errors.Join(err, a.closeAll())
@@ -264,6 +277,8 @@ func (a *App) Stop(ctx context.Context) error {
 // closeAll closes what Start has opened.
 func (a *App) closeAll() (err error) {
 	a.closed.Do(func() {
+		a.meter.close()
+		a.gateways.close()
 		if a.server != nil {
 			err = errors.Join(err, a.server.Close())
 		} else if a.listener != nil {
@@ -274,6 +289,9 @@ func (a *App) closeAll() (err error) {
 		}
 		if a.file != nil {
 			err = errors.Join(err, a.file.Close())
+		}
+		if a.receiver != nil {
+			err = errors.Join(err, a.receiver.spool.Close())
 		}
 		if a.store != nil {
 			err = errors.Join(err, a.store.Close())

@@ -28,6 +28,10 @@ type running struct {
 	asked int
 }
 
+func (r *running) log() *state.Log { return r.form.(*journal).log }
+
+func (r *running) pump() *Pump { return r.form.(*journal).pump }
+
 func begin(t *testing.T, o Options) *running {
 	t.Helper()
 	fake := newFakeClock()
@@ -146,7 +150,7 @@ func selfCall(flow string, n int) *events.Event { return call(flow, n, "x", "x")
 
 func (r *running) journalLines() (out []string) {
 	r.t.Helper()
-	entries, err := r.journal.Read(0, 1<<20, nil)
+	entries, err := r.log().Read(0, 1<<20, nil)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -233,7 +237,7 @@ func TestKilled(t *testing.T) {
 	r := begin(t, Options{StateDir: dir})
 	r.asked = n
 	r.folded()
-	entries, err := r.journal.Read(0, 1<<20, nil)
+	entries, err := r.log().Read(0, 1<<20, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -278,7 +282,7 @@ func (r *running) kill() {
 		s.abort()
 		s.group.Wait()
 	}
-	r.pump.Abandon()
+	r.pump().Abandon()
 	r.App = nil
 }
 
@@ -420,7 +424,7 @@ func TestStartRefuses(t *testing.T) {
 	f(Options{Listen: "127.0.0.1:0", WebhookURL: "example.com"}, "http://")
 	f(Options{Listen: "127.0.0.1:0", Follow: []Follow{{Path: short}}}, "unknown format")
 	f(Options{Listen: "127.0.0.1:0", Follow: []Follow{{Path: short, Format: "csv"}}}, "csv")
-	f(Options{Listen: "127.0.0.1:0", Follow: []Follow{{Path: dir}}}, "directory")
+	f(Options{Listen: "127.0.0.1:0", Follow: []Follow{{Path: dir, Format: "csv"}}}, "csv")
 	f(Options{Follow: []Follow{{Path: short}, {Path: short}}}, "twice")
 	f(Options{Tick: -1}, "negative")
 	taken := begin(t, Options{})

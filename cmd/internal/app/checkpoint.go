@@ -15,6 +15,7 @@ type checkpoints struct {
 	bytes   int64 // what the next checkpoint takes, in the units of the store
 	writes  int
 	written int64 // Next of the last checkpoint that was handed over
+	safe    int64 // Next of the last checkpoint that is on disk
 	last    time.Time
 
 	number  uint64 // of the last checkpoint that was handed over
@@ -29,7 +30,7 @@ type checkpoints struct {
 
 // The most that waits for a publication, so that the memory of a pump is bounded.
 const (
-	maxWaiting = 4096 // verdicts and dead letters
+	maxWaiting = 4096 // of verdicts, dead letters and re-keyed events each
 )
 
 // note takes down that a flow has changed, and what its record is now.
@@ -52,7 +53,7 @@ func (p *Pump) full() bool {
 	}
 	bytes, writes := p.o.Store.MaxCheckpoint()
 	bytes -= int64(len(p.document)) + partitionRoom
-	return p.checkpoints.bytes > bytes/4*3 || p.checkpoints.writes > writes/4*3 || len(p.out) >= maxWaiting || len(p.letters) >= maxWaiting
+	return p.checkpoints.bytes > bytes/4*3 || p.checkpoints.writes > writes/4*3 || len(p.out) >= maxWaiting || len(p.letters) >= maxWaiting || len(p.rekeyed) >= maxWaiting
 }
 
 // partitionRoom is more than the state of a partition takes beside its limits.
@@ -125,7 +126,7 @@ func (p *Pump) land(err error) error {
 		p.err = err
 		return err
 	}
-	c.durable = c.number
+	c.durable, c.safe = c.number, c.one.Next
 	p.counts.Checkpoints.Add(1)
 	return nil
 }
@@ -156,7 +157,7 @@ func (p *Pump) handOver() {
 	}
 	clear(c.dirty)
 	c.dirty, c.bytes, c.writes = c.dirty[:0], 0, 0
-	p.refold.pass(p.next, p.end, p.o.Store.DeadLetterCount())
+	p.refold.pass(p.next, p.end, p.buried)
 	c.state = p.appendState(c.state[:0])
 	c.one.Partition, c.one.Next, c.one.Published, c.one.State = p.o.Partition, p.next, p.refold.verdictsFrom, c.state
 	c.written, c.last = p.next, p.o.Clock.Now()
@@ -169,7 +170,7 @@ func (p *Pump) write(c *state.Checkpoint, done chan<- error) {
 	start := p.o.Clock.Now()
 	err := p.commit(c)
 	for errors.Is(err, state.ErrDiskLow) {
-		p.counts.DiskLow.Store(true)
+		p.standing.DiskLow.Store(true)
 		select {
 		case <-p.hurry:
 			done <- err
@@ -177,9 +178,10 @@ func (p *Pump) write(c *state.Checkpoint, done chan<- error) {
 		case <-p.o.Clock.After(diskRetry):
 		}
 		if err = p.commit(c); !errors.Is(err, state.ErrDiskLow) {
-			p.counts.DiskLow.Store(false)
+			p.standing.DiskLow.Store(false)
 		}
 	}
-	p.counts.CheckpointMS.Store(p.o.Clock.Now().Sub(start).Milliseconds())
+	p.standing.CheckpointMS.Store(p.o.Clock.Now().Sub(start).Milliseconds())
+	p.o.Metrics.Checkpoint(p.o.Clock.Now().Sub(start))
 	done <- err
 }

@@ -1,14 +1,21 @@
 package app
 
 import (
+	"errors"
 	"sync/atomic"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
 
 	"weir/analyzer"
 	"weir/events"
+	"weir/events/kafka"
+	"weir/sink/prom"
+	"weir/state"
 )
 
-// Counts is what a pump has done since it was made, and how it stands. Any
-// goroutine may read it; all figures are monotonic unless they say otherwise.
+// Counts is what the pumps that share it have done since it was made. Any goroutine
+// may read it; all figures are monotonic. What weir does to test itself is in none of them.
 type Counts struct {
 	Records    atomic.Int64 // taken from the log, bad ones included
 	Events     atomic.Int64 // folded
@@ -25,19 +32,42 @@ type Counts struct {
 	Deadlines  atomic.Int64 // fired by the watermark
 	Accepted   atomic.Int64 // events that the intake took, by HTTP and from files
 	Repeated   atomic.Int64 // verdicts of a refold that the verdict log held already
+	Bytes      atomic.Int64 // of records
 
-	verdicts    [events.Notify + 1]atomic.Int64
+	kinds    [prom.KindCount][prom.OutcomeCount]atomic.Int64
+	calls    [prom.OriginCount]atomic.Int64
+	depths   [prom.MaxDepth + 1]atomic.Int64
+	acks     [2]atomic.Int64
+	defied   [events.ReasonCount]atomic.Int64
+	verdicts [events.ReasonCount][prom.ActionCount][2]verdictCount
+
 	deadLetters [len(letterCodes)]atomic.Int64
+	unpublished [prom.TroubleCount]atomic.Int64
 
-	FlowsLive    atomic.Int64 // in memory now
-	FlowBytes    atomic.Int64 // that they take, now
+	opened  atomic.Int64
+	closed  [prom.ClosingCount]atomic.Int64
+	longest atomic.Int64 // greatest so far
+
+	Checkpoints atomic.Int64
+	Waits       atomic.Int64 // times that a pump waited for a checkpoint
+}
+
+// verdictCount is how many verdicts of one sort there were.
+type verdictCount struct {
+	n    atomic.Int64
+	last atomic.Pointer[prom.Example]
+}
+
+// Standing is how one pump stands now. Any goroutine may read it.
+type Standing struct {
+	Flows        atomic.Int64 // in memory
+	FlowBytes    atomic.Int64 // that they take
+	Live         [3]atomic.Int64
+	Unsent       atomic.Int64 // verdicts that are not published
 	Watermark    atomic.Int64 // latest event time seen, Unix milliseconds
-	Next         atomic.Int64 // first offset not folded, now
-	Lag          atomic.Int64 // records in the log that are not folded, as the source's reader last saw it
-	Checkpoints  atomic.Int64
+	Next         atomic.Int64 // first offset not folded
 	CheckpointMS atomic.Int64 // how long the last checkpoint took
-	Waits        atomic.Int64 // times that the pump waited for a checkpoint
-	DiskLow      atomic.Bool  // a write waits for free space, now
+	DiskLow      atomic.Bool  // a write waits for free space
 }
 
 // Codes of dead letters beside those of events.Code.
@@ -46,14 +76,23 @@ const (
 	CodeLimits events.Code = "limits" // a limits.set whose document this weir does not accept
 	CodeFormat events.Code = "format" // a record that an adapter could not read
 	CodeLost   events.Code = "lost"   // records that expired before they were read
+	CodeCrash  events.Code = "crash"  // a record at which the process ended again and again
+
+	CodeUnreadable events.Code = "unreadable" // records that cannot be taken out of their batch
 )
 
 var letterCodes = [...]events.Code{events.CodeSyntax, events.CodeTooLong, events.CodeTooDeep, events.CodeDuplicateField,
 	events.CodeMisspelledField, events.CodeWrongType, events.CodeOutOfRange, events.CodeInvalidValue, events.CodeMissingField,
-	events.CodeInvalidUTF8, events.CodeTrailingData, events.CodeReservedKind, CodePanic, CodeLimits, CodeFormat, CodeLost, "other"}
+	events.CodeInvalidUTF8, events.CodeTrailingData, events.CodeReservedKind, CodePanic, CodeLimits, CodeFormat, CodeLost, CodeCrash, CodeUnreadable, "other"}
 
 // Verdicts returns how many verdicts with the action were published.
-func (c *Counts) Verdicts(a events.Action) int64 { return c.verdicts[min(a, events.Notify)].Load() }
+func (c *Counts) Verdicts(a events.Action) (n int64) {
+	for r := range c.verdicts {
+		x := &c.verdicts[r][min(a, events.Notify)]
+		n += x[0].n.Load() + x[1].n.Load()
+	}
+	return n
+}
 
 // DeadLetters returns how many records became dead letters, by code. The codes are a
 // closed list; those with no letters are there too.
@@ -74,13 +113,42 @@ func (c *Counts) deadLetter(code events.Code) {
 	}
 }
 
-func (c *Counts) verdict(action string) {
-	for a := range c.verdicts {
-		if events.Action(a).String() == action {
-			c.verdicts[a].Add(1)
-			return
-		}
+// verdict counts one that is published. flow is the hash of its flow's key.
+func (c *Counts) verdict(v *events.Verdict, flow uint64, now time.Time) {
+	reason, action, shadow := v.Reason.Place(), events.ParseAction(v.Action), 0
+	if reason < 0 {
+		return
 	}
+	if v.Mode == "shadow" {
+		shadow = 1
+	}
+	x := &c.verdicts[reason][action][shadow]
+	x.last.Store(&prom.Example{Flow: flow, At: now}) // before it is counted: whoever sees the count finds it
+	x.n.Add(1)
+}
+
+// notPublished counts a try to publish that failed of err.
+func (c *Counts) notPublished(err error) {
+	if err == nil {
+		return
+	}
+	c.unpublished[troubleOf(err)].Add(1)
+}
+
+// troubleOf tells what an exchange failed of.
+func troubleOf(err error) prom.Trouble {
+	var timeout interface{ Timeout() bool }
+	switch {
+	case errors.Is(err, state.ErrDiskLow):
+		return prom.TroubleDisk
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return prom.TroubleTimeout
+	case kafka.Final(err):
+		return prom.TroubleAuth
+	case errors.Is(err, kafkago.NotLeaderForPartition), errors.Is(err, kafkago.LeaderNotAvailable):
+		return prom.TroubleLeader
+	}
+	return prom.TroubleOther
 }
 
 // add takes over what the fold has counted.
@@ -98,4 +166,45 @@ func (c *Counts) add(n *analyzer.Counts) {
 	c.Attempts.Add(n.Attempts)
 	c.Leaked.Add(n.Leaked)
 	c.Episodes.Add(n.Episodes)
+	if n.Attempts > 0 {
+		for r, defied := range n.Defied {
+			if defied > 0 {
+				c.defied[analyzer.Rules[r].Reason.Place()].Add(defied)
+			}
+		}
+	}
+}
+
+// read fills in what the counters stand at.
+func (c *Counts) read(r *prom.Reading) {
+	for k := range c.kinds {
+		for o := range c.kinds[k] {
+			r.Events[k][o] = c.kinds[k][o].Load()
+		}
+	}
+	load(r.Calls[:], c.calls[:])
+	load(r.Depths[:], c.depths[:])
+	load(r.Acks[:], c.acks[:])
+	load(r.Defied[:], c.defied[:])
+	load(r.Unpublished[:], c.unpublished[:])
+	load(r.Closed[:], c.closed[:])
+	for reason := range c.verdicts {
+		for a := range c.verdicts[reason] {
+			for shadow := range c.verdicts[reason][a] {
+				from, to := &c.verdicts[reason][a][shadow], &r.Verdicts[reason][a][shadow]
+				if to.N = from.n.Load(); to.N > 0 {
+					to.Last = *from.last.Load()
+				}
+			}
+		}
+	}
+	r.Rejected = c.DeadLetters()
+	r.Clamped, r.Bytes, r.Leaked = c.Clamped.Load(), c.Bytes.Load(), c.Leaked.Load()
+	r.Opened, r.Longest, r.CheckpointWaits = c.opened.Load(), c.longest.Load(), c.Waits.Load()
+}
+
+func load(to []int64, from []atomic.Int64) {
+	for i := range to {
+		to[i] = from[i].Load()
+	}
 }

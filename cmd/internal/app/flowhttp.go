@@ -1,16 +1,14 @@
 package app
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"sort"
 	"strings"
 	"unicode/utf8"
 
+	"weir/analyzer"
 	"weir/analyzer/limitfile"
 	"weir/events"
 	"weir/state"
@@ -19,7 +17,7 @@ import (
 // The sizes of lists.
 const (
 	defaultFlows = 50
-	maxFlows     = 1000
+	maxFlows     = 5000
 	defaultLimit = 1000
 	maxLimit     = 100_000
 	maxLetters   = 1000
@@ -38,7 +36,7 @@ func (a *App) serveFlows(w http.ResponseWriter, r *http.Request) error {
 	default:
 		return &httpError{status: http.StatusBadRequest, detail: fmt.Sprintf("sort=%q is not known; want newest or near", sort)}
 	}
-	list, err := a.pump.Flows(int(limit), order)
+	list, err := flowsOf(a.form.pumps(), int(limit), order)
 	if err != nil {
 		return err
 	}
@@ -50,18 +48,26 @@ func noFlow(id string) error {
 }
 
 func (a *App) serveFlow(w http.ResponseWriter, r *http.Request) error {
-	id := r.PathValue("id")
-	view, ok, err := a.pump.View(id)
+	view, err := a.view(r.PathValue("id"))
 	if err != nil {
 		return err
-	}
-	if !ok {
-		return noFlow(id)
 	}
 	return answer(w, view)
 }
 
-// serveFlowEvents is the events of a flow as the journal has them, one per line: of
+func (a *App) view(id string) (analyzer.View, error) {
+	pump, err := a.form.pumpOf(id)
+	if err != nil {
+		return analyzer.View{}, err
+	}
+	view, ok, err := pump.View(id)
+	if err == nil && !ok {
+		err = noFlow(id)
+	}
+	return view, err
+}
+
+// serveFlowEvents is the events of a flow as the log has them, one per line: of
 // its last episode, or with all=1 of all that is kept.
 func (a *App) serveFlowEvents(w http.ResponseWriter, r *http.Request) error {
 	id := r.PathValue("id")
@@ -69,21 +75,16 @@ func (a *App) serveFlowEvents(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	view, ok, err := a.pump.View(id)
+	view, err := a.view(id)
 	if err != nil {
 		return err
 	}
-	if !ok {
-		return noFlow(id)
-	}
-	from := int64(0)
-	if all := r.URL.Query().Get("all"); all != "1" && all != "true" {
-		if from, err = a.appendedAt(events.Stamp(view.Start) - maxSkew); err != nil {
-			return err
-		}
+	since := events.Stamp(view.Start) - maxSkew
+	if all := r.URL.Query().Get("all"); all == "1" || all == "true" {
+		since = 0
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
-	_, err = a.eventsOf(r.Context(), id, from, func(line []byte) bool {
+	err = a.form.eventsOf(r.Context(), id, since, func(line []byte) bool {
 		if limit == 0 {
 			return false
 		}
@@ -97,61 +98,9 @@ func (a *App) serveFlowEvents(w http.ResponseWriter, r *http.Request) error {
 	return nil // the answer has begun
 }
 
-// maxSkew is how far the clock of a producer may be ahead of the journal's: so much
+// maxSkew is how far the clock of a producer may be ahead of the log's: so much
 // earlier than its time an event may have been appended.
 const maxSkew = 60_000
-
-// appendedAt returns the first offset of the journal that was appended at or after at.
-func (a *App) appendedAt(at events.Stamp) (int64, error) {
-	var rerr error
-	end := int(a.journal.End())
-	from := sort.Search(end, func(i int) bool {
-		entries, err := a.journal.Read(int64(i), 1, nil)
-		if _, ok := errors.AsType[*state.GapError](err); ok {
-			return false // expired: what is there comes after it
-		}
-		if err != nil || len(entries) == 0 {
-			rerr = errors.Join(rerr, err)
-			return true
-		}
-		return entries[0].Appended >= at
-	})
-	return int64(from), rerr
-}
-
-// eventsOf calls fn for the events of a flow from an offset on, until it returns false.
-func (a *App) eventsOf(ctx context.Context, id string, from int64, fn func(line []byte) bool) (found int, err error) {
-	// What JSON may write in several ways has to be decoded to be found.
-	plain := !strings.ContainsFunc(id, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' || r == '/' || r >= utf8.RuneSelf })
-	bare := strings.TrimPrefix(id, "agent:")
-	end := a.journal.End()
-	var entries []state.Entry
-	var ev events.Event
-	for from < end && ctx.Err() == nil {
-		entries, err = a.journal.Read(from, batchRecords, entries[:0])
-		if gap, ok := errors.AsType[*state.GapError](err); ok {
-			from = gap.To
-			continue
-		}
-		if err != nil {
-			return found, err
-		}
-		for i := range entries {
-			line := entries[i].Value
-			if plain && !bytes.Contains(line, []byte(bare)) && !bytes.Contains(line, []byte(`\u`)) {
-				continue
-			}
-			if events.Decode(line, &ev) != nil || ev.Kind == events.Tick || ev.Kind == events.LimitsSet || ev.FlowKey() != id {
-				continue
-			}
-			if found++; !fn(line) {
-				return found, nil
-			}
-		}
-		from += int64(len(entries))
-	}
-	return found, ctx.Err()
-}
 
 // limitsAnswer is what GET /v1/limits says.
 type limitsAnswer struct {
@@ -159,13 +108,13 @@ type limitsAnswer struct {
 	Profile string       `json:"profile"`
 	File    string       `json:"file,omitempty"`
 	Reload  ReloadStatus `json:"last_reload"`
-	// Pending is a version that is in the journal and not yet in force.
+	// Pending is a version that is in the log and not yet in force.
 	Pending  string          `json:"pending,omitempty"`
 	Document json.RawMessage `json:"document"`
 }
 
 func (a *App) serveLimits(w http.ResponseWriter, _ *http.Request) error {
-	limits, document := a.pump.Limits()
+	limits, document := a.inForce()
 	if len(document) == 0 {
 		document = limitfile.FormatJSON(*limits)
 	}
@@ -175,6 +124,17 @@ func (a *App) serveLimits(w http.ResponseWriter, _ *http.Request) error {
 		out.Pending = wanted
 	}
 	return answer(w, out)
+}
+
+// inForce returns the limits that the pumps judge by; before there is one, those that
+// the first will be given. While a change of limits passes through the partitions of
+// a topic, it is those of one of them.
+func (a *App) inForce() (*analyzer.Limits, []byte) {
+	if pumps := a.form.pumps(); len(pumps) > 0 {
+		return pumps[0].Limits()
+	}
+	limits := a.limits.current()
+	return &limits, nil
 }
 
 func (a *App) serveReload(w http.ResponseWriter, _ *http.Request) error {

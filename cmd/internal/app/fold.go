@@ -29,11 +29,15 @@ func (p *Pump) fold(records []Record) (n int) {
 		p.fire()
 	}
 	p.close()
+	if n > 0 && records[n-1].Offset == p.next-1 {
+		p.last.offset, p.last.sum, p.last.known = p.next-1, recordSum(records[n-1].Value), true
+	}
 	p.tally(int64(n))
 	return n
 }
 
 func (p *Pump) record(r *Record) {
+	p.census.bytes += int64(len(r.Value))
 	if err := events.Decode(r.Value, &p.event); err != nil {
 		p.refuse(r, err)
 		return
@@ -65,6 +69,12 @@ func (p *Pump) take(ev *events.Event, offset int64, r *Record) {
 		if err := p.setLimits(ev.Limits); err != nil {
 			p.buryEvent(CodeLimits, err.Error(), ev, offset, r)
 		}
+		p.limits.at, p.limits.since = ev.Appended, 0
+		return
+	}
+	p.limits.since++
+	if ownFlow(ev.CorrelationID) && ev.Source != ownSource {
+		p.buryEvent(events.CodeReservedKind, "flows of "+events.SelfTestFlows+" are weir's own, to test itself; choose another id", ev, offset, r)
 		return
 	}
 	if err := p.enter(ev.FlowKey()); err != nil {
@@ -72,16 +82,21 @@ func (p *Pump) take(ev *events.Event, offset int64, r *Record) {
 		return
 	}
 	p.addHash(ev)
+	p.before()
 	if err := p.step(ev); err != nil {
 		p.withdraw()
 		p.buryEvent(CodePanic, err.Error(), ev, offset, r)
 		return
 	}
+	p.after(ev)
 	p.keep()
 	if p.fx.Answer != nil && p.o.Answer != nil {
 		p.o.Answer(offset, ev, p.fx.Answer)
 	}
 	p.collect(offset)
+	if p.o.Activity != nil && !p.open.own {
+		p.rekey(ev, offset)
+	}
 }
 
 // fault is a panic of the core.
@@ -94,13 +109,13 @@ func (f *fault) Error() string { return fmt.Sprintf("the fold panicked: %v", f.v
 
 func (p *Pump) step(ev *events.Event) (err error) {
 	defer p.caught(&err)
-	p.engine.Step(&p.partition, &p.scratch, ev, &p.fx)
+	p.judge().Step(&p.partition, &p.scratch, ev, &p.fx)
 	return nil
 }
 
 func (p *Pump) advance(now events.Stamp) (err error) {
 	defer p.caught(&err)
-	p.engine.Advance(&p.partition, &p.scratch, now, &p.fx)
+	p.judge().Advance(&p.partition, &p.scratch, now, &p.fx)
 	return nil
 }
 
@@ -139,7 +154,7 @@ func (p *Pump) flow(key string) (*resident, error) {
 	if r := p.flows.get(key); r != nil {
 		return r, nil
 	}
-	r := &resident{key: strings.Clone(key)}
+	r := &resident{key: strings.Clone(key), own: ownFlow(key)}
 	if p.outside {
 		record, _, err := p.o.Store.Load(p.o.Partition, state.FlowSubject, key)
 		if err != nil {
@@ -167,7 +182,7 @@ func (p *Pump) keep() {
 		return
 	}
 	p.encoded, p.ahead = encoded, true
-	p.setDue(p.open, p.engine.Due(&p.scratch))
+	p.setDue(p.open, p.judge().Due(&p.scratch))
 	p.note(p.open, encoded)
 }
 
@@ -207,7 +222,7 @@ func (p *Pump) fire() {
 		if p.err = p.enter(key); p.err != nil {
 			return
 		}
-		p.counts.Deadlines.Add(1)
+		p.fired(due)
 		if p.scratch.Events() == 0 { // the store has forgotten the flow, and not the deadline
 			p.drop(due)
 			continue
@@ -220,6 +235,7 @@ func (p *Pump) fire() {
 			p.note(r, r.record)
 			continue
 		}
+		p.stands(p.open)
 		p.keep()
 		p.collect(p.next - 1)
 	}
@@ -243,11 +259,12 @@ func (p *Pump) drop(due events.Stamp) {
 func (p *Pump) collect(offset int64) {
 	for i := range p.fx.Verdicts {
 		v := &p.fx.Verdicts[i]
-		if p.refold.published(v.ID) {
+		if p.refold.published(v.ID, offset) {
 			p.counts.Repeated.Add(1)
 			continue
 		}
-		p.out = append(p.out, Emitted{*v, offset})
+		p.out = append(p.out, Emitted{Verdict: *v, Offset: offset})
+		p.come(offset)
 	}
 	if len(p.fx.Verdicts) > 0 {
 		clear(p.fx.Verdicts)
@@ -260,10 +277,11 @@ func (p *Pump) tally(records int64) {
 	p.counts.add(&p.fx.Counts)
 	p.fx.Counts = analyzer.Counts{}
 	p.counts.Records.Add(records)
-	p.counts.FlowsLive.Store(int64(len(p.flows.byKey)))
-	p.counts.FlowBytes.Store(p.flows.bytes)
-	p.counts.Watermark.Store(int64(p.partition.Watermark))
-	p.counts.Next.Store(p.next)
+	p.standing.Flows.Store(int64(len(p.flows.byKey)))
+	p.standing.FlowBytes.Store(p.flows.bytes)
+	p.standing.Watermark.Store(int64(p.partition.Watermark))
+	p.standing.Next.Store(p.next)
+	p.flush()
 }
 
 // addHash fills in the hash of a tool's arguments, by which calls are compared, when

@@ -26,7 +26,8 @@ type follower struct {
 	app    *App
 	path   string
 	format adapter.Format
-	known  bool // the format
+	known  bool            // the format
+	shared *sharedAdapters // of a folder; nil for a file of its own
 
 	tail    *jsonl.Tail
 	adapter adapter.Adapter
@@ -74,9 +75,9 @@ type followCursor struct {
 func (f *follower) cursorName() string { return "follow:" + f.path }
 
 // newFollower looks at the file, when it is there, so that a format that is not known
-// is told at the start.
-func newFollower(a *App, spec Follow) (*follower, error) {
-	f := &follower{app: a, path: spec.Path, status: FollowStatus{Path: spec.Path}}
+// is told at the start. Files of a folder share their adapters.
+func newFollower(a *App, spec Follow, shared *sharedAdapters) (*follower, error) {
+	f := &follower{app: a, path: spec.Path, shared: shared, status: FollowStatus{Path: spec.Path}}
 	wrap := func(err error) error { return fmt.Errorf("follow %s: %w", spec.Path, err) }
 	var from followCursor
 	if spec.Path != "-" {
@@ -136,12 +137,19 @@ func headOf(path string) ([]byte, error) {
 func (f *follower) use(format adapter.Format) {
 	f.format, f.known = format, true
 	f.tail.Documents(format.Framing == adapter.Documents)
-	limits, _ := f.app.pump.Limits()
+	limits, _ := f.app.inForce()
 	ignore := make(map[string][]string)
 	for i := range limits.Tools {
 		ignore[limits.Tools[i].Name] = limits.Tools[i].IgnoreArgs
 	}
-	f.adapter = format.New(adapter.Options{Source: "file:" + f.path, IgnoreArgs: ignore})
+	// The source is no part of where a record is read, or the same record read elsewhere
+	// would count again.
+	made := func() adapter.Adapter { return format.New(adapter.Options{IgnoreArgs: ignore}) }
+	if f.shared != nil {
+		f.adapter = f.shared.of(format.Name, made)
+	} else {
+		f.adapter = made()
+	}
 	f.note(func(s *FollowStatus) { s.Format = format.Name })
 }
 
@@ -294,7 +302,7 @@ func (f *follower) append(ctx context.Context) error {
 		return err
 	}
 	f.letters = f.letters[:0]
-	if err := a.insist(ctx, func() error { _, err := a.append(f.entries); return err }); err != nil {
+	if err := a.insist(ctx, func() error { return a.form.append(ctx, f.entries) }); err != nil {
 		return err
 	}
 	a.counts.Accepted.Add(int64(len(f.entries)))

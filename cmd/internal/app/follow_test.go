@@ -34,7 +34,7 @@ func (r *running) followed(flow string, n int) []string {
 	var ids []string
 	r.passTime(func() {
 		for {
-			end := r.journal.End()
+			end := r.log().End()
 			ids = ids[:0]
 			for _, line := range r.journalLines() {
 				var ev struct {
@@ -49,7 +49,7 @@ func (r *running) followed(flow string, n int) []string {
 				return
 			}
 			select {
-			case <-r.journal.Ready(end):
+			case <-r.log().Ready(end):
 			case <-r.Done():
 				r.t.Fatal(r.Err())
 			}
@@ -143,7 +143,7 @@ func TestFollowPairs(t *testing.T) {
 		var got []string
 		r.passTime(func() {
 			for {
-				end := r.journal.End()
+				end := r.log().End()
 				got = got[:0]
 				for _, line := range r.journalLines() {
 					var ev struct {
@@ -157,7 +157,7 @@ func TestFollowPairs(t *testing.T) {
 				if len(got) > 0 && got[len(got)-1] == want {
 					return
 				}
-				<-r.journal.Ready(end)
+				<-r.log().Ready(end)
 			}
 		})
 		if n := len(got); n != map[string]int{"tool.call Bash": 1, "tool.result Bash": 2}[want] {

@@ -2,6 +2,7 @@ package app
 
 import (
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -12,7 +13,7 @@ func (a *App) serveHealth(w http.ResponseWriter, _ *http.Request) error {
 	out := struct {
 		OK       bool  `json:"ok"`
 		TurnedMS int64 `json:"turned_ms_ago"`
-	}{since < a.o.Stuck || a.counts.DiskLow.Load(), since.Milliseconds()}
+	}{since < a.o.Stuck || a.diskLow(), since.Milliseconds()}
 	status := http.StatusOK
 	if !out.OK || a.Err() != nil {
 		out.OK, status = false, http.StatusServiceUnavailable
@@ -26,23 +27,39 @@ const maxLag = 10_000
 
 // readyAnswer says whether verdicts are up to date, and else why not.
 type readyAnswer struct {
-	Ready   bool           `json:"ready"`
-	Why     []string       `json:"why"` // what is wrong; empty when ready
-	Lag     int64          `json:"lag_records"`
-	DiskMiB int64          `json:"disk_free_mib"`
-	Limits  ReloadStatus   `json:"limits"`
-	Follow  []FollowStatus `json:"follow,omitempty"`
+	Ready    bool            `json:"ready"`
+	Why      []string        `json:"why"` // what is wrong; empty when ready
+	Lag      int64           `json:"lag_records"`
+	DiskMiB  int64           `json:"disk_free_mib"`
+	Limits   ReloadStatus    `json:"limits"`
+	SelfTest *SelfTestStatus `json:"self_test,omitempty"`
+	Follow   []FollowStatus  `json:"follow,omitempty"`
 }
 
-// serveReady says whether the pump has caught up, the store is open and has room. Bad
-// limits and files that cannot be read are told, but weir works without them.
+// serveReady answers whether weir is ready.
 func (a *App) serveReady(w http.ResponseWriter, _ *http.Request) error {
-	out := readyAnswer{Why: []string{}, Lag: a.journal.End() - a.pump.Next()}
+	out := a.readiness()
+	status := http.StatusOK
+	if !out.Ready {
+		status = http.StatusServiceUnavailable
+	}
+	writeJSON(w, "application/json", status, out)
+	return nil
+}
+
+// readiness says whether the pump has caught up, the store is open and has room, and
+// weir's own loops are stopped. Bad limits and files that cannot be read are told, but
+// weir works without them.
+func (a *App) readiness() readyAnswer {
+	out := readyAnswer{Why: []string{}, SelfTest: a.selfTest.state()}
 	free, floor := a.store.Free()
 	out.DiskMiB = free >> 20
 	_, out.Limits = a.limits.state()
 	for _, f := range a.follows {
 		out.Follow = append(out.Follow, f.state())
+	}
+	for _, d := range a.folders {
+		out.Follow = append(out.Follow, d.states()...)
 	}
 	if a.Err() != nil {
 		out.Why = append(out.Why, "weir has failed and is stopping")
@@ -50,19 +67,18 @@ func (a *App) serveReady(w http.ResponseWriter, _ *http.Request) error {
 	if a.intake.ctx.Err() != nil {
 		out.Why = append(out.Why, "weir is stopping")
 	}
-	if !a.caughtUp.Load() {
-		out.Why = append(out.Why, "the pump has not caught up with the journal since the start")
-	} else if out.Lag > maxLag {
-		out.Why = append(out.Why, "the pump is behind the journal")
-	}
-	if free < floor || a.counts.DiskLow.Load() {
+	a.form.ready(&out)
+	if free < floor || a.diskLow() {
 		out.Why = append(out.Why, "there is too little free disk space to write")
 	}
-	out.Ready = len(out.Why) == 0
-	status := http.StatusOK
-	if !out.Ready {
-		status = http.StatusServiceUnavailable
+	if t := out.SelfTest; t != nil && len(out.Why) == 0 && !t.OK {
+		out.Why = append(out.Why, "none of weir's own loops was stopped lately")
 	}
-	writeJSON(w, "application/json", status, out)
-	return nil
+	out.Ready = len(out.Why) == 0
+	return out
+}
+
+// diskLow reports whether a pump waits for free space.
+func (a *App) diskLow() bool {
+	return slices.ContainsFunc(a.form.pumps(), func(p *Pump) bool { return p.standing.DiskLow.Load() })
 }

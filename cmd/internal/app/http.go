@@ -17,6 +17,7 @@ import (
 
 	"weir/events"
 	"weir/sink/check"
+	"weir/sink/prom"
 	"weir/state"
 )
 
@@ -43,13 +44,14 @@ type route struct {
 }
 
 func (a *App) routes() []route {
-	checks := &check.Handler{Ask: a.ask, Fail: a.writeError}
-	return []route{
+	checks := &check.Handler{Ask: a.timedAsk(prom.RouteCheck), Fail: a.writeError}
+	return slices.Concat(a.receiverRoutes(), a.gatewayRoutes(), a.hookRoutes(), a.inspectorRoutes(), a.operatorRoutes(), []route{
 		{"POST", "/v1/events", intake, limited(a.o.Requests, a.serveIntake)},
 		{"POST", "/v1/check", intake, limited(a.o.Requests*checksPerRequest, func(w http.ResponseWriter, r *http.Request) error {
 			checks.ServeHTTP(w, r)
 			return nil
 		})},
+		{"POST", forwardPath, intake, limited(a.o.Requests*checksPerRequest, a.serveForwarded)},
 		{"GET", "/v1/verdicts", reader, a.streams()},
 		{"GET", "/v1/flows", reader, a.serveFlows},
 		{"GET", "/v1/flows/{id}", reader, a.serveFlow},
@@ -59,13 +61,13 @@ func (a *App) routes() []route {
 		{"GET", "/healthz", public, a.serveHealth},
 		{"GET", "/readyz", public, a.serveReady},
 		{"POST", "/-/reload", admin, a.serveReload},
-	}
+	})
 }
 
 func (a *App) newServer() *http.Server {
 	mux := http.NewServeMux()
 	for _, r := range a.routes() {
-		mux.HandleFunc(r.method+" "+r.path, func(w http.ResponseWriter, req *http.Request) {
+		mux.HandleFunc(r.method+" "+r.path, a.metrics.Counted(prom.Request{Method: r.method, Pattern: r.path}, func(w http.ResponseWriter, req *http.Request) {
 			if e := a.tokens.check(req, r.access); e != nil {
 				a.writeError(w, req, e)
 				return
@@ -73,14 +75,14 @@ func (a *App) newServer() *http.Server {
 			if err := r.serve(w, req); err != nil {
 				a.writeError(w, req, err)
 			}
-		})
+		}))
 	}
 	origins := http.NewCrossOriginProtection()
 	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a.writeError(w, r, &httpError{status: http.StatusForbidden, detail: "a page of another origin may not send this"})
 	}))
 	return &http.Server{
-		Handler:           a.guarded(origins.Handler(jsonErrors(mux, a))),
+		Handler:           fromGateways(a.guarded(origins.Handler(jsonErrors(mux, a)))),
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       readTimeout,
 		IdleTimeout:       idleTimeout,

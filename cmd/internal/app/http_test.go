@@ -83,14 +83,17 @@ func TestAccess(t *testing.T) {
 	}
 
 	for _, route := range open.routes() {
-		path := strings.Replace(route.path, "{id}", "x", 1)
+		path := strings.NewReplacer("{id}", "x", "{$}", "").Replace(route.path)
 		for _, method := range []string{"GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"} {
-			if method != route.method {
+			if path == stopAllPath && method == "GET" {
+				continue // a flow may have that id
+			}
+			if method != route.method && route.method != "" { // gateways ask with the method of the request
 				f(open, method, path, "", "", 405)
 			}
 		}
 	}
-	f(open, "GET", "/", "", "", 404)
+	f(open, "GET", "/nothing", "", "", 404)
 	f(open, "GET", "/v1", "", "", 404)
 	f(open, "GET", "/v1/flows/x/y/z", "", "", 404)
 }
@@ -165,7 +168,7 @@ func (r *running) waiting() int {
 func TestCheckTimesOut(t *testing.T) {
 	r := begin(t, Options{})
 	r.folded()
-	r.pump.mu.Lock() // the pump stands still
+	r.pump().mu.Lock() // the pump stands still
 	done := make(chan reply)
 	go func() { done <- r.do("POST", "/v1/check", lines(call("f", 1, "a", "b"))) }()
 	for r.waiting() == 0 {
@@ -178,7 +181,7 @@ func TestCheckTimesOut(t *testing.T) {
 			t.Error("no Retry-After")
 		}
 	})
-	r.pump.mu.Unlock()
+	r.pump().mu.Unlock()
 	if n := r.waiting(); n != 0 {
 		t.Errorf("%d waiters are left", n)
 	}
@@ -189,11 +192,11 @@ func TestCheckTimesOut(t *testing.T) {
 func TestHealth(t *testing.T) {
 	r := begin(t, Options{})
 	r.folded()
-	r.pump.mu.Lock() // the pump hangs
+	r.pump().mu.Lock() // the pump hangs
 	r.want(r.do("POST", "/v1/events", lines(call("f", 1, "a", "b"))), 202)
 	r.fake.advance(time.Hour)
 	r.want(r.do("GET", "/healthz", ""), 503, `"ok":false`)
-	r.pump.mu.Unlock()
+	r.pump().mu.Unlock()
 	r.folded()
 	r.want(r.do("GET", "/healthz", ""), 200, `"ok":true`)
 }

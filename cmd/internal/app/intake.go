@@ -62,6 +62,9 @@ func (a *App) serveIntake(w http.ResponseWriter, r *http.Request) error {
 		if err == nil {
 			err = ev.FromProducer()
 		}
+		if err == nil {
+			err = a.mayOrder(r, &ev)
+		}
 		if err == nil && len(line) > a.store.MaxValue() {
 			err = &events.DecodeError{Code: events.CodeTooLong, Offset: a.store.MaxValue(), Reason: fmt.Sprintf("the event has %d bytes; want at most %d", len(line), a.store.MaxValue())}
 		}
@@ -81,7 +84,7 @@ func (a *App) serveIntake(w http.ResponseWriter, r *http.Request) error {
 	if len(good)+len(letters) == 0 {
 		return &httpError{status: http.StatusBadRequest, detail: "the body is empty; send one event as JSON, or one per line"}
 	}
-	if _, err := a.append(good); err != nil {
+	if err := a.form.append(r.Context(), good); err != nil {
 		return err
 	}
 	if err := a.store.DeadLetter(letters...); err != nil {

@@ -65,7 +65,7 @@ func TestIntake(t *testing.T) {
 func TestIntakeIsLimited(t *testing.T) {
 	r := begin(t, Options{Requests: 1})
 	r.folded()
-	r.pump.mu.Lock() // the pump stands still, so checks stay in
+	r.pump().mu.Lock() // the pump stands still, so checks stay in
 	done := make(chan reply)
 	for i := range checksPerRequest {
 		go func() { done <- r.do("POST", "/v1/check", lines(call("f", i, "a", "b"))) }()
@@ -79,7 +79,7 @@ func TestIntakeIsLimited(t *testing.T) {
 		t.Error("no Retry-After")
 	}
 	r.want(r.do("POST", "/v1/events", lines(call("f", 99, "a", "b"))), 202) // they have a room of their own
-	r.pump.mu.Unlock()
+	r.pump().mu.Unlock()
 	for range checksPerRequest {
 		r.want(<-done, 200)
 	}
@@ -141,8 +141,8 @@ func TestGarbage(t *testing.T) {
 	for i, g := range bad {
 		entries = append(entries, state.Entry{Value: g}, state.Entry{Value: call("g", i, "a", "b").AppendJSON(nil)})
 	}
-	first, err := r.append(entries)
-	if err != nil {
+	first := r.log().End()
+	if err := r.form.append(t.Context(), entries); err != nil {
 		t.Fatal(err)
 	}
 	r.folded()

@@ -18,7 +18,7 @@ func TestEmitAgain(t *testing.T) {
 	store := openState(t)
 	log := store.Verdicts(0)
 	l := &verdictLog{log: log, clock: newFakeClock()}
-	verdicts := []Emitted{{events.Verdict{ID: "1", Action: "deny"}, 5}, {events.Verdict{ID: "2", Action: "deny"}, 5}, {events.Verdict{ID: "3", Action: "deny"}, 6}}
+	verdicts := []Emitted{{Verdict: events.Verdict{ID: "1", Action: "deny"}, Offset: 5}, {Verdict: events.Verdict{ID: "2", Action: "deny"}, Offset: 5}, {Verdict: events.Verdict{ID: "3", Action: "deny"}, Offset: 6}}
 	if end, err := l.Emit(t.Context(), verdicts[:1]); err != nil || end != 1 {
 		t.Fatal(end, err)
 	}
@@ -88,7 +88,7 @@ func TestDiskLowSink(t *testing.T) {
 		break
 	}
 	sameLog(t, &got.memoryLog, want)
-	if p.counts.DiskLow.Load() {
+	if p.standing.DiskLow.Load() {
 		t.Error("the disk is still said to be low")
 	}
 }

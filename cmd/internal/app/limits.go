@@ -15,7 +15,7 @@ import (
 )
 
 // limitsSource is where the limits of the embedded form come from: a file that is
-// watched, or the options. What it finds goes into the journal as limits.set, so that
+// watched, or the options. What it finds goes into the log as limits.set, so that
 // a refold judges each event by the limits of its time; the pump alone puts it in force.
 type limitsSource struct {
 	app *App
@@ -24,7 +24,7 @@ type limitsSource struct {
 	text   []byte // of the file, as last looked at
 	bad    bool   // text was refused
 	wanted analyzer.Limits
-	set    string // version that the journal was told last
+	set    string // version that the log was told last
 	status ReloadStatus
 }
 
@@ -34,9 +34,6 @@ type ReloadStatus struct {
 	Time  events.RFC3339 `json:"time"`
 	Error string         `json:"error,omitempty"`
 }
-
-// limitsCursor names what the store remembers of the limits that the journal has.
-const limitsCursor = "limits.set"
 
 func newLimitsSource(a *App) (*limitsSource, error) {
 	s := &limitsSource{app: a, wanted: a.o.Limits}
@@ -53,15 +50,10 @@ func newLimitsSource(a *App) (*limitsSource, error) {
 	return s, nil
 }
 
-// begin tells the journal of the limits when it does not know them yet.
+// begin tells the log of the limits when it does not know them yet.
 func (s *limitsSource) begin() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	set, _, err := s.app.store.Cursor(limitsCursor)
-	if err != nil {
-		return err
-	}
-	s.set = string(set)
 	if err := s.tell(); !errors.Is(err, state.ErrDiskLow) {
 		return err
 	}
@@ -134,20 +126,24 @@ func (s *limitsSource) note(err error) error {
 	return err
 }
 
-// tell appends the limits to the journal. The cursor is written after that: a crash
-// in between tells the journal twice, which changes nothing.
+// tell puts the limits into the log.
 func (s *limitsSource) tell() error {
-	a := s.app
-	if a.store == nil || s.wanted.Version == s.set {
+	form := s.app.form
+	if form == nil || s.wanted.Version == s.set {
 		return nil
 	}
-	now := events.StampOf(a.clock.Now())
-	ev := events.Event{ID: fmt.Sprintf("limits:%s:%d", s.wanted.Version, now), Time: now, Kind: events.LimitsSet, Limits: limitfile.FormatJSON(s.wanted)}
-	if _, err := a.journal.Append([]state.Entry{{Appended: now, Value: ev.AppendJSON(nil)}}); err != nil {
-		return fmt.Errorf("append the limits to the journal: %w", err)
+	if err := form.setLimits(s.wanted); err != nil {
+		return fmt.Errorf("put the limits into the log: %w", err)
 	}
 	s.set = s.wanted.Version
-	return a.store.SetCursor(limitsCursor, []byte(s.set))
+	return nil
+}
+
+// current returns the limits that are wanted.
+func (s *limitsSource) current() analyzer.Limits {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.wanted
 }
 
 // state returns the version that is wanted and how the last look went.

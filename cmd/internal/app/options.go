@@ -27,6 +27,9 @@ type Options struct {
 	// negative means for ever.
 	State state.Options
 
+	// Kafka makes the program a member of a group on Kafka; nil keeps a journal.
+	Kafka *KafkaOptions
+
 	// LimitsFile is read at the start and watched; "" takes Limits.
 	LimitsFile string
 	// Limits are used without a LimitsFile; one without Version stands for the
@@ -50,8 +53,19 @@ type Options struct {
 	CheckpointEvery time.Duration // see PumpOptions
 	Memory          int64         // see PumpOptions
 	AnswerTimeout   time.Duration // how long a check waits for the fold; default 2 s
-	Heartbeat       time.Duration // of streams that have nothing to say; default 15 s
+	Heartbeat       time.Duration // of streams that have nothing to say; default 2 s
 	Stuck           time.Duration // a pump that has not turned for so long is not healthy; default 30 s
+
+	// AuthzGRPC is the address on which Envoy's external authorization is answered by
+	// gRPC; "" has none.
+	AuthzGRPC string
+	// Metrics is the address of the listener for metrics and profiles; "" has none. It
+	// is no reason not to run when the address cannot be listened on.
+	Metrics          string
+	NativeHistograms bool // see prom.Options
+	// SelfTest is how often weir makes a loop of its own and looks whether it is
+	// stopped; 0 never.
+	SelfTest time.Duration
 
 	Connections int // open at most; default 1024
 	Requests    int // bodies taken in at one time at most; default 64
@@ -95,7 +109,7 @@ func (o Options) withDefaults() (Options, error) {
 		value *time.Duration
 		byDef time.Duration
 	}{{&o.Tick, 5 * time.Second}, {&o.LimitsPoll, time.Second}, {&o.CheckpointEvery, DefaultCheckpointEvery},
-		{&o.AnswerTimeout, 2 * time.Second}, {&o.Heartbeat, 15 * time.Second}, {&o.Stuck, 30 * time.Second}} {
+		{&o.AnswerTimeout, 2 * time.Second}, {&o.Heartbeat, 2 * time.Second}, {&o.Stuck, 30 * time.Second}} {
 		if *d.value == 0 {
 			*d.value = d.byDef
 		}
@@ -110,6 +124,9 @@ func (o Options) withDefaults() (Options, error) {
 		if *n.value <= 0 {
 			*n.value = n.byDef
 		}
+	}
+	if o.SelfTest != 0 && o.SelfTest < leastSelfTest {
+		return o, fmt.Errorf("a self-test every %v is too often; give it at least %v, or 0 for none", o.SelfTest, leastSelfTest)
 	}
 	if o.Clock == nil {
 		o.Clock = systemClock{}

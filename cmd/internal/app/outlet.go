@@ -33,9 +33,11 @@ const (
 func (a *App) runVerdictFile(ctx context.Context) error {
 	o := outlet{app: a, name: "verdict file", cursor: "file:" + a.o.VerdictFile, drain: true}
 	o.deliver = func(_ context.Context, entries []state.Entry) (int, error) {
-		lines := make([][]byte, len(entries))
+		lines := make([][]byte, 0, len(entries))
 		for i := range entries {
-			lines[i] = entries[i].Value
+			if !ownVerdict(entries[i].Value) {
+				lines = append(lines, entries[i].Value)
+			}
 		}
 		if err := a.file.Append(lines); err != nil {
 			return 0, err
@@ -48,6 +50,9 @@ func (a *App) runVerdictFile(ctx context.Context) error {
 func (a *App) runWebhook(ctx context.Context) error {
 	o := outlet{app: a, name: "webhook", cursor: fmt.Sprintf("webhook:%016x", xxhash.Sum64String(a.o.WebhookURL))}
 	o.deliver = func(ctx context.Context, entries []state.Entry) (int, error) {
+		if ownVerdict(entries[0].Value) {
+			return 1, nil
+		}
 		if err := a.hook.Send(ctx, entries[0].Offset, entries[0].Value); err != nil {
 			return 0, err
 		}

@@ -8,8 +8,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
+
 	"weir/analyzer"
 	"weir/events"
+	"weir/sink/prom"
 	"weir/state"
 )
 
@@ -21,10 +24,7 @@ type Record struct {
 }
 
 // Emitted is a verdict and the offset of the record that brought it about.
-type Emitted struct {
-	Verdict events.Verdict
-	Offset  int64
-}
+type Emitted = events.Emitted
 
 // Sink is where verdicts go first: the log that others read them from.
 type Sink interface {
@@ -36,6 +36,31 @@ type Sink interface {
 	// Since calls fn with the id and the trigger offset of each verdict from a
 	// position on, and returns the position after the last of them.
 	Since(ctx context.Context, from int64, fn func(id string, trigger int64)) (end int64, err error)
+}
+
+// Letters is where the records go that could not be folded.
+type Letters interface {
+	// Bury returns when the letters are safe, with the position after the last of
+	// them. After an error it may be called again with the same letters.
+	Bury(ctx context.Context, letters []state.DeadLetter) (end int64, err error)
+
+	// Since calls fn with the offset of the record that each letter is about, from a
+	// position on, and returns the position after the last of them.
+	Since(ctx context.Context, from int64, fn func(offset int64)) (end int64, err error)
+}
+
+// Rekeyed is an event as the rules about agents want it, which cut across flows.
+type Rekeyed struct {
+	Agent  string // whom it concerns
+	Offset int64  // of the record that it is made of, of which there is only one
+	Value  []byte // an event as JSON
+}
+
+// Activity is where re-keyed events go.
+type Activity interface {
+	// Send returns when they are safe there. After a crash some are sent again, in the
+	// same order; their offsets tell.
+	Send(ctx context.Context, activity []Rekeyed) error
 }
 
 // PumpOptions are what a pump works with. Limits is required.
@@ -51,14 +76,16 @@ type PumpOptions struct {
 	// Store keeps checkpoints. Without it nothing is kept, all flows stay in memory
 	// and nothing is published: this is for replays, which use Fold.
 	Store *state.Store
-	// Start and Published are where to begin in the source log and in the verdict
-	// log when the store has no checkpoint of the partition.
-	Start, Published int64
+	// Start, Published and Buried are where to begin in the source log, the verdict
+	// log and the dead letters when the store has no checkpoint of the partition.
+	Start, Published, Buried int64
 
 	// Sink gets the verdicts. Required with a Store.
 	Sink Sink
-	// Bury keeps dead letters and returns when they are safe. Default: the Store.
-	Bury func(ctx context.Context, letters []state.DeadLetter) error
+	// Letters gets the dead letters. Default: the Store.
+	Letters Letters
+	// Activity gets what concerns agents. Default: nobody.
+	Activity Activity
 	// Answer gets what the fold said to each ask, in the order of the log and before
 	// the verdicts of its batch are published: a refold says the same, so nobody has
 	// to wait for that. It must not block and must not keep ev.
@@ -67,6 +94,7 @@ type PumpOptions struct {
 	Memory          int64         // budget of flows in memory, bytes; default 512 MiB
 	CheckpointEvery time.Duration // least time between checkpoints; default 1 s
 	Counts          *Counts       // default: its own
+	Metrics         *prom.Metrics // told of what happens; default: nobody
 	Clock           Clock         // default: the system's
 	Logger          *slog.Logger  // default: drops everything
 }
@@ -91,12 +119,14 @@ const diskRetry = time.Second
 //
 // Batch, Fold and Close are for one goroutine; the other methods are for all.
 type Pump struct {
-	o      PumpOptions
-	counts *Counts
-	commit func(*state.Checkpoint) error // of the store, except in tests
+	o        PumpOptions
+	counts   *Counts
+	standing Standing
+	commit   func(*state.Checkpoint) error // of the store, except in tests
 
 	mu        sync.Mutex // held while records are folded, for those who look at flows
 	engine    *analyzer.Engine
+	own       *analyzer.Engine // judges weir's own flows
 	partition analyzer.Partition
 	document  []byte // of the last limits.set; nil when there was none
 	flows     *residents
@@ -114,11 +144,24 @@ type Pump struct {
 
 	next    int64 // first offset that is not folded
 	end     int64 // of the verdict log
+	buried  int64 // end of the dead letters
 	out     []Emitted
 	letters []state.DeadLetter
+	rekeyed []Rekeyed
 	refold  refold
 
+	last struct { // record that was folded
+		offset int64
+		sum    uint64
+		known  bool
+	}
+	limits struct { // that were set last
+		at    events.Stamp // when the log took them
+		since int64        // events after them
+	}
+
 	checkpoints checkpoints
+	census      census
 	given       []events.Verdict // what Fold returned last
 	quota       quota
 
@@ -147,7 +190,7 @@ func NewPump(ctx context.Context, o PumpOptions) (*Pump, error) {
 	if o.Counts == nil {
 		o.Counts = new(Counts)
 	}
-	p := &Pump{o: o, counts: o.Counts, flows: newResidents(), deadlines: newDeadlines(), engine: analyzer.New(o.Limits),
+	p := &Pump{o: o, counts: o.Counts, flows: newResidents(), deadlines: newDeadlines(), engine: analyzer.New(o.Limits), own: analyzer.New(selfTestLimits()),
 		next: o.Start, quota: quota{clock: o.Clock}, hurry: make(chan struct{})}
 	if o.Store == nil {
 		return p, nil
@@ -156,8 +199,8 @@ func NewPump(ctx context.Context, o PumpOptions) (*Pump, error) {
 		return nil, errors.New("pump: a store needs a sink for the verdicts")
 	}
 	p.commit = o.Store.Commit
-	if p.o.Bury == nil {
-		p.o.Bury = func(_ context.Context, letters []state.DeadLetter) error { return o.Store.DeadLetter(letters...) }
+	if p.o.Letters == nil {
+		p.o.Letters = &storedLetters{o.Store, o.Source}
 	}
 	if err := p.resume(ctx); err != nil {
 		return nil, fmt.Errorf("resume partition %d: %w", o.Partition, err)
@@ -173,6 +216,7 @@ func NewPump(ctx context.Context, o PumpOptions) (*Pump, error) {
 // Records below Next are skipped. An error is final: the pump must be thrown away,
 // and the next one folds again from the last checkpoint.
 func (p *Pump) Batch(ctx context.Context, records []Record) error {
+	defer p.timed(len(records))()
 	for {
 		n := p.fold(records)
 		records = records[n:]
@@ -184,6 +228,36 @@ func (p *Pump) Batch(ctx context.Context, records []Record) error {
 		}
 	}
 }
+
+// Refuse makes a record a dead letter without folding it, as Batch does with one that
+// cannot be read.
+func (p *Pump) Refuse(ctx context.Context, r Record, code events.Code, reason string) error {
+	p.mu.Lock()
+	if r.Offset >= p.next {
+		p.bury(code, reason, r.Offset, r.Appended, r.Value)
+		p.next = r.Offset + 1
+		p.tally(1)
+	}
+	p.mu.Unlock()
+	return p.Batch(ctx, nil)
+}
+
+// Last returns the offset of the last record that was folded, and a checksum of it;
+// false when that is not known.
+func (p *Pump) Last() (offset int64, sum uint64, ok bool) {
+	return p.last.offset, p.last.sum, p.last.known
+}
+
+// recordSum is the checksum that Last returns.
+func recordSum(value []byte) uint64 { return xxhash.Sum64(value) }
+
+// SinceLimits returns when the log took the last limits, and how many events came
+// after them. It is for the goroutine of Batch.
+func (p *Pump) SinceLimits() (at events.Stamp, n int64) { return p.limits.at, p.limits.since }
+
+// Durable returns the offset up to which the last checkpoint goes that is on disk. It
+// is for the goroutine of Batch.
+func (p *Pump) Durable() int64 { return p.checkpoints.safe }
 
 // Fold is Batch for callers that hold an event already, and want its verdicts
 // instead of having them published: ev is folded as the record at offset, and what
@@ -262,9 +336,22 @@ func (p *Pump) settle(ctx context.Context) error {
 	return p.checkpoint(ctx)
 }
 
+// publish sends what the log brought about. Verdicts go last: of what comes before the
+// last of them everything is out.
 func (p *Pump) publish(ctx context.Context) error {
+	if len(p.rekeyed) > 0 {
+		if err := p.o.Activity.Send(ctx, p.rekeyed); err != nil {
+			return fmt.Errorf("pass on what concerns agents: %w", err)
+		}
+		clear(p.rekeyed)
+		p.rekeyed = p.rekeyed[:0]
+	}
 	if len(p.letters) > 0 {
-		if err := p.patiently(ctx, func() error { return p.o.Bury(ctx, p.letters) }); err != nil {
+		err := p.patiently(ctx, func() (err error) {
+			p.buried, err = p.o.Letters.Bury(ctx, p.letters)
+			return err
+		})
+		if err != nil {
 			return err
 		}
 		clear(p.letters)
@@ -281,11 +368,11 @@ func (p *Pump) publish(ctx context.Context) error {
 		return err
 	}
 	for i := range p.out {
-		p.counts.verdict(p.out[i].Verdict.Action)
-		p.report(&p.out[i])
+		p.published(i)
 	}
 	clear(p.out)
 	p.out = p.out[:0]
+	p.standing.Unsent.Store(0)
 	return nil
 }
 
@@ -293,8 +380,9 @@ func (p *Pump) publish(ctx context.Context) error {
 func (p *Pump) patiently(ctx context.Context, write func() error) error {
 	for {
 		err := write()
+		p.counts.notPublished(err)
 		low := errors.Is(err, state.ErrDiskLow)
-		if p.counts.DiskLow.Swap(low) != low {
+		if p.standing.DiskLow.Swap(low) != low {
 			if low {
 				p.o.Logger.Error("the pump pauses", "partition", p.o.Partition, "error", err)
 			} else {

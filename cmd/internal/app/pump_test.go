@@ -204,13 +204,19 @@ func sameLog(t *testing.T, got, want *memoryLog) {
 }
 
 // TestCrash lets the sink, and the commits of checkpoints before and after they are
-// durable, fail at random. What is in the verdict log afterwards is what an
+// durable, fail at random, and loses the state now and then. What is in the verdict log afterwards is what an
 // undisturbed run leaves there. WEIR_SEEDS=1000 tries more.
 func TestCrash(t *testing.T) {
 	seeds := 12
 	if n, err := strconv.Atoi(os.Getenv("WEIR_SEEDS")); err == nil {
 		seeds = n
 	}
+	lost := 0
+	defer func() {
+		if lost < seeds {
+			t.Errorf("the state was lost only %d times in %d runs", lost, seeds)
+		}
+	}()
 	for seed := range uint64(seeds) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			records := traffic(seed, 1500)
@@ -250,6 +256,12 @@ func TestCrash(t *testing.T) {
 						t.Fatal(err)
 					}
 					p.Abandon()
+					if r.IntN(5) == 0 { // another machine goes on
+						if err := store.Forget(0); err != nil {
+							t.Fatal(err)
+						}
+						lost++
+					}
 					p = start()
 					crashes++
 					ended = false
@@ -340,7 +352,7 @@ func TestFoldIsBatch(t *testing.T) {
 		ev.Appended = r.Appended
 		var out []Emitted
 		for _, v := range p.Fold(&ev, r.Offset) {
-			out = append(out, Emitted{v, r.Offset})
+			out = append(out, Emitted{Verdict: v, Offset: r.Offset})
 		}
 		if _, err := got.Emit(t.Context(), out); err != nil {
 			t.Fatal(err)
@@ -550,7 +562,7 @@ func TestCounts(t *testing.T) {
 	if err := p.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	c := p.counts
+	c, s := p.counts, &p.standing
 	letters, verdicts := int64(0), int64(0)
 	for _, n := range c.DeadLetters() {
 		letters += n
@@ -567,8 +579,8 @@ func TestCounts(t *testing.T) {
 	if got := c.Events.Load() + c.Duplicates.Load() + c.TooLate.Load() + c.Ticks.Load() + letters + sets; got != int64(len(records)) || c.Records.Load() != got {
 		t.Errorf("%d of %d records are accounted for", got, len(records))
 	}
-	if verdicts != int64(len(p.o.Sink.(*memoryLog).lines)) || c.FlowsLive.Load() == 0 || c.FlowBytes.Load() == 0 ||
-		c.Next.Load() != int64(len(records)) || c.Checkpoints.Load() == 0 || c.Asks.Load() == 0 || c.Watermark.Load() < int64(testStart) {
+	if verdicts != int64(len(p.o.Sink.(*memoryLog).lines)) || s.Flows.Load() == 0 || s.FlowBytes.Load() == 0 ||
+		s.Next.Load() != int64(len(records)) || c.Checkpoints.Load() == 0 || c.Asks.Load() == 0 || s.Watermark.Load() < int64(testStart) {
 		t.Errorf("counts %+v", c)
 	}
 }
@@ -578,8 +590,7 @@ func TestDiskLow(t *testing.T) {
 	records := traffic(8, 500)
 	want := undisturbed(t, records)
 	store, clock, log := openState(t), newFakeClock(), &memoryLog{}
-	counts := new(Counts)
-	p := newTestPump(t, PumpOptions{Store: store, Sink: log, Clock: clock, Counts: counts})
+	p := newTestPump(t, PumpOptions{Store: store, Sink: log, Clock: clock})
 	low := errors.Join(state.ErrDiskLow)
 	fails := 3
 	p.commit = func(c *state.Checkpoint) error {
@@ -598,7 +609,7 @@ func TestDiskLow(t *testing.T) {
 	for waited := false; ; {
 		select {
 		case <-clock.asked:
-			if !counts.DiskLow.Load() {
+			if !p.standing.DiskLow.Load() {
 				t.Error("the disk is low and nobody says so")
 			}
 			waited = true
@@ -611,7 +622,7 @@ func TestDiskLow(t *testing.T) {
 		}
 		break
 	}
-	if counts.DiskLow.Load() {
+	if p.standing.DiskLow.Load() {
 		t.Error("there is room again and nobody says so")
 	}
 	sameLog(t, log, want)

@@ -83,12 +83,39 @@ func (p *Pump) Flows(limit int, order Order) (FlowList, error) {
 		list.Flows = append(list.Flows, summary(engine.View(&f)))
 	}
 	if order == Nearby {
-		slices.SortFunc(list.Flows, func(a, b FlowSummary) int {
-			return cmp.Or(cmp.Compare(b.near(), a.near()), cmp.Compare(b.Last, a.Last), cmp.Compare(a.Flow, b.Flow))
-		})
+		list.sort(order)
 		list.Flows = list.Flows[:min(limit, len(list.Flows))]
 	}
 	return list, nil
+}
+
+// flowsOf is Flows of several pumps.
+func flowsOf(pumps []*Pump, limit int, order Order) (FlowList, error) {
+	if len(pumps) == 1 {
+		return pumps[0].Flows(limit, order)
+	}
+	all := FlowList{Flows: []FlowSummary{}}
+	for _, p := range pumps {
+		list, err := p.Flows(limit, order)
+		if err != nil {
+			return FlowList{}, err
+		}
+		all.Flows = append(all.Flows, list.Flows...)
+		all.Scanned += list.Scanned
+		all.Truncated = all.Truncated || list.Truncated
+	}
+	all.sort(order)
+	all.Flows = all.Flows[:min(limit, len(all.Flows))]
+	return all, nil
+}
+
+func (l *FlowList) sort(order Order) {
+	slices.SortFunc(l.Flows, func(a, b FlowSummary) int {
+		if order == Nearby {
+			return cmp.Or(cmp.Compare(b.near(), a.near()), cmp.Compare(b.Last, a.Last), cmp.Compare(a.Flow, b.Flow))
+		}
+		return cmp.Or(cmp.Compare(b.Last, a.Last), cmp.Compare(a.Flow, b.Flow))
+	})
 }
 
 func (s *FlowSummary) near() float64 {
@@ -128,7 +155,7 @@ func (p *Pump) snapshot() (records []snapshot, engine *analyzer.Engine, truncate
 			break
 		}
 		seen[r.key] = true
-		if len(r.record) > 0 {
+		if len(r.record) > 0 && !r.own {
 			records = append(records, snapshot{r.key, slices.Clone(r.record)})
 		}
 	}
@@ -139,7 +166,7 @@ func (p *Pump) snapshot() (records []snapshot, engine *analyzer.Engine, truncate
 		return records, engine, truncated, nil
 	}
 	err = p.o.Store.Records(p.o.Partition, state.FlowSubject, func(key string, record []byte) error {
-		if seen[key] {
+		if seen[key] || ownFlow(key) {
 			return nil
 		}
 		if len(records) == maxScanned {
@@ -191,4 +218,4 @@ func (p *Pump) Limits() (*analyzer.Limits, []byte) {
 
 // Next returns the offset of the first record that is not folded: where the reader of
 // the log begins. Any goroutine may call it.
-func (p *Pump) Next() int64 { return p.counts.Next.Load() }
+func (p *Pump) Next() int64 { return p.standing.Next.Load() }

@@ -1,6 +1,9 @@
 package app
 
-import "weir/events"
+import (
+	"weir/analyzer"
+	"weir/events"
+)
 
 // resident is a flow in memory: its encoded record, which costs a fraction of the
 // decoded flow and leaves the garbage collector nothing to scan.
@@ -14,11 +17,17 @@ type resident struct {
 	writes     int
 	generation uint64 // the last checkpoint that it was part of
 
+	own      bool              // weir's own, see selfTest
+	last     events.Stamp      // time of the latest event
+	live     bool              // it had one within the time of silence that ends an episode
+	ended    bool              // by a flow.end
+	standing analyzer.Standing // while it is live
+
 	newer, older *resident
 }
 
 // residentOverhead is about what a resident takes beside its key and record.
-const residentOverhead = 192
+const residentOverhead = 208
 
 func (r *resident) size() int64 { return int64(len(r.key)+cap(r.record)) + residentOverhead }
 
@@ -27,11 +36,15 @@ type residents struct {
 	byKey map[string]*resident
 	ends  resident // ends.older is the newest, ends.newer the oldest
 	bytes int64
+
+	fading *resident // the oldest that may be live; &ends when none is
+	live   [3]int64  // flows by standing
+	lost   int64     // flows that were live when they had to go
 }
 
 func newResidents() *residents {
 	s := &residents{byKey: make(map[string]*resident)}
-	s.ends.older, s.ends.newer = &s.ends, &s.ends
+	s.ends.older, s.ends.newer, s.fading = &s.ends, &s.ends, &s.ends
 	return s
 }
 
@@ -55,14 +68,24 @@ func (s *residents) remove(r *resident) {
 	delete(s.byKey, r.key)
 	s.unlink(r)
 	s.bytes -= r.size()
+	if r.live {
+		s.live[r.standing]--
+		s.lost++
+	}
 }
 
 func (s *residents) link(r *resident) {
 	r.newer, r.older = &s.ends, s.ends.older
 	r.older.newer, s.ends.older = r, r
+	if s.fading == &s.ends {
+		s.fading = r
+	}
 }
 
 func (s *residents) unlink(r *resident) {
+	if s.fading == r {
+		s.fading = r.newer
+	}
 	r.newer.older, r.older.newer = r.older, r.newer
 	r.newer, r.older = nil, nil
 }

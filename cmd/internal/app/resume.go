@@ -30,10 +30,13 @@ func (r *refold) notePublished(id string, trigger int64) {
 	r.upTo = max(r.upTo, trigger)
 }
 
-func (r *refold) published(id string) bool {
+// published reports whether the verdict log holds what a record brings about. Verdicts
+// go there in the order of the records, so before the last of them all are there; the
+// ids tell of those that the same record brought about.
+func (r *refold) published(id string, trigger int64) bool {
 	_, ok := r.ids[id]
 	delete(r.ids, id)
-	return ok
+	return ok || trigger < r.upTo
 }
 
 func (r *refold) noteBuried(offset int64) {
@@ -62,10 +65,10 @@ func (r *refold) pass(next, verdicts, letters int64) {
 }
 
 // stateVersion is the first byte of what a checkpoint says of the partition itself.
-const stateVersion = 1
+const stateVersion = 2
 
 // appendState encodes what a partition has beside its flows: the fold's own state,
-// the limits in force, and how many dead letters there were.
+// the limits in force, where the dead letters end, and by what the last record is known.
 func (p *Pump) appendState(dst []byte) []byte {
 	dst = append(dst, stateVersion)
 	fold, err := p.partition.AppendBinary(nil)
@@ -76,7 +79,13 @@ func (p *Pump) appendState(dst []byte) []byte {
 	dst = append(dst, fold...)
 	dst = binary.AppendUvarint(dst, uint64(len(p.document)))
 	dst = append(dst, p.document...)
-	return binary.AppendVarint(dst, p.refold.lettersFrom)
+	dst = binary.AppendVarint(dst, p.refold.lettersFrom)
+	dst = binary.AppendVarint(dst, int64(p.limits.at))
+	if !p.last.known {
+		return dst
+	}
+	dst = binary.AppendVarint(dst, p.last.offset)
+	return binary.LittleEndian.AppendUint64(dst, p.last.sum)
 }
 
 // resume takes up the last checkpoint and looks what was published after it.
@@ -85,14 +94,14 @@ func (p *Pump) resume(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.refold.verdictsFrom = p.o.Published
+	p.refold.verdictsFrom, p.refold.lettersFrom = p.o.Published, p.o.Buried
 	if ok {
 		p.next, p.refold.verdictsFrom, p.outside = meta.Next, meta.Published, true
 		if err := p.restoreState(meta.State); err != nil {
 			return err
 		}
 	}
-	p.checkpoints.written, p.checkpoints.last = p.next, p.o.Clock.Now()
+	p.checkpoints.written, p.checkpoints.safe, p.checkpoints.last = p.next, p.next, p.o.Clock.Now()
 	err = p.o.Store.Due(p.o.Partition, func(sub state.Subject, due events.Stamp, key string) error {
 		if sub == state.FlowSubject {
 			p.deadlines.set(key, due)
@@ -107,7 +116,12 @@ func (p *Pump) resume(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the verdict log: %w", err)
 	}
-	if err := p.findBuried(); err != nil {
+	p.buried, err = p.o.Letters.Since(ctx, p.refold.lettersFrom, func(offset int64) {
+		if offset >= p.next {
+			p.refold.noteBuried(offset)
+		}
+	})
+	if err != nil {
 		return fmt.Errorf("read the dead letters: %w", err)
 	}
 	p.tally(0)
@@ -135,10 +149,26 @@ func (p *Pump) restoreState(b []byte) (err error) {
 	}
 	fold := field()
 	document := field()
-	letters, size := binary.Varint(b)
-	p.refold.lettersFrom = letters
-	if err != nil || size != len(b) || size == 0 {
-		return bad
+	number := func() int64 {
+		n, size := binary.Varint(b)
+		if size <= 0 {
+			b, err = nil, bad
+			return 0
+		}
+		b = b[size:]
+		return n
+	}
+	p.refold.lettersFrom = number()
+	p.limits.at = events.Stamp(number())
+	if err == nil && len(b) > 0 {
+		p.last.offset, p.last.known = number(), true
+		if len(b) != 8 {
+			return bad
+		}
+		p.last.sum = binary.LittleEndian.Uint64(b)
+	}
+	if err != nil {
+		return err
 	}
 	if err := p.partition.UnmarshalBinary(fold); err != nil {
 		return err
@@ -154,27 +184,4 @@ func (p *Pump) restoreState(b []byte) (err error) {
 		p.engine, p.document = analyzer.New(limits), append([]byte(nil), document...)
 	}
 	return nil
-}
-
-// findBuried notes which of the records to come are dead letters already.
-func (p *Pump) findBuried() error {
-	from := p.refold.lettersFrom
-	var batch []state.DeadLetter
-	for {
-		var err error
-		batch, err = p.o.Store.DeadLetters(from, maxWaiting, batch[:0])
-		if gap, ok := errors.AsType[*state.GapError](err); ok {
-			from = gap.To
-			continue
-		}
-		if err != nil || len(batch) == 0 {
-			return err
-		}
-		for i := range batch {
-			if d := &batch[i]; d.Source == p.o.Source && d.Position >= p.next {
-				p.refold.noteBuried(d.Position)
-			}
-		}
-		from += int64(len(batch))
-	}
 }

@@ -47,6 +47,7 @@ type viewer struct {
 	flow    string // only this one; "" for all
 	from    int64
 	end     int64 // where to stop when it does not follow
+	current bool  // it was told that it has all that there is
 	buf     bytes.Buffer
 }
 
@@ -138,6 +139,13 @@ func (v *viewer) run(r *http.Request) error {
 		if len(entries) > 0 {
 			continue
 		}
+		if !v.current { // dispatchers wait for this before they decide
+			v.current = true
+			v.beat()
+			if v.send() != nil {
+				return nil
+			}
+		}
 		select {
 		case <-a.verdicts.Ready(v.from):
 		case <-a.clock.After(a.o.Heartbeat):
@@ -155,6 +163,9 @@ func (v *viewer) run(r *http.Request) error {
 }
 
 func (v *viewer) tell(e *state.Entry) error {
+	if ownVerdict(e.Value) {
+		return nil
+	}
 	if v.flow != "" {
 		if !bytes.Contains(e.Value, []byte(v.flow)) && !strings.ContainsAny(v.flow, "\"\\<>&\u2028\u2029") {
 			return nil
@@ -185,14 +196,25 @@ func (v *viewer) tellGap(gap *state.GapError) {
 	}
 }
 
-// beat shows that the connection is alive. NDJSON knows no comments; an empty line is
-// one that its readers pass over.
+// beat shows that the connection is alive, and whether verdicts are up to date: what
+// was not folded yet may bring orders that a dispatcher has to know. NDJSON knows no
+// comments; an empty line is one that its readers pass over.
 func (v *viewer) beat() {
-	if v.sse {
+	switch {
+	case !v.sse:
+		v.buf.WriteByte('\n')
+	case v.app.upToDate():
 		v.buf.WriteString(": heartbeat\n\n")
-		return
+	default:
+		v.buf.WriteString(": behind\n\n")
 	}
-	v.buf.WriteByte('\n')
+}
+
+// upToDate reports whether the fold has caught up with the log.
+func (a *App) upToDate() bool {
+	var out readyAnswer
+	a.form.ready(&out)
+	return len(out.Why) == 0
 }
 
 // send writes what was gathered, and fails when the viewer does not take it in time.

@@ -61,6 +61,10 @@ func (t *tokens) check(r *http.Request, a access) *httpError {
 		return &httpError{status: http.StatusForbidden, detail: "this changes something, and weir was started without an admin token file; start it with one"}
 	}
 	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !ok { // as the clients of LangSmith send it
+		given = r.Header.Get("X-Api-Key")
+		ok = given != ""
+	}
 	sum := sha256.Sum256([]byte(given))
 	isAdmin := t.hasAdmin && subtle.ConstantTimeCompare(sum[:], t.admin[:]) == 1
 	isIntake := t.hasIntake && subtle.ConstantTimeCompare(sum[:], t.intake[:]) == 1

@@ -1,0 +1,78 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+
+	"weir/sink/check"
+	"weir/sink/prom"
+)
+
+// gatewayPort is the listener for Envoy's external authorization over gRPC.
+type gatewayPort struct {
+	listener net.Listener
+	server   *http.Server
+}
+
+// gatewayConnections is how many gateways may be connected. One of them asks about many
+// requests at a time over one connection.
+const gatewayConnections = 256
+
+// listenForGateways opens the port, when there is to be one. On another address than
+// loopback a token is needed, as for the other routes.
+func (a *App) listenForGateways() error {
+	if a.o.AuthzGRPC == "" {
+		return nil
+	}
+	keys := a.tokens
+	var err error
+	if keys.loopback, err = loopback(a.o.AuthzGRPC); err != nil {
+		return err
+	}
+	if !keys.loopback && !keys.hasAdmin && !keys.hasIntake {
+		return fmt.Errorf("listen on %s for gateways: other machines reach this address, and no token keeps them out; "+
+			"give an intake token file, or listen on 127.0.0.1", a.o.AuthzGRPC)
+	}
+	if a.gateways.listener, err = net.Listen("tcp", a.o.AuthzGRPC); err != nil {
+		return fmt.Errorf("listen on %s for gateways: %w; choose another address", a.o.AuthzGRPC, err)
+	}
+	a.gateways.server = &http.Server{
+		Handler: &check.GRPC{
+			Authz:   check.NewAuthz(a.timedAsk(prom.RouteAuthz), a.writeError, a.clock.Now),
+			Allowed: func(r *http.Request) bool { return keys.check(r, intake) == nil },
+		},
+		Protocols:         new(http.Protocols),
+		ReadHeaderTimeout: headerTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    headerBytes,
+		ErrorLog:          slog.NewLogLogger(a.logger.Handler(), slog.LevelDebug),
+	}
+	a.gateways.server.Protocols.SetUnencryptedHTTP2(true)
+	limited := newLimitListener(a.gateways.listener, gatewayConnections)
+	go func() {
+		if err := a.gateways.server.Serve(limited); !errors.Is(err, http.ErrServerClosed) {
+			a.fail(fmt.Errorf("serve gateways: %w", err))
+		}
+	}()
+	a.logger.Info("gateways are answered by gRPC", "address", a.GatewayAddr())
+	return nil
+}
+
+// GatewayAddr is the address that gateways are answered on by gRPC, with the port that
+// was chosen; "" when they are not.
+func (a *App) GatewayAddr() string {
+	if a.gateways.listener == nil {
+		return ""
+	}
+	return a.gateways.listener.Addr().String()
+}
+
+// close ends the port; a gateway goes by its failure mode then.
+func (g *gatewayPort) close() {
+	if g.server != nil {
+		_ = g.server.Close()
+	}
+}

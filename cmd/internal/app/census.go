@@ -1,0 +1,227 @@
+package app
+
+import (
+	"fmt"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"weir/analyzer"
+	"weir/events"
+	"weir/sink/prom"
+)
+
+// census counts what the records of one pump are since the last tally, in memory that
+// nobody else looks at: what all look at is touched once for each batch.
+type census struct {
+	kinds  [prom.KindCount][prom.OutcomeCount]int64
+	calls  [prom.OriginCount]int64
+	depths [prom.MaxDepth + 1]int64
+	acks   [2]int64
+	bytes  int64
+	opened int64
+
+	late, duplicates, expired int64           // of the fold, before the event at hand
+	aside                     analyzer.Counts // of the fold, before an event of the self-test
+	idle                      time.Duration   // silence that ends an episode, by the limits in force
+	came                      []events.Stamp  // when the log took what brought about each verdict that waits
+}
+
+// before is called before an event is folded.
+func (p *Pump) before() {
+	c, n := &p.census, &p.fx.Counts
+	if p.open.own {
+		c.aside = *n
+		return
+	}
+	c.late, c.duplicates, c.expired = n.Late, n.Duplicates, n.TooLate
+}
+
+// after is called when it is folded.
+func (p *Pump) after(ev *events.Event) {
+	c, n := &p.census, &p.fx.Counts
+	if p.open.own {
+		*n = c.aside
+		return
+	}
+	outcome := prom.Folded
+	switch {
+	case n.Duplicates != c.duplicates:
+		outcome = prom.Duplicate
+	case n.TooLate != c.expired:
+		outcome = prom.Expired
+	case n.Late != c.late:
+		outcome = prom.Late
+	}
+	c.kinds[ev.Kind][outcome]++
+	if outcome == prom.Duplicate || outcome == prom.Expired {
+		return
+	}
+	switch ev.Kind {
+	case events.AgentCall:
+		c.calls[ev.By()]++
+		c.depths[min(p.scratch.Depth(), prom.MaxDepth)]++
+	case events.VerdictAck:
+		if ev.Ack != nil && ev.Ack.Applied {
+			c.acks[1]++
+		} else {
+			c.acks[0]++
+		}
+	}
+	c.idle = p.engine.Limits().Flow.Idle
+	r := p.open
+	if !r.live {
+		r.live, r.standing = true, analyzer.Free
+		p.flows.live[r.standing]++
+		c.opened++
+	}
+	r.ended, r.last = ev.Kind == events.FlowEnd, p.scratch.Last()
+	p.stands(r)
+}
+
+// stands notes how a live flow stands that is in scratch.
+func (p *Pump) stands(r *resident) {
+	if now := p.scratch.Standing(); r.live && now != r.standing {
+		p.flows.live[r.standing]--
+		p.flows.live[now]++
+		r.standing = now
+	}
+}
+
+// flush moves what was counted to where others read it.
+func (p *Pump) flush() {
+	if p.o.Store == nil {
+		return
+	}
+	c, to := &p.census, p.counts
+	for k := range c.kinds {
+		move(to.kinds[k][:], c.kinds[k][:])
+	}
+	move(to.calls[:], c.calls[:])
+	move(to.depths[:], c.depths[:])
+	move(to.acks[:], c.acks[:])
+	to.Bytes.Add(c.bytes)
+	to.opened.Add(c.opened)
+	c.bytes, c.opened = 0, 0
+	p.fade()
+	for i := range p.flows.live {
+		p.standing.Live[i].Store(p.flows.live[i])
+	}
+	p.standing.Unsent.Store(int64(len(p.out)))
+}
+
+func move(to []atomic.Int64, from []int64) {
+	for i, n := range from {
+		if n != 0 {
+			to[i].Add(n)
+			from[i] = 0
+		}
+	}
+}
+
+// The most flows that one tally looks at: how many may stop being live, and how many
+// of them are measured, which takes longer than to fold an event.
+const (
+	mostFading   = 1024
+	mostMeasured = 16
+)
+
+// fade finds the flows that have fallen silent. They stand in the order in which they
+// were last used, so only those are looked at.
+func (p *Pump) fade() {
+	s, measured := p.flows, 0
+	for range mostFading {
+		r := s.fading
+		if r == &s.ends || r.live && r.last.Add(p.census.idle) > p.partition.Watermark {
+			break
+		}
+		s.fading = r.newer
+		if !r.live {
+			continue
+		}
+		r.live = false
+		s.live[r.standing]--
+		p.counts.closed[closingOf(r)].Add(1)
+		if measured++; measured <= mostMeasured && p.o.Metrics != nil {
+			p.measure(r)
+		}
+	}
+	if s.lost > 0 {
+		p.counts.closed[prom.ClosedEvicted].Add(s.lost)
+		s.lost = 0
+	}
+}
+
+func closingOf(r *resident) prom.Closing {
+	switch {
+	case r.standing == analyzer.Stopped:
+		return prom.ClosedStopped
+	case r.ended:
+		return prom.ClosedEnded
+	}
+	return prom.ClosedIdle
+}
+
+// measure tells of a flow that is live no more. No flow is in scratch.
+func (p *Pump) measure(r *resident) {
+	defer func() {
+		if fault := recover(); fault != nil { // to measure is not worth a record
+			p.o.Logger.Error("a flow could not be measured: please report this", "flow", r.key, "panic", fmt.Sprint(fault), "stack", string(debug.Stack()))
+		}
+	}()
+	if len(r.record) == 0 || p.scratch.UnmarshalBinary(r.key, r.record) != nil {
+		return
+	}
+	v := p.engine.View(&p.scratch)
+	p.o.Metrics.FlowClosed(events.Stamp(v.Last).Sub(events.Stamp(v.Start)), v.Hops, v.Counters)
+	if r.standing != analyzer.Stopped && len(v.Offences) == 0 && v.Hops > p.counts.longest.Load() {
+		p.counts.longest.Store(v.Hops)
+	}
+}
+
+// published counts and logs the i-th verdict, which is safe now.
+func (p *Pump) published(i int) {
+	e := &p.out[i]
+	v := &e.Verdict
+	if ownFlow(v.CorrelationID) {
+		return
+	}
+	flow, now := xxhash.Sum64String(v.CorrelationID), p.o.Clock.Now()
+	p.counts.verdict(v, flow, now)
+	if i < len(p.census.came) && p.census.came[i] != 0 {
+		p.o.Metrics.Published(events.ParseAction(v.Action), now.Sub(p.census.came[i].Time()), flow)
+	}
+	p.report(e)
+}
+
+// come notes when the log took the record that brought about the verdict that was
+// taken over last; a deadline has no record.
+func (p *Pump) come(offset int64) {
+	if p.o.Metrics == nil {
+		return
+	}
+	at := events.Stamp(0)
+	if offset == p.next { // of the record at hand; what fires comes after it
+		at = p.event.Appended
+	}
+	p.census.came = append(p.census.came[:len(p.out)-1], at)
+}
+
+// timed measures a batch until the function is called that it returns.
+func (p *Pump) timed(records int) func() {
+	if p.o.Metrics == nil || records == 0 {
+		return func() {}
+	}
+	begun := p.o.Clock.Now()
+	return func() { p.o.Metrics.Batch(records, p.o.Clock.Now().Sub(begun)) }
+}
+
+// fired tells how late a deadline is, in the time of the log.
+func (p *Pump) fired(due events.Stamp) {
+	if !p.open.own {
+		p.counts.Deadlines.Add(1)
+		p.o.Metrics.Deadline(time.Duration(p.partition.Watermark-due) * time.Millisecond)
+	}
+}

@@ -1,0 +1,135 @@
+package app
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// readyFiles are the files that /readyz says are followed, with their formats.
+func (r *running) readyFiles() (out []string) {
+	for _, s := range r.readiness().Follow {
+		out = append(out, filepath.Base(s.Path)+"="+s.Format)
+	}
+	return out
+}
+
+// until lets time pass until something is so.
+func (r *running) until(so func() bool) {
+	r.t.Helper()
+	r.passTime(func() {
+		for !so() {
+			select {
+			case <-r.Done():
+				r.t.Fatal(r.Err())
+			default:
+				runtime.Gosched()
+			}
+		}
+	})
+}
+
+func TestFollowFolder(t *testing.T) {
+	dir := t.TempDir()
+	folder := filepath.Join(dir, "logs")
+	if err := os.MkdirAll(filepath.Join(folder, "sub"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	o := Options{StateDir: filepath.Join(dir, "state"), Follow: []Follow{{Path: folder}}}
+	a, b := filepath.Join(folder, "a.jsonl"), filepath.Join(folder, "sub", "b.jsonl")
+	appendFile(t, a, lines(call("a", 0, "x", "y")))
+	appendFile(t, filepath.Join(folder, "notes.txt"), "no log at all\n")
+	r := begin(t, o)
+	r.followed("a", 1)
+	// A file that is new, one that is renamed while it is written, and one in its place.
+	appendFile(t, b, lines(call("b", 0, "x", "y")))
+	r.followed("b", 1)
+	appendFile(t, a, lines(call("a", 1, "x", "y")))
+	if err := os.Rename(a, a+".1"); err != nil {
+		t.Fatal(err)
+	}
+	appendFile(t, a+".1", lines(call("a", 2, "x", "y")))
+	appendFile(t, a, lines(call("a", 3, "x", "y")))
+	if got := r.followed("a", 4); !slices.Equal(got, ids("a", 4)) {
+		t.Errorf("the journal has %q", got)
+	}
+	if got, want := r.readyFiles(), []string{"a.jsonl=canonical", "b.jsonl=canonical"}; !slices.Equal(got, want) {
+		t.Errorf("followed are %q, want %q", got, want)
+	}
+	r.stop()
+	appendFile(t, b, lines(call("b", 1, "x", "y")))
+	c := filepath.Join(folder, "c.jsonl")
+	appendFile(t, c, lines(call("c", 0, "x", "y")))
+	r = begin(t, o)
+	r.followed("c", 1)
+	if got := r.followed("b", 2); !slices.Equal(got, ids("b", 2)) {
+		t.Errorf("the journal has %q", got)
+	}
+	if got := r.followed("a", 4); !slices.Equal(got, ids("a", 4)) {
+		t.Errorf("after a restart the journal has %q", got)
+	}
+	// A file that is gone is given up in the end.
+	if err := os.Remove(c); err != nil {
+		t.Fatal(err)
+	}
+	r.until(func() bool { return !slices.Contains(r.readyFiles(), "c.jsonl=canonical") })
+}
+
+// TestFollowSession has the transcripts of a session and of its child in files of their
+// own: the child is the one that the session called.
+func TestFollowSession(t *testing.T) {
+	dir := t.TempDir()
+	in := filepath.Join("..", "..", "..", "events", "adapter", "testdata", "golden", "claudecode", "mixed.in")
+	text, err := os.ReadFile(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var main, child []string
+	for line := range strings.Lines(string(text)) {
+		if strings.Contains(line, `"isSidechain":true`) {
+			child = append(child, line)
+		} else {
+			main = append(main, line)
+		}
+	}
+	if len(main) == 0 || len(child) == 0 {
+		t.Skipf("MISSING LINES: %s has %d lines of the session and %d of its children", in, len(main), len(child))
+	}
+	want := toldBy(t, "claudecode", append(slices.Clone(main), child...)...)
+	if err := os.Mkdir(filepath.Join(dir, "agents"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	r := begin(t, Options{Follow: []Follow{{Path: filepath.Join(dir, "*")}}})
+	// The session calls before the child begins.
+	appendFile(t, filepath.Join(dir, "s.jsonl"), strings.Join(main, ""))
+	r.until(func() bool {
+		files := r.readiness().Follow
+		return len(files) == 1 && files[0].Records == int64(len(main))
+	})
+	appendFile(t, filepath.Join(dir, "agents", "agent-1.jsonl"), strings.Join(child, ""))
+	r.until(func() bool { return len(r.received()) >= len(want) })
+	for id, line := range r.received() {
+		if want[id] == "" {
+			t.Errorf("not in one reading of all: %s", line)
+		}
+	}
+}
+
+func TestFollowPattern(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 3 {
+		appendFile(t, filepath.Join(dir, fmt.Sprintf("%d.log", i)), lines(call("f", i, "x", "y")))
+	}
+	appendFile(t, filepath.Join(dir, "3.txt"), lines(call("f", 3, "x", "y")))
+	r := begin(t, Options{Follow: []Follow{{Path: filepath.Join(dir, "*.log"), Format: "canonical"}}})
+	if got := r.followed("f", 3); len(got) != 3 {
+		t.Errorf("the journal has %q", got)
+	}
+	if got, want := r.readyFiles(), []string{"0.log=canonical", "1.log=canonical", "2.log=canonical"}; !slices.Equal(got, want) {
+		t.Errorf("followed are %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,286 @@
+package app
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+
+	"github.com/cespare/xxhash/v2"
+
+	"weir/analyzer"
+	"weir/analyzer/limitfile"
+	rulebook "weir/analyzer/testdata"
+	"weir/events"
+	"weir/events/adapter"
+	"weir/events/adapter/registry"
+	"weir/sink/inspect"
+)
+
+// Bounds of what the inspector is told.
+const (
+	inspectorPath = "/ui/"
+	maxTale       = 5000    // events of a flow
+	maxCompared   = 200_000 // events of a log
+	keyVerdicts   = 20_000  // in which a flow is looked for by its key
+)
+
+// inspectorRoutes are the page, which holds no data, and what only the page asks for.
+func (a *App) inspectorRoutes() []route {
+	pages, err := inspect.NewPages(inspectorPath)
+	return []route{
+		{"GET", "/{$}", public, func(w http.ResponseWriter, r *http.Request) error {
+			http.Redirect(w, r, inspectorPath, http.StatusFound)
+			return nil
+		}},
+		{"GET", inspectorPath, public, func(w http.ResponseWriter, r *http.Request) error {
+			if err == nil {
+				pages.ServeHTTP(w, r)
+			}
+			return err
+		}},
+		{"GET", "/v1/inspect/flow", reader, byQuery(a.serveFlow)},
+		{"GET", "/v1/inspect/events", reader, byQuery(a.serveFlowEvents)},
+		{"GET", "/v1/inspect/tale", reader, a.serveTale},
+		{"GET", "/v1/inspect/view", reader, a.serveViewAt},
+		{"GET", "/v1/inspect/case", reader, a.serveFlowTest},
+		{"GET", "/v1/inspect/key", reader, a.serveKey},
+		{"GET", "/v1/inspect/limits", reader, a.serveLimitsFile},
+		{"GET", "/v1/inspect/scenarios", reader, serveScenarios},
+		{"POST", "/v1/inspect/play", intake, limited(2, a.servePlay)},
+		{"POST", "/v1/inspect/compare", intake, limited(1, serveCompare)},
+	}
+}
+
+// byQuery takes the id of a flow from the query, because a path cannot hold every id:
+// browsers resolve ".." before they ask.
+func byQuery(serve func(http.ResponseWriter, *http.Request) error) func(http.ResponseWriter, *http.Request) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		r.SetPathValue("id", r.URL.Query().Get("flow"))
+		return serve(w, r)
+	}
+}
+
+// telling is a flow and what is in the log of it.
+type telling struct {
+	View      analyzer.View `json:"view"`
+	Truncated bool          `json:"truncated,omitempty"`
+	events    []events.Event
+	limits    analyzer.Limits
+}
+
+// telling reads the events of the flow that the query names: of its last episode, or with
+// all=1 of all that is kept.
+func (a *App) telling(r *http.Request) (*telling, error) {
+	q := r.URL.Query()
+	id := q.Get("flow")
+	view, err := a.view(id)
+	if err != nil {
+		return nil, err
+	}
+	t := &telling{View: view}
+	limits, _ := a.inForce()
+	t.limits = *limits
+	all := q.Get("all") == "1"
+	since := events.Stamp(view.Start) - maxSkew
+	if all {
+		since = 0
+	}
+	var bad error
+	err = a.form.eventsOf(r.Context(), id, since, func(line []byte) bool {
+		if len(t.events) == maxTale {
+			t.Truncated = true
+			return false
+		}
+		var ev events.Event
+		if bad = events.Decode(bytes.Clone(line), &ev); bad != nil {
+			return false
+		}
+		if all || ev.Time >= events.Stamp(view.Start) {
+			t.events = append(t.events, ev)
+		}
+		return true
+	})
+	return t, errors.Join(err, bad)
+}
+
+// serveTale is a flow with its events, folded again by the limits in force.
+func (a *App) serveTale(w http.ResponseWriter, r *http.Request) error {
+	t, err := a.telling(r)
+	if err != nil {
+		return err
+	}
+	return answer(w, struct {
+		*telling
+		inspect.Tale
+		Version string `json:"version"` // of the limits
+	}{t, inspect.Tell(t.limits, t.events, 0), t.limits.Version})
+}
+
+// serveViewAt is a flow as it stood after the first at events of its tale.
+func (a *App) serveViewAt(w http.ResponseWriter, r *http.Request) error {
+	at, err := intParameter(r, "at", maxTale, maxTale)
+	if err != nil {
+		return err
+	}
+	t, err := a.telling(r)
+	if err != nil {
+		return err
+	}
+	view, ok := inspect.ViewAt(t.limits, t.events, t.View.Flow, int(at))
+	if !ok {
+		return answer(w, analyzer.New(t.limits).View(new(analyzer.Flow)))
+	}
+	return answer(w, view)
+}
+
+// serveFlowTest is a flow as a case for weir test.
+func (a *App) serveFlowTest(w http.ResponseWriter, r *http.Request) error {
+	t, err := a.telling(r)
+	if err != nil {
+		return err
+	}
+	text, err := inspect.FlowTest("recorded: "+t.View.Flow, t.limits, t.events)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = io.WriteString(w, text) // an error means that the other side is gone
+	return nil
+}
+
+// serveKey finds a flow by its key, as exemplars of metrics carry it: in the latest
+// verdicts first, since exemplars stand on those, then among the flows.
+func (a *App) serveKey(w http.ResponseWriter, r *http.Request) error {
+	key, err := strconv.ParseUint(r.URL.Query().Get("key"), 16, 64)
+	if err != nil {
+		return &httpError{status: http.StatusBadRequest, detail: "key: want 16 hexadecimal digits"}
+	}
+	type found struct {
+		Flow string `json:"flow"`
+	}
+	end := a.verdicts.End()
+	for from := max(0, end-keyVerdicts); from < end; {
+		entries, err := a.verdicts.Read(from, streamBatch, nil)
+		if err != nil || len(entries) == 0 {
+			break // what is left of them has expired
+		}
+		for i := range entries {
+			var v events.Verdict
+			if events.DecodeVerdict(entries[i].Value, &v) == nil && xxhash.Sum64String(v.CorrelationID) == key {
+				return answer(w, found{v.CorrelationID})
+			}
+		}
+		from += int64(len(entries))
+	}
+	list, err := flowsOf(a.form.pumps(), maxScanned, Newest)
+	if err != nil {
+		return err
+	}
+	for i := range list.Flows {
+		if xxhash.Sum64String(list.Flows[i].Flow) == key {
+			return answer(w, found{list.Flows[i].Flow})
+		}
+	}
+	return &httpError{status: http.StatusNotFound, detail: fmt.Sprintf("no flow is known here by the key %016x; it may be long over, or folded by another member", key)}
+}
+
+// serveLimitsFile is the limits in force as a file that a person edits.
+func (a *App) serveLimitsFile(w http.ResponseWriter, _ *http.Request) error {
+	limits, _ := a.inForce()
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = w.Write(limitfile.Format(*limits)) // an error means that the other side is gone
+	return nil
+}
+
+func serveScenarios(w http.ResponseWriter, _ *http.Request) error {
+	book, err := inspect.Book(rulebook.Files)
+	if err != nil {
+		return err
+	}
+	return answer(w, book)
+}
+
+// servePlay plays a case in an engine of its own. Nothing of it is kept.
+func (a *App) servePlay(w http.ResponseWriter, r *http.Request) error {
+	var asked struct{ Text, Limits string }
+	if err := readAsked(w, r, &asked); err != nil {
+		return err
+	}
+	played, err := inspect.Play(asked.Text, asked.Limits, limitfile.Default())
+	if err != nil {
+		return &httpError{status: http.StatusUnprocessableEntity, detail: err.Error()}
+	}
+	return answer(w, played)
+}
+
+// serveCompare folds a log by two limits. Nothing of it is kept.
+func serveCompare(w http.ResponseWriter, r *http.Request) error {
+	var asked struct{ Log, A, B string }
+	if err := readAsked(w, r, &asked); err != nil {
+		return err
+	}
+	a, err := limitfile.Parse("limits A", []byte(asked.A))
+	b, berr := limitfile.Parse("limits B", []byte(asked.B))
+	evs, format, lerr := readLog([]byte(asked.Log))
+	if err := errors.Join(err, berr, lerr); err != nil {
+		return &httpError{status: http.StatusUnprocessableEntity, detail: err.Error()}
+	}
+	return answer(w, struct {
+		inspect.Comparison
+		Format string `json:"format"`
+	}{inspect.Compare(a, b, evs), format})
+}
+
+func readAsked(w http.ResponseWriter, r *http.Request, v any) error {
+	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
+	dec.DisallowUnknownFields()
+	err := dec.Decode(v)
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok || err == nil {
+		return err
+	}
+	return &httpError{status: http.StatusBadRequest, detail: "the question is not as the page asks it: " + err.Error()}
+}
+
+// readLog reads a log of any format that weir knows.
+func readLog(log []byte) (evs []events.Event, format string, err error) {
+	in, err := adapter.NewReader(bytes.NewReader(log))
+	if err != nil {
+		return nil, "", err
+	}
+	f, err := registry.Detect(in.Head())
+	if err != nil {
+		return nil, "", fmt.Errorf("log: %w", err)
+	}
+	var bad error
+	in.Use(f.Framing, func(fault adapter.Fault) { bad = errors.Join(bad, fault) })
+	keep := func(ev *events.Event) { // its strings hold until keep returns
+		var own events.Event
+		if len(evs) < maxCompared && events.Decode(ev.AppendJSON(nil), &own) == nil {
+			evs = append(evs, own)
+		}
+	}
+	told := f.New(adapter.Options{})
+	for bad == nil {
+		record, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil {
+			err = told.Decode(record.Bytes, keep)
+		}
+		if err != nil {
+			bad = fmt.Errorf("log: %s: %w", record.Position, err)
+		}
+	}
+	if bad == nil {
+		bad = told.Flush(keep)
+	}
+	if len(evs) == maxCompared {
+		bad = errors.Join(bad, fmt.Errorf("log: at most %d events are compared here; weir replay reads more", maxCompared))
+	}
+	return evs, f.Name, bad
+}

@@ -1,0 +1,44 @@
+package app
+
+import (
+	"time"
+
+	"weir/events/kafka"
+)
+
+// KafkaOptions make the program a member of a group on Kafka, whose members share the
+// partitions of the topic of events among them. Cluster is required.
+type KafkaOptions struct {
+	Cluster *kafka.Cluster
+	Group   string // consumer group; default DefaultGroup
+	Topics  Topics
+
+	// Advertise is the URL at which the other members reach this one, to pass on
+	// checks of flows that it owns; "" makes them answer that it cannot be asked.
+	Advertise string
+
+	// Horizon is how far back a member folds again that takes over a partition of
+	// which it has no state; 0 takes the longest that an episode can last.
+	Horizon time.Duration
+
+	// SessionTimeout is how long the group waits for a member that says nothing;
+	// default 10 s.
+	SessionTimeout time.Duration
+}
+
+// Topics are the names of the topics that the Kafka form works on. Those of verdicts and
+// dead letters have as many partitions as the one of events.
+type Topics struct {
+	Events      string // default DefaultTopics.Events, and so on
+	Verdicts    string
+	Activity    string
+	DeadLetters string
+}
+
+// DefaultGroup is the consumer group of KafkaOptions.
+const DefaultGroup = "weir"
+
+// DefaultTopics returns the names of the topics when nobody says otherwise.
+func DefaultTopics() Topics {
+	return Topics{Events: "agent-events", Verdicts: "agent-verdicts", Activity: "agent-activity", DeadLetters: "dead-letter"}
+}

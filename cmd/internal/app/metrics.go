@@ -1,0 +1,187 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"weir/events"
+	"weir/sink/check"
+	"weir/sink/prom"
+	"weir/state"
+)
+
+// What weir run does when nobody says otherwise.
+const (
+	DefaultMetrics  = "127.0.0.1:9464"
+	DefaultSelfTest = time.Minute
+)
+
+// meter is what metrics are read of beside the counters, and their listener.
+type meter struct {
+	begun    time.Time
+	caughtUp atomic.Int64 // how long the start took, nanoseconds
+
+	mu       sync.Mutex
+	reloaded events.RFC3339 // when limits were last seen to be read without a fault
+
+	listener net.Listener
+	server   *http.Server
+}
+
+// measured is a form that tells of its sources: the partitions that it folds, how far
+// behind it is with them, and what trouble there was.
+type measured interface {
+	// measure fills in Sources and what is told beside it. It may be called while the
+	// form starts and stops.
+	measure(*prom.Reading)
+}
+
+// beginMetrics makes what the pumps are given.
+func (a *App) beginMetrics() {
+	a.meter.begun = a.clock.Now()
+	if a.o.SelfTest > 0 {
+		a.selfTest = &selfTest{app: a}
+	}
+	if a.o.Metrics == "" {
+		return
+	}
+	o := prom.Options{Read: a.readMetrics, Native: a.o.NativeHistograms}
+	for _, r := range a.routes() {
+		o.Requests = append(o.Requests, prom.Request{Method: r.method, Pattern: r.path})
+	}
+	a.metrics = prom.New(o)
+}
+
+// restored notes that the log was caught up with.
+func (m *meter) restored(now time.Time) {
+	m.caughtUp.CompareAndSwap(0, max(1, int64(now.Sub(m.begun))))
+}
+
+// readMetrics fills in where everything stands.
+func (a *App) readMetrics(r *prom.Reading) {
+	a.counts.read(r)
+	for _, p := range a.form.pumps() {
+		for i := range r.Live {
+			r.Live[i] += p.standing.Live[i].Load()
+		}
+		r.FlowMemory += p.standing.FlowBytes.Load()
+		r.Unsent += p.standing.Unsent.Load()
+		if r.Limits == nil {
+			r.Limits, _ = p.Limits()
+		}
+	}
+	if m, ok := a.form.(measured); ok {
+		m.measure(r)
+	}
+	r.StoreBytes[0], r.StoreBytes[1] = a.store.Size()
+	r.DiskFree, r.DiskFloor = a.store.Free()
+	r.Restored = time.Duration(a.meter.caughtUp.Load())
+	ready := a.readiness()
+	r.Ready, r.Reloaded = ready.Ready, ready.Limits.OK
+	a.meter.mu.Lock()
+	if ready.Limits.OK {
+		a.meter.reloaded = ready.Limits.Time
+	}
+	if a.meter.reloaded != 0 {
+		r.ReloadedAt = events.Stamp(a.meter.reloaded).Time()
+	}
+	a.meter.mu.Unlock()
+	a.selfTest.read(r)
+}
+
+// measure tells of the journal as of a topic with one partition.
+func (j *journal) measure(r *prom.Reading) {
+	if j.pump == nil {
+		return
+	}
+	s := prom.Source{Topic: "journal", Partition: partition, LagRecords: max(0, j.log.End()-j.pump.Next())}
+	if s.LagRecords > 0 {
+		oldest, err := j.log.Read(j.pump.Next(), 1, nil)
+		if err == nil && len(oldest) > 0 {
+			s.Lag = max(0, j.app.clock.Now().Sub(oldest[0].Appended.Time()))
+		}
+	}
+	r.Sources = append(r.Sources, s)
+}
+
+// timedAsk asks the fold and tells how long that took.
+func (a *App) timedAsk(route prom.Route) func(context.Context, *events.Event, []byte) (*events.Verdict, error) {
+	return func(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error) {
+		begun := a.clock.Now()
+		v, err := a.form.ask(ctx, ev, raw)
+		if err == nil || errors.Is(err, check.ErrTimeout) || errors.Is(err, state.ErrDiskLow) {
+			a.metrics.Check(route, v, a.clock.Now().Sub(begun))
+		}
+		return v, err
+	}
+}
+
+// serveMetrics serves metrics and profiles on a listener of their own. Without it weir
+// does its work all the same, so an address that is taken is told and lived with.
+func (a *App) serveMetrics() {
+	if a.metrics == nil {
+		return
+	}
+	local, err := loopback(a.o.Metrics)
+	if err == nil {
+		a.meter.listener, err = net.Listen("tcp", a.o.Metrics)
+	}
+	if err != nil {
+		a.logger.Error("there are no metrics; choose another address for them", "error", err)
+		return
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", a.metrics.Handler())
+	if local { // profiles hold what is in memory, and take time
+		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	}
+	a.meter.server = &http.Server{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("X-Content-Type-Options", "nosniff")
+			if local && !a.knownHost(r.Host) {
+				http.Error(w, "the Host header names a host that weir was not told of", http.StatusMisdirectedRequest)
+				return
+			}
+			mux.ServeHTTP(w, r)
+		}),
+		ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: headerBytes,
+		ErrorLog: slog.NewLogLogger(a.logger.Handler(), slog.LevelDebug),
+	}
+	limited := newLimitListener(a.meter.listener, metricConnections)
+	go func() {
+		if err := a.meter.server.Serve(limited); !errors.Is(err, http.ErrServerClosed) {
+			a.logger.Error("there are no metrics any more", "error", fmt.Errorf("serve metrics: %w", err))
+		}
+	}()
+	a.logger.Info("metrics are served", "address", a.MetricsAddr())
+}
+
+// metricConnections is how many connections may be open to the listener for metrics.
+const metricConnections = 32
+
+// MetricsAddr is the address that metrics are served on, with the port that was chosen;
+// "" when they are not.
+func (a *App) MetricsAddr() string {
+	if a.meter.listener == nil {
+		return ""
+	}
+	return a.meter.listener.Addr().String()
+}
+
+// close ends the listener; metrics are read to the last.
+func (m *meter) close() {
+	if m.server != nil {
+		_ = m.server.Close() // nothing is lost by what was under way
+	}
+}

@@ -1,0 +1,276 @@
+package app
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/events"
+	"weir/sink/prom"
+	"weir/state"
+)
+
+// scrape returns what Prometheus gets.
+func (r *running) scrape() string {
+	r.t.Helper()
+	req, err := http.NewRequestWithContext(r.t.Context(), "GET", "http://"+r.MetricsAddr()+"/metrics", nil)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != 200 {
+		r.t.Fatalf("status %d: %v %s", resp.StatusCode, err, b)
+	}
+	return string(b)
+}
+
+func (r *running) scraped(lines ...string) {
+	r.t.Helper()
+	text := r.scrape()
+	for _, line := range lines {
+		if !strings.Contains(text, "\n"+line+"\n") {
+			name, _, _ := strings.Cut(line, " ")
+			var like []string
+			for l := range strings.Lines(text) {
+				if strings.HasPrefix(l, name) {
+					like = append(like, l)
+				}
+			}
+			r.t.Errorf("no %s, but %q", line, like)
+		}
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	r := begin(t, Options{StateDir: t.TempDir(), Metrics: "127.0.0.1:0"})
+	r.want(r.do("POST", "/v1/events", lines(selfCall("f", 1), call("f", 2, "a", "b"), call("f", 3, "b", "c"), selfCall("f", 1))+"nonsense\n"), 202)
+	refused := call("f", 4, "x", "x")
+	refused.Ask = true
+	r.want(r.do("POST", "/v1/check", string(refused.AppendJSON(nil))), 400)
+	defiant := call("f", 5, "x", "x")
+	defiant.Time = defiant.Time.Add(time.Minute) // long after the order
+	r.fake.advance(time.Minute)
+	r.want(r.do("POST", "/v1/events", lines(defiant)), 202)
+	r.folded()
+	r.scraped(
+		`weir_events_total{kind="agent.call",outcome="folded"} 7`, // with two questions of folded
+		`weir_events_total{kind="agent.call",outcome="duplicate"} 1`,
+		`weir_events_rejected_total{reason="wrong_type"} 1`,
+		`weir_calls_total{origin="agent"} 7`,
+		`weir_verdicts_total{action="deny",mode="enforce",rule="self_call"} 1`,
+		`weir_calls_after_stop_total{rule="self_call"} 1`,
+		`weir_detection_latency_seconds_count{action="deny"} 1`,
+		`weir_checks_total{decision="deny",route="check"} 1`,
+		`weir_checks_total{decision="allow",route="check"} 2`,
+		`weir_http_requests_total{code="4xx",handler="/v1/check",method="POST"} 1`,
+		`weir_flows_live{status="stopped"} 1`,
+		`weir_flows_live{status="active"} 2`,
+		`weir_flows_opened_total 3`,
+		`weir_consumer_lag_records{partition="0",topic="journal"} 0`,
+		`weir_limit{row="max_stack_depth",rule="max_stack_depth_exceeded"} 5`,
+		`weir_limits_last_reload_successful 1`,
+		`weir_limits_last_reload_success_timestamp_seconds 1.7951832e+09`,
+		`weir_ready 1`,
+	)
+	if text := r.scrape(); strings.Contains(text, "selftest") {
+		t.Error("a self-test that is off would look like one that fails")
+	}
+}
+
+// TestMetricsOfRefusedLimits is what the alert about limits looks at.
+func TestMetricsOfRefusedLimits(t *testing.T) {
+	path := limitsFile(t, "profile: balanced\n")
+	r := begin(t, Options{LimitsFile: path, Metrics: "127.0.0.1:0"})
+	r.scraped(`weir_limits_last_reload_successful 1`, `weir_limits_last_reload_success_timestamp_seconds 1.7951832e+09`)
+	r.fake.advance(time.Hour)
+	if err := os.WriteFile(path, []byte("profile: balanced\nmax_depth: 3\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Reload(); err == nil {
+		t.Error("bad limits are taken")
+	}
+	r.scraped(`weir_limits_last_reload_successful 0`, `weir_limits_last_reload_success_timestamp_seconds 1.7951832e+09`)
+}
+
+func TestMetricsListener(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	r := begin(t, Options{Metrics: taken.Addr().String()})
+	if r.MetricsAddr() != "" {
+		t.Error("metrics on an address that is taken")
+	}
+	r.want(r.do("POST", "/v1/events", lines(selfCall("f", 1))), 202)
+
+	get := func(address, path, host string) int {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+address+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = host
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		return resp.StatusCode
+	}
+	f := func(listen, path, host string, want int) {
+		t.Helper()
+		r := begin(t, Options{Metrics: listen})
+		_, port, err := net.SplitHostPort(r.MetricsAddr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := get("127.0.0.1:"+port, path, host); got != want {
+			t.Errorf("%s on %s for %s: status %d, want %d", path, listen, host, got, want)
+		}
+		r.stop()
+	}
+	f("127.0.0.1:0", "/metrics", "localhost", 200)
+	f("127.0.0.1:0", "/metrics", "evil.example", 421)
+	f("127.0.0.1:0", "/debug/pprof/heap", "localhost", 200)
+	f("127.0.0.1:0", "/v1/flows", "localhost", 404)
+	f(":0", "/metrics", "weir-0.weir", 200)
+	f(":0", "/debug/pprof/heap", "localhost", 404)
+}
+
+var differentIDs = flag.Int("different-ids", 50_000, "how many flows, agents and tools TestSeriesStay sends")
+
+// TestSeriesStay sends flows, agents and tools that are all different.
+func TestSeriesStay(t *testing.T) {
+	n := *differentIDs
+	store := openState(t)
+	counts := new(Counts)
+	var p *Pump
+	m := prom.New(prom.Options{Read: func(r *prom.Reading) {
+		counts.read(r)
+		r.Limits, _ = p.Limits()
+		r.SelfTest.On = true
+		for i := range r.Live {
+			r.Live[i] = p.standing.Live[i].Load()
+		}
+	}})
+	p = newTestPump(t, PumpOptions{Store: store, Sink: &memoryLog{}, Counts: counts, Metrics: m, Memory: 4 << 20})
+	p.commit = func(*state.Checkpoint) error { return nil } // nothing of this comes back
+	series := func() (n int) {
+		t.Helper()
+		families, err := m.Registry().Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			if strings.HasPrefix(f.GetName(), "weir_") {
+				n += len(f.Metric)
+			}
+		}
+		return n
+	}
+	before := series()
+	kinds := []events.Kind{events.AgentCall, events.ToolCall, events.AgentCall, events.ToolResult}
+	records := make([]Record, 0, batchRecords)
+	for i := range n {
+		at := testStart.Add(time.Duration(i) * time.Millisecond)
+		id := fmt.Sprintf("%d-%s", i, strings.Repeat("\u202e<script>", i%3))
+		ev := events.Event{ID: id, Time: at, Kind: kinds[i%len(kinds)], CorrelationID: "flow " + id, Source: id,
+			From: events.Party{Agent: "agent " + id}, To: events.Party{Agent: "agent " + id}, ErrorType: id}
+		ev.Tool.Name = "tool " + id
+		records = append(records, Record{Offset: int64(i), Appended: at, Value: ev.AppendJSON(nil)})
+		if len(records) == cap(records) || i == n-1 {
+			if err := p.Batch(context.Background(), records); err != nil {
+				t.Fatal(err)
+			}
+			records = records[:0]
+		}
+	}
+	after := series()
+	t.Logf("%d events of different flows, agents, tools: %d families' members before, %d after; %d verdicts", counts.Events.Load(), before, after, counts.Verdicts(events.Deny))
+	if after != before || counts.Events.Load() != int64(n) || counts.Verdicts(events.Deny) == 0 {
+		t.Errorf("%d series before, %d after", before, after)
+	}
+}
+
+// TestLiveFlows counts flows as they come and go.
+func TestLiveFlows(t *testing.T) {
+	counts := new(Counts)
+	m := prom.New(prom.Options{Read: counts.read})
+	p := newTestPump(t, PumpOptions{Store: openState(t), Sink: &memoryLog{}, Counts: counts, Metrics: m})
+	offset := int64(0)
+	send := func(after time.Duration, evs ...*events.Event) {
+		t.Helper()
+		var records []Record
+		for _, ev := range evs {
+			ev.ID, ev.Time = fmt.Sprint(offset), testStart.Add(after)
+			records = append(records, Record{Offset: offset, Appended: ev.Time, Value: ev.AppendJSON(nil)})
+			offset++
+		}
+		if err := p.Batch(t.Context(), records); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(active, warned, stopped, opened int64, closed [prom.ClosingCount]int64) {
+		t.Helper()
+		got := [3]int64{p.standing.Live[0].Load(), p.standing.Live[1].Load(), p.standing.Live[2].Load()}
+		var r prom.Reading
+		counts.read(&r)
+		if got != [3]int64{active, warned, stopped} || r.Opened != opened || r.Closed != closed {
+			t.Errorf("live %v, opened %d, closed %v", got, r.Opened, r.Closed)
+		}
+	}
+	end := &events.Event{Kind: events.FlowEnd, CorrelationID: "c"}
+	send(0, call("a", 0, "x", "y"), call("b", 0, "x", "x"), call("c", 0, "x", "y"), end)
+	want(2, 0, 1, 3, [prom.ClosingCount]int64{})
+	send(9*time.Minute, call("a", 0, "y", "z"))
+	want(2, 0, 1, 3, [prom.ClosingCount]int64{})
+	send(11*time.Minute, call("d", 0, "x", "y"))
+	want(2, 0, 0, 4, [prom.ClosingCount]int64{prom.ClosedEnded: 1, prom.ClosedStopped: 1})
+	send(12*time.Minute, call("c", 0, "x", "y")) // it comes back
+	want(3, 0, 0, 5, [prom.ClosingCount]int64{prom.ClosedEnded: 1, prom.ClosedStopped: 1})
+	send(40*time.Minute, &events.Event{Kind: events.Tick})
+	want(0, 0, 0, 5, [prom.ClosingCount]int64{prom.ClosedIdle: 3, prom.ClosedEnded: 1, prom.ClosedStopped: 1})
+	if n := counts.longest.Load(); n != 2 {
+		t.Errorf("the longest flow that was not stopped has %d calls", n)
+	}
+	p.flows.evict(0, 1<<60) // nothing is live any more
+	if p.flows.lost != 0 || p.flows.live != [3]int64{} {
+		t.Errorf("evicted %d live flows, %v are left", p.flows.lost, p.flows.live)
+	}
+}
+
+// TestSeriesBudget counts the series of the program as it is, its routes included.
+func TestSeriesBudget(t *testing.T) {
+	const most, partitions = 900, 64
+	r := begin(t, Options{Metrics: "127.0.0.1:0", SelfTest: time.Minute})
+	families, err := r.metrics.Registry().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 2 * (partitions - 1)
+	for _, f := range families {
+		for _, m := range f.Metric {
+			n++
+			if h := m.GetHistogram(); h != nil {
+				n += len(h.Bucket) + 2
+			}
+		}
+	}
+	t.Logf("%d series at %d partitions", n, partitions)
+	if n > most {
+		t.Errorf("%d series at %d partitions, want at most %d", n, partitions, most)
+	}
+}

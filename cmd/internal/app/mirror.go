@@ -1,0 +1,149 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"weir/events/kafka"
+	"weir/state"
+)
+
+// mirror copies the verdicts of the whole group into the log of this process that
+// streams, files and webhooks read, so that a dispatcher may follow any member. A
+// crash may copy some twice; their ids tell.
+type mirror struct {
+	member  *member
+	reached []atomic.Bool // by partition: everything was copied when it was looked last
+}
+
+func newMirror(m *member) *mirror {
+	return &mirror{member: m, reached: make([]atomic.Bool, len(m.partitions))}
+}
+
+// ready says which partitions are not copied to their end: who follows the verdicts here
+// may not know what stands.
+func (m *mirror) ready(out *readyAnswer) {
+	for n := range m.reached {
+		if !m.reached[n].Load() {
+			out.Why = append(out.Why, fmt.Sprintf("the verdicts of partition %d are not shown up to the last", n))
+		}
+	}
+}
+
+// mirrorBytes is how much is asked of a broker at once: there may be many partitions,
+// and verdicts are few.
+const mirrorBytes = 128 << 10
+
+func (m *mirror) run(ctx context.Context) error {
+	var group sync.WaitGroup
+	failed := make([]error, len(m.member.partitions))
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for _, n := range m.member.partitions {
+		group.Go(func() {
+			if failed[n] = m.insist(ctx, n); failed[n] != nil {
+				cancel()
+			}
+		})
+	}
+	group.Wait()
+	for n, err := range failed {
+		if err != nil {
+			return fmt.Errorf("partition %d of %s: %w", n, m.member.o.Topics.Verdicts, err)
+		}
+	}
+	return nil
+}
+
+// insist follows a partition until ctx ends. What the brokers fail at is tried again;
+// an error is one that only a person can help with.
+func (m *mirror) insist(ctx context.Context, number int) error {
+	a := m.member.app
+	for {
+		err := m.follow(ctx, number)
+		m.reached[number].Store(false)
+		if err == nil || ctx.Err() != nil {
+			return nil
+		}
+		if m.member.fatal(err) {
+			return err
+		}
+		a.logger.Warn("the verdicts of the group are not shown for now; it is tried again", "partition", number, "error", err)
+		if a.pause(ctx, time.Second) != nil {
+			return nil
+		}
+	}
+}
+
+func (m *mirror) follow(ctx context.Context, number int) error {
+	a, topic := m.member.app, m.member.o.Topics.Verdicts
+	cursor := fmt.Sprintf("mirror:%s:%d", topic, number)
+	from, err := m.begin(ctx, cursor, number)
+	if err != nil {
+		return err
+	}
+	r := kafka.NewReader(m.member.o.Cluster, topic, number, from, kafka.ReaderOptions{Bytes: mirrorBytes, Logger: a.logger})
+	defer r.Close()
+	var records []kafka.Record
+	for ctx.Err() == nil {
+		records, err = r.Fetch(ctx, records)
+		if next, ok := skippable(err); ok {
+			a.logger.Warn("verdicts of the group are not shown", "partition", number, "error", err)
+			r.SkipTo(next)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := m.copy(ctx, records, cursor, r.Next()); err != nil {
+			return err
+		}
+		_, trouble := r.Trouble()
+		m.reached[number].Store(trouble == nil && r.Next() >= r.HighWatermark())
+	}
+	return nil
+}
+
+// copy puts records of the topic into the log of this process, and then stores the place.
+func (m *mirror) copy(ctx context.Context, records []kafka.Record, cursor string, next int64) error {
+	if len(records) == 0 {
+		return nil
+	}
+	a := m.member.app
+	var entries []state.Entry
+	for i := range records {
+		if len(records[i].Value) > 0 { // others mark an owner
+			entries = append(entries, state.Entry{Appended: records[i].Appended, Trigger: records[i].Offset, Value: records[i].Value})
+		}
+	}
+	return a.insist(ctx, func() error {
+		if _, err := a.verdicts.Append(entries); err != nil {
+			return err
+		}
+		entries = nil
+		return a.store.SetCursor(cursor, strconv.AppendInt(nil, next, 10))
+	})
+}
+
+// begin finds where to go on, or else as far back as verdicts are kept here.
+func (m *mirror) begin(ctx context.Context, cursor string, number int) (int64, error) {
+	a, o := m.member.app, m.member.o
+	b, ok, err := a.store.Cursor(cursor)
+	if err != nil {
+		return 0, err
+	}
+	_, end, err := o.Cluster.Bounds(ctx, o.Topics.Verdicts, number)
+	if err != nil {
+		return 0, err
+	}
+	if ok {
+		if n, err := strconv.ParseInt(string(b), 10, 64); err == nil && n <= end {
+			return n, nil
+		}
+	}
+	return o.Cluster.OffsetAt(ctx, o.Topics.Verdicts, number, a.clock.Now().Add(-a.o.State.JournalTTL))
+}

@@ -1,0 +1,252 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"weir/analyzer"
+	"weir/events"
+	"weir/state"
+)
+
+// What a person orders is an event in the log like all others: who replays the log
+// sees who stopped a flow, when, for how long and why, and gets the same verdicts.
+
+// operatorSource is the source of the events by which people give orders over HTTP.
+const operatorSource = "weir/operator"
+
+// The paths of orders about more than one flow.
+const (
+	stopAllPath   = "/v1/flows/stop"
+	overridesPath = "/v1/overrides"
+)
+
+// whoHeader is where a proxy says who it let in. It counts more than the body, which
+// anybody writes who has the token.
+const whoHeader = "X-Forwarded-User"
+
+func (a *App) operatorRoutes() []route {
+	return []route{
+		{"POST", "/v1/flows/{id}/stop", admin, a.serveOrder(events.OperatorStop)},
+		{"POST", "/v1/flows/{id}/release", admin, a.serveOrder(events.OperatorRelease)},
+		{"POST", stopAllPath, admin, a.serveStopAll},
+		{"POST", overridesPath, admin, a.serveOverride},
+	}
+}
+
+// mayOrder refuses what a person orders from whoever has not the admin token: an intake
+// that takes it from anybody would leave nothing of the token.
+func (a *App) mayOrder(r *http.Request, ev *events.Event) error {
+	switch ev.Kind {
+	case events.OperatorStop, events.OperatorRelease, events.OverrideSet:
+	default:
+		return nil
+	}
+	if a.tokens.check(r, admin) == nil {
+		return nil
+	}
+	return &events.DecodeError{Code: events.CodeReservedKind, Field: "kind", Offset: -1,
+		Reason: fmt.Sprintf("%s is a person's order; send the admin token with it", ev.Kind)}
+}
+
+// OperatorOrder is what is asked of the routes that stop and release, as the member
+// "operator" of the event.
+type OperatorOrder struct {
+	Reason string `json:"reason"`
+	By     string `json:"by,omitempty"`
+	ForS   int64  `json:"for_s,omitempty"` // 0: a stop stands for a day, a release holds nothing off
+}
+
+// OperatorAnswer is what is said of an order: it is in the log.
+type OperatorAnswer struct {
+	ID   string         `json:"id"` // of the event
+	Kind string         `json:"kind"`
+	Flow string         `json:"flow"`
+	Time events.RFC3339 `json:"time"`
+	By   string         `json:"by"`
+	// New tells that nothing is known of the flow: the order stands for when it comes.
+	New bool `json:"new,omitempty"`
+	// Until is when an override expires.
+	Until events.RFC3339 `json:"until,omitzero"`
+	// Verdicts are what the fold said of it, if it said something in time.
+	Verdicts []json.RawMessage `json:"verdicts,omitempty"`
+}
+
+// serveOrder is POST /v1/flows/{id}/stop and release.
+func (a *App) serveOrder(kind events.Kind) func(http.ResponseWriter, *http.Request) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		var asked OperatorOrder
+		if err := readOrder(w, r, &asked); err != nil {
+			return err
+		}
+		o, err := asked.operator(r)
+		if err != nil {
+			return err
+		}
+		ev := events.Event{Kind: kind, CorrelationID: r.PathValue("id"), Operator: &o}
+		waits := func(v *analyzer.View) bool { return kind == events.OperatorStop || v == nil || refuses(v) }
+		return a.give(w, r, &ev, waits)
+	}
+}
+
+// refuses reports whether something is to be taken back when the flow is released.
+func refuses(v *analyzer.View) bool {
+	return slices.ContainsFunc(v.Orders, func(o events.Verdict) bool { return events.ParseAction(o.Action).Stops() })
+}
+
+// give puts an order about one flow into the log and answers. It waits for what the
+// fold says of it when waits expects something of the flow, which is nil when another
+// process folds it.
+func (a *App) give(w http.ResponseWriter, r *http.Request, ev *events.Event, waits func(*analyzer.View) bool) error {
+	view, known, err := a.lookAt(ev.CorrelationID)
+	if err != nil {
+		return err
+	}
+	a.sign(ev, orderID())
+	if known && view != nil {
+		ev.Time = max(ev.Time, events.Stamp(view.Last)) // behind all that was folded it might be too late
+	}
+	raw, err := lineOf(ev)
+	if err != nil {
+		return err
+	}
+	from, timeout := a.verdicts.End(), a.clock.After(a.o.AnswerTimeout)
+	if err := a.form.append(r.Context(), []state.Entry{{Value: raw}}); err != nil {
+		return err
+	}
+	out := OperatorAnswer{ID: ev.ID, Kind: ev.Kind.String(), Flow: ev.CorrelationID, Time: events.RFC3339(ev.Time), New: !known}
+	if ev.Override != nil {
+		out.By, out.Until = ev.Override.By, events.RFC3339(ev.Override.Expires)
+		a.logger.Info("a limit was overridden by a person", "flow", out.Flow, "rule", ev.Override.Rule, "by", out.By, "reason", ev.Override.Reason, "until", out.Until.String(), "event", out.ID)
+	} else {
+		out.By = ev.Operator.By
+		a.logger.Info("a person has given an order", "kind", out.Kind, "flow", out.Flow, "by", out.By, "reason", ev.Operator.Reason, "for", ev.Operator.For, "event", out.ID)
+	}
+	if waits(view) {
+		out.Verdicts = a.said(r.Context(), from, ev.ID, timeout)
+	}
+	writeJSON(w, "application/json", http.StatusAccepted, out)
+	return nil
+}
+
+// lookAt returns the flow when this process folds it. When it does and knows nothing of
+// it, known is false, and the flow that is returned has nothing in it.
+func (a *App) lookAt(key string) (view *analyzer.View, known bool, err error) {
+	pump, err := a.form.pumpOf(key)
+	if err != nil {
+		return nil, true, nil // another folds it; the log takes the order all the same
+	}
+	v, known, err := pump.View(key)
+	return &v, known, err
+}
+
+// said returns the verdicts that the event has brought about, among those from an
+// offset on; none when there are none in time.
+func (a *App) said(ctx context.Context, from int64, id string, timeout <-chan time.Time) (out []json.RawMessage) {
+	for {
+		batch, err := a.verdicts.Read(from, streamBatch, nil)
+		if gap, ok := errors.AsType[*state.GapError](err); ok {
+			from = gap.To
+			continue
+		}
+		if err != nil {
+			a.logger.Warn("the verdicts on an order cannot be read", "event", id, "error", err)
+			return nil
+		}
+		for i := range batch {
+			var v events.Verdict
+			if line := batch[i].Value; bytes.Contains(line, []byte(id)) && events.DecodeVerdict(line, &v) == nil && v.Trigger != nil && v.Trigger.EventID == id {
+				out = append(out, bytes.Clone(line))
+			}
+		}
+		if len(out) > 0 {
+			return out // those of one event are published together
+		}
+		if from += int64(len(batch)); len(batch) > 0 {
+			continue
+		}
+		select {
+		case <-a.verdicts.Ready(from):
+		case <-timeout:
+			return nil
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// orderID is an id for the event of an order, which no two have.
+func orderID() string { return "order-" + strings.ToLower(rand.Text()) }
+
+// sign fills in what the events of all orders have.
+func (a *App) sign(ev *events.Event, id string) {
+	ev.ID, ev.Source, ev.Time = id, operatorSource, events.StampOf(a.clock.Now())
+}
+
+// lineOf returns the event as the log has it; the error says what is wrong with what
+// was asked.
+func lineOf(ev *events.Event) ([]byte, error) {
+	if err := ev.FromProducer(); err != nil {
+		return nil, err
+	}
+	if err := ev.Validate(); err != nil {
+		return nil, err
+	}
+	return ev.AppendJSON(nil), nil
+}
+
+func readOrder(w http.ResponseWriter, r *http.Request, v any) error {
+	body, err := readBody(w, r)
+	if err != nil {
+		return err
+	}
+	in := json.NewDecoder(bytes.NewReader(body))
+	in.DisallowUnknownFields()
+	if err = in.Decode(v); err == nil && in.More() {
+		err = errors.New("there is something behind the object")
+	}
+	if err != nil {
+		return &httpError{status: http.StatusBadRequest, detail: fmt.Sprintf(`read the order: %v; want an object such as {"reason": "looping since noon", "by": "ann", "for_s": 3600}`, err)}
+	}
+	return nil
+}
+
+// signed returns who gives an order, and complains when it does not say who or why.
+func signed(r *http.Request, by, reason string) (string, error) {
+	if who := r.Header.Get(whoHeader); who != "" {
+		by = who
+	}
+	switch {
+	case strings.TrimSpace(reason) == "":
+		return "", &httpError{status: http.StatusBadRequest, code: string(events.CodeMissingField), field: "reason", detail: "say why: an order without a reason is not taken"}
+	case strings.TrimSpace(by) == "":
+		return "", &httpError{status: http.StatusBadRequest, code: string(events.CodeMissingField), field: "by", detail: "say who: by in the body, or a proxy in the header " + whoHeader}
+	}
+	return by, nil
+}
+
+// holding reads for how long an order stands.
+func holding(seconds int64) (time.Duration, error) {
+	const most = int64(events.MaxHold / time.Second)
+	if seconds < 0 || seconds > most {
+		return 0, &httpError{status: http.StatusBadRequest, code: string(events.CodeOutOfRange), field: "for_s", detail: fmt.Sprintf("for_s is %d; want seconds from 0 to %d, which is 366 days", seconds, most)}
+	}
+	return time.Duration(seconds) * time.Second, nil
+}
+
+func (o *OperatorOrder) operator(r *http.Request) (events.Operator, error) {
+	by, err := signed(r, o.By, o.Reason)
+	if err != nil {
+		return events.Operator{}, err
+	}
+	hold, err := holding(o.ForS)
+	return events.Operator{Reason: o.Reason, By: by, For: hold}, err
+}

@@ -1,0 +1,437 @@
+package app
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/analyzer"
+	"weir/events"
+	"weir/state"
+)
+
+// hand is an app with an admin token, and somebody who has it.
+type hand struct{ *running }
+
+func beginHand(t *testing.T, o Options) hand {
+	t.Helper()
+	o.AdminTokenFile = tokenFile(t, adminSecret)
+	return hand{begin(t, o)}
+}
+
+// order asks as somebody who has the token.
+func (h hand) order(path, body string) reply {
+	h.t.Helper()
+	return h.do("POST", path, body, "Authorization", "Bearer "+adminSecret)
+}
+
+// given returns the answer to an order that was taken.
+func (h hand) given(path, body string) (a OperatorAnswer) {
+	h.t.Helper()
+	got := h.order(path, body)
+	h.want(got, 202)
+	if err := json.Unmarshal([]byte(got.body), &a); err != nil {
+		h.t.Fatal(err)
+	}
+	return a
+}
+
+// allowed asks for a call, as a dispatcher does.
+func (h hand) allowed(flow string, n int) bool {
+	h.t.Helper()
+	return h.do("POST", "/v1/check", lines(call(flow, n, "a", "b"))).status == 200
+}
+
+const because = `{"reason":"a test","by":"ann"}`
+
+func TestOrdersNeedTheAdminToken(t *testing.T) {
+	bodies := map[string]string{"/v1/flows/f/stop": because, "/v1/flows/f/release": because, stopAllPath: `{"all":true,"reason":"a test","by":"ann"}`,
+		overridesPath: `{"scope":"flow","scope_id":"f","rule":"max_total_calls","stop":1,"for_s":60,"reason":"a test","by":"ann"}`}
+	f := func(r *running, token string, status int, part string) {
+		t.Helper()
+		for path, body := range bodies {
+			var header []string
+			if token != "" {
+				header = []string{"Authorization", "Bearer " + token}
+			}
+			r.want(r.do("POST", path, body, header...), status, part)
+		}
+		for _, line := range r.journalLines() {
+			if status != 202 && strings.Contains(line, operatorSource) {
+				t.Errorf("refused, and in the journal: %s", line)
+			}
+		}
+	}
+	without := begin(t, Options{})
+	f(without, "", 403, "without an admin token file")
+	f(without, adminSecret, 403, "without an admin token file")
+	with := begin(t, Options{AdminTokenFile: tokenFile(t, adminSecret), IntakeTokenFile: tokenFile(t, intakeSecret)})
+	f(with, "", 401, "send the token")
+	f(with, "wrong", 401, "send the token")
+	f(with, intakeSecret, 401, "send the token")
+	f(with, adminSecret, 202, "order-")
+}
+
+// TestIntakeTakesNoOrders holds the intake, which others may use, to what they may.
+func TestIntakeTakesNoOrders(t *testing.T) {
+	r := begin(t, Options{AdminTokenFile: tokenFile(t, adminSecret), IntakeTokenFile: tokenFile(t, intakeSecret)})
+	now := events.StampOf(r.fake.Now())
+	operator := &events.Operator{Reason: "a test", By: "ann"}
+	for i, ev := range []*events.Event{
+		{Kind: events.OperatorStop, Operator: operator},
+		{Kind: events.OperatorRelease, Operator: operator},
+		{Kind: events.OverrideSet, Override: &events.Override{Scope: events.ScopeFlow, ScopeID: "f", Rule: "max_total_calls", Mode: "off", Reason: "a test", By: "ann", Expires: now + 1000}},
+	} {
+		ev.ID, ev.Time, ev.CorrelationID = fmt.Sprint(i), now, "f"
+		r.want(r.do("POST", "/v1/events", lines(ev), "Authorization", "Bearer "+intakeSecret), 400, "reserved_kind", ev.Kind.String()+" is a person's order")
+		r.want(r.do("POST", "/v1/events", lines(ev), "Authorization", "Bearer "+adminSecret), 202, `"accepted":1`)
+	}
+}
+
+func TestStopAndRelease(t *testing.T) {
+	h := beginHand(t, Options{})
+	if !h.allowed("f", 1) {
+		t.Fatal("the first call is refused")
+	}
+	stopped := h.given("/v1/flows/f/stop", `{"reason":"pays twice","by":"ann","for_s":3600}`)
+	if stopped.Kind != "operator.stop" || stopped.Flow != "f" || stopped.By != "ann" || stopped.New || len(stopped.Verdicts) != 1 {
+		t.Fatalf("answered %+v", stopped)
+	}
+	var v events.Verdict
+	if err := events.DecodeVerdict(stopped.Verdicts[0], &v); err != nil || v.Action != "halt" || v.Reason != events.OperatorStopped || v.ExpiresAt != stopped.Time+3_600_000 {
+		t.Errorf("verdict %+v (%v)", v, err)
+	}
+	if h.allowed("f", 2) {
+		t.Error("a stopped flow goes on")
+	}
+	released := h.given("/v1/flows/f/release", `{"reason":"a false alarm","by":"bob","for_s":60}`)
+	if len(released.Verdicts) != 1 || events.DecodeVerdict(released.Verdicts[0], &v) != nil || v.Action != "allow" {
+		t.Errorf("answered %+v", released)
+	}
+	if !h.allowed("f", 3) {
+		t.Error("a released flow is refused")
+	}
+	// There is nothing to take back, so nothing is waited for.
+	if again := h.given("/v1/flows/f/release", because); len(again.Verdicts) != 0 || again.ID == released.ID {
+		t.Errorf("answered %+v", again)
+	}
+	var who []string
+	for _, line := range h.journalLines() {
+		var ev events.Event
+		if events.Decode([]byte(line), &ev) == nil && ev.Operator != nil {
+			who = append(who, fmt.Sprintf("%s %s %s %s %v", ev.Kind, ev.FlowKey(), ev.Operator.By, ev.Operator.Reason, ev.Operator.For))
+		}
+	}
+	if want := []string{"operator.stop f ann pays twice 1h0m0s", "operator.release f bob a false alarm 1m0s", "operator.release f ann a test 0s"}; !slices.Equal(who, want) {
+		t.Errorf("the journal has %q, want %q", who, want)
+	}
+
+	// A proxy knows better than the body who it is.
+	h.want(h.do("POST", "/v1/flows/f/stop", because, "Authorization", "Bearer "+adminSecret, whoHeader, "carol"), 202, `"by":"carol"`)
+	h.want(h.do("POST", "/v1/flows/f/stop", `{"reason":"a test"}`, "Authorization", "Bearer "+adminSecret, whoHeader, "carol"), 202, `"by":"carol"`)
+	// An id may hold what a path does not.
+	if got := h.given("/v1/flows/a%2Fb%20c/stop", because); got.Flow != "a/b c" || !got.New {
+		t.Errorf("answered %+v", got)
+	}
+}
+
+// TestStopOfAFlowToCome stops a flow before anybody has heard of it.
+func TestStopOfAFlowToCome(t *testing.T) {
+	h := beginHand(t, Options{})
+	if got := h.given("/v1/flows/late/stop", because); !got.New || len(got.Verdicts) != 1 {
+		t.Errorf("answered %+v", got)
+	}
+	if h.allowed("late", 1) {
+		t.Error("its first call is allowed")
+	}
+	if got := h.given("/v1/flows/nobody/release", because); !got.New || len(got.Verdicts) != 0 {
+		t.Errorf("answered %+v", got)
+	}
+}
+
+// TestStopBehindAClockAhead stops a flow whose producer has a clock that is ahead, and
+// which is so busy that what is older is not taken any more.
+func TestStopBehindAClockAhead(t *testing.T) {
+	h := beginHand(t, Options{})
+	var evs []*events.Event
+	for i := range 300 {
+		ev := call("f", i, "", "b")
+		ev.Kind, ev.From = events.LLMCall, events.Party{Session: "a"}
+		ev.Time = ev.Time.Add(50 * time.Second)
+		evs = append(evs, ev)
+	}
+	h.want(h.do("POST", "/v1/events", lines(evs...), "Content-Type", "application/x-ndjson"), 202)
+	h.folded()
+	if got := h.given("/v1/flows/f/stop", because); len(got.Verdicts) != 1 {
+		t.Errorf("answered %+v", got)
+	}
+}
+
+func TestBadOrders(t *testing.T) {
+	h := beginHand(t, Options{})
+	before := len(h.journalLines())
+	f := func(path, body string, status int, parts ...string) {
+		t.Helper()
+		h.want(h.order(path, body), status, parts...)
+	}
+	for _, path := range []string{"/v1/flows/f/stop", "/v1/flows/f/release"} {
+		f(path, "", 400, "read the order")
+		f(path, "stop it", 400, "read the order")
+		f(path, because+because, 400, "behind the object")
+		f(path, `{"by":"ann"}`, 400, `"field":"reason"`, "say why")
+		f(path, `{"by":"ann","reason":"  "}`, 400, `"field":"reason"`)
+		f(path, `{"reason":"a test"}`, 400, `"field":"by"`, "say who")
+		f(path, `{"reason":"a test","by":"ann","for":"1h"}`, 400, `unknown field \"for\"`)
+		f(path, `{"reason":"a test","by":"ann","for_s":-1}`, 400, `"field":"for_s"`)
+		f(path, `{"reason":"a test","by":"ann","for_s":31622401}`, 400, `"field":"for_s"`, "366 days")
+		f(path, `{"reason":"`+strings.Repeat("x", events.MaxReason+1)+`","by":"ann"}`, 400, `"code":"too_long"`)
+	}
+	f("/v1/flows/"+strings.Repeat("x", events.MaxID+1)+"/stop", because, 400, `"field":"correlation_id"`)
+	f("/v1/flows/"+strings.ReplaceAll(events.SelfTestFlows, "/", "%2F")+"1/stop", because, 400, "reserved_kind")
+	f(stopAllPath, because, 400, `"field":"all"`)
+	f(stopAllPath, `{"all":true,"by":"ann"}`, 400, `"field":"reason"`)
+
+	override := func(change string) string {
+		fields := map[string]any{"scope": "flow", "scope_id": "f", "rule": "max_total_calls", "stop": 5, "for_s": 60, "reason": "a test", "by": "ann"}
+		if err := json.Unmarshal([]byte(change), &fields); err != nil {
+			t.Fatal(err)
+		}
+		b, err := json.Marshal(fields)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	for _, scope := range []string{"project", "agent", "tool"} {
+		f(overridesPath, override(`{"scope":"`+scope+`"}`), 422, "only for one flow", "limits file")
+	}
+	f(overridesPath, override(`{"scope":"galaxy"}`), 400, `"field":"scope"`)
+	f(overridesPath, override(`{"scope":""}`), 400, `"field":"scope"`)
+	f(overridesPath, override(`{"scope_id":""}`), 400, `"field":"scope_id"`)
+	f(overridesPath, override(`{"rule":"max_dreams"}`), 400, `"field":"rule"`)
+	f(overridesPath, override(`{"rule":"operator_stop"}`), 400, `"field":"rule"`)
+	f(overridesPath, override(`{"stop":null}`), 400, "changes nothing")
+	f(overridesPath, override(`{"stop":-1}`), 400, "override.stop")
+	f(overridesPath, override(`{"mode":"sleep"}`), 400, "override.mode")
+	f(overridesPath, override(`{"reason":""}`), 400, `"field":"reason"`)
+	f(overridesPath, override(`{"by":""}`), 400, `"field":"by"`)
+	f(overridesPath, override(`{"for_s":0}`), 400, `"field":"expires"`)
+	f(overridesPath, override(`{"expires":"2026-12-01T00:00:00Z"}`), 400, "either expires or for_s")
+	f(overridesPath, override(`{"for_s":0,"expires":"tomorrow"}`), 400, `"field":"expires"`)
+	f(overridesPath, override(`{"for_s":0,"expires":"2001-01-01T00:00:00Z"}`), 400, "from now on")
+	f(overridesPath, override(`{"for_s":0,"expires":"2099-01-01T00:00:00Z"}`), 400, "366 days")
+	if got := h.journalLines()[before:]; len(got) > 0 {
+		t.Errorf("the journal has %q", got)
+	}
+}
+
+func TestOverride(t *testing.T) {
+	h := beginHand(t, Options{Limits: only(t, "max_total_calls: {max: 2}")})
+	if !h.allowed("f", 1) || !h.allowed("f", 2) || h.allowed("f", 3) {
+		t.Fatal("the limit is not 2")
+	}
+	got := h.given(overridesPath, `{"scope":"flow","scope_id":"f","rule":"max_total_calls","stop":4,"for_s":60,"reason":"a large order","by":"ann"}`)
+	if want := events.RFC3339(events.StampOf(h.fake.Now().Add(time.Minute))); got.Kind != "override.set" || got.Until != want || got.New {
+		t.Errorf("answered %+v, want until %s", got, want)
+	}
+	if !h.allowed("f", 4) || !h.allowed("f", 5) || h.allowed("f", 6) {
+		t.Error("the limit is not 4")
+	}
+	if !h.allowed("g", 1) || !h.allowed("g", 2) || h.allowed("g", 3) {
+		t.Error("the limit of another flow has changed")
+	}
+}
+
+// TestOverrideOfARuleThatIsOff refuses what would change nothing.
+func TestOverrideOfARuleThatIsOff(t *testing.T) {
+	body := func(rule string) string {
+		return `{"scope":"flow","scope_id":"f","rule":"` + rule + `","stop":2,"mode":"enforce","for_s":60,"reason":"a test","by":"ann"}`
+	}
+	h := beginHand(t, Options{Limits: only(t, "max_total_calls: {mode: shadow, stop: 9}, max_tool_calls: off")})
+	h.want(h.order(overridesPath, body("max_tool_calls")), 422, "is off", `"field":"rule"`)
+	h.want(h.order(overridesPath, body("circling")), 422, "is off", `"field":"rule"`)
+	h.given(overridesPath, body("max_total_calls"))
+	if !h.allowed("f", 1) || h.allowed("f", 2) || !h.allowed("g", 1) || !h.allowed("g", 2) {
+		t.Error("the rule is not enforced for the flow alone")
+	}
+}
+
+func TestStopAll(t *testing.T) {
+	h := beginHand(t, Options{StateDir: t.TempDir()})
+	all := func(want int) StopAllAnswer {
+		t.Helper()
+		var a StopAllAnswer
+		got := h.order(stopAllPath, `{"all":true,"reason":"a bad release","by":"ann","for_s":600}`)
+		h.want(got, 202)
+		if err := json.Unmarshal([]byte(got.body), &a); err != nil {
+			t.Fatal(err)
+		}
+		if a.Stopped != want || a.More || len(a.Missed) > 0 {
+			t.Errorf("answered %+v, want %d", a, want)
+		}
+		return a
+	}
+	all(0)
+	old := call("old", 0, "a", "b")
+	old.Time = old.Time.Add(-2 * time.Hour)
+	evs := []*events.Event{old, selfCall("looping", 1)} // one of them is stopped in part already
+	const flows = 1200
+	for i := range flows {
+		evs = append(evs, call(fmt.Sprint("flow-", i), 1, "a", "b"))
+	}
+	h.want(h.do("POST", "/v1/events", lines(evs...), "Content-Type", "application/x-ndjson"), 202)
+	h.given("/v1/flows/flow-7/stop", because) // it is not stopped again
+	a := all(flows)
+	ids := make(map[string]bool)
+	for _, line := range h.journalLines() {
+		var ev events.Event
+		if events.Decode([]byte(line), &ev) == nil && strings.HasPrefix(ev.ID, a.ID) {
+			ids[ev.ID] = true
+			if ev.Operator.By != "ann" || ev.Operator.Reason != "a bad release" || ev.Operator.For != 10*time.Minute {
+				t.Fatalf("the journal has %s", line)
+			}
+		}
+	}
+	if len(ids) != flows {
+		t.Errorf("%d ids for %d events", len(ids), flows)
+	}
+	for _, flow := range []string{"looping", "flow-0", "flow-7", "flow-1199"} {
+		if h.allowed(flow, 9) {
+			t.Errorf("%s goes on", flow)
+		}
+	}
+	if !h.allowed("new", 1) || !h.allowed("old", 1) {
+		t.Error("what was not live is stopped")
+	}
+	all(2)
+}
+
+// TestStopAllAfterARestart finds the live flows in the store.
+func TestStopAllAfterARestart(t *testing.T) {
+	o := Options{StateDir: t.TempDir()}
+	before := beginHand(t, o)
+	var evs []*events.Event
+	for i := range 20 {
+		evs = append(evs, call(fmt.Sprint("flow-", i), 1, "a", "b"))
+	}
+	before.want(before.do("POST", "/v1/events", lines(evs...), "Content-Type", "application/x-ndjson"), 202)
+	before.given("/v1/flows/flow-3/stop", because)
+	before.stop()
+	after := beginHand(t, o)
+	after.folded() // two flows of its own
+	after.want(after.order(stopAllPath, `{"all":true,"reason":"a test","by":"ann"}`), 202, `"stopped":21,"more":false`)
+	if after.allowed("flow-0", 5) || after.allowed("flow-3", 5) {
+		t.Error("a flow goes on")
+	}
+}
+
+// TestLiveIsBounded takes the flows that were used last.
+func TestLiveIsBounded(t *testing.T) {
+	h := beginHand(t, Options{})
+	for i := range 5 {
+		if !h.allowed(fmt.Sprint("flow-", i), i) {
+			t.Fatal("a call is refused")
+		}
+	}
+	flows, more, err := h.pump().live(3)
+	if err != nil || !more || len(flows) != 3 || flows[0].key != "flow-4" || flows[2].key != "flow-2" {
+		t.Errorf("%v, more %v (%v)", flows, more, err)
+	}
+	if flows, more, err = h.pump().live(5); err != nil || more || len(flows) != 5 {
+		t.Errorf("%v, more %v (%v)", flows, more, err)
+	}
+}
+
+// TestOrdersAreReplayed folds the journal anew: who replays it is told the same.
+func TestOrdersAreReplayed(t *testing.T) {
+	limits := only(t, "max_total_calls: {max: 2}")
+	h := beginHand(t, Options{Limits: limits})
+	for i := range 4 {
+		h.allowed("f", i)
+	}
+	h.given(overridesPath, `{"scope":"flow","scope_id":"f","rule":"max_total_calls","stop":3,"for_s":600,"reason":"a test","by":"ann"}`)
+	h.allowed("f", 5)
+	h.given("/v1/flows/f/stop", because)
+	h.given("/v1/flows/g/stop", because)
+	h.allowed("g", 1)
+	h.given("/v1/flows/f/release", `{"reason":"a test","by":"ann","for_s":60}`)
+	h.allowed("f", 6)
+	h.given(stopAllPath, `{"all":true,"reason":"a test","by":"ann"}`)
+	h.allowed("f", 7)
+	h.folded()
+	want := h.verdictLines()
+	if len(want) < 7 {
+		t.Fatalf("there are only %d verdicts", len(want))
+	}
+	p, err := NewPump(t.Context(), PumpOptions{Limits: limits, Parse: parseLimits})
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries, err := h.log().Read(0, 1<<20, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for i := range entries {
+		got = append(got, refolded(t, p, &entries[i])...)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("folded again:\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func refolded(t *testing.T, p *Pump, entry *state.Entry) (out []string) {
+	t.Helper()
+	var ev events.Event
+	if err := events.Decode(entry.Value, &ev); err != nil {
+		t.Fatal(err)
+	}
+	ev.Appended = entry.Appended
+	for _, v := range p.Fold(&ev, entry.Offset) {
+		out = append(out, string(v.AppendJSON(nil)))
+	}
+	return out
+}
+
+// TestIgnoredOrdersShow stops a flow whose dispatcher goes on all the same: within a
+// minute the metric tells that the alert WeirStopsIgnored looks at, more than five calls.
+func TestIgnoredOrdersShow(t *testing.T) {
+	h := beginHand(t, Options{Metrics: "127.0.0.1:0", Limits: only(t, "max_total_calls: {max: 2}")})
+	send := func(flow string, at time.Duration, n int) {
+		t.Helper()
+		ev := call(flow, n, "a", "b")
+		ev.ID, ev.Time = fmt.Sprint(flow, n, at), ev.Time.Add(at)
+		h.want(h.do("POST", "/v1/events", lines(ev)), 202)
+	}
+	send("f", 0, 1)
+	h.given("/v1/flows/f/stop", because)
+	for i := range 4 {
+		send("g", 0, i) // the third and the fourth may have been in flight
+	}
+	for i := range 6 {
+		at := time.Duration(10+5*i) * time.Second
+		h.fake.advance(5 * time.Second)
+		send("f", at, 1)
+		send("g", at, 1)
+	}
+	h.folded()
+	h.scraped(
+		`weir_calls_after_stop_total{rule="operator_stop"} 6`,
+		`weir_calls_after_stop_total{rule="max_total_calls_exceeded"} 10`, // four of them of the flow f, which is over its limit, too
+		`weir_verdict_acks_total{applied="true"} 0`,
+	)
+	if n := h.counts.Leaked.Load(); n == 0 {
+		t.Error("no call has leaked")
+	}
+	// One that honors orders says so, and does not count.
+	var view analyzer.View
+	h.get("/v1/flows/f", &view)
+	ack := call("f", 99, "a", "b")
+	ack.Kind, ack.Ack = events.VerdictAck, &events.Ack{VerdictID: view.Orders[0].ID, Applied: true}
+	h.want(h.do("POST", "/v1/events", lines(ack)), 202)
+	h.folded()
+	h.scraped(`weir_calls_after_stop_total{rule="operator_stop"} 6`, `weir_verdict_acks_total{applied="true"} 1`)
+}

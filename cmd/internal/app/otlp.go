@@ -1,0 +1,139 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"strconv"
+
+	"weir/events"
+	"weir/events/adapter"
+	"weir/events/envelope/otlpwire"
+)
+
+// receiverRoutes are those that programs send what they have anyway: OpenTelemetry SDKs
+// and Collectors their spans and logs (OTLP/HTTP), LangSmith's clients their runs.
+func (a *App) receiverRoutes() []route {
+	return []route{
+		{"POST", "/v1/traces", intake, a.otlp(otlpwire.Spans, "otlp")},
+		{"POST", "/v1/logs", intake, a.otlp(otlpwire.Logs, "otlplogs")},
+		{"GET", "/info", reader, a.serveLangSmithInfo},
+		{"POST", "/runs/batch", intake, limited(a.o.Requests, a.serveRuns)},
+		{"POST", "/runs/multipart", intake, limited(a.o.Requests, a.serveRuns)},
+	}
+}
+
+// otlp serves one signal of OTLP/HTTP.
+func (a *App) otlp(signal otlpwire.Signal, format string) func(http.ResponseWriter, *http.Request) error {
+	take := limited(a.o.Requests, func(w http.ResponseWriter, r *http.Request) error {
+		body, err := readBody(w, r)
+		if err != nil {
+			return err
+		}
+		isProto, err := isProtobuf(r)
+		if err != nil {
+			return err
+		}
+		if isProto {
+			if len(body) == 0 { // an empty message
+				return answerOTLP(w, isProto, nil)
+			}
+			if s := otlpwire.SignalOf(body); s != signal && s != otlpwire.Empty {
+				return &httpError{status: http.StatusBadRequest, detail: fmt.Sprintf("the body is no batch of %v in protobuf; it looks like %v", signal, s)}
+			}
+			if body, err = otlpwire.AppendJSON(make([]byte, 0, 3*len(body)), body, signal); err != nil {
+				return err
+			}
+		}
+		if len(body) > adapter.MaxRecord {
+			return &httpError{status: http.StatusRequestEntityTooLarge,
+				detail: fmt.Sprintf("the batch has %d bytes as JSON; want at most %d: lower the batch size of the exporter", len(body), adapter.MaxRecord)}
+		}
+		err = a.receiver.take(r.Context(), format, body)
+		if part, ok := errors.AsType[*adapter.PartError](err); ok {
+			return answerOTLP(w, isProto, part)
+		}
+		if err != nil {
+			return err
+		}
+		return answerOTLP(w, isProto, nil)
+	})
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if err := take(w, r); err != nil {
+			a.refuseOTLP(w, r, err)
+		}
+		return nil
+	}
+}
+
+// isProtobuf tells the two encodings of OTLP/HTTP apart.
+func isProtobuf(r *http.Request) (bool, error) {
+	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	switch {
+	case err == nil && media == "application/x-protobuf":
+		return true, nil
+	case err == nil && media == "application/json":
+		return false, nil
+	}
+	return false, &httpError{status: http.StatusUnsupportedMediaType,
+		detail: fmt.Sprintf("Content-Type %q; want application/x-protobuf or application/json", r.Header.Get("Content-Type"))}
+}
+
+// answerOTLP answers what was taken, and what of it was left out.
+func answerOTLP(w http.ResponseWriter, isProto bool, part *adapter.PartError) error {
+	if isProto {
+		var answer []byte
+		if part != nil {
+			answer = otlpwire.AppendAnswer(nil, part.LeftOut, part.Error())
+		}
+		w.Header().Set("Content-Type", "application/x-protobuf")
+		_, _ = w.Write(answer) // an error means that the other side is gone
+		return nil
+	}
+	answer := map[string]any{}
+	if part != nil {
+		rejected := "rejectedSpans"
+		if part.What != "spans" {
+			rejected = "rejectedLogRecords"
+		}
+		answer["partialSuccess"] = map[string]any{rejected: strconv.Itoa(part.LeftOut), "errorMessage": part.Error()}
+	}
+	writeJSON(w, "application/json", http.StatusOK, answer)
+	return nil
+}
+
+// refuseOTLP answers with a Status, as senders of OTLP expect it. They send again what
+// was refused with 429, 502, 503 and 504, and drop the rest.
+func (a *App) refuseOTLP(w http.ResponseWriter, r *http.Request, err error) {
+	e := a.explain(err)
+	if e == nil {
+		return
+	}
+	if fault, ok := errors.AsType[*events.DecodeError](err); ok && fault.Code == events.CodeTooLong {
+		e.status = http.StatusRequestEntityTooLarge
+	}
+	if e.retryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(e.retryAfter))
+	}
+	if e.status >= http.StatusInternalServerError {
+		a.logger.Warn("a request failed", "method", r.Method, "path", r.URL.Path, "status", e.status, "error", err)
+	}
+	const invalidArgument, resourceExhausted, internal, unavailable = 3, 8, 13, 14
+	code := invalidArgument
+	switch e.status {
+	case http.StatusTooManyRequests:
+		code = resourceExhausted
+	case http.StatusServiceUnavailable:
+		code = unavailable
+	case http.StatusInternalServerError:
+		code = internal
+	}
+	if isProto, terr := isProtobuf(r); terr != nil || !isProto {
+		writeJSON(w, "application/json", e.status, map[string]any{"code": code, "message": e.detail})
+		return
+	}
+	w.Header().Set("Content-Type", "application/x-protobuf")
+	w.WriteHeader(e.status)
+	_, _ = w.Write(otlpwire.AppendStatus(nil, code, e.detail))
+}

@@ -1,0 +1,110 @@
+package app
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"weir/analyzer"
+	"weir/events"
+)
+
+// OverrideOrder is what is asked of the route for overrides, as the member "override"
+// of the event. Either Expires or ForS says until when.
+type OverrideOrder struct {
+	Scope   string `json:"scope"`
+	ScopeID string `json:"scope_id"`
+	Rule    string `json:"rule"`
+	Warn    *int64 `json:"warn,omitempty"`
+	Stop    *int64 `json:"stop,omitempty"`
+	Mode    string `json:"mode,omitempty"`
+	Reason  string `json:"reason"`
+	By      string `json:"by,omitempty"`
+	Expires string `json:"expires,omitempty"`
+	ForS    int64  `json:"for_s,omitempty"`
+}
+
+// serveOverride is POST /v1/overrides.
+func (a *App) serveOverride(w http.ResponseWriter, r *http.Request) error {
+	var asked OverrideOrder
+	if err := readOrder(w, r, &asked); err != nil {
+		return err
+	}
+	o, err := asked.override(r, a.clock.Now())
+	if err != nil {
+		return err
+	}
+	if limits, _ := a.inForce(); off(limits, o.Rule) {
+		return &httpError{status: http.StatusUnprocessableEntity, code: string(events.CodeInvalidValue), field: "rule",
+			detail: fmt.Sprintf("the rule %s is off by the limits in force, and what is off is not judged for any flow; turn it on in the limits file, in mode shadow if it is for this flow alone", o.Rule)}
+	}
+	ev := events.Event{Kind: events.OverrideSet, CorrelationID: o.ScopeID, Override: &o}
+	return a.give(w, r, &ev, func(*analyzer.View) bool { return false })
+}
+
+// off reports whether the fold does not look at the rule at all.
+func off(limits *analyzer.Limits, name string) bool {
+	rule, ok := analyzer.RuleNamed(name)
+	if !ok || slices.ContainsFunc(limits.Overrides, func(o analyzer.Override) bool { return o.Rule == rule }) {
+		return false
+	}
+	s := limits.Rules[rule]
+	return s.Mode == analyzer.ModeOff || s.Warn == analyzer.Off && s.Stop == analyzer.Off
+}
+
+// override reads what only the fold would find out, and would not tell.
+func (o *OverrideOrder) override(r *http.Request, now time.Time) (x events.Override, err error) {
+	bad := func(field, format string, args ...any) error {
+		return &httpError{status: http.StatusBadRequest, code: string(events.CodeInvalidValue), field: field, detail: fmt.Sprintf(format, args...)}
+	}
+	if x.By, err = signed(r, o.By, o.Reason); err != nil {
+		return x, err
+	}
+	scope, ok := events.ParseScopeKind(o.Scope)
+	switch {
+	case scope == events.ScopeFlow:
+	case scope == events.ScopeProject, scope == events.ScopeAgent, scope == events.ScopeTool:
+		return x, &httpError{status: http.StatusUnprocessableEntity, code: string(events.CodeInvalidValue), field: "scope",
+			detail: fmt.Sprintf("an override for one %s is not set by an event yet, only for one flow; write it under overrides in the limits file, which is read again at once", scope)}
+	case !ok || o.Scope != "":
+		return x, bad("scope", "scope=%q; want flow", o.Scope)
+	}
+	if o.ScopeID == "" {
+		return x, bad("scope_id", "scope_id is missing: the id of the flow")
+	}
+	rule, ok := analyzer.RuleNamed(o.Rule)
+	if !ok || rule == analyzer.RuleOperator {
+		return x, bad("rule", "there is no rule %q whose limits could change; GET /v1/limits has their names", o.Rule)
+	}
+	x = events.Override{Scope: scope, ScopeID: o.ScopeID, Rule: o.Rule, Mode: o.Mode, Reason: o.Reason, By: x.By}
+	for _, v := range []struct {
+		given *int64
+		to    *events.Optional
+	}{{o.Warn, &x.Warn}, {o.Stop, &x.Stop}} {
+		if v.given != nil {
+			*v.to = events.Optional{Set: true, Value: *v.given}
+		}
+	}
+	if !x.Warn.Set && !x.Stop.Set && x.Mode == "" {
+		return x, bad("stop", "it changes nothing; give warn, stop or mode")
+	}
+	switch {
+	case (o.Expires == "") == (o.ForS == 0):
+		return x, bad("expires", "say until when: either expires or for_s")
+	case o.ForS != 0:
+		hold, err := holding(o.ForS)
+		if err != nil {
+			return x, err
+		}
+		x.Expires = events.StampOf(now.Add(hold))
+	default:
+		if x.Expires, ok = events.ParseStamp(o.Expires); !ok {
+			return x, bad("expires", "expires=%q; want a time such as 2026-12-01T00:00:00Z", o.Expires)
+		}
+	}
+	if x.Expires <= events.StampOf(now) || x.Expires.Sub(events.StampOf(now)) > events.MaxHold {
+		return x, bad("expires", "it expires at %s; want a time from now on, within 366 days", events.RFC3339(x.Expires))
+	}
+	return x, nil
+}

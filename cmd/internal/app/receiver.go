@@ -1,0 +1,222 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"weir/cmd/internal/app/spool"
+	"weir/events"
+	"weir/events/adapter"
+	"weir/events/adapter/registry"
+	"weir/state"
+)
+
+// receiver takes records of foreign formats that programs send: spans, logs, runs. What
+// an adapter of them holds back until their trace is over was acknowledged already, so
+// the records are kept in a spool until nothing of them is needed any more. After a
+// crash they are told to a new adapter; the events that come twice by that have the
+// same ids.
+type receiver struct {
+	app *App
+
+	mu      sync.Mutex
+	spool   *spool.Spool
+	sources map[string]*source // by name of the format
+	entries []state.Entry      // not in the log yet
+	letters []state.DeadLetter
+	taken   int // records since the spool was cleared
+	idle    time.Time
+}
+
+// source is one format that is received.
+type source struct {
+	format  adapter.Format
+	adapter adapter.Adapter
+	held    bool // something may be held back
+}
+
+// clearEvery is after how many records the spool is asked what it still needs.
+const clearEvery = 64
+
+// startReceiver reads what was acknowledged and not told before weir ended.
+func (a *App) startReceiver() error {
+	r := &receiver{app: a, sources: make(map[string]*source), idle: a.clock.Now()}
+	dir := ""
+	if a.o.StateDir != "" {
+		dir = filepath.Join(a.o.StateDir, "received")
+	}
+	var damaged, err error
+	r.spool, damaged, err = spool.Open(dir, spool.Options{}, func(place int64, record []byte) {
+		name, record, _ := bytes.Cut(record, []byte("\n"))
+		if s, err := r.source(string(name)); err == nil {
+			// What is wrong with it was told when it came.
+			_ = r.decode(s, place, record)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if damaged != nil {
+		a.logger.Error("spans that were received before weir ended are lost", "error", damaged)
+	}
+	a.receiver = r
+	a.run(a.intake, "receiver", r.run)
+	return nil
+}
+
+// run tells what was read at the start, and what is held back when nothing has come for
+// a while.
+func (r *receiver) run(ctx context.Context) error {
+	for {
+		if err := r.rest(ctx); err != nil && ctx.Err() == nil {
+			r.app.logger.Warn("what was received cannot be taken in; it is tried again", "error", err)
+		}
+		if err := r.app.pause(ctx, flushAfter/2); err != nil {
+			return err
+		}
+	}
+}
+
+func (r *receiver) rest(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.append(ctx); err != nil {
+		return err
+	}
+	if r.app.clock.Now().Sub(r.idle) < flushAfter {
+		return nil
+	}
+	for _, s := range r.sources {
+		if !s.held {
+			continue
+		}
+		if err := s.adapter.Flush(r.event); err != nil {
+			r.app.logger.Error("what was held back cannot be told", "format", s.format.Name, "error", err)
+		}
+		s.held = false
+	}
+	if err := r.append(ctx); err != nil {
+		return err
+	}
+	return r.clear()
+}
+
+func (r *receiver) source(name string) (*source, error) {
+	if s, ok := r.sources[name]; ok {
+		return s, nil
+	}
+	format, err := registry.Lookup(name)
+	if err != nil {
+		return nil, err
+	}
+	limits, _ := r.app.inForce()
+	ignore := make(map[string][]string)
+	for i := range limits.Tools {
+		ignore[limits.Tools[i].Name] = limits.Tools[i].IgnoreArgs
+	}
+	s := &source{format: format, adapter: format.New(adapter.Options{IgnoreArgs: ignore})}
+	r.sources[name] = s
+	return s, nil
+}
+
+// take takes one record. When it returns, the events that are complete are in the log,
+// and the rest is on the disk. A part of the record that cannot be read is an
+// *adapter.PartError, a record that cannot be read at all another error that wraps a
+// *events.DecodeError; both became dead letters. After any other error the sender may
+// send it again.
+func (r *receiver) take(ctx context.Context, format string, record []byte) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s, err := r.source(format)
+	if err != nil {
+		return err
+	}
+	if err := r.append(ctx); err != nil { // what an earlier request has left
+		return err
+	}
+	place := r.spool.Next()
+	if _, keeps := s.adapter.(adapter.Keeper); keeps {
+		if place, err = r.spool.Append(append([]byte(format+"\n"), record...)); err != nil {
+			return &httpError{status: http.StatusServiceUnavailable, detail: err.Error(), retryAfter: 5}
+		}
+	}
+	fault := r.decode(s, place, record)
+	if fault != nil {
+		code := CodeFormat
+		if e, ok := errors.AsType[*events.DecodeError](fault); ok {
+			code = e.Code
+		}
+		r.letters = append(r.letters, r.app.letter("http/"+format, place, code, fault.Error(), bytes.Clone(record[:min(len(record), state.MaxRaw)])))
+	}
+	if err := r.append(ctx); err != nil {
+		return err
+	}
+	if r.taken++; r.taken >= clearEvery {
+		if err := r.clear(); err != nil {
+			r.app.logger.Error("the spool cannot be cleared", "error", err)
+		}
+	}
+	return fault
+}
+
+func (r *receiver) decode(s *source, place int64, record []byte) error {
+	if k, ok := s.adapter.(adapter.Keeper); ok {
+		k.At(place)
+		s.held = true
+	}
+	r.idle = r.app.clock.Now()
+	return s.adapter.Decode(record, r.event)
+}
+
+func (r *receiver) event(ev *events.Event) {
+	line := ev.AppendJSON(nil)
+	if err := ev.Validate(); err != nil {
+		code := CodeFormat
+		if e, ok := errors.AsType[*events.DecodeError](err); ok {
+			code = e.Code
+		}
+		r.letters = append(r.letters, r.app.letter("http", 0, code, "of the event that was made of it: "+err.Error(), line))
+		return
+	}
+	r.entries = append(r.entries, state.Entry{Value: line})
+}
+
+// append puts what was gathered into the log. After an error it is still there, for the
+// adapter does not tell it again.
+func (r *receiver) append(ctx context.Context) error {
+	if len(r.letters) > 0 {
+		if err := r.app.store.DeadLetter(r.letters...); err != nil {
+			return err
+		}
+		r.letters = r.letters[:0]
+	}
+	if len(r.entries) == 0 {
+		return nil
+	}
+	if err := r.app.form.append(ctx, r.entries); err != nil {
+		return err
+	}
+	r.app.counts.Accepted.Add(int64(len(r.entries)))
+	clear(r.entries)
+	r.entries = r.entries[:0]
+	return nil
+}
+
+// clear removes from the spool what nothing needs any more.
+func (r *receiver) clear() error {
+	r.taken = 0
+	oldest := r.spool.Next()
+	for _, s := range r.sources {
+		if k, ok := s.adapter.(adapter.Keeper); ok {
+			if place, needed := k.Oldest(); needed {
+				oldest = min(oldest, place)
+			}
+		}
+	}
+	return r.spool.Forget(oldest)
+}

@@ -1,0 +1,175 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/analyzer"
+	"weir/events"
+	"weir/sink/prom"
+	"weir/state"
+)
+
+// tested gives the app a self-test whose loops the test makes itself.
+func (r *running) tested() *selfTest {
+	r.o.SelfTest = time.Minute
+	r.selfTest = &selfTest{app: r.App}
+	return r.selfTest
+}
+
+func TestSelfTest(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "verdicts.jsonl")
+	sent := make(chan string, 100)
+	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+		b, err := io.ReadAll(req.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		sent <- string(b)
+	}))
+	defer hook.Close()
+	r := begin(t, Options{StateDir: filepath.Join(dir, "state"), VerdictFile: file, WebhookURL: hook.URL, Metrics: "127.0.0.1:0"})
+	s := r.tested()
+	for r.meter.caughtUp.Load() == 0 {
+		runtime.Gosched()
+	}
+	r.want(r.do("GET", "/readyz", ""), 503, "own loops")
+	for range 3 {
+		if err := s.once(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		r.fake.advance(time.Minute)
+	}
+	r.want(r.do("GET", "/readyz", ""), 200, `"self_test":{"ok":true,"last_stopped":"2026-11-20T14:02:00.000Z"`)
+
+	// Users see their own flow, and nothing of all that.
+	r.want(r.do("POST", "/v1/events", lines(selfCall("theirs", 1))), 202)
+	r.folded()
+	var flows FlowList
+	r.get("/v1/flows", &flows)
+	for _, f := range flows.Flows {
+		if ownFlow(f.Flow) {
+			t.Errorf("the list has %s", f.Flow)
+		}
+	}
+	if got := r.verdictLines(); len(got) == 0 || strings.Contains(strings.Join(got, ""), events.SelfTestFlows) {
+		t.Errorf("verdicts %q", got)
+	}
+	for code, n := range r.counts.DeadLetters() {
+		if n != 0 {
+			t.Errorf("%d dead letters: %s", n, code)
+		}
+	}
+	if n := r.counts.Episodes.Load(); n != 3 || r.counts.Verdicts(events.Deny) != 1 || r.counts.Attempts.Load() != 0 || r.counts.Leaked.Load() != 0 {
+		t.Errorf("%d episodes, %d denials, %d attempts, %d leaked", n, r.counts.Verdicts(events.Deny), r.counts.Attempts.Load(), r.counts.Leaked.Load())
+	}
+	var m prom.Reading
+	r.readMetrics(&m)
+	if m.Events[events.AgentCall][prom.Folded] != r.counts.Events.Load() || m.SelfTest.Runs != [2]int64{3, 0} || !m.Ready {
+		t.Errorf("%d calls, %d events, self-test %+v, ready %v", m.Events[events.AgentCall][prom.Folded], r.counts.Events.Load(), m.SelfTest, m.Ready)
+	}
+	if got := <-sent; !strings.Contains(got, "theirs") {
+		t.Errorf("the webhook got %s", got)
+	}
+	r.stop()
+	b, err := os.ReadFile(file)
+	if err != nil || strings.Count(string(b), "\n") != 1 || !strings.Contains(string(b), "theirs") {
+		t.Errorf("the file has %s (%v)", b, err)
+	}
+
+	// The next process finds the loop of this one stopped already, and clears it.
+	r = begin(t, Options{StateDir: filepath.Join(dir, "state")})
+	r.fake.advance(2*time.Minute + time.Second) // a second after the last loop
+	if err := r.tested().once(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestSelfTestWithoutLimits shows that what users set has no say in the self-test.
+func TestSelfTestWithoutLimits(t *testing.T) {
+	var limits strings.Builder
+	limits.WriteString("profile: balanced\nrules:\n")
+	for i := range analyzer.Rules {
+		if analyzer.RuleID(i) != analyzer.RuleOperator {
+			fmt.Fprintf(&limits, "  %s: {mode: \"off\"}\n", analyzer.Rules[i].Name)
+		}
+	}
+	r := begin(t, Options{LimitsFile: limitsFile(t, limits.String())})
+	if err := r.tested().once(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestSelfTestMisses breaks the fold: no order comes, and weir says so.
+func TestSelfTestMisses(t *testing.T) {
+	r := begin(t, Options{})
+	s := r.tested()
+	if err := s.once(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	broken := selfTestLimits()
+	for i := range broken.Rules {
+		broken.Rules[i].Mode = analyzer.ModeOff
+	}
+	p := r.pump()
+	p.mu.Lock()
+	p.own = analyzer.New(broken)
+	p.mu.Unlock()
+	missed := make(chan error, 1)
+	end := r.log().End()
+	go func() { missed <- s.once(t.Context()) }()
+	for r.log().End() == end {
+		runtime.Gosched()
+	}
+	r.fake.advance(selfTestPatience) // the wait has begun when the events are there
+	if err := <-missed; err == nil || !strings.Contains(err.Error(), "no order was given") {
+		t.Errorf("got %v", err)
+	}
+	r.want(r.do("GET", "/readyz", ""), 200, `"error":"no order was given`) // one miss may be chance
+	r.fake.advance(3 * time.Minute)
+	r.want(r.do("GET", "/readyz", ""), 503, "none of weir's own loops was stopped lately")
+	var m prom.Reading
+	r.readMetrics(&m)
+	if m.SelfTest.Runs != [2]int64{1, 1} || m.Ready {
+		t.Errorf("%+v, ready %v", m.SelfTest, m.Ready)
+	}
+}
+
+func TestSelfTestEnds(t *testing.T) {
+	r := begin(t, Options{})
+	s := r.tested()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.run(ctx); err == nil {
+		t.Error("it goes on when it is told to end")
+	}
+}
+
+// TestOwnFlowsAreReserved holds that nobody hides in a flow that is not shown.
+func TestOwnFlowsAreReserved(t *testing.T) {
+	r := begin(t, Options{})
+	hidden := call(events.SelfTestFlows+"1", 1, "a", "b")
+	r.want(r.do("POST", "/v1/events", lines(hidden)), 400, "reserved_kind", "correlation_id")
+	r.want(r.do("POST", "/v1/check", lines(hidden)), 400, "weir's own")
+	// Past the intake, as on Kafka.
+	if err := r.form.append(t.Context(), []state.Entry{{Value: hidden.AppendJSON(nil)}}); err != nil {
+		t.Fatal(err)
+	}
+	r.folded()
+	if n := r.counts.DeadLetters()[events.CodeReservedKind]; n != 2 {
+		t.Errorf("%d dead letters, want those of the intake and of the log", n)
+	}
+	if ownVerdict([]byte(`{"correlation_id":"f","message":"\"correlation_id\":\"` + events.SelfTestFlows + `1\""}`)) {
+		t.Error("a text about a flow of weir's own is taken for one")
+	}
+}

@@ -1,0 +1,252 @@
+// Package spool keeps records on disk that were acknowledged and are still needed in
+// memory, so that a crash does not lose them: batches of spans whose traces are not
+// over. What is not needed any more is removed soon, for it has content.
+package spool
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Options bound a spool. The zero value is good.
+type Options struct {
+	Segment int64 // bytes after which another file is begun; default 4 MiB
+	// Most is how many bytes are kept; default 256 MiB. Beyond it the oldest file goes,
+	// needed or not: what is lost then is lost only if there is a crash, too.
+	Most int64
+}
+
+// MaxRecord is the length of the longest record, in bytes.
+const MaxRecord = 64 << 20
+
+// Spool is a log of records in files. It is for one goroutine.
+type Spool struct {
+	dir      string // "" keeps nothing
+	o        Options
+	segments []segment
+	file     *os.File // the last segment; nil before its first record
+	next     int64    // place of the next record
+}
+
+// segment is one file.
+type segment struct {
+	path  string
+	first int64 // place of its first record
+	size  int64
+}
+
+const suffix = ".spool"
+
+// Open opens the spool in a folder, which it makes, and calls fn for what is in it. The
+// record is good until fn returns. Damaged tells of files that are only read in part:
+// a crash leaves the last record of the last file cut off, and that one was not
+// acknowledged. An empty dir keeps nothing.
+func Open(dir string, o Options, fn func(place int64, record []byte)) (s *Spool, damaged error, err error) {
+	s = &Spool{dir: dir, o: Options{Segment: cmp.Or(o.Segment, 4<<20), Most: cmp.Or(o.Most, 256<<20)}}
+	if dir == "" {
+		return s, nil, nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, nil, fmt.Errorf("open spool: %w", err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open spool: %w", err)
+	}
+	for _, e := range entries {
+		name, ok := strings.CutSuffix(e.Name(), suffix)
+		first, perr := strconv.ParseInt(name, 10, 64)
+		if !ok || perr != nil {
+			continue
+		}
+		info, err := e.Info()
+		if err != nil {
+			return nil, nil, fmt.Errorf("open spool: %w", err)
+		}
+		s.segments = append(s.segments, segment{filepath.Join(dir, e.Name()), first, info.Size()})
+	}
+	slices.SortFunc(s.segments, func(a, b segment) int { return cmp.Compare(a.first, b.first) })
+	for i, g := range s.segments {
+		s.next = max(s.next, g.first)
+		rest, err := g.read(func(record []byte) {
+			fn(s.next, record)
+			s.next++
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+		if rest > 0 && i < len(s.segments)-1 {
+			damaged = errors.Join(damaged, fmt.Errorf("%s: the last %d bytes cannot be read", g.path, rest))
+		}
+	}
+	return s, damaged, nil
+}
+
+var table = crc32.MakeTable(crc32.Castagnoli)
+
+const headBytes = 8 // length and checksum
+
+// read calls fn for the records of a file and returns how many bytes at its end are none.
+func (g *segment) read(fn func(record []byte)) (rest int64, err error) {
+	f, err := os.Open(g.path)
+	if err != nil {
+		return 0, fmt.Errorf("read spool: %w", err)
+	}
+	defer f.Close()
+	in := bufio.NewReaderSize(f, 1<<20)
+	rest = g.size
+	var head [headBytes]byte
+	var record []byte
+	for {
+		if _, err := io.ReadFull(in, head[:]); err != nil {
+			return rest, ended(err)
+		}
+		n := int64(binary.LittleEndian.Uint32(head[:4]))
+		if n > MaxRecord || n > rest {
+			return rest, nil
+		}
+		record = slices.Grow(record[:0], int(n))[:n]
+		if _, err := io.ReadFull(in, record); err != nil {
+			return rest, ended(err)
+		}
+		if crc32.Checksum(record, table) != binary.LittleEndian.Uint32(head[4:]) {
+			return rest, nil
+		}
+		rest -= headBytes + n
+		fn(record)
+	}
+}
+
+func ended(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil
+	}
+	return fmt.Errorf("read spool: %w", err)
+}
+
+// Append adds a record and returns its place when it is safe on the disk.
+func (s *Spool) Append(record []byte) (place int64, err error) {
+	place = s.next
+	if s.dir == "" {
+		s.next++
+		return place, nil
+	}
+	if len(record) > MaxRecord {
+		return 0, fmt.Errorf("spool: a record of %d bytes; want at most %d", len(record), MaxRecord)
+	}
+	if s.file == nil || s.segments[len(s.segments)-1].size >= s.o.Segment {
+		if err := s.begin(); err != nil {
+			return 0, err
+		}
+	}
+	last := &s.segments[len(s.segments)-1]
+	b := make([]byte, headBytes, headBytes+len(record))
+	binary.LittleEndian.PutUint32(b, uint32(len(record)))
+	binary.LittleEndian.PutUint32(b[4:], crc32.Checksum(record, table))
+	b = append(b, record...)
+	if _, err = s.file.WriteAt(b, last.size); err == nil {
+		err = s.file.Sync()
+	}
+	if err != nil { // the next record is written over it
+		return 0, fmt.Errorf("write to the spool: %w", err)
+	}
+	last.size += int64(len(b))
+	s.next++
+	return place, nil
+}
+
+// begin begins another file and lets the oldest go that are beyond what may be kept.
+func (s *Spool) begin() error {
+	if s.file != nil {
+		if err := s.file.Close(); err != nil {
+			return fmt.Errorf("write to the spool: %w", err)
+		}
+		s.file = nil
+	}
+	var kept int64
+	for _, g := range s.segments {
+		kept += g.size
+	}
+	for len(s.segments) > 0 && kept > s.o.Most {
+		kept -= s.segments[0].size
+		if err := s.drop(); err != nil {
+			return err
+		}
+	}
+	path := filepath.Join(s.dir, fmt.Sprintf("%020d%s", s.next, suffix))
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return fmt.Errorf("begin a file of the spool: %w", err)
+	}
+	if err := syncFolder(s.dir); err != nil {
+		return errors.Join(fmt.Errorf("begin a file of the spool: %w", err), f.Close())
+	}
+	s.file = f
+	// A file of that name holds nothing that could be read, or it would have moved next.
+	s.segments = slices.DeleteFunc(s.segments, func(g segment) bool { return g.path == path })
+	s.segments = append(s.segments, segment{path: path, first: s.next})
+	return nil
+}
+
+// drop removes the first file.
+func (s *Spool) drop() error {
+	if err := os.Remove(s.segments[0].path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("clear the spool: %w", err)
+	}
+	s.segments = s.segments[1:]
+	return nil
+}
+
+// Next is the place of the record that is appended next.
+func (s *Spool) Next() int64 { return s.next }
+
+// Forget removes files whose records are all before a place; that of Next removes all.
+func (s *Spool) Forget(before int64) error {
+	for len(s.segments) > 0 {
+		end := s.next
+		if len(s.segments) > 1 {
+			end = s.segments[1].first
+		}
+		if end > before {
+			return nil
+		}
+		if len(s.segments) == 1 && s.file != nil {
+			err := s.file.Close()
+			if s.file = nil; err != nil {
+				return fmt.Errorf("clear the spool: %w", err)
+			}
+		}
+		if err := s.drop(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close closes the files and keeps what is in them.
+func (s *Spool) Close() error {
+	if s.file == nil {
+		return nil
+	}
+	err := s.file.Close()
+	s.file = nil
+	return err
+}
+
+func syncFolder(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

@@ -1,0 +1,165 @@
+package spool
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// opened opens a spool and returns what is in it, as place=record.
+func opened(t *testing.T, dir string, o Options) (*Spool, []string, error) {
+	t.Helper()
+	var got []string
+	s, damaged, err := Open(dir, o, func(place int64, record []byte) { got = append(got, fmt.Sprintf("%d=%s", place, record)) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s, got, damaged
+}
+
+func add(t *testing.T, s *Spool, from, to int) {
+	t.Helper()
+	for i := from; i < to; i++ {
+		if place, err := s.Append(fmt.Append(nil, "r", i)); err != nil || place != int64(i) {
+			t.Fatalf("record %d at place %d: %v", i, place, err)
+		}
+	}
+}
+
+func records(from, to int) (out []string) {
+	for i := from; i < to; i++ {
+		out = append(out, fmt.Sprintf("%d=r%d", i, i))
+	}
+	return out
+}
+
+func files(t *testing.T, dir string) []string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, "*"+suffix))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+func TestSpool(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "spool")
+	small := Options{Segment: 30} // three records a file
+	s, got, _ := opened(t, dir, small)
+	if len(got) > 0 {
+		t.Errorf("a new spool has %q", got)
+	}
+	add(t, s, 0, 10)
+	s, got, damaged := opened(t, dir, small) // without a Close, as after a crash
+	if !slices.Equal(got, records(0, 10)) || damaged != nil {
+		t.Errorf("got %q, %v", got, damaged)
+	}
+	add(t, s, 10, 12)
+	if err := s.Forget(7); err != nil {
+		t.Fatal(err)
+	}
+	s, got, _ = opened(t, dir, small)
+	if len(got) > 7 || !slices.Equal(got, records(12-len(got), 12)) || len(got) < 5 {
+		t.Errorf("after forgetting: %q", got)
+	}
+	if err := s.Forget(s.Next()); err != nil || len(files(t, dir)) > 0 {
+		t.Errorf("files %q are left, %v", files(t, dir), err)
+	}
+	// Places go on, though nothing is left that tells them.
+	if s.Next() != 12 {
+		t.Errorf("next place %d", s.Next())
+	}
+	add(t, s, 12, 13)
+	if _, got, _ = opened(t, dir, small); !slices.Equal(got, records(12, 13)) {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestCutOff(t *testing.T) {
+	dir := t.TempDir()
+	s, _, _ := opened(t, dir, Options{Segment: 30})
+	add(t, s, 0, 5)
+	last := files(t, dir)[1]
+	whole, err := os.ReadFile(last)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for cut := range len(whole) {
+		if err := os.WriteFile(last, whole[:cut], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		again, got, damaged := opened(t, dir, Options{})
+		want := 3 + cut/10
+		if !slices.Equal(got, records(0, want)) || damaged != nil {
+			t.Fatalf("cut at %d: %q, %v", cut, got, damaged)
+		}
+		add(t, again, want, want+1)
+		if _, got, damaged = opened(t, dir, Options{}); !slices.Equal(got, records(0, want+1)) {
+			t.Fatalf("cut at %d and written on: %q, %v", cut, got, damaged)
+		}
+		if err := again.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range files(t, dir)[1:] {
+			if err := os.Remove(name); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func TestDamaged(t *testing.T) {
+	dir := t.TempDir()
+	s, _, _ := opened(t, dir, Options{Segment: 30})
+	add(t, s, 0, 5)
+	first := files(t, dir)[0]
+	b, err := os.ReadFile(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[19] ^= 1 // in the second record
+	if err := os.WriteFile(first, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, got, damaged := opened(t, dir, Options{})
+	if want := append(records(0, 1), records(3, 5)...); !slices.Equal(got, want) || damaged == nil || !strings.Contains(damaged.Error(), first) {
+		t.Errorf("got %q, %v", got, damaged)
+	}
+}
+
+func TestBounded(t *testing.T) {
+	dir := t.TempDir()
+	s, _, _ := opened(t, dir, Options{Segment: 30, Most: 100})
+	add(t, s, 0, 1000)
+	var size int64
+	for _, name := range files(t, dir) {
+		st, err := os.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		size += st.Size()
+	}
+	if size > 150 {
+		t.Errorf("%d bytes are kept", size)
+	}
+	if _, err := s.Append(make([]byte, MaxRecord+1)); err == nil {
+		t.Error("a record that is too long was taken")
+	}
+}
+
+func TestNowhere(t *testing.T) {
+	s, _, _ := opened(t, "", Options{})
+	add(t, s, 0, 3)
+	if err := errors.Join(s.Forget(2), s.Forget(3), s.Close()); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,74 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// company is a form beside which others fold flows.
+type company struct {
+	form
+	addresses, missed []string
+}
+
+func (c company) others(context.Context) (addresses, missed []string) { return c.addresses, c.missed }
+
+// TestStopAllIsPassedOn stops the flows of other members, too, and tells whom it could
+// not reach.
+func TestStopAllIsPassedOn(t *testing.T) {
+	near, far := beginHand(t, Options{}), beginHand(t, Options{})
+	strange := begin(t, Options{AdminTokenFile: tokenFile(t, strings.Repeat("another", 8))})
+	odd := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get(passedOn) == "" {
+			t.Error("it would be passed on again")
+		}
+		w.WriteHeader(http.StatusAccepted)
+		_, _ = w.Write([]byte("all of them"))
+	}))
+	defer odd.Close()
+	for i, h := range []hand{near, far} {
+		for _, flow := range []string{"f", "g", "h"}[:i+2] {
+			if !h.allowed(flow, 1) {
+				t.Fatal("a call is refused")
+			}
+		}
+	}
+	own := near.form
+	defer func() { near.form = own }() // it is stopped as what it is
+	near.form = company{own, []string{"http://" + far.Addr() + "/", "http://" + strange.Addr(), odd.URL, "http://127.0.0.1:1"}, []string{"partition 7: nobody"}}
+	got := near.do("POST", stopAllPath, `{"all":true,"reason":"a bad release"}`, "Authorization", "Bearer "+adminSecret, whoHeader, "carol")
+	near.want(got, 202)
+	var a StopAllAnswer
+	if err := json.Unmarshal([]byte(got.body), &a); err != nil {
+		t.Fatal(err)
+	}
+	if a.Stopped != 5 || a.More || a.By != "carol" || len(a.Missed) != 4 || a.Missed[0] != "partition 7: nobody" ||
+		!strings.Contains(a.Missed[1], strange.Addr()+": it answers 401") || !strings.Contains(a.Missed[2], odd.URL) || !strings.Contains(a.Missed[3], "127.0.0.1:1") {
+		t.Errorf("answered %+v", a)
+	}
+	if near.allowed("g", 2) || far.allowed("h", 2) {
+		t.Error("a flow goes on")
+	}
+	for _, line := range far.journalLines() {
+		if strings.Contains(line, "operator.stop") && !strings.Contains(line, `"by":"carol"`) {
+			t.Errorf("the other has %s", line)
+		}
+	}
+}
+
+// TestStopAllMissesOne has a flow that escaped correlation and whose agent has a name so
+// long that no order can be about it.
+func TestStopAllMissesOne(t *testing.T) {
+	h := beginHand(t, Options{})
+	lost := call("", 1, "a", strings.Repeat("x", 256))
+	h.want(h.do("POST", "/v1/events", lines(call("f", 1, "a", "b"), lost, call("g", 1, "a", "b")), "Content-Type", "application/x-ndjson"), 202)
+	h.folded() // in two more flows
+	h.want(h.order(stopAllPath, `{"all":true,"reason":"a test","by":"ann"}`), 202, `"stopped":4,"more":false,"missed":["flow \"agent:xxx`)
+	if h.allowed("f", 2) || h.allowed("g", 2) {
+		t.Error("a flow goes on")
+	}
+}

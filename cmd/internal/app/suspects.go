@@ -1,0 +1,121 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"weir/events"
+	"weir/state"
+)
+
+// suspects finds a record that ends the process each time that it is folded, and skips
+// it after the second time. A fault that Go can catch is caught by the pump already;
+// this is for those that it cannot, such as running out of memory.
+//
+// A partition that has begun twice at the same offset without getting on is folded
+// record by record, each noted down before, until a checkpoint passes. Somebody who
+// kills the process twice at the very same record has it skipped for nothing; it is a
+// dead letter then, with the reason.
+type suspects struct {
+	store  *state.Store
+	cursor string
+	note   suspectNote
+	on     bool // records are noted down
+	clean  bool // nothing is kept
+}
+
+type suspectNote struct {
+	Next   int64         `json:"next"`            // where the partition began
+	Starts int           `json:"starts"`          // how often it began there
+	Record int64         `json:"record"`          // that is being folded; -1 when none was noted down
+	Ended  map[int64]int `json:"ended,omitempty"` // by record, how often the process ended there
+}
+
+const (
+	suspectStarts = 2
+	suspectTries  = 2
+)
+
+func newSuspects(store *state.Store, partition int, next int64) (*suspects, error) {
+	s := &suspects{store: store, cursor: fmt.Sprintf("suspects:%d", partition)}
+	b, ok, err := store.Cursor(s.cursor)
+	if err != nil {
+		return nil, err
+	}
+	if ok && len(b) > 0 {
+		if err := json.Unmarshal(b, &s.note); err != nil {
+			return nil, fmt.Errorf("cursor %q: %w", s.cursor, err)
+		}
+	}
+	if !ok || len(b) == 0 || s.note.Next != next {
+		s.note = suspectNote{Next: next, Record: -1}
+	}
+	if s.note.Record >= 0 {
+		if s.note.Ended == nil {
+			s.note.Ended = make(map[int64]int)
+		}
+		s.note.Ended[s.note.Record]++
+		s.note.Record = -1
+	}
+	s.on = s.note.Starts >= suspectStarts
+	s.note.Starts++
+	return s, s.save()
+}
+
+func (s *suspects) save() error {
+	b, err := json.Marshal(&s.note)
+	if err != nil {
+		return err
+	}
+	s.clean = false
+	return s.store.SetCursor(s.cursor, b)
+}
+
+// clear forgets all when the partition has got on.
+func (s *suspects) clear() {
+	if s.clean {
+		return
+	}
+	s.on = false
+	s.clean = s.store.SetCursor(s.cursor, nil) == nil // or it is tried again
+}
+
+// folder is a Pump, except in tests.
+type folder interface {
+	Batch(ctx context.Context, records []Record) error
+	Refuse(ctx context.Context, r Record, code events.Code, reason string) error
+	Durable() int64
+}
+
+// fold is Batch of the pump.
+func (s *suspects) fold(ctx context.Context, p folder, records []Record) error {
+	for ; s.on && len(records) > 0; records = records[1:] {
+		if err := s.foldOne(ctx, p, records[0]); err != nil {
+			return err
+		}
+		s.look(p)
+	}
+	if err := p.Batch(ctx, records); err != nil {
+		return err
+	}
+	s.look(p)
+	return nil
+}
+
+func (s *suspects) look(p folder) {
+	if !s.clean && p.Durable() > s.note.Next {
+		s.clear()
+	}
+}
+
+func (s *suspects) foldOne(ctx context.Context, p folder, r Record) error {
+	if n := s.note.Ended[r.Offset]; n >= suspectTries {
+		return p.Refuse(ctx, r, CodeCrash, fmt.Sprintf("the process ended %d times while it folded this record", n))
+	}
+	s.note.Record = r.Offset
+	if err := s.save(); err != nil {
+		return err
+	}
+	return p.Batch(ctx, []Record{r})
+}

@@ -1,0 +1,127 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+
+	"weir/events"
+	"weir/events/kafka"
+	sinkkafka "weir/sink/kafka"
+)
+
+// Writer writes events to the topic of events, each to the partition that murmur2 gives
+// its flow, as all producers do, and what cannot be read to the topic for dead letters.
+// It is for one goroutine.
+type Writer struct {
+	cluster         *kafka.Cluster
+	events, letters string // topics
+	buried          int    // partitions of letters
+	partitions      []int
+	waiting         [][]sinkkafka.Message // by partition
+	dead            []sinkkafka.Letter
+	deadOf          []origin
+	bytes           int
+	now             func() time.Time
+
+	// Written and Buried are how many events and letters were acknowledged.
+	Written, Buried int64
+}
+
+// origin is where a record came from that could not be read.
+type origin struct {
+	source    string
+	partition int
+}
+
+// NewWriter asks how many partitions the topics have.
+func NewWriter(ctx context.Context, c *kafka.Cluster, eventsTopic, lettersTopic string, now func() time.Time) (*Writer, error) {
+	n, err := c.Partitions(ctx, eventsTopic)
+	if err != nil {
+		return nil, err
+	}
+	w := &Writer{cluster: c, events: eventsTopic, letters: lettersTopic, now: now, waiting: make([][]sinkkafka.Message, n)}
+	for i := range n {
+		w.partitions = append(w.partitions, i)
+	}
+	if w.buried, err = c.Partitions(ctx, lettersTopic); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// Event takes an event over. One that is not fit for the log is an error, and not taken.
+func (w *Writer) Event(ev *events.Event) error {
+	if err := ev.Validate(); err != nil {
+		return err
+	}
+	key, value := []byte(ev.FlowKey()), ev.AppendJSON(nil)
+	p := kafkago.Murmur2Balancer{Consistent: true}.Balance(kafkago.Message{Key: key}, w.partitions...)
+	w.waiting[p] = append(w.waiting[p], sinkkafka.Message{Key: key, Value: value})
+	w.bytes += len(key) + len(value)
+	return nil
+}
+
+// Letter takes over what could not be read of a partition of a topic, or of a file.
+func (w *Writer) Letter(source string, partition int, l sinkkafka.Letter) {
+	w.dead, w.deadOf = append(w.dead, l), append(w.deadOf, origin{source, partition})
+	w.bytes += len(l.Key) + len(l.Raw)
+}
+
+// full is the size at which it is time to write.
+const full = 1 << 20
+
+// Full reports whether it is time for a Flush.
+func (w *Writer) Full() bool { return w.bytes >= full || len(w.dead) >= 1000 }
+
+// Flush writes what was taken over and returns when the brokers have it. It tries until
+// ctx ends. After an error it may be called again; what is written twice by that has the
+// same ids.
+func (w *Writer) Flush(ctx context.Context) error {
+	var wait sync.WaitGroup
+	failed := make([]error, len(w.waiting))
+	for p, messages := range w.waiting {
+		if len(messages) == 0 {
+			continue
+		}
+		wait.Go(func() { _, failed[p] = sinkkafka.AppendTo(ctx, w.cluster, w.events, p, messages) })
+	}
+	wait.Wait()
+	for p, err := range failed {
+		if err == nil {
+			w.Written += int64(len(w.waiting[p]))
+			clear(w.waiting[p])
+			w.waiting[p] = w.waiting[p][:0]
+		}
+	}
+	if err := errors.Join(failed...); err != nil {
+		return fmt.Errorf("write events: %w", err)
+	}
+	if err := w.bury(ctx); err != nil {
+		return fmt.Errorf("write dead letters: %w", err)
+	}
+	w.bytes = 0
+	return nil
+}
+
+// bury writes the letters of one origin after the other.
+func (w *Writer) bury(ctx context.Context) error {
+	for len(w.dead) > 0 {
+		n := 1
+		for n < len(w.dead) && w.deadOf[n] == w.deadOf[0] {
+			n++
+		}
+		of := w.deadOf[0]
+		if err := sinkkafka.BuryTo(ctx, w.cluster, w.letters, of.partition%w.buried, of.source, of.partition, w.dead[:n], w.now); err != nil {
+			return err
+		}
+		w.Buried += int64(n)
+		w.dead, w.deadOf = w.dead[n:], w.deadOf[n:]
+	}
+	w.dead, w.deadOf = nil, nil
+	return nil
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"flag"
+
+	"weir/cmd/internal/cli"
+	"weir/cmd/internal/config"
+)
+
+// settings is the table of what a configuration file may hold: the flags of weir run.
+func settings() *config.Table {
+	return config.NewTable(func(fs *flag.FlagSet) { newRunFlags(fs) })
+}
+
+// strangeVariables says which variables of the environment nobody reads, misspelled
+// ones most likely.
+func strangeVariables(env *cli.Env) []string {
+	if env.Environ == nil {
+		return nil
+	}
+	return settings().Strange(env.Environ(), serverVariable, tokenVariable)
+}
+
+func configCommand() cli.Command {
+	return cli.Command{Name: "config", Short: "settings: where they come from, and their schema", Commands: []cli.Command{
+		{
+			Name: "print", Short: "print each setting of weir run with its value and origin",
+			Long: `Prints what weir run would run with if it were given the same flags, in the same
+environment. A setting has one name everywhere: the flag --kafka-user is WEIR_KAFKA_USER
+in the environment and kafka-user in the configuration file. What a flag says goes
+before the environment, that before the file, that before the default.
+
+The file is YAML, with a line for each setting:
+
+  state: /var/lib/weir
+  brokers: [kafka-1:9092, kafka-2:9092]
+  retention: 72h
+
+A key that is not known is an error, not a silence. Paths are relative to the folder in
+which weir is started. Lists in the environment are written as in the file, [a, b].
+Secrets come out of files that are named, or of the environment; they do not stand in
+the file, and are never printed.`,
+			Examples: []string{"weir config print", "weir config print --config weir.yaml", "WEIR_LISTEN=:8443 weir config print -o json"},
+			Setup: func(fs *flag.FlagSet) cli.Run {
+				newRunFlags(fs)
+				return func(_ context.Context, env *cli.Env, args []string) error { return printConfig(env, fs, args) }
+			},
+		},
+		{
+			Name: "schema", Short: "print the JSON Schema of configuration files, for editors",
+			Examples: []string{"weir config schema > config.schema.json", "# yaml-language-server: $schema=config.schema.json"},
+			Setup: func(*flag.FlagSet) cli.Run {
+				return func(_ context.Context, env *cli.Env, args []string) error {
+					if err := cli.Want(args, 0, 0, ""); err != nil {
+						return err
+					}
+					_, err := env.Out.Write(settings().Schema())
+					return err
+				}
+			},
+		},
+	}}
+}
+
+func printConfig(env *cli.Env, fs *flag.FlagSet, args []string) error {
+	if err := cli.Want(args, 0, 0, ""); err != nil {
+		return err
+	}
+	list, err := settings().Load(fs, env.Getenv)
+	if err != nil {
+		return err
+	}
+	lines := cli.NewLines(env, func(s *config.Setting) []cli.Cell {
+		value := cli.Cell{Text: s.Value}
+		if s.Value == "" {
+			value = cli.Cell{Text: "-", Paint: cli.Faint}
+		}
+		return []cli.Cell{{Text: s.Name}, value, {Text: s.Origin}}
+	}, "SETTING", "VALUE", "ORIGIN")
+	for i := range list {
+		if err := lines.Print(&list[i]); err != nil {
+			return err
+		}
+	}
+	if err := lines.Flush(); err != nil {
+		return err
+	}
+	for _, text := range strangeVariables(env) {
+		env.Notice("%s", text)
+	}
+	return nil
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"weir/cmd/internal/app"
+	"weir/cmd/internal/cli"
+	"weir/events"
+	"weir/sink/guard"
+)
+
+// pair is two agents that cannot stop to thank each other, and what stands between them.
+type pair struct {
+	env    *cli.Env
+	agents map[string]string // address by name
+	calls  int
+}
+
+// playPair starts a weir in memory and two agents, each a server of its own, and lets
+// them talk through a dispatcher until weir cuts it short.
+func playPair(ctx context.Context, env *cli.Env, pace time.Duration) (err error) {
+	a, err := app.New(app.Options{Listen: "127.0.0.1:0"})
+	if err != nil {
+		return err
+	}
+	if err := a.Start(ctx); err != nil {
+		return err
+	}
+	defer func() {
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), graceful)
+		defer cancel()
+		err = errors.Join(err, a.Stop(end))
+	}()
+	g, err := guard.New(guard.Options{URL: urlOf(a.Addr()), Source: "demo"})
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	p := &pair{env: env, agents: map[string]string{}}
+	for name, line := range map[string]string{
+		"planner": "Thank you, that looks good. Over to you for a last look.",
+		"coder":   "Thank you, nothing to add from my side. Over to you.",
+	} {
+		server, address, err := startAgent(line, pace)
+		if err != nil {
+			return err
+		}
+		defer server.Close()
+		p.agents[name] = address
+	}
+	if _, err := fmt.Fprintf(env.Out, "Two agents, each a server of its own, and between them a dispatcher that asks weir\nbefore each call. They have finished, but they keep thanking each other.\n\n"); err != nil {
+		return err
+	}
+	return p.dispatch(ctx, g)
+}
+
+// dispatch is the dispatcher: it asks, sends, and swaps the two, until it is told to stop.
+func (p *pair) dispatch(ctx context.Context, g *guard.Guard) error {
+	from, to, text := "planner", "coder", "The report is done. Anything to add?"
+	for {
+		d := g.Ask(ctx, guard.Call{Flow: "thanks", From: from, To: to, ContentHash: hashOf(text), HadWork: events.No})
+		if d.Stopped() {
+			return p.cut(from, to, &d)
+		}
+		answer, err := p.send(ctx, from, to, text)
+		if err != nil {
+			return err
+		}
+		from, to, text = to, from, answer
+	}
+}
+
+// hashOf lets weir know an answer again without reading it.
+func hashOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// send hands a message to an agent and returns what it wants to say next.
+func (p *pair) send(ctx context.Context, from, to, text string) (string, error) {
+	p.calls++
+	if _, err := fmt.Fprintf(p.env.Out, "call %-2d  %-7s -> %-7s  %s\n", p.calls, from, to, text); err != nil {
+		return "", err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.agents[to], strings.NewReader(text))
+	if err != nil {
+		return "", err
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, 1<<16))
+	return string(answer), err
+}
+
+// cut tells what became of the call that was refused.
+func (p *pair) cut(from, to string, d *guard.Decision) error {
+	stop, ok := errors.AsType[*guard.Stop](d.Err())
+	if !ok {
+		return d.Err()
+	}
+	_, err := fmt.Fprintf(p.env.Out, "%s  %-7s -> %-7s  not sent\n\nwhy:             %s\nadvice:          %s\nthe model reads: %s\n",
+		p.env.Painted("refused", cli.Bad), from, to, because(stop.Message), stop.Advice, stop.AgentMessage)
+	return err
+}
+
+// startAgent starts an agent that gives the same answer to whatever it hears.
+func startAgent(line string, pace time.Duration) (*http.Server, string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, "", err
+	}
+	s := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-time.After(pace): // it thinks
+		case <-r.Context().Done():
+		}
+		_, _ = io.WriteString(w, line)
+	})}
+	go func() { _ = s.Serve(l) }() // until it is closed
+	return s, urlOf(l.Addr().String()), nil
+}

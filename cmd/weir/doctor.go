@@ -1,0 +1,313 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"weir/cmd/internal/app"
+	"weir/cmd/internal/cli"
+	"weir/cmd/internal/config"
+	"weir/events/kafka"
+)
+
+func doctorCommand() cli.Command {
+	return cli.Command{
+		Name: "doctor", Short: "find out what keeps a weir from working, and how to mend it",
+		Long: `Looks at what weir run would look at if it were given the same flags in the same
+environment: settings, limits, state folder and, with --brokers, the cluster: whether
+it can be reached, the topics, the partitions that producers have put flows into, the
+clocks, whether a record can be written to the topic of verdicts and read from there,
+and the group. That record has no value and is skipped by whoever reads verdicts;
+--no-probe does without.
+
+A line for each check: ok, warn or fail, and how to mend it. The exit code is 3 when a
+check has failed.`,
+		Examples: []string{"weir doctor", "weir doctor --brokers kafka-1:9092 --state /var/lib/weir", "weir doctor --config weir.yaml -o json"},
+		Setup: func(fs *flag.FlagSet) cli.Run {
+			d := &doctor{flags: fs, run: newRunFlags(fs)}
+			fs.BoolVar(&d.noProbe, "no-probe", false, "write nothing to the cluster")
+			return func(ctx context.Context, env *cli.Env, args []string) error {
+				if err := cli.Want(args, 0, 0, ""); err != nil {
+					return err
+				}
+				d.env = env
+				return d.examine(ctx)
+			}
+		},
+	}
+}
+
+// doctor makes the checks and prints what they find.
+type doctor struct {
+	flags   *flag.FlagSet
+	run     *runFlags
+	noProbe bool
+
+	env    *cli.Env
+	lines  *cli.Lines[finding]
+	failed int
+	err    error // of printing
+}
+
+// finding is what one check says.
+type finding struct {
+	Check string `json:"check"`
+	State string `json:"state"` // ok, warn or fail
+	Text  string `json:"text"`
+	Fix   string `json:"fix,omitempty"`
+}
+
+// States of checks.
+const (
+	stateOK   = "ok"
+	stateWarn = "warn"
+	stateFail = "fail"
+)
+
+// checkBound is how long one check may take.
+const checkBound = 30 * time.Second
+
+func (d *doctor) ok(check, format string, args ...any) {
+	d.say(finding{check, stateOK, fmt.Sprintf(format, args...), ""})
+}
+
+func (d *doctor) warn(check, fix, format string, args ...any) {
+	d.say(finding{check, stateWarn, fmt.Sprintf(format, args...), fix})
+}
+
+func (d *doctor) fail(check, fix, format string, args ...any) {
+	d.failed++
+	d.say(finding{check, stateFail, fmt.Sprintf(format, args...), fix})
+}
+
+// say prints a finding at once, because the next check may take its time.
+func (d *doctor) say(f finding) {
+	f.Text = strings.Join(strings.Fields(strings.ReplaceAll(strings.TrimSpace(f.Text), "\n", "; ")), " ")
+	if d.env.Format != cli.TableFormat {
+		if d.lines == nil {
+			d.lines = cli.NewLines(d.env, func(*finding) []cli.Cell { return nil })
+		}
+		d.err = cmp.Or(d.err, d.lines.Print(&f))
+		return
+	}
+	paint := map[string]cli.Paint{stateOK: cli.Good, stateWarn: cli.Caution, stateFail: cli.Bad}[f.State]
+	_, err := fmt.Fprintf(d.env.Out, "%s%s %-10s %s\n", d.env.Painted(f.State, paint), strings.Repeat(" ", 4-len(f.State)), f.Check, f.Text)
+	if err == nil && f.Fix != "" {
+		_, err = fmt.Fprintf(d.env.Out, "%16s%s\n", "", f.Fix)
+	}
+	d.err = cmp.Or(d.err, err)
+}
+
+// examine makes all checks.
+func (d *doctor) examine(ctx context.Context) error {
+	understood := d.settings()
+	d.limits()
+	d.state()
+	switch {
+	case d.run.brokers.given():
+		d.cluster(ctx)
+	case understood:
+		d.ok("brokers", "none are named: weir keeps a journal of its own")
+	}
+	if d.err != nil || d.failed == 0 {
+		return d.err
+	}
+	d.env.Notice("%s failed", cli.Count(int64(d.failed), "check"))
+	return cli.Exit(cli.CodeFinding)
+}
+
+// adviceOf returns how to go on, where the error knows that.
+func adviceOf(err error, otherwise string) string {
+	if f, ok := errors.AsType[*cli.Fault](err); ok && f.Next != "" {
+		return f.Next
+	}
+	return otherwise
+}
+
+// settings reports whether all settings could be read.
+func (d *doctor) settings() bool {
+	const check = "settings"
+	list, err := settings().Load(d.flags, d.env.Getenv)
+	if err != nil {
+		d.fail(check, adviceOf(err, "weir config print shows each setting and where it comes from"), "%v", err)
+		return false
+	}
+	var set []string
+	for _, s := range list {
+		if s.Origin != config.Default {
+			set = append(set, s.Name)
+		}
+	}
+	o, err := d.run.options()
+	if err == nil {
+		_, err = app.New(o)
+	}
+	switch {
+	case err != nil:
+		d.fail(check, adviceOf(err, "weir run would say the same"), "%v", err)
+	case len(set) == 0:
+		d.ok(check, "all as they are by default")
+	default:
+		d.ok(check, "set: %s; all others as they are by default", strings.Join(set, ", "))
+	}
+	for _, text := range strangeVariables(d.env) {
+		d.warn(check, "unset it, or mend its name", "%s", text)
+	}
+	return true
+}
+
+func (d *doctor) limits() {
+	l, err := d.run.judging.limits()
+	if err != nil {
+		d.fail("limits", adviceOf(err, "weir limits validate FILE lists all that is wrong"), "%v", err)
+		return
+	}
+	d.ok("limits", "profile %s, version %s", l.Profile, l.Version)
+}
+
+// How much of a disk should be free. Below the floor weir writes nothing.
+const (
+	freeFloor = 512 << 20
+	freeGood  = 4 << 30
+)
+
+func (d *doctor) state() {
+	const check = "state"
+	dir := d.run.o.StateDir
+	if d.run.inMemory || dir == "" {
+		d.warn(check, "give it a folder with --state DIR", "kept in memory: nothing is left when weir ends")
+		return
+	}
+	// A folder that is not there yet is made in the first one above that is.
+	there := dir
+	for {
+		info, err := os.Stat(there)
+		if err == nil && !info.IsDir() {
+			d.fail(check, "name a folder with --state DIR", "%s is no folder", there)
+			return
+		}
+		if err == nil {
+			break
+		}
+		up := filepath.Dir(there)
+		if !errors.Is(err, os.ErrNotExist) || up == there {
+			d.fail(check, "name a folder with --state DIR", "%v", err)
+			return
+		}
+		there = up
+	}
+	probe, err := os.CreateTemp(there, ".weir-doctor-*")
+	if err != nil {
+		d.fail(check, "let the user that runs weir write there, or name another folder with --state DIR", "%v", err)
+		return
+	}
+	_, _ = probe.Close(), os.Remove(probe.Name())
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(there, &fs); err != nil {
+		d.warn(check, "", "ask for the free space of %s: %v", there, err)
+		return
+	}
+	free := int64(fs.Bavail) * fs.Bsize
+	text := fmt.Sprintf("%s can be written to, %s MiB are free", dir, cli.Grouped(free>>20))
+	switch {
+	case free < freeFloor:
+		d.fail(check, fmt.Sprintf("make room: below %d MiB weir writes nothing and waits", freeFloor>>20), "%s", text)
+	case free < freeGood:
+		d.warn(check, fmt.Sprintf("make room: below %d MiB weir writes nothing and waits", freeFloor>>20), "%s", text)
+	default:
+		d.ok(check, "%s", text)
+	}
+}
+
+// cluster makes the checks that need brokers, each within its bound.
+func (d *doctor) cluster(ctx context.Context) {
+	c, err := d.run.brokers.reach(ctx)
+	if err != nil {
+		d.fail("brokers", adviceOf(err, d.brokerFix(err)), "%v", err)
+		return
+	}
+	defer c.Close()
+	d.ok("brokers", "%s: reached, and weir is let in", d.run.brokers.addresses)
+	for _, check := range []func(context.Context, *kafka.Cluster){d.topics, d.keys, d.probe, d.group} {
+		limited, cancel := context.WithTimeout(ctx, checkBound)
+		check(limited, c)
+		cancel()
+	}
+}
+
+// brokerFix says what to do about brokers that cannot be reached.
+func (d *doctor) brokerFix(err error) string {
+	switch {
+	case errors.Is(err, kafka.ErrLogin):
+		return "see to --kafka-sasl, --kafka-user and --kafka-password-file"
+	case errors.Is(err, kafka.ErrTLS):
+		return "see to --kafka-tls and --kafka-ca-file"
+	}
+	return "see to --brokers, to the network in between, and whether a broker runs there"
+}
+
+func (d *doctor) topics(ctx context.Context, c *kafka.Cluster) {
+	const check = "topics"
+	t := &topicFlags{brokerFlags: d.run.brokers, judging: d.run.judging, retention: d.run.o.State.JournalTTL}
+	p, err := t.plan(ctx, c)
+	if err != nil {
+		d.fail(check, "weir topics plan says more", "%v", err)
+		return
+	}
+	for _, g := range p.gaps {
+		switch {
+		case g.State == topicOK:
+			d.ok(check, "%s: %s, and settings as they should be", g.Topic, g.Want)
+		case g.State == topicMissing:
+			d.fail(check, "create it: weir topics create", "%s: there is no such topic", g.Topic)
+		case g.Setting == "partitions" || g.Setting == "cleanup.policy":
+			d.fail(check, g.Fix, "%s: %s is %s, want %s", g.Topic, g.Setting, g.Is, g.Want)
+		default:
+			d.warn(check, g.Fix, "%s: %s is %s, want %s", g.Topic, g.Setting, g.Is, g.Want)
+		}
+	}
+}
+
+// The group is behind when its oldest record waits for longer than this.
+const behind = 10 * time.Second
+
+func (d *doctor) group(ctx context.Context, c *kafka.Cluster) {
+	check, b := "group", d.run.brokers
+	list, state, err := lagOf(ctx, c, b, d.env.Now)
+	if err != nil {
+		if !errors.Is(err, kafka.ErrNoTopic) { // which was said already
+			d.fail(check, "weir lag says more", "%s: %v", b.group, err)
+		}
+		return
+	}
+	var records int64
+	var oldest float64
+	owners, unowned := map[string]bool{}, 0
+	for _, l := range list {
+		records += l.Lag
+		oldest = max(oldest, l.Seconds)
+		if l.Owner == "" {
+			unowned++
+		}
+		owners[l.Owner] = true
+	}
+	delete(owners, "")
+	switch {
+	case state == "Dead" || state == "Empty":
+		d.warn(check, "start one: weir run --brokers "+b.addresses.String(), "no weir is in the group %s", b.group)
+	case unowned > 0:
+		d.warn(check, "ask again when the group has settled", "%s is %s: %d of %d partitions have no owner", b.group, strings.ToLower(state), unowned, len(list))
+	case oldest > behind.Seconds():
+		d.warn(check, "weir lag says where; more weirs share the partitions", "%s is %s and %.0f s behind", b.group, cli.Count(records, "record"), oldest)
+	default:
+		d.ok(check, "%s: %d of %d partitions owned by %s, %s behind", b.group, len(list)-unowned, len(list), cli.Count(int64(len(owners)), "weir"), cli.Count(records, "record"))
+	}
+}

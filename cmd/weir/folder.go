@@ -1,0 +1,42 @@
+package main
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// named is a file that is to be read.
+type named struct {
+	path     string
+	inFolder bool // a folder was named, not the file
+}
+
+// expand replaces folders by the files in them and below, in the order of their names.
+// Hidden files and folders are passed over.
+func expand(names []string) (out []named, err error) {
+	for _, name := range names {
+		info, err := os.Stat(name)
+		if name == stdin || err != nil || !info.IsDir() { // what is wrong is told when it is opened
+			out = append(out, named{name, false})
+			continue
+		}
+		err = filepath.WalkDir(name, func(path string, d fs.DirEntry, err error) error {
+			hidden := path != name && strings.HasPrefix(d.Name(), ".")
+			switch {
+			case err != nil:
+				return err
+			case d.IsDir() && hidden:
+				return filepath.SkipDir
+			case d.Type().IsRegular() && !hidden:
+				out = append(out, named{path, true})
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"weir/cmd/internal/cli"
+	"weir/cmd/internal/ingest"
+	"weir/events"
+	"weir/events/kafka"
+	sinkkafka "weir/sink/kafka"
+)
+
+func ingestCommand() cli.Command {
+	return cli.Command{
+		Name: "ingest", Args: "[FILE|DIR...|-]", Short: "bring raw logs, from a topic or files, onto the topic of events",
+		Long: `Reads logs of agents as they are and writes what they tell, as events of weir's own
+format, to the topic of events, each flow in one partition. With --from-topic it reads a
+raw topic, as one of a consumer group, until it is ended; else files, and folders with
+all that is in them.
+
+The format of each record is told by its content, and said on standard error; a record
+that fits two is refused with both names, and --format names the one that is meant.
+CloudEvents (structured and binary), the frame of a schema registry around JSON, and
+OTLP in JSON and protobuf are unpacked. What cannot be read goes to the topic for dead
+letters, with headers that say where it came from and why.
+
+Every record counts once: an event has the same id wherever and whenever its record is
+read, and weir drops what it has seen. The place in a raw topic is committed when the
+events before it are acknowledged, and not beyond what is held back: spans wait for
+their trace, and after a crash those of open traces are read again. Tool arguments that
+--limits says to ignore are left out of their hashes, so use the file of weir run.`,
+		Examples: []string{
+			"weir ingest --brokers kafka-1:9092 --from-topic otlp_spans",
+			"weir ingest --brokers kafka-1:9092 --from-topic agent-logs --format openhands",
+			"weir ingest --brokers kafka-1:9092 ~/.claude/projects",
+			"weir ingest --brokers kafka-1:9092 --from-topic otlp_spans --until end",
+		},
+		Setup: func(fs *flag.FlagSet) cli.Run {
+			f := &ingestFlags{brokers: newBrokerFlags(fs), reading: newReading(fs), judging: newJudging(fs)}
+			fs.StringVar(&f.topic, "from-topic", "", "read this raw `TOPIC` instead of files")
+			fs.StringVar(&f.group, "ingest-group", "", "with --from-topic: the `NAME` that all who read it for one purpose share; else that of --group and -ingest")
+			f.until = cli.NewChoice(fs, "until", "", "with --from-topic: `end` ends when all that is there was read, by this process alone", "end")
+			return func(ctx context.Context, env *cli.Env, args []string) error { return f.run(ctx, env, args) }
+		},
+	}
+}
+
+type ingestFlags struct {
+	brokers *brokerFlags
+	*reading
+	*judging
+	topic, group string
+	until        *cli.Choice
+}
+
+func (f *ingestFlags) run(ctx context.Context, env *cli.Env, args []string) error {
+	if err := f.brokers.load(env); err != nil {
+		return err
+	}
+	switch {
+	case f.topic != "" && len(args) > 0:
+		return cli.Usage("a FILE is given beside --from-topic").Advise("give one or the other")
+	case f.topic == "" && (f.until.Value != "" || f.group != ""):
+		return cli.Usage("--until and --ingest-group are for --from-topic")
+	case f.topic != "" && f.topic == f.brokers.topics.Events:
+		return cli.Usage("--from-topic %s is the topic of events itself", f.topic).Advise("name the topic with the raw logs; --events-topic names the one to write to")
+	case f.topic == "":
+		if err := cli.Want(args, 1, -1, "a FILE or a DIR, or --from-topic TOPIC"); err != nil {
+			return err
+		}
+	}
+	limits, err := f.judging.limits()
+	if err != nil {
+		return err
+	}
+	ignore := make(map[string][]string)
+	for i := range limits.Tools {
+		ignore[limits.Tools[i].Name] = limits.Tools[i].IgnoreArgs
+	}
+	cluster, err := f.brokers.cluster()
+	if err != nil {
+		return err
+	}
+	defer cluster.Close()
+	signals := make(chan os.Signal, 4)
+	if env.Notify != nil {
+		defer env.Notify(signals, syscall.SIGINT, syscall.SIGTERM)()
+	}
+	err = untilSignal(ctx, signals, func(ctx context.Context) error {
+		if err := await(ctx, env.Log, cluster.Check); err != nil {
+			return err
+		}
+		if f.topic != "" {
+			return f.fromTopic(ctx, env, cluster, ignore)
+		}
+		return f.fromFiles(ctx, env, cluster, ignore, args)
+	})
+	switch {
+	case err == nil || !errors.Is(err, kafka.ErrNoTopic):
+		return err
+	case f.topic != "" && strings.Contains(err.Error(), f.topic):
+		return cli.Failure("%w", err).Advise("--from-topic names the topic that the raw logs are written to")
+	}
+	return cli.Failure("%w", err).Advise("weir topics plan says which topics are missing; weir topics create creates them")
+}
+
+func (f *ingestFlags) fromTopic(ctx context.Context, env *cli.Env, cluster *kafka.Cluster, ignore map[string][]string) error {
+	if f.group == "" {
+		f.group = f.brokers.group + "-ingest"
+	}
+	t := &ingest.Topic{
+		Cluster: cluster, Name: f.topic, Group: f.group, Events: f.brokers.topics.Events, Letters: f.brokers.topics.DeadLetters,
+		Decoder:  ingest.DecoderOptions{Format: f.reading.format.Value, IgnoreArgs: ignore},
+		UntilEnd: f.until.Value != "", Logger: env.ServerLog(), Now: env.Now,
+	}
+	err := t.Run(ctx)
+	env.Notice("%s read, %s written, %s refused", cli.Count(t.Read.Load(), "record"), cli.Count(t.Written.Load(), "event"), cli.Count(t.Refused.Load(), "record"))
+	if err == nil && f.until.Value != "" && t.Refused.Load() > 0 {
+		return cli.Exit(cli.CodeFinding)
+	}
+	return err
+}
+
+func (f *ingestFlags) fromFiles(ctx context.Context, env *cli.Env, cluster *kafka.Cluster, ignore map[string][]string, args []string) error {
+	topics := f.brokers.topics
+	w, err := ingest.NewWriter(ctx, cluster, topics.Events, topics.DeadLetters, env.Now)
+	if err != nil {
+		return err
+	}
+	inputs, err := f.reading.open(env, args)
+	if err != nil {
+		return err
+	}
+	defer closeAll(inputs)
+	progress := env.Progress("events")
+	defer progress.Done()
+	var failed error
+	flush := func(always bool) {
+		if failed == nil && (always || w.Full()) {
+			failed = w.Flush(ctx)
+		}
+	}
+	var bad refusals
+	refuse := func(b badRecord) {
+		bad.add(b)
+		w.Letter("file:"+absolute(b.Source), 0, sinkkafka.Letter{Position: b.Byte, Code: b.Code, Reason: b.Reason, Raw: bytes.Clone(b.raw)})
+		flush(false)
+	}
+	r := &reader{
+		inputs: inputs, ignoreArgs: ignore,
+		event: func(ev *events.Event) error {
+			if err := w.Event(ev); err != nil {
+				refuse(eventRefused(ev, err))
+			}
+			flush(false)
+			return failed
+		},
+		bad:  refuse,
+		tick: func() { progress.At(w.Written, -1) },
+	}
+	err = r.read()
+	if err == nil {
+		flush(true)
+		err = failed
+	}
+	progress.Done()
+	bad.tell(env)
+	env.Notice("%s written to %s, %s refused", cli.Count(w.Written, "event"), topics.Events, cli.Count(bad.n, "record"))
+	if err == nil && bad.n > 0 {
+		return cli.Exit(cli.CodeFinding)
+	}
+	return err
+}
+
+// eventRefused tells of an event that is not fit for the log.
+func eventRefused(ev *events.Event, err error) badRecord {
+	b := badRecord{Source: "event " + ev.ID, Code: "format", Reason: err.Error(), raw: ev.AppendJSON(nil)}
+	if d, ok := errors.AsType[*events.DecodeError](err); ok {
+		b.Code = string(d.Code)
+	}
+	return b
+}
+
+// absolute returns a path as others on this machine would say it.
+func absolute(path string) string {
+	if whole, err := filepath.Abs(path); err == nil && path != stdin {
+		return whole
+	}
+	return path
+}

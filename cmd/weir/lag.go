@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"strconv"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+
+	"weir/cmd/internal/cli"
+	"weir/events/kafka"
+)
+
+func lagCommand() cli.Command {
+	return cli.Command{
+		Name: "lag", Short: "say how far a group of weirs is behind, partition by partition",
+		Long: `Asks the brokers, not the weirs: what the group has told them that it has done, against
+the end of the topic of events. BEHIND is how old the oldest record is that is not
+done. OWNER is the address that a weir gave with --advertise, or else where it runs.`,
+		Examples: []string{"weir lag --brokers kafka-1:9092", "weir lag --brokers kafka-1:9092 --group canary -o json"},
+		Setup: func(fs *flag.FlagSet) cli.Run {
+			b := newBrokerFlags(fs)
+			return func(ctx context.Context, env *cli.Env, args []string) error {
+				if err := cli.Want(args, 0, 0, ""); err != nil {
+					return err
+				}
+				if err := b.load(env); err != nil {
+					return err
+				}
+				return showLag(ctx, env, b)
+			}
+		},
+	}
+}
+
+// partitionLag is how far one partition is.
+type partitionLag struct {
+	Partition int     `json:"partition"`
+	Committed *int64  `json:"committed"` // null: nothing yet
+	First     int64   `json:"first"`     // oldest record that is still there
+	End       int64   `json:"end"`
+	Lag       int64   `json:"lag"` // records
+	Seconds   float64 `json:"seconds_behind"`
+	Owner     string  `json:"owner,omitempty"`
+}
+
+// lagBound is how long asking for the lag may take in all.
+const lagBound = 30 * time.Second
+
+func showLag(ctx context.Context, env *cli.Env, b *brokerFlags) error {
+	c, err := b.reach(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(ctx, lagBound)
+	defer cancel()
+	list, state, err := lagOf(ctx, c, b, env.Now)
+	if err != nil {
+		return err
+	}
+	lines := cli.NewLines(env, func(l *partitionLag) []cli.Cell {
+		n := func(n int64) cli.Cell { return cli.Cell{Text: cli.Grouped(n), Right: true} }
+		committed, owner := cli.Cell{Text: "-", Right: true, Paint: cli.Faint}, cli.Cell{Text: l.Owner}
+		if l.Committed != nil {
+			committed = n(*l.Committed)
+		}
+		if l.Owner == "" {
+			owner = cli.Cell{Text: "nobody", Paint: cli.Bad}
+		}
+		behind := time.Duration(l.Seconds * float64(time.Second)).Round(time.Second)
+		return []cli.Cell{{Text: strconv.Itoa(l.Partition), Right: true}, committed, n(l.End), n(l.Lag), {Text: behind.String(), Right: true}, owner}
+	}, "PARTITION", "COMMITTED", "END", "LAG", "BEHIND", "OWNER")
+	var sum int64
+	for i := range list {
+		sum += list[i].Lag
+		if err := lines.Print(&list[i]); err != nil {
+			return err
+		}
+	}
+	if err := lines.Flush(); err != nil {
+		return err
+	}
+	env.Notice("group %s is %s: %s behind", b.group, state, cli.Count(sum, "record"))
+	return nil
+}
+
+// lagOf asks how far each partition of the topic of events is, and how the group is.
+func lagOf(ctx context.Context, c *kafka.Cluster, b *brokerFlags, now func() time.Time) (list []partitionLag, state string, err error) {
+	err = settled(ctx, func(ctx context.Context) (err error) {
+		list, state, err = askLag(ctx, c, b, now)
+		return err
+	})
+	return list, state, err
+}
+
+func askLag(ctx context.Context, c *kafka.Cluster, b *brokerFlags, now func() time.Time) (list []partitionLag, state string, err error) {
+	partitions, err := c.Partitions(ctx, b.topics.Events)
+	if err != nil {
+		return nil, "", err
+	}
+	g, err := kafka.NewGroup(kafka.GroupOptions{Cluster: c, Group: b.group, Topic: b.topics.Events})
+	if err != nil {
+		return nil, "", err
+	}
+	committed, err := g.Committed(ctx)
+	if err != nil && !errors.Is(err, kafkago.GroupIdNotFound) { // no weir was ever in it
+		return nil, "", err
+	}
+	members, state, err := g.Members(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	for n := range partitions {
+		l := partitionLag{Partition: n, Owner: ownerOf(members, n)}
+		if l.First, l.End, err = c.Bounds(ctx, b.topics.Events, n); err != nil {
+			return nil, "", err
+		}
+		next := l.First
+		if at, ok := committed[n]; ok {
+			l.Committed, next = &at, max(next, at)
+		}
+		if l.Lag = max(0, l.End-next); l.Lag > 0 {
+			if l.Seconds, err = age(ctx, c, b.topics.Events, n, next, now); err != nil {
+				return nil, "", err
+			}
+		}
+		list = append(list, l)
+	}
+	return list, state, nil
+}
+
+// ownerOf returns where the owner of a partition is, as well as it is known.
+func ownerOf(members []kafka.Member, partition int) string {
+	for _, m := range members {
+		for _, p := range m.Partitions {
+			switch {
+			case p != partition:
+			case m.Address != "":
+				return m.Address
+			case m.Host != "":
+				return fmt.Sprintf("%s (%s)", m.ID, m.Host)
+			default:
+				return m.ID
+			}
+		}
+	}
+	return ""
+}
+
+// age returns how many seconds ago the log took the record at the offset, or the one
+// that comes after it.
+func age(ctx context.Context, c *kafka.Cluster, topic string, partition int, offset int64, now func() time.Time) (float64, error) {
+	r := kafka.NewReader(c, topic, partition, offset, kafka.ReaderOptions{Bytes: 64 << 10})
+	defer r.Close()
+	records, err := r.Fetch(ctx, nil)
+	if err != nil || len(records) == 0 {
+		return 0, err
+	}
+	return max(0, now().Sub(records[0].Appended.Time()).Seconds()), nil
+}

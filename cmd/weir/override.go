@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"weir/analyzer"
+	"weir/cmd/internal/app"
+	"weir/cmd/internal/cli"
+	"weir/events"
+)
+
+func overrideCommand() cli.Command {
+	return cli.Command{
+		Name: "override", Short: "give one flow other limits for a while",
+		Long: `Puts another limit of one rule for one flow into the log of a running weir. Orders that
+the new limit would not have given are taken back at once. Who gives it and why stand in
+the log. The running weir has to have an admin token, and wants it.
+
+--stop and --warn are counted as the limits in force count the rule: where they give
+max, --stop is the highest allowed value, else the value at which it stops. Money is in
+dollars, time in seconds or like 90m. A rule that is off by the limits in force is
+not judged for any flow, and cannot be overridden; one in mode shadow can.
+
+Only flows have limits of their own in this way. Those for a project, an agent or a tool
+stand under overrides in the limits file, which a running weir reads again by itself.`,
+		Examples: []string{
+			`weir limits override --flow order-77 --rule max_total_calls --stop 500 --reason "large order" --for 2h`,
+			`weir limits override --flow order-77 --rule repetition --mode shadow --reason "polls" --until 2026-12-01T00:00:00Z`,
+		},
+		Setup: func(fs *flag.FlagSet) cli.Run {
+			h := newHand(fs)
+			f := overrideFlags{
+				rule: fs.String("rule", "", "change the `RULE`; weir rules ls lists them"),
+				flow: fs.String("flow", "", "for the `FLOW` with this id"), scope: fs.String("scope", "", "for a `SCOPE` such as flow:order-77; only flows so far"),
+				warn: fs.String("warn", "", "warn from this `VALUE` on"), stop: fs.String("stop", "", "stop at this `VALUE`"),
+				mode:  cli.NewChoice(fs, "mode", "", "what the rule may do, a `MODE`: off, shadow, warn or enforce", "off", "shadow", "warn", "enforce"),
+				until: fs.String("until", "", "it holds until this `TIME`, such as 2026-12-01T00:00:00Z"),
+				long:  fs.Duration("for", 0, "it holds so `LONG`"),
+			}
+			return func(ctx context.Context, env *cli.Env, args []string) error {
+				if err := cli.Want(args, 0, 0, ""); err != nil {
+					return err
+				}
+				o, err := f.order()
+				if err != nil {
+					return err
+				}
+				o.Reason = *h.reason
+				if o.By, err = h.signed(env); err != nil {
+					return err
+				}
+				return h.override(ctx, env, &o)
+			}
+		},
+	}
+}
+
+// overrideFlags say what is different, for what and until when.
+type overrideFlags struct {
+	rule, flow, scope, warn, stop, until *string
+	mode                                 *cli.Choice
+	long                                 *time.Duration
+}
+
+func (f *overrideFlags) order() (o app.OverrideOrder, err error) {
+	id, ok := analyzer.RuleNamed(*f.rule)
+	switch {
+	case *f.rule == "":
+		return o, cli.Usage("--rule is missing").Advise("weir rules ls lists the rules")
+	case !ok || id == analyzer.RuleOperator:
+		fault := cli.Usage("there is no rule %q whose limits could change", *f.rule)
+		if near := cli.Nearest(*f.rule, ruleNames()); near != "" && !ok {
+			return o, fault.Advise("did you mean %s", near)
+		}
+		return o, fault.Advise("weir rules ls lists the rules")
+	case (*f.flow == "") == (*f.scope == ""):
+		return o, cli.Usage("want one of --flow and --scope")
+	case (*f.until == "") == (*f.long == 0):
+		return o, cli.Usage("want one of --for and --until").Advise("nothing is overridden for ever; change the limits file for that")
+	case *f.warn == "" && *f.stop == "" && f.mode.Value == "":
+		return o, cli.Usage("it changes nothing").Advise("give --stop, --warn or --mode")
+	}
+	o = app.OverrideOrder{Scope: events.ScopeFlow.String(), ScopeID: *f.flow, Rule: *f.rule, Mode: f.mode.Value, Expires: *f.until}
+	if *f.scope != "" {
+		if o.Scope, o.ScopeID, ok = strings.Cut(*f.scope, ":"); !ok || o.ScopeID == "" {
+			return o, cli.Usage("--scope %s: want one such as flow:order-77", *f.scope)
+		}
+	}
+	if *f.until != "" {
+		if _, ok := events.ParseStamp(*f.until); !ok {
+			return o, cli.Usage("--until %s: want a time such as 2026-12-01T00:00:00Z", *f.until)
+		}
+	}
+	if o.ForS, err = seconds("for", *f.long); err != nil {
+		return o, err
+	}
+	unit := analyzer.Rules[id].Unit
+	if o.Warn, err = amountOf("warn", *f.warn, unit); err != nil {
+		return o, err
+	}
+	o.Stop, err = amountOf("stop", *f.stop, unit)
+	return o, err
+}
+
+// amountOf reads a value as people write it, in the unit of a rule, and returns it as
+// events carry it.
+func amountOf(name, s string, unit events.Unit) (*int64, error) {
+	if s == "" {
+		return nil, nil
+	}
+	const most = 1 << 53
+	v, err := strconv.ParseInt(s, 10, 64)
+	want := "a whole number"
+	switch unit {
+	case events.UnitUSD:
+		want = "dollars such as 2.50"
+		var dollars float64
+		dollars, err = strconv.ParseFloat(s, 64)
+		if dollars = math.Round(dollars * 1e6); !(dollars >= 0 && dollars <= most) {
+			return nil, cli.Usage("--%s %s: want %s", name, s, want)
+		}
+		v = int64(dollars)
+	case events.UnitSeconds:
+		want = "seconds, or a time such as 90m"
+		if err != nil {
+			var d time.Duration
+			d, err = time.ParseDuration(s)
+			v = int64(d / time.Second)
+		}
+	}
+	if err != nil || v < 0 || v > most {
+		return nil, cli.Usage("--%s %s: want %s", name, s, want)
+	}
+	return &v, nil
+}
+
+func (h *hand) override(ctx context.Context, env *cli.Env, o *app.OverrideOrder) error {
+	var a app.OperatorAnswer
+	if err := h.give(ctx, env, "/v1/overrides", o, &a); err != nil {
+		return err
+	}
+	return env.Value(a, func() error {
+		if _, err := fmt.Fprintf(env.Out, "%s has its own %s until %s\n", a.Flow, o.Rule, a.Until); err != nil {
+			return err
+		}
+		if a.New {
+			env.Notice("this weir has not heard of %s before: it holds for when it comes", a.Flow)
+		}
+		env.Notice("event %s by %s", a.ID, a.By)
+		return nil
+	})
+}

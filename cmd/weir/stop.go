@@ -1,0 +1,191 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os/user"
+	"time"
+
+	"weir/cmd/internal/app"
+	"weir/cmd/internal/cli"
+	"weir/events"
+)
+
+func stopCommand() cli.Command {
+	return cli.Command{
+		Name: "stop", Args: "[FLOW]", Short: "stop a flow by hand, or all that are live",
+		Long: `Puts an order of yours into the log of a running weir: every call of the flow is refused
+until it expires or somebody releases the flow. Who gives it and why stand in the log.
+A flow that nobody knows yet is stopped when it comes. The running weir has to have an
+admin token, and wants it.
+
+--all stops each flow that is live now, at most 10,000 with one order; what begins later
+is not stopped. The exit code is 1 when flows may have been missed.`,
+		Examples: []string{
+			`weir flows stop order-77 --reason "pays twice" --token-file admin.token`,
+			`weir flows stop --all --reason "bad release" --for 1h --token-file admin.token`,
+		},
+		Setup: func(fs *flag.FlagSet) cli.Run {
+			h := newHand(fs)
+			long := fs.Duration("for", 24*time.Hour, "it stands so `LONG`")
+			all := fs.Bool("all", false, "stop every flow that is live now")
+			return func(ctx context.Context, env *cli.Env, args []string) error {
+				if *all && len(args) > 0 {
+					return cli.Usage("%s is given beside --all", args[0]).Advise("give one of them")
+				}
+				if !*all {
+					if err := cli.Want(args, 1, 1, "the id of a FLOW, or --all"); err != nil {
+						return err
+					}
+				}
+				o, err := h.order(env, *long)
+				if err != nil {
+					return err
+				}
+				if o.ForS == 0 {
+					return cli.Usage("--for 0: an order that ends at once stops nothing")
+				}
+				if *all {
+					return h.stopAll(ctx, env, o)
+				}
+				return h.stop(ctx, env, args[0], o)
+			}
+		},
+	}
+}
+
+// hand is the flags of the commands by which a person gives orders.
+type hand struct {
+	*serverFlags
+	reason, by *string
+}
+
+func newHand(fs *flag.FlagSet) *hand {
+	return &hand{newServerFlags(fs), fs.String("reason", "", "say `WHY`; it stands in the log"), fs.String("by", "", "say `WHO` you are; by default the name that you are logged in with")}
+}
+
+// signed returns who gives an order, and complains when it does not say why.
+func (h *hand) signed(env *cli.Env) (by string, err error) {
+	if *h.reason == "" {
+		return "", cli.Usage("--reason is missing").Advise("say why: it stands in the log, and others have to live with it")
+	}
+	if by = cmp.Or(*h.by, env.Getenv("USER"), env.Getenv("LOGNAME")); by != "" {
+		return by, nil
+	}
+	if u, err := user.Current(); err == nil {
+		return u.Username, nil
+	}
+	return "", cli.Usage("nobody knows who you are").Advise("say it: --by NAME")
+}
+
+// seconds is a duration as orders carry it.
+func seconds(flag string, d time.Duration) (int64, error) {
+	if d < 0 || d > events.MaxHold || d%time.Second != 0 {
+		return 0, cli.Usage("--%s %v: want whole seconds, at most %v", flag, d, events.MaxHold)
+	}
+	return int64(d / time.Second), nil
+}
+
+func (h *hand) order(env *cli.Env, long time.Duration) (o app.OperatorOrder, err error) {
+	if o.By, err = h.signed(env); err != nil {
+		return o, err
+	}
+	o.Reason = *h.reason
+	o.ForS, err = seconds("for", long)
+	return o, err
+}
+
+// give sends an order and decodes what is said of it.
+func (h *hand) give(ctx context.Context, env *cli.Env, path string, asked, said any) error {
+	c, err := h.client(env)
+	if err != nil {
+		return err
+	}
+	body, err := json.Marshal(asked)
+	if err != nil {
+		return err
+	}
+	resp, err := c.do(ctx, http.MethodPost, path, body, http.Header{"Content-Type": {"application/json"}})
+	if e, ok := errors.AsType[*statusError](err); ok && e.status == http.StatusUnauthorized {
+		return cli.Failure("only who has the admin token may do this").Advise("give the file with it: --token-file FILE, or %s", tokenVariable)
+	}
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(resp.Body).Decode(said); err != nil {
+		return fmt.Errorf("read the answer of %s%s: %w", c.base, path, err)
+	}
+	return nil
+}
+
+// flowPath is where a flow is asked for something.
+func flowPath(flow, what string) string { return "/v1/flows/" + url.PathEscape(flow) + "/" + what }
+
+func (h *hand) stop(ctx context.Context, env *cli.Env, flow string, o app.OperatorOrder) error {
+	var a app.OperatorAnswer
+	if err := h.give(ctx, env, flowPath(flow, "stop"), o, &a); err != nil {
+		return err
+	}
+	return env.Value(a, func() error {
+		until := ""
+		for _, v := range verdictsOf(&a) {
+			until = " until " + v.ExpiresAt.String()
+		}
+		what := "is stopped"
+		if until == "" {
+			what = "will be stopped: the order is in the log, and weir has not answered it yet"
+		}
+		if _, err := fmt.Fprintf(env.Out, "%s %s%s\n", a.Flow, env.Painted(what, cli.Bad), until); err != nil {
+			return err
+		}
+		if a.New {
+			env.Notice("this weir has not heard of %s before: the order stands for when it comes", a.Flow)
+		}
+		env.Notice("event %s by %s", a.ID, a.By)
+		return nil
+	})
+}
+
+// verdictsOf are the verdicts that an order has brought about; what cannot be read is
+// left out.
+func verdictsOf(a *app.OperatorAnswer) (out []events.Verdict) {
+	for _, raw := range a.Verdicts {
+		var v events.Verdict
+		if events.DecodeVerdict(raw, &v) == nil {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+func (h *hand) stopAll(ctx context.Context, env *cli.Env, o app.OperatorOrder) error {
+	var a app.StopAllAnswer
+	if err := h.give(ctx, env, "/v1/flows/stop", app.StopAll{All: true, OperatorOrder: o}, &a); err != nil {
+		return err
+	}
+	err := env.Value(a, func() error {
+		_, err := fmt.Fprintf(env.Out, "%s stopped for %v\n", cli.Count(int64(a.Stopped), "flow"), time.Duration(o.ForS)*time.Second)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	env.Notice("events %s-0 and on, by %s", a.ID, a.By)
+	if a.More {
+		env.Notice("there are more flows than one order stops: give it again, and it takes the next")
+	}
+	for _, m := range a.Missed {
+		env.Notice("missed: %s", m)
+	}
+	if a.More || len(a.Missed) > 0 {
+		return cli.Exit(cli.CodeFailure)
+	}
+	return nil
+}

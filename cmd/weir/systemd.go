@@ -1,0 +1,32 @@
+package main
+
+import (
+	"fmt"
+	"net"
+
+	"weir/cmd/internal/cli"
+)
+
+// What systemd is told.
+const (
+	systemdReady    = "READY=1"
+	systemdStopping = "STOPPING=1"
+)
+
+// tellSystemd tells systemd how weir stands, when it was started by a unit of the type
+// notify (see sd_notify). Without one it does nothing.
+func tellSystemd(env *cli.Env, state string) error {
+	socket := env.Getenv("NOTIFY_SOCKET")
+	if socket == "" {
+		return nil
+	}
+	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: socket, Net: "unixgram"})
+	if err == nil {
+		_, err = conn.Write([]byte(state))
+		_ = conn.Close() // the message is sent
+	}
+	if err != nil {
+		return fmt.Errorf("tell systemd %s: %w", state, err)
+	}
+	return nil
+}

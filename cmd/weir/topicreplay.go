@@ -1,0 +1,293 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"weir/analyzer"
+	"weir/analyzer/limitfile"
+	"weir/cmd/internal/app"
+	"weir/cmd/internal/cli"
+	"weir/events"
+	"weir/events/kafka"
+)
+
+// stretch is the flags that say which part of a topic is read.
+type stretch struct{ from, until *string }
+
+func newStretch(fs *flag.FlagSet) *stretch {
+	return &stretch{
+		from:  fs.String("from", "beginning", "with --brokers: begin at `POINT`: beginning, an age such as -1h, a time such as @2026-11-20T14:00:00Z, or an offset"),
+		until: fs.String("until", "end", "with --brokers: stop before `POINT`: end (as it is now), an age, a time, or an offset"),
+	}
+}
+
+// given reports whether one of the flags says something else than all.
+func (s *stretch) given() bool { return *s.from != "beginning" || *s.until != "end" }
+
+// point is a place in every partition of a topic: one of its ends, a time, or an offset.
+type point struct {
+	end    bool // the end, or else the beginning, when there is neither a time nor an offset
+	at     time.Time
+	offset int64 // less than 0: none
+}
+
+// parsePoint reads a point; ages are counted back from now.
+func parsePoint(text string, now time.Time) (point, error) {
+	switch text {
+	case "beginning":
+		return point{offset: -1}, nil
+	case "end":
+		return point{end: true, offset: -1}, nil
+	}
+	if stamp, ok := strings.CutPrefix(text, "@"); ok {
+		at, err := time.Parse(time.RFC3339Nano, stamp)
+		if err != nil {
+			return point{}, fmt.Errorf("want a time such as @2026-11-20T14:00:00Z, got %q", text)
+		}
+		return point{at: at, offset: -1}, nil
+	}
+	if ago, ok := strings.CutPrefix(text, "-"); ok {
+		d, err := time.ParseDuration(ago)
+		if err != nil || d < 0 {
+			return point{}, fmt.Errorf("want an age such as -90s or -1h, got %q", text)
+		}
+		return point{at: now.Add(-d), offset: -1}, nil
+	}
+	n, err := strconv.ParseUint(text, 10, 63)
+	if err != nil {
+		return point{}, fmt.Errorf("want beginning, end, an age such as -1h, a time such as @2026-11-20T14:00:00Z, or an offset, got %q", text)
+	}
+	return point{offset: int64(n)}, nil
+}
+
+// in returns the offset of the point in a partition, never outside of its bounds.
+func (p point) in(ctx context.Context, c *kafka.Cluster, topic string, partition int, first, end int64) (int64, error) {
+	switch {
+	case p.offset >= 0:
+		return min(max(p.offset, first), end), nil
+	case !p.at.IsZero():
+		n, err := c.OffsetAt(ctx, topic, partition, p.at)
+		return min(max(n, first), end), err
+	case p.end:
+		return end, nil
+	}
+	return first, nil
+}
+
+// section is what is read of one partition, that begins at first: from an offset to
+// before another.
+type section struct{ first, from, to int64 }
+
+// sections finds out what is read of each partition. It is done before anything is
+// read, so that a topic that grows has an end.
+func (s *stretch) sections(ctx context.Context, c *kafka.Cluster, topic string, now time.Time) (list []section, records int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, lagBound)
+	defer cancel()
+	from, err := parsePoint(*s.from, now)
+	if err != nil {
+		return nil, 0, cli.Usage("--from: %w", err)
+	}
+	until, err := parsePoint(*s.until, now)
+	if err != nil {
+		return nil, 0, cli.Usage("--until: %w", err)
+	}
+	n, err := c.Partitions(ctx, topic)
+	if err != nil {
+		return nil, 0, err
+	}
+	for p := range n {
+		first, end, err := c.Bounds(ctx, topic, p)
+		if err != nil {
+			return nil, 0, err
+		}
+		one := section{first: first}
+		if one.from, err = from.in(ctx, c, topic, p, first, end); err != nil {
+			return nil, 0, err
+		}
+		if one.to, err = until.in(ctx, c, topic, p, first, end); err != nil {
+			return nil, 0, err
+		}
+		list = append(list, one)
+		records += max(0, one.to-one.from)
+	}
+	return list, records, nil
+}
+
+// Bounds of waiting for records that should be there.
+const (
+	silentFetches = 20 // in a row without a record: what is left are marks of transactions
+	awayMost      = time.Minute
+)
+
+// eachRecord calls fn for the records of a partition from an offset to before another.
+// The record is good until fn returns. Records that are gone or cannot be read go to
+// lost, where that is not nil.
+func eachRecord(ctx context.Context, c *kafka.Cluster, topic string, partition int, from, to int64, fn func(*kafka.Record) error, lost func(error)) error {
+	r := kafka.NewReader(c, topic, partition, from, kafka.ReaderOptions{})
+	defer r.Close()
+	var records []kafka.Record
+	for silent := 0; r.Next() < to && silent < silentFetches; {
+		var err error
+		records, err = r.Fetch(ctx, records)
+		if next, ok := behindLoss(err); ok {
+			if lost != nil {
+				lost(err)
+			}
+			r.SkipTo(next)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		for i := range records {
+			if records[i].Offset >= to {
+				return nil
+			}
+			if err := fn(&records[i]); err != nil {
+				return err
+			}
+		}
+		since, trouble := r.Trouble()
+		switch {
+		case len(records) > 0:
+			silent = 0
+		case trouble == nil:
+			silent++
+		case time.Since(since) > awayMost:
+			return trouble
+		}
+	}
+	return nil
+}
+
+// behindLoss returns where to go on behind records that are gone or cannot be read.
+func behindLoss(err error) (next int64, ok bool) {
+	if gap, ok := errors.AsType[*kafka.GapError](err); ok {
+		return gap.To, true
+	}
+	if bad, ok := errors.AsType[*kafka.BatchError](err); ok {
+		return bad.Next, true
+	}
+	return 0, false
+}
+
+// readTopic folds a part of a topic, each partition by itself, one after the other.
+// When recorded is true the limits that the log says are in force from where it says
+// them; else those of the replay judge everything.
+func (r *replay) readTopic(ctx context.Context, env *cli.Env, c *kafka.Cluster, topic string, s *stretch, recorded bool) (time.Duration, error) {
+	var list []section
+	var all int64
+	err := settled(ctx, func(ctx context.Context) (err error) {
+		list, all, err = s.sections(ctx, c, topic, env.Now())
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	progress := env.Progress("events")
+	defer progress.Done()
+	first := r.limits
+	var done int64
+	for n, part := range list {
+		o := app.PumpOptions{Partition: uint16(n), Source: topic, Limits: first, Counts: &r.counts, Answer: r.answered}
+		if recorded {
+			before, err := limitsBefore(ctx, c, topic, n, part)
+			if err != nil {
+				return 0, err
+			}
+			switch {
+			case before.set:
+				o.Limits = before.limits
+			case before.more && part.from < part.to:
+				env.Notice("%s/%d: no limits in the %s records before %d: judged by the profile %s until the log says others",
+					topic, n, cli.Grouped(lookBack), part.from, first.Profile)
+			}
+			r.limits = o.Limits // for the summary
+			o.Parse = func(document []byte) (analyzer.Limits, error) {
+				l, err := limitfile.ParseJSON(limitsSetKind, document)
+				if err == nil {
+					r.limits = l
+				}
+				return l, err
+			}
+		}
+		if r.pump, err = app.NewPump(ctx, o); err != nil {
+			return 0, err
+		}
+		var ev events.Event
+		err := eachRecord(ctx, c, topic, n, part.from, part.to, func(rec *kafka.Record) error {
+			if done++; done%tickEvery == 0 {
+				progress.At(r.counts.Events.Load(), float64(done)/float64(max(all, 1)))
+			}
+			if err := events.Decode(rec.Value, &ev); err != nil {
+				r.bad.add(badRecordAt(topic, n, rec.Offset, err))
+				return nil
+			}
+			if ev.Kind == events.LimitsSet && !recorded {
+				return nil
+			}
+			ev.Appended, r.offset = rec.Appended, rec.Offset
+			return r.fold(&ev)
+		}, func(err error) { env.Notice("%v", err) })
+		if err != nil {
+			return 0, err
+		}
+	}
+	return progress.Elapsed(), nil
+}
+
+// lookBack is in how many records before a section limits are looked for. A weir puts
+// them into each partition when they change, and every few minutes while events come.
+const lookBack = 1_000_000
+
+// recordedLimits are the limits that a log said last before a place.
+type recordedLimits struct {
+	limits analyzer.Limits
+	set    bool
+	more   bool // there are records that were not looked at
+}
+
+// limitsBefore looks for the last limits.set before a section, in steps backwards.
+func limitsBefore(ctx context.Context, c *kafka.Cluster, topic string, partition int, s section) (found recordedLimits, err error) {
+	var ev events.Event
+	for to, step := s.from, int64(4096); to > s.first && !found.set; step *= 4 {
+		if s.from-to >= lookBack {
+			found.more = true
+			break
+		}
+		from := max(s.first, to-step)
+		err := eachRecord(ctx, c, topic, partition, from, to, func(r *kafka.Record) error {
+			if !bytes.Contains(r.Value, []byte(limitsSetKind)) || events.Decode(r.Value, &ev) != nil || ev.Kind != events.LimitsSet {
+				return nil
+			}
+			if l, err := limitfile.ParseJSON(limitsSetKind, ev.Limits); err == nil {
+				found.limits, found.set = l, true
+			}
+			return nil
+		}, nil)
+		if err != nil {
+			return found, err
+		}
+		to = from
+	}
+	return found, nil
+}
+
+// limitsSetKind is how events of limits are called in the log.
+const limitsSetKind = "limits.set"
+
+// badRecordAt is a record of a topic that could not be read.
+func badRecordAt(topic string, partition int, offset int64, err error) badRecord {
+	b := badRecord{Source: fmt.Sprintf("%s/%d@%d", topic, partition, offset), Code: "format", Reason: err.Error()}
+	if d, ok := errors.AsType[*events.DecodeError](err); ok {
+		b.Code = string(d.Code)
+	}
+	return b
+}

@@ -1,0 +1,340 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"strconv"
+	"time"
+
+	"weir/analyzer"
+	"weir/cmd/internal/app"
+	"weir/cmd/internal/cli"
+	"weir/events/kafka"
+)
+
+func topicsCommand() cli.Command {
+	command := func(c cli.Command, run func(context.Context, *cli.Env, *topicFlags) error) cli.Command {
+		c.Setup = func(fs *flag.FlagSet) cli.Run {
+			t := newTopicFlags(fs)
+			return func(ctx context.Context, env *cli.Env, args []string) error {
+				if err := cli.Want(args, 0, 0, ""); err != nil {
+					return err
+				}
+				if err := t.load(env); err != nil {
+					return err
+				}
+				return run(ctx, env, t)
+			}
+		}
+		return c
+	}
+	return cli.Command{Name: "topics", Short: "the Kafka topics that weir works on", Commands: []cli.Command{
+		command(cli.Command{
+			Name: "plan", Short: "say which topics are missing and which are not as they should be",
+			Long: `Changes nothing. Topics of events, verdicts and dead letters have as many partitions
+each: what comes of partition 7 of the events stands in partition 7 of the others. Their
+records must last at least as long as an episode of a flow can, by the limits, for a
+weir that takes a partition over folds that again. The broker's clock is the one that
+counts (LogAppendTime), nothing is compacted, and nothing is compressed, because readers
+pay for that.
+
+The exit code is 3 when something has to be done.`,
+			Examples: []string{"weir topics plan --brokers kafka-1:9092", "weir topics plan --brokers kafka-1:9092 --limits limits.yaml -o json"},
+		}, planTopics),
+		command(cli.Command{
+			Name: "create", Short: "create the topics that are missing",
+			Long: `Creates what is missing and leaves alone what is there; what is not as it should be is
+said, with the exit code 3.
+
+Take as many partitions as you will ever want machines: another number later means new
+topics, because flows would be in other partitions then.`,
+			Examples: []string{"weir topics create --brokers kafka-1:9092 --partitions 12 --replication 3"},
+		}, createTopics),
+	}}
+}
+
+type topicFlags struct {
+	*brokerFlags
+	judging                 *judging
+	partitions, replication int
+	retention               time.Duration
+}
+
+func newTopicFlags(fs *flag.FlagSet) *topicFlags {
+	t := &topicFlags{brokerFlags: newBrokerFlags(fs), judging: newJudging(fs)}
+	fs.IntVar(&t.partitions, "partitions", 0, "so `MANY` partitions; else as many as the topic of events has, or "+strconv.Itoa(defaultPartitions))
+	fs.IntVar(&t.replication, "replication", 0, "so `MANY` copies of each partition; else what the brokers do by default")
+	fs.DurationVar(&t.retention, "retention", app.DefaultRetention, "keep records for so `LONG`, and at least as long as the limits want")
+	return t
+}
+
+// defaultPartitions is how many partitions topics get when nobody says otherwise.
+const defaultPartitions = 12
+
+// topicNeeds is what weir wants of one topic.
+type topicNeeds struct {
+	name       string
+	partitions int // at least; 0 means any number
+	settings   []settingNeed
+}
+
+// settingNeed is what weir wants of one setting of a topic.
+type settingNeed struct {
+	name, want string
+	good       func(is string) bool
+}
+
+// topicGap is one thing that has to be done about a topic, or that nothing has.
+type topicGap struct {
+	Topic   string `json:"topic"`
+	State   string `json:"state"` // ok, missing, differs
+	Setting string `json:"setting,omitempty"`
+	Is      string `json:"is,omitempty"`
+	Want    string `json:"want"`
+	Fix     string `json:"fix,omitempty"`
+}
+
+// States of topics.
+const (
+	topicOK      = "ok"
+	topicMissing = "missing"
+	topicDiffers = "differs"
+)
+
+// topicPlan is what has to be done about all topics.
+type topicPlan struct {
+	gaps    []topicGap
+	missing []kafka.NewTopic
+	differs int
+	events  int // partitions of the topic of events
+}
+
+// plan compares what is there with what weir needs.
+func (t *topicFlags) plan(ctx context.Context, c *kafka.Cluster) (*topicPlan, error) {
+	limits, err := t.judging.limits()
+	if err != nil {
+		return nil, err
+	}
+	p := new(topicPlan)
+	there := map[string]kafka.TopicInfo{}
+	for _, name := range []string{t.topics.Events, t.topics.Verdicts, t.topics.Activity, t.topics.DeadLetters} {
+		var info kafka.TopicInfo
+		err := settled(ctx, func(ctx context.Context) (err error) {
+			info, err = c.Topic(ctx, name)
+			return err
+		})
+		if err != nil && !errors.Is(err, kafka.ErrNoTopic) {
+			return nil, err
+		}
+		if err == nil {
+			there[name] = info
+		}
+	}
+	p.events = there[t.topics.Events].Partitions
+	if p.events == 0 {
+		p.events = t.partitions
+	}
+	for _, n := range []string{t.topics.Verdicts, t.topics.DeadLetters} {
+		if p.events == 0 {
+			p.events = there[n].Partitions
+		}
+	}
+	if p.events == 0 {
+		p.events = defaultPartitions
+	}
+	for _, n := range t.needs(limits, p.events) {
+		info, ok := there[n.name]
+		if !ok {
+			p.lacks(n, t.replication)
+			continue
+		}
+		p.compare(n, info)
+	}
+	if is := there[t.topics.Events].Partitions; is != 0 && t.partitions != 0 && is != t.partitions {
+		p.differ(topicGap{Topic: t.topics.Events, Setting: "partitions", Is: strconv.Itoa(is), Want: strconv.Itoa(t.partitions),
+			Fix: "flows would be in other partitions: create topics under new names, with --events-topic and the others"})
+	}
+	return p, nil
+}
+
+// needs returns what weir wants of each of its topics.
+func (t *topicFlags) needs(limits analyzer.Limits, partitions int) []topicNeeds {
+	horizon := horizonOf(limits)
+	same := func(name, want string) settingNeed {
+		return settingNeed{name, want, func(is string) bool { return is == want }}
+	}
+	atLeast := func(name string, least, want int64) settingNeed {
+		return settingNeed{name, strconv.FormatInt(want, 10), func(is string) bool {
+			n, err := strconv.ParseInt(is, 10, 64)
+			return err == nil && (n >= least || n < 0)
+		}}
+	}
+	settings := func(least time.Duration, bytes int64) []settingNeed {
+		return []settingNeed{
+			same("cleanup.policy", "delete"),
+			atLeast("retention.ms", least.Milliseconds(), max(least, t.retention).Milliseconds()),
+			same("message.timestamp.type", "LogAppendTime"),
+			same("compression.type", "uncompressed"),
+			atLeast("max.message.bytes", bytes, bytes),
+		}
+	}
+	const usual = 1048588 // what brokers take when nobody says otherwise
+	return []topicNeeds{
+		{t.topics.Events, partitions, settings(horizon, usual)},
+		// Orders have to outlast what is folded again, and themselves.
+		{t.topics.Verdicts, partitions, settings(max(horizon, limits.Order.TTL), usual)},
+		{t.topics.Activity, 0, settings(horizon, usual)},
+		// A dead letter is a whole record, and what is wrong with it.
+		{t.topics.DeadLetters, partitions, settings(0, usual+64<<10)},
+	}
+}
+
+// horizonOf is how long records are needed at least: an episode that is still open can
+// have begun so long ago, and a while before it stand the limits of its time.
+func horizonOf(l analyzer.Limits) time.Duration {
+	const limitsAndSkew = 15 * time.Minute
+	return l.Flow.MaxAge + l.Flow.Idle + limitsAndSkew
+}
+
+// lacks adds a topic that is missing.
+func (p *topicPlan) lacks(n topicNeeds, replication int) {
+	partitions := n.partitions
+	if partitions == 0 {
+		partitions = p.events
+	}
+	config := map[string]string{}
+	want := cli.Count(int64(partitions), "partition")
+	for _, s := range n.settings {
+		config[s.name] = s.want
+		want += ", " + s.name + "=" + s.want
+	}
+	if replication >= 3 {
+		// So that what was acknowledged is on two machines.
+		config["min.insync.replicas"] = "2"
+	}
+	if replication > 0 {
+		want += ", " + cli.Count(int64(replication), "replica")
+	}
+	p.missing = append(p.missing, kafka.NewTopic{Name: n.name, Partitions: partitions, Replication: replication, Config: config})
+	p.gaps = append(p.gaps, topicGap{Topic: n.name, State: topicMissing, Want: want, Fix: "weir topics create"})
+}
+
+// compare adds what is not as it should be of a topic that is there.
+func (p *topicPlan) compare(n topicNeeds, is kafka.TopicInfo) {
+	before := p.differs
+	if is.Partitions < n.partitions {
+		p.differ(topicGap{Topic: n.name, Setting: "partitions", Is: strconv.Itoa(is.Partitions), Want: strconv.Itoa(n.partitions),
+			Fix: fmt.Sprintf("kafka-topics.sh --alter --topic %s --partitions %d", n.name, n.partitions)})
+	}
+	for _, s := range n.settings {
+		value, known := is.Config[s.name]
+		if known && !s.good(value) {
+			p.differ(topicGap{Topic: n.name, Setting: s.name, Is: value, Want: s.want,
+				Fix: fmt.Sprintf("kafka-configs.sh --alter --topic %s --add-config %s=%s", n.name, s.name, s.want)})
+		}
+	}
+	if p.differs == before {
+		p.gaps = append(p.gaps, topicGap{Topic: n.name, State: topicOK, Want: cli.Count(int64(is.Partitions), "partition")})
+	}
+}
+
+func (p *topicPlan) differ(g topicGap) {
+	p.differs++
+	g.State = topicDiffers
+	p.gaps = append(p.gaps, g)
+}
+
+func newGapLines(env *cli.Env) *cli.Lines[topicGap] {
+	return cli.NewLines(env, func(g *topicGap) []cli.Cell {
+		state := cli.Cell{Text: g.State, Paint: cli.Good}
+		text := g.Want
+		switch g.State {
+		case topicMissing:
+			state.Paint = cli.Bad
+		case topicDiffers:
+			state.Paint = cli.Caution
+			text = fmt.Sprintf("%s is %s, want %s: %s", g.Setting, g.Is, g.Want, g.Fix)
+		}
+		return []cli.Cell{{Text: g.Topic}, state, {Text: text}}
+	}, "TOPIC", "STATE", "WANT")
+}
+
+func planTopics(ctx context.Context, env *cli.Env, t *topicFlags) error {
+	c, err := t.reach(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	p, err := t.plan(ctx, c)
+	if err != nil {
+		return err
+	}
+	if err := p.print(env); err != nil {
+		return err
+	}
+	if len(p.missing) > 0 {
+		env.Notice("weir topics create creates what is missing")
+	}
+	if len(p.missing)+p.differs > 0 {
+		return cli.Exit(cli.CodeFinding)
+	}
+	return nil
+}
+
+func (p *topicPlan) print(env *cli.Env) error {
+	lines := newGapLines(env)
+	for i := range p.gaps {
+		if err := lines.Print(&p.gaps[i]); err != nil {
+			return err
+		}
+	}
+	return lines.Flush()
+}
+
+// awaitLeaders returns when all partitions of new topics are served: the brokers know
+// of a topic a moment before they do.
+func awaitLeaders(ctx context.Context, c *kafka.Cluster, created []kafka.NewTopic) error {
+	for _, topic := range created {
+		for n := range topic.Partitions {
+			err := settled(ctx, func(ctx context.Context) error {
+				_, _, err := c.Bounds(ctx, topic.Name, n)
+				return err
+			})
+			if err != nil {
+				return fmt.Errorf("%s was created, and is not served: %w", topic.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+func createTopics(ctx context.Context, env *cli.Env, t *topicFlags) error {
+	c, err := t.reach(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	p, err := t.plan(ctx, c)
+	if err != nil {
+		return err
+	}
+	created, err := c.CreateTopics(ctx, p.missing...)
+	for _, name := range created {
+		env.Notice("created %s", name)
+	}
+	if err == nil {
+		err = awaitLeaders(ctx, c, p.missing)
+	}
+	if err != nil {
+		return err
+	}
+	if p, err = t.plan(ctx, c); err != nil {
+		return err
+	}
+	if err := p.print(env); err != nil || len(p.missing)+p.differs == 0 {
+		return err
+	}
+	return cli.Exit(cli.CodeFinding)
+}

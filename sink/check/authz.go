@@ -1,0 +1,259 @@
+package check
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"weir/events"
+	"weir/events/adapter/wire"
+)
+
+// Authz answers gateways that ask before they pass a request on: Envoy's ext_authz,
+// Traefik's ForwardAuth, Caddy's forward_auth and nginx's auth_request. What it is
+// asked about is appended to the log like every ask.
+type Authz struct {
+	// Ask appends the event, whose JSON is raw, and returns what the fold said of it.
+	// It keeps neither.
+	Ask func(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error)
+	// Fail writes an error: one of Ask, or one of the request.
+	Fail func(w http.ResponseWriter, r *http.Request, err error)
+	Now  func() time.Time
+
+	word   string // of this run, so that ids of two runs differ
+	serial atomic.Int64
+}
+
+// NewAuthz returns an Authz that asks by a function.
+func NewAuthz(ask func(context.Context, *events.Event, []byte) (*events.Verdict, error), fail func(http.ResponseWriter, *http.Request, error), now func() time.Time) *Authz {
+	return &Authz{Ask: ask, Fail: fail, Now: now, word: strings.ToLower(rand.Text()[:8])}
+}
+
+// AuthzPath is the prefix of the routes of gateways. The name of the gateway follows,
+// then, from gateways that put it there, the path of the request.
+const AuthzPath = "/authz/"
+
+// The gateways, as they stand in the path.
+const (
+	gatewayNginx = "nginx" // passes on no status but 401 and 403
+)
+
+// maxForwarded is how much of a body that a gateway sends along is read.
+const maxForwarded = 1 << 20
+
+// Forwarded is a request that a gateway asks about.
+type Forwarded struct {
+	Method, Host, Path string
+	Header             func(name string) string
+	Body               []byte // may be absent or cut: then the headers count
+	Dress              Dress
+	Soft               bool // an answer with status 200 is taken for a refusal
+}
+
+// Decide asks for every call in the request. It returns nil when it may be passed on.
+func (a *Authz) Decide(ctx context.Context, f *Forwarded) (*Reply, error) {
+	batch, err := messages(f.Body)
+	if err != nil {
+		return nil, err
+	}
+	if len(batch) == 0 {
+		return a.decide(ctx, f, nil)
+	}
+	for i := range batch {
+		if refusal, err := a.decide(ctx, f, &batch[i]); refusal != nil || err != nil {
+			return refusal, err
+		}
+	}
+	return nil, nil
+}
+
+// decide asks for the call of one message, or, without one, for what the headers tell.
+func (a *Authz) decide(ctx context.Context, f *Forwarded, m *Message) (*Reply, error) {
+	var ev events.Event
+	if !a.read(f, m, &ev) {
+		return nil, nil
+	}
+	v, err := a.Ask(ctx, &ev, ev.AppendJSON(nil))
+	if err != nil {
+		return nil, err
+	}
+	if !Refuses(v) {
+		return nil, nil
+	}
+	dress := f.Dress
+	if !f.Soft && dress == AnyDress {
+		dress = Problem // a gateway takes 200 for an allowance
+	}
+	r := Refuse(v, dress, m)
+	if !f.Soft && r.Status < 300 {
+		r.Status = status(v)
+	}
+	return r, nil
+}
+
+// read makes an ask of the request; false when there is no call in it.
+func (a *Authz) read(f *Forwarded, m *Message, ev *events.Event) bool {
+	s := said{explicit: cmp.Or(f.word("X-Correlation-Id"), f.word("Correlation-Id")), baggage: wire.Baggage([]byte(f.Header("Baggage"))),
+		trace: wire.Traceparent([]byte(f.Header("Traceparent"))), session: cmp.Or(f.word("Mcp-Session-Id"), f.word("X-Session-Id"))}
+	if !f.call(m, ev, &s) {
+		return false
+	}
+	if h, err := events.ParseHash(f.Header("X-Args-Hash")); err == nil && ev.Tool.ArgsHash.IsZero() && ev.Kind == events.ToolCall {
+		ev.Tool.ArgsHash = h // from clients whose gateway sends no bodies along
+	}
+	now := a.Now()
+	ev.ID = a.word + "-" + strconv.FormatInt(a.serial.Add(1), 36)
+	ev.Source, ev.Time, ev.Ask, ev.Origin = "authz", events.StampOf(now), true, events.OriginAgent
+	ev.TurnID = cmp.Or(f.word("X-Goal-Turn"), f.word("X-Turn-Id"))
+	ev.TaskID = cmp.Or(ev.TaskID, f.word("X-Task-Id"))
+	ev.ProjectID, ev.TenantID = f.word("X-Project-Id"), f.word("X-Tenant-Id")
+	ev.TraceID, ev.ParentSpanID = s.trace.ID, s.trace.Span
+	agent := cmp.Or(f.word("X-Agent-Id"), clip(s.client), f.word("X-Forwarded-User"), unnamed)
+	ev.From = events.Party{Session: clip(s.session), Agent: agent}
+	s.correlate(ev, agent)
+	if ev.From.Session == "" && agent == unnamed {
+		ev.From.Session = clip(ev.CorrelationID) // all that tells callers apart
+	}
+	return true
+}
+
+// unnamed stands for callers that do not say who they are.
+const unnamed = "client"
+
+// correlate finds the flow. A trace comes after the session, because clients that are
+// not instrumented from end to end begin a new one with each call.
+func (s *said) correlate(ev *events.Event, agent string) {
+	for _, found := range []struct {
+		id     string
+		source events.CorrelationSource
+	}{
+		{s.explicit, events.CorrelationExplicit}, {s.baggage, events.CorrelationBaggage}, {s.conversation, events.CorrelationConversation},
+		{s.session, events.CorrelationSession}, {s.trace.ID, events.CorrelationTrace}, {ev.TaskID, events.CorrelationTask},
+		{"authz:" + agent, events.CorrelationDerived},
+	} {
+		if found.id != "" {
+			ev.CorrelationID, ev.CorrelationSource = clip(found.id), found.source
+			return
+		}
+	}
+}
+
+// call reads which call the request is, from the message or else from the headers.
+func (f *Forwarded) call(m *Message, ev *events.Event, s *said) bool {
+	switch {
+	case m != nil && m.Method == methodToolsCall:
+		if m.toolCall(ev, s) {
+			ev.Tool.Name, ev.Tool.Server = clip(ev.Tool.Name), clip(f.Host)
+			return true
+		}
+	case m != nil && m.sendsMessage():
+		if m.agentCall(ev, s) {
+			ev.To = events.Party{Agent: f.callee()}
+			return true
+		}
+	case m != nil, f.Method == http.MethodOptions, f.Method == http.MethodHead, strings.HasPrefix(f.Path, "/.well-known/"):
+		return false // of the protocol, an answer, or a look at what there is
+	case f.Method != http.MethodPost && (f.Header("Mcp-Session-Id") != "" || f.Header("Mcp-Protocol-Version") != ""):
+		return false // the stream of a session, or its end
+	case f.Header("Mcp-Method") != "":
+		if f.Header("Mcp-Method") != methodToolsCall {
+			return false
+		}
+		ev.Kind, ev.Tool = events.ToolCall, events.Tool{Name: cmp.Or(f.word("Mcp-Name"), "unknown"), Server: clip(f.Host), Type: "mcp"}
+		return true
+	case f.word("X-To-Agent") != "":
+		ev.Kind, ev.To = events.AgentCall, events.Party{Agent: f.word("X-To-Agent")}
+		return true
+	}
+	// A plain request is a call of the tool that is at its path. What stands after the
+	// question mark are its arguments, and those are not known to be the same.
+	path, _, _ := strings.Cut(f.Path, "?")
+	ev.Kind, ev.Tool = events.ToolCall, events.Tool{Name: cmp.Or(f.word("X-Tool-Name"), clip(f.Method+" "+path)), Server: clip(f.Host), Type: "http"}
+	return true
+}
+
+// callee is the agent that an A2A message is for.
+func (f *Forwarded) callee() string {
+	path, _, _ := strings.Cut(f.Path, "?")
+	return cmp.Or(f.word("X-To-Agent"), clip(strings.TrimSuffix(f.Host+path, "/")), "agent")
+}
+
+func (f *Forwarded) word(header string) string { return clip(f.Header(header)) }
+
+// clip makes an id of text: what no id may hold is left out.
+func clip(s string) string {
+	s = strings.ToValidUTF8(s, "")
+	s = strings.Map(func(r rune) rune {
+		if r < ' ' {
+			return -1
+		}
+		return r
+	}, s)
+	if len(s) > events.MaxID {
+		s = strings.ToValidUTF8(s[:events.MaxID], "")
+	}
+	return s
+}
+
+// FromGateway makes the request that a gateway sends one that weir's server can serve
+// like any other; false when it is none. What the gateway passes on from its client, the
+// host, the path behind the prefix, the origin and the credentials, is about the
+// client's request and not about weir. The gateway's own credentials are in Weir-Token.
+func FromGateway(r *http.Request) (*http.Request, bool) {
+	rest, ok := strings.CutPrefix(r.URL.Path, AuthzPath)
+	if !ok {
+		return r, false
+	}
+	gateway, path, long := strings.Cut(rest, "/")
+	r = r.Clone(r.Context())
+	h := r.Header
+	if long {
+		h.Set("X-Original-Uri", "/"+path)
+		r.URL.RawQuery = "" // the client's
+	}
+	if h.Get("X-Forwarded-Host") == "" {
+		h.Set("X-Forwarded-Host", r.Host)
+	}
+	r.Host, r.URL.Path, r.URL.RawPath = "localhost", AuthzPath+gateway, ""
+	for _, name := range [...]string{"Authorization", "Origin", "Sec-Fetch-Site"} {
+		h.Del(name)
+	}
+	if token := h.Get("Weir-Token"); token != "" {
+		h.Set("Authorization", "Bearer "+token)
+	}
+	return r, true
+}
+
+// ServeHTTP answers a gateway that asks by HTTP, of whose request FromGateway was made.
+func (a *Authz) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxForwarded))
+	if err != nil {
+		a.Fail(w, r, err)
+		return
+	}
+	f := &Forwarded{Method: cmp.Or(r.Header.Get("X-Forwarded-Method"), r.Header.Get("X-Original-Method"), r.Method),
+		Host: r.Header.Get("X-Forwarded-Host"), Header: r.Header.Get, Body: body,
+		Path: cmp.Or(r.Header.Get("X-Forwarded-Uri"), r.Header.Get("X-Original-Uri"), "/")}
+	var refusal *Reply
+	if f.Dress, err = ParseDress(cmp.Or(r.Header.Get("Weir-Deny"), r.URL.Query().Get("deny"))); err == nil {
+		refusal, err = a.Decide(r.Context(), f)
+	}
+	switch {
+	case err != nil:
+		a.Fail(w, r, err)
+	case refusal != nil:
+		if strings.TrimPrefix(r.URL.Path, AuthzPath) == gatewayNginx {
+			refusal.Status = http.StatusForbidden
+		}
+		refusal.write(w)
+	default:
+		w.Header().Set("Cache-Control", "no-store") // a cached allowance is a call that nobody counted
+		w.WriteHeader(http.StatusOK)
+	}
+}

@@ -1,0 +1,141 @@
+package check
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/events"
+)
+
+const (
+	trace  = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01"
+	modern = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"get_weather","arguments":{"location":"New York"},"_meta":{"traceparent":"` + trace + `","baggage":"weir.correlation_id=abc123","io.modelcontextprotocol/clientInfo":{"name":"ExampleClient","version":"1.0.0"}}}}`
+	legacy = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search","arguments":{"q":"x"}}}`
+	a2a    = `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"m1","contextId":"c1","taskId":"t1","role":"ROLE_USER","parts":[{"text":"hello"}]}}}`
+)
+
+// TestAuthzReads looks at what is asked for each kind of request.
+func TestAuthzReads(t *testing.T) {
+	f := func(method, path, body string, header []string, want ...string) {
+		t.Helper()
+		var asked []string
+		a := NewAuthz(func(_ context.Context, ev *events.Event, raw []byte) (*events.Verdict, error) {
+			var again events.Event
+			if err := events.Decode(raw, &again); err != nil || !ev.Ask || ev.ID == "" || ev.Time != 1000 || ev.By() != events.OriginAgent {
+				t.Errorf("asked with %s (%v)", raw, err)
+			}
+			callee := ev.Tool.Name
+			if ev.Kind == events.AgentCall {
+				callee = ev.To.Agent
+			}
+			asked = append(asked, strings.Join([]string{ev.CorrelationID, ev.CorrelationSource.String(), ev.From.Session + "/" + ev.From.Agent, callee, ev.TurnID}, " "))
+			if strings.Contains(body, "arguments") && ev.Tool.ArgsHash.IsZero() || strings.Contains(body, "hello") && ev.Content.IsZero() {
+				t.Errorf("nothing is known of the content: %s", raw)
+			}
+			return &events.Verdict{Mode: "enforce", Action: "allow"}, nil
+		}, func(_ http.ResponseWriter, _ *http.Request, err error) { t.Error(err) }, func() time.Time { return time.UnixMilli(1000) })
+		r := httptest.NewRequest(method, path, strings.NewReader(body))
+		r.Host = "gw"
+		for i := 0; i < len(header); i += 2 {
+			r.Header.Set(header[i], header[i+1])
+		}
+		r, ok := FromGateway(r)
+		w := httptest.NewRecorder()
+		a.ServeHTTP(w, r)
+		if !ok || w.Code != 200 || !reflect.DeepEqual(asked, want) {
+			t.Errorf("%s %s %v: %d, asked %q, want %q", method, path, header, w.Code, asked, want)
+		}
+	}
+	f("POST", "/authz/envoy/mcp", modern, nil, "abc123 baggage /ExampleClient get_weather ")
+	f("POST", "/authz/envoy/mcp", modern, []string{"X-Correlation-Id", "x", "X-Goal-Turn", "2", "X-Agent-Id", "planner"}, "x explicit /planner get_weather 2")
+	f("POST", "/authz/envoy/mcp", legacy, []string{"Mcp-Session-Id", "s1", "Traceparent", trace}, "s1 session s1/client search ")
+	f("POST", "/authz/envoy/mcp", legacy, []string{"Traceparent", trace}, "0af7651916cd43dd8448eb211c80319c trace 0af7651916cd43dd8448eb211c80319c/client search ")
+	f("POST", "/authz/envoy/mcp", legacy, []string{"Baggage", "a=b, correlation_id=q%20r;x"}, "q r baggage q r/client search ")
+	f("POST", "/authz/envoy/mcp", legacy, nil, "authz:client derived authz:client/client search ")
+	f("POST", "/authz/envoy/mcp", "["+legacy+","+modern+"]", []string{"Mcp-Session-Id", "s1"}, "s1 session s1/client search ", "abc123 baggage s1/ExampleClient get_weather ")
+	// A body that was cut or is not there: the headers count.
+	f("POST", "/authz/envoy/mcp", modern[:60], []string{"Mcp-Method", "tools/call", "Mcp-Name", "search", "Mcp-Session-Id", "s1"}, "s1 session s1/client search ")
+	f("GET", "/authz/caddy", "", []string{"X-Forwarded-Method", "POST", "X-Forwarded-Uri", "/mcp", "Mcp-Method", "tools/call", "Mcp-Name", "search", "Mcp-Session-Id", "s1"}, "s1 session s1/client search ")
+	f("GET", "/authz/caddy", "", []string{"X-Forwarded-Method", "POST", "X-Forwarded-Uri", "/mcp", "Mcp-Method", "tools/list", "Mcp-Session-Id", "s1"})
+	// What is no call.
+	f("POST", "/authz/envoy/mcp", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}`, nil)
+	f("POST", "/authz/envoy/mcp", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, nil)
+	f("POST", "/authz/envoy/mcp", `{"jsonrpc":"2.0","id":4,"result":{}}`, nil)
+	f("GET", "/authz/envoy/mcp", "", []string{"Mcp-Session-Id", "s1"})
+	f("DELETE", "/authz/envoy/mcp", "", []string{"Mcp-Session-Id", "s1"})
+	f("OPTIONS", "/authz/envoy/x", "", nil)
+	f("GET", "/authz/envoy/.well-known/agent-card.json", "", nil)
+	// Messages between agents.
+	f("POST", "/authz/envoy/agents/coder", a2a, []string{"X-Agent-Id", "planner"}, "c1 conversation /planner gw/agents/coder ")
+	f("POST", "/authz/envoy/agents/coder", strings.Replace(a2a, `"role"`, `"metadata":{"correlation_id":"f9"},"role"`, 1), []string{"X-Agent-Id", "planner", "X-To-Agent", "coder"}, "f9 explicit /planner coder ")
+	f("POST", "/authz/envoy/x", "", []string{"X-To-Agent", "coder", "X-Agent-Id", "planner", "X-Correlation-Id", "f"}, "f explicit /planner coder ")
+	// Plain requests are tools by their paths.
+	f("GET", "/authz/envoy/search?q=1", "", []string{"X-Session-Id", "s"}, "s session s/client GET /search ")
+	f("GET", "/authz/traefik", "", []string{"X-Forwarded-Method", "PUT", "X-Forwarded-Uri", "/a/../b?c", "X-Session-Id", "s", "X-Task-Id", "t"}, "s session s/client PUT /a/../b ")
+	f("POST", "/authz/nginx", "", []string{"X-Original-Method", "POST", "X-Original-Uri", "/x", "X-Session-Id", "s\x01"}, "s session s/client POST /x ")
+}
+
+func TestAuthzRefuses(t *testing.T) {
+	deny := &events.Verdict{ID: "v1", Mode: "enforce", Action: "deny", Reason: "max_tool_calls_exceeded", HTTPStatus: 429, Message: "no", AgentMessage: "Stop.", RetryAfterS: 3}
+	f := func(path, body string, v *events.Verdict, status int, contentType, part string, header ...string) {
+		t.Helper()
+		a := NewAuthz(func(context.Context, *events.Event, []byte) (*events.Verdict, error) {
+			if v == nil {
+				return nil, ErrTimeout
+			}
+			return v, nil
+		}, func(w http.ResponseWriter, _ *http.Request, err error) {
+			status := http.StatusServiceUnavailable
+			if e, ok := err.(*Error); ok {
+				status = e.Status
+			}
+			http.Error(w, err.Error(), status)
+		}, time.Now)
+		r := httptest.NewRequest("POST", path, strings.NewReader(body))
+		for i := 0; i < len(header); i += 2 {
+			r.Header.Set(header[i], header[i+1])
+		}
+		r, _ = FromGateway(r)
+		w := httptest.NewRecorder()
+		a.ServeHTTP(w, r)
+		if w.Code != status || w.Header().Get("Content-Type") != contentType || !strings.Contains(w.Body.String(), part) {
+			t.Errorf("%s: %d %s %s", path, w.Code, w.Header().Get("Content-Type"), w.Body)
+		}
+		if v == deny && (w.Header().Get("Retry-After") != "3" || w.Header().Get("Weir-Status") != "429" || w.Header().Get("Cache-Control") != "no-store") {
+			t.Errorf("%s: headers %v", path, w.Header())
+		}
+	}
+	const problem, plain = "application/problem+json", "text/plain; charset=utf-8"
+	f("/authz/envoy/mcp", legacy, deny, 429, problem, `"reason_code":"max_tool_calls_exceeded"`)
+	f("/authz/envoy/mcp", legacy, deny, 429, "application/json", `{"reason_code":`, "Weir-Deny", "bare")
+	f("/authz/traefik?deny=bare", legacy, deny, 429, "application/json", `{"reason_code":`)
+	f("/authz/traefik?deny=tool_error", legacy, deny, 429, "application/json", `"isError":true`) // 200 would be an allowance
+	f("/authz/traefik?deny=jsonrpc", legacy, deny, 429, "application/json", `"code":4290`)
+	f("/authz/nginx", legacy, deny, 403, problem, `"status":429`)
+	f("/authz/traefik?deny=gown", legacy, &events.Verdict{}, 400, plain, "gown")
+	f("/authz/traefik", legacy, nil, 503, plain, "takes too long")
+	f("/authz/traefik", legacy, &events.Verdict{Mode: "shadow", Action: "deny"}, 200, "", "")
+	f("/authz/traefik", "["+strings.Repeat(legacy+",", 70)+legacy+"]", &events.Verdict{Mode: "enforce", Action: "allow"}, 413, plain, "too many")
+}
+
+func TestFromGateway(t *testing.T) {
+	r := httptest.NewRequest("POST", "/v1/check", nil)
+	if got, ok := FromGateway(r); ok || got != r {
+		t.Error("another request was changed")
+	}
+	r = httptest.NewRequest("POST", "/authz/envoy//a/../b?deny=bare", nil)
+	r.Host = "shop.example"
+	r.Header.Set("Authorization", "Bearer of the client")
+	r.Header.Set("Origin", "https://evil.example")
+	r.Header.Set("Weir-Token", "secret")
+	got, ok := FromGateway(r)
+	if !ok || got.URL.Path != "/authz/envoy" || got.URL.RawQuery != "" || got.Host != "localhost" || got.Header.Get("X-Original-Uri") != "//a/../b" ||
+		got.Header.Get("X-Forwarded-Host") != "shop.example" || got.Header.Get("Origin") != "" || got.Header.Get("Authorization") != "Bearer secret" {
+		t.Errorf("%v %v", got.URL, got.Header)
+	}
+}

@@ -1,0 +1,227 @@
+package check
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"weir/events"
+)
+
+// Dress is the shape in which a refusal is written.
+type Dress uint8
+
+// The dresses. AnyDress lets the request decide: ToolError for a tool call of MCP whose
+// answer may have status 200, JSONRPC for other JSON-RPC requests of which the same is
+// true, and Problem for the rest.
+const (
+	AnyDress  Dress = iota
+	Problem         // RFC 9457, with the status of the verdict
+	Bare            // one flat object, as the gateway system and the task system write it
+	JSONRPC         // an error object of JSON-RPC
+	ToolError       // a result of an MCP tool that is an error: the one shape that a model reads
+	dressCount
+)
+
+var dressNames = [dressCount]string{"auto", "problem", "bare", "jsonrpc", "tool_error"}
+
+// String returns the dress as settings spell it.
+func (d Dress) String() string {
+	if d < dressCount {
+		return dressNames[d]
+	}
+	return "invalid"
+}
+
+// ParseDress returns the dress that settings spell so; the empty text is AnyDress.
+func ParseDress(s string) (Dress, error) {
+	for d, name := range dressNames {
+		if s == name || s == "" {
+			return Dress(d), nil
+		}
+	}
+	return 0, &Error{http.StatusBadRequest, fmt.Sprintf("the shape of refusals %q is not known; want one of %s", s, strings.Join(dressNames[:], ", "))}
+}
+
+// Reply is a refusal as it goes to the client.
+type Reply struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+// codeRefused is the JSON-RPC code of a refusal. It lies outside the range that
+// JSON-RPC, MCP and A2A keep for themselves.
+const codeRefused = 4290
+
+// Refuse dresses the verdict for a request. rpc is the JSON-RPC request that is
+// refused; nil when there is none. Without an id in it there is nothing that a JSON-RPC
+// answer could be for, and the refusal is a Problem.
+func Refuse(v *events.Verdict, d Dress, rpc *Message) *Reply {
+	answerable := rpc != nil && len(rpc.ID) > 0
+	switch {
+	case d == Bare || d == Problem:
+	case !answerable:
+		d = Problem
+	case d == AnyDress && rpc.Method == methodToolsCall:
+		d = ToolError
+	case d == AnyDress, d == ToolError && rpc.Method != methodToolsCall:
+		d = JSONRPC
+	}
+	r := &Reply{Status: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}}
+	switch d {
+	case Bare:
+		r.Status, r.Body = status(v), encode(bareOf(v))
+	case JSONRPC:
+		r.Body = encode(rpcAnswer{JSONRPC: "2.0", ID: rpc.ID, Error: &rpcError{Code: codeRefused, Message: v.Message, Data: rpcData(v, rpc)}})
+	case ToolError:
+		r.Body = encode(rpcAnswer{JSONRPC: "2.0", ID: rpc.ID, Result: &toolResult{ResultType: "complete", IsError: true,
+			Content: []textPart{{"text", agentText(v)}}, Structured: bareOf(v)}})
+	default:
+		r.Status, r.Body = status(v), problemOf(v)
+		r.Header.Set("Content-Type", "application/problem+json")
+	}
+	// For gateways that pass on the headers of an answer but not its body.
+	r.Header.Set("Weir-Verdict", v.ID)
+	r.Header.Set("Weir-Reason", string(v.Reason))
+	r.Header.Set("Weir-Status", strconv.Itoa(status(v)))
+	if v.RetryAfterS > 0 {
+		r.Header.Set("Retry-After", strconv.FormatInt(v.RetryAfterS, 10))
+	}
+	return r
+}
+
+func (r *Reply) write(w http.ResponseWriter) {
+	for name, values := range r.Header {
+		w.Header()[name] = values
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(r.Status)
+	_, _ = w.Write(r.Body)
+}
+
+// bare is a refusal as the gateway system writes it, and with the names of the task
+// system where a task is what was refused.
+type bare struct {
+	Reason           events.Reason `json:"reason_code"`
+	Limit            *float64      `json:"limit,omitempty"`
+	Observed         *float64      `json:"observed,omitempty"`
+	Session          string        `json:"session,omitempty"`
+	Tool             string        `json:"tool,omitempty"`
+	Detail           string        `json:"detail,omitempty"`
+	ControlledCutoff bool          `json:"controlled_cutoff"`
+	RetryAfterS      int64         `json:"retry_after_s,omitempty"`
+	*task
+}
+
+type task struct {
+	Status          string        `json:"status"`
+	Reason          events.Reason `json:"reason"`
+	LoopCount       int64         `json:"loop_count"`
+	TaskID          string        `json:"task_id"`
+	ProjectID       string        `json:"project_id,omitempty"`
+	MemoryTraceID   string        `json:"memory_trace_id,omitempty"`
+	AgentID         string        `json:"agent_id,omitempty"`
+	DelegationDepth int64         `json:"delegation_depth,omitempty"`
+}
+
+func bareOf(v *events.Verdict) bare {
+	b := bare{Reason: v.Reason, Limit: v.Limit, Observed: v.Observed, Session: sessionOf(v), Tool: v.Tool, Detail: detailOf(v), ControlledCutoff: v.ControlledCutoff, RetryAfterS: v.RetryAfterS}
+	if v.TaskID != "" {
+		agent := v.Agent
+		if agent == "" {
+			agent = v.From
+		}
+		b.task = &task{"rejected", v.Reason, v.LoopCount, v.TaskID, v.ProjectID, v.MemoryTraceID, agent, v.DelegationDepth}
+	}
+	return b
+}
+
+func sessionOf(v *events.Verdict) string {
+	if v.Session != "" {
+		return v.Session
+	}
+	return v.From
+}
+
+// detailOf is the sentence of the gateway system for the rule that it words in its own
+// way, and else what weir says.
+func detailOf(v *events.Verdict) string {
+	switch {
+	case v.Reason == events.Repetition && v.Tool != "" && v.ArgsHash != "":
+		_, digits, _ := strings.Cut(v.ArgsHash, ":")
+		return fmt.Sprintf("same call (tool=%s, args-hash=%.8s) repeated within the last calls", v.Tool, digits)
+	case v.Detail != "":
+		return v.Detail
+	}
+	return v.Message
+}
+
+func agentText(v *events.Verdict) string {
+	if v.AgentMessage != "" {
+		return v.AgentMessage
+	}
+	return "The call was refused by the flow guard (" + string(v.Reason) + "). Finish with what you have and report back."
+}
+
+type rpcAnswer struct {
+	JSONRPC string          `json:"jsonrpc"`
+	ID      json.RawMessage `json:"id"`
+	Result  *toolResult     `json:"result,omitempty"`
+	Error   *rpcError       `json:"error,omitempty"`
+}
+
+type rpcError struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+	Data    any    `json:"data"`
+}
+
+type toolResult struct {
+	ResultType string     `json:"resultType"`
+	Content    []textPart `json:"content"`
+	Structured bare       `json:"structuredContent"`
+	IsError    bool       `json:"isError"`
+}
+
+type textPart struct {
+	Type string `json:"type"`
+	Text string `json:"text"`
+}
+
+// errorInfo is how A2A details an error: the metadata are all text.
+type errorInfo struct {
+	Type     string            `json:"@type"`
+	Reason   string            `json:"reason"`
+	Domain   string            `json:"domain"`
+	Metadata map[string]string `json:"metadata"`
+}
+
+func rpcData(v *events.Verdict, rpc *Message) any {
+	if !rpc.sendsMessage() {
+		return bareOf(v)
+	}
+	info := errorInfo{"type.googleapis.com/google.rpc.ErrorInfo", strings.ToUpper(string(v.Reason)), "weir",
+		map[string]string{"controlled_cutoff": strconv.FormatBool(v.ControlledCutoff), "agent_message": agentText(v)}}
+	if v.CorrelationID != "" {
+		info.Metadata["correlation_id"] = v.CorrelationID
+	}
+	if v.Limit != nil && v.Observed != nil {
+		info.Metadata["limit"] = strconv.FormatFloat(*v.Limit, 'f', -1, 64)
+		info.Metadata["observed"] = strconv.FormatFloat(*v.Observed, 'f', -1, 64)
+	}
+	return []errorInfo{info}
+}
+
+func encode(v any) []byte {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil { // no rule measures what JSON cannot write
+		panic(fmt.Sprintf("encode a refusal: %v", err))
+	}
+	return out.Bytes()
+}

@@ -1,0 +1,71 @@
+package check
+
+import (
+	"encoding/json"
+	"reflect"
+	"testing"
+
+	"weir/events"
+)
+
+func TestRefuse(t *testing.T) {
+	v := &events.Verdict{ID: "v1", Mode: "enforce", Action: "deny", Reason: "max_tool_calls_exceeded", HTTPStatus: 429, ControlledCutoff: true,
+		Limit: amount(10), Observed: amount(11), Message: "Tool call rejected <11>", AgentMessage: "Stop.", Session: "s1", Tool: "search", CorrelationID: "f"}
+	call := &Message{ID: json.RawMessage(`7`), Method: "tools/call"}
+	list := &Message{ID: json.RawMessage(`"x"`), Method: "prompts/get"}
+	send := &Message{ID: json.RawMessage(`2`), Method: "SendMessage"}
+	note := &Message{Method: "tools/call"}
+	f := func(v *events.Verdict, d Dress, m *Message, status int, contentType, want string) {
+		t.Helper()
+		r := Refuse(v, d, m)
+		var got, wanted any
+		if err := json.Unmarshal(r.Body, &got); err != nil {
+			t.Fatalf("%s: %v", r.Body, err)
+		}
+		if err := json.Unmarshal([]byte(want), &wanted); err != nil {
+			t.Fatal(err)
+		}
+		if r.Status != status || r.Header.Get("Content-Type") != contentType || !reflect.DeepEqual(got, wanted) {
+			t.Errorf("%s: %d %s\n%s\nwant %d %s\n%s", d, r.Status, r.Header.Get("Content-Type"), r.Body, status, contentType, want)
+		}
+		if r.Header.Get("Weir-Reason") != string(v.Reason) || r.Header.Get("Weir-Verdict") != "v1" || r.Header.Get("Weir-Status") == "" {
+			t.Errorf("headers %v", r.Header)
+		}
+	}
+	const (
+		flat    = `{"reason_code":"max_tool_calls_exceeded","limit":10,"observed":11,"session":"s1","tool":"search","detail":"Tool call rejected <11>","controlled_cutoff":true}`
+		problem = `{"type":"urn:weir:reason:max_tool_calls_exceeded","title":"Max tool calls exceeded","status":429,"detail":"Tool call rejected <11>","instance":"urn:weir:verdict:v1","reason_code":"max_tool_calls_exceeded","action":"deny","limit":10,"observed":11,"session":"s1","tool":"search","controlled_cutoff":true,"agent_message":"Stop.","correlation_id":"f"}`
+		tool    = `{"jsonrpc":"2.0","id":7,"result":{"resultType":"complete","content":[{"type":"text","text":"Stop."}],"structuredContent":` + flat + `,"isError":true}}`
+	)
+	f(v, AnyDress, nil, 429, "application/problem+json", problem)
+	f(v, AnyDress, note, 429, "application/problem+json", problem) // nobody waits for an answer
+	f(v, ToolError, note, 429, "application/problem+json", problem)
+	f(v, Problem, call, 429, "application/problem+json", problem)
+	f(v, Bare, call, 429, "application/json", flat)
+	f(v, AnyDress, call, 200, "application/json", tool)
+	f(v, ToolError, call, 200, "application/json", tool)
+	f(v, JSONRPC, call, 200, "application/json", `{"jsonrpc":"2.0","id":7,"error":{"code":4290,"message":"Tool call rejected <11>","data":`+flat+`}}`)
+	f(v, AnyDress, list, 200, "application/json", `{"jsonrpc":"2.0","id":"x","error":{"code":4290,"message":"Tool call rejected <11>","data":`+flat+`}}`)
+	f(v, ToolError, send, 200, "application/json", `{"jsonrpc":"2.0","id":2,"error":{"code":4290,"message":"Tool call rejected <11>","data":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"MAX_TOOL_CALLS_EXCEEDED","domain":"weir","metadata":{"agent_message":"Stop.","controlled_cutoff":"true","correlation_id":"f","limit":"10","observed":"11"}}]}}`)
+
+	again := *v
+	again.Reason, again.ArgsHash = events.Repetition, "xxh64:4f3a2b9c00112233"
+	f(&again, Bare, nil, 429, "application/json", `{"reason_code":"repetition_detected","limit":10,"observed":11,"session":"s1","tool":"search","detail":"same call (tool=search, args-hash=4f3a2b9c) repeated within the last calls","controlled_cutoff":true}`)
+	loops := events.Verdict{ID: "v1", Mode: "enforce", Action: "halt", Reason: events.MaxLoops, HTTPStatus: 429, ControlledCutoff: true, Limit: amount(3), Observed: amount(3),
+		Message: "Loop limit exceeded: 3 loops reached for task t9", TaskID: "t9", LoopCount: 3, ProjectID: "p", MemoryTraceID: "m", Agent: "hal", DelegationDepth: 1}
+	f(&loops, Bare, nil, 429, "application/json", `{"reason_code":"max_loops_exceeded","limit":3,"observed":3,"detail":"Loop limit exceeded: 3 loops reached for task t9","controlled_cutoff":true,"status":"rejected","reason":"max_loops_exceeded","loop_count":3,"task_id":"t9","project_id":"p","memory_trace_id":"m","agent_id":"hal","delegation_depth":1}`)
+}
+
+func TestParseDress(t *testing.T) {
+	for _, d := range []Dress{AnyDress, Problem, Bare, JSONRPC, ToolError} {
+		if got, err := ParseDress(d.String()); got != d || err != nil {
+			t.Errorf("%s: %v, %v", d, got, err)
+		}
+	}
+	if d, err := ParseDress(""); d != AnyDress || err != nil {
+		t.Error(d, err)
+	}
+	if _, err := ParseDress("gown"); err == nil {
+		t.Error("a gown is taken")
+	}
+}

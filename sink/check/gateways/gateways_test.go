@@ -1,0 +1,347 @@
+// Package gateways holds weir to the gateways that ask it: the real programs, each with
+// the configuration in testdata, which is what their users copy.
+package gateways
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"text/template"
+	"time"
+)
+
+// binaries is the folder that install.sh has filled.
+const binaries = "WEIR_GATEWAYS"
+
+// program returns the path of a gateway.
+func program(t *testing.T, name string) string {
+	t.Helper()
+	dir := os.Getenv(binaries)
+	if dir == "" {
+		t.Skipf("MISSING: %s, the folder that install.sh fills; run: make gateways", binaries)
+	}
+	path, err := filepath.Abs(filepath.Join(dir, "bin", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("MISSING: %s; NOT TESTED behind it", name)
+	}
+	return path
+}
+
+// process is a program that runs until the test ends.
+func process(t *testing.T, path string, args ...string) *bufio.Scanner {
+	t.Helper()
+	cmd := exec.Command(path, args...)
+	out, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdout, cmd.Stderr = in, in
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_ = in.Close()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		_ = out.Close()
+	})
+	return bufio.NewScanner(out)
+}
+
+// ports are what a configuration is filled in with.
+type ports struct {
+	Listen, Weir, GRPC, Tools string
+	Folder                    string
+}
+
+// build builds weir.
+func build(t *testing.T) (binary string) {
+	t.Helper()
+	if os.Getenv(binaries) == "" {
+		program(t, "") // says what is missing
+	}
+	binary = filepath.Join(t.TempDir(), "weir")
+	if text, err := exec.Command("go", "build", "-o", binary, "weir/cmd/weir").CombinedOutput(); err != nil {
+		t.Fatalf("build weir: %v\n%s", err, text)
+	}
+	return binary
+}
+
+// startWeir runs weir with limits.
+func startWeir(t *testing.T, binary, limits string) (p ports) {
+	t.Helper()
+	p.Folder = t.TempDir()
+	file := filepath.Join(p.Folder, "limits.yaml")
+	if err := os.WriteFile(file, []byte(limits), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	lines := process(t, binary, "run", "--listen", "127.0.0.1:0", "--authz-grpc", "127.0.0.1:0", "--metrics", "", "--limits", file,
+		"--state", filepath.Join(p.Folder, "state"), "--log-format", "json")
+	for (p.Weir == "" || p.GRPC == "") && lines.Scan() {
+		var line struct{ Msg, Address string }
+		_ = json.Unmarshal(lines.Bytes(), &line)
+		_, port, _ := net.SplitHostPort(line.Address)
+		switch line.Msg {
+		case "weir is running":
+			p.Weir = port
+		case "gateways are answered by gRPC":
+			p.GRPC = port
+		}
+	}
+	if p.Weir == "" || p.GRPC == "" {
+		t.Fatalf("weir does not run: %v", lines.Err())
+	}
+	go func() {
+		for lines.Scan() { // so that it never waits for a reader
+		}
+	}()
+	return p
+}
+
+// freePort is one that nobody listens on.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	return port
+}
+
+// configured fills in a configuration.
+func (p *ports) configured(t *testing.T, name string) string {
+	t.Helper()
+	text, err := template.ParseFiles(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := text.Execute(&out, p); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(p.Folder, name)
+	if err := os.WriteFile(path, out.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// gateway is a program that stands before the tools.
+type gateway struct {
+	name   string
+	start  func(t *testing.T, p *ports) *bufio.Scanner
+	body   bool // it sends bodies along
+	intact bool // a refusal's body comes through as weir wrote it
+	path   string
+}
+
+func all() []gateway {
+	envoy := func(file string) func(*testing.T, *ports) *bufio.Scanner {
+		return func(t *testing.T, p *ports) *bufio.Scanner {
+			return process(t, program(t, "envoy"), "-c", p.configured(t, file), "--use-dynamic-base-id", "--concurrency", "1", "-l", "error")
+		}
+	}
+	return []gateway{
+		{"envoy by gRPC", envoy("envoy-grpc.yaml"), true, true, "/bare/mcp"},
+		{"envoy by HTTP", envoy("envoy-http.yaml"), true, true, "/mcp"},
+		{"traefik", func(t *testing.T, p *ports) *bufio.Scanner {
+			return process(t, program(t, "traefik"), "--entrypoints.agents.address=127.0.0.1:"+p.Listen, "--providers.file.filename="+p.configured(t, "traefik.yaml"),
+				"--global.checknewversion=false", "--global.sendanonymoususage=false", "--log.level=ERROR")
+		}, true, true, "/mcp"},
+		{"caddy", func(t *testing.T, p *ports) *bufio.Scanner {
+			return process(t, program(t, "caddy"), "run", "--adapter", "caddyfile", "--config", p.configured(t, "Caddyfile"))
+		}, false, true, "/mcp"},
+		{"nginx", func(t *testing.T, p *ports) *bufio.Scanner {
+			return process(t, program(t, "nginx"), "-p", p.Folder, "-c", p.configured(t, "nginx.conf"))
+		}, false, false, "/mcp"},
+	}
+}
+
+// client calls tools through a gateway.
+type client struct {
+	*testing.T
+	gateway
+	url  string
+	hits *atomic.Int64 // of the tools
+	n    int
+}
+
+// call calls a tool once and returns what the client sees.
+func (c *client) call(session, turn, tool, args string) (int, string, http.Header) {
+	c.Helper()
+	c.n++
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":{"q":%q}}}`, c.n, tool, args)
+	r, err := http.NewRequestWithContext(c.Context(), http.MethodPost, c.url+c.path, strings.NewReader(body))
+	if err != nil {
+		c.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Mcp-Session-Id", session)
+	if turn != "" {
+		r.Header.Set("X-Goal-Turn", turn)
+	}
+	if !c.body {
+		sum := sha256.Sum256([]byte(args))
+		r.Header.Set("Mcp-Method", "tools/call")
+		r.Header.Set("Mcp-Name", tool)
+		r.Header.Set("X-Args-Hash", "sha256:"+hex.EncodeToString(sum[:]))
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		c.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		c.Fatal(err)
+	}
+	return resp.StatusCode, string(text), resp.Header
+}
+
+func (c *client) passes(session, turn, tool, args string) {
+	c.Helper()
+	before := c.hits.Load()
+	if status, text, _ := c.call(session, turn, tool, args); status != 200 || text != "tool" || c.hits.Load() != before+1 {
+		c.Errorf("%s %s %s: %d %s, want it to pass", session, tool, args, status, text)
+	}
+}
+
+func (c *client) refused(session, turn, tool, args, want string) {
+	c.Helper()
+	before := c.hits.Load()
+	status, text, header := c.call(session, turn, tool, args)
+	if c.hits.Load() != before {
+		c.Errorf("%s %s %s: the tool was called", session, tool, args)
+	}
+	if !c.intact { // only what the gateway's own configuration writes
+		want, _, _ = strings.Cut(want, ",")
+	}
+	if status != 429 || !strings.HasPrefix(text, want) || !json.Valid([]byte(text)) || !strings.HasPrefix(header.Get("Content-Type"), "application/json") {
+		c.Errorf("%s %s %s: %d %s %s, want %s", session, tool, args, status, header.Get("Content-Type"), text, want)
+	}
+}
+
+// ready waits until the gateway passes requests on that are no calls.
+func (c *client) ready(lines *bufio.Scanner) {
+	c.Helper()
+	ended := make(chan string, 1)
+	go func() {
+		var said []string
+		for lines.Scan() {
+			said = append(said, lines.Text())
+		}
+		ended <- strings.Join(said, "\n")
+	}()
+	ctx, cancel := context.WithTimeout(c.Context(), time.Minute)
+	defer cancel()
+	for {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url+"/.well-known/ready", nil)
+		if err != nil {
+			c.Fatal(err)
+		}
+		if resp, err := http.DefaultClient.Do(r); err == nil {
+			_ = resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				c.hits.Store(0)
+				return
+			}
+		}
+		select {
+		case text := <-ended:
+			c.Fatalf("the gateway ended: %s", text)
+		case <-ctx.Done():
+			c.Fatal("the gateway is not ready in time")
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// through starts weir and the gateway before a tool.
+func through(t *testing.T, g gateway, binary, limits string) *client {
+	t.Helper()
+	hits := new(atomic.Int64)
+	return throughTo(t, g, binary, limits, hits, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		hits.Add(1)
+		_, _ = io.WriteString(w, "tool")
+	}))
+}
+
+func throughTo(t *testing.T, g gateway, binary, limits string, hits *atomic.Int64, tool http.Handler) *client {
+	t.Helper()
+	tools := httptest.NewServer(tool)
+	t.Cleanup(tools.Close)
+	p := startWeir(t, binary, limits)
+	_, p.Tools, _ = net.SplitHostPort(tools.Listener.Addr().String())
+	p.Listen = freePort(t)
+	c := &client{T: t, gateway: g, url: "http://127.0.0.1:" + p.Listen, hits: hits}
+	c.ready(g.start(t, &p))
+	return c
+}
+
+// TestScenarios plays the four scenarios of the gateway system through each gateway.
+func TestScenarios(t *testing.T) {
+	binary := build(t)
+	for _, g := range all() {
+		t.Run(strings.ReplaceAll(g.name, " ", "_"), func(t *testing.T) {
+			c := through(t, g, binary, "profile: gateway\n")
+			for i := range 5 {
+				c.passes("s1", "1", "search", fmt.Sprint(i))
+			}
+			for i := range 10 {
+				c.passes("s2", fmt.Sprint(i/4), "search", fmt.Sprint(i))
+			}
+			c.refused("s2", "2", "search", "10", `{"reason_code":"max_tool_calls_exceeded","limit":10,"observed":11,"session":"s2","tool":"search"`)
+			for i, tool := range []string{"search", "fetch", "calculate", "search"} {
+				c.passes("s3", "", tool, fmt.Sprint(i))
+			}
+			c.refused("s3", "", "fetch", "4", `{"reason_code":"max_chain_depth_exceeded","limit":4,"observed":5,"session":"s3","tool":"fetch"`)
+			c.passes("s4", "1", "search", "same")
+			c.refused("s4", "1", "search", "same", `{"reason_code":"repetition_detected"`)
+			if n := c.hits.Load(); n != 20 {
+				t.Errorf("the tools were called %d times, want 20", n)
+			}
+		})
+	}
+}
+
+// TestSoftRefusal sees a refusal that the model reads come through Envoy.
+func TestSoftRefusal(t *testing.T) {
+	g := all()[0]
+	g.path = "/mcp"
+	c := through(t, g, build(t), "profile: none\nrules: {max_tool_calls: {max: 1}}\n")
+	c.passes("s", "1", "search", "0")
+	status, text, header := c.call("s", "1", "search", "1")
+	var answer struct {
+		ID     int
+		Result struct {
+			IsError bool
+			Content []struct{ Type, Text string }
+		}
+	}
+	if err := json.Unmarshal([]byte(text), &answer); err != nil || status != 200 || answer.ID != 2 || !answer.Result.IsError ||
+		header.Get("Content-Type") != "application/json" || !strings.HasPrefix(answer.Result.Content[0].Text, "The call was refused by the flow guard") {
+		t.Errorf("%d %v %s (%v)", status, header, text, err)
+	}
+	if n := c.hits.Load(); n != 1 {
+		t.Errorf("the tool was called %d times", n)
+	}
+}

@@ -1,0 +1,106 @@
+package gateways
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// TestMCPClients looks at what the callers of the official MCP clients see of a refusal,
+// in each dress, through Envoy.
+func TestMCPClients(t *testing.T) {
+	binary := build(t)
+	dir, err := filepath.Abs(os.Getenv(binaries))
+	if err != nil {
+		t.Fatal(err)
+	}
+	python, node := filepath.Join(dir, "python"), filepath.Join(dir, "node")
+	if _, err := os.Stat(filepath.Join(python, "mcp")); err != nil {
+		t.Skip("MISSING: the MCP SDK for Python, which has the server, too; run: make gateways")
+	}
+	g := all()[0]
+	serverPort := freePort(t)
+	server := exec.Command("python3", "testdata/mcp_server.py", serverPort)
+	server.Env, server.Stderr = append(os.Environ(), "PYTHONPATH="+python), os.Stderr
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = server.Process.Kill(); _ = server.Wait() }()
+	// The server stands behind the tool that the gateway's test looks for.
+	behind := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: "127.0.0.1:" + serverPort})
+	behind.FlushInterval = -1
+	behind.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) }
+	hits := new(atomic.Int64)
+	c := throughTo(t, g, binary, "profile: none\nrules: {max_tool_calls: {max: 1}}\n", hits, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/.well-known/") { // answered when the server is there
+			r.URL.Path = "/mcp"
+			probe := &probeWriter{header: http.Header{}}
+			behind.ServeHTTP(probe, r)
+			if probe.status == http.StatusBadGateway {
+				w.WriteHeader(http.StatusBadGateway)
+			}
+			return
+		}
+		behind.ServeHTTP(w, r)
+	}))
+
+	type seen struct {
+		Kind, Text, Reason string
+		Error              bool
+	}
+	f := func(client, dress string, want seen, command ...string) {
+		t.Helper()
+		run := exec.Command(command[0], command[1:]...)
+		run.Env = append(os.Environ(), "PYTHONPATH="+python)
+		var errs strings.Builder
+		run.Stderr = &errs
+		out, err := run.Output()
+		var got seen
+		if jerr := json.Unmarshal(out, &got); err != nil || jerr != nil {
+			t.Errorf("%s, %s: %v %v\n%s%s", client, dress, err, jerr, out, errs.String())
+			return
+		}
+		t.Logf("%-18s %-10s %-9s reason %-24q %.110q", client, dress, got.Kind, got.Reason, got.Text)
+		if got.Kind != want.Kind || got.Error != want.Error || got.Reason != want.Reason || !strings.Contains(got.Text, want.Text) {
+			t.Errorf("%s, %s: saw %+v, want %+v", client, dress, got, want)
+		}
+	}
+	const reason = "max_tool_calls_exceeded"
+	model := seen{"result", "The call was refused by the flow guard (" + reason, reason, true}
+	typed := seen{"exception", "max tool calls exceeded", reason, true}
+	for _, dress := range []struct {
+		name, path   string
+		python, node seen
+	}{
+		{"tool_error", "/mcp", model, model},
+		{"jsonrpc", "/jsonrpc/mcp", typed, typed},
+		{"problem", "/problem/mcp", seen{"exception", "", "", true}, seen{"exception", "agent_message", "", true}},
+		{"bare", "/bare/mcp", seen{"exception", "", "", true}, seen{"exception", reason, "", true}},
+	} {
+		for _, mode := range []string{"auto", "legacy"} {
+			f("python 2.3.0 "+mode, dress.name, dress.python, "python3", "testdata/mcp_client.py", c.url+dress.path, mode, dress.name+mode)
+		}
+		if _, err := os.Stat(node); err != nil {
+			t.Log("MISSING: the MCP SDK for TypeScript; NOT TESTED")
+			continue
+		}
+		f("typescript 1.32.2", dress.name, dress.node, "node", "testdata/mcp_client.mjs", node, c.url+dress.path)
+	}
+}
+
+// probeWriter keeps the status alone.
+type probeWriter struct {
+	header http.Header
+	status int
+}
+
+func (p *probeWriter) Header() http.Header         { return p.header }
+func (p *probeWriter) Write(b []byte) (int, error) { return len(b), nil }
+func (p *probeWriter) WriteHeader(status int)      { p.status = status }

@@ -1,0 +1,194 @@
+package gateways
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// redisServer names the program that checks are measured beside.
+const redisServer = "WEIR_REDIS"
+
+// measured is how long each row of the comparison is.
+const measured = 3 * time.Second
+
+// script counts as the gateway system did with Redis: four counters with their limits,
+// and nothing else.
+const script = `for i = 1, 4 do local n = redis.call('INCR', KEYS[1] .. ':' .. i) if n == 1 then redis.call('EXPIRE', KEYS[1] .. ':' .. i, 600) end if n > 1000000 then return i end end return 0`
+
+// TestChecksBesideRedis measures POST /v1/check over loopback beside that script, in one
+// run. It asserts nothing: see what it prints.
+func TestChecksBesideRedis(t *testing.T) {
+	redis := os.Getenv(redisServer)
+	if redis == "" {
+		t.Skipf("MISSING: %s, the path of redis-server; run: make bench-check", redisServer)
+	}
+	binary := build(t)
+	t.Logf("%-22s %9s %10s %10s %10s %16s", "", "in flight", "p50", "p99", "per second", "per CPU second")
+	for _, inFlight := range []int{1, 16} {
+		measure(t, "redis, four counters", inFlight, startRedis(t, redis))
+		measure(t, "weir, in memory", inFlight, startAsked(t, binary, "--in-memory"))
+		measure(t, "weir, on disk", inFlight, startAsked(t, binary, "--state", filepath.Join(t.TempDir(), "state")))
+	}
+}
+
+// asked is a server, and how a connection to it asks once.
+type asked struct {
+	pid     int
+	connect func(worker int) func(n int) error
+	end     func()
+}
+
+func measure(t *testing.T, name string, inFlight int, s asked) {
+	t.Helper()
+	defer s.end()
+	round := func(long time.Duration) (took []time.Duration) {
+		var group sync.WaitGroup
+		var mu sync.Mutex
+		for worker := range inFlight {
+			group.Go(func() {
+				ask := s.connect(worker)
+				var own []time.Duration
+				for n, end := 0, time.Now().Add(long); time.Now().Before(end); n++ {
+					begun := time.Now()
+					if err := ask(n); err != nil {
+						t.Error(err)
+						return
+					}
+					own = append(own, time.Since(begun))
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				took = append(took, own...)
+			})
+		}
+		group.Wait()
+		return took
+	}
+	round(measured / 6) // to warm up
+	before := cpu(t, s.pid)
+	took := round(measured)
+	spent := cpu(t, s.pid) - before
+	slices.Sort(took)
+	if len(took) == 0 || spent <= 0 {
+		t.Fatalf("%s: %d answers in %s of CPU", name, len(took), spent)
+	}
+	t.Logf("%-22s %9d %10s %10s %10.0f %16.0f", name, inFlight, took[len(took)/2].Round(time.Microsecond), took[len(took)*99/100].Round(time.Microsecond),
+		float64(len(took))/measured.Seconds(), float64(len(took))/spent.Seconds())
+}
+
+// cpu is what a process has used, of all its threads.
+func cpu(t *testing.T, pid int) time.Duration {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+2:]))
+	user, _ := strconv.Atoi(f[11])
+	system, _ := strconv.Atoi(f[12])
+	return time.Duration(user+system) * 10 * time.Millisecond // of the 100 ticks of a second
+}
+
+func startRedis(t *testing.T, redis string) asked {
+	t.Helper()
+	port := freePort(t)
+	cmd := exec.Command(redis, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	dial := func() (net.Conn, *bufio.Reader) {
+		for range 500 {
+			if conn, err := net.Dial("tcp", "127.0.0.1:"+port); err == nil {
+				return conn, bufio.NewReader(conn)
+			}
+			<-time.After(10 * time.Millisecond)
+		}
+		t.Error("redis does not listen")
+		return nil, nil
+	}
+	return asked{cmd.Process.Pid, func(worker int) func(int) error {
+		conn, in := dial()
+		if conn == nil {
+			return func(int) error { return io.EOF }
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		command := func(args ...string) (string, error) {
+			out := fmt.Appendf(nil, "*%d\r\n", len(args))
+			for _, a := range args {
+				out = fmt.Appendf(out, "$%d\r\n%s\r\n", len(a), a)
+			}
+			if _, err := conn.Write(out); err != nil {
+				return "", err
+			}
+			line, err := in.ReadString('\n')
+			if err == nil && line[0] == '$' {
+				line, err = in.ReadString('\n')
+			}
+			return strings.TrimSpace(line), err
+		}
+		sha, err := command("SCRIPT", "LOAD", script)
+		if err != nil {
+			return func(int) error { return err }
+		}
+		return func(n int) error {
+			line, err := command("EVALSHA", sha, "1", fmt.Sprintf("f-%d-%d", worker, n/8))
+			if err == nil && line != ":0" {
+				err = fmt.Errorf("redis says %s", line)
+			}
+			return err
+		}
+	}, func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }}
+}
+
+func startAsked(t *testing.T, binary string, args ...string) asked {
+	t.Helper()
+	port := freePort(t)
+	cmd := exec.Command(binary, append([]string{"run", "--listen", "127.0.0.1:" + port, "--metrics", "", "--self-test", "0", "--log-format", "json"}, args...)...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	url := "http://127.0.0.1:" + port
+	for range 500 {
+		if resp, err := http.Get(url + "/readyz"); err == nil {
+			_ = resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				break
+			}
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+	return asked{cmd.Process.Pid, func(worker int) func(int) error {
+		client := &http.Client{Transport: &http.Transport{}}
+		t.Cleanup(client.CloseIdleConnections)
+		return func(n int) error {
+			at := time.Now().UTC()
+			body := fmt.Sprintf(`{"id":"%d-%d-%d","source":"bench","time":%q,"kind":"agent.call","correlation_id":"f-%d-%d-%d","from":{"agent":"a"},"to":{"agent":"b"},"had_work":true}`,
+				worker, n, at.UnixNano(), at.Format("2006-01-02T15:04:05.000Z"), worker, n/8, at.Unix()/60)
+			resp, err := client.Post(url+"/v1/check", "application/json", strings.NewReader(body))
+			if err != nil {
+				return err
+			}
+			defer resp.Body.Close()
+			if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+				return err
+			}
+			if resp.StatusCode != http.StatusOK {
+				return fmt.Errorf("weir answers %s", resp.Status)
+			}
+			return nil
+		}
+	}, func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }}
+}

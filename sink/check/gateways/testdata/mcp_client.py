@@ -1,0 +1,27 @@
+"""Calls a tool twice by the official SDK and prints what its caller sees the second time."""
+
+import asyncio
+import json
+import sys
+
+from mcp import Client
+
+url, mode, flow = sys.argv[1:]
+
+
+async def main():
+    async with Client(url, mode=mode) as client:
+        meta = {"baggage": "correlation_id=" + flow}
+        first = await client.call_tool("lookup_order", {"order_id": "1"}, meta=meta)
+        assert not first.is_error, first
+        try:
+            second = await client.call_tool("lookup_order", {"order_id": "2"}, meta=meta)
+            seen = {"kind": "result", "error": second.is_error, "text": second.content[0].text, "reason": (second.structured_content or {}).get("reason_code", "")}
+        except Exception as err:
+            error = getattr(err, "error", None)
+            data = getattr(error, "data", None)
+            seen = {"kind": "exception", "error": True, "text": str(err), "reason": data.get("reason_code", "") if isinstance(data, dict) else ""}
+        print(json.dumps(seen), flush=True)
+
+
+asyncio.run(main())

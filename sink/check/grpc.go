@@ -1,0 +1,255 @@
+package check
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// GRPC is Envoy's external authorization over gRPC, the service
+// envoy.service.auth.v3.Authorization. It is one call with one message each way, for
+// which the HTTP/2 of the standard library and the wire format are enough; the server
+// that it is given to must speak HTTP/2, unencrypted where there is no TLS.
+type GRPC struct {
+	Authz *Authz
+	// Allowed reports whether the gateway may ask; it is shown its metadata as headers.
+	Allowed func(r *http.Request) bool
+}
+
+const (
+	grpcCheckPath = "/envoy.service.auth.v3.Authorization/Check"
+	grpcFrame     = 5 // bytes before a message: whether it is compressed, and its length
+)
+
+// The gRPC codes that are answered.
+const (
+	grpcInvalid         = 3
+	grpcDenied          = 7 // in the answer: the request is refused
+	grpcUnimplemented   = 12
+	grpcUnavailable     = 14 // the gateway goes by its failure mode
+	grpcUnauthenticated = 16
+)
+
+// ServeHTTP answers one call.
+func (g *GRPC) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.ProtoMajor != 2 || r.Method != http.MethodPost || !strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
+		http.Error(w, "this port speaks gRPC", http.StatusUnsupportedMediaType)
+		return
+	}
+	w.Header().Set("Content-Type", "application/grpc")
+	body, code, err := g.serve(r)
+	if code == 0 {
+		frame := make([]byte, grpcFrame, grpcFrame+len(body))
+		binary.BigEndian.PutUint32(frame[1:], uint32(len(body)))
+		_, _ = w.Write(append(frame, body...))
+	}
+	w.Header().Set(http.TrailerPrefix+"Grpc-Status", strconv.Itoa(code))
+	if err != nil {
+		w.Header().Set(http.TrailerPrefix+"Grpc-Message", grpcMessage(err))
+	}
+}
+
+// grpcMessage keeps to the characters that a trailer may have.
+func grpcMessage(err error) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' || r == '%' {
+			return '?'
+		}
+		return r
+	}, err.Error())
+}
+
+func (g *GRPC) serve(r *http.Request) (answer []byte, code int, err error) {
+	if r.URL.Path != grpcCheckPath {
+		return nil, grpcUnimplemented, fmt.Errorf("there is no %s here", r.URL.Path)
+	}
+	if token := r.Header.Get("Weir-Token"); token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	if g.Allowed != nil && !g.Allowed(r) {
+		return nil, grpcUnauthenticated, errors.New("send the token as metadata weir-token")
+	}
+	message, err := readFrame(r.Body)
+	if err != nil {
+		return nil, grpcInvalid, err
+	}
+	var c checkRequest
+	if err := c.read(message); err != nil {
+		return nil, grpcInvalid, err
+	}
+	f := Forwarded{Method: c.method, Host: c.host, Path: c.path, Body: c.body, Soft: true,
+		Header: func(name string) string { return c.headers[strings.ToLower(name)] }}
+	if f.Dress, err = ParseDress(cmp.Or(c.extensions["deny"], f.Header("Weir-Deny"))); err != nil {
+		return nil, grpcInvalid, err
+	}
+	refusal, err := g.Authz.Decide(r.Context(), &f)
+	if e, ok := errors.AsType[*Error](err); ok {
+		refusal, err = &Reply{Status: e.Status, Header: http.Header{"Content-Type": {"text/plain"}}, Body: []byte(e.Detail + "\n")}, nil
+	}
+	if err != nil {
+		return nil, grpcUnavailable, err
+	}
+	return appendAnswer(nil, refusal), 0, nil
+}
+
+func readFrame(r io.Reader) ([]byte, error) {
+	var head [grpcFrame]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return nil, fmt.Errorf("read the message: %w", err)
+	}
+	if head[0] != 0 {
+		return nil, errors.New("the message is compressed; do not compress it")
+	}
+	n := binary.BigEndian.Uint32(head[1:])
+	if n > 4*maxForwarded {
+		return nil, fmt.Errorf("the message has %d bytes; send at most %d of the body", n, maxForwarded)
+	}
+	message := make([]byte, n)
+	if _, err := io.ReadFull(r, message); err != nil {
+		return nil, fmt.Errorf("read the message: %w", err)
+	}
+	return message, nil
+}
+
+// checkRequest is what is read of a CheckRequest.
+type checkRequest struct {
+	method, path, host string
+	headers            map[string]string
+	body               []byte
+	extensions         map[string]string
+}
+
+// The numbers of fields, from the definitions of Envoy.
+const (
+	fieldAttributes = 1 // of CheckRequest
+
+	fieldRequest    = 4 // of AttributeContext
+	fieldExtensions = 10
+
+	fieldHTTP = 2 // of its Request
+
+	fieldMethod    = 2 // of its HttpRequest
+	fieldHeaders   = 3
+	fieldPath      = 4
+	fieldHost      = 5
+	fieldBody      = 11
+	fieldRawBody   = 12
+	fieldHeaderMap = 13
+)
+
+func (c *checkRequest) read(message []byte) error {
+	c.headers, c.extensions = map[string]string{}, map[string]string{}
+	return fields(message, func(n protowire.Number, attributes []byte) error {
+		if n != fieldAttributes {
+			return nil
+		}
+		return fields(attributes, func(n protowire.Number, v []byte) error {
+			switch n {
+			case fieldExtensions:
+				return entry(v, c.extensions)
+			case fieldRequest:
+				return fields(v, func(n protowire.Number, v []byte) error {
+					if n != fieldHTTP {
+						return nil
+					}
+					return fields(v, c.http)
+				})
+			}
+			return nil
+		})
+	})
+}
+
+func (c *checkRequest) http(n protowire.Number, v []byte) error {
+	switch n {
+	case fieldMethod:
+		c.method = string(v)
+	case fieldPath:
+		c.path = string(v)
+	case fieldHost:
+		c.host = string(v)
+	case fieldBody, fieldRawBody:
+		c.body = v
+	case fieldHeaders:
+		return entry(v, c.headers)
+	case fieldHeaderMap: // the same as a list, where a name may come again
+		return fields(v, func(_ protowire.Number, v []byte) error { return entry(v, c.headers) })
+	}
+	return nil
+}
+
+// entry reads an entry of a map: a name and a text, or, of a header, raw bytes.
+func entry(p []byte, into map[string]string) error {
+	var name, value string
+	err := fields(p, func(n protowire.Number, v []byte) error {
+		if n == 1 {
+			name = string(v)
+		} else {
+			value = string(v)
+		}
+		return nil
+	})
+	if have, ok := into[name]; ok && have != value {
+		value = have + "," + value
+	}
+	into[name] = value
+	return err
+}
+
+// fields calls fn for each field of a message that has a length; others are passed over.
+func fields(p []byte, fn func(n protowire.Number, v []byte) error) error {
+	for len(p) > 0 {
+		n, kind, size := protowire.ConsumeTag(p)
+		if size < 0 {
+			return fmt.Errorf("read the message: %w", protowire.ParseError(size))
+		}
+		p = p[size:]
+		if kind == protowire.BytesType {
+			v, size := protowire.ConsumeBytes(p)
+			if size < 0 {
+				return fmt.Errorf("read the message: %w", protowire.ParseError(size))
+			}
+			if err := fn(n, v); err != nil {
+				return err
+			}
+			p = p[size:]
+			continue
+		}
+		if size = protowire.ConsumeFieldValue(n, kind, p); size < 0 {
+			return fmt.Errorf("read the message: %w", protowire.ParseError(size))
+		}
+		p = p[size:]
+	}
+	return nil
+}
+
+// appendAnswer appends a CheckResponse: nil allows.
+func appendAnswer(dst []byte, refusal *Reply) []byte {
+	if refusal == nil {
+		return message(message(dst, 1, nil), 3, nil) // status 0, and an ok_response without changes
+	}
+	denied := message(nil, 1, number(nil, 1, uint64(refusal.Status)))
+	for name, values := range refusal.Header {
+		for _, value := range values {
+			header := message(message(nil, 1, []byte(strings.ToLower(name))), 2, []byte(value))
+			denied = message(denied, 2, message(nil, 1, header))
+		}
+	}
+	denied = message(denied, 3, refusal.Body)
+	return message(message(dst, 1, number(nil, 1, grpcDenied)), 2, denied)
+}
+
+func message(dst []byte, n protowire.Number, v []byte) []byte {
+	return protowire.AppendBytes(protowire.AppendTag(dst, n, protowire.BytesType), v)
+}
+
+func number(dst []byte, n protowire.Number, v uint64) []byte {
+	return protowire.AppendVarint(protowire.AppendTag(dst, n, protowire.VarintType), v)
+}

@@ -1,0 +1,157 @@
+package check
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+
+	"weir/events"
+	"weir/events/adapter/wire"
+	"weir/events/fingerprint"
+)
+
+// The methods that are calls. A2A renamed its own in version 1.0.
+const (
+	methodToolsCall     = "tools/call"
+	methodSend          = "message/send"
+	methodStream        = "message/stream"
+	methodSendMessage   = "SendMessage"
+	methodStreamMessage = "SendStreamingMessage"
+)
+
+// maxBatch bounds how many messages one body may hold.
+const maxBatch = 64
+
+// Message is a JSON-RPC request, as far as a guard reads it.
+type Message struct {
+	Version string          `json:"jsonrpc"`
+	ID      json.RawMessage `json:"id"`
+	Method  string          `json:"method"`
+	Params  json.RawMessage `json:"params"`
+}
+
+// sendsMessage reports whether it is a message to an agent, by A2A.
+func (m *Message) sendsMessage() bool {
+	switch m.Method {
+	case methodSend, methodStream, methodSendMessage, methodStreamMessage:
+		return true
+	}
+	return false
+}
+
+// messages reads the requests of a body: one, or a batch. A body that is none, or that
+// was cut, has none.
+func messages(body []byte) ([]Message, error) {
+	body = bytes.TrimSpace(body)
+	if len(body) == 0 {
+		return nil, nil
+	}
+	if body[0] == '[' {
+		var batch []Message
+		if json.Unmarshal(body, &batch) != nil {
+			return nil, nil
+		}
+		if len(batch) > maxBatch {
+			return nil, &Error{http.StatusRequestEntityTooLarge, "the batch has too many messages"}
+		}
+		return batch, nil
+	}
+	var m Message
+	if body[0] != '{' || json.Unmarshal(body, &m) != nil || m.Version != "2.0" {
+		return nil, nil
+	}
+	if bytes.Equal(m.ID, []byte("null")) {
+		m.ID = nil
+	}
+	return []Message{m}, nil
+}
+
+// said is what a request tells of the call in it, in its body and in its headers.
+type said struct {
+	explicit, baggage, conversation, session string // correlation ids, by where they were found
+	trace                                    wire.Trace
+	client                                   string
+}
+
+// meta are the members of _meta that guards read.
+type meta struct {
+	Baggage     string `json:"baggage"`
+	Traceparent string `json:"traceparent"`
+	Client      struct {
+		Name string `json:"name"`
+	} `json:"io.modelcontextprotocol/clientInfo"`
+}
+
+func (s *said) meta(m *meta) {
+	if id := wire.Baggage([]byte(m.Baggage)); id != "" {
+		s.baggage = id
+	}
+	if t := wire.Traceparent([]byte(m.Traceparent)); t.ID != "" {
+		s.trace = t
+	}
+	if m.Client.Name != "" {
+		s.client = m.Client.Name
+	}
+}
+
+// toolCall reads the parameters of tools/call into the event.
+func (m *Message) toolCall(ev *events.Event, s *said) bool {
+	var p struct {
+		Name      string          `json:"name"`
+		Arguments json.RawMessage `json:"arguments"`
+		Responses json.RawMessage `json:"inputResponses"`
+		Meta      meta            `json:"_meta"`
+	}
+	if json.Unmarshal(m.Params, &p) != nil || p.Name == "" {
+		return false
+	}
+	ev.Kind, ev.Tool.Name, ev.Tool.Type = events.ToolCall, p.Name, "mcp"
+	ev.Tool.ArgsHash, ev.Tool.ArgsSize = fingerprint.Args(p.Arguments, nil), int64(len(p.Arguments))
+	if len(p.Responses) > 0 {
+		ev.Tool.RetryOf = "input_required" // what the call asked for is handed in: legally sent again
+	}
+	s.meta(&p.Meta)
+	return true
+}
+
+// agentCall reads the parameters of an A2A message into the event.
+func (m *Message) agentCall(ev *events.Event, s *said) bool {
+	type metadata struct {
+		Correlation string `json:"correlation_id"`
+		Camel       string `json:"correlationId"`
+		meta
+	}
+	var p struct {
+		Message struct {
+			ID       string   `json:"messageId"`
+			Context  string   `json:"contextId"`
+			Task     string   `json:"taskId"`
+			Metadata metadata `json:"metadata"`
+			Parts    []struct {
+				Text string `json:"text"`
+			} `json:"parts"`
+		} `json:"message"`
+		Metadata metadata `json:"metadata"`
+	}
+	if json.Unmarshal(m.Params, &p) != nil {
+		return false
+	}
+	ev.Kind, ev.MessageID, ev.ConversationID, ev.TaskID = events.AgentCall, p.Message.ID, p.Message.Context, p.Message.Task
+	var text []byte
+	for _, part := range p.Message.Parts {
+		text = append(append(text, part.Text...), '\n')
+	}
+	if len(text) > 0 {
+		ev.Content, ev.Sim = fingerprint.Content(text), fingerprint.Text(text)
+	}
+	for _, d := range []*metadata{&p.Metadata, &p.Message.Metadata} {
+		for _, id := range []string{d.Correlation, d.Camel} {
+			if id != "" {
+				s.explicit = id
+			}
+		}
+		s.meta(&d.meta)
+	}
+	s.conversation = p.Message.Context
+	return true
+}
