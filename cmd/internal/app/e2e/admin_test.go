@@ -1,0 +1,47 @@
+package e2e
+
+import (
+	"net"
+	"testing"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kadm"
+)
+
+// deleteRecords takes the records before an offset out of a partition, as retention does.
+func deleteRecords(t *testing.T, b *broker, topic string, partition int, before int64) {
+	t.Helper()
+	offsets := kadm.Offsets{}
+	offsets.Add(kadm.Offset{Topic: topic, Partition: int32(partition), At: before, LeaderEpoch: -1})
+	done, err := kadm.NewClient(b.franz(t)).DeleteRecords(t.Context(), offsets)
+	if err == nil {
+		err = done.Error()
+	}
+	if err != nil {
+		t.Fatalf("delete records of %s: %v", topic, err)
+	}
+}
+
+func deleteTopic(t *testing.T, b *broker, topic string) {
+	t.Helper()
+	client := &kafkago.Client{Addr: kafkago.TCP(b.Addr), Timeout: 30 * time.Second}
+	done, err := client.DeleteTopics(t.Context(), &kafkago.DeleteTopicsRequest{Topics: []string{topic}})
+	if err == nil {
+		err = done.Errors[topic]
+	}
+	if err != nil {
+		t.Fatalf("delete topic %s: %v", topic, err)
+	}
+}
+
+// freeAddress is an address of this machine that nobody listens on at this moment.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}

@@ -1,0 +1,125 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kfake"
+)
+
+// broker is what a test talks to: a kfake in this process, or the real broker of
+// KAFKA_ADDR, which other tests use at the same time.
+type broker struct {
+	// Addr is host:port of a plain listener.
+	Addr string
+	// Fake is the kfake behind Addr, to inject faults; nil for a real broker.
+	Fake *kfake.Cluster
+}
+
+// startBroker gives a test its broker. Options are for kfake; a real broker has the
+// configuration that it has.
+func startBroker(t testing.TB, options ...kfake.Opt) *broker {
+	t.Helper()
+	if addr := os.Getenv("KAFKA_ADDR"); addr != "" {
+		return &broker{Addr: addr}
+	}
+	return startFake(t, options...)
+}
+
+// startFake is startBroker for tests that need what only kfake has, be it one fault or
+// one option.
+func startFake(t testing.TB, options ...kfake.Opt) *broker {
+	t.Helper()
+	options = append([]kfake.Opt{kfake.NumBrokers(1), kfake.GroupMinSessionTimeout(time.Second)}, options...)
+	c, err := kfake.NewCluster(options...)
+	if err != nil {
+		t.Fatalf("start kfake: %v", err)
+	}
+	t.Cleanup(c.Close)
+	return &broker{Addr: c.ListenAddrs()[0], Fake: c}
+}
+
+// serial keeps the names of topics and groups apart within one run; the time of the
+// start does so between runs on the same real broker.
+var (
+	serial  atomic.Int64
+	started = time.Now().UnixMilli()
+)
+
+// unique is a name for a topic or a group that nobody else uses.
+func unique(t testing.TB) string {
+	name := strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' {
+			return r
+		}
+		return '-'
+	}, t.Name())
+	return fmt.Sprintf("%s-%d-%d", name, started, serial.Add(1))
+}
+
+// topic makes a topic with a name that nobody else uses and returns the name. Settings
+// are key=value.
+func (b *broker) topic(t testing.TB, partitions int, settings ...string) string {
+	t.Helper()
+	name := unique(t)
+	b.createTopic(t, name, partitions, settings...)
+	return name
+}
+
+func (b *broker) createTopic(t testing.TB, name string, partitions int, settings ...string) {
+	t.Helper()
+	topic := kafkago.TopicConfig{Topic: name, NumPartitions: partitions, ReplicationFactor: 1}
+	for _, s := range settings {
+		key, value, _ := strings.Cut(s, "=")
+		topic.ConfigEntries = append(topic.ConfigEntries, kafkago.ConfigEntry{ConfigName: key, ConfigValue: value})
+	}
+	client := &kafkago.Client{Addr: kafkago.TCP(b.Addr), Timeout: 30 * time.Second}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	made, err := client.CreateTopics(ctx, &kafkago.CreateTopicsRequest{Topics: []kafkago.TopicConfig{topic}})
+	if err == nil {
+		err = made.Errors[name]
+	}
+	if err != nil {
+		t.Fatalf("create topic %s: %v", name, err)
+	}
+	// A real broker answers before every part of it knows the topic.
+	for again := time.NewTicker(20 * time.Millisecond); ; {
+		meta, err := client.Metadata(ctx, &kafkago.MetadataRequest{Topics: []string{name}})
+		if err == nil && len(meta.Topics) == 1 && meta.Topics[0].Error == nil && len(meta.Topics[0].Partitions) == partitions {
+			again.Stop()
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("topic %s does not appear: %v", name, err)
+		case <-again.C:
+		}
+	}
+}
+
+// TestBroker holds that both kinds of broker take a record and give it back.
+func TestBroker(t *testing.T) {
+	b := startBroker(t)
+	name := b.topic(t, 3, "retention.ms=3600000")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	conn, err := kafkago.DialLeader(ctx, "tcp", b.Addr, name, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := conn.WriteMessages(kafkago.Message{Key: []byte("k"), Value: []byte("v")}); err != nil {
+		t.Fatal(err)
+	}
+	m, err := conn.ReadMessage(1 << 20)
+	if err != nil || string(m.Key) != "k" || string(m.Value) != "v" {
+		t.Fatalf("read %q %q, %v", m.Key, m.Value, err)
+	}
+}

@@ -1,0 +1,552 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+
+	"weir/analyzer"
+	"weir/analyzer/limitfile"
+	"weir/cmd/internal/app"
+	"weir/events"
+	"weir/events/kafka"
+	sinkkafka "weir/sink/kafka"
+)
+
+// group is the topics and the members of one test.
+type group struct {
+	t          *testing.T
+	b          *broker
+	cluster    *kafka.Cluster
+	name       string
+	topics     app.Topics
+	partitions int
+}
+
+func newGroup(t *testing.T, b *broker, partitions int) *group {
+	g := &group{t: t, b: b, cluster: &kafka.Cluster{Brokers: []string{b.Addr}}, name: unique(t), partitions: partitions}
+	t.Cleanup(g.cluster.Close)
+	g.topics = app.Topics{Events: g.name + ".events", Verdicts: g.name + ".verdicts", Activity: g.name + ".activity", DeadLetters: g.name + ".dead"}
+	for _, topic := range []string{g.topics.Events, g.topics.Verdicts, g.topics.Activity, g.topics.DeadLetters} {
+		b.createTopic(t, topic, partitions)
+	}
+	return g
+}
+
+// running is a member.
+type running struct {
+	*app.App
+	t   *testing.T
+	log *buffer
+}
+
+// buffer is a log that is read while it is written.
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// options are those of a member with the state in dir.
+func (g *group) options(dir string) app.Options {
+	return app.Options{Listen: "127.0.0.1:0", StateDir: dir, Tick: time.Hour, CheckpointEvery: 50 * time.Millisecond,
+		Kafka: &app.KafkaOptions{Cluster: g.cluster, Group: g.name, Topics: g.topics}}
+}
+
+// start starts a member, or returns why it does not start.
+func (g *group) try(o app.Options) (*running, error) {
+	r := &running{t: g.t, log: new(buffer)}
+	o.Logger = slog.New(slog.NewTextHandler(r.log, nil))
+	o.State.MemTableSize = 8 << 20
+	a, err := app.New(o)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.Start(g.t.Context()); err != nil {
+		return nil, err
+	}
+	r.App = a
+	g.t.Cleanup(func() {
+		if g.t.Failed() {
+			g.t.Logf("log of a member:\n%s", r.log)
+		}
+		r.stop()
+	})
+	return r, nil
+}
+
+func (g *group) start(o app.Options) *running {
+	g.t.Helper()
+	r, err := g.try(o)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return r
+}
+
+// stop may be called twice.
+func (r *running) stop() {
+	if r.App == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := r.Stop(ctx); err != nil {
+		r.t.Error(err)
+	}
+	r.App = nil
+}
+
+// until waits for a condition.
+func (g *group) until(what string, holds func() bool) {
+	g.t.Helper()
+	deadline := time.After(60 * time.Second)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			g.t.Fatalf("it does not come to it that %s", what)
+		}
+	}
+}
+
+// get asks a member.
+func (r *running) get(path string) (status int, body string) {
+	r.t.Helper()
+	res, err := http.Get("http://" + r.Addr() + path)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return res.StatusCode, string(b)
+}
+
+// folded waits until the members together have folded everything.
+func (g *group) folded(members ...*running) {
+	g.t.Helper()
+	g.until("everything is folded", func() bool {
+		committed := map[int]int64{}
+		for _, m := range members {
+			for _, p := range m.Places() {
+				committed[p.Partition] = p.Next
+			}
+		}
+		for n := range g.partitions {
+			_, end, err := g.cluster.Bounds(g.t.Context(), g.topics.Events, n)
+			if err != nil {
+				g.t.Fatal(err)
+			}
+			if next, ok := committed[n]; !ok || next < end {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// produce puts values into the topic of events, keyed as producers do.
+func (g *group) produce(keyed ...kafkago.Message) {
+	g.t.Helper()
+	w := &kafkago.Writer{Addr: kafkago.TCP(g.b.Addr), Topic: g.topics.Events, Balancer: kafkago.Murmur2Balancer{Consistent: true},
+		RequiredAcks: kafkago.RequireAll, BatchTimeout: time.Millisecond, MaxAttempts: 30}
+	defer w.Close()
+	if err := w.WriteMessages(g.t.Context(), keyed...); err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+const testStart = events.Stamp(1_795_000_000_000)
+
+// loops are flows in which two agents call each other without doing anything, with a
+// record that cannot be read at the end of each.
+func loops(name string, flows, calls int) (out []kafkago.Message) {
+	for i := range calls {
+		for f := range flows {
+			ev := events.Event{ID: fmt.Sprintf("%s-%d-%d", name, f, i), Source: "test", Time: testStart.Add(time.Duration(i)*3*time.Second + time.Duration(f)),
+				Kind: events.AgentCall, CorrelationID: fmt.Sprintf("%s-%d", name, f), From: events.Party{Agent: "a"}, To: events.Party{Agent: "b"}, HadWork: events.No}
+			if i%2 == 1 {
+				ev.From, ev.To = ev.To, ev.From
+			}
+			out = append(out, kafkago.Message{Key: []byte(ev.CorrelationID), Value: ev.AppendJSON(nil)})
+		}
+	}
+	for f := range flows {
+		out = append(out, kafkago.Message{Key: fmt.Appendf(nil, "%s-%d", name, f), Value: []byte("not an event")})
+	}
+	return out
+}
+
+// records returns everything of a topic that has a value, by partition.
+func (g *group) records(topic string) [][]kafka.Record {
+	g.t.Helper()
+	out := make([][]kafka.Record, g.partitions)
+	for n := range out {
+		first, end, err := g.cluster.Bounds(g.t.Context(), topic, n)
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		r := kafka.NewReader(g.cluster, topic, n, first, kafka.ReaderOptions{})
+		for r.Next() < end {
+			records, err := r.Fetch(g.t.Context(), nil)
+			if err != nil {
+				g.t.Fatal(err)
+			}
+			for _, x := range records {
+				if len(x.Value) > 0 {
+					x.Value = slices.Clone(x.Value)
+					out[n] = append(out[n], x)
+				}
+			}
+		}
+		if err := r.Close(); err != nil {
+			g.t.Fatal(err)
+		}
+	}
+	return out
+}
+
+// wanted is what the one fold says of the log as it stands, partition by partition.
+func (g *group) wanted(limits analyzer.Limits) []string {
+	g.t.Helper()
+	var out []string
+	for n, records := range g.records(g.topics.Events) {
+		p, err := app.NewPump(g.t.Context(), app.PumpOptions{Partition: uint16(n), Limits: limits,
+			Parse: func(document []byte) (analyzer.Limits, error) { return limitfile.ParseJSON("limits.set", document) }})
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		for i := range records {
+			var ev events.Event
+			if events.Decode(records[i].Value, &ev) != nil {
+				continue
+			}
+			ev.Appended = records[i].Appended
+			for _, v := range p.Fold(&ev, records[i].Offset) {
+				out = append(out, string(v.AppendJSON(nil)))
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (g *group) verdicts() (out []string) {
+	g.t.Helper()
+	for _, records := range g.records(g.topics.Verdicts) {
+		for _, r := range records {
+			out = append(out, string(r.Value))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// check compares the topic of verdicts with what the one fold says.
+func (g *group) check(limits analyzer.Limits) {
+	g.t.Helper()
+	want, got := g.wanted(limits), g.verdicts()
+	if len(want) == 0 {
+		g.t.Fatal("the log is too tame to show anything")
+	}
+	if slices.Equal(got, want) {
+		return
+	}
+	missing := slices.DeleteFunc(slices.Clone(want), func(v string) bool { return slices.Contains(got, v) })
+	wrong := slices.DeleteFunc(slices.Clone(got), func(v string) bool { return slices.Contains(want, v) })
+	first := func(s []string) string {
+		if len(s) == 0 {
+			return "none"
+		}
+		return s[0]
+	}
+	g.t.Fatalf("%d verdicts, want %d: %d missing, first %s; %d wrong, first %s", len(got), len(want), len(missing), first(missing), len(wrong), first(wrong))
+}
+
+// letters counts the dead letters of the topic of events.
+func (g *group) letters() (n int) {
+	for _, records := range g.records(g.topics.DeadLetters) {
+		n += len(records)
+	}
+	return n
+}
+
+func TestMembers(t *testing.T) {
+	g := newGroup(t, startBroker(t), 4)
+	g.produce(loops("before", 40, 14)...)
+	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
+	one := g.start(g.options(dirs[0]))
+	g.folded(one)
+	two := g.start(g.options(dirs[1]))
+	g.until("both have partitions", func() bool { return len(one.Places()) == 2 && len(two.Places()) == 2 })
+	g.produce(loops("both", 40, 14)...)
+	g.folded(one, two)
+	one.stop()
+	g.produce(loops("after", 40, 14)...)
+	g.folded(two)
+	// Without a state everything is folded again, and nothing is said again.
+	two.stop()
+	three := g.start(g.options(dirs[2]))
+	g.produce(loops("last", 10, 14)...)
+	g.folded(three)
+	three.stop()
+	g.check(limitfile.Default())
+	if n := g.letters(); n != 130 {
+		t.Errorf("%d dead letters, want 130", n)
+	}
+}
+
+// A change of limits is in the log, so who folds it again judges each event by the
+// limits of its time.
+func TestMemberLimits(t *testing.T) {
+	g := newGroup(t, startBroker(t), 2)
+	file := filepath.Join(t.TempDir(), "limits.yaml")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("profile: balanced\n")
+	o := g.options(t.TempDir())
+	o.LimitsFile = file
+	m := g.start(o)
+	told := func(times int) {
+		t.Helper()
+		g.until(fmt.Sprintf("both partitions were told the limits %d times", times), func() bool {
+			for _, records := range g.records(g.topics.Events) {
+				n := 0
+				for _, r := range records {
+					if bytes.Contains(r.Value, []byte(`"limits.set"`)) {
+						n++
+					}
+				}
+				if n < times {
+					return false
+				}
+			}
+			return true
+		})
+	}
+	told(1)
+	g.produce(loops("lax", 20, 14)...)
+	g.folded(m)
+	write("profile: balanced\nrules:\n  max_total_calls: {max: 3}\n")
+	if err := m.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	told(2)
+	g.folded(m)
+	g.produce(loops("strict", 20, 14)...)
+	g.folded(m)
+	m.stop()
+	before := g.verdicts()
+	o.StateDir = t.TempDir()
+	m = g.start(o)
+	g.folded(m)
+	m.stop()
+	if after := g.verdicts(); !slices.Equal(before, after) {
+		t.Errorf("%d verdicts after folding again, %d before", len(after), len(before))
+	}
+	if !slices.ContainsFunc(before, func(v string) bool { return strings.Contains(v, "max_total_calls") && strings.Contains(v, "strict-") }) ||
+		slices.ContainsFunc(before, func(v string) bool { return strings.Contains(v, "max_total_calls") && strings.Contains(v, "lax-") }) {
+		t.Error("the limits were not in force from where they stand in the log")
+	}
+}
+
+// Records that retention has taken are counted and said, and what is left is folded.
+func TestMemberGap(t *testing.T) {
+	g := newGroup(t, startBroker(t), 1)
+	o := g.options(t.TempDir())
+	m := g.start(o)
+	g.produce(loops("seen", 5, 14)...)
+	g.folded(m)
+	m.stop()
+	g.produce(loops("lost", 5, 14)...)
+	_, end, err := g.cluster.Bounds(t.Context(), g.topics.Events, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	deleteRecords(t, g.b, g.topics.Events, 0, end)
+	g.produce(loops("left", 5, 14)...)
+	m = g.start(o)
+	g.folded(m)
+	if !strings.Contains(m.log.String(), "records have expired before they were folded") || m.Counts().DeadLetters()[app.CodeLost] != 1 {
+		t.Errorf("a gap is not said: %v", m.Counts().DeadLetters())
+	}
+	m.stop()
+	for _, name := range []string{"seen", "left"} {
+		if !slices.ContainsFunc(g.verdicts(), func(v string) bool { return strings.Contains(v, name+"-") }) {
+			t.Errorf("no verdict about the flows %s", name)
+		}
+	}
+}
+
+// A topic that was made anew is not the log that the state is of.
+func TestMemberOtherTopic(t *testing.T) {
+	f := func(why string, anew int) {
+		t.Helper()
+		g := newGroup(t, startFake(t), 1)
+		o := g.options(t.TempDir())
+		m := g.start(o)
+		g.produce(loops("old", 5, 14)...)
+		g.folded(m)
+		m.stop()
+		deleteTopic(t, g.b, g.topics.Events)
+		g.b.createTopic(t, g.topics.Events, 1)
+		g.produce(loops("new", anew, 14)...)
+		m = g.start(o)
+		select {
+		case <-m.Done():
+		case <-time.After(60 * time.Second):
+			t.Fatalf("%s: it goes on", why)
+		}
+		if err := m.Err(); err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("%v, want %q", err, why)
+		}
+		m.stop()
+	}
+	f("was created anew or cut", 1)
+	f("is not the one that was folded", 9)
+}
+
+func TestMemberPartitions(t *testing.T) {
+	g := newGroup(t, startFake(t), 2)
+	o := g.options(t.TempDir())
+	m := g.start(o)
+	g.folded(m)
+	m.stop()
+	deleteTopic(t, g.b, g.topics.Events)
+	g.b.createTopic(t, g.topics.Events, 3)
+	if _, err := g.try(o); err == nil || !strings.Contains(err.Error(), g.topics.Verdicts+" has 2 partitions and "+g.topics.Events+" has 3") {
+		t.Errorf("too few partitions for verdicts: %v", err)
+	}
+	for _, topic := range []string{g.topics.Verdicts, g.topics.DeadLetters} {
+		deleteTopic(t, g.b, topic)
+		g.b.createTopic(t, topic, 3)
+	}
+	if _, err := g.try(o); err == nil || !strings.Contains(err.Error(), "has 3 partitions, not 2 as before") {
+		t.Errorf("other partitions than before: %v", err)
+	}
+}
+
+// A check is answered by whoever folds the flow, whichever member is asked.
+func TestMemberCheck(t *testing.T) {
+	g := newGroup(t, startBroker(t), 4)
+	g.produce(loops("f", 8, 14)...)
+	var members []*running
+	for range 2 {
+		o := g.options(t.TempDir())
+		o.Listen = freeAddress(t)
+		o.Kafka.Advertise = "http://" + o.Listen
+		members = append(members, g.start(o))
+	}
+	g.until("both have partitions", func() bool { return len(members[0].Places()) == 2 && len(members[1].Places()) == 2 })
+	g.folded(members...)
+	for f := range 8 {
+		for i, m := range members {
+			ask := events.Event{ID: fmt.Sprintf("ask-%d-%d", f, i), Source: "test", Time: testStart.Add(time.Minute), Kind: events.AgentCall, Ask: true,
+				CorrelationID: fmt.Sprintf("f-%d", f), From: events.Party{Agent: "a"}, To: events.Party{Agent: "b"}}
+			res, err := http.Post("http://"+m.Addr()+"/v1/check", "application/json", bytes.NewReader(ask.AppendJSON(nil)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := io.ReadAll(res.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = res.Body.Close()
+			var problem struct {
+				Reason string `json:"reason_code"`
+			}
+			if err := json.Unmarshal(body, &problem); err != nil || res.StatusCode != http.StatusForbidden || problem.Reason == "" {
+				t.Errorf("flow %d by member %d: %s %s", f, i, res.Status, body)
+			}
+		}
+	}
+	g.folded(members...)
+	for _, m := range members {
+		g.until("each member shows the verdicts of the whole group", func() bool {
+			status, body := m.get("/v1/verdicts")
+			return status == http.StatusOK && strings.Count(body, "\n") == len(g.verdicts())
+		})
+	}
+}
+
+// What concerns agents goes out re-keyed, and once when repeats are dropped.
+func TestMemberActivity(t *testing.T) {
+	g := newGroup(t, startBroker(t), 2)
+	send := func(from, n int) {
+		var out []kafkago.Message
+		for i := from; i < from+n; i++ {
+			ev := events.Event{ID: fmt.Sprint("e", i), Source: "test", Time: testStart.Add(time.Duration(i) * time.Second), Kind: events.AgentCall,
+				From: events.Party{Agent: "a"}, To: events.Party{Agent: fmt.Sprint("worker-", i%5)}}
+			out = append(out, kafkago.Message{Key: []byte(ev.FlowKey()), Value: ev.AppendJSON(nil)})
+		}
+		g.produce(out...)
+	}
+	send(0, 50)
+	m := g.start(g.options(t.TempDir()))
+	g.folded(m)
+	m.stop()
+	send(50, 50)
+	m = g.start(g.options(t.TempDir())) // without a state: sends again
+	g.folded(m)
+	m.stop()
+	seen := map[string]int{}
+	for _, records := range g.records(g.topics.Activity) {
+		var repeats sinkkafka.Repeats
+		for _, r := range records {
+			at, err := sinkkafka.PositionOf(r.Headers)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var ev events.Event
+			if err := events.Decode(r.Value, &ev); err != nil {
+				t.Fatal(err)
+			}
+			if string(r.Key) != ev.To.Agent {
+				t.Errorf("key %s of an event to %s", r.Key, ev.To.Agent)
+			}
+			if repeats.Take(at) {
+				seen[strings.Clone(ev.ID)]++
+			}
+		}
+	}
+	for id, n := range seen {
+		if n != 1 {
+			t.Errorf("%s is there %d times", id, n)
+		}
+	}
+	if len(seen) != 100 {
+		t.Errorf("%d events, want 100", len(seen))
+	}
+}

@@ -1,0 +1,87 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+
+	"weir/analyzer/limitfile"
+	"weir/cmd/internal/app"
+	"weir/events"
+)
+
+// TestMemberOrders gives orders to one member about flows that both fold.
+func TestMemberOrders(t *testing.T) {
+	const flows, secret = 8, "0123456789012345678901234567890123456789"
+	g := newGroup(t, startBroker(t), 4)
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte(secret), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var members []*running
+	for range 2 {
+		o := g.options(t.TempDir())
+		o.Listen, o.AdminTokenFile = freeAddress(t), token
+		o.Kafka.Advertise = "http://" + o.Listen
+		members = append(members, g.start(o))
+	}
+	g.until("both have partitions", func() bool { return len(members[0].Places()) == 2 && len(members[1].Places()) == 2 })
+	var calls []kafkago.Message
+	for f := range flows {
+		ev := events.Event{ID: "1", Source: "test", Time: events.StampOf(time.Now()), Kind: events.AgentCall, CorrelationID: fmt.Sprintf("f-%d", f),
+			From: events.Party{Agent: "a"}, To: events.Party{Agent: "b"}}
+		calls = append(calls, kafkago.Message{Key: []byte(ev.CorrelationID), Value: ev.AppendJSON(nil)})
+	}
+	g.produce(calls...)
+	g.folded(members...)
+
+	order := func(path, body string, said any) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), "POST", "http://"+members[0].Addr()+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+secret)
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		b, err := io.ReadAll(res.Body)
+		if err != nil || res.StatusCode != http.StatusAccepted || json.Unmarshal(b, said) != nil {
+			t.Fatalf("%s: %s %s (%v)", path, res.Status, b, err)
+		}
+	}
+	var all app.StopAllAnswer
+	order("/v1/flows/stop", `{"all":true,"reason":"a test","by":"ann"}`, &all)
+	if all.Stopped != flows || all.More || len(all.Missed) > 0 {
+		t.Errorf("answered %+v", all)
+	}
+	for f := range flows {
+		var a app.OperatorAnswer
+		order(fmt.Sprintf("/v1/flows/f-%d/release", f), `{"reason":"a test","by":"bob"}`, &a)
+		if len(a.Verdicts) != 1 {
+			t.Errorf("released f-%d: %+v", f, a)
+		}
+		order(fmt.Sprintf("/v1/flows/f-%d/stop", f), `{"reason":"a test","by":"carol","for_s":60}`, &a)
+		if len(a.Verdicts) != 1 {
+			t.Errorf("stopped f-%d: %+v", f, a)
+		}
+	}
+	g.folded(members...)
+	if got, want := g.verdicts(), g.wanted(limitfile.Default()); !slices.Equal(got, want) {
+		t.Errorf("%d verdicts, the one fold gives %d", len(got), len(want))
+	}
+	if n := len(g.verdicts()); n != 3*flows {
+		t.Errorf("%d verdicts, want %d", n, 3*flows)
+	}
+}

@@ -1,0 +1,346 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"weir/events"
+	"weir/events/kafka"
+)
+
+// bench measures catch-up and latency of one member beside one broker.
+type bench struct {
+	real       bool
+	events     int
+	rounds     int
+	partitions int
+	rate       int // events in a second, live
+	lasts      time.Duration
+	dir        string
+	out        io.Writer
+
+	server *server
+	binary string
+	serial int
+}
+
+// astray is the share of flows that run away: most are honest where weir is used.
+const astray = 0.02
+
+func (b *bench) run(ctx context.Context) (err error) {
+	if b.dir, err = os.MkdirTemp("", "weir-bench-"); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(b.dir)) }()
+	if b.binary, err = build(ctx, b.dir); err != nil {
+		return err
+	}
+	if b.server, err = newServer(b.real, filepath.Join(b.dir, "broker")); err != nil {
+		return err
+	}
+	if err := b.server.start(ctx); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.server.stop()) }()
+	fmt.Fprintf(b.out, "%s, %d cores, %d partitions, state synced to disk, all rules of the default profile\n\n", b.server.kind(), runtime.NumCPU(), b.partitions)
+	fmt.Fprintln(b.out, "| catch-up, medians (range) | events/s | events per CPU second | most memory | raw read: events/s, per CPU second | ratio: time, CPU |")
+	fmt.Fprintln(b.out, "| --- | --- | --- | --- | --- | --- |")
+	for _, flows := range []int{50_000, 250_000} {
+		if err := b.catchUp(ctx, flows); err != nil {
+			return err
+		}
+	}
+	return b.live(ctx)
+}
+
+// topics makes the topics of one run; those of events are shared by runs of one name.
+func (b *bench) topics(ctx context.Context, name string) (topics, []string, error) {
+	b.serial++
+	t := topics{name + "-events", fmt.Sprint("verdicts-", b.serial), fmt.Sprint("activity-", b.serial), fmt.Sprint("dead-letter-", b.serial)}
+	flags := []string{"--events-topic", t.events, "--verdicts-topic", t.verdicts, "--activity-topic", t.activity, "--dead-letter-topic", t.letters}
+	args := append([]string{"topics", "create", "--brokers", b.server.addr, "--partitions", fmt.Sprint(b.partitions), "--replication", "1"}, flags...)
+	if out, err := exec.CommandContext(ctx, b.binary, args...).CombinedOutput(); err != nil {
+		return t, flags, fmt.Errorf("weir topics create: %w\n%s", err, out)
+	}
+	return t, flags, nil
+}
+
+func (b *bench) member(flags []string) (*member, error) {
+	name := fmt.Sprint("member-", b.serial)
+	return newMember(b.binary, b.dir, name, b.server.addr, name, flags...)
+}
+
+// cost is what a process needed for its work.
+type cost struct {
+	wall, cpu time.Duration
+	rss       int64 // bytes, at most
+}
+
+func costOf(wall time.Duration, state *os.ProcessState) cost {
+	c := cost{wall: wall, cpu: state.UserTime() + state.SystemTime()}
+	if u, ok := state.SysUsage().(*syscall.Rusage); ok {
+		c.rss = u.Maxrss << 10
+	}
+	return c
+}
+
+// catchUp lets a new member fold an hour of events, and reads the same topic with the
+// same client and nothing else in turn with it.
+func (b *bench) catchUp(ctx context.Context, flows int) error {
+	name := fmt.Sprint("flows-", flows)
+	t, _, err := b.topics(ctx, name)
+	if err != nil {
+		return err
+	}
+	now := events.StampOf(time.Now())
+	tr := &traffic{seed: 1, name: "past", events: b.events, flows: flows, runaway: astray, from: now - 3_600_000, to: now}
+	if err := b.server.produce(ctx, t.events, tr, false, nil); err != nil {
+		return err
+	}
+	var raw, weir []cost
+	for range b.rounds {
+		c, err := b.read(ctx, t.events)
+		if err != nil {
+			return err
+		}
+		raw = append(raw, c)
+		if c, err = b.fold(ctx, name); err != nil {
+			return err
+		}
+		weir = append(weir, c)
+	}
+	n := float64(b.events)
+	wall := func(c cost) float64 { return n / c.wall.Seconds() }
+	cpu := func(c cost) float64 { return n / c.cpu.Seconds() }
+	rss := func(c cost) float64 { return float64(c.rss) / (1 << 20) }
+	fmt.Fprintf(b.out, "| %d events, %d flows, 1 h | %s | %s | %s MiB | %s, %s | %.2f, %.2f |\n", b.events, flows,
+		thousands(weir, wall), thousands(weir, cpu), span(weir, rss, 1), thousands(raw, wall), thousands(raw, cpu),
+		median(weir, wall)/median(raw, wall), median(weir, cpu)/median(raw, cpu))
+	return nil
+}
+
+// fold starts a member without state and waits until it has everything durable.
+func (b *bench) fold(ctx context.Context, name string) (cost, error) {
+	t, flags, err := b.topics(ctx, name)
+	if err != nil {
+		return cost{}, err
+	}
+	c, err := b.server.client()
+	if err != nil {
+		return cost{}, err
+	}
+	defer c.Close()
+	ends, err := endOffsets(ctx, c, t.events)
+	if err != nil {
+		return cost{}, err
+	}
+	m, err := b.member(flags)
+	if err != nil {
+		return cost{}, err
+	}
+	if err := m.start(); err != nil {
+		return cost{}, err
+	}
+	r := m.current()
+	err = eventually(ctx, 3*time.Minute, "the member to catch up", func() (bool, error) {
+		at, err := committed(ctx, c, m.group, t.events)
+		for p, end := range ends {
+			if at[p] < end {
+				return false, err
+			}
+		}
+		return true, err
+	})
+	took := time.Since(r.started)
+	if _, stopped := m.stop(); err != nil || stopped != nil {
+		return cost{}, errors.Join(err, stopped, errors.New(m.lastLines(5)))
+	}
+	return costOf(took, r.cmd.ProcessState), m.lose()
+}
+
+// read runs the raw reader as a process of its own.
+func (b *bench) read(ctx context.Context, topic string) (cost, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return cost{}, err
+	}
+	cmd := exec.CommandContext(ctx, self, "read", b.server.addr, topic, fmt.Sprint(b.partitions))
+	cmd.Stderr = os.Stderr
+	began := time.Now()
+	if err := cmd.Run(); err != nil {
+		return cost{}, fmt.Errorf("read topic %s: %w", topic, err)
+	}
+	return costOf(time.Since(began), cmd.ProcessState), nil
+}
+
+// readRaw is the process of the raw reader: the client of weir and nothing behind it.
+func readRaw(ctx context.Context, args []string) error {
+	if len(args) != 3 {
+		return errors.New("usage: trial read BROKER TOPIC PARTITIONS")
+	}
+	partitions, err := strconv.Atoi(args[2])
+	if err != nil {
+		return err
+	}
+	c := &kafka.Cluster{Brokers: args[:1]}
+	defer c.Close()
+	var group sync.WaitGroup
+	var bytes atomic.Int64
+	failed := make([]error, partitions)
+	for p := range partitions {
+		group.Go(func() {
+			_, end, err := c.Bounds(ctx, args[1], p)
+			r := kafka.NewReader(c, args[1], p, 0, kafka.ReaderOptions{})
+			defer r.Close()
+			var records []kafka.Record
+			for err == nil && r.Next() < end {
+				records, err = r.Fetch(ctx, records)
+				for i := range records {
+					bytes.Add(int64(len(records[i].Value)))
+				}
+			}
+			failed[p] = err
+		})
+	}
+	group.Wait()
+	return errors.Join(failed...)
+}
+
+// live measures the time from the call that produces an event to the receipt of the
+// verdict that it brings about.
+func (b *bench) live(ctx context.Context) error {
+	t, flags, err := b.topics(ctx, "live")
+	if err != nil {
+		return err
+	}
+	m, err := b.member(flags)
+	if err != nil {
+		return err
+	}
+	if err := m.start(); err != nil {
+		return err
+	}
+	r := m.current()
+	err = eventually(ctx, time.Minute, "the member to be ready", func() (bool, error) { _, ready := r.times(); return ready > 0, nil })
+	if err != nil {
+		_ = m.kill()
+		return err
+	}
+	const warm = 10 * time.Second
+	now := time.Now()
+	all := b.lasts + warm
+	tr := &traffic{seed: 2, name: "live", events: int(all.Seconds()) * b.rate, flows: int(all.Seconds()) * b.rate / 20, runaway: astray,
+		from: events.StampOf(now), to: events.StampOf(now.Add(all))}
+	type place struct {
+		partition int32
+		offset    int64
+	}
+	var mu sync.Mutex
+	sent, read := map[place]time.Time{}, map[place]time.Time{}
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	from := map[int32]kgo.Offset{}
+	for p := range b.partitions {
+		from[int32(p)] = kgo.NewOffset().AtStart()
+	}
+	reader, err := b.server.client(kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{t.verdicts: from}), kgo.FetchMaxWait(time.Second))
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	var group sync.WaitGroup
+	group.Go(func() {
+		for reading.Err() == nil {
+			fetched := reader.PollFetches(reading)
+			at := time.Now()
+			mu.Lock()
+			fetched.EachRecord(func(r *kgo.Record) {
+				trigger, err := strconv.ParseInt(header(r, "weir-trigger"), 10, 64)
+				if k := (place{r.Partition, trigger}); err == nil && read[k].IsZero() {
+					read[k] = at
+				}
+			})
+			mu.Unlock()
+		}
+	})
+	used := make(chan [2]time.Duration, 1)
+	go func() {
+		<-time.After(warm)
+		began, before := time.Now(), cpuOf(r.cmd.Process.Pid)
+		<-time.After(b.lasts)
+		used <- [2]time.Duration{cpuOf(r.cmd.Process.Pid) - before, time.Since(began)}
+	}()
+	err = b.server.produce(ctx, t.events, tr, true, func(r *kgo.Record, at time.Time) {
+		mu.Lock()
+		defer mu.Unlock()
+		sent[place{r.Partition, r.Offset}] = at
+	})
+	if err != nil {
+		_ = m.kill()
+		return err
+	}
+	u := <-used
+	<-time.After(time.Second) // the last verdicts
+	stop()
+	group.Wait()
+	_, stopped := m.stop()
+	var late []time.Duration
+	for k, at := range read {
+		if s, ok := sent[k]; ok && s.Sub(now) >= warm {
+			late = append(late, at.Sub(s))
+		}
+	}
+	slices.Sort(late)
+	if len(late) == 0 {
+		return errors.Join(errors.New("live: there were no verdicts"), stopped)
+	}
+	at := func(q float64) string { return late[int(q*float64(len(late)-1))].Round(10 * time.Microsecond).String() }
+	fmt.Fprintf(b.out, "\n| live, %d events/s for %s | p50 | p99 | most | cores used | most memory |\n| --- | --- | --- | --- | --- | --- |\n", b.rate, b.lasts)
+	fmt.Fprintf(b.out, "| produced to verdict readable, %d verdicts | %s | %s | %s | %.2f | %.0f MiB |\n", len(late), at(0.5), at(0.99), at(1),
+		u[0].Seconds()/u[1].Seconds(), float64(costOf(0, r.cmd.ProcessState).rss)/(1<<20))
+	return stopped
+}
+
+// cpuOf is the time that a process has computed, in ticks of 10 ms.
+func cpuOf(pid int) time.Duration {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	var user, system int64
+	after := text[slices.Index(text, ')')+2:] // the name may have blanks
+	_, _ = fmt.Sscanf(string(after), "%s %d %d %d %d %d %d %d %d %d %d %d %d", new(string), new(int), new(int), new(int), new(int), new(int), new(int),
+		new(int), new(int), new(int), new(int), &user, &system)
+	return time.Duration(user+system) * 10 * time.Millisecond
+}
+
+func values(list []cost, of func(cost) float64) (out []float64) {
+	for _, c := range list {
+		out = append(out, of(c))
+	}
+	slices.Sort(out)
+	return out
+}
+
+func median(list []cost, of func(cost) float64) float64 { return values(list, of)[len(list)/2] }
+
+func span(list []cost, of func(cost) float64, unit float64) string {
+	v := values(list, of)
+	return fmt.Sprintf("%.0f (%.0f to %.0f)", v[len(v)/2]/unit, v[0]/unit, v[len(v)-1]/unit)
+}
+
+func thousands(list []cost, of func(cost) float64) string { return span(list, of, 1000) + " k" }

@@ -1,0 +1,290 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"weir/analyzer"
+	"weir/analyzer/limitfile"
+	"weir/cmd/internal/app"
+	"weir/events"
+)
+
+// said is one verdict, or one dead letter, as it stands in its topic or as an
+// undisturbed fold makes it.
+type said struct {
+	partition int32
+	trigger   int64  // offset of the record that brought it about, in the partition of events
+	id        string // of a verdict
+	key       string
+	value     string
+}
+
+// oracle is what an undisturbed fold says of a log.
+type oracle struct {
+	verdicts []said
+	letters  []said
+	records  map[int32]int64 // in each partition
+	ticks    int64
+}
+
+// foldLog folds the topic of events from its beginning, each partition by itself.
+func foldLog(ctx context.Context, s *server, topic string) (*oracle, error) {
+	o := &oracle{}
+	pumps := map[int32]*app.Pump{}
+	var failed error
+	ends, err := s.readAll(ctx, topic, func(r *kgo.Record) {
+		pump := pumps[r.Partition]
+		if pump == nil {
+			pump, failed = app.NewPump(ctx, app.PumpOptions{Limits: limitfile.Default(),
+				Parse: func(b []byte) (analyzer.Limits, error) { return limitfile.ParseJSON("limits.set", b) }})
+			if failed != nil {
+				return
+			}
+			pumps[r.Partition] = pump
+		}
+		var ev events.Event
+		if err := events.Decode(r.Value, &ev); err != nil {
+			o.letters = append(o.letters, said{partition: r.Partition, trigger: r.Offset, value: string(r.Value)})
+			return
+		}
+		if ev.Kind == events.Tick {
+			o.ticks++
+		}
+		ev.Appended = events.StampOf(r.Timestamp)
+		for _, v := range pump.Fold(&ev, r.Offset) {
+			o.verdicts = append(o.verdicts, said{r.Partition, r.Offset, v.ID, v.Scope.Kind + ":" + v.Scope.ID, string(v.AppendJSON(nil))})
+		}
+	})
+	o.records = ends
+	if failed != nil {
+		return nil, failed
+	}
+	return o, err
+}
+
+// published is what the members wrote, in the order of each partition.
+type published struct {
+	verdicts []said
+	letters  []said
+	marks    int      // records by which an owner took a partition over
+	former   []string // records of an owner that stand behind the mark of a later one
+	strange  []string // records that nobody can read
+}
+
+// lane is the order of owners in one partition of a topic. An owner is known by what
+// the broker knows it by: the producer id and the epoch in its batches.
+type lane struct {
+	now    identity
+	former map[identity]bool
+}
+
+type identity struct {
+	id    int64
+	epoch int16
+}
+
+// lastEpoch is in the marks that shut out an owner whose producer id nobody claims any
+// more: they stand under that owner's id.
+const lastEpoch = math.MaxInt16
+
+// late reports whether the record comes from an owner that has been replaced.
+func (l *lane) late(r *kgo.Record) bool {
+	by := identity{r.ProducerID, r.ProducerEpoch}
+	if by == l.now || by.epoch == lastEpoch {
+		return false
+	}
+	if l.former[by] {
+		return true
+	}
+	l.former[l.now], l.now = true, by
+	return false
+}
+
+// readPublished reads the topics of verdicts and of dead letters.
+func readPublished(ctx context.Context, s *server, t topics) (*published, error) {
+	out := &published{}
+	type place struct {
+		topic     string
+		partition int32
+	}
+	lanes := map[place]*lane{}
+	take := func(list *[]said, offset string, id func(r *kgo.Record) (string, error)) func(r *kgo.Record) {
+		return func(r *kgo.Record) {
+			at := place{r.Topic, r.Partition}
+			if lanes[at] == nil {
+				lanes[at] = &lane{former: map[identity]bool{}}
+			}
+			if lanes[at].late(r) {
+				out.former = append(out.former, fmt.Sprintf("%s/%d@%d: written by producer %d in epoch %d, which was replaced before", r.Topic, r.Partition, r.Offset, r.ProducerID, r.ProducerEpoch))
+			}
+			if r.Value == nil && r.Key == nil && len(r.Headers) == 1 && r.Headers[0].Key == "weir-owner" {
+				out.marks++
+				return
+			}
+			trigger, err := strconv.ParseInt(header(r, offset), 10, 64)
+			name := ""
+			if err == nil {
+				name, err = id(r)
+			}
+			if err != nil {
+				out.strange = append(out.strange, fmt.Sprintf("%s/%d@%d: %v", r.Topic, r.Partition, r.Offset, err))
+				return
+			}
+			*list = append(*list, said{r.Partition, trigger, name, string(r.Key), string(r.Value)})
+		}
+	}
+	_, err := s.readAll(ctx, t.verdicts, take(&out.verdicts, "weir-trigger", func(r *kgo.Record) (string, error) {
+		var v events.Verdict
+		err := events.DecodeVerdict(r.Value, &v)
+		return v.ID, err
+	}))
+	if err != nil {
+		return nil, err
+	}
+	_, err = s.readAll(ctx, t.letters, take(&out.letters, "weir-source-offset", func(r *kgo.Record) (string, error) {
+		if p := header(r, "weir-source-partition"); p != fmt.Sprint(r.Partition) {
+			return "", fmt.Errorf("a dead letter of partition %q is in partition %d", p, r.Partition)
+		}
+		if source := header(r, "weir-source-topic"); source != t.events {
+			return "", fmt.Errorf("a dead letter of topic %q", source)
+		}
+		return "", nil
+	}))
+	return out, err
+}
+
+func header(r *kgo.Record, name string) string {
+	for _, h := range r.Headers {
+		if h.Key == name {
+			return string(h.Value)
+		}
+	}
+	return ""
+}
+
+// difference is what was published against what should have been; all zero is right.
+type difference struct {
+	missing, extra, doubled, changed, misplaced int // verdicts
+	backwards                                   int // verdicts whose trigger is before that of one further up in the partition
+	former                                      int // records of owners that had been replaced
+	lettersMissing, lettersExtra, lettersTwice  int
+	strange                                     int // records that nobody can read
+	first                                       []string
+}
+
+func (d *difference) any() bool {
+	return d.missing+d.extra+d.doubled+d.changed+d.misplaced+d.backwards+d.former+d.lettersMissing+d.lettersExtra+d.lettersTwice+d.strange > 0
+}
+
+const examples = 12
+
+func (d *difference) note(counter *int, format string, args ...any) {
+	*counter++
+	if len(d.first) < examples {
+		d.first = append(d.first, fmt.Sprintf(format, args...))
+	}
+}
+
+// compare holds what was published against the oracle up to the offsets to which the
+// members have folded: what stands behind these was appended while they were stopped.
+func compare(o *oracle, p *published, folded map[int32]int64) *difference {
+	d := &difference{}
+	due := func(v said) bool { return v.trigger < folded[v.partition] }
+	want := map[string]said{}
+	for _, v := range o.verdicts {
+		want[v.id] = v
+	}
+	seen := map[string]bool{}
+	last := map[int32]int64{}
+	for _, v := range p.verdicts {
+		if v.trigger < last[v.partition] {
+			d.note(&d.backwards, "partition %d: verdict %s of offset %d stands after one of offset %d", v.partition, v.id, v.trigger, last[v.partition])
+		}
+		last[v.partition] = max(last[v.partition], v.trigger)
+		w, known := want[v.id]
+		switch {
+		case !known:
+			d.note(&d.extra, "partition %d: verdict %s of offset %d is not in the replay: %.200s", v.partition, v.id, v.trigger, v.value)
+		case seen[v.id]:
+			d.note(&d.doubled, "partition %d: verdict %s of offset %d is there twice", v.partition, v.id, v.trigger)
+		case v.value != w.value:
+			d.note(&d.changed, "partition %d: verdict %s of offset %d differs\n  published %s\n  replayed  %s", v.partition, v.id, v.trigger, v.value, w.value)
+		case v.partition != w.partition || v.trigger != w.trigger || v.key != w.key:
+			d.note(&d.misplaced, "verdict %s: partition %d offset %d key %q, want %d %d %q", v.id, v.partition, v.trigger, v.key, w.partition, w.trigger, w.key)
+		}
+		seen[v.id] = true
+	}
+	for _, v := range o.verdicts {
+		if !seen[v.id] && due(v) {
+			d.note(&d.missing, "partition %d: verdict %s of offset %d is missing: %.200s", v.partition, v.id, v.trigger, v.value)
+		}
+	}
+	type place struct {
+		partition int32
+		offset    int64
+	}
+	letters := map[place]string{}
+	for _, l := range o.letters {
+		letters[place{l.partition, l.trigger}] = l.value
+	}
+	buried := map[place]bool{}
+	for _, l := range p.letters {
+		at := place{l.partition, l.trigger}
+		value, known := letters[at]
+		switch {
+		case !known || value != l.value:
+			d.note(&d.lettersExtra, "partition %d: the dead letter of offset %d is not the bad record: %.200s", l.partition, l.trigger, l.value)
+		case buried[at]:
+			d.note(&d.lettersTwice, "partition %d: the dead letter of offset %d is there twice", l.partition, l.trigger)
+		}
+		buried[at] = true
+	}
+	for _, l := range o.letters {
+		if !buried[place{l.partition, l.trigger}] && due(l) {
+			d.note(&d.lettersMissing, "partition %d: the dead letter of offset %d is missing", l.partition, l.trigger)
+		}
+	}
+	for _, s := range p.former {
+		d.note(&d.former, "%s", s)
+	}
+	for _, s := range p.strange {
+		d.note(&d.strange, "%s", s)
+	}
+	return d
+}
+
+// sameAs compares the oracle with the lines that `weir replay -o jsonl` prints: the
+// same set of bytes. It returns how many lines only one side has.
+func (o *oracle) sameAs(lines string) (onlyFold, onlyReplay int) {
+	var a, b []string
+	for _, v := range o.verdicts {
+		a = append(a, v.value)
+	}
+	for line := range strings.Lines(lines) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, `{"summary"`) {
+			b = append(b, line)
+		}
+	}
+	slices.Sort(a)
+	slices.Sort(b)
+	for len(a) > 0 || len(b) > 0 {
+		switch {
+		case len(b) == 0 || len(a) > 0 && a[0] < b[0]:
+			onlyFold++
+			a = a[1:]
+		case len(a) == 0 || b[0] < a[0]:
+			onlyReplay++
+			b = b[1:]
+		default:
+			a, b = a[1:], b[1:]
+		}
+	}
+	return onlyFold, onlyReplay
+}

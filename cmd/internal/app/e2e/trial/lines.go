@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"weir/events"
+)
+
+// lines does on purpose what users do by mistake, and prints the lines that they see.
+type lines struct {
+	real bool
+	away time.Duration // the broker
+	out  io.Writer
+
+	dir, binary string
+}
+
+func (l *lines) run(ctx context.Context) (err error) {
+	if l.dir, err = os.MkdirTemp("", "weir-lines-"); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(l.dir)) }()
+	if l.binary, err = build(ctx, l.dir); err != nil {
+		return err
+	}
+	s, err := newServer(l.real, filepath.Join(l.dir, "broker"))
+	if err != nil {
+		return err
+	}
+	s.auth = true
+	if err := s.start(ctx); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.stop()) }()
+
+	l.title("a topic that is missing")
+	l.weir(ctx, "run", "--brokers", s.addr, "--state", filepath.Join(l.dir, "none"), "--listen", "127.0.0.1:0", "--metrics", "")
+	l.weir(ctx, "topics", "plan", "--brokers", s.addr)
+
+	l.title("a wrong password")
+	password := filepath.Join(l.dir, "password")
+	if err := os.WriteFile(password, []byte("not-the-password\n"), 0o600); err != nil {
+		return err
+	}
+	for _, mechanism := range []string{"plain", "scram-sha-256"} {
+		l.weir(ctx, "run", "--brokers", s.loginAddr(), "--kafka-sasl", mechanism, "--kafka-user", "weir", "--kafka-password-file", password,
+			"--state", filepath.Join(l.dir, "none"), "--listen", "127.0.0.1:0", "--metrics", "")
+	}
+	l.weir(ctx, "doctor", "--brokers", s.loginAddr(), "--kafka-sasl", "scram-sha-512", "--kafka-user", "weir", "--kafka-password-file", password)
+	l.title("no password at all, and no TLS where it is wanted")
+	l.weir(ctx, "topics", "plan", "--brokers", s.loginAddr())
+	if l.real {
+		l.weir(ctx, "topics", "plan", "--brokers", s.tlsAddr())
+	}
+	l.title("nobody at the address")
+	l.weir(ctx, "topics", "plan", "--brokers", "127.0.0.1:1")
+
+	l.title("a producer that uses another partitioner")
+	l.weir(ctx, "topics", "create", "--brokers", s.addr, "--partitions", "4", "--replication", "1")
+	if err := l.misplace(ctx, s); err != nil {
+		return err
+	}
+	l.weir(ctx, "doctor", "--brokers", s.addr)
+
+	l.title(fmt.Sprintf("a broker that goes away for %s", l.away))
+	return l.outage(ctx, s)
+}
+
+func (l *lines) title(what string) { fmt.Fprintf(l.out, "\n=== %s\n", what) }
+
+// weir runs the program and prints what it says; it must end by itself.
+func (l *lines) weir(ctx context.Context, args ...string) {
+	ctx, cancel := context.WithTimeout(ctx, 90*time.Second)
+	defer cancel()
+	var said strings.Builder
+	cmd := exec.CommandContext(ctx, l.binary, args...)
+	cmd.Stdout, cmd.Stderr = &said, &said
+	began := time.Now()
+	err := cmd.Run()
+	if ctx.Err() != nil {
+		err = fmt.Errorf("IT HANGS: killed after %s", time.Since(began).Round(time.Second))
+	}
+	status := "exit status 0"
+	if err != nil {
+		status = err.Error()
+	}
+	fmt.Fprintf(l.out, "$ weir %s\n%s[%s after %s]\n", strings.ReplaceAll(strings.Join(args, " "), l.dir, "DIR"),
+		strings.ReplaceAll(said.String(), l.dir, "DIR"), status, time.Since(began).Round(10*time.Millisecond))
+}
+
+// misplace produces events by the right keys to the partitions that an FNV hash names.
+func (l *lines) misplace(ctx context.Context, s *server) error {
+	c, err := s.client(kgo.DefaultProduceTopic(defaultTopics().events), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	now := events.StampOf(time.Now())
+	tr := &traffic{seed: 1, name: "elsewhere", events: 2000, flows: 200, from: now - 60_000, to: now}
+	err = tr.each(func(r *record) error {
+		h := fnv.New32a()
+		h.Write(r.key)
+		c.Produce(ctx, &kgo.Record{Key: r.key, Value: r.value, Partition: int32(h.Sum32() % 4)}, nil)
+		return nil
+	})
+	return errors.Join(err, c.Flush(ctx))
+}
+
+// outage kills the broker under a member and shows what its log and /readyz say.
+func (l *lines) outage(ctx context.Context, s *server) error {
+	m, err := newMember(l.binary, l.dir, "member", s.addr, group)
+	if err != nil {
+		return err
+	}
+	if err := m.start(); err != nil {
+		return err
+	}
+	defer func() { _ = m.kill() }()
+	ready := func(what string) {
+		resp, err := http.Get("http://" + m.listen + "/readyz")
+		if err != nil {
+			fmt.Fprintf(l.out, "%s: %v\n", what, err)
+			return
+		}
+		defer resp.Body.Close()
+		body, _ := io.ReadAll(resp.Body)
+		fmt.Fprintf(l.out, "%s: /readyz %d %s\n", what, resp.StatusCode, body)
+	}
+	caughtUp := func() (bool, error) { _, at := m.current().times(); return at > 0, nil }
+	if err := eventually(ctx, time.Minute, "the member to catch up", caughtUp); err != nil {
+		return err
+	}
+	ready("before")
+	logged := len(m.lastLines(1 << 20))
+	if err := s.kill(); err != nil {
+		return err
+	}
+	<-time.After(l.away / 2)
+	ready("in the middle")
+	<-time.After(l.away / 2)
+	if err := s.start(ctx); err != nil {
+		return err
+	}
+	began := time.Now()
+	r := &run{done: m.current().done, started: began}
+	go r.watch("http://" + m.listen + "/readyz")
+	if err := eventually(ctx, time.Minute, "the member to catch up again", func() (bool, error) { _, at := r.times(); return at > 0, nil }); err != nil {
+		fmt.Fprintln(l.out, err)
+	}
+	ready(fmt.Sprintf("%s after the broker served again", time.Since(began).Round(100*time.Millisecond)))
+	fmt.Fprintln(l.out, "the log of weir meanwhile:")
+	fmt.Fprintln(l.out, m.lastLines(1 << 20)[logged:])
+	took, err := m.stop()
+	fmt.Fprintf(l.out, "ended by SIGTERM after %s: %v\n", took.Round(time.Millisecond), err)
+	return nil
+}

@@ -1,0 +1,161 @@
+// Command trial runs weir as its users do, as processes beside a Kafka broker, and
+// holds what comes out against what must.
+//
+//	trial storm   kill, freeze, join and drop members and kill the broker, then compare
+//	trial bench   catch-up and latency
+//	trial lines   make the mistakes that users make and print what they see
+//	trial judge BROKER          compare once more, with a broker whose data a storm left
+//	trial on-kafka COMMAND...   run a command with KAFKA_ADDR naming an Apache Kafka
+//	trial broker, trial read    processes that the others start
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer cancel()
+	if err := command(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "trial:", err)
+		os.Exit(1)
+	}
+}
+
+func command(ctx context.Context, args []string) error {
+	usage := errors.New("usage: trial storm|bench|lines [FLAGS]; -h lists them")
+	if len(args) == 0 {
+		return usage
+	}
+	switch args[0] {
+	case "storm":
+		return stormCommand(ctx, args[1:])
+	case "bench":
+		return benchCommand(ctx, args[1:])
+	case "judge":
+		return judgeCommand(ctx, args[1:])
+	case "lines":
+		return linesCommand(ctx, args[1:])
+	case "read":
+		return readRaw(ctx, args[1:])
+	case "on-kafka":
+		return onKafka(ctx, args[1:])
+	case "broker":
+		return serveFake(args[1:])
+	}
+	return usage
+}
+
+// onKafka runs a command beside an Apache Kafka that lasts as long.
+func onKafka(ctx context.Context, args []string) (err error) {
+	if len(args) == 0 {
+		return errors.New("usage: trial on-kafka COMMAND...")
+	}
+	dir, err := os.MkdirTemp("", "weir-kafka-")
+	if err != nil {
+		return err
+	}
+	s, err := newServer(true, filepath.Join(dir, "broker"))
+	if err != nil {
+		return err
+	}
+	if err := s.start(ctx); err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.Stdout, cmd.Stderr, cmd.Env = os.Stdout, os.Stderr, append(os.Environ(), "KAFKA_ADDR="+s.addr)
+	err = cmd.Run()
+	return errors.Join(err, s.stop(), os.RemoveAll(dir))
+}
+
+func stormCommand(ctx context.Context, args []string) error {
+	s := &storm{out: os.Stdout, faults: faults{hardExits: 30, joins: 10, brokerDowns: 2, loseStates: 1, freezes: 1}}
+	fs := flag.NewFlagSet("trial storm", flag.ExitOnError)
+	fs.BoolVar(&s.real, "real", false, "Apache Kafka by kafka.sh instead of kfake")
+	fs.IntVar(&s.events, "events", 1_000_000, "how many")
+	fs.IntVar(&s.flows, "flows", 50_000, "how many flows they belong to")
+	fs.IntVar(&s.partitions, "partitions", 6, "of the topics")
+	fs.DurationVar(&s.gap, "gap", 4*time.Second, "mean time between faults")
+	fs.Uint64Var(&s.seed, "seed", 1, "of the traffic and the faults")
+	fs.BoolVar(&s.keep, "keep", false, "leave logs and data, also when all is well")
+	fs.IntVar(&s.faults.hardExits, "kills", s.faults.hardExits, "hard exits of members")
+	fs.IntVar(&s.faults.joins, "joins", s.faults.joins, "members that join, and leave again")
+	fs.IntVar(&s.faults.brokerDowns, "broker-kills", s.faults.brokerDowns, "hard exits of the broker")
+	fs.IntVar(&s.faults.loseStates, "losses", s.faults.loseStates, "state folders lost")
+	fs.IntVar(&s.faults.freezes, "freezes", s.faults.freezes, "members frozen for longer than their session")
+	if err := fs.Parse(args); err != nil {
+		return err
+	}
+	well, err := s.blow(ctx)
+	if err == nil && !well {
+		err = errors.New("the storm shows: see above")
+	}
+	return err
+}
+
+func benchCommand(ctx context.Context, args []string) error {
+	b := &bench{real: true, out: os.Stdout}
+	fs := flag.NewFlagSet("trial bench", flag.ExitOnError)
+	fs.BoolVar(&b.real, "real", true, "Apache Kafka by kafka.sh instead of kfake")
+	fs.IntVar(&b.events, "events", 1_000_000, "how many to catch up with")
+	fs.IntVar(&b.rounds, "rounds", 3, "how often, in turn with the raw read")
+	fs.IntVar(&b.partitions, "partitions", 4, "of the topics")
+	fs.IntVar(&b.rate, "rate", 2000, "live events in a second")
+	fs.DurationVar(&b.lasts, "live", 30*time.Second, "how long live traffic is measured")
+	if err := fs.Parse(args); err != nil {
+		return err
+	}
+	return b.run(ctx)
+}
+
+func linesCommand(ctx context.Context, args []string) error {
+	l := &lines{out: os.Stdout}
+	fs := flag.NewFlagSet("trial lines", flag.ExitOnError)
+	fs.BoolVar(&l.real, "real", false, "Apache Kafka by kafka.sh instead of kfake")
+	fs.DurationVar(&l.away, "away", time.Minute, "how long the broker goes away")
+	if err := fs.Parse(args); err != nil {
+		return err
+	}
+	return l.run(ctx)
+}
+
+func judgeCommand(ctx context.Context, args []string) error {
+	if len(args) != 1 {
+		return errors.New("usage: trial judge BROKER")
+	}
+	s := &server{addr: args[0]}
+	c, err := s.client()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	t := defaultTopics()
+	folded, err := committed(ctx, c, group, t.events)
+	if err != nil {
+		return err
+	}
+	o, err := foldLog(ctx, s, t.events)
+	if err != nil {
+		return err
+	}
+	p, err := readPublished(ctx, s, t)
+	if err != nil {
+		return err
+	}
+	d := compare(o, p, folded)
+	for _, line := range d.first {
+		fmt.Println(line)
+	}
+	d.first = nil
+	fmt.Printf("%+v\n", *d)
+	return nil
+}

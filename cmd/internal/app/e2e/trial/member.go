@@ -1,0 +1,272 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// build makes the program and returns its path.
+func build(ctx context.Context, dir string) (string, error) {
+	root, err := module("weir")
+	if err != nil {
+		return "", err
+	}
+	binary := filepath.Join(dir, "weir")
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", binary, "./cmd/weir")
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build weir: %w\n%s", err, out)
+	}
+	return binary, nil
+}
+
+// member is one `weir run` with a state folder of its own, through all its restarts.
+type member struct {
+	name    string
+	binary  string
+	dir     string // its state
+	listen  string
+	brokers string
+	group   string
+	flags   []string // further ones
+
+	mu       sync.Mutex
+	run      *run
+	expected bool // the end of the present run
+	frozen   bool
+	failures []string
+}
+
+// run is one process of a member.
+type run struct {
+	cmd     *exec.Cmd
+	started time.Time
+	done    chan struct{} // closed when it has ended
+	err     error         // then
+
+	mu        sync.Mutex
+	up, ready time.Duration // from the start to the first answer and until it has caught up; 0 while that is to come
+	why       string        // it is not ready
+}
+
+func newMember(binary, dir, name, brokers, group string, flags ...string) (*member, error) {
+	port, err := freePort(1)
+	if err != nil {
+		return nil, err
+	}
+	return &member{name: name, binary: binary, dir: filepath.Join(dir, name), listen: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)),
+		brokers: brokers, group: group, flags: flags}, nil
+}
+
+// start begins a process of the member and returns it at once.
+func (m *member) start() error {
+	log, err := os.OpenFile(m.dir+".log", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	args := append([]string{"run", "--metrics", "127.0.0.1:0", "--brokers", m.brokers, "--group", m.group, "--state", m.dir, "--listen", m.listen, "--log-format", "json"}, m.flags...)
+	r := &run{cmd: exec.Command(m.binary, args...), done: make(chan struct{})}
+	r.cmd.Stdout, r.cmd.Stderr = log, log
+	r.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	r.started = time.Now()
+	if err := r.cmd.Start(); err != nil {
+		return fmt.Errorf("start %s: %w", m.name, err)
+	}
+	m.mu.Lock()
+	m.run, m.expected, m.frozen = r, false, false
+	m.mu.Unlock()
+	go m.wait(r)
+	go r.watch("http://" + m.listen + "/readyz")
+	return nil
+}
+
+// wait notes an end that nobody asked for and starts the member again, so that one
+// failure does not hide the next.
+func (m *member) wait(r *run) {
+	r.err = r.cmd.Wait()
+	m.mu.Lock()
+	surprise := !m.expected && m.run == r
+	if surprise {
+		m.failures = append(m.failures, fmt.Sprintf("%s ended by itself after %s: %v\n%s", m.name, time.Since(r.started).Round(time.Millisecond), r.err, m.lastLines(6)))
+	}
+	tired := len(m.failures) > 20
+	m.mu.Unlock()
+	close(r.done)
+	if surprise && !tired {
+		<-time.After(500 * time.Millisecond)
+		m.mu.Lock()
+		again := m.run == r && !m.expected
+		m.mu.Unlock()
+		if again {
+			_ = m.start()
+		}
+	}
+}
+
+// watch notes when the process first answers and when it is first ready.
+func (r *run) watch(url string) {
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	client := &http.Client{Timeout: 2 * time.Second}
+	defer client.CloseIdleConnections()
+	for before := false; ; { // what it says must hold for two answers
+
+		if resp, err := client.Get(url); err == nil {
+			body, _ := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			var state struct{ Why []string }
+			err := json.Unmarshal(body, &state)
+			// The loop by which weir tests itself comes once in a minute; it is not what is
+			// measured here.
+			caughtUp := err == nil && !slices.ContainsFunc(state.Why, func(why string) bool { return !strings.Contains(why, "own loop") })
+			r.mu.Lock()
+			if r.up == 0 {
+				r.up = time.Since(r.started)
+			}
+			r.why = fmt.Sprint(state.Why)
+			if caughtUp && before {
+				r.ready = time.Since(r.started)
+			}
+			before = caughtUp
+			ready := r.ready > 0
+			r.mu.Unlock()
+			if ready {
+				return
+			}
+		}
+		select {
+		case <-r.done:
+			return
+		case <-again.C:
+		}
+	}
+}
+
+func (r *run) times() (up, ready time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.up, r.ready
+}
+
+// current is the process that the member is now.
+func (m *member) current() *run {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.run
+}
+
+func (m *member) expect() *run {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.expected = true
+	return m.run
+}
+
+// kill ends the process as a crash would and returns when it is gone.
+func (m *member) kill() error {
+	r := m.expect()
+	err := r.cmd.Process.Kill()
+	<-r.done
+	if errors.Is(err, os.ErrProcessDone) {
+		return nil
+	}
+	return err
+}
+
+// most is how long a member may take to end in order.
+const most = 20 * time.Second
+
+// stop ends the process in order and returns how long that took. A process that
+// needs more than it may is killed, which is an error.
+func (m *member) stop() (time.Duration, error) {
+	r := m.expect()
+	began := time.Now()
+	if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return 0, err
+	}
+	select {
+	case <-r.done:
+	case <-time.After(most + 5*time.Second):
+		_ = m.kill()
+		return time.Since(began), fmt.Errorf("%s did not end within %s of SIGTERM\n%s", m.name, most, m.lastLines(6))
+	}
+	// One that has not begun yet, or waits for the broker to begin, has nothing to end in
+	// order, and says so.
+	if up, _ := r.times(); r.err != nil && up > 0 {
+		return time.Since(began), fmt.Errorf("%s ended by SIGTERM with: %w\n%s", m.name, r.err, m.lastLines(6))
+	}
+	return time.Since(began), nil
+}
+
+// freeze and thaw stop the process in its tracks and let it go on.
+func (m *member) freeze() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.frozen = true
+	return m.run.cmd.Process.Signal(syscall.SIGSTOP)
+}
+
+func (m *member) thaw() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.frozen = false
+	return m.run.cmd.Process.Signal(syscall.SIGCONT)
+}
+
+func (m *member) isFrozen() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.frozen
+}
+
+// lose throws the state away.
+func (m *member) lose() error { return os.RemoveAll(m.dir) }
+
+// takeover is the moment at which a member began to fold a partition, and from where.
+type takeover struct {
+	Time      time.Time
+	Msg       string
+	Partition int32
+	Next      int64
+}
+
+// takeovers are those of the member, in order.
+func (m *member) takeovers() (list []takeover, err error) {
+	text, err := os.ReadFile(m.dir + ".log")
+	if err != nil {
+		return nil, err
+	}
+	for line := range bytes.Lines(text) {
+		var t takeover
+		if json.Unmarshal(line, &t) == nil && t.Msg == "partition taken over" {
+			list = append(list, t)
+		}
+	}
+	return list, nil
+}
+
+// lastLines is the end of the log of the member.
+func (m *member) lastLines(n int) string {
+	text, err := os.ReadFile(m.dir + ".log")
+	if err != nil {
+		return err.Error()
+	}
+	lines := bytes.Split(bytes.TrimSpace(text), []byte("\n"))
+	return string(bytes.Join(lines[max(0, len(lines)-n):], []byte("\n")))
+}

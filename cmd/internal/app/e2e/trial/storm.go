@@ -1,0 +1,553 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"weir/events"
+)
+
+// storm is one run of all faults against one broker.
+type storm struct {
+	real          bool
+	events, flows int
+	partitions    int
+	seed          uint64
+	gap           time.Duration // mean time between faults
+	faults        faults
+	dir           string
+	keep          bool // the folder, also when all is well
+	out           io.Writer
+
+	server *server
+	topics topics
+	binary string
+	random *rand.Rand
+
+	members  []*member // that run
+	resting  []*member // that have left, with their state
+	serial   int
+	problems []string
+	counts   map[fault]int
+	after    map[fault][]figure // what was measured after faults of this kind
+	outage   sync.WaitGroup     // of the broker and of frozen members
+	mu       sync.Mutex
+	away     bool // the broker
+	back     []time.Duration
+	thawed   []time.Duration
+}
+
+// figure is how long something took.
+type figure struct {
+	member  *member
+	run     *run
+	partial bool // the broker was away meanwhile: it says nothing about weir
+}
+
+const group = "weir-trial"
+
+// frozenFor is longer than a session of the group, so that the frozen member is replaced.
+const frozenFor = 14 * time.Second
+
+// blow runs the storm and reports whether all was well.
+func (s *storm) blow(ctx context.Context) (ok bool, err error) {
+	began := time.Now()
+	if s.dir, err = os.MkdirTemp("", "weir-storm-"); err != nil {
+		return false, err
+	}
+	defer func() {
+		if err != nil {
+			for _, p := range s.problems {
+				fmt.Fprintln(s.out, "PROBLEM:", p)
+			}
+		}
+		if ok && !s.keep {
+			err = errors.Join(err, os.RemoveAll(s.dir))
+		} else {
+			fmt.Fprintf(s.out, "logs and data are in %s\n", s.dir)
+		}
+	}()
+	s.random = rand.New(rand.NewPCG(s.seed, 3))
+	s.counts, s.after, s.topics = map[fault]int{}, map[fault][]figure{}, defaultTopics()
+	if s.binary, err = build(ctx, s.dir); err != nil {
+		return false, err
+	}
+	if s.server, err = newServer(s.real, filepath.Join(s.dir, "broker")); err != nil {
+		return false, err
+	}
+	if err = s.server.start(ctx); err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, s.server.stop()) }()
+	defer s.abandon()
+	if err = s.createTopics(ctx); err != nil {
+		return false, err
+	}
+
+	// Half of the events lie in the past and are caught up with, half happen now.
+	plan := s.faults.schedule(s.seed, s.gap)
+	var lasts time.Duration
+	for _, m := range plan {
+		lasts += m.pause
+	}
+	now := time.Now()
+	past := &traffic{seed: s.seed, name: "past", events: s.events / 2, flows: s.flows / 2, bad: s.events / 20_000, from: events.StampOf(now.Add(-time.Hour)), to: events.StampOf(now)}
+	if err = s.server.produce(ctx, s.topics.events, past, false, nil); err != nil {
+		return false, err
+	}
+	now = time.Now()
+	live := &traffic{seed: s.seed + 1, name: "live", events: s.events - past.events, flows: s.flows - past.flows, bad: s.events / 20_000,
+		from: events.StampOf(now), to: events.StampOf(now.Add(max(lasts+lasts/4, 10*time.Second)))}
+	produced := make(chan error, 1)
+	go func() { produced <- s.server.produce(ctx, s.topics.events, live, true, nil) }()
+
+	for range 2 {
+		if err = s.join(); err != nil {
+			return false, err
+		}
+	}
+	for _, m := range plan {
+		select {
+		case <-time.After(m.pause):
+		case <-ctx.Done():
+			return false, context.Cause(ctx)
+		}
+		if err = s.strike(ctx, m.fault); err != nil {
+			return false, fmt.Errorf("%s: %w", m.fault, err)
+		}
+	}
+	s.outage.Wait()
+	if err = <-produced; err != nil {
+		return false, err
+	}
+	r := result{storm: s, asked: past.events + live.events, planted: past.bad + live.bad}
+	if r.caught, r.settled, err = s.folded(ctx); err != nil {
+		return false, err
+	}
+	if err = s.calm(ctx, &r); err != nil {
+		return false, err
+	}
+	if err = s.settle(ctx, &r); err != nil {
+		return false, err
+	}
+	if err = s.judge(ctx, &r); err != nil {
+		return false, err
+	}
+	r.took = time.Since(began)
+	r.print(s.out)
+	return r.ok(), nil
+}
+
+func (s *storm) createTopics(ctx context.Context) error {
+	cmd := exec.CommandContext(ctx, s.binary, "topics", "create", "--brokers", s.server.addr, "--partitions", fmt.Sprint(s.partitions), "--replication", "1")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("weir topics create: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// abandon ends whatever members are left, without grace.
+func (s *storm) abandon() {
+	for _, m := range s.members {
+		if m.isFrozen() {
+			_ = m.thaw()
+		}
+		_ = m.kill()
+	}
+}
+
+// pick is a member that runs and is not frozen.
+func (s *storm) pick() *member {
+	var awake []*member
+	for _, m := range s.members {
+		if !m.isFrozen() {
+			awake = append(awake, m)
+		}
+	}
+	return awake[s.random.IntN(len(awake))]
+}
+
+// join starts a member: now one that was there before and has state, now a new one.
+func (s *storm) join() error {
+	var m *member
+	if len(s.resting) > 0 && s.random.IntN(2) == 0 {
+		m, s.resting = s.resting[0], s.resting[1:]
+	} else {
+		s.serial++
+		var err error
+		if m, err = newMember(s.binary, s.dir, fmt.Sprintf("member-%d", s.serial), s.server.addr, group); err != nil {
+			return err
+		}
+	}
+	s.members = append(s.members, m)
+	return m.start()
+}
+
+func (s *storm) measure(f fault, m *member) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.after[f] = append(s.after[f], figure{m, m.current(), s.away})
+}
+
+// strike lets one fault happen.
+func (s *storm) strike(ctx context.Context, f fault) error {
+	s.counts[f]++
+	switch f {
+	case hardExit, loseState:
+		m := s.pick()
+		if err := m.kill(); err != nil {
+			return err
+		}
+		if f == loseState {
+			if err := m.lose(); err != nil {
+				return err
+			}
+		}
+		if err := m.start(); err != nil {
+			return err
+		}
+		s.measure(f, m)
+	case join:
+		if err := s.join(); err != nil {
+			return err
+		}
+		s.measure(f, s.members[len(s.members)-1])
+	case leave:
+		m := s.pick()
+		if _, err := m.stop(); err != nil {
+			s.problem("%v", err)
+		}
+		s.members = slices.DeleteFunc(s.members, func(o *member) bool { return o == m })
+		s.resting = append(s.resting, m)
+	case freeze:
+		m := s.pick()
+		if err := m.freeze(); err != nil {
+			return err
+		}
+		s.outage.Go(func() {
+			<-time.After(frozenFor)
+			if err := m.thaw(); err != nil {
+				s.problem("go on after SIGSTOP: %v", err)
+			}
+		})
+	case brokerDown:
+		s.outage.Wait() // one at a time
+		if err := s.server.kill(); err != nil {
+			return err
+		}
+		s.setAway(true)
+		s.outage.Go(func() {
+			<-time.After(2 * time.Second)
+			began := time.Now()
+			if err := s.server.start(ctx); err != nil {
+				s.problem("start the broker again: %v", err)
+			}
+			s.mu.Lock()
+			s.back = append(s.back, time.Since(began))
+			s.mu.Unlock()
+			s.setAway(false)
+		})
+	}
+	return nil
+}
+
+// setAway notes that the broker goes or is back, and that what is being measured is
+// not about weir alone.
+func (s *storm) setAway(away bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.away = away
+	for _, list := range s.after {
+		for i := range list {
+			if _, ready := list[i].run.times(); ready == 0 {
+				list[i].partial = true
+			}
+		}
+	}
+}
+
+func (s *storm) problem(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.problems = append(s.problems, fmt.Sprintf(format, args...))
+}
+
+// calm measures, with nothing else going wrong, how long it takes until a member that
+// was killed folds again, and until one has caught up that has lost its state.
+func (s *storm) calm(ctx context.Context, r *result) error {
+	now := time.Now()
+	t := &traffic{seed: s.seed + 2, name: "calm", events: 6000, flows: 300, from: events.StampOf(now), to: events.StampOf(now.Add(30 * time.Second))}
+	ctx, cancel := context.WithCancel(ctx)
+	produced := make(chan error, 1)
+	go func() { produced <- s.server.produce(ctx, s.topics.events, t, true, nil) }()
+	defer func() {
+		cancel()
+		<-produced
+	}()
+	again := func(f fault, list *[]figure) error {
+		m := s.pick()
+		end := m.kill
+		if f == loseState { // a new machine in the place of one that was taken away in order
+			end = func() error {
+				_, err := m.stop()
+				return errors.Join(err, m.lose())
+			}
+		}
+		if err := errors.Join(end(), m.start()); err != nil {
+			return err
+		}
+		*list = append(*list, figure{member: m, run: m.current()})
+		err := eventually(ctx, time.Minute, "a member to catch up", func() (bool, error) {
+			_, ready := m.current().times()
+			return ready > 0, nil
+		})
+		if err != nil {
+			s.problem("after a %s, with nothing else going wrong: %v\n%s", f, err, m.lastLines(8))
+		}
+		return nil
+	}
+	for range calmKills {
+		if err := again(hardExit, &r.kills); err != nil {
+			return err
+		}
+	}
+	return again(loseState, &r.losses)
+}
+
+const calmKills = 7
+
+// folded waits until the group has committed everything that the topic holds now, and
+// says how much that is and how long it took.
+func (s *storm) folded(ctx context.Context) (ends map[int32]int64, took time.Duration, err error) {
+	c, err := s.server.client()
+	if err != nil {
+		return nil, 0, err
+	}
+	defer c.Close()
+	if ends, err = endOffsets(ctx, c, s.topics.events); err != nil {
+		return nil, 0, err
+	}
+	began := time.Now()
+	state := ""
+	err = eventually(ctx, 90*time.Second, "all events to be folded", func() (bool, error) {
+		at, err := committed(ctx, c, group, s.topics.events)
+		if err != nil {
+			return false, err
+		}
+		state = ""
+		for p, end := range ends {
+			if at[p] < end {
+				state += fmt.Sprintf(" partition %d at %d of %d;", p, at[p], end)
+			}
+		}
+		return state == "", nil
+	})
+	if err != nil {
+		s.problem("%v:%s", err, state)
+		for _, m := range s.members {
+			s.problem("%s is not ready: %s\n%s", m.name, m.current().why, m.lastLines(8))
+		}
+	}
+	return ends, time.Since(began), nil
+}
+
+// settle waits until everything that was produced is folded, and ends the members in order.
+func (s *storm) settle(ctx context.Context, r *result) error {
+	if _, _, err := s.folded(ctx); err != nil {
+		return err
+	}
+	for _, m := range s.members {
+		took, err := m.stop()
+		if err != nil {
+			s.problem("%v", err)
+		}
+		r.stopped = append(r.stopped, took)
+	}
+	c, err := s.server.client()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if r.folded, err = committed(ctx, c, group, s.topics.events); err != nil {
+		return err
+	}
+	for _, m := range append(slices.Clone(s.members), s.resting...) {
+		for _, f := range m.failures {
+			s.problem("%s", f)
+		}
+	}
+	s.members = nil
+	return nil
+}
+
+// judge compares what was published with an undisturbed fold and with `weir replay`.
+func (s *storm) judge(ctx context.Context, r *result) error {
+	var err error
+	if r.oracle, err = foldLog(ctx, s.server, s.topics.events); err != nil {
+		return err
+	}
+	if r.published, err = readPublished(ctx, s.server, s.topics); err != nil {
+		return err
+	}
+	r.difference = compare(r.oracle, r.published, r.folded)
+	replay := exec.CommandContext(ctx, s.binary, "replay", "--brokers", s.server.addr, "--from", "beginning", "--until", "end", "-o", "jsonl")
+	var lines, complaints strings.Builder
+	replay.Stdout, replay.Stderr = &lines, &complaints
+	began := time.Now()
+	if err := replay.Run(); err != nil {
+		s.problem("weir replay: %v\n%s", err, tail(complaints.String(), 1000))
+		return nil
+	}
+	r.replayed = time.Since(began)
+	r.onlyFold, r.onlyReplay = r.oracle.sameAs(lines.String())
+	return nil
+}
+
+func tail(s string, n int) string { return s[max(0, len(s)-n):] }
+
+// result is what a storm has shown.
+type result struct {
+	*storm
+	asked, planted int             // events and bad records
+	caught         map[int32]int64 // ends of the partitions before the calm
+	settled        time.Duration
+	stopped        []time.Duration
+	folded         map[int32]int64
+	oracle         *oracle
+	published      *published
+	difference     *difference
+	replayed, took time.Duration
+	onlyFold       int // verdicts of our own fold that the replay does not have
+	onlyReplay     int
+	kills, losses  []figure // with nothing else going wrong
+}
+
+func (r *result) ok() bool {
+	return len(r.problems) == 0 && !r.difference.any() && r.onlyFold+r.onlyReplay == 0 && len(r.oracle.letters) >= r.planted
+}
+
+func (r *result) print(w io.Writer) {
+	records := int64(0)
+	for _, n := range r.oracle.records {
+		records += n
+	}
+	rows := [][2]string{
+		{"broker", r.server.kind()},
+		{"events, flows, partitions, seed", fmt.Sprintf("%d, %d, %d, %d", r.asked, r.flows, r.partitions, r.seed)},
+		{"records in the log (ticks)", fmt.Sprintf("%d (%d)", records, r.oracle.ticks)},
+	}
+	for _, f := range []fault{hardExit, join, leave, brokerDown, loseState, freeze} {
+		rows = append(rows, [2]string{string(f), fmt.Sprint(r.counts[f])})
+	}
+	d := r.difference
+	rows = append(rows,
+		[2]string{"verdicts of the replay / published", fmt.Sprintf("%d / %d", len(r.oracle.verdicts), len(r.published.verdicts))},
+		[2]string{"**missing**", fmt.Sprint(d.missing)},
+		[2]string{"**doubled by id**", fmt.Sprint(d.doubled)},
+		[2]string{"**not in the replay, or other bytes**", fmt.Sprintf("%d, %d", d.extra, d.changed)},
+		[2]string{"**by a former owner; out of the order of the log**", fmt.Sprintf("%d; %d", d.former, d.backwards)},
+		[2]string{"wrong partition, key or trigger; unreadable", fmt.Sprintf("%d; %d", d.misplaced, d.strange)},
+		[2]string{"takeovers (marks in the topic)", fmt.Sprint(r.published.marks)},
+		[2]string{"bad records planted / dead letters", fmt.Sprintf("%d / %d", r.planted, len(r.published.letters))},
+		[2]string{"dead letters missing, doubled, wrong", fmt.Sprintf("%d, %d, %d", d.lettersMissing, d.lettersTwice, d.lettersExtra)},
+		[2]string{"only in our fold / only in `weir replay`", fmt.Sprintf("%d / %d (%s)", r.onlyFold, r.onlyReplay, r.replayed.Round(time.Millisecond))},
+		[2]string{"**kill -9, from process start to the first partition taken over; to caught up**", figures(r.kills)},
+		[2]string{"hand-over to a node without state, the same", figures(r.losses) + r.refolded(r.losses)},
+		[2]string{"kill -9 amid the other faults, the same", figures(r.after[hardExit])},
+		[2]string{"join amid the other faults, the same", figures(r.after[join])},
+		[2]string{"broker back after", fmt.Sprint(rounded(r.back))},
+		[2]string{"caught up after the last event; members ended after SIGTERM within", fmt.Sprintf("%s; %s", r.settled.Round(time.Millisecond), slices.Max(append(r.stopped, 0)).Round(time.Millisecond))},
+		[2]string{"all of it took", fmt.Sprintf("%s on %d cores", r.took.Round(time.Second), runtime.NumCPU())},
+	)
+	fmt.Fprintf(w, "\n| %s | |\n| --- | --- |\n", "storm")
+	for _, row := range rows {
+		fmt.Fprintf(w, "| %s | %s |\n", row[0], row[1])
+	}
+	fmt.Fprintln(w)
+	for _, line := range d.first {
+		fmt.Fprintln(w, line)
+	}
+	for _, p := range r.problems {
+		fmt.Fprintln(w, "PROBLEM:", p)
+	}
+	if r.ok() {
+		fmt.Fprintln(w, "all is well")
+	} else {
+		fmt.Fprintln(w, "NOT WELL: see above; the same storm again: -seed", r.seed)
+	}
+}
+
+// figures are median and maximum of the runs that began while the broker was there. Runs that were killed before they had caught up are left out.
+func figures(list []figure) string {
+	var folds, readies []time.Duration
+	for _, fig := range list {
+		_, ready := fig.run.times()
+		if fig.partial || ready == 0 {
+			continue
+		}
+		readies = append(readies, ready)
+		moments, err := fig.member.takeovers()
+		if err != nil {
+			continue
+		}
+		i := slices.IndexFunc(moments, func(t takeover) bool { return t.Time.After(fig.run.started) })
+		if i >= 0 && moments[i].Time.Sub(fig.run.started) <= ready {
+			folds = append(folds, moments[i].Time.Sub(fig.run.started))
+		}
+	}
+	return fmt.Sprintf("%s; %s (%d of %d runs)", spread(folds), spread(readies), len(readies), len(list))
+}
+
+// refolded says how fast a member without state folded again what it took over.
+func (r *result) refolded(list []figure) string {
+	for _, fig := range list {
+		_, ready := fig.run.times()
+		moments, err := fig.member.takeovers()
+		if err != nil || ready == 0 {
+			continue
+		}
+		var first time.Duration
+		var records int64
+		for _, t := range moments {
+			if at := t.Time.Sub(fig.run.started); at > 0 && at <= ready && t.Next == 0 {
+				records += r.caught[t.Partition]
+				if first == 0 {
+					first = at
+				}
+			}
+		}
+		if first > 0 && ready > first {
+			return fmt.Sprintf("; %d records again at %.0f k/s", records, float64(records)/(ready-first).Seconds()/1000)
+		}
+	}
+	return ""
+}
+
+// spread is the median and the maximum.
+func spread(list []time.Duration) string {
+	if len(list) == 0 {
+		return "-"
+	}
+	slices.Sort(list)
+	return fmt.Sprintf("median %s, most %s", ms(list[len(list)/2]), ms(list[len(list)-1]))
+}
+
+func ms(d time.Duration) string { return d.Round(time.Millisecond).String() }
+
+func rounded(list []time.Duration) (out []time.Duration) {
+	for _, d := range list {
+		out = append(out, d.Round(100*time.Millisecond))
+	}
+	return out
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"crypto/sha256"
+	"strings"
+	"testing"
+
+	"weir/analyzer/limitfile"
+	"weir/cmd/internal/app"
+	"weir/events"
+)
+
+const noon = events.Stamp(1_795_000_000_000)
+
+// TestTraffic holds that a traffic has the size that was asked for, is the same each
+// time, refuses what it planted and makes many rules speak.
+func TestTraffic(t *testing.T) {
+	f := func(flows int, wantRules int) {
+		t.Helper()
+		tr := traffic{seed: 7, name: "t", events: 40_000, flows: flows, from: noon, to: noon + 3_600_000, bad: 12}
+		pump, err := app.NewPump(t.Context(), app.PumpOptions{Limits: limitfile.Default()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rules, keys := map[string]int{}, map[string]bool{}
+		var sums [2][32]byte
+		good, bad, verdicts := 0, 0, 0
+		for round := range sums {
+			sum := sha256.New()
+			var last events.Stamp
+			err := tr.each(func(r *record) error {
+				sum.Write(r.key)
+				sum.Write(r.value)
+				if r.at < last || r.at < tr.from || r.at > tr.to {
+					t.Fatalf("time %d after %d", r.at, last)
+				}
+				last = r.at
+				if round > 0 {
+					return nil
+				}
+				var ev events.Event
+				if err := events.Decode(r.value, &ev); (err != nil) != r.bad {
+					t.Fatalf("%s: %v", r.value, err)
+				} else if err != nil {
+					bad++
+					return nil
+				}
+				good++
+				ev.Appended = r.at
+				keys[string(r.key)] = true
+				for _, v := range pump.Fold(&ev, int64(good)) {
+					rules[v.RuleID]++
+					verdicts++
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum.Sum(sums[round][:0])
+		}
+		if sums[0] != sums[1] {
+			t.Error("two runs differ")
+		}
+		if good != tr.events || bad != tr.bad {
+			t.Errorf("%d events and %d bad records, want %d and %d", good, bad, tr.events, tr.bad)
+		}
+		n := 0
+		for k := range keys {
+			if strings.HasPrefix(k, "t-") {
+				n++
+			}
+		}
+		if n != flows {
+			t.Errorf("%d flows, want %d", n, flows)
+		}
+		if len(rules) < wantRules {
+			t.Errorf("%d rules speak, want at least %d: %v", len(rules), wantRules, rules)
+		}
+		t.Logf("%d flows: %d verdicts of %d rules: %v", flows, verdicts, len(rules), rules)
+	}
+	f(2000, 15)
+	f(10_000, 12)
+}
