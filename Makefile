@@ -4,17 +4,25 @@ GO ?= go
 STATICCHECK = $(GO) tool -modfile=cmd/internal/tools/staticcheck/go.mod staticcheck
 FUZZTIME ?= 5s
 
-.PHONY: help demo check build test race lint fuzz bench crash update
+E2E = cmd/internal/app/e2e
+SHORT = -events 60000 -flows 3000 -gap 500ms
+
+GATEWAYS = bin/gateways
+
+.PHONY: browser gateways bench-check setup help demo check build test race lint fuzz bench crash update brokers e2e e2e-short bench-kafka up down monitoring
 
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: ## stop real runaways on the screen: no Kafka, no Docker, nothing installed
 	@# Without optimisation a cold build takes two thirds of the time, and this is a first look.
 	@$(GO) run -gcflags=all='-N -l' ./cmd/weir demo --once
 
-check: lint race fuzz crash ## set up what tests need and pass all of them
+check: setup lint race fuzz crash brokers e2e-short ## set up what tests need and pass all of them
 	@echo "check: all passed"
+
+setup: ## what tests in other languages need
+	@npm ci --silent --no-audit --no-fund --prefix sink/guard/typescript || echo "*** NOT TESTED: weir-guard.ts, because npm did not bring its compiler ***" >&2
 
 build: ## bin/weir
 	$(GO) build -trimpath -o bin/weir ./cmd/weir
@@ -28,6 +36,9 @@ race: ## the same with the race detector
 lint: ## format, vet, staticcheck
 	@out=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "gofmt: $$out"; exit 1; }
 	$(GO) vet ./...
+	cd $(E2E) && $(GO) vet ./...
+	cd sink/guard/kafkaguard/e2e && $(GO) vet ./...
+	cd $(E2E)/collector && $(GO) vet ./...
 	$(STATICCHECK) ./...
 
 fuzz: ## every fuzz target for FUZZTIME (5s)
@@ -43,6 +54,53 @@ bench: ## ns per event for decode, fold, encode and the whole embedded path
 
 crash: ## kill -9 `weir run` under load at KILLS moments (50) and compare with an undisturbed replay
 	$(GO) test -count=1 -run TestKill -v ./cmd/weir -kills $(or $(KILLS),50)
+
+# Runs $(1) when Apache Kafka can be had, and says so loudly when it cannot.
+on_kafka = @cd $(E2E) && if ./kafka.sh jars; then echo "$(1)"; $(1); else \
+	echo "*** NOT TESTED against Apache Kafka: see above for what is missing ***" >&2; fi
+
+brokers: ## what talks to brokers, against kfake and Apache Kafka
+	cd $(E2E) && $(GO) test -race ./...
+	cd sink/guard/kafkaguard/e2e && $(GO) test -race ./...
+	cd $(E2E)/collector && $(GO) test ./...
+	$(call on_kafka,$(GO) run ./trial on-kafka $(GO) test -count=1 .)
+
+e2e: ## kill, freeze, join and drop members under 1,000,000 events and compare with a replay
+	cd $(E2E) && $(GO) run ./trial storm
+	cd $(E2E) && $(GO) run ./trial storm -real
+
+e2e-short: ## the same faults with fewer events
+	cd $(E2E) && $(GO) run ./trial storm $(SHORT)
+	$(call on_kafka,$(GO) run ./trial storm -real $(SHORT))
+
+gateways: ## the real Envoy, Traefik, Caddy and nginx, each asking weir
+	sink/check/gateways/install.sh $(GATEWAYS)
+	WEIR_GATEWAYS=$(CURDIR)/$(GATEWAYS) $(GO) test -count=1 -v ./sink/check/gateways
+
+bench-check: ## checks by HTTP beside a Redis script with four counters
+	sink/check/gateways/install.sh $(GATEWAYS)
+	WEIR_GATEWAYS=$(CURDIR)/$(GATEWAYS) WEIR_REDIS=$(CURDIR)/$(GATEWAYS)/bin/redis-server LD_LIBRARY_PATH=$(CURDIR)/$(GATEWAYS)/fetched/usr/lib/$$(uname -m)-linux-gnu \
+	  $(GO) test -count=1 -v -run BesideRedis ./sink/check/gateways
+
+bench-kafka: ## catch-up and latency on Apache Kafka
+	cd $(E2E) && $(GO) run ./trial bench
+
+browser: ## the inspector in a real browser: every page, keyboard, axe, hostile names, under load
+	sink/inspect/browser/setup.sh $(CURDIR)/bin/browser
+	cd sink/inspect/browser && $(GO) vet . && $(GO) test -count=1 -v . -axe $(CURDIR)/bin/browser/axe.min.js -load $(or $(LOAD),30s) $(BROWSERFLAGS)
+
+monitoring: ## a real Prometheus: what each panel and alert gets, and which alert fires when
+	$(GO) test -count=1 -timeout 5m -run TestMonitoring -v ./cmd/weir
+
+up: .env ## weir, Kafka, Prometheus and Grafana by Docker, on this machine alone
+	docker compose up --build --detach --wait
+
+down: .env ## end them; what they keep stays (docker compose down --volumes removes it)
+	docker compose down
+
+# Tokens for this machine: made once, readable by nobody else, never committed.
+.env:
+	@umask 077 && for name in WEIR_INTAKE_TOKEN GRAFANA_PASSWORD; do echo "$$name=$$(head -c 32 /dev/urandom | base64)"; done > $@
 
 update: ## rewrite golden outcomes; commit only what you can explain
 	$(GO) test ./analyzer ./events/... ./cmd/... -update
