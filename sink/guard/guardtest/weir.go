@@ -178,8 +178,9 @@ func (w *Weir) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	case "POST /v1/events":
 		w.take(rw, r)
 	default:
-		flow, ok := strings.CutPrefix(r.URL.Path, "/v1/flows/")
-		if flow, ok = strings.CutSuffix(flow, "/release"); !ok || r.Method != http.MethodPost {
+		flow, isFlow := strings.CutPrefix(r.URL.Path, "/v1/flows/")
+		flow, isRelease := strings.CutSuffix(flow, "/release")
+		if !isFlow || !isRelease || r.Method != http.MethodPost {
 			http.NotFound(rw, r)
 			return
 		}
