@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 GO ?= go
 STATICCHECK = $(GO) tool -modfile=cmd/internal/tools/staticcheck/go.mod staticcheck
-FUZZTIME ?= 5s
+FUZZTIME ?= 3s
 
 E2E = cmd/internal/app/e2e
 SHORT = -events 60000 -flows 3000 -gap 500ms
@@ -18,7 +18,8 @@ demo: ## stop real runaways on the screen: no Kafka, no Docker, nothing installe
 	@# Without optimisation a cold build takes two thirds of the time, and this is a first look.
 	@$(GO) run -gcflags=all='-N -l' ./cmd/weir demo --once
 
-check: setup lint race fuzz crash brokers e2e-short ## set up what tests need and pass all of them
+check: LOAD = 10s
+check: setup lint race fuzz crash brokers e2e-short gateways browser ## set up what tests need and pass all of them
 	@echo "check: all passed"
 
 setup: ## what tests in other languages need
@@ -42,7 +43,7 @@ lint: ## format, vet, staticcheck
 	cd sink/inspect/browser && $(GO) vet ./...
 	$(STATICCHECK) ./...
 
-fuzz: ## every fuzz target for FUZZTIME (5s)
+fuzz: ## every fuzz target for FUZZTIME (3s)
 	@for p in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
 	  for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz'); do \
 	    echo "fuzz $$p $$f"; \
