@@ -232,7 +232,7 @@ func (g *Group) leave(group *kafkago.ConsumerGroup, member string, working *sync
 		g.forgetMember()
 		g.o.Logger.Info("left the group")
 	case <-late.C:
-		g.o.Logger.Warn("the coordinator does not answer: gone without leaving, the group waits until this process counts as dead", "session_timeout", g.o.SessionTimeout)
+		g.o.Logger.Warn("the coordinator does not answer: gone without leaving, the group waits until this process counts as dead", "session_timeout", g.o.SessionTimeout.String())
 	}
 }
 
@@ -240,7 +240,7 @@ func (g *Group) leave(group *kafkago.ConsumerGroup, member string, working *sync
 func (g *Group) start(ctx context.Context, gen *kafkago.Generation, working *sync.WaitGroup, fn func(context.Context, Assignment)) {
 	assigned := gen.Assignments[g.o.Topic]
 	if since, was := g.trouble.clear(); was != nil {
-		g.o.Logger.Info("joined the group", "member", gen.MemberID, "generation", gen.ID, "partitions", len(assigned), "after", time.Since(since).Round(time.Millisecond))
+		g.o.Logger.Info("joined the group", "member", gen.MemberID, "generation", gen.ID, "partitions", len(assigned), "after", time.Since(since).Round(time.Millisecond).String())
 	} else {
 		g.o.Logger.Info("the group changed", "member", gen.MemberID, "generation", gen.ID, "partitions", len(assigned))
 	}

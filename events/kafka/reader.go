@@ -208,7 +208,7 @@ func (r *Reader) receive(ctx context.Context) error {
 		return explain(l.addr, code)
 	}
 	if since, was := r.trouble.clear(); was != nil {
-		r.o.Logger.Info("partition can be read again", "topic", r.topic, "partition", r.partition, "offset", r.next.Load(), "after", time.Since(since).Round(time.Millisecond))
+		r.o.Logger.Info("partition can be read again", "topic", r.topic, "partition", r.partition, "offset", r.next.Load(), "after", time.Since(since).Round(time.Millisecond).String())
 	}
 	r.pause = 0
 	r.high.Store(a.high)
