@@ -136,7 +136,7 @@ func eachRecord(ctx context.Context, c *kafka.Cluster, topic string, partition i
 	for silent := 0; r.Next() < to && silent < silentFetches; {
 		var err error
 		records, err = r.Fetch(ctx, records)
-		if next, ok := behindLoss(err); ok {
+		if next, ok := kafka.Behind(err); ok {
 			if lost != nil {
 				lost(err)
 			}
@@ -165,17 +165,6 @@ func eachRecord(ctx context.Context, c *kafka.Cluster, topic string, partition i
 		}
 	}
 	return nil
-}
-
-// behindLoss returns where to go on behind records that are gone or cannot be read.
-func behindLoss(err error) (next int64, ok bool) {
-	if gap, ok := errors.AsType[*kafka.GapError](err); ok {
-		return gap.To, true
-	}
-	if bad, ok := errors.AsType[*kafka.BatchError](err); ok {
-		return bad.Next, true
-	}
-	return 0, false
 }
 
 // readTopic folds a part of a topic, each partition by itself, one after the other.

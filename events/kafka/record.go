@@ -66,3 +66,15 @@ func (e *BatchError) Error() string {
 
 // Unwrap returns why.
 func (e *BatchError) Unwrap() error { return e.Err }
+
+// Behind returns the offset at which a Reader goes on behind what it cannot give: records
+// that are gone (*GapError) or cannot be read (*BatchError). It is false for other errors.
+func Behind(err error) (next int64, ok bool) {
+	if gap, ok := errors.AsType[*GapError](err); ok {
+		return gap.To, true
+	}
+	if bad, ok := errors.AsType[*BatchError](err); ok {
+		return bad.Next, true
+	}
+	return 0, false
+}

@@ -154,12 +154,8 @@ func (p *Producer) read(ctx context.Context, from, end int64, fn func(*eventkafk
 	var records []eventkafka.Record
 	for r.Next() < end {
 		records, err = r.Fetch(ctx, records)
-		if gap, ok := errors.AsType[*eventkafka.GapError](err); ok {
-			r.SkipTo(gap.To)
-			continue
-		}
-		if bad, ok := errors.AsType[*eventkafka.BatchError](err); ok {
-			r.SkipTo(bad.Next)
+		if next, ok := eventkafka.Behind(err); ok {
+			r.SkipTo(next)
 			continue
 		}
 		_, why := r.Trouble()

@@ -3,7 +3,6 @@ package app
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -47,16 +46,10 @@ type member struct {
 
 func newMember(a *App) (*member, error) {
 	m := &member{app: a, o: *a.o.Kafka, owned: make(map[int]*owned), taking: make(map[int]time.Time)}
-	if m.o.Group == "" {
-		m.o.Group = DefaultGroup
-	}
-	byDefault := DefaultTopics()
-	for _, t := range []struct{ name, byDefault *string }{{&m.o.Topics.Events, &byDefault.Events}, {&m.o.Topics.Verdicts, &byDefault.Verdicts},
-		{&m.o.Topics.Activity, &byDefault.Activity}, {&m.o.Topics.DeadLetters, &byDefault.DeadLetters}} {
-		if *t.name == "" {
-			*t.name = *t.byDefault
-		}
-	}
+	m.o.Group = cmp.Or(m.o.Group, DefaultGroup)
+	t, names := &m.o.Topics, DefaultTopics()
+	*t = Topics{Events: cmp.Or(t.Events, names.Events), Verdicts: cmp.Or(t.Verdicts, names.Verdicts),
+		Activity: cmp.Or(t.Activity, names.Activity), DeadLetters: cmp.Or(t.DeadLetters, names.DeadLetters)}
 	token, err := readSecret(cmp.Or(a.o.IntakeTokenFile, a.o.AdminTokenFile))
 	if err != nil {
 		return nil, err
@@ -253,7 +246,7 @@ func (m *member) eventsOf(ctx context.Context, key string, since events.Stamp, f
 	var records []kafka.Record
 	for r.Next() < end {
 		records, err = r.Fetch(ctx, records)
-		if next, ok := skippable(err); ok {
+		if next, ok := kafka.Behind(err); ok {
 			r.SkipTo(next)
 			continue
 		}
@@ -267,17 +260,6 @@ func (m *member) eventsOf(ctx context.Context, key string, since events.Stamp, f
 		}
 	}
 	return nil
-}
-
-// skippable returns where a reader goes on behind records that are gone or unreadable.
-func skippable(err error) (next int64, ok bool) {
-	if gap, ok := errors.AsType[*kafka.GapError](err); ok {
-		return gap.To, true
-	}
-	if bad, ok := errors.AsType[*kafka.BatchError](err); ok {
-		return bad.Next, true
-	}
-	return 0, false
 }
 
 func (m *member) ready(out *readyAnswer) {

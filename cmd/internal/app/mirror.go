@@ -91,7 +91,7 @@ func (m *mirror) follow(ctx context.Context, number int) error {
 	var records []kafka.Record
 	for ctx.Err() == nil {
 		records, err = r.Fetch(ctx, records)
-		if next, ok := skippable(err); ok {
+		if next, ok := kafka.Behind(err); ok {
 			a.logger.Warn("verdicts of the group are not shown", "partition", number, "error", err)
 			r.SkipTo(next)
 			continue

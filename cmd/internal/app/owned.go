@@ -252,7 +252,7 @@ func (p *owned) record(ctx context.Context, offset int64) (kafka.Record, error) 
 	defer r.Close()
 	for {
 		records, err := r.Fetch(ctx, nil)
-		if next, ok := skippable(err); ok {
+		if next, ok := kafka.Behind(err); ok {
 			r.SkipTo(next)
 			continue
 		}
