@@ -97,29 +97,8 @@ func TestEventLogs(t *testing.T) {
 			continue
 		}
 		got := hear(t, bytes.NewReader(raw), adapter.Options{})
-		if len(got.faults) > 0 {
-			t.Errorf("%s: faults %q", want.file, got.faults)
-		}
-		if !slices.Equal(got.hops, want.hops) {
-			t.Errorf("%s: hops\n%q, want\n%q", want.file, got.hops, want.hops)
-		}
-		if !slices.Equal(got.tools, want.tools) {
-			t.Errorf("%s: tools %q, want %q", want.file, got.tools, want.tools)
-		}
-		if got.returns != want.returns || got.users != want.users || len(got.agents) != want.agents {
-			t.Errorf("%s: %d returns, %d user messages, agents %q; want %d, %d, %d", want.file,
-				got.returns, got.users, got.agents, want.returns, want.users, want.agents)
-		}
-		loop := period(got.hops, 0)
-		if len(want.hops) == 0 {
-			loop = period(got.args, 0)
-		}
-		if len(want.hops)+len(want.tools) < 4 {
-			loop = 0 // honest runs are too short to speak of loops
-		}
-		if loop != want.period {
-			t.Errorf("%s: period %d, want %d", want.file, loop, want.period)
-		}
+		want.check(t, got)
+		loop := want.checkPeriod(t, got)
 		fmt.Fprintf(w, "%s\t%s\t%d/%d\t%d/%d\t%d/%d\t%d/%d\t%d/%d\t%d/%d\t%d\t%v\t%d\t%d\n", want.file, f.Name, len(got.hops), len(want.hops), got.returns, want.returns,
 			len(got.tools), len(want.tools), len(got.agents), want.agents, got.users, want.users, loop, want.period, len(got.flows), want.flows, got.tokens, len(got.events))
 		checkLogLaws(t, &want, f, got)

@@ -31,6 +31,40 @@ type truth struct {
 	period  int      // of the loop, in hops or, without hops, in tool calls; 0: no loop
 }
 
+// check compares what was heard of a recording with the truth.
+func (want *truth) check(t *testing.T, got *told) {
+	t.Helper()
+	if len(got.faults) > 0 {
+		t.Errorf("%s: faults %q", want.file, got.faults)
+	}
+	if !slices.Equal(got.hops, want.hops) {
+		t.Errorf("%s: hops\n%q, want\n%q", want.file, got.hops, want.hops)
+	}
+	if !slices.Equal(got.tools, want.tools) {
+		t.Errorf("%s: tools %q, want %q", want.file, got.tools, want.tools)
+	}
+	if got.returns != want.returns || got.users != want.users || len(got.agents) != want.agents {
+		t.Errorf("%s: %d returns, %d user messages, agents %q; want %d, %d, %d", want.file,
+			got.returns, got.users, got.agents, want.returns, want.users, want.agents)
+	}
+}
+
+// checkPeriod compares the period of the loop that was heard, and returns it.
+func (want *truth) checkPeriod(t *testing.T, got *told) int {
+	t.Helper()
+	loop := period(got.hops, 0)
+	if len(want.hops) == 0 {
+		loop = period(got.args, 0)
+	}
+	if len(want.hops)+len(want.tools) < 4 {
+		loop = 0 // honest runs are too short to speak of loops
+	}
+	if loop != want.period {
+		t.Errorf("%s: period %d, want %d", want.file, loop, want.period)
+	}
+	return loop
+}
+
 // turns lists n hops between two agents, by turns.
 func turns(a, b string, n int) []string {
 	var out []string
@@ -214,29 +248,8 @@ func TestRealRecordings(t *testing.T) {
 	fmt.Fprintln(w, "recording\thops\treturns\ttools\tagents\tusers\tperiod\tflows\ttokens in\tevents\torder\tat event")
 	for _, want := range truths {
 		got := hear(t, bytes.NewReader(recording(t, want.file)), adapter.Options{})
-		if len(got.faults) > 0 {
-			t.Errorf("%s: faults %q", want.file, got.faults)
-		}
-		if !slices.Equal(got.hops, want.hops) {
-			t.Errorf("%s: hops\n%q, want\n%q", want.file, got.hops, want.hops)
-		}
-		if !slices.Equal(got.tools, want.tools) {
-			t.Errorf("%s: tools %q, want %q", want.file, got.tools, want.tools)
-		}
-		if got.returns != want.returns || got.users != want.users || len(got.agents) != want.agents {
-			t.Errorf("%s: %d returns, %d user messages, agents %q; want %d, %d, %d", want.file,
-				got.returns, got.users, got.agents, want.returns, want.users, want.agents)
-		}
-		loop := period(got.hops, 0)
-		if len(want.hops) == 0 {
-			loop = period(got.args, 0)
-		}
-		if len(want.hops)+len(want.tools) < 4 {
-			loop = 0 // honest runs are too short to speak of loops
-		}
-		if loop != want.period {
-			t.Errorf("%s: period %d, want %d", want.file, loop, want.period)
-		}
+		want.check(t, got)
+		loop := want.checkPeriod(t, got)
 		order, at := strictest(got.events)
 		// Without arguments nobody can tell one call of a tool from another.
 		blind := want.file == "google_adk/tool_loop.otlp"

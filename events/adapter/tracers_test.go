@@ -114,19 +114,7 @@ func TestTracers(t *testing.T) {
 			continue
 		}
 		got := hear(t, bytes.NewReader(raw), adapter.Options{})
-		if len(got.faults) > 0 {
-			t.Errorf("%s: faults %q", want.file, got.faults)
-		}
-		if !slices.Equal(got.hops, want.hops) {
-			t.Errorf("%s: hops\n%q, want\n%q", want.file, got.hops, want.hops)
-		}
-		if !slices.Equal(got.tools, want.tools) {
-			t.Errorf("%s: tools %q, want %q", want.file, got.tools, want.tools)
-		}
-		if got.returns != want.returns || got.users != want.users || len(got.agents) != want.agents {
-			t.Errorf("%s: %d returns, %d user messages, agents %q; want %d, %d, %d", want.file,
-				got.returns, got.users, got.agents, want.returns, want.users, want.agents)
-		}
+		want.check(t, got)
 		if got.tokens != want.tokens {
 			t.Errorf("%s: %d input tokens, want %d", want.file, got.tokens, want.tokens)
 		}
