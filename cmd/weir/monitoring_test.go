@@ -53,7 +53,8 @@ func TestMonitoring(t *testing.T) {
 	p := startPrometheus(t, map[string][]string{"weir": {line.Address, lowOnDisk(t)}, "weir-guard": {exportGuard(t, r.url)}})
 
 	begun := time.Now()
-	p.await(t, []question{{"first scrape", `weir_limits_last_reload_successful{job="weir"}`}})
+	// Of this weir, not of the other: only from here on does a change of its limits show.
+	p.await(t, []question{{"first scrape", fmt.Sprintf(`weir_limits_last_reload_successful{job="weir",instance=%q}`, line.Address)}})
 	runtime.GC() // or there might be no pause to show
 	load := startLoad(t, r.url)
 	write(t, limits, quick+"rules:\n  max_total_calls: {max: 90}\n")
