@@ -273,8 +273,9 @@ func TestTakeBound(t *testing.T) {
 	}
 }
 
-// TestTakeAllocates holds that nothing is allocated per record. Under the race detector
-// pools forget, so that there may be something per batch.
+// TestTakeAllocates holds that nothing is allocated per record. Pools forget at will, under
+// the race detector more often, and a decoder is then built anew: that may happen in each
+// of the 10 batches, and never in each of the 1,000 records.
 func TestTakeAllocates(t *testing.T) {
 	var b []byte
 	for i := range int64(10) {
@@ -291,7 +292,7 @@ func TestTakeAllocates(t *testing.T) {
 			t.Fatal(len(records), r.final)
 		}
 	})
-	if allocs > 10 {
+	if allocs > 200 {
 		t.Errorf("%v allocations for 1,000 records", allocs)
 	}
 }
