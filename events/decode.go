@@ -38,7 +38,7 @@ const MaxHold = 366 * 24 * time.Hour
 // Other unknown fields are ignored.
 //
 // The strings and raw values of e alias p: whoever changes p or keeps e longer than
-// p must clone them. The kinds limits.set and tick are read too, for weir reads them
+// p must clone them. The kinds of weir's own are read too, for weir reads them
 // in its own log; see FromProducer. The error is a *DecodeError, and then what e
 // holds is not to be relied on.
 func Decode(p []byte, e *Event) error {
@@ -479,7 +479,7 @@ func (s *scanner) kind(dst *Kind) bool {
 		return false
 	}
 	if *dst = Kind(kindIndex.exact.find(v)); *dst == KindUnset {
-		return s.notOneOf(start, v, kindNames[1:])
+		return s.notOneOf(start, v, kindNames[1:LimitsSet]) // the rest is written by weir alone
 	}
 	return true
 }

@@ -468,7 +468,7 @@ func plainEvent(p []byte, e *Event) {
 		needAll(given, "turn_id")
 	case TaskLoop, TaskReflect:
 		needAll(given, "task_id")
-	case AgentStatus:
+	case AgentStatus, AgentActivity:
 		needAll(given, "agent_state")
 		refuseIf(e.From == nobody, "no from")
 	case NoteAdded:

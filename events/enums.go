@@ -3,7 +3,7 @@ package events
 // Kind says what happened. Its text is the value of "kind" in the schema.
 type Kind uint8
 
-// The kinds. LimitsSet and Tick are written by weir itself and refused from producers.
+// The kinds. LimitsSet, Tick and AgentActivity are written by weir itself and refused from producers.
 const (
 	KindUnset Kind = iota
 	AgentCall
@@ -26,12 +26,13 @@ const (
 	OperatorRelease
 	LimitsSet
 	Tick
+	AgentActivity // what a flow tells of a party; internal, like Tick
 	kindCount
 )
 
 var kindNames = [...]string{"", "agent.call", "agent.return", "tool.call", "tool.result", "llm.call", "turn.start",
 	"task.loop", "task.reflect", "agent.status", "note", "rescue.request", "flow.start", "flow.end", "verdict.ack",
-	"review.result", "override.set", "operator.stop", "operator.release", "limits.set", "tick"}
+	"review.result", "override.set", "operator.stop", "operator.release", "limits.set", "tick", "agent.activity"}
 
 // String returns the kind as the schema spells it.
 func (k Kind) String() string { return nameOf(kindNames[:], uint8(k)) }

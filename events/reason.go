@@ -7,7 +7,7 @@ var reasons = [...]Reason{CorrelationIDRequired, SelfCall, MaxStackDepth, MaxUni
 	MaxRevisits, PingPong, RepeatedDelegation, StaleDelegation, NoWorkRapidFire, Repetition, Circling, ToolCycle, RepeatedError,
 	NoProgress, MaxToolCalls, MaxTurns, MaxChainDepth, MaxTokens, MaxCost, AgentMessageRate, MaxConversationMessages, MaxLoops,
 	MaxReflectLoops, MaxDelegationDepth, CriticalMarginTimeout, TightMarginTimeout, ActivityTimeout, HealthTimeout, CadenceBroken,
-	RescueRequested, RescueRefusedNotStuck, OperatorStopped, Cleared}
+	RescueRequested, RescueRefusedNotStuck, MaxAgentMessages, MaxProjectMessages, OrdersDefied, OperatorStopped, Cleared}
 
 // ReasonCount is how many reason codes there are.
 const ReasonCount = len(reasons)

@@ -16,7 +16,7 @@ func (e *Event) Validate() error {
 // FromProducer refuses the kinds and the flows that only weir itself may write. Whoever
 // takes events in from outside calls it after Decode. The error is a *DecodeError.
 func (e *Event) FromProducer() error {
-	if e.Kind == LimitsSet || e.Kind == Tick {
+	if e.Kind == LimitsSet || e.Kind == Tick || e.Kind == AgentActivity {
 		return &DecodeError{Code: CodeReservedKind, Field: "kind", Offset: -1,
 			Reason: fmt.Sprintf("%s is written by weir alone; leave it out", e.Kind)}
 	}
@@ -47,7 +47,7 @@ func (e *Event) validate() *DecodeError {
 		return e.needs(e.TurnID != "", "turn_id")
 	case TaskLoop, TaskReflect:
 		return e.needs(e.TaskID != "", "task_id")
-	case AgentStatus:
+	case AgentStatus, AgentActivity:
 		if e.From.IsZero() {
 			return e.needs(false, "from")
 		}

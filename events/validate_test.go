@@ -49,6 +49,7 @@ func TestKindsNeedTheirFields(t *testing.T) {
 	f(TaskLoop, "task_id")
 	f(TaskReflect, "task_id")
 	f(AgentStatus, "from", "agent_state")
+	f(AgentActivity, "from", "agent_state")
 	f(NoteAdded, "note")
 	f(RescueRequest, "to", "rescue")
 	f(FlowStart)
@@ -66,7 +67,7 @@ func TestOnlyWeirWritesLimitsAndTicks(t *testing.T) {
 	for _, k := range Kinds() {
 		err := (&Event{Kind: k}).FromProducer()
 		fault, refused := errors.AsType[*DecodeError](err)
-		if refused != (k == LimitsSet || k == Tick) || refused && (fault.Code != CodeReservedKind || fault.Field != "kind") {
+		if refused != (k == LimitsSet || k == Tick || k == AgentActivity) || refused && (fault.Code != CodeReservedKind || fault.Field != "kind") {
 			t.Errorf("%s: %v", k, err)
 		}
 	}

@@ -39,6 +39,9 @@ const (
 	CadenceBroken           Reason = "cadence_broken"
 	RescueRequested         Reason = "rescue_requested"
 	RescueRefusedNotStuck   Reason = "rescue_refused_not_stuck"
+	MaxAgentMessages        Reason = "max_agent_messages_exceeded"
+	MaxProjectMessages      Reason = "max_project_messages_exceeded"
+	OrdersDefied            Reason = "orders_defied"
 	OperatorStopped         Reason = "operator_stop"
 	Cleared                 Reason = "cleared"
 )
@@ -148,6 +151,7 @@ type Match struct {
 	NotTurnID      string   `json:"not_turn_id,omitempty"`
 	TaskID         string   `json:"task_id,omitempty"`
 	ConversationID string   `json:"conversation_id,omitempty"`
+	ProjectID      string   `json:"project_id,omitempty"`
 	Kind           string   `json:"kind,omitempty"` // agent.call or tool.call; absent: both
 }
 
