@@ -43,6 +43,14 @@ func TestCheckAllocatesNothingAmongManyOrders(t *testing.T) {
 	f(Call{Flow: "flow-00050000", From: "planner", To: "coder"}, true)
 	f(Call{Flow: "flow-00050000", From: "planner", To: "tester"}, false)
 	f(Call{Flow: "no such flow", From: "planner", To: "coder"}, false)
+	// Orders about agents, of which there may be as many.
+	for i := range manyOrders / 10 {
+		name := fmt.Sprintf("agent-%08d", i)
+		g.table.Take(&events.Verdict{ID: name, Revision: 2, Mode: modeEnforce, Action: "throttle", Reason: events.AgentMessageRate, Scope: events.Scope{Kind: scopeAgent, ID: name},
+			Match: &events.Match{Kind: "agent.call", To: []string{name}}})
+	}
+	f(Call{Flow: "no such flow", From: "planner", To: "agent-00005000"}, true)
+	f(Call{Flow: "no such flow", From: "agent-00005000", To: "coder"}, false)
 	g.o.Quiet = false
 	f(Call{Flow: "flow-00050000", From: "planner", To: "coder"}, true) // also when nobody takes the acknowledgements
 }
@@ -60,6 +68,8 @@ func BenchmarkCheck(b *testing.B) {
 	f("none", Call{Flow: "no such flow", From: "planner", To: "coder"})
 	f("other", Call{Flow: "flow-00050000", From: "planner", To: "tester"})
 	f("refused", Call{Flow: "flow-00050000", From: "planner", To: "coder"})
+	g.table.Take(&events.Verdict{ID: "wide", Revision: 2, Mode: modeEnforce, Action: "halt", Reason: events.OrdersDefied, Scope: events.Scope{Kind: scopeAgent, ID: "halted"}})
+	f("beside orders of all flows", Call{Flow: "no such flow", From: "planner", To: "coder"})
 	b.Run("parallel", func(b *testing.B) {
 		c := Call{Flow: "no such flow", From: "planner", To: "coder"}
 		b.RunParallel(func(pb *testing.PB) {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"math"
@@ -12,11 +13,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
 	"weir/events"
 	"weir/sink/guard/guardtest"
+	"weir/sink/sign"
 )
 
 // conformanceCase is a row of the table that the guards of all languages are held to.
@@ -27,6 +30,8 @@ type conformanceCase struct {
 	FailClosed bool              `json:"fail_closed,omitempty"`
 	Bounds     *boundsText       `json:"bounds,omitempty"`
 	Orders     []json.RawMessage `json:"orders,omitempty"`
+	Keys       map[string]string `json:"keys,omitempty"`
+	Heard      []heardText       `json:"heard,omitempty"` // as they come, after the orders
 	Before     []struct {
 		Call  callText `json:"call"`
 		Times int      `json:"times"`
@@ -34,6 +39,12 @@ type conformanceCase struct {
 	} `json:"before,omitempty"`
 	Call callText       `json:"call"`
 	Want map[string]any `json:"want"`
+}
+
+// heardText is an order with its signature.
+type heardText struct {
+	Order     string `json:"order"`
+	Signature string `json:"signature,omitempty"`
 }
 
 type boundsText struct {
@@ -105,6 +116,9 @@ func told(d *Decision) map[string]any {
 func TestConformance(t *testing.T) {
 	for _, c := range conformanceCases(t) {
 		o := Options{URL: "http://weir.test", Quiet: true, FailClosed: c.FailClosed}
+		for id, secret := range c.Keys {
+			o.Keys = append(o.Keys, sign.Key{ID: id, Secret: []byte(secret)})
+		}
 		g, err := newGuard(o)
 		if err != nil {
 			t.Fatal(err)
@@ -122,6 +136,9 @@ func TestConformance(t *testing.T) {
 			}
 			g.table.Take(v)
 		}
+		for _, h := range c.Heard {
+			g.take([]byte(h.Order), h.Signature)
+		}
 		for _, step := range c.Before {
 			for range step.Times {
 				g.Check(t.Context(), step.Call.call())
@@ -129,7 +146,13 @@ func TestConformance(t *testing.T) {
 			now = now.Add(time.Duration(step.ThenS) * time.Second)
 		}
 		d := g.Check(t.Context(), c.Call.call())
-		if got := told(&d); !reflect.DeepEqual(got, c.Want) {
+		got := told(&d)
+		for name, n := range map[string]int64{"unsigned": g.counts.Unsigned.Load(), "forged": g.counts.Forged.Load(), "replayed": g.counts.Replayed.Load(), "unreadable": g.counts.Unreadable.Load()} {
+			if n > 0 {
+				got[name] = float64(n)
+			}
+		}
+		if !reflect.DeepEqual(got, c.Want) {
 			t.Errorf("%s:\n got %v\nwant %v", c.Name, got, c.Want)
 		}
 	}
@@ -179,6 +202,7 @@ func TestOtherLanguages(t *testing.T) {
 			command := l.command(t)
 			t.Run("table", func(t *testing.T) { conforms(t, command) })
 			t.Run("weir", func(t *testing.T) { follows(t, l.name, command) })
+			t.Run("signed", func(t *testing.T) { followsSigned(t, command) })
 		})
 	}
 }
@@ -212,6 +236,7 @@ type foreign struct {
 	*testing.T
 	in  io.WriteCloser
 	out *bufio.Scanner
+	run *exec.Cmd
 }
 
 func (f *foreign) do(command map[string]any) (answer map[string]any) {
@@ -257,21 +282,13 @@ func (f *foreign) decided(how string, call map[string]any, action, source string
 	return d
 }
 
-// follows runs a guard against a weir that goes away and comes back.
-func follows(t *testing.T, name string, command []string) {
-	weir := guardtest.New()
-	weir.SetLimits(`{"max_total_calls":{"max":7},"call_rate_per_flow":{"max":60,"window":"1m"}}`)
-	weir.Answer(func(ev *events.Event) *events.Verdict {
-		if ev.To.Agent != "denied" {
-			return nil
-		}
-		limit, observed := 10.0, 11.0
-		return &events.Verdict{ID: "d", Mode: modeEnforce, Action: "deny", Reason: events.MaxTotalCalls, Limit: &limit, Observed: &observed, HTTPStatus: 429, Message: "no", AgentMessage: "n"}
-	})
+// begin starts a guard of another language that follows a weir.
+func begin(t *testing.T, weir *guardtest.Weir, command []string, more ...string) *foreign {
+	t.Helper()
 	server := httptest.NewServer(weir)
-	defer server.Close()
-	defer weir.Set(guardtest.Away)
-	run := exec.CommandContext(t.Context(), command[0], append(command[1:], server.URL)...)
+	t.Cleanup(server.Close)
+	t.Cleanup(func() { weir.Set(guardtest.Away) }) // so that streams end
+	run := exec.CommandContext(t.Context(), command[0], slices.Concat(command[1:], []string{server.URL}, more)...)
 	run.Stderr = os.Stderr
 	in, err := run.StdinPipe()
 	if err != nil {
@@ -284,7 +301,66 @@ func follows(t *testing.T, name string, command []string) {
 	if err := run.Start(); err != nil {
 		t.Fatal(err)
 	}
-	f := &foreign{t, in, bufio.NewScanner(out)}
+	return &foreign{t, in, bufio.NewScanner(out), run}
+}
+
+// end lets the guard send what it has to say, and ends it.
+func (f *foreign) end() {
+	f.Helper()
+	_ = f.in.Close()
+	if err := f.run.Wait(); err != nil {
+		f.Error(err)
+	}
+}
+
+// followsSigned runs a guard that has keys against a weir that signs, one that does not,
+// one that has other keys, and one that says old things again.
+func followsSigned(t *testing.T, command []string) {
+	weir, file := guardtest.New(), filepath.Join(t.TempDir(), "keys")
+	if err := os.WriteFile(file, []byte("k2 fedcba9876543210fedcba9876543210\nk1 0123456789abcdef0123456789abcdef\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	keys, err := sign.Read(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	weir.SetKeys(keys[1:])
+	stop := func(flow string) events.Verdict {
+		return events.Verdict{CorrelationID: flow, Action: "deny", Reason: events.SelfCall}
+	}
+	weir.Give(stop("f"))
+	f := begin(t, weir, command, fmt.Sprintf(`{"keys":%q}`, file))
+	f.until(map[string]any{"stale": false, "orders": 1.0})
+	f.decided("check", map[string]any{"flow": "f", "from": "a", "to": "b"}, "deny", "table")
+	weir.SetKeys(keys)
+	weir.Give(events.Verdict{CorrelationID: "f", Action: "allow", Reason: events.SelfCall})
+	f.until(map[string]any{"orders": 2.0})
+	weir.Repeat(0)
+	f.until(map[string]any{"replayed": 1.0})
+	weir.SetKeys(nil)
+	weir.Give(stop("g"))
+	f.until(map[string]any{"unsigned": 1.0})
+	weir.SetKeys(sign.Keys{{ID: "k1", Secret: []byte("another secret, not that of k1...")}})
+	weir.Give(stop("g"))
+	f.until(map[string]any{"forged": 1.0, "orders": 2.0})
+	for _, flow := range []string{"f", "g"} {
+		f.decided("check", map[string]any{"flow": flow, "from": "a", "to": "b"}, "allow", "table")
+	}
+	f.end()
+}
+
+// follows runs a guard against a weir that goes away and comes back.
+func follows(t *testing.T, name string, command []string) {
+	weir := guardtest.New()
+	weir.SetLimits(`{"max_total_calls":{"max":7},"call_rate_per_flow":{"max":60,"window":"1m"}}`)
+	weir.Answer(func(ev *events.Event) *events.Verdict {
+		if ev.To.Agent != "denied" {
+			return nil
+		}
+		limit, observed := 10.0, 11.0
+		return &events.Verdict{ID: "d", Mode: modeEnforce, Action: "deny", Reason: events.MaxTotalCalls, Limit: &limit, Observed: &observed, HTTPStatus: 429, Message: "no", AgentMessage: "n"}
+	})
+	f := begin(t, weir, command)
 	ab := map[string]any{"flow": "f", "from": "a", "to": "b"}
 	f.until(map[string]any{"stale": false, "bounds": 7.0})
 	f.decided("check", ab, "allow", "table")
@@ -317,10 +393,7 @@ func follows(t *testing.T, name string, command []string) {
 	weir.SetFull(true)
 	f.decided("ask", ab, "allow", "stale_open")
 	weir.SetFull(false)
-	_ = in.Close()
-	if err := run.Wait(); err != nil {
-		t.Error(err)
-	}
+	f.end()
 	kinds, seen := map[events.Kind]int{}, map[string]bool{}
 	for _, ev := range weir.Reports() {
 		if seen[ev.ID] {

@@ -86,6 +86,19 @@ func refused(v *events.Verdict, flow string, by Source, now events.Stamp) Decisi
 	return d
 }
 
+// Answer is the order as the answer to a call that it refuses, for those who answer
+// others: it says what the call would have been counted as, and how long to wait.
+func Answer(v *events.Verdict, c *Call, now events.Stamp) *events.Verdict {
+	d := refused(v, c.Flow, FromTable, now)
+	a := *v
+	a.CorrelationID, a.Effective, a.Message = c.flowKey(), effectiveNow, d.message()
+	a.RetryAfterS = int64(d.RetryAfter / time.Second)
+	if v.Limit != nil && v.Observed != nil {
+		a.Observed = &d.Observed
+	}
+	return &a
+}
+
 // counted reports whether one more call adds one to what is measured.
 func counted(u events.Unit) bool {
 	switch u {

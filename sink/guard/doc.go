@@ -12,5 +12,6 @@
 // A guard fails bounded. When weir is away, orders that are known stay in force until
 // they expire, other calls are allowed, and a local limiter holds each flow to three
 // times the limits in force. It never sleeps, retries a call or panics on behalf of its
-// caller, and imports nothing but the standard library and the vocabulary of events.
+// caller, and imports nothing but the standard library, the vocabulary of events, and
+// what signatures are made of.
 package guard

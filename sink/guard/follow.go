@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"weir/events"
+	"weir/sink/sign"
 )
 
 // The time between two tries to connect is a random part of a span that doubles from
@@ -115,14 +116,23 @@ func (g *Guard) deliver(m *message) {
 	if len(m.data) == 0 || m.event != "" && m.event != "message" {
 		return // as a gap, of orders that have expired
 	}
-	g.take(m.data)
+	g.take(m.data, m.signature)
 }
 
-func (g *Guard) take(verdict []byte) {
+// take takes in a verdict. What is not signed as it should be is not even read.
+func (g *Guard) take(verdict []byte, signature string) {
+	if err := g.signed.verify(verdict, signature); err != nil {
+		g.ignore(err)
+		return
+	}
 	v := new(events.Verdict)
 	if err := events.DecodeVerdict(verdict, v); err != nil {
 		g.counts.Unreadable.Add(1)
 		g.logger.Warn("what is no verdict came among them", "error", err)
+		return
+	}
+	if err := g.signed.remember(v, g.stamp()); err != nil {
+		g.ignore(err)
 		return
 	}
 	if g.table.Len() >= g.o.MostOrders && stops(v) {
@@ -136,8 +146,8 @@ func (g *Guard) take(verdict []byte) {
 
 // message is one of a stream of server-sent events.
 type message struct {
-	id, event string
-	data      []byte
+	id, event, signature string
+	data                 []byte
 }
 
 func (m *message) field(line []byte) {
@@ -148,6 +158,8 @@ func (m *message) field(line []byte) {
 		m.id = string(value)
 	case "event":
 		m.event = string(value)
+	case sign.Field:
+		m.signature = string(value)
 	case "data":
 		if len(m.data) > 0 {
 			m.data = append(m.data, '\n')
@@ -257,8 +269,9 @@ func statusError(resp *http.Response) error {
 type Feed struct{ g *Guard }
 
 // Take takes a verdict as JSON. Those about one flow come in the order in which they
-// were given; to hear one again does no harm. What is no verdict is counted.
-func (f Feed) Take(verdict []byte) { f.g.take(verdict) }
+// were given; to hear one again does no harm. What is no verdict is counted. The
+// signature is that of exactly these bytes, "" when they are not signed.
+func (f Feed) Take(verdict []byte, signature string) { f.g.take(verdict, signature) }
 
 // Fresh says that the guard has every order that stands, which holds until Stale.
 func (f Feed) Fresh() { f.g.becomeFresh() }

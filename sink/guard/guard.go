@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"weir/events"
+	"weir/sink/sign"
 )
 
 // Options are how a guard is connected. Only URL is required.
@@ -28,6 +29,11 @@ type Options struct {
 	// Bounds are what the local limiter goes by until weir has told its limits;
 	// default: those of weir's default limits.
 	Bounds Bounds
+
+	// Keys, where they are given, are those that weir signs orders with: others are then
+	// ignored and counted, and so are replays. A signature says nothing of what Ask is
+	// answered.
+	Keys sign.Keys
 
 	Source     string        // of the events that the guard sends; default "guard/" and a random word
 	Quiet      bool          // send no acknowledgements
@@ -53,6 +59,7 @@ type Guard struct {
 	now    func() time.Time
 
 	table   Table
+	signed  *signed
 	ticked  atomic.Int64  // the time as of the last tick; 0 when nothing ticks
 	state   atomic.Uint32 // of the table
 	limits  *limiter
@@ -90,6 +97,9 @@ type Counts struct {
 	Orders      atomic.Int64 // verdicts that changed the table
 	LeftOut     atomic.Int64 // orders that there was no room for
 	Unreadable  atomic.Int64 // messages of the stream that are no verdicts
+	Unsigned    atomic.Int64 // verdicts that were ignored because nobody signed them
+	Forged      atomic.Int64 // because the signature is wrong, or of no key that is known
+	Replayed    atomic.Int64 // because a later revision of the order was heard before
 	Connections atomic.Int64 // times that the stream was opened
 	Stales      atomic.Int64 // times that the orders went out of date
 	Acked       atomic.Int64 // refusals that weir was told of
@@ -161,7 +171,7 @@ func newGuard(o Options) (*Guard, error) {
 	if o.Bounds == (Bounds{}) {
 		o.Bounds = defaultBounds()
 	}
-	g := &Guard{o: o, closeIdle: closeIdle, logger: o.Logger, now: time.Now, limits: newLimiter(o.MostFlows), acks: make(chan ack, 1024), ready: make(chan struct{})}
+	g := &Guard{o: o, closeIdle: closeIdle, logger: o.Logger, now: time.Now, limits: newLimiter(o.MostFlows), signed: newSigned(o.Keys, o.MostOrders), acks: make(chan ack, 1024), ready: make(chan struct{})}
 	g.bounds.Store(&o.Bounds)
 	return g, nil
 }
@@ -308,6 +318,7 @@ func (g *Guard) housekeep(ctx context.Context) {
 		g.ticked.Store(int64(g.stamp()))
 		if n%int(time.Minute/tick) == 0 {
 			g.table.Sweep(g.stamp())
+			g.signed.sweep(g.stamp())
 			if !g.Stale() {
 				g.working.Go(func() { g.learn(ctx) }) // the time goes on meanwhile
 			}

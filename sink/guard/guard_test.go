@@ -3,7 +3,9 @@ package guard_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"math"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"weir/events"
 	"weir/sink/guard"
 	"weir/sink/guard/guardtest"
+	"weir/sink/sign"
 )
 
 // up is a weir as it should be.
@@ -280,6 +283,44 @@ func TestAsk(t *testing.T) {
 		time.Sleep(time.Minute) // the slow answer ends
 		if n := r.Counts().AskFailures.Load(); n != 4 {
 			t.Errorf("%d asks failed", n)
+		}
+	})
+}
+
+func TestAGuardWithKeys(t *testing.T) {
+	keys := sign.Keys{{ID: "k1", Secret: []byte("0123456789abcdef0123456789abcdef")}}
+	call := guard.Call{Flow: "f", From: "planner", To: "coder"}
+	var log strings.Builder
+	o := guard.Options{Keys: keys, Logger: slog.New(slog.NewTextHandler(&log, nil))}
+	inBubble(t, o, func(w *guardtest.Weir) { w.SetKeys(keys) }, func(r *rig) {
+		r.weir.Give(deny("f"))
+		synctest.Wait()
+		r.decided(call, events.Deny, guard.FromTable, false)
+		r.weir.Give(events.Verdict{CorrelationID: "f", Action: "allow", Reason: events.MaxTotalCalls})
+		synctest.Wait()
+		r.decided(call, events.Allow, guard.FromTable, false)
+		r.weir.Repeat(0)
+		r.weir.Repeat(0)
+		r.weir.SetKeys(nil)
+		r.weir.Give(deny("f"))
+		r.weir.SetKeys(sign.Keys{{ID: "k2", Secret: keys[0].Secret}})
+		r.weir.Give(deny("f"))
+		synctest.Wait()
+		r.decided(call, events.Allow, guard.FromTable, false)
+		c := r.Counts()
+		if c.Unsigned.Load() != 1 || c.Forged.Load() != 1 || c.Replayed.Load() != 2 || c.Orders.Load() != 2 {
+			t.Errorf("%d unsigned, %d forged, %d replayed, %d orders", c.Unsigned.Load(), c.Forged.Load(), c.Replayed.Load(), c.Orders.Load())
+		}
+		if n := strings.Count(log.String(), "is ignored"); n != 3 {
+			t.Errorf("%d lines say so, want one of each kind: %s", n, log.String())
+		}
+		// What expired and is not remembered any more is no replay, and refuses nothing.
+		time.Sleep(2*time.Hour + time.Minute)
+		r.weir.Repeat(0)
+		synctest.Wait()
+		r.decided(call, events.Allow, guard.FromTable, false)
+		if c.Replayed.Load() != 2 {
+			t.Errorf("%d replayed", c.Replayed.Load())
 		}
 	})
 }

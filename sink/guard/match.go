@@ -83,7 +83,8 @@ func describes(m *events.Match, c *Call) bool {
 	return (m.TurnID == "" || m.TurnID == c.Turn) &&
 		(m.NotTurnID == "" || c.Turn != "" && m.NotTurnID != c.Turn) &&
 		(m.TaskID == "" || m.TaskID == c.Task) &&
-		(m.ConversationID == "" || m.ConversationID == c.Conversation)
+		(m.ConversationID == "" || m.ConversationID == c.Conversation) &&
+		(m.ProjectID == "" || m.ProjectID == c.Project)
 }
 
 // called reports whether a party is called so, by its session or its agent.

@@ -15,8 +15,9 @@ import (
 type Table struct {
 	seed  atomic.Pointer[maphash.Seed]
 	parts [1024]part // by flow
-	wide  part       // orders that bind more than one flow, by the id of their scope
+	wide  [256]part  // orders that bind more than one flow, by the id of their scope
 	held  atomic.Int64
+	wides atomic.Int64 // of those that are held, in wide
 }
 
 // part is a piece of the table that is replaced whole.
@@ -28,28 +29,28 @@ type part struct {
 // Len returns how many orders the table holds, those that have expired included.
 func (t *Table) Len() int { return int(t.held.Load()) }
 
-// Take keeps what a verdict orders, replaces an earlier one for the same scope and
-// reason, or forgets what it clears. The table keeps v, which nobody may change from
-// then on. It reports whether the table has changed.
+// Take keeps what a verdict orders, in place of an earlier revision of the same order,
+// or forgets what it clears. The table keeps v, which nobody may change from then on. It
+// reports whether the table has changed.
 func (t *Table) Take(v *events.Verdict) bool {
 	clears := v.Action == actionAllow
 	if !clears && (!stops(v) || v.Mode != modeEnforce) {
 		return false
 	}
-	p, key := t.place(v)
+	p, key, wide := t.place(v)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	list := p.load()[key]
-	at := slices.IndexFunc(list, func(o *events.Verdict) bool { return o.Scope == v.Scope && o.Reason == v.Reason })
+	at := slices.IndexFunc(list, func(o *events.Verdict) bool { return sameOrder(o, v) })
 	switch {
 	case at < 0 && clears, at >= 0 && list[at].Revision > v.Revision:
 		return false
 	case at < 0:
 		list = append(slices.Clip(list), v)
-		t.held.Add(1)
+		t.count(1, wide)
 	case clears:
 		list = slices.Delete(slices.Clone(list), at, at+1)
-		t.held.Add(-1)
+		t.count(-1, wide)
 	default:
 		list = slices.Clone(list)
 		list[at] = v
@@ -58,12 +59,51 @@ func (t *Table) Take(v *events.Verdict) bool {
 	return true
 }
 
+// sameOrder reports whether two verdicts are about one order. Weir says so by the first
+// part of the id: there may be many for one scope and reason, as about the conversations
+// of a flow, and one may go on for another reason. Where an id has another form, scope
+// and reason tell.
+func sameOrder(a, b *events.Verdict) bool {
+	one, other := orderID(a.ID), orderID(b.ID)
+	if one != "" && other != "" {
+		return one == other
+	}
+	return a.Scope == b.Scope && a.Reason == b.Reason
+}
+
+// orderDigits is how long the first part of an id is.
+const orderDigits = 16
+
+// orderID is the part of a verdict's id, order-revision, that its order keeps; "" when
+// the id has another form.
+func orderID(id string) string {
+	if len(id) <= orderDigits || id[orderDigits] != '-' {
+		return ""
+	}
+	for _, c := range []byte(id[:orderDigits]) {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return ""
+		}
+	}
+	return id[:orderDigits]
+}
+
 // Sweep forgets the orders that have expired.
 func (t *Table) Sweep(now events.Stamp) {
 	for i := range t.parts {
-		t.parts[i].sweep(t, now)
+		t.count(t.parts[i].sweep(now), false)
 	}
-	t.wide.sweep(t, now)
+	for i := range t.wide {
+		t.count(t.wide[i].sweep(now), true)
+	}
+}
+
+// count notes that so many orders more are held.
+func (t *Table) count(more int, wide bool) {
+	t.held.Add(int64(more))
+	if wide {
+		t.wides.Add(int64(more))
+	}
 }
 
 // Refusing returns the order that refuses the call at a time, the first that was given
@@ -80,14 +120,12 @@ func (t *Table) refusing(c *Call, now *moment) *events.Verdict {
 	}
 	var best *events.Verdict
 	flow := c.flowKey()
-	if orders := t.part(flow).orders.Load(); orders != nil {
-		best = first(best, (*orders)[flow], c, now)
-	}
-	if orders := t.wide.orders.Load(); orders != nil && len(*orders) > 0 {
-		best = first(best, (*orders)[""], c, now)
+	best = first(best, t.part(flow).load()[flow], c, now)
+	if t.wides.Load() > 0 {
+		best = first(best, t.widePart("").load()[""], c, now)
 		for _, id := range [...]string{c.From, c.FromAgent, c.To, c.ToAgent, c.Task, c.Project, c.Tenant, c.Tool} {
 			if id != "" {
-				best = first(best, (*orders)[id], c, now)
+				best = first(best, t.widePart(id).load()[id], c, now)
 			}
 		}
 	}
@@ -122,27 +160,31 @@ func (m *moment) stamp() events.Stamp {
 	return m.at
 }
 
-// place is where an order is kept, and under which key.
-func (t *Table) place(v *events.Verdict) (*part, string) {
+// place is where an order is kept, under which key, and whether that is beyond one flow.
+func (t *Table) place(v *events.Verdict) (p *part, key string, wide bool) {
 	switch {
 	case v.CorrelationID != "":
-		return t.part(v.CorrelationID), v.CorrelationID
+		return t.part(v.CorrelationID), v.CorrelationID, false
 	case v.Scope.Kind == scopeFlow:
-		return t.part(v.Scope.ID), v.Scope.ID
+		return t.part(v.Scope.ID), v.Scope.ID, false
 	case v.Scope.Kind == scopePair:
-		return &t.wide, "" // of two names, by which no call is looked up
+		return t.widePart(""), "", true // of two names, by which no call is looked up
 	}
-	return &t.wide, v.Scope.ID
+	return t.widePart(v.Scope.ID), v.Scope.ID, true
 }
 
-func (t *Table) part(flow string) *part {
+func (t *Table) part(flow string) *part { return &t.parts[t.hash(flow)%uint64(len(t.parts))] }
+
+func (t *Table) widePart(id string) *part { return &t.wide[t.hash(id)%uint64(len(t.wide))] }
+
+func (t *Table) hash(key string) uint64 {
 	seed := t.seed.Load()
 	if seed == nil {
 		s := maphash.MakeSeed()
 		t.seed.CompareAndSwap(nil, &s)
 		seed = t.seed.Load()
 	}
-	return &t.parts[maphash.String(*seed, flow)%uint64(len(t.parts))]
+	return maphash.String(*seed, key)
 }
 
 func (p *part) load() map[string][]*events.Verdict {
@@ -166,7 +208,8 @@ func (p *part) put(key string, list []*events.Verdict) {
 	p.orders.Store(&m)
 }
 
-func (p *part) sweep(t *Table, now events.Stamp) {
+// sweep forgets what has expired and returns by how many orders it has grown.
+func (p *part) sweep(now events.Stamp) (more int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	gone := func(v *events.Verdict) bool { return v.ExpiresAt != 0 && events.Stamp(v.ExpiresAt) <= now }
@@ -179,7 +222,7 @@ func (p *part) sweep(t *Table, now events.Stamp) {
 			m, changed = maps.Clone(m), true
 		}
 		rest := slices.DeleteFunc(slices.Clone(list), gone)
-		t.held.Add(int64(len(rest) - len(list)))
+		more += len(rest) - len(list)
 		if m[key] = rest; len(rest) == 0 {
 			delete(m, key)
 		}
@@ -187,6 +230,7 @@ func (p *part) sweep(t *Table, now events.Stamp) {
 	if changed {
 		p.orders.Store(&m)
 	}
+	return more
 }
 
 const modeEnforce = "enforce"

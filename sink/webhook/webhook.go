@@ -20,6 +20,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"weir/sink/sign"
 )
 
 // The headers of a delivery. Deliveries may be repeated; the position tells.
@@ -31,8 +33,9 @@ const (
 // Options are how verdicts are sent. URL is required.
 type Options struct {
 	URL    string
-	Secret []byte       // key of the signature; empty sends none
-	Client *http.Client // default: one with a timeout of 10 s that follows no redirects
+	Secret []byte                      // key of the signature; empty sends none
+	Order  func(verdict []byte) string // returns what the header of package sign says; default: not sent
+	Client *http.Client                // default: one with a timeout of 10 s that follows no redirects
 
 	// Refusals is how often a delivery may be answered with a status of 4xx (408 and
 	// 429 excepted) before it is dropped; default 5.
@@ -147,6 +150,11 @@ func (h *Hook) try(ctx context.Context, position int64, verdict []byte) (after t
 	req.Header.Set(PositionHeader, strconv.FormatInt(position, 10))
 	if len(h.o.Secret) > 0 {
 		req.Header.Set(SignatureHeader, Sign(h.o.Secret, h.o.Now(), verdict))
+	}
+	if h.o.Order != nil {
+		if signature := h.o.Order(verdict); signature != "" {
+			req.Header.Set(sign.Header, signature)
+		}
 	}
 	resp, err := h.o.Client.Do(req)
 	if err != nil {

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"weir/sink/sign"
 )
 
 var now = time.Unix(1_795_000_000, 0)
@@ -45,6 +47,30 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Location", "/elsewhere")
 	}
 	w.WriteHeader(status)
+}
+
+// TestSendSignsOrders sees that a receiver is told who gave the order, too.
+func TestSendSignsOrders(t *testing.T) {
+	keys := sign.Keys{{ID: "k1", Secret: []byte("0123456789abcdef0123456789abcdef")}}
+	f := func(order func([]byte) string, want error) {
+		t.Helper()
+		var got error
+		server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			got = keys.Verify(body, r.Header.Get(sign.Header))
+		}))
+		defer server.Close()
+		h, err := New(Options{URL: server.URL, Order: order})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Send(t.Context(), 1, []byte(`{"id":"v"}`)); err != nil || !errors.Is(got, want) {
+			t.Errorf("%v, %v, want %v", err, got, want)
+		}
+	}
+	f(keys.Sign, nil)
+	f(nil, sign.ErrUnsigned)
+	f(sign.Keys(nil).Sign, sign.ErrUnsigned)
 }
 
 func TestSend(t *testing.T) {

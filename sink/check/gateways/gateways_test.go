@@ -47,6 +47,13 @@ func program(t *testing.T, name string) string {
 // process is a program that runs until the test ends.
 func process(t *testing.T, path string, args ...string) *bufio.Scanner {
 	t.Helper()
+	_, lines := spawn(t, path, args...)
+	return lines
+}
+
+// spawn is process for those who do more to it than to read what it says.
+func spawn(t *testing.T, path string, args ...string) (*exec.Cmd, *bufio.Scanner) {
+	t.Helper()
 	cmd := exec.Command(path, args...)
 	out, in, err := os.Pipe()
 	if err != nil {
@@ -62,13 +69,17 @@ func process(t *testing.T, path string, args ...string) *bufio.Scanner {
 		_ = cmd.Wait()
 		_ = out.Close()
 	})
-	return bufio.NewScanner(out)
+	return cmd, bufio.NewScanner(out)
 }
 
 // ports are what a configuration is filled in with.
 type ports struct {
 	Listen, Weir, GRPC, Tools string
 	Folder                    string
+	Closed                    bool // a gateway that can be told so refuses when weir is away
+
+	binary string
+	weir   *exec.Cmd
 }
 
 // build builds weir.
@@ -87,13 +98,27 @@ func build(t *testing.T) (binary string) {
 // startWeir runs weir with limits.
 func startWeir(t *testing.T, binary, limits string) (p ports) {
 	t.Helper()
-	p.Folder = t.TempDir()
-	file := filepath.Join(p.Folder, "limits.yaml")
-	if err := os.WriteFile(file, []byte(limits), 0o600); err != nil {
+	p.Folder, p.Weir, p.GRPC, p.binary = t.TempDir(), "0", "0", binary
+	p.limit(t, limits)
+	p.run(t)
+	return p
+}
+
+// limit writes the limits that weir goes by.
+func (p *ports) limit(t *testing.T, limits string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(p.Folder, "limits.yaml"), []byte(limits), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	lines := process(t, binary, "run", "--listen", "127.0.0.1:0", "--authz-grpc", "127.0.0.1:0", "--metrics", "", "--limits", file,
-		"--state", filepath.Join(p.Folder, "state"), "--log-format", "json")
+}
+
+// run starts weir where it was, or on any ports.
+func (p *ports) run(t *testing.T) {
+	t.Helper()
+	var lines *bufio.Scanner
+	p.weir, lines = spawn(t, p.binary, "run", "--listen", "127.0.0.1:"+p.Weir, "--authz-grpc", "127.0.0.1:"+p.GRPC, "--metrics", "",
+		"--limits", filepath.Join(p.Folder, "limits.yaml"), "--state", filepath.Join(p.Folder, "state"), "--log-format", "json")
+	p.Weir, p.GRPC = "", ""
 	for (p.Weir == "" || p.GRPC == "") && lines.Scan() {
 		var line struct{ Msg, Address string }
 		_ = json.Unmarshal(lines.Bytes(), &line)
@@ -112,7 +137,6 @@ func startWeir(t *testing.T, binary, limits string) (p ports) {
 		for lines.Scan() { // so that it never waits for a reader
 		}
 	}()
-	return p
 }
 
 // freePort is one that nobody listens on.
@@ -152,6 +176,7 @@ type gateway struct {
 	body   bool // it sends bodies along
 	intact bool // a refusal's body comes through as weir wrote it
 	path   string
+	closed bool
 }
 
 func all() []gateway {
@@ -161,18 +186,18 @@ func all() []gateway {
 		}
 	}
 	return []gateway{
-		{"envoy by gRPC", envoy("envoy-grpc.yaml"), true, true, "/bare/mcp"},
-		{"envoy by HTTP", envoy("envoy-http.yaml"), true, true, "/mcp"},
+		{"envoy by gRPC", envoy("envoy-grpc.yaml"), true, true, "/bare/mcp", false},
+		{"envoy by HTTP", envoy("envoy-http.yaml"), true, true, "/mcp", false},
 		{"traefik", func(t *testing.T, p *ports) *bufio.Scanner {
 			return process(t, program(t, "traefik"), "--entrypoints.agents.address=127.0.0.1:"+p.Listen, "--providers.file.filename="+p.configured(t, "traefik.yaml"),
 				"--global.checknewversion=false", "--global.sendanonymoususage=false", "--log.level=ERROR")
-		}, true, true, "/mcp"},
+		}, true, true, "/mcp", false},
 		{"caddy", func(t *testing.T, p *ports) *bufio.Scanner {
 			return process(t, program(t, "caddy"), "run", "--adapter", "caddyfile", "--config", p.configured(t, "Caddyfile"))
-		}, false, true, "/mcp"},
+		}, false, true, "/mcp", false},
 		{"nginx", func(t *testing.T, p *ports) *bufio.Scanner {
 			return process(t, program(t, "nginx"), "-p", p.Folder, "-c", p.configured(t, "nginx.conf"))
-		}, false, false, "/mcp"},
+		}, false, false, "/mcp", false},
 	}
 }
 
@@ -182,6 +207,7 @@ type client struct {
 	gateway
 	url  string
 	hits *atomic.Int64 // of the tools
+	weir *ports
 	n    int
 }
 
@@ -290,9 +316,10 @@ func throughTo(t *testing.T, g gateway, binary, limits string, hits *atomic.Int6
 	tools := httptest.NewServer(tool)
 	t.Cleanup(tools.Close)
 	p := startWeir(t, binary, limits)
+	p.Closed = g.closed
 	_, p.Tools, _ = net.SplitHostPort(tools.Listener.Addr().String())
 	p.Listen = freePort(t)
-	c := &client{T: t, gateway: g, url: "http://127.0.0.1:" + p.Listen, hits: hits}
+	c := &client{T: t, gateway: g, url: "http://127.0.0.1:" + p.Listen, hits: hits, weir: &p}
 	c.ready(g.start(t, &p))
 	return c
 }

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"weir/events"
+	"weir/sink/sign"
 )
 
 // Weir is a weir that knows what a test tells it. The zero Weir is not ready; New makes
@@ -27,13 +28,17 @@ type Weir struct {
 	mu       sync.Mutex
 	state    State
 	changed  chan struct{} // closed whenever something has changed
-	verdicts []string      // as JSON, the place of each is its id
+	verdicts []given       // the place of each is its id
+	keys     sign.Keys
 	reports  []events.Event
 	asks     []events.Event
 	answer   func(*events.Event) *events.Verdict
 	limits   string
 	full     bool
 }
+
+// given is a verdict as JSON, with its signature.
+type given struct{ verdict, signature string }
 
 // State is how a Weir behaves towards connections.
 type State uint8
@@ -77,7 +82,23 @@ func (w *Weir) Give(v events.Verdict) {
 	if v.Scope.Kind == "" {
 		v.Scope = events.Scope{Kind: events.ScopeFlow.String(), ID: v.CorrelationID}
 	}
-	w.verdicts = append(w.verdicts, string(v.AppendJSON(nil)))
+	text := v.AppendJSON(nil)
+	w.verdicts = append(w.verdicts, given{string(text), w.keys.Sign(text)})
+	w.note()
+}
+
+// SetKeys sets the keys that verdicts are signed with from now on; none: they are not.
+func (w *Weir) SetKeys(keys sign.Keys) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.keys = keys
+}
+
+// Repeat sends a verdict again, the n-th that was given, from 0.
+func (w *Weir) Repeat(n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.verdicts = append(w.verdicts, w.verdicts[n])
 	w.note()
 }
 
@@ -228,7 +249,7 @@ func (w *Weir) stream(rw http.ResponseWriter, r *http.Request) {
 	for {
 		w.mu.Lock()
 		state, changed := w.state, w.changed
-		var news []string
+		var news []given
 		if (state == Up || state == Behind) && next <= len(w.verdicts) {
 			news = w.verdicts[next:]
 		}
@@ -237,7 +258,11 @@ func (w *Weir) stream(rw http.ResponseWriter, r *http.Request) {
 			return
 		}
 		for _, v := range news {
-			fmt.Fprintf(rw, "id: %d\ndata: %s\n\n", next, v)
+			fmt.Fprintf(rw, "id: %d\n", next)
+			if v.signature != "" {
+				fmt.Fprintf(rw, "%s: %s\n", sign.Field, v.signature)
+			}
+			fmt.Fprintf(rw, "data: %s\n\n", v.verdict)
 			next++
 		}
 		switch state {

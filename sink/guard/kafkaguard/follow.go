@@ -15,6 +15,7 @@ import (
 
 	"weir/events/kafka"
 	"weir/sink/guard"
+	"weir/sink/sign"
 )
 
 // Options are how a guard follows a topic. Cluster and URL are required.
@@ -173,7 +174,7 @@ func (p *partition) read(ctx context.Context) error {
 			continue
 		}
 		if bad, ok := errors.AsType[*kafka.BatchError](err); ok {
-			p.feed.Take(nil) // counted as what cannot be read
+			p.feed.Take(nil, "") // counted as what cannot be read
 			r.SkipTo(bad.Next)
 			continue
 		}
@@ -185,8 +186,18 @@ func (p *partition) read(ctx context.Context) error {
 		}
 		for i := range records {
 			if records[i].Value != nil {
-				p.feed.Take(records[i].Value)
+				p.feed.Take(records[i].Value, signature(&records[i]))
 			}
 		}
 	}
+}
+
+// signature is what the record says of who gave the order; "" when it says nothing.
+func signature(r *kafka.Record) string {
+	for i := range r.Headers {
+		if r.Headers[i].Key == sign.RecordHeader {
+			return string(r.Headers[i].Value)
+		}
+	}
+	return ""
 }

@@ -14,12 +14,15 @@ three times the limits in force.
 from __future__ import annotations
 
 import datetime
+import hashlib
+import hmac
 import http.client
 import json
 import logging
 import math
 import queue
 import random
+import re
 import secrets
 import threading
 import time
@@ -27,7 +30,7 @@ import urllib.parse
 from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
-__all__ = ["Bounds", "Call", "Decision", "FlowStopped", "Guard"]
+__all__ = ["Bounds", "Call", "Decision", "FlowStopped", "Guard", "read_keys"]
 
 _log = logging.getLogger("weir.guard")
 
@@ -36,7 +39,9 @@ _UNCOUNTED = ("s", "tokens", "usd", "none", "")  # units to which a call does no
 _ARMED = "Limit used up, the next call will be rejected: "
 _LEEWAY = 3  # how many times over its limits a flow may go while weir is away
 _SHORTEST, _LONGEST = 0.1, 30.0  # seconds between two tries to connect
+_REMEMBERED = 3600.0  # seconds for which the last revision of an order is remembered at least
 _NEVER, _FRESH, _STALE = range(3)
+_ORDER_ID = re.compile("([0-9a-f]{16})-")
 
 
 @dataclass(frozen=True)
@@ -141,6 +146,9 @@ class Counts:
     ask_failures: int = 0
     orders: int = 0
     unreadable: int = 0
+    unsigned: int = 0  # ignored, because nobody signed them
+    forged: int = 0  # because the signature is wrong, or of no key that is known
+    replayed: int = 0  # because a later revision of the order was heard before
     connections: int = 0
     stales: int = 0
     acked: int = 0
@@ -160,6 +168,7 @@ class _Spent:
 class _Message:
     id: str = ""
     event: str = ""
+    signature: str = ""
     data: List[str] = field(default_factory=list)
 
 
@@ -179,8 +188,11 @@ class Guard:
         ask_timeout: float = 3.0,
         most_flows: int = 65536,
         on_decision: Optional[Callable[[Call, Decision], None]] = None,
+        keys: Optional[Mapping[str, str]] = None,
         connect: bool = True,
     ) -> None:
+        """With keys, by their ids, orders that weir did not sign by one of them are ignored
+        and counted, and so are replays; read_keys reads the file that weir has."""
         at = urllib.parse.urlsplit(url)
         if at.scheme not in ("http", "https") or not at.hostname:
             raise ValueError(f"{url!r} is no address of weir; want for example http://127.0.0.1:8080")
@@ -190,6 +202,9 @@ class Guard:
         self._name = name or "guard/" + secrets.token_hex(5)
         self._stale_after, self._ask_timeout, self._most_flows = stale_after, ask_timeout, most_flows
         self._on_decision = on_decision
+        self._keys = dict(keys or {})
+        self._heard: Dict[str, Tuple[int, float]] = {}  # by order: the last revision, and until when it is remembered
+        self._ignored: List[str] = []  # what was logged
         self._now: Callable[[], float] = time.time
         self._state = _NEVER
         self._ready = threading.Event()
@@ -396,10 +411,10 @@ class Guard:
         elif scope.get("kind") == "pair":
             key = ""
         old = table.get(key, ())
-        rest = tuple(o for o in old if o.get("scope") != scope or o.get("reason_code") != v.get("reason_code"))
-        for o in old:
-            if o not in rest and o.get("revision", 0) > v.get("revision", 0):
-                return False
+        same = [o for o in old if _same_order(o, v)]
+        if any(o.get("revision", 0) > v.get("revision", 0) for o in same):
+            return False
+        rest = tuple(o for o in old if o not in same)
         if clears:
             if len(rest) == len(old):
                 return False
@@ -413,6 +428,7 @@ class Guard:
 
     def _sweep(self) -> None:
         now = self._now()
+        self._heard = {key: last for key, last in self._heard.items() if last[1] > now}
         for table in (self._orders, self._wide):
             for key in list(table):
                 rest = tuple(o for o in table[key] if not o.get("expires_at") or _seconds(o["expires_at"]) > now)
@@ -470,6 +486,8 @@ class Guard:
                         message.id = value
                     elif name == "event":
                         message.event = value
+                    elif name == "signature":
+                        message.signature = value
                     elif name == "data":
                         message.data.append(value)
                 if time.monotonic() - swept > 60:
@@ -482,17 +500,53 @@ class Guard:
     def _deliver(self, message: _Message) -> None:
         if message.id:
             self._last_id = message.id
-        if not message.data or message.event not in ("", "message"):
-            return
+        if message.data and message.event in ("", "message"):
+            self._receive("\n".join(message.data), message.signature)
+
+    def _receive(self, text: str, signature: str = "") -> None:
+        why = self._unverified(text, signature)
         try:
-            v = json.loads("\n".join(message.data))
-            if not v["id"] or not v["action"]:
+            v = {} if why else json.loads(text)
+            if not why and not (v["id"] and v["action"]):
                 raise ValueError("id and action are needed")
-            if self._take(v):
+            why = why or self._replayed(v)
+            if not why and self._take(v):
                 self.counts.orders += 1
         except Exception as err:  # one message must not end the stream
             self.counts.unreadable += 1
             _log.warning("weir sent what is no verdict: %s", err)
+        if why:
+            setattr(self.counts, why, getattr(self.counts, why) + 1)
+            if why not in self._ignored:
+                self._ignored.append(why)
+                _log.error("an order is ignored, because it is %s; more of this kind are only counted", why)
+
+    def _unverified(self, text: str, signature: str) -> str:
+        if not self._keys:
+            return ""
+        if not signature:
+            return "unsigned"
+        key, _, code = signature.partition(",v1=")
+        secret = self._keys.get(key[2:], "") if key.startswith("k=") else ""
+        good = hmac.new(secret.encode(), text.encode(), hashlib.sha256).hexdigest()
+        return "" if secret and hmac.compare_digest(good.encode(), code.lower().encode()) else "forged"
+
+    def _replayed(self, v: Mapping[str, Any]) -> str:
+        """A replay is an order that weir did sign, heard again after a later revision of it."""
+        clears = v["action"] == "allow"
+        if not self._keys or v.get("mode") != "enforce" or not (clears or v["action"] in _STOPS):
+            return ""
+        now, until = self._now(), 0.0
+        if not clears:
+            until = _seconds(v.get("expires_at")) or math.inf
+            if until <= now:
+                return ""  # it refuses nothing, however often it is heard
+        key = _order_id(v) or json.dumps([v.get("correlation_id"), v.get("scope"), v.get("reason_code")])
+        revision, known = v.get("revision", 0), self._heard.get(key)
+        if known is not None and revision < known[0]:
+            return "replayed"
+        self._heard[key] = (revision, max(until, now + _REMEMBERED, known[1] if known else 0.0))
+        return ""
 
     def _become_fresh(self) -> None:
         if self._state == _FRESH:
@@ -612,6 +666,15 @@ class Guard:
             conn.close()
 
 
+def read_keys(path: str) -> Dict[str, str]:
+    """Reads a file of keys: one per line, its id, a space and its secret."""
+    with open(path, encoding="utf-8") as lines:
+        words = [line.split() for line in lines if line.strip() and not line.lstrip().startswith("#")]
+    if not words or any(len(w) != 2 for w in words):
+        raise ValueError(f"{path}: want keys, one per line: its id, a space and its secret")
+    return {id: secret for id, secret in words}
+
+
 class _StatusError(Exception):
     def __init__(self, status: int, problem: Dict[str, Any]) -> None:
         self.status, self.problem = status, problem
@@ -653,6 +716,20 @@ def _event(call: Call, kind: str) -> Dict[str, Any]:
         if getattr(call, name):
             ev[name] = getattr(call, name)
     return ev
+
+
+def _same_order(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
+    """Weir says by the first part of the id which order a verdict is about; where an id
+    has another form, scope and reason tell."""
+    one, other = _order_id(a), _order_id(b)
+    if one and other:
+        return one == other
+    return bool(a.get("scope") == b.get("scope") and a.get("reason_code") == b.get("reason_code"))
+
+
+def _order_id(v: Mapping[str, Any]) -> str:
+    found = _ORDER_ID.match(str(v.get("id", "")))
+    return found.group(1) if found else ""
 
 
 def _matches(v: Mapping[str, Any], c: Call) -> bool:
@@ -701,6 +778,7 @@ def _describes(m: Mapping[str, Any], c: Call) -> bool:
         and (not m.get("not_turn_id") or c.turn_id not in ("", m["not_turn_id"]))
         and m.get("task_id", "") in ("", c.task_id)
         and m.get("conversation_id", "") in ("", c.conversation_id)
+        and m.get("project_id", "") in ("", c.project_id)
     )
 
 

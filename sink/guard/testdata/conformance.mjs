@@ -13,32 +13,40 @@ function told(d) {
   return Object.fromEntries(Object.entries(said).filter(([name, value]) => value || ((name === "limit" || name === "observed") && value !== undefined)));
 }
 
-function decide(c) {
+async function decide(c) {
   const b = c.bounds && { calls: c.bounds.calls ?? 0, toolCalls: c.bounds.tool_calls ?? 0, rate: c.bounds.rate ?? 0, window: c.bounds.window_s ?? 0 };
-  const g = new Guard("http://weir.test", { quiet: true, failClosed: c.fail_closed ?? false, bounds: b, log: () => {} });
+  const g = new Guard("http://weir.test", { quiet: true, failClosed: c.fail_closed ?? false, bounds: b, keys: c.keys, log: () => {} });
   let now = Date.parse(c.now);
   g.now = () => now;
   g.state = c.state ?? "fresh";
   for (const v of c.orders ?? []) g.take(v);
+  for (const h of c.heard ?? []) await g.receive(h.order, h.signature);
   for (const step of c.before ?? []) {
     for (let i = 0; i < step.times; i++) g.check(words(step.call));
     now += (step.then_s ?? 0) * 1000;
   }
-  return told(g.check(words(c.call)));
+  const said = told(g.check(words(c.call)));
+  for (const name of ["unsigned", "forged", "replayed", "unreadable"]) if (g.counts[name]) said[name] = g.counts[name];
+  return said;
+}
+
+function keys(path) {
+  return path && Object.fromEntries(readFileSync(path, "utf8").split("\n").filter(Boolean).map((line) => line.split(" ")));
 }
 
 if (process.argv.length > 3) {
-  const g = await Guard.connect(process.argv[3], { name: "typescript", staleAfter: 1000, askTimeout: 1000, connectTimeout: 1, log: () => {} });
+  const o = JSON.parse(process.argv[4] ?? "{}");
+  const g = await Guard.connect(process.argv[3], { name: "typescript", staleAfter: 1000 * (o.stale_s ?? 1), askTimeout: 1000, connectTimeout: 1, keys: keys(o.keys), failClosed: o.closed, log: () => {} });
   for await (const line of createInterface({ input: process.stdin })) {
     const command = JSON.parse(line);
     let answer = {};
     if (command.do === "check") answer = told(g.check(words(command.call)));
     if (command.do === "ask") answer = told(await g.ask(words(command.call)));
     if (command.do === "release") await g.release(command.flow, "ann", "a false alarm", 60);
-    if (command.do === "state") answer = { stale: g.stale, orders: g.counts.orders, bounds: g.bounds.calls };
+    if (command.do === "state") answer = { stale: g.stale, orders: g.counts.orders, bounds: g.bounds.calls, unsigned: g.counts.unsigned, forged: g.counts.forged, replayed: g.counts.replayed };
     console.log(JSON.stringify(answer));
   }
   await g.close();
 } else {
-  console.log(JSON.stringify(JSON.parse(readFileSync(0, "utf8")).map(decide)));
+  console.log(JSON.stringify(await Promise.all(JSON.parse(readFileSync(0, "utf8")).map(decide))));
 }

@@ -26,23 +26,28 @@ def told(d):
 def decide(case):
     b = case.get("bounds")
     bounds = weir_guard.Bounds() if b is None else weir_guard.Bounds(b.get("calls", 0), b.get("tool_calls", 0), b.get("rate", 0), b.get("window_s", 0))
-    g = weir_guard.Guard("http://weir.test", connect=False, quiet=True, fail_closed=case.get("fail_closed", False), bounds=bounds)
+    g = weir_guard.Guard("http://weir.test", connect=False, quiet=True, fail_closed=case.get("fail_closed", False), bounds=bounds, keys=case.get("keys"))
     now = datetime.datetime.fromisoformat(case["now"].replace("Z", "+00:00")).timestamp()
     clock = [now]
     g._now = lambda: clock[0]
     g._state = STATES[case.get("state", "fresh")]
     for v in case.get("orders", ()):
         g._take(v)
+    for heard in case.get("heard", ()):
+        g._receive(heard["order"], heard.get("signature", ""))
     for step in case.get("before", ()):
         for _ in range(step["times"]):
             g.check(**words(step["call"]))
         clock[0] += step.get("then_s", 0)
-    return told(g.check(**words(case["call"])))
+    said = told(g.check(**words(case["call"])))
+    ignored = {name: getattr(g.counts, name) for name in ("unsigned", "forged", "replayed", "unreadable")}
+    return {**said, **{name: n for name, n in ignored.items() if n}}
 
 
-def follow(url):
+def follow(url, keys="", closed=False, stale_s=1.0):
     """One command per line, one answer per line."""
-    g = weir_guard.Guard(url, name="python", stale_after=1.0, ask_timeout=1.0)
+    keys = weir_guard.read_keys(keys) if keys else None
+    g = weir_guard.Guard(url, name="python", stale_after=stale_s, ask_timeout=1.0, keys=keys, fail_closed=closed)
     for line in sys.stdin:
         command = json.loads(line)
         if command["do"] == "check":
@@ -53,12 +58,12 @@ def follow(url):
             g.release(command["flow"], "ann", "a false alarm", 60)
             answer = {}
         elif command["do"] == "state":
-            answer = {"stale": g.stale, "orders": g.counts.orders, "bounds": g._bounds.calls}
+            answer = {"stale": g.stale, "orders": g.counts.orders, "bounds": g._bounds.calls, "unsigned": g.counts.unsigned, "forged": g.counts.forged, "replayed": g.counts.replayed}
         print(json.dumps(answer), flush=True)
     g.close()
 
 
 if len(sys.argv) > 2:
-    follow(sys.argv[2])
+    follow(sys.argv[2], **json.loads(sys.argv[3]) if len(sys.argv) > 3 else {})
 else:
     print(json.dumps([decide(case) for case in json.load(sys.stdin)]))

@@ -69,6 +69,9 @@ export interface Options {
   connectTimeout?: number;
   /** How many flows the local limiter counts at one time. */
   mostFlows?: number;
+  /** Secrets by their ids. With them, orders that weir did not sign by one of them are
+   * ignored and counted, and so are replays. */
+  keys?: Record<string, string>;
   /** Called with every decision that refuses, or that was made while the orders may be out of date. */
   onDecision?: (call: Call, decision: Decision) => void;
   /** Default: warnings go to console.warn. */
@@ -88,6 +91,7 @@ interface Match {
   not_turn_id?: string;
   task_id?: string;
   conversation_id?: string;
+  project_id?: string;
   kind?: string;
 }
 
@@ -172,6 +176,14 @@ const leeway = 3; // how many times over its limits a flow may go while weir is 
 const shortest = 100; // milliseconds between two tries to connect
 const longest = 30_000;
 const mostAcks = 1024;
+const remembered = 3_600_000; // milliseconds for which the last revision of an order is remembered at least
+
+interface Message {
+  id: string;
+  event: string;
+  signature: string;
+  data: string[];
+}
 
 interface Spent {
   calls: number;
@@ -193,6 +205,12 @@ export class Guard {
     askFailures: 0,
     orders: 0,
     unreadable: 0,
+    /** Ignored, because nobody signed them. */
+    unsigned: 0,
+    /** Because the signature is wrong, or of no key that is known. */
+    forged: 0,
+    /** Because a later revision of the order was heard before. */
+    replayed: 0,
     connections: 0,
     stales: 0,
     acked: 0,
@@ -213,6 +231,8 @@ export class Guard {
   private acks: object[] = [];
   private reporting = false;
   private lastId = "";
+  private heard = new Map<string, { revision: number; until: number }>(); // by order: the last revision
+  private readonly ignored = new Set<string>(); // what was logged
   private serial = 0;
   private warned = false;
   private readonly closing = new AbortController();
@@ -415,7 +435,7 @@ export class Guard {
     const table = ofFlow ? this.orders : this.wide;
     const key = ofFlow ? v.correlation_id || scope.id : scope.kind === "pair" ? "" : scope.id;
     const list = table.get(key) ?? [];
-    const same = (o: Verdict) => o.scope?.kind === scope.kind && o.scope?.id === scope.id && o.reason_code === v.reason_code;
+    const same = (o: Verdict) => sameOrder(o, v);
     const old = list.find(same);
     if ((old && (old.revision ?? 0) > (v.revision ?? 0)) || (clears && !old)) return false;
     const rest = list.filter((o) => !same(o));
@@ -426,6 +446,7 @@ export class Guard {
   }
 
   private sweep(): void {
+    for (const [key, last] of this.heard) if (last.until <= this.now()) this.heard.delete(key);
     for (const table of [this.orders, this.wide]) {
       for (const [key, list] of table) {
         const rest = list.filter((v) => !v.expires_at || Date.parse(v.expires_at) > this.now());
@@ -473,7 +494,7 @@ export class Guard {
       const reader = resp.body.getReader();
       const decoder = new TextDecoder();
       let rest = "";
-      let message: { id: string; event: string; data: string[] } = { id: "", event: "", data: [] };
+      let message: Message = { id: "", event: "", signature: "", data: [] };
       let swept = this.now();
       for (;;) {
         const { done, value } = await reader.read();
@@ -483,8 +504,8 @@ export class Guard {
         rest = lines.pop() ?? "";
         for (const line of lines) {
           if (line === "") {
-            this.deliver(message);
-            message = { id: "", event: "", data: [] };
+            await this.deliver(message);
+            message = { id: "", event: "", signature: "", data: [] };
           } else if (line === ": behind") {
             this.becomeStale("weir is behind its log");
           } else if (line.startsWith(":")) {
@@ -494,6 +515,7 @@ export class Guard {
             const text = line.slice(colon + 1).replace(/^ /, "");
             if (line.startsWith("id:")) message.id = text;
             else if (line.startsWith("event:")) message.event = text;
+            else if (line.startsWith("signature:")) message.signature = text;
             else if (line.startsWith("data:")) message.data.push(text);
           }
         }
@@ -510,17 +532,47 @@ export class Guard {
     }
   }
 
-  private deliver(m: { id: string; event: string; data: string[] }): void {
+  private async deliver(m: Message): Promise<void> {
     if (m.id) this.lastId = m.id;
     if (m.data.length === 0 || (m.event && m.event !== "message")) return;
+    await this.receive(m.data.join("\n"), m.signature);
+  }
+
+  /** Takes in a verdict as it comes. For tests; the stream calls it. */
+  async receive(text: string, signature = ""): Promise<void> {
+    const keys = this.o.keys ?? {};
+    const signed = Object.keys(keys).length > 0;
+    let why: "unsigned" | "forged" | "replayed" | undefined = signed ? await unverified(keys, text, signature) : undefined;
     try {
-      const v = JSON.parse(m.data.join("\n")) as Verdict;
-      if (!v.id || !v.action) throw new Error("id and action are needed");
-      if (this.take(v)) this.counts.orders++;
+      if (!why) {
+        const v = JSON.parse(text) as Verdict;
+        if (!v.id || !v.action) throw new Error("id and action are needed");
+        if (signed && this.isReplay(v)) why = "replayed";
+        else if (this.take(v)) this.counts.orders++;
+      }
     } catch (err) {
       this.counts.unreadable++;
       this.log("warn", `weir sent what is no verdict: ${err}`);
     }
+    if (!why) return;
+    this.counts[why]++;
+    if (!this.ignored.has(why)) this.log("warn", `an order is ignored, because it is ${why}; more of this kind are only counted`);
+    this.ignored.add(why);
+  }
+
+  /** A replay is an order that weir did sign, heard again after a later revision of it. */
+  private isReplay(v: Verdict): boolean {
+    const clears = v.action === "allow";
+    if (v.mode !== "enforce" || !(clears || stops(v.action))) return false;
+    const now = this.now();
+    const until = clears ? 0 : v.expires_at ? Date.parse(v.expires_at) : Infinity;
+    if (!clears && until <= now) return false; // it refuses nothing, however often it is heard
+    const key = orderId(v) || JSON.stringify([v.correlation_id, v.scope?.kind, v.scope?.id, v.reason_code]);
+    const last = this.heard.get(key);
+    const revision = v.revision ?? 0;
+    if (last && revision < last.revision) return true;
+    this.heard.set(key, { revision, until: Math.max(until, now + remembered, last?.until ?? 0) });
+    return false;
   }
 
   private becomeFresh(): void {
@@ -628,8 +680,13 @@ export class Guard {
 
   private pause(ms: number): Promise<void> {
     return new Promise((resolve) => {
-      const end = timer(resolve, ms);
-      this.closing.signal.addEventListener("abort", () => (clearTimeout(end), resolve()), { once: true });
+      const done = () => {
+        clearTimeout(end);
+        this.closing.signal.removeEventListener("abort", done);
+        resolve();
+      };
+      const end = timer(done, ms);
+      this.closing.signal.addEventListener("abort", done);
     });
   }
 
@@ -637,6 +694,17 @@ export class Guard {
     if (this.o.log) this.o.log(level, text);
     else if (level === "warn") console.warn("weir guard: " + text);
   }
+}
+
+/** What is wrong with a signature, k=<key id>,v1=<HMAC-SHA256 of the text in hex>. */
+async function unverified(keys: Record<string, string>, text: string, signature: string): Promise<"unsigned" | "forged" | undefined> {
+  if (!signature) return "unsigned";
+  const [, id, code] = /^k=([^,]*),v1=([0-9a-fA-F]{64})$/.exec(signature) ?? [];
+  if (!id || !code || !Object.hasOwn(keys, id) || !keys[id]) return "forged";
+  const encode = (s: string) => new TextEncoder().encode(s);
+  const key = await crypto.subtle.importKey("raw", encode(keys[id]), { name: "HMAC", hash: "SHA-256" }, false, ["verify"]);
+  const bytes = Uint8Array.from(code.match(/../g) ?? [], (pair) => parseInt(pair, 16));
+  return (await crypto.subtle.verify("HMAC", key, bytes, encode(text))) ? undefined : "forged";
 }
 
 class StatusError extends Error {
@@ -693,6 +761,18 @@ function event(c: Call, kind: string): Record<string, unknown> {
   return ev;
 }
 
+/** Weir says by the first part of the id which order a verdict is about; where an id has
+ * another form, scope and reason tell. */
+function sameOrder(a: Verdict, b: Verdict): boolean {
+  const [one, other] = [orderId(a), orderId(b)];
+  if (one && other) return one === other;
+  return a.scope?.kind === b.scope?.kind && a.scope?.id === b.scope?.id && a.reason_code === b.reason_code;
+}
+
+function orderId(v: Verdict): string {
+  return /^([0-9a-f]{16})-/.exec(v.id)?.[1] ?? "";
+}
+
 function matches(v: Verdict, c: Call): boolean {
   return binds(v, c) && describes(v.match ?? {}, c);
 }
@@ -743,7 +823,8 @@ function describes(m: Match, c: Call): boolean {
     (!m.turn_id || m.turn_id === c.turn) &&
     (!m.not_turn_id || (!!c.turn && m.not_turn_id !== c.turn)) &&
     (!m.task_id || m.task_id === c.task) &&
-    (!m.conversation_id || m.conversation_id === c.conversation)
+    (!m.conversation_id || m.conversation_id === c.conversation) &&
+    (!m.project_id || m.project_id === c.project)
   );
 }
 

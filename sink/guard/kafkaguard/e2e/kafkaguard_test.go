@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	kafkago "github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"weir/events"
@@ -16,6 +17,7 @@ import (
 	"weir/sink/guard"
 	"weir/sink/guard/kafkaguard"
 	sinkkafka "weir/sink/kafka"
+	"weir/sink/sign"
 )
 
 const (
@@ -125,6 +127,50 @@ func TestGuardFollowsTheTopic(t *testing.T) {
 	decided("f9", events.Allow, guard.FromTable)
 	r.give(0, "f0", "allow")
 	r.until("the order is cleared", func() bool { d := g.Check(ctx, guard.Call{Flow: "f0", From: "a", To: "b"}); return !d.Stopped() })
+}
+
+// TestSignedRecords holds the records of the topic to the signatures in their headers.
+func TestSignedRecords(t *testing.T) {
+	broker := startBroker(t, 0, t.TempDir())
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	r := &rig{T: t, ctx: ctx, cluster: &kafka.Cluster{Brokers: broker.ListenAddrs()}}
+	defer r.cluster.Close()
+	if _, err := r.cluster.CreateTopics(ctx, kafka.NewTopic{Name: topic, Partitions: partitions, Replication: 1}); err != nil {
+		t.Fatal(err)
+	}
+	keys := sign.Keys{{ID: "k1", Secret: []byte("0123456789abcdef0123456789abcdef")}}
+	write := func(flow string, by sign.Keys) {
+		t.Helper()
+		r.n++
+		v := events.Verdict{ID: fmt.Sprint("v", r.n), Revision: r.n, Mode: "enforce", Action: "deny", Reason: events.MaxTotalCalls, CorrelationID: flow, Scope: events.Scope{Kind: "flow", ID: flow}}
+		m := sinkkafka.Message{Key: []byte("k"), Value: v.AppendJSON(nil)}
+		if by != nil {
+			m.Headers = []kafkago.Header{{Key: "weir-trigger", Value: []byte("1")}, {Key: sign.RecordHeader, Value: []byte(by.Sign(m.Value))}}
+		}
+		if _, err := sinkkafka.AppendTo(ctx, r.cluster, topic, int(r.n)%partitions, []sinkkafka.Message{m}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("signed", keys)
+	write("unsigned", nil)
+	write("forged", sign.Keys{{ID: "k1", Secret: []byte("another secret, not that of k1...")}})
+	g, err := kafkaguard.New(kafkaguard.Options{Options: guard.Options{URL: "http://127.0.0.1:1", Quiet: true, Keys: keys}, Cluster: r.cluster})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	if err := g.Wait(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, flow := range []string{"signed", "unsigned", "forged"} {
+		if d := g.Check(ctx, guard.Call{Flow: flow, From: "a", To: "b"}); d.Stopped() != (flow == "signed") {
+			t.Errorf("%s: %s", flow, d.Action)
+		}
+	}
+	if c := g.Counts(); c.Unsigned.Load() != 1 || c.Forged.Load() != 1 {
+		t.Errorf("%d unsigned, %d forged", c.Unsigned.Load(), c.Forged.Load())
+	}
 }
 
 func TestWithoutBrokers(t *testing.T) {

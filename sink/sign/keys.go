@@ -1,0 +1,135 @@
+// Package sign makes orders tell who gave them: a signature over the exact bytes of a
+// verdict's JSON, under a key that weir and its dispatchers share.
+//
+// A signature is k=<key id>,v1=<hex>, where hex is HMAC-SHA256 of the bytes. What it
+// covers says whom the order binds (its scope and flow), until when (expires_at), and
+// which revision of the order it is: so it cannot be used for another order, and who
+// remembers the revision that was heard last tells a replay.
+package sign
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// Where a signature stands.
+const (
+	Header       = "Weir-Order-Signature" // of a request whose body is the verdict
+	RecordHeader = "weir-order-signature" // of a record whose value is the verdict
+	Field        = "signature"            // of a server-sent event whose data is the verdict
+)
+
+// LeastSecret is how many characters a secret has at least.
+const LeastSecret = 32
+
+// Key is a secret and the name that it goes by.
+type Key struct {
+	ID     string // letters, digits and . _ -
+	Secret []byte
+}
+
+// Keys are those that are accepted; the first one signs. The zero Keys signs nothing.
+type Keys []Key
+
+// The reasons for which a signature is no good.
+var (
+	ErrUnsigned = errors.New("the order is not signed")
+	ErrForged   = errors.New("the signature is wrong, or of no key that is known")
+)
+
+// Sign returns the signature of an order; "" without keys.
+func (k Keys) Sign(order []byte) string {
+	if len(k) == 0 {
+		return ""
+	}
+	sum := k[0].sum(order)
+	b := make([]byte, 0, len(k[0].ID)+2*len(sum)+6)
+	b = append(append(append(b, "k="...), k[0].ID...), ",v1="...)
+	return string(hex.AppendEncode(b, sum))
+}
+
+// Verify checks a signature in constant time. The error is ErrUnsigned or ErrForged.
+func (k Keys) Verify(order []byte, signature string) error {
+	if signature == "" {
+		return ErrUnsigned
+	}
+	id, sum, ok := strings.Cut(signature, ",v1=")
+	id, named := strings.CutPrefix(id, "k=")
+	want, err := hex.DecodeString(sum)
+	if !ok || !named || err != nil {
+		return ErrForged
+	}
+	for i := range k {
+		if k[i].ID == id && hmac.Equal(want, k[i].sum(order)) {
+			return nil
+		}
+	}
+	return ErrForged
+}
+
+func (k *Key) sum(order []byte) []byte {
+	mac := hmac.New(sha256.New, k.Secret)
+	mac.Write(order)
+	return mac.Sum(nil)
+}
+
+// Read reads a file of keys, see Parse.
+func Read(path string) (Keys, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return keys, nil
+}
+
+// Parse reads keys: one per line, its id, a space, and its secret. Empty lines and those
+// that begin with # are passed over. The error says which line is wrong, never the
+// secret.
+func Parse(text []byte) (Keys, error) {
+	var keys Keys
+	seen := make(map[string]bool)
+	n := 0
+	for line := range bytes.Lines(text) {
+		n++
+		words := bytes.Fields(line)
+		if len(words) == 0 || words[0][0] == '#' {
+			continue
+		}
+		switch id := string(words[0]); {
+		case len(words) != 2:
+			return nil, fmt.Errorf("line %d: want the id of a key, a space and its secret", n)
+		case !isID(id):
+			return nil, fmt.Errorf("line %d: the id of a key has 1 to 64 letters, digits, dots, dashes and underscores", n)
+		case seen[id]:
+			return nil, fmt.Errorf("line %d: key %s is there twice", n, id)
+		case len(words[1]) < LeastSecret:
+			return nil, fmt.Errorf("line %d: the secret of key %s has %d characters, want at least %d; make one with: head -c 32 /dev/urandom | base64", n, id, len(words[1]), LeastSecret)
+		default:
+			seen[id] = true
+			keys = append(keys, Key{ID: id, Secret: bytes.Clone(words[1])})
+		}
+	}
+	if len(keys) == 0 {
+		return nil, errors.New("there are no keys; write one per line: its id, a space and its secret")
+	}
+	return keys, nil
+}
+
+func isID(s string) bool {
+	for _, c := range s {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '.' && c != '_' && c != '-' {
+			return false
+		}
+	}
+	return len(s) > 0 && len(s) <= 64
+}
