@@ -68,6 +68,9 @@ func (e *Engine) apply(f *Flow, m *moment) {
 	if !ev.To.IsZero() && ev.To.Type != events.PartyHuman && (ev.Kind == events.AgentCall || ev.Kind == events.AgentReturn) {
 		m.to = f.party(e.limits.Identity.Of(ev.To), false)
 	}
+	if e.agents.silence {
+		f.follow(m)
+	}
 	f.applyUsage(m)
 	f.applyTurn(m)
 	switch ev.Kind {

@@ -16,7 +16,11 @@ func (e *Engine) ask(p *Partition, f *Flow, m *moment, fx *Effects) {
 		fx.Counts.Attempts++
 		m.from, m.to, m.tool = c.from, c.to, c.tool
 		fx.Answer = e.answer(f, o, m)
-		if !e.inFlight(o, m) {
+		e.tried(f, m)
+		if _, known := e.broken(f, &c, m); known {
+			if o.action != events.Throttle { // who is told to wait may ask whether it is time
+				e.passRefused(m, fx)
+			}
 			e.attempt(f, o, m, fx)
 		}
 		return
@@ -36,6 +40,7 @@ func (e *Engine) ask(p *Partition, f *Flow, m *moment, fx *Effects) {
 			fx.Counts.Attempts++
 			*p = load
 			f.takeBack(before)
+			e.tried(f, m)
 			answer := *v
 			fx.Answer = &answer
 			return
@@ -44,6 +49,7 @@ func (e *Engine) ask(p *Partition, f *Flow, m *moment, fx *Effects) {
 			warning = v
 		}
 	}
+	e.passOn(f, m, fx)
 	if warning != nil {
 		answer := *warning
 		fx.Answer = &answer
@@ -68,7 +74,7 @@ func (f *Flow) refusing(c *announced) *order {
 	var best *order
 	for i := range f.orders {
 		o := &f.orders[i]
-		if o.phase == phaseWarn || o.shadow || !o.action.Stops() || !f.matches(o, c) {
+		if !f.refuses(o, c) {
 			continue
 		}
 		if best == nil || o.wide > best.wide {
@@ -97,7 +103,7 @@ func (f *Flow) takeBack(before *Flow) {
 	*before = tried // the memory of both stays in use
 	for i := n; i < len(tried.parties); i++ {
 		p := f.addParty()
-		p.name, p.parent, p.lastSeen = tried.parties[i].name, none, tried.parties[i].lastSeen
+		p.name, p.agent, p.parent, p.lastSeen = tried.parties[i].name, tried.parties[i].agent, none, tried.parties[i].lastSeen
 	}
 	for i := len(f.tools); i < len(tried.tools); i++ {
 		f.tools = append(f.tools, tried.tools[i])
@@ -107,9 +113,10 @@ func (f *Flow) takeBack(before *Flow) {
 	f.revision = tried.revision
 }
 
-// applyAck counts a refusal that a dispatcher reports as an attempt.
+// applyAck counts a refusal that a dispatcher reports as an attempt. What is about no
+// order of the flow may be about one of an agent.
 func (e *Engine) applyAck(f *Flow, m *moment, fx *Effects) {
-	if m.ev.Ack == nil || !m.ev.Ack.Applied {
+	if m.ev.Ack == nil {
 		return
 	}
 	if !m.ev.From.IsZero() {
@@ -118,12 +125,28 @@ func (e *Engine) applyAck(f *Flow, m *moment, fx *Effects) {
 	if !m.ev.To.IsZero() {
 		m.to = f.findParty(e.limits.Identity.Of(m.ev.To))
 	}
+	known := false
 	for i := range f.orders {
-		if o := &f.orders[i]; o.phase > phaseWarn && f.orderID(o) == orderOfVerdict(m.ev.Ack.VerdictID) {
-			fx.Counts.Attempts++
-			e.attempt(f, o, m, fx)
-			return
+		o := &f.orders[i]
+		if f.orderID(o) != orderOfVerdict(m.ev.Ack.VerdictID) {
+			continue
 		}
+		if !known {
+			fx.Counts.acked(o.rule, m.ev.Ack)
+		}
+		known = true
+		if o.phase > phaseWarn && m.ev.Ack.Applied {
+			fx.Counts.Attempts++
+			e.tried(f, m)
+			if o.action != events.Throttle && !o.shadow {
+				e.passRefused(m, fx)
+			}
+			e.attempt(f, o, m, fx)
+			break
+		}
+	}
+	if !known {
+		e.passAck(m.ev, m.when, fx)
 	}
 }
 
@@ -135,7 +158,7 @@ func (e *Engine) applyOperator(f *Flow, m *moment, fx *Effects) {
 		o := f.orderOf(events.OperatorStopped, events.ScopeFlow, none, none, "")
 		if o == nil {
 			o = f.addOrder()
-			*o = order{a: none, b: none, since: m.at, edges: o.edges[:0], calls: o.calls[:0]}
+			*o = order{a: none, b: none, since: m.at, begun: m.at, edges: o.edges[:0], calls: o.calls[:0]}
 		}
 		o.rule, o.phase, o.action, o.scope, o.episode = RuleOperator, phaseStop, events.Halt, events.ScopeFlow, f.episode
 		stands := ev.Operator.For

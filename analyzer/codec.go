@@ -4,14 +4,14 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
-	"unsafe"
 
 	"weir/events"
 )
 
 // codecVersion is the first byte of a flow record. A reader knows all older
-// versions; a newer one is refused.
-const codecVersion = 1
+// versions; a newer one is refused. Version 1 tells neither how parties are at work nor
+// when orders began.
+const codecVersion = 2
 
 // MaxRecord is the most bytes that the record of one flow takes.
 const MaxRecord = 8 << 10
@@ -36,7 +36,7 @@ func (f *Flow) AppendBinary(dst []byte) ([]byte, error) {
 // episode are milliseconds since its start.
 const (
 	sizeHead     = 81
-	sizeParty    = 18
+	sizeParty    = 22
 	sizeCall     = 31 // and 8 for the fingerprint of its result
 	sizeRun      = 12
 	sizePair     = 16
@@ -44,7 +44,7 @@ const (
 	sizeHop      = 14
 	sizeRate     = 5
 	sizeDelegate = 25
-	sizeOrder    = 89
+	sizeOrder    = 93
 )
 
 var le = binary.LittleEndian
@@ -55,12 +55,15 @@ const (
 	hasTokens
 	hasRuns // of hops
 	hasReporting
+	hasReports // to the agent stage
 )
 
 // Presence bits of a party.
 const (
 	partyHasCycle byte = 1 << iota
 	partyHasSims
+	partyHasOpen
+	partyHasAgent
 )
 
 func (f *Flow) encode(b []byte) []byte {
@@ -76,6 +79,9 @@ func (f *Flow) encode(b []byte) []byte {
 	}
 	if f.reporting[0] != 0 {
 		has |= hasReporting
+	}
+	if f.untold != 0 || f.told != 0 {
+		has |= hasReports
 	}
 	b, h := room(b, sizeHead)
 	h[0], h[1], h[2], h[3], h[4], h[5] = codecVersion, has, byte(f.flags), f.aged, byte(f.source), f.pos
@@ -119,6 +125,10 @@ func (f *Flow) encode(b []byte) []byte {
 			b = le.AppendUint32(b, r)
 		}
 	}
+	if has&hasReports != 0 {
+		b = binary.AppendVarint(b, ago(f.clock, f.untold))
+		b = binary.AppendVarint(b, ago(f.clock, f.told))
+	}
 	b, e := room(b, 8*len(f.ids))
 	for _, id := range f.ids {
 		le.PutUint64(e, id)
@@ -128,7 +138,7 @@ func (f *Flow) encode(b []byte) []byte {
 		b = putString(b, t)
 	}
 	for i := range f.parties {
-		b = f.parties[i].encode(b)
+		b = f.parties[i].encode(b, f.clock)
 	}
 	b, e = room(b, sizeRate*len(f.rate))
 	for i, r := range f.rate {
@@ -181,7 +191,7 @@ func (f *Flow) encode(b []byte) []byte {
 	return b
 }
 
-func (p *party) encode(b []byte) []byte {
+func (p *party) encode(b []byte, clock events.Stamp) []byte {
 	var has byte
 	for _, r := range p.cycleRun {
 		if r != 0 {
@@ -197,6 +207,12 @@ func (p *party) encode(b []byte) []byte {
 			break
 		}
 	}
+	if p.open != 0 {
+		has |= partyHasOpen
+	}
+	if p.agent != "" {
+		has |= partyHasAgent
+	}
 	b, e := room(b, sizeParty)
 	le.PutUint16(e, uint16(len(p.name)))
 	e[2], e[3], e[4], e[5], e[6], e[7] = p.parent, byte(p.flags), byte(len(p.calls)), byte(len(p.seen)), byte(len(p.runs)), has
@@ -204,7 +220,18 @@ func (p *party) encode(b []byte) []byte {
 	le.PutUint16(e[12:], p.revisits)
 	le.PutUint16(e[14:], p.points)
 	le.PutUint16(e[16:], p.chain)
+	ago := uint32(longAgo)
+	if p.did != 0 {
+		ago = uint32(min(max(0, clock-p.did), longAgo))
+	}
+	le.PutUint32(e[18:], ago)
 	b = append(b, p.name...)
+	if p.open != 0 {
+		b = append(b, p.open)
+	}
+	if p.agent != "" {
+		b = putString(b, p.agent)
+	}
 	b, e = room(b, size*len(p.calls))
 	for i := range p.calls {
 		c, x := &p.calls[i], e[size*i:][:size]
@@ -276,6 +303,7 @@ func (o *order) encode(b []byte) []byte {
 	le.PutUint32(e[24:], o.calls0)
 	e[28] = o.least
 	le.PutUint32(e[85:], o.limits)
+	le.PutUint32(e[89:], uint32(min(max(0, o.issued-o.begun), longAgo)))
 	for i, v := range [...]int64{int64(o.since), int64(o.issued), int64(o.expires), int64(o.due), o.revision, o.observed, o.limit} {
 		le.PutUint64(e[29+8*i:], uint64(v))
 	}
@@ -289,6 +317,22 @@ func (o *order) encode(b []byte) []byte {
 		b = le.AppendUint64(append(b, c.tool, byte(c.algorithm)), c.args)
 	}
 	return b
+}
+
+// longAgo stands for never, and for all that is 49 days before the clock of the flow.
+const longAgo = 1<<32 - 1
+
+// ago is a time as so long before the clock of the flow that it fits in a few bytes; 0
+// for none.
+func ago(clock, at events.Stamp) int64 {
+	if at == 0 {
+		return 0
+	}
+	d := int64(clock - at)
+	if d >= 0 {
+		d++
+	}
+	return d
 }
 
 // room lengthens b by n bytes and returns it and the new part, which holds
@@ -337,8 +381,8 @@ func (f *Flow) UnmarshalBinary(key string, b []byte) error {
 	f.Reset(key)
 	d := decoder{b: b}
 	h := d.take(sizeHead)
-	if h[0] != codecVersion {
-		return fmt.Errorf("flow record has version %d, this weir reads version %d: use the weir that wrote it, or delete the state and fold the log again", h[0], codecVersion)
+	if h[0] == 0 || h[0] > codecVersion {
+		return fmt.Errorf("flow record has version %d, this weir reads versions up to %d: use the weir that wrote it, or delete the state and fold the log again", h[0], codecVersion)
 	}
 	has := h[1]
 	f.flags, f.aged, f.source, f.pos = flowFlags(h[2]), h[3], events.CorrelationSource(h[4]), h[5]
@@ -379,6 +423,9 @@ func (f *Flow) UnmarshalBinary(key string, b []byte) error {
 			f.reporting[i] = le.Uint32(e[4*i:])
 		}
 	}
+	if has&hasReports != 0 {
+		f.untold, f.told = d.ago(f.clock), d.ago(f.clock)
+	}
 	f.ids = sized(f.ids, d.most(h[6], maxIDs))
 	e := d.take(8 * len(f.ids))
 	for i := range f.ids {
@@ -391,7 +438,7 @@ func (f *Flow) UnmarshalBinary(key string, b []byte) error {
 	}
 	parties := d.most(h[8], maxParties)
 	for range parties {
-		f.addParty().decode(&d, parties, tools)
+		f.addParty().decode(&d, h[0], f.clock, parties, tools)
 	}
 	d.index(f.pos, parties)
 
@@ -432,7 +479,7 @@ func (f *Flow) UnmarshalBinary(key string, b []byte) error {
 	}
 	for range d.most(h[17], maxOrders) {
 		o := f.addOrder()
-		o.decode(&d, parties, tools)
+		o.decode(&d, h[0], parties, tools)
 		if o.due < f.clock { // was fired when the clock passed it
 			d.fail()
 		}
@@ -451,13 +498,28 @@ func (f *Flow) UnmarshalBinary(key string, b []byte) error {
 	return d.end("flow record")
 }
 
-func (p *party) decode(d *decoder, parties, tools int) {
-	h := d.take(sizeParty)
+func (p *party) decode(d *decoder, version byte, clock events.Stamp, parties, tools int) {
+	size := sizeParty
+	if version == 1 { // did not tell when the party did something
+		size -= 4
+	}
+	h := d.take(size)
+	if size == sizeParty {
+		if ago := le.Uint32(h[18:]); ago != longAgo {
+			p.did = clock - events.Stamp(ago)
+		}
+	}
 	p.parent, p.flags = d.index(h[2], parties), partyFlags(h[3])
 	p.lastSeen = le.Uint32(h[8:])
 	p.revisits, p.points, p.chain = le.Uint16(h[12:]), le.Uint16(h[14:]), le.Uint16(h[16:])
 	p.name = d.text(int(le.Uint16(h)))
-	size := sizeCall
+	if h[7]&partyHasOpen != 0 {
+		p.open = d.take(1)[0]
+	}
+	if h[7]&partyHasAgent != 0 {
+		p.agent = d.string()
+	}
+	size = sizeCall
 	if h[7]&partyHasSims != 0 {
 		size += 8
 	}
@@ -514,8 +576,12 @@ func (p *pair) decode(d *decoder, parties int) {
 	}
 }
 
-func (o *order) decode(d *decoder, parties, tools int) {
-	h := d.take(sizeOrder)
+func (o *order) decode(d *decoder, version byte, parties, tools int) {
+	size := sizeOrder
+	if version == 1 { // did not tell when the order began
+		size -= 4
+	}
+	h := d.take(size)
 	o.rule, o.phase, o.action, o.scope = d.rule(h[0]), phase(d.most(h[1], int(phaseStop))), events.Action(h[2]), events.ScopeKind(h[3])
 	o.shadow, o.wide, o.a, o.b, o.period = h[4] == 1, h[5], d.index(h[6], parties), d.index(h[7], parties), h[8]
 	o.kind, o.picks = events.Kind(h[9]), selection(h[10])
@@ -525,6 +591,10 @@ func (o *order) decode(d *decoder, parties, tools int) {
 	o.limits = le.Uint32(h[85:])
 	stamp := func(i int) events.Stamp { return events.Stamp(le.Uint64(h[29+8*i:])) }
 	o.since, o.issued, o.expires, o.due = stamp(0), stamp(1), stamp(2), stamp(3)
+	o.begun = o.issued
+	if size == sizeOrder {
+		o.begun -= events.Stamp(le.Uint32(h[89:]))
+	}
 	o.revision, o.observed, o.limit = int64(stamp(4)), int64(stamp(5)), int64(stamp(6))
 	x := d.take(16)
 	o.tokens0, o.content.Value = int64(le.Uint64(x)), le.Uint64(x[8:])
@@ -545,100 +615,6 @@ func sized[E any](s []E, n int) []E {
 		return make([]E, n, max(n, 8))
 	}
 	return s[:n]
-}
-
-// decoder reads a record; the first fault sticks and everything after is zero.
-type decoder struct {
-	b   []byte
-	bad bool
-}
-
-var zeros [maxCalls * (sizeCall + 8)]byte // what take returns when there is too little; never written
-
-func (d *decoder) fail() { d.bad, d.b = true, nil }
-
-func (d *decoder) end(what string) error {
-	if d.bad || len(d.b) != 0 {
-		return fmt.Errorf("%s is damaged: delete the state directory to fold the log again", what)
-	}
-	return nil
-}
-
-// take returns the next n bytes.
-func (d *decoder) take(n int) []byte {
-	if len(d.b) < n {
-		d.fail()
-		return zeros[:n]
-	}
-	p := d.b[:n]
-	d.b = d.b[n:]
-	return p
-}
-
-func (d *decoder) uvarint() uint64 {
-	v, n := binary.Uvarint(d.b)
-	if n <= 0 {
-		d.fail()
-		return 0
-	}
-	d.b = d.b[n:]
-	return v
-}
-
-func (d *decoder) varint() int64 {
-	u := d.uvarint()
-	return int64(u>>1) ^ -int64(u&1)
-}
-
-// string and text return text that aliases the record.
-func (d *decoder) string() string { return d.text(int(min(d.uvarint(), 1<<16))) }
-
-func (d *decoder) text(n int) string {
-	if n == 0 {
-		return ""
-	}
-	if n > len(d.b) {
-		d.fail()
-		return ""
-	}
-	s := unsafe.String(&d.b[0], n)
-	d.b = d.b[n:]
-	return s
-}
-
-// most checks a stored number against its cap.
-func (d *decoder) most(n byte, most int) int {
-	if int(n) > most {
-		d.fail()
-		return 0
-	}
-	return int(n)
-}
-
-// index checks a stored index into a table of n.
-func (d *decoder) index(i byte, n int) uint8 {
-	if i != none && int(i) >= n {
-		d.fail()
-		return none
-	}
-	return i
-}
-
-func (d *decoder) rule(b byte) RuleID {
-	if b >= byte(RuleCount) {
-		d.fail()
-		return 0
-	}
-	return RuleID(b)
-}
-
-func (d *decoder) runs(runs []uint16) {
-	mask := le.Uint16(d.take(2))
-	for i := 0; mask != 0 && i < len(runs); i++ {
-		if mask>>i&1 == 1 {
-			runs[i] = le.Uint16(d.take(2))
-		}
-	}
 }
 
 // Clone returns a copy that shares nothing with f but its strings.
@@ -664,6 +640,7 @@ func (f *Flow) copyTo(dst *Flow) {
 	dst.tasks = append(old.tasks, f.tasks...)
 	dst.offences = append(old.offences, f.offences...)
 	dst.overrides = append(old.overrides, f.overrides...)
+	dst.gone = old.gone
 	dst.parties, dst.pairs, dst.orders = old.parties, old.pairs, old.orders
 	for i := range f.parties {
 		p, q := dst.addParty(), &f.parties[i]

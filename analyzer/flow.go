@@ -89,6 +89,10 @@ type Flow struct {
 	orders        []order
 	offences      []offence
 	overrides     []flowOverride
+
+	untold events.Stamp // first thing that a party did of which the agent stage was not told; 0 for none
+	told   events.Stamp // when it was told last
+	gone   []report     // of parties that gave way while an event is applied; else empty
 }
 
 type flowFlags uint8
@@ -104,7 +108,10 @@ type party struct {
 	name     string
 	parent   uint8
 	flags    partyFlags
-	lastSeen uint32 // ordinal, to choose whom to forget
+	open     uint8        // tool calls without a result
+	lastSeen uint32       // ordinal, to choose whom to forget
+	did      events.Stamp // when it did something last; 0 for never
+	agent    string       // stable id; empty when it is the name, or not known
 	revisits uint16
 	chain    uint16 // tool calls in this turn
 	points   uint16 // of circling
@@ -123,6 +130,8 @@ const (
 	partyWorked // since it was called
 	partyUsage  // usage holds cumulative figures
 	partyPlaced // called or was called, so that its parent means something
+	partyUntold // did something of which the agent stage was not told
+	partyDone   // gave control back: nothing is expected of it
 )
 
 // call is one tool call of a party, with its result when that is known.
@@ -268,7 +277,7 @@ func (f *Flow) Reset(key string) {
 	parties := f.parties[:cap(f.parties)]
 	*f = Flow{key: key, pos: none, ids: f.ids[:0], parties: parties[:0], tools: f.tools[:0], rate: f.rate[:0], ring: f.ring[:0],
 		streakAt: f.streakAt[:0], pairs: f.pairs[:0], delegations: f.delegations[:0], turnSeen: f.turnSeen[:0],
-		conversations: f.conversations[:0], tasks: f.tasks[:0], orders: f.orders[:0], offences: f.offences[:0], overrides: f.overrides[:0]}
+		conversations: f.conversations[:0], tasks: f.tasks[:0], orders: f.orders[:0], offences: f.offences[:0], overrides: f.overrides[:0], gone: f.gone[:0]}
 }
 
 // addParty makes room for one more party in the slice, reusing what an earlier
@@ -313,7 +322,7 @@ func (f *Flow) newEpisode(at events.Stamp) {
 		p := &f.parties[i]
 		p.parent = none
 		p.flags &^= partyActive | partyWorked | partyPlaced
-		p.revisits, p.chain = 0, 0
+		p.revisits, p.chain, p.open = 0, 0, 0
 	}
 	f.clearPatterns(false)
 }
@@ -380,6 +389,7 @@ func (f *Flow) makeParty(name string) uint8 {
 	if len(f.parties) < maxParties && total <= maxPartyBytes {
 		p := f.addParty()
 		p.name, p.parent = name, none
+		f.trimAgents()
 		return uint8(len(f.parties) - 1)
 	}
 	// Full: the parties that were silent longest give way, those that control
@@ -387,12 +397,14 @@ func (f *Flow) makeParty(name string) uint8 {
 	var victim uint8
 	for {
 		victim = f.silentParty()
+		f.depart(victim)
 		p := &f.parties[victim]
 		f.forgetParty(victim)
 		total -= len(p.name)
 		*p = party{parent: none, calls: p.calls[:0], seen: p.seen[:0], runs: p.runs[:0]}
 		if total <= maxPartyBytes {
 			p.name = name
+			f.trimAgents()
 			return victim
 		}
 	}

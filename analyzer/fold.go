@@ -15,11 +15,12 @@ type Engine struct {
 	byKind  [32][]RuleID // rows that are on, by the kind they follow
 	scaled  RuleSet
 	version uint32 // of the limits, as orders keep it
+	agents  agentRows
 }
 
 // New returns an engine for the limits, which must be valid (see Limits.Validate).
 func New(l Limits) *Engine {
-	e := &Engine{limits: l, scaled: l.Load.Scale, version: shortHash(l.Version)}
+	e := &Engine{limits: l, scaled: l.Load.Scale, version: shortHash(l.Version), agents: agentRowsOf(&l.Agents)}
 	for i := range Rules {
 		for _, k := range events.Kinds() {
 			if Rules[i].On.Has(k) && e.mayFire(RuleID(i)) {
@@ -54,10 +55,13 @@ func (e *Engine) Limits() *Limits { return &e.limits }
 type Effects struct {
 	Verdicts []events.Verdict
 	Answer   *events.Verdict // to the last ask; nil when the last event was none
+	Activity []Activity      // for the agent stage, see there what it aliases
 	Counts   Counts
 
 	m       moment
+	agent   agentMoment
 	scratch Flow
+	said    saying
 }
 
 // Counts is what the steps since the last Reset did, for metrics.
@@ -67,12 +71,24 @@ type Counts struct {
 	Attempts, Leaked                           int64
 	Episodes                                   int64
 	Defied                                     [RuleCount]int64 // calls made against an order of the row
+	LeakedBy                                   [RuleCount]int64 // calls in flight when an order of the row went out
+	// Acks are the acknowledgements by the row of the flow's order that they are about, at
+	// RuleCount those about no order of the flow; at 1 those that say that it was applied.
+	Acks                       [RuleCount + 1][2]int64
+	DefiedAgents, LeakedAgents [AgentRuleCount]int64 // as Defied and LeakedBy, of rows about agents
+}
+
+// acked counts an acknowledgement that is about an order of the row.
+func (n *Counts) acked(r RuleID, ack *events.Ack) {
+	n.Acks[r][bit(ack != nil && ack.Applied, 0)]++
 }
 
 // Reset empties the effects and keeps their memory.
 func (fx *Effects) Reset() {
 	clear(fx.Verdicts)
-	fx.Verdicts, fx.Answer, fx.Counts = fx.Verdicts[:0], nil, Counts{}
+	clear(fx.Activity)
+	fx.Verdicts, fx.Activity, fx.Answer, fx.Counts = fx.Verdicts[:0], fx.Activity[:0], nil, Counts{}
+	fx.said.reset()
 }
 
 // Fold is Step on a copy: it leaves f alone and returns the new flow and the
@@ -93,12 +109,7 @@ func (e *Engine) Step(p *Partition, f *Flow, ev *events.Event, fx *Effects) {
 	if f.events == 0 && f.key == "" {
 		f.Reset(ev.FlowKey())
 	}
-	when := ev.Time
-	if ev.Appended != 0 && when > ev.Appended+maxSkew {
-		when = ev.Appended
-		fx.Counts.Clamped++
-	}
-	p.observe(when)
+	when := p.take(ev, fx)
 	m := &fx.m
 	if f.repeated(ev, when, fx) {
 		if ev.Ask {
@@ -132,6 +143,7 @@ func (e *Engine) Step(p *Partition, f *Flow, ev *events.Event, fx *Effects) {
 		e.ask(p, f, m, fx)
 	default:
 		e.see(p, f, m, fx)
+		e.passOn(f, m, fx)
 		if ev.Ask { // a user's, which nothing refuses
 			fx.Answer = e.allowed(f, m)
 		}
@@ -141,6 +153,17 @@ func (e *Engine) Step(p *Partition, f *Flow, ev *events.Event, fx *Effects) {
 // maxSkew is how far a producer's clock may be ahead of the log's.
 const maxSkew = 60_000
 
+// take observes the time of an event, which is no later than the log's, and returns it.
+func (p *Partition) take(ev *events.Event, fx *Effects) events.Stamp {
+	when := ev.Time
+	if ev.Appended != 0 && when > ev.Appended+maxSkew {
+		when = ev.Appended
+		fx.Counts.Clamped++
+	}
+	p.observe(when)
+	return when
+}
+
 // see counts and judges an event that happened.
 func (e *Engine) see(p *Partition, f *Flow, m *moment, fx *Effects) {
 	if m.user && !m.late {
@@ -148,6 +171,7 @@ func (e *Engine) see(p *Partition, f *Flow, m *moment, fx *Effects) {
 	}
 	e.defied(f, m, fx)
 	e.apply(f, m)
+	f.reportGone(fx)
 	p.count(m, &e.limits.Load)
 	m.busy = p.busy
 	e.judge(f, m, fx)
@@ -166,6 +190,7 @@ func (e *Engine) beginEpisode(f *Flow, m *moment, fx *Effects) {
 	case m.at.Sub(f.last) > fl.MaxAge:
 		// Nothing of so long ago counts any more, whether or not the record was
 		// still there: the answer must not depend on when the store forgets.
+		e.report(f, m.at, fx)
 		old := *f
 		f.Reset(f.key)
 		f.revision, f.events, f.episode = old.revision, old.events, old.episode+1
@@ -222,10 +247,19 @@ func (e *Engine) Advance(p *Partition, f *Flow, now events.Stamp, fx *Effects) {
 		if at == 0 || at > now {
 			return
 		}
+		if what == dueReports { // which moves no clock: verdicts must not depend on who listens
+			e.report(f, at, fx)
+			// Where the log is far ahead, as when the flow's producer is behind all others, the
+			// log's time is when it was told: or each event would be overdue, and told of, at once.
+			if p.Watermark > at.Add(e.limits.Agents.Report) {
+				f.told = p.Watermark
+			}
+			continue
+		}
 		f.clock = max(f.clock, at)
 		m := &fx.m
 		*m = momentAt(at)
-		if what < 0 {
+		if what == dueDuration {
 			e.judgeRow(RuleFlowDuration, f, m, fx)
 			s := e.setting(RuleFlowDuration, f, m)
 			if f.aged == agedNot && int64(f.ageOf(at).Seconds()) < s.Stop && s.Stop != Off {
@@ -245,10 +279,15 @@ func (e *Engine) Due(f *Flow) events.Stamp {
 	return at
 }
 
-// next returns the next deadline, and the order that it is about, or -1 for the
-// duration of the flow.
+// What a deadline is about that is not about an order.
+const (
+	dueDuration = -1 // of the flow
+	dueReports  = -2 // to the agent stage
+)
+
+// next returns the next deadline, and the order that it is about, or one of the above.
 func (e *Engine) next(f *Flow) (at events.Stamp, what int) {
-	what = -1
+	what = dueDuration
 	if d := e.durationDue(f); d != 0 {
 		at = d
 	}
@@ -256,6 +295,9 @@ func (e *Engine) next(f *Flow) (at events.Stamp, what int) {
 		if d := f.orders[i].due; at == 0 || d < at {
 			at, what = d, i
 		}
+	}
+	if d := e.reportDue(f); d != 0 && (at == 0 || d < at) {
+		at, what = d, dueReports
 	}
 	return at, what
 }

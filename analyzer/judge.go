@@ -144,9 +144,8 @@ func (e *Engine) issue(rule *FlowRule, ph phase, f *Flow, m *moment, set *Settin
 			return
 		}
 	}
-	if was == phaseArmed && ph == phaseStop { // the call after the last one that was allowed
-		fx.Counts.Leaked++
-		o.leaked++
+	if was != phaseArmed || ph != phaseStop { // else the call after the last one that was allowed is what it refuses anyway
+		o.begun = m.at
 	}
 	o.rule, o.phase, o.episode, o.limits = rule.ID, ph, f.episode, e.version
 	o.shadow = set.Mode == ModeShadow
@@ -323,45 +322,65 @@ func (e *Engine) orderDue(f *Flow, i int, m *moment, fx *Effects) {
 	}
 }
 
-// defied counts a call that was made although an order refused it. What was in
-// flight when the order went out has leaked; what came later is an attempt. It
-// looks at the flow as the dispatcher did, before the call is counted.
+// defied counts a call that was made although orders refuse it: once, by the row of the
+// strictest of them. What was in flight when they went out has leaked; who knew of one
+// has tried. It looks at the flow as the dispatcher did, before the call is counted.
 func (e *Engine) defied(f *Flow, m *moment, fx *Effects) {
 	if len(f.orders) == 0 || m.user || m.ev.Kind != events.AgentCall && m.ev.Kind != events.ToolCall {
 		return
 	}
 	c := e.announce(f, m.ev)
 	m.from, m.to, m.tool = c.from, c.to, c.tool
-	var broken RuleSet
-	for i, n := 0, len(f.orders); i < n && i < len(f.orders); i++ { // orders that are given on the way are not defied yet
-		o := &f.orders[i]
-		if o.phase != phaseStop || o.shadow || !o.action.Stops() || !f.matches(o, &c) {
-			continue
-		}
-		if e.inFlight(o, m) {
-			if o.leaked < 1<<15 {
-				o.leaked++
-			}
-			fx.Counts.Leaked++
-			continue
-		}
-		if !broken.Has(o.rule) { // an order that was widened is still one
-			broken = broken.With(o.rule)
-			fx.Counts.Defied[o.rule]++
-		}
-		e.attempt(f, o, m, fx)
-	}
-	if broken != 0 {
+	o, known := e.broken(f, &c, m)
+	switch {
+	case o == nil:
+		return
+	case known:
 		fx.Counts.Attempts++
+		fx.Counts.Defied[o.rule]++
+		e.passRefused(m, fx)
+	default:
+		fx.Counts.Leaked++
+		fx.Counts.LeakedBy[o.rule]++
 	}
+	for i, n := 0, len(f.orders); i < n && i < len(f.orders); i++ { // orders that are given on the way are not defied yet
+		switch o := &f.orders[i]; {
+		case !f.refuses(o, &c):
+		case known:
+			e.attempt(f, o, m, fx)
+		case o.leaked < 1<<15:
+			o.leaked++
+		}
+	}
+}
+
+// broken returns the strictest order that refuses the call, of those that its caller may
+// have known of if there is one.
+func (e *Engine) broken(f *Flow, c *announced, m *moment) (strictest *order, known bool) {
+	for i := range f.orders {
+		o := &f.orders[i]
+		if !f.refuses(o, c) {
+			continue
+		}
+		knew := !e.inFlight(o, m)
+		if strictest == nil || knew && !known || knew == known && o.strictness() > strictest.strictness() {
+			strictest, known = o, knew
+		}
+	}
+	return strictest, known
+}
+
+// refuses reports whether the order refuses the call.
+func (f *Flow) refuses(o *order, c *announced) bool {
+	return o.phase > phaseWarn && !o.shadow && o.action.Stops() && f.matches(o, c)
 }
 
 // inFlight reports whether the call may have been made before anybody could know of
 // the order: many callers at once are no defiance. An ask is answered at once, so one
 // that comes a full grace later is made by somebody who knew.
 func (e *Engine) inFlight(o *order, m *moment) bool {
-	end := o.issued.Add(e.limits.Order.Grace)
-	return o.attempts == 0 && (m.when < end || m.when == end && !m.ev.Ask)
+	end := o.begun.Add(e.limits.Order.Grace)
+	return m.when < end || m.when == end && !m.ev.Ask
 }
 
 // attempt counts one try against an order and widens it: from the offence to the
@@ -371,8 +390,8 @@ func (e *Engine) attempt(f *Flow, o *order, m *moment, fx *Effects) {
 		o.attempts++
 		o.tried++
 	}
-	if o.action == events.Throttle {
-		return // who is told to wait may ask whether it is time
+	if o.action == events.Throttle || o.haltsFlow() {
+		return // who is told to wait may ask whether it is time; and nothing is wider than the flow
 	}
 	esc := &e.limits.Escalate
 	n := int64(o.attempts)
@@ -415,7 +434,7 @@ func (e *Engine) widen(f *Flow, o *order, m *moment, scope events.ScopeKind, a, 
 	}
 	w := f.addOrder()
 	*w = order{rule: src.rule, phase: phaseStop, action: action, scope: scope, shadow: src.shadow, wide: src.wide, a: a, b: b,
-		period: src.period, episode: src.episode, since: src.since, observed: src.observed, limit: src.limit,
+		period: src.period, episode: src.episode, since: src.since, begun: m.at, observed: src.observed, limit: src.limit,
 		attempts: src.attempts, tried: 1, leaked: src.leaked, calls0: src.calls0, tokens0: src.tokens0, edges: w.edges[:0], calls: w.calls[:0]}
 	e.stand(w, m)
 	e.emit(f, w, m, nil, fx)

@@ -31,6 +31,10 @@ var laws = []law{
 	{"other names change no reason", renamed},
 	{"a raised limit speaks no earlier", raised},
 	{"records are bounded and exact", bounded},
+	{"what is known of a time is told in time", promised},
+	{"reports are few, and none goes back", few},
+	{"what is made in spite of orders is counted once", once},
+	{"nobody judges otherwise because somebody listens", unheard},
 }
 
 // fold folds logs as a pump does, flow by flow.
@@ -41,6 +45,7 @@ type fold struct {
 	fx        analyzer.Effects
 	said      map[string][]string         // verdicts and answers of each flow, as bytes
 	verdicts  map[string][]events.Verdict // the same
+	passed    map[string][]string         // activities of each flow, as bytes
 	answers   int
 	refused   map[string]string // latest verdict of each flow that refuses calls
 	record    []byte
@@ -50,7 +55,7 @@ type fold struct {
 
 func newFold(l analyzer.Limits) *fold {
 	return &fold{engine: analyzer.New(l), flows: map[string]*analyzer.Flow{}, said: map[string][]string{},
-		verdicts: map[string][]events.Verdict{}, refused: map[string]string{}}
+		verdicts: map[string][]events.Verdict{}, passed: map[string][]string{}, refused: map[string]string{}}
 }
 
 func (w *fold) step(t testing.TB, ev events.Event) {
@@ -102,6 +107,10 @@ func (w *fold) hear(key string) {
 			w.refused[key] = v.ID
 		}
 	}
+	for i := range w.fx.Activity {
+		a := &w.fx.Activity[i]
+		w.passed[key] = append(w.passed[key], a.Key+" "+string(a.Event.AppendJSON(nil)))
+	}
 	if w.fx.Answer != nil && w.fx.Counts.Duplicates == 0 { // an ask that is repeated is answered again
 		w.said[key] = append(w.said[key], "answer "+string(w.fx.Answer.AppendJSON(nil)))
 		w.answers++
@@ -137,9 +146,12 @@ func (w *fold) run(t testing.TB, log []events.Event) *fold {
 
 func sameAs(t *testing.T, what string, want, got *fold) {
 	t.Helper()
-	for key := range want.said {
+	for key := range want.flows {
 		if diff := firstDifference(want.said[key], got.said[key]); diff != "" {
 			t.Fatalf("%s, flow %q: %s", what, key, diff)
+		}
+		if diff := firstDifference(want.passed[key], got.passed[key]); diff != "" {
+			t.Fatalf("%s, what flow %q tells of agents: %s", what, key, diff)
 		}
 	}
 	for key := range got.said {
@@ -229,6 +241,9 @@ func interleaved(t *testing.T, l analyzer.Limits, log []events.Event) {
 		want.advance(key, all.partition.Watermark.Add(24*time.Hour))
 		if diff := firstDifference(want.said[key], all.said[key]); diff != "" {
 			t.Fatalf("with others in between, flow %q: %s", key, diff)
+		}
+		if diff := firstDifference(want.passed[key], all.passed[key]); diff != "" {
+			t.Fatalf("with others in between, what flow %q tells of agents: %s", key, diff)
 		}
 	}
 }

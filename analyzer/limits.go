@@ -55,6 +55,8 @@ type Setting struct {
 	// IgnoreResults makes repetition_blind count calls whatever their results were,
 	// as guards do that never look at results.
 	IgnoreResults bool
+	// All makes agent_message_rate count every message, not only those that escaped.
+	All bool
 	// Unpaced keeps the pace of the party from widening the thresholds of a paced
 	// row, as guards do that know no pace.
 	Unpaced bool
@@ -145,6 +147,29 @@ type Limits struct {
 	Overrides  []Override
 	Version    string // hash of the effective limits, in every verdict
 	HTTPStatus [RuleCount]int16
+	Agents     AgentLimits
+}
+
+// AgentLimits is what agents and projects are judged by, over all flows.
+type AgentLimits struct {
+	Rules      [AgentRuleCount]Setting
+	HTTPStatus [AgentRuleCount]int16 // of a refusal; 0 is the row's own
+	// Report is how soon a flow tells what its parties did: once in so long for each
+	// party, and once more when it falls silent. 0 turns it off: then silence is judged
+	// by what agents say themselves. No threshold of silence may be below twice as much.
+	Report time.Duration
+	// Patience is how long an agent is believed to be in a tool or to wait.
+	Patience time.Duration
+	// WatchAll judges the silence of agents that never reported, too.
+	WatchAll bool
+	// Recover has weir give orders about stuck agents: resume, review, archive. Without
+	// it they are only told of.
+	Recover      bool
+	ResumeWithin time.Duration // after an order to resume, for the agent to report again
+	ReviewWithin time.Duration // for the reviewer
+	// SafeCoherence and SafeRisk, in hundredths: an agent above the one and below the
+	// other may be resumed without a review.
+	SafeCoherence, SafeRisk int64
 }
 
 // RuleSet is a set of rule rows.
@@ -166,6 +191,11 @@ func Balanced() Limits {
 		Escalate: Escalation{Pair: 3, Agent: 6, Flow: 12},
 		WarnOnly: 1 << events.CorrelationDerived,
 		Load:     Load{Percent: 50},
+		Agents: AgentLimits{Report: time.Minute, Patience: 2 * time.Hour, ResumeWithin: 10 * time.Minute, ReviewWithin: 10 * time.Minute,
+			SafeCoherence: 40, SafeRisk: 60},
+	}
+	for i := range l.Agents.Rules {
+		l.Agents.Rules[i] = AgentRules[i].Default
 	}
 	for i := range l.Rules {
 		l.Rules[i] = Rules[i].Default

@@ -34,8 +34,9 @@ type order struct {
 	edges    []edge
 	calls    []callRef
 	since    events.Stamp // when the offence began
-	issued   events.Stamp
-	revision int64 // of the last verdict about it
+	begun    events.Stamp // when it began to refuse what it refuses
+	issued   events.Stamp // or renewed
+	revision int64        // of the last verdict about it
 	expires  events.Stamp
 	due      events.Stamp // when it is to be renewed, or ends
 	observed int64
@@ -71,6 +72,25 @@ type callRef struct {
 	tool      uint8
 	algorithm events.HashAlgorithm
 	args      uint64
+}
+
+// haltsFlow reports whether the order refuses every call of the flow.
+func (o *order) haltsFlow() bool {
+	return o.action == events.Halt && o.scope == events.ScopeFlow && o.picks == selectAll && o.kind == events.KindUnset
+}
+
+// strictness orders orders by what they do, then by how wide they are.
+func (o *order) strictness() int {
+	width := 0
+	switch o.scope {
+	case events.ScopeFlow:
+		width = 3
+	case events.ScopeSession, events.ScopeTask:
+		width = 2
+	case events.ScopePair:
+		width = 1
+	}
+	return int(o.action)<<2 + width
 }
 
 func (o *order) mentions(party uint8) bool {

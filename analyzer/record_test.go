@@ -1,6 +1,7 @@
 package analyzer_test
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -11,6 +12,11 @@ import (
 // can be folded on.
 func FuzzRecord(f *testing.F) {
 	f.Add([]byte{})
+	old, err := os.ReadFile("testdata/flow_v1.record")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(old)
 	for i, c := range scenarioCases(f) {
 		if i%7 != 0 {
 			continue

@@ -62,6 +62,10 @@ func tale(data []byte) (analyzer.Limits, []events.Event) {
 	default:
 		l = tight()
 	}
+	l.Agents.Report = 20 * time.Second
+	for _, r := range []analyzer.AgentRuleID{analyzer.AgentRuleMessages, analyzer.AgentRuleProject} {
+		l.Agents.Rules[r] = analyzer.Setting{Warn: analyzer.Off, Stop: 100, Window: 3600}
+	}
 	flows := []string{"main", "main", "main", "second", ""}
 	control := map[string]string{}
 	hash := func(n int) events.Hash {
@@ -151,7 +155,14 @@ func tale(data []byte) (analyzer.Limits, []events.Event) {
 				ev.TaskID += strings.Repeat("t", 250-len(ev.TaskID))
 			}
 		case op == 19:
-			ev.Kind, ev.TurnID = events.TurnStart, fmt.Sprint("turn", next(5))
+			switch ev.From.Session = from; next(4) {
+			case 0:
+				ev.Kind, ev.AgentState = events.AgentStatus, &events.AgentState{Status: "active"}
+			case 1:
+				ev.Kind, ev.To.Session, ev.Note = events.NoteAdded, who, &events.Note{Summary: "s"}
+			default:
+				ev.Kind, ev.From.Session, ev.TurnID = events.TurnStart, "", fmt.Sprint("turn", next(5))
+			}
 		case op == 20:
 			ev.Kind, ev.From.Session, ev.To.Session, ev.Ack = events.VerdictAck, from, who, &events.Ack{Applied: true}
 		case op == 21:
@@ -175,6 +186,16 @@ func tale(data []byte) (analyzer.Limits, []events.Event) {
 			}
 		}
 		log = append(log, ev)
+	}
+	for i := range log { // of some sessions it is known whose they are, and they work for a project
+		for _, p := range []*events.Party{&log[i].From, &log[i].To} {
+			if strings.ContainsAny(p.Session, "bdf") {
+				p.Agent, log[i].ProjectID = "id"+p.Session, "p"
+			}
+		}
+		if log[i].Kind == events.AgentCall && log[i].LoopCount%2 == 1 {
+			log[i].TransferMode = events.PassControl
+		}
 	}
 	return l, log
 }

@@ -35,16 +35,20 @@ func (e *LimitError) Error() string {
 const (
 	// maxThreshold leaves room for the factors of pace and load, and is a number that
 	// JSON readers hold exactly.
-	maxThreshold  = 1_000_000_000_000_000
-	maxLoad       = 1_000_000_000_000
-	maxDuration   = 366 * 24 * time.Hour
-	maxCount      = 1 << 15 // where the counters of a flow stop counting
-	maxPoints     = 1000    // of circling
-	maxRateWindow = 600     // seconds for which the times of hops are kept
-	maxListed     = 256     // tools, overrides
-	maxIgnored    = 64      // arguments of one tool
-	maxName       = 256     // bytes of an id or a name
-	maxReason     = 1024    // bytes of the reason of an override
+	maxThreshold   = 1_000_000_000_000_000
+	maxLoad        = 1_000_000_000_000
+	maxDuration    = 366 * 24 * time.Hour
+	maxCount       = 1 << 15        // where the counters of a flow stop counting
+	maxPoints      = 1000           // of circling
+	maxRateWindow  = 600            // seconds for which the times of hops are kept
+	maxAgentWindow = 3600           // seconds for which the times of messages to an agent are kept
+	maxCapWindow   = 30 * 24 * 3600 // seconds
+	maxGapFactor   = 100            // mean gaps between reports
+	maxReport      = time.Hour      // a flow tells once in so long at the latest
+	maxListed      = 256            // tools, overrides
+	maxIgnored     = 64             // arguments of one tool
+	maxName        = 256            // bytes of an id or a name
+	maxReason      = 1024           // bytes of the reason of an override
 )
 
 // Validate returns all that is wrong with the limits at once, joined; each error
@@ -55,13 +59,11 @@ const (
 func (l *Limits) Validate() error {
 	var c checker
 	c.general(l)
-	for i := range l.Rules {
-		r := RuleID(i)
-		c.setting("rules."+Rules[r].Name, r, &l.Rules[r])
-		if s := l.HTTPStatus[r]; s != 0 && (s < 400 || s > 599) {
-			c.fail("http_status."+Rules[r].Name, "write a status of an error, such as 403 or 429", "%d is no status of a refusal", s)
-		}
+	for _, r := range Rows() {
+		c.setting("rules."+r.Name, &r, r.Setting(l))
+		c.status("http_status."+r.Name, &r, *r.HTTPStatus(l))
 	}
+	c.agents(&l.Agents)
 	c.load(&l.Load)
 	c.tools(l.Tools)
 	c.overrides(l.Overrides)
@@ -149,10 +151,9 @@ func (c *checker) load(l *Load) {
 }
 
 // setting checks one row, in the rules or in an override.
-func (c *checker) setting(path string, r RuleID, s *Setting) {
-	rule := &Rules[r]
-	if r == RuleOperator {
-		if *s != rule.Default {
+func (c *checker) setting(path string, r *Row, s *Setting) {
+	if r.Fixed() {
+		if *s != r.Default {
 			c.fail(path, "a person's stop always holds; delete the key", "has no limits")
 		}
 		return
@@ -160,43 +161,100 @@ func (c *checker) setting(path string, r RuleID, s *Setting) {
 	if s.Mode > ModeWarn {
 		c.fail(path+".mode", "", "%d is no mode", s.Mode)
 	}
-	if s.IgnoreResults && r != RuleRepetitionBlind {
-		c.fail(path+".ignore_results", "only "+Rules[RuleRepetitionBlind].Name+" can ignore results", "means nothing here")
+	if blind := &Rules[RuleRepetitionBlind]; s.IgnoreResults && r.Name != blind.Name {
+		c.fail(path+".ignore_results", "only "+blind.Name+" can ignore results", "means nothing here")
 	}
-	if s.Unpaced && !rule.Paced {
+	if rate := &AgentRules[AgentRuleRate]; s.All && r.Name != rate.Name {
+		c.fail(path+".count", "only "+rate.Name+" chooses what it counts", "means nothing here")
+	}
+	if s.Unpaced && !r.Paced {
 		c.fail(path+".paced", "delete the key", "the pace of the party never widens this rule")
 	}
-	if widest := WidestWindow(r); s.Window > widest || s.Window < min(1, widest) {
-		switch rule.Window {
-		case "":
-			c.fail(path+".window", "delete the key", "the rule has no window")
-		case "seconds":
-			c.fail(path+".window", "times are kept for 10 minutes", "%ds is not between 1s and 10m", s.Window)
-		default:
-			c.fail(path+".window", fmt.Sprintf("the last %d calls of a party are kept", widest), "%d is no number of calls from 1 to %d", s.Window, widest)
+	if r.ModeOnly() {
+		if s.Warn != 0 || s.Stop != 0 || s.Max || s.Window != 0 {
+			c.fail(path, "write a mode alone: off, shadow, warn or enforce", "measures nothing, so it has no thresholds")
 		}
 		return
 	}
-	most, why := Reach(r, s)
-	good := c.threshold(path+".warn", rule, s.Warn, 0, most, why)
-	if s.Max {
-		good = c.threshold(path+".max", rule, s.Stop, 1, most, why) && good
-	} else {
-		good = c.threshold(path+".stop", rule, s.Stop, 0, most, why) && good
+	if least, widest, why := r.Windows(); s.Window > widest || s.Window < least {
+		switch r.Window {
+		case "":
+			c.fail(path+".window", why, "the rule has no window")
+		case "seconds":
+			c.fail(path+".window", why, "%s is not between %s and %s", Amount(events.UnitSeconds, s.Window), Amount(events.UnitSeconds, least), Amount(events.UnitSeconds, widest))
+		default:
+			c.fail(path+".window", why, "%d is no number of %s from %d to %d", s.Window, r.Window, least, widest)
+		}
+		return
+	}
+	most, why := r.Reach(s)
+	good := c.threshold(path+".warn", r, s.Warn, 0, most, why)
+	stop := "stop"
+	switch {
+	case s.Max && r.Silence:
+		c.fail(path+".max", "write stop: silence may last so long, and no longer", "means nothing here")
+		return
+	case s.Max:
+		stop = "max"
+		good = c.threshold(path+".max", r, s.Stop, 1, most, why) && good
+	default:
+		good = c.threshold(path+".stop", r, s.Stop, 0, most, why) && good
 	}
 	if good && s.Warn != Off && s.Stop != Off && s.Warn > s.Limit() {
-		name := "stop"
-		if s.Max {
-			name = "max"
+		c.fail(path+".warn", "a warning must come before the stop: lower warn, raise "+stop+", or write warn: off",
+			"%s is above %s, %s", Amount(r.Unit, s.Warn), stop, Amount(r.Unit, s.Limit()))
+	}
+}
+
+func (c *checker) status(path string, r *Row, s int16) {
+	switch {
+	case s == 0:
+	case r.Status == 0:
+		c.fail(path, "delete the key", "the rule refuses no calls")
+	case s < 400 || s > 599:
+		c.fail(path, "write a status of an error, such as 403 or 429", "%d is no status of a refusal", s)
+	}
+}
+
+// agents checks the section about agents, and that no silence is judged before flows
+// have told of it.
+func (c *checker) agents(a *AgentLimits) {
+	c.duration("agents.report", a.Report, 0)
+	if a.Report > maxReport {
+		c.fail("agents.report", "0s turns it off", "%s is longer than %s", DurationText(a.Report), DurationText(maxReport))
+	}
+	c.duration("agents.patience", a.Patience, time.Second)
+	c.duration("agents.resume_within", a.ResumeWithin, time.Second)
+	c.duration("agents.review_within", a.ReviewWithin, time.Second)
+	c.share("agents.safe_coherence", a.SafeCoherence)
+	c.share("agents.safe_risk", a.SafeRisk)
+	for id, s := range a.Rules {
+		r := AgentRow(AgentRuleID(id))
+		if !r.Silence || s.Mode == ModeOff || s.Max || a.Report <= 0 || a.Report > maxReport {
+			continue
 		}
-		c.fail(path+".warn", "a warning must come before the stop: lower warn, raise "+name+", or write warn: off",
-			"%s is above %s, %s", Amount(rule.Unit, s.Warn), name, Amount(rule.Unit, s.Limit()))
+		for _, t := range [...]struct {
+			key string
+			v   int64
+		}{{"warn", s.Warn}, {"stop", s.Stop}} {
+			if t.v > 0 && t.v < int64(maxDuration/time.Second) && time.Duration(t.v)*time.Second < 2*a.Report {
+				c.fail("rules."+r.Name+"."+t.key, "a flow tells of an agent once in agents.report: raise this, or lower that",
+					"%s is less than twice agents.report, %s", Amount(r.Unit, t.v), DurationText(a.Report))
+			}
+		}
+	}
+}
+
+// share checks a part of one, in hundredths.
+func (c *checker) share(path string, v int64) {
+	if v < 0 || v > 100 {
+		c.fail(path, "", "%s is not between 0 and 1", strconv.FormatFloat(float64(v)/100, 'f', -1, 64))
 	}
 }
 
 // threshold checks a value from which on a rule acts; written is how much lower
 // the figure in the file is.
-func (c *checker) threshold(path string, rule *FlowRule, v, written, most int64, why string) bool {
+func (c *checker) threshold(path string, rule *Row, v, written, most int64, why string) bool {
 	switch {
 	case v == Off:
 		return true
@@ -208,47 +266,6 @@ func (c *checker) threshold(path string, rule *FlowRule, v, written, most int64,
 		return true
 	}
 	return false
-}
-
-// Reach returns the greatest value that the rule can observe with the setting's
-// window, and why it is not more. A threshold above it would be a limit that does
-// not exist.
-func Reach(r RuleID, s *Setting) (most int64, why string) {
-	switch r {
-	case RuleCorrelationID, RuleSelfCall:
-		return 1, "a call is one or it is not"
-	case RuleStackDepth:
-		return maxParties, fmt.Sprintf("at most %d parties of a flow are kept", maxParties)
-	case RuleCallerRate, RuleFlowRate:
-		return maxRateStamps, fmt.Sprintf("the times of the last %d hops are kept; max_total_calls counts further", maxRateStamps)
-	case RuleNoWorkBurst:
-		return maxBurst, fmt.Sprintf("the times of the last %d such hops are kept; no_work_hops counts further", maxBurst)
-	case RuleStaleDelegation, RuleStaleAnswers:
-		return maxRounds, fmt.Sprintf("the last %d rounds of a pair are looked at", maxRounds)
-	case RuleCircling:
-		return maxPoints, "points stop there"
-	case RuleFlowDuration:
-		return int64(maxDuration / time.Second), "no episode lasts longer"
-	case RuleUniqueSessions, RuleRevisits, RulePingPongSame, RulePingPongOther, RuleRepeatedDelegation, RuleNoWorkHops,
-		RuleToolCycle, RuleToolCycleLong, RuleRepeatedError, RuleNoProgress, RuleTurns, RuleReflectLoops, RuleLoops:
-		return maxCount, "the counter stops there"
-	}
-	if Rules[r].Window == "calls" {
-		return s.Window, "so many calls are in the window"
-	}
-	return maxThreshold, "write off for no limit"
-}
-
-// WidestWindow returns the greatest window of the rule, in the unit that its
-// Window names; 0 for a rule without one.
-func WidestWindow(r RuleID) int64 {
-	switch Rules[r].Window {
-	case "":
-		return 0
-	case "seconds":
-		return maxRateWindow
-	}
-	return maxCalls
 }
 
 func (c *checker) tools(tools []ToolLimits) {
@@ -302,7 +319,8 @@ func (c *checker) overrides(overrides []Override) {
 			c.fail(path, "write project, agent or flow", "%s does not follow tool calls, so it cannot be told for one tool", rule.Name)
 		}
 		c.text(path+"."+o.Scope.String(), o.ID, maxName)
-		c.setting(path, o.Rule, &o.Setting)
+		row := FlowRow(o.Rule)
+		c.setting(path, &row, &o.Setting)
 		if strings.TrimSpace(o.Reason) == "" {
 			c.fail(path+".reason", "say why; it stands in the audit log", "is missing")
 		} else {
@@ -351,21 +369,22 @@ func (l *Limits) arrange() {
 	l.Overrides = slices.SortedFunc(slices.Values(l.Overrides), func(a, b Override) int {
 		return cmp.Or(cmp.Compare(scopeRank(a.Scope), scopeRank(b.Scope)), strings.Compare(a.ID, b.ID), cmp.Compare(a.Rule, b.Rule))
 	})
-	for i := range l.Rules {
-		l.Rules[i].arrange(RuleID(i))
-		if int(l.HTTPStatus[i]) == Rules[i].Status {
-			l.HTTPStatus[i] = 0
+	for _, r := range Rows() {
+		r.Setting(l).arrange(&r.Default)
+		if status := r.HTTPStatus(l); int(*status) == r.Status {
+			*status = 0
 		}
 	}
 	for i := range l.Overrides {
-		l.Overrides[i].Setting.arrange(l.Overrides[i].Rule)
+		o := &l.Overrides[i]
+		o.Setting.arrange(&Rules[o.Rule].Default)
 	}
 }
 
 // arrange makes settings without a stop equal, however they were given.
-func (s *Setting) arrange(r RuleID) {
+func (s *Setting) arrange(usual *Setting) {
 	if s.Stop == Off {
-		s.Max = Rules[r].Default.Max
+		s.Max = usual.Max
 	}
 }
 

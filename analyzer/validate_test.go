@@ -75,6 +75,33 @@ func TestValidate(t *testing.T) {
 	f(rule(analyzer.RuleFlowRate, func(s *analyzer.Setting) { s.Stop = 129 }), "rules.call_rate_per_flow.max")
 	f(rule(analyzer.RuleRepetition, func(s *analyzer.Setting) { s.Window = 5 }), "rules.repetition.stop")
 	f(rule(analyzer.RuleOperator, func(s *analyzer.Setting) { s.Mode = analyzer.ModeOff }), "rules.operator_stop")
+	agents := func(id analyzer.AgentRuleID, change func(s *analyzer.Setting)) func(*analyzer.Limits) {
+		return func(l *analyzer.Limits) { change(&l.Agents.Rules[id]) }
+	}
+	f(agents(analyzer.AgentRuleRate, func(s *analyzer.Setting) { s.All, s.Stop, s.Window = true, 128, 3600 }))
+	f(agents(analyzer.AgentRuleRate, func(s *analyzer.Setting) { s.Stop = 129 }), "rules.agent_message_rate.max")
+	f(agents(analyzer.AgentRuleMinted, func(s *analyzer.Setting) { s.Window = 3601 }), "rules.agent_flow_rate.window")
+	f(agents(analyzer.AgentRuleMinted, func(s *analyzer.Setting) { s.All = true }), "rules.agent_flow_rate.count")
+	f(agents(analyzer.AgentRuleProject, func(s *analyzer.Setting) { s.Stop, s.Window = 1e9, 60 }))
+	f(agents(analyzer.AgentRuleProject, func(s *analyzer.Setting) { s.Window = 59 }), "rules.max_project_messages.window")
+	f(agents(analyzer.AgentRuleActivity, func(s *analyzer.Setting) { s.Warn = 120 }))
+	f(agents(analyzer.AgentRuleActivity, func(s *analyzer.Setting) { s.Warn, s.Stop = 119, 119 }), "rules.activity_timeout.warn", "rules.activity_timeout.stop")
+	f(agents(analyzer.AgentRuleActivity, func(s *analyzer.Setting) { s.Warn, s.Mode = 119, analyzer.ModeOff }))
+	f(agents(analyzer.AgentRuleActivity, func(s *analyzer.Setting) { s.Stop = s.Warn - 1 }), "rules.activity_timeout.warn")
+	f(agents(analyzer.AgentRuleActivity, func(s *analyzer.Setting) { s.Max = true }), "rules.activity_timeout.max")
+	f(agents(analyzer.AgentRuleCadence, func(s *analyzer.Setting) { s.Window = 0 }), "rules.cadence_broken.window")
+	f(agents(analyzer.AgentRuleRescue, func(s *analyzer.Setting) { s.Stop = 1 }), "rules.rescue")
+	f(func(l *analyzer.Limits) {
+		l.Agents.Report, l.Agents.Rules[analyzer.AgentRuleActivity].Warn = 0, 1
+	})
+	f(func(l *analyzer.Limits) {
+		l.Agents.Report, l.Agents.Patience, l.Agents.ResumeWithin, l.Agents.ReviewWithin = -1, 0, time.Microsecond, 1<<62
+		l.Agents.SafeCoherence, l.Agents.SafeRisk = -1, 101
+	}, "agents.report", "agents.patience", "agents.resume_within", "agents.review_within", "agents.safe_coherence", "agents.safe_risk")
+	f(func(l *analyzer.Limits) { l.Agents.Report = 2 * time.Hour }, "agents.report")
+	f(func(l *analyzer.Limits) {
+		l.Agents.HTTPStatus[analyzer.AgentRuleRate], l.Agents.HTTPStatus[analyzer.AgentRuleRescue] = 302, 429
+	}, "http_status.agent_message_rate", "http_status.rescue")
 	f(func(l *analyzer.Limits) { l.HTTPStatus[analyzer.RuleTurns] = 302 }, "http_status.max_turns")
 	f(func(l *analyzer.Limits) {
 		l.Tools = []analyzer.ToolLimits{{Name: "a"}, {Name: "a"}, {Name: strings.Repeat("x", 300)}}

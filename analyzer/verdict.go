@@ -176,6 +176,10 @@ func (f *Flow) orderID(o *order) uint64 {
 	_, _ = d.WriteString(f.scopeID(o))
 	_, _ = d.WriteString("\x00")
 	_, _ = d.WriteString(strconv.FormatInt(int64(o.since), 16))
+	if o.rule == RuleConversation { // of which several have the scope of the flow
+		_, _ = d.WriteString("\x00")
+		_, _ = d.WriteString(o.subject)
+	}
 	return d.Sum64()
 }
 

@@ -17,8 +17,8 @@ type Change struct {
 // a difference have the same version.
 func Diff(a, b analyzer.Limits) []Change {
 	base := none()
-	for i := range base.Rules {
-		base.Rules[i].Mode = analyzer.ModeOff // so that every mode is written
+	for _, r := range analyzer.Rows() {
+		r.Setting(&base).Mode = analyzer.ModeOff // so that every mode is written
 	}
 	was, is := flatten(nil, "", describeLimits(&a, &base, false)), flatten(nil, "", describeLimits(&b, &base, false))
 	stays := map[string]bool{}

@@ -45,7 +45,7 @@ func mustJSON(v any) []byte {
 }
 
 // describeLimits lists everything but the profile. Rules that are off altogether
-// are left out if sparse.
+// are left out if sparse, and so is what agents are judged by if no rule is about them.
 func describeLimits(l, base *analyzer.Limits, sparse bool) object {
 	o := object{
 		{"identity", word(identities[l.Identity])},
@@ -55,21 +55,23 @@ func describeLimits(l, base *analyzer.Limits, sparse bool) object {
 		{"warn_only", sourceList(l.WarnOnly)},
 	}
 	rules, scale, status := object{}, list{}, object{}
-	for i := range analyzer.Rules {
-		id, rule := analyzer.RuleID(i), &analyzer.Rules[i]
-		if id != analyzer.RuleOperator && (!sparse || l.Rules[i] != off(id)) {
-			rules.put(rule.Name, describeSetting(id, &l.Rules[i], base.Rules[i].Mode))
+	for _, r := range analyzer.Rows() {
+		if s := r.Setting(l); !r.Fixed() && (!sparse || *s != r.Off()) {
+			rules.put(r.Name, describeSetting(&r, s, r.Setting(base).Mode))
 		}
-		if l.Load.Scale.Has(id) {
-			scale = append(scale, word(rule.Name))
+		if id, ok := r.Flow(); ok && l.Load.Scale.Has(id) {
+			scale = append(scale, word(r.Name))
 		}
-		if s := l.HTTPStatus[i]; s != 0 {
-			status.put(rule.Name, integer(int64(s)))
-		} else if base.HTTPStatus[i] != 0 {
-			status.put(rule.Name, integer(int64(rule.Status)))
+		if s := *r.HTTPStatus(l); s != 0 {
+			status.put(r.Name, integer(int64(s)))
+		} else if *r.HTTPStatus(base) != 0 {
+			status.put(r.Name, integer(int64(r.Status)))
 		}
 	}
 	o.put("rules", rules)
+	if !sparse || l.Agents != none().Agents {
+		o.put("agents", describeAgents(&l.Agents))
+	}
 	o.put("load", object{{"high", integer(l.Load.High)}, {"low", integer(l.Load.Low)}, {"percent", integer(l.Load.Percent)}, {"scale", scale}})
 	if len(l.Tools) > 0 {
 		tools := object{}
@@ -93,32 +95,46 @@ func describeLimits(l, base *analyzer.Limits, sparse bool) object {
 
 // describeSetting writes a setting so that it says everything, whatever it changes;
 // mode is that of what it changes.
-func describeSetting(id analyzer.RuleID, s *analyzer.Setting, mode analyzer.Mode) object {
-	rule := &analyzer.Rules[id]
+func describeSetting(r *analyzer.Row, s *analyzer.Setting, mode analyzer.Mode) object {
 	var o object
-	if s.Mode != analyzer.ModeEnforce || mode != analyzer.ModeEnforce {
+	if s.Mode != analyzer.ModeEnforce || mode != analyzer.ModeEnforce || r.ModeOnly() {
 		o.put("mode", word(s.Mode.String()))
 	}
-	o.put("warn", amount(rule.Unit, s.Warn))
+	if r.ModeOnly() {
+		return o
+	}
+	o.put("warn", amount(r.Unit, s.Warn))
 	name := "stop"
 	if s.Max {
 		name = "max"
 	}
-	o.put(name, amount(rule.Unit, s.Limit()))
-	switch rule.Window {
+	o.put(name, amount(r.Unit, s.Limit()))
+	switch r.Window {
 	case "":
 	case "seconds":
 		o.put("window", amount(events.UnitSeconds, s.Window))
 	default:
 		o.put("window", integer(s.Window))
 	}
-	if id == analyzer.RuleRepetitionBlind {
+	if ignoresResults(r) {
 		o.put("ignore_results", s.IgnoreResults)
 	}
-	if rule.Paced {
+	if choosesCount(r) {
+		o.put("count", either(countWords, s.All))
+	}
+	if r.Paced {
 		o.put("paced", !s.Unpaced)
 	}
 	return o
+}
+
+// describeAgents writes what all rules about agents share.
+func describeAgents(a *analyzer.AgentLimits) object {
+	return object{
+		{"report", duration(a.Report)}, {"patience", duration(a.Patience)}, {"watch", either(watchWords, a.WatchAll)},
+		{"recovery", either(recoveryWords, a.Recover)}, {"resume_within", duration(a.ResumeWithin)}, {"review_within", duration(a.ReviewWithin)},
+		{"safe_coherence", share(a.SafeCoherence)}, {"safe_risk", share(a.SafeRisk)},
+	}
 }
 
 func describeTool(t *analyzer.ToolLimits) object {
@@ -137,8 +153,9 @@ func describeTool(t *analyzer.ToolLimits) object {
 }
 
 func describeOverride(x *analyzer.Override, mode analyzer.Mode) object {
-	o := object{{x.Scope.String(), x.ID}, {"rule", word(analyzer.Rules[x.Rule].Name)}}
-	o = append(o, describeSetting(x.Rule, &x.Setting, mode)...)
+	r := analyzer.FlowRow(x.Rule)
+	o := object{{x.Scope.String(), x.ID}, {"rule", word(r.Name)}}
+	o = append(o, describeSetting(&r, &x.Setting, mode)...)
 	return append(o, pair{"reason", x.Reason}, pair{"expires", word(strings.Replace(events.RFC3339(x.Expires).String(), ".000Z", "Z", 1))})
 }
 

@@ -97,35 +97,48 @@ func anyLimits(r *rand.Rand, name, reason string) analyzer.Limits {
 	if err != nil {
 		panic(err)
 	}
-	setting := func(id analyzer.RuleID) analyzer.Setting {
-		s := analyzer.Setting{Mode: analyzer.Mode(r.IntN(4)), Warn: analyzer.Off, Stop: analyzer.Off, Max: r.IntN(2) == 0}
-		if w := analyzer.WidestWindow(id); w > 0 {
-			s.Window = 1 + r.Int64N(w)
+	setting := func(row analyzer.Row) analyzer.Setting {
+		s := analyzer.Setting{Mode: analyzer.Mode(r.IntN(4)), Warn: analyzer.Off, Stop: analyzer.Off, Max: !row.Silence && r.IntN(2) == 0}
+		if row.ModeOnly() {
+			return analyzer.Setting{Mode: s.Mode}
 		}
-		s.IgnoreResults = id == analyzer.RuleRepetitionBlind && r.IntN(2) == 0
-		most, _ := analyzer.Reach(id, &s)
+		if least, widest, _ := row.Windows(); widest > 0 {
+			s.Window = least + r.Int64N(widest-least+1)
+		}
+		s.IgnoreResults = row.Name == "repetition_blind" && r.IntN(2) == 0
+		s.All = row.Name == "agent_message_rate" && r.IntN(2) == 0
+		least, most := int64(1), int64(0)
+		if most, _ = row.Reach(&s); row.Silence {
+			least = 120
+		}
 		if r.IntN(4) > 0 {
-			s.Stop = 1 + r.Int64N(most)
+			s.Stop = least + r.Int64N(most-least+1)
 		}
-		if most = min(most, s.Limit()); r.IntN(4) > 0 && most > 0 {
-			s.Warn = 1 + r.Int64N(most)
+		if most = min(most, s.Limit()); r.IntN(4) > 0 && most >= least {
+			s.Warn = least + r.Int64N(most-least+1)
 		}
 		return s
 	}
-	for i := range l.Rules {
-		id := analyzer.RuleID(i)
-		if id == analyzer.RuleOperator {
+	for _, row := range analyzer.Rows() {
+		if row.Fixed() {
 			continue
 		}
 		if r.IntN(2) == 0 {
-			l.Rules[i] = setting(id)
+			*row.Setting(&l) = setting(row)
 		}
-		if r.IntN(8) == 0 {
-			l.HTTPStatus[i] = int16(400 + r.IntN(200))
+		if row.Status != 0 && r.IntN(8) == 0 {
+			*row.HTTPStatus(&l) = int16(400 + r.IntN(200))
 		}
-		if r.IntN(8) == 0 {
+		if id, ok := row.Flow(); ok && r.IntN(8) == 0 {
 			l.Load.Scale = l.Load.Scale.With(id)
 		}
+	}
+	if r.IntN(2) == 0 {
+		a := &l.Agents
+		a.Report, a.Patience = time.Duration(r.Int64N(60_001))*time.Millisecond, time.Duration(1+r.IntN(10_000))*time.Second
+		a.WatchAll, a.Recover = r.IntN(2) == 0, r.IntN(2) == 0
+		a.ResumeWithin, a.ReviewWithin = time.Duration(1+r.IntN(10_000))*time.Second, time.Duration(1+r.IntN(10_000))*time.Second
+		a.SafeCoherence, a.SafeRisk = r.Int64N(101), r.Int64N(101)
 	}
 	l.Identity = analyzer.Identity(r.IntN(2))
 	l.Flow.Idle = time.Duration(1+r.Int64N(10_000)) * time.Second / time.Duration(1+9*r.IntN(2))
@@ -150,7 +163,7 @@ func anyLimits(r *rand.Rand, name, reason string) analyzer.Limits {
 		if id == analyzer.RuleOperator {
 			continue
 		}
-		l.Overrides = append(l.Overrides, analyzer.Override{Scope: scopes[r.IntN(4)], ID: name, Rule: id, Setting: setting(id), Reason: reason, Expires: events.Stamp(1 + r.Int64N(1<<42))})
+		l.Overrides = append(l.Overrides, analyzer.Override{Scope: scopes[r.IntN(4)], ID: name, Rule: id, Setting: setting(analyzer.FlowRow(id)), Reason: reason, Expires: events.Stamp(1 + r.Int64N(1<<42))})
 	}
 	return l
 }

@@ -145,7 +145,7 @@ func (r *reader) importFile(data []byte) []byte {
 			flow.put(rest, key.write(n))
 			continue
 		}
-		if _, ok := analyzer.RuleNamed(rule); !ok {
+		if _, ok := analyzer.RowNamed(rule); !ok {
 			comment += fmt.Sprintf("\n# Not carried over: %s %d, for weir has no rule %s.", analyzer.PathKey(k.Value), n, rule)
 			continue
 		}

@@ -42,7 +42,7 @@ func parse(r *reader, data []byte) (analyzer.Limits, error) {
 	return l, nil
 }
 
-var topKeys = []string{"profile", "identity", "flow", "orders", "escalate", "warn_only", "rules", "tools", "load", "overrides", "http_status", "$schema"}
+var topKeys = []string{"profile", "identity", "flow", "orders", "escalate", "warn_only", "rules", "agents", "tools", "load", "overrides", "http_status", "$schema"}
 
 // limits reads the whole file. Sections are read in an order of their own, for
 // overrides change what rules say and rules change what the profile says.
@@ -70,10 +70,11 @@ func (r *reader) limits(root *yaml.Node) analyzer.Limits {
 	r.integer("escalate.flow", f["flow"], &l.Escalate.Flow)
 	r.sources("warn_only", top["warn_only"], &l.WarnOnly)
 	for key, v := range r.pairs("rules", top["rules"]) {
-		if id, ok := r.rule(join("rules", key.Value), key); ok {
-			r.setting("rules."+key.Value, id, v, &l.Rules[id])
+		if row, ok := r.rule(join("rules", key.Value), key); ok {
+			r.setting("rules."+key.Value, &row, v, row.Setting(&l))
 		}
 	}
+	r.agents(top["agents"], &l.Agents)
 	f = r.fields("load", top["load"], "high", "low", "percent", "scale")
 	r.integer("load.high", f["high"], &l.Load.High)
 	r.integer("load.low", f["low"], &l.Load.Low)
@@ -86,10 +87,11 @@ func (r *reader) limits(root *yaml.Node) analyzer.Limits {
 		l.Overrides = append(l.Overrides, r.override(index("overrides", i), n, &l.Rules))
 	}
 	for key, v := range r.pairs("http_status", top["http_status"]) {
-		if id, ok := r.anyRule(join("http_status", key.Value), key); ok {
-			status := int64(l.HTTPStatus[id])
+		if row, ok := r.anyRule(join("http_status", key.Value), key); ok {
+			set := row.HTTPStatus(&l)
+			status := int64(*set)
 			r.integer("http_status."+key.Value, v, &status)
-			l.HTTPStatus[id] = int16(min(status, 1000))
+			*set = int16(min(status, 1000))
 		}
 	}
 	r.validate(&l)
@@ -124,29 +126,55 @@ func (r *reader) base(n *yaml.Node) analyzer.Limits {
 	return l
 }
 
+// agents reads what all rules about agents share.
+func (r *reader) agents(n *yaml.Node, a *analyzer.AgentLimits) {
+	f := r.fields("agents", n, "report", "patience", "watch", "recovery", "resume_within", "review_within", "safe_coherence", "safe_risk")
+	r.duration("agents.report", f["report"], &a.Report)
+	r.duration("agents.patience", f["patience"], &a.Patience)
+	r.either("agents.watch", f["watch"], watchWords, &a.WatchAll)
+	r.either("agents.recovery", f["recovery"], recoveryWords, &a.Recover)
+	r.duration("agents.resume_within", f["resume_within"], &a.ResumeWithin)
+	r.duration("agents.review_within", f["review_within"], &a.ReviewWithin)
+	r.share("agents.safe_coherence", f["safe_coherence"], &a.SafeCoherence)
+	r.share("agents.safe_risk", f["safe_risk"], &a.SafeRisk)
+}
+
 // rule finds the rule that a key or a value names.
-func (r *reader) rule(path string, n *yaml.Node) (analyzer.RuleID, bool) {
-	id, ok := r.anyRule(path, n)
-	if ok && id == analyzer.RuleOperator {
+func (r *reader) rule(path string, n *yaml.Node) (analyzer.Row, bool) {
+	row, ok := r.anyRule(path, n)
+	if ok && row.Fixed() {
 		r.fail(n, path, "a person's stop always holds; delete it", "has no limits")
+		return row, false
+	}
+	return row, ok
+}
+
+// flowRule finds the rule about flows that a value names.
+func (r *reader) flowRule(path, hint string, n *yaml.Node) (analyzer.RuleID, bool) {
+	row, ok := r.rule(path, n)
+	if !ok {
 		return 0, false
+	}
+	id, ok := row.Flow()
+	if !ok {
+		r.fail(n, path, hint, "%s is about agents over all flows", row.Name)
 	}
 	return id, ok
 }
 
-func (r *reader) anyRule(path string, n *yaml.Node) (analyzer.RuleID, bool) {
+func (r *reader) anyRule(path string, n *yaml.Node) (analyzer.Row, bool) {
 	if !r.scalar(path, "the name of a rule", n) {
-		return 0, false
+		return analyzer.Row{}, false
 	}
-	if id, ok := analyzer.RuleNamed(n.Value); ok {
-		return id, true
+	if row, ok := analyzer.RowNamed(n.Value); ok {
+		return row, true
 	}
 	names := ruleNames()
 	hint := meant(n.Value, names)
 	var behind []string
-	for i := range analyzer.Rules {
-		if string(analyzer.Rules[i].Reason) == n.Value {
-			behind = append(behind, analyzer.Rules[i].Name)
+	for _, row := range analyzer.Rows() {
+		if string(row.Reason) == n.Value {
+			behind = append(behind, row.Name)
 		}
 	}
 	if len(behind) > 0 {
@@ -156,20 +184,20 @@ func (r *reader) anyRule(path string, n *yaml.Node) (analyzer.RuleID, bool) {
 		hint = "'weir rules ls' lists them"
 	}
 	r.fail(n, path, hint, "there is no rule %s", quote(n.Value))
-	return 0, false
+	return analyzer.Row{}, false
 }
 
 func ruleNames() []string {
 	var names []string
-	for i := range analyzer.Rules {
-		names = append(names, analyzer.Rules[i].Name)
+	for _, row := range analyzer.Rows() {
+		names = append(names, row.Name)
 	}
 	return names
 }
 
 func (r *reader) ruleSet(path string, n *yaml.Node) (set analyzer.RuleSet) {
 	for i, c := range r.items(path, n) {
-		id, ok := r.rule(index(path, i), c)
+		id, ok := r.flowRule(index(path, i), "only limits of flows shrink", c)
 		if ok && set.Has(id) {
 			r.fail(c, index(path, i), "keep one of them", "%s is listed twice", c.Value)
 		}
@@ -229,37 +257,42 @@ func (r *reader) override(path string, n *yaml.Node, rules *[analyzer.RuleCount]
 		}
 		return o
 	}
-	id, ok := r.rule(path+".rule", v)
+	id, ok := r.flowRule(path+".rule", "overrides change rules about flows; change this one under rules, for everybody", v)
 	if !ok {
 		return o
 	}
 	o.Rule, o.Setting = id, rules[id]
-	r.row(path, id, f, &o.Setting)
+	row := analyzer.FlowRow(id)
+	r.row(path, &row, f, &o.Setting)
 	if !slices.ContainsFunc(settingKeys, func(k string) bool { return f[k] != nil }) {
 		r.fail(n, path, "say what is different: "+strings.Join(settingKeys[:4], ", "), "changes nothing")
 	}
 	return o
 }
 
-var settingKeys = []string{"warn", "stop", "max", "mode", "window", "ignore_results", "paced"}
+// settingKeys are the keys of a setting, the usual ones first.
+var settingKeys = []string{"warn", "stop", "max", "mode", "window", "ignore_results", "paced", "count"}
 
 // setting reads the value of a rule: a mapping, or in short a mode or a number.
-func (r *reader) setting(path string, id analyzer.RuleID, n *yaml.Node, s *analyzer.Setting) {
-	rule := &analyzer.Rules[id]
+func (r *reader) setting(path string, row *analyzer.Row, n *yaml.Node, s *analyzer.Setting) {
 	if n.Kind != yaml.ScalarNode {
-		r.row(path, id, r.fields(path, n, settingKeys...), s)
+		r.row(path, row, r.fields(path, n, settingKeys...), s)
 		return
 	}
 	if m, ok := analyzer.ParseMode(n.Value); ok {
 		s.Mode = m
 		return
 	}
-	v, ok := parseAmount(n, rule.Unit)
+	if row.ModeOnly() {
+		r.fail(n, path, meant(n.Value, modes()), "want a mapping or a mode, got %s", describe(n))
+		return
+	}
+	v, ok := parseAmount(n, row.Unit)
 	if !ok {
 		r.fail(n, path, meant(n.Value, modes()), "want a mapping, a mode or a number, got %s", describe(n))
 		return
 	}
-	s.Max = bareIsMax(rule)
+	s.Max = bareIsMax(row)
 	s.Stop = v
 	if s.Max {
 		s.Stop++
@@ -269,35 +302,42 @@ func (r *reader) setting(path string, id analyzer.RuleID, n *yaml.Node, s *analy
 
 // bareIsMax tells whether a bare number for the rule is the highest allowed value,
 // as it is for budgets, or else the value at which the rule stops.
-func bareIsMax(rule *analyzer.FlowRule) bool { return rule.Armed || rule.Default.Max }
+func bareIsMax(row *analyzer.Row) bool { return row.Armed || row.Default.Max }
 
 // row reads the keys of a setting.
-func (r *reader) row(path string, id analyzer.RuleID, f map[string]*yaml.Node, s *analyzer.Setting) {
-	rule := &analyzer.Rules[id]
+func (r *reader) row(path string, row *analyzer.Row, f map[string]*yaml.Node, s *analyzer.Setting) {
 	if i, ok := r.choice(path+".mode", f["mode"], modes()); ok {
 		s.Mode, _ = analyzer.ParseMode(modes()[i])
 	}
-	if v, ok := r.amount(path+".stop", f["stop"], rule.Unit); ok {
+	if row.ModeOnly() {
+		for _, key := range settingKeys {
+			if n := f[key]; n != nil && key != "mode" {
+				r.fail(n, path+"."+key, "write a mode alone: "+strings.Join(modes(), ", "), "means nothing here")
+			}
+		}
+		return
+	}
+	if v, ok := r.amount(path+".stop", f["stop"], row.Unit); ok {
 		s.Stop, s.Max = v, false
 	}
 	if n := f["max"]; n != nil && f["stop"] != nil {
 		r.fail(n, path+".max", "max is the highest allowed value, stop the value at which it stops: keep one of them", "stop is given as well")
-	} else if v, ok := r.amount(path+".max", n, rule.Unit); ok {
+	} else if v, ok := r.amount(path+".max", n, row.Unit); ok {
 		s.Stop, s.Max = v, true
 		if v != analyzer.Off {
 			s.Stop++
 		}
 	}
-	if v, ok := r.amount(path+".warn", f["warn"], rule.Unit); ok {
+	if v, ok := r.amount(path+".warn", f["warn"], row.Unit); ok {
 		s.Warn = v
 	} else if f["warn"] == nil && (f["stop"] != nil || f["max"] != nil) {
 		warnBelow(s)
 	}
 	switch n := f["window"]; {
 	case n == nil:
-	case rule.Window == "":
+	case row.Window == "":
 		r.fail(n, path+".window", "delete the key", "the rule has no window")
-	case rule.Window == "seconds":
+	case row.Window == "seconds":
 		d := time.Duration(s.Window) * time.Second
 		r.duration(path+".window", n, &d)
 		if d%time.Second != 0 {
@@ -306,6 +346,11 @@ func (r *reader) row(path string, id analyzer.RuleID, f map[string]*yaml.Node, s
 		s.Window = int64(d / time.Second)
 	default:
 		r.integer(path+".window", n, &s.Window)
+	}
+	if n := f["count"]; n != nil && !choosesCount(row) {
+		r.fail(n, path+".count", "only "+analyzer.AgentRules[analyzer.AgentRuleRate].Name+" chooses what it counts", "means nothing here")
+	} else {
+		r.either(path+".count", n, countWords, &s.All)
 	}
 	r.boolean(path+".ignore_results", f["ignore_results"], &s.IgnoreResults)
 	paced := !s.Unpaced

@@ -179,9 +179,9 @@ func TestParseJSONLeavesUnnamedRulesOff(t *testing.T) {
 	if l.Version != "xxh64:0123456789abcdef" || l.Profile != "of old" {
 		t.Errorf("version %s, profile %s", l.Version, l.Profile)
 	}
-	for i, s := range l.Rules {
-		if on := s.Warn != analyzer.Off || s.Stop != analyzer.Off; on != (analyzer.RuleID(i) == analyzer.RuleTurns) {
-			t.Errorf("%s: %+v", analyzer.Rules[i].Name, s)
+	for _, r := range analyzer.Rows() {
+		if on := *r.Setting(&l) != r.Off(); on != (r.Name == "max_turns") {
+			t.Errorf("%s: %+v", r.Name, *r.Setting(&l))
 		}
 	}
 	if _, err := limitfile.ParseJSON("record", []byte(`{"version":"v2","rules":{"a_later_rule":{"max":5}}}`)); err == nil || strings.Count(err.Error(), "record:") != 2 {
@@ -213,6 +213,8 @@ func TestVersion(t *testing.T) {
 	same("{}", "# a comment\nrules: {max_turns: {stop: off}}")
 	same("{}", "rules: {max_turns: {max: off}, max_cost_usd: {stop: off}}")
 	same("{}", "http_status: {max_turns: 429}")
+	same("{}", "http_status: {agent_message_rate: 429}")
+	same("{}", "rules: {max_agent_messages: {stop: off}, rescue: {}}\nagents: {report: 60s, safe_risk: 0.60}")
 	same("{}", "tools: {search: {exempt: false}}")
 	same("rules: {max_turns: 5, max_loops: 3}", "rules:\n  max_loops: {stop: 3}\n  max_turns: {max: 5}")
 	same("tools: {a: {ignore_args: [x, y]}, b: {exempt: true}}", "tools: {b: {exempt: true}, a: {ignore_args: [y, x]}}")
@@ -220,6 +222,9 @@ func TestVersion(t *testing.T) {
 	for _, text := range []string{"{}", "identity: agent", "flow: {idle: 9m}", "flow: {user_starts: []}", "orders: {grace: 2s}", "escalate: {pair: 2}", "warn_only: []",
 		"rules: {max_turns: 5}", "rules: {max_turns: {stop: 5}}", "rules: {max_turns: {max: 5, mode: shadow}}", "rules: {repetition: {window: 9}}", "load: {percent: 51}",
 		"tools: {a: {exempt: true}}", "http_status: {max_turns: 503}",
+		"http_status: {agent_attempts: 503}", "rules: {rescue: off}", "rules: {agent_message_rate: {count: all}}", "rules: {activity_timeout: {stop: 31m}}",
+		"rules: {cadence_broken: {window: 7}}", "agents: {report: 0s}", "agents: {patience: 1h}", "agents: {watch: all}", "agents: {recovery: automatic}",
+		"agents: {resume_within: 1h}", "agents: {review_within: 1h}", "agents: {safe_coherence: 0.41}", "agents: {safe_risk: 0.61}",
 		"overrides: [{flow: a, rule: max_turns, max: 5, reason: r, expires: 2026-12-01T00:00:00Z}]",
 		"overrides: [{flow: a, rule: max_turns, max: 5, reason: r, expires: 2026-12-02T00:00:00Z}]"} {
 		v := version(text)
@@ -273,17 +278,14 @@ func TestByteOrderMarkAndLineEnds(t *testing.T) {
 	}
 }
 
-// Every row of the table can be set in every way that the file has, and the schema
+// Every row of the tables can be set in every way that the file has, and the schema
 // knows of it.
 func TestEveryRuleIsSettable(t *testing.T) {
 	schema := compileSchema(t)
-	for i := range analyzer.Rules {
-		id, rule := analyzer.RuleID(i), &analyzer.Rules[i]
-		if id == analyzer.RuleOperator {
+	for _, r := range analyzer.Rows() {
+		if r.Fixed() {
 			continue
 		}
-		most, _ := analyzer.Reach(id, &rule.Default)
-		top := analyzer.Amount(rule.Unit, most)
 		f := func(text string, want func(l *analyzer.Limits) bool) {
 			t.Helper()
 			l, err := limitfile.Parse("limits.yaml", []byte(text))
@@ -292,41 +294,57 @@ func TestEveryRuleIsSettable(t *testing.T) {
 				return
 			}
 			if !want(&l) {
-				t.Errorf("%s: %+v", text, l.Rules[id])
+				t.Errorf("%s: %+v", text, *r.Setting(&l))
 			}
 			checkLaws(t, l)
 			if said := bySchema(schema, text); said != "the schema accepts it" {
 				t.Errorf("%s: %s", text, said)
 			}
 		}
-		base := analyzer.Balanced().Rules[id]
+		balanced := analyzer.Balanced()
+		base := *r.Setting(&balanced)
 		for _, m := range []analyzer.Mode{analyzer.ModeOff, analyzer.ModeShadow, analyzer.ModeWarn, analyzer.ModeEnforce} {
 			with := base
 			with.Mode = m
-			f(fmt.Sprintf("rules: {%s: %s}", rule.Name, m), func(l *analyzer.Limits) bool { return l.Rules[id] == with })
-			f(fmt.Sprintf("rules: {%s: {mode: %s}}", rule.Name, m), func(l *analyzer.Limits) bool { return l.Rules[id] == with })
+			f(fmt.Sprintf("rules: {%s: %s}", r.Name, m), func(l *analyzer.Limits) bool { return *r.Setting(l) == with })
+			f(fmt.Sprintf("rules: {%s: {mode: %s}}", r.Name, m), func(l *analyzer.Limits) bool { return *r.Setting(l) == with })
 		}
-		f(fmt.Sprintf("rules: {%s: {warn: off, stop: %s}}", rule.Name, top), func(l *analyzer.Limits) bool {
-			return l.Rules[id].Stop == most && !l.Rules[id].Max && l.Rules[id].Warn == analyzer.Off
+		if r.Status != 0 {
+			f(fmt.Sprintf("http_status: {%s: 418}", r.Name), func(l *analyzer.Limits) bool { return *r.HTTPStatus(l) == 418 })
+		}
+		if id, ok := r.Flow(); ok {
+			f(fmt.Sprintf("load: {scale: [%s]}", r.Name), func(l *analyzer.Limits) bool { return l.Load.Scale == analyzer.RuleSet(0).With(id) })
+			f(fmt.Sprintf("overrides: [{flow: f, rule: %s, mode: shadow, reason: r, expires: 2026-12-01T00:00:00Z}]", r.Name), func(l *analyzer.Limits) bool {
+				return len(l.Overrides) == 1 && l.Overrides[0].Rule == id && l.Overrides[0].Setting.Mode == analyzer.ModeShadow && l.Overrides[0].Setting.Stop == base.Stop
+			})
+		}
+		if r.ModeOnly() {
+			continue
+		}
+		most, _ := r.Reach(&base)
+		top := analyzer.Amount(r.Unit, most)
+		f(fmt.Sprintf("rules: {%s: {warn: off, stop: %s}}", r.Name, top), func(l *analyzer.Limits) bool {
+			s := r.Setting(l)
+			return s.Stop == most && !s.Max && s.Warn == analyzer.Off
 		})
-		f(fmt.Sprintf("rules: {%s: {warn: %s, stop: off}}", rule.Name, top), func(l *analyzer.Limits) bool {
-			return l.Rules[id].Stop == analyzer.Off && l.Rules[id].Warn == most
+		f(fmt.Sprintf("rules: {%s: {warn: %s, stop: off}}", r.Name, top), func(l *analyzer.Limits) bool {
+			return r.Setting(l).Stop == analyzer.Off && r.Setting(l).Warn == most
 		})
-		f(fmt.Sprintf("rules: {%s: {max: 0}}", rule.Name), func(l *analyzer.Limits) bool {
-			return l.Rules[id].Stop == 1 && l.Rules[id].Max && l.Rules[id].Limit() == 0
+		if r.Silence {
+			f(fmt.Sprintf("rules: {%s: 3m}", r.Name), func(l *analyzer.Limits) bool { return r.Setting(l).Limit() == 180 })
+			continue
+		}
+		f(fmt.Sprintf("rules: {%s: {max: 0}}", r.Name), func(l *analyzer.Limits) bool {
+			s := r.Setting(l)
+			return s.Stop == 1 && s.Max && s.Limit() == 0
 		})
-		f(fmt.Sprintf("rules: {%s: 1}", rule.Name), func(l *analyzer.Limits) bool { return l.Rules[id].Limit() == bareOne(rule) })
-		f(fmt.Sprintf("http_status: {%s: 418}", rule.Name), func(l *analyzer.Limits) bool { return l.HTTPStatus[id] == 418 })
-		f(fmt.Sprintf("load: {scale: [%s]}", rule.Name), func(l *analyzer.Limits) bool { return l.Load.Scale == analyzer.RuleSet(0).With(id) })
-		f(fmt.Sprintf("overrides: [{flow: f, rule: %s, mode: shadow, reason: r, expires: 2026-12-01T00:00:00Z}]", rule.Name), func(l *analyzer.Limits) bool {
-			return len(l.Overrides) == 1 && l.Overrides[0].Rule == id && l.Overrides[0].Setting.Mode == analyzer.ModeShadow && l.Overrides[0].Setting.Stop == base.Stop
-		})
+		f(fmt.Sprintf("rules: {%s: 1}", r.Name), func(l *analyzer.Limits) bool { return r.Setting(l).Limit() == bareOne(&r) })
 	}
 }
 
 // bareOne is the threshold that the number 1 alone means.
-func bareOne(rule *analyzer.FlowRule) int64 {
-	if rule.Unit == "usd" {
+func bareOne(r *analyzer.Row) int64 {
+	if r.Unit == "usd" {
 		return 1_000_000
 	}
 	return 1
@@ -375,5 +393,10 @@ func TestDiff(t *testing.T) {
 	f("tools: {a: {exempt: true}, c: {exempt: true}}", "tools: {b: {ignore_args: [x]}, c: {exempt: true}}",
 		limitfile.Change{Path: "tools.a.exempt", From: "true"},
 		limitfile.Change{Path: "tools.b.ignore_args", To: `["x"]`})
+	f("{}", "agents: {recovery: automatic, safe_risk: 0.5}\nrules: {rescue: off, cadence_broken: {window: 8}}",
+		limitfile.Change{Path: "rules.cadence_broken.window", From: "6", To: "8"},
+		limitfile.Change{Path: "rules.rescue.mode", From: "enforce", To: "off"},
+		limitfile.Change{Path: "agents.recovery", From: "off", To: "automatic"},
+		limitfile.Change{Path: "agents.safe_risk", From: "0.6", To: "0.5"})
 	f("http_status: {max_turns: 503}", "{}", limitfile.Change{Path: "http_status.max_turns", From: "503"})
 }

@@ -83,14 +83,8 @@ func unversioned(name string) (analyzer.Limits, error) {
 func none() analyzer.Limits {
 	l := analyzer.Balanced()
 	l.Profile = "none"
-	for i := range l.Rules {
-		l.Rules[i] = off(analyzer.RuleID(i))
+	for _, r := range analyzer.Rows() {
+		*r.Setting(&l) = r.Off()
 	}
 	return l
-}
-
-// off returns the setting of a rule that never speaks.
-func off(id analyzer.RuleID) analyzer.Setting {
-	d := &analyzer.Rules[id].Default
-	return analyzer.Setting{Warn: analyzer.Off, Stop: analyzer.Off, Max: d.Max, Window: d.Window}
 }

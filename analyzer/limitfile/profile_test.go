@@ -73,9 +73,9 @@ func TestBalancedFileIsTheDefault(t *testing.T) {
 	if !reflect.DeepEqual(read, want) {
 		t.Errorf("%s differs from the table of rules (run go test ./analyzer/limitfile -update): %v", file, limitfile.Diff(want, read))
 	}
-	for i := range analyzer.Rules {
-		if id := analyzer.RuleID(i); id != analyzer.RuleOperator && !strings.Contains(string(text), "\n  "+analyzer.Rules[id].Name+": {") {
-			t.Errorf("%s does not write out %s", file, analyzer.Rules[id].Name)
+	for _, r := range analyzer.Rows() {
+		if !r.Fixed() && !strings.Contains(string(text), "\n  "+r.Name+": {") {
+			t.Errorf("%s does not write out %s", file, r.Name)
 		}
 	}
 	if d := limitfile.Default(); d.Version != limitfile.Version(&want) || d.Profile != "balanced" {
@@ -94,7 +94,7 @@ func withRules(file, printed []byte) []byte {
 		}
 		at := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, name+": {") })
 		if at < 0 {
-			at = slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "load:") })
+			at = slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "agents:") })
 			lines = slices.Insert(lines, at, "")
 		}
 		lines[at] = row
@@ -116,11 +116,17 @@ func TestProfilesOfOthersHaveNoRulesOfWeir(t *testing.T) {
 				t.Errorf("%s has %s", name, analyzer.Rules[id].Name)
 			}
 		}
+		for _, r := range analyzer.Rows() {
+			its := name == "balanced" || name == "team" && r.Name == "agent_message_rate" || name == "recovery" && (r.Silence || r.ModeOnly())
+			if s := r.Setting(&l); r.OfAgents() && *s != r.Off() && !its {
+				t.Errorf("%s has %s", name, r.Name)
+			}
+		}
 	}
 }
 
 func TestUnknownProfile(t *testing.T) {
-	for _, name := range []string{"", "recovery", "../balanced", "Balanced", "balanced.yaml"} {
+	for _, name := range []string{"", "rescue", "../balanced", "Balanced", "balanced.yaml"} {
 		if _, err := limitfile.Profile(name); err == nil || !strings.Contains(err.Error(), "the profiles are balanced, ") {
 			t.Errorf("%q: %v", name, err)
 		}

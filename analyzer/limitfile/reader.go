@@ -59,7 +59,7 @@ func (r *reader) fields(path string, n *yaml.Node, known ...string) map[string]*
 			continue
 		}
 		message, hint := "there is no such key", ""
-		_, isRule := analyzer.RuleNamed(key.Value)
+		_, isRule := analyzer.RowNamed(key.Value)
 		switch {
 		case path == "" && key.Value == "version":
 			hint = "the version is computed from the limits; delete the key"
@@ -181,6 +181,26 @@ func (r *reader) boolean(path string, n *yaml.Node, set *bool) {
 	*set = n.Value == "true"
 }
 
+// either reads one of two words; set tells whether it is the second.
+func (r *reader) either(path string, n *yaml.Node, words []string, set *bool) {
+	if i, ok := r.choice(path, n, words); ok {
+		*set = i == 1
+	}
+}
+
+// share reads a part of one, as hundredths.
+func (r *reader) share(path string, n *yaml.Node, set *int64) {
+	if !r.scalar(path, "a number from 0 to 1", n) {
+		return
+	}
+	v, ok := hundredths(n)
+	if !ok {
+		r.fail(n, path, "", "want a number from 0 to 1 with two decimals at most, got %s", describe(n))
+		return
+	}
+	*set = v
+}
+
 // integer reads a whole number that is not negative.
 func (r *reader) integer(path string, n *yaml.Node, set *int64) {
 	if !r.scalar(path, "a number", n) {
@@ -278,7 +298,7 @@ func dependsOn(key string) []string {
 		return []string{"stop", "max", "window", "rule"}
 	case "stop", "max":
 		return []string{"window", "rule"}
-	case "window", "ignore_results", "paced":
+	case "window", "ignore_results", "paced", "count":
 		return []string{"rule"}
 	case "idle":
 		return []string{"max_age"}

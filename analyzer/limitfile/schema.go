@@ -3,6 +3,7 @@ package limitfile
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,16 +15,17 @@ import (
 // of rules. It refuses what can be told from one place of a file alone; what depends
 // on several, such as a warning above its stop, only Parse sees.
 func JSONSchema() []byte {
-	rules, names := object{}, list{}
-	for i := range analyzer.Rules {
-		if id := analyzer.RuleID(i); id != analyzer.RuleOperator {
-			rules.put(analyzer.Rules[i].Name, ruleSchema(id))
-			names = append(names, analyzer.Rules[i].Name)
+	rules, names, status := object{}, list{}, object{}
+	for _, r := range analyzer.Rows() {
+		if !r.Fixed() {
+			rules.put(r.Name, ruleSchema(&r))
+			if !r.OfAgents() {
+				names = append(names, r.Name)
+			}
 		}
-	}
-	status := object{}
-	for _, n := range ruleNames() {
-		status.put(n, object{{"type", "integer"}, {"minimum", number("400")}, {"maximum", number("599")}})
+		if r.Status != 0 {
+			status.put(r.Name, object{{"type", "integer"}, {"minimum", number("400")}, {"maximum", number("599")}})
+		}
 	}
 	profiles := list{}
 	for _, p := range Profiles() {
@@ -51,6 +53,16 @@ func JSONSchema() []byte {
 			})},
 			{"warn_only", sourceSchema("Flows that are warned and never stopped, by how the correlation id was found.")},
 			{"rules", closed("The rules that differ from the profile. A rule is a mapping, a mode, or a number. A warning of the profile that a new stop comes before is dropped.", rules)},
+			{"agents", closed("What rules about agents share. They are judged over all flows; those about silence, by what agents tell of themselves and by what flows tell of them.", object{
+				{"report", durationSchema("How soon a flow tells what its parties did, once in so long for each; 0s turns it off. No silence is judged below twice as much.")},
+				{"patience", durationSchema("How long an agent is believed to be in a tool or to wait.")},
+				{"watch", object{{"enum", texts(watchWords)}, {"description", "Whose silence is judged: that of agents that have told their status once, or that of all."}}},
+				{"recovery", object{{"enum", texts(recoveryWords)}, {"description", "automatic: a stuck agent is resumed, reviewed or archived by orders. off: it is only told of."}}},
+				{"resume_within", durationSchema("How long an agent has to report after an order to resume, before it is reviewed.")},
+				{"review_within", durationSchema("How long a reviewer has, before the agent is archived.")},
+				{"safe_coherence", shareSchema("An agent may be resumed without a review above it.")},
+				{"safe_risk", shareSchema("An agent may be resumed without a review below it.")},
+			})},
 			{"load", closed("Limits that shrink while everything together is busy.", object{
 				{"high", countSchema(0, "Hops per minute above which limits shrink. 0 turns it off.")},
 				{"low", countSchema(0, "Hops per minute below which they return.")},
@@ -94,37 +106,56 @@ func closed(about string, properties object) object {
 	return append(o, pair{"type", "object"}, pair{"additionalProperties", false}, pair{"properties", properties})
 }
 
-func ruleSchema(id analyzer.RuleID) object {
-	rule := &analyzer.Rules[id]
+func ruleSchema(r *analyzer.Row) object {
+	about := r.About + " From: " + r.From + ". Balanced: " + settingText(r, &r.Default) + "."
+	mode := object{{"$ref", "#/$defs/mode"}}
+	if r.ModeOnly() {
+		return object{{"description", about}, {"anyOf", list{mode, closed("", object{{"mode", mode}})}}}
+	}
 	bare := "stop, the value at which it stops"
-	if bareIsMax(rule) {
+	switch {
+	case bareIsMax(r):
 		bare = "max, the highest allowed value"
+	case r.Silence:
+		bare = "stop, how long it may last"
 	}
-	about := rule.About + " A number alone is " + bare + ". From: " + rule.From + ". Balanced: " + settingText(id, &rule.Default) + "."
-	keys := settingSchema(rule.Unit, stopMost(id, 0), stopMost(id, 1))
-	if rule.Window == "seconds" {
-		keys.put("window", durationSchema("How far back it looks, at most 10m."))
-	} else if rule.Window != "" {
-		keys.put("window", object{{"type", "integer"}, {"minimum", number("1")}, {"maximum", integer(analyzer.WidestWindow(id))}, {"description", "How many calls of the party it looks at, the last one included."}})
+	about = r.About + " A number alone is " + bare + "." + strings.TrimPrefix(about, r.About)
+	keys := settingSchema(r.Unit, stopMost(r, 0), stopMost(r, 1))
+	if r.Silence {
+		keys = slices.DeleteFunc(keys, func(p pair) bool { return p.key == "max" })
 	}
-	if id == analyzer.RuleRepetitionBlind {
+	least, widest, _ := r.Windows()
+	switch r.Window {
+	case "":
+	case "seconds":
+		keys.put("window", durationSchema("How far back it looks, from "+analyzer.Amount(events.UnitSeconds, least)+" to "+analyzer.Amount(events.UnitSeconds, widest)+"."))
+	case "gaps":
+		keys.put("window", object{{"type", "integer"}, {"minimum", integer(least)}, {"maximum", integer(widest)}, {"description", "How many mean gaps between its reports have to pass as well."}})
+	default:
+		keys.put("window", object{{"type", "integer"}, {"minimum", integer(least)}, {"maximum", integer(widest)}, {"description", "How many calls of the party it looks at, the last one included."}})
+	}
+	if ignoresResults(r) {
 		keys.put("ignore_results", object{{"type", "boolean"}, {"description", "Count a call whatever its results were, and not only without results."}})
 	}
-	if rule.Paced {
+	if choosesCount(r) {
+		keys.put("count", object{{"enum", texts(countWords)}, {"description", "escaped: messages without a correlation id of their own, which no rule of a flow sees together. all: every message."}})
+	}
+	if r.Paced {
 		keys.put("paced", object{{"type", "boolean"}, {"description", "Whether parties that call more slowly than once in 20 s (60 s) get twice (six times) the room."}})
 	}
 	full := closed("", keys)
 	full.put("not", object{{"required", list{"stop", "max"}}})
-	short := bounded(rule.Unit, stopMost(id, 0), 1)
-	if bareIsMax(rule) {
-		short = bounded(rule.Unit, stopMost(id, 1), 0)
+	short := bounded(r.Unit, stopMost(r, 0), 1)
+	if bareIsMax(r) {
+		short = bounded(r.Unit, stopMost(r, 1), 0)
 	}
-	return object{{"description", about}, {"anyOf", list{object{{"$ref", "#/$defs/mode"}}, short, full}}}
+	return object{{"description", about}, {"anyOf", list{mode, short, full}}}
 }
 
 // stopMost is the greatest threshold of the rule that its widest window lets it reach.
-func stopMost(id analyzer.RuleID, less int64) int64 {
-	most, _ := analyzer.Reach(id, &analyzer.Setting{Window: analyzer.WidestWindow(id)})
+func stopMost(r *analyzer.Row, less int64) int64 {
+	_, widest, _ := r.Windows()
+	most, _ := r.Reach(&analyzer.Setting{Window: widest})
 	return most - less
 }
 
@@ -194,6 +225,10 @@ func countSchema(least int64, about string) object {
 	return object{{"type", "integer"}, {"minimum", integer(least)}, {"description", about}}
 }
 
+func shareSchema(about string) object {
+	return object{{"type", "number"}, {"minimum", number("0")}, {"maximum", number("1")}, {"description", about}}
+}
+
 func nameSchema(about string) object {
 	o := object{{"type", "string"}, {"minLength", number("1")}, {"maxLength", number("256")}}
 	if about != "" {
@@ -211,12 +246,12 @@ func texts(words []string) list {
 }
 
 // settingText writes a setting in words, for descriptions.
-func settingText(id analyzer.RuleID, s *analyzer.Setting) string {
-	if *s == off(id) {
+func settingText(r *analyzer.Row, s *analyzer.Setting) string {
+	if *s == r.Off() {
 		return "off"
 	}
 	var parts []string
-	for _, p := range describeSetting(id, s, analyzer.ModeEnforce) {
+	for _, p := range describeSetting(r, s, analyzer.ModeEnforce) {
 		if v, isFlag := p.value.(bool); isFlag {
 			parts = append(parts, p.key+" "+strconv.FormatBool(v))
 			continue

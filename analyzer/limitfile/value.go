@@ -94,3 +94,40 @@ func correlationSources() []string {
 	}
 	return names
 }
+
+// The words for what is one thing or the other, the usual first.
+var (
+	countWords    = []string{"escaped", "all"}
+	watchWords    = []string{"reporting", "all"}
+	recoveryWords = []string{"off", "automatic"}
+)
+
+// either writes one of two words.
+func either(words []string, second bool) word {
+	if second {
+		return word(words[1])
+	}
+	return word(words[0])
+}
+
+func ignoresResults(r *analyzer.Row) bool {
+	id, ok := r.Flow()
+	return ok && id == analyzer.RuleRepetitionBlind
+}
+
+func choosesCount(r *analyzer.Row) bool {
+	id, ok := r.Agent()
+	return ok && id == analyzer.AgentRuleRate
+}
+
+// hundredths reads a part of one with at most two decimals.
+func hundredths(n *yaml.Node) (int64, bool) {
+	if n.Style&quoted != 0 {
+		return 0, false
+	}
+	v, ok := dollars(n.Value)
+	return v / 1e4, ok && v%1e4 == 0
+}
+
+// share writes what hundredths reads.
+func share(v int64) number { return number(analyzer.Amount(events.UnitUSD, v*1e4)) }

@@ -113,16 +113,19 @@ const (
 	verbResult
 	verbOutput
 	verbModel
+	verbStatus
+	verbNote
 	verbWord
 )
 
 type action struct {
 	ask    bool
 	verb   verb
-	word   string // of verbWord
+	word   string // of verbWord; the status of verbStatus
 	from   name
 	to     name
-	text   text // message, answer, arguments, or what follows a word
+	tags   []string // of verbNote
+	text   text     // message, answer, arguments, or what follows a word
 	result text
 	ended  byte // '=' a result follows, '?' an error; 0 neither
 }

@@ -43,6 +43,11 @@
 //	loop:t reflect:t        an iteration, a reflection of task t
 //	stop:why release:why    an operator stops, releases the flow, for a reason or none
 //	override:rule           an operator changes a rule; see warn, stop, mode and for
+//	a^active a^             a reports its status, or that it is there; see margin below
+//	a#stuck#help:text       a leaves a note with these tags; a#stuck->b about b
+//	rescue:b                help is asked for b; see by and admin
+//	review:b                what the reviewer of b decided; see by and decision
+//	ack:b                   the latest order about b is acknowledged; see by
 //	dup dup:3               the last event, event 3, is delivered once more
 //	+5m                     the next event comes 5 minutes after the last
 //	( ... )*20              the same 20 times; {i} in names and texts counts from 1,
@@ -60,6 +65,9 @@
 //
 // Calls carry had_work, as a producer that knows would tell it: yes when the caller
 // used a tool or made an output since it was called, else no.
+//
+// Reports, notes, rescues, reviews and ack are about an agent and belong to no flow,
+// unless their own brackets name one.
 //
 // # Fields
 //
@@ -85,6 +93,11 @@
 //	                 refused it; refused=reason names the order, else the latest
 //	warn= stop= mode= for=
 //	                 of override; for= also of stop and release
+//	margin=tight health=moderate coherence=0.5 risk=0.2 void
+//	                 of a report; void: the void is active
+//	by=c             who asks for a rescue, reviews, acknowledges
+//	admin            of rescue: asked for by an administrator
+//	decision=keep    of review: resume, keep or archive
 //
 // # Outcomes
 //
@@ -96,14 +109,19 @@
 // value being 6 and the limit 5, in the scope of the flow. The action is warn,
 // throttle, deny, halt, or clear; arm when the order takes effect with the next
 // call; with shadow- before it when the rule only watches. Scopes are flow,
-// session:a, pair:a|b and task:t; another flow than main is named with "in".
+// session:a, pair:a|b and task:t; another flow than main is named with "in". Orders
+// about all flows of an agent or of a project have the scopes agent:a and project:p,
+// and, about stuck agents, also the actions resume, review, archive and notify.
 // A line that begins with a time, as in
 //
 //	+30m warn max_flow_duration_exceeded 1800/1800 flow
 //
 // was said by a deadline, so long after the start. The answer to an ask is
-// "#4 ask allow" or "#4 ask deny ..." after the verdicts of that event. The last
-// lines are the state of each flow (Engine.Explain), and, when there is anything to
+// "#4 ask allow" or "#4 ask deny ..." after the verdicts of that event. Silence of an
+// agent is judged a little after its deadline, when all flows have told what they know of
+// it, so that an agent that speaks in that time was never called stuck; where a case
+// ends, everything is known. The last lines are the state of each flow (Engine.Explain),
+// of each agent that reports or of which anything was said, and, when there is anything to
 // count, "counts" with duplicates, too_late, late, refused, attempts and leaked.
 //
 // An indented line below a verdict names one of its fields, as in JSON, and its

@@ -236,6 +236,9 @@ func (x *expansion) event(it *item) (err error) {
 		return nil
 	}
 	x.tick()
+	if a.ofAgents() {
+		return x.ofAgent(it, from, to, texts[0].s)
+	}
 	ev := x.base(it, flow)
 	switch a.verb {
 	case verbUser:

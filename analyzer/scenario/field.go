@@ -30,14 +30,20 @@ var fieldKeys = [...]struct {
 		return known(ok, v, []string{"off", "shadow", "warn", "enforce"})
 	}},
 	{"retry", flag}, {"noid", flag}, {"refused", anything},
+	{"margin", anything}, {"health", anything}, {"coherence", part}, {"risk", part}, {"void", flag},
+	{"by", anything}, {"admin", flag},
+	{"decision", func(v string) error { return known(index(decisions[:], v) >= 0, v, decisions[:]) }},
 }
+
+// bareKeys are the fields that say what they say without a value.
+var bareKeys = [...]string{"retry", "noid", "refused", "void", "admin"}
 
 func checkField(f field) error {
 	for _, k := range fieldKeys {
 		if k.key != f.key {
 			continue
 		}
-		bare := k.key == "retry" || k.key == "noid" || k.key == "refused"
+		bare := index(bareKeys[:], k.key) >= 0
 		switch {
 		case !f.has && !bare:
 			return fmt.Errorf("[%s]: want a value: [%s=...]", f.key, f.key)
@@ -98,6 +104,13 @@ func whole(v string) int64 {
 	return n
 }
 
+func part(v string) error {
+	if p, err := strconv.ParseFloat(v, 64); err != nil || !(p >= 0 && p <= 1) {
+		return fmt.Errorf("want a number from 0 to 1")
+	}
+	return nil
+}
+
 // dollars returns millionths of a dollar.
 func dollars(v string) (int64, error) {
 	if v == "" {
@@ -112,6 +125,7 @@ func dollars(v string) (int64, error) {
 
 var (
 	workWords = [...]string{"auto", "yes", "no", "unknown"}
+	decisions = [...]string{"resume", "keep", "archive"}
 	origins   = [...]events.Origin{events.OriginUser, events.OriginAgent, events.OriginScheduler, events.OriginApplet, events.OriginSystem}
 	usages    = [...]events.UsageScope{events.UsageDelta, events.UsageCumulative, events.UsageAggregate}
 	statuses  = [...]events.Status{events.StatusOK, events.StatusError, events.StatusDenied, events.StatusCancelled, events.StatusTimeout, events.StatusInputRequired}
@@ -172,6 +186,7 @@ var words = [...]struct {
 	argument byte // 'n' never, 'y' always, 'm' maybe
 }{
 	{"start", 'n'}, {"end", 'n'}, {"turn", 'y'}, {"loop", 'y'}, {"reflect", 'y'}, {"stop", 'm'}, {"release", 'm'}, {"override", 'y'}, {"dup", 'm'},
+	{"rescue", 'y'}, {"review", 'y'}, {"ack", 'y'},
 }
 
 func checkWord(word, at string) error {

@@ -103,6 +103,19 @@ func (a *action) format(b *strings.Builder) {
 		b.WriteByte('~')
 	case verbModel:
 		b.WriteByte('$')
+	case verbStatus:
+		b.WriteByte('^')
+		if a.word != "" {
+			b.WriteString(bareOrQuoted(a.word, nameByte))
+		}
+	case verbNote:
+		for _, tag := range a.tags {
+			b.WriteString("#" + bareOrQuoted(tag, nameByte))
+		}
+		if !a.to.isZero() {
+			b.WriteString("->")
+			a.to.format(b)
+		}
 	case verbWord:
 		b.WriteString(a.word)
 	}

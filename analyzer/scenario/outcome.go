@@ -15,6 +15,7 @@ import (
 type Outcome struct {
 	Said   []Said
 	Flows  []FlowState // in the order in which the flows appeared
+	Agents []FlowState // that were told of or that told of themselves, likewise; the key is agent:a or project:p
 	Counts analyzer.Counts
 }
 
@@ -26,10 +27,10 @@ type Said struct {
 	Verdict events.Verdict
 }
 
-// FlowState is how a flow ended.
+// FlowState is how a flow, or an agent, ended.
 type FlowState struct {
 	Key   string
-	State string // lines of Engine.Explain
+	State string // lines of Engine.Explain, or of Engine.ExplainAgent
 }
 
 // Lines returns the outcome as it stands in a file, without fields of verdicts.
@@ -49,6 +50,11 @@ func (o *Outcome) lines() (lines []string, said int) {
 			if len(o.Flows) > 1 {
 				state = f.Key + ": " + state
 			}
+			lines = append(lines, state)
+		}
+	}
+	for _, a := range o.Agents {
+		for state := range strings.SplitSeq(strings.TrimRight(a.State, "\n"), "\n") {
 			lines = append(lines, state)
 		}
 	}
@@ -108,7 +114,7 @@ func (s *Said) String() string {
 	if v.Scope.Kind != events.ScopeFlow.String() {
 		b.WriteString(":" + v.Scope.ID)
 	}
-	if v.CorrelationID != mainFlow {
+	if v.CorrelationID != mainFlow && v.CorrelationID != "" {
 		b.WriteString(" in " + v.CorrelationID)
 	}
 	return b.String()

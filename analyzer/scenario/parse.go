@@ -260,6 +260,12 @@ func (s *scanner) action() (a action, err error) {
 		if err = s.tool(&a); err == nil && a.ended == 0 {
 			err = fmt.Errorf("%s: a result says what came: a<tool:args=text, or ?text for an error", at)
 		}
+	case s.take("^"):
+		a.verb = verbStatus
+		err = s.status(&a, at)
+	case s.take("#"):
+		a.verb = verbNote
+		err = s.note(&a, at)
 	case s.take("~"):
 		a.verb = verbOutput
 	case s.take("$"):
@@ -273,12 +279,46 @@ func (s *scanner) action() (a action, err error) {
 			err = a.checkArgument()
 		}
 	default:
-		err = fmt.Errorf("%s is no event; events are @a a->b a=>b a!tool:args=result a<tool=result a~ a$ +5m ( ... )*3 and words like loop:task", at)
+		err = fmt.Errorf("%s is no event; events are @a a->b a=>b a!tool:args=result a<tool=result a~ a$ a^active a#tag:text +5m ( ... )*3 and words like loop:task", at)
 	}
 	if err == nil && a.ask && (a.verb != verbCall && a.verb != verbTool || a.ended != 0) {
 		err = fmt.Errorf("%s: only calls can be asked for: ?a->b or ?a!tool:args, the result apart as a<tool:args=text", at)
 	}
 	return a, err
+}
+
+// status reads what an agent says that it is doing, which may be nothing.
+func (s *scanner) status(a *action, at string) (err error) {
+	if a.from.isZero() {
+		return fmt.Errorf("%s: say who reports, as in a^active", at)
+	}
+	if s.i < len(s.s) && (nameByte(s.s, s.i) || s.has(`"`)) {
+		var word name
+		word, err = s.plain("its status")
+		a.word = word.session
+	}
+	return err
+}
+
+// note reads the tags of a note, whom it is about, and what it says.
+func (s *scanner) note(a *action, at string) (err error) {
+	if a.from.isZero() {
+		return fmt.Errorf("%s: say whose note it is, as in a#stuck#help", at)
+	}
+	for more := true; more; more = s.take("#") {
+		tag, err := s.plain("a tag")
+		if err != nil {
+			return err
+		}
+		a.tags = append(a.tags, tag.session)
+	}
+	if s.take("->") {
+		if a.to, err = s.name("whom it is about"); err != nil {
+			return err
+		}
+	}
+	a.text, err = s.colon()
+	return err
 }
 
 // tool reads name, arguments and what came of the call.

@@ -5,12 +5,13 @@ import (
 	"weir/events"
 )
 
-// Run folds the events of the case by the limits, as the running program would:
-// every deadline is fired when the clock passes it, whatever flow it belongs to,
-// and once more at the end of the case. It returns what was said. What the case
-// expects and what its settings say does not matter here; see Limits and Diff.
+// Run folds the events of the case by the limits, as the running program would: what
+// flows tell of agents is folded by the agent stage, every deadline is fired when the
+// clock passes it, whatever flow it belongs to, and once more at the end of the case. It
+// returns what was said. What the case expects and what its settings say does not
+// matter here; see Limits and Diff.
 func (c *Case) Run(l analyzer.Limits) Outcome {
-	r := run{engine: analyzer.New(l), flows: map[string]*analyzer.Flow{}}
+	r := run{engine: analyzer.New(l), byKey: map[string]*tracked{}, stage: stage{byKey: map[string]*member{}}}
 	for i := range c.deliveries {
 		d := &c.deliveries[i]
 		r.advance(d.now)
@@ -19,8 +20,14 @@ func (c *Case) Run(l analyzer.Limits) Outcome {
 		r.step(i+1, &ev)
 	}
 	r.advance(c.end)
-	for _, key := range r.keys {
-		r.out.Flows = append(r.out.Flows, FlowState{key, r.engine.Explain(r.flows[key])})
+	r.tellAll(c.end)
+	for _, f := range r.flows {
+		r.out.Flows = append(r.out.Flows, FlowState{f.key, r.engine.Explain(&f.flow)})
+	}
+	for _, m := range r.stage.members {
+		if m.shown {
+			r.out.Agents = append(r.out.Agents, FlowState{m.key, r.engine.ExplainAgent(&r.stage.partition, &m.agent)})
+		}
 	}
 	return r.out
 }
@@ -29,21 +36,35 @@ type run struct {
 	engine    *analyzer.Engine
 	partition analyzer.Partition
 	fx        analyzer.Effects
-	flows     map[string]*analyzer.Flow
-	keys      []string // of flows, in the order in which they appeared
+	byKey     map[string]*tracked
+	flows     []*tracked // in the order in which they appeared
+	stage     stage
 	out       Outcome
 }
 
+// tracked is a flow and its next deadline.
+type tracked struct {
+	key  string
+	flow analyzer.Flow
+	due  events.Stamp
+}
+
 func (r *run) step(n int, ev *events.Event) {
-	key := ev.FlowKey()
-	f := r.flows[key]
-	if f == nil {
-		f = new(analyzer.Flow)
-		r.flows[key], r.keys = f, append(r.keys, key)
-	}
 	r.fx.Reset()
-	before := r.engine.Due(f)
-	r.engine.Step(&r.partition, f, ev, &r.fx)
+	if r.engine.Relay(&r.partition, ev, &r.fx) {
+		r.count()
+		r.passOn(n)
+		return
+	}
+	key := ev.FlowKey()
+	f := r.byKey[key]
+	if f == nil {
+		f = &tracked{key: key}
+		r.byKey[key], r.flows = f, append(r.flows, f)
+	}
+	before := f.due
+	r.engine.Step(&r.partition, &f.flow, ev, &r.fx)
+	f.due = r.engine.Due(&f.flow)
 	for i := range r.fx.Verdicts {
 		v := &r.fx.Verdicts[i]
 		s := Said{Event: n, Verdict: *v}
@@ -56,39 +77,66 @@ func (r *run) step(n int, ev *events.Event) {
 		r.out.Said = append(r.out.Said, Said{Event: n, Ask: true, Verdict: *r.fx.Answer})
 	}
 	r.count()
+	r.passOn(n)
 }
 
-// advance fires the deadlines of all flows up to now, the earliest first.
+// advance fires the deadlines of all flows and agents up to now, the earliest first.
+// Those of agents wait until the flows have told them everything up to then, which they
+// do in steps of time.
 func (r *run) advance(now events.Stamp) {
 	for {
-		var first *analyzer.Flow
-		var due events.Stamp
-		for _, key := range r.keys {
-			if at := r.engine.Due(r.flows[key]); at != 0 && at <= now && (first == nil || at < due) {
-				first, due = r.flows[key], at
-			}
+		flow, agent, told := r.next(), r.stage.next(), events.Stamp(0)
+		if agent != nil {
+			told = r.toldBy(agent.due)
 		}
-		if first == nil {
+		switch {
+		case flow != nil && flow.due <= now && (agent == nil || flow.due <= told):
+			r.fire(flow)
+		case agent != nil && told <= now:
+			r.stage.tell(r.engine.Told(told))
+			r.fireAgent(agent)
+		default:
+			r.stage.tell(r.engine.Told(now / tellEvery * tellEvery))
 			return
 		}
-		r.fx.Reset()
-		r.engine.Advance(&r.partition, first, due, &r.fx)
-		for i := range r.fx.Verdicts {
-			r.out.Said = append(r.out.Said, Said{At: due, Verdict: r.fx.Verdicts[i]})
-		}
-		r.count()
 	}
 }
 
-// acknowledge fills in the verdict that a dispatcher acted on: the latest of the
-// flow that refuses calls, for the reason when one is given.
+// next returns the flow with the earliest deadline; nil when none has one.
+func (r *run) next() (first *tracked) {
+	for _, f := range r.flows {
+		if f.due != 0 && (first == nil || f.due < first.due) {
+			first = f
+		}
+	}
+	return first
+}
+
+func (r *run) fire(f *tracked) {
+	due := f.due
+	r.fx.Reset()
+	r.engine.Advance(&r.partition, &f.flow, due, &r.fx)
+	f.due = r.engine.Due(&f.flow)
+	for i := range r.fx.Verdicts {
+		r.out.Said = append(r.out.Said, Said{At: due, Verdict: r.fx.Verdicts[i]})
+	}
+	r.count()
+	r.passOn(0)
+}
+
+// acknowledge fills in the verdict that a dispatcher acted on: the latest of the flow, or
+// about the agents or the project of the call, that is an order, for the reason when one
+// is given.
 func (r *run) acknowledge(ev *events.Event, reason string) {
 	if ev.Ack == nil {
 		return
 	}
 	for i := len(r.out.Said) - 1; i >= 0; i-- {
 		v := &r.out.Said[i].Verdict
-		if v.Effective != "" && v.Mode != "shadow" && v.CorrelationID == ev.FlowKey() && (reason == "" || reason == string(v.Reason)) {
+		if v.Mode == "shadow" || reason != "" && reason != string(v.Reason) {
+			continue
+		}
+		if v.Effective != "" && v.CorrelationID == ev.FlowKey() || concerns(v, ev) {
 			ev.Ack.VerdictID = v.ID
 			return
 		}

@@ -53,6 +53,18 @@ func brief(ev *events.Event) string {
 	if ev.Ask {
 		b.WriteString(" ask")
 	}
+	if ev.AgentState != nil {
+		fmt.Fprintf(&b, " %+v", *ev.AgentState)
+	}
+	if ev.Note != nil {
+		fmt.Fprintf(&b, " %+v", *ev.Note)
+	}
+	if ev.Rescue != nil {
+		fmt.Fprintf(&b, " %+v", *ev.Rescue)
+	}
+	if ev.Review != nil {
+		fmt.Fprintf(&b, " %+v", *ev.Review)
+	}
 	return b.String()
 }
 
@@ -93,6 +105,13 @@ func TestEvents(t *testing.T) {
 	f("a->b[flow=] a->b[flow=x]", "0s agent.call from=a to=b work=no flow=!", "1s agent.call from=a to=b work=no flow=x!")
 	f("[flow=x] @a [flow=y] @b ->c [flow=x] ->d", "0s agent.call to=a flow=x!", "1s agent.call to=b flow=y!", "2s agent.call from=b to=c work=no flow=y!", "3s agent.call from=a to=d work=no flow=x!")
 	f("a->b[refused] a!t:x[refused]", "0s verdict.ack from=a to=b", "1s verdict.ack from=a tool=t call=c2")
+	f("a^ a^active[flow=main]", "0s agent.status from=a flow=! {Status: Margin: Health: Coherence:0 Risk:0 HasCoherence:false HasRisk:false VoidActive:false TotalUpdates:0 LastUpdate:0}",
+		"1s agent.status from=a {Status:active Margin: Health: Coherence:0 Risk:0 HasCoherence:false HasRisk:false VoidActive:false TotalUpdates:0 LastUpdate:0}")
+	f("[flow=x] a^active[margin=tight health=moderate coherence=0.5 risk=0 void]",
+		"0s agent.status from=a flow=! {Status:active Margin:tight Health:moderate Coherence:0.5 Risk:0 HasCoherence:true HasRisk:true VoidActive:true TotalUpdates:0 LastUpdate:0}")
+	f(`a#stuck#help a#"a b"->b:"see this"`, "0s note from=a flow=! {Summary: Tags:[stuck help] Details:}", "1s note from=a to=b flow=! {Summary:see this Tags:[a b] Details:}")
+	f("rescue:b[by=a] rescue:b[by=a admin]", "0s rescue.request from=a to=b flow=! {Reason: Admin:false}", "1s rescue.request from=a to=b flow=! {Reason: Admin:true}")
+	f("review:b[by=c decision=keep] ack:b[by=c]", "0s review.result from=c to=b flow=! {Decision:keep Reason:}", "1s verdict.ack from=c to=b flow=!")
 	f(`"an agent"->"b\"c"`, `0s agent.call from=an agent to=b"c work=no`)
 	f("a-1->b.2/x_3", "0s agent.call from=a-1 to=b.2/x_3 work=no")
 }
@@ -161,6 +180,15 @@ func TestParseErrors(t *testing.T) {
 	f("loop\n----\n", "want what it is about after a colon")
 	f("start:x\n----\n", "start takes nothing after a colon")
 	f("@a override:circling\n----\n", "no producer may send this event")
+	f("^active\n----\n", "say who reports, as in a^active")
+	f("@a #help\n----\n", "say whose note it is, as in a#stuck#help")
+	f("a#\n----\n", "the line ends where the name of a tag should be")
+	f("a^active[risk=1.5]\n----\n", "want a number from 0 to 1")
+	f("a^active[void=1]\n----\n", "it takes no value")
+	f("review:b\n----\n", "say what was decided")
+	f("review:b[decision=kepe]\n----\n", `did you mean "keep"`)
+	f("resuce:b\n----\n", `did you mean "rescue"`)
+	f("rescue\n----\n", "want what it is about after a colon")
 	f("dup\n----\n", "there is no event 0 yet")
 	f("a->b dup:7\n----\n", "there is no event 7 yet")
 	f("profile nosuch\n@a\n----\n", "test.flow:1: profile: profile: there is no profile")
@@ -187,6 +215,7 @@ func TestFormat(t *testing.T) {
 		"#\n# other\n@a ( a->b )*3 +1m30s\n# between\n@b\n----\n#1 x\n  message  \"m\"\nstack=a\n")
 	f("step 60s\nprofile   task\n@a\n----\n\n\n@b\n----\n", "step 1m\nprofile task\n@a\n----\n\n@b\n----\n")
 	f(`"a"->"b c":"x y"~"g"^0 "a"!"t":"k"="" a<t?e[turn="1"  retry]`+"\n----\n", `a->"b c":"x y"~g a!t:k="" a<t?e[turn=1 retry]`+"\n----\n")
+	f(`a^"active"[void  coherence=0.5] "a"^ a#"stuck"#"two words"->b:"t"`+"\n----\n", `a^active[void coherence=0.5] a^ a#stuck#"two words"->b:t`+"\n----\n")
 	f(`a->"->" b=>"start" "x-"->"y"[source="a b" flow=]`+"\n----\n", `a->"->" b=>start "x-"->y[source="a b" flow=]`+"\n----\n")
 }
 
@@ -233,7 +262,7 @@ func TestPackageCommentIsWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, k := range fieldKeys {
-		if !bytes.Contains(doc, []byte(k.key+"=")) && k.key != "retry" && k.key != "noid" {
+		if !bytes.Contains(doc, []byte(k.key+"=")) && (index(bareKeys[:], k.key) < 0 || !bytes.Contains(doc, []byte(k.key))) {
 			t.Errorf("the package comment does not tell of the field %s", k.key)
 		}
 	}

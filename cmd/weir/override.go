@@ -69,11 +69,13 @@ type overrideFlags struct {
 }
 
 func (f *overrideFlags) order() (o app.OverrideOrder, err error) {
-	id, ok := analyzer.RuleNamed(*f.rule)
+	row, ok := analyzer.RowNamed(*f.rule)
 	switch {
 	case *f.rule == "":
 		return o, cli.Usage("--rule is missing").Advise("weir rules ls lists the rules")
-	case !ok || id == analyzer.RuleOperator:
+	case row.OfAgents():
+		return o, cli.Usage("%s is about agents over all flows; overrides change rules about flows", row.Name).Advise("change it in the limits file, for everybody")
+	case !ok || row.Fixed():
 		fault := cli.Usage("there is no rule %q whose limits could change", *f.rule)
 		if near := cli.Nearest(*f.rule, ruleNames()); near != "" && !ok {
 			return o, fault.Advise("did you mean %s", near)
@@ -100,11 +102,10 @@ func (f *overrideFlags) order() (o app.OverrideOrder, err error) {
 	if o.ForS, err = seconds("for", *f.long); err != nil {
 		return o, err
 	}
-	unit := analyzer.Rules[id].Unit
-	if o.Warn, err = amountOf("warn", *f.warn, unit); err != nil {
+	if o.Warn, err = amountOf("warn", *f.warn, row.Unit); err != nil {
 		return o, err
 	}
-	o.Stop, err = amountOf("stop", *f.stop, unit)
+	o.Stop, err = amountOf("stop", *f.stop, row.Unit)
 	return o, err
 }
 

@@ -12,11 +12,12 @@ import (
 	"weir/events"
 )
 
-// ruleView is one row of the table of rules by the limits in force.
+// ruleView is one row of the tables of rules by the limits in force.
 type ruleView struct {
 	Name   string        `json:"name"`
 	Reason events.Reason `json:"reason_code"`
 	About  string        `json:"about"`
+	Over   string        `json:"per"` // flow; or agent or project, over all flows
 	Unit   events.Unit   `json:"unit"`
 	Mode   string        `json:"mode"`
 	Warn   *float64      `json:"warn,omitempty"` // absent: never
@@ -25,36 +26,66 @@ type ruleView struct {
 	Per    string        `json:"window_unit,omitempty"`
 	Action string        `json:"action"`
 	Scope  string        `json:"scope"`
-	Status int           `json:"http_status"`
-	Armed  bool          `json:"armed"` // the order goes out when the limit is used up
+	Status int           `json:"http_status,omitempty"` // absent: it refuses nothing
+	Armed  bool          `json:"armed"`                 // the order goes out when the limit is used up
 	From   string        `json:"from"`
 	On     []string      `json:"measured_after"`
+
+	silence bool
 }
 
-func viewOfRule(r *analyzer.FlowRule, l *analyzer.Limits) ruleView {
-	s := l.Rules[r.ID]
+func viewOfRule(r *analyzer.Row, l *analyzer.Limits) ruleView {
+	s := *r.Setting(l)
 	unit := 1.0
 	if r.Unit == events.UnitUSD {
 		unit, s.Stop = 1e6, s.Limit() // nobody wants to read of the millionth of a dollar above it
 	}
 	figure := func(v int64) *float64 {
-		if v == analyzer.Off || v >= analyzer.Off-1 {
+		if v == analyzer.Off || v >= analyzer.Off-1 || r.ModeOnly() {
 			return nil
 		}
 		f := float64(v) / unit
 		return &f
 	}
 	v := ruleView{Name: r.Name, Reason: r.Reason, About: r.About, Unit: r.Unit, Mode: s.Mode.String(), Warn: figure(s.Warn), Stop: figure(s.Stop),
-		Window: s.Window, Per: r.Window, Action: r.Action.String(), Scope: r.Scope.String(), Status: r.Status, Armed: r.Armed && s.Max, From: r.From}
-	if status := l.HTTPStatus[r.ID]; status != 0 {
+		Window: s.Window, Per: r.Window, Action: r.Action.String(), Status: r.Status, Armed: r.Armed && s.Max, From: r.From, silence: r.Silence}
+	if status := *r.HTTPStatus(l); status != 0 {
 		v.Status = int(status)
 	}
-	for _, k := range events.Kinds() {
-		if r.On.Has(k) {
-			v.On = append(v.On, k.String())
+	var on []events.Kind
+	if id, ok := r.Flow(); ok {
+		rule := &analyzer.Rules[id]
+		v.Over, v.Scope = events.ScopeFlow.String(), rule.Scope.String()
+		for _, k := range events.Kinds() {
+			if rule.On.Has(k) {
+				on = append(on, k)
+			}
 		}
+	} else {
+		v.Over, on = overAllFlows(r)
+		v.Scope = v.Over
+	}
+	for _, k := range on {
+		v.On = append(v.On, k.String())
 	}
 	return v
+}
+
+// overAllFlows tells of whom a rule is that is not about flows, and which events it
+// counts; silence comes without any.
+func overAllFlows(r *analyzer.Row) (whose string, on []events.Kind) {
+	whose = events.ScopeAgent.String()
+	switch id, _ := r.Agent(); {
+	case r.Silence:
+		return whose, nil
+	case r.ModeOnly():
+		return whose, []events.Kind{events.NoteAdded, events.RescueRequest}
+	case id == analyzer.AgentRuleAttempts:
+		return whose, []events.Kind{events.AgentCall, events.ToolCall, events.VerdictAck}
+	case id == analyzer.AgentRuleProject:
+		whose = events.ScopeProject.String()
+	}
+	return whose, []events.Kind{events.AgentCall}
 }
 
 // amount writes a threshold; a dash stands for never.
@@ -66,8 +97,8 @@ func amount(v *float64) string {
 }
 
 func ruleNames() (out []string) {
-	for i := range analyzer.Rules {
-		out = append(out, analyzer.Rules[i].Name)
+	for _, r := range analyzer.Rows() {
+		out = append(out, r.Name)
 	}
 	return out
 }
@@ -77,7 +108,8 @@ func rulesCommand() cli.Command {
 		{
 			Name: "ls", Short: "list the rules with their limits",
 			Long: `WARN and STOP are the observed values from which a rule warns and stops; a dash
-means never. The limits are those of the profile balanced unless flags say otherwise.`,
+means never. PER says what a rule counts over: one flow, or all flows of an agent or a
+project. The limits are those of the profile balanced unless flags say otherwise.`,
 			Examples: []string{"weir rules ls", "weir rules ls --profile gateway"},
 			Setup: func(fs *flag.FlagSet) cli.Run {
 				judging := newJudging(fs)
@@ -122,13 +154,13 @@ means never. The limits are those of the profile balanced unless flags say other
 }
 
 // rulesNamed returns the rule with the name, or all that give the reason code.
-func rulesNamed(name string) (out []*analyzer.FlowRule) {
-	if id, ok := analyzer.RuleNamed(name); ok {
-		return append(out, &analyzer.Rules[id])
+func rulesNamed(name string) (out []analyzer.Row) {
+	if r, ok := analyzer.RowNamed(name); ok {
+		return append(out, r)
 	}
-	for i := range analyzer.Rules {
-		if string(analyzer.Rules[i].Reason) == name {
-			out = append(out, &analyzer.Rules[i])
+	for _, r := range analyzer.Rows() {
+		if string(r.Reason) == name {
+			out = append(out, r)
 		}
 	}
 	return out
@@ -141,10 +173,10 @@ func listRules(env *cli.Env, l *analyzer.Limits) error {
 		if v.Mode != analyzer.ModeEnforce.String() {
 			action = v.Mode
 		}
-		return []cli.Cell{{Text: v.Name}, number(amount(v.Warn)), number(amount(v.Stop)), {Text: string(v.Unit)}, {Text: action}, {Text: v.About}}
-	}, "RULE", "WARN", "STOP", "UNIT", "ACTION", "ABOUT")
-	for i := range analyzer.Rules {
-		v := viewOfRule(&analyzer.Rules[i], l)
+		return []cli.Cell{{Text: v.Name}, {Text: v.Over}, number(amount(v.Warn)), number(amount(v.Stop)), {Text: string(v.Unit)}, {Text: action}, {Text: v.About}}
+	}, "RULE", "PER", "WARN", "STOP", "UNIT", "ACTION", "ABOUT")
+	for _, r := range analyzer.Rows() {
+		v := viewOfRule(&r, l)
 		if err := lines.Print(&v); err != nil {
 			return err
 		}
@@ -152,10 +184,10 @@ func listRules(env *cli.Env, l *analyzer.Limits) error {
 	return lines.Flush()
 }
 
-func showRules(env *cli.Env, rules []*analyzer.FlowRule, l *analyzer.Limits) error {
+func showRules(env *cli.Env, rules []analyzer.Row, l *analyzer.Limits) error {
 	views := make([]ruleView, len(rules))
-	for i, r := range rules {
-		views[i] = viewOfRule(r, l)
+	for i := range rules {
+		views[i] = viewOfRule(&rules[i], l)
 	}
 	if len(views) == 1 {
 		return env.Value(views[0], func() error { return showRule(env, false, &views[0]) })
@@ -179,13 +211,20 @@ func showRule(env *cli.Env, apart bool, v *ruleView) error {
 		if f == nil {
 			return "never"
 		}
+		if v.silence {
+			return "above " + amount(f) + " " + string(v.Unit)
+		}
 		return "from " + amount(f) + " " + string(v.Unit)
 	}
+	order := fmt.Sprintf("%s, for the %s", v.Action, v.Scope)
+	if v.Status != 0 {
+		order += fmt.Sprintf(", HTTP %d", v.Status)
+	}
 	rows := [][2]string{
-		{"rule", v.Name}, {"reason code", string(v.Reason)}, {"measures", v.About},
+		{"rule", v.Name}, {"reason code", string(v.Reason)}, {"measures", v.About}, {"per", v.Over},
 		{"after", strings.Join(v.On, ", ")},
 		{"warns", never(v.Warn)}, {"stops", never(v.Stop)},
-		{"order", fmt.Sprintf("%s, for the %s, HTTP %d", v.Action, v.Scope, v.Status)},
+		{"order", order},
 		{"mode", v.Mode}, {"comes from", v.From},
 	}
 	if v.Per != "" {
@@ -195,7 +234,7 @@ func showRule(env *cli.Env, apart bool, v *ruleView) error {
 		rows = append(rows, [2]string{"armed", "the order goes out when the limit is used up: the next call is the first to be refused"})
 	}
 	if len(v.On) == 0 {
-		rows[3][1] = "no event: its time comes by itself"
+		rows[4][1] = "no event: its time comes by itself"
 	}
 	for _, r := range rows {
 		if err := t.Row(cli.Text(r[0], r[1])...); err != nil {

@@ -1,0 +1,48 @@
+package analyzer_test
+
+import (
+	"testing"
+
+	"weir/analyzer"
+	"weir/events"
+)
+
+// TestAcksAreCountedByRow acknowledges an order of a flow, one that nobody gave, and one
+// without a flow.
+func TestAcksAreCountedByRow(t *testing.T) {
+	e := analyzer.New(analyzer.Balanced())
+	var (
+		p    analyzer.Partition
+		flow analyzer.Flow
+		fx   analyzer.Effects
+	)
+	s := newStory()
+	s.hop("a", "a", "to itself")
+	e.Step(&p, &flow, &s.events[0], &fx)
+	if len(fx.Verdicts) != 1 || fx.Verdicts[0].Reason != events.SelfCall {
+		t.Fatalf("verdicts %v", fx.Verdicts)
+	}
+	order := fx.Verdicts[0].ID
+	fx.Reset()
+	acks := func(applied bool, verdicts ...string) {
+		for _, id := range verdicts {
+			ev := s.add(events.VerdictAck, "a", "a")
+			ev.Ack = &events.Ack{VerdictID: id, Applied: applied}
+			e.Step(&p, &flow, ev, &fx)
+			e.Step(&p, &flow, ev, &fx) // once more, which is not counted
+		}
+	}
+	acks(true, order, order, "0123456789abcdef-1")
+	acks(false, order, "")
+	loose := s.add(events.VerdictAck, "a", "")
+	loose.CorrelationID, loose.Ack = "", &events.Ack{VerdictID: order, Applied: true}
+	if !e.Relay(&p, loose, &fx) {
+		t.Fatal("an acknowledgement without a flow is not passed on")
+	}
+	var want analyzer.Counts
+	want.Acks[analyzer.RuleSelfCall] = [2]int64{1, 2}
+	want.Acks[analyzer.RuleCount] = [2]int64{1, 2}
+	if fx.Counts.Acks != want.Acks {
+		t.Errorf("counted %v, want %v", fx.Counts.Acks, want.Acks)
+	}
+}

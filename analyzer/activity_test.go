@@ -1,0 +1,447 @@
+package analyzer_test
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/analyzer"
+	"weir/events"
+)
+
+// quiet are the default limits with every row about agents off.
+func quiet() analyzer.Limits {
+	l := analyzer.Balanced()
+	for i := range l.Agents.Rules {
+		l.Agents.Rules[i].Mode = analyzer.ModeOff
+	}
+	return l
+}
+
+// heard folds the story and then lets a quarter of an hour pass. It returns the
+// activities, one a line: key, kind, status, and after how many seconds.
+func (s *story) heard(l analyzer.Limits) (lines []string) {
+	e := analyzer.New(l)
+	var (
+		p    analyzer.Partition
+		flow analyzer.Flow
+		fx   analyzer.Effects
+	)
+	begin := newStory().at
+	refused := ""
+	hear := func() {
+		for i := range fx.Activity {
+			lines = append(lines, activityLine(&fx.Activity[i], begin))
+		}
+		for i := range fx.Verdicts {
+			if v := &fx.Verdicts[i]; v.Effective != "" {
+				refused = v.ID
+			}
+		}
+		fx.Reset()
+	}
+	for i := range s.events {
+		ev := &s.events[i]
+		if ev.Ack != nil && ev.Ack.VerdictID == "" {
+			ev.Ack.VerdictID = refused
+		}
+		if !e.Relay(&p, ev, &fx) {
+			e.Step(&p, &flow, ev, &fx)
+		}
+		hear()
+	}
+	e.Advance(&p, &flow, s.at.Add(15*time.Minute), &fx)
+	hear()
+	return lines
+}
+
+func activityLine(a *analyzer.Activity, begin events.Stamp) string {
+	line := a.Key + " " + a.Event.Kind.String()
+	if a.Event.AgentState != nil {
+		line += " " + a.Event.AgentState.Status
+	}
+	return fmt.Sprint(line, " ", a.Event.Time.Sub(begin).Seconds())
+}
+
+func TestActivity(t *testing.T) {
+	f := func(name string, l analyzer.Limits, tell func(s *story), want ...string) {
+		t.Helper()
+		s := newStory()
+		tell(s)
+		if got := s.heard(l); !slices.Equal(got, want) {
+			t.Errorf("%s: heard\n\t%s\nwant\n\t%s", name, strings.Join(got, "\n\t"), strings.Join(want, "\n\t"))
+		}
+	}
+	with := func(rows ...analyzer.AgentRuleID) analyzer.Limits {
+		l := quiet()
+		for _, r := range rows {
+			l.Agents.Rules[r] = analyzer.Setting{Warn: analyzer.Off, Stop: 5}
+		}
+		return l
+	}
+	words := func(s *story, flow string) {
+		word := func(kind events.Kind, from, to string) *events.Event {
+			ev := s.add(kind, from, to)
+			ev.CorrelationID = flow
+			return ev
+		}
+		word(events.AgentStatus, "a", "b").AgentState = &events.AgentState{Status: "active"}
+		word(events.NoteAdded, "a", "").Note = &events.Note{Summary: "s"}
+		word(events.NoteAdded, "a", "b").Note = &events.Note{Summary: "s"}
+		word(events.RescueRequest, "a", "b").Rescue = &events.Rescue{Reason: "r"}
+		word(events.ReviewResult, "a", "b").Review = &events.Review{Decision: "keep"}
+		word(events.VerdictAck, "a", "b").Ack = &events.Ack{VerdictID: "0123456789abcdef-1", Applied: true}
+		word(events.VerdictAck, "a", "").Ack = &events.Ack{VerdictID: "0123456789abcdef-1", Applied: true}
+	}
+	said := []string{"agent:a agent.status active 1", "agent:a note 2", "agent:b note 3", "agent:b rescue.request 4",
+		"agent:b review.result 5", "agent:b verdict.ack 6", "agent:a verdict.ack 6", "agent:a verdict.ack 7"}
+
+	f("words in a flow", quiet(), func(s *story) { words(s, "story") }, said...)
+	f("words of no flow", quiet(), func(s *story) { words(s, "") }, said...)
+	f("words delivered twice", quiet(), func(s *story) {
+		words(s, "story")
+		s.events = append(s.events, s.events...)
+	}, said...)
+
+	hops := func(s *story) {
+		s.hop("a", "b", "x")
+		s.events[0].ProjectID = "p"
+		s.user("c", "x")
+		s.hop("b", "c", "y")
+		s.events[2].CorrelationSource = events.CorrelationDerived
+	}
+	f("nobody counts calls", quiet(), hops)
+	f("calls that escaped", with(analyzer.AgentRuleRate), hops, "agent:c agent.call 3")
+	all := with(analyzer.AgentRuleRate)
+	all.Agents.Rules[analyzer.AgentRuleRate].All = true
+	f("all calls", all, hops, "agent:b agent.call 1", "agent:c agent.call 3")
+	f("calls of a long window", with(analyzer.AgentRuleMessages), hops, "agent:b agent.call 1", "agent:c agent.call 3")
+	f("calls in projects", with(analyzer.AgentRuleProject), hops, "project:p agent.call 1")
+	f("calls that open flows", with(analyzer.AgentRuleMinted), hops, "agent:b agent.activity opened 1")
+	f("a person opens the flow", with(analyzer.AgentRuleMinted), func(s *story) {
+		s.user("a", "x")
+		s.hop("a", "b", "x")
+	})
+	f("calls without an id", with(analyzer.AgentRuleRate), func(s *story) {
+		s.hop("a", "b", "x")
+		s.events[0].CorrelationID = ""
+	}, "agent:b agent.call 1")
+	f("allowed and refused asks", all, func(s *story) {
+		for range 4 {
+			s.hop("a", "a", "x")
+			s.events[len(s.events)-1].Ask = true
+		}
+		s.hop("a", "b", "x")
+		s.events[len(s.events)-1].Ask = true
+	}, "agent:b agent.call 5")
+
+	loop := func(s *story) {
+		for range 6 {
+			s.tool("a", "read", `{"file":"a"}`, "text")
+		}
+		s.gap = 3 * time.Second // no longer in flight
+	}
+	attempts := with(analyzer.AgentRuleAttempts)
+	f("a call in spite of an order", attempts, func(s *story) {
+		loop(s)
+		s.call("a", "read", `{"file":"a"}`)
+		s.call("a", "read", `{"file":"b"}`)
+	}, "agent:a agent.activity refused 15")
+	f("an ask in spite of an order", attempts, func(s *story) {
+		loop(s)
+		s.call("a", "read", `{"file":"a"}`)
+		s.events[len(s.events)-1].Ask = true
+	}, "agent:a agent.activity refused 15")
+	f("a refusal that a dispatcher reports", attempts, func(s *story) {
+		loop(s)
+		s.add(events.VerdictAck, "a", "").Ack = &events.Ack{Applied: true}
+		s.add(events.VerdictAck, "a", "").Ack = &events.Ack{Applied: false}
+	}, "agent:a agent.activity refused 15")
+	f("a call that was in flight", attempts, func(s *story) {
+		loop(s)
+		s.gap = 500 * time.Millisecond
+		s.call("a", "read", `{"file":"a"}`)
+	})
+	throttled := with(analyzer.AgentRuleAttempts)
+	throttled.Rules[analyzer.RuleFlowRate] = analyzer.Setting{Warn: analyzer.Off, Stop: 2, Window: 60}
+	f("asking whether it is time", throttled, func(s *story) {
+		s.gap = 3 * time.Second
+		for range 4 {
+			s.hop("a", "b", "x")
+			s.events[len(s.events)-1].Ask = true
+		}
+		s.hop("a", "b", "x")
+	}, "agent:a agent.activity refused 15")
+}
+
+func TestReports(t *testing.T) {
+	f := func(name string, tell func(s *story), want ...string) {
+		t.Helper()
+		s := newStory()
+		tell(s)
+		l := quiet()
+		l.Agents.Rules[analyzer.AgentRuleActivity].Mode = analyzer.ModeEnforce
+		got := s.heard(l)
+		for i := range got {
+			got[i] = strings.TrimSuffix(strings.Replace(got[i], " agent.activity", "", 1), ".0")
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: heard\n\t%s\nwant\n\t%s", name, strings.Join(got, "\n\t"), strings.Join(want, "\n\t"))
+		}
+		for _, off := range []func(l *analyzer.Limits){
+			func(l *analyzer.Limits) { l.Agents.Report = 0 },
+			func(l *analyzer.Limits) { l.Agents.Rules[analyzer.AgentRuleActivity].Mode = analyzer.ModeOff },
+		} {
+			l := l
+			off(&l)
+			for _, line := range s.heard(l) {
+				if strings.Contains(line, "agent.activity") {
+					t.Errorf("%s: heard %s although nobody asks", name, line)
+				}
+			}
+		}
+	}
+
+	f("one tool after the other, once a minute", func(s *story) {
+		s.user("a", "x")
+		for i := range 50 {
+			s.tool("a", "read", fmt.Sprintf(`{"file":%d}`, i), fmt.Sprint("text ", i))
+		}
+	}, "agent:a active 61", "agent:a active 101")
+	f("a long tool", func(s *story) {
+		id := s.call("a", "build", `{}`)
+		s.gap = 8 * time.Minute
+		s.result("a", "build", id, "done")
+	}, "agent:a in_tool 1", "agent:a active 481")
+	f("a tool that waits for a person", func(s *story) {
+		s.result("a", "build", s.call("a", "build", `{}`), "may I?").Status = events.StatusInputRequired
+	}, "agent:a in_tool 2")
+	f("two tools at once, one is back", func(s *story) {
+		s.call("a", "build", `{}`)
+		s.tool("a", "read", `{}`, "text")
+	}, "agent:a in_tool 3")
+	f("a parent waits for its child", func(s *story) {
+		s.hop("a", "b", "x")
+		s.hop("b", "c", "x")
+		s.add(events.LLMCall, "c", "")
+	}, "agent:a waiting_child 1", "agent:b waiting_child 2", "agent:c active 3")
+	f("control is back", func(s *story) {
+		s.hop("a", "b", "x")
+		s.answer("b", "a", "y")
+		s.add(events.LLMCall, "a", "")
+	}, "agent:a active 3", "agent:b done 2")
+	f("a call back is a return, and those on the way are done", func(s *story) {
+		s.hop("a", "b", "x")
+		s.hop("b", "c", "x")
+		s.hop("c", "a", "x")
+	}, "agent:a active 3", "agent:b done 2", "agent:c done 3")
+	f("a hub waits until the last is back", func(s *story) {
+		s.hop("hub", "a", "x")
+		s.hop("hub", "b", "x")
+		s.answer("b", "hub", "y")
+	}, "agent:hub waiting_child 3", "agent:b done 3")
+	f("who was said to wait does nothing when its child is back", func(s *story) {
+		s.hop("a", "b", "x")
+		s.gap = 3 * time.Minute
+		s.answer("b", "a", "y")
+	}, "agent:a waiting_child 1", "agent:a active 181", "agent:b done 181")
+	f("who passes control on is done", func(s *story) {
+		s.hop("a", "b", "x")
+		s.events[0].TransferMode = events.PassControl
+		s.tool("b", "read", `{}`, "text")
+	}, "agent:a done 1", "agent:b active 3")
+	f("the answer to a person ends it for all, also for those who were told to be at work", func(s *story) {
+		s.hop("a", "b", "x")
+		s.tool("b", "read", `{}`, "text")
+		s.gap = 2 * time.Minute
+		s.answer("a", "", "y")
+	}, "agent:a waiting_child 1", "agent:b active 3", "agent:a done 123", "agent:b done 123")
+	f("usage that comes after the answer", func(s *story) {
+		s.answer("a", "", "y")
+		s.add(events.LLMCall, "a", "")
+	}, "agent:a done 2")
+	f("a new task for who was done", func(s *story) {
+		s.answer("a", "", "y")
+		s.user("a", "x")
+		s.add(events.LLMCall, "a", "")
+	}, "agent:a active 3")
+	f("the flow ends", func(s *story) {
+		s.hop("a", "b", "x")
+		s.call("b", "read", `{}`)
+		s.add(events.FlowEnd, "", "")
+	}, "agent:a done 1", "agent:b done 2")
+	f("who is stopped for good is not waited for", func(s *story) {
+		s.tool("a", "read", `{}`, "text")
+		s.add(events.OperatorStop, "", "").Operator = &events.Operator{Reason: "r", By: "o", For: time.Hour}
+	}, "agent:a done 2")
+	f("who is told to wait", func(s *story) {
+		s.work = events.Yes
+		s.tool("a", "read", `{}`, "text")
+		s.gap = 30 * time.Second
+		s.user("a", "x")
+		s.gap = 500 * time.Millisecond
+		for range 21 {
+			s.hop("a", "b", "x")
+			s.answer("b", "a", "y")
+		}
+	}, "agent:a waiting_backoff 53", "agent:b done 53")
+	f("events that come late", func(s *story) {
+		s.tool("a", "read", `{}`, "text")
+		s.gap = 2 * time.Minute
+		s.tool("b", "read", `{}`, "text")
+		late := s.add(events.LLMCall, "a", "")
+		late.Time = s.events[0].Time
+		again := s.add(events.LLMCall, "a", "")
+		again.Time = s.events[3].Time - 60_000
+	}, "agent:a active 2", "agent:b in_tool 122", "agent:a active 182", "agent:b active 242")
+	f("sessions of known agents", func(s *story) {
+		s.tool("agent-1", "read", `{}`, "text")
+		for i := range s.events {
+			s.events[i].From.Session = "session-1"
+		}
+		s.tool("", "read", `{}`, "text")
+		for i := range s.events[2:] {
+			s.events[2+i].From.Session = "session-2"
+		}
+	}, "agent:agent-1 active 2", "agent:session-2 active 4")
+	f("people are nobody's business", func(s *story) {
+		s.user("a", "x")
+		s.add(events.AgentReturn, "human", "a").From.Type = events.PartyHuman
+	})
+	f("an agent says how it is", func(s *story) {
+		s.tool("a", "read", `{}`, "text")
+		s.add(events.NoteAdded, "b", "a").Note = &events.Note{Summary: "s"}
+	}, "agent:a note 3", "agent:a active 2", "agent:b active 3")
+}
+
+// TestReportsOfManyParties has more parties than a flow remembers, with ids that do not
+// all find room.
+func TestReportsOfManyParties(t *testing.T) {
+	s := newStory()
+	s.at = s.at.Add(1000 * time.Second)
+	s.gap = time.Second
+	for i := range 200 {
+		n := i % 50
+		s.add(events.LLMCall, fmt.Sprint("agent-", n), "").From.Session = fmt.Sprint("session-", n, strings.Repeat("-", n))
+	}
+	last := map[string]string{}
+	for _, line := range s.heard(analyzer.Balanced()) {
+		var key, at string
+		if _, err := fmt.Sscanf(line, "agent:%s agent.activity active %s", &key, &at); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		n := strings.Split(key, "-")[1]
+		last[n] = max(last[n], at) // all are of one length
+	}
+	for n := range 50 {
+		if want := fmt.Sprint(1000 + 150 + n + 1); last[fmt.Sprint(n)] != want {
+			t.Errorf("the last that was heard of agent %d is from %s, want %s", n, last[fmt.Sprint(n)], want)
+		}
+	}
+}
+
+// TestRecordOfVersionOne reads the record of a flow that was written before flows told
+// of their parties, and goes on.
+func TestRecordOfVersionOne(t *testing.T) {
+	record, err := os.ReadFile("testdata/flow_v1.record")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := analyzer.Balanced()
+	e := analyzer.New(l)
+	all := ordinary("flow-1", 40)
+	var (
+		p         analyzer.Partition
+		old       analyzer.Flow
+		fx        analyzer.Effects
+		heardLate []string
+	)
+	if err := old.UnmarshalBinary("flow-1", record); err != nil {
+		t.Fatal(err)
+	}
+	want := folded(all[:20])
+	if a, b := e.Explain(want), e.Explain(&old); a != b {
+		t.Fatalf("the flow that was read is another\n%s\n%s", a, b)
+	}
+	if e.Due(&old) != 0 {
+		t.Errorf("due at %d, want never: nothing is known of its parties", e.Due(&old))
+	}
+	for i := range all[20:] {
+		e.Step(&p, &old, &all[20+i], &fx)
+	}
+	e.Advance(&p, &old, p.Watermark.Add(time.Minute), &fx)
+	for i := range fx.Activity {
+		heardLate = append(heardLate, activityLine(&fx.Activity[i], all[0].Time))
+	}
+	if want := []string{"agent:planner agent.activity waiting_child 52.5", "agent:researcher agent.activity done 40.5",
+		"agent:coder agent.activity done 51", "agent:reviewer agent.activity active 58.5"}; !slices.Equal(heardLate, want) {
+		t.Errorf("heard %q, want %q", heardLate, want)
+	}
+	written, err := old.AppendBinary(nil)
+	if err != nil || written[0] != 2 {
+		t.Errorf("written again it has version %d: %v", written[0], err)
+	}
+	written[0] = 3
+	if err := old.UnmarshalBinary("flow-1", written); err == nil || !strings.Contains(err.Error(), "version 3") {
+		t.Errorf("a newer record: %v", err)
+	}
+}
+
+// TestActivityDoesNotAllocate sends all that a call can, and reports.
+func TestActivityDoesNotAllocate(t *testing.T) {
+	l := quiet()
+	for i := range l.Rules {
+		l.Rules[i].Mode = analyzer.ModeOff
+	}
+	l.Agents = analyzer.Balanced().Agents
+	l.Agents.Report = 10 * time.Second
+	l.Agents.Rules[analyzer.AgentRuleMessages] = analyzer.Setting{Warn: analyzer.Off, Stop: 1 << 40, Window: 3600}
+	l.Agents.Rules[analyzer.AgentRuleProject] = l.Agents.Rules[analyzer.AgentRuleMessages]
+	s := newStory()
+	for i := range 1200 {
+		s.hop("a", "b", "text")
+		s.events[i].From.Session, s.events[i].To.Session, s.events[i].ProjectID = "session-a", "session-b", "p"
+	}
+	e := analyzer.New(l)
+	var (
+		p      analyzer.Partition
+		flow   analyzer.Flow
+		fx     analyzer.Effects
+		record []byte
+		next   int
+		told   int
+	)
+	step := func() {
+		fx.Reset()
+		e.Step(&p, &flow, &s.events[next], &fx)
+		record, _ = flow.AppendBinary(record[:0])
+		if err := flow.UnmarshalBinary("story", record); err != nil {
+			t.Fatal(err)
+		}
+		next++
+		told += len(fx.Activity)
+	}
+	for range 150 {
+		step()
+	}
+	if told < 300 {
+		t.Fatalf("%d activities of 150 calls", told)
+	}
+	if n := testing.AllocsPerRun(1000, step); n != 0 {
+		t.Errorf("a step that tells the agent stage allocates %v times, want 0", n)
+	}
+}
+
+func TestTold(t *testing.T) {
+	l := analyzer.Balanced()
+	e := analyzer.New(l)
+	if got := e.Told(1_000_000); got != 1_000_000-65_000 {
+		t.Errorf("told up to %d", got)
+	}
+	if got := e.Told(64_000); got != 0 {
+		t.Errorf("told up to %d before anything was", got)
+	}
+}

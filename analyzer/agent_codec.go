@@ -1,0 +1,297 @@
+package analyzer
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+	"strings"
+
+	"weir/events"
+)
+
+// agentCodecVersion is the first byte of an agent's record. A reader knows all older
+// versions; a newer one is refused.
+const agentCodecVersion = 1
+
+// Presence bits of an agent's record.
+const (
+	agentHasCaps byte = 1 << iota
+	agentHasStuck
+	agentHasShadow
+	agentHasFigures
+)
+
+const sizeAgentHead = 11
+
+// AppendBinary appends the agent's record to dst. The key is not part of it. When the
+// record would be too long the agent forgets notes, the oldest first: a record of what
+// was said is worth less than what stands.
+func (a *Agent) AppendBinary(dst []byte) ([]byte, error) {
+	start := len(dst)
+	for dst = a.encode(dst); len(dst)-start > MaxAgentRecord; dst = a.encode(dst[:start]) {
+		switch {
+		case len(a.notes) > 0:
+			a.notes = a.notes[:copy(a.notes, a.notes[1:])]
+		case len(a.orders) > 0:
+			a.orders = a.orders[:copy(a.orders, a.orders[1:])]
+		default:
+			return dst[:start], fmt.Errorf("record of %s takes %d bytes without its notes, at most %d fit: its texts are longer than an event may hold", printable(a.key), len(dst)-start, MaxAgentRecord)
+		}
+	}
+	return dst, nil
+}
+
+// The layout: the numbers of things, then what they hold. Times are told from the
+// agent's clock, or from the time before them, and take a few bytes each.
+func (a *Agent) encode(b []byte) []byte {
+	has := byte(0)
+	if a.caps.width != 0 {
+		has |= agentHasCaps
+	}
+	if a.stuck != (stuck{}) {
+		has |= agentHasStuck
+	}
+	if a.shadow != (stuck{}) {
+		has |= agentHasShadow
+	}
+	if a.coherence != 0 || a.risk != 0 {
+		has |= agentHasFigures
+	}
+	b = append(b, agentCodecVersion, has, byte(a.told), byte(len(a.ids)), byte(len(a.stamps)), byte(len(a.works)),
+		byte(len(a.messages)), byte(len(a.minted)), byte(len(a.tries)), byte(len(a.orders)), byte(len(a.notes)))
+	b = binary.AppendVarint(b, int64(a.clock))
+	b = a.putTimes(b, a.last, a.reported)
+	b = binary.AppendUvarint(b, uint64(a.revision))
+	b = binary.AppendUvarint(b, uint64(a.events))
+	b = binary.AppendUvarint(b, uint64(a.reports))
+	b = putString(putString(putString(b, a.status), a.margin), a.health)
+	if has&agentHasFigures != 0 {
+		b = le.AppendUint64(le.AppendUint64(b, math.Float64bits(a.coherence)), math.Float64bits(a.risk))
+	}
+	for _, id := range a.ids {
+		b = le.AppendUint64(b, id)
+	}
+	for _, w := range a.works {
+		b = le.AppendUint64(append(b, byte(w.state)), w.flow)
+		b = a.putTimes(b, w.at)
+	}
+	for _, list := range [...][]events.Stamp{a.stamps, a.messages, a.minted, a.tries} {
+		before := a.clock
+		for _, at := range list {
+			b = binary.AppendVarint(b, int64(at-before))
+			before = at
+		}
+	}
+	if has&agentHasCaps != 0 {
+		b = a.caps.encode(b)
+	}
+	for i := range a.orders {
+		b = a.encodeOrder(b, &a.orders[i])
+	}
+	if has&agentHasStuck != 0 {
+		b = a.encodeStuck(b, &a.stuck)
+	}
+	if has&agentHasShadow != 0 {
+		b = a.encodeStuck(b, &a.shadow)
+	}
+	for i := range a.notes {
+		n := &a.notes[i]
+		b = putString(putString(a.putTimes(b, n.Time), n.Author), n.Summary)
+		b = append(b, byte(len(n.Tags)))
+		for _, tag := range n.Tags {
+			b = putString(b, tag)
+		}
+	}
+	return b
+}
+
+func (a *Agent) putTimes(b []byte, times ...events.Stamp) []byte {
+	for _, at := range times {
+		b = binary.AppendVarint(b, int64(at-a.clock))
+	}
+	return b
+}
+
+func (c *agentCap) encode(b []byte) []byte {
+	b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(c.width)), uint64(c.newest))
+	mask := uint64(0)
+	for i, n := range c.counts {
+		if n != 0 {
+			mask |= 1 << i
+		}
+	}
+	b = le.AppendUint64(b, mask)
+	for _, n := range c.counts {
+		if n != 0 {
+			b = binary.AppendUvarint(b, uint64(n))
+		}
+	}
+	return b
+}
+
+func (a *Agent) encodeOrder(b []byte, o *agentOrder) []byte {
+	b = append(b, byte(o.rule), byte(o.phase), byte(o.action), bit(o.shadow, 0))
+	b = le.AppendUint32(b, o.limits)
+	b = a.putTimes(b, o.since, o.issued, o.expires, o.due)
+	for _, n := range [...]uint64{uint64(o.revision), uint64(o.observed), uint64(o.limit), uint64(o.attempts), uint64(o.tried), uint64(o.leaked)} {
+		b = binary.AppendUvarint(b, n)
+	}
+	return b
+}
+
+func (a *Agent) encodeStuck(b []byte, s *stuck) []byte {
+	b = append(b, byte(s.rule), byte(s.step), bit(s.certain, 0)|bit(s.extended, 1))
+	b = a.putTimes(b, s.since, s.silentSince, s.due, s.issued)
+	b = binary.AppendUvarint(b, uint64(s.revision))
+	return putString(putString(b, s.reviewer), s.requestedBy)
+}
+
+// UnmarshalBinary reads the record of the agent called key, keeping the memory of a's
+// slices. The agent's strings alias b. It fails on a record that is damaged or was
+// written by a newer weir.
+func (a *Agent) UnmarshalBinary(key string, b []byte) error {
+	a.Reset(key)
+	d := decoder{b: b}
+	if len(b) > MaxAgentRecord {
+		d.fail()
+	}
+	h := d.take(sizeAgentHead)
+	if !d.bad && h[0] != agentCodecVersion {
+		return fmt.Errorf("agent record has version %d, this weir reads version %d: use the weir that wrote it, or delete the state and fold the log again", h[0], agentCodecVersion)
+	}
+	has := h[1]
+	a.told = agentTold(h[2])
+	a.clock = d.stamp(0)
+	a.last, a.reported = d.stamp(a.clock), d.stamp(a.clock)
+	a.revision = d.count()
+	a.events, a.reports = uint32(d.uvarint()), uint32(d.uvarint())
+	a.status, a.margin, a.health = d.string(), d.string(), d.string()
+	if has&agentHasFigures != 0 {
+		x := d.take(16)
+		a.coherence, a.risk = math.Float64frombits(le.Uint64(x)), math.Float64frombits(le.Uint64(x[8:]))
+		if sum := a.coherence + a.risk; math.IsNaN(sum) || math.IsInf(sum, 0) { // no event says so
+			d.fail()
+		}
+	}
+	a.ids = sized(a.ids, d.most(h[3], maxAgentIDs))
+	for i := range a.ids {
+		a.ids[i] = le.Uint64(d.take(8))
+	}
+	for range d.most(h[5], maxAgentFlows) {
+		x := d.take(9)
+		a.works = append(a.works, agentWork{state: doing(x[0]), flow: le.Uint64(x[1:]), at: d.stamp(a.clock)})
+	}
+	a.stamps = d.stamps(a.stamps, h[4], a.clock)
+	a.messages = d.stamps(a.messages, h[6], a.clock)
+	a.minted = d.stamps(a.minted, h[7], a.clock)
+	a.tries = d.stamps(a.tries, h[8], a.clock)
+	if has&agentHasCaps != 0 {
+		a.caps.decode(&d)
+	}
+	a.orders = sized(a.orders, d.most(h[9], maxAgentOrders))
+	for i := range a.orders {
+		a.orders[i] = d.agentOrder(a.clock)
+	}
+	if has&agentHasStuck != 0 {
+		a.stuck = d.stuck(a.clock)
+	}
+	if has&agentHasShadow != 0 {
+		a.shadow = d.stuck(a.clock)
+	}
+	a.notes = sized(a.notes, d.most(h[10], maxAgentNotes))
+	for i := range a.notes {
+		n := &a.notes[i]
+		*n = Note{Time: d.stamp(a.clock), Author: d.string(), Summary: d.string()}
+		first := len(a.tags)
+		for range d.most(d.take(1)[0], maxNoteTags) {
+			a.tags = append(a.tags, d.string())
+		}
+		if len(a.tags) > first {
+			n.Tags = slices.Clip(a.tags[first:])
+		}
+	}
+	return d.end("agent record")
+}
+
+func (c *agentCap) decode(d *decoder) {
+	c.width, c.newest = events.Stamp(d.count()), events.Stamp(d.count())
+	if c.width == 0 || c.newest > lastStamp/c.width {
+		d.fail()
+		*c = agentCap{}
+		return
+	}
+	mask := le.Uint64(d.take(8))
+	if mask>>capBuckets != 0 {
+		d.fail()
+		return
+	}
+	for ; mask != 0; mask &= mask - 1 {
+		c.counts[bits.TrailingZeros64(mask)] = uint32(d.uvarint())
+	}
+}
+
+func (d *decoder) agentOrder(clock events.Stamp) (o agentOrder) {
+	h := d.take(8)
+	o.rule, o.phase, o.action, o.shadow = AgentRuleID(d.most(h[0], int(AgentRuleAttempts))), phase(d.most(h[1], int(phaseStop))), events.Action(d.most(h[2], int(events.Notify))), h[3] == 1
+	o.limits = le.Uint32(h[4:])
+	o.since, o.issued, o.expires, o.due = d.stamp(clock), d.stamp(clock), d.stamp(clock), d.stamp(clock)
+	o.revision, o.observed, o.limit = d.count(), d.count(), d.count()
+	o.attempts, o.tried, o.leaked = uint16(d.uvarint()), uint16(d.uvarint()), uint16(d.uvarint())
+	if o.due == 0 {
+		d.fail()
+	}
+	return o
+}
+
+func (d *decoder) stuck(clock events.Stamp) (s stuck) {
+	h := d.take(3)
+	s.rule, s.step = AgentRuleID(d.most(h[0], int(AgentRuleCount)-1)), recoveryStep(d.most(h[1], int(stepNotified)))
+	s.certain, s.extended = h[2]&1 != 0, h[2]&2 != 0
+	s.since, s.silentSince, s.due, s.issued = d.stamp(clock), d.stamp(clock), d.stamp(clock), d.stamp(clock)
+	s.revision = d.count()
+	s.reviewer, s.requestedBy = d.string(), d.string()
+	return s
+}
+
+// stamp reads a time that was told from another.
+func (d *decoder) stamp(from events.Stamp) events.Stamp {
+	at := from + events.Stamp(d.varint())
+	if at < 0 || at > 2*lastStamp {
+		d.fail()
+		return 0
+	}
+	return at
+}
+
+func (d *decoder) stamps(list []events.Stamp, n byte, clock events.Stamp) []events.Stamp {
+	for i := range d.most(n, maxAgentStamps) {
+		at := d.stamp(clock)
+		if i > 0 && at < clock { // they are kept sorted
+			d.fail()
+		}
+		list = append(list, at)
+		clock = at
+	}
+	return list
+}
+
+// count reads a number that never was negative.
+func (d *decoder) count() int64 {
+	n := d.uvarint()
+	if n > 1<<62 {
+		d.fail()
+		return 0
+	}
+	return int64(n)
+}
+
+// Clone returns a copy that shares no memory with a.
+func (a *Agent) Clone() *Agent {
+	c := new(Agent)
+	if err := c.UnmarshalBinary(strings.Clone(a.key), a.encode(nil)); err != nil {
+		panic("agent " + printable(a.key) + " does not read its own record: " + err.Error())
+	}
+	return c
+}

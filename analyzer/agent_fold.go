@@ -1,0 +1,188 @@
+package analyzer
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/cespare/xxhash/v2"
+
+	"weir/events"
+)
+
+// StepAgent folds one event of the activity log into the agent, in place, and adds what
+// came of it to fx. The event must belong to the agent: a was Reset with the key, or was
+// folded from events with the same key. What it keeps of ev it keeps by reference;
+// encode or clone the agent before the bytes under ev change. Deadlines of silence do
+// not fire by the time of an event, only in AdvanceAgent: others may know of the agent
+// what came before, and have not told it yet.
+func (e *Engine) StepAgent(p *Agents, a *Agent, ev *events.Event, fx *Effects) {
+	if !e.concerns(a, ev) {
+		return
+	}
+	if a.repeats(ev) {
+		fx.Counts.Duplicates++
+		return
+	}
+	was := a.muster()
+	when := min(max(ev.Time, 1), lastStamp)
+	e.advanceOrders(a, when, fx)
+	m := &fx.agent
+	*m = agentMoment{ev: ev, when: when, at: max(when, a.clock), late: when < a.clock}
+	if m.late {
+		fx.Counts.Late++
+	}
+	a.clock = m.at
+	if a.events < 1<<32-1 {
+		a.events++
+	}
+	fx.Counts.Events++
+	if len(a.orders) > 0 {
+		e.reviewOrders(a, m, fx)
+	}
+	switch ev.Kind {
+	case events.AgentCall:
+		e.countMessage(a, m, fx)
+	case events.AgentStatus:
+		e.reported(p, a, m, fx)
+	case events.NoteAdded:
+		e.noted(p, a, m, fx)
+	case events.RescueRequest:
+		e.rescueAsked(p, a, m, fx)
+	case events.ReviewResult:
+		e.reviewed(p, a, m, fx)
+	case events.VerdictAck:
+		if !e.refusedBy(a, m, fx) {
+			e.acknowledged(p, a, m, fx)
+		}
+	case events.AgentActivity:
+		switch work(ev) {
+		case WorkOpened:
+			e.countOpening(a, m, fx)
+		case WorkRefused:
+			e.countRefusal(a, m, fx)
+		default:
+			e.atWork(p, a, m, fx)
+		}
+	}
+	p.roll.move(was, a.muster())
+}
+
+// lastStamp is the latest time that is folded, so that what is added to one stays a time.
+const lastStamp events.Stamp = 1 << 52
+
+// concerns reports whether the event can change anything about the agent. What does not is
+// dropped without a trace, so that agents of which nothing is to be known need no record.
+func (e *Engine) concerns(a *Agent, ev *events.Event) bool {
+	if a.isProject() {
+		return ev.Kind == events.AgentCall && e.countsAgents(AgentRuleProject)
+	}
+	switch ev.Kind {
+	case events.AgentCall:
+		return e.countsAgents(AgentRuleMessages) || e.countsAgents(AgentRuleRate) && (e.limits.Agents.Rules[AgentRuleRate].All || escaped(ev))
+	case events.AgentStatus, events.NoteAdded, events.RescueRequest:
+		return true
+	case events.ReviewResult, events.VerdictAck:
+		return a.events > 0
+	case events.AgentActivity:
+		switch work(ev) {
+		case WorkOpened:
+			return e.countsAgents(AgentRuleMinted)
+		case WorkRefused:
+			return e.countsAgents(AgentRuleAttempts)
+		}
+		return e.watched(a)
+	}
+	return false
+}
+
+func (a *Agent) isProject() bool { return strings.HasPrefix(a.key, projectPrefix) }
+
+// repeats reports whether the event was folded before, as far as that is remembered. One
+// call may be told of as a message, as the opening of a flow and as refused.
+func (a *Agent) repeats(ev *events.Event) bool {
+	id := xxhash.Sum64String(ev.ID) + uint64(ev.Kind)*0xff51afd7ed558ccd
+	if ev.Source != "" {
+		id ^= xxhash.Sum64String(ev.Source) * 0x9e3779b97f4a7c15
+	}
+	if work(ev) == WorkRefused {
+		id = ^id
+	}
+	if slices.Contains(a.ids, id) {
+		return true
+	}
+	if len(a.ids) == maxAgentIDs {
+		a.ids = a.ids[:copy(a.ids, a.ids[1:])]
+	}
+	a.ids = append(a.ids, id)
+	return false
+}
+
+// work is the status of an agent.activity; empty for none.
+func work(ev *events.Event) string {
+	if ev.AgentState == nil {
+		return ""
+	}
+	return ev.AgentState.Status
+}
+
+// AdvanceAgent fires every deadline up to now, each at its own time. The pump calls it
+// when the watermark of the activity passes DueAgent.
+func (e *Engine) AdvanceAgent(p *Agents, a *Agent, now events.Stamp, fx *Effects) {
+	was := a.muster()
+	for {
+		at, what := e.nextOfAgent(a)
+		if at == 0 || at > now {
+			p.roll.move(was, a.muster())
+			return
+		}
+		switch what {
+		case dueOrder:
+			e.agentOrderDue(a, a.earliestOrder(), fx)
+		case dueRecovery:
+			a.clock = max(a.clock, at)
+			e.recoveryDue(p, a, at, fx)
+		case dueSilence:
+			a.clock = max(a.clock, at)
+			e.silent(p, a, at, fx)
+		}
+	}
+}
+
+// DueAgent is when the agent wants to be looked at even if nothing comes; zero for never.
+func (e *Engine) DueAgent(a *Agent) events.Stamp {
+	at, _ := e.nextOfAgent(a)
+	return at
+}
+
+// agentDue is what a deadline of an agent is about.
+type agentDue uint8
+
+// The deadlines, in the order in which they fire when they fall together.
+const (
+	dueOrder agentDue = iota
+	dueRecovery
+	dueSilence
+)
+
+// nextOfAgent returns the next deadline and what it is about. Each that fires must move
+// or end its deadline: one that stays where it was would fire for ever.
+func (e *Engine) nextOfAgent(a *Agent) (at events.Stamp, what agentDue) {
+	if o := a.earliestOrder(); o != nil {
+		at = o.due
+	}
+	if d := a.stuck.due; d != 0 && (at == 0 || d < at) {
+		at, what = d, dueRecovery
+	}
+	if d := e.silenceDue(a); d != 0 && (at == 0 || d < at) {
+		at, what = d, dueSilence
+	}
+	return at, what
+}
+
+// advanceOrders fires the deadlines of orders up to now: what is counted goes by the
+// time of events at once.
+func (e *Engine) advanceOrders(a *Agent, now events.Stamp, fx *Effects) {
+	for o := a.earliestOrder(); o != nil && o.due <= now; o = a.earliestOrder() {
+		e.agentOrderDue(a, o, fx)
+	}
+}

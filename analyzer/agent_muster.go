@@ -1,0 +1,167 @@
+package analyzer
+
+import (
+	"encoding/binary"
+	"time"
+
+	"weir/events"
+)
+
+// Muster is how many agents of one partition there are, or of several.
+type Muster struct {
+	// Live agents have reported within the last week, and have not taken their leave.
+	Live int64
+	// Stuck agents were found to be so within the last week and have not been heard of
+	// since, by the row that found them; at 1 those that are stuck for certain, at 0
+	// those that only may be. Those that were archived for it are not among them, nor is
+	// what a row in shadow mode finds.
+	Stuck [AgentRuleCount][2]int64
+}
+
+// Add adds the agents of another partition.
+func (m *Muster) Add(o *Muster) {
+	m.Live += o.Live
+	for r := range m.Stuck {
+		m.Stuck[r][0] += o.Stuck[r][0]
+		m.Stuck[r][1] += o.Stuck[r][1]
+	}
+}
+
+// Muster returns how many agents of the partition there are, without a look at any.
+func (p *Agents) Muster() (m Muster) {
+	gone := max(0, p.roll.newest-musterDays, dayOf(p.Watermark)-musterDays)
+	for day := gone + 1; day <= p.roll.newest; day++ {
+		h := &p.roll.days[day%musterDays]
+		m.Live += int64(h.live)
+		for r := range h.stuck {
+			m.Stuck[r][0] += int64(h.stuck[r][0])
+			m.Stuck[r][1] += int64(h.stuck[r][1])
+		}
+	}
+	return m
+}
+
+// roll counts agents by the day of what they are counted for. A day leaves it after a
+// week, whatever became of its agents: the store forgets those of which nothing is heard,
+// without a word, and they must not be counted for ever.
+type roll struct {
+	newest int64 // day; those of the week up to it are kept
+	days   [musterDays]headcount
+}
+
+type headcount struct {
+	live  uint32
+	stuck [AgentRuleCount][2]uint32
+}
+
+// musterDays is how many days agents are counted for.
+const musterDays = 7
+
+// dayOf is the number of the day of a time: 0 only of no time.
+func dayOf(at events.Stamp) int64 {
+	if at == 0 {
+		return 0
+	}
+	return int64(at/events.Stamp(24*time.Hour/time.Millisecond)) + 1
+}
+
+// muster is where an agent is counted.
+type muster struct {
+	live    int64 // day; 0 when it does not count
+	stuck   int64 // day; 0 when it is not
+	rule    AgentRuleID
+	certain bool
+}
+
+// muster returns where the agent is to be counted.
+func (a *Agent) muster() (m muster) {
+	s := &a.stuck
+	if s.step >= stepArchived {
+		return m
+	}
+	if a.reports > 0 && doingByStatus(a.status) != gone {
+		m.live = dayOf(a.reported)
+	}
+	if s.since != 0 {
+		m.stuck, m.rule, m.certain = dayOf(s.since), s.rule, s.certain
+	}
+	return m
+}
+
+// move counts an agent anew of which something was folded.
+func (l *roll) move(from, to muster) {
+	if from == to {
+		return
+	}
+	if h := l.on(from.live); h != nil {
+		h.live = max(h.live, 1) - 1
+	}
+	if h := l.on(to.live); h != nil {
+		h.live++
+	}
+	if h := l.on(from.stuck); h != nil {
+		n := &h.stuck[from.rule][bit(from.certain, 0)]
+		*n = max(*n, 1) - 1
+	}
+	if h := l.on(to.stuck); h != nil {
+		h.stuck[to.rule][bit(to.certain, 0)]++
+	}
+}
+
+// on returns the count of a day; nil when it has left, or is none.
+func (l *roll) on(day int64) *headcount {
+	if day == 0 || day <= l.newest-musterDays {
+		return nil
+	}
+	for l.newest = max(l.newest, day-musterDays); l.newest < day; {
+		l.newest++
+		l.days[l.newest%musterDays] = headcount{}
+	}
+	return &l.days[day%musterDays]
+}
+
+// appendBinary appends the counts that are not zero: the newest day and, for each, its
+// place, from 1, and the number; a place of 0 is the end.
+func (l *roll) appendBinary(b []byte) []byte {
+	b = binary.AppendUvarint(b, uint64(l.newest))
+	place := uint64(0)
+	put := func(n uint32) {
+		if place++; n != 0 {
+			b = binary.AppendUvarint(binary.AppendUvarint(b, place), uint64(n))
+		}
+	}
+	for i := range l.days {
+		h := &l.days[i]
+		put(h.live)
+		for r := range h.stuck {
+			put(h.stuck[r][0])
+			put(h.stuck[r][1])
+		}
+	}
+	return append(b, 0)
+}
+
+// read reads what appendBinary wrote. A count that has no place fails.
+func (l *roll) read(d *decoder) {
+	*l = roll{newest: d.count()}
+	for !d.bad {
+		place := d.uvarint()
+		if place == 0 {
+			return
+		}
+		day, column := (place-1)/musterColumns, (place-1)%musterColumns
+		n := d.uvarint()
+		if day >= musterDays || n > 1<<32-1 {
+			d.fail()
+			return
+		}
+		if h := &l.days[day]; column == 0 {
+			h.live = uint32(n)
+		} else {
+			h.stuck[(column-1)/2][(column-1)%2] = uint32(n)
+		}
+	}
+}
+
+// musterColumns is how many counts a day has.
+const musterColumns = 1 + 2*uint64(AgentRuleCount)

@@ -1,0 +1,169 @@
+package analyzer
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"weir/events"
+)
+
+// mustered counts agents one by one, as they are shown to people. The week ends on the
+// latest day that anything counted for so far.
+func mustered(t *testing.T, e *Engine, p *Agents, agents [][]byte, latest *events.Stamp) (m Muster) {
+	t.Helper()
+	*latest = max(*latest, p.Watermark)
+	views := make([]AgentView, len(agents))
+	reported := make([]events.Stamp, len(agents))
+	for i, record := range agents {
+		var a Agent
+		if err := a.UnmarshalBinary("agent:probe", record); err != nil {
+			t.Fatal(err)
+		}
+		views[i] = e.AgentView(p, &a)
+		if views[i].Step != "archive" && views[i].Step != "notify" {
+			*latest = max(*latest, a.stuck.since)
+		}
+		if a.reports > 0 && views[i].Step != "archive" && views[i].Step != "notify" && doingByStatus(a.status) != gone {
+			reported[i] = a.reported
+			*latest = max(*latest, a.reported)
+		}
+	}
+	within := func(at events.Stamp) bool { return at != 0 && dayOf(at) > dayOf(*latest)-musterDays }
+	for i := range views {
+		v := &views[i]
+		if within(reported[i]) {
+			m.Live++
+		}
+		stuck := v.State == "stuck"
+		if (stuck || v.State == "potentially_stuck") && within(events.Stamp(v.Since)) {
+			m.Stuck[reasonRow(v.Reason)][bit(stuck, 0)]++
+		}
+	}
+	return m
+}
+
+// reasonRow is the first row with the reason.
+func reasonRow(reason events.Reason) AgentRuleID {
+	for r := range AgentRules {
+		if AgentRules[r].Reason == reason {
+			return AgentRuleID(r)
+		}
+	}
+	return AgentRuleCount
+}
+
+// byReason puts rows with the same reason together.
+func (m Muster) byReason() (out Muster) {
+	out.Live = m.Live
+	for r := range m.Stuck {
+		to := &out.Stuck[reasonRow(AgentRules[r].Reason)]
+		to[0], to[1] = to[0]+m.Stuck[r][0], to[1]+m.Stuck[r][1]
+	}
+	return out
+}
+
+// TestMusterIsARecount holds after each of many acts that what is kept of how many agents
+// there are is what a look at each of them gives, through restarts, days of silence and
+// the end of the week.
+func TestMusterIsARecount(t *testing.T) {
+	recovering := Balanced()
+	recovering.Agents.Recover = true
+	shadowing := Balanced()
+	shadowing.Agents.Rules[AgentRuleCriticalMargin].Mode = ModeShadow
+	shadowing.Agents.Rules[AgentRuleRescue].Mode = ModeWarn
+	var most Muster
+	for seed := range uint64(30) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		e := New([]Limits{Balanced(), recovering, shadowing}[seed%3])
+		y := &agentPlay{t: t, e: e}
+		var agents [][]byte
+		var latest events.Stamp
+		check := func() {
+			t.Helper()
+			got, want := y.p.Muster(), mustered(t, e, &y.p, agents, &latest)
+			if got.byReason() != want.byReason() {
+				t.Fatalf("seed %d, %d agents: kept\n%+v\ncounted\n%+v", seed, len(agents), got, want)
+			}
+			most.Live = max(most.Live, got.Live)
+			for r := range got.Stuck {
+				most.Stuck[r][0], most.Stuck[r][1] = max(most.Stuck[r][0], got.Stuck[r][0]), max(most.Stuck[r][1], got.Stuck[r][1])
+			}
+		}
+		shift := events.Stamp(0)
+		for range 12 {
+			shift += events.Stamp(r.Int64N(int64(36 * time.Hour / time.Millisecond)))
+			y.a = Agent{}
+			y.a.Reset("agent:probe")
+			y.p.offer("peer", dawn+shift, true)
+			agents = append(agents, nil)
+			tale := agentTale(r, 40)
+			for _, act := range tale[:20+r.IntN(len(tale)-20)] {
+				if act.ev != nil {
+					ev := *act.ev
+					ev.Time += shift
+					e.StepAgent(&y.p, &y.a, &ev, &y.fx)
+				} else {
+					y.p.Watermark = max(y.p.Watermark, act.to+shift)
+					e.AdvanceAgent(&y.p, &y.a, act.to+shift, &y.fx)
+				}
+				y.fx.Reset()
+				if r.IntN(3) == 0 {
+					y.restart()
+				}
+				agents[len(agents)-1], _ = y.a.AppendBinary(nil)
+				check()
+			}
+		}
+		// An agent of long ago is heard of again.
+		for i := range agents {
+			if err := y.a.UnmarshalBinary("agent:probe", agents[i]); err != nil {
+				t.Fatal(err)
+			}
+			ev := events.Event{ID: "again", Time: dawn + shift, Kind: events.AgentStatus, From: probe, AgentState: &healthy}
+			e.StepAgent(&y.p, &y.a, &ev, &y.fx)
+			y.fx.Reset()
+			agents[i], _ = y.a.AppendBinary(nil)
+			check()
+		}
+		y.p.Watermark = max(y.p.Watermark, dawn+shift).Add(musterDays * day)
+		if got := y.p.Muster(); got != (Muster{}) {
+			t.Fatalf("seed %d: %+v after a week of silence", seed, got)
+		}
+	}
+	for _, row := range []AgentRuleID{AgentRuleCriticalMargin, AgentRuleActivity, AgentRuleHealthPoor, AgentRuleRescue} {
+		if most.Stuck[row][1] == 0 {
+			t.Errorf("no tale made an agent stuck by %s: %+v", AgentRules[row].Name, most)
+		}
+	}
+	if most.Stuck[AgentRuleActivity][0] == 0 || most.Live < 5 {
+		t.Errorf("the tales leave out too much: %+v", most)
+	}
+}
+
+func TestMusterOfARecordThatIsDamaged(t *testing.T) {
+	var p Agents
+	p.roll.move(muster{}, muster{live: 20_000, stuck: 20_001, rule: AgentRuleRescue, certain: true})
+	whole, _ := p.AppendBinary(nil)
+	for i := range whole {
+		var q Agents
+		if err := q.UnmarshalBinary(whole[:i]); err == nil && i > 0 {
+			t.Errorf("the first %d of %d bytes are taken", i, len(whole))
+		}
+		for _, b := range []byte{0, 1, 0x7f, 0x80, 0xff} {
+			damaged := append([]byte(nil), whole...)
+			damaged[i] = b
+			if q.UnmarshalBinary(damaged) == nil {
+				_ = q.Muster() // whatever it says
+				q.roll.move(muster{live: 20_000}, muster{live: 20_009})
+			}
+		}
+	}
+	var q Agents
+	if err := q.UnmarshalBinary(whole); err != nil {
+		t.Fatal(err)
+	}
+	if q.Muster() != p.Muster() || q.Muster().Live != 1 || q.Muster().Stuck[AgentRuleRescue][1] != 1 {
+		t.Errorf("%+v, want %+v", q.Muster(), p.Muster())
+	}
+}

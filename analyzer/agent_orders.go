@@ -1,0 +1,265 @@
+package analyzer
+
+import "weir/events"
+
+// agentOrder is a standing order about an agent or a project, for what is counted of it.
+// At most one stands for a reason: dispatchers tell orders of one scope apart by that.
+type agentOrder struct {
+	rule     AgentRuleID
+	phase    phase
+	shadow   bool
+	action   events.Action
+	limits   uint32       // by which limits it was given or looked at last
+	since    events.Stamp // when the offence began: the count came near the limit
+	issued   events.Stamp
+	expires  events.Stamp
+	due      events.Stamp // when it is looked at again; never 0
+	revision int64
+	observed int64
+	limit    int64
+	attempts uint16
+	tried    uint16 // attempts since it was issued
+	leaked   uint16
+}
+
+// refuses reports whether the order stands at the time, and is one of the action.
+func (o *agentOrder) refuses(action events.Action, at events.Stamp) bool {
+	return o.phase > phaseWarn && !o.shadow && o.action == action && o.expires > at
+}
+
+func (o *agentOrder) attempt() {
+	if o.attempts < 1<<15 {
+		o.attempts++
+		o.tried++
+	}
+}
+
+// orderFor returns the order that stands for the reason, or nil.
+func (a *Agent) orderFor(reason events.Reason) *agentOrder {
+	for i := range a.orders {
+		if AgentRules[a.orders[i].rule].Reason == reason {
+			return &a.orders[i]
+		}
+	}
+	return nil
+}
+
+func (a *Agent) dropOrder(o *agentOrder) {
+	for i := range a.orders {
+		if &a.orders[i] == o {
+			a.orders = a.orders[:i+copy(a.orders[i:], a.orders[i+1:])]
+			return
+		}
+	}
+}
+
+// earliestOrder returns the order with the earliest deadline; nil for none.
+func (a *Agent) earliestOrder() *agentOrder {
+	var first *agentOrder
+	for i := range a.orders {
+		if o := &a.orders[i]; first == nil || o.due < first.due {
+			first = o
+		}
+	}
+	return first
+}
+
+// judgeAgent compares what a row counted with its limit, and gives or tightens the order.
+func (e *Engine) judgeAgent(r AgentRuleID, a *Agent, m *agentMoment, t *tally, fx *Effects) {
+	rule, set := &AgentRules[r], &e.limits.Agents.Rules[r]
+	least := set.Stop // from which calls are refused
+	if set.Max && rule.Armed {
+		least--
+	}
+	ph := phase(0)
+	mayStop := set.Mode != ModeWarn && m.ev.SampledRate <= 1 && e.limits.WarnOnly>>m.ev.CorrelationSource&1 == 0
+	switch {
+	case t.n >= set.Stop && mayStop:
+		ph = phaseStop
+	case t.n >= least && t.n > 0 && mayStop:
+		ph = phaseArmed
+	case t.n >= floorOf(rule, set):
+		ph = phaseWarn
+	default:
+		return
+	}
+	expires := m.at.Add(e.limits.Order.TTL)
+	switch {
+	case ph == phaseWarn:
+		expires = t.below(floorOf(rule, set))
+	case rule.Action == events.Throttle:
+		expires = t.below(least)
+	}
+	if expires <= m.at {
+		return // over before anybody could be told: the event was so late
+	}
+	o := a.orderFor(rule.Reason)
+	switch {
+	case o == nil:
+		if len(a.orders) == maxAgentOrders {
+			a.dropOrder(a.earliestOrder())
+		}
+		a.orders = append(a.orders, agentOrder{since: m.at})
+		o = &a.orders[len(a.orders)-1]
+	case o.phase >= ph:
+		if o.rule == r {
+			o.observed = t.n
+			if o.phase == phaseWarn {
+				o.expires, o.due = expires, expires
+			}
+		}
+		return
+	}
+	o.rule, o.phase, o.limits, o.shadow = r, ph, e.version, set.Mode == ModeShadow
+	o.observed, o.limit = t.n, set.Limit()
+	o.action = events.Warn
+	if ph > phaseWarn {
+		o.action = rule.Action
+	} else if set.Warn < set.Stop {
+		o.limit = set.Warn
+	}
+	e.issueAgent(a, o, m, expires, fx)
+}
+
+// floorOf is the count from which the row says anything at all: below it an offence is over.
+func floorOf(rule *AgentRule, set *Setting) int64 {
+	least := min(set.Warn, set.Stop)
+	if set.Max && rule.Armed {
+		least = min(least, set.Stop-1)
+	}
+	return least
+}
+
+// issueAgent publishes the order as of now. Throttles and warnings end when the window has
+// moved on; a halt is looked at before it ends, and renewed while it is defied.
+func (e *Engine) issueAgent(a *Agent, o *agentOrder, m *agentMoment, expires events.Stamp, fx *Effects) {
+	o.issued, o.expires, o.due, o.tried = m.at, expires, expires, 0
+	if o.action == events.Halt {
+		ttl := e.limits.Order.TTL
+		o.due = m.at.Add(ttl - ttl/5)
+	}
+	o.revision = e.tell(a, m, o.finding(), fx)
+}
+
+// agentOrderDue fires the deadline of an order: it ends, or is renewed.
+func (e *Engine) agentOrderDue(a *Agent, o *agentOrder, fx *Effects) {
+	fx.agent = deadlineOf(o.due)
+	m := &fx.agent
+	a.clock = max(a.clock, m.at)
+	if o.limits != e.version {
+		e.reviewOrders(a, m, fx)
+		return // what still stands is due as before
+	}
+	rule, set := &AgentRules[o.rule], &e.limits.Agents.Rules[o.rule]
+	if o.action == events.Halt {
+		switch {
+		case o.tried > 0:
+			e.issueAgent(a, o, m, m.at.Add(e.limits.Order.TTL), fx)
+			return
+		case m.at < o.expires:
+			o.due = o.expires
+			return
+		}
+	}
+	// An order that has run out leaves the offence behind while the count is still near the
+	// limit: what was warned of is not warned of again before it was over.
+	if floor := floorOf(rule, set); set.Mode != ModeOff {
+		t := e.tallyAt(o.rule, a, m.at)
+		if calm := t.below(floor); t.n >= floor && calm > m.at {
+			o.phase, o.action, o.observed, o.expires, o.due, o.tried = phaseWarn, events.Warn, t.n, calm, calm, 0
+			return
+		}
+	}
+	a.dropOrder(o)
+}
+
+// defiedAgent counts a message that was sent although an order about its receiver, or its
+// project, refused it.
+func (e *Engine) defiedAgent(a *Agent, m *agentMoment, fx *Effects) {
+	leaked, tried := AgentRuleCount, AgentRuleCount // the first row whose order refuses the message
+	for i := range a.orders {
+		o := &a.orders[i]
+		// A call that opens a flow comes a second time as a message: each is counted where
+		// the order was given for the like.
+		if !o.refuses(events.Throttle, m.when) || (o.rule == AgentRuleMinted) != (m.ev.Kind == events.AgentActivity) {
+			continue
+		}
+		if !e.earlyFor(o, m) {
+			tried = min(tried, o.rule)
+			o.attempt()
+			continue
+		}
+		leaked = min(leaked, o.rule)
+		if o.leaked < 1<<15 {
+			o.leaked++
+		}
+	}
+	switch {
+	case tried < AgentRuleCount:
+		fx.Counts.Attempts++
+		fx.Counts.DefiedAgents[tried]++
+	case leaked < AgentRuleCount:
+		fx.Counts.Leaked++
+		fx.Counts.LeakedAgents[leaked]++
+	}
+}
+
+// earlyFor reports whether the call may have been made before anybody could know of the
+// order.
+func (e *Engine) earlyFor(o *agentOrder, m *agentMoment) bool {
+	return o.attempts == 0 && m.when <= o.issued.Add(e.limits.Order.Grace)
+}
+
+// refusedBy takes an acknowledgement that a dispatcher refused a call by one of the
+// agent's orders; false when it is about something else.
+func (e *Engine) refusedBy(a *Agent, m *agentMoment, fx *Effects) bool {
+	id := uint64(0)
+	if m.ev.Ack != nil {
+		id = orderOfVerdict(m.ev.Ack.VerdictID)
+	}
+	for i := range a.orders {
+		o := &a.orders[i]
+		if id == 0 || a.verdictOrder(string(AgentRules[o.rule].Reason), o.since) != id {
+			continue
+		}
+		if m.ev.Ack.Applied && o.phase > phaseWarn {
+			o.attempt()
+			fx.Counts.Attempts++
+		}
+		return true
+	}
+	return false
+}
+
+// reviewOrders takes back the orders that other limits gave and that these would not.
+func (e *Engine) reviewOrders(a *Agent, m *agentMoment, fx *Effects) {
+	for i := len(a.orders) - 1; i >= 0; i-- {
+		o := &a.orders[i]
+		if o.limits == e.version {
+			continue
+		}
+		o.limits = e.version
+		rule, set := &AgentRules[o.rule], &e.limits.Agents.Rules[o.rule]
+		least := set.Stop
+		switch {
+		case o.phase == phaseWarn:
+			least = floorOf(rule, set)
+		case o.phase == phaseArmed && set.Max:
+			least--
+		}
+		if set.Mode != ModeOff && o.observed >= least && (o.phase == phaseWarn || set.Mode != ModeWarn) && o.shadow == (set.Mode == ModeShadow) {
+			continue
+		}
+		if o.phase > phaseWarn && o.expires > m.at {
+			o.action = events.Allow
+			e.tell(a, m, o.finding(), fx)
+		}
+		a.dropOrder(o)
+	}
+}
+
+// finding is what the order says.
+func (o *agentOrder) finding() *finding {
+	return &finding{rule: o.rule, action: o.action, phase: o.phase, shadow: o.shadow, since: o.since, issued: o.issued, expires: o.expires,
+		observed: o.observed, limit: o.limit, attempts: int64(o.attempts), leaked: int64(o.leaked)}
+}

@@ -1,0 +1,138 @@
+package analyzer
+
+import (
+	"encoding/binary"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"weir/events"
+)
+
+// Agents is what is folded over all agents of one partition of the activity log: how far
+// it was told everything, who could review a stuck agent, and how many agents there are.
+// The zero Agents is one of which nothing was seen.
+type Agents struct {
+	Watermark  events.Stamp // everything up to here was told; never runs backwards
+	candidates []candidate
+	roll       roll
+}
+
+// candidate is an agent that said that it is active and healthy.
+type candidate struct {
+	id      uint64       // hash of the name
+	name    []byte       // memory is used again by who takes the place
+	at      events.Stamp // of the report; 0 when it has said otherwise since
+	reviews uint32       // that it was chosen for
+}
+
+const (
+	// maxCandidates is how many agents are remembered that could review.
+	maxCandidates = 64
+	// candidateAge is how old a report may be for its agent to be asked for a review.
+	candidateAge = 30 * time.Minute
+)
+
+// offer remembers that the agent said at that time whether it is fit to review another.
+func (p *Agents) offer(name string, at events.Stamp, fit bool) {
+	id := xxhash.Sum64String(name)
+	oldest := -1
+	for i := range p.candidates {
+		c := &p.candidates[i]
+		if c.id == id {
+			c.at = at
+			if !fit {
+				c.at = 0 // how often it was chosen stays known while there is room
+			}
+			return
+		}
+		if oldest < 0 || c.at < p.candidates[oldest].at {
+			oldest = i
+		}
+	}
+	if !fit {
+		return
+	}
+	if len(p.candidates) < maxCandidates {
+		oldest = len(p.candidates)
+		p.candidates = slices.Grow(p.candidates, 1)[:oldest+1]
+	} else if p.candidates[oldest].at > at {
+		return
+	}
+	c := &p.candidates[oldest]
+	*c = candidate{id: id, name: append(c.name[:0], name...), at: at}
+}
+
+// choose picks who reviews the agent at that time, and counts it: of those that reported
+// lately the one with the fewest reviews, then the latest report, then the first name.
+// It is empty when there is nobody. The agent itself is never chosen.
+func (p *Agents) choose(agent string, at events.Stamp) string {
+	var best *candidate
+	for i := range p.candidates {
+		c := &p.candidates[i]
+		if c.at == 0 || at.Sub(c.at) > candidateAge || string(c.name) == agent {
+			continue
+		}
+		if best == nil || c.before(best) {
+			best = c
+		}
+	}
+	if best == nil {
+		return ""
+	}
+	best.reviews++
+	return string(best.name)
+}
+
+func (c *candidate) before(o *candidate) bool {
+	switch {
+	case c.reviews != o.reviews:
+		return c.reviews < o.reviews
+	case c.at != o.at:
+		return c.at > o.at
+	}
+	return string(c.name) < string(o.name)
+}
+
+const agentsVersion = 1
+
+// AppendBinary appends the record of the partition to dst. It never fails.
+func (p *Agents) AppendBinary(dst []byte) ([]byte, error) {
+	dst = append(dst, agentsVersion, byte(len(p.candidates)))
+	dst = binary.AppendVarint(dst, int64(p.Watermark))
+	for i := range p.candidates {
+		c := &p.candidates[i]
+		dst = binary.AppendVarint(dst, int64(c.at))
+		dst = binary.AppendUvarint(dst, uint64(c.reviews))
+		dst = binary.AppendUvarint(dst, uint64(len(c.name)))
+		dst = append(dst, c.name...)
+	}
+	return p.roll.appendBinary(dst), nil
+}
+
+// UnmarshalBinary reads a record that AppendBinary wrote. An empty record is the zero
+// Agents. It fails on a record that is cut short or of another version.
+func (p *Agents) UnmarshalBinary(b []byte) error {
+	*p = Agents{}
+	if len(b) == 0 {
+		return nil
+	}
+	d := decoder{b: b}
+	h := d.take(2)
+	if h[0] != agentsVersion {
+		return errors.New("state of the agents was written by another version of weir: delete the state to fold the log again")
+	}
+	p.Watermark = events.Stamp(d.varint())
+	p.candidates = make([]candidate, d.most(h[1], maxCandidates))
+	for i := range p.candidates {
+		c := &p.candidates[i]
+		c.at = events.Stamp(d.varint())
+		c.reviews = uint32(d.uvarint())
+		c.name = []byte(d.string())
+		c.id = xxhash.Sum64(c.name)
+	}
+	p.roll.read(&d)
+	return d.end("state of the agents")
+}

@@ -1,0 +1,238 @@
+package analyzer
+
+import (
+	"slices"
+
+	"weir/events"
+)
+
+// countMessage counts a message to the agent, or one in the project.
+func (e *Engine) countMessage(a *Agent, m *agentMoment, fx *Effects) {
+	if len(a.orders) > 0 {
+		e.defiedAgent(a, m, fx)
+	}
+	if a.isProject() {
+		e.countCap(AgentRuleProject, a, m, fx)
+		return
+	}
+	if e.limits.Agents.Rules[AgentRuleRate].All || escaped(m.ev) {
+		e.countStamp(AgentRuleRate, a, m, fx)
+	}
+	e.countCap(AgentRuleMessages, a, m, fx)
+}
+
+// escaped reports whether no flow that somebody named counts the call.
+func escaped(ev *events.Event) bool {
+	return ev.CorrelationID == "" || ev.CorrelationSource == events.CorrelationDerived
+}
+
+// countOpening counts a flow that an agent opened by calling this one.
+func (e *Engine) countOpening(a *Agent, m *agentMoment, fx *Effects) {
+	if len(a.orders) > 0 {
+		e.defiedAgent(a, m, fx)
+	}
+	e.countStamp(AgentRuleMinted, a, m, fx)
+}
+
+// countRefusal counts a call of the agent that an order refused.
+func (e *Engine) countRefusal(a *Agent, m *agentMoment, fx *Effects) {
+	for i := range a.orders {
+		// The flow whose order refused the call has told of the attempt.
+		if o := &a.orders[i]; o.refuses(events.Halt, m.when) && !e.earlyFor(o, m) {
+			o.attempt()
+		}
+	}
+	e.countStamp(AgentRuleAttempts, a, m, fx)
+}
+
+// countsAgents reports whether the row says anything at all.
+func (e *Engine) countsAgents(r AgentRuleID) bool {
+	set := &e.limits.Agents.Rules[r]
+	return set.Mode != ModeOff && (set.Warn != Off || set.Stop != Off)
+}
+
+// countStamp counts by true times.
+func (e *Engine) countStamp(r AgentRuleID, a *Agent, m *agentMoment, fx *Effects) {
+	if !e.countsAgents(r) {
+		return
+	}
+	set := &e.limits.Agents.Rules[r]
+	width := windowOf(set)
+	stamps := a.stampsOf(r)
+	all, full := slide(*stamps, m.when, width)
+	*stamps = all
+	e.judgeAgent(r, a, m, &tally{n: int64(len(full)), stamps: full, width: width}, fx)
+}
+
+// countCap counts in buckets, for numbers and windows that are too large for stamps.
+func (e *Engine) countCap(r AgentRuleID, a *Agent, m *agentMoment, fx *Effects) {
+	if !e.countsAgents(r) {
+		return
+	}
+	if !a.caps.count(m.when, bucketOf(&e.limits.Agents.Rules[r])) {
+		return
+	}
+	t := tally{n: a.caps.sum(a.caps.newest), buckets: &a.caps}
+	e.judgeAgent(r, a, m, &t, fx)
+}
+
+func (a *Agent) stampsOf(r AgentRuleID) *[]events.Stamp {
+	switch r {
+	case AgentRuleMinted:
+		return &a.minted
+	case AgentRuleAttempts:
+		return &a.tries
+	}
+	return &a.messages
+}
+
+// tallyAt is what a row counts in the window that ends at a time, whatever comes after.
+func (e *Engine) tallyAt(r AgentRuleID, a *Agent, at events.Stamp) tally {
+	set := &e.limits.Agents.Rules[r]
+	if r == AgentRuleMessages || r == AgentRuleProject {
+		a.caps.rescale(bucketOf(set))
+		return tally{n: a.caps.sum(at / a.caps.width), buckets: &a.caps}
+	}
+	width := windowOf(set)
+	stamps := *a.stampsOf(r)
+	for len(stamps) > 0 && stamps[0] <= at-width {
+		stamps = stamps[1:]
+	}
+	return tally{n: int64(len(stamps)), stamps: stamps, width: width}
+}
+
+// tally is what one row counts in one window.
+type tally struct {
+	n       int64
+	stamps  []events.Stamp // what is counted, or
+	width   events.Stamp   // of the window
+	buckets *agentCap
+}
+
+// below is when less than k of it is left if nothing comes, for a k of which so much is
+// there.
+func (t *tally) below(k int64) events.Stamp {
+	k = max(k, 1)
+	if t.buckets != nil {
+		return t.buckets.below(k)
+	}
+	if i := t.n - k; i >= 0 && i < int64(len(t.stamps)) {
+		return t.stamps[i] + t.width
+	}
+	return 0
+}
+
+// slide puts a time into the stamps, which stay sorted, and returns the part of them that
+// is the fullest window with the time in it. In order that is the window which ends
+// there; a late event may be the one that was missing in a window that ends after it.
+// What is two windows old is forgotten, and the oldest when there are too many.
+func slide(stamps []events.Stamp, at, width events.Stamp) (all, full []events.Stamp) {
+	i := len(stamps)
+	for i > 0 && stamps[i-1] > at {
+		i--
+	}
+	newest := at
+	if n := len(stamps); n > 0 {
+		newest = max(at, stamps[n-1])
+	}
+	drop := 0
+	for drop < len(stamps) && stamps[drop] <= newest-2*width {
+		drop++
+	}
+	if len(stamps)-drop == maxAgentStamps {
+		drop++
+	}
+	if at <= newest-2*width || i < drop {
+		return stamps, nil // too late to count
+	}
+	if drop > 0 {
+		stamps = stamps[:copy(stamps, stamps[drop:])]
+		i -= drop
+	}
+	stamps = slices.Insert(stamps, i, at)
+	first, best, end := 0, 0, 0
+	for last := i; last < len(stamps) && stamps[last] < at+width; last++ {
+		for stamps[first] <= stamps[last]-width {
+			first++
+		}
+		if last+1-first >= end-best {
+			best, end = first, last+1
+		}
+	}
+	return stamps, stamps[best:end]
+}
+
+// agentCap counts messages in buckets of a sixtieth of the window: what is counted is
+// between fifty-nine sixtieths of the window and all of it.
+type agentCap struct {
+	width  events.Stamp // of a bucket; 0 before anything was counted
+	newest events.Stamp // number of the newest bucket
+	counts [capBuckets]uint32
+}
+
+// windowOf is the width of the window of the row, bucketOf that of its buckets.
+func windowOf(set *Setting) events.Stamp { return max(1, stampOfSeconds(set.Window)) }
+func bucketOf(set *Setting) events.Stamp { return max(1, windowOf(set)/capBuckets) }
+
+func place(bucket events.Stamp) int { return int(bucket % capBuckets) }
+
+// count counts one message; false when it is too late to be counted.
+func (c *agentCap) count(at, width events.Stamp) bool {
+	c.rescale(width)
+	return c.add(at/width, 1)
+}
+
+func (c *agentCap) add(bucket events.Stamp, n uint32) bool {
+	if bucket <= c.newest-capBuckets {
+		return false
+	}
+	if bucket-c.newest >= capBuckets {
+		c.counts, c.newest = [capBuckets]uint32{}, bucket
+	}
+	for c.newest < bucket {
+		c.newest++
+		c.counts[place(c.newest)] = 0
+	}
+	if have := &c.counts[place(bucket)]; *have < 1<<31 {
+		*have += n
+	}
+	return true
+}
+
+// rescale puts what was counted into buckets of another width, after a change of the
+// window.
+func (c *agentCap) rescale(width events.Stamp) {
+	if c.width == width {
+		return
+	}
+	old := *c
+	*c = agentCap{width: width}
+	if old.width == 0 {
+		return
+	}
+	for b := max(0, old.newest-capBuckets+1); b <= old.newest; b++ {
+		if n := old.counts[place(b)]; n > 0 {
+			c.add(b*old.width/width, n)
+		}
+	}
+}
+
+// sum is what was counted in the window whose last bucket is last.
+func (c *agentCap) sum(last events.Stamp) (n int64) {
+	for b := max(0, last-capBuckets+1, c.newest-capBuckets+1); b <= c.newest; b++ {
+		n += int64(c.counts[place(b)])
+	}
+	return n
+}
+
+// below is when less than k of what was counted is left.
+func (c *agentCap) below(k int64) events.Stamp {
+	after := int64(0) // counted in newer buckets
+	for b := c.newest; b >= 0 && b > c.newest-capBuckets; b-- {
+		after += int64(c.counts[place(b)])
+		if after >= k {
+			return (b + capBuckets) * c.width
+		}
+	}
+	return 0
+}

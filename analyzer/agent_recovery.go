@@ -1,0 +1,264 @@
+package analyzer
+
+import (
+	"strconv"
+	"strings"
+
+	"weir/events"
+)
+
+// stuckGroup is what makes all verdicts of one episode of being stuck one order.
+const (
+	stuckGroup  = "stuck"
+	shadowGroup = "stuck/shadow"
+)
+
+// about is what every verdict of the episode says.
+func (a *Agent) about(s *stuck, action events.Action) finding {
+	x := finding{rule: s.rule, action: action, group: stuckGroup, since: s.since, certain: s.certain}
+	if s == &a.shadow {
+		x.group, x.shadow = shadowGroup, true
+	}
+	return x
+}
+
+// order gives the order about a stuck agent that holds from now on, and returns what it
+// says to people.
+func (e *Engine) order(a *Agent, s *stuck, action events.Action, m *agentMoment, fx *Effects) string {
+	x := a.about(s, action)
+	s.issued = m.at
+	x.issued, x.expires = s.issued, s.due
+	x.recovery = e.recovery(a, s, m.at)
+	switch action {
+	case events.Resume:
+		x.recovery.Conditions = []string{resumeCondition}
+	case events.ReviewAgent:
+		x.recovery.Reviewer = strings.Clone(s.reviewer)
+	}
+	if AgentRules[s.rule].Silence {
+		x.observed = silentFor(s.silentSince, m.at)
+		x.limit = int64(e.silenceAllowed(a, s.rule, s.certain) / 1000)
+		if x.limit >= Off/1000 { // the row no longer speaks of the agent
+			x.limit = 0
+		}
+	}
+	if m.ev != nil {
+		x.detail = detailOf(m.ev)
+	}
+	s.revision = e.tell(a, m, &x, fx)
+	return x.message()
+}
+
+// resumeCondition goes with every order to resume.
+const resumeCondition = "monitor for 1 hour"
+
+// silentFor is the time between the two in seconds, rounded up.
+func silentFor(since, at events.Stamp) int64 { return int64(max(0, at-since)+999) / 1000 }
+
+// recovery is what the verdict tells of the agent.
+func (e *Engine) recovery(a *Agent, s *stuck, at events.Stamp) *events.Recovery {
+	r := &events.Recovery{
+		SafeToResume: e.safe(a),
+		Coherence:    a.coherence,
+		Risk:         a.risk,
+		VoidActive:   a.told&toldVoid != 0,
+		Margin:       strings.Clone(a.margin),
+		Health:       strings.Clone(a.health),
+		RequestedBy:  strings.Clone(s.requestedBy),
+		Certainty:    "potentially_stuck",
+	}
+	if s.certain {
+		r.Certainty = "stuck"
+	}
+	if since := max(a.last, s.silentSince); since != 0 {
+		r.IdleS = float64(silentFor(since, at))
+	}
+	return r
+}
+
+// safe reports whether the agent may be resumed without a review. What it did not tell is
+// not safe.
+func (e *Engine) safe(a *Agent) bool {
+	l := &e.limits.Agents
+	return a.told&(toldCoherence|toldRisk|toldVoid) == toldCoherence|toldRisk &&
+		a.coherence > float64(l.SafeCoherence)/100 && a.risk < float64(l.SafeRisk)/100
+}
+
+// climb takes the first step of the ladder.
+func (e *Engine) climb(p *Agents, a *Agent, m *agentMoment, fx *Effects) {
+	a.stuck.reviewer, a.stuck.extended = "", false
+	if e.safe(a) {
+		e.resume(a, m, fx)
+		return
+	}
+	e.reviewStuck(p, a, m, fx)
+}
+
+func (e *Engine) resume(a *Agent, m *agentMoment, fx *Effects) {
+	a.stuck.step, a.stuck.due = stepResume, m.at.Add(e.limits.Agents.ResumeWithin)
+	e.intervene(a, events.Resume, m, fx)
+}
+
+// reviewStuck asks another agent. Without one the agent is archived.
+func (e *Engine) reviewStuck(p *Agents, a *Agent, m *agentMoment, fx *Effects) {
+	reviewer := p.choose(a.name(), m.at)
+	if reviewer == "" {
+		e.archive(a, m, fx)
+		return
+	}
+	s := &a.stuck
+	s.step, s.due, s.reviewer, s.extended = stepReview, m.at.Add(e.limits.Agents.ReviewWithin), reviewer, false
+	e.intervene(a, events.ReviewAgent, m, fx)
+}
+
+// archive ends the ladder and tells people. Who was archived already is not archived again.
+func (e *Engine) archive(a *Agent, m *agentMoment, fx *Effects) {
+	s := &a.stuck
+	s.due = 0
+	if s.step >= stepArchived {
+		return
+	}
+	s.step = stepArchived
+	e.intervene(a, events.Archive, m, fx)
+	s.step = stepNotified
+	e.order(a, s, events.Notify, m, fx)
+}
+
+// intervene gives an order of the ladder and leaves a note about it with the agent.
+func (e *Engine) intervene(a *Agent, action events.Action, m *agentMoment, fx *Effects) {
+	text := e.order(a, &a.stuck, action, m, fx)
+	a.keep(Note{Time: m.at, Author: noteAuthor, Tags: []string{"auto-recovery", "stuck-agent"}, Summary: text})
+}
+
+// unheard takes the next step when an order to resume did not help: a review, unless
+// there was one.
+func (e *Engine) unheard(p *Agents, a *Agent, m *agentMoment, fx *Effects) {
+	switch s := &a.stuck; {
+	case !e.limits.Agents.Recover && s.rule != AgentRuleRescue:
+		// The limits changed on the way: people are told, and nothing else is ordered.
+		s.step, s.due, s.certain = stepNone, 0, true
+		e.order(a, s, events.Notify, m, fx)
+	case s.reviewer != "":
+		e.archive(a, m, fx)
+	default:
+		e.reviewStuck(p, a, m, fx)
+	}
+}
+
+// recoveryDue fires when a step of the ladder was to be over.
+func (e *Engine) recoveryDue(p *Agents, a *Agent, at events.Stamp, fx *Effects) {
+	m := deadlineOf(at)
+	a.clock = max(a.clock, at)
+	switch a.stuck.step {
+	case stepResume:
+		e.unheard(p, a, &m, fx)
+	case stepReview:
+		e.archive(a, &m, fx)
+	default:
+		a.stuck.due = 0
+	}
+}
+
+// rescueAsked answers somebody who asks for help for the agent.
+func (e *Engine) rescueAsked(p *Agents, a *Agent, m *agentMoment, fx *Effects) {
+	if r := m.ev.Rescue; r != nil {
+		e.rescue(p, a, m, r.Admin, fx)
+	}
+}
+
+// rescue starts the ladder for an agent that is stuck, or may be. Others need no help,
+// unless a person with the right to say so says that they do.
+func (e *Engine) rescue(p *Agents, a *Agent, m *agentMoment, admin bool, fx *Effects) {
+	s := &a.stuck
+	mode := e.limits.Agents.Rules[AgentRuleRescue].Mode
+	by := m.ev.From.ID()
+	switch {
+	case mode == ModeOff:
+	case s.since == 0 && !admin:
+		e.refuse(a, m, mode == ModeShadow, fx)
+	case mode == ModeShadow:
+		x := a.about(&stuck{rule: AgentRuleRescue, since: m.at, certain: s.certain}, events.Notify)
+		x.group, x.shadow, x.detail = "", true, detailOf(m.ev)
+		x.recovery = e.recovery(a, &stuck{requestedBy: by, certain: s.certain}, m.at)
+		e.tell(a, m, &x, fx)
+	case s.step == stepReview, s.step == stepResume && s.due != 0:
+		if s.requestedBy == "" { // help is on its way
+			s.requestedBy = by
+		}
+	default:
+		if s.since == 0 {
+			s.since, s.silentSince = m.at, a.last
+		}
+		s.rule, s.requestedBy = AgentRuleRescue, by
+		if mode == ModeWarn {
+			e.order(a, s, events.Warn, m, fx)
+			return
+		}
+		e.climb(p, a, m, fx)
+	}
+}
+
+// refuse answers a request for help for an agent that needs none. Nothing stands
+// because of it.
+func (e *Engine) refuse(a *Agent, m *agentMoment, shadow bool, fx *Effects) {
+	x := finding{rule: AgentRuleRescue, reason: events.RescueRefusedNotStuck, action: events.Notify, shadow: shadow, since: m.at,
+		detail: detailOf(m.ev), recovery: e.recovery(a, &stuck{requestedBy: m.ev.From.ID()}, m.at)}
+	x.recovery.Certainty = ""
+	e.tell(a, m, &x, fx)
+}
+
+// detailOf is what the event says for people.
+func detailOf(ev *events.Event) string {
+	switch {
+	case ev.Rescue != nil:
+		return ev.Rescue.Reason
+	case ev.Review != nil:
+		return ev.Review.Reason
+	case ev.Note != nil:
+		return ev.Note.Summary
+	}
+	return ""
+}
+
+// reviewed folds what a reviewer says. The agent itself has no say, and when no review is
+// open there is nothing to decide.
+func (e *Engine) reviewed(_ *Agents, a *Agent, m *agentMoment, fx *Effects) {
+	s, r := &a.stuck, m.ev.Review
+	if r == nil || s.step != stepReview || AgentKey(m.ev.From) == a.key {
+		return
+	}
+	switch r.Decision {
+	case "resume":
+		e.resume(a, m, fx)
+	case "keep":
+		s.silentSince = m.at // counted anew
+		e.cleared(a, s, m, fx)
+		if a.shadow.since != 0 {
+			e.cleared(a, &a.shadow, m, fx)
+		}
+	case "archive":
+		e.archive(a, m, fx)
+	}
+}
+
+// acknowledged folds that an order about a stuck agent is carried out: who was resumed is
+// given the time of silence again, and a reviewer the time of a review once more.
+func (e *Engine) acknowledged(_ *Agents, a *Agent, m *agentMoment, _ *Effects) {
+	s, ack := &a.stuck, m.ev.Ack
+	if ack == nil || !ack.Applied || s.due == 0 || !a.names(ack.VerdictID, s) {
+		return
+	}
+	switch {
+	case s.step == stepResume:
+		s.due, s.silentSince = 0, max(s.silentSince, m.when)
+	case s.step == stepReview && !s.extended:
+		s.due, s.extended = s.due.Add(e.limits.Agents.ReviewWithin), true
+	}
+}
+
+// names reports whether the verdict is the last one of the episode.
+func (a *Agent) names(verdict string, s *stuck) bool {
+	_, revision, _ := strings.Cut(verdict, "-")
+	n, err := strconv.ParseInt(revision, 16, 64)
+	return err == nil && n == s.revision && orderOfVerdict(verdict) == a.verdictOrder(stuckGroup, s.since)
+}

@@ -1,0 +1,454 @@
+package analyzer
+
+import (
+	"slices"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"weir/events"
+)
+
+// doing is what an agent is known to do. It stands in stored state, so that numbers are
+// never reused.
+type doing uint8
+
+const (
+	resting    doing = iota // nothing is expected of it
+	acting                  // something is
+	inTool                  // a tool has not answered
+	onUser                  // waiting for a person's word
+	onApproval              // waiting for a person's consent
+	onChild                 // waiting for an agent that it called
+	onBackOff               // told to wait
+	paused                  // by a person, who will say when it goes on
+	gone                    // it took its leave
+)
+
+// patient reports whether the agent is believed for so long as Patience says that it
+// cannot be heard of.
+func (d doing) patient() bool { return d >= inTool && d <= onBackOff }
+
+// doingByStatus reads the status that an agent tells. A word that nobody agreed on says
+// nothing about what is to be expected of it, and a report without one says that it lives.
+func doingByStatus(status string) doing {
+	switch status {
+	case "", "active", "running", "working", "busy", "thinking", "processing", "in_progress":
+		return acting
+	case "in_tool", "tool_call", "waiting_tool":
+		return inTool
+	case "waiting_input", "waiting_user", "input_required", "input-required", "awaiting_input", "waiting":
+		return onUser
+	case "waiting_approval", "awaiting_approval", "approval_required", "auth_required", "auth-required":
+		return onApproval
+	case "waiting_child", "waiting_agent", "delegating":
+		return onChild
+	case "backoff", "waiting_backoff", "rate_limited", "throttled", "sleeping":
+		return onBackOff
+	case "paused", "suspended", "on_hold":
+		return paused
+	case "archived", "completed", "terminated", "deleted", "stopped", "finished", "failed", "canceled", "cancelled", "closed", "exited":
+		return gone
+	}
+	return resting
+}
+
+// doingByFlow reads what a flow tells of a party.
+func doingByFlow(work string) (d doing, ok bool) {
+	switch work {
+	case WorkActive:
+		return acting, true
+	case WorkInTool:
+		return inTool, true
+	case WorkChild:
+		return onChild, true
+	case WorkBackOff:
+		return onBackOff, true
+	case WorkDone:
+		return resting, true
+	}
+	return 0, false
+}
+
+// reported folds what the agent tells of itself. A report is the whole state: what it
+// does not tell is not known any more.
+func (e *Engine) reported(p *Agents, a *Agent, m *agentMoment, fx *Effects) {
+	s := m.ev.AgentState
+	if s == nil {
+		return
+	}
+	seen := m.when
+	if s.LastUpdate != 0 && s.LastUpdate < seen {
+		seen = s.LastUpdate // somebody else tells of the agent, and says when it did something
+	}
+	a.countReport(seen)
+	if m.when >= a.reported {
+		a.reported = m.when
+		a.status, a.margin, a.health = s.Status, s.Margin, s.Health
+		a.coherence, a.risk, a.told = 0, 0, 0
+		if s.HasCoherence {
+			a.coherence, a.told = s.Coherence, a.told|toldCoherence
+		}
+		if s.HasRisk {
+			a.risk, a.told = s.Risk, a.told|toldRisk
+		}
+		if s.VoidActive {
+			a.told |= toldVoid
+		}
+		p.offer(a.name(), seen, doingByStatus(s.Status) == acting && s.Health == "healthy")
+	}
+	e.heard(a, m, seen, fx)
+}
+
+// countReport remembers when reports came, in order of time. The same last update told
+// twice is one report.
+func (a *Agent) countReport(at events.Stamp) {
+	i, known := slices.BinarySearch(a.stamps, at)
+	if known {
+		return
+	}
+	if a.reports < 1<<32-1 {
+		a.reports++
+	}
+	if len(a.stamps) == maxAgentGaps {
+		if i == 0 {
+			return
+		}
+		copy(a.stamps, a.stamps[1:i])
+		a.stamps[i-1] = at
+		return
+	}
+	a.stamps = slices.Insert(a.stamps, i, at)
+}
+
+// atWork folds what a flow tells of the agent.
+func (e *Engine) atWork(_ *Agents, a *Agent, m *agentMoment, fx *Effects) {
+	d, ok := doingByFlow(work(m.ev))
+	if !ok {
+		return
+	}
+	if e.watched(a) {
+		flow := xxhash.Sum64String(m.ev.CorrelationID)
+		w := a.workOf(flow)
+		if w == nil {
+			w = a.addWork(flow)
+		}
+		if m.when >= w.at {
+			w.state, w.at = d, m.when
+		}
+	}
+	e.heard(a, m, m.when, fx)
+}
+
+func (a *Agent) workOf(flow uint64) *agentWork {
+	for i := range a.works {
+		if a.works[i].flow == flow {
+			return &a.works[i]
+		}
+	}
+	return nil
+}
+
+// addWork makes room for one more flow. Flows in which the agent rests go first, then
+// those of which nothing was heard for the longest time.
+func (a *Agent) addWork(flow uint64) *agentWork {
+	if len(a.works) < maxAgentFlows {
+		a.works = append(a.works, agentWork{flow: flow})
+		return &a.works[len(a.works)-1]
+	}
+	victim := &a.works[0]
+	for i := range a.works {
+		w := &a.works[i]
+		if rests := w.state == resting; rests != (victim.state == resting) {
+			if rests {
+				victim = w
+			}
+		} else if w.at < victim.at {
+			victim = w
+		}
+	}
+	*victim = agentWork{flow: flow}
+	return victim
+}
+
+// watched reports whether the agent's silence is judged: it has promised to report, or
+// all are watched.
+func (e *Engine) watched(a *Agent) bool { return a.reports > 0 || e.limits.Agents.WatchAll }
+
+// quiet is what is known of an agent's silence.
+type quiet struct {
+	state  doing
+	since  events.Stamp // the last that was heard of it
+	until  events.Stamp // it is believed to be in a tool or to wait up to here; 0 for neither
+	counts bool         // something is expected of it, so that its silence counts behind until
+}
+
+// quietOf weighs what the agent and what flows tell of it. The latest word counts, except
+// that one flow in which it is in a tool or waits is enough.
+func (e *Engine) quietOf(a *Agent) quiet {
+	q := quiet{since: max(a.last, a.stuck.silentSince)}
+	if !e.watched(a) {
+		return q
+	}
+	patience := e.limits.Agents.Patience
+	var told events.Stamp
+	for i := range a.works {
+		w := &a.works[i]
+		told = max(told, w.at)
+		switch {
+		case w.state == acting:
+			q.counts = true
+		case w.state.patient():
+			if until := w.at.Add(patience); until > q.until {
+				q.state, q.until = w.state, until
+			}
+		}
+	}
+	q.counts = q.counts || q.until != 0
+	if q.counts && q.until == 0 {
+		q.state = acting
+	}
+	if a.reports == 0 || a.reported < told {
+		return q
+	}
+	switch own := doingByStatus(a.status); {
+	case own == acting:
+		q.counts = true
+		if q.until == 0 {
+			q.state = acting
+		}
+	case own.patient():
+		q.counts = true
+		if until := a.reported.Add(patience); until >= q.until {
+			q.state, q.until = own, until
+		}
+	default:
+		q.state, q.until, q.counts = own, 0, false
+	}
+	return q
+}
+
+// heard notes that the agent did something at that time, or that something else is known
+// of it. If it was silent, that is over.
+func (e *Engine) heard(a *Agent, m *agentMoment, at events.Stamp, fx *Effects) {
+	spoke := at > a.last
+	a.last = max(a.last, at)
+	if a.stuck.since != 0 && (spoke || e.excused(a, &a.stuck)) {
+		e.cleared(a, &a.stuck, m, fx)
+	}
+	if a.shadow.since != 0 && (spoke || e.excused(a, &a.shadow)) {
+		e.cleared(a, &a.shadow, m, fx)
+	}
+}
+
+// excused reports whether what was told late shows that the agent was not silent when it
+// was found to be.
+func (e *Engine) excused(a *Agent, s *stuck) bool {
+	if !AgentRules[s.rule].Silence {
+		return false // somebody asked for help
+	}
+	q := e.quietOf(a)
+	return !q.counts || q.until >= s.since
+}
+
+// cleared takes the order about a stuck agent back.
+func (e *Engine) cleared(a *Agent, s *stuck, m *agentMoment, fx *Effects) {
+	x := a.about(s, events.Allow)
+	e.tell(a, m, &x, fx)
+	again := s.silentSince
+	*s = stuck{}
+	if s == &a.stuck && again > a.last {
+		s.silentSince = again
+	}
+}
+
+// countsFor reports whether a row about silence speaks of an agent in this state.
+func (a *Agent) countsFor(r AgentRuleID) bool {
+	switch r {
+	case AgentRuleCriticalMargin:
+		return a.margin == "critical"
+	case AgentRuleTightMargin:
+		return a.margin == "tight"
+	case AgentRuleActivity:
+		return true
+	case AgentRuleHealthPoor:
+		return a.health == "moderate" || a.health == "critical"
+	case AgentRuleHealthGood:
+		return a.health == "healthy"
+	case AgentRuleCadence:
+		return a.reports >= minCadence && len(a.stamps) > 1
+	}
+	return false
+}
+
+// minCadence is how many reports make a cadence.
+const minCadence = 5
+
+// silenceAllowed is how long, in milliseconds, the agent may be silent before the row
+// calls it stuck (certain) or potentially stuck; Off when it never does.
+func (e *Engine) silenceAllowed(a *Agent, r AgentRuleID, certain bool) events.Stamp {
+	set := &e.limits.Agents.Rules[r]
+	threshold := set.Warn
+	if certain {
+		threshold = set.Limit()
+	}
+	if set.Mode == ModeOff || threshold == Off || !a.countsFor(r) {
+		return Off
+	}
+	ms := stampOfSeconds(threshold)
+	if r == AgentRuleCadence {
+		gaps := events.Stamp(len(a.stamps) - 1)
+		ms = max(ms, events.Stamp(min(set.Window, 1<<16))*(a.stamps[gaps]-a.stamps[0])/gaps)
+	}
+	return ms
+}
+
+// meanGap is the mean time between the last reports, in seconds; 0 when there are too few.
+func (a *Agent) meanGap() (seconds float64) {
+	if a.reports < minCadence || len(a.stamps) < 2 {
+		return 0
+	}
+	gaps := len(a.stamps) - 1
+	return a.stamps[gaps].Sub(a.stamps[0]).Seconds() / float64(gaps)
+}
+
+// alarm is what silence will be found to be, and when.
+type alarm struct {
+	at      events.Stamp // 0 for never
+	rule    AgentRuleID
+	certain bool
+}
+
+// nextAlarm returns what silence tells next, by the rows in shadow mode or by the others.
+// Of those that fall together stuck comes before potentially stuck, then the table order.
+func (e *Engine) nextAlarm(a *Agent, s *stuck, q *quiet) (next alarm) {
+	shadow := s == &a.shadow
+	for r := AgentRuleCriticalMargin; r <= AgentRuleCadence; r++ {
+		mode := e.limits.Agents.Rules[r].Mode
+		if mode == ModeOff || (mode == ModeShadow) != shadow || !a.countsFor(r) {
+			continue
+		}
+		for _, certain := range [...]bool{true, false} {
+			if !e.news(s, certain, mode) {
+				continue
+			}
+			allowed := e.silenceAllowed(a, r, certain)
+			if allowed == Off {
+				continue
+			}
+			at := max(q.since+allowed, q.until) + 1
+			if next.at == 0 || at < next.at || at == next.at && certain && !next.certain {
+				next = alarm{at, r, certain}
+			}
+		}
+	}
+	return next
+}
+
+// news reports whether it would change anything that the agent is found stuck, or
+// potentially stuck, by a row of that mode.
+func (e *Engine) news(s *stuck, certain bool, mode Mode) bool {
+	switch {
+	case s.since == 0:
+		return true
+	case !certain:
+		return false
+	case s.step != stepNone: // a resumed agent is given time again, once
+		return s.step == stepResume && s.due == 0
+	case s.certain: // a row that only warns does not keep others from recovery
+		return mode == ModeEnforce && e.limits.Agents.Rules[s.rule].Mode == ModeWarn
+	}
+	return true
+}
+
+// silenceDue is when silence has to be judged next; 0 for never.
+func (e *Engine) silenceDue(a *Agent) events.Stamp {
+	q := e.quietOf(a)
+	if !q.counts {
+		return 0
+	}
+	at := e.nextAlarm(a, &a.stuck, &q).at
+	if by := e.nextAlarm(a, &a.shadow, &q).at; at == 0 || by != 0 && by < at {
+		at = by
+	}
+	return at
+}
+
+// silent judges the silence of the agent when silenceDue has come.
+func (e *Engine) silent(p *Agents, a *Agent, at events.Stamp, fx *Effects) {
+	m := deadlineOf(at)
+	a.clock = max(a.clock, at)
+	q := e.quietOf(a)
+	for _, s := range [...]*stuck{&a.stuck, &a.shadow} {
+		next := e.nextAlarm(a, s, &q)
+		if next.at == 0 || next.at > at {
+			continue
+		}
+		if s.since == 0 {
+			s.since = at
+		}
+		s.silentSince = q.since
+		if s.step == stepResume { // again: it was resumed, and nothing came of it
+			e.unheard(p, a, &m, fx)
+			continue
+		}
+		s.rule, s.certain = next.rule, next.certain
+		if s == &a.stuck && s.certain {
+			p.offer(a.name(), at, false) // who is stuck cannot review others
+		}
+		switch mode := e.limits.Agents.Rules[next.rule].Mode; {
+		case !next.certain || mode == ModeWarn:
+			e.order(a, s, events.Warn, &m, fx)
+		case mode == ModeShadow:
+			e.order(a, s, events.Notify, &m, fx)
+		case e.limits.Agents.Recover:
+			e.climb(p, a, &m, fx)
+		default:
+			e.order(a, s, events.Notify, &m, fx)
+		}
+	}
+}
+
+// agentCondition is the state of the agent at a time: active, in_tool, waiting, silent,
+// potentially_stuck, stuck, archived or unwatched. Waiting says for what: user, approval,
+// child, backoff, or work when nothing is expected of the agent. The time since when it is
+// silent is given for silent, potentially_stuck and stuck.
+func (e *Engine) agentCondition(a *Agent, at events.Stamp) (state, waiting string, silentSince events.Stamp) {
+	q := e.quietOf(a)
+	switch s := &a.stuck; {
+	case s.step >= stepArchived:
+		return "archived", "", 0
+	case s.certain:
+		return "stuck", "", s.silentSince
+	case s.since != 0:
+		return "potentially_stuck", "", s.silentSince
+	case !e.watched(a):
+		return "unwatched", "", 0
+	case q.state == gone:
+		return "archived", "", 0
+	case !q.counts || at <= q.until:
+		state, waiting = q.state.words()
+		return state, waiting, 0
+	case at.Sub(q.since) > max(e.limits.Agents.Report, time.Minute):
+		return "silent", "", q.since
+	}
+	return "active", "", 0
+}
+
+func (d doing) words() (state, waiting string) {
+	switch d {
+	case acting:
+		return "active", ""
+	case inTool:
+		return "in_tool", ""
+	case onApproval:
+		return "waiting", "approval"
+	case onChild:
+		return "waiting", "child"
+	case onBackOff:
+		return "waiting", "backoff"
+	case onUser, paused:
+		return "waiting", "user"
+	}
+	return "waiting", "work"
+}

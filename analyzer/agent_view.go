@@ -1,0 +1,180 @@
+package analyzer
+
+import (
+	"fmt"
+	"strings"
+
+	"weir/events"
+)
+
+// AgentView is an agent for people and programs.
+type AgentView struct {
+	Agent       string           `json:"agent"`             // id, without the kind before the colon
+	Kind        string           `json:"kind"`              // agent or project
+	State       string           `json:"state"`             // active, in_tool, waiting, silent, potentially_stuck, stuck, archived, unwatched
+	Waiting     string           `json:"waiting,omitempty"` // for what: user, approval, child, backoff; work when nothing is expected of it
+	Events      int64            `json:"events"`
+	Reports     int64            `json:"reports"`
+	Last        events.RFC3339   `json:"last,omitzero"` // when it did something last
+	SilentS     float64          `json:"silent_s"`      // up to the watermark; 0 when silence does not count
+	Status      string           `json:"status,omitempty"`
+	Margin      string           `json:"margin,omitempty"`
+	Health      string           `json:"health,omitempty"`
+	Coherence   *float64         `json:"coherence,omitempty"`
+	Risk        *float64         `json:"risk,omitempty"`
+	VoidActive  bool             `json:"void_active,omitempty"`
+	MeanGapS    float64          `json:"mean_gap_s,omitempty"`
+	Due         events.RFC3339   `json:"due,omitzero"`          // next deadline
+	Reason      events.Reason    `json:"reason_code,omitempty"` // why it is stuck
+	Since       events.RFC3339   `json:"since,omitzero"`        // when that was found
+	Step        string           `json:"step,omitempty"`        // of the ladder: resume, review, archive, notify
+	StepDue     events.RFC3339   `json:"step_due,omitzero"`
+	Reviewer    string           `json:"reviewer,omitempty"`
+	RequestedBy string           `json:"requested_by,omitempty"`
+	Counters    []CounterView    `json:"counters,omitempty"`
+	Orders      []events.Verdict `json:"orders,omitempty"`
+	Notes       []NoteView       `json:"notes,omitempty"`     // newest first
+	Flows       int              `json:"flows"`               // in which it was at work lately
+	FlowKeys    []string         `json:"flow_keys,omitempty"` // of those: xxhash64 of their ids, as exemplars of metrics carry it
+}
+
+// NoteView is a note for people and programs.
+type NoteView struct {
+	Agent   string         `json:"agent"` // whom it is about
+	Author  string         `json:"author,omitempty"`
+	Time    events.RFC3339 `json:"time"`
+	Tags    []string       `json:"tags,omitempty"`
+	Summary string         `json:"summary,omitempty"`
+}
+
+// AgentView returns the agent as it stands at the watermark of its partition. Its strings
+// are its own.
+func (e *Engine) AgentView(p *Agents, a *Agent) AgentView {
+	clone := strings.Clone
+	v := AgentView{Agent: clone(a.name()), Kind: events.ScopeAgent.String(), Events: a.Events(), Reports: int64(a.reports),
+		Last: events.RFC3339(a.last), Status: clone(a.status), Margin: clone(a.margin), Health: clone(a.health),
+		VoidActive: a.told&toldVoid != 0, MeanGapS: a.meanGap(), Due: events.RFC3339(e.DueAgent(a)), Flows: len(a.works)}
+	if a.isProject() {
+		v.Kind = events.ScopeProject.String()
+	}
+	if a.told&toldCoherence != 0 {
+		v.Coherence = &[]float64{a.coherence}[0]
+	}
+	if a.told&toldRisk != 0 {
+		v.Risk = &[]float64{a.risk}[0]
+	}
+	state, waiting, since := e.agentCondition(a, p.Watermark)
+	v.State, v.Waiting = state, waiting
+	if since != 0 {
+		v.SilentS = max(0, p.Watermark.Sub(since).Seconds())
+	}
+	if s := &a.stuck; s.since != 0 {
+		v.Reason, v.Since = AgentRules[s.rule].Reason, events.RFC3339(s.since)
+		v.Step, v.StepDue = s.step.String(), events.RFC3339(s.due)
+		v.Reviewer, v.RequestedBy = clone(s.reviewer), clone(s.requestedBy)
+	}
+	for i := range a.works {
+		v.FlowKeys = append(v.FlowKeys, fmt.Sprintf("%016x", a.works[i].flow))
+	}
+	v.Counters = e.agentCounters(p, a)
+	m := deadlineOf(a.clock)
+	for i := range a.orders {
+		o := &a.orders[i]
+		v.Orders = append(v.Orders, e.agentVerdict(a, &m, o.finding(), o.revision))
+	}
+	v.Notes = a.Notes("")
+	return v
+}
+
+// agentCounters measures what is counted of the agent in the windows that end at the
+// watermark, or at its clock when that is ahead.
+func (e *Engine) agentCounters(p *Agents, a *Agent) (out []CounterView) {
+	look := *a // the window of a cap may have to be put into other buckets
+	for r := AgentRuleRate; r <= AgentRuleAttempts; r++ {
+		if a.isProject() != (r == AgentRuleProject) || !e.countsAgents(r) {
+			continue
+		}
+		set := &e.limits.Agents.Rules[r]
+		t := e.tallyAt(r, &look, max(p.Watermark, a.clock))
+		c := CounterView{Rule: AgentRules[r].Name, Unit: AgentRules[r].Unit, Observed: float64(t.n)}
+		if set.Warn != Off {
+			c.Warn = float64(set.Warn)
+			c.Near = c.Observed / max(1, c.Warn)
+		}
+		if set.Stop != Off {
+			c.Limit = float64(set.Limit())
+			c.Near = c.Observed / max(1, c.Limit)
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// String returns the step as views and verdicts spell it; empty for none.
+func (s recoveryStep) String() string {
+	switch s {
+	case stepResume:
+		return events.Resume.String()
+	case stepReview:
+		return events.ReviewAgent.String()
+	case stepArchived:
+		return events.Archive.String()
+	case stepNotified:
+		return events.Notify.String()
+	}
+	return ""
+}
+
+// ExplainAgent returns the canonical text of an agent, which golden tests, the command
+// line and bug reports share: one line of state, one for the step that a stuck agent has
+// come to, then one line per order.
+func (e *Engine) ExplainAgent(p *Agents, a *Agent) string {
+	v := e.AgentView(p, a)
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s=%s state=%s", v.Kind, printable(v.Agent), v.State)
+	told := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(&b, " %s=%s", name, printable(value))
+		}
+	}
+	told("waiting", v.Waiting)
+	if v.SilentS > 0 {
+		fmt.Fprintf(&b, " silent=%ss", number(v.SilentS))
+	}
+	fmt.Fprintf(&b, " events=%d", v.Events)
+	if v.Reports > 0 {
+		fmt.Fprintf(&b, " reports=%d", v.Reports)
+	}
+	if v.Flows > 0 {
+		fmt.Fprintf(&b, " flows=%d", v.Flows)
+	}
+	told("status", v.Status)
+	told("margin", v.Margin)
+	told("health", v.Health)
+	for i := range v.Counters {
+		if c := &v.Counters[i]; c.Observed > 0 {
+			fmt.Fprintf(&b, " %s=%s", c.Rule, number(c.Observed))
+		}
+	}
+	b.WriteByte('\n')
+	if s := &a.stuck; s.since != 0 {
+		fmt.Fprintf(&b, "  %s %s since=%s", v.State, v.Reason, v.Since)
+		told("step", v.Step)
+		if !v.StepDue.IsZero() {
+			fmt.Fprintf(&b, " due=%s", v.StepDue)
+		}
+		told("reviewer", v.Reviewer)
+		told("requested_by", v.RequestedBy)
+		b.WriteByte('\n')
+	}
+	for i := range v.Orders {
+		o := &v.Orders[i]
+		fmt.Fprintf(&b, "  %s %s", o.Action, o.RuleID)
+		told("effective", o.Effective)
+		if o.Mode != modeEnforce {
+			told("mode", o.Mode)
+		}
+		fmt.Fprintf(&b, " observed=%s limit=%s until=%s\n", number(*o.Observed), number(*o.Limit), o.ExpiresAt)
+	}
+	return b.String()
+}

@@ -1,0 +1,97 @@
+package scenario
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"weir/events"
+)
+
+// ofAgents tells whether the event is about an agent and not about a flow.
+func (a *action) ofAgents() bool {
+	return a.verb == verbStatus || a.verb == verbNote || a.verb == verbWord && (a.word == "rescue" || a.word == "review" || a.word == "ack")
+}
+
+// ofAgent makes an event about an agent. It belongs to no flow, unless its own brackets
+// say so.
+func (x *expansion) ofAgent(it *item, from, to events.Party, argument string) (err error) {
+	flow := ""
+	if it.given("flow") != nil {
+		flow = x.value(it, "flow")
+	}
+	a, ev := &it.act, x.base(it, flow)
+	if a.verb == verbWord {
+		to = partyOf(argument)
+		from = partyOf(x.value(it, "by"))
+	}
+	ev.From, ev.To = from, to
+	switch {
+	case a.verb == verbStatus:
+		ev.Kind = events.AgentStatus
+		if ev.AgentState, err = x.state(it); err != nil {
+			return err
+		}
+	case a.verb == verbNote:
+		ev.Kind, ev.Note = events.NoteAdded, &events.Note{Summary: argument}
+		for _, tag := range a.tags {
+			if tag, err = x.count(tag); err != nil {
+				return err
+			}
+			ev.Note.Tags = append(ev.Note.Tags, tag)
+		}
+	case a.word == "rescue":
+		_, admin := x.field(it, "admin")
+		ev.Kind, ev.Rescue = events.RescueRequest, &events.Rescue{Admin: admin}
+	case a.word == "review":
+		ev.Kind, ev.Review = events.ReviewResult, &events.Review{Decision: x.value(it, "decision")}
+		if ev.Review.Decision == "" {
+			return fmt.Errorf("review:%s: say what was decided: [decision=resume], keep or archive", argument)
+		}
+	case a.word == "ack":
+		ev.Kind, ev.Ack = events.VerdictAck, &events.Ack{Applied: true}
+	}
+	_, err = x.deliver(it, ev)
+	return err
+}
+
+// state is what an agent tells of itself.
+func (x *expansion) state(it *item) (*events.AgentState, error) {
+	status, err := x.count(it.act.word)
+	if err != nil {
+		return nil, err
+	}
+	s := &events.AgentState{Status: status, Margin: x.value(it, "margin"), Health: x.value(it, "health")}
+	_, s.VoidActive = x.field(it, "void")
+	for _, f := range [...]struct {
+		key string
+		v   *float64
+		has *bool
+	}{{"coherence", &s.Coherence, &s.HasCoherence}, {"risk", &s.Risk, &s.HasRisk}} {
+		if *f.v, err = strconv.ParseFloat(x.value(it, f.key), 64); err == nil {
+			*f.has = true // what is not there was not told; what is was checked when it was read
+		}
+	}
+	return s, nil
+}
+
+// partyOf reads a party as events name it: a session, and perhaps its agent.
+func partyOf(s string) events.Party {
+	session, agent, _ := strings.Cut(s, "@")
+	return events.Party{Session: session, Agent: agent}
+}
+
+// concerns tells whether the verdict is an order about an agent or a project of the
+// event: one that refuses calls, or a step of the ladder for a stuck agent.
+func concerns(v *events.Verdict, ev *events.Event) bool {
+	switch v.Action {
+	case events.Resume.String(), events.ReviewAgent.String(), events.Archive.String():
+	default:
+		if v.Effective == "" {
+			return false
+		}
+	}
+	return v.CorrelationID == "" && (v.Scope.Kind == events.ScopeProject.String() && v.Scope.ID == ev.ProjectID ||
+		v.Scope.Kind == events.ScopeAgent.String() && slices.Contains([]string{ev.To.Agent, ev.To.Session, ev.From.Agent, ev.From.Session}, v.Scope.ID))
+}

@@ -1,0 +1,131 @@
+package scenario
+
+import (
+	"strings"
+
+	"weir/analyzer"
+	"weir/events"
+)
+
+// tellEvery is the step of time, in milliseconds, at which the running program tells the
+// agent stage how far its flows have told everything.
+const tellEvery = 30_000
+
+// stage is the agent stage, with one partition.
+type stage struct {
+	partition analyzer.Agents
+	fx        analyzer.Effects
+	byKey     map[string]*member
+	members   []*member // in the order in which they appeared
+}
+
+// member is an agent or a project.
+type member struct {
+	key   string
+	agent analyzer.Agent
+	due   events.Stamp
+	shown bool // it told of itself, or something was said of it
+}
+
+func (s *stage) member(key string) *member {
+	m := s.byKey[key]
+	if m == nil {
+		m = &member{key: strings.Clone(key)}
+		m.agent.Reset(m.key)
+		s.byKey[m.key], s.members = m, append(s.members, m)
+	}
+	return m
+}
+
+// next returns who has the earliest deadline; nil when nobody has one.
+func (s *stage) next() (first *member) {
+	for _, m := range s.members {
+		if m.due != 0 && (first == nil || m.due < first.due) {
+			first = m
+		}
+	}
+	return first
+}
+
+// tell moves the watermark on.
+func (s *stage) tell(upTo events.Stamp) {
+	s.partition.Watermark = max(s.partition.Watermark, upTo)
+}
+
+// passOn folds what the last step of a flow tells of agents. The step was that of event n
+// of the case, or, when n is 0, of a deadline.
+func (r *run) passOn(n int) {
+	attempts, leaked := false, false
+	for i := range r.fx.Activity {
+		act := &r.fx.Activity[i]
+		// As a log carries it, which keeps nothing of what the flow goes on to change.
+		var ev events.Event
+		if events.Decode(act.Event.AppendJSON(nil), &ev) != nil {
+			continue
+		}
+		m := r.stage.member(act.Key)
+		switch ev.Kind {
+		case events.AgentStatus, events.NoteAdded, events.RescueRequest, events.ReviewResult:
+			m.shown = true
+		}
+		fx := &r.stage.fx
+		fx.Reset()
+		r.engine.StepAgent(&r.stage.partition, &m.agent, &ev, fx)
+		attempts, leaked = attempts || fx.Counts.Attempts > 0, leaked || fx.Counts.Leaked > 0
+		r.hear(m, n)
+	}
+	// A call against several orders is one: that of the flow has counted it.
+	switch c := &r.fx.Counts; {
+	case c.Attempts+c.Leaked > 0:
+	case attempts:
+		r.out.Counts.Attempts++
+	case leaked:
+		r.out.Counts.Leaked++
+	}
+}
+
+// hear takes in what the agent stage said of the agent or project.
+func (r *run) hear(m *member, n int) {
+	m.due = r.engine.DueAgent(&m.agent)
+	for _, v := range r.stage.fx.Verdicts {
+		s := Said{Event: n, Verdict: v}
+		if n == 0 {
+			s.At = events.Stamp(v.Time)
+		}
+		r.out.Said = append(r.out.Said, s)
+		m.shown = true
+	}
+}
+
+func (r *run) fireAgent(m *member) {
+	r.stage.fx.Reset()
+	r.engine.AdvanceAgent(&r.stage.partition, &m.agent, m.due, &r.stage.fx)
+	r.hear(m, 0)
+}
+
+// toldBy returns the step of time at which the agent stage knows everything up to due.
+func (r *run) toldBy(due events.Stamp) events.Stamp {
+	at := due
+	for r.engine.Told(at) < due {
+		at += due - r.engine.Told(at)
+	}
+	return (at + tellEvery - 1) / tellEvery * tellEvery
+}
+
+// tellAll fires the deadlines of agents up to the end of the case, as far as no flow has
+// anything to tell of what came before, as a pump would that runs on.
+func (r *run) tellAll(end events.Stamp) {
+	report := r.engine.Limits().Agents.Report
+	for {
+		upTo := end
+		if f := r.next(); f != nil {
+			upTo = min(upTo, f.due.Add(-report))
+		}
+		r.stage.tell(upTo)
+		m := r.stage.next()
+		if m == nil || m.due > r.stage.partition.Watermark {
+			return
+		}
+		r.fireAgent(m)
+	}
+}

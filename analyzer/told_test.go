@@ -1,0 +1,191 @@
+package analyzer_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"weir/analyzer"
+	"weir/events"
+)
+
+// acts reports whether the event says of its caller that it did something.
+func acts(ev *events.Event) bool {
+	switch ev.Kind {
+	case events.AgentCall:
+		return ev.By() == events.OriginAgent
+	case events.AgentReturn, events.ToolCall, events.ToolResult, events.LLMCall, events.TaskLoop, events.TaskReflect:
+		return true
+	}
+	return false
+}
+
+// pump folds a log as the pump does: what is due a grace before the watermark is fired
+// after every event. After each of them it calls check with the folded event, nil for one
+// that says nothing of its caller, and how far its own log had come before.
+func (w *fold) pump(t *testing.T, log []events.Event, check func(key string, ev *events.Event, before events.Stamp)) {
+	for i := range log {
+		key, before := log[i].FlowKey(), w.partition.Watermark
+		w.step(t, log[i])
+		ev := &log[i]
+		if c := &w.fx.Counts; c.Duplicates+c.TooLate+c.Refused > 0 || !acts(ev) {
+			ev = nil
+		}
+		for key, f := range w.flows {
+			if due := w.engine.Due(f); due != 0 && due <= w.partition.Watermark.Add(-analyzer.Grace) {
+				w.advance(key, w.partition.Watermark.Add(-analyzer.Grace))
+			}
+		}
+		check(key, ev, before)
+	}
+}
+
+// reportsOf returns the reports that the flow has sent, those before n left out.
+func (w *fold) reportsOf(t *testing.T, key string, n int) (out []events.Event) {
+	for _, line := range w.passed[key][n:] {
+		i := slices.Index([]byte(line), '{')
+		var ev events.Event
+		if err := events.Decode([]byte(line[i:]), &ev); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		if ev.Kind == events.AgentActivity && ev.Source == "weir" {
+			out = append(out, ev)
+		}
+	}
+	return out
+}
+
+func nameOf(p events.Party) string {
+	if p.Session != "" {
+		return p.Session
+	}
+	return p.Agent
+}
+
+// promised holds the flow to what Told promises: of all that a party did up to then, what
+// came in time was passed on, or something later.
+func promised(t *testing.T, l analyzer.Limits, log []events.Event) {
+	l.Agents = analyzer.Balanced().Agents
+	l.Agents.Report = 20 * time.Second
+	keepsPromise(t, l, log)
+	log = slices.Clone(log)
+	for i := range log { // many come a little late
+		log[i].Time -= events.Stamp(uint32(i+1) * 2654435761 % 5000)
+	}
+	keepsPromise(t, l, log)
+}
+
+func keepsPromise(t *testing.T, l analyzer.Limits, log []events.Event) {
+	type who struct{ flow, name string }
+	did, sent, read := map[who][]events.Stamp{}, map[who]events.Stamp{}, map[string]int{}
+	w := newFold(l)
+	n := 0
+	w.pump(t, log, func(key string, ev *events.Event, before events.Stamp) {
+		n++
+		if ev != nil && !ev.From.IsZero() && ev.From.Type != events.PartyHuman {
+			p := who{key, l.Identity.Of(ev.From)}
+			if before == 0 || ev.Time >= before.Add(-analyzer.Grace) { // else it is too late for any promise
+				did[p] = append(did[p], ev.Time)
+			}
+		}
+		for key := range w.flows {
+			for _, r := range w.reportsOf(t, key, read[key]) {
+				p := who{key, l.Identity.Of(r.From)}
+				sent[p] = max(sent[p], r.Time)
+			}
+			read[key] = len(w.passed[key])
+		}
+		told := w.engine.Told(w.partition.Watermark)
+		for p, times := range did {
+			for _, at := range times {
+				if at <= told && sent[p] < at {
+					t.Fatalf("after event %d everything up to %d is told, but not what %q did in flow %q at %d; the last that was told is from %d", n, told, p.name, p.flow, at, sent[p])
+				}
+			}
+		}
+	})
+}
+
+// few holds for logs whose times do not run backwards and flows that remember all their
+// parties.
+func few(t *testing.T, l analyzer.Limits, log []events.Event) {
+	l.Agents = analyzer.Balanced().Agents
+	l.Agents.Report = 20 * time.Second
+	log = slices.Clone(log)
+	parties := map[string]bool{}
+	for i := range log {
+		log[i].Time = max(log[i].Time, log[max(0, i-1)].Time)
+		parties[log[i].From.ID()], parties[log[i].To.ID()] = true, true
+	}
+	if len(parties) > 30 {
+		return
+	}
+	w := newFold(l)
+	w.pump(t, log, func(string, *events.Event, events.Stamp) {})
+	w.run(t, nil)
+	type span struct {
+		first, last events.Stamp
+		n           int
+	}
+	for key := range w.flows {
+		spans := map[string]*span{}
+		for _, r := range w.reportsOf(t, key, 0) {
+			s := spans[nameOf(r.From)]
+			if s == nil {
+				s = &span{first: r.Time}
+				spans[nameOf(r.From)] = s
+			}
+			if r.Time <= s.last {
+				t.Fatalf("flow %q tells of %q at %d after %d", key, nameOf(r.From), r.Time, s.last)
+			}
+			s.last = r.Time
+			s.n++
+		}
+		for name, s := range spans {
+			// The first was sent after Report at the latest, and so much lies between any two.
+			if most := int(s.last.Sub(s.first)/l.Agents.Report) + 2; s.n > most {
+				t.Fatalf("flow %q tells of %q %d times from %d to %d, want at most %d", key, name, s.n, s.first, s.last, most)
+			}
+		}
+	}
+}
+
+// unheard wants the verdicts to be the same when nobody wants to hear of agents.
+func unheard(t *testing.T, l analyzer.Limits, log []events.Event) {
+	deaf := l
+	deaf.Agents = analyzer.AgentLimits{}
+	for i := range deaf.Agents.Rules {
+		deaf.Agents.Rules[i].Mode = analyzer.ModeOff
+	}
+	all, none := newFold(l), newFold(deaf)
+	for _, w := range []*fold{all, none} {
+		w.pump(t, log, func(string, *events.Event, events.Stamp) {})
+		w.run(t, nil)
+	}
+	for key := range all.flows {
+		if diff := firstDifference(all.said[key], none.said[key]); diff != "" {
+			t.Fatalf("flow %q, with and without agents: %s", key, diff)
+		}
+	}
+}
+
+// TestReportsBehindTheLog has one producer ten minutes behind another: what its flow tells
+// is as rare by the log's time as that of all others.
+func TestReportsBehindTheLog(t *testing.T) {
+	var log []events.Event
+	for i := range 300 {
+		at := noon + events.Stamp(i)*1000
+		log = append(log, inference("behind", i, at.Add(-10*time.Minute)), inference("ahead", i, at))
+	}
+	w := newFold(analyzer.Balanced())
+	w.pump(t, log, func(string, *events.Event, events.Stamp) {})
+	behind, ahead := len(w.reportsOf(t, "behind", 0)), len(w.reportsOf(t, "ahead", 0))
+	if ahead == 0 || behind > 2*ahead {
+		t.Errorf("%d reports of 300 calls behind the log, %d of as many that are not", behind, ahead)
+	}
+}
+
+func inference(flow string, i int, at events.Stamp) events.Event {
+	return events.Event{ID: fmt.Sprint(flow, i), Source: "/test", Time: at, Kind: events.LLMCall, CorrelationID: flow, From: events.Party{Agent: "a"}}
+}
