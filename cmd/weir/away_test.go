@@ -1,13 +1,24 @@
 package main_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -16,96 +27,418 @@ import (
 	"weir/sink/guard"
 )
 
-// TestGuardOfTheRealProgram pauses, kills and restarts weir and looks at what a guard
-// decides meanwhile. All states stand in the table of package guard's tests.
-func TestGuardOfTheRealProgram(t *testing.T) {
-	dir := t.TempDir()
-	binary := filepath.Join(dir, "weir")
-	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("build weir: %v\n%s", err, out)
+// staleAfter is that of the guards. The heart of weir beats every two seconds.
+const staleAfter = 3 * time.Second
+
+// cell is what a client decides, and by what.
+type cell struct{ action, source string }
+
+// client is a way to decide by the real program. Its functions say what becomes of a
+// call that weir has stopped, or of another one.
+type client struct {
+	name  string
+	stale func() bool
+	check func(stopped bool) cell // from memory
+	ask   func(stopped bool) cell // by weir
+}
+
+// row is what all clients of a kind decide in a state of weir, about a call that weir has
+// stopped and another one.
+type row struct{ checkStopped, checkFree, askStopped, askFree cell }
+
+var (
+	allow   = func(source string) cell { return cell{"allow", source} }
+	deny    = func(source string) cell { return cell{"deny", source} }
+	whileUp = row{deny("table"), allow("table"), deny("weir"), allow("weir")}
+)
+
+// TestClientsOfTheRealProgram holds each client to the table in the README of package
+// guard, with the real program in each state: up, paused, slow, killed, restarted, and
+// with a full disk.
+func TestClientsOfTheRealProgram(t *testing.T) {
+	a := newAway(t, "profile: balanced\nrules: {max_tool_calls: {max: 1}}\n")
+	direct, delayed := a.clients("http://"+a.address), a.clients(a.slowURL)
+	open := row{deny("table"), allow("stale_open"), deny("table"), allow("stale_open")}
+	closed := row{deny("table"), deny("stale_closed"), deny("table"), deny("stale_closed")}
+	openUnasked := row{deny("table"), allow("table"), deny("table"), allow("stale_open")}
+	closedUnasked := row{deny("table"), allow("table"), deny("table"), deny("stale_closed")}
+
+	a.stop()
+	a.state("up", direct, false, whileUp, whileUp)
+	a.hooks("up", "http://"+a.address, 2, 0, 2, 0)
+	a.state("up, through the delay", delayed, false, whileUp, whileUp)
+
+	a.slow.Store(true)
+	a.state("slow", delayed, false, openUnasked, closedUnasked)
+	a.hooks("slow", a.slowURL, 0, 0, 2, 2)
+	a.slow.Store(false)
+
+	a.signal(syscall.SIGSTOP)
+	a.state("paused", direct, true, open, closed)
+	a.hooks("paused", "http://"+a.address, 0, 0, 2, 2)
+	a.signal(syscall.SIGCONT)
+	a.state("goes on", direct, false, whileUp, whileUp)
+
+	a.kill()
+	a.state("killed", direct, true, open, closed)
+	a.hooks("killed", "http://"+a.address, 0, 0, 2, 2)
+	a.run()
+	a.state("restarted", direct, false, whileUp, whileUp)
+	a.hooks("restarted", "http://"+a.address, 2, 0, 2, 0)
+
+	if !a.small {
+		t.Skip("MISSING: the right to mount a small disk; NOT TESTED when it is full")
 	}
-	address := freeAddress(t)
-	weir := startWeir(t, binary, filepath.Join(dir, "state"), address)
-	defer func() {
-		_ = weir.Process.Kill()
-		_ = weir.Wait()
-	}()
-	g, err := guard.New(guard.Options{URL: "http://" + address, StaleAfter: 3 * time.Second, AskTimeout: time.Second})
+	a.resize("256m")
+	a.state("full", direct, false, openUnasked, closedUnasked)
+	a.hooks("full", "http://"+a.address, 0, 0, 2, 2)
+	a.resize("1g")
+	a.state("has room again", direct, false, whileUp, whileUp)
+}
+
+// TestAgentOrdersOfTheRealProgram lets an agent try what it was told not to, until weir
+// halts it in all flows, also in those that nobody has seen.
+func TestAgentOrdersOfTheRealProgram(t *testing.T) {
+	a := newAway(t, "profile: balanced\nrules: {agent_attempts: {warn: 12, stop: 24}}\n")
+	clients := a.clients("http://" + a.address)
+	a.stop()
+	g, err := guard.New(guard.Options{URL: "http://" + a.address, Quiet: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer g.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	until := func(what string, holds func() bool) {
-		t.Helper()
-		for !holds() {
-			if ctx.Err() != nil {
-				t.Fatal("in vain: ", what)
-			}
-			runtime.Gosched()
-		}
+	elsewhere := func() guard.Call {
+		flow := a.free()
+		return guard.Call{Flow: flow, From: "x", To: "b of " + flow}
 	}
-	stopped, free := guard.Call{Flow: "stopped", From: "a", To: "b"}, guard.Call{Flow: "free", From: "a", To: "b"}
-	decided := func(when string, d guard.Decision, stopped bool, source guard.Source) {
-		t.Helper()
-		if d.Stopped() != stopped || d.Source != source {
-			t.Errorf("%s: %s by %s, want stopped %v by %s", when, d.Action, d.Source, stopped, source)
-		}
+	tries := 0
+	defied := a.until(func() bool {
+		tries++
+		clients[0].ask(true)
+		d := g.Ask(a.ctx, elsewhere())
+		return d.Action == events.Halt && d.Source == guard.FromWeir
+	})
+	if !defied {
+		t.Fatalf("weir does not halt an agent that tried %d times", tries)
 	}
-	away := func(when string) {
-		t.Helper()
-		until(when, g.Stale)
-		decided(when, g.Check(ctx, stopped), true, guard.FromTable)
-		decided(when, g.Check(ctx, free), false, guard.StaleOpen)
-		decided(when, g.Ask(ctx, stopped), true, guard.FromTable)
-		decided(when, g.Ask(ctx, free), false, guard.StaleOpen)
-	}
-	back := func(when string) {
-		t.Helper()
-		until(when, func() bool { return !g.Stale() })
-		decided(when, g.Check(ctx, stopped), true, guard.FromTable)
-		decided(when, g.Check(ctx, free), false, guard.FromTable)
-		until(when+", asked", func() bool { return !g.Stale() && g.Ask(ctx, free).Source == guard.FromWeir })
-		decided(when, g.Ask(ctx, stopped), true, guard.FromWeir)
-	}
+	t.Logf("halted after %d tries", tries)
+	a.stopped = elsewhere
+	halt := row{cell{"halt", "table"}, allow("table"), cell{"halt", "weir"}, allow("weir")}
+	a.state("halted", clients, false, halt, halt)
+}
 
-	if err := g.Wait(ctx); err != nil {
+// away is a weir that goes away and comes back.
+type away struct {
+	*testing.T
+	ctx             context.Context
+	binary, folder  string
+	address, limits string
+	weir            *exec.Cmd
+	small           bool // the state is on a disk whose size can be changed
+
+	stopped func() guard.Call // the call that weir has stopped
+
+	slowURL string // passes on to weir
+	slow    atomic.Bool
+	n       atomic.Int64
+}
+
+func newAway(t *testing.T, limits string) *away {
+	t.Helper()
+	dir := t.TempDir()
+	a := &away{T: t, binary: filepath.Join(dir, "weir"), folder: filepath.Join(dir, "disk"), limits: filepath.Join(dir, "limits.yaml"), address: freeAddress(t)}
+	if out, err := exec.Command("go", "build", "-o", a.binary, ".").CombinedOutput(); err != nil {
+		t.Fatalf("build weir: %v\n%s", err, out)
+	}
+	if err := os.WriteFile(a.limits, []byte(limits), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// Two agents hand the same message to and fro until weir has enough of it.
+	if err := os.Mkdir(a.folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if a.small = syscall.Mount("tmpfs", a.folder, "tmpfs", 0, "size=1g") == nil; a.small {
+		t.Cleanup(func() {
+			if err := syscall.Unmount(a.folder, 0); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	t.Cleanup(cancel)
+	a.ctx = ctx
+	a.stopped = func() guard.Call { return guard.Call{Flow: "stopped", From: "x", To: "y"} }
+	a.run()
+	t.Cleanup(func() { a.kill() })
+	a.slowURL = a.delay()
+	return a
+}
+
+func (a *away) run() {
+	a.weir = startWeir(a.T, a.binary, filepath.Join(a.folder, "state"), a.address, "--limits", a.limits, "--metrics", "")
+}
+
+func (a *away) kill() {
+	_ = a.weir.Process.Kill()
+	_ = a.weir.Wait()
+}
+
+func (a *away) signal(s syscall.Signal) {
+	a.Helper()
+	if err := a.weir.Process.Signal(s); err != nil {
+		a.Fatal(err)
+	}
+}
+
+func (a *away) resize(size string) {
+	a.Helper()
+	if err := syscall.Mount("tmpfs", a.folder, "tmpfs", syscall.MS_REMOUNT, "size="+size); err != nil {
+		a.Fatal(err)
+	}
+}
+
+// delay passes on to weir. While it is slow, asks and hooks wait for longer than anybody
+// waits for them, and all else goes on.
+func (a *away) delay() string {
+	pass := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: a.address})
+	pass.FlushInterval = -1
+	pass.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // weir is often away
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if a.slow.Load() && (r.URL.Path == "/v1/check" || r.URL.Path == "/v1/hook") {
+			_, _ = io.Copy(io.Discard, r.Body)
+			<-r.Context().Done()
+			return
+		}
+		pass.ServeHTTP(w, r)
+	}))
+	a.Cleanup(func() {
+		server.CloseClientConnections()
+		server.Close()
+	})
+	return server.URL
+}
+
+// stop lets two agents hand the same message to and fro until weir has enough of it, and
+// a coding agent use one tool too many.
+func (a *away) stop() {
+	a.Helper()
 	var lines []byte
 	for i := range 8 {
 		ev := events.Event{ID: fmt.Sprint("hop-", i), Source: "test", Time: events.StampOf(time.Now()), Kind: events.AgentCall, CorrelationID: "stopped",
-			From: events.Party{Agent: "a"}, To: events.Party{Agent: "b"}, HadWork: events.No, Content: events.Hash{Algorithm: events.SHA256, Value: 1}}
+			From: events.Party{Agent: "x"}, To: events.Party{Agent: "y"}, HadWork: events.No, Content: events.Hash{Algorithm: events.SHA256, Value: 1}}
 		if i%2 == 1 {
 			ev.From, ev.To = ev.To, ev.From
 		}
 		lines = append(ev.AppendJSON(lines), '\n')
 	}
-	resp, err := http.Post("http://"+address+"/v1/events", "application/x-ndjson", bytes.NewReader(lines))
+	resp, err := http.Post("http://"+a.address+"/v1/events", "application/x-ndjson", bytes.NewReader(lines))
 	if err != nil {
-		t.Fatal(err)
+		a.Fatal(err)
 	}
 	_ = resp.Body.Close()
 	if resp.StatusCode != http.StatusAccepted {
-		t.Fatalf("the hops: %s", resp.Status)
+		a.Fatalf("the hops: %s", resp.Status)
 	}
-	until("the order", func() bool { d := g.Check(ctx, stopped); return d.Stopped() })
-	back("up")
-
-	if err := weir.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
+	if code, said := a.hook("stopped", "http://"+a.address, false); code != 0 {
+		a.Fatalf("the first use of a tool ends with %d: %s", code, said)
 	}
-	away("paused")
-	if err := weir.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
-	back("goes on")
-
-	_ = weir.Process.Kill()
-	_ = weir.Wait()
-	away("killed")
-	weir = startWeir(t, binary, filepath.Join(dir, "state"), address)
-	back("restarted")
 }
+
+// call is the call that was stopped, or one of which nobody has seen anything.
+func (a *away) call(stopped bool) guard.Call {
+	if stopped {
+		return a.stopped()
+	}
+	flow := a.free()
+	return guard.Call{Flow: flow, From: "a of " + flow, To: "b of " + flow}
+}
+
+// free is a flow that nobody has seen.
+func (a *away) free() string { return fmt.Sprint("free-", a.n.Add(1)) }
+
+// state waits until all clients see weir as it is, and holds them to their rows.
+func (a *away) state(when string, clients []client, stale bool, open, closed row) {
+	a.Helper()
+	var all sync.WaitGroup
+	for _, c := range clients {
+		want := open
+		if strings.HasSuffix(c.name, "closed") {
+			want = closed
+		}
+		all.Go(func() {
+			seen := a.until(func() bool { return c.stale() == stale && c.check(true) == want.checkStopped }) &&
+				a.until(func() bool { return c.ask(false).source == want.askFree.source })
+			got := row{c.check(true), c.check(false), c.ask(true), c.ask(false)}
+			if !seen || got != want {
+				a.Errorf("%s: %s decides %v, want %v", when, c.name, got, want)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// until waits until something holds; false when it does not in time.
+func (a *away) until(holds func() bool) bool {
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	for !holds() {
+		select {
+		case <-again.C:
+		case <-a.ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
+// clients are all that decide by orders, open and closed.
+func (a *away) clients(weir string) (all []client) {
+	a.Helper()
+	for _, closed := range []bool{false, true} {
+		name := ""
+		if closed {
+			name = ", closed"
+		}
+		all = append(all, a.goClient("Go"+name, weir, closed))
+		for _, language := range []string{"Python", "TypeScript"} {
+			if command := a.interpreter(language); command != nil {
+				all = append(all, a.foreignClient(language+name, weir, closed, command))
+			}
+		}
+	}
+	return all
+}
+
+func (a *away) goClient(name, weir string, closed bool) client {
+	a.Helper()
+	g, err := guard.New(guard.Options{URL: weir, StaleAfter: staleAfter, AskTimeout: time.Second, FailClosed: closed, Quiet: true})
+	if err != nil {
+		a.Fatal(err)
+	}
+	a.Cleanup(g.Close)
+	said := func(d guard.Decision) cell { return cell{d.Action.String(), d.Source.String()} }
+	return client{name: name, stale: g.Stale,
+		check: func(stopped bool) cell { return said(g.Check(a.ctx, a.call(stopped))) },
+		ask:   func(stopped bool) cell { return said(g.Ask(a.ctx, a.call(stopped))) }}
+}
+
+// guards is where the guards of other languages are.
+const guards = "../../sink/guard"
+
+// interpreter returns how the guard of a language is run; nil when it cannot be.
+func (a *away) interpreter(language string) (command []string) {
+	a.Helper()
+	missing := ""
+	look := func(program string) string {
+		path, err := exec.LookPath(program)
+		if err != nil {
+			missing = program
+		}
+		return path
+	}
+	if language == "Python" {
+		command = []string{look("python3"), guards + "/testdata/conformance.py", guards + "/python"}
+	} else if node, compiler := look("node"), guards+"/typescript/node_modules/typescript/bin/tsc"; missing == "" {
+		out := filepath.Join(filepath.Dir(a.folder), "typescript")
+		if _, err := os.Stat(compiler); err != nil {
+			missing = "the TypeScript compiler"
+		} else if text, err := exec.Command(node, compiler, "-p", guards+"/typescript", "--outDir", out).CombinedOutput(); err != nil {
+			a.Fatalf("weir-guard.ts does not compile: %v\n%s", err, text)
+		} else if err := os.Rename(out+"/weir-guard.js", out+"/weir-guard.mjs"); err != nil {
+			a.Fatal(err)
+		}
+		command = []string{node, guards + "/testdata/conformance.mjs", out + "/weir-guard.mjs"}
+	}
+	if missing != "" {
+		a.Run(language, func(t *testing.T) { t.Skipf("MISSING: %s; NOT TESTED: the guard of its language", missing) })
+		return nil
+	}
+	return command
+}
+
+func (a *away) foreignClient(name, weir string, closed bool, command []string) client {
+	a.Helper()
+	run := exec.Command(command[0], append(command[1:], weir, fmt.Sprintf(`{"closed":%v,"stale_s":%v}`, closed, staleAfter.Seconds()))...)
+	run.Stderr = os.Stderr
+	in, err := run.StdinPipe()
+	if err != nil {
+		a.Fatal(err)
+	}
+	out, err := run.StdoutPipe()
+	if err != nil {
+		a.Fatal(err)
+	}
+	if err := run.Start(); err != nil {
+		a.Fatal(err)
+	}
+	a.Cleanup(func() {
+		_ = run.Process.Kill()
+		_ = run.Wait()
+	})
+	answers := bufio.NewScanner(out)
+	do := func(command map[string]any) (answer struct {
+		Action, Source string
+		Stale          bool
+	}) {
+		a.Helper()
+		text, err := json.Marshal(command)
+		if err == nil {
+			_, err = in.Write(append(text, '\n'))
+		}
+		if err == nil && answers.Scan() {
+			err = json.Unmarshal(answers.Bytes(), &answer)
+		}
+		if err = errors.Join(err, answers.Err()); err != nil {
+			a.Errorf("%s ended: %v", name, err)
+		}
+		return answer
+	}
+	decide := func(how string) func(bool) cell {
+		return func(stopped bool) cell {
+			d := do(map[string]any{"do": how, "call": a.call(stopped)})
+			return cell{d.Action, d.Source}
+		}
+	}
+	return client{name: name, check: decide("check"), ask: decide("ask"),
+		stale: func() bool { return do(map[string]any{"do": "state"}).Stale }}
+}
+
+// hooks runs the hook of a coding agent and wants the exit codes for a session that weir
+// has stopped and another one, and both when weir is told to refuse in doubt.
+func (a *away) hooks(when, weir string, stopped, free, closedStopped, closedFree int) {
+	a.Helper()
+	want, got, said := [4]int{stopped, free, closedStopped, closedFree}, [4]int{}, [4]string{}
+	var all sync.WaitGroup
+	for i := range got {
+		all.Go(func() {
+			session := "stopped"
+			if i%2 == 1 {
+				session = a.free()
+			}
+			got[i], said[i] = a.hook(session, weir, i >= 2)
+		})
+	}
+	all.Wait()
+	if got != want {
+		a.Errorf("%s: hooks end with %v, want %v: %q", when, got, want, said)
+	}
+}
+
+// hook runs a hook before the use of a tool, and returns its exit code and what it says.
+func (a *away) hook(session, weir string, closed bool) (code int, said string) {
+	args := []string{"check", "--hook", "--server", weir}
+	if closed {
+		args = append(args, "--closed")
+	}
+	run := exec.CommandContext(a.ctx, a.binary, args...)
+	run.Stdin = io.MultiReader(strings.NewReader(fmt.Sprintf(`{"session_id":%q,"prompt_id":%q,"tool_use_id":"toolu_%d",`, session, session, a.n.Add(1))), strings.NewReader(hookText))
+	var errs strings.Builder
+	run.Stderr = &errs
+	if err := run.Run(); err != nil && run.ProcessState == nil {
+		a.Error(err)
+		return -1, ""
+	}
+	return run.ProcessState.ExitCode(), errs.String()
+}
+
+// hookText is the rest of what Claude Code hands to a hook.
+const hookText = `"transcript_path":"/t","cwd":"/w","permission_mode":"default","hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"ls"}}`

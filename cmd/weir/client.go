@@ -150,6 +150,53 @@ func (c *client) post(ctx context.Context, path string, body []byte) error {
 	return resp.Body.Close()
 }
 
+// ask posts something as JSON and decodes the answer.
+func (c *client) ask(ctx context.Context, path string, asked, said any) error {
+	body, err := json.Marshal(asked)
+	if err != nil {
+		return err
+	}
+	resp, err := c.do(ctx, http.MethodPost, path, body, http.Header{"Content-Type": {"application/json"}})
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(resp.Body).Decode(said); err != nil {
+		return fmt.Errorf("read the answer of %s%s: %w", c.base, path, err)
+	}
+	return nil
+}
+
+// agents returns the agents that the server knows.
+func (c *client) agents(ctx context.Context, query app.AgentQuery) (list app.AgentList, err error) {
+	q := url.Values{"limit": {fmt.Sprint(query.Limit)}}
+	if query.Kind != "" {
+		q.Set("kind", query.Kind)
+	}
+	if query.Stuck {
+		q.Set("stuck", "1")
+	}
+	return list, c.get(ctx, "/v1/agents?"+q.Encode(), &list)
+}
+
+// agent returns one agent, or one project; false when the server does not know it.
+func (c *client) agent(ctx context.Context, kind, id string) (v analyzer.AgentView, ok bool, err error) {
+	err = c.get(ctx, "/v1/agents/"+url.PathEscape(id)+"?"+url.Values{"kind": {kind}}.Encode(), &v)
+	if e, is := errors.AsType[*statusError](err); is && e.status == http.StatusNotFound {
+		return v, false, nil
+	}
+	return v, err == nil, err
+}
+
+// notes returns the notes that the server keeps.
+func (c *client) notes(ctx context.Context, query app.NoteQuery) (list app.NoteList, err error) {
+	q := url.Values{"limit": {fmt.Sprint(query.Limit)}, "tag": query.Tags}
+	if query.Agent != "" {
+		q.Set("agent", query.Agent)
+	}
+	return list, c.get(ctx, "/v1/notes?"+q.Encode(), &list)
+}
+
 // flows returns the flows that the server knows.
 func (c *client) flows(ctx context.Context, limit int, order app.Order) (list app.FlowList, err error) {
 	q := url.Values{"limit": {fmt.Sprint(limit)}}

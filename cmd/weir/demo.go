@@ -173,7 +173,7 @@ type demoResult struct {
 // play sends a run through a dispatcher. The first refused call ends its flow.
 func (r *demoRun) play(ctx context.Context) (demoResult, error) {
 	res := demoResult{Run: r.title, Honest: r.honest, Profile: r.limits.Profile}
-	pump, err := app.NewPump(ctx, app.PumpOptions{Limits: r.limits})
+	fold, err := app.NewReplay(ctx, app.PumpOptions{Limits: r.limits})
 	if err != nil {
 		return res, err
 	}
@@ -188,7 +188,7 @@ func (r *demoRun) play(ctx context.Context) (demoResult, error) {
 		if flow := ev.FlowKey(); !ended[flow] {
 			v := refusing(standing, &ev)
 			if v == nil {
-				for _, given := range pump.Fold(&ev, int64(i)) {
+				for _, given := range fold.Fold(&ev, int64(i)) {
 					standing.Take(&given)
 				}
 				continue

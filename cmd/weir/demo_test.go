@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"weir/analyzer"
 )
 
 // TestDemoOnce holds what a newcomer sees to what the demonstration promises.
@@ -90,7 +92,8 @@ func TestTracesGiven(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Skip("NOT TESTED: the published traces are not beside the repository; detection quality is not held to its figures")
 	}
-	args := []string{"replay", "--quiet", "--summary", "-o", "json", "--labels"}
+	// All agents are watched, though none of them reports: none may be called stuck.
+	args := []string{"replay", "--quiet", "--summary", "-o", "json", "--set", "agents.watch=all", "--labels"}
 	for _, f := range files {
 		if strings.Contains(f, ".labels.") {
 			args = append(args, f)
@@ -108,6 +111,11 @@ func TestTracesGiven(t *testing.T) {
 	want := map[string][6]int{ // caught, warned, stopped; alone, warned, stopped
 		"whowhen_hc":        {31, 23, 11, 27, 1, 0},
 		"tau_airline_gpt4o": {0, 0, 0, 84, 0, 0},
+	}
+	for _, r := range analyzer.Rows() {
+		if r.Silence && strings.Contains(out, `"rule":"`+r.Name+`"`) {
+			t.Errorf("%s calls agents of honest traces stuck:\n%s", r.Name, out)
+		}
 	}
 	for line := range bytes.Lines([]byte(out)) {
 		var s labelScore

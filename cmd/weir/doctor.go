@@ -25,8 +25,8 @@ func doctorCommand() cli.Command {
 environment: settings, limits, state folder and, with --brokers, the cluster: whether
 it can be reached, the topics, the partitions that producers have put flows into, the
 clocks, whether a record can be written to the topic of verdicts and read from there,
-and the group. That record has no value and is skipped by whoever reads verdicts;
---no-probe does without.
+and the groups of both stages. That record has no value and is skipped by whoever reads
+verdicts; --no-probe does without.
 
 A line for each check: ok, warn or fail, and how to mend it. The exit code is 3 when a
 check has failed.`,
@@ -236,7 +236,7 @@ func (d *doctor) cluster(ctx context.Context) {
 	}
 	defer c.Close()
 	d.ok("brokers", "%s: reached, and weir is let in", d.run.brokers.addresses)
-	for _, check := range []func(context.Context, *kafka.Cluster){d.topics, d.keys, d.probe, d.group} {
+	for _, check := range []func(context.Context, *kafka.Cluster){d.topics, d.keys, d.probe, d.groups} {
 		limited, cancel := context.WithTimeout(ctx, checkBound)
 		check(limited, c)
 		cancel()
@@ -276,23 +276,28 @@ func (d *doctor) topics(ctx context.Context, c *kafka.Cluster) {
 	}
 }
 
-// The group is behind when its oldest record waits for longer than this.
+// A group is behind when its oldest record waits for longer than this.
 const behind = 10 * time.Second
 
-func (d *doctor) group(ctx context.Context, c *kafka.Cluster) {
+func (d *doctor) groups(ctx context.Context, c *kafka.Cluster) {
+	for _, stage := range stages {
+		d.group(ctx, c, stage)
+	}
+}
+
+func (d *doctor) group(ctx context.Context, c *kafka.Cluster, stage app.Stage) {
 	check, b := "group", d.run.brokers
-	list, state, err := lagOf(ctx, c, b, d.env.Now)
+	name := app.GroupOf(b.group, stage)
+	g, err := lagOf(ctx, c, b, stage, d.env.Now)
 	if err != nil {
 		if !errors.Is(err, kafka.ErrNoTopic) { // which was said already
-			d.fail(check, "weir lag says more", "%s: %v", b.group, err)
+			d.fail(check, "weir lag says more", "%s: %v", name, err)
 		}
 		return
 	}
-	var records int64
 	var oldest float64
 	owners, unowned := map[string]bool{}, 0
-	for _, l := range list {
-		records += l.Lag
+	for _, l := range g.partitions {
 		oldest = max(oldest, l.Seconds)
 		if l.Owner == "" {
 			unowned++
@@ -300,14 +305,15 @@ func (d *doctor) group(ctx context.Context, c *kafka.Cluster) {
 		owners[l.Owner] = true
 	}
 	delete(owners, "")
+	all, lag := len(g.partitions), cli.Count(g.records(), "record")
 	switch {
-	case state == "Dead" || state == "Empty":
-		d.warn(check, "start one: weir run --brokers "+b.addresses.String(), "no weir is in the group %s", b.group)
+	case g.state == "Dead" || g.state == "Empty":
+		d.warn(check, "start one: weir run --brokers "+b.addresses.String(), "no weir is in the group %s", name)
 	case unowned > 0:
-		d.warn(check, "ask again when the group has settled", "%s is %s: %d of %d partitions have no owner", b.group, strings.ToLower(state), unowned, len(list))
+		d.warn(check, "ask again when the group has settled", "%s is %s: %d of %d partitions have no owner", name, strings.ToLower(g.state), unowned, all)
 	case oldest > behind.Seconds():
-		d.warn(check, "weir lag says where; more weirs share the partitions", "%s is %s and %.0f s behind", b.group, cli.Count(records, "record"), oldest)
+		d.warn(check, "weir lag says where; more weirs share the partitions", "%s is %s and %.0f s behind", name, lag, oldest)
 	default:
-		d.ok(check, "%s: %d of %d partitions owned by %s, %s behind", b.group, len(list)-unowned, len(list), cli.Count(int64(len(owners)), "weir"), cli.Count(records, "record"))
+		d.ok(check, "%s: %d of %d partitions owned by %s, %s behind", name, all-unowned, all, cli.Count(int64(len(owners)), "weir"), lag)
 	}
 }

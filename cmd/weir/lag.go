@@ -10,6 +10,7 @@ import (
 
 	kafkago "github.com/segmentio/kafka-go"
 
+	"weir/cmd/internal/app"
 	"weir/cmd/internal/cli"
 	"weir/events/kafka"
 )
@@ -18,7 +19,8 @@ func lagCommand() cli.Command {
 	return cli.Command{
 		Name: "lag", Short: "say how far a group of weirs is behind, partition by partition",
 		Long: `Asks the brokers, not the weirs: what the group has told them that it has done, against
-the end of the topic of events. BEHIND is how old the oldest record is that is not
+the end of the topic of events, and the same of the group behind it, whose name ends in
+-agents, and the topic of activity. BEHIND is how old the oldest record is that is not
 done. OWNER is the address that a weir gave with --advertise, or else where it runs.`,
 		Examples: []string{"weir lag --brokers kafka-1:9092", "weir lag --brokers kafka-1:9092 --group canary -o json"},
 		Setup: func(fs *flag.FlagSet) cli.Run {
@@ -38,6 +40,7 @@ done. OWNER is the address that a weir gave with --advertise, or else where it r
 
 // partitionLag is how far one partition is.
 type partitionLag struct {
+	Topic     string  `json:"topic"`
 	Partition int     `json:"partition"`
 	Committed *int64  `json:"committed"` // null: nothing yet
 	First     int64   `json:"first"`     // oldest record that is still there
@@ -58,9 +61,13 @@ func showLag(ctx context.Context, env *cli.Env, b *brokerFlags) error {
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(ctx, lagBound)
 	defer cancel()
-	list, state, err := lagOf(ctx, c, b, env.Now)
-	if err != nil {
-		return err
+	groups := make([]*groupLag, 0, len(stages))
+	for _, stage := range stages {
+		g, err := lagOf(ctx, c, b, stage, env.Now)
+		if err != nil {
+			return err
+		}
+		groups = append(groups, g)
 	}
 	lines := cli.NewLines(env, func(l *partitionLag) []cli.Cell {
 		n := func(n int64) cli.Cell { return cli.Cell{Text: cli.Grouped(n), Right: true} }
@@ -72,65 +79,89 @@ func showLag(ctx context.Context, env *cli.Env, b *brokerFlags) error {
 			owner = cli.Cell{Text: "nobody", Paint: cli.Bad}
 		}
 		behind := time.Duration(l.Seconds * float64(time.Second)).Round(time.Second)
-		return []cli.Cell{{Text: strconv.Itoa(l.Partition), Right: true}, committed, n(l.End), n(l.Lag), {Text: behind.String(), Right: true}, owner}
-	}, "PARTITION", "COMMITTED", "END", "LAG", "BEHIND", "OWNER")
-	var sum int64
-	for i := range list {
-		sum += list[i].Lag
-		if err := lines.Print(&list[i]); err != nil {
-			return err
+		return []cli.Cell{{Text: l.Topic}, {Text: strconv.Itoa(l.Partition), Right: true}, committed, n(l.End), n(l.Lag), {Text: behind.String(), Right: true}, owner}
+	}, "TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "BEHIND", "OWNER")
+	for _, g := range groups {
+		for i := range g.partitions {
+			if err := lines.Print(&g.partitions[i]); err != nil {
+				return err
+			}
 		}
 	}
 	if err := lines.Flush(); err != nil {
 		return err
 	}
-	env.Notice("group %s is %s: %s behind", b.group, state, cli.Count(sum, "record"))
+	for _, g := range groups {
+		env.Notice("group %s is %s: %s behind", g.name, g.state, cli.Count(g.records(), "record"))
+	}
 	return nil
 }
 
-// lagOf asks how far each partition of the topic of events is, and how the group is.
-func lagOf(ctx context.Context, c *kafka.Cluster, b *brokerFlags, now func() time.Time) (list []partitionLag, state string, err error) {
-	err = settled(ctx, func(ctx context.Context) (err error) {
-		list, state, err = askLag(ctx, c, b, now)
-		return err
-	})
-	return list, state, err
+// stages are those that a group of weirs takes part in, each as a group of its own.
+var stages = [...]app.Stage{app.FlowStage, app.AgentStage}
+
+// groupLag is how far the group of one stage is.
+type groupLag struct {
+	name, state string
+	partitions  []partitionLag
 }
 
-func askLag(ctx context.Context, c *kafka.Cluster, b *brokerFlags, now func() time.Time) (list []partitionLag, state string, err error) {
-	partitions, err := c.Partitions(ctx, b.topics.Events)
-	if err != nil {
-		return nil, "", err
+// records is how many are not done.
+func (g *groupLag) records() (n int64) {
+	for i := range g.partitions {
+		n += g.partitions[i].Lag
 	}
-	g, err := kafka.NewGroup(kafka.GroupOptions{Cluster: c, Group: b.group, Topic: b.topics.Events})
+	return n
+}
+
+// lagOf asks how far each partition of the topic of a stage is, and how its group is.
+func lagOf(ctx context.Context, c *kafka.Cluster, b *brokerFlags, stage app.Stage, now func() time.Time) (g *groupLag, err error) {
+	topic := b.topics.Events
+	if stage == app.AgentStage {
+		topic = b.topics.Activity
+	}
+	err = settled(ctx, func(ctx context.Context) (err error) {
+		g, err = askLag(ctx, c, app.GroupOf(b.group, stage), topic, now)
+		return err
+	})
+	return g, err
+}
+
+func askLag(ctx context.Context, c *kafka.Cluster, name, topic string, now func() time.Time) (*groupLag, error) {
+	partitions, err := c.Partitions(ctx, topic)
 	if err != nil {
-		return nil, "", err
+		return nil, err
+	}
+	g, err := kafka.NewGroup(kafka.GroupOptions{Cluster: c, Group: name, Topic: topic})
+	if err != nil {
+		return nil, err
 	}
 	committed, err := g.Committed(ctx)
 	if err != nil && !errors.Is(err, kafkago.GroupIdNotFound) { // no weir was ever in it
-		return nil, "", err
+		return nil, err
 	}
 	members, state, err := g.Members(ctx)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
+	out := &groupLag{name: name, state: state}
 	for n := range partitions {
-		l := partitionLag{Partition: n, Owner: ownerOf(members, n)}
-		if l.First, l.End, err = c.Bounds(ctx, b.topics.Events, n); err != nil {
-			return nil, "", err
+		l := partitionLag{Topic: topic, Partition: n, Owner: ownerOf(members, n)}
+		if l.First, l.End, err = c.Bounds(ctx, topic, n); err != nil {
+			return nil, err
 		}
 		next := l.First
 		if at, ok := committed[n]; ok {
 			l.Committed, next = &at, max(next, at)
 		}
 		if l.Lag = max(0, l.End-next); l.Lag > 0 {
-			if l.Seconds, err = age(ctx, c, b.topics.Events, n, next, now); err != nil {
-				return nil, "", err
+			if l.Seconds, err = age(ctx, c, topic, n, next, now); err != nil {
+				return nil, err
 			}
 		}
-		list = append(list, l)
+		out.partitions = append(out.partitions, l)
 	}
-	return list, state, nil
+	return out, nil
 }
 
 // ownerOf returns where the owner of a partition is, as well as it is known.

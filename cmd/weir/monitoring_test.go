@@ -57,6 +57,7 @@ func TestMonitoring(t *testing.T) {
 	p.await(t, []question{{"first scrape", fmt.Sprintf(`weir_limits_last_reload_successful{job="weir",instance=%q}`, line.Address)}})
 	runtime.GC() // or there might be no pause to show
 	load := startLoad(t, r.url)
+	load.fallSilent(t)
 	write(t, limits, quick+"rules:\n  max_total_calls: {max: 90}\n")
 	p.await(t, queriesOfDashboards(t))
 	p.await(t, queriesOfRules(t))
@@ -64,6 +65,7 @@ func TestMonitoring(t *testing.T) {
 	t.Logf("%d queries of dashboards and %d of rules have data", len(queriesOfDashboards(t)), len(queriesOfRules(t)))
 
 	t.Logf("\nAlerts, with minutes played as seconds and the self-test stale after 18 s:")
+	p.fires(t, "WeirAgentsStuck", begun, "after an agent was silent for an hour")
 	for _, alert := range []string{"WeirDiskLow", "WeirSelfTestStale", "WeirNotReady"} {
 		p.fires(t, alert, begun, "after a disk was full")
 	}
@@ -204,6 +206,16 @@ func (l *load) extra(ctx context.Context, n int) error {
 	call := events.Event{ID: flow, Time: events.StampOf(time.Now()), Kind: events.AgentCall, CorrelationID: flow, Origin: events.OriginUser, To: events.Party{Agent: "a"}}
 	line := append(call.AppendJSON(nil), '\n')
 	return l.post(ctx, slices.Concat(line, line, []byte("nonsense\n")))
+}
+
+// fallSilent tells what an agent said of itself an hour ago, which is the last of it.
+func (l *load) fallSilent(t *testing.T) {
+	t.Helper()
+	report := events.Event{ID: "silent", Time: events.StampOf(time.Now().Add(-time.Hour)), Kind: events.AgentStatus,
+		From: events.Party{Agent: "silent"}, AgentState: &events.AgentState{Status: "active", Margin: "critical"}}
+	if err := l.post(t.Context(), append(report.AppendJSON(nil), '\n')); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // defy makes calls against an order, as a dispatcher does that is not connected.

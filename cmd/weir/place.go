@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"weir/analyzer"
@@ -16,7 +17,7 @@ import (
 	"weir/state"
 )
 
-// place is the flags that say where flows are looked for: in a running weir, in the
+// place is the flags that say where flows and agents are looked for: in a running weir, in the
 // state folder of one that does not run, or in logs.
 type place struct {
 	*serverFlags
@@ -36,10 +37,14 @@ func newPlace(fs *flag.FlagSet, withLogs bool) *place {
 	return p
 }
 
-// known is what can be asked about flows, wherever they are.
+// known is what can be asked about flows and agents, wherever they are.
 type known interface {
 	flows(ctx context.Context, limit int, order app.Order) (app.FlowList, error)
 	view(ctx context.Context, flow string) (analyzer.View, bool, error)
+
+	agents(ctx context.Context, q app.AgentQuery) (app.AgentList, error)
+	agent(ctx context.Context, kind, id string) (analyzer.AgentView, bool, error)
+	notes(ctx context.Context, q app.NoteQuery) (app.NoteList, error)
 }
 
 // open opens the place. The caller calls close at the end.
@@ -54,7 +59,7 @@ func (p *place) open(ctx context.Context, env *cli.Env) (k known, close func(), 
 		if err != nil {
 			return nil, nil, err
 		}
-		return pumps{r.pump}, func() {}, nil
+		return &pumps{[]*app.Pump{r.pump}, []*app.Pump{r.crew}}, func() {}, nil
 	}
 	c, err := p.client(env)
 	return c, func() {}, err
@@ -80,11 +85,11 @@ func (p *place) replay(ctx context.Context, env *cli.Env) (*replay, error) {
 	return r, err
 }
 
-// pumps are what is known of flows in this process, one pump for each partition.
-type pumps []*app.Pump
+// pumps are what is known in this process of flows and of agents, one for each partition.
+type pumps struct{ ofFlows, ofAgents []*app.Pump }
 
-func (ps pumps) flows(_ context.Context, limit int, order app.Order) (list app.FlowList, err error) {
-	for _, p := range ps {
+func (ps *pumps) flows(_ context.Context, limit int, order app.Order) (list app.FlowList, err error) {
+	for _, p := range ps.ofFlows {
 		one, err := p.Flows(limit, order)
 		if err != nil {
 			return list, err
@@ -96,13 +101,30 @@ func (ps pumps) flows(_ context.Context, limit int, order app.Order) (list app.F
 	return list, nil
 }
 
-func (ps pumps) view(_ context.Context, flow string) (v analyzer.View, ok bool, err error) {
-	for _, p := range ps {
+func (ps *pumps) view(_ context.Context, flow string) (v analyzer.View, ok bool, err error) {
+	for _, p := range ps.ofFlows {
 		if v, ok, err = p.View(flow); ok || err != nil {
 			break
 		}
 	}
 	return v, ok, err
+}
+
+func (ps *pumps) agents(_ context.Context, q app.AgentQuery) (app.AgentList, error) {
+	return app.AgentsOf(ps.ofAgents, q)
+}
+
+func (ps *pumps) agent(_ context.Context, kind, id string) (v analyzer.AgentView, ok bool, err error) {
+	for _, p := range ps.ofAgents {
+		if v, ok, err = p.AgentView(app.AgentKeyOf(kind, id)); ok || err != nil {
+			break
+		}
+	}
+	return v, ok, err
+}
+
+func (ps *pumps) notes(_ context.Context, q app.NoteQuery) (app.NoteList, error) {
+	return app.NotesOf(ps.ofAgents, q)
 }
 
 // openStore opens a state folder that no weir uses now.
@@ -123,9 +145,9 @@ func openState(ctx context.Context, env *cli.Env, dir string) (known, func(), er
 	if err != nil {
 		return nil, nil, err
 	}
-	var ps pumps
+	ps := new(pumps)
 	closeState := func() {
-		for _, p := range ps {
+		for _, p := range slices.Concat(ps.ofFlows, ps.ofAgents) {
 			p.Abandon()
 		}
 		if err := s.Close(); err != nil {
@@ -134,16 +156,25 @@ func openState(ctx context.Context, env *cli.Env, dir string) (known, func(), er
 	}
 	partitions, err := s.Partitions()
 	for _, n := range partitions {
+		var meta state.Meta
+		if err == nil {
+			meta, _, err = s.Meta(n)
+		}
 		if err != nil {
 			break
 		}
 		var p *app.Pump
-		p, err = app.NewPump(ctx, app.PumpOptions{Partition: n, Limits: limitfile.Default(), Store: s, Sink: nowhere{},
+		stage := app.StageOf(meta.State)
+		p, err = app.NewPump(ctx, app.PumpOptions{Partition: n, Stage: stage, Limits: limitfile.Default(), Store: s, Sink: nowhere{},
 			Parse: func(doc []byte) (analyzer.Limits, error) { return limitfile.ParseJSON("limits", doc) }})
 		if err != nil {
 			break
 		}
-		ps = append(ps, p)
+		if stage == app.AgentStage {
+			ps.ofAgents = append(ps.ofAgents, p)
+			continue
+		}
+		ps.ofFlows = append(ps.ofFlows, p)
 		if left := s.Journal(n).End() - p.Next(); left > 0 {
 			env.Notice("%s: this is the last checkpoint; %d records of the journal came after it", dir, left)
 		}

@@ -37,6 +37,8 @@ of the published sets are known.
 
 With --brokers, and without a FILE, the topic of events is read instead: partition by
 partition, each in the order of the log, which is also the order of what is printed.
+Rules about agents are judged by the topic of activity, which is read after it: by what
+the flows passed on when it was live.
 Limits that the log says (limits.set) are in force from there on, as they were when it
 was live; --limits, --profile and --set judge all of it by other limits and pass over
 those. Flows that began before --from are judged by what is left of them.`,
@@ -210,7 +212,7 @@ func (o *replayFlags) readTopic(ctx context.Context, env *cli.Env, r *replay, _ 
 	}
 	defer c.Close()
 	recorded := *o.judging.file == "" && o.judging.profile.Value == "" && len(*o.judging.sets) == 0
-	return r.readTopic(ctx, env, c, o.brokers.topics.Events, o.stretch, recorded)
+	return r.readTopics(ctx, env, c, o.brokers.topics, o.stretch, recorded)
 }
 
 // sortOut tells label files from logs: the former may stand among the arguments when
@@ -263,7 +265,9 @@ func (o *replayFlags) sortOut(env *cli.Env, args []string, topic bool) (files []
 // replay folds events as the running program does, in memory and without ticks:
 // the time is that of the events.
 type replay struct {
-	pump    *app.Pump
+	pump    *app.Pump // of flows
+	crew    *app.Pump // of agents
+	judge   func(ev *events.Event, offset int64) []events.Verdict
 	counts  app.Counts
 	offset  int64
 	last    events.Stamp    // latest time
@@ -271,23 +275,32 @@ type replay struct {
 	limits  analyzer.Limits
 	verdict func(*events.Verdict) error
 
-	flows map[string]*tally
-	rules map[ruleAction]*ruleCount
-	bad   refusals
+	progress *cli.Progress // of topics
+	done     int64         // records
+	all      int64
+
+	flows  map[string]*tally
+	agents map[string]struct{} // and projects, about which something was said
+	rules  map[ruleAction]*ruleCount
+	bad    refusals
 }
 
 type ruleAction struct{ rule, action string }
 
 type ruleCount struct {
-	verdicts int64
-	flows    map[string]struct{}
+	verdicts      int64
+	flows, agents map[string]struct{}
 }
 
 func newReplay(ctx context.Context, limits analyzer.Limits, verdict func(*events.Verdict) error) (*replay, error) {
-	r := &replay{limits: limits, verdict: verdict, flows: map[string]*tally{}, rules: map[ruleAction]*ruleCount{}}
-	var err error
-	r.pump, err = app.NewPump(ctx, app.PumpOptions{Limits: limits, Counts: &r.counts, Answer: r.answered})
-	return r, err
+	r := &replay{limits: limits, verdict: verdict, flows: map[string]*tally{}, agents: map[string]struct{}{}, rules: map[ruleAction]*ruleCount{}}
+	both, err := app.NewReplay(ctx, app.PumpOptions{Limits: limits, Counts: &r.counts, Answer: r.answered})
+	if err != nil {
+		return nil, err
+	}
+	r.pump, r.crew = both.Pumps()
+	r.judge = both.Fold
+	return r, nil
 }
 
 // answered keeps what the fold said to an ask.
@@ -321,17 +334,29 @@ func shareOf(inputs []*input) float64 {
 
 // fold takes one event, and what is said because of it.
 func (r *replay) fold(ev *events.Event) error {
-	t := r.flow(ev.FlowKey())
+	t := &tally{}
+	if !aboutAgentAlone(ev) {
+		t = r.flow(ev.FlowKey())
+	}
 	repeats := r.counts.Duplicates.Load() + r.counts.TooLate.Load()
-	given := r.pump.Fold(ev, r.offset)
+	given := r.judge(ev, r.offset)
 	r.offset++
 	r.last = max(r.last, ev.Time)
 	if isCall(ev) && r.counts.Duplicates.Load()+r.counts.TooLate.Load() == repeats {
 		t.calls++
 	}
+	return r.heard(given)
+}
+
+// heard counts and prints verdicts.
+func (r *replay) heard(given []events.Verdict) error {
 	for i := range given {
 		v := &given[i]
-		r.flow(v.CorrelationID).note(v)
+		if v.CorrelationID != "" { // or it is about an agent or a project, and binds all flows
+			r.flow(v.CorrelationID).note(v)
+		} else {
+			r.agents[subjectOf(v)] = struct{}{}
+		}
 		r.count(v)
 		if err := r.verdict(v); err != nil {
 			return err
@@ -355,6 +380,19 @@ func (r *replay) ask(ev *events.Event) (*events.Verdict, error) {
 	return nil, cli.Failure("this event was folded before").Advise("ask with an id of its own, or without one")
 }
 
+// aboutAgentAlone reports whether an event belongs to no flow: it tells of an agent and
+// not of what the agent works on.
+func aboutAgentAlone(ev *events.Event) bool {
+	if ev.CorrelationID != "" {
+		return false
+	}
+	switch ev.Kind {
+	case events.AgentStatus, events.NoteAdded, events.RescueRequest, events.ReviewResult, events.VerdictAck:
+		return true
+	}
+	return false
+}
+
 // isCall reports whether an agent calls an agent or a tool: what an order can refuse.
 func isCall(ev *events.Event) bool {
 	return (ev.Kind == events.AgentCall || ev.Kind == events.ToolCall) && ev.By() != events.OriginUser
@@ -373,11 +411,15 @@ func (r *replay) count(v *events.Verdict) {
 	key := ruleAction{v.RuleID, actionCell(v).Text}
 	c := r.rules[key]
 	if c == nil {
-		c = &ruleCount{flows: map[string]struct{}{}}
+		c = &ruleCount{flows: map[string]struct{}{}, agents: map[string]struct{}{}}
 		r.rules[key] = c
 	}
 	c.verdicts++
-	c.flows[v.CorrelationID] = struct{}{}
+	if v.CorrelationID != "" {
+		c.flows[v.CorrelationID] = struct{}{}
+	} else {
+		c.agents[subjectOf(v)] = struct{}{}
+	}
 }
 
 // replaySummary is what a replay found in all.
@@ -391,6 +433,7 @@ type replaySummary struct {
 	Calls           int64         `json:"calls"`             // of agents and tools
 	CallsSaved      int64         `json:"calls_saved"`       // after the first stop of their flow
 	MedianWorkSaved float64       `json:"median_work_saved"` // share of its calls, over the flows stopped
+	Agents          int           `json:"agents,omitempty"`  // and projects, about which something was said over all flows
 	Verdicts        []ruleSummary `json:"verdicts"`
 	Profile         string        `json:"profile"`
 	ConfigVersion   string        `json:"config_version"`
@@ -403,11 +446,12 @@ type ruleSummary struct {
 	Action   string `json:"action"`
 	Verdicts int64  `json:"verdicts"`
 	Flows    int    `json:"flows"`
+	Agents   int    `json:"agents,omitempty"`
 }
 
 func (r *replay) summary(elapsed time.Duration) *replaySummary {
 	s := &replaySummary{Events: r.counts.Events.Load(), Duplicates: r.counts.Duplicates.Load(), BadRecords: r.bad.n, Flows: len(r.flows),
-		Profile: r.limits.Profile, ConfigVersion: r.limits.Version, Seconds: round(elapsed.Seconds(), 1000), Verdicts: []ruleSummary{}}
+		Agents: len(r.agents), Profile: r.limits.Profile, ConfigVersion: r.limits.Version, Seconds: round(elapsed.Seconds(), 1000), Verdicts: []ruleSummary{}}
 	if elapsed > 0 {
 		s.EventsPerSecond = int64(float64(s.Events) / elapsed.Seconds())
 	}
@@ -423,7 +467,7 @@ func (r *replay) summary(elapsed time.Duration) *replaySummary {
 	}
 	s.MedianWorkSaved = round(median(saved), 1000)
 	for key, c := range r.rules {
-		s.Verdicts = append(s.Verdicts, ruleSummary{key.rule, key.action, c.verdicts, len(c.flows)})
+		s.Verdicts = append(s.Verdicts, ruleSummary{key.rule, key.action, c.verdicts, len(c.flows), len(c.agents)})
 	}
 	slices.SortFunc(s.Verdicts, func(a, b ruleSummary) int {
 		return cmp.Or(cmp.Compare(b.Verdicts, a.Verdicts), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Action, b.Action))
@@ -453,14 +497,22 @@ func (s *replaySummary) print(env *cli.Env, apart bool) error {
 			_, err = fmt.Fprintf(env.Out, "flows warned: %d, of these stopped: %d; %s of %s calls came after a stop (of a stopped flow %.0f %%, median)\n",
 				s.FlowsWarned, s.FlowsStopped, cli.Grouped(s.CallsSaved), cli.Grouped(s.Calls), 100*s.MedianWorkSaved)
 		}
+		if s.Agents > 0 && err == nil {
+			_, err = fmt.Fprintf(env.Out, "over all flows there is something to say about %s\n", cli.Count(int64(s.Agents), "agent"))
+		}
 		if err != nil || len(s.Verdicts) == 0 {
 			return err
 		}
 		_, _ = fmt.Fprintln(env.Out)
-		t := env.Table("RULE", "ACTION", "VERDICTS", "FLOWS")
+		columns := []string{"RULE", "ACTION", "VERDICTS", "FLOWS"}
+		if s.Agents > 0 {
+			columns = append(columns, "AGENTS")
+		}
+		t := env.Table(columns...)
 		for _, v := range s.Verdicts {
 			n := func(n int64) cli.Cell { return cli.Cell{Text: cli.Grouped(n), Right: true} }
-			if err := t.Row(cli.Cell{Text: v.Rule}, cli.Cell{Text: v.Action}, n(v.Verdicts), n(int64(v.Flows))); err != nil {
+			row := []cli.Cell{{Text: v.Rule}, {Text: v.Action}, n(v.Verdicts), n(int64(v.Flows)), n(int64(v.Agents))}
+			if err := t.Row(row[:len(columns)]...); err != nil {
 				return err
 			}
 		}

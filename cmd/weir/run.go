@@ -91,6 +91,7 @@ func newRunFlags(fs *flag.FlagSet) *runFlags {
 	fs.StringVar(&r.o.VerdictFile, "verdict-file", "", "append verdicts to this `FILE` too")
 	fs.StringVar(&r.o.WebhookURL, "webhook", "", "send verdicts to this `URL` too")
 	fs.StringVar(&r.o.WebhookSecretFile, "webhook-secret-file", "", "`FILE` with the key that deliveries are signed with")
+	fs.StringVar(&r.o.OrderKeysFile, "order-keys-file", "", "sign orders: `FILE` with keys that dispatchers have too, one per line, an id, a space and a secret; the first one signs; read again on reload")
 	fs.DurationVar(&r.o.State.JournalTTL, "retention", app.DefaultRetention, "keep journal and flows for so `LONG`")
 	fs.DurationVar(&r.o.CheckpointEvery, "checkpoint-every", app.DefaultCheckpointEvery, "least `TIME` between checkpoints")
 	fs.StringVar(&r.advertise, "advertise", "", "with --brokers: the other members reach this one by this `URL`")

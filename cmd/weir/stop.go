@@ -75,6 +75,11 @@ func (h *hand) signed(env *cli.Env) (by string, err error) {
 	if *h.reason == "" {
 		return "", cli.Usage("--reason is missing").Advise("say why: it stands in the log, and others have to live with it")
 	}
+	return h.who(env)
+}
+
+// who returns the name of who is at the keyboard.
+func (h *hand) who(env *cli.Env) (by string, err error) {
 	if by = cmp.Or(*h.by, env.Getenv("USER"), env.Getenv("LOGNAME")); by != "" {
 		return by, nil
 	}
@@ -103,26 +108,25 @@ func (h *hand) order(env *cli.Env, long time.Duration) (o app.OperatorOrder, err
 
 // give sends an order and decodes what is said of it.
 func (h *hand) give(ctx context.Context, env *cli.Env, path string, asked, said any) error {
+	return h.inform(ctx, env, path, true, asked, said)
+}
+
+// inform sends something for the log and decodes what is said of it. It may be that only
+// who has the admin token may.
+func (h *hand) inform(ctx context.Context, env *cli.Env, path string, admin bool, asked, said any) error {
 	c, err := h.client(env)
 	if err != nil {
 		return err
 	}
-	body, err := json.Marshal(asked)
-	if err != nil {
-		return err
-	}
-	resp, err := c.do(ctx, http.MethodPost, path, body, http.Header{"Content-Type": {"application/json"}})
+	err = c.ask(ctx, path, asked, said)
 	if e, ok := errors.AsType[*statusError](err); ok && e.status == http.StatusUnauthorized {
-		return cli.Failure("only who has the admin token may do this").Advise("give the file with it: --token-file FILE, or %s", tokenVariable)
+		f := cli.Failure("this weir wants a token")
+		if admin {
+			f = cli.Failure("only who has the admin token may do this")
+		}
+		return f.Advise("give the file with it: --token-file FILE, or %s", tokenVariable)
 	}
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if err := json.NewDecoder(resp.Body).Decode(said); err != nil {
-		return fmt.Errorf("read the answer of %s%s: %w", c.base, path, err)
-	}
-	return nil
+	return err
 }
 
 // flowPath is where a flow is asked for something.
@@ -153,10 +157,12 @@ func (h *hand) stop(ctx context.Context, env *cli.Env, flow string, o app.Operat
 	})
 }
 
-// verdictsOf are the verdicts that an order has brought about; what cannot be read is
-// left out.
-func verdictsOf(a *app.OperatorAnswer) (out []events.Verdict) {
-	for _, raw := range a.Verdicts {
+// verdictsOf are the verdicts that an order has brought about.
+func verdictsOf(a *app.OperatorAnswer) []events.Verdict { return decoded(a.Verdicts) }
+
+// decoded are verdicts as they came; what cannot be read is left out.
+func decoded(verdicts []json.RawMessage) (out []events.Verdict) {
+	for _, raw := range verdicts {
 		var v events.Verdict
 		if events.DecodeVerdict(raw, &v) == nil {
 			out = append(out, v)

@@ -167,69 +167,155 @@ func eachRecord(ctx context.Context, c *kafka.Cluster, topic string, partition i
 	return nil
 }
 
-// readTopic folds a part of a topic, each partition by itself, one after the other.
-// When recorded is true the limits that the log says are in force from where it says
-// them; else those of the replay judge everything.
-func (r *replay) readTopic(ctx context.Context, env *cli.Env, c *kafka.Cluster, topic string, s *stretch, recorded bool) (time.Duration, error) {
-	var list []section
-	var all int64
-	err := settled(ctx, func(ctx context.Context) (err error) {
-		list, all, err = s.sections(ctx, c, topic, env.Now())
-		return err
-	})
-	if err != nil {
+// readTopics folds a part of the topic of events, and of the one of activity that came of
+// it, each partition by itself, one after the other. When recorded is true the limits that
+// a log says are in force from where it says them; else those of the replay judge
+// everything.
+func (r *replay) readTopics(ctx context.Context, env *cli.Env, c *kafka.Cluster, t app.Topics, s *stretch, recorded bool) (time.Duration, error) {
+	flows := &topicReplay{replay: r, env: env, cluster: c, topic: t.Events, recorded: recorded, first: r.limits}
+	if err := flows.look(ctx, s); err != nil {
 		return 0, err
 	}
-	progress := env.Progress("events")
-	defer progress.Done()
-	first := r.limits
-	var done int64
-	for n, part := range list {
-		o := app.PumpOptions{Partition: uint16(n), Source: topic, Limits: first, Counts: &r.counts, Answer: r.answered}
-		if recorded {
-			before, err := limitsBefore(ctx, c, topic, n, part)
-			if err != nil {
-				return 0, err
-			}
-			switch {
-			case before.set:
-				o.Limits = before.limits
-			case before.more && part.from < part.to:
-				env.Notice("%s/%d: no limits in the %s records before %d: judged by the profile %s until the log says others",
-					topic, n, cli.Grouped(lookBack), part.from, first.Profile)
-			}
-			r.limits = o.Limits // for the summary
-			o.Parse = func(document []byte) (analyzer.Limits, error) {
-				l, err := limitfile.ParseJSON(limitsSetKind, document)
-				if err == nil {
-					r.limits = l
-				}
-				return l, err
-			}
-		}
-		if r.pump, err = app.NewPump(ctx, o); err != nil {
-			return 0, err
-		}
-		var ev events.Event
-		err := eachRecord(ctx, c, topic, n, part.from, part.to, func(rec *kafka.Record) error {
-			if done++; done%tickEvery == 0 {
-				progress.At(r.counts.Events.Load(), float64(done)/float64(max(all, 1)))
-			}
-			if err := events.Decode(rec.Value, &ev); err != nil {
-				r.bad.add(badRecordAt(topic, n, rec.Offset, err))
-				return nil
-			}
-			if ev.Kind == events.LimitsSet && !recorded {
-				return nil
-			}
-			ev.Appended, r.offset = rec.Appended, rec.Offset
-			return r.fold(&ev)
-		}, func(err error) { env.Notice("%v", err) })
-		if err != nil {
+	stages := []*topicReplay{flows}
+	agents := &topicReplay{replay: r, env: env, cluster: c, topic: t.Activity, sources: len(flows.list), recorded: recorded, first: r.limits}
+	switch err := agents.look(ctx, s); {
+	case errors.Is(err, kafka.ErrNoTopic), err == nil && s.byOffset():
+		env.Notice("rules about agents are left out: %s", agents.missing(err))
+	case err != nil:
+		return 0, err
+	default:
+		stages = append(stages, agents)
+	}
+	var all int64
+	for _, stage := range stages {
+		all += stage.records
+	}
+	r.progress = env.Progress("events")
+	defer r.progress.Done()
+	r.all = max(all, 1)
+	for _, stage := range stages {
+		if err := stage.run(ctx); err != nil {
 			return 0, err
 		}
 	}
-	return progress.Elapsed(), nil
+	return r.progress.Elapsed(), nil
+}
+
+// byOffset reports whether an end is an offset, which says something of one topic alone.
+func (s *stretch) byOffset() bool {
+	for _, text := range []string{*s.from, *s.until} {
+		if p, err := parsePoint(text, time.Time{}); err == nil && p.offset >= 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// topicReplay folds one topic, as the stage that reads it.
+type topicReplay struct {
+	*replay
+	env      *cli.Env
+	cluster  *kafka.Cluster
+	topic    string
+	sources  int // partitions of events, when it is the topic of activity
+	recorded bool
+	first    analyzer.Limits
+
+	list    []section
+	records int64
+}
+
+// look finds out what there is to read.
+func (t *topicReplay) look(ctx context.Context, s *stretch) error {
+	return settled(ctx, func(ctx context.Context) (err error) {
+		t.list, t.records, err = s.sections(ctx, t.cluster, t.topic, t.env.Now())
+		return err
+	})
+}
+
+// missing says why the topic of activity is not read.
+func (t *topicReplay) missing(err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	return "--from and --until name offsets of the events, and say nothing of topic " + t.topic
+}
+
+func (t *topicReplay) run(ctx context.Context) error {
+	var ev events.Event
+	for n, part := range t.list {
+		o, err := t.options(ctx, n, part)
+		if err != nil {
+			return err
+		}
+		fold := t.foldActivity
+		if t.sources == 0 {
+			fold = t.foldEvent
+		}
+		if t.pump, err = app.NewPump(ctx, o); err != nil {
+			return err
+		}
+		t.judge = t.pump.Fold
+		err = eachRecord(ctx, t.cluster, t.topic, n, part.from, part.to, func(rec *kafka.Record) error {
+			if t.done++; t.done%tickEvery == 0 {
+				t.progress.At(t.counts.Events.Load(), float64(t.done)/float64(t.all))
+			}
+			if err := events.Decode(rec.Value, &ev); err != nil {
+				t.bad.add(badRecordAt(t.topic, n, rec.Offset, err))
+				return nil
+			}
+			if ev.Kind == events.LimitsSet && !t.recorded {
+				return nil
+			}
+			ev.Appended = rec.Appended
+			return fold(&ev, rec)
+		}, func(err error) { t.env.Notice("%v", err) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *topicReplay) foldEvent(ev *events.Event, rec *kafka.Record) error {
+	t.offset = rec.Offset
+	return t.fold(ev)
+}
+
+func (t *topicReplay) foldActivity(ev *events.Event, rec *kafka.Record) error {
+	one := app.ActivityRecord(rec)
+	return t.heard(t.pump.FoldRecord(ev, &one))
+}
+
+// options are those of the pump of a partition.
+func (t *topicReplay) options(ctx context.Context, n int, part section) (app.PumpOptions, error) {
+	o := app.PumpOptions{Partition: uint16(t.sources + n), Source: t.topic, Limits: t.first, Counts: &t.counts, Answer: t.answered}
+	if t.sources > 0 {
+		o.Stage, o.Sources = app.AgentStage, t.sources
+	}
+	if !t.recorded {
+		return o, nil
+	}
+	before, err := limitsBefore(ctx, t.cluster, t.topic, n, part)
+	if err != nil {
+		return o, err
+	}
+	switch {
+	case before.set:
+		o.Limits = before.limits
+	case before.more && part.from < part.to:
+		t.env.Notice("%s/%d: no limits in the %s records before %d: judged by the profile %s until the log says others",
+			t.topic, n, cli.Grouped(lookBack), part.from, t.first.Profile)
+	}
+	t.limits = o.Limits // for the summary
+	o.Parse = func(document []byte) (analyzer.Limits, error) {
+		l, err := limitfile.ParseJSON(limitsSetKind, document)
+		if err == nil {
+			t.limits = l
+		}
+		return l, err
+	}
+	return o, nil
 }
 
 // lookBack is in how many records before a section limits are looked for. A weir puts

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -33,12 +34,13 @@ func topicsCommand() cli.Command {
 	return cli.Command{Name: "topics", Short: "the Kafka topics that weir works on", Commands: []cli.Command{
 		command(cli.Command{
 			Name: "plan", Short: "say which topics are missing and which are not as they should be",
-			Long: `Changes nothing. Topics of events, verdicts and dead letters have as many partitions
-each: what comes of partition 7 of the events stands in partition 7 of the others. Their
-records must last at least as long as an episode of a flow can, by the limits, for a
-weir that takes a partition over folds that again. The broker's clock is the one that
-counts (LogAppendTime), nothing is compacted, and nothing is compressed, because readers
-pay for that.
+			Long: `Changes nothing. The topics of verdicts and of dead letters have as many partitions as
+those of events and of activity together: what comes of partition 7 of the events stands
+in partition 7 there, and what comes of partition 7 of the activity in the seventh one
+behind those of the events. Records must last at least as long as an episode of a flow
+can, by the limits, for a weir that takes a partition over folds that again; those of the
+activity a day. The broker's clock is the one that counts (LogAppendTime), nothing is
+compacted, and nothing is compressed, because readers pay for that.
 
 The exit code is 3 when something has to be done.`,
 			Examples: []string{"weir topics plan --brokers kafka-1:9092", "weir topics plan --brokers kafka-1:9092 --limits limits.yaml -o json"},
@@ -49,7 +51,8 @@ The exit code is 3 when something has to be done.`,
 said, with the exit code 3.
 
 Take as many partitions as you will ever want machines: another number later means new
-topics, because flows would be in other partitions then.`,
+topics, because flows would be in other partitions then. The topic of activity gets as
+many, and those of verdicts and dead letters twice as many.`,
 			Examples: []string{"weir topics create --brokers kafka-1:9092 --partitions 12 --replication 3"},
 		}, createTopics),
 	}}
@@ -64,7 +67,7 @@ type topicFlags struct {
 
 func newTopicFlags(fs *flag.FlagSet) *topicFlags {
 	t := &topicFlags{brokerFlags: newBrokerFlags(fs), judging: newJudging(fs)}
-	fs.IntVar(&t.partitions, "partitions", 0, "so `MANY` partitions; else as many as the topic of events has, or "+strconv.Itoa(defaultPartitions))
+	fs.IntVar(&t.partitions, "partitions", 0, "so `MANY` partitions of events; else as many as there are, or "+strconv.Itoa(defaultPartitions))
 	fs.IntVar(&t.replication, "replication", 0, "so `MANY` copies of each partition; else what the brokers do by default")
 	fs.DurationVar(&t.retention, "retention", app.DefaultRetention, "keep records for so `LONG`, and at least as long as the limits want")
 	return t
@@ -76,7 +79,7 @@ const defaultPartitions = 12
 // topicNeeds is what weir wants of one topic.
 type topicNeeds struct {
 	name       string
-	partitions int // at least; 0 means any number
+	partitions int // at least
 	settings   []settingNeed
 }
 
@@ -108,7 +111,6 @@ type topicPlan struct {
 	gaps    []topicGap
 	missing []kafka.NewTopic
 	differs int
-	events  int // partitions of the topic of events
 }
 
 // plan compares what is there with what weir needs.
@@ -132,19 +134,9 @@ func (t *topicFlags) plan(ctx context.Context, c *kafka.Cluster) (*topicPlan, er
 			there[name] = info
 		}
 	}
-	p.events = there[t.topics.Events].Partitions
-	if p.events == 0 {
-		p.events = t.partitions
-	}
-	for _, n := range []string{t.topics.Verdicts, t.topics.DeadLetters} {
-		if p.events == 0 {
-			p.events = there[n].Partitions
-		}
-	}
-	if p.events == 0 {
-		p.events = defaultPartitions
-	}
-	for _, n := range t.needs(limits, p.events) {
+	events := cmp.Or(there[t.topics.Events].Partitions, t.partitions, there[t.topics.Activity].Partitions, defaultPartitions)
+	activity := cmp.Or(there[t.topics.Activity].Partitions, events)
+	for _, n := range t.needs(limits, events, activity) {
 		info, ok := there[n.name]
 		if !ok {
 			p.lacks(n, t.replication)
@@ -159,9 +151,11 @@ func (t *topicFlags) plan(ctx context.Context, c *kafka.Cluster) (*topicPlan, er
 	return p, nil
 }
 
-// needs returns what weir wants of each of its topics.
-func (t *topicFlags) needs(limits analyzer.Limits, partitions int) []topicNeeds {
-	horizon := horizonOf(limits)
+// needs returns what weir wants of each of its topics, by how many partitions those of
+// events and of activity have.
+func (t *topicFlags) needs(limits analyzer.Limits, events, activity int) []topicNeeds {
+	horizon := func(s app.Stage) time.Duration { return app.Horizon(s, &limits) + skew }
+	both := max(horizon(app.FlowStage), horizon(app.AgentStage))
 	same := func(name, want string) settingNeed {
 		return settingNeed{name, want, func(is string) bool { return is == want }}
 	}
@@ -182,30 +176,23 @@ func (t *topicFlags) needs(limits analyzer.Limits, partitions int) []topicNeeds 
 	}
 	const usual = 1048588 // what brokers take when nobody says otherwise
 	return []topicNeeds{
-		{t.topics.Events, partitions, settings(horizon, usual)},
+		{t.topics.Events, events, settings(horizon(app.FlowStage), usual)},
 		// Orders have to outlast what is folded again, and themselves.
-		{t.topics.Verdicts, partitions, settings(max(horizon, limits.Order.TTL), usual)},
-		{t.topics.Activity, 0, settings(horizon, usual)},
+		{t.topics.Verdicts, events + activity, settings(max(both, limits.Order.TTL), usual)},
+		{t.topics.Activity, activity, settings(horizon(app.AgentStage), usual)},
 		// A dead letter is a whole record, and what is wrong with it.
-		{t.topics.DeadLetters, partitions, settings(0, usual+64<<10)},
+		{t.topics.DeadLetters, events + activity, settings(0, usual+64<<10)},
 	}
 }
 
-// horizonOf is how long records are needed at least: an episode that is still open can
-// have begun so long ago, and a while before it stand the limits of its time.
-func horizonOf(l analyzer.Limits) time.Duration {
-	const limitsAndSkew = 15 * time.Minute
-	return l.Flow.MaxAge + l.Flow.Idle + limitsAndSkew
-}
+// skew is how much longer records are kept than they are needed by the clocks of brokers
+// that differ.
+const skew = 5 * time.Minute
 
 // lacks adds a topic that is missing.
 func (p *topicPlan) lacks(n topicNeeds, replication int) {
-	partitions := n.partitions
-	if partitions == 0 {
-		partitions = p.events
-	}
 	config := map[string]string{}
-	want := cli.Count(int64(partitions), "partition")
+	want := cli.Count(int64(n.partitions), "partition")
 	for _, s := range n.settings {
 		config[s.name] = s.want
 		want += ", " + s.name + "=" + s.want
@@ -217,7 +204,7 @@ func (p *topicPlan) lacks(n topicNeeds, replication int) {
 	if replication > 0 {
 		want += ", " + cli.Count(int64(replication), "replica")
 	}
-	p.missing = append(p.missing, kafka.NewTopic{Name: n.name, Partitions: partitions, Replication: replication, Config: config})
+	p.missing = append(p.missing, kafka.NewTopic{Name: n.name, Partitions: n.partitions, Replication: replication, Config: config})
 	p.gaps = append(p.gaps, topicGap{Topic: n.name, State: topicMissing, Want: want, Fix: "weir topics create"})
 }
 

@@ -12,7 +12,7 @@ import (
 // TestCompareTopics compares what is there with what weir needs, without a cluster.
 func TestCompareTopics(t *testing.T) {
 	flags := newTopicFlags(flag.NewFlagSet("", flag.ContinueOnError))
-	events := flags.needs(limitfile.Default(), 6)[0]
+	events := flags.needs(limitfile.Default(), 6, 4)[0]
 	good := map[string]string{"cleanup.policy": "delete", "retention.ms": "604800000", "message.timestamp.type": "LogAppendTime", "compression.type": "uncompressed", "max.message.bytes": "1048588"}
 	f := func(want string, partitions int, setting, value string) {
 		t.Helper()
@@ -33,8 +33,8 @@ func TestCompareTopics(t *testing.T) {
 	f("ok ", 7, "", "")
 	f("differs partitions", 5, "", "")
 	f("ok ", 6, "retention.ms", "-1")
-	f("ok ", 6, "retention.ms", "8700000") // two hours and 25 minutes
-	f("differs retention.ms", 6, "retention.ms", "8699999")
+	f("ok ", 6, "retention.ms", "8705000") // two hours, 25 minutes and five seconds
+	f("differs retention.ms", 6, "retention.ms", "8704999")
 	f("ok ", 6, "max.message.bytes", "10000000")
 	f("differs max.message.bytes", 6, "max.message.bytes", "1000000")
 	f("differs cleanup.policy", 6, "cleanup.policy", "compact,delete")

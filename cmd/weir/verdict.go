@@ -54,9 +54,18 @@ func eventOf(v *events.Verdict) string {
 	return fmt.Sprintf("#%d", v.Trigger.Ordinal)
 }
 
+// subjectOf names what a verdict is about: a flow, or an agent or a project over all of
+// their flows.
+func subjectOf(v *events.Verdict) string {
+	if v.CorrelationID != "" {
+		return v.CorrelationID
+	}
+	return v.Scope.Kind + ":" + v.Scope.ID
+}
+
 // newVerdictLines prints verdicts one after the other.
 func newVerdictLines(env *cli.Env) *cli.Lines[events.Verdict] {
 	return cli.NewLines(env, func(v *events.Verdict) []cli.Cell {
-		return []cli.Cell{{Text: v.CorrelationID}, {Text: eventOf(v), Right: true}, actionCell(v), {Text: v.RuleID}, {Text: figures(v), Right: true}, {Text: v.Message}}
+		return []cli.Cell{{Text: subjectOf(v)}, {Text: eventOf(v), Right: true}, actionCell(v), {Text: v.RuleID}, {Text: figures(v), Right: true}, {Text: v.Message}}
 	}, "FLOW", "EVENT", "ACTION", "RULE", "SEEN/LIMIT", "MESSAGE")
 }

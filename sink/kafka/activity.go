@@ -14,7 +14,7 @@ import (
 // ActivityRecord is one thing that an agent did, as the reader of the events sends it on
 // to whoever looks after the agent.
 type ActivityRecord struct {
-	Key    string // the agent
+	Key    string // the agent; "" for what all partitions are told
 	Value  []byte
 	Source Position // where in the events it comes from
 }
@@ -38,14 +38,22 @@ func NewActivity(cluster *eventkafka.Cluster, topic string, partitions int) *Act
 }
 
 // Send writes records, which are in the order of the events, and returns when the brokers
-// keep them. Those of one agent keep their order. It tries until ctx ends. After an error
-// it may be called with the same records again, or with earlier ones, but not with later
-// ones: some stand there more than once then, and Repeats drops them.
+// keep them. Those of one partition keep their order, and one without a key goes to each
+// of them. It tries until ctx ends. After an error it may be called with the same records
+// again, or with earlier ones, but not with later ones: some stand there more than once
+// then, and their positions tell.
 func (a *Activity) Send(ctx context.Context, records []ActivityRecord) error {
 	byAgent := kafkago.Murmur2Balancer{Consistent: true}
 	for i := range records {
 		r := &records[i]
-		m := Message{Key: []byte(r.Key), Value: r.Value, Headers: r.Source.headers()}
+		m := Message{Value: r.Value, Headers: r.Source.headers()}
+		if r.Key == "" {
+			for p := range a.parts {
+				a.parts[p] = append(a.parts[p], m)
+			}
+			continue
+		}
+		m.Key = []byte(r.Key)
 		p := byAgent.Balance(kafkago.Message{Key: m.Key}, a.partitions...)
 		a.parts[p] = append(a.parts[p], m)
 	}

@@ -31,22 +31,24 @@ type Letter struct {
 	Key, Raw     []byte       // the record as it came
 }
 
-// DeadLetters keeps what could not be read of one partition of a source topic, in the
-// partition of the same number of the topic for dead letters. A record is the one that
+// DeadLetters keeps what could not be read of one partition of a source topic, in one
+// partition of the topic for dead letters. A record is the one that
 // could not be read, with headers that say where it came from and why: weir-error,
 // weir-reason, weir-source-topic, weir-source-partition, weir-source-offset,
 // weir-source-time (milliseconds) and, if it was cut because it was too large,
 // weir-source-size (bytes). It is for one goroutine.
 type DeadLetters struct {
-	log    *Producer
-	source string
-	now    func() time.Time
+	log       *Producer
+	source    string
+	partition int // of the source
+	now       func() time.Time
 }
 
-// NewDeadLetters returns the dead letters of the source topic that the producer writes.
-func NewDeadLetters(log *Producer, source string, now func() time.Time) *DeadLetters {
+// NewDeadLetters returns the dead letters of a partition of the source topic, which the
+// producer writes.
+func NewDeadLetters(log *Producer, source string, partition int, now func() time.Time) *DeadLetters {
 	log.cut = cutLetter
-	return &DeadLetters{log: log, source: source, now: now}
+	return &DeadLetters{log: log, source: source, partition: partition, now: now}
 }
 
 // cutLetter cuts the record that could not be read, and says how large it was.
@@ -70,7 +72,7 @@ func cutLetter(m *Message, most int) bool {
 // of the others. Called again with the same letters after an error it writes none twice.
 // It fails as Producer.Append does.
 func (d *DeadLetters) Bury(ctx context.Context, letters []Letter) (end int64, err error) {
-	_, err = d.log.Append(ctx, letterMessages(d.source, d.log.partition, letters, d.now()))
+	_, err = d.log.Append(ctx, letterMessages(d.source, d.partition, letters, d.now()))
 	return d.log.end, err
 }
 
@@ -98,7 +100,7 @@ func letterMessages(source string, partition int, letters []Letter, now time.Tim
 // owners have left from an offset on, and returns the offset after them. It fails as
 // Verdicts.Since does.
 func (d *DeadLetters) Since(ctx context.Context, from int64, fn func(position int64)) (end int64, err error) {
-	partition := strconv.Itoa(d.log.partition)
+	partition := strconv.Itoa(d.partition)
 	return d.log.since(ctx, from, func(r *eventkafka.Record) {
 		position, ok := number(r, offsetHeader)
 		if ok && header(r, topicHeader) == d.source && header(r, partitionHeader) == partition {

@@ -9,16 +9,19 @@ import (
 
 	"weir/events"
 	eventkafka "weir/events/kafka"
+	"weir/sink/sign"
 )
 
 const triggerHeader = "weir-trigger"
 
 // Verdicts is the log of verdicts of one partition. The key of a record is the scope,
 // kind:id, its value the verdict as JSON; the header weir-trigger is the offset of the
-// event that brought it about. It is for one goroutine.
+// event that brought it about, and weir-order-signature its signature, if it has one. It
+// is for one goroutine.
 type Verdicts struct {
-	log *Producer
-	now func() time.Time
+	log  *Producer
+	now  func() time.Time
+	sign func(verdict []byte) string // nil: nothing is signed
 
 	msgs    []Message
 	headers []kafkago.Header
@@ -31,6 +34,13 @@ const keptText = 4 << 20
 // NewVerdicts returns the log of verdicts that the producer writes. The clock gives
 // records the time of their publication.
 func NewVerdicts(log *Producer, now func() time.Time) *Verdicts { return &Verdicts{log: log, now: now} }
+
+// Signed lets fn sign verdicts, and returns v. fn returns the signature of a verdict; with
+// "" it stays unsigned.
+func (v *Verdicts) Signed(fn func(verdict []byte) string) *Verdicts {
+	v.sign = fn
+	return v
+}
 
 // Emit writes verdicts and returns the offset after the last of them when the brokers
 // keep them. Called again with the same verdicts after an error it writes none twice.
@@ -49,8 +59,14 @@ func (v *Verdicts) Emit(ctx context.Context, verdicts []events.Emitted) (end int
 		m.Value = since(start)
 		start = len(text)
 		text = strconv.AppendInt(text, e.Offset, 10)
+		first := len(headers)
 		headers = append(headers, kafkago.Header{Key: triggerHeader, Value: since(start)})
-		m.Headers = headers[i : i+1 : i+1]
+		if v.sign != nil {
+			if signature := v.sign(m.Value); signature != "" {
+				headers = append(headers, kafkago.Header{Key: sign.RecordHeader, Value: []byte(signature)})
+			}
+		}
+		m.Headers = headers[first:len(headers):len(headers)]
 		msgs = append(msgs, m)
 	}
 	_, err = v.log.Append(ctx, msgs)

@@ -36,6 +36,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	c.intake()
 	c.verdicts()
 	c.flows()
+	c.agents()
 	c.log()
 	c.store()
 	c.limits()
@@ -114,19 +115,26 @@ func (c *collector) verdicts() {
 		}
 	}
 	f = c.counter("calls_after_stop_total", "Calls that were made although a standing order refused them: a dispatcher does not honor verdicts.", "rule")
-	for _, reason := range flowReasons() {
+	leaked := c.counter("leaked_calls_total", "Calls that were in flight when an order against them went out.", "rule")
+	for _, reason := range refusing() {
 		f.count(r.Defied[reason.Place()], string(reason))
+		leaked.count(r.Leaked[reason.Place()], string(reason))
 	}
-	c.counter("leaked_calls_total", "Calls that were in flight when an order against them went out.").count(r.Leaked)
-	f = c.counter("verdict_acks_total", "What dispatchers reported of orders.", "applied")
-	f.count(r.Acks[0], "false")
-	f.count(r.Acks[1], "true")
+	f = c.counter("verdict_acks_total", "What dispatchers reported of orders; other is about none that stands for a flow.", "rule", "applied")
+	acks := func(at int, rule string) {
+		f.count(r.Acks[at][0], rule, "false")
+		f.count(r.Acks[at][1], rule, "true")
+	}
+	for _, reason := range flowReasons() {
+		acks(reason.Place(), string(reason))
+	}
+	acks(events.ReasonCount, "other")
 	c.gauge("verdicts_unsent", "Verdicts that wait to be published.").count(r.Unsent)
 	c.troubles("verdict_publish_errors_total", "Tries to publish verdicts or dead letters that failed; they are repeated.", &r.Unpublished)
 }
 
-// expectedVerdicts says which verdicts the rules about flows give: those are there
-// before the first of them, or nobody would see the first in a rate.
+// expectedVerdicts says which verdicts the rules give: those are there before the first
+// of them, or nobody would see the first in a rate.
 func expectedVerdicts() (x [events.ReasonCount][ActionCount][2]bool) {
 	for i := range analyzer.Rules {
 		rule := &analyzer.Rules[i]
@@ -138,8 +146,26 @@ func expectedVerdicts() (x [events.ReasonCount][ActionCount][2]bool) {
 			e[events.Halt][0] = true // attempts widen an order
 		}
 	}
+	for i := range analyzer.AgentRules {
+		rule := &analyzer.AgentRules[i]
+		e := &x[rule.Reason.Place()]
+		e[events.Allow][0] = true
+		e[events.Warn][0], e[events.Warn][1] = true, true
+		e[rule.Action][0], e[rule.Action][1] = true, true
+		if !recovers(rule) {
+			continue
+		}
+		for _, step := range recoverySteps {
+			e[step][0] = true
+		}
+	}
+	refused := &x[events.RescueRefusedNotStuck.Place()]
+	refused[events.Notify][0], refused[events.Notify][1] = true, true
 	return x
 }
+
+// recoverySteps are the actions of the ladder.
+var recoverySteps = [...]events.Action{events.Resume, events.ReviewAgent, events.Archive, events.Notify}
 
 func (c *collector) troubles(name, help string, t *Troubles) {
 	f := c.counter(name, help, "class")
@@ -179,22 +205,73 @@ func (c *collector) flows() {
 	c.out <- prometheus.MustNewConstHistogram(desc, below, sum, buckets)
 }
 
+// recovers reports whether the row may find an agent stuck.
+func recovers(rule *analyzer.AgentRule) bool {
+	return rule.Silence || rule.ID == analyzer.AgentRuleRescue
+}
+
+// agents tells of the stage that judges agents over all their flows.
+func (c *collector) agents() {
+	r := &c.reading
+	c.gauge("agents_live", "Agents that have reported within a week and have not taken their leave: their silence is judged.").count(r.Agents.Live)
+	var stuck [events.ReasonCount][2]int64 // several rows may have one reason
+	var steps [ActionCount]int64
+	known := [events.ReasonCount]bool{}
+	for i := range analyzer.AgentRules {
+		rule := &analyzer.AgentRules[i]
+		if !recovers(rule) {
+			continue
+		}
+		at := rule.Reason.Place()
+		stuck[at][0] += r.Agents.Stuck[i][0]
+		stuck[at][1] += r.Agents.Stuck[i][1]
+		if known[at] {
+			continue
+		}
+		known[at] = true
+		for _, step := range recoverySteps {
+			steps[step] += r.Verdicts[at][step][0].N
+		}
+	}
+	f := c.gauge("agents_stuck", "Agents that were found stuck within a week and have not been heard of since; not those that were archived for it.", "reason", "certainty")
+	for at, reason := range events.Reasons() {
+		if known[at] {
+			f.count(stuck[at][0], string(reason), "potentially_stuck")
+			f.count(stuck[at][1], string(reason), "stuck")
+		}
+	}
+	f = c.counter("recoveries_total", "What was done about stuck agents: orders to resume, to review and to archive them, and people told.", "step")
+	for _, step := range recoverySteps {
+		f.count(steps[step], step.String())
+	}
+	f = c.counter("activity_records_total", "Records of what concerns agents that were read, by what became of them.", "outcome")
+	f.count(r.Activity[0], "folded")
+	f.count(r.Activity[1], "repeated")
+	c.gauge("agent_memory_bytes", "Memory that agents take.").count(r.AgentMemory)
+	if r.HasAgents {
+		c.gauge("agents_told_age_seconds", "How long ago the time is up to which everything is known of agents; their silence after it is not judged. It is a minute or two when all is well.").is(r.AgentsTold.Seconds())
+	}
+}
+
 // log tells of the partitions that are folded.
 func (c *collector) log() {
 	r := &c.reading
-	records := c.gauge("consumer_lag_records", "Records in the log that are not folded.", "topic", "partition")
-	seconds := c.gauge("consumer_lag_seconds", "Time since the oldest record was appended that is not folded; 0 when there is none.", "topic", "partition")
-	assigned := make(map[string]int)
+	records := c.gauge("consumer_lag_records", "Records in the log that are not folded.", "topic", "stage", "partition")
+	seconds := c.gauge("consumer_lag_seconds", "Time since the oldest record was appended that is not folded; 0 when there is none.", "topic", "stage", "partition")
+	assigned := make(map[[2]string]int)
 	for i := range r.Sources {
 		s := &r.Sources[i]
-		partition := strconv.Itoa(s.Partition)
-		records.count(s.LagRecords, s.Topic, partition)
-		seconds.is(s.Lag.Seconds(), s.Topic, partition)
-		assigned[s.Topic]++
+		stage, partition := "flows", strconv.Itoa(s.Partition)
+		if s.Agents {
+			stage = "agents"
+		}
+		records.count(s.LagRecords, s.Topic, stage, partition)
+		seconds.is(s.Lag.Seconds(), s.Topic, stage, partition)
+		assigned[[2]string{s.Topic, stage}]++
 	}
-	f := c.gauge("partitions_assigned", "Partitions that this process folds.", "topic")
-	for topic, n := range assigned {
-		f.is(float64(n), topic)
+	f := c.gauge("partitions_assigned", "Partitions that this process folds.", "topic", "stage")
+	for of, n := range assigned {
+		f.is(float64(n), of[0], of[1])
 	}
 	c.counter("rebalances_total", "Times that the group shared out its partitions anew.").count(r.Rebalances)
 	c.troubles("fetch_errors_total", "Tries to read from the log that failed; they are repeated.", &r.FetchTrouble)

@@ -211,6 +211,10 @@ func TestDashboards(t *testing.T) {
 	names := known(t)
 	units := []string{"none", "short", "s", "reqps", "Bps", "bytes", "percentunit"}
 	uids := map[string]bool{}
+	pages, err := os.ReadFile("../inspect/page/app.js") // where the inspector lists its pages
+	if err != nil {
+		t.Fatal(err)
+	}
 	for path, d := range readDashboards(t) {
 		bad := func(p *panel, format string, args ...any) {
 			t.Helper()
@@ -249,7 +253,8 @@ func TestDashboards(t *testing.T) {
 				bad(p, "title, description, unit (%q) or query is missing", p.FieldConfig.Defaults.Unit)
 			}
 			for _, l := range p.FieldConfig.Defaults.Links {
-				if !strings.HasPrefix(l.URL, "${inspector}/") || variables["inspector"] == "" {
+				page, _, _ := strings.Cut(strings.TrimPrefix(l.URL, "${inspector}"), "?")
+				if !strings.HasPrefix(l.URL, "${inspector}/") || variables["inspector"] == "" || !bytes.Contains(pages, fmt.Appendf(nil, "{ path: %q,", page)) {
 					bad(p, "links to %s", l.URL)
 				}
 			}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -155,6 +156,17 @@ func flowReasons() (out []events.Reason) {
 		if r := analyzer.Rules[i].Reason; !seen[r.Place()] {
 			seen[r.Place()] = true
 			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// refusing lists the reasons of orders that refuse calls, each once.
+func refusing() []events.Reason {
+	out := flowReasons()
+	for i := range analyzer.AgentRules {
+		if r := &analyzer.AgentRules[i]; r.Action.Stops() && !slices.Contains(out, r.Reason) {
+			out = append(out, r.Reason)
 		}
 	}
 	return out

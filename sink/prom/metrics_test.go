@@ -39,7 +39,12 @@ func everything(partitions int) func(*Reading) {
 			r.Rejected[c] = next()
 		}
 		for i := range partitions {
-			r.Sources = append(r.Sources, Source{Topic: "agent-events", Partition: i, LagRecords: next(), Lag: time.Second})
+			r.Sources = append(r.Sources, Source{Topic: "agent-events", Partition: i, LagRecords: next(), Lag: time.Second},
+				Source{Agents: true, Topic: "agent-activity", Partition: i, LagRecords: next(), Lag: time.Second})
+		}
+		r.Agents.Live, r.Activity, r.AgentsTold, r.HasAgents = next(), [2]int64{next(), next()}, time.Minute, true
+		for row := range r.Agents.Stuck {
+			r.Agents.Stuck[row] = [2]int64{next(), next()}
 		}
 		r.Limits, r.Reloaded, r.ReloadedAt, r.Ready = &limits, true, time.Unix(next(), 0), true
 		r.SelfTest = SelfTest{On: true, Passed: time.Unix(next(), 0), Took: time.Millisecond}
@@ -72,8 +77,9 @@ func (m *Metrics) series(t *testing.T) int {
 	return n
 }
 
-// seriesBudget is the most series that one process may have with 64 partitions.
-const seriesBudget = 900
+// seriesBudget is the most series that one process may have with 64 partitions of events
+// and as many of activity.
+const seriesBudget = 1300
 
 func TestSeries(t *testing.T) {
 	f := func(partitions int) {
@@ -94,9 +100,11 @@ func TestSeries(t *testing.T) {
 // TestSeriesAreThereFromTheStart holds that nothing that is told brings a new series:
 // the first of its sort would not be seen in a rate.
 func TestSeriesAreThereFromTheStart(t *testing.T) {
-	read := func(r *Reading) { r.SelfTest.On = true }
+	read := func(r *Reading) { r.SelfTest.On, r.HasAgents = true, true }
 	m := New(Options{Read: func(r *Reading) { read(r) }, Requests: requests()})
-	read = func(r *Reading) { r.SelfTest.On = true; r.Rejected = map[events.Code]int64{"other": 0} }
+	read = func(r *Reading) {
+		r.SelfTest.On, r.HasAgents, r.Rejected = true, true, map[events.Code]int64{"other": 0}
+	}
 	before := m.series(t)
 	for i := range 100_000 {
 		m.Published(events.Action(i%12), time.Duration(i), uint64(i))
@@ -113,6 +121,55 @@ func TestSeriesAreThereFromTheStart(t *testing.T) {
 	}
 	if after := m.series(t); after != before {
 		t.Errorf("%d series at the start, %d later", before, after)
+	}
+}
+
+// scraped returns what Prometheus gets of a reading.
+func scraped(read func(*Reading)) string {
+	w := httptest.NewRecorder()
+	New(Options{Read: read}).Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	return "\n" + w.Body.String()
+}
+
+func TestAgents(t *testing.T) {
+	text := scraped(func(r *Reading) {
+		r.Agents.Live = 7
+		r.Agents.Stuck[analyzer.AgentRuleHealthPoor] = [2]int64{0, 2}
+		r.Agents.Stuck[analyzer.AgentRuleHealthGood] = [2]int64{3, 0} // of the same reason
+		r.Agents.Stuck[analyzer.AgentRuleRescue] = [2]int64{1, 1}
+		r.Verdicts[events.HealthTimeout.Place()][events.Resume][0].N = 4
+		r.Verdicts[events.RescueRequested.Place()][events.Resume][0].N = 1
+		r.Verdicts[events.ActivityTimeout.Place()][events.Notify] = [2]VerdictCount{{N: 2}, {N: 9}}
+		r.Verdicts[events.RescueRefusedNotStuck.Place()][events.Notify][0].N = 8 // nobody was helped
+		r.Activity, r.AgentsTold, r.HasAgents = [2]int64{10, 3}, 90*time.Second, true
+		r.Leaked[events.AgentMessageRate.Place()], r.Defied[events.OrdersDefied.Place()] = 5, 6
+		r.Acks[events.PingPong.Place()], r.Acks[events.ReasonCount] = [2]int64{1, 2}, [2]int64{3, 4}
+	})
+	for _, line := range []string{
+		`weir_agents_live 7`,
+		`weir_agents_stuck{certainty="stuck",reason="health_timeout"} 2`,
+		`weir_agents_stuck{certainty="potentially_stuck",reason="health_timeout"} 3`,
+		`weir_agents_stuck{certainty="potentially_stuck",reason="rescue_requested"} 1`,
+		`weir_agents_stuck{certainty="stuck",reason="activity_timeout"} 0`,
+		`weir_recoveries_total{step="resume"} 5`,
+		`weir_recoveries_total{step="archive"} 0`,
+		`weir_recoveries_total{step="notify"} 2`,
+		`weir_verdicts_total{action="notify",mode="shadow",rule="activity_timeout"} 9`,
+		`weir_verdicts_total{action="archive",mode="enforce",rule="cadence_broken"} 0`,
+		`weir_activity_records_total{outcome="folded"} 10`,
+		`weir_activity_records_total{outcome="repeated"} 3`,
+		`weir_agents_told_age_seconds 90`,
+		`weir_leaked_calls_total{rule="agent_message_rate_exceeded"} 5`,
+		`weir_calls_after_stop_total{rule="orders_defied"} 6`,
+		`weir_verdict_acks_total{applied="true",rule="a2a_ping_pong"} 2`,
+		`weir_verdict_acks_total{applied="false",rule="other"} 3`,
+	} {
+		if !strings.Contains(text, "\n"+line+"\n") {
+			t.Errorf("no %s", line)
+		}
+	}
+	if text := scraped(func(*Reading) {}); strings.Contains(text, "\nweir_agents_told_age_seconds ") {
+		t.Error("a member without agents tells of their stage")
 	}
 }
 

@@ -23,7 +23,7 @@ var outcomes = [OutcomeCount]string{"folded", "late", "duplicate", "expired"}
 
 // The sizes of what is counted by kind, origin and action of events.
 const (
-	KindCount   = events.Tick + 1
+	KindCount   = events.AgentActivity + 1
 	OriginCount = events.OriginSystem + 1
 	ActionCount = events.Notify + 1
 )
@@ -85,9 +85,9 @@ type Reading struct {
 	Calls       [OriginCount]int64                               // of agents, by who set them off
 	Depths      [MaxDepth + 1]int64                              // calls of agents, by the depth of the stack after them
 	Verdicts    [events.ReasonCount][ActionCount][2]VerdictCount // the last index is 1 for shadow verdicts
-	Leaked      int64                                            // calls in flight when an order went out
+	Leaked      [events.ReasonCount]int64                        // calls in flight when an order went out
 	Defied      [events.ReasonCount]int64                        // calls that were made against an order
-	Acks        [2]int64                                         // what dispatchers reported; at 1 that an order was applied
+	Acks        [events.ReasonCount + 1][2]int64                 // what dispatchers reported of orders, last of those that no flow has; at 1 that one was applied
 	Unsent      int64                                            // verdicts that wait to be published, now
 	Unpublished Troubles                                         // tries to publish that failed
 
@@ -96,6 +96,12 @@ type Reading struct {
 	Closed     [ClosingCount]int64
 	Longest    int64 // calls of the longest flow that was never stopped
 	FlowMemory int64 // bytes of flows in memory, now
+
+	Agents      analyzer.Muster // of now
+	Activity    [2]int64        // records of the agent stage that were folded; at 1 those that had been before
+	AgentsTold  time.Duration   // how far behind the clock the time is up to which the agent stage was told everything, now
+	AgentMemory int64           // bytes of agents in memory, now
+	HasAgents   bool            // part of the agent stage is folded here; else AgentsTold says nothing
 
 	Sources      []Source // that are folded now
 	Rebalances   int64
@@ -114,8 +120,10 @@ type Reading struct {
 	SelfTest   SelfTest
 }
 
-// Source is one partition that is folded. Topic is "journal" in the embedded form.
+// Source is one partition that is folded. The topics of the embedded form are "journal"
+// and "activity".
 type Source struct {
+	Agents     bool // the agent stage folds it
 	Topic      string
 	Partition  int
 	LagRecords int64         // in the log and not folded

@@ -45,6 +45,13 @@ func (a *answers) deliver(_ int64, ev *events.Event, v *events.Verdict) {
 	delete(a.waiting, key)
 }
 
+// known reports whether the answer was given before.
+func (a *answers) known(key string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.recent[key] != nil
+}
+
 // await returns a channel for the answer, or the answer if it was given before. The
 // caller calls leave when it waits no more.
 func (a *answers) await(key string) (known *events.Verdict, c chan *events.Verdict, leave func()) {

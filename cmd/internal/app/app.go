@@ -29,6 +29,7 @@ type App struct {
 	tokens tokens
 	limits *limitsSource
 	hook   *webhook.Hook
+	keys   orderKeys
 
 	store    *state.Store
 	form     form
@@ -39,6 +40,7 @@ type App struct {
 	gateways gatewayPort
 	selfTest *selfTest // nil when weir does not test itself
 	answers  *answers
+	wide     *wideOrders
 	file     *jsonl.File
 	follows  []*follower
 	folders  []*fileSet
@@ -103,12 +105,16 @@ func New(o Options) (*App, error) {
 	if a.limits, err = newLimitsSource(a); err != nil {
 		return nil, err
 	}
+	a.keys.path = o.OrderKeysFile
+	if err := a.keys.load(); err != nil {
+		return nil, err
+	}
 	if o.WebhookURL != "" {
 		secret, err := readSecret(o.WebhookSecretFile)
 		if err != nil {
 			return nil, fmt.Errorf("secret of the webhook: %w", err)
 		}
-		a.hook, err = webhook.New(webhook.Options{URL: o.WebhookURL, Secret: secret, After: a.clock.After, Now: a.clock.Now, Logger: o.Logger})
+		a.hook, err = webhook.New(webhook.Options{URL: o.WebhookURL, Secret: secret, Order: a.keys.sign, After: a.clock.After, Now: a.clock.Now, Logger: o.Logger})
 		if err != nil {
 			return nil, err
 		}
@@ -128,6 +134,7 @@ func (a *App) Start(ctx context.Context) (err error) {
 		return err
 	}
 	a.verdicts, a.answers = a.store.Verdicts(partition), newAnswers()
+	a.wide = &wideOrders{log: a.verdicts, clock: a.clock, logger: a.logger}
 	a.intake, a.pumping, a.leaving = newStage(), newStage(), newStage()
 	a.turned.Store(a.clock.Now().UnixMilli())
 	if a.form, err = a.newForm(); err != nil {
@@ -153,6 +160,7 @@ func (a *App) Start(ctx context.Context) (err error) {
 	}
 	a.server = a.newServer()
 	a.run(a.intake, "limits", a.limits.watch)
+	a.run(a.intake, "orders of all flows", a.wide.run)
 	a.serveMetrics()
 	if err := a.listenForGateways(); err != nil {
 		return err
@@ -234,9 +242,15 @@ type Place struct {
 	Next      int64 // the first offset that is not folded
 }
 
-// Places returns the partitions that are folded here, in order.
-func (a *App) Places() (out []Place) {
-	for _, p := range a.form.pumps() {
+// Places returns the partitions of events that are folded here, in order.
+func (a *App) Places() []Place { return placesOf(a.form.pumps()) }
+
+// AgentPlaces returns those of the activity that are folded here, in order. They are
+// numbered as what comes of them is: behind all partitions of events.
+func (a *App) AgentPlaces() []Place { return placesOf(a.form.agents()) }
+
+func placesOf(pumps []*Pump) (out []Place) {
+	for _, p := range pumps {
 		out = append(out, Place{int(p.o.Partition), p.Next()})
 	}
 	return out
@@ -245,10 +259,10 @@ func (a *App) Places() (out []Place) {
 // Counts returns the counters of the pump.
 func (a *App) Counts() *Counts { return &a.counts }
 
-// Reload reads the limits file again and opens the verdict file anew, as SIGHUP asks
-// for. Limits that are refused stay as they were, and the error says why.
+// Reload reads the limits file and the keys of orders again and opens the verdict file
+// anew, as SIGHUP asks for. What is refused stays as it was, and the error says why.
 func (a *App) Reload() error {
-	err := a.limits.reload()
+	err := errors.Join(a.limits.reload(), a.keys.load())
 	if a.file != nil {
 		err = errors.Join(err, a.file.Reopen())
 	}

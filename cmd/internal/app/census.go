@@ -19,7 +19,6 @@ type census struct {
 	kinds  [prom.KindCount][prom.OutcomeCount]int64
 	calls  [prom.OriginCount]int64
 	depths [prom.MaxDepth + 1]int64
-	acks   [2]int64
 	bytes  int64
 	opened int64
 
@@ -27,12 +26,15 @@ type census struct {
 	aside                     analyzer.Counts // of the fold, before an event of the self-test
 	idle                      time.Duration   // silence that ends an episode, by the limits in force
 	came                      []events.Stamp  // when the log took what brought about each verdict that waits
+	scratch                   analyzer.Flow   // one that is live no more
+
+	activity, repeated int64 // records of an agent stage, folded and seen before
 }
 
 // before is called before an event is folded.
-func (p *Pump) before() {
-	c, n := &p.census, &p.fx.Counts
-	if p.open.own {
+func (s *flowStage) before() {
+	c, n := &s.pump.census, &s.pump.fx.Counts
+	if s.pump.open.own {
 		c.aside = *n
 		return
 	}
@@ -40,7 +42,8 @@ func (p *Pump) before() {
 }
 
 // after is called when it is folded.
-func (p *Pump) after(ev *events.Event) {
+func (s *flowStage) after(ev *events.Event) {
+	p := s.pump
 	c, n := &p.census, &p.fx.Counts
 	if p.open.own {
 		*n = c.aside
@@ -59,16 +62,9 @@ func (p *Pump) after(ev *events.Event) {
 	if outcome == prom.Duplicate || outcome == prom.Expired {
 		return
 	}
-	switch ev.Kind {
-	case events.AgentCall:
+	if ev.Kind == events.AgentCall {
 		c.calls[ev.By()]++
-		c.depths[min(p.scratch.Depth(), prom.MaxDepth)]++
-	case events.VerdictAck:
-		if ev.Ack != nil && ev.Ack.Applied {
-			c.acks[1]++
-		} else {
-			c.acks[0]++
-		}
+		c.depths[min(s.scratch.Depth(), prom.MaxDepth)]++
 	}
 	c.idle = p.engine.Limits().Flow.Idle
 	r := p.open
@@ -77,15 +73,16 @@ func (p *Pump) after(ev *events.Event) {
 		p.flows.live[r.standing]++
 		c.opened++
 	}
-	r.ended, r.last = ev.Kind == events.FlowEnd, p.scratch.Last()
-	p.stands(r)
+	r.ended, r.last = ev.Kind == events.FlowEnd, s.scratch.Last()
+	s.stands()
 }
 
-// stands notes how a live flow stands that is in scratch.
-func (p *Pump) stands(r *resident) {
-	if now := p.scratch.Standing(); r.live && now != r.standing {
-		p.flows.live[r.standing]--
-		p.flows.live[now]++
+// stands notes how the flow in scratch stands, if it is live.
+func (s *flowStage) stands() {
+	r, live := s.pump.open, &s.pump.flows.live
+	if now := s.scratch.Standing(); r.live && now != r.standing {
+		live[r.standing]--
+		live[now]++
 		r.standing = now
 	}
 }
@@ -101,7 +98,6 @@ func (p *Pump) flush() {
 	}
 	move(to.calls[:], c.calls[:])
 	move(to.depths[:], c.depths[:])
-	move(to.acks[:], c.acks[:])
 	to.Bytes.Add(c.bytes)
 	to.opened.Add(c.opened)
 	c.bytes, c.opened = 0, 0
@@ -109,6 +105,16 @@ func (p *Pump) flush() {
 	for i := range p.flows.live {
 		p.standing.Live[i].Store(p.flows.live[i])
 	}
+	p.standing.Unsent.Store(int64(len(p.out)))
+}
+
+// flushAgents is flush of an agent stage, which counts in figures of its own.
+func (p *Pump) flushAgents() {
+	c, to := &p.census, p.counts
+	to.Activity.Add(c.activity)
+	to.ActivityRepeated.Add(c.repeated)
+	to.addAgents(&p.fx.Counts)
+	c.activity, c.repeated, c.bytes = 0, 0, 0
 	p.standing.Unsent.Store(int64(len(p.out)))
 }
 
@@ -134,7 +140,7 @@ func (p *Pump) fade() {
 	s, measured := p.flows, 0
 	for range mostFading {
 		r := s.fading
-		if r == &s.ends || r.live && r.last.Add(p.census.idle) > p.partition.Watermark {
+		if r == &s.ends || r.live && r.last.Add(p.census.idle) > p.stage.seen() {
 			break
 		}
 		s.fading = r.newer
@@ -164,17 +170,18 @@ func closingOf(r *resident) prom.Closing {
 	return prom.ClosedIdle
 }
 
-// measure tells of a flow that is live no more. No flow is in scratch.
+// measure tells of a flow that is live no more.
 func (p *Pump) measure(r *resident) {
 	defer func() {
 		if fault := recover(); fault != nil { // to measure is not worth a record
 			p.o.Logger.Error("a flow could not be measured: please report this", "flow", r.key, "panic", fmt.Sprint(fault), "stack", string(debug.Stack()))
 		}
 	}()
-	if len(r.record) == 0 || p.scratch.UnmarshalBinary(r.key, r.record) != nil {
+	f := &p.census.scratch
+	if len(r.record) == 0 || f.UnmarshalBinary(r.key, r.record) != nil {
 		return
 	}
-	v := p.engine.View(&p.scratch)
+	v := p.engine.View(f)
 	p.o.Metrics.FlowClosed(events.Stamp(v.Last).Sub(events.Stamp(v.Start)), v.Hops, v.Counters)
 	if r.standing != analyzer.Stopped && len(v.Offences) == 0 && v.Hops > p.counts.longest.Load() {
 		p.counts.longest.Store(v.Hops)
@@ -188,7 +195,10 @@ func (p *Pump) published(i int) {
 	if ownFlow(v.CorrelationID) {
 		return
 	}
-	flow, now := xxhash.Sum64String(v.CorrelationID), p.o.Clock.Now()
+	flow, now := uint64(0), p.o.Clock.Now()
+	if v.CorrelationID != "" {
+		flow = xxhash.Sum64String(v.CorrelationID)
+	}
 	p.counts.verdict(v, flow, now)
 	if i < len(p.census.came) && p.census.came[i] != 0 {
 		p.o.Metrics.Published(events.ParseAction(v.Action), now.Sub(p.census.came[i].Time()), flow)
@@ -222,6 +232,6 @@ func (p *Pump) timed(records int) func() {
 func (p *Pump) fired(due events.Stamp) {
 	if !p.open.own {
 		p.counts.Deadlines.Add(1)
-		p.o.Metrics.Deadline(time.Duration(p.partition.Watermark-due) * time.Millisecond)
+		p.o.Metrics.Deadline(p.stage.seen().Sub(due))
 	}
 }

@@ -57,7 +57,7 @@ func (p *Pump) full() bool {
 }
 
 // partitionRoom is more than the state of a partition takes beside its limits.
-const partitionRoom = 4 << 10
+const partitionRoom = 64 << 10
 
 // Pending reports whether something was folded that no checkpoint holds yet, so that
 // Batch should be called again soon even if there are no records.
@@ -148,7 +148,7 @@ func (p *Pump) handOver() {
 	for _, r := range c.dirty {
 		from := len(c.copies)
 		c.copies = append(c.copies, r.record...)
-		x := state.Record{Subject: state.FlowSubject, Key: r.key, Value: c.copies[from:len(c.copies):len(c.copies)], Due: r.due, OldDue: r.kept}
+		x := state.Record{Subject: p.subject, Key: r.key, Value: c.copies[from:len(c.copies):len(c.copies)], Due: r.due, OldDue: r.kept}
 		if len(r.record) == 0 {
 			x.Value = nil
 		}

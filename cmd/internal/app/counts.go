@@ -34,11 +34,17 @@ type Counts struct {
 	Repeated   atomic.Int64 // verdicts of a refold that the verdict log held already
 	Bytes      atomic.Int64 // of records
 
+	// Of agent stages, which count in none of the above but Attempts, Leaked, Deadlines
+	// and Repeated.
+	Activity         atomic.Int64 // records folded
+	ActivityRepeated atomic.Int64 // records dropped because they had been seen before
+
 	kinds    [prom.KindCount][prom.OutcomeCount]atomic.Int64
 	calls    [prom.OriginCount]atomic.Int64
 	depths   [prom.MaxDepth + 1]atomic.Int64
-	acks     [2]atomic.Int64
+	acks     [analyzer.RuleCount + 1][2]atomic.Int64
 	defied   [events.ReasonCount]atomic.Int64
+	leaked   [events.ReasonCount]atomic.Int64
 	verdicts [events.ReasonCount][prom.ActionCount][2]verdictCount
 
 	deadLetters [len(letterCodes)]atomic.Int64
@@ -60,7 +66,7 @@ type verdictCount struct {
 
 // Standing is how one pump stands now. Any goroutine may read it.
 type Standing struct {
-	Flows        atomic.Int64 // in memory
+	Flows        atomic.Int64 // in memory; agents of an agent stage
 	FlowBytes    atomic.Int64 // that they take
 	Live         [3]atomic.Int64
 	Unsent       atomic.Int64 // verdicts that are not published
@@ -113,7 +119,8 @@ func (c *Counts) deadLetter(code events.Code) {
 	}
 }
 
-// verdict counts one that is published. flow is the hash of its flow's key.
+// verdict counts one that is published. flow is the hash of its flow's key; 0 when it is
+// about no flow.
 func (c *Counts) verdict(v *events.Verdict, flow uint64, now time.Time) {
 	reason, action, shadow := v.Reason.Place(), events.ParseAction(v.Action), 0
 	if reason < 0 {
@@ -123,7 +130,9 @@ func (c *Counts) verdict(v *events.Verdict, flow uint64, now time.Time) {
 		shadow = 1
 	}
 	x := &c.verdicts[reason][action][shadow]
-	x.last.Store(&prom.Example{Flow: flow, At: now}) // before it is counted: whoever sees the count finds it
+	if flow != 0 {
+		x.last.Store(&prom.Example{Flow: flow, At: now})
+	}
 	x.n.Add(1)
 }
 
@@ -166,12 +175,37 @@ func (c *Counts) add(n *analyzer.Counts) {
 	c.Attempts.Add(n.Attempts)
 	c.Leaked.Add(n.Leaked)
 	c.Episodes.Add(n.Episodes)
-	if n.Attempts > 0 {
-		for r, defied := range n.Defied {
-			if defied > 0 {
-				c.defied[analyzer.Rules[r].Reason.Place()].Add(defied)
+	for r := range n.Acks {
+		for applied, acks := range n.Acks[r] {
+			if acks > 0 {
+				c.acks[r][applied].Add(acks)
 			}
 		}
+	}
+	c.addBroken(n)
+}
+
+// addAgents takes over what the fold of an agent stage has counted.
+func (c *Counts) addAgents(n *analyzer.Counts) {
+	c.Attempts.Add(n.Attempts)
+	c.Leaked.Add(n.Leaked)
+	c.addBroken(n)
+}
+
+// addBroken takes over the calls that were made against orders.
+func (c *Counts) addBroken(n *analyzer.Counts) {
+	if n.Attempts+n.Leaked == 0 {
+		return
+	}
+	for r := range n.Defied {
+		at := analyzer.Rules[r].Reason.Place()
+		c.defied[at].Add(n.Defied[r])
+		c.leaked[at].Add(n.LeakedBy[r])
+	}
+	for r := range n.DefiedAgents {
+		at := analyzer.AgentRules[r].Reason.Place()
+		c.defied[at].Add(n.DefiedAgents[r])
+		c.leaked[at].Add(n.LeakedAgents[r])
 	}
 }
 
@@ -184,22 +218,32 @@ func (c *Counts) read(r *prom.Reading) {
 	}
 	load(r.Calls[:], c.calls[:])
 	load(r.Depths[:], c.depths[:])
-	load(r.Acks[:], c.acks[:])
+	for row := range c.acks {
+		at := events.ReasonCount
+		if row < len(analyzer.Rules) {
+			at = analyzer.Rules[row].Reason.Place()
+		}
+		r.Acks[at][0] += c.acks[row][0].Load()
+		r.Acks[at][1] += c.acks[row][1].Load()
+	}
 	load(r.Defied[:], c.defied[:])
+	load(r.Leaked[:], c.leaked[:])
 	load(r.Unpublished[:], c.unpublished[:])
 	load(r.Closed[:], c.closed[:])
 	for reason := range c.verdicts {
 		for a := range c.verdicts[reason] {
 			for shadow := range c.verdicts[reason][a] {
 				from, to := &c.verdicts[reason][a][shadow], &r.Verdicts[reason][a][shadow]
-				if to.N = from.n.Load(); to.N > 0 {
-					to.Last = *from.last.Load()
+				to.N = from.n.Load()
+				if last := from.last.Load(); last != nil {
+					to.Last = *last
 				}
 			}
 		}
 	}
 	r.Rejected = c.DeadLetters()
-	r.Clamped, r.Bytes, r.Leaked = c.Clamped.Load(), c.Bytes.Load(), c.Leaked.Load()
+	r.Activity = [2]int64{c.Activity.Load(), c.ActivityRepeated.Load()}
+	r.Clamped, r.Bytes = c.Clamped.Load(), c.Bytes.Load()
 	r.Opened, r.Longest, r.CheckpointWaits = c.opened.Load(), c.longest.Load(), c.Waits.Load()
 }
 

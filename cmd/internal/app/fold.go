@@ -18,6 +18,7 @@ func (p *Pump) fold(records []Record) (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.fire() // what a checkpoint or a crash has interrupted
+	p.tell()
 	for n < len(records) && p.err == nil && !p.full() {
 		r := &records[n]
 		n++
@@ -27,6 +28,7 @@ func (p *Pump) fold(records []Record) (n int) {
 		p.record(r)
 		p.next = r.Offset + 1
 		p.fire()
+		p.tell()
 	}
 	p.close()
 	if n > 0 && records[n-1].Offset == p.next-1 {
@@ -43,60 +45,63 @@ func (p *Pump) record(r *Record) {
 		return
 	}
 	p.event.Appended = r.Appended
-	p.take(&p.event, r.Offset, r)
+	p.take(&p.event, r)
 }
 
 func (p *Pump) refuse(r *Record, err error) {
-	code, reason := events.Code("other"), err.Error()
-	if e, ok := errors.AsType[*events.DecodeError](err); ok {
-		code = e.Code
-	}
-	p.bury(code, reason, r.Offset, r.Appended, r.Value)
+	p.bury(codeOf(err), err.Error(), r.Offset, r.Appended, r.Value)
 }
 
-// take folds one event. r is nil for one that did not come as a record.
-func (p *Pump) take(ev *events.Event, offset int64, r *Record) {
-	switch ev.Kind {
-	case events.Tick:
-		at := ev.Time
-		if ev.Appended != 0 {
-			at = min(at, ev.Appended) // a tick is not to be trusted into the future
-		}
-		p.partition.Watermark = max(p.partition.Watermark, at)
-		p.counts.Ticks.Add(1)
-		return
-	case events.LimitsSet:
+// codeOf is the code of a dead letter.
+func codeOf(err error) events.Code {
+	switch e := err.(type) {
+	case *events.DecodeError:
+		return e.Code
+	case *unfit:
+		return e.code
+	case *fault:
+		return CodePanic
+	}
+	return "other"
+}
+
+// take folds one event. r has no value when the event did not come as a record.
+func (p *Pump) take(ev *events.Event, r *Record) {
+	if ev.Kind == events.LimitsSet {
 		if err := p.setLimits(ev.Limits); err != nil {
-			p.buryEvent(CodeLimits, err.Error(), ev, offset, r)
+			p.buryEvent(CodeLimits, err.Error(), ev, r)
 		}
-		p.limits.at, p.limits.since = ev.Appended, 0
+		p.limits.at, p.limits.since = r.Appended, 0
 		return
 	}
-	p.limits.since++
-	if ownFlow(ev.CorrelationID) && ev.Source != ownSource {
-		p.buryEvent(events.CodeReservedKind, "flows of "+events.SelfTestFlows+" are weir's own, to test itself; choose another id", ev, offset, r)
+	if ev.Kind != events.Tick {
+		p.limits.since++
+	}
+	key, err := p.stage.admit(ev, r)
+	if err != nil {
+		if codeOf(err) == CodePanic {
+			p.withdraw()
+		}
+		p.buryEvent(codeOf(err), err.Error(), ev, r)
 		return
 	}
-	if err := p.enter(ev.FlowKey()); err != nil {
-		p.err = err
+	if key == "" {
+		p.rekey(r.Offset)
 		return
 	}
-	p.addHash(ev)
-	p.before()
+	if p.err = p.enter(key); p.err != nil {
+		return
+	}
 	if err := p.step(ev); err != nil {
 		p.withdraw()
-		p.buryEvent(CodePanic, err.Error(), ev, offset, r)
+		p.buryEvent(codeOf(err), err.Error(), ev, r)
 		return
 	}
-	p.after(ev)
 	p.keep()
 	if p.fx.Answer != nil && p.o.Answer != nil {
-		p.o.Answer(offset, ev, p.fx.Answer)
+		p.o.Answer(r.Offset, ev, p.fx.Answer)
 	}
-	p.collect(offset)
-	if p.o.Activity != nil && !p.open.own {
-		p.rekey(ev, offset)
-	}
+	p.collect(r.Offset)
 }
 
 // fault is a panic of the core.
@@ -108,29 +113,29 @@ type fault struct {
 func (f *fault) Error() string { return fmt.Sprintf("the fold panicked: %v", f.value) }
 
 func (p *Pump) step(ev *events.Event) (err error) {
-	defer p.caught(&err)
-	p.judge().Step(&p.partition, &p.scratch, ev, &p.fx)
+	defer p.caught(p.open.key, &err)
+	p.stage.step(ev)
 	return nil
 }
 
 func (p *Pump) advance(now events.Stamp) (err error) {
-	defer p.caught(&err)
-	p.judge().Advance(&p.partition, &p.scratch, now, &p.fx)
+	defer p.caught(p.open.key, &err)
+	p.stage.advance(now)
 	return nil
 }
 
 // caught turns a panic into an error, so that one record cannot stop the pump.
-func (p *Pump) caught(err *error) {
+func (p *Pump) caught(key string, err *error) {
 	if r := recover(); r != nil {
 		f := &fault{r, debug.Stack()}
-		p.o.Logger.Error("the fold panicked; the record becomes a dead letter and its flow stays as it was: please report this",
-			"flow", p.open.key, "panic", fmt.Sprint(r), "stack", string(f.stack))
+		p.o.Logger.Error("the fold panicked; the record becomes a dead letter and its flow or agent stays as it was: please report this",
+			"key", key, "panic", fmt.Sprint(r), "stack", string(f.stack))
 		*err = f
 	}
 }
 
-// enter brings the flow into scratch. When it is the flow of the record before, it is
-// there already.
+// enter brings the flow or agent into scratch. When it is that of the record before, it
+// is there already.
 func (p *Pump) enter(key string) error {
 	if p.open != nil && p.open.key == key {
 		return nil
@@ -140,25 +145,23 @@ func (p *Pump) enter(key string) error {
 	if err != nil {
 		return err
 	}
-	if len(r.record) == 0 {
-		p.scratch.Reset(r.key)
-	} else if err := p.scratch.UnmarshalBinary(r.key, r.record); err != nil {
-		return fmt.Errorf("flow %q: %w", key, err)
+	if err := p.stage.decode(r.key, r.record); err != nil {
+		return fmt.Errorf("%s %q: %w", p.subject, key, err)
 	}
 	p.open = r
 	return nil
 }
 
-// flow returns the flow from memory, from the store, or as a new one.
+// flow returns the flow or agent from memory, from the store, or as a new one.
 func (p *Pump) flow(key string) (*resident, error) {
 	if r := p.flows.get(key); r != nil {
 		return r, nil
 	}
 	r := &resident{key: strings.Clone(key), own: ownFlow(key)}
 	if p.outside {
-		record, _, err := p.o.Store.Load(p.o.Partition, state.FlowSubject, key)
+		record, _, err := p.o.Store.Load(p.o.Partition, p.subject, key)
 		if err != nil {
-			return nil, fmt.Errorf("load flow %q: %w", key, err)
+			return nil, fmt.Errorf("load %s %q: %w", p.subject, key, err)
 		}
 		r.record = record
 		r.due = p.deadlines.of(key)
@@ -174,16 +177,34 @@ func (p *Pump) flow(key string) (*resident, error) {
 // keep encodes what is in scratch. This is done after every event, also when the
 // next one is of the same flow, so that what a flow forgets in being encoded cannot
 // depend on how records are batched. The bytes replace the record only when scratch
-// is closed, because the flow's strings alias the record until then.
+// is closed, because the flow's strings alias the record until then. What needs no
+// record leaves no trace.
 func (p *Pump) keep() {
-	encoded, err := p.scratch.AppendBinary(p.encoded[:0])
+	if p.stage.empty() {
+		if len(p.open.record) == 0 && !p.open.dirty {
+			p.flows.remove(p.open)
+			p.open = nil
+		}
+		return
+	}
+	encoded, err := p.stage.encode(p.encoded[:0])
 	if err != nil {
-		p.err = fmt.Errorf("encode flow %q: %w", p.open.key, err)
+		p.err = fmt.Errorf("encode %s %q: %w", p.subject, p.open.key, err)
 		return
 	}
 	p.encoded, p.ahead = encoded, true
-	p.setDue(p.open, p.judge().Due(&p.scratch))
+	p.postpone(p.open, p.stage.due())
 	p.note(p.open, encoded)
+}
+
+// postpone is setDue, but leaves an agent's deadline that is earlier where it is: it fires
+// early once, does nothing, and is set anew then. An agent moves its deadline with
+// each thing that it says, and two writes in the store would come of each.
+func (p *Pump) postpone(r *resident, due events.Stamp) {
+	if p.o.Stage == AgentStage && r.due != 0 && (due == 0 || due > r.due) {
+		return
+	}
+	p.setDue(r, due)
 }
 
 func (p *Pump) note(r *resident, record []byte) {
@@ -222,8 +243,10 @@ func (p *Pump) fire() {
 		if p.err = p.enter(key); p.err != nil {
 			return
 		}
-		p.fired(due)
-		if p.scratch.Events() == 0 { // the store has forgotten the flow, and not the deadline
+		if p.stage.due() == due { // or it was postponed
+			p.fired(due)
+		}
+		if p.stage.empty() { // the store has forgotten the flow, and not the deadline
 			p.drop(due)
 			continue
 		}
@@ -235,7 +258,7 @@ func (p *Pump) fire() {
 			p.note(r, r.record)
 			continue
 		}
-		p.stands(p.open)
+		p.setDue(p.open, 0)
 		p.keep()
 		p.collect(p.next - 1)
 	}
@@ -243,7 +266,7 @@ func (p *Pump) fire() {
 
 func (p *Pump) ripe() bool {
 	_, due, ok := p.deadlines.first()
-	return ok && due+grace <= p.partition.Watermark
+	return ok && due <= p.stage.watermark()
 }
 
 // drop removes the open flow, which has no record, and its deadline.
@@ -255,7 +278,7 @@ func (p *Pump) drop(due events.Stamp) {
 }
 
 // collect takes over the verdicts that the last step gave, except those that the
-// verdict log holds since before a crash.
+// verdict log holds since before a crash, and passes on what concerns agents.
 func (p *Pump) collect(offset int64) {
 	for i := range p.fx.Verdicts {
 		v := &p.fx.Verdicts[i]
@@ -270,18 +293,23 @@ func (p *Pump) collect(offset int64) {
 		clear(p.fx.Verdicts)
 		p.fx.Verdicts = p.fx.Verdicts[:0]
 	}
+	p.rekey(offset)
 }
 
 // tally moves the counters of the fold to where others read them.
 func (p *Pump) tally(records int64) {
-	p.counts.add(&p.fx.Counts)
-	p.fx.Counts = analyzer.Counts{}
-	p.counts.Records.Add(records)
 	p.standing.Flows.Store(int64(len(p.flows.byKey)))
 	p.standing.FlowBytes.Store(p.flows.bytes)
-	p.standing.Watermark.Store(int64(p.partition.Watermark))
+	p.standing.Watermark.Store(int64(p.stage.seen()))
 	p.standing.Next.Store(p.next)
-	p.flush()
+	if p.o.Stage == AgentStage {
+		p.flushAgents()
+	} else {
+		p.counts.add(&p.fx.Counts)
+		p.counts.Records.Add(records)
+		p.flush()
+	}
+	p.fx.Counts = analyzer.Counts{}
 }
 
 // addHash fills in the hash of a tool's arguments, by which calls are compared, when
@@ -315,14 +343,12 @@ func (p *Pump) setLimits(document []byte) error {
 	return nil
 }
 
-func (p *Pump) buryEvent(code events.Code, reason string, ev *events.Event, offset int64, r *Record) {
-	raw := []byte(nil)
-	if r != nil {
-		raw = r.Value
-	} else {
+func (p *Pump) buryEvent(code events.Code, reason string, ev *events.Event, r *Record) {
+	raw := r.Value
+	if raw == nil {
 		raw = ev.AppendJSON(nil)
 	}
-	p.bury(code, reason, offset, ev.Appended, raw)
+	p.bury(code, reason, r.Offset, r.Appended, raw)
 }
 
 // bury makes a dead letter, unless the record was one before a crash.

@@ -271,6 +271,9 @@ func (f *follower) event(ev *events.Event, r *jsonl.Record) {
 	if f.quiet {
 		return
 	}
+	if ev.Rescue != nil {
+		ev.Rescue.Admin = false // a file has no token to prove it by
+	}
 	line := ev.AppendJSON(nil)
 	if err := ev.Validate(); err != nil {
 		at := &jsonl.Record{Bytes: line}

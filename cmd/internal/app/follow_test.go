@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/cespare/xxhash/v2"
+
 	"weir/sink/webhook"
 )
 
@@ -276,6 +278,16 @@ func TestWebhook(t *testing.T) {
 	}
 	r.want(r.do("POST", "/v1/events", lines(selfCall("f1", 1), selfCall("f2", 2))), 202)
 	wait(2)
+	r.passTime(func() { // or the answer to the second may not have come, and it would be sent again
+		name := fmt.Sprintf("webhook:%016x", xxhash.Sum64String(server.URL))
+		for next := ""; next != "2"; {
+			b, _, err := r.store.Cursor(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			next = string(b)
+		}
+	})
 	r.stop()
 	r = begin(t, o)
 	r.want(r.do("POST", "/v1/events", lines(selfCall("f3", 3))), 202)

@@ -21,11 +21,18 @@ type form interface {
 	// setLimits puts limits into the log unless it has them already.
 	setLimits(limits analyzer.Limits) error
 
-	// pumps are those that fold now.
+	// pumps are those that fold flows now.
 	pumps() []*Pump
 
 	// pumpOf returns the pump that folds a flow, or an error that says who does.
 	pumpOf(key string) (*Pump, error)
+
+	// agents are those that fold agents now.
+	agents() []*Pump
+
+	// agentsOf returns the pump that folds an agent or a project (see
+	// analyzer.AgentKey), or an error that says who does.
+	agentsOf(key string) (*Pump, error)
 
 	// ask puts an event that asks into the log and returns what the fold says of it.
 	ask(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error)

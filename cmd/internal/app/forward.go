@@ -3,7 +3,6 @@ package app
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -32,11 +31,11 @@ type owners struct {
 }
 
 func (m *member) ask(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error) {
-	number := m.partitionOf(ev.FlowKey())
-	if m.ownerHere(number) != nil {
+	number := m.flowLanes.partitionOf(ev.FlowKey())
+	if m.ownerHere(m.flowLanes, number) != nil {
 		return m.askHere(ctx, number, ev, raw)
 	}
-	address, err := m.ownerOf(ctx, number)
+	address, err := m.ownerOf(ctx, m.flowLanes, number)
 	if err != nil {
 		return nil, err
 	}
@@ -44,41 +43,45 @@ func (m *member) ask(ctx context.Context, ev *events.Event, raw []byte) (*events
 }
 
 // elsewhere is the error of a request that another member could answer.
-func (m *member) elsewhere(number int) error {
+func (m *member) elsewhere(l *lanes, partition int) error {
 	ctx, cancel := context.WithTimeout(context.Background(), m.app.o.AnswerTimeout)
 	defer cancel()
-	address, err := m.ownerOf(ctx, number)
+	address, err := m.ownerOf(ctx, l, partition)
 	if err != nil {
 		return err
 	}
-	return &httpError{status: http.StatusMisdirectedRequest, detail: fmt.Sprintf("another member of the group folds this flow: ask %s", address)}
+	what := "flow"
+	if l.stage == AgentStage {
+		what = "agent"
+	}
+	return &httpError{status: http.StatusMisdirectedRequest, detail: fmt.Sprintf("another member of the group folds this %s: ask %s", what, address)}
 }
 
 // ownerOf returns the address of the member that folds a partition.
-func (m *member) ownerOf(ctx context.Context, number int) (string, error) {
-	o := &m.owners
+func (m *member) ownerOf(ctx context.Context, l *lanes, partition int) (string, error) {
+	what, o := l.describe(partition), &l.owners
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if now := m.app.clock.Now(); now.Sub(o.at) >= ownersFor {
-		known, err := m.group.Owners(ctx)
+		known, err := l.group.Owners(ctx)
 		if err != nil {
-			return "", &httpError{status: http.StatusServiceUnavailable, detail: fmt.Sprintf("the group does not say who folds partition %d: %v", number, err), retryAfter: 1}
+			return "", &httpError{status: http.StatusServiceUnavailable, detail: fmt.Sprintf("the group does not say who folds %s: %v", what, err), retryAfter: 1}
 		}
 		o.known, o.at = known, now
 	}
-	address, owned := o.known[number]
+	address, owned := o.known[partition]
 	switch {
 	case !owned:
-		return "", &httpError{status: http.StatusServiceUnavailable, detail: fmt.Sprintf("nobody folds partition %d at this moment", number), retryAfter: 1}
+		return "", &httpError{status: http.StatusServiceUnavailable, detail: fmt.Sprintf("nobody folds %s at this moment", what), retryAfter: 1}
 	case address == "":
-		return "", &httpError{status: http.StatusServiceUnavailable, detail: fmt.Sprintf("partition %d is folded by a member that does not say where it can be reached; start it with --advertise", number)}
+		return "", &httpError{status: http.StatusServiceUnavailable, detail: fmt.Sprintf("%s is folded by a member that does not say where it can be reached; start it with --advertise", what)}
 	}
 	return address, nil
 }
 
 func (m *member) askHere(ctx context.Context, number int, ev *events.Event, raw []byte) (*events.Verdict, error) {
 	return m.app.answered(ctx, ev, func() error {
-		return m.appendTo(ctx, number, m.message(ev.FlowKey(), raw))
+		return m.appendTo(ctx, m.o.Topics.Events, number, m.message(ev.FlowKey(), raw))
 	})
 }
 
@@ -117,9 +120,10 @@ func (m *member) forward(ctx context.Context, address string, raw []byte) (*even
 const maxForwarded = 64 << 10 // bytes of a verdict
 
 func (m *member) unanswered(ctx context.Context, address string, err error) error {
-	m.owners.mu.Lock()
-	m.owners.at = time.Time{} // it may have changed
-	m.owners.mu.Unlock()
+	o := &m.flowLanes.owners
+	o.mu.Lock()
+	o.at = time.Time{} // it may have changed
+	o.mu.Unlock()
 	if ctx.Err() != nil {
 		return check.ErrTimeout
 	}
@@ -144,12 +148,12 @@ func (a *App) serveForwarded(w http.ResponseWriter, r *http.Request) error {
 	if err := ev.FromProducer(); err != nil {
 		return err
 	}
-	if !ev.Ask {
-		return errors.New("only asks are passed on")
+	if !ev.Ask || ev.Kind != events.AgentCall && ev.Kind != events.ToolCall {
+		return &httpError{status: http.StatusBadRequest, detail: "only asks are passed on"}
 	}
-	number := m.partitionOf(ev.FlowKey())
-	if m.ownerHere(number) == nil {
-		return &httpError{status: http.StatusServiceUnavailable, detail: fmt.Sprintf("partition %d has another owner now", number), retryAfter: 1}
+	number := m.flowLanes.partitionOf(ev.FlowKey())
+	if m.ownerHere(m.flowLanes, number) == nil {
+		return &httpError{status: http.StatusServiceUnavailable, detail: m.flowLanes.describe(number) + " has another owner now", retryAfter: 1}
 	}
 	v, err := m.askHere(r.Context(), number, &ev, raw)
 	if err != nil {

@@ -42,8 +42,9 @@ func (a *App) inspectorRoutes() []route {
 			}
 			return err
 		}},
-		{"GET", "/v1/inspect/flow", reader, byQuery(a.serveFlow)},
-		{"GET", "/v1/inspect/events", reader, byQuery(a.serveFlowEvents)},
+		{"GET", "/v1/inspect/flow", reader, byQuery("flow", a.serveFlow)},
+		{"GET", "/v1/inspect/events", reader, byQuery("flow", a.serveFlowEvents)},
+		{"GET", "/v1/inspect/agent", reader, byQuery("agent", a.serveAgent)},
 		{"GET", "/v1/inspect/tale", reader, a.serveTale},
 		{"GET", "/v1/inspect/view", reader, a.serveViewAt},
 		{"GET", "/v1/inspect/case", reader, a.serveFlowTest},
@@ -55,11 +56,11 @@ func (a *App) inspectorRoutes() []route {
 	}
 }
 
-// byQuery takes the id of a flow from the query, because a path cannot hold every id:
-// browsers resolve ".." before they ask.
-func byQuery(serve func(http.ResponseWriter, *http.Request) error) func(http.ResponseWriter, *http.Request) error {
+// byQuery takes an id from the query, because a path cannot hold every id: browsers
+// resolve ".." before they ask.
+func byQuery(name string, serve func(http.ResponseWriter, *http.Request) error) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		r.SetPathValue("id", r.URL.Query().Get("flow"))
+		r.SetPathValue("id", r.URL.Query().Get(name))
 		return serve(w, r)
 	}
 }

@@ -24,57 +24,81 @@ const turnEvery = 5 * time.Second
 // partition is the only one that the embedded form has.
 const partition = 0
 
-// journal is the embedded form: its log is in the store.
+// journal is the embedded form: its logs are in the store. One goroutine folds both
+// stages, a batch of events and then the activity that came of it.
 type journal struct {
 	app      *App
-	log      *state.Log
-	pump     *Pump
-	caughtUp atomic.Bool // the pump has been at the end of the log
+	log      *state.Log // of events
+	flows    feed
+	activity feed
+	caughtUp atomic.Bool // the pumps have been at the end of their logs
 }
 
-func newJournal(a *App) *journal { return &journal{app: a, log: a.store.Journal(partition)} }
+func newJournal(a *App) *journal {
+	log := a.store.Journal(partition)
+	return &journal{app: a, log: log, flows: feed{app: a, name: "journal", log: log, read: journalRecord},
+		activity: feed{app: a, name: activitySource, log: a.store.Journal(agentLane), read: activityRecord}}
+}
+
+// The agent stage of the embedded form has a partition of the store behind that of the
+// flow stage, and its share of the memory.
+const (
+	agentLane      = partition + 1
+	activitySource = "activity"
+	agentShare     = 4
+)
 
 func (j *journal) start(ctx context.Context) (err error) {
 	a := j.app
-	j.pump, err = NewPump(ctx, PumpOptions{
-		Partition: partition, Source: "journal", Limits: a.limits.wanted, Parse: parseLimits,
+	options := PumpOptions{
+		Partition: partition, Source: j.flows.name, Limits: a.limits.wanted, Parse: parseLimits,
 		Store: a.store, Sink: &verdictLog{log: a.verdicts, clock: a.clock}, Answer: a.answers.deliver,
-		Memory: a.o.Memory, CheckpointEvery: a.o.CheckpointEvery, Counts: &a.counts, Metrics: a.metrics, Clock: a.clock, Logger: a.logger,
-	})
-	if err != nil {
+		Activity: &activityLog{log: j.activity.log, clock: a.clock},
+		Memory:   a.o.Memory - a.o.Memory/agentShare, CheckpointEvery: a.o.CheckpointEvery, Counts: &a.counts, Metrics: a.metrics, Clock: a.clock, Logger: a.logger,
+	}
+	if j.flows.pump, err = NewPump(ctx, options); err != nil {
+		return err
+	}
+	options.Partition, options.Source, options.Stage = agentLane, j.activity.name, AgentStage
+	options.Sink = &verdictLog{log: a.verdicts, clock: a.clock, agents: true}
+	options.Memory, options.Answer, options.Activity, options.Metrics = a.o.Memory/agentShare, nil, nil, nil
+	if j.activity.pump, err = NewPump(ctx, options); err != nil {
 		return err
 	}
 	if err := a.limits.begin(); err != nil {
 		return err
 	}
-	a.run(a.pumping, "pump", j.runPump)
+	a.run(a.pumping, "pump", j.runPumps)
 	a.run(a.intake, "ticks", j.runTicks)
 	return nil
 }
 
 func (j *journal) stop(ctx context.Context) error {
-	j.pump.Hurry()
+	pumps := []*Pump{j.flows.pump, j.activity.pump}
+	for _, p := range pumps {
+		p.Hurry()
+	}
 	if err := j.app.pumping.end(ctx); err != nil {
 		return err
 	}
-	if j.app.Err() != nil {
-		j.pump.Abandon()
-		return nil
+	var err error
+	for _, p := range pumps {
+		if j.app.Err() != nil || err != nil {
+			p.Abandon()
+		} else if cerr := p.Close(ctx); cerr != nil {
+			err = fmt.Errorf("last checkpoint: %w", cerr)
+		}
 	}
-	if err := j.pump.Close(ctx); err != nil {
-		return fmt.Errorf("last checkpoint: %w", err)
-	}
-	return nil
+	return err
 }
 
-func (j *journal) pumps() []*Pump {
-	if j.pump == nil {
-		return nil
-	}
-	return []*Pump{j.pump}
-}
+func (j *journal) pumps() []*Pump { return j.flows.started() }
 
-func (j *journal) pumpOf(string) (*Pump, error) { return j.pump, nil }
+func (j *journal) pumpOf(string) (*Pump, error) { return j.flows.pump, nil }
+
+func (j *journal) agents() []*Pump { return j.activity.started() }
+
+func (j *journal) agentsOf(string) (*Pump, error) { return j.activity.pump, nil }
 
 func (j *journal) append(_ context.Context, entries []state.Entry) error {
 	now := events.StampOf(j.app.clock.Now())
@@ -94,14 +118,18 @@ func (j *journal) ask(ctx context.Context, ev *events.Event, raw []byte) (*event
 // limitsCursor names what the store remembers of the limits that the journal has.
 const limitsCursor = "limits.set"
 
-// setLimits appends the limits when the journal has others. The cursor is written
-// after that: a crash in between tells the journal twice, which changes nothing.
+// setLimits appends the limits to both logs when they have others. The cursor is written
+// after that: a crash in between tells them twice, which changes nothing.
 func (j *journal) setLimits(limits analyzer.Limits) error {
 	set, _, err := j.app.store.Cursor(limitsCursor)
 	if err != nil || string(set) == limits.Version {
 		return err
 	}
-	if err := j.append(context.Background(), []state.Entry{{Value: limitsEvent(limits, j.app.clock)}}); err != nil {
+	value := limitsEvent(limits, j.app.clock)
+	if err := j.append(context.Background(), []state.Entry{{Value: value}}); err != nil {
+		return err
+	}
+	if err := (&activityLog{log: j.activity.log, clock: j.app.clock}).Send(context.Background(), []Rekeyed{{Value: value}}); err != nil {
 		return err
 	}
 	return j.app.store.SetCursor(limitsCursor, []byte(limits.Version))
@@ -152,43 +180,83 @@ func (j *journal) appendedAt(at events.Stamp) (int64, error) {
 }
 
 func (j *journal) ready(out *readyAnswer) {
-	out.Lag = j.log.End() - j.pump.Next()
+	out.Lag = j.flows.behind()
 	if !j.caughtUp.Load() {
 		out.Why = append(out.Why, "the pump has not caught up with the journal since the start")
 	} else if out.Lag > maxLag {
 		out.Why = append(out.Why, "the pump is behind the journal")
+	} else if j.activity.behind() > maxLag {
+		out.Why = append(out.Why, "the pump of agents is behind their activity")
 	}
 }
 
-// runPump reads the journal from where the last checkpoint left off, and when it is
-// told to end, to the end of what is there: nothing more comes then.
-func (j *journal) runPump(ctx context.Context) error {
-	a := j.app
-	next := j.pump.Next()
-	var entries []state.Entry
-	var records []Record
-	for ctx.Err() == nil || next < j.log.End() && a.pumping.hard.Err() == nil {
-		var err error
-		entries, err = j.log.Read(next, batchRecords, entries[:0])
-		if gap, ok := errors.AsType[*state.GapError](err); ok {
-			a.counts.deadLetter(CodeLost)
-			a.logger.Error("records of the journal have expired before they were folded; keep them longer", "from", gap.From, "to", gap.To)
-			next = gap.To
-			continue
-		}
+// feed is a log of the store and the pump that folds it.
+type feed struct {
+	app  *App
+	name string
+	log  *state.Log
+	read func(*state.Entry) (Record, error)
+	pump *Pump // nil before the start
+
+	next    int64 // what the pump gets next
+	entries []state.Entry
+	records []Record
+}
+
+func (f *feed) started() []*Pump {
+	if f.pump == nil {
+		return nil
+	}
+	return []*Pump{f.pump}
+}
+
+// behind is how many records the pump has not folded.
+func (f *feed) behind() int64 { return f.log.End() - f.pump.Next() }
+
+// fold folds the next records of the log, if there are any, and returns how many are left.
+func (f *feed) fold(ctx context.Context) (left int64, err error) {
+	f.entries, err = f.log.Read(f.next, batchRecords, f.entries[:0])
+	if gap, ok := errors.AsType[*state.GapError](err); ok {
+		f.app.counts.deadLetter(CodeLost)
+		f.app.logger.Error("records have expired before they were folded; keep them longer", "log", f.name, "from", gap.From, "to", gap.To)
+		f.next = gap.To
+		return f.log.End() - f.next, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read the %s: %w", f.name, err)
+	}
+	f.records = f.records[:0]
+	for i := range f.entries {
+		r, err := f.read(&f.entries[i])
 		if err != nil {
-			return fmt.Errorf("read the journal: %w", err)
+			return 0, err
 		}
-		records = records[:0]
-		for i := range entries {
-			records = append(records, Record{entries[i].Offset, entries[i].Appended, entries[i].Value})
-		}
-		if err := j.pump.Batch(a.pumping.hard, records); err != nil {
+		f.records = append(f.records, r)
+	}
+	if err := f.pump.Batch(ctx, f.records); err != nil {
+		return 0, err
+	}
+	f.next += int64(len(f.records))
+	return f.log.End() - f.next, nil
+}
+
+// runPumps reads the logs from where the last checkpoints left off, and when it is told
+// to end, to the end of what is there: nothing more comes then.
+func (j *journal) runPumps(ctx context.Context) error {
+	a := j.app
+	hard := a.pumping.hard
+	j.flows.next, j.activity.next = j.flows.pump.Next(), j.activity.pump.Next()
+	for ctx.Err() == nil || j.flows.next < j.log.End() && hard.Err() == nil {
+		behind, err := j.flows.fold(hard)
+		if err != nil {
 			return err
 		}
-		next += int64(len(records))
-		a.turned.Store(a.clock.Now().UnixMilli())
-		behind := j.log.End() - next
+		for left := int64(1); left > 0 && hard.Err() == nil; {
+			if left, err = j.activity.fold(hard); err != nil {
+				return err
+			}
+			a.turned.Store(a.clock.Now().UnixMilli())
+		}
 		if behind > 0 {
 			continue
 		}
@@ -196,11 +264,11 @@ func (j *journal) runPump(ctx context.Context) error {
 			a.meter.restored(a.clock.Now())
 		}
 		wait := turnEvery
-		if j.pump.Pending() {
+		if j.flows.pump.Pending() || j.activity.pump.Pending() {
 			wait = min(wait, a.o.CheckpointEvery)
 		}
 		select {
-		case <-j.log.Ready(next):
+		case <-j.log.Ready(j.flows.next):
 		case <-a.clock.After(wait):
 		case <-ctx.Done():
 		}
@@ -245,17 +313,28 @@ func limitsEvent(limits analyzer.Limits, c Clock) []byte {
 	return ev.AppendJSON(nil)
 }
 
-// verdictLog is the sink that the pump publishes to.
+// verdictLog is the log that streams read, as the sink that the pump of one stage
+// publishes to. The triggers of the agent stage stand there below zero, so that each
+// knows its own.
 type verdictLog struct {
-	log   *state.Log
-	clock Clock
+	log    *state.Log
+	clock  Clock
+	agents bool
 
 	again bool  // the last Emit failed
 	from  int64 // where the log ended before it
 }
 
+// trigger turns the offset of a trigger into what the log says of it, and back.
+func (l *verdictLog) trigger(offset int64) int64 {
+	if l.agents {
+		return ^offset
+	}
+	return offset
+}
+
 // Emit appends verdicts. After an error some of them may be in the log; nobody else
-// writes there, so its end tells how many.
+// writes there until it is called again, so its end tells how many.
 func (l *verdictLog) Emit(_ context.Context, verdicts []Emitted) (int64, error) {
 	if !l.again {
 		l.from = l.log.End()
@@ -264,14 +343,14 @@ func (l *verdictLog) Emit(_ context.Context, verdicts []Emitted) (int64, error) 
 	now := events.StampOf(l.clock.Now())
 	entries := make([]state.Entry, len(verdicts))
 	for i := range verdicts {
-		entries[i] = state.Entry{Appended: now, Trigger: verdicts[i].Offset, Value: verdicts[i].Verdict.AppendJSON(nil)}
+		entries[i] = state.Entry{Appended: now, Trigger: l.trigger(verdicts[i].Offset), Value: verdicts[i].Verdict.AppendJSON(nil)}
 	}
 	_, err := l.log.Append(entries)
 	l.again = err != nil
 	return l.log.End(), err
 }
 
-// Since reads the ids of verdicts.
+// Since reads the ids of the verdicts of the stage.
 func (l *verdictLog) Since(_ context.Context, from int64, fn func(id string, trigger int64)) (int64, error) {
 	var entries []state.Entry
 	for {
@@ -285,11 +364,14 @@ func (l *verdictLog) Since(_ context.Context, from int64, fn func(id string, tri
 			return from, err
 		}
 		for i := range entries {
+			if entries[i].Trigger < 0 != l.agents {
+				continue
+			}
 			var v events.Verdict
 			if err := events.DecodeVerdict(entries[i].Value, &v); err != nil {
 				return 0, fmt.Errorf("verdict %d: %w", entries[i].Offset, err)
 			}
-			fn(v.ID, entries[i].Trigger)
+			fn(v.ID, l.trigger(entries[i].Trigger))
 		}
 		from += int64(len(entries))
 	}

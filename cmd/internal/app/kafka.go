@@ -7,7 +7,8 @@ import (
 )
 
 // KafkaOptions make the program a member of a group on Kafka, whose members share the
-// partitions of the topic of events among them. Cluster is required.
+// partitions of the topic of events among them, and of a second one for those of the
+// activity of agents, see GroupOf. Cluster is required.
 type KafkaOptions struct {
 	Cluster *kafka.Cluster
 	Group   string // consumer group; default DefaultGroup
@@ -17,8 +18,8 @@ type KafkaOptions struct {
 	// checks of flows that it owns; "" makes them answer that it cannot be asked.
 	Advertise string
 
-	// Horizon is how far back a member folds again that takes over a partition of
-	// which it has no state; 0 takes the longest that an episode can last.
+	// Horizon is how far back a member folds events again that takes over a partition of
+	// which it has no state; 0 takes the longest that an episode can last, see Horizon.
 	Horizon time.Duration
 
 	// SessionTimeout is how long the group waits for a member that says nothing;
@@ -27,7 +28,9 @@ type KafkaOptions struct {
 }
 
 // Topics are the names of the topics that the Kafka form works on. Those of verdicts and
-// dead letters have as many partitions as the one of events.
+// dead letters have at least as many partitions as the ones of events and of activity
+// together: partition p of the events has the one of the same number there, partition q
+// of the activity the q-th one behind those.
 type Topics struct {
 	Events      string // default DefaultTopics.Events, and so on
 	Verdicts    string

@@ -5,14 +5,10 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	kafkago "github.com/segmentio/kafka-go"
 
 	"weir/analyzer"
 	"weir/events"
@@ -26,26 +22,29 @@ import (
 type member struct {
 	app        *App
 	o          KafkaOptions
-	group      *kafka.Group
+	flowLanes  *lanes
+	agentLanes *lanes
 	mirror     *mirror
-	partitions []int  // of the topic of events
-	activity   int    // partitions of the topic of activity
 	token      []byte // that other members want; nil for none
-	owners     owners
 
 	mu     sync.Mutex
-	owned  map[int]*owned
-	taking map[int]time.Time // partitions that are being taken over, and since when
+	owned  map[int]*owned // by lane
+	taking map[int]taking // by lane
 
-	generation  int // of the group, that was seen last
-	generations int64
+	generations int64 // of both groups
 
 	troubles [prom.TroubleCount]atomic.Int64 // times that reading failed
 	commits  [2]atomic.Int64                 // of offsets; at 1 those that failed
 }
 
+// taking is a partition that is being taken over.
+type taking struct {
+	what  string
+	since time.Time
+}
+
 func newMember(a *App) (*member, error) {
-	m := &member{app: a, o: *a.o.Kafka, owned: make(map[int]*owned), taking: make(map[int]time.Time)}
+	m := &member{app: a, o: *a.o.Kafka, owned: make(map[int]*owned), taking: make(map[int]taking)}
 	m.o.Group = cmp.Or(m.o.Group, DefaultGroup)
 	t, names := &m.o.Topics, DefaultTopics()
 	*t = Topics{Events: cmp.Or(t.Events, names.Events), Verdicts: cmp.Or(t.Verdicts, names.Verdicts),
@@ -63,83 +62,30 @@ func newMember(a *App) (*member, error) {
 // meanwhile what changes hands.
 const heartbeat = 250 * time.Millisecond
 
-func (m *member) start(ctx context.Context) (err error) {
+func (m *member) start(ctx context.Context) error {
 	a := m.app
-	n, err := m.checkTopics(ctx)
-	if err != nil {
-		return err
-	}
-	for i := range n {
-		m.partitions = append(m.partitions, i)
-	}
-	options := kafka.GroupOptions{Cluster: m.o.Cluster, Group: m.o.Group, Topic: m.o.Topics.Events, Partitions: n, Holds: m.holds,
-		Address: m.o.Advertise, Logger: a.logger, SessionTimeout: m.o.SessionTimeout, Heartbeat: heartbeat, JoinBackoff: heartbeat}
-	if a.o.StateDir != "" {
-		options.MemberFile = filepath.Join(a.o.StateDir, "member")
-	}
-	if m.group, err = kafka.NewGroup(options); err != nil {
+	if err := m.checkTopics(ctx); err != nil {
 		return err
 	}
 	m.mirror = newMirror(m)
-	a.run(a.pumping, "consumer group "+m.o.Group, func(ctx context.Context) error {
-		return m.group.Run(ctx, m.fold)
-	})
+	for _, l := range []*lanes{m.flowLanes, m.agentLanes} {
+		a.run(a.pumping, "consumer group "+l.name, func(ctx context.Context) error { return m.run(ctx, l) })
+	}
 	a.run(a.pumping, "health", m.turn)
 	a.run(a.intake, "verdicts of the group", m.mirror.run)
 	return nil
 }
 
-// checkTopics returns how many partitions the events have, when the other topics fit
-// and the state in the store is of the same topic.
-func (m *member) checkTopics(ctx context.Context) (int, error) {
-	t := m.o.Topics
-	n, err := m.o.Cluster.Partitions(ctx, t.Events)
-	if err != nil {
-		return 0, err
-	}
-	if n > 1<<16 {
-		return 0, fmt.Errorf("topic %s has %d partitions; weir numbers at most %d", t.Events, n, 1<<16)
-	}
-	for _, name := range []string{t.Verdicts, t.DeadLetters} {
-		other, err := m.o.Cluster.Partitions(ctx, name)
-		if err != nil {
-			return 0, err
-		}
-		if other < n {
-			return 0, fmt.Errorf("topic %s has %d partitions and %s has %d: a partition of events has its verdicts and dead letters in the one of the same number; see weir topics plan",
-				name, other, t.Events, n)
-		}
-	}
-	if m.activity, err = m.o.Cluster.Partitions(ctx, t.Activity); err != nil {
-		return 0, err
-	}
-	cursor := "partitions:" + t.Events
-	was, ok, err := m.app.store.Cursor(cursor)
-	if err != nil {
-		return 0, err
-	}
-	if !ok {
-		return n, m.app.store.SetCursor(cursor, strconv.AppendInt(nil, int64(n), 10))
-	}
-	if before, err := strconv.Atoi(string(was)); err != nil || before != n {
-		return 0, fmt.Errorf("the state in %s: %w", m.app.o.StateDir, &kafka.PartitionsChangedError{Topic: t.Events, Was: before, Now: n})
-	}
-	return n, nil
-}
+// lanes is how many lanes both stages have together.
+func (m *member) lanes() int { return len(m.flowLanes.partitions) + len(m.agentLanes.partitions) }
 
-// holds tells the group of which partitions the store has the state.
-func (m *member) holds() (out []kafka.Hold) {
-	store := m.app.store
-	partitions, err := store.Partitions()
-	if err != nil {
-		m.app.logger.Warn("the store does not say of which partitions it has the state; others may get them", "error", err)
+// memory is what one lane may take.
+func (m *member) memory(l *lanes) int64 {
+	agents := m.app.o.Memory / agentShare
+	if l.stage == AgentStage {
+		return agents / int64(len(l.partitions))
 	}
-	for _, p := range partitions {
-		if meta, ok, err := store.Meta(p); err == nil && ok {
-			out = append(out, kafka.Hold{Partition: int(p), Next: meta.Next})
-		}
-	}
-	return out
+	return (m.app.o.Memory - agents) / int64(len(l.partitions))
 }
 
 // turn tells when the loop of a partition turned last, of the one that stands still for
@@ -167,34 +113,39 @@ func (m *member) own() []*owned {
 	for _, p := range m.owned {
 		out = append(out, p)
 	}
-	slices.SortFunc(out, func(a, b *owned) int { return a.number - b.number })
+	slices.SortFunc(out, func(a, b *owned) int { return a.lane - b.lane })
 	return out
 }
 
-func (m *member) pumps() (out []*Pump) {
+func (m *member) pumps() []*Pump { return m.pumpsOf(m.flowLanes) }
+
+func (m *member) agents() []*Pump { return m.pumpsOf(m.agentLanes) }
+
+func (m *member) pumpsOf(l *lanes) (out []*Pump) {
 	for _, p := range m.own() {
-		out = append(out, p.pump)
+		if p.lanes == l {
+			out = append(out, p.pump)
+		}
 	}
 	return out
 }
 
-// partitionOf is where all producers put the events of a flow.
-func (m *member) partitionOf(key string) int {
-	return kafkago.Murmur2Balancer{Consistent: true}.Balance(kafkago.Message{Key: []byte(key)}, m.partitions...)
-}
-
-func (m *member) ownerHere(number int) *owned {
+func (m *member) ownerHere(l *lanes, partition int) *owned {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.owned[number]
+	return m.owned[l.lane(partition)]
 }
 
-func (m *member) pumpOf(key string) (*Pump, error) {
-	number := m.partitionOf(key)
-	if p := m.ownerHere(number); p != nil {
+func (m *member) pumpOf(key string) (*Pump, error) { return m.pumpIn(m.flowLanes, key) }
+
+func (m *member) agentsOf(key string) (*Pump, error) { return m.pumpIn(m.agentLanes, key) }
+
+func (m *member) pumpIn(l *lanes, key string) (*Pump, error) {
+	partition := l.partitionOf(key)
+	if p := m.ownerHere(l, partition); p != nil {
 		return p.pump, nil
 	}
-	return nil, m.elsewhere(number)
+	return nil, m.elsewhere(l, partition)
 }
 
 func (m *member) append(ctx context.Context, entries []state.Entry) error {
@@ -205,11 +156,11 @@ func (m *member) append(ctx context.Context, entries []state.Entry) error {
 			return err
 		}
 		key := ev.FlowKey()
-		n := m.partitionOf(key)
+		n := m.flowLanes.partitionOf(key)
 		byPartition[n] = append(byPartition[n], m.message(key, entries[i].Value))
 	}
 	for n, messages := range byPartition {
-		if err := m.appendTo(ctx, n, messages...); err != nil {
+		if err := m.appendTo(ctx, m.o.Topics.Events, n, messages...); err != nil {
 			return err
 		}
 	}
@@ -220,9 +171,9 @@ func (m *member) message(key string, value []byte) sinkkafka.Message {
 	return sinkkafka.Message{Key: []byte(key), Value: value}
 }
 
-func (m *member) appendTo(ctx context.Context, number int, messages ...sinkkafka.Message) error {
-	if _, err := sinkkafka.AppendTo(ctx, m.o.Cluster, m.o.Topics.Events, number, messages); err != nil {
-		return fmt.Errorf("append to %s: %w", m.o.Topics.Events, err)
+func (m *member) appendTo(ctx context.Context, topic string, partition int, messages ...sinkkafka.Message) error {
+	if _, err := sinkkafka.AppendTo(ctx, m.o.Cluster, topic, partition, messages); err != nil {
+		return fmt.Errorf("append to %s: %w", topic, err)
 	}
 	return nil
 }
@@ -231,7 +182,7 @@ func (m *member) appendTo(ctx context.Context, number int, messages ...sinkkafka
 func (m *member) setLimits(analyzer.Limits) error { return nil }
 
 func (m *member) eventsOf(ctx context.Context, key string, since events.Stamp, fn func(line []byte) bool) error {
-	cluster, topic, number := m.o.Cluster, m.o.Topics.Events, m.partitionOf(key)
+	cluster, topic, number := m.o.Cluster, m.o.Topics.Events, m.flowLanes.partitionOf(key)
 	from, err := cluster.OffsetAt(ctx, topic, number, time.UnixMilli(int64(since)))
 	if err != nil {
 		return err
@@ -263,8 +214,10 @@ func (m *member) eventsOf(ctx context.Context, key string, since events.Stamp, f
 }
 
 func (m *member) ready(out *readyAnswer) {
-	if since, err := m.group.Trouble(); err != nil {
-		out.Why = append(out.Why, fmt.Sprintf("not a member of group %s since %s: %v", m.o.Group, since.UTC().Format(time.RFC3339), err))
+	for _, l := range []*lanes{m.flowLanes, m.agentLanes} {
+		if since, err := l.group.Trouble(); err != nil {
+			out.Why = append(out.Why, fmt.Sprintf("not a member of group %s since %s: %v", l.name, since.UTC().Format(time.RFC3339), err))
+		}
 	}
 	for _, p := range m.own() {
 		p.ready(out)
@@ -272,8 +225,9 @@ func (m *member) ready(out *readyAnswer) {
 	m.mirror.ready(out)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, number := range slices.Sorted(maps.Keys(m.taking)) {
-		out.Why = append(out.Why, fmt.Sprintf("partition %d is being taken over since %s", number, m.taking[number].UTC().Format(time.RFC3339)))
+	for _, lane := range slices.Sorted(maps.Keys(m.taking)) {
+		t := m.taking[lane]
+		out.Why = append(out.Why, fmt.Sprintf("%s is being taken over since %s", t.what, t.since.UTC().Format(time.RFC3339)))
 	}
 }
 
@@ -281,7 +235,7 @@ func (m *member) ready(out *readyAnswer) {
 func (m *member) measure(r *prom.Reading) {
 	now := m.app.clock.Now()
 	for _, p := range m.own() {
-		s := prom.Source{Topic: m.o.Topics.Events, Partition: p.number, LagRecords: p.behind()}
+		s := prom.Source{Agents: p.lanes.stage == AgentStage, Topic: p.lanes.topic, Partition: p.partition, LagRecords: p.behind()}
 		if at := p.newest.Load(); s.LagRecords > 0 && at > 0 {
 			s.Lag = max(0, now.Sub(time.UnixMilli(at)))
 		}

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"weir/analyzer"
 	"weir/events"
 	"weir/sink/check"
 	"weir/sink/prom"
@@ -78,6 +79,7 @@ func (a *App) readMetrics(r *prom.Reading) {
 			r.Limits, _ = p.Limits()
 		}
 	}
+	a.readAgents(r)
 	if m, ok := a.form.(measured); ok {
 		m.measure(r)
 	}
@@ -97,16 +99,56 @@ func (a *App) readMetrics(r *prom.Reading) {
 	a.selfTest.read(r)
 }
 
-// measure tells of the journal as of a topic with one partition.
+// readAgents fills in where the agent stage stands, as far as it is folded here.
+func (a *App) readAgents(r *prom.Reading) {
+	now := a.clock.Now()
+	told := now
+	for _, p := range a.form.agents() {
+		muster, ok := p.muster()
+		if !ok {
+			continue
+		}
+		r.HasAgents = true
+		r.Agents.Add(&muster)
+		r.AgentMemory += p.standing.FlowBytes.Load()
+		r.Unsent += p.standing.Unsent.Load()
+		at := a.meter.begun // nothing can be told before
+		if w := events.Stamp(p.standing.Watermark.Load()); w != 0 {
+			at = w.Time()
+		}
+		if at.Before(told) {
+			told = at
+		}
+	}
+	r.AgentsTold = now.Sub(told)
+}
+
+// muster returns how many agents an agent stage has; false when the pump folds flows.
+func (p *Pump) muster() (analyzer.Muster, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s, ok := p.stage.(*agentStage)
+	if !ok {
+		return analyzer.Muster{}, false
+	}
+	return s.partition.Muster(), true
+}
+
+// measure tells of the logs as of topics with one partition each.
 func (j *journal) measure(r *prom.Reading) {
-	if j.pump == nil {
+	j.flows.measure(r, false)
+	j.activity.measure(r, true)
+}
+
+func (f *feed) measure(r *prom.Reading, agents bool) {
+	if f.pump == nil {
 		return
 	}
-	s := prom.Source{Topic: "journal", Partition: partition, LagRecords: max(0, j.log.End()-j.pump.Next())}
+	s := prom.Source{Agents: agents, Topic: f.name, Partition: partition, LagRecords: max(0, f.behind())}
 	if s.LagRecords > 0 {
-		oldest, err := j.log.Read(j.pump.Next(), 1, nil)
+		oldest, err := f.log.Read(f.pump.Next(), 1, nil)
 		if err == nil && len(oldest) > 0 {
-			s.Lag = max(0, j.app.clock.Now().Sub(oldest[0].Appended.Time()))
+			s.Lag = max(0, f.app.clock.Now().Sub(oldest[0].Appended.Time()))
 		}
 	}
 	r.Sources = append(r.Sources, s)
@@ -116,7 +158,7 @@ func (j *journal) measure(r *prom.Reading) {
 func (a *App) timedAsk(route prom.Route) func(context.Context, *events.Event, []byte) (*events.Verdict, error) {
 	return func(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error) {
 		begun := a.clock.Now()
-		v, err := a.form.ask(ctx, ev, raw)
+		v, err := a.ask(ctx, ev, raw)
 		if err == nil || errors.Is(err, check.ErrTimeout) || errors.Is(err, state.ErrDiskLow) {
 			a.metrics.Check(route, v, a.clock.Now().Sub(begun))
 		}

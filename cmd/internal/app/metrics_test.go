@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -78,7 +79,9 @@ func TestMetrics(t *testing.T) {
 		`weir_flows_live{status="stopped"} 1`,
 		`weir_flows_live{status="active"} 2`,
 		`weir_flows_opened_total 3`,
-		`weir_consumer_lag_records{partition="0",topic="journal"} 0`,
+		`weir_consumer_lag_records{partition="0",stage="flows",topic="journal"} 0`,
+		`weir_consumer_lag_records{partition="0",stage="agents",topic="activity"} 0`,
+		`weir_partitions_assigned{stage="agents",topic="activity"} 1`,
 		`weir_limit{row="max_stack_depth",rule="max_stack_depth_exceeded"} 5`,
 		`weir_limits_last_reload_successful 1`,
 		`weir_limits_last_reload_success_timestamp_seconds 1.7951832e+09`,
@@ -87,6 +90,63 @@ func TestMetrics(t *testing.T) {
 	if text := r.scrape(); strings.Contains(text, "selftest") {
 		t.Error("a self-test that is off would look like one that fails")
 	}
+}
+
+// TestMetricsOfAgents follows a stuck agent through a restart and until it is heard of
+// again.
+func TestMetricsOfAgents(t *testing.T) {
+	o := Options{StateDir: t.TempDir(), Metrics: "127.0.0.1:0"}
+	h := beginAgents(t, o)
+	h.scraped(`weir_agents_live 0`, `weir_agents_stuck{certainty="stuck",reason="critical_margin_timeout"} 0`, `weir_recoveries_total{step="resume"} 0`)
+	h.reports("planner", "critical")
+	h.reports("writer", "comfortable")
+	h.quiet(7*time.Minute, 1)
+	h.folded()
+	h.scraped(
+		`weir_agents_live 2`,
+		`weir_agents_stuck{certainty="stuck",reason="critical_margin_timeout"} 1`,
+		`weir_agents_stuck{certainty="potentially_stuck",reason="critical_margin_timeout"} 0`,
+		`weir_agents_stuck{certainty="stuck",reason="activity_timeout"} 0`,
+		`weir_recoveries_total{step="resume"} 1`,
+		`weir_recoveries_total{step="archive"} 0`,
+		`weir_verdicts_total{action="resume",mode="enforce",rule="critical_margin_timeout"} 1`,
+		`weir_activity_records_total{outcome="repeated"} 0`,
+	)
+	text := h.scrape()
+	if !strings.Contains(text, `weir_activity_records_total{outcome="folded"}`) || strings.Contains(text, `weir_activity_records_total{outcome="folded"} 0`) {
+		t.Error("no activity was folded")
+	}
+	if age := value(t, text, "weir_agents_told_age_seconds"); age < 5 || age > 200 {
+		t.Errorf("agents were told of up to %v s ago", age)
+	}
+	h.stop()
+
+	o.Clock = h.fake
+	again := hand{begin(t, o)}
+	again.fake = h.fake
+	again.scraped(`weir_agents_live 2`, `weir_agents_stuck{certainty="stuck",reason="critical_margin_timeout"} 1`, `weir_recoveries_total{step="resume"} 0`)
+	again.fake.advance(time.Second)
+	again.asked = h.asked
+	again.reports("planner", "critical")
+	again.quiet(time.Second, 2)
+	again.folded()
+	again.scraped(`weir_agents_live 2`, `weir_agents_stuck{certainty="stuck",reason="critical_margin_timeout"} 0`)
+	again.fake.advance(time.Hour)
+	if age := value(t, again.scrape(), "weir_agents_told_age_seconds"); age < 3600 {
+		t.Errorf("an agent stage that stands still was told of up to %v s ago", age)
+	}
+}
+
+// value is what a metric without labels is in what Prometheus gets.
+func value(t *testing.T, text, name string) float64 {
+	t.Helper()
+	_, rest, ok := strings.Cut(text, "\n"+name+" ")
+	word, _, _ := strings.Cut(rest, "\n")
+	v, err := strconv.ParseFloat(word, 64)
+	if !ok || err != nil {
+		t.Fatalf("%s is %q", name, word)
+	}
+	return v
 }
 
 // TestMetricsOfRefusedLimits is what the alert about limits looks at.
@@ -254,13 +314,13 @@ func TestLiveFlows(t *testing.T) {
 
 // TestSeriesBudget counts the series of the program as it is, its routes included.
 func TestSeriesBudget(t *testing.T) {
-	const most, partitions = 900, 64
+	const most, partitions = 1300, 64 // of events, and as many of activity
 	r := begin(t, Options{Metrics: "127.0.0.1:0", SelfTest: time.Minute})
 	families, err := r.metrics.Registry().Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := 2 * (partitions - 1)
+	n := 4 * (partitions - 1) // two for each, of which there is one
 	for _, f := range families {
 		for _, m := range f.Metric {
 			n++

@@ -12,16 +12,16 @@ import (
 	"weir/state"
 )
 
-// mirror copies the verdicts of the whole group into the log of this process that
-// streams, files and webhooks read, so that a dispatcher may follow any member. A
+// mirror copies the verdicts of the whole group, of both stages, into the log of this
+// process that streams, files and webhooks read, so that a dispatcher may follow any member. A
 // crash may copy some twice; their ids tell.
 type mirror struct {
 	member  *member
-	reached []atomic.Bool // by partition: everything was copied when it was looked last
+	reached []atomic.Bool // by lane: everything was copied when it was looked last
 }
 
 func newMirror(m *member) *mirror {
-	return &mirror{member: m, reached: make([]atomic.Bool, len(m.partitions))}
+	return &mirror{member: m, reached: make([]atomic.Bool, m.lanes())}
 }
 
 // ready says which partitions are not copied to their end: who follows the verdicts here
@@ -40,10 +40,10 @@ const mirrorBytes = 128 << 10
 
 func (m *mirror) run(ctx context.Context) error {
 	var group sync.WaitGroup
-	failed := make([]error, len(m.member.partitions))
+	failed := make([]error, len(m.reached))
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	for _, n := range m.member.partitions {
+	for n := range m.reached {
 		group.Go(func() {
 			if failed[n] = m.insist(ctx, n); failed[n] != nil {
 				cancel()

@@ -43,15 +43,23 @@ func (a *App) operatorRoutes() []route {
 }
 
 // mayOrder refuses what a person orders from whoever has not the admin token: an intake
-// that takes it from anybody would leave nothing of the token.
+// that takes it from anybody would leave nothing of the token. So it is with who wants an
+// agent to be rescued that may not be stuck at all.
 func (a *App) mayOrder(r *http.Request, ev *events.Event) error {
+	rescued := ev.Rescue != nil && ev.Rescue.Admin
 	switch ev.Kind {
 	case events.OperatorStop, events.OperatorRelease, events.OverrideSet:
 	default:
-		return nil
+		if !rescued {
+			return nil
+		}
 	}
 	if a.tokens.check(r, admin) == nil {
 		return nil
+	}
+	if rescued {
+		return &events.DecodeError{Code: events.CodeReservedKind, Field: "rescue.admin", Offset: -1,
+			Reason: "only who has the admin token may say so; send it with the event, or leave rescue.admin out"}
 	}
 	return &events.DecodeError{Code: events.CodeReservedKind, Field: "kind", Offset: -1,
 		Reason: fmt.Sprintf("%s is a person's order; send the admin token with it", ev.Kind)}

@@ -47,6 +47,9 @@ type Options struct {
 	WebhookURL  string   // verdicts are sent to it as well
 	// WebhookSecretFile holds the key that deliveries are signed with.
 	WebhookSecretFile string
+	// OrderKeysFile holds the keys that orders are signed with, see sign.Parse: the first
+	// one signs. It is read again by Reload. "" signs nothing.
+	OrderKeysFile string
 
 	Tick            time.Duration // silence in the journal after which a tick is appended; default 5 s
 	LimitsPoll      time.Duration // how often LimitsFile is looked at; default 1 s

@@ -12,16 +12,18 @@ import (
 	"weir/state"
 )
 
-// owned is a partition of the topic of events that this process folds during one
-// generation of its group.
+// owned is a lane that this process folds during one generation of its group.
 type owned struct {
-	member *member
-	number int
-	as     kafka.Assignment
+	member    *member
+	lanes     *lanes
+	partition int // of the topic of the lanes
+	lane      int // its number among those of both stages
+	as        kafka.Assignment
 
 	reader   *kafka.Reader
 	verdicts *sinkkafka.Producer
 	letters  *sinkkafka.Producer
+	activity *sinkkafka.Activity // nil in the agent stage
 	pump     *Pump
 	suspects *suspects
 
@@ -41,35 +43,35 @@ type owned struct {
 var errAgain = errors.New("begin again")
 
 // fold is what the group calls for a partition that is assigned to this process.
-func (m *member) fold(ctx context.Context, as kafka.Assignment) {
+func (m *member) fold(ctx context.Context, l *lanes, as kafka.Assignment) {
 	a := m.app
-	m.note(as.Partition, nil)
+	m.note(l, as.Partition, nil)
 	m.mu.Lock()
-	if m.generation != as.Generation {
-		m.generation = as.Generation
+	if l.generation != as.Generation {
+		l.generation = as.Generation
 		m.generations++
 	}
 	m.mu.Unlock()
 	defer func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		delete(m.taking, as.Partition)
+		delete(m.taking, l.lane(as.Partition))
 	}()
 	for ctx.Err() == nil {
-		err := m.foldOnce(ctx, as)
+		err := m.foldOnce(ctx, l, as)
 		switch {
 		case err == nil || ctx.Err() != nil && !m.fatal(err):
 			return
 		case errors.Is(err, errAgain):
 			continue
 		case errors.Is(err, sinkkafka.ErrFenced):
-			a.logger.Warn("the partition has another owner: this process gives up all of its own and joins the group again", "partition", as.Partition, "error", err)
+			a.logger.Warn("the partition has another owner: this process gives up all of its own and joins the group again", "topic", l.topic, "partition", as.Partition, "error", err)
 			return
 		case m.fatal(err):
 			a.fail(err)
 			return
 		}
-		a.logger.Error("a partition is not folded for now; it is tried again", "partition", as.Partition, "error", err)
+		a.logger.Error("a partition is not folded for now; it is tried again", "topic", l.topic, "partition", as.Partition, "error", err)
 		if a.pause(ctx, time.Second) != nil {
 			return
 		}
@@ -77,16 +79,17 @@ func (m *member) fold(ctx context.Context, as kafka.Assignment) {
 }
 
 // note keeps whether a partition is folded, by p, or is being taken over.
-func (m *member) note(number int, p *owned) {
+func (m *member) note(l *lanes, partition int, p *owned) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	lane := l.lane(partition)
 	if p != nil {
-		m.owned[number] = p
-		delete(m.taking, number)
+		m.owned[lane] = p
+		delete(m.taking, lane)
 		return
 	}
-	delete(m.owned, number)
-	m.taking[number] = m.app.clock.Now()
+	delete(m.owned, lane)
+	m.taking[lane] = taking{l.describe(partition), m.app.clock.Now()}
 }
 
 // fatal reports whether only a person can help.
@@ -97,7 +100,7 @@ func (m *member) fatal(err error) bool {
 	return kafka.Final(err) || errors.Is(err, state.ErrFailed) || errors.Is(err, state.ErrDamaged) || errors.Is(err, errOtherLog)
 }
 
-func (m *member) foldOnce(ctx context.Context, as kafka.Assignment) error {
+func (m *member) foldOnce(ctx context.Context, l *lanes, as kafka.Assignment) error {
 	// What is under way when the partition is given up may come to its end.
 	hard, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -108,15 +111,15 @@ func (m *member) foldOnce(ctx context.Context, as kafka.Assignment) error {
 		case <-hard.Done():
 		}
 	})()
-	p := &owned{member: m, number: as.Partition, as: as, commits: make(chan struct{}, 1)}
+	p := &owned{member: m, lanes: l, partition: as.Partition, lane: l.lane(as.Partition), as: as, commits: make(chan struct{}, 1)}
 	p.commits <- struct{}{}
 	defer p.close()
 	if err := p.open(ctx); err != nil {
 		return err
 	}
-	m.note(p.number, p)
+	m.note(l, p.partition, p)
 	err := p.run(ctx, hard)
-	m.note(p.number, nil)
+	m.note(l, p.partition, nil)
 	if err != nil {
 		p.pump.Abandon()
 		return err
@@ -125,7 +128,7 @@ func (m *member) foldOnce(ctx context.Context, as kafka.Assignment) error {
 		if m.fatal(err) {
 			return err
 		}
-		m.app.logger.Warn("a partition is given up without a last checkpoint; whoever owns it next folds a little more again", "partition", p.number, "error", err)
+		m.app.logger.Warn("a partition is given up without a last checkpoint; whoever owns it next folds a little more again", "topic", l.topic, "partition", p.partition, "error", err)
 		return nil
 	}
 	p.suspects.clear()
@@ -138,20 +141,23 @@ func (p *owned) open(ctx context.Context) (err error) {
 	m, a := p.member, p.member.app
 	o := m.o
 	// From here on the brokers take nothing more from an owner before.
-	p.verdicts, err = sinkkafka.Open(ctx, o.Cluster, o.Group, o.Topics.Verdicts, p.number)
+	p.verdicts, err = sinkkafka.Open(ctx, o.Cluster, o.Group, o.Topics.Verdicts, p.lane)
 	if err != nil {
-		return fmt.Errorf("take over partition %d of %s: %w", p.number, o.Topics.Verdicts, err)
+		return fmt.Errorf("take over partition %d of %s: %w", p.lane, o.Topics.Verdicts, err)
 	}
-	p.letters, err = sinkkafka.Open(ctx, o.Cluster, o.Group, o.Topics.DeadLetters, p.number)
+	p.letters, err = sinkkafka.Open(ctx, o.Cluster, o.Group, o.Topics.DeadLetters, p.lane)
 	if err != nil {
-		return fmt.Errorf("take over partition %d of %s: %w", p.number, o.Topics.DeadLetters, err)
+		return fmt.Errorf("take over partition %d of %s: %w", p.lane, o.Topics.DeadLetters, err)
 	}
 	options := PumpOptions{
-		Partition: uint16(p.number), Source: o.Topics.Events, Limits: a.limits.current(), Parse: parseLimits,
-		Store: a.store, Sink: sinkkafka.NewVerdicts(p.verdicts, a.clock.Now), Answer: a.answers.deliver,
-		Letters:  &topicLetters{sinkkafka.NewDeadLetters(p.letters, o.Topics.Events, a.clock.Now)},
-		Activity: &topicActivity{sinkkafka.NewActivity(o.Cluster, o.Topics.Activity, m.activity), p.number},
-		Memory:   a.o.Memory / int64(len(m.partitions)), CheckpointEvery: a.o.CheckpointEvery, Counts: &a.counts, Metrics: a.metrics, Clock: a.clock, Logger: a.logger,
+		Partition: uint16(p.lane), Source: p.lanes.topic, Stage: p.lanes.stage, Sources: len(m.flowLanes.partitions), Limits: a.limits.current(), Parse: parseLimits,
+		Store: a.store, Sink: sinkkafka.NewVerdicts(p.verdicts, a.clock.Now),
+		Letters: &topicLetters{sinkkafka.NewDeadLetters(p.letters, p.lanes.topic, p.partition, a.clock.Now)},
+		Memory:  m.memory(p.lanes), CheckpointEvery: a.o.CheckpointEvery, Counts: &a.counts, Clock: a.clock, Logger: a.logger,
+	}
+	if p.lanes.stage == FlowStage {
+		p.activity = sinkkafka.NewActivity(o.Cluster, o.Topics.Activity, len(m.agentLanes.partitions))
+		options.Activity, options.Answer, options.Metrics = &topicActivity{p.activity, p.partition}, a.answers.deliver, a.metrics
 	}
 	if err := p.place(ctx, &options); err != nil {
 		return err
@@ -163,28 +169,28 @@ func (p *owned) open(ctx context.Context) (err error) {
 		p.pump.Abandon()
 		return err
 	}
-	if p.suspects, err = newSuspects(a.store, p.number, p.pump.Next()); err != nil {
+	if p.suspects, err = newSuspects(a.store, p.lane, p.pump.Next()); err != nil {
 		p.pump.Abandon()
 		return err
 	}
 	p.reader = p.readFrom(p.pump.Next())
 	p.appended, p.committed = a.clock.Now(), p.as.Committed
 	p.turned.Store(p.appended.UnixMilli())
-	a.logger.Info("partition taken over", "partition", p.number, "generation", p.as.Generation, "next", p.pump.Next(), "fresh", options.Start > 0)
+	a.logger.Info("partition taken over", "topic", p.lanes.topic, "partition", p.partition, "generation", p.as.Generation, "next", p.pump.Next(), "fresh", options.Start > 0)
 	return nil
 }
 
 func (p *owned) readFrom(offset int64) *kafka.Reader {
 	m := p.member
-	return kafka.NewReader(m.o.Cluster, m.o.Topics.Events, p.number, offset, kafka.ReaderOptions{Logger: m.app.logger})
+	return kafka.NewReader(m.o.Cluster, p.lanes.topic, p.partition, offset, kafka.ReaderOptions{Logger: m.app.logger})
 }
 
-// place finds where to begin without a checkpoint: far enough back that every episode
-// that can still be open began after it, and the limits of that time are in the log.
+// place finds where to begin without a checkpoint: far enough back that nothing before
+// it decides a verdict (see Horizon), and the limits of that time are in the log.
 func (p *owned) place(ctx context.Context, o *PumpOptions) error {
 	m, a := p.member, p.member.app
 	cluster, t := m.o.Cluster, m.o.Topics
-	first, end, err := cluster.Bounds(ctx, t.Events, p.number)
+	first, end, err := cluster.Bounds(ctx, p.lanes.topic, p.partition)
 	if err != nil {
 		return err
 	}
@@ -193,13 +199,13 @@ func (p *owned) place(ctx context.Context, o *PumpOptions) error {
 	case err != nil:
 		return err
 	case known && meta.Next > end:
-		return &kafka.BeyondEndError{Topic: t.Events, Partition: p.number, Next: meta.Next, End: end}
+		return &kafka.BeyondEndError{Topic: p.lanes.topic, Partition: p.partition, Next: meta.Next, End: end}
 	case known && meta.Next >= first:
 		return nil
 	case known:
 		a.counts.deadLetter(CodeLost)
-		a.logger.Error("records have expired before they were folded: flows that were open begin anew behind them, and what they did before is not counted; keep the topic longer",
-			"partition", p.number, "from", meta.Next, "to", first)
+		a.logger.Error("records have expired before they were folded: what is open begins anew behind them, and what it did before is not counted; keep the topic longer",
+			"topic", p.lanes.topic, "partition", p.partition, "from", meta.Next, "to", first)
 	}
 	// Also what a crash in the middle of forgetting has left.
 	if err := a.store.Forget(o.Partition); err != nil {
@@ -210,28 +216,25 @@ func (p *owned) place(ctx context.Context, o *PumpOptions) error {
 		return err
 	}
 	for _, x := range []struct {
-		topic  string
-		offset *int64
-	}{{t.Events, &o.Start}, {t.Verdicts, &o.Published}, {t.DeadLetters, &o.Buried}} {
-		if *x.offset, err = cluster.OffsetAt(ctx, x.topic, p.number, since); err != nil {
+		topic     string
+		partition int
+		offset    *int64
+	}{{p.lanes.topic, p.partition, &o.Start}, {t.Verdicts, p.lane, &o.Published}, {t.DeadLetters, p.lane, &o.Buried}} {
+		if *x.offset, err = cluster.OffsetAt(ctx, x.topic, x.partition, since); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// limitsEvery is how often the limits are put into the log again while events come, so
-// that who begins in the middle of it need not go far back to learn of them.
-const limitsEvery = 10 * time.Minute
-
 // horizon is the time from which the log has to be folded, as of the record that the
 // owner before came to, or else as of now.
 func (p *owned) horizon(ctx context.Context, first, end int64) (time.Time, error) {
 	m, a := p.member, p.member.app
-	back := m.o.Horizon
-	if back == 0 {
-		flow := a.limits.current().Flow
-		back = flow.MaxAge + flow.Idle + grace*time.Millisecond
+	limits := a.limits.current()
+	back := Horizon(p.lanes.stage, &limits)
+	if p.lanes.stage == FlowStage && m.o.Horizon != 0 {
+		back = m.o.Horizon + limitsEvery
 	}
 	asOf := a.clock.Now()
 	if at := p.as.Committed; at >= first && at < end {
@@ -243,7 +246,7 @@ func (p *owned) horizon(ctx context.Context, first, end int64) (time.Time, error
 			asOf = at
 		}
 	}
-	return asOf.Add(-back - limitsEvery), nil
+	return asOf.Add(-back), nil
 }
 
 // record reads the record at an offset, or the next one that there is.
@@ -268,7 +271,7 @@ func (p *owned) record(ctx context.Context, offset int64) (kafka.Record, error) 
 }
 
 // errOtherLog says that the state does not belong to the topic.
-var errOtherLog = errors.New("the topic was created anew, and the state is of the one before: begin with an empty state directory")
+var errOtherLog = errors.New("the topic was created anew, and the state is of the one before: begin with an empty state directory, and with new topics of activity and verdicts, which name its offsets")
 
 // verify compares the last record that was folded with what the topic has there.
 func (p *owned) verify(ctx context.Context) error {
@@ -276,13 +279,13 @@ func (p *owned) verify(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
-	first, _, err := p.member.o.Cluster.Bounds(ctx, p.member.o.Topics.Events, p.number)
+	first, _, err := p.member.o.Cluster.Bounds(ctx, p.lanes.topic, p.partition)
 	if err != nil || offset < first {
 		return err
 	}
 	r, err := p.record(ctx, offset)
 	if err == nil && (r.Offset != offset || recordSum(r.Value) != sum) {
-		err = fmt.Errorf("partition %d of %s: the record at offset %d is not the one that was folded: %w", p.number, p.member.o.Topics.Events, offset, errOtherLog)
+		err = fmt.Errorf("%s: the record at offset %d is not the one that was folded: %w", p.lanes.describe(p.partition), offset, errOtherLog)
 	}
 	return err
 }
@@ -307,7 +310,7 @@ func (p *owned) run(ctx, hard context.Context) error {
 		}
 		records = records[:0]
 		for i := range fetched {
-			records = append(records, Record{fetched[i].Offset, fetched[i].Appended, fetched[i].Value})
+			records = append(records, p.lanes.record(&fetched[i]))
 		}
 		if err := p.suspects.fold(hard, p.pump, records); err != nil {
 			return err
@@ -319,7 +322,7 @@ func (p *owned) run(ctx, hard context.Context) error {
 			p.newest.Store(int64(records[n-1].Appended))
 		}
 		if p.behind() == 0 {
-			if !p.caughtUp.Swap(true) {
+			if !p.caughtUp.Swap(true) && p.lanes.stage == FlowStage {
 				a.meter.restored(now) // of the first partition that is
 			}
 			if err := p.speak(ctx, now); err != nil {
@@ -338,11 +341,11 @@ func (p *owned) behind() int64 { return max(0, p.reader.HighWatermark()-p.reader
 func (p *owned) past(ctx context.Context, err error) error {
 	a := p.member.app
 	if gap, ok := errors.AsType[*kafka.GapError](err); ok {
-		a.logger.Error("records have expired while they were waited for", "partition", p.number, "error", gap)
+		a.logger.Error("records have expired while they were waited for", "topic", p.lanes.topic, "partition", p.partition, "error", gap)
 		return errAgain // which finds the gap, and begins behind it
 	}
 	if bad, ok := errors.AsType[*kafka.BatchError](err); ok {
-		a.logger.Error("records cannot be read; they become dead letters without a value", "partition", p.number, "error", bad)
+		a.logger.Error("records cannot be read; they become dead letters without a value", "topic", p.lanes.topic, "partition", p.partition, "error", bad)
 		if err := p.pump.Refuse(ctx, Record{Offset: bad.Offset}, CodeUnreadable, bad.Error()); err != nil {
 			return err
 		}
@@ -354,11 +357,12 @@ func (p *owned) past(ctx context.Context, err error) error {
 
 // speak appends what the log has to be told when it is read to the end: a tick when it
 // is silent, and the limits when it has none or others, or has not been told for long.
+// The activity needs no ticks: the flows tell it the time, from theirs.
 func (p *owned) speak(ctx context.Context, now time.Time) error {
 	m, a := p.member, p.member.app
-	if now.Sub(p.appended) >= a.o.Tick {
+	if p.lanes.stage == FlowStage && now.Sub(p.appended) >= a.o.Tick {
 		p.appended = now
-		if err := m.appendTo(ctx, p.number, sinkkafka.Message{Value: tickEvent(a.clock)}); err != nil {
+		if err := m.appendTo(ctx, p.lanes.topic, p.partition, sinkkafka.Message{Value: tickEvent(a.clock)}); err != nil {
 			return m.later(ctx, err)
 		}
 	}
@@ -371,7 +375,7 @@ func (p *owned) speak(ctx context.Context, now time.Time) error {
 		return nil
 	}
 	p.told, p.toldAt = version, now
-	return m.later(ctx, m.appendTo(ctx, p.number, sinkkafka.Message{Value: limitsEvent(a.limits.current(), a.clock)}))
+	return m.later(ctx, m.appendTo(ctx, p.lanes.topic, p.partition, sinkkafka.Message{Value: limitsEvent(a.limits.current(), a.clock)}))
 }
 
 // later logs an error of something that is tried again.
@@ -421,18 +425,23 @@ func (p *owned) tell(next int64) {
 		m.commits[0].Add(1)
 	} else {
 		m.commits[1].Add(1)
-		m.app.logger.Debug("the group was not told how far the fold is", "partition", p.number, "error", err)
+		m.app.logger.Debug("the group was not told how far the fold is", "topic", p.lanes.topic, "partition", p.partition, "error", err)
 	}
 }
 
 // trouble is what keeps the brokers from answering; nil when they do.
 func (p *owned) trouble() error {
+	what := p.lanes.describe(p.partition)
 	if since, err := p.reader.Trouble(); err != nil {
-		return fmt.Errorf("partition %d cannot be read since %s: %w", p.number, since.UTC().Format(time.RFC3339), err)
+		return fmt.Errorf("%s cannot be read since %s: %w", what, since.UTC().Format(time.RFC3339), err)
 	}
-	for _, out := range []*sinkkafka.Producer{p.verdicts, p.letters} {
-		if since, err := out.Trouble(); err != nil {
-			return fmt.Errorf("nothing of partition %d can be published since %s: %w", p.number, since.UTC().Format(time.RFC3339), err)
+	troubles := []func() (time.Time, error){p.verdicts.Trouble, p.letters.Trouble}
+	if p.activity != nil {
+		troubles = append(troubles, p.activity.Trouble)
+	}
+	for _, trouble := range troubles {
+		if since, err := trouble(); err != nil {
+			return fmt.Errorf("nothing of %s can be published since %s: %w", what, since.UTC().Format(time.RFC3339), err)
 		}
 	}
 	return nil
@@ -444,9 +453,9 @@ func (p *owned) ready(out *readyAnswer) {
 		out.Why = append(out.Why, err.Error())
 	}
 	if !p.caughtUp.Load() {
-		out.Why = append(out.Why, fmt.Sprintf("partition %d has not been folded to its end since it was assigned", p.number))
+		out.Why = append(out.Why, p.lanes.describe(p.partition)+" has not been folded to its end since it was assigned")
 	} else if p.behind() > maxLag {
-		out.Why = append(out.Why, fmt.Sprintf("partition %d is behind", p.number))
+		out.Why = append(out.Why, p.lanes.describe(p.partition)+" is behind")
 	}
 }
 
@@ -475,14 +484,14 @@ func (l *topicLetters) Since(ctx context.Context, from int64, fn func(offset int
 // topicActivity is the topic of what concerns agents, for the pump of a partition.
 type topicActivity struct {
 	topic  *sinkkafka.Activity
-	number int
+	source int // partition of the events
 }
 
 func (t *topicActivity) Send(ctx context.Context, activity []Rekeyed) error {
 	out := make([]sinkkafka.ActivityRecord, len(activity))
 	for i := range activity {
 		r := &activity[i]
-		out[i] = sinkkafka.ActivityRecord{Key: r.Agent, Value: r.Value, Source: sinkkafka.Position{Partition: t.number, Offset: r.Offset}}
+		out[i] = sinkkafka.ActivityRecord{Key: r.Key, Value: r.Value, Source: sinkkafka.Position{Partition: t.source, Offset: r.Offset, Part: r.Part}}
 	}
 	return t.topic.Send(ctx, out)
 }

@@ -21,6 +21,18 @@ type Record struct {
 	Offset   int64
 	Appended events.Stamp // when the log took it; 0 when the log does not say
 	Value    []byte       // one event as JSON
+
+	// Of a record of the activity log, which is what an agent stage folds.
+	Key  string   // whom it concerns, see Rekeyed; "" of ticks and limits
+	From Position // what it was made of; says nothing of limits
+}
+
+// Position is where a record of the activity log comes from: the Part-th one, from 0,
+// that the event at an offset of a source partition brought about.
+type Position struct {
+	Source int
+	Offset int64
+	Part   int
 }
 
 // Emitted is a verdict and the offset of the record that brought it about.
@@ -51,15 +63,16 @@ type Letters interface {
 
 // Rekeyed is an event as the rules about agents want it, which cut across flows.
 type Rekeyed struct {
-	Agent  string // whom it concerns
-	Offset int64  // of the record that it is made of, of which there is only one
-	Value  []byte // an event as JSON
+	Key    string // whom it concerns (see analyzer.Activity); "" of a tick, which is for every partition of the activity
+	Offset int64  // of the record that it is made of
+	Part   int    // its place among what was made of that record, from 0
+	Value  []byte // an event as JSON; good until Send returns
 }
 
 // Activity is where re-keyed events go.
 type Activity interface {
 	// Send returns when they are safe there. After a crash some are sent again, in the
-	// same order; their offsets tell.
+	// same order; their offsets and parts tell.
 	Send(ctx context.Context, activity []Rekeyed) error
 }
 
@@ -67,6 +80,8 @@ type Activity interface {
 type PumpOptions struct {
 	Partition uint16
 	Source    string // names the log in dead letters and messages; default "journal"
+	Stage     Stage  // what is folded; default FlowStage
+	Sources   int    // of an agent stage: partitions of events that tell it; default 1
 
 	// Limits are in force until the log or the last checkpoint says otherwise.
 	Limits analyzer.Limits
@@ -105,17 +120,13 @@ const (
 	DefaultCheckpointEvery = time.Second
 )
 
-// grace is how far the watermark has to be past a deadline for it to fire without an
-// event of its flow: so late may an event come that should have been seen first. It
-// is a constant because it decides verdicts.
-const grace = 5_000
-
 // diskRetry is how long a write that found too little free space waits.
 const diskRetry = time.Second
 
-// Pump folds the records of one partition of a log: it publishes what comes of them
-// and only then lets a checkpoint pass. What it publishes depends on the records
-// alone, neither on how they are batched nor on crashes in between.
+// Pump folds the records of one partition of a log into flows, or into agents (see
+// Stage): it publishes what comes of them and only then lets a checkpoint pass. What it
+// publishes depends on the records alone, neither on how they are batched nor on crashes
+// in between.
 //
 // Batch, Fold and Close are for one goroutine; the other methods are for all.
 type Pump struct {
@@ -124,19 +135,18 @@ type Pump struct {
 	standing Standing
 	commit   func(*state.Checkpoint) error // of the store, except in tests
 
-	mu        sync.Mutex // held while records are folded, for those who look at flows
+	mu        sync.Mutex // held while records are folded, for those who look at flows and agents
 	engine    *analyzer.Engine
-	own       *analyzer.Engine // judges weir's own flows
-	partition analyzer.Partition
-	document  []byte // of the last limits.set; nil when there was none
-	flows     *residents
+	stage     folding
+	subject   state.Subject // of what the stage folds
+	document  []byte        // of the last limits.set; nil when there was none
+	flows     *residents    // or agents
 	deadlines deadlines
 	outside   bool // the store may hold flows that are not in memory
 
 	// What one record needs.
 	event   events.Event
-	scratch analyzer.Flow
-	open    *resident // whose flow is in scratch
+	open    *resident // whose flow is in the scratch of the stage
 	ahead   bool      // scratch is ahead of the record of open: encoded holds what it should be
 	encoded []byte
 	fx      analyzer.Effects
@@ -149,6 +159,8 @@ type Pump struct {
 	letters []state.DeadLetter
 	rekeyed []Rekeyed
 	refold  refold
+	passing passing
+	pass    func(key string, from Position, ev *events.Event) // gets what concerns agents at once, instead of Activity
 
 	last struct { // record that was folded
 		offset int64
@@ -190,8 +202,9 @@ func NewPump(ctx context.Context, o PumpOptions) (*Pump, error) {
 	if o.Counts == nil {
 		o.Counts = new(Counts)
 	}
-	p := &Pump{o: o, counts: o.Counts, flows: newResidents(), deadlines: newDeadlines(), engine: analyzer.New(o.Limits), own: analyzer.New(selfTestLimits()),
+	p := &Pump{o: o, counts: o.Counts, flows: newResidents(), deadlines: newDeadlines(), engine: analyzer.New(o.Limits),
 		next: o.Start, quota: quota{clock: o.Clock}, hurry: make(chan struct{})}
+	p.stage, p.subject = p.stageOf(&o)
 	if o.Store == nil {
 		return p, nil
 	}
@@ -265,26 +278,38 @@ func (p *Pump) Durable() int64 { return p.checkpoints.safe }
 // the verdicts are published as well, by the next Batch, which must come at least
 // every thousand events.
 func (p *Pump) Fold(ev *events.Event, offset int64) []events.Verdict {
+	return p.FoldRecord(ev, &Record{Offset: offset, Appended: ev.Appended})
+}
+
+// FoldRecord is Fold of an event that came as a record, of which only the value may be
+// missing.
+func (p *Pump) FoldRecord(ev *events.Event, r *Record) []events.Verdict {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.given = p.given[:0]
-	if offset < p.next || p.err != nil {
+	if r.Offset < p.next || p.err != nil {
 		return p.given
 	}
 	from := len(p.out)
-	p.take(ev, offset, nil)
-	p.next = offset + 1
+	p.take(ev, r)
+	p.next = r.Offset + 1
 	p.fire()
+	p.tell()
 	p.close()
 	p.tally(1)
 	for i := range p.out[from:] {
 		p.given = append(p.given, p.out[from+i].Verdict)
 	}
 	if p.o.Store == nil {
-		clear(p.out)
-		p.out, p.letters = p.out[:0], p.letters[:0]
+		p.forget()
 	}
 	return p.given
+}
+
+// forget drops what would be published with a Store.
+func (p *Pump) forget() {
+	clear(p.out)
+	p.out, p.letters, p.rekeyed, p.passing.memory = p.out[:0], p.letters[:0], p.rekeyed[:0], p.passing.memory[:0]
 }
 
 // Close publishes what is left, writes a last checkpoint and waits for it. When ctx
@@ -326,8 +351,7 @@ func (p *Pump) settle(ctx context.Context) error {
 		return p.err
 	}
 	if p.o.Store == nil {
-		clear(p.out)
-		p.out, p.letters = p.out[:0], p.letters[:0]
+		p.forget()
 		return nil
 	}
 	if err := p.publish(ctx); err != nil {
@@ -340,11 +364,11 @@ func (p *Pump) settle(ctx context.Context) error {
 // last of them everything is out.
 func (p *Pump) publish(ctx context.Context) error {
 	if len(p.rekeyed) > 0 {
-		if err := p.o.Activity.Send(ctx, p.rekeyed); err != nil {
+		if err := p.patiently(ctx, func() error { return p.o.Activity.Send(ctx, p.rekeyed) }); err != nil {
 			return fmt.Errorf("pass on what concerns agents: %w", err)
 		}
 		clear(p.rekeyed)
-		p.rekeyed = p.rekeyed[:0]
+		p.rekeyed, p.passing.memory = p.rekeyed[:0], p.passing.memory[:0]
 	}
 	if len(p.letters) > 0 {
 		err := p.patiently(ctx, func() (err error) {

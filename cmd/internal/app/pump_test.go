@@ -203,15 +203,18 @@ func sameLog(t *testing.T, got, want *memoryLog) {
 	}
 }
 
+func crashSeeds() int {
+	if n, err := strconv.Atoi(os.Getenv("WEIR_SEEDS")); err == nil {
+		return n
+	}
+	return 12
+}
+
 // TestCrash lets the sink, and the commits of checkpoints before and after they are
 // durable, fail at random, and loses the state now and then. What is in the verdict log afterwards is what an
 // undisturbed run leaves there. WEIR_SEEDS=1000 tries more.
 func TestCrash(t *testing.T) {
-	seeds := 12
-	if n, err := strconv.Atoi(os.Getenv("WEIR_SEEDS")); err == nil {
-		seeds = n
-	}
-	lost := 0
+	seeds, lost := crashSeeds(), 0
 	defer func() {
 		if lost < seeds {
 			t.Errorf("the state was lost only %d times in %d runs", lost, seeds)
@@ -413,6 +416,12 @@ func TestLargeCheckpoints(t *testing.T) {
 	}
 }
 
+// broken is a stage that cannot fold.
+type broken struct{ folding }
+
+func (broken) step(*events.Event)   { panic("a fault in the fold") }
+func (broken) advance(events.Stamp) { panic("a fault in the fold") }
+
 // TestPanic shows that a fault of the core costs one record, not the pump or the flow.
 func TestPanic(t *testing.T) {
 	store, log := openState(t), &memoryLog{}
@@ -421,16 +430,15 @@ func TestPanic(t *testing.T) {
 	want := undisturbed(t, records)
 	poison := (&events.Event{ID: "poison", Time: records[200].Appended, Kind: events.AgentCall, CorrelationID: "flow-3",
 		From: events.Party{Session: "s1"}, To: events.Party{Session: "s2"}}).AppendJSON(nil)
-	// The engine without a rule table panics at the first row that it looks at.
 	if err := p.Batch(t.Context(), records[:200]); err != nil {
 		t.Fatal(err)
 	}
-	sound := p.engine
-	p.engine = nil
+	sound := p.stage
+	p.stage = broken{sound}
 	if err := p.Batch(t.Context(), []Record{{Offset: 200, Appended: records[200].Appended, Value: poison}}); err != nil {
 		t.Fatal(err)
 	}
-	p.engine = sound
+	p.stage = sound
 	rest := slices.Clone(records[200:])
 	for i := range rest {
 		rest[i].Offset++
@@ -470,16 +478,16 @@ func TestPanicOfDeadline(t *testing.T) {
 	p := newTestPump(t, PumpOptions{Store: store, Sink: log})
 	batch := func(p *Pump, offset int64, ev *events.Event) {
 		t.Helper()
-		if err := p.Batch(t.Context(), []Record{{offset, ev.Time, ev.AppendJSON(nil)}}); err != nil {
+		if err := p.Batch(t.Context(), []Record{{Offset: offset, Appended: ev.Time, Value: ev.AppendJSON(nil)}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	late := &events.Event{ID: "tick", Time: events.StampOf(newFakeClock().Now()).Add(time.Hour), Kind: events.Tick}
 	batch(p, 0, selfCall("f", 1))
-	sound := p.engine
-	p.engine = nil
+	sound := p.stage
+	p.stage = broken{sound}
 	batch(p, 1, late)
-	p.engine = sound
+	p.stage = sound
 	batch(p, 2, call("f", 2, "a", "b"))
 	if err := p.Close(t.Context()); err != nil {
 		t.Fatal(err)
@@ -499,7 +507,7 @@ func TestPanicOfDeadline(t *testing.T) {
 func TestForgottenFlow(t *testing.T) {
 	store, log := openState(t), &memoryLog{}
 	p := newTestPump(t, PumpOptions{Store: store, Sink: log})
-	if err := p.Batch(t.Context(), []Record{{0, testStart, selfCall("f", 1).AppendJSON(nil)}}); err != nil {
+	if err := p.Batch(t.Context(), []Record{{Appended: testStart, Value: selfCall("f", 1).AppendJSON(nil)}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.Close(t.Context()); err != nil {
@@ -517,7 +525,8 @@ func TestForgottenFlow(t *testing.T) {
 	if _, ok, err := p.View("f"); ok || err != nil {
 		t.Fatal(ok, err)
 	}
-	if err := p.Batch(t.Context(), []Record{{1, testStart.Add(time.Hour), tick(testStart.Add(300 * time.Hour))}, {2, testStart.Add(300 * time.Hour), tick(testStart.Add(300 * time.Hour))}}); err != nil {
+	if err := p.Batch(t.Context(), []Record{{Offset: 1, Appended: testStart.Add(time.Hour), Value: tick(testStart.Add(300 * time.Hour))},
+		{Offset: 2, Appended: testStart.Add(300 * time.Hour), Value: tick(testStart.Add(300 * time.Hour))}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.Close(t.Context()); err != nil {
@@ -533,7 +542,7 @@ func TestForgottenFlow(t *testing.T) {
 func TestBadLimits(t *testing.T) {
 	store, log := openState(t), &memoryLog{}
 	p := newTestPump(t, PumpOptions{Store: store, Sink: log})
-	records := []Record{{0, testStart, limitsSet(testStart, "strict")}, {1, testStart, limitsSet(testStart, "loose")}}
+	records := []Record{{Appended: testStart, Value: limitsSet(testStart, "strict")}, {Offset: 1, Appended: testStart, Value: limitsSet(testStart, "loose")}}
 	if err := p.Batch(t.Context(), records); err != nil {
 		t.Fatal(err)
 	}

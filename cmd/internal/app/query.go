@@ -8,7 +8,6 @@ import (
 
 	"weir/analyzer"
 	"weir/events"
-	"weir/state"
 )
 
 // FlowSummary is one flow in a list.
@@ -144,7 +143,7 @@ type snapshot struct {
 
 var errEnough = errors.New("enough")
 
-// snapshot copies the records of the flows that were used last, then those that
+// snapshot copies the records of the flows or agents that were used last, then those that
 // only the store has.
 func (p *Pump) snapshot() (records []snapshot, engine *analyzer.Engine, truncated bool, err error) {
 	seen := make(map[string]bool)
@@ -165,7 +164,7 @@ func (p *Pump) snapshot() (records []snapshot, engine *analyzer.Engine, truncate
 	if !look {
 		return records, engine, truncated, nil
 	}
-	err = p.o.Store.Records(p.o.Partition, state.FlowSubject, func(key string, record []byte) error {
+	err = p.o.Store.Records(p.o.Partition, p.subject, func(key string, record []byte) error {
 		if seen[key] || ownFlow(key) {
 			return nil
 		}
@@ -185,27 +184,45 @@ func (p *Pump) snapshot() (records []snapshot, engine *analyzer.Engine, truncate
 // View returns a flow for people and programs; false when nothing is known of it.
 // Any goroutine may call it.
 func (p *Pump) View(key string) (analyzer.View, bool, error) {
-	p.mu.Lock()
-	engine, outside := p.engine, p.outside
-	var record []byte
-	if r := p.flows.byKey[key]; r != nil {
-		record, outside = slices.Clone(r.record), false
-	}
-	p.mu.Unlock()
-	if outside {
-		var err error
-		if record, _, err = p.o.Store.Load(p.o.Partition, state.FlowSubject, key); err != nil {
-			return analyzer.View{}, false, err
-		}
-	}
-	if len(record) == 0 {
-		return analyzer.View{}, false, nil
+	record, engine, err := p.lookUp(key)
+	if err != nil || len(record) == 0 {
+		return analyzer.View{}, false, err
 	}
 	var f analyzer.Flow
 	if err := f.UnmarshalBinary(key, record); err != nil {
 		return analyzer.View{}, false, fmt.Errorf("flow %q: %w", key, err)
 	}
 	return engine.View(&f), true, nil
+}
+
+// lookUp copies the record of a flow or agent; it is empty when nothing is known of it.
+func (p *Pump) lookUp(key string) (record []byte, engine *analyzer.Engine, err error) {
+	p.mu.Lock()
+	engine, outside := p.engine, p.outside
+	if r := p.flows.byKey[key]; r != nil {
+		record, outside = slices.Clone(r.record), false
+	}
+	p.mu.Unlock()
+	if outside {
+		record, _, err = p.o.Store.Load(p.o.Partition, p.subject, key)
+	}
+	return record, engine, err
+}
+
+// agentPartition copies what an agent stage has folded over all its agents.
+func (p *Pump) agentPartition() (*analyzer.Agents, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s, ok := p.stage.(*agentStage)
+	if !ok {
+		return nil, errors.New("this pump folds flows")
+	}
+	b, err := s.partition.AppendBinary(nil)
+	if err != nil {
+		return nil, err
+	}
+	out := new(analyzer.Agents)
+	return out, out.UnmarshalBinary(b)
 }
 
 // Limits returns the limits in force and their document, which is empty when the log

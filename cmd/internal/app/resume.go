@@ -65,13 +65,16 @@ func (r *refold) pass(next, verdicts, letters int64) {
 }
 
 // stateVersion is the first byte of what a checkpoint says of the partition itself.
-const stateVersion = 2
+const stateVersion = 3
 
-// appendState encodes what a partition has beside its flows: the fold's own state,
+// flowsAlone is the version of the time before there were stages.
+const flowsAlone = 2
+
+// appendState encodes what a partition has beside its flows: the stage and its own state,
 // the limits in force, where the dead letters end, and by what the last record is known.
 func (p *Pump) appendState(dst []byte) []byte {
-	dst = append(dst, stateVersion)
-	fold, err := p.partition.AppendBinary(nil)
+	dst = append(dst, stateVersion, byte(p.o.Stage))
+	fold, err := p.stage.appendState(nil)
 	if err != nil {
 		p.err = err
 	}
@@ -103,7 +106,7 @@ func (p *Pump) resume(ctx context.Context) error {
 	}
 	p.checkpoints.written, p.checkpoints.safe, p.checkpoints.last = p.next, p.next, p.o.Clock.Now()
 	err = p.o.Store.Due(p.o.Partition, func(sub state.Subject, due events.Stamp, key string) error {
-		if sub == state.FlowSubject {
+		if sub == p.subject {
 			p.deadlines.set(key, due)
 		}
 		return nil
@@ -128,49 +131,39 @@ func (p *Pump) resume(ctx context.Context) error {
 	return nil
 }
 
-func (p *Pump) restoreState(b []byte) (err error) {
-	bad := errors.New("the state of the partition is damaged; fold the log again with an empty state directory")
-	if len(b) == 0 {
-		return bad
+func (p *Pump) restoreState(b []byte) error {
+	if len(b) > 0 && b[0] == flowsAlone {
+		none := binary.AppendVarint(binary.AppendVarint(binary.AppendVarint(nil, 0), 0), 0) // was passed on
+		d := stateReader{rest: b[1:]}
+		fold := append(none, d.bytes()...)
+		if d.err != nil {
+			return d.err
+		}
+		b = binary.AppendUvarint([]byte{stateVersion, byte(FlowStage)}, uint64(len(fold)))
+		b = append(append(b, fold...), d.rest...)
 	}
-	if b[0] != stateVersion {
+	switch {
+	case len(b) < 2:
+		return errState
+	case b[0] != stateVersion:
 		return fmt.Errorf("the state of the partition has version %d, this weir knows %d; run the weir that wrote it", b[0], stateVersion)
+	case Stage(b[1]) != p.o.Stage:
+		return fmt.Errorf("the state of the partition is of stage %d and not %d: the topics of before had other numbers of partitions; begin with an empty state directory", b[1], p.o.Stage)
 	}
-	b = b[1:]
-	field := func() []byte {
-		n, size := binary.Uvarint(b)
-		if size <= 0 || n > uint64(len(b)-size) {
-			b, err = nil, bad
-			return nil
+	d := stateReader{rest: b[2:]}
+	fold, document := d.bytes(), d.bytes()
+	p.refold.lettersFrom, p.limits.at = d.number(), events.Stamp(d.number())
+	if d.err == nil && len(d.rest) > 0 {
+		p.last.offset, p.last.known = d.number(), true
+		if len(d.rest) != 8 {
+			return errState
 		}
-		v := b[size : size+int(n)]
-		b = b[size+int(n):]
-		return v
+		p.last.sum = binary.LittleEndian.Uint64(d.rest)
 	}
-	fold := field()
-	document := field()
-	number := func() int64 {
-		n, size := binary.Varint(b)
-		if size <= 0 {
-			b, err = nil, bad
-			return 0
-		}
-		b = b[size:]
-		return n
+	if d.err != nil {
+		return d.err
 	}
-	p.refold.lettersFrom = number()
-	p.limits.at = events.Stamp(number())
-	if err == nil && len(b) > 0 {
-		p.last.offset, p.last.known = number(), true
-		if len(b) != 8 {
-			return bad
-		}
-		p.last.sum = binary.LittleEndian.Uint64(b)
-	}
-	if err != nil {
-		return err
-	}
-	if err := p.partition.UnmarshalBinary(fold); err != nil {
+	if err := p.stage.restoreState(fold); err != nil {
 		return err
 	}
 	if len(document) > 0 {

@@ -248,11 +248,3 @@ func (s *selfTest) read(r *prom.Reading) {
 	defer s.mu.Unlock()
 	r.SelfTest = prom.SelfTest{On: true, Passed: s.passed, Runs: s.runs, Took: s.took}
 }
-
-// judge returns the engine for the flow that is open.
-func (p *Pump) judge() *analyzer.Engine {
-	if p.open.own {
-		return p.own
-	}
-	return p.engine
-}

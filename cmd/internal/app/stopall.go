@@ -118,7 +118,7 @@ type liveFlow struct {
 func (p *Pump) live(most int) (out []liveFlow, more bool, err error) {
 	var f analyzer.Flow
 	p.mu.Lock()
-	now, idle, outside := p.partition.Watermark, p.engine.Limits().Flow.Idle, p.outside
+	now, idle, outside := p.stage.seen(), p.engine.Limits().Flow.Idle, p.outside
 	lives := func() bool { return f.Last().Add(idle) > now && !f.Halted(now) }
 	seen := make(map[string]bool)
 	for r := p.flows.ends.older; p.flows.fading != &p.flows.ends; r = r.older {
@@ -176,17 +176,18 @@ type shared interface {
 }
 
 func (m *member) others(ctx context.Context) (addresses, missed []string) {
-	known, err := m.group.Owners(ctx)
+	l := m.flowLanes
+	known, err := l.group.Owners(ctx)
 	if err != nil {
 		return nil, []string{fmt.Sprintf("the group does not say who folds the other partitions: %v", err)}
 	}
-	for _, n := range m.partitions {
-		if m.ownerHere(n) != nil {
+	for _, n := range l.partitions {
+		if m.ownerHere(l, n) != nil {
 			continue
 		}
 		switch address := known[n]; {
 		case address == "" || address == m.o.Advertise:
-			missed = append(missed, fmt.Sprintf("partition %d: nobody who can be reached folds it at this moment", n))
+			missed = append(missed, l.describe(n)+": nobody who can be reached folds it at this moment")
 		case !slices.Contains(addresses, address):
 			addresses = append(addresses, address)
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"weir/events"
+	"weir/sink/sign"
 	"weir/state"
 )
 
@@ -179,7 +180,11 @@ func (v *viewer) tell(e *state.Entry) error {
 		}
 	}
 	if v.sse {
-		fmt.Fprintf(&v.buf, "id: %d\ndata: ", e.Offset)
+		fmt.Fprintf(&v.buf, "id: %d\n", e.Offset)
+		if signature := v.app.keys.sign(e.Value); signature != "" {
+			fmt.Fprintf(&v.buf, "%s: %s\n", sign.Field, signature)
+		}
+		v.buf.WriteString("data: ")
 	}
 	v.buf.Write(e.Value)
 	v.buf.WriteByte('\n')

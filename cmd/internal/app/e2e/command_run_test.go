@@ -147,11 +147,18 @@ func TestRunOnKafka(t *testing.T) {
 	s.await(t, "weir is running")
 	b.produce(t, n.events, nil, recordedMessages(t)...)
 	b.stopped(t, s, n.verdicts, "loop")
-	out := expects(t, 0, []string{"is Stable"}, n.flags("lag", b)...)
-	if strings.Count(out, address) != 3 {
+	out := ""
+	for range 100 { // until both groups have settled
+		if out = expects(t, 0, nil, n.flags("lag", b)...); strings.Count(out, address) == 6 {
+			break
+		}
+	}
+	if strings.Count(out, address) != 6 {
 		t.Errorf("the owner of the partitions is not seen:\n%s", out)
 	}
-	expects(t, 0, []string{"3 of 3 partitions owned by 1 weir"}, n.flags("doctor --no-probe --state other", b)...)
+	expects(t, 0, []string{"group " + n.group + " is Stable", "group " + n.group + "-agents is Stable"}, n.flags("lag", b)...)
+	expects(t, 0, []string{n.group + ": 3 of 3 partitions owned by 1 weir", n.group + "-agents: 3 of 3 partitions owned by 1 weir"},
+		n.flags("doctor --no-probe --state other", b)...)
 	if code := s.end(t, syscall.SIGTERM); code != 0 {
 		t.Errorf("exit code %d", code)
 	}

@@ -10,7 +10,7 @@ func TestTopicsArePlannedAndCreated(t *testing.T) {
 	expects(t, 3, []string{n.events, "missing", "5 partitions", "retention.ms=604800000", "cleanup.policy=delete", "message.timestamp.type=LogAppendTime",
 		"compression.type=uncompressed", "weir topics create"}, n.flags("topics plan", b, "--partitions", "5", "--replication", "1")...)
 	out := expects(t, 0, []string{"created " + n.events, "created " + n.letters}, n.flags("topics create", b, "--partitions", "5", "--replication", "1")...)
-	if strings.Count(out, "  ok") != 4 || strings.Count(out, "5 partitions") != 4 {
+	if strings.Count(out, "  ok") != 4 || strings.Count(out, " 5 partitions") != 2 || strings.Count(out, "10 partitions") != 2 {
 		t.Errorf("not all as they should be:\n%s", out)
 	}
 	// What is there already is left as it is, and no new number of partitions fits.
@@ -24,6 +24,10 @@ func TestTopicsArePlannedAndCreated(t *testing.T) {
 	if strings.Count(out, `"state":"ok"`) != 4 {
 		t.Errorf("as JSON:\n%s", out)
 	}
+	// With a topic of activity of its own size the verdicts of both have room.
+	other := newNames(t)
+	b.createTopic(t, other.activity, 2)
+	expects(t, 3, []string{"7 partitions"}, other.flags("topics create", b, "--partitions", "5", "--replication", "1")...)
 }
 
 func TestTopicsThatDiffer(t *testing.T) {
@@ -32,7 +36,7 @@ func TestTopicsThatDiffer(t *testing.T) {
 	b.createTopic(t, n.verdicts, 2, "retention.ms=-1", "message.timestamp.type=LogAppendTime", "compression.type=uncompressed", "max.message.bytes=1000")
 	out := expects(t, 3, []string{
 		"cleanup.policy is compact, want delete", "retention.ms is 60000, want 604800000", "kafka-configs.sh --alter --topic " + n.events,
-		"partitions is 2, want 4", "max.message.bytes is 1000, want 1048588",
+		"partitions is 2, want 8", "max.message.bytes is 1000, want 1048588",
 	}, n.flags("topics plan", b)...)
 	if strings.Contains(out, "retention.ms is -1") {
 		t.Errorf("unlimited retention is not enough:\n%s", out)

@@ -23,7 +23,6 @@ import (
 	"weir/cmd/internal/app"
 	"weir/events"
 	"weir/events/kafka"
-	sinkkafka "weir/sink/kafka"
 )
 
 // group is the topics and the members of one test.
@@ -40,8 +39,11 @@ func newGroup(t *testing.T, b *broker, partitions int) *group {
 	g := &group{t: t, b: b, cluster: &kafka.Cluster{Brokers: []string{b.Addr}}, name: unique(t), partitions: partitions}
 	t.Cleanup(g.cluster.Close)
 	g.topics = app.Topics{Events: g.name + ".events", Verdicts: g.name + ".verdicts", Activity: g.name + ".activity", DeadLetters: g.name + ".dead"}
-	for _, topic := range []string{g.topics.Events, g.topics.Verdicts, g.topics.Activity, g.topics.DeadLetters} {
+	for _, topic := range []string{g.topics.Events, g.topics.Activity} {
 		b.createTopic(t, topic, partitions)
+	}
+	for _, topic := range []string{g.topics.Verdicts, g.topics.DeadLetters} {
+		b.createTopic(t, topic, 2*partitions)
 	}
 	return g
 }
@@ -151,27 +153,42 @@ func (r *running) get(path string) (status int, body string) {
 	return res.StatusCode, string(b)
 }
 
-// folded waits until the members together have folded everything.
+// folded waits until the members together have folded everything, of both stages.
 func (g *group) folded(members ...*running) {
 	g.t.Helper()
-	g.until("everything is folded", func() bool {
-		committed := map[int]int64{}
-		for _, m := range members {
-			for _, p := range m.Places() {
-				committed[p.Partition] = p.Next
-			}
-		}
-		for n := range g.partitions {
-			_, end, err := g.cluster.Bounds(g.t.Context(), g.topics.Events, n)
-			if err != nil {
-				g.t.Fatal(err)
-			}
-			if next, ok := committed[n]; !ok || next < end {
-				return false
-			}
-		}
-		return true
+	lanes, err := kafka.NewGroup(kafka.GroupOptions{Cluster: g.cluster, Group: g.name, Topic: g.topics.Events})
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	// What is committed has passed on its activity.
+	g.until("all events are folded", func() bool {
+		committed, err := lanes.Committed(g.t.Context())
+		return err == nil && g.reached(g.topics.Events, 0, committed)
 	})
+	g.until("all activity is folded", func() bool {
+		next := map[int]int64{}
+		for _, m := range members {
+			for _, p := range m.AgentPlaces() {
+				next[p.Partition] = p.Next
+			}
+		}
+		return g.reached(g.topics.Activity, g.partitions, next)
+	})
+}
+
+// reached reports whether the places, numbered from first on, are the ends of a topic.
+func (g *group) reached(topic string, first int, places map[int]int64) bool {
+	g.t.Helper()
+	for n := range g.partitions {
+		_, end, err := g.cluster.Bounds(g.t.Context(), topic, n)
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		if places[first+n] < end {
+			return false
+		}
+	}
+	return true
 }
 
 // produce puts values into the topic of events, keyed as producers do.
@@ -209,7 +226,11 @@ func loops(name string, flows, calls int) (out []kafkago.Message) {
 // records returns everything of a topic that has a value, by partition.
 func (g *group) records(topic string) [][]kafka.Record {
 	g.t.Helper()
-	out := make([][]kafka.Record, g.partitions)
+	partitions, err := g.cluster.Partitions(g.t.Context(), topic)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	out := make([][]kafka.Record, partitions)
 	for n := range out {
 		first, end, err := g.cluster.Bounds(g.t.Context(), topic, n)
 		if err != nil {
@@ -235,10 +256,11 @@ func (g *group) records(topic string) [][]kafka.Record {
 	return out
 }
 
-// wanted is what the one fold says of the log as it stands, partition by partition.
+// wanted is what the one fold says of the logs as they stand, partition by partition:
+// of the flows by the events, and of the agents by the activity.
 func (g *group) wanted(limits analyzer.Limits) []string {
 	g.t.Helper()
-	var out []string
+	out := g.wantedOfAgents(limits)
 	for n, records := range g.records(g.topics.Events) {
 		p, err := app.NewPump(g.t.Context(), app.PumpOptions{Partition: uint16(n), Limits: limits,
 			Parse: func(document []byte) (analyzer.Limits, error) { return limitfile.ParseJSON("limits.set", document) }})
@@ -446,12 +468,12 @@ func TestMemberPartitions(t *testing.T) {
 	m.stop()
 	deleteTopic(t, g.b, g.topics.Events)
 	g.b.createTopic(t, g.topics.Events, 3)
-	if _, err := g.try(o); err == nil || !strings.Contains(err.Error(), g.topics.Verdicts+" has 2 partitions and "+g.topics.Events+" has 3") {
+	if _, err := g.try(o); err == nil || !strings.Contains(err.Error(), g.topics.Verdicts+" has 4 partitions and needs 5: 3 for those of "+g.topics.Events) {
 		t.Errorf("too few partitions for verdicts: %v", err)
 	}
 	for _, topic := range []string{g.topics.Verdicts, g.topics.DeadLetters} {
 		deleteTopic(t, g.b, topic)
-		g.b.createTopic(t, topic, 3)
+		g.b.createTopic(t, topic, 5)
 	}
 	if _, err := g.try(o); err == nil || !strings.Contains(err.Error(), "has 3 partitions, not 2 as before") {
 		t.Errorf("other partitions than before: %v", err)
@@ -498,55 +520,5 @@ func TestMemberCheck(t *testing.T) {
 			status, body := m.get("/v1/verdicts")
 			return status == http.StatusOK && strings.Count(body, "\n") == len(g.verdicts())
 		})
-	}
-}
-
-// What concerns agents goes out re-keyed, and once when repeats are dropped.
-func TestMemberActivity(t *testing.T) {
-	g := newGroup(t, startBroker(t), 2)
-	send := func(from, n int) {
-		var out []kafkago.Message
-		for i := from; i < from+n; i++ {
-			ev := events.Event{ID: fmt.Sprint("e", i), Source: "test", Time: testStart.Add(time.Duration(i) * time.Second), Kind: events.AgentCall,
-				From: events.Party{Agent: "a"}, To: events.Party{Agent: fmt.Sprint("worker-", i%5)}}
-			out = append(out, kafkago.Message{Key: []byte(ev.FlowKey()), Value: ev.AppendJSON(nil)})
-		}
-		g.produce(out...)
-	}
-	send(0, 50)
-	m := g.start(g.options(t.TempDir()))
-	g.folded(m)
-	m.stop()
-	send(50, 50)
-	m = g.start(g.options(t.TempDir())) // without a state: sends again
-	g.folded(m)
-	m.stop()
-	seen := map[string]int{}
-	for _, records := range g.records(g.topics.Activity) {
-		var repeats sinkkafka.Repeats
-		for _, r := range records {
-			at, err := sinkkafka.PositionOf(r.Headers)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var ev events.Event
-			if err := events.Decode(r.Value, &ev); err != nil {
-				t.Fatal(err)
-			}
-			if string(r.Key) != ev.To.Agent {
-				t.Errorf("key %s of an event to %s", r.Key, ev.To.Agent)
-			}
-			if repeats.Take(at) {
-				seen[strings.Clone(ev.ID)]++
-			}
-		}
-	}
-	for id, n := range seen {
-		if n != 1 {
-			t.Errorf("%s is there %d times", id, n)
-		}
-	}
-	if len(seen) != 100 {
-		t.Errorf("%d events, want 100", len(seen))
 	}
 }

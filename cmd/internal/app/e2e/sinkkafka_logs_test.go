@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -187,7 +188,7 @@ func TestSinkDeadLetters(t *testing.T) {
 	topic, group := b.topic(t, 4, "max.message.bytes=100000"), unique(t)
 	now := time.Now().Truncate(time.Millisecond)
 	open := func(source string) *sinkkafka.DeadLetters {
-		return sinkkafka.NewDeadLetters(openProducer(t, b, group+source, topic, 3), source, func() time.Time { return now })
+		return sinkkafka.NewDeadLetters(openProducer(t, b, group+source, topic, 3), source, 3, func() time.Time { return now })
 	}
 	first := open("a")
 	huge := make([]byte, 1<<20)
@@ -236,7 +237,7 @@ func TestSinkDeadLetters(t *testing.T) {
 }
 
 // TestSinkActivity lets two members send the same sequence, one from an earlier point on,
-// with answers that are lost, and reads what Repeats leaves of it.
+// with answers that are lost, and reads what is left of it without repeats.
 func TestSinkActivity(t *testing.T) {
 	b := startBroker(t)
 	const partitions, sources = 3, 2
@@ -277,7 +278,7 @@ func TestSinkActivity(t *testing.T) {
 	byAgent := kafkago.Murmur2Balancer{Consistent: true}
 	var got [sources][]string
 	for p := range int32(partitions) {
-		var repeats sinkkafka.Repeats
+		taken := positions{}
 		for _, r := range b.records(t, topic, p) {
 			if want := byAgent.Balance(kafkago.Message{Key: r.Key}, 0, 1, 2); want != int(p) {
 				t.Errorf("agent %s is in partition %d, want %d", r.Key, p, want)
@@ -290,7 +291,7 @@ func TestSinkActivity(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if repeats.Take(from) {
+			if taken.take(from) {
 				got[from.Partition] = append(got[from.Partition], string(r.Value))
 			}
 		}
@@ -302,6 +303,41 @@ func TestSinkActivity(t *testing.T) {
 		slices.Sort(got[s])
 		if n := len(slices.Compact(got[s])); n != len(records[s]) {
 			t.Errorf("source %d: %d different records taken", s, n)
+		}
+	}
+}
+
+// positions are the last of each source partition that were seen.
+type positions map[int]sinkkafka.Position
+
+// take reports whether a record is behind all of its source that were seen.
+func (s positions) take(p sinkkafka.Position) bool {
+	last, ok := s[p.Partition]
+	if ok && cmp.Or(cmp.Compare(p.Offset, last.Offset), cmp.Compare(p.Part, last.Part)) <= 0 {
+		return false
+	}
+	s[p.Partition] = p
+	return true
+}
+
+// TestSinkActivityForAll holds that a record without a key is in every partition, in its
+// place among the others.
+func TestSinkActivityForAll(t *testing.T) {
+	b := startBroker(t)
+	topic := b.topic(t, 3)
+	a := sinkkafka.NewActivity(b.cluster(t), topic, 3)
+	at := func(n int) sinkkafka.Position { return sinkkafka.Position{Partition: 1, Offset: 7, Part: n} }
+	err := a.Send(t.Context(), []sinkkafka.ActivityRecord{{Key: "agent:b", Value: []byte("before"), Source: at(0)}, {Value: []byte("all"), Source: at(1)},
+		{Key: "agent:b", Value: []byte("after"), Source: at(2)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := kafkago.Murmur2Balancer{Consistent: true}.Balance(kafkago.Message{Key: []byte("agent:b")}, 0, 1, 2)
+	for p := range int32(3) {
+		if int(p) == own {
+			wantValues(t, b.records(t, topic, p), "before", "all", "after")
+		} else {
+			wantValues(t, b.records(t, topic, p), "all")
 		}
 	}
 }

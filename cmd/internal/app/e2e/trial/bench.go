@@ -18,6 +18,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"weir/cmd/internal/app"
 	"weir/events"
 	"weir/events/kafka"
 )
@@ -112,13 +113,14 @@ func (b *bench) catchUp(ctx context.Context, flows int) error {
 		return err
 	}
 	var raw, weir []cost
+	var activity int64
 	for range b.rounds {
 		c, err := b.read(ctx, t.events)
 		if err != nil {
 			return err
 		}
 		raw = append(raw, c)
-		if c, err = b.fold(ctx, name); err != nil {
+		if c, activity, err = b.fold(ctx, name); err != nil {
 			return err
 		}
 		weir = append(weir, c)
@@ -127,37 +129,56 @@ func (b *bench) catchUp(ctx context.Context, flows int) error {
 	wall := func(c cost) float64 { return n / c.wall.Seconds() }
 	cpu := func(c cost) float64 { return n / c.cpu.Seconds() }
 	rss := func(c cost) float64 { return float64(c.rss) / (1 << 20) }
-	fmt.Fprintf(b.out, "| %d events, %d flows, 1 h | %s | %s | %s MiB | %s, %s | %.2f, %.2f |\n", b.events, flows,
+	fmt.Fprintf(b.out, "| %d events, %d flows, 1 h, %.3f records of activity each | %s | %s | %s MiB | %s, %s | %.2f, %.2f |\n", b.events, flows, float64(activity)/n,
 		thousands(weir, wall), thousands(weir, cpu), span(weir, rss, 1), thousands(raw, wall), thousands(raw, cpu),
 		median(weir, wall)/median(raw, wall), median(weir, cpu)/median(raw, cpu))
 	return nil
 }
 
-// fold starts a member without state and waits until it has everything durable.
-func (b *bench) fold(ctx context.Context, name string) (cost, error) {
+// fold starts a member without state and waits until both stages have everything
+// durable. It returns how many records of activity there were, too.
+func (b *bench) fold(ctx context.Context, name string) (cost, int64, error) {
 	t, flags, err := b.topics(ctx, name)
 	if err != nil {
-		return cost{}, err
+		return cost{}, 0, err
 	}
 	c, err := b.server.client()
 	if err != nil {
-		return cost{}, err
+		return cost{}, 0, err
 	}
 	defer c.Close()
-	ends, err := endOffsets(ctx, c, t.events)
-	if err != nil {
-		return cost{}, err
-	}
 	m, err := b.member(flags)
 	if err != nil {
-		return cost{}, err
+		return cost{}, 0, err
 	}
 	if err := m.start(); err != nil {
-		return cost{}, err
+		return cost{}, 0, err
 	}
 	r := m.current()
-	err = eventually(ctx, 3*time.Minute, "the member to catch up", func() (bool, error) {
-		at, err := committed(ctx, c, m.group, t.events)
+	_, err = caughtUp(ctx, c, m.group, t.events)
+	var activity int64
+	if err == nil { // what is committed has passed on its activity
+		activity, err = caughtUp(ctx, c, app.GroupOf(m.group, app.AgentStage), t.activity)
+	}
+	took := time.Since(r.started)
+	if _, stopped := m.stop(); err != nil || stopped != nil {
+		return cost{}, 0, errors.Join(err, stopped, errors.New(m.lastLines(5)))
+	}
+	return costOf(took, r.cmd.ProcessState), activity, m.lose()
+}
+
+// caughtUp waits until a group has committed what its topic holds now, and returns how
+// much that is.
+func caughtUp(ctx context.Context, c *kgo.Client, group, topic string) (records int64, err error) {
+	ends, err := endOffsets(ctx, c, topic)
+	if err != nil {
+		return 0, err
+	}
+	for _, end := range ends {
+		records += end
+	}
+	err = eventually(ctx, 3*time.Minute, "the member to catch up with "+topic, func() (bool, error) {
+		at, err := committed(ctx, c, group, topic)
 		for p, end := range ends {
 			if at[p] < end {
 				return false, err
@@ -165,11 +186,7 @@ func (b *bench) fold(ctx context.Context, name string) (cost, error) {
 		}
 		return true, err
 	})
-	took := time.Since(r.started)
-	if _, stopped := m.stop(); err != nil || stopped != nil {
-		return cost{}, errors.Join(err, stopped, errors.New(m.lastLines(5)))
-	}
-	return costOf(took, r.cmd.ProcessState), m.lose()
+	return records, err
 }
 
 // read runs the raw reader as a process of its own.

@@ -20,7 +20,7 @@ import (
 // undisturbed fold makes it.
 type said struct {
 	partition int32
-	trigger   int64  // offset of the record that brought it about, in the partition of events
+	trigger   int64  // offset of the record that brought it about, in the partition of its source
 	id        string // of a verdict
 	key       string
 	value     string
@@ -32,6 +32,15 @@ type oracle struct {
 	letters  []said
 	records  map[int32]int64 // in each partition
 	ticks    int64
+	repeats  int64 // of activity that stands there more than once
+}
+
+// sum is how many records all partitions have.
+func (o *oracle) sum() (n int64) {
+	for _, one := range o.records {
+		n += one
+	}
+	return n
 }
 
 // foldLog folds the topic of events from its beginning, each partition by itself.
@@ -107,8 +116,27 @@ func (l *lane) late(r *kgo.Record) bool {
 	return false
 }
 
-// readPublished reads the topics of verdicts and of dead letters.
-func readPublished(ctx context.Context, s *server, t topics) (*published, error) {
+// stages splits what was published: what comes of the events, in so many partitions, and
+// what comes of the activity in those behind them.
+func (p *published) stages(events int32) (flows, agents *published) {
+	flows, agents = &published{marks: p.marks, former: p.former, strange: p.strange}, &published{}
+	split := func(list []said, a, b *[]said) {
+		for _, x := range list {
+			if x.partition < events {
+				*a = append(*a, x)
+			} else {
+				*b = append(*b, x)
+			}
+		}
+	}
+	split(p.verdicts, &flows.verdicts, &agents.verdicts)
+	split(p.letters, &flows.letters, &agents.letters)
+	return flows, agents
+}
+
+// readPublished reads the topics of verdicts and of dead letters. Of the former events
+// have so many partitions.
+func readPublished(ctx context.Context, s *server, t topics, flows int32) (*published, error) {
 	out := &published{}
 	type place struct {
 		topic     string
@@ -149,11 +177,15 @@ func readPublished(ctx context.Context, s *server, t topics) (*published, error)
 		return nil, err
 	}
 	_, err = s.readAll(ctx, t.letters, take(&out.letters, "weir-source-offset", func(r *kgo.Record) (string, error) {
-		if p := header(r, "weir-source-partition"); p != fmt.Sprint(r.Partition) {
+		topic, first := t.events, int32(0)
+		if r.Partition >= flows {
+			topic, first = t.activity, flows
+		}
+		if p := header(r, "weir-source-partition"); p != fmt.Sprint(r.Partition-first) {
 			return "", fmt.Errorf("a dead letter of partition %q is in partition %d", p, r.Partition)
 		}
-		if source := header(r, "weir-source-topic"); source != t.events {
-			return "", fmt.Errorf("a dead letter of topic %q", source)
+		if source := header(r, "weir-source-topic"); source != topic {
+			return "", fmt.Errorf("a dead letter of topic %q is in partition %d", source, r.Partition)
 		}
 		return "", nil
 	}))
@@ -260,11 +292,11 @@ func compare(o *oracle, p *published, folded map[int32]int64) *difference {
 	return d
 }
 
-// sameAs compares the oracle with the lines that `weir replay -o jsonl` prints: the
-// same set of bytes. It returns how many lines only one side has.
-func (o *oracle) sameAs(lines string) (onlyFold, onlyReplay int) {
+// sameAs compares verdicts with the lines that `weir replay -o jsonl` prints: the same set
+// of bytes. It returns how many lines only one side has.
+func sameAs(verdicts []said, lines string) (onlyFold, onlyReplay int) {
 	var a, b []string
-	for _, v := range o.verdicts {
+	for _, v := range verdicts {
 		a = append(a, v.value)
 	}
 	for line := range strings.Lines(lines) {

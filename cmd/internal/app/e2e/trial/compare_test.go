@@ -71,10 +71,10 @@ func TestLane(t *testing.T) {
 }
 
 func TestSameAs(t *testing.T) {
-	o := &oracle{verdicts: []said{{value: "{b}"}, {value: "{a}"}, {value: "{b}"}}}
+	verdicts := []said{{value: "{b}"}, {value: "{a}"}, {value: "{b}"}}
 	f := func(lines string, onlyFold, onlyReplay int) {
 		t.Helper()
-		if a, b := o.sameAs(lines); a != onlyFold || b != onlyReplay {
+		if a, b := sameAs(verdicts, lines); a != onlyFold || b != onlyReplay {
 			t.Errorf("%q: %d and %d, want %d and %d", lines, a, b, onlyFold, onlyReplay)
 		}
 	}

@@ -139,6 +139,16 @@ func judgeCommand(ctx context.Context, args []string) error {
 	}
 	defer c.Close()
 	t := defaultTopics()
+	ends, err := endOffsets(ctx, c, t.events)
+	if err != nil {
+		return err
+	}
+	flows := int32(len(ends))
+	p, err := readPublished(ctx, s, t, flows)
+	if err != nil {
+		return err
+	}
+	ofFlows, ofAgents := p.stages(flows)
 	folded, err := committed(ctx, c, group, t.events)
 	if err != nil {
 		return err
@@ -147,15 +157,21 @@ func judgeCommand(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	p, err := readPublished(ctx, s, t)
-	if err != nil {
+	compare(o, ofFlows, folded).print("flows")
+	if folded, err = committed(ctx, c, agentGroup, t.activity); err != nil {
 		return err
 	}
-	d := compare(o, p, folded)
+	if o, err = foldActivity(ctx, s, t.activity, flows); err != nil {
+		return err
+	}
+	compare(o, ofAgents, lanesOf(folded, flows)).print("agents")
+	return nil
+}
+
+func (d *difference) print(stage string) {
 	for _, line := range d.first {
 		fmt.Println(line)
 	}
 	d.first = nil
-	fmt.Printf("%+v\n", *d)
-	return nil
+	fmt.Printf("%s: %+v\n", stage, *d)
 }

@@ -238,10 +238,12 @@ func (m *member) isFrozen() bool {
 // lose throws the state away.
 func (m *member) lose() error { return os.RemoveAll(m.dir) }
 
-// takeover is the moment at which a member began to fold a partition, and from where.
+// takeover is the moment at which a member began to fold a partition of the events, and
+// from where.
 type takeover struct {
 	Time      time.Time
 	Msg       string
+	Topic     string
 	Partition int32
 	Next      int64
 }
@@ -254,7 +256,7 @@ func (m *member) takeovers() (list []takeover, err error) {
 	}
 	for line := range bytes.Lines(text) {
 		var t takeover
-		if json.Unmarshal(line, &t) == nil && t.Msg == "partition taken over" {
+		if json.Unmarshal(line, &t) == nil && t.Msg == "partition taken over" && t.Topic != defaultTopics().activity {
 			list = append(list, t)
 		}
 	}

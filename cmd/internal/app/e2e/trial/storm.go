@@ -15,6 +15,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"weir/cmd/internal/app"
 	"weir/events"
 )
 
@@ -56,6 +59,12 @@ type figure struct {
 }
 
 const group = "weir-trial"
+
+// agentGroup is the group of the agent stage behind it.
+var agentGroup = app.GroupOf(group, app.AgentStage)
+
+// talkers is how many agents report in a storm.
+const talkers = 60
 
 // frozenFor is longer than a session of the group, so that the frozen member is replaced.
 const frozenFor = 14 * time.Second
@@ -102,12 +111,12 @@ func (s *storm) blow(ctx context.Context) (ok bool, err error) {
 		lasts += m.pause
 	}
 	now := time.Now()
-	past := &traffic{seed: s.seed, name: "past", events: s.events / 2, flows: s.flows / 2, bad: s.events / 20_000, from: events.StampOf(now.Add(-time.Hour)), to: events.StampOf(now)}
+	past := &traffic{seed: s.seed, name: "past", events: s.events / 2, flows: s.flows / 2, bad: s.events / 20_000, reporters: talkers, from: events.StampOf(now.Add(-time.Hour)), to: events.StampOf(now)}
 	if err = s.server.produce(ctx, s.topics.events, past, false, nil); err != nil {
 		return false, err
 	}
 	now = time.Now()
-	live := &traffic{seed: s.seed + 1, name: "live", events: s.events - past.events, flows: s.flows - past.flows, bad: s.events / 20_000,
+	live := &traffic{seed: s.seed + 1, name: "live", events: s.events - past.events, flows: s.flows - past.flows, bad: s.events / 20_000, reporters: talkers,
 		from: events.StampOf(now), to: events.StampOf(now.Add(max(lasts+lasts/4, 10*time.Second)))}
 	produced := make(chan error, 1)
 	go func() { produced <- s.server.produce(ctx, s.topics.events, live, true, nil) }()
@@ -327,21 +336,31 @@ func (s *storm) calm(ctx context.Context, r *result) error {
 
 const calmKills = 7
 
-// folded waits until the group has committed everything that the topic holds now, and
-// says how much that is and how long it took.
+// folded waits until the groups of both stages have committed everything that their
+// topics hold, and says how much that is of the events and how long it took.
 func (s *storm) folded(ctx context.Context) (ends map[int32]int64, took time.Duration, err error) {
 	c, err := s.server.client()
 	if err != nil {
 		return nil, 0, err
 	}
 	defer c.Close()
-	if ends, err = endOffsets(ctx, c, s.topics.events); err != nil {
+	began := time.Now()
+	if ends, err = s.reached(ctx, c, group, s.topics.events); err != nil {
 		return nil, 0, err
 	}
-	began := time.Now()
+	// What is committed has passed on its activity.
+	_, err = s.reached(ctx, c, agentGroup, s.topics.activity)
+	return ends, time.Since(began), err
+}
+
+// reached waits until a group has committed everything that its topic holds now.
+func (s *storm) reached(ctx context.Context, c *kgo.Client, group, topic string) (ends map[int32]int64, err error) {
+	if ends, err = endOffsets(ctx, c, topic); err != nil {
+		return nil, err
+	}
 	state := ""
-	err = eventually(ctx, 90*time.Second, "all events to be folded", func() (bool, error) {
-		at, err := committed(ctx, c, group, s.topics.events)
+	err = eventually(ctx, 90*time.Second, "all of topic "+topic+" to be folded", func() (bool, error) {
+		at, err := committed(ctx, c, group, topic)
 		if err != nil {
 			return false, err
 		}
@@ -359,7 +378,7 @@ func (s *storm) folded(ctx context.Context) (ends map[int32]int64, took time.Dur
 			s.problem("%s is not ready: %s\n%s", m.name, m.current().why, m.lastLines(8))
 		}
 	}
-	return ends, time.Since(began), nil
+	return ends, nil
 }
 
 // settle waits until everything that was produced is folded, and ends the members in order.
@@ -382,6 +401,9 @@ func (s *storm) settle(ctx context.Context, r *result) error {
 	if r.folded, err = committed(ctx, c, group, s.topics.events); err != nil {
 		return err
 	}
+	if r.agentsFolded, err = committed(ctx, c, agentGroup, s.topics.activity); err != nil {
+		return err
+	}
 	for _, m := range append(slices.Clone(s.members), s.resting...) {
 		for _, f := range m.failures {
 			s.problem("%s", f)
@@ -391,16 +413,24 @@ func (s *storm) settle(ctx context.Context, r *result) error {
 	return nil
 }
 
-// judge compares what was published with an undisturbed fold and with `weir replay`.
+// judge compares what was published with undisturbed folds of both stages and with
+// `weir replay`.
 func (s *storm) judge(ctx context.Context, r *result) error {
 	var err error
+	flows := int32(s.partitions)
 	if r.oracle, err = foldLog(ctx, s.server, s.topics.events); err != nil {
 		return err
 	}
-	if r.published, err = readPublished(ctx, s.server, s.topics); err != nil {
+	if r.agents, err = foldActivity(ctx, s.server, s.topics.activity, flows); err != nil {
 		return err
 	}
+	published, err := readPublished(ctx, s.server, s.topics, flows)
+	if err != nil {
+		return err
+	}
+	r.published, r.ofAgents = published.stages(flows)
 	r.difference = compare(r.oracle, r.published, r.folded)
+	r.agentDifference = compare(r.agents, r.ofAgents, lanesOf(r.agentsFolded, flows))
 	replay := exec.CommandContext(ctx, s.binary, "replay", "--brokers", s.server.addr, "--from", "beginning", "--until", "end", "-o", "jsonl")
 	var lines, complaints strings.Builder
 	replay.Stdout, replay.Stderr = &lines, &complaints
@@ -410,7 +440,7 @@ func (s *storm) judge(ctx context.Context, r *result) error {
 		return nil
 	}
 	r.replayed = time.Since(began)
-	r.onlyFold, r.onlyReplay = r.oracle.sameAs(lines.String())
+	r.onlyFold, r.onlyReplay = sameAs(slices.Concat(r.oracle.verdicts, r.agents.verdicts), lines.String())
 	return nil
 }
 
@@ -427,6 +457,12 @@ type result struct {
 	oracle         *oracle
 	published      *published
 	difference     *difference
+
+	agentsFolded    map[int32]int64 // partitions of the activity
+	agents          *oracle
+	ofAgents        *published
+	agentDifference *difference
+
 	replayed, took time.Duration
 	onlyFold       int // verdicts of our own fold that the replay does not have
 	onlyReplay     int
@@ -434,33 +470,40 @@ type result struct {
 }
 
 func (r *result) ok() bool {
-	return len(r.problems) == 0 && !r.difference.any() && r.onlyFold+r.onlyReplay == 0 && len(r.oracle.letters) >= r.planted
+	return len(r.problems) == 0 && !r.difference.any() && !r.agentDifference.any() && r.onlyFold+r.onlyReplay == 0 && len(r.oracle.letters) >= r.planted
 }
 
 func (r *result) print(w io.Writer) {
-	records := int64(0)
-	for _, n := range r.oracle.records {
-		records += n
-	}
+	records, activity := r.oracle.sum(), r.agents.sum()
 	rows := [][2]string{
 		{"broker", r.server.kind()},
 		{"events, flows, partitions, seed", fmt.Sprintf("%d, %d, %d, %d", r.asked, r.flows, r.partitions, r.seed)},
 		{"records in the log (ticks)", fmt.Sprintf("%d (%d)", records, r.oracle.ticks)},
+		{"records of activity (repeats, told times), for each of the log", fmt.Sprintf("%d (%d, %d), %.3f", activity, r.agents.repeats, r.agents.ticks,
+			float64(activity-r.agents.repeats)/float64(records))},
 	}
 	for _, f := range []fault{hardExit, join, leave, brokerDown, loseState, freeze} {
 		rows = append(rows, [2]string{string(f), fmt.Sprint(r.counts[f])})
 	}
+	for _, stage := range []struct {
+		name string
+		want *oracle
+		got  *published
+		d    *difference
+	}{{"flows", r.oracle, r.published, r.difference}, {"agents", r.agents, r.ofAgents, r.agentDifference}} {
+		d := stage.d
+		rows = append(rows,
+			[2]string{stage.name + ": verdicts of the fold / published", fmt.Sprintf("%d / %d", len(stage.want.verdicts), len(stage.got.verdicts))},
+			[2]string{"**" + stage.name + ": missing; doubled by id; not in the fold; other bytes**", fmt.Sprintf("%d; %d; %d; %d", d.missing, d.doubled, d.extra, d.changed)},
+			[2]string{stage.name + ": out of the order of the log; wrong partition, key or trigger", fmt.Sprintf("%d; %d", d.backwards, d.misplaced)},
+			[2]string{stage.name + ": dead letters, missing, doubled, wrong", fmt.Sprintf("%d, %d, %d, %d", len(stage.got.letters), d.lettersMissing, d.lettersTwice, d.lettersExtra)},
+		)
+	}
 	d := r.difference
 	rows = append(rows,
-		[2]string{"verdicts of the replay / published", fmt.Sprintf("%d / %d", len(r.oracle.verdicts), len(r.published.verdicts))},
-		[2]string{"**missing**", fmt.Sprint(d.missing)},
-		[2]string{"**doubled by id**", fmt.Sprint(d.doubled)},
-		[2]string{"**not in the replay, or other bytes**", fmt.Sprintf("%d, %d", d.extra, d.changed)},
-		[2]string{"**by a former owner; out of the order of the log**", fmt.Sprintf("%d; %d", d.former, d.backwards)},
-		[2]string{"wrong partition, key or trigger; unreadable", fmt.Sprintf("%d; %d", d.misplaced, d.strange)},
+		[2]string{"**by a former owner; unreadable**", fmt.Sprintf("%d; %d", d.former, d.strange)},
+		[2]string{"bad records planted", fmt.Sprint(r.planted)},
 		[2]string{"takeovers (marks in the topic)", fmt.Sprint(r.published.marks)},
-		[2]string{"bad records planted / dead letters", fmt.Sprintf("%d / %d", r.planted, len(r.published.letters))},
-		[2]string{"dead letters missing, doubled, wrong", fmt.Sprintf("%d, %d, %d", d.lettersMissing, d.lettersTwice, d.lettersExtra)},
 		[2]string{"only in our fold / only in `weir replay`", fmt.Sprintf("%d / %d (%s)", r.onlyFold, r.onlyReplay, r.replayed.Round(time.Millisecond))},
 		[2]string{"**kill -9, from process start to the first partition taken over; to caught up**", figures(r.kills)},
 		[2]string{"hand-over to a node without state, the same", figures(r.losses) + r.refolded(r.losses)},
@@ -475,7 +518,7 @@ func (r *result) print(w io.Writer) {
 		fmt.Fprintf(w, "| %s | %s |\n", row[0], row[1])
 	}
 	fmt.Fprintln(w)
-	for _, line := range d.first {
+	for _, line := range append(d.first, r.agentDifference.first...) {
 		fmt.Fprintln(w, line)
 	}
 	for _, p := range r.problems {

@@ -18,6 +18,7 @@ type traffic struct {
 	events, flows int
 	from, to      events.Stamp // all events happen in between
 	bad           int          // further records that are no events
+	reporters     int          // agents that say how they are, at most 100; they come on top of events
 	runaway       float64      // share of the flows that run away, at most; 0 leaves it at a sixth
 }
 
@@ -28,7 +29,8 @@ type record struct {
 	bad        bool
 }
 
-// step is one event of a flow, or the n-th bad record when flow is negative.
+// step is one event of a flow, the n-th bad record when flow is -1, or what a reporter
+// says when it is less.
 type step struct {
 	at   events.Stamp
 	flow int32
@@ -109,11 +111,17 @@ func (t *traffic) each(fn func(r *record) error) error {
 	scripts, steps := t.plan()
 	var r record
 	for _, s := range steps {
-		if s.flow < 0 {
+		var ev events.Event
+		switch {
+		case s.flow == -1:
 			r = t.badRecord(int(s.n), s.at)
-		} else {
+		case s.flow < 0:
+			ev = t.report(int(reporter(0)-s.flow), int(s.n))
+			ev.Time = s.at
+			r = record{key: []byte(ev.FlowKey()), value: ev.AppendJSON(nil), at: s.at}
+		default:
 			f := flow{t: t, n: int(s.flow), script: scripts[s.flow]}
-			ev := f.event(int(s.n))
+			ev = f.event(int(s.n))
 			ev.Time = s.at
 			if mix(t.seed, uint64(s.flow), uint64(s.n))%2000 == 0 {
 				ev.Time += 600_000 // a clock that is ten minutes ahead
@@ -167,6 +175,7 @@ func (t *traffic) plan() ([]script, []step) {
 	for n := range t.bad {
 		steps = append(steps, step{t.from + events.Stamp(random.Int64N(int64(t.to-t.from))), -1, int32(n)})
 	}
+	steps = append(steps, t.reporterSteps(random)...)
 	slices.SortFunc(steps, func(a, b step) int {
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.flow, b.flow), cmp.Compare(a.n, b.n))
 	})

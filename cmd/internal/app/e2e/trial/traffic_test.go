@@ -17,14 +17,14 @@ const noon = events.Stamp(1_795_000_000_000)
 func TestTraffic(t *testing.T) {
 	f := func(flows int, wantRules int) {
 		t.Helper()
-		tr := traffic{seed: 7, name: "t", events: 40_000, flows: flows, from: noon, to: noon + 3_600_000, bad: 12}
+		tr := traffic{seed: 7, name: "t", events: 40_000, flows: flows, from: noon, to: noon + 3_600_000, bad: 12, reporters: 10}
 		pump, err := app.NewPump(t.Context(), app.PumpOptions{Limits: limitfile.Default()})
 		if err != nil {
 			t.Fatal(err)
 		}
 		rules, keys := map[string]int{}, map[string]bool{}
 		var sums [2][32]byte
-		good, bad, verdicts := 0, 0, 0
+		good, bad, reports, verdicts := 0, 0, 0, 0
 		for round := range sums {
 			sum := sha256.New()
 			var last events.Stamp
@@ -43,6 +43,10 @@ func TestTraffic(t *testing.T) {
 					t.Fatalf("%s: %v", r.value, err)
 				} else if err != nil {
 					bad++
+					return nil
+				}
+				if strings.Contains(ev.ID, "-report-") {
+					reports++
 					return nil
 				}
 				good++
@@ -64,6 +68,9 @@ func TestTraffic(t *testing.T) {
 		}
 		if good != tr.events || bad != tr.bad {
 			t.Errorf("%d events and %d bad records, want %d and %d", good, bad, tr.events, tr.bad)
+		}
+		if reports < 10*tr.reporters {
+			t.Errorf("%d reports of %d agents", reports, tr.reporters)
 		}
 		n := 0
 		for k := range keys {

@@ -1,0 +1,62 @@
+package app
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"weir/events"
+	"weir/state"
+)
+
+// activityLog is where the embedded form keeps what concerns agents between its stages: a
+// second journal. The trigger of an entry is the offset of the event that it is made of,
+// and before the JSON of the value stand the part and the key.
+type activityLog struct {
+	log   *state.Log
+	clock Clock
+
+	memory  []byte // of the values of one Send
+	entries []state.Entry
+}
+
+// Send appends activity. When it is called again with the same after an error some may be
+// there twice: their positions tell.
+func (l *activityLog) Send(_ context.Context, activity []Rekeyed) error {
+	now := events.StampOf(l.clock.Now())
+	l.memory, l.entries = l.memory[:0], l.entries[:0]
+	for i := range activity {
+		r := &activity[i]
+		from := len(l.memory)
+		l.memory = appendActivity(l.memory, r.Part, r.Key, r.Value)
+		l.entries = append(l.entries, state.Entry{Appended: now, Trigger: r.Offset, Value: l.memory[from:len(l.memory):len(l.memory)]})
+	}
+	if _, err := l.log.Append(l.entries); err != nil {
+		return fmt.Errorf("append to the activity: %w", err)
+	}
+	return nil
+}
+
+func appendActivity(dst []byte, part int, key string, value []byte) []byte {
+	dst = binary.AppendUvarint(dst, uint64(part))
+	dst = binary.AppendUvarint(dst, uint64(len(key)))
+	dst = append(dst, key...)
+	return append(dst, value...)
+}
+
+// activityRecord reads an entry of the log of activity.
+func activityRecord(e *state.Entry) (Record, error) {
+	d := stateReader{rest: e.Value}
+	part := d.size(1 << 31)
+	key := d.bytes()
+	if d.err != nil {
+		return Record{}, fmt.Errorf("entry %d of the activity: %w", e.Offset, errors.Join(state.ErrDamaged, d.err))
+	}
+	return Record{Offset: e.Offset, Appended: e.Appended, Value: d.rest, Key: string(key), From: Position{Source: partition, Offset: e.Trigger, Part: part}}, nil
+}
+
+// journalRecord reads an entry of the journal.
+func journalRecord(e *state.Entry) (Record, error) {
+	return Record{Offset: e.Offset, Appended: e.Appended, Value: e.Value}, nil
+}

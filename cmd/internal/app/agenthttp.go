@@ -1,0 +1,173 @@
+package app
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"weir/analyzer"
+	"weir/events"
+	"weir/state"
+)
+
+// The sizes of lists of agents and of notes.
+const (
+	defaultAgents = 50
+	maxAgents     = 5000
+)
+
+func (a *App) agentRoutes() []route {
+	return []route{
+		{"GET", "/v1/agents", reader, a.serveAgents},
+		{"GET", "/v1/agents/{id}", reader, a.serveAgent},
+		{"POST", "/v1/agents/{id}/rescue", intake, a.serveRescue},
+		{"GET", "/v1/notes", reader, a.serveNotes},
+		{"POST", "/v1/notes", intake, a.serveNote},
+	}
+}
+
+// serveAgents is GET /v1/agents: the agents, or with kind=project the projects, that
+// this process folds.
+func (a *App) serveAgents(w http.ResponseWriter, r *http.Request) error {
+	limit, err := intParameter(r, "limit", defaultAgents, maxAgents)
+	if err != nil {
+		return err
+	}
+	q := AgentQuery{Limit: int(limit)}
+	if q.Kind, err = agentKind(r); err != nil {
+		return err
+	}
+	switch stuck := r.URL.Query().Get("stuck"); stuck {
+	case "1", "true":
+		q.Stuck = true
+	case "", "0", "false":
+	default:
+		return &httpError{status: http.StatusBadRequest, detail: fmt.Sprintf("stuck=%q is not known; want 1 or 0", stuck)}
+	}
+	list, err := AgentsOf(a.form.agents(), q)
+	if err != nil {
+		return err
+	}
+	return answer(w, list)
+}
+
+// agentKind reads whether agents or projects are wanted.
+func agentKind(r *http.Request) (string, error) {
+	switch kind := r.URL.Query().Get("kind"); kind {
+	case "", KindAgent:
+		return KindAgent, nil
+	case KindProject:
+		return KindProject, nil
+	default:
+		return "", &httpError{status: http.StatusBadRequest, detail: fmt.Sprintf("kind=%q is not known; want agent or project", kind)}
+	}
+}
+
+func (a *App) serveAgent(w http.ResponseWriter, r *http.Request) error {
+	kind, err := agentKind(r)
+	if err != nil {
+		return err
+	}
+	pump, key, err := a.agentPump(kind, r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	view, known, err := pump.AgentView(key)
+	if err != nil {
+		return err
+	}
+	if !known {
+		return &httpError{status: http.StatusNotFound, detail: fmt.Sprintf("nothing is known of %s %q; GET /v1/agents lists those that are", kind, r.PathValue("id"))}
+	}
+	return answer(w, view)
+}
+
+// agentPump returns the pump that folds an agent or a project, and under which key; an
+// error that says whom to ask when another process does.
+func (a *App) agentPump(kind, id string) (*Pump, string, error) {
+	key := AgentKeyOf(kind, id)
+	pump, err := a.form.agentsOf(key)
+	return pump, key, err
+}
+
+// RescueOrder is what is asked of the route that asks for help for an agent.
+type RescueOrder struct {
+	Reason string `json:"reason"`
+	By     string `json:"by,omitempty"`
+	// Admin wants help whether the agent is stuck or not; it needs the admin token.
+	Admin bool `json:"admin,omitempty"`
+}
+
+// AgentAnswer is what is said of an event about an agent: it is in the log.
+type AgentAnswer struct {
+	ID    string         `json:"id"` // of the event
+	Kind  string         `json:"kind"`
+	Agent string         `json:"agent"`
+	Time  events.RFC3339 `json:"time"`
+	By    string         `json:"by"`
+	Admin bool           `json:"admin,omitempty"`
+	// New tells that nothing is known of the agent.
+	New bool `json:"new,omitempty"`
+	// Verdicts are what the fold said of it, if it said something in time.
+	Verdicts []json.RawMessage `json:"verdicts,omitempty"`
+}
+
+// serveRescue is POST /v1/agents/{id}/rescue. Anybody who may send events may ask, for
+// he might send the event as well; only who has the admin token is not asked whether
+// the agent is stuck.
+func (a *App) serveRescue(w http.ResponseWriter, r *http.Request) error {
+	var asked RescueOrder
+	if err := readOrder(w, r, &asked); err != nil {
+		return err
+	}
+	by, err := signed(r, asked.By, asked.Reason)
+	if err != nil {
+		return err
+	}
+	if asked.Admin {
+		if e := a.tokens.check(r, admin); e != nil {
+			return e
+		}
+	}
+	ev := events.Event{Kind: events.RescueRequest, From: events.Party{Agent: by}, To: events.Party{Agent: r.PathValue("id")},
+		Rescue: &events.Rescue{Reason: asked.Reason, Admin: asked.Admin}}
+	return a.tell(w, r, &ev, true)
+}
+
+// tell puts an event about an agent, which belongs to no flow, into the log and answers:
+// with what the fold says of it, when waits expects something.
+func (a *App) tell(w http.ResponseWriter, r *http.Request, ev *events.Event, waits bool) error {
+	about := ev.To.Agent
+	if about == "" {
+		about = ev.From.Agent
+	}
+	known := true
+	a.sign(ev, orderID())
+	// When another process folds the agent, the log takes the event all the same.
+	if pump, key, err := a.agentPump(KindAgent, about); err == nil {
+		var view analyzer.AgentView
+		if view, known, err = pump.AgentView(key); err != nil {
+			return err
+		}
+		ev.Time = max(ev.Time, events.Stamp(view.Last)) // it is said of the agent as it is known
+		waits = waits && view.StepDue == 0              // else help is under way, and nothing more is said
+	}
+	raw, err := lineOf(ev)
+	if err != nil {
+		return err
+	}
+	from, timeout := a.verdicts.End(), a.clock.After(a.o.AnswerTimeout)
+	if err := a.form.append(r.Context(), []state.Entry{{Value: raw}}); err != nil {
+		return err
+	}
+	out := AgentAnswer{ID: ev.ID, Kind: ev.Kind.String(), Agent: about, Time: events.RFC3339(ev.Time), By: ev.From.Agent, New: !known}
+	if ev.Rescue != nil {
+		out.Admin = ev.Rescue.Admin
+		a.logger.Info("help was asked for an agent", "agent", about, "by", out.By, "reason", ev.Rescue.Reason, "admin", out.Admin, "event", out.ID)
+	}
+	if waits {
+		out.Verdicts = a.said(r.Context(), from, ev.ID, timeout)
+	}
+	writeJSON(w, "application/json", http.StatusAccepted, out)
+	return nil
+}

@@ -1,0 +1,239 @@
+package app
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"weir/analyzer"
+	"weir/events"
+)
+
+// AgentSummary is one agent, or one project, in a list.
+type AgentSummary struct {
+	Agent     string         `json:"agent"`
+	Kind      string         `json:"kind"` // agent or project
+	State     string         `json:"state"`
+	Waiting   string         `json:"waiting,omitempty"`
+	Reason    events.Reason  `json:"reason_code,omitempty"`
+	Certainty string         `json:"certainty,omitempty"` // stuck or potentially_stuck
+	AgeS      float64        `json:"age_s"`               // since it did something last, as far as everything was told
+	SilentS   float64        `json:"silent_s"`            // as far as it counts
+	Last      events.RFC3339 `json:"last,omitzero"`
+	Since     events.RFC3339 `json:"since,omitzero"`
+	Step      string         `json:"step,omitempty"`
+	StepDue   events.RFC3339 `json:"step_due,omitzero"`
+	Reviewer  string         `json:"reviewer,omitempty"`
+	Status    string         `json:"status,omitempty"` // as it tells itself
+	Events    int64          `json:"events"`
+	Orders    int            `json:"orders"`
+	Notes     int            `json:"notes"`
+	Flows     int            `json:"flows"`
+}
+
+// AgentList is an answer to a question for agents.
+type AgentList struct {
+	// Agents has those that are stuck first, the longest silent before all, then the
+	// others, those that did something last first.
+	Agents []AgentSummary `json:"agents"`
+	// Stuck is how many of those that were looked at are stuck, or may be, or were
+	// archived for it.
+	Stuck int `json:"stuck"`
+	// Told is up to when everything is known of agents; silence after it is not judged.
+	Told events.RFC3339 `json:"told,omitzero"`
+	// Scanned is how many agents were looked at. When Truncated is set there are more,
+	// of which nothing was heard for longer.
+	Scanned   int  `json:"scanned"`
+	Truncated bool `json:"truncated"`
+}
+
+// AgentQuery says which agents are wanted.
+type AgentQuery struct {
+	Kind  string // agent or project; "" is agent
+	Stuck bool   // only those that are stuck, or may be, or were archived for it
+	Limit int
+}
+
+// NoteList is an answer to a question for notes, the newest first.
+type NoteList struct {
+	Notes []analyzer.NoteView `json:"notes"`
+	// Scanned is how many agents were looked at. When Truncated is set there are more.
+	Scanned   int  `json:"scanned"`
+	Truncated bool `json:"truncated"`
+}
+
+// NoteQuery says which notes are wanted: those about an agent that have all the tags.
+type NoteQuery struct {
+	Agent string // "" is every agent
+	Tags  []string
+	Limit int
+}
+
+// The kinds of what the agent stage folds.
+const (
+	KindAgent   = "agent"
+	KindProject = "project"
+)
+
+// AgentKeyOf returns the key under which an agent or a project is folded.
+func AgentKeyOf(kind, id string) string {
+	if kind == KindProject {
+		return analyzer.ProjectKey(id)
+	}
+	return analyzer.AgentKey(events.Party{Agent: id})
+}
+
+// The states that make an agent stuck.
+const (
+	stateStuck       = "stuck"
+	statePotentially = "potentially_stuck"
+)
+
+// agentScan is what was looked at for a list.
+type agentScan struct {
+	told      events.Stamp
+	scanned   int
+	truncated bool
+}
+
+// agentViews calls fn for each agent that a pump of the agent stage knows, those used
+// last first, at most maxScanned.
+func (p *Pump) agentViews(fn func(v *analyzer.AgentView, told events.Stamp)) (s agentScan, err error) {
+	all, err := p.agentPartition()
+	if err != nil {
+		return s, err
+	}
+	records, engine, truncated, err := p.snapshot()
+	if err != nil {
+		return s, err
+	}
+	var a analyzer.Agent
+	for _, r := range records {
+		if err := a.UnmarshalBinary(r.key, r.record); err != nil {
+			return s, fmt.Errorf("%q: %w", r.key, err)
+		}
+		view := engine.AgentView(all, &a)
+		fn(&view, all.Watermark)
+	}
+	return agentScan{all.Watermark, len(records), truncated}, nil
+}
+
+// AgentView returns an agent for people and programs; false when nothing is known of
+// it. The key is that of analyzer.AgentKey or ProjectKey. It is for pumps of the agent
+// stage; any goroutine may call it.
+func (p *Pump) AgentView(key string) (analyzer.AgentView, bool, error) {
+	all, err := p.agentPartition()
+	if err != nil {
+		return analyzer.AgentView{}, false, err
+	}
+	record, engine, err := p.lookUp(key)
+	if err != nil || len(record) == 0 {
+		return analyzer.AgentView{}, false, err
+	}
+	var a analyzer.Agent
+	if err := a.UnmarshalBinary(key, record); err != nil {
+		return analyzer.AgentView{}, false, fmt.Errorf("%q: %w", key, err)
+	}
+	return engine.AgentView(all, &a), true, nil
+}
+
+// AgentsOf returns the agents that pumps of the agent stage know.
+func AgentsOf(pumps []*Pump, q AgentQuery) (AgentList, error) {
+	list := AgentList{Agents: []AgentSummary{}}
+	kind := cmp.Or(q.Kind, KindAgent)
+	for i, p := range pumps {
+		scan, err := p.agentViews(func(v *analyzer.AgentView, told events.Stamp) {
+			if v.Kind != kind {
+				return
+			}
+			s := agentSummary(v, told)
+			if s.stuck() {
+				list.Stuck++
+			} else if q.Stuck {
+				return
+			}
+			list.Agents = append(list.Agents, s)
+		})
+		if err != nil {
+			return AgentList{}, err
+		}
+		if told := events.RFC3339(scan.told); i == 0 || told < list.Told {
+			list.Told = told
+		}
+		list.Scanned += scan.scanned
+		list.Truncated = list.Truncated || scan.truncated
+	}
+	slices.SortFunc(list.Agents, func(a, b AgentSummary) int {
+		if ra, rb := a.rank(), b.rank(); ra != rb || ra < calm {
+			return cmp.Or(cmp.Compare(ra, rb), cmp.Compare(b.AgeS, a.AgeS), cmp.Compare(a.Agent, b.Agent))
+		}
+		return cmp.Or(cmp.Compare(b.Last, a.Last), cmp.Compare(a.Agent, b.Agent))
+	})
+	list.Agents = list.Agents[:min(q.Limit, len(list.Agents))]
+	return list, nil
+}
+
+func agentSummary(v *analyzer.AgentView, told events.Stamp) AgentSummary {
+	s := AgentSummary{Agent: v.Agent, Kind: v.Kind, State: v.State, Waiting: v.Waiting, Reason: v.Reason, SilentS: v.SilentS, Last: v.Last, Since: v.Since,
+		Step: v.Step, StepDue: v.StepDue, Reviewer: v.Reviewer, Status: v.Status, Events: v.Events, Orders: len(v.Orders), Notes: len(v.Notes), Flows: v.Flows}
+	if v.State == stateStuck || v.State == statePotentially {
+		s.Certainty = v.State
+	}
+	if last := events.Stamp(v.Last); last != 0 && told > last {
+		s.AgeS = told.Sub(last).Round(time.Millisecond).Seconds()
+	}
+	return s
+}
+
+// stuck reports whether somebody has to look after the agent.
+func (s *AgentSummary) stuck() bool { return s.rank() < calm }
+
+// calm is the rank of agents that nobody has to look after.
+const calm = 3
+
+func (s *AgentSummary) rank() int {
+	switch {
+	case s.State == stateStuck:
+		return 0
+	case s.State == statePotentially:
+		return 1
+	case s.Step != "": // archived by the ladder, and not heard of since
+		return 2
+	}
+	return calm
+}
+
+// NotesOf returns the notes about agents that pumps of the agent stage keep.
+func NotesOf(pumps []*Pump, q NoteQuery) (NoteList, error) {
+	list := NoteList{Notes: []analyzer.NoteView{}}
+	for _, p := range pumps {
+		scan, err := p.agentViews(func(v *analyzer.AgentView, _ events.Stamp) { list.take(v, q) })
+		if err != nil {
+			return NoteList{}, err
+		}
+		list.Scanned += scan.scanned
+		list.Truncated = list.Truncated || scan.truncated
+	}
+	list.cut(q)
+	return list, nil
+}
+
+// take adds the notes about an agent that are wanted.
+func (l *NoteList) take(v *analyzer.AgentView, q NoteQuery) {
+	if q.Agent != "" && v.Agent != q.Agent {
+		return
+	}
+	for _, n := range v.Notes {
+		if !slices.ContainsFunc(q.Tags, func(tag string) bool { return !slices.Contains(n.Tags, tag) }) {
+			l.Notes = append(l.Notes, n)
+		}
+	}
+}
+
+func (l *NoteList) cut(q NoteQuery) {
+	slices.SortStableFunc(l.Notes, func(a, b analyzer.NoteView) int {
+		return cmp.Or(cmp.Compare(b.Time, a.Time), cmp.Compare(a.Agent, b.Agent))
+	})
+	l.Notes = l.Notes[:min(q.Limit, len(l.Notes))]
+}

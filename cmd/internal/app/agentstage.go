@@ -1,0 +1,77 @@
+package app
+
+import (
+	"fmt"
+
+	"weir/analyzer"
+	"weir/events"
+)
+
+// agentStage folds activity by the agent or project that it concerns.
+type agentStage struct {
+	pump      *Pump
+	sources   sources
+	partition analyzer.Agents
+	scratch   analyzer.Agent
+}
+
+func (s *agentStage) admit(ev *events.Event, r *Record) (string, error) {
+	if r.From.Source < 0 || r.From.Source >= s.sources.want {
+		return "", &unfit{CodeFormat, fmt.Sprintf("activity of partition %d of the events, which have %d", r.From.Source, s.sources.want)}
+	}
+	if !s.sources.take(r.From) {
+		s.pump.census.repeated++
+		return "", nil
+	}
+	if ev.Kind == events.Tick {
+		s.sources.tell(r.From.Source, ev.Time)
+		s.partition.Watermark = max(s.partition.Watermark, s.sources.told())
+		return "", nil
+	}
+	if r.Key == "" {
+		return "", &unfit{events.CodeMissingField, "activity that does not say whom it concerns: only weir may write to this log"}
+	}
+	ev.Appended = 0 // its time was held against the log that it comes from
+	return r.Key, nil
+}
+
+func (s *agentStage) decode(key string, record []byte) error {
+	if len(record) == 0 {
+		s.scratch.Reset(key)
+		return nil
+	}
+	return s.scratch.UnmarshalBinary(key, record)
+}
+
+func (s *agentStage) encode(dst []byte) ([]byte, error) { return s.scratch.AppendBinary(dst) }
+
+func (s *agentStage) empty() bool { return s.scratch.Events() == 0 }
+
+func (s *agentStage) step(ev *events.Event) {
+	s.pump.engine.StepAgent(&s.partition, &s.scratch, ev, &s.pump.fx)
+	s.pump.census.activity++
+}
+
+func (s *agentStage) advance(now events.Stamp) {
+	s.pump.engine.AdvanceAgent(&s.partition, &s.scratch, now, &s.pump.fx)
+}
+
+func (s *agentStage) due() events.Stamp { return s.pump.engine.DueAgent(&s.scratch) }
+
+func (s *agentStage) watermark() events.Stamp { return s.partition.Watermark }
+
+func (s *agentStage) seen() events.Stamp { return s.partition.Watermark }
+
+// The state is what is known of the sources, then that of the fold.
+func (s *agentStage) appendState(dst []byte) ([]byte, error) {
+	return s.partition.AppendBinary(s.sources.appendBinary(dst))
+}
+
+func (s *agentStage) restoreState(b []byte) error {
+	d := stateReader{rest: b}
+	s.sources.read(&d)
+	if d.err != nil {
+		return d.err
+	}
+	return s.partition.UnmarshalBinary(d.rest)
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"weir/analyzer"
+	"weir/analyzer/limitfile"
+	"weir/cmd/internal/app"
+	"weir/events"
+)
+
+// foldActivity folds the topic of activity from its beginning as it stands, each partition
+// by itself and without repeats, as the agent stage does beside so many partitions of
+// events.
+func foldActivity(ctx context.Context, s *server, topic string, flows int32) (*oracle, error) {
+	o := &oracle{}
+	pumps := map[int32]*app.Pump{}
+	seen := map[int32]map[int]app.Position{}
+	var failed, err error
+	o.records, err = s.readAll(ctx, topic, func(r *kgo.Record) {
+		lane := flows + r.Partition
+		pump := pumps[r.Partition]
+		if pump == nil {
+			pump, failed = app.NewPump(ctx, app.PumpOptions{Partition: uint16(lane), Stage: app.AgentStage, Sources: int(flows), Limits: limitfile.Default(),
+				Parse: func(b []byte) (analyzer.Limits, error) { return limitfile.ParseJSON("limits.set", b) }})
+			if failed != nil {
+				return
+			}
+			pumps[r.Partition], seen[r.Partition] = pump, map[int]app.Position{}
+		}
+		var ev events.Event
+		if failed = events.Decode(r.Value, &ev); failed != nil {
+			return
+		}
+		one := app.Record{Offset: r.Offset, Appended: events.StampOf(r.Timestamp), Key: string(r.Key), From: app.Position{Source: -1}}
+		ev.Appended = one.Appended
+		if at, err := positionOf(r); err == nil {
+			one.From = at
+			last, known := seen[r.Partition][at.Source]
+			switch {
+			case known && (at.Offset < last.Offset || at.Offset == last.Offset && at.Part <= last.Part):
+				o.repeats++
+			case one.Key == "":
+				o.ticks++
+				fallthrough
+			default:
+				seen[r.Partition][at.Source] = at
+			}
+		}
+		for _, v := range pump.FoldRecord(&ev, &one) {
+			o.verdicts = append(o.verdicts, said{lane, r.Offset, v.ID, v.Scope.Kind + ":" + v.Scope.ID, string(v.AppendJSON(nil))})
+		}
+	})
+	if failed != nil {
+		return nil, fmt.Errorf("fold topic %s: %w", topic, failed)
+	}
+	o.records = lanesOf(o.records, flows)
+	return o, err
+}
+
+// lanesOf numbers the partitions of the activity as what comes of them is numbered.
+func lanesOf(partitions map[int32]int64, flows int32) map[int32]int64 {
+	out := map[int32]int64{}
+	for p, n := range partitions {
+		out[flows+p] = n
+	}
+	return out
+}
+
+// positionOf reads where a record of activity comes from.
+func positionOf(r *kgo.Record) (at app.Position, err error) {
+	partition, err := strconv.Atoi(header(r, "weir-partition"))
+	if err != nil {
+		return at, err
+	}
+	offset, err := strconv.ParseInt(header(r, "weir-offset"), 10, 64)
+	if err != nil {
+		return at, err
+	}
+	part, err := strconv.Atoi(header(r, "weir-part"))
+	return app.Position{Source: partition, Offset: offset, Part: part}, err
+}

@@ -1,0 +1,117 @@
+package app
+
+import (
+	"encoding/binary"
+
+	"weir/analyzer"
+	"weir/events"
+	"weir/sink/prom"
+)
+
+// flowStage folds events by their flow.
+type flowStage struct {
+	pump      *Pump
+	own       *analyzer.Engine // judges weir's own flows
+	partition analyzer.Partition
+	scratch   analyzer.Flow
+}
+
+func (s *flowStage) admit(ev *events.Event, _ *Record) (string, error) {
+	p := s.pump
+	if ev.Kind == events.Tick {
+		at := ev.Time
+		if ev.Appended != 0 {
+			at = min(at, ev.Appended) // a tick is not to be trusted into the future
+		}
+		s.partition.Watermark = max(s.partition.Watermark, at)
+		p.counts.Ticks.Add(1)
+		return "", nil
+	}
+	if ownFlow(ev.CorrelationID) && ev.Source != ownSource {
+		return "", &unfit{events.CodeReservedKind, "flows of " + events.SelfTestFlows + " are weir's own, to test itself; choose another id"}
+	}
+	p.addHash(ev)
+	if ev.CorrelationID == "" {
+		if relayed, err := s.relay(ev); relayed || err != nil {
+			return "", err
+		}
+	}
+	return ev.FlowKey(), nil
+}
+
+// relay passes an event on that is about agents alone.
+func (s *flowStage) relay(ev *events.Event) (relayed bool, err error) {
+	p := s.pump
+	defer p.caught("", &err)
+	if relayed = p.engine.Relay(&s.partition, ev, &p.fx); relayed {
+		p.census.kinds[ev.Kind][prom.Folded]++
+	}
+	return relayed, nil
+}
+
+func (s *flowStage) decode(key string, record []byte) error {
+	if len(record) == 0 {
+		s.scratch.Reset(key)
+		return nil
+	}
+	return s.scratch.UnmarshalBinary(key, record)
+}
+
+func (s *flowStage) encode(dst []byte) ([]byte, error) { return s.scratch.AppendBinary(dst) }
+
+func (s *flowStage) empty() bool { return s.scratch.Events() == 0 }
+
+func (s *flowStage) step(ev *events.Event) {
+	s.before()
+	s.judge().Step(&s.partition, &s.scratch, ev, &s.pump.fx)
+	s.after(ev)
+	s.hush()
+}
+
+func (s *flowStage) advance(now events.Stamp) {
+	s.judge().Advance(&s.partition, &s.scratch, now, &s.pump.fx)
+	s.stands()
+	s.hush()
+}
+
+// hush keeps weir's own flows from the agent stage.
+func (s *flowStage) hush() {
+	if s.pump.open.own && len(s.pump.fx.Activity) > 0 {
+		s.pump.fx.Activity = s.pump.fx.Activity[:0]
+	}
+}
+
+func (s *flowStage) due() events.Stamp { return s.judge().Due(&s.scratch) }
+
+// judge returns the engine for the flow that is open.
+func (s *flowStage) judge() *analyzer.Engine {
+	if s.pump.open.own {
+		return s.own
+	}
+	return s.pump.engine
+}
+
+// watermark is a grace behind what was seen: so late may an event come that should have
+// been seen before a deadline.
+func (s *flowStage) watermark() events.Stamp { return s.partition.Watermark.Add(-analyzer.Grace) }
+
+func (s *flowStage) seen() events.Stamp { return s.partition.Watermark }
+
+// The state is how far agents were told, then that of the fold.
+func (s *flowStage) appendState(dst []byte) ([]byte, error) {
+	t := &s.pump.passing
+	dst = binary.AppendVarint(dst, t.step)
+	dst = binary.AppendVarint(dst, t.offset)
+	dst = binary.AppendVarint(dst, int64(t.parts))
+	return s.partition.AppendBinary(dst)
+}
+
+func (s *flowStage) restoreState(b []byte) error {
+	d := stateReader{rest: b}
+	t := &s.pump.passing
+	t.step, t.offset, t.parts = d.number(), d.number(), int(d.number())
+	if d.err != nil {
+		return d.err
+	}
+	return s.partition.UnmarshalBinary(d.rest)
+}

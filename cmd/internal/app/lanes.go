@@ -1,0 +1,209 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+
+	"weir/analyzer"
+	"weir/events/kafka"
+	sinkkafka "weir/sink/kafka"
+)
+
+// lanes are the partitions of one topic that the members of a group share among them, for
+// one stage: the flow stage folds the events, the agent stage the activity that comes of
+// them. What comes of a lane stands in the partition of its number, of the verdicts and of
+// the dead letters, and so does its state in the store.
+type lanes struct {
+	stage      Stage
+	topic      string
+	partitions []int
+	first      int    // lane of partition 0
+	name       string // of the group
+	group      *kafka.Group
+	generation int // of the group, that was seen last; guarded by the member
+	owners     owners
+}
+
+// lane is the number of the lane of a partition.
+func (l *lanes) lane(partition int) int { return l.first + partition }
+
+// partitionOf is where all producers put what belongs to a key.
+func (l *lanes) partitionOf(key string) int {
+	return kafkago.Murmur2Balancer{Consistent: true}.Balance(kafkago.Message{Key: []byte(key)}, l.partitions...)
+}
+
+// describe names a partition for people.
+func (l *lanes) describe(partition int) string {
+	return fmt.Sprintf("partition %d of %s", partition, l.topic)
+}
+
+// record is what the pump of a lane is given of a record.
+func (l *lanes) record(r *kafka.Record) Record {
+	if l.stage == AgentStage {
+		return ActivityRecord(r)
+	}
+	return Record{Offset: r.Offset, Appended: r.Appended, Value: r.Value}
+}
+
+// ActivityRecord is a record of the topic of activity as a pump of the agent stage takes
+// it. One that does not say where it comes from is from no source at all, and a dead
+// letter unless it sets limits.
+func ActivityRecord(r *kafka.Record) Record {
+	out := Record{Offset: r.Offset, Appended: r.Appended, Value: r.Value, Key: string(r.Key), From: Position{Source: -1}}
+	if at, err := sinkkafka.PositionOf(r.Headers); err == nil {
+		out.From = Position{Source: at.Partition, Offset: at.Offset, Part: at.Part}
+	}
+	return out
+}
+
+// agentGroup is what the group of the agent stage is called beside the one of the flows.
+const agentGroup = "-agents"
+
+// GroupOf returns the name of the consumer group of a stage of the members of a group.
+func GroupOf(group string, stage Stage) string {
+	if stage == AgentStage {
+		return group + agentGroup
+	}
+	return group
+}
+
+// newLanes returns the lanes of a stage. Nothing is joined yet.
+func (m *member) newLanes(stage Stage, topic string, partitions, first int) (*lanes, error) {
+	l := &lanes{stage: stage, topic: topic, first: first, name: GroupOf(m.o.Group, stage)}
+	for i := range partitions {
+		l.partitions = append(l.partitions, i)
+	}
+	o := kafka.GroupOptions{Cluster: m.o.Cluster, Group: l.name, Topic: topic, Partitions: partitions, Holds: func() []kafka.Hold { return m.holds(l) },
+		Address: m.o.Advertise, Logger: m.app.logger, SessionTimeout: m.o.SessionTimeout, Heartbeat: heartbeat, JoinBackoff: heartbeat}
+	if m.app.o.StateDir != "" {
+		o.MemberFile = filepath.Join(m.app.o.StateDir, "member")
+		if stage == AgentStage {
+			o.MemberFile += agentGroup
+		}
+	}
+	var err error
+	l.group, err = kafka.NewGroup(o)
+	return l, err
+}
+
+// run takes part in the group until ctx ends.
+func (m *member) run(ctx context.Context, l *lanes) error {
+	return l.group.Run(ctx, func(ctx context.Context, as kafka.Assignment) { m.fold(ctx, l, as) })
+}
+
+// checkTopics makes the lanes of both stages, when the topics fit together and the state
+// in the store is of the same topics.
+func (m *member) checkTopics(ctx context.Context) error {
+	t := m.o.Topics
+	counts := make(map[string]int)
+	for _, name := range []string{t.Events, t.Activity, t.Verdicts, t.DeadLetters} {
+		n, err := m.o.Cluster.Partitions(ctx, name)
+		if err != nil {
+			return err
+		}
+		counts[name] = n
+	}
+	flows, agents := counts[t.Events], counts[t.Activity]
+	all := flows + agents
+	if all > 1<<16 {
+		return fmt.Errorf("topics %s and %s have %d partitions together; weir numbers at most %d", t.Events, t.Activity, all, 1<<16)
+	}
+	for _, name := range []string{t.Verdicts, t.DeadLetters} {
+		if counts[name] < all {
+			return fmt.Errorf("topic %s has %d partitions and needs %d: %d for those of %s and behind them %d for those of %s; add them with kafka-topics.sh --alter --topic %s --partitions %d, see weir topics plan",
+				name, counts[name], all, flows, t.Events, agents, t.Activity, name, all)
+		}
+	}
+	for _, name := range []string{t.Events, t.Activity} {
+		if err := m.samePartitions(name, counts[name]); err != nil {
+			return err
+		}
+	}
+	var err error
+	if m.flowLanes, err = m.newLanes(FlowStage, t.Events, flows, 0); err != nil {
+		return err
+	}
+	m.agentLanes, err = m.newLanes(AgentStage, t.Activity, agents, flows)
+	return err
+}
+
+// samePartitions fails when the state in the store is of a topic with another number of
+// partitions, for then keys have moved, and lanes too.
+func (m *member) samePartitions(topic string, now int) error {
+	cursor := "partitions:" + topic
+	was, ok, err := m.app.store.Cursor(cursor)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return m.app.store.SetCursor(cursor, strconv.AppendInt(nil, int64(now), 10))
+	}
+	if before, err := strconv.Atoi(string(was)); err != nil || before != now {
+		return fmt.Errorf("the state in %s: %w", m.app.o.StateDir, &kafka.PartitionsChangedError{Topic: topic, Was: before, Now: now})
+	}
+	return nil
+}
+
+// holds tells a group of which partitions the store has the state.
+func (m *member) holds(l *lanes) (out []kafka.Hold) {
+	store := m.app.store
+	partitions, err := store.Partitions()
+	if err != nil {
+		m.app.logger.Warn("the store does not say of which partitions it has the state; others may get them", "topic", l.topic, "error", err)
+	}
+	for _, lane := range partitions {
+		partition := int(lane) - l.first
+		if partition < 0 || partition >= len(l.partitions) {
+			continue
+		}
+		if meta, ok, err := store.Meta(lane); err == nil && ok {
+			out = append(out, kafka.Hold{Partition: partition, Next: meta.Next})
+		}
+	}
+	return out
+}
+
+// limitsEvery is how often the limits are put into the log again while events come, so
+// that who begins in the middle of it need not go far back to learn of them.
+const limitsEvery = 10 * time.Minute
+
+// agentDay is how far back a lane of the agent stage begins at least. What an agent said
+// a day ago still decides whether its silence is judged, and how: by then also those
+// have spoken that work in shifts. Of one that speaks more rarely than that, and of
+// which the state is lost, nothing is known until it speaks again.
+const agentDay = 24 * time.Hour
+
+// Horizon returns how far back a stage has to fold again without a state: every episode
+// of a flow that is still open can have begun so long ago, and nothing about an agent
+// that was said before decides a verdict.
+func Horizon(stage Stage, l *analyzer.Limits) time.Duration {
+	back := l.Flow.MaxAge + l.Flow.Idle + analyzer.Grace
+	if stage != AgentStage {
+		return back + limitsEvery
+	}
+	back = agentDay
+	a := &l.Agents
+	for i := range a.Rules {
+		r, row := &a.Rules[i], &analyzer.AgentRules[i]
+		if r.Mode == analyzer.ModeOff || r.Warn == analyzer.Off && r.Stop == analyzer.Off {
+			continue
+		}
+		if row.Window == "seconds" {
+			back = max(back, time.Duration(r.Window)*time.Second)
+		}
+		if !row.Silence { // or the thresholds are times
+			continue
+		}
+		for _, threshold := range []int64{r.Warn, r.Stop} {
+			if threshold != analyzer.Off {
+				back = max(back, a.Patience+time.Duration(threshold)*time.Second+a.ResumeWithin+2*a.ReviewWithin)
+			}
+		}
+	}
+	return back + limitsEvery
+}

@@ -1,0 +1,86 @@
+package app
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"weir/analyzer"
+	"weir/events"
+)
+
+// The tags that together make a note ask for help.
+const (
+	tagStuck = "stuck"
+	tagHelp  = "help"
+)
+
+// NoteOrder is a note that is to be left. Agent is whom it is about: its author, when it
+// is not given.
+type NoteOrder struct {
+	Agent   string   `json:"agent,omitempty"`
+	Author  string   `json:"author,omitempty"`
+	Tags    []string `json:"tags,omitempty"`
+	Summary string   `json:"summary"`
+}
+
+// serveNotes is GET /v1/notes: what is kept of notes about the agents that this process
+// folds, or about one of them. A tag may be given many times; all are wanted then.
+func (a *App) serveNotes(w http.ResponseWriter, r *http.Request) error {
+	limit, err := intParameter(r, "limit", defaultAgents, maxAgents)
+	if err != nil {
+		return err
+	}
+	query := r.URL.Query()
+	q := NoteQuery{Agent: query.Get("agent"), Tags: slices.DeleteFunc(query["tag"], func(s string) bool { return s == "" }), Limit: int(limit)}
+	var list NoteList
+	if q.Agent == "" {
+		list, err = NotesOf(a.form.agents(), q)
+	} else {
+		list, err = a.notesAbout(q)
+	}
+	if err != nil {
+		return err
+	}
+	return answer(w, list)
+}
+
+// notesAbout looks at one agent alone.
+func (a *App) notesAbout(q NoteQuery) (NoteList, error) {
+	list := NoteList{Notes: []analyzer.NoteView{}}
+	pump, key, err := a.agentPump(KindAgent, q.Agent)
+	if err != nil {
+		return list, err
+	}
+	view, known, err := pump.AgentView(key)
+	if known {
+		list.Scanned = 1
+		list.take(&view, q)
+		list.cut(q)
+	}
+	return list, err
+}
+
+// serveNote is POST /v1/notes.
+func (a *App) serveNote(w http.ResponseWriter, r *http.Request) error {
+	var asked NoteOrder
+	if err := readOrder(w, r, &asked); err != nil {
+		return err
+	}
+	author := asked.Author
+	if who := r.Header.Get(whoHeader); who != "" {
+		author = who
+	}
+	missing := func(field, detail string) error {
+		return &httpError{status: http.StatusBadRequest, code: string(events.CodeMissingField), field: field, detail: detail}
+	}
+	switch {
+	case strings.TrimSpace(author) == "":
+		return missing("author", "say who: author in the body, or a proxy in the header "+whoHeader)
+	case strings.TrimSpace(asked.Summary) == "":
+		return missing("summary", "say something: a note has a summary")
+	}
+	ev := events.Event{Kind: events.NoteAdded, From: events.Party{Agent: author}, To: events.Party{Agent: asked.Agent},
+		Note: &events.Note{Summary: asked.Summary, Tags: asked.Tags}}
+	return a.tell(w, r, &ev, slices.Contains(asked.Tags, tagStuck) && slices.Contains(asked.Tags, tagHelp))
+}

@@ -1,0 +1,36 @@
+package app
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"weir/sink/sign"
+)
+
+// orderKeys are the keys that orders are signed with on their way out. The log holds
+// them unsigned, so that keys may change.
+type orderKeys struct {
+	path string // "" for none
+	keys atomic.Pointer[sign.Keys]
+}
+
+// load reads the file anew. After an error the keys stay as they were.
+func (k *orderKeys) load() error {
+	if k.path == "" {
+		return nil
+	}
+	keys, err := sign.Read(k.path)
+	if err != nil {
+		return fmt.Errorf("keys that orders are signed with: %w", err)
+	}
+	k.keys.Store(&keys)
+	return nil
+}
+
+// sign returns the signature of an order; "" without keys.
+func (k *orderKeys) sign(order []byte) string {
+	if keys := k.keys.Load(); keys != nil {
+		return keys.Sign(order)
+	}
+	return ""
+}

@@ -1,0 +1,61 @@
+package app
+
+import (
+	"context"
+	"errors"
+
+	"weir/events"
+)
+
+// Replay folds events in memory as the embedded form does, both stages: what the flows
+// pass on is folded by agent at once. It is for one goroutine.
+type Replay struct {
+	flows, agents *Pump
+	activity      int64 // records that the agents were given
+	given         []events.Verdict
+}
+
+// NewReplay returns a replay that has seen nothing. The options are those of the flow
+// stage, without a Store.
+func NewReplay(ctx context.Context, o PumpOptions) (*Replay, error) {
+	if o.Store != nil {
+		return nil, errors.New("a replay keeps nothing, and needs no store")
+	}
+	r := new(Replay)
+	var err error
+	if r.flows, err = NewPump(ctx, o); err != nil {
+		return nil, err
+	}
+	o.Partition, o.Source, o.Stage, o.Sources, o.Answer, o.Metrics = agentLane, activitySource, AgentStage, 1, nil, nil
+	if r.agents, err = NewPump(ctx, o); err != nil {
+		return nil, err
+	}
+	r.flows.pass = r.pass
+	return r, nil
+}
+
+// Fold folds ev as the record at offset and returns what it brought about: the verdicts
+// about its flow, then those about agents. The result is good until the next call.
+func (r *Replay) Fold(ev *events.Event, offset int64) []events.Verdict {
+	r.given = r.given[:0]
+	if ev.Kind == events.LimitsSet {
+		r.pass("", Position{}, ev)
+	}
+	flows := r.flows.Fold(ev, offset)
+	if len(r.given) == 0 {
+		return flows
+	}
+	// pass has put those about agents first.
+	n := len(r.given)
+	r.given = append(append(r.given, flows...), r.given...)
+	return r.given[n:]
+}
+
+// pass gives the agents what the flows pass on.
+func (r *Replay) pass(key string, from Position, ev *events.Event) {
+	r.given = append(r.given, r.agents.FoldRecord(ev, &Record{Offset: r.activity, Key: key, From: from})...)
+	r.activity++
+}
+
+// Pumps returns the pumps of the stages, for questions about what was folded.
+func (r *Replay) Pumps() (flows, agents *Pump) { return r.flows, r.agents }

@@ -1,0 +1,144 @@
+package app
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+
+	"weir/events"
+)
+
+// sources is what an agent stage knows of the partitions of events that tell it: what of
+// theirs it has seen, and how far each has told everything.
+//
+// Whoever passes on the activity of a source sends all of it in the order of the source.
+// A new owner begins at or before what was sent, and an old one may go on for a while. So
+// a record is new when it is behind all of its source that were seen.
+type sources struct {
+	want int // sources without which nothing is known to be told
+	last []teller
+}
+
+type teller struct {
+	any    bool // something was seen of it
+	offset int64
+	part   int
+	told   events.Stamp // it has told everything up to here; 0 for nothing
+}
+
+// mostSources is how many partitions of events there may be.
+const mostSources = 1 << 16
+
+func newSources(n int) sources { return sources{want: max(1, n)} }
+
+// take reports whether a record has not been seen before, and remembers it.
+func (s *sources) take(at Position) bool {
+	x := s.of(at.Source)
+	if x.any && (at.Offset < x.offset || at.Offset == x.offset && at.Part <= x.part) {
+		return false
+	}
+	x.any, x.offset, x.part = true, at.Offset, at.Part
+	return true
+}
+
+// tell notes that a source has told everything up to at.
+func (s *sources) tell(n int, at events.Stamp) {
+	x := s.of(n)
+	x.told = max(x.told, at)
+}
+
+// told is the time up to which all sources have told everything; 0 when one has told
+// nothing yet.
+func (s *sources) told() events.Stamp {
+	if len(s.last) < s.want {
+		return 0
+	}
+	first := s.last[0].told
+	for i := range s.last {
+		first = min(first, s.last[i].told)
+	}
+	return first
+}
+
+func (s *sources) of(n int) *teller {
+	for len(s.last) <= n {
+		s.last = append(s.last, teller{})
+	}
+	return &s.last[n]
+}
+
+// appendBinary appends what is known to b: the same is always the same bytes.
+func (s *sources) appendBinary(b []byte) []byte {
+	b = binary.AppendUvarint(b, uint64(len(s.last)))
+	for i := range s.last {
+		x := &s.last[i]
+		if !x.any { // it follows that it has told nothing
+			b = binary.AppendUvarint(b, 0)
+			continue
+		}
+		b = binary.AppendUvarint(b, uint64(x.offset)+1)
+		b = binary.AppendUvarint(b, uint64(x.part))
+		b = binary.AppendVarint(b, int64(x.told))
+	}
+	return b
+}
+
+// read reads what appendBinary has written, and leaves the rest.
+func (s *sources) read(d *stateReader) {
+	n := d.size(mostSources)
+	last := make([]teller, 0, min(n, len(d.rest)))
+	for ; n > 0 && d.err == nil; n-- {
+		var x teller
+		if offset := d.size(math.MaxInt64); offset > 0 {
+			x = teller{any: true, offset: int64(offset) - 1, part: d.size(math.MaxInt32), told: events.Stamp(d.number())}
+		}
+		last = append(last, x)
+	}
+	if d.err == nil {
+		s.last = last
+	}
+}
+
+// stateReader reads what a checkpoint says of a partition itself.
+type stateReader struct {
+	rest []byte
+	err  error // the first
+}
+
+var errState = errors.New("the state of the partition is damaged; fold the log again with an empty state directory")
+
+func (d *stateReader) fail() { d.rest, d.err = nil, errState }
+
+// number reads a number of either sign.
+func (d *stateReader) number() int64 {
+	n, size := binary.Varint(d.rest)
+	if size <= 0 {
+		d.fail()
+		return 0
+	}
+	d.rest = d.rest[size:]
+	return n
+}
+
+// size reads a number from 0 to most.
+func (d *stateReader) size(most int) int {
+	n, size := binary.Uvarint(d.rest)
+	if size <= 0 || n > uint64(most) {
+		d.fail()
+		return 0
+	}
+	d.rest = d.rest[size:]
+	return int(n)
+}
+
+// bytes reads a field with its length before it.
+func (d *stateReader) bytes() []byte {
+	n := d.size(math.MaxInt32)
+	if n > len(d.rest) {
+		d.fail()
+		return nil
+	}
+	v := d.rest[:n]
+	d.rest = d.rest[n:]
+	return v
+}

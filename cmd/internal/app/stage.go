@@ -1,0 +1,76 @@
+package app
+
+import (
+	"weir/analyzer"
+	"weir/events"
+	"weir/state"
+)
+
+// Stage says what a pump folds.
+type Stage uint8
+
+// The stages. The flow stage folds events by their flow, and passes on what concerns
+// agents; that is what the agent stage folds, by the agent or project.
+const (
+	FlowStage Stage = iota
+	AgentStage
+)
+
+// folding is what differs between the stages: what a record is about, and how that is
+// decoded, stepped and encoded. One flow or agent at a time is in its scratch.
+type folding interface {
+	// admit looks at an event before anything is loaded, and returns the key of what it
+	// is about. The key is empty when nothing is left to fold; an error, which makes the
+	// record a dead letter, is an *unfit or a *fault.
+	admit(ev *events.Event, r *Record) (key string, err error)
+
+	// decode brings a record into scratch; an empty one is that of something new. Strings
+	// in scratch alias the record.
+	decode(key string, record []byte) error
+	// encode appends the record of what is in scratch.
+	encode(dst []byte) ([]byte, error)
+	// empty reports whether what is in scratch needs no record.
+	empty() bool
+
+	// step folds an event into scratch.
+	step(ev *events.Event)
+	// advance fires the deadlines of what is in scratch up to now.
+	advance(now events.Stamp)
+	// due is its next deadline; 0 for none.
+	due() events.Stamp
+
+	// watermark is the time up to which everything is known to be folded, and so the
+	// time up to which deadlines fire.
+	watermark() events.Stamp
+	// seen is the latest time that the log has told of.
+	seen() events.Stamp
+
+	// appendState and restoreState encode what the stage has beside its flows or agents.
+	appendState(dst []byte) ([]byte, error)
+	restoreState(b []byte) error
+}
+
+// unfit says why a record is a dead letter.
+type unfit struct {
+	code   events.Code
+	reason string
+}
+
+func (r *unfit) Error() string { return r.reason }
+
+// StageOf tells which stage the state of a partition is of, from what its checkpoint says
+// (state.Meta).
+func StageOf(b []byte) Stage {
+	if len(b) > 1 && b[0] == stateVersion {
+		return Stage(b[1])
+	}
+	return FlowStage
+}
+
+// stageOf makes what differs in the stage of the options.
+func (p *Pump) stageOf(o *PumpOptions) (folding, state.Subject) {
+	if o.Stage == AgentStage {
+		return &agentStage{pump: p, sources: newSources(o.Sources)}, state.AgentSubject
+	}
+	return &flowStage{pump: p, own: analyzer.New(selfTestLimits())}, state.FlowSubject
+}

@@ -1,0 +1,142 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"weir/events"
+	"weir/sink/guard"
+	"weir/state"
+)
+
+// wideOrders are the standing orders that bind all flows: those about agents and
+// projects. They are given elsewhere than where asks are folded, so the fold of a flow
+// does not know them. They are held as a dispatcher holds them.
+type wideOrders struct {
+	log    *state.Log // of verdicts
+	clock  Clock
+	logger *slog.Logger
+
+	table guard.Table
+	mu    sync.Mutex   // of those who read the log
+	next  atomic.Int64 // what is before it was read
+}
+
+// sweepEvery is how often orders that have expired are forgotten.
+const sweepEvery = time.Minute
+
+// run reads on as verdicts come, so that an ask seldom has to, until ctx ends.
+func (w *wideOrders) run(ctx context.Context) error {
+	sweep := w.clock.After(sweepEvery)
+	for {
+		if err := w.readOn(ctx); err != nil {
+			if errors.Is(err, state.ErrClosed) || ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			return err
+		}
+		select {
+		case <-w.log.Ready(w.next.Load()):
+		case <-sweep:
+			w.table.Sweep(events.StampOf(w.clock.Now()))
+			sweep = w.clock.After(sweepEvery)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// refusing returns the order that refuses the call that an event asks for; nil when
+// none does. Every verdict that was in the log when it was called is gone by.
+func (w *wideOrders) refusing(ctx context.Context, c *guard.Call) (*events.Verdict, error) {
+	if err := w.readOn(ctx); err != nil {
+		return nil, err
+	}
+	return w.table.Refusing(c, events.StampOf(w.clock.Now())), nil
+}
+
+// readOn takes in what the log has.
+func (w *wideOrders) readOn(ctx context.Context) error {
+	end := w.log.End()
+	if w.next.Load() >= end {
+		return nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for next := w.next.Load(); next < end && ctx.Err() == nil; next = w.next.Load() {
+		entries, err := w.log.Read(next, streamBatch, nil)
+		if gap, ok := errors.AsType[*state.GapError](err); ok { // their orders have expired
+			w.next.Store(gap.To)
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("read the orders of all flows: %w", err)
+		}
+		for i := range entries {
+			w.take(&entries[i])
+		}
+		w.next.Store(next + int64(len(entries)))
+	}
+	return context.Cause(ctx)
+}
+
+// ofOneFlow is what a verdict holds that binds one flow alone.
+const ofOneFlow = `"correlation_id":"`
+
+func (w *wideOrders) take(e *state.Entry) {
+	if bytes.Contains(e.Value, []byte(ofOneFlow)) {
+		return
+	}
+	v := new(events.Verdict)
+	if err := events.DecodeVerdict(e.Value, v); err != nil {
+		w.logger.Error("a verdict of the log cannot be read; if it was an order, nobody here knows it", "offset", e.Offset, "error", err)
+		return
+	}
+	w.table.Take(v)
+}
+
+// ask answers whether the call of an event may be made: by the orders that bind all
+// flows, and if none of them refuses it, by the fold of its flow. What was answered once
+// is answered so again.
+func (a *App) ask(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error) {
+	c, refusable := guard.CallOf(ev)
+	if !refusable || a.answers.known(answerKey(ev)) {
+		return a.form.ask(ctx, ev, raw)
+	}
+	v, err := a.wide.refusing(ctx, &c)
+	if err != nil {
+		return nil, err
+	}
+	if v == nil {
+		return a.form.ask(ctx, ev, raw)
+	}
+	// The attempt stands in the log in place of the ask. When the log takes nothing, the
+	// order refuses the call all the same.
+	if err := a.form.append(ctx, []state.Entry{{Value: attempt(ev, v)}}); err != nil {
+		a.logger.Warn("a call that an order refused is not in the log", "flow", ev.FlowKey(), "verdict", v.ID, "error", err)
+	}
+	return guard.Answer(v, &c, events.StampOf(a.clock.Now())), nil
+}
+
+// checkSource is the source of the events by which weir tells of calls that it refused.
+const checkSource = "weir/check"
+
+// attempt is the event that says that an order was applied to what was asked for. Who
+// asks again with the same id has tried once.
+func attempt(ev *events.Event, v *events.Verdict) []byte {
+	id := xxhash.Sum64String(ev.Source + "\x00" + ev.ID + "\x00" + v.ID)
+	ack := events.Event{ID: fmt.Sprintf("refused-%016x", id), Source: checkSource, Time: ev.Time, Kind: events.VerdictAck,
+		CorrelationID: ev.CorrelationID, CorrelationSource: ev.CorrelationSource, From: ev.From, To: ev.To, Origin: ev.Origin,
+		TurnID: ev.TurnID, TaskID: ev.TaskID, ConversationID: ev.ConversationID, ProjectID: ev.ProjectID, TenantID: ev.TenantID,
+		Ack: &events.Ack{VerdictID: v.ID, Applied: true}}
+	ack.Tool.Name, ack.Tool.ArgsHash = ev.Tool.Name, ev.Tool.ArgsHash
+	return ack.AppendJSON(nil)
+}

@@ -1,0 +1,315 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"weir/analyzer"
+	"weir/cmd/internal/app"
+	"weir/cmd/internal/cli"
+	"weir/events"
+)
+
+func agentsCommand() cli.Command {
+	return cli.Command{Name: "agents", Short: "the agents that a weir knows; which are stuck, and help for them", Commands: []cli.Command{
+		{
+			Name: "ls", Short: "list agents, those that are stuck first",
+			Long: `The agents of a running weir, of a state folder (--state) or of logs (--log), over all
+their flows. An agent is called stuck that has said how it is (agent.status) and is
+silent for longer than its limits allow, though nothing is known that it waits for.`,
+			Examples: []string{"weir agents ls", "weir agents ls --stuck -o json | jq -r .agent", "weir agents ls --projects"},
+			Setup: func(fs *flag.FlagSet) cli.Run {
+				place := newPlace(fs, true)
+				q := app.AgentQuery{}
+				fs.BoolVar(&q.Stuck, "stuck", false, "list only those that are stuck, or may be, or were archived for it")
+				fs.IntVar(&q.Limit, "limit", 20, "list at most so many `AGENTS`")
+				projects := fs.Bool("projects", false, "list projects instead, of which messages are counted")
+				return func(ctx context.Context, env *cli.Env, args []string) error {
+					if err := cli.Want(args, 0, 0, ""); err != nil {
+						return err
+					}
+					if *projects {
+						q.Kind = app.KindProject
+					}
+					return listAgents(ctx, env, place, q)
+				}
+			},
+		},
+		{
+			Name: "show", Args: "AGENT", Short: "print all that is kept of one agent",
+			Setup: func(fs *flag.FlagSet) cli.Run {
+				place := newPlace(fs, true)
+				project := fs.Bool("project", false, "AGENT is the id of a project")
+				return func(ctx context.Context, env *cli.Env, args []string) error {
+					if err := cli.Want(args, 1, 1, "the id of an AGENT"); err != nil {
+						return err
+					}
+					k, done, err := place.open(ctx, env)
+					if err != nil {
+						return err
+					}
+					defer done()
+					kind := app.KindAgent
+					if *project {
+						kind = app.KindProject
+					}
+					v, ok, err := k.agent(ctx, kind, args[0])
+					if err != nil {
+						return err
+					}
+					if !ok {
+						return cli.Failure("nothing is known of %s %s", kind, args[0]).Advise("weir agents ls lists those that are")
+					}
+					return env.Value(v, func() error { return showAgent(env, &v) })
+				}
+			},
+		},
+		rescueCommand(),
+	}}
+}
+
+func rescueCommand() cli.Command {
+	return cli.Command{
+		Name: "rescue", Args: "AGENT", Short: "ask for help for an agent",
+		Long: `Puts a request into the log of a running weir. Is the agent stuck, or may it be, weir
+gives the orders that free it: to resume it when that is safe, else to review it by
+another agent, else to archive it. Is it not, the request is refused. Who asks and why
+stand in the log.
+
+--admin asks for one that is not stuck, too; for that the running weir has to have an
+admin token, and wants it. The exit code is 3 when the request is refused.`,
+		Examples: []string{
+			`weir agents rescue planner-3 --reason "has not answered since noon"`,
+			`weir agents rescue planner-3 --admin --reason "its host is gone" --token-file admin.token`,
+		},
+		Setup: func(fs *flag.FlagSet) cli.Run {
+			h := newHand(fs)
+			admin := fs.Bool("admin", false, "whether it is stuck or not; wants the admin token")
+			return func(ctx context.Context, env *cli.Env, args []string) error {
+				if err := cli.Want(args, 1, 1, "the id of an AGENT"); err != nil {
+					return err
+				}
+				by, err := h.signed(env)
+				if err != nil {
+					return err
+				}
+				return h.rescue(ctx, env, args[0], app.RescueOrder{Reason: *h.reason, By: by, Admin: *admin})
+			}
+		},
+	}
+}
+
+// statePaint is how the states of agents are painted; the others are plain.
+var statePaint = [...]struct {
+	state string
+	paint cli.Paint
+}{{"stuck", cli.Bad}, {"potentially_stuck", cli.Caution}, {"archived", cli.Caution}, {"active", cli.Good}, {"in_tool", cli.Good}, {"unwatched", cli.Faint}}
+
+func stateCell(state, waiting string) cli.Cell {
+	c := cli.Cell{Text: state}
+	for _, s := range statePaint {
+		if s.state == state {
+			c.Paint = s.paint
+		}
+	}
+	if waiting != "" {
+		c.Text += " for " + waiting
+	}
+	return c
+}
+
+// lasting is a time of so many seconds for people: whole seconds, and of long ones no
+// fractions of a minute.
+func lasting(seconds float64) string {
+	d := time.Duration(seconds * float64(time.Second))
+	if d >= time.Hour {
+		return strings.TrimSuffix(d.Truncate(time.Minute).String(), "0s")
+	}
+	return d.Truncate(time.Second).String()
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+func listAgents(ctx context.Context, env *cli.Env, place *place, q app.AgentQuery) error {
+	k, done, err := place.open(ctx, env)
+	if err != nil {
+		return err
+	}
+	defer done()
+	list, err := k.agents(ctx, q)
+	if err != nil {
+		return err
+	}
+	lines := cli.NewLines(env, func(a *app.AgentSummary) []cli.Cell {
+		last, silent := "-", "-"
+		if a.Last != 0 {
+			last, silent = a.Last.String(), lasting(a.AgeS)
+		}
+		return []cli.Cell{{Text: a.Agent}, stateCell(a.State, a.Waiting), {Text: orDash(string(a.Reason))}, {Text: silent, Right: true},
+			{Text: last}, {Text: orDash(a.Step)}, {Text: cli.Grouped(int64(a.Flows)), Right: true}}
+	}, "AGENT", "STATE", "REASON", "SILENT", "LAST EVENT", "STEP", "FLOWS")
+	for i := range list.Agents {
+		if err := lines.Print(&list.Agents[i]); err != nil {
+			return err
+		}
+	}
+	if err := lines.Flush(); err != nil {
+		return err
+	}
+	switch {
+	case len(list.Agents) == 0 && q.Stuck:
+		env.Notice("no agent is stuck")
+	case len(list.Agents) == 0 && q.Kind != "":
+		env.Notice("there are no projects yet")
+	case len(list.Agents) == 0:
+		env.Notice("there are no agents yet")
+	case len(list.Agents) == q.Limit && list.Scanned > q.Limit:
+		env.Notice("%s listed, there may be more; --limit shows more", cli.Count(int64(q.Limit), "agent"))
+	}
+	if list.Truncated {
+		env.Notice("only the %s agents used last were looked at", cli.Grouped(int64(list.Scanned)))
+	}
+	return nil
+}
+
+// showAgent says how an agent stands, and prints what is counted, what stands against it
+// and what was noted.
+func showAgent(env *cli.Env, v *analyzer.AgentView) error {
+	var b strings.Builder
+	state := stateCell(v.State, v.Waiting)
+	fmt.Fprintf(&b, "%s is %s", v.Agent, env.Painted(state.Text, state.Paint))
+	if v.Reason != "" {
+		fmt.Fprintf(&b, " (%s)", v.Reason)
+	}
+	if v.Since != 0 {
+		fmt.Fprintf(&b, " since %s", v.Since)
+	}
+	b.WriteString(".\n")
+	row := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "  %-9s %s\n", name, fmt.Sprintf(format, args...))
+	}
+	row("events", "%s, %s of its own; at work in %s lately", cli.Count(v.Events, "event"), cli.Count(v.Reports, "report"), cli.Count(int64(v.Flows), "flow"))
+	if v.Last != 0 {
+		row("last", "%s", v.Last)
+	}
+	if v.SilentS > 0 {
+		row("silent", "for %s", lasting(v.SilentS))
+	}
+	if told := toldOf(v); told != "" {
+		row("tells", "%s", told)
+	}
+	if v.MeanGapS > 0 {
+		row("reports", "every %s in the mean", lasting(v.MeanGapS))
+	}
+	if v.Step != "" {
+		step := v.Step
+		if v.Reviewer != "" {
+			step += " by " + v.Reviewer
+		}
+		if v.StepDue != 0 {
+			step += " until " + v.StepDue.String()
+		}
+		row("step", "%s", step)
+	}
+	if v.RequestedBy != "" {
+		row("asked by", "%s", v.RequestedBy)
+	}
+	if v.Due != 0 {
+		row("looked at", "again at %s", v.Due)
+	}
+	for i := range v.Orders {
+		b.WriteByte('\n')
+		tellOrder(env, &b, &v.Orders[i])
+	}
+	if len(v.Notes) > 0 {
+		b.WriteString("\nNotes:\n")
+	}
+	for i := range v.Notes {
+		n := &v.Notes[i]
+		fmt.Fprintf(&b, "  %s %s [%s] %s\n", n.Time, n.Author, strings.Join(n.Tags, " "), n.Summary)
+	}
+	if _, err := io.WriteString(env.Out, b.String()); err != nil {
+		return err
+	}
+	return counters(env, v.Counters, "\n")
+}
+
+// toldOf is what the agent tells of itself.
+func toldOf(v *analyzer.AgentView) string {
+	var parts []string
+	add := func(name, value string) {
+		if value != "" {
+			parts = append(parts, name+" "+value)
+		}
+	}
+	number := func(f *float64) string {
+		if f == nil {
+			return ""
+		}
+		return fmt.Sprintf("%.2f", *f)
+	}
+	add("status", v.Status)
+	add("margin", v.Margin)
+	add("health", v.Health)
+	add("coherence", number(v.Coherence))
+	add("risk", number(v.Risk))
+	if v.VoidActive {
+		parts = append(parts, "void active")
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (h *hand) rescue(ctx context.Context, env *cli.Env, agent string, o app.RescueOrder) error {
+	var a app.AgentAnswer
+	if err := h.inform(ctx, env, "/v1/agents/"+url.PathEscape(agent)+"/rescue", o.Admin, o, &a); err != nil {
+		return err
+	}
+	said := decoded(a.Verdicts)
+	if err := env.Value(a, func() error { return sayRescue(env, &a, said) }); err != nil {
+		return err
+	}
+	return refusedHelp(said)
+}
+
+// refusedHelp is the exit code of a request for help that was refused.
+func refusedHelp(said []events.Verdict) error {
+	if slices.ContainsFunc(said, func(v events.Verdict) bool { return v.Reason == events.RescueRefusedNotStuck }) {
+		return cli.Exit(cli.CodeFinding)
+	}
+	return nil
+}
+
+// sayRescue prints what came of asking for help.
+func sayRescue(env *cli.Env, a *app.AgentAnswer, said []events.Verdict) error {
+	if len(said) == 0 {
+		if _, err := fmt.Fprintf(env.Out, "%s: help is asked for, and weir has not answered yet\n", a.Agent); err != nil {
+			return err
+		}
+	}
+	for i := range said {
+		v := &said[i]
+		line := a.Agent + ": " + actionCell(v).Text
+		if r := v.Recovery; r != nil && r.Reviewer != "" {
+			line += " by " + r.Reviewer
+		}
+		if _, err := fmt.Fprintf(env.Out, "%s  %s\n", line, v.Message); err != nil {
+			return err
+		}
+	}
+	if a.New {
+		env.Notice("this weir has not heard of %s before", a.Agent)
+	}
+	env.Notice("event %s by %s", a.ID, a.By)
+	return nil
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"strings"
+
+	"weir/analyzer"
+	"weir/cmd/internal/app"
+	"weir/cmd/internal/cli"
+)
+
+func notesCommand() cli.Command {
+	return cli.Command{Name: "notes", Short: "what agents and people have noted about agents", Commands: []cli.Command{
+		{
+			Name: "ls", Short: "list notes, the newest first",
+			Long: `The notes that a running weir keeps, or that stand in a state folder (--state) or in
+logs (--log): the last eight about each agent, those of weir itself among them, which
+it leaves when it frees a stuck agent. All notes are in the log.`,
+			Examples: []string{"weir notes ls --tag auto-recovery", "weir notes ls --agent planner-3 -o json"},
+			Setup: func(fs *flag.FlagSet) cli.Run {
+				p := newPlace(fs, true)
+				tags := cli.NewList(fs, "tag", "only notes with this `TAG`; may be given many times, then all are wanted")
+				agent := fs.String("agent", "", "only notes about this `AGENT`")
+				limit := fs.Int("limit", 20, "list at most so many `NOTES`")
+				return func(ctx context.Context, env *cli.Env, args []string) error {
+					if err := cli.Want(args, 0, 0, ""); err != nil {
+						return err
+					}
+					k, done, err := p.open(ctx, env)
+					if err != nil {
+						return err
+					}
+					defer done()
+					list, err := k.notes(ctx, app.NoteQuery{Agent: *agent, Tags: *tags, Limit: *limit})
+					if err != nil {
+						return err
+					}
+					return listNotes(env, &list)
+				}
+			},
+		},
+		{
+			Name: "add", Args: "SUMMARY", Short: "leave a note about an agent",
+			Long: `Puts a note into the log of a running weir. With the tags stuck and help it asks for
+help for the agent, as weir agents rescue does, and with the same exit codes; an agent
+may ask for itself so.`,
+			Examples: []string{`weir notes add "waits for a key that nobody has" --agent planner-3 --tag stuck --tag help`},
+			Setup: func(fs *flag.FlagSet) cli.Run {
+				h := &hand{newServerFlags(fs), nil, fs.String("by", "", "say `WHO` you are; by default the name that you are logged in with")}
+				tags := cli.NewList(fs, "tag", "give it this `TAG`; may be given many times")
+				agent := fs.String("agent", "", "it is about this `AGENT`; without it about who leaves it")
+				return func(ctx context.Context, env *cli.Env, args []string) error {
+					if err := cli.Want(args, 1, 1, "the SUMMARY in one argument"); err != nil {
+						return err
+					}
+					author, err := h.who(env)
+					if err != nil {
+						return err
+					}
+					return h.note(ctx, env, app.NoteOrder{Agent: *agent, Author: author, Tags: *tags, Summary: args[0]})
+				}
+			},
+		},
+	}}
+}
+
+func listNotes(env *cli.Env, list *app.NoteList) error {
+	lines := cli.NewLines(env, func(n *analyzer.NoteView) []cli.Cell {
+		return []cli.Cell{{Text: n.Time.String()}, {Text: n.Agent}, {Text: n.Author}, {Text: orDash(strings.Join(n.Tags, " "))}, {Text: n.Summary}}
+	}, "TIME", "AGENT", "AUTHOR", "TAGS", "NOTE")
+	for i := range list.Notes {
+		if err := lines.Print(&list.Notes[i]); err != nil {
+			return err
+		}
+	}
+	if err := lines.Flush(); err != nil {
+		return err
+	}
+	if len(list.Notes) == 0 {
+		env.Notice("there are no such notes")
+	}
+	if list.Truncated {
+		env.Notice("only the %s agents used last were looked at", cli.Grouped(int64(list.Scanned)))
+	}
+	return nil
+}
+
+func (h *hand) note(ctx context.Context, env *cli.Env, o app.NoteOrder) error {
+	var a app.AgentAnswer
+	if err := h.inform(ctx, env, "/v1/notes", false, o, &a); err != nil {
+		return err
+	}
+	said := decoded(a.Verdicts)
+	err := env.Value(a, func() error {
+		if len(said) > 0 {
+			return sayRescue(env, &a, said)
+		}
+		env.Notice("noted about %s: event %s by %s", a.Agent, a.ID, a.By)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return refusedHelp(said)
+}

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/events"
+)
+
+// TestReplayAgents replays a log in which one agent falls silent at work and another is
+// flooded by calls that belong to no flow. Both are told of as agents, and neither makes
+// a flow look stopped.
+func TestReplayAgents(t *testing.T) {
+	begun := events.Stamp(1_795_000_000_000)
+	var log strings.Builder
+	n := 0
+	add := func(after time.Duration, ev events.Event) {
+		n++
+		ev.ID, ev.Time = fmt.Sprint("e", n), begun.Add(after)
+		log.Write(append(ev.AppendJSON(nil), '\n'))
+	}
+	add(0, events.Event{Kind: events.AgentStatus, From: events.Party{Agent: "planner"}, AgentState: &events.AgentState{Status: "active"}})
+	for i := range 12 {
+		add(time.Duration(i)*time.Second, events.Event{Kind: events.AgentCall, From: events.Party{Agent: "scout"}, To: events.Party{Agent: "clerk"}, CorrelationID: fmt.Sprint("derived-", i),
+			CorrelationSource: events.CorrelationDerived})
+	}
+	for i := range 50 {
+		add(time.Duration(i+1)*time.Minute, events.Event{Kind: events.ToolResult, From: events.Party{Agent: "worker"}, CorrelationID: "f", Tool: events.Tool{Name: "search"}})
+	}
+	code, out, told := weir(t, log.String(), "replay", "-o", "json", "-")
+	if code != 0 {
+		t.Fatalf("exit code %d: %s", code, told)
+	}
+	about := make(map[string]string)
+	var summary replaySummary
+	for line := range strings.Lines(out) {
+		if strings.HasPrefix(line, `{"summary"`) {
+			if err := json.Unmarshal([]byte(line), &struct{ Summary *replaySummary }{&summary}); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		var v events.Verdict
+		if err := events.DecodeVerdict([]byte(line), &v); err != nil {
+			t.Fatal(err)
+		}
+		about[subjectOf(&v)] += v.Action + " "
+	}
+	if got := about["agent:planner"]; got != "warn notify " {
+		t.Errorf("the silent agent: %q", got)
+	}
+	if got := about["agent:clerk"]; !strings.Contains(got, "warn") {
+		t.Errorf("the flooded agent: %q", got)
+	}
+	if summary.Agents != 2 || summary.Flows != 13 || summary.FlowsStopped != 0 {
+		t.Errorf("%d agents, %d of %d flows stopped", summary.Agents, summary.FlowsStopped, summary.Flows)
+	}
+	if code, out, _ = weir(t, log.String(), "replay", "--summary", "-"); code != 0 || !strings.Contains(out, "something to say about 2 agents") || !strings.Contains(out, "AGENTS") {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+}
