@@ -19,13 +19,14 @@ var loadFor = flag.Duration("load", 5*time.Second, "send events for so `LONG` to
 
 var paths = []struct{ name, path string }{
 	{"now", "/ui/"}, {"flows", "/ui/flows"}, {"flow", "/ui/flow?id=checkout-7f3a"}, {"flow_at", "/ui/flow?id=checkout-7f3a&at=9"}, {"honest", "/ui/flow?id=report-11"},
-	{"agents", "/ui/agents?stuck=1"}, {"scenarios", "/ui/scenarios"}, {"limits", "/ui/limits"}, {"backtest", "/ui/backtest"},
+	{"agents", "/ui/agents"}, {"agents", "/ui/agents?stuck=1"}, {"agent", "/ui/agent?id=planner-3"}, {"scenarios", "/ui/scenarios"}, {"limits", "/ui/limits"}, {"backtest", "/ui/backtest"},
 }
 
 // TestPages loads every page in light and in dark: the console is quiet, nothing is wider
 // than the window, and axe finds nothing.
 func TestPages(t *testing.T) {
 	w, b := start(t), openTab(t)
+	w.crew()
 	w.story()
 	for _, scheme := range []string{"light", "dark"} {
 		b.scheme(scheme)
@@ -78,6 +79,10 @@ func (b *tab) ready(name string) {
 		b.until(`document.querySelectorAll(".flows tbody tr").length > 3`)
 	case "flow", "flow_at", "honest":
 		b.until(`document.querySelectorAll(".diagram .step").length > 1 && document.querySelectorAll("tbody th").length > 3`)
+	case "agents":
+		b.until(`document.querySelectorAll(".agents tbody tr:not(.room)").length > 1 && document.querySelectorAll(".timeline li").length > 1`)
+	case "agent":
+		b.until(`document.querySelectorAll(".facts dt").length > 3 && document.querySelectorAll(".timeline li").length > 0`)
 	case "scenarios":
 		b.until(`document.querySelectorAll(".diagram .step").length > 3`)
 	case "limits":
@@ -103,6 +108,43 @@ func TestStoppedFlowIsNear(t *testing.T) {
 		}
 	}
 	b.quiet("the way to a stopped flow")
+}
+
+// TestStuckAgent goes from the first page to an agent that is stuck, by keyboard, and sees
+// that it is not any more.
+func TestStuckAgent(t *testing.T) {
+	w, b := start(t), openTab(t)
+	w.crew()
+	w.story()
+	b.open(w.url + "/")
+	b.until(`document.querySelector("a[href='/ui/agents?stuck=1']")?.textContent === "2"`)
+	eval[bool](b, `document.querySelector("a[href='/ui/agents?stuck=1']").click() || true`)
+	b.ready("agents")
+	if got := eval[string](b, `[...document.querySelectorAll(".agents tbody tr:not(.room)")].map(r => r.cells[0].textContent + ":" + r.cells[1].innerText.trim() + ":" + r.cells[2].textContent).join(" ")`); got != "planner-3:■ stuck:critical_margin_timeout certain scout-1:▲ potentially stuck:activity_timeout may be" {
+		t.Errorf("stuck are %q", got)
+	}
+	eval[bool](b, `document.querySelector("[aria-label='Notes with the tag']").focus() || true`)
+	b.keys("keys\r")
+	b.until(`document.querySelectorAll(".timeline li").length === 1 && location.search.includes("tag=keys")`)
+	b.keys("\u001b")
+	b.until(`document.activeElement === document.body`)
+	b.keys("j")
+	b.until(`document.querySelector(".selected") !== null`)
+	b.keys("\r")
+	b.ready("agent")
+	text := eval[string](b, `document.querySelector("main").innerText`)
+	for _, want := range []string{"Agent planner-3", "■ stuck", "critical_margin_timeout", "margin critical", "does not answer", "Agent is stuck: critical margin timeout", "What was said", "Copy weir agents rescue"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page of the stuck agent does not say %q:\n%s", want, text)
+		}
+	}
+	b.shoot("stuck_agent")
+	w.send(w.status("planner-3", "comfortable", 0))
+	b.until(`!document.querySelector("main").innerText.includes("critical_margin_timeout") && document.querySelector("main").innerText.includes("✓ active")`)
+	b.keys("\u001b")
+	b.until(`location.pathname === "/ui/agents"`)
+	b.until(`document.querySelectorAll(".agents tbody tr:not(.room)").length === 1`)
+	b.quiet("the way to a stuck agent")
 }
 
 // TestKeyboard goes through the pages without a pointer.
@@ -141,6 +183,9 @@ var hostile = []string{"<script>document.title='owned'</script>", "\"><img src=x
 func TestHostileNames(t *testing.T) {
 	w, b := start(t), openTab(t)
 	var evs []events.Event
+	for _, h := range hostile { // agents that no flow has seen at work
+		evs = append(evs, w.status(h+"!", "critical", 8*time.Minute))
+	}
 	for _, h := range hostile {
 		ev := w.call(h, "", h)
 		ev.TurnID = h
@@ -151,6 +196,9 @@ func TestHostileNames(t *testing.T) {
 		}
 	}
 	w.send(evs...)
+	for _, h := range hostile {
+		w.note(h+"!", h, h, strings.ToValidUTF8(h[:min(len(h), 60)], ""))
+	}
 	see := func(where string) {
 		t.Helper()
 		b.until(`document.querySelector("main h1") !== null`)
@@ -172,6 +220,15 @@ func TestHostileNames(t *testing.T) {
 	b.until(fmt.Sprintf(`document.querySelector("#count").textContent.startsWith("%d of")`, len(hostile)))
 	see("flows")
 	b.shoot("hostile_flows")
+	b.open(w.url + "/ui/agents?stuck=1")
+	b.until(fmt.Sprintf(`document.querySelector("#count").textContent.startsWith("%d agents stuck")`, len(hostile)))
+	see("agents")
+	b.shoot("hostile_agents")
+	for _, h := range hostile {
+		b.open(w.url + "/ui/agent?id=" + url.QueryEscape(h+"!"))
+		b.ready("agent")
+		see("agent " + h)
+	}
 	for i, h := range hostile {
 		b.open(w.url + "/ui/flow?id=" + url.QueryEscape(h))
 		b.ready("flow")
@@ -183,7 +240,7 @@ func TestHostileNames(t *testing.T) {
 	}
 	// An id that weir would never take is an id in the address all the same.
 	long := strings.Repeat("<b>x", 2500)
-	for _, path := range []string{"/ui/flows?q=", "/ui/flows?rule=", "/ui/scenarios?case=", "/ui/limits?q="} {
+	for _, path := range []string{"/ui/flows?q=", "/ui/flows?rule=", "/ui/agents?q=", "/ui/agents?tag=", "/ui/scenarios?case=", "/ui/limits?q="} {
 		b.open(w.url + path + long)
 		see(path + " with 10,000 characters")
 	}

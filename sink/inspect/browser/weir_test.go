@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
@@ -110,21 +111,52 @@ func (w *weir) send(evs ...events.Event) {
 			body.Write(append(evs[i].AppendJSON(nil), '\n'))
 		}
 		evs = evs[n:]
-		req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, w.url+"/v1/events", &body)
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		req.Header.Set("Content-Type", "application/x-ndjson")
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		text, _ := io.ReadAll(resp.Body)
-		_ = resp.Body.Close()
-		if resp.StatusCode >= 300 {
-			w.t.Fatalf("events were refused: %s: %s", resp.Status, text)
-		}
+		w.post("/v1/events", "application/x-ndjson", &body)
 	}
+}
+
+func (w *weir) post(path, kind string, body io.Reader) {
+	w.t.Helper()
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, w.url+path, body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", kind)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, _ := io.ReadAll(resp.Body)
+	if resp.StatusCode >= 300 {
+		w.t.Fatalf("%s was refused: %s: %s", path, resp.Status, text)
+	}
+}
+
+// status is what an agent said of itself a while ago.
+func (w *weir) status(agent, margin string, ago time.Duration) events.Event {
+	w.n++
+	return events.Event{ID: fmt.Sprint("e", w.n), Source: "browser", Time: events.StampOf(time.Now().Add(-ago)), Kind: events.AgentStatus, From: events.Party{Agent: agent},
+		AgentState: &events.AgentState{Status: "active", Margin: margin, Health: "healthy", Coherence: 0.9, HasCoherence: true, Risk: 0.1, HasRisk: true}}
+}
+
+// note leaves a note about an agent.
+func (w *weir) note(agent, author, summary string, tags ...string) {
+	w.t.Helper()
+	body, err := json.Marshal(map[string]any{"agent": agent, "author": author, "summary": summary, "tags": tags})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.post("/v1/notes", "application/json", bytes.NewReader(body))
+}
+
+// crew is agents of which one is stuck and one may be. What comes after it tells weir how
+// late it is.
+func (w *weir) crew() {
+	w.t.Helper()
+	w.send(w.status("scout-1", "tight", 18*time.Minute), w.status("planner-3", "critical", 8*time.Minute), w.status("editor-2", "comfortable", 0), w.call("standup", "editor-2", "scribe"))
+	w.note("planner-3", "editor-2", "it has the key of the archive, and does not answer", "keys", "archive")
+	w.note("editor-2", "ann", "works on the report", "report")
 }
 
 // story is flows that are worth looking at: one that is stopped, one that works.

@@ -1,7 +1,99 @@
-// Says what is not there yet.
-import { el } from "./dom.js";
+// All agents in one table, over all their flows, and what was noted about them.
+import { el, name, number, many, clock, badge, plain, say, button, copy, agentLink, agentPath, passed } from "./dom.js";
+import { get, every, query } from "./api.js";
+import { sheet } from "./sheet.js";
 
-export default async function ({ main }) {
-  main.append(el("h1", {}, "Agents"), el("p", {}, "weir folds flows. It does not fold agents over all their flows yet, so it cannot say here which agent is stuck."),
-    el("p", {}, "Until then ", el("a", { href: "/ui/flows?sort=near" }, "the flows nearest to a limit"), " are the ones to look at."));
+const most = 5000;
+
+const rank = { archived: 1, potentially_stuck: 2, stuck: 3 };
+
+// attention puts those first that somebody has to look after, the longest silent before
+// all, then those that did something last.
+const attention = (a) => (rank[a.state] && (a.certainty || a.step) ? rank[a.state] * 1e10 + a.age_s : (Date.parse(a.last) || 0) / 1000);
+
+const columns = [
+  { key: "agent", head: "Agent", cell: (a) => el("a", { href: agentPath(a.agent, a.kind), tabindex: -1 }, name(a.agent, 44)) },
+  { key: "state", head: "State", value: attention, cell: (a) => [badge(a.state), a.waiting && ` for ${plain(a.waiting)}`] },
+  { key: "reason_code", head: "Why", value: (a) => a.reason_code ?? "", cell: (a) => (a.reason_code ? [el("span", {}, plain(a.reason_code)), a.certainty && el("span", { class: "faint" }, a.certainty === "stuck" ? " certain" : " may be")] : "–") },
+  { key: "age_s", head: "Silent for", number: true, cell: (a) => passed(a.age_s) },
+  { key: "step", head: "Step", value: (a) => a.step ?? "", cell: (a) => (a.step ? [plain(a.step), a.reviewer && [" by ", name(a.reviewer, 20)]] : "–") },
+  { key: "flows", head: "Flows", number: true },
+  { key: "notes", head: "Notes", number: true },
+  { key: "last", head: "Last", value: (a) => a.last ?? "", cell: (a) => clock(a.last) },
+];
+
+export default async function ({ main, signal, parameters, remember, go }) {
+  const wanted = {
+    text: parameters.get("q") ?? "", stuck: parameters.get("stuck") === "1", kind: parameters.get("kind") === "project" ? "project" : "",
+    tag: parameters.get("tag") ?? "", sort: parameters.get("sort") ?? "state", up: parameters.get("up") === "1",
+  };
+  let all = [], list = {}, paused = false;
+
+  const change = (fields) => {
+    Object.assign(wanted, fields);
+    remember({ q: wanted.text, stuck: wanted.stuck && "1", kind: wanted.kind, tag: wanted.tag, sort: wanted.sort === "state" ? "" : wanted.sort, up: wanted.up && "1" });
+    arrange(true);
+  };
+  const anew = (fields) => {
+    change(fields);
+    load().catch(unanswered);
+  };
+  const search = el("input", { type: "search", "aria-label": "Filter by agent", placeholder: "filter by agent", value: wanted.text, oninput: () => change({ text: search.value }) });
+  const stuck = el("select", { "aria-label": "Filter by state", onchange: () => anew({ stuck: stuck.value === "1" }) },
+    [["", "every state"], ["1", "only stuck"]].map(([v, text]) => el("option", { value: v, selected: (v === "1") === wanted.stuck }, text)));
+  const kind = el("select", { "aria-label": "Agents or projects", onchange: () => anew({ kind: kind.value }) },
+    [["", "agents"], ["project", "projects"]].map(([v, text]) => el("option", { value: v, selected: v === wanted.kind }, text)));
+  const pause = button("Pause", () => {
+    paused = !paused;
+    pause.setAttribute("aria-pressed", paused);
+    pause.textContent = paused ? "Go on" : "Pause";
+  }, { "aria-pressed": "false" });
+  const count = el("p", { class: "faint", id: "count" });
+  const table = sheet({ label: "Agents", columns, id: (a) => a.agent, path: (a) => agentPath(a.agent, a.kind), state: (a) => a.state, about: "count", main, signal, go,
+    reorder: (key) => change({ sort: key, up: wanted.sort === key ? !wanted.up : key === "agent" }) });
+  const none = el("p", { hidden: true });
+  const tag = el("input", { type: "text", "aria-label": "Notes with the tag", placeholder: "tag", value: wanted.tag, onchange: () => anew({ tag: tag.value.trim() }) });
+  const notes = el("div", {});
+  main.append(el("h1", {}, "Agents"), el("div", { class: "bar" }, search, stuck, kind, pause, button("Copy link", (e) => copy(location.href, e.target))), count, table.node, none,
+    el("section", { "aria-labelledby": "notes" }, el("h2", { id: "notes" }, "Notes"), el("div", { class: "bar" }, tag), notes));
+
+  function arrange(again) {
+    const text = wanted.text.toLowerCase();
+    const shown = all.filter((a) => !text || a.agent.toLowerCase().includes(text));
+    none.hidden = shown.length > 0;
+    none.textContent = text ? "None is called so." : wanted.stuck ? "No agent is stuck." : wanted.kind ? "No project yet: events name one by project_id." : "No agent yet. Agents that report how they are (agent.status) are watched for silence.";
+    table.node.hidden = shown.length === 0;
+    count.textContent = `${many(list.stuck ?? 0, "agent")} stuck · ${number(shown.length)} of ${number(list.scanned ?? 0)} shown` +
+      (list.truncated ? ", of those that were used last" : "") + (list.told ? ` · all is known up to ${list.told.slice(11, 19)}` : "");
+    table.show(shown, { sort: columns.some((c) => c.key === wanted.sort) ? wanted.sort : "state", up: wanted.up, anew: again });
+  }
+
+  let said = ""; // of the notes that are shown
+  function showNotes(found) {
+    const now = JSON.stringify(found);
+    if (now === said) return;
+    said = now;
+    notes.replaceChildren(found.length ? noteList(found, (t) => { tag.value = t; anew({ tag: t }); }) : el("p", {}, "None is kept."));
+  }
+
+  async function load() {
+    if (paused && all.length) return;
+    const [agents, found] = await Promise.all([get(`/v1/agents?${query({ limit: most, stuck: wanted.stuck && "1", kind: wanted.kind })}`, signal), get(`/v1/notes?${query({ limit: 50, tag: wanted.tag })}`, signal)]);
+    const before = new Map(all.map((a) => [a.agent, a]));
+    list = agents;
+    // An agent of which nothing new is known keeps its object, and with that its row.
+    all = agents.agents.map((a) => {
+      const b = before.get(a.agent);
+      return b && JSON.stringify(a) === JSON.stringify(b) ? b : a;
+    });
+    arrange(false);
+    showNotes(found.notes);
+  }
+  const unanswered = () => signal.aborted || say("weir does not answer; trying again");
+  await load();
+  every(() => load().then(() => say(paused ? "paused" : ""), unanswered), signal);
 }
+
+// noteList are notes; pick is called with a tag that is chosen.
+export const noteList = (notes, pick) => el("ol", { class: "timeline" }, notes.map((n) => el("li", {}, clock(n.time), " ", agentLink(n.agent, 32), n.author && n.author !== n.agent && [" by ", name(n.author, 32)],
+  (n.tags ?? []).map((t) => [" ", button(plain(t), () => pick(t), { class: "link", title: "notes with this tag" })]), el("br"), plain(n.summary ?? ""))));

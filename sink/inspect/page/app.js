@@ -7,14 +7,16 @@ import scenarios from "./scenarios.js";
 import limits from "./limits.js";
 import backtest from "./backtest.js";
 import agents from "./agents.js";
+import agent from "./agent.js";
 import bykey from "./bykey.js";
 
 const pages = [
   { path: "/ui/", title: "Now", show: now, listed: true },
   { path: "/ui/flows", title: "Flows", show: flows, listed: true },
-  { path: "/ui/flow", title: "Flow", show: flow },
-  { path: "/ui/flows/by-key", title: "Flow", show: bykey },
+  { path: "/ui/flow", title: "Flow", show: flow, of: "/ui/flows" },
+  { path: "/ui/flows/by-key", title: "Flow", show: bykey, of: "/ui/flows" },
   { path: "/ui/agents", title: "Agents", show: agents, listed: true },
+  { path: "/ui/agent", title: "Agent", show: agent, of: "/ui/agents" },
   { path: "/ui/scenarios", title: "Scenarios", show: scenarios, listed: true },
   { path: "/ui/limits", title: "Limits", show: limits, listed: true },
   { path: "/ui/backtest", title: "Backtest", show: backtest, listed: true },
@@ -36,7 +38,7 @@ async function open() {
   const page = pageAt(location.pathname);
   main.replaceChildren();
   for (const a of document.querySelectorAll("nav a")) {
-    const here = a.pathname === page?.path ? "page" : page?.title === "Flow" && a.pathname === "/ui/flows" ? "true" : "";
+    const here = a.pathname === page?.path ? "page" : a.pathname === page?.of ? "true" : "";
     here ? a.setAttribute("aria-current", here) : a.removeAttribute("aria-current");
   }
   say("");
@@ -98,7 +100,7 @@ document.addEventListener("keydown", (e) => {
   const typing = e.target.matches?.("input:not([type=range]), textarea, select");
   if (e.key === "Escape") {
     if (typing) e.target.blur();
-    else if (location.pathname === "/ui/flow") history.length > 1 ? history.back() : go("/ui/flows");
+    else if (pageAt(location.pathname)?.of) history.length > 1 ? history.back() : go(pageAt(location.pathname).of);
     return;
   }
   if (typing) return;

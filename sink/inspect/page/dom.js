@@ -33,18 +33,42 @@ export const name = (text, most) => el("bdi", { title: plain(text).slice(0, 1000
 
 export const flowLink = (flow, most) => el("a", { href: flowPath(flow) }, name(flow, most));
 export const flowPath = (flow, more = "") => `/ui/flow?id=${encodeURIComponent(wellFormed(flow))}${more}`;
+export const agentLink = (agent, most, kind) => el("a", { href: agentPath(agent, kind) }, name(agent, most));
+export const agentPath = (agent, kind) => `/ui/agent?id=${encodeURIComponent(wellFormed(agent))}${kind === "project" ? "&kind=project" : ""}`;
 const wellFormed = (s) => (s.toWellFormed ? s.toWellFormed() : s);
 
-const icons = { ok: "✓", warned: "▲", armed: "◆", stopped: "■", allow: "✓", cleared: "✓", warn: "▲", throttle: "◔", deny: "■", halt: "■", refused: "■" };
+const icons = { ok: "✓", warned: "▲", armed: "◆", stopped: "■", allow: "✓", cleared: "✓", warn: "▲", throttle: "◔", deny: "■", halt: "■", refused: "■",
+  active: "✓", in_tool: "✓", waiting: "◔", silent: "◌", potentially_stuck: "▲", stuck: "■", archived: "□", unwatched: "·", resume: "▶", review: "◆", archive: "□", notify: "▲" };
 
 // spoken is the one word for what a verdict did; an answer to an ask is no order.
 export const spoken = ({ ask, verdict: v }) => (ask ? "refused" : v.action === "allow" ? "cleared" : v.effective === "next" ? "armed" : v.action);
 
 // badge is an icon and a word, so that colour alone says nothing.
-export const badge = (word) => el("span", { class: `badge ${icons[word] ? word : ""}` }, el("span", { "aria-hidden": "true" }, icons[word] ?? "•"), " " + plain(word));
+export const badge = (word) => el("span", { class: `badge ${icons[word] ? word : ""}` }, el("span", { "aria-hidden": "true" }, icons[word] ?? "•"), " " + plain(word).replaceAll("_", " "));
+
+// subject is whom a verdict is about: a flow, or an agent or project over all flows.
+export function subject(v, most) {
+  if (v.correlation_id || !wide(v)) return flowLink(v.correlation_id ?? "", most);
+  return [plain(v.scope.kind), " ", agentLink(v.scope.id, most, v.scope.kind)];
+}
+
+// wide reports whether a verdict binds all flows.
+export const wide = (v) => !v.correlation_id && (v.scope?.kind === "agent" || v.scope?.kind === "project");
 
 export const number = (n) => (n === undefined || n === null ? "–" : Number.isInteger(n) ? n.toLocaleString("en") : n.toLocaleString("en", { maximumFractionDigits: 4 }));
 export const many = (n, what) => `${number(n)} ${what}${n === 1 ? "" : "s"}`;
+
+// passed is a span of time in its two largest units.
+export function passed(seconds) {
+  let left = Math.floor(seconds);
+  const parts = [];
+  for (const [unit, letter] of [[86400, "d"], [3600, "h"], [60, "m"], [1, "s"]]) {
+    const n = Math.floor(left / unit);
+    if (n && parts.length < 2) parts.push(n + letter);
+    left -= n * unit;
+  }
+  return parts.join(" ") || "0s";
+}
 export const clock = (time) => (time ? el("time", { datetime: time, title: time }, time.slice(11, 23)) : "–");
 
 // usage shows what is used up of a limit.
@@ -74,7 +98,7 @@ export const button = (text, onclick, attributes) => el("button", { type: "butto
 // table is a plain table with a caption for those who do not see it.
 export const table = (caption, heads, rows) =>
   el("div", { class: "wide", tabindex: 0, role: "region", "aria-label": caption },
-    el("table", {}, el("caption", {}, caption), el("thead", {}, el("tr", {}, heads.map((h, i) => el("th", { scope: "col", class: rows[0]?.[i]?.className || undefined }, h)))),
+    el("table", {}, el("caption", {}, caption), el("thead", {}, el("tr", {}, heads.map((h, i) => el("th", { scope: "col", class: (rows[0]?.[i]?.tagName === "TD" && rows[0][i].className) || undefined }, h)))),
       el("tbody", {}, rows.map((cells) => el("tr", {}, cells.map((c) => (c?.tagName === "TH" || c?.tagName === "TD" ? c : el("td", {}, c))))))));
 
 export const right = (content) => el("td", { class: "number" }, content);

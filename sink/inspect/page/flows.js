@@ -1,8 +1,8 @@
-// All flows in one table. Only the rows that can be seen are in the document.
-import { el, name, number, clock, badge, usage, flowPath, plain, say, button, copy } from "./dom.js";
+// All flows in one table.
+import { el, name, number, clock, badge, usage, flowPath, plain, say, button, copy, wide } from "./dom.js";
 import { get, lines, every, query } from "./api.js";
+import { sheet } from "./sheet.js";
 
-const rowHeight = 34;
 const most = 5000;
 
 const rank = { ok: 0, warned: 1, armed: 2, stopped: 3 };
@@ -34,7 +34,7 @@ export default async function ({ main, signal, parameters, remember, go }) {
     text: parameters.get("q") ?? "", status: parameters.get("status") ?? "", rule: parameters.get("rule") ?? "",
     from: parameters.get("from") ?? "", to: parameters.get("to") ?? "", sort: parameters.get("sort") ?? "near", up: parameters.get("up") === "1",
   };
-  let all = [], shown = [], selected, paused = false, first = -1, drawn = new Map();
+  let all = [], paused = false;
 
   const change = (fields) => {
     Object.assign(wanted, fields);
@@ -52,16 +52,10 @@ export default async function ({ main, signal, parameters, remember, go }) {
   }, { "aria-pressed": "false" });
   const count = el("p", { class: "faint", id: "count" });
   const range = el("p", {});
-  const heads = columns.map((c) => {
-    const sort = button(c.head, () => change({ sort: c.key, up: wanted.sort === c.key ? !wanted.up : c.key === "flow" }));
-    return el("th", { scope: "col", class: c.number ? "number" : undefined }, sort);
-  });
-  const above = el("tr", { class: "room" }), below = el("tr", { class: "room" });
-  const body = el("tbody", {});
-  const sheet = el("table", { class: "flows", "aria-describedby": "count" }, el("caption", { class: "unseen" }, "Flows"), el("thead", {}, el("tr", {}, heads)), body);
-  const scroller = el("div", { class: "scroller", tabindex: 0, role: "region", "aria-label": "Flows" }, sheet);
+  const table = sheet({ label: "Flows", columns, id: (f) => f.flow, path: (f) => flowPath(f.flow), state: (f) => f.status, about: "count", main, signal, go,
+    reorder: (key) => change({ sort: key, up: wanted.sort === key ? !wanted.up : key === "flow" }) });
   const none = el("p", { hidden: true }, "No flow is like that.");
-  main.append(el("h1", {}, "Flows"), el("div", { class: "bar" }, search, status, rule, pause, button("Copy link", (e) => copy(location.href, e.target))), range, count, scroller, none);
+  main.append(el("h1", {}, "Flows"), el("div", { class: "bar" }, search, status, rule, pause, button("Copy link", (e) => copy(location.href, e.target))), range, count, table.node, none);
 
   // verdicts of a time range tell which flows a rule spoke about, even when nothing stands any more.
   let spoken; // flows by id; undefined when every flow is wanted
@@ -73,7 +67,7 @@ export default async function ({ main, signal, parameters, remember, go }) {
       spoken = new Map();
       for (const v of await lines(`/v1/verdicts?${query({ since: -20000 })}`, signal)) {
         const at = Date.parse(v.time);
-        if (v.action === "allow" || (from && at < from) || (to && at > to)) continue;
+        if (v.action === "allow" || wide(v) || (from && at < from) || (to && at > to)) continue;
         if (wanted.rule && wanted.rule !== v.reason_code && wanted.rule !== v.rule_id) continue;
         spoken.set(v.correlation_id ?? "", v);
       }
@@ -84,77 +78,15 @@ export default async function ({ main, signal, parameters, remember, go }) {
   }
 
   function arrange(anew) {
-    heads.forEach((th, i) => {
-      const on = columns[i].key === wanted.sort;
-      on ? th.setAttribute("aria-sort", wanted.up ? "ascending" : "descending") : th.removeAttribute("aria-sort");
-    });
     const text = wanted.text.toLowerCase();
     const fits = (f) => (!text || f.flow.toLowerCase().includes(text)) && (!wanted.status || f.status === wanted.status) && (!spoken || spoken.has(f.flow));
     const known = new Map(all.map((f) => [f.flow, f]));
     if (spoken) for (const [flow, v] of spoken) if (!known.has(flow)) known.set(flow, { flow, status: v.action, last: v.time });
-    let next = [...known.values()].filter(fits);
-    const column = columns.find((c) => c.key === wanted.sort) ?? columns[2];
-    const value = column.value ?? ((f) => f[column.key] ?? 0);
-    const sign = wanted.up ? 1 : -1;
-    next.sort((a, b) => (value(a) < value(b) ? -sign : value(a) > value(b) ? sign : a.flow < b.flow ? -1 : 1));
-    // Rows never move under the pointer, nor while somebody is among them.
-    if (!anew && (scroller.matches(":hover") || scroller.contains(document.activeElement))) {
-      const place = new Map(shown.map((f, i) => [f.flow, i]));
-      next = [...next.filter((f) => place.has(f.flow)).sort((a, b) => place.get(a.flow) - place.get(b.flow)), ...next.filter((f) => !place.has(f.flow))];
-    }
-    shown = next;
+    const shown = [...known.values()].filter(fits);
     none.hidden = shown.length > 0;
-    sheet.setAttribute("aria-rowcount", shown.length + 1);
     count.textContent = `${number(shown.length)} of ${number(all.length)} flows`;
-    draw(true);
+    table.show(shown, { sort: columns.some((c) => c.key === wanted.sort) ? wanted.sort : "near", up: wanted.up, anew });
   }
-
-  // draw puts the rows into the document that can be seen.
-  function draw(changed) {
-    const visible = Math.ceil(scroller.clientHeight / rowHeight) + 8;
-    const from = Math.max(0, Math.min(Math.floor(scroller.scrollTop / rowHeight) - 4, shown.length - visible));
-    if (from === first && !changed) return;
-    first = from;
-    const rows = [], next = new Map();
-    shown.slice(from, from + visible).forEach((f, i) => {
-      let row = drawn.get(f.flow);
-      if (!row || row.of !== f) {
-        row = { of: f, node: el("tr", {}, columns.map((c) => el("td", { class: c.number ? "number" : undefined }, c.cell ? c.cell(f) : number(f[c.key])))) };
-        row.node.addEventListener("click", (e) => e.target.closest("a") || go(flowPath(f.flow)));
-      }
-      row.node.setAttribute("aria-rowindex", from + i + 2);
-      row.node.classList.toggle("selected", f.flow === selected);
-      next.set(f.flow, row);
-      rows.push(row.node);
-    });
-    drawn = next;
-    above.style.height = `${from * rowHeight}px`;
-    below.style.height = `${Math.max(0, shown.length - from - rows.length) * rowHeight}px`;
-    body.replaceChildren(above, ...rows, below);
-  }
-
-  function move(by) {
-    if (!shown.length) return;
-    const at = shown.findIndex((f) => f.flow === selected);
-    const to = Math.max(0, Math.min(shown.length - 1, at < 0 ? 0 : at + by));
-    selected = shown[to].flow;
-    const top = to * rowHeight;
-    if (top < scroller.scrollTop) scroller.scrollTop = top;
-    else if (top + 3 * rowHeight > scroller.scrollTop + scroller.clientHeight) scroller.scrollTop = top + 3 * rowHeight - scroller.clientHeight;
-    scroller.focus({ preventScroll: true });
-    draw(true);
-    say(`${plain(selected)}, ${shown[to].status}, row ${to + 1} of ${shown.length}`);
-  }
-  main.addEventListener("move", (e) => move(e.detail.by ?? e.detail), { signal });
-  scroller.addEventListener("keydown", (e) => {
-    if (e.key === "Enter" && selected !== undefined && e.target === scroller) go(flowPath(selected));
-    if (e.key === "ArrowDown" || e.key === "ArrowUp") {
-      e.preventDefault();
-      move(e.key === "ArrowDown" ? 1 : -1);
-    }
-  });
-  scroller.addEventListener("scroll", () => requestAnimationFrame(() => draw(false)), { passive: true });
-  addEventListener("resize", () => draw(true), { signal });
 
   const load = async () => {
     if (paused && all.length) return;

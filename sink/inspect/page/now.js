@@ -1,5 +1,5 @@
 // What happens at this moment: counts, what is said, and who is nearest to a limit.
-import { el, badge, spoken, clock, flowLink, number, usage, plain, say, button, table, right } from "./dom.js";
+import { el, badge, spoken, clock, flowLink, subject, number, usage, plain, say, button, table, right } from "./dom.js";
 import { urgency } from "./flows.js";
 import { get, follow, every } from "./api.js";
 
@@ -20,7 +20,7 @@ export default async function ({ main, signal }) {
   }, { "aria-pressed": "false" });
   const near = el("div", {});
   main.append(el("h1", {}, "Now"), el("dl", { class: "cards" }, card("flows", "Flows"), card("stopped", "Stopped now"), card("orders", "Stops, 5 minutes"),
-    card("warnings", "Warnings, 5 minutes"), card("lag", "Events to fold"), card("self", "Self-test")),
+    card("warnings", "Warnings, 5 minutes"), card("stuck", "Stuck agents"), card("lag", "Events to fold"), card("self", "Self-test")),
   el("div", { class: "two" }, el("section", { "aria-labelledby": "said" }, el("h2", { id: "said" }, "What weir says ", state), el("p", {}, pause), feed, told),
     el("section", { "aria-labelledby": "nearest" }, el("h2", { id: "nearest" }, "Nearest to a limit"), near)));
 
@@ -40,7 +40,7 @@ export default async function ({ main, signal }) {
       [fresh, spoke] = [0, Date.now()];
     }
   }
-  const line = (v) => el("li", {}, clock(v.time), " ", badge(spoken({ verdict: v })), " ", flowLink(v.correlation_id ?? "", 32), el("br"),
+  const line = (v) => el("li", {}, clock(v.time), " ", badge(spoken({ verdict: v })), " ", subject(v, 32), el("br"),
     el("span", { class: "faint" }, plain(v.message ?? v.reason_code)));
   follow(-kept, {
     signal,
@@ -55,7 +55,8 @@ export default async function ({ main, signal }) {
   }).catch((e) => (state.textContent = plain(e.message)));
 
   async function load() {
-    const list = await get("/v1/flows?sort=near&limit=1000", signal);
+    const [list, agents] = await Promise.all([get("/v1/flows?sort=near&limit=1000", signal), get("/v1/agents?stuck=1&limit=1", signal)]);
+    cards.stuck.replaceChildren(el("a", { href: "/ui/agents?stuck=1" }, number(agents.stuck) + (agents.truncated ? "+" : "")));
     cards.flows.textContent = number(list.scanned) + (list.truncated ? "+" : "");
     cards.stopped.textContent = number(list.flows.filter((f) => f.status === "stopped").length);
     near.replaceChildren(list.flows.length === 0 ? el("p", {}, "No flow yet. Send events to ", el("code", {}, `${location.origin}/v1/events`), ", or look at ", el("a", { href: "/ui/scenarios" }, "a scenario"), ".")

@@ -10,7 +10,7 @@ export function shell(word) {
 }
 
 // command names the server, unless it is where weir looks anyway.
-const command = (words, flow) => `weir ${words} ${location.origin === "http://127.0.0.1:8080" ? "" : `--server ${location.origin} `}${flow.startsWith("-") ? "-- " : ""}${shell(flow)}`;
+export const command = (words, flow) => `weir ${words} ${location.origin === "http://127.0.0.1:8080" ? "" : `--server ${location.origin} `}${flow.startsWith("-") ? "-- " : ""}${shell(flow)}`;
 
 export const explainCommand = (flow) => command("explain", flow);
 const releaseCommand = (flow) => command("flows release --reason 'why' --for 10m --token-file admin.token", flow);
@@ -32,10 +32,14 @@ function refuses(m) {
   if (m.turn_id) parts.push(" in turn ", name(m.turn_id, 24));
   if (m.not_turn_id) parts.push(" in other turns than ", name(m.not_turn_id, 24));
   if (m.task_id) parts.push(" for task ", name(m.task_id, 24));
+  if (m.project_id) parts.push(" in project ", name(m.project_id, 24));
   return parts;
 }
 
-const title = { deny: "Calls are refused", halt: "The flow is stopped", throttle: "Calls have to wait", warn: "Warned", allow: "Cleared" };
+const title = { deny: "Calls are refused", halt: "The flow is stopped", throttle: "Calls have to wait", warn: "Warned", allow: "Cleared",
+  resume: "It is to be resumed", review: "It is to be reviewed", archive: "It is to be archived", notify: "Somebody is to look after it" };
+
+const stops = ["deny", "halt", "throttle"];
 
 // why is one order. stepLink makes a link from the ordinal of an event.
 export function why(order, { stepLink }) {
@@ -49,8 +53,15 @@ export function why(order, { stepLink }) {
   if (e.ordinals?.length) row("What counts", e.ordinals.map((n, i) => [i ? " " : "", stepLink(n)]));
   if (e.stack?.length) row("Call stack then", e.stack.map((s, i) => [i ? " › " : "", name(s, 24)]));
   row("Given at", clock(order.time), e.calls && `, ${number(e.calls)} calls spent`, e.tokens && `, ${number(e.tokens)} tokens spent`);
-  if (order.action !== "warn") row("Refuses next", order.effective === "next" && "from the next call on: ", refuses(order.match));
-  row("Who obeyed", e.attempts ? `${number(e.attempts)} calls were tried against it` : "no call was tried against it", e.leaked && `, ${number(e.leaked)} were under way when it went out`);
+  if (stops.includes(order.action)) row("Refuses next", order.effective === "next" && "from the next call on: ", refuses(order.match));
+  const r = order.recovery;
+  if (r) {
+    row("Safe to resume", r.safe_to_resume ? "yes" : "no", r.coherence !== undefined && ` · coherence ${number(r.coherence)}`, r.risk !== undefined && ` · risk ${number(r.risk)}`, r.void_active && " · void active");
+    row("Reviewer", r.reviewer && name(r.reviewer, 40));
+    row("Asked by", r.requested_by && name(r.requested_by, 40));
+    row("Conditions", r.conditions?.map(plain).join(", "));
+  }
+  if (stops.includes(order.action)) row("Who obeyed", e.attempts ? `${number(e.attempts)} calls were tried against it` : "no call was tried against it", e.leaked && `, ${number(e.leaked)} were under way when it went out`);
   row("The agent is told", plain(order.agent_message ?? ""));
   row("Until", order.expires_at && clock(order.expires_at), order.retry_after_s && `, to be tried again after ${order.retry_after_s} s`);
   row("Limits", order.config_version && el("a", { href: "/ui/limits" }, order.config_version));
@@ -58,7 +69,7 @@ export function why(order, { stepLink }) {
   return el("article", { class: `why ${order.action}` },
     el("h3", {}, badge(order.action), " ", order.effective === "next" ? "The limit is used up" : title[order.action] ?? order.action, ": ", plain(order.message ?? order.reason_code)),
     el("dl", {}, rows),
-    order.action !== "warn" && el("details", {}, el("summary", {}, "How to let it go on"),
+    order.correlation_id && order.action !== "warn" && el("details", {}, el("summary", {}, "How to let it go on"),
       el("p", {}, "For ten minutes, by whoever has the admin token; the log keeps who did it and why: ", button("Copy the command", (ev) => copy(release, ev.target))), el("pre", { tabindex: 0, "aria-label": "Command that releases the flow" }, release),
       el("p", {}, "For good: raise ", el("code", {}, `rules.${order.rule_id}`), " in the limits file, and try it on ", el("a", { href: "/ui/backtest" }, "a log"), " first.")));
 }
