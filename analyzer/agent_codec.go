@@ -287,6 +287,12 @@ func (d *decoder) count() int64 {
 	return int64(n)
 }
 
+// AgentMayBeStuck reports whether the record is of an agent that is stuck, may be, or was
+// archived for it, without reading all of it. Where it is true the agent has to be looked at.
+func AgentMayBeStuck(record []byte) bool {
+	return len(record) > 1 && record[0] == agentCodecVersion && record[1]&agentHasStuck != 0
+}
+
 // Clone returns a copy that shares no memory with a.
 func (a *Agent) Clone() *Agent {
 	c := new(Agent)

@@ -98,13 +98,17 @@ type agentScan struct {
 }
 
 // agentViews calls fn for each agent that a pump of the agent stage knows, those used
-// last first, at most maxScanned.
-func (p *Pump) agentViews(fn func(v *analyzer.AgentView, told events.Stamp)) (s agentScan, err error) {
+// last first, at most maxScanned. Of those that are not stuck none is looked at if stuck.
+func (p *Pump) agentViews(stuck bool, fn func(v *analyzer.AgentView, told events.Stamp)) (s agentScan, err error) {
 	all, err := p.agentPartition()
 	if err != nil {
 		return s, err
 	}
-	records, engine, truncated, err := p.snapshot()
+	var want func([]byte) bool
+	if stuck {
+		want = analyzer.AgentMayBeStuck
+	}
+	records, engine, truncated, err := p.snapshot(want)
 	if err != nil {
 		return s, err
 	}
@@ -143,7 +147,7 @@ func AgentsOf(pumps []*Pump, q AgentQuery) (AgentList, error) {
 	list := AgentList{Agents: []AgentSummary{}}
 	kind := cmp.Or(q.Kind, KindAgent)
 	for i, p := range pumps {
-		scan, err := p.agentViews(func(v *analyzer.AgentView, told events.Stamp) {
+		scan, err := p.agentViews(q.Stuck, func(v *analyzer.AgentView, told events.Stamp) {
 			if v.Kind != kind {
 				return
 			}
@@ -208,7 +212,7 @@ func (s *AgentSummary) rank() int {
 func NotesOf(pumps []*Pump, q NoteQuery) (NoteList, error) {
 	list := NoteList{Notes: []analyzer.NoteView{}}
 	for _, p := range pumps {
-		scan, err := p.agentViews(func(v *analyzer.AgentView, _ events.Stamp) { list.take(v, q) })
+		scan, err := p.agentViews(false, func(v *analyzer.AgentView, _ events.Stamp) { list.take(v, q) })
 		if err != nil {
 			return NoteList{}, err
 		}

@@ -55,7 +55,7 @@ const maxScanned = 10_000
 
 // Flows returns at most limit flows. Any goroutine may call it.
 func (p *Pump) Flows(limit int, order Order) (FlowList, error) {
-	records, engine, truncated, err := p.snapshot()
+	records, engine, truncated, err := p.snapshot(nil)
 	if err != nil {
 		return FlowList{}, err
 	}
@@ -144,8 +144,11 @@ type snapshot struct {
 var errEnough = errors.New("enough")
 
 // snapshot copies the records of the flows or agents that were used last, then those that
-// only the store has.
-func (p *Pump) snapshot() (records []snapshot, engine *analyzer.Engine, truncated bool, err error) {
+// only the store has: all of them, or those that are wanted, which want has to tell fast.
+func (p *Pump) snapshot(want func(record []byte) bool) (records []snapshot, engine *analyzer.Engine, truncated bool, err error) {
+	if want == nil {
+		want = func([]byte) bool { return true }
+	}
 	seen := make(map[string]bool)
 	p.mu.Lock()
 	for r := p.flows.ends.older; r != &p.flows.ends; r = r.older {
@@ -153,8 +156,10 @@ func (p *Pump) snapshot() (records []snapshot, engine *analyzer.Engine, truncate
 			truncated = true
 			break
 		}
-		seen[r.key] = true
-		if len(r.record) > 0 && !r.own {
+		if p.outside {
+			seen[r.key] = true
+		}
+		if len(r.record) > 0 && !r.own && want(r.record) {
 			records = append(records, snapshot{r.key, slices.Clone(r.record)})
 		}
 	}
@@ -165,7 +170,7 @@ func (p *Pump) snapshot() (records []snapshot, engine *analyzer.Engine, truncate
 		return records, engine, truncated, nil
 	}
 	err = p.o.Store.Records(p.o.Partition, p.subject, func(key string, record []byte) error {
-		if seen[key] || ownFlow(key) {
+		if seen[key] || ownFlow(key) || !want(record) {
 			return nil
 		}
 		if len(records) == maxScanned {
