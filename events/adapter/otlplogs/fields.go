@@ -9,6 +9,7 @@ const (
 	toolResult
 	apiRequest
 	apiError
+	heartbeat
 )
 
 // whats are the names of events, without the prefix of the program.
@@ -17,6 +18,10 @@ var whats = map[string]what{
 	"tool_result": toolResult,
 	"api_request": apiRequest,
 	"api_error":   apiError,
+
+	// No convention names these; any program may log them.
+	"agent.status":    heartbeat,
+	"agent.heartbeat": heartbeat,
 }
 
 // field is what an attribute is about, whatever a version calls it.
@@ -31,6 +36,12 @@ const (
 	baggageID
 	sequence
 	agentName
+	agentStatus
+	agentMargin
+	agentHealth
+	agentCoherence
+	agentRisk
+	agentVoid
 	prompt
 	toolName
 	callID
@@ -51,28 +62,34 @@ const (
 // aliases are the names that versions have for a field, the one that is preferred
 // first.
 var aliases = [fields][]string{
-	eventName:     {"event.name"},
-	serviceName:   {"service.name"},
-	sessionID:     {"session.id", "session_id"},
-	promptID:      {"prompt.id", "prompt_id"},
-	correlationID: {"correlation_id", "correlation.id", "correlationId"},
-	baggageID:     {"baggage.correlation_id"},
-	sequence:      {"event.sequence"},
-	agentName:     {"agent.name", "agent_name"},
-	prompt:        {"prompt"},
-	toolName:      {"tool_name", "tool.name"},
-	callID:        {"tool_use_id"},
-	toolServer:    {"mcp_server_name"},
-	toolArgs:      {"tool_input", "tool_parameters"},
-	succeeded:     {"success", "tool.success"},
-	failure:       {"error", "error.message"},
-	duration:      {"duration_ms"},
-	model:         {"model"},
-	inputTokens:   {"input_tokens"},
-	outputTokens:  {"output_tokens"},
-	cacheRead:     {"cache_read_tokens"},
-	cacheCreation: {"cache_creation_tokens"},
-	costUSD:       {"cost_usd"},
+	eventName:      {"event.name"},
+	serviceName:    {"service.name"},
+	sessionID:      {"session.id", "session_id"},
+	promptID:       {"prompt.id", "prompt_id"},
+	correlationID:  {"correlation_id", "correlation.id", "correlationId"},
+	baggageID:      {"baggage.correlation_id"},
+	sequence:       {"event.sequence"},
+	agentName:      {"gen_ai.agent.id", "agent.id", "gen_ai.agent.name", "agent.name", "agent_name"},
+	agentStatus:    {"agent.status"},
+	agentMargin:    {"agent.margin"},
+	agentHealth:    {"agent.health"},
+	agentCoherence: {"agent.coherence"},
+	agentRisk:      {"agent.risk"},
+	agentVoid:      {"agent.void_active"},
+	prompt:         {"prompt"},
+	toolName:       {"tool_name", "tool.name"},
+	callID:         {"tool_use_id"},
+	toolServer:     {"mcp_server_name"},
+	toolArgs:       {"tool_input", "tool_parameters"},
+	succeeded:      {"success", "tool.success"},
+	failure:        {"error", "error.message"},
+	duration:       {"duration_ms"},
+	model:          {"model"},
+	inputTokens:    {"input_tokens"},
+	outputTokens:   {"output_tokens"},
+	cacheRead:      {"cache_read_tokens"},
+	cacheCreation:  {"cache_creation_tokens"},
+	costUSD:        {"cost_usd"},
 }
 
 // place is a field and how far an alias is before the least preferred one.

@@ -9,6 +9,11 @@
 // Arguments are there only where the program is set to log details of tools, results
 // never. Which agent called which is not logged. Records of other programs are passed
 // over; spans and metrics are refused.
+//
+// Whatever the program, a record with the event name agent.status or agent.heartbeat is a
+// report of the agent in gen_ai.agent.id (or agent.id, or their name): agent.status,
+// agent.margin, agent.health, agent.coherence, agent.risk (0 to 1) and agent.void_active
+// say how it is.
 package otlplogs
 
 import (
@@ -86,17 +91,22 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if err := c.Err(); err != nil {
 		return err
 	}
+	var first *events.DecodeError
 	for _, l := range read {
 		switch {
 		case l.what == nothing:
 		case l.at == 0:
 			refused++
+			first = cmp.Or(first, adapter.Missing("timeUnixNano", "want a time in ns since 1970"))
+		case l.what == heartbeat && l.reporter().IsZero():
+			refused++
+			first = cmp.Or(first, adapter.Missing("gen_ai.agent.id", "want the id of the agent that reports"))
 		default:
 			r.line(l, emit)
 		}
 	}
 	if refused > 0 {
-		return &adapter.PartError{First: adapter.Missing("timeUnixNano", "want a time in ns since 1970"), LeftOut: refused, Of: len(read), What: "records"}
+		return &adapter.PartError{First: first, LeftOut: refused, Of: len(read), What: "records"}
 	}
 	return nil
 }
@@ -277,7 +287,36 @@ func (r *reader) line(l *line, emit func(*events.Event)) {
 		r.tool(l, emit)
 	case apiRequest, apiError:
 		r.request(l, emit)
+	case heartbeat:
+		r.heartbeat(l, emit)
 	}
+}
+
+// heartbeat tells how an agent is. It belongs to a flow only when it names one.
+func (r *reader) heartbeat(l *line, emit func(*events.Event)) {
+	who := l.reporter()
+	e := r.begin(l, "/status/"+adapter.Word([]byte(who.ID()), events.MaxID/2-32), events.AgentStatus)
+	e.From, e.CorrelationID, e.CorrelationSource = who, l.word(correlationID), events.CorrelationExplicit
+	s := &events.AgentState{Status: adapter.Word(l.text[agentStatus], events.MaxStatusText), Margin: adapter.Word(l.text[agentMargin], events.MaxLevel),
+		Health: adapter.Word(l.text[agentHealth], events.MaxLevel), VoidActive: string(l.text[agentVoid]) == "true"}
+	s.Coherence, s.HasCoherence = l.share(agentCoherence)
+	s.Risk, s.HasRisk = l.share(agentRisk)
+	e.AgentState = s
+	r.tell.Tell(e, emit)
+}
+
+// reporter is the agent that reports: a program that names none is one itself.
+func (l *line) reporter() events.Party {
+	return events.Party{Agent: cmp.Or(l.word(agentName), l.word(serviceName))}
+}
+
+// share reads a number from 0 to 1.
+func (l *line) share(f field) (float64, bool) {
+	v, err := strconv.ParseFloat(string(l.text[f]), 64)
+	if err != nil || !(v >= 0 && v <= 1) {
+		return 0, false
+	}
+	return v, true
 }
 
 func (r *reader) tool(l *line, emit func(*events.Event)) {
