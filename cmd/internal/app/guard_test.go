@@ -126,13 +126,14 @@ func TestLeaks(t *testing.T) {
 					group.Wait()
 				}
 				g.folded()
-				leaked, defied := g.App.Counts().Leaked.Load(), int64(0)
-				for i := range g.App.Counts().defied {
-					defied += g.App.Counts().defied[i].Load()
+				counts := g.App.Counts()
+				leaked, defied := counts.Leaked.Load(), int64(0)
+				for i := range counts.defied {
+					defied += counts.defied[i].Load()
 				}
 				t.Logf("%-26s made %d of %d; told: %d in flight when the order went out, %d after it", how, made.Load(), limit, leaked, defied)
 				over := made.Load() - limit
-				if exact && over != 0 || over < 0 || (over == 0) != (leaked+defied == 0) {
+				if exact && over != 0 || over < 0 || leaked+defied != over {
 					t.Errorf("%s: %d calls were made past a limit of %d, and %d and %d are told of", how, over, limit, leaked, defied)
 				}
 			}

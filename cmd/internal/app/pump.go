@@ -432,8 +432,11 @@ func (p *Pump) report(e *Emitted) {
 		return
 	}
 	v := &e.Verdict
-	attrs := []any{"flow", v.CorrelationID, "agent", v.Agent, "rule", v.RuleID, "action", v.Action, "mode", v.Mode, "scope", v.Scope.Kind + ":" + v.Scope.ID,
+	attrs := []any{"agent", v.Agent, "rule", v.RuleID, "action", v.Action, "mode", v.Mode, "scope", v.Scope.Kind + ":" + v.Scope.ID,
 		"partition", p.o.Partition, "offset", e.Offset}
+	if v.CorrelationID != "" {
+		attrs = append([]any{"flow", v.CorrelationID}, attrs...)
+	}
 	if v.Observed != nil && v.Limit != nil {
 		attrs = append(attrs, "observed", *v.Observed, "limit", *v.Limit)
 	}
