@@ -191,6 +191,7 @@ func TestNotes(t *testing.T) {
 	h := beginAgents(t, Options{})
 	h.reports("planner", "comfortable")
 	h.reports("writer", "comfortable")
+	h.folded()
 	leave := func(body string) AgentAnswer {
 		t.Helper()
 		a, _ := h.told("/v1/notes", body)
