@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 GO ?= go
 STATICCHECK = $(GO) tool -modfile=cmd/internal/tools/staticcheck/go.mod staticcheck
-FUZZTIME ?= 2000x
+FUZZTIME ?= 1000x
 
 E2E = cmd/internal/app/e2e
 SHORT = -events 60000 -flows 3000 -gap 500ms
@@ -43,7 +43,7 @@ lint: ## format, vet, staticcheck
 	cd sink/inspect/browser && $(GO) vet ./...
 	$(STATICCHECK) ./...
 
-fuzz: ## every fuzz target for FUZZTIME (2000x: so many inputs)
+fuzz: ## every fuzz target for FUZZTIME (1000x: so many inputs)
 	@for p in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
 	  for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz'); do \
 	    echo "fuzz $$p $$f"; \

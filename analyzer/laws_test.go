@@ -242,10 +242,15 @@ func interleaved(t *testing.T, l analyzer.Limits, log []events.Event) {
 		if diff := firstDifference(want.said[key], all.said[key]); diff != "" {
 			t.Fatalf("with others in between, flow %q: %s", key, diff)
 		}
-		if diff := firstDifference(want.passed[key], all.passed[key]); diff != "" {
+		// How soon a flow reports on its parties depends on the log's time, see Engine.Advance.
+		if diff := firstDifference(withoutReports(want.passed[key]), withoutReports(all.passed[key])); diff != "" {
 			t.Fatalf("with others in between, what flow %q tells of agents: %s", key, diff)
 		}
 	}
+}
+
+func withoutReports(passed []string) []string {
+	return slices.DeleteFunc(slices.Clone(passed), func(line string) bool { return strings.Contains(line, `"source":"weir"`) })
 }
 
 // renamed gives all parties names that sort as the old ones do.
