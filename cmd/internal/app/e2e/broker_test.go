@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -89,12 +90,29 @@ func (b *broker) createTopic(t testing.TB, name string, partitions int, settings
 	if err != nil {
 		t.Fatalf("create topic %s: %v", name, err)
 	}
-	// A real broker answers before every part of it knows the topic.
+	// A real broker answers before every part of it knows the topic, and that it leads it.
+	firsts := make([]kafkago.OffsetRequest, partitions)
+	for p := range firsts {
+		firsts[p] = kafkago.FirstOffsetOf(p)
+	}
+	led := func() (bool, error) {
+		all, err := client.ListOffsets(ctx, &kafkago.ListOffsetsRequest{Topics: map[string][]kafkago.OffsetRequest{name: firsts}})
+		if err != nil {
+			return false, err
+		}
+		for _, p := range all.Topics[name] {
+			err = errors.Join(err, p.Error)
+		}
+		return err == nil && len(all.Topics[name]) == partitions, err
+	}
 	for again := time.NewTicker(20 * time.Millisecond); ; {
 		meta, err := client.Metadata(ctx, &kafkago.MetadataRequest{Topics: []string{name}})
 		if err == nil && len(meta.Topics) == 1 && meta.Topics[0].Error == nil && len(meta.Topics[0].Partitions) == partitions {
-			again.Stop()
-			return
+			var all bool
+			if all, err = led(); all {
+				again.Stop()
+				return
+			}
 		}
 		select {
 		case <-ctx.Done():
