@@ -96,6 +96,12 @@ func (s *suspects) fold(ctx context.Context, p folder, records []Record) error {
 		}
 		s.look(p)
 	}
+	if s.on && s.note.Record >= 0 { // it is folded: who ends the process now does not end it there
+		s.note.Record = -1
+		if err := s.save(); err != nil {
+			return err
+		}
+	}
 	if err := p.Batch(ctx, records); err != nil {
 		return err
 	}

@@ -85,3 +85,24 @@ func TestSuspects(t *testing.T) {
 		t.Errorf("%d letters of %d, %v", n, last, err)
 	}
 }
+
+// TestSuspectsSpareWhatWasFolded kills the process again and again while it has nothing to
+// do, before a checkpoint: no record is to blame.
+func TestSuspectsSpareWhatWasFolded(t *testing.T) {
+	store, log, clock := openState(t), &memoryLog{}, newFakeClock()
+	records := traffic(3, 10)
+	for range 10 {
+		d := &deadly{Pump: newTestPump(t, PumpOptions{Store: store, Sink: log, Clock: clock, CheckpointEvery: time.Hour})}
+		s, err := newSuspects(store, 0, d.Next())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.fold(t.Context(), d, records[d.Next():]); err != nil {
+			t.Fatal(err)
+		}
+		if len(d.refused) > 0 {
+			t.Fatalf("refused: %v", d.refused)
+		}
+		d.Abandon()
+	}
+}
