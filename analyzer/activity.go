@@ -72,10 +72,7 @@ type agentRows struct {
 }
 
 func agentRowsOf(l *AgentLimits) agentRows {
-	on := func(r AgentRuleID) bool {
-		s := &l.Rules[r]
-		return s.Mode != ModeOff && (s.Warn != Off || s.Stop != Off)
-	}
+	on := func(r AgentRuleID) bool { return !l.Rules[r].Mute() }
 	return agentRows{
 		escaped:  on(AgentRuleRate),
 		calls:    on(AgentRuleRate) && l.Rules[AgentRuleRate].All || on(AgentRuleMessages),

@@ -46,10 +46,7 @@ func (e *Engine) countRefusal(a *Agent, m *agentMoment, fx *Effects) {
 }
 
 // countsAgents reports whether the row says anything at all.
-func (e *Engine) countsAgents(r AgentRuleID) bool {
-	set := &e.limits.Agents.Rules[r]
-	return set.Mode != ModeOff && (set.Warn != Off || set.Stop != Off)
-}
+func (e *Engine) countsAgents(r AgentRuleID) bool { return !e.limits.Agents.Rules[r].Mute() }
 
 // countStamp counts by true times.
 func (e *Engine) countStamp(r AgentRuleID, a *Agent, m *agentMoment, fx *Effects) {

@@ -34,8 +34,7 @@ func New(l Limits) *Engine {
 // mayFire reports whether the row can give a verdict at all; rows that cannot are
 // not walked.
 func (e *Engine) mayFire(r RuleID) bool {
-	s := e.limits.Rules[r]
-	if s.Mode != ModeOff && (s.Warn != Off || s.Stop != Off) {
+	if !e.limits.Rules[r].Mute() {
 		return true
 	}
 	for i := range e.limits.Overrides {
@@ -86,8 +85,14 @@ func (n *Counts) acked(r RuleID, ack *events.Ack) {
 // Reset empties the effects and keeps their memory.
 func (fx *Effects) Reset() {
 	clear(fx.Verdicts)
+	fx.Verdicts, fx.Answer, fx.Counts = fx.Verdicts[:0], nil, Counts{}
+	fx.ResetActivity()
+}
+
+// ResetActivity empties the activity alone.
+func (fx *Effects) ResetActivity() {
 	clear(fx.Activity)
-	fx.Verdicts, fx.Activity, fx.Answer, fx.Counts = fx.Verdicts[:0], fx.Activity[:0], nil, Counts{}
+	fx.Activity = fx.Activity[:0]
 	fx.said.reset()
 }
 

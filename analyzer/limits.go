@@ -62,6 +62,9 @@ type Setting struct {
 	Unpaced bool
 }
 
+// Mute reports whether the row says nothing at all: it is off, or has no threshold.
+func (s *Setting) Mute() bool { return s.Mode == ModeOff || s.Warn == Off && s.Stop == Off }
+
 // Limit is the figure to report for the stop threshold.
 func (s Setting) Limit() int64 {
 	if s.Max && s.Stop != Off {

@@ -190,7 +190,7 @@ func Horizon(stage Stage, l *analyzer.Limits) time.Duration {
 	a := &l.Agents
 	for i := range a.Rules {
 		r, row := &a.Rules[i], &analyzer.AgentRules[i]
-		if r.Mode == analyzer.ModeOff || r.Warn == analyzer.Off && r.Stop == analyzer.Off {
+		if r.Mute() {
 			continue
 		}
 		if row.Window == "seconds" {

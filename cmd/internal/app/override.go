@@ -49,8 +49,7 @@ func off(limits *analyzer.Limits, name string) bool {
 	if !ok || slices.ContainsFunc(limits.Overrides, func(o analyzer.Override) bool { return o.Rule == rule }) {
 		return false
 	}
-	s := limits.Rules[rule]
-	return s.Mode == analyzer.ModeOff || s.Warn == analyzer.Off && s.Stop == analyzer.Off
+	return limits.Rules[rule].Mute()
 }
 
 // override reads what only the fold would find out, and would not tell.

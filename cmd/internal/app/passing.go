@@ -32,9 +32,7 @@ func (p *Pump) rekey(offset int64) {
 		a := &p.fx.Activity[i]
 		p.passOn(a.Key, offset, &a.Event)
 	}
-	counts := p.fx.Counts
-	p.fx.Reset() // with the memory of what was passed on
-	p.fx.Counts = counts
+	p.fx.ResetActivity() // with the memory of what was passed on
 }
 
 func (p *Pump) passOn(key string, offset int64, ev *events.Event) {
