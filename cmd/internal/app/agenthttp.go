@@ -7,7 +7,6 @@ import (
 
 	"weir/analyzer"
 	"weir/events"
-	"weir/state"
 )
 
 // The sizes of lists of agents and of notes.
@@ -152,12 +151,8 @@ func (a *App) tell(w http.ResponseWriter, r *http.Request, ev *events.Event, wai
 		ev.Time = max(ev.Time, events.Stamp(view.Last)) // it is said of the agent as it is known
 		waits = waits && view.StepDue == 0              // else help is under way, and nothing more is said
 	}
-	raw, err := lineOf(ev)
+	said, err := a.put(r.Context(), ev)
 	if err != nil {
-		return err
-	}
-	from, timeout := a.verdicts.End(), a.clock.After(a.o.AnswerTimeout)
-	if err := a.form.append(r.Context(), []state.Entry{{Value: raw}}); err != nil {
 		return err
 	}
 	out := AgentAnswer{ID: ev.ID, Kind: ev.Kind.String(), Agent: about, Time: events.RFC3339(ev.Time), By: ev.From.Agent, New: !known}
@@ -166,7 +161,7 @@ func (a *App) tell(w http.ResponseWriter, r *http.Request, ev *events.Event, wai
 		a.logger.Info("help was asked for an agent", "agent", about, "by", out.By, "reason", ev.Rescue.Reason, "admin", out.Admin, "event", out.ID)
 	}
 	if waits {
-		out.Verdicts = a.said(r.Context(), from, ev.ID, timeout)
+		out.Verdicts = said()
 	}
 	writeJSON(w, "application/json", http.StatusAccepted, out)
 	return nil

@@ -122,12 +122,8 @@ func (a *App) give(w http.ResponseWriter, r *http.Request, ev *events.Event, wai
 	if known && view != nil {
 		ev.Time = max(ev.Time, events.Stamp(view.Last)) // behind all that was folded it might be too late
 	}
-	raw, err := lineOf(ev)
+	said, err := a.put(r.Context(), ev)
 	if err != nil {
-		return err
-	}
-	from, timeout := a.verdicts.End(), a.clock.After(a.o.AnswerTimeout)
-	if err := a.form.append(r.Context(), []state.Entry{{Value: raw}}); err != nil {
 		return err
 	}
 	out := OperatorAnswer{ID: ev.ID, Kind: ev.Kind.String(), Flow: ev.CorrelationID, Time: events.RFC3339(ev.Time), New: !known}
@@ -139,10 +135,24 @@ func (a *App) give(w http.ResponseWriter, r *http.Request, ev *events.Event, wai
 		a.logger.Info("a person has given an order", "kind", out.Kind, "flow", out.Flow, "by", out.By, "reason", ev.Operator.Reason, "for", ev.Operator.For, "event", out.ID)
 	}
 	if waits(view) {
-		out.Verdicts = a.said(r.Context(), from, ev.ID, timeout)
+		out.Verdicts = said()
 	}
 	writeJSON(w, "application/json", http.StatusAccepted, out)
 	return nil
+}
+
+// put puts an event into the log. The function that it returns waits for what the fold
+// says of it, see App.said.
+func (a *App) put(ctx context.Context, ev *events.Event) (said func() []json.RawMessage, err error) {
+	raw, err := lineOf(ev)
+	if err != nil {
+		return nil, err
+	}
+	from, timeout := a.verdicts.End(), a.clock.After(a.o.AnswerTimeout)
+	if err := a.form.append(ctx, []state.Entry{{Value: raw}}); err != nil {
+		return nil, err
+	}
+	return func() []json.RawMessage { return a.said(ctx, from, ev.ID, timeout) }, nil
 }
 
 // lookAt returns the flow when this process folds it. When it does and knows nothing of
