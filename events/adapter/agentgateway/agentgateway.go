@@ -67,10 +67,10 @@ type line struct {
 
 func (l *line) take(key, value []byte) {
 	p, known := places[string(key)]
-	if known && len(value) > 0 && p.rank > l.rank[p.field] {
-		l.text[p.field], l.rank[p.field] = value, p.rank
+	if known && len(value) > 0 && p.Rank > l.rank[p.Field] {
+		l.text[p.Field], l.rank[p.Field] = value, p.Rank
 	}
-	l.isRequest = l.isRequest || p.field == httpStatus && known
+	l.isRequest = l.isRequest || p.Field == httpStatus && known
 }
 
 func (l *line) word(f field) string { return adapter.Word(l.text[f], events.MaxID) }

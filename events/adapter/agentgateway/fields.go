@@ -1,5 +1,7 @@
 package agentgateway
 
+import "weir/events/adapter"
+
 // field is what a key of the log is about, whatever a version or a setting calls it.
 type field uint8
 
@@ -74,18 +76,4 @@ var aliases = [fields][]string{
 	failure:       {"mcp.tool.error", "mcp.error.message", "error"},
 }
 
-// place is a field and how far an alias is before the least preferred one.
-type place struct {
-	field field
-	rank  uint8
-}
-
-var places = func() map[string]place {
-	m := map[string]place{}
-	for f, names := range aliases {
-		for i, name := range names {
-			m[name] = place{field(f), uint8(len(names) - i)}
-		}
-	}
-	return m
-}()
+var places = adapter.Aliases[field](aliases[:])

@@ -1,5 +1,7 @@
 package otlplogs
 
+import "weir/events/adapter"
+
 // what is what a log record tells.
 type what uint8
 
@@ -92,18 +94,4 @@ var aliases = [fields][]string{
 	costUSD:        {"cost_usd"},
 }
 
-// place is a field and how far an alias is before the least preferred one.
-type place struct {
-	field field
-	rank  uint8
-}
-
-var places = func() map[string]place {
-	m := map[string]place{}
-	for f, names := range aliases {
-		for i, name := range names {
-			m[name] = place{field(f), uint8(len(names) - i)}
-		}
-	}
-	return m
-}()
+var places = adapter.Aliases[field](aliases[:])

@@ -141,10 +141,10 @@ func (l *line) attributes(c *jsonwalk.Cursor, own bool) {
 	anyvalue.Attributes(c, func(key []byte) bool { _, ok := places[string(key)]; return ok }, func(key, text []byte) {
 		p := places[string(key)]
 		if own {
-			p.rank |= 0x80
+			p.Rank |= 0x80
 		}
-		if len(text) > 0 && (len(l.text[p.field]) == 0 || p.rank > l.rank[p.field]) {
-			l.text[p.field], l.rank[p.field] = text, p.rank
+		if len(text) > 0 && (len(l.text[p.Field]) == 0 || p.Rank > l.rank[p.Field]) {
+			l.text[p.Field], l.rank[p.Field] = text, p.Rank
 		}
 	})
 }
