@@ -1,7 +1,6 @@
 package analyzer
 
 import (
-	"slices"
 	"time"
 	"unsafe"
 
@@ -71,16 +70,28 @@ type agentRows struct {
 	silence  bool // what parties do
 }
 
-func agentRowsOf(l *AgentLimits) agentRows {
-	on := func(r AgentRuleID) bool { return !l.Rules[r].Mute() }
-	return agentRows{
-		escaped:  on(AgentRuleRate),
-		calls:    on(AgentRuleRate) && l.Rules[AgentRuleRate].All || on(AgentRuleMessages),
-		opened:   on(AgentRuleMinted),
-		projects: on(AgentRuleProject),
-		attempts: on(AgentRuleAttempts),
-		silence:  l.Report > 0 && slices.ContainsFunc(AgentRules[:], func(r AgentRule) bool { return r.Silence && on(r.ID) }),
+func agentRowsOf(l *AgentLimits) (w agentRows) {
+	for r := range AgentRuleCount {
+		set := &l.Rules[r]
+		if set.Mute() {
+			continue
+		}
+		switch AgentRules[r].Counts {
+		case CountedEscaped:
+			w.escaped = true
+			w.calls = w.calls || set.All
+		case CountedMessages:
+			w.calls = true
+		case CountedProject:
+			w.projects = true
+		case CountedOpened:
+			w.opened = true
+		case CountedRefused:
+			w.attempts = true
+		}
+		w.silence = w.silence || AgentRules[r].Silence && l.Report > 0
 	}
+	return w
 }
 
 // Relay passes an event on to the agent stage that belongs to no flow: what an agent says

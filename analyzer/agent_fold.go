@@ -41,7 +41,8 @@ func (e *Engine) StepAgent(p *Agents, a *Agent, ev *events.Event, fx *Effects) {
 	}
 	switch ev.Kind {
 	case events.AgentCall:
-		e.countMessage(a, m, fx)
+		e.defiedAgent(a, m, fx)
+		e.count(a, m, fx)
 	case events.AgentStatus:
 		e.reported(p, a, m, fx)
 	case events.NoteAdded:
@@ -57,7 +58,8 @@ func (e *Engine) StepAgent(p *Agents, a *Agent, ev *events.Event, fx *Effects) {
 	case events.AgentActivity:
 		switch work(ev) {
 		case WorkOpened:
-			e.countOpening(a, m, fx)
+			e.defiedAgent(a, m, fx)
+			e.count(a, m, fx)
 		case WorkRefused:
 			e.countRefusal(a, m, fx)
 		default:
@@ -73,24 +75,22 @@ const lastStamp events.Stamp = 1 << 52
 // concerns reports whether the event can change anything about the agent. What does not is
 // dropped without a trace, so that agents of which nothing is to be known need no record.
 func (e *Engine) concerns(a *Agent, ev *events.Event) bool {
+	for r := range AgentRuleCount {
+		if e.countsEvent(r, a, ev) {
+			return true
+		}
+	}
 	if a.isProject() {
-		return ev.Kind == events.AgentCall && e.countsAgents(AgentRuleProject)
+		return false
 	}
 	switch ev.Kind {
-	case events.AgentCall:
-		return e.countsAgents(AgentRuleMessages) || e.countsAgents(AgentRuleRate) && (e.limits.Agents.Rules[AgentRuleRate].All || escaped(ev))
 	case events.AgentStatus, events.NoteAdded, events.RescueRequest:
 		return true
 	case events.ReviewResult, events.VerdictAck:
 		return a.events > 0
 	case events.AgentActivity:
-		switch work(ev) {
-		case WorkOpened:
-			return e.countsAgents(AgentRuleMinted)
-		case WorkRefused:
-			return e.countsAgents(AgentRuleAttempts)
-		}
-		return e.watched(a)
+		w := work(ev)
+		return w != WorkOpened && w != WorkRefused && e.watched(a)
 	}
 	return false
 }

@@ -181,7 +181,7 @@ func (e *Engine) defiedAgent(a *Agent, m *agentMoment, fx *Effects) {
 		o := &a.orders[i]
 		// A call that opens a flow comes a second time as a message: each is counted where
 		// the order was given for the like.
-		if !o.refuses(events.Throttle, m.when) || (o.rule == AgentRuleMinted) != (m.ev.Kind == events.AgentActivity) {
+		if !o.refuses(events.Throttle, m.when) || (AgentRules[o.rule].Counts == CountedOpened) != (m.ev.Kind == events.AgentActivity) {
 			continue
 		}
 		if !e.earlyFor(o, m) {

@@ -6,32 +6,42 @@ import (
 	"weir/events"
 )
 
-// countMessage counts a message to the agent, or one in the project.
-func (e *Engine) countMessage(a *Agent, m *agentMoment, fx *Effects) {
-	if len(a.orders) > 0 {
-		e.defiedAgent(a, m, fx)
+// count counts the event for every row that counts the like.
+func (e *Engine) count(a *Agent, m *agentMoment, fx *Effects) {
+	for r := range AgentRuleCount {
+		switch {
+		case !e.countsEvent(r, a, m.ev):
+		case AgentRules[r].Coarse:
+			e.countCap(r, a, m, fx)
+		default:
+			e.countStamp(r, a, m, fx)
+		}
 	}
-	if a.isProject() {
-		e.countCap(AgentRuleProject, a, m, fx)
-		return
+}
+
+// countsEvent reports whether the row counts the event, about whom a is.
+func (e *Engine) countsEvent(r AgentRuleID, a *Agent, ev *events.Event) bool {
+	if !e.countsAgents(r) {
+		return false
 	}
-	if e.limits.Agents.Rules[AgentRuleRate].All || escaped(m.ev) {
-		e.countStamp(AgentRuleRate, a, m, fx)
+	switch AgentRules[r].Counts {
+	case CountedEscaped:
+		return ev.Kind == events.AgentCall && !a.isProject() && (e.limits.Agents.Rules[r].All || escaped(ev))
+	case CountedMessages:
+		return ev.Kind == events.AgentCall && !a.isProject()
+	case CountedProject:
+		return ev.Kind == events.AgentCall && a.isProject()
+	case CountedOpened:
+		return work(ev) == WorkOpened && ev.Kind == events.AgentActivity && !a.isProject()
+	case CountedRefused:
+		return work(ev) == WorkRefused && ev.Kind == events.AgentActivity && !a.isProject()
 	}
-	e.countCap(AgentRuleMessages, a, m, fx)
+	return false
 }
 
 // escaped reports whether no flow that somebody named counts the call.
 func escaped(ev *events.Event) bool {
 	return ev.CorrelationID == "" || ev.CorrelationSource == events.CorrelationDerived
-}
-
-// countOpening counts a flow that an agent opened by calling this one.
-func (e *Engine) countOpening(a *Agent, m *agentMoment, fx *Effects) {
-	if len(a.orders) > 0 {
-		e.defiedAgent(a, m, fx)
-	}
-	e.countStamp(AgentRuleMinted, a, m, fx)
 }
 
 // countRefusal counts a call of the agent that an order refused.
@@ -42,7 +52,7 @@ func (e *Engine) countRefusal(a *Agent, m *agentMoment, fx *Effects) {
 			o.attempt()
 		}
 	}
-	e.countStamp(AgentRuleAttempts, a, m, fx)
+	e.count(a, m, fx)
 }
 
 // countsAgents reports whether the row says anything at all.
@@ -50,9 +60,6 @@ func (e *Engine) countsAgents(r AgentRuleID) bool { return !e.limits.Agents.Rule
 
 // countStamp counts by true times.
 func (e *Engine) countStamp(r AgentRuleID, a *Agent, m *agentMoment, fx *Effects) {
-	if !e.countsAgents(r) {
-		return
-	}
 	set := &e.limits.Agents.Rules[r]
 	width := windowOf(set)
 	stamps := a.stampsOf(r)
@@ -63,9 +70,6 @@ func (e *Engine) countStamp(r AgentRuleID, a *Agent, m *agentMoment, fx *Effects
 
 // countCap counts in buckets, for numbers and windows that are too large for stamps.
 func (e *Engine) countCap(r AgentRuleID, a *Agent, m *agentMoment, fx *Effects) {
-	if !e.countsAgents(r) {
-		return
-	}
 	if !a.caps.count(m.when, bucketOf(&e.limits.Agents.Rules[r])) {
 		return
 	}
@@ -74,10 +78,10 @@ func (e *Engine) countCap(r AgentRuleID, a *Agent, m *agentMoment, fx *Effects) 
 }
 
 func (a *Agent) stampsOf(r AgentRuleID) *[]events.Stamp {
-	switch r {
-	case AgentRuleMinted:
+	switch AgentRules[r].Counts {
+	case CountedOpened:
 		return &a.minted
-	case AgentRuleAttempts:
+	case CountedRefused:
 		return &a.tries
 	}
 	return &a.messages
@@ -86,7 +90,7 @@ func (a *Agent) stampsOf(r AgentRuleID) *[]events.Stamp {
 // tallyAt is what a row counts in the window that ends at a time, whatever comes after.
 func (e *Engine) tallyAt(r AgentRuleID, a *Agent, at events.Stamp) tally {
 	set := &e.limits.Agents.Rules[r]
-	if r == AgentRuleMessages || r == AgentRuleProject {
+	if AgentRules[r].Coarse {
 		a.caps.rescale(bucketOf(set))
 		return tally{n: a.caps.sum(at / a.caps.width), buckets: &a.caps}
 	}

@@ -134,7 +134,7 @@ func (e *Engine) intervene(a *Agent, action events.Action, m *agentMoment, fx *E
 // there was one.
 func (e *Engine) unheard(p *Agents, a *Agent, m *agentMoment, fx *Effects) {
 	switch s := &a.stuck; {
-	case !e.limits.Agents.Recover && s.rule != AgentRuleRescue:
+	case !e.limits.Agents.Recover && s.rule != ruleOfRescue:
 		// The limits changed on the way: people are told, and nothing else is ordered.
 		s.step, s.due, s.certain = stepNone, 0, true
 		e.order(a, s, events.Notify, m, fx)
@@ -170,14 +170,14 @@ func (e *Engine) rescueAsked(p *Agents, a *Agent, m *agentMoment, fx *Effects) {
 // unless a person with the right to say so says that they do.
 func (e *Engine) rescue(p *Agents, a *Agent, m *agentMoment, admin bool, fx *Effects) {
 	s := &a.stuck
-	mode := e.limits.Agents.Rules[AgentRuleRescue].Mode
+	mode := e.limits.Agents.Rules[ruleOfRescue].Mode
 	by := m.ev.From.ID()
 	switch {
 	case mode == ModeOff:
 	case s.since == 0 && !admin:
 		e.refuse(a, m, mode == ModeShadow, fx)
 	case mode == ModeShadow:
-		x := a.about(&stuck{rule: AgentRuleRescue, since: m.at, certain: s.certain}, events.Notify)
+		x := a.about(&stuck{rule: ruleOfRescue, since: m.at, certain: s.certain}, events.Notify)
 		x.group, x.shadow, x.detail = "", true, detailOf(m.ev)
 		x.recovery = e.recovery(a, &stuck{requestedBy: by, certain: s.certain}, m.at)
 		e.tell(a, m, &x, fx)
@@ -189,7 +189,7 @@ func (e *Engine) rescue(p *Agents, a *Agent, m *agentMoment, admin bool, fx *Eff
 		if s.since == 0 {
 			s.since, s.silentSince = m.at, a.last
 		}
-		s.rule, s.requestedBy = AgentRuleRescue, by
+		s.rule, s.requestedBy = ruleOfRescue, by
 		if mode == ModeWarn {
 			e.order(a, s, events.Warn, m, fx)
 			return
@@ -201,7 +201,7 @@ func (e *Engine) rescue(p *Agents, a *Agent, m *agentMoment, admin bool, fx *Eff
 // refuse answers a request for help for an agent that needs none. Nothing stands
 // because of it.
 func (e *Engine) refuse(a *Agent, m *agentMoment, shadow bool, fx *Effects) {
-	x := finding{rule: AgentRuleRescue, reason: events.RescueRefusedNotStuck, action: events.Notify, shadow: shadow, since: m.at,
+	x := finding{rule: ruleOfRescue, reason: events.RescueRefusedNotStuck, action: events.Notify, shadow: shadow, since: m.at,
 		detail: detailOf(m.ev), recovery: e.recovery(a, &stuck{requestedBy: m.ev.From.ID()}, m.at)}
 	x.recovery.Certainty = ""
 	e.tell(a, m, &x, fx)

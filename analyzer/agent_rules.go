@@ -23,60 +23,75 @@ const (
 	AgentRuleCount
 )
 
-// AgentRule is one row of the table of rules about agents; it has the shape of Rule.
-type AgentRule struct {
-	ID      AgentRuleID
-	Name    string        // key in the limits file
-	Reason  events.Reason // reason code of its verdicts
-	Unit    events.Unit
-	About   string        // one sentence for people
-	Action  events.Action // of a stop
-	Armed   bool          // a budget: the order goes out when it is used up
-	Silence bool          // about silence: the value is seconds, the threshold a deadline
-	Window  string        // what Setting.Window means; "" when the row has none
-	From    string        // where the rule comes from
-	Status  int           // HTTP status of a refusal
-	Default Setting
-}
+// AgentRule is a rule about one agent or one project.
+type AgentRule = Rule[*Agent, AgentRuleID]
+
+// Counted is what of the activity a row counts.
+type Counted uint8
+
+// What can be counted.
+const (
+	CountedNothing  Counted = iota
+	CountedEscaped          // messages to an agent that no flow counts; with Setting.All all of them
+	CountedMessages         // messages to an agent
+	CountedProject          // messages in a project
+	CountedOpened           // flows that were opened by a call to an agent
+	CountedRefused          // calls of an agent that orders refused
+)
+
+// ruleOfRescue is the row that the fold itself looks for: somebody asks for help.
+const ruleOfRescue = AgentRuleRescue
 
 // AgentRules is the table, in the order in which verdicts are given. Thresholds of the
 // rows about silence are seconds that may pass: one millisecond more is too long; warn
 // is "potentially stuck", stop is "stuck". The defaults are the balanced profile.
 var AgentRules = [AgentRuleCount]AgentRule{
 	{ID: AgentRuleRate, Name: "agent_message_rate", Reason: events.AgentMessageRate, Unit: events.UnitMessages,
-		About:  "Messages of agents to one agent over all flows in a sliding window of event time: those without a correlation id of their own, or, as the setting count says, all.",
-		Action: events.Throttle, Armed: true, Window: "seconds", Status: 429, From: "team", Default: window(60, most(8, 10))},
+		About: "Messages of agents to one agent over all flows in a sliding window of event time: those without a correlation id of their own, or, as the setting count says, all.",
+		Text:  "{head}{n} messages to one agent within the window, {over}", Counts: CountedEscaped, Most: messageTimesKept,
+		Action: events.Throttle, Armed: true, Window: "seconds", Span: agentWindows, Status: 429, From: "team", Default: window(60, most(8, 10))},
 	{ID: AgentRuleMinted, Name: "agent_flow_rate", Reason: events.AgentMessageRate, Unit: events.UnitMessages,
-		About:  "Flows that agents opened by a call to this agent in a sliding window: a new correlation id for every call hides a loop from every flow.",
-		Action: events.Throttle, Armed: true, Window: "seconds", Status: 429, From: "weir", Default: window(60, most(60, Off-1))},
+		About: "Flows that agents opened by a call to this agent in a sliding window: a new correlation id for every call hides a loop from every flow.",
+		Text:  "{head}{n} flows opened by calls to one agent within the window, {over}", Counts: CountedOpened, Most: messageTimesKept,
+		Action: events.Throttle, Armed: true, Window: "seconds", Span: agentWindows, Status: 429, From: "weir", Default: window(60, most(60, Off-1))},
 	{ID: AgentRuleMessages, Name: "max_agent_messages", Reason: events.MaxAgentMessages, Unit: events.UnitMessages,
-		About:  "Messages of agents to one agent over all flows in a long window.",
-		Action: events.Throttle, Armed: true, Window: "seconds", Status: 429, From: "task (future work there)", Default: window(3600, most(Off, Off-1))},
+		About: "Messages of agents to one agent over all flows in a long window.",
+		Text:  "{head}{n} messages to one agent within the window, {over}", Counts: CountedMessages, Coarse: true,
+		Action: events.Throttle, Armed: true, Window: "seconds", Span: capWindows, Status: 429, From: "task (future work there)", Default: window(3600, most(Off, Off-1))},
 	{ID: AgentRuleProject, Name: "max_project_messages", Reason: events.MaxProjectMessages, Unit: events.UnitMessages,
-		About:  "Messages between agents in one project over all flows in a long window.",
-		Action: events.Throttle, Armed: true, Window: "seconds", Status: 429, From: "task (future work there)", Default: window(3600, most(Off, Off-1))},
+		About: "Messages between agents in one project over all flows in a long window.",
+		Text:  "{head}{n} messages in one project within the window, {over}", Counts: CountedProject, Coarse: true,
+		Action: events.Throttle, Armed: true, Window: "seconds", Span: capWindows, Status: 429, From: "task (future work there)", Default: window(3600, most(Off, Off-1))},
 	{ID: AgentRuleAttempts, Name: "agent_attempts", Reason: events.OrdersDefied, Unit: events.UnitCalls,
-		About:  "Calls that one agent tried against standing orders, over all flows in a sliding window.",
-		Action: events.Halt, Window: "seconds", Status: 403, From: "weir", Default: window(600, stop(24, Off))},
+		About: "Calls that one agent tried against standing orders, over all flows in a sliding window.",
+		Text:  "{head}{n} calls of one agent against standing orders within the window, {over}", Counts: CountedRefused, Most: agentTimesKept,
+		Action: events.Halt, Window: "seconds", Span: agentWindows, Status: 403, From: "weir", Default: window(600, stop(24, Off))},
 	{ID: AgentRuleCriticalMargin, Name: "critical_margin_timeout", Reason: events.CriticalMarginTimeout, Unit: events.UnitSeconds, Silence: true,
 		About:  "An agent whose margin is critical is silent.",
+		Speaks: func(a *Agent) bool { return a.margin == "critical" }, Most: silenceKept,
 		Action: events.Notify, From: "recovery", Default: stop(Off, 300)},
 	{ID: AgentRuleTightMargin, Name: "tight_margin_timeout", Reason: events.TightMarginTimeout, Unit: events.UnitSeconds, Silence: true,
 		About:  "An agent whose margin is tight is silent.",
+		Speaks: func(a *Agent) bool { return a.margin == "tight" }, Most: silenceKept,
 		Action: events.Notify, From: "recovery", Default: stop(900, Off)},
 	{ID: AgentRuleActivity, Name: "activity_timeout", Reason: events.ActivityTimeout, Unit: events.UnitSeconds, Silence: true,
 		About:  "An agent of which something is expected is silent.",
+		Speaks: func(*Agent) bool { return true }, Most: silenceKept,
 		Action: events.Notify, From: "recovery", Default: stop(600, 1800)},
 	{ID: AgentRuleHealthPoor, Name: "health_timeout", Reason: events.HealthTimeout, Unit: events.UnitSeconds, Silence: true,
 		About:  "An agent whose health is moderate or critical is silent.",
+		Speaks: func(a *Agent) bool { return a.health == "moderate" || a.health == "critical" }, Most: silenceKept,
 		Action: events.Notify, From: "recovery", Default: stop(Off, 300)},
 	{ID: AgentRuleHealthGood, Name: "health_timeout_healthy", Reason: events.HealthTimeout, Unit: events.UnitSeconds, Silence: true,
 		About:  "A healthy agent is silent.",
+		Speaks: func(a *Agent) bool { return a.health == "healthy" }, Most: silenceKept,
 		Action: events.Notify, From: "recovery", Default: stop(1800, Off)},
 	{ID: AgentRuleCadence, Name: "cadence_broken", Reason: events.CadenceBroken, Unit: events.UnitSeconds, Silence: true,
 		About:  "An agent that has reported five times or more is silent for longer than the threshold and than so many of its mean gaps.",
-		Action: events.Notify, Window: "gaps", From: "recovery", Default: window(6, stop(1800, Off))},
+		Speaks: hasCadence, Most: silenceKept,
+		Action: events.Notify, Window: "gaps", Span: gapWindows, From: "recovery", Default: window(6, stop(1800, Off))},
 	{ID: AgentRuleRescue, Name: "rescue", Reason: events.RescueRequested, Unit: events.UnitNone,
 		About:  "Somebody asks for help for an agent, or an agent for itself by a note with the tags stuck and help.",
+		Most:   silenceKept,
 		Action: events.Resume, From: "recovery"},
 }

@@ -262,24 +262,8 @@ func (e *Engine) cleared(a *Agent, s *stuck, m *agentMoment, fx *Effects) {
 	}
 }
 
-// countsFor reports whether a row about silence speaks of an agent in this state.
-func (a *Agent) countsFor(r AgentRuleID) bool {
-	switch r {
-	case AgentRuleCriticalMargin:
-		return a.margin == "critical"
-	case AgentRuleTightMargin:
-		return a.margin == "tight"
-	case AgentRuleActivity:
-		return true
-	case AgentRuleHealthPoor:
-		return a.health == "moderate" || a.health == "critical"
-	case AgentRuleHealthGood:
-		return a.health == "healthy"
-	case AgentRuleCadence:
-		return a.reports >= minCadence && len(a.stamps) > 1
-	}
-	return false
-}
+// hasCadence reports whether it is known how often the agent reports.
+func hasCadence(a *Agent) bool { return a.reports >= minCadence && len(a.stamps) > 1 }
 
 // minCadence is how many reports make a cadence.
 const minCadence = 5
@@ -287,16 +271,16 @@ const minCadence = 5
 // silenceAllowed is how long, in milliseconds, the agent may be silent before the row
 // calls it stuck (certain) or potentially stuck; Off when it never does.
 func (e *Engine) silenceAllowed(a *Agent, r AgentRuleID, certain bool) events.Stamp {
-	set := &e.limits.Agents.Rules[r]
+	rule, set := &AgentRules[r], &e.limits.Agents.Rules[r]
 	threshold := set.Warn
 	if certain {
 		threshold = set.Limit()
 	}
-	if set.Mode == ModeOff || threshold == Off || !a.countsFor(r) {
+	if set.Mode == ModeOff || threshold == Off || !rule.Speaks(a) {
 		return Off
 	}
 	ms := stampOfSeconds(threshold)
-	if r == AgentRuleCadence {
+	if rule.Window == "gaps" {
 		gaps := events.Stamp(len(a.stamps) - 1)
 		ms = max(ms, events.Stamp(min(set.Window, 1<<16))*(a.stamps[gaps]-a.stamps[0])/gaps)
 	}
@@ -305,7 +289,7 @@ func (e *Engine) silenceAllowed(a *Agent, r AgentRuleID, certain bool) events.St
 
 // meanGap is the mean time between the last reports, in seconds; 0 when there are too few.
 func (a *Agent) meanGap() (seconds float64) {
-	if a.reports < minCadence || len(a.stamps) < 2 {
+	if !hasCadence(a) {
 		return 0
 	}
 	gaps := len(a.stamps) - 1
@@ -323,9 +307,9 @@ type alarm struct {
 // Of those that fall together stuck comes before potentially stuck, then the table order.
 func (e *Engine) nextAlarm(a *Agent, s *stuck, q *quiet) (next alarm) {
 	shadow := s == &a.shadow
-	for r := AgentRuleCriticalMargin; r <= AgentRuleCadence; r++ {
-		mode := e.limits.Agents.Rules[r].Mode
-		if mode == ModeOff || (mode == ModeShadow) != shadow || !a.countsFor(r) {
+	for r := range AgentRuleCount {
+		rule, mode := &AgentRules[r], e.limits.Agents.Rules[r].Mode
+		if !rule.Silence || mode == ModeOff || (mode == ModeShadow) != shadow || !rule.Speaks(a) {
 			continue
 		}
 		for _, certain := range [...]bool{true, false} {

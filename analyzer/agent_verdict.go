@@ -197,7 +197,7 @@ func (x *finding) message() string {
 	switch {
 	case x.reasonCode() == events.RescueRefusedNotStuck:
 		return "Agent is not stuck - no rescue needed"
-	case rule.Silence || x.rule == AgentRuleRescue:
+	case !rule.Action.Stops(): // about being stuck
 		head := "Agent is potentially stuck: "
 		if x.certain {
 			head = "Agent is stuck: "
@@ -220,17 +220,7 @@ func (x *finding) message() string {
 	case x.action == events.Throttle:
 		head = "Agent call delayed: "
 	}
-	switch x.rule {
-	case AgentRuleRate, AgentRuleMessages:
-		return head + n + " messages to one agent within the window, " + over
-	case AgentRuleMinted:
-		return head + n + " flows opened by calls to one agent within the window, " + over
-	case AgentRuleProject:
-		return head + n + " messages in one project within the window, " + over
-	case AgentRuleAttempts:
-		return head + n + " calls of one agent against standing orders within the window, " + over
-	}
-	return head + why + ": " + n + " " + string(rule.Unit) + ", " + over
+	return fill(rule.Text, rule.Reason, rule.Unit, "{head}", head, "{over}", over, "{n}", n)
 }
 
 // agentMessage is the sentence for the model: fixed words and numbers only, since text of

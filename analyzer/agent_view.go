@@ -90,8 +90,9 @@ func (e *Engine) AgentView(p *Agents, a *Agent) AgentView {
 // watermark, or at its clock when that is ahead.
 func (e *Engine) agentCounters(p *Agents, a *Agent) (out []CounterView) {
 	look := *a // the window of a cap may have to be put into other buckets
-	for r := AgentRuleRate; r <= AgentRuleAttempts; r++ {
-		if a.isProject() != (r == AgentRuleProject) || !e.countsAgents(r) {
+	for r := range AgentRuleCount {
+		counts := AgentRules[r].Counts
+		if counts == CountedNothing || a.isProject() != (counts == CountedProject) || !e.countsAgents(r) {
 			continue
 		}
 		set := &e.limits.Agents.Rules[r]

@@ -155,12 +155,12 @@ func (e *Engine) applyOperator(f *Flow, m *moment, fx *Effects) {
 	ev := m.ev
 	switch {
 	case ev.Kind == events.OperatorStop && ev.Operator != nil:
-		o := f.orderOf(events.OperatorStopped, events.ScopeFlow, none, none, "")
+		o := f.orderOf(Rules[ruleOfPerson].Reason, events.ScopeFlow, none, none, "")
 		if o == nil {
 			o = f.addOrder()
 			*o = order{a: none, b: none, since: m.at, begun: m.at, edges: o.edges[:0], calls: o.calls[:0]}
 		}
-		o.rule, o.phase, o.action, o.scope, o.episode = RuleOperator, phaseStop, events.Halt, events.ScopeFlow, f.episode
+		o.rule, o.phase, o.action, o.scope, o.episode = ruleOfPerson, phaseStop, events.Halt, events.ScopeFlow, f.episode
 		stands := ev.Operator.For
 		if stands <= 0 {
 			stands = 24 * time.Hour

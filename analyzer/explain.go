@@ -90,89 +90,15 @@ func (e *Engine) View(f *Flow) View {
 // counters measures what a flow has used up of each budget and how far each
 // pattern has come, whatever the last event was.
 func (e *Engine) counters(f *Flow, m *moment) []CounterView {
-	widest := func(value func(*party) int64) (most int64) {
-		for i := range f.parties {
-			most = max(most, value(&f.parties[i]))
-		}
-		return most
-	}
-	observed := func(r RuleID) int64 {
-		switch r {
-		case RuleStackDepth:
-			return f.depth()
-		case RuleDelegationDepth:
-			return max(0, f.depth()-1)
-		case RuleUniqueSessions:
-			return int64(f.unique)
-		case RuleFlowDuration:
-			return int64(f.ageOf(f.last).Seconds())
-		case RuleFlowRate:
-			m.hop = true
-			s := e.limits.Rules[r]
-			return f.countRate(m, &s, none)
-		case RuleTotalCalls, RuleConversation:
-			return int64(f.hops)
-		case RuleRevisits:
-			return widest(func(p *party) int64 { return int64(p.revisits) })
-		case RulePingPongSame:
-			n, _ := rounds(f.sameRun[:], 2, maxRing)
-			return n
-		case RulePingPongOther:
-			n, _ := rounds(f.pairRun[:], 2, maxRing)
-			return n
-		case RuleRepeatedDelegation:
-			most := int64(0)
-			for i := range f.delegations {
-				most = max(most, int64(f.delegations[i].count))
-			}
-			return most
-		case RuleNoWorkHops:
-			return int64(f.streak)
-		case RuleCircling:
-			return widest(func(p *party) int64 { return int64(p.points) })
-		case RuleToolCycle:
-			return widest(func(p *party) int64 { n, _ := rounds(p.cycleRun[:], 2, 7); return n })
-		case RuleToolCycleLong:
-			return widest(func(p *party) int64 { n, _ := rounds(p.cycleRun[:], 8, maxPeriod); return n })
-		case RuleRepeatedError, RuleNoProgress:
-			return widest(func(p *party) (n int64) {
-				for _, x := range p.runs {
-					if x.failed == (r == RuleRepeatedError) {
-						n = max(n, int64(x.n))
-					}
-				}
-				return n
-			})
-		case RuleToolCalls:
-			return int64(f.toolCalls)
-		case RuleTurns:
-			return int64(f.turns)
-		case RuleChainDepth:
-			return widest(func(p *party) int64 { return int64(p.chain) })
-		case RuleInputTokens:
-			return f.tokens[0]
-		case RuleOutputTokens:
-			return f.tokens[1]
-		case RuleTotalTokens:
-			return f.tokens[2]
-		case RuleCost:
-			return f.cost
-		}
-		return -1
-	}
 	var out []CounterView
 	for i := range Rules {
-		s := e.setting(RuleID(i), f, m)
-		n := observed(RuleID(i))
-		if n < 0 || s.Mode == ModeOff {
+		rule := &Rules[i]
+		s := e.setting(rule.ID, f, m)
+		if rule.Show == nil || s.Mode == ModeOff {
 			continue
 		}
-		c := CounterView{Rule: Rules[i].Name, Unit: Rules[i].Unit, Observed: float64(n)}
-		unit := 1.0
-		if RuleID(i) == RuleCost {
-			unit = 1e6
-		}
-		c.Observed /= unit
+		unit := inUnit(rule.Unit)
+		c := CounterView{Rule: rule.Name, Unit: rule.Unit, Observed: float64(rule.Show(f, &s)) / unit}
 		if s.Warn != Off {
 			c.Warn = float64(s.Warn) / unit
 			c.Near = c.Observed / c.Warn

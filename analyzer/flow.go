@@ -265,7 +265,7 @@ func (f *Flow) Standing() Standing {
 // Halted reports whether a person's stop stands against the flow at the time.
 func (f *Flow) Halted(at events.Stamp) bool {
 	for i := range f.orders {
-		if o := &f.orders[i]; o.rule == RuleOperator && o.scope == events.ScopeFlow && o.expires > at {
+		if o := &f.orders[i]; Rules[o.rule].Fixed && o.scope == events.ScopeFlow && o.expires > at {
 			return true
 		}
 	}

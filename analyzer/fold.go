@@ -202,7 +202,7 @@ func (e *Engine) beginEpisode(f *Flow, m *moment, fx *Effects) {
 		f.ids, f.idTimes, f.forgotAt, f.forgotID = old.ids, old.idTimes, old.forgotAt, old.forgotID
 		f.start, f.released = m.at, old.released
 		for i := range old.orders { // a person's word stands as long as the person said
-			if o := &old.orders[i]; o.rule == RuleOperator && o.expires > m.at {
+			if o := &old.orders[i]; Rules[o.rule].Fixed && o.expires > m.at {
 				n := len(f.orders)
 				f.orders = old.orders[:n+1]
 				f.orders[n], *o = *o, f.orders[n] // no two may share the memory of their slices
@@ -265,8 +265,8 @@ func (e *Engine) Advance(p *Partition, f *Flow, now events.Stamp, fx *Effects) {
 		m := &fx.m
 		*m = momentAt(at)
 		if what == dueDuration {
-			e.judgeRow(RuleFlowDuration, f, m, fx)
-			s := e.setting(RuleFlowDuration, f, m)
+			e.judgeRow(ruleOfAge, f, m, fx)
+			s := e.setting(ruleOfAge, f, m)
 			if f.aged == agedNot && int64(f.ageOf(at).Seconds()) < s.Stop && s.Stop != Off {
 				f.aged = agedWarned
 			} else {
@@ -313,10 +313,10 @@ func (e *Engine) durationDue(f *Flow) events.Stamp {
 	if f.events == 0 || f.aged == agedStopped {
 		return 0
 	}
-	s := e.limits.Rules[RuleFlowDuration]
+	s := e.limits.Rules[ruleOfAge]
 	if e.varies(f) {
 		m := momentAt(f.clock)
-		s = e.setting(RuleFlowDuration, f, &m)
+		s = e.setting(ruleOfAge, f, &m)
 	}
 	if s.Mode == ModeOff {
 		return 0

@@ -41,17 +41,17 @@ func (e *Engine) judgeRow(r RuleID, f *Flow, m *moment, fx *Effects) {
 			set.widen(x)
 		}
 	}
-	a, b := f.scopeOf(rule, m)
+	scope, a, b := f.whom(rule, m)
 	switch {
 	case observed >= set.Stop && e.mayStop(f, m, set):
-		e.issue(rule, phaseStop, f, m, set, observed, a, b, fx)
+		e.issue(rule, phaseStop, f, m, set, observed, scope, a, b, fx)
 	case observed >= set.Stop-1 && set.Max && rule.Armed && observed > 0 && e.mayStop(f, m, set):
-		e.issue(rule, phaseArmed, f, m, set, observed, a, b, fx)
+		e.issue(rule, phaseArmed, f, m, set, observed, scope, a, b, fx)
 	case observed >= min(set.Warn, set.Stop):
 		if rule.Lifts {
 			e.lift(rule, f, m, a, b, phaseArmed, fx)
 		}
-		e.issue(rule, phaseWarn, f, m, set, observed, a, b, fx)
+		e.issue(rule, phaseWarn, f, m, set, observed, scope, a, b, fx)
 	case rule.Lifts:
 		e.lift(rule, f, m, a, b, phaseWarn, fx)
 	}
@@ -89,18 +89,19 @@ func (f *Flow) offended(r RuleID) bool {
 	return false
 }
 
-// scopeOf names the parties that an order of the rule is about.
-func (f *Flow) scopeOf(rule *FlowRule, m *moment) (a, b uint8) {
+// whom names the parties that an order of the rule is about.
+func (f *Flow) whom(rule *FlowRule, m *moment) (scope events.ScopeKind, a, b uint8) {
+	if rule.Whom != nil {
+		return rule.Whom(f, m)
+	}
 	switch rule.Scope {
 	case events.ScopeSession:
-		return m.from, none
+		return rule.Scope, m.from, none
 	case events.ScopePair:
-		if m.stalePair >= 0 && rule.Reason == events.StaleDelegation {
-			return f.pairs[m.stalePair].from, f.pairs[m.stalePair].to
-		}
-		return f.ordered(m.from, m.to)
+		a, b = f.ordered(m.from, m.to)
+		return rule.Scope, a, b
 	}
-	return none, none
+	return rule.Scope, none, none
 }
 
 // ordered puts the parties of a pair in the order of their names, so that one pair
@@ -114,20 +115,10 @@ func (f *Flow) ordered(a, b uint8) (uint8, uint8) {
 
 // issue gives an order, or tightens the one that stands. A weaker phase than the
 // one that stands changes nothing.
-func (e *Engine) issue(rule *FlowRule, ph phase, f *Flow, m *moment, set *Setting, observed int64, a, b uint8, fx *Effects) {
-	scope := rule.Scope
-	if rule.Reason == events.PingPong {
-		_, period := rounds(f.pairRun[:], 2, maxRing)
-		if n := len(f.ring); period != 2 || f.ring[n-1].from != f.ring[n-2].to || f.ring[n-1].to != f.ring[n-2].from {
-			scope, a, b = events.ScopeFlow, none, none // a cycle among three or more has no pair
-		}
-	}
+func (e *Engine) issue(rule *FlowRule, ph phase, f *Flow, m *moment, set *Setting, observed int64, scope events.ScopeKind, a, b uint8, fx *Effects) {
 	subject := ""
-	switch rule.ID {
-	case RuleLoops, RuleReflectLoops:
-		subject = m.ev.TaskID
-	case RuleConversation:
-		subject = m.ev.ConversationID
+	if rule.Subject != nil {
+		subject = rule.Subject(m.ev)
 	}
 	o := f.orderOf(rule.Reason, scope, a, b, subject)
 	was := phase(0)
@@ -247,7 +238,7 @@ func (e *Engine) clear(f *Flow, o *order, m *moment, fx *Effects) {
 func (e *Engine) clearByUser(f *Flow, m *moment, fx *Effects) {
 	fresh := f.start == m.at
 	for i := len(f.orders) - 1; i >= 0; i-- {
-		if o := &f.orders[i]; o.rule != RuleOperator && (fresh || o.episode != f.episode || Rules[o.rule].Cleans) {
+		if o := &f.orders[i]; !Rules[o.rule].Fixed && (fresh || o.episode != f.episode || Rules[o.rule].Cleans) {
 			e.clear(f, o, m, fx)
 		}
 	}
@@ -258,7 +249,7 @@ func (e *Engine) clearByUser(f *Flow, m *moment, fx *Effects) {
 func (e *Engine) review(f *Flow, m *moment, fx *Effects) {
 	for i := len(f.orders) - 1; i >= 0; i-- {
 		o := &f.orders[i]
-		if o.limits == e.version || o.rule == RuleOperator {
+		if o.limits == e.version || Rules[o.rule].Fixed {
 			continue
 		}
 		o.limits = e.version
@@ -304,11 +295,8 @@ func (f *Flow) offend(r RuleID, at events.Stamp) {
 func (e *Engine) orderDue(f *Flow, i int, m *moment, fx *Effects) {
 	o := &f.orders[i]
 	rule := &Rules[o.rule]
-	holds := o.phase > phaseWarn && rule.Action != events.Throttle &&
+	holds := o.phase > phaseWarn && !rule.Fixed && rule.Action != events.Throttle &&
 		(o.tried > 0 || rule.Lasts && f.last > o.issued && o.episode == f.episode)
-	if o.rule == RuleOperator {
-		holds = false
-	}
 	switch {
 	case holds:
 		ttl := e.limits.Order.TTL

@@ -38,18 +38,25 @@ func (f *Flow) countRate(m *moment, set *Setting, caller uint8) (n int64) {
 	if !m.hop {
 		return 0
 	}
-	from := int64(m.at-f.start) - set.Window*1000
-	m.lastRate = m.at
+	n, m.lastRate = f.hopsIn(m.at, set.Window, caller)
+	return n
+}
+
+// hopsIn counts the hops of a caller (of all, for none) in the window of so many seconds
+// that ends at a time, and returns when the oldest of them was.
+func (f *Flow) hopsIn(at events.Stamp, window int64, caller uint8) (n int64, oldest events.Stamp) {
+	from := int64(at-f.start) - window*1000
+	oldest = at
 	for i := range f.rate {
 		r := &f.rate[i]
 		if int64(r.at) > from && (caller == none || r.caller == caller) {
 			if n == 0 {
-				m.lastRate = f.start + events.Stamp(r.at)
+				oldest = f.start + events.Stamp(r.at)
 			}
 			n++
 		}
 	}
-	return n
+	return n, oldest
 }
 
 func repeatedDelegation(f *Flow, m *moment, _ *Setting) int64 {
@@ -143,6 +150,62 @@ func delegationDepth(f *Flow, m *moment, _ *Setting) int64 {
 		return max(0, f.depth()-1)
 	}
 	return max(f.depth()-1, m.ev.DelegationDepth)
+}
+
+// Whom orders of the table are about.
+
+// roundPair is the pair of the round that ended.
+func roundPair(f *Flow, m *moment) (events.ScopeKind, uint8, uint8) {
+	if m.stalePair >= 0 {
+		return events.ScopePair, f.pairs[m.stalePair].from, f.pairs[m.stalePair].to
+	}
+	a, b := f.ordered(m.from, m.to)
+	return events.ScopePair, a, b
+}
+
+// ringPair is the pair that calls back and forth; a cycle among three or more has none.
+func ringPair(f *Flow, m *moment) (events.ScopeKind, uint8, uint8) {
+	_, period := rounds(f.pairRun[:], 2, maxRing)
+	if n := len(f.ring); period != 2 || f.ring[n-1].from != f.ring[n-2].to || f.ring[n-1].to != f.ring[n-2].from {
+		return events.ScopeFlow, none, none
+	}
+	a, b := f.ordered(m.from, m.to)
+	return events.ScopePair, a, b
+}
+
+func taskOf(ev *events.Event) string         { return ev.TaskID }
+func conversationOf(ev *events.Event) string { return ev.ConversationID }
+
+// What people are shown of a flow, whatever its last event was.
+
+func hopsSoFar(f *Flow, _ *Setting) int64 { return int64(f.hops) }
+
+func mostRepeated(f *Flow, _ *Setting) (most int64) {
+	for i := range f.delegations {
+		most = max(most, int64(f.delegations[i].count))
+	}
+	return most
+}
+
+// widest is the greatest value among the parties.
+func widest(value func(*party) int64) func(*Flow, *Setting) int64 {
+	return func(f *Flow, _ *Setting) (most int64) {
+		for i := range f.parties {
+			most = max(most, value(&f.parties[i]))
+		}
+		return most
+	}
+}
+
+func longestRun(failed bool) func(*Flow, *Setting) int64 {
+	return widest(func(p *party) (n int64) {
+		for _, x := range p.runs {
+			if x.failed == failed {
+				n = max(n, int64(x.n))
+			}
+		}
+		return n
+	})
 }
 
 // pace widens limits for parties that take their time: ×1 when the median gap of

@@ -118,7 +118,7 @@ func (o *order) forgetTool(t uint8) {
 func (f *Flow) orderOf(reason events.Reason, scope events.ScopeKind, a, b uint8, subject string) *order {
 	for i := range f.orders {
 		o := &f.orders[i]
-		if Rules[o.rule].Reason == reason && o.scope == scope && o.a == a && o.b == b && (scope != events.ScopeTask && o.rule != RuleConversation || o.subject == subject) {
+		if Rules[o.rule].Reason == reason && o.scope == scope && o.a == a && o.b == b && (Rules[o.rule].Subject == nil || o.subject == subject) {
 			return o
 		}
 	}
@@ -251,13 +251,20 @@ func matchEdge(_ *Flow, m *moment, o *order) {
 
 func matchOffStack(f *Flow, m *moment, o *order) {
 	o.kind, o.picks = events.AgentCall, selectOffStack
-	least := m.set.Stop - 1
-	if o.rule == RuleDelegationDepth {
-		least = m.set.Stop
-		if m.from != none { // the caller may tell of levels that the log does not show
-			least = min(least, f.depthOf(m.from))
-		}
+	f.fromDepth(o, m.set.Stop-1)
+}
+
+// matchDeeper is for a depth that the caller may tell: of levels that the log does not show.
+func matchDeeper(f *Flow, m *moment, o *order) {
+	o.kind, o.picks = events.AgentCall, selectOffStack
+	least := m.set.Stop
+	if m.from != none {
+		least = min(least, f.depthOf(m.from))
 	}
+	f.fromDepth(o, least)
+}
+
+func (f *Flow) fromDepth(o *order, least int64) {
 	o.least = uint8(min(max(least, 0), maxParties))
 	if f.pos != none {
 		o.subject = f.parties[f.pos].name // a new top of the stack makes a new order

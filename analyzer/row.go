@@ -2,7 +2,6 @@ package analyzer
 
 import (
 	"fmt"
-	"time"
 
 	"weir/events"
 )
@@ -21,10 +20,16 @@ type Row struct {
 	Armed   bool
 	Paced   bool
 	Silence bool // the value is how many seconds an agent was silent
+	Needs   Need // what a log has to tell for the rule to say anything
+	Fixed   bool // nothing about the row can be set
+	Blind   bool // the setting may say that results do not count
 	Default Setting
 
 	place  int
 	agents bool
+	counts Counted
+	span   span
+	most   reach
 }
 
 // Rows lists the rows about flows, then those about agents and projects.
@@ -40,17 +45,19 @@ func Rows() []Row {
 }
 
 // FlowRow returns a row about flows.
-func FlowRow(id RuleID) Row {
-	r := &Rules[id]
-	return Row{Name: r.Name, Reason: r.Reason, Unit: r.Unit, About: r.About, Action: r.Action, Window: r.Window, From: r.From,
-		Status: r.Status, Armed: r.Armed, Paced: r.Paced, Default: r.Default, place: int(id)}
-}
+func FlowRow(id RuleID) Row { return rowOf(&Rules[id]) }
 
 // AgentRow returns a row about agents or projects.
 func AgentRow(id AgentRuleID) Row {
-	r := &AgentRules[id]
-	return Row{Name: r.Name, Reason: r.Reason, Unit: r.Unit, About: r.About, Action: r.Action, Window: r.Window, From: r.From,
-		Status: r.Status, Armed: r.Armed, Silence: r.Silence, Default: r.Default, place: int(id), agents: true}
+	r := rowOf(&AgentRules[id])
+	r.agents = true
+	return r
+}
+
+func rowOf[S any, ID ~uint8](r *Rule[S, ID]) Row {
+	return Row{Name: r.Name, Reason: r.Reason, Unit: r.Unit, About: r.About, Action: r.Action, Window: r.Window, From: r.From, Status: r.Status,
+		Armed: r.Armed, Paced: r.Paced, Silence: r.Silence, Needs: r.Needs, Fixed: r.Fixed, Blind: r.Blind, Default: r.Default,
+		place: int(r.ID), counts: r.Counts, span: r.Span, most: r.Most}
 }
 
 // RowNamed returns the row that limits files call name.
@@ -75,11 +82,14 @@ func (r *Row) Flow() (RuleID, bool) { return RuleID(r.place), !r.agents }
 // Agent returns the number of a row about agents; false for one about flows.
 func (r *Row) Agent() (AgentRuleID, bool) { return AgentRuleID(r.place), r.agents }
 
-// Fixed tells whether nothing about the row can be set.
-func (r *Row) Fixed() bool { return !r.agents && RuleID(r.place) == RuleOperator }
+// ChoosesCount tells whether the setting may say what the row counts.
+func (r *Row) ChoosesCount() bool { return r.counts == CountedEscaped }
+
+// Counts returns what of the activity a row about agents counts.
+func (r *Row) Counts() Counted { return r.counts }
 
 // ModeOnly tells whether the row measures nothing, so that it has a mode alone.
-func (r *Row) ModeOnly() bool { return r.Unit == events.UnitNone && !r.Fixed() }
+func (r *Row) ModeOnly() bool { return r.Unit == events.UnitNone && !r.Fixed }
 
 // Setting returns the setting of the row in l.
 func (r *Row) Setting(l *Limits) *Setting {
@@ -108,57 +118,22 @@ func (r *Row) Off() Setting {
 // Windows returns the least and the greatest window of the row, in the unit that Window
 // names, and why they are so; zeros for a row without one.
 func (r *Row) Windows() (least, most int64, why string) {
-	switch r.Window {
-	case "":
+	switch {
+	case r.Window == "":
 		return 0, 0, "delete the key"
-	case "gaps":
-		return 1, maxGapFactor, "it is how many mean gaps between reports may pass"
-	case "calls":
+	case r.Window == "calls":
 		return 1, maxCalls, fmt.Sprintf("the last %d calls of a party are kept", maxCalls)
 	}
-	switch {
-	case !r.agents:
-		return 1, maxRateWindow, "times are kept for 10 minutes"
-	case AgentRuleID(r.place) == AgentRuleMessages || AgentRuleID(r.place) == AgentRuleProject:
-		return capBuckets, maxCapWindow, "a cap is for a long time: agent_message_rate is for a short one"
-	}
-	return 1, maxAgentWindow, "times are kept for an hour: max_agent_messages counts further"
+	return r.span.least, r.span.most, r.span.why
 }
 
 // Reach returns the greatest value that the row can observe with the window of s, and
 // why it is not more. A threshold above it would be a limit that does not exist.
 func (r *Row) Reach(s *Setting) (most int64, why string) {
-	if r.agents {
-		switch AgentRuleID(r.place) {
-		case AgentRuleRate, AgentRuleMinted:
-			return maxAgentStamps, fmt.Sprintf("the times of the last %d are kept; max_agent_messages counts further", maxAgentStamps)
-		case AgentRuleAttempts:
-			return maxAgentStamps, fmt.Sprintf("the times of the last %d are kept", maxAgentStamps)
-		case AgentRuleMessages, AgentRuleProject:
-			return maxThreshold, "write off for no limit"
-		}
-		return int64(maxDuration / time.Second), "nobody waits longer"
-	}
-	switch RuleID(r.place) {
-	case RuleCorrelationID, RuleSelfCall:
-		return 1, "a call is one or it is not"
-	case RuleStackDepth:
-		return maxParties, fmt.Sprintf("at most %d parties of a flow are kept", maxParties)
-	case RuleCallerRate, RuleFlowRate:
-		return maxRateStamps, fmt.Sprintf("the times of the last %d hops are kept; max_total_calls counts further", maxRateStamps)
-	case RuleNoWorkBurst:
-		return maxBurst, fmt.Sprintf("the times of the last %d such hops are kept; no_work_hops counts further", maxBurst)
-	case RuleStaleDelegation, RuleStaleAnswers:
-		return maxRounds, fmt.Sprintf("the last %d rounds of a pair are looked at", maxRounds)
-	case RuleCircling:
-		return maxPoints, "points stop there"
-	case RuleFlowDuration:
-		return int64(maxDuration / time.Second), "no episode lasts longer"
-	case RuleUniqueSessions, RuleRevisits, RulePingPongSame, RulePingPongOther, RuleRepeatedDelegation, RuleNoWorkHops,
-		RuleToolCycle, RuleToolCycleLong, RuleRepeatedError, RuleNoProgress, RuleTurns, RuleReflectLoops, RuleLoops:
-		return maxCount, "the counter stops there"
-	}
-	if r.Window == "calls" {
+	switch {
+	case r.most.most != 0:
+		return r.most.most, r.most.why
+	case r.Window == "calls":
 		return s.Window, "so many calls are in the window"
 	}
 	return maxThreshold, "write off for no limit"

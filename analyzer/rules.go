@@ -1,6 +1,11 @@
 package analyzer
 
-import "weir/events"
+import (
+	"fmt"
+	"time"
+
+	"weir/events"
+)
 
 // RuleID is the permanent number of a rule row. It stands in stored state, so it
 // is never reused and never changes; new rows come at the end.
@@ -60,37 +65,106 @@ func kinds(ks ...events.Kind) (s KindSet) {
 // Has reports whether k is in the set.
 func (s KindSet) Has(k events.Kind) bool { return s>>k&1 == 1 }
 
-// Rule is one row of the table: what is measured after which events, and what an
-// order says when the measure is over its limit. Rules never write to the flow
-// and never see each other.
+// Need is a set of things that a log has to tell for a rule to say anything: unknown is
+// never taken for no.
+type Need uint16
+
+// The things. Only times are made up where a log has none.
+const (
+	NeedTools   Need = 1 << iota // calls of tools
+	NeedArgs                     // their arguments
+	NeedResults                  // results of tools, answers of agents
+	NeedCaller                   // who called an agent
+	NeedWork                     // whether a hop came without work
+	NeedTurn                     // goal turns
+	NeedTokens                   // tokens and money
+	NeedTime                     // when things happened
+	NeedTasks                    // tasks
+)
+
+// Rule is one row of the table: what is measured after which events, what an order says
+// and does when the measure is over its limit, and all that is said and shown of the rule
+// anywhere. Rules never write to the flow and never see each other.
 //
 // Two kinds of subject are judged, flows and (in the agent stage) agents; each has
 // its own table of the same shape.
-type Rule[S any] struct {
-	ID      RuleID
-	Name    string        // key in the limits file
-	Reason  events.Reason // reason code of its verdicts
-	Unit    events.Unit
-	On      KindSet                                  // kinds after which it is measured
-	About   string                                   // one sentence for people
-	Action  events.Action                            // of a stop
-	Scope   events.ScopeKind                         // of a stop
-	Armed   bool                                     // a budget: the order goes out when it is used up
-	Lifts   bool                                     // the order is lifted when the measure falls below the limit
-	Lasts   bool                                     // the order is renewed while the flow is active at all, not only while it is defied
-	Cleans  bool                                     // a user's event clears it
-	Paced   bool                                     // the pace of the party widens the limit
-	Repeat  bool                                     // about repetition: tools can be exempt
-	Window  string                                   // what Setting.Window means; "" when the row has none
-	From    string                                   // where the rule comes from
-	Status  int                                      // HTTP status of a refusal
+type Rule[S any, ID ~uint8] struct {
+	ID     ID
+	Name   string        // key in the limits file
+	Reason events.Reason // reason code of its verdicts
+	Unit   events.Unit
+	About  string // one sentence for people
+	// Text is the sentence of its verdicts, see text. Without one, it is made of the reason.
+	Text   string
+	Advice string        // what the model is told instead of what it is told of others
+	Action events.Action // of a stop
+	Armed  bool          // a budget: the order goes out when it is used up
+	Window string        // what Setting.Window means; "" when the row has none
+	Span   span          // how long a window may be that is not of calls
+	From   string        // where the rule comes from
+	Status int           // HTTP status of a refusal
+	Needs  Need          // what a log has to tell
+	Most   reach         // the greatest value that can be observed; none for as much as can be written
+	Fixed  bool          // nothing about it can be set: it is a person's word
+	Blind  bool          // the setting may say that results do not count
+	// About flows.
+	On     KindSet          // kinds after which it is measured
+	Scope  events.ScopeKind // of a stop
+	Lifts  bool             // the order is lifted when the measure falls below the limit
+	Lasts  bool             // the order is renewed while the flow is active at all, not only while it is defied
+	Cleans bool             // a user's event clears it
+	Paced  bool             // the pace of the party widens the limit
+	Repeat bool             // about repetition: tools can be exempt
+	// Whom says whom an order is about, when it is not the parties of the event as far as
+	// the scope names them.
+	Whom    func(s S, m *moment) (scope events.ScopeKind, a, b uint8)
+	Subject func(ev *events.Event) string            // what keeps orders of one scope apart
 	Match   func(s S, m *moment, o *order)           // fills in which calls the order refuses
 	Value   func(s S, m *moment, set *Setting) int64 // the observed value
+	Show    func(s S, set *Setting) int64            // the value whatever the last event was, for people
+	// About agents and projects.
+	Counts  Counted        // what is counted; nothing for what is about silence
+	Coarse  bool           // counted in buckets, since numbers and windows are large
+	Silence bool           // about silence: the value is seconds, the threshold a deadline
+	Speaks  func(s S) bool // whether silence of an agent in this state counts
+
 	Default Setting
 }
 
+// reach is the greatest value that a row can observe, and why it is not more.
+type reach struct {
+	most int64
+	why  string
+}
+
+// span is the shortest and the longest window of a row, and why they are so.
+type span struct {
+	least, most int64
+	why         string
+}
+
+// What the bounds of what is remembered let rows observe.
+var (
+	yesOrNo          = reach{1, "a call is one or it is not"}
+	partiesKept      = reach{maxParties, fmt.Sprintf("at most %d parties of a flow are kept", maxParties)}
+	hopTimesKept     = reach{maxRateStamps, fmt.Sprintf("the times of the last %d hops are kept; max_total_calls counts further", maxRateStamps)}
+	burstTimesKept   = reach{maxBurst, fmt.Sprintf("the times of the last %d such hops are kept; no_work_hops counts further", maxBurst)}
+	roundsKept       = reach{maxRounds, fmt.Sprintf("the last %d rounds of a pair are looked at", maxRounds)}
+	pointsKept       = reach{maxPoints, "points stop there"}
+	countKept        = reach{maxCount, "the counter stops there"}
+	episodeLength    = reach{int64(maxDuration / time.Second), "no episode lasts longer"}
+	silenceKept      = reach{int64(maxDuration / time.Second), "nobody waits longer"}
+	messageTimesKept = reach{maxAgentStamps, fmt.Sprintf("the times of the last %d are kept; max_agent_messages counts further", maxAgentStamps)}
+	agentTimesKept   = reach{maxAgentStamps, fmt.Sprintf("the times of the last %d are kept", maxAgentStamps)}
+
+	hopWindows   = span{1, maxRateWindow, "times are kept for 10 minutes"}
+	agentWindows = span{1, maxAgentWindow, "times are kept for an hour: max_agent_messages counts further"}
+	capWindows   = span{capBuckets, maxCapWindow, "a cap is for a long time: agent_message_rate is for a short one"}
+	gapWindows   = span{1, maxGapFactor, "it is how many mean gaps between reports may pass"}
+)
+
 // FlowRule is a rule about one flow.
-type FlowRule = Rule[*Flow]
+type FlowRule = Rule[*Flow, RuleID]
 
 var (
 	calls     = kinds(events.AgentCall)
@@ -113,148 +187,244 @@ var Rules = [RuleCount]FlowRule{
 	{ID: RuleCorrelationID, Name: "correlation_id_required", Reason: events.CorrelationIDRequired, Unit: events.UnitCalls, On: calls,
 		About:  "An agent called an agent without a correlation id.",
 		Action: events.Deny, Scope: events.ScopeFlow, Status: 400, From: "delegation", Cleans: true,
+		Text:   "{head}correlationId is required for agent-initiated calls",
+		Advice: "{what}Calls between agents need the correlation id of the flow. Pass on the one that you were called with.",
+		Needs:  NeedCaller, Most: yesOrNo,
 		Value: uncorrelated, Match: matchEdge, Default: stop(Off, 1)},
 	{ID: RuleSelfCall, Name: "self_call", Reason: events.SelfCall, Unit: events.UnitCalls, On: calls,
 		About:  "An agent called itself.",
 		Action: events.Deny, Scope: events.ScopePair, Status: 400, From: "delegation", Lasts: true,
+		Text:   "{head}self-calls are not allowed",
+		Advice: "{what}You cannot call yourself. Do the work in this turn instead.",
+		Needs:  NeedCaller, Most: yesOrNo,
 		Value: selfCall, Match: matchEdge, Default: stop(Off, 1)},
 	{ID: RuleStackDepth, Name: "max_stack_depth", Reason: events.MaxStackDepth, Unit: events.UnitHops, On: kinds(events.AgentCall, events.AgentReturn),
 		About:  "Agents called agents that called agents: the depth of the collapsed call stack.",
 		Action: events.Deny, Scope: events.ScopeFlow, Status: 429, From: "delegation", Armed: true, Lifts: true, Lasts: true,
+		Text:  "{head}effective call depth {n} {over}",
+		Needs: NeedCaller, Most: partiesKept,
+		Show:  func(f *Flow, _ *Setting) int64 { return f.depth() },
 		Value: func(f *Flow, _ *moment, _ *Setting) int64 { return f.depth() }, Match: matchOffStack, Default: most(5, 5)},
 	{ID: RuleUniqueSessions, Name: "max_unique_sessions", Reason: events.MaxUniqueSessions, Unit: events.UnitSessions, On: calls,
 		About:  "So many different parties took part in the flow.",
 		Action: events.Deny, Scope: events.ScopeFlow, Status: 429, From: "delegation", Armed: true, Lasts: true,
+		Text:  "{head}unique session count {n} {over}",
+		Needs: NeedCaller, Most: countKept,
+		Show:  func(f *Flow, _ *Setting) int64 { return int64(f.unique) },
 		Value: func(f *Flow, _ *moment, _ *Setting) int64 { return int64(f.unique) }, Match: matchNewParties, Default: most(Off, 10)},
 	{ID: RuleFlowDuration, Name: "max_flow_duration", Reason: events.MaxFlowDuration, Unit: events.UnitSeconds,
 		About:  "Seconds since the episode began; fires without an event.",
 		Action: events.Halt, Scope: events.ScopeFlow, Status: 429, From: "delegation", Lasts: true,
+		Text:  "{head}flow duration {n}s {over}",
+		Needs: NeedTime, Most: episodeLength,
+		Show:  func(f *Flow, _ *Setting) int64 { return int64(f.ageOf(f.last).Seconds()) },
 		Value: func(f *Flow, m *moment, _ *Setting) int64 { return int64(f.ageOf(m.at).Seconds()) }, Match: matchAll, Default: stop(1800, 3600)},
 	{ID: RuleCallerRate, Name: "call_rate_per_caller", Reason: events.CallRate, Unit: events.UnitCalls, On: calls,
 		About:  "Hops of one caller in a sliding window of event time.",
 		Action: events.Throttle, Scope: events.ScopeSession, Status: 429, From: "delegation", Armed: true, Lifts: true,
-		Value: callerRate, Match: matchCaller, Window: "seconds", Default: window(60, most(18, 20))},
+		Text:  "{head}{n} calls of one caller within the window, {over}",
+		Needs: NeedCaller | NeedTime, Most: hopTimesKept,
+		Value: callerRate, Match: matchCaller, Window: "seconds", Span: hopWindows, Default: window(60, most(18, 20))},
 	{ID: RuleFlowRate, Name: "call_rate_per_flow", Reason: events.CallRate, Unit: events.UnitCalls, On: calls,
 		About:  "Hops of the whole flow in a sliding window of event time.",
 		Action: events.Throttle, Scope: events.ScopeFlow, Status: 429, From: "delegation", Armed: true, Lifts: true,
-		Value: flowRate, Match: matchCalls, Window: "seconds", Default: window(60, most(Off, 60))},
+		Text:  "{head}{n} calls of the flow within the window, {over}",
+		Needs: NeedCaller | NeedTime, Most: hopTimesKept,
+		Show:  func(f *Flow, set *Setting) int64 { n, _ := f.hopsIn(f.clock, set.Window, none); return n },
+		Value: flowRate, Match: matchCalls, Window: "seconds", Span: hopWindows, Default: window(60, most(Off, 60))},
 	{ID: RuleTotalCalls, Name: "max_total_calls", Reason: events.MaxTotalCalls, Unit: events.UnitCalls, On: calls,
 		About:  "Hops of the episode.",
 		Action: events.Deny, Scope: events.ScopeFlow, Status: 429, From: "delegation", Armed: true, Lasts: true,
+		Text:  "{head}total call count {n} {over}",
+		Needs: NeedCaller,
+		Show:  hopsSoFar,
 		Value: func(f *Flow, _ *moment, _ *Setting) int64 { return int64(f.hops) }, Match: matchCalls, Default: most(80, 100)},
 	{ID: RuleRevisits, Name: "max_revisits", Reason: events.MaxRevisits, Unit: events.UnitRevisits, On: calls,
 		About:  "Calls that returned to a party that control had come through.",
 		Action: events.Deny, Scope: events.ScopeFlow, Status: 429, From: "delegation", Lasts: true,
+		Text:  "{head}session revisited {n} times, {over}",
+		Needs: NeedCaller, Most: countKept,
+		Show:  widest(func(p *party) int64 { return int64(p.revisits) }),
 		Value: revisits, Match: matchCallee, Default: stop(Off, Off)},
 	{ID: RulePingPongSame, Name: "ping_pong_same", Reason: events.PingPong, Unit: events.UnitRounds, On: calls,
 		About:  "A cycle of 2 to 8 hops without work, the same content at each position every round.",
 		Action: events.Deny, Scope: events.ScopePair, Status: 403, From: "delegation, gateway (future work there)", Cleans: true,
+		Text:  "{head}cycle of {period} hops without work, {n} rounds with the same content, {over}",
+		Needs: NeedCaller | NeedWork, Most: countKept, Whom: ringPair,
+		Show:  func(f *Flow, _ *Setting) int64 { n, _ := rounds(f.sameRun[:], 2, maxRing); return n },
 		Value: func(f *Flow, m *moment, _ *Setting) int64 { return f.pingPong(m, &f.sameRun) }, Match: matchRing, Default: stop(2, 3)},
 	{ID: RulePingPongOther, Name: "ping_pong_other", Reason: events.PingPong, Unit: events.UnitRounds, On: calls,
 		About:  "A cycle of 2 to 8 hops without work, whatever the content.",
 		Action: events.Deny, Scope: events.ScopePair, Status: 403, From: "delegation, gateway (future work there)", Cleans: true,
+		Text:  "{head}cycle of {period} hops without work, {n} rounds, {over}",
+		Needs: NeedCaller | NeedWork, Most: countKept, Whom: ringPair,
+		Show:  func(f *Flow, _ *Setting) int64 { n, _ := rounds(f.pairRun[:], 2, maxRing); return n },
 		Value: func(f *Flow, m *moment, _ *Setting) int64 { return f.pingPong(m, &f.pairRun) }, Match: matchRing, Default: stop(3, 6)},
 	{ID: RuleRepeatedDelegation, Name: "repeated_delegation", Reason: events.RepeatedDelegation, Unit: events.UnitRepeats, On: calls,
 		About:  "The same message from one agent to another, neither having worked in between; silence does not clear it.",
 		Action: events.Deny, Scope: events.ScopePair, Status: 403, From: "weir", Cleans: true,
+		Text:  "{head}the same message was sent {n} times without work in between, {over}",
+		Needs: NeedCaller, Most: countKept,
+		Show:  mostRepeated,
 		Value: repeatedDelegation, Match: matchDelegation, Default: stop(3, 6)},
 	{ID: RuleStaleDelegation, Name: "stale_delegation", Reason: events.StaleDelegation, Unit: events.UnitRounds, On: kinds(events.AgentCall, events.AgentReturn),
 		About:  "Rounds in which the callee only made tool calls that it had made before.",
 		Action: events.Deny, Scope: events.ScopePair, Status: 403, From: "weir, measured on real traces", Cleans: true, Paced: true, Repeat: true,
+		Text:  "{head}the callee only repeated earlier tool calls in {n} rounds, {over}",
+		Needs: NeedTools | NeedArgs | NeedCaller, Most: roundsKept, Whom: roundPair,
 		Value: func(f *Flow, m *moment, _ *Setting) int64 { return m.stale }, Match: matchPair, Default: stop(3, Off)},
 	{ID: RuleStaleAnswers, Name: "stale_answers", Reason: events.StaleDelegation, Unit: events.UnitRounds, On: kinds(events.AgentReturn),
 		About:  "Such rounds whose answer was the same, or nearly, as one before.",
 		Action: events.Deny, Scope: events.ScopePair, Status: 403, From: "weir, measured on real traces", Cleans: true, Paced: true, Repeat: true,
+		Text:  "{head}the callee repeated earlier tool calls and answers in {n} rounds, {over}",
+		Needs: NeedTools | NeedArgs | NeedResults | NeedCaller, Most: roundsKept, Whom: roundPair,
 		Value: func(f *Flow, m *moment, _ *Setting) int64 { return m.staleSame }, Match: matchPair, Default: stop(2, 3)},
 	{ID: RuleNoWorkHops, Name: "no_work_hops", Reason: events.NoWorkRapidFire, Unit: events.UnitHops, On: calls,
 		About:  "Hops in a row without work.",
 		Action: events.Deny, Scope: events.ScopeFlow, Status: 403, From: "delegation", Cleans: true,
+		Text:  "{head}{n} hops in a row without work, {over}",
+		Needs: NeedCaller | NeedWork, Most: countKept,
+		Show:  func(f *Flow, _ *Setting) int64 { return int64(f.streak) },
 		Value: func(f *Flow, m *moment, _ *Setting) int64 { return m.ifHop(int64(f.streak)) }, Match: matchCalls, Default: stop(8, 14)},
 	{ID: RuleNoWorkBurst, Name: "no_work_burst", Reason: events.NoWorkRapidFire, Unit: events.UnitHops, On: calls,
 		About:  "Hops without work within a few seconds.",
 		Action: events.Deny, Scope: events.ScopeFlow, Status: 403, From: "delegation", Cleans: true,
-		Value: noWorkBurst, Match: matchCalls, Window: "seconds", Default: window(10, stop(6, Off))},
+		Text:  "{head}{n} hops without work within seconds, {over}",
+		Needs: NeedCaller | NeedWork | NeedTime, Most: burstTimesKept,
+		Value: noWorkBurst, Match: matchCalls, Window: "seconds", Span: hopWindows, Default: window(10, stop(6, Off))},
 	{ID: RuleRepetition, Name: "repetition", Reason: events.Repetition, Unit: events.UnitRepeats, On: results,
 		About:  "The same tool call with the same result among the party's last calls.",
 		Action: events.Deny, Scope: events.ScopeSession, Status: 403, From: "gateway", Cleans: true, Paced: true, Repeat: true,
+		Text:  "{head}same call with the same result repeated ({n}), {over}",
+		Needs: NeedTools | NeedArgs | NeedResults,
 		Value: repetition, Match: matchCall, Window: "calls", Default: window(10, stop(3, 6))},
 	{ID: RuleRepetitionBlind, Name: "repetition_blind", Reason: events.Repetition, Unit: events.UnitRepeats, On: toolCalls,
 		About:  "The same tool call among the party's last calls, no result being in the log.",
 		Action: events.Deny, Scope: events.ScopeSession, Status: 403, From: "gateway", Cleans: true, Paced: true, Repeat: true,
+		Text:  "{head}same call repeated ({n}), {over}",
+		Needs: NeedTools | NeedArgs,
+		Blind: true,
 		Value: repetitionBlind, Match: matchCall, Window: "calls", Default: window(32, stop(15, 30))},
 	{ID: RuleCircling, Name: "circling", Reason: events.Circling, Unit: events.UnitPoints, On: results,
 		About:  "Points for calls that bring what was known: same call and result 4, nearly the same result 3, another call with a known result 2, anything new -2.",
 		Action: events.Deny, Scope: events.ScopeSession, Status: 403, From: "weir, measured on real traces", Cleans: true, Paced: true, Repeat: true,
+		Text:  "{head}calls go in circles ({n} points), {over}",
+		Needs: NeedTools | NeedArgs | NeedResults, Most: pointsKept,
+		Show:  widest(func(p *party) int64 { return int64(p.points) }),
 		Value: circling, Match: matchScored, Default: stop(8, 18)},
 	{ID: RuleToolCycle, Name: "tool_cycle", Reason: events.ToolCycle, Unit: events.UnitRounds, On: results,
 		About:  "Rounds of a repeating sequence of 2 to 7 tool calls with their results.",
 		Action: events.Deny, Scope: events.ScopeSession, Status: 403, From: "weir", Cleans: true, Paced: true, Repeat: true,
+		Text:  "{head}cycle of {period} tool calls with the same results, {n} rounds, {over}",
+		Needs: NeedTools | NeedArgs | NeedResults, Most: countKept,
+		Show:  widest(func(p *party) int64 { n, _ := rounds(p.cycleRun[:], 2, 7); return n }),
 		Value: func(f *Flow, m *moment, _ *Setting) int64 { return m.toolCycle(f, 2, 7) }, Match: matchCycle, Default: stop(3, 4)},
 	{ID: RuleToolCycleLong, Name: "tool_cycle_long", Reason: events.ToolCycle, Unit: events.UnitRounds, On: results,
 		About:  "Rounds of a repeating sequence of 8 to 16 tool calls with their results.",
 		Action: events.Deny, Scope: events.ScopeSession, Status: 403, From: "weir", Cleans: true, Paced: true, Repeat: true,
+		Text:  "{head}cycle of {period} tool calls with the same results, {n} rounds, {over}",
+		Needs: NeedTools | NeedArgs | NeedResults, Most: countKept,
+		Show:  widest(func(p *party) int64 { n, _ := rounds(p.cycleRun[:], 8, maxPeriod); return n }),
 		Value: func(f *Flow, m *moment, _ *Setting) int64 { return m.toolCycle(f, 8, maxPeriod) }, Match: matchCycle, Default: stop(2, 4)},
 	{ID: RuleRepeatedError, Name: "repeated_error", Reason: events.RepeatedError, Unit: events.UnitRepeats, On: results,
 		About:  "One tool brought the same error in a row, whatever its arguments; 429s and timeouts do not count.",
 		Action: events.Deny, Scope: events.ScopeSession, Status: 403, From: "weir", Cleans: true, Paced: true, Repeat: true,
+		Text:  "{head}the tool failed in the same way {n} times in a row, {over}",
+		Needs: NeedTools, Most: countKept,
+		Show:  longestRun(true),
 		Value: func(_ *Flow, m *moment, _ *Setting) int64 { return m.errors }, Match: matchTool, Default: stop(3, 6)},
 	{ID: RuleNoProgress, Name: "no_progress", Reason: events.NoProgress, Unit: events.UnitRepeats, On: results,
 		About:  "One tool brought the same result in a row, whatever its arguments.",
 		Action: events.Deny, Scope: events.ScopeSession, Status: 403, From: "weir", Cleans: true, Repeat: true,
+		Text:  "{head}the tool brought the same result {n} times in a row, {over}",
+		Needs: NeedTools | NeedResults, Most: countKept,
+		Show:  longestRun(false),
 		Value: func(_ *Flow, m *moment, _ *Setting) int64 { return m.oks }, Match: matchTool, Default: stop(30, 60)},
 	{ID: RuleToolCalls, Name: "max_tool_calls", Reason: events.MaxToolCalls, Unit: events.UnitCalls, On: toolCalls,
 		About:  "Tool calls of the episode.",
 		Action: events.Deny, Scope: events.ScopeFlow, Status: 429, From: "gateway", Armed: true, Lasts: true,
+		Needs: NeedTools,
+		Show:  func(f *Flow, _ *Setting) int64 { return int64(f.toolCalls) },
 		Value: func(f *Flow, _ *moment, _ *Setting) int64 { return int64(f.toolCalls) }, Match: matchToolCalls, Default: stop(Off, Off)},
 	{ID: RuleTurns, Name: "max_turns", Reason: events.MaxTurns, Unit: events.UnitTurns, On: kinds(events.TurnStart, events.ToolCall, events.AgentCall),
 		About:  "Distinct turn ids of the episode.",
 		Action: events.Deny, Scope: events.ScopeFlow, Status: 429, From: "gateway", Armed: true, Lasts: true,
+		Needs: NeedTurn, Most: countKept,
+		Show:  func(f *Flow, _ *Setting) int64 { return int64(f.turns) },
 		Value: func(f *Flow, _ *moment, _ *Setting) int64 { return int64(f.turns) }, Match: matchNewTurn, Default: stop(Off, Off)},
 	{ID: RuleChainDepth, Name: "max_chain_depth", Reason: events.MaxChainDepth, Unit: events.UnitCalls, On: toolCalls,
 		About:  "Tool calls of one party after the one that opened the turn; without turn ids all calls count.",
 		Action: events.Deny, Scope: events.ScopeFlow, Status: 429, From: "gateway", Armed: true, Lifts: true, Lasts: true, Cleans: true,
+		Needs: NeedTools,
+		Show:  widest(func(p *party) int64 { return int64(p.chain) }),
 		Value: chainDepth, Match: matchThisTurn, Default: stop(40, 100)},
 	{ID: RuleInputTokens, Name: "max_input_tokens", Reason: events.MaxTokens, Unit: events.UnitTokens, On: usage,
 		About:  "Input tokens of the episode; only deltas are summed.",
 		Action: events.Halt, Scope: events.ScopeFlow, Status: 429, From: "gateway", Lasts: true,
+		Needs: NeedTokens,
+		Show:  func(f *Flow, _ *Setting) int64 { return f.tokens[0] },
 		Value: func(f *Flow, _ *moment, _ *Setting) int64 { return f.tokens[0] }, Match: matchAll, Default: most(Off, Off-1)},
 	{ID: RuleOutputTokens, Name: "max_output_tokens", Reason: events.MaxTokens, Unit: events.UnitTokens, On: usage,
 		About:  "Output tokens of the episode; only deltas are summed.",
 		Action: events.Halt, Scope: events.ScopeFlow, Status: 429, From: "gateway", Lasts: true,
+		Needs: NeedTokens,
+		Show:  func(f *Flow, _ *Setting) int64 { return f.tokens[1] },
 		Value: func(f *Flow, _ *moment, _ *Setting) int64 { return f.tokens[1] }, Match: matchAll, Default: most(Off, Off-1)},
 	{ID: RuleTotalTokens, Name: "max_total_tokens", Reason: events.MaxTokens, Unit: events.UnitTokens, On: usage,
 		About:  "All tokens of the episode; only deltas are summed.",
 		Action: events.Halt, Scope: events.ScopeFlow, Status: 429, From: "gateway", Lasts: true,
+		Needs: NeedTokens,
+		Show:  func(f *Flow, _ *Setting) int64 { return f.tokens[2] },
 		Value: func(f *Flow, _ *moment, _ *Setting) int64 { return f.tokens[2] }, Match: matchAll, Default: most(Off, Off-1)},
 	{ID: RuleCost, Name: "max_cost_usd", Reason: events.MaxCost, Unit: events.UnitUSD, On: usage,
 		About:  "US dollars spent in the episode.",
 		Action: events.Halt, Scope: events.ScopeFlow, Status: 429, From: "weir", Lasts: true,
+		Needs: NeedTokens,
+		Show:  func(f *Flow, _ *Setting) int64 { return f.cost },
 		Value: func(f *Flow, _ *moment, _ *Setting) int64 { return f.cost }, Match: matchAll, Default: most(Off, Off-1)},
 	{ID: RuleConversation, Name: "max_conversation_messages", Reason: events.MaxConversationMessages, Unit: events.UnitMessages, On: calls,
 		About:  "Messages between agents in one conversation (the flow, when the log names none).",
 		Action: events.Deny, Scope: events.ScopeFlow, Status: 429, From: "team", Armed: true, Lasts: true,
+		Needs: NeedCaller, Subject: conversationOf,
+		Show:  hopsSoFar,
 		Value: func(_ *Flow, m *moment, _ *Setting) int64 { return m.conversation }, Match: matchConversation, Default: stop(Off, Off)},
 	{ID: RuleLoops, Name: "max_loops", Reason: events.MaxLoops, Unit: events.UnitLoops, On: loops,
 		About:  "Iterations of one task: the larger of our count and the caller's loop_count.",
 		Action: events.Halt, Scope: events.ScopeTask, Status: 429, From: "task", Lasts: true,
+		Text:  "{warning}Loop limit exceeded: {n} loops reached for task {task}",
+		Needs: NeedTasks, Most: countKept, Subject: taskOf,
 		Value: func(_ *Flow, m *moment, _ *Setting) int64 { return m.loops }, Match: matchTask, Default: stop(Off, Off)},
 	{ID: RuleReflectLoops, Name: "max_reflect_loops", Reason: events.MaxReflectLoops, Unit: events.UnitLoops, On: loops,
 		About:  "Reflections of one task: the larger of our count and the caller's loop_count.",
 		Action: events.Halt, Scope: events.ScopeTask, Status: 429, From: "task", Lasts: true,
+		Text:  "{warning}Reflect loop limit exceeded: {n} loops reached for task {task}",
+		Needs: NeedTasks, Most: countKept, Subject: taskOf,
 		Value: func(_ *Flow, m *moment, _ *Setting) int64 { return m.reflects }, Match: matchTask, Default: stop(Off, Off)},
 	{ID: RuleDelegationDepth, Name: "max_delegation_depth", Reason: events.MaxDelegationDepth, Unit: events.UnitHops, On: kinds(events.AgentCall, events.AgentReturn),
 		About:  "The larger of our depth less one and the caller's delegation_depth.",
 		Action: events.Deny, Scope: events.ScopeFlow, Status: 429, From: "task", Lifts: true, Lasts: true,
-		Value: delegationDepth, Match: matchOffStack, Default: stop(Off, Off)},
+		Text:  "{warning}Delegation depth exceeded: depth {n}, {over}",
+		Needs: NeedCaller,
+		Show:  func(f *Flow, _ *Setting) int64 { return max(0, f.depth()-1) },
+		Value: delegationDepth, Match: matchDeeper, Default: stop(Off, Off)},
 	{ID: RuleOperator, Name: "operator_stop", Reason: events.OperatorStopped, Unit: events.UnitNone,
 		About:  "A person stopped the flow.",
-		Action: events.Halt, Scope: events.ScopeFlow, Status: 403, From: "weir", Lasts: false,
-		Value: func(*Flow, *moment, *Setting) int64 { return 0 }, Match: matchAll, Default: stop(Off, Off)},
+		Action: events.Halt, Scope: events.ScopeFlow, Status: 403, From: "weir", Fixed: true,
+		Text:   "Stopped by an operator.",
+		Advice: "A person has stopped this flow. Do not call again. Report what is finished and what is not.",
+		Value:  func(*Flow, *moment, *Setting) int64 { return 0 }, Match: matchAll, Default: stop(Off, Off)},
 	{ID: RuleRepetitionAny, Name: "repetition_any", Reason: events.Repetition, Unit: events.UnitRepeats, On: toolCalls,
 		About:  "The same tool call among the party's last calls, whatever the results; off by default, since it cannot tell honest polling from a loop.",
 		Action: events.Deny, Scope: events.ScopeSession, Status: 403, From: "openclaw", Cleans: true, Paced: true, Repeat: true,
+		Needs: NeedTools | NeedArgs,
 		Value: repetitionAny, Match: matchCall, Window: "calls", Default: window(32, stop(Off, Off))},
 }
+
+// The rows that the fold itself looks for.
+const (
+	ruleOfAge    = RuleFlowDuration // it has a deadline of its own
+	ruleOfPerson = RuleOperator     // it stands because a person says so
+)
 
 // RuleNamed returns the row that the limits file calls name.
 func RuleNamed(name string) (RuleID, bool) {

@@ -33,68 +33,26 @@ func message(f *Flow, o *order, m *moment, limit, observed float64) string {
 	if o.phase == phaseWarn {
 		over = "is near its limit (warns at " + l + ")"
 	}
-	switch o.rule {
-	case RuleCorrelationID:
-		return head + "correlationId is required for agent-initiated calls"
-	case RuleSelfCall:
-		return head + "self-calls are not allowed"
-	case RuleStackDepth:
-		return head + "effective call depth " + n + " " + over
-	case RuleUniqueSessions:
-		return head + "unique session count " + n + " " + over
-	case RuleFlowDuration:
-		return head + "flow duration " + n + "s " + over
-	case RuleCallerRate:
-		return head + n + " calls of one caller within the window, " + over
-	case RuleFlowRate:
-		return head + n + " calls of the flow within the window, " + over
-	case RuleTotalCalls:
-		return head + "total call count " + n + " " + over
-	case RuleRevisits:
-		return head + "session revisited " + n + " times, " + over
-	case RulePingPongSame:
-		return head + fmt.Sprintf("cycle of %d hops without work, %s rounds with the same content, %s", o.period, n, over)
-	case RulePingPongOther:
-		return head + fmt.Sprintf("cycle of %d hops without work, %s rounds, %s", o.period, n, over)
-	case RuleRepeatedDelegation:
-		return head + "the same message was sent " + n + " times without work in between, " + over
-	case RuleStaleDelegation:
-		return head + "the callee only repeated earlier tool calls in " + n + " rounds, " + over
-	case RuleStaleAnswers:
-		return head + "the callee repeated earlier tool calls and answers in " + n + " rounds, " + over
-	case RuleNoWorkHops:
-		return head + n + " hops in a row without work, " + over
-	case RuleNoWorkBurst:
-		return head + n + " hops without work within seconds, " + over
-	case RuleRepetition:
-		return head + "same call with the same result repeated (" + n + "), " + over
-	case RuleRepetitionBlind:
-		return head + "same call repeated (" + n + "), " + over
-	case RuleCircling:
-		return head + "calls go in circles (" + n + " points), " + over
-	case RuleToolCycle, RuleToolCycleLong:
-		return head + fmt.Sprintf("cycle of %d tool calls with the same results, %s rounds, %s", o.period, n, over)
-	case RuleRepeatedError:
-		return head + "the tool failed in the same way " + n + " times in a row, " + over
-	case RuleNoProgress:
-		return head + "the tool brought the same result " + n + " times in a row, " + over
-	case RuleLoops:
-		return fmt.Sprintf("%sLoop limit exceeded: %s loops reached for task %s", warnHead(o), n, printable(subject(o, m)))
-	case RuleReflectLoops:
-		return fmt.Sprintf("%sReflect loop limit exceeded: %s loops reached for task %s", warnHead(o), n, printable(subject(o, m)))
-	case RuleDelegationDepth:
-		return fmt.Sprintf("%sDelegation depth exceeded: depth %s, %s", warnHead(o), n, over)
-	case RuleOperator:
-		return "Stopped by an operator."
+	rule := &Rules[o.rule]
+	warning := ""
+	if o.phase == phaseWarn {
+		warning = "Warning: "
 	}
-	return head + reasonText(Rules[o.rule].Reason) + ": " + n + " " + string(Rules[o.rule].Unit) + ", " + over
+	return fill(rule.Text, rule.Reason, rule.Unit, "{head}", head, "{warning}", warning, "{over}", over, "{n}", n,
+		"{period}", strconv.Itoa(int(o.period)), "{task}", printable(subject(o, m)))
 }
 
-func warnHead(o *order) string {
-	if o.phase == phaseWarn {
-		return "Warning: "
+// fill puts words into the text of a row. A row without one says the least that can be
+// said of any: its reason and what it counted.
+//
+// In a text {head} is what was done, such as "Tool call rejected: ", and {warning} the same
+// for texts that say by themselves that something was refused; {n} is what was observed, {over} how that
+// is to the limit, {period} the length of what repeats, and {task} the task.
+func fill(text string, reason events.Reason, unit events.Unit, words ...string) string {
+	if text == "" {
+		text = "{head}" + reasonText(reason) + ": {n} " + string(unit) + ", {over}"
 	}
-	return ""
+	return strings.NewReplacer(words...).Replace(text)
 }
 
 func subject(o *order, m *moment) string {
@@ -121,15 +79,11 @@ func agentMessage(o *order, limit, observed float64) string {
 	if o.phase == phaseArmed {
 		what = "The flow guard refuses the next call (" + string(Rules[o.rule].Reason) + ", limit " + number(limit) + " used up). "
 	}
-	switch {
-	case o.rule == RuleOperator:
-		return "A person has stopped this flow. Do not call again. Report what is finished and what is not."
+	switch advice := Rules[o.rule].Advice; {
+	case advice != "":
+		return strings.Replace(advice, "{what}", what, 1)
 	case o.action == events.Throttle:
 		return what + "Wait before you call again; do other work meanwhile."
-	case o.rule == RuleSelfCall:
-		return what + "You cannot call yourself. Do the work in this turn instead."
-	case o.rule == RuleCorrelationID:
-		return what + "Calls between agents need the correlation id of the flow. Pass on the one that you were called with."
 	case o.kind == events.ToolCall && o.action != events.Halt:
 		return what + "Do not repeat it: it brings nothing new. Use what you already know, try another way, or report what blocks you."
 	}

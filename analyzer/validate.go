@@ -145,14 +145,14 @@ func (c *checker) load(l *Load) {
 	if l.Percent < 1 || l.Percent > 100 {
 		c.fail("load.percent", "it is what is left of a scaled limit", "%d is not between 1 and 100", l.Percent)
 	}
-	if l.Scale >= 1<<RuleCount || l.Scale.Has(RuleOperator) {
+	if l.Scale >= 1<<RuleCount || l.Scale.Has(ruleOfPerson) {
 		c.fail("load.scale", "", "names a rule that has no limits")
 	}
 }
 
 // setting checks one row, in the rules or in an override.
 func (c *checker) setting(path string, r *Row, s *Setting) {
-	if r.Fixed() {
+	if r.Fixed {
 		if *s != r.Default {
 			c.fail(path, "a person's stop always holds; delete the key", "has no limits")
 		}
@@ -161,11 +161,11 @@ func (c *checker) setting(path string, r *Row, s *Setting) {
 	if s.Mode > ModeWarn {
 		c.fail(path+".mode", "", "%d is no mode", s.Mode)
 	}
-	if blind := &Rules[RuleRepetitionBlind]; s.IgnoreResults && r.Name != blind.Name {
-		c.fail(path+".ignore_results", "only "+blind.Name+" can ignore results", "means nothing here")
+	if s.IgnoreResults && !r.Blind {
+		c.fail(path+".ignore_results", "only "+rowsThat(func(r *Row) bool { return r.Blind })+" can ignore results", "means nothing here")
 	}
-	if rate := &AgentRules[AgentRuleRate]; s.All && r.Name != rate.Name {
-		c.fail(path+".count", "only "+rate.Name+" chooses what it counts", "means nothing here")
+	if s.All && !r.ChoosesCount() {
+		c.fail(path+".count", "only "+rowsThat((*Row).ChoosesCount)+" chooses what it counts", "means nothing here")
 	}
 	if s.Unpaced && !r.Paced {
 		c.fail(path+".paced", "delete the key", "the pace of the party never widens this rule")
@@ -386,6 +386,17 @@ func (s *Setting) arrange(usual *Setting) {
 	if s.Stop == Off {
 		s.Max = usual.Max
 	}
+}
+
+// rowsThat names the rows of which something is true.
+func rowsThat(is func(*Row) bool) string {
+	var names []string
+	for _, r := range Rows() {
+		if is(&r) {
+			names = append(names, r.Name)
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 // PathKey shows a key of the limits file as part of a path: as it is when it is a

@@ -81,7 +81,7 @@ func (e *Engine) verdict(f *Flow, o *order, m *moment, set *Setting) events.Verd
 		return v
 	}
 	limit, observed := o.figures()
-	if o.rule != RuleOperator {
+	if !rule.Fixed {
 		v.Limit, v.Observed = &limit, &observed
 	}
 	switch o.phase {
@@ -156,11 +156,16 @@ func (e *Engine) confidence(f *Flow, m *moment) string {
 }
 
 func (o *order) figures() (limit, observed float64) {
-	limit, observed = float64(o.limit), float64(o.observed)
-	if o.rule == RuleCost {
-		limit, observed = limit/1e6, observed/1e6
+	unit := inUnit(Rules[o.rule].Unit)
+	return float64(o.limit) / unit, float64(o.observed) / unit
+}
+
+// inUnit is how much one of the unit is in the fold, which has no fractions.
+func inUnit(u events.Unit) float64 {
+	if u == events.UnitUSD {
+		return 1e6
 	}
-	return limit, observed
+	return 1
 }
 
 // orderID is the same for all verdicts about one order.
@@ -176,7 +181,7 @@ func (f *Flow) orderID(o *order) uint64 {
 	_, _ = d.WriteString(f.scopeID(o))
 	_, _ = d.WriteString("\x00")
 	_, _ = d.WriteString(strconv.FormatInt(int64(o.since), 16))
-	if o.rule == RuleConversation { // of which several have the scope of the flow
+	if rule := &Rules[o.rule]; rule.Subject != nil && rule.Scope == events.ScopeFlow { // of which several have the scope of the flow
 		_, _ = d.WriteString("\x00")
 		_, _ = d.WriteString(o.subject)
 	}

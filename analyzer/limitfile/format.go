@@ -56,7 +56,7 @@ func describeLimits(l, base *analyzer.Limits, sparse bool) object {
 	}
 	rules, scale, status := object{}, list{}, object{}
 	for _, r := range analyzer.Rows() {
-		if s := r.Setting(l); !r.Fixed() && (!sparse || *s != r.Off()) {
+		if s := r.Setting(l); !r.Fixed && (!sparse || *s != r.Off()) {
 			rules.put(r.Name, describeSetting(&r, s, r.Setting(base).Mode))
 		}
 		if id, ok := r.Flow(); ok && l.Load.Scale.Has(id) {
@@ -116,10 +116,10 @@ func describeSetting(r *analyzer.Row, s *analyzer.Setting, mode analyzer.Mode) o
 	default:
 		o.put("window", integer(s.Window))
 	}
-	if ignoresResults(r) {
+	if r.Blind {
 		o.put("ignore_results", s.IgnoreResults)
 	}
-	if choosesCount(r) {
+	if r.ChoosesCount() {
 		o.put("count", either(countWords, s.All))
 	}
 	if r.Paced {

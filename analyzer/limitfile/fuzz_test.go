@@ -120,7 +120,7 @@ func anyLimits(r *rand.Rand, name, reason string) analyzer.Limits {
 		return s
 	}
 	for _, row := range analyzer.Rows() {
-		if row.Fixed() {
+		if row.Fixed {
 			continue
 		}
 		if r.IntN(2) == 0 {

@@ -142,7 +142,7 @@ func (r *reader) agents(n *yaml.Node, a *analyzer.AgentLimits) {
 // rule finds the rule that a key or a value names.
 func (r *reader) rule(path string, n *yaml.Node) (analyzer.Row, bool) {
 	row, ok := r.anyRule(path, n)
-	if ok && row.Fixed() {
+	if ok && row.Fixed {
 		r.fail(n, path, "a person's stop always holds; delete it", "has no limits")
 		return row, false
 	}
@@ -347,7 +347,7 @@ func (r *reader) row(path string, row *analyzer.Row, f map[string]*yaml.Node, s 
 	default:
 		r.integer(path+".window", n, &s.Window)
 	}
-	if n := f["count"]; n != nil && !choosesCount(row) {
+	if n := f["count"]; n != nil && !row.ChoosesCount() {
 		r.fail(n, path+".count", "only "+analyzer.AgentRules[analyzer.AgentRuleRate].Name+" chooses what it counts", "means nothing here")
 	} else {
 		r.either(path+".count", n, countWords, &s.All)

@@ -283,7 +283,7 @@ func TestByteOrderMarkAndLineEnds(t *testing.T) {
 func TestEveryRuleIsSettable(t *testing.T) {
 	schema := compileSchema(t)
 	for _, r := range analyzer.Rows() {
-		if r.Fixed() {
+		if r.Fixed {
 			continue
 		}
 		f := func(text string, want func(l *analyzer.Limits) bool) {

@@ -74,7 +74,7 @@ func TestBalancedFileIsTheDefault(t *testing.T) {
 		t.Errorf("%s differs from the table of rules (run go test ./analyzer/limitfile -update): %v", file, limitfile.Diff(want, read))
 	}
 	for _, r := range analyzer.Rows() {
-		if !r.Fixed() && !strings.Contains(string(text), "\n  "+r.Name+": {") {
+		if !r.Fixed && !strings.Contains(string(text), "\n  "+r.Name+": {") {
 			t.Errorf("%s does not write out %s", file, r.Name)
 		}
 	}

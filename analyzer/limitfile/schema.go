@@ -17,7 +17,7 @@ import (
 func JSONSchema() []byte {
 	rules, names, status := object{}, list{}, object{}
 	for _, r := range analyzer.Rows() {
-		if !r.Fixed() {
+		if !r.Fixed {
 			rules.put(r.Name, ruleSchema(&r))
 			if !r.OfAgents() {
 				names = append(names, r.Name)
@@ -134,10 +134,10 @@ func ruleSchema(r *analyzer.Row) object {
 	default:
 		keys.put("window", object{{"type", "integer"}, {"minimum", integer(least)}, {"maximum", integer(widest)}, {"description", "How many calls of the party it looks at, the last one included."}})
 	}
-	if ignoresResults(r) {
+	if r.Blind {
 		keys.put("ignore_results", object{{"type", "boolean"}, {"description", "Count a call whatever its results were, and not only without results."}})
 	}
-	if choosesCount(r) {
+	if r.ChoosesCount() {
 		keys.put("count", object{{"enum", texts(countWords)}, {"description", "escaped: messages without a correlation id of their own, which no rule of a flow sees together. all: every message."}})
 	}
 	if r.Paced {

@@ -40,7 +40,7 @@ func TestSchemaNamesEveryRuleAndSection(t *testing.T) {
 	}
 	rules := doc.Properties["rules"].Properties
 	for _, row := range analyzer.Rows() {
-		if r, ok := rules[row.Name]; ok == row.Fixed() || ok && r.Description == "" {
+		if r, ok := rules[row.Name]; ok == row.Fixed || ok && r.Description == "" {
 			t.Errorf("%s: %v %q", row.Name, ok, r.Description)
 		}
 	}

@@ -110,16 +110,6 @@ func either(words []string, second bool) word {
 	return word(words[0])
 }
 
-func ignoresResults(r *analyzer.Row) bool {
-	id, ok := r.Flow()
-	return ok && id == analyzer.RuleRepetitionBlind
-}
-
-func choosesCount(r *analyzer.Row) bool {
-	id, ok := r.Agent()
-	return ok && id == analyzer.AgentRuleRate
-}
-
 // hundredths reads a part of one with at most two decimals.
 func hundredths(n *yaml.Node) (int64, bool) {
 	if n.Style&quoted != 0 {

@@ -75,14 +75,14 @@ func viewOfRule(r *analyzer.Row, l *analyzer.Limits) ruleView {
 // counts; silence comes without any.
 func overAllFlows(r *analyzer.Row) (whose string, on []events.Kind) {
 	whose = events.ScopeAgent.String()
-	switch id, _ := r.Agent(); {
+	switch counts := r.Counts(); {
 	case r.Silence:
 		return whose, nil
 	case r.ModeOnly():
 		return whose, []events.Kind{events.NoteAdded, events.RescueRequest}
-	case id == analyzer.AgentRuleAttempts:
+	case counts == analyzer.CountedRefused:
 		return whose, []events.Kind{events.AgentCall, events.ToolCall, events.VerdictAck}
-	case id == analyzer.AgentRuleProject:
+	case counts == analyzer.CountedProject:
 		whose = events.ScopeProject.String()
 	}
 	return whose, []events.Kind{events.AgentCall}

@@ -207,7 +207,7 @@ func (c *collector) flows() {
 
 // recovers reports whether the row may find an agent stuck.
 func recovers(rule *analyzer.AgentRule) bool {
-	return rule.Silence || rule.ID == analyzer.AgentRuleRescue
+	return rule.Silence || rule.Action == events.Resume
 }
 
 // agents tells of the stage that judges agents over all their flows.

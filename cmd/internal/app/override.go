@@ -73,7 +73,7 @@ func (o *OverrideOrder) override(r *http.Request, now time.Time) (x events.Overr
 		return x, bad("scope_id", "scope_id is missing: the id of the flow")
 	}
 	rule, ok := analyzer.RuleNamed(o.Rule)
-	if !ok || rule == analyzer.RuleOperator {
+	if row := analyzer.FlowRow(rule); !ok || row.Fixed {
 		return x, bad("rule", "there is no rule %q whose limits could change; GET /v1/limits has their names", o.Rule)
 	}
 	x = events.Override{Scope: scope, ScopeID: o.ScopeID, Rule: o.Rule, Mode: o.Mode, Reason: o.Reason, By: x.By}
