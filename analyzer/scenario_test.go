@@ -12,7 +12,7 @@ import (
 	"weir/analyzer/scenario"
 )
 
-var update = flag.Bool("update", false, "rewrite the outcomes in testdata/*.flow; commit only what you can explain")
+var update = flag.Bool("update", false, "rewrite the outcomes in rulebook/*.flow; commit only what you can explain")
 
 // TestScenarios runs every case of the rule book and compares what was said.
 func TestScenarios(t *testing.T) {
@@ -52,10 +52,13 @@ func TestScenarios(t *testing.T) {
 
 // TestEveryRuleHasScenarios fails when a row of the tables has no file of cases.
 func TestEveryRuleHasScenarios(t *testing.T) {
+	if stray, err := filepath.Glob("testdata/*.flow"); err != nil || len(stray) > 0 {
+		t.Errorf("%q: nothing plays these cases: the rule book is in rulebook (%v)", stray, err)
+	}
 	for _, r := range analyzer.Rows() {
-		data, err := os.ReadFile(filepath.Join("testdata", "rule_"+r.Name+".flow"))
+		data, err := os.ReadFile(filepath.Join("rulebook", "rule_"+r.Name+".flow"))
 		if err != nil {
-			t.Errorf("rule %s has no cases: write testdata/rule_%s.flow (just under, at and over the limit, how it ends, off)", r.Name, r.Name)
+			t.Errorf("rule %s has no cases: write rulebook/rule_%s.flow (just under, at and over the limit, how it ends, off)", r.Name, r.Name)
 			continue
 		}
 		if !bytes.Contains(data, []byte(" "+string(r.Reason)+" ")) {
@@ -65,9 +68,9 @@ func TestEveryRuleHasScenarios(t *testing.T) {
 }
 
 func flowFiles(t testing.TB) []string {
-	files, err := filepath.Glob("testdata/*.flow")
+	files, err := filepath.Glob("rulebook/*.flow")
 	if err != nil || len(files) == 0 {
-		t.Fatalf("no testdata/*.flow: %v", err)
+		t.Fatalf("no rulebook/*.flow: %v", err)
 	}
 	return files
 }

@@ -279,7 +279,7 @@ func TestPackageCommentIsWhole(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	files, err := filepath.Glob("../testdata/*.flow")
+	files, err := filepath.Glob("../rulebook/*.flow")
 	if err != nil || len(files) == 0 {
 		f.Fatalf("no files of cases: %v", err)
 	}

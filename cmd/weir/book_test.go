@@ -11,8 +11,8 @@ import (
 
 	"weir/analyzer"
 	"weir/analyzer/limitfile"
+	"weir/analyzer/rulebook"
 	"weir/analyzer/scenario"
-	rulebook "weir/analyzer/testdata"
 	"weir/events"
 )
 

@@ -13,7 +13,7 @@ import (
 
 	"weir/analyzer"
 	"weir/analyzer/limitfile"
-	rulebook "weir/analyzer/testdata"
+	"weir/analyzer/rulebook"
 	"weir/events"
 	"weir/events/adapter"
 	"weir/events/adapter/registry"
