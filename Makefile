@@ -9,7 +9,7 @@ SHORT = -events 60000 -flows 3000 -gap 500ms
 
 GATEWAYS = bin/gateways
 
-.PHONY: browser gateways bench-check setup help demo check build test race lint fuzz bench crash update brokers e2e e2e-short bench-kafka up down monitoring
+.PHONY: deploy browser gateways bench-check setup help demo check build test race lint fuzz bench crash update brokers e2e e2e-short bench-kafka up down monitoring
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -19,7 +19,7 @@ demo: ## stop real runaways on the screen: no Kafka, no Docker, nothing installe
 	@$(GO) run -gcflags=all='-N -l' ./cmd/weir demo --once
 
 check: LOAD = 10s
-check: setup lint race fuzz crash brokers e2e-short gateways browser ## set up what tests need and pass all of them
+check: setup lint race deploy fuzz crash brokers e2e-short gateways browser ## set up what tests need and pass all of them
 	@echo "check: all passed"
 
 setup: ## what tests in other languages need
@@ -41,6 +41,7 @@ lint: ## format, vet, staticcheck
 	cd sink/guard/kafkaguard/e2e && $(GO) vet ./...
 	cd $(E2E)/collector && $(GO) vet ./...
 	cd sink/inspect/browser && $(GO) vet ./...
+	cd cmd/weir/deploy && $(GO) vet ./...
 	$(STATICCHECK) ./...
 
 fuzz: ## every fuzz target for FUZZTIME (1000x: so many inputs)
@@ -75,6 +76,9 @@ e2e-short: ## the same faults with fewer events
 	cd $(E2E) && $(GO) run ./trial storm $(SHORT)
 	$(call on_kafka,$(GO) run ./trial storm -real $(SHORT))
 
+deploy: ## what the image is built from, the compose file, the examples for Kubernetes and systemd
+	cd cmd/weir/deploy && $(GO) test ./...
+
 gateways: ## the real Envoy, Traefik, Caddy and nginx, each asking weir
 	sink/check/gateways/install.sh $(GATEWAYS)
 	WEIR_GATEWAYS=$(CURDIR)/$(GATEWAYS) $(GO) test -count=1 -v ./sink/check/gateways
@@ -94,15 +98,18 @@ browser: ## the inspector in a real browser: every page, keyboard, axe, hostile 
 monitoring: ## a real Prometheus: what each panel and alert gets, and which alert fires when
 	$(GO) test -count=1 -timeout 5m -run TestMonitoring -v ./cmd/weir
 
-up: .env ## weir, Kafka, Prometheus and Grafana by Docker, on this machine alone
-	docker compose up --build --detach --wait
+SECRETS = $(addprefix .secrets/,intake_token admin_token grafana_password)
 
-down: .env ## end them; what they keep stays (docker compose down --volumes removes it)
+up: $(SECRETS) ## weir, Kafka, Prometheus and Grafana by Docker, on this machine alone
+	docker compose up --build --detach --wait --wait-timeout 300
+
+down: ## end them; what they keep stays (docker compose down --volumes removes it)
 	docker compose down
 
-# Tokens for this machine: made once, readable by nobody else, never committed.
-.env:
-	@umask 077 && for name in WEIR_INTAKE_TOKEN GRAFANA_PASSWORD; do echo "$$name=$$(head -c 32 /dev/urandom | base64)"; done > $@
+# Tokens for this machine: made once, never committed. Only who made them gets into the
+# folder; in it anyone may read, because containers have users of their own.
+.secrets/%:
+	@mkdir -p -m 700 .secrets && (umask 077 && head -c 32 /dev/urandom | base64 >$@.part) && chmod 644 $@.part && mv $@.part $@
 
 update: ## rewrite golden outcomes; commit only what you can explain
 	$(GO) test ./analyzer ./events/... ./cmd/... -update

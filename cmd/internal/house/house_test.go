@@ -205,7 +205,7 @@ func exportedReceiver(d *ast.FuncDecl) bool {
 // TestTopLevel holds the top level to what was asked for.
 func TestTopLevel(t *testing.T) {
 	want := []string{"go.mod", "go.sum", "cmd", "events", "analyzer", "state", "sink", "schemas", "docker-compose.yml", "Makefile", "README.md",
-		"LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "bin", ".ci", ".git", ".gitignore", ".golangci.yml", ".github", ".dockerignore", ".gitattributes"}
+		"LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "bin", ".ci", ".git", ".gitignore", ".golangci.yml", ".github", ".dockerignore", ".gitattributes", ".secrets"}
 	entries, err := os.ReadDir(root)
 	if err != nil {
 		t.Fatal(err)

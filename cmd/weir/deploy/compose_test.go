@@ -1,8 +1,10 @@
-package e2e
+package deploy
 
 import (
+	"cmp"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -13,13 +15,13 @@ import (
 	"github.com/compose-spec/compose-go/v2/types"
 )
 
-const root = "../../../.."
+const root = "../../.."
 
-// TestCompose holds what can be held of docker-compose.yml without Docker: it is valid,
-// what it mounts exists, it publishes on this machine alone, each service says whether
-// it is healthy, images have a version, and weir is called as weir can be called.
-func TestCompose(t *testing.T) {
-	options, err := cli.NewProjectOptions([]string{filepath.Join(root, "docker-compose.yml")}, cli.WithEnv([]string{"GRAFANA_PASSWORD=x", "WEIR_INTAKE_TOKEN=y"}))
+// readProject loads docker-compose.yml as Compose does: schema, anchors, variables, and
+// the names of services, volumes and secrets.
+func readProject(t *testing.T) *types.Project {
+	t.Helper()
+	options, err := cli.NewProjectOptions([]string{filepath.Join(root, "docker-compose.yml")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,6 +29,14 @@ func TestCompose(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return project
+}
+
+// TestCompose holds what can be held of docker-compose.yml without Docker: it is valid,
+// what it mounts exists, it publishes on this machine alone, each service says whether
+// it is healthy, images have a version, and weir is called as weir can be called.
+func TestCompose(t *testing.T) {
+	project := readProject(t)
 	for _, want := range []string{"kafka", "topics", "weir", "prometheus", "grafana"} {
 		if _, ok := project.Services[want]; !ok {
 			t.Errorf("there is no service %s", want)
@@ -159,5 +169,86 @@ func TestDockerfile(t *testing.T) {
 				t.Errorf("the Dockerfile copies what is not there: %v", err)
 			}
 		}
+	}
+}
+
+// TestSecrets holds that every secret can get into its container and be read there, and
+// that make brings it. Compose itself finds out only when a container starts.
+func TestSecrets(t *testing.T) {
+	project := readProject(t)
+	for name, s := range project.Services {
+		mounted := map[string]bool{}
+		for _, m := range s.Secrets {
+			from := project.Secrets[m.Source]
+			mounted[cmp.Or(m.Target, "/run/secrets/"+m.Source)] = true
+			switch {
+			case from.File != "":
+			case s.ReadOnly:
+				t.Errorf("%s is read_only, and its secret %s is not from a file: Compose cannot copy it in", name, m.Source)
+			}
+			if m.UID != "" || m.GID != "" || m.Mode != nil {
+				t.Errorf("%s: the owner and the mode of %s are those of its file, whatever is written here", name, m.Source)
+			}
+		}
+		for _, path := range secretPaths(s) {
+			if !mounted[path] {
+				t.Errorf("%s reads %s, and no secret is mounted there", name, path)
+			}
+		}
+	}
+	for _, flag := range []string{"--intake-token-file", "--admin-token-file"} {
+		if !slices.Contains(project.Services["weir"].Command, flag) {
+			t.Errorf("weir runs without %s: some of its commands answer 403", flag)
+		}
+	}
+	for name, from := range project.Secrets {
+		if from.File != "" {
+			made(t, name, from.File)
+		}
+	}
+}
+
+// secretPaths are the paths below /run/secrets that a service is told of.
+func secretPaths(s types.ServiceConfig) (paths []string) {
+	said := slices.Clone(s.Command)
+	for _, value := range s.Environment {
+		if value != nil {
+			said = append(said, *value)
+		}
+	}
+	for _, word := range said {
+		if strings.HasPrefix(word, "/run/secrets/") {
+			paths = append(paths, word)
+		}
+	}
+	return paths
+}
+
+// made lets make write the file of a secret into an empty folder. Whoever is let into its
+// folder may read it, since the users of containers are others than the one who made it,
+// and nobody else is let in.
+func made(t *testing.T, name, file string) {
+	t.Helper()
+	top, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rel, err := filepath.Rel(top, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	out, err := exec.CommandContext(t.Context(), "make", "-s", "-C", dir, "-f", filepath.Join(top, "Makefile"), rel).CombinedOutput()
+	if err != nil {
+		t.Errorf("secret %s: make %s: %v\n%s", name, rel, err, out)
+		return
+	}
+	f, err := os.Stat(filepath.Join(dir, rel))
+	if err != nil || f.Mode().Perm()&0o004 == 0 || f.Size() < 32 {
+		t.Errorf("secret %s: %s is for users of containers to read: %v %v", name, rel, f, err)
+	}
+	folder, err := os.Stat(filepath.Dir(filepath.Join(dir, rel)))
+	if err != nil || folder.Mode().Perm() != 0o700 {
+		t.Errorf("secret %s: the folder of %s lets others in: %v %v", name, rel, folder, err)
 	}
 }
