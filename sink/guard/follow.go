@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"mime"
 	"net/http"
 	"time"
 
@@ -31,6 +32,15 @@ var (
 
 // lineBehind is a sign of life of a weir that has not folded all of its log yet.
 const lineBehind = ": behind"
+
+const eventStream = "text/event-stream"
+
+// mostMessage is the length of the longest message of a stream that is read: of a
+// verdict, with its id and its signature. mostID is that of an id.
+const (
+	mostMessage = events.MaxVerdictBytes + 4096
+	mostID      = 1024
+)
 
 // follow keeps the table up to date until ctx ends.
 func (g *Guard) follow(ctx context.Context) {
@@ -66,7 +76,7 @@ func (g *Guard) stream(ctx context.Context) (reached bool, err error) {
 			err = cause
 		}
 	}()
-	header := http.Header{"Accept": {"text/event-stream"}}
+	header := http.Header{"Accept": {eventStream}, "Accept-Encoding": {"identity"}} // what is packed may be any size
 	if g.lastID != "" {
 		header.Set("Last-Event-ID", g.lastID)
 	}
@@ -81,42 +91,75 @@ func (g *Guard) stream(ctx context.Context) (reached bool, err error) {
 		}
 		return false, statusError(resp)
 	}
+	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind != eventStream || resp.Header.Get("Content-Encoding") != "" {
+		return false, fmt.Errorf("what answers is no stream of verdicts: Content-Type %.100q, Content-Encoding %.100q", resp.Header.Get("Content-Type"), resp.Header.Get("Content-Encoding"))
+	}
 	g.counts.Connections.Add(1)
-	g.learn(ctx)
+	g.working.Go(func() { g.learn(ctx) }) // orders need not wait for the limits
 	lines := newLines(resp.Body)
 	var m message
 	for {
-		line, err := lines.next()
+		line, err := lines.next(func() { g.tooLong(&m) })
 		if err != nil {
 			return reached, err
 		}
-		watch.Reset(g.o.StaleAfter)
+		m.size += len(line)
 		switch {
 		case len(line) == 0:
+			if len(m.data) > 0 {
+				watch.Reset(g.o.StaleAfter) // a whole message is a sign of life, single bytes are none
+			}
 			g.deliver(&m)
 			m = message{data: m.data[:0]}
-		case string(line) == lineBehind:
-			g.becomeStale(errBehind)
+		case m.long:
 		case line[0] == ':':
+			m.size = 0
+			watch.Reset(g.o.StaleAfter)
+			if string(line) == lineBehind {
+				g.becomeStale(errBehind)
+				continue
+			}
 			// Weir says so when the viewer has all that there is, and whenever it has
 			// nothing to say.
 			reached = true
 			g.becomeFresh()
+		case m.size > mostMessage:
+			g.tooLong(&m)
 		default:
 			m.field(line)
 		}
 	}
 }
 
+// tooLong passes over the rest of a message that is longer than any verdict.
+func (g *Guard) tooLong(m *message) {
+	if m.long {
+		return
+	}
+	m.long, m.data = true, nil
+	g.counts.Unreadable.Add(1)
+	g.logger.Warn("a message is passed over that is longer than any verdict", "bytes", mostMessage)
+}
+
 // deliver takes a message of the stream.
 func (g *Guard) deliver(m *message) {
-	if m.id != "" {
+	if sendable(m.id) {
 		g.lastID = m.id
 	}
 	if len(m.data) == 0 || m.event != "" && m.event != "message" {
 		return // as a gap, of orders that have expired
 	}
 	g.take(m.data, m.signature)
+}
+
+// sendable reports whether a request can say that this was the last message.
+func sendable(id string) bool {
+	for _, c := range []byte(id) {
+		if c < ' ' || c > '~' {
+			return false
+		}
+	}
+	return id != "" && len(id) <= mostID
 }
 
 // take takes in a verdict. What is not signed as it should be is not even read.
@@ -148,6 +191,8 @@ func (g *Guard) take(verdict []byte, signature string) {
 type message struct {
 	id, event, signature string
 	data                 []byte
+	size                 int  // of its lines
+	long                 bool // it is passed over
 }
 
 func (m *message) field(line []byte) {
@@ -171,9 +216,10 @@ func (m *message) field(line []byte) {
 // lines reads lines, and passes over those that are longer than any verdict.
 type lines struct{ r *bufio.Reader }
 
-func newLines(r io.Reader) *lines { return &lines{bufio.NewReaderSize(r, events.MaxVerdictBytes+4096)} }
+func newLines(r io.Reader) *lines { return &lines{bufio.NewReaderSize(r, mostMessage)} }
 
-func (l *lines) next() ([]byte, error) {
+// next returns the next line. It calls passed before it passes over one.
+func (l *lines) next(passed func()) ([]byte, error) {
 	for {
 		line, long, err := l.r.ReadLine()
 		if err != nil {
@@ -185,6 +231,7 @@ func (l *lines) next() ([]byte, error) {
 		if !long {
 			return line, nil
 		}
+		passed()
 		for long {
 			if _, long, err = l.r.ReadLine(); err != nil {
 				return nil, err
@@ -213,8 +260,14 @@ func (g *Guard) learn(ctx context.Context) {
 	rules := answer.Document.Rules
 	rate := rules["call_rate_per_flow"]
 	b := Bounds{Calls: rules["max_total_calls"].most(), ToolCalls: rules["max_tool_calls"].most(), Rate: rate.most(), Window: rate.window()}
+	if min(b.Calls, b.ToolCalls, b.Rate) < 0 || max(b.Calls, b.ToolCalls, b.Rate) > mostBound {
+		return
+	}
 	g.bounds.Store(&b)
 }
+
+// mostBound is more than any limit of weir.
+const mostBound = 1 << 40
 
 // rule is a row of the limits as far as the limiter needs it.
 type rule struct {

@@ -13,11 +13,11 @@ func TestLines(t *testing.T) {
 	long := strings.Repeat("x", 3*events.MaxVerdictBytes)
 	in := newLines(strings.NewReader("a\r\n" + long + "\nb\n\n" + long + "\nc\n"))
 	for _, want := range []string{"a", "b", "", "c"} {
-		if got, err := in.next(); err != nil || string(got) != want {
+		if got, err := in.next(func() {}); err != nil || string(got) != want {
 			t.Errorf("read %.20q (%v), want %q", got, err, want)
 		}
 	}
-	if got, err := in.next(); err == nil {
+	if got, err := in.next(func() {}); err == nil {
 		t.Errorf("read %q after the end", got)
 	}
 }

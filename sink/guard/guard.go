@@ -91,7 +91,7 @@ type Counts struct {
 	StaleAllowed atomic.Int64 // while the orders may have been out of date
 	StaleRefused atomic.Int64 // by FailClosed
 	LocalLimited atomic.Int64
-	Faults       atomic.Int64 // of the guard itself, that let a call through
+	Faults       atomic.Int64 // of the guard itself, that let a call through, and of Observe, which change nothing
 	AskFailures  atomic.Int64 // asks that were answered from memory
 
 	Orders      atomic.Int64 // verdicts that changed the table
@@ -123,7 +123,7 @@ func New(o Options) (*Guard, error) {
 			g.follow(ctx)
 			return
 		}
-		g.learn(ctx)
+		g.working.Go(func() { g.learn(ctx) })
 		o.Follow(ctx, Feed{g})
 		g.becomeStale(errClosed)
 	})
@@ -149,6 +149,11 @@ func newGuard(o Options) (*Guard, error) {
 			t = t.Clone() // of its own, so that Close can close its connections
 			o.Client.Transport, closeIdle = t, t.CloseIdleConnections
 		}
+	}
+	if o.Client.CheckRedirect == nil {
+		client := *o.Client
+		client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // orders come from weir, and from nowhere else
+		o.Client = &client
 	}
 	if o.Source == "" {
 		o.Source = "guard/" + strings.ToLower(rand.Text()[:10])
@@ -270,10 +275,18 @@ func (g *Guard) withoutOrders(c *Call, state uint32) Decision {
 	return d
 }
 
+// observe tells of a decision. It stands whatever becomes of that.
 func (g *Guard) observe(c *Call, d *Decision) {
-	if g.o.Observe != nil {
-		g.o.Observe(*c, *d)
+	if g.o.Observe == nil {
+		return
 	}
+	defer func() {
+		if p := recover(); p != nil {
+			g.counts.Faults.Add(1)
+			g.logger.Error("the function that is told of decisions failed", "panic", fmt.Sprint(p))
+		}
+	}()
+	g.o.Observe(*c, *d)
 }
 
 func (g *Guard) stamp() events.Stamp { return events.StampOf(g.now()) }

@@ -17,6 +17,7 @@ import datetime
 import hashlib
 import hmac
 import http.client
+import io
 import json
 import logging
 import math
@@ -24,6 +25,7 @@ import queue
 import random
 import re
 import secrets
+import socket
 import threading
 import time
 import urllib.parse
@@ -39,6 +41,10 @@ _UNCOUNTED = ("s", "tokens", "usd", "none", "")  # units to which a call does no
 _ARMED = "Limit used up, the next call will be rejected: "
 _LEEWAY = 3  # how many times over its limits a flow may go while weir is away
 _SHORTEST, _LONGEST = 0.1, 30.0  # seconds between two tries to connect
+_MOST_MESSAGE = (1 << 18) + 4096  # bytes of a message of the stream: a verdict, its id and its signature
+_MOST_ID = 1024  # characters of the id of a message
+_MOST_ANSWER = 1 << 20  # bytes of any other answer
+_MOST_BOUND = 1 << 40  # more than any limit of weir
 _REMEMBERED = 3600.0  # seconds for which the last revision of an order is remembered at least
 _NEVER, _FRESH, _STALE = range(3)
 _ORDER_ID = re.compile("([0-9a-f]{16})-")
@@ -145,6 +151,7 @@ class Counts:
     faults: int = 0
     ask_failures: int = 0
     orders: int = 0
+    left_out: int = 0  # orders that there was no room for
     unreadable: int = 0
     unsigned: int = 0  # ignored, because nobody signed them
     forged: int = 0  # because the signature is wrong, or of no key that is known
@@ -170,6 +177,17 @@ class _Message:
     event: str = ""
     signature: str = ""
     data: List[str] = field(default_factory=list)
+    size: int = 0  # of its lines
+    long: bool = False  # it is passed over
+    open: bool = False  # so is the line, which did not end yet
+
+    def field(self, line: str) -> None:
+        name, _, value = line.partition(":")
+        value = value[1:] if value.startswith(" ") else value
+        if name == "data":
+            self.data.append(value)
+        elif name in ("id", "event", "signature"):
+            setattr(self, name, value)
 
 
 class Guard:
@@ -187,12 +205,14 @@ class Guard:
         stale_after: float = 5.0,
         ask_timeout: float = 3.0,
         most_flows: int = 65536,
+        most_orders: int = 200_000,
         on_decision: Optional[Callable[[Call, Decision], None]] = None,
         keys: Optional[Mapping[str, str]] = None,
         connect: bool = True,
     ) -> None:
         """With keys, by their ids, orders that weir did not sign by one of them are ignored
-        and counted, and so are replays; read_keys reads the file that weir has."""
+        and counted, and so are replays; read_keys reads the file that weir has. More than
+        most_orders orders are counted as left_out."""
         at = urllib.parse.urlsplit(url)
         if at.scheme not in ("http", "https") or not at.hostname:
             raise ValueError(f"{url!r} is no address of weir; want for example http://127.0.0.1:8080")
@@ -201,6 +221,7 @@ class Guard:
         self._fail_closed, self._bounds, self._quiet = fail_closed, bounds, quiet
         self._name = name or "guard/" + secrets.token_hex(5)
         self._stale_after, self._ask_timeout, self._most_flows = stale_after, ask_timeout, most_flows
+        self._most_orders, self._held = most_orders, 0
         self._on_decision = on_decision
         self._keys = dict(keys or {})
         self._heard: Dict[str, Tuple[int, float]] = {}  # by order: the last revision, and until when it is remembered
@@ -218,7 +239,7 @@ class Guard:
         self._spent: Dict[str, _Spent] = {}
         self._spent_before: Dict[str, _Spent] = {}
         self._acks: "queue.Queue[Tuple[Call, str, float]]" = queue.Queue(1024)
-        self._stream: Optional[http.client.HTTPConnection] = None
+        self._stream: Any = None  # the connection
         self._threads: List[threading.Thread] = []
         if connect:
             for work in (self._follow, self._report):
@@ -230,10 +251,9 @@ class Guard:
 
     def check(self, flow: str = "", source: str = "", target: str = "", **more: Any) -> Decision:
         """Says from memory whether the call may be made; more are the other fields of Call."""
+        call = Call(flow, source, target, **more)
         try:
-            return self._check(Call(flow, source, target, **more))
-        except TypeError:
-            raise  # a field that Call does not have
+            return self._check(call)
         except Exception:  # a guard must not stop what it guards
             self.counts.faults += 1
             _log.exception("the guard failed and let a call through: please report this")
@@ -277,9 +297,9 @@ class Guard:
         """Ends the threads. check still answers after that, as when weir is away."""
         self._closed.set()
         stream = self._stream
-        if stream is not None and stream.sock is not None:
+        if stream is not None and stream.bounded is not None:
             try:
-                stream.sock.shutdown(2)
+                stream.bounded.shutdown(socket.SHUT_RDWR)
             except OSError:
                 pass
         for thread in self._threads:
@@ -329,8 +349,14 @@ class Guard:
         return d
 
     def _observe(self, call: Call, d: Decision) -> None:
-        if self._on_decision is not None:
+        """Tells of a decision. It stands whatever becomes of that."""
+        if self._on_decision is None:
+            return
+        try:
             self._on_decision(call, d)
+        except Exception:
+            self.counts.faults += 1
+            _log.exception("the function that is told of decisions failed")
 
     def _refused(self, v: Mapping[str, Any], flow: str, source: str, stale: bool = False) -> Decision:
         limit, observed = v.get("limit"), v.get("observed")
@@ -418,8 +444,12 @@ class Guard:
         if clears:
             if len(rest) == len(old):
                 return False
+        elif not same and self._held >= self._most_orders:
+            self.counts.left_out += 1
+            return False
         else:
             rest += (v,)
+        self._held += len(rest) - len(old)
         if rest:
             table[key] = rest
         else:
@@ -432,6 +462,7 @@ class Guard:
         for table in (self._orders, self._wide):
             for key in list(table):
                 rest = tuple(o for o in table[key] if not o.get("expires_at") or _seconds(o["expires_at"]) > now)
+                self._held += len(rest) - len(table[key])
                 if rest:
                     table[key] = rest
                 else:
@@ -457,58 +488,75 @@ class Guard:
         headers = {"Accept": "text/event-stream"}
         if self._last_id:
             headers["Last-Event-ID"] = self._last_id
-        self._stream = conn = self._connection(self._stale_after)  # a read that takes longer fails
+        alive = _Deadline(self._stale_after)  # a read that goes beyond it fails
+        self._stream = conn = self._connection(alive)
         try:
             resp = self._request(conn, "GET", "/v1/verdicts", None, headers)
             if resp.status != 200:
                 if resp.status == 400:
                     self._last_id = ""  # weir has another log than the one that was followed
                 raise _problem(resp)
+            if resp.headers.get_content_type() != "text/event-stream" or resp.headers.get("Content-Encoding"):
+                raise ConnectionError("what answers is no stream of verdicts")
             self.counts.connections += 1
-            self._learn()
+            self._learn_beside()
             swept, message = time.monotonic(), _Message()
             while not self._closed.is_set():
-                line = resp.readline()
+                line = resp.readline(_MOST_MESSAGE)
                 if not line:
                     raise ConnectionError("weir ended the stream")
+                if not line.endswith(b"\n"):  # it goes on
+                    self._too_long(message)
+                    continue
+                message.size += len(line)
                 text = line.decode("utf-8", "replace").rstrip("\r\n")
-                if not text:
+                if not text and message.open:
+                    message.open = False  # the end of a line that was too long
+                elif not text:
+                    if message.data:
+                        alive.put_off()  # a whole message is a sign of life, single bytes are none
                     self._deliver(message)
                     message = _Message()
-                elif text == ": behind":
-                    self._become_stale("weir is behind its log")
-                elif text.startswith(":"):  # weir says so when this is all that there is
-                    self._become_fresh()
+                elif message.long:
+                    message.open = False
+                elif text.startswith(":"):
+                    message.size = 0
+                    alive.put_off()
+                    if text == ": behind":
+                        self._become_stale("weir is behind its log")
+                    else:  # weir says so when this is all that there is
+                        self._become_fresh()
+                elif message.size > _MOST_MESSAGE:
+                    self._too_long(message)
+                    message.open = False
                 else:
-                    name, _, value = text.partition(":")
-                    value = value[1:] if value.startswith(" ") else value
-                    if name == "id":
-                        message.id = value
-                    elif name == "event":
-                        message.event = value
-                    elif name == "signature":
-                        message.signature = value
-                    elif name == "data":
-                        message.data.append(value)
+                    message.field(text)
                 if time.monotonic() - swept > 60:
                     swept = time.monotonic()
                     self._sweep()
-                    self._learn()
+                    self._learn_beside()
         finally:
             conn.close()
 
+    def _too_long(self, message: _Message) -> None:
+        """Passes over the rest of a message that is longer than any verdict."""
+        message.open = True
+        if message.long:
+            return
+        message.long, message.data = True, []
+        self.counts.unreadable += 1
+        _log.warning("a message is passed over that is longer than any verdict (%d bytes)", _MOST_MESSAGE)
+
     def _deliver(self, message: _Message) -> None:
-        if message.id:
-            self._last_id = message.id
+        if message.id and len(message.id) <= _MOST_ID and message.id.isascii() and message.id.isprintable():
+            self._last_id = message.id  # which a request can say
         if message.data and message.event in ("", "message"):
             self._receive("\n".join(message.data), message.signature)
 
     def _receive(self, text: str, signature: str = "") -> None:
         why = self._unverified(text, signature)
         try:
-            v = {} if why else json.loads(text)
-            if not why and not (v["id"] and v["action"]):
-                raise ValueError("id and action are needed")
+            v = {} if why else _verdict(json.loads(text))
             why = why or self._replayed(v)
             if not why and self._take(v):
                 self.counts.orders += 1
@@ -563,16 +611,21 @@ class Guard:
             self.counts.stales += 1
             _log.warning("%s; orders that are known stay in force", why)
 
+    def _learn_beside(self) -> None:
+        """Asks weir for its limits, for which orders need not wait."""
+        threading.Thread(target=self._learn, name="weir-guard-limits", daemon=True).start()
+
     def _learn(self) -> None:
         """Asks weir for its limits. What goes wrong leaves the bounds as they were."""
         try:
-            status, body = self._call("GET", "/v1/limits", None, self._stale_after)
+            _, body = self._call("GET", "/v1/limits", None, self._stale_after)
             rules = json.loads(body)["document"]["rules"]
+            most = [_most(rules, name) for name in ("max_total_calls", "max_tool_calls", "call_rate_per_flow")]
+            if min(most) < 0 or max(most) > _MOST_BOUND:
+                raise ValueError("a limit is out of range")
+            self._bounds = Bounds(*most, window=_duration((rules.get("call_rate_per_flow") or {}).get("window", "")))
         except Exception as err:
             _log.debug("the limits are not known: %s", err)
-            return
-        rate = rules.get("call_rate_per_flow", {})
-        self._bounds = Bounds(_most(rules, "max_total_calls"), _most(rules, "max_tool_calls"), _most(rules, "call_rate_per_flow"), _duration(rate.get("window", "")))
 
     # What is sent.
 
@@ -638,15 +691,19 @@ class Guard:
             prefix = "urn:weir:verdict:"
             instance = p.get("instance", "")
             p.update(id=instance[len(prefix) :] if instance.startswith(prefix) else "", message=p.get("detail", ""))
-            return self._refused(p, call.flow, "weir")
-        v = json.loads(body)["verdict"]
-        if v["action"] == "warn" and v.get("mode") == "enforce":
+            if p.get("action") not in _STOPS:
+                p["action"] = "deny"  # by an action of a later version: it is a refusal all the same
+            return self._refused(_typed(p), call.flow, "weir")
+        v = _verdict(json.loads(body)["verdict"])
+        if v.get("mode") == "enforce" and (v["action"] == "warn" or v["action"] in _STOPS):
             return self._refused(v, call.flow, "weir")
         return Decision("allow", "weir", flow=call.flow)
 
-    def _connection(self, timeout: float) -> http.client.HTTPConnection:
-        kind = http.client.HTTPSConnection if self._at.scheme == "https" else http.client.HTTPConnection
-        return kind(self._at.hostname or "", self._at.port, timeout=timeout)
+    def _connection(self, until: _Deadline) -> Any:
+        kind = _BoundedHTTPS if self._at.scheme == "https" else _BoundedHTTP
+        conn = kind(self._at.hostname or "", self._at.port, timeout=until.left())
+        conn.until = until
+        return conn
 
     def _request(self, conn: http.client.HTTPConnection, method: str, path: str, body: Optional[bytes], headers: Mapping[str, str]) -> http.client.HTTPResponse:
         every = dict(headers)
@@ -656,12 +713,15 @@ class Guard:
         return conn.getresponse()
 
     def _call(self, method: str, path: str, body: Optional[bytes], timeout: float, headers: Mapping[str, str] = {}) -> Tuple[int, bytes]:
-        conn = self._connection(timeout)
+        conn = self._connection(_Deadline(timeout))
         try:
             resp = self._request(conn, method, path, body, headers)
             if resp.status >= 300:
                 raise _problem(resp)
-            return resp.status, resp.read()
+            answer = resp.read(_MOST_ANSWER + 1)
+            if len(answer) > _MOST_ANSWER:
+                raise ConnectionError(f"weir answers with more than {_MOST_ANSWER} bytes")
+            return resp.status, answer
         finally:
             conn.close()
 
@@ -673,6 +733,76 @@ def read_keys(path: str) -> Dict[str, str]:
     if not words or any(len(w) != 2 for w in words):
         raise ValueError(f"{path}: want keys, one per line: its id, a space and its secret")
     return {id: secret for id, secret in words}
+
+
+class _Deadline:
+    """When something has to be done. A timeout of a socket is about each read alone, so
+    that single bytes would put it off for ever."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self.put_off()
+
+    def put_off(self) -> None:
+        self._at = time.monotonic() + self._seconds
+
+    def left(self) -> float:
+        left = self._at - time.monotonic()
+        if left <= 0:
+            raise socket.timeout("weir takes too long")
+        return left
+
+
+class _BoundedReads(io.RawIOBase):
+    def __init__(self, sock: socket.socket, until: _Deadline) -> None:
+        self._sock, self._until = sock, until
+        self._reads = sock.makefile("rb", buffering=0)  # keeps the socket open until it is closed itself
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, into: Any) -> Optional[int]:
+        self._sock.settimeout(self._until.left())
+        return self._reads.readinto(into)
+
+    def close(self) -> None:
+        self._reads.close()
+        super().close()
+
+
+class _BoundedSocket:
+    """What http.client needs of a socket, with a deadline for all reads together."""
+
+    def __init__(self, sock: socket.socket, until: _Deadline) -> None:
+        self._sock, self._until = sock, until
+        self.close, self.shutdown = sock.close, sock.shutdown
+
+    def sendall(self, data: Any) -> None:
+        self._sock.settimeout(self._until.left())
+        self._sock.sendall(data)
+
+    def makefile(self, mode: str) -> io.BufferedReader:
+        return io.BufferedReader(_BoundedReads(self._sock, self._until))
+
+
+class _BoundedHTTP(http.client.HTTPConnection):
+    until: _Deadline
+    sock: Any
+    bounded: Optional["_BoundedSocket"] = None
+
+    def connect(self) -> None:
+        super().connect()
+        self.sock = self.bounded = _BoundedSocket(self.sock, self.until)
+
+
+class _BoundedHTTPS(http.client.HTTPSConnection):
+    until: _Deadline
+    sock: Any
+    bounded: Optional["_BoundedSocket"] = None
+
+    def connect(self) -> None:
+        super().connect()
+        self.sock = self.bounded = _BoundedSocket(self.sock, self.until)
 
 
 class _StatusError(Exception):
@@ -687,6 +817,62 @@ def _problem(resp: http.client.HTTPResponse) -> _StatusError:
     except ValueError:
         body = {}
     return _StatusError(resp.status, body if isinstance(body, dict) else {})
+
+
+_TEXTS = ("id", "mode", "action", "effective", "reason_code", "unit", "message", "agent_message", "expires_at", "correlation_id")
+_MATCH_TEXTS = ("kind", "turn_id", "not_turn_id", "task_id", "conversation_id", "project_id")
+_MATCH_LISTS = ("from", "to", "not_from", "not_to", "tool", "args_hash", "content_hash")
+
+
+def _verdict(v: Any) -> Dict[str, Any]:
+    """A verdict, as far as a guard reads it. What is of another form is none, so that
+    nothing goes wrong later when a call is held against it."""
+    v = _typed(v)
+    if not (v.get("id") and v.get("action")):
+        raise ValueError("id and action are needed")
+    return v
+
+
+def _typed(v: Any) -> Dict[str, Any]:
+    v = _object(v, "the verdict")
+    for name in _TEXTS:
+        _want(v, name, str)
+    for name in ("limit", "observed"):
+        _want(v, name, (int, float))
+    for name in ("revision", "retry_after_s"):
+        _want(v, name, int)
+    if v.get("expires_at"):
+        _seconds(v["expires_at"])
+    if v.get("scope") is not None:
+        scope = _object(v["scope"], "scope")
+        _want(scope, "kind", str)
+        _want(scope, "id", str)
+    if v.get("match") is not None:
+        match = _object(v["match"], "match")
+        for name in _MATCH_TEXTS:
+            _want(match, name, str)
+        for name in _MATCH_LISTS:
+            _want(match, name, list)
+            if not all(isinstance(text, str) for text in match.get(name, ())):
+                raise ValueError(f"match.{name} has what is no text")
+        _want(match, "edges", list)
+        for edge in match.get("edges", ()):
+            if not isinstance(_object(edge, "edge").get("from"), str) or not isinstance(edge.get("to"), str):
+                raise ValueError("an edge needs from and to")
+    return v
+
+
+def _object(v: Any, what: str) -> Dict[str, Any]:
+    if not isinstance(v, dict):
+        raise ValueError(f"{what} is no object")
+    return v
+
+
+def _want(v: Dict[str, Any], name: str, kind: Any) -> None:
+    if v.get(name) is None:
+        v.pop(name, None)  # null is as good as nothing
+    elif not isinstance(v[name], kind) or isinstance(v[name], bool):
+        raise ValueError(f"{name} is {type(v[name]).__name__}")
 
 
 def _complete(d: Decision) -> Decision:

@@ -36,17 +36,30 @@ function keys(path) {
 
 if (process.argv.length > 3) {
   const o = JSON.parse(process.argv[4] ?? "{}");
-  const g = await Guard.connect(process.argv[3], { name: "typescript", staleAfter: 1000 * (o.stale_s ?? 1), askTimeout: 1000, connectTimeout: 1, keys: keys(o.keys), failClosed: o.closed, log: () => {} });
-  for await (const line of createInterface({ input: process.stdin })) {
+  const fail = () => {
+    throw new Error("an observer that fails");
+  };
+  const words_of_guard = { name: "typescript", staleAfter: 1000 * (o.stale_s ?? 1), askTimeout: 1000 * (o.ask_s ?? 1), connectTimeout: o.once ? 100 : 1, keys: keys(o.keys), failClosed: o.closed, onDecision: o.faulty && fail, log: () => {} };
+  let g = await Guard.connect(process.argv[3], words_of_guard);
+  if (o.once) {
+    // A program that decides one call and ends.
+    const d = g.check({ flow: "f", from: "a", to: "b" });
+    console.log(d.action, d.source);
+  }
+  for await (const line of o.once ? [] : createInterface({ input: process.stdin })) {
     const command = JSON.parse(line);
     let answer = {};
+    if (command.do === "open") {
+      await g.close();
+      g = await Guard.connect(command.url, { ...words_of_guard, mostOrders: command.most_orders });
+    }
     if (command.do === "check") answer = told(g.check(words(command.call)));
     if (command.do === "ask") answer = told(await g.ask(words(command.call)));
     if (command.do === "release") await g.release(command.flow, "ann", "a false alarm", 60);
-    if (command.do === "state") answer = { stale: g.stale, orders: g.counts.orders, bounds: g.bounds.calls, unsigned: g.counts.unsigned, forged: g.counts.forged, replayed: g.counts.replayed };
+    if (command.do === "state") answer = { stale: g.stale, orders: g.counts.orders, bounds: g.bounds.calls, unsigned: g.counts.unsigned, forged: g.counts.forged, replayed: g.counts.replayed, unreadable: g.counts.unreadable, peak_mib: process.resourceUsage().maxRSS / 1024 };
     console.log(JSON.stringify(answer));
   }
-  await g.close();
+  if (!o.once) await g.close();
 } else {
   console.log(JSON.stringify(await Promise.all(JSON.parse(readFileSync(0, "utf8")).map(decide))));
 }

@@ -3,6 +3,7 @@
 import datetime
 import json
 import logging
+import resource
 import sys
 
 sys.path.insert(0, sys.argv[1])
@@ -21,6 +22,10 @@ def told(d):
     said = {"action": d.action, "source": d.source, "stale": d.stale, "reason": d.reason, "limit": d.limit, "observed": d.observed}
     said.update(retry_after_s=d.retry_after, advice=d.advice, message=d.message, agent_message=d.agent_message, verdict_id=d.verdict_id)
     return {name: value for name, value in said.items() if value not in (None, "", False, 0) or name in ("limit", "observed") and value is not None}
+
+
+def fail(call, d):
+    raise RuntimeError("an observer that fails")
 
 
 def decide(case):
@@ -44,13 +49,25 @@ def decide(case):
     return {**said, **{name: n for name, n in ignored.items() if n}}
 
 
-def follow(url, keys="", closed=False, stale_s=1.0):
+def follow(url, keys="", closed=False, stale_s=1.0, ask_s=1.0, faulty=False, once=False):
     """One command per line, one answer per line."""
     keys = weir_guard.read_keys(keys) if keys else None
-    g = weir_guard.Guard(url, name="python", stale_after=stale_s, ask_timeout=1.0, keys=keys, fail_closed=closed)
+    words_of_guard = {"name": "python", "stale_after": stale_s, "ask_timeout": ask_s, "keys": keys, "fail_closed": closed}
+    if faulty:
+        words_of_guard["on_decision"] = fail
+    g = weir_guard.Guard(url, **words_of_guard)
+    if once:  # a program that decides one call and ends
+        g.wait(0.1)
+        d = g.check("f", "a", "b")
+        print(d.action, d.source)
+        return
     for line in sys.stdin:
         command = json.loads(line)
-        if command["do"] == "check":
+        if command["do"] == "open":
+            g.close()
+            g = weir_guard.Guard(command["url"], most_orders=command["most_orders"], **words_of_guard)
+            answer = {}
+        elif command["do"] == "check":
             answer = told(g.check(**words(command["call"])))
         elif command["do"] == "ask":
             answer = told(g.ask(**words(command["call"])))
@@ -59,6 +76,7 @@ def follow(url, keys="", closed=False, stale_s=1.0):
             answer = {}
         elif command["do"] == "state":
             answer = {"stale": g.stale, "orders": g.counts.orders, "bounds": g._bounds.calls, "unsigned": g.counts.unsigned, "forged": g.counts.forged, "replayed": g.counts.replayed}
+            answer.update(unreadable=g.counts.unreadable, peak_mib=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
         print(json.dumps(answer), flush=True)
     g.close()
 

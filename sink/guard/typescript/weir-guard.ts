@@ -69,6 +69,8 @@ export interface Options {
   connectTimeout?: number;
   /** How many flows the local limiter counts at one time. */
   mostFlows?: number;
+  /** How many orders are held at one time; more are counted as leftOut. Default 200,000. */
+  mostOrders?: number;
   /** Secrets by their ids. With them, orders that weir did not sign by one of them are
    * ignored and counted, and so are replays. */
   keys?: Record<string, string>;
@@ -176,6 +178,10 @@ const leeway = 3; // how many times over its limits a flow may go while weir is 
 const shortest = 100; // milliseconds between two tries to connect
 const longest = 30_000;
 const mostAcks = 1024;
+const mostMessage = (1 << 18) + 4096; // characters of a message of the stream: a verdict, its id and its signature
+const mostId = 1024; // characters of the id of a message
+const mostAnswer = 1 << 20; // bytes of any other answer
+const mostBound = 2 ** 40; // more than any limit of weir
 const remembered = 3_600_000; // milliseconds for which the last revision of an order is remembered at least
 
 interface Message {
@@ -183,6 +189,14 @@ interface Message {
   event: string;
   signature: string;
   data: string[];
+  /** Of its lines. */
+  size: number;
+  /** It is passed over. */
+  long: boolean;
+}
+
+function message(): Message {
+  return { id: "", event: "", signature: "", data: [], size: 0, long: false };
 }
 
 interface Spent {
@@ -204,6 +218,8 @@ export class Guard {
     faults: 0,
     askFailures: 0,
     orders: 0,
+    /** Orders that there was no room for. */
+    leftOut: 0,
     unreadable: 0,
     /** Ignored, because nobody signed them. */
     unsigned: 0,
@@ -236,6 +252,8 @@ export class Guard {
   private serial = 0;
   private warned = false;
   private readonly closing = new AbortController();
+  private known = false;
+  private held = 0; // orders
   private becameFresh: () => void = () => {};
   private readonly ready = new Promise<void>((resolve) => (this.becameFresh = resolve));
 
@@ -254,7 +272,7 @@ export class Guard {
   static async connect(url: string, o: Options = {}): Promise<Guard> {
     const g = new Guard(url, o);
     void g.follow();
-    await Promise.race([g.ready, g.pause(o.connectTimeout ?? g.staleAfter)]);
+    await g.wait(o.connectTimeout ?? g.staleAfter);
     return g;
   }
 
@@ -263,9 +281,20 @@ export class Guard {
     return this.state !== "fresh";
   }
 
-  /** Resolves when the orders that stand are known. */
-  wait(): Promise<void> {
-    return this.ready;
+  /** Waits until the orders that stand are known, for so many milliseconds at most; by
+   * default for as long as it takes. It resolves to whether they are known. */
+  async wait(ms = Infinity): Promise<boolean> {
+    // Somebody waits for this, so that the program must not end meanwhile.
+    let end: ReturnType<typeof setTimeout> | undefined;
+    const late = new Promise<void>((resolve) => {
+      end = ms === Infinity ? (setInterval(() => {}, longest) as typeof end) : setTimeout(resolve, ms);
+    });
+    try {
+      await Promise.race([this.ready, late]);
+    } finally {
+      clearTimeout(end);
+    }
+    return this.known;
   }
 
   /** Ends the stream, after one more try to send what is to be acknowledged. check still
@@ -299,7 +328,7 @@ export class Guard {
     }
     if (d.stopped) {
       this.counts.refused++;
-      this.o.onDecision?.(call, d);
+      this.observe(call, d);
     } else {
       this.counts.allowed++;
     }
@@ -310,9 +339,7 @@ export class Guard {
   async release(flow: string, by: string, reason: string, seconds = 0): Promise<void> {
     const body = JSON.stringify({ reason, by, for_s: Math.trunc(seconds) });
     const path = `/v1/flows/${encodeURIComponent(flow)}/release`;
-    const resp = await this.fetch("POST", path, { "content-type": "application/json" }, body, timeout(this.askTimeout));
-    if (!resp.ok) throw await problem(resp);
-    await resp.arrayBuffer();
+    await this.call("POST", path, { "content-type": "application/json" }, body, this.askTimeout);
   }
 
   private decide(call: Call): Decision {
@@ -321,7 +348,7 @@ export class Guard {
       const d = this.refused(v, call.flow ?? "", "table", this.stale);
       this.counts.refused++;
       if (!this.o.quiet) this.acknowledge(call, v.id);
-      this.o.onDecision?.(call, d);
+      this.observe(call, d);
       return d;
     }
     if (this.state !== "fresh") return this.withoutOrders(call);
@@ -352,8 +379,22 @@ export class Guard {
         this.counts.staleAllowed++;
       }
     }
-    this.o.onDecision?.(call, d);
+    this.observe(call, d);
     return d;
+  }
+
+  /** Tells of a decision. It stands whatever becomes of that. */
+  private observe(call: Call, d: Decision): void {
+    const failed = (err: unknown) => {
+      this.counts.faults++;
+      this.log("warn", `the function that is told of decisions failed: ${err}`);
+    };
+    try {
+      const told: unknown = this.o.onDecision?.(call, d);
+      if (told instanceof Promise) told.catch(failed);
+    } catch (err) {
+      failed(err);
+    }
   }
 
   private refused(v: Verdict, flow: string, source: Source, stale = false): Decision {
@@ -438,8 +479,13 @@ export class Guard {
     const same = (o: Verdict) => sameOrder(o, v);
     const old = list.find(same);
     if ((old && (old.revision ?? 0) > (v.revision ?? 0)) || (clears && !old)) return false;
+    if (!old && this.held >= (this.o.mostOrders ?? 200_000)) {
+      this.counts.leftOut++;
+      return false;
+    }
     const rest = list.filter((o) => !same(o));
     if (!clears) rest.push(v);
+    this.held += rest.length - list.length;
     if (rest.length > 0) table.set(key, rest);
     else table.delete(key);
     return true;
@@ -450,6 +496,7 @@ export class Guard {
     for (const table of [this.orders, this.wide]) {
       for (const [key, list] of table) {
         const rest = list.filter((v) => !v.expires_at || Date.parse(v.expires_at) > this.now());
+        this.held += rest.length - list.length;
         if (rest.length > 0) table.set(key, rest);
         else table.delete(key);
       }
@@ -482,47 +529,61 @@ export class Guard {
       watch = timer(abort, this.staleAfter);
     };
     try {
-      const headers: Record<string, string> = { accept: "text/event-stream" };
+      const headers: Record<string, string> = { accept: "text/event-stream", "accept-encoding": "identity" };
       if (this.lastId) headers["last-event-id"] = this.lastId;
       const resp = await this.fetch("GET", "/v1/verdicts", headers, undefined, silent.signal);
       if (!resp.ok || !resp.body) {
         if (resp.status === 400) this.lastId = ""; // weir has another log than the one that was followed
-        throw await problem(resp);
+        throw problem(resp.status, await answered(resp));
+      }
+      if (!/^text\/event-stream\s*(;|$)/i.test(resp.headers.get("content-type") ?? "") || resp.headers.get("content-encoding")) {
+        throw new Error("what answers is no stream of verdicts");
       }
       this.counts.connections++;
-      await this.learn(silent.signal);
+      void this.learn(); // orders need not wait for the limits
       const reader = resp.body.getReader();
       const decoder = new TextDecoder();
       let rest = "";
-      let message: Message = { id: "", event: "", signature: "", data: [] };
+      let m = message();
       let swept = this.now();
       for (;;) {
         const { done, value } = await reader.read();
         if (done) throw new Error("weir ended the stream");
-        alive();
         const lines = (rest + decoder.decode(value, { stream: true })).split("\n");
         rest = lines.pop() ?? "";
-        for (const line of lines) {
+        if (rest.length > mostMessage) {
+          rest = rest.slice(0, 1); // enough to tell what the line is not
+          this.tooLong(m);
+        }
+        for (let line of lines) {
+          if (line.endsWith("\r")) line = line.slice(0, -1);
+          m.size += line.length;
           if (line === "") {
-            await this.deliver(message);
-            message = { id: "", event: "", signature: "", data: [] };
-          } else if (line === ": behind") {
-            this.becomeStale("weir is behind its log");
+            if (m.data.length > 0) alive(); // a whole message is a sign of life, single bytes are none
+            await this.deliver(m);
+            m = message();
+          } else if (m.long) {
+            continue;
           } else if (line.startsWith(":")) {
-            this.becomeFresh(); // weir says so when this is all that there is
+            m.size = 0;
+            alive();
+            if (line === ": behind") this.becomeStale("weir is behind its log");
+            else this.becomeFresh(); // weir says so when this is all that there is
+          } else if (m.size > mostMessage) {
+            this.tooLong(m);
           } else {
             const colon = line.indexOf(":");
             const text = line.slice(colon + 1).replace(/^ /, "");
-            if (line.startsWith("id:")) message.id = text;
-            else if (line.startsWith("event:")) message.event = text;
-            else if (line.startsWith("signature:")) message.signature = text;
-            else if (line.startsWith("data:")) message.data.push(text);
+            if (line.startsWith("id:")) m.id = text;
+            else if (line.startsWith("event:")) m.event = text;
+            else if (line.startsWith("signature:")) m.signature = text;
+            else if (line.startsWith("data:")) m.data.push(text);
           }
         }
         if (this.now() - swept > 60_000) {
           swept = this.now();
           this.sweep();
-          void this.learn(silent.signal);
+          void this.learn();
         }
       }
     } finally {
@@ -532,8 +593,16 @@ export class Guard {
     }
   }
 
+  /** Passes over the rest of a message that is longer than any verdict. */
+  private tooLong(m: Message): void {
+    if (m.long) return;
+    Object.assign(m, { long: true, data: [] });
+    this.counts.unreadable++;
+    this.log("warn", `a message is passed over that is longer than any verdict (${mostMessage} characters)`);
+  }
+
   private async deliver(m: Message): Promise<void> {
-    if (m.id) this.lastId = m.id;
+    if (m.id.length <= mostId && /^[ -~]+$/.test(m.id)) this.lastId = m.id; // which a request can say
     if (m.data.length === 0 || (m.event && m.event !== "message")) return;
     await this.receive(m.data.join("\n"), m.signature);
   }
@@ -545,8 +614,7 @@ export class Guard {
     let why: "unsigned" | "forged" | "replayed" | undefined = signed ? await unverified(keys, text, signature) : undefined;
     try {
       if (!why) {
-        const v = JSON.parse(text) as Verdict;
-        if (!v.id || !v.action) throw new Error("id and action are needed");
+        const v = verdict(JSON.parse(text));
         if (signed && this.isReplay(v)) why = "replayed";
         else if (this.take(v)) this.counts.orders++;
       }
@@ -580,6 +648,7 @@ export class Guard {
     this.state = "fresh";
     this.spent = new Map();
     this.spentBefore = new Map();
+    this.known = true;
     this.becameFresh();
     this.log("info", "weir is followed");
   }
@@ -592,17 +661,15 @@ export class Guard {
   }
 
   /** Asks weir for its limits. What goes wrong leaves the bounds as they were. */
-  private async learn(signal: AbortSignal): Promise<void> {
+  private async learn(): Promise<void> {
     try {
-      const resp = await this.fetch("GET", "/v1/limits", {}, undefined, signal);
-      const rules = ((await resp.json()) as { document: { rules: Record<string, Rule | undefined> } }).document.rules;
-      const rate = rules["call_rate_per_flow"];
-      this.bounds = {
-        calls: most(rules["max_total_calls"]),
-        toolCalls: most(rules["max_tool_calls"]),
-        rate: most(rate),
-        window: seconds(rate?.window),
-      };
+      const answer = JSON.parse(await this.call("GET", "/v1/limits", {}, undefined, this.staleAfter)) as { document: { rules: unknown } };
+      const rules = object(answer.document.rules, "rules") as Record<string, Rule | undefined>;
+      const rule = (name: string) => (rules[name] ? (object(rules[name], name) as Rule) : undefined);
+      const rate = rule("call_rate_per_flow");
+      const learned = { calls: most(rule("max_total_calls")), toolCalls: most(rule("max_tool_calls")), rate: most(rate), window: seconds(rate?.window) };
+      if (Object.values(learned).some((n) => !(n >= 0 && n <= mostBound))) throw new Error("a limit is out of range");
+      this.bounds = learned;
     } catch (err) {
       this.log("debug", `the limits are not known: ${err}`);
     }
@@ -647,24 +714,25 @@ export class Guard {
 
   private async send(lines: object[]): Promise<void> {
     const body = lines.map((line) => JSON.stringify(line) + "\n").join("");
-    const resp = await this.fetch("POST", "/v1/events", { "content-type": "application/x-ndjson" }, body, timeout(this.askTimeout));
-    if (!resp.ok) throw await problem(resp);
-    await resp.arrayBuffer();
+    await this.call("POST", "/v1/events", { "content-type": "application/x-ndjson" }, body, this.askTimeout);
   }
 
   private async askWeir(call: Call): Promise<Decision> {
     const flow = call.flow ?? "";
     const ev = this.stamped({ ...event(call, kind(call)), ask: true, had_work: call.hadWork });
-    const resp = await this.fetch("POST", "/v1/check", { "content-type": "application/json" }, JSON.stringify(ev), timeout(this.askTimeout));
-    if (!resp.ok) {
-      const err = await problem(resp);
-      const p = err.body as Partial<Verdict> & { instance?: string; detail?: string };
-      if (!p.reason_code || !p.action) throw err;
+    let answer: string;
+    try {
+      answer = await this.call("POST", "/v1/check", { "content-type": "application/json" }, JSON.stringify(ev), this.askTimeout);
+    } catch (err) {
+      const p = (err instanceof StatusError ? err.body : {}) as Partial<Verdict> & { instance?: string; detail?: string };
+      if (!p.reason_code) throw err;
       const id = p.instance?.startsWith("urn:weir:verdict:") ? p.instance.slice("urn:weir:verdict:".length) : "";
-      return this.refused({ ...p, id, action: p.action, message: p.detail }, flow, "weir");
+      // An action of a later version is a refusal all the same.
+      const action = stops(p.action ?? "") ? p.action : "deny";
+      return this.refused(typed({ ...p, id, action, message: p.detail }), flow, "weir");
     }
-    const v = ((await resp.json()) as { verdict: Verdict }).verdict;
-    if (v.action === "warn" && v.mode === "enforce") return this.refused(v, flow, "weir");
+    const v = verdict((JSON.parse(answer) as { verdict: unknown }).verdict);
+    if (v.mode === "enforce" && (v.action === "warn" || stops(v.action))) return this.refused(v, flow, "weir");
     return new Decision("allow", "weir", false, flow);
   }
 
@@ -675,7 +743,23 @@ export class Guard {
 
   private fetch(method: string, path: string, headers: Record<string, string>, body: string | undefined, signal: AbortSignal): Promise<Response> {
     if (this.o.token) headers["authorization"] = "Bearer " + this.o.token;
-    return fetch(this.url + path, { method, headers, body, signal, cache: "no-store" });
+    // Orders come from weir, and from nowhere else.
+    return fetch(this.url + path, { method, headers, body, signal, cache: "no-store", redirect: "manual" });
+  }
+
+  /** Sends a request and returns what is answered, all of it within a time and a length. */
+  private async call(method: string, path: string, headers: Record<string, string>, body: string | undefined, ms: number): Promise<string> {
+    const late = new AbortController();
+    const end = setTimeout(() => late.abort(new Error(`no answer in ${ms} ms`)), ms);
+    try {
+      const resp = await this.fetch(method, path, headers, body, late.signal);
+      const text = await answered(resp);
+      if (!resp.ok) throw problem(resp.status, text);
+      return text;
+    } finally {
+      clearTimeout(end);
+      late.abort(); // lets go of what was not read
+    }
   }
 
   private pause(ms: number): Promise<void> {
@@ -691,8 +775,12 @@ export class Guard {
   }
 
   private log(level: "debug" | "info" | "warn", text: string): void {
-    if (this.o.log) this.o.log(level, text);
-    else if (level === "warn") console.warn("weir guard: " + text);
+    try {
+      if (this.o.log) this.o.log(level, text);
+      else if (level === "warn") console.warn("weir guard: " + text);
+    } catch {
+      this.counts.faults++; // what is said of a decision does not change it
+    }
   }
 }
 
@@ -716,9 +804,84 @@ class StatusError extends Error {
   }
 }
 
-async function problem(resp: Response): Promise<StatusError> {
-  const body: unknown = await resp.json().catch(() => ({}));
-  return new StatusError(resp.status, typeof body === "object" && body !== null ? (body as Record<string, unknown>) : {});
+function problem(status: number, text: string): StatusError {
+  try {
+    return new StatusError(status, object(JSON.parse(text), "the problem"));
+  } catch {
+    return new StatusError(status, {});
+  }
+}
+
+/** What is answered, when that is not more than a guard reads. */
+async function answered(resp: Response): Promise<string> {
+  const reader = resp.body?.getReader();
+  const decoder = new TextDecoder();
+  let text = "";
+  let size = 0;
+  for (;;) {
+    const { done, value } = (await reader?.read()) ?? { done: true };
+    if (done) return text + decoder.decode();
+    size += value.length;
+    if (size > mostAnswer) {
+      void reader?.cancel().catch(() => {});
+      throw new Error(`weir answers with more than ${mostAnswer} bytes`);
+    }
+    text += decoder.decode(value, { stream: true });
+  }
+}
+
+/** A verdict, as far as a guard reads it. What is of another form is none, so that nothing
+ * goes wrong later when a call is held against it. */
+function verdict(v: unknown): Verdict {
+  const checked = typed(v);
+  if (!checked.id || !checked.action) throw new Error("id and action are needed");
+  return checked;
+}
+
+const texts = ["id", "mode", "action", "effective", "reason_code", "unit", "message", "agent_message", "expires_at", "correlation_id"];
+const matchTexts = ["kind", "turn_id", "not_turn_id", "task_id", "conversation_id", "project_id"];
+const matchLists = ["from", "to", "not_from", "not_to", "tool", "args_hash", "content_hash"];
+
+function typed(given: unknown): Verdict {
+  const v = object(given, "the verdict");
+  for (const name of texts) want(v, name, "string");
+  for (const name of ["limit", "observed", "revision", "retry_after_s"]) want(v, name, "number");
+  if (v["expires_at"] && Number.isNaN(Date.parse(v["expires_at"] as string))) throw new Error("expires_at is no time");
+  v["scope"] ??= undefined;
+  v["match"] ??= undefined;
+  if (v["scope"] !== undefined) {
+    const scope = object(v["scope"], "scope");
+    for (const name of ["kind", "id"]) {
+      want(scope, name, "string");
+      scope[name] ??= "";
+    }
+  }
+  if (v["match"] !== undefined) {
+    const match = object(v["match"], "match");
+    for (const name of matchTexts) want(match, name, "string");
+    for (const name of matchLists) for (const text of list(match, name)) if (typeof text !== "string") throw new Error(`match.${name} has what is no text`);
+    for (const edge of list(match, "edges")) {
+      const { from, to } = object(edge, "an edge");
+      if (typeof from !== "string" || typeof to !== "string") throw new Error("an edge needs from and to");
+    }
+  }
+  return v as unknown as Verdict;
+}
+
+function object(v: unknown, what: string): Record<string, unknown> {
+  if (typeof v !== "object" || v === null || Array.isArray(v)) throw new Error(`${what} is no object`);
+  return v as Record<string, unknown>;
+}
+
+function want(v: Record<string, unknown>, name: string, type: string): void {
+  v[name] ??= undefined; // null is as good as nothing
+  if (v[name] !== undefined && typeof v[name] !== type) throw new Error(`${name} is ${typeof v[name]}`);
+}
+
+function list(v: Record<string, unknown>, name: string): unknown[] {
+  v[name] ??= undefined;
+  if (v[name] !== undefined && !Array.isArray(v[name])) throw new Error(`${name} is no list`);
+  return (v[name] as unknown[] | undefined) ?? [];
 }
 
 /** A timer that does not keep a program alive. */
@@ -726,12 +889,6 @@ function timer(fn: () => void, ms: number): ReturnType<typeof setTimeout> {
   const t = setTimeout(fn, ms);
   (t as { unref?: () => void }).unref?.();
   return t;
-}
-
-function timeout(ms: number): AbortSignal {
-  const c = new AbortController();
-  timer(() => c.abort(), ms);
-  return c.signal;
 }
 
 function stops(action: string): boolean {

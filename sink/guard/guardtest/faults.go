@@ -1,0 +1,477 @@
+package guardtest
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"weir/events"
+)
+
+// Fault is one way in which what answers at weir's address misbehaves: a weir that is
+// broken, a proxy in between, or somebody else. A guard must neither end nor hang nor
+// fill the memory of the program that it guards, and must decide what Want says.
+type Fault struct {
+	Name string
+	Want Want
+
+	path  string           // of the requests that are answered wrongly
+	serve http.HandlerFunc // answers the first of them
+	then  http.HandlerFunc // answers the later ones; nil: they are never answered
+	lasts bool             // it may go on for as long as the guard is there
+}
+
+// Want is what a guard decides about two calls in the end, each as action, source and
+// "stale" where it says so. Weir has an order to deny the calls of flow f, and answers
+// asks accordingly.
+type Want struct {
+	CheckStopped, CheckOther string // the call of flow f, and that of another flow
+	AskStopped, AskOther     string
+	Unreadable               int64 // messages that are counted so, at least
+}
+
+// What a guard decides when it hears weir, when it never did, when it does no more, and
+// when it hears orders but no answers.
+var (
+	hears   = Want{CheckStopped: "deny table", CheckOther: "allow table", AskStopped: "deny weir", AskOther: "allow weir"}
+	never   = Want{CheckStopped: "allow stale_open stale", CheckOther: "allow stale_open stale", AskStopped: "deny weir", AskOther: "allow weir"}
+	noMore  = Want{CheckStopped: "deny table stale", CheckOther: "allow stale_open stale", AskStopped: "deny weir", AskOther: "allow weir"}
+	unasked = Want{CheckStopped: "deny table", CheckOther: "allow table", AskStopped: "deny table", AskOther: "allow stale_open stale"}
+)
+
+func (w Want) unreadable(n int64) Want {
+	w.Unreadable = n
+	return w
+}
+
+// The paths that guards use.
+const (
+	pathVerdicts = "/v1/verdicts"
+	pathLimits   = "/v1/limits"
+	pathCheck    = "/v1/check"
+	pathEvents   = "/v1/events"
+)
+
+// Flood is how many bytes a fault sends that has no end.
+const Flood = 192 << 20
+
+// order is a verdict that stops a flow, with more fields or none.
+func order(flow, more string) string {
+	return fmt.Sprintf(`{"id":"of-%s","revision":1,"mode":"enforce","action":"deny","reason_code":"self_call","correlation_id":%q,"scope":{"kind":"flow","id":%q}%s}`, flow, flow, flow, more)
+}
+
+const (
+	alive  = ": heartbeat\n\n"
+	refuse = `{"instance":"urn:weir:verdict:a","reason_code":"self_call","action":"deny","detail":"no","agent_message":"n"}`
+)
+
+// Faults returns all of them, those that are known.
+func Faults() []Fault {
+	stopped := "id: 0\ndata: " + order("f", "") + "\n\n"
+	// after lets the guard hear the order and a sign of life first.
+	after := func(fn http.HandlerFunc) http.HandlerFunc {
+		return func(rw http.ResponseWriter, r *http.Request) {
+			begin(rw)
+			say(rw, stopped+alive)
+			fn(rw, r)
+		}
+	}
+	// among sends a message before the order, which is heard all the same.
+	among := func(text string) http.HandlerFunc {
+		return func(rw http.ResponseWriter, r *http.Request) {
+			begin(rw)
+			say(rw, text+stopped)
+			beat(rw, r)
+		}
+	}
+	data := func(text string) http.HandlerFunc { return among("id: 7\ndata: " + text + "\n\n") }
+	stream := func(name string, want Want, serve http.HandlerFunc) Fault {
+		return Fault{Name: "stream " + name, Want: want, path: pathVerdicts, serve: serve}
+	}
+	odd := func(name, text string) Fault {
+		return stream(name, hears.unreadable(1), data(text)).lasting()
+	}
+	limits := func(name string, serve http.HandlerFunc) Fault {
+		return Fault{Name: "limits " + name, Want: hears, path: pathLimits, serve: serve}.lasting()
+	}
+	check := func(name string, serve http.HandlerFunc) Fault {
+		return Fault{Name: "check " + name, Want: unasked, path: pathCheck, serve: serve, then: serve}
+	}
+	ack := func(name string, serve http.HandlerFunc) Fault {
+		return Fault{Name: "events " + name, Want: hears, path: pathEvents, serve: serve, then: serve}
+	}
+	return []Fault{
+		// Nothing that could be followed.
+		stream("is cut before it is answered", never, cut),
+		stream("is never answered", never, hang),
+		stream("is answered in another protocol", never, raw("SSH-2.0-OpenSSH_9.6\r\n")),
+		stream("has a head that comes byte by byte", never, rawEvery("HTTP/1.1 200 OK\r\nX: ", "x")),
+		stream("has a head without end", never, rawFlood("HTTP/1.1 200 OK\r\n", "X-More: "+strings.Repeat("x", 1000)+"\r\n")),
+		stream("is refused", never, reply(http.StatusUnauthorized, "application/problem+json", `{"detail":"a token is needed"}`)),
+		stream("fails, with 192 MiB of text", never, floodOf(http.StatusInternalServerError, "text/plain", "sorry ")),
+		stream("is a page that somebody else shows", never, pageOf(": a line that looks like a sign of life\n\n")),
+		stream("is somewhere else", never, elsewhere),
+		stream("is moved to itself", never, func(rw http.ResponseWriter, r *http.Request) { http.Redirect(rw, r, r.URL.Path, http.StatusFound) }),
+		stream("ends at once", never, func(rw http.ResponseWriter, _ *http.Request) { begin(rw) }),
+		stream("begins and says nothing", never, func(rw http.ResponseWriter, r *http.Request) { begin(rw); say(rw, ""); hang(rw, r) }),
+		stream("says that it is behind, for ever", Want{"deny table stale", "allow stale_open stale", "deny weir", "allow weir", 0}, func(rw http.ResponseWriter, r *http.Request) {
+			begin(rw)
+			say(rw, stopped)
+			every(rw, r, ": behind\n\n")
+		}).lasting(),
+
+		// A stream that goes bad.
+		stream("falls silent", noMore, after(hang)),
+		stream("ends", noMore, after(func(http.ResponseWriter, *http.Request) {})),
+		stream("ends in the middle of an order", noMore, after(func(rw http.ResponseWriter, _ *http.Request) { say(rw, "data: "+order("h", "")[:40]) })),
+		stream("has chunks that are none", noMore, rawChunks(stopped+alive)),
+		stream("drips single bytes", noMore, after(func(rw http.ResponseWriter, r *http.Request) { every(rw, r, "x") })),
+		stream("drips empty lines", noMore, after(func(rw http.ResponseWriter, r *http.Request) { every(rw, r, "\n") })),
+		stream("drips a comment that does not end", noMore, after(func(rw http.ResponseWriter, r *http.Request) { say(rw, ": "); every(rw, r, "x") })),
+		stream("drips fields that nobody knows", noMore, after(func(rw http.ResponseWriter, r *http.Request) { every(rw, r, "more: x\n") })),
+		stream("has a line without end", noMore.unreadable(1), after(flood("data: ", strings.Repeat("x", 1<<16)))),
+		stream("has data without an empty line", noMore.unreadable(1), after(flood("", "data: "+strings.Repeat("x", 1<<14)+"\n"))),
+		stream("has ids without an empty line", noMore, after(flood("", "id: "+strings.Repeat("7", 1<<14)+"\n"))),
+		stream("has a signature without end", noMore, after(flood("signature: ", strings.Repeat("x", 1<<16)))),
+		stream("has a message too long, with signs of life in it", noMore.unreadable(1), after(func(rw http.ResponseWriter, r *http.Request) {
+			say(rw, strings.Repeat("data: "+strings.Repeat("x", 1<<14)+"\n", 40))
+			every(rw, r, ": heartbeat\n")
+		})),
+		stream("is packed, and 192 MiB when it is unpacked", never, func(rw http.ResponseWriter, r *http.Request) {
+			rw.Header().Set("Content-Encoding", "gzip")
+			begin(rw)
+			_, _ = rw.Write(packed(stopped+alive, "data: "+strings.Repeat("x", 1<<14)+"\n"))
+		}),
+
+		// Messages that are none, before one that counts.
+		stream("has a message of 1 MiB among others", hears.unreadable(1), among("data: "+strings.Repeat("x", 1<<20)+"\n\n")).lasting(),
+		stream("has a message of many lines among others", hears.unreadable(1), among(strings.Repeat("data: "+strings.Repeat("x", 1000)+"\n", 1000)+"\n")).lasting(),
+		odd("has what is not JSON", `{"id":`),
+		odd("has a list for a verdict", `[1,2,3]`),
+		odd("has nothing for a verdict", `null`),
+		odd("has JSON of 100,000 levels", strings.Repeat("[", 100_000)),
+		odd("has an order without id", strings.Replace(order("g", ""), `"id":"of-g",`, "", 1)),
+		odd("has an order whose id is a number", strings.Replace(order("g", ""), `"of-g"`, "5", 1)),
+		odd("has an order whose match is no match", order("g", `,"match":{"from":7}`)),
+		odd("has an order whose edges are no edges", order("g", `,"match":{"edges":["a"]}`)),
+		odd("has an order whose scope is a text", strings.Replace(order("g", ""), `{"kind":"flow","id":"g"}`, `"flow"`, 1)),
+		odd("has an order whose limit is a text", order("g", `,"limit":"5","observed":"6"`)),
+		odd("has an order whose revision is a text", strings.Replace(order("g", ""), `"revision":1`, `"revision":"1"`, 1)),
+		odd("has an order that ends at no time", order("g", `,"expires_at":"tomorrow"`)),
+		odd("has an order that waits for no number", order("g", `,"retry_after_s":{}`)),
+		stream("has an order of a kind that nobody knows", hears, data(strings.Replace(order("g", ""), `"deny"`, `"explode"`, 1))).lasting(),
+		stream("has an order about nothing that is known", hears, data(strings.Replace(order("", ""), `"kind":"flow"`, `"kind":"planet"`, 1))).lasting(),
+		stream("ends lines with two characters", hears, func(rw http.ResponseWriter, r *http.Request) {
+			begin(rw)
+			say(rw, strings.ReplaceAll(stopped+alive, "\n", "\r\n"))
+			every(rw, r, strings.ReplaceAll(alive, "\n", "\r\n"))
+		}).lasting(),
+		stream("is answered in HTTP/1.0", hears, rawEvery("HTTP/1.0 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"+stopped, alive)).lasting(),
+		stream("begins with a byte order mark", hears, among("\ufeff: heartbeat\n\n")).lasting(),
+		{Name: "stream has an id that no request can carry", Want: hears, path: pathVerdicts, serve: func(rw http.ResponseWriter, _ *http.Request) {
+			begin(rw)
+			say(rw, "id: \u2603\x01\ndata: "+order("f", "")+"\n\n"+alive)
+		}, then: among("")},
+		{Name: "stream has an id of 100,000 characters", Want: hears, path: pathVerdicts, serve: func(rw http.ResponseWriter, _ *http.Request) {
+			begin(rw)
+			say(rw, "id: "+strings.Repeat("7", 100_000)+"\ndata: "+order("f", "")+"\n\n"+alive)
+		}, then: func(rw http.ResponseWriter, r *http.Request) {
+			if len(r.Header.Get("Last-Event-ID")) > 1<<14 {
+				rw.WriteHeader(http.StatusRequestHeaderFieldsTooLarge)
+				return
+			}
+			among("")(rw, r)
+		}},
+		stream("is all signs of life", hears, func(rw http.ResponseWriter, r *http.Request) {
+			begin(rw)
+			say(rw, stopped)
+			flood("", strings.Repeat(alive, 1000))(rw, r)
+			every(rw, r, alive)
+		}).lasting(),
+		{Name: "stream has more orders than there is room for", Want: hears, path: pathVerdicts, lasts: true, serve: crowd(stopped), then: crowd(stopped)},
+
+		// The limits, which a guard asks for beside.
+		limits("are never answered", hang),
+		limits("come byte by byte", dripOf(http.StatusOK)),
+		limits("are 192 MiB", floodOf(http.StatusOK, "application/json", `{"document":{"rules":{}},"more":"`)),
+		limits("are a list", reply(http.StatusOK, "application/json", `{"document":{"rules":[]}}`)),
+		limits("are numbers", reply(http.StatusOK, "application/json", `{"document":{"rules":{"max_total_calls":5,"call_rate_per_flow":6}}}`)),
+		limits("are nothing", reply(http.StatusOK, "application/json", `null`)),
+
+		// Asks.
+		check("is cut", cut),
+		check("is never answered", hang),
+		check("is answered byte by byte", dripOf(http.StatusOK)),
+		check("is refused byte by byte", dripOf(http.StatusForbidden)),
+		check("has a head that comes byte by byte", rawEvery("HTTP/1.1 200 OK\r\nX: ", "x")),
+		check("is answered with 192 MiB", floodOf(http.StatusOK, "application/json", `{"verdict":{"id":"a","action":"allow"},"more":"`)),
+		check("is refused with 192 MiB", floodOf(http.StatusForbidden, "application/problem+json", `{"reason_code":"self_call","action":"deny","detail":"`)),
+		check("is answered with less than was said", raw("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{\"verdict\":")),
+		check("is answered with nothing", reply(http.StatusOK, "application/json", "")),
+		check("is answered with no verdict", reply(http.StatusOK, "application/json", `{"verdict":[]}`)),
+		check("is answered with an empty verdict", reply(http.StatusOK, "application/json", `{"verdict":{}}`)),
+		check("is answered with a page", pageOf("welcome")),
+		check("is answered somewhere else", elsewhere),
+		check("is refused without a reason", reply(http.StatusForbidden, "text/html", "<h1>403</h1>")),
+		check("is refused for a reason that is a number", reply(http.StatusForbidden, "application/problem+json", `{"reason_code":5,"action":"deny"}`)),
+		check("is refused for a time that is a text", reply(http.StatusTooManyRequests, "application/problem+json", `{"reason_code":"self_call","action":"deny","retry_after_s":"x"}`)),
+		{Name: "check is refused with status 200", Want: Want{"deny table", "allow table", "deny weir", "deny weir", 0}, path: pathCheck, serve: refusedWell, then: refusedWell},
+		{Name: "check is refused by an action that nobody knows", Want: Want{"deny table", "allow table", "deny weir", "deny weir", 0}, path: pathCheck, serve: held, then: held},
+
+		// Acknowledgements, which nobody waits for.
+		ack("are cut", cut),
+		ack("are never answered", hang),
+		ack("are answered byte by byte", dripOf(http.StatusAccepted)),
+		ack("are answered with 192 MiB", floodOf(http.StatusAccepted, "application/json", "{}")),
+		ack("fail", reply(http.StatusInternalServerError, "text/plain", "sorry")),
+	}
+}
+
+func (f Fault) lasting() Fault {
+	f.lasts, f.then = true, f.serve
+	return f
+}
+
+func refusedWell(rw http.ResponseWriter, r *http.Request) {
+	reply(http.StatusOK, "application/json", `{"verdict":{"id":"a","mode":"enforce","action":"deny","reason_code":"self_call"}}`)(rw, r)
+}
+
+func held(rw http.ResponseWriter, r *http.Request) {
+	reply(http.StatusForbidden, "application/problem+json", strings.Replace(refuse, `"deny"`, `"hold"`, 1))(rw, r)
+}
+
+// crowd sends 5,000 orders behind the one that counts.
+func crowd(first string) http.HandlerFunc {
+	return func(rw http.ResponseWriter, r *http.Request) {
+		begin(rw)
+		say(rw, first)
+		var more strings.Builder
+		for n := range 5000 {
+			fmt.Fprintf(&more, "data: %s\n\n", order(fmt.Sprint("crowd-", n), ""))
+		}
+		say(rw, more.String())
+		beat(rw, r)
+	}
+}
+
+// Faulty is a server with one fault.
+type Faulty struct {
+	fault Fault
+	weir  *Weir
+
+	mu    sync.Mutex
+	tries int
+	once  sync.Once
+	ended chan struct{} // the first wrong answer is over
+}
+
+// Serve returns a server with the fault.
+func (f Fault) Serve() *Faulty {
+	weir := New()
+	weir.Give(events.Verdict{ID: "of-f", CorrelationID: "f", Action: "deny", Reason: events.SelfCall})
+	weir.Answer(func(ev *events.Event) *events.Verdict {
+		if ev.CorrelationID != "f" {
+			return nil
+		}
+		return &events.Verdict{ID: "a", Mode: "enforce", Action: "deny", Reason: events.SelfCall, HTTPStatus: http.StatusForbidden}
+	})
+	return &Faulty{fault: f, weir: weir, ended: make(chan struct{})}
+}
+
+// Over reports whether the guard has seen the fault, and has left it where it does not
+// end by itself.
+func (f *Faulty) Over() bool {
+	if f.fault.lasts {
+		return true
+	}
+	select {
+	case <-f.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// ServeHTTP answers as a weir does, but for the fault.
+func (f *Faulty) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == pathElsewhere {
+		begin(rw) // orders, or answers, of somebody who is not weir
+		say(rw, alive)
+		beat(rw, r)
+		return
+	}
+	if r.URL.Path != f.fault.path {
+		if r.URL.Path == pathVerdicts { // whose signs of life come too seldom for these tests
+			begin(rw)
+			say(rw, "id: 0\ndata: "+order("f", "")+"\n\n")
+			beat(rw, r)
+			return
+		}
+		f.weir.ServeHTTP(rw, r)
+		return
+	}
+	f.mu.Lock()
+	f.tries++
+	first := f.tries == 1
+	f.mu.Unlock()
+	switch {
+	case first:
+		defer f.once.Do(func() { close(f.ended) })
+		f.fault.serve(rw, r)
+	case f.fault.then != nil:
+		f.fault.then(rw, r)
+	default:
+		hang(rw, r)
+	}
+}
+
+func begin(rw http.ResponseWriter) { rw.Header().Set("Content-Type", "text/event-stream") }
+
+// say sends a text at once. It reports whether somebody may still listen.
+func say(rw http.ResponseWriter, text string) bool {
+	_, err := io.WriteString(rw, text)
+	return err == nil && http.NewResponseController(rw).Flush() == nil
+}
+
+// pace is how often something comes that comes bit by bit.
+const pace = 50 * time.Millisecond
+
+// every says a text again and again until nobody listens.
+func every(rw http.ResponseWriter, r *http.Request, text string) {
+	tick := time.NewTicker(pace)
+	defer tick.Stop()
+	for say(rw, text) {
+		select {
+		case <-tick.C:
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+func beat(rw http.ResponseWriter, r *http.Request) { every(rw, r, alive) }
+
+// hang says nothing until nobody listens.
+func hang(_ http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body) // only then is it seen that the other side hangs up
+	<-r.Context().Done()
+}
+
+func cut(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+
+func reply(status int, contentType, text string) http.HandlerFunc {
+	return func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Type", contentType)
+		rw.WriteHeader(status)
+		_, _ = io.WriteString(rw, text)
+	}
+}
+
+func pageOf(text string) http.HandlerFunc { return reply(http.StatusOK, "text/html", text) }
+
+// flood sends a text, and then another one again and again.
+func flood(text, again string) http.HandlerFunc {
+	return func(rw http.ResponseWriter, r *http.Request) {
+		_, err := io.WriteString(rw, text)
+		for sent := 0; sent < Flood && err == nil; sent += len(again) {
+			_, err = io.WriteString(rw, again)
+		}
+		if say(rw, "") {
+			hang(rw, r)
+		}
+	}
+}
+
+func floodOf(status int, contentType, text string) http.HandlerFunc {
+	return func(rw http.ResponseWriter, r *http.Request) {
+		rw.Header().Set("Content-Type", contentType)
+		rw.WriteHeader(status)
+		flood(text, strings.Repeat("x", 1<<16))(rw, r)
+	}
+}
+
+func dripOf(status int) http.HandlerFunc {
+	return func(rw http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		rw.Header().Set("Content-Type", "application/json")
+		rw.WriteHeader(status)
+		every(rw, r, " ")
+	}
+}
+
+const pathElsewhere = "/elsewhere"
+
+// elsewhere leads away from weir.
+func elsewhere(rw http.ResponseWriter, r *http.Request) {
+	http.Redirect(rw, r, pathElsewhere, http.StatusTemporaryRedirect)
+}
+
+// packed is a text and more, Flood bytes of it, in the form of gzip.
+func packed(text, again string) []byte {
+	var out bytes.Buffer
+	zip := gzip.NewWriter(&out)
+	_, _ = io.WriteString(zip, text) // memory takes everything
+	for sent := 0; sent < Flood; sent += len(again) {
+		_, _ = io.WriteString(zip, again)
+	}
+	_ = zip.Close()
+	return out.Bytes()
+}
+
+// hijacked answers below HTTP. What it sends ends with the connection.
+func hijacked(fn func(conn net.Conn, gone <-chan struct{})) http.HandlerFunc {
+	return func(rw http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		conn, _, err := http.NewResponseController(rw).Hijack()
+		if err != nil {
+			panic(err) // the server of the test is one of HTTP/1.1
+		}
+		defer conn.Close()
+		gone := make(chan struct{})
+		go func() {
+			defer close(gone)
+			_, _ = io.Copy(io.Discard, conn)
+		}()
+		fn(conn, gone)
+	}
+}
+
+func raw(text string) http.HandlerFunc {
+	return hijacked(func(conn net.Conn, _ <-chan struct{}) { _, _ = io.WriteString(conn, text) })
+}
+
+// rawEvery sends a text, and then others one by one, over and over.
+func rawEvery(text string, others ...string) http.HandlerFunc {
+	return hijacked(func(conn net.Conn, gone <-chan struct{}) {
+		tick := time.NewTicker(pace)
+		defer tick.Stop()
+		_, err := io.WriteString(conn, text)
+		for n := 0; err == nil; n++ {
+			_, err = io.WriteString(conn, others[n%len(others)])
+			select {
+			case <-tick.C:
+			case <-gone:
+				return
+			}
+		}
+	})
+}
+
+func rawFlood(text, again string) http.HandlerFunc {
+	return hijacked(func(conn net.Conn, _ <-chan struct{}) {
+		_, err := io.WriteString(conn, text)
+		for sent := 0; sent < Flood && err == nil; sent += len(again) {
+			_, err = io.WriteString(conn, again)
+		}
+	})
+}
+
+func rawChunks(text string) http.HandlerFunc {
+	return raw(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\nthis is no length\r\n", len(text), text))
+}
