@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"weir/analyzer"
+	"weir/analyzer/spelling"
 	"weir/events"
 )
 
@@ -162,7 +163,7 @@ func (r *reader) choice(path string, n *yaml.Node, names []string) (int, bool) {
 	i := slices.Index(names, n.Value)
 	if i < 0 {
 		hint := ""
-		if near := nearest(n.Value, names); near != "" {
+		if near := spelling.Nearest(n.Value, names); near != "" {
 			hint = "did you mean " + near + "?"
 		}
 		r.fail(n, path, hint, "%s is none of %s", describe(n), strings.Join(names, ", "))

@@ -8,6 +8,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"weir/analyzer"
+	"weir/analyzer/spelling"
 	"weir/events"
 )
 
@@ -64,7 +65,7 @@ func numberHint(n *yaml.Node) string {
 	switch v := n.Value; {
 	case v == "false" || v == "no" || v == "none" || v == "never" || v == "null" || strings.HasPrefix(v, "-"):
 		return "write off for never"
-	case fold(v) == "off":
+	case spelling.Same(v, "off"):
 		return "write it exactly so: off"
 	case n.Style&quoted != 0 && v != "":
 		if _, ok := digits(v); ok {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"weir/analyzer"
+	"weir/analyzer/spelling"
 	"weir/events"
 )
 
@@ -173,7 +174,7 @@ func known(ok bool, v string, all []string) error {
 	if ok {
 		return nil
 	}
-	if near := nearest(v, all); near != "" {
+	if near := spelling.Nearest(v, all); near != "" {
 		return fmt.Errorf("did you mean %q", near)
 	}
 	return fmt.Errorf("want one of %s", strings.Join(all, ", "))
@@ -197,7 +198,7 @@ func checkWord(word, at string) error {
 		}
 		all[i] = w.word
 	}
-	if near := nearest(word, all); near != "" {
+	if near := spelling.Nearest(word, all); near != "" {
 		return fmt.Errorf("%s is no event; did you mean %q", at, near)
 	}
 	return fmt.Errorf("%s is no event; an agent's name alone says nothing: a->b calls, a!tool uses a tool, a~ makes an output", at)
@@ -242,42 +243,8 @@ func ruleNames() []string {
 }
 
 func unknown(what, v string, all []string) error {
-	if near := nearest(v, all); near != "" {
+	if near := spelling.Nearest(v, all); near != "" {
 		return fmt.Errorf("%q is no %s; did you mean %q", v, what, near)
 	}
 	return fmt.Errorf("%q is no %s; want one of %s", v, what, strings.Join(all, ", "))
-}
-
-// nearest returns the word that v is most likely a misspelling of, or "".
-func nearest(v string, all []string) (best string) {
-	if len(v) > 64 {
-		return ""
-	}
-	least := len(v)/3 + 1
-	for _, w := range all {
-		if d := distance(v, w); d <= least && (best == "" || d < least) {
-			best, least = w, d
-		}
-	}
-	return best
-}
-
-// distance is how many letters are to be changed, put in or left out to make a b.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		before := row[0]
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := before
-			if a[i-1] != b[j-1] {
-				cost = 1 + min(before, row[j], row[j-1])
-			}
-			before, row[j] = row[j], cost
-		}
-	}
-	return row[len(b)]
 }

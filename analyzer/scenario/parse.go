@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"weir/analyzer/spelling"
 )
 
 const rule = "----"
@@ -80,7 +82,7 @@ func (p *parser) content(line string) {
 	items, err := s.items()
 	if err != nil {
 		// A line that looks like a setting is more likely one that is misspelled.
-		if near := nearest(word, settingWords[:]); near != "" && value != "" && !strings.ContainsAny(word, "@>!<=$:([+") {
+		if near := spelling.Nearest(word, settingWords[:]); near != "" && value != "" && !strings.ContainsAny(word, "@>!<=$:([+") {
 			err = fmt.Errorf("%q is no setting; did you mean %q", word, near)
 		}
 		p.fail(p.line, "%w", err)

@@ -3,6 +3,7 @@ package main
 import (
 	"strings"
 
+	"weir/analyzer/spelling"
 	"weir/cmd/internal/cli"
 	"weir/events/adapter"
 	"weir/events/adapter/mapped"
@@ -55,7 +56,7 @@ func describeSources(env *cli.Env, args []string) error {
 		s, err := registry.Source(args[0])
 		if err != nil {
 			fault := cli.Usage("%w", err)
-			if near := cli.Nearest(args[0], append(sourceNames(), formatNames()...)); near != "" {
+			if near := spelling.Nearest(args[0], append(sourceNames(), formatNames()...)); near != "" {
 				return fault.Advise("did you mean: weir events describe %s", near)
 			}
 			return fault.Advise("weir events describe lists all sources")

@@ -11,6 +11,7 @@ import (
 
 	"weir/analyzer"
 	"weir/analyzer/limitfile"
+	"weir/analyzer/spelling"
 	"weir/cmd/internal/cli"
 )
 
@@ -80,7 +81,7 @@ func limitsNamed(name string) (analyzer.Limits, error) {
 			return limitfile.Profile(name)
 		}
 		f := cli.Failure("%w, nor a profile of that name", err)
-		if near := cli.Nearest(name, limitfile.Profiles()); near != "" {
+		if near := spelling.Nearest(name, limitfile.Profiles()); near != "" {
 			return analyzer.Limits{}, f.Advise("did you mean the profile %s", near)
 		}
 		return analyzer.Limits{}, f

@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 
+	"weir/analyzer/spelling"
 	"weir/cmd/internal/app"
 	"weir/cmd/internal/cli"
 	"weir/events/adapter/mapped"
@@ -15,7 +16,7 @@ import (
 // flows are called by, and mappings.
 func isFormat(s string) error {
 	_, err := registry.Lookup(s)
-	if near := cli.Nearest(s, formatNames()); err != nil && near != "" {
+	if near := spelling.Nearest(s, formatNames()); err != nil && near != "" {
 		return fmt.Errorf("want %s; did you mean %s", strings.Join(formatNames(), ", "), near)
 	}
 	return err

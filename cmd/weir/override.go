@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"weir/analyzer"
+	"weir/analyzer/spelling"
 	"weir/cmd/internal/app"
 	"weir/cmd/internal/cli"
 	"weir/events"
@@ -77,7 +78,7 @@ func (f *overrideFlags) order() (o app.OverrideOrder, err error) {
 		return o, cli.Usage("%s is about agents over all flows; overrides change rules about flows", row.Name).Advise("change it in the limits file, for everybody")
 	case !ok || row.Fixed:
 		fault := cli.Usage("there is no rule %q whose limits could change", *f.rule)
-		if near := cli.Nearest(*f.rule, ruleNames()); near != "" && !ok {
+		if near := spelling.Nearest(*f.rule, ruleNames()); near != "" && !ok {
 			return o, fault.Advise("did you mean %s", near)
 		}
 		return o, fault.Advise("weir rules ls lists the rules")

@@ -11,6 +11,7 @@ import (
 
 	"weir/analyzer"
 	"weir/analyzer/limitfile"
+	"weir/analyzer/spelling"
 	"weir/cmd/internal/app"
 	"weir/cmd/internal/cli"
 	"weir/events"
@@ -220,7 +221,7 @@ func find(ctx context.Context, k known, name string) (analyzer.View, error) {
 		}
 	}
 	f := cli.Failure("there is no flow %q among %d", name, len(names))
-	switch near := cli.Nearest(name, names); {
+	switch near := spelling.Nearest(name, names); {
 	case len(begin) > 1:
 		return v, cli.Failure("%q may be one of %d flows", name, len(begin)).Advise("for example %s", begin[0])
 	case near != "":

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"weir/analyzer"
+	"weir/analyzer/spelling"
 	"weir/cmd/internal/cli"
 	"weir/events"
 )
@@ -141,7 +142,7 @@ project. The limits are those of the profile balanced unless flags say otherwise
 					rules := rulesNamed(args[0])
 					if len(rules) == 0 {
 						f := cli.Usage("there is no rule %q", args[0])
-						if near := cli.Nearest(args[0], ruleNames()); near != "" {
+						if near := spelling.Nearest(args[0], ruleNames()); near != "" {
 							return f.Advise("did you mean: weir rules show %s", near)
 						}
 						return f.Advise("weir rules ls lists them")

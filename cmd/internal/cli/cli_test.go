@@ -170,21 +170,6 @@ func TestBashCompletion(t *testing.T) {
 	}
 }
 
-func TestNearest(t *testing.T) {
-	f := func(word, want string) {
-		t.Helper()
-		if got := Nearest(word, []string{"replay", "run", "rules", "limits", "flows"}); got != want {
-			t.Errorf("%s: got %q, want %q", word, got, want)
-		}
-	}
-	f("rpelay", "replay")
-	f("limit", "limits")
-	f("rn", "run")
-	f("flwos", "flows")
-	f("kafka", "")
-	f("x", "")
-}
-
 type thing struct {
 	Name  string   `json:"name"`
 	Count float64  `json:"count"`

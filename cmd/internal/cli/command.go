@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"weir/analyzer/spelling"
 )
 
 // Program is a command line program: its name and its table of commands.
@@ -90,7 +92,7 @@ func unknown(path, word string, cmds []Command) error {
 		return Usage("flag %s stands before the command", word).Advise("flags come after it: %s COMMAND %s", path, word)
 	}
 	f := Usage("unknown command %q", word)
-	if near := Nearest(word, names(cmds)); near != "" {
+	if near := spelling.Nearest(word, names(cmds)); near != "" {
 		return f.Advise("did you mean: %s %s", path, near)
 	}
 	return f.Advise("%s --help lists the commands", path)
@@ -147,7 +149,7 @@ func flagFault(err error, path string, fs *flag.FlagSet) error {
 		fs.VisitAll(func(f *flag.Flag) { names = append(names, f.Name) })
 		name = strings.TrimLeft(name, "-")
 		f := Usage("unknown flag %s", dashed(name))
-		if near := Nearest(name, names); near != "" {
+		if near := spelling.Nearest(name, names); near != "" {
 			return f.Advise("did you mean %s", dashed(near))
 		}
 		return f.Advise("%s --help lists the flags", path)

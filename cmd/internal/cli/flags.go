@@ -4,6 +4,8 @@ import (
 	"flag"
 	"fmt"
 	"strings"
+
+	"weir/analyzer/spelling"
 )
 
 // Choice is a flag value out of a list.
@@ -40,7 +42,7 @@ func (c *Choice) Set(s string) error {
 		}
 		return err
 	}
-	if near := Nearest(s, c.Words); near != "" {
+	if near := spelling.Nearest(s, c.Words); near != "" {
 		return fmt.Errorf("want %s; did you mean %s", strings.Join(c.Words, ", "), near)
 	}
 	return fmt.Errorf("want %s", strings.Join(c.Words, ", "))

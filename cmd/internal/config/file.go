@@ -12,6 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"weir/analyzer/spelling"
 	"weir/cmd/internal/cli"
 )
 
@@ -141,7 +142,7 @@ func (r *reader) unknown(name string) string {
 	var names []string
 	r.table.flags.VisitAll(func(f *flag.Flag) { names = append(names, f.Name) })
 	spelled := strings.ToLower(strings.ReplaceAll(name, "_", "-"))
-	if near := cli.Nearest(spelled, names); near != "" {
+	if near := spelling.Nearest(spelled, names); near != "" {
 		return "there is no such setting; did you mean " + near
 	}
 	return "there is no such setting; weir run --help lists them"

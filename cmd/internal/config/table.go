@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"weir/analyzer/spelling"
 	"weir/cmd/internal/cli"
 )
 
@@ -102,7 +103,7 @@ func (t *Table) Strange(environ []string, also ...string) (list []string) {
 			continue
 		}
 		text := name + " is set, and there is no such setting"
-		if near := cli.Nearest(name, names); near != "" && cli.Nearest(name[len(prefix):], []string{near[len(prefix):]}) != "" {
+		if near := spelling.Nearest(name, names); near != "" && spelling.Nearest(name[len(prefix):], []string{near[len(prefix):]}) != "" {
 			text += "; did you mean " + near
 		}
 		list = append(list, text)
