@@ -2,13 +2,14 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/spf13/pflag"
 
 	"weir/analyzer"
 	"weir/cmd/internal/app"
@@ -24,7 +25,7 @@ func agentsCommand() cli.Command {
 their flows. An agent is called stuck that has said how it is (agent.status) and is
 silent for longer than its limits allow, though nothing is known that it waits for.`,
 			Examples: []string{"weir agents ls", "weir agents ls --stuck -o json | jq -r .agent", "weir agents ls --projects"},
-			Setup: func(fs *flag.FlagSet) cli.Run {
+			Setup: func(fs *pflag.FlagSet) cli.Run {
 				place := newPlace(fs, true)
 				q := app.AgentQuery{}
 				fs.BoolVar(&q.Stuck, "stuck", false, "list only those that are stuck, or may be, or were archived for it")
@@ -43,7 +44,7 @@ silent for longer than its limits allow, though nothing is known that it waits f
 		},
 		{
 			Name: "show", Args: "AGENT", Short: "print all that is kept of one agent",
-			Setup: func(fs *flag.FlagSet) cli.Run {
+			Setup: func(fs *pflag.FlagSet) cli.Run {
 				place := newPlace(fs, true)
 				project := fs.Bool("project", false, "AGENT is the id of a project")
 				return func(ctx context.Context, env *cli.Env, args []string) error {
@@ -88,7 +89,7 @@ admin token, and wants it. The exit code is 3 when the request is refused.`,
 			`weir agents rescue planner-3 --reason "has not answered since noon"`,
 			`weir agents rescue planner-3 --admin --reason "its host is gone" --token-file admin.token`,
 		},
-		Setup: func(fs *flag.FlagSet) cli.Run {
+		Setup: func(fs *pflag.FlagSet) cli.Run {
 			h := newHand(fs)
 			admin := fs.Bool("admin", false, "whether it is stuck or not; wants the admin token")
 			return func(ctx context.Context, env *cli.Env, args []string) error {

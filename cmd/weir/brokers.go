@@ -3,13 +3,13 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"log/slog"
 	"net"
 	"strings"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
+	"github.com/spf13/pflag"
 
 	"weir/cmd/internal/app"
 	"weir/cmd/internal/cli"
@@ -20,7 +20,7 @@ import (
 // brokerFlags say how the brokers of a Kafka cluster are reached, and which topics and
 // which group of it are weir's.
 type brokerFlags struct {
-	flags     *flag.FlagSet
+	flags     *pflag.FlagSet
 	addresses *cli.List
 	group     string
 	topics    app.Topics
@@ -33,7 +33,7 @@ type brokerFlags struct {
 }
 
 // newBrokerFlags declares the flags, and that of the configuration file.
-func newBrokerFlags(fs *flag.FlagSet) *brokerFlags {
+func newBrokerFlags(fs *pflag.FlagSet) *brokerFlags {
 	b := &brokerFlags{flags: fs}
 	config.AddFileFlag(fs)
 	b.addresses = cli.NewList(fs, "brokers", "the brokers of a Kafka cluster, `HOST:PORT,...`; one that answers suffices")

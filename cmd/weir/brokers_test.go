@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
+	"github.com/spf13/pflag"
 
 	"weir/events/kafka"
 )
@@ -64,7 +64,7 @@ func TestAwaitEndsWithItsContext(t *testing.T) {
 func TestHosts(t *testing.T) {
 	f := func(want string, addresses ...string) {
 		t.Helper()
-		b := newBrokerFlags(flag.NewFlagSet("", flag.ContinueOnError))
+		b := newBrokerFlags(pflag.NewFlagSet("", pflag.ContinueOnError))
 		for _, a := range addresses {
 			if err := b.addresses.Set(a); err != nil {
 				t.Fatal(err)

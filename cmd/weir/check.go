@@ -4,10 +4,11 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"strconv"
+
+	"github.com/spf13/pflag"
 
 	"weir/cmd/internal/cli"
 	"weir/events"
@@ -53,7 +54,7 @@ given. --hook-config prints the settings that make a program run it.`,
 			"weir check --log events.jsonl < call.json",
 			"weir check --hook-config claude-code > .claude/settings.json",
 		},
-		Setup: func(fs *flag.FlagSet) cli.Run {
+		Setup: func(fs *pflag.FlagSet) cli.Run {
 			p := &place{serverFlags: newServerFlags(fs), judging: newJudging(fs), reading: newReading(fs), state: new(string)}
 			p.logs = cli.NewList(fs, "log", "replay this `FILE` first; may be given many times")
 			hook := fs.Bool("hook", false, "read the input of a hook, and answer as hooks do")

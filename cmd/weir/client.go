@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,6 +13,8 @@ import (
 	"os"
 	"strings"
 	"syscall"
+
+	"github.com/spf13/pflag"
 
 	"weir/analyzer"
 	"weir/cmd/internal/app"
@@ -30,7 +31,7 @@ const (
 // serverFlags say which running weir to ask.
 type serverFlags struct{ url, tokenFile *string }
 
-func newServerFlags(fs *flag.FlagSet) *serverFlags {
+func newServerFlags(fs *pflag.FlagSet) *serverFlags {
 	return &serverFlags{
 		url:       fs.String("server", "", "ask the weir that runs at this `URL` ("+serverVariable+", else "+urlOf(app.DefaultListen)+")"),
 		tokenFile: fs.String("token-file", "", "`FILE` with the token that it wants ("+tokenVariable+")"),

@@ -2,7 +2,8 @@ package main
 
 import (
 	"context"
-	"flag"
+
+	"github.com/spf13/pflag"
 
 	"weir/cmd/internal/cli"
 	"weir/cmd/internal/config"
@@ -10,7 +11,7 @@ import (
 
 // settings is the table of what a configuration file may hold: the flags of weir run.
 func settings() *config.Table {
-	return config.NewTable(func(fs *flag.FlagSet) { newRunFlags(fs) })
+	return config.NewTable(func(fs *pflag.FlagSet) { newRunFlags(fs) })
 }
 
 // strangeVariables says which variables of the environment nobody reads, misspelled
@@ -42,7 +43,7 @@ which weir is started. Lists in the environment are written as in the file, [a, 
 Secrets come out of files that are named, or of the environment; they do not stand in
 the file, and are never printed.`,
 			Examples: []string{"weir config print", "weir config print --config weir.yaml", "WEIR_LISTEN=:8443 weir config print -o json"},
-			Setup: func(fs *flag.FlagSet) cli.Run {
+			Setup: func(fs *pflag.FlagSet) cli.Run {
 				newRunFlags(fs)
 				return func(_ context.Context, env *cli.Env, args []string) error { return printConfig(env, fs, args) }
 			},
@@ -50,7 +51,7 @@ the file, and are never printed.`,
 		{
 			Name: "schema", Short: "print the JSON Schema of configuration files, for editors",
 			Examples: []string{"weir config schema > config.schema.json", "# yaml-language-server: $schema=config.schema.json"},
-			Setup: func(*flag.FlagSet) cli.Run {
+			Setup: func(*pflag.FlagSet) cli.Run {
 				return func(_ context.Context, env *cli.Env, args []string) error {
 					if err := cli.Want(args, 0, 0, ""); err != nil {
 						return err
@@ -63,7 +64,7 @@ the file, and are never printed.`,
 	}}
 }
 
-func printConfig(env *cli.Env, fs *flag.FlagSet, args []string) error {
+func printConfig(env *cli.Env, fs *pflag.FlagSet, args []string) error {
 	if err := cli.Want(args, 0, 0, ""); err != nil {
 		return err
 	}

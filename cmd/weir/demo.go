@@ -3,10 +3,11 @@ package main
 import (
 	"context"
 	"embed"
-	"flag"
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/spf13/pflag"
 
 	"weir/analyzer"
 	"weir/analyzer/limitfile"
@@ -52,7 +53,7 @@ Then it starts a weir in memory, feeds it slowly and says what to look at, until
 ended. --once leaves that out. --live shows instead two agents, each a server of its
 own, that talk through a dispatcher of ten lines, and what the model is told when weir
 cuts them short.`,
-		Setup: func(fs *flag.FlagSet) cli.Run {
+		Setup: func(fs *pflag.FlagSet) cli.Run {
 			once := fs.Bool("once", false, "end after the runs, without starting a server")
 			agents := fs.Bool("live", false, "let two agents, real servers, talk through a dispatcher until weir cuts it short")
 			live := newLiveFlags(fs)

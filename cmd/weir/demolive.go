@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/spf13/pflag"
 
 	"weir/cmd/internal/app"
 	"weir/cmd/internal/cli"
@@ -23,7 +24,7 @@ type liveFlags struct {
 	pace   *time.Duration
 }
 
-func newLiveFlags(fs *flag.FlagSet) *liveFlags {
+func newLiveFlags(fs *pflag.FlagSet) *liveFlags {
 	return &liveFlags{
 		listen: fs.String("listen", app.DefaultListen, "serve HTTP on this `ADDRESS`, on another port when it is taken"),
 		pace:   fs.Duration("pace", 150*time.Millisecond, "send an event to it every so `LONG`"),

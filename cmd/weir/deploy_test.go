@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"io"
 	"net"
 	"os"
@@ -12,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v4"
 
 	"weir/analyzer/limitfile"
@@ -21,7 +21,7 @@ import (
 // runsWith holds arguments of weir run in an example against the flags that there are.
 func runsWith(t *testing.T, where string, args []string) *runFlags {
 	t.Helper()
-	fs := flag.NewFlagSet("run", flag.ContinueOnError)
+	fs := pflag.NewFlagSet("run", pflag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	r := newRunFlags(fs)
 	if len(args) == 0 || args[0] != "run" {

@@ -4,13 +4,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/spf13/pflag"
 
 	"weir/cmd/internal/app"
 	"weir/cmd/internal/cli"
@@ -31,7 +32,7 @@ verdicts; --no-probe does without.
 A line for each check: ok, warn or fail, and how to mend it. The exit code is 3 when a
 check has failed.`,
 		Examples: []string{"weir doctor", "weir doctor --brokers kafka-1:9092 --state /var/lib/weir", "weir doctor --config weir.yaml -o json"},
-		Setup: func(fs *flag.FlagSet) cli.Run {
+		Setup: func(fs *pflag.FlagSet) cli.Run {
 			d := &doctor{flags: fs, run: newRunFlags(fs)}
 			fs.BoolVar(&d.noProbe, "no-probe", false, "write nothing to the cluster")
 			return func(ctx context.Context, env *cli.Env, args []string) error {
@@ -47,7 +48,7 @@ check has failed.`,
 
 // doctor makes the checks and prints what they find.
 type doctor struct {
-	flags   *flag.FlagSet
+	flags   *pflag.FlagSet
 	run     *runFlags
 	noProbe bool
 

@@ -2,7 +2,8 @@ package main
 
 import (
 	"context"
-	"flag"
+
+	"github.com/spf13/pflag"
 
 	"weir/cmd/internal/cli"
 	"weir/events"
@@ -18,7 +19,7 @@ func eventsCommand() cli.Command {
 --format the files hold events of weir's own format, one JSON object per line.
 The exit code is 3 when any was refused.`,
 			Examples: []string{"weir events validate events.jsonl", "my-producer | weir events validate -"},
-			Setup: func(fs *flag.FlagSet) cli.Run {
+			Setup: func(fs *pflag.FlagSet) cli.Run {
 				reading := newReading(fs)
 				return func(_ context.Context, env *cli.Env, args []string) error {
 					if reading.format.Value == "" {
@@ -34,7 +35,7 @@ The exit code is 3 when any was refused.`,
 content of messages, arguments or results is in them, only hashes and fingerprints.
 The exit code is 3 when a record could not be read.`,
 			Examples: []string{"weir events convert session.jsonl > events.jsonl", "weir events convert --map flow=.run,from=.sender.id,to=.target calls.jsonl"},
-			Setup: func(fs *flag.FlagSet) cli.Run {
+			Setup: func(fs *pflag.FlagSet) cli.Run {
 				reading := newReading(fs)
 				return func(_ context.Context, env *cli.Env, args []string) error {
 					return convertEvents(env, reading, args)
@@ -47,7 +48,7 @@ The exit code is 3 when a record could not be read.`,
 format, or a mapping (map:FIELD=PATH,...), says what to set there and what to run, what
 its logs can tell, and which rules are off for it, and why.`,
 			Examples: []string{"weir events describe", "weir events describe openinference", "weir events describe map:flow=.id,to=.agent"},
-			Setup: func(*flag.FlagSet) cli.Run {
+			Setup: func(*pflag.FlagSet) cli.Run {
 				return func(_ context.Context, env *cli.Env, args []string) error {
 					return describeSources(env, args)
 				}

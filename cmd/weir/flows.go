@@ -3,10 +3,11 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/spf13/pflag"
 
 	"weir/analyzer"
 	"weir/cmd/internal/app"
@@ -21,7 +22,7 @@ func flowsCommand() cli.Command {
 			Name: "ls", Short: "list flows",
 			Long:     "The flows of a running weir, of a state folder (--state) or of logs (--log).",
 			Examples: []string{"weir flows ls", "weir flows ls --sort near --limit 5 -o json"},
-			Setup: func(fs *flag.FlagSet) cli.Run {
+			Setup: func(fs *pflag.FlagSet) cli.Run {
 				p := newPlace(fs, true)
 				limit := fs.Int("limit", 20, "list at most so many `FLOWS`")
 				sort := cli.NewChoice(fs, "sort", "last", "`ORDER`: last (the last event first) or near (the one nearest to a limit first)", "last", "near")
@@ -40,7 +41,7 @@ func flowsCommand() cli.Command {
 		{
 			Name: "show", Args: "FLOW", Short: "print all that is kept of one flow",
 			Long: "weir explain says the same in words, and what it means.",
-			Setup: func(fs *flag.FlagSet) cli.Run {
+			Setup: func(fs *pflag.FlagSet) cli.Run {
 				p := newPlace(fs, true)
 				return func(ctx context.Context, env *cli.Env, args []string) error {
 					if err := cli.Want(args, 1, 1, "the id of a FLOW"); err != nil {
@@ -64,9 +65,9 @@ func flowsCommand() cli.Command {
 			Long: `Prints the last verdicts of a running weir, or all of one flow, and goes on until it is
 ended. With --state those that a weir has kept that does not run.`,
 			Examples: []string{"weir flows tail", "weir flows tail -n 0 -o json | jq .action"},
-			Setup: func(fs *flag.FlagSet) cli.Run {
+			Setup: func(fs *pflag.FlagSet) cli.Run {
 				p := newPlace(fs, false)
-				last := fs.Int("n", 20, "begin with the last `N` verdicts")
+				last := fs.IntP("last", "n", 20, "begin with the last `N` verdicts")
 				return func(ctx context.Context, env *cli.Env, args []string) error {
 					if err := cli.Want(args, 0, 1, "the id of one FLOW"); err != nil {
 						return err

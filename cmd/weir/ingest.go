@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/spf13/pflag"
 
 	"weir/cmd/internal/cli"
 	"weir/cmd/internal/ingest"
@@ -42,7 +43,7 @@ their trace, and after a crash those of open traces are read again. Tool argumen
 			"weir ingest --brokers kafka-1:9092 ~/.claude/projects",
 			"weir ingest --brokers kafka-1:9092 --from-topic otlp_spans --until end",
 		},
-		Setup: func(fs *flag.FlagSet) cli.Run {
+		Setup: func(fs *pflag.FlagSet) cli.Run {
 			f := &ingestFlags{brokers: newBrokerFlags(fs), reading: newReading(fs), judging: newJudging(fs)}
 			fs.StringVar(&f.topic, "from-topic", "", "read this raw `TOPIC` instead of files")
 			fs.StringVar(&f.group, "ingest-group", "", "with --from-topic: the `NAME` that all who read it for one purpose share; else that of --group and -ingest")

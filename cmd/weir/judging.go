@@ -3,11 +3,11 @@ package main
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"strings"
 
+	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v4"
 
 	"weir/analyzer"
@@ -23,7 +23,7 @@ type judging struct {
 	sets    *cli.List
 }
 
-func newJudging(fs *flag.FlagSet) *judging {
+func newJudging(fs *pflag.FlagSet) *judging {
 	return &judging{
 		profile: cli.NewChoice(fs, "profile", "", "judge by the limits of this `PROFILE`: "+strings.Join(limitfile.Profiles(), ", "), limitfile.Profiles()...),
 		file:    fs.String("limits", "", "judge by this limits `FILE`"),

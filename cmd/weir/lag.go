@@ -3,12 +3,12 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"strconv"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
+	"github.com/spf13/pflag"
 
 	"weir/cmd/internal/app"
 	"weir/cmd/internal/cli"
@@ -23,7 +23,7 @@ the end of the topic of events, and the same of the group behind it, whose name 
 -agents, and the topic of activity. BEHIND is how old the oldest record is that is not
 done. OWNER is the address that a weir gave with --advertise, or else where it runs.`,
 		Examples: []string{"weir lag --brokers kafka-1:9092", "weir lag --brokers kafka-1:9092 --group canary -o json"},
-		Setup: func(fs *flag.FlagSet) cli.Run {
+		Setup: func(fs *pflag.FlagSet) cli.Run {
 			b := newBrokerFlags(fs)
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				if err := cli.Want(args, 0, 0, ""); err != nil {

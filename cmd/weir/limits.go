@@ -4,10 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"slices"
+
+	"github.com/spf13/pflag"
 
 	"weir/analyzer"
 	"weir/analyzer/limitfile"
@@ -22,7 +23,7 @@ func limitsCommand() cli.Command {
 			Long: `Prints what is in force: the profile, with what the file and the flags change. What is
 printed is a limits file itself.`,
 			Examples: []string{"weir limits show", "weir limits show gateway", "weir limits show my.yaml --set flow.idle=5m"},
-			Setup: func(fs *flag.FlagSet) cli.Run {
+			Setup: func(fs *pflag.FlagSet) cli.Run {
 				judging := newJudging(fs)
 				return func(_ context.Context, env *cli.Env, args []string) error {
 					return showLimits(env, judging, args)
@@ -32,14 +33,14 @@ printed is a limits file itself.`,
 		{
 			Name: "validate", Args: "FILE...", Short: "check limits files and list all that is wrong",
 			Long: "The exit code is 3 when a file would be refused.",
-			Setup: func(*flag.FlagSet) cli.Run {
+			Setup: func(*pflag.FlagSet) cli.Run {
 				return func(_ context.Context, env *cli.Env, args []string) error { return validateLimits(env, args) }
 			},
 		},
 		{
 			Name: "schema", Short: "print the JSON Schema of limits files, for editors",
 			Examples: []string{"weir limits schema > limits.schema.json", "# yaml-language-server: $schema=limits.schema.json"},
-			Setup: func(*flag.FlagSet) cli.Run {
+			Setup: func(*pflag.FlagSet) cli.Run {
 				return func(_ context.Context, env *cli.Env, args []string) error {
 					if err := cli.Want(args, 0, 0, ""); err != nil {
 						return err
@@ -53,7 +54,7 @@ printed is a limits file itself.`,
 			Name: "diff", Args: "FILE|PROFILE [FILE|PROFILE]", Short: "compare two limits, or one with the defaults", Words: limitfile.Profiles,
 			Long:     "The exit code is 3 when they differ.",
 			Examples: []string{"weir limits diff my.yaml", "weir limits diff gateway team"},
-			Setup: func(*flag.FlagSet) cli.Run {
+			Setup: func(*pflag.FlagSet) cli.Run {
 				return func(_ context.Context, env *cli.Env, args []string) error { return diffLimits(env, args) }
 			},
 		},
@@ -64,7 +65,7 @@ weir limits file: config/system_caps.json, budgets.yaml (also inside its ConfigM
 the protection block of settings.json, recursion-limits.json. A name that is not known
 is an error, not a silence.`,
 			Examples: []string{"weir limits import config/system_caps.json > limits.yaml"},
-			Setup: func(*flag.FlagSet) cli.Run {
+			Setup: func(*pflag.FlagSet) cli.Run {
 				return func(_ context.Context, env *cli.Env, args []string) error { return importLimits(env, args) }
 			},
 		},

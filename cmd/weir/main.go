@@ -56,7 +56,7 @@ go too deep or run too long. Whoever sends the next message honors the order.`,
 		rulesCommand(),
 		versionCommand(),
 		cli.HelpCommand(p),
+		cli.CompletionCommand(p),
 	}
-	p.Commands = append(p.Commands, cli.CompletionCommands(p)...)
 	return p
 }

@@ -31,6 +31,9 @@ type mapFlag struct {
 
 func (f mapFlag) String() string { return "" }
 
+// Type is what pflag asks for.
+func (f mapFlag) Type() string { return "mapping" }
+
 // Set adds to the mapping.
 func (f mapFlag) Set(s string) error {
 	if f.isFile {

@@ -2,8 +2,9 @@ package main
 
 import (
 	"context"
-	"flag"
 	"strings"
+
+	"github.com/spf13/pflag"
 
 	"weir/analyzer"
 	"weir/cmd/internal/app"
@@ -18,7 +19,7 @@ func notesCommand() cli.Command {
 logs (--log): the last eight about each agent, those of weir itself among them, which
 it leaves when it frees a stuck agent. All notes are in the log.`,
 			Examples: []string{"weir notes ls --tag auto-recovery", "weir notes ls --agent planner-3 -o json"},
-			Setup: func(fs *flag.FlagSet) cli.Run {
+			Setup: func(fs *pflag.FlagSet) cli.Run {
 				p := newPlace(fs, true)
 				tags := cli.NewList(fs, "tag", "only notes with this `TAG`; may be given many times, then all are wanted")
 				agent := fs.String("agent", "", "only notes about this `AGENT`")
@@ -46,7 +47,7 @@ it leaves when it frees a stuck agent. All notes are in the log.`,
 help for the agent, as weir agents rescue does, and with the same exit codes; an agent
 may ask for itself so.`,
 			Examples: []string{`weir notes add "waits for a key that nobody has" --agent planner-3 --tag stuck --tag help`},
-			Setup: func(fs *flag.FlagSet) cli.Run {
+			Setup: func(fs *pflag.FlagSet) cli.Run {
 				h := &hand{newServerFlags(fs), nil, fs.String("by", "", "say `WHO` you are; by default the name that you are logged in with")}
 				tags := cli.NewList(fs, "tag", "give it this `TAG`; may be given many times")
 				agent := fs.String("agent", "", "it is about this `AGENT`; without it about who leaves it")

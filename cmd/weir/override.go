@@ -2,12 +2,13 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/spf13/pflag"
 
 	"weir/analyzer"
 	"weir/analyzer/spelling"
@@ -34,7 +35,7 @@ stand under overrides in the limits file, which a running weir reads again by it
 			`weir limits override --flow order-77 --rule max_total_calls --stop 500 --reason "large order" --for 2h`,
 			`weir limits override --flow order-77 --rule repetition --mode shadow --reason "polls" --until 2026-12-01T00:00:00Z`,
 		},
-		Setup: func(fs *flag.FlagSet) cli.Run {
+		Setup: func(fs *pflag.FlagSet) cli.Run {
 			h := newHand(fs)
 			f := overrideFlags{
 				rule: fs.String("rule", "", "change the `RULE`; weir rules ls lists them"),

@@ -3,11 +3,12 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/spf13/pflag"
 
 	"weir/analyzer"
 	"weir/analyzer/limitfile"
@@ -28,7 +29,7 @@ type place struct {
 	logs  *cli.List
 }
 
-func newPlace(fs *flag.FlagSet, withLogs bool) *place {
+func newPlace(fs *pflag.FlagSet, withLogs bool) *place {
 	p := &place{serverFlags: newServerFlags(fs), logs: &cli.List{}}
 	p.state = fs.String("state", "", "look into the state folder `DIR` of a weir that does not run")
 	if withLogs {

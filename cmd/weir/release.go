@@ -2,9 +2,10 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"time"
+
+	"github.com/spf13/pflag"
 
 	"weir/cmd/internal/app"
 	"weir/cmd/internal/cli"
@@ -22,7 +23,7 @@ rules from stopping it again for a while. Budgets stay used up: with --for 0 a f
 was at a limit is stopped again by its next call. weir limits override gives it more.
 The running weir has to have an admin token, and wants it.`,
 		Examples: []string{`weir flows release order-77 --reason "meant to repeat" --for 30m --token-file admin.token`},
-		Setup: func(fs *flag.FlagSet) cli.Run {
+		Setup: func(fs *pflag.FlagSet) cli.Run {
 			h := newHand(fs)
 			long := fs.Duration("for", releaseHold, "no rule stops it again for so `LONG`")
 			return func(ctx context.Context, env *cli.Env, args []string) error {

@@ -4,11 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/spf13/pflag"
 
 	"weir/analyzer"
 	"weir/cmd/internal/app"
@@ -50,7 +51,7 @@ those. Flows that began before --from are judged by what is left of them.`,
 			"weir replay --brokers kafka-1:9092 --from @2026-11-20T14:00:00Z --until @2026-11-20T15:00:00Z --profile team",
 			"weir replay --labels traces/*.labels.jsonl.gz -o json traces/*.events.jsonl.gz",
 		},
-		Setup: func(fs *flag.FlagSet) cli.Run {
+		Setup: func(fs *pflag.FlagSet) cli.Run {
 			o := &replayFlags{judging: newJudging(fs), reading: newReading(fs), brokers: newBrokerFlags(fs), stretch: newStretch(fs)}
 			fs.BoolVar(&o.summary, "summary", false, "print the summary only, not the verdicts")
 			o.labels = cli.NewList(fs, "labels", "compare with the labels in `FILE`; more may follow among the arguments")
@@ -64,7 +65,7 @@ those. Flows that began before --from are judged by what is left of them.`,
 // reading is the flags that say how logs are read.
 type reading struct{ format *cli.Choice }
 
-func newReading(fs *flag.FlagSet) *reading {
+func newReading(fs *pflag.FlagSet) *reading {
 	var names []string
 	for _, f := range registry.Formats() {
 		names = append(names, f.Name)

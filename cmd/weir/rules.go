@@ -2,10 +2,11 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/spf13/pflag"
 
 	"weir/analyzer"
 	"weir/analyzer/spelling"
@@ -112,7 +113,7 @@ func rulesCommand() cli.Command {
 means never. PER says what a rule counts over: one flow, or all flows of an agent or a
 project. The limits are those of the profile balanced unless flags say otherwise.`,
 			Examples: []string{"weir rules ls", "weir rules ls --profile gateway"},
-			Setup: func(fs *flag.FlagSet) cli.Run {
+			Setup: func(fs *pflag.FlagSet) cli.Run {
 				judging := newJudging(fs)
 				return func(_ context.Context, env *cli.Env, args []string) error {
 					if err := cli.Want(args, 0, 0, ""); err != nil {
@@ -129,7 +130,7 @@ project. The limits are those of the profile balanced unless flags say otherwise
 		{
 			Name: "show", Args: "RULE", Short: "describe one rule", Words: ruleNames,
 			Examples: []string{"weir rules show stale_delegation"},
-			Setup: func(fs *flag.FlagSet) cli.Run {
+			Setup: func(fs *pflag.FlagSet) cli.Run {
 				judging := newJudging(fs)
 				return func(_ context.Context, env *cli.Env, args []string) error {
 					if err := cli.Want(args, 1, 1, "the name of a RULE"); err != nil {

@@ -3,13 +3,14 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"net"
 	"net/url"
 	"os"
 	"syscall"
 	"time"
+
+	"github.com/spf13/pflag"
 
 	"weir/cmd/internal/app"
 	"weir/cmd/internal/cli"
@@ -46,7 +47,7 @@ by a configuration file; weir config print says what is in force and why.`,
 			"weir run --brokers kafka-1:9092 --state /var/lib/weir --advertise http://weir-1:8080",
 			"curl -N http://127.0.0.1:8080/v1/verdicts",
 		},
-		Setup: func(fs *flag.FlagSet) cli.Run {
+		Setup: func(fs *pflag.FlagSet) cli.Run {
 			r := newRunFlags(fs)
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				if err := cli.Want(args, 0, 0, ""); err != nil {
@@ -79,7 +80,7 @@ type runFlags struct {
 	horizon       time.Duration
 }
 
-func newRunFlags(fs *flag.FlagSet) *runFlags {
+func newRunFlags(fs *pflag.FlagSet) *runFlags {
 	r := &runFlags{judging: newJudging(fs), brokers: newBrokerFlags(fs)}
 	fs.StringVar(&r.o.Listen, "listen", app.DefaultListen, "serve HTTP on this `ADDRESS`")
 	r.hosts = cli.NewList(fs, "host", "a `NAME` that clients call this machine by, beside localhost; may be given many times")

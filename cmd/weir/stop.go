@@ -5,12 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"net/http"
 	"net/url"
 	"os/user"
 	"time"
+
+	"github.com/spf13/pflag"
 
 	"weir/cmd/internal/app"
 	"weir/cmd/internal/cli"
@@ -31,7 +32,7 @@ is not stopped. The exit code is 1 when flows may have been missed.`,
 			`weir flows stop order-77 --reason "pays twice" --token-file admin.token`,
 			`weir flows stop --all --reason "bad release" --for 1h --token-file admin.token`,
 		},
-		Setup: func(fs *flag.FlagSet) cli.Run {
+		Setup: func(fs *pflag.FlagSet) cli.Run {
 			h := newHand(fs)
 			long := fs.Duration("for", 24*time.Hour, "it stands so `LONG`")
 			all := fs.Bool("all", false, "stop every flow that is live now")
@@ -66,7 +67,7 @@ type hand struct {
 	reason, by *string
 }
 
-func newHand(fs *flag.FlagSet) *hand {
+func newHand(fs *pflag.FlagSet) *hand {
 	return &hand{newServerFlags(fs), fs.String("reason", "", "say `WHY`; it stands in the log"), fs.String("by", "", "say `WHO` you are; by default the name that you are logged in with")}
 }
 

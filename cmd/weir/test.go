@@ -3,9 +3,10 @@ package main
 import (
 	"bytes"
 	"context"
-	"flag"
 	"fmt"
 	"os"
+
+	"github.com/spf13/pflag"
 
 	"weir/analyzer/scenario"
 	"weir/cmd/internal/cli"
@@ -37,7 +38,7 @@ The language: a->b is a call, a=>b the answer, @a a user's call, a!tool:args=res
 a tool call and its result, +5m time that passes, ( ... )*20 repetition, ?a->b an ask.
 Settings stand above the events: "profile gateway", "rule max_turns: {stop: 3}".`,
 		Examples: []string{"weir test my.flow", "weir test -update my.flow"},
-		Setup: func(fs *flag.FlagSet) cli.Run {
+		Setup: func(fs *pflag.FlagSet) cli.Run {
 			update := fs.Bool("update", false, "write what was said into the files")
 			judging := newJudging(fs)
 			return func(_ context.Context, env *cli.Env, args []string) error {

@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/spf13/pflag"
 
 	"weir/analyzer"
 	"weir/analyzer/limitfile"
@@ -21,7 +22,7 @@ import (
 // stretch is the flags that say which part of a topic is read.
 type stretch struct{ from, until *string }
 
-func newStretch(fs *flag.FlagSet) *stretch {
+func newStretch(fs *pflag.FlagSet) *stretch {
 	return &stretch{
 		from:  fs.String("from", "beginning", "with --brokers: begin at `POINT`: beginning, an age such as -1h, a time such as @2026-11-20T14:00:00Z, or an offset"),
 		until: fs.String("until", "end", "with --brokers: stop before `POINT`: end (as it is now), an age, a time, or an offset"),

@@ -4,10 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/spf13/pflag"
 
 	"weir/analyzer"
 	"weir/cmd/internal/app"
@@ -17,7 +18,7 @@ import (
 
 func topicsCommand() cli.Command {
 	command := func(c cli.Command, run func(context.Context, *cli.Env, *topicFlags) error) cli.Command {
-		c.Setup = func(fs *flag.FlagSet) cli.Run {
+		c.Setup = func(fs *pflag.FlagSet) cli.Run {
 			t := newTopicFlags(fs)
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				if err := cli.Want(args, 0, 0, ""); err != nil {
@@ -65,7 +66,7 @@ type topicFlags struct {
 	retention               time.Duration
 }
 
-func newTopicFlags(fs *flag.FlagSet) *topicFlags {
+func newTopicFlags(fs *pflag.FlagSet) *topicFlags {
 	t := &topicFlags{brokerFlags: newBrokerFlags(fs), judging: newJudging(fs)}
 	fs.IntVar(&t.partitions, "partitions", 0, "so `MANY` partitions of events; else as many as there are, or "+strconv.Itoa(defaultPartitions))
 	fs.IntVar(&t.replication, "replication", 0, "so `MANY` copies of each partition; else what the brokers do by default")

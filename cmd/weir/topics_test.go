@@ -1,9 +1,10 @@
 package main
 
 import (
-	"flag"
 	"strings"
 	"testing"
+
+	"github.com/spf13/pflag"
 
 	"weir/analyzer/limitfile"
 	"weir/events/kafka"
@@ -11,7 +12,7 @@ import (
 
 // TestCompareTopics compares what is there with what weir needs, without a cluster.
 func TestCompareTopics(t *testing.T) {
-	flags := newTopicFlags(flag.NewFlagSet("", flag.ContinueOnError))
+	flags := newTopicFlags(pflag.NewFlagSet("", pflag.ContinueOnError))
 	events := flags.needs(limitfile.Default(), 6, 4)[0]
 	good := map[string]string{"cleanup.policy": "delete", "retention.ms": "604800000", "message.timestamp.type": "LogAppendTime", "compression.type": "uncompressed", "max.message.bytes": "1048588"}
 	f := func(want string, partitions int, setting, value string) {

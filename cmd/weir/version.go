@@ -2,9 +2,10 @@ package main
 
 import (
 	"context"
-	"flag"
 	"runtime"
 	"runtime/debug"
+
+	"github.com/spf13/pflag"
 
 	"weir/cmd/internal/cli"
 )
@@ -44,7 +45,7 @@ func buildOf(info *debug.BuildInfo, ok bool) build {
 func versionCommand() cli.Command {
 	return cli.Command{
 		Name: "version", Short: "print version, revision and Go version",
-		Setup: func(*flag.FlagSet) cli.Run {
+		Setup: func(*pflag.FlagSet) cli.Run {
 			return func(_ context.Context, env *cli.Env, args []string) error {
 				if err := cli.Want(args, 0, 0, ""); err != nil {
 					return err

@@ -4,21 +4,22 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spf13/pflag"
 )
 
 // program is a small table with one of each.
 func program(got *[]string) *Program {
 	p := &Program{Name: "prog", Short: "a program."}
-	p.Commands = append([]Command{
+	p.Commands = []Command{
 		{Name: "list", Args: "FILE...", Short: "list files", Long: "Lists them.", Examples: []string{"prog list x"},
-			Setup: func(fs *flag.FlagSet) Run {
+			Setup: func(fs *pflag.FlagSet) Run {
 				n := fs.Int("limit", 10, "at most `N` lines")
 				all := fs.Bool("all", false, "all of them")
 				kind := NewChoice(fs, "kind", "new", "which `KIND`", "new", "old")
@@ -36,16 +37,17 @@ func program(got *[]string) *Program {
 			}},
 		{Name: "thing", Short: "things", Commands: []Command{
 			{Name: "show", Args: "NAME", Short: "show one", Words: func() []string { return []string{"alpha", "beta"} },
-				Setup: func(*flag.FlagSet) Run {
+				Setup: func(*pflag.FlagSet) Run {
 					return func(_ context.Context, env *Env, args []string) error {
 						*got = append([]string{"show"}, args...)
 						return Exit(CodeFinding)
 					}
 				}},
-			{Name: "hidden", Hidden: true, Setup: func(*flag.FlagSet) Run { return nil }},
+			{Name: "hidden", Hidden: true, Setup: func(*pflag.FlagSet) Run { return nil }},
 		}},
 		HelpCommand(p),
-	}, CompletionCommands(p)...)
+		CompletionCommand(p),
+	}
 	return p
 }
 
@@ -77,7 +79,7 @@ func TestDispatch(t *testing.T) {
 	f("list --limt 3", 2, "", "prog list: unknown flag --limt\n  did you mean --limit\n")
 	f("list --zzzzzzz", 2, "", "prog list: unknown flag --zzzzzzz\n  prog list --help lists the flags\n")
 	f("list --limit", 2, "", "prog list: flag --limit needs a value\n  prog list --help says which\n")
-	f("list --limit x", 2, "", "prog list: invalid value \"x\" for flag limit: parse error\n  prog list --help says what the flags take\n")
+	f("list --limit x", 2, "", "prog list: invalid value \"x\" for flag limit: must be an integer\n  prog list --help says what the flags take\n")
 	f("list --kind odl", 2, "", "prog list: invalid value \"odl\" for flag kind: want new, old; did you mean old\n  prog list --help says what the flags take\n")
 	f("list --limit 99", 1, "new  table", "prog list: line one\n  line two (and 2 more)\n  go on\n")
 }
@@ -118,15 +120,40 @@ func TestHelp(t *testing.T) {
 	f("help --markdown", 0, true, "## prog thing show", "| `--kind KIND` |")
 }
 
+// complete asks as the shells' scripts do, and returns the words; :files and :folders
+// stand for what the shell is to complete by itself.
+func complete(t *testing.T, words ...string) string {
+	t.Helper()
+	var got []string
+	var out, stderr bytes.Buffer
+	if code := program(&got).Main(t.Context(), Env{Out: &out, Err: &stderr}, append([]string{"__complete"}, words...)); code != 0 {
+		t.Fatalf("%q: exit code %d; %s", words, code, stderr.String())
+	}
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	var list []string
+	for _, l := range lines[:len(lines)-1] {
+		word, _, _ := strings.Cut(l, "\t")
+		list = append(list, word)
+	}
+	switch directive := lines[len(lines)-1]; directive {
+	case ":0":
+		list = append(list, ":files")
+	case ":16":
+		list = append(list, ":folders")
+	case ":4":
+	default:
+		t.Errorf("%q: directive %s", words, directive)
+	}
+	return strings.Join(list, " ")
+}
+
 func TestComplete(t *testing.T) {
 	f := func(want string, words ...string) {
 		t.Helper()
-		var got []string
-		if s := strings.Join(program(&got).Complete(words), " "); s != want {
+		if s := complete(t, words...); s != want {
 			t.Errorf("%q: got %q, want %q", words, s, want)
 		}
 	}
-	f("completion help list thing")
 	f("completion help list thing", "")
 	f("list", "li")
 	f("show", "thing", "")
@@ -135,36 +162,40 @@ func TestComplete(t *testing.T) {
 	f(":files", "list", "")
 	f("--kind", "list", "--k")
 	f("new old", "list", "x", "--kind", "")
-	f("--kind=old", "list", "--kind=o")
-	f(":files", "list", "--in", "")
+	f("old", "list", "--kind=o")
+	f(":folders", "list", "--in", "")
 	f(":files", "list", "--all", "")
 	f("json jsonl table yaml", "thing", "show", "-o", "")
 	f("", "nothing", "")
-	f("bash fish zsh", "completion", "")
+	f("bash fish powershell zsh", "completion", "")
 	f("list", "help", "l")
 }
 
+// TestBashCompletion runs the script in a real bash, with a stand-in for the program
+// that answers as this one does. Where bash-completion is not installed, its one
+// function that the script needs is played.
 func TestBashCompletion(t *testing.T) {
 	bash, err := exec.LookPath("bash")
 	if err != nil {
 		t.Skip("NOT TESTED: there is no bash to run the completion script")
 	}
 	var got []string
-	p := program(&got)
 	dir := t.TempDir()
-	var script bytes.Buffer
-	if c := p.Main(t.Context(), Env{Out: &script, Err: &script}, []string{"completion", "bash"}); c != 0 {
+	var script, answer bytes.Buffer
+	if c := program(&got).Main(t.Context(), Env{Out: &script, Err: &script}, []string{"completion", "bash"}); c != 0 {
 		t.Fatal(script.String())
 	}
-	// A stand-in for the program answers as this one would.
-	answer := strings.Join(p.Complete([]string{"thing", "show", ""}), "\n")
-	prog := "#!/bin/sh\n[ \"$*\" = '__complete -- thing show ' ] || { echo \"asked: $*\" >&2; exit 1; }\ncat <<'X'\n" + answer + "\nX\n"
+	if c := program(&got).Main(t.Context(), Env{Out: &answer, Err: &bytes.Buffer{}}, []string{"__complete", "thing", "show", ""}); c != 0 {
+		t.Fatal(answer.String())
+	}
+	prog := "#!/bin/sh\n[ \"$*\" = '__complete thing show ' ] || { echo \"asked: $*\" >&2; exit 1; }\ncat <<'X'\n" + answer.String() + "X\n"
 	if err := os.WriteFile(filepath.Join(dir, "prog"), []byte(prog), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	script.WriteString("COMP_WORDS=(" + filepath.Join(dir, "prog") + " thing show '')\nCOMP_CWORD=3\n_prog\necho \"${COMPREPLY[@]}\"\n")
-	cmd := exec.Command(bash, "--norc", "-c", script.String())
-	out, err := cmd.CombinedOutput()
+	lib := "if [ -r /usr/share/bash-completion/bash_completion ]; then . /usr/share/bash-completion/bash_completion; else\n" +
+		"_get_comp_words_by_ref() { cur=${COMP_WORDS[COMP_CWORD]}; prev=${COMP_WORDS[COMP_CWORD-1]}; words=(\"${COMP_WORDS[@]}\"); cword=$COMP_CWORD; }; fi\n"
+	call := "\nPATH=" + dir + ":$PATH COMP_WORDS=(prog thing show '') COMP_CWORD=3 COMP_LINE='prog thing show ' COMP_POINT=16\n__start_prog prog '' show\necho \"${COMPREPLY[@]}\"\n"
+	out, err := exec.Command(bash, "--norc", "-c", lib+script.String()+call).Output()
 	if err != nil || strings.TrimSpace(string(out)) != "alpha beta" {
 		t.Errorf("completed %q, %v", out, err)
 	}

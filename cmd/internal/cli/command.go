@@ -3,10 +3,11 @@ package cli
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
-	"io"
 	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"weir/analyzer/spelling"
 )
@@ -32,7 +33,7 @@ type Command struct {
 
 	// Setup declares the flags of one call and returns what runs it. It is called
 	// for help and completion too, so it must do nothing else.
-	Setup func(fs *flag.FlagSet) Run
+	Setup func(fs *pflag.FlagSet) Run
 
 	// Words returns what may stand as an argument, for completion; nil means files
 	// when Args speaks of FILE, else nothing.
@@ -46,51 +47,82 @@ type Run func(ctx context.Context, env *Env, args []string) error
 // Main finds the command that args name, parses its flags, runs it, tells its error
 // on standard error, and returns the exit code.
 func (p *Program) Main(ctx context.Context, env Env, args []string) int {
-	path, err := p.run(ctx, &env, args)
-	return env.report(path, err)
+	root := p.tree(&env)
+	root.SetArgs(append([]string{}, args...)) // nil would mean those of the process
+	c, err := root.ExecuteContextC(ctx)
+	return env.report(c.CommandPath(), err)
 }
 
-// run returns the words of the command that was run beside its error.
-func (p *Program) run(ctx context.Context, env *Env, args []string) (path string, err error) {
-	cmds := p.Commands
-	path = p.Name
-	for {
-		if len(args) == 0 || isHelp(args[0]) {
-			return path, p.groupHelp(env, path, cmds, len(args) == 0)
+// tree builds the table's commands for cobra, which finds the one that is named,
+// parses its flags and answers the shells; texts and exit codes are ours.
+func (p *Program) tree(env *Env) *cobra.Command {
+	root := &cobra.Command{Use: p.Name, Short: p.Short}
+	root.SetIn(env.In)
+	root.SetOut(env.Out)
+	root.SetErr(env.Err)
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetFlagErrorFunc(flagFault)
+	group(p, root, p.Commands, env)
+	return root
+}
+
+// group makes a command of a list of commands: by itself it prints them.
+func group(p *Program, c *cobra.Command, cmds []Command, env *Env) {
+	c.Args, c.ValidArgsFunction = cobra.ArbitraryArgs, cobra.NoFileCompletions
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return unknown(c.CommandPath(), args[0], cmds)
 		}
-		i := index(cmds, args[0])
-		if i < 0 {
-			return path, unknown(path, args[0], cmds)
+		if err := p.writeGroup(env.Err, c.CommandPath(), cmds); err != nil {
+			return err
 		}
-		c := &cmds[i]
-		path += " " + c.Name
-		args = args[1:]
-		if c.Setup != nil {
-			return path, p.call(ctx, env, path, c, args)
+		return Exit(CodeUsage)
+	}
+	c.SetHelpFunc(func(c *cobra.Command, _ []string) { _ = p.writeGroup(env.Out, c.CommandPath(), cmds) })
+	for i := range cmds {
+		sub := p.command(&cmds[i], env)
+		c.AddCommand(sub)
+		if sub.Use == "help" {
+			c.SetHelpCommand(sub) // or cobra makes one of its own
 		}
-		cmds = c.Commands
 	}
 }
 
-func isHelp(word string) bool { return word == "-h" || word == "-help" || word == "--help" }
+// command makes one row of the table a command of cobra's.
+func (p *Program) command(row *Command, env *Env) *cobra.Command {
+	c := &cobra.Command{Use: row.Name, Short: row.Short, Hidden: row.Hidden, SilenceErrors: true, SilenceUsage: true}
+	if row.Setup == nil {
+		group(p, c, row.Commands, env)
+		return c
+	}
+	globals, run := setup(row, c.Flags())
+	c.Args = cobra.ArbitraryArgs
+	c.RunE = func(c *cobra.Command, args []string) error {
+		env.apply(globals)
+		return run(c.Context(), env, args)
+	}
+	c.SetHelpFunc(func(c *cobra.Command, _ []string) { _ = p.writeCommand(env.Out, c.CommandPath(), row) })
+	completeCommand(c, row)
+	return c
+}
 
-// groupHelp prints the list of commands: as the answer to a question, or as the
-// reason why nothing was done.
-func (p *Program) groupHelp(env *Env, path string, cmds []Command, unasked bool) error {
-	out := env.Out
-	if unasked {
-		out = env.Err
-	}
-	if err := p.writeGroup(out, path, cmds); err != nil || !unasked {
-		return err
-	}
-	return Exit(CodeUsage)
+// setup declares the flags of a command, the common ones included.
+func setup(row *Command, fs *pflag.FlagSet) (*globals, Run) {
+	g := newGlobals()
+	run := row.Setup(fs)
+	g.declare(fs)
+	return g, run
+}
+
+// flagsOf returns the flags of a command, for those who only read them.
+func flagsOf(row *Command) *pflag.FlagSet {
+	fs := pflag.NewFlagSet(row.Name, pflag.ContinueOnError)
+	setup(row, fs)
+	return fs
 }
 
 func unknown(path, word string, cmds []Command) error {
-	if strings.HasPrefix(word, "-") {
-		return Usage("flag %s stands before the command", word).Advise("flags come after it: %s COMMAND %s", path, word)
-	}
 	f := Usage("unknown command %q", word)
 	if near := spelling.Nearest(word, names(cmds)); near != "" {
 		return f.Advise("did you mean: %s %s", path, near)
@@ -98,67 +130,33 @@ func unknown(path, word string, cmds []Command) error {
 	return f.Advise("%s --help lists the commands", path)
 }
 
-// call parses the flags of c, wherever they stand among the arguments, and runs it.
-func (p *Program) call(ctx context.Context, env *Env, path string, c *Command, args []string) error {
-	fs, globals, run := setup(c)
-	rest, err := parse(fs, args)
-	if errors.Is(err, flag.ErrHelp) {
-		return p.writeCommand(env.Out, path, c)
+// flagFault says in our words what is wrong with a flag.
+func flagFault(c *cobra.Command, err error) error {
+	path := c.CommandPath()
+	if c.HasSubCommands() {
+		word, _, _ := strings.Cut(err.Error()[strings.LastIndex(err.Error(), " ")+1:], "=")
+		return Usage("flag %s stands before the command", word).Advise("flags come after it: %s COMMAND %s", path, word)
 	}
-	if err != nil {
-		return flagFault(err, path, fs)
-	}
-	env.apply(globals)
-	return run(ctx, env, rest)
-}
-
-// setup returns the flags of c, the common ones included.
-func setup(c *Command) (*flag.FlagSet, *globals, Run) {
-	fs := flag.NewFlagSet(c.Name, flag.ContinueOnError)
-	fs.SetOutput(io.Discard)
-	fs.Usage = func() {}
-	g := newGlobals()
-	run := c.Setup(fs)
-	g.declare(fs)
-	return fs, g, run
-}
-
-// parse reads flags that stand before, between and after the arguments; what
-// follows a -- is an argument whatever it looks like.
-func parse(fs *flag.FlagSet, args []string) (rest []string, err error) {
-	for {
-		if err := fs.Parse(args); err != nil {
-			return nil, err
-		}
-		left := fs.Args()
-		if len(left) == 0 {
-			return rest, nil
-		}
-		if n := len(args) - len(left); n > 0 && args[n-1] == "--" {
-			return append(rest, left...), nil
-		}
-		rest, args = append(rest, left[0]), left[1:]
-	}
-}
-
-// flagFault says in our words what the flag package found wrong.
-func flagFault(err error, path string, fs *flag.FlagSet) error {
-	text := err.Error()
-	if name, ok := strings.CutPrefix(text, "flag provided but not defined: -"); ok {
+	if e, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		var names []string
-		fs.VisitAll(func(f *flag.Flag) { names = append(names, f.Name) })
-		name = strings.TrimLeft(name, "-")
+		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+		name := e.GetSpecifiedName()
+		if all := e.GetSpecifiedShortnames(); len(all) > 1 { // a long flag with one hyphen
+			name = all
+		}
 		f := Usage("unknown flag %s", dashed(name))
 		if near := spelling.Nearest(name, names); near != "" {
 			return f.Advise("did you mean %s", dashed(near))
 		}
 		return f.Advise("%s --help lists the flags", path)
 	}
-	if name, ok := strings.CutPrefix(text, "flag needs an argument: -"); ok {
-		return Usage("flag %s needs a value", dashed(name)).Advise("%s --help says which", path)
+	if e, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {
+		return Usage("flag %s needs a value", dashed(e.GetSpecifiedName())).Advise("%s --help says which", path)
 	}
-	text = strings.Replace(text, "for flag -", "for flag ", 1)
-	return Usage("%s", text).Advise("%s --help says what the flags take", path)
+	if e, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		err = fmt.Errorf("invalid value %q for flag %s: %w", e.GetValue(), e.GetFlag().Name, e.Unwrap())
+	}
+	return Usage("%w", err).Advise("%s --help says what the flags take", path)
 }
 
 func dashed(name string) string {

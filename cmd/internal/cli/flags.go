@@ -1,9 +1,10 @@
 package cli
 
 import (
-	"flag"
 	"fmt"
 	"strings"
+
+	"github.com/spf13/pflag"
 
 	"weir/analyzer/spelling"
 )
@@ -18,7 +19,7 @@ type Choice struct {
 }
 
 // NewChoice declares a flag that takes one of the words.
-func NewChoice(fs *flag.FlagSet, name, value, usage string, words ...string) *Choice {
+func NewChoice(fs *pflag.FlagSet, name, value, usage string, words ...string) *Choice {
 	c := &Choice{Value: value, Words: words}
 	fs.Var(c, name, usage)
 	return c
@@ -26,6 +27,9 @@ func NewChoice(fs *flag.FlagSet, name, value, usage string, words ...string) *Ch
 
 // String returns the value.
 func (c *Choice) String() string { return c.Value }
+
+// Type is what pflag asks for.
+func (c *Choice) Type() string { return "word" }
 
 // Set takes one of the words.
 func (c *Choice) Set(s string) error {
@@ -52,7 +56,7 @@ func (c *Choice) Set(s string) error {
 type List []string
 
 // NewList declares a flag that may be given many times.
-func NewList(fs *flag.FlagSet, name, usage string) *List {
+func NewList(fs *pflag.FlagSet, name, usage string) *List {
 	l := &List{}
 	fs.Var(l, name, usage)
 	return l
@@ -60,6 +64,9 @@ func NewList(fs *flag.FlagSet, name, usage string) *List {
 
 // String returns the values, joined.
 func (l *List) String() string { return strings.Join(*l, ",") }
+
+// Type is what pflag asks for.
+func (l *List) Type() string { return "list" }
 
 // Set adds a value.
 func (l *List) Set(s string) error {
@@ -83,16 +90,15 @@ func newGlobals() *globals {
 	return &globals{format: &Choice{Value: "table", Words: formatWords[:]}, log: &Choice{Value: "auto", Words: []string{"text", "json", "auto"}}}
 }
 
-func (g *globals) declare(fs *flag.FlagSet) {
-	fs.Var(g.format, "o", "print data as `FORMAT`: table, json or yaml")
-	fs.Var(g.format, "output", "the same as -o")
+func (g *globals) declare(fs *pflag.FlagSet) {
+	fs.VarP(g.format, "output", "o", "print data as `FORMAT`: table, json or yaml")
 	fs.Var(g.log, "log-format", "write logs as `FORMAT`: text, json or auto")
 	fs.BoolVar(&g.quiet, "quiet", false, "no notices and no progress on standard error")
 }
 
 // isGlobal reports whether every command takes the flag.
 func isGlobal(name string) bool {
-	return name == "o" || name == "output" || name == "log-format" || name == "quiet"
+	return name == "output" || name == "log-format" || name == "quiet"
 }
 
 func (e *Env) apply(g *globals) {

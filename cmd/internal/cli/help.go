@@ -2,11 +2,12 @@ package cli
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/spf13/pflag"
 )
 
 // writeGroup writes the commands of a group, or of the whole program.
@@ -70,15 +71,14 @@ func (p *Program) writeCommand(w io.Writer, path string, c *Command) error {
 
 // flagRows lists the flags of a command: its own, or those that all have.
 func flagRows(c *Command, global bool) (rows [][2]string) {
-	fs, _, _ := setup(c)
-	fs.VisitAll(func(f *flag.Flag) {
-		if isGlobal(f.Name) != global || f.Name == "output" {
+	flagsOf(c).VisitAll(func(f *pflag.Flag) {
+		if isGlobal(f.Name) != global {
 			return
 		}
-		name, usage := flag.UnquoteUsage(f)
+		name, usage := pflag.UnquoteUsage(f)
 		left := dashed(f.Name)
-		if f.Name == "o" {
-			left += ", --output"
+		if f.Shorthand != "" {
+			left = "-" + f.Shorthand + ", " + left
 		}
 		if name != "" {
 			left += " " + name
@@ -151,7 +151,7 @@ func write(w io.Writer, s string) error {
 func HelpCommand(p *Program) Command {
 	return Command{
 		Name: "help", Args: "[COMMAND...]", Short: "help on a command, or the reference of all",
-		Setup: func(fs *flag.FlagSet) Run {
+		Setup: func(fs *pflag.FlagSet) Run {
 			markdown := fs.Bool("markdown", false, "print the reference of all commands as Markdown")
 			return p.help(markdown)
 		},

@@ -2,25 +2,18 @@ package cli
 
 import (
 	"os"
-	"syscall"
-	"unsafe"
+
+	"golang.org/x/term"
 )
 
 // IsTerminal reports whether f is a terminal.
-func IsTerminal(f *os.File) bool {
-	_, ok := windowOf(f)
-	return ok
-}
+func IsTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
 // Width returns the columns of the terminal f, 0 when it is none.
 func Width(f *os.File) int {
-	w, _ := windowOf(f)
-	return int(w.columns)
-}
-
-type window struct{ rows, columns, x, y uint16 }
-
-func windowOf(f *os.File) (w window, ok bool) {
-	_, _, errno := syscall.Syscall(syscall.SYS_IOCTL, f.Fd(), syscall.TIOCGWINSZ, uintptr(unsafe.Pointer(&w)))
-	return w, errno == 0
+	columns, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0
+	}
+	return columns
 }

@@ -2,7 +2,6 @@ package config_test
 
 import (
 	"bytes"
-	"flag"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/spf13/pflag"
 
 	"weir/cmd/internal/cli"
 	"weir/cmd/internal/config"
@@ -27,7 +27,7 @@ type flags struct {
 	password   *config.Secret
 }
 
-func (f *flags) declare(fs *flag.FlagSet) {
+func (f *flags) declare(fs *pflag.FlagSet) {
 	config.AddFileFlag(fs)
 	fs.StringVar(&f.text, "the-text", "here", "a `TEXT`")
 	fs.StringVar(&f.hook, "hook", "", "a `URL`")
@@ -44,7 +44,7 @@ func (f *flags) declare(fs *flag.FlagSet) {
 func load(t *testing.T, env map[string]string, args ...string) (f *flags, text string, err error) {
 	t.Helper()
 	f = new(flags)
-	fs := flag.NewFlagSet("", flag.ContinueOnError)
+	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
 	f.declare(fs)
 	if err := fs.Parse(args); err != nil {
 		t.Fatal(err)
@@ -99,7 +99,7 @@ func TestOrigins(t *testing.T) {
 }
 
 func TestExceptIsLeftAlone(t *testing.T) {
-	f, fs := new(flags), flag.NewFlagSet("", flag.ContinueOnError)
+	f, fs := new(flags), pflag.NewFlagSet("", pflag.ContinueOnError)
 	f.declare(fs)
 	list, err := config.NewTable(new(flags).declare).Load(fs, func(string) string { return "loud" }, "n", "yes", "long", "hook", "config", "password-file")
 	if err == nil || !strings.Contains(err.Error(), "WEIR_CONFIG") {

@@ -3,13 +3,12 @@ package config
 import (
 	"cmp"
 	"errors"
-	"flag"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
+	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v4"
 
 	"weir/analyzer/spelling"
@@ -140,7 +139,7 @@ func (r *reader) unknown(name string) string {
 		}
 	}
 	var names []string
-	r.table.flags.VisitAll(func(f *flag.Flag) { names = append(names, f.Name) })
+	r.table.flags.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 	spelled := strings.ToLower(strings.ReplaceAll(name, "_", "-"))
 	if near := spelling.Nearest(spelled, names); near != "" {
 		return "there is no such setting; did you mean " + near
@@ -150,7 +149,7 @@ func (r *reader) unknown(name string) string {
 
 // fromText returns the values in the text of a variable: of a list that is written as
 // in the file its members, else the text itself.
-func fromText(v flag.Value, text string) ([]string, error) {
+func fromText(v pflag.Value, text string) ([]string, error) {
 	if kindOf(v) != listKind || !strings.HasPrefix(text, "[") {
 		return []string{text}, nil
 	}
@@ -177,21 +176,20 @@ const (
 	listKind // of texts
 )
 
-func kindOf(v flag.Value) kind {
-	switch v := v.(type) {
+func kindOf(v pflag.Value) kind {
+	switch v.(type) {
 	case *cli.List:
 		return listKind
 	case *cli.Choice:
 		return wordKind
-	case flag.Getter:
-		switch v.Get().(type) {
-		case bool:
-			return boolKind
-		case int, int64:
-			return integerKind
-		case time.Duration:
-			return durationKind
-		}
+	}
+	switch v.Type() {
+	case "bool":
+		return boolKind
+	case "int", "int64":
+		return integerKind
+	case "duration":
+		return durationKind
 	}
 	return textKind
 }

@@ -3,8 +3,9 @@ package config
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"strings"
+
+	"github.com/spf13/pflag"
 
 	"weir/cmd/internal/cli"
 )
@@ -16,7 +17,7 @@ func (t *Table) Schema() []byte {
 	properties := map[string]any{
 		schemaKey: map[string]any{"type": "string", "description": "For editors; not read."},
 	}
-	t.flags.VisitAll(func(f *flag.Flag) { properties[f.Name] = property(f) })
+	t.flags.VisitAll(func(f *pflag.Flag) { properties[f.Name] = property(f) })
 	doc := struct {
 		Schema      string         `json:"$schema"`
 		ID          string         `json:"$id"`
@@ -43,8 +44,8 @@ func (t *Table) Schema() []byte {
 }
 
 // property is the schema of one setting.
-func property(f *flag.Flag) map[string]any {
-	what, usage := flag.UnquoteUsage(f)
+func property(f *pflag.Flag) map[string]any {
+	what, usage := pflag.UnquoteUsage(f)
 	if what != "" && what != "value" {
 		usage = strings.Replace(f.Usage, "`"+what+"`", what, 1)
 	}

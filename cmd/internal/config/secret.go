@@ -3,10 +3,11 @@ package config
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"strings"
+
+	"github.com/spf13/pflag"
 )
 
 // Secret is the value of a flag that names the file with a secret. The secret itself
@@ -21,7 +22,7 @@ type Secret struct {
 const fileSuffix = "-file"
 
 // NewSecret declares the flag name, which must end with -file.
-func NewSecret(fs *flag.FlagSet, name, usage string) *Secret {
+func NewSecret(fs *pflag.FlagSet, name, usage string) *Secret {
 	s := new(Secret)
 	fs.Var(s, name, usage+" ("+secretVariable(name)+" holds it itself)")
 	return s
@@ -29,6 +30,9 @@ func NewSecret(fs *flag.FlagSet, name, usage string) *Secret {
 
 // String returns the path of the file.
 func (s *Secret) String() string { return s.path }
+
+// Type is what pflag asks for.
+func (s *Secret) Type() string { return "secret" }
 
 // Set takes the path of the file.
 func (s *Secret) Set(path string) error {

@@ -2,13 +2,14 @@ package config
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net/url"
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/spf13/pflag"
 
 	"weir/analyzer/spelling"
 	"weir/cmd/internal/cli"
@@ -18,7 +19,7 @@ import (
 const FileFlag = "config"
 
 // AddFileFlag declares the flag that names the configuration file.
-func AddFileFlag(fs *flag.FlagSet) {
+func AddFileFlag(fs *pflag.FlagSet) {
 	fs.String(FileFlag, "", "take settings that no flag gives from this configuration `FILE` ("+Variable(FileFlag)+")")
 }
 
@@ -31,14 +32,14 @@ func Variable(name string) string {
 }
 
 // Table is the settings of a program: the flags of the command that serves.
-type Table struct{ flags *flag.FlagSet }
+type Table struct{ flags *pflag.FlagSet }
 
 // NewTable returns the table of the flags that declare declares, but for the one that
 // names the file.
-func NewTable(declare func(*flag.FlagSet)) *Table {
-	all, flags := flag.NewFlagSet("", flag.ContinueOnError), flag.NewFlagSet("", flag.ContinueOnError)
+func NewTable(declare func(*pflag.FlagSet)) *Table {
+	all, flags := pflag.NewFlagSet("", pflag.ContinueOnError), pflag.NewFlagSet("", pflag.ContinueOnError)
 	declare(all)
-	all.VisitAll(func(f *flag.Flag) {
+	all.VisitAll(func(f *pflag.Flag) {
 		if f.Name != FileFlag {
 			flags.Var(f.Value, f.Name, f.Usage)
 		}
@@ -61,16 +62,16 @@ type Setting struct {
 // all settings of fs. Flags named in except mean something else than the setting of
 // their name and are left alone. Values that are refused are a fault of use, which
 // tells all of them.
-func (t *Table) Load(fs *flag.FlagSet, getenv func(string) string, except ...string) ([]Setting, error) {
+func (t *Table) Load(fs *pflag.FlagSet, getenv func(string) string, except ...string) ([]Setting, error) {
 	given := map[string]bool{}
-	fs.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	fs.Visit(func(f *pflag.Flag) { given[f.Name] = true })
 	file, err := t.file(fs, given, getenv)
 	if err != nil {
 		return nil, err
 	}
 	var list []Setting
 	var faults []error
-	fs.VisitAll(func(f *flag.Flag) {
+	fs.VisitAll(func(f *pflag.Flag) {
 		if t.flags.Lookup(f.Name) == nil || slices.Contains(except, f.Name) {
 			return
 		}
@@ -89,7 +90,7 @@ func (t *Table) Load(fs *flag.FlagSet, getenv func(string) string, except ...str
 // for others.
 func (t *Table) Strange(environ []string, also ...string) (list []string) {
 	names := append([]string{Variable(FileFlag)}, also...)
-	t.flags.VisitAll(func(f *flag.Flag) {
+	t.flags.VisitAll(func(f *pflag.Flag) {
 		names = append(names, Variable(f.Name))
 		if _, ok := f.Value.(*Secret); ok {
 			names = append(names, secretVariable(f.Name))
@@ -112,7 +113,7 @@ func (t *Table) Strange(environ []string, also ...string) (list []string) {
 }
 
 // settle gives one flag its value and returns where that comes from.
-func settle(f *flag.Flag, given bool, file *file, getenv func(string) string) (origin string, err error) {
+func settle(f *pflag.Flag, given bool, file *file, getenv func(string) string) (origin string, err error) {
 	variable := Variable(f.Name)
 	secret, isSecret := f.Value.(*Secret)
 	if isSecret && !given {
@@ -143,7 +144,7 @@ func settle(f *flag.Flag, given bool, file *file, getenv func(string) string) (o
 }
 
 // file reads the file that the flag or the environment names; without one it is empty.
-func (t *Table) file(fs *flag.FlagSet, given map[string]bool, getenv func(string) string) (*file, error) {
+func (t *Table) file(fs *pflag.FlagSet, given map[string]bool, getenv func(string) string) (*file, error) {
 	f := fs.Lookup(FileFlag)
 	if f == nil {
 		return &file{}, nil
@@ -177,7 +178,7 @@ func readSome(name string) ([]byte, error) {
 }
 
 // set gives a flag its values: many only to one that takes many.
-func set(v flag.Value, values []string) error {
+func set(v pflag.Value, values []string) error {
 	for _, text := range values {
 		if err := v.Set(text); err != nil {
 			return fmt.Errorf("invalid value %q: %w", text, err)
@@ -188,7 +189,7 @@ func set(v flag.Value, values []string) error {
 
 // printable returns the value without what may be secret in it: users, passwords and
 // queries of URLs.
-func printable(v flag.Value) string {
+func printable(v pflag.Value) string {
 	text := v.String()
 	if s, ok := v.(*Secret); ok && text == "" && s.Given() {
 		return "(not shown)"
