@@ -65,33 +65,33 @@ func TestClientsOfTheRealProgram(t *testing.T) {
 
 	a.stop()
 	a.state("up", direct, false, whileUp, whileUp)
-	a.hooks("up", "http://"+a.address, 2, 0, 2, 0)
+	a.hooks("up", "http://"+a.address, true, false, true, false)
 	a.state("up, through the delay", delayed, false, whileUp, whileUp)
 
 	a.slow.Store(true)
 	a.state("slow", delayed, false, openUnasked, closedUnasked)
-	a.hooks("slow", a.slowURL, 0, 0, 2, 2)
+	a.hooks("slow", a.slowURL, false, false, true, true)
 	a.slow.Store(false)
 
 	a.signal(syscall.SIGSTOP)
 	a.state("paused", direct, true, open, closed)
-	a.hooks("paused", "http://"+a.address, 0, 0, 2, 2)
+	a.hooks("paused", "http://"+a.address, false, false, true, true)
 	a.signal(syscall.SIGCONT)
 	a.state("goes on", direct, false, whileUp, whileUp)
 
 	a.kill()
 	a.state("killed", direct, true, open, closed)
-	a.hooks("killed", "http://"+a.address, 0, 0, 2, 2)
+	a.hooks("killed", "http://"+a.address, false, false, true, true)
 	a.run()
 	a.state("restarted", direct, false, whileUp, whileUp)
-	a.hooks("restarted", "http://"+a.address, 2, 0, 2, 0)
+	a.hooks("restarted", "http://"+a.address, true, false, true, false)
 
 	if !a.small {
 		t.Skip("MISSING: the right to mount a small disk; NOT TESTED when it is full")
 	}
 	a.resize("256m")
 	a.state("full", direct, false, openUnasked, closedUnasked)
-	a.hooks("full", "http://"+a.address, 0, 0, 2, 2)
+	a.hooks("full", "http://"+a.address, false, false, true, true)
 	a.resize("1g")
 	a.state("has room again", direct, false, whileUp, whileUp)
 }
@@ -238,8 +238,8 @@ func (a *away) stop() {
 	if resp.StatusCode != http.StatusAccepted {
 		a.Fatalf("the hops: %s", resp.Status)
 	}
-	if code, said := a.hook("stopped", "http://"+a.address, false); code != 0 {
-		a.Fatalf("the first use of a tool ends with %d: %s", code, said)
+	if refused, said := a.hook("stopped", "http://"+a.address, false); refused {
+		a.Fatalf("the first use of a tool is refused: %s", said)
 	}
 }
 
@@ -402,11 +402,11 @@ func (a *away) foreignClient(name, weir string, closed bool, command []string) c
 		stale: func() bool { return do(map[string]any{"do": "state"}).Stale }}
 }
 
-// hooks runs the hook of a coding agent and wants the exit codes for a session that weir
-// has stopped and another one, and both when weir is told to refuse in doubt.
-func (a *away) hooks(when, weir string, stopped, free, closedStopped, closedFree int) {
+// hooks runs the hook of a coding agent and wants to know whether it refuses for a session
+// that weir has stopped and another one, and both when weir is told to refuse in doubt.
+func (a *away) hooks(when, weir string, stopped, free, closedStopped, closedFree bool) {
 	a.Helper()
-	want, got, said := [4]int{stopped, free, closedStopped, closedFree}, [4]int{}, [4]string{}
+	want, got, said := [4]bool{stopped, free, closedStopped, closedFree}, [4]bool{}, [4]string{}
 	var all sync.WaitGroup
 	for i := range got {
 		all.Go(func() {
@@ -419,12 +419,13 @@ func (a *away) hooks(when, weir string, stopped, free, closedStopped, closedFree
 	}
 	all.Wait()
 	if got != want {
-		a.Errorf("%s: hooks end with %v, want %v: %q", when, got, want, said)
+		a.Errorf("%s: hooks refuse %v, want %v: %q", when, got, want, said)
 	}
 }
 
-// hook runs a hook before the use of a tool, and returns its exit code and what it says.
-func (a *away) hook(session, weir string, closed bool) (code int, said string) {
+// hook runs a hook before the use of a tool, and returns whether it refuses, as Claude
+// Code is told, and what it says besides.
+func (a *away) hook(session, weir string, closed bool) (refused bool, said string) {
 	args := []string{"check", "--hook", "--server", weir}
 	if closed {
 		args = append(args, "--closed")
@@ -433,11 +434,12 @@ func (a *away) hook(session, weir string, closed bool) (code int, said string) {
 	run.Stdin = io.MultiReader(strings.NewReader(fmt.Sprintf(`{"session_id":%q,"prompt_id":%q,"tool_use_id":"toolu_%d",`, session, session, a.n.Add(1))), strings.NewReader(hookText))
 	var errs strings.Builder
 	run.Stderr = &errs
-	if err := run.Run(); err != nil && run.ProcessState == nil {
-		a.Error(err)
-		return -1, ""
+	out, err := run.Output()
+	if err != nil {
+		a.Errorf("a hook ends with %v: %s", err, errs.String())
+		return false, ""
 	}
-	return run.ProcessState.ExitCode(), errs.String()
+	return strings.HasPrefix(string(out), `{"decision":"block",`) && strings.Contains(string(out), `"permissionDecision":"deny"`), errs.String()
 }
 
 // hookText is the rest of what Claude Code hands to a hook.

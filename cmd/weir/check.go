@@ -45,10 +45,12 @@ A running weir is asked by POST /v1/check, and counts the call when it allows it
 --log the logs are replayed first, and the call is judged as what comes next. An event
 without id or time gets them here.
 
---hook is for the hooks of coding agents: it reads what Claude Code or OpenHands hand to
-a hook, asks the running weir, and ends with 0, or with 2 and a reason on standard error
-that the model reads. When weir does not answer, the agent goes on, unless --closed is
-given. --hook-config prints the settings that make a program run it.`,
+--hook is for the hooks of coding agents: it reads what Claude Code, Codex, Gemini CLI,
+Qwen Code, Copilot CLI or OpenHands hand to a hook, asks the running weir, and refuses in
+the way that this agent understands, with a reason that the model reads. It answers within
+3 s; when weir does not, the agent goes on, unless --closed is given, which refuses the
+use of tools then, and never what a person says. --hook-config prints the settings that
+make a program run it.`,
 		Examples: []string{
 			`echo '{"kind":"agent.call","correlation_id":"f1","from":{"agent":"a"},"to":{"agent":"b"}}' | weir check`,
 			"weir check --log events.jsonl < call.json",
@@ -58,7 +60,7 @@ given. --hook-config prints the settings that make a program run it.`,
 			p := &place{serverFlags: newServerFlags(fs), judging: newJudging(fs), reading: newReading(fs), state: new(string)}
 			p.logs = cli.NewList(fs, "log", "replay this `FILE` first; may be given many times")
 			hook := fs.Bool("hook", false, "read the input of a hook, and answer as hooks do")
-			closed := fs.Bool("closed", false, "with --hook: refuse when weir does not answer")
+			closed := fs.Bool("closed", false, "with --hook: refuse the use of tools when weir does not answer")
 			config := fs.String("hook-config", "", "print the settings for a `PROGRAM`: claude-code, claude-code-http or openhands")
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				if err := cli.Want(args, 0, 0, ""); err != nil {

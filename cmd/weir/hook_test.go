@@ -1,21 +1,45 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
+	"time"
+
+	"weir/cmd/internal/cli"
 )
 
-// hookInput is what the programs hand to a hook before a tool is used.
-func hookInput(program, command string) string {
-	if program == "openhands" {
-		return fmt.Sprintf(`{"event_type":"PreToolUse","tool_name":"terminal","tool_input":{"command":%q},"tool_output":null,"message":null,"session_id":"oh","working_dir":"/w","metadata":{}}`, command)
+// hookInputs are what the programs hand to a hook before a tool is used, as they were
+// seen to do. The verb is the command.
+var hookInputs = map[string]string{
+	"claude-code":            `{"session_id":"cc","transcript_path":"/h/.claude/projects/p/cc.jsonl","cwd":"/w","prompt_id":"p","permission_mode":"bypassPermissions","hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":%[1]q},"tool_use_id":"toolu_%[1]s"}`,
+	"codex":                  `{"session_id":"cx","turn_id":"t","transcript_path":"/h/.codex/sessions/r.jsonl","cwd":"/w","hook_event_name":"PreToolUse","model":"gpt-5","permission_mode":"bypassPermissions","tool_name":"Bash","tool_input":{"command":%[1]q},"tool_use_id":"call_%[1]s"}`,
+	"gemini-cli":             `{"session_id":"gm","transcript_path":"/h/.gemini/tmp/p/chats/s.jsonl","cwd":"/w","hook_event_name":"BeforeTool","timestamp":"2026-11-22T12:24:14.039Z","tool_name":"run_shell_command","tool_input":{"command":%[1]q}}`,
+	"qwen-code":              `{"session_id":"qw","transcript_path":"/h/.qwen/projects/p/chats/s.jsonl","cwd":"/w","hook_event_name":"PreToolUse","timestamp":"2026-11-22T12:24:24.346Z","permission_mode":"yolo","tool_name":"run_shell_command","tool_input":{"command":%[1]q},"tool_use_id":"toolu_%[1]s"}`,
+	"copilot-cli":            `{"hook_event_name":"PreToolUse","session_id":"cp","timestamp":"2026-11-22T14:20:07.089Z","cwd":"/w","tool_name":"Bash","tool_input":{"command":%[1]q}}`,
+	"copilot-cli preToolUse": `{"sessionId":"cq","timestamp":1795349661965,"cwd":"/w","toolName":"bash","toolArgs":{"command":%[1]q}}`,
+	"openhands":              `{"event_type":"PreToolUse","tool_name":"terminal","tool_input":{"command":%[1]q},"tool_output":null,"message":null,"session_id":"oh","working_dir":"/w","metadata":{}}`,
+}
+
+// hookRefusal is the answer by which a program was seen to refuse a call, and the code
+// with which the hook has to end. A key more, or another code, and some let it run.
+func hookRefusal(program, reason string) (answer string, code int) {
+	text, _ := json.Marshal(reason)
+	switch program {
+	case "openhands":
+		return fmt.Sprintf(`{"decision":"deny","reason":%s}`, text), 2
+	case "copilot-cli preToolUse":
+		return fmt.Sprintf(`{"permissionDecision":"deny","permissionDecisionReason":%s}`, text), 0
 	}
-	return fmt.Sprintf(`{"session_id":"cc","transcript_path":"/t","cwd":"/w","permission_mode":"default","hook_event_name":"PreToolUse","prompt_id":"p","tool_name":"Bash","tool_input":{"command":%q},"tool_use_id":"toolu_%s"}`, command, command)
+	return fmt.Sprintf(`{"decision":"block","reason":%[1]s,"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny","permissionDecisionReason":%[1]s}}`, text), 0
 }
 
 func TestHook(t *testing.T) {
@@ -24,26 +48,105 @@ func TestHook(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := startRun(t, "--in-memory", "--limits", limits)
-	f := func(program, command string, code int, outPart, errPart string, args ...string) {
-		t.Helper()
-		got, out, errs := weir(t, hookInput(program, command), append([]string{"check", "--hook"}, args...)...)
-		if got != code || !strings.Contains(out, outPart) || !strings.Contains(errs, errPart) || outPart == "" && out != "" || errPart == "" && errs != "" {
-			t.Errorf("%s %s: exit code %d, %q, %q; want %d, %q, %q", program, command, got, out, errs, code, outPart, errPart)
-		}
-	}
 	defer r.end(syscall.SIGTERM)
-	for _, program := range []string{"claude-code", "openhands"} {
-		for i := range 4 {
-			f(program, fmt.Sprint(i), 0, "", "", "--server", r.url)
-		}
-		f(program, "4", 2, `{"decision":"deny","reason":"weir max_chain_depth_exceeded: `, "weir max_chain_depth_exceeded: The call was refused", "--server", r.url)
-	}
 	const nowhere = "http://127.0.0.1:1"
-	f("claude-code", "5", 0, "", "goes on without it: no weir answers at http://127.0.0.1:1", "--server", nowhere)
-	f("claude-code", "5", 2, `"decision":"deny"`, "The flow guard does not answer", "--server", nowhere, "--closed")
+	for program, input := range hookInputs {
+		hook := func(command string, args ...string) (int, string, string) {
+			return weir(t, fmt.Sprintf(input, command), append([]string{"check", "--hook"}, args...)...)
+		}
+		refused := func(command, reason string, args ...string) {
+			t.Helper()
+			code, out, errs := hook(command, args...)
+			want, wantCode := hookRefusal(program, reason)
+			wantErrs := ""
+			if wantCode != 0 {
+				wantErrs = reason + "\n"
+			}
+			if code != wantCode || out != want+"\n" || errs != wantErrs {
+				t.Errorf("%s: exit code %d, %q, %q; want %d, %q, %q", program, code, out, errs, wantCode, want, wantErrs)
+			}
+		}
+		for i := range 4 {
+			if code, out, errs := hook(fmt.Sprint(i), "--server", r.url, "--closed"); code != 0 || out+errs != "" {
+				t.Errorf("%s: exit code %d, %q, %q; want to go on without a word", program, code, out, errs)
+			}
+		}
+		refused("4", "weir max_chain_depth_exceeded: The call was refused by the flow guard (max_chain_depth_exceeded, 5 of 4). Do not repeat it: it brings nothing new. Use what you already know, try another way, or report what blocks you.", "--server", r.url)
+		refused("5", "The flow guard does not answer, and calls are refused until it does. Try again later.", "--server", nowhere, "--closed")
+		if code, out, errs := hook("5", "--server", nowhere); code != 0 || out != "" || !strings.Contains(errs, "goes on without it: no weir answers at http://127.0.0.1:1") {
+			t.Errorf("%s, away: exit code %d, %q, %q", program, code, out, errs)
+		}
+	}
 	if code, out, errs := weir(t, "no JSON", "check", "--hook", "--server", r.url); code != 0 || out+errs != "" {
 		t.Errorf("what is no input: exit code %d, %q, %q", code, out, errs)
 	}
+}
+
+// TestHookRefusesUsesOfToolsAlone hands over what is no use of a tool while weir is
+// away: what a person says has to get through, and who ends has to be let end.
+func TestHookRefusesUsesOfToolsAlone(t *testing.T) {
+	for _, input := range []string{
+		`{"session_id":"s","hook_event_name":"UserPromptSubmit","prompt":"go"}`,
+		`{"session_id":"s","hook_event_name":"UserPromptSubmit","prompt":"` + strings.Repeat("x", 9<<20) + `"}`, // more than is read
+		`{"session_id":"s","hook_event_name":"BeforeAgent","timestamp":"2026-11-22T12:24:14.039Z","prompt":"go"}`,
+		`{"event_type":"UserPromptSubmit","tool_name":null,"tool_input":null,"tool_output":null,"message":"go","session_id":"oh","working_dir":"/","metadata":{}}`,
+		`{"sessionId":"s","timestamp":1795357207037,"cwd":"/w","prompt":"go"}`,
+		`{"sessionId":"s","timestamp":1795357207276,"cwd":"/w","stopReason":"end_turn","stop_hook_active":false}`,
+		`{"sessionId":"s","timestamp":1795357206929,"cwd":"/w","source":"new","initialPrompt":"go"}`,
+		`{"sessionId":"s","timestamp":1795357207148,"cwd":"/w","toolName":"bash","toolArgs":{},"toolResult":{"resultType":"success"}}`,
+		`{"session_id":"s","hook_event_name":"PostToolUse","tool_name":"Bash","tool_input":{},"tool_response":""}`,
+		`{"session_id":"s","hook_event_name":"AfterTool","tool_name":"Bash","tool_input":{},"tool_response":""}`,
+		`{"session_id":"s","hook_event_name":"Stop"}`,
+		`{"session_id":"s","hook_event_name":"SubagentStop"}`,
+		`{"session_id":"s","hook_event_name":"PermissionRequest","tool_name":"Bash"}`,
+		`{"session_id":"s","hook_event_name":"SessionEnd"}`,
+	} {
+		code, out, errs := weir(t, input, "check", "--hook", "--closed", "--server", "http://127.0.0.1:1")
+		if code != 0 || out != "" || !strings.Contains(errs, "goes on without it") {
+			t.Errorf("%.100s: exit code %d, %q, %q", input, code, out, errs)
+		}
+	}
+}
+
+// TestHookAnswersInTime asks a weir that takes the question and never answers, and gives
+// a hook an input that does not end. The agent's own limit would let the call run.
+func TestHookAnswersInTime(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // connections wait in its queue
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	hangs := "http://" + listener.Addr().String()
+	f := func(name string, in io.Reader, server string, closed, refused bool) {
+		t.Helper()
+		var out, errs bytes.Buffer
+		env := cli.Env{In: in, Out: &out, Err: &errs, Getenv: func(string) string { return "" }, Now: time.Now}
+		args := []string{"check", "--hook", "--server", server}
+		if closed {
+			args = append(args, "--closed")
+		}
+		if code := program().Main(t.Context(), env, args); code != 0 || strings.Contains(out.String(), `"permissionDecision":"deny"`) != refused {
+			t.Errorf("%s, closed %v: exit code %d, %q, %q", name, closed, code, &out, &errs)
+		}
+	}
+	const prompt = `{"session_id":"s","hook_event_name":"UserPromptSubmit","prompt":"go"}`
+	use := fmt.Sprintf(hookInputs["claude-code"], "ls")
+	var all sync.WaitGroup
+	for _, closed := range []bool{false, true} {
+		all.Go(func() { f("hangs", strings.NewReader(use), hangs, closed, closed) })
+		all.Go(func() { f("hangs, prompt", strings.NewReader(prompt), hangs, closed, false) })
+		all.Go(func() { f("is left open", neverEnds(t, use), "http://127.0.0.1:1", closed, closed) })
+		all.Go(func() { f("is cut", neverEnds(t, use[:len(use)-9]), hangs, closed, closed) })
+		all.Go(func() { f("is cut, prompt", neverEnds(t, prompt[:len(prompt)-3]), hangs, closed, false) })
+	}
+	all.Wait()
+}
+
+// neverEnds is an input that stays open until the test ends.
+func neverEnds(t *testing.T, text string) io.Reader {
+	r, w := io.Pipe()
+	t.Cleanup(func() { _ = w.Close() })
+	return io.MultiReader(strings.NewReader(text), r)
 }
 
 func TestHookConfig(t *testing.T) {

@@ -1,0 +1,189 @@
+package check
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+
+	"weir/events"
+)
+
+// The programs whose hooks are understood.
+const (
+	claudeCode = "claude-code"
+	codex      = "codex"
+	copilot    = "copilot-cli"
+	gemini     = "gemini-cli"
+	openHands  = "openhands"
+	qwen       = "qwen-code"
+)
+
+var hookPrograms = []string{claudeCode, codex, copilot, gemini, openHands, qwen}
+
+// hookInput is what a program handed to a hook, under the names of Claude Code.
+type hookInput struct {
+	program string
+	event   string // "" when it cannot be told
+	camel   bool   // Copilot CLI with a hook that is registered as preToolUse, which has an answer of its own
+	fields  map[string]json.RawMessage
+}
+
+// hookNames are the names that programs have for what Claude Code calls otherwise.
+var hookNames = map[string]string{
+	"event_type": "hook_event_name", "message": "prompt", "tool_output": "tool_response", // OpenHands
+	"turn_id":   "prompt_id",                                                                                    // Codex
+	"sessionId": "session_id", "toolName": "tool_name", "toolArgs": "tool_input", "toolResult": "tool_response", // Copilot CLI
+	"tool_result": "tool_response",
+}
+
+// hookMoments are the same for the moments at which hooks run.
+var hookMoments = map[string]string{"BeforeTool": "PreToolUse", "AfterTool": "PostToolUse", "BeforeAgent": "UserPromptSubmit", "AfterAgent": "Stop"}
+
+// readHook reads the input of a hook. Of one that is broken or cut it returns what came
+// before that, so that what kind of input it is can still be told.
+func readHook(body []byte) (*hookInput, error) {
+	in := &hookInput{program: claudeCode, fields: make(map[string]json.RawMessage)}
+	err := in.readFields(body)
+	has := func(name string) bool { return in.fields[name] != nil }
+	in.event = in.text("hook_event_name")
+	named := hookMoments[in.event]
+	switch {
+	case in.event == "" && has("event_type"):
+		in.program, in.event = openHands, in.text("event_type")
+	case in.event == "" && has("sessionId"):
+		in.program, in.camel = copilot, true
+		switch {
+		case has("toolResult"):
+			in.event = "PostToolUse"
+		case has("toolName"):
+			in.event = "PreToolUse"
+		case has("prompt"):
+			in.event = "UserPromptSubmit"
+		case has("stopReason"):
+			in.event = "Stop"
+		default:
+			in.event = "other" // of a session, which is of no use here
+		}
+	case named != "":
+		in.program, in.event = gemini, named
+	case has("turn_id"):
+		in.program = codex
+	case has("timestamp") && (!has("transcript_path") || strings.Contains(in.text("transcript_path"), "/.copilot/")):
+		in.program = copilot
+	case has("timestamp"):
+		in.program = qwen
+	}
+	for from, to := range hookNames {
+		if has(from) && !has(to) {
+			in.fields[to] = in.fields[from]
+		}
+	}
+	if in.event != "" {
+		in.fields["hook_event_name"] = quoted(in.event)
+	}
+	return in, err
+}
+
+// readFields reads the members of the object that have a value.
+func (in *hookInput) readFields(body []byte) error {
+	d := json.NewDecoder(bytes.NewReader(body))
+	if _, err := d.Token(); err != nil {
+		return err
+	}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return err
+		}
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return err
+		}
+		if name, ok := name.(string); ok && !bytes.Equal(value, []byte("null")) {
+			in.fields[name] = value
+		}
+	}
+	_, err := d.Token()
+	return err
+}
+
+func (in *hookInput) text(name string) (s string) {
+	_ = json.Unmarshal(in.fields[name], &s) // what is no text is none
+	return s
+}
+
+// asks reports whether a tool is about to be used. What cannot be told may be that, too.
+func (in *hookInput) asks() bool { return in.event == "PreToolUse" || in.event == "" }
+
+// named gives the main agent the name of its program.
+func (in *hookInput) named(p events.Party) events.Party {
+	if p.Agent == claudeCode {
+		p.Agent = in.program
+	}
+	return p
+}
+
+// HookAnswer is what a hook is told. Each program takes a part of it, and some refuse
+// nothing when they find a part that they do not know, so that no more is sent than
+// the program was seen to take (package clients).
+type HookAnswer struct {
+	Decision   string      `json:"decision,omitempty"`
+	Reason     string      `json:"reason,omitempty"`
+	Output     *HookOutput `json:"hookSpecificOutput,omitempty"`
+	Continue   *bool       `json:"continue,omitempty"` // false ends the whole run
+	StopReason string      `json:"stopReason,omitempty"`
+
+	// Of Copilot CLI, for a hook that is registered as preToolUse.
+	Permission       string `json:"permissionDecision,omitempty"`
+	PermissionReason string `json:"permissionDecisionReason,omitempty"`
+}
+
+// HookOutput is the part of an answer that is about one use of a tool.
+type HookOutput struct {
+	Event    string `json:"hookEventName"`
+	Decision string `json:"permissionDecision"`
+	Reason   string `json:"permissionDecisionReason"` // the model reads it
+}
+
+// Refuses reports whether the answer refuses the use of a tool.
+func (a *HookAnswer) Refuses() bool { return a.Decision != "" || a.Permission != "" }
+
+// ByCode returns the reason of a refusal to a program that goes by the exit code 2 of
+// its hook; "" where the program reads the answer, and wants the exit code 0.
+func (a *HookAnswer) ByCode() string {
+	if a.Decision == "deny" {
+		return a.Reason
+	}
+	return ""
+}
+
+// RefuseHook returns the answer to the input of a hook that weir does not answer in time.
+// It refuses the use of a tool for this reason, and nothing else: never what a person
+// says, and never the end of a turn.
+func RefuseHook(body []byte, reason string) (answer HookAnswer) {
+	if in, _ := readHook(body); in.asks() {
+		return in.refusal(events.Deny.String(), reason)
+	}
+	return answer
+}
+
+// refusal refuses the use of a tool, as the program wants to be told.
+func (in *hookInput) refusal(action, reason string) (a HookAnswer) {
+	switch {
+	case in.program == openHands:
+		a.Decision, a.Reason = "deny", reason
+		return a
+	case in.camel:
+		a.Permission, a.PermissionReason = "deny", reason
+		return a
+	}
+	// Claude Code, Codex and Qwen Code take either of these, Gemini CLI the first and
+	// Copilot CLI the second.
+	a.Decision, a.Reason = "block", reason
+	a.Output = &HookOutput{"PreToolUse", "deny", reason}
+	if action == events.Halt.String() && (in.program == claudeCode || in.program == gemini) {
+		goOn := false
+		a.Continue, a.StopReason = &goOn, reason
+	}
+	return a
+}
