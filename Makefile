@@ -112,4 +112,5 @@ down: ## end them; what they keep stays (docker compose down --volumes removes i
 	@mkdir -p -m 700 .secrets && (umask 077 && head -c 32 /dev/urandom | base64 >$@.part) && chmod 644 $@.part && mv $@.part $@
 
 update: ## rewrite golden outcomes; commit only what you can explain
+	$(GO) generate ./analyzer
 	$(GO) test ./analyzer ./events/... ./cmd/... -update

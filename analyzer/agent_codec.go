@@ -234,12 +234,12 @@ func (c *agentCap) decode(d *decoder) {
 
 func (d *decoder) agentOrder(clock events.Stamp) (o agentOrder) {
 	h := d.take(8)
-	o.rule, o.phase, o.action, o.shadow = AgentRuleID(d.most(h[0], int(AgentRuleAttempts))), phase(d.most(h[1], int(phaseStop))), events.Action(d.most(h[2], int(events.Notify))), h[3] == 1
+	o.rule, o.phase, o.action, o.shadow = AgentRuleID(d.most(h[0], int(AgentRuleCount)-1)), phase(d.most(h[1], int(phaseStop))), events.Action(d.most(h[2], int(events.Notify))), h[3] == 1
 	o.limits = le.Uint32(h[4:])
 	o.since, o.issued, o.expires, o.due = d.stamp(clock), d.stamp(clock), d.stamp(clock), d.stamp(clock)
 	o.revision, o.observed, o.limit = d.count(), d.count(), d.count()
 	o.attempts, o.tried, o.leaked = uint16(d.uvarint()), uint16(d.uvarint()), uint16(d.uvarint())
-	if o.due == 0 {
+	if o.due == 0 || AgentRules[o.rule].Counts == CountedNothing {
 		d.fail()
 	}
 	return o

@@ -201,7 +201,7 @@ func (e *Engine) rescue(p *Agents, a *Agent, m *agentMoment, admin bool, fx *Eff
 // refuse answers a request for help for an agent that needs none. Nothing stands
 // because of it.
 func (e *Engine) refuse(a *Agent, m *agentMoment, shadow bool, fx *Effects) {
-	x := finding{rule: ruleOfRescue, reason: events.RescueRefusedNotStuck, action: events.Notify, shadow: shadow, since: m.at,
+	x := finding{rule: ruleOfRescue, reason: RescueRefused, action: events.Notify, shadow: shadow, since: m.at,
 		detail: detailOf(m.ev), recovery: e.recovery(a, &stuck{requestedBy: m.ev.From.ID()}, m.at)}
 	x.recovery.Certainty = ""
 	e.tell(a, m, &x, fx)

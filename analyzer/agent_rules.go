@@ -42,55 +42,61 @@ const (
 // ruleOfRescue is the row that the fold itself looks for: somebody asks for help.
 const ruleOfRescue = AgentRuleRescue
 
+// Reasons of no row.
+const (
+	RescueRefused events.Reason = "rescue_refused_not_stuck" // help was asked for and is not needed
+	Allowed       events.Reason = "allowed"                  // of the answer to a call that nothing is said against
+)
+
 // AgentRules is the table, in the order in which verdicts are given. Thresholds of the
 // rows about silence are seconds that may pass: one millisecond more is too long; warn
 // is "potentially stuck", stop is "stuck". The defaults are the balanced profile.
 var AgentRules = [AgentRuleCount]AgentRule{
-	{ID: AgentRuleRate, Name: "agent_message_rate", Reason: events.AgentMessageRate, Unit: events.UnitMessages,
+	{ID: AgentRuleRate, Name: "agent_message_rate", Reason: "agent_message_rate_exceeded", Unit: events.UnitMessages,
 		About: "Messages of agents to one agent over all flows in a sliding window of event time: those without a correlation id of their own, or, as the setting count says, all.",
 		Text:  "{head}{n} messages to one agent within the window, {over}", Counts: CountedEscaped, Most: messageTimesKept,
 		Action: events.Throttle, Armed: true, Window: "seconds", Span: agentWindows, Status: 429, From: "team", Default: window(60, most(8, 10))},
-	{ID: AgentRuleMinted, Name: "agent_flow_rate", Reason: events.AgentMessageRate, Unit: events.UnitMessages,
+	{ID: AgentRuleMinted, Name: "agent_flow_rate", Reason: "agent_message_rate_exceeded", Unit: events.UnitMessages,
 		About: "Flows that agents opened by a call to this agent in a sliding window: a new correlation id for every call hides a loop from every flow.",
 		Text:  "{head}{n} flows opened by calls to one agent within the window, {over}", Counts: CountedOpened, Most: messageTimesKept,
 		Action: events.Throttle, Armed: true, Window: "seconds", Span: agentWindows, Status: 429, From: "weir", Default: window(60, most(60, Off-1))},
-	{ID: AgentRuleMessages, Name: "max_agent_messages", Reason: events.MaxAgentMessages, Unit: events.UnitMessages,
+	{ID: AgentRuleMessages, Name: "max_agent_messages", Reason: "max_agent_messages_exceeded", Unit: events.UnitMessages,
 		About: "Messages of agents to one agent over all flows in a long window.",
 		Text:  "{head}{n} messages to one agent within the window, {over}", Counts: CountedMessages, Coarse: true,
 		Action: events.Throttle, Armed: true, Window: "seconds", Span: capWindows, Status: 429, From: "task (future work there)", Default: window(3600, most(Off, Off-1))},
-	{ID: AgentRuleProject, Name: "max_project_messages", Reason: events.MaxProjectMessages, Unit: events.UnitMessages,
+	{ID: AgentRuleProject, Name: "max_project_messages", Reason: "max_project_messages_exceeded", Unit: events.UnitMessages,
 		About: "Messages between agents in one project over all flows in a long window.",
 		Text:  "{head}{n} messages in one project within the window, {over}", Counts: CountedProject, Coarse: true,
 		Action: events.Throttle, Armed: true, Window: "seconds", Span: capWindows, Status: 429, From: "task (future work there)", Default: window(3600, most(Off, Off-1))},
-	{ID: AgentRuleAttempts, Name: "agent_attempts", Reason: events.OrdersDefied, Unit: events.UnitCalls,
+	{ID: AgentRuleAttempts, Name: "agent_attempts", Reason: "orders_defied", Unit: events.UnitCalls,
 		About: "Calls that one agent tried against standing orders, over all flows in a sliding window.",
 		Text:  "{head}{n} calls of one agent against standing orders within the window, {over}", Counts: CountedRefused, Most: agentTimesKept,
 		Action: events.Halt, Window: "seconds", Span: agentWindows, Status: 403, From: "weir", Default: window(600, stop(24, Off))},
-	{ID: AgentRuleCriticalMargin, Name: "critical_margin_timeout", Reason: events.CriticalMarginTimeout, Unit: events.UnitSeconds, Silence: true,
+	{ID: AgentRuleCriticalMargin, Name: "critical_margin_timeout", Reason: "critical_margin_timeout", Unit: events.UnitSeconds, Silence: true,
 		About:  "An agent whose margin is critical is silent.",
 		Speaks: func(a *Agent) bool { return a.margin == "critical" }, Most: silenceKept,
 		Action: events.Notify, From: "recovery", Default: stop(Off, 300)},
-	{ID: AgentRuleTightMargin, Name: "tight_margin_timeout", Reason: events.TightMarginTimeout, Unit: events.UnitSeconds, Silence: true,
+	{ID: AgentRuleTightMargin, Name: "tight_margin_timeout", Reason: "tight_margin_timeout", Unit: events.UnitSeconds, Silence: true,
 		About:  "An agent whose margin is tight is silent.",
 		Speaks: func(a *Agent) bool { return a.margin == "tight" }, Most: silenceKept,
 		Action: events.Notify, From: "recovery", Default: stop(900, Off)},
-	{ID: AgentRuleActivity, Name: "activity_timeout", Reason: events.ActivityTimeout, Unit: events.UnitSeconds, Silence: true,
+	{ID: AgentRuleActivity, Name: "activity_timeout", Reason: "activity_timeout", Unit: events.UnitSeconds, Silence: true,
 		About:  "An agent of which something is expected is silent.",
 		Speaks: func(*Agent) bool { return true }, Most: silenceKept,
 		Action: events.Notify, From: "recovery", Default: stop(600, 1800)},
-	{ID: AgentRuleHealthPoor, Name: "health_timeout", Reason: events.HealthTimeout, Unit: events.UnitSeconds, Silence: true,
+	{ID: AgentRuleHealthPoor, Name: "health_timeout", Reason: "health_timeout", Unit: events.UnitSeconds, Silence: true,
 		About:  "An agent whose health is moderate or critical is silent.",
 		Speaks: func(a *Agent) bool { return a.health == "moderate" || a.health == "critical" }, Most: silenceKept,
 		Action: events.Notify, From: "recovery", Default: stop(Off, 300)},
-	{ID: AgentRuleHealthGood, Name: "health_timeout_healthy", Reason: events.HealthTimeout, Unit: events.UnitSeconds, Silence: true,
+	{ID: AgentRuleHealthGood, Name: "health_timeout_healthy", Reason: "health_timeout", Unit: events.UnitSeconds, Silence: true,
 		About:  "A healthy agent is silent.",
 		Speaks: func(a *Agent) bool { return a.health == "healthy" }, Most: silenceKept,
 		Action: events.Notify, From: "recovery", Default: stop(1800, Off)},
-	{ID: AgentRuleCadence, Name: "cadence_broken", Reason: events.CadenceBroken, Unit: events.UnitSeconds, Silence: true,
+	{ID: AgentRuleCadence, Name: "cadence_broken", Reason: "cadence_broken", Unit: events.UnitSeconds, Silence: true,
 		About:  "An agent that has reported five times or more is silent for longer than the threshold and than so many of its mean gaps.",
 		Speaks: hasCadence, Most: silenceKept,
 		Action: events.Notify, Window: "gaps", Span: gapWindows, From: "recovery", Default: window(6, stop(1800, Off))},
-	{ID: AgentRuleRescue, Name: "rescue", Reason: events.RescueRequested, Unit: events.UnitNone,
+	{ID: AgentRuleRescue, Name: "rescue", Reason: "rescue_requested", Unit: events.UnitNone,
 		About:  "Somebody asks for help for an agent, or an agent for itself by a note with the tags stuck and help.",
 		Most:   silenceKept,
 		Action: events.Resume, From: "recovery"},

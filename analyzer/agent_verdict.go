@@ -195,7 +195,7 @@ func (x *finding) message() string {
 		return "stuck - auto-archived"
 	}
 	switch {
-	case x.reasonCode() == events.RescueRefusedNotStuck:
+	case x.reasonCode() == RescueRefused:
 		return "Agent is not stuck - no rescue needed"
 	case !rule.Action.Stops(): // about being stuck
 		head := "Agent is potentially stuck: "

@@ -2,6 +2,7 @@ package analyzer
 
 import (
 	"fmt"
+	"strings"
 
 	"weir/events"
 )
@@ -71,6 +72,17 @@ func RowNamed(name string) (Row, bool) {
 		}
 	}
 	return Row{}, false
+}
+
+// RowsThat names the rows of which something is true.
+func RowsThat(is func(*Row) bool) string {
+	var names []string
+	for _, r := range Rows() {
+		if is(&r) {
+			names = append(names, r.Name)
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 // OfAgents tells whether the row is about agents or projects, over all flows.

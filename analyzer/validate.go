@@ -162,10 +162,10 @@ func (c *checker) setting(path string, r *Row, s *Setting) {
 		c.fail(path+".mode", "", "%d is no mode", s.Mode)
 	}
 	if s.IgnoreResults && !r.Blind {
-		c.fail(path+".ignore_results", "only "+rowsThat(func(r *Row) bool { return r.Blind })+" can ignore results", "means nothing here")
+		c.fail(path+".ignore_results", "only "+RowsThat(func(r *Row) bool { return r.Blind })+" can ignore results", "means nothing here")
 	}
 	if s.All && !r.ChoosesCount() {
-		c.fail(path+".count", "only "+rowsThat((*Row).ChoosesCount)+" chooses what it counts", "means nothing here")
+		c.fail(path+".count", "only "+RowsThat((*Row).ChoosesCount)+" chooses what it counts", "means nothing here")
 	}
 	if s.Unpaced && !r.Paced {
 		c.fail(path+".paced", "delete the key", "the pace of the party never widens this rule")
@@ -386,17 +386,6 @@ func (s *Setting) arrange(usual *Setting) {
 	if s.Stop == Off {
 		s.Max = usual.Max
 	}
-}
-
-// rowsThat names the rows of which something is true.
-func rowsThat(is func(*Row) bool) string {
-	var names []string
-	for _, r := range Rows() {
-		if is(&r) {
-			names = append(names, r.Name)
-		}
-	}
-	return strings.Join(names, ", ")
 }
 
 // PathKey shows a key of the limits file as part of a path: as it is when it is a

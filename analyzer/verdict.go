@@ -44,7 +44,7 @@ func (e *Engine) answer(f *Flow, o *order, m *moment) *events.Verdict {
 func (e *Engine) allowed(f *Flow, m *moment) *events.Verdict {
 	return &events.Verdict{SchemaVersion: 1, ID: strconv.FormatUint(xxhash.Sum64String(f.key+"\x00"+m.ev.ID), 16), Time: events.RFC3339(m.at),
 		Mode: modeEnforce, Scope: events.Scope{Kind: events.ScopeFlow.String(), ID: strings.Clone(f.key)}, Action: events.Allow.String(),
-		Reason: "allowed", ConfigVersion: e.limits.Version, CorrelationID: strings.Clone(m.ev.CorrelationID)}
+		Reason: Allowed, ConfigVersion: e.limits.Version, CorrelationID: strings.Clone(m.ev.CorrelationID)}
 }
 
 func (e *Engine) verdict(f *Flow, o *order, m *moment, set *Setting) events.Verdict {

@@ -2,13 +2,6 @@ package events
 
 import "slices"
 
-// reasons lists all reason codes. Their places are not permanent.
-var reasons = [...]Reason{CorrelationIDRequired, SelfCall, MaxStackDepth, MaxUniqueSessions, MaxFlowDuration, CallRate, MaxTotalCalls,
-	MaxRevisits, PingPong, RepeatedDelegation, StaleDelegation, NoWorkRapidFire, Repetition, Circling, ToolCycle, RepeatedError,
-	NoProgress, MaxToolCalls, MaxTurns, MaxChainDepth, MaxTokens, MaxCost, AgentMessageRate, MaxConversationMessages, MaxLoops,
-	MaxReflectLoops, MaxDelegationDepth, CriticalMarginTimeout, TightMarginTimeout, ActivityTimeout, HealthTimeout, CadenceBroken,
-	RescueRequested, RescueRefusedNotStuck, MaxAgentMessages, MaxProjectMessages, OrdersDefied, OperatorStopped, Cleared}
-
 // ReasonCount is how many reason codes there are.
 const ReasonCount = len(reasons)
 

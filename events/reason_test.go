@@ -3,7 +3,7 @@ package events
 import "testing"
 
 func TestReasons(t *testing.T) {
-	want := constants(t, "Reason")
+	want := constants(t, "reasons.go", "Reason")
 	if len(want) != ReasonCount {
 		t.Errorf("the list has %d reasons, %d are declared", ReasonCount, len(want))
 	}

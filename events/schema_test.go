@@ -77,18 +77,18 @@ func TestWordsAreThoseOfTheSchema(t *testing.T) {
 	f("override.mode", event["override"].Properties["mode"], append([]string{""}, overrideModes[:]...))
 	f("verdict scope.kind", verdict["scope"].Properties["kind"], scopeNames[:])
 	f("verdict action", verdict["action"], actionNames[:])
-	f("verdict unit", verdict["unit"], append([]string{""}, constants(t, "Unit")...))
+	f("verdict unit", verdict["unit"], append([]string{""}, constants(t, "verdict.go", "Unit")...))
 	var reasons []string
 	for _, r := range verdict["reason_code"].Examples {
 		reasons = append(reasons, r.(string))
 	}
-	f("verdict reason_code", shape{Enum: reasons}, append([]string{""}, constants(t, "Reason")...))
+	f("verdict reason_code", shape{Enum: reasons}, append([]string{""}, constants(t, "reasons.go", "Reason")...))
 }
 
-// constants returns the values of the constants of a type in verdict.go, in order.
-func constants(t *testing.T, typ string) (out []string) {
+// constants returns the values of the constants of a type in a file, in order.
+func constants(t *testing.T, in, typ string) (out []string) {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "verdict.go", nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), in, nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

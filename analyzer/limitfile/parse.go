@@ -348,7 +348,7 @@ func (r *reader) row(path string, row *analyzer.Row, f map[string]*yaml.Node, s 
 		r.integer(path+".window", n, &s.Window)
 	}
 	if n := f["count"]; n != nil && !row.ChoosesCount() {
-		r.fail(n, path+".count", "only "+analyzer.AgentRules[analyzer.AgentRuleRate].Name+" chooses what it counts", "means nothing here")
+		r.fail(n, path+".count", "only "+analyzer.RowsThat((*analyzer.Row).ChoosesCount)+" chooses what it counts", "means nothing here")
 	} else {
 		r.either(path+".count", n, countWords, &s.All)
 	}

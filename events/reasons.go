@@ -1,0 +1,89 @@
+// Code generated from the tables of rules by go generate ./analyzer; DO NOT EDIT.
+
+package events
+
+// The reason codes.
+const (
+	CorrelationIDRequired   Reason = "correlation_id_required"
+	SelfCall                Reason = "self_call"
+	MaxStackDepth           Reason = "max_stack_depth_exceeded"
+	MaxUniqueSessions       Reason = "max_unique_sessions_exceeded"
+	MaxFlowDuration         Reason = "max_flow_duration_exceeded"
+	CallRate                Reason = "call_rate_exceeded"
+	MaxTotalCalls           Reason = "max_total_calls_exceeded"
+	MaxRevisits             Reason = "max_revisits_exceeded"
+	PingPong                Reason = "a2a_ping_pong"
+	RepeatedDelegation      Reason = "repeated_delegation"
+	StaleDelegation         Reason = "stale_delegation"
+	NoWorkRapidFire         Reason = "no_work_rapid_fire"
+	Repetition              Reason = "repetition_detected"
+	Circling                Reason = "circling"
+	ToolCycle               Reason = "tool_cycle_detected"
+	RepeatedError           Reason = "repeated_error"
+	NoProgress              Reason = "no_progress"
+	MaxToolCalls            Reason = "max_tool_calls_exceeded"
+	MaxTurns                Reason = "max_turns_exceeded"
+	MaxChainDepth           Reason = "max_chain_depth_exceeded"
+	MaxTokens               Reason = "max_tokens_exceeded"
+	MaxCost                 Reason = "max_cost_exceeded"
+	MaxConversationMessages Reason = "max_conversation_messages_exceeded"
+	MaxLoops                Reason = "max_loops_exceeded"
+	MaxReflectLoops         Reason = "max_reflect_loops_exceeded"
+	MaxDelegationDepth      Reason = "max_delegation_depth_exceeded"
+	OperatorStopped         Reason = "operator_stop"
+	AgentMessageRate        Reason = "agent_message_rate_exceeded"
+	MaxAgentMessages        Reason = "max_agent_messages_exceeded"
+	MaxProjectMessages      Reason = "max_project_messages_exceeded"
+	OrdersDefied            Reason = "orders_defied"
+	CriticalMarginTimeout   Reason = "critical_margin_timeout"
+	TightMarginTimeout      Reason = "tight_margin_timeout"
+	ActivityTimeout         Reason = "activity_timeout"
+	HealthTimeout           Reason = "health_timeout"
+	CadenceBroken           Reason = "cadence_broken"
+	RescueRequested         Reason = "rescue_requested"
+	RescueRefusedNotStuck   Reason = "rescue_refused_not_stuck"
+	Allowed                 Reason = "allowed"
+)
+
+// reasons lists all reason codes. Their places are not permanent.
+var reasons = [...]Reason{
+	CorrelationIDRequired,
+	SelfCall,
+	MaxStackDepth,
+	MaxUniqueSessions,
+	MaxFlowDuration,
+	CallRate,
+	MaxTotalCalls,
+	MaxRevisits,
+	PingPong,
+	RepeatedDelegation,
+	StaleDelegation,
+	NoWorkRapidFire,
+	Repetition,
+	Circling,
+	ToolCycle,
+	RepeatedError,
+	NoProgress,
+	MaxToolCalls,
+	MaxTurns,
+	MaxChainDepth,
+	MaxTokens,
+	MaxCost,
+	MaxConversationMessages,
+	MaxLoops,
+	MaxReflectLoops,
+	MaxDelegationDepth,
+	OperatorStopped,
+	AgentMessageRate,
+	MaxAgentMessages,
+	MaxProjectMessages,
+	OrdersDefied,
+	CriticalMarginTimeout,
+	TightMarginTimeout,
+	ActivityTimeout,
+	HealthTimeout,
+	CadenceBroken,
+	RescueRequested,
+	RescueRefusedNotStuck,
+	Allowed,
+}
