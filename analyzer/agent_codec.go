@@ -13,7 +13,7 @@ import (
 
 // agentCodecVersion is the first byte of an agent's record. A reader knows all older
 // versions; a newer one is refused.
-const agentCodecVersion = 1
+const agentCodecVersion = 2
 
 // Presence bits of an agent's record.
 const (
@@ -134,7 +134,7 @@ func (c *agentCap) encode(b []byte) []byte {
 func (a *Agent) encodeOrder(b []byte, o *agentOrder) []byte {
 	b = append(b, byte(o.rule), byte(o.phase), byte(o.action), bit(o.shadow, 0))
 	b = le.AppendUint32(b, o.limits)
-	b = a.putTimes(b, o.since, o.issued, o.expires, o.due)
+	b = a.putTimes(b, o.since, o.begun, o.issued, o.expires, o.due)
 	for _, n := range [...]uint64{uint64(o.revision), uint64(o.observed), uint64(o.limit), uint64(o.attempts), uint64(o.tried), uint64(o.leaked)} {
 		b = binary.AppendUvarint(b, n)
 	}
@@ -236,7 +236,7 @@ func (d *decoder) agentOrder(clock events.Stamp) (o agentOrder) {
 	h := d.take(8)
 	o.rule, o.phase, o.action, o.shadow = AgentRuleID(d.most(h[0], int(AgentRuleCount)-1)), phase(d.most(h[1], int(phaseStop))), events.Action(d.most(h[2], int(events.Notify))), h[3] == 1
 	o.limits = le.Uint32(h[4:])
-	o.since, o.issued, o.expires, o.due = d.stamp(clock), d.stamp(clock), d.stamp(clock), d.stamp(clock)
+	o.since, o.begun, o.issued, o.expires, o.due = d.stamp(clock), d.stamp(clock), d.stamp(clock), d.stamp(clock), d.stamp(clock)
 	o.revision, o.observed, o.limit = d.count(), d.count(), d.count()
 	o.attempts, o.tried, o.leaked = uint16(d.uvarint()), uint16(d.uvarint()), uint16(d.uvarint())
 	if o.due == 0 || AgentRules[o.rule].Counts == CountedNothing {

@@ -5,33 +5,13 @@ import "weir/events"
 // agentOrder is a standing order about an agent or a project, for what is counted of it.
 // At most one stands for a reason: dispatchers tell orders of one scope apart by that.
 type agentOrder struct {
-	rule     AgentRuleID
-	phase    phase
-	shadow   bool
-	action   events.Action
-	limits   uint32       // by which limits it was given or looked at last
-	since    events.Stamp // when the offence began: the count came near the limit
-	issued   events.Stamp
-	expires  events.Stamp
-	due      events.Stamp // when it is looked at again; never 0
-	revision int64
-	observed int64
-	limit    int64
-	attempts uint16
-	tried    uint16 // attempts since it was issued
-	leaked   uint16
+	standingOrder // whose due is never 0
+	rule          AgentRuleID
 }
 
 // refuses reports whether the order stands at the time, and is one of the action.
 func (o *agentOrder) refuses(action events.Action, at events.Stamp) bool {
-	return o.phase > phaseWarn && !o.shadow && o.action == action && o.expires > at
-}
-
-func (o *agentOrder) attempt() {
-	if o.attempts < 1<<15 {
-		o.attempts++
-		o.tried++
-	}
+	return o.binds() && o.action == action && o.expires > at
 }
 
 // orderFor returns the order that stands for the reason, or nil.
@@ -99,7 +79,7 @@ func (e *Engine) judgeAgent(r AgentRuleID, a *Agent, m *agentMoment, t *tally, f
 		if len(a.orders) == maxAgentOrders {
 			a.dropOrder(a.earliestOrder())
 		}
-		a.orders = append(a.orders, agentOrder{since: m.at})
+		a.orders = append(a.orders, agentOrder{standingOrder: standingOrder{since: m.at}})
 		o = &a.orders[len(a.orders)-1]
 	case o.phase >= ph:
 		if o.rule == r {
@@ -110,14 +90,8 @@ func (e *Engine) judgeAgent(r AgentRuleID, a *Agent, m *agentMoment, t *tally, f
 		}
 		return
 	}
-	o.rule, o.phase, o.limits, o.shadow = r, ph, e.version, set.Mode == ModeShadow
-	o.observed, o.limit = t.n, set.Limit()
-	o.action = events.Warn
-	if ph > phaseWarn {
-		o.action = rule.Action
-	} else if set.Warn < set.Stop {
-		o.limit = set.Warn
-	}
+	o.give(ph, rule.Action, set, t.n, m.at)
+	o.rule, o.limits = r, e.version
 	e.issueAgent(a, o, m, expires, fx)
 }
 
@@ -133,12 +107,13 @@ func floorOf(rule *AgentRule, set *Setting) int64 {
 // issueAgent publishes the order as of now. Throttles and warnings end when the window has
 // moved on; a halt is looked at before it ends, and renewed while it is defied.
 func (e *Engine) issueAgent(a *Agent, o *agentOrder, m *agentMoment, expires events.Stamp, fx *Effects) {
-	o.issued, o.expires, o.due, o.tried = m.at, expires, expires, 0
 	if o.action == events.Halt {
-		ttl := e.limits.Order.TTL
-		o.due = m.at.Add(ttl - ttl/5)
+		o.stand(m.at, e.limits.Order.TTL)
+	} else {
+		o.until(m.at, expires)
 	}
-	o.revision = e.tell(a, m, o.finding(), fx)
+	e.tell(a, m, o.finding(), fx)
+	o.revision = a.revision
 }
 
 // agentOrderDue fires the deadline of an order: it ends, or is renewed.
@@ -184,15 +159,13 @@ func (e *Engine) defiedAgent(a *Agent, m *agentMoment, fx *Effects) {
 		if !o.refuses(events.Throttle, m.when) || (AgentRules[o.rule].Counts == CountedOpened) != (m.ev.Kind == events.AgentActivity) {
 			continue
 		}
-		if !e.earlyFor(o, m) {
+		if !o.early(m.when, false, e.limits.Order.Grace) {
 			tried = min(tried, o.rule)
 			o.attempt()
 			continue
 		}
 		leaked = min(leaked, o.rule)
-		if o.leaked < 1<<15 {
-			o.leaked++
-		}
+		o.leak()
 	}
 	switch {
 	case tried < AgentRuleCount:
@@ -202,12 +175,6 @@ func (e *Engine) defiedAgent(a *Agent, m *agentMoment, fx *Effects) {
 		fx.Counts.Leaked++
 		fx.Counts.LeakedAgents[leaked]++
 	}
-}
-
-// earlyFor reports whether the call may have been made before anybody could know of the
-// order.
-func (e *Engine) earlyFor(o *agentOrder, m *agentMoment) bool {
-	return o.attempts == 0 && m.when <= o.issued.Add(e.limits.Order.Grace)
 }
 
 // refusedBy takes an acknowledgement that a dispatcher refused a call by one of the
@@ -240,14 +207,7 @@ func (e *Engine) reviewOrders(a *Agent, m *agentMoment, fx *Effects) {
 		}
 		o.limits = e.version
 		rule, set := &AgentRules[o.rule], &e.limits.Agents.Rules[o.rule]
-		least := set.Stop
-		switch {
-		case o.phase == phaseWarn:
-			least = floorOf(rule, set)
-		case o.phase == phaseArmed && set.Max:
-			least--
-		}
-		if set.Mode != ModeOff && o.observed >= least && (o.phase == phaseWarn || set.Mode != ModeWarn) && o.shadow == (set.Mode == ModeShadow) {
+		if !o.groundless(set, floorOf(rule, set)) {
 			continue
 		}
 		if o.phase > phaseWarn && o.expires > m.at {
@@ -260,6 +220,5 @@ func (e *Engine) reviewOrders(a *Agent, m *agentMoment, fx *Effects) {
 
 // finding is what the order says.
 func (o *agentOrder) finding() *finding {
-	return &finding{rule: o.rule, action: o.action, phase: o.phase, shadow: o.shadow, since: o.since, issued: o.issued, expires: o.expires,
-		observed: o.observed, limit: o.limit, attempts: int64(o.attempts), leaked: int64(o.leaked)}
+	return &finding{rule: o.rule, standingOrder: o.standingOrder}
 }

@@ -48,7 +48,7 @@ func escaped(ev *events.Event) bool {
 func (e *Engine) countRefusal(a *Agent, m *agentMoment, fx *Effects) {
 	for i := range a.orders {
 		// The flow whose order refused the call has told of the attempt.
-		if o := &a.orders[i]; o.refuses(events.Halt, m.when) && !e.earlyFor(o, m) {
+		if o := &a.orders[i]; o.refuses(events.Halt, m.when) && !o.early(m.when, false, e.limits.Order.Grace) {
 			o.attempt()
 		}
 	}

@@ -154,6 +154,39 @@ func TestMessageRateIsArmedStoppedAndRunsOut(t *testing.T) {
 	}
 }
 
+// TestLeakedMessagesGoByWhenTheOrderBegan holds that neither what others did meanwhile nor
+// a verdict that says the same again decides whether a message was in flight.
+func TestLeakedMessagesGoByWhenTheOrderBegan(t *testing.T) {
+	spent := func() *counted { // an order refuses from 9 s on
+		c := counting(t, "agent:coder", row(analyzer.AgentRuleRate, analyzer.ModeEnforce))
+		for i := range 10 {
+			c.at(float64(i), message())
+		}
+		c.want(c.heard(), "9s throttle next 10/10 until 60s")
+		return c
+	}
+	f := func(name string, c *counted, leaked, attempts int64) {
+		t.Helper()
+		if c.counts.Leaked != leaked || c.counts.Attempts != attempts {
+			t.Errorf("%s: %d leaked, %d attempts; want %d and %d", name, c.counts.Leaked, c.counts.Attempts, leaked, attempts)
+		}
+	}
+	c := spent()
+	c.at(9.2, events.Event{Kind: events.VerdictAck, From: events.Party{Agent: "other"}, Ack: &events.Ack{VerdictID: c.last[0].ID, Applied: true}})
+	c.at(9.5, message())
+	f("somebody else was refused before", c, 1, 1)
+
+	c = spent()
+	c.at(20, message())
+	c.at(9.4, message()) // arrives late
+	f("somebody else defied it before", c, 1, 1)
+
+	c = spent()
+	c.want(c.at(9.5, message()), "9.5s throttle now 11/10 until 61s")
+	c.at(10.3, message())
+	f("the order is only said to be passed", c, 1, 1)
+}
+
 func TestMessageRateCountsWhatEscaped(t *testing.T) {
 	f := func(name string, all bool, ev events.Event, want string) {
 		t.Helper()

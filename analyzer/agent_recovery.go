@@ -15,7 +15,7 @@ const (
 
 // about is what every verdict of the episode says.
 func (a *Agent) about(s *stuck, action events.Action) finding {
-	x := finding{rule: s.rule, action: action, group: stuckGroup, since: s.since, certain: s.certain}
+	x := finding{standingOrder: standingOrder{action: action, since: s.since}, rule: s.rule, group: stuckGroup, certain: s.certain}
 	if s == &a.shadow {
 		x.group, x.shadow = shadowGroup, true
 	}
@@ -45,7 +45,8 @@ func (e *Engine) order(a *Agent, s *stuck, action events.Action, m *agentMoment,
 	if m.ev != nil {
 		x.detail = detailOf(m.ev)
 	}
-	s.revision = e.tell(a, m, &x, fx)
+	e.tell(a, m, &x, fx)
+	s.revision = x.revision
 	return x.message()
 }
 
@@ -201,7 +202,7 @@ func (e *Engine) rescue(p *Agents, a *Agent, m *agentMoment, admin bool, fx *Eff
 // refuse answers a request for help for an agent that needs none. Nothing stands
 // because of it.
 func (e *Engine) refuse(a *Agent, m *agentMoment, shadow bool, fx *Effects) {
-	x := finding{rule: ruleOfRescue, reason: RescueRefused, action: events.Notify, shadow: shadow, since: m.at,
+	x := finding{standingOrder: standingOrder{action: events.Notify, shadow: shadow, since: m.at}, rule: ruleOfRescue, reason: RescueRefused,
 		detail: detailOf(m.ev), recovery: e.recovery(a, &stuck{requestedBy: m.ev.From.ID()}, m.at)}
 	x.recovery.Certainty = ""
 	e.tell(a, m, &x, fx)

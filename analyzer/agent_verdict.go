@@ -1,9 +1,6 @@
 package analyzer
 
 import (
-	"cmp"
-	"fmt"
-	"math"
 	"strconv"
 	"strings"
 
@@ -21,67 +18,40 @@ const (
 // finding is what a verdict about an agent or a project says. What is left zero is left
 // out of it.
 type finding struct {
-	rule     AgentRuleID   // row: its name, unit and, unless reason is given, its reason
-	reason   events.Reason // when it is not the row's
-	action   events.Action
-	phase    phase        // of what is counted; 0 for what is about silence
-	shadow   bool         // published so that no dispatcher honors it
-	group    string       // with since, which order it is: "stuck" for all of one episode of being stuck; "" for the reason
-	since    events.Stamp // when that began
-	issued   events.Stamp
-	expires  events.Stamp // 0: no standing order
-	certain  bool         // stuck, not only potentially
-	observed int64        // of the row's unit
-	limit    int64        // 0 without a phase: neither figure is told
-	attempts int64        // calls tried against the order
-	leaked   int64        // calls that were in flight when it went out
-	recovery *events.Recovery
-	detail   string // text of others, for people only: cloned and cut
+	standingOrder // expires is 0 when nothing stands because of it; without phase and limit no figures are told
+	rule          AgentRuleID
+	reason        events.Reason // when it is not the row's
+	group         string        // with since, which order it is: "stuck" for all of one episode of being stuck; "" for the reason
+	certain       bool          // stuck, not only potentially
+	recovery      *events.Recovery
+	detail        string // text of others, for people only: cloned and cut
 }
 
 // maxDetail is how much of the text of others a verdict about an agent holds, in bytes.
 const maxDetail = 512
 
-// tell publishes the finding as the next verdict about the agent and returns its
-// revision. Every string of the verdict is its own: the agent's strings may alias a
-// record that is about to be overwritten.
-func (e *Engine) tell(a *Agent, m *agentMoment, x *finding, fx *Effects) (revision int64) {
+// tell publishes the finding as the next verdict about the agent. Every string of the
+// verdict is its own: the agent's strings may alias a record that is about to be
+// overwritten.
+func (e *Engine) tell(a *Agent, m *agentMoment, x *finding, fx *Effects) {
 	// Event time, as of flows: an agent that is folded again from its middle counts on as
 	// it did the first time.
 	a.revision = max(a.revision+1, int64(m.at))
-	fx.Verdicts = append(fx.Verdicts, e.agentVerdict(a, m, x, a.revision))
-	return a.revision
+	x.revision = a.revision
+	fx.Verdicts = append(fx.Verdicts, e.agentVerdict(a, m, x))
 }
 
 // agentVerdict is the finding as dispatchers, people and models get it.
-func (e *Engine) agentVerdict(a *Agent, m *agentMoment, x *finding, revision int64) events.Verdict {
+func (e *Engine) agentVerdict(a *Agent, m *agentMoment, x *finding) events.Verdict {
 	rule := &AgentRules[x.rule]
 	id := strings.Clone(a.name())
-	v := events.Verdict{
-		SchemaVersion:    1,
-		ID:               fmt.Sprintf("%016x-%x", a.verdictOrder(x.orderGroup(), x.since), revision),
-		Time:             events.RFC3339(m.at),
-		Revision:         revision,
-		Mode:             modeEnforce,
-		Scope:            events.Scope{Kind: events.ScopeAgent.String(), ID: id},
-		Action:           x.action.String(),
-		Reason:           x.reasonCode(),
-		RuleID:           rule.Name,
-		ControlledCutoff: x.action == events.Deny || x.action == events.Halt,
-		ConfigVersion:    e.limits.Version,
-		Unit:             rule.Unit,
-		Confidence:       confidenceOf(m.ev),
-	}
+	v := rule.verdict(&x.standingOrder, a.verdictOrder(x.orderGroup(), x.since), m.at, e.limits.Agents.Rules[x.rule].Window, e.limits.Agents.HTTPStatus[x.rule])
+	v.Scope = events.Scope{Kind: events.ScopeAgent.String(), ID: id}
+	v.Reason, v.ConfigVersion, v.Confidence = x.reasonCode(), e.limits.Version, confidenceOf(m.ev)
 	if a.isProject() {
 		v.Scope.Kind, v.ProjectID = events.ScopeProject.String(), id
 	} else {
 		v.Agent = id
-	}
-	if x.shadow {
-		v.Mode = modeShadow
-	}
-	if rule.Window == "seconds" {
-		v.WindowS = float64(e.limits.Agents.Rules[x.rule].Window)
 	}
 	if m.ev != nil { // else a deadline
 		v.From, v.To = strings.Clone(m.ev.From.ID()), strings.Clone(m.ev.To.ID())
@@ -93,30 +63,12 @@ func (e *Engine) agentVerdict(a *Agent, m *agentMoment, x *finding, revision int
 	if x.action == events.Allow {
 		return v
 	}
-	if x.expires != 0 {
-		v.ExpiresAt = events.RFC3339(x.expires)
-		v.TTLS = secondsUp(x.expires.Sub(x.issued).Seconds())
-	}
-	if x.phase != 0 || x.limit != 0 {
-		limit, observed := float64(x.limit), float64(x.observed)
-		v.Limit, v.Observed = &limit, &observed
-	}
-	switch x.phase {
-	case phaseArmed:
-		v.Effective = effectiveNext
-	case phaseStop:
-		v.Effective = effectiveNow
-	}
 	if x.phase > phaseWarn {
 		v.Match = a.match(x.action)
-		v.HTTPStatus = cmp.Or(int(e.limits.Agents.HTTPStatus[x.rule]), rule.Status)
-	}
-	if x.action == events.Throttle {
-		v.RetryAfterS = secondsUp(x.expires.Sub(m.at).Seconds())
 	}
 	v.AgentMessage = x.agentMessage()
 	if x.attempts > 0 || x.leaked > 0 {
-		v.Evidence = &events.Evidence{Attempts: x.attempts, Leaked: x.leaked}
+		v.Evidence = &events.Evidence{Attempts: int64(x.attempts), Leaked: int64(x.leaked)}
 	}
 	return v
 }
@@ -176,8 +128,6 @@ func confidenceOf(ev *events.Event) string {
 	return "exact"
 }
 
-func secondsUp(s float64) int64 { return max(1, int64(math.Ceil(s))) }
-
 // message is the sentence for people, in the shape of those about flows. It is made of
 // fixed words and numbers.
 func (x *finding) message() string {
@@ -186,7 +136,7 @@ func (x *finding) message() string {
 	n, l := number(float64(x.observed)), number(float64(x.limit))
 	switch x.action {
 	case events.Allow:
-		return "Cleared: " + why + " no longer holds."
+		return clearedText(x.reasonCode())
 	case events.Resume:
 		return "Auto-recovery: " + why
 	case events.ReviewAgent:
@@ -207,26 +157,12 @@ func (x *finding) message() string {
 		}
 		return head + why + ", silent for " + n + "s, more than " + l + "s"
 	}
-	head := "Agent call rejected: "
-	over := "exceeds limit (max " + l + ")"
-	if x.phase != phaseStop || x.observed <= x.limit {
-		over = "has reached the limit (" + l + ")"
-	}
-	switch {
-	case x.phase == phaseWarn:
-		head, over = "Warning: ", "is near its limit (warns at "+l+")"
-	case x.phase == phaseArmed:
-		head = "Limit used up, the next call will be rejected: "
-	case x.action == events.Throttle:
-		head = "Agent call delayed: "
-	}
-	return fill(rule.Text, rule.Reason, rule.Unit, "{head}", head, "{over}", over, "{n}", n)
+	return fill(rule.Text, rule.Reason, rule.Unit, "{head}", x.head(events.AgentCall), "{over}", x.over(l), "{n}", n)
 }
 
 // agentMessage is the sentence for the model: fixed words and numbers only, since text of
 // an event would be a way to give the model instructions.
 func (x *finding) agentMessage() string {
-	n, l := number(float64(x.observed)), number(float64(x.limit))
 	switch x.action {
 	case events.Resume:
 		return "You were taken for stuck (" + string(x.reasonCode()) + "). Go on where you stopped and report your status, or report what blocks you."
@@ -238,14 +174,12 @@ func (x *finding) agentMessage() string {
 	if x.phase <= phaseWarn {
 		return ""
 	}
-	what := "The call was refused by the flow guard (" + string(x.reasonCode()) + ", " + n + " of " + l + "). "
-	if x.phase == phaseArmed {
-		what = "The flow guard refuses the next call (" + string(x.reasonCode()) + ", limit " + l + " used up). "
-	}
+	limit, observed := x.figures(AgentRules[x.rule].Unit)
+	what := x.refused(x.reasonCode(), limit, observed)
 	if x.action == events.Throttle {
-		return what + "Wait before you call again; do other work meanwhile."
+		return what + adviceWait
 	}
-	return what + "Do not try it again. Finish with what you have and report back."
+	return what + adviceReport
 }
 
 // cut returns at most n bytes of the text, whole characters of it.

@@ -80,7 +80,7 @@ func (e *Engine) AgentView(p *Agents, a *Agent) AgentView {
 	m := deadlineOf(a.clock)
 	for i := range a.orders {
 		o := &a.orders[i]
-		v.Orders = append(v.Orders, e.agentVerdict(a, &m, o.finding(), o.revision))
+		v.Orders = append(v.Orders, e.agentVerdict(a, &m, o.finding()))
 	}
 	v.Notes = a.Notes("")
 	return v

@@ -158,14 +158,14 @@ func (e *Engine) applyOperator(f *Flow, m *moment, fx *Effects) {
 		o := f.orderOf(Rules[ruleOfPerson].Reason, events.ScopeFlow, none, none, "")
 		if o == nil {
 			o = f.addOrder()
-			*o = order{a: none, b: none, since: m.at, begun: m.at, edges: o.edges[:0], calls: o.calls[:0]}
+			*o = order{standingOrder: standingOrder{since: m.at, begun: m.at}, a: none, b: none, edges: o.edges[:0], calls: o.calls[:0]}
 		}
 		o.rule, o.phase, o.action, o.scope, o.episode = ruleOfPerson, phaseStop, events.Halt, events.ScopeFlow, f.episode
 		stands := ev.Operator.For
 		if stands <= 0 {
 			stands = 24 * time.Hour
 		}
-		o.issued, o.expires, o.due = m.at, m.at.Add(stands), m.at.Add(stands)
+		o.until(m.at, m.at.Add(stands))
 		e.emit(f, o, m, nil, fx)
 	case ev.Kind == events.OperatorRelease && ev.Operator != nil:
 		for len(f.orders) > 0 {

@@ -124,7 +124,7 @@ func (e *Engine) issue(rule *FlowRule, ph phase, f *Flow, m *moment, set *Settin
 	was := phase(0)
 	if o == nil {
 		o = f.addOrder()
-		*o = order{rule: rule.ID, scope: scope, a: a, b: b, since: m.at, edges: o.edges[:0], calls: o.calls[:0],
+		*o = order{standingOrder: standingOrder{since: m.at}, rule: rule.ID, scope: scope, a: a, b: b, edges: o.edges[:0], calls: o.calls[:0],
 			calls0: f.hops + f.toolCalls, tokens0: f.tokens[2]}
 	} else {
 		was = o.phase
@@ -135,19 +135,8 @@ func (e *Engine) issue(rule *FlowRule, ph phase, f *Flow, m *moment, set *Settin
 			return
 		}
 	}
-	if was != phaseArmed || ph != phaseStop { // else the call after the last one that was allowed is what it refuses anyway
-		o.begun = m.at
-	}
-	o.rule, o.phase, o.episode, o.limits = rule.ID, ph, f.episode, e.version
-	o.shadow = set.Mode == ModeShadow
-	o.action = events.Warn
-	if ph > phaseWarn {
-		o.action = rule.Action
-	}
-	o.observed, o.limit = observed, set.Limit()
-	if ph == phaseWarn && set.Warn < set.Stop {
-		o.limit = set.Warn
-	}
+	o.give(ph, rule.Action, set, observed, m.at)
+	o.rule, o.episode, o.limits = rule.ID, f.episode, e.version
 	o.picks, o.kind, o.subject, o.content = selectAll, events.KindUnset, "", events.Hash{}
 	o.edges, o.calls = o.edges[:0], o.calls[:0]
 	if rule.Match != nil {
@@ -156,16 +145,11 @@ func (e *Engine) issue(rule *FlowRule, ph phase, f *Flow, m *moment, set *Settin
 	if ph == phaseStop && !o.shadow {
 		f.offend(rule.ID, m.at)
 	}
-	ttl := e.limits.Order.TTL
-	o.issued, o.tried = m.at, 0
-	o.expires = m.at.Add(ttl)
-	o.due = m.at.Add(ttl - ttl/5)
-	if rule.Action == events.Throttle && ph > phaseWarn {
-		o.expires = max(m.at+1, m.lastRate+events.Stamp(set.Window*1000))
-		o.due = o.expires
-	}
-	if ph == phaseWarn {
-		o.due = o.expires
+	switch o.stand(m.at, e.limits.Order.TTL); {
+	case ph == phaseWarn:
+		o.until(m.at, o.expires)
+	case rule.Action == events.Throttle:
+		o.until(m.at, max(m.at+1, m.lastRate+events.Stamp(set.Window*1000)))
 	}
 	e.emit(f, o, m, set, fx)
 }
@@ -254,14 +238,11 @@ func (e *Engine) review(f *Flow, m *moment, fx *Effects) {
 		}
 		o.limits = e.version
 		set := e.setting(o.rule, f, m)
-		least := set.Stop
-		switch {
-		case o.phase == phaseWarn, f.offended(o.rule):
-			least = min(set.Warn, set.Stop)
-		case o.phase == phaseArmed && set.Max:
-			least = set.Stop - 1
+		floor := min(set.Warn, set.Stop)
+		if f.offended(o.rule) { // who was stopped before is stopped at the warning
+			set.Stop, set.Max = floor, false
 		}
-		if set.Mode == ModeOff || o.observed < least || o.phase > phaseWarn && set.Mode == ModeWarn || o.shadow != (set.Mode == ModeShadow) {
+		if o.groundless(&set, floor) {
 			e.clear(f, o, m, fx)
 		}
 	}
@@ -299,9 +280,7 @@ func (e *Engine) orderDue(f *Flow, i int, m *moment, fx *Effects) {
 		(o.tried > 0 || rule.Lasts && f.last > o.issued && o.episode == f.episode)
 	switch {
 	case holds:
-		ttl := e.limits.Order.TTL
-		o.issued, o.tried = m.at, 0
-		o.expires, o.due = m.at.Add(ttl), m.at.Add(ttl-ttl/5)
+		o.stand(m.at, e.limits.Order.TTL)
 		e.emit(f, o, m, nil, fx)
 	case m.at >= o.expires:
 		f.dropOrder(i)
@@ -336,8 +315,8 @@ func (e *Engine) defied(f *Flow, m *moment, fx *Effects) {
 		case !f.refuses(o, &c):
 		case known:
 			e.attempt(f, o, m, fx)
-		case o.leaked < 1<<15:
-			o.leaked++
+		default:
+			o.leak()
 		}
 	}
 }
@@ -350,7 +329,7 @@ func (e *Engine) broken(f *Flow, c *announced, m *moment) (strictest *order, kno
 		if !f.refuses(o, c) {
 			continue
 		}
-		knew := !e.inFlight(o, m)
+		knew := !o.early(m.when, m.ev.Ask, e.limits.Order.Grace)
 		if strictest == nil || knew && !known || knew == known && o.strictness() > strictest.strictness() {
 			strictest, known = o, knew
 		}
@@ -360,24 +339,13 @@ func (e *Engine) broken(f *Flow, c *announced, m *moment) (strictest *order, kno
 
 // refuses reports whether the order refuses the call.
 func (f *Flow) refuses(o *order, c *announced) bool {
-	return o.phase > phaseWarn && !o.shadow && o.action.Stops() && f.matches(o, c)
-}
-
-// inFlight reports whether the call may have been made before anybody could know of
-// the order: many callers at once are no defiance. An ask is answered at once, so one
-// that comes a full grace later is made by somebody who knew.
-func (e *Engine) inFlight(o *order, m *moment) bool {
-	end := o.begun.Add(e.limits.Order.Grace)
-	return m.when < end || m.when == end && !m.ev.Ask
+	return o.binds() && f.matches(o, c)
 }
 
 // attempt counts one try against an order and widens it: from the offence to the
 // pair (or the whole tool), to the agent, to the flow.
 func (e *Engine) attempt(f *Flow, o *order, m *moment, fx *Effects) {
-	if o.attempts < 1<<15 {
-		o.attempts++
-		o.tried++
-	}
+	o.attempt()
 	if o.action == events.Throttle || o.haltsFlow() {
 		return // who is told to wait may ask whether it is time; and nothing is wider than the flow
 	}
@@ -416,20 +384,21 @@ func (e *Engine) widen(f *Flow, o *order, m *moment, scope events.ScopeKind, a, 
 		}
 		w.phase, w.action, w.picks, w.kind, w.wide = phaseStop, action, selectAll, events.KindUnset, src.wide
 		w.edges, w.calls, w.content, w.subject = w.edges[:0], w.calls[:0], events.Hash{}, ""
-		e.stand(w, m)
+		e.stands(w, m, w.tried)
 		e.emit(f, w, m, nil, fx)
 		return
 	}
 	w := f.addOrder()
-	*w = order{rule: src.rule, phase: phaseStop, action: action, scope: scope, shadow: src.shadow, wide: src.wide, a: a, b: b,
-		period: src.period, episode: src.episode, since: src.since, begun: m.at, observed: src.observed, limit: src.limit,
-		attempts: src.attempts, tried: 1, leaked: src.leaked, calls0: src.calls0, tokens0: src.tokens0, edges: w.edges[:0], calls: w.calls[:0]}
-	e.stand(w, m)
+	*w = order{standingOrder: src.standingOrder, rule: src.rule, scope: scope, wide: src.wide, a: a, b: b,
+		period: src.period, episode: src.episode, calls0: src.calls0, tokens0: src.tokens0, edges: w.edges[:0], calls: w.calls[:0]}
+	w.phase, w.action, w.begun, w.revision = phaseStop, action, m.at, 0
+	e.stands(w, m, 1)
 	e.emit(f, w, m, nil, fx)
 }
 
-func (e *Engine) stand(o *order, m *moment) {
-	ttl := e.limits.Order.TTL
-	o.issued, o.expires, o.due = m.at, m.at.Add(ttl), m.at.Add(ttl-ttl/5)
-	o.limits = e.version
+// stands has a wider order hold from now on, by the limits in force. So many tries were
+// made against it since it was issued.
+func (e *Engine) stands(o *order, m *moment, tried uint16) {
+	o.stand(m.at, e.limits.Order.TTL)
+	o.tried, o.limits = tried, e.version
 }

@@ -6,46 +6,24 @@ import (
 	"weir/events"
 )
 
-type phase uint8
-
-const (
-	phaseWarn  phase = 1 + iota
-	phaseArmed       // the limit is used up: the next call is the first to refuse
-	phaseStop
-)
-
 // order is a standing order of the flow. At most one stands per scope and reason.
 type order struct {
-	rule     RuleID
-	phase    phase
-	action   events.Action
-	scope    events.ScopeKind
-	shadow   bool
-	wide     uint8  // how far attempts have widened it: 0, 1 pair, 2 agent, 3 flow
-	a, b     uint8  // parties of the scope; none where the scope has none
-	least    uint8  // of selectOffStack: the depth
-	limits   uint32 // by which limits it was given or looked at last
-	period   uint8
-	episode  uint16
-	kind     events.Kind // calls it is about; KindUnset for both
-	picks    selection
-	subject  string // task id or turn id
-	content  events.Hash
-	edges    []edge
-	calls    []callRef
-	since    events.Stamp // when the offence began
-	begun    events.Stamp // when it began to refuse what it refuses
-	issued   events.Stamp // or renewed
-	revision int64        // of the last verdict about it
-	expires  events.Stamp
-	due      events.Stamp // when it is to be renewed, or ends
-	observed int64
-	limit    int64
-	attempts uint16
-	tried    uint16 // attempts since it was issued
-	leaked   uint16
-	calls0   uint32 // calls and tokens of the flow when the offence began
-	tokens0  int64
+	standingOrder
+	rule    RuleID
+	scope   events.ScopeKind
+	wide    uint8 // how far attempts have widened it: 0, 1 pair, 2 agent, 3 flow
+	a, b    uint8 // parties of the scope; none where the scope has none
+	least   uint8 // of selectOffStack: the depth
+	period  uint8
+	episode uint16
+	kind    events.Kind // calls it is about; KindUnset for both
+	picks   selection
+	subject string // task id or turn id
+	content events.Hash
+	edges   []edge
+	calls   []callRef
+	calls0  uint32 // calls and tokens of the flow when the offence began
+	tokens0 int64
 }
 
 // selection is how an order tells which calls it refuses, beside its lists.

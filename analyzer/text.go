@@ -12,33 +12,16 @@ import (
 // is kept: what was refused, what was seen, what the limit is.
 func message(f *Flow, o *order, m *moment, limit, observed float64) string {
 	l, n := number(limit), number(observed)
-	head := "Agent call rejected: "
-	switch {
-	case o.phase == phaseWarn:
-		head = "Warning: "
-	case o.phase == phaseArmed:
-		head = "Limit used up, the next call will be rejected: "
-	case o.action == events.Throttle:
-		head = "Agent call delayed: "
-	case o.kind == events.ToolCall:
-		head = "Tool call rejected: "
-	}
+	head := o.head(o.kind)
 	if o.wide > 0 && o.attempts > 0 && o.scope != Rules[o.rule].Scope {
 		head = fmt.Sprintf("Rejected after %d attempts, now for the whole %s: ", o.attempts, wideName(o.scope))
-	}
-	over := "exceeds limit (max " + l + ")"
-	if o.phase != phaseStop || o.observed <= o.limit {
-		over = "has reached the limit (" + l + ")"
-	}
-	if o.phase == phaseWarn {
-		over = "is near its limit (warns at " + l + ")"
 	}
 	rule := &Rules[o.rule]
 	warning := ""
 	if o.phase == phaseWarn {
 		warning = "Warning: "
 	}
-	return fill(rule.Text, rule.Reason, rule.Unit, "{head}", head, "{warning}", warning, "{over}", over, "{n}", n,
+	return fill(rule.Text, rule.Reason, rule.Unit, "{head}", head, "{warning}", warning, "{over}", o.over(l), "{n}", n,
 		"{period}", strconv.Itoa(int(o.period)), "{task}", printable(subject(o, m)))
 }
 
@@ -75,19 +58,16 @@ func wideName(s events.ScopeKind) string {
 // agentMessage is the sentence for the model: fixed words and numbers only, since
 // text of an event would be a way to give the model instructions.
 func agentMessage(o *order, limit, observed float64) string {
-	what := "The call was refused by the flow guard (" + string(Rules[o.rule].Reason) + ", " + number(observed) + " of " + number(limit) + "). "
-	if o.phase == phaseArmed {
-		what = "The flow guard refuses the next call (" + string(Rules[o.rule].Reason) + ", limit " + number(limit) + " used up). "
-	}
+	what := o.refused(Rules[o.rule].Reason, limit, observed)
 	switch advice := Rules[o.rule].Advice; {
 	case advice != "":
 		return strings.Replace(advice, "{what}", what, 1)
 	case o.action == events.Throttle:
-		return what + "Wait before you call again; do other work meanwhile."
+		return what + adviceWait
 	case o.kind == events.ToolCall && o.action != events.Halt:
 		return what + "Do not repeat it: it brings nothing new. Use what you already know, try another way, or report what blocks you."
 	}
-	return what + "Do not try it again. Finish with what you have and report back."
+	return what + adviceReport
 }
 
 func number(v float64) string {
@@ -109,5 +89,8 @@ func printable(s string) string {
 		return r
 	}, s)
 }
+
+// clearedText says to people that an order is taken back.
+func clearedText(r events.Reason) string { return "Cleared: " + reasonText(r) + " no longer holds." }
 
 func reasonText(r events.Reason) string { return strings.ReplaceAll(string(r), "_", " ") }

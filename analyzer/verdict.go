@@ -1,8 +1,6 @@
 package analyzer
 
 import (
-	"fmt"
-	"math"
 	"strconv"
 	"strings"
 
@@ -49,61 +47,25 @@ func (e *Engine) allowed(f *Flow, m *moment) *events.Verdict {
 
 func (e *Engine) verdict(f *Flow, o *order, m *moment, set *Setting) events.Verdict {
 	rule := &Rules[o.rule]
-	v := events.Verdict{
-		SchemaVersion: 1,
-		ID:            fmt.Sprintf("%016x-%x", f.orderID(o), o.revision),
-		Time:          events.RFC3339(m.at),
-		Revision:      o.revision,
-		Mode:          modeEnforce,
-		Scope:         events.Scope{Kind: o.scope.String(), ID: f.scopeID(o)},
-		Action:        o.action.String(),
-		Reason:        rule.Reason,
-		RuleID:        rule.Name,
-		ConfigVersion: e.limits.Version,
-		Unit:          rule.Unit,
-		Confidence:    e.confidence(f, m),
-		CorrelationID: strings.Clone(f.key),
-	}
-	if o.shadow {
-		v.Mode = modeShadow
-	}
+	window := int64(0)
 	if rule.Window == "seconds" {
-		v.WindowS = float64(e.setting(o.rule, f, m).Window)
+		window = e.setting(o.rule, f, m).Window
 	}
-	v.ControlledCutoff = o.action == events.Deny || o.action == events.Halt
-	v.ExpiresAt = events.RFC3339(o.expires)
-	v.TTLS = max(1, int64(math.Ceil(o.expires.Sub(o.issued).Seconds())))
+	v := rule.verdict(&o.standingOrder, f.orderID(o), m.at, window, e.limits.HTTPStatus[o.rule])
+	v.Scope = events.Scope{Kind: o.scope.String(), ID: f.scopeID(o)}
+	v.ConfigVersion, v.Confidence, v.CorrelationID = e.limits.Version, e.confidence(f, m), strings.Clone(f.key)
+	v.Trigger = trigger(f, m)
 	if o.action == events.Allow {
-		v.ExpiresAt, v.TTLS = 0, 0
-		v.Reason = rule.Reason
-		v.Message = "Cleared: " + reasonText(rule.Reason) + " no longer holds."
-		v.Trigger = trigger(f, m)
+		v.Message = clearedText(rule.Reason)
 		return v
 	}
-	limit, observed := o.figures()
-	if !rule.Fixed {
-		v.Limit, v.Observed = &limit, &observed
-	}
-	switch o.phase {
-	case phaseArmed:
-		v.Effective = effectiveNext
-	case phaseStop:
-		v.Effective = effectiveNow
-	}
+	limit, observed := o.figures(rule.Unit)
 	if o.phase > phaseWarn {
 		v.Match = f.match(o)
-		v.HTTPStatus = rule.Status
-		if s := e.limits.HTTPStatus[o.rule]; s != 0 {
-			v.HTTPStatus = int(s)
-		}
 		v.AgentMessage = agentMessage(o, limit, observed)
-	}
-	if o.action == events.Throttle {
-		v.RetryAfterS = max(1, int64(math.Ceil(o.expires.Sub(m.at).Seconds())))
 	}
 	v.Message = message(f, o, m, limit, observed)
 	e.describe(&v, f, o, m)
-	v.Trigger = trigger(f, m)
 	v.Evidence = f.evidence(o)
 	if m.ev != nil && m.ev.Operator != nil {
 		v.Detail = strings.Clone(m.ev.Operator.Reason)
@@ -153,19 +115,6 @@ func (e *Engine) confidence(f *Flow, m *moment) string {
 		return "derived"
 	}
 	return "exact"
-}
-
-func (o *order) figures() (limit, observed float64) {
-	unit := inUnit(Rules[o.rule].Unit)
-	return float64(o.limit) / unit, float64(o.observed) / unit
-}
-
-// inUnit is how much one of the unit is in the fold, which has no fractions.
-func inUnit(u events.Unit) float64 {
-	if u == events.UnitUSD {
-		return 1e6
-	}
-	return 1
 }
 
 // orderID is the same for all verdicts about one order.
