@@ -3,8 +3,8 @@ package app
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
+	"math"
 
 	"weir/events"
 	"weir/state"
@@ -47,13 +47,16 @@ func appendActivity(dst []byte, part int, key string, value []byte) []byte {
 
 // activityRecord reads an entry of the log of activity.
 func activityRecord(e *state.Entry) (Record, error) {
-	d := stateReader{rest: e.Value}
-	part := d.size(1 << 31)
-	key := d.bytes()
-	if d.err != nil {
-		return Record{}, fmt.Errorf("entry %d of the activity: %w", e.Offset, errors.Join(state.ErrDamaged, d.err))
+	part, n := binary.Uvarint(e.Value)
+	length, m := uint64(0), 0
+	if n > 0 {
+		length, m = binary.Uvarint(e.Value[n:])
 	}
-	return Record{Offset: e.Offset, Appended: e.Appended, Value: d.rest, Key: string(key), From: Position{Source: partition, Offset: e.Trigger, Part: part}}, nil
+	if m <= 0 || part > math.MaxInt32 || length > uint64(len(e.Value)-n-m) {
+		return Record{}, fmt.Errorf("entry %d of the activity: %w", e.Offset, state.ErrDamaged)
+	}
+	rest := e.Value[n+m:]
+	return Record{Offset: e.Offset, Appended: e.Appended, Value: rest[length:], Key: string(rest[:length]), From: Position{Source: partition, Offset: e.Trigger, Part: int(part)}}, nil
 }
 
 // journalRecord reads an entry of the journal.

@@ -223,6 +223,19 @@ func NotesOf(pumps []*Pump, q NoteQuery) (NoteList, error) {
 	return list, nil
 }
 
+// NotesAbout returns the notes about one agent. The key is that of analyzer.AgentKey. It is
+// for pumps of the agent stage; any goroutine may call it.
+func (p *Pump) NotesAbout(key string, q NoteQuery) (NoteList, error) {
+	list := NoteList{Notes: []analyzer.NoteView{}}
+	view, known, err := p.AgentView(key)
+	if known {
+		list.Scanned = 1
+		list.take(&view, q)
+		list.cut(q)
+	}
+	return list, err
+}
+
 // take adds the notes about an agent that are wanted.
 func (l *NoteList) take(v *analyzer.AgentView, q NoteQuery) {
 	if q.Agent != "" && v.Agent != q.Agent {
@@ -240,4 +253,16 @@ func (l *NoteList) cut(q NoteQuery) {
 		return cmp.Or(cmp.Compare(b.Time, a.Time), cmp.Compare(a.Agent, b.Agent))
 	})
 	l.Notes = l.Notes[:min(q.Limit, len(l.Notes))]
+}
+
+// Muster returns how many agents an agent stage has; false when the pump folds flows. Any
+// goroutine may call it.
+func (p *Pump) Muster() (analyzer.Muster, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s, ok := p.stage.(*agentStage)
+	if !ok {
+		return analyzer.Muster{}, false
+	}
+	return s.partition.Muster(), true
 }

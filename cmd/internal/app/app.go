@@ -251,7 +251,7 @@ func (a *App) AgentPlaces() []Place { return placesOf(a.form.agents()) }
 
 func placesOf(pumps []*Pump) (out []Place) {
 	for _, p := range pumps {
-		out = append(out, Place{int(p.o.Partition), p.Next()})
+		out = append(out, Place{p.Partition(), p.Next()})
 	}
 	return out
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"weir/cmd/internal/pump/pumptest"
 )
 
 // BenchmarkEmbedded is the whole embedded path: bodies of a thousand events through
@@ -24,7 +25,7 @@ func BenchmarkEmbedded(b *testing.B) {
 		}
 	}()
 	const batch, rounds = 1000, 100
-	records := steady(1000, batch*rounds, 0)
+	records := pumptest.Steady(1000, batch*rounds, 0)
 	bodies := make([][]byte, rounds)
 	for i := range bodies {
 		for _, r := range records[i*batch : (i+1)*batch] {
@@ -44,7 +45,7 @@ func BenchmarkEmbedded(b *testing.B) {
 	for i := 0; i*batch < b.N; i++ {
 		if i > 0 && i%rounds == 0 {
 			b.StopTimer()
-			records = steady(1000, batch*rounds, i/rounds)
+			records = pumptest.Steady(1000, batch*rounds, i/rounds)
 			for j := range bodies {
 				bodies[j] = bodies[j][:0]
 				for _, r := range records[j*batch : (j+1)*batch] {

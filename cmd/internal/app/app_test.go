@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/cmd/internal/pump/pumptest"
 	"weir/events"
 	"weir/state"
 )
@@ -131,12 +132,6 @@ func (r *running) get(path string, v any) {
 	}
 }
 
-// call is a call of one agent by another. Its flow starts anew every second.
-func call(flow string, n int, from, to string) *events.Event {
-	return &events.Event{ID: fmt.Sprintf("%s-%d", flow, n), Source: "test", Time: events.StampOf(newFakeClock().Now()).Add(time.Duration(n) * time.Millisecond),
-		Kind: events.AgentCall, CorrelationID: flow, From: events.Party{Session: from}, To: events.Party{Session: to}, HadWork: events.Yes}
-}
-
 func lines(evs ...*events.Event) string {
 	var out []byte
 	for _, ev := range evs {
@@ -144,9 +139,6 @@ func lines(evs ...*events.Event) string {
 	}
 	return string(out)
 }
-
-// selfCall brings a verdict about at once.
-func selfCall(flow string, n int) *events.Event { return call(flow, n, "x", "x") }
 
 func (r *running) journalLines() (out []string) {
 	r.t.Helper()
@@ -187,7 +179,7 @@ func TestEndToEnd(t *testing.T) {
 		t.Errorf("flows %+v", flows)
 	}
 	r.get("/v1/flows?sort=near", &flows)
-	if len(flows.Flows) != 4 || flows.Flows[0].near() < flows.Flows[3].near() {
+	if len(flows.Flows) != 4 || flows.Flows[0].Nearest == nil || flows.Flows[3].Nearest != nil && flows.Flows[0].Nearest.Near < flows.Flows[3].Nearest.Near {
 		t.Errorf("flows by nearness %+v", flows)
 	}
 	r.want(r.do("GET", "/v1/flows/f1", ""), 200, `"flow":"f1"`, `"events":2`, `"counters":[`, `"status":"stopped"`)
@@ -438,3 +430,5 @@ func TestStartRefuses(t *testing.T) {
 	taken := begin(t, Options{})
 	f(Options{Listen: taken.Addr()}, "choose another address")
 }
+
+var call, selfCall = pumptest.Call, pumptest.SelfCall

@@ -168,7 +168,7 @@ func (p *Pump) handOver() {
 // write commits a checkpoint, trying again while there is too little free space.
 func (p *Pump) write(c *state.Checkpoint, done chan<- error) {
 	start := p.o.Clock.Now()
-	err := p.commit(c)
+	err := p.o.Store.Commit(c)
 	for errors.Is(err, state.ErrDiskLow) {
 		p.standing.DiskLow.Store(true)
 		select {
@@ -177,7 +177,7 @@ func (p *Pump) write(c *state.Checkpoint, done chan<- error) {
 			return
 		case <-p.o.Clock.After(diskRetry):
 		}
-		if err = p.commit(c); !errors.Is(err, state.ErrDiskLow) {
+		if err = p.o.Store.Commit(c); !errors.Is(err, state.ErrDiskLow) {
 			p.standing.DiskLow.Store(false)
 		}
 	}

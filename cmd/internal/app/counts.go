@@ -5,11 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	kafkago "github.com/segmentio/kafka-go"
-
 	"weir/analyzer"
 	"weir/events"
-	"weir/events/kafka"
 	"weir/sink/prom"
 	"weir/state"
 )
@@ -110,7 +107,9 @@ func (c *Counts) DeadLetters() map[events.Code]int64 {
 	return out
 }
 
-func (c *Counts) deadLetter(code events.Code) {
+// DeadLetter counts a record that became a dead letter. A code that is not in the list is
+// counted as another.
+func (c *Counts) DeadLetter(code events.Code) {
 	for i := range letterCodes {
 		if letterCodes[i] == code || i == len(letterCodes)-1 {
 			c.deadLetters[i].Add(1)
@@ -136,26 +135,15 @@ func (c *Counts) verdict(v *events.Verdict, flow uint64, now time.Time) {
 	x.n.Add(1)
 }
 
-// notPublished counts a try to publish that failed of err.
-func (c *Counts) notPublished(err error) {
-	if err == nil {
-		return
-	}
-	c.unpublished[troubleOf(err)].Add(1)
-}
-
-// troubleOf tells what an exchange failed of.
-func troubleOf(err error) prom.Trouble {
+// TroubleOf tells what an exchange failed of, as far as that does not depend on whom it
+// is with.
+func TroubleOf(err error) prom.Trouble {
 	var timeout interface{ Timeout() bool }
 	switch {
 	case errors.Is(err, state.ErrDiskLow):
 		return prom.TroubleDisk
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return prom.TroubleTimeout
-	case kafka.Final(err):
-		return prom.TroubleAuth
-	case errors.Is(err, kafkago.NotLeaderForPartition), errors.Is(err, kafkago.LeaderNotAvailable):
-		return prom.TroubleLeader
 	}
 	return prom.TroubleOther
 }
@@ -209,8 +197,8 @@ func (c *Counts) addBroken(n *analyzer.Counts) {
 	}
 }
 
-// read fills in what the counters stand at.
-func (c *Counts) read(r *prom.Reading) {
+// Read fills in what the counters stand at.
+func (c *Counts) Read(r *prom.Reading) {
 	for k := range c.kinds {
 		for o := range c.kinds[k] {
 			r.Events[k][o] = c.kinds[k][o].Load()

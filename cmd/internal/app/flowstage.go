@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"weir/analyzer"
+	"weir/cmd/internal/selftest"
 	"weir/events"
 	"weir/sink/prom"
 )
@@ -27,7 +28,7 @@ func (s *flowStage) admit(ev *events.Event, _ *Record) (string, error) {
 		p.counts.Ticks.Add(1)
 		return "", nil
 	}
-	if ownFlow(ev.CorrelationID) && ev.Source != ownSource {
+	if selftest.OwnFlow(ev.CorrelationID) && ev.Source != selftest.Source {
 		return "", &unfit{events.CodeReservedKind, "flows of " + events.SelfTestFlows + " are weir's own, to test itself; choose another id"}
 	}
 	p.addHash(ev)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"weir/analyzer"
+	"weir/cmd/internal/selftest"
 	"weir/events"
 	"weir/events/fingerprint"
 	"weir/state"
@@ -157,7 +158,7 @@ func (p *Pump) flow(key string) (*resident, error) {
 	if r := p.flows.get(key); r != nil {
 		return r, nil
 	}
-	r := &resident{key: strings.Clone(key), own: ownFlow(key)}
+	r := &resident{key: strings.Clone(key), own: selftest.OwnFlow(key)}
 	if p.outside {
 		record, _, err := p.o.Store.Load(p.o.Partition, p.subject, key)
 		if err != nil {
@@ -353,7 +354,7 @@ func (p *Pump) buryEvent(code events.Code, reason string, ev *events.Event, r *R
 
 // bury makes a dead letter, unless the record was one before a crash.
 func (p *Pump) bury(code events.Code, reason string, offset int64, appended events.Stamp, raw []byte) {
-	p.counts.deadLetter(code)
+	p.counts.DeadLetter(code)
 	if p.refold.buried(offset) {
 		return
 	}

@@ -363,8 +363,11 @@ func (a *App) insist(ctx context.Context, write func() error) error {
 		if !errors.Is(err, state.ErrDiskLow) {
 			return err
 		}
-		if err := a.pause(ctx, diskRetry); err != nil {
+		if err := a.pause(ctx, diskWait); err != nil {
 			return err
 		}
 	}
 }
+
+// diskWait is how long a write waits that found too little free space.
+const diskWait = time.Second

@@ -16,6 +16,7 @@ import (
 	"weir/analyzer/limitfile"
 	"weir/events"
 	"weir/sink/guard"
+	"weir/sink/prom"
 )
 
 // guarded is a weir, and a guard that follows it.
@@ -128,8 +129,10 @@ func TestLeaks(t *testing.T) {
 				g.folded()
 				counts := g.App.Counts()
 				leaked, defied := counts.Leaked.Load(), int64(0)
-				for i := range counts.defied {
-					defied += counts.defied[i].Load()
+				var r prom.Reading
+				counts.Read(&r)
+				for _, n := range r.Defied {
+					defied += n
 				}
 				t.Logf("%-26s made %d of %d; told: %d in flight when the order went out, %d after it", how, made.Load(), limit, leaked, defied)
 				over := made.Load() - limit

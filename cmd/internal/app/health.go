@@ -80,5 +80,5 @@ func (a *App) readiness() readyAnswer {
 
 // diskLow reports whether a pump waits for free space.
 func (a *App) diskLow() bool {
-	return slices.ContainsFunc(append(a.form.pumps(), a.form.agents()...), func(p *Pump) bool { return p.standing.DiskLow.Load() })
+	return slices.ContainsFunc(append(a.form.pumps(), a.form.agents()...), func(p *Pump) bool { return p.Standing().DiskLow.Load() })
 }

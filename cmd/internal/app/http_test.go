@@ -172,7 +172,7 @@ func (r *running) waiting() int {
 func TestCheckTimesOut(t *testing.T) {
 	r := begin(t, Options{})
 	r.folded()
-	r.pump().mu.Lock() // the pump stands still
+	release := r.pump().Hold() // the pump stands still
 	done := make(chan reply)
 	go func() { done <- r.do("POST", "/v1/check", lines(call("f", 1, "a", "b"))) }()
 	for r.waiting() == 0 {
@@ -185,7 +185,7 @@ func TestCheckTimesOut(t *testing.T) {
 			t.Error("no Retry-After")
 		}
 	})
-	r.pump().mu.Unlock()
+	release()
 	if n := r.waiting(); n != 0 {
 		t.Errorf("%d waiters are left", n)
 	}
@@ -196,11 +196,11 @@ func TestCheckTimesOut(t *testing.T) {
 func TestHealth(t *testing.T) {
 	r := begin(t, Options{})
 	r.folded()
-	r.pump().mu.Lock() // the pump hangs
+	release := r.pump().Hold() // the pump hangs
 	r.want(r.do("POST", "/v1/events", lines(call("f", 1, "a", "b"))), 202)
 	r.fake.advance(time.Hour)
 	r.want(r.do("GET", "/healthz", ""), 503, `"ok":false`)
-	r.pump().mu.Unlock()
+	release()
 	r.folded()
 	r.want(r.do("GET", "/healthz", ""), 200, `"ok":true`)
 }

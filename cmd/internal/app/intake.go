@@ -105,7 +105,7 @@ func (a *App) serveIntake(w http.ResponseWriter, r *http.Request) error {
 
 // letter makes a dead letter of what was not accepted, and counts it.
 func (a *App) letter(source string, position int64, code events.Code, reason string, raw []byte) state.DeadLetter {
-	a.counts.deadLetter(code)
+	a.counts.DeadLetter(code)
 	return state.DeadLetter{Source: source, Position: position, Code: string(code), Reason: reason, Appended: events.StampOf(a.clock.Now()), Raw: raw}
 }
 

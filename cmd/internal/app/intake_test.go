@@ -65,7 +65,7 @@ func TestIntake(t *testing.T) {
 func TestIntakeIsLimited(t *testing.T) {
 	r := begin(t, Options{Requests: 1})
 	r.folded()
-	r.pump().mu.Lock() // the pump stands still, so checks stay in
+	release := r.pump().Hold() // the pump stands still, so checks stay in
 	done := make(chan reply)
 	for i := range checksPerRequest {
 		go func() { done <- r.do("POST", "/v1/check", lines(call("f", i, "a", "b"))) }()
@@ -79,7 +79,7 @@ func TestIntakeIsLimited(t *testing.T) {
 		t.Error("no Retry-After")
 	}
 	r.want(r.do("POST", "/v1/events", lines(call("f", 99, "a", "b"))), 202) // they have a room of their own
-	r.pump().mu.Unlock()
+	release()
 	for range checksPerRequest {
 		r.want(<-done, 200)
 	}

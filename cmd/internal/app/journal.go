@@ -217,7 +217,7 @@ func (f *feed) behind() int64 { return f.log.End() - f.pump.Next() }
 func (f *feed) fold(ctx context.Context) (left int64, err error) {
 	f.entries, err = f.log.Read(f.next, batchRecords, f.entries[:0])
 	if gap, ok := errors.AsType[*state.GapError](err); ok {
-		f.app.counts.deadLetter(CodeLost)
+		f.app.counts.DeadLetter(CodeLost)
 		f.app.logger.Error("records have expired before they were folded; keep them longer", "log", f.name, "from", gap.From, "to", gap.To)
 		f.next = gap.To
 		return f.log.End() - f.next, nil

@@ -6,7 +6,6 @@ import (
 
 	"weir/analyzer"
 	"weir/analyzer/limitfile"
-	"weir/events"
 	"weir/events/kafka"
 )
 
@@ -52,29 +51,5 @@ func TestLanes(t *testing.T) {
 	}
 	if got := agents.record(&r); got.Key != "agent:a" || got.From != (Position{Source: -1}) {
 		t.Errorf("%+v", got)
-	}
-}
-
-// TestStrayActivity holds that what weir has not written into the activity is refused,
-// and limits are not.
-func TestStrayActivity(t *testing.T) {
-	p, err := NewPump(t.Context(), PumpOptions{Stage: AgentStage, Sources: 2, Limits: limitfile.Default(), Parse: parseTestLimits, Store: openState(t), Sink: new(memoryLog)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Abandon()
-	report := &events.Event{ID: "1", Time: testStart, Kind: events.AgentStatus, From: events.Party{Agent: "a"}, AgentState: &events.AgentState{Status: "active"}}
-	stray := Record{Offset: 0, Key: "agent:a", From: Position{Source: -1}, Value: report.AppendJSON(nil)}
-	elsewhere := stray
-	elsewhere.Offset, elsewhere.From.Source = 1, 2
-	limits := Record{Offset: 2, From: Position{Source: -1}, Value: limitsSet(testStart, "strict")}
-	if err := p.Batch(t.Context(), []Record{stray, elsewhere, limits}); err != nil {
-		t.Fatal(err)
-	}
-	if n := p.counts.DeadLetters()[CodeFormat]; n != 2 {
-		t.Errorf("%d dead letters, want 2", n)
-	}
-	if l, _ := p.Limits(); l.Version != "test:strict" {
-		t.Errorf("the limits are %s", l.Version)
 	}
 }

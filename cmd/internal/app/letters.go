@@ -7,9 +7,16 @@ import (
 	"weir/state"
 )
 
+// LetterStore is where the dead letters go that have no other place. See state.Store.
+type LetterStore interface {
+	DeadLetter(letters ...state.DeadLetter) error
+	DeadLetters(from int64, max int, dst []state.DeadLetter) ([]state.DeadLetter, error)
+	DeadLetterCount() int64
+}
+
 // storedLetters are the dead letters of one source in the store.
 type storedLetters struct {
-	store  *state.Store
+	store  LetterStore
 	source string
 }
 
@@ -22,7 +29,7 @@ func (l *storedLetters) Since(_ context.Context, from int64, fn func(offset int6
 	var batch []state.DeadLetter
 	for {
 		var err error
-		batch, err = l.store.DeadLetters(from, batchRecords, batch[:0])
+		batch, err = l.store.DeadLetters(from, letterBatch, batch[:0])
 		if gap, ok := errors.AsType[*state.GapError](err); ok {
 			from = gap.To
 			continue
@@ -38,3 +45,6 @@ func (l *storedLetters) Since(_ context.Context, from int64, fn func(offset int6
 		from += int64(len(batch))
 	}
 }
+
+// letterBatch is how many dead letters are read at one time.
+const letterBatch = 1000

@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"weir/analyzer"
 	"weir/events"
 	"weir/sink/check"
 	"weir/sink/prom"
@@ -68,13 +67,13 @@ func (m *meter) restored(now time.Time) {
 
 // readMetrics fills in where everything stands.
 func (a *App) readMetrics(r *prom.Reading) {
-	a.counts.read(r)
+	a.counts.Read(r)
 	for _, p := range a.form.pumps() {
 		for i := range r.Live {
-			r.Live[i] += p.standing.Live[i].Load()
+			r.Live[i] += p.Standing().Live[i].Load()
 		}
-		r.FlowMemory += p.standing.FlowBytes.Load()
-		r.Unsent += p.standing.Unsent.Load()
+		r.FlowMemory += p.Standing().FlowBytes.Load()
+		r.Unsent += p.Standing().Unsent.Load()
 		if r.Limits == nil {
 			r.Limits, _ = p.Limits()
 		}
@@ -104,16 +103,16 @@ func (a *App) readAgents(r *prom.Reading) {
 	now := a.clock.Now()
 	told := now
 	for _, p := range a.form.agents() {
-		muster, ok := p.muster()
+		muster, ok := p.Muster()
 		if !ok {
 			continue
 		}
 		r.HasAgents = true
 		r.Agents.Add(&muster)
-		r.AgentMemory += p.standing.FlowBytes.Load()
-		r.Unsent += p.standing.Unsent.Load()
+		r.AgentMemory += p.Standing().FlowBytes.Load()
+		r.Unsent += p.Standing().Unsent.Load()
 		at := a.meter.begun // nothing can be told before
-		if w := events.Stamp(p.standing.Watermark.Load()); w != 0 {
+		if w := events.Stamp(p.Standing().Watermark.Load()); w != 0 {
 			at = w.Time()
 		}
 		if at.Before(told) {
@@ -121,17 +120,6 @@ func (a *App) readAgents(r *prom.Reading) {
 		}
 	}
 	r.AgentsTold = now.Sub(told)
-}
-
-// muster returns how many agents an agent stage has; false when the pump folds flows.
-func (p *Pump) muster() (analyzer.Muster, bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	s, ok := p.stage.(*agentStage)
-	if !ok {
-		return analyzer.Muster{}, false
-	}
-	return s.partition.Muster(), true
 }
 
 // measure tells of the logs as of topics with one partition each.

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"weir/analyzer"
 	"weir/events"
 )
 
@@ -47,18 +46,11 @@ func (a *App) serveNotes(w http.ResponseWriter, r *http.Request) error {
 
 // notesAbout looks at one agent alone.
 func (a *App) notesAbout(q NoteQuery) (NoteList, error) {
-	list := NoteList{Notes: []analyzer.NoteView{}}
 	pump, key, err := a.agentPump(KindAgent, q.Agent)
 	if err != nil {
-		return list, err
+		return NoteList{}, err
 	}
-	view, known, err := pump.AgentView(key)
-	if known {
-		list.Scanned = 1
-		list.take(&view, q)
-		list.cut(q)
-	}
-	return list, err
+	return pump.NotesAbout(key, q)
 }
 
 // serveNote is POST /v1/notes.

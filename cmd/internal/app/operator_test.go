@@ -336,11 +336,11 @@ func TestLiveIsBounded(t *testing.T) {
 			t.Fatal("a call is refused")
 		}
 	}
-	flows, more, err := h.pump().live(3)
-	if err != nil || !more || len(flows) != 3 || flows[0].key != "flow-4" || flows[2].key != "flow-2" {
+	flows, more, err := h.pump().Live(3)
+	if err != nil || !more || len(flows) != 3 || flows[0].Key != "flow-4" || flows[2].Key != "flow-2" {
 		t.Errorf("%v, more %v (%v)", flows, more, err)
 	}
-	if flows, more, err = h.pump().live(5); err != nil || more || len(flows) != 5 {
+	if flows, more, err = h.pump().Live(5); err != nil || more || len(flows) != 5 {
 		t.Errorf("%v, more %v (%v)", flows, more, err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"weir/cmd/internal/selftest"
 	"weir/state"
 )
 
@@ -35,7 +36,7 @@ func (a *App) runVerdictFile(ctx context.Context) error {
 	o.deliver = func(_ context.Context, entries []state.Entry) (int, error) {
 		lines := make([][]byte, 0, len(entries))
 		for i := range entries {
-			if !ownVerdict(entries[i].Value) {
+			if !selftest.OwnVerdict(entries[i].Value) {
 				lines = append(lines, entries[i].Value)
 			}
 		}
@@ -50,7 +51,7 @@ func (a *App) runVerdictFile(ctx context.Context) error {
 func (a *App) runWebhook(ctx context.Context) error {
 	o := outlet{app: a, name: "webhook", cursor: fmt.Sprintf("webhook:%016x", xxhash.Sum64String(a.o.WebhookURL))}
 	o.deliver = func(ctx context.Context, entries []state.Entry) (int, error) {
-		if ownVerdict(entries[0].Value) {
+		if selftest.OwnVerdict(entries[0].Value) {
 			return 1, nil
 		}
 		if err := a.hook.Send(ctx, entries[0].Offset, entries[0].Value); err != nil {

@@ -7,8 +7,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	kafkago "github.com/segmentio/kafka-go"
+
 	"weir/events/kafka"
 	sinkkafka "weir/sink/kafka"
+	"weir/sink/prom"
 	"weir/state"
 )
 
@@ -153,7 +156,7 @@ func (p *owned) open(ctx context.Context) (err error) {
 		Partition: uint16(p.lane), Source: p.lanes.topic, Stage: p.lanes.stage, Sources: len(m.flowLanes.partitions), Limits: a.limits.current(), Parse: parseLimits,
 		Store: a.store, Sink: sinkkafka.NewVerdicts(p.verdicts, a.clock.Now),
 		Letters: &topicLetters{sinkkafka.NewDeadLetters(p.letters, p.lanes.topic, p.partition, a.clock.Now)},
-		Memory:  m.memory(p.lanes), CheckpointEvery: a.o.CheckpointEvery, Counts: &a.counts, Clock: a.clock, Logger: a.logger,
+		Memory:  m.memory(p.lanes), CheckpointEvery: a.o.CheckpointEvery, Trouble: troubleOf, Counts: &a.counts, Clock: a.clock, Logger: a.logger,
 	}
 	if p.lanes.stage == FlowStage {
 		p.activity = sinkkafka.NewActivity(o.Cluster, o.Topics.Activity, len(m.agentLanes.partitions))
@@ -203,7 +206,7 @@ func (p *owned) place(ctx context.Context, o *PumpOptions) error {
 	case known && meta.Next >= first:
 		return nil
 	case known:
-		a.counts.deadLetter(CodeLost)
+		a.counts.DeadLetter(CodeLost)
 		a.logger.Error("records have expired before they were folded: what is open begins anew behind them, and what it did before is not counted; keep the topic longer",
 			"topic", p.lanes.topic, "partition", p.partition, "from", meta.Next, "to", first)
 	}
@@ -494,4 +497,17 @@ func (t *topicActivity) Send(ctx context.Context, activity []Rekeyed) error {
 		out[i] = sinkkafka.ActivityRecord{Key: r.Key, Value: r.Value, Source: sinkkafka.Position{Partition: t.source, Offset: r.Offset, Part: r.Part}}
 	}
 	return t.topic.Send(ctx, out)
+}
+
+// troubleOf tells what an exchange with the brokers failed of.
+func troubleOf(err error) prom.Trouble {
+	what := TroubleOf(err)
+	switch {
+	case what != prom.TroubleOther:
+	case kafka.Final(err):
+		return prom.TroubleAuth
+	case errors.Is(err, kafkago.NotLeaderForPartition), errors.Is(err, kafkago.LeaderNotAvailable):
+		return prom.TroubleLeader
+	}
+	return what
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"weir/analyzer"
+	"weir/cmd/internal/clock"
 	"weir/events"
 	"weir/sink/prom"
 	"weir/state"
@@ -76,6 +77,23 @@ type Activity interface {
 	Send(ctx context.Context, activity []Rekeyed) error
 }
 
+// Store is where checkpoints are kept: of each partition its flows or agents, their
+// deadlines, and how far the log is folded. See state.Store.
+type Store interface {
+	Meta(partition uint16) (state.Meta, bool, error)
+	Due(partition uint16, fn func(s state.Subject, due events.Stamp, key string) error) error
+	Load(partition uint16, s state.Subject, key string) (record []byte, ok bool, err error)
+	Records(partition uint16, s state.Subject, fn func(key string, record []byte) error) error
+
+	// Commit returns when the checkpoint is safe. It may be called by another goroutine
+	// than the other methods.
+	Commit(c *state.Checkpoint) error
+	// MaxCheckpoint is how much one checkpoint may hold.
+	MaxCheckpoint() (bytes int64, writes int)
+
+	LetterStore
+}
+
 // PumpOptions are what a pump works with. Limits is required.
 type PumpOptions struct {
 	Partition uint16
@@ -90,7 +108,7 @@ type PumpOptions struct {
 
 	// Store keeps checkpoints. Without it nothing is kept, all flows stay in memory
 	// and nothing is published: this is for replays, which use Fold.
-	Store *state.Store
+	Store Store
 	// Start, Published and Buried are where to begin in the source log, the verdict
 	// log and the dead letters when the store has no checkpoint of the partition.
 	Start, Published, Buried int64
@@ -101,6 +119,8 @@ type PumpOptions struct {
 	Letters Letters
 	// Activity gets what concerns agents. Default: nobody.
 	Activity Activity
+	// Trouble tells what a write failed of, for the metrics. Default: TroubleOf.
+	Trouble func(error) prom.Trouble
 	// Answer gets what the fold said to each ask, in the order of the log and before
 	// the verdicts of its batch are published: a refold says the same, so nobody has
 	// to wait for that. It must not block and must not keep ev.
@@ -110,7 +130,7 @@ type PumpOptions struct {
 	CheckpointEvery time.Duration // least time between checkpoints; default 1 s
 	Counts          *Counts       // default: its own
 	Metrics         *prom.Metrics // told of what happens; default: nobody
-	Clock           Clock         // default: the system's
+	Clock           clock.Clock   // default: the system's
 	Logger          *slog.Logger  // default: drops everything
 }
 
@@ -133,7 +153,6 @@ type Pump struct {
 	o        PumpOptions
 	counts   *Counts
 	standing Standing
-	commit   func(*state.Checkpoint) error // of the store, except in tests
 
 	mu        sync.Mutex // held while records are folded, for those who look at flows and agents
 	engine    *analyzer.Engine
@@ -194,13 +213,16 @@ func NewPump(ctx context.Context, o PumpOptions) (*Pump, error) {
 		o.CheckpointEvery = DefaultCheckpointEvery
 	}
 	if o.Clock == nil {
-		o.Clock = systemClock{}
+		o.Clock = clock.System{}
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.Counts == nil {
 		o.Counts = new(Counts)
+	}
+	if o.Trouble == nil {
+		o.Trouble = TroubleOf
 	}
 	p := &Pump{o: o, counts: o.Counts, flows: newResidents(), deadlines: newDeadlines(), engine: analyzer.New(o.Limits),
 		next: o.Start, quota: quota{clock: o.Clock}, hurry: make(chan struct{})}
@@ -211,7 +233,6 @@ func NewPump(ctx context.Context, o PumpOptions) (*Pump, error) {
 	if o.Sink == nil {
 		return nil, errors.New("pump: a store needs a sink for the verdicts")
 	}
-	p.commit = o.Store.Commit
 	if p.o.Letters == nil {
 		p.o.Letters = &storedLetters{o.Store, o.Source}
 	}
@@ -404,7 +425,9 @@ func (p *Pump) publish(ctx context.Context) error {
 func (p *Pump) patiently(ctx context.Context, write func() error) error {
 	for {
 		err := write()
-		p.counts.notPublished(err)
+		if err != nil {
+			p.counts.unpublished[p.o.Trouble(err)].Add(1)
+		}
 		low := errors.Is(err, state.ErrDiskLow)
 		if p.standing.DiskLow.Swap(low) != low {
 			if low {
@@ -452,7 +475,7 @@ func (p *Pump) report(e *Emitted) {
 // quota allows so many log lines in a second, so that a flood of verdicts is not
 // one of log lines as well: the verdicts are in their log.
 type quota struct {
-	clock   Clock
+	clock   clock.Clock
 	second  int64
 	left    int
 	missing int64

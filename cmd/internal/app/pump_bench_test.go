@@ -1,38 +1,18 @@
 package app
 
 import (
-	"fmt"
-	"math/rand/v2"
 	"testing"
 	"time"
 
-	"weir/events"
+	"weir/cmd/internal/pump/pumptest"
 	"weir/state"
 )
 
-// steady makes records of honest flows that call two tools each and get ever new
-// results; later rounds go on where earlier ones ended.
+// steady is pumptest.Steady as records.
 func steady(flows, n, round int) []Record {
-	r := rand.New(rand.NewPCG(1, 2))
-	out := make([]Record, n)
-	at := testStart + events.Stamp(round*n)
-	id := make([]int, flows)
-	for i := range id {
-		id[i] = round * n
-	}
-	for i := range out {
-		at++
-		f := r.IntN(flows)
-		id[f]++
-		ev := events.Event{ID: fmt.Sprintf("%08x-%09d", f, id[f]), Source: "urn:agents:bench", Time: at, Kind: events.ToolResult,
-			CorrelationID: fmt.Sprintf("3f0c2d9e-7a51-4b6e-9d0e-%012x", f), From: events.Party{Session: "session-1", Agent: "coder"},
-			Tool:    events.Tool{Name: "search", CallID: fmt.Sprintf("call-%06d", id[f]), ArgsHash: events.Hash{Algorithm: events.XXH64, Value: r.Uint64()}},
-			Status:  events.StatusOK,
-			Content: events.Hash{Algorithm: events.XXH64, Value: r.Uint64()}}
-		if id[f]%2 == 0 {
-			ev.Tool.Name = "edit"
-		}
-		out[i] = Record{Offset: int64(i), Appended: at, Value: ev.AppendJSON(nil)}
+	out := make([]Record, 0, n)
+	for _, e := range pumptest.Steady(flows, n, round) {
+		out = append(out, Record{Offset: e.Offset, Appended: e.Appended, Value: e.Value})
 	}
 	return out
 }
@@ -43,7 +23,7 @@ func BenchmarkPump(b *testing.B) {
 	f := func(name string, flows int, stored bool) {
 		b.Run(name, func(b *testing.B) {
 			records := steady(flows, 400_000, 0)
-			o := PumpOptions{Limits: testLimits()}
+			o := PumpOptions{Limits: pumptest.Limits()}
 			if stored {
 				store, err := state.Open(b.TempDir(), state.Options{})
 				if err != nil {

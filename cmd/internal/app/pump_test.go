@@ -3,21 +3,31 @@ package app
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"weir/analyzer"
+	"weir/analyzer/limitfile"
+	"weir/cmd/internal/clock"
+	"weir/cmd/internal/pump/pumptest"
 	"weir/events"
 	"weir/state"
 )
+
+// committing is a store whose checkpoints are written by a function.
+type committing struct {
+	*state.Store
+	commit func(*state.Checkpoint) error
+}
+
+func (c committing) Commit(x *state.Checkpoint) error { return c.commit(x) }
 
 // memoryLog is a verdict log that may fail, after it has taken some of what it was
 // given, as a log on disk would.
@@ -28,8 +38,6 @@ type memoryLog struct {
 	fail  func() bool
 	cut   func(n int) int // how many are safe when it fails
 }
-
-var errSink = errors.New("the sink fails")
 
 func (m *memoryLog) Emit(_ context.Context, verdicts []Emitted) (int64, error) {
 	n := len(verdicts)
@@ -44,7 +52,7 @@ func (m *memoryLog) Emit(_ context.Context, verdicts []Emitted) (int64, error) {
 		m.at = append(m.at, v.Offset)
 	}
 	if failed {
-		return 0, errSink
+		return 0, pumptest.ErrSink
 	}
 	return int64(len(m.lines)), nil
 }
@@ -56,13 +64,11 @@ func (m *memoryLog) Since(_ context.Context, from int64, fn func(string, int64))
 	return int64(len(m.ids)), nil
 }
 
-const testStart = events.Stamp(1_795_000_000_000)
-
 // traffic makes a log of several runaway and several honest flows, with ticks,
 // garbage, repeats, asks and a change of limits in between.
 func traffic(seed uint64, n int) []Record {
 	r := rand.New(rand.NewPCG(seed, 7))
-	at := testStart
+	at := pumptest.Start
 	var out []Record
 	add := func(value []byte) {
 		out = append(out, Record{Offset: int64(len(out)), Appended: at, Value: value})
@@ -72,7 +78,7 @@ func traffic(seed uint64, n int) []Record {
 		switch x := r.IntN(100); {
 		case x < 2:
 			at = at.Add(time.Duration(r.IntN(400)) * time.Second)
-			add(tick(at))
+			add(pumptest.Tick(at))
 			continue
 		case x < 4:
 			add([]byte([]string{"{", `{"id":1}`, `nonsense`, `{"id":"a","time":"yesterday"}`}[r.IntN(4)]))
@@ -84,29 +90,9 @@ func traffic(seed uint64, n int) []Record {
 			add(limitsSet(at, []string{"strict", "balanced"}[r.IntN(2)]))
 			continue
 		}
-		add(randomEvent(r, at, i).AppendJSON(nil))
+		add(pumptest.RandomEvent(r, at, i).AppendJSON(nil))
 	}
 	return out
-}
-
-func randomEvent(r *rand.Rand, at events.Stamp, i int) *events.Event {
-	party := func() events.Party { return events.Party{Session: fmt.Sprintf("s%d", r.IntN(4)), Agent: "coder"} }
-	ev := &events.Event{ID: fmt.Sprintf("e%d", i), Source: "test", Time: at, CorrelationID: fmt.Sprintf("flow-%d", r.IntN(12)), From: party()}
-	switch r.IntN(5) {
-	case 0, 1:
-		ev.Kind, ev.To, ev.HadWork = events.AgentCall, party(), events.No
-		ev.Ask = r.IntN(4) == 0
-	case 2:
-		ev.Kind, ev.Tool = events.ToolCall, events.Tool{Name: "search", CallID: ev.ID, Args: fmt.Appendf(nil, `{"q": %d}`, r.IntN(2))}
-	default:
-		ev.Kind, ev.Tool, ev.Status = events.ToolResult, events.Tool{Name: "search", Args: fmt.Appendf(nil, `{"q": %d}`, r.IntN(2))}, events.StatusOK
-		ev.Content = events.Hash{Algorithm: events.XXH64, Value: uint64(r.IntN(2)) + 1}
-	}
-	return ev
-}
-
-func tick(at events.Stamp) []byte {
-	return (&events.Event{ID: fmt.Sprintf("tick:%d", at), Time: at, Kind: events.Tick}).AppendJSON(nil)
 }
 
 func limitsSet(at events.Stamp, name string) []byte {
@@ -132,29 +118,9 @@ func parseTestLimits(document []byte) (analyzer.Limits, error) {
 	return l, nil
 }
 
-func openState(t testing.TB) *state.Store {
-	t.Helper()
-	s, err := state.Open("", state.Options{MemTableSize: 8 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
-}
-
-func testLimits() analyzer.Limits {
-	l := analyzer.Balanced()
-	l.Version = "test:first"
-	return l
-}
-
 func newTestPump(t testing.TB, o PumpOptions) *Pump {
 	t.Helper()
-	o.Limits, o.Parse = testLimits(), parseTestLimits
+	o.Limits, o.Parse = pumptest.Limits(), parseTestLimits
 	p, err := NewPump(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -166,7 +132,7 @@ func newTestPump(t testing.TB, o PumpOptions) *Pump {
 func undisturbed(t *testing.T, records []Record) *memoryLog {
 	t.Helper()
 	log := &memoryLog{}
-	p := newTestPump(t, PumpOptions{Store: openState(t), Sink: log})
+	p := newTestPump(t, PumpOptions{Store: pumptest.OpenState(t), Sink: log})
 	if err := p.Batch(t.Context(), records); err != nil {
 		t.Fatal(err)
 	}
@@ -203,18 +169,11 @@ func sameLog(t *testing.T, got, want *memoryLog) {
 	}
 }
 
-func crashSeeds() int {
-	if n, err := strconv.Atoi(os.Getenv("WEIR_SEEDS")); err == nil {
-		return n
-	}
-	return 12
-}
-
 // TestCrash lets the sink, and the commits of checkpoints before and after they are
 // durable, fail at random, and loses the state now and then. What is in the verdict log afterwards is what an
 // undisturbed run leaves there. WEIR_SEEDS=1000 tries more.
 func TestCrash(t *testing.T) {
-	seeds, lost := crashSeeds(), 0
+	seeds, lost := pumptest.Seeds(), 0
 	defer func() {
 		if lost < seeds {
 			t.Errorf("the state was lost only %d times in %d runs", lost, seeds)
@@ -227,18 +186,18 @@ func TestCrash(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 11))
 			got := &memoryLog{fail: func() bool { return r.IntN(12) == 0 }, cut: func(n int) int { return r.IntN(n + 1) }}
 			commits := rand.New(rand.NewPCG(seed, 13)) // commits have a goroutine of their own
-			store, clock := openState(t), newFakeClock()
+			store, clock := pumptest.OpenState(t), clock.NewFake()
 			start := func() *Pump {
 				p := newTestPump(t, PumpOptions{Store: store, Sink: got, Clock: clock, Memory: 6000})
-				p.commit = func(c *state.Checkpoint) error {
+				p.o.Store = committing{store, func(c *state.Checkpoint) error {
 					switch commits.IntN(12) {
 					case 0:
-						return errSink
+						return pumptest.ErrSink
 					case 1:
-						return errors.Join(store.Commit(c), errSink)
+						return errors.Join(store.Commit(c), pumptest.ErrSink)
 					}
 					return store.Commit(c)
-				}
+				}}
 				return p
 			}
 			// The checkpoint in flight may fail after the last record, too.
@@ -249,13 +208,13 @@ func TestCrash(t *testing.T) {
 				if from > 0 && r.IntN(4) == 0 {
 					from -= min(from, 5) // a source may go back
 				}
-				clock.advance(time.Duration(r.IntN(1500)) * time.Millisecond)
+				clock.Advance(time.Duration(r.IntN(1500)) * time.Millisecond)
 				err := p.Batch(t.Context(), records[from:min(len(records), int(from)+1+r.IntN(60))])
 				if err == nil && !ended && r.IntN(20) == 0 {
-					err = errSink // a crash out of the blue
+					err = pumptest.ErrSink // a crash out of the blue
 				}
 				if err != nil {
-					if !errors.Is(err, errSink) {
+					if !errors.Is(err, pumptest.ErrSink) {
 						t.Fatal(err)
 					}
 					p.Abandon()
@@ -310,7 +269,7 @@ func wantLetters(t *testing.T, store *state.Store, records []Record) {
 func TestRestart(t *testing.T) {
 	records := traffic(3, 400)
 	want := undisturbed(t, records)
-	got, store := &memoryLog{}, openState(t)
+	got, store := &memoryLog{}, pumptest.OpenState(t)
 	for i := range records {
 		p := newTestPump(t, PumpOptions{Store: store, Sink: got})
 		if p.Next() != int64(i) {
@@ -331,10 +290,10 @@ func TestRestart(t *testing.T) {
 func TestRefold(t *testing.T) {
 	records := traffic(4, 600)
 	want := undisturbed(t, records)
-	got, store := &memoryLog{}, openState(t)
+	got, store := &memoryLog{}, pumptest.OpenState(t)
 	for range 3 {
 		p := newTestPump(t, PumpOptions{Store: store, Sink: got})
-		p.commit = func(*state.Checkpoint) error { return errSink }
+		p.o.Store = committing{store, func(*state.Checkpoint) error { return pumptest.ErrSink }}
 		_ = p.Batch(t.Context(), records)
 		p.Abandon()
 	}
@@ -374,20 +333,20 @@ func TestLargeCheckpoints(t *testing.T) {
 	}
 	for i := range flows { // a call of oneself is refused by an order, which expires
 		x := events.Party{Session: "x"}
-		add(&events.Event{ID: "1", Time: testStart, Kind: events.AgentCall, CorrelationID: fmt.Sprintf("%x", i), From: x, To: x})
+		add(&events.Event{ID: "1", Time: pumptest.Start, Kind: events.AgentCall, CorrelationID: fmt.Sprintf("%x", i), From: x, To: x})
 	}
-	add(&events.Event{ID: "late", Time: testStart.Add(time.Hour), Kind: events.Tick})
-	log, store, r := &memoryLog{}, openState(t), rand.New(rand.NewPCG(1, 1))
+	add(&events.Event{ID: "late", Time: pumptest.Start.Add(time.Hour), Kind: events.Tick})
+	log, store, r := &memoryLog{}, pumptest.OpenState(t), rand.New(rand.NewPCG(1, 1))
 	crashes := 0
 	for {
 		p := newTestPump(t, PumpOptions{Store: store, Sink: log})
 		commits := 0
-		p.commit = func(c *state.Checkpoint) error {
+		p.o.Store = committing{store, func(c *state.Checkpoint) error {
 			if commits++; commits > 1+r.IntN(4) {
-				return errSink
+				return pumptest.ErrSink
 			}
 			return store.Commit(c)
-		}
+		}}
 		err := p.Batch(t.Context(), records[p.Next():])
 		if err == nil {
 			err = p.Close(t.Context())
@@ -395,7 +354,7 @@ func TestLargeCheckpoints(t *testing.T) {
 		if err == nil {
 			break
 		}
-		if !errors.Is(err, errSink) {
+		if !errors.Is(err, pumptest.ErrSink) {
 			t.Fatal(err)
 		}
 		crashes++
@@ -424,7 +383,7 @@ func (broken) advance(events.Stamp) { panic("a fault in the fold") }
 
 // TestPanic shows that a fault of the core costs one record, not the pump or the flow.
 func TestPanic(t *testing.T) {
-	store, log := openState(t), &memoryLog{}
+	store, log := pumptest.OpenState(t), &memoryLog{}
 	p := newTestPump(t, PumpOptions{Store: store, Sink: log})
 	records := traffic(6, 300)
 	want := undisturbed(t, records)
@@ -474,7 +433,7 @@ func TestPanic(t *testing.T) {
 
 // TestPanicOfDeadline shows that a deadline which cannot be fired is given up, once.
 func TestPanicOfDeadline(t *testing.T) {
-	store, log := openState(t), &memoryLog{}
+	store, log := pumptest.OpenState(t), &memoryLog{}
 	p := newTestPump(t, PumpOptions{Store: store, Sink: log})
 	batch := func(p *Pump, offset int64, ev *events.Event) {
 		t.Helper()
@@ -482,13 +441,13 @@ func TestPanicOfDeadline(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	late := &events.Event{ID: "tick", Time: events.StampOf(newFakeClock().Now()).Add(time.Hour), Kind: events.Tick}
-	batch(p, 0, selfCall("f", 1))
+	late := &events.Event{ID: "tick", Time: events.StampOf(clock.NewFake().Now()).Add(time.Hour), Kind: events.Tick}
+	batch(p, 0, pumptest.SelfCall("f", 1))
 	sound := p.stage
 	p.stage = broken{sound}
 	batch(p, 1, late)
 	p.stage = sound
-	batch(p, 2, call("f", 2, "a", "b"))
+	batch(p, 2, pumptest.Call("f", 2, "a", "b"))
 	if err := p.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -505,9 +464,9 @@ func TestPanicOfDeadline(t *testing.T) {
 
 // TestForgottenFlow has a deadline in the store whose flow has expired.
 func TestForgottenFlow(t *testing.T) {
-	store, log := openState(t), &memoryLog{}
+	store, log := pumptest.OpenState(t), &memoryLog{}
 	p := newTestPump(t, PumpOptions{Store: store, Sink: log})
-	if err := p.Batch(t.Context(), []Record{{Appended: testStart, Value: selfCall("f", 1).AppendJSON(nil)}}); err != nil {
+	if err := p.Batch(t.Context(), []Record{{Appended: pumptest.Start, Value: pumptest.SelfCall("f", 1).AppendJSON(nil)}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.Close(t.Context()); err != nil {
@@ -525,8 +484,8 @@ func TestForgottenFlow(t *testing.T) {
 	if _, ok, err := p.View("f"); ok || err != nil {
 		t.Fatal(ok, err)
 	}
-	if err := p.Batch(t.Context(), []Record{{Offset: 1, Appended: testStart.Add(time.Hour), Value: tick(testStart.Add(300 * time.Hour))},
-		{Offset: 2, Appended: testStart.Add(300 * time.Hour), Value: tick(testStart.Add(300 * time.Hour))}}); err != nil {
+	if err := p.Batch(t.Context(), []Record{{Offset: 1, Appended: pumptest.Start.Add(time.Hour), Value: pumptest.Tick(pumptest.Start.Add(300 * time.Hour))},
+		{Offset: 2, Appended: pumptest.Start.Add(300 * time.Hour), Value: pumptest.Tick(pumptest.Start.Add(300 * time.Hour))}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.Close(t.Context()); err != nil {
@@ -540,9 +499,9 @@ func TestForgottenFlow(t *testing.T) {
 
 // TestBadLimits meets limits in the log that this weir does not accept.
 func TestBadLimits(t *testing.T) {
-	store, log := openState(t), &memoryLog{}
+	store, log := pumptest.OpenState(t), &memoryLog{}
 	p := newTestPump(t, PumpOptions{Store: store, Sink: log})
-	records := []Record{{Appended: testStart, Value: limitsSet(testStart, "strict")}, {Offset: 1, Appended: testStart, Value: limitsSet(testStart, "loose")}}
+	records := []Record{{Appended: pumptest.Start, Value: limitsSet(pumptest.Start, "strict")}, {Offset: 1, Appended: pumptest.Start, Value: limitsSet(pumptest.Start, "loose")}}
 	if err := p.Batch(t.Context(), records); err != nil {
 		t.Fatal(err)
 	}
@@ -564,7 +523,7 @@ func TestBadLimits(t *testing.T) {
 // TestCounts looks at the counters after a run.
 func TestCounts(t *testing.T) {
 	records := traffic(10, 600)
-	p := newTestPump(t, PumpOptions{Store: openState(t), Sink: &memoryLog{}})
+	p := newTestPump(t, PumpOptions{Store: pumptest.OpenState(t), Sink: &memoryLog{}})
 	if err := p.Batch(t.Context(), records); err != nil {
 		t.Fatal(err)
 	}
@@ -589,7 +548,7 @@ func TestCounts(t *testing.T) {
 		t.Errorf("%d of %d records are accounted for", got, len(records))
 	}
 	if verdicts != int64(len(p.o.Sink.(*memoryLog).lines)) || s.Flows.Load() == 0 || s.FlowBytes.Load() == 0 ||
-		s.Next.Load() != int64(len(records)) || c.Checkpoints.Load() == 0 || c.Asks.Load() == 0 || s.Watermark.Load() < int64(testStart) {
+		s.Next.Load() != int64(len(records)) || c.Checkpoints.Load() == 0 || c.Asks.Load() == 0 || s.Watermark.Load() < int64(pumptest.Start) {
 		t.Errorf("counts %+v", c)
 	}
 }
@@ -598,18 +557,18 @@ func TestCounts(t *testing.T) {
 func TestDiskLow(t *testing.T) {
 	records := traffic(8, 500)
 	want := undisturbed(t, records)
-	store, clock, log := openState(t), newFakeClock(), &memoryLog{}
+	store, clock, log := pumptest.OpenState(t), clock.NewFake(), &memoryLog{}
 	p := newTestPump(t, PumpOptions{Store: store, Sink: log, Clock: clock})
 	low := errors.Join(state.ErrDiskLow)
 	fails := 3
-	p.commit = func(c *state.Checkpoint) error {
+	p.o.Store = committing{store, func(c *state.Checkpoint) error {
 		if fails > 0 {
 			fails--
 			return low
 		}
 		return store.Commit(c)
-	}
-	clock.advance(time.Minute)
+	}}
+	clock.Advance(time.Minute)
 	if err := p.Batch(t.Context(), records); err != nil {
 		t.Fatal(err)
 	}
@@ -617,12 +576,12 @@ func TestDiskLow(t *testing.T) {
 	go func() { done <- p.Close(t.Context()) }()
 	for waited := false; ; {
 		select {
-		case <-clock.asked:
+		case <-clock.Asked():
 			if !p.standing.DiskLow.Load() {
 				t.Error("the disk is low and nobody says so")
 			}
 			waited = true
-			clock.advance(diskRetry)
+			clock.Advance(diskRetry)
 			continue
 		case err := <-done:
 			if err != nil || !waited {
@@ -657,5 +616,116 @@ func TestStepIsFree(t *testing.T) {
 	})
 	if got > 0 {
 		t.Errorf("100 events of known flows took %v allocations", got)
+	}
+}
+
+// TestDiskLowSink lets the sink find the disk low again and again, with some verdicts taken.
+func TestDiskLowSink(t *testing.T) {
+	records := traffic(9, 500)
+	want := undisturbed(t, records)
+	clock, got := clock.NewFake(), &lowLog{}
+	p := newTestPump(t, PumpOptions{Store: pumptest.OpenState(t), Sink: got, Clock: clock})
+	done := make(chan error, 1)
+	go func() {
+		for from := 0; from < len(records); from += 50 {
+			if err := p.Batch(t.Context(), records[from:from+50]); err != nil {
+				done <- err
+				return
+			}
+		}
+		done <- p.Close(t.Context())
+	}()
+	for {
+		select {
+		case <-clock.Asked():
+			clock.Advance(diskRetry)
+			continue
+		case err := <-done:
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		break
+	}
+	sameLog(t, &got.memoryLog, want)
+	if p.standing.DiskLow.Load() {
+		t.Error("the disk is still said to be low")
+	}
+}
+
+// lowLog fails at every other call, having taken half of what it was given.
+type lowLog struct {
+	memoryLog
+	calls, taken int
+}
+
+func (l *lowLog) Emit(ctx context.Context, verdicts []Emitted) (int64, error) {
+	verdicts = verdicts[l.taken:]
+	if l.calls++; l.calls%2 == 1 {
+		l.taken += len(verdicts) / 2
+		if _, err := l.memoryLog.Emit(ctx, verdicts[:len(verdicts)/2]); err != nil {
+			return 0, err
+		}
+		return 0, errors.Join(state.ErrDiskLow)
+	}
+	l.taken = 0
+	return l.memoryLog.Emit(ctx, verdicts)
+}
+
+// TestStrayActivity holds that what weir has not written into the activity is refused,
+// and limits are not.
+func TestStrayActivity(t *testing.T) {
+	p, err := NewPump(t.Context(), PumpOptions{Stage: AgentStage, Sources: 2, Limits: limitfile.Default(), Parse: parseTestLimits, Store: pumptest.OpenState(t), Sink: new(memoryLog)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Abandon()
+	report := &events.Event{ID: "1", Time: pumptest.Start, Kind: events.AgentStatus, From: events.Party{Agent: "a"}, AgentState: &events.AgentState{Status: "active"}}
+	stray := Record{Offset: 0, Key: "agent:a", From: Position{Source: -1}, Value: report.AppendJSON(nil)}
+	elsewhere := stray
+	elsewhere.Offset, elsewhere.From.Source = 1, 2
+	limits := Record{Offset: 2, From: Position{Source: -1}, Value: limitsSet(pumptest.Start, "strict")}
+	if err := p.Batch(t.Context(), []Record{stray, elsewhere, limits}); err != nil {
+		t.Fatal(err)
+	}
+	if n := p.counts.DeadLetters()[CodeFormat]; n != 2 {
+		t.Errorf("%d dead letters, want 2", n)
+	}
+	if l, _ := p.Limits(); l.Version != "test:strict" {
+		t.Errorf("the limits are %s", l.Version)
+	}
+}
+
+// TestStateBeforeStages goes on from the checkpoint of a weir that had no agent stage.
+func TestStateBeforeStages(t *testing.T) {
+	store := pumptest.OpenState(t)
+	var before analyzer.Partition
+	before.Watermark = pumptest.Start
+	fold, err := before.AppendBinary(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := append(binary.AppendUvarint([]byte{flowsAlone}, uint64(len(fold))), fold...)
+	b = append(binary.AppendVarint(append(b, 0), 0), 0) // no document, no letters, no limits
+	if err := store.Commit(&state.Checkpoint{Next: 7, State: b}); err != nil {
+		t.Fatal(err)
+	}
+	p := newTestPump(t, PumpOptions{Store: store, Sink: &memoryLog{}})
+	if p.Next() != 7 || p.stage.seen() != pumptest.Start || StageOf(b) != FlowStage {
+		t.Errorf("next %d, watermark %d", p.Next(), p.stage.seen())
+	}
+	if err := p.Batch(t.Context(), []Record{{Offset: 7, Appended: pumptest.Start, Value: pumptest.SelfCall("f", 1).AppendJSON(nil)}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	meta, _, err := store.Meta(0)
+	if err != nil || meta.State[0] != stateVersion || StageOf(meta.State) != FlowStage {
+		t.Errorf("state %x, %v", meta.State, err)
+	}
+	_, err = NewPump(t.Context(), PumpOptions{Limits: pumptest.Limits(), Stage: AgentStage, Store: store, Sink: &memoryLog{}})
+	if err == nil {
+		t.Error("an agent stage goes on from the state of flows")
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"weir/analyzer"
+	"weir/cmd/internal/selftest"
 	"weir/events"
 )
 
@@ -170,7 +171,7 @@ func (p *Pump) snapshot(want func(record []byte) bool) (records []snapshot, engi
 		return records, engine, truncated, nil
 	}
 	err = p.o.Store.Records(p.o.Partition, p.subject, func(key string, record []byte) error {
-		if seen[key] || ownFlow(key) || !want(record) {
+		if seen[key] || selftest.OwnFlow(key) || !want(record) {
 			return nil
 		}
 		if len(records) == maxScanned {
@@ -241,3 +242,20 @@ func (p *Pump) Limits() (*analyzer.Limits, []byte) {
 // Next returns the offset of the first record that is not folded: where the reader of
 // the log begins. Any goroutine may call it.
 func (p *Pump) Next() int64 { return p.standing.Next.Load() }
+
+// Standing returns how the pump stands now. Any goroutine may call it.
+func (p *Pump) Standing() *Standing { return &p.standing }
+
+// Counts returns what the pump and those that share them have done. Any goroutine may
+// call it.
+func (p *Pump) Counts() *Counts { return p.counts }
+
+// Partition is the one of the options. Any goroutine may call it.
+func (p *Pump) Partition() int { return int(p.o.Partition) }
+
+// Hold keeps anything from being folded until release is called: for whoever has to look
+// at several things of one moment. Any goroutine may call it.
+func (p *Pump) Hold() (release func()) {
+	p.mu.Lock()
+	return p.mu.Unlock
+}

@@ -26,7 +26,7 @@ func NewReplay(ctx context.Context, o PumpOptions) (*Replay, error) {
 	if r.flows, err = NewPump(ctx, o); err != nil {
 		return nil, err
 	}
-	o.Partition, o.Source, o.Stage, o.Sources, o.Answer, o.Metrics = agentLane, activitySource, AgentStage, 1, nil, nil
+	o.Partition, o.Source, o.Stage, o.Sources, o.Answer, o.Metrics = o.Partition+1, "activity", AgentStage, 1, nil, nil
 	if r.agents, err = NewPump(ctx, o); err != nil {
 		return nil, err
 	}

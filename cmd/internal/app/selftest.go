@@ -1,7 +1,6 @@
 package app
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,8 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"weir/analyzer"
-	"weir/analyzer/limitfile"
+	"weir/cmd/internal/selftest"
 	"weir/events"
 	"weir/sink/prom"
 	"weir/state"
@@ -42,34 +40,8 @@ const (
 	selfTestStale    = 3 // times the interval
 )
 
-// ownFlow reports whether a flow is weir's own.
-func ownFlow(key string) bool { return strings.HasPrefix(key, events.SelfTestFlows) }
-
-// ownSource is where weir's own events come from. What others put into its flows, past
-// the intake, is a dead letter: nobody hides there.
-const ownSource = "weir"
-
-// ownVerdict reports whether a verdict, as it stands in the log, is about one. In a
-// text that producers sent the quotes would be escaped.
-func ownVerdict(line []byte) bool {
-	return bytes.Contains(line, []byte(`"correlation_id":"`+events.SelfTestFlows))
-}
-
-// selfTestLimits judge weir's own flows. Nothing is left of a loop when the next
-// one is made.
-func selfTestLimits() analyzer.Limits {
-	l := limitfile.Default()
-	l.Version = "selftest"
-	l.Flow = analyzer.FlowLimits{Idle: selfTestForgets, MaxAge: selfTestForgets}
-	l.Order.TTL = selfTestForgets
-	return l
-}
-
 // The least time between two loops: the one before has to be forgotten by then.
-const (
-	selfTestForgets = 5 * time.Second
-	leastSelfTest   = 6 * time.Second
-)
+const leastSelfTest = selftest.Forgets + time.Second
 
 // run makes a loop now and then one after each interval.
 func (s *selfTest) run(ctx context.Context) error {
@@ -165,7 +137,7 @@ func (s *selfTest) loop(ctx context.Context, flow string) error {
 	run := fmt.Sprintf("selftest:%d:", now)
 	entries := make([]state.Entry, 0, selfTestCalls+1)
 	add := func(ev events.Event) {
-		ev.ID, ev.Time, ev.Source, ev.CorrelationID = fmt.Sprint(run, len(entries)), now, ownSource, flow
+		ev.ID, ev.Time, ev.Source, ev.CorrelationID = fmt.Sprint(run, len(entries)), now, selftest.Source, flow
 		entries = append(entries, state.Entry{Value: ev.AppendJSON(nil)})
 	}
 	// What an earlier process has left is cleared first.
@@ -209,7 +181,7 @@ func (s *selfTest) loop(ctx context.Context, flow string) error {
 // expected reports whether a verdict is the order that the run brings about.
 func expected(line []byte, run string) bool {
 	var v events.Verdict
-	return ownVerdict(line) && events.DecodeVerdict(line, &v) == nil && v.Mode == "enforce" && v.Action == events.Deny.String() &&
+	return selftest.OwnVerdict(line) && events.DecodeVerdict(line, &v) == nil && v.Mode == "enforce" && v.Action == events.Deny.String() &&
 		v.Reason == events.PingPong && v.Trigger != nil && strings.HasPrefix(v.Trigger.EventID, run)
 }
 

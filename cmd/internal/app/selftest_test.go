@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"weir/analyzer"
+	"weir/cmd/internal/selftest"
 	"weir/events"
 	"weir/sink/prom"
 	"weir/state"
@@ -60,7 +61,7 @@ func TestSelfTest(t *testing.T) {
 	var flows FlowList
 	r.get("/v1/flows", &flows)
 	for _, f := range flows.Flows {
-		if ownFlow(f.Flow) {
+		if selftest.OwnFlow(f.Flow) {
 			t.Errorf("the list has %s", f.Flow)
 		}
 	}
@@ -112,21 +113,14 @@ func TestSelfTestWithoutLimits(t *testing.T) {
 	}
 }
 
-// TestSelfTestMisses breaks the fold: no order comes, and weir says so.
+// TestSelfTestMisses lets the fold hang: no order comes, and weir says so.
 func TestSelfTestMisses(t *testing.T) {
 	r := begin(t, Options{})
 	s := r.tested()
 	if err := s.once(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	broken := selfTestLimits()
-	for i := range broken.Rules {
-		broken.Rules[i].Mode = analyzer.ModeOff
-	}
-	p := r.pump()
-	p.mu.Lock()
-	p.stage.(*flowStage).own = analyzer.New(broken)
-	p.mu.Unlock()
+	release := r.pump().Hold()
 	missed := make(chan error, 1)
 	end := r.log().End()
 	go func() { missed <- s.once(t.Context()) }()
@@ -134,7 +128,9 @@ func TestSelfTestMisses(t *testing.T) {
 		runtime.Gosched()
 	}
 	r.fake.advance(selfTestPatience) // the wait has begun when the events are there
-	if err := <-missed; err == nil || !strings.Contains(err.Error(), "no order was given") {
+	err := <-missed
+	release()
+	if err == nil || !strings.Contains(err.Error(), "no order was given") {
 		t.Errorf("got %v", err)
 	}
 	r.want(r.do("GET", "/readyz", ""), 200, `"error":"no order was given`) // one miss may be chance
@@ -171,7 +167,7 @@ func TestOwnFlowsAreReserved(t *testing.T) {
 	if n := r.counts.DeadLetters()[events.CodeReservedKind]; n != 2 {
 		t.Errorf("%d dead letters, want those of the intake and of the log", n)
 	}
-	if ownVerdict([]byte(`{"correlation_id":"f","message":"\"correlation_id\":\"` + events.SelfTestFlows + `1\""}`)) {
+	if selftest.OwnVerdict([]byte(`{"correlation_id":"f","message":"\"correlation_id\":\"` + events.SelfTestFlows + `1\""}`)) {
 		t.Error("a text about a flow of weir's own is taken for one")
 	}
 }

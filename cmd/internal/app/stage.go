@@ -2,6 +2,7 @@ package app
 
 import (
 	"weir/analyzer"
+	"weir/cmd/internal/selftest"
 	"weir/events"
 	"weir/state"
 )
@@ -72,5 +73,5 @@ func (p *Pump) stageOf(o *PumpOptions) (folding, state.Subject) {
 	if o.Stage == AgentStage {
 		return &agentStage{pump: p, sources: newSources(o.Sources)}, state.AgentSubject
 	}
-	return &flowStage{pump: p, own: analyzer.New(selfTestLimits())}, state.FlowSubject
+	return &flowStage{pump: p, own: analyzer.New(selftest.Limits())}, state.FlowSubject
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"weir/analyzer"
+	"weir/cmd/internal/pump/pumptest"
 	"weir/events"
 	"weir/state"
 )
@@ -25,7 +26,7 @@ type reporters struct {
 }
 
 func newReporters(agents, silent int) *reporters {
-	r := &reporters{rnd: rand.New(rand.NewPCG(3, 1)), silent: make(map[string]bool), at: testStart}
+	r := &reporters{rnd: rand.New(rand.NewPCG(3, 1)), silent: make(map[string]bool), at: pumptest.Start}
 	r.order = r.rnd.Perm(agents)
 	for len(r.silent) < silent {
 		r.silent[fmt.Sprint("agent-", r.rnd.IntN(agents))] = true
@@ -100,7 +101,7 @@ func foldReporters(b *testing.B, agents, silent, rounds int, both bool) (perEven
 	}
 	defer store.Close()
 	clock := systemClock{}
-	limits := testLimits()
+	limits := pumptest.Limits()
 	limits.Rules[analyzer.RuleFlowDuration].Mode = analyzer.ModeOff // each flow is a whole day's work
 	a := &App{store: store, clock: clock}
 	flows := feed{app: a, name: "journal", log: store.Journal(partition), read: journalRecord}

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"weir/analyzer"
+	"weir/cmd/internal/pump/pumptest"
 	"weir/events"
 	"weir/state"
 )
@@ -19,7 +19,7 @@ import (
 // flows, and agents that report fall silent at work; with ticks, garbage and repeats.
 func team(seed uint64, n int) []Record {
 	r := rand.New(rand.NewPCG(seed, 17))
-	at := testStart
+	at := pumptest.Start
 	var out []Record
 	add := func(value []byte) {
 		out = append(out, Record{Offset: int64(len(out)), Appended: at, Value: value})
@@ -31,7 +31,7 @@ func team(seed uint64, n int) []Record {
 		switch x := r.IntN(100); {
 		case x < 3:
 			at = at.Add(time.Duration(r.IntN(900)) * time.Second)
-			add(tick(at))
+			add(pumptest.Tick(at))
 			continue
 		case x < 4:
 			add([]byte("nonsense"))
@@ -53,7 +53,7 @@ func team(seed uint64, n int) []Record {
 			ev.Kind, ev.To = events.AgentCall, events.Party{Agent: fmt.Sprint("worker-", i/40%9)}
 			at = at.Add(-time.Duration(r.IntN(800)) * time.Millisecond)
 		default:
-			work := randomEvent(r, at, i)
+			work := pumptest.RandomEvent(r, at, i)
 			work.From, work.CorrelationID = agent(), fmt.Sprint("flow-", r.IntN(12)+i/400)
 			if work.Kind == events.AgentCall {
 				work.To = agent()
@@ -63,12 +63,12 @@ func team(seed uint64, n int) []Record {
 		add(ev.AppendJSON(nil))
 	}
 	at = at.Add(time.Hour)
-	add(tick(at))
-	return append(out, Record{Offset: int64(len(out)), Appended: at.Add(2 * time.Hour), Value: tick(at.Add(2 * time.Hour))})
+	add(pumptest.Tick(at))
+	return append(out, Record{Offset: int64(len(out)), Appended: at.Add(2 * time.Hour), Value: pumptest.Tick(at.Add(2 * time.Hour))})
 }
 
 func teamLimits() analyzer.Limits {
-	l := testLimits()
+	l := pumptest.Limits()
 	l.Agents.Recover = true
 	return l
 }
@@ -80,6 +80,14 @@ type stages struct {
 	flows, agents *Pump
 	log           *state.Log // of activity
 }
+
+// commitStore is a store whose checkpoints are written by a function.
+type commitStore struct {
+	*state.Store
+	commit func(*state.Checkpoint) error
+}
+
+func (c commitStore) Commit(x *state.Checkpoint) error { return c.commit(x) }
 
 // flaky is a log that fails now and then, after it has taken some of what it was given.
 type flaky struct {
@@ -94,14 +102,14 @@ func (f *flaky) Emit(ctx context.Context, verdicts []Emitted) (int64, error) {
 		return f.Sink.Emit(ctx, verdicts)
 	}
 	_, err := f.Sink.Emit(ctx, verdicts[:f.cut(len(verdicts))])
-	return 0, errors.Join(errSink, err)
+	return 0, errors.Join(pumptest.ErrSink, err)
 }
 
 func (f *flaky) Send(ctx context.Context, activity []Rekeyed) error {
 	if !f.fail() {
 		return f.Activity.Send(ctx, activity)
 	}
-	return errors.Join(errSink, f.Activity.Send(ctx, activity[:f.cut(len(activity))]))
+	return errors.Join(pumptest.ErrSink, f.Activity.Send(ctx, activity[:f.cut(len(activity))]))
 }
 
 func openStages(t *testing.T, store *state.Store, clock Clock, r *rand.Rand, commit func(*state.Checkpoint) error) *stages {
@@ -114,7 +122,11 @@ func openStages(t *testing.T, store *state.Store, clock Clock, r *rand.Rand, com
 	verdicts := func(agents bool) Sink {
 		return wrap(flaky{Sink: &verdictLog{log: store.Verdicts(partition), clock: clock, agents: agents}})
 	}
-	o := PumpOptions{Limits: teamLimits(), Store: store, Sink: verdicts(false), Clock: clock, Memory: 6000,
+	kept := commitStore{store, store.Commit}
+	if commit != nil {
+		kept.commit = commit
+	}
+	o := PumpOptions{Limits: teamLimits(), Store: kept, Sink: verdicts(false), Clock: clock, Memory: 6000,
 		Activity: wrap(flaky{Activity: &activityLog{log: s.log, clock: clock}})}
 	var err error
 	if s.flows, err = NewPump(t.Context(), o); err != nil {
@@ -123,9 +135,6 @@ func openStages(t *testing.T, store *state.Store, clock Clock, r *rand.Rand, com
 	o.Partition, o.Stage, o.Source, o.Sink, o.Activity = agentLane, AgentStage, activitySource, verdicts(true), nil
 	if s.agents, err = NewPump(t.Context(), o); err != nil {
 		t.Fatal(err)
-	}
-	if commit != nil {
-		s.flows.commit, s.agents.commit = commit, commit
 	}
 	return s
 }
@@ -198,7 +207,7 @@ func replayed(t *testing.T, records []Record) (out []string) {
 		}
 	}
 	_, agents := p.Pumps()
-	if agents.counts.ActivityRepeated.Load() != 0 {
+	if agents.Counts().ActivityRepeated.Load() != 0 {
 		t.Error("a replay repeats itself")
 	}
 	return out
@@ -244,7 +253,7 @@ func TestStages(t *testing.T) {
 			}
 		}
 		clock := newFakeClock()
-		s := openStages(t, openState(t), clock, nil, nil)
+		s := openStages(t, pumptest.OpenState(t), clock, nil, nil)
 		for from := 0; from < len(records) || s.behind(); from = min(from+batch, len(records)) {
 			clock.advance(100 * time.Millisecond)
 			if err := s.fold(records[from:min(from+batch, len(records))], 1<<20); err != nil {
@@ -261,8 +270,8 @@ func TestStages(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if n := s.agents.standing.Flows.Load(); n == 0 || s.agents.counts.Activity.Load() != s.log.End()-told(t, s.log) || s.agents.counts.Events.Load() != 0 {
-			t.Errorf("%d agents, %d of %d records folded, %d taken for events", n, s.agents.counts.Activity.Load(), s.log.End(), s.agents.counts.Events.Load())
+		if n := s.agents.Standing().Flows.Load(); n == 0 || s.agents.Counts().Activity.Load() != s.log.End()-told(t, s.log) || s.agents.Counts().Events.Load() != 0 {
+			t.Errorf("%d agents, %d of %d records folded, %d taken for events", n, s.agents.Counts().Activity.Load(), s.log.End(), s.agents.Counts().Events.Load())
 		}
 	}
 	f(1, 1)
@@ -290,13 +299,13 @@ func told(t *testing.T, log *state.Log) (n int64) {
 // what a replay says.
 func TestStagesCrash(t *testing.T) {
 	lost, repeated := 0, int64(0)
-	for seed := range uint64(crashSeeds()) {
+	for seed := range uint64(pumptest.Seeds()) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			records := team(seed, 1200)
 			want := replayed(t, records)
 			r := rand.New(rand.NewPCG(seed, 19))
 			commits := rand.New(rand.NewPCG(seed, 23))
-			store, clock := openState(t), newFakeClock()
+			store, clock := pumptest.OpenState(t), newFakeClock()
 			failing := make(chan int, 1) // guards commits, for each pump writes in a goroutine of its own
 			failing <- 0
 			commit := func(c *state.Checkpoint) error {
@@ -305,9 +314,9 @@ func TestStagesCrash(t *testing.T) {
 				failing <- n + 1
 				switch x {
 				case 0:
-					return errSink
+					return pumptest.ErrSink
 				case 1:
-					return errors.Join(store.Commit(c), errSink)
+					return errors.Join(store.Commit(c), pumptest.ErrSink)
 				}
 				return store.Commit(c)
 			}
@@ -321,16 +330,16 @@ func TestStagesCrash(t *testing.T) {
 				clock.advance(time.Duration(r.IntN(1500)) * time.Millisecond)
 				err := s.fold(records[from:min(len(records), int(from)+1+r.IntN(60))], 1+r.IntN(80))
 				if err == nil && !ended && r.IntN(20) == 0 {
-					err = errSink
+					err = pumptest.ErrSink
 				}
 				if err == nil {
 					continue
 				}
-				if !errors.Is(err, errSink) {
+				if !errors.Is(err, pumptest.ErrSink) {
 					t.Fatal(err)
 				}
 				s.abandon()
-				repeated += s.agents.counts.ActivityRepeated.Load()
+				repeated += s.agents.Counts().ActivityRepeated.Load()
 				for lane := range uint16(2) {
 					if r.IntN(5) == 0 {
 						if err := store.Forget(lane); err != nil {
@@ -344,7 +353,7 @@ func TestStagesCrash(t *testing.T) {
 				ended = false
 			}
 			s.abandon()
-			repeated += s.agents.counts.ActivityRepeated.Load()
+			repeated += s.agents.Counts().ActivityRepeated.Load()
 			if crashes < 3 {
 				t.Fatalf("only %d crashes", crashes)
 			}
@@ -353,39 +362,5 @@ func TestStagesCrash(t *testing.T) {
 	}
 	if lost == 0 || repeated == 0 {
 		t.Errorf("a state was lost %d times, %d records of activity were repeated", lost, repeated)
-	}
-}
-
-// TestStateBeforeStages goes on from the checkpoint of a weir that had no agent stage.
-func TestStateBeforeStages(t *testing.T) {
-	store := openState(t)
-	var before analyzer.Partition
-	before.Watermark = testStart
-	fold, err := before.AppendBinary(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := append(binary.AppendUvarint([]byte{flowsAlone}, uint64(len(fold))), fold...)
-	b = append(binary.AppendVarint(append(b, 0), 0), 0) // no document, no letters, no limits
-	if err := store.Commit(&state.Checkpoint{Next: 7, State: b}); err != nil {
-		t.Fatal(err)
-	}
-	p := newTestPump(t, PumpOptions{Store: store, Sink: &memoryLog{}})
-	if p.Next() != 7 || p.stage.seen() != testStart || StageOf(b) != FlowStage {
-		t.Errorf("next %d, watermark %d", p.Next(), p.stage.seen())
-	}
-	if err := p.Batch(t.Context(), []Record{{Offset: 7, Appended: testStart, Value: selfCall("f", 1).AppendJSON(nil)}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	meta, _, err := store.Meta(0)
-	if err != nil || meta.State[0] != stateVersion || StageOf(meta.State) != FlowStage {
-		t.Errorf("state %x, %v", meta.State, err)
-	}
-	_, err = NewPump(t.Context(), PumpOptions{Limits: testLimits(), Stage: AgentStage, Store: store, Sink: &memoryLog{}})
-	if err == nil {
-		t.Error("an agent stage goes on from the state of flows")
 	}
 }

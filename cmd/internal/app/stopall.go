@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"weir/analyzer"
 	"weir/events"
 	"weir/state"
 )
@@ -76,9 +74,9 @@ const stopBatch = 500
 // stopAll stops the live flows that this process folds. When the log fails on the way,
 // the error says how many orders it has.
 func (a *App) stopAll(ctx context.Context, o *events.Operator, out *StopAllAnswer) error {
-	var flows []liveFlow
+	var flows []LiveFlow
 	for _, p := range a.form.pumps() {
-		some, more, err := p.live(MaxStopAll - len(flows))
+		some, more, err := p.Live(MaxStopAll - len(flows))
 		if err != nil {
 			return err
 		}
@@ -88,12 +86,12 @@ func (a *App) stopAll(ctx context.Context, o *events.Operator, out *StopAllAnswe
 	for batch := range slices.Chunk(flows, stopBatch) {
 		entries := make([]state.Entry, 0, len(batch))
 		for _, f := range batch {
-			ev := events.Event{Kind: events.OperatorStop, CorrelationID: f.key, Operator: o}
+			ev := events.Event{Kind: events.OperatorStop, CorrelationID: f.Key, Operator: o}
 			a.sign(&ev, fmt.Sprintf("%s-%d", out.ID, out.Stopped+len(entries)))
-			ev.Time = max(ev.Time, f.last)
+			ev.Time = max(ev.Time, f.Last)
 			raw, err := lineOf(&ev)
 			if err != nil { // a name that is too long for an order must not save the others
-				out.Missed = append(out.Missed, fmt.Sprintf("flow %q: %v", f.key, err))
+				out.Missed = append(out.Missed, fmt.Sprintf("flow %q: %v", f.Key, err))
 				continue
 			}
 			entries = append(entries, state.Entry{Value: raw})
@@ -104,68 +102,6 @@ func (a *App) stopAll(ctx context.Context, o *events.Operator, out *StopAllAnswe
 		out.Stopped += len(entries)
 	}
 	return nil
-}
-
-// liveFlow is a flow that is to be stopped, and the time of its last event.
-type liveFlow struct {
-	key  string
-	last events.Stamp
-}
-
-// live returns at most so many flows that had an event within the time of silence that
-// ends an episode and that no person has stopped, those used last first, and whether
-// there are more.
-func (p *Pump) live(most int) (out []liveFlow, more bool, err error) {
-	var f analyzer.Flow
-	p.mu.Lock()
-	now, idle, outside := p.stage.seen(), p.engine.Limits().Flow.Idle, p.outside
-	lives := func() bool { return f.Last().Add(idle) > now && !f.Halted(now) }
-	seen := make(map[string]bool)
-	for r := p.flows.ends.older; p.flows.fading != &p.flows.ends; r = r.older {
-		take := r.live && r.standing != analyzer.Stopped && r.last.Add(idle) > now
-		last := r.last
-		if !take && len(r.record) > 0 { // a stop may be a person's; and one that a deadline has loaded has no time
-			if err = f.UnmarshalBinary(r.key, r.record); err != nil {
-				err = fmt.Errorf("flow %q: %w", r.key, err)
-				break
-			}
-			take, last = lives(), f.Last()
-		}
-		seen[r.key] = true
-		if take && !r.own {
-			if more = len(out) == most; more {
-				break
-			}
-			out = append(out, liveFlow{r.key, last})
-		}
-		if r == p.flows.fading {
-			break
-		}
-	}
-	p.mu.Unlock()
-	if err != nil || more || !outside {
-		return out, more, err
-	}
-	err = p.o.Store.Records(p.o.Partition, state.FlowSubject, func(key string, record []byte) error {
-		if seen[key] || ownFlow(key) {
-			return nil
-		}
-		if err := f.UnmarshalBinary(key, record); err != nil {
-			return fmt.Errorf("flow %q: %w", key, err)
-		}
-		if !lives() {
-			return nil
-		}
-		if more = len(out) == most; more {
-			return errEnough
-		}
-		out = append(out, liveFlow{strings.Clone(key), f.Last()})
-		return nil
-	})
-	if errors.Is(err, errEnough) {
-		err = nil
-	}
-	return out, more, err
 }
 
 // shared is a form of which other processes fold flows, too.

@@ -6,8 +6,13 @@ import (
 	"fmt"
 
 	"weir/events"
-	"weir/state"
 )
+
+// Cursors is where notes are kept by name. See state.Store.
+type Cursors interface {
+	Cursor(name string) ([]byte, bool, error)
+	SetCursor(name string, value []byte) error
+}
 
 // suspects finds a record that ends the process each time that it is folded, and skips
 // it after the second time. A fault that Go can catch is caught by the pump already;
@@ -18,7 +23,7 @@ import (
 // kills the process twice at the very same record has it skipped for nothing; it is a
 // dead letter then, with the reason.
 type suspects struct {
-	store  *state.Store
+	store  Cursors
 	cursor string
 	note   suspectNote
 	on     bool // records are noted down
@@ -37,7 +42,7 @@ const (
 	suspectTries  = 2
 )
 
-func newSuspects(store *state.Store, partition int, next int64) (*suspects, error) {
+func newSuspects(store Cursors, partition int, next int64) (*suspects, error) {
 	s := &suspects{store: store, cursor: fmt.Sprintf("suspects:%d", partition)}
 	b, ok, err := store.Cursor(s.cursor)
 	if err != nil {

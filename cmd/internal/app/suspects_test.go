@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"weir/cmd/internal/clock"
+	"weir/cmd/internal/pump/pumptest"
 	"weir/events"
 )
 
@@ -38,7 +40,7 @@ func (d *deadly) Refuse(ctx context.Context, r Record, code events.Code, reason 
 }
 
 func TestSuspects(t *testing.T) {
-	store, log, clock := openState(t), &memoryLog{}, newFakeClock()
+	store, log, clock := pumptest.OpenState(t), &memoryLog{}, clock.NewFake()
 	records := traffic(3, 100)
 	d := &deadly{records: []int64{40, 41}}
 	starts := 0
@@ -89,7 +91,7 @@ func TestSuspects(t *testing.T) {
 // TestSuspectsSpareWhatWasFolded kills the process again and again while it has nothing to
 // do, before a checkpoint: no record is to blame.
 func TestSuspectsSpareWhatWasFolded(t *testing.T) {
-	store, log, clock := openState(t), &memoryLog{}, newFakeClock()
+	store, log, clock := pumptest.OpenState(t), &memoryLog{}, clock.NewFake()
 	records := traffic(3, 10)
 	for range 10 {
 		d := &deadly{Pump: newTestPump(t, PumpOptions{Store: store, Sink: log, Clock: clock, CheckpointEvery: time.Hour})}

@@ -1,0 +1,67 @@
+package clock
+
+import (
+	"sync"
+	"time"
+)
+
+// Fake is a clock for tests. It moves only when it is told to. Make it with NewFake.
+type Fake struct {
+	mu      sync.Mutex
+	now     time.Time
+	waiting []waiting
+	asked   chan struct{}
+}
+
+type waiting struct {
+	until time.Time
+	ring  chan time.Time
+}
+
+// NewFake returns a clock that stands still.
+func NewFake() *Fake {
+	return &Fake{now: time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC), asked: make(chan struct{}, 1)}
+}
+
+// Now is when it was last told that it is.
+func (c *Fake) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+// After waits until the clock has moved so far.
+func (c *Fake) After(d time.Duration) <-chan time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ring := make(chan time.Time, 1)
+	if d <= 0 {
+		ring <- c.now
+		return ring
+	}
+	c.waiting = append(c.waiting, waiting{c.now.Add(d), ring})
+	select {
+	case c.asked <- struct{}{}:
+	default:
+	}
+	return ring
+}
+
+// Asked gets one value for each call of After that waits; nobody has to take it.
+func (c *Fake) Asked() <-chan struct{} { return c.asked }
+
+// Advance moves the clock and wakes who has waited until then.
+func (c *Fake) Advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+	kept := c.waiting[:0]
+	for _, w := range c.waiting {
+		if w.until.After(c.now) {
+			kept = append(kept, w)
+			continue
+		}
+		w.ring <- c.now
+	}
+	c.waiting = kept
+}
