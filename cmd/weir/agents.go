@@ -14,6 +14,7 @@ import (
 	"weir/analyzer"
 	"weir/cmd/internal/app"
 	"weir/cmd/internal/cli"
+	"weir/cmd/internal/pump"
 	"weir/events"
 )
 
@@ -27,7 +28,7 @@ silent for longer than its limits allow, though nothing is known that it waits f
 			Examples: []string{"weir agents ls", "weir agents ls --stuck -o json | jq -r .agent", "weir agents ls --projects"},
 			Setup: func(fs *pflag.FlagSet) cli.Run {
 				place := newPlace(fs, true)
-				q := app.AgentQuery{}
+				q := pump.AgentQuery{}
 				fs.BoolVar(&q.Stuck, "stuck", false, "list only those that are stuck, or may be, or were archived for it")
 				fs.IntVar(&q.Limit, "limit", 20, "list at most so many `AGENTS`")
 				projects := fs.Bool("projects", false, "list projects instead, of which messages are counted")
@@ -36,7 +37,7 @@ silent for longer than its limits allow, though nothing is known that it waits f
 						return err
 					}
 					if *projects {
-						q.Kind = app.KindProject
+						q.Kind = pump.KindProject
 					}
 					return listAgents(ctx, env, place, q)
 				}
@@ -56,9 +57,9 @@ silent for longer than its limits allow, though nothing is known that it waits f
 						return err
 					}
 					defer done()
-					kind := app.KindAgent
+					kind := pump.KindAgent
 					if *project {
-						kind = app.KindProject
+						kind = pump.KindProject
 					}
 					v, ok, err := k.agent(ctx, kind, args[0])
 					if err != nil {
@@ -142,7 +143,7 @@ func orDash(s string) string {
 	return s
 }
 
-func listAgents(ctx context.Context, env *cli.Env, place *place, q app.AgentQuery) error {
+func listAgents(ctx context.Context, env *cli.Env, place *place, q pump.AgentQuery) error {
 	k, done, err := place.open(ctx, env)
 	if err != nil {
 		return err
@@ -152,7 +153,7 @@ func listAgents(ctx context.Context, env *cli.Env, place *place, q app.AgentQuer
 	if err != nil {
 		return err
 	}
-	lines := cli.NewLines(env, func(a *app.AgentSummary) []cli.Cell {
+	lines := cli.NewLines(env, func(a *pump.AgentSummary) []cli.Cell {
 		last, silent := "-", "-"
 		if a.Last != 0 {
 			last, silent = a.Last.String(), lasting(a.AgeS)

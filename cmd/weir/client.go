@@ -19,6 +19,7 @@ import (
 	"weir/analyzer"
 	"weir/cmd/internal/app"
 	"weir/cmd/internal/cli"
+	"weir/cmd/internal/pump"
 	"weir/events"
 )
 
@@ -169,7 +170,7 @@ func (c *client) ask(ctx context.Context, path string, asked, said any) error {
 }
 
 // agents returns the agents that the server knows.
-func (c *client) agents(ctx context.Context, query app.AgentQuery) (list app.AgentList, err error) {
+func (c *client) agents(ctx context.Context, query pump.AgentQuery) (list pump.AgentList, err error) {
 	q := url.Values{"limit": {fmt.Sprint(query.Limit)}}
 	if query.Kind != "" {
 		q.Set("kind", query.Kind)
@@ -190,7 +191,7 @@ func (c *client) agent(ctx context.Context, kind, id string) (v analyzer.AgentVi
 }
 
 // notes returns the notes that the server keeps.
-func (c *client) notes(ctx context.Context, query app.NoteQuery) (list app.NoteList, err error) {
+func (c *client) notes(ctx context.Context, query pump.NoteQuery) (list pump.NoteList, err error) {
 	q := url.Values{"limit": {fmt.Sprint(query.Limit)}, "tag": query.Tags}
 	if query.Agent != "" {
 		q.Set("agent", query.Agent)
@@ -199,9 +200,9 @@ func (c *client) notes(ctx context.Context, query app.NoteQuery) (list app.NoteL
 }
 
 // flows returns the flows that the server knows.
-func (c *client) flows(ctx context.Context, limit int, order app.Order) (list app.FlowList, err error) {
+func (c *client) flows(ctx context.Context, limit int, order pump.Order) (list pump.FlowList, err error) {
 	q := url.Values{"limit": {fmt.Sprint(limit)}}
-	if order == app.Nearby {
+	if order == pump.Nearby {
 		q.Set("sort", "near")
 	}
 	return list, c.get(ctx, "/v1/flows?"+q.Encode(), &list)

@@ -12,8 +12,8 @@ import (
 	"weir/analyzer"
 	"weir/analyzer/limitfile"
 	"weir/analyzer/scenario"
-	"weir/cmd/internal/app"
 	"weir/cmd/internal/cli"
+	"weir/cmd/internal/pump"
 	"weir/events"
 	"weir/events/adapter"
 	"weir/events/adapter/registry"
@@ -174,7 +174,7 @@ type demoResult struct {
 // play sends a run through a dispatcher. The first refused call ends its flow.
 func (r *demoRun) play(ctx context.Context) (demoResult, error) {
 	res := demoResult{Run: r.title, Honest: r.honest, Profile: r.limits.Profile}
-	fold, err := app.NewReplay(ctx, app.PumpOptions{Limits: r.limits})
+	fold, err := pump.NewReplay(ctx, pump.Options{Limits: r.limits})
 	if err != nil {
 		return res, err
 	}

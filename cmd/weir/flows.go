@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"weir/analyzer"
-	"weir/cmd/internal/app"
 	"weir/cmd/internal/cli"
+	"weir/cmd/internal/pump"
 	"weir/events"
 	"weir/state"
 )
@@ -30,9 +30,9 @@ func flowsCommand() cli.Command {
 					if err := cli.Want(args, 0, 0, ""); err != nil {
 						return err
 					}
-					order := app.Newest
+					order := pump.Newest
 					if sort.Value == "near" {
-						order = app.Nearby
+						order = pump.Nearby
 					}
 					return listFlows(ctx, env, p, *limit, order)
 				}
@@ -84,7 +84,7 @@ ended. With --state those that a weir has kept that does not run.`,
 	}}
 }
 
-func listFlows(ctx context.Context, env *cli.Env, p *place, limit int, order app.Order) error {
+func listFlows(ctx context.Context, env *cli.Env, p *place, limit int, order pump.Order) error {
 	k, done, err := p.open(ctx, env)
 	if err != nil {
 		return err
@@ -94,7 +94,7 @@ func listFlows(ctx context.Context, env *cli.Env, p *place, limit int, order app
 	if err != nil {
 		return err
 	}
-	lines := cli.NewLines(env, func(f *app.FlowSummary) []cli.Cell {
+	lines := cli.NewLines(env, func(f *pump.FlowSummary) []cli.Cell {
 		number := func(n int64) cli.Cell { return cli.Cell{Text: cli.Grouped(n), Right: true} }
 		near := "-"
 		if n := f.Nearest; n != nil {

@@ -22,7 +22,7 @@ import (
 
 	"weir/analyzer"
 	"weir/analyzer/limitfile"
-	"weir/cmd/internal/app"
+	"weir/cmd/internal/pump"
 	"weir/events"
 	"weir/state"
 )
@@ -88,7 +88,7 @@ func compareLogs(t *testing.T, folder string, acknowledged []string) {
 	defer store.Close()
 	journal, verdicts := readAll(t, store.Journal(0)), readAll(t, store.Verdicts(0))
 
-	again, err := app.NewReplay(context.Background(), app.PumpOptions{Limits: limitfile.Default(),
+	again, err := pump.NewReplay(context.Background(), pump.Options{Limits: limitfile.Default(),
 		Parse: func(b []byte) (analyzer.Limits, error) { return limitfile.ParseJSON("limits.set", b) }})
 	if err != nil {
 		t.Fatal(err)

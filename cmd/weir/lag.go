@@ -12,6 +12,7 @@ import (
 
 	"weir/cmd/internal/app"
 	"weir/cmd/internal/cli"
+	"weir/cmd/internal/pump"
 	"weir/events/kafka"
 )
 
@@ -98,7 +99,7 @@ func showLag(ctx context.Context, env *cli.Env, b *brokerFlags) error {
 }
 
 // stages are those that a group of weirs takes part in, each as a group of its own.
-var stages = [...]app.Stage{app.FlowStage, app.AgentStage}
+var stages = [...]pump.Stage{pump.FlowStage, pump.AgentStage}
 
 // groupLag is how far the group of one stage is.
 type groupLag struct {
@@ -115,9 +116,9 @@ func (g *groupLag) records() (n int64) {
 }
 
 // lagOf asks how far each partition of the topic of a stage is, and how its group is.
-func lagOf(ctx context.Context, c *kafka.Cluster, b *brokerFlags, stage app.Stage, now func() time.Time) (g *groupLag, err error) {
+func lagOf(ctx context.Context, c *kafka.Cluster, b *brokerFlags, stage pump.Stage, now func() time.Time) (g *groupLag, err error) {
 	topic := b.topics.Events
-	if stage == app.AgentStage {
+	if stage == pump.AgentStage {
 		topic = b.topics.Activity
 	}
 	err = settled(ctx, func(ctx context.Context) (err error) {

@@ -9,6 +9,7 @@ import (
 	"weir/analyzer"
 	"weir/cmd/internal/app"
 	"weir/cmd/internal/cli"
+	"weir/cmd/internal/pump"
 )
 
 func notesCommand() cli.Command {
@@ -33,7 +34,7 @@ it leaves when it frees a stuck agent. All notes are in the log.`,
 						return err
 					}
 					defer done()
-					list, err := k.notes(ctx, app.NoteQuery{Agent: *agent, Tags: *tags, Limit: *limit})
+					list, err := k.notes(ctx, pump.NoteQuery{Agent: *agent, Tags: *tags, Limit: *limit})
 					if err != nil {
 						return err
 					}
@@ -66,7 +67,7 @@ may ask for itself so.`,
 	}}
 }
 
-func listNotes(env *cli.Env, list *app.NoteList) error {
+func listNotes(env *cli.Env, list *pump.NoteList) error {
 	lines := cli.NewLines(env, func(n *analyzer.NoteView) []cli.Cell {
 		return []cli.Cell{{Text: n.Time.String()}, {Text: n.Agent}, {Text: n.Author}, {Text: orDash(strings.Join(n.Tags, " "))}, {Text: n.Summary}}
 	}, "TIME", "AGENT", "AUTHOR", "TAGS", "NOTE")

@@ -13,8 +13,8 @@ import (
 	"weir/analyzer"
 	"weir/analyzer/limitfile"
 	"weir/analyzer/spelling"
-	"weir/cmd/internal/app"
 	"weir/cmd/internal/cli"
+	"weir/cmd/internal/pump"
 	"weir/events"
 	"weir/state"
 )
@@ -41,12 +41,12 @@ func newPlace(fs *pflag.FlagSet, withLogs bool) *place {
 
 // known is what can be asked about flows and agents, wherever they are.
 type known interface {
-	flows(ctx context.Context, limit int, order app.Order) (app.FlowList, error)
+	flows(ctx context.Context, limit int, order pump.Order) (pump.FlowList, error)
 	view(ctx context.Context, flow string) (analyzer.View, bool, error)
 
-	agents(ctx context.Context, q app.AgentQuery) (app.AgentList, error)
+	agents(ctx context.Context, q pump.AgentQuery) (pump.AgentList, error)
 	agent(ctx context.Context, kind, id string) (analyzer.AgentView, bool, error)
-	notes(ctx context.Context, q app.NoteQuery) (app.NoteList, error)
+	notes(ctx context.Context, q pump.NoteQuery) (pump.NoteList, error)
 }
 
 // open opens the place. The caller calls close at the end.
@@ -61,7 +61,7 @@ func (p *place) open(ctx context.Context, env *cli.Env) (k known, close func(), 
 		if err != nil {
 			return nil, nil, err
 		}
-		return &pumps{[]*app.Pump{r.pump}, []*app.Pump{r.crew}}, func() {}, nil
+		return &pumps{[]*pump.Pump{r.pump}, []*pump.Pump{r.crew}}, func() {}, nil
 	}
 	c, err := p.client(env)
 	return c, func() {}, err
@@ -88,9 +88,9 @@ func (p *place) replay(ctx context.Context, env *cli.Env) (*replay, error) {
 }
 
 // pumps are what is known in this process of flows and of agents, one for each partition.
-type pumps struct{ ofFlows, ofAgents []*app.Pump }
+type pumps struct{ ofFlows, ofAgents []*pump.Pump }
 
-func (ps *pumps) flows(_ context.Context, limit int, order app.Order) (list app.FlowList, err error) {
+func (ps *pumps) flows(_ context.Context, limit int, order pump.Order) (list pump.FlowList, err error) {
 	for _, p := range ps.ofFlows {
 		one, err := p.Flows(limit, order)
 		if err != nil {
@@ -112,21 +112,21 @@ func (ps *pumps) view(_ context.Context, flow string) (v analyzer.View, ok bool,
 	return v, ok, err
 }
 
-func (ps *pumps) agents(_ context.Context, q app.AgentQuery) (app.AgentList, error) {
-	return app.AgentsOf(ps.ofAgents, q)
+func (ps *pumps) agents(_ context.Context, q pump.AgentQuery) (pump.AgentList, error) {
+	return pump.AgentsOf(ps.ofAgents, q)
 }
 
 func (ps *pumps) agent(_ context.Context, kind, id string) (v analyzer.AgentView, ok bool, err error) {
 	for _, p := range ps.ofAgents {
-		if v, ok, err = p.AgentView(app.AgentKeyOf(kind, id)); ok || err != nil {
+		if v, ok, err = p.AgentView(pump.AgentKeyOf(kind, id)); ok || err != nil {
 			break
 		}
 	}
 	return v, ok, err
 }
 
-func (ps *pumps) notes(_ context.Context, q app.NoteQuery) (app.NoteList, error) {
-	return app.NotesOf(ps.ofAgents, q)
+func (ps *pumps) notes(_ context.Context, q pump.NoteQuery) (pump.NoteList, error) {
+	return pump.NotesOf(ps.ofAgents, q)
 }
 
 // openStore opens a state folder that no weir uses now.
@@ -165,14 +165,14 @@ func openState(ctx context.Context, env *cli.Env, dir string) (known, func(), er
 		if err != nil {
 			break
 		}
-		var p *app.Pump
-		stage := app.StageOf(meta.State)
-		p, err = app.NewPump(ctx, app.PumpOptions{Partition: n, Stage: stage, Limits: limitfile.Default(), Store: s, Sink: nowhere{},
+		var p *pump.Pump
+		stage := pump.StageOf(meta.State)
+		p, err = pump.New(ctx, pump.Options{Partition: n, Stage: stage, Limits: limitfile.Default(), Store: s, Sink: nowhere{},
 			Parse: func(doc []byte) (analyzer.Limits, error) { return limitfile.ParseJSON("limits", doc) }})
 		if err != nil {
 			break
 		}
-		if stage == app.AgentStage {
+		if stage == pump.AgentStage {
 			ps.ofAgents = append(ps.ofAgents, p)
 			continue
 		}
@@ -191,7 +191,7 @@ func openState(ctx context.Context, env *cli.Env, dir string) (known, func(), er
 // nowhere is the sink of pumps that only look.
 type nowhere struct{}
 
-func (nowhere) Emit(context.Context, []app.Emitted) (int64, error) {
+func (nowhere) Emit(context.Context, []pump.Emitted) (int64, error) {
 	return 0, errors.New("nothing is written while looking")
 }
 
@@ -205,7 +205,7 @@ func find(ctx context.Context, k known, name string) (analyzer.View, error) {
 	if ok || err != nil {
 		return v, err
 	}
-	list, err := k.flows(ctx, 1000, app.Newest)
+	list, err := k.flows(ctx, 1000, pump.Newest)
 	if err != nil {
 		return v, err
 	}

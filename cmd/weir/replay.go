@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"weir/analyzer"
-	"weir/cmd/internal/app"
 	"weir/cmd/internal/cli"
+	"weir/cmd/internal/pump"
 	"weir/events"
 	"weir/events/adapter/registry"
 )
@@ -266,10 +266,10 @@ func (o *replayFlags) sortOut(env *cli.Env, args []string, topic bool) (files []
 // replay folds events as the running program does, in memory and without ticks:
 // the time is that of the events.
 type replay struct {
-	pump    *app.Pump // of flows
-	crew    *app.Pump // of agents
+	pump    *pump.Pump // of flows
+	crew    *pump.Pump // of agents
 	judge   func(ev *events.Event, offset int64) []events.Verdict
-	counts  app.Counts
+	counts  pump.Counts
 	offset  int64
 	last    events.Stamp    // latest time
 	answer  *events.Verdict // to the last ask
@@ -295,7 +295,7 @@ type ruleCount struct {
 
 func newReplay(ctx context.Context, limits analyzer.Limits, verdict func(*events.Verdict) error) (*replay, error) {
 	r := &replay{limits: limits, verdict: verdict, flows: map[string]*tally{}, agents: map[string]struct{}{}, rules: map[ruleAction]*ruleCount{}}
-	both, err := app.NewReplay(ctx, app.PumpOptions{Limits: limits, Counts: &r.counts, Answer: r.answered})
+	both, err := pump.NewReplay(ctx, pump.Options{Limits: limits, Counts: &r.counts, Answer: r.answered})
 	if err != nil {
 		return nil, err
 	}

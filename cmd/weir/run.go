@@ -14,6 +14,7 @@ import (
 
 	"weir/cmd/internal/app"
 	"weir/cmd/internal/cli"
+	"weir/cmd/internal/pump"
 	"weir/events/kafka"
 )
 
@@ -94,14 +95,14 @@ func newRunFlags(fs *pflag.FlagSet) *runFlags {
 	fs.StringVar(&r.o.WebhookSecretFile, "webhook-secret-file", "", "`FILE` with the key that deliveries are signed with")
 	fs.StringVar(&r.o.OrderKeysFile, "order-keys-file", "", "sign orders: `FILE` with keys that dispatchers have too, one per line, an id, a space and a secret; the first one signs; read again on reload")
 	fs.DurationVar(&r.o.State.JournalTTL, "retention", app.DefaultRetention, "keep journal and flows for so `LONG`")
-	fs.DurationVar(&r.o.CheckpointEvery, "checkpoint-every", app.DefaultCheckpointEvery, "least `TIME` between checkpoints")
+	fs.DurationVar(&r.o.CheckpointEvery, "checkpoint-every", pump.DefaultCheckpointEvery, "least `TIME` between checkpoints")
 	fs.StringVar(&r.advertise, "advertise", "", "with --brokers: the other members reach this one by this `URL`")
 	fs.DurationVar(&r.horizon, "horizon", 0, "with --brokers: fold so `LONG` again where there is no state; else as long as an episode can last")
 	fs.StringVar(&r.o.AuthzGRPC, "authz-grpc", "", "answer Envoy's external authorization by gRPC on this `ADDRESS`; the HTTP form is always there")
 	fs.StringVar(&r.o.Metrics, "metrics", app.DefaultMetrics, "serve metrics for Prometheus, and profiles, on this `ADDRESS`; empty for none")
 	fs.BoolVar(&r.o.NativeHistograms, "native-histograms", false, "add native histograms; the dashboards read the classic ones")
 	fs.DurationVar(&r.o.SelfTest, "self-test", app.DefaultSelfTest, "make a loop of weir's own every so `LONG` and see whether it is stopped; 0 for never")
-	fs.Int64Var(&r.memoryMiB, "memory", app.DefaultMemory>>20, "hold flows in memory up to so many `MIB`")
+	fs.Int64Var(&r.memoryMiB, "memory", pump.DefaultMemory>>20, "hold flows in memory up to so many `MIB`")
 	return r
 }
 

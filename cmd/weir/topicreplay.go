@@ -15,6 +15,7 @@ import (
 	"weir/analyzer/limitfile"
 	"weir/cmd/internal/app"
 	"weir/cmd/internal/cli"
+	"weir/cmd/internal/pump"
 	"weir/events"
 	"weir/events/kafka"
 )
@@ -253,7 +254,7 @@ func (t *topicReplay) run(ctx context.Context) error {
 		if t.sources == 0 {
 			fold = t.foldEvent
 		}
-		if t.pump, err = app.NewPump(ctx, o); err != nil {
+		if t.pump, err = pump.New(ctx, o); err != nil {
 			return err
 		}
 		t.judge = t.pump.Fold
@@ -289,10 +290,10 @@ func (t *topicReplay) foldActivity(ev *events.Event, rec *kafka.Record) error {
 }
 
 // options are those of the pump of a partition.
-func (t *topicReplay) options(ctx context.Context, n int, part section) (app.PumpOptions, error) {
-	o := app.PumpOptions{Partition: uint16(t.sources + n), Source: t.topic, Limits: t.first, Counts: &t.counts, Answer: t.answered}
+func (t *topicReplay) options(ctx context.Context, n int, part section) (pump.Options, error) {
+	o := pump.Options{Partition: uint16(t.sources + n), Source: t.topic, Limits: t.first, Counts: &t.counts, Answer: t.answered}
 	if t.sources > 0 {
-		o.Stage, o.Sources = app.AgentStage, t.sources
+		o.Stage, o.Sources = pump.AgentStage, t.sources
 	}
 	if !t.recorded {
 		return o, nil

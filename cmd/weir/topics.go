@@ -13,6 +13,7 @@ import (
 	"weir/analyzer"
 	"weir/cmd/internal/app"
 	"weir/cmd/internal/cli"
+	"weir/cmd/internal/pump"
 	"weir/events/kafka"
 )
 
@@ -155,8 +156,8 @@ func (t *topicFlags) plan(ctx context.Context, c *kafka.Cluster) (*topicPlan, er
 // needs returns what weir wants of each of its topics, by how many partitions those of
 // events and of activity have.
 func (t *topicFlags) needs(limits analyzer.Limits, events, activity int) []topicNeeds {
-	horizon := func(s app.Stage) time.Duration { return app.Horizon(s, &limits) + skew }
-	both := max(horizon(app.FlowStage), horizon(app.AgentStage))
+	horizon := func(s pump.Stage) time.Duration { return app.Horizon(s, &limits) + skew }
+	both := max(horizon(pump.FlowStage), horizon(pump.AgentStage))
 	same := func(name, want string) settingNeed {
 		return settingNeed{name, want, func(is string) bool { return is == want }}
 	}
@@ -177,10 +178,10 @@ func (t *topicFlags) needs(limits analyzer.Limits, events, activity int) []topic
 	}
 	const usual = 1048588 // what brokers take when nobody says otherwise
 	return []topicNeeds{
-		{t.topics.Events, events, settings(horizon(app.FlowStage), usual)},
+		{t.topics.Events, events, settings(horizon(pump.FlowStage), usual)},
 		// Orders have to outlast what is folded again, and themselves.
 		{t.topics.Verdicts, events + activity, settings(max(both, limits.Order.TTL), usual)},
-		{t.topics.Activity, activity, settings(horizon(app.AgentStage), usual)},
+		{t.topics.Activity, activity, settings(horizon(pump.AgentStage), usual)},
 		// A dead letter is a whole record, and what is wrong with it.
 		{t.topics.DeadLetters, events + activity, settings(0, usual+64<<10)},
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 
+	"weir/cmd/internal/pump"
 	"weir/events"
 	"weir/state"
 )
@@ -23,7 +24,7 @@ type activityLog struct {
 
 // Send appends activity. When it is called again with the same after an error some may be
 // there twice: their positions tell.
-func (l *activityLog) Send(_ context.Context, activity []Rekeyed) error {
+func (l *activityLog) Send(_ context.Context, activity []pump.Rekeyed) error {
 	now := events.StampOf(l.clock.Now())
 	l.memory, l.entries = l.memory[:0], l.entries[:0]
 	for i := range activity {
@@ -46,20 +47,20 @@ func appendActivity(dst []byte, part int, key string, value []byte) []byte {
 }
 
 // activityRecord reads an entry of the log of activity.
-func activityRecord(e *state.Entry) (Record, error) {
+func activityRecord(e *state.Entry) (pump.Record, error) {
 	part, n := binary.Uvarint(e.Value)
 	length, m := uint64(0), 0
 	if n > 0 {
 		length, m = binary.Uvarint(e.Value[n:])
 	}
 	if m <= 0 || part > math.MaxInt32 || length > uint64(len(e.Value)-n-m) {
-		return Record{}, fmt.Errorf("entry %d of the activity: %w", e.Offset, state.ErrDamaged)
+		return pump.Record{}, fmt.Errorf("entry %d of the activity: %w", e.Offset, state.ErrDamaged)
 	}
 	rest := e.Value[n+m:]
-	return Record{Offset: e.Offset, Appended: e.Appended, Value: rest[length:], Key: string(rest[:length]), From: Position{Source: partition, Offset: e.Trigger, Part: int(part)}}, nil
+	return pump.Record{Offset: e.Offset, Appended: e.Appended, Value: rest[length:], Key: string(rest[:length]), From: pump.Position{Source: partition, Offset: e.Trigger, Part: int(part)}}, nil
 }
 
 // journalRecord reads an entry of the journal.
-func journalRecord(e *state.Entry) (Record, error) {
-	return Record{Offset: e.Offset, Appended: e.Appended, Value: e.Value}, nil
+func journalRecord(e *state.Entry) (pump.Record, error) {
+	return pump.Record{Offset: e.Offset, Appended: e.Appended, Value: e.Value}, nil
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"weir/analyzer"
+	"weir/cmd/internal/pump"
 	"weir/events"
 )
 
@@ -32,7 +33,7 @@ func (a *App) serveAgents(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	q := AgentQuery{Limit: int(limit)}
+	q := pump.AgentQuery{Limit: int(limit)}
 	if q.Kind, err = agentKind(r); err != nil {
 		return err
 	}
@@ -43,7 +44,7 @@ func (a *App) serveAgents(w http.ResponseWriter, r *http.Request) error {
 	default:
 		return &httpError{status: http.StatusBadRequest, detail: fmt.Sprintf("stuck=%q is not known; want 1 or 0", stuck)}
 	}
-	list, err := AgentsOf(a.form.agents(), q)
+	list, err := pump.AgentsOf(a.form.agents(), q)
 	if err != nil {
 		return err
 	}
@@ -53,10 +54,10 @@ func (a *App) serveAgents(w http.ResponseWriter, r *http.Request) error {
 // agentKind reads whether agents or projects are wanted.
 func agentKind(r *http.Request) (string, error) {
 	switch kind := r.URL.Query().Get("kind"); kind {
-	case "", KindAgent:
-		return KindAgent, nil
-	case KindProject:
-		return KindProject, nil
+	case "", pump.KindAgent:
+		return pump.KindAgent, nil
+	case pump.KindProject:
+		return pump.KindProject, nil
 	default:
 		return "", &httpError{status: http.StatusBadRequest, detail: fmt.Sprintf("kind=%q is not known; want agent or project", kind)}
 	}
@@ -67,11 +68,11 @@ func (a *App) serveAgent(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	pump, key, err := a.agentPump(kind, r.PathValue("id"))
+	p, key, err := a.agentPump(kind, r.PathValue("id"))
 	if err != nil {
 		return err
 	}
-	view, known, err := pump.AgentView(key)
+	view, known, err := p.AgentView(key)
 	if err != nil {
 		return err
 	}
@@ -83,10 +84,10 @@ func (a *App) serveAgent(w http.ResponseWriter, r *http.Request) error {
 
 // agentPump returns the pump that folds an agent or a project, and under which key; an
 // error that says whom to ask when another process does.
-func (a *App) agentPump(kind, id string) (*Pump, string, error) {
-	key := AgentKeyOf(kind, id)
-	pump, err := a.form.agentsOf(key)
-	return pump, key, err
+func (a *App) agentPump(kind, id string) (*pump.Pump, string, error) {
+	key := pump.AgentKeyOf(kind, id)
+	p, err := a.form.agentsOf(key)
+	return p, key, err
 }
 
 // RescueOrder is what is asked of the route that asks for help for an agent.
@@ -143,9 +144,9 @@ func (a *App) tell(w http.ResponseWriter, r *http.Request, ev *events.Event, wai
 	known := true
 	a.sign(ev, orderID())
 	// When another process folds the agent, the log takes the event all the same.
-	if pump, key, err := a.agentPump(KindAgent, about); err == nil {
+	if p, key, err := a.agentPump(pump.KindAgent, about); err == nil {
 		var view analyzer.AgentView
-		if view, known, err = pump.AgentView(key); err != nil {
+		if view, known, err = p.AgentView(key); err != nil {
 			return err
 		}
 		ev.Time = max(ev.Time, events.Stamp(view.Last)) // it is said of the agent as it is known

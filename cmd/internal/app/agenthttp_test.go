@@ -11,6 +11,7 @@ import (
 
 	"weir/analyzer"
 	"weir/analyzer/limitfile"
+	"weir/cmd/internal/pump"
 	"weir/events"
 )
 
@@ -67,7 +68,7 @@ func (h hand) told(path, body string, header ...string) (a AgentAnswer, said []e
 	return a, said
 }
 
-func names(list AgentList) (out []string) {
+func names(list pump.AgentList) (out []string) {
 	for _, a := range list.Agents {
 		out = append(out, a.Agent)
 	}
@@ -82,7 +83,7 @@ func TestStuckAgent(t *testing.T) {
 	h.reports("..", "comfortable")
 	h.quiet(6*time.Minute, 1)
 
-	var list AgentList
+	var list pump.AgentList
 	h.get("/v1/agents?stuck=1", &list)
 	if len(list.Agents) != 1 || list.Stuck != 1 || list.Truncated || list.Told == 0 {
 		t.Fatalf("stuck are %+v", list)
@@ -208,7 +209,7 @@ func TestNotes(t *testing.T) {
 	leave(`{"agent":"planner","author":"bob","summary":"third"}`)
 	f := func(query string, want ...string) {
 		t.Helper()
-		var list NoteList
+		var list pump.NoteList
 		h.get("/v1/notes?"+query, &list)
 		var got []string
 		for _, n := range list.Notes {

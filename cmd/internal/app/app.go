@@ -13,6 +13,7 @@ import (
 
 	"weir/analyzer"
 	"weir/analyzer/limitfile"
+	"weir/cmd/internal/pump"
 	"weir/sink/jsonl"
 	"weir/sink/prom"
 	"weir/sink/webhook"
@@ -34,7 +35,7 @@ type App struct {
 	store    *state.Store
 	form     form
 	verdicts *state.Log // that streams and outlets read
-	counts   Counts
+	counts   pump.Counts
 	metrics  *prom.Metrics // nil when nobody asks for them
 	meter    meter
 	gateways gatewayPort
@@ -249,7 +250,7 @@ func (a *App) Places() []Place { return placesOf(a.form.pumps()) }
 // numbered as what comes of them is: behind all partitions of events.
 func (a *App) AgentPlaces() []Place { return placesOf(a.form.agents()) }
 
-func placesOf(pumps []*Pump) (out []Place) {
+func placesOf(pumps []*pump.Pump) (out []Place) {
 	for _, p := range pumps {
 		out = append(out, Place{p.Partition(), p.Next()})
 	}
@@ -257,7 +258,7 @@ func placesOf(pumps []*Pump) (out []Place) {
 }
 
 // Counts returns the counters of the pump.
-func (a *App) Counts() *Counts { return &a.counts }
+func (a *App) Counts() *pump.Counts { return &a.counts }
 
 // Reload reads the limits file and the keys of orders again and opens the verdict file
 // anew, as SIGHUP asks for. What is refused stays as it was, and the error says why.

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/cmd/internal/pump"
 	"weir/cmd/internal/pump/pumptest"
 	"weir/events"
 	"weir/state"
@@ -31,7 +32,7 @@ type running struct {
 
 func (r *running) log() *state.Log { return r.form.(*journal).log }
 
-func (r *running) pump() *Pump { return r.form.(*journal).flows.pump }
+func (r *running) pump() *pump.Pump { return r.form.(*journal).flows.pump }
 
 func begin(t *testing.T, o Options) *running {
 	t.Helper()
@@ -173,7 +174,7 @@ func TestEndToEnd(t *testing.T) {
 	if len(verdicts) < 2 || !strings.Contains(verdicts[0], `"reason_code":"self_call"`) {
 		t.Fatalf("verdicts %q", verdicts)
 	}
-	var flows FlowList
+	var flows pump.FlowList
 	r.get("/v1/flows?limit=2", &flows)
 	if len(flows.Flows) != 2 || flows.Scanned != 4 || flows.Truncated {
 		t.Errorf("flows %+v", flows)
@@ -233,7 +234,7 @@ func TestKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := NewReplay(t.Context(), PumpOptions{Limits: r.limits.wanted, Parse: parseLimits})
+	p, err := pump.NewReplay(t.Context(), pump.Options{Limits: r.limits.wanted, Parse: parseLimits})
 	if err != nil {
 		t.Fatal(err)
 	}

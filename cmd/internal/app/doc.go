@@ -1,5 +1,5 @@
-// Package app is the running program: the pump that folds a log and publishes what
-// comes of it, and around it the embedded form, with intake over HTTP and from files,
+// Package app is the running program: around the pumps that fold a log it has
+// the embedded form and the one on Kafka, with intake over HTTP and from files,
 // journal and verdict log in one state directory, and the ways out. Everything here
 // that is neither I/O nor order of effects belongs into the analyzer.
 //

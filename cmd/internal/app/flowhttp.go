@@ -10,6 +10,7 @@ import (
 
 	"weir/analyzer"
 	"weir/analyzer/limitfile"
+	"weir/cmd/internal/pump"
 	"weir/events"
 	"weir/state"
 )
@@ -28,15 +29,15 @@ func (a *App) serveFlows(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	order := Newest
+	order := pump.Newest
 	switch sort := r.URL.Query().Get("sort"); sort {
 	case "", "newest":
 	case "near":
-		order = Nearby
+		order = pump.Nearby
 	default:
 		return &httpError{status: http.StatusBadRequest, detail: fmt.Sprintf("sort=%q is not known; want newest or near", sort)}
 	}
-	list, err := flowsOf(a.form.pumps(), int(limit), order)
+	list, err := pump.FlowsOf(a.form.pumps(), int(limit), order)
 	if err != nil {
 		return err
 	}
@@ -56,11 +57,11 @@ func (a *App) serveFlow(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *App) view(id string) (analyzer.View, error) {
-	pump, err := a.form.pumpOf(id)
+	p, err := a.form.pumpOf(id)
 	if err != nil {
 		return analyzer.View{}, err
 	}
-	view, ok, err := pump.View(id)
+	view, ok, err := p.View(id)
 	if err == nil && !ok {
 		err = noFlow(id)
 	}

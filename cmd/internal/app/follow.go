@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"weir/cmd/internal/pump"
 	"weir/events"
 	"weir/events/adapter"
 	"weir/events/adapter/registry"
@@ -259,7 +260,7 @@ func (f *follower) record(r *jsonl.Record) {
 	if err == nil {
 		return
 	}
-	code := CodeFormat
+	code := pump.CodeFormat
 	if e, ok := errors.AsType[*events.DecodeError](err); ok {
 		code = e.Code
 	}
@@ -338,7 +339,7 @@ func (f *follower) rest(ctx context.Context) error {
 func (f *follower) flush(ctx context.Context) error {
 	f.held, f.quiet = false, false
 	if err := f.adapter.Flush(func(ev *events.Event) { f.event(ev, nil) }); err != nil {
-		f.bad(&jsonl.Record{}, CodeFormat, err.Error())
+		f.bad(&jsonl.Record{}, pump.CodeFormat, err.Error())
 	}
 	return f.append(ctx)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"weir/analyzer"
+	"weir/cmd/internal/pump"
 	"weir/events"
 	"weir/state"
 )
@@ -22,17 +23,17 @@ type form interface {
 	setLimits(limits analyzer.Limits) error
 
 	// pumps are those that fold flows now.
-	pumps() []*Pump
+	pumps() []*pump.Pump
 
 	// pumpOf returns the pump that folds a flow, or an error that says who does.
-	pumpOf(key string) (*Pump, error)
+	pumpOf(key string) (*pump.Pump, error)
 
 	// agents are those that fold agents now.
-	agents() []*Pump
+	agents() []*pump.Pump
 
 	// agentsOf returns the pump that folds an agent or a project (see
 	// analyzer.AgentKey), or an error that says who does.
-	agentsOf(key string) (*Pump, error)
+	agentsOf(key string) (*pump.Pump, error)
 
 	// ask puts an event that asks into the log and returns what the fold says of it.
 	ask(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error)

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"weir/cmd/internal/pump"
 	"weir/events"
 	"weir/sink/check"
 )
@@ -51,7 +52,7 @@ func (m *member) elsewhere(l *lanes, partition int) error {
 		return err
 	}
 	what := "flow"
-	if l.stage == AgentStage {
+	if l.stage == pump.AgentStage {
 		what = "agent"
 	}
 	return &httpError{status: http.StatusMisdirectedRequest, detail: fmt.Sprintf("another member of the group folds this %s: ask %s", what, address)}

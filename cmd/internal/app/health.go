@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"time"
+	"weir/cmd/internal/pump"
 )
 
 // serveHealth says whether the pump loop turns. It depends on nothing outside, for
@@ -80,5 +81,5 @@ func (a *App) readiness() readyAnswer {
 
 // diskLow reports whether a pump waits for free space.
 func (a *App) diskLow() bool {
-	return slices.ContainsFunc(append(a.form.pumps(), a.form.agents()...), func(p *Pump) bool { return p.Standing().DiskLow.Load() })
+	return slices.ContainsFunc(append(a.form.pumps(), a.form.agents()...), func(p *pump.Pump) bool { return p.Standing().DiskLow.Load() })
 }

@@ -14,6 +14,7 @@ import (
 	"weir/analyzer"
 	"weir/analyzer/limitfile"
 	"weir/analyzer/rulebook"
+	"weir/cmd/internal/pump"
 	"weir/events"
 	"weir/events/adapter"
 	"weir/events/adapter/registry"
@@ -177,7 +178,7 @@ func (a *App) serveKey(w http.ResponseWriter, r *http.Request) error {
 		}
 		from += int64(len(entries))
 	}
-	list, err := flowsOf(a.form.pumps(), maxScanned, Newest)
+	list, err := pump.FlowsOf(a.form.pumps(), pump.MaxScanned, pump.Newest)
 	if err != nil {
 		return err
 	}

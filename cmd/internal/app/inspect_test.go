@@ -10,6 +10,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"weir/analyzer"
+	"weir/cmd/internal/pump"
 	"weir/events"
 	"weir/sink/inspect"
 )
@@ -90,7 +91,7 @@ func TestInspectorPlaysAndCompares(t *testing.T) {
 	f("/v1/inspect/compare", `{"log":"`+log+`","a":"profile: balanced","b":"profile: none"}`, 200, `"format":"canonical"`, `"only_a":1`, `"flow":"f"`)
 	f("/v1/inspect/compare", `{"log":"`+log+`","a":"profile: balanced","b":"rules: 1"}`, 422, "limits B")
 	f("/v1/inspect/compare", `{"log":"nothing","a":"profile: balanced","b":"profile: none"}`, 422, "log")
-	var list FlowList
+	var list pump.FlowList
 	if r.get("/v1/flows", &list); len(list.Flows) != 0 {
 		t.Errorf("what was played is among the flows: %+v", list)
 	}

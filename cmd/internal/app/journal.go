@@ -10,6 +10,7 @@ import (
 
 	"weir/analyzer"
 	"weir/analyzer/limitfile"
+	"weir/cmd/internal/pump"
 	"weir/events"
 	"weir/state"
 )
@@ -50,19 +51,19 @@ const (
 
 func (j *journal) start(ctx context.Context) (err error) {
 	a := j.app
-	options := PumpOptions{
+	options := pump.Options{
 		Partition: partition, Source: j.flows.name, Limits: a.limits.wanted, Parse: parseLimits,
 		Store: a.store, Sink: &verdictLog{log: a.verdicts, clock: a.clock}, Answer: a.answers.deliver,
 		Activity: &activityLog{log: j.activity.log, clock: a.clock},
 		Memory:   a.o.Memory - a.o.Memory/agentShare, CheckpointEvery: a.o.CheckpointEvery, Counts: &a.counts, Metrics: a.metrics, Clock: a.clock, Logger: a.logger,
 	}
-	if j.flows.pump, err = NewPump(ctx, options); err != nil {
+	if j.flows.pump, err = pump.New(ctx, options); err != nil {
 		return err
 	}
-	options.Partition, options.Source, options.Stage = agentLane, j.activity.name, AgentStage
+	options.Partition, options.Source, options.Stage = agentLane, j.activity.name, pump.AgentStage
 	options.Sink = &verdictLog{log: a.verdicts, clock: a.clock, agents: true}
 	options.Memory, options.Answer, options.Activity, options.Metrics = a.o.Memory/agentShare, nil, nil, nil
-	if j.activity.pump, err = NewPump(ctx, options); err != nil {
+	if j.activity.pump, err = pump.New(ctx, options); err != nil {
 		return err
 	}
 	if err := a.limits.begin(); err != nil {
@@ -74,7 +75,7 @@ func (j *journal) start(ctx context.Context) (err error) {
 }
 
 func (j *journal) stop(ctx context.Context) error {
-	pumps := []*Pump{j.flows.pump, j.activity.pump}
+	pumps := []*pump.Pump{j.flows.pump, j.activity.pump}
 	for _, p := range pumps {
 		p.Hurry()
 	}
@@ -92,13 +93,13 @@ func (j *journal) stop(ctx context.Context) error {
 	return err
 }
 
-func (j *journal) pumps() []*Pump { return j.flows.started() }
+func (j *journal) pumps() []*pump.Pump { return j.flows.started() }
 
-func (j *journal) pumpOf(string) (*Pump, error) { return j.flows.pump, nil }
+func (j *journal) pumpOf(string) (*pump.Pump, error) { return j.flows.pump, nil }
 
-func (j *journal) agents() []*Pump { return j.activity.started() }
+func (j *journal) agents() []*pump.Pump { return j.activity.started() }
 
-func (j *journal) agentsOf(string) (*Pump, error) { return j.activity.pump, nil }
+func (j *journal) agentsOf(string) (*pump.Pump, error) { return j.activity.pump, nil }
 
 func (j *journal) append(_ context.Context, entries []state.Entry) error {
 	now := events.StampOf(j.app.clock.Now())
@@ -129,7 +130,7 @@ func (j *journal) setLimits(limits analyzer.Limits) error {
 	if err := j.append(context.Background(), []state.Entry{{Value: value}}); err != nil {
 		return err
 	}
-	if err := (&activityLog{log: j.activity.log, clock: j.app.clock}).Send(context.Background(), []Rekeyed{{Value: value}}); err != nil {
+	if err := (&activityLog{log: j.activity.log, clock: j.app.clock}).Send(context.Background(), []pump.Rekeyed{{Value: value}}); err != nil {
 		return err
 	}
 	return j.app.store.SetCursor(limitsCursor, []byte(limits.Version))
@@ -195,19 +196,19 @@ type feed struct {
 	app  *App
 	name string
 	log  *state.Log
-	read func(*state.Entry) (Record, error)
-	pump *Pump // nil before the start
+	read func(*state.Entry) (pump.Record, error)
+	pump *pump.Pump // nil before the start
 
 	next    int64 // what the pump gets next
 	entries []state.Entry
-	records []Record
+	records []pump.Record
 }
 
-func (f *feed) started() []*Pump {
+func (f *feed) started() []*pump.Pump {
 	if f.pump == nil {
 		return nil
 	}
-	return []*Pump{f.pump}
+	return []*pump.Pump{f.pump}
 }
 
 // behind is how many records the pump has not folded.
@@ -217,7 +218,7 @@ func (f *feed) behind() int64 { return f.log.End() - f.pump.Next() }
 func (f *feed) fold(ctx context.Context) (left int64, err error) {
 	f.entries, err = f.log.Read(f.next, batchRecords, f.entries[:0])
 	if gap, ok := errors.AsType[*state.GapError](err); ok {
-		f.app.counts.DeadLetter(CodeLost)
+		f.app.counts.DeadLetter(pump.CodeLost)
 		f.app.logger.Error("records have expired before they were folded; keep them longer", "log", f.name, "from", gap.From, "to", gap.To)
 		f.next = gap.To
 		return f.log.End() - f.next, nil
@@ -335,7 +336,7 @@ func (l *verdictLog) trigger(offset int64) int64 {
 
 // Emit appends verdicts. After an error some of them may be in the log; nobody else
 // writes there until it is called again, so its end tells how many.
-func (l *verdictLog) Emit(_ context.Context, verdicts []Emitted) (int64, error) {
+func (l *verdictLog) Emit(_ context.Context, verdicts []pump.Emitted) (int64, error) {
 	if !l.again {
 		l.from = l.log.End()
 	}

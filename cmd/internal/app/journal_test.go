@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/cmd/internal/pump"
 	"weir/cmd/internal/pump/pumptest"
 	"weir/events"
 )
@@ -16,7 +17,7 @@ func TestEmitAgain(t *testing.T) {
 	store := pumptest.OpenState(t)
 	log := store.Verdicts(0)
 	l := &verdictLog{log: log, clock: newFakeClock()}
-	verdicts := []Emitted{{Verdict: events.Verdict{ID: "1", Action: "deny"}, Offset: 5}, {Verdict: events.Verdict{ID: "2", Action: "deny"}, Offset: 5}, {Verdict: events.Verdict{ID: "3", Action: "deny"}, Offset: 6}}
+	verdicts := []pump.Emitted{{Verdict: events.Verdict{ID: "1", Action: "deny"}, Offset: 5}, {Verdict: events.Verdict{ID: "2", Action: "deny"}, Offset: 5}, {Verdict: events.Verdict{ID: "3", Action: "deny"}, Offset: 6}}
 	if end, err := l.Emit(t.Context(), verdicts[:1]); err != nil || end != 1 {
 		t.Fatal(end, err)
 	}

@@ -10,6 +10,7 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 
 	"weir/analyzer"
+	"weir/cmd/internal/pump"
 	"weir/events/kafka"
 	sinkkafka "weir/sink/kafka"
 )
@@ -19,7 +20,7 @@ import (
 // them. What comes of a lane stands in the partition of its number, of the verdicts and of
 // the dead letters, and so does its state in the store.
 type lanes struct {
-	stage      Stage
+	stage      pump.Stage
 	topic      string
 	partitions []int
 	first      int    // lane of partition 0
@@ -43,20 +44,20 @@ func (l *lanes) describe(partition int) string {
 }
 
 // record is what the pump of a lane is given of a record.
-func (l *lanes) record(r *kafka.Record) Record {
-	if l.stage == AgentStage {
+func (l *lanes) record(r *kafka.Record) pump.Record {
+	if l.stage == pump.AgentStage {
 		return ActivityRecord(r)
 	}
-	return Record{Offset: r.Offset, Appended: r.Appended, Value: r.Value}
+	return pump.Record{Offset: r.Offset, Appended: r.Appended, Value: r.Value}
 }
 
 // ActivityRecord is a record of the topic of activity as a pump of the agent stage takes
 // it. One that does not say where it comes from is from no source at all, and a dead
 // letter unless it sets limits.
-func ActivityRecord(r *kafka.Record) Record {
-	out := Record{Offset: r.Offset, Appended: r.Appended, Value: r.Value, Key: string(r.Key), From: Position{Source: -1}}
+func ActivityRecord(r *kafka.Record) pump.Record {
+	out := pump.Record{Offset: r.Offset, Appended: r.Appended, Value: r.Value, Key: string(r.Key), From: pump.Position{Source: -1}}
 	if at, err := sinkkafka.PositionOf(r.Headers); err == nil {
-		out.From = Position{Source: at.Partition, Offset: at.Offset, Part: at.Part}
+		out.From = pump.Position{Source: at.Partition, Offset: at.Offset, Part: at.Part}
 	}
 	return out
 }
@@ -65,15 +66,15 @@ func ActivityRecord(r *kafka.Record) Record {
 const agentGroup = "-agents"
 
 // GroupOf returns the name of the consumer group of a stage of the members of a group.
-func GroupOf(group string, stage Stage) string {
-	if stage == AgentStage {
+func GroupOf(group string, stage pump.Stage) string {
+	if stage == pump.AgentStage {
 		return group + agentGroup
 	}
 	return group
 }
 
 // newLanes returns the lanes of a stage. Nothing is joined yet.
-func (m *member) newLanes(stage Stage, topic string, partitions, first int) (*lanes, error) {
+func (m *member) newLanes(stage pump.Stage, topic string, partitions, first int) (*lanes, error) {
 	l := &lanes{stage: stage, topic: topic, first: first, name: GroupOf(m.o.Group, stage)}
 	for i := range partitions {
 		l.partitions = append(l.partitions, i)
@@ -82,7 +83,7 @@ func (m *member) newLanes(stage Stage, topic string, partitions, first int) (*la
 		Address: m.o.Advertise, Logger: m.app.logger, SessionTimeout: m.o.SessionTimeout, Heartbeat: heartbeat, JoinBackoff: heartbeat}
 	if m.app.o.StateDir != "" {
 		o.MemberFile = filepath.Join(m.app.o.StateDir, "member")
-		if stage == AgentStage {
+		if stage == pump.AgentStage {
 			o.MemberFile += agentGroup
 		}
 	}
@@ -125,10 +126,10 @@ func (m *member) checkTopics(ctx context.Context) error {
 		}
 	}
 	var err error
-	if m.flowLanes, err = m.newLanes(FlowStage, t.Events, flows, 0); err != nil {
+	if m.flowLanes, err = m.newLanes(pump.FlowStage, t.Events, flows, 0); err != nil {
 		return err
 	}
-	m.agentLanes, err = m.newLanes(AgentStage, t.Activity, agents, flows)
+	m.agentLanes, err = m.newLanes(pump.AgentStage, t.Activity, agents, flows)
 	return err
 }
 
@@ -181,9 +182,9 @@ const agentDay = 24 * time.Hour
 // Horizon returns how far back a stage has to fold again without a state: every episode
 // of a flow that is still open can have begun so long ago, and nothing about an agent
 // that was said before decides a verdict.
-func Horizon(stage Stage, l *analyzer.Limits) time.Duration {
+func Horizon(stage pump.Stage, l *analyzer.Limits) time.Duration {
 	back := l.Flow.MaxAge + l.Flow.Idle + analyzer.Grace
-	if stage != AgentStage {
+	if stage != pump.AgentStage {
 		return back + limitsEvery
 	}
 	back = agentDay

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"weir/analyzer"
+	"weir/cmd/internal/pump"
 	"weir/events"
 	"weir/events/kafka"
 	sinkkafka "weir/sink/kafka"
@@ -82,7 +83,7 @@ func (m *member) lanes() int { return len(m.flowLanes.partitions) + len(m.agentL
 // memory is what one lane may take.
 func (m *member) memory(l *lanes) int64 {
 	agents := m.app.o.Memory / agentShare
-	if l.stage == AgentStage {
+	if l.stage == pump.AgentStage {
 		return agents / int64(len(l.partitions))
 	}
 	return (m.app.o.Memory - agents) / int64(len(l.partitions))
@@ -117,11 +118,11 @@ func (m *member) own() []*owned {
 	return out
 }
 
-func (m *member) pumps() []*Pump { return m.pumpsOf(m.flowLanes) }
+func (m *member) pumps() []*pump.Pump { return m.pumpsOf(m.flowLanes) }
 
-func (m *member) agents() []*Pump { return m.pumpsOf(m.agentLanes) }
+func (m *member) agents() []*pump.Pump { return m.pumpsOf(m.agentLanes) }
 
-func (m *member) pumpsOf(l *lanes) (out []*Pump) {
+func (m *member) pumpsOf(l *lanes) (out []*pump.Pump) {
 	for _, p := range m.own() {
 		if p.lanes == l {
 			out = append(out, p.pump)
@@ -136,11 +137,11 @@ func (m *member) ownerHere(l *lanes, partition int) *owned {
 	return m.owned[l.lane(partition)]
 }
 
-func (m *member) pumpOf(key string) (*Pump, error) { return m.pumpIn(m.flowLanes, key) }
+func (m *member) pumpOf(key string) (*pump.Pump, error) { return m.pumpIn(m.flowLanes, key) }
 
-func (m *member) agentsOf(key string) (*Pump, error) { return m.pumpIn(m.agentLanes, key) }
+func (m *member) agentsOf(key string) (*pump.Pump, error) { return m.pumpIn(m.agentLanes, key) }
 
-func (m *member) pumpIn(l *lanes, key string) (*Pump, error) {
+func (m *member) pumpIn(l *lanes, key string) (*pump.Pump, error) {
 	partition := l.partitionOf(key)
 	if p := m.ownerHere(l, partition); p != nil {
 		return p.pump, nil
@@ -235,7 +236,7 @@ func (m *member) ready(out *readyAnswer) {
 func (m *member) measure(r *prom.Reading) {
 	now := m.app.clock.Now()
 	for _, p := range m.own() {
-		s := prom.Source{Agents: p.lanes.stage == AgentStage, Topic: p.lanes.topic, Partition: p.partition, LagRecords: p.behind()}
+		s := prom.Source{Agents: p.lanes.stage == pump.AgentStage, Topic: p.lanes.topic, Partition: p.partition, LagRecords: p.behind()}
 		if at := p.newest.Load(); s.LagRecords > 0 && at > 0 {
 			s.Lag = max(0, now.Sub(time.UnixMilli(at)))
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"weir/cmd/internal/pump"
 	"weir/events"
 )
 
@@ -31,10 +32,10 @@ func (a *App) serveNotes(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	query := r.URL.Query()
-	q := NoteQuery{Agent: query.Get("agent"), Tags: slices.DeleteFunc(query["tag"], func(s string) bool { return s == "" }), Limit: int(limit)}
-	var list NoteList
+	q := pump.NoteQuery{Agent: query.Get("agent"), Tags: slices.DeleteFunc(query["tag"], func(s string) bool { return s == "" }), Limit: int(limit)}
+	var list pump.NoteList
 	if q.Agent == "" {
-		list, err = NotesOf(a.form.agents(), q)
+		list, err = pump.NotesOf(a.form.agents(), q)
 	} else {
 		list, err = a.notesAbout(q)
 	}
@@ -45,12 +46,12 @@ func (a *App) serveNotes(w http.ResponseWriter, r *http.Request) error {
 }
 
 // notesAbout looks at one agent alone.
-func (a *App) notesAbout(q NoteQuery) (NoteList, error) {
-	pump, key, err := a.agentPump(KindAgent, q.Agent)
+func (a *App) notesAbout(q pump.NoteQuery) (pump.NoteList, error) {
+	p, key, err := a.agentPump(pump.KindAgent, q.Agent)
 	if err != nil {
-		return NoteList{}, err
+		return pump.NoteList{}, err
 	}
-	return pump.NotesAbout(key, q)
+	return p.NotesAbout(key, q)
 }
 
 // serveNote is POST /v1/notes.

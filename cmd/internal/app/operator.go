@@ -158,11 +158,11 @@ func (a *App) put(ctx context.Context, ev *events.Event) (said func() []json.Raw
 // lookAt returns the flow when this process folds it. When it does and knows nothing of
 // it, known is false, and the flow that is returned has nothing in it.
 func (a *App) lookAt(key string) (view *analyzer.View, known bool, err error) {
-	pump, err := a.form.pumpOf(key)
+	p, err := a.form.pumpOf(key)
 	if err != nil {
 		return nil, true, nil // another folds it; the log takes the order all the same
 	}
-	v, known, err := pump.View(key)
+	v, known, err := p.View(key)
 	return &v, known, err
 }
 

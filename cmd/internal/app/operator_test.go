@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir/analyzer"
+	"weir/cmd/internal/pump"
 	"weir/events"
 	"weir/state"
 )
@@ -366,7 +367,7 @@ func TestOrdersAreReplayed(t *testing.T) {
 	if len(want) < 7 {
 		t.Fatalf("there are only %d verdicts", len(want))
 	}
-	p, err := NewReplay(t.Context(), PumpOptions{Limits: limits, Parse: parseLimits})
+	p, err := pump.NewReplay(t.Context(), pump.Options{Limits: limits, Parse: parseLimits})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -383,7 +384,7 @@ func TestOrdersAreReplayed(t *testing.T) {
 	}
 }
 
-func refolded(t *testing.T, p *Replay, entry *state.Entry) (out []string) {
+func refolded(t *testing.T, p *pump.Replay, entry *state.Entry) (out []string) {
 	t.Helper()
 	var ev events.Event
 	if err := events.Decode(entry.Value, &ev); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"weir/analyzer"
 	"weir/analyzer/limitfile"
+	"weir/cmd/internal/pump"
 	"weir/state"
 )
 
@@ -53,8 +54,8 @@ type Options struct {
 
 	Tick            time.Duration // silence in the journal after which a tick is appended; default 5 s
 	LimitsPoll      time.Duration // how often LimitsFile is looked at; default 1 s
-	CheckpointEvery time.Duration // see PumpOptions
-	Memory          int64         // see PumpOptions
+	CheckpointEvery time.Duration // see pump.Options
+	Memory          int64         // see pump.Options
 	AnswerTimeout   time.Duration // how long a check waits for the fold; default 2 s
 	Heartbeat       time.Duration // of streams that have nothing to say; default 2 s
 	Stuck           time.Duration // a pump that has not turned for so long is not healthy; default 30 s
@@ -111,7 +112,7 @@ func (o Options) withDefaults() (Options, error) {
 	for _, d := range []struct {
 		value *time.Duration
 		byDef time.Duration
-	}{{&o.Tick, 5 * time.Second}, {&o.LimitsPoll, time.Second}, {&o.CheckpointEvery, DefaultCheckpointEvery},
+	}{{&o.Tick, 5 * time.Second}, {&o.LimitsPoll, time.Second}, {&o.CheckpointEvery, pump.DefaultCheckpointEvery},
 		{&o.AnswerTimeout, 2 * time.Second}, {&o.Heartbeat, 2 * time.Second}, {&o.Stuck, 30 * time.Second}} {
 		if *d.value == 0 {
 			*d.value = d.byDef

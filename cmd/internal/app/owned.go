@@ -9,6 +9,7 @@ import (
 
 	kafkago "github.com/segmentio/kafka-go"
 
+	"weir/cmd/internal/pump"
 	"weir/events/kafka"
 	sinkkafka "weir/sink/kafka"
 	"weir/sink/prom"
@@ -27,8 +28,8 @@ type owned struct {
 	verdicts *sinkkafka.Producer
 	letters  *sinkkafka.Producer
 	activity *sinkkafka.Activity // nil in the agent stage
-	pump     *Pump
-	suspects *suspects
+	pump     *pump.Pump
+	suspects *pump.PoisonRecords
 
 	appended  time.Time // when the last record came or was appended
 	told      string    // version of the limits that was appended last
@@ -134,7 +135,7 @@ func (m *member) foldOnce(ctx context.Context, l *lanes, as kafka.Assignment) er
 		m.app.logger.Warn("a partition is given up without a last checkpoint; whoever owns it next folds a little more again", "topic", l.topic, "partition", p.partition, "error", err)
 		return nil
 	}
-	p.suspects.clear()
+	p.suspects.Clear()
 	p.commit(hard, true)
 	return nil
 }
@@ -152,27 +153,27 @@ func (p *owned) open(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("take over partition %d of %s: %w", p.lane, o.Topics.DeadLetters, err)
 	}
-	options := PumpOptions{
+	options := pump.Options{
 		Partition: uint16(p.lane), Source: p.lanes.topic, Stage: p.lanes.stage, Sources: len(m.flowLanes.partitions), Limits: a.limits.current(), Parse: parseLimits,
 		Store: a.store, Sink: sinkkafka.NewVerdicts(p.verdicts, a.clock.Now),
 		Letters: &topicLetters{sinkkafka.NewDeadLetters(p.letters, p.lanes.topic, p.partition, a.clock.Now)},
 		Memory:  m.memory(p.lanes), CheckpointEvery: a.o.CheckpointEvery, Trouble: troubleOf, Counts: &a.counts, Clock: a.clock, Logger: a.logger,
 	}
-	if p.lanes.stage == FlowStage {
+	if p.lanes.stage == pump.FlowStage {
 		p.activity = sinkkafka.NewActivity(o.Cluster, o.Topics.Activity, len(m.agentLanes.partitions))
 		options.Activity, options.Answer, options.Metrics = &topicActivity{p.activity, p.partition}, a.answers.deliver, a.metrics
 	}
 	if err := p.place(ctx, &options); err != nil {
 		return err
 	}
-	if p.pump, err = NewPump(ctx, options); err != nil {
+	if p.pump, err = pump.New(ctx, options); err != nil {
 		return err
 	}
 	if err := p.verify(ctx); err != nil {
 		p.pump.Abandon()
 		return err
 	}
-	if p.suspects, err = newSuspects(a.store, p.lane, p.pump.Next()); err != nil {
+	if p.suspects, err = pump.OpenPoisonRecords(a.store, p.lane, p.pump.Next()); err != nil {
 		p.pump.Abandon()
 		return err
 	}
@@ -190,7 +191,7 @@ func (p *owned) readFrom(offset int64) *kafka.Reader {
 
 // place finds where to begin without a checkpoint: far enough back that nothing before
 // it decides a verdict (see Horizon), and the limits of that time are in the log.
-func (p *owned) place(ctx context.Context, o *PumpOptions) error {
+func (p *owned) place(ctx context.Context, o *pump.Options) error {
 	m, a := p.member, p.member.app
 	cluster, t := m.o.Cluster, m.o.Topics
 	first, end, err := cluster.Bounds(ctx, p.lanes.topic, p.partition)
@@ -206,7 +207,7 @@ func (p *owned) place(ctx context.Context, o *PumpOptions) error {
 	case known && meta.Next >= first:
 		return nil
 	case known:
-		a.counts.DeadLetter(CodeLost)
+		a.counts.DeadLetter(pump.CodeLost)
 		a.logger.Error("records have expired before they were folded: what is open begins anew behind them, and what it did before is not counted; keep the topic longer",
 			"topic", p.lanes.topic, "partition", p.partition, "from", meta.Next, "to", first)
 	}
@@ -236,7 +237,7 @@ func (p *owned) horizon(ctx context.Context, first, end int64) (time.Time, error
 	m, a := p.member, p.member.app
 	limits := a.limits.current()
 	back := Horizon(p.lanes.stage, &limits)
-	if p.lanes.stage == FlowStage && m.o.Horizon != 0 {
+	if p.lanes.stage == pump.FlowStage && m.o.Horizon != 0 {
 		back = m.o.Horizon + limitsEvery
 	}
 	asOf := a.clock.Now()
@@ -287,7 +288,7 @@ func (p *owned) verify(ctx context.Context) error {
 		return err
 	}
 	r, err := p.record(ctx, offset)
-	if err == nil && (r.Offset != offset || recordSum(r.Value) != sum) {
+	if err == nil && (r.Offset != offset || pump.Sum(r.Value) != sum) {
 		err = fmt.Errorf("%s: the record at offset %d is not the one that was folded: %w", p.lanes.describe(p.partition), offset, errOtherLog)
 	}
 	return err
@@ -297,7 +298,7 @@ func (p *owned) verify(ctx context.Context) error {
 func (p *owned) run(ctx, hard context.Context) error {
 	a := p.member.app
 	var fetched []kafka.Record
-	var records []Record
+	var records []pump.Record
 	for ctx.Err() == nil {
 		var err error
 		fetched, err = p.reader.Fetch(ctx, fetched)
@@ -315,7 +316,7 @@ func (p *owned) run(ctx, hard context.Context) error {
 		for i := range fetched {
 			records = append(records, p.lanes.record(&fetched[i]))
 		}
-		if err := p.suspects.fold(hard, p.pump, records); err != nil {
+		if err := p.suspects.Fold(hard, p.pump, records); err != nil {
 			return err
 		}
 		now := a.clock.Now()
@@ -325,7 +326,7 @@ func (p *owned) run(ctx, hard context.Context) error {
 			p.newest.Store(int64(records[n-1].Appended))
 		}
 		if p.behind() == 0 {
-			if !p.caughtUp.Swap(true) && p.lanes.stage == FlowStage {
+			if !p.caughtUp.Swap(true) && p.lanes.stage == pump.FlowStage {
 				a.meter.restored(now) // of the first partition that is
 			}
 			if err := p.speak(ctx, now); err != nil {
@@ -349,7 +350,7 @@ func (p *owned) past(ctx context.Context, err error) error {
 	}
 	if bad, ok := errors.AsType[*kafka.BatchError](err); ok {
 		a.logger.Error("records cannot be read; they become dead letters without a value", "topic", p.lanes.topic, "partition", p.partition, "error", bad)
-		if err := p.pump.Refuse(ctx, Record{Offset: bad.Offset}, CodeUnreadable, bad.Error()); err != nil {
+		if err := p.pump.Refuse(ctx, pump.Record{Offset: bad.Offset}, pump.CodeUnreadable, bad.Error()); err != nil {
 			return err
 		}
 		p.reader.SkipTo(bad.Next)
@@ -363,7 +364,7 @@ func (p *owned) past(ctx context.Context, err error) error {
 // The activity needs no ticks: the flows tell it the time, from theirs.
 func (p *owned) speak(ctx context.Context, now time.Time) error {
 	m, a := p.member, p.member.app
-	if p.lanes.stage == FlowStage && now.Sub(p.appended) >= a.o.Tick {
+	if p.lanes.stage == pump.FlowStage && now.Sub(p.appended) >= a.o.Tick {
 		p.appended = now
 		if err := m.appendTo(ctx, p.lanes.topic, p.partition, sinkkafka.Message{Value: tickEvent(a.clock)}); err != nil {
 			return m.later(ctx, err)
@@ -490,7 +491,7 @@ type topicActivity struct {
 	source int // partition of the events
 }
 
-func (t *topicActivity) Send(ctx context.Context, activity []Rekeyed) error {
+func (t *topicActivity) Send(ctx context.Context, activity []pump.Rekeyed) error {
 	out := make([]sinkkafka.ActivityRecord, len(activity))
 	for i := range activity {
 		r := &activity[i]
@@ -501,7 +502,7 @@ func (t *topicActivity) Send(ctx context.Context, activity []Rekeyed) error {
 
 // troubleOf tells what an exchange with the brokers failed of.
 func troubleOf(err error) prom.Trouble {
-	what := TroubleOf(err)
+	what := pump.TroubleOf(err)
 	switch {
 	case what != prom.TroubleOther:
 	case kafka.Final(err):

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"weir/cmd/internal/app/spool"
+	"weir/cmd/internal/pump"
 	"weir/events"
 	"weir/events/adapter"
 	"weir/events/adapter/registry"
@@ -147,7 +148,7 @@ func (r *receiver) take(ctx context.Context, format string, record []byte) error
 	}
 	fault := r.decode(s, place, record)
 	if fault != nil {
-		code := CodeFormat
+		code := pump.CodeFormat
 		if e, ok := errors.AsType[*events.DecodeError](fault); ok {
 			code = e.Code
 		}
@@ -176,7 +177,7 @@ func (r *receiver) decode(s *source, place int64, record []byte) error {
 func (r *receiver) event(ev *events.Event) {
 	line := ev.AppendJSON(nil)
 	if err := ev.Validate(); err != nil {
-		code := CodeFormat
+		code := pump.CodeFormat
 		if e, ok := errors.AsType[*events.DecodeError](err); ok {
 			code = e.Code
 		}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"weir/analyzer"
+	"weir/cmd/internal/pump"
 	"weir/cmd/internal/selftest"
 	"weir/events"
 	"weir/sink/prom"
@@ -58,7 +59,7 @@ func TestSelfTest(t *testing.T) {
 	// Users see their own flow, and nothing of all that.
 	r.want(r.do("POST", "/v1/events", lines(selfCall("theirs", 1))), 202)
 	r.folded()
-	var flows FlowList
+	var flows pump.FlowList
 	r.get("/v1/flows", &flows)
 	for _, f := range flows.Flows {
 		if selftest.OwnFlow(f.Flow) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"weir/analyzer"
+	"weir/cmd/internal/pump"
 	"weir/cmd/internal/pump/pumptest"
 	"weir/events"
 	"weir/state"
@@ -36,7 +37,7 @@ func newReporters(agents, silent int) *reporters {
 
 // next makes records of one round, in which every agent reports once that is not silent,
 // and gets two results of a tool in a flow.
-func (r *reporters) next(offset int64) (out []Record) {
+func (r *reporters) next(offset int64) (out []pump.Record) {
 	const every = 9 * time.Minute
 	r.round++
 	begun := r.at
@@ -58,7 +59,7 @@ func (r *reporters) next(offset int64) (out []Record) {
 			}
 			from := len(r.lines)
 			r.lines = ev.AppendJSON(r.lines)
-			out = append(out, Record{Offset: offset, Appended: r.at, Value: r.lines[from:len(r.lines):len(r.lines)]})
+			out = append(out, pump.Record{Offset: offset, Appended: r.at, Value: r.lines[from:len(r.lines):len(r.lines)]})
 			offset++
 		}
 	}
@@ -106,20 +107,20 @@ func foldReporters(b *testing.B, agents, silent, rounds int, both bool) (perEven
 	a := &App{store: store, clock: clock}
 	flows := feed{app: a, name: "journal", log: store.Journal(partition), read: journalRecord}
 	activity := feed{app: a, name: activitySource, log: store.Journal(agentLane), read: activityRecord}
-	o := PumpOptions{Limits: limits, Store: store, Sink: &verdictLog{log: store.Verdicts(partition), clock: clock}}
+	o := pump.Options{Limits: limits, Store: store, Sink: &verdictLog{log: store.Verdicts(partition), clock: clock}}
 	if both {
 		o.Activity = &activityLog{log: activity.log, clock: clock}
 	}
-	if flows.pump, err = NewPump(b.Context(), o); err != nil {
+	if flows.pump, err = pump.New(b.Context(), o); err != nil {
 		b.Fatal(err)
 	}
-	o.Partition, o.Stage, o.Source, o.Activity, o.Sink = agentLane, AgentStage, activitySource, nil, &verdictLog{log: store.Verdicts(partition), clock: clock, agents: true}
-	if activity.pump, err = NewPump(b.Context(), o); err != nil {
+	o.Partition, o.Stage, o.Source, o.Activity, o.Sink = agentLane, pump.AgentStage, activitySource, nil, &verdictLog{log: store.Verdicts(partition), clock: clock, agents: true}
+	if activity.pump, err = pump.New(b.Context(), o); err != nil {
 		b.Fatal(err)
 	}
 	source, n := newReporters(agents, silent), int64(0)
 	var spent time.Duration
-	fold := func(records []Record) {
+	fold := func(records []pump.Record) {
 		entries := make([]state.Entry, len(records))
 		for i := range records {
 			entries[i] = state.Entry{Appended: records[i].Appended, Value: records[i].Value}
@@ -148,7 +149,7 @@ func foldReporters(b *testing.B, agents, silent, rounds int, both bool) (perEven
 		}
 	}
 	begun := clock.Now()
-	for _, p := range []*Pump{flows.pump, activity.pump} {
+	for _, p := range []*pump.Pump{flows.pump, activity.pump} {
 		if err := p.Close(b.Context()); err != nil {
 			b.Fatal(err)
 		}

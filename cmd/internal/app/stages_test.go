@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"weir/analyzer"
+	"weir/cmd/internal/pump"
 	"weir/cmd/internal/pump/pumptest"
 	"weir/events"
 	"weir/state"
@@ -17,12 +18,12 @@ import (
 
 // team makes a log in which flows loop, agents are flooded with calls that escaped their
 // flows, and agents that report fall silent at work; with ticks, garbage and repeats.
-func team(seed uint64, n int) []Record {
+func team(seed uint64, n int) []pump.Record {
 	r := rand.New(rand.NewPCG(seed, 17))
 	at := pumptest.Start
-	var out []Record
+	var out []pump.Record
 	add := func(value []byte) {
-		out = append(out, Record{Offset: int64(len(out)), Appended: at, Value: value})
+		out = append(out, pump.Record{Offset: int64(len(out)), Appended: at, Value: value})
 	}
 	agent := func() events.Party { return events.Party{Agent: fmt.Sprint("worker-", r.IntN(9))} }
 	for i := range n {
@@ -64,7 +65,7 @@ func team(seed uint64, n int) []Record {
 	}
 	at = at.Add(time.Hour)
 	add(pumptest.Tick(at))
-	return append(out, Record{Offset: int64(len(out)), Appended: at.Add(2 * time.Hour), Value: pumptest.Tick(at.Add(2 * time.Hour))})
+	return append(out, pump.Record{Offset: int64(len(out)), Appended: at.Add(2 * time.Hour), Value: pumptest.Tick(at.Add(2 * time.Hour))})
 }
 
 func teamLimits() analyzer.Limits {
@@ -77,7 +78,7 @@ func teamLimits() analyzer.Limits {
 type stages struct {
 	t             *testing.T
 	store         *state.Store
-	flows, agents *Pump
+	flows, agents *pump.Pump
 	log           *state.Log // of activity
 }
 
@@ -91,13 +92,13 @@ func (c commitStore) Commit(x *state.Checkpoint) error { return c.commit(x) }
 
 // flaky is a log that fails now and then, after it has taken some of what it was given.
 type flaky struct {
-	Sink
-	Activity
+	pump.Sink
+	pump.Activity
 	fail func() bool
 	cut  func(n int) int
 }
 
-func (f *flaky) Emit(ctx context.Context, verdicts []Emitted) (int64, error) {
+func (f *flaky) Emit(ctx context.Context, verdicts []pump.Emitted) (int64, error) {
 	if !f.fail() {
 		return f.Sink.Emit(ctx, verdicts)
 	}
@@ -105,7 +106,7 @@ func (f *flaky) Emit(ctx context.Context, verdicts []Emitted) (int64, error) {
 	return 0, errors.Join(pumptest.ErrSink, err)
 }
 
-func (f *flaky) Send(ctx context.Context, activity []Rekeyed) error {
+func (f *flaky) Send(ctx context.Context, activity []pump.Rekeyed) error {
 	if !f.fail() {
 		return f.Activity.Send(ctx, activity)
 	}
@@ -119,28 +120,28 @@ func openStages(t *testing.T, store *state.Store, clock Clock, r *rand.Rand, com
 		f.fail, f.cut = func() bool { return r != nil && r.IntN(15) == 0 }, func(n int) int { return r.IntN(n + 1) }
 		return &f
 	}
-	verdicts := func(agents bool) Sink {
+	verdicts := func(agents bool) pump.Sink {
 		return wrap(flaky{Sink: &verdictLog{log: store.Verdicts(partition), clock: clock, agents: agents}})
 	}
 	kept := commitStore{store, store.Commit}
 	if commit != nil {
 		kept.commit = commit
 	}
-	o := PumpOptions{Limits: teamLimits(), Store: kept, Sink: verdicts(false), Clock: clock, Memory: 6000,
+	o := pump.Options{Limits: teamLimits(), Store: kept, Sink: verdicts(false), Clock: clock, Memory: 6000,
 		Activity: wrap(flaky{Activity: &activityLog{log: s.log, clock: clock}})}
 	var err error
-	if s.flows, err = NewPump(t.Context(), o); err != nil {
+	if s.flows, err = pump.New(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
-	o.Partition, o.Stage, o.Source, o.Sink, o.Activity = agentLane, AgentStage, activitySource, verdicts(true), nil
-	if s.agents, err = NewPump(t.Context(), o); err != nil {
+	o.Partition, o.Stage, o.Source, o.Sink, o.Activity = agentLane, pump.AgentStage, activitySource, verdicts(true), nil
+	if s.agents, err = pump.New(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
 // fold folds records and at most so many records of the activity.
-func (s *stages) fold(records []Record, most int) error {
+func (s *stages) fold(records []pump.Record, most int) error {
 	if err := s.flows.Batch(s.t.Context(), records); err != nil {
 		return err
 	}
@@ -148,7 +149,7 @@ func (s *stages) fold(records []Record, most int) error {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	activity := make([]Record, len(entries))
+	activity := make([]pump.Record, len(entries))
 	for i := range entries {
 		if activity[i], err = activityRecord(&entries[i]); err != nil {
 			s.t.Fatal(err)
@@ -190,9 +191,9 @@ func (s *stages) lines() (out []string) {
 }
 
 // replayed is what a replay says to the log.
-func replayed(t *testing.T, records []Record) (out []string) {
+func replayed(t *testing.T, records []pump.Record) (out []string) {
 	t.Helper()
-	p, err := NewReplay(t.Context(), PumpOptions{Limits: teamLimits()})
+	p, err := pump.NewReplay(t.Context(), pump.Options{Limits: teamLimits()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,7 +266,7 @@ func TestStages(t *testing.T) {
 			got, want = byStage(got), byStage(want)
 		}
 		sameLines(t, got, want)
-		for _, p := range []*Pump{s.flows, s.agents} {
+		for _, p := range []*pump.Pump{s.flows, s.agents} {
 			if err := p.Close(t.Context()); err != nil {
 				t.Fatal(err)
 			}

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"weir/cmd/internal/pump"
 	"weir/events"
 	"weir/state"
 )
@@ -74,7 +75,7 @@ const stopBatch = 500
 // stopAll stops the live flows that this process folds. When the log fails on the way,
 // the error says how many orders it has.
 func (a *App) stopAll(ctx context.Context, o *events.Operator, out *StopAllAnswer) error {
-	var flows []LiveFlow
+	var flows []pump.LiveFlow
 	for _, p := range a.form.pumps() {
 		some, more, err := p.Live(MaxStopAll - len(flows))
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 	"weir/analyzer"
 	"weir/analyzer/limitfile"
 	"weir/cmd/internal/app"
+	"weir/cmd/internal/pump"
 	"weir/events"
 	sinkkafka "weir/sink/kafka"
 )
@@ -20,7 +21,7 @@ import (
 func (g *group) wantedOfAgents(limits analyzer.Limits) (out []string) {
 	g.t.Helper()
 	for n, records := range g.records(g.topics.Activity) {
-		p, err := app.NewPump(g.t.Context(), app.PumpOptions{Partition: uint16(g.partitions + n), Stage: app.AgentStage, Sources: g.partitions, Limits: limits,
+		p, err := pump.New(g.t.Context(), pump.Options{Partition: uint16(g.partitions + n), Stage: pump.AgentStage, Sources: g.partitions, Limits: limits,
 			Parse: func(document []byte) (analyzer.Limits, error) { return limitfile.ParseJSON("limits.set", document) }})
 		if err != nil {
 			g.t.Fatal(err)
@@ -219,7 +220,7 @@ func TestMemberLikeReplay(t *testing.T) {
 	m := g.start(g.options(t.TempDir()))
 	g.folded(m)
 	m.stop()
-	r, err := app.NewReplay(t.Context(), app.PumpOptions{Limits: limitfile.Default(),
+	r, err := pump.NewReplay(t.Context(), pump.Options{Limits: limitfile.Default(),
 		Parse: func(document []byte) (analyzer.Limits, error) { return limitfile.ParseJSON("limits.set", document) }})
 	if err != nil {
 		t.Fatal(err)

@@ -21,6 +21,7 @@ import (
 	"weir/analyzer"
 	"weir/analyzer/limitfile"
 	"weir/cmd/internal/app"
+	"weir/cmd/internal/pump"
 	"weir/events"
 	"weir/events/kafka"
 )
@@ -262,7 +263,7 @@ func (g *group) wanted(limits analyzer.Limits) []string {
 	g.t.Helper()
 	out := g.wantedOfAgents(limits)
 	for n, records := range g.records(g.topics.Events) {
-		p, err := app.NewPump(g.t.Context(), app.PumpOptions{Partition: uint16(n), Limits: limits,
+		p, err := pump.New(g.t.Context(), pump.Options{Partition: uint16(n), Limits: limits,
 			Parse: func(document []byte) (analyzer.Limits, error) { return limitfile.ParseJSON("limits.set", document) }})
 		if err != nil {
 			g.t.Fatal(err)
@@ -421,7 +422,7 @@ func TestMemberGap(t *testing.T) {
 	g.produce(loops("left", 5, 14)...)
 	m = g.start(o)
 	g.folded(m)
-	if !strings.Contains(m.log.String(), "records have expired before they were folded") || m.Counts().DeadLetters()[app.CodeLost] != 1 {
+	if !strings.Contains(m.log.String(), "records have expired before they were folded") || m.Counts().DeadLetters()[pump.CodeLost] != 1 {
 		t.Errorf("a gap is not said: %v", m.Counts().DeadLetters())
 	}
 	m.stop()

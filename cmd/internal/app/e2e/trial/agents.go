@@ -9,7 +9,7 @@ import (
 
 	"weir/analyzer"
 	"weir/analyzer/limitfile"
-	"weir/cmd/internal/app"
+	"weir/cmd/internal/pump"
 	"weir/events"
 )
 
@@ -18,25 +18,25 @@ import (
 // events.
 func foldActivity(ctx context.Context, s *server, topic string, flows int32) (*oracle, error) {
 	o := &oracle{}
-	pumps := map[int32]*app.Pump{}
-	seen := map[int32]map[int]app.Position{}
+	pumps := map[int32]*pump.Pump{}
+	seen := map[int32]map[int]pump.Position{}
 	var failed, err error
 	o.records, err = s.readAll(ctx, topic, func(r *kgo.Record) {
 		lane := flows + r.Partition
-		pump := pumps[r.Partition]
-		if pump == nil {
-			pump, failed = app.NewPump(ctx, app.PumpOptions{Partition: uint16(lane), Stage: app.AgentStage, Sources: int(flows), Limits: limitfile.Default(),
+		p := pumps[r.Partition]
+		if p == nil {
+			p, failed = pump.New(ctx, pump.Options{Partition: uint16(lane), Stage: pump.AgentStage, Sources: int(flows), Limits: limitfile.Default(),
 				Parse: func(b []byte) (analyzer.Limits, error) { return limitfile.ParseJSON("limits.set", b) }})
 			if failed != nil {
 				return
 			}
-			pumps[r.Partition], seen[r.Partition] = pump, map[int]app.Position{}
+			pumps[r.Partition], seen[r.Partition] = p, map[int]pump.Position{}
 		}
 		var ev events.Event
 		if failed = events.Decode(r.Value, &ev); failed != nil {
 			return
 		}
-		one := app.Record{Offset: r.Offset, Appended: events.StampOf(r.Timestamp), Key: string(r.Key), From: app.Position{Source: -1}}
+		one := pump.Record{Offset: r.Offset, Appended: events.StampOf(r.Timestamp), Key: string(r.Key), From: pump.Position{Source: -1}}
 		ev.Appended = one.Appended
 		if at, err := positionOf(r); err == nil {
 			one.From = at
@@ -51,7 +51,7 @@ func foldActivity(ctx context.Context, s *server, topic string, flows int32) (*o
 				seen[r.Partition][at.Source] = at
 			}
 		}
-		for _, v := range pump.FoldRecord(&ev, &one) {
+		for _, v := range p.FoldRecord(&ev, &one) {
 			o.verdicts = append(o.verdicts, said{lane, r.Offset, v.ID, v.Scope.Kind + ":" + v.Scope.ID, string(v.AppendJSON(nil))})
 		}
 	})
@@ -72,7 +72,7 @@ func lanesOf(partitions map[int32]int64, flows int32) map[int32]int64 {
 }
 
 // positionOf reads where a record of activity comes from.
-func positionOf(r *kgo.Record) (at app.Position, err error) {
+func positionOf(r *kgo.Record) (at pump.Position, err error) {
 	partition, err := strconv.Atoi(header(r, "weir-partition"))
 	if err != nil {
 		return at, err
@@ -82,5 +82,5 @@ func positionOf(r *kgo.Record) (at app.Position, err error) {
 		return at, err
 	}
 	part, err := strconv.Atoi(header(r, "weir-part"))
-	return app.Position{Source: partition, Offset: offset, Part: part}, err
+	return pump.Position{Source: partition, Offset: offset, Part: part}, err
 }

@@ -12,7 +12,7 @@ import (
 
 	"weir/analyzer"
 	"weir/analyzer/limitfile"
-	"weir/cmd/internal/app"
+	"weir/cmd/internal/pump"
 	"weir/events"
 )
 
@@ -46,17 +46,17 @@ func (o *oracle) sum() (n int64) {
 // foldLog folds the topic of events from its beginning, each partition by itself.
 func foldLog(ctx context.Context, s *server, topic string) (*oracle, error) {
 	o := &oracle{}
-	pumps := map[int32]*app.Pump{}
+	pumps := map[int32]*pump.Pump{}
 	var failed error
 	ends, err := s.readAll(ctx, topic, func(r *kgo.Record) {
-		pump := pumps[r.Partition]
-		if pump == nil {
-			pump, failed = app.NewPump(ctx, app.PumpOptions{Limits: limitfile.Default(),
+		p := pumps[r.Partition]
+		if p == nil {
+			p, failed = pump.New(ctx, pump.Options{Limits: limitfile.Default(),
 				Parse: func(b []byte) (analyzer.Limits, error) { return limitfile.ParseJSON("limits.set", b) }})
 			if failed != nil {
 				return
 			}
-			pumps[r.Partition] = pump
+			pumps[r.Partition] = p
 		}
 		var ev events.Event
 		if err := events.Decode(r.Value, &ev); err != nil {
@@ -67,7 +67,7 @@ func foldLog(ctx context.Context, s *server, topic string) (*oracle, error) {
 			o.ticks++
 		}
 		ev.Appended = events.StampOf(r.Timestamp)
-		for _, v := range pump.Fold(&ev, r.Offset) {
+		for _, v := range p.Fold(&ev, r.Offset) {
 			o.verdicts = append(o.verdicts, said{r.Partition, r.Offset, v.ID, v.Scope.Kind + ":" + v.Scope.ID, string(v.AppendJSON(nil))})
 		}
 	})

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"weir/analyzer/limitfile"
-	"weir/cmd/internal/app"
+	"weir/cmd/internal/pump"
 	"weir/events"
 	"weir/state"
 )
@@ -14,7 +14,7 @@ import (
 // log keeps what a pump publishes.
 type log struct{ said []said }
 
-func (l *log) Emit(_ context.Context, verdicts []app.Emitted) (int64, error) {
+func (l *log) Emit(_ context.Context, verdicts []pump.Emitted) (int64, error) {
 	for i := range verdicts {
 		v := &verdicts[i].Verdict
 		l.said = append(l.said, said{0, verdicts[i].Offset, v.ID, "", string(v.AppendJSON(nil))})
@@ -33,15 +33,15 @@ func (l *log) Since(_ context.Context, from int64, fn func(id string, trigger in
 // batches nor on where pumps end and others go on with the state of before.
 func TestRefold(t *testing.T) {
 	tr := traffic{seed: 3, name: "t", events: 40_000, flows: 2000, from: noon, to: noon + 3_600_000}
-	var records []app.Record
+	var records []pump.Record
 	if err := tr.each(func(r *record) error {
-		records = append(records, app.Record{Offset: int64(len(records)), Appended: r.at, Value: r.value})
+		records = append(records, pump.Record{Offset: int64(len(records)), Appended: r.at, Value: r.value})
 		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
 	var want []said
-	pump, err := app.NewPump(t.Context(), app.PumpOptions{Limits: limitfile.Default()})
+	p, err := pump.New(t.Context(), pump.Options{Limits: limitfile.Default()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func TestRefold(t *testing.T) {
 			t.Fatal(err)
 		}
 		ev.Appended = r.Appended
-		for _, v := range pump.Fold(&ev, r.Offset) {
+		for _, v := range p.Fold(&ev, r.Offset) {
 			want = append(want, said{0, r.Offset, v.ID, "", string(v.AppendJSON(nil))})
 		}
 	}
@@ -64,8 +64,8 @@ func TestRefold(t *testing.T) {
 		}
 		defer store.Close()
 		out := &log{}
-		begin := func() *app.Pump {
-			p, err := app.NewPump(t.Context(), app.PumpOptions{Limits: limitfile.Default(), Store: store, Sink: out})
+		begin := func() *pump.Pump {
+			p, err := pump.New(t.Context(), pump.Options{Limits: limitfile.Default(), Store: store, Sink: out})
 			if err != nil {
 				t.Fatal(err)
 			}

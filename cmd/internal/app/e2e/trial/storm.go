@@ -18,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"weir/cmd/internal/app"
+	"weir/cmd/internal/pump"
 	"weir/events"
 )
 
@@ -61,7 +62,7 @@ type figure struct {
 const group = "weir-trial"
 
 // agentGroup is the group of the agent stage behind it.
-var agentGroup = app.GroupOf(group, app.AgentStage)
+var agentGroup = app.GroupOf(group, pump.AgentStage)
 
 // talkers is how many agents report in a storm.
 const talkers = 60

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"weir/analyzer/limitfile"
-	"weir/cmd/internal/app"
+	"weir/cmd/internal/pump"
 	"weir/events"
 )
 
@@ -18,7 +18,7 @@ func TestTraffic(t *testing.T) {
 	f := func(flows int, wantRules int) {
 		t.Helper()
 		tr := traffic{seed: 7, name: "t", events: 40_000, flows: flows, from: noon, to: noon + 3_600_000, bad: 12, reporters: 10}
-		pump, err := app.NewPump(t.Context(), app.PumpOptions{Limits: limitfile.Default()})
+		p, err := pump.New(t.Context(), pump.Options{Limits: limitfile.Default()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,7 +52,7 @@ func TestTraffic(t *testing.T) {
 				good++
 				ev.Appended = r.at
 				keys[string(r.key)] = true
-				for _, v := range pump.Fold(&ev, int64(good)) {
+				for _, v := range p.Fold(&ev, int64(good)) {
 					rules[v.RuleID]++
 					verdicts++
 				}

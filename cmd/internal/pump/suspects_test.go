@@ -1,4 +1,4 @@
-package app
+package pump
 
 import (
 	"context"
@@ -48,12 +48,12 @@ func TestSuspects(t *testing.T) {
 		if starts > 20 {
 			t.Fatal("the partition does not get on")
 		}
-		d.Pump = newTestPump(t, PumpOptions{Store: store, Sink: log, Clock: clock, CheckpointEvery: time.Hour})
-		s, err := newSuspects(store, 0, d.Next())
+		d.Pump = newTestPump(t, Options{Store: store, Sink: log, Clock: clock, CheckpointEvery: time.Hour})
+		s, err := OpenPoisonRecords(store, 0, d.Next())
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = s.fold(t.Context(), d, records[d.Next():])
+		err = s.Fold(t.Context(), d, records[d.Next():])
 		switch {
 		case errors.Is(err, errEnded):
 			d.Abandon()
@@ -94,12 +94,12 @@ func TestSuspectsSpareWhatWasFolded(t *testing.T) {
 	store, log, clock := pumptest.OpenState(t), &memoryLog{}, clock.NewFake()
 	records := traffic(3, 10)
 	for range 10 {
-		d := &deadly{Pump: newTestPump(t, PumpOptions{Store: store, Sink: log, Clock: clock, CheckpointEvery: time.Hour})}
-		s, err := newSuspects(store, 0, d.Next())
+		d := &deadly{Pump: newTestPump(t, Options{Store: store, Sink: log, Clock: clock, CheckpointEvery: time.Hour})}
+		s, err := OpenPoisonRecords(store, 0, d.Next())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.fold(t.Context(), d, records[d.Next():]); err != nil {
+		if err := s.Fold(t.Context(), d, records[d.Next():]); err != nil {
 			t.Fatal(err)
 		}
 		if len(d.refused) > 0 {

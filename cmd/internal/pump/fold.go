@@ -1,4 +1,4 @@
-package app
+package pump
 
 import (
 	"errors"
@@ -33,7 +33,7 @@ func (p *Pump) fold(records []Record) (n int) {
 	}
 	p.close()
 	if n > 0 && records[n-1].Offset == p.next-1 {
-		p.last.offset, p.last.sum, p.last.known = p.next-1, recordSum(records[n-1].Value), true
+		p.last.offset, p.last.sum, p.last.known = p.next-1, Sum(records[n-1].Value), true
 	}
 	p.tally(int64(n))
 	return n

@@ -1,4 +1,4 @@
-package app
+package pump
 
 import (
 	"context"
@@ -17,17 +17,17 @@ type Replay struct {
 
 // NewReplay returns a replay that has seen nothing. The options are those of the flow
 // stage, without a Store.
-func NewReplay(ctx context.Context, o PumpOptions) (*Replay, error) {
+func NewReplay(ctx context.Context, o Options) (*Replay, error) {
 	if o.Store != nil {
 		return nil, errors.New("a replay keeps nothing, and needs no store")
 	}
 	r := new(Replay)
 	var err error
-	if r.flows, err = NewPump(ctx, o); err != nil {
+	if r.flows, err = New(ctx, o); err != nil {
 		return nil, err
 	}
 	o.Partition, o.Source, o.Stage, o.Sources, o.Answer, o.Metrics = o.Partition+1, "activity", AgentStage, 1, nil, nil
-	if r.agents, err = NewPump(ctx, o); err != nil {
+	if r.agents, err = New(ctx, o); err != nil {
 		return nil, err
 	}
 	r.flows.pass = r.pass

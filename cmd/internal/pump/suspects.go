@@ -1,4 +1,4 @@
-package app
+package pump
 
 import (
 	"context"
@@ -14,7 +14,7 @@ type Cursors interface {
 	SetCursor(name string, value []byte) error
 }
 
-// suspects finds a record that ends the process each time that it is folded, and skips
+// PoisonRecords finds a record that ends the process each time that it is folded, and skips
 // it after the second time. A fault that Go can catch is caught by the pump already;
 // this is for those that it cannot, such as running out of memory.
 //
@@ -22,7 +22,7 @@ type Cursors interface {
 // record by record, each noted down before, until a checkpoint passes. Somebody who
 // kills the process twice at the very same record has it skipped for nothing; it is a
 // dead letter then, with the reason.
-type suspects struct {
+type PoisonRecords struct {
 	store  Cursors
 	cursor string
 	note   suspectNote
@@ -42,8 +42,10 @@ const (
 	suspectTries  = 2
 )
 
-func newSuspects(store Cursors, partition int, next int64) (*suspects, error) {
-	s := &suspects{store: store, cursor: fmt.Sprintf("suspects:%d", partition)}
+// OpenPoisonRecords notes down that a partition begins at next, and whether the process
+// ended at a record before.
+func OpenPoisonRecords(store Cursors, partition int, next int64) (*PoisonRecords, error) {
+	s := &PoisonRecords{store: store, cursor: fmt.Sprintf("suspects:%d", partition)}
 	b, ok, err := store.Cursor(s.cursor)
 	if err != nil {
 		return nil, err
@@ -68,7 +70,7 @@ func newSuspects(store Cursors, partition int, next int64) (*suspects, error) {
 	return s, s.save()
 }
 
-func (s *suspects) save() error {
+func (s *PoisonRecords) save() error {
 	b, err := json.Marshal(&s.note)
 	if err != nil {
 		return err
@@ -77,8 +79,8 @@ func (s *suspects) save() error {
 	return s.store.SetCursor(s.cursor, b)
 }
 
-// clear forgets all when the partition has got on.
-func (s *suspects) clear() {
+// Clear forgets all when the partition has got on.
+func (s *PoisonRecords) Clear() {
 	if s.clean {
 		return
 	}
@@ -93,8 +95,8 @@ type folder interface {
 	Durable() int64
 }
 
-// fold is Batch of the pump.
-func (s *suspects) fold(ctx context.Context, p folder, records []Record) error {
+// Fold is Batch of the pump.
+func (s *PoisonRecords) Fold(ctx context.Context, p folder, records []Record) error {
 	for ; s.on && len(records) > 0; records = records[1:] {
 		if err := s.foldOne(ctx, p, records[0]); err != nil {
 			return err
@@ -114,13 +116,13 @@ func (s *suspects) fold(ctx context.Context, p folder, records []Record) error {
 	return nil
 }
 
-func (s *suspects) look(p folder) {
+func (s *PoisonRecords) look(p folder) {
 	if !s.clean && p.Durable() > s.note.Next {
-		s.clear()
+		s.Clear()
 	}
 }
 
-func (s *suspects) foldOne(ctx context.Context, p folder, r Record) error {
+func (s *PoisonRecords) foldOne(ctx context.Context, p folder, r Record) error {
 	if n := s.note.Ended[r.Offset]; n >= suspectTries {
 		return p.Refuse(ctx, r, CodeCrash, fmt.Sprintf("the process ended %d times while it folded this record", n))
 	}

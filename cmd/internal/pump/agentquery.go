@@ -1,4 +1,4 @@
-package app
+package pump
 
 import (
 	"cmp"
@@ -98,7 +98,7 @@ type agentScan struct {
 }
 
 // agentViews calls fn for each agent that a pump of the agent stage knows, those used
-// last first, at most maxScanned. Of those that are not stuck none is looked at if stuck.
+// last first, at most MaxScanned. Of those that are not stuck none is looked at if stuck.
 func (p *Pump) agentViews(stuck bool, fn func(v *analyzer.AgentView, told events.Stamp)) (s agentScan, err error) {
 	all, err := p.agentPartition()
 	if err != nil {

@@ -1,4 +1,4 @@
-package app
+package pump
 
 import (
 	"fmt"
@@ -12,11 +12,11 @@ import (
 // TestStuckAmongMany lists every agent that is stuck, also those of which nothing was heard
 // since so many others spoke that a list of all ends before them.
 func TestStuckAmongMany(t *testing.T) {
-	r, err := NewReplay(t.Context(), PumpOptions{Limits: analyzer.Balanced()})
+	r, err := NewReplay(t.Context(), Options{Limits: analyzer.Balanced()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	const agents, silent = maxScanned + 2000, 40
+	const agents, silent = MaxScanned + 2000, 40
 	offset := int64(0)
 	report := func(i int, at events.Stamp) {
 		ev := events.Event{ID: fmt.Sprint("r", offset), Source: "/test", Time: at, Kind: events.AgentStatus, From: events.Party{Agent: fmt.Sprint("a", i)},
@@ -43,7 +43,7 @@ func TestStuckAmongMany(t *testing.T) {
 		}
 	}
 	all, err := AgentsOf([]*Pump{pump}, AgentQuery{Limit: 10})
-	if err != nil || !all.Truncated || all.Scanned != maxScanned {
+	if err != nil || !all.Truncated || all.Scanned != MaxScanned {
 		t.Errorf("%d of all scanned, truncated %v, %v", all.Scanned, all.Truncated, err)
 	}
 }

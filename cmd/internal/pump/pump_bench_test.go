@@ -1,4 +1,4 @@
-package app
+package pump
 
 import (
 	"testing"
@@ -23,7 +23,7 @@ func BenchmarkPump(b *testing.B) {
 	f := func(name string, flows int, stored bool) {
 		b.Run(name, func(b *testing.B) {
 			records := steady(flows, 400_000, 0)
-			o := PumpOptions{Limits: pumptest.Limits()}
+			o := Options{Limits: pumptest.Limits()}
 			if stored {
 				store, err := state.Open(b.TempDir(), state.Options{})
 				if err != nil {
@@ -32,7 +32,7 @@ func BenchmarkPump(b *testing.B) {
 				defer store.Close()
 				o.Store, o.Sink, o.CheckpointEvery = store, &memoryLog{}, time.Second
 			}
-			p, err := NewPump(b.Context(), o)
+			p, err := New(b.Context(), o)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -1,4 +1,4 @@
-package app
+package pump
 
 import (
 	"context"
@@ -94,8 +94,8 @@ type Store interface {
 	LetterStore
 }
 
-// PumpOptions are what a pump works with. Limits is required.
-type PumpOptions struct {
+// Options are what a pump works with. Limits is required.
+type Options struct {
 	Partition uint16
 	Source    string // names the log in dead letters and messages; default "journal"
 	Stage     Stage  // what is folded; default FlowStage
@@ -134,7 +134,7 @@ type PumpOptions struct {
 	Logger          *slog.Logger  // default: drops everything
 }
 
-// Defaults of PumpOptions.
+// Defaults of Options.
 const (
 	DefaultMemory          = 512 << 20
 	DefaultCheckpointEvery = time.Second
@@ -150,7 +150,7 @@ const diskRetry = time.Second
 //
 // Batch, Fold and Close are for one goroutine; the other methods are for all.
 type Pump struct {
-	o        PumpOptions
+	o        Options
 	counts   *Counts
 	standing Standing
 
@@ -200,9 +200,9 @@ type Pump struct {
 	hurries sync.Once
 }
 
-// NewPump returns a pump that goes on where the last checkpoint of its partition in
+// New returns a pump that goes on where the last checkpoint of its partition in
 // the store left off.
-func NewPump(ctx context.Context, o PumpOptions) (*Pump, error) {
+func New(ctx context.Context, o Options) (*Pump, error) {
 	if o.Source == "" {
 		o.Source = "journal"
 	}
@@ -282,8 +282,8 @@ func (p *Pump) Last() (offset int64, sum uint64, ok bool) {
 	return p.last.offset, p.last.sum, p.last.known
 }
 
-// recordSum is the checksum that Last returns.
-func recordSum(value []byte) uint64 { return xxhash.Sum64(value) }
+// Sum is the checksum that Last returns.
+func Sum(value []byte) uint64 { return xxhash.Sum64(value) }
 
 // SinceLimits returns when the log took the last limits, and how many events came
 // after them. It is for the goroutine of Batch.

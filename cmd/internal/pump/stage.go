@@ -1,4 +1,4 @@
-package app
+package pump
 
 import (
 	"weir/analyzer"
@@ -69,7 +69,7 @@ func StageOf(b []byte) Stage {
 }
 
 // stageOf makes what differs in the stage of the options.
-func (p *Pump) stageOf(o *PumpOptions) (folding, state.Subject) {
+func (p *Pump) stageOf(o *Options) (folding, state.Subject) {
 	if o.Stage == AgentStage {
 		return &agentStage{pump: p, sources: newSources(o.Sources)}, state.AgentSubject
 	}

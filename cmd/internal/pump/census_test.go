@@ -1,4 +1,4 @@
-package app
+package pump
 
 import (
 	"context"
@@ -29,7 +29,7 @@ func TestSeriesStay(t *testing.T) {
 			r.Live[i] = p.standing.Live[i].Load()
 		}
 	}})
-	p = newTestPump(t, PumpOptions{Store: store, Sink: &memoryLog{}, Counts: counts, Metrics: m, Memory: 4 << 20})
+	p = newTestPump(t, Options{Store: store, Sink: &memoryLog{}, Counts: counts, Metrics: m, Memory: 4 << 20})
 	p.o.Store = committing{store, func(*state.Checkpoint) error { return nil }} // nothing of this comes back
 	series := func() (n int) {
 		t.Helper()
@@ -72,7 +72,7 @@ func TestSeriesStay(t *testing.T) {
 func TestLiveFlows(t *testing.T) {
 	counts := new(Counts)
 	m := prom.New(prom.Options{Read: counts.Read})
-	p := newTestPump(t, PumpOptions{Store: pumptest.OpenState(t), Sink: &memoryLog{}, Counts: counts, Metrics: m})
+	p := newTestPump(t, Options{Store: pumptest.OpenState(t), Sink: &memoryLog{}, Counts: counts, Metrics: m})
 	offset := int64(0)
 	send := func(after time.Duration, evs ...*events.Event) {
 		t.Helper()

@@ -1,4 +1,4 @@
-package app
+package pump
 
 import (
 	"weir/analyzer"

@@ -1,4 +1,4 @@
-package app
+package pump
 
 import (
 	"bytes"
@@ -118,10 +118,10 @@ func parseTestLimits(document []byte) (analyzer.Limits, error) {
 	return l, nil
 }
 
-func newTestPump(t testing.TB, o PumpOptions) *Pump {
+func newTestPump(t testing.TB, o Options) *Pump {
 	t.Helper()
 	o.Limits, o.Parse = pumptest.Limits(), parseTestLimits
-	p, err := NewPump(t.Context(), o)
+	p, err := New(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func newTestPump(t testing.TB, o PumpOptions) *Pump {
 func undisturbed(t *testing.T, records []Record) *memoryLog {
 	t.Helper()
 	log := &memoryLog{}
-	p := newTestPump(t, PumpOptions{Store: pumptest.OpenState(t), Sink: log})
+	p := newTestPump(t, Options{Store: pumptest.OpenState(t), Sink: log})
 	if err := p.Batch(t.Context(), records); err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +188,7 @@ func TestCrash(t *testing.T) {
 			commits := rand.New(rand.NewPCG(seed, 13)) // commits have a goroutine of their own
 			store, clock := pumptest.OpenState(t), clock.NewFake()
 			start := func() *Pump {
-				p := newTestPump(t, PumpOptions{Store: store, Sink: got, Clock: clock, Memory: 6000})
+				p := newTestPump(t, Options{Store: store, Sink: got, Clock: clock, Memory: 6000})
 				p.o.Store = committing{store, func(c *state.Checkpoint) error {
 					switch commits.IntN(12) {
 					case 0:
@@ -271,7 +271,7 @@ func TestRestart(t *testing.T) {
 	want := undisturbed(t, records)
 	got, store := &memoryLog{}, pumptest.OpenState(t)
 	for i := range records {
-		p := newTestPump(t, PumpOptions{Store: store, Sink: got})
+		p := newTestPump(t, Options{Store: store, Sink: got})
 		if p.Next() != int64(i) {
 			t.Fatalf("the pump begins at %d, not at %d", p.Next(), i)
 		}
@@ -292,7 +292,7 @@ func TestRefold(t *testing.T) {
 	want := undisturbed(t, records)
 	got, store := &memoryLog{}, pumptest.OpenState(t)
 	for range 3 {
-		p := newTestPump(t, PumpOptions{Store: store, Sink: got})
+		p := newTestPump(t, Options{Store: store, Sink: got})
 		p.o.Store = committing{store, func(*state.Checkpoint) error { return pumptest.ErrSink }}
 		_ = p.Batch(t.Context(), records)
 		p.Abandon()
@@ -304,7 +304,7 @@ func TestRefold(t *testing.T) {
 func TestFoldIsBatch(t *testing.T) {
 	records := traffic(5, 800)
 	want := undisturbed(t, records)
-	p := newTestPump(t, PumpOptions{})
+	p := newTestPump(t, Options{})
 	got := &memoryLog{}
 	for _, r := range records {
 		var ev events.Event
@@ -339,7 +339,7 @@ func TestLargeCheckpoints(t *testing.T) {
 	log, store, r := &memoryLog{}, pumptest.OpenState(t), rand.New(rand.NewPCG(1, 1))
 	crashes := 0
 	for {
-		p := newTestPump(t, PumpOptions{Store: store, Sink: log})
+		p := newTestPump(t, Options{Store: store, Sink: log})
 		commits := 0
 		p.o.Store = committing{store, func(c *state.Checkpoint) error {
 			if commits++; commits > 1+r.IntN(4) {
@@ -384,7 +384,7 @@ func (broken) advance(events.Stamp) { panic("a fault in the fold") }
 // TestPanic shows that a fault of the core costs one record, not the pump or the flow.
 func TestPanic(t *testing.T) {
 	store, log := pumptest.OpenState(t), &memoryLog{}
-	p := newTestPump(t, PumpOptions{Store: store, Sink: log})
+	p := newTestPump(t, Options{Store: store, Sink: log})
 	records := traffic(6, 300)
 	want := undisturbed(t, records)
 	poison := (&events.Event{ID: "poison", Time: records[200].Appended, Kind: events.AgentCall, CorrelationID: "flow-3",
@@ -434,7 +434,7 @@ func TestPanic(t *testing.T) {
 // TestPanicOfDeadline shows that a deadline which cannot be fired is given up, once.
 func TestPanicOfDeadline(t *testing.T) {
 	store, log := pumptest.OpenState(t), &memoryLog{}
-	p := newTestPump(t, PumpOptions{Store: store, Sink: log})
+	p := newTestPump(t, Options{Store: store, Sink: log})
 	batch := func(p *Pump, offset int64, ev *events.Event) {
 		t.Helper()
 		if err := p.Batch(t.Context(), []Record{{Offset: offset, Appended: ev.Time, Value: ev.AppendJSON(nil)}}); err != nil {
@@ -451,7 +451,7 @@ func TestPanicOfDeadline(t *testing.T) {
 	if err := p.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	again := newTestPump(t, PumpOptions{Store: store, Sink: log})
+	again := newTestPump(t, Options{Store: store, Sink: log})
 	batch(again, 3, late)
 	letters, err := store.DeadLetters(0, 10, nil)
 	if err != nil || len(letters) != 1 || letters[0].Code != string(CodePanic) || letters[0].Position != 1 || string(letters[0].Raw) != "f" {
@@ -465,7 +465,7 @@ func TestPanicOfDeadline(t *testing.T) {
 // TestForgottenFlow has a deadline in the store whose flow has expired.
 func TestForgottenFlow(t *testing.T) {
 	store, log := pumptest.OpenState(t), &memoryLog{}
-	p := newTestPump(t, PumpOptions{Store: store, Sink: log})
+	p := newTestPump(t, Options{Store: store, Sink: log})
 	if err := p.Batch(t.Context(), []Record{{Appended: pumptest.Start, Value: pumptest.SelfCall("f", 1).AppendJSON(nil)}}); err != nil {
 		t.Fatal(err)
 	}
@@ -480,7 +480,7 @@ func TestForgottenFlow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p = newTestPump(t, PumpOptions{Store: store, Sink: log})
+	p = newTestPump(t, Options{Store: store, Sink: log})
 	if _, ok, err := p.View("f"); ok || err != nil {
 		t.Fatal(ok, err)
 	}
@@ -500,7 +500,7 @@ func TestForgottenFlow(t *testing.T) {
 // TestBadLimits meets limits in the log that this weir does not accept.
 func TestBadLimits(t *testing.T) {
 	store, log := pumptest.OpenState(t), &memoryLog{}
-	p := newTestPump(t, PumpOptions{Store: store, Sink: log})
+	p := newTestPump(t, Options{Store: store, Sink: log})
 	records := []Record{{Appended: pumptest.Start, Value: limitsSet(pumptest.Start, "strict")}, {Offset: 1, Appended: pumptest.Start, Value: limitsSet(pumptest.Start, "loose")}}
 	if err := p.Batch(t.Context(), records); err != nil {
 		t.Fatal(err)
@@ -515,7 +515,7 @@ func TestBadLimits(t *testing.T) {
 	if err := p.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if l, _ := newTestPump(t, PumpOptions{Store: store, Sink: log}).Limits(); l.Version != "test:strict" {
+	if l, _ := newTestPump(t, Options{Store: store, Sink: log}).Limits(); l.Version != "test:strict" {
 		t.Errorf("limits %s after a restart", l.Version)
 	}
 }
@@ -523,7 +523,7 @@ func TestBadLimits(t *testing.T) {
 // TestCounts looks at the counters after a run.
 func TestCounts(t *testing.T) {
 	records := traffic(10, 600)
-	p := newTestPump(t, PumpOptions{Store: pumptest.OpenState(t), Sink: &memoryLog{}})
+	p := newTestPump(t, Options{Store: pumptest.OpenState(t), Sink: &memoryLog{}})
 	if err := p.Batch(t.Context(), records); err != nil {
 		t.Fatal(err)
 	}
@@ -558,7 +558,7 @@ func TestDiskLow(t *testing.T) {
 	records := traffic(8, 500)
 	want := undisturbed(t, records)
 	store, clock, log := pumptest.OpenState(t), clock.NewFake(), &memoryLog{}
-	p := newTestPump(t, PumpOptions{Store: store, Sink: log, Clock: clock})
+	p := newTestPump(t, Options{Store: store, Sink: log, Clock: clock})
 	low := errors.Join(state.ErrDiskLow)
 	fails := 3
 	p.o.Store = committing{store, func(c *state.Checkpoint) error {
@@ -594,7 +594,7 @@ func TestDiskLow(t *testing.T) {
 		t.Error("there is room again and nobody says so")
 	}
 	sameLog(t, log, want)
-	again := newTestPump(t, PumpOptions{Store: store, Sink: log})
+	again := newTestPump(t, Options{Store: store, Sink: log})
 	if again.Next() != int64(len(records)) {
 		t.Errorf("the checkpoint is at %d of %d", again.Next(), len(records))
 	}
@@ -602,7 +602,7 @@ func TestDiskLow(t *testing.T) {
 
 // TestStepIsFree asserts that an event of a known flow costs no allocation.
 func TestStepIsFree(t *testing.T) {
-	p := newTestPump(t, PumpOptions{})
+	p := newTestPump(t, Options{})
 	records := steady(64, 60_000, 0)
 	if err := p.Batch(t.Context(), records[:50_000]); err != nil {
 		t.Fatal(err)
@@ -624,7 +624,7 @@ func TestDiskLowSink(t *testing.T) {
 	records := traffic(9, 500)
 	want := undisturbed(t, records)
 	clock, got := clock.NewFake(), &lowLog{}
-	p := newTestPump(t, PumpOptions{Store: pumptest.OpenState(t), Sink: got, Clock: clock})
+	p := newTestPump(t, Options{Store: pumptest.OpenState(t), Sink: got, Clock: clock})
 	done := make(chan error, 1)
 	go func() {
 		for from := 0; from < len(records); from += 50 {
@@ -675,7 +675,7 @@ func (l *lowLog) Emit(ctx context.Context, verdicts []Emitted) (int64, error) {
 // TestStrayActivity holds that what weir has not written into the activity is refused,
 // and limits are not.
 func TestStrayActivity(t *testing.T) {
-	p, err := NewPump(t.Context(), PumpOptions{Stage: AgentStage, Sources: 2, Limits: limitfile.Default(), Parse: parseTestLimits, Store: pumptest.OpenState(t), Sink: new(memoryLog)})
+	p, err := New(t.Context(), Options{Stage: AgentStage, Sources: 2, Limits: limitfile.Default(), Parse: parseTestLimits, Store: pumptest.OpenState(t), Sink: new(memoryLog)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -710,7 +710,7 @@ func TestStateBeforeStages(t *testing.T) {
 	if err := store.Commit(&state.Checkpoint{Next: 7, State: b}); err != nil {
 		t.Fatal(err)
 	}
-	p := newTestPump(t, PumpOptions{Store: store, Sink: &memoryLog{}})
+	p := newTestPump(t, Options{Store: store, Sink: &memoryLog{}})
 	if p.Next() != 7 || p.stage.seen() != pumptest.Start || StageOf(b) != FlowStage {
 		t.Errorf("next %d, watermark %d", p.Next(), p.stage.seen())
 	}
@@ -724,7 +724,7 @@ func TestStateBeforeStages(t *testing.T) {
 	if err != nil || meta.State[0] != stateVersion || StageOf(meta.State) != FlowStage {
 		t.Errorf("state %x, %v", meta.State, err)
 	}
-	_, err = NewPump(t.Context(), PumpOptions{Limits: pumptest.Limits(), Stage: AgentStage, Store: store, Sink: &memoryLog{}})
+	_, err = New(t.Context(), Options{Limits: pumptest.Limits(), Stage: AgentStage, Store: store, Sink: &memoryLog{}})
 	if err == nil {
 		t.Error("an agent stage goes on from the state of flows")
 	}

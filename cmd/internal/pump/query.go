@@ -1,4 +1,4 @@
-package app
+package pump
 
 import (
 	"cmp"
@@ -51,8 +51,8 @@ const (
 	Nearby              // by what was used up of a limit, the most first
 )
 
-// maxScanned is how many flows one question looks at, those in memory first.
-const maxScanned = 10_000
+// MaxScanned is how many flows one question looks at, those in memory first.
+const MaxScanned = 10_000
 
 // Flows returns at most limit flows. Any goroutine may call it.
 func (p *Pump) Flows(limit int, order Order) (FlowList, error) {
@@ -89,8 +89,8 @@ func (p *Pump) Flows(limit int, order Order) (FlowList, error) {
 	return list, nil
 }
 
-// flowsOf is Flows of several pumps.
-func flowsOf(pumps []*Pump, limit int, order Order) (FlowList, error) {
+// FlowsOf is Flows of several pumps.
+func FlowsOf(pumps []*Pump, limit int, order Order) (FlowList, error) {
 	if len(pumps) == 1 {
 		return pumps[0].Flows(limit, order)
 	}
@@ -153,7 +153,7 @@ func (p *Pump) snapshot(want func(record []byte) bool) (records []snapshot, engi
 	seen := make(map[string]bool)
 	p.mu.Lock()
 	for r := p.flows.ends.older; r != &p.flows.ends; r = r.older {
-		if len(records) == maxScanned {
+		if len(records) == MaxScanned {
 			truncated = true
 			break
 		}
@@ -174,7 +174,7 @@ func (p *Pump) snapshot(want func(record []byte) bool) (records []snapshot, engi
 		if seen[key] || selftest.OwnFlow(key) || !want(record) {
 			return nil
 		}
-		if len(records) == maxScanned {
+		if len(records) == MaxScanned {
 			truncated = true
 			return errEnough
 		}
