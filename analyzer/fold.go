@@ -16,6 +16,7 @@ type Engine struct {
 	scaled  RuleSet
 	version uint32 // of the limits, as orders keep it
 	agents  agentRows
+	observe func(RuleID, int64) // see Observing; nil but in backtests
 }
 
 // New returns an engine for the limits, which must be valid (see Limits.Validate).

@@ -9,6 +9,9 @@ func (e *Engine) judge(f *Flow, m *moment, fx *Effects) {
 	for _, r := range e.byKind[m.ev.Kind] {
 		e.judgeRow(r, f, m, fx)
 	}
+	if e.observe != nil {
+		e.observe(ruleOfAge, Rules[ruleOfAge].Value(f, m, &m.set)) // judged at its deadline only
+	}
 }
 
 // judgeRow measures one row and gives, tightens or lifts its order.
@@ -23,10 +26,16 @@ func (e *Engine) judgeRow(r RuleID, f *Flow, m *moment, fx *Effects) {
 	if e.varies(f) {
 		*set = e.setting(r, f, m)
 	}
-	if set.Mode == ModeOff {
+	if set.Mode == ModeOff && e.observe == nil {
 		return
 	}
 	observed := rule.Value(f, m, set)
+	if e.observe != nil {
+		e.observe(r, observed/f.paceOf(rule, m))
+		if set.Mode == ModeOff {
+			return
+		}
+	}
 	if observed < set.Warn && observed < set.Stop-1 && !rule.Lifts && len(f.offences) == 0 {
 		return
 	}
@@ -36,8 +45,8 @@ func (e *Engine) judgeRow(r RuleID, f *Flow, m *moment, fx *Effects) {
 			set.Max = false
 		}
 	}
-	if rule.Paced && !set.Unpaced && observed >= min(set.Warn, set.Stop) {
-		if x := f.pace(m); x > 1 {
+	if observed >= min(set.Warn, set.Stop) {
+		if x := f.paceOf(rule, m); x > 1 {
 			set.widen(x)
 		}
 	}
@@ -55,6 +64,15 @@ func (e *Engine) judgeRow(r RuleID, f *Flow, m *moment, fx *Effects) {
 	case rule.Lifts:
 		e.lift(rule, f, m, a, b, phaseWarn, fx)
 	}
+}
+
+// paceOf returns by how much the pace of the event's party widens the thresholds of the
+// row, as m.set has it; 1 for not at all.
+func (f *Flow) paceOf(rule *FlowRule, m *moment) int64 {
+	if !rule.Paced || m.set.Unpaced {
+		return 1
+	}
+	return f.pace(m)
 }
 
 func (s *Setting) widen(x int64) {

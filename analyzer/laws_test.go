@@ -24,6 +24,7 @@ type law struct {
 
 var laws = []law{
 	{"the same log says the same", replayed},
+	{"being observed changes nothing, and what is observed is what verdicts say", observed},
 	{"stopping and resuming changes nothing", resumed},
 	{"a timer in time changes nothing", timed},
 	{"delivering twice changes nothing", doubled},
@@ -179,6 +180,30 @@ func firstDifference(want, got []string) string {
 
 func replayed(t *testing.T, l analyzer.Limits, log []events.Event) {
 	sameAs(t, "folded again", newFold(l).run(t, log), newFold(l).run(t, log))
+}
+
+// observed holds for limits without overrides and scaling too: a stop that is given for a
+// value was observed, whatever widened its threshold.
+func observed(t *testing.T, l analyzer.Limits, log []events.Event) {
+	seen := map[string]int64{}
+	w := newFold(l)
+	w.engine = w.engine.Observing(func(r analyzer.RuleID, v int64) {
+		name := analyzer.Rules[r].Name
+		seen[name] = max(seen[name], v)
+	})
+	sameAs(t, "observed", newFold(l).run(t, log), w.run(t, log))
+	for _, given := range w.verdicts {
+		for i := range given {
+			if v := &given[i]; v.Observed != nil && v.Action != "allow" && *v.Observed > 0 && seen[v.RuleID] == 0 && !analyzer.Rules[rowOf(v.RuleID)].Fixed {
+				t.Errorf("%s says that it observed %v, and nothing was seen", v.RuleID, *v.Observed)
+			}
+		}
+	}
+}
+
+func rowOf(name string) analyzer.RuleID {
+	id, _ := analyzer.RuleNamed(name)
+	return id
 }
 
 func resumed(t *testing.T, l analyzer.Limits, log []events.Event) {
