@@ -21,6 +21,16 @@ import (
 // MaxRecord is the length of the longest record that adapters take, in bytes.
 const MaxRecord = 8 << 20
 
+// MaxItems is how many spans, log records or runs may be in one record. Those of 8 MiB
+// have fewer, unless most of them are empty: and what is empty takes many times its room
+// once it is read.
+const MaxItems = 1 << 16
+
+// TooMany is the fault of a record that has more than MaxItems of what.
+func TooMany(what string) (code events.Code, field, reason string) {
+	return events.CodeTooLong, what, fmt.Sprintf("more than %d %s in one batch: lower the batch size of the exporter", MaxItems, what)
+}
+
 // Adapter turns the records of one log format into events. It may hold records
 // back to pair or to order them, within the bounds that its Options set. It is for
 // one goroutine.

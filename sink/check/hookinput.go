@@ -3,6 +3,7 @@ package check
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"strings"
 
 	"weir/events"
@@ -84,6 +85,10 @@ func readHook(body []byte) (*hookInput, error) {
 	return in, err
 }
 
+// maxMembers is how many members the input of a hook may have: each takes many times its
+// room once it is read.
+const maxMembers = 1000
+
 // readFields reads the members of the object that have a value.
 func (in *hookInput) readFields(body []byte) error {
 	d := json.NewDecoder(bytes.NewReader(body))
@@ -101,6 +106,9 @@ func (in *hookInput) readFields(body []byte) error {
 		}
 		if name, ok := name.(string); ok && !bytes.Equal(value, []byte("null")) {
 			in.fields[name] = value
+		}
+		if len(in.fields) > maxMembers {
+			return fmt.Errorf("it has more than %d members", maxMembers)
 		}
 	}
 	_, err := d.Token()

@@ -136,7 +136,9 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 		switch key := string(c.Key()); key {
 		case "post", "patch":
 			for c.MaybeArray(); c.Element(); {
-				runs = append(runs, readRun(c))
+				if runs = append(runs, readRun(c)); len(runs) > adapter.MaxItems {
+					c.Fail(adapter.TooMany("runs"))
+				}
 			}
 		default:
 			if len(runs) == 0 {

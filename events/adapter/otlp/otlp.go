@@ -327,6 +327,10 @@ func (b *batch) scope(c *jsonwalk.Cursor) {
 }
 
 func (b *batch) span(c *jsonwalk.Cursor, scope string) {
+	if b.refused+len(b.spans) >= adapter.MaxItems {
+		c.Fail(adapter.TooMany("spans"))
+		return
+	}
 	s := &span{scope: scope, status: events.StatusOK}
 	var a attributes
 	var trace string

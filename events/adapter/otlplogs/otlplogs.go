@@ -81,7 +81,9 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 		}
 		isBatch = true
 		for c.Array(); c.Element(); {
-			read = append(read, resource(c)...)
+			if read = append(read, resource(c)...); len(read) > adapter.MaxItems {
+				c.Fail(adapter.TooMany("records"))
+			}
 		}
 	}
 	c.End()
@@ -194,7 +196,9 @@ func scopes(c *jsonwalk.Cursor, shared *line) (out []*line) {
 			for c.Array(); c.Element(); {
 				l := *shared
 				l.read(c)
-				out = append(out, &l)
+				if out = append(out, &l); len(out) > adapter.MaxItems {
+					c.Fail(adapter.TooMany("records"))
+				}
 			}
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"weir/events"
+	"weir/events/adapter"
 )
 
 // form is how a field stands on the wire and in JSON.
@@ -90,6 +91,9 @@ func (m *message) append(dst, p []byte, depth int) ([]byte, error) {
 	if depth == 0 {
 		return dst, fault(events.CodeTooDeep, "values lie too deep inside each other")
 	}
+	if len(dst) > adapter.MaxRecord {
+		return dst, tooLong()
+	}
 	var present uint32
 	err := each(p, func(n protowire.Number, _ protowire.Type, _ []byte) bool {
 		if n < 32 {
@@ -163,7 +167,10 @@ func (f *field) value(dst, v []byte, depth int) ([]byte, error) {
 	case object:
 		return f.of.append(dst, inner(v), depth-1)
 	case text:
-		return appendQuoted(dst, inner(v)), nil
+		if dst = appendQuoted(dst, inner(v)); len(dst) > adapter.MaxRecord {
+			return dst, tooLong()
+		}
+		return dst, nil
 	case id:
 		return append(hex.AppendEncode(append(dst, '"'), inner(v)), '"'), nil
 	case encoded:
@@ -197,7 +204,8 @@ func appendDouble(dst []byte, v float64) []byte {
 	return strconv.AppendFloat(dst, v, 'g', -1, 64)
 }
 
-// appendQuoted appends a JSON string. What is no UTF-8 becomes U+FFFD.
+// appendQuoted appends a JSON string, or the beginning of one that is too long for a
+// record. What is no UTF-8 becomes U+FFFD.
 func appendQuoted(dst, p []byte) []byte {
 	if !utf8.Valid(p) {
 		p = bytes.ToValidUTF8(p, []byte("\ufffd"))
@@ -210,6 +218,9 @@ func appendQuoted(dst, p []byte) []byte {
 		}
 		dst = append(dst, p[start:i]...)
 		start = i + 1
+		if len(dst) > adapter.MaxRecord {
+			return dst
+		}
 		switch c {
 		case '"', '\\':
 			dst = append(dst, '\\', c)

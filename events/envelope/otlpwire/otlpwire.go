@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"weir/events"
+	"weir/events/adapter"
 )
 
 // Signal is what a batch is about. On the wire batches of all signals look alike from
@@ -37,7 +38,8 @@ func (s Signal) String() string {
 const maxDepth = 120
 
 // AppendJSON appends a batch of spans or logs as OTLP JSON. What is no such batch is a
-// *events.DecodeError.
+// *events.DecodeError, and so is one that makes more JSON than a record may have
+// (adapter.MaxRecord): it is left there, for small fields take many times their room.
 func AppendJSON(dst, batch []byte, s Signal) ([]byte, error) {
 	m := tracesData
 	switch s {
@@ -48,6 +50,10 @@ func AppendJSON(dst, batch []byte, s Signal) ([]byte, error) {
 		return dst, fault(events.CodeInvalidValue, "a batch of "+s.String()+"; want spans or logs")
 	}
 	return m.append(dst, batch, maxDepth)
+}
+
+func tooLong() error {
+	return fault(events.CodeTooLong, fmt.Sprintf("the batch has more than %d bytes as JSON: lower the batch size of the exporter", adapter.MaxRecord))
 }
 
 func fault(code events.Code, reason string) *events.DecodeError {
