@@ -64,6 +64,7 @@ var laws = []law{
 	{folder: "cmd/internal/pump/pumptest", may: []string{"weir/analyzer", "weir/events", "weir/state", "weir/cmd/internal/clock"}, not: []string{"net"}},
 	{folder: "cmd/internal/app/e2e", may: []string{"weir/", "github.com/twmb/franz-go"}},
 	{folder: "cmd", may: []string{"weir/", "go.yaml.in/yaml/v4", "github.com/cespare/xxhash/v2", "github.com/segmentio/kafka-go", "github.com/spf13", "golang.org/x/term"}},
+	{folder: "cmd/internal/app/budget", may: []string{"golang.org/x/sync/semaphore"}},
 }
 
 func lawFor(folder string) (law, bool) {
