@@ -77,6 +77,7 @@ type runFlags struct {
 	inMemory      bool
 	hosts, follow *cli.List
 	memoryMiB     int64
+	intakeMiB     int64
 	advertise     string
 	horizon       time.Duration
 }
@@ -103,6 +104,7 @@ func newRunFlags(fs *pflag.FlagSet) *runFlags {
 	fs.BoolVar(&r.o.NativeHistograms, "native-histograms", false, "add native histograms; the dashboards read the classic ones")
 	fs.DurationVar(&r.o.SelfTest, "self-test", app.DefaultSelfTest, "make a loop of weir's own every so `LONG` and see whether it is stopped; 0 for never")
 	fs.Int64Var(&r.memoryMiB, "memory", pump.DefaultMemory>>20, "hold flows in memory up to so many `MIB`")
+	fs.Int64Var(&r.intakeMiB, "intake-memory", app.DefaultIntakeMemory>>20, "hold requests that are taken in up to so many `MIB`, all together; what comes beyond is told to come again")
 	return r
 }
 
@@ -111,6 +113,7 @@ func (r *runFlags) options() (app.Options, error) {
 	o := r.o
 	o.Hosts = *r.hosts
 	o.Memory = r.memoryMiB << 20
+	o.IntakeMemory = r.intakeMiB << 20
 	o.State.RecordTTL = o.State.JournalTTL
 	if r.inMemory {
 		o.StateDir = ""

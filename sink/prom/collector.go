@@ -94,6 +94,10 @@ func (c *collector) intake() {
 	for code, n := range r.Rejected {
 		f.count(n, string(code))
 	}
+	c.counter("dead_letters_dropped_total", "Dead letters that were counted and not kept, because too many came.").count(r.NotKept)
+	c.gauge("intake_memory_bytes", "Bytes that requests hold while they are taken in.").count(r.Intake.Held)
+	c.gauge("intake_memory_limit_bytes", "Bytes that they may hold, all together.").count(r.Intake.Limit)
+	c.counter("intake_refused_total", "Requests that were told to come again, because others held all there is.").count(r.Intake.Refused)
 	c.counter("ingest_bytes_total", "Bytes of the records that were read from the log.").count(r.Bytes)
 	f = c.counter("calls_total", "Calls of agents, by who set them off.", "origin")
 	for o := events.OriginUser; o < OriginCount; o++ {

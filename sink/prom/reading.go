@@ -75,13 +75,21 @@ type Example struct {
 	At   time.Time // when it was counted
 }
 
+// Intake is how the bytes stand that requests hold while they are taken in.
+type Intake struct {
+	Held, Limit int64 // bytes, now
+	Refused     int64 // requests for which there was no room
+}
+
 // Reading is what the counters stand at when Prometheus asks. All figures that are not
 // said to be of now are monotonic over the life of the process.
 type Reading struct {
 	Events      [KindCount][OutcomeCount]int64
-	Clamped     int64                                            // events stamped later than they were appended
-	Rejected    map[events.Code]int64                            // by code, of a closed list that is always there in full
-	Bytes       int64                                            // of records
+	Clamped     int64                 // events stamped later than they were appended
+	Rejected    map[events.Code]int64 // by code, of a closed list that is always there in full
+	NotKept     int64                 // dead letters that were counted alone, for there were too many
+	Bytes       int64                 // of records
+	Intake      Intake
 	Calls       [OriginCount]int64                               // of agents, by who set them off
 	Depths      [MaxDepth + 1]int64                              // calls of agents, by the depth of the stack after them
 	Verdicts    [events.ReasonCount][ActionCount][2]VerdictCount // the last index is 1 for shadow verdicts

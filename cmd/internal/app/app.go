@@ -13,6 +13,7 @@ import (
 
 	"weir/analyzer"
 	"weir/analyzer/limitfile"
+	"weir/cmd/internal/app/budget"
 	"weir/cmd/internal/pump"
 	"weir/sink/jsonl"
 	"weir/sink/prom"
@@ -36,6 +37,8 @@ type App struct {
 	form     form
 	verdicts *state.Log // that streams and outlets read
 	counts   pump.Counts
+	budget   *budget.Budget // of what is taken in at one time
+	letters  letterBounds
 	metrics  *prom.Metrics // nil when nobody asks for them
 	meter    meter
 	gateways gatewayPort
@@ -99,7 +102,7 @@ func New(o Options) (*App, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &App{o: o, clock: o.Clock, logger: o.Logger, done: make(chan struct{})}
+	a := &App{o: o, clock: o.Clock, logger: o.Logger, done: make(chan struct{}), budget: budget.New(o.IntakeMemory)}
 	if a.tokens, err = readTokens(o); err != nil {
 		return nil, err
 	}

@@ -191,7 +191,8 @@ func (a *App) serveDeadLetters(w http.ResponseWriter, r *http.Request) error {
 		Next    int64                 `json:"next"`  // where to go on
 		ByCode  map[events.Code]int64 `json:"by_code"`
 		Letters []letterAnswer        `json:"dead_letters"`
-	}{count, from + int64(len(letters)), a.counts.DeadLetters(), make([]letterAnswer, 0, len(letters))}
+		NotKept int64                 `json:"not_kept,omitempty"` // since the start: counted alone, for there were too many
+	}{count, from + int64(len(letters)), a.counts.DeadLetters(), make([]letterAnswer, 0, len(letters)), a.counts.LettersDropped.Load()}
 	for i := range letters {
 		l := &letters[i]
 		shown := letterAnswer{l.Sequence, l.Source, l.Position, l.Code, l.Reason, events.RFC3339(l.Appended), l.Size, strings.ToValidUTF8(string(l.Raw), "\uFFFD"), nil}

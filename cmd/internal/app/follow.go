@@ -293,7 +293,11 @@ func (f *follower) bad(r *jsonl.Record, code events.Code, reason string) {
 		return
 	}
 	f.note(func(s *FollowStatus) { s.Bad++ })
-	f.letters = append(f.letters, f.app.letter(f.path, r.At, code, reason, bytes.Clone(r.Bytes)))
+	if f.app.keeps(&f.app.letters.files, code, len(r.Bytes)) {
+		d := f.app.letter(f.path, r.At, code, reason, bytes.Clone(r.Bytes[:min(len(r.Bytes), state.MaxRaw)]))
+		d.Size = int64(len(r.Bytes))
+		f.letters = append(f.letters, d)
+	}
 }
 
 // append puts what was gathered into the journal, and then stores the place.

@@ -138,7 +138,7 @@ func (a *App) serveForwarded(w http.ResponseWriter, r *http.Request) error {
 	if !ok {
 		return &httpError{status: http.StatusNotFound, detail: "this weir is not a member of a group; use /v1/check"}
 	}
-	raw, err := readBody(w, r)
+	raw, err := readBody(w, r, events.MaxEventBytes)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"weir/cmd/internal/app/budget"
 	"weir/events"
 	"weir/sink/check"
 	"weir/sink/prom"
@@ -46,7 +47,7 @@ type route struct {
 func (a *App) routes() []route {
 	checks := &check.Handler{Ask: a.timedAsk(prom.RouteCheck), Fail: a.writeError}
 	return slices.Concat(a.receiverRoutes(), a.gatewayRoutes(), a.hookRoutes(), a.inspectorRoutes(), a.operatorRoutes(), a.agentRoutes(), []route{
-		{"POST", "/v1/events", intake, limited(a.o.Requests, a.serveIntake)},
+		{"POST", "/v1/events", intake, a.serveIntake},
 		{"POST", "/v1/check", intake, limited(a.o.Requests*checksPerRequest, func(w http.ResponseWriter, r *http.Request) error {
 			checks.ServeHTTP(w, r)
 			return nil
@@ -67,7 +68,7 @@ func (a *App) routes() []route {
 func (a *App) newServer() *http.Server {
 	mux := http.NewServeMux()
 	for _, r := range a.routes() {
-		mux.HandleFunc(r.method+" "+r.path, a.metrics.Counted(prom.Request{Method: r.method, Pattern: r.path}, func(w http.ResponseWriter, req *http.Request) {
+		mux.HandleFunc(r.method+" "+r.path, a.metrics.Counted(prom.Request{Method: r.method, Pattern: r.path}, a.charged(func(w http.ResponseWriter, req *http.Request) {
 			if e := a.tokens.check(req, r.access); e != nil {
 				a.writeError(w, req, e)
 				return
@@ -75,7 +76,7 @@ func (a *App) newServer() *http.Server {
 			if err := r.serve(w, req); err != nil {
 				a.writeError(w, req, err)
 			}
-		}))
+		})))
 	}
 	origins := http.NewCrossOriginProtection()
 	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -209,6 +210,8 @@ func (a *App) explain(err error) *httpError {
 		return &httpError{status: http.StatusRequestTimeout, detail: "the body came too slowly; send it in parts"}
 	}
 	switch {
+	case errors.Is(err, budget.ErrFull):
+		return &httpError{status: http.StatusServiceUnavailable, detail: err.Error(), retryAfter: 1}
 	case errors.Is(err, check.ErrTimeout):
 		return &httpError{status: http.StatusServiceUnavailable, detail: err.Error(), retryAfter: 1}
 	case errors.Is(err, state.ErrDiskLow):

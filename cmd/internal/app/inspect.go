@@ -258,7 +258,12 @@ func readLog(log []byte) (evs []events.Event, format string, err error) {
 		return nil, "", fmt.Errorf("log: %w", err)
 	}
 	var bad error
-	in.Use(f.Framing, func(fault adapter.Fault) { bad = errors.Join(bad, fault) })
+	in.Use(f.Framing, func(fault adapter.Fault) {
+		if bad == nil { // the first one is told: there may be as many as bytes
+			fault.Raw = nil
+			bad = fault
+		}
+	})
 	keep := func(ev *events.Event) { // its strings hold until keep returns
 		var own events.Event
 		if len(evs) < maxCompared && events.Decode(ev.AppendJSON(nil), &own) == nil {

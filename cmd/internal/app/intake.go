@@ -2,29 +2,30 @@ package app
 
 import (
 	"bytes"
-	"compress/gzip"
-	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
-	"mime"
 	"net/http"
-	"strings"
+	"runtime"
 
+	"weir/cmd/internal/app/budget"
 	"weir/events"
 	"weir/state"
 )
 
-// Limits of one request to the intake.
+// What of the lines that are refused is told in an answer, and after how many of them the
+// rest of a body is not read.
 const (
-	maxBody     = 8 << 20  // bytes as they come
-	maxUnpacked = 32 << 20 // bytes after decompression
-	maxRefusals = 1000     // told in the answer; more are only counted
+	maxRefusals = 1000
+	maxBadLines = 200_000
 )
 
 // intakeAnswer is what the sender of events is told.
 type intakeAnswer struct {
 	Accepted int       `json:"accepted"` // in the journal
 	Refused  []refusal `json:"refused"`  // kept as dead letters
+	// StoppedAt is there when so much was refused that the rest, from that line on, was
+	// not read.
+	StoppedAt int `json:"stopped_at_line,omitempty"`
 	// RefusedInAll is there when there are more refusals than the list tells.
 	RefusedInAll int `json:"refused_in_all,omitempty"`
 }
@@ -39,122 +40,174 @@ type refusal struct {
 
 // serveIntake is POST /v1/events: one event as JSON or many, one per line. Each is
 // checked by itself; the good ones are in the journal, synced, when the answer is sent.
+// Lines are taken as they come and put into the journal in batches, so that a long body
+// holds no more than a short one. After an error the sender sends it all again, and what
+// was in the journal already is dropped by its ids.
 func (a *App) serveIntake(w http.ResponseWriter, r *http.Request) error {
-	body, err := readBody(w, r)
+	body, err := openBody(w, r, maxUnpacked)
 	if err != nil {
 		return err
 	}
-	lines, err := split(body, r.Header.Get("Content-Type"))
-	if err != nil {
+	in := newLineReader(body)
+	if err := in.begin(r.Header.Get("Content-Type")); err != nil {
 		return err
 	}
-	var (
-		result  = intakeAnswer{Refused: []refusal{}}
-		good    = make([]state.Entry, 0, len(lines))
-		letters []state.DeadLetter
-		ev      events.Event
-	)
-	for i, line := range lines {
-		if len(line) == 0 {
+	t := delivery{app: a, request: r, held: body.hold, answer: intakeAnswer{Refused: []refusal{}}}
+	var failed error
+	body.hold.Relieve = func() error {
+		failed = t.flush()
+		return failed
+	}
+	for in.next() {
+		if len(in.line) == 0 {
 			continue
 		}
-		err := events.Decode(line, &ev)
-		if err == nil {
-			err = ev.FromProducer()
+		if err := t.take(in); err != nil {
+			return err
 		}
-		if err == nil {
-			err = a.mayOrder(r, &ev)
-		}
-		if err == nil && len(line) > a.store.MaxValue() {
-			err = &events.DecodeError{Code: events.CodeTooLong, Offset: a.store.MaxValue(), Reason: fmt.Sprintf("the event has %d bytes; want at most %d", len(line), a.store.MaxValue())}
-		}
-		if err == nil {
-			good = append(good, state.Entry{Value: line})
-			continue
-		}
-		refused := refusal{Line: i + 1, Code: "other", Message: err.Error()}
-		if e, ok := err.(*events.DecodeError); ok {
-			refused.Code, refused.Field = e.Code, e.Field
-		}
-		letters = append(letters, a.letter("http", int64(i+1), refused.Code, refused.Message, line))
-		if result.RefusedInAll++; len(result.Refused) < maxRefusals {
-			result.Refused = append(result.Refused, refused)
+		if t.answer.RefusedInAll == maxBadLines {
+			t.answer.StoppedAt = in.number + 1
+			break
 		}
 	}
-	if len(good)+len(letters) == 0 {
+	if failed != nil {
+		return failed
+	}
+	if err := t.flush(); err != nil {
+		return err
+	}
+	if err := in.err; err != nil {
+		if e := new(httpError); errors.As(err, &e) && t.answer.Accepted > 0 {
+			return &httpError{status: e.status, retryAfter: e.retryAfter,
+				detail: fmt.Sprintf("%s; the first %d events are taken in, and what comes twice is dropped by its ids", e.detail, t.answer.Accepted)}
+		}
+		return err
+	}
+	if t.answer.Accepted+t.answer.RefusedInAll == 0 {
 		return &httpError{status: http.StatusBadRequest, detail: "the body is empty; send one event as JSON, or one per line"}
 	}
-	if err := a.form.append(r.Context(), good); err != nil {
-		return err
-	}
-	if err := a.store.DeadLetter(letters...); err != nil {
-		a.logger.Error("refused events could not be kept", "count", len(letters), "error", err)
-	}
-	a.counts.Accepted.Add(int64(len(good)))
-	result.Accepted = len(good)
-	if result.RefusedInAll == len(result.Refused) {
-		result.RefusedInAll = 0
+	if t.answer.RefusedInAll == len(t.answer.Refused) {
+		t.answer.RefusedInAll = 0
 	}
 	status := http.StatusAccepted
-	if len(good) == 0 {
+	if t.answer.Accepted == 0 || t.answer.StoppedAt > 0 {
 		status = http.StatusBadRequest
 	}
-	writeJSON(w, "application/json", status, result)
+	writeJSON(w, "application/json", status, t.answer)
 	return nil
 }
 
-// letter makes a dead letter of what was not accepted, and counts it.
+// delivery is one body of events as it is taken in.
+type delivery struct {
+	app     *App
+	request *http.Request
+	held    *budget.Hold
+	answer  intakeAnswer
+
+	event   events.Event
+	room    []byte // of the lines in good
+	good    []state.Entry
+	letters []state.DeadLetter
+	lines   int // since others were let run
+}
+
+// What is put into the journal at one time, and how many lines are read until other
+// requests may have the processor.
+const (
+	takeBytes   = 512 << 10
+	takeEntries = 2048
+	takeTurn    = 256
+)
+
+// take takes one line.
+func (t *delivery) take(in *lineReader) error {
+	if t.lines++; t.lines%takeTurn == 0 {
+		runtime.Gosched()
+	}
+	err := t.check(in)
+	if err != nil {
+		t.refuse(in, err)
+		if len(t.letters) < takeEntries {
+			return nil
+		}
+		return t.flush()
+	}
+	if len(t.room)+len(in.line) > cap(t.room) {
+		if len(t.good) > 0 {
+			if err := t.flush(); err != nil {
+				return err
+			}
+		}
+		if len(in.line) > cap(t.room) {
+			// As much as the body brings, if that is little.
+			t.room = make([]byte, 0, max(len(in.line), min(takeBytes, max(4<<10, int(t.request.ContentLength)))))
+		}
+	}
+	at := len(t.room)
+	t.room = append(t.room, in.line...)
+	t.good = append(t.good, state.Entry{Value: t.room[at:len(t.room):len(t.room)]})
+	if len(t.good) < takeEntries {
+		return nil
+	}
+	return t.flush()
+}
+
+// check says what is wrong with a line.
+func (t *delivery) check(in *lineReader) error {
+	if most := min(t.app.store.MaxValue(), events.MaxEventBytes); in.size > most {
+		return &events.DecodeError{Code: events.CodeTooLong, Offset: most, Reason: fmt.Sprintf("the event has %d bytes; want at most %d", in.size, most)}
+	}
+	if err := events.Decode(in.line, &t.event); err != nil {
+		return err
+	}
+	if err := t.event.FromProducer(); err != nil {
+		return err
+	}
+	return t.app.mayOrder(t.request, &t.event)
+}
+
+// refuse makes a dead letter of a line and tells its sender, unless there are so many
+// that they are only counted.
+func (t *delivery) refuse(in *lineReader, err error) {
+	var fault *events.DecodeError
+	code, field := events.Code("other"), ""
+	if errors.As(err, &fault) {
+		code, field = fault.Code, fault.Field
+	}
+	t.answer.RefusedInAll++
+	kept, told := t.app.keeps(&t.app.letters.http, code, len(in.line)), len(t.answer.Refused) < maxRefusals
+	if !kept && !told {
+		return
+	}
+	reason := err.Error()
+	if told {
+		t.answer.Refused = append(t.answer.Refused, refusal{Line: in.number, Code: code, Field: field, Message: reason})
+	}
+	if kept {
+		d := t.app.letter("http", int64(in.number), code, reason, bytes.Clone(in.line[:min(len(in.line), state.MaxRaw)]))
+		d.Size = int64(in.size)
+		t.letters = append(t.letters, d)
+	}
+}
+
+// flush puts what was gathered into the journal.
+func (t *delivery) flush() error {
+	if err := t.app.form.append(t.request.Context(), t.good); err != nil {
+		return err
+	}
+	if err := t.app.store.DeadLetter(t.letters...); err != nil {
+		t.app.logger.Error("refused events could not be kept", "count", len(t.letters), "error", err)
+	}
+	t.app.counts.Accepted.Add(int64(len(t.good)))
+	t.answer.Accepted += len(t.good)
+	clear(t.good)
+	clear(t.letters)
+	t.good, t.letters, t.room = t.good[:0], t.letters[:0], t.room[:0]
+	t.held.Clear()
+	return nil
+}
+
+// letter makes a dead letter of what was not accepted.
 func (a *App) letter(source string, position int64, code events.Code, reason string, raw []byte) state.DeadLetter {
-	a.counts.DeadLetter(code)
 	return state.DeadLetter{Source: source, Position: position, Code: string(code), Reason: reason, Appended: events.StampOf(a.clock.Now()), Raw: raw}
-}
-
-// readBody reads the body within its limits, unpacked.
-func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	var in io.Reader = http.MaxBytesReader(w, r.Body, maxBody)
-	switch coding := strings.ToLower(r.Header.Get("Content-Encoding")); coding {
-	case "", "identity":
-	case "gzip":
-		z, err := gzip.NewReader(in)
-		if err != nil {
-			return nil, &httpError{status: http.StatusBadRequest, detail: "the body is not gzip, though Content-Encoding says so"}
-		}
-		in = http.MaxBytesReader(w, z, maxUnpacked)
-	default:
-		return nil, &httpError{status: http.StatusUnsupportedMediaType, detail: fmt.Sprintf("Content-Encoding %q is not known; use gzip or none", coding)}
-	}
-	body, err := io.ReadAll(in)
-	if err != nil {
-		if e, ok := err.(*http.MaxBytesError); ok {
-			return nil, &httpError{status: http.StatusRequestEntityTooLarge, detail: fmt.Sprintf("the body is longer than %d bytes; send it in parts", e.Limit)}
-		}
-		return nil, &httpError{status: http.StatusBadRequest, detail: fmt.Sprintf("read the body: %v", err)}
-	}
-	return body, nil
-}
-
-// split cuts a body into events. A single event may span lines, when its content type
-// does not say that it is one of many.
-func split(body []byte, contentType string) ([][]byte, error) {
-	media, _, err := mime.ParseMediaType(contentType)
-	if err != nil {
-		media = ""
-	}
-	trimmed := bytes.TrimSpace(bytes.TrimPrefix(body, []byte("\xef\xbb\xbf")))
-	if bytes.HasPrefix(trimmed, []byte("[")) {
-		return nil, &httpError{status: http.StatusBadRequest, detail: "this is a JSON array; send one event per line (application/x-ndjson) instead, for example through: jq -c '.[]'"}
-	}
-	first, _, many := bytes.Cut(trimmed, []byte("\n"))
-	if many && !strings.Contains(media, "ndjson") && !strings.Contains(media, "jsonl") && !json.Valid(first) {
-		var line bytes.Buffer
-		if json.Compact(&line, trimmed) == nil {
-			return [][]byte{line.Bytes()}, nil
-		}
-	}
-	lines := bytes.Split(body, []byte("\n"))
-	for i := range lines {
-		lines[i] = bytes.TrimSpace(lines[i])
-	}
-	lines[0] = bytes.TrimSpace(bytes.TrimPrefix(lines[0], []byte("\xef\xbb\xbf")))
-	return lines, nil
 }

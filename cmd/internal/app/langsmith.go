@@ -32,7 +32,7 @@ func (a *App) serveLangSmithInfo(w http.ResponseWriter, _ *http.Request) error {
 // bodies. They ask for no more than a good status; parts that cannot be read become
 // dead letters.
 func (a *App) serveRuns(w http.ResponseWriter, r *http.Request) error {
-	body, err := readBody(w, r)
+	body, err := readBody(w, r, adapter.MaxRecord)
 	if err != nil {
 		return err
 	}

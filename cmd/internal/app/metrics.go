@@ -68,6 +68,7 @@ func (m *meter) restored(now time.Time) {
 // readMetrics fills in where everything stands.
 func (a *App) readMetrics(r *prom.Reading) {
 	a.counts.Read(r)
+	r.Intake = prom.Intake{Held: a.budget.Held(), Limit: a.budget.Limit(), Refused: a.budget.Refused()}
 	for _, p := range a.form.pumps() {
 		for i := range r.Live {
 			r.Live[i] += p.Standing().Live[i].Load()

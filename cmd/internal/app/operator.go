@@ -222,7 +222,7 @@ func lineOf(ev *events.Event) ([]byte, error) {
 }
 
 func readOrder(w http.ResponseWriter, r *http.Request, v any) error {
-	body, err := readBody(w, r)
+	body, err := readBody(w, r, events.MaxEventBytes)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -56,6 +57,7 @@ type Options struct {
 	LimitsPoll      time.Duration // how often LimitsFile is looked at; default 1 s
 	CheckpointEvery time.Duration // see pump.Options
 	Memory          int64         // see pump.Options
+	IntakeMemory    int64         // bytes of bodies that are taken in at one time; default DefaultIntakeMemory
 	AnswerTimeout   time.Duration // how long a check waits for the fold; default 2 s
 	Heartbeat       time.Duration // of streams that have nothing to say; default 2 s
 	Stuck           time.Duration // a pump that has not turned for so long is not healthy; default 30 s
@@ -72,7 +74,7 @@ type Options struct {
 	SelfTest time.Duration
 
 	Connections int // open at most; default 1024
-	Requests    int // bodies taken in at one time at most; default 64
+	Requests    int // for each, checksPerRequest checks may wait at one time; default 64
 	Streams     int // followers of the verdicts at most; default 256
 
 	Clock  Clock        // default: the system's
@@ -90,6 +92,8 @@ const (
 	DefaultListen    = "127.0.0.1:8080"
 	DefaultRetention = 7 * 24 * time.Hour
 	minToken         = 32
+
+	DefaultIntakeMemory = 128 << 20
 )
 
 func (o Options) withDefaults() (Options, error) {
@@ -129,6 +133,7 @@ func (o Options) withDefaults() (Options, error) {
 			*n.value = n.byDef
 		}
 	}
+	o.IntakeMemory = cmp.Or(max(o.IntakeMemory, 0), DefaultIntakeMemory)
 	if o.SelfTest != 0 && o.SelfTest < leastSelfTest {
 		return o, fmt.Errorf("a self-test every %v is too often; give it at least %v, or 0 for none", o.SelfTest, leastSelfTest)
 	}

@@ -19,19 +19,19 @@ func (a *App) receiverRoutes() []route {
 		{"POST", "/v1/traces", intake, a.otlp(otlpwire.Spans, "otlp")},
 		{"POST", "/v1/logs", intake, a.otlp(otlpwire.Logs, "otlplogs")},
 		{"GET", "/info", reader, a.serveLangSmithInfo},
-		{"POST", "/runs/batch", intake, limited(a.o.Requests, a.serveRuns)},
-		{"POST", "/runs/multipart", intake, limited(a.o.Requests, a.serveRuns)},
+		{"POST", "/runs/batch", intake, a.serveRuns},
+		{"POST", "/runs/multipart", intake, a.serveRuns},
 	}
 }
 
 // otlp serves one signal of OTLP/HTTP.
 func (a *App) otlp(signal otlpwire.Signal, format string) func(http.ResponseWriter, *http.Request) error {
-	take := limited(a.o.Requests, func(w http.ResponseWriter, r *http.Request) error {
-		body, err := readBody(w, r)
+	take := func(w http.ResponseWriter, r *http.Request) error {
+		isProto, err := isProtobuf(r)
 		if err != nil {
 			return err
 		}
-		isProto, err := isProtobuf(r)
+		body, err := readBody(w, r, adapter.MaxRecord)
 		if err != nil {
 			return err
 		}
@@ -42,13 +42,13 @@ func (a *App) otlp(signal otlpwire.Signal, format string) func(http.ResponseWrit
 			if s := otlpwire.SignalOf(body); s != signal && s != otlpwire.Empty {
 				return &httpError{status: http.StatusBadRequest, detail: fmt.Sprintf("the body is no batch of %v in protobuf; it looks like %v", signal, s)}
 			}
-			if body, err = otlpwire.AppendJSON(make([]byte, 0, 3*len(body)), body, signal); err != nil {
+			room := min(3*len(body), adapter.MaxRecord)
+			if err := holdOf(r).Grow(int64(room)); err != nil {
 				return err
 			}
-		}
-		if len(body) > adapter.MaxRecord {
-			return &httpError{status: http.StatusRequestEntityTooLarge,
-				detail: fmt.Sprintf("the batch has %d bytes as JSON; want at most %d: lower the batch size of the exporter", len(body), adapter.MaxRecord)}
+			if body, err = otlpwire.AppendJSON(make([]byte, 0, room), body, signal); err != nil {
+				return err
+			}
 		}
 		err = a.receiver.take(r.Context(), format, body)
 		if part, ok := errors.AsType[*adapter.PartError](err); ok {
@@ -58,7 +58,7 @@ func (a *App) otlp(signal otlpwire.Signal, format string) func(http.ResponseWrit
 			return err
 		}
 		return answerOTLP(w, isProto, nil)
-	})
+	}
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if err := take(w, r); err != nil {
 			a.refuseOTLP(w, r, err)

@@ -152,7 +152,11 @@ func (r *receiver) take(ctx context.Context, format string, record []byte) error
 		if e, ok := errors.AsType[*events.DecodeError](fault); ok {
 			code = e.Code
 		}
-		r.letters = append(r.letters, r.app.letter("http/"+format, place, code, fault.Error(), bytes.Clone(record[:min(len(record), state.MaxRaw)])))
+		if r.app.keeps(&r.app.letters.receiver, code, len(record)) {
+			d := r.app.letter("http/"+format, place, code, fault.Error(), bytes.Clone(record[:min(len(record), state.MaxRaw)]))
+			d.Size = int64(len(record))
+			r.letters = append(r.letters, d)
+		}
 	}
 	if err := r.append(ctx); err != nil {
 		return err
@@ -181,7 +185,9 @@ func (r *receiver) event(ev *events.Event) {
 		if e, ok := errors.AsType[*events.DecodeError](err); ok {
 			code = e.Code
 		}
-		r.letters = append(r.letters, r.app.letter("http", 0, code, "of the event that was made of it: "+err.Error(), line))
+		if r.app.keeps(&r.app.letters.receiver, code, len(line)) {
+			r.letters = append(r.letters, r.app.letter("http", 0, code, "of the event that was made of it: "+err.Error(), line))
+		}
 		return
 	}
 	r.entries = append(r.entries, state.Entry{Value: line})

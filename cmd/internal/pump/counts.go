@@ -31,6 +31,8 @@ type Counts struct {
 	Repeated   atomic.Int64 // verdicts of a refold that the verdict log held already
 	Bytes      atomic.Int64 // of records
 
+	LettersDropped atomic.Int64 // dead letters that were counted and not kept
+
 	// Of agent stages, which count in none of the above but Attempts, Leaked, Deadlines
 	// and Repeated.
 	Activity         atomic.Int64 // records folded
@@ -229,7 +231,7 @@ func (c *Counts) Read(r *prom.Reading) {
 			}
 		}
 	}
-	r.Rejected = c.DeadLetters()
+	r.Rejected, r.NotKept = c.DeadLetters(), c.LettersDropped.Load()
 	r.Activity = [2]int64{c.Activity.Load(), c.ActivityRepeated.Load()}
 	r.Clamped, r.Bytes = c.Clamped.Load(), c.Bytes.Load()
 	r.Opened, r.Longest, r.CheckpointWaits = c.opened.Load(), c.longest.Load(), c.Waits.Load()

@@ -1,0 +1,68 @@
+package app
+
+import (
+	"sync"
+	"time"
+
+	"weir/events"
+	"weir/state"
+)
+
+// Dead letters of the intakes are all counted, and kept as long as there are not too
+// many: whoever may send could fill the disk with what is refused, and hold up what is
+// not. How many were not kept is a metric, a line in the log, and in the answer of
+// /v1/deadletters. Those of the pumps are not sampled, for a fold from the same log has to
+// bury the same.
+
+// letterBounds are the bounds of the dead letters, for each way that they come.
+type letterBounds struct{ http, receiver, files letterBound }
+
+// What may be kept: at first letterBurst bytes, then letterRate a second.
+const (
+	letterBurst    = 4 << 20
+	letterRate     = 16 << 10
+	letterOverhead = 256 // of each, beside what came
+)
+
+// letterBound says which dead letters are kept. The zero value is fit for use.
+type letterBound struct {
+	mu      sync.Mutex
+	spent   float64 // of letterBurst
+	at      time.Time
+	told    time.Time
+	dropped int64 // since told
+}
+
+// take reports whether a letter of so many bytes may be kept; tell is how many could not
+// be, when that is to be said.
+func (b *letterBound) take(now time.Time, size int) (kept bool, tell int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if passed := now.Sub(b.at).Seconds(); passed > 0 {
+		b.spent = max(0, b.spent-passed*letterRate)
+	}
+	b.at = now
+	if cost := float64(letterOverhead + size); b.spent+cost <= letterBurst {
+		b.spent += cost
+		return true, 0
+	}
+	b.dropped++
+	if now.Sub(b.told) >= time.Minute {
+		tell, b.told, b.dropped = b.dropped, now, 0
+	}
+	return false, tell
+}
+
+// keeps counts what was not accepted and reports whether a dead letter of so many bytes
+// is to be made of it.
+func (a *App) keeps(bound *letterBound, code events.Code, size int) bool {
+	a.counts.DeadLetter(code)
+	kept, tell := bound.take(a.clock.Now(), min(size, state.MaxRaw))
+	if !kept {
+		a.counts.LettersDropped.Add(1)
+	}
+	if tell > 0 {
+		a.logger.Warn("so much is refused that it is counted and not all of it kept as dead letters", "not_kept", tell, "last_code", code)
+	}
+	return kept
+}

@@ -1,0 +1,98 @@
+package app
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+
+	"weir/events"
+)
+
+// lineReader cuts a body of events into lines. It holds one line at a time, and of one
+// that is too long for an event no more than its beginning.
+type lineReader struct {
+	in   *bufio.Reader
+	long []byte // a line that is longer than the buffer of in
+
+	line   []byte // without the space around it; good until the next one
+	size   int    // of the line: more than line has when that is only its beginning
+	number int    // from 1
+	alone  bool   // line is all there is, and was not told yet
+	err    error  // why there are no more lines; nil at the end of the body
+}
+
+const (
+	lineBuffer = 16 << 10
+	// maxDocument is how long a single event may be that spans lines, with its spaces.
+	maxDocument = 2 * events.MaxEventBytes
+)
+
+func newLineReader(in io.Reader) *lineReader {
+	return &lineReader{in: bufio.NewReaderSize(in, lineBuffer)}
+}
+
+// begin looks at how the body begins. A single event may span lines, when its content
+// type does not say that it is one of many. What goes wrong with reading next tells.
+func (l *lineReader) begin(contentType string) error {
+	if bom, _ := l.in.Peek(3); string(bom) == "\xef\xbb\xbf" {
+		_, _ = l.in.Discard(len(bom)) // they are in the buffer
+	}
+	head, _ := l.in.Peek(lineBuffer)
+	text := bytes.TrimSpace(head)
+	if bytes.HasPrefix(text, []byte("[")) {
+		return &httpError{status: http.StatusBadRequest, detail: "this is a JSON array; send one event per line (application/x-ndjson) instead, for example through: jq -c '.[]'"}
+	}
+	media, _, err := mime.ParseMediaType(contentType)
+	if err == nil && (strings.Contains(media, "ndjson") || strings.Contains(media, "jsonl")) {
+		return nil
+	}
+	first, _, many := bytes.Cut(text, []byte("\n"))
+	if len(first) == 0 || json.Valid(first) || !many && len(head) < lineBuffer {
+		return nil
+	}
+	document, _ := io.ReadAll(io.LimitReader(l.in, maxDocument))
+	var line bytes.Buffer
+	if len(document) < maxDocument && bytes.Contains(bytes.TrimSpace(document), []byte("\n")) && json.Compact(&line, document) == nil {
+		l.line, l.size, l.number, l.alone = line.Bytes(), line.Len(), 1, true
+		return nil
+	}
+	l.in = bufio.NewReaderSize(io.MultiReader(bytes.NewReader(document), l.in), lineBuffer)
+	return nil
+}
+
+// next goes on to the next line, which may be empty; false when there is none.
+func (l *lineReader) next() bool {
+	if l.alone {
+		l.alone = false
+		return true
+	}
+	line, err := l.in.ReadSlice('\n')
+	l.size = len(line)
+	if err == bufio.ErrBufferFull {
+		l.long = append(l.long[:0], line...)
+		for err == bufio.ErrBufferFull {
+			line, err = l.in.ReadSlice('\n')
+			l.size += len(line)
+			l.long = append(l.long, line[:min(len(line), max(0, events.MaxEventBytes+2-len(l.long)))]...)
+		}
+		line = l.long
+	}
+	if err != nil && err != io.EOF {
+		l.err = err
+		return false
+	}
+	if l.size == 0 {
+		return false
+	}
+	l.number++
+	l.line = line
+	if len(line) == l.size {
+		l.line = bytes.TrimSpace(line)
+		l.size = len(l.line)
+	}
+	return true
+}
