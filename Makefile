@@ -9,7 +9,7 @@ SHORT = -events 60000 -flows 3000 -gap 500ms
 
 GATEWAYS = bin/gateways
 
-.PHONY: deploy browser gateways bench-check setup help demo check build test race lint fuzz bench crash update brokers e2e e2e-short bench-kafka up down monitoring
+.PHONY: deploy browser gateways sdks bench-check setup help demo check build test race lint fuzz bench crash update brokers e2e e2e-short bench-kafka up down monitoring
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -82,6 +82,10 @@ deploy: ## what the image is built from, the compose file, the examples for Kube
 gateways: ## the real Envoy, Traefik, Caddy and nginx, each asking weir
 	sink/check/gateways/install.sh $(GATEWAYS)
 	WEIR_GATEWAYS=$(CURDIR)/$(GATEWAYS) $(GO) test -count=1 -v ./sink/check/gateways
+
+sdks: ## how often the real SDKs of language models and of MCP try again after each refusal
+	sink/check/sdks/install.sh $(CURDIR)/bin/sdks
+	WEIR_SDKS=$(CURDIR)/bin/sdks $(GO) test -count=1 -v ./sink/check/sdks
 
 bench-check: ## checks by HTTP beside a Redis script with four counters
 	sink/check/gateways/install.sh $(GATEWAYS)

@@ -154,10 +154,7 @@ func (r *Rule[S, ID]) verdict(o *standingOrder, id uint64, at events.Stamp, wind
 		v.Effective = effectiveNow
 	}
 	if o.phase > phaseWarn {
-		v.HTTPStatus = r.Status
-		if status != 0 {
-			v.HTTPStatus = int(status)
-		}
+		v.HTTPStatus = httpStatus(o.action, r.Status, status)
 	}
 	if o.action == events.Throttle {
 		v.RetryAfterS = secondsUp(o.expires.Sub(at).Seconds())
@@ -207,3 +204,23 @@ const (
 	adviceWait   = "Wait before you call again; do other work meanwhile."
 	adviceReport = "Do not try it again. Finish with what you have and report back."
 )
+
+// The statuses of refusals where waiting helps, and where it does not.
+const (
+	statusWait   = 429
+	statusRefuse = 403
+)
+
+// httpStatus is the status of a refusal: what the limits say, else 429 where waiting
+// helps, and only there, because clients try again what was refused so.
+func httpStatus(action events.Action, row int, limits int16) int {
+	switch {
+	case limits != 0:
+		return int(limits)
+	case action == events.Throttle:
+		return statusWait
+	case row == statusWait:
+		return statusRefuse
+	}
+	return row
+}

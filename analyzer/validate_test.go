@@ -146,7 +146,7 @@ func TestValidateArranges(t *testing.T) {
 	l := analyzer.Balanced()
 	l.Tools, l.Overrides = slices.Clone(tools), slices.Clone(overrides)
 	givenTools, givenOverrides := l.Tools, l.Overrides
-	l.HTTPStatus[analyzer.RuleTurns] = 429 // its own
+	l.HTTPStatus[analyzer.RuleTurns] = 402 // its own
 	l.Rules[analyzer.RuleCost].Max = false
 	if err := l.Validate(); err != nil {
 		t.Fatal(err)

@@ -212,7 +212,7 @@ func TestVersion(t *testing.T) {
 	same("{}", string(balanced))
 	same("{}", "# a comment\nrules: {max_turns: {stop: off}}")
 	same("{}", "rules: {max_turns: {max: off}, max_cost_usd: {stop: off}}")
-	same("{}", "http_status: {max_turns: 429}")
+	same("{}", "http_status: {max_turns: 402}")
 	same("{}", "http_status: {agent_message_rate: 429}")
 	same("{}", "rules: {max_agent_messages: {stop: off}, rescue: {}}\nagents: {report: 60s, safe_risk: 0.60}")
 	same("{}", "tools: {search: {exempt: false}}")

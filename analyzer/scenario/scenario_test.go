@@ -228,7 +228,7 @@ func TestDiffAndAccept(t *testing.T) {
 	}
 	c.Want = []string{"#2 arm max_total_calls_exceeded 1/1 flow", "  http_status 1", "  nothing 1", "  evidence.calls 9"}
 	c.Accept(&out)
-	accepted := []string{"#2 arm max_total_calls_exceeded 1/1 flow", "  http_status 429", "  nothing null", "  evidence.calls null", "stack=a,b calls=1 agents=2"}
+	accepted := []string{"#2 arm max_total_calls_exceeded 1/1 flow", "  http_status 402", "  nothing null", "  evidence.calls null", "stack=a,b calls=1 agents=2"}
 	if !slices.Equal(c.Want, accepted) {
 		t.Errorf("accepted %q, want %q", c.Want, accepted)
 	}

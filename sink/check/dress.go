@@ -53,9 +53,26 @@ type Reply struct {
 	Body   []byte
 }
 
-// codeRefused is the JSON-RPC code of a refusal. It lies outside the range that
-// JSON-RPC, MCP and A2A keep for themselves.
-const codeRefused = 4290
+// The JSON-RPC codes of refusals: ten times the status that says the same. They lie
+// outside the range that JSON-RPC, MCP and A2A keep for themselves.
+const (
+	codeWait   = 4290 // waiting helps
+	codeSpent  = 4020 // a budget is used up
+	codeRefuse = 4030
+)
+
+// waits reports whether waiting helps: the verdict then says how long.
+func waits(v *events.Verdict) bool { return v.RetryAfterS > 0 }
+
+func code(v *events.Verdict) int {
+	switch {
+	case waits(v):
+		return codeWait
+	case v.HTTPStatus == http.StatusPaymentRequired:
+		return codeSpent
+	}
+	return codeRefuse
+}
 
 // Refuse dresses the verdict for a request. rpc is the JSON-RPC request that is
 // refused; nil when there is none. Without an id in it there is nothing that a JSON-RPC
@@ -76,7 +93,7 @@ func Refuse(v *events.Verdict, d Dress, rpc *Message) *Reply {
 	case Bare:
 		r.Status, r.Body = status(v), encode(bareOf(v))
 	case JSONRPC:
-		r.Body = encode(rpcAnswer{JSONRPC: "2.0", ID: rpc.ID, Error: &rpcError{Code: codeRefused, Message: v.Message, Data: rpcData(v, rpc)}})
+		r.Body = encode(rpcAnswer{JSONRPC: "2.0", ID: rpc.ID, Error: &rpcError{Code: code(v), Message: v.Message, Data: rpcData(v, rpc)}})
 	case ToolError:
 		r.Body = encode(rpcAnswer{JSONRPC: "2.0", ID: rpc.ID, Result: &toolResult{ResultType: "complete", IsError: true,
 			Content: []textPart{{"text", agentText(v)}}, Structured: bareOf(v)}})
@@ -88,8 +105,10 @@ func Refuse(v *events.Verdict, d Dress, rpc *Message) *Reply {
 	r.Header.Set("Weir-Verdict", v.ID)
 	r.Header.Set("Weir-Reason", string(v.Reason))
 	r.Header.Set("Weir-Status", strconv.Itoa(status(v)))
-	if v.RetryAfterS > 0 {
+	if waits(v) {
 		r.Header.Set("Retry-After", strconv.FormatInt(v.RetryAfterS, 10))
+	} else {
+		r.Header.Set("X-Should-Retry", "false") // clients of language models heed it, also where limits set a status that invites to try again
 	}
 	return r
 }

@@ -1,8 +1,11 @@
 package check
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 
 	"weir/events"
@@ -44,9 +47,29 @@ func TestRefuse(t *testing.T) {
 	f(v, Bare, call, 429, "application/json", flat)
 	f(v, AnyDress, call, 200, "application/json", tool)
 	f(v, ToolError, call, 200, "application/json", tool)
-	f(v, JSONRPC, call, 200, "application/json", `{"jsonrpc":"2.0","id":7,"error":{"code":4290,"message":"Tool call rejected <11>","data":`+flat+`}}`)
-	f(v, AnyDress, list, 200, "application/json", `{"jsonrpc":"2.0","id":"x","error":{"code":4290,"message":"Tool call rejected <11>","data":`+flat+`}}`)
-	f(v, ToolError, send, 200, "application/json", `{"jsonrpc":"2.0","id":2,"error":{"code":4290,"message":"Tool call rejected <11>","data":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"MAX_TOOL_CALLS_EXCEEDED","domain":"weir","metadata":{"agent_message":"Stop.","controlled_cutoff":"true","correlation_id":"f","limit":"10","observed":"11"}}]}}`)
+	f(v, JSONRPC, call, 200, "application/json", `{"jsonrpc":"2.0","id":7,"error":{"code":4030,"message":"Tool call rejected <11>","data":`+flat+`}}`)
+	f(v, AnyDress, list, 200, "application/json", `{"jsonrpc":"2.0","id":"x","error":{"code":4030,"message":"Tool call rejected <11>","data":`+flat+`}}`)
+	f(v, ToolError, send, 200, "application/json", `{"jsonrpc":"2.0","id":2,"error":{"code":4030,"message":"Tool call rejected <11>","data":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"MAX_TOOL_CALLS_EXCEEDED","domain":"weir","metadata":{"agent_message":"Stop.","controlled_cutoff":"true","correlation_id":"f","limit":"10","observed":"11"}}]}}`)
+
+	spent, wait := *v, *v
+	spent.HTTPStatus, wait.HTTPStatus, wait.Action, wait.RetryAfterS, wait.ControlledCutoff = 402, 429, "throttle", 7, false
+	for _, c := range []struct {
+		v                 *events.Verdict
+		status, code      int
+		retryAfter, retry string
+	}{{v, 429, 4030, "", "false"}, {&spent, 402, 4020, "", "false"}, {&wait, 429, 4290, "7", ""}} {
+		r, rpc := Refuse(c.v, Problem, nil), Refuse(c.v, JSONRPC, call)
+		if r.Status != c.status || r.Header.Get("Retry-After") != c.retryAfter || r.Header.Get("X-Should-Retry") != c.retry || !strings.Contains(string(rpc.Body), fmt.Sprintf(`"code":%d,`, c.code)) {
+			t.Errorf("%s: %d %v, %s; want %+v", c.v.Action, r.Status, r.Header, rpc.Body, c)
+		}
+		grpc := uint64(grpcDenied)
+		if c.retryAfter != "" {
+			grpc = grpcExhausted
+		}
+		if want := message(nil, 1, number(nil, 1, grpc)); !bytes.HasPrefix(appendAnswer(nil, r), want) {
+			t.Errorf("%s: the answer by gRPC does not begin with code %d", c.v.Action, grpc)
+		}
+	}
 
 	again := *v
 	again.Reason, again.ArgsHash = events.Repetition, "xxh64:4f3a2b9c00112233"

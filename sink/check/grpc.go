@@ -32,6 +32,7 @@ const (
 const (
 	grpcInvalid         = 3
 	grpcDenied          = 7 // in the answer: the request is refused
+	grpcExhausted       = 8 // it is refused for a while
 	grpcUnimplemented   = 12
 	grpcUnavailable     = 14 // the gateway goes by its failure mode
 	grpcUnauthenticated = 16
@@ -243,7 +244,11 @@ func appendAnswer(dst []byte, refusal *Reply) []byte {
 		}
 	}
 	denied = message(denied, 3, refusal.Body)
-	return message(message(dst, 1, number(nil, 1, grpcDenied)), 2, denied)
+	code := uint64(grpcDenied)
+	if refusal.Header.Get("Retry-After") != "" {
+		code = grpcExhausted
+	}
+	return message(message(dst, 1, number(nil, 1, code)), 2, denied)
 }
 
 func message(dst []byte, n protowire.Number, v []byte) []byte {

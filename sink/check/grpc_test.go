@@ -140,7 +140,7 @@ func TestGRPC(t *testing.T) {
 	verdict = &events.Verdict{ID: "v", Mode: "enforce", Action: "deny", Reason: "max_tool_calls_exceeded", HTTPStatus: 429, AgentMessage: "Stop."}
 	f(askGRPC("POST", "/mcp", legacy, headers, nil), 200, "application/json", `"result":{"resultType":"complete","content":[{"type":"text","text":"Stop."}]`)
 	f(askGRPC("POST", "/mcp", legacy, headers, map[string]string{"deny": "bare"}), 429, "application/json", `{"reason_code":"max_tool_calls_exceeded"`)
-	f(askGRPC("POST", "/mcp", legacy, headers, map[string]string{"deny": "jsonrpc"}), 200, "application/json", `"code":4290`)
+	f(askGRPC("POST", "/mcp", legacy, headers, map[string]string{"deny": "jsonrpc"}), 200, "application/json", `"code":4030`)
 	f(askGRPC("POST", "/mcp", legacy[:40], maps.Collect(maps.All(headers)), nil), 429, "application/problem+json", `"status":429`) // the body was cut
 	f(askGRPC("POST", "/a2a", a2a, headers, nil), 200, "application/json", `"reason":"MAX_TOOL_CALLS_EXCEEDED"`)
 	f(askGRPC("POST", "/mcp", "["+strings.Repeat(legacy+",", 70)+legacy+"]", headers, nil), 413, "text/plain", "too many")

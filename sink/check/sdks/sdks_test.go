@@ -1,0 +1,144 @@
+// Package sdks holds refusals to what the official clients of language models and of MCP
+// make of them: who is told that waiting does not help must not try again.
+package sdks
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"weir/events"
+	"weir/sink/check"
+)
+
+// installed is the variable that names the folder of install.sh.
+const installed = "WEIR_SDKS"
+
+// refusal is what weir answers.
+type refusal struct {
+	name    string
+	verdict events.Verdict
+	before  bool // as it was answered before statuses said whether waiting helps
+	retried bool // whether clients should try again
+}
+
+func refusals() []refusal {
+	order := func(action string, reason events.Reason, status int, retryAfter int64) events.Verdict {
+		return events.Verdict{ID: "v", Mode: "enforce", Action: action, Reason: reason, HTTPStatus: status, RetryAfterS: retryAfter, ControlledCutoff: retryAfter == 0, Message: "no", AgentMessage: "n"}
+	}
+	budget, pattern, literal := order("halt", events.MaxCost, 402, 0), order("deny", events.PingPong, 403, 0), order("deny", events.MaxTurns, 429, 0)
+	was := literal
+	return []refusal{
+		{"rate: 429, Retry-After", order("throttle", events.CallRate, 429, 1), false, true},
+		{"budget before: 429", was, true, true},
+		{"budget: 402", budget, false, false},
+		{"pattern: 403", pattern, false, false},
+		{"literal: 429", literal, false, false},
+	}
+}
+
+// counted answers as a gateway that asks weir does, and counts the calls.
+type counted struct {
+	refusal refusal
+	mu      sync.Mutex
+	calls   int
+}
+
+func (c *counted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	var rpc check.Message
+	_ = json.Unmarshal(body, &rpc) // what is no JSON-RPC is the call of a model
+	switch {
+	case r.Method != http.MethodPost:
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		return
+	case rpc.Method == "initialize":
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"test","version":"1"}}}`, rpc.ID)
+		return
+	case rpc.Method == "tools/list":
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"tools":[]}}`, rpc.ID)
+		return
+	case strings.HasPrefix(rpc.Method, "notifications/"):
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	c.mu.Lock()
+	c.calls++
+	c.mu.Unlock()
+	reply := check.Refuse(&c.refusal.verdict, check.Problem, nil)
+	for name, values := range reply.Header {
+		w.Header()[name] = values
+	}
+	if c.refusal.before {
+		w.Header().Del("X-Should-Retry")
+	}
+	w.WriteHeader(reply.Status)
+	_, _ = w.Write(reply.Body)
+}
+
+// TestRetries runs each SDK at each refusal. It prints a table of how often each tried
+// again.
+func TestRetries(t *testing.T) {
+	dir := os.Getenv(installed)
+	if dir == "" {
+		t.Skip("the SDKs are not installed; run: make sdks")
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table strings.Builder
+	fmt.Fprintf(&table, "\n%-40s", "tried again")
+	for _, r := range refusals() {
+		fmt.Fprintf(&table, " | %s", r.name)
+	}
+	python := []string{filepath.Join(dir, "python", "bin", "python"), "testdata/retries.py"}
+	node := []string{"node", "testdata/retries.mjs", filepath.Join(dir, "node")}
+	for _, language := range []struct {
+		name    string
+		command []string
+	}{{"Python", python}, {"TypeScript", node}} {
+		for _, sdk := range []string{"openai", "anthropic", "google", "mcp"} {
+			t.Run(language.name+"_"+sdk, func(t *testing.T) {
+				name, cells := "", ""
+				for _, r := range refusals() {
+					c := &counted{refusal: r}
+					server := httptest.NewServer(c)
+					args := append(language.command[1:len(language.command):len(language.command)], sdk, server.URL)
+					run := exec.CommandContext(t.Context(), language.command[0], args...)
+					var errs strings.Builder
+					run.Stderr = &errs
+					run.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "NO_PROXY=127.0.0.1"}
+					out, err := run.Output()
+					server.Close()
+					if err != nil || c.calls == 0 {
+						t.Errorf("MISSING, or it did not call: %v, %d calls: %s%.2000s", err, c.calls, out, errs.String())
+						return
+					}
+					name, _, _ = strings.Cut(string(out), "\n")
+					cells += fmt.Sprintf(" | %*d", len(r.name), c.calls-1)
+					// Clients of language models know the header; others go by the status alone.
+					knows := sdk == "openai" || sdk == "anthropic"
+					if !r.retried && c.calls > 1 && (knows || r.verdict.HTTPStatus != http.StatusTooManyRequests) {
+						t.Errorf("%s: tried again %d times, although waiting does not help", r.name, c.calls-1)
+					}
+					if r.retried && c.calls == 1 && knows {
+						t.Errorf("%s: did not try again", r.name)
+					}
+				}
+				fmt.Fprintf(&table, "\n%-40s%s", language.name+" "+name, cells)
+			})
+		}
+	}
+	t.Log(table.String())
+}

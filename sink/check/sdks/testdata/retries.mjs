@@ -1,0 +1,40 @@
+// Makes one call by an official SDK, with its own way of trying again, at a server that refuses it.
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { pathToFileURL } from "node:url";
+
+const [folder, sdk, url] = process.argv.slice(2);
+const find = createRequire(folder + "/package.json");
+const load = (name) => import(pathToFileURL(find.resolve(name)));
+
+const calls = {
+  openai: ["openai", async () => {
+    const { default: OpenAI } = await load("openai");
+    await new OpenAI({ baseURL: url, apiKey: "none" }).chat.completions.create({ model: "m", messages: [{ role: "user", content: "x" }] });
+  }],
+  anthropic: ["@anthropic-ai/sdk", async () => {
+    const { default: Anthropic } = await load("@anthropic-ai/sdk");
+    await new Anthropic({ baseURL: url, apiKey: "none" }).messages.create({ model: "m", max_tokens: 1, messages: [{ role: "user", content: "x" }] });
+  }],
+  google: ["@google/genai", async () => {
+    const { GoogleGenAI } = await load("@google/genai");
+    const retryOptions = { attempts: 3, initialDelay: 0.1 }; // by default it tries once
+    await new GoogleGenAI({ apiKey: "none", httpOptions: { baseUrl: url, retryOptions } }).models.generateContent({ model: "m", contents: "x" });
+  }],
+  mcp: ["@modelcontextprotocol/sdk", async () => {
+    const { Client } = await load("@modelcontextprotocol/sdk/client/index.js");
+    const { StreamableHTTPClientTransport } = await load("@modelcontextprotocol/sdk/client/streamableHttp.js");
+    const client = new Client({ name: "test", version: "1" });
+    await client.connect(new StreamableHTTPClientTransport(new URL(url)));
+    await client.callTool({ name: "t", arguments: {} });
+  }],
+};
+
+const [name, call] = calls[sdk];
+console.log(name, JSON.parse(readFileSync(`${folder}/node_modules/${name}/package.json`, "utf8")).version);
+try {
+  await call();
+} catch (err) {
+  console.log(err.constructor.name);
+}
+process.exit(0);

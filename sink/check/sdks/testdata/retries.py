@@ -1,0 +1,48 @@
+"""Makes one call by an official SDK, with its own way of trying again, at a server that refuses it."""
+
+import asyncio
+import importlib.metadata
+import sys
+
+sdk, url = sys.argv[1:]
+
+
+def openai():
+    import openai as sdk
+
+    sdk.OpenAI(base_url=url, api_key="none").chat.completions.create(model="m", messages=[{"role": "user", "content": "x"}])
+
+
+def anthropic():
+    import anthropic as sdk
+
+    sdk.Anthropic(base_url=url, api_key="none").messages.create(model="m", max_tokens=1, messages=[{"role": "user", "content": "x"}])
+
+
+def google():
+    from google import genai
+    from google.genai import types
+
+    retry = types.HttpRetryOptions(attempts=3, initial_delay=0.1)  # by default it tries once
+    client = genai.Client(api_key="none", http_options=types.HttpOptions(base_url=url, retry_options=retry))
+    client.models.generate_content(model="m", contents="x")
+
+
+def mcp():
+    from mcp import Client
+
+    async def call():
+        async with Client(url, mode="legacy") as client:
+            await client.call_tool("t", {})
+
+    asyncio.run(call())
+
+
+run, package = {"openai": (openai, "openai"), "anthropic": (anthropic, "anthropic"), "google": (google, "google-genai"), "mcp": (mcp, "mcp")}[sdk]
+print(package, importlib.metadata.version(package), flush=True)
+try:
+    run()
+except ImportError:
+    raise
+except BaseException as err:
+    print(type(err).__name__)
