@@ -210,11 +210,15 @@ func (r *reader) read() error {
 }
 
 func (r *reader) readOne(in *input) error {
-	a, take := r.adapter(in.format), r.take(in.format.Name)
+	shared, take := r.adapter(in.format), r.take(in.format.Name)
+	a := adapter.BranchOf(shared)
 	bad := func(f adapter.Fault) { r.bad(newBadRecord(in.name, f)) }
 	in.body.Use(in.format.Framing, bad)
 	for n := 0; r.err == nil; n++ {
 		record, err := in.body.Next()
+		if errors.Is(err, io.EOF) && a != shared {
+			return a.Flush(take)
+		}
 		if errors.Is(err, io.EOF) {
 			return nil
 		}

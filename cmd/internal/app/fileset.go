@@ -170,7 +170,7 @@ type sharedAdapters struct {
 	all   map[string]*sharedAdapter
 }
 
-// of returns the adapter of a format, which make makes when it is the first.
+// of returns the adapter of a format for one more file; make makes the first.
 func (s *sharedAdapters) of(format string, make func() adapter.Adapter) adapter.Adapter {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,7 +179,7 @@ func (s *sharedAdapters) of(format string, make func() adapter.Adapter) adapter.
 		a = &sharedAdapter{clock: s.clock, inner: make()}
 		s.all[format] = a
 	}
-	return a
+	return &fileAdapter{a, adapter.BranchOf(a.inner)}
 }
 
 // sharedAdapter is an adapter that several files are read with.
@@ -190,20 +190,31 @@ type sharedAdapter struct {
 	last  time.Time
 }
 
-func (s *sharedAdapter) Decode(record []byte, emit func(*events.Event)) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.last = s.clock.Now()
-	return s.inner.Decode(record, emit)
+// fileAdapter is how one of the files is read with it.
+type fileAdapter struct {
+	*sharedAdapter
+	file adapter.Adapter // inner, or a branch of it
 }
 
-// Flush tells what is held back when all files have been silent; the last of them to
-// fall silent does it for all.
-func (s *sharedAdapter) Flush(emit func(*events.Event)) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.clock.Now().Sub(s.last) < flushAfter {
+func (f *fileAdapter) Decode(record []byte, emit func(*events.Event)) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.last = f.clock.Now()
+	return f.file.Decode(record, emit)
+}
+
+// Flush ends what the file has begun, and tells what is held back when all files have
+// been silent; the last of them to fall silent does it for all.
+func (f *fileAdapter) Flush(emit func(*events.Event)) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.file != f.inner {
+		if err := f.file.Flush(emit); err != nil {
+			return err
+		}
+	}
+	if f.clock.Now().Sub(f.last) < flushAfter {
 		return nil
 	}
-	return s.inner.Flush(emit)
+	return f.inner.Flush(emit)
 }

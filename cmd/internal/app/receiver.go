@@ -175,7 +175,7 @@ func (r *receiver) decode(s *source, place int64, record []byte) error {
 		s.held = true
 	}
 	r.idle = r.app.clock.Now()
-	return s.adapter.Decode(record, r.event)
+	return adapter.DecodeWhole(s.adapter, record, r.event)
 }
 
 func (r *receiver) event(ev *events.Event) {

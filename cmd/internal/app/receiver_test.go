@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -253,4 +254,27 @@ func plain(t *testing.T, name string) string {
 		t.Fatal(err)
 	}
 	return string(b)
+}
+
+// TestHalfBodies sends bodies that end in the middle of something: what others send is
+// taken all the same.
+func TestHalfBodies(t *testing.T) {
+	const form = "multipart/form-data; boundary=x"
+	run := func(id string) string {
+		return fmt.Sprintf(`{"post":[{"id":%q,"trace_id":%q,"dotted_order":"20261120T140000000000Z%s","name":"searcher","run_type":"tool","start_time":"2026-11-20T14:00:00Z","end_time":"2026-11-20T14:00:01Z","inputs":{"q":1},"outputs":{"a":1}}]}`, id, id, id)
+	}
+	for i, half := range []string{
+		"--x\r\nContent-Disposition: form-data; name=\"post.1\"\r\n",
+		"Content-Disposition: form-data; name=\"post.1\"",
+		"Content-Disposition: form-data; name=\"attachment.1\"",
+		"--x\r\nContent-Disposition: form-data; name=\"post.1\"\r\n\r\n{\"id\":\"1\"}\r\n",
+		"--x\r\nContent-Disposition: form-data; name=\"feedback.1\"\r\nContent-Type: application/json\r\n",
+	} {
+		r := begin(t, Options{StateDir: t.TempDir()})
+		r.do("POST", "/runs/multipart", half, "Content-Type", form)
+		id := fmt.Sprintf("0199f971-0000-7000-8000-00000000000%d", i)
+		r.want(r.do("POST", "/runs/batch", run(id), "Content-Type", "application/json"), 202)
+		r.waitFor(toldBy(t, "langsmith", run(id)))
+		r.stop()
+	}
 }

@@ -133,7 +133,7 @@ func (d *Decoder) Decode(place int64, m envelope.Message, emit func(*events.Even
 	if r.keeper != nil {
 		r.keeper.At(place)
 	}
-	return r.adapter.Decode(c.Bytes, emit)
+	return adapter.DecodeWhole(r.adapter, c.Bytes, emit)
 }
 
 // Held reports whether something may be held back.

@@ -65,12 +65,20 @@ func isBatch(top adapter.Top) bool {
 }
 
 type reader struct {
+	*runs
+	body
+}
+
+// runs is what is known of runs, by all inputs together.
+type runs struct {
 	tree   *runtree.Tree
 	place  int64 // of the record that is read, see adapter.Keeper
 	ignore map[string][]string
 	posted *adapter.Recent[posted] // by id: runs that have not ended
+}
 
-	// Of a multipart body that comes line by line:
+// body is a multipart body that comes line by line.
+type body struct {
 	part  part // whose content the next line is
 	open  *run // the run whose parts come
 	ready []*run
@@ -79,9 +87,18 @@ type reader struct {
 }
 
 func newReader(o adapter.Options) adapter.Adapter {
-	return &reader{tree: runtree.New(o, "langsmith"), ignore: o.IgnoreArgs,
-		posted: adapter.NewRecent[posted](o.HeldOr(maxPosted))}
+	return &reader{runs: &runs{tree: runtree.New(o, "langsmith"), ignore: o.IgnoreArgs,
+		posted: adapter.NewRecent[posted](o.HeldOr(maxPosted))}}
 }
+
+// Branch returns a reader for another input; see adapter.Branching.
+func (r *reader) Branch() adapter.Adapter { return &branch{reader{runs: r.runs}} }
+
+// branch is a reader of one input of several.
+type branch struct{ reader }
+
+// Flush tells the runs of a multipart body that has not ended, as far as they came.
+func (b *branch) Flush(emit func(*events.Event)) error { return b.finish(emit) }
 
 // maxPosted bounds the runs of which it is remembered what they are.
 const maxPosted = 16384
@@ -93,7 +110,7 @@ type posted struct {
 }
 
 // recall fills what a patch leaves out with what the post of the same run told.
-func (r *reader) recall(u *run) {
+func (r *runs) recall(u *run) {
 	p, known := r.posted.Get(u.id)
 	if !known {
 		p.place = r.place
@@ -169,7 +186,7 @@ func (r *reader) Flush(emit func(*events.Event)) error {
 }
 
 // add gives runs to the tree and tells what is ready.
-func (r *reader) add(runs []*run, emit func(*events.Event)) error {
+func (r *runs) add(runs []*run, emit func(*events.Event)) error {
 	var fault *events.DecodeError
 	refused := 0
 	for _, u := range runs {
