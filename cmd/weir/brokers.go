@@ -11,9 +11,9 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/spf13/pflag"
 
-	"weir/cmd/internal/app"
 	"weir/cmd/internal/cli"
 	"weir/cmd/internal/config"
+	"weir/cmd/internal/group"
 	"weir/events/kafka"
 )
 
@@ -23,7 +23,7 @@ type brokerFlags struct {
 	flags     *pflag.FlagSet
 	addresses *cli.List
 	group     string
-	topics    app.Topics
+	topics    group.Topics
 
 	tls           bool
 	ca, cert, key string
@@ -37,8 +37,8 @@ func newBrokerFlags(fs *pflag.FlagSet) *brokerFlags {
 	b := &brokerFlags{flags: fs}
 	config.AddFileFlag(fs)
 	b.addresses = cli.NewList(fs, "brokers", "the brokers of a Kafka cluster, `HOST:PORT,...`; one that answers suffices")
-	fs.StringVar(&b.group, "group", app.DefaultGroup, "the `NAME` that all weirs of one purpose share")
-	names := app.DefaultTopics()
+	fs.StringVar(&b.group, "group", group.DefaultGroup, "the `NAME` that all weirs of one purpose share")
+	names := group.DefaultTopics()
 	fs.StringVar(&b.topics.Events, "events-topic", names.Events, "the `TOPIC` that events are read from")
 	fs.StringVar(&b.topics.Verdicts, "verdicts-topic", names.Verdicts, "the `TOPIC` that verdicts are written to")
 	fs.StringVar(&b.topics.Activity, "activity-topic", names.Activity, "the `TOPIC` for what concerns agents across flows")

@@ -10,8 +10,8 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/spf13/pflag"
 
-	"weir/cmd/internal/app"
 	"weir/cmd/internal/cli"
+	"weir/cmd/internal/group"
 	"weir/cmd/internal/pump"
 	"weir/events/kafka"
 )
@@ -122,7 +122,7 @@ func lagOf(ctx context.Context, c *kafka.Cluster, b *brokerFlags, stage pump.Sta
 		topic = b.topics.Activity
 	}
 	err = settled(ctx, func(ctx context.Context) (err error) {
-		g, err = askLag(ctx, c, app.GroupOf(b.group, stage), topic, now)
+		g, err = askLag(ctx, c, group.GroupOf(b.group, stage), topic, now)
 		return err
 	})
 	return g, err

@@ -14,6 +14,7 @@ import (
 
 	"weir/cmd/internal/app"
 	"weir/cmd/internal/cli"
+	"weir/cmd/internal/group"
 	"weir/cmd/internal/pump"
 	"weir/events/kafka"
 )
@@ -158,7 +159,7 @@ func (r *runFlags) onKafka(o *app.Options) error {
 	if err != nil {
 		return err
 	}
-	o.Kafka = &app.KafkaOptions{Cluster: cluster, Group: r.brokers.group, Topics: r.brokers.topics, Advertise: r.advertise, Horizon: r.horizon}
+	o.Kafka = &group.Options{Cluster: cluster, Group: r.brokers.group, Topics: r.brokers.topics, Advertise: r.advertise, Horizon: r.horizon}
 	return nil
 }
 

@@ -13,8 +13,8 @@ import (
 
 	"weir/analyzer"
 	"weir/analyzer/limitfile"
-	"weir/cmd/internal/app"
 	"weir/cmd/internal/cli"
+	"weir/cmd/internal/group"
 	"weir/cmd/internal/pump"
 	"weir/events"
 	"weir/events/kafka"
@@ -173,7 +173,7 @@ func eachRecord(ctx context.Context, c *kafka.Cluster, topic string, partition i
 // it, each partition by itself, one after the other. When recorded is true the limits that
 // a log says are in force from where it says them; else those of the replay judge
 // everything.
-func (r *replay) readTopics(ctx context.Context, env *cli.Env, c *kafka.Cluster, t app.Topics, s *stretch, recorded bool) (time.Duration, error) {
+func (r *replay) readTopics(ctx context.Context, env *cli.Env, c *kafka.Cluster, t group.Topics, s *stretch, recorded bool) (time.Duration, error) {
 	flows := &topicReplay{replay: r, env: env, cluster: c, topic: t.Events, recorded: recorded, first: r.limits}
 	if err := flows.look(ctx, s); err != nil {
 		return 0, err
@@ -285,7 +285,7 @@ func (t *topicReplay) foldEvent(ev *events.Event, rec *kafka.Record) error {
 }
 
 func (t *topicReplay) foldActivity(ev *events.Event, rec *kafka.Record) error {
-	one := app.ActivityRecord(rec)
+	one := group.ActivityRecord(rec)
 	return t.heard(t.pump.FoldRecord(ev, &one))
 }
 

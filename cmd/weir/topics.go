@@ -13,6 +13,7 @@ import (
 	"weir/analyzer"
 	"weir/cmd/internal/app"
 	"weir/cmd/internal/cli"
+	"weir/cmd/internal/group"
 	"weir/cmd/internal/pump"
 	"weir/events/kafka"
 )
@@ -156,7 +157,7 @@ func (t *topicFlags) plan(ctx context.Context, c *kafka.Cluster) (*topicPlan, er
 // needs returns what weir wants of each of its topics, by how many partitions those of
 // events and of activity have.
 func (t *topicFlags) needs(limits analyzer.Limits, events, activity int) []topicNeeds {
-	horizon := func(s pump.Stage) time.Duration { return app.Horizon(s, &limits) + skew }
+	horizon := func(s pump.Stage) time.Duration { return group.Horizon(s, &limits) + skew }
 	both := max(horizon(pump.FlowStage), horizon(pump.AgentStage))
 	same := func(name, want string) settingNeed {
 		return settingNeed{name, want, func(is string) bool { return is == want }}

@@ -44,7 +44,7 @@ func (a *App) serveAgents(w http.ResponseWriter, r *http.Request) error {
 	default:
 		return &httpError{status: http.StatusBadRequest, detail: fmt.Sprintf("stuck=%q is not known; want 1 or 0", stuck)}
 	}
-	list, err := pump.AgentsOf(a.form.agents(), q)
+	list, err := pump.AgentsOf(a.form.Agents(), q)
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (a *App) serveAgent(w http.ResponseWriter, r *http.Request) error {
 // error that says whom to ask when another process does.
 func (a *App) agentPump(kind, id string) (*pump.Pump, string, error) {
 	key := pump.AgentKeyOf(kind, id)
-	p, err := a.form.agentsOf(key)
+	p, err := a.form.AgentsOf(key)
 	return p, key, err
 }
 

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,12 +9,12 @@ import (
 	"net"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"weir/analyzer"
-	"weir/analyzer/limitfile"
 	"weir/cmd/internal/app/budget"
+	"weir/cmd/internal/embedded"
+	"weir/cmd/internal/group"
+	"weir/cmd/internal/phase"
 	"weir/cmd/internal/pump"
 	"weir/sink/jsonl"
 	"weir/sink/prom"
@@ -52,48 +53,14 @@ type App struct {
 
 	listener net.Listener
 	server   *http.Server
-	turned   atomic.Int64 // when the pump loop last turned, Unix milliseconds
 
 	// What is ended in turn by Stop.
-	intake, pumping, leaving *stage
-	closed                   sync.Once
+	intake, leaving *phase.Phase
+	closed          sync.Once
 
 	done   chan struct{}
 	failed sync.Once
 	err    error
-}
-
-// stage is a group of goroutines that end together.
-type stage struct {
-	ctx    context.Context // when it is done they finish what they have begun
-	cancel context.CancelFunc
-	hard   context.Context // when it is done they leave it
-	abort  context.CancelFunc
-	group  sync.WaitGroup
-}
-
-func newStage() *stage {
-	s := new(stage)
-	s.hard, s.abort = context.WithCancel(context.Background())
-	s.ctx, s.cancel = context.WithCancel(s.hard)
-	return s
-}
-
-// end cancels the stage and waits for it, or for the end of ctx.
-func (s *stage) end(ctx context.Context) error {
-	s.cancel()
-	defer s.abort()
-	ended := make(chan struct{})
-	go func() {
-		s.group.Wait()
-		close(ended)
-	}()
-	select {
-	case <-ended:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // New checks the options and reads the files that they name. It has no effects.
@@ -137,14 +104,13 @@ func (a *App) Start(ctx context.Context) (err error) {
 	if a.store, err = state.Open(a.o.StateDir, a.o.State); err != nil {
 		return err
 	}
-	a.verdicts, a.answers = a.store.Verdicts(partition), newAnswers()
+	a.verdicts, a.answers = a.store.Verdicts(0), newAnswers()
 	a.wide = &wideOrders{log: a.verdicts, clock: a.clock, logger: a.logger}
-	a.intake, a.pumping, a.leaving = newStage(), newStage(), newStage()
-	a.turned.Store(a.clock.Now().UnixMilli())
+	a.intake, a.leaving = phase.New(a.fail), phase.New(a.fail)
+	a.beginMetrics()
 	if a.form, err = a.newForm(); err != nil {
 		return err
 	}
-	a.beginMetrics()
 	if a.o.VerdictFile != "" {
 		if a.file, err = jsonl.Open(a.o.VerdictFile); err != nil {
 			return err
@@ -156,7 +122,10 @@ func (a *App) Start(ctx context.Context) (err error) {
 	if a.listener, err = net.Listen("tcp", a.o.Listen); err != nil {
 		return fmt.Errorf("listen on %s: %w; choose another address", a.o.Listen, err)
 	}
-	if err := a.form.start(ctx); err != nil {
+	if err := a.limits.begin(); err != nil {
+		return err
+	}
+	if err := a.form.Start(ctx); err != nil {
 		return err
 	}
 	if err := a.startReceiver(); err != nil {
@@ -195,25 +164,22 @@ func (a *App) Start(ctx context.Context) (err error) {
 }
 
 func (a *App) newForm() (form, error) {
-	if a.o.Kafka != nil {
-		return newMember(a)
+	shared := pump.Options{Limits: a.limits.current(), Parse: pump.ParseLimits, Answer: a.answers.deliver, Memory: a.o.Memory,
+		CheckpointEvery: a.o.CheckpointEvery, Counts: &a.counts, Metrics: a.metrics, Clock: a.clock, Logger: a.logger}
+	caughtUp := func() { a.meter.restored(a.clock.Now()) }
+	if a.o.Kafka == nil {
+		return embedded.New(embedded.Options{Pump: shared, Store: a.store, Tick: a.o.Tick, Await: a.answered, CaughtUp: caughtUp, Fail: a.fail}), nil
 	}
-	return newJournal(a), nil
+	token, err := readSecret(cmp.Or(a.o.IntakeTokenFile, a.o.AdminTokenFile))
+	if err != nil {
+		return nil, err
+	}
+	return group.New(*a.o.Kafka, group.Host{Pump: shared, Store: a.store, StateDir: a.o.StateDir, Token: token, Tick: a.o.Tick,
+		AnswerTimeout: a.o.AnswerTimeout, KeepVerdicts: a.o.State.JournalTTL, Limits: a.limits.current, Await: a.answered, CaughtUp: caughtUp, Fail: a.fail}), nil
 }
 
-func parseLimits(document []byte) (analyzer.Limits, error) {
-	return limitfile.ParseJSON("limits.set", document)
-}
-
-// run starts a goroutine of a stage. An error of it other than the end of its stage is
-// one that weir cannot go on from.
-func (a *App) run(s *stage, what string, fn func(context.Context) error) {
-	s.group.Go(func() {
-		if err := fn(s.ctx); err != nil && s.ctx.Err() == nil {
-			a.fail(fmt.Errorf("%s: %w", what, err))
-		}
-	})
-}
+// run starts a goroutine of a phase.
+func (a *App) run(p *phase.Phase, what string, fn func(context.Context) error) { p.Run(what, fn) }
 
 func (a *App) fail(err error) {
 	a.failed.Do(func() {
@@ -247,11 +213,11 @@ type Place struct {
 }
 
 // Places returns the partitions of events that are folded here, in order.
-func (a *App) Places() []Place { return placesOf(a.form.pumps()) }
+func (a *App) Places() []Place { return placesOf(a.form.Pumps()) }
 
 // AgentPlaces returns those of the activity that are folded here, in order. They are
 // numbered as what comes of them is: behind all partitions of events.
-func (a *App) AgentPlaces() []Place { return placesOf(a.form.agents()) }
+func (a *App) AgentPlaces() []Place { return placesOf(a.form.Agents()) }
 
 func placesOf(pumps []*pump.Pump) (out []Place) {
 	for _, p := range pumps {
@@ -281,14 +247,14 @@ func (a *App) Stop(ctx context.Context) error {
 		return nil
 	}
 	// Streams and followers first, or Shutdown would wait for them.
-	err := a.intake.end(ctx)
+	err := a.intake.End(ctx)
 	err = errors.Join(err, a.server.Shutdown(ctx))
-	if perr := a.form.stop(ctx); errors.Is(perr, state.ErrDiskLow) {
+	if perr := a.form.Stop(ctx); errors.Is(perr, state.ErrDiskLow) {
 		a.logger.Warn("stopped without a last checkpoint; the next start folds a little more again", "error", perr)
 	} else {
 		err = errors.Join(err, perr)
 	}
-	err = errors.Join(err, a.leaving.end(ctx))
+	err = errors.Join(err, a.leaving.End(ctx))
 	return errors.Join(err, a.closeAll())
 }
 

@@ -30,9 +30,9 @@ type running struct {
 	asked int
 }
 
-func (r *running) log() *state.Log { return r.form.(*journal).log }
+func (r *running) log() *state.Log { return r.store.Journal(0) }
 
-func (r *running) pump() *pump.Pump { return r.form.(*journal).flows.pump }
+func (r *running) pump() *pump.Pump { return r.form.Pumps()[0] }
 
 func begin(t *testing.T, o Options) *running {
 	t.Helper()
@@ -234,7 +234,7 @@ func TestKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := pump.NewReplay(t.Context(), pump.Options{Limits: r.limits.wanted, Parse: parseLimits})
+	p, err := pump.NewReplay(t.Context(), pump.Options{Limits: r.limits.wanted, Parse: pump.ParseLimits})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,17 +256,9 @@ func TestKilled(t *testing.T) {
 	if accepted != n {
 		t.Errorf("%d of %d acknowledged events are in the journal", accepted, n)
 	}
-	if got := r.verdictLines(); !slices.Equal(byStage(got), byStage(want)) {
+	if got := r.verdictLines(); !slices.Equal(pumptest.ByStage(got), pumptest.ByStage(want)) {
 		t.Errorf("%d verdicts, an undisturbed fold gives %d", len(got), len(want))
 	}
-}
-
-// byStage puts the verdicts about flows before those about agents: how the two stand
-// among each other depends on the batches.
-func byStage(lines []string) []string {
-	about := func(line string) bool { return !strings.Contains(line, `"correlation_id":`) }
-	agents := slices.DeleteFunc(slices.Clone(lines), func(line string) bool { return !about(line) })
-	return append(slices.DeleteFunc(slices.Clone(lines), about), agents...)
 }
 
 // kill closes the store under the running app, so that what is under way fails as it
@@ -278,11 +270,8 @@ func (r *running) kill() {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	_ = r.Stop(ctx) // fails, for there is no store
-	for _, s := range []*stage{r.intake, r.pumping, r.leaving} {
-		s.abort()
-		s.group.Wait()
-	}
+	_ = r.Stop(ctx)                  // fails, for there is no store
+	_ = r.Stop(context.Background()) // waits for what was told to leave
 	r.pump().Abandon()
 	r.App = nil
 }

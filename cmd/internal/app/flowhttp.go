@@ -37,7 +37,7 @@ func (a *App) serveFlows(w http.ResponseWriter, r *http.Request) error {
 	default:
 		return &httpError{status: http.StatusBadRequest, detail: fmt.Sprintf("sort=%q is not known; want newest or near", sort)}
 	}
-	list, err := pump.FlowsOf(a.form.pumps(), int(limit), order)
+	list, err := pump.FlowsOf(a.form.Pumps(), int(limit), order)
 	if err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func (a *App) serveFlow(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *App) view(id string) (analyzer.View, error) {
-	p, err := a.form.pumpOf(id)
+	p, err := a.form.PumpOf(id)
 	if err != nil {
 		return analyzer.View{}, err
 	}
@@ -85,7 +85,7 @@ func (a *App) serveFlowEvents(w http.ResponseWriter, r *http.Request) error {
 		since = 0
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
-	err = a.form.eventsOf(r.Context(), id, since, func(line []byte) bool {
+	err = a.form.EventsOf(r.Context(), id, since, func(line []byte) bool {
 		if limit == 0 {
 			return false
 		}
@@ -131,7 +131,7 @@ func (a *App) serveLimits(w http.ResponseWriter, _ *http.Request) error {
 // the first will be given. While a change of limits passes through the partitions of
 // a topic, it is those of one of them.
 func (a *App) inForce() (*analyzer.Limits, []byte) {
-	if pumps := a.form.pumps(); len(pumps) > 0 {
+	if pumps := a.form.Pumps(); len(pumps) > 0 {
 		return pumps[0].Limits()
 	}
 	limits := a.limits.current()

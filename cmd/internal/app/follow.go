@@ -310,7 +310,7 @@ func (f *follower) append(ctx context.Context) error {
 		return err
 	}
 	f.letters = f.letters[:0]
-	if err := a.insist(ctx, func() error { return a.form.append(ctx, f.entries) }); err != nil {
+	if err := a.insist(ctx, func() error { return a.form.Append(ctx, f.entries) }); err != nil {
 		return err
 	}
 	a.counts.Accepted.Add(int64(len(f.entries)))

@@ -3,14 +3,13 @@ package app
 import (
 	"net/http"
 	"slices"
-	"time"
 	"weir/cmd/internal/pump"
 )
 
 // serveHealth says whether the pump loop turns. It depends on nothing outside, for
 // what watches it restarts weir when it fails.
 func (a *App) serveHealth(w http.ResponseWriter, _ *http.Request) error {
-	since := a.clock.Now().Sub(time.UnixMilli(a.turned.Load()))
+	since := a.clock.Now().Sub(a.form.Turned())
 	out := struct {
 		OK       bool  `json:"ok"`
 		TurnedMS int64 `json:"turned_ms_ago"`
@@ -22,9 +21,6 @@ func (a *App) serveHealth(w http.ResponseWriter, _ *http.Request) error {
 	writeJSON(w, "application/json", status, out)
 	return nil
 }
-
-// maxLag is how many records the pump may be behind and still be ready.
-const maxLag = 10_000
 
 // readyAnswer says whether verdicts are up to date, and else why not.
 type readyAnswer struct {
@@ -65,10 +61,11 @@ func (a *App) readiness() readyAnswer {
 	if a.Err() != nil {
 		out.Why = append(out.Why, "weir has failed and is stopping")
 	}
-	if a.intake.ctx.Err() != nil {
+	if a.intake.Ending().Err() != nil {
 		out.Why = append(out.Why, "weir is stopping")
 	}
-	a.form.ready(&out)
+	why, lag := a.form.Ready()
+	out.Why, out.Lag = append(out.Why, why...), lag
 	if free < floor || a.diskLow() {
 		out.Why = append(out.Why, "there is too little free disk space to write")
 	}
@@ -81,5 +78,5 @@ func (a *App) readiness() readyAnswer {
 
 // diskLow reports whether a pump waits for free space.
 func (a *App) diskLow() bool {
-	return slices.ContainsFunc(append(a.form.pumps(), a.form.agents()...), func(p *pump.Pump) bool { return p.Standing().DiskLow.Load() })
+	return slices.ContainsFunc(append(a.form.Pumps(), a.form.Agents()...), func(p *pump.Pump) bool { return p.Standing().DiskLow.Load() })
 }

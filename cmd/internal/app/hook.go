@@ -28,5 +28,5 @@ func (a *App) appendLines(ctx context.Context, lines [][]byte) error {
 	for i, line := range lines {
 		entries[i].Value = line
 	}
-	return a.form.append(ctx, entries)
+	return a.form.Append(ctx, entries)
 }

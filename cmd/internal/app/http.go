@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"weir/cmd/internal/app/budget"
+	"weir/cmd/internal/group"
+	"weir/cmd/internal/problem"
 	"weir/events"
 	"weir/sink/check"
 	"weir/sink/prom"
@@ -52,7 +54,7 @@ func (a *App) routes() []route {
 			checks.ServeHTTP(w, r)
 			return nil
 		})},
-		{"POST", forwardPath, intake, limited(a.o.Requests*checksPerRequest, a.serveForwarded)},
+		{"POST", group.AskPath, intake, limited(a.o.Requests*checksPerRequest, a.serveForwarded)},
 		{"GET", "/v1/verdicts", reader, a.streams()},
 		{"GET", "/v1/flows", reader, a.serveFlows},
 		{"GET", "/v1/flows/{id}", reader, a.serveFlow},
@@ -196,6 +198,9 @@ func (a *App) writeError(w http.ResponseWriter, r *http.Request, err error) {
 func (a *App) explain(err error) *httpError {
 	if e, ok := errors.AsType[*httpError](err); ok {
 		return e
+	}
+	if e, ok := errors.AsType[*problem.Error](err); ok {
+		return &httpError{status: e.Status, code: e.Code, field: e.Field, detail: e.Detail, retryAfter: e.RetryAfter}
 	}
 	if e, ok := errors.AsType[*events.DecodeError](err); ok {
 		return &httpError{status: http.StatusBadRequest, code: string(e.Code), field: e.Field, detail: e.Error()}

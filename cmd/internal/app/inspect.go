@@ -92,7 +92,7 @@ func (a *App) telling(r *http.Request) (*telling, error) {
 		since = 0
 	}
 	var bad error
-	err = a.form.eventsOf(r.Context(), id, since, func(line []byte) bool {
+	err = a.form.EventsOf(r.Context(), id, since, func(line []byte) bool {
 		if len(t.events) == maxTale {
 			t.Truncated = true
 			return false
@@ -178,7 +178,7 @@ func (a *App) serveKey(w http.ResponseWriter, r *http.Request) error {
 		}
 		from += int64(len(entries))
 	}
-	list, err := pump.FlowsOf(a.form.pumps(), pump.MaxScanned, pump.Newest)
+	list, err := pump.FlowsOf(a.form.Pumps(), pump.MaxScanned, pump.Newest)
 	if err != nil {
 		return err
 	}

@@ -192,7 +192,7 @@ func (t *delivery) refuse(in *lineReader, err error) {
 
 // flush puts what was gathered into the journal.
 func (t *delivery) flush() error {
-	if err := t.app.form.append(t.request.Context(), t.good); err != nil {
+	if err := t.app.form.Append(t.request.Context(), t.good); err != nil {
 		return err
 	}
 	if err := t.app.store.DeadLetter(t.letters...); err != nil {

@@ -132,7 +132,7 @@ func (s *limitsSource) tell() error {
 	if form == nil || s.wanted.Version == s.set {
 		return nil
 	}
-	if err := form.setLimits(s.wanted); err != nil {
+	if err := form.SetLimits(s.wanted); err != nil {
 		return fmt.Errorf("put the limits into the log: %w", err)
 	}
 	s.set = s.wanted.Version

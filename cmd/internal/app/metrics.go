@@ -36,14 +36,6 @@ type meter struct {
 	server   *http.Server
 }
 
-// measured is a form that tells of its sources: the partitions that it folds, how far
-// behind it is with them, and what trouble there was.
-type measured interface {
-	// measure fills in Sources and what is told beside it. It may be called while the
-	// form starts and stops.
-	measure(*prom.Reading)
-}
-
 // beginMetrics makes what the pumps are given.
 func (a *App) beginMetrics() {
 	a.meter.begun = a.clock.Now()
@@ -69,7 +61,7 @@ func (m *meter) restored(now time.Time) {
 func (a *App) readMetrics(r *prom.Reading) {
 	a.counts.Read(r)
 	r.Intake = prom.Intake{Held: a.budget.Held(), Limit: a.budget.Limit(), Refused: a.budget.Refused()}
-	for _, p := range a.form.pumps() {
+	for _, p := range a.form.Pumps() {
 		for i := range r.Live {
 			r.Live[i] += p.Standing().Live[i].Load()
 		}
@@ -80,9 +72,7 @@ func (a *App) readMetrics(r *prom.Reading) {
 		}
 	}
 	a.readAgents(r)
-	if m, ok := a.form.(measured); ok {
-		m.measure(r)
-	}
+	a.form.Measure(r)
 	r.StoreBytes[0], r.StoreBytes[1] = a.store.Size()
 	r.DiskFree, r.DiskFloor = a.store.Free()
 	r.Restored = time.Duration(a.meter.caughtUp.Load())
@@ -103,7 +93,7 @@ func (a *App) readMetrics(r *prom.Reading) {
 func (a *App) readAgents(r *prom.Reading) {
 	now := a.clock.Now()
 	told := now
-	for _, p := range a.form.agents() {
+	for _, p := range a.form.Agents() {
 		muster, ok := p.Muster()
 		if !ok {
 			continue
@@ -121,26 +111,6 @@ func (a *App) readAgents(r *prom.Reading) {
 		}
 	}
 	r.AgentsTold = now.Sub(told)
-}
-
-// measure tells of the logs as of topics with one partition each.
-func (j *journal) measure(r *prom.Reading) {
-	j.flows.measure(r, false)
-	j.activity.measure(r, true)
-}
-
-func (f *feed) measure(r *prom.Reading, agents bool) {
-	if f.pump == nil {
-		return
-	}
-	s := prom.Source{Agents: agents, Topic: f.name, Partition: partition, LagRecords: max(0, f.behind())}
-	if s.LagRecords > 0 {
-		oldest, err := f.log.Read(f.pump.Next(), 1, nil)
-		if err == nil && len(oldest) > 0 {
-			s.Lag = max(0, f.app.clock.Now().Sub(oldest[0].Appended.Time()))
-		}
-	}
-	r.Sources = append(r.Sources, s)
 }
 
 // timedAsk asks the fold and tells how long that took.

@@ -10,6 +10,7 @@ import (
 
 	"weir/analyzer"
 	"weir/cmd/internal/pump"
+	"weir/cmd/internal/pump/pumptest"
 	"weir/events"
 	"weir/state"
 )
@@ -367,7 +368,7 @@ func TestOrdersAreReplayed(t *testing.T) {
 	if len(want) < 7 {
 		t.Fatalf("there are only %d verdicts", len(want))
 	}
-	p, err := pump.NewReplay(t.Context(), pump.Options{Limits: limits, Parse: parseLimits})
+	p, err := pump.NewReplay(t.Context(), pump.Options{Limits: limits, Parse: pump.ParseLimits})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -379,7 +380,7 @@ func TestOrdersAreReplayed(t *testing.T) {
 	for i := range entries {
 		got = append(got, refolded(t, p, &entries[i])...)
 	}
-	if !slices.Equal(byStage(got), byStage(want)) {
+	if !slices.Equal(pumptest.ByStage(got), pumptest.ByStage(want)) {
 		t.Errorf("folded again:\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"weir/analyzer"
 	"weir/analyzer/limitfile"
+	"weir/cmd/internal/group"
 	"weir/cmd/internal/pump"
 	"weir/state"
 )
@@ -30,7 +31,7 @@ type Options struct {
 	State state.Options
 
 	// Kafka makes the program a member of a group on Kafka; nil keeps a journal.
-	Kafka *KafkaOptions
+	Kafka *group.Options
 
 	// LimitsFile is read at the start and watched; "" takes Limits.
 	LimitsFile string

@@ -205,7 +205,7 @@ func (r *receiver) append(ctx context.Context) error {
 	if len(r.entries) == 0 {
 		return nil
 	}
-	if err := r.app.form.append(ctx, r.entries); err != nil {
+	if err := r.app.form.Append(ctx, r.entries); err != nil {
 		return err
 	}
 	r.app.counts.Accepted.Add(int64(len(r.entries)))

@@ -72,9 +72,8 @@ const behindWait = 100 * time.Millisecond
 
 // behind reports whether the fold has to catch up first.
 func (s *selfTest) behind() bool {
-	var a readyAnswer
-	s.app.form.ready(&a)
-	return len(a.Why) > 0
+	why, _ := s.app.form.Ready()
+	return len(why) > 0
 }
 
 // once makes one loop and notes how it went.
@@ -106,7 +105,7 @@ const mostFlows = 10_000
 // flow chooses an id that a pump of this process folds, another pump in each round; ""
 // when there is none, by which nothing is wrong.
 func (s *selfTest) flow() string {
-	pumps := s.app.form.pumps()
+	pumps := s.app.form.Pumps()
 	s.mu.Lock()
 	s.idle = len(pumps) == 0
 	s.round++
@@ -118,7 +117,7 @@ func (s *selfTest) flow() string {
 	want := pumps[round%len(pumps)]
 	for i := range mostFlows {
 		id := fmt.Sprintf("%s%d", events.SelfTestFlows, i)
-		if p, err := s.app.form.pumpOf(id); err == nil && p == want {
+		if p, err := s.app.form.PumpOf(id); err == nil && p == want {
 			return id
 		}
 	}
@@ -148,7 +147,7 @@ func (s *selfTest) loop(ctx context.Context, flow string) error {
 			Content: events.Hash{Algorithm: events.XXH64, Value: 1}})
 	}
 	timeout := a.clock.After(selfTestPatience)
-	if err := a.form.append(ctx, entries); err != nil {
+	if err := a.form.Append(ctx, entries); err != nil {
 		return fmt.Errorf("append a loop: %w", err)
 	}
 	for {

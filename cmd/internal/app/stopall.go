@@ -55,11 +55,8 @@ func (a *App) serveStopAll(w http.ResponseWriter, r *http.Request) error {
 	}
 	out := StopAllAnswer{ID: orderID(), By: o.By}
 	err = a.stopAll(r.Context(), &o, &out)
-	if s, ok := a.form.(shared); ok && r.Header.Get(passedOn) == "" {
-		if err != nil { // the others may be able to, all the same
-			out.Missed, err = append(out.Missed, "here: "+err.Error()), nil
-		}
-		a.passOn(r, s, &asked, &out)
+	if r.Header.Get(passedOn) == "" {
+		err = a.passOn(r, &asked, &out, err)
 	}
 	if err != nil {
 		return err
@@ -76,7 +73,7 @@ const stopBatch = 500
 // the error says how many orders it has.
 func (a *App) stopAll(ctx context.Context, o *events.Operator, out *StopAllAnswer) error {
 	var flows []pump.LiveFlow
-	for _, p := range a.form.pumps() {
+	for _, p := range a.form.Pumps() {
 		some, more, err := p.Live(MaxStopAll - len(flows))
 		if err != nil {
 			return err
@@ -97,7 +94,7 @@ func (a *App) stopAll(ctx context.Context, o *events.Operator, out *StopAllAnswe
 			}
 			entries = append(entries, state.Entry{Value: raw})
 		}
-		if err := a.form.append(ctx, entries); err != nil {
+		if err := a.form.Append(ctx, entries); err != nil {
 			return fmt.Errorf("%d of %d flows were stopped, give the order again: %w", out.Stopped, len(flows), err)
 		}
 		out.Stopped += len(entries)
@@ -105,36 +102,17 @@ func (a *App) stopAll(ctx context.Context, o *events.Operator, out *StopAllAnswe
 	return nil
 }
 
-// shared is a form of which other processes fold flows, too.
-type shared interface {
-	// others returns the addresses of those processes, and says which partitions nobody
-	// folds who could be asked.
-	others(ctx context.Context) (addresses, missed []string)
-}
-
-func (m *member) others(ctx context.Context) (addresses, missed []string) {
-	l := m.flowLanes
-	known, err := l.group.Owners(ctx)
-	if err != nil {
-		return nil, []string{fmt.Sprintf("the group does not say who folds the other partitions: %v", err)}
-	}
-	for _, n := range l.partitions {
-		if m.ownerHere(l, n) != nil {
-			continue
-		}
-		switch address := known[n]; {
-		case address == "" || address == m.o.Advertise:
-			missed = append(missed, l.describe(n)+": nobody who can be reached folds it at this moment")
-		case !slices.Contains(addresses, address):
-			addresses = append(addresses, address)
-		}
-	}
-	return addresses, missed
-}
-
 // passOn lets the other members stop their flows, with the token of whoever asked.
-func (a *App) passOn(r *http.Request, s shared, asked *StopAll, out *StopAllAnswer) {
-	addresses, missed := s.others(r.Context())
+// When there are some, an error of this process is only told: they may be able to, all
+// the same.
+func (a *App) passOn(r *http.Request, asked *StopAll, out *StopAllAnswer, err error) error {
+	addresses, missed := a.form.Others(r.Context())
+	if len(addresses)+len(missed) == 0 {
+		return err
+	}
+	if err != nil {
+		out.Missed = append(out.Missed, "here: "+err.Error())
+	}
 	out.Missed = append(out.Missed, missed...)
 	answers, failed := make([]StopAllAnswer, len(addresses)), make([]error, len(addresses))
 	var group sync.WaitGroup
@@ -153,7 +131,10 @@ func (a *App) passOn(r *http.Request, s shared, asked *StopAll, out *StopAllAnsw
 		out.More = out.More || answers[i].More
 		out.Missed = append(out.Missed, answers[i].Missed...)
 	}
+	return nil
 }
+
+const maxForwarded = 64 << 10 // bytes of an answer of another member
 
 // passTime is how long another member may take to stop its flows.
 const passTime = 20 * time.Second

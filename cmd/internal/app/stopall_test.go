@@ -15,7 +15,7 @@ type company struct {
 	addresses, missed []string
 }
 
-func (c company) others(context.Context) (addresses, missed []string) { return c.addresses, c.missed }
+func (c company) Others(context.Context) (addresses, missed []string) { return c.addresses, c.missed }
 
 // TestStopAllIsPassedOn stops the flows of other members, too, and tells whom it could
 // not reach.

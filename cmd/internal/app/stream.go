@@ -157,7 +157,7 @@ func (v *viewer) run(r *http.Request) error {
 			}
 		case <-r.Context().Done():
 			return nil
-		case <-a.intake.ctx.Done():
+		case <-a.intake.Ending().Done():
 			return nil
 		}
 	}
@@ -218,9 +218,8 @@ func (v *viewer) beat() {
 
 // upToDate reports whether the fold has caught up with the log.
 func (a *App) upToDate() bool {
-	var out readyAnswer
-	a.form.ready(&out)
-	return len(out.Why) == 0
+	why, _ := a.form.Ready()
+	return len(why) == 0
 }
 
 // send writes what was gathered, and fails when the viewer does not take it in time.

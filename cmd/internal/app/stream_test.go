@@ -8,7 +8,7 @@ type lagging struct {
 	why []string
 }
 
-func (l *lagging) ready(out *readyAnswer) { out.Why = append(out.Why, l.why...) }
+func (l *lagging) Ready() (why []string, lag int64) { return l.why, 0 }
 
 // TestBeats sees that a dispatcher is not told that it knows every order while the fold
 // is behind.

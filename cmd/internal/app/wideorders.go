@@ -109,18 +109,18 @@ func (w *wideOrders) take(e *state.Entry) {
 func (a *App) ask(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error) {
 	c, refusable := guard.CallOf(ev)
 	if !refusable || a.answers.known(answerKey(ev)) {
-		return a.form.ask(ctx, ev, raw)
+		return a.form.Ask(ctx, ev, raw)
 	}
 	v, err := a.wide.refusing(ctx, &c)
 	if err != nil {
 		return nil, err
 	}
 	if v == nil {
-		return a.form.ask(ctx, ev, raw)
+		return a.form.Ask(ctx, ev, raw)
 	}
 	// The attempt stands in the log in place of the ask. When the log takes nothing, the
 	// order refuses the call all the same.
-	if err := a.form.append(ctx, []state.Entry{{Value: attempt(ev, v)}}); err != nil {
+	if err := a.form.Append(ctx, []state.Entry{{Value: attempt(ev, v)}}); err != nil {
 		a.logger.Warn("a call that an order refused is not in the log", "flow", ev.FlowKey(), "verdict", v.ID, "error", err)
 	}
 	return guard.Answer(v, &c, events.StampOf(a.clock.Now())), nil

@@ -29,6 +29,10 @@ var (
 	fold  = []string{"weir/events", "github.com/cespare/xxhash/v2"}
 	store = "github.com/dgraph-io/badger/v4"
 	yaml  = "go.yaml.in/yaml/v4"
+
+	// What a log backend is made of: neither knows the other, nor who serves requests.
+	backend = []string{"weir/analyzer", "weir/state", "weir/sink/prom", "weir/cmd/internal/clock", "weir/cmd/internal/phase",
+		"weir/cmd/internal/problem", "weir/cmd/internal/pump", "weir/cmd/internal/retry"}
 )
 
 var laws = []law{
@@ -62,6 +66,11 @@ var laws = []law{
 	{folder: "cmd/internal/pump", may: append([]string{"weir/analyzer", "weir/events/fingerprint", "weir/state", "weir/sink/prom", "weir/cmd/internal/clock", "weir/cmd/internal/selftest"}, fold...),
 		not: []string{"net", "os", "weir/events/kafka"}},
 	{folder: "cmd/internal/pump/pumptest", may: []string{"weir/analyzer", "weir/events", "weir/state", "weir/cmd/internal/clock"}, not: []string{"net"}},
+	{folder: "cmd/internal/phase", not: []string{"net", "os"}},
+	{folder: "cmd/internal/problem", not: []string{"net", "os"}},
+	{folder: "cmd/internal/retry", may: []string{"weir/state", "weir/cmd/internal/clock"}, not: []string{"net", "os"}},
+	{folder: "cmd/internal/embedded", may: append(backend, "weir/events"), not: []string{"os", "weir/events/kafka"}},
+	{folder: "cmd/internal/group", may: append(backend, "weir/events", "weir/sink/kafka", "weir/sink/check", "github.com/segmentio/kafka-go"), not: []string{"os"}},
 	{folder: "cmd/internal/app/e2e", may: []string{"weir/", "github.com/twmb/franz-go"}},
 	{folder: "cmd", may: []string{"weir/", "go.yaml.in/yaml/v4", "github.com/cespare/xxhash/v2", "github.com/segmentio/kafka-go", "github.com/spf13", "golang.org/x/term"}},
 	{folder: "cmd/internal/app/budget", may: []string{"golang.org/x/sync/semaphore"}},

@@ -11,14 +11,14 @@ import (
 
 	"weir/analyzer"
 	"weir/analyzer/limitfile"
-	"weir/cmd/internal/app"
+	"weir/cmd/internal/group"
 	"weir/cmd/internal/pump"
 	"weir/events"
 	sinkkafka "weir/sink/kafka"
 )
 
 // wantedOfAgents is what the one fold says of the topic of activity as it stands.
-func (g *group) wantedOfAgents(limits analyzer.Limits) (out []string) {
+func (g *members) wantedOfAgents(limits analyzer.Limits) (out []string) {
 	g.t.Helper()
 	for n, records := range g.records(g.topics.Activity) {
 		p, err := pump.New(g.t.Context(), pump.Options{Partition: uint16(g.partitions + n), Stage: pump.AgentStage, Sources: g.partitions, Limits: limits,
@@ -31,7 +31,7 @@ func (g *group) wantedOfAgents(limits analyzer.Limits) (out []string) {
 			if err := events.Decode(records[i].Value, &ev); err != nil {
 				g.t.Fatal(err)
 			}
-			one := app.ActivityRecord(&records[i])
+			one := group.ActivityRecord(&records[i])
 			ev.Appended = one.Appended
 			for _, v := range p.FoldRecord(&ev, &one) {
 				out = append(out, string(v.AppendJSON(nil)))
@@ -42,7 +42,7 @@ func (g *group) wantedOfAgents(limits analyzer.Limits) (out []string) {
 }
 
 // aboutAgents are the verdicts of agents and projects among those of a group.
-func (g *group) aboutAgents() []events.Verdict {
+func (g *members) aboutAgents() []events.Verdict {
 	g.t.Helper()
 	var out []events.Verdict
 	for n, records := range g.records(g.topics.Verdicts) {
@@ -80,7 +80,7 @@ func (s *story) reports(after time.Duration, agent string) {
 
 // ticks adds an event in each partition of the events in a step of time, so that all of
 // them know it.
-func (s *story) ticks(g *group, from, to, step time.Duration, only ...int) {
+func (s *story) ticks(g *members, from, to, step time.Duration, only ...int) {
 	for at := from; at <= to; at += step {
 		missing := slices.Clone(only)
 		for n := range g.partitions {
@@ -99,7 +99,7 @@ func (s *story) ticks(g *group, from, to, step time.Duration, only ...int) {
 }
 
 // partitionOf is where the events of a key are.
-func (g *group) partitionOf(key string) int {
+func (g *members) partitionOf(key string) int {
 	numbers := make([]int, g.partitions)
 	for n := range numbers {
 		numbers[n] = n
@@ -108,7 +108,7 @@ func (g *group) partitionOf(key string) int {
 }
 
 // inPartition is a name whose own events are in a partition.
-func (g *group) inPartition(n int, prefix string) string {
+func (g *members) inPartition(n int, prefix string) string {
 	for i := 0; ; i++ {
 		name := fmt.Sprint(prefix, i)
 		if g.partitionOf("agent:"+name) == n {

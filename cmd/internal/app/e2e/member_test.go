@@ -21,25 +21,26 @@ import (
 	"weir/analyzer"
 	"weir/analyzer/limitfile"
 	"weir/cmd/internal/app"
+	"weir/cmd/internal/group"
 	"weir/cmd/internal/pump"
 	"weir/events"
 	"weir/events/kafka"
 )
 
-// group is the topics and the members of one test.
-type group struct {
+// members is the topics and the members of one test.
+type members struct {
 	t          *testing.T
 	b          *broker
 	cluster    *kafka.Cluster
 	name       string
-	topics     app.Topics
+	topics     group.Topics
 	partitions int
 }
 
-func newGroup(t *testing.T, b *broker, partitions int) *group {
-	g := &group{t: t, b: b, cluster: &kafka.Cluster{Brokers: []string{b.Addr}}, name: unique(t), partitions: partitions}
+func newGroup(t *testing.T, b *broker, partitions int) *members {
+	g := &members{t: t, b: b, cluster: &kafka.Cluster{Brokers: []string{b.Addr}}, name: unique(t), partitions: partitions}
 	t.Cleanup(g.cluster.Close)
-	g.topics = app.Topics{Events: g.name + ".events", Verdicts: g.name + ".verdicts", Activity: g.name + ".activity", DeadLetters: g.name + ".dead"}
+	g.topics = group.Topics{Events: g.name + ".events", Verdicts: g.name + ".verdicts", Activity: g.name + ".activity", DeadLetters: g.name + ".dead"}
 	for _, topic := range []string{g.topics.Events, g.topics.Activity} {
 		b.createTopic(t, topic, partitions)
 	}
@@ -75,13 +76,13 @@ func (b *buffer) String() string {
 }
 
 // options are those of a member with the state in dir.
-func (g *group) options(dir string) app.Options {
+func (g *members) options(dir string) app.Options {
 	return app.Options{Listen: "127.0.0.1:0", StateDir: dir, Tick: time.Hour, CheckpointEvery: 50 * time.Millisecond,
-		Kafka: &app.KafkaOptions{Cluster: g.cluster, Group: g.name, Topics: g.topics}}
+		Kafka: &group.Options{Cluster: g.cluster, Group: g.name, Topics: g.topics}}
 }
 
 // start starts a member, or returns why it does not start.
-func (g *group) try(o app.Options) (*running, error) {
+func (g *members) try(o app.Options) (*running, error) {
 	r := &running{t: g.t, log: new(buffer)}
 	o.Logger = slog.New(slog.NewTextHandler(r.log, nil))
 	o.State.MemTableSize = 8 << 20
@@ -102,7 +103,7 @@ func (g *group) try(o app.Options) (*running, error) {
 	return r, nil
 }
 
-func (g *group) start(o app.Options) *running {
+func (g *members) start(o app.Options) *running {
 	g.t.Helper()
 	r, err := g.try(o)
 	if err != nil {
@@ -125,7 +126,7 @@ func (r *running) stop() {
 }
 
 // until waits for a condition.
-func (g *group) until(what string, holds func() bool) {
+func (g *members) until(what string, holds func() bool) {
 	g.t.Helper()
 	deadline := time.After(60 * time.Second)
 	tick := time.NewTicker(10 * time.Millisecond)
@@ -155,7 +156,7 @@ func (r *running) get(path string) (status int, body string) {
 }
 
 // folded waits until the members together have folded everything, of both stages.
-func (g *group) folded(members ...*running) {
+func (g *members) folded(members ...*running) {
 	g.t.Helper()
 	lanes, err := kafka.NewGroup(kafka.GroupOptions{Cluster: g.cluster, Group: g.name, Topic: g.topics.Events})
 	if err != nil {
@@ -178,7 +179,7 @@ func (g *group) folded(members ...*running) {
 }
 
 // reached reports whether the places, numbered from first on, are the ends of a topic.
-func (g *group) reached(topic string, first int, places map[int]int64) bool {
+func (g *members) reached(topic string, first int, places map[int]int64) bool {
 	g.t.Helper()
 	for n := range g.partitions {
 		_, end, err := g.cluster.Bounds(g.t.Context(), topic, n)
@@ -193,7 +194,7 @@ func (g *group) reached(topic string, first int, places map[int]int64) bool {
 }
 
 // produce puts values into the topic of events, keyed as producers do.
-func (g *group) produce(keyed ...kafkago.Message) {
+func (g *members) produce(keyed ...kafkago.Message) {
 	g.t.Helper()
 	w := &kafkago.Writer{Addr: kafkago.TCP(g.b.Addr), Topic: g.topics.Events, Balancer: kafkago.Murmur2Balancer{Consistent: true},
 		RequiredAcks: kafkago.RequireAll, BatchTimeout: time.Millisecond, MaxAttempts: 30}
@@ -225,7 +226,7 @@ func loops(name string, flows, calls int) (out []kafkago.Message) {
 }
 
 // records returns everything of a topic that has a value, by partition.
-func (g *group) records(topic string) [][]kafka.Record {
+func (g *members) records(topic string) [][]kafka.Record {
 	g.t.Helper()
 	partitions, err := g.cluster.Partitions(g.t.Context(), topic)
 	if err != nil {
@@ -259,7 +260,7 @@ func (g *group) records(topic string) [][]kafka.Record {
 
 // wanted is what the one fold says of the logs as they stand, partition by partition:
 // of the flows by the events, and of the agents by the activity.
-func (g *group) wanted(limits analyzer.Limits) []string {
+func (g *members) wanted(limits analyzer.Limits) []string {
 	g.t.Helper()
 	out := g.wantedOfAgents(limits)
 	for n, records := range g.records(g.topics.Events) {
@@ -283,7 +284,7 @@ func (g *group) wanted(limits analyzer.Limits) []string {
 	return out
 }
 
-func (g *group) verdicts() (out []string) {
+func (g *members) verdicts() (out []string) {
 	g.t.Helper()
 	for _, records := range g.records(g.topics.Verdicts) {
 		for _, r := range records {
@@ -295,7 +296,7 @@ func (g *group) verdicts() (out []string) {
 }
 
 // check compares the topic of verdicts with what the one fold says.
-func (g *group) check(limits analyzer.Limits) {
+func (g *members) check(limits analyzer.Limits) {
 	g.t.Helper()
 	want, got := g.wanted(limits), g.verdicts()
 	if len(want) == 0 {
@@ -316,7 +317,7 @@ func (g *group) check(limits analyzer.Limits) {
 }
 
 // letters counts the dead letters of the topic of events.
-func (g *group) letters() (n int) {
+func (g *members) letters() (n int) {
 	for _, records := range g.records(g.topics.DeadLetters) {
 		n += len(records)
 	}

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 	"weir/analyzer"
@@ -107,4 +109,12 @@ func Steady(flows, n, round int) []state.Entry {
 		out[i] = state.Entry{Offset: int64(i), Appended: at, Value: ev.AppendJSON(nil)}
 	}
 	return out
+}
+
+// ByStage puts the verdicts about flows before those about agents: how the two stand
+// among each other depends on the batches.
+func ByStage(lines []string) []string {
+	about := func(line string) bool { return !strings.Contains(line, `"correlation_id":`) }
+	agents := slices.DeleteFunc(slices.Clone(lines), func(line string) bool { return !about(line) })
+	return append(slices.DeleteFunc(slices.Clone(lines), about), agents...)
 }

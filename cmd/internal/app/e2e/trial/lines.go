@@ -120,7 +120,7 @@ func (l *lines) misplace(ctx context.Context, s *server) error {
 
 // outage kills the broker under a member and shows what its log and /readyz say.
 func (l *lines) outage(ctx context.Context, s *server) error {
-	m, err := newMember(l.binary, l.dir, "member", s.addr, group)
+	m, err := newMember(l.binary, l.dir, "member", s.addr, groupName)
 	if err != nil {
 		return err
 	}

@@ -149,7 +149,7 @@ func judgeCommand(ctx context.Context, args []string) error {
 		return err
 	}
 	ofFlows, ofAgents := p.stages(flows)
-	folded, err := committed(ctx, c, group, t.events)
+	folded, err := committed(ctx, c, groupName, t.events)
 	if err != nil {
 		return err
 	}

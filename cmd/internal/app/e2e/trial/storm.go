@@ -17,7 +17,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"weir/cmd/internal/app"
+	"weir/cmd/internal/group"
 	"weir/cmd/internal/pump"
 	"weir/events"
 )
@@ -59,10 +59,10 @@ type figure struct {
 	partial bool // the broker was away meanwhile: it says nothing about weir
 }
 
-const group = "weir-trial"
+const groupName = "weir-trial"
 
 // agentGroup is the group of the agent stage behind it.
-var agentGroup = app.GroupOf(group, pump.AgentStage)
+var agentGroup = group.GroupOf(groupName, pump.AgentStage)
 
 // talkers is how many agents report in a storm.
 const talkers = 60
@@ -196,7 +196,7 @@ func (s *storm) join() error {
 	} else {
 		s.serial++
 		var err error
-		if m, err = newMember(s.binary, s.dir, fmt.Sprintf("member-%d", s.serial), s.server.addr, group); err != nil {
+		if m, err = newMember(s.binary, s.dir, fmt.Sprintf("member-%d", s.serial), s.server.addr, groupName); err != nil {
 			return err
 		}
 	}
@@ -346,7 +346,7 @@ func (s *storm) folded(ctx context.Context) (ends map[int32]int64, took time.Dur
 	}
 	defer c.Close()
 	began := time.Now()
-	if ends, err = s.reached(ctx, c, group, s.topics.events); err != nil {
+	if ends, err = s.reached(ctx, c, groupName, s.topics.events); err != nil {
 		return nil, 0, err
 	}
 	// What is committed has passed on its activity.
@@ -399,7 +399,7 @@ func (s *storm) settle(ctx context.Context, r *result) error {
 		return err
 	}
 	defer c.Close()
-	if r.folded, err = committed(ctx, c, group, s.topics.events); err != nil {
+	if r.folded, err = committed(ctx, c, groupName, s.topics.events); err != nil {
 		return err
 	}
 	if r.agentsFolded, err = committed(ctx, c, agentGroup, s.topics.activity); err != nil {

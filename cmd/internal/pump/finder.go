@@ -1,4 +1,4 @@
-package app
+package pump
 
 import (
 	"bytes"
@@ -8,22 +8,24 @@ import (
 	"weir/events"
 )
 
-// finder tells the records of one flow from others, most of them without decoding.
-type finder struct {
+// Finder tells the records of one flow from others, most of them without decoding.
+type Finder struct {
 	key   string
 	bare  []byte // is in each record of the flow
 	plain bool   // JSON writes bare in one way only
 	event events.Event
 }
 
-func newFinder(key string) *finder {
-	f := &finder{key: key, bare: []byte(strings.TrimPrefix(key, "agent:"))}
+// NewFinder returns one for the flow of a key.
+func NewFinder(key string) *Finder {
+	f := &Finder{key: key, bare: []byte(strings.TrimPrefix(key, "agent:"))}
 	// What JSON may write in several ways has to be decoded to be found.
 	f.plain = !strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' || r == '/' || r >= utf8.RuneSelf })
 	return f
 }
 
-func (f *finder) has(record []byte) bool {
+// Has reports whether a record is an event of the flow.
+func (f *Finder) Has(record []byte) bool {
 	if f.plain && !bytes.Contains(record, f.bare) && !bytes.Contains(record, []byte(`\u`)) {
 		return false
 	}

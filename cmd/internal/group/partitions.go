@@ -1,4 +1,4 @@
-package app
+package group
 
 import (
 	"context"
@@ -74,15 +74,15 @@ func GroupOf(group string, stage pump.Stage) string {
 }
 
 // newLanes returns the lanes of a stage. Nothing is joined yet.
-func (m *member) newLanes(stage pump.Stage, topic string, partitions, first int) (*lanes, error) {
+func (m *Member) newLanes(stage pump.Stage, topic string, partitions, first int) (*lanes, error) {
 	l := &lanes{stage: stage, topic: topic, first: first, name: GroupOf(m.o.Group, stage)}
 	for i := range partitions {
 		l.partitions = append(l.partitions, i)
 	}
 	o := kafka.GroupOptions{Cluster: m.o.Cluster, Group: l.name, Topic: topic, Partitions: partitions, Holds: func() []kafka.Hold { return m.holds(l) },
-		Address: m.o.Advertise, Logger: m.app.logger, SessionTimeout: m.o.SessionTimeout, Heartbeat: heartbeat, JoinBackoff: heartbeat}
-	if m.app.o.StateDir != "" {
-		o.MemberFile = filepath.Join(m.app.o.StateDir, "member")
+		Address: m.o.Advertise, Logger: m.logger, SessionTimeout: m.o.SessionTimeout, Heartbeat: heartbeat, JoinBackoff: heartbeat}
+	if m.host.StateDir != "" {
+		o.MemberFile = filepath.Join(m.host.StateDir, "member")
 		if stage == pump.AgentStage {
 			o.MemberFile += agentGroup
 		}
@@ -93,13 +93,13 @@ func (m *member) newLanes(stage pump.Stage, topic string, partitions, first int)
 }
 
 // run takes part in the group until ctx ends.
-func (m *member) run(ctx context.Context, l *lanes) error {
+func (m *Member) run(ctx context.Context, l *lanes) error {
 	return l.group.Run(ctx, func(ctx context.Context, as kafka.Assignment) { m.fold(ctx, l, as) })
 }
 
 // checkTopics makes the lanes of both stages, when the topics fit together and the state
 // in the store is of the same topics.
-func (m *member) checkTopics(ctx context.Context) error {
+func (m *Member) checkTopics(ctx context.Context) error {
 	t := m.o.Topics
 	counts := make(map[string]int)
 	for _, name := range []string{t.Events, t.Activity, t.Verdicts, t.DeadLetters} {
@@ -135,34 +135,33 @@ func (m *member) checkTopics(ctx context.Context) error {
 
 // samePartitions fails when the state in the store is of a topic with another number of
 // partitions, for then keys have moved, and lanes too.
-func (m *member) samePartitions(topic string, now int) error {
+func (m *Member) samePartitions(topic string, now int) error {
 	cursor := "partitions:" + topic
-	was, ok, err := m.app.store.Cursor(cursor)
+	was, ok, err := m.store.Cursor(cursor)
 	if err != nil {
 		return err
 	}
 	if !ok {
-		return m.app.store.SetCursor(cursor, strconv.AppendInt(nil, int64(now), 10))
+		return m.store.SetCursor(cursor, strconv.AppendInt(nil, int64(now), 10))
 	}
 	if before, err := strconv.Atoi(string(was)); err != nil || before != now {
-		return fmt.Errorf("the state in %s: %w", m.app.o.StateDir, &kafka.PartitionsChangedError{Topic: topic, Was: before, Now: now})
+		return fmt.Errorf("the state in %s: %w", m.host.StateDir, &kafka.PartitionsChangedError{Topic: topic, Was: before, Now: now})
 	}
 	return nil
 }
 
 // holds tells a group of which partitions the store has the state.
-func (m *member) holds(l *lanes) (out []kafka.Hold) {
-	store := m.app.store
-	partitions, err := store.Partitions()
+func (m *Member) holds(l *lanes) (out []kafka.Hold) {
+	partitions, err := m.store.Partitions()
 	if err != nil {
-		m.app.logger.Warn("the store does not say of which partitions it has the state; others may get them", "topic", l.topic, "error", err)
+		m.logger.Warn("the store does not say of which partitions it has the state; others may get them", "topic", l.topic, "error", err)
 	}
 	for _, lane := range partitions {
 		partition := int(lane) - l.first
 		if partition < 0 || partition >= len(l.partitions) {
 			continue
 		}
-		if meta, ok, err := store.Meta(lane); err == nil && ok {
+		if meta, ok, err := m.store.Meta(lane); err == nil && ok {
 			out = append(out, kafka.Hold{Partition: partition, Next: meta.Next})
 		}
 	}

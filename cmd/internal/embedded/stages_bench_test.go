@@ -1,4 +1,4 @@
-package app
+package embedded
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"weir/analyzer"
+	"weir/cmd/internal/clock"
 	"weir/cmd/internal/pump"
 	"weir/cmd/internal/pump/pumptest"
 	"weir/events"
@@ -101,12 +102,12 @@ func foldReporters(b *testing.B, agents, silent, rounds int, both bool) (perEven
 		b.Fatal(err)
 	}
 	defer store.Close()
-	clock := systemClock{}
+	clock := clock.System{}
 	limits := pumptest.Limits()
 	limits.Rules[analyzer.RuleFlowDuration].Mode = analyzer.ModeOff // each flow is a whole day's work
-	a := &App{store: store, clock: clock}
-	flows := feed{app: a, name: "journal", log: store.Journal(partition), read: journalRecord}
-	activity := feed{app: a, name: activitySource, log: store.Journal(agentLane), read: activityRecord}
+	j := &Journal{clock: clock}
+	flows := feed{journal: j, name: "journal", log: store.Journal(partition), read: journalRecord}
+	activity := feed{journal: j, name: activitySource, log: store.Journal(agentPartition), read: activityRecord}
 	o := pump.Options{Limits: limits, Store: store, Sink: &verdictLog{log: store.Verdicts(partition), clock: clock}}
 	if both {
 		o.Activity = &activityLog{log: activity.log, clock: clock}
@@ -114,7 +115,7 @@ func foldReporters(b *testing.B, agents, silent, rounds int, both bool) (perEven
 	if flows.pump, err = pump.New(b.Context(), o); err != nil {
 		b.Fatal(err)
 	}
-	o.Partition, o.Stage, o.Source, o.Activity, o.Sink = agentLane, pump.AgentStage, activitySource, nil, &verdictLog{log: store.Verdicts(partition), clock: clock, agents: true}
+	o.Partition, o.Stage, o.Source, o.Activity, o.Sink = agentPartition, pump.AgentStage, activitySource, nil, &verdictLog{log: store.Verdicts(partition), clock: clock, agents: true}
 	if activity.pump, err = pump.New(b.Context(), o); err != nil {
 		b.Fatal(err)
 	}

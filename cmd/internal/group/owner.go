@@ -1,4 +1,4 @@
-package app
+package group
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 
 	"weir/cmd/internal/pump"
+	"weir/cmd/internal/retry"
+	"weir/events"
 	"weir/events/kafka"
 	sinkkafka "weir/sink/kafka"
 	"weir/sink/prom"
@@ -18,7 +20,7 @@ import (
 
 // owned is a lane that this process folds during one generation of its group.
 type owned struct {
-	member    *member
+	member    *Member
 	lanes     *lanes
 	partition int // of the topic of the lanes
 	lane      int // its number among those of both stages
@@ -47,8 +49,7 @@ type owned struct {
 var errAgain = errors.New("begin again")
 
 // fold is what the group calls for a partition that is assigned to this process.
-func (m *member) fold(ctx context.Context, l *lanes, as kafka.Assignment) {
-	a := m.app
+func (m *Member) fold(ctx context.Context, l *lanes, as kafka.Assignment) {
 	m.note(l, as.Partition, nil)
 	m.mu.Lock()
 	if l.generation != as.Generation {
@@ -69,21 +70,21 @@ func (m *member) fold(ctx context.Context, l *lanes, as kafka.Assignment) {
 		case errors.Is(err, errAgain):
 			continue
 		case errors.Is(err, sinkkafka.ErrFenced):
-			a.logger.Warn("the partition has another owner: this process gives up all of its own and joins the group again", "topic", l.topic, "partition", as.Partition, "error", err)
+			m.logger.Warn("the partition has another owner: this process gives up all of its own and joins the group again", "topic", l.topic, "partition", as.Partition, "error", err)
 			return
 		case m.fatal(err):
-			a.fail(err)
+			m.host.Fail(err)
 			return
 		}
-		a.logger.Error("a partition is not folded for now; it is tried again", "topic", l.topic, "partition", as.Partition, "error", err)
-		if a.pause(ctx, time.Second) != nil {
+		m.logger.Error("a partition is not folded for now; it is tried again", "topic", l.topic, "partition", as.Partition, "error", err)
+		if retry.Pause(ctx, m.clock, time.Second) != nil {
 			return
 		}
 	}
 }
 
 // note keeps whether a partition is folded, by p, or is being taken over.
-func (m *member) note(l *lanes, partition int, p *owned) {
+func (m *Member) note(l *lanes, partition int, p *owned) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	lane := l.lane(partition)
@@ -93,24 +94,24 @@ func (m *member) note(l *lanes, partition int, p *owned) {
 		return
 	}
 	delete(m.owned, lane)
-	m.taking[lane] = taking{l.describe(partition), m.app.clock.Now()}
+	m.taking[lane] = taking{l.describe(partition), m.clock.Now()}
 }
 
 // fatal reports whether only a person can help.
-func (m *member) fatal(err error) bool {
+func (m *Member) fatal(err error) bool {
 	if _, ok := errors.AsType[*kafka.BeyondEndError](err); ok {
 		return true
 	}
 	return kafka.Final(err) || errors.Is(err, state.ErrFailed) || errors.Is(err, state.ErrDamaged) || errors.Is(err, errOtherLog)
 }
 
-func (m *member) foldOnce(ctx context.Context, l *lanes, as kafka.Assignment) error {
+func (m *Member) foldOnce(ctx context.Context, l *lanes, as kafka.Assignment) error {
 	// What is under way when the partition is given up may come to its end.
 	hard, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() {
 		select {
-		case <-m.app.clock.After(drainTime):
+		case <-m.clock.After(drainTime):
 			cancel()
 		case <-hard.Done():
 		}
@@ -132,7 +133,7 @@ func (m *member) foldOnce(ctx context.Context, l *lanes, as kafka.Assignment) er
 		if m.fatal(err) {
 			return err
 		}
-		m.app.logger.Warn("a partition is given up without a last checkpoint; whoever owns it next folds a little more again", "topic", l.topic, "partition", p.partition, "error", err)
+		m.logger.Warn("a partition is given up without a last checkpoint; whoever owns it next folds a little more again", "topic", l.topic, "partition", p.partition, "error", err)
 		return nil
 	}
 	p.suspects.Clear()
@@ -142,7 +143,7 @@ func (m *member) foldOnce(ctx context.Context, l *lanes, as kafka.Assignment) er
 
 // open takes the partition over and finds where to begin.
 func (p *owned) open(ctx context.Context) (err error) {
-	m, a := p.member, p.member.app
+	m := p.member
 	o := m.o
 	// From here on the brokers take nothing more from an owner before.
 	p.verdicts, err = sinkkafka.Open(ctx, o.Cluster, o.Group, o.Topics.Verdicts, p.lane)
@@ -153,15 +154,16 @@ func (p *owned) open(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("take over partition %d of %s: %w", p.lane, o.Topics.DeadLetters, err)
 	}
-	options := pump.Options{
-		Partition: uint16(p.lane), Source: p.lanes.topic, Stage: p.lanes.stage, Sources: len(m.flowLanes.partitions), Limits: a.limits.current(), Parse: parseLimits,
-		Store: a.store, Sink: sinkkafka.NewVerdicts(p.verdicts, a.clock.Now),
-		Letters: &topicLetters{sinkkafka.NewDeadLetters(p.letters, p.lanes.topic, p.partition, a.clock.Now)},
-		Memory:  m.memory(p.lanes), CheckpointEvery: a.o.CheckpointEvery, Trouble: troubleOf, Counts: &a.counts, Clock: a.clock, Logger: a.logger,
-	}
+	options := m.host.Pump
+	options.Partition, options.Source, options.Stage, options.Sources = uint16(p.lane), p.lanes.topic, p.lanes.stage, len(m.flowLanes.partitions)
+	options.Limits, options.Store, options.Memory = m.host.Limits(), m.store, m.memory(p.lanes)
+	options.Sink = sinkkafka.NewVerdicts(p.verdicts, m.clock.Now)
+	options.Letters = &topicLetters{sinkkafka.NewDeadLetters(p.letters, p.lanes.topic, p.partition, m.clock.Now)}
 	if p.lanes.stage == pump.FlowStage {
 		p.activity = sinkkafka.NewActivity(o.Cluster, o.Topics.Activity, len(m.agentLanes.partitions))
-		options.Activity, options.Answer, options.Metrics = &topicActivity{p.activity, p.partition}, a.answers.deliver, a.metrics
+		options.Activity = &topicActivity{p.activity, p.partition}
+	} else {
+		options.Answer, options.Metrics = nil, nil
 	}
 	if err := p.place(ctx, &options); err != nil {
 		return err
@@ -173,32 +175,32 @@ func (p *owned) open(ctx context.Context) (err error) {
 		p.pump.Abandon()
 		return err
 	}
-	if p.suspects, err = pump.OpenPoisonRecords(a.store, p.lane, p.pump.Next()); err != nil {
+	if p.suspects, err = pump.OpenPoisonRecords(m.store, p.lane, p.pump.Next()); err != nil {
 		p.pump.Abandon()
 		return err
 	}
 	p.reader = p.readFrom(p.pump.Next())
-	p.appended, p.committed = a.clock.Now(), p.as.Committed
+	p.appended, p.committed = m.clock.Now(), p.as.Committed
 	p.turned.Store(p.appended.UnixMilli())
-	a.logger.Info("partition taken over", "topic", p.lanes.topic, "partition", p.partition, "generation", p.as.Generation, "next", p.pump.Next(), "fresh", options.Start > 0)
+	m.logger.Info("partition taken over", "topic", p.lanes.topic, "partition", p.partition, "generation", p.as.Generation, "next", p.pump.Next(), "fresh", options.Start > 0)
 	return nil
 }
 
 func (p *owned) readFrom(offset int64) *kafka.Reader {
 	m := p.member
-	return kafka.NewReader(m.o.Cluster, p.lanes.topic, p.partition, offset, kafka.ReaderOptions{Logger: m.app.logger})
+	return kafka.NewReader(m.o.Cluster, p.lanes.topic, p.partition, offset, kafka.ReaderOptions{Logger: m.logger})
 }
 
 // place finds where to begin without a checkpoint: far enough back that nothing before
 // it decides a verdict (see Horizon), and the limits of that time are in the log.
 func (p *owned) place(ctx context.Context, o *pump.Options) error {
-	m, a := p.member, p.member.app
+	m := p.member
 	cluster, t := m.o.Cluster, m.o.Topics
 	first, end, err := cluster.Bounds(ctx, p.lanes.topic, p.partition)
 	if err != nil {
 		return err
 	}
-	meta, known, err := a.store.Meta(o.Partition)
+	meta, known, err := m.store.Meta(o.Partition)
 	switch {
 	case err != nil:
 		return err
@@ -207,12 +209,12 @@ func (p *owned) place(ctx context.Context, o *pump.Options) error {
 	case known && meta.Next >= first:
 		return nil
 	case known:
-		a.counts.DeadLetter(pump.CodeLost)
-		a.logger.Error("records have expired before they were folded: what is open begins anew behind them, and what it did before is not counted; keep the topic longer",
+		m.host.Pump.Counts.DeadLetter(pump.CodeLost)
+		m.logger.Error("records have expired before they were folded: what is open begins anew behind them, and what it did before is not counted; keep the topic longer",
 			"topic", p.lanes.topic, "partition", p.partition, "from", meta.Next, "to", first)
 	}
 	// Also what a crash in the middle of forgetting has left.
-	if err := a.store.Forget(o.Partition); err != nil {
+	if err := m.store.Forget(o.Partition); err != nil {
 		return err
 	}
 	since, err := p.horizon(ctx, first, end)
@@ -234,13 +236,13 @@ func (p *owned) place(ctx context.Context, o *pump.Options) error {
 // horizon is the time from which the log has to be folded, as of the record that the
 // owner before came to, or else as of now.
 func (p *owned) horizon(ctx context.Context, first, end int64) (time.Time, error) {
-	m, a := p.member, p.member.app
-	limits := a.limits.current()
+	m := p.member
+	limits := m.host.Limits()
 	back := Horizon(p.lanes.stage, &limits)
 	if p.lanes.stage == pump.FlowStage && m.o.Horizon != 0 {
 		back = m.o.Horizon + limitsEvery
 	}
-	asOf := a.clock.Now()
+	asOf := m.clock.Now()
 	if at := p.as.Committed; at >= first && at < end {
 		r, err := p.record(ctx, at)
 		if err != nil {
@@ -296,7 +298,7 @@ func (p *owned) verify(ctx context.Context) error {
 
 // run folds until ctx ends.
 func (p *owned) run(ctx, hard context.Context) error {
-	a := p.member.app
+	m := p.member
 	var fetched []kafka.Record
 	var records []pump.Record
 	for ctx.Err() == nil {
@@ -319,7 +321,7 @@ func (p *owned) run(ctx, hard context.Context) error {
 		if err := p.suspects.Fold(hard, p.pump, records); err != nil {
 			return err
 		}
-		now := a.clock.Now()
+		now := m.clock.Now()
 		p.turned.Store(now.UnixMilli())
 		if n := len(records); n > 0 {
 			p.appended = now
@@ -327,7 +329,7 @@ func (p *owned) run(ctx, hard context.Context) error {
 		}
 		if p.behind() == 0 {
 			if !p.caughtUp.Swap(true) && p.lanes.stage == pump.FlowStage {
-				a.meter.restored(now) // of the first partition that is
+				m.host.CaughtUp() // of the first partition that is
 			}
 			if err := p.speak(ctx, now); err != nil {
 				return err
@@ -343,13 +345,13 @@ func (p *owned) behind() int64 { return max(0, p.reader.HighWatermark()-p.reader
 
 // past goes on behind what cannot be read.
 func (p *owned) past(ctx context.Context, err error) error {
-	a := p.member.app
+	m := p.member
 	if gap, ok := errors.AsType[*kafka.GapError](err); ok {
-		a.logger.Error("records have expired while they were waited for", "topic", p.lanes.topic, "partition", p.partition, "error", gap)
+		m.logger.Error("records have expired while they were waited for", "topic", p.lanes.topic, "partition", p.partition, "error", gap)
 		return errAgain // which finds the gap, and begins behind it
 	}
 	if bad, ok := errors.AsType[*kafka.BatchError](err); ok {
-		a.logger.Error("records cannot be read; they become dead letters without a value", "topic", p.lanes.topic, "partition", p.partition, "error", bad)
+		m.logger.Error("records cannot be read; they become dead letters without a value", "topic", p.lanes.topic, "partition", p.partition, "error", bad)
 		if err := p.pump.Refuse(ctx, pump.Record{Offset: bad.Offset}, pump.CodeUnreadable, bad.Error()); err != nil {
 			return err
 		}
@@ -363,34 +365,34 @@ func (p *owned) past(ctx context.Context, err error) error {
 // is silent, and the limits when it has none or others, or has not been told for long.
 // The activity needs no ticks: the flows tell it the time, from theirs.
 func (p *owned) speak(ctx context.Context, now time.Time) error {
-	m, a := p.member, p.member.app
-	if p.lanes.stage == pump.FlowStage && now.Sub(p.appended) >= a.o.Tick {
+	m := p.member
+	if p.lanes.stage == pump.FlowStage && now.Sub(p.appended) >= m.host.Tick {
 		p.appended = now
-		if err := m.appendTo(ctx, p.lanes.topic, p.partition, sinkkafka.Message{Value: tickEvent(a.clock)}); err != nil {
+		if err := m.appendTo(ctx, p.lanes.topic, p.partition, sinkkafka.Message{Value: pump.TickRecord(events.StampOf(now))}); err != nil {
 			return m.later(ctx, err)
 		}
 	}
-	version, _ := a.limits.state()
+	wanted := m.host.Limits()
 	limits, _ := p.pump.Limits()
-	since, events := p.pump.SinceLimits()
-	asked := p.told == version && now.Sub(p.toldAt) < a.o.Tick // and it is on its way
-	stale := events > 0 && now.Sub(time.UnixMilli(int64(since))) >= limitsEvery
-	if asked || limits.Version == version && since != 0 && !stale {
+	since, told := p.pump.SinceLimits()
+	asked := p.told == wanted.Version && now.Sub(p.toldAt) < m.host.Tick // and it is on its way
+	stale := told > 0 && now.Sub(time.UnixMilli(int64(since))) >= limitsEvery
+	if asked || limits.Version == wanted.Version && since != 0 && !stale {
 		return nil
 	}
-	p.told, p.toldAt = version, now
-	return m.later(ctx, m.appendTo(ctx, p.lanes.topic, p.partition, sinkkafka.Message{Value: limitsEvent(a.limits.current(), a.clock)}))
+	p.told, p.toldAt = wanted.Version, now
+	return m.later(ctx, m.appendTo(ctx, p.lanes.topic, p.partition, sinkkafka.Message{Value: pump.LimitsRecord(wanted, events.StampOf(now))}))
 }
 
 // later logs an error of something that is tried again.
-func (m *member) later(ctx context.Context, err error) error {
+func (m *Member) later(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() != nil {
 		return nil
 	}
 	if kafka.Final(err) {
 		return err
 	}
-	m.app.logger.Warn("the log could not be told; it is tried again", "error", err)
+	m.logger.Warn("the log could not be told; it is tried again", "error", err)
 	return nil
 }
 
@@ -400,7 +402,7 @@ const commitEvery = time.Second
 // commit tells the group how far the fold is, for those who watch its lag. It is done
 // beside the fold unless it is the last time.
 func (p *owned) commit(ctx context.Context, last bool) {
-	next, now := p.pump.Next(), p.member.app.clock.Now()
+	next, now := p.pump.Next(), p.member.clock.Now()
 	if next == p.committed || !last && now.Sub(p.toldGroup) < commitEvery {
 		return
 	}
@@ -429,7 +431,7 @@ func (p *owned) tell(next int64) {
 		m.commits[0].Add(1)
 	} else {
 		m.commits[1].Add(1)
-		m.app.logger.Debug("the group was not told how far the fold is", "topic", p.lanes.topic, "partition", p.partition, "error", err)
+		m.logger.Debug("the group was not told how far the fold is", "topic", p.lanes.topic, "partition", p.partition, "error", err)
 	}
 }
 
@@ -451,16 +453,17 @@ func (p *owned) trouble() error {
 	return nil
 }
 
-func (p *owned) ready(out *readyAnswer) {
-	out.Lag += p.behind()
+// ready says what is wrong with the partition.
+func (p *owned) ready() (why []string) {
 	if err := p.trouble(); err != nil {
-		out.Why = append(out.Why, err.Error())
+		why = append(why, err.Error())
 	}
 	if !p.caughtUp.Load() {
-		out.Why = append(out.Why, p.lanes.describe(p.partition)+" has not been folded to its end since it was assigned")
-	} else if p.behind() > maxLag {
-		out.Why = append(out.Why, p.lanes.describe(p.partition)+" is behind")
+		why = append(why, p.lanes.describe(p.partition)+" has not been folded to its end since it was assigned")
+	} else if p.behind() > pump.MaxLag {
+		why = append(why, p.lanes.describe(p.partition)+" is behind")
 	}
+	return why
 }
 
 func (p *owned) close() {

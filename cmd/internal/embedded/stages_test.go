@@ -1,4 +1,4 @@
-package app
+package embedded
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"weir/analyzer"
+	"weir/cmd/internal/clock"
 	"weir/cmd/internal/pump"
 	"weir/cmd/internal/pump/pumptest"
 	"weir/events"
@@ -113,9 +114,9 @@ func (f *flaky) Send(ctx context.Context, activity []pump.Rekeyed) error {
 	return errors.Join(pumptest.ErrSink, f.Activity.Send(ctx, activity[:f.cut(len(activity))]))
 }
 
-func openStages(t *testing.T, store *state.Store, clock Clock, r *rand.Rand, commit func(*state.Checkpoint) error) *stages {
+func openStages(t *testing.T, store *state.Store, clock clock.Clock, r *rand.Rand, commit func(*state.Checkpoint) error) *stages {
 	t.Helper()
-	s := &stages{t: t, store: store, log: store.Journal(agentLane)}
+	s := &stages{t: t, store: store, log: store.Journal(agentPartition)}
 	wrap := func(f flaky) *flaky {
 		f.fail, f.cut = func() bool { return r != nil && r.IntN(15) == 0 }, func(n int) int { return r.IntN(n + 1) }
 		return &f
@@ -133,7 +134,7 @@ func openStages(t *testing.T, store *state.Store, clock Clock, r *rand.Rand, com
 	if s.flows, err = pump.New(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
-	o.Partition, o.Stage, o.Source, o.Sink, o.Activity = agentLane, pump.AgentStage, activitySource, verdicts(true), nil
+	o.Partition, o.Stage, o.Source, o.Sink, o.Activity = agentPartition, pump.AgentStage, activitySource, verdicts(true), nil
 	if s.agents, err = pump.New(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
@@ -253,17 +254,17 @@ func TestStages(t *testing.T) {
 				t.Errorf("the log is too tame: nothing says %s", reason)
 			}
 		}
-		clock := newFakeClock()
+		clock := clock.NewFake()
 		s := openStages(t, pumptest.OpenState(t), clock, nil, nil)
 		for from := 0; from < len(records) || s.behind(); from = min(from+batch, len(records)) {
-			clock.advance(100 * time.Millisecond)
+			clock.Advance(100 * time.Millisecond)
 			if err := s.fold(records[from:min(from+batch, len(records))], 1<<20); err != nil {
 				t.Fatal(err)
 			}
 		}
 		got := s.lines()
 		if batch > 1 {
-			got, want = byStage(got), byStage(want)
+			got, want = pumptest.ByStage(got), pumptest.ByStage(want)
 		}
 		sameLines(t, got, want)
 		for _, p := range []*pump.Pump{s.flows, s.agents} {
@@ -306,7 +307,7 @@ func TestStagesCrash(t *testing.T) {
 			want := replayed(t, records)
 			r := rand.New(rand.NewPCG(seed, 19))
 			commits := rand.New(rand.NewPCG(seed, 23))
-			store, clock := pumptest.OpenState(t), newFakeClock()
+			store, clock := pumptest.OpenState(t), clock.NewFake()
 			failing := make(chan int, 1) // guards commits, for each pump writes in a goroutine of its own
 			failing <- 0
 			commit := func(c *state.Checkpoint) error {
@@ -328,7 +329,7 @@ func TestStagesCrash(t *testing.T) {
 				if from > 0 && r.IntN(4) == 0 {
 					from -= min(from, 5)
 				}
-				clock.advance(time.Duration(r.IntN(1500)) * time.Millisecond)
+				clock.Advance(time.Duration(r.IntN(1500)) * time.Millisecond)
 				err := s.fold(records[from:min(len(records), int(from)+1+r.IntN(60))], 1+r.IntN(80))
 				if err == nil && !ended && r.IntN(20) == 0 {
 					err = pumptest.ErrSink
@@ -358,7 +359,7 @@ func TestStagesCrash(t *testing.T) {
 			if crashes < 3 {
 				t.Fatalf("only %d crashes", crashes)
 			}
-			sameLines(t, byStage(s.lines()), byStage(want))
+			sameLines(t, pumptest.ByStage(s.lines()), pumptest.ByStage(want))
 		})
 	}
 	if lost == 0 || repeated == 0 {

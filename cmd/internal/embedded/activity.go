@@ -1,4 +1,4 @@
-package app
+package embedded
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 
+	"weir/cmd/internal/clock"
 	"weir/cmd/internal/pump"
 	"weir/events"
 	"weir/state"
@@ -16,7 +17,7 @@ import (
 // and before the JSON of the value stand the part and the key.
 type activityLog struct {
 	log   *state.Log
-	clock Clock
+	clock clock.Clock
 
 	memory  []byte // of the values of one Send
 	entries []state.Entry

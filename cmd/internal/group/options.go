@@ -1,4 +1,4 @@
-package app
+package group
 
 import (
 	"time"
@@ -6,10 +6,10 @@ import (
 	"weir/events/kafka"
 )
 
-// KafkaOptions make the program a member of a group on Kafka, whose members share the
+// Options make the program a member of a group on Kafka, whose members share the
 // partitions of the topic of events among them, and of a second one for those of the
 // activity of agents, see GroupOf. Cluster is required.
-type KafkaOptions struct {
+type Options struct {
 	Cluster *kafka.Cluster
 	Group   string // consumer group; default DefaultGroup
 	Topics  Topics
@@ -38,7 +38,7 @@ type Topics struct {
 	DeadLetters string
 }
 
-// DefaultGroup is the consumer group of KafkaOptions.
+// DefaultGroup is the consumer group of Options.
 const DefaultGroup = "weir"
 
 // DefaultTopics returns the names of the topics when nobody says otherwise.

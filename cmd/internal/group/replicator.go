@@ -1,4 +1,4 @@
-package app
+package group
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"weir/cmd/internal/retry"
 	"weir/events/kafka"
 	"weir/state"
 )
@@ -16,22 +17,23 @@ import (
 // process that streams, files and webhooks read, so that a dispatcher may follow any member. A
 // crash may copy some twice; their ids tell.
 type mirror struct {
-	member  *member
+	member  *Member
 	reached []atomic.Bool // by lane: everything was copied when it was looked last
 }
 
-func newMirror(m *member) *mirror {
+func newMirror(m *Member) *mirror {
 	return &mirror{member: m, reached: make([]atomic.Bool, m.lanes())}
 }
 
 // ready says which partitions are not copied to their end: who follows the verdicts here
 // may not know what stands.
-func (m *mirror) ready(out *readyAnswer) {
+func (m *mirror) ready() (why []string) {
 	for n := range m.reached {
 		if !m.reached[n].Load() {
-			out.Why = append(out.Why, fmt.Sprintf("the verdicts of partition %d are not shown up to the last", n))
+			why = append(why, fmt.Sprintf("the verdicts of partition %d are not shown up to the last", n))
 		}
 	}
+	return why
 }
 
 // mirrorBytes is how much is asked of a broker at once: there may be many partitions,
@@ -62,7 +64,6 @@ func (m *mirror) run(ctx context.Context) error {
 // insist follows a partition until ctx ends. What the brokers fail at is tried again;
 // an error is one that only a person can help with.
 func (m *mirror) insist(ctx context.Context, number int) error {
-	a := m.member.app
 	for {
 		err := m.follow(ctx, number)
 		m.reached[number].Store(false)
@@ -72,27 +73,27 @@ func (m *mirror) insist(ctx context.Context, number int) error {
 		if m.member.fatal(err) {
 			return err
 		}
-		a.logger.Warn("the verdicts of the group are not shown for now; it is tried again", "partition", number, "error", err)
-		if a.pause(ctx, time.Second) != nil {
+		m.member.logger.Warn("the verdicts of the group are not shown for now; it is tried again", "partition", number, "error", err)
+		if retry.Pause(ctx, m.member.clock, time.Second) != nil {
 			return nil
 		}
 	}
 }
 
 func (m *mirror) follow(ctx context.Context, number int) error {
-	a, topic := m.member.app, m.member.o.Topics.Verdicts
+	topic := m.member.o.Topics.Verdicts
 	cursor := fmt.Sprintf("mirror:%s:%d", topic, number)
 	from, err := m.begin(ctx, cursor, number)
 	if err != nil {
 		return err
 	}
-	r := kafka.NewReader(m.member.o.Cluster, topic, number, from, kafka.ReaderOptions{Bytes: mirrorBytes, Logger: a.logger})
+	r := kafka.NewReader(m.member.o.Cluster, topic, number, from, kafka.ReaderOptions{Bytes: mirrorBytes, Logger: m.member.logger})
 	defer r.Close()
 	var records []kafka.Record
 	for ctx.Err() == nil {
 		records, err = r.Fetch(ctx, records)
 		if next, ok := kafka.Behind(err); ok {
-			a.logger.Warn("verdicts of the group are not shown", "partition", number, "error", err)
+			m.member.logger.Warn("verdicts of the group are not shown", "partition", number, "error", err)
 			r.SkipTo(next)
 			continue
 		}
@@ -113,26 +114,25 @@ func (m *mirror) copy(ctx context.Context, records []kafka.Record, cursor string
 	if len(records) == 0 {
 		return nil
 	}
-	a := m.member.app
 	var entries []state.Entry
 	for i := range records {
 		if len(records[i].Value) > 0 { // others mark an owner
 			entries = append(entries, state.Entry{Appended: records[i].Appended, Trigger: records[i].Offset, Value: records[i].Value})
 		}
 	}
-	return a.insist(ctx, func() error {
-		if _, err := a.verdicts.Append(entries); err != nil {
+	return retry.WhileDiskLow(ctx, m.member.clock, func() error {
+		if _, err := m.member.store.Verdicts(0).Append(entries); err != nil {
 			return err
 		}
 		entries = nil
-		return a.store.SetCursor(cursor, strconv.AppendInt(nil, next, 10))
+		return m.member.store.SetCursor(cursor, strconv.AppendInt(nil, next, 10))
 	})
 }
 
 // begin finds where to go on, or else as far back as verdicts are kept here.
 func (m *mirror) begin(ctx context.Context, cursor string, number int) (int64, error) {
-	a, o := m.member.app, m.member.o
-	b, ok, err := a.store.Cursor(cursor)
+	o := m.member.o
+	b, ok, err := m.member.store.Cursor(cursor)
 	if err != nil {
 		return 0, err
 	}
@@ -145,5 +145,5 @@ func (m *mirror) begin(ctx context.Context, cursor string, number int) (int64, e
 			return n, nil
 		}
 	}
-	return o.Cluster.OffsetAt(ctx, o.Topics.Verdicts, number, a.clock.Now().Add(-a.o.State.JournalTTL))
+	return o.Cluster.OffsetAt(ctx, o.Topics.Verdicts, number, m.member.clock.Now().Add(-m.member.host.KeepVerdicts))
 }

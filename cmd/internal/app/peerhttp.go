@@ -1,0 +1,32 @@
+package app
+
+import (
+	"net/http"
+
+	"weir/events"
+)
+
+// serveForwarded is where other members pass asks on to.
+func (a *App) serveForwarded(w http.ResponseWriter, r *http.Request) error {
+	raw, err := readBody(w, r, events.MaxEventBytes)
+	if err != nil {
+		return err
+	}
+	var ev events.Event
+	if err := events.Decode(raw, &ev); err != nil {
+		return err
+	}
+	if err := ev.FromProducer(); err != nil {
+		return err
+	}
+	if !ev.Ask || ev.Kind != events.AgentCall && ev.Kind != events.ToolCall {
+		return &httpError{status: http.StatusBadRequest, detail: "only asks are passed on"}
+	}
+	v, err := a.form.AskHere(r.Context(), &ev, raw)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(v.AppendJSON(nil)) // an error means that the other side is gone
+	return nil
+}

@@ -1,0 +1,370 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sort"
+	"sync/atomic"
+	"time"
+
+	"weir/analyzer"
+	"weir/cmd/internal/clock"
+	"weir/cmd/internal/phase"
+	"weir/cmd/internal/problem"
+	"weir/cmd/internal/pump"
+	"weir/cmd/internal/retry"
+	"weir/events"
+	"weir/sink/prom"
+	"weir/state"
+)
+
+// batchRecords is how many records of the journal are folded at one time.
+const batchRecords = 1000
+
+// turnEvery is how often the pump loop turns when nothing happens, so that one that
+// hangs can be told from one that has nothing to do.
+const turnEvery = 5 * time.Second
+
+// The embedded form has one partition of events, and behind it one of activity.
+const (
+	partition      = 0
+	agentPartition = partition + 1
+	activitySource = "activity"
+)
+
+// Options are what a journal works with. All are required.
+type Options struct {
+	// Pump is what both pumps have in common. The budget of memory is that of both. Answer
+	// and Metrics are for the flows alone.
+	Pump  pump.Options
+	Store *state.Store
+	Tick  time.Duration // silence after which a tick is appended
+
+	// Await calls append, which puts an ask into the log, and returns what the fold says.
+	Await func(ctx context.Context, ev *events.Event, append func() error) (*events.Verdict, error)
+	// CaughtUp is told when the pumps are at the end of their logs, the first time.
+	CaughtUp func()
+	// Fail is told of an error that the program cannot go on from.
+	Fail func(error)
+}
+
+// Journal is the log backend that needs nothing but a directory. One goroutine folds both
+// stages, a batch of events and then the activity that came of it. Make it with New, then
+// Start, then Stop.
+type Journal struct {
+	o        Options
+	clock    clock.Clock
+	log      *state.Log // of events
+	flows    feed
+	activity feed
+	caughtUp atomic.Bool  // the pumps have been at the end of their logs
+	turned   atomic.Int64 // when the pump loop last turned, Unix milliseconds
+	failed   atomic.Bool
+
+	telling, folding *phase.Phase // who appends beside producers, and who folds
+}
+
+// New returns a journal that does not fold yet.
+func New(o Options) *Journal {
+	j := &Journal{o: o, clock: o.Pump.Clock, log: o.Store.Journal(partition)}
+	j.flows = feed{journal: j, name: "journal", log: j.log, read: journalRecord}
+	j.activity = feed{journal: j, name: activitySource, log: o.Store.Journal(agentPartition), read: activityRecord}
+	fail := func(err error) {
+		j.failed.Store(true)
+		o.Fail(err)
+	}
+	j.telling, j.folding = phase.New(fail), phase.New(fail)
+	j.turned.Store(j.clock.Now().UnixMilli())
+	return j
+}
+
+// Start goes on where the last checkpoints left off.
+func (j *Journal) Start(ctx context.Context) (err error) {
+	o, verdicts := j.o.Pump, j.o.Store.Verdicts(partition)
+	flows, agents := pump.SplitMemory(o.Memory)
+	o.Partition, o.Source, o.Store, o.Memory = partition, j.flows.name, j.o.Store, flows
+	o.Sink = &verdictLog{log: verdicts, clock: j.clock}
+	o.Activity = &activityLog{log: j.activity.log, clock: j.clock}
+	if j.flows.pump, err = pump.New(ctx, o); err != nil {
+		return err
+	}
+	o.Partition, o.Source, o.Stage, o.Memory = agentPartition, j.activity.name, pump.AgentStage, agents
+	o.Sink = &verdictLog{log: verdicts, clock: j.clock, agents: true}
+	o.Answer, o.Activity, o.Metrics = nil, nil, nil
+	if j.activity.pump, err = pump.New(ctx, o); err != nil {
+		return err
+	}
+	j.folding.Run("pump", j.runPumps)
+	j.telling.Run("ticks", j.runTicks)
+	return nil
+}
+
+// Stop folds what is there to the end, publishes it, and takes a last checkpoint.
+func (j *Journal) Stop(ctx context.Context) error {
+	err := j.telling.End(ctx)
+	pumps := append(j.Pumps(), j.Agents()...)
+	for _, p := range pumps {
+		p.Hurry()
+	}
+	if err := errors.Join(err, j.folding.End(ctx)); err != nil {
+		return err
+	}
+	for _, p := range pumps {
+		if j.failed.Load() || err != nil {
+			p.Abandon()
+		} else if cerr := p.Close(ctx); cerr != nil {
+			err = fmt.Errorf("last checkpoint: %w", cerr)
+		}
+	}
+	return err
+}
+
+// Pumps is the one that folds flows, when it has started.
+func (j *Journal) Pumps() []*pump.Pump { return j.flows.started() }
+
+// PumpOf returns the pump that folds a flow.
+func (j *Journal) PumpOf(string) (*pump.Pump, error) { return j.flows.pump, nil }
+
+// Agents is the pump that folds agents, when it has started.
+func (j *Journal) Agents() []*pump.Pump { return j.activity.started() }
+
+// AgentsOf returns the pump that folds an agent or a project.
+func (j *Journal) AgentsOf(string) (*pump.Pump, error) { return j.activity.pump, nil }
+
+// Others are the addresses of other processes that fold flows: there are none.
+func (j *Journal) Others(context.Context) (addresses, missed []string) { return nil, nil }
+
+// Turned is when the loop of the pumps last turned.
+func (j *Journal) Turned() time.Time { return time.UnixMilli(j.turned.Load()) }
+
+// Append puts events into the log and returns when they are safe there.
+func (j *Journal) Append(_ context.Context, entries []state.Entry) error {
+	now := events.StampOf(j.clock.Now())
+	for i := range entries {
+		entries[i].Appended = now
+	}
+	if _, err := j.log.Append(entries); err != nil {
+		return fmt.Errorf("append to the journal: %w", err)
+	}
+	return nil
+}
+
+// Ask puts an event that asks into the log and returns what the fold says of it.
+func (j *Journal) Ask(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error) {
+	return j.o.Await(ctx, ev, func() error { return j.Append(ctx, []state.Entry{{Value: raw}}) })
+}
+
+// AskHere refuses an ask that another process passes on: there is none that could.
+func (j *Journal) AskHere(context.Context, *events.Event, []byte) (*events.Verdict, error) {
+	return nil, &problem.Error{Status: http.StatusNotFound, Detail: "this weir is not a member of a group; use /v1/check"}
+}
+
+// limitsCursor names what the store remembers of the limits that the journal has.
+const limitsCursor = "limits.set"
+
+// SetLimits appends the limits to both logs when they have others. The cursor is written
+// after that: a crash in between tells them twice, which changes nothing.
+func (j *Journal) SetLimits(limits analyzer.Limits) error {
+	set, _, err := j.o.Store.Cursor(limitsCursor)
+	if err != nil || string(set) == limits.Version {
+		return err
+	}
+	value := pump.LimitsRecord(limits, events.StampOf(j.clock.Now()))
+	if err := j.Append(context.Background(), []state.Entry{{Value: value}}); err != nil {
+		return err
+	}
+	if err := (&activityLog{log: j.activity.log, clock: j.clock}).Send(context.Background(), []pump.Rekeyed{{Value: value}}); err != nil {
+		return err
+	}
+	return j.o.Store.SetCursor(limitsCursor, []byte(limits.Version))
+}
+
+// EventsOf calls fn for the events of a flow that came into the log at or after since,
+// until it returns false. The line is good until fn returns.
+func (j *Journal) EventsOf(ctx context.Context, key string, since events.Stamp, fn func(line []byte) bool) error {
+	from, err := j.appendedAt(since)
+	if err != nil {
+		return err
+	}
+	find := pump.NewFinder(key)
+	end := j.log.End()
+	var entries []state.Entry
+	for from < end && ctx.Err() == nil {
+		entries, err = j.log.Read(from, batchRecords, entries[:0])
+		if gap, ok := errors.AsType[*state.GapError](err); ok {
+			from = gap.To
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		for i := range entries {
+			if find.Has(entries[i].Value) && !fn(entries[i].Value) {
+				return nil
+			}
+		}
+		from += int64(len(entries))
+	}
+	return ctx.Err()
+}
+
+// appendedAt returns the first offset of the journal that was appended at or after at.
+func (j *Journal) appendedAt(at events.Stamp) (int64, error) {
+	var rerr error
+	from := sort.Search(int(j.log.End()), func(i int) bool {
+		entries, err := j.log.Read(int64(i), 1, nil)
+		if _, ok := errors.AsType[*state.GapError](err); ok {
+			return false // expired: what is there comes after it
+		}
+		if err != nil || len(entries) == 0 {
+			rerr = errors.Join(rerr, err)
+			return true
+		}
+		return entries[0].Appended >= at
+	})
+	return int64(from), rerr
+}
+
+// Ready says what is wrong, and how many records the fold is behind.
+func (j *Journal) Ready() (why []string, lag int64) {
+	lag = j.flows.behind()
+	switch {
+	case !j.caughtUp.Load():
+		why = append(why, "the pump has not caught up with the journal since the start")
+	case lag > pump.MaxLag:
+		why = append(why, "the pump is behind the journal")
+	case j.activity.behind() > pump.MaxLag:
+		why = append(why, "the pump of agents is behind their activity")
+	}
+	return why, lag
+}
+
+// Measure tells of the logs as of topics with one partition each.
+func (j *Journal) Measure(r *prom.Reading) {
+	j.flows.measure(r, false)
+	j.activity.measure(r, true)
+}
+
+// feed is a log of the store and the pump that folds it.
+type feed struct {
+	journal *Journal
+	name    string
+	log     *state.Log
+	read    func(*state.Entry) (pump.Record, error)
+	pump    *pump.Pump // nil before the start
+
+	next    int64 // what the pump gets next
+	entries []state.Entry
+	records []pump.Record
+}
+
+func (f *feed) started() []*pump.Pump {
+	if f.pump == nil {
+		return nil
+	}
+	return []*pump.Pump{f.pump}
+}
+
+// behind is how many records the pump has not folded.
+func (f *feed) behind() int64 { return f.log.End() - f.pump.Next() }
+
+// fold folds the next records of the log, if there are any, and returns how many are left.
+func (f *feed) fold(ctx context.Context) (left int64, err error) {
+	f.entries, err = f.log.Read(f.next, batchRecords, f.entries[:0])
+	if gap, ok := errors.AsType[*state.GapError](err); ok {
+		f.journal.o.Pump.Counts.DeadLetter(pump.CodeLost)
+		f.journal.o.Pump.Logger.Error("records have expired before they were folded; keep them longer", "log", f.name, "from", gap.From, "to", gap.To)
+		f.next = gap.To
+		return f.log.End() - f.next, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read the %s: %w", f.name, err)
+	}
+	f.records = f.records[:0]
+	for i := range f.entries {
+		r, err := f.read(&f.entries[i])
+		if err != nil {
+			return 0, err
+		}
+		f.records = append(f.records, r)
+	}
+	if err := f.pump.Batch(ctx, f.records); err != nil {
+		return 0, err
+	}
+	f.next += int64(len(f.records))
+	return f.log.End() - f.next, nil
+}
+
+func (f *feed) measure(r *prom.Reading, agents bool) {
+	if f.pump == nil {
+		return
+	}
+	s := prom.Source{Agents: agents, Topic: f.name, Partition: partition, LagRecords: max(0, f.behind())}
+	if s.LagRecords > 0 {
+		oldest, err := f.log.Read(f.pump.Next(), 1, nil)
+		if err == nil && len(oldest) > 0 {
+			s.Lag = max(0, f.journal.clock.Now().Sub(oldest[0].Appended.Time()))
+		}
+	}
+	r.Sources = append(r.Sources, s)
+}
+
+// runPumps reads the logs from where the last checkpoints left off, and when it is told
+// to end, to the end of what is there: nothing more comes then.
+func (j *Journal) runPumps(ctx context.Context) error {
+	hard := j.folding.Over()
+	j.flows.next, j.activity.next = j.flows.pump.Next(), j.activity.pump.Next()
+	for ctx.Err() == nil || j.flows.next < j.log.End() && hard.Err() == nil {
+		behind, err := j.flows.fold(hard)
+		if err != nil {
+			return err
+		}
+		for left := int64(1); left > 0 && hard.Err() == nil; {
+			if left, err = j.activity.fold(hard); err != nil {
+				return err
+			}
+			j.turned.Store(j.clock.Now().UnixMilli())
+		}
+		if behind > 0 {
+			continue
+		}
+		if !j.caughtUp.Swap(true) {
+			j.o.CaughtUp()
+		}
+		wait := turnEvery
+		if j.flows.pump.Pending() || j.activity.pump.Pending() {
+			wait = min(wait, j.o.Pump.CheckpointEvery)
+		}
+		select {
+		case <-j.log.Ready(j.flows.next):
+		case <-j.clock.After(wait):
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
+// runTicks appends a tick when nothing else was appended for a while, so that
+// deadlines fire from the log.
+func (j *Journal) runTicks(ctx context.Context) error {
+	last := j.log.End()
+	for {
+		if err := retry.Pause(ctx, j.clock, j.o.Tick); err != nil {
+			return err
+		}
+		if end := j.log.End(); end != last {
+			last = end
+			continue
+		}
+		now := events.StampOf(j.clock.Now())
+		offset, err := j.log.Append([]state.Entry{{Appended: now, Value: pump.TickRecord(now)}})
+		switch {
+		case err == nil:
+			last = offset + 1
+		case !errors.Is(err, state.ErrDiskLow): // which the pump tells about
+			return fmt.Errorf("append a tick: %w", err)
+		}
+	}
+}

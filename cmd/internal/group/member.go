@@ -1,0 +1,306 @@
+package group
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"weir/analyzer"
+	"weir/cmd/internal/clock"
+	"weir/cmd/internal/phase"
+	"weir/cmd/internal/pump"
+	"weir/events"
+	"weir/events/kafka"
+	sinkkafka "weir/sink/kafka"
+	"weir/sink/prom"
+	"weir/state"
+)
+
+// Host is what a member is given of the program that it runs in. All are required.
+type Host struct {
+	// Pump is what the pumps of all partitions have in common. The budget of memory is that
+	// of all. Answer and Metrics are for flows alone.
+	Pump  pump.Options
+	Store *state.Store
+
+	StateDir      string        // where the id of the member is kept; "" forgets it
+	Token         []byte        // that other members want; nil for none
+	Tick          time.Duration // silence of a partition after which a tick is appended
+	AnswerTimeout time.Duration // how long another member may take to answer an ask
+	KeepVerdicts  time.Duration // how far back the verdicts of the group are copied
+
+	// Limits are those that are wanted.
+	Limits func() analyzer.Limits
+	// Await calls append, which puts an ask into the log, and returns what the fold says.
+	Await func(ctx context.Context, ev *events.Event, append func() error) (*events.Verdict, error)
+	// CaughtUp is told when a partition of events is folded to its end, the first time.
+	CaughtUp func()
+	// Fail is told of an error that the program cannot go on from.
+	Fail func(error)
+}
+
+// Member is one process of a group whose members share the partitions of a topic. Make it
+// with New, then Start, then Stop.
+type Member struct {
+	host   Host
+	o      Options
+	clock  clock.Clock
+	logger *slog.Logger
+	store  *state.Store
+
+	folding, copying *phase.Phase
+
+	flowLanes  *lanes
+	agentLanes *lanes
+	mirror     *mirror
+
+	mu     sync.Mutex
+	owned  map[int]*owned // by lane
+	taking map[int]taking // by lane
+
+	generations int64 // of both groups
+
+	troubles [prom.TroubleCount]atomic.Int64 // times that reading failed
+	commits  [2]atomic.Int64                 // of offsets; at 1 those that failed
+}
+
+// taking is a partition that is being taken over.
+type taking struct {
+	what  string
+	since time.Time
+}
+
+// New returns a member that has not joined its group yet.
+func New(o Options, host Host) *Member {
+	o.Group = cmp.Or(o.Group, DefaultGroup)
+	t, names := &o.Topics, DefaultTopics()
+	*t = Topics{Events: cmp.Or(t.Events, names.Events), Verdicts: cmp.Or(t.Verdicts, names.Verdicts),
+		Activity: cmp.Or(t.Activity, names.Activity), DeadLetters: cmp.Or(t.DeadLetters, names.DeadLetters)}
+	host.Pump.Trouble = troubleOf
+	return &Member{host: host, o: o, clock: host.Pump.Clock, logger: host.Pump.Logger, store: host.Store,
+		folding: phase.New(host.Fail), copying: phase.New(host.Fail),
+		owned: make(map[int]*owned), taking: make(map[int]taking)}
+}
+
+// heartbeat is how often a member asks the group for news, and how soon it tries again to
+// join. So long may it take the others to hear that one has joined, and nobody folds
+// meanwhile what changes hands.
+const heartbeat = 250 * time.Millisecond
+
+// Start looks whether the topics fit, joins the group and begins to fold what it is
+// given.
+func (m *Member) Start(ctx context.Context) error {
+	if err := m.checkTopics(ctx); err != nil {
+		return err
+	}
+	m.mirror = newMirror(m)
+	for _, l := range []*lanes{m.flowLanes, m.agentLanes} {
+		m.folding.Run("consumer group "+l.name, func(ctx context.Context) error { return m.run(ctx, l) })
+	}
+	m.copying.Run("verdicts of the group", m.mirror.run)
+	return nil
+}
+
+// lanes is how many lanes both stages have together.
+func (m *Member) lanes() int { return len(m.flowLanes.partitions) + len(m.agentLanes.partitions) }
+
+// memory is what one lane may take.
+func (m *Member) memory(l *lanes) int64 {
+	flows, agents := pump.SplitMemory(m.host.Pump.Memory)
+	if l.stage == pump.AgentStage {
+		return agents / int64(len(l.partitions))
+	}
+	return flows / int64(len(l.partitions))
+}
+
+// Turned is when the loop of a partition turned last, of the one that stands still for
+// the longest. One that waits for a broker does not stand still: to start the process
+// anew would not help it.
+func (m *Member) Turned() time.Time {
+	oldest := m.clock.Now()
+	for _, p := range m.own() {
+		if at := time.UnixMilli(p.turned.Load()); at.Before(oldest) && p.trouble() == nil {
+			oldest = at
+		}
+	}
+	return oldest
+}
+
+func (m *Member) own() []*owned {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := make([]*owned, 0, len(m.owned))
+	for _, p := range m.owned {
+		out = append(out, p)
+	}
+	slices.SortFunc(out, func(a, b *owned) int { return a.lane - b.lane })
+	return out
+}
+
+// Pumps are those that fold flows now.
+func (m *Member) Pumps() []*pump.Pump { return m.pumpsOf(m.flowLanes) }
+
+// Agents are those that fold agents now.
+func (m *Member) Agents() []*pump.Pump { return m.pumpsOf(m.agentLanes) }
+
+func (m *Member) pumpsOf(l *lanes) (out []*pump.Pump) {
+	for _, p := range m.own() {
+		if p.lanes == l {
+			out = append(out, p.pump)
+		}
+	}
+	return out
+}
+
+func (m *Member) ownerHere(l *lanes, partition int) *owned {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.owned[l.lane(partition)]
+}
+
+// PumpOf returns the pump that folds a flow, or an error that says who does.
+func (m *Member) PumpOf(key string) (*pump.Pump, error) { return m.pumpIn(m.flowLanes, key) }
+
+// AgentsOf returns the pump that folds an agent or a project, or an error that says who
+// does.
+func (m *Member) AgentsOf(key string) (*pump.Pump, error) { return m.pumpIn(m.agentLanes, key) }
+
+func (m *Member) pumpIn(l *lanes, key string) (*pump.Pump, error) {
+	partition := l.partitionOf(key)
+	if p := m.ownerHere(l, partition); p != nil {
+		return p.pump, nil
+	}
+	return nil, m.elsewhere(l, partition)
+}
+
+// Append puts events into the partitions of their flows and returns when they are safe
+// there. It may be called again after an error: repeats are dropped by their ids.
+func (m *Member) Append(ctx context.Context, entries []state.Entry) error {
+	byPartition := make(map[int][]sinkkafka.Message)
+	var ev events.Event
+	for i := range entries {
+		if err := events.Decode(entries[i].Value, &ev); err != nil {
+			return err
+		}
+		key := ev.FlowKey()
+		n := m.flowLanes.partitionOf(key)
+		byPartition[n] = append(byPartition[n], m.message(key, entries[i].Value))
+	}
+	for n, messages := range byPartition {
+		if err := m.appendTo(ctx, m.o.Topics.Events, n, messages...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *Member) message(key string, value []byte) sinkkafka.Message {
+	return sinkkafka.Message{Key: []byte(key), Value: value}
+}
+
+func (m *Member) appendTo(ctx context.Context, topic string, partition int, messages ...sinkkafka.Message) error {
+	if _, err := sinkkafka.AppendTo(ctx, m.o.Cluster, topic, partition, messages); err != nil {
+		return fmt.Errorf("append to %s: %w", topic, err)
+	}
+	return nil
+}
+
+// SetLimits does nothing: the owner of each partition looks what is wanted.
+func (m *Member) SetLimits(analyzer.Limits) error { return nil }
+
+// EventsOf calls fn for the events of a flow that came into the log at or after since,
+// until it returns false. The line is good until fn returns.
+func (m *Member) EventsOf(ctx context.Context, key string, since events.Stamp, fn func(line []byte) bool) error {
+	cluster, topic, number := m.o.Cluster, m.o.Topics.Events, m.flowLanes.partitionOf(key)
+	from, err := cluster.OffsetAt(ctx, topic, number, time.UnixMilli(int64(since)))
+	if err != nil {
+		return err
+	}
+	_, end, err := cluster.Bounds(ctx, topic, number)
+	if err != nil {
+		return err
+	}
+	find := pump.NewFinder(key)
+	r := kafka.NewReader(cluster, topic, number, from, kafka.ReaderOptions{})
+	defer r.Close()
+	var records []kafka.Record
+	for r.Next() < end {
+		records, err = r.Fetch(ctx, records)
+		if next, ok := kafka.Behind(err); ok {
+			r.SkipTo(next)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		for i := range records {
+			if find.Has(records[i].Value) && !fn(records[i].Value) {
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+// Ready says what is wrong, and how many records the fold is behind.
+func (m *Member) Ready() (why []string, lag int64) {
+	for _, l := range []*lanes{m.flowLanes, m.agentLanes} {
+		if since, err := l.group.Trouble(); err != nil {
+			why = append(why, fmt.Sprintf("not a member of group %s since %s: %v", l.name, since.UTC().Format(time.RFC3339), err))
+		}
+	}
+	for _, p := range m.own() {
+		lag += p.behind()
+		why = append(why, p.ready()...)
+	}
+	why = append(why, m.mirror.ready()...)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, lane := range slices.Sorted(maps.Keys(m.taking)) {
+		t := m.taking[lane]
+		why = append(why, fmt.Sprintf("%s is being taken over since %s", t.what, t.since.UTC().Format(time.RFC3339)))
+	}
+	return why, lag
+}
+
+// Measure tells of the partitions that this process folds.
+func (m *Member) Measure(r *prom.Reading) {
+	now := m.clock.Now()
+	for _, p := range m.own() {
+		s := prom.Source{Agents: p.lanes.stage == pump.AgentStage, Topic: p.lanes.topic, Partition: p.partition, LagRecords: p.behind()}
+		if at := p.newest.Load(); s.LagRecords > 0 && at > 0 {
+			s.Lag = max(0, now.Sub(time.UnixMilli(at)))
+		}
+		r.Sources = append(r.Sources, s)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r.Rebalances = m.generations
+	for i := range m.troubles {
+		r.FetchTrouble[i] = m.troubles[i].Load()
+	}
+	for i := range m.commits {
+		r.Commits[i] = m.commits[i].Load()
+	}
+}
+
+// drainTime is how long a partition that is given up may take to end: well below what
+// the group waits for a member.
+const drainTime = 5 * time.Second
+
+// Stop folds what is under way to its end, publishes it, takes last checkpoints and
+// leaves the group.
+func (m *Member) Stop(ctx context.Context) error {
+	err := m.copying.End(ctx)
+	for _, p := range m.own() {
+		p.pump.Hurry()
+	}
+	return errors.Join(err, m.folding.End(ctx))
+}

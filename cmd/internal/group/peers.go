@@ -1,0 +1,169 @@
+package group
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"weir/cmd/internal/problem"
+	"weir/cmd/internal/pump"
+	"weir/events"
+	"weir/sink/check"
+)
+
+// Members pass an ask on to the one that folds its flow, once: it is answered there
+// and nowhere else, because only there the fold says something of it.
+
+// AskPath is where a member takes the asks that others pass on to it, see AskHere.
+const AskPath = "/v1/asks"
+
+// ownersFor is for how long it is remembered who owns which partition.
+const ownersFor = 2 * time.Second
+
+// owners are the addresses of the members of a group.
+type owners struct {
+	mu    sync.Mutex
+	at    time.Time
+	known map[int]string
+}
+
+// Ask puts an event that asks into the log and returns what the fold says of it, or lets
+// the member answer that folds its flow.
+func (m *Member) Ask(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error) {
+	number := m.flowLanes.partitionOf(ev.FlowKey())
+	if m.ownerHere(m.flowLanes, number) != nil {
+		return m.askHere(ctx, number, ev, raw)
+	}
+	address, err := m.ownerOf(ctx, m.flowLanes, number)
+	if err != nil {
+		return nil, err
+	}
+	return m.forward(ctx, address, raw)
+}
+
+// elsewhere is the error of a request that another member could answer.
+func (m *Member) elsewhere(l *lanes, partition int) error {
+	ctx, cancel := context.WithTimeout(context.Background(), m.host.AnswerTimeout)
+	defer cancel()
+	address, err := m.ownerOf(ctx, l, partition)
+	if err != nil {
+		return err
+	}
+	what := "flow"
+	if l.stage == pump.AgentStage {
+		what = "agent"
+	}
+	return &problem.Error{Status: http.StatusMisdirectedRequest, Detail: fmt.Sprintf("another member of the group folds this %s: ask %s", what, address)}
+}
+
+// ownerOf returns the address of the member that folds a partition.
+func (m *Member) ownerOf(ctx context.Context, l *lanes, partition int) (string, error) {
+	what, o := l.describe(partition), &l.owners
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if now := m.clock.Now(); now.Sub(o.at) >= ownersFor {
+		known, err := l.group.Owners(ctx)
+		if err != nil {
+			return "", &problem.Error{Status: http.StatusServiceUnavailable, Detail: fmt.Sprintf("the group does not say who folds %s: %v", what, err), RetryAfter: 1}
+		}
+		o.known, o.at = known, now
+	}
+	address, owned := o.known[partition]
+	switch {
+	case !owned:
+		return "", &problem.Error{Status: http.StatusServiceUnavailable, Detail: fmt.Sprintf("nobody folds %s at this moment", what), RetryAfter: 1}
+	case address == "":
+		return "", &problem.Error{Status: http.StatusServiceUnavailable, Detail: fmt.Sprintf("%s is folded by a member that does not say where it can be reached; start it with --advertise", what)}
+	}
+	return address, nil
+}
+
+func (m *Member) askHere(ctx context.Context, number int, ev *events.Event, raw []byte) (*events.Verdict, error) {
+	return m.host.Await(ctx, ev, func() error {
+		return m.appendTo(ctx, m.o.Topics.Events, number, m.message(ev.FlowKey(), raw))
+	})
+}
+
+// forward lets the owner answer. When it cannot be reached in time, the dispatcher is
+// told so, and goes by its standing orders.
+func (m *Member) forward(ctx context.Context, address string, raw []byte) (*events.Verdict, error) {
+	ctx, cancel := context.WithTimeout(ctx, m.host.AnswerTimeout)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(address, "/")+AskPath, bytes.NewReader(raw))
+	if err != nil {
+		return nil, fmt.Errorf("pass the ask on: %w", err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if len(m.host.Token) > 0 {
+		r.Header.Set("Authorization", "Bearer "+string(m.host.Token))
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return nil, m.unanswered(ctx, address, err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxForwarded))
+	if err != nil {
+		return nil, m.unanswered(ctx, address, err)
+	}
+	if response.StatusCode != http.StatusOK {
+		return nil, m.unanswered(ctx, address, fmt.Errorf("it answers %s: %s", response.Status, bytes.TrimSpace(body)))
+	}
+	v := new(events.Verdict)
+	if err := events.DecodeVerdict(body, v); err != nil {
+		return nil, m.unanswered(ctx, address, err)
+	}
+	return v, nil
+}
+
+const maxForwarded = 64 << 10 // bytes of a verdict
+
+func (m *Member) unanswered(ctx context.Context, address string, err error) error {
+	o := &m.flowLanes.owners
+	o.mu.Lock()
+	o.at = time.Time{} // it may have changed
+	o.mu.Unlock()
+	if ctx.Err() != nil {
+		return check.ErrTimeout
+	}
+	m.logger.Warn("the member that folds a flow does not answer", "address", address, "error", err)
+	return &problem.Error{Status: http.StatusServiceUnavailable, Detail: fmt.Sprintf("the member that folds this flow, at %s, does not answer", address), RetryAfter: 1}
+}
+
+// AskHere answers an ask that another member has passed on. When the flow has another
+// owner by now, it is not passed on again.
+func (m *Member) AskHere(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error) {
+	number := m.flowLanes.partitionOf(ev.FlowKey())
+	if m.ownerHere(m.flowLanes, number) == nil {
+		return nil, &problem.Error{Status: http.StatusServiceUnavailable, Detail: m.flowLanes.describe(number) + " has another owner now", RetryAfter: 1}
+	}
+	return m.askHere(ctx, number, ev, raw)
+}
+
+// Others are the addresses of the other members that fold flows; missed says which
+// partitions nobody folds who could be asked.
+func (m *Member) Others(ctx context.Context) (addresses, missed []string) {
+	l := m.flowLanes
+	known, err := l.group.Owners(ctx)
+	if err != nil {
+		return nil, []string{fmt.Sprintf("the group does not say who folds the other partitions: %v", err)}
+	}
+	for _, n := range l.partitions {
+		if m.ownerHere(l, n) != nil {
+			continue
+		}
+		switch address := known[n]; {
+		case address == "" || address == m.o.Advertise:
+			missed = append(missed, l.describe(n)+": nobody who can be reached folds it at this moment")
+		case !slices.Contains(addresses, address):
+			addresses = append(addresses, address)
+		}
+	}
+	return addresses, missed
+}

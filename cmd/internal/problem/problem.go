@@ -1,0 +1,15 @@
+// Package problem is the error that says what a request is answered with (RFC 9457):
+// whoever refuses something says so there, and whoever serves HTTP writes it.
+package problem
+
+// Error is an error with an answer.
+type Error struct {
+	Status     int
+	Code       string // of what was wrong with an event
+	Field      string // of the event or the request that it was wrong in
+	Detail     string // what, and how to go on
+	RetryAfter int    // seconds; 0 when the same request is refused again
+}
+
+// Error returns the detail.
+func (e *Error) Error() string { return e.Detail }
