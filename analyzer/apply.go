@@ -35,7 +35,7 @@ type moment struct {
 	loops        int64
 	reflects     int64
 	conversation int64
-	lastRate     events.Stamp
+	fits         events.Stamp
 }
 
 // momentAt is the moment of a time, of which nothing else is known yet.

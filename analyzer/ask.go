@@ -74,8 +74,8 @@ func (f *Flow) refusing(c *announced) *order {
 	var best *order
 	for i := range f.orders {
 		o := &f.orders[i]
-		if !f.refuses(o, c) {
-			continue
+		if o.hidden || !f.refuses(o, c) {
+			continue // what is hidden refuses nothing that its cover does not
 		}
 		if best == nil || o.wide > best.wide {
 			best = o

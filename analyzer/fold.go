@@ -139,6 +139,7 @@ func (e *Engine) Step(p *Partition, f *Flow, ev *events.Event, fx *Effects) {
 	fx.Counts.Events++
 	if len(f.orders) > 0 {
 		e.review(f, m, fx)
+		e.uncover(f, m, fx)
 	}
 	switch {
 	case ev.Kind == events.VerdictAck:
@@ -154,6 +155,7 @@ func (e *Engine) Step(p *Partition, f *Flow, ev *events.Event, fx *Effects) {
 			fx.Answer = e.allowed(f, m)
 		}
 	}
+	e.uncover(f, m, fx)
 }
 
 // maxSkew is how far a producer's clock may be ahead of the log's.
@@ -276,6 +278,8 @@ func (e *Engine) Advance(p *Partition, f *Flow, now events.Stamp, fx *Effects) {
 			continue
 		}
 		e.orderDue(f, what, m, fx)
+		f.forgetUnder(m.at)
+		e.uncover(f, m, fx)
 	}
 }
 

@@ -167,7 +167,7 @@ func (e *Engine) issue(rule *FlowRule, ph phase, f *Flow, m *moment, set *Settin
 	case ph == phaseWarn:
 		o.until(m.at, o.expires)
 	case rule.Action == events.Throttle:
-		o.until(m.at, max(m.at+1, m.lastRate+events.Stamp(set.Window*1000)))
+		o.until(m.at, max(m.at+1, m.fits))
 	}
 	e.emit(f, o, m, set, fx)
 }
@@ -223,7 +223,7 @@ func (e *Engine) lift(rule *FlowRule, f *Flow, m *moment, a, b uint8, from phase
 
 // clear takes an order back; a stop is taken back by a verdict.
 func (e *Engine) clear(f *Flow, o *order, m *moment, fx *Effects) {
-	if o.phase > phaseWarn && o.expires > m.at {
+	if o.phase > phaseWarn && o.expires > m.at && o.revision != 0 { // else nobody was told of it
 		o.action = events.Allow
 		e.emit(f, o, m, nil, fx)
 	}
@@ -290,14 +290,19 @@ func (f *Flow) offend(r RuleID, at events.Stamp) {
 	f.offences = append(f.offences, offence{rule: r, count: 1, last: at})
 }
 
+// holds reports whether the order is to be renewed: it was defied, or is about a budget
+// that is still used up.
+func (f *Flow) holds(o *order) bool {
+	rule := &Rules[o.rule]
+	return o.phase > phaseWarn && !rule.Fixed && rule.Action != events.Throttle &&
+		(o.tried > 0 || rule.Lasts && f.last > o.issued && o.episode == f.episode)
+}
+
 // orderDue renews an order that still holds, or ends it.
 func (e *Engine) orderDue(f *Flow, i int, m *moment, fx *Effects) {
 	o := &f.orders[i]
-	rule := &Rules[o.rule]
-	holds := o.phase > phaseWarn && !rule.Fixed && rule.Action != events.Throttle &&
-		(o.tried > 0 || rule.Lasts && f.last > o.issued && o.episode == f.episode)
 	switch {
-	case holds:
+	case f.holds(o):
 		o.stand(m.at, e.limits.Order.TTL)
 		e.emit(f, o, m, nil, fx)
 	case m.at >= o.expires:
@@ -371,32 +376,33 @@ func (e *Engine) attempt(f *Flow, o *order, m *moment, fx *Effects) {
 	n := int64(o.attempts)
 	switch {
 	case o.wide < 3 && esc.Flow > 0 && n >= esc.Flow:
-		o.wide = 3
-		e.widen(f, o, m, events.ScopeFlow, none, none, fx)
+		e.widen(f, o, m, 3, events.ScopeFlow, none, none, fx)
 	case o.wide < 2 && esc.Agent > 0 && n >= esc.Agent && m.from != none:
-		o.wide = 2
-		e.widen(f, o, m, events.ScopeSession, m.from, none, fx)
+		e.widen(f, o, m, 2, events.ScopeSession, m.from, none, fx)
 	case o.wide < 1 && esc.Pair > 0 && n >= esc.Pair && m.from != none:
-		o.wide = 1
 		if m.ev.Kind == events.ToolCall {
-			o.picks = selectTools
+			o.wide, o.picks = 1, selectTools
 			e.emit(f, o, m, nil, fx)
 		} else if m.to != none {
 			a, b := f.ordered(m.from, m.to)
-			e.widen(f, o, m, events.ScopePair, a, b, fx)
+			e.widen(f, o, m, 1, events.ScopePair, a, b, fx)
 		}
 	}
 }
 
-// widen gives a second, wider order for the same reason.
-func (e *Engine) widen(f *Flow, o *order, m *moment, scope events.ScopeKind, a, b uint8, fx *Effects) {
-	rule := &Rules[o.rule]
-	src := *o
+// widen gives a second, wider order for the same reason, unless one that stands says as
+// much.
+func (e *Engine) widen(f *Flow, o *order, m *moment, wide uint8, scope events.ScopeKind, a, b uint8, fx *Effects) {
 	action := events.Halt
 	if scope == events.ScopePair {
 		action = events.Deny
 	}
-	if w := f.orderOf(rule.Reason, scope, a, b, ""); w != nil {
+	if f.covered(&order{standingOrder: standingOrder{action: action}, rule: o.rule, scope: scope, a: a, b: b}, m.at) {
+		return
+	}
+	o.wide = wide
+	src := *o
+	if w := f.orderOf(Rules[src.rule].Reason, scope, a, b, ""); w != nil {
 		if w.phase == phaseStop && w.picks == selectAll && w.kind == events.KindUnset {
 			return
 		}

@@ -33,30 +33,28 @@ func callerRate(f *Flow, m *moment, set *Setting) int64 { return f.countRate(m, 
 func flowRate(f *Flow, m *moment, set *Setting) int64   { return f.countRate(m, set, none) }
 
 // countRate counts the hops of a caller (of all, for none) in the window that ends
-// now, and notes when the oldest of them leaves it.
+// now, and notes when so few of them are left that one more fits.
 func (f *Flow) countRate(m *moment, set *Setting, caller uint8) (n int64) {
 	if !m.hop {
 		return 0
 	}
-	n, m.lastRate = f.hopsIn(m.at, set.Window, caller)
+	n, m.fits = f.hopsIn(m.at, set.Window, caller, set.Stop-1)
 	return n
 }
 
 // hopsIn counts the hops of a caller (of all, for none) in the window of so many seconds
-// that ends at a time, and returns when the oldest of them was.
-func (f *Flow) hopsIn(at events.Stamp, window int64, caller uint8) (n int64, oldest events.Stamp) {
+// that ends at a time, and returns when less than most of them are left if no more come.
+func (f *Flow) hopsIn(at events.Stamp, window int64, caller uint8, most int64) (n int64, below events.Stamp) {
 	from := int64(at-f.start) - window*1000
-	oldest = at
-	for i := range f.rate {
-		r := &f.rate[i]
-		if int64(r.at) > from && (caller == none || r.caller == caller) {
-			if n == 0 {
-				oldest = f.start + events.Stamp(r.at)
+	below = at
+	for i := len(f.rate) - 1; i >= 0 && int64(f.rate[i].at) > from; i-- {
+		if r := &f.rate[i]; caller == none || r.caller == caller {
+			if n++; n <= max(1, most) {
+				below = f.start + events.Stamp(int64(r.at)+window*1000)
 			}
-			n++
 		}
 	}
-	return n, oldest
+	return n, below
 }
 
 func repeatedDelegation(f *Flow, m *moment, _ *Setting) int64 {

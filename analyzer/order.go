@@ -11,6 +11,7 @@ type order struct {
 	standingOrder
 	rule    RuleID
 	scope   events.ScopeKind
+	hidden  bool  // nobody is told: a wider order says as much
 	wide    uint8 // how far attempts have widened it: 0, 1 pair, 2 agent, 3 flow
 	a, b    uint8 // parties of the scope; none where the scope has none
 	least   uint8 // of selectOffStack: the depth

@@ -232,7 +232,7 @@ var Rules = [RuleCount]FlowRule{
 		Action: events.Throttle, Scope: events.ScopeFlow, Status: 429, From: "delegation", Armed: true, Lifts: true,
 		Text:  "{head}{n} calls of the flow within the window, {over}",
 		Needs: NeedCaller | NeedTime, Most: hopTimesKept,
-		Show:  func(f *Flow, set *Setting) int64 { n, _ := f.hopsIn(f.clock, set.Window, none); return n },
+		Show:  func(f *Flow, set *Setting) int64 { n, _ := f.hopsIn(f.clock, set.Window, none, Off); return n },
 		Value: flowRate, Match: matchCalls, Window: "seconds", Span: hopWindows, Default: window(60, most(Off, 60))},
 	{ID: RuleTotalCalls, Name: "max_total_calls", Reason: "max_total_calls_exceeded", Unit: events.UnitCalls, On: calls,
 		About:  "Hops of the episode.",

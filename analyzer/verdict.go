@@ -16,9 +16,12 @@ const (
 	effectiveNext = "next"
 )
 
-// emit publishes the order as it stands now. Every string in the verdict is its
+// emit publishes the order as it stands now, unless a wider one says as much. Every string in the verdict is its
 // own: the flow's strings may alias a record that is about to be overwritten.
 func (e *Engine) emit(f *Flow, o *order, m *moment, set *Setting, fx *Effects) {
+	if o.hidden = o.action != events.Allow && f.covered(o, m.at); o.hidden {
+		return
+	}
 	// The revision is event time, so that a flow that is folded again from its
 	// middle counts on as it did the first time.
 	f.revision = max(f.revision+1, int64(m.at))
@@ -63,6 +66,7 @@ func (e *Engine) verdict(f *Flow, o *order, m *moment, set *Setting) events.Verd
 	if o.phase > phaseWarn {
 		v.Match = f.match(o)
 		v.AgentMessage = agentMessage(o, limit, observed)
+		v.Reasons = f.reasons(o, m.at)
 	}
 	v.Message = message(f, o, m, limit, observed)
 	e.describe(&v, f, o, m)
