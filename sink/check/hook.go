@@ -118,10 +118,16 @@ func (h *Hook) read(in *hookInput) (told []events.Event, err error) {
 	session := in.text("session_id")
 	in.fields["time"] = quoted(events.RFC3339(events.StampOf(now)).String())
 	if in.text("prompt_id") == "" { // so that two prompts of a session are two flows
+		id, known := h.prompts.Get(session)
 		if in.event == "UserPromptSubmit" {
-			h.prompts.Put(session, h.unique())
+			// The first is the session's own flow: Copilot CLI does not wait for the
+			// hook of the prompt before it runs that of a tool.
+			if id = ""; known {
+				id = h.unique()
+			}
+			h.prompts.Put(session, id)
 		}
-		if id, ok := h.prompts.Get(session); ok {
+		if id != "" {
 			in.fields["prompt_id"] = quoted(id)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"weir/events"
@@ -15,11 +16,12 @@ const (
 	codex      = "codex"
 	copilot    = "copilot-cli"
 	gemini     = "gemini-cli"
+	openCode   = "opencode"
 	openHands  = "openhands"
 	qwen       = "qwen-code"
 )
 
-var hookPrograms = []string{claudeCode, codex, copilot, gemini, openHands, qwen}
+var hookPrograms = []string{claudeCode, codex, copilot, gemini, openCode, openHands, qwen}
 
 // hookInput is what a program handed to a hook, under the names of Claude Code.
 type hookInput struct {
@@ -39,6 +41,10 @@ var hookNames = map[string]string{
 
 // hookMoments are the same for the moments at which hooks run.
 var hookMoments = map[string]string{"BeforeTool": "PreToolUse", "AfterTool": "PostToolUse", "BeforeAgent": "UserPromptSubmit", "AfterAgent": "Stop"}
+
+// serials are what programs number results with: Gemini CLI and Qwen Code by processes,
+// Copilot CLI by shells. With them no two results would be the same.
+var serials = regexp.MustCompile(`(Process Group PGID: |Background PIDs: |<shellId: )[0-9][0-9, ]*`)
 
 // readHook reads the input of a hook. Of one that is broken or cut it returns what came
 // before that, so that what kind of input it is can still be told.
@@ -67,6 +73,8 @@ func readHook(body []byte) (*hookInput, error) {
 		}
 	case named != "":
 		in.program, in.event = gemini, named
+	case in.text("program") == openCode: // its plugin is weir's
+		in.program = openCode
 	case has("turn_id"):
 		in.program = codex
 	case has("timestamp") && (!has("transcript_path") || strings.Contains(in.text("transcript_path"), "/.copilot/")):
@@ -78,6 +86,9 @@ func readHook(body []byte) (*hookInput, error) {
 		if has(from) && !has(to) {
 			in.fields[to] = in.fields[from]
 		}
+	}
+	if response := in.fields["tool_response"]; response != nil {
+		in.fields["tool_response"] = serials.ReplaceAll(response, []byte("$1"))
 	}
 	if in.event != "" {
 		in.fields["hook_event_name"] = quoted(in.event)
