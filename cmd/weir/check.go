@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -49,26 +50,35 @@ without id or time gets them here.
 Qwen Code, Copilot CLI or OpenHands hand to a hook, asks the running weir, and refuses in
 the way that this agent understands, with a reason that the model reads. It answers within
 3 s; when weir does not, the agent goes on, unless --closed is given, which refuses the
-use of tools then, and never what a person says. --hook-config prints the settings that
-make a program run it.`,
+use of tools then, and never what a person says.
+
+--hook-config prints the settings that make an agent run the hook, merged into those that
+are in its file now; with --install it shows what changes, asks, and writes the file.
+Nothing else in it is touched, and a second time changes nothing.`,
 		Examples: []string{
 			`echo '{"kind":"agent.call","correlation_id":"f1","from":{"agent":"a"},"to":{"agent":"b"}}' | weir check`,
 			"weir check --log events.jsonl < call.json",
-			"weir check --hook-config claude-code > .claude/settings.json",
+			"weir check --hook-config claude-code --install",
+			"weir check --hook-config codex --closed --install --yes",
 		},
 		Setup: func(fs *pflag.FlagSet) cli.Run {
 			p := &place{serverFlags: newServerFlags(fs), judging: newJudging(fs), reading: newReading(fs), state: new(string)}
 			p.logs = cli.NewList(fs, "log", "replay this `FILE` first; may be given many times")
 			hook := fs.Bool("hook", false, "read the input of a hook, and answer as hooks do")
 			closed := fs.Bool("closed", false, "with --hook: refuse the use of tools when weir does not answer")
-			config := fs.String("hook-config", "", "print the settings for a `PROGRAM`: claude-code, claude-code-http or openhands")
+			setup := hookSetup{
+				program:  fs.String("hook-config", "", "print the settings of a `PROGRAM` with weir's hooks in them: "+strings.Join(check.HookPrograms(), ", ")),
+				settings: fs.String("settings", "", "with --hook-config: the settings are in this `FILE` instead of the user's own"),
+				install:  fs.Bool("install", false, "with --hook-config: show what changes in the settings, and write them"),
+				yes:      fs.Bool("yes", false, "with --install: do not ask"),
+			}
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				if err := cli.Want(args, 0, 0, ""); err != nil {
 					return err
 				}
 				switch {
-				case *config != "":
-					return printHookConfig(env, p, *config, *closed)
+				case *setup.program != "":
+					return setup.run(env, p, *closed)
 				case *hook:
 					return runHook(ctx, env, p, *closed)
 				}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -115,25 +114,4 @@ func askHook(ctx context.Context, env *cli.Env, p *place, body []byte, closed bo
 	}
 	defer resp.Body.Close()
 	return answer, json.NewDecoder(resp.Body).Decode(&answer)
-}
-
-// printHookConfig prints the settings for a program.
-func printHookConfig(env *cli.Env, p *place, program string, closed bool) error {
-	c, err := p.client(env)
-	if err != nil {
-		return err
-	}
-	command := []string{"weir", "check", "--hook"}
-	if *p.url != "" {
-		command = append(command, "--server", *p.url)
-	}
-	if closed {
-		command = append(command, "--closed")
-	}
-	text, err := check.HookConfig(program, strings.Join(command, " "), c.base)
-	if err != nil {
-		return cli.Usage("--hook-config: %v", err)
-	}
-	_, err = fmt.Fprintf(env.Out, "%s\n", text)
-	return err
 }

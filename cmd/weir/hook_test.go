@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -150,27 +151,104 @@ func neverEnds(t *testing.T, text string) io.Reader {
 }
 
 func TestHookConfig(t *testing.T) {
-	f := func(program string, moments int, parts ...string) {
+	f := func(name string, moments int, parts ...string) {
 		t.Helper()
-		code, out, errs := weir(t, "", "check", "--hook-config", program, "--server", "http://h:1", "--closed")
+		code, out, errs := weir(t, "", "check", "--hook-config", name, "--server", "http://h:1", "--closed")
 		var file struct {
 			Hooks map[string][]struct {
 				Hooks []struct{ Type string }
 			}
 		}
-		if err := json.Unmarshal([]byte(out), &file); code != 0 || err != nil || len(file.Hooks) != moments || len(file.Hooks["PreToolUse"][0].Hooks) != 1 {
-			t.Errorf("%s: exit code %d, %v\n%s%s", program, code, err, out, errs)
+		use := "PreToolUse"
+		if name == "gemini-cli" {
+			use = "BeforeTool"
+		}
+		if err := json.Unmarshal([]byte(out), &file); code != 0 || err != nil || len(file.Hooks) != moments || len(file.Hooks[use]) != 1 {
+			t.Errorf("%s: exit code %d, %v\n%s%s", name, code, err, out, errs)
 		}
 		for _, part := range parts {
 			if !strings.Contains(out, part) {
-				t.Errorf("%s: %s is not in\n%s", program, part, out)
+				t.Errorf("%s: %s is not in\n%s", name, part, out)
 			}
 		}
 	}
-	f("claude-code", 6, `"command": "weir check --hook --server http://h:1 --closed"`, `"matcher": "*"`)
-	f("claude-code-http", 6, `"url": "http://h:1/v1/hook"`)
-	f("openhands", 4, `"command": "weir check --hook --server http://h:1 --closed"`)
-	if code, _, errs := weir(t, "", "check", "--hook-config", "emacs"); code != 2 || !strings.Contains(errs, "want claude-code") {
-		t.Errorf("exit code %d: %s", code, errs)
+	const command = `"weir check --hook --server http://h:1 --closed"`
+	f("claude-code", 6, `"command": `+command, `"matcher": "*"`, `"timeout": 10`)
+	f("codex", 4, `"command": `+command, `"timeout": 10`)
+	f("gemini-cli", 4, `"command": `+command, `"timeout": 10000`)
+	f("qwen-code", 4, `"command": `+command, `"timeout": 10000`)
+	f("copilot-cli", 4, `"bash": `+command, `"timeoutSec": 10`, `"version": 1`)
+	f("openhands", 4, `"command": `+command, `"matcher": "*"`)
+	if code, out, errs := weir(t, "", "check", "--hook-config", "claude-code-http", "--server", "http://h:1"); code != 0 || !strings.Contains(out, `"url": "http://h:1/v1/hook"`) {
+		t.Errorf("exit code %d: %s%s", code, out, errs)
+	}
+	if code, out, errs := weir(t, "", "check", "--hook-config", "opencode", "--server", "http://h:1", "--closed"); code != 0 || !strings.Contains(out, `const weir = {"closed":true,"url":"http://h:1/v1/hook"}`) {
+		t.Errorf("exit code %d: %s%s", code, out, errs)
+	}
+	for name, want := range map[string]string{"emacs": "want one of claude-code", "codex-http": "no hooks for", "claude-code-http": "take claude-code for --closed"} {
+		if code, _, errs := weir(t, "", "check", "--hook-config", name, "--closed"); code != 2 || !strings.Contains(errs, want) {
+			t.Errorf("%s: exit code %d: %s", name, code, errs)
+		}
+	}
+}
+
+// TestHookInstall puts hooks into settings that somebody has, which are a link.
+func TestHookInstall(t *testing.T) {
+	home := t.TempDir()
+	kept, link := filepath.Join(home, "dotfiles.json"), filepath.Join(home, ".claude", "settings.json")
+	const before = "{\n  \"model\": \"m\"\n}\n"
+	if err := errors.Join(os.Mkdir(filepath.Dir(link), 0o700), os.WriteFile(kept, []byte(before), 0o640), os.Symlink(kept, link)); err != nil {
+		t.Fatal(err)
+	}
+	install := func(in string, args ...string) (int, string, string) {
+		t.Helper()
+		var out, errs bytes.Buffer
+		env := cli.Env{In: strings.NewReader(in), Out: &out, Err: &errs, Getenv: func(name string) string {
+			return map[string]string{"HOME": home}[name]
+		}, Now: time.Now}
+		code := program().Main(t.Context(), env, append([]string{"check", "--hook-config"}, args...))
+		return code, out.String(), errs.String()
+	}
+	file := func() string {
+		text, err := os.ReadFile(kept)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	for _, in := range []string{"", "n\n", "\n"} {
+		if code, out, errs := install(in, "claude-code", "--install"); code != 1 || out != "" || file() != before || !strings.Contains(errs, "nothing was written") || !strings.Contains(errs, "+      {\n") {
+			t.Errorf("answer %q: exit code %d\n%s%s%s", in, code, out, errs, file())
+		}
+	}
+	code, out, errs := install("y\n", "claude-code", "--install")
+	after := file()
+	if info, err := os.Stat(kept); code != 0 || out != "" || !strings.HasPrefix(after, "{\n  \"model\": \"m\",\n  \"hooks\": {\n") || err != nil || info.Mode().Perm() != 0o640 {
+		t.Errorf("exit code %d\n%s%s%s%v", code, out, errs, after, err)
+	}
+	if target, err := os.Readlink(link); err != nil || target != kept {
+		t.Errorf("the link is %s (%v)", target, err)
+	}
+	if code, _, errs := install("", "claude-code", "--install"); code != 0 || file() != after || !strings.Contains(errs, "has the hooks of weir already") {
+		t.Errorf("again: exit code %d\n%s%s", code, errs, file())
+	}
+	if code, out, _ := install("", "claude-code"); code != 0 || out != after {
+		t.Errorf("printed: exit code %d\n%s", code, out)
+	}
+	if code, _, errs := install("", "claude-code", "--install", "--yes", "--closed"); code != 0 || strings.Count(file(), "check --hook --closed") != 6 || strings.Count(file(), "check --hook") != 6 {
+		t.Errorf("closed: exit code %d\n%s%s", code, errs, file())
+	}
+	if code, _, errs := install("", "codex", "--install", "--yes"); code != 0 || !strings.Contains(errs, "/hooks") {
+		t.Errorf("codex: exit code %d\n%s", code, errs)
+	}
+	broken := filepath.Join(home, "broken.json")
+	if err := os.WriteFile(broken, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, errs := install("", "gemini-cli", "--install", "--yes", "--settings", broken); code != 1 || !strings.Contains(errs, "nothing was changed") {
+		t.Errorf("broken: exit code %d\n%s", code, errs)
+	}
+	if left, err := os.ReadDir(filepath.Join(home, ".codex")); err != nil || len(left) != 1 {
+		t.Errorf("%v is left behind (%v)", left, err)
 	}
 }

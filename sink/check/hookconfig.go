@@ -1,44 +1,96 @@
 package check
 
 import (
+	_ "embed"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 )
 
-// HookConfig returns a settings file that makes a program run weir before and after each
-// use of a tool: of claude-code (settings.json), claude-code-http (the same without a
-// process per hook) or openhands (.openhands/hooks.json). command is how weir is run, url
-// where it listens.
-func HookConfig(program, command, url string) ([]byte, error) {
-	type hook struct {
-		Type    string `json:"type"`
-		Command string `json:"command,omitempty"`
-		URL     string `json:"url,omitempty"`
-		Timeout int    `json:"timeout"` // seconds
-	}
-	type matcher struct {
-		Matcher string `json:"matcher,omitempty"`
-		Hooks   []hook `json:"hooks"`
-	}
-	run := hook{Type: "command", Command: command, Timeout: 10}
-	moments := []string{"UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolUseFailure", "SubagentStop", "Stop"}
+// HookConfig is what makes a program run weir before and after each use of a tool.
+type HookConfig struct {
+	File string // where the program looks for it, below the home of its user, with slashes
+	Text []byte // settings in JSON, which are merged into those that are there
+	Own  bool   // the file is weir's alone, and Text is all of it
+	Note string // what else there is to do; may be empty
+}
+
+// hookLimit is how long a program may wait for a hook, in seconds. The hook itself
+// answers long before that.
+const hookLimit = 10
+
+// hookSettings is how a program wants to be told of hooks.
+type hookSettings struct {
+	file    string
+	note    string
+	matcher string // of hooks about tools
+	name    string // of the hook, where programs show one
+	perUnit int    // units of the limit in a second
+	moments []string
+}
+
+var hookFiles = map[string]hookSettings{
+	claudeCode: {file: ".claude/settings.json", matcher: "*", perUnit: 1,
+		moments: []string{"UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolUseFailure", "SubagentStop", "Stop"}},
+	codex: {file: ".codex/hooks.json", perUnit: 1, moments: []string{"UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop"},
+		note: "Codex leaves out hooks that nobody has trusted, without a word: open codex and trust them with /hooks."},
+	gemini:    {file: ".gemini/settings.json", matcher: "*", name: "weir", perUnit: 1000, moments: []string{"BeforeAgent", "BeforeTool", "AfterTool", "AfterAgent"}},
+	qwen:      {file: ".qwen/settings.json", matcher: "*", name: "weir", perUnit: 1000, moments: []string{"UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop"}},
+	openHands: {file: ".openhands/hooks.json", matcher: "*", perUnit: 1, moments: []string{"UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop"}},
+}
+
+//go:embed opencode.js
+var openCodePlugin string
+
+// HookPrograms are the programs that HookConfigFor knows.
+func HookPrograms() []string {
+	return slices.Sorted(slices.Values(append(slices.Collect(maps.Keys(hookFiles)), claudeCode+"-http", copilot, openCode)))
+}
+
+// HookConfigFor returns the configuration of a program: one of HookPrograms, of which
+// claude-code-http asks weir without a process per hook. command is how a shell runs the
+// hook, url where weir listens; closed is for what asks without a process.
+func HookConfigFor(program, command, url string, closed bool) (c HookConfig, err error) {
+	url = strings.TrimRight(url, "/")
 	switch program {
-	case claudeCode:
-	case claudeCode + "-http":
-		run = hook{Type: "http", URL: strings.TrimRight(url, "/") + HookPath, Timeout: 10}
-	case openHands:
-		moments = []string{"UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop"}
-	default:
-		return nil, fmt.Errorf("there are no hooks for %q; want %s, %s-http or %s", program, claudeCode, claudeCode, openHands)
-	}
-	hooks := make(map[string][]matcher)
-	for _, moment := range moments {
-		m := matcher{Hooks: []hook{run}}
-		if strings.Contains(moment, "Tool") {
-			m.Matcher = "*"
+	case copilot:
+		hooks := make(map[string][]any)
+		for _, moment := range []string{"UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop"} {
+			hooks[moment] = []any{map[string]any{"type": "command", "bash": command, "timeoutSec": hookLimit}}
 		}
-		hooks[moment] = []matcher{m}
+		c.File = ".copilot/hooks/weir.json"
+		c.Text, err = json.MarshalIndent(map[string]any{"version": 1, "hooks": hooks}, "", "  ")
+		return c, err
+	case openCode:
+		settings, err := json.Marshal(map[string]any{"url": url + HookPath, "closed": closed})
+		return HookConfig{File: ".config/opencode/plugin/weir.js", Own: true, Text: []byte(strings.Replace(openCodePlugin, "{}", string(settings), 1))}, err
 	}
-	return json.MarshalIndent(map[string]any{"hooks": hooks}, "", "  ")
+	name, byHTTP := strings.CutSuffix(program, "-http")
+	s, ok := hookFiles[name]
+	if !ok || byHTTP && name != claudeCode {
+		return c, fmt.Errorf("there are no hooks for %q; want one of %s", program, strings.Join(HookPrograms(), ", "))
+	}
+	hook := map[string]any{"type": "command", "command": command, "timeout": hookLimit * s.perUnit}
+	if byHTTP {
+		hook = map[string]any{"type": "http", "url": url + HookPath, "timeout": hookLimit}
+		if closed {
+			return c, fmt.Errorf("%s lets calls run when nobody answers; take %s for --closed", program, claudeCode)
+		}
+	}
+	if s.name != "" {
+		hook["name"] = s.name
+	}
+	hooks := make(map[string][]any)
+	for _, moment := range s.moments {
+		group := map[string]any{"hooks": []any{hook}}
+		if s.matcher != "" && strings.Contains(moment, "Tool") {
+			group["matcher"] = s.matcher
+		}
+		hooks[moment] = []any{group}
+	}
+	c.File, c.Note = s.file, s.note
+	c.Text, err = json.MarshalIndent(map[string]any{"hooks": hooks}, "", "  ")
+	return c, err
 }

@@ -58,6 +58,7 @@ var laws = []law{
 	{folder: "sink/guard/kafkaguard", may: []string{"weir/events/kafka", "weir/sink/guard", "weir/sink/sign"}},
 	{folder: "sink/prom", may: []string{"weir/events", "weir/analyzer", "github.com/prometheus/client_golang"}},
 	{folder: "sink/prom/guardprom", may: []string{"weir/sink/guard", "github.com/prometheus/client_golang"}},
+	{folder: "cmd/internal/hooksettings", may: []string{"github.com/tailscale/hujson"}, not: []string{"net", "os"}},
 	{folder: "sink/inspect", may: []string{"weir/events", "weir/analyzer"}, not: []string{"os", "net/rpc"}},
 	{folder: "sink/inspect/browser", may: []string{"weir/", "github.com/chromedp"}},
 	{folder: "sink/check", may: []string{"weir/events", "weir/analyzer", "google.golang.org/protobuf/encoding/protowire"}},

@@ -1,0 +1,177 @@
+// Package hooksettings puts hooks into the settings files of coding agents without
+// touching what else is in them.
+package hooksettings
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/tailscale/hujson"
+)
+
+// Merge returns the settings with what is wanted in them: the groups of hooks for each
+// moment, in place of those that weir put there before, and other members where there
+// are none of their name. The order of members and comments stay. Settings that have all
+// of it already are returned as they are; those that are empty become wanted.
+func Merge(settings, wanted []byte) ([]byte, error) {
+	if len(bytes.TrimSpace(settings)) == 0 {
+		return append(bytes.TrimSpace(wanted), '\n'), nil
+	}
+	file, err := hujson.Parse(settings)
+	if err != nil {
+		return nil, fmt.Errorf("they are no JSON: %w", err)
+	}
+	plain := file.Clone()
+	plain.Standardize()
+	var have, want map[string]json.RawMessage
+	if err := json.Unmarshal(plain.Pack(), &have); err != nil {
+		return nil, fmt.Errorf("they are no JSON object: %w", err)
+	}
+	if err := json.Unmarshal(wanted, &want); err != nil {
+		return nil, err
+	}
+	var p patch
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		switch {
+		case have[name] == nil:
+			p.add("add", "/"+name, want[name])
+		case name == "hooks":
+			if err := p.hooks(have[name], want[name]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if len(p) == 0 {
+		return settings, nil
+	}
+	text, err := json.Marshal(p)
+	if err != nil {
+		return nil, err
+	}
+	isPlain := bytes.Equal(plain.Pack(), file.Pack())
+	if err := file.Patch(text); err != nil {
+		return nil, err
+	}
+	if !isPlain { // only hujson writes comments, and as they were
+		return file.Pack(), nil
+	}
+	var out bytes.Buffer
+	if err := json.Indent(&out, bytes.TrimSpace(file.Pack()), "", indentOf(settings)); err != nil {
+		return nil, err
+	}
+	return append(out.Bytes(), '\n'), nil
+}
+
+// patch is one of RFC 6902.
+type patch []operation
+
+type operation struct {
+	Op    string          `json:"op"`
+	Path  string          `json:"path"`
+	Value json.RawMessage `json:"value,omitempty"`
+}
+
+func (p *patch) add(op, path string, value json.RawMessage) {
+	*p = append(*p, operation{op, path, value})
+}
+
+func (p *patch) hooks(have, want json.RawMessage) error {
+	var old, wanted map[string][]json.RawMessage
+	if err := json.Unmarshal(have, &old); err != nil {
+		return fmt.Errorf("its hooks are not as they should be: %w", err)
+	}
+	if err := json.Unmarshal(want, &wanted); err != nil {
+		return err
+	}
+	for _, moment := range slices.Sorted(maps.Keys(wanted)) {
+		path := "/hooks/" + moment
+		if old[moment] == nil {
+			value, err := json.Marshal(wanted[moment])
+			if err != nil {
+				return err
+			}
+			p.add("add", path, value)
+			continue
+		}
+		p.moment(path, old[moment], wanted[moment][0])
+	}
+	return nil
+}
+
+// moment puts the group in the place of weir's first, and takes weir's others away. They
+// go from the last to the first, so that the places of those before stay.
+func (p *patch) moment(path string, old []json.RawMessage, group json.RawMessage) {
+	first := slices.IndexFunc(old, alone)
+	for i := len(old) - 1; i >= 0; i-- {
+		at := fmt.Sprintf("%s/%d", path, i)
+		switch {
+		case i == first && equal(old[i], group):
+		case i == first:
+			p.add("replace", at, group)
+		case alone(old[i]):
+			p.add("remove", at, nil)
+		default:
+			inner := members(old[i])
+			for j := len(inner) - 1; j >= 0; j-- {
+				if ours(inner[j]) {
+					p.add("remove", fmt.Sprintf("%s/hooks/%d", at, j), nil)
+				}
+			}
+		}
+	}
+	if first < 0 {
+		p.add("add", path+"/-", group)
+	}
+}
+
+// ours reports whether a hook runs or asks weir.
+func ours(hook json.RawMessage) bool {
+	var h struct{ Command, Bash, URL string }
+	_ = json.Unmarshal(hook, &h)
+	for _, command := range []string{h.Command, h.Bash} {
+		if strings.Contains(command, "weir") && strings.Contains(command, " check --hook") {
+			return true
+		}
+	}
+	return strings.HasSuffix(h.URL, "/v1/hook")
+}
+
+// alone reports whether a group, or a hook that stands without one, is weir's and nobody
+// else's.
+func alone(group json.RawMessage) bool {
+	inner := members(group)
+	if inner == nil {
+		return ours(group)
+	}
+	return len(inner) > 0 && !slices.ContainsFunc(inner, func(h json.RawMessage) bool { return !ours(h) })
+}
+
+func members(group json.RawMessage) []json.RawMessage {
+	var g struct{ Hooks []json.RawMessage }
+	_ = json.Unmarshal(group, &g)
+	return g.Hooks
+}
+
+func equal(a, b json.RawMessage) bool {
+	canonical := func(raw json.RawMessage) string {
+		var v any
+		_ = json.Unmarshal(raw, &v)
+		text, _ := json.Marshal(v)
+		return string(text)
+	}
+	return canonical(a) == canonical(b)
+}
+
+// indentOf returns what the first member is indented by.
+func indentOf(settings []byte) string {
+	_, rest, _ := bytes.Cut(settings, []byte("{"))
+	rest = bytes.TrimLeft(rest, "\r\n")
+	if n := len(rest) - len(bytes.TrimLeft(rest, " \t")); n > 0 {
+		return string(rest[:n])
+	}
+	return "  "
+}

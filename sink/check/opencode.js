@@ -1,0 +1,40 @@
+// Written by `weir check --hook-config opencode`. It asks weir before each use of a tool,
+// and tells it what became of it. To change it, run that again.
+import fs from "node:fs"
+
+const weir = {}
+
+async function tell(input) {
+  const headers = { "content-type": "application/json" }
+  if (process.env.WEIR_TOKEN_FILE) headers.authorization = "Bearer " + fs.readFileSync(process.env.WEIR_TOKEN_FILE, "utf8").trim()
+  const reply = await fetch(weir.url + (weir.closed ? "?closed=1" : ""), {
+    method: "POST", headers, body: JSON.stringify({ program: "opencode", ...input }), signal: AbortSignal.timeout(3000),
+  })
+  if (!reply.ok) throw new Error("HTTP " + reply.status)
+  return await reply.json()
+}
+
+// What only tells must never stop anything.
+async function record(input) {
+  try { await tell(input) } catch {}
+}
+
+export const Weir = async () => ({
+  "chat.message": async (input, output) => {
+    const prompt = (output.parts ?? []).map((part) => part.text ?? "").join("\n")
+    await record({ hook_event_name: "UserPromptSubmit", session_id: input.sessionID, prompt })
+  },
+  "tool.execute.before": async (input, output) => {
+    let answer
+    try {
+      answer = await tell({ hook_event_name: "PreToolUse", session_id: input.sessionID, tool_name: input.tool, tool_use_id: input.callID, tool_input: output.args })
+    } catch {
+      if (!weir.closed) return
+      throw new Error("The flow guard does not answer, and calls are refused until it does. Try again later.")
+    }
+    if (answer.decision) throw new Error(answer.reason) // OpenCode refuses by what is thrown
+  },
+  "tool.execute.after": async (input, output) => {
+    await record({ hook_event_name: "PostToolUse", session_id: input.sessionID, tool_name: input.tool, tool_use_id: input.callID, tool_input: input.args ?? {}, tool_response: output.output })
+  },
+})
