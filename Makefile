@@ -8,8 +8,9 @@ E2E = cmd/internal/app/e2e
 SHORT = -events 60000 -flows 3000 -gap 500ms
 
 GATEWAYS = bin/gateways
+CLIENTS = bin/clients
 
-.PHONY: deploy browser gateways sdks bench-check setup help demo check build test race lint fuzz bench crash update brokers e2e e2e-short bench-kafka up down monitoring
+.PHONY: deploy browser clients gateways sdks bench-check setup help demo check build test race lint fuzz bench crash update brokers e2e e2e-short bench-kafka up down monitoring
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -86,6 +87,10 @@ gateways: ## the real Envoy, Traefik, Caddy and nginx, each asking weir
 sdks: ## how often the real SDKs of language models and of MCP try again after each refusal
 	sink/check/sdks/install.sh $(CURDIR)/bin/sdks
 	WEIR_SDKS=$(CURDIR)/bin/sdks $(GO) test -count=1 -v ./sink/check/sdks
+
+clients: ## the real coding agents, stopped by their hooks: calls that ran, were refused, and what the model was told
+	sink/check/clients/install.sh $(CLIENTS)
+	WEIR_CLIENTS=$(CURDIR)/$(CLIENTS) $(GO) test -count=1 -timeout 60m -v ./sink/check/clients
 
 bench-check: ## checks by HTTP beside a Redis script with four counters
 	sink/check/gateways/install.sh $(GATEWAYS)
