@@ -10,7 +10,7 @@ SHORT = -events 60000 -flows 3000 -gap 500ms
 GATEWAYS = bin/gateways
 CLIENTS = bin/clients
 
-.PHONY: deploy browser clients gateways sdks bench-check setup help demo check build test race lint fuzz bench crash update brokers e2e e2e-short bench-kafka up down monitoring
+.PHONY: deploy stack stack-faults browser clients gateways sdks bench-check setup help demo check build test race lint fuzz bench crash update brokers e2e e2e-short bench-kafka up down monitoring
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -79,6 +79,18 @@ e2e-short: ## the same faults with fewer events
 
 deploy: ## what the image is built from, the compose file, the examples for Kubernetes and systemd
 	cd cmd/weir/deploy && $(GO) test ./...
+
+# In a network, mounts and processes of their own, which all end with it.
+on_stack = cmd/weir/deploy/stack/setup.sh bin/stack && \
+	(cd cmd/weir/deploy && $(GO) test -c -o $(CURDIR)/bin/stack/trial ./stack) && \
+	timeout --foreground 45m unshare --net --mount --pid --fork --kill-child --mount-proc bin/stack/engine/usr/bin/tini-static -- \
+	  bin/stack/trial -test.v -test.timeout 40m -setup $(CURDIR)/bin/stack -repo $(CURDIR)
+
+stack: ## docker-compose.yml by a real Docker Engine and Compose: a runaway, the brake, down and up
+	$(on_stack) -test.run TestStack
+
+stack-faults: ## the same with faults that it has had put back: each must be found
+	$(on_stack) -test.run TestFaults
 
 gateways: ## the real Envoy, Traefik, Caddy and nginx, each asking weir
 	sink/check/gateways/install.sh $(GATEWAYS)
