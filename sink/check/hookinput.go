@@ -87,6 +87,9 @@ func readHook(body []byte) (*hookInput, error) {
 			in.fields[to] = in.fields[from]
 		}
 	}
+	if in.event == "UserPromptSubmit" && string(in.fields["prompt"]) == `""` {
+		in.event = "other" // nobody said anything: Qwen Code hands over the result of a tool so
+	}
 	if response := in.fields["tool_response"]; response != nil {
 		in.fields["tool_response"] = serials.ReplaceAll(response, []byte("$1"))
 	}

@@ -47,10 +47,12 @@ func TestHookFlows(t *testing.T) {
 	tell("PreToolUse", use)
 	tell("UserPromptSubmit", prompt)
 	tell("PreToolUse", use)
+	tell("UserPromptSubmit", `,"prompt":""`) // by which Qwen Code announces what a tool gave back
 	tell("PostToolUse", use+`,"tool_result":{"text_result_for_llm":"hi\n<shellId: 1 completed with exit code 0>"}`)
 	tell("UserPromptSubmit", prompt)
 	tell("PreToolUse", use)
 	tell("PostToolUse", use+`,"tool_result":{"text_result_for_llm":"hi\n<shellId: 27 completed with exit code 0>"}`)
+	tell("UserPromptSubmit", `,"prompt":""`)
 	tell("PreToolUse", use)
 	if len(flows) != 4 || flows[0] != "s" || flows[1] != "s" || flows[2] == "s" || flows[3] != flows[2] {
 		t.Errorf("asked for flows %q", flows)
