@@ -1,6 +1,7 @@
 package limitfile
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -126,6 +127,16 @@ func describeSetting(r *analyzer.Row, s *analyzer.Setting, mode analyzer.Mode) o
 		o.put("paced", !s.Unpaced)
 	}
 	return o
+}
+
+// Line returns a setting as a limits file may have it on one line, such as
+// {warn: 3, stop: 6}.
+func Line(r *analyzer.Row, s *analyzer.Setting) string {
+	var parts []string
+	for _, p := range describeSetting(r, s, analyzer.ModeEnforce) {
+		parts = append(parts, fmt.Sprintf("%s: %v", p.key, p.value))
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
 }
 
 // describeAgents writes what all rules about agents share.

@@ -338,7 +338,7 @@ func (p *Pump) setLimits(document []byte) error {
 		return err
 	}
 	p.close() // so that no flow is in scratch across a change of limits
-	p.engine = analyzer.New(limits)
+	p.engine = p.o.engine(limits)
 	p.document = append([]byte(nil), document...)
 	p.o.Logger.Info("limits are in force", "partition", p.o.Partition, "profile", limits.Profile, "version", limits.Version)
 	return nil

@@ -126,6 +126,10 @@ type Options struct {
 	// to wait for that. It must not block and must not keep ev.
 	Answer func(offset int64, ev *events.Event, v *events.Verdict)
 
+	// Observe gets what the rules about flows measure (see analyzer.Engine.Observing), for
+	// backtests. Default: nobody.
+	Observe func(row analyzer.RuleID, value int64)
+
 	Memory          int64         // budget of flows in memory, bytes; default 512 MiB
 	CheckpointEvery time.Duration // least time between checkpoints; default 1 s
 	Counts          *Counts       // default: its own
@@ -200,6 +204,15 @@ type Pump struct {
 	hurries sync.Once
 }
 
+// engine returns what judges by the limits.
+func (o *Options) engine(l analyzer.Limits) *analyzer.Engine {
+	e := analyzer.New(l)
+	if o.Observe != nil {
+		e = e.Observing(o.Observe)
+	}
+	return e
+}
+
 // New returns a pump that goes on where the last checkpoint of its partition in
 // the store left off.
 func New(ctx context.Context, o Options) (*Pump, error) {
@@ -224,7 +237,7 @@ func New(ctx context.Context, o Options) (*Pump, error) {
 	if o.Trouble == nil {
 		o.Trouble = TroubleOf
 	}
-	p := &Pump{o: o, counts: o.Counts, flows: newResidents(), deadlines: newDeadlines(), engine: analyzer.New(o.Limits),
+	p := &Pump{o: o, counts: o.Counts, flows: newResidents(), deadlines: newDeadlines(), engine: o.engine(o.Limits),
 		next: o.Start, quota: quota{clock: o.Clock}, hurry: make(chan struct{})}
 	p.stage, p.subject = p.stageOf(&o)
 	if o.Store == nil {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	"weir/analyzer"
 	"weir/events"
 	"weir/state"
 )
@@ -174,7 +173,7 @@ func (p *Pump) restoreState(b []byte) error {
 		if err != nil {
 			return fmt.Errorf("the limits in force cannot be read any more: %w", err)
 		}
-		p.engine, p.document = analyzer.New(limits), append([]byte(nil), document...)
+		p.engine, p.document = p.o.engine(limits), append([]byte(nil), document...)
 	}
 	return nil
 }

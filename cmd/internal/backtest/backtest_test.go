@@ -1,0 +1,269 @@
+package backtest
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"weir/analyzer"
+	"weir/analyzer/limitfile"
+	"weir/events"
+)
+
+// log is a log of flows in which an agent calls others n times each, every call with
+// other words and with work, so that only budgets say anything.
+func log(t *testing.T, calls ...int) []events.Event {
+	t.Helper()
+	var out []events.Event
+	at := events.Stamp(1_700_000_000_000)
+	for f, n := range calls {
+		for i := range n {
+			at += 30_000
+			line := fmt.Sprintf(`{"id":"%d-%d","time":%q,"kind":"agent.call","correlation_id":"f%d","from":{"agent":"a"},"to":{"agent":"b%d"},"content_hash":"xxh64:%016x"}`,
+				f, i, at.Time().Format("2006-01-02T15:04:05.000Z"), f, i%3, 1000*f+i+1)
+			var ev events.Event
+			if err := events.Decode([]byte(line), &ev); err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, ev)
+			var back events.Event
+			line = fmt.Sprintf(`{"id":"%d-%d-r","time":%q,"kind":"agent.return","correlation_id":"f%d","from":{"agent":"b%d"},"to":{"agent":"a"},"had_work":true}`,
+				f, i, (at + 1000).Time().Format("2006-01-02T15:04:05.000Z"), f, i%3)
+			if err := events.Decode([]byte(line), &back); err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, back)
+		}
+	}
+	return out
+}
+
+func fold(t *testing.T, l analyzer.Limits, steps bool, log []events.Event) *Trial {
+	t.Helper()
+	trial, err := NewTrial(t.Context(), l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trial.Steps = steps
+	for i := range log {
+		ev := log[i]
+		trial.Fold(&ev)
+	}
+	return trial
+}
+
+func limits(t *testing.T, text string) analyzer.Limits {
+	t.Helper()
+	l, err := limitfile.Parse("test", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+const tenCalls = "rules: {max_total_calls: {warn: 8, max: 10}}\n"
+
+func TestReport(t *testing.T) {
+	trial := fold(t, limits(t, tenCalls), false, log(t, 3, 9, 14))
+	r := trial.Report(Marks{"f2": Wrong})
+	if r.Flows != 3 || r.Stopped != 1 || r.Warned != 2 || r.Calls != 26 {
+		t.Fatalf("got %d flows, %d stopped, %d warned, %d calls; want 3, 1, 2, 26", r.Flows, r.Stopped, r.Warned, r.Calls)
+	}
+	if s := r.Stops[0]; s.Flow != "f2" || s.Mark != Wrong || s.CallsAfter != 14-s.Call || s.Call < 10 || s.Call > 11 {
+		t.Errorf("the stop is %+v", s)
+	}
+	for _, x := range r.Rules {
+		if x.Unit != events.UnitCalls || x.Stopped == 0 {
+			continue
+		}
+		if x.Measured != 3 || x.P50 != 9 || x.Max != 14 || *x.Stop != 11 {
+			t.Errorf("%s: %+v", x.Rule, x)
+		}
+		sum := 0
+		for _, b := range x.Bars {
+			sum += b.Flows
+		}
+		if sum != 3 {
+			t.Errorf("the bars hold %d of 3 flows: %+v", sum, x.Bars)
+		}
+		for _, o := range x.At {
+			if want := map[bool]int{true: 2, false: 1}[o.Stop <= 9]; o.Stop > 3 && o.Stop <= 14 && o.Flows != want {
+				t.Errorf("at %d: %d flows, want %d", o.Stop, o.Flows, want)
+			}
+		}
+		if x.Nearest[0] != (Near{"f1", 9}) {
+			t.Errorf("nearest is %+v", x.Nearest)
+		}
+	}
+	if again, missed := trial.Broken(Marks{"f2": Wrong, "f0": Right, "f1": Wrong, "x": Right}); fmt.Sprint(again, missed) != "[f2] [f0]" {
+		t.Errorf("broken are %v, %v", again, missed)
+	}
+}
+
+// TestOtherThresholds holds "at so many, so many flows" to trials with those thresholds.
+func TestOtherThresholds(t *testing.T) {
+	var calls []int
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for range 60 {
+		calls = append(calls, 1+rnd.IntN(40))
+	}
+	records := log(t, calls...)
+	for _, x := range fold(t, limits(t, tenCalls), false, records).Report(nil).Rules {
+		if x.Stopped == 0 {
+			continue
+		}
+		for _, o := range x.At {
+			other := fold(t, limits(t, fmt.Sprintf("rules: {max_total_calls: {warn: off, max: %d}}\n", o.Stop-1)), false, records).Report(nil)
+			if other.Stopped != o.Flows {
+				t.Errorf("at %d calls: said %d, and a trial stops %d", o.Stop, o.Flows, other.Stopped)
+			}
+		}
+	}
+}
+
+func TestDifferences(t *testing.T) {
+	records := log(t, 3, 9, 14)
+	a, b := fold(t, limits(t, tenCalls), false, records), fold(t, limits(t, "rules: {max_total_calls: {warn: off, max: 4}}\n"), false, records)
+	var got []string
+	for _, d := range Differences(a, b) {
+		got = append(got, d.Flow+": "+d.Was.Word+", "+d.Is.Word)
+	}
+	if s := strings.Join(got, "; "); s != "f1: warned, stopped; f2: stopped, stopped" {
+		t.Errorf("got %s", s)
+	}
+	if d := Differences(a, a); len(d) != 0 {
+		t.Errorf("a trial differs from itself: %+v", d)
+	}
+}
+
+// TestSuggest holds that no honest flow is stopped by what is suggested.
+func TestSuggest(t *testing.T) {
+	var calls []int
+	for i := range 120 {
+		calls = append(calls, 2+i%5)
+	}
+	records := log(t, append(calls, 30)...)
+	trial := fold(t, limits(t, tenCalls), false, records)
+	list, err := trial.Suggest(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	suggested := trial.Limits
+	for _, s := range list {
+		suggested.Rules[s.Row] = s.Setting
+	}
+	if r := fold(t, suggested, false, records).Report(nil); r.Stopped != 1 || r.Stops[0].Flow != "f120" {
+		t.Errorf("under what is suggested %d flows are stopped: %+v", r.Stopped, r.Stops)
+	}
+	// Marked wrong, the long flow is honest too.
+	if list, err = trial.Suggest(Marks{"f120": Wrong}); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range list {
+		suggested.Rules[s.Row] = s.Setting
+	}
+	if r := fold(t, suggested, false, records).Report(nil); r.Stopped != 0 {
+		t.Errorf("a flow that was marked wrong is stopped: %+v", r.Stops)
+	}
+	if _, err := fold(t, limits(t, tenCalls), false, log(t, 3, 4)).Suggest(nil); err == nil {
+		t.Error("limits were suggested from two flows")
+	}
+}
+
+// TestCalibrationHolds draws good flows again and again: of further ones at most the
+// promised share may be stopped, within what chance allows of so many.
+func TestCalibrationHolds(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(3, 4))
+	const share, rounds, good, more = 0.05, 40, 60, 60
+	stopped := 0
+	for range rounds {
+		var calls []int
+		for range good + more {
+			calls = append(calls, 1+int(rnd.ExpFloat64()*8))
+		}
+		trial := fold(t, limits(t, "rules: {max_total_calls: {warn: 80, max: 100}}\n"), true, log(t, calls...))
+		first := map[string]bool{}
+		for _, f := range trial.Flows()[:good] {
+			first[f.ID] = true
+		}
+		c, err := trial.Calibrate(share, func(f *Flow) bool { return first[f.ID] })
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range trial.Flows()[good:] {
+			if _, over := f.over(c.Factor); over {
+				stopped++
+			}
+		}
+		if c.Upper < float64(c.Stopped)/good {
+			t.Errorf("the upper bound %v is below what was seen", c.Upper)
+		}
+	}
+	// 2,400 further flows; three standard deviations above 5 %, rounds being dependent within.
+	if got := float64(stopped) / (rounds * more); got > share+0.02 {
+		t.Errorf("%.3f of further good flows are stopped; at most %.2f was promised", got, share)
+	}
+	if _, err := fold(t, limits(t, tenCalls), true, log(t, 3, 4, 5)).Calibrate(0.01, func(*Flow) bool { return true }); err == nil {
+		t.Error("a promise of 1 % was made from three flows")
+	}
+}
+
+func TestUpper(t *testing.T) {
+	// The rule of three: none of 100 seen leaves 2.95 % possible.
+	if u := upper(0, 100); u < 0.0294 || u > 0.0296 {
+		t.Errorf("none of 100: %v", u)
+	}
+	if u := upper(5, 100); u < 0.1022 || u > 0.1024 {
+		t.Errorf("5 of 100: %v", u)
+	}
+	if upper(3, 3) != 1 {
+		t.Error("all of 3")
+	}
+}
+
+func TestMarks(t *testing.T) {
+	m := Mark{Flow: "f|1", Mark: Right}
+	marks, err := ReadMarks(strings.NewReader(string(m.Line()) + "\n" + `{"flow":"f|1","mark":"wrong"}` + "\n"))
+	if err != nil || marks["f|1"] != Wrong {
+		t.Errorf("got %v, %v", marks, err)
+	}
+	for _, bad := range []string{`{"flow":"","mark":"right"}`, `{"flow":"a","mark":"maybe"}`, `no`} {
+		if _, err := ReadMarks(strings.NewReader("\n" + bad)); err == nil || !strings.Contains(err.Error(), "line 2") {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}
+
+// TestReportsQuote holds that names out of logs cannot be markup.
+func TestReportsQuote(t *testing.T) {
+	records := log(t, 14)
+	for i := range records {
+		records[i].CorrelationID = "<script>alert(1)</script>|\n# x"
+	}
+	trial := fold(t, limits(t, tenCalls), true, records)
+	d := &Document{Title: "Backtest", Sources: []string{"<b>"}, Report: trial.Report(nil), Against: "other", Other: trial.Report(nil),
+		Differences: Differences(trial, fold(t, limitfile.Default(), false, records)), Savings: []Saving{{Share: 0.01, Unit: "calls"}}}
+	var page, sheet bytes.Buffer
+	if err := d.HTML(&page); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(page.String(), "<script>") || strings.Contains(page.String(), "<b>,") || !strings.Contains(page.String(), "&lt;script&gt;") {
+		t.Error("a name out of the log is markup on the page")
+	}
+	if err := d.Markdown(&sheet); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(sheet.String(), "\n# x") {
+		t.Errorf("a name out of the log ends its row:\n%s", sheet.String())
+	}
+}
+
+func TestCoverage(t *testing.T) {
+	l := limits(t, tenCalls)
+	blind := fold(t, l, false, log(t, 3)).Report(nil).Blind
+	if len(blind) != 1 || blind[0].What != "calls of tools" {
+		t.Errorf("blind are %+v", blind)
+	}
+}

@@ -1,0 +1,224 @@
+package backtest
+
+import (
+	"cmp"
+	"slices"
+
+	"weir/analyzer"
+	"weir/events"
+)
+
+// Report is what a trial found. Shares are from 0 to 1.
+type Report struct {
+	Profile       string `json:"profile"`
+	ConfigVersion string `json:"config_version"`
+	Events        int64  `json:"events"`
+	Repeats       int64  `json:"repeats"`
+	BadRecords    int64  `json:"bad_records"`
+	Flows         int    `json:"flows"`
+	Warned        int    `json:"flows_warned"` // stopped ones included
+	Stopped       int    `json:"flows_stopped"`
+
+	Calls           int64 `json:"calls"`
+	CallsAfterStop  int64 `json:"calls_after_stop"`
+	Tokens          int64 `json:"tokens"`
+	TokensAfterStop int64 `json:"tokens_after_stop"`
+	Cost            int64 `json:"cost_micro_usd"`
+	CostAfterStop   int64 `json:"cost_after_stop_micro_usd"`
+
+	Rules    []RuleReport `json:"rules"`
+	Stops    []Stop       `json:"stops"` // the review list, those with the most calls after them first
+	Coverage Coverage     `json:"coverage"`
+	Blind    []Blind      `json:"blind"`
+}
+
+// RuleReport is what one row measured in all flows and what it brought about.
+type RuleReport struct {
+	Rule    string      `json:"rule"`
+	Unit    events.Unit `json:"unit"`
+	Mode    string      `json:"mode"`
+	Warn    *int64      `json:"warn,omitempty"` // thresholds; millionths of a dollar in rows about money
+	Stop    *int64      `json:"stop,omitempty"`
+	Warned  int         `json:"flows_warned"`  // of which this row spoke first
+	Stopped int         `json:"flows_stopped"` // which this row stopped first
+
+	Measured int     `json:"flows_measured"` // in which it measured more than nothing
+	P50      int64   `json:"p50"`            // of the greatest value in each of these
+	P90      int64   `json:"p90"`
+	P99      int64   `json:"p99"`
+	P999     int64   `json:"p99_9"`
+	Max      int64   `json:"max"`
+	Bars     []Bar   `json:"bars"`
+	At       []Other `json:"at"`      // what other thresholds would do
+	Nearest  []Near  `json:"nearest"` // flows that came nearest and were not stopped by it
+}
+
+// Bar is how many flows had their greatest value from From to before To.
+type Bar struct {
+	From  int64 `json:"from"`
+	To    int64 `json:"to"`
+	Flows int   `json:"flows"`
+}
+
+// Other is how many flows reach another stop threshold.
+type Other struct {
+	Stop  int64 `json:"stop"`
+	Flows int   `json:"flows"`
+}
+
+// Near is a flow that came near to a threshold.
+type Near struct {
+	Flow  string `json:"flow"`
+	Value int64  `json:"value"`
+}
+
+// Stop is a flow that would have been stopped.
+type Stop struct {
+	Flow string `json:"flow"`
+	Moment
+	Calls       int64  `json:"calls"`
+	CallsAfter  int64  `json:"calls_after"`
+	TokensAfter int64  `json:"tokens_after,omitempty"`
+	CostAfter   int64  `json:"cost_after_micro_usd,omitempty"`
+	Mark        string `json:"mark,omitempty"` // what a person said of it: right or wrong
+}
+
+// nearest is how many flows are named that came near, and most how many bars are drawn.
+const (
+	nearest  = 5
+	mostBars = 12
+)
+
+// Report sums up what was folded.
+func (t *Trial) Report(marks Marks) *Report {
+	r := &Report{Profile: t.Limits.Profile, ConfigVersion: t.Limits.Version, Flows: len(t.list), Coverage: t.seen,
+		Blind: t.seen.Blind(&t.Limits), Stops: []Stop{}}
+	r.Events, r.Repeats = t.Events()
+	by := map[string]*[2]int{}
+	count := func(m *Moment, what int) {
+		if by[m.Rule] == nil {
+			by[m.Rule] = new([2]int)
+		}
+		by[m.Rule][what]++
+	}
+	for _, f := range t.list {
+		r.Calls, r.Tokens, r.Cost = r.Calls+f.Calls, r.Tokens+f.Tokens, r.Cost+f.Cost
+		if f.Warned != nil {
+			r.Warned++
+			count(f.Warned, 0)
+		}
+		if m := f.Stopped; m != nil {
+			r.Stopped++
+			count(m, 1)
+			s := Stop{Flow: f.ID, Moment: *m, Calls: f.Calls, CallsAfter: f.Calls - m.Call, TokensAfter: f.Tokens - m.Tokens, CostAfter: f.Cost - m.Cost, Mark: marks[f.ID]}
+			r.CallsAfterStop, r.TokensAfterStop, r.CostAfterStop = r.CallsAfterStop+s.CallsAfter, r.TokensAfterStop+s.TokensAfter, r.CostAfterStop+s.CostAfter
+			r.Stops = append(r.Stops, s)
+		}
+	}
+	slices.SortStableFunc(r.Stops, func(a, b Stop) int { return cmp.Compare(b.CallsAfter, a.CallsAfter) })
+	for i := range analyzer.Rules {
+		row := &analyzer.Rules[i]
+		if row.Fixed {
+			continue // a person's word, which measures nothing
+		}
+		rule := t.rule(analyzer.RuleID(i))
+		if n := by[row.Name]; n != nil {
+			rule.Warned, rule.Stopped = n[0], n[1]
+		}
+		r.Rules = append(r.Rules, rule)
+	}
+	return r
+}
+
+func (t *Trial) rule(id analyzer.RuleID) RuleReport {
+	row, set := &analyzer.Rules[id], &t.Limits.Rules[id]
+	r := RuleReport{Rule: row.Name, Unit: row.Unit, Mode: set.Mode.String(), Bars: []Bar{}, At: []Other{}, Nearest: []Near{}}
+	if set.Warn != analyzer.Off {
+		r.Warn = &set.Warn
+	}
+	if set.Stop != analyzer.Off {
+		r.Stop = &set.Stop
+	}
+	var values []int64
+	for _, f := range t.list {
+		if v := f.Most(id); v > 0 {
+			values = append(values, v)
+			if f.Stopped == nil || f.Stopped.Rule != row.Name {
+				r.Nearest = nearer(r.Nearest, Near{f.ID, v})
+			}
+		}
+	}
+	r.Measured = len(values)
+	if len(values) == 0 {
+		return r
+	}
+	slices.Sort(values)
+	r.P50, r.P90, r.P99, r.P999, r.Max = quantile(values, 0.5), quantile(values, 0.9), quantile(values, 0.99), quantile(values, 0.999), values[len(values)-1]
+	r.Bars = bars(values, set)
+	if r.Stop != nil {
+		r.At = others(values, set.Stop)
+	}
+	return r
+}
+
+// nearer keeps the nearest few, the nearest first.
+func nearer(list []Near, n Near) []Near {
+	at, _ := slices.BinarySearchFunc(list, n, func(a, b Near) int { return cmp.Compare(b.Value, a.Value) })
+	if at < nearest {
+		list = slices.Insert(list, at, n)
+	}
+	return list[:min(len(list), nearest)]
+}
+
+// quantile is the least of the sorted values that so many of them do not exceed.
+func quantile(sorted []int64, q float64) int64 {
+	i := int(q*float64(len(sorted))+0.9999999) - 1
+	return sorted[max(0, min(i, len(sorted)-1))]
+}
+
+// bars draws how the values are spread: bars of one width, from zero to what is greater,
+// the greatest value or a threshold that is not far above it.
+func bars(sorted []int64, set *analyzer.Setting) []Bar {
+	top := sorted[len(sorted)-1] + 1
+	for _, v := range [...]int64{set.Warn, set.Stop} {
+		if v != analyzer.Off && v < 4*top {
+			top = max(top, v+1)
+		}
+	}
+	width := roundUp((top + mostBars - 1) / mostBars)
+	out := make([]Bar, 0, mostBars)
+	for from, i := int64(0), 0; from < top; from += width {
+		b := Bar{From: from, To: from + width}
+		for ; i < len(sorted) && sorted[i] < b.To; i++ {
+			b.Flows++
+		}
+		out = append(out, b)
+	}
+	return out
+}
+
+// roundUp returns the least of 1, 2 and 5 times a power of ten that is not below v.
+func roundUp(v int64) int64 {
+	for w := int64(1); ; w *= 10 {
+		for _, f := range [...]int64{1, 2, 5} {
+			if w*f >= v {
+				return w * f
+			}
+		}
+	}
+}
+
+// others says how many flows reach other thresholds around the one in force.
+func others(sorted []int64, stop int64) (out []Other) {
+	seen := map[int64]bool{}
+	for _, share := range [...]float64{0.5, 0.75, 1, 1.25, 1.5, 2, 4} {
+		v := max(1, int64(float64(stop)*share+0.5))
+		if seen[v] {
+			continue
+		}
+		seen[v] = true
+		at, _ := slices.BinarySearch(sorted, v)
+		out = append(out, Other{v, len(sorted) - at})
+	}
+	return out
+}

@@ -1,0 +1,111 @@
+package backtest
+
+import (
+	"fmt"
+	"math"
+
+	"weir/analyzer"
+	"weir/events"
+)
+
+// Suggestion is a threshold for one row and what it stands on.
+type Suggestion struct {
+	Row      analyzer.RuleID
+	Setting  analyzer.Setting
+	Evidence string // one sentence
+	Changed  bool
+}
+
+// LeastFlows is how many flows of honest work a suggestion has to stand on.
+const LeastFlows = 100
+
+// headroom is by how much a suggested threshold lies above the greatest honest value.
+const headroom = 1.25
+
+// Suggest suggests thresholds under which no flow is stopped that is honest work, as far
+// as anybody has said: flows that are marked wrong, and those of which nothing was said
+// and that no rule stopped. A budget (a limit that counts up to a most) may become
+// stricter than it is; what finds patterns only becomes more patient, since that honest
+// flows never repeat themselves says nothing about the first that does.
+func (t *Trial) Suggest(marks Marks) ([]Suggestion, error) {
+	honest := 0
+	for _, f := range t.list {
+		if isHonest(f, marks) && f.Calls > 0 {
+			honest++
+		}
+	}
+	if honest < LeastFlows {
+		return nil, fmt.Errorf("there are %d honest flows with calls, and a limit should stand on at least %d", honest, LeastFlows)
+	}
+	var out []Suggestion
+	for i := range analyzer.Rules {
+		id, row, set := analyzer.RuleID(i), &analyzer.Rules[i], t.Limits.Rules[i]
+		if row.Fixed || set.Mode == analyzer.ModeOff || row.Lifts && !row.Armed {
+			continue
+		}
+		s := Suggestion{Row: id, Setting: set}
+		top, flows, unjudged := int64(0), 0, 0
+		for _, f := range t.list {
+			switch v := f.Most(id); {
+			case v == 0:
+			case isHonest(f, marks):
+				top, flows = max(top, v), flows+1
+			case marks[f.ID] == "":
+				unjudged++
+			}
+		}
+		room := int64(math.Ceil(float64(top)*headroom)) + 1
+		switch budget := row.Armed && isAmount(row.Unit); {
+		case flows == 0:
+			continue
+		case set.Stop == analyzer.Off && (!budget || flows < LeastFlows):
+			continue
+		case set.Stop == analyzer.Off, budget && flows >= LeastFlows && room < set.Stop, room > set.Stop:
+			s.Setting.Stop, s.Changed = max(2, room), true
+			if set.Warn != analyzer.Off && set.Stop != analyzer.Off {
+				s.Setting.Warn = max(top, int64(float64(set.Warn)/float64(set.Stop)*float64(room)))
+			}
+			s.Setting.Warn = warnBelow(s.Setting)
+		}
+		s.Evidence = fmt.Sprintf("at most %s in %d honest flows", amount(row.Unit, top), flows)
+		if unjudged > 0 {
+			s.Evidence += fmt.Sprintf("; %d stopped flows that nobody has judged are left out", unjudged)
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+func warnBelow(s analyzer.Setting) int64 {
+	if s.Warn == analyzer.Off {
+		return s.Warn
+	}
+	return min(s.Warn, s.Stop-1)
+}
+
+func isHonest(f *Flow, marks Marks) bool {
+	switch marks[f.ID] {
+	case Wrong:
+		return true
+	case Right:
+		return false
+	}
+	return f.Stopped == nil
+}
+
+// isAmount reports whether the unit counts what is used up rather than what repeats.
+func isAmount(u events.Unit) bool {
+	switch u {
+	case events.UnitCalls, events.UnitTokens, events.UnitUSD, events.UnitTurns, events.UnitMessages:
+		return true
+	}
+	return false
+}
+
+// amount is a value for people.
+func amount(u events.Unit, v int64) string {
+	if u == events.UnitUSD {
+		return fmt.Sprintf("$%.2f", float64(v)/1e6)
+	}
+	return fmt.Sprintf("%d %s", v, u)
+}

@@ -1,0 +1,189 @@
+package backtest
+
+import (
+	"context"
+	"math"
+
+	"weir/analyzer"
+	"weir/cmd/internal/pump"
+	"weir/events"
+)
+
+// Moment is when something was said of a flow first, and how far the flow had come.
+type Moment struct {
+	Rule     string        `json:"rule"`
+	Reason   events.Reason `json:"reason_code"`
+	Message  string        `json:"message"`
+	Observed float64       `json:"observed"`
+	Limit    float64       `json:"limit"`
+	Call     int64         `json:"call"` // calls made until then
+	Tokens   int64         `json:"tokens,omitempty"`
+	Cost     int64         `json:"cost_micro_usd,omitempty"`
+}
+
+// Flow is what one log and one set of limits say of one flow.
+type Flow struct {
+	ID          string
+	First, Last events.Stamp // times of its events
+	Calls       int64        // of agents and tools
+	Tokens      int64        // as the rules count them
+	Cost        int64        // millionths of a US dollar
+	Warned      *Moment      // first warning or stop that is enforced; nil for none
+	Stopped     *Moment      // first order that refuses calls at once; nil for none
+
+	// most is the greatest value that each row measured.
+	most [analyzer.RuleCount]int32
+	// told is what the rows about tokens and money measured last, to add up what an
+	// episode that begins anew takes back.
+	told [2]int64
+	// steps are how near the flow had come to any threshold, each time nearer than
+	// before; only of trials that keep them.
+	steps []step
+}
+
+// step is a new greatest ratio of a measured value to its threshold.
+type step struct {
+	ratio  float32
+	call   int32
+	tokens int64
+}
+
+// Most returns the greatest value that the row measured in the flow, at most 2^31-1.
+func (f *Flow) Most(row analyzer.RuleID) int64 { return int64(f.most[row]) }
+
+// Trial folds a log by one set of limits. It is for one goroutine. All flows stay in
+// memory: their records and some 300 bytes each.
+type Trial struct {
+	Limits analyzer.Limits
+
+	// Steps keeps, for each flow, how it came nearer to the thresholds; calibration and
+	// curves of what is saved need it.
+	Steps bool
+
+	replay *pump.Replay
+	counts pump.Counts
+	flows  map[string]*Flow
+	list   []*Flow // in the order of their first events
+	at     *Flow   // whose event is being folded
+	offset int64
+	seen   Coverage
+}
+
+// NewTrial returns a trial that has seen nothing.
+func NewTrial(ctx context.Context, limits analyzer.Limits) (*Trial, error) {
+	t := &Trial{Limits: limits, flows: map[string]*Flow{}}
+	replay, err := pump.NewReplay(ctx, pump.Options{Limits: limits, Counts: &t.counts, Observe: t.observe})
+	if err != nil {
+		return nil, err
+	}
+	t.replay = replay
+	return t, nil
+}
+
+// Fold takes the next event of the log.
+func (t *Trial) Fold(ev *events.Event) {
+	t.at = t.flow(ev.FlowKey())
+	f := t.at
+	if f.First == 0 || ev.Time < f.First {
+		f.First = ev.Time
+	}
+	f.Last = max(f.Last, ev.Time)
+	repeats := t.counts.Duplicates.Load() + t.counts.TooLate.Load()
+	given := t.replay.Fold(ev, t.offset)
+	t.offset++
+	if t.counts.Duplicates.Load()+t.counts.TooLate.Load() == repeats {
+		t.seen.Add(ev)
+		if (ev.Kind == events.AgentCall || ev.Kind == events.ToolCall) && ev.By() != events.OriginUser {
+			f.Calls++
+		}
+	}
+	for i := range given {
+		if v := &given[i]; v.CorrelationID != "" { // those about agents and projects bind all flows
+			t.flow(v.CorrelationID).hear(v)
+		}
+	}
+}
+
+func (t *Trial) flow(key string) *Flow {
+	f := t.flows[key]
+	if f == nil {
+		f = &Flow{ID: string([]byte(key))} // key may alias what is read
+		t.flows[f.ID] = f
+		t.list = append(t.list, f)
+	}
+	return f
+}
+
+// observe takes down what a row measured at the event that is being folded.
+func (t *Trial) observe(row analyzer.RuleID, value int64) {
+	f := t.at
+	if f == nil || value <= 0 {
+		return
+	}
+	switch analyzer.Rules[row].Unit {
+	case events.UnitTokens:
+		f.Tokens += grown(&f.told[0], value)
+	case events.UnitUSD:
+		f.Cost += grown(&f.told[1], value)
+	}
+	if v := int32(min(value, math.MaxInt32)); v > f.most[row] {
+		f.most[row] = v
+		if t.Steps {
+			t.nearer(f, row, value)
+		}
+	}
+}
+
+func grown(last *int64, value int64) int64 {
+	d := value - *last
+	if d < 0 { // a new episode counts from zero
+		d = value
+	}
+	*last = value
+	return d
+}
+
+// nearer takes down a step towards the threshold of the row.
+func (t *Trial) nearer(f *Flow, row analyzer.RuleID, value int64) {
+	set := &t.Limits.Rules[row]
+	if set.Mode != analyzer.ModeEnforce || set.Stop == analyzer.Off || set.Stop <= 1 {
+		return
+	}
+	ratio := float32(float64(value) / float64(set.Stop))
+	if n := len(f.steps); n == 0 || ratio > f.steps[n-1].ratio {
+		f.steps = append(f.steps, step{ratio, int32(min(f.Calls, math.MaxInt32)), f.Tokens})
+	}
+}
+
+// hear takes down what was said.
+func (f *Flow) hear(v *events.Verdict) {
+	if v.Mode != analyzer.ModeEnforce.String() {
+		return
+	}
+	stops := v.Action == events.Deny.String() || v.Action == events.Halt.String() || v.Action == events.Throttle.String()
+	if !stops && v.Action != events.Warn.String() {
+		return
+	}
+	m := &Moment{Rule: v.RuleID, Reason: v.Reason, Message: v.Message, Call: f.Calls, Tokens: f.Tokens, Cost: f.Cost}
+	if v.Observed != nil {
+		m.Observed = *v.Observed
+	}
+	if v.Limit != nil {
+		m.Limit = *v.Limit
+	}
+	if f.Warned == nil {
+		f.Warned = m
+	}
+	if stops && v.Effective == "now" && f.Stopped == nil {
+		f.Stopped = m
+	}
+}
+
+// Events returns how many events were folded, and how many of them were repeats.
+func (t *Trial) Events() (folded, repeats int64) {
+	return t.counts.Events.Load(), t.counts.Duplicates.Load() + t.counts.TooLate.Load()
+}
+
+// Flows returns the flows in the order of their first events. The caller must not change
+// them.
+func (t *Trial) Flows() []*Flow { return t.list }
