@@ -37,6 +37,8 @@ printed is a limits file itself.`,
 				return func(_ context.Context, env *cli.Env, args []string) error { return validateLimits(env, args) }
 			},
 		},
+		suggestCommand(),
+		calibrateCommand(),
 		{
 			Name: "schema", Short: "print the JSON Schema of limits files, for editors",
 			Examples: []string{"weir limits schema > limits.schema.json", "# yaml-language-server: $schema=limits.schema.json"},

@@ -31,13 +31,13 @@ must say of it, verdict by verdict:
   @a ( a->b:hi b->a:hi )*3
   ----
 
-With -update the outcome is filled in, or replaced by what was said: read it before
+With --update the outcome is filled in, or replaced by what was said: read it before
 you keep it. The exit code is 1 when a case differs.
 
 The language: a->b is a call, a=>b the answer, @a a user's call, a!tool:args=result
 a tool call and its result, +5m time that passes, ( ... )*20 repetition, ?a->b an ask.
 Settings stand above the events: "profile gateway", "rule max_turns: {stop: 3}".`,
-		Examples: []string{"weir test my.flow", "weir test -update my.flow"},
+		Examples: []string{"weir test my.flow", "weir test --update my.flow"},
 		Setup: func(fs *pflag.FlagSet) cli.Run {
 			update := fs.Bool("update", false, "write what was said into the files")
 			judging := newJudging(fs)

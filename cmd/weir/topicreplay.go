@@ -40,6 +40,15 @@ type point struct {
 	offset int64 // less than 0: none
 }
 
+// parseAge reads a duration, or whole days such as 7d.
+func parseAge(text string) (time.Duration, error) {
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		n, err := strconv.ParseUint(days, 10, 16)
+		return time.Duration(n) * 24 * time.Hour, err
+	}
+	return time.ParseDuration(text)
+}
+
 // parsePoint reads a point; ages are counted back from now.
 func parsePoint(text string, now time.Time) (point, error) {
 	switch text {
@@ -56,9 +65,9 @@ func parsePoint(text string, now time.Time) (point, error) {
 		return point{at: at, offset: -1}, nil
 	}
 	if ago, ok := strings.CutPrefix(text, "-"); ok {
-		d, err := time.ParseDuration(ago)
+		d, err := parseAge(ago)
 		if err != nil || d < 0 {
-			return point{}, fmt.Errorf("want an age such as -90s or -1h, got %q", text)
+			return point{}, fmt.Errorf("want an age such as -90s, -1h or -7d, got %q", text)
 		}
 		return point{at: now.Add(-d), offset: -1}, nil
 	}

@@ -1,0 +1,559 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"weir/analyzer"
+	"weir/analyzer/limitfile"
+	"weir/cmd/internal/backtest"
+	"weir/cmd/internal/cli"
+	"weir/events"
+	"weir/events/kafka"
+)
+
+func backtestCommand() cli.Command {
+	return cli.Command{
+		Name: "backtest", Args: "[FILE|DIR...|-]", Short: "try limits on a log that exists: whom they would stop, and what other limits would do",
+		Long: `Folds logs of agents by the code that judges live traffic, and says which flows would
+have been warned and stopped, what came after the stop, what each rule measured against
+its thresholds, which flows came nearest, how many flows another threshold would stop,
+and what cannot be judged from the log at all. Logs are read as weir replay reads them.
+
+--against names a second limits file or a profile; the flows that it treats otherwise are
+listed with why. --report writes a page for people (FILE.html) or a table for a pull
+request (FILE.md). Say of stops whether they are right with weir review mark; --marks
+takes those judgements in, and --check ends with 3 when a flow is stopped again that was
+marked wrong.
+
+With --brokers, and without a FILE, the topic of events is read, --from and --until as in
+weir replay.`,
+		Examples: []string{
+			"weir backtest logs/",
+			"weir backtest logs/ --against strict.yaml --report backtest.html",
+			"weir backtest --brokers kafka-1:9092 --from -7d -o json",
+			"weir backtest logs/ --marks review.jsonl --check",
+		},
+		Setup: func(fs *pflag.FlagSet) cli.Run {
+			o := &backtestFlags{source: newSource(fs)}
+			against := fs.String("against", "", "compare with the limits in this `FILE`, or with a profile of this name")
+			report := fs.String("report", "", "write the report to this `FILE`, which ends with .html or .md")
+			check := fs.Bool("check", false, "end with 3 when a flow is stopped that was marked wrong")
+			return func(ctx context.Context, env *cli.Env, args []string) error {
+				return o.run(ctx, env, args, *against, *report, *check)
+			}
+		},
+	}
+}
+
+// source is the flags that say which log is tried, and by which limits.
+type source struct {
+	*judging
+	*reading
+	brokers *brokerFlags
+	stretch *stretch
+	marks   *string
+}
+
+func newSource(fs *pflag.FlagSet) *source {
+	return &source{judging: newJudging(fs), reading: newReading(fs), brokers: newBrokerFlags(fs), stretch: newStretch(fs),
+		marks: fs.String("marks", "", "take what people said of flows from this `FILE` (see weir review)")}
+}
+
+// trial folds the log by each of the limits.
+func (s *source) trial(ctx context.Context, env *cli.Env, args []string, steps bool, limits ...analyzer.Limits) (trials []*backtest.Trial, bad *refusals, elapsed time.Duration, err error) {
+	for _, l := range limits {
+		t, err := backtest.NewTrial(ctx, l)
+		if err != nil {
+			return nil, nil, 0, err
+		}
+		t.Steps = steps
+		trials = append(trials, t)
+	}
+	bad = new(refusals)
+	fold := func(ev *events.Event) error {
+		for _, t := range trials {
+			t.Fold(ev)
+		}
+		return ctx.Err()
+	}
+	progress := env.Progress("events")
+	switch {
+	case len(args) > 0:
+		err = s.files(env, args, fold, bad, progress, trials[0])
+	default:
+		err = s.topic(ctx, env, fold, bad, progress, trials[0])
+	}
+	progress.Done()
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	bad.tell(env)
+	if n, _ := trials[0].Events(); n == 0 {
+		return nil, nil, 0, cli.Failure("there is no event in the log").Advise("weir events describe says which formats are read")
+	}
+	return trials, bad, progress.Elapsed(), nil
+}
+
+func (s *source) files(env *cli.Env, args []string, fold func(*events.Event) error, bad *refusals, progress *cli.Progress, t *backtest.Trial) error {
+	inputs, err := s.reading.open(env, args)
+	if err != nil {
+		return err
+	}
+	defer closeAll(inputs)
+	rd := &reader{inputs: inputs, event: fold, bad: bad.add, tick: func() {
+		n, _ := t.Events()
+		progress.At(n, shareOf(inputs))
+	}}
+	return rd.read()
+}
+
+func (s *source) topic(ctx context.Context, env *cli.Env, fold func(*events.Event) error, bad *refusals, progress *cli.Progress, t *backtest.Trial) error {
+	if _, err := settings().Load(s.brokers.flags, env.Getenv, "limits", "profile", "set"); err != nil {
+		return err
+	}
+	if !s.brokers.given() {
+		return cli.Usage("a FILE is missing").Advise("name files or folders, or the topic of events with --brokers HOST:PORT")
+	}
+	c, err := s.brokers.reach(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	topic := s.brokers.topics.Events
+	var list []section
+	var all, done int64
+	err = settled(ctx, func(ctx context.Context) (err error) {
+		list, all, err = s.stretch.sections(ctx, c, topic, env.Now())
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	var ev events.Event
+	for n, part := range list {
+		err := eachRecord(ctx, c, topic, n, part.from, part.to, func(rec *kafka.Record) error {
+			if done++; done%tickEvery == 0 {
+				progress.At(done, float64(done)/float64(max(all, 1)))
+			}
+			if err := events.Decode(rec.Value, &ev); err != nil {
+				bad.add(badRecordAt(topic, n, rec.Offset, err))
+				return nil
+			}
+			if ev.Kind == events.LimitsSet || ev.Kind == events.Tick {
+				return nil // the limits are those that are tried
+			}
+			ev.Appended = rec.Appended
+			return fold(&ev)
+		}, func(err error) { env.Notice("%v", err) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readMarks reads the file of marks, none without a name.
+func readMarks(name string) (backtest.Marks, error) {
+	if name == "" {
+		return nil, nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	marks, err := backtest.ReadMarks(f)
+	if err != nil {
+		return nil, cli.Failure("%s: %w", name, err).Advise(`a line is {"flow":"ID","mark":"right"} or {"flow":"ID","mark":"wrong"}`)
+	}
+	return marks, nil
+}
+
+type backtestFlags struct{ *source }
+
+func (o *backtestFlags) run(ctx context.Context, env *cli.Env, args []string, against, report string, check bool) error {
+	marks, err := readMarks(*o.marks)
+	switch {
+	case err != nil:
+		return err
+	case check && len(marks) == 0:
+		return cli.Usage("--check is given and there are no marks").Advise("name the file of judgements with --marks FILE")
+	case report != "" && !strings.HasSuffix(report, ".html") && !strings.HasSuffix(report, ".md"):
+		return cli.Usage("--report %s: want a name that ends with .html or .md", report)
+	}
+	limits, err := o.judging.limits()
+	if err != nil {
+		return err
+	}
+	all := []analyzer.Limits{limits}
+	if against != "" {
+		other, err := limitsNamed(against)
+		if err != nil {
+			return err
+		}
+		all = append(all, other)
+	}
+	trials, bad, elapsed, err := o.trial(ctx, env, args, false, all...)
+	if err != nil {
+		return err
+	}
+	d := &backtest.Document{Title: "Backtest", Sources: args, Report: trials[0].Report(marks)}
+	d.BadRecords = bad.n
+	if against != "" {
+		d.Against, d.Other, d.Differences = against, trials[1].Report(marks), backtest.Differences(trials[0], trials[1])
+	}
+	if n := trials[0].Unknown(marks); n > 0 {
+		env.Notice("%d of %d marks are of flows that are not in the log", n, len(marks))
+	}
+	if report != "" {
+		if err := writeReport(report, d); err != nil {
+			return err
+		}
+		env.Notice("the report is in %s", report)
+	}
+	if err := printBacktest(env, d, elapsed); err != nil {
+		return err
+	}
+	return broken(env, trials[0], marks, check)
+}
+
+// broken tells of flows that a person judged otherwise.
+func broken(env *cli.Env, t *backtest.Trial, marks backtest.Marks, check bool) error {
+	again, missed := t.Broken(marks)
+	for _, id := range again {
+		env.Notice("marked wrong, and stopped again: %q", id)
+	}
+	for _, id := range missed {
+		env.Notice("marked right, and not stopped: %q", id)
+	}
+	if check && len(again) > 0 {
+		return cli.Exit(cli.CodeFinding)
+	}
+	return nil
+}
+
+func writeReport(name string, d *backtest.Document) error {
+	var b bytes.Buffer
+	write := d.HTML
+	if strings.HasSuffix(name, ".md") {
+		write = d.Markdown
+	}
+	if err := write(&b); err != nil {
+		return err
+	}
+	return os.WriteFile(name, b.Bytes(), 0o644)
+}
+
+// shownStops is how many stops are listed on a terminal; the reports list more.
+const shownStops = 10
+
+func printBacktest(env *cli.Env, d *backtest.Document, elapsed time.Duration) error {
+	r := d.Report
+	value := struct {
+		*backtest.Report
+		Seconds     float64               `json:"seconds"`
+		Against     string                `json:"against,omitempty"`
+		Other       *backtest.Report      `json:"other,omitempty"`
+		Differences []backtest.Difference `json:"differences,omitempty"`
+	}{r, round(elapsed.Seconds(), 1000), d.Against, d.Other, d.Differences}
+	return env.Value(value, func() error {
+		rate := ""
+		if s := elapsed.Seconds(); s >= 0.1 {
+			rate = fmt.Sprintf(" in %.1f s (%s a second)", s, cli.Grouped(int64(float64(r.Events)/s)))
+		}
+		say := func(format string, args ...any) { _, _ = fmt.Fprintf(env.Out, format+"\n", args...) }
+		say("%s of %s%s, judged by profile %s", cli.Count(r.Events, "event"), cli.Count(int64(r.Flows), "flow"), rate, r.Profile)
+		say("would be stopped: %d, warned: %d (the stopped included)", r.Stopped, r.Warned)
+		if r.Stopped > 0 {
+			after := fmt.Sprintf("%s of %s calls", cli.Grouped(r.CallsAfterStop), cli.Grouped(r.Calls))
+			if r.Tokens > 0 {
+				after += fmt.Sprintf(", %s of %s tokens", cli.Grouped(r.TokensAfterStop), cli.Grouped(r.Tokens))
+			}
+			if r.Cost > 0 {
+				after += fmt.Sprintf(", $%.2f of $%.2f", float64(r.CostAfterStop)/1e6, float64(r.Cost)/1e6)
+			}
+			say("after the stop came %s", after)
+		}
+		for _, b := range r.Blind {
+			say("%s in %d of %d: blind are %s", b.What, b.Told, b.Of, strings.Join(b.Rules, ", "))
+		}
+		say("")
+		t := env.Table("RULE", "FLOWS", "P50", "P99", "MAX", "WARNS AT", "STOPS AT", "WARNED", "STOPPED", "VALUES")
+		for _, x := range r.Rules {
+			if x.Measured == 0 {
+				continue
+			}
+			n := func(s string) cli.Cell { return cli.Cell{Text: s, Right: true} }
+			v := func(v int64) cli.Cell { return n(rowAmount(x.Unit, &v)) }
+			if err := t.Row(cli.Cell{Text: x.Rule}, n(cli.Grouped(int64(x.Measured))), v(x.P50), v(x.P99), v(x.Max), n(rowAmount(x.Unit, x.Warn)), n(rowAmount(x.Unit, x.Stop)),
+				n(fmt.Sprint(x.Warned)), n(fmt.Sprint(x.Stopped)), cli.Cell{Text: backtest.Spark(x.Bars)}); err != nil {
+				return err
+			}
+		}
+		if err := t.Flush(); err != nil {
+			return err
+		}
+		if d.Against != "" {
+			say("\nagainst %s: %d flows differ, %d instead of %d would be stopped", d.Against, len(d.Differences), d.Other.Stopped, r.Stopped)
+			for _, x := range d.Differences[:min(shownStops, len(d.Differences))] {
+				say("  %q: %s, then %s", x.Flow, outcomeText(x.Was), outcomeText(x.Is))
+			}
+		}
+		if len(r.Stops) == 0 {
+			return nil
+		}
+		say("\nto review (weir review mark FLOW right|wrong):")
+		t = env.Table("FLOW", "RULE", "AT CALL", "CALLS AFTER", "MARK", "WHY")
+		for _, s := range r.Stops[:min(shownStops, len(r.Stops))] {
+			if err := t.Row(cli.Cell{Text: s.Flow}, cli.Cell{Text: s.Rule}, cli.Cell{Text: fmt.Sprint(s.Call), Right: true}, cli.Cell{Text: fmt.Sprint(s.CallsAfter), Right: true},
+				cli.Cell{Text: s.Mark}, cli.Cell{Text: s.Message}); err != nil {
+				return err
+			}
+		}
+		if err := t.Flush(); err != nil {
+			return err
+		}
+		if n := len(r.Stops) - shownStops; n > 0 {
+			say("and %d more; --report FILE.html lists them", n)
+		}
+		return nil
+	})
+}
+
+func outcomeText(o backtest.Outcome) string {
+	if o.When == nil {
+		return o.Word
+	}
+	return fmt.Sprintf("%s by %s at call %d", o.Word, o.When.Rule, o.When.Call)
+}
+
+// rowAmount is a threshold or a value of a row in its unit, nil for off.
+func rowAmount(u events.Unit, v *int64) string {
+	switch {
+	case v == nil:
+		return "off"
+	case u == events.UnitUSD:
+		return fmt.Sprintf("$%.2f", float64(*v)/1e6)
+	}
+	return cli.Grouped(*v)
+}
+
+func reviewCommand() cli.Command {
+	return cli.Command{
+		Name: "review", Short: "say of stops whether they are right",
+		Commands: []cli.Command{
+			{
+				Name: "mark", Args: "FLOW right|wrong", Short: "mark a stop: right, the flow ran away; wrong, it was honest work",
+				Long: `Appends a line to the file of marks, which weir backtest --marks, weir limits suggest
+and weir limits calibrate take in. The last mark of a flow counts.`,
+				Examples: []string{"weir review mark 4f1c right", "weir review mark 77ab wrong --reason 'waited for a build' --marks review.jsonl"},
+				Setup: func(fs *pflag.FlagSet) cli.Run {
+					file := fs.String("marks", "review.jsonl", "the `FILE` of marks")
+					reason := fs.String("reason", "", "`WHY`, recorded in the file")
+					by := fs.String("by", "", "`WHO` says so, recorded in the file")
+					return func(_ context.Context, env *cli.Env, args []string) error {
+						if err := cli.Want(args, 2, 2, "a FLOW and right or wrong"); err != nil {
+							return err
+						}
+						m := backtest.Mark{Flow: args[0], Mark: args[1], Reason: *reason, By: *by, At: env.Now().UTC().Truncate(time.Second)}
+						if err := m.Validate(); err != nil {
+							return cli.Usage("%w", err)
+						}
+						return appendMark(*file, &m)
+					}
+				},
+			},
+			{
+				Name: "ls", Short: "list the marks", Examples: []string{"weir review ls --marks review.jsonl"},
+				Setup: func(fs *pflag.FlagSet) cli.Run {
+					file := fs.String("marks", "review.jsonl", "the `FILE` of marks")
+					return func(_ context.Context, env *cli.Env, args []string) error {
+						if err := cli.Want(args, 0, 0, ""); err != nil {
+							return err
+						}
+						return listMarks(env, *file)
+					}
+				},
+			},
+		},
+	}
+}
+
+func appendMark(name string, m *backtest.Mark) (err error) {
+	f, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	_, err = f.Write(m.Line())
+	return err
+}
+
+func listMarks(env *cli.Env, name string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	list, err := backtest.ListMarks(f)
+	if err != nil {
+		return cli.Failure("%s: %w", name, err)
+	}
+	lines := cli.NewLines(env, func(m *backtest.Mark) []cli.Cell {
+		return []cli.Cell{{Text: m.Flow}, {Text: m.Mark}, {Text: m.By}, {Text: m.Reason}}
+	}, "FLOW", "MARK", "BY", "REASON")
+	for i := range list {
+		if err := lines.Print(&list[i]); err != nil {
+			return err
+		}
+	}
+	return lines.Flush()
+}
+
+func suggestCommand() cli.Command {
+	return cli.Command{
+		Name: "suggest", Args: "[FILE|DIR...|-]", Short: "print a limits file under which no honest flow of a log is stopped",
+		Long: `Folds a log and prints limits, with a comment on each line that says which evidence it
+stands on. Honest are the flows that no rule stops and nobody marked right, and those
+that were marked wrong; a threshold lies a quarter above the greatest value of any of
+them. Budgets may become stricter than they are, limits on patterns only more patient.
+It refuses to guess from fewer than 100 honest flows.`,
+		Examples: []string{"weir limits suggest logs/ > limits.yaml", "weir limits suggest logs/ --marks review.jsonl"},
+		Setup: func(fs *pflag.FlagSet) cli.Run {
+			s := newSource(fs)
+			return func(ctx context.Context, env *cli.Env, args []string) error {
+				marks, err := readMarks(*s.marks)
+				if err != nil {
+					return err
+				}
+				limits, err := s.judging.limits()
+				if err != nil {
+					return err
+				}
+				trials, _, _, err := s.trial(ctx, env, args, false, limits)
+				if err != nil {
+					return err
+				}
+				list, err := trials[0].Suggest(marks)
+				if err != nil {
+					return cli.Failure("%w", err).Advise("take a longer log; weir backtest says what there is")
+				}
+				return writeLimits(env.Out, limits.Profile, list)
+			}
+		},
+	}
+}
+
+func calibrateCommand() cli.Command {
+	return cli.Command{
+		Name: "calibrate", Args: "[FILE|DIR...|-]", Short: "print limits that stop at most a given share of good flows",
+		Long: `Folds a log of good flows and prints limits of which at most --share of further flows of
+the same kind is stopped: all thresholds are moved by one factor, which is found by split
+conformal prediction. It refuses when there are too few flows for such a promise. With
+--marks the flows marked right are left out. With --labels, as in weir replay, the flows
+labelled honest are the good ones, and what would be saved in those that should be caught
+is printed beside a plain limit of steps calibrated on the same flows.`,
+		Examples: []string{"weir limits calibrate --share 1% good/ > limits.yaml"},
+		Setup: func(fs *pflag.FlagSet) cli.Run {
+			s := newSource(fs)
+			share := fs.String("share", "1%", "the `SHARE` of good flows that may be stopped, such as 0.5%")
+			labels := cli.NewList(fs, "labels", "good and failed flows are those that the labels in `FILE` say")
+			caught := cli.NewList(fs, "caught", "with --labels: `FIELD[=VALUE]` says that a trace should be caught")
+			honest := cli.NewList(fs, "honest", "with --labels: `FIELD[=VALUE]` says that a trace should be left alone")
+			return func(ctx context.Context, env *cli.Env, args []string) error {
+				var v float64
+				if _, err := fmt.Sscanf(strings.TrimSuffix(*share, "%"), "%g", &v); err != nil || v <= 0 || v >= 100 {
+					return cli.Usage("--share %s: want a share such as 1%%", *share)
+				}
+				return s.calibrate(ctx, env, args, v/100, *labels, newCriteria(*caught, *honest))
+			}
+		},
+	}
+}
+
+func (s *source) calibrate(ctx context.Context, env *cli.Env, args []string, share float64, labels []string, by *criteria) error {
+	marks, err := readMarks(*s.marks)
+	if err != nil {
+		return err
+	}
+	says := map[string]judgement{}
+	for _, name := range labels {
+		in, err := open(env, name)
+		if err != nil {
+			return err
+		}
+		l, err := readLabels(in, by)
+		in.close()
+		if err != nil {
+			return err
+		}
+		for _, t := range l.traces {
+			says[t.flow] = t.says
+		}
+	}
+	limits, err := s.judging.limits()
+	if err != nil {
+		return err
+	}
+	trials, _, _, err := s.trial(ctx, env, args, true, limits)
+	if err != nil {
+		return err
+	}
+	good := func(f *backtest.Flow) bool {
+		if len(labels) > 0 {
+			return says[f.ID] == shouldBeLeftAlone
+		}
+		return f.Calls > 0 && marks[f.ID] != backtest.Right
+	}
+	c, err := trials[0].Calibrate(share, good)
+	if err != nil {
+		return cli.Failure("%w", err).Advise("take more good flows, or a greater --share")
+	}
+	env.Notice("%d of %d good flows are stopped by these limits; of further flows of the same kind, with 95 %% certainty, at most %.2g %%", c.Stopped, c.Good, 100*c.Upper)
+	env.Notice("thresholds are %.3g times those of profile %s; a plain limit of steps would be %d", c.Factor, limits.Profile, c.Steps)
+	if len(labels) > 0 {
+		for _, x := range trials[0].Savings([]float64{0.005, 0.01, 0.05}, good, func(f *backtest.Flow) bool { return says[f.ID] == shouldBeCaught }) {
+			env.Notice("at %.2g %% of good flows stopped, %d failed flows: %.1f %% of their %s saved, by a limit of steps %.1f %%", 100*x.Share, x.Failed, 100*x.Rules, x.Unit, 100*x.Steps)
+		}
+	}
+	var list []backtest.Suggestion
+	for i := range analyzer.Rules {
+		id := analyzer.RuleID(i)
+		if c.Limits.Rules[i] != limits.Rules[i] {
+			list = append(list, backtest.Suggestion{Row: id, Setting: c.Limits.Rules[i], Changed: true,
+				Evidence: fmt.Sprintf("calibrated on %d good flows", c.Good)})
+		}
+	}
+	return writeLimits(env.Out, limits.Profile, list)
+}
+
+// writeLimits writes suggestions as a limits file and holds it to what reads such files.
+func writeLimits(w io.Writer, profile string, list []backtest.Suggestion) error {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "profile: %s\nrules:\n", profile)
+	for _, s := range list {
+		row := analyzer.FlowRow(s.Row)
+		if !s.Changed {
+			fmt.Fprintf(&b, "  # %s stays: %s\n", row.Name, s.Evidence)
+			continue
+		}
+		fmt.Fprintf(&b, "  %s: %s # %s\n", row.Name, limitfile.Line(&row, &s.Setting), s.Evidence)
+	}
+	if !bytes.Contains(b.Bytes(), []byte("{")) {
+		b.WriteString("  {}\n")
+	}
+	if _, err := limitfile.Parse("suggested", b.Bytes()); err != nil {
+		return fmt.Errorf("what was made is no limits file, which is a fault of weir: %w", err)
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}

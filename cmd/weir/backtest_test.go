@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"weir/analyzer/limitfile"
+)
+
+// TestReadmeFindsLimits types what the README says of the way from a log to limits, in a
+// folder that has a log, and holds each step to what it promises.
+func TestReadmeFindsLimits(t *testing.T) {
+	_, rest, ok := strings.Cut(readme(t), "```sh\n")
+	block, _, ok2 := strings.Cut(rest, "```")
+	if !ok || !ok2 {
+		t.Fatal("the README does not say how limits are found")
+	}
+	t.Chdir(t.TempDir())
+	if err := os.MkdirAll("logs", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	for f := range 150 {
+		for i := range 3 + f%30 {
+			fmt.Fprintf(&log, `{"id":"%d-%d","time":"2026-03-02T%02d:%02d:%02dZ","kind":"tool.call","correlation_id":"flow-%d","from":{"agent":"a"},"tool":{"name":"read","call_id":"c%d","args_hash":"xxh64:%016x"}}`+"\n", f, i, 10+f/60, f%60, i, f, i, 1000*f+i+1)
+			fmt.Fprintf(&log, `{"id":"%d-%d-r","time":"2026-03-02T%02d:%02d:%02dZ","kind":"tool.result","correlation_id":"flow-%d","from":{"agent":"a"},"tool":{"name":"read","call_id":"c%d","args_hash":"xxh64:%016x"},"content_hash":"xxh64:%016x"}`+"\n", f, i, 10+f/60, f%60, i, f, i, 1000*f+i+1, 5000*f+i+1)
+		}
+	}
+	if err := os.WriteFile("logs/agents.jsonl", []byte(log.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	ran := 0
+	for line := range strings.Lines(block) {
+		line, _, _ = strings.Cut(line, "#")
+		words := strings.Fields(line)
+		if len(words) == 0 {
+			continue
+		}
+		words, file := words[1:], ""
+		if n := len(words); n > 2 && words[n-2] == ">" {
+			words, file = words[:n-2], words[n-1]
+		}
+		code, stdout, stderr := weir(t, "", words...)
+		if code != 0 || stdout == "" && !strings.HasPrefix(words[0], "review") {
+			t.Fatalf("%s: exit %d: %s", line, code, stderr)
+		}
+		if file != "" {
+			if err := os.WriteFile(file, []byte(stdout), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ran++
+	}
+	if ran < 3 {
+		t.Errorf("only %d commands were found", ran)
+	}
+	page, err := os.ReadFile("backtest.html")
+	if err != nil || !strings.Contains(string(page), "</html>") || strings.Contains(string(page), "src=") || strings.Contains(string(page), "http") {
+		t.Errorf("the report is no page that stands by itself: %v", err)
+	}
+	data, err := os.ReadFile("limits.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := limitfile.Parse("limits.yaml", data); err != nil {
+		t.Error(err)
+	}
+	if !strings.Contains(string(data), "# at most 32 calls in 150 honest flows") {
+		t.Errorf("the limits do not say what they stand on:\n%s", data)
+	}
+}
+
+// TestReviewGuards holds the way of a judgement: what is marked wrong fails the check
+// for as long as the limits stop it.
+func TestReviewGuards(t *testing.T) {
+	marks := filepath.Join(t.TempDir(), "review.jsonl")
+	args := []string{"backtest", "testdata/traces.events.jsonl.gz", "--marks", marks, "--check"}
+	if code, _, stderr := weir(t, "", "review", "mark", "tiny/1", "wrong", "--marks", marks, "--reason", "it was a build"); code != 0 {
+		t.Fatal(stderr)
+	}
+	if code, _, stderr := weir(t, "", args...); code != 3 {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+	if code, _, stderr := weir(t, "", append(args, "--profile", "none")...); code != 0 {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+	if code, _, stderr := weir(t, "", "review", "mark", "tiny/1", "right", "--marks", marks); code != 0 {
+		t.Fatal(stderr)
+	}
+	if code, _, stderr := weir(t, "", args...); code != 0 {
+		t.Errorf("after the mark was changed: exit %d: %s", code, stderr)
+	}
+}
