@@ -18,10 +18,10 @@ import (
 type Calibration struct {
 	Share   float64         `json:"share"`
 	Good    int             `json:"good_flows"`
-	Factor  float64         `json:"factor"`            // by which the stop thresholds are multiplied
+	Factor  float64         `json:"factor"`             // by which the stop thresholds are multiplied
 	Stopped int             `json:"good_flows_stopped"` // of those that it was calibrated on
-	Upper   float64         `json:"stopped_share_95"`  // the exact upper bound of the share, at 95 % (Clopper and Pearson)
-	Steps   int64           `json:"step_limit"`        // the plain limit of calls calibrated in the same way
+	Upper   float64         `json:"stopped_share_95"`   // the exact upper bound of the share, at 95 % (Clopper and Pearson)
+	Steps   int64           `json:"step_limit"`         // the plain limit of calls calibrated in the same way
 	Limits  analyzer.Limits `json:"-"`
 }
 
