@@ -134,4 +134,4 @@ down: ## end them; what they keep stays (docker compose down --volumes removes i
 
 update: ## rewrite golden outcomes; commit only what you can explain
 	$(GO) generate ./analyzer
-	$(GO) test ./analyzer ./events/... ./cmd/... -update
+	$(GO) test ./analyzer ./analyzer/limitfile ./events/... ./cmd/... -update
