@@ -10,7 +10,7 @@ SHORT = -events 60000 -flows 3000 -gap 500ms
 GATEWAYS = bin/gateways
 CLIENTS = bin/clients
 
-.PHONY: deploy stack stack-faults browser clients gateways sdks bench-check setup help demo check build test race lint fuzz bench crash update brokers e2e e2e-short bench-kafka up down monitoring
+.PHONY: deploy stack stack-faults browser clients gateways guards sdks bench-check setup help demo check build test race lint fuzz bench crash update brokers e2e e2e-short bench-kafka up down monitoring
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -95,6 +95,10 @@ stack-faults: ## the same with faults that it has had put back: each must be fou
 gateways: ## the real Envoy, Traefik, Caddy and nginx, each asking weir
 	sink/check/gateways/install.sh $(GATEWAYS)
 	WEIR_GATEWAYS=$(CURDIR)/$(GATEWAYS) $(GO) test -count=1 -v ./sink/check/gateways
+
+guards: ## the guards installed as packages, before the tools of real frameworks
+	sink/guard/frameworks/install.sh $(CURDIR)/bin/frameworks
+	WEIR_FRAMEWORKS=$(CURDIR)/bin/frameworks $(GO) test -count=1 -v ./sink/guard/frameworks
 
 sdks: ## how often the real SDKs of language models and of MCP try again after each refusal
 	sink/check/sdks/install.sh $(CURDIR)/bin/sdks

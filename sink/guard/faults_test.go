@@ -155,19 +155,25 @@ func TestObserverFails(t *testing.T) {
 	}
 }
 
-// TestWeirIsAway runs a program whose guard never reaches weir: it goes on, decides, and
-// ends by itself.
-func TestWeirIsAway(t *testing.T) {
-	server := httptest.NewServer(guardtest.New())
-	server.Close() // whose port nobody listens at
+// TestFirstCall runs a program that decides one call of a stopped flow and ends: it knows
+// the order by then. When weir is away it goes on, decides, and ends by itself.
+func TestFirstCall(t *testing.T) {
+	weir := guardtest.New()
+	weir.Give(events.Verdict{CorrelationID: "f", Action: "deny", Reason: events.SelfCall})
+	up, away := httptest.NewServer(weir), httptest.NewServer(weir)
+	defer up.Close()
+	defer weir.Set(guardtest.Away) // so that streams end
+	away.Close()                   // nobody listens at its port
 	for _, l := range languages() {
 		t.Run(l.name, func(t *testing.T) {
 			command := l.command(t)
-			run := exec.CommandContext(t.Context(), command[0], append(command[1:], server.URL, `{"once":true}`)...)
-			run.Stderr = os.Stderr
-			out, err := run.Output()
-			if err != nil || string(out) != "allow stale_open\n" {
-				t.Errorf("%v: %q", err, out)
+			for url, want := range map[string]string{up.URL: "deny table\n", away.URL: "allow stale_open\n"} {
+				run := exec.CommandContext(t.Context(), command[0], append(command[1:len(command):len(command)], url, `{"once":true}`)...)
+				run.Stderr = os.Stderr
+				out, err := run.Output()
+				if err != nil || string(out) != want {
+					t.Errorf("%v: %q, want %q", err, out, want)
+				}
 			}
 		})
 	}

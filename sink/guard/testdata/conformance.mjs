@@ -39,7 +39,7 @@ if (process.argv.length > 3) {
   const fail = () => {
     throw new Error("an observer that fails");
   };
-  const words_of_guard = { name: "typescript", staleAfter: 1000 * (o.stale_s ?? 1), askTimeout: 1000 * (o.ask_s ?? 1), connectTimeout: o.once ? 100 : 1, keys: keys(o.keys), failClosed: o.closed, onDecision: o.faulty && fail, log: () => {} };
+  const words_of_guard = { name: "typescript", staleAfter: 1000 * (o.stale_s ?? 1), askTimeout: 1000 * (o.ask_s ?? 1), connectTimeout: o.once ? undefined : 1, keys: keys(o.keys), failClosed: o.closed, onDecision: o.faulty && fail, log: () => {} };
   let g = await Guard.connect(process.argv[3], words_of_guard);
   if (o.once) {
     // A program that decides one call and ends.

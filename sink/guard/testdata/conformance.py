@@ -55,9 +55,10 @@ def follow(url, keys="", closed=False, stale_s=1.0, ask_s=1.0, faulty=False, onc
     words_of_guard = {"name": "python", "stale_after": stale_s, "ask_timeout": ask_s, "keys": keys, "fail_closed": closed}
     if faulty:
         words_of_guard["on_decision"] = fail
+    if not once:
+        words_of_guard["connect_timeout"] = 0.001
     g = weir_guard.Guard(url, **words_of_guard)
     if once:  # a program that decides one call and ends
-        g.wait(0.1)
         d = g.check("f", "a", "b")
         print(d.action, d.source)
         return

@@ -1,11 +1,12 @@
-"""Honor weir's verdicts in a dispatcher. One file, the standard library alone, Python 3.9 or later.
+"""Honor weir's verdicts in a dispatcher. The standard library alone, Python 3.9 or later; this file may be copied.
 
     guard = weir_guard.Guard("http://127.0.0.1:8080")
     d = guard.check(flow=cid, source="planner", target="coder")
     if d.stopped: raise d.error()
 
 A Guard follows the standing orders in a background thread and answers from memory
-whether a call may be made: check never waits for the network. ask asks weir instead,
+whether a call may be made: check never waits for the network. The guard itself waits
+when it is made, until it knows the orders that stand. ask asks weir instead,
 which counts the call in the same step. When weir is away, orders that are known stay in
 force until they expire, other calls are allowed, and a local limiter holds each flow to
 three times the limits in force.
@@ -209,8 +210,13 @@ class Guard:
         on_decision: Optional[Callable[[Call, Decision], None]] = None,
         keys: Optional[Mapping[str, str]] = None,
         connect: bool = True,
+        connect_timeout: float = 2.0,
     ) -> None:
-        """With keys, by their ids, orders that weir did not sign by one of them are ignored
+        """Follows weir. It waits for the orders that stand, for connect_timeout seconds at
+        most, and no longer than it takes to see that weir is away: without them calls are
+        decided as when weir is away. With connect=False it follows nothing.
+
+        With keys, by their ids, orders that weir did not sign by one of them are ignored
         and counted, and so are replays; read_keys reads the file that weir has. More than
         most_orders orders are counted as left_out."""
         at = urllib.parse.urlsplit(url)
@@ -229,6 +235,7 @@ class Guard:
         self._now: Callable[[], float] = time.time
         self._state = _NEVER
         self._ready = threading.Event()
+        self._tried = threading.Event()  # the orders are known, or the first try failed
         self._closed = threading.Event()
         self._warned = False
         self._last_id = ""
@@ -246,6 +253,7 @@ class Guard:
                 thread = threading.Thread(target=work, name="weir-guard", daemon=True)
                 thread.start()
                 self._threads.append(thread)
+            self._tried.wait(connect_timeout)
 
     # What a dispatcher calls.
 
@@ -479,6 +487,7 @@ class Guard:
             except Exception as err:  # whatever it was, the next try may go better
                 _log.debug("the stream of verdicts ended: %s", err)
             self._become_stale("weir does not answer")
+            self._tried.set()
             if self.counts.connections > before:
                 span = _SHORTEST
             self._closed.wait(random.uniform(0, span))
@@ -603,6 +612,7 @@ class Guard:
             self._spent, self._spent_before = {}, {}
         self._state = _FRESH
         self._ready.set()
+        self._tried.set()
         _log.info("weir is followed")
 
     def _become_stale(self, why: str) -> None:
