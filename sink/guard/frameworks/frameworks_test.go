@@ -1,0 +1,75 @@
+// Package frameworks holds the guards, installed as packages, to what they do before the
+// tools and hand-overs of real frameworks.
+package frameworks
+
+import (
+	"encoding/json"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"weir/events"
+	"weir/sink/guard/guardtest"
+)
+
+// installed is the variable that names the folder of install.sh.
+const installed = "WEIR_FRAMEWORKS"
+
+// TestFrameworks runs an agent of each framework twice: in a flow that weir has stopped
+// before its process begins, and in another one.
+func TestFrameworks(t *testing.T) {
+	dir := os.Getenv(installed)
+	if dir == "" {
+		t.Skip("the frameworks are not installed; run: make guards")
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	python, node := filepath.Join(dir, "python", "bin", "python"), filepath.Join(dir, "node")
+	for _, f := range []struct {
+		name            string
+		command         []string
+		honest, stopped string // how a run ends, where that is told
+	}{
+		{"langgraph", []string{python, "testdata/langgraph_run.py"}, "", ""},
+		{"openai-agents", []string{python, "testdata/openai_agents_run.py"}, "writer", "self_call"},
+		{"ai", []string{"node", "testdata/ai.mjs", node}, "", ""},
+	} {
+		t.Run(f.name, func(t *testing.T) {
+			weir := guardtest.New()
+			weir.Give(events.Verdict{CorrelationID: "stopped", Action: "deny", Reason: events.SelfCall, AgentMessage: "Finish with what you have."})
+			server := httptest.NewServer(weir)
+			defer server.Close()
+			defer weir.Set(guardtest.Away) // so that its streams end
+			run := func(flow string) (got struct {
+				Ran int
+				Saw []string
+				End string
+			}) {
+				t.Helper()
+				cmd := exec.CommandContext(t.Context(), f.command[0], append(f.command[1:len(f.command):len(f.command)], server.URL, flow)...)
+				cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "NO_PROXY=127.0.0.1", "OPENAI_API_KEY=none"}
+				var errs strings.Builder
+				cmd.Stderr = &errs
+				out, err := cmd.Output()
+				if err == nil {
+					err = json.Unmarshal(out, &got)
+				}
+				if err != nil {
+					t.Fatalf("MISSING, or it failed: %v: %s%.3000s", err, out, errs.String())
+				}
+				return got
+			}
+			if got := run("honest"); got.Ran != 3 || got.End != f.honest || strings.Join(got.Saw, ",") != "found,found,found" {
+				t.Errorf("the flow that is not stopped: %+v", got)
+			}
+			if got := run("stopped"); got.Ran != 0 || got.End != f.stopped || len(got.Saw) != 3 || got.Saw[0] != "Finish with what you have." {
+				t.Errorf("the flow that is stopped: %+v", got)
+			}
+		})
+	}
+}

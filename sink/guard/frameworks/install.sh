@@ -1,0 +1,15 @@
+#!/bin/sh
+# Installs the guards as packages, and the frameworks that they stand before, into a
+# folder. What cannot be had is named, and its test then says so.
+set -u
+guards=$(cd "$(dirname "$0")/.." && pwd)
+dir=${1:?usage: install.sh FOLDER}
+mkdir -p "$dir/node"
+cd "$dir" || exit 1
+[ -x python/bin/python ] || python3 -m venv python || exit 1
+for package in "$guards/python" langgraph openai-agents; do
+	python/bin/pip install --quiet --disable-pip-version-check "$package" || echo "*** NOT THERE: $package for Python" >&2
+done
+for package in "$guards/typescript" ai@6 zod@4; do
+	npm install --silent --no-audit --no-fund --prefix node "$package" || echo "*** NOT THERE: $package for TypeScript" >&2
+done
