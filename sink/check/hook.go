@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -97,6 +98,9 @@ func (h *Hook) answer(ctx context.Context, in *hookInput) (answer HookAnswer, er
 			continue
 		}
 		v, err := h.Ask(ctx, ev, ev.AppendJSON(nil))
+		if e, ok := errors.AsType[*Error](err); ok { // the agent's fault, not weir's
+			return in.refusal(events.Deny.String(), "weir: "+e.Detail), nil
+		}
 		if err != nil {
 			return answer, err
 		}

@@ -2,67 +2,134 @@ package app
 
 import (
 	"context"
+	"fmt"
+	"net/http"
 	"sync"
+
+	"github.com/cespare/xxhash/v2"
 
 	"weir/events"
 	"weir/sink/check"
 )
 
 // answers brings what the fold said to asks to those who wait for it. It remembers
-// the last answers, so that a dispatcher that asks again with the same id, because it
-// did not wait long enough, is told the same.
+// what the last ids were used for: an id names one call, and a dispatcher asks again
+// with it when an answer was lost. The fold counts a repeat as nothing, so an id that
+// served for other calls as well would let them all pass uncounted.
 type answers struct {
 	mu      sync.Mutex
-	waiting map[string][]chan *events.Verdict
-	recent  map[string]*events.Verdict
-	order   [rememberedAnswers]string // of recent, a ring
+	waiting map[askKey][]chan *events.Verdict
+	used    map[uint64]use
+	order   [rememberedAsks]uint64 // of used, a ring
 	place   int
+	last    struct { // ask that was folded
+		key     askKey
+		offset  int64
+		verdict *events.Verdict
+	}
 }
 
-const rememberedAnswers = 4096
+// askKey tells asks apart: those of one source, id and flow are about one call, and have
+// to have one content. Both are hashes.
+type askKey struct{ call, content uint64 }
+
+// use is what an id was used for.
+type use struct {
+	content uint64
+	allowed int // times that it was answered with an allowance
+}
+
+const (
+	rememberedAsks = 1 << 16
+	// mostAllowed is how often one call is told that it may be made. A dispatcher to whom
+	// that many answers were lost cannot be told from one that makes many calls under one id.
+	mostAllowed = 8
+)
 
 func newAnswers() *answers {
-	return &answers{waiting: make(map[string][]chan *events.Verdict), recent: make(map[string]*events.Verdict)}
+	return &answers{waiting: make(map[askKey][]chan *events.Verdict), used: make(map[uint64]use)}
 }
 
-func answerKey(ev *events.Event) string { return ev.Source + "\x00" + ev.ID }
+// keyOf leaves out of the content what differs when the same call is asked for again:
+// when that was, and the span of the request.
+func keyOf(ev *events.Event) askKey {
+	call := *ev
+	call.Ask, call.Time, call.Observed, call.Sequence = true, 0, 0, 0
+	call.TraceID, call.SpanID, call.ParentSpanID = "", "", ""
+	return askKey{xxhash.Sum64String(ev.Source + "\x00" + ev.ID + "\x00" + ev.FlowKey()), xxhash.Sum64(call.AppendJSON(nil))}
+}
 
 // deliver is called by the pump for each ask that was folded.
-func (a *answers) deliver(_ int64, ev *events.Event, v *events.Verdict) {
-	key := answerKey(ev)
+func (a *answers) deliver(offset int64, ev *events.Event, v *events.Verdict) {
+	key := keyOf(ev)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if first := a.recent[key]; first != nil {
-		v = first
-	} else {
-		delete(a.recent, a.order[a.place])
-		a.recent[key], a.order[a.place] = v, key
-		a.place = (a.place + 1) % rememberedAnswers
-	}
+	a.register(key)
+	a.last.key, a.last.offset, a.last.verdict = key, offset, v
 	for _, c := range a.waiting[key] {
 		c <- v // has room
 	}
 	delete(a.waiting, key)
 }
 
-// known reports whether the answer was given before.
-func (a *answers) known(key string) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.recent[key] != nil
+// register notes what an id is used for, unless it was used before, and returns for what.
+func (a *answers) register(key askKey) use {
+	u, known := a.used[key.call]
+	if !known {
+		u.content = key.content
+		delete(a.used, a.order[a.place])
+		a.used[key.call], a.order[a.place] = u, key.call
+		a.place = (a.place + 1) % rememberedAsks
+	}
+	return u
 }
 
-// await returns a channel for the answer, or the answer if it was given before. The
-// caller calls leave when it waits no more.
-func (a *answers) await(key string) (known *events.Verdict, c chan *events.Verdict, leave func()) {
+// begin refuses an ask whose id was used for another call.
+func (a *answers) begin(ev *events.Event, key askKey) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if v := a.recent[key]; v != nil {
-		return v, nil, func() {}
+	if a.register(key).content == key.content {
+		return nil
 	}
+	return &check.Error{Status: http.StatusConflict,
+		Detail: fmt.Sprintf("the id %q was used in this flow for another call; give each call an id of its own, and the same id only to the same call when its answer was lost", ev.ID)}
+}
+
+// give counts that an ask is answered, and refuses to allow one call over and over.
+func (a *answers) give(ev *events.Event, key askKey, v *events.Verdict) (*events.Verdict, error) {
+	if check.Refuses(v) {
+		return v, nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	u := a.register(key)
+	if u.allowed >= mostAllowed {
+		return nil, &check.Error{Status: http.StatusConflict,
+			Detail: fmt.Sprintf("the call with the id %q was allowed %d times; give each call an id of its own", ev.ID, u.allowed)}
+	}
+	u.allowed++
+	a.used[key.call] = u
+	return v, nil
+}
+
+// stands returns the answer that was given last when it was given to the same ask and
+// the log, which ends at end, has nothing after it: the fold would say the same.
+func (a *answers) stands(key askKey, end int64) *events.Verdict {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if l := &a.last; l.verdict != nil && l.key == key && l.offset+1 == end {
+		return l.verdict
+	}
+	return nil
+}
+
+// await returns a channel for the answer. The caller calls leave when it waits no more.
+func (a *answers) await(key askKey) (c chan *events.Verdict, leave func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	c = make(chan *events.Verdict, 1)
 	a.waiting[key] = append(a.waiting[key], c)
-	return nil, c, func() {
+	return c, func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		rest := a.waiting[key][:0]
@@ -79,13 +146,20 @@ func (a *answers) await(key string) (known *events.Verdict, c chan *events.Verdi
 	}
 }
 
-// answered puts an event that asks into the log, by append, and waits for what the
-// fold says.
-func (a *App) answered(ctx context.Context, ev *events.Event, append func() error) (*events.Verdict, error) {
-	known, answer, leave := a.answers.await(answerKey(ev))
-	if known != nil {
-		return known, nil
+// endUnknown is for answered where the end of the log is not known.
+const endUnknown = -1
+
+// answered puts an event that asks into the log, by append, and waits for what the fold
+// says. One that asks again is answered by what stands now, as the fold says it.
+func (a *App) answered(ctx context.Context, ev *events.Event, end int64, append func() error) (*events.Verdict, error) {
+	key := keyOf(ev)
+	if err := a.answers.begin(ev, key); err != nil {
+		return nil, err
 	}
+	if v := a.answers.stands(key, end); v != nil {
+		return a.answers.give(ev, key, v)
+	}
+	answer, leave := a.answers.await(key)
 	defer leave()
 	timeout := a.clock.After(a.o.AnswerTimeout)
 	if err := append(); err != nil {
@@ -93,7 +167,7 @@ func (a *App) answered(ctx context.Context, ev *events.Event, append func() erro
 	}
 	select {
 	case v := <-answer:
-		return v, nil
+		return a.answers.give(ev, key, v)
 	case <-timeout:
 		return nil, check.ErrTimeout
 	case <-ctx.Done():

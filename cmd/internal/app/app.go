@@ -16,6 +16,7 @@ import (
 	"weir/cmd/internal/group"
 	"weir/cmd/internal/phase"
 	"weir/cmd/internal/pump"
+	"weir/events"
 	"weir/sink/jsonl"
 	"weir/sink/prom"
 	"weir/sink/webhook"
@@ -167,15 +168,20 @@ func (a *App) newForm() (form, error) {
 	shared := pump.Options{Limits: a.limits.current(), Parse: pump.ParseLimits, Answer: a.answers.deliver, Memory: a.o.Memory,
 		CheckpointEvery: a.o.CheckpointEvery, Counts: &a.counts, Metrics: a.metrics, Clock: a.clock, Logger: a.logger}
 	caughtUp := func() { a.meter.restored(a.clock.Now()) }
+	await := func(end func() int64) func(context.Context, *events.Event, func() error) (*events.Verdict, error) {
+		return func(ctx context.Context, ev *events.Event, append func() error) (*events.Verdict, error) {
+			return a.answered(ctx, ev, end(), append)
+		}
+	}
 	if a.o.Kafka == nil {
-		return embedded.New(embedded.Options{Pump: shared, Store: a.store, Tick: a.o.Tick, Await: a.answered, CaughtUp: caughtUp, Fail: a.fail}), nil
+		return embedded.New(embedded.Options{Pump: shared, Store: a.store, Tick: a.o.Tick, Await: await(a.store.Journal(0).End), CaughtUp: caughtUp, Fail: a.fail}), nil
 	}
 	token, err := readSecret(cmp.Or(a.o.IntakeTokenFile, a.o.AdminTokenFile))
 	if err != nil {
 		return nil, err
 	}
 	return group.New(*a.o.Kafka, group.Host{Pump: shared, Store: a.store, StateDir: a.o.StateDir, Token: token, Tick: a.o.Tick,
-		AnswerTimeout: a.o.AnswerTimeout, KeepVerdicts: a.o.State.JournalTTL, Limits: a.limits.current, Await: a.answered, CaughtUp: caughtUp, Fail: a.fail}), nil
+		AnswerTimeout: a.o.AnswerTimeout, KeepVerdicts: a.o.State.JournalTTL, Limits: a.limits.current, Await: await(func() int64 { return endUnknown }), CaughtUp: caughtUp, Fail: a.fail}), nil
 }
 
 // run starts a goroutine of a phase.

@@ -104,11 +104,10 @@ func (w *wideOrders) take(e *state.Entry) {
 }
 
 // ask answers whether the call of an event may be made: by the orders that bind all
-// flows, and if none of them refuses it, by the fold of its flow. What was answered once
-// is answered so again.
+// flows, and if none of them refuses it, by the fold of its flow.
 func (a *App) ask(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error) {
 	c, refusable := guard.CallOf(ev)
-	if !refusable || a.answers.known(answerKey(ev)) {
+	if !refusable {
 		return a.form.Ask(ctx, ev, raw)
 	}
 	v, err := a.wide.refusing(ctx, &c)

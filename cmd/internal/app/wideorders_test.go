@@ -77,7 +77,7 @@ func TestOrdersOfAllFlowsRefuseAsks(t *testing.T) {
 	if ack.Kind != events.VerdictAck || !ack.Ack.Applied || ack.Ack.VerdictID != "00000000000000a1-1" || ack.CorrelationID != "f2" || ack.From.Agent != "planner" || ack.To.Agent != "coder" {
 		t.Errorf("the attempt is %s", got[0])
 	}
-	r.want(ask("f1", "planner", "coder", id("first")), 200)                                  // what was answered once
+	r.want(ask("f1", "planner", "coder", id("first")), 429, "agent_message_rate")            // asked again: by what stands now
 	r.want(ask("f2", "coder", "planner"), 200)                                               // whom the agent calls
 	r.want(ask("", "planner", "coder"), 429, "agent_message_rate")                           // without a flow
 	r.want(ask("f3", "", "coder", func(ev *events.Event) { ev.From = events.Party{} }), 200) // a person

@@ -1,0 +1,99 @@
+package app
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/events"
+)
+
+// TestOneIDIsOneCall reuses ids as a dispatcher would that wants to pass uncounted.
+func TestOneIDIsOneCall(t *testing.T) {
+	r := begin(t, Options{AdminTokenFile: tokenFile(t, adminSecret)})
+	ask := func(ev *events.Event, change ...func(*events.Event)) reply {
+		t.Helper()
+		for _, fn := range change {
+			fn(ev)
+		}
+		return r.do("POST", "/v1/check", string(ev.AppendJSON(nil)))
+	}
+	one := func(ev *events.Event) { ev.ID = "one" }
+
+	// Two agents that bounce a call between them under one id.
+	r.want(ask(call("loop", 0, "a", "b"), one), 200)
+	before := len(r.journalLines())
+	for n := 1; n < 20; n++ {
+		from, to := "a", "b"
+		if n%2 == 1 {
+			from, to = "b", "a"
+		}
+		if got := ask(call("loop", n, from, to), one); n%2 == 1 {
+			r.want(got, 409, `"detail":"the id \"one\" was used in this flow for another call; give each call an id of its own`)
+		}
+	}
+	for _, line := range r.journalLines()[before:] {
+		if strings.Contains(line, `"to":{"session":"a"}`) {
+			t.Errorf("a refused ask is in the journal: %s", line)
+		}
+	}
+	// The same call under the same id, over and over.
+	allowed := 0
+	for n := range 300 {
+		if ask(call("same", n, "a", "b"), one).status == 200 {
+			allowed++
+		}
+	}
+	if allowed > mostAllowed {
+		t.Errorf("one id was allowed %d of 300 times, want at most %d", allowed, mostAllowed)
+	}
+	// A flow that is stopped asks with an id of another flow, whose own ask is not in its way.
+	r.want(r.do("POST", "/v1/flows/stopped/stop", `{"reason":"r","by":"ann"}`, "Authorization", "Bearer "+adminSecret), 202)
+	r.want(ask(call("free", 1, "a", "b"), one), 200)
+	r.want(ask(call("stopped", 1, "a", "b"), one), 403, "operator_stop")
+	r.want(ask(call("free2", 1, "x", "y"), one), 200)
+}
+
+// TestAskedAgainAfterStop asks again, with the same id, after a person stopped the flow.
+func TestAskedAgainAfterStop(t *testing.T) {
+	r := begin(t, Options{AdminTokenFile: tokenFile(t, adminSecret)})
+	first := call("f", 1, "a", "b")
+	ask := func() reply { return r.do("POST", "/v1/check", string(first.AppendJSON(nil))) }
+	r.want(ask(), 200)
+	r.want(r.do("POST", "/v1/flows/f/stop", `{"reason":"r","by":"ann"}`, "Authorization", "Bearer "+adminSecret), 202)
+	r.want(ask(), 403, "operator_stop")
+	r.want(r.do("POST", "/v1/flows/f/release", `{"reason":"r","by":"ann"}`, "Authorization", "Bearer "+adminSecret), 202)
+	r.want(ask(), 200, `"action":"allow"`)
+	var flow struct {
+		Counters []struct {
+			Rule     string  `json:"rule"`
+			Observed float64 `json:"observed"`
+		} `json:"counters"`
+	}
+	r.get("/v1/flows/f", &flow)
+	for _, c := range flow.Counters {
+		if c.Rule == "max_total_calls" && c.Observed != 1 {
+			t.Errorf("a call that was asked for again counts %v times", c.Observed)
+		}
+	}
+	// A dispatcher that asks again writes a new time and the span of a new request.
+	first.Time, first.ParentSpanID = first.Time.Add(time.Second), fmt.Sprintf("%016x", 1)
+	r.want(ask(), 200)
+}
+
+// TestHookRefusesAReusedID plays a coding agent that uses the id of one use of a tool for
+// another: where other faults let the agent go on, this one must not.
+func TestHookRefusesAReusedID(t *testing.T) {
+	r := begin(t, Options{})
+	hook := func(command string) reply {
+		return r.do("POST", "/v1/hook", fmt.Sprintf(`{"hook_event_name":"PreToolUse","session_id":"s","tool_use_id":"one","tool_name":"Bash","tool_input":{"command":%q},"cwd":"/"}`, command))
+	}
+	if got := hook("ls"); strings.Contains(got.body, `"deny"`) {
+		t.Errorf("the first use: %s", got.body)
+	}
+	r.want(hook("rm"), 200, `"permissionDecision":"deny"`, "used in this flow for another call")
+	if got := hook("ls"); strings.Contains(got.body, `"deny"`) {
+		t.Errorf("the same use again: %s", got.body)
+	}
+}
