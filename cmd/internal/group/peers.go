@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"weir/cmd/internal/clock"
 	"weir/cmd/internal/problem"
 	"weir/cmd/internal/pump"
 	"weir/events"
@@ -23,14 +24,64 @@ import (
 // AskPath is where a member takes the asks that others pass on to it, see AskHere.
 const AskPath = "/v1/asks"
 
-// ownersFor is for how long it is remembered who owns which partition.
-const ownersFor = 2 * time.Second
+// For how long it is remembered who owns which partition, and that nobody could say.
+const (
+	ownersFor  = 2 * time.Second
+	unknownFor = 500 * time.Millisecond
+)
 
 // owners are the addresses of the members of a group.
 type owners struct {
-	mu    sync.Mutex
-	at    time.Time
-	known map[int]string
+	mu     sync.Mutex // never held while somebody is asked
+	until  time.Time  // known and err hold
+	known  map[int]string
+	err    error
+	asking chan struct{} // closed when the answer is there; nil when nobody asks
+}
+
+// get returns the addresses by partition, which it lets one of its callers find out for
+// all of them. The caller waits no longer than ctx; the question goes on without it, for
+// at most timeout.
+func (o *owners) get(ctx context.Context, c clock.Clock, timeout time.Duration, find func(context.Context) (map[int]string, error)) (map[int]string, error) {
+	o.mu.Lock()
+	if c.Now().Before(o.until) {
+		defer o.mu.Unlock()
+		return o.known, o.err
+	}
+	if o.asking == nil {
+		asking := make(chan struct{})
+		o.asking = asking
+		go func() {
+			ctx, cancel := context.WithTimeout(context.Background(), timeout)
+			defer cancel()
+			known, err := find(ctx)
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			o.known, o.err, o.until = known, err, c.Now().Add(ownersFor)
+			if err != nil {
+				o.until = c.Now().Add(unknownFor)
+			}
+			o.asking = nil
+			close(asking)
+		}()
+	}
+	asking := o.asking
+	o.mu.Unlock()
+	select {
+	case <-asking:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.known, o.err
+}
+
+// forget lets the next caller ask anew.
+func (o *owners) forget() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.until = time.Time{}
 }
 
 // Ask puts an event that asks into the log and returns what the fold says of it, or lets
@@ -64,17 +115,12 @@ func (m *Member) elsewhere(l *lanes, partition int) error {
 
 // ownerOf returns the address of the member that folds a partition.
 func (m *Member) ownerOf(ctx context.Context, l *lanes, partition int) (string, error) {
-	what, o := l.describe(partition), &l.owners
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if now := m.clock.Now(); now.Sub(o.at) >= ownersFor {
-		known, err := l.group.Owners(ctx)
-		if err != nil {
-			return "", &problem.Error{Status: http.StatusServiceUnavailable, Detail: fmt.Sprintf("the group does not say who folds %s: %v", what, err), RetryAfter: 1}
-		}
-		o.known, o.at = known, now
+	what := l.describe(partition)
+	known, err := l.owners.get(ctx, m.clock, m.host.AnswerTimeout, l.group.Owners)
+	if err != nil {
+		return "", &problem.Error{Status: http.StatusServiceUnavailable, Detail: fmt.Sprintf("the group does not say who folds %s: %v", what, err), RetryAfter: 1}
 	}
-	address, owned := o.known[partition]
+	address, owned := known[partition]
 	switch {
 	case !owned:
 		return "", &problem.Error{Status: http.StatusServiceUnavailable, Detail: fmt.Sprintf("nobody folds %s at this moment", what), RetryAfter: 1}
@@ -125,10 +171,7 @@ func (m *Member) forward(ctx context.Context, address string, raw []byte) (*even
 const maxForwarded = 64 << 10 // bytes of a verdict
 
 func (m *Member) unanswered(ctx context.Context, address string, err error) error {
-	o := &m.flowLanes.owners
-	o.mu.Lock()
-	o.at = time.Time{} // it may have changed
-	o.mu.Unlock()
+	m.flowLanes.owners.forget() // it may have changed
 	if ctx.Err() != nil {
 		return check.ErrTimeout
 	}
