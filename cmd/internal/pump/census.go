@@ -184,8 +184,14 @@ func (p *Pump) measure(r *resident) {
 	}
 	v := p.engine.View(f)
 	p.o.Metrics.FlowClosed(events.Stamp(v.Last).Sub(events.Stamp(v.Start)), v.Hops, v.Counters)
-	if r.standing != analyzer.Stopped && len(v.Offences) == 0 && v.Hops > p.counts.longest.Load() {
-		p.counts.longest.Store(v.Hops)
+	if r.standing != analyzer.Stopped && len(v.Offences) == 0 {
+		raise(&p.counts.longest, v.Hops)
+	}
+}
+
+// raise sets a maximum that pumps share: none of them may lose a greater one of another.
+func raise(greatest *atomic.Int64, n int64) {
+	for have := greatest.Load(); n > have && !greatest.CompareAndSwap(have, n); have = greatest.Load() {
 	}
 }
 
