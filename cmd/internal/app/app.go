@@ -99,7 +99,7 @@ func New(o Options) (*App, error) {
 func (a *App) Start(ctx context.Context) (err error) {
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, a.closeAll())
+			err = errors.Join(err, a.leave())
 		}
 	}()
 	if a.store, err = state.Open(a.o.StateDir, a.o.State); err != nil {
@@ -261,6 +261,20 @@ func (a *App) Stop(ctx context.Context) error {
 		err = errors.Join(err, perr)
 	}
 	err = errors.Join(err, a.leaving.End(ctx))
+	return errors.Join(err, a.closeAll())
+}
+
+// leaveTime is how long what has begun may take to end when Start fails.
+const leaveTime = 10 * time.Second
+
+// leave ends what Start has begun, before it closes what they work with.
+func (a *App) leave() error {
+	ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
+	defer cancel()
+	var err error
+	if a.form != nil {
+		err = errors.Join(a.intake.End(ctx), a.form.Stop(ctx), a.leaving.End(ctx))
+	}
 	return errors.Join(err, a.closeAll())
 }
 

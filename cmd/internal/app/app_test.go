@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/cmd/internal/phase"
 	"weir/cmd/internal/pump"
 	"weir/cmd/internal/pump/pumptest"
 	"weir/events"
@@ -422,3 +424,32 @@ func TestStartRefuses(t *testing.T) {
 }
 
 var call, selfCall = pumptest.Call, pumptest.SelfCall
+
+// TestStartFailsLate takes the address of the gateways: everything runs by then, and has
+// to end before what it works with is closed.
+func TestStartFailsLate(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	dir := t.TempDir()
+	for range 3 {
+		a, err := New(Options{Listen: "127.0.0.1:0", StateDir: dir, AuthzGRPC: taken.Addr().String(), Clock: newFakeClock()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "choose another address") {
+			t.Fatalf("started: %v", err)
+		}
+		for _, p := range []*phase.Phase{a.intake, a.leaving} {
+			if p.Over().Err() == nil {
+				t.Fatal("the store was closed under what runs")
+			}
+		}
+		if err := a.Err(); err != nil {
+			t.Errorf("it failed on a store that was closed: %v", err)
+		}
+	}
+	begin(t, Options{StateDir: dir})
+}
