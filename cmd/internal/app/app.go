@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"weir/cmd/internal/admission"
 	"weir/cmd/internal/app/budget"
 	"weir/cmd/internal/embedded"
 	"weir/cmd/internal/group"
@@ -52,8 +53,9 @@ type App struct {
 	folders  []*fileSet
 	receiver *receiver
 
-	listener net.Listener
-	server   *http.Server
+	listener    net.Listener
+	connections *admission.Listener // of the server
+	server      *http.Server
 
 	// What is ended in turn by Stop.
 	intake, leaving *phase.Phase
@@ -154,9 +156,9 @@ func (a *App) Start(ctx context.Context) (err error) {
 	if a.hook != nil {
 		a.run(a.leaving, "webhook", a.runWebhook)
 	}
-	limited := newLimitListener(a.listener, a.o.Connections)
+	a.connections = admission.Listen(a.listener, a.o.Connections, a.crowded("clients"))
 	go func() {
-		if err := a.server.Serve(limited); !errors.Is(err, http.ErrServerClosed) {
+		if err := a.server.Serve(a.connections); !errors.Is(err, http.ErrServerClosed) {
 			a.fail(fmt.Errorf("serve http: %w", err))
 		}
 	}()
@@ -254,7 +256,7 @@ func (a *App) Stop(ctx context.Context) error {
 	}
 	// Streams and followers first, or Shutdown would wait for them.
 	err := a.intake.End(ctx)
-	err = errors.Join(err, a.server.Shutdown(ctx))
+	a.endServer(ctx)
 	if perr := a.form.Stop(ctx); errors.Is(perr, state.ErrDiskLow) {
 		a.logger.Warn("stopped without a last checkpoint; the next start folds a little more again", "error", perr)
 	} else {
@@ -262,6 +264,38 @@ func (a *App) Stop(ctx context.Context) error {
 	}
 	err = errors.Join(err, a.leaving.End(ctx))
 	return errors.Join(err, a.closeAll())
+}
+
+// lastAnswers is how long the end waits for requests that are being answered.
+const lastAnswers = 5 * time.Second
+
+// endServer ends the server in a time that leaves enough for the last checkpoint. What is
+// still on its way was not acknowledged, and is sent again to whoever comes next.
+func (a *App) endServer(ctx context.Context) {
+	a.connections.CloseWaiting()
+	ctx, cancel := context.WithTimeout(ctx, lastAnswers)
+	defer cancel()
+	if err := a.server.Shutdown(ctx); err != nil {
+		a.logger.Warn("requests were cut off at the end", "error", err)
+		_ = a.server.Close()
+	}
+}
+
+// crowded returns what is called for each connection that there is no room for. It logs
+// one line a second at most, with how many there were.
+func (a *App) crowded(whose string) func(net.Addr) {
+	var mu sync.Mutex
+	var next time.Time
+	closed := 0
+	return func(peer net.Addr) {
+		mu.Lock()
+		defer mu.Unlock()
+		closed++
+		if now := a.clock.Now(); !now.Before(next) {
+			a.logger.Warn("connections were closed at once: there is no room, and all others are at work", "of", whose, "last_peer", peer.String(), "closed", closed)
+			next, closed = now.Add(time.Second), 0
+		}
+	}
 }
 
 // leaveTime is how long what has begun may take to end when Start fails.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 
+	"weir/cmd/internal/admission"
 	"weir/sink/check"
 	"weir/sink/prom"
 )
@@ -51,7 +52,7 @@ func (a *App) listenForGateways() error {
 		ErrorLog:          slog.NewLogLogger(a.logger.Handler(), slog.LevelDebug),
 	}
 	a.gateways.server.Protocols.SetUnencryptedHTTP2(true)
-	limited := newLimitListener(a.gateways.listener, gatewayConnections)
+	limited := admission.Listen(a.gateways.listener, gatewayConnections, a.crowded("gateways"))
 	go func() {
 		if err := a.gateways.server.Serve(limited); !errors.Is(err, http.ErrServerClosed) {
 			a.fail(fmt.Errorf("serve gateways: %w", err))

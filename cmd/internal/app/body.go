@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 
@@ -95,6 +96,9 @@ func bodyError(err error) error {
 		return &httpError{status: http.StatusRequestEntityTooLarge, detail: fmt.Sprintf("the body is longer than %d bytes; send it in parts", e.Limit)}
 	}
 	if errors.Is(err, budget.ErrFull) {
+		return err
+	}
+	if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() {
 		return err
 	}
 	return &httpError{status: http.StatusBadRequest, detail: fmt.Sprintf("read the body: %v", err)}

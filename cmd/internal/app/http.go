@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"weir/cmd/internal/admission"
 	"weir/cmd/internal/app/budget"
 	"weir/cmd/internal/group"
 	"weir/cmd/internal/problem"
@@ -85,7 +86,8 @@ func (a *App) newServer() *http.Server {
 		a.writeError(w, r, &httpError{status: http.StatusForbidden, detail: "a page of another origin may not send this"})
 	}))
 	return &http.Server{
-		Handler:           fromGateways(a.guarded(origins.Handler(jsonErrors(mux, a)))),
+		Handler:           admission.Track(fromGateways(a.guarded(origins.Handler(jsonErrors(mux, a))))),
+		ConnContext:       admission.ConnContext,
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       readTimeout,
 		IdleTimeout:       idleTimeout,
@@ -181,6 +183,9 @@ func (a *App) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	if e.status == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", `Bearer realm="weir"`)
 	}
+	if admission.Unread(r) {
+		h.Set("Connection", "close")
+	}
 	if e.status >= http.StatusInternalServerError {
 		a.logger.Warn("a request failed", "method", r.Method, "path", r.URL.Path, "status", e.status, "error", err)
 	}
@@ -246,14 +251,13 @@ func answer(w http.ResponseWriter, v any) error {
 
 // limited refuses a request when so many are being served.
 func limited(most int, serve func(http.ResponseWriter, *http.Request) error) func(http.ResponseWriter, *http.Request) error {
-	room := make(chan struct{}, most)
+	gate := admission.NewGate(most)
 	return func(w http.ResponseWriter, r *http.Request) error {
-		select {
-		case room <- struct{}{}:
-			defer func() { <-room }()
-		default:
+		leave, ok := gate.Enter(r)
+		if !ok {
 			return &httpError{status: http.StatusTooManyRequests, detail: "too many requests at one time; send larger batches, or try again", retryAfter: 1}
 		}
+		defer leave()
 		return serve(w, r)
 	}
 }

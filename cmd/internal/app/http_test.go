@@ -2,7 +2,6 @@ package app
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -362,55 +361,4 @@ func TestStreamsAreLimited(t *testing.T) {
 	r.follow("/v1/verdicts", "Accept", "text/event-stream").until("retry")
 	r.want(r.do("GET", "/v1/verdicts?follow=1", ""), 429, "viewers")
 	r.want(r.do("GET", "/v1/verdicts", ""), 200)
-}
-
-func TestConnectionsAreLimited(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	limited := newLimitListener(l, 1)
-	dial := func() net.Conn {
-		t.Helper()
-		c, err := net.Dial("tcp", l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c
-	}
-	a, b := dial(), dial()
-	defer a.Close()
-	defer b.Close()
-	first, err := limited.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	accepted := make(chan net.Conn)
-	go func() {
-		c, _ := limited.Accept()
-		accepted <- c
-	}()
-	select {
-	case <-accepted:
-		t.Error("a second connection was accepted")
-	default:
-	}
-	if err := first.Close(); err != nil {
-		t.Error(err)
-	}
-	_ = first.Close() // again: no more room is made
-	second := <-accepted
-	go func() {
-		c, _ := limited.Accept()
-		accepted <- c
-	}()
-	if err := limited.Close(); err != nil {
-		t.Error(err)
-	}
-	if c := <-accepted; c != nil {
-		t.Error("a connection was accepted after the end")
-	}
-	if err := second.Close(); err != nil {
-		t.Error(err)
-	}
 }

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"weir/cmd/internal/admission"
 	"weir/events"
 	"weir/sink/check"
 	"weir/sink/prom"
@@ -148,18 +149,19 @@ func (a *App) serveMetrics() {
 		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	}
 	a.meter.server = &http.Server{
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		Handler: admission.Track(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("X-Content-Type-Options", "nosniff")
 			if local && !a.knownHost(r.Host) {
 				http.Error(w, "the Host header names a host that weir was not told of", http.StatusMisdirectedRequest)
 				return
 			}
 			mux.ServeHTTP(w, r)
-		}),
+		})),
+		ConnContext:       admission.ConnContext,
 		ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: headerBytes,
 		ErrorLog: slog.NewLogLogger(a.logger.Handler(), slog.LevelDebug),
 	}
-	limited := newLimitListener(a.meter.listener, metricConnections)
+	limited := admission.Listen(a.meter.listener, metricConnections, a.crowded("metrics"))
 	go func() {
 		if err := a.meter.server.Serve(limited); !errors.Is(err, http.ErrServerClosed) {
 			a.logger.Error("there are no metrics any more", "error", fmt.Errorf("serve metrics: %w", err))

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"weir/cmd/internal/admission"
 	"weir/cmd/internal/selftest"
 	"weir/events"
 	"weir/sink/sign"
@@ -22,19 +23,19 @@ const streamBatch = 256
 // place of its own, so that none is ever waited for; one that does not take what it
 // was sent is dropped, and resumes by the id of the last verdict that it has.
 func (a *App) streams() func(http.ResponseWriter, *http.Request) error {
-	room := make(chan struct{}, a.o.Streams)
+	seats := admission.NewSeats(a.o.Streams)
 	return func(w http.ResponseWriter, r *http.Request) error {
 		v, err := a.newViewer(w, r)
 		if err != nil {
 			return err
 		}
 		if v.follow {
-			select {
-			case room <- struct{}{}:
-				defer func() { <-room }()
-			default:
-				return &httpError{status: http.StatusTooManyRequests, detail: "too many viewers follow the verdicts; close some", retryAfter: 5}
+			leave, ok := seats.Take(r)
+			if !ok {
+				return &httpError{status: http.StatusTooManyRequests, retryAfter: 5,
+					detail: fmt.Sprintf("too many viewers follow the verdicts; close some (there may be %d, three quarters of them from one address)", a.o.Streams)}
 			}
+			defer leave()
 		}
 		return v.run(r)
 	}

@@ -75,6 +75,7 @@ var laws = []law{
 	{folder: "cmd/internal/app/e2e", may: []string{"weir/", "github.com/twmb/franz-go"}},
 	{folder: "cmd", may: []string{"weir/", "go.yaml.in/yaml/v4", "github.com/cespare/xxhash/v2", "github.com/segmentio/kafka-go", "github.com/spf13", "golang.org/x/term"}},
 	{folder: "cmd/internal/app/budget", may: []string{"golang.org/x/sync/semaphore"}},
+	{folder: "cmd/internal/admission"},
 }
 
 func lawFor(folder string) (law, bool) {

@@ -1,0 +1,247 @@
+package admission
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+func listen(t *testing.T, most int, refused func(net.Addr)) *Listener {
+	t.Helper()
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := Listen(inner, most, refused)
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+// dial connects from an address of loopback, and returns both ends.
+func dial(t *testing.T, l *Listener, from string) (client net.Conn, server *conn) {
+	t.Helper()
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+	client, err := d.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	accepted, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client, accepted.(*conn)
+}
+
+func closed(t *testing.T, client net.Conn) bool {
+	t.Helper()
+	if err := client.SetReadDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	_, err := client.Read(make([]byte, 1))
+	timeout, ok := err.(net.Error)
+	return !ok || !timeout.Timeout()
+}
+
+func (l *Listener) places() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.open)
+}
+
+func TestSilentConnectionsGiveWay(t *testing.T) {
+	l := listen(t, 3, nil)
+	first, a := dial(t, l, "127.0.0.1")
+	second, _ := dial(t, l, "127.0.0.1")
+	third, _ := dial(t, l, "127.0.0.1")
+	// The oldest says something, so that the second is silent for the longest.
+	if _, err := first.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	dial(t, l, "127.0.0.1")
+	if closed(t, first) || !closed(t, second) || closed(t, third) || l.places() != 3 {
+		t.Error("not the one was closed that was silent for the longest")
+	}
+}
+
+func TestPeersShareTheRoom(t *testing.T) {
+	l := listen(t, 3, nil)
+	quiet, _ := dial(t, l, "127.0.0.1")
+	crowd, _ := dial(t, l, "127.0.0.2")
+	dial(t, l, "127.0.0.2")
+	dial(t, l, "127.0.0.3")
+	if closed(t, quiet) || !closed(t, crowd) {
+		t.Error("a place was taken from another peer than the one with the most")
+	}
+}
+
+func TestNobodyAtWorkGivesWay(t *testing.T) {
+	refused := make(chan net.Addr, 1)
+	l := listen(t, 2, func(peer net.Addr) { refused <- peer })
+	first, a := dial(t, l, "127.0.0.1")
+	second, b := dial(t, l, "127.0.0.1")
+	a.busy.Add(1)
+	b.busy.Add(1)
+	accepted := make(chan net.Conn, 1)
+	go func() {
+		c, _ := l.Accept()
+		accepted <- c
+	}()
+	third, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer third.Close()
+	<-refused
+	if closed(t, first) || closed(t, second) || !closed(t, third) {
+		t.Error("a request that is being answered gave way")
+	}
+	// A place that is given back is there for the next.
+	_ = a.Close()
+	_ = a.Close()
+	fourth, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fourth.Close()
+	if c := <-accepted; c == nil || l.places() != 2 {
+		t.Errorf("accepted %v, %d places are taken", c, l.places())
+	}
+	// One whose client does not read what it is sent waits for it.
+	b.writing.Store(l.now() - int64(Patience))
+	_, _ = dial(t, l, "127.0.0.1")
+	if !closed(t, second) && !closed(t, fourth) {
+		t.Error("nobody gave way")
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Accept(); err == nil {
+		t.Error("a connection was accepted after the end")
+	}
+}
+
+// slow is a request whose body never ends.
+func slow(t *testing.T) (*http.Request, *body) {
+	t.Helper()
+	in, _ := io.Pipe()
+	b := &body{ReadCloser: in, control: http.NewResponseController(httptest.NewRecorder()), since: time.Now().Add(-Patience)}
+	r := httptest.NewRequestWithContext(context.WithValue(t.Context(), bodyKey, b), "POST", "/", b)
+	return r, b
+}
+
+func TestSlowBodiesGiveWay(t *testing.T) {
+	g := NewGate(2)
+	older, b := slow(t)
+	b.since = b.since.Add(-time.Second)
+	leave, ok := g.Enter(older)
+	if !ok {
+		t.Fatal("no place in an empty gate")
+	}
+	younger, _ := slow(t)
+	if _, ok := g.Enter(younger); !ok {
+		t.Fatal("no second place")
+	}
+	quick, q := slow(t)
+	q.came()
+	for range 2 {
+		if _, ok := g.Enter(quick); !ok {
+			t.Fatal("a slow body kept its place")
+		}
+	}
+	if _, ok := g.Enter(quick); ok {
+		t.Error("a request that came whole lost its place")
+	}
+	leave() // which has none any more
+	if _, ok := g.Enter(quick); ok {
+		t.Error("a place was given back twice")
+	}
+}
+
+// TestHalfBodyIsCut sends half a body to a server that has one place.
+func TestHalfBodyIsCut(t *testing.T) {
+	g, reading, failed := NewGate(1), make(chan *body, 1), make(chan error, 1)
+	server := httptest.NewUnstartedServer(Track(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		leave, ok := g.Enter(r)
+		if !ok {
+			w.WriteHeader(http.StatusTooManyRequests)
+			return
+		}
+		defer leave()
+		if r.ContentLength == 100 {
+			b, _ := r.Context().Value(bodyKey).(*body)
+			reading <- b
+		}
+		if _, err := io.ReadAll(r.Body); err != nil {
+			failed <- err
+		}
+	})))
+	l := Listen(server.Listener, 10, nil)
+	server.Listener, server.Config.ConnContext = l, ConnContext
+	server.Start()
+	defer server.Close()
+	client, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if _, err := io.WriteString(client, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\nhalf"); err != nil {
+		t.Fatal(err)
+	}
+	b := <-reading
+	g.mu.Lock()
+	b.since = b.since.Add(-Patience)
+	g.mu.Unlock()
+	resp, err := http.Post(server.URL, "text/plain", strings.NewReader("whole"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("status %d", resp.StatusCode)
+	}
+	if e, ok := (<-failed).(net.Error); !ok || !e.Timeout() {
+		t.Errorf("the half body failed with %v, want a timeout", e)
+	}
+}
+
+func TestSeats(t *testing.T) {
+	s := NewSeats(4)
+	from := func(address string) *http.Request {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.RemoteAddr = address
+		return r
+	}
+	var leave []func()
+	for range 3 {
+		l, ok := s.Take(from("a"))
+		if !ok {
+			t.Fatal("no seat")
+		}
+		leave = append(leave, l)
+	}
+	if _, ok := s.Take(from("a")); ok {
+		t.Error("one peer has all seats")
+	}
+	if _, ok := s.Take(from("b")); !ok {
+		t.Error("no seat for another peer")
+	}
+	if _, ok := s.Take(from("c")); ok {
+		t.Error("a seat too many")
+	}
+	leave[0]()
+	if _, ok := s.Take(from("a")); !ok {
+		t.Error("a seat was not given back")
+	}
+	if _, ok := NewSeats(1).Take(from("a")); !ok {
+		t.Error("no seat in a room of one")
+	}
+}

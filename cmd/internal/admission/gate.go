@@ -1,0 +1,146 @@
+package admission
+
+import (
+	"io"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// body is the body of a request.
+type body struct {
+	io.ReadCloser
+	conn    *conn // nil of servers without a Listener
+	control *http.ResponseController
+	since   time.Time // when it began to come
+
+	whole, left atomic.Bool
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err == io.EOF {
+		b.came()
+	}
+	return n, err
+}
+
+// came notes that all of it is there.
+func (b *body) came() {
+	if !b.whole.Swap(true) && b.conn != nil {
+		b.conn.busy.Add(1)
+	}
+}
+
+func (b *body) answered() {
+	b.left.Store(true)
+	if b.whole.Load() && b.conn != nil {
+		b.conn.busy.Add(-1)
+	}
+}
+
+// cut lets whoever reads the body fail with a timeout.
+func (b *body) cut() {
+	if !b.left.Load() {
+		_ = b.control.SetReadDeadline(time.Unix(1, 0)) // of a writer without deadlines nothing can be cut
+	}
+}
+
+// Unread reports whether the request has a body that has not come to its end. Whoever
+// answers before that should close the connection with the answer, or the server waits
+// for the rest.
+func Unread(r *http.Request) bool {
+	b, ok := r.Context().Value(bodyKey).(*body)
+	return ok && !b.whole.Load()
+}
+
+// Gate bounds how many requests of a sort are served at one time. When all places are
+// taken, a newcomer gets that of the request whose body is on its way for the longest,
+// when that is longer than Patience.
+type Gate struct {
+	most int
+
+	mu   sync.Mutex
+	held map[*place]struct{}
+}
+
+// place is where a request stands that was let in.
+type place struct{ body *body }
+
+// NewGate returns a gate with so many places.
+func NewGate(most int) *Gate { return &Gate{most: most, held: make(map[*place]struct{})} }
+
+// Enter reports whether the request may be served now. If so, leave must be called when
+// that is done.
+func (g *Gate) Enter(r *http.Request) (leave func(), ok bool) {
+	b, _ := r.Context().Value(bodyKey).(*body)
+	p := &place{b}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.held) >= g.most {
+		slowest := g.slowest(time.Now())
+		if slowest == nil {
+			return nil, false
+		}
+		delete(g.held, slowest)
+		slowest.body.cut()
+	}
+	g.held[p] = struct{}{}
+	return func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		delete(g.held, p)
+	}, true
+}
+
+func (g *Gate) slowest(now time.Time) (found *place) {
+	for p := range g.held {
+		if p.body == nil || p.body.whole.Load() || now.Sub(p.body.since) < Patience {
+			continue
+		}
+		if found == nil || p.body.since.Before(found.body.since) {
+			found = p
+		}
+	}
+	return found
+}
+
+// Seats are places for those who stay, such as followers of a stream. One peer gets at
+// most three quarters of them.
+type Seats struct {
+	most, each int
+
+	mu    sync.Mutex
+	taken map[string]int
+	all   int
+}
+
+// NewSeats returns so many seats.
+func NewSeats(most int) *Seats {
+	return &Seats{most: most, each: most - most/4, taken: make(map[string]int)}
+}
+
+// Take reports whether there is a seat for whoever sends the request. If so, leave must
+// be called when it is free again.
+func (s *Seats) Take(r *http.Request) (leave func(), ok bool) {
+	peer := r.RemoteAddr
+	if c, ok := r.Context().Value(connKey).(*conn); ok {
+		peer = c.peer
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all >= s.most || s.taken[peer] >= s.each {
+		return nil, false
+	}
+	s.all++
+	s.taken[peer]++
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.all--
+		if s.taken[peer]--; s.taken[peer] == 0 {
+			delete(s.taken, peer)
+		}
+	}, true
+}

@@ -1,0 +1,201 @@
+package admission
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Patience is how long a write may wait for its reader, or a body be on its way, before
+// the place is given to somebody else who needs it. Nothing is cut off that is in
+// nobody's way.
+const Patience = time.Second
+
+// Listener accepts connections, so many at one time. When all places are taken, a
+// newcomer gets that of a connection that waits for its client: of the peer with the most
+// connections, the one that was silent for the longest. A connection whose request is
+// being answered is never closed for another one.
+type Listener struct {
+	net.Listener
+	most    int
+	refused func(net.Addr)
+	begun   time.Time
+
+	mu    sync.Mutex
+	open  map[*conn]struct{}
+	peers map[string]int // connections by address
+}
+
+// Listen returns a listener with so many places. refused is called for each connection
+// that was closed at once, because every other one is being answered or because its peer
+// has more of them than all that could give way; it may be nil.
+func Listen(l net.Listener, most int, refused func(peer net.Addr)) *Listener {
+	return &Listener{Listener: l, most: most, refused: refused, begun: time.Now(), open: make(map[*conn]struct{}), peers: make(map[string]int)}
+}
+
+// Accept waits for a connection that there is a place for.
+func (l *Listener) Accept() (net.Conn, error) {
+	for {
+		inner, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		c := &conn{Conn: inner, listener: l, peer: peerOf(inner.RemoteAddr())}
+		c.last.Store(l.now())
+		gone, ok := l.admit(c)
+		if gone != nil {
+			_ = gone.Conn.Close() // its server finds out by itself
+		}
+		if ok {
+			return c, nil
+		}
+		_ = inner.Close()
+		if l.refused != nil {
+			l.refused(inner.RemoteAddr())
+		}
+	}
+}
+
+// CloseWaiting closes every connection that is not being answered, as at the end of a
+// server: one that was never used, one between two requests, one in the middle of a body.
+func (l *Listener) CloseWaiting() {
+	l.mu.Lock()
+	var gone []*conn
+	for c := range l.open {
+		if c.waits(l.now()) {
+			gone = append(gone, c)
+		}
+	}
+	l.mu.Unlock()
+	for _, c := range gone {
+		_ = c.Close()
+	}
+}
+
+// now is the time since the listener began: real and monotonic.
+func (l *Listener) now() int64 { return int64(time.Since(l.begun)) }
+
+// admit finds a place for a connection; gone is the one that had it.
+func (l *Listener) admit(c *conn) (gone *conn, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.open) >= l.most {
+		if gone = l.idlest(); gone == nil || l.peers[gone.peer] < l.peers[c.peer] {
+			return nil, false
+		}
+		l.remove(gone)
+	}
+	l.open[c] = struct{}{}
+	l.peers[c.peer]++
+	return gone, true
+}
+
+func (l *Listener) idlest() (found *conn) {
+	now := l.now()
+	for c := range l.open {
+		if !c.waits(now) {
+			continue
+		}
+		if found == nil || l.peers[c.peer] > l.peers[found.peer] || l.peers[c.peer] == l.peers[found.peer] && c.last.Load() < found.last.Load() {
+			found = c
+		}
+	}
+	return found
+}
+
+// remove forgets a connection, the first time it is called.
+func (l *Listener) remove(c *conn) {
+	if _, ok := l.open[c]; !ok {
+		return
+	}
+	delete(l.open, c)
+	if l.peers[c.peer]--; l.peers[c.peer] == 0 {
+		delete(l.peers, c.peer)
+	}
+}
+
+// peerOf is the address without its port.
+func peerOf(a net.Addr) string {
+	if host, _, err := net.SplitHostPort(a.String()); err == nil {
+		return host
+	}
+	return a.String()
+}
+
+// conn is a connection that has a place.
+type conn struct {
+	net.Conn
+	listener *Listener
+	peer     string
+
+	last    atomic.Int64 // when a byte came or went
+	writing atomic.Int64 // since when a write waits; 0 when none does
+	busy    atomic.Int64 // requests that came whole and are not answered yet
+}
+
+// waits reports whether it is the client's turn: that it is to send something, or to read.
+func (c *conn) waits(now int64) bool {
+	since := c.writing.Load()
+	return c.busy.Load() == 0 || since != 0 && now-since >= int64(Patience)
+}
+
+func (c *conn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n > 0 {
+		c.last.Store(c.listener.now())
+	}
+	return n, err
+}
+
+func (c *conn) Write(p []byte) (int, error) {
+	c.writing.Store(c.listener.now())
+	n, err := c.Conn.Write(p)
+	c.writing.Store(0)
+	if n > 0 {
+		c.last.Store(c.listener.now())
+	}
+	return n, err
+}
+
+// Close closes the connection and gives its place back.
+func (c *conn) Close() error {
+	c.listener.mu.Lock()
+	c.listener.remove(c)
+	c.listener.mu.Unlock()
+	return c.Conn.Close()
+}
+
+type contextKey int
+
+const (
+	connKey contextKey = iota
+	bodyKey
+)
+
+// ConnContext is for http.Server: it lets Track know on which connection a request came.
+func ConnContext(ctx context.Context, c net.Conn) context.Context {
+	if c, ok := c.(*conn); ok {
+		return context.WithValue(ctx, connKey, c)
+	}
+	return ctx
+}
+
+// Track follows how far the body of each request has come, for the Listener and for
+// Gates. The server needs ConnContext.
+func Track(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c, _ := r.Context().Value(connKey).(*conn)
+		b := &body{ReadCloser: r.Body, conn: c, control: http.NewResponseController(w), since: time.Now()}
+		defer b.answered()
+		r = r.WithContext(context.WithValue(r.Context(), bodyKey, b))
+		if r.Body == nil || r.Body == http.NoBody {
+			b.came()
+		} else {
+			r.Body = b
+		}
+		next.ServeHTTP(w, r)
+	})
+}
