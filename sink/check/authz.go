@@ -201,11 +201,16 @@ func clip(s string) string {
 	return s
 }
 
+// TokenHeader is where gateways show their token; Authorization is their client's.
+const TokenHeader = "Weir-Token"
+
 // FromGateway makes the request that a gateway sends one that weir's server can serve
 // like any other; false when it is none. What the gateway passes on from its client, the
-// host, the path behind the prefix, the origin and the credentials, is about the
-// client's request and not about weir. The gateway's own credentials are in Weir-Token.
-func FromGateway(r *http.Request) (*http.Request, bool) {
+// path behind the prefix and the credentials, is about the client's request and not
+// about weir. So are the host and the origin, but anybody's page in a browser could say
+// that they are: only of a gateway that is trusted they are taken away, and else they are
+// judged as those of any request.
+func FromGateway(r *http.Request, trusted bool) (*http.Request, bool) {
 	rest, ok := strings.CutPrefix(r.URL.Path, AuthzPath)
 	if !ok {
 		return r, false
@@ -220,11 +225,15 @@ func FromGateway(r *http.Request) (*http.Request, bool) {
 	if h.Get("X-Forwarded-Host") == "" {
 		h.Set("X-Forwarded-Host", r.Host)
 	}
-	r.Host, r.URL.Path, r.URL.RawPath = "localhost", AuthzPath+gateway, ""
-	for _, name := range [...]string{"Authorization", "Origin", "Sec-Fetch-Site"} {
-		h.Del(name)
+	r.URL.Path, r.URL.RawPath = AuthzPath+gateway, ""
+	h.Del("Authorization")
+	h.Del("X-Api-Key")
+	if trusted {
+		r.Host = "localhost"
+		h.Del("Origin")
+		h.Del("Sec-Fetch-Site")
 	}
-	if token := h.Get("Weir-Token"); token != "" {
+	if token := h.Get(TokenHeader); token != "" {
 		h.Set("Authorization", "Bearer "+token)
 	}
 	return r, true

@@ -44,7 +44,7 @@ func TestAuthzReads(t *testing.T) {
 		for i := 0; i < len(header); i += 2 {
 			r.Header.Set(header[i], header[i+1])
 		}
-		r, ok := FromGateway(r)
+		r, ok := FromGateway(r, true)
 		w := httptest.NewRecorder()
 		a.ServeHTTP(w, r)
 		if !ok || w.Code != 200 || !reflect.DeepEqual(asked, want) {
@@ -100,7 +100,7 @@ func TestAuthzRefuses(t *testing.T) {
 		for i := 0; i < len(header); i += 2 {
 			r.Header.Set(header[i], header[i+1])
 		}
-		r, _ = FromGateway(r)
+		r, _ = FromGateway(r, true)
 		w := httptest.NewRecorder()
 		a.ServeHTTP(w, r)
 		if w.Code != status || w.Header().Get("Content-Type") != contentType || !strings.Contains(w.Body.String(), part) {
@@ -125,7 +125,7 @@ func TestAuthzRefuses(t *testing.T) {
 
 func TestFromGateway(t *testing.T) {
 	r := httptest.NewRequest("POST", "/v1/check", nil)
-	if got, ok := FromGateway(r); ok || got != r {
+	if got, ok := FromGateway(r, true); ok || got != r {
 		t.Error("another request was changed")
 	}
 	r = httptest.NewRequest("POST", "/authz/envoy//a/../b?deny=bare", nil)
@@ -133,9 +133,12 @@ func TestFromGateway(t *testing.T) {
 	r.Header.Set("Authorization", "Bearer of the client")
 	r.Header.Set("Origin", "https://evil.example")
 	r.Header.Set("Weir-Token", "secret")
-	got, ok := FromGateway(r)
+	got, ok := FromGateway(r, true)
 	if !ok || got.URL.Path != "/authz/envoy" || got.URL.RawQuery != "" || got.Host != "localhost" || got.Header.Get("X-Original-Uri") != "//a/../b" ||
 		got.Header.Get("X-Forwarded-Host") != "shop.example" || got.Header.Get("Origin") != "" || got.Header.Get("Authorization") != "Bearer secret" {
 		t.Errorf("%v %v", got.URL, got.Header)
+	}
+	if got, _ := FromGateway(r, false); got.Host != "shop.example" || got.Header.Get("Origin") != "https://evil.example" || got.Header.Get("Authorization") != "Bearer secret" {
+		t.Errorf("of one that is not trusted: %v %v", got.Host, got.Header)
 	}
 }

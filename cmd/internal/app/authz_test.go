@@ -25,13 +25,13 @@ func profile(t *testing.T, name string) analyzer.Limits {
 // TestGatewayScenarios plays the four scenarios of the gateway system through the
 // routes of gateways.
 func TestGatewayScenarios(t *testing.T) {
-	r := begin(t, Options{Limits: profile(t, "gateway")})
+	r := begin(t, Options{Limits: profile(t, "gateway"), Authz: true, IntakeTokenFile: tokenFile(t, intakeSecret)})
 	n := 0
 	f := func(session, turn, tool, args string, status int, parts ...string) {
 		t.Helper()
 		n++
 		body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":{"q":%q}}}`, n, tool, args)
-		header := []string{"Host", "shop.example", "Mcp-Session-Id", session, "Weir-Deny", "bare", "Origin", "https://elsewhere.example", "Sec-Fetch-Site", "cross-site"}
+		header := []string{"Host", "shop.example", "Mcp-Session-Id", session, "Weir-Deny", "bare", "Origin", "https://elsewhere.example", "Sec-Fetch-Site", "cross-site", "Weir-Token", intakeSecret}
 		if turn != "" {
 			header = append(header, "X-Goal-Turn", turn)
 		}
@@ -62,7 +62,7 @@ func TestGatewayLimitsAreHot(t *testing.T) {
 		}
 	}
 	write(10)
-	r := begin(t, Options{LimitsFile: path, AdminTokenFile: tokenFile(t, adminSecret)})
+	r := begin(t, Options{Authz: true, LimitsFile: path, AdminTokenFile: tokenFile(t, adminSecret)})
 	ask := func(i, status int) {
 		t.Helper()
 		body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search","arguments":{"q":%d}}}`, i)
@@ -76,14 +76,42 @@ func TestGatewayLimitsAreHot(t *testing.T) {
 	ask(5, 429)
 }
 
+// TestPagesAreNoGateways sends what a page in a browser can send to a weir on the same
+// machine, across sites or under a name of its own.
+func TestPagesAreNoGateways(t *testing.T) {
+	r := begin(t, Options{Authz: true})
+	f := func(method string, status int, header ...string) {
+		t.Helper()
+		before := len(r.journalLines())
+		r.want(r.do(method, "/authz/envoy/x", "", append(header, "X-Session-Id", "s")...), status)
+		if got := len(r.journalLines()) - before; got > 0 && status != 200 {
+			t.Errorf("%q: %d records in the journal", header, got)
+		}
+	}
+	for _, method := range []string{"GET", "POST", "PUT"} {
+		f(method, 200)
+		f(method, 200, "Sec-Fetch-Site", "same-origin")
+		f(method, 403, "Sec-Fetch-Site", "cross-site")
+		f(method, 403, "Sec-Fetch-Site", "same-site")
+		f(method, 421, "Host", "evil.example")
+		f(method, 421, "Host", "evil.example", "Weir-Token", "any")
+	}
+	f("POST", 403, "Origin", "https://evil.example")
+	f("POST", 403, "Origin", "https://evil.example", "Weir-Token", "any")
+
+	off := begin(t, Options{})
+	off.want(off.do("POST", "/authz/envoy/x", ""), 404, "nothing at /authz/envoy/x")
+}
+
 func TestGatewaysShowTheirToken(t *testing.T) {
-	r := begin(t, Options{IntakeTokenFile: tokenFile(t, intakeSecret)})
+	r := begin(t, Options{Authz: true, IntakeTokenFile: tokenFile(t, intakeSecret)})
 	f := func(status int, header ...string) {
 		t.Helper()
 		r.want(r.do("GET", "/authz/nginx", "", append(header, "X-Session-Id", "s")...), status)
 	}
 	f(401)
 	f(401, "Authorization", "Bearer "+intakeSecret) // is the client's
+	f(401, "X-Api-Key", intakeSecret)
 	f(401, "Weir-Token", "wrong")
 	f(200, "Weir-Token", intakeSecret)
 }

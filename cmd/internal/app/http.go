@@ -86,7 +86,7 @@ func (a *App) newServer() *http.Server {
 		a.writeError(w, r, &httpError{status: http.StatusForbidden, detail: "a page of another origin may not send this"})
 	}))
 	return &http.Server{
-		Handler:           admission.Track(fromGateways(a.guarded(origins.Handler(jsonErrors(mux, a))))),
+		Handler:           admission.Track(a.fromGateways(a.guarded(origins.Handler(jsonErrors(mux, a))))),
 		ConnContext:       admission.ConnContext,
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       readTimeout,

@@ -27,8 +27,8 @@ const (
 
 func TestAccess(t *testing.T) {
 	event := lines(call("f", 1, "a", "b"))
-	open := begin(t, Options{})
-	tokens := begin(t, Options{AdminTokenFile: tokenFile(t, adminSecret), IntakeTokenFile: tokenFile(t, intakeSecret)})
+	open := begin(t, Options{Authz: true})
+	tokens := begin(t, Options{Authz: true, AdminTokenFile: tokenFile(t, adminSecret), IntakeTokenFile: tokenFile(t, intakeSecret)})
 	f := func(r *running, method, path, body, token string, status int) {
 		t.Helper()
 		var header []string

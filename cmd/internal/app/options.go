@@ -63,6 +63,8 @@ type Options struct {
 	Heartbeat       time.Duration // of streams that have nothing to say; default 2 s
 	Stuck           time.Duration // a pump that has not turned for so long is not healthy; default 30 s
 
+	// Authz answers gateways that ask by HTTP, at check.AuthzPath.
+	Authz bool
 	// AuthzGRPC is the address on which Envoy's external authorization is answered by
 	// gRPC; "" has none.
 	AuthzGRPC string

@@ -51,6 +51,12 @@ func readTokens(o Options) (tokens, error) {
 	return t, nil
 }
 
+// has reports which of the tokens was given.
+func (t *tokens) has(given string) (isAdmin, isIntake bool) {
+	sum := sha256.Sum256([]byte(given))
+	return t.hasAdmin && subtle.ConstantTimeCompare(sum[:], t.admin[:]) == 1, t.hasIntake && subtle.ConstantTimeCompare(sum[:], t.intake[:]) == 1
+}
+
 // check returns nil when the request may use a route of the access.
 func (t *tokens) check(r *http.Request, a access) *httpError {
 	needed := a == admin || a == intake && t.hasIntake || a != public && !t.loopback
@@ -65,9 +71,7 @@ func (t *tokens) check(r *http.Request, a access) *httpError {
 		given = r.Header.Get("X-Api-Key")
 		ok = given != ""
 	}
-	sum := sha256.Sum256([]byte(given))
-	isAdmin := t.hasAdmin && subtle.ConstantTimeCompare(sum[:], t.admin[:]) == 1
-	isIntake := t.hasIntake && subtle.ConstantTimeCompare(sum[:], t.intake[:]) == 1
+	isAdmin, isIntake := t.has(given)
 	if ok && (isAdmin || isIntake && a != admin) {
 		return nil
 	}

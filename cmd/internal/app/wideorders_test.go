@@ -112,7 +112,7 @@ func TestOrdersOfAllFlowsRefuseAsks(t *testing.T) {
 
 // TestOrdersOfAllFlowsHoldForGateways asks by the other routes.
 func TestOrdersOfAllFlowsHoldForGateways(t *testing.T) {
-	r := begin(t, Options{})
+	r := begin(t, Options{Authz: true})
 	r.give(halted("tester"))
 	body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search","arguments":{}}}`
 	r.want(r.do("POST", "/authz/traefik", body, "Mcp-Session-Id", "s", "X-Agent-Id", "tester"), 403, "orders_defied")

@@ -116,7 +116,7 @@ func (p *ports) limit(t *testing.T, limits string) {
 func (p *ports) run(t *testing.T) {
 	t.Helper()
 	var lines *bufio.Scanner
-	p.weir, lines = spawn(t, p.binary, "run", "--listen", "127.0.0.1:"+p.Weir, "--authz-grpc", "127.0.0.1:"+p.GRPC, "--metrics", "",
+	p.weir, lines = spawn(t, p.binary, "run", "--listen", "127.0.0.1:"+p.Weir, "--authz", "--authz-grpc", "127.0.0.1:"+p.GRPC, "--metrics", "",
 		"--limits", filepath.Join(p.Folder, "limits.yaml"), "--state", filepath.Join(p.Folder, "state"), "--log-format", "json")
 	p.Weir, p.GRPC = "", ""
 	for (p.Weir == "" || p.GRPC == "") && lines.Scan() {
