@@ -21,11 +21,17 @@ type GRPC struct {
 	Authz *Authz
 	// Allowed reports whether the gateway may ask; it is shown its metadata as headers.
 	Allowed func(r *http.Request) bool
+	// Enter finds a place for a call, and returns what gives it back; false when there is
+	// none. Without it there is no end to the places.
+	Enter func(r *http.Request) (leave func(), ok bool)
 }
 
 const (
 	grpcCheckPath = "/envoy.service.auth.v3.Authorization/Check"
 	grpcFrame     = 5 // bytes before a message: whether it is compressed, and its length
+
+	// maxMessage is how long a message may be: a body, once, and what there is beside it.
+	maxMessage = maxForwarded + 256<<10
 )
 
 // The gRPC codes that are answered.
@@ -77,6 +83,13 @@ func (g *GRPC) serve(r *http.Request) (answer []byte, code int, err error) {
 	if g.Allowed != nil && !g.Allowed(r) {
 		return nil, grpcUnauthenticated, errors.New("send the token as metadata weir-token")
 	}
+	if g.Enter != nil {
+		leave, ok := g.Enter(r)
+		if !ok {
+			return nil, grpcExhausted, errors.New("too many calls at one time; try again")
+		}
+		defer leave()
+	}
 	message, err := readFrame(r.Body)
 	if err != nil {
 		return nil, grpcInvalid, err
@@ -109,11 +122,15 @@ func readFrame(r io.Reader) ([]byte, error) {
 		return nil, errors.New("the message is compressed; do not compress it")
 	}
 	n := binary.BigEndian.Uint32(head[1:])
-	if n > 4*maxForwarded {
+	if n > maxMessage {
 		return nil, fmt.Errorf("the message has %d bytes; send at most %d of the body", n, maxForwarded)
 	}
-	message := make([]byte, n)
-	if _, err := io.ReadFull(r, message); err != nil {
+	// The length is what the other side claims: memory is taken as bytes come.
+	message, err := io.ReadAll(io.LimitReader(r, int64(n)))
+	if err == nil && len(message) < int(n) {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
 		return nil, fmt.Errorf("read the message: %w", err)
 	}
 	return message, nil

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"time"
 
 	"weir/cmd/internal/admission"
 	"weir/sink/check"
@@ -21,6 +22,10 @@ type gatewayPort struct {
 // gatewayConnections is how many gateways may be connected. One of them asks about many
 // requests at a time over one connection.
 const gatewayConnections = 256
+
+// gatewayTimeout is how long a message of a gateway may take to come. A gateway has all of
+// it before it asks.
+const gatewayTimeout = 5 * time.Second
 
 // listenForGateways opens the port, when there is to be one. On another address than
 // loopback a token is needed, as for the other routes.
@@ -41,12 +46,16 @@ func (a *App) listenForGateways() error {
 		return fmt.Errorf("listen on %s for gateways: %w; choose another address", a.o.AuthzGRPC, err)
 	}
 	a.gateways.server = &http.Server{
-		Handler: &check.GRPC{
+		Handler: admission.Track(&check.GRPC{
 			Authz:   check.NewAuthz(a.timedAsk(prom.RouteAuthz), a.writeError, a.clock.Now),
 			Allowed: func(r *http.Request) bool { return keys.check(r, intake) == nil },
-		},
+			Enter:   admission.NewGate(a.o.Requests * checksPerRequest).Enter,
+		}),
+		ConnContext:       admission.ConnContext,
 		Protocols:         new(http.Protocols),
 		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       gatewayTimeout, // of each stream
+		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    headerBytes,
 		ErrorLog:          slog.NewLogLogger(a.logger.Handler(), slog.LevelDebug),

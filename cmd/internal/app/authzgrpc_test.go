@@ -1,0 +1,113 @@
+package app
+
+import (
+	"encoding/binary"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"sync"
+	"testing"
+)
+
+// gatewayClient speaks HTTP/2 as gateways do.
+func gatewayClient() *http.Client {
+	transport := &http.Transport{Protocols: new(http.Protocols)}
+	transport.Protocols.SetUnencryptedHTTP2(true)
+	return &http.Client{Transport: transport}
+}
+
+// askByGRPC sends a message, of which only a part may come, and returns the gRPC status.
+func (r *running) askByGRPC(c *http.Client, body io.Reader) (string, error) {
+	req, err := http.NewRequestWithContext(r.t.Context(), "POST", "http://"+r.GatewayAddr()+"/envoy.service.auth.v3.Authorization/Check", body)
+	if err != nil {
+		return "", err
+	}
+	req.Header.Set("Content-Type", "application/grpc")
+	resp, err := c.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	_, err = io.Copy(io.Discard, resp.Body)
+	return resp.Trailer.Get("Grpc-Status"), err
+}
+
+// counted is a body of which is known when it was read to where it stops.
+type counted struct {
+	io.Reader
+	stop <-chan struct{}
+	once sync.Once
+	sent *sync.WaitGroup
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	if n, _ := c.Reader.Read(p); n > 0 {
+		return n, nil
+	}
+	c.once.Do(c.sent.Done)
+	<-c.stop
+	return 0, io.ErrUnexpectedEOF
+}
+
+// TestClaimsTakeNoMemory opens streams that claim a long message and send its first bytes.
+func TestClaimsTakeNoMemory(t *testing.T) {
+	r := begin(t, Options{AuthzGRPC: "127.0.0.1:0"})
+	const streams, claim = 400, 1 << 20
+	head := binary.BigEndian.AppendUint32([]byte{0}, claim)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	stop := make(chan struct{})
+	var sent, asked sync.WaitGroup
+	for range 4 {
+		client := gatewayClient()
+		for range streams / 4 {
+			sent.Add(1)
+			asked.Go(func() {
+				body := &counted{Reader: &bytesOnce{head}, stop: stop, sent: &sent}
+				_, _ = r.askByGRPC(client, body)
+			})
+		}
+	}
+	sent.Wait()
+	// One that says all of it is answered, though all others are in the middle of theirs:
+	// that they are is what the answer proves, for calls are taken in order on a connection.
+	if code, err := r.askByGRPC(gatewayClient(), &bytesOnce{[]byte{0, 0, 0, 0, 0}}); err != nil || code == "" {
+		t.Errorf("status %q, %v", code, err)
+	}
+	runtime.ReadMemStats(&after)
+	if took := int64(after.TotalAlloc - before.TotalAlloc); took > streams*claim/4 {
+		t.Errorf("%d streams that claim %d bytes each took %d", streams, claim, took)
+	}
+	close(stop)
+	asked.Wait()
+}
+
+// bytesOnce reads its bytes once.
+type bytesOnce struct{ rest []byte }
+
+func (b *bytesOnce) Read(p []byte) (int, error) {
+	n := copy(p, b.rest)
+	if b.rest = b.rest[n:]; n == 0 {
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+// TestGatewaysAreNotLockedOut holds more connections open than there may be.
+func TestGatewaysAreNotLockedOut(t *testing.T) {
+	r := begin(t, Options{AuthzGRPC: "127.0.0.1:0"})
+	for range gatewayConnections + 50 {
+		c, err := net.Dial("tcp", r.GatewayAddr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if _, err := io.WriteString(c, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if code, err := r.askByGRPC(gatewayClient(), &bytesOnce{[]byte{0, 0, 0, 0, 0}}); err != nil || code == "" {
+		t.Errorf("status %q, %v", code, err)
+	}
+}
