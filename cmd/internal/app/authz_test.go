@@ -73,7 +73,7 @@ func TestGatewayLimitsAreHot(t *testing.T) {
 	}
 	write(5)
 	r.want(r.do("POST", "/-/reload", "", "Authorization", "Bearer "+adminSecret), 200)
-	ask(5, 429)
+	ask(5, 402)
 }
 
 // TestPagesAreNoGateways sends what a page in a browser can send to a weir on the same
