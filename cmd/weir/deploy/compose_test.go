@@ -244,11 +244,17 @@ func made(t *testing.T, name, file string) {
 		return
 	}
 	f, err := os.Stat(filepath.Join(dir, rel))
-	if err != nil || f.Mode().Perm()&0o004 == 0 || f.Size() < 32 {
-		t.Errorf("secret %s: %s is for users of containers to read: %v %v", name, rel, f, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Mode().Perm()&0o004 == 0 || f.Size() < 32 {
+		t.Errorf("secret %s: users of containers cannot read %s, of mode %v and %d bytes", name, rel, f.Mode(), f.Size())
 	}
 	folder, err := os.Stat(filepath.Dir(filepath.Join(dir, rel)))
-	if err != nil || folder.Mode().Perm() != 0o700 {
-		t.Errorf("secret %s: the folder of %s lets others in: %v %v", name, rel, folder, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if folder.Mode().Perm() != 0o700 {
+		t.Errorf("secret %s: the folder of %s has mode %v and lets others in", name, rel, folder.Mode())
 	}
 }
