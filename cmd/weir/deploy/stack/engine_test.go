@@ -5,10 +5,12 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -45,6 +47,7 @@ func startEngine(t *testing.T) *engine {
 		"LD_LIBRARY_PATH="+strings.Join(libraries, ":"), "XTABLES_LIBDIR="+filepath.Join(libraries[0], "xtables"),
 		"DOCKER_HOST=unix://"+e.work+"/socket", "DOCKER_CONFIG="+filepath.Join(*setup, "client"), "DOCKER_BUILDKIT=1")
 	e.must(10*time.Second, "ip", "link", "set", "lo", "up")
+	e.must(10*time.Second, "mount", "-t", "tmpfs", "tmpfs", "/run") // where programs of the engine leave things
 	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0); err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +56,7 @@ func startEngine(t *testing.T) *engine {
 		t.Fatal(err)
 	}
 	daemon := exec.Command(filepath.Join(root, "usr/sbin/dockerd"), "--data-root", filepath.Join(*setup, "data"), "--exec-root", e.work+"/exec",
-		"--pidfile", e.work+"/pid", "--host", "unix://"+e.work+"/socket")
+		"--pidfile", e.work+"/pid", "--host", "unix://"+e.work+"/socket", "--cgroup-parent", controlGroup)
 	daemon.Env, daemon.Stdout, daemon.Stderr = e.env, log, log
 	if err := daemon.Start(); err != nil {
 		t.Fatal(err)
@@ -64,6 +67,7 @@ func startEngine(t *testing.T) *engine {
 		_ = daemon.Wait() // it was told to end
 		late.Stop()
 		_ = log.Close()
+		leaveControlGroups(t)
 	})
 	var version string
 	until(t, time.Minute, "the engine answers", func() (ok bool) {
@@ -80,6 +84,32 @@ func startEngine(t *testing.T) *engine {
 	compose := e.must(10*time.Second, "docker", "compose", "version", "--short")
 	t.Logf("real: Docker Engine %s (Debian's), Docker Compose %s", strings.TrimSpace(version), strings.TrimSpace(compose))
 	return e
+}
+
+// controlGroup is where the kernel accounts for containers, which no namespace hides.
+const controlGroup = "/weir-stack"
+
+// leaveControlGroups removes the empty groups that the engine leaves.
+func leaveControlGroups(t *testing.T) {
+	t.Helper()
+	tops, err := filepath.Glob("/sys/fs/cgroup/*" + controlGroup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, top := range append(tops, "/sys/fs/cgroup"+controlGroup) {
+		var groups []string
+		_ = filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && d.IsDir() {
+				groups = append(groups, path)
+			}
+			return err
+		}) // which may not be there
+		for _, group := range slices.Backward(groups) { // those within first
+			if err := os.Remove(group); err != nil {
+				t.Logf("%v", err)
+			}
+		}
+	}
 }
 
 // run runs a command and returns what it printed, in an error also what it complained of.
