@@ -30,14 +30,17 @@ func TestFrameworks(t *testing.T) {
 		t.Fatal(err)
 	}
 	python, node := filepath.Join(dir, "python", "bin", "python"), filepath.Join(dir, "node")
+	const told = "Finish with what you have."
 	for _, f := range []struct {
 		name            string
 		command         []string
 		honest, stopped string // how a run ends, where that is told
+		saw             string // in the place of a result
 	}{
-		{"langgraph", []string{python, "testdata/langgraph_run.py"}, "", ""},
-		{"openai-agents", []string{python, "testdata/openai_agents_run.py"}, "writer", "self_call"},
-		{"ai", []string{"node", "testdata/ai.mjs", node}, "", ""},
+		{"langgraph", []string{python, "testdata/langgraph_run.py"}, "", "", told},
+		{"openai-agents", []string{python, "testdata/openai_agents_run.py"}, "writer", "self_call", told},
+		{"crewai", []string{filepath.Join(dir, "crewai", "bin", "python"), "testdata/crewai_run.py"}, "", "", "blocked"},
+		{"ai", []string{"node", "testdata/ai.mjs", node}, "", "", told},
 	} {
 		t.Run(f.name, func(t *testing.T) {
 			weir := guardtest.New()
@@ -67,7 +70,7 @@ func TestFrameworks(t *testing.T) {
 			if got := run("honest"); got.Ran != 3 || got.End != f.honest || strings.Join(got.Saw, ",") != "found,found,found" {
 				t.Errorf("the flow that is not stopped: %+v", got)
 			}
-			if got := run("stopped"); got.Ran != 0 || got.End != f.stopped || len(got.Saw) != 3 || got.Saw[0] != "Finish with what you have." {
+			if got := run("stopped"); got.Ran != 0 || got.End != f.stopped || len(got.Saw) != 3 || got.Saw[0] != f.saw {
 				t.Errorf("the flow that is stopped: %+v", got)
 			}
 		})

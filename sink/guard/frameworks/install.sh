@@ -10,6 +10,11 @@ cd "$dir" || exit 1
 for package in "$guards/python" langgraph openai-agents; do
 	python/bin/pip install --quiet --disable-pip-version-check "$package" || echo "*** NOT THERE: $package for Python" >&2
 done
+# The OpenAI Agents SDK and CrewAI want two versions of one library.
+[ -x crewai/bin/python ] || python3 -m venv crewai
+for package in "$guards/python" crewai; do
+	crewai/bin/pip install --quiet --disable-pip-version-check "$package" || echo "*** NOT THERE: $package for Python" >&2
+done
 for package in "$guards/typescript" ai@6 zod@4; do
 	npm install --silent --no-audit --no-fund --prefix node "$package" || echo "*** NOT THERE: $package for TypeScript" >&2
 done
