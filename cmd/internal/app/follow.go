@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"weir/cmd/internal/gate"
 	"weir/cmd/internal/pump"
 	"weir/events"
 	"weir/events/adapter"
@@ -272,11 +273,12 @@ func (f *follower) event(ev *events.Event, r *jsonl.Record) {
 	if f.quiet {
 		return
 	}
-	if ev.Rescue != nil {
-		ev.Rescue.Admin = false // a file has no token to prove it by
-	}
 	line := ev.AppendJSON(nil)
-	if err := ev.Validate(); err != nil {
+	err := gate.File.Admit(ev)
+	if err == nil {
+		err = ev.Validate()
+	}
+	if err != nil {
 		at := &jsonl.Record{Bytes: line}
 		if r != nil {
 			at.At = r.At

@@ -2,8 +2,12 @@ package app
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
+	"weir/cmd/internal/gate"
+	"weir/cmd/internal/pump"
+	"weir/events"
 	"weir/sink/check"
 	"weir/sink/prom"
 	"weir/state"
@@ -11,7 +15,7 @@ import (
 
 // hookRoutes are those of the hooks of coding agents.
 func (a *App) hookRoutes() []route {
-	hook := check.NewHook(a.timedAsk(prom.RouteHook), a.appendLines, func(err error) {
+	hook := check.NewHook(a.timedAsk(prom.RouteHook), a.appendHooked, func(err error) {
 		a.logger.Warn("a hook was not answered as it should be", "error", err)
 	}, a.clock.Now)
 	return []route{
@@ -22,11 +26,35 @@ func (a *App) hookRoutes() []route {
 	}
 }
 
-// appendLines puts events into the log.
-func (a *App) appendLines(ctx context.Context, lines [][]byte) error {
-	entries := make([]state.Entry, len(lines))
-	for i, line := range lines {
-		entries[i].Value = line
+// appendHooked puts what hooks have told into the log.
+func (a *App) appendHooked(ctx context.Context, lines [][]byte) error {
+	var entries []state.Entry
+	var letters []state.DeadLetter
+	for _, line := range lines {
+		var ev events.Event
+		err := events.Decode(line, &ev)
+		if err == nil {
+			err = gate.Hook.Admit(&ev)
+		}
+		if err == nil {
+			entries = append(entries, state.Entry{Value: line})
+			continue
+		}
+		code := pump.CodeFormat
+		if e, ok := errors.AsType[*events.DecodeError](err); ok {
+			code = e.Code
+		}
+		if a.keeps(&a.letters.http, code, len(line)) {
+			letters = append(letters, a.letter("http/hook", 0, code, "of the event that was made of it: "+err.Error(), line))
+		}
+	}
+	if len(letters) > 0 {
+		if err := a.store.DeadLetter(letters...); err != nil {
+			a.logger.Error("what a hook told could not be kept", "count", len(letters), "error", err)
+		}
+	}
+	if len(entries) == 0 {
+		return nil
 	}
 	return a.form.Append(ctx, entries)
 }

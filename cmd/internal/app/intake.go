@@ -8,6 +8,7 @@ import (
 	"runtime"
 
 	"weir/cmd/internal/app/budget"
+	"weir/cmd/internal/gate"
 	"weir/events"
 	"weir/state"
 )
@@ -52,7 +53,7 @@ func (a *App) serveIntake(w http.ResponseWriter, r *http.Request) error {
 	if err := in.begin(r.Header.Get("Content-Type")); err != nil {
 		return err
 	}
-	t := delivery{app: a, request: r, held: body.hold, answer: intakeAnswer{Refused: []refusal{}}}
+	t := delivery{app: a, request: r, from: a.sender(r), held: body.hold, answer: intakeAnswer{Refused: []refusal{}}}
 	var failed error
 	body.hold.Relieve = func() error {
 		failed = t.flush()
@@ -101,6 +102,7 @@ func (a *App) serveIntake(w http.ResponseWriter, r *http.Request) error {
 type delivery struct {
 	app     *App
 	request *http.Request
+	from    gate.Source
 	held    *budget.Hold
 	answer  intakeAnswer
 
@@ -160,10 +162,7 @@ func (t *delivery) check(in *lineReader) error {
 	if err := events.Decode(in.line, &t.event); err != nil {
 		return err
 	}
-	if err := t.event.FromProducer(); err != nil {
-		return err
-	}
-	return t.app.mayOrder(t.request, &t.event)
+	return t.from.Admit(&t.event)
 }
 
 // refuse makes a dead letter of a line and tells its sender, unless there are so many

@@ -9,6 +9,9 @@ import (
 	"weir/events/adapter"
 )
 
+// langSmith is the format of runs.
+const langSmith = "langsmith"
+
 // serveLangSmithInfo tells LangSmith's clients how to send: the multipart way, in
 // batches that one record may be, and compressed by nothing, for what is not offered
 // here they do not use.
@@ -40,7 +43,7 @@ func (a *App) serveRuns(w http.ResponseWriter, r *http.Request) error {
 	if err == nil && media != "application/json" && media != "multipart/form-data" {
 		return &httpError{status: http.StatusUnsupportedMediaType, detail: "want application/json or multipart/form-data"}
 	}
-	err = a.receiver.take(r.Context(), "langsmith", body)
+	err = a.receiver.take(r.Context(), langSmith, body)
 	answer := map[string]any{"message": "runs were taken"}
 	if part, ok := errors.AsType[*adapter.PartError](err); ok {
 		answer["message"], err = "runs were taken; "+strings.TrimSpace(part.Error()), nil

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"weir/cmd/internal/admission"
+	"weir/cmd/internal/gate"
 	"weir/events"
 	"weir/sink/check"
 	"weir/sink/prom"
@@ -117,6 +118,9 @@ func (a *App) readAgents(r *prom.Reading) {
 // timedAsk asks the fold and tells how long that took.
 func (a *App) timedAsk(route prom.Route) func(context.Context, *events.Event, []byte) (*events.Verdict, error) {
 	return func(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error) {
+		if err := gate.Ask.Admit(ev); err != nil {
+			return nil, err
+		}
 		begun := a.clock.Now()
 		v, err := a.ask(ctx, ev, raw)
 		if err == nil || errors.Is(err, check.ErrTimeout) || errors.Is(err, state.ErrDiskLow) {

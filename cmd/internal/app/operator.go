@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"weir/analyzer"
+	"weir/cmd/internal/gate"
 	"weir/events"
 	"weir/state"
 )
@@ -42,27 +43,13 @@ func (a *App) operatorRoutes() []route {
 	}
 }
 
-// mayOrder refuses what a person orders from whoever has not the admin token: an intake
-// that takes it from anybody would leave nothing of the token. So it is with who wants an
-// agent to be rescued that may not be stuck at all.
-func (a *App) mayOrder(r *http.Request, ev *events.Event) error {
-	rescued := ev.Rescue != nil && ev.Rescue.Admin
-	switch ev.Kind {
-	case events.OperatorStop, events.OperatorRelease, events.OverrideSet:
-	default:
-		if !rescued {
-			return nil
-		}
-	}
+// sender is what events come from that the request brings: what a person orders takes the
+// admin token, for an intake that took it from anybody would leave nothing of the token.
+func (a *App) sender(r *http.Request) gate.Source {
 	if a.tokens.check(r, admin) == nil {
-		return nil
+		return gate.Admin
 	}
-	if rescued {
-		return &events.DecodeError{Code: events.CodeReservedKind, Field: "rescue.admin", Offset: -1,
-			Reason: "only who has the admin token may say so; send it with the event, or leave rescue.admin out"}
-	}
-	return &events.DecodeError{Code: events.CodeReservedKind, Field: "kind", Offset: -1,
-		Reason: fmt.Sprintf("%s is a person's order; send the admin token with it", ev.Kind)}
+	return gate.Producer
 }
 
 // OperatorOrder is what is asked of the routes that stop and release, as the member

@@ -3,6 +3,7 @@ package app
 import (
 	"net/http"
 
+	"weir/cmd/internal/gate"
 	"weir/events"
 )
 
@@ -16,7 +17,7 @@ func (a *App) serveForwarded(w http.ResponseWriter, r *http.Request) error {
 	if err := events.Decode(raw, &ev); err != nil {
 		return err
 	}
-	if err := ev.FromProducer(); err != nil {
+	if err := gate.Ask.Admit(&ev); err != nil {
 		return err
 	}
 	if !ev.Ask || ev.Kind != events.AgentCall && ev.Kind != events.ToolCall {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"weir/cmd/internal/app/spool"
+	"weir/cmd/internal/gate"
 	"weir/cmd/internal/pump"
 	"weir/events"
 	"weir/events/adapter"
@@ -30,7 +31,8 @@ type receiver struct {
 	sources map[string]*source // by name of the format
 	entries []state.Entry      // not in the log yet
 	letters []state.DeadLetter
-	taken   int // records since the spool was cleared
+	from    gate.Source // of the record that is read
+	taken   int         // records since the spool was cleared
 	idle    time.Time
 }
 
@@ -38,6 +40,7 @@ type receiver struct {
 type source struct {
 	format  adapter.Format
 	adapter adapter.Adapter
+	from    gate.Source
 	held    bool // something may be held back
 }
 
@@ -96,6 +99,7 @@ func (r *receiver) rest(ctx context.Context) error {
 		if !s.held {
 			continue
 		}
+		r.from = s.from
 		if err := s.adapter.Flush(r.event); err != nil {
 			r.app.logger.Error("what was held back cannot be told", "format", s.format.Name, "error", err)
 		}
@@ -120,7 +124,10 @@ func (r *receiver) source(name string) (*source, error) {
 	for i := range limits.Tools {
 		ignore[limits.Tools[i].Name] = limits.Tools[i].IgnoreArgs
 	}
-	s := &source{format: format, adapter: format.New(adapter.Options{IgnoreArgs: ignore})}
+	s := &source{format: format, from: gate.Spans, adapter: format.New(adapter.Options{IgnoreArgs: ignore})}
+	if name == langSmith {
+		s.from = gate.Runs
+	}
 	r.sources[name] = s
 	return s, nil
 }
@@ -174,13 +181,17 @@ func (r *receiver) decode(s *source, place int64, record []byte) error {
 		k.At(place)
 		s.held = true
 	}
-	r.idle = r.app.clock.Now()
+	r.idle, r.from = r.app.clock.Now(), s.from
 	return adapter.DecodeWhole(s.adapter, record, r.event)
 }
 
 func (r *receiver) event(ev *events.Event) {
 	line := ev.AppendJSON(nil)
-	if err := ev.Validate(); err != nil {
+	err := r.from.Admit(ev)
+	if err == nil {
+		err = ev.Validate()
+	}
+	if err != nil {
 		code := pump.CodeFormat
 		if e, ok := errors.AsType[*events.DecodeError](err); ok {
 			code = e.Code

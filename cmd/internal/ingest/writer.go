@@ -9,6 +9,7 @@ import (
 
 	kafkago "github.com/segmentio/kafka-go"
 
+	"weir/cmd/internal/gate"
 	"weir/events"
 	"weir/events/kafka"
 	sinkkafka "weir/sink/kafka"
@@ -56,6 +57,9 @@ func NewWriter(ctx context.Context, c *kafka.Cluster, eventsTopic, lettersTopic 
 
 // Event takes an event over. One that is not fit for the log is an error, and not taken.
 func (w *Writer) Event(ev *events.Event) error {
+	if err := gate.Topic.Admit(ev); err != nil {
+		return err
+	}
 	if err := ev.Validate(); err != nil {
 		return err
 	}

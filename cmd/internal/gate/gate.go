@@ -1,0 +1,89 @@
+// Package gate says which events may come from where. Every intake asks it before an
+// event goes into a log: what weir itself writes comes from nobody else, and what a person
+// orders comes only with the admin token.
+package gate
+
+import (
+	"fmt"
+
+	"weir/events"
+)
+
+// Source is a way by which events come in.
+type Source uint8
+
+// The sources.
+const (
+	File     Source = iota // followed files, folders and pipes, and those that are ingested
+	Spans                  // OpenTelemetry spans and logs by OTLP/HTTP
+	Runs                   // runs as the clients of LangSmith post them
+	Hook                   // hooks of coding agents
+	Topic                  // a raw topic that is ingested
+	Producer               // events over HTTP
+	Ask                    // a call that is asked for, by dispatchers, gateways and other members
+	Admin                  // events over HTTP, with the admin token
+	sourceCount
+)
+
+var sourceNames = [...]string{"a file", "OTLP", "a run", "a hook", "a topic", "a producer", "an ask", "an admin"}
+
+// String returns the source as it stands in a reason.
+func (s Source) String() string { return sourceNames[min(s, sourceCount-1)] }
+
+// Sources lists all sources.
+func Sources() []Source {
+	out := make([]Source, 0, sourceCount)
+	for s := range sourceCount {
+		out = append(out, s)
+	}
+	return out
+}
+
+// right is what it takes to send a kind.
+type right uint8
+
+const (
+	nobody  right = iota // weir writes it
+	person               // an order: it takes the admin token
+	call                 // of an agent or a tool: it may be asked for, too
+	anybody              // what happened, told by who saw it
+)
+
+// rights are those of all kinds. A kind that is not here comes from nobody.
+var rights = map[events.Kind]right{
+	events.AgentCall: call, events.ToolCall: call,
+
+	events.AgentReturn: anybody, events.ToolResult: anybody, events.LLMCall: anybody, events.TurnStart: anybody,
+	events.TaskLoop: anybody, events.TaskReflect: anybody, events.AgentStatus: anybody, events.NoteAdded: anybody,
+	events.RescueRequest: anybody, events.FlowStart: anybody, events.FlowEnd: anybody, events.VerdictAck: anybody,
+	events.ReviewResult: anybody,
+
+	events.OverrideSet: person, events.OperatorStop: person, events.OperatorRelease: person,
+
+	events.LimitsSet: nobody, events.Tick: nobody, events.AgentActivity: nobody,
+}
+
+// Admit returns nil when the event may come from the source. The error is a
+// *events.DecodeError that says what to do instead.
+func (s Source) Admit(ev *events.Event) error {
+	if err := ev.FromProducer(); err != nil {
+		return err
+	}
+	refuse := func(field, format string, args ...any) error {
+		return &events.DecodeError{Code: events.CodeReservedKind, Field: field, Offset: -1, Reason: fmt.Sprintf(format, args...)}
+	}
+	switch r := rights[ev.Kind]; {
+	case r == nobody:
+		return refuse("kind", "%s is written by weir alone; leave it out", ev.Kind)
+	case r == person && s == Producer:
+		return refuse("kind", "%s is a person's order; send the admin token with it", ev.Kind)
+	case r == person && s != Admin:
+		return refuse("kind", "%s is a person's order, and %s has no admin token to prove it by; POST it to /v1/events with the token", ev.Kind, s)
+	case r != call && s == Ask:
+		return refuse("kind", "only agent.call and tool.call can be asked for, not %s; send it to /v1/events", ev.Kind)
+	}
+	if ev.Rescue != nil && ev.Rescue.Admin && s != Admin {
+		return refuse("rescue.admin", "only who has the admin token may say so; send it with the event, or leave rescue.admin out")
+	}
+	return nil
+}
