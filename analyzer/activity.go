@@ -49,7 +49,7 @@ const (
 	WorkChild   = "waiting_child" // an agent that it called is at work
 	WorkBackOff = "waiting_backoff"
 	WorkDone    = "done"    // it gave control back: nothing is expected of it
-	WorkRefused = "refused" // it tried a call that an order refused
+	WorkRefused = "refused" // it tried calls that an order refused, as many as total_updates says
 	WorkOpened  = "opened"  // it opened a flow by calling the agent of the key
 )
 
@@ -157,16 +157,6 @@ func (e *Engine) passCall(f *Flow, m *moment, fx *Effects) {
 		if a := fx.say(ev.To, ev, m.when); a != nil {
 			a.Kind, a.AgentState = events.AgentActivity, fx.said.state(WorkOpened)
 		}
-	}
-}
-
-// passRefused tells that the event's caller tried a call that an order refuses.
-func (e *Engine) passRefused(m *moment, fx *Effects) {
-	if !e.agents.attempts {
-		return
-	}
-	if a := fx.say(m.ev.From, m.ev, m.when); a != nil {
-		a.Kind, a.AgentState = events.AgentActivity, fx.said.state(WorkRefused)
 	}
 }
 

@@ -2,7 +2,6 @@ package analyzer_test
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -343,53 +342,6 @@ func TestReportsOfManyParties(t *testing.T) {
 	}
 }
 
-// TestRecordOfVersionOne reads the record of a flow that was written before flows told
-// of their parties, and goes on.
-func TestRecordOfVersionOne(t *testing.T) {
-	record, err := os.ReadFile("testdata/flow_v1.record")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := analyzer.Balanced()
-	e := analyzer.New(l)
-	all := ordinary("flow-1", 40)
-	var (
-		p         analyzer.Partition
-		old       analyzer.Flow
-		fx        analyzer.Effects
-		heardLate []string
-	)
-	if err := old.UnmarshalBinary("flow-1", record); err != nil {
-		t.Fatal(err)
-	}
-	want := folded(all[:20])
-	if a, b := e.Explain(want), e.Explain(&old); a != b {
-		t.Fatalf("the flow that was read is another\n%s\n%s", a, b)
-	}
-	if e.Due(&old) != 0 {
-		t.Errorf("due at %d, want never: nothing is known of its parties", e.Due(&old))
-	}
-	for i := range all[20:] {
-		e.Step(&p, &old, &all[20+i], &fx)
-	}
-	e.Advance(&p, &old, p.Watermark.Add(time.Minute), &fx)
-	for i := range fx.Activity {
-		heardLate = append(heardLate, activityLine(&fx.Activity[i], all[0].Time))
-	}
-	if want := []string{"agent:planner agent.activity waiting_child 52.5", "agent:researcher agent.activity done 40.5",
-		"agent:coder agent.activity done 51", "agent:reviewer agent.activity active 58.5"}; !slices.Equal(heardLate, want) {
-		t.Errorf("heard %q, want %q", heardLate, want)
-	}
-	written, err := old.AppendBinary(nil)
-	if err != nil || written[0] != 2 {
-		t.Errorf("written again it has version %d: %v", written[0], err)
-	}
-	written[0] = 3
-	if err := old.UnmarshalBinary("flow-1", written); err == nil || !strings.Contains(err.Error(), "version 3") {
-		t.Errorf("a newer record: %v", err)
-	}
-}
-
 // TestActivityDoesNotAllocate sends all that a call can, and reports.
 func TestActivityDoesNotAllocate(t *testing.T) {
 	l := quiet()
@@ -443,5 +395,43 @@ func TestTold(t *testing.T) {
 	}
 	if got := e.Told(64_000); got != 0 {
 		t.Errorf("told up to %d before anything was", got)
+	}
+}
+
+// TestTriesAreToldTogether holds that a flow that ignores its stop passes few records, and
+// that they tell of every call it tried.
+func TestTriesAreToldTogether(t *testing.T) {
+	l := analyzer.Balanced()
+	l.Rules[analyzer.RuleTotalCalls] = analyzer.Setting{Warn: analyzer.Off, Stop: 2}
+	e := analyzer.New(l)
+	var (
+		p    analyzer.Partition
+		flow analyzer.Flow
+		fx   analyzer.Effects
+	)
+	s := newStory()
+	for i := range 600 { // three parties, ten calls a second
+		s.at += 100
+		ev := s.add(events.AgentCall, fmt.Sprint("a", i%3), "z")
+		ev.Time, ev.Origin = s.at, events.OriginAgent
+	}
+	attempts := int64(0)
+	for i := range s.events {
+		e.Step(&p, &flow, &s.events[i], &fx)
+	}
+	e.Advance(&p, &flow, p.Watermark.Add(time.Minute), &fx)
+	attempts = fx.Counts.Attempts
+	told, records := int64(0), 0
+	for i := range fx.Activity {
+		if a := &fx.Activity[i].Event; a.AgentState != nil && a.AgentState.Status == analyzer.WorkRefused {
+			told += max(1, a.AgentState.TotalUpdates)
+			records++
+		}
+	}
+	if attempts < 500 || told != attempts {
+		t.Errorf("%d attempts were told of, want %d", told, attempts)
+	}
+	if seconds := int(s.events[599].Time.Sub(s.events[0].Time).Seconds()); records > 3*seconds {
+		t.Errorf("%d records in %d seconds for three parties", records, seconds)
 	}
 }

@@ -61,7 +61,7 @@ func (e *Engine) StepAgent(p *Agents, a *Agent, ev *events.Event, fx *Effects) {
 			e.defiedAgent(a, m, fx)
 			e.count(a, m, fx)
 		case WorkRefused:
-			e.countRefusal(a, m, fx)
+			e.countRefusals(a, m, fx)
 		default:
 			e.atWork(p, a, m, fx)
 		}

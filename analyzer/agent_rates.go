@@ -44,15 +44,18 @@ func escaped(ev *events.Event) bool {
 	return ev.CorrelationID == "" || ev.CorrelationSource == events.CorrelationDerived
 }
 
-// countRefusal counts a call of the agent that an order refused.
-func (e *Engine) countRefusal(a *Agent, m *agentMoment, fx *Effects) {
-	for i := range a.orders {
-		// The flow whose order refused the call has told of the attempt.
-		if o := &a.orders[i]; o.refuses(events.Halt, m.when) && !o.early(m.when, false, e.limits.Order.Grace) {
-			o.attempt()
+// countRefusals counts calls of the agent that an order refused: as many as the record
+// tells of.
+func (e *Engine) countRefusals(a *Agent, m *agentMoment, fx *Effects) {
+	for range min(max(1, m.ev.AgentState.TotalUpdates), maxAgentStamps) {
+		for i := range a.orders {
+			// The flow whose order refused the call has told of the attempt.
+			if o := &a.orders[i]; o.refuses(events.Halt, m.when) && !o.early(m.when, false, e.limits.Order.Grace) {
+				o.attempt()
+			}
 		}
+		e.count(a, m, fx)
 	}
-	e.count(a, m, fx)
 }
 
 // countsAgents reports whether the row says anything at all.

@@ -154,6 +154,18 @@ func TestMessageRateIsArmedStoppedAndRunsOut(t *testing.T) {
 	}
 }
 
+func TestRefusalsToldTogetherAllCount(t *testing.T) {
+	c := counting(t, "agent:coder", row(analyzer.AgentRuleAttempts, analyzer.ModeEnforce))
+	many := func(n int64) events.Event {
+		ev := refused()
+		ev.AgentState.TotalUpdates = n
+		return ev
+	}
+	c.want(c.at(1, many(11)), "")
+	c.want(c.at(2, refused()), "2s warn 12/12 until 601s")
+	c.want(c.at(3, many(20)), "3s halt now 24/24 until 903s")
+}
+
 // TestLeakedMessagesGoByWhenTheOrderBegan holds that neither what others did meanwhile nor
 // a verdict that says the same again decides whether a message was in flight.
 func TestLeakedMessagesGoByWhenTheOrderBegan(t *testing.T) {

@@ -19,7 +19,7 @@ func (e *Engine) ask(p *Partition, f *Flow, m *moment, fx *Effects) {
 		e.tried(f, m)
 		if _, known := e.broken(f, &c, m); known {
 			if o.action != events.Throttle { // who is told to wait may ask whether it is time
-				e.passRefused(m, fx)
+				e.noteTry(f, m, fx)
 			}
 			e.attempt(f, o, m, fx)
 		}
@@ -139,7 +139,7 @@ func (e *Engine) applyAck(f *Flow, m *moment, fx *Effects) {
 			fx.Counts.Attempts++
 			e.tried(f, m)
 			if o.action != events.Throttle && !o.shadow {
-				e.passRefused(m, fx)
+				e.noteTry(f, m, fx)
 			}
 			e.attempt(f, o, m, fx)
 			break

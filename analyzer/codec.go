@@ -8,10 +8,9 @@ import (
 	"weir/events"
 )
 
-// codecVersion is the first byte of a flow record. A reader knows all older
-// versions; a newer one is refused. Version 1 tells neither how parties are at work nor
-// when orders began.
-const codecVersion = 2
+// codecVersion is the first byte of a flow record. A record of another version is refused:
+// the log can be folded again.
+const codecVersion = 3
 
 // MaxRecord is the most bytes that the record of one flow takes.
 const MaxRecord = 8 << 10
@@ -56,6 +55,7 @@ const (
 	hasRuns // of hops
 	hasReporting
 	hasReports // to the agent stage
+	hasTries
 )
 
 // Presence bits of a party.
@@ -64,6 +64,7 @@ const (
 	partyHasSims
 	partyHasOpen
 	partyHasAgent
+	partyHasTries
 )
 
 func (f *Flow) encode(b []byte) []byte {
@@ -82,6 +83,9 @@ func (f *Flow) encode(b []byte) []byte {
 	}
 	if f.untold != 0 || f.told != 0 {
 		has |= hasReports
+	}
+	if f.triesTold != 0 {
+		has |= hasTries
 	}
 	b, h := room(b, sizeHead)
 	h[0], h[1], h[2], h[3], h[4], h[5] = codecVersion, has, byte(f.flags), f.aged, byte(f.source), f.pos
@@ -128,6 +132,9 @@ func (f *Flow) encode(b []byte) []byte {
 	if has&hasReports != 0 {
 		b = binary.AppendVarint(b, ago(f.clock, f.untold))
 		b = binary.AppendVarint(b, ago(f.clock, f.told))
+	}
+	if has&hasTries != 0 {
+		b = binary.AppendVarint(binary.AppendVarint(b, ago(f.clock, f.triesTold)), ago(f.clock, f.triesDue))
 	}
 	b, e := room(b, 8*len(f.ids))
 	for _, id := range f.ids {
@@ -213,6 +220,9 @@ func (p *party) encode(b []byte, clock events.Stamp) []byte {
 	if p.agent != "" {
 		has |= partyHasAgent
 	}
+	if p.tries != 0 {
+		has |= partyHasTries
+	}
 	b, e := room(b, sizeParty)
 	le.PutUint16(e, uint16(len(p.name)))
 	e[2], e[3], e[4], e[5], e[6], e[7] = p.parent, byte(p.flags), byte(len(p.calls)), byte(len(p.seen)), byte(len(p.runs)), has
@@ -220,17 +230,20 @@ func (p *party) encode(b []byte, clock events.Stamp) []byte {
 	le.PutUint16(e[12:], p.revisits)
 	le.PutUint16(e[14:], p.points)
 	le.PutUint16(e[16:], p.chain)
-	ago := uint32(longAgo)
+	did := uint32(longAgo)
 	if p.did != 0 {
-		ago = uint32(min(max(0, clock-p.did), longAgo))
+		did = uint32(min(max(0, clock-p.did), longAgo))
 	}
-	le.PutUint32(e[18:], ago)
+	le.PutUint32(e[18:], did)
 	b = append(b, p.name...)
 	if p.open != 0 {
 		b = append(b, p.open)
 	}
 	if p.agent != "" {
 		b = putString(b, p.agent)
+	}
+	if p.tries != 0 {
+		b = binary.AppendVarint(le.AppendUint16(b, p.tries), ago(clock, p.triedAt))
 	}
 	b, e = room(b, size*len(p.calls))
 	for i := range p.calls {
@@ -381,8 +394,8 @@ func (f *Flow) UnmarshalBinary(key string, b []byte) error {
 	f.Reset(key)
 	d := decoder{b: b}
 	h := d.take(sizeHead)
-	if h[0] == 0 || h[0] > codecVersion {
-		return fmt.Errorf("flow record has version %d, this weir reads versions up to %d: use the weir that wrote it, or delete the state and fold the log again", h[0], codecVersion)
+	if h[0] != codecVersion {
+		return fmt.Errorf("flow record has version %d, this weir reads version %d: use the weir that wrote it, or delete the state and fold the log again", h[0], codecVersion)
 	}
 	has := h[1]
 	f.flags, f.aged, f.source, f.pos = flowFlags(h[2]), h[3], events.CorrelationSource(h[4]), h[5]
@@ -426,6 +439,9 @@ func (f *Flow) UnmarshalBinary(key string, b []byte) error {
 	if has&hasReports != 0 {
 		f.untold, f.told = d.ago(f.clock), d.ago(f.clock)
 	}
+	if has&hasTries != 0 {
+		f.triesTold, f.triesDue = d.ago(f.clock), d.ago(f.clock)
+	}
 	f.ids = sized(f.ids, d.most(h[6], maxIDs))
 	e := d.take(8 * len(f.ids))
 	for i := range f.ids {
@@ -438,7 +454,7 @@ func (f *Flow) UnmarshalBinary(key string, b []byte) error {
 	}
 	parties := d.most(h[8], maxParties)
 	for range parties {
-		f.addParty().decode(&d, h[0], f.clock, parties, tools)
+		f.addParty().decode(&d, f.clock, parties, tools)
 	}
 	d.index(f.pos, parties)
 
@@ -479,7 +495,7 @@ func (f *Flow) UnmarshalBinary(key string, b []byte) error {
 	}
 	for range d.most(h[17], maxOrders) {
 		o := f.addOrder()
-		o.decode(&d, h[0], parties, tools)
+		o.decode(&d, parties, tools)
 		if o.due < f.clock { // was fired when the clock passed it
 			d.fail()
 		}
@@ -498,16 +514,10 @@ func (f *Flow) UnmarshalBinary(key string, b []byte) error {
 	return d.end("flow record")
 }
 
-func (p *party) decode(d *decoder, version byte, clock events.Stamp, parties, tools int) {
-	size := sizeParty
-	if version == 1 { // did not tell when the party did something
-		size -= 4
-	}
-	h := d.take(size)
-	if size == sizeParty {
-		if ago := le.Uint32(h[18:]); ago != longAgo {
-			p.did = clock - events.Stamp(ago)
-		}
+func (p *party) decode(d *decoder, clock events.Stamp, parties, tools int) {
+	h := d.take(sizeParty)
+	if ago := le.Uint32(h[18:]); ago != longAgo {
+		p.did = clock - events.Stamp(ago)
 	}
 	p.parent, p.flags = d.index(h[2], parties), partyFlags(h[3])
 	p.lastSeen = le.Uint32(h[8:])
@@ -519,7 +529,10 @@ func (p *party) decode(d *decoder, version byte, clock events.Stamp, parties, to
 	if h[7]&partyHasAgent != 0 {
 		p.agent = d.string()
 	}
-	size = sizeCall
+	if h[7]&partyHasTries != 0 {
+		p.tries, p.triedAt = le.Uint16(d.take(2)), d.ago(clock)
+	}
+	size := sizeCall
 	if h[7]&partyHasSims != 0 {
 		size += 8
 	}
@@ -576,12 +589,8 @@ func (p *pair) decode(d *decoder, parties int) {
 	}
 }
 
-func (o *order) decode(d *decoder, version byte, parties, tools int) {
-	size := sizeOrder
-	if version == 1 { // did not tell when the order began
-		size -= 4
-	}
-	h := d.take(size)
+func (o *order) decode(d *decoder, parties, tools int) {
+	h := d.take(sizeOrder)
 	o.rule, o.phase, o.action, o.scope = d.rule(h[0]), phase(d.most(h[1], int(phaseStop))), events.Action(h[2]), events.ScopeKind(h[3])
 	o.shadow, o.hidden, o.wide, o.a, o.b, o.period = h[4]&1 != 0, h[4]&2 != 0, h[5], d.index(h[6], parties), d.index(h[7], parties), h[8]
 	o.kind, o.picks = events.Kind(h[9]), selection(h[10])
@@ -591,10 +600,7 @@ func (o *order) decode(d *decoder, version byte, parties, tools int) {
 	o.limits = le.Uint32(h[85:])
 	stamp := func(i int) events.Stamp { return events.Stamp(le.Uint64(h[29+8*i:])) }
 	o.since, o.issued, o.expires, o.due = stamp(0), stamp(1), stamp(2), stamp(3)
-	o.begun = o.issued
-	if size == sizeOrder {
-		o.begun -= events.Stamp(le.Uint32(h[89:]))
-	}
+	o.begun = o.issued - events.Stamp(le.Uint32(h[89:]))
 	o.revision, o.observed, o.limit = int64(stamp(4)), int64(stamp(5)), int64(stamp(6))
 	x := d.take(16)
 	o.tokens0, o.content.Value = int64(le.Uint64(x)), le.Uint64(x[8:])

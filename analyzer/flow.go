@@ -90,9 +90,11 @@ type Flow struct {
 	offences      []offence
 	overrides     []flowOverride
 
-	untold events.Stamp // first thing that a party did of which the agent stage was not told; 0 for none
-	told   events.Stamp // when it was told last
-	gone   []report     // of parties that gave way while an event is applied; else empty
+	untold    events.Stamp // first thing that a party did of which the agent stage was not told; 0 for none
+	told      events.Stamp // when it was told last
+	triesTold events.Stamp // when the agent stage was told of tries against orders last
+	triesDue  events.Stamp // when the agent stage is to be told of what parties tried against orders; 0 for never
+	gone      []report     // of parties that gave way while an event is applied; else empty
 }
 
 type flowFlags uint8
@@ -111,6 +113,8 @@ type party struct {
 	open     uint8        // tool calls without a result
 	lastSeen uint32       // ordinal, to choose whom to forget
 	did      events.Stamp // when it did something last; 0 for never
+	tries    uint16       // against orders, of which the agent stage was not told
+	triedAt  events.Stamp // the last of them
 	agent    string       // stable id; empty when it is the name, or not known
 	revisits uint16
 	chain    uint16 // tool calls in this turn

@@ -199,6 +199,7 @@ func (e *Engine) beginEpisode(f *Flow, m *moment, fx *Effects) {
 		// Nothing of so long ago counts any more, whether or not the record was
 		// still there: the answer must not depend on when the store forgets.
 		e.report(f, m.at, fx)
+		f.tellTries(m.at, fx)
 		old := *f
 		f.Reset(f.key)
 		f.revision, f.events, f.episode = old.revision, old.events, old.episode+1
@@ -264,6 +265,10 @@ func (e *Engine) Advance(p *Partition, f *Flow, now events.Stamp, fx *Effects) {
 			}
 			continue
 		}
+		if what == dueTries {
+			f.tellTries(at, fx)
+			continue
+		}
 		f.clock = max(f.clock, at)
 		m := &fx.m
 		*m = momentAt(at)
@@ -293,6 +298,7 @@ func (e *Engine) Due(f *Flow) events.Stamp {
 const (
 	dueDuration = -1 // of the flow
 	dueReports  = -2 // to the agent stage
+	dueTries    = -3 // to the agent stage
 )
 
 // next returns the next deadline, and the order that it is about, or one of the above.
@@ -308,6 +314,9 @@ func (e *Engine) next(f *Flow) (at events.Stamp, what int) {
 	}
 	if d := e.reportDue(f); d != 0 && (at == 0 || d < at) {
 		at, what = d, dueReports
+	}
+	if d := f.triesDue; d != 0 && (at == 0 || d < at) {
+		at, what = d, dueTries
 	}
 	return at, what
 }

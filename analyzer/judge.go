@@ -328,7 +328,7 @@ func (e *Engine) defied(f *Flow, m *moment, fx *Effects) {
 	case known:
 		fx.Counts.Attempts++
 		fx.Counts.Defied[o.rule]++
-		e.passRefused(m, fx)
+		e.noteTry(f, m, fx)
 	default:
 		fx.Counts.Leaked++
 		fx.Counts.LeakedBy[o.rule]++

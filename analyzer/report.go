@@ -1,7 +1,9 @@
 package analyzer
 
 import (
+	"slices"
 	"strconv"
+	"time"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -19,6 +21,7 @@ type report struct {
 	name, agent string
 	did         events.Stamp
 	work        string
+	tries       uint16 // of WorkRefused: how many calls
 }
 
 // follow notes what the event says of how its parties are at work, before the stack
@@ -228,6 +231,76 @@ func (f *Flow) depart(i uint8) {
 	if r, ok := f.take(i, f.clock); ok {
 		f.gone = append(f.gone, r)
 	}
+	if r, ok := f.takeTries(i); ok {
+		f.gone = append(f.gone, r)
+	}
+}
+
+// How soon after it was told of tries the agent stage is told again: a flow that ignores
+// its stop must not cost more than one that needs none. Once an order was defied so often
+// that rules about defiance have spoken, a sixtieth of their window suffices.
+const (
+	triesTogether = time.Second
+	manyTogether  = 10 * time.Second
+	manyTries     = 24
+)
+
+// noteTry tells the agent stage that the event's party tried a call that an order refuses,
+// at once or, when it was told a moment ago, together with those that follow.
+func (e *Engine) noteTry(f *Flow, m *moment, fx *Effects) {
+	if !e.agents.attempts {
+		return
+	}
+	together := triesTogether
+	if slices.ContainsFunc(f.orders, func(o order) bool { return o.attempts >= manyTries }) {
+		together = manyTogether
+	}
+	id, next := &m.ev.From, f.triesTold.Add(together)
+	known := m.from != none && (id.Session == "" || id.Agent == "" || f.parties[m.from].agentID() == id.Agent)
+	if !known || f.triesDue == 0 && m.at >= next {
+		if a := fx.say(*id, m.ev, m.when); a != nil {
+			a.Kind, a.AgentState = events.AgentActivity, fx.said.state(WorkRefused)
+		}
+		f.triesTold = m.at
+		return
+	}
+	p := &f.parties[m.from]
+	p.triedAt = max(p.triedAt, m.when)
+	if p.tries < 1<<15 {
+		p.tries++
+	}
+	if f.triesDue == 0 {
+		f.triesDue = next
+	}
+}
+
+// agentID is the stable id of the party, as far as it is known.
+func (p *party) agentID() string {
+	if p.agent != "" {
+		return p.agent
+	}
+	return p.name
+}
+
+// tellTries tells the agent stage how many calls each party has tried against orders, and
+// when the last was.
+func (f *Flow) tellTries(at events.Stamp, fx *Effects) {
+	for i := range f.parties {
+		if r, ok := f.takeTries(uint8(i)); ok {
+			f.sayTries(r, at, fx)
+		}
+	}
+	f.triesDue, f.triesTold = 0, max(f.triesTold, at)
+}
+
+func (f *Flow) takeTries(i uint8) (r report, ok bool) {
+	p := &f.parties[i]
+	if p.tries == 0 {
+		return report{}, false
+	}
+	r = report{name: p.name, agent: p.agent, did: p.triedAt, work: WorkRefused, tries: p.tries}
+	p.tries, p.triedAt = 0, 0
+	return r, true
 }
 
 // reportGone tells of the parties that gave way to the event's.
@@ -236,19 +309,32 @@ func (f *Flow) reportGone(fx *Effects) {
 		return
 	}
 	for _, r := range f.gone {
+		if r.tries > 0 {
+			f.sayTries(r, f.clock, fx)
+			continue
+		}
 		f.sayReport(r, fx)
 	}
 	f.gone = f.gone[:0]
 }
 
-func (f *Flow) sayReport(r report, fx *Effects) {
+func (f *Flow) sayReport(r report, fx *Effects) { f.sayOf(r, r.did, fx) }
+
+// sayTries says a report of tries that was made at a time, which tells it from others.
+func (f *Flow) sayTries(r report, at events.Stamp, fx *Effects) {
+	f.sayOf(r, at, fx).TotalUpdates = int64(r.tries)
+}
+
+func (f *Flow) sayOf(r report, id events.Stamp, fx *Effects) *events.AgentState {
 	who := events.Party{Agent: r.name}
 	if r.agent != "" {
 		who = events.Party{Session: r.name, Agent: r.agent}
 	}
-	ev := events.Event{ID: fx.said.id(f.key, r.name, r.did), Source: "weir", Kind: events.AgentActivity,
+	ev := events.Event{ID: fx.said.id(f.key, r.name, id), Source: "weir", Kind: events.AgentActivity,
 		CorrelationID: f.key, CorrelationSource: f.source, From: who}
-	fx.say(who, &ev, r.did).AgentState = fx.said.state(r.work)
+	s := fx.said.state(r.work)
+	fx.say(who, &ev, r.did).AgentState = s
+	return s
 }
 
 // id returns the id of a report: a hash of the flow, the party and the time.

@@ -49,7 +49,7 @@ func (w *fold) reportsOf(t *testing.T, key string, n int) (out []events.Event) {
 		if err := events.Decode([]byte(line[i:]), &ev); err != nil {
 			t.Fatalf("%s: %v", line, err)
 		}
-		if ev.Kind == events.AgentActivity && ev.Source == "weir" {
+		if ev.Kind == events.AgentActivity && ev.Source == "weir" && ev.AgentState.Status != analyzer.WorkRefused {
 			out = append(out, ev)
 		}
 	}
