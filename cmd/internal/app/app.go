@@ -14,9 +14,12 @@ import (
 	"weir/cmd/internal/admission"
 	"weir/cmd/internal/app/budget"
 	"weir/cmd/internal/embedded"
+	"weir/cmd/internal/forwarder"
 	"weir/cmd/internal/group"
+	"weir/cmd/internal/limits"
 	"weir/cmd/internal/phase"
 	"weir/cmd/internal/pump"
+	"weir/cmd/internal/selftest"
 	"weir/events"
 	"weir/sink/jsonl"
 	"weir/sink/prom"
@@ -32,7 +35,7 @@ type App struct {
 	clock  Clock
 	logger *slog.Logger
 	tokens tokens
-	limits *limitsSource
+	limits *limits.Source
 	hook   *webhook.Hook
 	keys   orderKeys
 
@@ -45,7 +48,7 @@ type App struct {
 	metrics  *prom.Metrics // nil when nobody asks for them
 	meter    meter
 	gateways gatewayPort
-	selfTest *selfTest // nil when weir does not test itself
+	selfTest *selftest.Prober // nil when weir does not test itself
 	answers  *answers
 	wide     *wideOrders
 	file     *jsonl.File
@@ -76,7 +79,7 @@ func New(o Options) (*App, error) {
 	if a.tokens, err = readTokens(o); err != nil {
 		return nil, err
 	}
-	if a.limits, err = newLimitsSource(a); err != nil {
+	if a.limits, err = limits.New(limits.Options{File: o.LimitsFile, Limits: o.Limits, Poll: o.LimitsPoll, Clock: o.Clock, Logger: o.Logger}); err != nil {
 		return nil, err
 	}
 	a.keys.path = o.OrderKeysFile
@@ -125,7 +128,7 @@ func (a *App) Start(ctx context.Context) (err error) {
 	if a.listener, err = net.Listen("tcp", a.o.Listen); err != nil {
 		return fmt.Errorf("listen on %s: %w; choose another address", a.o.Listen, err)
 	}
-	if err := a.limits.begin(); err != nil {
+	if err := a.limits.Begin(a.form.SetLimits); err != nil {
 		return err
 	}
 	if err := a.form.Start(ctx); err != nil {
@@ -135,14 +138,15 @@ func (a *App) Start(ctx context.Context) (err error) {
 		return err
 	}
 	a.server = a.newServer()
-	a.run(a.intake, "limits", a.limits.watch)
+	a.run(a.intake, "limits", a.limits.Watch)
 	a.run(a.intake, "orders of all flows", a.wide.run)
 	a.serveMetrics()
 	if err := a.listenForGateways(); err != nil {
 		return err
 	}
 	if a.selfTest != nil {
-		a.run(a.intake, "self-test", a.selfTest.run)
+		a.selfTest.Log = folded{a.form}
+		a.run(a.intake, "self-test", a.selfTest.Run)
 	}
 	for _, d := range a.folders {
 		a.run(a.intake, "follow "+d.spec.Path, d.run)
@@ -151,10 +155,10 @@ func (a *App) Start(ctx context.Context) (err error) {
 		a.run(a.intake, "follow "+f.path, f.run)
 	}
 	if a.file != nil {
-		a.run(a.leaving, "verdict file", a.runVerdictFile)
+		a.forward(forwarder.ToFile(a.o.VerdictFile, a.file))
 	}
 	if a.hook != nil {
-		a.run(a.leaving, "webhook", a.runWebhook)
+		a.forward(forwarder.ToWebhook(a.o.WebhookURL, a.hook))
 	}
 	a.connections = admission.Listen(a.listener, a.o.Connections, a.crowded("clients"))
 	go func() {
@@ -166,8 +170,32 @@ func (a *App) Start(ctx context.Context) (err error) {
 	return nil
 }
 
+// forward starts to pass verdicts on to one receiver.
+func (a *App) forward(f *forwarder.Forwarder) {
+	f.Log, f.Cursors, f.Clock, f.Logger = a.verdicts, a.store, a.clock, a.logger
+	a.run(a.leaving, f.Name, f.Run)
+}
+
+// folded tells the self-test what is folded here.
+type folded struct{ form }
+
+func (f folded) Folded() (out []int) {
+	for _, p := range f.Pumps() {
+		out = append(out, p.Partition())
+	}
+	return out
+}
+
+func (f folded) PartitionOf(flow string) (int, bool) {
+	p, err := f.PumpOf(flow)
+	if err != nil {
+		return 0, false
+	}
+	return p.Partition(), true
+}
+
 func (a *App) newForm() (form, error) {
-	shared := pump.Options{Limits: a.limits.current(), Parse: pump.ParseLimits, Answer: a.answers.deliver, Memory: a.o.Memory,
+	shared := pump.Options{Limits: a.limits.Current(), Parse: pump.ParseLimits, Answer: a.answers.deliver, Memory: a.o.Memory,
 		CheckpointEvery: a.o.CheckpointEvery, Counts: &a.counts, Metrics: a.metrics, Clock: a.clock, Logger: a.logger}
 	caughtUp := func() { a.meter.restored(a.clock.Now()) }
 	await := func(end func() int64) func(context.Context, *events.Event, func() error) (*events.Verdict, error) {
@@ -183,7 +211,7 @@ func (a *App) newForm() (form, error) {
 		return nil, err
 	}
 	return group.New(*a.o.Kafka, group.Host{Pump: shared, Store: a.store, StateDir: a.o.StateDir, Token: token, Tick: a.o.Tick,
-		AnswerTimeout: a.o.AnswerTimeout, KeepVerdicts: a.o.State.JournalTTL, Limits: a.limits.current, Await: await(func() int64 { return endUnknown }), CaughtUp: caughtUp, Fail: a.fail}), nil
+		AnswerTimeout: a.o.AnswerTimeout, KeepVerdicts: a.o.State.JournalTTL, Limits: a.limits.Current, Await: await(func() int64 { return endUnknown }), CaughtUp: caughtUp, Fail: a.fail}), nil
 }
 
 // run starts a goroutine of a phase.
@@ -240,7 +268,7 @@ func (a *App) Counts() *pump.Counts { return &a.counts }
 // Reload reads the limits file and the keys of orders again and opens the verdict file
 // anew, as SIGHUP asks for. What is refused stays as it was, and the error says why.
 func (a *App) Reload() error {
-	err := errors.Join(a.limits.reload(), a.keys.load())
+	err := errors.Join(a.limits.Reload(), a.keys.load())
 	if a.file != nil {
 		err = errors.Join(err, a.file.Reopen())
 	}

@@ -10,6 +10,7 @@ import (
 
 	"weir/analyzer"
 	"weir/analyzer/limitfile"
+	"weir/cmd/internal/limits"
 	"weir/cmd/internal/pump"
 	"weir/events"
 	"weir/state"
@@ -105,10 +106,10 @@ const maxSkew = 60_000
 
 // limitsAnswer is what GET /v1/limits says.
 type limitsAnswer struct {
-	Version string       `json:"version"` // in force
-	Profile string       `json:"profile"`
-	File    string       `json:"file,omitempty"`
-	Reload  ReloadStatus `json:"last_reload"`
+	Version string        `json:"version"` // in force
+	Profile string        `json:"profile"`
+	File    string        `json:"file,omitempty"`
+	Reload  limits.Status `json:"last_reload"`
 	// Pending is a version that is in the log and not yet in force.
 	Pending  string          `json:"pending,omitempty"`
 	Document json.RawMessage `json:"document"`
@@ -119,7 +120,7 @@ func (a *App) serveLimits(w http.ResponseWriter, _ *http.Request) error {
 	if len(document) == 0 {
 		document = limitfile.FormatJSON(*limits)
 	}
-	wanted, status := a.limits.state()
+	wanted, status := a.limits.State()
 	out := limitsAnswer{Version: limits.Version, Profile: limits.Profile, File: a.o.LimitsFile, Reload: status, Document: document}
 	if wanted != limits.Version {
 		out.Pending = wanted
@@ -134,7 +135,7 @@ func (a *App) inForce() (*analyzer.Limits, []byte) {
 	if pumps := a.form.Pumps(); len(pumps) > 0 {
 		return pumps[0].Limits()
 	}
-	limits := a.limits.current()
+	limits := a.limits.Current()
 	return &limits, nil
 }
 
@@ -142,10 +143,10 @@ func (a *App) serveReload(w http.ResponseWriter, _ *http.Request) error {
 	if err := a.Reload(); err != nil {
 		return &httpError{status: http.StatusUnprocessableEntity, detail: err.Error()}
 	}
-	wanted, status := a.limits.state()
+	wanted, status := a.limits.State()
 	return answer(w, struct {
-		Version string       `json:"version"`
-		Reload  ReloadStatus `json:"last_reload"`
+		Version string        `json:"version"`
+		Reload  limits.Status `json:"last_reload"`
 	}{wanted, status})
 }
 

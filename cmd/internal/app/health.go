@@ -3,7 +3,9 @@ package app
 import (
 	"net/http"
 	"slices"
+	"weir/cmd/internal/limits"
 	"weir/cmd/internal/pump"
+	"weir/cmd/internal/selftest"
 )
 
 // serveHealth says whether the pump loop turns. It depends on nothing outside, for
@@ -24,13 +26,13 @@ func (a *App) serveHealth(w http.ResponseWriter, _ *http.Request) error {
 
 // readyAnswer says whether verdicts are up to date, and else why not.
 type readyAnswer struct {
-	Ready    bool            `json:"ready"`
-	Why      []string        `json:"why"` // what is wrong; empty when ready
-	Lag      int64           `json:"lag_records"`
-	DiskMiB  int64           `json:"disk_free_mib"`
-	Limits   ReloadStatus    `json:"limits"`
-	SelfTest *SelfTestStatus `json:"self_test,omitempty"`
-	Follow   []FollowStatus  `json:"follow,omitempty"`
+	Ready    bool             `json:"ready"`
+	Why      []string         `json:"why"` // what is wrong; empty when ready
+	Lag      int64            `json:"lag_records"`
+	DiskMiB  int64            `json:"disk_free_mib"`
+	Limits   limits.Status    `json:"limits"`
+	SelfTest *selftest.Status `json:"self_test,omitempty"`
+	Follow   []FollowStatus   `json:"follow,omitempty"`
 }
 
 // serveReady answers whether weir is ready.
@@ -48,10 +50,10 @@ func (a *App) serveReady(w http.ResponseWriter, _ *http.Request) error {
 // weir's own loops are stopped. Bad limits and files that cannot be read are told, but
 // weir works without them.
 func (a *App) readiness() readyAnswer {
-	out := readyAnswer{Why: []string{}, SelfTest: a.selfTest.state()}
+	out := readyAnswer{Why: []string{}, SelfTest: a.selfTest.State()}
 	free, floor := a.store.Free()
 	out.DiskMiB = free >> 20
-	_, out.Limits = a.limits.state()
+	_, out.Limits = a.limits.State()
 	for _, f := range a.follows {
 		out.Follow = append(out.Follow, f.state())
 	}

@@ -14,6 +14,7 @@ import (
 
 	"weir/cmd/internal/admission"
 	"weir/cmd/internal/gate"
+	"weir/cmd/internal/selftest"
 	"weir/events"
 	"weir/sink/check"
 	"weir/sink/prom"
@@ -42,7 +43,7 @@ type meter struct {
 func (a *App) beginMetrics() {
 	a.meter.begun = a.clock.Now()
 	if a.o.SelfTest > 0 {
-		a.selfTest = &selfTest{app: a}
+		a.selfTest = &selftest.Prober{Every: a.o.SelfTest, Verdicts: a.verdicts, Clock: a.clock, Logger: a.logger}
 	}
 	if a.o.Metrics == "" {
 		return
@@ -88,7 +89,7 @@ func (a *App) readMetrics(r *prom.Reading) {
 		r.ReloadedAt = events.Stamp(a.meter.reloaded).Time()
 	}
 	a.meter.mu.Unlock()
-	a.selfTest.read(r)
+	a.selfTest.Measure(r)
 }
 
 // readAgents fills in where the agent stage stands, as far as it is folded here.

@@ -14,6 +14,7 @@ import (
 	"weir/analyzer/limitfile"
 	"weir/cmd/internal/group"
 	"weir/cmd/internal/pump"
+	"weir/cmd/internal/selftest"
 	"weir/state"
 )
 
@@ -137,8 +138,8 @@ func (o Options) withDefaults() (Options, error) {
 		}
 	}
 	o.IntakeMemory = cmp.Or(max(o.IntakeMemory, 0), DefaultIntakeMemory)
-	if o.SelfTest != 0 && o.SelfTest < leastSelfTest {
-		return o, fmt.Errorf("a self-test every %v is too often; give it at least %v, or 0 for none", o.SelfTest, leastSelfTest)
+	if o.SelfTest != 0 && o.SelfTest < selftest.Least {
+		return o, fmt.Errorf("a self-test every %v is too often; give it at least %v, or 0 for none", o.SelfTest, selftest.Least)
 	}
 	if o.Clock == nil {
 		o.Clock = systemClock{}

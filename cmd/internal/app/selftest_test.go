@@ -22,9 +22,8 @@ import (
 )
 
 // tested gives the app a self-test whose loops the test makes itself.
-func (r *running) tested() *selfTest {
-	r.o.SelfTest = time.Minute
-	r.selfTest = &selfTest{app: r.App}
+func (r *running) tested() *selftest.Prober {
+	r.selfTest = &selftest.Prober{Every: time.Minute, Log: folded{r.form}, Verdicts: r.verdicts, Clock: r.clock, Logger: r.logger}
 	return r.selfTest
 }
 
@@ -50,7 +49,7 @@ func TestSelfTest(t *testing.T) {
 		if i > 0 {
 			r.fake.advance(time.Minute)
 		}
-		if err := s.once(t.Context()); err != nil {
+		if err := s.Once(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -94,7 +93,7 @@ func TestSelfTest(t *testing.T) {
 	// The next process finds the loop of this one stopped already, and clears it.
 	r = begin(t, Options{StateDir: filepath.Join(dir, "state")})
 	r.fake.advance(2*time.Minute + time.Second) // a second after the last loop, and behind all that is in the log
-	if err := r.tested().once(t.Context()); err != nil {
+	if err := r.tested().Once(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -109,7 +108,7 @@ func TestSelfTestWithoutLimits(t *testing.T) {
 		}
 	}
 	r := begin(t, Options{LimitsFile: limitsFile(t, limits.String())})
-	if err := r.tested().once(t.Context()); err != nil {
+	if err := r.tested().Once(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -118,17 +117,17 @@ func TestSelfTestWithoutLimits(t *testing.T) {
 func TestSelfTestMisses(t *testing.T) {
 	r := begin(t, Options{})
 	s := r.tested()
-	if err := s.once(t.Context()); err != nil {
+	if err := s.Once(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	release := r.pump().Hold()
 	missed := make(chan error, 1)
 	end := r.log().End()
-	go func() { missed <- s.once(t.Context()) }()
+	go func() { missed <- s.Once(t.Context()) }()
 	for r.log().End() == end {
 		runtime.Gosched()
 	}
-	r.fake.advance(selfTestPatience) // the wait has begun when the events are there
+	r.fake.advance(selftest.Patience) // the wait has begun when the events are there
 	err := <-missed
 	release()
 	if err == nil || !strings.Contains(err.Error(), "no order was given") {
@@ -149,7 +148,7 @@ func TestSelfTestEnds(t *testing.T) {
 	s := r.tested()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := s.run(ctx); err == nil {
+	if err := s.Run(ctx); err == nil {
 		t.Error("it goes on when it is told to end")
 	}
 }

@@ -1,5 +1,6 @@
-// Package selftest tells weir's own flows from those of others. In them weir makes loops
-// of its own, to prove that it lives: they go through log, fold and verdict log as all
-// others do, are judged by limits of their own, and stand in no list, stream or count
-// that users see.
+// Package selftest proves that weir lives: it makes loops of its own, in flows that are told
+// from those of others by their name, and looks whether they are stopped. They go through
+// log, fold and verdict log as all others do, are judged by limits of their own, so that it
+// does not matter what limits are in force, and stand in no list, stream or count that
+// users see.
 package selftest

@@ -1,0 +1,45 @@
+package forwarder
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/cespare/xxhash/v2"
+
+	"weir/cmd/internal/selftest"
+	"weir/sink/jsonl"
+	"weir/sink/webhook"
+	"weir/state"
+)
+
+// ToFile returns a forwarder that appends verdicts to a file, and to its end when it is
+// told to end. Log, cursors, clock and logger are left to the caller.
+func ToFile(path string, file *jsonl.File) *Forwarder {
+	return &Forwarder{Name: "verdict file", Cursor: "file:" + path, Drain: true, Deliver: func(_ context.Context, verdicts []state.Entry) (int, error) {
+		lines := make([][]byte, 0, len(verdicts))
+		for i := range verdicts {
+			if !selftest.OwnVerdict(verdicts[i].Value) {
+				lines = append(lines, verdicts[i].Value)
+			}
+		}
+		if err := file.Append(lines); err != nil {
+			return 0, err
+		}
+		return len(verdicts), nil
+	}}
+}
+
+// ToWebhook returns a forwarder that sends verdicts to a URL, one after the other. Log,
+// cursors, clock and logger are left to the caller.
+func ToWebhook(url string, hook *webhook.Hook) *Forwarder {
+	cursor := fmt.Sprintf("webhook:%016x", xxhash.Sum64String(url))
+	return &Forwarder{Name: "webhook", Cursor: cursor, Deliver: func(ctx context.Context, verdicts []state.Entry) (int, error) {
+		if selftest.OwnVerdict(verdicts[0].Value) {
+			return 1, nil
+		}
+		if err := hook.Send(ctx, verdicts[0].Offset, verdicts[0].Value); err != nil {
+			return 0, err
+		}
+		return 1, nil
+	}}
+}

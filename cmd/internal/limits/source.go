@@ -1,0 +1,169 @@
+package limits
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"weir/analyzer"
+	"weir/analyzer/limitfile"
+	"weir/cmd/internal/clock"
+	"weir/cmd/internal/retry"
+	"weir/events"
+	"weir/state"
+)
+
+// Options are what a source works with.
+type Options struct {
+	File   string          // is read at the start and watched; "" takes Limits
+	Limits analyzer.Limits // without a File
+	Poll   time.Duration   // how often File is looked at
+	Clock  clock.Clock
+	Logger *slog.Logger
+}
+
+// Source says which limits are wanted: those of a file that is watched, or of the options.
+// It only tells the log of them; the pump that folds the log puts them in force. Make it
+// with New. Any goroutine may use it.
+type Source struct {
+	o Options
+
+	mu     sync.Mutex
+	text   []byte // of the file, as last looked at
+	bad    bool   // text was refused
+	wanted analyzer.Limits
+	set    string                      // version that the log was told last
+	log    func(analyzer.Limits) error // nil before Begin
+	status Status
+}
+
+// Status is how the last reading of the limits went.
+type Status struct {
+	OK    bool           `json:"ok"`
+	Time  events.RFC3339 `json:"time"`
+	Error string         `json:"error,omitempty"`
+}
+
+// New reads the limits. An error says what is wrong with them.
+func New(o Options) (*Source, error) {
+	s := &Source{o: o, wanted: o.Limits}
+	if o.File == "" {
+		if err := s.wanted.Validate(); err != nil {
+			return nil, fmt.Errorf("limits: %w", err)
+		}
+		s.note(nil)
+		return s, nil
+	}
+	if err := s.look(true); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Begin tells the log of the limits, and from then on whenever they change. set puts them
+// into the log unless it has them already.
+func (s *Source) Begin(set func(analyzer.Limits) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.log = set
+	if err := s.tell(); !errors.Is(err, state.ErrDiskLow) {
+		return err
+	}
+	return nil // Watch tries again
+}
+
+// Watch looks at the file again and again, until ctx ends. An error is one of the log.
+func (s *Source) Watch(ctx context.Context) error {
+	for {
+		if err := retry.Pause(ctx, s.o.Clock, s.o.Poll); err != nil {
+			return err
+		}
+		s.mu.Lock()
+		err := s.look(false)
+		s.mu.Unlock()
+		if err != nil && !s.harmless(err) {
+			return err
+		}
+	}
+}
+
+// Reload looks at the file now. What is refused stays as it was.
+func (s *Source) Reload() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.look(true)
+}
+
+// harmless reports whether the error concerns the file alone, or goes away by itself.
+func (s *Source) harmless(err error) bool {
+	return !errors.Is(err, state.ErrFailed) && !errors.Is(err, state.ErrClosed)
+}
+
+// look reads the file. Nothing is done when it is as it was at the last look, unless
+// forced; limits that are refused leave everything as it is.
+func (s *Source) look(force bool) error {
+	path := s.o.File
+	if path == "" {
+		return s.tell()
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		err = fmt.Errorf("read the limits: %w", err)
+		if !force && s.status.Error == err.Error() {
+			return err
+		}
+		s.text = nil
+		return s.note(err)
+	}
+	if !force && bytes.Equal(text, s.text) && (s.bad || s.wanted.Version == s.set) {
+		return nil
+	}
+	s.text = text
+	limits, err := limitfile.Parse(path, text)
+	if s.bad = err != nil; s.bad {
+		return s.note(err)
+	}
+	s.wanted = limits
+	return s.note(s.tell())
+}
+
+// note remembers how a look went.
+func (s *Source) note(err error) error {
+	s.status = Status{OK: err == nil, Time: events.RFC3339(events.StampOf(s.o.Clock.Now()))}
+	if err != nil {
+		s.status.Error = err.Error()
+		s.o.Logger.Error("the limits stay as they were", "file", s.o.File, "error", err)
+	}
+	return err
+}
+
+// tell puts the limits into the log.
+func (s *Source) tell() error {
+	if s.log == nil || s.wanted.Version == s.set {
+		return nil
+	}
+	if err := s.log(s.wanted); err != nil {
+		return fmt.Errorf("put the limits into the log: %w", err)
+	}
+	s.set = s.wanted.Version
+	return nil
+}
+
+// Current returns the limits that are wanted.
+func (s *Source) Current() analyzer.Limits {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.wanted
+}
+
+// State returns the version that is wanted and how the last look went.
+func (s *Source) State() (version string, status Status) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.wanted.Version, s.status
+}

@@ -1,0 +1,247 @@
+package selftest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"weir/cmd/internal/clock"
+	"weir/cmd/internal/retry"
+	"weir/events"
+	"weir/sink/prom"
+	"weir/state"
+)
+
+// Log is what a prober needs of the log that is folded.
+type Log interface {
+	// Append puts events into the log.
+	Append(ctx context.Context, entries []state.Entry) error
+	// Ready says what is wrong with the fold.
+	Ready() (why []string, lag int64)
+	// Folded are the partitions that are folded here.
+	Folded() []int
+	// PartitionOf returns the partition of a flow; false when it is not folded here.
+	PartitionOf(flow string) (int, bool)
+}
+
+// Verdicts is the log of verdicts.
+type Verdicts interface {
+	Read(from int64, max int, dst []state.Entry) ([]state.Entry, error)
+	End() int64
+	Ready(next int64) <-chan struct{}
+}
+
+// Prober makes a loop in a flow of weir's own, again and again, and looks whether it is
+// stopped: the events go into the log as those of producers do, are folded with all others,
+// and the verdict is read from where dispatchers' streams read it. A guard that is dead is
+// told from one that is quiet by that.
+//
+// All fields but those of its own are set before Run.
+type Prober struct {
+	Every    time.Duration // at least Least
+	Log      Log
+	Verdicts Verdicts
+	Clock    clock.Clock
+	Logger   *slog.Logger
+
+	mu     sync.Mutex
+	round  int
+	idle   bool      // nothing is folded here
+	passed time.Time // when a loop was last stopped as expected
+	took   time.Duration
+	runs   [2]int64 // at 1 those that were not stopped
+	fault  error    // of the last run
+}
+
+// Patience is how long a prober waits for its verdict; stale says how old the last success may be
+// before /readyz says that something is wrong.
+const (
+	Patience = 5 * time.Second
+	stale    = 3 // times the interval
+)
+
+// Least is the least time between two loops: the one before has to be forgotten by then.
+const Least = Forgets + time.Second
+
+// Run makes a loop now and then one after each interval.
+func (s *Prober) Run(ctx context.Context) error {
+	for {
+		if s.behind() { // which /readyz tells
+			if err := retry.Pause(ctx, s.Clock, behindWait); err != nil {
+				return err
+			}
+			continue
+		}
+		err := s.Once(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case errors.Is(err, state.ErrClosed), errors.Is(err, state.ErrFailed):
+			return err
+		case err != nil:
+			s.Logger.Error("weir's own loop was not stopped: what agents do may not be stopped either", "error", err)
+		}
+		if err := retry.Pause(ctx, s.Clock, s.Every); err != nil {
+			return err
+		}
+	}
+}
+
+// batch is how many verdicts are read at one time.
+const batch = 256
+
+// behindWait is how long a fold that is behind is left alone.
+const behindWait = 100 * time.Millisecond
+
+// behind reports whether the fold has to catch up first.
+func (s *Prober) behind() bool {
+	why, _ := s.Log.Ready()
+	return len(why) > 0
+}
+
+// Once makes one loop and notes how it went.
+func (s *Prober) Once(ctx context.Context) error {
+	flow := s.flow()
+	if flow == "" {
+		return nil
+	}
+	begun := s.Clock.Now()
+	err := s.loop(ctx, flow)
+	if ctx.Err() != nil {
+		return err
+	}
+	now := s.Clock.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fault = err; err != nil {
+		s.runs[1]++
+		return err
+	}
+	s.runs[0]++
+	s.passed, s.took = now, now.Sub(begun)
+	return nil
+}
+
+// mostFlows is how many ids are tried to find one of a partition that is folded here.
+const mostFlows = 10_000
+
+// flow chooses an id of a partition that is folded here, another one in each round; ""
+// when there is none, by which nothing is wrong.
+func (s *Prober) flow() string {
+	folded := s.Log.Folded()
+	s.mu.Lock()
+	s.idle = len(folded) == 0
+	s.round++
+	round := s.round
+	s.mu.Unlock()
+	if len(folded) == 0 {
+		return ""
+	}
+	want := folded[round%len(folded)]
+	for i := range mostFlows {
+		id := fmt.Sprintf("%s%d", events.SelfTestFlows, i)
+		if n, ok := s.Log.PartitionOf(id); ok && n == want {
+			return id
+		}
+	}
+	return "" // it has just gone
+}
+
+// calls is how many calls the loop has: the last is the one that is over the limit.
+const calls = 6
+
+// loop lets two agents call each other with the same words until an order stands
+// against them, and waits for the order.
+func (s *Prober) loop(ctx context.Context, flow string) error {
+	from := s.Verdicts.End()
+	now := events.StampOf(s.Clock.Now())
+	run := fmt.Sprintf("selftest:%d:", now)
+	entries := make([]state.Entry, 0, calls+1)
+	add := func(ev events.Event) {
+		ev.ID, ev.Time, ev.Source, ev.CorrelationID = fmt.Sprint(run, len(entries)), now, Source, flow
+		entries = append(entries, state.Entry{Value: ev.AppendJSON(nil)})
+	}
+	// What an earlier process has left is cleared first.
+	add(events.Event{Kind: events.OperatorRelease, Operator: &events.Operator{By: "weir", Reason: "self-test"}})
+	parties := [2]events.Party{{Session: "selftest-a"}, {Session: "selftest-b"}}
+	for i := range calls {
+		add(events.Event{Kind: events.AgentCall, From: parties[i%2], To: parties[1-i%2], HadWork: events.No,
+			Content: events.Hash{Algorithm: events.XXH64, Value: 1}})
+	}
+	timeout := s.Clock.After(Patience)
+	if err := s.Log.Append(ctx, entries); err != nil {
+		return fmt.Errorf("append a loop: %w", err)
+	}
+	for {
+		batch, err := s.Verdicts.Read(from, batch, nil)
+		if gap, ok := errors.AsType[*state.GapError](err); ok {
+			from = gap.To
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("read the verdict of a loop: %w", err)
+		}
+		for i := range batch {
+			if expected(batch[i].Value, run) {
+				return nil
+			}
+		}
+		if from += int64(len(batch)); len(batch) > 0 {
+			continue
+		}
+		select {
+		case <-s.Verdicts.Ready(from):
+		case <-timeout:
+			return fmt.Errorf("no order was given within %v", Patience)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// expected reports whether a verdict is the order that the run brings about.
+func expected(line []byte, run string) bool {
+	var v events.Verdict
+	return OwnVerdict(line) && events.DecodeVerdict(line, &v) == nil && v.Mode == "enforce" && v.Action == events.Deny.String() &&
+		v.Reason == events.PingPong && v.Trigger != nil && strings.HasPrefix(v.Trigger.EventID, run)
+}
+
+// Status is how weir's own loops go.
+type Status struct {
+	OK     bool           `json:"ok"`
+	Passed events.RFC3339 `json:"last_stopped,omitzero"`
+	TookMS int64          `json:"took_ms,omitempty"`
+	Error  string         `json:"error,omitempty"` // of the last run
+}
+
+// State returns how it goes; nil when weir does not test itself.
+func (s *Prober) State() *Status {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := &Status{OK: s.idle, TookMS: s.took.Milliseconds()}
+	if !s.passed.IsZero() {
+		out.Passed = events.RFC3339(events.StampOf(s.passed))
+		out.OK = out.OK || s.Clock.Now().Sub(s.passed) < stale*s.Every
+	}
+	if s.fault != nil {
+		out.Error = s.fault.Error()
+	}
+	return out
+}
+
+// Measure fills in how it goes.
+func (s *Prober) Measure(r *prom.Reading) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r.SelfTest = prom.SelfTest{On: true, Passed: s.passed, Runs: s.runs, Took: s.took}
+}
