@@ -18,6 +18,7 @@ func TestAcksAreCountedByRow(t *testing.T) {
 	)
 	s := newStory()
 	s.hop("a", "a", "to itself")
+	s.events[0].TransferMode = events.ReturnToCaller
 	e.Step(&p, &flow, &s.events[0], &fx)
 	if len(fx.Verdicts) != 1 || fx.Verdicts[0].Reason != events.SelfCall {
 		t.Fatalf("verdicts %v", fx.Verdicts)

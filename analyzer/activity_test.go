@@ -131,7 +131,7 @@ func TestActivity(t *testing.T) {
 	f("allowed and refused asks", all, func(s *story) {
 		for range 4 {
 			s.hop("a", "a", "x")
-			s.events[len(s.events)-1].Ask = true
+			s.events[len(s.events)-1].Ask, s.events[len(s.events)-1].TransferMode = true, events.ReturnToCaller
 		}
 		s.hop("a", "b", "x")
 		s.events[len(s.events)-1].Ask = true

@@ -285,6 +285,15 @@ func TestBehaviour(t *testing.T) {
 			s.tool("main", "diff", fmt.Sprintf(`{"patch":%d}`, i), fmt.Sprint("patch ", i))
 		}
 	})
+	f("a group chat in which the same speaker comes twice in a row", 0, 0, func(s *story) {
+		s.gap = 5 * time.Second
+		for i := range 5 {
+			s.hop("main", "writer", fmt.Sprint("part ", i))
+			s.hop("writer", "writer", fmt.Sprint("first half of ", i))
+			s.tool("writer", "save", fmt.Sprintf(`{"part":%d}`, i), fmt.Sprint("version ", i))
+			s.hop("writer", "main", fmt.Sprint("second half of ", i))
+		}
+	})
 	f("a short exchange without work", 0, 0, func(s *story) {
 		s.work = events.No
 		for i := range 2 {
@@ -391,6 +400,7 @@ func TestBehaviour(t *testing.T) {
 	f("an agent that calls itself", 0, 1, func(s *story) {
 		for range 5 {
 			s.hop("main", "main", "think again")
+			s.events[len(s.events)-1].TransferMode = events.ReturnToCaller
 		}
 	})
 	f("a pair with the same messages", 4, 6, func(s *story) {

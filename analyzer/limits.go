@@ -55,7 +55,8 @@ type Setting struct {
 	// IgnoreResults makes repetition_blind count calls whatever their results were,
 	// as guards do that never look at results.
 	IgnoreResults bool
-	// All makes agent_message_rate count every message, not only those that escaped.
+	// All makes agent_message_rate count every message, not only those that escaped, and
+	// self_call every call of a party to itself, not only delegations.
 	All bool
 	// Unpaced keeps the pace of the party from widening the thresholds of a paced
 	// row, as guards do that know no pace.

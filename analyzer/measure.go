@@ -15,8 +15,10 @@ func uncorrelated(_ *Flow, m *moment, _ *Setting) int64 {
 	return 0
 }
 
-func selfCall(_ *Flow, m *moment, _ *Setting) int64 {
-	if m.hop && m.from == m.to {
+// selfCall counts calls of which it is known that they give work away. Who speaks twice in
+// a row in a group chat looks like a caller of itself and is none.
+func selfCall(_ *Flow, m *moment, set *Setting) int64 {
+	if m.hop && m.from == m.to && (set.All || m.ev.TransferMode == events.ReturnToCaller) {
 		return 1
 	}
 	return 0

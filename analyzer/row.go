@@ -10,21 +10,22 @@ import (
 // Row is a row of one of the two tables, of Rules or of AgentRules, as limits files and
 // people see them: one list of names, each with a setting.
 type Row struct {
-	Name    string
-	Reason  events.Reason
-	Unit    events.Unit
-	About   string
-	Action  events.Action
-	Window  string // what Setting.Window means; "" when the row has none
-	From    string
-	Status  int // HTTP status of a refusal; 0 when the row refuses nothing
-	Armed   bool
-	Paced   bool
-	Silence bool // the value is how many seconds an agent was silent
-	Needs   Need // what a log has to tell for the rule to say anything
-	Fixed   bool // nothing about the row can be set
-	Blind   bool // the setting may say that results do not count
-	Default Setting
+	Name        string
+	Reason      events.Reason
+	Unit        events.Unit
+	About       string
+	Action      events.Action
+	Window      string // what Setting.Window means; "" when the row has none
+	From        string
+	Status      int // HTTP status of a refusal; 0 when the row refuses nothing
+	Armed       bool
+	Paced       bool
+	Silence     bool // the value is how many seconds an agent was silent
+	Needs       Need // what a log has to tell for the rule to say anything
+	Fixed       bool // nothing about the row can be set
+	Blind       bool // the setting may say that results do not count
+	Delegations bool // the setting may say that calls count that are no delegations
+	Default     Setting
 
 	place  int
 	agents bool
@@ -57,7 +58,7 @@ func AgentRow(id AgentRuleID) Row {
 
 func rowOf[S any, ID ~uint8](r *Rule[S, ID]) Row {
 	return Row{Name: r.Name, Reason: r.Reason, Unit: r.Unit, About: r.About, Action: r.Action, Window: r.Window, From: r.From, Status: r.Status,
-		Armed: r.Armed, Paced: r.Paced, Silence: r.Silence, Needs: r.Needs, Fixed: r.Fixed, Blind: r.Blind, Default: r.Default,
+		Armed: r.Armed, Paced: r.Paced, Silence: r.Silence, Needs: r.Needs, Fixed: r.Fixed, Blind: r.Blind, Delegations: r.Delegations, Default: r.Default,
 		place: int(r.ID), counts: r.Counts, span: r.Span, most: r.Most}
 }
 
@@ -95,7 +96,7 @@ func (r *Row) Flow() (RuleID, bool) { return RuleID(r.place), !r.agents }
 func (r *Row) Agent() (AgentRuleID, bool) { return AgentRuleID(r.place), r.agents }
 
 // ChoosesCount tells whether the setting may say what the row counts.
-func (r *Row) ChoosesCount() bool { return r.counts == CountedEscaped }
+func (r *Row) ChoosesCount() bool { return r.counts == CountedEscaped || r.Delegations }
 
 // Counts returns what of the activity a row about agents counts.
 func (r *Row) Counts() Counted { return r.counts }

@@ -95,18 +95,19 @@ type Rule[S any, ID ~uint8] struct {
 	Unit   events.Unit
 	About  string // one sentence for people
 	// Text is the sentence of its verdicts, see text. Without one, it is made of the reason.
-	Text   string
-	Advice string        // what the model is told instead of what it is told of others
-	Action events.Action // of a stop
-	Armed  bool          // a budget: the order goes out when it is used up
-	Window string        // what Setting.Window means; "" when the row has none
-	Span   span          // how long a window may be that is not of calls
-	From   string        // where the rule comes from
-	Status int           // HTTP status of a refusal
-	Needs  Need          // what a log has to tell
-	Most   reach         // the greatest value that can be observed; none for as much as can be written
-	Fixed  bool          // nothing about it can be set: it is a person's word
-	Blind  bool          // the setting may say that results do not count
+	Text        string
+	Advice      string        // what the model is told instead of what it is told of others
+	Action      events.Action // of a stop
+	Armed       bool          // a budget: the order goes out when it is used up
+	Window      string        // what Setting.Window means; "" when the row has none
+	Span        span          // how long a window may be that is not of calls
+	From        string        // where the rule comes from
+	Status      int           // HTTP status of a refusal
+	Needs       Need          // what a log has to tell
+	Most        reach         // the greatest value that can be observed; none for as much as can be written
+	Fixed       bool          // nothing about it can be set: it is a person's word
+	Blind       bool          // the setting may say that results do not count
+	Delegations bool          // the setting may say that calls count that are no delegations
 	// About flows.
 	On     KindSet          // kinds after which it is measured
 	Scope  events.ScopeKind // of a stop
@@ -194,12 +195,13 @@ var Rules = [RuleCount]FlowRule{
 		Needs:  NeedCaller, Most: yesOrNo,
 		Value: uncorrelated, Match: matchEdge, Default: stop(Off, 1)},
 	{ID: RuleSelfCall, Name: "self_call", Reason: "self_call", Unit: events.UnitCalls, On: calls,
-		About:  "An agent called itself.",
+		About:  "An agent gave work to itself: a call to itself that is to return (transfer_mode). With count: all every call to itself, which in a group chat is the same speaker twice in a row.",
 		Action: events.Deny, Scope: events.ScopePair, Status: 400, From: "delegation", Lasts: true,
 		Text:   "{head}self-calls are not allowed",
 		Advice: "{what}You cannot call yourself. Do the work in this turn instead.",
 		Needs:  NeedCaller, Most: yesOrNo,
-		Value: selfCall, Match: matchEdge, Default: stop(Off, 1)},
+		Delegations: true,
+		Value:       selfCall, Match: matchEdge, Default: stop(Off, 1)},
 	{ID: RuleStackDepth, Name: "max_stack_depth", Reason: "max_stack_depth_exceeded", Unit: events.UnitHops, On: kinds(events.AgentCall, events.AgentReturn),
 		About:  "Agents called agents that called agents: the depth of the collapsed call stack.",
 		Action: events.Deny, Scope: events.ScopeFlow, Status: 403, From: "delegation", Armed: true, Lifts: true, Lasts: true,

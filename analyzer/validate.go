@@ -165,7 +165,7 @@ func (c *checker) setting(path string, r *Row, s *Setting) {
 		c.fail(path+".ignore_results", "only "+RowsThat(func(r *Row) bool { return r.Blind })+" can ignore results", "means nothing here")
 	}
 	if s.All && !r.ChoosesCount() {
-		c.fail(path+".count", "only "+RowsThat((*Row).ChoosesCount)+" chooses what it counts", "means nothing here")
+		c.fail(path+".count", "only "+RowsThat((*Row).ChoosesCount)+" choose what they count", "means nothing here")
 	}
 	if s.Unpaced && !r.Paced {
 		c.fail(path+".paced", "delete the key", "the pace of the party never widens this rule")

@@ -120,8 +120,8 @@ func describeSetting(r *analyzer.Row, s *analyzer.Setting, mode analyzer.Mode) o
 	if r.Blind {
 		o.put("ignore_results", s.IgnoreResults)
 	}
-	if r.ChoosesCount() {
-		o.put("count", either(countWords, s.All))
+	if words := countWords(r); words != nil {
+		o.put("count", either(words, s.All))
 	}
 	if r.Paced {
 		o.put("paced", !s.Unpaced)

@@ -347,10 +347,10 @@ func (r *reader) row(path string, row *analyzer.Row, f map[string]*yaml.Node, s 
 	default:
 		r.integer(path+".window", n, &s.Window)
 	}
-	if n := f["count"]; n != nil && !row.ChoosesCount() {
-		r.fail(n, path+".count", "only "+analyzer.RowsThat((*analyzer.Row).ChoosesCount)+" chooses what it counts", "means nothing here")
+	if n, words := f["count"], countWords(row); n != nil && words == nil {
+		r.fail(n, path+".count", "only "+analyzer.RowsThat((*analyzer.Row).ChoosesCount)+" choose what they count", "means nothing here")
 	} else {
-		r.either(path+".count", n, countWords, &s.All)
+		r.either(path+".count", n, words, &s.All)
 	}
 	r.boolean(path+".ignore_results", f["ignore_results"], &s.IgnoreResults)
 	paced := !s.Unpaced

@@ -137,8 +137,12 @@ func ruleSchema(r *analyzer.Row) object {
 	if r.Blind {
 		keys.put("ignore_results", object{{"type", "boolean"}, {"description", "Count a call whatever its results were, and not only without results."}})
 	}
-	if r.ChoosesCount() {
-		keys.put("count", object{{"enum", texts(countWords)}, {"description", "escaped: messages without a correlation id of their own, which no rule of a flow sees together. all: every message."}})
+	if words := countWords(r); words != nil {
+		about := "escaped: messages without a correlation id of their own, which no rule of a flow sees together. all: every message."
+		if !r.OfAgents() {
+			about = "delegations: calls of which transfer_mode says that they return. all: every call of a party to itself."
+		}
+		keys.put("count", object{{"enum", texts(words)}, {"description", about}})
 	}
 	if r.Paced {
 		keys.put("paced", object{{"type", "boolean"}, {"description", "Whether parties that call more slowly than once in 20 s (60 s) get twice (six times) the room."}})
@@ -202,6 +206,7 @@ func overrideSchema(rules list) object {
 	keys.put("window", object{{"type", list{"integer", "string"}}})
 	keys.put("ignore_results", object{{"type", "boolean"}})
 	keys.put("paced", object{{"type", "boolean"}})
+	keys.put("count", object{{"enum", texts(selfWords)}})
 	keys.put("reason", object{{"type", "string"}, {"minLength", number("1")}, {"maxLength", number("1024")}, {"description", "Why; it stands in the audit log."}})
 	keys.put("expires", object{{"type", "string"}, {"format", "date-time"}, {"description", "When it ends."}})
 	o := closed("", keys)

@@ -98,7 +98,8 @@ func correlationSources() []string {
 
 // The words for what is one thing or the other, the usual first.
 var (
-	countWords    = []string{"escaped", "all"}
+	escapedWords  = []string{"escaped", "all"}
+	selfWords     = []string{"delegations", "all"}
 	watchWords    = []string{"reporting", "all"}
 	recoveryWords = []string{"off", "automatic"}
 )
@@ -109,6 +110,17 @@ func either(words []string, second bool) word {
 		return word(words[1])
 	}
 	return word(words[0])
+}
+
+// countWords returns what the row may count, the usual first; nil when there is no choice.
+func countWords(r *analyzer.Row) []string {
+	switch {
+	case !r.ChoosesCount():
+		return nil
+	case r.OfAgents():
+		return escapedWords
+	}
+	return selfWords
 }
 
 // hundredths reads a part of one with at most two decimals.

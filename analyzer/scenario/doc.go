@@ -81,6 +81,8 @@
 //	                 turn, task, conversation, project, memory trace
 //	origin=scheduler who set it off: user, agent, scheduler, applet, system
 //	work=unknown     had_work: yes, no, unknown, or auto, which is the rule above
+//	transfer=return_to_caller
+//	                 how a call hands over: return_to_caller, pass_control
 //	loops=3 depth=2  loop_count and delegation_depth as the caller tells them
 //	in=9 out=9 total=9 cost=0.05 usage=cumulative
 //	                 tokens and dollars; usage is delta, cumulative or aggregate

@@ -20,6 +20,7 @@ var fieldKeys = [...]struct {
 	{"corr", func(v string) error { _, ok := events.ParseCorrelationSource(v); return known(ok, v, correlations()) }},
 	{"origin", func(v string) error { _, ok := parseOrigin(v); return known(ok, v, names(origins[:])) }},
 	{"work", func(v string) error { return known(index(workWords[:], v) >= 0, v, workWords[:]) }},
+	{"transfer", func(v string) error { _, ok := parseTransfer(v); return known(ok, v, names(transfers[:])) }},
 	{"usage", func(v string) error { _, ok := parseUsage(v); return known(ok, v, names(usages[:])) }},
 	{"status", func(v string) error { _, ok := parseStatus(v); return known(ok, v, names(statuses[:])) }},
 	{"loops", integer}, {"depth", integer}, {"in", integer}, {"out", integer}, {"total", integer}, {"sampled", integer},
@@ -129,10 +130,13 @@ var (
 	decisions = [...]string{"resume", "keep", "archive"}
 	origins   = [...]events.Origin{events.OriginUser, events.OriginAgent, events.OriginScheduler, events.OriginApplet, events.OriginSystem}
 	usages    = [...]events.UsageScope{events.UsageDelta, events.UsageCumulative, events.UsageAggregate}
+	transfers = [...]events.TransferMode{events.ReturnToCaller, events.PassControl}
 	statuses  = [...]events.Status{events.StatusOK, events.StatusError, events.StatusDenied, events.StatusCancelled, events.StatusTimeout, events.StatusInputRequired}
 )
 
-func parseOrigin(v string) (events.Origin, bool)    { return parse(origins[:], v) }
+func parseOrigin(v string) (events.Origin, bool)         { return parse(origins[:], v) }
+func parseTransfer(v string) (events.TransferMode, bool) { return parse(transfers[:], v) }
+
 func parseUsage(v string) (events.UsageScope, bool) { return parse(usages[:], v) }
 func parseStatus(v string) (events.Status, bool)    { return parse(statuses[:], v) }
 

@@ -128,7 +128,7 @@ func TestCheck(t *testing.T) {
 		return r.do("POST", "/v1/check", string(call(flow, n, from, to).AppendJSON(nil)))
 	}
 	r.want(ask("f", 1, "a", "b"), 200, `{"verdict":{`, `"action":"allow"`)
-	refused := ask("f", 2, "x", "x")
+	refused := r.do("POST", "/v1/check", string(pumptest.SelfCall("f", 2).AppendJSON(nil)))
 	r.want(refused, 400, `"type":"urn:weir:reason:self_call"`, `"reason_code":"self_call"`, `"controlled_cutoff":true`, `"instance":"urn:weir:verdict:`)
 	if refused.header.Get("Content-Type") != "application/problem+json" {
 		t.Errorf("content type %s", refused.header.Get("Content-Type"))
@@ -136,7 +136,7 @@ func TestCheck(t *testing.T) {
 	// The same id again, as a dispatcher sends it that did not wait: the same answer,
 	// and nothing more in the journal.
 	before := len(r.journalLines())
-	if again := ask("f", 2, "x", "x"); again.body != refused.body {
+	if again := r.do("POST", "/v1/check", string(pumptest.SelfCall("f", 2).AppendJSON(nil))); again.body != refused.body {
 		t.Errorf("asked again: %s", again.body)
 	}
 	if got := len(r.journalLines()); got != before {
@@ -294,7 +294,7 @@ func TestLimitsSurvive(t *testing.T) {
 			}
 		}
 		r := begin(t, Options{StateDir: dir, LimitsFile: path})
-		r.want(r.do("POST", "/v1/check", lines(selfCall("f", i))), want.status)
+		r.want(r.do("POST", "/v1/check", lines(pumptest.SelfCall("f", i))), want.status)
 		if n := count(r); n != want.changes {
 			t.Errorf("start %d: %d limits in the journal, want %d", i, n, want.changes)
 		}

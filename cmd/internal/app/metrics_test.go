@@ -49,11 +49,11 @@ func (r *running) scraped(lines ...string) {
 
 func TestMetrics(t *testing.T) {
 	r := begin(t, Options{StateDir: t.TempDir(), Metrics: "127.0.0.1:0"})
-	r.want(r.do("POST", "/v1/events", lines(selfCall("f", 1), call("f", 2, "a", "b"), call("f", 3, "b", "c"), selfCall("f", 1))+"nonsense\n"), 202)
-	refused := call("f", 4, "x", "x")
+	r.want(r.do("POST", "/v1/events", lines(pumptest.SelfCall("f", 1), call("f", 2, "a", "b"), call("f", 3, "b", "c"), selfCall("f", 1))+"nonsense\n"), 202)
+	refused := pumptest.SelfCall("f", 4)
 	refused.Ask = true
 	r.want(r.do("POST", "/v1/check", string(refused.AppendJSON(nil))), 400)
-	defiant := call("f", 5, "x", "x")
+	defiant := pumptest.SelfCall("f", 5)
 	defiant.Time = defiant.Time.Add(time.Minute) // long after the order
 	r.fake.advance(time.Minute)
 	r.want(r.do("POST", "/v1/events", lines(defiant)), 202)
@@ -171,7 +171,7 @@ func TestMetricsListener(t *testing.T) {
 	if r.MetricsAddr() != "" {
 		t.Error("metrics on an address that is taken")
 	}
-	r.want(r.do("POST", "/v1/events", lines(selfCall("f", 1))), 202)
+	r.want(r.do("POST", "/v1/events", lines(pumptest.SelfCall("f", 1))), 202)
 
 	get := func(address, path, host string) int {
 		t.Helper()

@@ -51,7 +51,7 @@ func TestSeriesStay(t *testing.T) {
 		at := pumptest.Start.Add(time.Duration(i) * time.Millisecond)
 		id := fmt.Sprintf("%d-%s", i, strings.Repeat("\u202e<script>", i%3))
 		ev := events.Event{ID: id, Time: at, Kind: kinds[i%len(kinds)], CorrelationID: "flow " + id, Source: id,
-			From: events.Party{Agent: "agent " + id}, To: events.Party{Agent: "agent " + id}, ErrorType: id}
+			From: events.Party{Agent: "agent " + id}, To: events.Party{Agent: "agent " + id}, ErrorType: id, TransferMode: events.ReturnToCaller}
 		ev.Tool.Name = "tool " + id
 		records = append(records, Record{Offset: int64(i), Appended: at, Value: ev.AppendJSON(nil)})
 		if len(records) == cap(records) || i == n-1 {
@@ -96,7 +96,7 @@ func TestLiveFlows(t *testing.T) {
 		}
 	}
 	end := &events.Event{Kind: events.FlowEnd, CorrelationID: "c"}
-	send(0, pumptest.Call("a", 0, "x", "y"), pumptest.Call("b", 0, "x", "x"), pumptest.Call("c", 0, "x", "y"), end)
+	send(0, pumptest.Call("a", 0, "x", "y"), pumptest.SelfCall("b", 0), pumptest.Call("c", 0, "x", "y"), end)
 	want(2, 0, 1, 3, [prom.ClosingCount]int64{})
 	send(9*time.Minute, pumptest.Call("a", 0, "y", "z"))
 	want(2, 0, 1, 3, [prom.ClosingCount]int64{})

@@ -333,7 +333,7 @@ func TestLargeCheckpoints(t *testing.T) {
 	}
 	for i := range flows { // a call of oneself is refused by an order, which expires
 		x := events.Party{Session: "x"}
-		add(&events.Event{ID: "1", Time: pumptest.Start, Kind: events.AgentCall, CorrelationID: fmt.Sprintf("%x", i), From: x, To: x})
+		add(&events.Event{ID: "1", Time: pumptest.Start, Kind: events.AgentCall, CorrelationID: fmt.Sprintf("%x", i), From: x, To: x, TransferMode: events.ReturnToCaller})
 	}
 	add(&events.Event{ID: "late", Time: pumptest.Start.Add(time.Hour), Kind: events.Tick})
 	log, store, r := &memoryLog{}, pumptest.OpenState(t), rand.New(rand.NewPCG(1, 1))

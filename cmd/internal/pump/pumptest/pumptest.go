@@ -48,7 +48,7 @@ func Limits() analyzer.Limits {
 // RandomEvent makes an event of one of a dozen flows.
 func RandomEvent(r *rand.Rand, at events.Stamp, i int) *events.Event {
 	party := func() events.Party { return events.Party{Session: fmt.Sprintf("s%d", r.IntN(4)), Agent: "coder"} }
-	ev := &events.Event{ID: fmt.Sprintf("e%d", i), Source: "test", Time: at, CorrelationID: fmt.Sprintf("flow-%d", r.IntN(12)), From: party()}
+	ev := &events.Event{ID: fmt.Sprintf("e%d", i), Source: "test", Time: at, CorrelationID: fmt.Sprintf("flow-%d", r.IntN(12)), From: party(), TransferMode: events.ReturnToCaller}
 	switch r.IntN(5) {
 	case 0, 1:
 		ev.Kind, ev.To, ev.HadWork = events.AgentCall, party(), events.No
@@ -82,7 +82,11 @@ func Call(flow string, n int, from, to string) *events.Event {
 }
 
 // SelfCall is a call of an agent by itself, which brings a verdict about at once.
-func SelfCall(flow string, n int) *events.Event { return Call(flow, n, "x", "x") }
+func SelfCall(flow string, n int) *events.Event {
+	ev := Call(flow, n, "x", "x")
+	ev.TransferMode = events.ReturnToCaller // else it may be a speaker of a group chat
+	return ev
+}
 
 // Steady makes events of honest flows that call two tools each and get ever new results;
 // later rounds go on where earlier ones ended.
