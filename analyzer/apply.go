@@ -219,6 +219,7 @@ func (e *Engine) applyToolCall(f *Flow, m *moment) {
 	if m.retry {
 		c.flags |= callRetry
 	}
+	c.argsSim = ev.Tool.ArgsSim.Value
 	if !ev.Tool.ArgsHash.IsZero() {
 		c.flags |= callArgs | algorithmFlags(ev.Tool.ArgsHash.Algorithm)
 		c.args = ev.Tool.ArgsHash.Value
@@ -244,6 +245,7 @@ func (e *Engine) applyToolResult(f *Flow, m *moment) {
 	m.callAt = i
 	m.retry = c.flags&callRetry != 0
 	c.flags |= callResult
+	c.done = min(f.events, c.n+maxSpan)
 	failed := ev.Status == events.StatusError || ev.Status == events.StatusTimeout || ev.Status == events.StatusDenied
 	if failed {
 		c.flags |= callError
@@ -259,8 +261,14 @@ func (e *Engine) applyToolResult(f *Flow, m *moment) {
 		c.flags |= callSim
 		c.sim = ev.Sim.Value
 	}
+	if failed && infrastructure(ev) && f.backedOff(p, i) {
+		c.flags &^= callHashed | callSim // who waits for a provider goes in no circle
+	}
+	if s := ev.Tool.ResultSize; s > 0 && s <= shortResult && !failed {
+		c.flags |= callShort
+	}
 	f.followRun(m, p, c)
-	if !m.exempt {
+	if !m.exempt && !f.slow(m, c) {
 		f.score(p, i)
 	}
 	f.followCycle(p, i)

@@ -2,6 +2,7 @@ package analyzer_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -208,7 +209,7 @@ func TestBehaviour(t *testing.T) {
 			s.tool("main", "job_status", `{"job":7}`, "running")
 		}
 	})
-	f("ten polls with the same result, half a minute apart", 5, 0, func(s *story) {
+	f("ten polls with the same result, half a minute apart", 6, 0, func(s *story) {
 		s.gap = 15 * time.Second
 		for range 9 {
 			s.tool("main", "job_status", `{"job":7}`, "running")
@@ -309,6 +310,29 @@ func TestBehaviour(t *testing.T) {
 			s.answer("builder", "main", fmt.Sprint(10*i, " percent"))
 		}
 	})
+	f("the same failing call, five at once in each of two rounds", 0, 0, func(s *story) {
+		for range 2 {
+			var ids []string
+			for range 5 {
+				ids = append(ids, s.call("main", "fetch", `{"url":"u"}`))
+			}
+			for _, id := range ids {
+				s.result("main", "fetch", id, "no such page").Status = events.StatusError
+			}
+		}
+	})
+	f("long waits that end the same", 0, 0, func(s *story) {
+		for i := range 30 {
+			s.tool("main", "read", fmt.Sprintf(`{"file":%d}`, i), fmt.Sprint("text of ", i%5))
+			s.events[len(s.events)-1].DurationMS = 20_000
+		}
+	})
+	f("other calls with a few short answers", 0, 0, func(s *story) {
+		for i := range 40 {
+			s.tool("main", "search", fmt.Sprintf(`{"q":%d}`, i), []string{"[]", "none", "no match", "ok"}[i%4])
+			s.events[len(s.events)-1].Tool.ResultSize = 8
+		}
+	})
 	f("the same call resent as a retry", 0, 0, func(s *story) {
 		for i := range 10 {
 			id := s.call("main", "fetch", `{"url":"u"}`)
@@ -392,8 +416,8 @@ func TestBehaviour(t *testing.T) {
 			s.tool("main", "search", fmt.Sprintf(`{"filter":%d}`, i), "[]")
 		}
 	})
-	f("calls without end in one turn", 40, 100, func(s *story) {
-		for i := range 250 {
+	f("calls without end in one turn", 100, 250, func(s *story) {
+		for i := range 300 {
 			s.tool("main", fmt.Sprint("tool", i%7), fmt.Sprintf(`{"i":%d}`, i), fmt.Sprint("result ", i))
 		}
 	})
@@ -450,6 +474,24 @@ func TestBehaviour(t *testing.T) {
 		for range 30 {
 			s.hop("main", "expert", "solve it")
 			s.answer("expert", "main", "I cannot")
+		}
+	})
+	f("pushing on at once, other words each time and never any work", 3, 6, func(s *story) {
+		s.work = events.No
+		for i := range 15 {
+			s.hop("main", "solver", "continue, please keep solving")
+			s.answer("solver", "main", fmt.Sprint("let us think about step ", i))
+			s.events[len(s.events)-1].HadWork = events.No
+		}
+	})
+	f("the same call in other words, with nearly the same result", 5, 10, func(s *story) {
+		s.near = true
+		words := strings.Fields("select the names of all the employees that were hired in the department of sales before the first of may and order them by their age")
+		for i := range 30 {
+			args := strings.Join(words, " ") + fmt.Sprint(" variant ", i%8)
+			s.tool("main", "query", `{"sql":"`+args+`"}`, fmt.Sprintf("unknown column in the field list of the statement that was sent to the server, near the word that "+
+				"stands in the middle of the second line of it, see the manual of the version that you use for the right syntax, number %d", i))
+			s.events[len(s.events)-2].Tool.ArgsSim = fingerprint.Text([]byte(args))
 		}
 	})
 	f("the same delegation after silences that end the episode", 3, 6, func(s *story) {

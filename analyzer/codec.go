@@ -10,7 +10,7 @@ import (
 
 // codecVersion is the first byte of a flow record. A record of another version is refused:
 // the log can be folded again.
-const codecVersion = 3
+const codecVersion = 4
 
 // MaxRecord is the most bytes that the record of one flow takes.
 const MaxRecord = 8 << 10
@@ -36,13 +36,13 @@ func (f *Flow) AppendBinary(dst []byte) ([]byte, error) {
 const (
 	sizeHead     = 81
 	sizeParty    = 22
-	sizeCall     = 31 // and 8 for the fingerprint of its result
+	sizeCall     = 31 // and 8 for the fingerprint of its result, 8 for that of its arguments, 1 when results did not come at once
 	sizeRun      = 12
 	sizePair     = 16
 	sizeAnswer   = 8 // and 8 for its fingerprint
 	sizeHop      = 14
 	sizeRate     = 5
-	sizeDelegate = 25
+	sizeDelegate = 29
 	sizeOrder    = 93
 )
 
@@ -65,6 +65,8 @@ const (
 	partyHasOpen
 	partyHasAgent
 	partyHasTries
+	partyHasArgSims
+	partyHasDone
 )
 
 func (f *Flow) encode(b []byte) []byte {
@@ -173,6 +175,7 @@ func (f *Flow) encode(b []byte) []byte {
 		le.PutUint64(e[11:], d.answer)
 		le.PutUint16(e[19:], d.count)
 		le.PutUint32(e[21:], d.n)
+		le.PutUint32(e[25:], uint32(min(ago(f.clock, d.answered), longAgo)))
 	}
 	for _, t := range f.turnSeen {
 		b = le.AppendUint32(b, t)
@@ -211,6 +214,22 @@ func (p *party) encode(b []byte, clock events.Stamp) []byte {
 		if p.calls[i].flags&callSim != 0 {
 			has |= partyHasSims
 			size += 8
+			break
+		}
+	}
+	args := size
+	for i := range p.calls {
+		if p.calls[i].argsSim != 0 {
+			has |= partyHasArgSims
+			size += 8
+			break
+		}
+	}
+	done := size
+	for i := range p.calls {
+		if p.calls[i].done != p.calls[i].atOnce() {
+			has |= partyHasDone
+			size++
 			break
 		}
 	}
@@ -256,7 +275,13 @@ func (p *party) encode(b []byte, clock events.Stamp) []byte {
 		le.PutUint64(x[15:], c.args)
 		le.PutUint64(x[23:], c.result)
 		if has&partyHasSims != 0 {
-			le.PutUint64(x[31:], c.sim)
+			le.PutUint64(x[sizeCall:], c.sim)
+		}
+		if has&partyHasArgSims != 0 {
+			le.PutUint64(x[args:], c.argsSim)
+		}
+		if has&partyHasDone != 0 {
+			x[done] = byte(c.done - min(c.n, c.done))
 		}
 	}
 	b, e = room(b, 4*len(p.seen))
@@ -279,6 +304,14 @@ func (p *party) encode(b []byte, clock events.Stamp) []byte {
 		}
 	}
 	return b
+}
+
+// atOnce is when the result of the call came, if it was the next event of the flow.
+func (c *call) atOnce() uint32 {
+	if c.flags&callResult == 0 {
+		return 0
+	}
+	return c.n + 1
 }
 
 func (p *pair) encode(b []byte) []byte {
@@ -481,6 +514,9 @@ func (f *Flow) UnmarshalBinary(key string, b []byte) error {
 		x := d.take(sizeDelegate)
 		f.delegations = append(f.delegations, delegation{from: d.index(x[0], parties), to: d.index(x[1], parties), algorithm: events.HashAlgorithm(x[2]),
 			content: le.Uint64(x[3:]), answer: le.Uint64(x[11:]), count: le.Uint16(x[19:]), n: le.Uint32(x[21:])})
+		if ago := le.Uint32(x[25:]); ago != 0 {
+			f.delegations[len(f.delegations)-1].answered = f.clock - events.Stamp(ago-1)
+		}
 	}
 	for range d.most(h[14], maxTurnIDs) {
 		f.turnSeen = append(f.turnSeen, le.Uint32(d.take(4)))
@@ -536,15 +572,29 @@ func (p *party) decode(d *decoder, clock events.Stamp, parties, tools int) {
 	if h[7]&partyHasSims != 0 {
 		size += 8
 	}
+	args := size
+	if h[7]&partyHasArgSims != 0 {
+		size += 8
+	}
+	done := size
+	if h[7]&partyHasDone != 0 {
+		size++
+	}
 	p.calls = sized(p.calls, d.most(h[4], maxCalls))
 	e := d.take(size * len(p.calls))
 	for i := range p.calls {
 		c, x := &p.calls[i], e[:sizeCall]
 		c.tool, c.flags = d.index(x[0], tools), callFlags(le.Uint16(x[1:]))
 		c.id, c.at, c.n = le.Uint32(x[3:]), le.Uint32(x[7:]), le.Uint32(x[11:])
-		c.args, c.result, c.sim = le.Uint64(x[15:]), le.Uint64(x[23:]), 0
-		if size > sizeCall {
+		c.args, c.result, c.sim, c.argsSim, c.done = le.Uint64(x[15:]), le.Uint64(x[23:]), 0, 0, 0
+		if c.done = c.atOnce(); size > done && e[done] != 0 {
+			c.done = c.n + uint32(e[done])
+		}
+		if args > sizeCall {
 			c.sim = le.Uint64(e[sizeCall:])
+		}
+		if done > args {
+			c.argsSim = le.Uint64(e[args:])
 		}
 		e = e[size:]
 	}

@@ -16,7 +16,7 @@ const (
 	maxCalls         = 32  // calls of one party that are compared
 	maxWindowCalls   = 64  // calls of all parties that are compared, together
 	maxSeen          = 64  // calls of one party that are told new from old
-	maxSeenTotal     = 160 // of all parties, together
+	maxSeenTotal     = 128 // of all parties, together
 	maxPeriod        = 16  // of a cycle of tool calls
 	maxRing          = 8   // hops, and the longest cycle of agents
 	maxPairs         = 12
@@ -35,6 +35,7 @@ const (
 	maxTasks         = 12
 	maxTurnIDs       = 16
 	maxOverrides     = 8
+	maxSpan          = 255 // events from a call to its result
 
 	none = 0xff // no party, no tool
 )
@@ -138,16 +139,23 @@ const (
 	partyDone   // gave control back: nothing is expected of it
 )
 
+// shortResult is the most bytes of a result, such as "ok" or "[]", that proves nothing when
+// another call brings it too. Half of the honest sessions that were stopped wrongly were
+// stopped for such results.
+const shortResult = 200
+
 // call is one tool call of a party, with its result when that is known.
 type call struct {
-	tool   uint8
-	flags  callFlags
-	args   uint64
-	result uint64
-	sim    uint64
-	id     uint32 // of the call id
-	at     uint32 // milliseconds since the episode began
-	n      uint32 // ordinal
+	tool    uint8
+	flags   callFlags
+	args    uint64
+	result  uint64
+	sim     uint64
+	argsSim uint64 // of the arguments; 0 when not known
+	id      uint32 // of the call id
+	at      uint32 // milliseconds since the episode began
+	n       uint32 // ordinal
+	done    uint32 // ordinal of its result, at most maxSpan after its own; 0 while there is none
 }
 
 type callFlags uint16
@@ -160,6 +168,7 @@ const (
 	callRetry  // legally repeats another call
 	callScored // circling counted it
 	callArgs   // the arguments are known
+	callShort  // the result says so little that unlike calls may have it alike
 )
 
 // run is how often in a row one tool of a party brought the same.
@@ -203,7 +212,8 @@ type delegation struct {
 	content   uint64
 	algorithm events.HashAlgorithm
 	count     uint16
-	answer    uint64 // last answer; 0 when none is known
+	answer    uint64       // last answer; 0 when none is known
+	answered  events.Stamp // when an answer last said something new without work; 0 for never
 	n         uint32
 }
 

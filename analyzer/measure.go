@@ -93,9 +93,11 @@ func repetition(f *Flow, m *moment, set *Setting) (n int64) {
 	}
 	p := &f.parties[m.from]
 	c := &p.calls[m.callAt]
+	last := uint32(0) // ordinal of the result of the last one that was counted
 	for i := max(0, m.callAt+1-int(set.Window)); i <= m.callAt; i++ {
-		if o := &p.calls[i]; sameCall(o, c) && sameResult(o, c) && o.flags&callRetry == 0 {
+		if o := &p.calls[i]; sameCall(o, c) && sameResult(o, c) && o.flags&callRetry == 0 && o.n > last {
 			n++
+			last = o.done
 		}
 	}
 	return n

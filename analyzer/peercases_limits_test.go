@@ -152,7 +152,7 @@ var peerLimits = map[string]func(cfg peerConfig, r *peerRules){
 		r.set(analyzer.RulePingPongSame, never, max(1, (cfg.number("ping_pong", 3)-1)/2))
 	},
 	"synthorg": func(cfg peerConfig, r *peerRules) {
-		r.set(analyzer.RuleSelfCall, never, 1)
+		r.set(analyzer.RuleSelfCall, never, 1).All = true
 		r.set(analyzer.RuleRevisits, never, 1) // whoever is in the chain is not called again
 		r.most(analyzer.RuleStackDepth, cfg.number("max_depth", 5))
 		if cfg["dedup_s"] != nil {

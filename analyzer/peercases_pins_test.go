@@ -9,7 +9,7 @@ var peerTallies = map[string]tally{
 	"caco":                {cases: 14, judged: 14, agree: 14},
 	"cline":               {cases: 3, judged: 3, agree: 3},
 	"field-must-not-stop": {cases: 5, judged: 5, agree: 5},
-	"field-must-stop":     {cases: 9, judged: 9, agree: 9},
+	"field-must-stop":     {cases: 9, judged: 9, agree: 8, disagree: 1},
 	"gemini-cli":          {cases: 34, judged: 8, agree: 6, disagree: 2, unjudged: 26},
 	"goose":               {cases: 1, judged: 1, agree: 1},
 	"goose-fork-rep003":   {cases: 4, judged: 4, agree: 2, disagree: 2},
@@ -34,6 +34,7 @@ const (
 	needsPayload      = "arguments that are nearly equal: weir sees their hash alone"
 	wholeTool         = "after repeated errors weir refuses the whole tool, until a user speaks or the order runs out"
 	pairsNotCounted   = "weir has no limit on delegations of one pair that are neither equal nor in turn"
+	longTurns         = "fifty different calls in one turn are honest work: the longest stretches of recorded sessions have over a hundred"
 	resultsChange     = "every call brings something new, and the default limits say nothing about that"
 )
 
@@ -56,13 +57,16 @@ var peerDisagreements = map[string]string{
 	"openclaw#13":          resultsChange,
 	"openhands-v0#3":       "the peer counts any three errors of a call, weir only equal ones",
 	"roo-code#2":           "weir's order stands after the refusal, the peer begins to count again",
+	"field-must-stop#9":    longTurns,
 	"synthorg#9":           "to weir the first agent is on the stack, the peer counts from the first delegation",
 	"synthorg#17":          pairsNotCounted,
 	"synthorg#18":          pairsNotCounted,
 }
 
 // endsBeforeTheLimit lists cases that say stop and are over before weir's limit.
-var endsBeforeTheLimit = map[string]string{}
+var endsBeforeTheLimit = map[string]string{
+	"field-must-stop#9": longTurns,
+}
 
 // silentPositives lists cases in which openclaw warns and the default limits are
 // silent.
@@ -74,8 +78,7 @@ var silentPositives = map[string]string{
 
 // stoppedByChoice lists cases that a peer lets pass and the default limits stop.
 var stoppedByChoice = map[string]string{
-	"caco#9":               "a member that writes to itself: a self-call",
-	"caco#10":              "a member that writes to itself: a self-call",
+	"caco#10":              "twenty messages in twenty seconds without work",
 	"goose-fork-staged#14": "the sixth equal error in a row",
 	"goose-fork-staged#15": "the sixth equal error in a row",
 	"openclaw#11":          "the sixth equal error in a row",

@@ -361,7 +361,7 @@ var Rules = [RuleCount]FlowRule{
 		Action: events.Deny, Scope: events.ScopeFlow, Status: 403, From: "gateway", Armed: true, Lifts: true, Lasts: true, Cleans: true,
 		Needs: NeedTools,
 		Show:  widest(func(p *party) int64 { return int64(p.chain) }),
-		Value: chainDepth, Match: matchThisTurn, Default: stop(40, 100)},
+		Value: chainDepth, Match: matchThisTurn, Default: stop(100, 250)},
 	{ID: RuleInputTokens, Name: "max_input_tokens", Reason: "max_tokens_exceeded", Unit: events.UnitTokens, On: usage,
 		About:  "Input tokens of the episode; only deltas are summed.",
 		Action: events.Halt, Scope: events.ScopeFlow, Status: 402, From: "gateway", Lasts: true,

@@ -206,13 +206,67 @@ func (f *Flow) pushAnswer(r *pair, a answer) {
 	r.answers = append(r.answers, a)
 }
 
-// score gives the points of circling for the call at i, whose result just came.
+// slowCall is how long a call takes, in milliseconds, that waits for something: a sleep, or a
+// look at a process that runs on. Waiting is no circling.
+const slowCall = 15_000
+
+func (f *Flow) slow(m *moment, c *call) bool {
+	return m.ev.DurationMS >= slowCall || int64(f.since(m.at))-int64(c.at) >= slowCall
+}
+
+// backOff is how long somebody waits, in milliseconds, who knows that the provider is busy.
+const backOff = 5_000
+
+// backedOff tells whether the party waited between its last call of the tool and the one at i.
+func (f *Flow) backedOff(p *party, i int) bool {
+	for j := i - 1; j >= 0; j-- {
+		if p.calls[j].tool == p.calls[i].tool {
+			return int64(p.calls[i].at)-int64(p.calls[j].at) >= backOff
+		}
+	}
+	return true
+}
+
+// atOnce tells whether the calls were made side by side: the result of neither was known when
+// the other was made.
+func atOnce(a, b *call) bool {
+	if a.n > b.n {
+		a, b = b, a
+	}
+	return a.done == 0 || a.done > b.n
+}
+
+// hadBeside tells whether a call of the same tool that was made side by side with c has brought
+// the same already.
+func (p *party) hadBeside(c *call) bool {
+	for i := range p.calls {
+		if o := &p.calls[i]; o != c && o.tool == c.tool && o.done != 0 && sameResult(o, c) && atOnce(o, c) {
+			return true
+		}
+	}
+	return false
+}
+
+// Rewording: the arguments of another call of the tool, and what it brought, differ in so few
+// bits that it is the same call in other words.
+const (
+	rewordedArgs   = 10
+	rewordedResult = 6
+)
+
+func reworded(a, b *call) bool {
+	return a.tool == b.tool && a.argsSim != 0 && b.argsSim != 0 && bits.OnesCount64(a.argsSim^b.argsSim) <= rewordedArgs &&
+		a.flags&b.flags&callSim != 0 && bits.OnesCount64(a.sim^b.sim) <= rewordedResult && (a.flags^b.flags)&callError == 0
+}
+
+// score gives the points of circling for the call at i, whose result just came. Calls that were
+// made side by side are one attempt: none is evidence against another, and one of them scores.
 func (f *Flow) score(p *party, i int) {
 	c := &p.calls[i]
 	if c.flags&callHashed == 0 || c.flags&callRetry != 0 {
 		return
 	}
-	same, near, known := false, false, false
+	same, near, known, alike, scored := false, false, false, false, false
 	var different [3]uint64
 	n := 0
 	for j := range p.calls {
@@ -220,20 +274,20 @@ func (f *Flow) score(p *party, i int) {
 		if j == i || o.flags&callHashed == 0 || o.flags&callRetry != 0 {
 			continue
 		}
+		if o.tool == c.tool && n < len(different) && !slices.Contains(different[:n], o.result) {
+			different[n] = o.result
+			n++
+		}
 		switch {
+		case atOnce(o, c):
+			scored = scored || o.flags&callScored != 0
 		case sameCall(o, c) && sameResult(o, c):
 			same = true
 		case sameCall(o, c) && nearResult(o, c):
 			near = true
-		}
-		if o.tool == c.tool {
-			if sameResult(o, c) && !sameCall(o, c) {
-				known = true
-			}
-			if n < len(different) && !slices.Contains(different[:n], o.result) {
-				different[n] = o.result
-				n++
-			}
+		case o.tool == c.tool && !sameCall(o, c):
+			known = known || sameResult(o, c)
+			alike = alike || reworded(o, c)
 		}
 	}
 	if n < len(different) && !slices.Contains(different[:n], c.result) {
@@ -245,10 +299,14 @@ func (f *Flow) score(p *party, i int) {
 		points = 4
 	case near:
 		points = 3
-	case known && n == len(different):
+	case c.flags&callShort != 0:
+	case known && n == len(different), alike:
 		points = 2
 	}
 	if points > 0 {
+		if scored {
+			return
+		}
 		c.flags |= callScored
 	}
 	p.points = uint16(min(1000, max(0, int(p.points)+points)))
@@ -318,10 +376,13 @@ func (f *Flow) followRun(m *moment, p *party, c *call) {
 	if failed && infrastructure(m.ev) {
 		return
 	}
-	if r.n > 0 && r.failed == failed && r.hash == c.result {
-		r.n = min(1<<15, r.n+1)
-	} else {
+	switch {
+	case r.n == 0 || r.failed != failed || r.hash != c.result:
 		r.n, r.failed, r.hash = 1, failed, c.result
+	case p.hadBeside(c):
+		return // one attempt
+	default:
+		r.n = min(1<<15, r.n+1)
 	}
 	if failed {
 		m.errors = int64(r.n)
@@ -337,7 +398,7 @@ func infrastructure(ev *events.Event) bool {
 		return true
 	}
 	switch ev.ErrorType {
-	case "429", "503", "504", "rate_limit", "rate_limit_error", "RateLimitError", "overloaded_error", "timeout", "TimeoutError",
+	case "429", "502", "503", "504", "ECONNREFUSED", "ECONNRESET", "ETIMEDOUT", "EAI_AGAIN", "rate_limit", "rate_limit_error", "RateLimitError", "overloaded_error", "timeout", "TimeoutError",
 		"APITimeoutError", "DeadlineExceeded", "deadline_exceeded", "resource_exhausted", "RESOURCE_EXHAUSTED", "service_unavailable":
 		return true
 	}
@@ -414,14 +475,24 @@ func (f *Flow) delegate(m *moment) {
 		f.delegations = append(f.delegations, delegation{from: m.from, to: m.to, content: key, algorithm: ev.Content.Algorithm, n: f.events})
 	}
 	d := &f.delegations[i]
+	if d.answered != 0 && m.at.Sub(d.answered).Milliseconds() >= unhurried {
+		d.count = 1
+		f.clearHopsOf(m.to)
+	}
+	d.answered = 0
 	if d.count < 1<<15 {
 		d.count++
 	}
 	m.delegation = i
 }
 
-// answerDelegation drops delegations whose answer changed: a new answer is
-// evidence of progress, as when an agent is asked how far it is.
+// unhurried is how long an asker waits, in milliseconds, who asks how far somebody is. Who has
+// the last answer pushed on at once waits for nothing.
+const unhurried = 10_000
+
+// answerDelegation drops delegations whose answer changed: a new answer is evidence of progress.
+// An answer of which it is known that it took no work is so only when the asker then waits
+// before asking again (see delegate): two that hand new words to and fro make none.
 func (f *Flow) answerDelegation(m *moment) {
 	a := mix(m.ev.Content)
 	if a == 0 || m.from == none || m.to == none {
@@ -438,9 +509,12 @@ func (f *Flow) answerDelegation(m *moment) {
 		return
 	}
 	d := &f.delegations[newest]
-	if d.answer != 0 && d.answer != a {
+	switch changed := d.answer != 0 && d.answer != a; {
+	case changed && m.ev.HadWork != events.No:
 		d.count = 1
 		f.clearHopsOf(m.from)
+	case changed:
+		d.answered = m.at
 	}
 	d.answer = a
 }

@@ -253,6 +253,10 @@ func (s *scanner) tool(dst *Tool) bool {
 			ok = s.hash(&dst.ArgsHash)
 		case toolArgsBytes:
 			ok = s.count(&dst.ArgsSize, 0)
+		case toolArgsSim:
+			ok = s.fingerprint(&dst.ArgsSim)
+		case toolResultBytes:
+			ok = s.count(&dst.ResultSize, 0)
 		case toolRetryOf:
 			ok = s.id(&dst.RetryOf)
 		case toolAttempt:

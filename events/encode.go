@@ -110,6 +110,8 @@ func (w *writer) tool(t *Tool) {
 	w.raw("args", t.Args)
 	w.sum("args_hash", t.ArgsHash.Algorithm.String(), t.ArgsHash.Value)
 	w.int("args_bytes", t.ArgsSize)
+	w.sum("args_sim", t.ArgsSim.Algorithm.String(), t.ArgsSim.Value)
+	w.int("result_bytes", t.ResultSize)
 	w.text("retry_of", t.RetryOf)
 	w.int("attempt", t.Attempt)
 	w.close()

@@ -133,9 +133,14 @@ type Tool struct {
 	Type     string
 	Args     []byte // raw JSON, when the producer may send content; only its hash is kept
 	ArgsHash Hash
-	ArgsSize int64  // bytes
-	RetryOf  string // CallID that this call legitimately repeats; never counted as repetition
-	Attempt  int64
+	ArgsSize int64 // bytes
+	// ArgsSim is a fingerprint of the arguments, by which the same call in other words is told.
+	ArgsSim Fingerprint
+	// ResultSize is how many bytes the result has. Only sources whose Status says which results
+	// are errors tell it: a short result that is none proves nothing when it comes again.
+	ResultSize int64
+	RetryOf    string // CallID that this call legitimately repeats; never counted as repetition
+	Attempt    int64
 }
 
 // Work is what an agent did between its call and this event, as the producer counts it.

@@ -231,12 +231,15 @@ const (
 	toolArgs
 	toolArgsHash
 	toolArgsBytes
+	toolArgsSim
+	toolResultBytes
 	toolRetryOf
 	toolAttempt
 )
 
 var toolFields = newFields([]string{toolName: "name", toolCallID: "call_id", toolServer: "server", toolType: "type",
-	toolArgs: "args", toolArgsHash: "args_hash", toolArgsBytes: "args_bytes", toolRetryOf: "retry_of", toolAttempt: "attempt"})
+	toolArgs: "args", toolArgsHash: "args_hash", toolArgsBytes: "args_bytes",
+	toolArgsSim: "args_sim", toolResultBytes: "result_bytes", toolRetryOf: "retry_of", toolAttempt: "attempt"})
 
 const (
 	workToolCalls = iota + 1

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"weir/cmd/internal/pump/pumptest"
 )
 
 func tokenFile(t *testing.T, token string) string {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"weir/cmd/internal/pump/pumptest"
 )
 
 // scrape returns what Prometheus gets.

@@ -313,7 +313,11 @@ func (r *reader) result(l *line, b *block, emit func(*events.Event)) {
 	}
 	if !u.delegates {
 		e.From = u.by.party
-		e.Tool = events.Tool{Name: u.tool, CallID: u.id, Server: u.server, ArgsHash: u.args}
+		e.Tool = events.Tool{Name: u.tool, CallID: u.id, Server: u.server, ArgsHash: u.args, ResultSize: b.size}
+		if b.notMade {
+			e.Status, e.ErrorType, e.Content, e.Sim = events.StatusCancelled, "", events.Hash{}, events.Fingerprint{}
+		}
+		adapter.Acknowledge(e)
 		emit(e)
 		return
 	}
@@ -365,7 +369,7 @@ func (r *reader) use(l *line, b *block, by *agent, emit func(*events.Event)) {
 	u.args = fingerprint.Args(b.input, r.ignore[b.name])
 	e := r.begin(b.id+"/call", events.ToolCall, l.at, by)
 	e.From = by.party
-	e.Tool = events.Tool{Name: b.name, CallID: b.id, ArgsHash: u.args, ArgsSize: int64(len(b.input)), Type: "function"}
+	e.Tool = events.Tool{Name: b.name, CallID: b.id, ArgsHash: u.args, ArgsSize: int64(len(b.input)), ArgsSim: fingerprint.Text(b.input), Type: "function"}
 	if server, _, ok := strings.Cut(strings.TrimPrefix(b.name, "mcp__"), "__"); ok && strings.HasPrefix(b.name, "mcp__") {
 		u.server = server
 		e.Tool.Type, e.Tool.Server = "mcp", server

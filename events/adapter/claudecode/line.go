@@ -38,6 +38,8 @@ type block struct {
 	sim            events.Fingerprint
 	failed         bool
 	failure        string
+	size           int64 // of a result
+	notMade        bool  // the call was given up because one beside it failed
 }
 
 // read returns nil for a line that tells nothing of agents and tools.
@@ -194,6 +196,8 @@ func (l *line) readBlock(c *jsonwalk.Cursor) {
 	case "tool_result":
 		said := texts(content)
 		b.said, b.sim = fingerprint.Content(said), fingerprint.Text(said)
+		b.size = int64(max(1, len(said)))
+		b.notMade = b.failed && bytes.Contains(said, siblingFailed)
 		if b.failed {
 			b.failure = fingerprint.Error(said)
 		}
@@ -204,6 +208,10 @@ func (l *line) readBlock(c *jsonwalk.Cursor) {
 		l.blocks = append(l.blocks, b)
 	}
 }
+
+// siblingFailed is the result of a call that was not made, because one of those that were made
+// beside it failed.
+var siblingFailed = []byte("Sibling tool call errored")
 
 // readPrompt looks into the arguments of a tool that may run an agent.
 func (b *block) readPrompt() {

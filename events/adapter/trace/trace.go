@@ -302,7 +302,7 @@ const (
 
 func (f *flow) use(l *line, e *events.Event) {
 	e.Kind, e.Content, e.Sim = events.ToolCall, events.Hash{}, events.Fingerprint{}
-	e.Tool = events.Tool{Name: l.tool, CallID: strconv.FormatInt(l.seq, 10), ArgsHash: l.hash}
+	e.Tool = events.Tool{Name: l.tool, CallID: strconv.FormatInt(l.seq, 10), ArgsHash: l.hash, ArgsSim: l.sim}
 	if len(f.open) >= maxParties {
 		clear(f.open)
 		clear(f.worked)
