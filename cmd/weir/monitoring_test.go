@@ -228,7 +228,7 @@ func (l *load) defy(t *testing.T) {
 		if i == 0 {
 			at = at.Add(-1500 * time.Millisecond) // what comes so much later was not in flight
 		}
-		ev := events.Event{ID: fmt.Sprint("defiant-", i), Time: at, Kind: events.AgentCall,
+		ev := events.Event{ID: fmt.Sprint("defiant-", i), Time: at, Kind: events.AgentCall, TransferMode: events.ReturnToCaller,
 			CorrelationID: "defiant", From: events.Party{Agent: "a"}, To: events.Party{Agent: "a"}}
 		body = append(ev.AppendJSON(body), '\n')
 	}
