@@ -136,6 +136,10 @@ down: ## end them; what they keep stays (docker compose down --volumes removes i
 .secrets/%:
 	@mkdir -p -m 700 .secrets && (umask 077 && head -c 32 /dev/urandom | base64 >$@.part) && chmod 644 $@.part && mv $@.part $@
 
+evidence: ## measure the rules on recorded runs: TRACES="FOLDER..." writes analyzer/EVIDENCE.md
+	@[ -n "$(TRACES)" ] || { echo 'evidence: say where the recorded runs are: make evidence TRACES="FOLDER..."'; exit 1; }
+	$(GO) run ./cmd/internal/tools/evidence $(TRACES) > analyzer/EVIDENCE.md.new && mv analyzer/EVIDENCE.md.new analyzer/EVIDENCE.md
+
 update: ## rewrite golden outcomes; commit only what you can explain
 	$(GO) generate ./analyzer
 	$(GO) test ./analyzer ./analyzer/limitfile ./events/... ./cmd/... -update

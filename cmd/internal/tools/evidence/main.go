@@ -1,0 +1,77 @@
+// Evidence measures the rules on recorded runs of which it is known how they ended,
+// and writes what it finds as a table in Markdown: figures only, never anything that
+// the recordings say.
+//
+// Usage: evidence [flags] FOLDER...
+//
+// A folder holds labelled sets (NAME.events.jsonl.gz beside NAME.labels.jsonl.gz) or
+// transcripts of sessions, one file per session, in it or below; its name is that of the
+// set. Sessions have no labels: they are taken to be honest work, so whatever is stopped in
+// them is stopped wrongly.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"log"
+	"os"
+
+	"weir/analyzer"
+	"weir/analyzer/limitfile"
+)
+
+func main() {
+	log.SetFlags(0)
+	limits := flag.String("limits", "", "measure by this limits `FILE`, not by the defaults")
+	each := flag.Bool("each", false, "list every honest run that was warned or stopped, with its file, and no table")
+	half := flag.String("half", "", "take only the runs of one `HALF`, even or odd, by a hash of their names")
+	flag.Parse()
+	if err := run(*limits, *half, *each, flag.Args()); err != nil {
+		log.Fatal("evidence: ", err)
+	}
+}
+
+func run(file, half string, each bool, folders []string) error {
+	if len(folders) == 0 {
+		return fmt.Errorf("name a folder of recorded runs")
+	}
+	l := limitfile.Default()
+	if file != "" {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		if l, err = limitfile.Parse(file, data); err != nil {
+			return err
+		}
+	}
+	sets, err := measureAll(l, half, folders)
+	if err != nil {
+		return err
+	}
+	if each {
+		listWrong(os.Stdout, sets)
+		return nil
+	}
+	return writeReport(os.Stdout, l, sets)
+}
+
+func measureAll(l analyzer.Limits, half string, folders []string) (all []*set, err error) {
+	for _, folder := range folders {
+		found, err := find(folder)
+		if err != nil {
+			return nil, err
+		}
+		if len(found) == 0 {
+			return nil, fmt.Errorf("%s holds no recorded runs", folder)
+		}
+		all = append(all, found...)
+	}
+	for _, s := range all {
+		s.half = half
+		if err := s.measure(l); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}

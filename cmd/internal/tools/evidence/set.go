@@ -1,0 +1,300 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/cespare/xxhash/v2"
+
+	"weir/analyzer"
+	"weir/cmd/internal/pump"
+	"weir/events"
+	"weir/events/adapter"
+	"weir/events/adapter/canonical"
+	"weir/events/adapter/registry"
+)
+
+// kind says which runs of a labelled set were loops, and which were honest. A run that
+// is neither is left out.
+type kind struct {
+	name   string
+	prefix string // of the files
+	of     func(labels) bool
+	loop   func(labels) bool
+	honest func(labels) bool
+}
+
+type labels map[string]any
+
+func (l labels) is(field string) bool { v, _ := l[field].(bool); return v }
+
+// kinds are the published sets that are known.
+var kinds = []kind{
+	{"AG2, two agents", "masft_ag2", func(l labels) bool { return l["topology"] == "pair" }, capped, endedWell},
+	{"AG2, group chat", "masft_ag2", func(l labels) bool { return l["topology"] == "group_chat" }, capped, endedWell},
+	{"InterCode", "intercode", all, func(l labels) bool { return l.is("turns_out") }, func(l labels) bool { return l.is("honest") }},
+	{"Who&When", "whowhen_hc", all, func(l labels) bool { return l.is("loop_2plus") }, func(l labels) bool { return !l.is("loop_2plus") }},
+	{"tau-bench", "tau_", all, none, func(l labels) bool { return l.is("success") }},
+}
+
+func all(labels) bool         { return true }
+func none(labels) bool        { return false }
+func capped(l labels) bool    { return l.is("ran_to_cap") }
+func endedWell(l labels) bool { return !l.is("ran_to_cap") && l.is("correct") }
+
+// set is one set of runs, and what was found in it.
+type set struct {
+	name  string
+	files []string
+	kind  *kind // nil for sessions: each file is one honest run
+	label map[string]labels
+	half  string
+	runs  []*outcome
+}
+
+// outcome is what a replay said of one run.
+type outcome struct {
+	name   string
+	loop   bool
+	calls  int64 // of agents and tools
+	atStop int64 // calls made when the first stop was given
+	warned bool
+	stop   bool
+	rules  map[string]*said
+}
+
+// said is what one rule did to a run.
+type said struct {
+	warned, stop bool
+	observed     float64
+	at           int64 // calls made when it spoke loudest first
+}
+
+// find lists the sets below a folder.
+func find(folder string) (sets []*set, err error) {
+	events, err := filepath.Glob(filepath.Join(folder, "*.events.jsonl.gz"))
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range events {
+		known := false
+		for i := range kinds {
+			if !strings.HasPrefix(filepath.Base(file), kinds[i].prefix) {
+				continue
+			}
+			known = true
+			s := &set{name: kinds[i].name, kind: &kinds[i], files: []string{file}}
+			if s.label, err = readLabels(strings.Replace(file, ".events.", ".labels.", 1), kinds[i].of); err != nil {
+				return nil, err
+			}
+			sets = append(sets, s)
+		}
+		if !known {
+			return nil, fmt.Errorf("%s: which of its runs are loops is not known: add the set to kinds", file)
+		}
+	}
+	if len(events) > 0 {
+		return sets, nil
+	}
+	sessions := &set{name: filepath.Base(folder)}
+	err = filepath.WalkDir(folder, func(path string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && strings.HasSuffix(path, ".jsonl") {
+			sessions.files = append(sessions.files, path)
+		}
+		return err
+	})
+	if len(sessions.files) > 0 {
+		sets = append(sets, sessions)
+	}
+	return sets, err
+}
+
+func readLabels(file string, of func(labels) bool) (map[string]labels, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	in, err := adapter.NewReader(f)
+	if err != nil {
+		return nil, err
+	}
+	in.Use(adapter.Lines, func(adapter.Fault) {})
+	out := map[string]labels{}
+	for {
+		record, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return out, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		var l struct {
+			Dataset string `json:"dataset"`
+			TraceID string `json:"trace_id"`
+			Labels  labels `json:"labels"`
+		}
+		if err := json.Unmarshal(record.Bytes, &l); err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", file, record.Line, err)
+		}
+		if of(l.Labels) {
+			out[l.Dataset+"/"+l.TraceID] = l.Labels
+		}
+	}
+}
+
+// measure replays all files of the set.
+func (s *set) measure(l analyzer.Limits) error {
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	var failed error
+	next := make(chan string)
+	for range runtime.NumCPU() {
+		group.Go(func() {
+			for file := range next {
+				runs, err := s.replay(l, file)
+				mu.Lock()
+				s.runs = append(s.runs, runs...)
+				failed = cmp.Or(failed, err)
+				mu.Unlock()
+			}
+		})
+	}
+	for _, file := range s.files {
+		next <- file
+	}
+	close(next)
+	group.Wait()
+	slices.SortFunc(s.runs, func(a, b *outcome) int { return cmp.Compare(a.name, b.name) })
+	return failed
+}
+
+// inHalf tells whether a run belongs to the half that was asked for.
+func (s *set) inHalf(name string) bool {
+	odd := xxhash.Sum64String(name)>>7&1 == 1
+	return s.half == "" || odd == (s.half == "odd")
+}
+
+// replay folds one file. In a labelled set every flow of it is a run, else the file is.
+func (s *set) replay(l analyzer.Limits, file string) ([]*outcome, error) {
+	base := filepath.Base(file)
+	if s.kind == nil && !s.inHalf(base) {
+		return nil, nil
+	}
+	evs, err := read(file)
+	if err != nil || len(evs) == 0 {
+		return nil, err // an unknown format is passed over
+	}
+	var counts pump.Counts
+	r, err := pump.NewReplay(context.Background(), pump.Options{Limits: l, Counts: &counts})
+	if err != nil {
+		return nil, err
+	}
+	runs := map[string]*outcome{}
+	var ev events.Event
+	for i := range evs {
+		if err := events.Decode(evs[i].json, &ev); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		name := base
+		if s.kind != nil {
+			name = ev.FlowKey()
+			if s.label[name] == nil || !s.inHalf(name) {
+				continue
+			}
+		}
+		o := runs[name]
+		if o == nil {
+			o = &outcome{name: strings.Clone(name), rules: map[string]*said{}}
+			runs[o.name] = o
+		}
+		given := r.Fold(&ev, int64(i))
+		if (ev.Kind == events.AgentCall || ev.Kind == events.ToolCall) && ev.By() != events.OriginUser {
+			o.calls++
+		}
+		for j := range given {
+			o.note(&given[j])
+		}
+	}
+	var out []*outcome
+	for name, o := range runs {
+		if s.kind != nil {
+			o.loop = s.kind.loop(s.label[name])
+			if !o.loop && !s.kind.honest(s.label[name]) {
+				continue
+			}
+		}
+		out = append(out, o)
+	}
+	return out, nil
+}
+
+// note takes down a verdict about a flow.
+func (o *outcome) note(v *events.Verdict) {
+	if v.CorrelationID == "" || v.Mode != analyzer.ModeEnforce.String() {
+		return
+	}
+	action := events.ParseAction(v.Action)
+	warns := action == events.Warn
+	stops := action.Stops() && v.Effective == "now"
+	if !warns && !action.Stops() {
+		return
+	}
+	o.warned = true
+	r := o.rules[v.RuleID]
+	if r == nil {
+		r = &said{}
+		o.rules[strings.Clone(v.RuleID)] = r
+	}
+	if !r.warned || stops && !r.stop {
+		if r.at = o.calls; v.Observed != nil {
+			r.observed = *v.Observed
+		}
+	}
+	r.warned = true
+	if stops {
+		r.stop = true
+		if !o.stop {
+			o.stop, o.atStop = true, o.calls
+		}
+	}
+}
+
+type timed struct {
+	at   events.Stamp
+	json []byte
+}
+
+// read decodes a file into events in the order of time.
+func read(file string) (out []timed, err error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	in, err := adapter.NewReader(f)
+	if err != nil {
+		return nil, err
+	}
+	format, err := registry.Detect(in.Head())
+	if err != nil {
+		return nil, nil //nolint:nilerr // not a recording
+	}
+	err = adapter.Read(in, format, format.New(adapter.Options{}), func(ev *events.Event) {
+		out = append(out, timed{ev.Time, ev.AppendJSON(nil)})
+	}, func(adapter.Fault) {})
+	if format.Name != canonical.Format().Name {
+		slices.SortStableFunc(out, func(a, b timed) int { return cmp.Compare(a.at, b.at) })
+	}
+	return out, err
+}
