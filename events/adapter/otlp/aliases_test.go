@@ -67,6 +67,11 @@ func TestAliases(t *testing.T) {
 	f(map[string]string{"gen_ai.operation.name": "chat"}, map[field]string{inputTokens: "12", outputTokens: "3", cacheReadTokens: "5", cacheCreationTokens: "6",
 		reasoningTokens: "2", totalTokens: "15", costUSD: "0.25", model: "m-1", provider: "acme", agentName: "planner"})
 	f(map[string]string{"gen_ai.operation.name": "invoke_agent"}, map[field]string{agentName: "coder", calledBy: "planner", input: "do it", output: "done"})
+	f(map[string]string{"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "coder", "gen_ai.caller.name": "planner"}, map[field]string{callerType: "human"})
+	f(map[string]string{"gen_ai.operation.name": "execute_tool", "gen_ai.agent.name": "planner", "gen_ai.tool.name": "hand_over"},
+		map[field]string{transferTarget: "coder", transferMode: "return_to_caller"})
+	f(map[string]string{"gen_ai.operation.name": "execute_tool", "gen_ai.agent.name": "planner", "gen_ai.tool.name": "hand_over", "gen_ai.transfer.target.name": "kim"},
+		map[field]string{transferTo: "human"})
 	f(map[string]string{"gen_ai.tool.name": "search"}, map[field]string{mcpMethod: "tools/call"})
 	f(map[string]string{"gen_ai.agent.name": "coder"}, map[field]string{a2aMethod: "message/send"})
 	f(map[string]string{}, map[field]string{operation: "execute_tool"})

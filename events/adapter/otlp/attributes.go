@@ -22,6 +22,7 @@ const (
 	agentName
 	agentID
 	calledBy
+	callerType
 	executorID
 	metadata
 	workflowName
@@ -29,6 +30,9 @@ const (
 	toolCallID
 	toolType
 	toolServer
+	transferTarget
+	transferMode
+	transferTo
 	toolArgs
 	toolResult
 	input
@@ -63,23 +67,29 @@ var aliases = [fields][]string{
 	mcpMethod:   {"mcp.method.name", "mcp.method"},
 	a2aMethod:   {"a2a.method.name", "a2a.method"},
 
-	agentName:    {"gen_ai.agent.name", "agent.name", "graph.node.id", "ai.telemetry.functionId", "agent_name"},
+	agentName:    {"gen_ai.agent.name", "agent.name", "graph.node.id", "ai.telemetry.functionId", "haystack.component.name", "agent_name"},
 	agentID:      {"gen_ai.agent.id"},
 	calledBy:     {"graph.node.parent_id", "gen_ai.caller.agent.name", "gen_ai.caller.name"},
+	callerType:   {"gen_ai.caller.type", "gen_ai.execution.type"},
 	executorID:   {"executor.id"},
 	metadata:     {"metadata"},
 	workflowName: {"gen_ai.workflow.name", "workflow.name"},
 
-	toolName:   {"gen_ai.tool.name", "tool.name", "ai.toolCall.name", "traceloop.entity.name"},
-	toolCallID: {"gen_ai.tool.call.id", "tool_call.id", "tool.id", "ai.toolCall.id"},
-	toolType:   {"gen_ai.tool.type"},
-	toolServer: {"mcp.server.name", "mcp.target"},
+	toolName:       {"gen_ai.tool.name", "tool.name", "ai.toolCall.name", "haystack.tool.name", "traceloop.entity.name"},
+	toolCallID:     {"gen_ai.tool.call.id", "tool_call.id", "tool.id", "ai.toolCall.id"},
+	toolType:       {"gen_ai.tool.type"},
+	toolServer:     {"mcp.server.name", "mcp.target"},
+	transferTarget: {"gen_ai.transfer.target.name"},
+	transferMode:   {"gen_ai.transfer.mode"},
+	transferTo:     {"gen_ai.transfer.target.type"},
 	// tool.parameters is not among them: it is the schema of the arguments.
-	toolArgs:   {"gen_ai.tool.call.arguments", "ai.toolCall.args", "gcp.vertex.agent.tool_call_args", "mcp.tool.arguments", "tool_arguments"},
-	toolResult: {"gen_ai.tool.call.result", "ai.toolCall.result", "gcp.vertex.agent.tool_response", "mcp.tool.result", "tool_response"},
+	toolArgs: {"gen_ai.tool.call.arguments", "ai.toolCall.args", "gcp.vertex.agent.tool_call_args", "mcp.tool.arguments", "tool_arguments",
+		"haystack.agent.step.tool.input", "gen_ai.retrieval.query.text"},
+	toolResult: {"gen_ai.tool.call.result", "ai.toolCall.result", "gcp.vertex.agent.tool_response", "mcp.tool.result", "tool_response",
+		"haystack.agent.step.tool.output", "gen_ai.retrieval.documents"},
 
-	input:  {"gen_ai.input.messages", "input.value", "ai.prompt", "gen_ai.prompt", "traceloop.entity.input", "input"},
-	output: {"final_result", "gen_ai.output.messages", "output.value", "ai.response.text", "ai.response.object", "gen_ai.completion", "traceloop.entity.output", "output"},
+	input:  {"gen_ai.input.messages", "input.value", "ai.prompt", "gen_ai.prompt", "traceloop.entity.input", "haystack.agent.input", "input"},
+	output: {"final_result", "gen_ai.output.messages", "output.value", "ai.response.text", "ai.response.object", "gen_ai.completion", "traceloop.entity.output", "haystack.agent.output", "output"},
 
 	conversationID: {"gen_ai.conversation.id", "ai.telemetry.metadata.conversationId", "gcp.vertex.agent.session_id", "a2a.context.id"},
 	sessionID:      {"session.id"},
@@ -128,6 +138,7 @@ var places = func() map[string]place {
 type attributes struct {
 	text [fields][]byte
 	rank [fields]uint8
+	told told
 }
 
 func (a *attributes) has(f field) bool { return len(a.text[f]) > 0 }

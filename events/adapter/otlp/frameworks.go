@@ -8,13 +8,14 @@ import (
 	"weir/events"
 	"weir/events/adapter"
 	"weir/events/adapter/jsonwalk"
-	"weir/events/fingerprint"
 )
 
 // Scopes of instrumentations whose spans need a closer look.
 const (
 	scopeLlamaIndex = "openinference.instrumentation.llama_index"
 	scopeSmolagents = "openinference.instrumentation.smolagents"
+	scopeHaystack   = "haystack" // as Haystack's own tracer is told to be called
+	scopeHaystackOI = "openinference.instrumentation.haystack"
 )
 
 // frameworks corrects kind and agent where a framework tells them in its own way.
@@ -25,6 +26,9 @@ func (s *span) frameworks(a *attributes) {
 		s.langGraph(a, isChain)
 	case s.scope == scopeLlamaIndex && isChain:
 		s.llamaIndex(a)
+	case strings.HasPrefix(s.name, "haystack."), s.scope == scopeHaystackOI && isChain:
+		s.haystack()
+		return
 	}
 	if s.kind == visit && !s.named {
 		// Without a name of its own the agent is called as the span: "manager.run".
@@ -77,6 +81,21 @@ func (s *span) langGraph(a *attributes, isChain bool) {
 	}
 }
 
+// haystack knows the spans of Haystack by their names. Agents have none, but that of the
+// component that they are (see trace.nameByPlace).
+func (s *span) haystack() {
+	switch s.name {
+	case "haystack.agent.run", "Agent.run", "Agent.run_async":
+		s.kind = visit
+	case "haystack.agent.step.tool":
+		s.kind = toolUse
+	case "haystack.agent.step.llm":
+		s.kind = inference
+	}
+}
+
+func isHaystack(scope string) bool { return scope == scopeHaystack || scope == scopeHaystackOI }
+
 // llamaIndex reads the steps of a workflow. The agent is told in no attribute, but
 // in the printed form of the events between the steps.
 func (s *span) llamaIndex(a *attributes) {
@@ -111,71 +130,4 @@ func speaker(p []byte) (name string, whole bool) {
 // groups its tools.
 func (s *span) isTurnEnd() bool {
 	return s.tool.Name == "final_answer" && s.scope == scopeSmolagents || s.tool.Name == "(merged tools)"
-}
-
-// readHandoff finds out whether a tool passes control to another agent, and what it
-// says to it. The names of such tools are conventions of the frameworks; one that is
-// made up of an agent's name ("transfer_to_billing") counts only when there is an
-// agent of that name.
-func (s *span) readHandoff(args []byte) {
-	name := s.tool.Name
-	if target, ok := strings.CutPrefix(name, "handoff to "); ok { // OpenInference, openai-agents
-		s.handoff = target
-		return
-	}
-	if name == "transfer_to_agent" || name == "handoff" && s.scope == scopeLlamaIndex {
-		s.handoff = "*"
-	}
-	for _, prefix := range [...]string{"transfer_to_", "handoff_to_", "transfer_back_to_"} {
-		if target, ok := strings.CutPrefix(name, prefix); ok && s.handoff == "" {
-			s.handoff = target
-		}
-	}
-	if s.handoff == "" {
-		return
-	}
-	// The name of the agent and the context of the program are no message.
-	leftOut, message := []string{"ctx"}, false
-	c := jsonwalk.New(args)
-	if c.Peek() != '{' {
-		message = len(args) > 0
-	} else {
-		for c.Object(); c.Member(); {
-			switch key := string(c.Key()); key {
-			case "agent_name", "to_agent":
-				leftOut = append(leftOut, key)
-				if to := adapter.Word(c.Text(), events.MaxID); to != "" && s.handoff == "*" {
-					s.handoff = to
-				}
-			case "ctx":
-				c.Skip()
-			default:
-				c.Skip()
-				message = true
-			}
-		}
-	}
-	if message {
-		args = withoutAddresses(args)
-		s.content, s.sim = fingerprint.Args(args, leftOut), fingerprint.Text(args)
-	}
-}
-
-// isSurely tells whether the handoff needs no agent of its name to be one.
-func (s *span) isSurely() bool {
-	return s.tool.Name == "transfer_to_agent" || s.tool.Name == "handoff" || strings.HasPrefix(s.tool.Name, "handoff to ")
-}
-
-// alike compares the name of an agent with its name as part of the name of a tool.
-func alike(agent, part string) bool {
-	plain := func(r rune) rune {
-		switch {
-		case r >= 'A' && r <= 'Z':
-			return r + 'a' - 'A'
-		case r == ' ' || r == '-' || r == '.':
-			return '_'
-		}
-		return r
-	}
-	return strings.Map(plain, agent) == strings.Map(plain, part)
 }

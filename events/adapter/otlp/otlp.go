@@ -2,8 +2,11 @@
 // batch per line or per document.
 //
 // It knows the GenAI conventions, OpenInference, the spans of Microsoft's Agent Framework,
-// of the Vercel AI SDK and of agentgateway, and the older names that are still alive; the
-// table in attributes.go says which attribute means what.
+// of the Vercel AI SDK, of Haystack and of agentgateway, and the older names that are still
+// alive; the table in attributes.go says which attribute means what. The GenAI conventions
+// are those of open-telemetry/semantic-conventions-genai at 002c8a6ea1c8, which has no
+// releases, with the attributes for transfers and callers that are proposed there; up to
+// 1.36 messages were events of a span, see messages.go.
 //
 // Spans come when they end, children before their parents and often in an earlier
 // batch, so what a span means is known only later. Spans are held back until the
@@ -131,7 +134,7 @@ func (r *reader) Flush(emit func(*events.Event)) error {
 func (r *reader) add(id string, s *span) {
 	t, ok := r.traces.Get(id)
 	if !ok {
-		t = &trace{id: id, place: r.place, spans: map[uint64]*span{}, worked: map[string]bool{}, said: map[string]*span{}, awaited: map[uint64]struct{}{}}
+		t = &trace{id: id, place: r.place, spans: map[uint64]*span{}, worked: map[string]events.Tri{}, said: map[string]*span{}, awaited: map[uint64]struct{}{}}
 		r.traces.Put(id, t)
 	}
 	if _, again := t.spans[s.id]; again {
@@ -435,25 +438,6 @@ func (s *span) readStatus(c *jsonwalk.Cursor) {
 			s.failure = string(c.Text())
 		default:
 			c.Skip()
-		}
-	}
-}
-
-// readEvents takes type and message of an exception.
-func (s *span) readEvents(c *jsonwalk.Cursor, a *attributes) {
-	for c.Array(); c.Element(); {
-		for c.Object(); c.Member(); {
-			if string(c.Key()) != "attributes" {
-				c.Skip()
-				continue
-			}
-			var own attributes
-			own.read(c)
-			for _, f := range [...]field{errorType, errorMessage} {
-				if !a.has(f) {
-					a.text[f], a.rank[f] = own.text[f], math.MaxUint8
-				}
-			}
 		}
 	}
 }

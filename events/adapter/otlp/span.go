@@ -46,8 +46,10 @@ type span struct {
 	cut      string      // the same where the text was cut within the name
 
 	tool     events.Tool
-	handoff  string      // agent that a handoff tool names; "*" when it names none
+	handoff  string      // agent that a handoff tool names, or whoever
+	surely   bool        // it is a handoff even if no agent of that name is seen
 	passes   bool        // it is a handoff indeed
+	asks     string      // agent that the tool asks, which answers
 	carrier  bool        // the tool ran an agent: the call of the agent tells it all
 	content  events.Hash // message, or arguments of a handoff
 	sim      events.Fingerprint
@@ -75,8 +77,9 @@ func (s *span) make(a *attributes, ignore map[string][]string) {
 	s.named = s.agent != ""
 	s.kind = kindOf(a, s)
 	s.frameworks(a)
+	a.told.settle(a, s.kind)
 
-	s.calledBy = adapter.Word(a.text[calledBy], events.MaxID)
+	s.readCaller(a)
 	s.executor = adapter.Word(a.text[executorID], events.MaxID)
 	s.conversation = adapter.Word(a.text[conversationID], events.MaxID)
 	if a.has(spanKind) { // elsewhere it may be the session of a browser
@@ -107,6 +110,15 @@ func (s *span) make(a *attributes, ignore map[string][]string) {
 	}
 }
 
+// readCaller takes who called an agent, unless that is a person.
+func (s *span) readCaller(a *attributes) {
+	switch a.upper(callerType) {
+	case "HUMAN", "USER", "HUMANTOAGENT":
+	default:
+		s.calledBy = adapter.Word(a.text[calledBy], events.MaxID)
+	}
+}
+
 // kindOf decides by the attributes that say what a span is.
 func kindOf(a *attributes, s *span) kind {
 	switch string(a.text[operation]) {
@@ -114,7 +126,7 @@ func kindOf(a *attributes, s *span) kind {
 		return visit
 	case "invoke_workflow":
 		return workflow
-	case "execute_tool":
+	case "execute_tool", "retrieval":
 		return toolUse
 	case "chat", "generate_content", "text_completion":
 		return inference
@@ -175,19 +187,21 @@ func (s *span) readTool(a *attributes, ignore map[string][]string) {
 	}
 	args, leftOut := a.text[toolArgs], ignore[s.tool.Name]
 	if len(args) == 0 {
-		args, leftOut = pythonArgs(a.text[input], leftOut)
+		args = a.text[input]
 	}
+	args, leftOut = withoutNotes(args, leftOut)
 	s.tool.ArgsSize = int64(len(args))
 	s.tool.ArgsHash = fingerprint.Args(withoutAddresses(args), leftOut)
 	result := a.text[toolResult]
 	if len(result) == 0 {
 		result = a.text[output]
 	}
+	result, failed := resultWithoutNotes(result)
 	s.answer, s.near = fingerprint.Content(result), fingerprint.Text(result)
-	if s.status == events.StatusOK && markedAsError(result) {
+	if s.status == events.StatusOK && failed {
 		s.status, s.failure = events.StatusError, fingerprint.Error(result)
 	}
-	s.readHandoff(args)
+	s.readHandoff(a, args)
 }
 
 func (s *span) readUsage(a *attributes) {

@@ -99,21 +99,48 @@ func (t *teller) unanswered() {
 	left := slices.SortedFunc(maps.Values(t.said), byStart)
 	for _, s := range left {
 		from := t.actor(s)
-		if s.handoff == "*" || s.status == events.StatusError {
+		if s.handoff == whoever || s.status == events.StatusError {
 			continue
 		}
-		e := t.begin(s, events.AgentCall, "start", s.start)
-		e.From, e.To = events.Party{Agent: from}, events.Party{Agent: s.handoff}
-		e.Origin, e.TransferMode, e.Content, e.Sim = events.OriginAgent, events.PassControl, s.content, s.sim
-		e.HadWork = adapter.YesNo(t.worked[from])
-		t.answers = slices.DeleteFunc(t.answers, func(a *span) bool { return agentOf(a) == from })
-		t.emit(e)
-		if t.passed == nil || len(t.passed) >= maxParties {
-			t.passed = map[string][]*span{}
-		}
-		t.passed[from] = append(t.passed[from], s)
+		t.handOver(s, from)
 	}
 	clear(t.said)
+}
+
+// handOver tells a handoff whose target is not seen to run.
+func (t *teller) handOver(s *span, from string) {
+	e := t.begin(s, events.AgentCall, "start", s.start)
+	e.From, e.To = events.Party{Agent: from}, events.Party{Agent: s.handoff}
+	e.Origin, e.TransferMode, e.Content, e.Sim = events.OriginAgent, events.PassControl, s.content, s.sim
+	e.HadWork = t.did(from)
+	t.answers = slices.DeleteFunc(t.answers, func(a *span) bool { return agentOf(a) == from })
+	t.emit(e)
+	if t.passed == nil || len(t.passed) >= maxParties {
+		t.passed = map[string][]*span{}
+	}
+	if made := t.passed[from]; len(made) >= maxRuns {
+		t.passed[from] = made[1:]
+	}
+	t.passed[from] = append(t.passed[from], s)
+}
+
+// goOn tells the handoffs that agents followed whose runs have no spans of their own:
+// what the agent of s does shows that it has control.
+func (t *teller) goOn(s *span, agent string) {
+	if len(t.said) == 0 || t.above(s).visit != nil {
+		return
+	}
+	for _, h := range slices.SortedFunc(maps.Values(t.said), byStart) {
+		from := t.actor(h)
+		again := from == agent && h != s && s.passes // and nobody else had it in between
+		if h.handoff == whoever || h.status == events.StatusError || h.end > s.start || !again && (from == agent || !alike(agent, h.handoff)) {
+			continue
+		}
+		t.handOver(h, from)
+		delete(t.said, from)
+		delete(t.worked, from)
+		delete(t.worked, h.handoff)
+	}
 }
 
 // isTold tells whether a call is the one that a handoff was told as before the run of
@@ -389,7 +416,7 @@ func (t *trace) before(s *span) (last *span) {
 // passedOn tells whether the run before ended with a handoff to the agent of s.
 func (t *trace) passedOn(before, s *span) bool {
 	h := t.said[agentOf(before)]
-	return h != nil && (h.handoff == "*" || alike(agentOf(s), h.handoff))
+	return h != nil && (h.handoff == whoever || alike(agentOf(s), h.handoff))
 }
 
 // leave tells that an agent answered.
@@ -397,7 +424,7 @@ func (t *teller) leave(s *span) {
 	c := s.call
 	if c.returns {
 		if e := t.answer(s, c.from); e.HadWork == events.Yes {
-			t.work(c.agent) // an answer that took work
+			t.work(c.agent, events.Yes) // an answer that took work
 		}
 		return
 	}
@@ -430,19 +457,27 @@ func (t *teller) answer(s *span, to events.Party) *events.Event {
 // others are not taken to be all that there are.
 func (t *teller) hadWork(s *span, agent string) events.Tri {
 	switch {
-	case !s.wire || t.worked[agent]:
-		return adapter.YesNo(t.worked[agent])
+	case !s.wire || t.did(agent) != events.No:
+		return t.did(agent)
 	default:
 		t.event.Source = adapter.Word([]byte(t.event.Source+"/a2a"), events.MaxID)
 		return events.Unknown
 	}
 }
 
-func (t *trace) work(agent string) {
+func (t *trace) work(agent string, worked events.Tri) {
 	if len(t.worked) >= maxParties {
 		clear(t.worked)
 	}
-	t.worked[agent] = true
+	t.worked[agent] = max(t.worked[agent], worked)
+}
+
+// did tells whether an agent worked since it was called.
+func (t *trace) did(agent string) events.Tri {
+	if worked, known := t.worked[agent]; known {
+		return worked
+	}
+	return events.No
 }
 
 // actor is the agent that a tool or an inference belongs to.
@@ -463,18 +498,32 @@ func (t *trace) actor(s *span) string {
 
 func (t *teller) use(s *span) {
 	agent := t.actor(s)
+	t.goOn(s, agent)
 	if s.passes {
 		if len(t.said) >= maxParties {
 			clear(t.said)
 		}
 		t.said[agent] = s
 	}
-	if s.carrier || s.passes || s.isTurnEnd() {
-		return
+	switch {
+	case s.carrier || s.passes || s.isTurnEnd():
+	case s.asks != "":
+		t.ask(s, agent)
+	default:
+		t.work(agent, events.Yes)
+		e := t.begin(s, events.ToolCall, "start", s.start)
+		e.From, e.Tool = events.Party{Agent: agent}, s.tool
+		t.emit(e)
 	}
-	t.work(agent)
-	e := t.begin(s, events.ToolCall, "start", s.start)
-	e.From, e.Tool = events.Party{Agent: agent}, s.tool
+}
+
+// ask tells the call of an agent that is seen as a tool only.
+func (t *teller) ask(s *span, agent string) {
+	e := t.begin(s, events.AgentCall, "start", s.start)
+	e.From, e.To, e.Origin, e.TransferMode = events.Party{Agent: agent}, events.Party{Agent: s.asks}, events.OriginAgent, events.ReturnToCaller
+	e.Content, e.Sim, e.HadWork = s.content, s.sim, t.did(agent)
+	delete(t.worked, agent)
+	delete(t.worked, s.asks)
 	t.emit(e)
 }
 
@@ -482,8 +531,16 @@ func (t *teller) result(s *span) {
 	if s.carrier || s.passes || s.isTurnEnd() {
 		return
 	}
-	e := t.begin(s, events.ToolResult, "end", s.end)
-	e.From, e.Tool = events.Party{Agent: t.actor(s)}, s.tool
+	kind, from, to := events.ToolResult, t.actor(s), ""
+	if s.asks != "" {
+		kind, from, to = events.AgentReturn, s.asks, from
+		t.work(to, events.Unknown) // what the answer took is not seen
+	}
+	e := t.begin(s, kind, "end", s.end)
+	e.From, e.To = events.Party{Agent: from}, events.Party{Agent: to}
+	if s.asks == "" {
+		e.Tool = s.tool
+	}
 	e.Content, e.Sim, e.Status, e.ErrorType, e.DurationMS = s.answer, s.near, s.status, s.failure, milliseconds(s)
 	t.emit(e)
 }
@@ -492,8 +549,10 @@ func (t *teller) inference(s *span) {
 	if !s.usage.Known && s.status != events.StatusError {
 		return // a preparation, or nothing that a rule could use
 	}
+	agent := t.actor(s)
+	t.goOn(s, agent)
 	e := t.begin(s, events.LLMCall, "end", s.end)
-	e.From = events.Party{Agent: t.actor(s)}
+	e.From = events.Party{Agent: agent}
 	e.Usage, e.Model, e.Provider = s.usage, s.model, s.provider
 	e.Status, e.ErrorType, e.DurationMS = s.status, s.failure, milliseconds(s)
 	t.emit(e)

@@ -74,37 +74,6 @@ func holdsText(key []byte) bool {
 	return false
 }
 
-// pythonArgs takes the arguments out of what Python tracers record of a call:
-// {"args": [...], "kwargs": {...}} and settings of the tracer. Anything else is
-// returned as it is.
-func pythonArgs(p []byte, ignore []string) ([]byte, []string) {
-	p = bytes.TrimSpace(p)
-	if len(p) == 0 || p[0] != '{' {
-		return p, ignore
-	}
-	var kwargs []byte
-	positional := false
-	c := jsonwalk.New(p)
-	for c.Object(); c.Member(); {
-		switch string(c.Key()) {
-		case "kwargs":
-			kwargs = c.Raw()
-		case "args":
-			raw := c.Raw()
-			positional = len(raw) > 0 && raw[0] == '[' && len(bytes.TrimSpace(raw[1:len(raw)-1])) > 0
-		default:
-			c.Skip()
-		}
-	}
-	switch {
-	case c.Err() != nil || len(kwargs) == 0 || kwargs[0] != '{':
-		return p, ignore
-	case positional:
-		return p, append([]string{"sanitize_inputs_outputs"}, ignore...)
-	}
-	return kwargs, ignore
-}
-
 // withoutAddresses removes the addresses from what Python prints for an object
 // ("<Context object at 0x7fb7a0525a90>"), which are new in every call.
 func withoutAddresses(p []byte) []byte {

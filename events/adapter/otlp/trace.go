@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"weir/events"
+	"weir/events/adapter"
 )
 
 // trace is what is held back and remembered of one trace.
@@ -30,11 +31,11 @@ type trace struct {
 	talk    string
 	turn    string
 
-	runs    []*span            // the last runs of agents without an agent above them, by start
-	answers []*span            // runs whose answer nobody took yet: it goes to the user
-	worked  map[string]bool    // agents that did work since they were called, or called somebody
-	said    map[string]*span   // the last handoff of an agent
-	passed  map[string][]*span // handoffs that were told although nobody had followed them, by agent
+	runs    []*span               // the last runs of agents without an agent above them, by start
+	answers []*span               // runs whose answer nobody took yet: it goes to the user
+	worked  map[string]events.Tri // agents that did work, or may have, since they were called, or called somebody
+	said    map[string]*span      // the last handoff of an agent
+	passed  map[string][]*span    // handoffs that were told although nobody had followed them, by agent
 }
 
 const (
@@ -116,6 +117,7 @@ func (t *trace) prepare() {
 	var agents []string
 	for _, s := range ordered {
 		if s.kind == visit {
+			t.nameByPlace(s)
 			agents = append(agents, s.agent)
 			// One run that two libraries tell of is one visit.
 			if up := t.above(s); up.visit != nil && up.carrier == nil && up.visit.agent == s.agent {
@@ -176,6 +178,24 @@ func (t *trace) dropUnnamed(ordered []*span) {
 		if s.kind == visit && !s.named && s.agent != "" && names[s.scope] {
 			s.kind = plain
 		}
+	}
+}
+
+// nameByPlace gives a run without a name that of the component or the tool that it is
+// (Haystack). Only what stands below another such run needs one to be told apart.
+func (t *trace) nameByPlace(s *span) {
+	if s.agent != "" || s.emitted {
+		return
+	}
+	if p := t.spans[s.parent]; p != nil && p.kind == plain && p.named {
+		s.agent = p.agent
+		return
+	}
+	switch up := t.above(s); {
+	case up.carrier != nil:
+		s.agent = up.carrier.tool.Name
+	case up.visit != nil && up.visit.scope == s.scope && isHaystack(s.scope):
+		s.agent = adapter.Word([]byte(agentOf(up.visit)+"/agent"), events.MaxID)
 	}
 }
 
@@ -240,7 +260,7 @@ func (t *trace) nameSpeakers(ordered []*span) {
 // sortOut decides whether a tool passes control to one of the agents, and whether
 // it is a call of its own.
 func (t *trace) sortOut(s *span, agents []string) {
-	s.passes = s.handoff != "" && s.isSurely()
+	s.passes = s.surely
 	if s.handoff != "" {
 		for _, agent := range agents {
 			if alike(agent, s.handoff) {

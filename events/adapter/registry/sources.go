@@ -5,6 +5,7 @@ import (
 
 	"weir/events/adapter"
 	"weir/events/adapter/mapped"
+	"weir/events/adapter/otlp"
 )
 
 // Sources returns what is known of the programs and libraries whose logs weir reads, in
@@ -90,6 +91,36 @@ func sources() []adapter.Source {
 			Flow:  "session.id where it is set, else the trace",
 			Sees:  "Agents, handoffs, tools with arguments and results, tokens of the innermost spans.",
 			Blind: "What has not ended; for agents inside LangGraph, those without a name of their own."},
+		{Name: "strands", Format: "otlp", Sample: "frameworks/strands/swarm_pingpong.default.otlp.jsonl.gz", Gives: spans(sometimes, sometimes, never, always),
+			Title: "Strands Agents",
+			Set: "pip install 'strands-agents[otel]'; StrandsTelemetry().setup_otlp_exporter() and OTEL_EXPORTER_OTLP_ENDPOINT. " +
+				"Content is recorded by default, as events of the spans.",
+			Run:   "weir replay spans.jsonl",
+			Flow:  "the trace",
+			Sees:  "Agents, swarms and graphs, handoffs, agents that are tools, tools with arguments and results, tokens; by the default telemetry as by gen_ai_latest_experimental.",
+			Blind: "What has not ended: the span of a swarm or graph ends last."},
+		{Name: "haystack", Format: "otlp", Sample: "frameworks/haystack/agents_as_tools.native_content.otlp.jsonl.gz", Gives: spans(sometimes, sometimes, never, never),
+			Title: "Haystack with opentelemetry-haystack",
+			Set:   "tracing.enable_tracing(OpenTelemetryTracer(tracer)) and HAYSTACK_CONTENT_TRACING_ENABLED=true; without the latter there are no arguments and no results.",
+			Run:   "weir replay spans.jsonl",
+			Flow:  "the trace",
+			Sees:  "Agents, called as their component or the tool that runs them, tools with arguments and results.",
+			Blind: "Tokens. With OpenInference instead there are runs of agents only, and no tools."},
+		{Name: "traceloop", Format: "otlp", Sample: "frameworks/traceloop_langgraph/tool_loop.otlp.jsonl.gz", Gives: spans(always, always, never, always),
+			Title: "OpenLLMetry (Traceloop) instrumentations, here of LangChain and LangGraph",
+			Set:   "LangchainInstrumentor().instrument() of opentelemetry-instrumentation-langchain and an OTLP exporter; TRACELOOP_TRACE_CONTENT=false takes arguments and results away.",
+			Run:   "weir replay spans.jsonl",
+			Flow:  "the trace",
+			Sees:  "Agents, tools with arguments and results, tokens. " + otlp.Notes,
+			Blind: "What has not ended."},
+		{Name: "semantic-kernel", Format: "otlp", Sample: "frameworks/semantic_kernel/tool_loop.content.otlp.jsonl.gz", Gives: spans(sometimes, sometimes, never, always),
+			Title: "Semantic Kernel",
+			Set: "SEMANTICKERNEL_EXPERIMENTAL_GENAI_ENABLE_OTEL_DIAGNOSTICS_SENSITIVE=true and an OTLP exporter; ..._OTEL_DIAGNOSTICS=true alone records no " +
+				"arguments, results and messages.",
+			Run:   "weir replay spans.jsonl",
+			Flow:  "the trace",
+			Sees:  "Agents, tools with arguments and results, tokens.",
+			Blind: "What has not ended."},
 		{Name: "smolagents", Format: "otlp", Sample: "real/smolagents/managed_agent_loop.otlp.jsonl.gz", Gives: spans(always, always, never, always),
 			Title: "smolagents with OpenInference",
 			Set:   "SmolagentsInstrumentor().instrument() and an OTLP JSON exporter.",

@@ -1,0 +1,110 @@
+package otlp
+
+import (
+	"cmp"
+	"strings"
+
+	"weir/events"
+	"weir/events/adapter"
+	"weir/events/adapter/jsonwalk"
+	"weir/events/fingerprint"
+)
+
+// whoever stands for the target of a handoff that does not name it.
+const whoever = "*"
+
+// readHandoff finds out whether a tool passes control to another agent, or asks one, and
+// what it says to it. The conventions have attributes for it; else the names of such
+// tools are conventions of the frameworks, and one that is made up of an agent's name
+// ("transfer_to_billing") counts only when there is an agent of that name.
+func (s *span) readHandoff(a *attributes, args []byte) {
+	if target := adapter.Word(a.text[transferTarget], events.MaxID); target != "" {
+		switch {
+		case a.upper(transferTo) == "HUMAN": // control leaves the agents
+		case string(a.text[transferMode]) == "return_to_caller":
+			s.asks = target
+		default:
+			s.handoff, s.surely = target, true
+		}
+	} else {
+		s.handoffByName()
+	}
+	if s.handoff == "" && s.asks == "" {
+		return
+	}
+	// The name of the agent and the context of the program are no message.
+	leftOut, message, target := []string{"ctx"}, false, ""
+	c := jsonwalk.New(args)
+	if c.Peek() != '{' {
+		message = len(args) > 0
+	} else {
+		for c.Object(); c.Member(); {
+			switch key := string(c.Key()); key {
+			case "agent_name", "to_agent", "target_agent", "subagent_type", "coworker":
+				leftOut = append(leftOut, key)
+				target = cmp.Or(target, adapter.Word(c.Text(), events.MaxID))
+			case "ctx":
+				c.Skip()
+			default:
+				c.Skip()
+				message = true
+			}
+		}
+	}
+	if s.handoff == whoever && target != "" {
+		s.handoff = target
+	}
+	if s.asks == whoever {
+		s.asks = target // without a target it is a tool like others
+	}
+	if message {
+		args = withoutAddresses(args)
+		s.content, s.sim = fingerprint.Args(args, leftOut), fingerprint.Text(args)
+	}
+}
+
+// handoffByName knows the tools by which frameworks let an agent hand over or ask
+// another. Some put the name of a plugin before them: "Handoff-transfer_to_writer".
+func (s *span) handoffByName() {
+	name := s.tool.Name
+	if target, ok := strings.CutPrefix(name, "handoff to "); ok { // OpenInference, openai-agents
+		s.handoff, s.surely = target, true
+		return
+	}
+	if i := strings.LastIndexAny(name, "-./:"); i >= 0 {
+		name = name[i+1:]
+	}
+	switch name {
+	case "transfer_to_agent", "handoff_to_agent":
+		s.handoff, s.surely = whoever, true
+		return
+	case "handoff":
+		if s.scope == scopeLlamaIndex {
+			s.handoff, s.surely = whoever, true
+		}
+		return
+	case "Task", "Agent", "delegate_work_to_coworker", "ask_question_to_coworker":
+		s.asks = whoever
+		return
+	}
+	for _, prefix := range [...]string{"transfer_to_", "handoff_to_", "transfer_back_to_"} {
+		if target, ok := strings.CutPrefix(name, prefix); ok {
+			s.handoff = target
+			return
+		}
+	}
+}
+
+// alike compares the name of an agent with its name as part of the name of a tool.
+func alike(agent, part string) bool {
+	plain := func(r rune) rune {
+		switch {
+		case r >= 'A' && r <= 'Z':
+			return r + 'a' - 'A'
+		case r == ' ' || r == '-' || r == '.':
+			return '_'
+		}
+		return r
+	}
+	return strings.Map(plain, agent) == strings.Map(plain, part)
+}

@@ -1,0 +1,111 @@
+package otlp
+
+import (
+	"math"
+
+	"weir/events/adapter/anyvalue"
+	"weir/events/adapter/jsonwalk"
+)
+
+// told is the content that span events carry, where a program follows the GenAI
+// conventions up to 1.36: one event for each message, none of it in attributes of the
+// span. It counts only where the span itself has no such attribute.
+type told struct {
+	system, user []byte // what a run or a request was told
+	tool         []byte // what a tool was called with
+	choice       []byte // what came of it
+}
+
+// readEvents takes type and message of an exception, and the messages that are events of
+// the span.
+func (s *span) readEvents(c *jsonwalk.Cursor, a *attributes) {
+	for c.Array(); c.Element(); {
+		name, list := "", []byte(nil)
+		for c.Object(); c.Member(); {
+			switch string(c.Key()) {
+			case "name":
+				name = string(c.Text())
+			case "attributes":
+				list = c.Raw()
+			default:
+				c.Skip()
+			}
+		}
+		if len(list) == 0 {
+			continue
+		}
+		var own attributes
+		own.read(jsonwalk.New(list))
+		for _, f := range [...]field{errorType, errorMessage} {
+			a.borrow(f, &own)
+		}
+		switch name {
+		case "gen_ai.system.message":
+			a.told.system = message(list)
+		case "gen_ai.user.message":
+			a.told.user = message(list)
+		case "gen_ai.tool.message":
+			a.told.tool = message(list)
+		case "gen_ai.choice":
+			a.told.choice = message(list)
+		case "gen_ai.content.prompt", "gen_ai.content.completion", "gen_ai.client.inference.operation.details":
+			for _, f := range [...]field{input, output, systemPrompt, toolArgs, toolResult} {
+				a.borrow(f, &own)
+			}
+		}
+	}
+}
+
+// borrow takes a field of an event that the span itself does not have.
+func (a *attributes) borrow(f field, event *attributes) {
+	if !a.has(f) && event.has(f) {
+		a.text[f], a.rank[f] = event.text[f], math.MaxUint8
+	}
+}
+
+// message is the content of a message that is an event.
+func message(list []byte) (text []byte) {
+	c := jsonwalk.New(list)
+	for c.Array(); c.Element(); {
+		var key string
+		var value []byte
+		for c.Object(); c.Member(); {
+			switch string(c.Key()) {
+			case "key":
+				key = string(c.Text())
+			case "value":
+				value = anyvalue.Text(c)
+			default:
+				c.Skip()
+			}
+		}
+		switch key {
+		case "content", "message", "gen_ai.event.content":
+			text = value
+		}
+	}
+	return text
+}
+
+// settle gives a span the content of its events where its attributes have none. A tool
+// is told by a message to it and the choice that came of it, anything else by what the
+// user said and the choice.
+func (t *told) settle(a *attributes, k kind) {
+	take := func(f field, text []byte) {
+		if !a.has(f) {
+			a.text[f], a.rank[f] = text, math.MaxUint8
+		}
+	}
+	take(systemPrompt, t.system)
+	if k == toolUse {
+		if !a.has(input) {
+			take(toolArgs, t.tool)
+		}
+		if !a.has(output) {
+			take(toolResult, t.choice)
+		}
+		return
+	}
+	take(input, t.user)
+	take(output, t.choice)
+}

@@ -1,0 +1,126 @@
+package otlp
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"weir/events/adapter/jsonwalk"
+)
+
+// Notes is the rule by which what a tracer records beside the arguments of a call is
+// told apart from them, in words for the user.
+const Notes = "Not compared: what a tracer writes beside the arguments. Of an object with inputs and one of input_str, metadata and tags only the inputs count, " +
+	"of one with args and kwargs only these, and never members called tool_call_id or that begin with langgraph_, checkpoint_ or __pregel_."
+
+// isNote reports whether an argument names the run that a call belongs to, which is
+// another one each time, and nothing of the call.
+func isNote(key string) bool {
+	return key == "tool_call_id" || strings.HasPrefix(key, "langgraph_") || strings.HasPrefix(key, "checkpoint_") || strings.HasPrefix(key, "__pregel_")
+}
+
+// withoutNotes takes the arguments of a tool out of what a tracer recorded, and names
+// those that do not count. See Notes.
+func withoutNotes(p []byte, ignore []string) ([]byte, []string) {
+	p = bytes.TrimSpace(p)
+	if len(p) == 0 || p[0] != '{' {
+		return p, ignore
+	}
+	var inputs, text, kwargs []byte
+	var notes []string
+	positional, noted := false, false
+	c := jsonwalk.New(p)
+	for c.Object(); c.Member(); {
+		switch key := string(c.Key()); key {
+		case "inputs":
+			inputs = c.Raw()
+		case "input_str":
+			noted, text = true, c.Raw()
+		case "metadata", "tags":
+			noted = true
+			c.Skip()
+		case "kwargs":
+			kwargs = c.Raw()
+		case "args":
+			raw := c.Raw()
+			positional = len(raw) > 0 && raw[0] == '[' && len(bytes.TrimSpace(raw[1:len(raw)-1])) > 0
+		default:
+			if isNote(key) {
+				notes = append(notes, key)
+			}
+			c.Skip()
+		}
+	}
+	isObject := func(p []byte) bool { return len(p) > 0 && p[0] == '{' }
+	switch {
+	case c.Err() != nil:
+	case noted && isObject(inputs):
+		return withoutNotes(inputs, ignore)
+	case len(text) > 0:
+		return text, ignore
+	case positional && isObject(kwargs):
+		notes = append(notes, "sanitize_inputs_outputs")
+	case isObject(kwargs):
+		return kwargs, ignore
+	}
+	if len(notes) > 0 {
+		ignore = slices.Concat(ignore, notes)
+	}
+	return p, ignore
+}
+
+// resultWithoutNotes takes the result of a tool out of what a tracer recorded, an object
+// with output and the kwargs of its own call, and tells whether it says that it failed.
+func resultWithoutNotes(p []byte) (result []byte, failed bool) {
+	p = bytes.TrimSpace(p)
+	if len(p) == 0 || p[0] != '{' {
+		return p, false
+	}
+	var output []byte
+	noted := false
+	c := jsonwalk.New(p)
+	for c.Object(); c.Member(); {
+		switch string(c.Key()) {
+		case "output":
+			output = c.Raw()
+		case "kwargs":
+			noted = true
+			c.Skip()
+		default:
+			return p, markedAsError(p)
+		}
+	}
+	if c.Err() != nil || !noted || len(output) == 0 {
+		return p, markedAsError(p)
+	}
+	if text, failed, ok := constructed(output); ok {
+		return text, failed
+	}
+	return output, markedAsError(output)
+}
+
+// constructed takes the text out of a message as LangChain writes it down: the arguments
+// of its constructor, among which are ids.
+func constructed(p []byte) (text []byte, failed, ok bool) {
+	if p[0] != '{' {
+		return nil, false, false
+	}
+	c := jsonwalk.New(p)
+	for c.Object(); c.Member(); {
+		if string(c.Key()) != "kwargs" || c.Peek() != '{' {
+			c.Skip()
+			continue
+		}
+		for c.Object(); c.Member(); {
+			switch string(c.Key()) {
+			case "content":
+				text, ok = c.Raw(), true
+			case "status":
+				failed = string(c.Text()) == "error"
+			default:
+				c.Skip()
+			}
+		}
+	}
+	return text, failed, ok && c.Err() == nil
+}
