@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"weir/analyzer/spelling"
-	"weir/cmd/internal/app"
 	"weir/cmd/internal/cli"
+	"weir/cmd/internal/intake"
 	"weir/events/adapter/mapped"
 	"weir/events/adapter/registry"
 )
@@ -53,7 +53,7 @@ func (f mapFlag) Set(s string) error {
 
 // followed reads [FORMAT=]FILE. A mapping ends at the last equals sign; one in a file is
 // named as map@FILE=LOG.
-func followed(s string) (f app.Follow, err error) {
+func followed(s string) (f intake.Follow, err error) {
 	format, path, ok := strings.Cut(s, "=")
 	if strings.HasPrefix(s, mapped.Prefix) {
 		i := strings.LastIndex(s, "=")
@@ -67,13 +67,13 @@ func followed(s string) (f app.Follow, err error) {
 		format = mapped.Prefix + string(text)
 	}
 	if !ok {
-		return app.Follow{Path: s}, nil
+		return intake.Follow{Path: s}, nil
 	}
 	if _, err = registry.Lookup(format); err == nil {
-		return app.Follow{Path: path, Format: format}, nil
+		return intake.Follow{Path: path, Format: format}, nil
 	}
 	if _, gone := os.Stat(s); gone != nil && (strings.HasPrefix(format, "map") || !strings.ContainsAny(format, "/.")) {
 		return f, cli.Usage("--follow %s: %w", s, err)
 	}
-	return app.Follow{Path: s}, nil
+	return intake.Follow{Path: s}, nil
 }

@@ -20,9 +20,9 @@ func (a *App) agentRoutes() []route {
 	return []route{
 		{"GET", "/v1/agents", reader, a.serveAgents},
 		{"GET", "/v1/agents/{id}", reader, a.serveAgent},
-		{"POST", "/v1/agents/{id}/rescue", intake, a.serveRescue},
+		{"POST", "/v1/agents/{id}/rescue", sender, a.serveRescue},
 		{"GET", "/v1/notes", reader, a.serveNotes},
-		{"POST", "/v1/notes", intake, a.serveNote},
+		{"POST", "/v1/notes", sender, a.serveNote},
 	}
 }
 

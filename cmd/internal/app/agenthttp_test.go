@@ -11,8 +11,10 @@ import (
 
 	"weir/analyzer"
 	"weir/analyzer/limitfile"
+	"weir/cmd/internal/intake"
 	"weir/cmd/internal/pump"
 	"weir/events"
+	"weir/state"
 )
 
 // beginAgents is an app that frees stuck agents, and somebody who has its admin token.
@@ -253,8 +255,16 @@ func TestFilesHaveNoAdmin(t *testing.T) {
 		From: events.Party{Agent: "ann"}, To: events.Party{Agent: "planner"}, Rescue: &events.Rescue{Reason: "a claim", Admin: true}}
 	path := filepath.Join(t.TempDir(), "events.jsonl")
 	appendFile(t, path, lines(ev))
-	r := begin(t, Options{Follow: []Follow{{Path: path}}})
-	r.followed("f", 1)
+	r := begin(t, Options{Follow: []intake.Follow{{Path: path}}})
+	var letters []state.DeadLetter
+	r.until(func() bool {
+		var err error
+		letters, err = r.store.DeadLetters(0, 10, nil)
+		return err == nil && len(letters) > 0
+	})
+	if len(letters) != 1 || letters[0].Code != string(events.CodeReservedKind) || !strings.Contains(letters[0].Reason, "rescue.admin") {
+		t.Errorf("dead letters %+v", letters)
+	}
 	for _, line := range r.journalLines() {
 		if strings.Contains(line, "admin") {
 			t.Errorf("in the journal: %s", line)

@@ -12,10 +12,11 @@ import (
 	"time"
 
 	"weir/cmd/internal/admission"
-	"weir/cmd/internal/app/budget"
+	"weir/cmd/internal/budget"
 	"weir/cmd/internal/embedded"
 	"weir/cmd/internal/forwarder"
 	"weir/cmd/internal/group"
+	"weir/cmd/internal/intake"
 	"weir/cmd/internal/limits"
 	"weir/cmd/internal/phase"
 	"weir/cmd/internal/pump"
@@ -44,7 +45,7 @@ type App struct {
 	verdicts *state.Log // that streams and outlets read
 	counts   pump.Counts
 	budget   *budget.Budget // of what is taken in at one time
-	letters  letterBounds
+	letters  *intake.Letters
 	metrics  *prom.Metrics // nil when nobody asks for them
 	meter    meter
 	gateways gatewayPort
@@ -52,9 +53,7 @@ type App struct {
 	answers  *answers
 	wide     *wideOrders
 	file     *jsonl.File
-	follows  []*follower
-	folders  []*fileSet
-	receiver *receiver
+	reading  *intake.Intake // files, and what programs send
 
 	listener    net.Listener
 	connections *admission.Listener // of the server
@@ -122,7 +121,9 @@ func (a *App) Start(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if err := a.followAll(); err != nil {
+	a.letters = &intake.Letters{Counts: &a.counts, Clock: a.clock, Logger: a.logger}
+	if a.reading, err = intake.Open(intake.Options{Follow: a.o.Follow, StateDir: a.o.StateDir, Log: a.form, Store: a.store, Letters: a.letters,
+		Counts: &a.counts, Clock: a.clock, Logger: a.logger, Limits: a.judgedBy, Fail: a.fail}); err != nil {
 		return err
 	}
 	if a.listener, err = net.Listen("tcp", a.o.Listen); err != nil {
@@ -132,9 +133,6 @@ func (a *App) Start(ctx context.Context) (err error) {
 		return err
 	}
 	if err := a.form.Start(ctx); err != nil {
-		return err
-	}
-	if err := a.startReceiver(); err != nil {
 		return err
 	}
 	a.server = a.newServer()
@@ -148,12 +146,7 @@ func (a *App) Start(ctx context.Context) (err error) {
 		a.selfTest.Log = folded{a.form}
 		a.run(a.intake, "self-test", a.selfTest.Run)
 	}
-	for _, d := range a.folders {
-		a.run(a.intake, "follow "+d.spec.Path, d.run)
-	}
-	for _, f := range a.follows {
-		a.run(a.intake, "follow "+f.path, f.run)
-	}
+	a.reading.Run(a.intake)
 	if a.file != nil {
 		a.forward(forwarder.ToFile(a.o.VerdictFile, a.file))
 	}
@@ -350,28 +343,15 @@ func (a *App) closeAll() (err error) {
 		} else if a.listener != nil {
 			err = errors.Join(err, a.listener.Close())
 		}
-		for _, f := range a.follows {
-			err = errors.Join(err, f.tail.Close())
+		if a.reading != nil {
+			err = errors.Join(err, a.reading.Close())
 		}
 		if a.file != nil {
 			err = errors.Join(err, a.file.Close())
-		}
-		if a.receiver != nil {
-			err = errors.Join(err, a.receiver.spool.Close())
 		}
 		if a.store != nil {
 			err = errors.Join(err, a.store.Close())
 		}
 	})
 	return err
-}
-
-// pause waits, and returns the error of ctx when that ends first.
-func (a *App) pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-a.clock.After(d):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/cmd/internal/intake"
 	"weir/cmd/internal/phase"
 	"weir/cmd/internal/pump"
 	"weir/cmd/internal/pump/pumptest"
@@ -414,10 +415,10 @@ func TestStartRefuses(t *testing.T) {
 	f(Options{AdminTokenFile: filepath.Join(dir, "none")}, "no such file")
 	f(Options{LimitsFile: bad}, "max_depth")
 	f(Options{Listen: "127.0.0.1:0", WebhookURL: "example.com"}, "http://")
-	f(Options{Listen: "127.0.0.1:0", Follow: []Follow{{Path: short}}}, "unknown format")
-	f(Options{Listen: "127.0.0.1:0", Follow: []Follow{{Path: short, Format: "csv"}}}, "csv")
-	f(Options{Listen: "127.0.0.1:0", Follow: []Follow{{Path: dir, Format: "csv"}}}, "csv")
-	f(Options{Follow: []Follow{{Path: short}, {Path: short}}}, "twice")
+	f(Options{Listen: "127.0.0.1:0", Follow: []intake.Follow{{Path: short}}}, "unknown format")
+	f(Options{Listen: "127.0.0.1:0", Follow: []intake.Follow{{Path: short, Format: "csv"}}}, "csv")
+	f(Options{Listen: "127.0.0.1:0", Follow: []intake.Follow{{Path: dir, Format: "csv"}}}, "csv")
+	f(Options{Follow: []intake.Follow{{Path: short}, {Path: short}}}, "twice")
 	f(Options{Tick: -1}, "negative")
 	taken := begin(t, Options{})
 	f(Options{Listen: taken.Addr()}, "choose another address")

@@ -14,7 +14,7 @@ func (a *App) gatewayRoutes() []route {
 	}
 	authz := check.NewAuthz(a.timedAsk(prom.RouteAuthz), a.writeError, a.clock.Now)
 	return []route{
-		{"", check.AuthzPath + "{gateway}", intake, limited(a.o.Requests*checksPerRequest, func(w http.ResponseWriter, r *http.Request) error {
+		{"", check.AuthzPath + "{gateway}", sender, limited(a.o.Requests*checksPerRequest, func(w http.ResponseWriter, r *http.Request) error {
 			// Here a GET counts a call, which pages of other origins may send otherwise.
 			if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
 				return &httpError{status: http.StatusForbidden, detail: "a page of another origin may not send this; a gateway whose clients are such pages has to show a token"}

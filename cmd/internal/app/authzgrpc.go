@@ -48,7 +48,7 @@ func (a *App) listenForGateways() error {
 	a.gateways.server = &http.Server{
 		Handler: admission.Track(&check.GRPC{
 			Authz:   check.NewAuthz(a.timedAsk(prom.RouteAuthz), a.writeError, a.clock.Now),
-			Allowed: func(r *http.Request) bool { return keys.check(r, intake) == nil },
+			Allowed: func(r *http.Request) bool { return keys.check(r, sender) == nil },
 			Enter:   admission.NewGate(a.o.Requests * checksPerRequest).Enter,
 		}),
 		ConnContext:       admission.ConnContext,

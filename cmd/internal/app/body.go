@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"strings"
 
-	"weir/cmd/internal/app/budget"
+	"weir/cmd/internal/budget"
 )
 
 // Limits of one body.

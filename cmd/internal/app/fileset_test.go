@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"weir/cmd/internal/intake"
 )
 
 // readyFiles are the files that /readyz says are followed, with their formats.
@@ -39,7 +40,7 @@ func TestFollowFolder(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(folder, "sub"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	o := Options{StateDir: filepath.Join(dir, "state"), Follow: []Follow{{Path: folder}}}
+	o := Options{StateDir: filepath.Join(dir, "state"), Follow: []intake.Follow{{Path: folder}}}
 	a, b := filepath.Join(folder, "a.jsonl"), filepath.Join(folder, "sub", "b.jsonl")
 	appendFile(t, a, lines(call("a", 0, "x", "y")))
 	appendFile(t, filepath.Join(folder, "notes.txt"), "no log at all\n")
@@ -103,7 +104,7 @@ func TestFollowSession(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "agents"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	r := begin(t, Options{Follow: []Follow{{Path: filepath.Join(dir, "*")}}})
+	r := begin(t, Options{Follow: []intake.Follow{{Path: filepath.Join(dir, "*")}}})
 	// The session calls before the child begins.
 	appendFile(t, filepath.Join(dir, "s.jsonl"), strings.Join(main, ""))
 	r.until(func() bool {
@@ -125,7 +126,7 @@ func TestFollowPattern(t *testing.T) {
 		appendFile(t, filepath.Join(dir, fmt.Sprintf("%d.log", i)), lines(call("f", i, "x", "y")))
 	}
 	appendFile(t, filepath.Join(dir, "3.txt"), lines(call("f", 3, "x", "y")))
-	r := begin(t, Options{Follow: []Follow{{Path: filepath.Join(dir, "*.log"), Format: "canonical"}}})
+	r := begin(t, Options{Follow: []intake.Follow{{Path: filepath.Join(dir, "*.log"), Format: "canonical"}}})
 	if got := r.followed("f", 3); len(got) != 3 {
 		t.Errorf("the journal has %q", got)
 	}

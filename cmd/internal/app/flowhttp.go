@@ -139,6 +139,12 @@ func (a *App) inForce() (*analyzer.Limits, []byte) {
 	return &limits, nil
 }
 
+// judgedBy is the limits of inForce.
+func (a *App) judgedBy() *analyzer.Limits {
+	limits, _ := a.inForce()
+	return limits
+}
+
 func (a *App) serveReload(w http.ResponseWriter, _ *http.Request) error {
 	if err := a.Reload(); err != nil {
 		return &httpError{status: http.StatusUnprocessableEntity, detail: err.Error()}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"weir/cmd/internal/intake"
 	"weir/sink/webhook"
 )
 
@@ -71,7 +72,7 @@ func ids(flow string, n int) (out []string) {
 func TestFollow(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "events.jsonl")
-	o := Options{StateDir: filepath.Join(dir, "state"), Follow: []Follow{{Path: path}}}
+	o := Options{StateDir: filepath.Join(dir, "state"), Follow: []intake.Follow{{Path: path}}}
 	n := 0
 	write := func() {
 		t.Helper()
@@ -134,7 +135,7 @@ func TestFollow(t *testing.T) {
 func TestFollowPairs(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "session.jsonl")
-	o := Options{StateDir: filepath.Join(dir, "state"), Follow: []Follow{{Path: path}}}
+	o := Options{StateDir: filepath.Join(dir, "state"), Follow: []intake.Follow{{Path: path}}}
 	const head = `"sessionId":"s","promptId":"p","version":"2.1.0","cwd":"/","isSidechain":false,"userType":"external",`
 	appendFile(t, path, `{`+head+`"type":"user","uuid":"1","parentUuid":null,"timestamp":"2026-11-20T14:00:00Z","message":{"role":"user","content":"go"}}
 {`+head+`"type":"assistant","uuid":"2","parentUuid":"1","timestamp":"2026-11-20T14:00:01Z","message":{"id":"m","role":"assistant","model":"x","content":[{"type":"tool_use","id":"t1","name":"Bash","input":{"command":"ls"}}]}}
@@ -180,7 +181,7 @@ func TestFollowPipe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := begin(t, Options{Follow: []Follow{{Path: fmt.Sprintf("/dev/fd/%d", reader.Fd())}}})
+	r := begin(t, Options{Follow: []intake.Follow{{Path: fmt.Sprintf("/dev/fd/%d", reader.Fd())}}})
 	if _, err := writer.WriteString(lines(call("f", 0, "a", "b"), call("f", 1, "a", "b")) + strings.TrimSuffix(lines(call("f", 2, "a", "b")), "\n")); err != nil {
 		t.Fatal(err)
 	}
@@ -191,14 +192,14 @@ func TestFollowPipe(t *testing.T) {
 		t.Errorf("the journal has %q", got)
 	}
 	r.passTime(func() {
-		for !r.follows[0].state().Ended {
+		for !r.reading.States()[0].Ended {
 			<-r.fake.asked
 		}
 	})
 	if err := reader.Close(); err != nil {
 		t.Error(err)
 	}
-	if s := r.follows[0].state(); s.Records != 3 || s.Bad != 0 || s.Format != "canonical" {
+	if s := r.reading.States()[0]; s.Records != 3 || s.Bad != 0 || s.Format != "canonical" {
 		t.Errorf("status %+v", s)
 	}
 }
@@ -206,12 +207,12 @@ func TestFollowPipe(t *testing.T) {
 func TestFollowUnknown(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "later.log")
-	r := begin(t, Options{Follow: []Follow{{Path: path}}})
+	r := begin(t, Options{Follow: []intake.Follow{{Path: path}}})
 	r.folded()
 	r.want(r.do("GET", "/readyz", ""), 200)
 	appendFile(t, path, "neither this\nnor that\n")
 	r.passTime(func() {
-		for r.follows[0].state().Error == "" {
+		for r.reading.States()[0].Error == "" {
 			<-r.fake.asked
 		}
 	})

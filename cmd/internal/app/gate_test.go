@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/cmd/internal/intake"
 	"weir/events"
 )
 
@@ -35,7 +36,7 @@ func TestFilesGiveNoOrders(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r := begin(t, Options{Follow: []Follow{{Path: file}, {Path: folder}}})
+	r := begin(t, Options{Follow: []intake.Follow{{Path: file}, {Path: folder}}})
 	r.until(func() bool {
 		n := 0
 		for _, line := range r.journalLines() {

@@ -3,6 +3,7 @@ package app
 import (
 	"net/http"
 	"slices"
+	"weir/cmd/internal/intake"
 	"weir/cmd/internal/limits"
 	"weir/cmd/internal/pump"
 	"weir/cmd/internal/selftest"
@@ -32,7 +33,7 @@ type readyAnswer struct {
 	DiskMiB  int64            `json:"disk_free_mib"`
 	Limits   limits.Status    `json:"limits"`
 	SelfTest *selftest.Status `json:"self_test,omitempty"`
-	Follow   []FollowStatus   `json:"follow,omitempty"`
+	Follow   []intake.Status  `json:"follow,omitempty"`
 }
 
 // serveReady answers whether weir is ready.
@@ -54,12 +55,7 @@ func (a *App) readiness() readyAnswer {
 	free, floor := a.store.Free()
 	out.DiskMiB = free >> 20
 	_, out.Limits = a.limits.State()
-	for _, f := range a.follows {
-		out.Follow = append(out.Follow, f.state())
-	}
-	for _, d := range a.folders {
-		out.Follow = append(out.Follow, d.states()...)
-	}
+	out.Follow = a.reading.States()
 	if a.Err() != nil {
 		out.Why = append(out.Why, "weir has failed and is stopping")
 	}

@@ -19,7 +19,7 @@ func (a *App) hookRoutes() []route {
 		a.logger.Warn("a hook was not answered as it should be", "error", err)
 	}, a.clock.Now)
 	return []route{
-		{"POST", check.HookPath, intake, limited(a.o.Requests*checksPerRequest, func(w http.ResponseWriter, r *http.Request) error {
+		{"POST", check.HookPath, sender, limited(a.o.Requests*checksPerRequest, func(w http.ResponseWriter, r *http.Request) error {
 			hook.ServeHTTP(w, r)
 			return nil
 		})},
@@ -44,8 +44,8 @@ func (a *App) appendHooked(ctx context.Context, lines [][]byte) error {
 		if e, ok := errors.AsType[*events.DecodeError](err); ok {
 			code = e.Code
 		}
-		if a.keeps(&a.letters.http, code, len(line)) {
-			letters = append(letters, a.letter("http/hook", 0, code, "of the event that was made of it: "+err.Error(), line))
+		if a.letters.Keep(&a.letters.HTTP, code, len(line)) {
+			letters = append(letters, a.letters.Letter("http/hook", 0, code, "of the event that was made of it: "+err.Error(), line))
 		}
 	}
 	if len(letters) > 0 {

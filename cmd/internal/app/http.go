@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"weir/cmd/internal/admission"
-	"weir/cmd/internal/app/budget"
+	"weir/cmd/internal/budget"
 	"weir/cmd/internal/group"
 	"weir/cmd/internal/problem"
 	"weir/events"
@@ -50,12 +50,12 @@ type route struct {
 func (a *App) routes() []route {
 	checks := &check.Handler{Ask: a.timedAsk(prom.RouteCheck), Fail: a.writeError}
 	return slices.Concat(a.receiverRoutes(), a.gatewayRoutes(), a.hookRoutes(), a.inspectorRoutes(), a.operatorRoutes(), a.agentRoutes(), []route{
-		{"POST", "/v1/events", intake, a.serveIntake},
-		{"POST", "/v1/check", intake, limited(a.o.Requests*checksPerRequest, func(w http.ResponseWriter, r *http.Request) error {
+		{"POST", "/v1/events", sender, a.serveIntake},
+		{"POST", "/v1/check", sender, limited(a.o.Requests*checksPerRequest, func(w http.ResponseWriter, r *http.Request) error {
 			checks.ServeHTTP(w, r)
 			return nil
 		})},
-		{"POST", group.AskPath, intake, limited(a.o.Requests*checksPerRequest, a.serveForwarded)},
+		{"POST", group.AskPath, sender, limited(a.o.Requests*checksPerRequest, a.serveForwarded)},
 		{"GET", "/v1/verdicts", reader, a.streams()},
 		{"GET", "/v1/flows", reader, a.serveFlows},
 		{"GET", "/v1/flows/{id}", reader, a.serveFlow},

@@ -78,7 +78,7 @@ func TestAccess(t *testing.T) {
 		if e := abroad.check(req, route.access); (e == nil) != (route.access == public) {
 			t.Errorf("%s %s without a token: %v", route.method, route.path, e)
 		}
-		if route.method != http.MethodGet && route.access < intake {
+		if route.method != http.MethodGet && route.access < sender {
 			t.Errorf("%s %s changes something and needs no token", route.method, route.path)
 		}
 	}

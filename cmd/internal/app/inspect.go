@@ -52,8 +52,8 @@ func (a *App) inspectorRoutes() []route {
 		{"GET", "/v1/inspect/key", reader, a.serveKey},
 		{"GET", "/v1/inspect/limits", reader, a.serveLimitsFile},
 		{"GET", "/v1/inspect/scenarios", reader, serveScenarios},
-		{"POST", "/v1/inspect/play", intake, limited(2, a.servePlay)},
-		{"POST", "/v1/inspect/compare", intake, limited(1, serveCompare)},
+		{"POST", "/v1/inspect/play", sender, limited(2, a.servePlay)},
+		{"POST", "/v1/inspect/compare", sender, limited(1, serveCompare)},
 	}
 }
 

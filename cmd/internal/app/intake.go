@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"runtime"
 
-	"weir/cmd/internal/app/budget"
+	"weir/cmd/internal/budget"
 	"weir/cmd/internal/gate"
 	"weir/events"
 	"weir/state"
@@ -174,7 +174,7 @@ func (t *delivery) refuse(in *lineReader, err error) {
 		code, field = fault.Code, fault.Field
 	}
 	t.answer.RefusedInAll++
-	kept, told := t.app.keeps(&t.app.letters.http, code, len(in.line)), len(t.answer.Refused) < maxRefusals
+	kept, told := t.app.letters.Keep(&t.app.letters.HTTP, code, len(in.line)), len(t.answer.Refused) < maxRefusals
 	if !kept && !told {
 		return
 	}
@@ -183,7 +183,7 @@ func (t *delivery) refuse(in *lineReader, err error) {
 		t.answer.Refused = append(t.answer.Refused, refusal{Line: in.number, Code: code, Field: field, Message: reason})
 	}
 	if kept {
-		d := t.app.letter("http", int64(in.number), code, reason, bytes.Clone(in.line[:min(len(in.line), state.MaxRaw)]))
+		d := t.app.letters.Letter("http", int64(in.number), code, reason, bytes.Clone(in.line[:min(len(in.line), state.MaxRaw)]))
 		d.Size = int64(in.size)
 		t.letters = append(t.letters, d)
 	}
@@ -204,9 +204,4 @@ func (t *delivery) flush() error {
 	t.good, t.letters, t.room = t.good[:0], t.letters[:0], t.room[:0]
 	t.held.Clear()
 	return nil
-}
-
-// letter makes a dead letter of what was not accepted.
-func (a *App) letter(source string, position int64, code events.Code, reason string, raw []byte) state.DeadLetter {
-	return state.DeadLetter{Source: source, Position: position, Code: string(code), Reason: reason, Appended: events.StampOf(a.clock.Now()), Raw: raw}
 }

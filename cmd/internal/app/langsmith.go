@@ -6,11 +6,9 @@ import (
 	"net/http"
 	"strings"
 
+	"weir/cmd/internal/intake"
 	"weir/events/adapter"
 )
-
-// langSmith is the format of runs.
-const langSmith = "langsmith"
 
 // serveLangSmithInfo tells LangSmith's clients how to send: the multipart way, in
 // batches that one record may be, and compressed by nothing, for what is not offered
@@ -43,7 +41,7 @@ func (a *App) serveRuns(w http.ResponseWriter, r *http.Request) error {
 	if err == nil && media != "application/json" && media != "multipart/form-data" {
 		return &httpError{status: http.StatusUnsupportedMediaType, detail: "want application/json or multipart/form-data"}
 	}
-	err = a.receiver.take(r.Context(), langSmith, body)
+	err = a.reading.Receiver().Take(r.Context(), intake.LangSmith, body)
 	answer := map[string]any{"message": "runs were taken"}
 	if part, ok := errors.AsType[*adapter.PartError](err); ok {
 		answer["message"], err = "runs were taken; "+strings.TrimSpace(part.Error()), nil

@@ -13,6 +13,7 @@ import (
 	"weir/analyzer"
 	"weir/analyzer/limitfile"
 	"weir/cmd/internal/group"
+	"weir/cmd/internal/intake"
 	"weir/cmd/internal/pump"
 	"weir/cmd/internal/selftest"
 	"weir/state"
@@ -46,9 +47,9 @@ type Options struct {
 	// least 32 characters.
 	AdminTokenFile, IntakeTokenFile string
 
-	Follow      []Follow // files and pipes to read events from
-	VerdictFile string   // verdicts are appended to it as well
-	WebhookURL  string   // verdicts are sent to it as well
+	Follow      []intake.Follow // files and pipes to read events from
+	VerdictFile string          // verdicts are appended to it as well
+	WebhookURL  string          // verdicts are sent to it as well
 	// WebhookSecretFile holds the key that deliveries are signed with.
 	WebhookSecretFile string
 	// OrderKeysFile holds the keys that orders are signed with, see sign.Parse: the first
@@ -83,12 +84,6 @@ type Options struct {
 
 	Clock  Clock        // default: the system's
 	Logger *slog.Logger // default: drops everything
-}
-
-// Follow is one file to read events from.
-type Follow struct {
-	Path   string // "-" is the standard input
-	Format string // name of an adapter's format; "" finds out by the first records
 }
 
 // Defaults of Options.

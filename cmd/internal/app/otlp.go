@@ -16,11 +16,11 @@ import (
 // and Collectors their spans and logs (OTLP/HTTP), LangSmith's clients their runs.
 func (a *App) receiverRoutes() []route {
 	return []route{
-		{"POST", "/v1/traces", intake, a.otlp(otlpwire.Spans, "otlp")},
-		{"POST", "/v1/logs", intake, a.otlp(otlpwire.Logs, "otlplogs")},
+		{"POST", "/v1/traces", sender, a.otlp(otlpwire.Spans, "otlp")},
+		{"POST", "/v1/logs", sender, a.otlp(otlpwire.Logs, "otlplogs")},
 		{"GET", "/info", reader, a.serveLangSmithInfo},
-		{"POST", "/runs/batch", intake, a.serveRuns},
-		{"POST", "/runs/multipart", intake, a.serveRuns},
+		{"POST", "/runs/batch", sender, a.serveRuns},
+		{"POST", "/runs/multipart", sender, a.serveRuns},
 	}
 }
 
@@ -50,7 +50,7 @@ func (a *App) otlp(signal otlpwire.Signal, format string) func(http.ResponseWrit
 				return err
 			}
 		}
-		err = a.receiver.take(r.Context(), format, body)
+		err = a.reading.Receiver().Take(r.Context(), format, body)
 		if part, ok := errors.AsType[*adapter.PartError](err); ok {
 			return answerOTLP(w, isProto, part)
 		}

@@ -15,7 +15,7 @@ type access uint8
 const (
 	public access = iota // anyone: whether weir is alive
 	reader               // on loopback anyone, else who has a token
-	intake               // as reader, but where there is an intake token it is needed on loopback too
+	sender               // as reader, but where there is an intake token it is needed on loopback too
 	admin                // who has the admin token
 )
 
@@ -59,7 +59,7 @@ func (t *tokens) has(given string) (isAdmin, isIntake bool) {
 
 // check returns nil when the request may use a route of the access.
 func (t *tokens) check(r *http.Request, a access) *httpError {
-	needed := a == admin || a == intake && t.hasIntake || a != public && !t.loopback
+	needed := a == admin || a == sender && t.hasIntake || a != public && !t.loopback
 	if !needed {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package app
+package intake
 
 import (
 	"context"
@@ -8,9 +8,10 @@ import (
 	"sync"
 	"time"
 
+	"weir/cmd/internal/clock"
+	"weir/cmd/internal/retry"
 	"weir/events"
 	"weir/events/adapter"
-	"weir/events/adapter/registry"
 	"weir/events/jsonl"
 )
 
@@ -18,7 +19,7 @@ import (
 // go. Files of one format share an adapter, for a run may be told in many: a session and
 // its child agents.
 type fileSet struct {
-	app    *App
+	in     *Intake
 	spec   Follow
 	mu     sync.Mutex
 	files  map[string]*followed
@@ -44,28 +45,9 @@ const (
 	goneLooks = 60
 )
 
-// followAll looks at what the options want to be followed.
-func (a *App) followAll() error {
-	for _, spec := range a.o.Follow {
-		if !jsonl.IsPattern(spec.Path) {
-			f, err := newFollower(a, spec, nil)
-			if err != nil {
-				return err
-			}
-			a.follows = append(a.follows, f)
-			continue
-		}
-		if _, err := registry.Lookup(spec.Format); spec.Format != "" && err != nil {
-			return fmt.Errorf("follow %s: %w", spec.Path, err)
-		}
-		a.folders = append(a.folders, newFileSet(a, spec))
-	}
-	return nil
-}
-
-func newFileSet(a *App, spec Follow) *fileSet {
-	return &fileSet{app: a, spec: spec, files: make(map[string]*followed), passed: make(map[string]int64),
-		shared: sharedAdapters{clock: a.clock, all: make(map[string]*sharedAdapter)}}
+func newFileSet(in *Intake, spec Follow) *fileSet {
+	return &fileSet{in: in, spec: spec, files: make(map[string]*followed), passed: make(map[string]int64),
+		shared: sharedAdapters{clock: in.o.Clock, all: make(map[string]*sharedAdapter)}}
 }
 
 // run looks for files until the stage ends.
@@ -74,7 +56,7 @@ func (d *fileSet) run(ctx context.Context) error {
 	defer files.Wait()
 	for {
 		d.look(ctx, &files)
-		if err := d.app.pause(ctx, filesPoll); err != nil {
+		if err := retry.Pause(ctx, d.in.o.Clock, filesPoll); err != nil {
 			return err
 		}
 	}
@@ -86,7 +68,7 @@ func (d *fileSet) look(ctx context.Context, files *sync.WaitGroup) {
 	defer d.mu.Unlock()
 	if err != nil {
 		if d.error != err.Error() {
-			d.app.logger.Error("a folder cannot be followed", "path", d.spec.Path, "error", err)
+			d.in.o.Logger.Error("a folder cannot be followed", "path", d.spec.Path, "error", err)
 		}
 		d.error = err.Error()
 		return
@@ -111,7 +93,7 @@ func (d *fileSet) look(ctx context.Context, files *sync.WaitGroup) {
 func (d *fileSet) begin(ctx context.Context, path string, files *sync.WaitGroup) {
 	if len(d.files) == maxFollowed {
 		if !d.full {
-			d.app.logger.Error("more files than can be followed; the others wait until some are gone", "path", d.spec.Path, "followed", maxFollowed)
+			d.in.o.Logger.Error("more files than can be followed; the others wait until some are gone", "path", d.spec.Path, "followed", maxFollowed)
 		}
 		d.full = true
 		return
@@ -120,10 +102,10 @@ func (d *fileSet) begin(ctx context.Context, path string, files *sync.WaitGroup)
 	if size, passed := d.passed[path]; err != nil || passed && (size == st.Size() || size >= detectBytes) {
 		return // gone, or passed over and not longer than it was
 	}
-	f, err := newFollower(d.app, Follow{Path: path, Format: d.spec.Format}, &d.shared)
+	f, err := newFollower(d.in, Follow{Path: path, Format: d.spec.Format}, &d.shared)
 	if err != nil {
 		if _, told := d.passed[path]; !told {
-			d.app.logger.Warn("a file is passed over", "error", err)
+			d.in.o.Logger.Warn("a file is passed over", "error", err)
 		}
 		if len(d.passed) < maxFollowed {
 			d.passed[path] = st.Size()
@@ -136,25 +118,25 @@ func (d *fileSet) begin(ctx context.Context, path string, files *sync.WaitGroup)
 	files.Go(func() {
 		defer cancel()
 		if err := f.run(ctx); err != nil && ctx.Err() == nil {
-			d.app.fail(fmt.Errorf("follow %s: %w", path, err))
+			d.in.o.Fail(fmt.Errorf("follow %s: %w", path, err))
 		}
 		if err := f.tail.Close(); err != nil {
-			d.app.logger.Warn("a followed file was not closed", "path", path, "error", err)
+			d.in.o.Logger.Warn("a followed file was not closed", "path", path, "error", err)
 		}
 	})
 }
 
 // states are those of the files that are followed now, in the order of their names.
-func (d *fileSet) states() (out []FollowStatus) {
+func (d *fileSet) states() (out []Status) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.error != "" || len(d.files) == 0 {
-		out = append(out, FollowStatus{Path: d.spec.Path, Error: d.error})
+		out = append(out, Status{Path: d.spec.Path, Error: d.error})
 	}
 	for _, f := range d.files {
 		out = append(out, f.state())
 	}
-	slices.SortFunc(out, func(a, b FollowStatus) int {
+	slices.SortFunc(out, func(a, b Status) int {
 		if a.Path < b.Path {
 			return -1
 		}
@@ -165,7 +147,7 @@ func (d *fileSet) states() (out []FollowStatus) {
 
 // sharedAdapters are those of the files of one folder, by format.
 type sharedAdapters struct {
-	clock Clock
+	clock clock.Clock
 	mu    sync.Mutex
 	all   map[string]*sharedAdapter
 }
@@ -184,7 +166,7 @@ func (s *sharedAdapters) of(format string, make func() adapter.Adapter) adapter.
 
 // sharedAdapter is an adapter that several files are read with.
 type sharedAdapter struct {
-	clock Clock
+	clock clock.Clock
 	mu    sync.Mutex
 	inner adapter.Adapter
 	last  time.Time

@@ -1,4 +1,4 @@
-package app
+package intake
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 
 	"weir/cmd/internal/gate"
 	"weir/cmd/internal/pump"
+	"weir/cmd/internal/retry"
 	"weir/events"
 	"weir/events/adapter"
 	"weir/events/adapter/registry"
@@ -25,7 +26,7 @@ import (
 // journal has the events, so that none is lost by a crash; those that are appended
 // twice are dropped by their ids.
 type follower struct {
-	app    *App
+	in     *Intake
 	path   string
 	format adapter.Format
 	known  bool            // the format
@@ -42,11 +43,11 @@ type follower struct {
 	idle    time.Time
 
 	mu     sync.Mutex
-	status FollowStatus
+	status Status
 }
 
-// FollowStatus is how the following of a file goes.
-type FollowStatus struct {
+// Status is how the following of a file goes.
+type Status struct {
 	Path    string `json:"path"`
 	Format  string `json:"format,omitempty"`
 	Records int64  `json:"records"` // read since the start
@@ -78,12 +79,12 @@ func (f *follower) cursorName() string { return "follow:" + f.path }
 
 // newFollower looks at the file, when it is there, so that a format that is not known
 // is told at the start. Files of a folder share their adapters.
-func newFollower(a *App, spec Follow, shared *sharedAdapters) (*follower, error) {
-	f := &follower{app: a, path: spec.Path, shared: shared, status: FollowStatus{Path: spec.Path}}
+func newFollower(in *Intake, spec Follow, shared *sharedAdapters) (*follower, error) {
+	f := &follower{in: in, path: spec.Path, shared: shared, status: Status{Path: spec.Path}}
 	wrap := func(err error) error { return fmt.Errorf("follow %s: %w", spec.Path, err) }
 	var from followCursor
 	if spec.Path != "-" {
-		b, ok, err := a.store.Cursor(f.cursorName())
+		b, ok, err := in.o.Store.Cursor(f.cursorName())
 		if err == nil && ok {
 			err = json.Unmarshal(b, &from)
 		}
@@ -109,7 +110,7 @@ func newFollower(a *App, spec Follow, shared *sharedAdapters) (*follower, error)
 	// An adapter that pairs records has to see those again whose partners may come;
 	// it is told the file from its beginning, and what it says of the old is dropped.
 	rewind := from.Format != "" && from.Format != canonicalName
-	f.tail = jsonl.Follow(spec.Path, jsonl.Options{From: from.Position, Rewind: rewind, MaxRecord: adapter.MaxRecord, After: a.clock.After})
+	f.tail = jsonl.Follow(spec.Path, jsonl.Options{From: from.Position, Rewind: rewind, MaxRecord: adapter.MaxRecord, After: in.o.Clock.After})
 	if f.format.New != nil {
 		f.use(f.format)
 	}
@@ -139,11 +140,7 @@ func headOf(path string) ([]byte, error) {
 func (f *follower) use(format adapter.Format) {
 	f.format, f.known = format, true
 	f.tail.Documents(format.Framing == adapter.Documents)
-	limits, _ := f.app.inForce()
-	ignore := make(map[string][]string)
-	for i := range limits.Tools {
-		ignore[limits.Tools[i].Name] = limits.Tools[i].IgnoreArgs
-	}
+	ignore := f.in.ignoreArgs()
 	// The source is no part of where a record is read, or the same record read elsewhere
 	// would count again.
 	made := func() adapter.Adapter { return format.New(adapter.Options{IgnoreArgs: ignore}) }
@@ -152,16 +149,16 @@ func (f *follower) use(format adapter.Format) {
 	} else {
 		f.adapter = made()
 	}
-	f.note(func(s *FollowStatus) { s.Format = format.Name })
+	f.note(func(s *Status) { s.Format = format.Name })
 }
 
-func (f *follower) note(change func(*FollowStatus)) {
+func (f *follower) note(change func(*Status)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	change(&f.status)
 }
 
-func (f *follower) state() FollowStatus {
+func (f *follower) state() Status {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.status
@@ -171,7 +168,7 @@ func (f *follower) state() FollowStatus {
 // told and tried again; an error is one of the store.
 func (f *follower) run(ctx context.Context) error {
 	wait := time.Second
-	f.idle = f.app.clock.Now()
+	f.idle = f.in.o.Clock.Now()
 	for {
 		if err := f.take(ctx); err != nil {
 			return err
@@ -189,7 +186,7 @@ func (f *follower) run(ctx context.Context) error {
 			return f.finish(ctx)
 		default:
 			f.complain(err)
-			if err := f.app.pause(ctx, wait); err != nil {
+			if err := retry.Pause(ctx, f.in.o.Clock, wait); err != nil {
 				return err
 			}
 			wait = min(2*wait, time.Minute)
@@ -202,9 +199,9 @@ func (f *follower) run(ctx context.Context) error {
 }
 
 func (f *follower) complain(err error) {
-	f.note(func(s *FollowStatus) {
+	f.note(func(s *Status) {
 		if s.Error != err.Error() {
-			f.app.logger.Error("a file cannot be followed", "path", f.path, "error", err)
+			f.in.o.Logger.Error("a file cannot be followed", "path", f.path, "error", err)
 		}
 		s.Error = err.Error()
 	})
@@ -238,7 +235,7 @@ func (f *follower) take(ctx context.Context) error {
 		if !ok {
 			return f.append(ctx)
 		}
-		f.idle = f.app.clock.Now()
+		f.idle = f.in.o.Clock.Now()
 		f.quiet = r.Old
 		f.held = f.format.Name != canonicalName
 		f.record(&r)
@@ -252,7 +249,7 @@ func (f *follower) take(ctx context.Context) error {
 }
 
 func (f *follower) record(r *jsonl.Record) {
-	f.note(func(s *FollowStatus) { s.Records++ })
+	f.note(func(s *Status) { s.Records++ })
 	if r.Cut {
 		f.bad(r, events.CodeTooLong, fmt.Sprintf("the record is longer than %d bytes", adapter.MaxRecord))
 		return
@@ -294,9 +291,9 @@ func (f *follower) bad(r *jsonl.Record, code events.Code, reason string) {
 	if f.quiet {
 		return
 	}
-	f.note(func(s *FollowStatus) { s.Bad++ })
-	if f.app.keeps(&f.app.letters.files, code, len(r.Bytes)) {
-		d := f.app.letter(f.path, r.At, code, reason, bytes.Clone(r.Bytes[:min(len(r.Bytes), state.MaxRaw)]))
+	f.note(func(s *Status) { s.Bad++ })
+	if f.in.o.Letters.Keep(&f.in.o.Letters.Files, code, len(r.Bytes)) {
+		d := f.in.o.Letters.Letter(f.path, r.At, code, reason, bytes.Clone(r.Bytes[:min(len(r.Bytes), state.MaxRaw)]))
 		d.Size = int64(len(r.Bytes))
 		f.letters = append(f.letters, d)
 	}
@@ -304,18 +301,18 @@ func (f *follower) bad(r *jsonl.Record, code events.Code, reason string) {
 
 // append puts what was gathered into the journal, and then stores the place.
 func (f *follower) append(ctx context.Context) error {
-	a := f.app
+	in := f.in
 	if f.place == (jsonl.Position{}) && len(f.entries)+len(f.letters) == 0 {
 		return nil
 	}
-	if err := a.insist(ctx, func() error { return a.store.DeadLetter(f.letters...) }); err != nil {
+	if err := retry.WhileDiskLow(ctx, in.o.Clock, func() error { return in.o.Store.DeadLetter(f.letters...) }); err != nil {
 		return err
 	}
 	f.letters = f.letters[:0]
-	if err := a.insist(ctx, func() error { return a.form.Append(ctx, f.entries) }); err != nil {
+	if err := retry.WhileDiskLow(ctx, in.o.Clock, func() error { return in.o.Log.Append(ctx, f.entries) }); err != nil {
 		return err
 	}
-	a.counts.Accepted.Add(int64(len(f.entries)))
+	in.o.Counts.Accepted.Add(int64(len(f.entries)))
 	clear(f.entries)
 	f.entries, f.bytes = f.entries[:0], 0
 	if f.place.Hashed == 0 || f.quiet { // a pipe, which has no place to go back to
@@ -326,17 +323,17 @@ func (f *follower) append(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := a.insist(ctx, func() error { return a.store.SetCursor(f.cursorName(), cursor) }); err != nil {
+	if err := retry.WhileDiskLow(ctx, in.o.Clock, func() error { return in.o.Store.SetCursor(f.cursorName(), cursor) }); err != nil {
 		return err
 	}
 	f.place = jsonl.Position{}
-	f.note(func(s *FollowStatus) { s.Error = "" })
+	f.note(func(s *Status) { s.Error = "" })
 	return nil
 }
 
 // rest asks the adapter for what it holds back when nothing has come for a while.
 func (f *follower) rest(ctx context.Context) error {
-	if !f.held || f.app.clock.Now().Sub(f.idle) < flushAfter {
+	if !f.held || f.in.o.Clock.Now().Sub(f.idle) < flushAfter {
 		return nil
 	}
 	return f.flush(ctx)
@@ -355,26 +352,10 @@ func (f *follower) finish(ctx context.Context) error {
 	if err := f.take(ctx); err != nil {
 		return err
 	}
-	f.note(func(s *FollowStatus) { s.Ended = true })
-	f.app.logger.Info("the end of a pipe was reached", "path", f.path)
+	f.note(func(s *Status) { s.Ended = true })
+	f.in.o.Logger.Info("the end of a pipe was reached", "path", f.path)
 	if !f.known {
 		return nil
 	}
 	return f.flush(ctx)
 }
-
-// insist tries again while there is too little free space.
-func (a *App) insist(ctx context.Context, write func() error) error {
-	for {
-		err := write()
-		if !errors.Is(err, state.ErrDiskLow) {
-			return err
-		}
-		if err := a.pause(ctx, diskWait); err != nil {
-			return err
-		}
-	}
-}
-
-// diskWait is how long a write waits that found too little free space.
-const diskWait = time.Second

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"weir/cmd/internal/app/budget"
+	"weir/cmd/internal/budget"
 )
 
 func grow(t *testing.T, h *budget.Hold, n int64) {

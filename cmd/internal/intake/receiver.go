@@ -1,4 +1,4 @@
-package app
+package intake
 
 import (
 	"bytes"
@@ -9,22 +9,24 @@ import (
 	"sync"
 	"time"
 
-	"weir/cmd/internal/app/spool"
 	"weir/cmd/internal/gate"
+	"weir/cmd/internal/intake/spool"
+	"weir/cmd/internal/problem"
 	"weir/cmd/internal/pump"
+	"weir/cmd/internal/retry"
 	"weir/events"
 	"weir/events/adapter"
 	"weir/events/adapter/registry"
 	"weir/state"
 )
 
-// receiver takes records of foreign formats that programs send: spans, logs, runs. What
+// Receiver takes records of foreign formats that programs send: spans, logs, runs. What
 // an adapter of them holds back until their trace is over was acknowledged already, so
 // the records are kept in a spool until nothing of them is needed any more. After a
 // crash they are told to a new adapter; the events that come twice by that have the
 // same ids.
-type receiver struct {
-	app *App
+type Receiver struct {
+	in *Intake
 
 	mu      sync.Mutex
 	spool   *spool.Spool
@@ -44,15 +46,18 @@ type source struct {
 	held    bool // something may be held back
 }
 
+// LangSmith is the format of runs.
+const LangSmith = "langsmith"
+
 // clearEvery is after how many records the spool is asked what it still needs.
 const clearEvery = 64
 
-// startReceiver reads what was acknowledged and not told before weir ended.
-func (a *App) startReceiver() error {
-	r := &receiver{app: a, sources: make(map[string]*source), idle: a.clock.Now()}
+// openReceiver reads what was acknowledged and not told before weir ended.
+func openReceiver(in *Intake) (*Receiver, error) {
+	r := &Receiver{in: in, sources: make(map[string]*source), idle: in.o.Clock.Now()}
 	dir := ""
-	if a.o.StateDir != "" {
-		dir = filepath.Join(a.o.StateDir, "received")
+	if in.o.StateDir != "" {
+		dir = filepath.Join(in.o.StateDir, "received")
 	}
 	var damaged, err error
 	r.spool, damaged, err = spool.Open(dir, spool.Options{}, func(place int64, record []byte) {
@@ -63,36 +68,34 @@ func (a *App) startReceiver() error {
 		}
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if damaged != nil {
-		a.logger.Error("spans that were received before weir ended are lost", "error", damaged)
+		in.o.Logger.Error("spans that were received before weir ended are lost", "error", damaged)
 	}
-	a.receiver = r
-	a.run(a.intake, "receiver", r.run)
-	return nil
+	return r, nil
 }
 
 // run tells what was read at the start, and what is held back when nothing has come for
 // a while.
-func (r *receiver) run(ctx context.Context) error {
+func (r *Receiver) run(ctx context.Context) error {
 	for {
 		if err := r.rest(ctx); err != nil && ctx.Err() == nil {
-			r.app.logger.Warn("what was received cannot be taken in; it is tried again", "error", err)
+			r.in.o.Logger.Warn("what was received cannot be taken in; it is tried again", "error", err)
 		}
-		if err := r.app.pause(ctx, flushAfter/2); err != nil {
+		if err := retry.Pause(ctx, r.in.o.Clock, flushAfter/2); err != nil {
 			return err
 		}
 	}
 }
 
-func (r *receiver) rest(ctx context.Context) error {
+func (r *Receiver) rest(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := r.append(ctx); err != nil {
 		return err
 	}
-	if r.app.clock.Now().Sub(r.idle) < flushAfter {
+	if r.in.o.Clock.Now().Sub(r.idle) < flushAfter {
 		return nil
 	}
 	for _, s := range r.sources {
@@ -101,7 +104,7 @@ func (r *receiver) rest(ctx context.Context) error {
 		}
 		r.from = s.from
 		if err := s.adapter.Flush(r.event); err != nil {
-			r.app.logger.Error("what was held back cannot be told", "format", s.format.Name, "error", err)
+			r.in.o.Logger.Error("what was held back cannot be told", "format", s.format.Name, "error", err)
 		}
 		s.held = false
 	}
@@ -111,7 +114,7 @@ func (r *receiver) rest(ctx context.Context) error {
 	return r.clear()
 }
 
-func (r *receiver) source(name string) (*source, error) {
+func (r *Receiver) source(name string) (*source, error) {
 	if s, ok := r.sources[name]; ok {
 		return s, nil
 	}
@@ -119,25 +122,20 @@ func (r *receiver) source(name string) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	limits, _ := r.app.inForce()
-	ignore := make(map[string][]string)
-	for i := range limits.Tools {
-		ignore[limits.Tools[i].Name] = limits.Tools[i].IgnoreArgs
-	}
-	s := &source{format: format, from: gate.Spans, adapter: format.New(adapter.Options{IgnoreArgs: ignore})}
-	if name == langSmith {
+	s := &source{format: format, from: gate.Spans, adapter: format.New(adapter.Options{IgnoreArgs: r.in.ignoreArgs()})}
+	if name == LangSmith {
 		s.from = gate.Runs
 	}
 	r.sources[name] = s
 	return s, nil
 }
 
-// take takes one record. When it returns, the events that are complete are in the log,
+// Take takes one record. When it returns, the events that are complete are in the log,
 // and the rest is on the disk. A part of the record that cannot be read is an
 // *adapter.PartError, a record that cannot be read at all another error that wraps a
 // *events.DecodeError; both became dead letters. After any other error the sender may
 // send it again.
-func (r *receiver) take(ctx context.Context, format string, record []byte) error {
+func (r *Receiver) Take(ctx context.Context, format string, record []byte) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s, err := r.source(format)
@@ -150,7 +148,7 @@ func (r *receiver) take(ctx context.Context, format string, record []byte) error
 	place := r.spool.Next()
 	if _, keeps := s.adapter.(adapter.Keeper); keeps {
 		if place, err = r.spool.Append(append([]byte(format+"\n"), record...)); err != nil {
-			return &httpError{status: http.StatusServiceUnavailable, detail: err.Error(), retryAfter: 5}
+			return &problem.Error{Status: http.StatusServiceUnavailable, Detail: err.Error(), RetryAfter: 5}
 		}
 	}
 	fault := r.decode(s, place, record)
@@ -159,8 +157,8 @@ func (r *receiver) take(ctx context.Context, format string, record []byte) error
 		if e, ok := errors.AsType[*events.DecodeError](fault); ok {
 			code = e.Code
 		}
-		if r.app.keeps(&r.app.letters.receiver, code, len(record)) {
-			d := r.app.letter("http/"+format, place, code, fault.Error(), bytes.Clone(record[:min(len(record), state.MaxRaw)]))
+		if r.in.o.Letters.Keep(&r.in.o.Letters.Receiver, code, len(record)) {
+			d := r.in.o.Letters.Letter("http/"+format, place, code, fault.Error(), bytes.Clone(record[:min(len(record), state.MaxRaw)]))
 			d.Size = int64(len(record))
 			r.letters = append(r.letters, d)
 		}
@@ -170,22 +168,22 @@ func (r *receiver) take(ctx context.Context, format string, record []byte) error
 	}
 	if r.taken++; r.taken >= clearEvery {
 		if err := r.clear(); err != nil {
-			r.app.logger.Error("the spool cannot be cleared", "error", err)
+			r.in.o.Logger.Error("the spool cannot be cleared", "error", err)
 		}
 	}
 	return fault
 }
 
-func (r *receiver) decode(s *source, place int64, record []byte) error {
+func (r *Receiver) decode(s *source, place int64, record []byte) error {
 	if k, ok := s.adapter.(adapter.Keeper); ok {
 		k.At(place)
 		s.held = true
 	}
-	r.idle, r.from = r.app.clock.Now(), s.from
+	r.idle, r.from = r.in.o.Clock.Now(), s.from
 	return adapter.DecodeWhole(s.adapter, record, r.event)
 }
 
-func (r *receiver) event(ev *events.Event) {
+func (r *Receiver) event(ev *events.Event) {
 	line := ev.AppendJSON(nil)
 	err := r.from.Admit(ev)
 	if err == nil {
@@ -196,8 +194,8 @@ func (r *receiver) event(ev *events.Event) {
 		if e, ok := errors.AsType[*events.DecodeError](err); ok {
 			code = e.Code
 		}
-		if r.app.keeps(&r.app.letters.receiver, code, len(line)) {
-			r.letters = append(r.letters, r.app.letter("http", 0, code, "of the event that was made of it: "+err.Error(), line))
+		if r.in.o.Letters.Keep(&r.in.o.Letters.Receiver, code, len(line)) {
+			r.letters = append(r.letters, r.in.o.Letters.Letter("http", 0, code, "of the event that was made of it: "+err.Error(), line))
 		}
 		return
 	}
@@ -206,9 +204,9 @@ func (r *receiver) event(ev *events.Event) {
 
 // append puts what was gathered into the log. After an error it is still there, for the
 // adapter does not tell it again.
-func (r *receiver) append(ctx context.Context) error {
+func (r *Receiver) append(ctx context.Context) error {
 	if len(r.letters) > 0 {
-		if err := r.app.store.DeadLetter(r.letters...); err != nil {
+		if err := r.in.o.Store.DeadLetter(r.letters...); err != nil {
 			return err
 		}
 		r.letters = r.letters[:0]
@@ -216,17 +214,17 @@ func (r *receiver) append(ctx context.Context) error {
 	if len(r.entries) == 0 {
 		return nil
 	}
-	if err := r.app.form.Append(ctx, r.entries); err != nil {
+	if err := r.in.o.Log.Append(ctx, r.entries); err != nil {
 		return err
 	}
-	r.app.counts.Accepted.Add(int64(len(r.entries)))
+	r.in.o.Counts.Accepted.Add(int64(len(r.entries)))
 	clear(r.entries)
 	r.entries = r.entries[:0]
 	return nil
 }
 
 // clear removes from the spool what nothing needs any more.
-func (r *receiver) clear() error {
+func (r *Receiver) clear() error {
 	r.taken = 0
 	oldest := r.spool.Next()
 	for _, s := range r.sources {

@@ -1,9 +1,12 @@
-package app
+package intake
 
 import (
+	"log/slog"
 	"sync"
 	"time"
 
+	"weir/cmd/internal/clock"
+	"weir/cmd/internal/pump"
 	"weir/events"
 	"weir/state"
 )
@@ -14,8 +17,15 @@ import (
 // /v1/deadletters. Those of the pumps are not sampled, for a fold from the same log has to
 // bury the same.
 
-// letterBounds are the bounds of the dead letters, for each way that they come.
-type letterBounds struct{ http, receiver, files letterBound }
+// Letters are the dead letters of the intakes. Any goroutine may use them.
+type Letters struct {
+	Counts *pump.Counts
+	Clock  clock.Clock
+	Logger *slog.Logger
+
+	// The bounds of what is kept, for each way that letters come.
+	HTTP, Receiver, Files LetterBound
+}
 
 // What may be kept: at first letterBurst bytes, then letterRate a second.
 const (
@@ -24,8 +34,8 @@ const (
 	letterOverhead = 256 // of each, beside what came
 )
 
-// letterBound says which dead letters are kept. The zero value is fit for use.
-type letterBound struct {
+// LetterBound says which dead letters are kept. The zero value is fit for use.
+type LetterBound struct {
 	mu      sync.Mutex
 	spent   float64 // of letterBurst
 	at      time.Time
@@ -35,7 +45,7 @@ type letterBound struct {
 
 // take reports whether a letter of so many bytes may be kept; tell is how many could not
 // be, when that is to be said.
-func (b *letterBound) take(now time.Time, size int) (kept bool, tell int64) {
+func (b *LetterBound) take(now time.Time, size int) (kept bool, tell int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if passed := now.Sub(b.at).Seconds(); passed > 0 {
@@ -53,16 +63,21 @@ func (b *letterBound) take(now time.Time, size int) (kept bool, tell int64) {
 	return false, tell
 }
 
-// keeps counts what was not accepted and reports whether a dead letter of so many bytes
+// Keep counts what was not accepted and reports whether a dead letter of so many bytes
 // is to be made of it.
-func (a *App) keeps(bound *letterBound, code events.Code, size int) bool {
-	a.counts.DeadLetter(code)
-	kept, tell := bound.take(a.clock.Now(), min(size, state.MaxRaw))
+func (l *Letters) Keep(bound *LetterBound, code events.Code, size int) bool {
+	l.Counts.DeadLetter(code)
+	kept, tell := bound.take(l.Clock.Now(), min(size, state.MaxRaw))
 	if !kept {
-		a.counts.LettersDropped.Add(1)
+		l.Counts.LettersDropped.Add(1)
 	}
 	if tell > 0 {
-		a.logger.Warn("so much is refused that it is counted and not all of it kept as dead letters", "not_kept", tell, "last_code", code)
+		l.Logger.Warn("so much is refused that it is counted and not all of it kept as dead letters", "not_kept", tell, "last_code", code)
 	}
 	return kept
+}
+
+// Letter makes a dead letter of what was not accepted.
+func (l *Letters) Letter(source string, position int64, code events.Code, reason string, raw []byte) state.DeadLetter {
+	return state.DeadLetter{Source: source, Position: position, Code: string(code), Reason: reason, Appended: events.StampOf(l.Clock.Now()), Raw: raw}
 }

@@ -1,0 +1,134 @@
+package intake
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"weir/analyzer"
+	"weir/cmd/internal/clock"
+	"weir/cmd/internal/phase"
+	"weir/cmd/internal/pump"
+	"weir/events/adapter/registry"
+	"weir/events/jsonl"
+	"weir/state"
+)
+
+// Follow is one file to read events from.
+type Follow struct {
+	Path   string // "-" is the standard input
+	Format string // name of an adapter's format; "" finds out by the first records
+}
+
+// Log is where events go.
+type Log interface {
+	// Append returns when the events are safe there. It may be called again after an
+	// error: repeats are dropped by their ids.
+	Append(ctx context.Context, entries []state.Entry) error
+}
+
+// Store keeps how far files were read, and what could not be.
+type Store interface {
+	Cursor(name string) ([]byte, bool, error)
+	SetCursor(name string, value []byte) error
+	DeadLetter(letters ...state.DeadLetter) error
+}
+
+// Options are what an intake works with.
+type Options struct {
+	Follow   []Follow // files, pipes, folders and patterns to read events from
+	StateDir string   // where what was received is kept until it is told; "" keeps it in memory
+
+	Log     Log
+	Store   Store
+	Letters *Letters
+	Counts  *pump.Counts
+	Clock   clock.Clock
+	Logger  *slog.Logger
+
+	// Limits are those in force: they say which arguments of tools do not tell calls apart.
+	Limits func() *analyzer.Limits
+	// Fail is told of an error that the program cannot go on from.
+	Fail func(error)
+}
+
+// Intake reads files and takes what programs send. Make it with Open, then Run, then Close.
+type Intake struct {
+	o        Options
+	files    []*follower
+	folders  []*fileSet
+	receiver *Receiver
+}
+
+// Open looks at the files, so that a format which is not known is told at the start.
+func Open(o Options) (_ *Intake, err error) {
+	in := &Intake{o: o}
+	defer func() {
+		if err != nil {
+			_ = in.Close() // nothing was read yet
+		}
+	}()
+	for _, spec := range o.Follow {
+		if !jsonl.IsPattern(spec.Path) {
+			f, err := newFollower(in, spec, nil)
+			if err != nil {
+				return nil, err
+			}
+			in.files = append(in.files, f)
+			continue
+		}
+		if _, err := registry.Lookup(spec.Format); spec.Format != "" && err != nil {
+			return nil, fmt.Errorf("follow %s: %w", spec.Path, err)
+		}
+		in.folders = append(in.folders, newFileSet(in, spec))
+	}
+	in.receiver, err = openReceiver(in)
+	return in, err
+}
+
+// Run starts to read. The log takes events by now.
+func (in *Intake) Run(p *phase.Phase) {
+	p.Run("receiver", in.receiver.run)
+	for _, d := range in.folders {
+		p.Run("follow "+d.spec.Path, d.run)
+	}
+	for _, f := range in.files {
+		p.Run("follow "+f.path, f.run)
+	}
+}
+
+// Receiver takes the records that programs send.
+func (in *Intake) Receiver() *Receiver { return in.receiver }
+
+// States says how the following of each file goes.
+func (in *Intake) States() (out []Status) {
+	for _, f := range in.files {
+		out = append(out, f.state())
+	}
+	for _, d := range in.folders {
+		out = append(out, d.states()...)
+	}
+	return out
+}
+
+// Close closes the files. Nothing may run any more.
+func (in *Intake) Close() (err error) {
+	for _, f := range in.files {
+		err = errors.Join(err, f.tail.Close())
+	}
+	if in.receiver != nil {
+		err = errors.Join(err, in.receiver.spool.Close())
+	}
+	return err
+}
+
+// ignoreArgs are the arguments, by tool, that do not tell calls apart.
+func (in *Intake) ignoreArgs() map[string][]string {
+	limits := in.o.Limits()
+	ignore := make(map[string][]string)
+	for i := range limits.Tools {
+		ignore[limits.Tools[i].Name] = limits.Tools[i].IgnoreArgs
+	}
+	return ignore
+}
