@@ -63,6 +63,10 @@ var logTruths = []logTruth{
 	{truth{"a2a/pingpong_v1_stream.jsonl", turns("planner", "coder", 5), 5, nil, 2, 1, 2}, "a2a", events.CorrelationDerived, "", "the wire shows no work, and no answer before the end"},
 	{truth{"a2a/same_question_v1.jsonl", times(8, "planner > coder"), 8, nil, 2, 1, 1}, "a2a", events.CorrelationDerived, "warn repeated_delegation at hop 3", ""},
 	{truth{"a2a/honest_v1.jsonl", []string{"planner > coder"}, 1, nil, 2, 1, 0}, "a2a", events.CorrelationDerived, "", ""},
+
+	{truth{"codex/looping.jsonl", nil, 0, times(15, "exec_command"), 1, 1, 1}, "codex", events.CorrelationPrompt, "deny repetition_detected at call 6", ""},
+	{truth{"codex/refused-obeys.jsonl", nil, 0, times(6, "exec_command"), 1, 1, 1}, "codex", events.CorrelationPrompt, "deny repetition_detected at call 6", ""},
+	{truth{"codex/honest.jsonl", nil, 0, times(6, "exec_command"), 1, 1, 0}, "codex", events.CorrelationPrompt, "", ""},
 }
 
 // logged returns a recording as it was written.
@@ -131,7 +135,8 @@ func TestDetectRecordings(t *testing.T) {
 		}
 		switch folder, name, _ := strings.Cut(file, "/"); {
 		case folder == "google_adk" && strings.HasSuffix(name, ".otlp.jsonl"):
-		case folder == "llama_index" && strings.HasSuffix(name, ".events.jsonl"), folder == "google_adk", folder == "mcp", folder == "openhands", folder == "a2a":
+		case folder == "llama_index" && strings.HasSuffix(name, ".events.jsonl"), folder == "google_adk", folder == "mcp", folder == "openhands", folder == "a2a",
+			folder == "codex":
 			mine++
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"weir/events/adapter/claudecode"
 	"weir/events/adapter/claudehooks"
 	"weir/events/adapter/cloudevents"
+	"weir/events/adapter/codex"
 	"weir/events/adapter/crewai"
 	"weir/events/adapter/langsmith"
 	"weir/events/adapter/llamaindex"
@@ -39,6 +40,7 @@ func Formats() []adapter.Format {
 		otlplogs.Format(),
 		claudecode.Format(),
 		claudehooks.Format(),
+		codex.Format(),
 		managedagents.Format(),
 		trace.Format(),
 		openaiagents.Format(),

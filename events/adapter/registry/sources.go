@@ -168,6 +168,12 @@ func sources() []adapter.Source {
 			Flow:  "one prompt of the user (prompt_id), else the session",
 			Sees:  "Uses of tools before they happen and after, child agents, ends of turns.",
 			Blind: "Tokens; what no hook is registered for; times, unless the hook adds them."},
+		{Name: "codex", Format: "codex", Sample: "real/codex/looping.jsonl.gz",
+			Set:   "Nothing: Codex writes ~/.codex/sessions/YEAR/MONTH/DAY/rollout-TIME-ID.jsonl for each session.",
+			Run:   "weir replay ~/.codex/sessions",
+			Flow:  "one turn, which is one prompt of the user, or the turn that an agent was made in; else the session",
+			Sees:  "Uses of tools with arguments and results, agents that were made, tokens, ends of turns.",
+			Blind: "What an agent that was made answers, as an answer: it comes with a tool, wait_agent. Searches that the model's service makes itself have no results."},
 		{Name: "claude-code-otel", Format: "otlplogs", Sample: "golden/otlplogs/claude_code.in",
 			Title: "OpenTelemetry logs of Claude Code",
 			Set: "CLAUDE_CODE_ENABLE_TELEMETRY=1 OTEL_LOGS_EXPORTER=otlp OTEL_EXPORTER_OTLP_LOGS_PROTOCOL=http/json and an endpoint; OTEL_LOG_TOOL_DETAILS=1 " +

@@ -120,7 +120,7 @@ func (t *Teller) result(e *events.Event, emit func(*events.Event)) bool {
 	switch {
 	case known:
 		told := e.Tool
-		e.Tool, e.Tool.ArgsSize = c.tool, 0
+		e.Tool, e.Tool.ArgsSize, e.Tool.ArgsSim, e.Tool.ResultSize = c.tool, 0, events.Fingerprint{}, told.ResultSize
 		if e.Tool.ArgsHash.IsZero() {
 			e.Tool.ArgsHash = told.ArgsHash
 		}

@@ -1,0 +1,231 @@
+// Package codex reads rollouts of Codex: rollout-*.jsonl below ~/.codex/sessions, one file
+// per session, whose first line is a session_meta.
+//
+// Read are the messages of the user, the uses of tools and their results, tasks given to
+// other agents, the tokens of the model's answers and the ends of turns. One flow is one turn,
+// which is one prompt of the user, or the turn that an agent was made in; it is the session
+// where a version does not number its turns.
+//
+// The history that a compacted session goes on with is not read again, nor is that of the
+// session that another one was forked from told twice.
+package codex
+
+import (
+	"bytes"
+	"cmp"
+	"strconv"
+	"strings"
+
+	"github.com/cespare/xxhash/v2"
+
+	"weir/events"
+	"weir/events/adapter"
+	"weir/events/adapter/jsonwalk"
+	"weir/events/adapter/transcript"
+)
+
+const program = "codex"
+
+// Format returns the format of rollouts.
+func Format() adapter.Format {
+	return adapter.Format{
+		Name:    "codex",
+		Title:   "Codex rollouts (sessions), JSON lines",
+		Framing: adapter.Lines,
+		Score:   score,
+		New:     func(o adapter.Options) adapter.Adapter { return newReader(o) },
+		Gives: adapter.Gives{Tools: adapter.Always, Args: adapter.Always, Results: adapter.Always, Caller: adapter.Always, Turn: adapter.Never,
+			Tokens: adapter.Always, Time: adapter.Always, Starts: adapter.Always, Work: adapter.Always},
+	}
+}
+
+func score(head []byte) adapter.Match {
+	for top := range adapter.Tops(head) {
+		if !top.Has("timestamp", "type") || top["type"] != "session_meta" && top["payload"] != "{" {
+			continue
+		}
+		switch top["type"] {
+		case "session_meta", "response_item", "event_msg", "turn_context", "compacted":
+			return adapter.Certain
+		}
+	}
+	return adapter.NoMatch
+}
+
+type reader struct {
+	options adapter.Options
+	log     *transcript.Log
+	turn    transcript.Turn
+	forked  string // session whose history comes first
+	parent  string // session of the agent that made this one
+	asked   bool   // what it was made for was told
+	model   string
+	used    events.Usage           // since the session began
+	tasks   *adapter.Recent[*task] // given to other agents, by call
+}
+
+// task is what was given to another agent.
+type task struct {
+	asked []byte
+	kind  string
+	at    events.Stamp
+}
+
+func newReader(o adapter.Options) *reader {
+	// The reason for a call is the model's word on it, which changes while the call does not.
+	return &reader{options: o, log: transcript.New(transcript.Ignoring(o, "exec_command", "justification"), program),
+		tasks: adapter.NewRecent[*task](o.HeldOr(1024))}
+}
+
+// Branch returns an adapter for one more file: the first line of each says what session it is.
+func (r *reader) Branch() adapter.Adapter { return newReader(r.options) }
+
+// Decode reads one line. Lines that tell nothing of agents and tools are passed over.
+func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
+	if err := adapter.CheckSize(record); err != nil {
+		return err
+	}
+	l, err := read(record)
+	if err != nil {
+		return err
+	}
+	if l.kind != "session_meta" && r.turn.Session == "" {
+		return adapter.Missing("session_meta", "want the line that says what session this is before all others")
+	}
+	switch l.kind {
+	case "session_meta":
+		r.session(l)
+	case "turn_context":
+		r.begin(l)
+		r.model = cmp.Or(l.model, r.model)
+	case "event_msg":
+		r.happened(l, emit)
+	case "response_item":
+		r.item(l, emit)
+	}
+	return nil
+}
+
+// Flush has nothing to do: nothing is held back.
+func (r *reader) Flush(func(*events.Event)) error { return nil }
+
+// session begins a session, or goes on with one.
+func (r *reader) session(l *line) {
+	if l.id == "" || l.id == r.forked || l.id == r.turn.Session {
+		return
+	}
+	r.forked, r.parent, r.asked, r.used = l.forked, l.parent, false, events.Usage{}
+	r.turn = transcript.Turn{Session: l.id, By: events.Party{Session: l.id, Agent: cmp.Or(l.role, program)}}
+}
+
+// begin begins a turn.
+func (r *reader) begin(l *line) {
+	if turn := cmp.Or(l.rootTurn, l.turn); turn != "" {
+		r.turn.Prompt = turn
+	}
+}
+
+func (r *reader) happened(l *line, emit func(*events.Event)) {
+	switch l.event {
+	case "task_started":
+		r.begin(l)
+	case "user_message":
+		r.prompt(l, emit)
+	case "item_completed":
+		if l.itemKind == "UserMessage" {
+			r.prompt(l, emit)
+		}
+	case "token_count":
+		r.tokens(l, emit)
+	case "task_complete":
+		r.log.Answer(&r.turn, cmp.Or(l.turn, r.turn.Session+"/"+strconv.FormatInt(int64(l.at), 10)), l.at, events.StatusOK, l.text, emit)
+	case "turn_aborted":
+		r.log.Answer(&r.turn, cmp.Or(l.turn, r.turn.Session+"/"+strconv.FormatInt(int64(l.at), 10)), l.at, events.StatusCancelled, nil, emit)
+	}
+}
+
+// prompt tells what the user said, which some versions write in two ways.
+func (r *reader) prompt(l *line, emit func(*events.Event)) {
+	id := cmp.Or(r.turn.Prompt, r.turn.Session+"/"+strconv.FormatInt(int64(l.at), 10)) + "/" + strconv.FormatUint(xxhash.Sum64(l.text), 16)
+	if r.log.Again(id) {
+		return
+	}
+	if r.parent != "" && !r.asked {
+		r.asked = true
+		r.log.Asked(&r.turn, events.Party{Session: r.parent, Agent: program}, l.at, l.text, emit)
+		return
+	}
+	r.log.Prompt(&r.turn, id, l.at, l.text, emit)
+}
+
+// tokens tells what was used up since it was told last. The figures come again when nothing
+// was, and with each of them the sum since the session began, by which they are known again.
+func (r *reader) tokens(l *line, emit func(*events.Event)) {
+	if l.total <= r.used.Total {
+		return
+	}
+	r.used.Total = l.total
+	r.log.Inference(&r.turn, r.turn.Session+"/"+strconv.FormatInt(l.total, 10), l.at, r.model, "openai", l.last, emit)
+}
+
+// item reads what was said to the model, and what it said.
+func (r *reader) item(l *line, emit func(*events.Event)) {
+	switch l.event {
+	case "function_call", "custom_tool_call", "local_shell_call", "web_search_call", "tool_search_call":
+		r.call(l, emit)
+	case "function_call_output", "custom_tool_call_output", "tool_search_output":
+		r.result(l, emit)
+	}
+}
+
+func (r *reader) call(l *line, emit func(*events.Event)) {
+	if l.tool == "" {
+		l.tool = strings.TrimSuffix(l.event, "_call")
+	}
+	if l.namespace != "" && !strings.HasPrefix(l.tool, l.namespace) {
+		l.tool = l.namespace + "__" + strings.TrimLeft(l.tool, "_")
+	}
+	id := cmp.Or(l.call, l.item)
+	if id == "" { // of a search that the model's service makes itself
+		id = r.turn.Session + "/" + strconv.FormatInt(int64(l.at), 10) + "/" + strconv.FormatUint(xxhash.Sum64(l.args), 16)
+	}
+	if l.tool == "spawn_agent" {
+		// Its id comes with the result.
+		t := &task{at: l.at}
+		t.read(l.args)
+		r.tasks.Put(id, t)
+		return
+	}
+	r.log.Call(&r.turn, &transcript.Use{ID: id, Tool: l.tool, Server: transcript.Server(l.tool), Args: l.args, At: l.at}, emit)
+}
+
+func (t *task) read(args []byte) {
+	c := jsonwalk.New(args)
+	for c.MaybeObject(); c.Member(); {
+		switch string(c.Key()) {
+		case "message":
+			t.asked = bytes.Clone(c.Text())
+		case "agent_type":
+			t.kind = adapter.Word(c.Text(), events.MaxID)
+		default:
+			c.Skip()
+		}
+	}
+}
+
+func (r *reader) result(l *line, emit func(*events.Event)) {
+	t, ok := r.tasks.Get(l.call)
+	if !ok {
+		r.log.Result(&r.turn, &transcript.Use{ID: l.call, Ended: l.at, Status: l.status, Said: l.text}, emit)
+		return
+	}
+	r.tasks.Delete(l.call)
+	c := jsonwalk.New(l.text)
+	child := adapter.ID(c.TextOf("agent_id"))
+	if child == "" {
+		return // it was not made
+	}
+	// What it answers comes with a later tool, wait_agent, or as a message.
+	r.log.Call(&r.turn, &transcript.Use{ID: l.call, To: events.Party{Session: child, Agent: cmp.Or(t.kind, program)},
+		Asked: t.asked, Elsewhere: true, At: t.at}, emit)
+}

@@ -1,0 +1,305 @@
+package codex
+
+import (
+	"bytes"
+	"cmp"
+	"strconv"
+
+	"weir/events"
+	"weir/events/adapter"
+	"weir/events/adapter/jsonwalk"
+)
+
+// line is one line of a rollout, as far as it is of use.
+type line struct {
+	kind, event          string // type of the line, and of what it holds
+	at                   events.Stamp
+	id, forked, parent   string // of a session
+	role                 string // of an agent that another one made
+	turn, rootTurn       string
+	model                string
+	tool, namespace      string
+	item, call, itemKind string
+	args                 []byte // JSON
+	text                 []byte // of a message, an answer or a result
+	status               events.Status
+	last                 events.Usage // of the last answer of the model
+	total                int64        // tokens since the session began
+}
+
+func read(record []byte) (*line, error) {
+	l := &line{}
+	var payload []byte
+	c := jsonwalk.New(record)
+	for c.Object(); c.Member(); {
+		switch string(c.Key()) {
+		case "timestamp":
+			l.at, _ = c.Stamp()
+		case "type":
+			l.kind = string(c.Text())
+		case "payload":
+			payload = c.Raw()
+		default:
+			c.Skip()
+		}
+	}
+	c.End()
+	switch {
+	case c.Err() != nil:
+		return nil, c.Err()
+	case l.kind == "":
+		return nil, adapter.Missing("type", "want type on every line of a rollout")
+	case l.at == 0:
+		return nil, adapter.Missing("timestamp", "want timestamp on every line of a rollout")
+	case l.kind == "compacted" || len(payload) == 0:
+		return l, nil
+	}
+	inner := jsonwalk.New(payload)
+	l.readPayload(inner)
+	return l, inner.Err()
+}
+
+func (l *line) readPayload(c *jsonwalk.Cursor) {
+	var output []byte
+	for c.MaybeObject(); c.Member(); {
+		switch string(c.Key()) {
+		case "type":
+			l.event = string(c.Text())
+		case "id":
+			l.item = adapter.ID(c.Text())
+		case "forked_from_id":
+			l.forked = adapter.ID(c.Text())
+		case "source":
+			l.readSource(c)
+		case "turn_id":
+			l.turn = adapter.ID(c.Text())
+		case "root_turn_id":
+			l.rootTurn = adapter.ID(c.Text())
+		case "model":
+			l.model = adapter.Word(c.Text(), events.MaxID)
+		case "name":
+			l.tool = adapter.Word(c.Text(), events.MaxID)
+		case "namespace":
+			l.namespace = adapter.Word(c.Text(), events.MaxID/2)
+		case "call_id":
+			l.call = adapter.ID(c.Text())
+		case "arguments", "input", "action":
+			if l.args = c.Raw(); len(l.args) > 0 && l.args[0] == '"' {
+				l.args = arguments(l.args)
+			}
+		case "message", "last_agent_message":
+			if c.Peek() == '"' {
+				l.text = c.Text()
+			} else {
+				c.Skip()
+			}
+		case "item":
+			l.readItem(c)
+		case "output":
+			output = c.Raw()
+		case "info":
+			l.readTokens(c)
+		default:
+			c.Skip()
+		}
+	}
+	l.id = l.item
+	if output != nil {
+		l.readOutput(output)
+	}
+}
+
+// arguments returns those that are written as a string: JSON in most tools, and what is none
+// as the string that it is.
+func arguments(quoted []byte) []byte {
+	text := jsonwalk.New(quoted).Text()
+	if c := jsonwalk.New(text); c.Peek() == '{' {
+		c.Skip()
+		if c.End(); c.Err() == nil {
+			return text
+		}
+	}
+	return quoted
+}
+
+// readSource finds out who made the agent of a session, when it was another one.
+func (l *line) readSource(c *jsonwalk.Cursor) {
+	for c.MaybeObject(); c.Member(); {
+		switch string(c.Key()) {
+		case "subagent", "thread_spawn":
+			if c.Peek() == '{' {
+				l.readSource(c)
+			} else {
+				l.role = adapter.Word(c.Text(), events.MaxID) // such as review
+			}
+		case "parent_thread_id":
+			l.parent = adapter.ID(c.Text())
+		case "agent_role":
+			if role := adapter.Word(c.Text(), events.MaxID); role != "" {
+				l.role = role
+			}
+		default:
+			c.Skip()
+		}
+	}
+}
+
+// readItem reads an item as newer versions tell it when it is complete.
+func (l *line) readItem(c *jsonwalk.Cursor) {
+	for c.MaybeObject(); c.Member(); {
+		switch string(c.Key()) {
+		case "type":
+			l.itemKind = string(c.Text())
+		case "content":
+			l.text = c.Texts()
+		default:
+			c.Skip()
+		}
+	}
+}
+
+func (l *line) readTokens(c *jsonwalk.Cursor) {
+	for c.MaybeObject(); c.Member(); {
+		switch string(c.Key()) {
+		case "total_token_usage":
+			_, l.total = usage(c)
+		case "last_token_usage":
+			l.last, _ = usage(c)
+		default:
+			c.Skip()
+		}
+	}
+}
+
+func usage(c *jsonwalk.Cursor) (u events.Usage, total int64) {
+	for c.MaybeObject(); c.Member(); {
+		field := &total
+		switch string(c.Key()) {
+		case "input_tokens":
+			field = &u.Input
+		case "output_tokens":
+			field = &u.Output
+		case "cached_input_tokens":
+			field = &u.CacheRead
+		case "cache_write_input_tokens":
+			field = &u.CacheCreation
+		case "reasoning_output_tokens":
+			field = &u.Reasoning
+		case "total_tokens":
+		default:
+			c.Skip()
+			continue
+		}
+		if v, ok := c.Count(); ok {
+			*field, u.Known = v, true
+		}
+	}
+	return u, total
+}
+
+// readOutput reads the result of a tool: a text, a list of blocks, or an object with either
+// in content and whether the call succeeded.
+func (l *line) readOutput(output []byte) {
+	c := jsonwalk.New(output)
+	switch c.Peek() {
+	case '"':
+		l.text = c.Text()
+	case '[':
+		l.text = c.Texts()
+	default:
+		for c.MaybeObject(); c.Member(); {
+			switch string(c.Key()) {
+			case "content":
+				if c.Peek() == '"' {
+					l.text = c.Text()
+				} else {
+					l.text = c.Texts()
+				}
+			case "success":
+				if !c.Bool() {
+					l.status = events.StatusError
+				}
+			default:
+				c.Skip()
+			}
+		}
+	}
+	l.readShell()
+	switch {
+	case bytes.HasPrefix(l.text, []byte("Command blocked by PreToolUse hook")):
+		l.status = events.StatusDenied
+	case bytes.HasPrefix(l.text, []byte("aborted by user")):
+		l.status, l.text = events.StatusCancelled, nil
+	case bytes.HasPrefix(l.text, []byte("apply_patch verification failed")):
+		l.status = events.StatusError
+	}
+}
+
+// readShell takes away what stands before the output of a command: ids of pieces, how long it
+// took, how many tokens that is. How the command ended stays.
+func (l *line) readShell() {
+	if wrapped := jsonwalk.New(l.text); wrapped.Peek() == '{' { // as older versions write it
+		l.readWrapped(wrapped)
+		return
+	}
+	head, out, ok := bytes.Cut(l.text, []byte("\nOutput:\n"))
+	if !ok || !bytes.Contains(head, []byte("Wall time: ")) {
+		return
+	}
+	code, running := "", false
+	for each := range bytes.SplitSeq(head, []byte("\n")) {
+		name, value, _ := bytes.Cut(each, []byte(": "))
+		switch string(name) {
+		case "Chunk ID", "Wall time", "Original token count", "Total output lines":
+			continue
+		case "Exit code":
+			code = string(value)
+			continue
+		}
+		switch word, ok := bytes.CutPrefix(each, []byte("Process exited with code ")); {
+		case ok:
+			code = string(word)
+		case bytes.HasPrefix(each, []byte("Process running with session ID ")):
+			running = true
+		default:
+			return // no head of a shell
+		}
+	}
+	l.exited(code, out)
+	if running {
+		l.text = append([]byte("running\n"), out...)
+	}
+}
+
+func (l *line) readWrapped(c *jsonwalk.Cursor) {
+	code, out, isShell := "", []byte(nil), false
+	for c.Object(); c.Member(); {
+		switch {
+		case string(c.Key()) == "output" && c.Peek() == '"':
+			out = c.Text()
+		case string(c.Key()) == "metadata" && c.Peek() == '{':
+			for c.Object(); c.Member(); {
+				if string(c.Key()) == "exit_code" {
+					v, ok := c.Int()
+					code, isShell = strconv.FormatInt(v, 10), ok
+				} else {
+					c.Skip()
+				}
+			}
+		default:
+			c.Skip()
+		}
+	}
+	if isShell && c.Err() == nil {
+		l.exited(code, out)
+	}
+}
+
+// exited is the result of a command. One that says nothing says at least how it ended.
+func (l *line) exited(code string, out []byte) {
+	l.text = out
+	if code = cmp.Or(code, "0"); code != "0" {
+		l.status = events.StatusError
+		l.text = append([]byte("exit code "+code+"\n"), out...)
+	}
+}

@@ -1,0 +1,241 @@
+// Package transcript tells what the logs of coding agents have in common: a user prompts,
+// the agent uses tools, is given their results, hands tasks to other agents and answers.
+// The adapters of these logs find out what a line says; what becomes of it is the same.
+//
+// One flow is one prompt of the user, or the session where a log does not tell prompts
+// apart.
+package transcript
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+	"strings"
+
+	"weir/events"
+	"weir/events/adapter"
+	"weir/events/adapter/teller"
+	"weir/events/fingerprint"
+)
+
+// maxRemembered bounds the uses of tools that are known again.
+const maxRemembered = 16384
+
+// Log hands over the events of the transcripts of one program. It is for one goroutine.
+type Log struct {
+	tell *teller.Teller
+	uses *adapter.Recent[progress] // by id
+	once *adapter.Recent[struct{}] // ids of what was told and may come again
+}
+
+// progress is how much of the use of a tool was told.
+type progress struct{ called, ended bool }
+
+// New returns a log of a program of which all work is seen.
+func New(o adapter.Options, program string) *Log {
+	l := &Log{tell: teller.New(o, program, events.CorrelationPrompt, events.CorrelationSession),
+		uses: adapter.NewRecent[progress](o.HeldOr(maxRemembered)), once: adapter.NewRecent[struct{}](o.HeldOr(maxRemembered))}
+	l.tell.Work = true
+	return l
+}
+
+// Ignoring adds arguments that are left out of the hashes of a tool's calls: what a program
+// has its model say about each call, which changes while the call does not.
+func Ignoring(o adapter.Options, tool string, args ...string) adapter.Options {
+	all := maps.Clone(o.IgnoreArgs)
+	if all == nil {
+		all = map[string][]string{}
+	}
+	all[tool] = append(args, all[tool]...)
+	o.IgnoreArgs = all
+	return o
+}
+
+// Turn is where in a transcript something stands.
+type Turn struct {
+	Session string       // that the transcript is of
+	Prompt  string       // id of what the user said; "" when that is not known
+	By      events.Party // who acts
+}
+
+// Use is a use of a tool, or a task that an agent hands to another one.
+type Use struct {
+	ID     string
+	Tool   string
+	Server string // of MCP
+	Args   []byte // JSON
+
+	To        events.Party // who is given a task; zero for a tool
+	Asked     []byte       // what it is asked to do
+	Elsewhere bool         // what it does stands in another log
+
+	At     events.Stamp  // when it was made
+	Ended  events.Stamp  // when its result came; 0 while there is none
+	Status events.Status // of the result; zero means ok
+	Said   []byte        // the result
+}
+
+func (l *Log) begin(t *Turn, id string, kind events.Kind, at events.Stamp) *events.Event {
+	var names adapter.Names
+	names[events.CorrelationPrompt] = t.Prompt
+	names[events.CorrelationSession] = t.Session
+	names[events.CorrelationConversation] = t.Session
+	e := l.tell.Begin(id, kind, at, &names)
+	e.Origin = events.OriginAgent
+	return e
+}
+
+// Again reports whether what has this id came before, for logs that write things twice.
+func (l *Log) Again(id string) bool {
+	_, again := l.once.Get(id)
+	l.once.Put(id, struct{}{})
+	return again
+}
+
+// Prompt tells what the user said to the agent.
+func (l *Log) Prompt(t *Turn, id string, at events.Stamp, text []byte, emit func(*events.Event)) {
+	e := l.begin(t, id+"/prompt", events.AgentCall, at)
+	e.Origin, e.To = events.OriginUser, t.By
+	teller.Said(e, text)
+	l.tell.Tell(e, emit)
+}
+
+// Asked tells what the agent of a transcript of its own was asked by another one. Its id is
+// that of the agent's session, so that it is one call with what the other one tells of it.
+func (l *Log) Asked(t *Turn, from events.Party, at events.Stamp, text []byte, emit func(*events.Event)) {
+	e := l.begin(t, t.By.Session+"/call", events.AgentCall, at)
+	e.From, e.To, e.TransferMode = from, t.By, events.ReturnToCaller
+	teller.Said(e, text)
+	emit(e) // what the other one did before stands in another log
+}
+
+// Use tells the use of a tool and its result, each once.
+func (l *Log) Use(t *Turn, u *Use, emit func(*events.Event)) {
+	l.Call(t, u, emit)
+	if u.Ended != 0 {
+		l.Result(t, u, emit)
+	}
+}
+
+// Uses tells uses that were made side by side, calls and results in the order of their times.
+func (l *Log) Uses(t *Turn, uses []Use, emit func(*events.Event)) {
+	type moment struct {
+		at  events.Stamp
+		use *Use
+		end bool
+	}
+	var all []moment
+	for i := range uses {
+		u := &uses[i]
+		all = append(all, moment{u.At, u, false})
+		if u.Ended != 0 {
+			all = append(all, moment{max(u.Ended, u.At), u, true})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b moment) int { return int(a.at - b.at) })
+	for _, m := range all {
+		if m.end {
+			l.Result(t, m.use, emit)
+		} else {
+			l.Call(t, m.use, emit)
+		}
+	}
+}
+
+// Call tells that a tool is used, or a task given.
+func (l *Log) Call(t *Turn, u *Use, emit func(*events.Event)) {
+	p, _ := l.uses.Get(u.ID)
+	if p.called {
+		return
+	}
+	p.called = true
+	l.uses.Put(u.ID, p)
+	if !u.To.IsZero() {
+		id := u.ID
+		if u.Elsewhere && u.To.Session != "" {
+			id = u.To.Session // as Asked tells it
+		}
+		e := l.begin(t, id+"/call", events.AgentCall, u.At)
+		e.From, e.To, e.TransferMode = t.By, u.To, events.ReturnToCaller
+		teller.Said(e, u.Asked)
+		l.tell.Tell(e, emit)
+		return
+	}
+	e := l.begin(t, u.ID+"/call", events.ToolCall, u.At)
+	e.From = t.By
+	e.Tool = events.Tool{Name: u.Tool, CallID: u.ID, Type: "function"}
+	if u.Server != "" {
+		e.Tool.Server, e.Tool.Type = u.Server, "mcp"
+	}
+	l.tell.Args(e, u.Args)
+	e.Tool.ArgsSim = fingerprint.Text(u.Args)
+	l.tell.Tell(e, emit)
+}
+
+// Result tells what came of a call that was told.
+func (l *Log) Result(t *Turn, u *Use, emit func(*events.Event)) {
+	p, known := l.uses.Get(u.ID)
+	if !known || p.ended {
+		return
+	}
+	p.ended = true
+	l.uses.Put(u.ID, p)
+	e := l.begin(t, u.ID+"/result", events.ToolResult, u.Ended)
+	said := adapter.WithoutSerials(u.Said)
+	switch e.Status = max(u.Status, events.StatusOK); {
+	case e.Status == events.StatusError:
+		e.ErrorType = fingerprint.Error(said)
+	case e.Status == events.StatusOK && len(bytes.TrimSpace(said)) == 0:
+		said = []byte("no output") // which is known, and the same as no output again
+	}
+	teller.Said(e, said)
+	if u.To.IsZero() {
+		e.From, e.Tool = t.By, events.Tool{Name: u.Tool, CallID: u.ID, ResultSize: int64(max(1, len(said)))}
+		l.tell.Tell(e, func(e *events.Event) {
+			adapter.Acknowledge(e)
+			emit(e)
+		})
+		return
+	}
+	e.Kind, e.From, e.To = events.AgentReturn, u.To, t.By
+	if u.At != 0 {
+		e.Time = max(e.Time, u.At)
+		e.DurationMS = float64(e.Time - u.At)
+	}
+	if u.Elsewhere {
+		emit(e)
+		return
+	}
+	l.tell.Tell(e, emit)
+}
+
+// Inference tells what one answer of the model used up.
+func (l *Log) Inference(t *Turn, id string, at events.Stamp, model, provider string, used events.Usage, emit func(*events.Event)) {
+	if !used.Known || l.Again(id+"/llm") {
+		return
+	}
+	e := l.begin(t, id+"/llm", events.LLMCall, at)
+	e.From, e.Model, e.Provider, e.Usage = t.By, model, provider, used
+	l.tell.Tell(e, emit)
+}
+
+// Answer tells that the agent has nothing more to do for the user.
+func (l *Log) Answer(t *Turn, id string, at events.Stamp, status events.Status, text []byte, emit func(*events.Event)) {
+	if l.Again(id + "/return") {
+		return
+	}
+	e := l.begin(t, id+"/return", events.AgentReturn, at)
+	e.From, e.Status = t.By, status
+	teller.Said(e, text)
+	l.tell.Tell(e, emit)
+}
+
+// Server returns the server of a tool that is named mcp__SERVER__TOOL; "" for others.
+func Server(tool string) string {
+	rest, isMCP := strings.CutPrefix(tool, "mcp__")
+	server, _, named := strings.Cut(rest, "__")
+	if !isMCP || !named {
+		return ""
+	}
+	return server
+}
