@@ -17,6 +17,8 @@ import (
 	"weir/events/adapter"
 	"weir/events/adapter/a2a"
 	"weir/events/adapter/adk"
+	"weir/events/adapter/codex"
+	"weir/events/adapter/copilot"
 	"weir/events/adapter/mcp"
 	"weir/events/adapter/openhands"
 	"weir/events/adapter/registry"
@@ -65,8 +67,12 @@ var logTruths = []logTruth{
 	{truth{"a2a/honest_v1.jsonl", []string{"planner > coder"}, 1, nil, 2, 1, 0}, "a2a", events.CorrelationDerived, "", ""},
 
 	{truth{"codex/looping.jsonl", nil, 0, times(15, "exec_command"), 1, 1, 1}, "codex", events.CorrelationPrompt, "deny repetition_detected at call 6", ""},
-	{truth{"codex/refused-obeys.jsonl", nil, 0, times(6, "exec_command"), 1, 1, 1}, "codex", events.CorrelationPrompt, "deny repetition_detected at call 6", ""},
+	{truth{"codex/refused-obeys.jsonl", nil, 0, times(6, "exec_command"), 1, 1, 1}, "codex", events.CorrelationPrompt, "warn repetition_detected at call 3", ""},
 	{truth{"codex/honest.jsonl", nil, 0, times(6, "exec_command"), 1, 1, 0}, "codex", events.CorrelationPrompt, "", ""},
+
+	{truth{"copilot/looping.jsonl", nil, 0, times(15, "bash"), 1, 1, 1}, "copilot", events.CorrelationPrompt, "deny repetition_detected at call 6", ""},
+	{truth{"copilot/refused-obeys.jsonl", nil, 0, times(6, "bash"), 1, 1, 1}, "copilot", events.CorrelationPrompt, "warn repetition_detected at call 3", ""},
+	{truth{"copilot/honest.jsonl", nil, 0, times(6, "bash"), 1, 1, 0}, "copilot", events.CorrelationPrompt, "", ""},
 }
 
 // logged returns a recording as it was written.
@@ -136,7 +142,7 @@ func TestDetectRecordings(t *testing.T) {
 		switch folder, name, _ := strings.Cut(file, "/"); {
 		case folder == "google_adk" && strings.HasSuffix(name, ".otlp.jsonl"):
 		case folder == "llama_index" && strings.HasSuffix(name, ".events.jsonl"), folder == "google_adk", folder == "mcp", folder == "openhands", folder == "a2a",
-			folder == "codex":
+			folder == "codex", folder == "copilot":
 			mine++
 		}
 	}
@@ -343,6 +349,8 @@ func fuzzLog(f *testing.F, format adapter.Format) {
 }
 
 func FuzzA2A(f *testing.F)       { fuzzLog(f, a2a.Format()) }
+func FuzzCodex(f *testing.F)     { fuzzLog(f, codex.Format()) }
+func FuzzCopilot(f *testing.F)   { fuzzLog(f, copilot.Format()) }
 func FuzzADK(f *testing.F)       { fuzzLog(f, adk.Format()) }
 func FuzzMCP(f *testing.F)       { fuzzLog(f, mcp.Format()) }
 func FuzzOpenHands(f *testing.F) { fuzzLog(f, openhands.Format()) }

@@ -39,16 +39,20 @@ func Format() adapter.Format {
 	}
 }
 
+// score is certain of what only Caco writes. Its sessions are those of Copilot's SDK, so that
+// the log of one by itself may as well be of any other program that is made with it.
 func score(head []byte) adapter.Match {
+	match := adapter.NoMatch
 	for top := range adapter.Tops(head) {
 		switch {
 		case top["body"] == "{" && sessionIn(top["path"]) != "",
-			top["line"] == "{" && strings.HasSuffix(top["file"], "events.jsonl"),
-			top.Has("id", "timestamp", "parentId", "type") && top["data"] == "{":
+			top["line"] == "{" && strings.HasSuffix(top["file"], "events.jsonl"):
 			return adapter.Certain
+		case top.Has("id", "timestamp", "parentId", "type") && top["data"] == "{":
+			match = adapter.Maybe
 		}
 	}
-	return adapter.NoMatch
+	return match
 }
 
 type reader struct {

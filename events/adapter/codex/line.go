@@ -71,6 +71,10 @@ func (l *line) readPayload(c *jsonwalk.Cursor) {
 			l.forked = adapter.ID(c.Text())
 		case "source":
 			l.readSource(c)
+		case "parent_thread_id":
+			if parent := adapter.ID(c.Text()); parent != "" {
+				l.parent = parent
+			}
 		case "turn_id":
 			l.turn = adapter.ID(c.Text())
 		case "root_turn_id":

@@ -18,6 +18,7 @@ import (
 	"weir/events/adapter/claudehooks"
 	"weir/events/adapter/cloudevents"
 	"weir/events/adapter/codex"
+	"weir/events/adapter/copilot"
 	"weir/events/adapter/crewai"
 	"weir/events/adapter/langsmith"
 	"weir/events/adapter/llamaindex"
@@ -41,6 +42,7 @@ func Formats() []adapter.Format {
 		claudecode.Format(),
 		claudehooks.Format(),
 		codex.Format(),
+		copilot.Format(),
 		managedagents.Format(),
 		trace.Format(),
 		openaiagents.Format(),
