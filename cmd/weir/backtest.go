@@ -22,7 +22,7 @@ import (
 
 func backtestCommand() cli.Command {
 	return cli.Command{
-		Name: "backtest", Args: "[FILE|DIR...|-]", Short: "try limits on a log that exists: whom they would stop, and what other limits would do",
+		Name: "backtest", Args: "[FILE|DIR...|-]", Short: "try limits on a log that exists: whom they would stop, and at what",
 		Long: `Folds logs of agents by the code that judges live traffic, and says which flows would
 have been warned and stopped, what came after the stop, what each rule measured against
 its thresholds, which flows came nearest, how many flows another threshold would stop,
