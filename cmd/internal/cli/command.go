@@ -47,6 +47,10 @@ type Run func(ctx context.Context, env *Env, args []string) error
 // Main finds the command that args name, parses its flags, runs it, tells its error
 // on standard error, and returns the exit code.
 func (p *Program) Main(ctx context.Context, env Env, args []string) int {
+	out, errs := &quoting{out: env.Out}, &quoting{out: env.Err}
+	defer out.end()
+	defer errs.end()
+	env.Out, env.Err = out, errs
 	root := p.tree(&env)
 	root.SetArgs(append([]string{}, args...)) // nil would mean those of the process
 	c, err := root.ExecuteContextC(ctx)

@@ -72,6 +72,8 @@ func (t *Table) Row(cells ...Cell) error {
 		t.widths = append(t.widths, 0)
 	}
 	for i, c := range cells {
+		cells[i].Text = quoted(c.Text)
+		c = cells[i]
 		t.widths[i] = max(t.widths[i], utf8.RuneCountInString(c.Text))
 	}
 	t.rows = append(t.rows, cells)
