@@ -193,7 +193,7 @@ func toldLine(v *events.Verdict) string {
 			s += " for " + r.RequestedBy
 		}
 	}
-	if v.Mode != modeEnforce {
+	if v.Mode != events.ModeEnforce {
 		s += " " + v.Mode
 	}
 	return s

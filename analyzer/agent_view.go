@@ -172,7 +172,7 @@ func (e *Engine) ExplainAgent(p *Agents, a *Agent) string {
 		o := &v.Orders[i]
 		fmt.Fprintf(&b, "  %s %s", o.Action, o.RuleID)
 		told("effective", o.Effective)
-		if o.Mode != modeEnforce {
+		if o.Mode != events.ModeEnforce {
 			told("mode", o.Mode)
 		}
 		fmt.Fprintf(&b, " observed=%s limit=%s until=%s\n", number(*o.Observed), number(*o.Limit), o.ExpiresAt)

@@ -32,10 +32,10 @@ func (e *Engine) ask(p *Partition, f *Flow, m *moment, fx *Effects) {
 	var warning *events.Verdict
 	for i := given; i < len(fx.Verdicts); i++ {
 		v := &fx.Verdicts[i]
-		if v.Mode != modeEnforce {
+		if v.Mode != events.ModeEnforce {
 			continue
 		}
-		if v.ControlledCutoff && v.Effective == effectiveNow || v.Action == events.Throttle.String() && v.Effective == effectiveNow {
+		if v.ControlledCutoff && v.Effective == events.EffectiveNow || v.Action == events.Throttle.String() && v.Effective == events.EffectiveNow {
 			fx.Counts.Refused++
 			fx.Counts.Attempts++
 			*p = load

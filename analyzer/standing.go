@@ -123,7 +123,7 @@ func (r *Rule[S, ID]) verdict(o *standingOrder, id uint64, at events.Stamp, wind
 		ID:               fmt.Sprintf("%016x-%x", id, o.revision),
 		Time:             events.RFC3339(at),
 		Revision:         o.revision,
-		Mode:             modeEnforce,
+		Mode:             events.ModeEnforce,
 		Action:           o.action.String(),
 		ControlledCutoff: o.action == events.Deny || o.action == events.Halt,
 		Reason:           r.Reason,
@@ -131,7 +131,7 @@ func (r *Rule[S, ID]) verdict(o *standingOrder, id uint64, at events.Stamp, wind
 		Unit:             r.Unit,
 	}
 	if o.shadow {
-		v.Mode = modeShadow
+		v.Mode = events.ModeShadow
 	}
 	if r.Window == "seconds" {
 		v.WindowS = float64(window)
@@ -149,9 +149,9 @@ func (r *Rule[S, ID]) verdict(o *standingOrder, id uint64, at events.Stamp, wind
 	}
 	switch o.phase {
 	case phaseArmed:
-		v.Effective = effectiveNext
+		v.Effective = events.EffectiveNext
 	case phaseStop:
-		v.Effective = effectiveNow
+		v.Effective = events.EffectiveNow
 	}
 	if o.phase > phaseWarn {
 		v.HTTPStatus = httpStatus(o.action, r.Status, status)

@@ -9,13 +9,6 @@ import (
 	"weir/events"
 )
 
-const (
-	modeEnforce   = "enforce"
-	modeShadow    = "shadow"
-	effectiveNow  = "now"
-	effectiveNext = "next"
-)
-
 // emit publishes the order as it stands now, unless a wider one says as much. Every string in the verdict is its
 // own: the flow's strings may alias a record that is about to be overwritten.
 func (e *Engine) emit(f *Flow, o *order, m *moment, set *Setting, fx *Effects) {
@@ -44,7 +37,7 @@ func (e *Engine) answer(f *Flow, o *order, m *moment) *events.Verdict {
 // allowed is the answer to a call that nothing is said against.
 func (e *Engine) allowed(f *Flow, m *moment) *events.Verdict {
 	return &events.Verdict{SchemaVersion: 1, ID: strconv.FormatUint(xxhash.Sum64String(f.key+"\x00"+m.ev.ID), 16), Time: events.RFC3339(m.at),
-		Mode: modeEnforce, Scope: events.Scope{Kind: events.ScopeFlow.String(), ID: strings.Clone(f.key)}, Action: events.Allow.String(),
+		Mode: events.ModeEnforce, Scope: events.Scope{Kind: events.ScopeFlow.String(), ID: strings.Clone(f.key)}, Action: events.Allow.String(),
 		Reason: Allowed, ConfigVersion: e.limits.Version, CorrelationID: strings.Clone(m.ev.CorrelationID)}
 }
 

@@ -25,6 +25,19 @@ const (
 	UnitNone     Unit = "none"
 )
 
+// The values of Verdict.Mode: a shadow verdict is given and counted, and no dispatcher
+// honors it.
+const (
+	ModeEnforce = "enforce"
+	ModeShadow  = "shadow"
+)
+
+// The values of Verdict.Effective: from the next call on, or with the one that was judged.
+const (
+	EffectiveNow  = "now"
+	EffectiveNext = "next"
+)
+
 // Verdict is a standing order for a dispatcher, as the schema verdict.v1.json
 // defines it. A verdict with a CorrelationID binds the calls of that flow alone;
 // Scope says whom within it, Match which calls. It holds no wall-clock time: its

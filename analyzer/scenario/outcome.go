@@ -92,7 +92,7 @@ func (s *Said) String() string {
 	if s.Ask {
 		b.WriteString("ask ")
 	}
-	if v.Mode == "shadow" {
+	if v.Mode == events.ModeShadow {
 		b.WriteString("shadow-")
 	}
 	switch {
@@ -101,7 +101,7 @@ func (s *Said) String() string {
 		return b.String()
 	case v.Action == events.Allow.String():
 		b.WriteString("clear")
-	case v.Effective == "next":
+	case v.Effective == events.EffectiveNext:
 		b.WriteString("arm")
 	default:
 		b.WriteString(v.Action)

@@ -133,7 +133,7 @@ func (r *run) acknowledge(ev *events.Event, reason string) {
 	}
 	for i := len(r.out.Said) - 1; i >= 0; i-- {
 		v := &r.out.Said[i].Verdict
-		if v.Mode == "shadow" || reason != "" && reason != string(v.Reason) {
+		if v.Mode == events.ModeShadow || reason != "" && reason != string(v.Reason) {
 			continue
 		}
 		if v.Effective != "" && v.CorrelationID == ev.FlowKey() || concerns(v, ev) {

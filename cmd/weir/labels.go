@@ -260,7 +260,7 @@ type tally struct {
 
 // note takes down a verdict that was given when so many calls were made.
 func (t *tally) note(v *events.Verdict) {
-	if v.Mode != modeEnforce {
+	if v.Mode != events.ModeEnforce {
 		return
 	}
 	switch {
@@ -268,7 +268,7 @@ func (t *tally) note(v *events.Verdict) {
 		t.warned = true
 	case stops(v):
 		t.warned = true
-		if v.Effective == effectiveNow && !t.stopped {
+		if v.Effective == events.EffectiveNow && !t.stopped {
 			t.stopped, t.stoppedAt = true, t.calls
 		}
 	}

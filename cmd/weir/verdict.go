@@ -7,12 +7,6 @@ import (
 	"weir/events"
 )
 
-// Words of verdicts that the commands look at.
-const (
-	modeEnforce  = "enforce"
-	effectiveNow = "now"
-)
-
 // stops reports whether the verdict orders to refuse calls.
 func stops(v *events.Verdict) bool {
 	return v.Action == events.Deny.String() || v.Action == events.Halt.String() || v.Action == events.Throttle.String()
@@ -23,7 +17,7 @@ func stops(v *events.Verdict) bool {
 func actionCell(v *events.Verdict) cli.Cell {
 	word, paint := v.Action, cli.Plain
 	switch {
-	case stops(v) && v.Effective == effectiveNow:
+	case stops(v) && v.Effective == events.EffectiveNow:
 		paint = cli.Bad
 	case stops(v):
 		word, paint = "arm "+word, cli.Caution
@@ -32,7 +26,7 @@ func actionCell(v *events.Verdict) cli.Cell {
 	case v.Action == events.Allow.String():
 		word, paint = "clear", cli.Good
 	}
-	if v.Mode != modeEnforce {
+	if v.Mode != events.ModeEnforce {
 		word, paint = "shadow "+word, cli.Faint
 	}
 	return cli.Cell{Text: word, Paint: paint}

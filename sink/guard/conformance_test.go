@@ -358,7 +358,7 @@ func follows(t *testing.T, name string, command []string) {
 			return nil
 		}
 		limit, observed := 10.0, 11.0
-		return &events.Verdict{ID: "d", Mode: modeEnforce, Action: "deny", Reason: events.MaxTotalCalls, Limit: &limit, Observed: &observed, HTTPStatus: 429, Message: "no", AgentMessage: "n"}
+		return &events.Verdict{ID: "d", Mode: events.ModeEnforce, Action: "deny", Reason: events.MaxTotalCalls, Limit: &limit, Observed: &observed, HTTPStatus: 429, Message: "no", AgentMessage: "n"}
 	})
 	f := begin(t, weir, command)
 	ab := map[string]any{"flow": "f", "from": "a", "to": "b"}

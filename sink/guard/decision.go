@@ -72,7 +72,7 @@ func refused(v *events.Verdict, flow string, by Source, now events.Stamp) Decisi
 	d := Decision{Action: actionOf(v), Source: by, Reason: v.Reason, Limit: math.NaN(), Observed: math.NaN(), Verdict: v, flow: flow}
 	if v.Limit != nil && v.Observed != nil {
 		d.Limit, d.Observed = *v.Limit, *v.Observed
-		if v.Effective == effectiveNext && counted(v.Unit) {
+		if v.Effective == events.EffectiveNext && counted(v.Unit) {
 			d.Observed++ // the call that is refused would have been the one over the limit
 		}
 	}
@@ -91,7 +91,7 @@ func refused(v *events.Verdict, flow string, by Source, now events.Stamp) Decisi
 func Answer(v *events.Verdict, c *Call, now events.Stamp) *events.Verdict {
 	d := refused(v, c.Flow, FromTable, now)
 	a := *v
-	a.CorrelationID, a.Effective, a.Message = c.flowKey(), effectiveNow, d.message()
+	a.CorrelationID, a.Effective, a.Message = c.flowKey(), events.EffectiveNow, d.message()
 	a.RetryAfterS = int64(d.RetryAfter / time.Second)
 	if v.Limit != nil && v.Observed != nil {
 		a.Observed = &d.Observed
@@ -107,11 +107,6 @@ func counted(u events.Unit) bool {
 	}
 	return true
 }
-
-const (
-	effectiveNow  = "now"
-	effectiveNext = "next"
-)
 
 func actionOf(v *events.Verdict) events.Action {
 	switch v.Action {

@@ -192,7 +192,7 @@ func (g *Guard) ask(ctx context.Context, ev *events.Event) (d Decision, err erro
 		if err := events.DecodeVerdict(answer.Verdict, v); err != nil {
 			return d, err
 		}
-		if v.Action == actionAllow || v.Mode != modeEnforce {
+		if v.Action == actionAllow || v.Mode != events.ModeEnforce {
 			return allowed(FromWeir), nil // what is only watched is allowed
 		}
 		return refused(v, ev.CorrelationID, FromWeir, 0), nil
@@ -201,7 +201,7 @@ func (g *Guard) ask(ctx context.Context, ev *events.Event) (d Decision, err erro
 	if err != nil {
 		return d, err
 	}
-	*v = events.Verdict{ID: p.verdict(), Mode: modeEnforce, Action: p.Action, Reason: p.Reason, Limit: p.Limit, Observed: p.Observed, Unit: p.Unit,
+	*v = events.Verdict{ID: p.verdict(), Mode: events.ModeEnforce, Action: p.Action, Reason: p.Reason, Limit: p.Limit, Observed: p.Observed, Unit: p.Unit,
 		Message: p.Detail, AgentMessage: p.AgentMessage, RetryAfterS: p.RetryAfterS, HTTPStatus: resp.StatusCode, CorrelationID: p.CorrelationID}
 	if !stops(v) {
 		v.Action = actionDeny // by an action of a later version: it is a refusal all the same

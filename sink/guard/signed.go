@@ -55,7 +55,7 @@ func (s *signed) verify(verdict []byte, signature string) error {
 // remember notes which revision of an order was heard. The error is errReplayed.
 func (s *signed) remember(v *events.Verdict, now events.Stamp) error {
 	clears := v.Action == actionAllow
-	if len(s.keys) == 0 || v.Mode != modeEnforce || !clears && !stops(v) {
+	if len(s.keys) == 0 || v.Mode != events.ModeEnforce || !clears && !stops(v) {
 		return nil
 	}
 	expires := events.Stamp(v.ExpiresAt)

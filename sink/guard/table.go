@@ -34,7 +34,7 @@ func (t *Table) Len() int { return int(t.held.Load()) }
 // reports whether the table has changed.
 func (t *Table) Take(v *events.Verdict) bool {
 	clears := v.Action == actionAllow
-	if !clears && (!stops(v) || v.Mode != modeEnforce) {
+	if !clears && (!stops(v) || v.Mode != events.ModeEnforce) {
 		return false
 	}
 	p, key, wide := t.place(v)
@@ -232,8 +232,6 @@ func (p *part) sweep(now events.Stamp) (more int) {
 	}
 	return more
 }
-
-const modeEnforce = "enforce"
 
 // stops reports whether the verdict orders to refuse calls.
 func stops(v *events.Verdict) bool {

@@ -107,7 +107,7 @@ func judge(l analyzer.Limits, evs []events.Event) (map[string]*judged, []string)
 		s := &tale.Said[i]
 		v := &s.Verdict
 		// A budget that is used up (next) stops nothing until a call is made beyond it.
-		if v.Mode == "shadow" || !s.Ask && v.Effective != "now" || s.Step >= len(calls) {
+		if v.Mode == events.ModeShadow || !s.Ask && v.Effective != events.EffectiveNow || s.Step >= len(calls) {
 			continue
 		}
 		j := byFlow[tale.Steps[s.Step-1].Flow]

@@ -117,7 +117,7 @@ func (t *teller) step(ev *events.Event) {
 func (t *teller) note(step int) {
 	for i := range t.fx.Verdicts {
 		v := t.fx.Verdicts[i]
-		if v.Effective != "" && v.Mode != "shadow" {
+		if v.Effective != "" && v.Mode != events.ModeShadow {
 			t.refusing[v.CorrelationID] = v.ID
 		}
 		t.tale.Said = append(t.tale.Said, Said{Step: step, Verdict: v})

@@ -111,7 +111,7 @@ func (c *collector) verdicts() {
 	expected := expectedVerdicts()
 	for at, reason := range events.Reasons() {
 		for a := events.Allow; a < ActionCount; a++ {
-			for shadow, mode := range [...]string{"enforce", "shadow"} {
+			for shadow, mode := range [...]string{events.ModeEnforce, events.ModeShadow} {
 				if v := &r.Verdicts[at][a][shadow]; v.N > 0 || expected[at][a][shadow] {
 					f.example(v, string(reason), a.String(), mode)
 				}

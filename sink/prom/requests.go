@@ -55,7 +55,7 @@ func (m *Metrics) Check(r Route, v *events.Verdict, took time.Duration) {
 	switch {
 	case v == nil:
 		d = failed
-	case v.Mode == "shadow":
+	case v.Mode == events.ModeShadow:
 	case v.Action == events.Warn.String():
 		d = warned
 	case v.Action == events.Throttle.String() || v.Action == events.Deny.String() || v.Action == events.Halt.String():

@@ -174,7 +174,7 @@ func (f *Flow) hear(v *events.Verdict) {
 	if f.Warned == nil {
 		f.Warned = m
 	}
-	if stops && v.Effective == "now" && f.Stopped == nil {
+	if stops && v.Effective == events.EffectiveNow && f.Stopped == nil {
 		f.Stopped = m
 	}
 }

@@ -127,7 +127,7 @@ func (c *Counts) verdict(v *events.Verdict, flow uint64, now time.Time) {
 	if reason < 0 {
 		return
 	}
-	if v.Mode == "shadow" {
+	if v.Mode == events.ModeShadow {
 		shadow = 1
 	}
 	x := &c.verdicts[reason][action][shadow]
