@@ -137,6 +137,9 @@ func (w *flowWriter) act(ev *events.Event) (act string, fields []string) {
 	case events.No:
 		fields = append(fields, "work=no")
 	}
+	if ev.TransferMode != events.TransferUnset {
+		fields = append(fields, "transfer="+ev.TransferMode.String())
+	}
 	switch ev.Kind {
 	case events.AgentCall:
 		if ev.From.IsZero() {
