@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -43,6 +44,11 @@ var frameworkRuns = []struct {
 	{"haystack/tool_loop.native_content", stopped, 0, 12},
 	{"haystack/tool_loop.native_nocontent", hidden, 0, 12},
 	{"haystack/tool_loop.openinference", hidden, 0, 0},
+	{"semantic_kernel/group_chat.content", stopped, 15, 0},
+	{"semantic_kernel/group_chat.default", hidden, 0, 0},
+	{"semantic_kernel/group_chat.root_content", stopped, 15, 0},
+	{"semantic_kernel/handoff.content", untouched, 2, 0},
+	{"semantic_kernel/handoff.default", untouched, 2, 0},
 	{"semantic_kernel/tool_loop.content", stopped, 0, 10},
 	{"semantic_kernel/tool_loop.default", hidden, 0, 10},
 	{"semantic_kernel/honest.content", untouched, 0, 3},
@@ -74,18 +80,7 @@ func TestFrameworks(t *testing.T) {
 		t.Errorf("%d recordings and %d runs (%v)", len(files), len(frameworkRuns), err)
 	}
 	for _, run := range frameworkRuns {
-		packed, err := os.ReadFile(filepath.Join("testdata/frameworks", run.file+".otlp.jsonl.gz"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := gzip.NewReader(bytes.NewReader(packed))
-		if err != nil {
-			t.Fatal(err)
-		}
-		raw, err := io.ReadAll(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := frameworkRun(t, run.file)
 		got := hear(t, bytes.NewReader(raw), adapter.Options{})
 		checkLaws(t, run.file, got)
 		if len(got.faults) > 0 {
@@ -101,6 +96,36 @@ func TestFrameworks(t *testing.T) {
 			t.Errorf("%s: %q at event %d, want it %s", run.file, order, at, run.want)
 		case run.want == untouched && order != "":
 			t.Errorf("%s: %q at event %d, want nothing", run.file, order, at)
+		}
+	}
+}
+
+func frameworkRun(t *testing.T, file string) []byte {
+	t.Helper()
+	packed, err := os.ReadFile(filepath.Join("testdata/frameworks", file+".otlp.jsonl.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+// TestTracePerMessage holds that the traces of one conversation are one flow, by their
+// links, however their spans are spread over batches.
+func TestTracePerMessage(t *testing.T) {
+	for _, file := range []string{"semantic_kernel/group_chat.content", "semantic_kernel/handoff.default"} {
+		raw := frameworkRun(t, file)
+		want := hear(t, bytes.NewReader(raw), adapter.Options{})
+		got := hear(t, strings.NewReader(strings.Join(spans(t, raw), "\n")), adapter.Options{})
+		if len(got.flows) != 1 || !slices.Equal(got.hops, want.hops) || got.users != 1 {
+			t.Errorf("%s, span by span: %d flows, %d users, hops %q; want 1, 1, %q", file, len(got.flows), got.users, got.hops, want.hops)
 		}
 	}
 }

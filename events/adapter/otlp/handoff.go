@@ -72,6 +72,7 @@ func (s *span) handoffByName() {
 		return
 	}
 	if i := strings.LastIndexAny(name, "-./:"); i >= 0 {
+		s.surely = name[:i] == "Handoff" // Semantic Kernel
 		name = name[i+1:]
 	}
 	switch name {
@@ -93,6 +94,7 @@ func (s *span) handoffByName() {
 			return
 		}
 	}
+	s.surely = false
 }
 
 // alike compares the name of an agent with its name as part of the name of a tool.

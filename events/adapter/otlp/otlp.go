@@ -16,7 +16,8 @@
 // it, by what the span says, by its link, or by the run before it.
 //
 // One trace is one flow, unless a correlation id came along as baggage or an
-// OpenInference session is named.
+// OpenInference session is named. A trace whose root is linked to a span of one other
+// trace, both written by one library, goes on with that trace.
 //
 // What has not ended is not in the spans, so a call is known only when it is over.
 // Arguments, results and tokens are there only where the program is set to record
@@ -62,6 +63,9 @@ func score(head []byte) adapter.Match {
 const (
 	defaultHold = 30 * time.Second
 	defaultHeld = 65536
+	// patience is how many times longer a trace is remembered that another may go on with:
+	// a model may think for longer than spans are held back.
+	patience = 10
 	// ofOneTrace is the share of all spans that one trace may hold.
 	ofOneTrace = 4
 )
@@ -74,9 +78,10 @@ type reader struct {
 	most        int
 
 	traces *adapter.Recent[*trace]
-	held   int   // spans of all traces
-	clock  int64 // end of the span that ended last
-	place  int64 // of the record that is read, see adapter.Keeper
+	partOf map[string]string // ids of traces that go on with another one, see join
+	held   int               // spans of all traces
+	clock  int64             // end of the span that ended last
+	place  int64             // of the record that is read, see adapter.Keeper
 	event  events.Event
 }
 
@@ -86,6 +91,7 @@ func newReader(o adapter.Options) adapter.Adapter {
 		correlation: o.CorrelationOr(events.CorrelationBaggage, events.CorrelationSession, events.CorrelationTrace),
 		hold:        int64(cmp.Or(o.Hold, defaultHold)), most: o.HeldOr(defaultHeld),
 		traces: adapter.NewRecent[*trace](math.MaxInt), // bounded by their spans, see bound
+		partOf: map[string]string{},
 	}
 	if r.hold < 0 {
 		r.hold = math.MaxInt64
@@ -108,7 +114,12 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 		r.add(s.trace, s.span)
 	}
 	for _, s := range b.spans {
-		if t, ok := r.traces.Get(s.trace); ok && t.touched {
+		if t, ok := r.trace(s.trace); ok && t.touched {
+			r.join(t)
+		}
+	}
+	for _, s := range b.spans {
+		if t, ok := r.trace(s.trace); ok && t.touched {
 			t.touched = false
 			r.settle(t, emit)
 		}
@@ -132,13 +143,20 @@ func (r *reader) Flush(emit func(*events.Event)) error {
 }
 
 func (r *reader) add(id string, s *span) {
-	t, ok := r.traces.Get(id)
+	t, ok := r.trace(id)
 	if !ok {
 		t = &trace{id: id, place: r.place, spans: map[uint64]*span{}, worked: map[string]events.Tri{}, said: map[string]*span{}, awaited: map[uint64]struct{}{}}
 		r.traces.Put(id, t)
 	}
 	if _, again := t.spans[s.id]; again {
 		return
+	}
+	s.trace = id
+	if id == t.id {
+		s.trace = t.id // one text for all
+	}
+	if s.parent == 0 && s.link != 0 && s.linked != id {
+		t.cause = s
 	}
 	t.spans[s.id] = s
 	t.pending = append(t.pending, s)
@@ -188,8 +206,12 @@ func (r *reader) tell(t *trace, until int64, complete bool, emit func(*events.Ev
 // most silent ones when there are too many spans.
 func (r *reader) bound(emit func(*events.Event)) {
 	for id, t := range r.traces.All() {
-		if r.held <= r.most && r.clock-t.seen <= r.hold {
+		silence := r.clock - t.seen
+		if r.held <= r.most && silence <= r.hold {
 			return
+		}
+		if r.held <= r.most && t.isLinked() && silence/patience <= r.hold {
+			continue
 		}
 		r.traces.Delete(id)
 		r.drop(t, emit)
@@ -198,6 +220,9 @@ func (r *reader) bound(emit func(*events.Event)) {
 
 func (r *reader) drop(t *trace, emit func(*events.Event)) {
 	r.tell(t, 0, true, emit)
+	for _, id := range t.joined {
+		delete(r.partOf, id)
+	}
 	r.held -= len(t.spans)
 }
 
@@ -442,15 +467,25 @@ func (s *span) readStatus(c *jsonwalk.Cursor) {
 	}
 }
 
-// readLinks takes the first span that is linked.
+// readLinks takes the span that is linked, or the first of several.
 func (s *span) readLinks(c *jsonwalk.Cursor) {
 	for c.Array(); c.Element(); {
+		var trace string
+		var id uint64
 		for c.Object(); c.Member(); {
-			if string(c.Key()) == "spanId" {
-				s.link = cmp.Or(s.link, spanID(c.Text()))
-			} else {
+			switch string(c.Key()) {
+			case "spanId":
+				id = spanID(c.Text())
+			case "traceId":
+				trace, _ = traceID(c.Text())
+			default:
 				c.Skip()
 			}
+		}
+		if s.link == 0 {
+			s.link, s.linked = id, trace
+		} else if trace != s.linked {
+			s.linked = "" // what is caused by several goes on with none
 		}
 	}
 }

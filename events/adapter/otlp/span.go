@@ -28,8 +28,9 @@ const (
 // span is what is kept of a span: no content, only hashes.
 type span struct {
 	id, parent, link uint64
-	remote           bool  // the parent is in another process
-	start, end       int64 // ns since 1970
+	trace, linked    string // ids of its trace, and of that of the link
+	remote           bool   // the parent is in another process
+	start, end       int64  // ns since 1970
 	kind             kind
 	name, scope      string
 	source           string

@@ -195,10 +195,10 @@ func (t *trace) depth(s *span) int {
 // begin fills what all events of a span share.
 func (t *teller) begin(s *span, kind events.Kind, phase string, at int64) *events.Event {
 	*t.event = events.Event{
-		ID: t.id + "/" + hex16(s.id) + "/" + phase, Source: s.source, Kind: kind,
+		ID: s.trace + "/" + hex16(s.id) + "/" + phase, Source: s.source, Kind: kind,
 		// The nanoseconds that a Stamp cuts off put events of one millisecond into order.
 		Time: events.Stamp(at / 1e6), Sequence: at % 1e6,
-		TraceID: t.id, SpanID: hex16(s.id), ConversationID: s.conversation, TurnID: t.turn, SampledRate: s.sampled,
+		TraceID: s.trace, SpanID: hex16(s.id), ConversationID: s.conversation, TurnID: t.turn, SampledRate: s.sampled,
 	}
 	e := t.event
 	if s.parent != 0 {
@@ -327,10 +327,7 @@ func (t *teller) callOf(s *span) *call {
 	inWorkflow := !up.missing || up.workflow || s.flat
 	switch {
 	case before == nil && (inWorkflow || len(t.runs) == 0):
-		if t.isOvertaken(s) {
-			return &call{origin: events.OriginSystem}
-		}
-		return &call{origin: events.OriginUser}
+		return t.asked(s)
 	case before != nil && (inWorkflow || t.passedOn(before, s)):
 		if agentOf(before) != agentOf(s) {
 			return passed(agentOf(before))

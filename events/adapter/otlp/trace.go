@@ -25,6 +25,8 @@ type trace struct {
 	told    bool                // and was told, with all below it that had come
 	begun   bool                // something was told
 	awaited map[uint64]struct{} // parents that have not come
+	cause   *span               // a root that is linked to another trace
+	joined  []string            // ids of the traces that became part of this one
 
 	baggage string // what the flow may be called, as far as any span said
 	session string
@@ -87,6 +89,9 @@ func (t *trace) above(s *span) (a above) {
 	}
 	return a
 }
+
+// isLinked tells whether another trace may go on with this one.
+func (t *trace) isLinked() bool { return t.cause != nil || len(t.joined) > 0 }
 
 // container is the span below which runs follow each other: the parent, unless that
 // is only the wrapper of a single run.

@@ -118,9 +118,9 @@ func sources() []adapter.Source {
 			Set: "SEMANTICKERNEL_EXPERIMENTAL_GENAI_ENABLE_OTEL_DIAGNOSTICS_SENSITIVE=true and an OTLP exporter; ..._OTEL_DIAGNOSTICS=true alone records no " +
 				"arguments, results and messages.",
 			Run:   "weir replay spans.jsonl",
-			Flow:  "the trace",
-			Sees:  "Agents, tools with arguments and results, tokens.",
-			Blind: "What has not ended."},
+			Flow:  "the trace, or all traces of one conversation: its runtime starts one for each message and links them",
+			Sees:  "Agents, tools with arguments and results, tokens; with messages recorded, which agent of a chat answers which.",
+			Blind: "What has not ended. Without messages nobody knows who speaks to whom in a chat, so its turns are the program's calls and no loop of talk is seen."},
 		{Name: "smolagents", Format: "otlp", Sample: "real/smolagents/managed_agent_loop.otlp.jsonl.gz", Gives: spans(always, always, never, always),
 			Title: "smolagents with OpenInference",
 			Set:   "SmolagentsInstrumentor().instrument() and an OTLP JSON exporter.",

@@ -1,0 +1,116 @@
+package otlp
+
+import (
+	"cmp"
+
+	"weir/events"
+)
+
+// join makes a trace part of the one that its root is linked to: a runtime that passes messages between agents starts a trace for each message and links
+// it to the span that sent it (Semantic Kernel, AutoGen). It does so where one library
+// wrote both ends, for a batch that is linked to many messages goes on with none of them.
+func (r *reader) join(t *trace) {
+	if t.begun || t.cause == nil {
+		return
+	}
+	to, ok := r.trace(t.cause.linked)
+	if !ok || to == t {
+		return
+	}
+	if from := to.spans[t.cause.link]; from == nil || from.scope != t.cause.scope {
+		return
+	}
+	for id, s := range t.spans {
+		to.spans[id] = s
+		delete(to.awaited, id)
+	}
+	for id := range t.awaited {
+		if _, here := to.spans[id]; !here {
+			to.awaited[id] = struct{}{}
+		}
+	}
+	to.pending = append(to.pending, t.pending...)
+	if to.oldest == 0 || t.oldest != 0 && t.oldest < to.oldest {
+		to.oldest = t.oldest
+	}
+	to.newest, to.seen = max(to.newest, t.newest), max(to.seen, t.seen)
+	to.touched, to.joined = true, append(append(to.joined, t.id), t.joined...)
+	to.baggage, to.session = cmp.Or(to.baggage, t.baggage), cmp.Or(to.session, t.session)
+	to.talk, to.turn = cmp.Or(to.talk, t.talk), cmp.Or(to.turn, t.turn)
+	for _, id := range to.joined {
+		r.partOf[id] = to.id
+	}
+	r.traces.Delete(t.id)
+}
+
+// trace returns the trace of an id, or the one that it is part of.
+func (r *reader) trace(id string) (*trace, bool) {
+	if whole, joined := r.partOf[id]; joined {
+		id = whole
+	}
+	return r.traces.Get(id)
+}
+
+// relayed tells who sent what a run begins with, when nothing above it called it: an
+// agent that handed over to it, or that answered last with what the run is told.
+func (t *trace) relayed(s *span) (from string, ok bool) {
+	var sent *span
+	follows := func(agent string, h *span) {
+		if h.end > s.start || agent == agentOf(s) || !alike(agentOf(s), h.handoff) {
+			return
+		}
+		if sent == nil || byStart(sent, h) < 0 {
+			sent, from = h, agent
+		}
+	}
+	for agent, h := range t.said {
+		follows(agent, h)
+	}
+	for agent, made := range t.passed {
+		for _, h := range made {
+			follows(agent, h)
+		}
+	}
+	if sent != nil {
+		return from, true
+	}
+	if p := t.last(s); p != nil && agentOf(p) != agentOf(s) && !s.content.IsZero() && s.content == p.answer {
+		return agentOf(p), true
+	}
+	return "", false
+}
+
+// last is the run that ended last before s began, wherever it is.
+func (t *trace) last(s *span) (last *span) {
+	for _, p := range t.runs {
+		if p != s && p.end <= s.start && (last == nil || p.end >= last.end) {
+			last = p
+		}
+	}
+	return last
+}
+
+// isSent tells whether a run was caused by a message: a span above it has a link.
+func (t *trace) isSent(s *span) bool {
+	for range maxUp {
+		if s = t.spans[s.parent]; s == nil || s.kind == visit {
+			return false
+		}
+		if s.link != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// asked tells how a run came about that nothing above it and nothing before it in its
+// place called.
+func (t *trace) asked(s *span) *call {
+	switch from, ok := t.relayed(s); {
+	case ok:
+		return passed(from)
+	case t.isOvertaken(s), t.isSent(s) && t.last(s) != nil:
+		return &call{origin: events.OriginSystem}
+	}
+	return &call{origin: events.OriginUser}
+}
