@@ -19,8 +19,10 @@ import (
 	"weir/events/adapter/adk"
 	"weir/events/adapter/codex"
 	"weir/events/adapter/copilot"
+	"weir/events/adapter/geminicli"
 	"weir/events/adapter/mcp"
 	"weir/events/adapter/openhands"
+	"weir/events/adapter/qwencode"
 	"weir/events/adapter/registry"
 )
 
@@ -73,6 +75,14 @@ var logTruths = []logTruth{
 	{truth{"copilot/looping.jsonl", nil, 0, times(15, "bash"), 1, 1, 1}, "copilot", events.CorrelationPrompt, "deny repetition_detected at call 6", ""},
 	{truth{"copilot/refused-obeys.jsonl", nil, 0, times(6, "bash"), 1, 1, 1}, "copilot", events.CorrelationPrompt, "warn repetition_detected at call 3", ""},
 	{truth{"copilot/honest.jsonl", nil, 0, times(6, "bash"), 1, 1, 0}, "copilot", events.CorrelationPrompt, "", ""},
+
+	{truth{"gemini/looping.jsonl", nil, 0, times(15, "run_shell_command"), 1, 1, 1}, "geminicli", events.CorrelationPrompt, "deny repetition_detected at call 6", ""},
+	{truth{"gemini/refused-obeys.jsonl", nil, 0, times(6, "run_shell_command"), 1, 1, 1}, "geminicli", events.CorrelationPrompt, "warn repetition_detected at call 3", ""},
+	{truth{"gemini/honest.jsonl", nil, 0, times(6, "run_shell_command"), 1, 1, 0}, "geminicli", events.CorrelationPrompt, "", ""},
+
+	{truth{"qwen/looping.jsonl", nil, 0, times(15, "run_shell_command"), 1, 1, 1}, "qwencode", events.CorrelationPrompt, "deny repetition_detected at call 6", ""},
+	{truth{"qwen/refused-obeys.jsonl", nil, 0, times(6, "run_shell_command"), 1, 1, 1}, "qwencode", events.CorrelationPrompt, "warn repetition_detected at call 3", ""},
+	{truth{"qwen/honest.jsonl", nil, 0, times(6, "run_shell_command"), 1, 1, 0}, "qwencode", events.CorrelationPrompt, "", ""},
 }
 
 // logged returns a recording as it was written.
@@ -142,7 +152,7 @@ func TestDetectRecordings(t *testing.T) {
 		switch folder, name, _ := strings.Cut(file, "/"); {
 		case folder == "google_adk" && strings.HasSuffix(name, ".otlp.jsonl"):
 		case folder == "llama_index" && strings.HasSuffix(name, ".events.jsonl"), folder == "google_adk", folder == "mcp", folder == "openhands", folder == "a2a",
-			folder == "codex", folder == "copilot":
+			folder == "codex", folder == "copilot", folder == "gemini", folder == "qwen":
 			mine++
 		}
 	}
@@ -351,6 +361,8 @@ func fuzzLog(f *testing.F, format adapter.Format) {
 func FuzzA2A(f *testing.F)       { fuzzLog(f, a2a.Format()) }
 func FuzzCodex(f *testing.F)     { fuzzLog(f, codex.Format()) }
 func FuzzCopilot(f *testing.F)   { fuzzLog(f, copilot.Format()) }
+func FuzzGeminiCLI(f *testing.F) { fuzzLog(f, geminicli.Format()) }
+func FuzzQwenCode(f *testing.F)  { fuzzLog(f, qwencode.Format()) }
 func FuzzADK(f *testing.F)       { fuzzLog(f, adk.Format()) }
 func FuzzMCP(f *testing.F)       { fuzzLog(f, mcp.Format()) }
 func FuzzOpenHands(f *testing.F) { fuzzLog(f, openhands.Format()) }

@@ -41,12 +41,35 @@ func score(head []byte) adapter.Match {
 	for top := range adapter.Tops(head) {
 		switch {
 		case top.Has("type", "sessionId", "uuid", "parentUuid"):
+			if isOthers(head) {
+				return adapter.NoMatch
+			}
 			return adapter.Certain
 		case top.Has("type", "sessionId"), top["type"] == "summary" && top.Has("leafUuid"), top["type"] == "file-history-snapshot":
 			match = adapter.Maybe
 		}
 	}
 	return match
+}
+
+// isOthers reports whether messages are made of parts and not of content, as in the chats of
+// Qwen Code, whose lines are alike else.
+func isOthers(head []byte) bool {
+	for c := range adapter.Heads(head) {
+		for c.Object(); c.Member(); {
+			if string(c.Key()) != "message" {
+				c.Skip()
+				continue
+			}
+			for c.MaybeObject(); c.Member(); {
+				if string(c.Key()) == "parts" {
+					return true
+				}
+				c.Skip()
+			}
+		}
+	}
+	return false
 }
 
 // maxRemembered bounds agents, open tool calls and messages, each.

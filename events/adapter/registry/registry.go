@@ -20,6 +20,7 @@ import (
 	"weir/events/adapter/codex"
 	"weir/events/adapter/copilot"
 	"weir/events/adapter/crewai"
+	"weir/events/adapter/geminicli"
 	"weir/events/adapter/langsmith"
 	"weir/events/adapter/llamaindex"
 	"weir/events/adapter/managedagents"
@@ -29,6 +30,7 @@ import (
 	"weir/events/adapter/openhands"
 	"weir/events/adapter/otlp"
 	"weir/events/adapter/otlplogs"
+	"weir/events/adapter/qwencode"
 	"weir/events/adapter/tinyagi"
 	"weir/events/adapter/trace"
 )
@@ -43,6 +45,8 @@ func Formats() []adapter.Format {
 		claudehooks.Format(),
 		codex.Format(),
 		copilot.Format(),
+		geminicli.Format(),
+		qwencode.Format(),
 		managedagents.Format(),
 		trace.Format(),
 		openaiagents.Format(),

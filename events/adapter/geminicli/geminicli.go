@@ -1,0 +1,181 @@
+// Package geminicli reads chats of Gemini CLI: ~/.gemini/tmp/PROJECT/chats/session-*, JSON
+// lines, or in versions before 0.3x one document per session.
+//
+// Read are the messages of the user, the uses of tools and their results, the tokens of the
+// model's answers and the answers that end a turn. One flow is one message of the user.
+//
+// A message is written again whenever it grows: with each of its lines comes what is new in it.
+// Lines that begin with $set hold changes of the chat, among them messages. A message that asks
+// for no tool may be the end of a turn, or one of which the tools were not written down yet;
+// that is told when what follows it shows which.
+package geminicli
+
+import (
+	"bytes"
+
+	"weir/events"
+	"weir/events/adapter"
+	"weir/events/adapter/jsonwalk"
+	"weir/events/adapter/transcript"
+)
+
+const program = "gemini-cli"
+
+// Format returns the format of chats.
+func Format() adapter.Format {
+	return adapter.Format{
+		Name:    "geminicli",
+		Title:   "Gemini CLI chats, JSON lines, or one document per session",
+		Framing: adapter.Lines,
+		Score:   score,
+		New:     func(o adapter.Options) adapter.Adapter { return newReader(o) },
+		Gives: adapter.Gives{Tools: adapter.Always, Args: adapter.Always, Results: adapter.Always, Caller: adapter.Always, Turn: adapter.Never,
+			Tokens: adapter.Always, Time: adapter.Always, Starts: adapter.Sometimes, Work: adapter.Always},
+	}
+}
+
+func score(head []byte) adapter.Match {
+	for top := range adapter.Tops(head) {
+		if top.Has("sessionId", "projectHash") {
+			return adapter.Certain
+		}
+	}
+	return adapter.NoMatch
+}
+
+type reader struct {
+	options adapter.Options
+	log     *transcript.Log
+	turn    transcript.Turn
+	ending  *message // that may be the end of the turn
+}
+
+func newReader(o adapter.Options) *reader {
+	return &reader{options: o, log: transcript.New(transcript.Ignoring(o, shell, "description"), program)}
+}
+
+// shell is the tool whose description is the model's word on what it does.
+const shell = "run_shell_command"
+
+// Branch returns an adapter for one more file: the first line of each says what session it is.
+func (r *reader) Branch() adapter.Adapter { return newReader(r.options) }
+
+// Flush tells the end of the last turn.
+func (r *reader) Flush(emit func(*events.Event)) error {
+	r.end(emit)
+	return nil
+}
+
+// Decode reads one line, or one document.
+func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
+	if err := adapter.CheckSize(record); err != nil {
+		return err
+	}
+	var session, kind string
+	var messages [][]byte
+	c := jsonwalk.New(record)
+	isMessage := false
+	for c.Object(); c.Member(); {
+		switch string(c.Key()) {
+		case "sessionId":
+			session = adapter.ID(c.Text())
+		case "kind":
+			kind = string(c.Text())
+		case "messages":
+			messages = elements(c)
+		case "$set":
+			for c.MaybeObject(); c.Member(); {
+				if string(c.Key()) == "messages" {
+					messages = elements(c)
+				} else {
+					c.Skip()
+				}
+			}
+		case "type":
+			isMessage = true
+			c.Skip()
+		default:
+			c.Skip()
+		}
+	}
+	c.End()
+	if c.Err() != nil {
+		return c.Err()
+	}
+	if session != "" && session != r.turn.Session {
+		r.end(emit)
+		r.turn = transcript.Turn{Session: session, By: events.Party{Session: session, Agent: program}}
+		if kind != "" && kind != "main" {
+			r.turn.By.Agent = adapter.Word([]byte(program+"-"+kind), events.MaxID)
+		}
+	}
+	if isMessage {
+		messages = append(messages, record)
+	}
+	if len(messages) > 0 && r.turn.Session == "" {
+		return adapter.Missing("sessionId", "want the line that says what session this is before all others")
+	}
+	left := &adapter.PartError{Of: len(messages), What: "messages"}
+	for _, m := range messages {
+		if err := r.message(m, emit); err != nil {
+			left.LeftOut++
+			if left.First == nil {
+				left.First = err
+			}
+		}
+	}
+	switch {
+	case left.First == nil:
+		return nil
+	case isMessage:
+		return left.First
+	}
+	return left
+}
+
+func elements(c *jsonwalk.Cursor) (all [][]byte) {
+	for c.MaybeArray(); c.Element(); {
+		all = append(all, c.Raw())
+	}
+	return all
+}
+
+// message tells what is new in a message.
+func (r *reader) message(record []byte, emit func(*events.Event)) *events.DecodeError {
+	m, err := read(record)
+	if err != nil {
+		return err
+	}
+	switch m.kind {
+	case "user":
+		if len(m.text) == 0 || bytes.HasPrefix(m.text, []byte("<session_context>")) {
+			return nil // the result of a tool, or what the program itself says
+		}
+		if r.log.Again(m.id) {
+			return nil
+		}
+		r.end(emit)
+		r.turn.Prompt = m.id
+		r.log.Prompt(&r.turn, m.id, m.at, m.text, emit)
+	case "gemini":
+		r.log.Inference(&r.turn, m.id, m.at, m.model, "gemini", m.used, emit)
+		r.log.Uses(&r.turn, m.uses, emit)
+		switch came := r.log.Again(m.id); {
+		case came && (r.ending == nil || r.ending.id != m.id): // it is written again
+		case len(m.uses) == 0 && len(m.text) > 0:
+			m.text = bytes.Clone(m.text)
+			r.ending = m
+		default:
+			r.ending = nil
+		}
+	}
+	return nil
+}
+
+// end tells the end of a turn, if it was one.
+func (r *reader) end(emit func(*events.Event)) {
+	if m := r.ending; m != nil {
+		r.ending = nil
+		r.log.Answer(&r.turn, m.id, m.at, events.StatusOK, m.text, emit)
+	}
+}

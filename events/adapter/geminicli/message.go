@@ -1,0 +1,138 @@
+package geminicli
+
+import (
+	"bytes"
+
+	"weir/events"
+	"weir/events/adapter"
+	"weir/events/adapter/jsonwalk"
+	"weir/events/adapter/transcript"
+)
+
+// message is one message of a chat.
+type message struct {
+	id, kind, model string
+	at              events.Stamp
+	text            []byte
+	used            events.Usage
+	uses            []transcript.Use
+}
+
+func read(record []byte) (*message, *events.DecodeError) {
+	m := &message{}
+	c := jsonwalk.New(record)
+	for c.Object(); c.Member(); {
+		switch string(c.Key()) {
+		case "id":
+			m.id = adapter.ID(c.Text())
+		case "type":
+			m.kind = string(c.Text())
+		case "timestamp":
+			m.at, _ = c.Stamp()
+		case "model":
+			m.model = adapter.Word(c.Text(), events.MaxID)
+		case "content":
+			if c.Peek() == '"' {
+				m.text = c.Text()
+			} else {
+				m.text = transcript.PartTexts(c)
+			}
+		case "tokens":
+			m.readTokens(c)
+		case "toolCalls":
+			for c.MaybeArray(); c.Element(); {
+				m.readUse(c)
+			}
+		default:
+			c.Skip()
+		}
+	}
+	if err, _ := c.Err().(*events.DecodeError); err != nil {
+		return nil, err
+	}
+	switch {
+	case m.kind != "user" && m.kind != "gemini": // what the program says to the user
+	case m.id == "":
+		return nil, adapter.Missing("id", "want id of every message")
+	case m.at == 0:
+		return nil, adapter.Missing("timestamp", "want timestamp of every message")
+	}
+	for i := range m.uses {
+		u := &m.uses[i]
+		u.At = m.at
+		if u.Ended != 0 {
+			u.Ended = max(u.Ended, m.at)
+		}
+	}
+	return m, nil
+}
+
+func (m *message) readTokens(c *jsonwalk.Cursor) {
+	for c.MaybeObject(); c.Member(); {
+		var field *int64
+		switch string(c.Key()) {
+		case "input":
+			field = &m.used.Input
+		case "output":
+			field = &m.used.Output
+		case "cached":
+			field = &m.used.CacheRead
+		case "thoughts":
+			field = &m.used.Reasoning
+		default:
+			c.Skip()
+			continue
+		}
+		if v, ok := c.Count(); ok {
+			*field, m.used.Known = v, true
+		}
+	}
+}
+
+func (m *message) readUse(c *jsonwalk.Cursor) {
+	var u transcript.Use
+	status, at := "", events.Stamp(0)
+	for c.MaybeObject(); c.Member(); {
+		switch string(c.Key()) {
+		case "id":
+			u.ID = adapter.ID(c.Text())
+		case "name":
+			u.Tool = adapter.Word(c.Text(), events.MaxID)
+		case "args":
+			u.Args = c.Raw()
+		case "result":
+			for c.MaybeArray(); c.Element(); {
+				for c.MaybeObject(); c.Member(); {
+					if string(c.Key()) == "functionResponse" {
+						_, u.Said = transcript.Response(c)
+					} else {
+						c.Skip()
+					}
+				}
+			}
+		case "status":
+			status = string(c.Text())
+		case "timestamp":
+			at, _ = c.Stamp()
+		default:
+			c.Skip()
+		}
+	}
+	if u.ID == "" || u.Tool == "" {
+		return
+	}
+	u.Server = transcript.Server(u.Tool)
+	switch status {
+	case "success":
+		if u.Ended = at; u.Tool == shell && transcript.ShellFailed(u.Said) {
+			u.Status = events.StatusError
+		}
+	case "error":
+		if u.Ended, u.Status = at, events.StatusError; bytes.HasPrefix(u.Said, []byte("Tool execution blocked")) {
+			u.Status = events.StatusDenied
+		}
+	case "cancelled":
+		u.Ended, u.Status, u.Said = at, events.StatusCancelled, nil
+	}
+	m.uses = append(m.uses, u)
+}

@@ -1,0 +1,276 @@
+// Package qwencode reads chats of Qwen Code: ~/.qwen/projects/CWD/chats/ID.jsonl, one record
+// per line, each with the session that it is of.
+//
+// Read are the prompts of the user, the uses of tools and their results, tasks given to other
+// agents, the tokens of the model's answers and the answers that end a turn. One flow is one
+// prompt of the user. What an agent does that was given a task does not stand in the chat.
+package qwencode
+
+import (
+	"cmp"
+
+	"weir/events"
+	"weir/events/adapter"
+	"weir/events/adapter/jsonwalk"
+	"weir/events/adapter/transcript"
+)
+
+const (
+	program = "qwen-code"
+	shell   = "run_shell_command"
+)
+
+// Format returns the format of chats.
+func Format() adapter.Format {
+	return adapter.Format{
+		Name:    "qwencode",
+		Title:   "Qwen Code chats, JSON lines",
+		Framing: adapter.Lines,
+		Score:   score,
+		New:     func(o adapter.Options) adapter.Adapter { return newReader(o) },
+		Gives: adapter.Gives{Tools: adapter.Always, Args: adapter.Always, Results: adapter.Always, Caller: adapter.Always, Turn: adapter.Never,
+			Tokens: adapter.Always, Time: adapter.Always, Starts: adapter.Always, Work: adapter.Always},
+	}
+}
+
+// score looks for messages that are made of parts: those of Claude Code, whose lines are alike
+// else, have content.
+func score(head []byte) adapter.Match {
+	for c := range adapter.Heads(head) {
+		named, parts := 0, false
+		for c.Object(); c.Member(); {
+			switch string(c.Key()) {
+			case "uuid", "parentUuid", "sessionId", "type":
+				named++
+				c.Skip()
+			case "message":
+				for c.MaybeObject(); c.Member(); {
+					parts = parts || string(c.Key()) == "parts"
+					c.Skip()
+				}
+			default:
+				c.Skip()
+			}
+		}
+		if named == 4 && parts {
+			return adapter.Certain
+		}
+	}
+	return adapter.NoMatch
+}
+
+type reader struct {
+	log   *transcript.Log
+	turns *adapter.Recent[string]          // id of the prompt, by session
+	tasks *adapter.Recent[*transcript.Use] // given to other agents, by call
+}
+
+func newReader(o adapter.Options) *reader {
+	return &reader{log: transcript.New(transcript.Ignoring(o, shell, "description"), program),
+		turns: adapter.NewRecent[string](o.HeldOr(1024)), tasks: adapter.NewRecent[*transcript.Use](o.HeldOr(1024))}
+}
+
+// Flush has nothing to do: nothing is held back.
+func (r *reader) Flush(func(*events.Event)) error { return nil }
+
+// record is one line, as far as it is of use.
+type record struct {
+	uuid, session, kind, model string
+	at                         events.Stamp
+	text                       []byte
+	calls                      []transcript.Use
+	results                    []transcript.Use
+	status, errorType          string // of the result
+	used                       events.Usage
+}
+
+// Decode reads one line. Lines that tell nothing of agents and tools are passed over.
+func (r *reader) Decode(line []byte, emit func(*events.Event)) error {
+	if err := adapter.CheckSize(line); err != nil {
+		return err
+	}
+	l, err := read(line)
+	if err != nil {
+		return err
+	}
+	turn := transcript.Turn{Session: l.session, By: events.Party{Session: l.session, Agent: program}}
+	turn.Prompt, _ = r.turns.Get(l.session)
+	switch l.kind {
+	case "user":
+		if len(l.text) > 0 && !r.log.Again(l.uuid) {
+			r.turns.Put(l.session, l.uuid)
+			turn.Prompt = l.uuid
+			r.log.Prompt(&turn, l.uuid, l.at, l.text, emit)
+		}
+	case "assistant":
+		r.log.Inference(&turn, l.uuid, l.at, l.model, "", l.used, emit)
+		for i := range l.calls {
+			r.call(l, &turn, &l.calls[i], emit)
+		}
+		if len(l.calls) == 0 && len(l.text) > 0 {
+			r.log.Answer(&turn, l.uuid, l.at, events.StatusOK, l.text, emit)
+		}
+	case "tool_result":
+		for i := range l.results {
+			r.result(l, &turn, &l.results[i], emit)
+		}
+	}
+	return nil
+}
+
+// call tells the use of a tool, or that a task is given to another agent.
+func (r *reader) call(l *record, t *transcript.Turn, u *transcript.Use, emit func(*events.Event)) {
+	u.At, u.Server = l.at, transcript.Server(u.Tool)
+	if u.Tool == "task" || u.Tool == "agent" {
+		c := jsonwalk.New(u.Args)
+		kind := ""
+		for c.MaybeObject(); c.Member(); {
+			switch string(c.Key()) {
+			case "subagent_type":
+				kind = adapter.Word(c.Text(), events.MaxID)
+			case "prompt":
+				u.Asked = c.Text()
+			default:
+				c.Skip()
+			}
+		}
+		if len(u.Asked) > 0 {
+			u.To = events.Party{Session: adapter.Word([]byte(l.session+"/"+u.ID), events.MaxID), Agent: cmp.Or(kind, "task")}
+			u.Elsewhere = true
+			r.tasks.Put(u.ID, &transcript.Use{ID: u.ID, To: u.To, Elsewhere: true, At: u.At})
+		}
+	}
+	r.log.Call(t, u, emit)
+}
+
+func (r *reader) result(l *record, t *transcript.Turn, u *transcript.Use, emit func(*events.Event)) {
+	if given, ok := r.tasks.Get(u.ID); ok {
+		said := u.Said
+		*u = *given
+		u.Said = said
+	}
+	u.Ended = l.at
+	switch {
+	case l.errorType == "execution_denied":
+		u.Status = events.StatusDenied
+	case l.status == "cancelled":
+		u.Status, u.Said = events.StatusCancelled, nil
+	case l.status == "error", transcript.ShellFailed(u.Said):
+		u.Status = events.StatusError
+	}
+	r.log.Result(t, u, emit)
+}
+
+func read(line []byte) (*record, error) {
+	l := &record{}
+	c := jsonwalk.New(line)
+	for c.Object(); c.Member(); {
+		switch string(c.Key()) {
+		case "uuid":
+			l.uuid = adapter.ID(c.Text())
+		case "sessionId":
+			l.session = adapter.ID(c.Text())
+		case "type":
+			l.kind = string(c.Text())
+		case "timestamp":
+			l.at, _ = c.Stamp()
+		case "model":
+			l.model = adapter.Word(c.Text(), events.MaxID)
+		case "message":
+			for c.MaybeObject(); c.Member(); {
+				if string(c.Key()) == "parts" {
+					parts := c.Raw()
+					l.text = transcript.PartTexts(jsonwalk.New(parts))
+					l.readParts(jsonwalk.New(parts))
+				} else {
+					c.Skip()
+				}
+			}
+		case "usageMetadata":
+			l.readTokens(c)
+		case "toolCallResult":
+			for c.MaybeObject(); c.Member(); {
+				switch string(c.Key()) {
+				case "status":
+					l.status = string(c.Text())
+				case "errorType":
+					l.errorType = string(c.Text())
+				default:
+					c.Skip()
+				}
+			}
+		default:
+			c.Skip()
+		}
+	}
+	c.End()
+	missing := func(field string) error { return adapter.Missing(field, "want "+field+" on every line of a chat") }
+	switch {
+	case c.Err() != nil:
+		return nil, c.Err()
+	case l.kind == "":
+		return nil, missing("type")
+	case l.session == "":
+		return nil, missing("sessionId")
+	case l.uuid == "":
+		return nil, missing("uuid")
+	case l.at == 0:
+		return nil, missing("timestamp")
+	}
+	return l, nil
+}
+
+func (l *record) readParts(c *jsonwalk.Cursor) {
+	for c.MaybeArray(); c.Element(); {
+		for c.MaybeObject(); c.Member(); {
+			switch string(c.Key()) {
+			case "functionCall":
+				var u transcript.Use
+				for c.MaybeObject(); c.Member(); {
+					switch string(c.Key()) {
+					case "id":
+						u.ID = adapter.ID(c.Text())
+					case "name":
+						u.Tool = adapter.Word(c.Text(), events.MaxID)
+					case "args":
+						u.Args = c.Raw()
+					default:
+						c.Skip()
+					}
+				}
+				if u.ID != "" && u.Tool != "" {
+					l.calls = append(l.calls, u)
+				}
+			case "functionResponse":
+				var u transcript.Use
+				if u.ID, u.Said = transcript.Response(c); u.ID != "" {
+					l.results = append(l.results, u)
+				}
+			default:
+				c.Skip()
+			}
+		}
+	}
+}
+
+func (l *record) readTokens(c *jsonwalk.Cursor) {
+	for c.MaybeObject(); c.Member(); {
+		var field *int64
+		switch string(c.Key()) {
+		case "promptTokenCount":
+			field = &l.used.Input
+		case "candidatesTokenCount":
+			field = &l.used.Output
+		case "cachedContentTokenCount":
+			field = &l.used.CacheRead
+		case "thoughtsTokenCount":
+			field = &l.used.Reasoning
+		default:
+			c.Skip()
+			continue
+		}
+		if v, ok := c.Count(); ok {
+			*field, l.used.Known = v, true
+		}
+	}
+}
