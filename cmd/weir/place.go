@@ -150,7 +150,7 @@ func openState(ctx context.Context, env *cli.Env, dir string) (known, func(), er
 	ps := new(pumps)
 	closeState := func() {
 		for _, p := range slices.Concat(ps.ofFlows, ps.ofAgents) {
-			p.Abandon()
+			p.CloseWithoutCheckpoint()
 		}
 		if err := s.Close(); err != nil {
 			env.Notice("close %s: %v", dir, err)

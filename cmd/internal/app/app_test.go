@@ -275,7 +275,7 @@ func (r *running) kill() {
 	cancel()
 	_ = r.Stop(ctx)                  // fails, for there is no store
 	_ = r.Stop(context.Background()) // waits for what was told to leave
-	r.pump().Abandon()
+	r.pump().CloseWithoutCheckpoint()
 	r.App = nil
 }
 

@@ -113,7 +113,7 @@ func (j *Journal) Stop(ctx context.Context) error {
 	}
 	for _, p := range pumps {
 		if j.failed.Load() || err != nil {
-			p.Abandon()
+			p.CloseWithoutCheckpoint()
 		} else if cerr := p.Close(ctx); cerr != nil {
 			err = fmt.Errorf("last checkpoint: %w", cerr)
 		}

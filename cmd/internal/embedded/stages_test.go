@@ -162,8 +162,8 @@ func (s *stages) fold(records []pump.Record, most int) error {
 func (s *stages) behind() bool { return s.agents.Next() < s.log.End() }
 
 func (s *stages) abandon() {
-	s.flows.Abandon()
-	s.agents.Abandon()
+	s.flows.CloseWithoutCheckpoint()
+	s.agents.CloseWithoutCheckpoint()
 }
 
 func (s *stages) lines() (out []string) {

@@ -126,7 +126,7 @@ func (m *Member) foldOnce(ctx context.Context, l *lanes, as kafka.Assignment) er
 	err := p.run(ctx, hard)
 	m.note(l, p.partition, nil)
 	if err != nil {
-		p.pump.Abandon()
+		p.pump.CloseWithoutCheckpoint()
 		return err
 	}
 	if err := p.pump.Close(hard); err != nil {
@@ -172,11 +172,11 @@ func (p *owned) open(ctx context.Context) (err error) {
 		return err
 	}
 	if err := p.verify(ctx); err != nil {
-		p.pump.Abandon()
+		p.pump.CloseWithoutCheckpoint()
 		return err
 	}
 	if p.suspects, err = pump.OpenPoisonRecords(m.store, p.lane, p.pump.Next()); err != nil {
-		p.pump.Abandon()
+		p.pump.CloseWithoutCheckpoint()
 		return err
 	}
 	p.reader = p.readFrom(p.pump.Next())

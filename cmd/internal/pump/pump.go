@@ -349,7 +349,7 @@ func (p *Pump) forget() {
 // Close publishes what is left, writes a last checkpoint and waits for it. When ctx
 // ends first, or after an error, the checkpoint may be missing; nothing is lost by that.
 func (p *Pump) Close(ctx context.Context) error {
-	defer p.Abandon()
+	defer p.CloseWithoutCheckpoint()
 	if p.o.Store == nil {
 		return nil
 	}
@@ -365,9 +365,9 @@ func (p *Pump) Close(ctx context.Context) error {
 	return p.awaitCheckpoint(ctx)
 }
 
-// Abandon ends the pump without a last checkpoint, as a crash would, and returns when
+// CloseWithoutCheckpoint ends the pump without a last checkpoint, as a crash would, and returns when
 // it uses the store no more. It must not be called while Batch runs.
-func (p *Pump) Abandon() {
+func (p *Pump) CloseWithoutCheckpoint() {
 	p.Hurry()
 	if p.checkpoints.flight != nil {
 		<-p.checkpoints.flight

@@ -217,7 +217,7 @@ func TestCrash(t *testing.T) {
 					if !errors.Is(err, pumptest.ErrSink) {
 						t.Fatal(err)
 					}
-					p.Abandon()
+					p.CloseWithoutCheckpoint()
 					if r.IntN(5) == 0 { // another machine goes on
 						if err := store.Forget(0); err != nil {
 							t.Fatal(err)
@@ -229,7 +229,7 @@ func TestCrash(t *testing.T) {
 					ended = false
 				}
 			}
-			p.Abandon()
+			p.CloseWithoutCheckpoint()
 			if crashes < 3 {
 				t.Fatalf("only %d crashes", crashes)
 			}
@@ -295,7 +295,7 @@ func TestRefold(t *testing.T) {
 		p := newTestPump(t, Options{Store: store, Sink: got})
 		p.o.Store = committing{store, func(*state.Checkpoint) error { return pumptest.ErrSink }}
 		_ = p.Batch(t.Context(), records)
-		p.Abandon()
+		p.CloseWithoutCheckpoint()
 	}
 	sameLog(t, got, want)
 }
@@ -358,7 +358,7 @@ func TestLargeCheckpoints(t *testing.T) {
 			t.Fatal(err)
 		}
 		crashes++
-		p.Abandon()
+		p.CloseWithoutCheckpoint()
 	}
 	if crashes < 2 {
 		t.Errorf("only %d crashes: the checkpoints are not split", crashes)
@@ -679,7 +679,7 @@ func TestStrayActivity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer p.Abandon()
+	defer p.CloseWithoutCheckpoint()
 	report := &events.Event{ID: "1", Time: pumptest.Start, Kind: events.AgentStatus, From: events.Party{Agent: "a"}, AgentState: &events.AgentState{Status: "active"}}
 	stray := Record{Offset: 0, Key: "agent:a", From: Position{Source: -1}, Value: report.AppendJSON(nil)}
 	elsewhere := stray

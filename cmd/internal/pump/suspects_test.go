@@ -56,7 +56,7 @@ func TestSuspects(t *testing.T) {
 		err = s.Fold(t.Context(), d, records[d.Next():])
 		switch {
 		case errors.Is(err, errEnded):
-			d.Abandon()
+			d.CloseWithoutCheckpoint()
 			continue
 		case err != nil:
 			t.Fatal(err)
@@ -105,6 +105,6 @@ func TestSuspectsSpareWhatWasFolded(t *testing.T) {
 		if len(d.refused) > 0 {
 			t.Fatalf("refused: %v", d.refused)
 		}
-		d.Abandon()
+		d.CloseWithoutCheckpoint()
 	}
 }

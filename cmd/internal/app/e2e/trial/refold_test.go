@@ -80,14 +80,14 @@ func TestRefold(t *testing.T) {
 			}
 			if restarts && random.IntN(3) == 0 {
 				if random.IntN(2) == 0 {
-					p.Abandon()
+					p.CloseWithoutCheckpoint()
 				} else if err := p.Close(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				p = begin()
 			}
 		}
-		p.Abandon()
+		p.CloseWithoutCheckpoint()
 		different := 0
 		for i := range min(len(want), len(out.said)) {
 			if want[i] != out.said[i] {
