@@ -25,7 +25,7 @@ type activityLog struct {
 
 // Send appends activity. When it is called again with the same after an error some may be
 // there twice: their positions tell.
-func (l *activityLog) Send(_ context.Context, activity []pump.Rekeyed) error {
+func (l *activityLog) Send(_ context.Context, activity []pump.Repartitioned) error {
 	now := events.StampOf(l.clock.Now())
 	l.memory, l.entries = l.memory[:0], l.entries[:0]
 	for i := range activity {

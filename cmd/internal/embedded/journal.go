@@ -175,7 +175,7 @@ func (j *Journal) SetLimits(limits analyzer.Limits) error {
 	if err := j.Append(context.Background(), []state.Entry{{Value: value}}); err != nil {
 		return err
 	}
-	if err := (&activityLog{log: j.activity.log, clock: j.clock}).Send(context.Background(), []pump.Rekeyed{{Value: value}}); err != nil {
+	if err := (&activityLog{log: j.activity.log, clock: j.clock}).Send(context.Background(), []pump.Repartitioned{{Value: value}}); err != nil {
 		return err
 	}
 	return j.o.Store.SetCursor(limitsCursor, []byte(limits.Version))

@@ -107,7 +107,7 @@ func (f *flaky) Emit(ctx context.Context, verdicts []pump.Emitted) (int64, error
 	return 0, errors.Join(pumptest.ErrSink, err)
 }
 
-func (f *flaky) Send(ctx context.Context, activity []pump.Rekeyed) error {
+func (f *flaky) Send(ctx context.Context, activity []pump.Repartitioned) error {
 	if !f.fail() {
 		return f.Activity.Send(ctx, activity)
 	}

@@ -494,7 +494,7 @@ type topicActivity struct {
 	source int // partition of the events
 }
 
-func (t *topicActivity) Send(ctx context.Context, activity []pump.Rekeyed) error {
+func (t *topicActivity) Send(ctx context.Context, activity []pump.Repartitioned) error {
 	out := make([]sinkkafka.ActivityRecord, len(activity))
 	for i := range activity {
 		r := &activity[i]

@@ -53,7 +53,7 @@ func (p *Pump) full() bool {
 	}
 	bytes, writes := p.o.Store.MaxCheckpoint()
 	bytes -= int64(len(p.document)) + partitionRoom
-	return p.checkpoints.bytes > bytes/4*3 || p.checkpoints.writes > writes/4*3 || len(p.out) >= maxWaiting || len(p.letters) >= maxWaiting || len(p.rekeyed) >= maxWaiting
+	return p.checkpoints.bytes > bytes/4*3 || p.checkpoints.writes > writes/4*3 || len(p.out) >= maxWaiting || len(p.letters) >= maxWaiting || len(p.repartitioned) >= maxWaiting
 }
 
 // partitionRoom is more than the state of a partition takes beside its limits.

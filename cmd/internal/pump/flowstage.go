@@ -100,7 +100,7 @@ func (s *flowStage) seen() events.Stamp { return s.partition.Watermark }
 
 // The state is how far agents were told, then that of the fold.
 func (s *flowStage) appendState(dst []byte) ([]byte, error) {
-	t := &s.pump.passing
+	t := &s.pump.repartitioning
 	dst = binary.AppendVarint(dst, t.step)
 	dst = binary.AppendVarint(dst, t.offset)
 	dst = binary.AppendVarint(dst, int64(t.parts))
@@ -109,7 +109,7 @@ func (s *flowStage) appendState(dst []byte) ([]byte, error) {
 
 func (s *flowStage) restoreState(b []byte) error {
 	d := stateReader{rest: b}
-	t := &s.pump.passing
+	t := &s.pump.repartitioning
 	t.step, t.offset, t.parts = d.number(), d.number(), int(d.number())
 	if d.err != nil {
 		return d.err

@@ -87,7 +87,7 @@ func (p *Pump) take(ev *events.Event, r *Record) {
 		return
 	}
 	if key == "" {
-		p.rekey(r.Offset)
+		p.repartition(r.Offset)
 		return
 	}
 	if p.err = p.enter(key); p.err != nil {
@@ -294,7 +294,7 @@ func (p *Pump) collect(offset int64) {
 		clear(p.fx.Verdicts)
 		p.fx.Verdicts = p.fx.Verdicts[:0]
 	}
-	p.rekey(offset)
+	p.repartition(offset)
 }
 
 // tally moves the counters of the fold to where others read them.

@@ -62,8 +62,8 @@ type Letters interface {
 	Since(ctx context.Context, from int64, fn func(offset int64)) (end int64, err error)
 }
 
-// Rekeyed is an event as the rules about agents want it, which cut across flows.
-type Rekeyed struct {
+// Repartitioned is an event as the rules about agents want it, which cut across flows.
+type Repartitioned struct {
 	Key    string // whom it concerns (see analyzer.Activity); "" of a tick, which is for every partition of the activity
 	Offset int64  // of the record that it is made of
 	Part   int    // its place among what was made of that record, from 0
@@ -74,7 +74,7 @@ type Rekeyed struct {
 type Activity interface {
 	// Send returns when they are safe there. After a crash some are sent again, in the
 	// same order; their offsets and parts tell.
-	Send(ctx context.Context, activity []Rekeyed) error
+	Send(ctx context.Context, activity []Repartitioned) error
 }
 
 // Store is where checkpoints are kept: of each partition its flows or agents, their
@@ -175,15 +175,15 @@ type Pump struct {
 	fx      analyzer.Effects
 	err     error // ends the pump
 
-	next    int64 // first offset that is not folded
-	end     int64 // of the verdict log
-	buried  int64 // end of the dead letters
-	out     []Emitted
-	letters []state.DeadLetter
-	rekeyed []Rekeyed
-	refold  refold
-	passing passing
-	pass    func(key string, from Position, ev *events.Event) // gets what concerns agents at once, instead of Activity
+	next           int64 // first offset that is not folded
+	end            int64 // of the verdict log
+	buried         int64 // end of the dead letters
+	out            []Emitted
+	letters        []state.DeadLetter
+	repartitioned  []Repartitioned
+	refold         refold
+	repartitioning repartitioning
+	handOn         func(key string, from Position, ev *events.Event) // gets what concerns agents at once, instead of Activity
 
 	last struct { // record that was folded
 		offset int64
@@ -343,7 +343,7 @@ func (p *Pump) FoldRecord(ev *events.Event, r *Record) []events.Verdict {
 // forget drops what would be published with a Store.
 func (p *Pump) forget() {
 	clear(p.out)
-	p.out, p.letters, p.rekeyed, p.passing.memory = p.out[:0], p.letters[:0], p.rekeyed[:0], p.passing.memory[:0]
+	p.out, p.letters, p.repartitioned, p.repartitioning.memory = p.out[:0], p.letters[:0], p.repartitioned[:0], p.repartitioning.memory[:0]
 }
 
 // Close publishes what is left, writes a last checkpoint and waits for it. When ctx
@@ -397,12 +397,12 @@ func (p *Pump) settle(ctx context.Context) error {
 // publish sends what the log brought about. Verdicts go last: of what comes before the
 // last of them everything is out.
 func (p *Pump) publish(ctx context.Context) error {
-	if len(p.rekeyed) > 0 {
-		if err := p.patiently(ctx, func() error { return p.o.Activity.Send(ctx, p.rekeyed) }); err != nil {
+	if len(p.repartitioned) > 0 {
+		if err := p.patiently(ctx, func() error { return p.o.Activity.Send(ctx, p.repartitioned) }); err != nil {
 			return fmt.Errorf("pass on what concerns agents: %w", err)
 		}
-		clear(p.rekeyed)
-		p.rekeyed, p.passing.memory = p.rekeyed[:0], p.passing.memory[:0]
+		clear(p.repartitioned)
+		p.repartitioned, p.repartitioning.memory = p.repartitioned[:0], p.repartitioning.memory[:0]
 	}
 	if len(p.letters) > 0 {
 		err := p.patiently(ctx, func() (err error) {

@@ -30,7 +30,7 @@ func NewReplay(ctx context.Context, o Options) (*Replay, error) {
 	if r.agents, err = New(ctx, o); err != nil {
 		return nil, err
 	}
-	r.flows.pass = r.pass
+	r.flows.handOn = r.pass
 	return r, nil
 }
 

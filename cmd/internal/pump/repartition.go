@@ -12,9 +12,9 @@ import (
 // found to be silent.
 const tellEvery = 30_000
 
-// passing is what a flow stage has passed on to the agent stage. It depends on the log
+// repartitioning is what a flow stage has passed on to the agent stage. It depends on the log
 // alone, so that what is sent again after a crash is numbered as before.
-type passing struct {
+type repartitioning struct {
 	step   int64 // of the watermark, at which was told last
 	offset int64 // of the record of which something was made last
 	parts  int   // so many records
@@ -22,35 +22,35 @@ type passing struct {
 	memory []byte // of the values that wait to be sent
 }
 
-// rekey passes on what the last step gave for agents, except what went out before a
+// repartition passes on what the last step gave for agents, except what went out before a
 // crash: whatever came before a verdict that was published is safe.
-func (p *Pump) rekey(offset int64) {
+func (p *Pump) repartition(offset int64) {
 	if len(p.fx.Activity) == 0 {
 		return
 	}
 	for i := range p.fx.Activity {
 		a := &p.fx.Activity[i]
-		p.passOn(a.Key, offset, &a.Event)
+		p.repartitionOne(a.Key, offset, &a.Event)
 	}
 	p.fx.ResetActivity() // with the memory of what was passed on
 }
 
-func (p *Pump) passOn(key string, offset int64, ev *events.Event) {
-	t := &p.passing
+func (p *Pump) repartitionOne(key string, offset int64, ev *events.Event) {
+	t := &p.repartitioning
 	if offset != t.offset {
 		t.offset, t.parts = offset, 0
 	}
 	part := t.parts
 	t.parts++
 	switch {
-	case p.pass != nil:
-		p.pass(key, Position{Offset: offset, Part: part}, ev)
+	case p.handOn != nil:
+		p.handOn(key, Position{Offset: offset, Part: part}, ev)
 	case p.o.Activity == nil || offset < p.refold.upTo:
 	default:
 		from := len(t.memory)
 		t.memory = ev.AppendJSON(t.memory)
 		// The key is in the memory of the effects.
-		p.rekeyed = append(p.rekeyed, Rekeyed{Key: strings.Clone(key), Offset: offset, Part: part, Value: t.memory[from:len(t.memory):len(t.memory)]})
+		p.repartitioned = append(p.repartitioned, Repartitioned{Key: strings.Clone(key), Offset: offset, Part: part, Value: t.memory[from:len(t.memory):len(t.memory)]})
 	}
 }
 
@@ -58,10 +58,10 @@ func (p *Pump) passOn(key string, offset int64, ev *events.Event) {
 // deadline before it is left.
 func (p *Pump) tell() {
 	step := int64(p.stage.seen()) / tellEvery
-	if step <= p.passing.step || p.ripe() || p.o.Stage == AgentStage {
+	if step <= p.repartitioning.step || p.ripe() || p.o.Stage == AgentStage {
 		return
 	}
-	p.passing.step = step
+	p.repartitioning.step = step
 	at := p.engine.Told(p.stage.seen())
-	p.passOn("", p.next-1, &events.Event{ID: fmt.Sprintf("told:%d", at), Time: at, Kind: events.Tick})
+	p.repartitionOne("", p.next-1, &events.Event{ID: fmt.Sprintf("told:%d", at), Time: at, Kind: events.Tick})
 }
