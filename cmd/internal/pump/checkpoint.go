@@ -157,9 +157,9 @@ func (p *Pump) handOver() {
 	}
 	clear(c.dirty)
 	c.dirty, c.bytes, c.writes = c.dirty[:0], 0, 0
-	p.refold.pass(p.next, p.end, p.buried)
+	p.dedup.pass(p.next, p.end, p.buried)
 	c.state = p.appendState(c.state[:0])
-	c.one.Partition, c.one.Next, c.one.Published, c.one.State = p.o.Partition, p.next, p.refold.verdictsFrom, c.state
+	c.one.Partition, c.one.Next, c.one.Published, c.one.State = p.o.Partition, p.next, p.dedup.verdictsFrom, c.state
 	c.written, c.last = p.next, p.o.Clock.Now()
 	c.flight = make(chan error, 1)
 	go p.write(&c.one, c.flight)

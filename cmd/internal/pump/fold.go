@@ -283,7 +283,7 @@ func (p *Pump) drop(due events.Stamp) {
 func (p *Pump) collect(offset int64) {
 	for i := range p.fx.Verdicts {
 		v := &p.fx.Verdicts[i]
-		if p.refold.published(v.ID, offset) {
+		if p.dedup.published(v.ID, offset) {
 			p.counts.Repeated.Add(1)
 			continue
 		}
@@ -355,7 +355,7 @@ func (p *Pump) buryEvent(code events.Code, reason string, ev *events.Event, r *R
 // bury makes a dead letter, unless the record was one before a crash.
 func (p *Pump) bury(code events.Code, reason string, offset int64, appended events.Stamp, raw []byte) {
 	p.counts.DeadLetter(code)
-	if p.refold.buried(offset) {
+	if p.dedup.buried(offset) {
 		return
 	}
 	p.letters = append(p.letters, state.DeadLetter{Source: p.o.Source, Position: offset, Code: string(code), Reason: reason, Appended: appended, Raw: raw})

@@ -181,7 +181,7 @@ type Pump struct {
 	out            []Emitted
 	letters        []state.DeadLetter
 	repartitioned  []Repartitioned
-	refold         refold
+	dedup          recoveryDedup
 	repartitioning repartitioning
 	handOn         func(key string, from Position, ev *events.Event) // gets what concerns agents at once, instead of Activity
 

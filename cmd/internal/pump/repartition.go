@@ -45,7 +45,7 @@ func (p *Pump) repartitionOne(key string, offset int64, ev *events.Event) {
 	switch {
 	case p.handOn != nil:
 		p.handOn(key, Position{Offset: offset, Part: part}, ev)
-	case p.o.Activity == nil || offset < p.refold.upTo:
+	case p.o.Activity == nil || offset < p.dedup.upTo:
 	default:
 		from := len(t.memory)
 		t.memory = ev.AppendJSON(t.memory)

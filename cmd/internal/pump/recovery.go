@@ -10,9 +10,9 @@ import (
 	"weir/state"
 )
 
-// refold is what is known of the records after the last checkpoint that were folded
+// recoveryDedup is what is known of the records after the last checkpoint that were folded
 // before a crash: what came of them and stands in the logs must not go there again.
-type refold struct {
+type recoveryDedup struct {
 	ids     map[string]struct{} // of verdicts
 	upTo    int64               // the last offset that brought one of them about
 	offsets map[int64]struct{}  // of dead letters
@@ -24,7 +24,7 @@ type refold struct {
 	lettersFrom  int64
 }
 
-func (r *refold) notePublished(id string, trigger int64) {
+func (r *recoveryDedup) notePublished(id string, trigger int64) {
 	r.ids[id] = struct{}{}
 	r.upTo = max(r.upTo, trigger)
 }
@@ -32,13 +32,13 @@ func (r *refold) notePublished(id string, trigger int64) {
 // published reports whether the verdict log holds what a record brings about. Verdicts
 // go there in the order of the records, so before the last of them all are there; the
 // ids tell of those that the same record brought about.
-func (r *refold) published(id string, trigger int64) bool {
+func (r *recoveryDedup) published(id string, trigger int64) bool {
 	_, ok := r.ids[id]
 	delete(r.ids, id)
 	return ok || trigger < r.upTo
 }
 
-func (r *refold) noteBuried(offset int64) {
+func (r *recoveryDedup) noteBuried(offset int64) {
 	if r.offsets == nil {
 		r.offsets = make(map[int64]struct{})
 	}
@@ -46,7 +46,7 @@ func (r *refold) noteBuried(offset int64) {
 	r.last = max(r.last, offset)
 }
 
-func (r *refold) buried(offset int64) bool {
+func (r *recoveryDedup) buried(offset int64) bool {
 	_, ok := r.offsets[offset]
 	delete(r.offsets, offset)
 	return ok
@@ -54,7 +54,7 @@ func (r *refold) buried(offset int64) bool {
 
 // pass moves on where the next process begins, once the refold is past what the logs
 // held when it began: everything before their ends came from before next.
-func (r *refold) pass(next, verdicts, letters int64) {
+func (r *recoveryDedup) pass(next, verdicts, letters int64) {
 	if next > r.upTo {
 		r.ids, r.verdictsFrom = nil, verdicts
 	}
@@ -81,7 +81,7 @@ func (p *Pump) appendState(dst []byte) []byte {
 	dst = append(dst, fold...)
 	dst = binary.AppendUvarint(dst, uint64(len(p.document)))
 	dst = append(dst, p.document...)
-	dst = binary.AppendVarint(dst, p.refold.lettersFrom)
+	dst = binary.AppendVarint(dst, p.dedup.lettersFrom)
 	dst = binary.AppendVarint(dst, int64(p.limits.at))
 	if !p.last.known {
 		return dst
@@ -96,9 +96,9 @@ func (p *Pump) resume(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.refold.verdictsFrom, p.refold.lettersFrom = p.o.Published, p.o.Buried
+	p.dedup.verdictsFrom, p.dedup.lettersFrom = p.o.Published, p.o.Buried
 	if ok {
-		p.next, p.refold.verdictsFrom, p.outside = meta.Next, meta.Published, true
+		p.next, p.dedup.verdictsFrom, p.outside = meta.Next, meta.Published, true
 		if err := p.restoreState(meta.State); err != nil {
 			return err
 		}
@@ -113,14 +113,14 @@ func (p *Pump) resume(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the deadlines: %w", err)
 	}
-	p.refold.ids, p.refold.upTo = make(map[string]struct{}), -1
-	p.end, err = p.o.Sink.Since(ctx, p.refold.verdictsFrom, p.refold.notePublished)
+	p.dedup.ids, p.dedup.upTo = make(map[string]struct{}), -1
+	p.end, err = p.o.Sink.Since(ctx, p.dedup.verdictsFrom, p.dedup.notePublished)
 	if err != nil {
 		return fmt.Errorf("read the verdict log: %w", err)
 	}
-	p.buried, err = p.o.Letters.Since(ctx, p.refold.lettersFrom, func(offset int64) {
+	p.buried, err = p.o.Letters.Since(ctx, p.dedup.lettersFrom, func(offset int64) {
 		if offset >= p.next {
-			p.refold.noteBuried(offset)
+			p.dedup.noteBuried(offset)
 		}
 	})
 	if err != nil {
@@ -151,7 +151,7 @@ func (p *Pump) restoreState(b []byte) error {
 	}
 	d := stateReader{rest: b[2:]}
 	fold, document := d.bytes(), d.bytes()
-	p.refold.lettersFrom, p.limits.at = d.number(), events.Stamp(d.number())
+	p.dedup.lettersFrom, p.limits.at = d.number(), events.Stamp(d.number())
 	if d.err == nil && len(d.rest) > 0 {
 		p.last.offset, p.last.known = d.number(), true
 		if len(d.rest) != 8 {
