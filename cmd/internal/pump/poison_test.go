@@ -39,7 +39,7 @@ func (d *deadly) Refuse(ctx context.Context, r Record, code events.Code, reason 
 	return d.Pump.Refuse(ctx, r, code, reason)
 }
 
-func TestSuspects(t *testing.T) {
+func TestPoisonRecords(t *testing.T) {
 	store, log, clock := pumptest.OpenState(t), &memoryLog{}, clock.NewFake()
 	records := traffic(3, 100)
 	d := &deadly{records: []int64{40, 41}}
@@ -71,7 +71,7 @@ func TestSuspects(t *testing.T) {
 		folded = true
 	}
 	// Twice without noting down, then each of the two records twice.
-	if starts != 2+2*suspectTries+1 {
+	if starts != 2+2*poisonTries+1 {
 		t.Errorf("%d starts", starts)
 	}
 	if got := d.refused[len(d.refused)-2:]; !slices.Equal(got, []string{"40 crash", "41 crash"}) {
@@ -88,9 +88,9 @@ func TestSuspects(t *testing.T) {
 	}
 }
 
-// TestSuspectsSpareWhatWasFolded kills the process again and again while it has nothing to
+// TestPoisonRecordsSpareWhatWasFolded kills the process again and again while it has nothing to
 // do, before a checkpoint: no record is to blame.
-func TestSuspectsSpareWhatWasFolded(t *testing.T) {
+func TestPoisonRecordsSpareWhatWasFolded(t *testing.T) {
 	store, log, clock := pumptest.OpenState(t), &memoryLog{}, clock.NewFake()
 	records := traffic(3, 10)
 	for range 10 {

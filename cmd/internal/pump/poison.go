@@ -25,12 +25,12 @@ type Cursors interface {
 type PoisonRecords struct {
 	store  Cursors
 	cursor string
-	note   suspectNote
+	note   poisonNote
 	on     bool // records are noted down
 	clean  bool // nothing is kept
 }
 
-type suspectNote struct {
+type poisonNote struct {
 	Next   int64         `json:"next"`            // where the partition began
 	Starts int           `json:"starts"`          // how often it began there
 	Record int64         `json:"record"`          // that is being folded; -1 when none was noted down
@@ -38,8 +38,8 @@ type suspectNote struct {
 }
 
 const (
-	suspectStarts = 2
-	suspectTries  = 2
+	poisonStarts = 2
+	poisonTries  = 2
 )
 
 // OpenPoisonRecords notes down that a partition begins at next, and whether the process
@@ -56,7 +56,7 @@ func OpenPoisonRecords(store Cursors, partition int, next int64) (*PoisonRecords
 		}
 	}
 	if !ok || len(b) == 0 || s.note.Next != next {
-		s.note = suspectNote{Next: next, Record: -1}
+		s.note = poisonNote{Next: next, Record: -1}
 	}
 	if s.note.Record >= 0 {
 		if s.note.Ended == nil {
@@ -65,7 +65,7 @@ func OpenPoisonRecords(store Cursors, partition int, next int64) (*PoisonRecords
 		s.note.Ended[s.note.Record]++
 		s.note.Record = -1
 	}
-	s.on = s.note.Starts >= suspectStarts
+	s.on = s.note.Starts >= poisonStarts
 	s.note.Starts++
 	return s, s.save()
 }
@@ -123,7 +123,7 @@ func (s *PoisonRecords) look(p folder) {
 }
 
 func (s *PoisonRecords) foldOne(ctx context.Context, p folder, r Record) error {
-	if n := s.note.Ended[r.Offset]; n >= suspectTries {
+	if n := s.note.Ended[r.Offset]; n >= poisonTries {
 		return p.Refuse(ctx, r, CodeCrash, fmt.Sprintf("the process ended %d times while it folded this record", n))
 	}
 	s.note.Record = r.Offset
