@@ -24,8 +24,8 @@ func (s *agentStage) admit(ev *events.Event, r *Record) (string, error) {
 		return "", nil
 	}
 	if ev.Kind == events.Tick {
-		s.sources.tell(r.From.Source, ev.Time)
-		s.partition.Watermark = max(s.partition.Watermark, s.sources.told())
+		s.sources.raise(r.From.Source, ev.Time)
+		s.partition.Watermark = max(s.partition.Watermark, s.sources.lowWatermark())
 		return "", nil
 	}
 	if r.Key == "" {

@@ -19,7 +19,7 @@ func (p *Pump) fold(records []Record) (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.fire() // what a checkpoint or a crash has interrupted
-	p.tell()
+	p.tellLowWatermark()
 	for n < len(records) && p.err == nil && !p.full() {
 		r := &records[n]
 		n++
@@ -29,7 +29,7 @@ func (p *Pump) fold(records []Record) (n int) {
 		p.record(r)
 		p.next = r.Offset + 1
 		p.fire()
-		p.tell()
+		p.tellLowWatermark()
 	}
 	p.close()
 	if n > 0 && records[n-1].Offset == p.next-1 {

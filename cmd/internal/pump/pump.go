@@ -328,7 +328,7 @@ func (p *Pump) FoldRecord(ev *events.Event, r *Record) []events.Verdict {
 	p.take(ev, r)
 	p.next = r.Offset + 1
 	p.fire()
-	p.tell()
+	p.tellLowWatermark()
 	p.close()
 	p.tally(1)
 	for i := range p.out[from:] {

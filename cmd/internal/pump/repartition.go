@@ -7,10 +7,10 @@ import (
 	"weir/events"
 )
 
-// tellEvery is how often the flow stage tells how far it has passed everything on, in
+// lowWatermarkEvery is how often the flow stage tells how far it has passed everything on, in
 // milliseconds of its watermark. It is a constant because it decides when an agent is
 // found to be silent.
-const tellEvery = 30_000
+const lowWatermarkEvery = 30_000
 
 // repartitioning is what a flow stage has passed on to the agent stage. It depends on the log
 // alone, so that what is sent again after a crash is numbered as before.
@@ -54,10 +54,10 @@ func (p *Pump) repartitionOne(key string, offset int64, ev *events.Event) {
 	}
 }
 
-// tell says up to when everything was passed on, when the watermark has got on and no
+// tellLowWatermark says up to when everything was passed on, when the watermark has got on and no
 // deadline before it is left.
-func (p *Pump) tell() {
-	step := int64(p.stage.seen()) / tellEvery
+func (p *Pump) tellLowWatermark() {
+	step := int64(p.stage.seen()) / lowWatermarkEvery
 	if step <= p.repartitioning.step || p.ripe() || p.o.Stage == AgentStage {
 		return
 	}

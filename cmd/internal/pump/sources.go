@@ -16,14 +16,14 @@ import (
 // a record is new when it is behind all of its source that were seen.
 type sources struct {
 	want int // sources without which nothing is known to be told
-	last []teller
+	last []source
 }
 
-type teller struct {
+type source struct {
 	any    bool // something was seen of it
 	offset int64
 	part   int
-	told   events.Stamp // it has told everything up to here; 0 for nothing
+	low    events.Stamp // it has told everything up to here; 0 for nothing
 }
 
 // mostSources is how many partitions of events there may be.
@@ -41,28 +41,28 @@ func (s *sources) take(at Position) bool {
 	return true
 }
 
-// tell notes that a source has told everything up to at.
-func (s *sources) tell(n int, at events.Stamp) {
+// raise notes that a source has told everything up to at.
+func (s *sources) raise(n int, at events.Stamp) {
 	x := s.of(n)
-	x.told = max(x.told, at)
+	x.low = max(x.low, at)
 }
 
-// told is the time up to which all sources have told everything; 0 when one has told
+// lowWatermark is the time up to which all sources have told everything; 0 when one has told
 // nothing yet.
-func (s *sources) told() events.Stamp {
+func (s *sources) lowWatermark() events.Stamp {
 	if len(s.last) < s.want {
 		return 0
 	}
-	first := s.last[0].told
+	first := s.last[0].low
 	for i := range s.last {
-		first = min(first, s.last[i].told)
+		first = min(first, s.last[i].low)
 	}
 	return first
 }
 
-func (s *sources) of(n int) *teller {
+func (s *sources) of(n int) *source {
 	for len(s.last) <= n {
-		s.last = append(s.last, teller{})
+		s.last = append(s.last, source{})
 	}
 	return &s.last[n]
 }
@@ -78,7 +78,7 @@ func (s *sources) appendBinary(b []byte) []byte {
 		}
 		b = binary.AppendUvarint(b, uint64(x.offset)+1)
 		b = binary.AppendUvarint(b, uint64(x.part))
-		b = binary.AppendVarint(b, int64(x.told))
+		b = binary.AppendVarint(b, int64(x.low))
 	}
 	return b
 }
@@ -86,11 +86,11 @@ func (s *sources) appendBinary(b []byte) []byte {
 // read reads what appendBinary has written, and leaves the rest.
 func (s *sources) read(d *stateReader) {
 	n := d.size(mostSources)
-	last := make([]teller, 0, min(n, len(d.rest)))
+	last := make([]source, 0, min(n, len(d.rest)))
 	for ; n > 0 && d.err == nil; n-- {
-		var x teller
+		var x source
 		if offset := d.size(math.MaxInt64); offset > 0 {
-			x = teller{any: true, offset: int64(offset) - 1, part: d.size(math.MaxInt32), told: events.Stamp(d.number())}
+			x = source{any: true, offset: int64(offset) - 1, part: d.size(math.MaxInt32), low: events.Stamp(d.number())}
 		}
 		last = append(last, x)
 	}

@@ -80,21 +80,21 @@ func TestSourcesTake(t *testing.T) {
 	}
 }
 
-// TestSourcesTold shows that nothing is known before every source has told something, and
+// TestLowWatermark shows that nothing is known before every source has told something, and
 // then what all have told.
-func TestSourcesTold(t *testing.T) {
+func TestLowWatermark(t *testing.T) {
 	s := newSources(3)
 	at := int64(0)
 	f := func(source int, told, want events.Stamp) {
 		t.Helper()
 		at++
 		s.take(Position{Source: source, Offset: at})
-		s.tell(source, told)
+		s.raise(source, told)
 		d := stateReader{rest: s.appendBinary(nil)}
 		again := newSources(3)
 		again.read(&d)
-		if got := s.told(); got != want || again.told() != want || d.err != nil {
-			t.Errorf("told is %d, and %d when it was kept, want %d", got, again.told(), want)
+		if got := s.lowWatermark(); got != want || again.lowWatermark() != want || d.err != nil {
+			t.Errorf("told is %d, and %d when it was kept, want %d", got, again.lowWatermark(), want)
 		}
 	}
 	f(2, 50, 0)
@@ -109,7 +109,7 @@ func TestSourcesBinary(t *testing.T) {
 	s := newSources(1)
 	s.take(Position{9, math.MaxInt64 - 1, math.MaxInt32})
 	s.take(Position{0, 0, 0})
-	s.tell(0, 1_795_000_000_000)
+	s.raise(0, 1_795_000_000_000)
 	first := s.appendBinary([]byte("before"))
 	if !bytes.HasPrefix(first, []byte("before")) {
 		t.Fatalf("%q", first)
