@@ -290,7 +290,7 @@ func (d *doctor) groups(ctx context.Context, c *kafka.Cluster) {
 
 func (d *doctor) group(ctx context.Context, c *kafka.Cluster, stage pump.Stage) {
 	check, b := "group", d.run.brokers
-	name := group.GroupOf(b.group, stage)
+	name := group.NameOf(b.group, stage)
 	g, err := lagOf(ctx, c, b, stage, d.env.Now)
 	if err != nil {
 		if !errors.Is(err, kafka.ErrNoTopic) { // which was said already

@@ -122,7 +122,7 @@ func lagOf(ctx context.Context, c *kafka.Cluster, b *brokerFlags, stage pump.Sta
 		topic = b.topics.Activity
 	}
 	err = settled(ctx, func(ctx context.Context) (err error) {
-		g, err = askLag(ctx, c, group.GroupOf(b.group, stage), topic, now)
+		g, err = askLag(ctx, c, group.NameOf(b.group, stage), topic, now)
 		return err
 	})
 	return g, err

@@ -57,9 +57,9 @@ type Member struct {
 
 	folding, copying *phase.Phase
 
-	flowLanes  *lanes
-	agentLanes *lanes
-	mirror     *mirror
+	flowSet  *partitionSet
+	agentSet *partitionSet
+	mirror   *mirror
 
 	mu     sync.Mutex
 	owned  map[int]*owned // by lane
@@ -101,7 +101,7 @@ func (m *Member) Start(ctx context.Context) error {
 		return err
 	}
 	m.mirror = newMirror(m)
-	for _, l := range []*lanes{m.flowLanes, m.agentLanes} {
+	for _, l := range []*partitionSet{m.flowSet, m.agentSet} {
 		m.folding.Run("consumer group "+l.name, func(ctx context.Context) error { return m.run(ctx, l) })
 	}
 	m.copying.Run("verdicts of the group", m.mirror.run)
@@ -109,10 +109,10 @@ func (m *Member) Start(ctx context.Context) error {
 }
 
 // lanes is how many lanes both stages have together.
-func (m *Member) lanes() int { return len(m.flowLanes.partitions) + len(m.agentLanes.partitions) }
+func (m *Member) lanes() int { return len(m.flowSet.partitions) + len(m.agentSet.partitions) }
 
 // memory is what one lane may take.
-func (m *Member) memory(l *lanes) int64 {
+func (m *Member) memory(l *partitionSet) int64 {
 	flows, agents := pump.SplitMemory(m.host.Pump.Memory)
 	if l.stage == pump.AgentStage {
 		return agents / int64(len(l.partitions))
@@ -145,34 +145,34 @@ func (m *Member) own() []*owned {
 }
 
 // Pumps are those that fold flows now.
-func (m *Member) Pumps() []*pump.Pump { return m.pumpsOf(m.flowLanes) }
+func (m *Member) Pumps() []*pump.Pump { return m.pumpsOf(m.flowSet) }
 
 // Agents are those that fold agents now.
-func (m *Member) Agents() []*pump.Pump { return m.pumpsOf(m.agentLanes) }
+func (m *Member) Agents() []*pump.Pump { return m.pumpsOf(m.agentSet) }
 
-func (m *Member) pumpsOf(l *lanes) (out []*pump.Pump) {
+func (m *Member) pumpsOf(l *partitionSet) (out []*pump.Pump) {
 	for _, p := range m.own() {
-		if p.lanes == l {
+		if p.set == l {
 			out = append(out, p.pump)
 		}
 	}
 	return out
 }
 
-func (m *Member) ownerHere(l *lanes, partition int) *owned {
+func (m *Member) ownerHere(l *partitionSet, partition int) *owned {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.owned[l.lane(partition)]
 }
 
 // PumpOf returns the pump that folds a flow, or an error that says who does.
-func (m *Member) PumpOf(key string) (*pump.Pump, error) { return m.pumpIn(m.flowLanes, key) }
+func (m *Member) PumpOf(key string) (*pump.Pump, error) { return m.pumpIn(m.flowSet, key) }
 
 // AgentsOf returns the pump that folds an agent or a project, or an error that says who
 // does.
-func (m *Member) AgentsOf(key string) (*pump.Pump, error) { return m.pumpIn(m.agentLanes, key) }
+func (m *Member) AgentsOf(key string) (*pump.Pump, error) { return m.pumpIn(m.agentSet, key) }
 
-func (m *Member) pumpIn(l *lanes, key string) (*pump.Pump, error) {
+func (m *Member) pumpIn(l *partitionSet, key string) (*pump.Pump, error) {
 	partition := l.partitionOf(key)
 	if p := m.ownerHere(l, partition); p != nil {
 		return p.pump, nil
@@ -190,7 +190,7 @@ func (m *Member) Append(ctx context.Context, entries []state.Entry) error {
 			return err
 		}
 		key := ev.FlowKey()
-		n := m.flowLanes.partitionOf(key)
+		n := m.flowSet.partitionOf(key)
 		byPartition[n] = append(byPartition[n], m.message(key, entries[i].Value))
 	}
 	for n, messages := range byPartition {
@@ -218,7 +218,7 @@ func (m *Member) SetLimits(analyzer.Limits) error { return nil }
 // EventsOf calls fn for the events of a flow that came into the log at or after since,
 // until it returns false. The line is good until fn returns.
 func (m *Member) EventsOf(ctx context.Context, key string, since events.Stamp, fn func(line []byte) bool) error {
-	cluster, topic, number := m.o.Cluster, m.o.Topics.Events, m.flowLanes.partitionOf(key)
+	cluster, topic, number := m.o.Cluster, m.o.Topics.Events, m.flowSet.partitionOf(key)
 	from, err := cluster.OffsetAt(ctx, topic, number, time.UnixMilli(int64(since)))
 	if err != nil {
 		return err
@@ -251,7 +251,7 @@ func (m *Member) EventsOf(ctx context.Context, key string, since events.Stamp, f
 
 // Ready says what is wrong, and how many records the fold is behind.
 func (m *Member) Ready() (why []string, lag int64) {
-	for _, l := range []*lanes{m.flowLanes, m.agentLanes} {
+	for _, l := range []*partitionSet{m.flowSet, m.agentSet} {
 		if since, err := l.group.Trouble(); err != nil {
 			why = append(why, fmt.Sprintf("not a member of group %s since %s: %v", l.name, since.UTC().Format(time.RFC3339), err))
 		}
@@ -274,7 +274,7 @@ func (m *Member) Ready() (why []string, lag int64) {
 func (m *Member) Measure(r *prom.Reading) {
 	now := m.clock.Now()
 	for _, p := range m.own() {
-		s := prom.Source{Agents: p.lanes.stage == pump.AgentStage, Topic: p.lanes.topic, Partition: p.partition, LagRecords: p.behind()}
+		s := prom.Source{Agents: p.set.stage == pump.AgentStage, Topic: p.set.topic, Partition: p.partition, LagRecords: p.behind()}
 		if at := p.newest.Load(); s.LagRecords > 0 && at > 0 {
 			s.Lag = max(0, now.Sub(time.UnixMilli(at)))
 		}

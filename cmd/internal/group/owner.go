@@ -21,7 +21,7 @@ import (
 // owned is a lane that this process folds during one generation of its group.
 type owned struct {
 	member    *Member
-	lanes     *lanes
+	set       *partitionSet
 	partition int // of the topic of the lanes
 	lane      int // its number among those of both stages
 	as        kafka.Assignment
@@ -49,7 +49,7 @@ type owned struct {
 var errAgain = errors.New("begin again")
 
 // fold is what the group calls for a partition that is assigned to this process.
-func (m *Member) fold(ctx context.Context, l *lanes, as kafka.Assignment) {
+func (m *Member) fold(ctx context.Context, l *partitionSet, as kafka.Assignment) {
 	m.note(l, as.Partition, nil)
 	m.mu.Lock()
 	if l.generation != as.Generation {
@@ -84,7 +84,7 @@ func (m *Member) fold(ctx context.Context, l *lanes, as kafka.Assignment) {
 }
 
 // note keeps whether a partition is folded, by p, or is being taken over.
-func (m *Member) note(l *lanes, partition int, p *owned) {
+func (m *Member) note(l *partitionSet, partition int, p *owned) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	lane := l.lane(partition)
@@ -105,7 +105,7 @@ func (m *Member) fatal(err error) bool {
 	return kafka.Final(err) || errors.Is(err, state.ErrFailed) || errors.Is(err, state.ErrDamaged) || errors.Is(err, errOtherLog)
 }
 
-func (m *Member) foldOnce(ctx context.Context, l *lanes, as kafka.Assignment) error {
+func (m *Member) foldOnce(ctx context.Context, l *partitionSet, as kafka.Assignment) error {
 	// What is under way when the partition is given up may come to its end.
 	hard, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -116,7 +116,7 @@ func (m *Member) foldOnce(ctx context.Context, l *lanes, as kafka.Assignment) er
 		case <-hard.Done():
 		}
 	})()
-	p := &owned{member: m, lanes: l, partition: as.Partition, lane: l.lane(as.Partition), as: as, commits: make(chan struct{}, 1)}
+	p := &owned{member: m, set: l, partition: as.Partition, lane: l.lane(as.Partition), as: as, commits: make(chan struct{}, 1)}
 	p.commits <- struct{}{}
 	defer p.close()
 	if err := p.open(ctx); err != nil {
@@ -155,12 +155,12 @@ func (p *owned) open(ctx context.Context) (err error) {
 		return fmt.Errorf("take over partition %d of %s: %w", p.lane, o.Topics.DeadLetters, err)
 	}
 	options := m.host.Pump
-	options.Partition, options.Source, options.Stage, options.Sources = uint16(p.lane), p.lanes.topic, p.lanes.stage, len(m.flowLanes.partitions)
-	options.Limits, options.Store, options.Memory = m.host.Limits(), m.store, m.memory(p.lanes)
+	options.Partition, options.Source, options.Stage, options.Sources = uint16(p.lane), p.set.topic, p.set.stage, len(m.flowSet.partitions)
+	options.Limits, options.Store, options.Memory = m.host.Limits(), m.store, m.memory(p.set)
 	options.Sink = sinkkafka.NewVerdicts(p.verdicts, m.clock.Now)
-	options.Letters = &topicLetters{sinkkafka.NewDeadLetters(p.letters, p.lanes.topic, p.partition, m.clock.Now)}
-	if p.lanes.stage == pump.FlowStage {
-		p.activity = sinkkafka.NewActivity(o.Cluster, o.Topics.Activity, len(m.agentLanes.partitions))
+	options.Letters = &topicLetters{sinkkafka.NewDeadLetters(p.letters, p.set.topic, p.partition, m.clock.Now)}
+	if p.set.stage == pump.FlowStage {
+		p.activity = sinkkafka.NewActivity(o.Cluster, o.Topics.Activity, len(m.agentSet.partitions))
 		options.Activity = &topicActivity{p.activity, p.partition}
 	} else {
 		options.Answer, options.Metrics = nil, nil
@@ -182,13 +182,13 @@ func (p *owned) open(ctx context.Context) (err error) {
 	p.reader = p.readFrom(p.pump.Next())
 	p.appended, p.committed = m.clock.Now(), p.as.Committed
 	p.turned.Store(p.appended.UnixMilli())
-	m.logger.Info("partition taken over", "topic", p.lanes.topic, "partition", p.partition, "generation", p.as.Generation, "next", p.pump.Next(), "fresh", options.Start > 0)
+	m.logger.Info("partition taken over", "topic", p.set.topic, "partition", p.partition, "generation", p.as.Generation, "next", p.pump.Next(), "fresh", options.Start > 0)
 	return nil
 }
 
 func (p *owned) readFrom(offset int64) *kafka.Reader {
 	m := p.member
-	return kafka.NewReader(m.o.Cluster, p.lanes.topic, p.partition, offset, kafka.ReaderOptions{Logger: m.logger})
+	return kafka.NewReader(m.o.Cluster, p.set.topic, p.partition, offset, kafka.ReaderOptions{Logger: m.logger})
 }
 
 // place finds where to begin without a checkpoint: far enough back that nothing before
@@ -196,7 +196,7 @@ func (p *owned) readFrom(offset int64) *kafka.Reader {
 func (p *owned) place(ctx context.Context, o *pump.Options) error {
 	m := p.member
 	cluster, t := m.o.Cluster, m.o.Topics
-	first, end, err := cluster.Bounds(ctx, p.lanes.topic, p.partition)
+	first, end, err := cluster.Bounds(ctx, p.set.topic, p.partition)
 	if err != nil {
 		return err
 	}
@@ -205,13 +205,13 @@ func (p *owned) place(ctx context.Context, o *pump.Options) error {
 	case err != nil:
 		return err
 	case known && meta.Next > end:
-		return &kafka.BeyondEndError{Topic: p.lanes.topic, Partition: p.partition, Next: meta.Next, End: end}
+		return &kafka.BeyondEndError{Topic: p.set.topic, Partition: p.partition, Next: meta.Next, End: end}
 	case known && meta.Next >= first:
 		return nil
 	case known:
 		m.host.Pump.Counts.DeadLetter(pump.CodeLost)
 		m.logger.Error("records have expired before they were folded: what is open begins anew behind them, and what it did before is not counted; keep the topic longer",
-			"topic", p.lanes.topic, "partition", p.partition, "from", meta.Next, "to", first)
+			"topic", p.set.topic, "partition", p.partition, "from", meta.Next, "to", first)
 	}
 	// Also what a crash in the middle of forgetting has left.
 	if err := m.store.Forget(o.Partition); err != nil {
@@ -225,7 +225,7 @@ func (p *owned) place(ctx context.Context, o *pump.Options) error {
 		topic     string
 		partition int
 		offset    *int64
-	}{{p.lanes.topic, p.partition, &o.Start}, {t.Verdicts, p.lane, &o.Published}, {t.DeadLetters, p.lane, &o.Buried}} {
+	}{{p.set.topic, p.partition, &o.Start}, {t.Verdicts, p.lane, &o.Published}, {t.DeadLetters, p.lane, &o.Buried}} {
 		if *x.offset, err = cluster.OffsetAt(ctx, x.topic, x.partition, since); err != nil {
 			return err
 		}
@@ -238,8 +238,8 @@ func (p *owned) place(ctx context.Context, o *pump.Options) error {
 func (p *owned) horizon(ctx context.Context, first, end int64) (time.Time, error) {
 	m := p.member
 	limits := m.host.Limits()
-	back := Horizon(p.lanes.stage, &limits)
-	if p.lanes.stage == pump.FlowStage && m.o.Horizon != 0 {
+	back := Horizon(p.set.stage, &limits)
+	if p.set.stage == pump.FlowStage && m.o.Horizon != 0 {
 		back = m.o.Horizon + limitsEvery
 	}
 	asOf := m.clock.Now()
@@ -285,13 +285,13 @@ func (p *owned) verify(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
-	first, _, err := p.member.o.Cluster.Bounds(ctx, p.lanes.topic, p.partition)
+	first, _, err := p.member.o.Cluster.Bounds(ctx, p.set.topic, p.partition)
 	if err != nil || offset < first {
 		return err
 	}
 	r, err := p.record(ctx, offset)
 	if err == nil && (r.Offset != offset || pump.Sum(r.Value) != sum) {
-		err = fmt.Errorf("%s: the record at offset %d is not the one that was folded: %w", p.lanes.describe(p.partition), offset, errOtherLog)
+		err = fmt.Errorf("%s: the record at offset %d is not the one that was folded: %w", p.set.describe(p.partition), offset, errOtherLog)
 	}
 	return err
 }
@@ -316,7 +316,7 @@ func (p *owned) run(ctx, hard context.Context) error {
 		}
 		records = records[:0]
 		for i := range fetched {
-			records = append(records, p.lanes.record(&fetched[i]))
+			records = append(records, p.set.record(&fetched[i]))
 		}
 		if err := p.suspects.Fold(hard, p.pump, records); err != nil {
 			return err
@@ -328,7 +328,7 @@ func (p *owned) run(ctx, hard context.Context) error {
 			p.newest.Store(int64(records[n-1].Appended))
 		}
 		if p.behind() == 0 {
-			if !p.caughtUp.Swap(true) && p.lanes.stage == pump.FlowStage {
+			if !p.caughtUp.Swap(true) && p.set.stage == pump.FlowStage {
 				m.host.CaughtUp() // of the first partition that is
 			}
 			if err := p.speak(ctx, now); err != nil {
@@ -347,11 +347,11 @@ func (p *owned) behind() int64 { return max(0, p.reader.HighWatermark()-p.reader
 func (p *owned) past(ctx context.Context, err error) error {
 	m := p.member
 	if gap, ok := errors.AsType[*kafka.GapError](err); ok {
-		m.logger.Error("records have expired while they were waited for", "topic", p.lanes.topic, "partition", p.partition, "error", gap)
+		m.logger.Error("records have expired while they were waited for", "topic", p.set.topic, "partition", p.partition, "error", gap)
 		return errAgain // which finds the gap, and begins behind it
 	}
 	if bad, ok := errors.AsType[*kafka.BatchError](err); ok {
-		m.logger.Error("records cannot be read; they become dead letters without a value", "topic", p.lanes.topic, "partition", p.partition, "error", bad)
+		m.logger.Error("records cannot be read; they become dead letters without a value", "topic", p.set.topic, "partition", p.partition, "error", bad)
 		if err := p.pump.Refuse(ctx, pump.Record{Offset: bad.Offset}, pump.CodeUnreadable, bad.Error()); err != nil {
 			return err
 		}
@@ -366,9 +366,9 @@ func (p *owned) past(ctx context.Context, err error) error {
 // The activity needs no ticks: the flows tell it the time, from theirs.
 func (p *owned) speak(ctx context.Context, now time.Time) error {
 	m := p.member
-	if p.lanes.stage == pump.FlowStage && now.Sub(p.appended) >= m.host.Tick {
+	if p.set.stage == pump.FlowStage && now.Sub(p.appended) >= m.host.Tick {
 		p.appended = now
-		if err := m.appendTo(ctx, p.lanes.topic, p.partition, sinkkafka.Message{Value: pump.TickRecord(events.StampOf(now))}); err != nil {
+		if err := m.appendTo(ctx, p.set.topic, p.partition, sinkkafka.Message{Value: pump.TickRecord(events.StampOf(now))}); err != nil {
 			return m.later(ctx, err)
 		}
 	}
@@ -381,7 +381,7 @@ func (p *owned) speak(ctx context.Context, now time.Time) error {
 		return nil
 	}
 	p.told, p.toldAt = wanted.Version, now
-	return m.later(ctx, m.appendTo(ctx, p.lanes.topic, p.partition, sinkkafka.Message{Value: pump.LimitsRecord(wanted, events.StampOf(now))}))
+	return m.later(ctx, m.appendTo(ctx, p.set.topic, p.partition, sinkkafka.Message{Value: pump.LimitsRecord(wanted, events.StampOf(now))}))
 }
 
 // later logs an error of something that is tried again.
@@ -431,13 +431,13 @@ func (p *owned) tell(next int64) {
 		m.commits[0].Add(1)
 	} else {
 		m.commits[1].Add(1)
-		m.logger.Debug("the group was not told how far the fold is", "topic", p.lanes.topic, "partition", p.partition, "error", err)
+		m.logger.Debug("the group was not told how far the fold is", "topic", p.set.topic, "partition", p.partition, "error", err)
 	}
 }
 
 // trouble is what keeps the brokers from answering; nil when they do.
 func (p *owned) trouble() error {
-	what := p.lanes.describe(p.partition)
+	what := p.set.describe(p.partition)
 	if since, err := p.reader.Trouble(); err != nil {
 		return fmt.Errorf("%s cannot be read since %s: %w", what, since.UTC().Format(time.RFC3339), err)
 	}
@@ -459,9 +459,9 @@ func (p *owned) ready() (why []string) {
 		why = append(why, err.Error())
 	}
 	if !p.caughtUp.Load() {
-		why = append(why, p.lanes.describe(p.partition)+" has not been folded to its end since it was assigned")
+		why = append(why, p.set.describe(p.partition)+" has not been folded to its end since it was assigned")
 	} else if p.behind() > pump.MaxLag {
-		why = append(why, p.lanes.describe(p.partition)+" is behind")
+		why = append(why, p.set.describe(p.partition)+" is behind")
 	}
 	return why
 }

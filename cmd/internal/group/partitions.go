@@ -15,11 +15,11 @@ import (
 	sinkkafka "weir/sink/kafka"
 )
 
-// lanes are the partitions of one topic that the members of a group share among them, for
+// partitionSet are the partitions of one topic that the members of a group share among them, for
 // one stage: the flow stage folds the events, the agent stage the activity that comes of
 // them. What comes of a lane stands in the partition of its number, of the verdicts and of
 // the dead letters, and so does its state in the store.
-type lanes struct {
+type partitionSet struct {
 	stage      pump.Stage
 	topic      string
 	partitions []int
@@ -31,20 +31,20 @@ type lanes struct {
 }
 
 // lane is the number of the lane of a partition.
-func (l *lanes) lane(partition int) int { return l.first + partition }
+func (l *partitionSet) lane(partition int) int { return l.first + partition }
 
 // partitionOf is where all producers put what belongs to a key.
-func (l *lanes) partitionOf(key string) int {
+func (l *partitionSet) partitionOf(key string) int {
 	return kafkago.Murmur2Balancer{Consistent: true}.Balance(kafkago.Message{Key: []byte(key)}, l.partitions...)
 }
 
 // describe names a partition for people.
-func (l *lanes) describe(partition int) string {
+func (l *partitionSet) describe(partition int) string {
 	return fmt.Sprintf("partition %d of %s", partition, l.topic)
 }
 
 // record is what the pump of a lane is given of a record.
-func (l *lanes) record(r *kafka.Record) pump.Record {
+func (l *partitionSet) record(r *kafka.Record) pump.Record {
 	if l.stage == pump.AgentStage {
 		return ActivityRecord(r)
 	}
@@ -65,17 +65,17 @@ func ActivityRecord(r *kafka.Record) pump.Record {
 // agentGroup is what the group of the agent stage is called beside the one of the flows.
 const agentGroup = "-agents"
 
-// GroupOf returns the name of the consumer group of a stage of the members of a group.
-func GroupOf(group string, stage pump.Stage) string {
+// NameOf returns the name of the consumer group of a stage of the members of a group.
+func NameOf(group string, stage pump.Stage) string {
 	if stage == pump.AgentStage {
 		return group + agentGroup
 	}
 	return group
 }
 
-// newLanes returns the lanes of a stage. Nothing is joined yet.
-func (m *Member) newLanes(stage pump.Stage, topic string, partitions, first int) (*lanes, error) {
-	l := &lanes{stage: stage, topic: topic, first: first, name: GroupOf(m.o.Group, stage)}
+// newPartitionSet returns the lanes of a stage. Nothing is joined yet.
+func (m *Member) newPartitionSet(stage pump.Stage, topic string, partitions, first int) (*partitionSet, error) {
+	l := &partitionSet{stage: stage, topic: topic, first: first, name: NameOf(m.o.Group, stage)}
 	for i := range partitions {
 		l.partitions = append(l.partitions, i)
 	}
@@ -93,7 +93,7 @@ func (m *Member) newLanes(stage pump.Stage, topic string, partitions, first int)
 }
 
 // run takes part in the group until ctx ends.
-func (m *Member) run(ctx context.Context, l *lanes) error {
+func (m *Member) run(ctx context.Context, l *partitionSet) error {
 	return l.group.Run(ctx, func(ctx context.Context, as kafka.Assignment) { m.fold(ctx, l, as) })
 }
 
@@ -126,10 +126,10 @@ func (m *Member) checkTopics(ctx context.Context) error {
 		}
 	}
 	var err error
-	if m.flowLanes, err = m.newLanes(pump.FlowStage, t.Events, flows, 0); err != nil {
+	if m.flowSet, err = m.newPartitionSet(pump.FlowStage, t.Events, flows, 0); err != nil {
 		return err
 	}
-	m.agentLanes, err = m.newLanes(pump.AgentStage, t.Activity, agents, flows)
+	m.agentSet, err = m.newPartitionSet(pump.AgentStage, t.Activity, agents, flows)
 	return err
 }
 
@@ -151,7 +151,7 @@ func (m *Member) samePartitions(topic string, now int) error {
 }
 
 // holds tells a group of which partitions the store has the state.
-func (m *Member) holds(l *lanes) (out []kafka.Hold) {
+func (m *Member) holds(l *partitionSet) (out []kafka.Hold) {
 	partitions, err := m.store.Partitions()
 	if err != nil {
 		m.logger.Warn("the store does not say of which partitions it has the state; others may get them", "topic", l.topic, "error", err)

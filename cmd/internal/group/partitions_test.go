@@ -35,15 +35,15 @@ func TestHorizon(t *testing.T) {
 	f(pump.AgentStage, agentDay, long(analyzer.ModeOff))
 }
 
-// TestLanes holds how the partitions of both topics are numbered, and what a record of
+// TestPartitionSets holds how the partitions of both topics are numbered, and what a record of
 // the activity is that weir has not written.
-func TestLanes(t *testing.T) {
-	flows := &lanes{stage: pump.FlowStage, topic: "events", partitions: []int{0, 1, 2}}
-	agents := &lanes{stage: pump.AgentStage, topic: "activity", partitions: []int{0, 1}, first: 3}
+func TestPartitionSets(t *testing.T) {
+	flows := &partitionSet{stage: pump.FlowStage, topic: "events", partitions: []int{0, 1, 2}}
+	agents := &partitionSet{stage: pump.AgentStage, topic: "activity", partitions: []int{0, 1}, first: 3}
 	if flows.lane(2) != 2 || agents.lane(1) != 4 || agents.describe(1) != "partition 1 of activity" {
 		t.Errorf("%d, %d, %s", flows.lane(2), agents.lane(1), agents.describe(1))
 	}
-	if GroupOf("weir", pump.FlowStage) != "weir" || GroupOf("weir", pump.AgentStage) != "weir-agents" {
+	if NameOf("weir", pump.FlowStage) != "weir" || NameOf("weir", pump.AgentStage) != "weir-agents" {
 		t.Error("the groups have other names")
 	}
 	r := kafka.Record{Offset: 7, Appended: 9, Key: []byte("agent:a"), Value: []byte("{}")}

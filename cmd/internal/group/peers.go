@@ -87,11 +87,11 @@ func (o *owners) forget() {
 // Ask puts an event that asks into the log and returns what the fold says of it, or lets
 // the member answer that folds its flow.
 func (m *Member) Ask(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error) {
-	number := m.flowLanes.partitionOf(ev.FlowKey())
-	if m.ownerHere(m.flowLanes, number) != nil {
+	number := m.flowSet.partitionOf(ev.FlowKey())
+	if m.ownerHere(m.flowSet, number) != nil {
 		return m.askHere(ctx, number, ev, raw)
 	}
-	address, err := m.ownerOf(ctx, m.flowLanes, number)
+	address, err := m.ownerOf(ctx, m.flowSet, number)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func (m *Member) Ask(ctx context.Context, ev *events.Event, raw []byte) (*events
 }
 
 // elsewhere is the error of a request that another member could answer.
-func (m *Member) elsewhere(l *lanes, partition int) error {
+func (m *Member) elsewhere(l *partitionSet, partition int) error {
 	ctx, cancel := context.WithTimeout(context.Background(), m.host.AnswerTimeout)
 	defer cancel()
 	address, err := m.ownerOf(ctx, l, partition)
@@ -114,7 +114,7 @@ func (m *Member) elsewhere(l *lanes, partition int) error {
 }
 
 // ownerOf returns the address of the member that folds a partition.
-func (m *Member) ownerOf(ctx context.Context, l *lanes, partition int) (string, error) {
+func (m *Member) ownerOf(ctx context.Context, l *partitionSet, partition int) (string, error) {
 	what := l.describe(partition)
 	known, err := l.owners.get(ctx, m.clock, m.host.AnswerTimeout, l.group.Owners)
 	if err != nil {
@@ -171,7 +171,7 @@ func (m *Member) forward(ctx context.Context, address string, raw []byte) (*even
 const maxForwarded = 64 << 10 // bytes of a verdict
 
 func (m *Member) unanswered(ctx context.Context, address string, err error) error {
-	m.flowLanes.owners.forget() // it may have changed
+	m.flowSet.owners.forget() // it may have changed
 	if ctx.Err() != nil {
 		return check.ErrTimeout
 	}
@@ -182,9 +182,9 @@ func (m *Member) unanswered(ctx context.Context, address string, err error) erro
 // AskHere answers an ask that another member has passed on. When the flow has another
 // owner by now, it is not passed on again.
 func (m *Member) AskHere(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error) {
-	number := m.flowLanes.partitionOf(ev.FlowKey())
-	if m.ownerHere(m.flowLanes, number) == nil {
-		return nil, &problem.Error{Status: http.StatusServiceUnavailable, Detail: m.flowLanes.describe(number) + " has another owner now", RetryAfter: 1}
+	number := m.flowSet.partitionOf(ev.FlowKey())
+	if m.ownerHere(m.flowSet, number) == nil {
+		return nil, &problem.Error{Status: http.StatusServiceUnavailable, Detail: m.flowSet.describe(number) + " has another owner now", RetryAfter: 1}
 	}
 	return m.askHere(ctx, number, ev, raw)
 }
@@ -192,7 +192,7 @@ func (m *Member) AskHere(ctx context.Context, ev *events.Event, raw []byte) (*ev
 // Others are the addresses of the other members that fold flows; missed says which
 // partitions nobody folds who could be asked.
 func (m *Member) Others(ctx context.Context) (addresses, missed []string) {
-	l := m.flowLanes
+	l := m.flowSet
 	known, err := l.group.Owners(ctx)
 	if err != nil {
 		return nil, []string{fmt.Sprintf("the group does not say who folds the other partitions: %v", err)}

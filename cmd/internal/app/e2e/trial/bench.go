@@ -159,7 +159,7 @@ func (b *bench) fold(ctx context.Context, name string) (cost, int64, error) {
 	_, err = caughtUp(ctx, c, m.group, t.events)
 	var activity int64
 	if err == nil { // what is committed has passed on its activity
-		activity, err = caughtUp(ctx, c, group.GroupOf(m.group, pump.AgentStage), t.activity)
+		activity, err = caughtUp(ctx, c, group.NameOf(m.group, pump.AgentStage), t.activity)
 	}
 	took := time.Since(r.started)
 	if _, stopped := m.stop(); err != nil || stopped != nil {

@@ -62,7 +62,7 @@ type figure struct {
 const groupName = "weir-trial"
 
 // agentGroup is the group of the agent stage behind it.
-var agentGroup = group.GroupOf(groupName, pump.AgentStage)
+var agentGroup = group.NameOf(groupName, pump.AgentStage)
 
 // talkers is how many agents report in a storm.
 const talkers = 60
