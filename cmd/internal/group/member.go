@@ -62,8 +62,8 @@ type Member struct {
 	mirror   *mirror
 
 	mu     sync.Mutex
-	owned  map[int]*owned // by lane
-	taking map[int]taking // by lane
+	owned  map[int]*partitionOwner // by lane
+	taking map[int]taking          // by lane
 
 	generations int64 // of both groups
 
@@ -86,7 +86,7 @@ func New(o Options, host Host) *Member {
 	host.Pump.Trouble = troubleOf
 	return &Member{host: host, o: o, clock: host.Pump.Clock, logger: host.Pump.Logger, store: host.Store,
 		folding: phase.New(host.Fail), copying: phase.New(host.Fail),
-		owned: make(map[int]*owned), taking: make(map[int]taking)}
+		owned: make(map[int]*partitionOwner), taking: make(map[int]taking)}
 }
 
 // heartbeat is how often a member asks the group for news, and how soon it tries again to
@@ -133,14 +133,14 @@ func (m *Member) Turned() time.Time {
 	return oldest
 }
 
-func (m *Member) own() []*owned {
+func (m *Member) own() []*partitionOwner {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	out := make([]*owned, 0, len(m.owned))
+	out := make([]*partitionOwner, 0, len(m.owned))
 	for _, p := range m.owned {
 		out = append(out, p)
 	}
-	slices.SortFunc(out, func(a, b *owned) int { return a.lane - b.lane })
+	slices.SortFunc(out, func(a, b *partitionOwner) int { return a.lane - b.lane })
 	return out
 }
 
@@ -159,7 +159,7 @@ func (m *Member) pumpsOf(l *partitionSet) (out []*pump.Pump) {
 	return out
 }
 
-func (m *Member) ownerHere(l *partitionSet, partition int) *owned {
+func (m *Member) ownerHere(l *partitionSet, partition int) *partitionOwner {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.owned[l.lane(partition)]

@@ -18,8 +18,8 @@ import (
 	"weir/state"
 )
 
-// owned is a lane that this process folds during one generation of its group.
-type owned struct {
+// partitionOwner is a lane that this process folds during one generation of its group.
+type partitionOwner struct {
 	member    *Member
 	set       *partitionSet
 	partition int // of the topic of the lanes
@@ -84,7 +84,7 @@ func (m *Member) fold(ctx context.Context, l *partitionSet, as kafka.Assignment)
 }
 
 // note keeps whether a partition is folded, by p, or is being taken over.
-func (m *Member) note(l *partitionSet, partition int, p *owned) {
+func (m *Member) note(l *partitionSet, partition int, p *partitionOwner) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	lane := l.lane(partition)
@@ -116,7 +116,7 @@ func (m *Member) foldOnce(ctx context.Context, l *partitionSet, as kafka.Assignm
 		case <-hard.Done():
 		}
 	})()
-	p := &owned{member: m, set: l, partition: as.Partition, lane: l.lane(as.Partition), as: as, commits: make(chan struct{}, 1)}
+	p := &partitionOwner{member: m, set: l, partition: as.Partition, lane: l.lane(as.Partition), as: as, commits: make(chan struct{}, 1)}
 	p.commits <- struct{}{}
 	defer p.close()
 	if err := p.open(ctx); err != nil {
@@ -142,7 +142,7 @@ func (m *Member) foldOnce(ctx context.Context, l *partitionSet, as kafka.Assignm
 }
 
 // open takes the partition over and finds where to begin.
-func (p *owned) open(ctx context.Context) (err error) {
+func (p *partitionOwner) open(ctx context.Context) (err error) {
 	m := p.member
 	o := m.o
 	// From here on the brokers take nothing more from an owner before.
@@ -186,14 +186,14 @@ func (p *owned) open(ctx context.Context) (err error) {
 	return nil
 }
 
-func (p *owned) readFrom(offset int64) *kafka.Reader {
+func (p *partitionOwner) readFrom(offset int64) *kafka.Reader {
 	m := p.member
 	return kafka.NewReader(m.o.Cluster, p.set.topic, p.partition, offset, kafka.ReaderOptions{Logger: m.logger})
 }
 
 // place finds where to begin without a checkpoint: far enough back that nothing before
 // it decides a verdict (see Horizon), and the limits of that time are in the log.
-func (p *owned) place(ctx context.Context, o *pump.Options) error {
+func (p *partitionOwner) place(ctx context.Context, o *pump.Options) error {
 	m := p.member
 	cluster, t := m.o.Cluster, m.o.Topics
 	first, end, err := cluster.Bounds(ctx, p.set.topic, p.partition)
@@ -235,7 +235,7 @@ func (p *owned) place(ctx context.Context, o *pump.Options) error {
 
 // horizon is the time from which the log has to be folded, as of the record that the
 // owner before came to, or else as of now.
-func (p *owned) horizon(ctx context.Context, first, end int64) (time.Time, error) {
+func (p *partitionOwner) horizon(ctx context.Context, first, end int64) (time.Time, error) {
 	m := p.member
 	limits := m.host.Limits()
 	back := Horizon(p.set.stage, &limits)
@@ -256,7 +256,7 @@ func (p *owned) horizon(ctx context.Context, first, end int64) (time.Time, error
 }
 
 // record reads the record at an offset, or the next one that there is.
-func (p *owned) record(ctx context.Context, offset int64) (kafka.Record, error) {
+func (p *partitionOwner) record(ctx context.Context, offset int64) (kafka.Record, error) {
 	r := p.readFrom(offset)
 	defer r.Close()
 	for {
@@ -280,7 +280,7 @@ func (p *owned) record(ctx context.Context, offset int64) (kafka.Record, error) 
 var errOtherLog = errors.New("the topic was created anew, and the state is of the one before: begin with an empty state directory, and with new topics of activity and verdicts, which name its offsets")
 
 // verify compares the last record that was folded with what the topic has there.
-func (p *owned) verify(ctx context.Context) error {
+func (p *partitionOwner) verify(ctx context.Context) error {
 	offset, sum, ok := p.pump.Last()
 	if !ok {
 		return nil
@@ -297,7 +297,7 @@ func (p *owned) verify(ctx context.Context) error {
 }
 
 // run folds until ctx ends.
-func (p *owned) run(ctx, hard context.Context) error {
+func (p *partitionOwner) run(ctx, hard context.Context) error {
 	m := p.member
 	var fetched []kafka.Record
 	var records []pump.Record
@@ -341,10 +341,10 @@ func (p *owned) run(ctx, hard context.Context) error {
 }
 
 // behind is how many records are in the topic that are not folded.
-func (p *owned) behind() int64 { return max(0, p.reader.HighWatermark()-p.reader.Next()) }
+func (p *partitionOwner) behind() int64 { return max(0, p.reader.HighWatermark()-p.reader.Next()) }
 
 // past goes on behind what cannot be read.
-func (p *owned) past(ctx context.Context, err error) error {
+func (p *partitionOwner) past(ctx context.Context, err error) error {
 	m := p.member
 	if gap, ok := errors.AsType[*kafka.GapError](err); ok {
 		m.logger.Error("records have expired while they were waited for", "topic", p.set.topic, "partition", p.partition, "error", gap)
@@ -364,7 +364,7 @@ func (p *owned) past(ctx context.Context, err error) error {
 // speak appends what the log has to be told when it is read to the end: a tick when it
 // is silent, and the limits when it has none or others, or has not been told for long.
 // The activity needs no ticks: the flows tell it the time, from theirs.
-func (p *owned) speak(ctx context.Context, now time.Time) error {
+func (p *partitionOwner) speak(ctx context.Context, now time.Time) error {
 	m := p.member
 	if p.set.stage == pump.FlowStage && now.Sub(p.appended) >= m.host.Tick {
 		p.appended = now
@@ -401,7 +401,7 @@ const commitEvery = time.Second
 
 // commit tells the group how far the fold is, for those who watch its lag. It is done
 // beside the fold unless it is the last time.
-func (p *owned) commit(ctx context.Context, last bool) {
+func (p *partitionOwner) commit(ctx context.Context, last bool) {
 	next, now := p.pump.Next(), p.member.clock.Now()
 	if next == p.committed || !last && now.Sub(p.toldGroup) < commitEvery {
 		return
@@ -425,7 +425,7 @@ func (p *owned) commit(ctx context.Context, last bool) {
 	}
 }
 
-func (p *owned) tell(next int64) {
+func (p *partitionOwner) tell(next int64) {
 	m := p.member
 	if err := p.as.Commit(next); err == nil {
 		m.commits[0].Add(1)
@@ -436,7 +436,7 @@ func (p *owned) tell(next int64) {
 }
 
 // trouble is what keeps the brokers from answering; nil when they do.
-func (p *owned) trouble() error {
+func (p *partitionOwner) trouble() error {
 	what := p.set.describe(p.partition)
 	if since, err := p.reader.Trouble(); err != nil {
 		return fmt.Errorf("%s cannot be read since %s: %w", what, since.UTC().Format(time.RFC3339), err)
@@ -454,7 +454,7 @@ func (p *owned) trouble() error {
 }
 
 // ready says what is wrong with the partition.
-func (p *owned) ready() (why []string) {
+func (p *partitionOwner) ready() (why []string) {
 	if err := p.trouble(); err != nil {
 		why = append(why, err.Error())
 	}
@@ -466,7 +466,7 @@ func (p *owned) ready() (why []string) {
 	return why
 }
 
-func (p *owned) close() {
+func (p *partitionOwner) close() {
 	if p.reader != nil {
 		_ = p.reader.Close() // nothing is written by it
 	}

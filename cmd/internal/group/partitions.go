@@ -27,7 +27,7 @@ type partitionSet struct {
 	name       string // of the group
 	group      *kafka.Group
 	generation int // of the group, that was seen last; guarded by the member
-	owners     owners
+	addresses  ownerAddresses
 }
 
 // lane is the number of the lane of a partition.

@@ -30,8 +30,8 @@ const (
 	unknownFor = 500 * time.Millisecond
 )
 
-// owners are the addresses of the members of a group.
-type owners struct {
+// ownerAddresses are the addresses of the members of a group.
+type ownerAddresses struct {
 	mu     sync.Mutex // never held while somebody is asked
 	until  time.Time  // known and err hold
 	known  map[int]string
@@ -42,7 +42,7 @@ type owners struct {
 // get returns the addresses by partition, which it lets one of its callers find out for
 // all of them. The caller waits no longer than ctx; the question goes on without it, for
 // at most timeout.
-func (o *owners) get(ctx context.Context, c clock.Clock, timeout time.Duration, find func(context.Context) (map[int]string, error)) (map[int]string, error) {
+func (o *ownerAddresses) get(ctx context.Context, c clock.Clock, timeout time.Duration, find func(context.Context) (map[int]string, error)) (map[int]string, error) {
 	o.mu.Lock()
 	if c.Now().Before(o.until) {
 		defer o.mu.Unlock()
@@ -78,7 +78,7 @@ func (o *owners) get(ctx context.Context, c clock.Clock, timeout time.Duration, 
 }
 
 // forget lets the next caller ask anew.
-func (o *owners) forget() {
+func (o *ownerAddresses) forget() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.until = time.Time{}
@@ -116,7 +116,7 @@ func (m *Member) elsewhere(l *partitionSet, partition int) error {
 // ownerOf returns the address of the member that folds a partition.
 func (m *Member) ownerOf(ctx context.Context, l *partitionSet, partition int) (string, error) {
 	what := l.describe(partition)
-	known, err := l.owners.get(ctx, m.clock, m.host.AnswerTimeout, l.group.Owners)
+	known, err := l.addresses.get(ctx, m.clock, m.host.AnswerTimeout, l.group.Owners)
 	if err != nil {
 		return "", &problem.Error{Status: http.StatusServiceUnavailable, Detail: fmt.Sprintf("the group does not say who folds %s: %v", what, err), RetryAfter: 1}
 	}
@@ -171,7 +171,7 @@ func (m *Member) forward(ctx context.Context, address string, raw []byte) (*even
 const maxForwarded = 64 << 10 // bytes of a verdict
 
 func (m *Member) unanswered(ctx context.Context, address string, err error) error {
-	m.flowSet.owners.forget() // it may have changed
+	m.flowSet.addresses.forget() // it may have changed
 	if ctx.Err() != nil {
 		return check.ErrTimeout
 	}

@@ -12,7 +12,7 @@ import (
 // TestOwnersAreAskedOnce lets a broker be slow to say who owns what: nobody who has
 // less time waits for it, it is asked once for all, and that it failed is remembered.
 func TestOwnersAreAskedOnce(t *testing.T) {
-	var o owners
+	var o ownerAddresses
 	fake, asked, answer := clock.NewFake(), make(chan struct{}, 10), make(chan error)
 	find := func(context.Context) (map[int]string, error) {
 		asked <- struct{}{}
