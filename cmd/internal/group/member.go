@@ -57,9 +57,9 @@ type Member struct {
 
 	folding, copying *phase.Phase
 
-	flowSet  *partitionSet
-	agentSet *partitionSet
-	mirror   *mirror
+	flowSet    *partitionSet
+	agentSet   *partitionSet
+	replicator *replicator
 
 	mu     sync.Mutex
 	owned  map[int]*partitionOwner // by lane
@@ -100,11 +100,11 @@ func (m *Member) Start(ctx context.Context) error {
 	if err := m.checkTopics(ctx); err != nil {
 		return err
 	}
-	m.mirror = newMirror(m)
+	m.replicator = newReplicator(m)
 	for _, l := range []*partitionSet{m.flowSet, m.agentSet} {
 		m.folding.Run("consumer group "+l.name, func(ctx context.Context) error { return m.run(ctx, l) })
 	}
-	m.copying.Run("verdicts of the group", m.mirror.run)
+	m.copying.Run("verdicts of the group", m.replicator.run)
 	return nil
 }
 
@@ -260,7 +260,7 @@ func (m *Member) Ready() (why []string, lag int64) {
 		lag += p.behind()
 		why = append(why, p.ready()...)
 	}
-	why = append(why, m.mirror.ready()...)
+	why = append(why, m.replicator.ready()...)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, lane := range slices.Sorted(maps.Keys(m.taking)) {

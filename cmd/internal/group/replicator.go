@@ -13,21 +13,21 @@ import (
 	"weir/state"
 )
 
-// mirror copies the verdicts of the whole group, of both stages, into the log of this
+// replicator copies the verdicts of the whole group, of both stages, into the log of this
 // process that streams, files and webhooks read, so that a dispatcher may follow any member. A
 // crash may copy some twice; their ids tell.
-type mirror struct {
+type replicator struct {
 	member  *Member
 	reached []atomic.Bool // by lane: everything was copied when it was looked last
 }
 
-func newMirror(m *Member) *mirror {
-	return &mirror{member: m, reached: make([]atomic.Bool, m.lanes())}
+func newReplicator(m *Member) *replicator {
+	return &replicator{member: m, reached: make([]atomic.Bool, m.lanes())}
 }
 
 // ready says which partitions are not copied to their end: who follows the verdicts here
 // may not know what stands.
-func (m *mirror) ready() (why []string) {
+func (m *replicator) ready() (why []string) {
 	for n := range m.reached {
 		if !m.reached[n].Load() {
 			why = append(why, fmt.Sprintf("the verdicts of partition %d are not shown up to the last", n))
@@ -36,11 +36,11 @@ func (m *mirror) ready() (why []string) {
 	return why
 }
 
-// mirrorBytes is how much is asked of a broker at once: there may be many partitions,
+// replicatorBytes is how much is asked of a broker at once: there may be many partitions,
 // and verdicts are few.
-const mirrorBytes = 128 << 10
+const replicatorBytes = 128 << 10
 
-func (m *mirror) run(ctx context.Context) error {
+func (m *replicator) run(ctx context.Context) error {
 	var group sync.WaitGroup
 	failed := make([]error, len(m.reached))
 	ctx, cancel := context.WithCancel(ctx)
@@ -63,7 +63,7 @@ func (m *mirror) run(ctx context.Context) error {
 
 // insist follows a partition until ctx ends. What the brokers fail at is tried again;
 // an error is one that only a person can help with.
-func (m *mirror) insist(ctx context.Context, number int) error {
+func (m *replicator) insist(ctx context.Context, number int) error {
 	for {
 		err := m.follow(ctx, number)
 		m.reached[number].Store(false)
@@ -80,14 +80,14 @@ func (m *mirror) insist(ctx context.Context, number int) error {
 	}
 }
 
-func (m *mirror) follow(ctx context.Context, number int) error {
+func (m *replicator) follow(ctx context.Context, number int) error {
 	topic := m.member.o.Topics.Verdicts
 	cursor := fmt.Sprintf("mirror:%s:%d", topic, number)
 	from, err := m.begin(ctx, cursor, number)
 	if err != nil {
 		return err
 	}
-	r := kafka.NewReader(m.member.o.Cluster, topic, number, from, kafka.ReaderOptions{Bytes: mirrorBytes, Logger: m.member.logger})
+	r := kafka.NewReader(m.member.o.Cluster, topic, number, from, kafka.ReaderOptions{Bytes: replicatorBytes, Logger: m.member.logger})
 	defer r.Close()
 	var records []kafka.Record
 	for ctx.Err() == nil {
@@ -110,7 +110,7 @@ func (m *mirror) follow(ctx context.Context, number int) error {
 }
 
 // copy puts records of the topic into the log of this process, and then stores the place.
-func (m *mirror) copy(ctx context.Context, records []kafka.Record, cursor string, next int64) error {
+func (m *replicator) copy(ctx context.Context, records []kafka.Record, cursor string, next int64) error {
 	if len(records) == 0 {
 		return nil
 	}
@@ -130,7 +130,7 @@ func (m *mirror) copy(ctx context.Context, records []kafka.Record, cursor string
 }
 
 // begin finds where to go on, or else as far back as verdicts are kept here.
-func (m *mirror) begin(ctx context.Context, cursor string, number int) (int64, error) {
+func (m *replicator) begin(ctx context.Context, cursor string, number int) (int64, error) {
 	o := m.member.o
 	b, ok, err := m.member.store.Cursor(cursor)
 	if err != nil {
