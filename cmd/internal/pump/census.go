@@ -71,7 +71,7 @@ func (s *flowStage) after(ev *events.Event) {
 	r := p.open
 	if !r.live {
 		r.live, r.standing = true, analyzer.Free
-		p.flows.live[r.standing]++
+		p.cache.live[r.standing]++
 		c.opened++
 	}
 	r.ended, r.last = ev.Kind == events.FlowEnd, s.scratch.Last()
@@ -80,7 +80,7 @@ func (s *flowStage) after(ev *events.Event) {
 
 // stands notes how the flow in scratch stands, if it is live.
 func (s *flowStage) stands() {
-	r, live := s.pump.open, &s.pump.flows.live
+	r, live := s.pump.open, &s.pump.cache.live
 	if now := s.scratch.Standing(); r.live && now != r.standing {
 		live[r.standing]--
 		live[now]++
@@ -103,8 +103,8 @@ func (p *Pump) flush() {
 	to.opened.Add(c.opened)
 	c.bytes, c.opened = 0, 0
 	p.fade()
-	for i := range p.flows.live {
-		p.standing.Live[i].Store(p.flows.live[i])
+	for i := range p.cache.live {
+		p.standing.Live[i].Store(p.cache.live[i])
 	}
 	p.standing.Unsent.Store(int64(len(p.out)))
 }
@@ -138,7 +138,7 @@ const (
 // fade finds the flows that have fallen silent. They stand in the order in which they
 // were last used, so only those are looked at.
 func (p *Pump) fade() {
-	s, measured := p.flows, 0
+	s, measured := p.cache, 0
 	for range mostFading {
 		r := s.fading
 		if r == &s.ends || r.live && r.last.Add(p.census.idle) > p.stage.seen() {
@@ -161,7 +161,7 @@ func (p *Pump) fade() {
 	}
 }
 
-func closingOf(r *resident) prom.Closing {
+func closingOf(r *cachedRecord) prom.Closing {
 	switch {
 	case r.standing == analyzer.Stopped:
 		return prom.ClosedStopped
@@ -172,7 +172,7 @@ func closingOf(r *resident) prom.Closing {
 }
 
 // measure tells of a flow that is live no more.
-func (p *Pump) measure(r *resident) {
+func (p *Pump) measure(r *cachedRecord) {
 	defer func() {
 		if fault := recover(); fault != nil { // to measure is not worth a record
 			p.o.Logger.Error("a flow could not be measured: please report this", "flow", r.key, "panic", fmt.Sprint(fault), "stack", string(debug.Stack()))

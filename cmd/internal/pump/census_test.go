@@ -109,8 +109,8 @@ func TestLiveFlows(t *testing.T) {
 	if n := counts.longest.Load(); n != 2 {
 		t.Errorf("the longest flow that was not stopped has %d calls", n)
 	}
-	p.flows.evict(0, 1<<60) // nothing is live any more
-	if p.flows.lost != 0 || p.flows.live != [3]int64{} {
-		t.Errorf("evicted %d live flows, %v are left", p.flows.lost, p.flows.live)
+	p.cache.evict(0, 1<<60) // nothing is live any more
+	if p.cache.lost != 0 || p.cache.live != [3]int64{} {
+		t.Errorf("evicted %d live flows, %v are left", p.cache.lost, p.cache.live)
 	}
 }

@@ -11,7 +11,7 @@ import (
 // checkpoints gathers the flows that have changed and writes them in the background:
 // while one checkpoint is being written the next gathers.
 type checkpoints struct {
-	dirty   []*resident
+	dirty   []*cachedRecord
 	bytes   int64 // what the next checkpoint takes, in the units of the store
 	writes  int
 	written int64 // Next of the last checkpoint that was handed over
@@ -34,7 +34,7 @@ const (
 )
 
 // note takes down that a flow has changed, and what its record is now.
-func (c *checkpoints) note(r *resident, record []byte) {
+func (c *checkpoints) note(r *cachedRecord, record []byte) {
 	if !r.dirty {
 		r.dirty, r.bytes, r.writes = true, 0, 0
 		c.dirty = append(c.dirty, r)

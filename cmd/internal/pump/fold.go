@@ -154,11 +154,11 @@ func (p *Pump) enter(key string) error {
 }
 
 // flow returns the flow or agent from memory, from the store, or as a new one.
-func (p *Pump) flow(key string) (*resident, error) {
-	if r := p.flows.get(key); r != nil {
+func (p *Pump) flow(key string) (*cachedRecord, error) {
+	if r := p.cache.get(key); r != nil {
 		return r, nil
 	}
-	r := &resident{key: strings.Clone(key), own: selftest.OwnFlow(key)}
+	r := &cachedRecord{key: strings.Clone(key), own: selftest.OwnFlow(key)}
 	if p.outside {
 		record, _, err := p.o.Store.Load(p.o.Partition, p.subject, key)
 		if err != nil {
@@ -168,8 +168,8 @@ func (p *Pump) flow(key string) (*resident, error) {
 		r.due = p.deadlines.of(key)
 		r.kept = r.due
 	}
-	p.flows.add(r)
-	if p.flows.bytes > p.o.Memory && p.o.Store != nil && p.flows.evict(p.o.Memory, p.checkpoints.durable) {
+	p.cache.add(r)
+	if p.cache.bytes > p.o.Memory && p.o.Store != nil && p.cache.evict(p.o.Memory, p.checkpoints.durable) {
 		p.outside = true
 	}
 	return r, nil
@@ -183,7 +183,7 @@ func (p *Pump) flow(key string) (*resident, error) {
 func (p *Pump) keep() {
 	if p.stage.empty() {
 		if len(p.open.record) == 0 && !p.open.dirty {
-			p.flows.remove(p.open)
+			p.cache.remove(p.open)
 			p.open = nil
 		}
 		return
@@ -201,20 +201,20 @@ func (p *Pump) keep() {
 // postpone is setDue, but leaves an agent's deadline that is earlier where it is: it fires
 // early once, does nothing, and is set anew then. An agent moves its deadline with
 // each thing that it says, and two writes in the store would come of each.
-func (p *Pump) postpone(r *resident, due events.Stamp) {
+func (p *Pump) postpone(r *cachedRecord, due events.Stamp) {
 	if p.o.Stage == AgentStage && r.due != 0 && (due == 0 || due > r.due) {
 		return
 	}
 	p.setDue(r, due)
 }
 
-func (p *Pump) note(r *resident, record []byte) {
+func (p *Pump) note(r *cachedRecord, record []byte) {
 	if p.o.Store != nil {
 		p.checkpoints.note(r, record)
 	}
 }
 
-func (p *Pump) setDue(r *resident, due events.Stamp) {
+func (p *Pump) setDue(r *cachedRecord, due events.Stamp) {
 	if due != r.due {
 		p.deadlines.set(r.key, due)
 		r.due = due
@@ -224,7 +224,7 @@ func (p *Pump) setDue(r *resident, due events.Stamp) {
 // close puts what was encoded last into the record of the open flow.
 func (p *Pump) close() {
 	if p.open != nil && p.ahead {
-		p.flows.set(p.open, p.encoded)
+		p.cache.set(p.open, p.encoded)
 	}
 	p.open, p.ahead = nil, false
 }
@@ -254,7 +254,7 @@ func (p *Pump) fire() {
 		if err := p.advance(due); err != nil {
 			p.withdraw()
 			p.bury(CodePanic, err.Error(), p.next-1, 0, []byte(key))
-			r := p.flows.get(key)
+			r := p.cache.get(key)
 			p.setDue(r, 0) // or it would fire for ever
 			p.note(r, r.record)
 			continue
@@ -299,8 +299,8 @@ func (p *Pump) collect(offset int64) {
 
 // tally moves the counters of the fold to where others read them.
 func (p *Pump) tally(records int64) {
-	p.standing.Flows.Store(int64(len(p.flows.byKey)))
-	p.standing.FlowBytes.Store(p.flows.bytes)
+	p.standing.Flows.Store(int64(len(p.cache.byKey)))
+	p.standing.FlowBytes.Store(p.cache.bytes)
 	p.standing.Watermark.Store(int64(p.stage.seen()))
 	p.standing.Next.Store(p.next)
 	if p.o.Stage == AgentStage {

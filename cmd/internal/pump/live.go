@@ -26,7 +26,7 @@ func (p *Pump) Live(most int) (out []LiveFlow, more bool, err error) {
 	now, idle, outside := p.stage.seen(), p.engine.Limits().Flow.Idle, p.outside
 	lives := func() bool { return f.Last().Add(idle) > now && !f.Halted(now) }
 	seen := make(map[string]bool)
-	for r := p.flows.ends.older; p.flows.fading != &p.flows.ends; r = r.older {
+	for r := p.cache.ends.older; p.cache.fading != &p.cache.ends; r = r.older {
 		take := r.live && r.standing != analyzer.Stopped && r.last.Add(idle) > now
 		last := r.last
 		if !take && len(r.record) > 0 { // a stop may be a person's; and one that a deadline has loaded has no time
@@ -43,7 +43,7 @@ func (p *Pump) Live(most int) (out []LiveFlow, more bool, err error) {
 			}
 			out = append(out, LiveFlow{r.key, last})
 		}
-		if r == p.flows.fading {
+		if r == p.cache.fading {
 			break
 		}
 	}

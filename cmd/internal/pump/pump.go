@@ -163,14 +163,14 @@ type Pump struct {
 	stage     folding
 	subject   state.Subject // of what the stage folds
 	document  []byte        // of the last limits.set; nil when there was none
-	flows     *residents    // or agents
+	cache     *recordCache  // or agents
 	deadlines deadlines
 	outside   bool // the store may hold flows that are not in memory
 
 	// What one record needs.
 	event   events.Event
-	open    *resident // whose flow is in the scratch of the stage
-	ahead   bool      // scratch is ahead of the record of open: encoded holds what it should be
+	open    *cachedRecord // whose flow is in the scratch of the stage
+	ahead   bool          // scratch is ahead of the record of open: encoded holds what it should be
 	encoded []byte
 	fx      analyzer.Effects
 	err     error // ends the pump
@@ -237,7 +237,7 @@ func New(ctx context.Context, o Options) (*Pump, error) {
 	if o.Trouble == nil {
 		o.Trouble = TroubleOf
 	}
-	p := &Pump{o: o, counts: o.Counts, flows: newResidents(), deadlines: newDeadlines(), engine: o.engine(o.Limits),
+	p := &Pump{o: o, counts: o.Counts, cache: newRecordCache(), deadlines: newDeadlines(), engine: o.engine(o.Limits),
 		next: o.Start, quota: quota{clock: o.Clock}, hurry: make(chan struct{})}
 	p.stage, p.subject = p.stageOf(&o)
 	if o.Store == nil {

@@ -152,7 +152,7 @@ func (p *Pump) snapshot(want func(record []byte) bool) (records []snapshot, engi
 	}
 	seen := make(map[string]bool)
 	p.mu.Lock()
-	for r := p.flows.ends.older; r != &p.flows.ends; r = r.older {
+	for r := p.cache.ends.older; r != &p.cache.ends; r = r.older {
 		if len(records) == MaxScanned {
 			truncated = true
 			break
@@ -205,7 +205,7 @@ func (p *Pump) View(key string) (analyzer.View, bool, error) {
 func (p *Pump) lookUp(key string) (record []byte, engine *analyzer.Engine, err error) {
 	p.mu.Lock()
 	engine, outside := p.engine, p.outside
-	if r := p.flows.byKey[key]; r != nil {
+	if r := p.cache.byKey[key]; r != nil {
 		record, outside = slices.Clone(r.record), false
 	}
 	p.mu.Unlock()

@@ -5,9 +5,9 @@ import (
 	"weir/events"
 )
 
-// resident is a flow in memory: its encoded record, which costs a fraction of the
+// cachedRecord is a flow in memory: its encoded record, which costs a fraction of the
 // decoded flow and leaves the garbage collector nothing to scan.
-type resident struct {
+type cachedRecord struct {
 	key        string
 	record     []byte       // empty: nothing was folded, or the store has forgotten it
 	due        events.Stamp // next deadline of the record; 0 for none
@@ -23,33 +23,33 @@ type resident struct {
 	ended    bool              // by a flow.end
 	standing analyzer.Standing // while it is live
 
-	newer, older *resident
+	newer, older *cachedRecord
 }
 
-// residentOverhead is about what a resident takes beside its key and record.
-const residentOverhead = 208
+// recordOverhead is about what a record takes in memory beside its key and record.
+const recordOverhead = 208
 
-func (r *resident) size() int64 { return int64(len(r.key)+cap(r.record)) + residentOverhead }
+func (r *cachedRecord) size() int64 { return int64(len(r.key)+cap(r.record)) + recordOverhead }
 
-// residents are the flows in memory, in the order in which they were last used.
-type residents struct {
-	byKey map[string]*resident
-	ends  resident // ends.older is the newest, ends.newer the oldest
+// recordCache are the flows in memory, in the order in which they were last used.
+type recordCache struct {
+	byKey map[string]*cachedRecord
+	ends  cachedRecord // ends.older is the newest, ends.newer the oldest
 	bytes int64
 
-	fading *resident // the oldest that may be live; &ends when none is
-	live   [3]int64  // flows by standing
-	lost   int64     // flows that were live when they had to go
+	fading *cachedRecord // the oldest that may be live; &ends when none is
+	live   [3]int64      // flows by standing
+	lost   int64         // flows that were live when they had to go
 }
 
-func newResidents() *residents {
-	s := &residents{byKey: make(map[string]*resident)}
+func newRecordCache() *recordCache {
+	s := &recordCache{byKey: make(map[string]*cachedRecord)}
 	s.ends.older, s.ends.newer, s.fading = &s.ends, &s.ends, &s.ends
 	return s
 }
 
 // get returns a flow and makes it the newest; nil when it is not in memory.
-func (s *residents) get(key string) *resident {
+func (s *recordCache) get(key string) *cachedRecord {
 	r := s.byKey[key]
 	if r != nil && s.ends.older != r {
 		s.unlink(r)
@@ -58,13 +58,13 @@ func (s *residents) get(key string) *resident {
 	return r
 }
 
-func (s *residents) add(r *resident) {
+func (s *recordCache) add(r *cachedRecord) {
 	s.byKey[r.key] = r
 	s.link(r)
 	s.bytes += r.size()
 }
 
-func (s *residents) remove(r *resident) {
+func (s *recordCache) remove(r *cachedRecord) {
 	delete(s.byKey, r.key)
 	s.unlink(r)
 	s.bytes -= r.size()
@@ -74,7 +74,7 @@ func (s *residents) remove(r *resident) {
 	}
 }
 
-func (s *residents) link(r *resident) {
+func (s *recordCache) link(r *cachedRecord) {
 	r.newer, r.older = &s.ends, s.ends.older
 	r.older.newer, s.ends.older = r, r
 	if s.fading == &s.ends {
@@ -82,7 +82,7 @@ func (s *residents) link(r *resident) {
 	}
 }
 
-func (s *residents) unlink(r *resident) {
+func (s *recordCache) unlink(r *cachedRecord) {
 	if s.fading == r {
 		s.fading = r.newer
 	}
@@ -92,7 +92,7 @@ func (s *residents) unlink(r *resident) {
 
 // set copies a record into the memory of the flow. Some room is left to grow, and
 // the sizes are rounded as the allocator would do it.
-func (s *residents) set(r *resident, record []byte) {
+func (s *recordCache) set(r *cachedRecord, record []byte) {
 	if len(record) > cap(r.record) {
 		s.bytes -= r.size()
 		r.record = make([]byte, 0, (len(record)+len(record)/8+63)&^63)
@@ -108,7 +108,7 @@ const evictable = 64
 // first, until the rest is within the budget. Flows whose last checkpoint is not
 // durable stay, and so does the newest, which is being folded. It reports whether
 // any went.
-func (s *residents) evict(budget int64, durable uint64) (gone bool) {
+func (s *recordCache) evict(budget int64, durable uint64) (gone bool) {
 	r := s.ends.newer
 	for looked := 0; s.bytes > budget && r != s.ends.older && looked < evictable; looked++ {
 		next := r.newer
