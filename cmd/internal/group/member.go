@@ -62,8 +62,8 @@ type Member struct {
 	replicator *replicator
 
 	mu     sync.Mutex
-	owned  map[int]*partitionOwner // by lane
-	taking map[int]taking          // by lane
+	owned  map[int]*partitionOwner // by lane, see partitionSet
+	taking map[int]taking          // by lane, see partitionSet
 
 	generations int64 // of both groups
 
@@ -108,7 +108,7 @@ func (m *Member) Start(ctx context.Context) error {
 	return nil
 }
 
-// lanes is how many lanes both stages have together.
+// lanes is how many lanes the partition sets of both stages have together.
 func (m *Member) lanes() int { return len(m.flowSet.partitions) + len(m.agentSet.partitions) }
 
 // memory is what one lane may take.

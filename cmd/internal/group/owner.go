@@ -22,7 +22,7 @@ import (
 type partitionOwner struct {
 	member    *Member
 	set       *partitionSet
-	partition int // of the topic of the lanes
+	partition int // of the topic of the set
 	lane      int // its number among those of both stages
 	as        kafka.Assignment
 
@@ -31,7 +31,7 @@ type partitionOwner struct {
 	letters  *sinkkafka.Producer
 	activity *sinkkafka.Activity // nil in the agent stage
 	pump     *pump.Pump
-	suspects *pump.PoisonRecords
+	poison   *pump.PoisonRecords
 
 	appended  time.Time // when the last record came or was appended
 	told      string    // version of the limits that was appended last
@@ -136,7 +136,7 @@ func (m *Member) foldOnce(ctx context.Context, l *partitionSet, as kafka.Assignm
 		m.logger.Warn("a partition is given up without a last checkpoint; whoever owns it next folds a little more again", "topic", l.topic, "partition", p.partition, "error", err)
 		return nil
 	}
-	p.suspects.Clear()
+	p.poison.Clear()
 	p.commit(hard, true)
 	return nil
 }
@@ -175,7 +175,7 @@ func (p *partitionOwner) open(ctx context.Context) (err error) {
 		p.pump.CloseWithoutCheckpoint()
 		return err
 	}
-	if p.suspects, err = pump.OpenPoisonRecords(m.store, p.lane, p.pump.Next()); err != nil {
+	if p.poison, err = pump.OpenPoisonRecords(m.store, p.lane, p.pump.Next()); err != nil {
 		p.pump.CloseWithoutCheckpoint()
 		return err
 	}
@@ -318,7 +318,7 @@ func (p *partitionOwner) run(ctx, hard context.Context) error {
 		for i := range fetched {
 			records = append(records, p.set.record(&fetched[i]))
 		}
-		if err := p.suspects.Fold(hard, p.pump, records); err != nil {
+		if err := p.poison.Fold(hard, p.pump, records); err != nil {
 			return err
 		}
 		now := m.clock.Now()

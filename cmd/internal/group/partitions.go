@@ -73,7 +73,7 @@ func NameOf(group string, stage pump.Stage) string {
 	return group
 }
 
-// newPartitionSet returns the lanes of a stage. Nothing is joined yet.
+// newPartitionSet returns the one of a stage. Nothing is joined yet.
 func (m *Member) newPartitionSet(stage pump.Stage, topic string, partitions, first int) (*partitionSet, error) {
 	l := &partitionSet{stage: stage, topic: topic, first: first, name: NameOf(m.o.Group, stage)}
 	for i := range partitions {
@@ -97,7 +97,7 @@ func (m *Member) run(ctx context.Context, l *partitionSet) error {
 	return l.group.Run(ctx, func(ctx context.Context, as kafka.Assignment) { m.fold(ctx, l, as) })
 }
 
-// checkTopics makes the lanes of both stages, when the topics fit together and the state
+// checkTopics makes the partition sets of both stages, when the topics fit together and the state
 // in the store is of the same topics.
 func (m *Member) checkTopics(ctx context.Context) error {
 	t := m.o.Topics

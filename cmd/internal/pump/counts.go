@@ -28,7 +28,7 @@ type Counts struct {
 	Episodes   atomic.Int64
 	Deadlines  atomic.Int64 // fired by the watermark
 	Accepted   atomic.Int64 // events that the intake took, by HTTP and from files
-	Repeated   atomic.Int64 // verdicts of a refold that the verdict log held already
+	Repeated   atomic.Int64 // verdicts of a recovery that the verdict log held already
 	Bytes      atomic.Int64 // of records
 
 	LettersDropped atomic.Int64 // dead letters that were counted and not kept

@@ -52,7 +52,7 @@ func (r *recoveryDedup) buried(offset int64) bool {
 	return ok
 }
 
-// pass moves on where the next process begins, once the refold is past what the logs
+// pass moves on where the next process begins, once the recovery is past what the logs
 // held when it began: everything before their ends came from before next.
 func (r *recoveryDedup) pass(next, verdicts, letters int64) {
 	if next > r.upTo {
