@@ -212,3 +212,34 @@ func fillDisk() error {
 	fmt.Printf("least free space was %d MiB\ndone\n", least>>20)
 	return nil
 }
+
+// TestCloseOnFullDisk holds that to close writes no table where there is no room for one:
+// that goes through a memory map, and the kernel ends the process.
+func TestCloseOnFullDisk(t *testing.T) {
+	var free atomic.Int64
+	o := state.WithFree(state.Options{MemTableSize: 8 << 20, MinFree: 100 << 20, LockWait: -1}, func(string) (int64, error) { return free.Load(), nil })
+	dir, copied := t.TempDir(), t.TempDir()
+	free.Store(200 << 20)
+	s := open(t, dir, o)
+	for i := range 100 {
+		if _, err := s.Journal(0).Append([]state.Entry{{Value: fmt.Append(nil, i)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	free.Store(0)
+	closeStore(t, s)
+	tables, err := filepath.Glob(filepath.Join(dir, "badger", "*.sst"))
+	if err != nil || len(tables) != 0 {
+		t.Errorf("tables %q were written, %v", tables, err)
+	}
+	// Elsewhere, because this process still has the files open.
+	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	free.Store(200 << 20)
+	s = open(t, copied, o)
+	if got, err := s.Journal(0).Read(0, 1000, nil); err != nil || len(got) != 100 || string(got[99].Value) != "99" {
+		t.Errorf("%d entries, %v", len(got), err)
+	}
+	closeStore(t, s)
+}

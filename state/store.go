@@ -202,7 +202,15 @@ func (s *Store) Close() error {
 	s.mu.Unlock()
 	s.users.Wait()
 	s.writer.close()
-	if err := errors.Join(s.db.Close(), s.directory.close()); err != nil {
+	closing := s.db.Close
+	if s.disk.path != "" && s.disk.admit(0, s.disk.floor/2) != nil {
+		// To close Badger is to write what is in memory into a table, by a memory map: on a
+		// full disk that ends the process. All of it is in the logs that are synced with each
+		// write, and the next open, which asks for the same room, makes the table of them.
+		s.options.Logger.Warn("the disk is too full to close the state in order; nothing is lost, the next start takes a little longer", "path", s.disk.path)
+		closing = s.db.Sync
+	}
+	if err := errors.Join(closing(), s.directory.close()); err != nil {
 		return fmt.Errorf("close state: %w", err)
 	}
 	return nil
