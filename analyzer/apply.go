@@ -15,6 +15,7 @@ type moment struct {
 	late bool          // behind the flow's clock
 	busy bool          // the partition is above its load limit
 	user bool          // a user's event
+	word bool          // and in time, from whom it counts: it takes back what a user's word takes back
 	hop  bool          // an agent called an agent
 	idle bool          // and no work was done before it, for sure
 
@@ -57,9 +58,11 @@ func (e *Engine) apply(f *Flow, m *moment) {
 	if ev.CorrelationSource > f.source {
 		f.source = ev.CorrelationSource
 	}
-	if m.user && !m.late {
+	if m.word {
 		f.clearPatterns(true)
-		f.offences = f.offences[:0]
+		if !ev.Claimed {
+			f.offences = f.offences[:0]
+		}
 		f.newTurn()
 	}
 	if !ev.From.IsZero() && ev.From.Type != events.PartyHuman {

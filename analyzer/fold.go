@@ -128,6 +128,7 @@ func (e *Engine) Step(p *Partition, f *Flow, ev *events.Event, fx *Effects) {
 	e.Advance(p, f, when, fx)
 	*m = momentAt(max(when, f.clock))
 	m.ev, m.when, m.late, m.user = ev, when, when < f.clock, ev.By() == events.OriginUser
+	m.word = m.user && !m.late && !(ev.Claimed && f.stopped())
 	if m.late {
 		fx.Counts.Late++
 	}
@@ -174,7 +175,7 @@ func (p *Partition) take(ev *events.Event, fx *Effects) events.Stamp {
 
 // see counts and judges an event that happened.
 func (e *Engine) see(p *Partition, f *Flow, m *moment, fx *Effects) {
-	if m.user && !m.late {
+	if m.word {
 		e.clearByUser(f, m, fx)
 	}
 	e.defied(f, m, fx)
@@ -213,7 +214,7 @@ func (e *Engine) beginEpisode(f *Flow, m *moment, fx *Effects) {
 			}
 		}
 	case m.at.Sub(f.last) > fl.Idle, m.at.Sub(f.start) > fl.MaxAge,
-		m.user && !m.late && m.ev.Kind == events.AgentCall && fl.UserStarts>>m.ev.CorrelationSource&1 == 1:
+		m.word && m.ev.Kind == events.AgentCall && fl.UserStarts>>m.ev.CorrelationSource&1 == 1:
 		f.newEpisode(m.at)
 		e.clearBudgets(f, m, fx)
 	default:

@@ -246,6 +246,18 @@ func (e *Engine) clearByUser(f *Flow, m *moment, fx *Effects) {
 	}
 }
 
+// stopped reports whether an order stands that refuses calls, or will refuse the next: what
+// a sender may not take back who only claims that a user has spoken. Where none stands, a
+// claim does what the word of a user does, or conversations would grow without an end.
+func (f *Flow) stopped() bool {
+	for i := range f.orders {
+		if f.orders[i].binds() {
+			return true
+		}
+	}
+	return false
+}
+
 // review takes back the orders that other limits gave and that these would not: who
 // raises a limit, or turns a rule off, wants it to hold for the flows that it stops.
 func (e *Engine) review(f *Flow, m *moment, fx *Effects) {

@@ -96,6 +96,8 @@ func (s *scanner) event(e *Event) bool {
 			ok = s.id(&e.CausationID)
 		case eventOrigin:
 			ok = s.oneOf((*uint8)(&e.Origin), originNames[:])
+		case eventClaimed:
+			ok = s.bool(&e.Claimed)
 		case eventAsk:
 			ok = s.bool(&e.Ask)
 		case eventFrom:

@@ -288,6 +288,7 @@ func plainEvent(p []byte, e *Event) {
 		"correlation_source": plainOneOf(&e.CorrelationSource, correlationNames[:]),
 		"causation_id":       id(&e.CausationID),
 		"origin":             plainOneOf(&e.Origin, originNames[:]),
+		"claimed":            plainBool(func(v bool) { e.Claimed = v }),
 		"ask":                plainBool(func(v bool) { e.Ask = v }),
 		"from":               plainParty(&e.From),
 		"to":                 plainParty(&e.To),

@@ -29,6 +29,7 @@ func (e *Event) AppendJSON(dst []byte) []byte {
 	}
 	w.text("causation_id", e.CausationID)
 	w.word("origin", e.Origin.String())
+	w.flag("claimed", e.Claimed)
 	w.flag("ask", e.Ask)
 	w.party("from", e.From)
 	w.party("to", e.To)

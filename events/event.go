@@ -43,6 +43,7 @@ type Event struct {
 	CorrelationSource CorrelationSource
 	CausationID       string // ID of the event that caused this one
 	Origin            Origin // who set it off; OriginUnset when the producer did not say (see By)
+	Claimed           bool   // that a user set it off is no more than its sender's claim; written by intakes
 	Ask               bool   // asked before it is sent: refused it counts as an attempt, not as a call
 	From, To          Party  // the zero Party as From means a human
 
@@ -79,12 +80,16 @@ type Event struct {
 }
 
 // By tells who set the event off: what the producer said, or, when it did not, a
-// human for an agent.call without a caller and an agent for everything else.
+// human for an agent.call without a caller and an agent for everything else. An agent
+// that only claims to be the user is an agent.
 func (e *Event) By() Origin {
-	if e.Origin != OriginUnset {
+	human := e.From.IsZero() || e.From.Type == PartyHuman
+	switch {
+	case e.Origin == OriginUser && e.Claimed && !human:
+		return OriginAgent
+	case e.Origin != OriginUnset:
 		return e.Origin
-	}
-	if e.Kind == AgentCall && (e.From.IsZero() || e.From.Type == PartyHuman) {
+	case e.Kind == AgentCall && human:
 		return OriginUser
 	}
 	return OriginAgent

@@ -119,6 +119,7 @@ const (
 	eventCorrelationSource
 	eventCausationID
 	eventOrigin
+	eventClaimed
 	eventAsk
 	eventFrom
 	eventTo
@@ -173,6 +174,7 @@ var eventFields = newFields([]string{
 	eventCorrelationSource: "correlation_source",
 	eventCausationID:       "causation_id",
 	eventOrigin:            "origin",
+	eventClaimed:           "claimed",
 	eventAsk:               "ask",
 	eventFrom:              "from",
 	eventTo:                "to",

@@ -98,6 +98,7 @@
 //	margin=tight health=moderate coherence=0.5 risk=0.2 void
 //	                 of a report; void: the void is active
 //	by=c             who asks for a rescue, reviews, acknowledges
+//	claimed          that a user said it is only the sender's claim
 //	admin            of rescue: asked for by an administrator
 //	decision=keep    of review: resume, keep or archive
 //

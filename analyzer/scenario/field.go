@@ -33,12 +33,12 @@ var fieldKeys = [...]struct {
 	}},
 	{"retry", flag}, {"noid", flag}, {"refused", anything},
 	{"margin", anything}, {"health", anything}, {"coherence", part}, {"risk", part}, {"void", flag},
-	{"by", anything}, {"admin", flag},
+	{"by", anything}, {"admin", flag}, {"claimed", flag},
 	{"decision", func(v string) error { return known(index(decisions[:], v) >= 0, v, decisions[:]) }},
 }
 
 // bareKeys are the fields that say what they say without a value.
-var bareKeys = [...]string{"retry", "noid", "refused", "void", "admin"}
+var bareKeys = [...]string{"retry", "noid", "refused", "void", "admin", "claimed"}
 
 func checkField(f field) error {
 	for _, k := range fieldKeys {

@@ -14,6 +14,7 @@ import (
 
 	"weir/cmd/internal/app"
 	"weir/cmd/internal/cli"
+	"weir/cmd/internal/gate"
 	"weir/cmd/internal/group"
 	"weir/cmd/internal/pump"
 	"weir/events/kafka"
@@ -91,6 +92,7 @@ func newRunFlags(fs *pflag.FlagSet) *runFlags {
 	fs.BoolVar(&r.inMemory, "in-memory", false, "keep everything in memory: nothing is left when weir ends")
 	fs.StringVar(&r.o.AdminTokenFile, "admin-token-file", "", "`FILE` with the token for what changes something; without it nobody may")
 	fs.StringVar(&r.o.IntakeTokenFile, "intake-token-file", "", "`FILE` with the token for everything else; without it only this machine may")
+	fs.StringVar(&r.o.TrustUsers, "trust-users", gate.DefaultTrust, "believe these `SOURCES` that a user has spoken, which lifts a stop: some of "+gate.TrustWords()+"; from others that is a claim that lifts nothing; the admin token is always believed, and so is who may write to the topic of --brokers")
 	r.follow = cli.NewList(fs, "follow", "read events from this `[FORMAT=]FILE` while it grows, or from all files of a folder or of a pattern such as 'logs/*.jsonl', - for standard input; map@MAPPING=FILE reads it by the mapping in a file; may be given many times")
 	fs.StringVar(&r.o.VerdictFile, "verdict-file", "", "append verdicts to this `FILE` too")
 	fs.StringVar(&r.o.WebhookURL, "webhook", "", "send verdicts to this `URL` too")

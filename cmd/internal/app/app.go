@@ -15,6 +15,7 @@ import (
 	"weir/cmd/internal/budget"
 	"weir/cmd/internal/embedded"
 	"weir/cmd/internal/forwarder"
+	"weir/cmd/internal/gate"
 	"weir/cmd/internal/group"
 	"weir/cmd/internal/intake"
 	"weir/cmd/internal/limits"
@@ -36,6 +37,7 @@ type App struct {
 	clock  Clock
 	logger *slog.Logger
 	tokens tokens
+	trust  gate.Trust // who is believed that a user has spoken
 	limits *limits.Source
 	hook   *webhook.Hook
 	keys   orderKeys
@@ -75,6 +77,9 @@ func New(o Options) (*App, error) {
 		return nil, err
 	}
 	a := &App{o: o, clock: o.Clock, logger: o.Logger, done: make(chan struct{}), budget: budget.New(o.IntakeMemory)}
+	if a.trust, err = gate.ParseTrust(o.TrustUsers); err != nil {
+		return nil, fmt.Errorf("trust users: %w", err)
+	}
 	if a.tokens, err = readTokens(o); err != nil {
 		return nil, err
 	}
@@ -122,7 +127,7 @@ func (a *App) Start(ctx context.Context) (err error) {
 		}
 	}
 	a.letters = &intake.Letters{Counts: &a.counts, Clock: a.clock, Logger: a.logger}
-	if a.reading, err = intake.Open(intake.Options{Follow: a.o.Follow, StateDir: a.o.StateDir, Log: a.form, Store: a.store, Letters: a.letters,
+	if a.reading, err = intake.Open(intake.Options{Follow: a.o.Follow, StateDir: a.o.StateDir, Log: a.form, Store: a.store, Letters: a.letters, Trust: a.trust,
 		Counts: &a.counts, Clock: a.clock, Logger: a.logger, Limits: a.judgedBy, Fail: a.fail}); err != nil {
 		return err
 	}

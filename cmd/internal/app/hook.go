@@ -36,6 +36,9 @@ func (a *App) appendHooked(ctx context.Context, lines [][]byte) error {
 		if err == nil {
 			err = gate.Hook.Admit(&ev)
 		}
+		if err == nil && a.trust.Weigh(gate.Hook, &ev) {
+			line = ev.AppendJSON(nil)
+		}
 		if err == nil {
 			entries = append(entries, state.Entry{Value: line})
 			continue

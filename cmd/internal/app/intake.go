@@ -162,7 +162,16 @@ func (t *delivery) check(in *lineReader) error {
 	if err := events.Decode(in.line, &t.event); err != nil {
 		return err
 	}
-	return t.from.Admit(&t.event)
+	if err := t.from.Admit(&t.event); err != nil {
+		return err
+	}
+	if t.app.trust.Weigh(t.from, &t.event) {
+		in.line = t.event.AppendJSON(nil)
+		if most := t.app.store.MaxValue(); len(in.line) > most {
+			return &events.DecodeError{Code: events.CodeTooLong, Offset: most, Reason: fmt.Sprintf("the event has %d bytes in its canonical form; want at most %d", len(in.line), most)}
+		}
+	}
+	return nil
 }
 
 // refuse makes a dead letter of a line and tells its sender, unless there are so many

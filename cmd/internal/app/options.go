@@ -12,6 +12,7 @@ import (
 
 	"weir/analyzer"
 	"weir/analyzer/limitfile"
+	"weir/cmd/internal/gate"
 	"weir/cmd/internal/group"
 	"weir/cmd/internal/intake"
 	"weir/cmd/internal/pump"
@@ -46,6 +47,10 @@ type Options struct {
 	// on an address that other machines reach, those need it too. A token has at
 	// least 32 characters.
 	AdminTokenFile, IntakeTokenFile string
+
+	// TrustUsers are the sources that are believed when they say that a user has spoken, see
+	// gate.ParseTrust; default gate.DefaultTrust.
+	TrustUsers string
 
 	Follow      []intake.Follow // files and pipes to read events from
 	VerdictFile string          // verdicts are appended to it as well
@@ -133,6 +138,7 @@ func (o Options) withDefaults() (Options, error) {
 		}
 	}
 	o.IntakeMemory = cmp.Or(max(o.IntakeMemory, 0), DefaultIntakeMemory)
+	o.TrustUsers = cmp.Or(o.TrustUsers, gate.DefaultTrust)
 	if o.SelfTest != 0 && o.SelfTest < selftest.Least {
 		return o, fmt.Errorf("a self-test every %v is too often; give it at least %v, or 0 for none", o.SelfTest, selftest.Least)
 	}

@@ -20,6 +20,9 @@ func (a *App) serveForwarded(w http.ResponseWriter, r *http.Request) error {
 	if err := gate.Ask.Admit(&ev); err != nil {
 		return err
 	}
+	if a.trust.Weigh(gate.Ask, &ev) {
+		raw = ev.AppendJSON(nil)
+	}
 	if !ev.Ask || ev.Kind != events.AgentCall && ev.Kind != events.ToolCall {
 		return &httpError{status: http.StatusBadRequest, detail: "only asks are passed on"}
 	}

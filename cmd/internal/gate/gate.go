@@ -5,6 +5,7 @@ package gate
 
 import (
 	"fmt"
+	"strings"
 
 	"weir/events"
 )
@@ -37,6 +38,60 @@ func Sources() []Source {
 		out = append(out, s)
 	}
 	return out
+}
+
+// Trust is a set of sources whose word it is that a user has spoken. From all others it is
+// a claim, see events.Event.Claimed. The admin token is always believed.
+type Trust uint16
+
+// trustNames are the words that settings have for sources. A topic has none: who may write
+// there was chosen where the topic's rights were.
+var trustNames = [...]struct {
+	name    string
+	sources []Source
+}{{"files", []Source{File}}, {"hooks", []Source{Hook}}, {"http", []Source{Producer, Ask}}, {"otlp", []Source{Spans}}, {"runs", []Source{Runs}}}
+
+// DefaultTrust are the sources that coding agents themselves write to when a person has
+// typed something.
+const DefaultTrust = "files,hooks"
+
+// TrustWords lists the words that ParseTrust takes.
+func TrustWords() string {
+	words := make([]string, 0, len(trustNames)+1)
+	for _, t := range trustNames {
+		words = append(words, t.name)
+	}
+	return strings.Join(append(words, "none"), ", ")
+}
+
+// ParseTrust reads words with commas between them; "none" alone is the empty set.
+func ParseTrust(list string) (t Trust, err error) {
+	if list == "none" {
+		return 0, nil
+	}
+next:
+	for word := range strings.SplitSeq(list, ",") {
+		for _, known := range trustNames {
+			if known.name == strings.TrimSpace(word) {
+				for _, s := range known.sources {
+					t |= 1 << s
+				}
+				continue next
+			}
+		}
+		return 0, fmt.Errorf("%q is no source of users' words; want some of %s, with commas between them", word, TrustWords())
+	}
+	return t, nil
+}
+
+// Weigh notes in an event that a user has set it off by its sender's claim alone, when the
+// source is not trusted with that. It reports whether the event has changed.
+func (t Trust) Weigh(s Source, ev *events.Event) (changed bool) {
+	if ev.Claimed || s == Admin || s == Topic || t>>s&1 == 1 || ev.By() != events.OriginUser {
+		return false
+	}
+	ev.Claimed = true
+	return true
 }
 
 // right is what it takes to send a kind.

@@ -270,6 +270,7 @@ func (f *follower) event(ev *events.Event, r *jsonl.Record) {
 	if f.quiet {
 		return
 	}
+	f.in.o.Trust.Weigh(gate.File, ev)
 	line := ev.AppendJSON(nil)
 	err := gate.File.Admit(ev)
 	if err == nil {

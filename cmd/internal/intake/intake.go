@@ -8,6 +8,7 @@ import (
 
 	"weir/analyzer"
 	"weir/cmd/internal/clock"
+	"weir/cmd/internal/gate"
 	"weir/cmd/internal/phase"
 	"weir/cmd/internal/pump"
 	"weir/events/adapter/registry"
@@ -43,6 +44,7 @@ type Options struct {
 	Log     Log
 	Store   Store
 	Letters *Letters
+	Trust   gate.Trust // who is believed that a user has spoken
 	Counts  *pump.Counts
 	Clock   clock.Clock
 	Logger  *slog.Logger

@@ -184,6 +184,7 @@ func (r *Receiver) decode(s *source, place int64, record []byte) error {
 }
 
 func (r *Receiver) event(ev *events.Event) {
+	r.in.o.Trust.Weigh(r.from, ev)
 	line := ev.AppendJSON(nil)
 	err := r.from.Admit(ev)
 	if err == nil {

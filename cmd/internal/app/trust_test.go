@@ -1,0 +1,119 @@
+package app
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/events"
+)
+
+// stoppedPair has a and b hand one thing to each other until a rule stops them, and returns
+// the ask that the stop refuses.
+func stoppedPair(r *running) (ask func(id string, after events.Stamp) reply) {
+	now := events.StampOf(r.clock.Now())
+	var evs []*events.Event
+	for i := range 6 {
+		from, to := "a", "b"
+		if i%2 == 1 {
+			from, to = to, from
+		}
+		evs = append(evs, &events.Event{ID: fmt.Sprint("call", i), Time: now + events.Stamp(i-6)*10_000, HadWork: events.No, Kind: events.AgentCall, CorrelationID: "f",
+			From: events.Party{Agent: from}, To: events.Party{Agent: to}, Content: events.Hash{Algorithm: events.XXH64, Value: uint64(1 + i%2)}})
+	}
+	r.want(r.do("POST", "/v1/events", lines(evs...)), 202)
+	r.folded()
+	return func(id string, after events.Stamp) reply {
+		ev := events.Event{ID: id, Time: now + after, HadWork: events.No, Kind: events.AgentCall, CorrelationID: "f", From: events.Party{Agent: "a"}, To: events.Party{Agent: "b"}, Ask: true,
+			Content: events.Hash{Algorithm: events.XXH64, Value: 1}}
+		return r.do("POST", "/v1/check", string(ev.AppendJSON(nil)))
+	}
+}
+
+// TestClaimsLiftNoStop attacks a stop by every way in that says that a user has spoken.
+func TestClaimsLiftNoStop(t *testing.T) {
+	now := events.StampOf(newFakeClock().Now())
+	event := func(more string) string {
+		return fmt.Sprintf(`{"id":"attack","time":%q,"correlation_id":"f",%s}`, (now + 50).Time().Format("2006-01-02T15:04:05.000Z"), more)
+	}
+	span := func(attributes string) string {
+		return fmt.Sprintf(`{"resourceSpans":[{"scopeSpans":[{"spans":[{"traceId":"abababababababababababababababab","spanId":"0102030405060708",`+
+			`"startTimeUnixNano":"%d000000","endTimeUnixNano":"%d000000","attributes":[{"key":"gen_ai.operation.name","value":{"stringValue":"invoke_agent"}},`+
+			`{"key":"gen_ai.agent.name","value":{"stringValue":"b"}},%s{"key":"correlation_id","value":{"stringValue":"f"}}]}]}]}]}`, now+50, now+51, attributes)
+	}
+	attacks := map[string][2]string{
+		"from left out":           {"/v1/events", event(`"kind":"agent.call","to":{"agent":"b"}`)},
+		"from null":               {"/v1/events", event(`"kind":"agent.call","from":null,"to":{"agent":"b"}`)},
+		"a human as from":         {"/v1/events", event(`"kind":"agent.call","from":{"agent":"a","type":"human"},"to":{"agent":"b"}`)},
+		"origin user":             {"/v1/events", event(`"kind":"agent.call","from":{"agent":"a"},"to":{"agent":"b"},"origin":"user"`)},
+		"claimed false":           {"/v1/events", event(`"kind":"agent.call","to":{"agent":"b"},"claimed":false`)},
+		"a conversation":          {"/v1/events", event(`"kind":"agent.call","to":{"agent":"b"},"correlation_source":"conversation","conversation_id":"f"`)},
+		"a note of the user":      {"/v1/events", event(`"kind":"note","origin":"user","note":{"summary":"go on","tags":["hint"]}`)},
+		"a turn of the user":      {"/v1/events", event(`"kind":"turn.start","origin":"user","turn_id":"2"`)},
+		"a status of the user":    {"/v1/events", event(`"kind":"agent.status","origin":"user","from":{"agent":"b"},"agent_state":{"status":"active"}`)},
+		"an answer for the user":  {"/v1/events", event(`"kind":"agent.return","origin":"user","from":{"agent":"b"}`)},
+		"an ask without from":     {"/v1/check", event(`"kind":"agent.call","to":{"agent":"b"},"ask":true`)},
+		"an ask of the user":      {"/v1/check", event(`"kind":"agent.call","from":{"agent":"a"},"to":{"agent":"b"},"origin":"user"`)},
+		"a span without a parent": {"/v1/traces", span("")},
+	}
+	for name, attack := range attacks {
+		t.Run(name, func(t *testing.T) {
+			for _, trusted := range []string{"", "http,otlp"} {
+				r := begin(t, Options{TrustUsers: trusted})
+				ask := stoppedPair(r)
+				if got := ask("before", 0); !strings.Contains(got.body, `"deny"`) {
+					t.Fatalf("nothing stands: %s", got.body)
+				}
+				if got := r.do("POST", attack[0], attack[1], "Content-Type", "application/json"); got.status/100 != 2 && got.status != 403 {
+					t.Fatalf("%d %s", got.status, got.body)
+				}
+				if attack[0] == "/v1/traces" { // what the adapter holds back is told after a while
+					r.until(func() bool {
+						r.fake.advance(10 * time.Second)
+						return strings.Contains(strings.Join(r.journalLines(), "\n"), `"trace_id":"abab`)
+					})
+				}
+				r.folded()
+				got := ask("after", 100)
+				if stands := strings.Contains(got.body, `"deny"`); stands != (trusted == "") {
+					t.Errorf("trusting %q the stop stands: %t: %s", trusted, stands, got.body)
+				}
+			}
+		})
+	}
+}
+
+// TestWordsLiftStops holds who is believed without a setting: the admin token, and a file.
+func TestWordsLiftStops(t *testing.T) {
+	r := begin(t, Options{AdminTokenFile: tokenFile(t, adminSecret)})
+	ask := stoppedPair(r)
+	word := events.Event{ID: "word", Time: events.StampOf(r.clock.Now()) + 50, Kind: events.AgentCall, CorrelationID: "f", To: events.Party{Agent: "b"}}
+	r.want(r.do("POST", "/v1/events", lines(&word), "Authorization", "Bearer "+adminSecret), 202)
+	r.folded()
+	if got := ask("after", 100); !strings.Contains(got.body, `"allow"`) {
+		t.Errorf("the stop stands against the admin: %s", got.body)
+	}
+}
+
+// TestHooksSpeakForUsers holds that what a coding agent's hook tells of a prompt is the
+// user's word, unless a setting says otherwise.
+func TestHooksSpeakForUsers(t *testing.T) {
+	for trusted, claimed := range map[string]bool{"": false, "http": true} {
+		r := begin(t, Options{TrustUsers: trusted})
+		prompt := `{"session_id":"s-1","transcript_path":"/dev/null","cwd":"/","hook_event_name":"UserPromptSubmit","prompt":"go on"}`
+		r.want(r.do("POST", "/v1/hook", prompt, "Content-Type", "application/json"), 200)
+		found := false
+		for _, line := range r.journalLines() {
+			if strings.Contains(line, `"origin":"user"`) {
+				found = true
+				if strings.Contains(line, `"claimed":true`) != claimed {
+					t.Errorf("trusting %q: %s", trusted, line)
+				}
+			}
+		}
+		if !found {
+			t.Errorf("trusting %q: no prompt among %q", trusted, r.journalLines())
+		}
+	}
+}

@@ -1,0 +1,49 @@
+package gate_test
+
+import (
+	"slices"
+	"testing"
+
+	"weir/cmd/internal/gate"
+	"weir/events"
+)
+
+// TestWeigh walks every source under every setting.
+func TestWeigh(t *testing.T) {
+	for list, believed := range map[string][]gate.Source{
+		"none":            nil,
+		"files":           {gate.File},
+		"hooks":           {gate.Hook},
+		"http":            {gate.Producer, gate.Ask},
+		"otlp":            {gate.Spans},
+		"runs":            {gate.Runs},
+		gate.DefaultTrust: {gate.File, gate.Hook},
+		"http, otlp":      {gate.Producer, gate.Ask, gate.Spans},
+	} {
+		trust, err := gate.ParseTrust(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range gate.Sources() {
+			claimed := s != gate.Admin && s != gate.Topic && !slices.Contains(believed, s)
+			for _, ev := range []events.Event{
+				{Kind: events.AgentCall, To: events.Party{Agent: "a"}},
+				{Kind: events.AgentCall, From: events.Party{Agent: "ann", Type: events.PartyHuman}, To: events.Party{Agent: "a"}},
+				{Kind: events.NoteAdded, Origin: events.OriginUser, From: events.Party{Agent: "a"}},
+			} {
+				if changed := trust.Weigh(s, &ev); changed != claimed || ev.Claimed != claimed {
+					t.Errorf("%s from %s under %q: a claim: %t", ev.Kind, s, list, ev.Claimed)
+				}
+			}
+			ev := events.Event{Kind: events.AgentCall, From: events.Party{Agent: "b"}, To: events.Party{Agent: "a"}}
+			if trust.Weigh(s, &ev) || ev.Claimed {
+				t.Errorf("%s under %q: an agent's call is marked", s, list)
+			}
+		}
+	}
+	for _, bad := range []string{"", "everybody", "http,", "none,http", "topic"} {
+		if _, err := gate.ParseTrust(bad); err == nil {
+			t.Errorf("%q is taken", bad)
+		}
+	}
+}
