@@ -1,7 +1,6 @@
 package events
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,20 +8,6 @@ import (
 
 // MaxVerdictBytes is the length of the longest verdict that DecodeVerdict takes.
 const MaxVerdictBytes = 1 << 18
-
-// AppendJSON appends v as one line of JSON in the order of the schema, with absent
-// fields left out and without the escapes that only HTML needs. Equal verdicts give
-// equal bytes. It panics when a number of v is infinite or not a number, which no
-// rule can measure.
-func (v *Verdict) AppendJSON(dst []byte) []byte {
-	out := bytes.NewBuffer(dst)
-	enc := json.NewEncoder(out)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		panic(fmt.Sprintf("encode verdict %q: %v", v.ID, err))
-	}
-	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
-}
 
 // DecodeVerdict reads one verdict into v, which it resets first. Unknown fields are
 // ignored, so that a dispatcher understands the verdicts of later versions; names

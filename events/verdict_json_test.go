@@ -1,8 +1,11 @@
 package events
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"math"
+	"math/rand/v2"
 	"reflect"
 	"strings"
 	"testing"
@@ -60,6 +63,77 @@ func TestVerdictsSurviveTheirEncoding(t *testing.T) {
 	}
 	f(fullVerdict())
 	f(Verdict{ID: "v", Action: "allow"})
+}
+
+// byReflection is what encoding/json makes of a verdict, by the tags of its fields.
+func byReflection(t testing.TB, v *Verdict) string {
+	t.Helper()
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSuffix(out.String(), "\n")
+}
+
+// some sets what v holds to something or leaves it zero, also to what has to be escaped.
+func some(r *rand.Rand, v reflect.Value) {
+	texts := []string{"", "plain", "a<b>&c", `"\`, "\n\r\t\b\f\x01\x7f", "ü→😀", "\u2028", "x\u2029", "\xff\xe2\x80", "\xed\xa0\x80"}
+	whole := []int64{0, 1, -1, 7, 1_700_000_000_000, math.MaxInt64, math.MinInt64}
+	fractions := []float64{0, math.Copysign(0, -1), 1, -3, 0.25, 1e-7, 1e20, 1e21, 1 << 53, 1<<53 + 2, math.MaxFloat64, 5e-324}
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(texts[r.IntN(len(texts))])
+	case reflect.Int, reflect.Int64:
+		v.SetInt(whole[r.IntN(len(whole))])
+	case reflect.Float64:
+		v.SetFloat(fractions[r.IntN(len(fractions))])
+	case reflect.Bool:
+		v.SetBool(r.IntN(2) == 0)
+	case reflect.Pointer:
+		if r.IntN(3) > 0 {
+			v.Set(reflect.New(v.Type().Elem()))
+			some(r, v.Elem())
+		}
+	case reflect.Slice:
+		if n := r.IntN(4) - 1; n >= 0 { // also one that is empty and not nil
+			v.Set(reflect.MakeSlice(v.Type(), n, n))
+			for i := range n {
+				some(r, v.Index(i))
+			}
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			some(r, v.Field(i))
+		}
+	default:
+		panic("nothing for " + v.Type().String())
+	}
+}
+
+func TestVerdictsAreWrittenAsTheirTagsSay(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	for range 5000 {
+		var v Verdict
+		some(r, reflect.ValueOf(&v).Elem())
+		if got, want := string(v.AppendJSON(nil)), byReflection(t, &v); got != want {
+			t.Fatalf("got\n%s\nwant\n%s", got, want)
+		}
+	}
+}
+
+func BenchmarkVerdictAppendJSON(b *testing.B) {
+	limit, observed := 20.0, 21.0
+	v := Verdict{SchemaVersion: 1, ID: "0f3c2d9e7a514b6e-1767225612345", Time: RFC3339(1767225612345), Revision: 1767225612345, Mode: ModeEnforce,
+		Scope: Scope{"pair", "agent-1|agent-2"}, Action: "throttle", Effective: EffectiveNext, Match: &Match{From: []string{"agent-1"}, To: []string{"agent-2"}},
+		Reason: "ping_pong", Limit: &limit, Observed: &observed, Unit: UnitHops, WindowS: 60, Message: "agent-1 and agent-2 hand each other the same work",
+		CorrelationID: "3f0c2d9e-7a51-4b6e-9d0e-0123456789ab", Trigger: &Trigger{"e-1", 21}, Evidence: &Evidence{ChainTail: []string{"agent-1", "agent-2"}, Calls: 21}}
+	var out []byte
+	b.ReportAllocs()
+	for b.Loop() {
+		out = v.AppendJSON(out[:0])
+	}
 }
 
 func TestAbsentFieldsOfAVerdictAreNotWritten(t *testing.T) {
@@ -128,6 +202,9 @@ func FuzzDecodeVerdict(f *testing.F) {
 			return
 		}
 		text := v.AppendJSON(nil)
+		if want := byReflection(t, &v); string(text) != want {
+			t.Fatalf("got\n%s\nwant\n%s", text, want)
+		}
 		if err := DecodeVerdict(text, &again); err != nil && len(text) <= MaxVerdictBytes {
 			t.Fatalf("%v: %s, first read from %q", err, text, p)
 		}

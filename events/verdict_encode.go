@@ -1,0 +1,225 @@
+package events
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+	"unsafe"
+)
+
+// AppendJSON appends v as one line of JSON in the order of the schema, with absent
+// fields left out and without the escapes that only HTML needs. Equal verdicts give
+// equal bytes, those that encoding/json gives. It panics when a number of v is infinite
+// or not a number, which no rule can measure.
+func (v *Verdict) AppendJSON(dst []byte) []byte {
+	w := verdictWriter{writer{append(dst, '{')}}
+	w.int("schema_version", int64(v.SchemaVersion))
+	w.string("id", v.ID)
+	w.stamp("time", v.Time)
+	w.key("revision")
+	w.b = strconv.AppendInt(w.b, v.Revision, 10)
+	w.string("mode", v.Mode)
+	w.open("scope")
+	w.string("kind", v.Scope.Kind)
+	w.string("id", v.Scope.ID)
+	w.close()
+	w.string("action", v.Action)
+	w.bool("controlled_cutoff", v.ControlledCutoff)
+	w.text("effective", v.Effective)
+	if v.Match != nil {
+		w.match(v.Match)
+	}
+	w.string("reason_code", string(v.Reason))
+	list(&w, "reasons", v.Reasons)
+	w.text("rule_id", v.RuleID)
+	w.text("config_version", v.ConfigVersion)
+	if v.Limit != nil {
+		w.number("limit", *v.Limit)
+	}
+	if v.Observed != nil {
+		w.number("observed", *v.Observed)
+	}
+	w.text("unit", string(v.Unit))
+	w.float("window_s", v.WindowS)
+	w.text("message", v.Message)
+	w.text("agent_message", v.AgentMessage)
+	w.text("detail", v.Detail)
+	w.int("ttl_s", v.TTLS)
+	if !v.ExpiresAt.IsZero() {
+		w.stamp("expires_at", v.ExpiresAt)
+	}
+	w.int("retry_after_s", v.RetryAfterS)
+	w.int("http_status", int64(v.HTTPStatus))
+	w.text("confidence", v.Confidence)
+	w.text("correlation_id", v.CorrelationID)
+	w.text("session", v.Session)
+	w.text("agent", v.Agent)
+	w.text("from", v.From)
+	w.text("to", v.To)
+	w.text("tool", v.Tool)
+	w.text("args_hash", v.ArgsHash)
+	w.text("turn_id", v.TurnID)
+	w.text("task_id", v.TaskID)
+	w.text("task_type", v.TaskType)
+	w.text("project_id", v.ProjectID)
+	w.text("team_id", v.TeamID)
+	w.text("tenant_id", v.TenantID)
+	w.text("memory_trace_id", v.MemoryTraceID)
+	w.text("conversation_id", v.ConversationID)
+	w.text("message_id", v.MessageID)
+	w.text("trace_id", v.TraceID)
+	w.text("span_id", v.SpanID)
+	w.int("loop_count", v.LoopCount)
+	w.int("delegation_depth", v.DelegationDepth)
+	if t := v.Trigger; t != nil {
+		w.open("trigger")
+		w.text("event_id", t.EventID)
+		w.int("ordinal", t.Ordinal)
+		w.close()
+	}
+	if v.Evidence != nil {
+		w.evidence(v.Evidence)
+	}
+	if v.Recovery != nil {
+		w.recovery(v.Recovery)
+	}
+	return append(w.b, '}')
+}
+
+// verdictWriter writes strings and fractions as encoding/json does, which is in the rare
+// cases not as events are written.
+type verdictWriter struct{ writer }
+
+func (w *verdictWriter) match(m *Match) {
+	w.open("match")
+	list(w, "from", m.From)
+	list(w, "to", m.To)
+	list(w, "not_from", m.NotFrom)
+	list(w, "not_to", m.NotTo)
+	list(w, "tool", m.Tool)
+	list(w, "args_hash", m.ArgsHash)
+	list(w, "content_hash", m.ContentHash)
+	if len(m.Edges) > 0 {
+		w.key("edges")
+		for i, e := range m.Edges {
+			w.b = append(w.b, "[,"[min(i, 1)], '{')
+			w.string("from", e.From)
+			w.string("to", e.To)
+			w.close()
+		}
+		w.b = append(w.b, ']')
+	}
+	w.text("turn_id", m.TurnID)
+	w.text("not_turn_id", m.NotTurnID)
+	w.text("task_id", m.TaskID)
+	w.text("conversation_id", m.ConversationID)
+	w.text("project_id", m.ProjectID)
+	w.text("kind", m.Kind)
+	w.close()
+}
+
+func (w *verdictWriter) evidence(e *Evidence) {
+	w.open("evidence")
+	list(w, "stack", e.Stack)
+	list(w, "chain_tail", e.ChainTail)
+	if len(e.Ordinals) > 0 {
+		w.key("ordinals")
+		for i, n := range e.Ordinals {
+			w.b = strconv.AppendInt(append(w.b, "[,"[min(i, 1)]), n, 10)
+		}
+		w.b = append(w.b, ']')
+	}
+	w.int("calls", e.Calls)
+	w.int("tokens", e.Tokens)
+	w.int("period", e.Period)
+	w.int("attempts", e.Attempts)
+	w.int("leaked", e.Leaked)
+	w.int("offences", e.Offences)
+	w.close()
+}
+
+func (w *verdictWriter) recovery(r *Recovery) {
+	w.open("recovery")
+	w.bool("safe_to_resume", r.SafeToResume)
+	w.float("coherence", r.Coherence)
+	w.float("risk", r.Risk)
+	w.flag("void_active", r.VoidActive)
+	w.float("idle_s", r.IdleS)
+	w.text("margin", r.Margin)
+	w.text("health", r.Health)
+	list(w, "conditions", r.Conditions)
+	w.text("reviewer", r.Reviewer)
+	w.text("requested_by", r.RequestedBy)
+	w.text("certainty", r.Certainty)
+	w.close()
+}
+
+func (w *verdictWriter) text(name, v string) {
+	if v != "" {
+		w.string(name, v)
+	}
+}
+
+// string writes v also when it is empty.
+func (w *verdictWriter) string(name, v string) {
+	w.key(name)
+	w.quote(v)
+}
+
+func list[S ~string](w *verdictWriter, name string, vs []S) {
+	if len(vs) == 0 {
+		return
+	}
+	w.key(name)
+	for i, v := range vs {
+		w.b = append(w.b, "[,"[min(i, 1)])
+		w.quote(string(v))
+	}
+	w.b = append(w.b, ']')
+}
+
+func (w *verdictWriter) stamp(name string, t RFC3339) {
+	w.key(name)
+	w.b = append(Stamp(t).append(append(w.b, '"')), '"')
+}
+
+func (w *verdictWriter) float(name string, v float64) {
+	if v != 0 {
+		w.number(name, v)
+	}
+}
+
+// number writes v also when it is zero.
+func (w *verdictWriter) number(name string, v float64) {
+	w.key(name)
+	if whole := int64(v); math.Abs(v) < MaxNumber && float64(whole) == v && (v != 0 || !math.Signbit(v)) {
+		w.b = strconv.AppendInt(w.b, whole, 10)
+		return
+	}
+	w.rarely(v)
+}
+
+// quote writes what needs no escape at once.
+func (w *verdictWriter) quote(v string) {
+	plain := stringEnd(unsafe.Slice(unsafe.StringData(v), len(v)), 0) == len(v) && utf8.ValidString(v)
+	if !plain || strings.Contains(v, "\u2028") || strings.Contains(v, "\u2029") { // which ended lines in old JavaScript
+		w.rarely(v)
+		return
+	}
+	w.b = append(append(append(w.b, '"'), v...), '"')
+}
+
+// rarely leaves a string or number to encoding/json.
+func (w *verdictWriter) rarely(v any) {
+	out := bytes.NewBuffer(w.b)
+	enc := json.NewEncoder(out)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		panic(fmt.Sprintf("encode a verdict: %v", err))
+	}
+	w.b = bytes.TrimSuffix(out.Bytes(), []byte("\n"))
+}
