@@ -21,6 +21,7 @@ import (
 	"weir/events/adapter/copilot"
 	"weir/events/adapter/geminicli"
 	"weir/events/adapter/mcp"
+	"weir/events/adapter/opencode"
 	"weir/events/adapter/openhands"
 	"weir/events/adapter/qwencode"
 	"weir/events/adapter/registry"
@@ -83,6 +84,14 @@ var logTruths = []logTruth{
 	{truth{"qwen/looping.jsonl", nil, 0, times(15, "run_shell_command"), 1, 1, 1}, "qwencode", events.CorrelationPrompt, "deny repetition_detected at call 6", ""},
 	{truth{"qwen/refused-obeys.jsonl", nil, 0, times(6, "run_shell_command"), 1, 1, 1}, "qwencode", events.CorrelationPrompt, "warn repetition_detected at call 3", ""},
 	{truth{"qwen/honest.jsonl", nil, 0, times(6, "run_shell_command"), 1, 1, 0}, "qwencode", events.CorrelationPrompt, "", ""},
+
+	{truth{"opencode/looping.export.json", nil, 0, times(15, "bash"), 1, 1, 1}, "opencode", events.CorrelationPrompt, "deny repetition_detected at call 6", ""},
+	{truth{"opencode/refused-obeys.export.json", nil, 0, times(6, "bash"), 1, 1, 1}, "opencode", events.CorrelationPrompt, "warn repetition_detected at call 3", ""},
+	{truth{"opencode/honest.export.json", nil, 0, times(6, "bash"), 1, 1, 0}, "opencode", events.CorrelationPrompt, "", ""},
+
+	{truth{"opencode/looping.run-format-json.jsonl", nil, 0, times(15, "bash"), 1, 0, 1}, "opencode", events.CorrelationSession, "deny repetition_detected at call 6", ""},
+	{truth{"opencode/refused-obeys.run-format-json.jsonl", nil, 0, times(6, "bash"), 1, 0, 1}, "opencode", events.CorrelationSession, "warn repetition_detected at call 3", ""},
+	{truth{"opencode/honest.run-format-json.jsonl", nil, 0, times(6, "bash"), 1, 0, 0}, "opencode", events.CorrelationSession, "", ""},
 }
 
 // logged returns a recording as it was written.
@@ -152,7 +161,7 @@ func TestDetectRecordings(t *testing.T) {
 		switch folder, name, _ := strings.Cut(file, "/"); {
 		case folder == "google_adk" && strings.HasSuffix(name, ".otlp.jsonl"):
 		case folder == "llama_index" && strings.HasSuffix(name, ".events.jsonl"), folder == "google_adk", folder == "mcp", folder == "openhands", folder == "a2a",
-			folder == "codex", folder == "copilot", folder == "gemini", folder == "qwen":
+			folder == "codex", folder == "copilot", folder == "gemini", folder == "qwen", folder == "opencode":
 			mine++
 		}
 	}
@@ -363,6 +372,7 @@ func FuzzCodex(f *testing.F)     { fuzzLog(f, codex.Format()) }
 func FuzzCopilot(f *testing.F)   { fuzzLog(f, copilot.Format()) }
 func FuzzGeminiCLI(f *testing.F) { fuzzLog(f, geminicli.Format()) }
 func FuzzQwenCode(f *testing.F)  { fuzzLog(f, qwencode.Format()) }
+func FuzzOpenCode(f *testing.F)  { fuzzLog(f, opencode.Format()) }
 func FuzzADK(f *testing.F)       { fuzzLog(f, adk.Format()) }
 func FuzzMCP(f *testing.F)       { fuzzLog(f, mcp.Format()) }
 func FuzzOpenHands(f *testing.F) { fuzzLog(f, openhands.Format()) }

@@ -27,6 +27,7 @@ import (
 	"weir/events/adapter/mapped"
 	"weir/events/adapter/mcp"
 	"weir/events/adapter/openaiagents"
+	"weir/events/adapter/opencode"
 	"weir/events/adapter/openhands"
 	"weir/events/adapter/otlp"
 	"weir/events/adapter/otlplogs"
@@ -47,6 +48,7 @@ func Formats() []adapter.Format {
 		copilot.Format(),
 		geminicli.Format(),
 		qwencode.Format(),
+		opencode.Format(),
 		managedagents.Format(),
 		trace.Format(),
 		openaiagents.Format(),

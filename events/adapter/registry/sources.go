@@ -192,6 +192,12 @@ func sources() []adapter.Source {
 			Flow:  "one prompt of the user",
 			Sees:  "Uses of tools with arguments and results, tasks given to other agents, tokens, the answers that end turns.",
 			Blind: "What an agent does that was given a task."},
+		{Name: "opencode", Format: "opencode", Sample: "real/opencode/looping.export.json.gz",
+			Set:   "Nothing: OpenCode keeps its sessions in a database; opencode export SESSION > session.json prints one. For what runs: opencode run --format json ... > run.jsonl",
+			Run:   "weir replay session.json",
+			Flow:  "one message of the user; in a run the session",
+			Sees:  "Uses of tools with arguments and results, tasks given to other agents, tokens and cost, ends of turns.",
+			Blind: "In a run what the user said, and calls before they are over; what an agent does that was given a task stands in a session of its own."},
 		{Name: "claude-code-otel", Format: "otlplogs", Sample: "golden/otlplogs/claude_code.in",
 			Title: "OpenTelemetry logs of Claude Code",
 			Set: "CLAUDE_CODE_ENABLE_TELEMETRY=1 OTEL_LOGS_EXPORTER=otlp OTEL_EXPORTER_OTLP_LOGS_PROTOCOL=http/json and an endpoint; OTEL_LOG_TOOL_DETAILS=1 " +

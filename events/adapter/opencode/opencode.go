@@ -1,0 +1,251 @@
+// Package opencode reads sessions of OpenCode: the document that `opencode export SESSION`
+// prints, and the JSON lines that `opencode run --format json` prints while it runs.
+//
+// Read are the messages of the user, the uses of tools and their results, tasks given to other
+// agents, the tokens of the model's answers and the ends of turns. One flow is one message of
+// the user. The lines of a run do not tell it: there a flow is the session. What an agent does
+// that was given a task stands in a session of its own, which names the one that gave it.
+package opencode
+
+import (
+	"bytes"
+	"cmp"
+	"strconv"
+	"strings"
+
+	"weir/events"
+	"weir/events/adapter"
+	"weir/events/adapter/jsonwalk"
+	"weir/events/adapter/transcript"
+)
+
+const program = "opencode"
+
+// Format returns the format of sessions.
+func Format() adapter.Format {
+	return adapter.Format{
+		Name:    "opencode",
+		Title:   "OpenCode sessions, as exported, and runs, JSON lines",
+		Framing: adapter.Lines,
+		Score:   score,
+		New:     func(o adapter.Options) adapter.Adapter { return newReader(o) },
+		Gives: adapter.Gives{Tools: adapter.Always, Args: adapter.Always, Results: adapter.Always, Caller: adapter.Always, Turn: adapter.Never,
+			Tokens: adapter.Always, Time: adapter.Always, Starts: adapter.Never, Work: adapter.Always},
+	}
+}
+
+func score(head []byte) adapter.Match {
+	for c := range adapter.Heads(head) {
+		run, session := 0, false
+		for c.Object(); c.Member(); {
+			switch string(c.Key()) {
+			case "info":
+				named := 0
+				for c.MaybeObject(); c.Member(); c.Skip() {
+					switch string(c.Key()) {
+					case "id", "slug", "projectID", "directory":
+						named++
+					}
+				}
+				session = named == 4
+			case "sessionID":
+				if strings.HasPrefix(string(c.Text()), "ses_") {
+					run++
+				}
+			case "part", "timestamp":
+				run++
+				c.Skip()
+			default:
+				c.Skip()
+			}
+		}
+		if session || run == 3 {
+			return adapter.Certain
+		}
+	}
+	return adapter.NoMatch
+}
+
+type reader struct {
+	log  *transcript.Log
+	last *adapter.Recent[last] // in a run, by message
+}
+
+// last is what a message of a run said last, and when it was done with it: lines are printed
+// later than that, and not in order.
+type last struct {
+	text []byte
+	at   events.Stamp
+}
+
+func newReader(o adapter.Options) *reader {
+	return &reader{log: transcript.New(transcript.Ignoring(o, "bash", "description"), program), last: adapter.NewRecent[last](o.HeldOr(256))}
+}
+
+// Flush has nothing to do: nothing is held back.
+func (r *reader) Flush(func(*events.Event)) error { return nil }
+
+// Decode reads one session, or one line of a run.
+func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
+	if err := adapter.CheckSize(record); err != nil {
+		return err
+	}
+	var session info
+	var messages, part, failure []byte
+	var kind string
+	var at events.Stamp
+	whole := false
+	c := jsonwalk.New(record)
+	for c.Object(); c.Member(); {
+		switch string(c.Key()) {
+		case "info":
+			session.read(c)
+			whole = true
+		case "messages":
+			messages = c.Raw()
+		case "type":
+			kind = string(c.Text())
+		case "timestamp":
+			at, _ = c.Stamp()
+		case "sessionID":
+			session.id = adapter.ID(c.Text())
+		case "part":
+			part = c.Raw()
+		case "error":
+			failure = c.Raw()
+		default:
+			c.Skip()
+		}
+	}
+	c.End()
+	switch {
+	case c.Err() != nil:
+		return c.Err()
+	case session.id == "":
+		return adapter.Missing("sessionID", "want sessionID on every line of a run, or info.id in a session")
+	case whole:
+		return r.session(&session, jsonwalk.New(messages), emit)
+	case at == 0:
+		return adapter.Missing("timestamp", "want timestamp on every line of a run")
+	}
+	return r.line(kind, at, session.id, part, failure, emit)
+}
+
+// line reads what a run prints: a part of a message each time.
+func (r *reader) line(kind string, at events.Stamp, session string, raw, failure []byte, emit func(*events.Event)) error {
+	turn := transcript.Turn{Session: session, By: events.Party{Session: session, Agent: program}}
+	if kind == "error" {
+		var m info
+		m.readError(jsonwalk.New(failure))
+		r.log.Answer(&turn, session+"/"+strconv.FormatInt(int64(at), 10), at, m.status(), nil, emit)
+		return nil
+	}
+	var p part
+	c := jsonwalk.New(raw)
+	p.read(c)
+	if c.Err() != nil {
+		return c.Err()
+	}
+	before, _ := r.last.Get(p.message)
+	switch p.kind {
+	case "text":
+		r.last.Put(p.message, last{bytes.Clone(p.text), cmp.Or(p.ended, at)})
+	case "tool":
+		if u := p.use(session); u.At != 0 {
+			r.log.Use(&turn, u, emit)
+			r.last.Put(p.message, last{before.text, max(before.at, u.Ended)})
+		}
+	case "step-finish":
+		at = cmp.Or(before.at, at)
+		r.log.Inference(&turn, p.message, at, "", "", p.used, emit)
+		if p.reason == "stop" {
+			r.log.Answer(&turn, p.message, at, events.StatusOK, before.text, emit)
+		}
+	}
+	return nil
+}
+
+// session reads a whole session.
+func (r *reader) session(s *info, messages *jsonwalk.Cursor, emit func(*events.Event)) error {
+	left := &adapter.PartError{What: "messages"}
+	asked := s.parent != "" // by another agent, which no event told yet
+	for messages.MaybeArray(); messages.Element(); {
+		left.Of++
+		var m info
+		var parts []byte
+		for messages.MaybeObject(); messages.Member(); {
+			switch string(messages.Key()) {
+			case "info":
+				m.read(messages)
+			case "parts":
+				parts = messages.Raw()
+			default:
+				messages.Skip()
+			}
+		}
+		switch {
+		case messages.Err() != nil:
+		case m.id == "" || m.created == 0:
+			if left.LeftOut++; left.First == nil {
+				left.First = adapter.Missing("id", "want id and time.created of every message")
+			}
+		default:
+			asked = r.message(s, &m, jsonwalk.New(parts), asked, emit)
+		}
+	}
+	if messages.Err() != nil {
+		return messages.Err()
+	}
+	if left.First != nil {
+		return left
+	}
+	return nil
+}
+
+// message reads one message and its parts. It reports whether the session still waits for what
+// it was made for.
+func (r *reader) message(s, m *info, parts *jsonwalk.Cursor, asked bool, emit func(*events.Event)) bool {
+	turn := transcript.Turn{Session: s.id, Prompt: m.parent, By: events.Party{Session: s.id, Agent: program}}
+	if s.parent != "" {
+		turn.By.Agent = cmp.Or(m.agent, program)
+	}
+	var text []byte
+	var uses []transcript.Use
+	for parts.MaybeArray(); parts.Element(); {
+		var p part
+		p.read(parts)
+		switch p.kind {
+		case "text":
+			if !p.synthetic && len(p.text) > 0 {
+				text = append(append(text, p.text...), '\n')
+			}
+		case "tool":
+			if u := p.use(s.id); u.At != 0 {
+				uses = append(uses, *u)
+			}
+		}
+	}
+	text = bytes.TrimSpace(text)
+	switch m.role {
+	case "user":
+		turn.Prompt = m.id
+		switch {
+		case asked:
+			r.log.Asked(&turn, events.Party{Session: s.parent, Agent: program}, m.created, text, emit)
+			return false
+		case len(text) > 0:
+			r.log.Prompt(&turn, m.id, m.created, text, emit)
+		}
+	case "assistant":
+		r.log.Uses(&turn, uses, emit)
+		end := cmp.Or(m.completed, m.created)
+		r.log.Inference(&turn, m.id, end, m.model, m.provider, m.used, emit)
+		switch {
+		case m.failure != "":
+			r.log.Answer(&turn, m.id, end, m.status(), nil, emit)
+		case m.finish == "stop":
+			r.log.Answer(&turn, m.id, end, events.StatusOK, text, emit)
+		}
+	}
+	return asked
+}

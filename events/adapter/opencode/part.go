@@ -1,0 +1,233 @@
+package opencode
+
+import (
+	"cmp"
+	"strconv"
+
+	"weir/events"
+	"weir/events/adapter"
+	"weir/events/adapter/jsonwalk"
+	"weir/events/adapter/transcript"
+)
+
+// info is what a session or a message says of itself.
+type info struct {
+	id, parent, role, agent string
+	model, provider         string
+	finish, failure         string
+	created, completed      events.Stamp
+	used                    events.Usage
+}
+
+func (m *info) read(c *jsonwalk.Cursor) {
+	word := func() string { return adapter.Word(c.Text(), events.MaxID) }
+	for c.MaybeObject(); c.Member(); {
+		switch string(c.Key()) {
+		case "id":
+			m.id = adapter.ID(c.Text())
+		case "parentID":
+			m.parent = adapter.ID(c.Text())
+		case "role":
+			m.role = string(c.Text())
+		case "agent":
+			m.agent = word()
+		case "modelID":
+			m.model = word()
+		case "providerID":
+			m.provider = word()
+		case "finish":
+			m.finish = string(c.Text())
+		case "error":
+			m.readError(c)
+		case "time":
+			m.created, m.completed = span(c, "created", "completed")
+		case "tokens":
+			readTokens(c, &m.used)
+		case "cost":
+			readCost(c, &m.used)
+		default:
+			c.Skip()
+		}
+	}
+}
+
+func (m *info) readError(c *jsonwalk.Cursor) { m.failure = cmp.Or(string(c.TextOf("name")), "error") }
+
+// status is how a message ended that has an error.
+func (m *info) status() events.Status {
+	if m.failure == "MessageAbortedError" {
+		return events.StatusCancelled
+	}
+	return events.StatusError
+}
+
+// span reads two times.
+func span(c *jsonwalk.Cursor, first, second string) (from, to events.Stamp) {
+	for c.MaybeObject(); c.Member(); {
+		switch string(c.Key()) {
+		case first:
+			from, _ = c.Stamp()
+		case second:
+			to, _ = c.Stamp()
+		default:
+			c.Skip()
+		}
+	}
+	return from, to
+}
+
+func readTokens(c *jsonwalk.Cursor, u *events.Usage) {
+	for c.MaybeObject(); c.Member(); {
+		var field *int64
+		switch string(c.Key()) {
+		case "input":
+			field = &u.Input
+		case "output":
+			field = &u.Output
+		case "reasoning":
+			field = &u.Reasoning
+		case "read":
+			field = &u.CacheRead
+		case "write":
+			field = &u.CacheCreation
+		case "cache":
+			readTokens(c, u)
+			continue
+		default:
+			c.Skip()
+			continue
+		}
+		if v, ok := c.Count(); ok {
+			*field, u.Known = v, true
+		}
+	}
+}
+
+func readCost(c *jsonwalk.Cursor, u *events.Usage) {
+	if b := c.Peek(); b != '-' && b-'0' > 9 {
+		c.Skip()
+		return
+	}
+	if usd, err := strconv.ParseFloat(string(c.Scalar()), 64); err == nil && usd > 0 && usd < 1e6 {
+		u.CostMicroUSD, u.Known = int64(usd*1e6), true
+	}
+}
+
+// part is a part of a message.
+type part struct {
+	kind, message, reason string
+	text                  []byte
+	synthetic             bool
+	used                  events.Usage
+
+	call, tool, status string
+	input, out, failed []byte
+	child              string // session of the agent that was given a task
+	exit               int64
+	began, ended       events.Stamp
+}
+
+func (p *part) read(c *jsonwalk.Cursor) {
+	for c.MaybeObject(); c.Member(); {
+		switch string(c.Key()) {
+		case "type":
+			p.kind = string(c.Text())
+		case "messageID":
+			p.message = adapter.ID(c.Text())
+		case "reason":
+			p.reason = string(c.Text())
+		case "text":
+			p.text = c.Text()
+		case "synthetic":
+			p.synthetic = c.Bool()
+		case "tokens":
+			readTokens(c, &p.used)
+		case "cost":
+			readCost(c, &p.used)
+		case "callID":
+			p.call = adapter.ID(c.Text())
+		case "tool":
+			p.tool = adapter.Word(c.Text(), events.MaxID)
+		case "state":
+			p.readState(c)
+		case "time": // of a text
+			p.began, p.ended = span(c, "start", "end")
+		default:
+			c.Skip()
+		}
+	}
+}
+
+func (p *part) readState(c *jsonwalk.Cursor) {
+	for c.MaybeObject(); c.Member(); {
+		switch string(c.Key()) {
+		case "status":
+			p.status = string(c.Text())
+		case "input":
+			p.input = c.Raw()
+		case "output":
+			p.out = said(c)
+		case "error":
+			p.failed = said(c)
+		case "time":
+			p.began, p.ended = span(c, "start", "end")
+		case "metadata":
+			for c.MaybeObject(); c.Member(); {
+				switch string(c.Key()) {
+				case "exit":
+					p.exit, _ = c.Int()
+				case "sessionId":
+					p.child = adapter.ID(c.Text())
+				default:
+					c.Skip()
+				}
+			}
+		default:
+			c.Skip()
+		}
+	}
+}
+
+// said reads a text, and what is none as it is.
+func said(c *jsonwalk.Cursor) []byte {
+	if c.Peek() == '"' {
+		return c.Text()
+	}
+	return c.Raw()
+}
+
+// use is what a part tells of the use of a tool.
+func (p *part) use(session string) *transcript.Use {
+	u := &transcript.Use{ID: p.call, Tool: p.tool, Args: p.input, At: p.began, Said: p.out}
+	if p.call == "" || p.tool == "" {
+		return &transcript.Use{}
+	}
+	switch p.status {
+	case "completed":
+		if u.Ended = cmp.Or(p.ended, p.began); p.exit != 0 {
+			u.Status = events.StatusError
+		}
+	case "error":
+		u.Ended, u.Status, u.Said = cmp.Or(p.ended, p.began), events.StatusError, p.failed
+	}
+	if p.tool != "task" {
+		return u
+	}
+	kind := ""
+	c := jsonwalk.New(p.input)
+	for c.MaybeObject(); c.Member(); {
+		switch string(c.Key()) {
+		case "prompt":
+			u.Asked = c.Text()
+		case "subagent_type":
+			kind = adapter.Word(c.Text(), events.MaxID)
+		default:
+			c.Skip()
+		}
+	}
+	if len(u.Asked) > 0 {
+		child := cmp.Or(p.child, adapter.Word([]byte(session+"/"+p.call), events.MaxID/2))
+		u.To, u.Elsewhere = events.Party{Session: child, Agent: cmp.Or(kind, "task")}, true
+	}
+	return u
+}
