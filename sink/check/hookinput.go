@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"weir/events"
+	"weir/events/adapter"
 )
 
 // The programs whose hooks are understood.
@@ -41,10 +41,6 @@ var hookNames = map[string]string{
 
 // hookMoments are the same for the moments at which hooks run.
 var hookMoments = map[string]string{"BeforeTool": "PreToolUse", "AfterTool": "PostToolUse", "BeforeAgent": "UserPromptSubmit", "AfterAgent": "Stop"}
-
-// serials are what programs number results with: Gemini CLI and Qwen Code by processes,
-// Copilot CLI by shells. With them no two results would be the same.
-var serials = regexp.MustCompile(`(Process Group PGID: |Background PIDs: |<shellId: )[0-9][0-9, ]*`)
 
 // readHook reads the input of a hook. Of one that is broken or cut it returns what came
 // before that, so that what kind of input it is can still be told.
@@ -91,7 +87,7 @@ func readHook(body []byte) (*hookInput, error) {
 		in.event = "other" // nobody said anything: Qwen Code hands over the result of a tool so
 	}
 	if response := in.fields["tool_response"]; response != nil {
-		in.fields["tool_response"] = serials.ReplaceAll(response, []byte("$1"))
+		in.fields["tool_response"] = adapter.WithoutSerials(response)
 	}
 	if in.event != "" {
 		in.fields["hook_event_name"] = quoted(in.event)

@@ -132,23 +132,26 @@ func newReader(o adapter.Options) adapter.Adapter {
 	}
 }
 
-// Decode reads one line. Lines that tell nothing of agents and tools are passed over.
+// Decode reads one line, which may be two when an agent and its child write at one time. Lines
+// that tell nothing of agents and tools are passed over.
 func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if err := adapter.CheckSize(record); err != nil {
 		return err
 	}
-	l, err := read(record)
-	if err != nil || l == nil {
-		return err
+	var first error
+	for one := range adapter.Values(record) {
+		l, err := read(one)
+		switch {
+		case err != nil && first == nil:
+			first = err
+		case err != nil || l == nil:
+		case l.kind == "user":
+			r.user(l, r.agent(l), emit)
+		case l.kind == "assistant":
+			r.assistant(l, r.agent(l), emit)
+		}
 	}
-	by := r.agent(l)
-	switch l.kind {
-	case "user":
-		r.user(l, by, emit)
-	case "assistant":
-		r.assistant(l, by, emit)
-	}
-	return nil
+	return first
 }
 
 // Flush tells the calls of child agents of which nothing was seen.

@@ -231,7 +231,11 @@ func (r *reader) message(s, m *info, parts *jsonwalk.Cursor, asked bool, emit fu
 		turn.Prompt = m.id
 		switch {
 		case asked:
-			r.log.Asked(&turn, events.Party{Session: s.parent, Agent: program}, m.created, text, emit)
+			from := events.Party{Session: s.parent, Agent: program}
+			if s.parent == s.id { // both were blotted out before the log was given away
+				from.Session = ""
+			}
+			r.log.Asked(&turn, from, m.created, text, emit)
 			return false
 		case len(text) > 0:
 			r.log.Prompt(&turn, m.id, m.created, text, emit)

@@ -226,7 +226,10 @@ func (p *part) use(session string) *transcript.Use {
 		}
 	}
 	if len(u.Asked) > 0 {
-		child := cmp.Or(p.child, adapter.Word([]byte(session+"/"+p.call), events.MaxID/2))
+		child := p.child
+		if child == "" || child == session {
+			child = adapter.Word([]byte(session+"/"+p.call), events.MaxID/2)
+		}
 		u.To, u.Elsewhere = events.Party{Session: child, Agent: cmp.Or(kind, "task")}, true
 	}
 	return u
