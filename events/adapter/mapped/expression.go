@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"regexp"
+	"reflect"
 
 	"github.com/itchyny/gojq"
 )
@@ -16,15 +16,48 @@ type expression struct {
 }
 
 // clocks are the functions whose results depend on when and where they are called: a
-// record must give the same event whenever it is read.
-var clocks = regexp.MustCompile(`\b(now|localtime|strflocaltime|input|inputs|debug|stderr|input_line_number)\b`)
+// record must give the same event whenever it is read. The same words may name members
+// of the record, and variables.
+var clocks = map[string]bool{"now": true, "localtime": true, "strflocaltime": true, "input": true, "inputs": true, "debug": true,
+	"stderr": true, "input_line_number": true}
+
+// clock returns the first of the functions that is called anywhere in the syntax tree of an
+// expression, "" when none is.
+func clock(tree reflect.Value) string {
+	switch tree.Kind() {
+	case reflect.Pointer:
+		if tree.IsNil() {
+			return ""
+		}
+		if f, ok := tree.Interface().(*gojq.Func); ok && clocks[f.Name] {
+			return f.Name
+		}
+		return clock(tree.Elem())
+	case reflect.Struct:
+		for i := range tree.NumField() {
+			if !tree.Type().Field(i).IsExported() {
+				continue
+			}
+			if name := clock(tree.Field(i)); name != "" {
+				return name
+			}
+		}
+	case reflect.Slice:
+		for i := range tree.Len() {
+			if name := clock(tree.Index(i)); name != "" {
+				return name
+			}
+		}
+	}
+	return ""
+}
 
 func compile(f field, text string) (expression, error) {
 	query, err := gojq.Parse(text)
 	if err != nil {
 		return expression{}, fmt.Errorf("neither a path nor a jq expression: %w", err)
 	}
-	if name := clocks.FindString(query.String()); name != "" {
+	if name := clock(reflect.ValueOf(query)); name != "" {
 		return expression{}, fmt.Errorf("%s is not there: a record gives the same event whenever it is read", name)
 	}
 	code, err := gojq.Compile(query)

@@ -7,6 +7,7 @@ import (
 
 	"weir/events"
 	"weir/events/adapter"
+	"weir/events/fingerprint"
 )
 
 // decode reads lines by a mapping and prints what matters of the events.
@@ -176,4 +177,37 @@ func BenchmarkMapped(b *testing.B) {
 	}
 	run("paths", "time=.ts,kind=.type,kind.tool_start=tool.call,from=.sender.id,to=.target,flow=.flow,tool=.tool.name,args=.tool.args,content=.msg")
 	run("jq", "time=.ts,kind=(.type|ascii_downcase),kind.tool_start=tool.call,from=.sender.id,to=.target,flow=.flow,tool=.tool.name,args=.tool.args,content=.msg")
+}
+
+// TestWordsOfFunctions holds that words may be data that are functions elsewhere, and that
+// the functions are refused wherever they stand.
+func TestWordsOfFunctions(t *testing.T) {
+	f := func(expression, want string) {
+		t.Helper()
+		format, err := Format("flow=.f,to=.to,content=" + expression)
+		if err != nil {
+			t.Errorf("%s: %v", expression, err)
+			return
+		}
+		var got events.Hash
+		if err := format.New(adapter.Options{}).Decode([]byte(`{"f":"f","to":"x","input":"a","now":{"debug":"a"},"inputs":["a"]}`), func(e *events.Event) { got = e.Content }); err != nil {
+			t.Fatal(err)
+		}
+		if got != fingerprint.Content([]byte(want)) {
+			t.Errorf("%s: %v, want the hash of %q", expression, got, want)
+		}
+	}
+	f(".input", "a")
+	f("(.input|tostring)", "a")
+	f(`(.["now"].debug|ascii_upcase)`, "A")
+	f(`(.inputs|first)`, "a")
+	f(`({input: .input, now: "now", "debug": 1}|.now)`, "now")
+	f(`("the \(.input) of now"|tostring)`, "the a of now")
+	f(`(.input as $input | $input|tostring)`, "a")
+	for _, refused := range []string{"(now|tostring)", "(.a|input)", "[inputs]", "(.a // now)", `("at \(now)"|tostring)`, "({a: now}|.a)", "(if .a then debug else . end)",
+		"(reduce .inputs[] as $x (0; . + now))", "(def f: now; f)", "(.inputs|map(stderr))", "(try input_line_number catch .)", "(.a[now])"} {
+		if _, err := Format("flow=.f,to=.to,content=" + refused); err == nil || !strings.Contains(err.Error(), "is not there") {
+			t.Errorf("%s: %v", refused, err)
+		}
+	}
 }
