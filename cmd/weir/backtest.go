@@ -109,7 +109,7 @@ func (s *source) files(env *cli.Env, args []string, fold func(*events.Event) err
 		return err
 	}
 	defer closeAll(inputs)
-	rd := &reader{inputs: inputs, event: fold, bad: bad.add, tick: func() {
+	rd := &reader{inputs: inputs, event: fold, bad: bad.add, broken: func(err error) { s.reading.leave(env, err) }, tick: func() {
 		n, _ := t.Events()
 		progress.At(n, shareOf(inputs))
 	}}
@@ -223,7 +223,10 @@ func (o *backtestFlags) run(ctx context.Context, env *cli.Env, args []string, ag
 	if err := printBacktest(env, d, elapsed); err != nil {
 		return err
 	}
-	return broken(env, trials[0], marks, check)
+	if err := broken(env, trials[0], marks, check); err != nil {
+		return err
+	}
+	return o.reading.done(env)
 }
 
 // broken tells of flows that a person judged otherwise.

@@ -86,7 +86,8 @@ func (r *reading) readAll(env *cli.Env, args []string, event func(*events.Event)
 				failed = bad(b)
 			}
 		},
-		tick: func() { progress.At(read, -1) },
+		tick:   func() { progress.At(read, -1) },
+		broken: func(err error) { r.leave(env, err) },
 	}
 	err = rd.read()
 	progress.Done()
@@ -108,10 +109,10 @@ func validateEvents(env *cli.Env, reading *reading, args []string) error {
 		return err
 	}
 	env.Notice("%s read, %s refused", cli.Count(read, "event"), cli.Count(refused, "record"))
-	if refused > 0 {
-		return cli.Exit(cli.CodeFinding)
+	if err = reading.done(env); refused > 0 {
+		err = cli.Exit(cli.CodeFinding)
 	}
-	return nil
+	return err
 }
 
 func convertEvents(env *cli.Env, reading *reading, args []string) error {
@@ -126,7 +127,10 @@ func convertEvents(env *cli.Env, reading *reading, args []string) error {
 		return nil
 	})
 	bad.tell(env)
-	if err == nil && refused > 0 {
+	if err != nil {
+		return err
+	}
+	if err = reading.done(env); refused > 0 {
 		err = cli.Exit(cli.CodeFinding)
 	}
 	return err

@@ -2,7 +2,10 @@ package main
 
 import (
 	"bytes"
+	"compress/gzip"
+	"crypto/rand"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -57,4 +60,56 @@ func TestFolder(t *testing.T) {
 	if code, _, told = weir(t, "", "replay", empty); code == 0 || !strings.Contains(told, "no file in") {
 		t.Errorf("an empty folder: exit code %d, %s", code, told)
 	}
+}
+
+// TestUnreadable holds that one file that cannot be read does not end a batch: it is named, the
+// others are read, and the exit code says so.
+func TestUnreadable(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	event := func(id string) string {
+		return `{"id":"` + id + `","kind":"agent.call","time":"2026-11-20T14:00:00.000Z","correlation_id":"f","to":{"agent":"b"}}` + "\n"
+	}
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	for range 20000 {
+		_, _ = z.Write([]byte(event(rand.Text())))
+	}
+	_ = z.Close()
+	a, b := write("a.jsonl", event("a")), write("z.jsonl", event("z"))
+	cut := write("cut.jsonl.gz", packed.String()[:packed.Len()/2])
+	broken := write("broken.gz", "\x1f\x8bxxxxxxxxxxxx")
+	empty := write("empty.jsonl", "\n")
+	f := func(files []string, exit int, parts ...string) {
+		t.Helper()
+		code, out, told := weir(t, "", append([]string{"events", "convert"}, files...)...)
+		if code != exit || exit == 3 && (!strings.Contains(out, `"id":"a"`) || !strings.Contains(out, `"id":"z"`)) {
+			t.Errorf("%v: exit code %d\n%.400s", files, code, told)
+		}
+		for _, part := range parts {
+			if !strings.Contains(told, part) {
+				t.Errorf("%v: no %q in\n%.400s", files, part, told)
+			}
+		}
+	}
+	f([]string{a, cut, b}, 3, cut, "1 file could not be read")
+	f([]string{a, broken, b}, 3, broken, "1 file could not be read")
+	f([]string{a, filepath.Join(dir, "away.jsonl"), b}, 3, "away.jsonl", "1 file could not be read")
+	f([]string{dir}, 3, cut, broken, "2 files could not be read", empty+" is empty")
+	f([]string{cut}, 1, cut)
+	f([]string{broken}, 1, broken)
+	f([]string{empty}, 1, "is empty")
+	f([]string{a, b}, 0)
+
+	for i := range 12 {
+		write(fmt.Sprintf("note%02d.txt", i), "nothing of note")
+	}
+	f([]string{dir}, 3, "12 files are passed over: no format that is known: "+filepath.Join(dir, "note00.txt"), " and 9 more")
 }

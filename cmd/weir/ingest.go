@@ -163,8 +163,9 @@ func (f *ingestFlags) fromFiles(ctx context.Context, env *cli.Env, cluster *kafk
 			flush(false)
 			return failed
 		},
-		bad:  refuse,
-		tick: func() { progress.At(w.Written, -1) },
+		bad:    refuse,
+		tick:   func() { progress.At(w.Written, -1) },
+		broken: func(err error) { f.reading.leave(env, err) },
 	}
 	err = r.read()
 	if err == nil {
@@ -174,8 +175,11 @@ func (f *ingestFlags) fromFiles(ctx context.Context, env *cli.Env, cluster *kafk
 	progress.Done()
 	bad.tell(env)
 	env.Notice("%s written to %s, %s refused", cli.Count(w.Written, "event"), topics.Events, cli.Count(bad.n, "record"))
-	if err == nil && bad.n > 0 {
-		return cli.Exit(cli.CodeFinding)
+	if err != nil {
+		return err
+	}
+	if err = f.reading.done(env); bad.n > 0 {
+		err = cli.Exit(cli.CodeFinding)
 	}
 	return err
 }

@@ -81,9 +81,18 @@ func (in *input) close() {
 	}
 }
 
+// errEmpty says that there is nothing in a file.
+var errEmpty = errors.New("is empty")
+
 // recognize finds the format of the input, by its name or by its beginning.
 func (in *input) recognize(name string) (err error) {
 	head := in.body.Head()
+	if err := in.body.Err(); err != nil {
+		return cli.Failure("read %s: %w", in.name, err)
+	}
+	if len(bytes.TrimSpace(head)) == 0 && name == "" {
+		return cli.Failure("%s %w", in.name, errEmpty).Advise("was it written yet?")
+	}
 	if name != "" {
 		in.format, err = registry.Lookup(name)
 	} else {
@@ -176,6 +185,10 @@ type reader struct {
 	bad    func(badRecord)
 	tick   func() // now and then; may be nil
 
+	// broken is told of an input that cannot be read to its end. Reading goes on with the next
+	// one, unless there is only one.
+	broken func(error)
+
 	ignoreArgs map[string][]string // see adapter.Options
 
 	adapters []adapter.Adapter
@@ -195,7 +208,10 @@ func (r *reader) read() error {
 	r.order = &order{emit: r.event, bad: r.bad, tick: r.tick}
 	for _, in := range r.inputs {
 		if err := r.readOne(in); err != nil {
-			return err
+			if r.err != nil || r.broken == nil || len(r.inputs) == 1 {
+				return err
+			}
+			r.broken(err)
 		}
 	}
 	for i, a := range r.adapters {
@@ -222,8 +238,11 @@ func (r *reader) readOne(in *input) error {
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
+		if err != nil && a != shared {
+			err = errors.Join(err, a.Flush(take))
+		}
 		if err != nil {
-			return fmt.Errorf("read %s: %w", in.name, err)
+			return fmt.Errorf("read %s to its end: %w", in.name, err)
 		}
 		if in.wraps != "" {
 			err = unwrapped(a, record.Bytes, take)

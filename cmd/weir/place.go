@@ -82,7 +82,7 @@ func (p *place) replay(ctx context.Context, env *cli.Env) (*replay, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = r.read(env, inputs)
+	_, err = r.read(env, inputs, p.reading)
 	r.bad.tell(env)
 	return r, err
 }

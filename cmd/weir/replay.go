@@ -63,7 +63,10 @@ those. Flows that began before --from are judged by what is left of them.`,
 }
 
 // reading is the flags that say how logs are read.
-type reading struct{ format *cli.Choice }
+type reading struct {
+	format *cli.Choice
+	left   int // files that could not be read, and were left out
+}
 
 func newReading(fs *pflag.FlagSet) *reading {
 	var names []string
@@ -74,10 +77,14 @@ func newReading(fs *pflag.FlagSet) *reading {
 	format.Other = isFormat
 	fs.Var(mapFlag{format: format}, "map", "read JSON objects of any kind by this mapping: `FIELD=PATH,...`, such as from=.sender.id; may be given many times")
 	fs.Var(mapFlag{format: format, isFile: true}, "map-file", "the same from a `FILE`, one FIELD=PATH per line")
-	return &reading{format}
+	return &reading{format: format}
 }
 
-// open opens the files, finds their formats and says what was found.
+// toldFiles is up to how many files are named one by one.
+const toldFiles = 8
+
+// open opens the files, finds their formats and says what was found. A file that cannot be
+// read ends it only when it is the only one that was named.
 func (r *reading) open(env *cli.Env, names []string) (inputs []*input, err error) {
 	defer func() {
 		if err != nil {
@@ -88,30 +95,94 @@ func (r *reading) open(env *cli.Env, names []string) (inputs []*input, err error
 	if err != nil {
 		return nil, err
 	}
+	var unknown, empty []string
 	for _, file := range files {
 		in, err := open(env, file.path)
-		if err != nil {
+		if err == nil {
+			if err = in.recognize(r.format.Value); err != nil {
+				in.close()
+			}
+		}
+		switch {
+		case err == nil:
+			inputs = append(inputs, in)
+		case errors.Is(err, errEmpty) && (file.inFolder || len(files) > 1):
+			empty = append(empty, file.path)
+		case errors.Is(err, registry.ErrUnknown) && file.inFolder && r.format.Value == "":
+			unknown = append(unknown, file.path)
+		case len(files) > 1:
+			r.leave(env, err)
+		default:
 			return inputs, err
 		}
-		inputs = append(inputs, in)
-		err = in.recognize(r.format.Value)
-		if errors.Is(err, registry.ErrUnknown) && file.inFolder && r.format.Value == "" {
-			env.Notice("%s is passed over: no format that is known", file.path)
-			in.close()
-			inputs = inputs[:len(inputs)-1]
-			continue
+	}
+	r.tell(env, inputs)
+	tellFiles(env, unknown, "passed over", "no format that is known")
+	tellFiles(env, empty, "empty", "")
+	switch {
+	case len(inputs) > 0:
+		return inputs, nil
+	case len(empty) > 0 && len(unknown) == 0 && r.left == 0:
+		return nil, cli.Failure("all files in %s are empty", strings.Join(names, ", "))
+	}
+	return nil, cli.Failure("no file in %s has a format that is known", strings.Join(names, ", ")).Advise("weir events describe says what each format is")
+}
+
+// leave names a file that cannot be read, or not to its end. The others are read.
+func (r *reading) leave(env *cli.Env, err error) {
+	r.left++
+	env.Notice("%v; the other files are read", err)
+}
+
+// done is what a command ends with that did all it was asked for: a finding when files were
+// left out.
+func (r *reading) done(env *cli.Env) error {
+	if r.left == 0 {
+		return nil
+	}
+	env.Notice("%s could not be read", cli.Count(int64(r.left), "file"))
+	return cli.Exit(cli.CodeFinding)
+}
+
+// tell says which formats were found.
+func (r *reading) tell(env *cli.Env, inputs []*input) {
+	if r.format.Value != "" {
+		return
+	}
+	if len(inputs) <= toldFiles {
+		for _, in := range inputs {
+			env.Notice("reading %s as %s (detected)", in.name, in.says())
 		}
-		if err != nil {
-			return inputs, err
-		}
-		if r.format.Value == "" {
-			env.Notice("reading %s as %s (detected)", file.path, in.says())
+		return
+	}
+	count, order := map[string]int64{}, []string(nil)
+	for _, in := range inputs {
+		if count[in.says()]++; count[in.says()] == 1 {
+			order = append(order, in.says())
 		}
 	}
-	if len(inputs) == 0 {
-		return nil, cli.Failure("no file in %s has a format that is known", strings.Join(names, ", ")).Advise("weir events describe says what each format is")
+	for i, says := range order {
+		order[i] = fmt.Sprintf("%d as %s", count[says], says)
 	}
-	return inputs, nil
+	env.Notice("reading %s (detected): %s", cli.Count(int64(len(inputs)), "file"), strings.Join(order, ", "))
+}
+
+// tellFiles names the first files that are left out for one reason.
+func tellFiles(env *cli.Env, files []string, what, why string) {
+	if why != "" {
+		why = ": " + why
+	}
+	switch n := len(files); n {
+	case 0:
+	case 1:
+		env.Notice("%s is %s%s", files[0], what, why)
+	default:
+		list := strings.Join(files[:min(n, toldRefusals)], ", ")
+		if n > toldRefusals {
+			list += fmt.Sprintf(" and %d more", n-toldRefusals)
+		}
+		env.Notice("%d files are %s%s: %s", n, what, why, list)
+	}
 }
 
 func closeAll(inputs []*input) {
@@ -168,7 +239,10 @@ func (o *replayFlags) run(ctx context.Context, env *cli.Env, args []string) erro
 	if err := s.print(env, lines.Any()); err != nil {
 		return err
 	}
-	return printScores(env, labels, r.flows)
+	if err := printScores(env, labels, r.flows); err != nil {
+		return err
+	}
+	return o.reading.done(env)
 }
 
 // fromTopic reports whether a topic is read, and not files. Brokers that only the
@@ -198,7 +272,7 @@ func (o *replayFlags) readFiles(_ context.Context, env *cli.Env, r *replay, file
 		return 0, err
 	}
 	defer closeAll(inputs)
-	elapsed, err := r.read(env, inputs)
+	elapsed, err := r.read(env, inputs, o.reading)
 	if err == nil && r.counts.Events.Load() == 0 {
 		r.bad.tell(env)
 		err = cli.Failure("there is no event in %s", inputs[0].name).Advise("is it %s? weir events describe says what each format is", inputs[0].format.Name)
@@ -308,9 +382,9 @@ func newReplay(ctx context.Context, limits analyzer.Limits, verdict func(*events
 func (r *replay) answered(_ int64, _ *events.Event, v *events.Verdict) { r.answer = v }
 
 // read folds all events of the inputs.
-func (r *replay) read(env *cli.Env, inputs []*input) (time.Duration, error) {
+func (r *replay) read(env *cli.Env, inputs []*input, by *reading) (time.Duration, error) {
 	progress := env.Progress("events")
-	rd := &reader{inputs: inputs, event: r.fold, bad: r.bad.add,
+	rd := &reader{inputs: inputs, event: r.fold, bad: r.bad.add, broken: func(err error) { by.leave(env, err) },
 		tick: func() { progress.At(r.counts.Events.Load(), shareOf(inputs)) }}
 	err := rd.read()
 	progress.Done()

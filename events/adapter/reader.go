@@ -94,6 +94,14 @@ func (r *Reader) Head() []byte {
 	return r.buf[:min(len(r.buf), HeadSize)]
 }
 
+// Err returns why no more of the input can be read, nil where it is only at its end.
+func (r *Reader) Err() error {
+	if r.err == io.EOF {
+		return nil
+	}
+	return r.err
+}
+
 // Use says how the records of the input end, and what to do with those that cannot
 // be read; they are passed over when bad is nil. An input of lines that begins with
 // an array, or with an object that its first line does not end, is read for what it
