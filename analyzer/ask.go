@@ -16,6 +16,7 @@ func (e *Engine) ask(p *Partition, f *Flow, m *moment, fx *Effects) {
 		fx.Counts.Attempts++
 		m.from, m.to, m.tool = c.from, c.to, c.tool
 		fx.Answer = e.answer(f, o, m)
+		e.addRemaining(f, m, fx.Answer)
 		e.tried(f, m)
 		if _, known := e.broken(f, &c, m); known {
 			if o.action != events.Throttle { // who is told to wait may ask whether it is time
@@ -43,6 +44,7 @@ func (e *Engine) ask(p *Partition, f *Flow, m *moment, fx *Effects) {
 			e.tried(f, m)
 			answer := *v
 			fx.Answer = &answer
+			e.addRemaining(f, m, fx.Answer)
 			return
 		}
 		if v.Action == events.Warn.String() {
@@ -53,20 +55,25 @@ func (e *Engine) ask(p *Partition, f *Flow, m *moment, fx *Effects) {
 	if warning != nil {
 		answer := *warning
 		fx.Answer = &answer
-		return
+	} else {
+		fx.Answer = e.allowed(f, m)
 	}
-	fx.Answer = e.allowed(f, m)
+	e.addRemaining(f, m, fx.Answer)
 }
 
 // again answers an ask that was folded before, as when the answer was lost on the
 // way: by what stands now, counting nothing.
 func (e *Engine) again(f *Flow, m *moment) *events.Verdict {
 	c := e.announce(f, m.ev)
+	m.from, m.to, m.tool = c.from, c.to, c.tool
+	answer := e.allowed(f, m)
 	if o := f.refusing(&c); o != nil && !m.user {
-		m.from, m.to, m.tool = c.from, c.to, c.tool
-		return e.answer(f, o, m)
+		answer = e.answer(f, o, m)
 	}
-	return e.allowed(f, m)
+	if !m.user {
+		e.addRemaining(f, m, answer)
+	}
+	return answer
 }
 
 // refusing returns the standing order that refuses the call, the widest first.

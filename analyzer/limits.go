@@ -50,7 +50,10 @@ type Setting struct {
 	// Max says that the file gave the stop as the highest allowed value: verdicts
 	// then report Stop-1 as the limit, and the order goes out armed (effective next)
 	// when that value is used up. Otherwise the limit reported is Stop itself.
-	Max    bool
+	Max bool
+	// Tell is how much is left when the model begins to be told so; 0 for never. It is of
+	// the rows that say what is left.
+	Tell   int64
 	Window int64 // of the rows that have one; seconds or calls, see Rule.Window
 	// IgnoreResults makes repetition_blind count calls whatever their results were,
 	// as guards do that never look at results.

@@ -20,6 +20,7 @@ type Row struct {
 	Status      int // HTTP status of a refusal; 0 when the row refuses nothing
 	Armed       bool
 	Paced       bool
+	Tells       bool // who asks is told what is left
 	Silence     bool // the value is how many seconds an agent was silent
 	Needs       Need // what a log has to tell for the rule to say anything
 	Fixed       bool // nothing about the row can be set
@@ -58,7 +59,7 @@ func AgentRow(id AgentRuleID) Row {
 
 func rowOf[S any, ID ~uint8](r *Rule[S, ID]) Row {
 	return Row{Name: r.Name, Reason: r.Reason, Unit: r.Unit, About: r.About, Action: r.Action, Window: r.Window, From: r.From, Status: r.Status,
-		Armed: r.Armed, Paced: r.Paced, Silence: r.Silence, Needs: r.Needs, Fixed: r.Fixed, Blind: r.Blind, Delegations: r.Delegations, Default: r.Default,
+		Armed: r.Armed, Tells: r.Tells, Paced: r.Paced, Silence: r.Silence, Needs: r.Needs, Fixed: r.Fixed, Blind: r.Blind, Delegations: r.Delegations, Default: r.Default,
 		place: int(r.ID), counts: r.Counts, span: r.Span, most: r.Most}
 }
 

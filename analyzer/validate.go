@@ -167,6 +167,13 @@ func (c *checker) setting(path string, r *Row, s *Setting) {
 	if s.All && !r.ChoosesCount() {
 		c.fail(path+".count", "only "+RowsThat((*Row).ChoosesCount)+" choose what they count", "means nothing here")
 	}
+	switch {
+	case s.Tell == 0:
+	case !r.Tells:
+		c.fail(path+".tell", "only "+RowsThat(func(r *Row) bool { return r.Tells })+" say what is left", "means nothing here")
+	case s.Tell < 0 || s.Tell >= maxThreshold:
+		c.fail(path+".tell", "write how much is left when the model is to be told, or off", "%s is out of range", Amount(r.Unit, s.Tell))
+	}
 	if s.Unpaced && !r.Paced {
 		c.fail(path+".paced", "delete the key", "the pace of the party never widens this rule")
 	}

@@ -92,6 +92,17 @@ type Verdict struct {
 	Trigger          *Trigger  `json:"trigger,omitempty"`
 	Evidence         *Evidence `json:"evidence,omitempty"`
 	Recovery         *Recovery `json:"recovery,omitempty"`
+	// Remaining, in answers to asks alone, is what is left of each limit after the call.
+	Remaining []Remaining `json:"remaining,omitempty"`
+}
+
+// Remaining is what is left of a limit.
+type Remaining struct {
+	RuleID string  `json:"rule_id"`
+	Left   float64 `json:"left"` // 0: used up
+	Limit  float64 `json:"limit"`
+	Unit   Unit    `json:"unit"`
+	Until  RFC3339 `json:"until,omitzero"` // of a limit of time: when it is used up
 }
 
 // Emitted is a verdict and the offset of the record that brought it about.

@@ -87,6 +87,9 @@ func (v *Verdict) AppendJSON(dst []byte) []byte {
 	if v.Recovery != nil {
 		w.recovery(v.Recovery)
 	}
+	if len(v.Remaining) > 0 {
+		w.remaining(v.Remaining)
+	}
 	return append(w.b, '}')
 }
 
@@ -156,6 +159,22 @@ func (w *verdictWriter) recovery(r *Recovery) {
 	w.text("requested_by", r.RequestedBy)
 	w.text("certainty", r.Certainty)
 	w.close()
+}
+
+func (w *verdictWriter) remaining(left []Remaining) {
+	w.key("remaining")
+	for i, r := range left {
+		w.b = append(w.b, "[,"[min(i, 1)], '{')
+		w.string("rule_id", r.RuleID)
+		w.number("left", r.Left)
+		w.number("limit", r.Limit)
+		w.string("unit", string(r.Unit))
+		if !r.Until.IsZero() {
+			w.stamp("until", r.Until)
+		}
+		w.close()
+	}
+	w.b = append(w.b, ']')
 }
 
 func (w *verdictWriter) text(name, v string) {

@@ -110,6 +110,9 @@ func describeSetting(r *analyzer.Row, s *analyzer.Setting, mode analyzer.Mode) o
 		name = "max"
 	}
 	o.put(name, amount(r.Unit, s.Limit()))
+	if s.Tell != 0 { // limits that say nothing of it keep their version
+		o.put("tell", amount(r.Unit, s.Tell))
+	}
 	switch r.Window {
 	case "":
 	case "seconds":

@@ -271,7 +271,7 @@ func (r *reader) override(path string, n *yaml.Node, rules *[analyzer.RuleCount]
 }
 
 // settingKeys are the keys of a setting, the usual ones first.
-var settingKeys = []string{"warn", "stop", "max", "mode", "window", "ignore_results", "paced", "count"}
+var settingKeys = []string{"warn", "stop", "max", "mode", "tell", "window", "ignore_results", "paced", "count"}
 
 // setting reads the value of a rule: a mapping, or in short a mode or a number.
 func (r *reader) setting(path string, row *analyzer.Row, n *yaml.Node, s *analyzer.Setting) {
@@ -332,6 +332,11 @@ func (r *reader) row(path string, row *analyzer.Row, f map[string]*yaml.Node, s 
 		s.Warn = v
 	} else if f["warn"] == nil && (f["stop"] != nil || f["max"] != nil) {
 		warnBelow(s)
+	}
+	if v, ok := r.amount(path+".tell", f["tell"], row.Unit); ok {
+		if s.Tell = v; v == analyzer.Off {
+			s.Tell = 0
+		}
 	}
 	switch n := f["window"]; {
 	case n == nil:

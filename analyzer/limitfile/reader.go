@@ -299,6 +299,8 @@ func dependsOn(key string) []string {
 		return []string{"stop", "max", "window", "rule"}
 	case "stop", "max":
 		return []string{"window", "rule"}
+	case "tell":
+		return []string{"stop", "max", "rule"}
 	case "window", "ignore_results", "paced", "count":
 		return []string{"rule"}
 	case "idle":

@@ -124,6 +124,9 @@ func ruleSchema(r *analyzer.Row) object {
 	if r.Silence {
 		keys = slices.DeleteFunc(keys, func(p pair) bool { return p.key == "max" })
 	}
+	if r.Tells {
+		keys.put("tell", described(threshold(r.Unit, stopMost(r, 0), 1), "How much is left when the model begins to be told so, for example 10 of 100 calls. Off by default."))
+	}
 	least, widest, _ := r.Windows()
 	switch r.Window {
 	case "":
@@ -203,6 +206,7 @@ func overrideSchema(rules list) object {
 	keys.put("stop", any)
 	keys.put("max", any)
 	keys.put("mode", object{{"$ref", "#/$defs/mode"}})
+	keys.put("tell", any)
 	keys.put("window", object{{"type", list{"integer", "string"}}})
 	keys.put("ignore_results", object{{"type", "boolean"}})
 	keys.put("paced", object{{"type", "boolean"}})

@@ -1,0 +1,78 @@
+package analyzer
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"weir/events"
+)
+
+// addRemaining adds to an answer what is left of each limit that stands against the flow, so that
+// who asks can end its work before a limit ends it. As soon as no more is left of one
+// than the limits set (Setting.Tell), an answer that refuses nothing says so in words, too.
+func (e *Engine) addRemaining(f *Flow, m *moment, answer *events.Verdict) {
+	var few []events.Remaining
+	for _, r := range telling {
+		rule := &Rules[r]
+		m.set = e.limits.Rules[r] // in the moment, see judgeRow
+		if e.varies(f) {
+			m.set = e.setting(r, f, m)
+		}
+		set := &m.set
+		if f.offended(r) && set.Warn < set.Stop {
+			set.Stop, set.Max = set.Warn, false // as it is judged
+		}
+		if set.Mode != ModeEnforce || set.Stop == Off || !e.mayStop(f, m, set) {
+			continue
+		}
+		left := set.Limit() - rule.Value(f, m, set)
+		if !set.Max && counted(rule.Unit) {
+			left-- // the call that reaches a stop is refused
+		}
+		left = max(0, left)
+		unit := inUnit(rule.Unit)
+		is := events.Remaining{RuleID: rule.Name, Left: float64(left) / unit, Limit: float64(set.Limit()) / unit, Unit: rule.Unit}
+		if r == ruleOfAge {
+			is.Until = events.RFC3339(m.at.Add(time.Duration(left) * time.Second))
+		}
+		answer.Remaining = append(answer.Remaining, is)
+		if left <= set.Tell && set.Tell != 0 {
+			few = append(few, is)
+		}
+	}
+	if len(few) > 0 && answer.Action != events.Deny.String() && answer.Action != events.Halt.String() && answer.Action != events.Throttle.String() {
+		answer.AgentMessage = wrapUp(few)
+	}
+}
+
+// telling are the rows that say what is left.
+var telling = func() (rows []RuleID) {
+	for i := range Rules {
+		if Rules[i].Tells {
+			rows = append(rows, RuleID(i))
+		}
+	}
+	return rows
+}()
+
+// counted reports whether each call or turn adds one to what is measured.
+func counted(u events.Unit) bool {
+	switch u {
+	case events.UnitSeconds, events.UnitTokens, events.UnitUSD:
+		return false
+	}
+	return true
+}
+
+// wrapUp says to the model that not much is left, in fixed words and numbers only.
+func wrapUp(few []events.Remaining) string {
+	var b strings.Builder
+	for i, r := range few {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%s of %s %s left (%s)", number(r.Left), number(r.Limit), r.Unit, r.RuleID)
+	}
+	return "The flow guard counts: " + b.String() + ". Wrap up: finish what matters most and report what is done and what is not, before calls are refused."
+}
