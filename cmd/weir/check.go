@@ -29,11 +29,13 @@ type checkAnswer struct {
 	HTTPStatus    int           `json:"http_status,omitempty"`
 	RetryAfterS   int64         `json:"retry_after_s,omitempty"`
 	CorrelationID string        `json:"correlation_id,omitempty"`
+
+	Remaining []events.Remaining `json:"remaining,omitempty"`
 }
 
 func answerOf(v *events.Verdict) checkAnswer {
 	return checkAnswer{Allowed: !check.Refuses(v), Action: v.Action, Reason: v.Reason, Limit: v.Limit, Observed: v.Observed, Unit: v.Unit, Message: v.Message,
-		AgentMessage: v.AgentMessage, HTTPStatus: v.HTTPStatus, RetryAfterS: v.RetryAfterS, CorrelationID: v.CorrelationID}
+		AgentMessage: v.AgentMessage, HTTPStatus: v.HTTPStatus, RetryAfterS: v.RetryAfterS, CorrelationID: v.CorrelationID, Remaining: v.Remaining}
 }
 
 func checkCommand() cli.Command {

@@ -42,7 +42,7 @@ func runHook(ctx context.Context, env *cli.Env, p *place, closed bool) error {
 			return err
 		}
 	}
-	if !answer.Refuses() {
+	if answer.Empty() {
 		return nil
 	}
 	object, err := json.Marshal(answer)

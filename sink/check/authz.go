@@ -56,25 +56,27 @@ type Forwarded struct {
 	Soft               bool // an answer with status 200 is taken for a refusal
 }
 
-// Decide asks for every call in the request. It returns nil when it may be passed on.
-func (a *Authz) Decide(ctx context.Context, f *Forwarded) (*Reply, error) {
+// Decide asks for every call in the request. When it may be passed on there is no
+// refusal, and told are headers that say what is left after the last of the calls.
+func (a *Authz) Decide(ctx context.Context, f *Forwarded) (refusal *Reply, told http.Header, err error) {
+	told = make(http.Header)
 	batch, err := messages(f.Body)
 	if err != nil {
-		return nil, err
+		return nil, told, err
 	}
 	if len(batch) == 0 {
-		return a.decide(ctx, f, nil)
+		refusal, err = a.decide(ctx, f, nil, told)
 	}
 	for i := range batch {
-		if refusal, err := a.decide(ctx, f, &batch[i]); refusal != nil || err != nil {
-			return refusal, err
+		if refusal, err = a.decide(ctx, f, &batch[i], told); refusal != nil || err != nil {
+			break
 		}
 	}
-	return nil, nil
+	return refusal, told, err
 }
 
 // decide asks for the call of one message, or, without one, for what the headers tell.
-func (a *Authz) decide(ctx context.Context, f *Forwarded, m *Message) (*Reply, error) {
+func (a *Authz) decide(ctx context.Context, f *Forwarded, m *Message, told http.Header) (*Reply, error) {
 	var ev events.Event
 	if !a.read(f, m, &ev) {
 		return nil, nil
@@ -84,6 +86,7 @@ func (a *Authz) decide(ctx context.Context, f *Forwarded, m *Message) (*Reply, e
 		return nil, err
 	}
 	if !Refuses(v) {
+		setRemaining(told, v)
 		return nil, nil
 	}
 	dress := f.Dress
@@ -250,8 +253,9 @@ func (a *Authz) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Host: r.Header.Get("X-Forwarded-Host"), Header: r.Header.Get, Body: body,
 		Path: cmp.Or(r.Header.Get("X-Forwarded-Uri"), r.Header.Get("X-Original-Uri"), "/")}
 	var refusal *Reply
+	var told http.Header
 	if f.Dress, err = ParseDress(cmp.Or(r.Header.Get("Weir-Deny"), r.URL.Query().Get("deny"))); err == nil {
-		refusal, err = a.Decide(r.Context(), f)
+		refusal, told, err = a.Decide(r.Context(), f)
 	}
 	switch {
 	case err != nil:
@@ -262,6 +266,7 @@ func (a *Authz) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		refusal.write(w)
 	default:
+		copyHeader(w.Header(), told)
 		w.Header().Set("Cache-Control", "no-store") // a cached allowance is a call that nobody counted
 		w.WriteHeader(http.StatusOK)
 	}

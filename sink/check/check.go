@@ -100,6 +100,7 @@ func Write(w http.ResponseWriter, v *events.Verdict, d Dress) {
 		return
 	}
 	h := w.Header()
+	setRemaining(h, v)
 	h.Set("Cache-Control", "no-store") // a cached allowance is a call that nobody counted
 	h.Set("Content-Type", "application/json")
 	_, _ = w.Write(append(v.AppendJSON([]byte(`{"verdict":`)), "}\n"...))
@@ -133,13 +134,15 @@ type problem struct {
 	RetryAfterS      int64         `json:"retry_after_s,omitempty"`
 	AgentMessage     string        `json:"agent_message,omitempty"`
 	CorrelationID    string        `json:"correlation_id,omitempty"`
+
+	Remaining []events.Remaining `json:"remaining,omitempty"`
 }
 
 func problemOf(v *events.Verdict) []byte {
 	return encode(problem{Type: "urn:weir:reason:" + string(v.Reason), Title: title(v.Reason), Status: status(v), Detail: v.Message,
 		Instance: "urn:weir:verdict:" + v.ID, Reason: v.Reason, Action: v.Action, Limit: v.Limit, Observed: v.Observed, Unit: v.Unit,
 		Session: v.Session, Tool: v.Tool, ControlledCutoff: v.ControlledCutoff, RetryAfterS: v.RetryAfterS,
-		AgentMessage: v.AgentMessage, CorrelationID: v.CorrelationID})
+		AgentMessage: v.AgentMessage, CorrelationID: v.CorrelationID, Remaining: v.Remaining})
 }
 
 func title(r events.Reason) string {

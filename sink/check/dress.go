@@ -96,11 +96,12 @@ func Refuse(v *events.Verdict, d Dress, rpc *Message) *Reply {
 		r.Body = encode(rpcAnswer{JSONRPC: "2.0", ID: rpc.ID, Error: &rpcError{Code: code(v), Message: v.Message, Data: rpcData(v, rpc)}})
 	case ToolError:
 		r.Body = encode(rpcAnswer{JSONRPC: "2.0", ID: rpc.ID, Result: &toolResult{ResultType: "complete", IsError: true,
-			Content: []textPart{{"text", agentText(v)}}, Structured: bareOf(v)}})
+			Content: []textPart{{"text", agentText(v)}}, Structured: bareOf(v), Meta: metaOf(v)}})
 	default:
 		r.Status, r.Body = status(v), problemOf(v)
 		r.Header.Set("Content-Type", "application/problem+json")
 	}
+	setRemaining(r.Header, v)
 	// For gateways that pass on the headers of an answer but not its body.
 	r.Header.Set("Weir-Verdict", v.ID)
 	r.Header.Set("Weir-Reason", string(v.Reason))
@@ -114,12 +115,16 @@ func Refuse(v *events.Verdict, d Dress, rpc *Message) *Reply {
 }
 
 func (r *Reply) write(w http.ResponseWriter) {
-	for name, values := range r.Header {
-		w.Header()[name] = values
-	}
+	copyHeader(w.Header(), r.Header)
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(r.Status)
 	_, _ = w.Write(r.Body)
+}
+
+func copyHeader(to, from http.Header) {
+	for name, values := range from {
+		to[name] = values
+	}
 }
 
 // bare is a refusal as the gateway system writes it, and with the names of the task
@@ -200,10 +205,23 @@ type rpcError struct {
 }
 
 type toolResult struct {
-	ResultType string     `json:"resultType"`
-	Content    []textPart `json:"content"`
-	Structured bare       `json:"structuredContent"`
-	IsError    bool       `json:"isError"`
+	ResultType string      `json:"resultType"`
+	Content    []textPart  `json:"content"`
+	Structured bare        `json:"structuredContent"`
+	IsError    bool        `json:"isError"`
+	Meta       *resultMeta `json:"_meta,omitempty"`
+}
+
+// resultMeta are the members of _meta that weir adds to results.
+type resultMeta struct {
+	Remaining []events.Remaining `json:"weir/remaining"`
+}
+
+func metaOf(v *events.Verdict) *resultMeta {
+	if len(v.Remaining) == 0 {
+		return nil
+	}
+	return &resultMeta{v.Remaining}
 }
 
 type textPart struct {

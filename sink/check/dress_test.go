@@ -2,11 +2,15 @@ package check
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"weir/events"
 )
@@ -66,7 +70,7 @@ func TestRefuse(t *testing.T) {
 		if c.retryAfter != "" {
 			grpc = grpcExhausted
 		}
-		if want := message(nil, 1, number(nil, 1, grpc)); !bytes.HasPrefix(appendAnswer(nil, r), want) {
+		if want := message(nil, 1, number(nil, 1, grpc)); !bytes.HasPrefix(appendAnswer(nil, r, nil), want) {
 			t.Errorf("%s: the answer by gRPC does not begin with code %d", c.v.Action, grpc)
 		}
 	}
@@ -90,5 +94,42 @@ func TestParseDress(t *testing.T) {
 	}
 	if _, err := ParseDress("gown"); err == nil {
 		t.Error("a gown is taken")
+	}
+}
+
+// TestWhatIsLeft goes through every dress, and through what lets calls pass.
+func TestWhatIsLeft(t *testing.T) {
+	left := []events.Remaining{{RuleID: "max_cost_usd", Left: 0.123456, Limit: 5, Unit: events.UnitUSD},
+		{RuleID: "max_flow_duration", Left: 50, Limit: 60, Unit: events.UnitSeconds, Until: events.RFC3339(1795183260_000)}}
+	const header = "max_cost_usd;left=0.123;limit=5;unit=usd, max_flow_duration;left=50;limit=60;unit=s;until=@1795183260"
+	const object = `[{"rule_id":"max_cost_usd","left":0.123456,"limit":5,"unit":"usd"},{"rule_id":"max_flow_duration","left":50,"limit":60,"unit":"s","until":"2026-11-20T14:01:00.000Z"}]`
+	deny := &events.Verdict{ID: "v1", Mode: "enforce", Action: "deny", Reason: "max_turns_exceeded", ControlledCutoff: true, Message: "no", Remaining: left}
+	call := &Message{ID: []byte("7"), Method: methodToolsCall}
+	for _, c := range []struct {
+		dress Dress
+		want  string
+	}{{Problem, `"remaining":` + object}, {ToolError, `"_meta":{"weir/remaining":` + object + `}`}, {Bare, ""}, {JSONRPC, ""}} {
+		r := Refuse(deny, c.dress, call)
+		if got := r.Header.Get(RemainingHeader); got != header || !bytes.Contains(r.Body, []byte(c.want)) {
+			t.Errorf("%s: %q %s", c.dress, got, r.Body)
+		}
+	}
+	allow := &events.Verdict{ID: "v2", Mode: "enforce", Action: "allow", Reason: "allowed", Remaining: left}
+	w := httptest.NewRecorder()
+	Write(w, allow, AnyDress)
+	if got := w.Header().Get(RemainingHeader); got != header || !strings.Contains(w.Body.String(), `"remaining":`+object) {
+		t.Errorf("allowed: %q %s", got, w.Body)
+	}
+	a := NewAuthz(func(context.Context, *events.Event, []byte) (*events.Verdict, error) { return allow, nil },
+		func(_ http.ResponseWriter, _ *http.Request, err error) { t.Error(err) }, time.Now)
+	w = httptest.NewRecorder()
+	a.ServeHTTP(w, httptest.NewRequest("POST", AuthzPath+"envoy", nil))
+	if got := w.Header().Get(RemainingHeader); got != header || w.Code != 200 {
+		t.Errorf("a gateway: %d %q", w.Code, got)
+	}
+	told := http.Header{RemainingHeader: {header}}
+	option := message(nil, 1, message(message(nil, 1, []byte("weir-remaining")), 2, []byte(header)))
+	if got := appendAnswer(nil, nil, told); !bytes.Contains(got, message(message(nil, 2, option), 6, option)) {
+		t.Errorf("a gateway by gRPC: %q", got)
 	}
 }

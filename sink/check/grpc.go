@@ -103,14 +103,14 @@ func (g *GRPC) serve(r *http.Request) (answer []byte, code int, err error) {
 	if f.Dress, err = ParseDress(cmp.Or(c.extensions["deny"], f.Header("Weir-Deny"))); err != nil {
 		return nil, grpcInvalid, err
 	}
-	refusal, err := g.Authz.Decide(r.Context(), &f)
+	refusal, told, err := g.Authz.Decide(r.Context(), &f)
 	if e, ok := errors.AsType[*Error](err); ok {
 		refusal, err = &Reply{Status: e.Status, Header: http.Header{"Content-Type": {"text/plain"}}, Body: []byte(e.Detail + "\n")}, nil
 	}
 	if err != nil {
 		return nil, grpcUnavailable, err
 	}
-	return appendAnswer(nil, refusal), 0, nil
+	return appendAnswer(nil, refusal, told), 0, nil
 }
 
 func readFrame(r io.Reader) ([]byte, error) {
@@ -248,24 +248,36 @@ func fields(p []byte, fn func(n protowire.Number, v []byte) error) error {
 	return nil
 }
 
-// appendAnswer appends a CheckResponse: nil allows.
-func appendAnswer(dst []byte, refusal *Reply) []byte {
+// The numbers of fields in an OkHttpResponse.
+const (
+	fieldToUpstream = 2
+	fieldToClient   = 6
+)
+
+// appendAnswer appends a CheckResponse: no refusal allows, and what is told goes to both
+// sides of the gateway.
+func appendAnswer(dst []byte, refusal *Reply, told http.Header) []byte {
 	if refusal == nil {
-		return message(message(dst, 1, nil), 3, nil) // status 0, and an ok_response without changes
+		return message(message(dst, 1, nil), 3, appendHeader(appendHeader(nil, fieldToUpstream, told), fieldToClient, told)) // status 0
 	}
-	denied := message(nil, 1, number(nil, 1, uint64(refusal.Status)))
-	for name, values := range refusal.Header {
-		for _, value := range values {
-			header := message(message(nil, 1, []byte(strings.ToLower(name))), 2, []byte(value))
-			denied = message(denied, 2, message(nil, 1, header))
-		}
-	}
+	denied := appendHeader(message(nil, 1, number(nil, 1, uint64(refusal.Status))), 2, refusal.Header)
 	denied = message(denied, 3, refusal.Body)
 	code := uint64(grpcDenied)
 	if refusal.Header.Get("Retry-After") != "" {
 		code = grpcExhausted
 	}
 	return message(message(dst, 1, number(nil, 1, code)), 2, denied)
+}
+
+// appendHeader appends each value as a HeaderValueOption.
+func appendHeader(dst []byte, n protowire.Number, h http.Header) []byte {
+	for name, values := range h {
+		for _, value := range values {
+			header := message(message(nil, 1, []byte(strings.ToLower(name))), 2, []byte(value))
+			dst = message(dst, n, message(nil, 1, header))
+		}
+	}
+	return dst
 }
 
 func message(dst []byte, n protowire.Number, v []byte) []byte {

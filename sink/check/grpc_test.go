@@ -175,7 +175,7 @@ func FuzzCheckRequest(f *testing.F) {
 				}
 				return &events.Verdict{Mode: "enforce", Action: "deny"}, nil
 			}, nil, time.Now)
-			_, _ = a.Decide(t.Context(), &Forwarded{Method: c.method, Host: c.host, Path: c.path, Body: c.body, Header: func(name string) string { return c.headers[strings.ToLower(name)] }})
+			_, _, _ = a.Decide(t.Context(), &Forwarded{Method: c.method, Host: c.host, Path: c.path, Body: c.body, Header: func(name string) string { return c.headers[strings.ToLower(name)] }})
 		}
 	})
 }

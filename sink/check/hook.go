@@ -107,6 +107,9 @@ func (h *Hook) answer(ctx context.Context, in *hookInput) (answer HookAnswer, er
 		if Refuses(v) {
 			return in.refusal(v.Action, "weir "+string(v.Reason)+": "+agentText(v)), nil
 		}
+		if v.AgentMessage != "" {
+			answer = in.note(v.AgentMessage)
+		}
 	}
 	if len(rest) > 0 {
 		err = h.Append(ctx, rest)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"weir/events"
@@ -159,12 +160,16 @@ type HookAnswer struct {
 // HookOutput is the part of an answer that is about one use of a tool.
 type HookOutput struct {
 	Event    string `json:"hookEventName"`
-	Decision string `json:"permissionDecision"`
-	Reason   string `json:"permissionDecisionReason"` // the model reads it
+	Decision string `json:"permissionDecision,omitempty"`
+	Reason   string `json:"permissionDecisionReason,omitempty"` // the model reads it
+	Context  string `json:"additionalContext,omitempty"`        // and this, beside what the tool brings
 }
 
 // Refuses reports whether the answer refuses the use of a tool.
 func (a *HookAnswer) Refuses() bool { return a.Decision != "" || a.Permission != "" }
+
+// Empty reports whether there is nothing that the program has to be told.
+func (a *HookAnswer) Empty() bool { return !a.Refuses() && a.Output == nil }
 
 // ByCode returns the reason of a refusal to a program that goes by the exit code 2 of
 // its hook; "" where the program reads the answer, and wants the exit code 0.
@@ -185,6 +190,19 @@ func RefuseHook(body []byte, reason string) (answer HookAnswer) {
 	return answer
 }
 
+// tellers are the programs that were seen to hand what a hook says before the use of a
+// tool to the model (package clients).
+var tellers = []string{claudeCode, codex, copilot}
+
+// note lets the tool be used, and tells the model something beside, where the program has
+// a way for it.
+func (in *hookInput) note(text string) (a HookAnswer) {
+	if text != "" && !in.camel && slices.Contains(tellers, in.program) {
+		a.Output = &HookOutput{Event: "PreToolUse", Context: text}
+	}
+	return a
+}
+
 // refusal refuses the use of a tool, as the program wants to be told.
 func (in *hookInput) refusal(action, reason string) (a HookAnswer) {
 	switch {
@@ -198,7 +216,7 @@ func (in *hookInput) refusal(action, reason string) (a HookAnswer) {
 	// Claude Code, Codex and Qwen Code take either of these, Gemini CLI the first and
 	// Copilot CLI the second.
 	a.Decision, a.Reason = "block", reason
-	a.Output = &HookOutput{"PreToolUse", "deny", reason}
+	a.Output = &HookOutput{Event: "PreToolUse", Decision: "deny", Reason: reason}
 	if action == events.Halt.String() && (in.program == claudeCode || in.program == gemini) {
 		goOn := false
 		a.Continue, a.StopReason = &goOn, reason

@@ -57,16 +57,17 @@ type client struct {
 	files   map[string]string // below the home, before weir's hooks are installed
 
 	dir, binary string // where it was found
+	told        bool   // its model hears what a hook says before the use of a tool
 	hook        string // what it hands to a hook, for the time that one takes; "" where it runs no process
 }
 
 var all = []client{
-	{name: "claude-code", program: "node_modules/@anthropic-ai/claude-code-*/claude", version: "@anthropic-ai/claude-code",
+	{name: "claude-code", told: true, program: "node_modules/@anthropic-ai/claude-code-*/claude", version: "@anthropic-ai/claude-code",
 		args:  []string{"-p", "say hi", "--permission-mode", "bypassPermissions", "--output-format", "json"},
 		env:   []string{"ANTHROPIC_BASE_URL={model}", "ANTHROPIC_API_KEY=dummy", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_AUTOUPDATER=1", "IS_SANDBOX=1"},
 		files: map[string]string{".claude/settings.json": `{"permissions": {"deny": ["Bash(rm *)"]}, "hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "cat >> {home}/other-hook"}]}]}}`},
 		hook:  `{"session_id":"time","transcript_path":"/t","cwd":"/w","prompt_id":"%[1]d","permission_mode":"bypassPermissions","hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"ls %[1]d"},"tool_use_id":"toolu_%[1]d"}`},
-	{name: "codex", program: "node_modules/@openai/codex/bin/codex.js", version: "@openai/codex", node: true,
+	{name: "codex", told: true, program: "node_modules/@openai/codex/bin/codex.js", version: "@openai/codex", node: true,
 		args: []string{"exec", "--skip-git-repo-check", "--json", "--dangerously-bypass-hook-trust", "say hi"},
 		env:  []string{"FAKE_KEY=dummy"},
 		files: map[string]string{".codex/config.toml": `model = "gpt-5"
@@ -103,7 +104,7 @@ env_key = "FAKE_KEY"
   "security": {"auth": {"selectedType": "openai"}}, "model": {"name": "fake-model"}, "$version": 4,
   "hooks": {"PreToolUse": [{"matcher": "*", "hooks": [{"type": "command", "command": "cat >> {home}/other-hook"}]}]}}`},
 		hook: `{"session_id":"time%[1]d","transcript_path":"/t","cwd":"/w","hook_event_name":"PreToolUse","timestamp":"2026-11-22T12:24:24.346Z","permission_mode":"yolo","tool_name":"run_shell_command","tool_input":{"command":"ls %[1]d"},"tool_use_id":"toolu_%[1]d"}`},
-	{name: "copilot-cli", program: "node_modules/@github/copilot/npm-loader.js", version: "@github/copilot", node: true,
+	{name: "copilot-cli", told: true, program: "node_modules/@github/copilot/npm-loader.js", version: "@github/copilot", node: true,
 		args:  []string{"-p", "say hi", "--allow-all-tools", "--no-auto-update"},
 		env:   []string{"COPILOT_PROVIDER_BASE_URL={model}/v1", "COPILOT_PROVIDER_API_KEY=dummy", "COPILOT_MODEL=gpt-4.1", "COPILOT_OFFLINE=true"},
 		files: map[string]string{".copilot/hooks/other.json": `{"version": 1, "hooks": {"PreToolUse": [{"type": "command", "bash": "cat >> {home}/other-hook", "timeoutSec": 3}]}}`},
@@ -121,18 +122,63 @@ export const Other = async () => ({ "tool.execute.before": async (input) => { fs
 // row is what the table says of a client.
 type row struct{ client, version, honest, loop, open, closed, hangs, saw, p50 string }
 
-func TestClients(t *testing.T) {
-	dir := os.Getenv(programs)
-	if dir == "" {
+// begin builds weir and finds the folder of the programs.
+func begin(t *testing.T) (dir, weir string) {
+	t.Helper()
+	if dir = os.Getenv(programs); dir == "" {
 		t.Skipf("MISSING: %s, the folder that install.sh fills; run: make clients", programs)
 	}
-	weir := filepath.Join(t.TempDir(), "weir")
+	weir = filepath.Join(t.TempDir(), "weir")
 	if out, err := exec.Command("go", "build", "-trimpath", "-o", weir, "weir/cmd/weir").CombinedOutput(); err != nil {
 		t.Fatalf("build weir: %v\n%s", err, out)
 	}
 	if lo, err := exec.Command("ip", "link", "set", "lo", "up").CombinedOutput(); os.Getenv(shut) != "" && err != nil {
 		t.Fatalf("loopback: %v\n%s", err, lo)
 	}
+	return dir, weir
+}
+
+// find looks for the program of the client, and skips the test when it is not there.
+func (c *client) find(t *testing.T, dir string) {
+	t.Helper()
+	c.dir = filepath.Join(dir, c.name)
+	program, _ := filepath.Glob(filepath.Join(c.dir, c.program))
+	if len(program) == 0 {
+		text := fmt.Sprintf("*** NOT TESTED: %s is not in %s ***", c.name, c.dir)
+		fmt.Fprintln(os.Stderr, text)
+		if os.Getenv(required) != "" {
+			t.Fatal(text)
+		}
+		t.Skip(text)
+	}
+	c.binary, _ = filepath.Abs(program[0])
+}
+
+// TestModelsAreToldWhatIsLeft holds an agent to a budget that is told before it ends. An
+// agent without a way to tell its model lets calls run and refuses them all the same.
+func TestModelsAreToldWhatIsLeft(t *testing.T) {
+	dir, weir := begin(t)
+	limits := filepath.Join(t.TempDir(), "limits.yaml")
+	if err := os.WriteFile(limits, []byte("rules:\n  max_tool_calls: {max: 4, tell: 1}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	url := startWeir(t, weir, "--limits", limits)
+	for _, c := range all {
+		t.Run(c.name, func(t *testing.T) {
+			c.find(t, dir)
+			r := run{T: t, client: c, weir: weir}
+			cell, _ := r.play("told", url, true, different, 4, "flow guard")
+			told := r.model.hears("1 of 4 calls left (max_tool_calls)") && r.model.hears("0 of 4 calls left (max_tool_calls)")
+			if told != c.told {
+				t.Errorf("the model is told what is left: %v, want %v", told, c.told)
+			}
+			t.Logf("%s %s: calls %s, the model is told what is left: %v", c.name, c.installed(t), cell, told)
+		})
+	}
+}
+
+func TestClients(t *testing.T) {
+	dir, weir := begin(t)
 	url := startWeir(t, weir)
 	hangs, err := net.Listen("tcp", "127.0.0.1:0") // connections wait in its queue
 	if err != nil {
@@ -142,18 +188,14 @@ func TestClients(t *testing.T) {
 	rows := []row{{"client", "version", "honest", "loop", "away, open", "away, closed", "hangs, closed", "what the model was told", "p50"}}
 	for _, c := range all {
 		t.Run(c.name, func(t *testing.T) {
-			c.dir = filepath.Join(dir, c.name)
-			program, _ := filepath.Glob(filepath.Join(c.dir, c.program))
-			if len(program) == 0 {
-				text := fmt.Sprintf("*** NOT TESTED: %s is not in %s ***", c.name, c.dir)
-				fmt.Fprintln(os.Stderr, text)
-				rows = append(rows, row{client: c.name, saw: text})
-				if os.Getenv(required) != "" {
-					t.Fatal(text)
+			missing := true
+			defer func() {
+				if missing {
+					rows = append(rows, row{client: c.name, saw: "*** NOT TESTED ***"})
 				}
-				t.Skip(text)
-			}
-			c.binary, _ = filepath.Abs(program[0])
+			}()
+			c.find(t, dir)
+			missing = false
 			r := run{T: t, client: c, weir: weir}
 			found := row{client: c.name, version: c.installed(t)}
 			defer func() { rows = append(rows, found) }()
@@ -177,6 +219,7 @@ type run struct {
 	*testing.T
 	client client
 	weir   string
+	model  *endpoint // of the last play
 }
 
 // play runs the client in a home of its own, with hooks that ask weir at the URL, and wants
@@ -186,6 +229,7 @@ func (r *run) play(name, url string, closed bool, commands []string, runs int, r
 	home := r.TempDir()
 	project := filepath.Join(home, "project")
 	model := newEndpoint(r.T, marked(commands)...)
+	r.model = model
 	fill := strings.NewReplacer("{model}", model.URL, "{home}", home).Replace
 	for path, text := range r.client.files {
 		r.write(filepath.Join(home, path), fill(text))
@@ -229,7 +273,7 @@ func (r *run) play(name, url string, closed bool, commands []string, runs int, r
 		if i >= runs && reason != "" && strings.Contains(result, reason) {
 			refused++
 		}
-		if i < runs && (result == "" || strings.Contains(result, "flow guard")) {
+		if i < runs && (result == "" || strings.Contains(result, "refused by the flow guard")) {
 			r.Errorf("%s: call %d came back with %.200q, want it to run", name, i+1, result)
 		}
 	}
@@ -305,10 +349,10 @@ func (c *client) installed(t *testing.T) string {
 	return p.Version
 }
 
-// startWeir runs weir with the limits that it has without any settings.
-func startWeir(t *testing.T, weir string) (url string) {
+// startWeir runs weir with the limits that it has without any settings, or with more.
+func startWeir(t *testing.T, weir string, more ...string) (url string) {
 	t.Helper()
-	cmd := exec.Command(weir, "run", "--in-memory", "--listen", "127.0.0.1:0", "--metrics", "", "--log-format", "json")
+	cmd := exec.Command(weir, append([]string{"run", "--in-memory", "--listen", "127.0.0.1:0", "--metrics", "", "--log-format", "json"}, more...)...)
 	cmd.Env = []string{"HOME=" + t.TempDir()}
 	errs, err := cmd.StderrPipe()
 	if err != nil {

@@ -1,6 +1,7 @@
 package clients
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/rand"
 	"encoding/json"
@@ -26,6 +27,7 @@ type endpoint struct {
 	word     string            // of this endpoint, because ids of calls are never the same again
 	results  map[string]string // by id of the call
 	order    []string          // ids
+	heard    []byte            // the last request about calls, whole
 }
 
 func newEndpoint(t *testing.T, commands ...string) *endpoint {
@@ -44,6 +46,13 @@ func (e *endpoint) told() (asked int, results []string) {
 		results = append(results, e.results[id])
 	}
 	return len(e.order), results
+}
+
+// hears reports whether the words stand in what the model was told in all.
+func (e *endpoint) hears(words string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return bytes.Contains(e.heard, []byte(words))
 }
 
 // next returns what the model does after this many calls: a call with an id, or nothing.
@@ -67,6 +76,9 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if len(body) > len(e.heard) { // the conversation grows; what is asked beside it is short
+		e.heard = body
+	}
 	p := r.URL.Path
 	switch {
 	case r.Method == http.MethodGet && strings.HasSuffix(p, "/models"):

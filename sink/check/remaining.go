@@ -1,0 +1,44 @@
+package check
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+
+	"weir/events"
+)
+
+// RemainingHeader says what is left of each limit, as a list of RFC 9651:
+//
+//	max_total_calls;left=10;limit=100;unit=calls, max_flow_duration;left=50;limit=3600;unit=s;until=@1795183260
+const RemainingHeader = "Weir-Remaining"
+
+// setRemaining says in a header what the answer says is left.
+func setRemaining(h http.Header, v *events.Verdict) {
+	if text := remainingText(v.Remaining); text != "" {
+		h.Set(RemainingHeader, text)
+	}
+}
+
+func remainingText(left []events.Remaining) string {
+	var b strings.Builder
+	for i, r := range left {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(r.RuleID + ";left=" + figure(r.Left) + ";limit=" + figure(r.Limit) + ";unit=" + string(r.Unit))
+		if !r.Until.IsZero() {
+			b.WriteString(";until=@" + strconv.FormatInt(int64(r.Until)/1000, 10)) // a Date, in seconds
+		}
+	}
+	return b.String()
+}
+
+// figure writes a number as such lists have it: integers have 15 digits at most, and
+// decimals 12 before the point and 3 behind it. What is left is rounded down.
+func figure(v float64) string {
+	if whole := int64(v); float64(whole) == v {
+		return strconv.FormatInt(min(whole, 999_999_999_999_999), 10)
+	}
+	return strconv.FormatFloat(float64(int64(v*1000))/1000, 'f', -1, 64)
+}
