@@ -353,13 +353,15 @@ func followsSigned(t *testing.T, command []string) {
 func follows(t *testing.T, name string, command []string) {
 	weir := guardtest.New()
 	weir.SetLimits(`{"max_total_calls":{"max":7},"call_rate_per_flow":{"max":60,"window":"1m"}}`)
-	weir.Answer(func(ev *events.Event) *events.Verdict {
-		if ev.To.Agent != "denied" {
-			return nil
-		}
-		limit, observed := 10.0, 11.0
-		return &events.Verdict{ID: "d", Mode: events.ModeEnforce, Action: "deny", Reason: events.MaxTotalCalls, Limit: &limit, Observed: &observed, HTTPStatus: 429, Message: "no", AgentMessage: "n"}
-	})
+	left := []events.Remaining{{RuleID: "max_cost_usd", Left: 0.5, Limit: 5, Unit: events.UnitUSD},
+		{RuleID: "max_flow_duration", Left: 50, Limit: 60, Unit: events.UnitSeconds, Until: events.RFC3339(1795183260_500)}}
+	limit, observed := 10.0, 11.0
+	answers := map[string]*events.Verdict{
+		"denied": {ID: "d", Mode: events.ModeEnforce, Action: "deny", Reason: events.MaxTotalCalls, Limit: &limit, Observed: &observed, HTTPStatus: 429, Message: "no", AgentMessage: "n", Remaining: left},
+		"told":   {ID: "t", Mode: events.ModeEnforce, Action: "allow", Reason: "allowed", AgentMessage: "wrap up", Remaining: left},
+		"warned": {ID: "w", Mode: events.ModeEnforce, Action: "warn", Reason: events.MaxTotalCalls, AgentMessage: "wrap up", Remaining: left},
+	}
+	weir.Answer(func(ev *events.Event) *events.Verdict { return answers[ev.To.Agent] })
 	f := begin(t, weir, command)
 	ab := map[string]any{"flow": "f", "from": "a", "to": "b"}
 	f.until(map[string]any{"stale": false, "bounds": 7.0})
@@ -371,6 +373,13 @@ func follows(t *testing.T, name string, command []string) {
 	f.decided("ask", ab, "allow", "weir")
 	if d := f.decided("ask", map[string]any{"flow": "f", "from": "a", "to": "denied"}, "deny", "weir"); d["observed"] != 11.0 || d["verdict_id"] != "d" || d["message"] != "no" {
 		t.Errorf("refused with %v", d)
+	}
+	for to, action := range map[string]string{"denied": "deny", "told": "allow", "warned": "warn"} {
+		d := f.decided("ask", map[string]any{"flow": "f", "from": "a", "to": to}, action, "weir")
+		want := []any{[]any{"max_cost_usd", 0.5, 5.0, "usd", 0.0}, []any{"max_flow_duration", 50.0, 60.0, "s", 1795183260.5}}
+		if note, _ := d["note"].(string); !reflect.DeepEqual(d["left"], want) || (note == "wrap up") != (to != "denied") {
+			t.Errorf("%s: left %v, note %q; want %v", to, d["left"], note, want)
+		}
 	}
 	f.do(map[string]any{"do": "release", "flow": "f"})
 

@@ -60,7 +60,13 @@ type Decision struct {
 	Limit, Observed float64 // NaN when there are none
 	RetryAfter      time.Duration
 	Verdict         *events.Verdict // the order; nil when there is none. It must not be changed.
-	flow            string
+
+	// Remaining is what is left of each limit after the call, and Note is for the model as
+	// soon as no more is left than weir's limits set: fixed words and numbers only. Only Ask
+	// tells them, and only of calls that may be made is there a Note.
+	Remaining []events.Remaining
+	Note      string
+	flow      string
 }
 
 func allowed(by Source) Decision {
@@ -82,6 +88,14 @@ func refused(v *events.Verdict, flow string, by Source, now events.Stamp) Decisi
 		d.RetryAfter = max(time.Second, (events.Stamp(v.ExpiresAt).Sub(now) + time.Second - 1).Truncate(time.Second))
 	default:
 		d.RetryAfter = time.Duration(v.RetryAfterS) * time.Second
+	}
+	return d
+}
+
+// telling adds what an answer says is left.
+func (d Decision) telling(v *events.Verdict) Decision {
+	if d.Remaining = v.Remaining; !d.Stopped() {
+		d.Note = v.AgentMessage
 	}
 	return d
 }

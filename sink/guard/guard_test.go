@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -233,14 +234,17 @@ func TestAGuardResumes(t *testing.T) {
 }
 
 func TestAsk(t *testing.T) {
+	left := []events.Remaining{{RuleID: "max_total_calls", Left: 2, Limit: 10, Unit: events.UnitCalls}}
 	answer := func(ev *events.Event) *events.Verdict {
 		switch ev.To.Agent {
 		case "denied":
-			return &events.Verdict{ID: "d", Mode: "enforce", Action: "deny", Reason: events.MaxTotalCalls, Limit: number(10), Observed: number(11), Unit: events.UnitCalls, HTTPStatus: 429, Message: "no"}
+			return &events.Verdict{ID: "d", Mode: "enforce", Action: "deny", Reason: events.MaxTotalCalls, Limit: number(10), Observed: number(11), Unit: events.UnitCalls, HTTPStatus: 429, Message: "no", Remaining: left}
 		case "throttled":
 			return &events.Verdict{ID: "t", Mode: "enforce", Action: "throttle", Reason: events.CallRate, RetryAfterS: 7, HTTPStatus: 429}
 		case "warned":
 			return &events.Verdict{ID: "w", Mode: "enforce", Action: "warn", Reason: events.MaxTotalCalls, Limit: number(10), Observed: number(8), Unit: events.UnitCalls}
+		case "told":
+			return &events.Verdict{ID: "l", Mode: "enforce", Action: "allow", Reason: "allowed", AgentMessage: "wrap up", Remaining: left}
 		case "slow":
 			time.Sleep(time.Minute) // in the bubble
 		}
@@ -263,6 +267,12 @@ func TestAsk(t *testing.T) {
 		d := f("denied", events.Deny, guard.FromWeir)
 		if s, ok := errors.AsType[*guard.Stop](d.Err()); !ok || s.Observed != 11 || s.Limit != 10 || s.VerdictID != "d" || s.Message != "no" || s.Flow != "f" {
 			t.Errorf("%+v", s)
+		}
+		if d := f("told", events.Allow, guard.FromWeir); d.Note != "wrap up" || !slices.Equal(d.Remaining, left) {
+			t.Errorf("%+v", d)
+		}
+		if d := f("denied", events.Deny, guard.FromWeir); d.Note != "" || !slices.Equal(d.Remaining, left) {
+			t.Errorf("%+v", d)
 		}
 		if d := f("throttled", events.Throttle, guard.FromWeir); d.RetryAfter != 7*time.Second {
 			t.Errorf("%+v", d)

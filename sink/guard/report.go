@@ -193,20 +193,20 @@ func (g *Guard) ask(ctx context.Context, ev *events.Event) (d Decision, err erro
 			return d, err
 		}
 		if v.Action == actionAllow || v.Mode != events.ModeEnforce {
-			return allowed(FromWeir), nil // what is only watched is allowed
+			return allowed(FromWeir).telling(v), nil // what is only watched is allowed
 		}
-		return refused(v, ev.CorrelationID, FromWeir, 0), nil
+		return refused(v, ev.CorrelationID, FromWeir, 0).telling(v), nil
 	}
 	p, err := readProblem(resp.StatusCode, body)
 	if err != nil {
 		return d, err
 	}
 	*v = events.Verdict{ID: p.verdict(), Mode: events.ModeEnforce, Action: p.Action, Reason: p.Reason, Limit: p.Limit, Observed: p.Observed, Unit: p.Unit,
-		Message: p.Detail, AgentMessage: p.AgentMessage, RetryAfterS: p.RetryAfterS, HTTPStatus: resp.StatusCode, CorrelationID: p.CorrelationID}
+		Message: p.Detail, AgentMessage: p.AgentMessage, RetryAfterS: p.RetryAfterS, HTTPStatus: resp.StatusCode, CorrelationID: p.CorrelationID, Remaining: p.Remaining}
 	if !stops(v) {
 		v.Action = actionDeny // by an action of a later version: it is a refusal all the same
 	}
-	return refused(v, ev.CorrelationID, FromWeir, 0), nil
+	return refused(v, ev.CorrelationID, FromWeir, 0).telling(v), nil
 }
 
 // problem is a refusal as weir writes it.
@@ -221,6 +221,8 @@ type problem struct {
 	AgentMessage  string        `json:"agent_message"`
 	RetryAfterS   int64         `json:"retry_after_s"`
 	CorrelationID string        `json:"correlation_id"`
+
+	Remaining []events.Remaining `json:"remaining"`
 }
 
 // readProblem tells a refusal from all else that may go wrong.

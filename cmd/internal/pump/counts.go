@@ -54,7 +54,6 @@ type Counts struct {
 	longest atomic.Int64 // greatest so far
 
 	Checkpoints atomic.Int64
-	refold      atomic.Int64 // records that would be folded again after a crash
 	Waits       atomic.Int64 // times that a pump waited for a checkpoint
 }
 

@@ -317,7 +317,7 @@ func (w *Weir) check(rw http.ResponseWriter, r *http.Request) {
 	rw.Header().Set("Content-Type", "application/problem+json")
 	rw.WriteHeader(status)
 	_ = json.NewEncoder(rw).Encode(map[string]any{"instance": "urn:weir:verdict:" + v.ID, "reason_code": v.Reason, "action": v.Action, "limit": v.Limit,
-		"observed": v.Observed, "unit": v.Unit, "detail": v.Message, "agent_message": v.AgentMessage, "retry_after_s": v.RetryAfterS, "status": status})
+		"observed": v.Observed, "unit": v.Unit, "detail": v.Message, "agent_message": v.AgentMessage, "retry_after_s": v.RetryAfterS, "status": status, "remaining": v.Remaining})
 }
 
 func (w *Weir) take(rw http.ResponseWriter, r *http.Request) {

@@ -115,6 +115,17 @@ export interface Verdict {
   expires_at?: string;
   retry_after_s?: number;
   correlation_id?: string;
+  remaining?: unknown;
+}
+
+/** What is left of one limit after a call that was asked for. */
+export interface Remaining {
+  rule: string;
+  left: number;
+  limit: number;
+  unit: string;
+  /** Of a limit of time: when it is used up. */
+  until?: Date;
 }
 
 /** What a guard says of a call. */
@@ -129,13 +140,17 @@ export class Decision {
   readonly message: string = "";
   /** For the model: fixed words and numbers only. */
   readonly agentMessage: string = "";
+  /** Told by ask alone. */
+  readonly remaining: readonly Remaining[] = [];
+  /** For the model, of a call that may be made: little is left. Told by ask alone. */
+  readonly note: string = "";
 
   constructor(
     readonly action: Action,
     readonly source: Source,
     readonly stale: boolean,
     readonly flow: string,
-    more: Partial<Pick<Decision, "reason" | "limit" | "observed" | "retryAfter" | "verdictId" | "message" | "agentMessage">> = {},
+    more: Partial<Pick<Decision, "reason" | "limit" | "observed" | "retryAfter" | "verdictId" | "message" | "agentMessage" | "remaining" | "note">> = {},
   ) {
     Object.assign(this, more);
     if (this.action !== "allow") {
@@ -397,7 +412,7 @@ export class Guard {
     }
   }
 
-  private refused(v: Verdict, flow: string, source: Source, stale = false): Decision {
+  private refused(v: Verdict, flow: string, source: Source, stale = false, asked = false): Decision {
     let { limit, observed } = v;
     if (limit === undefined || observed === undefined) limit = observed = undefined;
     // The call that is refused would have been the one over the limit.
@@ -416,6 +431,8 @@ export class Guard {
       verdictId: v.id,
       message,
       agentMessage: v.agent_message ?? "",
+      remaining: asked ? remaining(v) : [],
+      note: asked && !stops(v.action) ? (v.agent_message ?? "") : "",
     });
   }
 
@@ -729,11 +746,11 @@ export class Guard {
       const id = p.instance?.startsWith("urn:weir:verdict:") ? p.instance.slice("urn:weir:verdict:".length) : "";
       // An action of a later version is a refusal all the same.
       const action = stops(p.action ?? "") ? p.action : "deny";
-      return this.refused(typed({ ...p, id, action, message: p.detail }), flow, "weir");
+      return this.refused(typed({ ...p, id, action, message: p.detail }), flow, "weir", false, true);
     }
     const v = verdict((JSON.parse(answer) as { verdict: unknown }).verdict);
-    if (v.mode === "enforce" && (v.action === "warn" || stops(v.action))) return this.refused(v, flow, "weir");
-    return new Decision("allow", "weir", false, flow);
+    if (v.mode === "enforce" && (v.action === "warn" || stops(v.action))) return this.refused(v, flow, "weir", false, true);
+    return new Decision("allow", "weir", false, flow, { remaining: remaining(v), note: v.agent_message ?? "" });
   }
 
   private stamped(ev: Record<string, unknown>): Record<string, unknown> {
@@ -866,6 +883,18 @@ function typed(given: unknown): Verdict {
     }
   }
   return v as unknown as Verdict;
+}
+
+/** What an answer says is left. What is of another form says nothing. */
+function remaining(v: Verdict): Remaining[] {
+  const left: Remaining[] = [];
+  for (const said of Array.isArray(v.remaining) ? (v.remaining as unknown[]) : []) {
+    const r = (said ?? {}) as { rule_id?: unknown; left?: unknown; limit?: unknown; unit?: unknown; until?: unknown };
+    if (typeof r.rule_id !== "string" || typeof r.left !== "number" || typeof r.limit !== "number" || typeof r.unit !== "string") continue;
+    const until = typeof r.until === "string" ? Date.parse(r.until) : NaN;
+    left.push({ rule: r.rule_id, left: r.left, limit: r.limit, unit: r.unit, ...(Number.isNaN(until) ? {} : { until: new Date(until) }) });
+  }
+  return left;
 }
 
 function object(v: unknown, what: string): Record<string, unknown> {

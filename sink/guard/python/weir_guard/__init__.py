@@ -30,10 +30,10 @@ import socket
 import threading
 import time
 import urllib.parse
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
-__all__ = ["Bounds", "Call", "Decision", "FlowStopped", "Guard", "read_keys"]
+__all__ = ["Bounds", "Call", "Decision", "FlowStopped", "Guard", "Remaining", "read_keys"]
 
 _log = logging.getLogger("weir.guard")
 
@@ -97,6 +97,17 @@ class Bounds:
 
 
 @dataclass(frozen=True)
+class Remaining:
+    """What is left of one limit after a call that was asked for."""
+
+    rule: str
+    left: float
+    limit: float
+    unit: str
+    until: Optional[float] = None  # of a limit of time: when it is used up, in seconds since 1970
+
+
+@dataclass(frozen=True)
 class Decision:
     """What a guard says of a call."""
 
@@ -111,6 +122,8 @@ class Decision:
     verdict_id: str = ""
     message: str = ""  # for people
     agent_message: str = ""  # for the model: fixed words and numbers only
+    remaining: Tuple[Remaining, ...] = ()  # told by ask alone
+    note: str = ""  # for the model, of a call that may be made: little is left; told by ask alone
 
     @property
     def stopped(self) -> bool:
@@ -703,11 +716,11 @@ class Guard:
             p.update(id=instance[len(prefix) :] if instance.startswith(prefix) else "", message=p.get("detail", ""))
             if p.get("action") not in _STOPS:
                 p["action"] = "deny"  # by an action of a later version: it is a refusal all the same
-            return self._refused(_typed(p), call.flow, "weir")
+            return _telling(self._refused(_typed(p), call.flow, "weir"), p)
         v = _verdict(json.loads(body)["verdict"])
         if v.get("mode") == "enforce" and (v["action"] == "warn" or v["action"] in _STOPS):
-            return self._refused(v, call.flow, "weir")
-        return Decision("allow", "weir", flow=call.flow)
+            return _telling(self._refused(v, call.flow, "weir"), v)
+        return _telling(Decision("allow", "weir", flow=call.flow), v)
 
     def _connection(self, until: _Deadline) -> Any:
         kind = _BoundedHTTPS if self._at.scheme == "https" else _BoundedHTTP
@@ -883,6 +896,18 @@ def _want(v: Dict[str, Any], name: str, kind: Any) -> None:
         v.pop(name, None)  # null is as good as nothing
     elif not isinstance(v[name], kind) or isinstance(v[name], bool):
         raise ValueError(f"{name} is {type(v[name]).__name__}")
+
+
+def _telling(d: Decision, v: Mapping[str, Any]) -> Decision:
+    """Adds what an answer says is left. What is of another form says nothing."""
+    left = []
+    for r in v.get("remaining") or ():
+        try:
+            until = _seconds(r.get("until"))
+            left.append(Remaining(str(r["rule_id"]), float(r["left"]), float(r["limit"]), str(r["unit"]), until or None))
+        except (AttributeError, KeyError, TypeError, ValueError):
+            continue
+    return replace(d, remaining=tuple(left), note="" if d.stopped else v.get("agent_message", ""))
 
 
 def _complete(d: Decision) -> Decision:
