@@ -15,7 +15,7 @@ import (
 // it was told everything, who could review a stuck agent, and how many agents there are.
 // The zero Agents is one of which nothing was seen.
 type Agents struct {
-	Watermark  events.Stamp // everything up to here was told; never runs backwards
+	Watermark  events.Stamp // everything up to here was told; runs backwards only when a log is turned back
 	candidates []candidate
 	roll       roll
 }

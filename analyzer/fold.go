@@ -116,6 +116,9 @@ func (e *Engine) Step(p *Partition, f *Flow, ev *events.Event, fx *Effects) {
 		f.Reset(ev.FlowKey())
 	}
 	when := p.take(ev, fx)
+	if p.turned && f.clock > p.Watermark {
+		f.rewind(p.Watermark)
+	}
 	m := &fx.m
 	if f.repeated(ev, when, fx) {
 		if ev.Ask {

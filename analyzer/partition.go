@@ -11,11 +11,12 @@ import (
 // event time has come, and how busy everything together is. The zero Partition is
 // one of which nothing was seen.
 type Partition struct {
-	Watermark events.Stamp // the latest time seen; never runs backwards
+	Watermark events.Stamp // the latest time seen; runs backwards by TurnBack alone
 	second    events.Stamp // the second that the newest bucket counts
 	buckets   [60]uint32   // hops per second of the last minute
 	sum       int64
 	busy      bool
+	turned    bool // the time was turned back: flows may be ahead of it
 }
 
 // observe moves the watermark.
@@ -54,7 +55,7 @@ const partitionVersion = 1
 
 // AppendBinary appends the partition's record to dst.
 func (p *Partition) AppendBinary(dst []byte) ([]byte, error) {
-	dst = append(dst, partitionVersion, bit(p.busy, 0))
+	dst = append(dst, partitionVersion, bit(p.busy, 0)|bit(p.turned, 1))
 	dst = binary.AppendVarint(dst, int64(p.Watermark))
 	dst = binary.AppendVarint(dst, int64(p.second))
 	for _, b := range p.buckets {
@@ -75,7 +76,7 @@ func (p *Partition) UnmarshalBinary(b []byte) error {
 	if h[0] != partitionVersion {
 		return errors.New("partition state was written by another version of weir: delete the state to fold the log again")
 	}
-	p.busy = h[1] == 1
+	p.busy, p.turned = h[1]&1 != 0, h[1]&2 != 0
 	p.Watermark = events.Stamp(d.varint())
 	p.second = events.Stamp(d.varint())
 	for i := range p.buckets {

@@ -9,6 +9,7 @@ import (
 type fakeClock struct {
 	mu      sync.Mutex
 	now     time.Time
+	up      time.Duration
 	waiting []waiting
 	asked   chan struct{} // gets one value for each call of After; nobody has to take it
 }
@@ -47,7 +48,7 @@ func (c *fakeClock) After(d time.Duration) <-chan time.Time {
 func (c *fakeClock) advance(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
+	c.now, c.up = c.now.Add(d), c.up+d
 	kept := c.waiting[:0]
 	for _, w := range c.waiting {
 		if w.until.After(c.now) {
@@ -57,4 +58,17 @@ func (c *fakeClock) advance(d time.Duration) {
 		w.ring <- c.now
 	}
 	c.waiting = kept
+}
+
+// set moves the hands while no time passes.
+func (c *fakeClock) set(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+func (c *fakeClock) Uptime() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.up
 }

@@ -56,6 +56,10 @@ type form interface {
 	// Ready says what is wrong, and how many records the fold is behind.
 	Ready() (why []string, lag int64)
 
+	// ClockDiffers says by how much the clock of the machine and the log disagree; "" when
+	// they do not.
+	ClockDiffers() string
+
 	// Turned is when the loop that folds last turned, of the one that stands still for the
 	// longest.
 	Turned() time.Time

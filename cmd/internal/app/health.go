@@ -64,6 +64,9 @@ func (a *App) readiness() readyAnswer {
 	}
 	why, lag := a.form.Ready()
 	out.Why, out.Lag = append(out.Why, why...), lag
+	if differs := a.form.ClockDiffers(); differs != "" {
+		out.Why = append(out.Why, differs)
+	}
 	if free < floor || a.diskLow() {
 		out.Why = append(out.Why, "there is too little free disk space to write")
 	}

@@ -9,6 +9,7 @@ import (
 type Fake struct {
 	mu      sync.Mutex
 	now     time.Time
+	up      time.Duration
 	waiting []waiting
 	asked   chan struct{}
 }
@@ -54,7 +55,7 @@ func (c *Fake) Asked() <-chan struct{} { return c.asked }
 func (c *Fake) Advance(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
+	c.now, c.up = c.now.Add(d), c.up+d
 	kept := c.waiting[:0]
 	for _, w := range c.waiting {
 		if w.until.After(c.now) {
@@ -64,4 +65,18 @@ func (c *Fake) Advance(d time.Duration) {
 		w.ring <- c.now
 	}
 	c.waiting = kept
+}
+
+// Set moves the hands of the clock, forward or back, while no time passes.
+func (c *Fake) Set(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// Uptime is how long it has run, wherever its hands were set to.
+func (c *Fake) Uptime() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.up
 }

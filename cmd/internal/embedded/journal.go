@@ -56,6 +56,7 @@ type Options struct {
 type Journal struct {
 	o        Options
 	clock    clock.Clock
+	told     *logClock  // the time that the log of events is told
 	log      *state.Log // of events
 	flows    feed
 	activity feed
@@ -69,6 +70,7 @@ type Journal struct {
 // New returns a journal that does not fold yet.
 func New(o Options) *Journal {
 	j := &Journal{o: o, clock: o.Pump.Clock, log: o.Store.Journal(partition)}
+	j.told = newLogClock(j.clock, lastAppended(j.log))
 	j.flows = feed{journal: j, name: "journal", log: j.log, read: journalRecord}
 	j.activity = feed{journal: j, name: activitySource, log: o.Store.Journal(agentPartition), read: activityRecord}
 	fail := func(err error) {
@@ -141,7 +143,7 @@ func (j *Journal) Turned() time.Time { return time.UnixMilli(j.turned.Load()) }
 
 // Append puts events into the log and returns when they are safe there.
 func (j *Journal) Append(_ context.Context, entries []state.Entry) error {
-	now := events.StampOf(j.clock.Now())
+	now := j.told.now()
 	for i := range entries {
 		entries[i].Appended = now
 	}
@@ -240,6 +242,10 @@ func (j *Journal) Ready() (why []string, lag int64) {
 	}
 	return why, lag
 }
+
+// ClockDiffers says by how much the clock of the machine and the log disagree; "" when they
+// do not. The fold is as it should be meanwhile.
+func (j *Journal) ClockDiffers() string { return j.told.differs() }
 
 // Measure tells of the logs as of topics with one partition each.
 func (j *Journal) Measure(r *prom.Reading) {
@@ -354,11 +360,15 @@ func (j *Journal) runTicks(ctx context.Context) error {
 		if err := retry.Pause(ctx, j.clock, j.o.Tick); err != nil {
 			return err
 		}
-		if end := j.log.End(); end != last {
+		turned, err := j.turnBack()
+		if err != nil {
+			return err
+		}
+		if end := j.log.End(); turned || end != last {
 			last = end
 			continue
 		}
-		now := events.StampOf(j.clock.Now())
+		now := j.told.now()
 		offset, err := j.log.Append([]state.Entry{{Appended: now, Value: pump.TickRecord(now)}})
 		switch {
 		case err == nil:
@@ -367,4 +377,35 @@ func (j *Journal) runTicks(ctx context.Context) error {
 			return fmt.Errorf("append a tick: %w", err)
 		}
 	}
+}
+
+// turnBack takes the time of the log back when the clock that gave it was ahead.
+func (j *Journal) turnBack() (turned bool, err error) {
+	from, to, wrong := j.told.turnBack()
+	if !wrong {
+		return false, nil
+	}
+	_, err = j.log.Append([]state.Entry{{Appended: to, Value: pump.TurnBackRecord(from, to)}})
+	if errors.Is(err, state.ErrDiskLow) { // which the pump tells about
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("turn the journal back: %w", err)
+	}
+	j.told.turned(to)
+	return true, nil
+}
+
+// lastAppended returns when the last entry was appended; 0 when there is none that can be
+// read.
+func lastAppended(log *state.Log) events.Stamp {
+	end := log.End()
+	if end == 0 {
+		return 0
+	}
+	entries, err := log.Read(end-1, 1, nil)
+	if err != nil || len(entries) == 0 { // it has expired
+		return 0
+	}
+	return entries[0].Appended
 }

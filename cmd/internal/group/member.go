@@ -249,6 +249,10 @@ func (m *Member) EventsOf(ctx context.Context, key string, since events.Stamp, f
 	return nil
 }
 
+// ClockDiffers says nothing: the clock of the log is that of the brokers, and weir doctor
+// compares it.
+func (m *Member) ClockDiffers() string { return "" }
+
 // Ready says what is wrong, and how many records the fold is behind.
 func (m *Member) Ready() (why []string, lag int64) {
 	for _, l := range []*partitionSet{m.flowSet, m.agentSet} {

@@ -24,6 +24,10 @@ func (s *agentStage) admit(ev *events.Event, r *Record) (string, error) {
 		return "", nil
 	}
 	if ev.Kind == events.Tick {
+		if ev.Observed > ev.Time {
+			s.sources.turnBack(r.From.Source, ev.Time)
+			s.partition.Watermark = min(s.partition.Watermark, s.sources.lowWatermark())
+		}
 		s.sources.raise(r.From.Source, ev.Time)
 		s.partition.Watermark = max(s.partition.Watermark, s.sources.lowWatermark())
 		return "", nil

@@ -2,6 +2,7 @@ package pump
 
 import (
 	"encoding/binary"
+	"fmt"
 
 	"weir/analyzer"
 	"weir/cmd/internal/selftest"
@@ -17,12 +18,15 @@ type flowStage struct {
 	scratch   analyzer.Flow
 }
 
-func (s *flowStage) admit(ev *events.Event, _ *Record) (string, error) {
+func (s *flowStage) admit(ev *events.Event, r *Record) (string, error) {
 	p := s.pump
 	if ev.Kind == events.Tick {
 		at := ev.Time
 		if ev.Appended != 0 {
 			at = min(at, ev.Appended) // a tick is not to be trusted into the future
+		}
+		if ev.Observed > at && s.partition.Watermark > at {
+			s.turnBack(at, r.Offset)
 		}
 		s.partition.Watermark = max(s.partition.Watermark, at)
 		p.counts.Ticks.Add(1)
@@ -38,6 +42,17 @@ func (s *flowStage) admit(ev *events.Event, _ *Record) (string, error) {
 		}
 	}
 	return ev.FlowKey(), nil
+}
+
+// turnBack takes the time of the log back, here and where agents are told of it.
+func (s *flowStage) turnBack(at events.Stamp, offset int64) {
+	p := s.pump
+	p.close() // no flow stays in scratch across it
+	s.partition.TurnBack(at)
+	p.repartitioning.step = int64(at) / lowWatermarkEvery
+	told := max(1, p.engine.Told(at))
+	p.repartitionOne("", offset, &events.Event{ID: fmt.Sprintf("told:%d:back", told), Time: told, Observed: at, Kind: events.Tick})
+	p.o.Logger.Warn("the time of the log was taken back: a clock was ahead", "partition", p.o.Partition, "to", at.Time())
 }
 
 // relay passes an event on that is about agents alone.

@@ -14,6 +14,13 @@ func TickRecord(now events.Stamp) []byte {
 	return tick.AppendJSON(nil)
 }
 
+// TurnBackRecord takes the time of a log back from what a clock that was ahead had told it:
+// a tick that says what the time was taken for as well, as its observed_time.
+func TurnBackRecord(from, to events.Stamp) []byte {
+	tick := events.Event{ID: fmt.Sprintf("tick:%d:back", to), Time: to, Observed: from, Kind: events.Tick}
+	return tick.AppendJSON(nil)
+}
+
 // LimitsRecord is what sets limits in a log. ParseLimits reads the document in it.
 func LimitsRecord(limits analyzer.Limits, now events.Stamp) []byte {
 	ev := events.Event{ID: fmt.Sprintf("limits:%s:%d", limits.Version, now), Time: now, Kind: events.LimitsSet, Limits: limitfile.FormatJSON(limits)}

@@ -47,6 +47,9 @@ func (s *sources) raise(n int, at events.Stamp) {
 	x.low = max(x.low, at)
 }
 
+// turnBack notes that a source had been told a time that was ahead.
+func (s *sources) turnBack(n int, at events.Stamp) { s.of(n).low = at }
+
 // lowWatermark is the time up to which all sources have told everything; 0 when one has told
 // nothing yet.
 func (s *sources) lowWatermark() events.Stamp {

@@ -1,0 +1,55 @@
+package analyzer
+
+import "weir/events"
+
+// TurnBack takes the partition's time back to at, when its log was told a time by a clock
+// that was ahead. Deadlines that it made fire are not undone; flows that it carried into the
+// future come back as they are stepped on. It does nothing when the time is not ahead.
+func (p *Partition) TurnBack(at events.Stamp) {
+	if at >= p.Watermark {
+		return
+	}
+	busy := p.busy
+	*p = Partition{Watermark: at, second: at / 1000, busy: busy, turned: true}
+}
+
+// rewind brings a flow back that was folded while the log's time was ahead: nothing of it
+// has happened later than now. What it did then counts as done now, so that no limit is
+// looser than it was, and orders stand from now on for as long as they were given.
+func (f *Flow) rewind(now events.Stamp) {
+	sooner := func(at *events.Stamp) { *at = min(*at, now) }
+	for _, at := range []*events.Stamp{&f.clock, &f.last, &f.start, &f.idTimes[0], &f.idTimes[1], &f.untold, &f.told, &f.triesTold} {
+		sooner(at)
+	}
+	f.forgotAt = min(f.forgotAt, now-maxSkew) // or events in time would be taken for forgotten ones
+	if f.triesDue > now {
+		f.triesDue = now
+	}
+	age := f.since(now)
+	for i := range f.rate {
+		f.rate[i].at = min(f.rate[i].at, age)
+	}
+	for i := range f.streakAt {
+		f.streakAt[i] = min(f.streakAt[i], age)
+	}
+	for i := range f.parties {
+		p := &f.parties[i]
+		sooner(&p.did)
+		sooner(&p.triedAt)
+		for j := range p.calls {
+			p.calls[j].at = min(p.calls[j].at, age)
+		}
+	}
+	for i := range f.offences {
+		sooner(&f.offences[i].last)
+	}
+	for i := range f.orders {
+		o := &f.orders[i]
+		if ahead := o.issued - now; ahead > 0 {
+			o.expires, o.due = o.expires-ahead, o.due-ahead
+		}
+		sooner(&o.issued)
+		sooner(&o.since)
+		sooner(&o.begun)
+	}
+}

@@ -1,0 +1,108 @@
+package embedded
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"weir/cmd/internal/clock"
+	"weir/events"
+)
+
+// logClock is the time that the journal is told. It goes on as time passes, whatever the
+// hands of the machine's clock are set to: one that is wrong for seconds must not become
+// the log's time, from which no fold goes back by itself. A clock that stays where it was
+// set is believed after a while; when that is behind the log, somebody has to turn the log
+// back (see turnBack).
+type logClock struct {
+	clock clock.Clock
+	begun time.Time
+
+	mu    sync.Mutex
+	at    events.Stamp  // what was told last
+	up    time.Duration // how long the process had run then
+	gap   time.Duration // by which the clock is ahead of the log, or behind when negative, beyond the slack
+	since time.Duration // how long the process had run when it was first so
+}
+
+const (
+	// clockSlack is by how much the clock and the log may differ and be taken for the same.
+	clockSlack = 5 * time.Second
+	// clockSettles is how long a clock that was set has to stay so to be believed.
+	clockSettles = time.Minute
+)
+
+// newLogClock returns a clock for a log whose last entry is of the time last; 0 when it has
+// none. How long the process was away nobody knows, so that a clock ahead is believed.
+func newLogClock(c clock.Clock, last events.Stamp) *logClock {
+	now := c.Now()
+	l := &logClock{clock: c, begun: now, at: max(last, events.StampOf(now))}
+	l.up = l.uptime(now)
+	return l
+}
+
+// now returns the time of what is appended now.
+func (c *logClock) now() events.Stamp {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now, _ := c.read()
+	return now
+}
+
+// read also returns what the clock of the machine says.
+func (c *logClock) read() (at, hands events.Stamp) {
+	now := c.clock.Now()
+	up := c.uptime(now)
+	hands = events.StampOf(now)
+	at = c.at.Add(max(0, up-c.up))
+	switch gap := hands.Sub(at); {
+	case gap.Abs() <= clockSlack:
+		at, c.gap = max(c.at, hands), 0
+	case c.gap == 0 || (gap-c.gap).Abs() > clockSlack: // it was set, or set again
+		c.gap, c.since = gap, up
+	case gap > 0 && up-c.since >= clockSettles:
+		at, c.gap = hands, 0
+	default:
+		c.gap = gap
+	}
+	c.at, c.up = at, up
+	return at, hands
+}
+
+// uptime is how long the process had run at a reading of the clock, whatever its hands were
+// set to since: what a system's clock returns knows that, see time.Time.Sub.
+func (c *logClock) uptime(now time.Time) time.Duration {
+	if u, ok := c.clock.(interface{ Uptime() time.Duration }); ok {
+		return u.Uptime()
+	}
+	return now.Sub(c.begun)
+}
+
+// turnBack reports whether the log is to be turned back to the time of the clock, which has
+// been behind it for so long that the log is wrong. After turned the log goes on from there.
+func (c *logClock) turnBack() (from, to events.Stamp, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	from, to = c.read()
+	return from, to, c.gap < 0 && c.up-c.since >= clockSettles
+}
+
+func (c *logClock) turned(to events.Stamp) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at, c.gap = to, 0
+}
+
+// differs says by how much clock and log disagree; "" when they do not.
+func (c *logClock) differs() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.read()
+	switch {
+	case c.gap > 0:
+		return fmt.Sprintf("the clock of this machine is %v ahead of the log, and not believed until it has stayed so for %v", c.gap.Round(time.Second), clockSettles)
+	case c.gap < 0:
+		return fmt.Sprintf("the clock of this machine is %v behind the log, which is turned back when it has stayed so for %v", -c.gap.Round(time.Second), clockSettles)
+	}
+	return ""
+}
