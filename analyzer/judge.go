@@ -31,7 +31,9 @@ func (e *Engine) judgeRow(r RuleID, f *Flow, m *moment, fx *Effects) {
 	}
 	observed := rule.Value(f, m, set)
 	if e.observe != nil {
-		e.observe(r, observed/f.paceOf(rule, m))
+		if m.ev != nil { // not at deadlines, which fire between the events of other flows
+			e.observe(r, observed/f.paceOf(rule, m))
+		}
 		if set.Mode == ModeOff {
 			return
 		}

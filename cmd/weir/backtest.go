@@ -460,8 +460,9 @@ func calibrateCommand() cli.Command {
 	return cli.Command{
 		Name: "calibrate", Args: "[FILE|DIR...|-]", Short: "print limits that stop at most a given share of good flows",
 		Long: `Folds a log of good flows and prints limits of which at most --share of further flows of
-the same kind is stopped: all thresholds are moved by one factor, which is found by split
-conformal prediction. It refuses when there are too few flows for such a promise. With
+the same kind is stopped: one half of them says how rare each value of each rule is, the
+other, by split conformal prediction, how rare is too rare. It refuses when there are too
+few flows for such a promise. With
 --marks the flows marked right are left out. With --labels, as in weir replay, the flows
 labelled honest are the good ones, and what would be saved in those that should be caught
 is printed beside a plain limit of steps calibrated on the same flows.`,
@@ -522,7 +523,7 @@ func (s *source) calibrate(ctx context.Context, env *cli.Env, args []string, sha
 		return cli.Failure("%w", err).Advise("take more good flows, or a greater --share")
 	}
 	env.Notice("%d of %d good flows are stopped by these limits; of further flows of the same kind, with 95 %% certainty, at most %.2g %%", c.Stopped, c.Good, 100*c.Upper)
-	env.Notice("thresholds are %.3g times those of profile %s; a plain limit of steps would be %d", c.Factor, limits.Profile, c.Steps)
+	env.Notice("a plain limit of steps that promises the same would be %d", c.Steps)
 	if len(labels) > 0 {
 		for _, x := range trials[0].Savings([]float64{0.005, 0.01, 0.05}, good, func(f *backtest.Flow) bool { return says[f.ID] == shouldBeCaught }) {
 			env.Notice("at %.2g %% of good flows stopped, %d failed flows: %.1f %% of their %s saved, by a limit of steps %.1f %%", 100*x.Share, x.Failed, 100*x.Rules, x.Unit, 100*x.Steps)

@@ -193,7 +193,7 @@ func TestCalibrationHolds(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, f := range trial.Flows()[good:] {
-			if _, over := f.over(c.Factor); over {
+			if _, over := c.over(f); over {
 				stopped++
 			}
 		}
@@ -207,6 +207,31 @@ func TestCalibrationHolds(t *testing.T) {
 	}
 	if _, err := fold(t, limits(t, tenCalls), true, log(t, 3, 4, 5)).Calibrate(0.01, func(*Flow) bool { return true }); err == nil {
 		t.Error("a promise of 1 % was made from three flows")
+	}
+}
+
+// TestCalibratedLimitsStopWhatTheySaid folds the log again by the limits that came out.
+func TestCalibratedLimitsStopWhatTheySaid(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(5, 6))
+	var calls []int
+	for range 200 {
+		calls = append(calls, 1+int(rnd.ExpFloat64()*8))
+	}
+	records := log(t, calls...)
+	trial := fold(t, limits(t, tenCalls), true, records)
+	c, err := trial.Calibrate(0.1, func(*Flow) bool { return true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := fold(t, c.Limits, false, records)
+	for i, f := range trial.Flows() {
+		at, over := c.over(f)
+		if stopped := again.Flows()[i].Stopped != nil; stopped != over {
+			t.Errorf("%s with %d calls: said %v, and the limits stop it: %v (%s at %+v)", f.ID, f.Calls, over, stopped, analyzer.Rules[at.row].Name, again.Flows()[i].Stopped)
+		}
+	}
+	if c.Stopped == 0 {
+		t.Error("nothing is stopped, so nothing was tested")
 	}
 }
 

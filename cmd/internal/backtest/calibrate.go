@@ -2,6 +2,7 @@ package backtest
 
 import (
 	"fmt"
+	"hash/fnv"
 	"math"
 	"slices"
 
@@ -10,79 +11,168 @@ import (
 
 // Calibration is limits of which at most a share of good flows is stopped.
 //
-// All thresholds are the given ones times one factor, so that one figure per flow, how
-// near it came to any of them, decides. The factor is the quantile of that figure over
-// the good flows that split conformal prediction takes: of n good flows the one at rank
-// ceil((n+1)(1-share)). If the next flow is of the same kind as those n, it is stopped
-// with a probability of at most share, whatever the rules measure.
+// Rows that measure different things are made alike by how rare a value is among good
+// flows: one half of them says, of every row and value, what part of good flows reaches
+// it. A flow is as unusual as its rarest value. The other half says how unusual good
+// flows become, and the limit is drawn there by split conformal prediction: of n flows
+// at most the floor(share*(n+1)) most unusual may lie beyond it. If the next flow is of
+// the same kind, it is stopped with a probability of at most share, whatever the rules
+// measure and however many there are.
 type Calibration struct {
 	Share   float64         `json:"share"`
 	Good    int             `json:"good_flows"`
-	Factor  float64         `json:"factor"`             // by which the stop thresholds are multiplied
 	Stopped int             `json:"good_flows_stopped"` // of those that it was calibrated on
 	Upper   float64         `json:"stopped_share_95"`   // the exact upper bound of the share, at 95 % (Clopper and Pearson)
-	Steps   int64           `json:"step_limit"`         // the plain limit of calls calibrated in the same way
+	Steps   int64           `json:"step_limit"`         // the plain limit of calls calibrated on the same flows
 	Limits  analyzer.Limits `json:"-"`
+
+	stops [analyzer.RuleCount]int32 // 0: the row takes no part
 }
 
 // LeastGood is how many good flows a calibration for the share needs: with fewer, no
 // threshold can promise it.
-func LeastGood(share float64) int { return int(math.Ceil(1/share - 1 - 1e-9)) }
+func LeastGood(share float64) int { return 2 * int(math.Ceil(1/share-1-1e-9)) }
 
 // Calibrate calibrates the limits of a trial that kept steps on the good flows in it.
+// Rows that are off, or do not stop, take no part.
 func (t *Trial) Calibrate(share float64, good func(*Flow) bool) (*Calibration, error) {
-	var ratios []float64
-	var calls []int64
+	var rank, rest, all []*Flow
 	for _, f := range t.list {
-		if good(f) {
-			ratios, calls = append(ratios, f.nearest()), append(calls, f.Calls)
+		if !good(f) {
+			continue
+		}
+		all = append(all, f)
+		if h := fnv.New32a(); fnvSum(h, f.ID)&1 == 0 {
+			rank = append(rank, f)
+		} else {
+			rest = append(rest, f)
 		}
 	}
-	if n := len(ratios); share <= 0 || share >= 1 || n < LeastGood(share) {
-		return nil, fmt.Errorf("to promise that at most %s of good flows are stopped takes %d good flows, and there are %d", percent(share), LeastGood(share), n)
+	// The halves are drawn by the flows' names, so they are not quite equal.
+	if n := min(len(rank), len(rest)); share <= 0 || share >= 1 || n < LeastGood(share)/2 {
+		return nil, fmt.Errorf("to promise that at most %s of good flows are stopped takes some %d good flows, and there are %d", percent(share), LeastGood(share), len(all))
 	}
-	slices.Sort(ratios)
-	slices.Sort(calls)
-	rank := conformal(len(ratios), share)
-	c := &Calibration{Share: share, Good: len(ratios), Factor: ratios[rank], Steps: calls[rank]}
-	c.Limits = t.Limits
-	for i := range analyzer.Rules {
-		c.Limits.Rules[i] = scaled(t.Limits.Rules[i], c.Factor)
+	r := t.rarity(rank)
+	unusual := make([]float64, len(rest))
+	for i, f := range rest {
+		unusual[i] = r.of(f)
 	}
-	for _, v := range ratios {
-		if v > c.Factor {
+	slices.Sort(unusual)
+	line := unusual[int(share*float64(len(rest)+1)+1e-9)-1]
+	c := &Calibration{Share: share, Good: len(all), Limits: t.Limits}
+	for id := range analyzer.RuleCount {
+		if r.takesPart(id) {
+			stop := r.first(id, line)
+			c.stops[id] = int32(stop)
+			c.Limits.Rules[id] = moved(id, t.Limits.Rules[id], stop)
+		}
+	}
+	var calls []int64
+	for _, f := range all {
+		calls = append(calls, f.Calls)
+		if _, over := c.over(f); over {
 			c.Stopped++
 		}
 	}
+	slices.Sort(calls)
+	c.Steps = calls[min(len(calls), int(math.Ceil(float64(len(calls)+1)*(1-share)-1e-9)))-1]
 	c.Upper = upper(c.Stopped, c.Good)
 	return c, nil
 }
 
-// conformal is the place, from 0, of the value that may still pass.
-func conformal(n int, share float64) int {
-	return min(n, int(math.Ceil(float64(n+1)*(1-share)-1e-9))) - 1
+func fnvSum(h interface {
+	Write([]byte) (int, error)
+	Sum32() uint32
+}, s string) uint32 {
+	_, _ = h.Write([]byte(s)) // a hash takes everything
+	return h.Sum32()
 }
 
-// nearest is how near the flow came to any threshold, as a part of it.
-func (f *Flow) nearest() float64 {
-	if len(f.steps) == 0 {
-		return 0
-	}
-	return float64(f.steps[len(f.steps)-1].ratio)
+// rarity says how rare values of rows are among flows.
+type rarity struct {
+	n      int
+	values [analyzer.RuleCount][]int32 // greatest values of the flows, sorted; nil: the row takes no part
+	lasts  [analyzer.RuleCount]int32   // see Trial.lasts
 }
 
-// scaled moves the thresholds of a row that stops. The flow at exactly the factor
-// passes; nothing is stopped at its first sight, since once is no loop.
-func scaled(s analyzer.Setting, factor float64) analyzer.Setting {
-	if s.Mode != analyzer.ModeEnforce || s.Stop == analyzer.Off || s.Stop <= 1 {
-		return s
+func (t *Trial) rarity(flows []*Flow) *rarity {
+	r := &rarity{n: len(flows)}
+	for id := range analyzer.RuleCount {
+		set := &t.Limits.Rules[id]
+		if analyzer.Rules[id].Fixed || set.Mode != analyzer.ModeEnforce || set.Stop == analyzer.Off || set.Stop <= 1 {
+			continue
+		}
+		r.lasts[id] = t.lasts(id)
+		list := make([]int32, 0, len(flows))
+		for _, f := range flows {
+			list = append(list, f.most[id]+r.lasts[id])
+		}
+		slices.Sort(list)
+		r.values[id] = list
 	}
-	stop := max(2, int64(math.Floor(float64(s.Stop)*factor+1e-4))+1)
+	return r
+}
+
+func (r *rarity) takesPart(id analyzer.RuleID) bool { return r.values[id] != nil }
+
+// share is the part of the flows that reach the value. Beyond the greatest of them it
+// goes on falling as the value grows, so that values that nobody reached differ.
+func (r *rarity) share(id analyzer.RuleID, value int32) float64 {
+	list := r.values[id]
+	at, _ := slices.BinarySearch(list, value)
+	if reach := r.n - at; reach > 0 {
+		return float64(1+reach) / float64(r.n+1)
+	}
+	return float64(max(1, list[r.n-1])) / float64(value) / float64(r.n+1)
+}
+
+// of is the share of the flow's rarest value.
+func (r *rarity) of(f *Flow) float64 {
+	least := 1.0
+	for id := range analyzer.RuleCount {
+		if r.takesPart(id) && f.most[id] > 1 {
+			least = min(least, r.share(id, f.most[id]+r.lasts[id]))
+		}
+	}
+	return least
+}
+
+// first is the least value of the row that is rarer than the line; nothing is stopped at
+// its first sight, since once is no loop.
+func (r *rarity) first(id analyzer.RuleID, line float64) int64 {
+	lo, hi := int64(2), int64(math.MaxInt32)
+	for lo < hi {
+		if mid := (lo + hi) / 2; r.share(id, int32(mid)) < line {
+			hi = mid
+		} else {
+			lo = mid + 1
+		}
+	}
+	return lo
+}
+
+// moved is a setting with another stop, and a warning as far before it as it was. A stop
+// that the row can never reach is none.
+func moved(id analyzer.RuleID, s analyzer.Setting, stop int64) analyzer.Setting {
+	row := analyzer.FlowRow(id)
+	reach, _ := row.Reach(&s)
 	if s.Warn != analyzer.Off {
-		s.Warn = max(1, min(stop-1, int64(math.Round(float64(s.Warn)/float64(s.Stop)*float64(stop)))))
+		s.Warn = max(1, min(stop-1, reach, int64(math.Round(float64(s.Warn)/float64(s.Stop)*float64(stop)))))
 	}
-	s.Stop = stop
+	if s.Stop = stop; stop > reach {
+		s.Stop = analyzer.Off
+	}
 	return s
+}
+
+// over returns where the flow first reaches a threshold.
+func (c *Calibration) over(f *Flow) (step, bool) {
+	for _, s := range f.steps {
+		if stop := c.stops[s.row]; stop != 0 && s.value >= stop {
+			return s, true
+		}
+	}
+	return step{}, false
 }
 
 // upper is the upper end of the one-sided exact interval at 95 % for k of n.
@@ -145,7 +235,7 @@ func (t *Trial) Savings(shares []float64, good, failed func(*Flow) bool) (out []
 			}
 			s.Failed++
 			all, calls = all+f.Tokens, calls+f.Calls
-			if at, ok := f.over(c.Factor); ok {
+			if at, over := c.over(f); over {
 				byRules, callsByRules = byRules+f.Tokens-at.tokens, callsByRules+f.Calls-int64(at.call)
 			}
 			if f.Calls > c.Steps {
@@ -162,20 +252,6 @@ func (t *Trial) Savings(shares []float64, good, failed func(*Flow) bool) (out []
 		out = append(out, s)
 	}
 	return out
-}
-
-// over returns where the flow was first nearer than the factor.
-func (f *Flow) over(factor float64) (step, bool) {
-	i, _ := slices.BinarySearchFunc(f.steps, factor, func(s step, v float64) int {
-		if float64(s.ratio) > v {
-			return 1
-		}
-		return -1
-	})
-	if i == len(f.steps) {
-		return step{}, false
-	}
-	return f.steps[i], true
 }
 
 func percent(share float64) string { return fmt.Sprintf("%.4g %%", 100*share) }

@@ -49,7 +49,7 @@ func (t *Trial) Suggest(marks Marks) ([]Suggestion, error) {
 			switch v := f.Most(id); {
 			case v == 0:
 			case isHonest(f, marks):
-				top, flows = max(top, v), flows+1
+				top, flows = max(top, v+int64(t.lasts(id))), flows+1
 			case marks[f.ID] == "":
 				unjudged++
 			}

@@ -36,14 +36,15 @@ type Flow struct {
 	// told is what the rows about tokens and money measured last, to add up what an
 	// episode that begins anew takes back.
 	told [2]int64
-	// steps are how near the flow had come to any threshold, each time nearer than
-	// before; only of trials that keep them.
+	// steps are all new greatest values of rows, in their order; only of trials that keep
+	// them.
 	steps []step
 }
 
-// step is a new greatest ratio of a measured value to its threshold.
+// step is a new greatest value of a row, and how far the flow had come.
 type step struct {
-	ratio  float32
+	row    analyzer.RuleID
+	value  int32
 	call   int32
 	tokens int64
 }
@@ -51,13 +52,23 @@ type step struct {
 // Most returns the greatest value that the row measured in the flow, at most 2^31-1.
 func (f *Flow) Most(row analyzer.RuleID) int64 { return int64(f.most[row]) }
 
+// lasts returns by how much what the row measured at events grows in the silence after
+// the last of them, before the episode is over: a row that no event sets off is judged at
+// its deadline, also when nothing happens any more.
+func (t *Trial) lasts(row analyzer.RuleID) int32 {
+	if analyzer.Rules[row].On != 0 || analyzer.Rules[row].Unit != events.UnitSeconds {
+		return 0
+	}
+	return int32(t.Limits.Flow.Idle.Seconds())
+}
+
 // Trial folds a log by one set of limits. It is for one goroutine. All flows stay in
 // memory: their records and some 300 bytes each.
 type Trial struct {
 	Limits analyzer.Limits
 
-	// Steps keeps, for each flow, how it came nearer to the thresholds; calibration and
-	// curves of what is saved need it.
+	// Steps keeps, for each flow, when each row measured more than before; calibration
+	// needs it.
 	Steps bool
 
 	replay *pump.Replay
@@ -129,7 +140,7 @@ func (t *Trial) observe(row analyzer.RuleID, value int64) {
 	if v := int32(min(value, math.MaxInt32)); v > f.most[row] {
 		f.most[row] = v
 		if t.Steps {
-			t.nearer(f, row, value)
+			f.steps = append(f.steps, step{row, v + t.lasts(row), int32(min(f.Calls, math.MaxInt32)), f.Tokens})
 		}
 	}
 }
@@ -141,18 +152,6 @@ func grown(last *int64, value int64) int64 {
 	}
 	*last = value
 	return d
-}
-
-// nearer takes down a step towards the threshold of the row.
-func (t *Trial) nearer(f *Flow, row analyzer.RuleID, value int64) {
-	set := &t.Limits.Rules[row]
-	if set.Mode != analyzer.ModeEnforce || set.Stop == analyzer.Off || set.Stop <= 1 {
-		return
-	}
-	ratio := float32(float64(value) / float64(set.Stop))
-	if n := len(f.steps); n == 0 || ratio > f.steps[n-1].ratio {
-		f.steps = append(f.steps, step{ratio, int32(min(f.Calls, math.MaxInt32)), f.Tokens})
-	}
 }
 
 // hear takes down what was said.
