@@ -375,6 +375,65 @@ func TestLargeCheckpoints(t *testing.T) {
 	}
 }
 
+// TestRefoldWithinARecord crashes while the deadlines that one record fires are folded again,
+// behind a checkpoint that passed in the middle of them: the verdicts of those that are left
+// stand in the log since before the first crash.
+func TestRefoldWithinARecord(t *testing.T) {
+	const flows = 6_000
+	var records []Record
+	add := func(ev *events.Event) {
+		records = append(records, Record{Offset: int64(len(records)), Appended: ev.Time, Value: ev.AppendJSON(nil)})
+	}
+	for i := range flows { // a call of oneself is refused by an order
+		x := events.Party{Session: "x"}
+		add(&events.Event{ID: "1", Time: pumptest.Start, Kind: events.AgentCall, CorrelationID: fmt.Sprintf("%x", i), From: x, To: x, TransferMode: events.ReturnToCaller})
+	}
+	for i := range flows { // each goes on behind its order, and has something to say at its next deadline
+		add(&events.Event{ID: "2", Time: pumptest.Start.Add(time.Second), Kind: events.ToolCall, CorrelationID: fmt.Sprintf("%x", i), From: events.Party{Session: "x"}, Tool: events.Tool{Name: "search"}})
+	}
+	add(&events.Event{ID: "late", Time: pumptest.Start.Add(3 * time.Hour), Kind: events.Tick})
+	log, store := &memoryLog{}, pumptest.OpenState(t)
+	run := func(commit func(*state.Checkpoint) error) error {
+		p := newTestPump(t, Options{Store: store, Sink: log})
+		defer p.CloseWithoutCheckpoint()
+		p.o.Store = committing{store, commit}
+		if err := p.Batch(t.Context(), records[p.Next():]); err != nil {
+			return err
+		}
+		return p.Close(t.Context())
+	}
+	if err := run(func(*state.Checkpoint) error { return nil }); err != nil { // and the disk loses all of them
+		t.Fatal(err)
+	}
+	want, late := len(log.lines), 0
+	for _, at := range log.at {
+		if at == int64(len(records)-1) {
+			late++
+		}
+	}
+	within := 0
+	for commits := 0; ; commits = 0 {
+		err := run(func(c *state.Checkpoint) error {
+			if c.Next == int64(len(records)) {
+				if commits++; commits > 1 {
+					return pumptest.ErrSink
+				}
+			}
+			return store.Commit(c)
+		})
+		if err == nil {
+			break
+		}
+		within++
+	}
+	if within < 2 || late < flows {
+		t.Errorf("%d crashes within the last record, which brings %d verdicts about", within, late)
+	}
+	if got := len(log.lines); got != want {
+		t.Errorf("%d verdicts stand in the log, want %d: some are there twice", got, want)
+	}
+}
+
 // broken is a stage that cannot fold.
 type broken struct{ folding }
 

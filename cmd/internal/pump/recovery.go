@@ -53,12 +53,13 @@ func (r *recoveryDedup) buried(offset int64) bool {
 }
 
 // pass moves on where the next process begins, once the recovery is past what the logs
-// held when it began: everything before their ends came from before next.
-func (r *recoveryDedup) pass(next, verdicts, letters int64) {
-	if next > r.upTo {
+// held when it began: everything before their ends came from before folded, the first
+// offset of which something may still come.
+func (r *recoveryDedup) pass(folded, verdicts, letters int64) {
+	if folded > r.upTo {
 		r.ids, r.verdictsFrom = nil, verdicts
 	}
-	if len(r.offsets) == 0 || next > r.last {
+	if len(r.offsets) == 0 || folded > r.last {
 		r.offsets, r.lettersFrom = nil, letters
 	}
 }
