@@ -10,7 +10,7 @@ SHORT = -events 60000 -flows 3000 -gap 500ms
 GATEWAYS = bin/gateways
 CLIENTS = bin/clients
 
-.PHONY: deploy stack stack-faults browser clients gateways guards sdks bench-check setup help demo check build test race lint fuzz bench crash update brokers e2e e2e-short bench-kafka up down monitoring
+.PHONY: simulate deploy stack stack-faults browser clients gateways guards sdks bench-check setup help demo check build test race lint fuzz bench crash update brokers e2e e2e-short bench-kafka up down monitoring
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,7 +20,7 @@ demo: ## stop real runaways on the screen: no Kafka, no Docker, nothing installe
 	@$(GO) run -gcflags=all='-N -l' ./cmd/weir demo --once
 
 check: LOAD = 10s
-check: setup lint race deploy fuzz crash brokers e2e-short gateways browser ## set up what tests need and pass all of them
+check: setup lint race deploy fuzz simulate crash brokers e2e-short gateways browser ## set up what tests need and pass all of them
 	@echo "check: all passed"
 
 setup: ## what tests in other languages need
@@ -139,6 +139,9 @@ down: ## end them; what they keep stays (docker compose down --volumes removes i
 evidence: ## measure the rules on recorded runs: TRACES="FOLDER..." writes analyzer/EVIDENCE.md
 	@[ -n "$(TRACES)" ] || { echo 'evidence: say where the recorded runs are: make evidence TRACES="FOLDER..."'; exit 1; }
 	$(GO) run ./cmd/internal/tools/evidence $(TRACES) > analyzer/EVIDENCE.md.new && mv analyzer/EVIDENCE.md.new analyzer/EVIDENCE.md
+
+simulate: ## whole groups with crashes, hand-overs and failing disks and brokers, by SEEDS (1000) from FIRST (1)
+	$(GO) test -count=1 -timeout 0 -run TestSimulation -v ./cmd/internal/simulate -seeds $(or $(SEEDS),1000) -first $(or $(FIRST),1)
 
 update: ## rewrite golden outcomes; commit only what you can explain
 	$(GO) generate ./analyzer

@@ -1,0 +1,228 @@
+package simulate
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+
+	"weir/cmd/internal/pump"
+	"weir/events"
+	"weir/state"
+)
+
+// entry is a record of a partition of a topic. What has no value is the mark of an owner.
+type entry struct {
+	appended events.Stamp
+	value    string
+	key      string
+	from     pump.Position
+	id       string // of a verdict
+	trigger  int64  // of a verdict or a dead letter
+	epoch    int
+}
+
+// partition is one of a topic. A topic of verdicts or dead letters takes records from the
+// owner of the last epoch alone.
+type partition struct {
+	entries []entry
+	epoch   int
+	real    int // entries that are no marks
+	taken   func(e *entry)
+}
+
+func (p *partition) end() int64 { return int64(len(p.entries)) }
+
+func (w *world) append(p *partition, e entry) {
+	e.appended = events.StampOf(w.clock.Now())
+	p.entries = append(p.entries, e)
+	if e.value != "" {
+		p.real++
+	}
+	if p.taken != nil {
+		p.taken(&p.entries[len(p.entries)-1])
+	}
+}
+
+// request is one that a broker has not seen yet, and whose sender waits no more.
+type request struct {
+	to      *partition
+	epoch   int
+	fenced  bool
+	entries []entry
+}
+
+// arrive lets a request come to its broker.
+func (w *world) arrive(r *request) {
+	if r.fenced && r.epoch != r.to.epoch {
+		return
+	}
+	for _, e := range r.entries {
+		w.append(r.to, e)
+	}
+}
+
+// producer writes to a partition under the epoch of its owner, as the idempotent producers
+// of the Kafka form do: what is tried again after an error is never there twice.
+type producer struct {
+	*owner
+	to    *partition
+	epoch int
+	done  int // entries of the batch under way that are safe
+}
+
+// claim takes the partition over.
+func (o *owner) claim(to *partition, what string) (*producer, error) {
+	p := &producer{owner: o, to: to}
+	err := o.wait("claim "+what, func() error {
+		if o.world.fault(Sink, 30) {
+			return errBroker
+		}
+		to.epoch++
+		p.epoch = to.epoch
+		o.world.append(to, entry{epoch: p.epoch})
+		if o.world.fault(Sink, 30) {
+			return errBroker // it is ours, and nobody told us
+		}
+		return nil
+	}, nil)
+	return p, err
+}
+
+func (p *producer) write(what string, entries []entry) (end int64, err error) {
+	for i := range entries {
+		entries[i].epoch = p.epoch
+	}
+	put := func(n int) {
+		for _, e := range entries[p.done : p.done+n] {
+			p.world.append(p.to, e)
+		}
+		p.done += n
+	}
+	err = p.wait(what, func() error {
+		w, left := p.world, len(entries)-p.done
+		if p.to.epoch != p.epoch {
+			return errFenced
+		}
+		switch {
+		case w.fault(Sink, 20): // some of it
+			put(w.rand.IntN(left + 1))
+			return errBroker
+		case w.fault(Sink, 40): // all of it, and the answer is lost
+			put(left)
+			return errBroker
+		case w.fault(Full, 40): // and it is tried again
+			put(w.rand.IntN(left + 1))
+			return fmt.Errorf("a log of the simulation: %w", state.ErrDiskLow)
+		case w.fault(Wire, 40): // later, when it may be too late
+			w.wire = append(w.wire, &request{p.to, p.epoch, true, append([]entry(nil), entries[p.done:]...)})
+			return errBroker
+		}
+		put(left)
+		p.done = 0
+		return nil
+	}, func() { p.world.arrive(&request{p.to, p.epoch, true, entries[p.done:]}) })
+	return p.to.end(), err
+}
+
+// verdicts is the log of verdicts of a lane.
+type verdicts struct{ *producer }
+
+func (v *verdicts) Emit(_ context.Context, list []pump.Emitted) (int64, error) {
+	entries := make([]entry, len(list))
+	for i := range list {
+		entries[i] = entry{value: string(list[i].Verdict.AppendJSON(nil)), id: list[i].Verdict.ID, trigger: list[i].Offset}
+	}
+	return v.write("emit", entries)
+}
+
+func (v *verdicts) Since(_ context.Context, from int64, fn func(string, int64)) (end int64, err error) {
+	return v.since(from, func(e *entry) { fn(e.id, e.trigger) })
+}
+
+func (p *producer) since(from int64, fn func(e *entry)) (end int64, err error) {
+	err = p.wait("read back", func() error {
+		if p.world.fault(Sink, 40) {
+			return errBroker
+		}
+		return nil
+	}, nil)
+	if err != nil {
+		return 0, err
+	}
+	for i := from; i < p.to.end(); i++ {
+		if e := &p.to.entries[i]; e.value != "" {
+			fn(e)
+		}
+	}
+	return p.to.end(), nil
+}
+
+// letters is the log of dead letters of a lane.
+type letters struct{ *producer }
+
+func (l *letters) Bury(_ context.Context, list []state.DeadLetter) (int64, error) {
+	entries := make([]entry, len(list))
+	for i := range list {
+		entries[i] = entry{value: list[i].Code, trigger: list[i].Position}
+	}
+	return l.write("bury", entries)
+}
+
+func (l *letters) Since(_ context.Context, from int64, fn func(int64)) (int64, error) {
+	return l.since(from, func(e *entry) { fn(e.trigger) })
+}
+
+// passOn is the log of activity, as one partition of the events writes it: in order, but
+// what is tried again may be there twice, and an owner of before may still write.
+type passOn struct {
+	*owner
+	source int
+}
+
+func (a *passOn) Send(_ context.Context, list []pump.Repartitioned) error {
+	w := a.world
+	batches := make([][]entry, len(w.activity))
+	for i := range list {
+		r := &list[i]
+		e := entry{key: r.Key, value: string(r.Value), from: pump.Position{Source: a.source, Offset: r.Offset, Part: r.Part}}
+		for p := range batches {
+			if r.Key == "" || w.place(r.Key, len(batches)) == p {
+				batches[p] = append(batches[p], e)
+			}
+		}
+	}
+	put := func(p, n int) { w.arrive(&request{to: w.activity[p], entries: batches[p][:n]}) }
+	return a.wait("send", func() (err error) {
+		for p, b := range batches {
+			switch {
+			case len(b) == 0:
+			case w.fault(Sink, 30):
+				put(p, w.rand.IntN(len(b)+1))
+				err = errBroker
+			case w.fault(Full, 60):
+				put(p, w.rand.IntN(len(b)+1))
+				err = fmt.Errorf("a log of the simulation: %w", state.ErrDiskLow)
+			case w.fault(Wire, 40):
+				w.wire = append(w.wire, &request{to: w.activity[p], entries: b})
+				err = errBroker
+			case w.fault(Twice, 20):
+				put(p, len(b))
+				put(p, len(b))
+			default:
+				put(p, len(b))
+			}
+		}
+		return err
+	}, func() {
+		for p, b := range batches {
+			put(p, w.rand.IntN(len(b)+1))
+		}
+	})
+}
+
+// place is the partition of a key among so many.
+func (w *world) place(key string, partitions int) int {
+	h := fnv.New32a()
+	h.Write([]byte(key))
+	return int(h.Sum32() % uint32(partitions))
+}

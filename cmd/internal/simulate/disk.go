@@ -1,0 +1,178 @@
+package simulate
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"weir/cmd/internal/pump"
+	"weir/events"
+	"weir/state"
+)
+
+// disk is the store of one process. What is on it changes only while everybody waits, so
+// nobody has to lock it.
+type disk struct {
+	lanes map[uint16]*kept
+	full  bool // writes find too little free space
+
+	// What it held before the last writes, for a loss of power of a disk that said that
+	// they were safe. They come back in their order.
+	before []before
+}
+
+type before struct {
+	lane uint16
+	kept *kept // nil when there was nothing
+}
+
+// kept is what a store has of one lane. It is replaced whole.
+type kept struct {
+	meta    state.Meta
+	records map[subjectKey]string
+	due     map[dueKey]bool
+}
+
+type subjectKey struct {
+	subject state.Subject
+	key     string
+}
+
+type dueKey struct {
+	subjectKey
+	at events.Stamp
+}
+
+// mostLies is how many writes a disk may lose that it said were safe.
+const mostLies = 6
+
+func newDisk() *disk { return &disk{lanes: make(map[uint16]*kept)} }
+
+// commit writes a checkpoint as state.Store does.
+func (d *disk) commit(c *state.Checkpoint) {
+	old := d.lanes[c.Partition]
+	next := &kept{records: make(map[subjectKey]string), due: make(map[dueKey]bool)}
+	if old != nil {
+		next.records, next.due = maps.Clone(old.records), maps.Clone(old.due)
+	}
+	next.meta = state.Meta{Next: c.Next, Published: c.Published, State: slices.Clone(c.State)}
+	for i := range c.Records {
+		r := &c.Records[i]
+		key, due := subjectKey{r.Subject, r.Key}, r.Due
+		if r.Value == nil {
+			due = 0
+			delete(next.records, key)
+		} else {
+			next.records[key] = string(r.Value)
+		}
+		if r.OldDue != 0 && r.OldDue != due {
+			delete(next.due, dueKey{key, r.OldDue})
+		}
+		if due != 0 {
+			next.due[dueKey{key, due}] = true
+		}
+	}
+	d.before = append(d.before, before{c.Partition, old})
+	if n := len(d.before) - mostLies; n > 0 {
+		d.before = slices.Delete(d.before, 0, n)
+	}
+	d.lanes[c.Partition] = next
+}
+
+// losePower takes back the last writes.
+func (d *disk) losePower(writes int) {
+	for ; writes > 0 && len(d.before) > 0; writes-- {
+		last := d.before[len(d.before)-1]
+		d.before = d.before[:len(d.before)-1]
+		if d.lanes[last.lane] = last.kept; last.kept == nil {
+			delete(d.lanes, last.lane)
+		}
+	}
+}
+
+// store is the disk as the pump of a lane sees it.
+type store struct {
+	*owner
+	disk *disk
+}
+
+var _ pump.Store = (*store)(nil)
+
+func (s *store) Meta(lane uint16) (state.Meta, bool, error) {
+	k := s.disk.lanes[lane]
+	if k == nil {
+		return state.Meta{}, false, nil
+	}
+	return k.meta, true, nil
+}
+
+func (s *store) Due(lane uint16, fn func(state.Subject, events.Stamp, string) error) error {
+	k := s.disk.lanes[lane]
+	if k == nil {
+		return nil
+	}
+	order := func(a, b dueKey) int {
+		return cmp.Or(cmp.Compare(a.subject, b.subject), cmp.Compare(a.at, b.at), cmp.Compare(a.key, b.key))
+	}
+	for _, x := range slices.SortedFunc(maps.Keys(k.due), order) {
+		if err := fn(x.subject, x.at, x.key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *store) Load(lane uint16, subject state.Subject, key string) ([]byte, bool, error) {
+	if k := s.disk.lanes[lane]; k != nil {
+		if r, ok := k.records[subjectKey{subject, key}]; ok {
+			return []byte(r), true, nil
+		}
+	}
+	return nil, false, nil
+}
+
+func (s *store) Records(lane uint16, subject state.Subject, fn func(string, []byte) error) error {
+	k := s.disk.lanes[lane]
+	if k == nil {
+		return nil
+	}
+	for _, x := range slices.SortedFunc(maps.Keys(k.records), func(a, b subjectKey) int { return cmp.Compare(a.key, b.key) }) {
+		if x.subject != subject {
+			continue
+		}
+		if err := fn(x.key, []byte(k.records[x])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *store) MaxCheckpoint() (int64, int) { return s.world.maxCheckpoint, 1 << 20 }
+
+// Commit waits until the checkpoint is on the disk, or is not.
+func (s *store) Commit(c *state.Checkpoint) error {
+	s.world.checkCheckpoint(s.owner, c)
+	return s.wait("commit", func() error {
+		w := s.world
+		if s.disk.full && w.faulty {
+			return fmt.Errorf("a disk of the simulation: %w", state.ErrDiskLow)
+		}
+		switch {
+		case w.fault(Disk, 30):
+			return errDisk
+		case w.fault(Disk, 30):
+			s.disk.commit(c)
+			return errDisk
+		}
+		s.disk.commit(c)
+		return nil
+	}, func() { s.disk.commit(c) })
+}
+
+// The dead letters go to the log.
+func (s *store) DeadLetter(...state.DeadLetter) error { panic("dead letters go to the log") }
+func (s *store) DeadLetters(int64, int, []state.DeadLetter) ([]state.DeadLetter, error) {
+	panic("dead letters go to the log")
+}
+func (s *store) DeadLetterCount() int64 { panic("dead letters go to the log") }

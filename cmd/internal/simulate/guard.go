@@ -1,0 +1,66 @@
+package simulate
+
+import (
+	"weir/events"
+	"weir/sink/guard"
+)
+
+// watcher is a guard that follows the verdicts, now and then from a place that it has been
+// at before, beside a plain list of all that it has read.
+type watcher struct {
+	table *guard.Table
+	next  []int64
+	fresh map[string]*events.Verdict // by order, the latest that was read
+}
+
+func (g *watcher) turn(w *world) {
+	if g.table == nil {
+		g.table, g.next, g.fresh = new(guard.Table), make([]int64, len(w.verdicts)), make(map[string]*events.Verdict)
+	}
+	lane := w.rand.IntN(len(w.verdicts))
+	log := w.verdicts[lane]
+	if w.rand.IntN(4) == 0 {
+		g.next[lane] = max(0, g.next[lane]-int64(w.rand.IntN(6)))
+	}
+	for n := w.rand.IntN(12); n > 0 && g.next[lane] < log.end(); n-- {
+		e := &log.entries[g.next[lane]]
+		g.next[lane]++
+		if e.value == "" {
+			continue
+		}
+		v := new(events.Verdict)
+		must(events.DecodeVerdict([]byte(e.value), v))
+		g.table.Take(v)
+		order := v.ID[:16]
+		if old := g.fresh[order]; old == nil || old.Revision <= v.Revision {
+			g.fresh[order] = v
+		}
+	}
+	now := events.StampOf(w.clock.Now())
+	if w.rand.IntN(3) == 0 {
+		g.table.Sweep(now)
+	}
+	for i := range w.traffic.calls {
+		c, ok := guard.CallOf(&w.traffic.calls[i])
+		if !ok {
+			continue
+		}
+		refused := g.table.Refusing(&c, now)
+		if refused != nil {
+			if refused.ExpiresAt != 0 && events.Stamp(refused.ExpiresAt) <= now || !guard.Matches(refused, &c) {
+				w.violate("a guard refuses by orders that stand", "%+v is refused at %d by %s", c, now, refused.AppendJSON(nil))
+			}
+			continue
+		}
+		for _, v := range g.fresh {
+			if g.refuses(v, &c, now) {
+				w.violate("a guard never allows what a fresh order refuses", "%+v is allowed at %d in spite of %s", c, now, v.AppendJSON(nil))
+				return
+			}
+		}
+	}
+}
+
+func (g *watcher) refuses(v *events.Verdict, c *guard.Call, now events.Stamp) bool {
+	return (v.Action == "throttle" || v.Action == "deny" || v.Action == "halt") && v.Mode == "enforce" && guard.Matches(v, c) && (v.ExpiresAt == 0 || events.Stamp(v.ExpiresAt) > now)
+}

@@ -1,0 +1,288 @@
+package simulate
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"weir/cmd/internal/pump"
+	"weir/events"
+	"weir/state"
+)
+
+// eventTaken folds what comes into the log, at once.
+func (w *world) eventTaken(n int) func(*entry) {
+	return func(e *entry) {
+		w.flows[n].fold(w.events[n].end()-1, e.appended, []byte(e.value))
+	}
+}
+
+// activityTaken folds what comes into the log of activity, and holds it against what the
+// plain fold of the events passes on: all of it, in its order, and nothing else.
+func (w *world) activityTaken(n int) func(*entry) {
+	next := make([]int, len(w.events)) // of what the plain folds pass on
+	return func(e *entry) {
+		p := w.agents[n]
+		w.stats.Activity++
+		if fresh := p.fold(w.activity[n].end()-1, e.key, e.from, []byte(e.value)); !fresh {
+			return
+		}
+		want := w.flows[e.from.Source].activity
+		i := next[e.from.Source]
+		for i < len(want) && want[i].key != "" && w.place(want[i].key, len(w.activity)) != n {
+			i++
+		}
+		next[e.from.Source] = i + 1
+		got := activity{e.key, e.from, e.value}
+		if i >= len(want) || want[i] != got {
+			w.violate("activity is what the plain fold passes on", "partition %d:\n got %+v\nwant %+v", n, got, want[min(i, len(want)):min(i+1, len(want))])
+		}
+	}
+}
+
+// verdictTaken holds each verdict against the one of the plain fold.
+func (w *world) verdictTaken(lane int) func(*entry) {
+	return func(e *entry) {
+		p := w.verdicts[lane]
+		if e.epoch != p.epoch {
+			w.violate("nobody publishes behind the mark of a next owner", "lane %d: epoch %d after the mark of %d", lane, e.epoch, p.epoch)
+		}
+		if e.value == "" {
+			return
+		}
+		w.stats.Verdicts++
+		want, i := w.fold(lane).verdicts, p.real-1
+		if i >= len(want) || want[i].line != e.value || want[i].trigger != e.trigger {
+			w.violate("verdicts equal the plain fold", "lane %d, verdict %d:\n got %s @%d\nwant %+v\n%s", lane, i, e.value, e.trigger, want[min(i, len(want)):min(i+1, len(want))], p.tail())
+		}
+	}
+}
+
+// tail says what the last records of a partition are about.
+func (p *partition) tail() string {
+	var b strings.Builder
+	for i := max(0, len(p.entries)-12); i < len(p.entries); i++ {
+		e := &p.entries[i]
+		fmt.Fprintf(&b, "%d: epoch %d, %s @%d\n", i, e.epoch, e.id, e.trigger)
+	}
+	return b.String()
+}
+
+func (w *world) letterTaken(lane int) func(*entry) {
+	return func(e *entry) {
+		p := w.letters[lane]
+		if e.value == "" {
+			return
+		}
+		want, i := w.fold(lane).letters, p.real-1
+		if i >= len(want) || want[i] != e.trigger {
+			w.violate("dead letters equal the plain fold", "lane %d, letter %d about %d (%s), want %v", lane, i, e.trigger, e.value, want[min(i, len(want)):min(i+1, len(want))])
+		}
+	}
+}
+
+// checkCheckpoint holds a checkpoint against the plain fold and the logs before it may be
+// written.
+func (w *world) checkCheckpoint(o *owner, c *state.Checkpoint) {
+	w.mu.Lock()
+	w.stats.Commits++
+	w.mu.Unlock()
+	lane, fold := o.lane, w.fold(o.lane)
+	due := func(trigger int64) bool { return trigger < c.Next-1 || trigger == c.Next-1 && w.exact }
+	const ahead = "a checkpoint is never ahead of what was published"
+	n := 0
+	for n < len(fold.verdicts) && due(fold.verdicts[n].trigger) {
+		n++
+	}
+	if have := w.verdicts[lane].real; have < n {
+		w.violate(ahead, "lane %d: the checkpoint at %d holds %d verdicts, the log %d", lane, c.Next, n, have)
+	}
+	n = 0
+	for n < len(fold.letters) && fold.letters[n] < c.Next {
+		n++
+	}
+	if have := w.letters[lane].real; have < n {
+		w.violate(ahead, "lane %d: the checkpoint at %d holds %d dead letters, the log %d", lane, c.Next, n, have)
+	}
+	if lane < len(w.flows) {
+		for _, a := range fold.activity {
+			if !due(a.at.Offset) {
+				break
+			}
+			for p := range w.activity {
+				if a.key != "" && w.place(a.key, len(w.activity)) != p {
+					continue
+				}
+				if s := &w.agents[p].sources[lane]; !s.any || s.last.Offset < a.at.Offset || s.last.Offset == a.at.Offset && s.last.Part < a.at.Part {
+					w.violate(ahead, "lane %d: the checkpoint at %d is ahead of the activity %+v, the log has %+v", lane, c.Next, a.at, s.last)
+				}
+			}
+		}
+	}
+	for i := range w.verdicts[lane].entries {
+		if e := &w.verdicts[lane].entries[i]; int64(i) < c.Published && e.trigger >= c.Next && e.value != "" {
+			w.violate("who recovers reads all that may come again", "lane %d: the checkpoint at %d begins to read verdicts at %d, behind one of record %d", lane, c.Next, c.Published, e.trigger)
+		}
+	}
+	if !w.exact {
+		return
+	}
+	for i := range c.Records {
+		r := &c.Records[i]
+		if want := fold.at(r.Key, c.Next); string(r.Value) != want {
+			w.violate("a checkpoint equals the plain fold of its prefix", "lane %d, checkpoint at %d, %s %q:\n got %x\nwant %x", lane, c.Next, r.Subject, r.Key, r.Value, want)
+		}
+	}
+}
+
+// heal ends all trouble, lets everything be folded, and looks at what is there then.
+func (w *world) heal() {
+	w.faulty = false
+	w.note("everything heals")
+	for _, p := range w.processes {
+		p.disk.full = false
+	}
+	for _, o := range w.ghosts {
+		o.tell()
+	}
+	w.settle()
+	now := events.StampOf(w.clock.Now())
+	w.clock.Advance(time.Hour)
+	w.settle()
+	for _, at := range []events.Stamp{now, now.Add(time.Hour)} {
+		for _, p := range w.events {
+			w.append(p, entry{value: string(pump.TickRecord(at))})
+		}
+	}
+	const rounds = 5000
+	for round := 0; !w.done(); round++ {
+		if w.broken != nil {
+			return
+		}
+		if round == rounds {
+			w.violate("everything is folded when all faults end", "%s", w.state())
+			return
+		}
+		w.giveAll()
+		w.round()
+	}
+	for _, o := range w.owners {
+		o.tell()
+	}
+	for round := 0; w.alive() > 0 && w.broken == nil; round++ {
+		if round == rounds {
+			w.violate("who is told to end ends", "%s", w.state())
+			return
+		}
+		w.round()
+	}
+	if w.broken == nil {
+		w.checkEnd()
+	}
+}
+
+// giveAll gives the lanes that nobody folds to somebody.
+func (w *world) giveAll() {
+	for lane, o := range w.owners {
+		if o == nil || o.ended {
+			p := w.processes[w.rand.IntN(len(w.processes))]
+			free := true
+			for _, g := range w.ghosts {
+				free = free && (g.lane != lane || g.process != p || g.ended)
+			}
+			if free {
+				w.give(lane, p)
+			}
+		}
+	}
+}
+
+// round lets everybody who waits go on once.
+func (w *world) round() {
+	waiting := append([]*call(nil), w.waiting()...)
+	for _, c := range waiting {
+		w.answer(c)
+	}
+	w.clock.Advance(time.Second)
+	w.settle()
+}
+
+func (w *world) alive() (n int) {
+	for _, o := range append(append([]*owner(nil), w.ghosts...), w.owners...) {
+		if o != nil && !o.ended {
+			n++
+		}
+	}
+	return n
+}
+
+// done reports whether everything is folded and published.
+func (w *world) done() bool {
+	for lane, o := range w.owners {
+		source, _ := w.sourceOf(lane)
+		if o == nil || o.ended || o.pump == nil || o.pump.Next() < source.end() || w.verdicts[lane].real < len(w.fold(lane).verdicts) {
+			return false
+		}
+	}
+	for _, g := range w.ghosts {
+		if !g.ended {
+			return false
+		}
+	}
+	for _, c := range w.parked { // or something is on its way still
+		if c.what != "fetch" {
+			return false
+		}
+	}
+	return true
+}
+
+// state says how far everything is.
+func (w *world) state() string {
+	var b strings.Builder
+	for lane, o := range w.owners {
+		source, _ := w.sourceOf(lane)
+		fmt.Fprintf(&b, "lane %d: the log ends at %d, %d of %d verdicts, %d of %d dead letters", lane, source.end(), w.verdicts[lane].real, len(w.fold(lane).verdicts),
+			w.letters[lane].real, len(w.fold(lane).letters))
+		if o != nil && o.pump != nil {
+			fmt.Fprintf(&b, ", %v is at %d, ended: %v", o, o.pump.Next(), o.ended)
+		}
+		b.WriteByte('\n')
+	}
+	for _, c := range w.waiting() {
+		fmt.Fprintf(&b, "%v waits for: %s\n", c.owner, c.what)
+	}
+	return b.String()
+}
+
+// checkEnd compares the disks of the last owners with the plain folds.
+func (w *world) checkEnd() {
+	for lane, o := range w.owners {
+		fold, kept := w.fold(lane), o.process.disk.lanes[uint16(lane)]
+		if got, want := w.letters[lane].real, len(fold.letters); got != want {
+			w.violate("dead letters equal the plain fold", "lane %d: %d, want %d", lane, got, want)
+		}
+		if kept == nil {
+			if len(fold.records) > 0 {
+				w.violate("the last checkpoint holds everything", "lane %d: there is none", lane)
+			}
+			continue
+		}
+		for key, want := range fold.records {
+			subject := state.FlowSubject
+			if lane >= len(w.flows) {
+				subject = state.AgentSubject
+			}
+			x := subjectKey{subject, key}
+			if got := kept.records[x]; got != want {
+				w.violate("the last checkpoint holds everything", "lane %d, %q:\n got %x\nwant %x", lane, key, got, want)
+			}
+			if due := fold.due[key]; due != 0 && lane < len(w.flows) && !kept.due[dueKey{x, due}] {
+				w.violate("the last checkpoint holds everything", "lane %d, %q: no deadline at %d", lane, key, due)
+			}
+		}
+		if lane < len(w.flows) && len(kept.due) != len(fold.due) {
+			w.violate("the last checkpoint holds everything", "lane %d: %d deadlines, want %d", lane, len(kept.due), len(fold.due))
+		}
+	}
+}

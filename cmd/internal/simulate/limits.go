@@ -1,0 +1,43 @@
+package simulate
+
+import (
+	"sync"
+
+	"weir/analyzer"
+	"weir/analyzer/limitfile"
+	"weir/cmd/internal/pump"
+	"weir/cmd/internal/pump/pumptest"
+)
+
+// firstLimits are in force until the log says otherwise.
+func firstLimits() analyzer.Limits {
+	l := pumptest.Limits()
+	l.Agents.Recover = true
+	return l
+}
+
+// limits are those that the log may set.
+var limits = func() (out []analyzer.Limits) {
+	for _, name := range []string{"balanced", "delegation", "recovery", "task", "team"} {
+		l, err := limitfile.Profile(name)
+		must(err)
+		l.Agents.Recover = true
+		l.Version = limitfile.Version(&l)
+		out = append(out, l)
+	}
+	return out
+}()
+
+// parsed are the limits by their documents: to read one takes longer than hundreds of steps.
+var parsed sync.Map
+
+func parseLimits(document []byte) (analyzer.Limits, error) {
+	if l, ok := parsed.Load(string(document)); ok {
+		return l.(analyzer.Limits), nil
+	}
+	l, err := pump.ParseLimits(document)
+	if err == nil {
+		parsed.Store(string(document), l)
+	}
+	return l, err
+}

@@ -1,0 +1,191 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"weir/cmd/internal/pump"
+	"weir/events"
+)
+
+// How what an owner waits for can fail.
+var (
+	errBroker = errors.New("a broker of the simulation fails")
+	errDisk   = errors.New("a disk of the simulation fails")
+	errFenced = errors.New("another owner has taken over")
+	errKilled = errors.New("the process was killed")
+)
+
+// process is one weir: what is killed together, over one disk.
+type process struct {
+	name int
+	disk *disk
+}
+
+// owner folds a lane in a process, from the moment that the group gives it to it until
+// it is told to end, finds that there is another one, or is killed.
+type owner struct {
+	world   *world
+	process *process
+	lane    int
+	number  int // of all owners there were
+	told    context.Context
+	tell    context.CancelFunc
+	hard    context.Context // ends what is under way
+	abort   context.CancelFunc
+
+	mu     sync.Mutex
+	killed bool
+	ended  bool
+
+	pump *pump.Pump
+	seen standing
+}
+
+// standing is what may not run back while a pump lives.
+type standing struct{ watermark, next int64 }
+
+// call is a goroutine that waits: for the answer of a disk, a broker or the group.
+type call struct {
+	owner  *owner
+	what   string
+	run    func() error // what is done when its turn comes
+	dying  func()       // what may still be done when the process is killed; nil for nothing
+	answer chan error
+}
+
+// wait lets everybody else go on, and returns what run has returned when it was this
+// call's turn. Nothing else runs during run.
+func (o *owner) wait(what string, run func() error, dying func()) error {
+	c := &call{owner: o, what: what, run: run, dying: dying, answer: make(chan error, 1)}
+	o.mu.Lock()
+	if o.killed {
+		o.mu.Unlock()
+		return errKilled
+	}
+	o.mu.Unlock()
+	o.world.park(c)
+	return <-c.answer
+}
+
+// own is what an owner does: it takes over, folds, and begins again after an error.
+func (o *owner) own() {
+	defer func() {
+		o.mu.Lock()
+		o.ended = true
+		o.mu.Unlock()
+	}()
+	for o.told.Err() == nil {
+		err := o.fold()
+		switch {
+		case errors.Is(err, errBroken):
+			return
+		case err == nil, errors.Is(err, errFenced), errors.Is(err, errKilled), o.told.Err() != nil:
+			return
+		case !errors.Is(err, errBroker) && !errors.Is(err, errDisk):
+			o.world.violate("an owner fails only with what failed it", "lane %d: %v", o.lane, err)
+			return
+		}
+		if o.wait("begin again", func() error { return nil }, nil) != nil {
+			return
+		}
+	}
+}
+
+// errBroken says that an invariant is broken: the run ends.
+var errBroken = errors.New("an invariant is broken")
+
+func (o *owner) fold() error {
+	w := o.world
+	out, err := o.claim(w.verdicts[o.lane], "verdicts")
+	if err != nil {
+		return err
+	}
+	dead, err := o.claim(w.letters[o.lane], "letters")
+	if err != nil {
+		return err
+	}
+	options := pump.Options{Partition: uint16(o.lane), Source: "events", Limits: firstLimits(), Parse: parseLimits, Store: &store{o, o.process.disk},
+		Sink: &verdicts{out}, Letters: &letters{dead}, Memory: w.memory, CheckpointEvery: w.checkpointEvery, Clock: w.clock, Logger: slog.New(slog.DiscardHandler)}
+	source, agents := w.sourceOf(o.lane)
+	if agents {
+		options.Stage, options.Sources = pump.AgentStage, len(w.events)
+	} else {
+		options.Activity, options.Answer = &passOn{o, o.lane}, o.answered
+	}
+	o.pump, err = pump.New(o.hard, options)
+	if err != nil {
+		return err
+	}
+	o.seen = standing{o.pump.Standing().Watermark.Load(), o.pump.Next()}
+	if err := o.follow(source); err != nil {
+		o.pump.CloseWithoutCheckpoint()
+		return err
+	}
+	return o.pump.Close(o.hard)
+}
+
+// follow folds the log until the owner is told to end.
+func (o *owner) follow(source *partition) error {
+	w, next := o.world, o.pump.Next()
+	if next > source.end() {
+		w.violate("a checkpoint is of the log", "lane %d: begins at %d, the log ends at %d", o.lane, next, source.end())
+		return errBroken
+	}
+	for o.told.Err() == nil {
+		var records []pump.Record
+		err := o.wait("fetch", func() error {
+			if w.fault(Back, 20) {
+				next = max(0, next-1-int64(w.rand.IntN(5)))
+			}
+			for n := 1 + w.rand.IntN(w.batch); n > 0 && next < source.end(); n, next = n-1, next+1 {
+				e := &source.entries[next]
+				records = append(records, pump.Record{Offset: next, Appended: e.appended, Value: []byte(e.value), Key: e.key, From: e.from})
+			}
+			return nil
+		}, nil)
+		if err != nil {
+			return err
+		}
+		if err := o.pump.Batch(o.hard, records); err != nil {
+			return err
+		}
+		if err := o.look(next); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// look holds the pump against what it was before.
+func (o *owner) look(next int64) error {
+	w, s := o.world, o.pump.Standing()
+	now := standing{s.Watermark.Load(), o.pump.Next()}
+	switch {
+	case now.watermark < o.seen.watermark:
+		w.violate("watermarks never run back", "lane %d: from %d to %d", o.lane, o.seen.watermark, now.watermark)
+	case now.next < o.seen.next, now.next < next:
+		w.violate("what was folded stays folded", "lane %d: next is %d, was %d, and was given up to %d", o.lane, now.next, o.seen.next, next)
+	case s.FlowBytes.Load() > w.memory+2*w.maxCheckpoint:
+		w.violate("memory stays within its budget", "lane %d: %d bytes of flows, the budget is %d and %d for two checkpoints", o.lane, s.FlowBytes.Load(), w.memory, 2*w.maxCheckpoint)
+	default:
+		o.seen = now
+		return nil
+	}
+	return errBroken
+}
+
+// answered compares the answer to an ask with that of the plain fold.
+func (o *owner) answered(offset int64, ev *events.Event, v *events.Verdict) {
+	got, want := string(v.AppendJSON(nil)), o.world.flows[o.lane].answers[offset]
+	if got != want {
+		o.world.violate("an ask is answered as the plain fold answers it", "lane %d, offset %d, ask %s:\n got %s\nwant %s", o.lane, offset, ev.ID, got, want)
+	}
+}
+
+func (o *owner) String() string {
+	return fmt.Sprintf("owner %d of lane %d in process %d", o.number, o.lane, o.process.name)
+}

@@ -1,0 +1,292 @@
+package simulate
+
+import (
+	"fmt"
+	"strings"
+
+	"weir/analyzer"
+	"weir/cmd/internal/pump"
+	"weir/events"
+	"weir/events/fingerprint"
+)
+
+// said is a verdict as it has to stand in the verdict log.
+type said struct {
+	line    string // the verdict as JSON
+	trigger int64
+}
+
+// activity is a record as it has to stand in the log of activity.
+type activity struct {
+	key   string // "" for every partition
+	at    pump.Position
+	value string
+}
+
+// version is what a record was from an offset of the log on.
+type version struct {
+	next   int64
+	record string // "" for none
+}
+
+// plain folds a log as simply as that can be done, with the one fold: no batches, no
+// memory that ends, no checkpoints, and the next deadline found by a look at all.
+type plain struct {
+	engine  *analyzer.Engine
+	records map[string]string
+	due     map[string]events.Stamp
+	history map[string][]version
+
+	verdicts []said
+	activity []activity
+	letters  []int64
+	answers  map[int64]string // by the offset of the ask
+
+	fx analyzer.Effects
+}
+
+func newPlain(limits analyzer.Limits) plain {
+	return plain{engine: analyzer.New(limits), records: make(map[string]string), due: make(map[string]events.Stamp),
+		history: make(map[string][]version), answers: make(map[int64]string)}
+}
+
+// set makes record the one of key after the record at an offset.
+func (p *plain) set(key string, offset int64, record []byte, due events.Stamp) {
+	p.records[key] = string(record)
+	if p.due[key] = due; due == 0 {
+		delete(p.due, key)
+	}
+	h := p.history[key]
+	if n := len(h); n > 0 && h[n-1].next == offset+1 {
+		h = h[:n-1]
+	}
+	p.history[key] = append(h, version{offset + 1, string(record)})
+}
+
+// at returns the record of key when everything before next was folded.
+func (p *plain) at(key string, next int64) string {
+	h := p.history[key]
+	for i := len(h) - 1; i >= 0; i-- {
+		if h[i].next <= next {
+			return h[i].record
+		}
+	}
+	return ""
+}
+
+// ripe returns the key whose deadline comes first among those up to a time.
+func (p *plain) ripe(upTo events.Stamp) (key string, at events.Stamp, ok bool) {
+	for k, due := range p.due {
+		if due <= upTo && (!ok || due < at || due == at && k < key) {
+			key, at, ok = k, due, true
+		}
+	}
+	return key, at, ok
+}
+
+// collect takes over what the last step gave, and returns what it passes on.
+func (p *plain) collect(offset int64) []analyzer.Activity {
+	for i := range p.fx.Verdicts {
+		p.verdicts = append(p.verdicts, said{string(p.fx.Verdicts[i].AppendJSON(nil)), offset})
+	}
+	return p.fx.Activity
+}
+
+func (p *plain) limits(document []byte, offset int64) {
+	l, err := parseLimits(document)
+	if err != nil {
+		p.letters = append(p.letters, offset)
+		return
+	}
+	p.engine = analyzer.New(l)
+}
+
+// plainFlows folds a partition of the events.
+type plainFlows struct {
+	plain
+	source    int
+	partition analyzer.Partition
+	told      int64
+	last      pump.Position // of what was passed on
+	parts     int
+}
+
+func newPlainFlows(source int, limits analyzer.Limits) *plainFlows {
+	return &plainFlows{plain: newPlain(limits), source: source, last: pump.Position{Offset: -1}}
+}
+
+// tellEvery is how often the flows tell the agents of the time, in milliseconds.
+const tellEvery = 30_000
+
+func (p *plainFlows) fold(offset int64, appended events.Stamp, value []byte) {
+	p.one(offset, appended, value)
+	for {
+		key, due, ok := p.ripe(p.partition.Watermark.Add(-analyzer.Grace))
+		if !ok {
+			break
+		}
+		p.fx.Reset()
+		var f analyzer.Flow
+		p.open(&f, key)
+		p.engine.Advance(&p.partition, &f, due, &p.fx)
+		p.keep(&f, key, offset)
+	}
+	if step := int64(p.partition.Watermark) / tellEvery; step > p.told {
+		p.told = step
+		at := p.engine.Told(p.partition.Watermark)
+		p.pass("", offset, &events.Event{ID: fmt.Sprintf("told:%d", at), Time: at, Kind: events.Tick})
+	}
+}
+
+func (p *plainFlows) one(offset int64, appended events.Stamp, value []byte) {
+	p.fx.Reset()
+	var ev events.Event
+	if events.Decode(value, &ev) != nil {
+		p.letters = append(p.letters, offset)
+		return
+	}
+	ev.Appended = appended
+	switch ev.Kind {
+	case events.LimitsSet:
+		p.limits(ev.Limits, offset)
+		return
+	case events.Tick:
+		p.partition.Watermark = max(p.partition.Watermark, min(ev.Time, appended))
+		return
+	}
+	if len(ev.Tool.Args) > 0 && ev.Tool.ArgsHash.IsZero() {
+		ev.Tool.ArgsHash = fingerprint.Args(ev.Tool.Args, nil)
+	}
+	if ev.CorrelationID == "" && p.engine.Relay(&p.partition, &ev, &p.fx) {
+		for i := range p.fx.Activity {
+			p.pass(p.fx.Activity[i].Key, offset, &p.fx.Activity[i].Event)
+		}
+		return
+	}
+	key := ev.FlowKey()
+	var f analyzer.Flow
+	p.open(&f, key)
+	p.engine.Step(&p.partition, &f, &ev, &p.fx)
+	if p.fx.Answer != nil {
+		p.answers[offset] = string(p.fx.Answer.AppendJSON(nil))
+	}
+	p.keep(&f, key, offset)
+}
+
+func (p *plainFlows) open(f *analyzer.Flow, key string) {
+	f.Reset(key)
+	if r := p.records[key]; r != "" {
+		must(f.UnmarshalBinary(key, []byte(r)))
+	}
+}
+
+func (p *plainFlows) keep(f *analyzer.Flow, key string, offset int64) {
+	if f.Events() > 0 {
+		record, err := f.AppendBinary(nil)
+		must(err)
+		p.set(strings.Clone(key), offset, record, p.engine.Due(f))
+	}
+	for _, a := range p.collect(offset) {
+		p.pass(a.Key, offset, &a.Event)
+	}
+}
+
+func (p *plainFlows) pass(key string, offset int64, ev *events.Event) {
+	if offset != p.last.Offset {
+		p.last, p.parts = pump.Position{Offset: offset}, 0
+	}
+	at := pump.Position{Source: p.source, Offset: offset, Part: p.parts}
+	p.parts++
+	p.activity = append(p.activity, activity{strings.Clone(key), at, string(ev.AppendJSON(nil))})
+}
+
+// plainAgents folds a partition of the activity.
+type plainAgents struct {
+	plain
+	partition analyzer.Agents
+	sources   []tellers
+}
+
+// tellers is what is known of a source of activity.
+type tellers struct {
+	last pump.Position // seen
+	any  bool
+	told events.Stamp
+}
+
+func newPlainAgents(sources int, limits analyzer.Limits) *plainAgents {
+	return &plainAgents{plain: newPlain(limits), sources: make([]tellers, sources)}
+}
+
+// fold reports whether the record was one that had not come before.
+func (p *plainAgents) fold(offset int64, key string, from pump.Position, value []byte) (fresh bool) {
+	p.fx.Reset()
+	var ev events.Event
+	must(events.Decode(value, &ev))
+	if ev.Kind == events.LimitsSet {
+		p.limits(ev.Limits, offset)
+		p.fire(offset)
+		return false
+	}
+	s := &p.sources[from.Source]
+	if fresh = !s.any || from.Offset > s.last.Offset || from.Offset == s.last.Offset && from.Part > s.last.Part; fresh {
+		s.last, s.any = from, true
+		p.take(&ev, key, from.Source, offset)
+	}
+	p.fire(offset)
+	return fresh
+}
+
+func (p *plainAgents) take(ev *events.Event, key string, source int, offset int64) {
+	if ev.Kind == events.Tick {
+		s := &p.sources[source]
+		s.told = max(s.told, ev.Time)
+		least := s.told
+		for i := range p.sources {
+			least = min(least, p.sources[i].told)
+		}
+		p.partition.Watermark = max(p.partition.Watermark, least)
+		return
+	}
+	var a analyzer.Agent
+	p.open(&a, key)
+	p.engine.StepAgent(&p.partition, &a, ev, &p.fx)
+	p.keep(&a, key, offset)
+}
+
+func (p *plainAgents) fire(offset int64) {
+	for {
+		key, due, ok := p.ripe(p.partition.Watermark)
+		if !ok {
+			return
+		}
+		p.fx.Reset()
+		var a analyzer.Agent
+		p.open(&a, key)
+		p.engine.AdvanceAgent(&p.partition, &a, due, &p.fx)
+		p.keep(&a, key, offset)
+	}
+}
+
+func (p *plainAgents) open(a *analyzer.Agent, key string) {
+	a.Reset(key)
+	if r := p.records[key]; r != "" {
+		must(a.UnmarshalBinary(key, []byte(r)))
+	}
+}
+
+func (p *plainAgents) keep(a *analyzer.Agent, key string, offset int64) {
+	if a.Events() > 0 {
+		record, err := a.AppendBinary(nil)
+		must(err)
+		p.set(strings.Clone(key), offset, record, p.engine.DueAgent(a))
+	}
+	p.collect(offset)
+}
+
+// must is for what the simulation has made itself.
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}

@@ -1,0 +1,97 @@
+package simulate
+
+import (
+	"fmt"
+	"time"
+
+	"weir/cmd/internal/pump/pumptest"
+	"weir/events"
+)
+
+// traffic is what the agents of the simulation do: they loop, flood each other, report and
+// fall silent. Some of their events come twice, and some cannot be read.
+type traffic struct {
+	flows int
+	made  int
+	calls []events.Event // the last that were made
+	last  []sent
+	acked map[string]bool // ids of what a broker has said that it keeps
+}
+
+type sent struct {
+	partition int
+	value     string
+}
+
+// produce lets producers send some events.
+func (w *world) produce() {
+	t, r := &w.traffic, w.rand
+	if t.acked == nil {
+		t.acked = make(map[string]bool)
+	}
+	for n := 1 + r.IntN(8); n > 0; n-- {
+		at := events.StampOf(w.clock.Now()).Add(-time.Duration(r.IntN(900)) * time.Millisecond)
+		switch x := r.IntN(100); {
+		case x < 2:
+			bad := []string{"{", `{"id":1}`, "nonsense"}[r.IntN(3)]
+			w.append(w.events[r.IntN(len(w.events))], entry{value: bad})
+			continue
+		case x < 5 && len(t.last) > 0:
+			again := t.last[len(t.last)-1-r.IntN(min(len(t.last), 12))]
+			w.append(w.events[again.partition], entry{value: again.value})
+			continue
+		}
+		ev := w.event(at)
+		s := sent{w.place(ev.FlowKey(), len(w.events)), string(ev.AppendJSON(nil))}
+		w.append(w.events[s.partition], entry{value: s.value})
+		if w.fault(Late, 20) {
+			w.append(w.events[s.partition], entry{value: s.value})
+		}
+		w.stats.Events++
+		t.last = append(t.last, s)
+		if len(t.last) > 100 {
+			t.last = t.last[50:]
+		}
+		t.calls = append(t.calls, *ev)
+		if len(t.calls) > 100 {
+			t.calls = t.calls[50:]
+		}
+		t.acked[ev.ID] = true
+		w.pass0(time.Duration(r.IntN(300)) * time.Millisecond)
+	}
+	w.settle()
+}
+
+// pass0 lets a moment pass.
+func (w *world) pass0(d time.Duration) { w.clock.Advance(d); w.settle() }
+
+func (w *world) event(at events.Stamp) *events.Event {
+	t, r := &w.traffic, w.rand
+	t.made++
+	agent := func() events.Party { return events.Party{Agent: fmt.Sprint("worker-", r.IntN(9))} }
+	ev := &events.Event{ID: fmt.Sprint("s", t.made), Source: "simulation", Time: at, From: agent()}
+	switch x := r.IntN(100); {
+	case x < 18:
+		ev.From.Agent = fmt.Sprint("worker-", (t.made/100+r.IntN(3))%9)
+		ev.Kind, ev.AgentState = events.AgentStatus, &events.AgentState{Status: []string{"active", "active", "waiting_user", "completed"}[r.IntN(4)]}
+		if r.IntN(2) == 0 {
+			ev.AgentState.Margin = []string{"comfortable", "tight", "critical"}[r.IntN(3)]
+		}
+	case x < 21:
+		ev.Kind, ev.To, ev.Rescue = events.RescueRequest, agent(), &events.Rescue{}
+	case x < 24:
+		ev.Kind, ev.To, ev.Note = events.NoteAdded, agent(), &events.Note{Tags: []string{"stuck", "help"}, Summary: "does not answer"}
+	case x < 34:
+		ev.Kind, ev.To = events.AgentCall, events.Party{Agent: fmt.Sprint("worker-", t.made/40%9)}
+	case x < 36:
+		ev.Kind, ev.From, ev.To, ev.CorrelationID = events.AgentCall, events.Party{}, agent(), fmt.Sprint("flow-", r.IntN(t.flows)) // a user
+	default:
+		work := pumptest.RandomEvent(r, at, t.made)
+		work.ID, work.Source, work.From, work.CorrelationID = ev.ID, ev.Source, agent(), fmt.Sprint("flow-", r.IntN(t.flows)+t.made/300)
+		if work.Kind == events.AgentCall {
+			work.To = agent()
+		}
+		ev = work
+	}
+	return ev
+}

@@ -1,0 +1,376 @@
+package simulate
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"weir/cmd/internal/clock"
+	"weir/cmd/internal/pump"
+	"weir/events"
+)
+
+// Faults are kinds of faults, as a set.
+type Faults uint32
+
+// The kinds of faults.
+const (
+	Kill      Faults = 1 << iota // a process ends at once
+	Power                        // a killed process's disk loses writes that it said were safe
+	Lose                         // a killed process's disk is lost
+	Rebalance                    // a lane changes its owner, which is told
+	Freeze                       // a lane changes its owner, which is not told and goes on
+	Sink                         // brokers fail, before or after they have taken a batch
+	Wire                         // brokers take a batch long after its sender has given up
+	Twice                        // activity is taken twice
+	Full                         // too little free space
+	Disk                         // a checkpoint fails, before or after it is on the disk
+	Back                         // a reader goes back
+	Late                         // a producer's request is taken, its answer lost, and it tries again
+	end
+	None Faults = 0
+	All         = end - 1
+)
+
+var faultNames = []string{"kill", "power", "lose", "rebalance", "freeze", "sink", "wire", "twice", "full", "disk", "back", "late"}
+
+// Plan is a run: the same plan is the same run.
+type Plan struct {
+	Seed    uint64
+	Steps   int    // of trouble; after them everything heals
+	Without Faults // that do not happen
+}
+
+// Violation says which invariant did not hold.
+type Violation struct {
+	Step      int
+	Invariant string
+	Detail    string
+	Trace     []string // the last steps
+}
+
+// Error says what was broken and how.
+func (v *Violation) Error() string {
+	return fmt.Sprintf("step %d: broken: %s\n%s", v.Step, v.Invariant, v.Detail)
+}
+
+// Stats is what happened in runs.
+type Stats struct {
+	Runs, Steps, Events, Verdicts, Activity, Commits, Owners int
+	Faults                                                   map[string]int
+}
+
+type world struct {
+	plan   Plan
+	rand   *rand.Rand
+	clock  *clock.Fake
+	settle func()
+	stats  *Stats
+	step   int
+	faulty bool
+	trace  []string
+
+	mu      sync.Mutex
+	parked  []*call
+	broken  *Violation
+	trouble bool
+
+	events, activity, verdicts, letters []*partition
+	flows                               []*plainFlows
+	agents                              []*plainAgents
+	wire                                []*request
+
+	processes []*process
+	owners    []*owner // by lane: who has it now, as the group knows
+	ghosts    []*owner // who had a lane and goes on
+	born      int
+
+	memory, maxCheckpoint int64
+	checkpointEvery       time.Duration
+	exact                 bool // a checkpoint never has to pass in the middle of a record
+	batch                 int
+	traffic               traffic
+	guard                 watcher
+}
+
+// Run runs a plan. settle returns when all goroutines wait.
+func Run(plan Plan, settle func(), stats *Stats) *Violation {
+	w := newWorld(plan, settle, stats)
+	defer w.end()
+	for w.step = range plan.Steps {
+		w.turn()
+		if w.broken != nil {
+			return w.broken
+		}
+	}
+	w.heal()
+	return w.broken
+}
+
+func newWorld(plan Plan, settle func(), stats *Stats) *world {
+	w := &world{plan: plan, rand: rand.New(rand.NewPCG(plan.Seed, 29)), clock: clock.NewFake(), settle: settle, stats: stats, faulty: true}
+	sources, agents := 1+w.rand.IntN(3), 1+w.rand.IntN(2)
+	w.memory, w.batch = int64(4000+w.rand.IntN(30_000)), 1+w.rand.IntN(40)
+	w.checkpointEvery = time.Duration(50+w.rand.IntN(600)) * time.Millisecond
+	w.maxCheckpoint, w.exact = 1<<20, true
+	if w.rand.IntN(3) == 0 {
+		w.maxCheckpoint, w.exact = 64<<10+int64(6000+w.rand.IntN(12_000)), false
+	}
+	for n := range sources {
+		w.flows = append(w.flows, newPlainFlows(n, firstLimits()))
+		w.events = append(w.events, &partition{taken: w.eventTaken(n)})
+	}
+	for n := range agents {
+		w.agents = append(w.agents, newPlainAgents(sources, firstLimits()))
+		w.activity = append(w.activity, &partition{taken: w.activityTaken(n)})
+	}
+	for n := range sources + agents {
+		w.verdicts = append(w.verdicts, &partition{taken: w.verdictTaken(n)})
+		w.letters = append(w.letters, &partition{taken: w.letterTaken(n)})
+	}
+	for n := range 2 + w.rand.IntN(2) {
+		w.processes = append(w.processes, &process{n, newDisk()})
+	}
+	w.owners = make([]*owner, sources+agents)
+	w.traffic.flows = 6 + w.rand.IntN(20)
+	stats.Runs++
+	return w
+}
+
+// sourceOf is the log that a lane folds.
+func (w *world) sourceOf(lane int) (p *partition, agents bool) {
+	if lane < len(w.events) {
+		return w.events[lane], false
+	}
+	return w.activity[lane-len(w.events)], true
+}
+
+// fold is the plain fold of a lane.
+func (w *world) fold(lane int) *plain {
+	if lane < len(w.flows) {
+		return &w.flows[lane].plain
+	}
+	return &w.agents[lane-len(w.flows)].plain
+}
+
+func (w *world) allowed(f Faults) bool { return w.faulty && w.plan.Without&f == 0 }
+
+// fault reports whether a fault of a kind happens, which it does once in so many times.
+func (w *world) fault(f Faults, once int) bool {
+	// A kind that is left out is rolled for like the others, so that the rest of the run
+	// stays what it was as far as that can be.
+	if hit := w.rand.IntN(once) == 0; !hit || !w.allowed(f) {
+		return false
+	}
+	w.stats.fault(f)
+	return true
+}
+
+func (s *Stats) fault(f Faults) {
+	if s.Faults == nil {
+		s.Faults = make(map[string]int)
+	}
+	s.Faults[f.String()]++
+}
+
+func (w *world) park(c *call) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.parked = append(w.parked, c)
+}
+
+func (w *world) violate(invariant, format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.broken == nil {
+		w.broken = &Violation{w.step, invariant, fmt.Sprintf(format, args...), slices.Clone(w.trace)}
+	}
+}
+
+// mostTraced is how many of the last steps are told of a run that failed.
+const mostTraced = 40
+
+func (w *world) note(format string, args ...any) {
+	if len(w.trace) == mostTraced {
+		w.trace = slices.Delete(w.trace, 0, 1)
+	}
+	w.trace = append(w.trace, fmt.Sprintf("%6d  ", w.step)+fmt.Sprintf(format, args...))
+}
+
+// waiting returns who waits, in an order that does not depend on who came first.
+func (w *world) waiting() []*call {
+	slices.SortFunc(w.parked, func(a, b *call) int {
+		return cmp.Or(cmp.Compare(a.owner.number, b.owner.number), cmp.Compare(a.what, b.what))
+	})
+	return w.parked
+}
+
+// answer lets one who waits go on, until everybody waits again.
+func (w *world) answer(c *call) {
+	w.parked = slices.DeleteFunc(w.parked, func(x *call) bool { return x == c })
+	err := c.run()
+	if c.what != "fetch" || w.faulty {
+		w.note("%v: %s %v", c.owner, c.what, err)
+	}
+	c.answer <- err
+	w.settle()
+}
+
+// turn is one step of a run.
+func (w *world) turn() {
+	w.stats.Steps++
+	if waiting := w.waiting(); len(waiting) > 0 && w.rand.IntN(100) < 75 {
+		w.answer(waiting[w.rand.IntN(len(waiting))])
+		return
+	}
+	switch x := w.rand.IntN(100); {
+	case x < 45:
+		w.produce()
+	case x < 60:
+		w.pass(time.Duration(w.rand.IntN(2500)) * time.Millisecond)
+	case x < 63:
+		w.pass(time.Duration(w.rand.IntN(1200)) * time.Second)
+		w.tick()
+	case x < 68:
+		w.tick()
+	case x < 70:
+		w.setLimits()
+	case x < 76 && len(w.wire) > 0:
+		n := w.rand.IntN(len(w.wire))
+		w.note("a request of before arrives")
+		w.arrive(w.wire[n])
+		w.wire = slices.Delete(w.wire, n, n+1)
+	case x < 80:
+		p := w.processes[w.rand.IntN(len(w.processes))]
+		p.disk.full = !p.disk.full && w.allowed(Full) && w.rand.IntN(3) == 0
+	case x < 84:
+		if w.allowed(Kill) {
+			w.kill(w.processes[w.rand.IntN(len(w.processes))])
+		}
+	case x < 88:
+		w.guard.turn(w)
+	default:
+		w.assign(w.rand.IntN(len(w.owners)))
+	}
+}
+
+func (w *world) pass(d time.Duration) {
+	w.note("%v passes", d)
+	w.clock.Advance(d)
+	w.settle()
+}
+
+// tick tells a partition of the events how late it is.
+func (w *world) tick() {
+	now := events.StampOf(w.clock.Now())
+	n := w.rand.IntN(len(w.events))
+	w.append(w.events[n], entry{value: string(pump.TickRecord(now))})
+}
+
+// setLimits puts other limits into the logs.
+func (w *world) setLimits() {
+	value := string(pump.LimitsRecord(limits[w.rand.IntN(len(limits))], events.StampOf(w.clock.Now())))
+	for _, p := range w.events {
+		w.append(p, entry{value: value})
+	}
+	for _, p := range w.activity {
+		w.append(p, entry{value: value, from: pump.Position{Source: -1}})
+	}
+}
+
+// assign gives a lane to a process. Who had it before is told, or goes on.
+func (w *world) assign(lane int) {
+	p := w.processes[w.rand.IntN(len(w.processes))]
+	for _, o := range append(slices.Clone(w.ghosts), w.owners[lane]) {
+		if o != nil && o.lane == lane && o.process == p && !o.ended {
+			return // it has not let go yet
+		}
+	}
+	if old := w.owners[lane]; old != nil && !old.ended {
+		switch {
+		case w.fault(Freeze, 2):
+			w.note("%v freezes", old)
+		case w.fault(Rebalance, 1):
+			w.note("%v is told to end", old)
+			old.tell()
+		default:
+			return
+		}
+		w.ghosts = append(w.ghosts, old)
+	}
+	w.give(lane, p)
+}
+
+func (w *world) give(lane int, p *process) {
+	o := &owner{world: w, process: p, lane: lane, number: w.born}
+	w.born++
+	w.stats.Owners++
+	o.hard, o.abort = context.WithCancel(context.Background())
+	o.told, o.tell = context.WithCancel(o.hard)
+	w.owners[lane] = o
+	w.note("%v takes over", o)
+	go o.own()
+	w.settle()
+}
+
+// kill ends all owners of a process at once.
+func (w *world) kill(p *process) {
+	w.note("process %d is killed", p.name)
+	w.stats.fault(Kill)
+	w.ghosts = slices.DeleteFunc(w.ghosts, func(o *owner) bool { return o.ended })
+	for _, o := range append(slices.Clone(w.ghosts), w.owners...) {
+		if o != nil && o.process == p {
+			w.endOwner(o)
+		}
+	}
+	switch {
+	case w.fault(Lose, 8):
+		w.note("and its disk is lost")
+		p.disk = newDisk()
+	case w.fault(Power, 3):
+		n := 1 + w.rand.IntN(mostLies)
+		w.note("and its disk forgets %d writes", n)
+		p.disk.losePower(n)
+	}
+}
+
+// endOwner ends an owner where it is. What it has under way may still be done.
+func (w *world) endOwner(o *owner) {
+	o.mu.Lock()
+	o.killed = true
+	o.mu.Unlock()
+	var calls []*call
+	for _, c := range w.waiting() {
+		if c.owner == o {
+			calls = append(calls, c)
+		}
+	}
+	w.parked = slices.DeleteFunc(w.parked, func(c *call) bool { return c.owner == o })
+	for _, c := range calls {
+		if c.dying != nil && w.faulty && w.rand.IntN(2) == 0 {
+			w.note("%v: its last %s is done", o, c.what)
+			c.dying()
+		}
+		c.answer <- errKilled
+	}
+	o.abort()
+	w.settle()
+}
+
+// end ends all goroutines.
+func (w *world) end() {
+	w.faulty = false
+	for _, o := range append(slices.Clone(w.ghosts), w.owners...) {
+		if o != nil {
+			w.endOwner(o)
+		}
+	}
+	for range 10 { // who waits for free space
+		w.clock.Advance(time.Hour)
+		w.settle()
+	}
+}
