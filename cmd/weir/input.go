@@ -185,6 +185,9 @@ type reader struct {
 	bad    func(badRecord)
 	tick   func() // now and then; may be nil
 
+	// seen is told of each event of an input that can be read; may be nil.
+	seen func(*input, *events.Event)
+
 	// broken is told of an input that cannot be read to its end. Reading goes on with the next
 	// one, unless there is only one.
 	broken func(error)
@@ -193,6 +196,7 @@ type reader struct {
 
 	adapters []adapter.Adapter
 	names    []string // of their formats
+	last     []*input // that was read with them
 	order    *order
 	err      error
 }
@@ -215,7 +219,7 @@ func (r *reader) read() error {
 		}
 	}
 	for i, a := range r.adapters {
-		if err := a.Flush(r.take(r.names[i])); err != nil {
+		if err := a.Flush(r.take(r.last[i])); err != nil {
 			return err
 		}
 	}
@@ -226,7 +230,7 @@ func (r *reader) read() error {
 }
 
 func (r *reader) readOne(in *input) error {
-	shared, take := r.adapter(in.format), r.take(in.format.Name)
+	shared, take := r.adapter(in), r.take(in)
 	a := adapter.BranchOf(shared)
 	bad := func(f adapter.Fault) { r.bad(newBadRecord(in.name, f)) }
 	in.body.Use(in.format.Framing, bad)
@@ -268,26 +272,30 @@ func unwrapped(a adapter.Adapter, record []byte, take func(*events.Event)) error
 	return a.Decode(c.Bytes, take)
 }
 
-func (r *reader) adapter(f adapter.Format) adapter.Adapter {
+func (r *reader) adapter(in *input) adapter.Adapter {
 	for i, name := range r.names {
-		if name == f.Name {
+		if name == in.format.Name {
+			r.last[i] = in
 			return r.adapters[i]
 		}
 	}
-	a := f.New(adapter.Options{IgnoreArgs: r.ignoreArgs})
-	r.adapters, r.names = append(r.adapters, a), append(r.names, f.Name)
+	a := in.format.New(adapter.Options{IgnoreArgs: r.ignoreArgs})
+	r.adapters, r.names, r.last = append(r.adapters, a), append(r.names, in.format.Name), append(r.last, in)
 	return a
 }
 
-// take returns what an adapter hands its events to. Events of weir's own format are
-// taken in the order in which they stand, which is that of the log. All others come
+// take returns what an adapter hands the events of an input to. Events of weir's own format
+// are taken in the order in which they stand, which is that of the log. All others come
 // from recordings that lie side by side, and are put in the order of time.
-func (r *reader) take(format string) func(*events.Event) {
+func (r *reader) take(in *input) func(*events.Event) {
 	return func(ev *events.Event) {
-		if r.err != nil {
+		switch {
+		case r.err != nil:
 			return
+		case r.seen != nil:
+			r.seen(in, ev)
 		}
-		if format == canonical.Format().Name {
+		if in.format.Name == canonical.Format().Name {
 			r.err = r.event(ev)
 			return
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"weir/analyzer"
+	"weir/analyzer/coverage"
 	"weir/cmd/internal/cli"
 	"weir/cmd/internal/pump"
 	"weir/events"
@@ -358,6 +359,8 @@ type replay struct {
 	agents map[string]struct{} // and projects, about which something was said
 	rules  map[ruleAction]*ruleCount
 	bad    refusals
+	told   coverage.Coverage
+	files  []*fileCoverage
 }
 
 type ruleAction struct{ rule, action string }
@@ -384,7 +387,13 @@ func (r *replay) answered(_ int64, _ *events.Event, v *events.Verdict) { r.answe
 // read folds all events of the inputs.
 func (r *replay) read(env *cli.Env, inputs []*input, by *reading) (time.Duration, error) {
 	progress := env.Progress("events")
-	rd := &reader{inputs: inputs, event: r.fold, bad: r.bad.add, broken: func(err error) { by.leave(env, err) },
+	of := map[*input]*fileCoverage{}
+	for _, in := range inputs {
+		of[in] = &fileCoverage{File: in.name, Format: in.says()}
+		r.files = append(r.files, of[in])
+	}
+	rd := &reader{inputs: inputs, event: r.fold, seen: func(in *input, ev *events.Event) { of[in].Coverage.Add(ev) },
+		bad: r.bad.add, broken: func(err error) { by.leave(env, err) },
 		tick: func() { progress.At(r.counts.Events.Load(), shareOf(inputs)) }}
 	err := rd.read()
 	progress.Done()
@@ -409,6 +418,7 @@ func shareOf(inputs []*input) float64 {
 
 // fold takes one event, and what is said because of it.
 func (r *replay) fold(ev *events.Event) error {
+	r.told.Add(ev)
 	t := &tally{}
 	if !aboutAgentAlone(ev) {
 		t = r.flow(ev.FlowKey())
@@ -514,6 +524,18 @@ type replaySummary struct {
 	ConfigVersion   string        `json:"config_version"`
 	Seconds         float64       `json:"seconds"`
 	EventsPerSecond int64         `json:"events_per_second"`
+
+	Coverage coverage.Coverage `json:"coverage"`
+	Blind    []coverage.Blind  `json:"blind,omitempty"`
+	Files    []*fileCoverage   `json:"files,omitempty"`
+}
+
+// fileCoverage is what one file tells.
+type fileCoverage struct {
+	File     string            `json:"file"`
+	Format   string            `json:"format"`
+	Coverage coverage.Coverage `json:"coverage"`
+	Blind    []coverage.Blind  `json:"blind,omitempty"`
 }
 
 type ruleSummary struct {
@@ -527,6 +549,10 @@ type ruleSummary struct {
 func (r *replay) summary(elapsed time.Duration) *replaySummary {
 	s := &replaySummary{Events: r.counts.Events.Load(), Duplicates: r.counts.Duplicates.Load(), BadRecords: r.bad.n, Flows: len(r.flows),
 		Agents: len(r.agents), Profile: r.limits.Profile, ConfigVersion: r.limits.Version, Seconds: round(elapsed.Seconds(), 1000), Verdicts: []ruleSummary{}}
+	s.Coverage, s.Blind, s.Files = r.told, r.told.Blind(&r.limits), r.files
+	for _, f := range s.Files {
+		f.Blind = f.Coverage.Blind(&r.limits)
+	}
 	if elapsed > 0 {
 		s.EventsPerSecond = int64(float64(s.Events) / elapsed.Seconds())
 	}
@@ -572,6 +598,9 @@ func (s *replaySummary) print(env *cli.Env, apart bool) error {
 			_, err = fmt.Fprintf(env.Out, "flows warned: %d, of these stopped: %d; %s of %s calls came after a stop (of a stopped flow %.0f %%, median)\n",
 				s.FlowsWarned, s.FlowsStopped, cli.Grouped(s.CallsSaved), cli.Grouped(s.Calls), 100*s.MedianWorkSaved)
 		}
+		if err == nil {
+			err = s.printBlind(env)
+		}
 		if s.Agents > 0 && err == nil {
 			_, err = fmt.Fprintf(env.Out, "over all flows there is something to say about %s\n", cli.Count(int64(s.Agents), "agent"))
 		}
@@ -593,6 +622,35 @@ func (s *replaySummary) print(env *cli.Env, apart bool) error {
 		}
 		return t.Flush()
 	})
+}
+
+// printBlind says what cannot be judged, and how the log would tell it.
+func (s *replaySummary) printBlind(env *cli.Env) error {
+	line := coverage.Line(s.Blind)
+	if line == "" {
+		return nil
+	}
+	_, err := fmt.Fprintln(env.Out, line+s.remedy())
+	return err
+}
+
+// remedy says what to set, so that a log tells what its format has room for; "" where nothing
+// is known to help.
+func (s *replaySummary) remedy() string {
+	content := func(b coverage.Blind) bool { return b.What == "arguments" || b.What == "results" }
+	if len(s.Files) == 0 || !slices.ContainsFunc(s.Blind, content) {
+		return ""
+	}
+	format := s.Files[0].Format
+	for _, f := range s.Files {
+		if f.Format != format {
+			return ""
+		}
+	}
+	if format == "otlp" {
+		return "; set OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true where the spans are made to see them"
+	}
+	return "; weir events describe " + format + " says what to set to see them"
 }
 
 func printScores(env *cli.Env, labels []*labelFile, flows map[string]*tally) error {

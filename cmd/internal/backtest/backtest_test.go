@@ -288,7 +288,7 @@ func TestReportsQuote(t *testing.T) {
 func TestCoverage(t *testing.T) {
 	l := limits(t, tenCalls)
 	blind := fold(t, l, false, log(t, 3)).Report(nil).Blind
-	if len(blind) != 1 || blind[0].What != "calls of tools" {
+	if len(blind) != 1 || blind[0].What != "tools" || blind[0].In != "calls" {
 		t.Errorf("blind are %+v", blind)
 	}
 }

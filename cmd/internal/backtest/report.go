@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"weir/analyzer"
+	"weir/analyzer/coverage"
 	"weir/events"
 )
 
@@ -26,10 +27,10 @@ type Report struct {
 	Cost            int64 `json:"cost_micro_usd"`
 	CostAfterStop   int64 `json:"cost_after_stop_micro_usd"`
 
-	Rules    []RuleReport `json:"rules"`
-	Stops    []Stop       `json:"stops"` // the review list, those with the most calls after them first
-	Coverage Coverage     `json:"coverage"`
-	Blind    []Blind      `json:"blind"`
+	Rules    []RuleReport      `json:"rules"`
+	Stops    []Stop            `json:"stops"` // the review list, those with the most calls after them first
+	Coverage coverage.Coverage `json:"coverage"`
+	Blind    []coverage.Blind  `json:"blind"`
 }
 
 // RuleReport is what one row measured in all flows and what it brought about.

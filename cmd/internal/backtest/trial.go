@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"weir/analyzer"
+	"weir/analyzer/coverage"
 	"weir/cmd/internal/pump"
 	"weir/events"
 )
@@ -77,7 +78,7 @@ type Trial struct {
 	list   []*Flow // in the order of their first events
 	at     *Flow   // whose event is being folded
 	offset int64
-	seen   Coverage
+	seen   coverage.Coverage
 }
 
 // NewTrial returns a trial that has seen nothing.

@@ -45,6 +45,7 @@ var laws = []law{
 	{folder: "events/jsonl", may: []string{"weir/events", "weir/events/adapter", "github.com/cespare/xxhash/v2"}, not: []string{"net"}},
 	{folder: "events/kafka", may: []string{"weir/events", "github.com/segmentio/kafka-go", "github.com/klauspost/compress"}},
 	{folder: "analyzer", may: fold, not: noIO},
+	{folder: "analyzer/coverage", may: append([]string{"weir/analyzer"}, fold...), not: noIO},
 	{folder: "analyzer/spelling", not: noIO},
 	{folder: "analyzer/limitfile", may: append([]string{"weir/analyzer", yaml}, fold...), not: []string{"net", "os", "sync", "math/rand"}},
 	{folder: "analyzer/scenario", may: append([]string{"weir/analyzer", "weir/analyzer/limitfile", "weir/events/fingerprint"}, fold...), not: []string{"net", "os"}},

@@ -1,0 +1,125 @@
+// Package coverage counts what the events of a source tell, and says which rules are blind for
+// want of it: their silence says nothing then.
+package coverage
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"weir/analyzer"
+	"weir/events"
+)
+
+// Coverage counts what events tell.
+type Coverage struct {
+	AgentCalls    int64 `json:"agent_calls"`
+	WithCaller    int64 `json:"agent_calls_with_caller"`
+	Answers       int64 `json:"answers"`
+	WithWork      int64 `json:"answers_with_known_work"`
+	ToolCalls     int64 `json:"tool_calls"`
+	WithArgs      int64 `json:"tool_calls_with_arguments"`
+	ToolResults   int64 `json:"tool_results"`
+	WithContent   int64 `json:"tool_results_with_content"`
+	ToolsByAgents int64 `json:"tool_calls_with_actor"`
+	WithTokens    int64 `json:"events_with_tokens"`
+	Turns         int64 `json:"events_with_turn"`
+	Tasks         int64 `json:"events_with_task"`
+}
+
+// Add counts one event.
+func (c *Coverage) Add(ev *events.Event) {
+	switch ev.Kind {
+	case events.AgentCall:
+		if ev.By() != events.OriginUser {
+			c.AgentCalls++
+			c.WithCaller += one(!ev.From.IsZero())
+		}
+	case events.AgentReturn:
+		c.Answers++
+		c.WithWork += one(ev.HadWork != events.Unknown || ev.Work.Known)
+	case events.ToolCall:
+		c.ToolCalls++
+		c.WithArgs += one(ev.Tool.ArgsHash != (events.Hash{}) || len(ev.Tool.Args) > 0)
+		c.ToolsByAgents += one(!ev.From.IsZero())
+	case events.ToolResult:
+		c.ToolResults++
+		c.WithContent += one(ev.Content != (events.Hash{}))
+	}
+	c.WithTokens += one(ev.Usage.Known)
+	c.Turns += one(ev.TurnID != "")
+	c.Tasks += one(ev.TaskID != "")
+}
+
+// Ratio is how many of the things that could tell something do so.
+type Ratio struct {
+	What string `json:"what"` // is told
+	In   string `json:"in"`   // what tells it
+	Told int64  `json:"told"`
+	Of   int64  `json:"of"`
+	need analyzer.Need
+}
+
+// Ratios lists how much is told of all that rules need.
+func (c *Coverage) Ratios() []Ratio {
+	calls := c.AgentCalls + c.ToolCalls
+	return []Ratio{
+		{"tools", "calls", c.ToolCalls, calls, analyzer.NeedTools},
+		{"arguments", "tool calls", c.WithArgs, c.ToolCalls, analyzer.NeedArgs},
+		{"results", "tool calls", min(c.WithContent, c.ToolCalls), c.ToolCalls, analyzer.NeedResults},
+		{"callers", "agent calls", c.WithCaller, c.AgentCalls, analyzer.NeedCaller},
+		{"known work", "agent calls", min(c.WithWork+c.ToolCalls, c.AgentCalls), c.AgentCalls, analyzer.NeedWork},
+		{"tokens", "calls", min(c.WithTokens, calls), calls, analyzer.NeedTokens},
+	}
+}
+
+// Blind is what is never told, and the rules that cannot judge because of it.
+type Blind struct {
+	Ratio
+	Rules []string `json:"rules"`
+}
+
+// Line says in one line what is never told and what cannot be judged because of it; "" when
+// nothing is missing.
+func Line(blind []Blind) string {
+	var missing, rules []string
+	for i := range blind {
+		b := &blind[i]
+		missing = append(missing, fmt.Sprintf("%s in %d of %d %s", b.What, b.Told, b.Of, b.In))
+		for _, rule := range b.Rules {
+			if !slices.Contains(rules, rule) {
+				rules = append(rules, rule)
+			}
+		}
+	}
+	if len(missing) == 0 {
+		return ""
+	}
+	return strings.Join(missing, ", ") + ": " + strings.Join(rules, ", ") + " cannot be judged"
+}
+
+// Blind lists what is never told, with the rules that are on and need it.
+func (c *Coverage) Blind(l *analyzer.Limits) (out []Blind) {
+	for _, n := range c.Ratios() {
+		if n.Told > 0 || n.Of == 0 {
+			continue
+		}
+		b := Blind{Ratio: n}
+		for i := range analyzer.Rules {
+			if r := &analyzer.Rules[i]; r.Needs&n.need != 0 && !l.Rules[i].Mute() && !slices.Contains(b.Rules, r.Name) {
+				b.Rules = append(b.Rules, r.Name)
+			}
+		}
+		if len(b.Rules) > 0 {
+			out = append(out, b)
+		}
+	}
+	return out
+}
+
+func one(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,41 @@
+package coverage_test
+
+import (
+	"strings"
+	"testing"
+
+	"weir/analyzer/coverage"
+	"weir/analyzer/limitfile"
+	"weir/events"
+)
+
+// TestBlind says what cannot be judged, and only that.
+func TestBlind(t *testing.T) {
+	limits, err := limitfile.Profile("balanced")
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := events.Hash{Algorithm: events.XXH64, Value: 1}
+	f := func(want string, all ...events.Event) {
+		t.Helper()
+		var c coverage.Coverage
+		for i := range all {
+			c.Add(&all[i])
+		}
+		got := coverage.Line(c.Blind(&limits))
+		if missing, rules, _ := strings.Cut(got, ": "); missing != want || (want == "") == strings.HasSuffix(rules, " cannot be judged") {
+			t.Errorf("%q, want %q and the rules", got, want)
+		}
+	}
+	call := events.Event{Kind: events.ToolCall, From: events.Party{Agent: "a"}, Tool: events.Tool{Name: "x"}}
+	told := call
+	told.Tool.ArgsHash = args
+	result := events.Event{Kind: events.ToolResult, Content: args}
+	f("")
+	f("arguments in 0 of 2 tool calls, results in 0 of 2 tool calls", call, call)
+	f("results in 0 of 2 tool calls", call, told)
+	f("", told, result)
+	f("tools in 0 of 1 calls, callers in 0 of 1 agent calls, known work in 0 of 1 agent calls",
+		events.Event{Kind: events.AgentCall, Origin: events.OriginAgent, To: events.Party{Agent: "b"}})
+	f("", events.Event{Kind: events.AgentCall, Origin: events.OriginUser, To: events.Party{Agent: "b"}})
+}
