@@ -51,6 +51,25 @@ func (c *Coverage) Add(ev *events.Event) {
 	c.Tasks += one(ev.TaskID != "")
 }
 
+// Plus adds what others count.
+func (c *Coverage) Plus(o *Coverage) {
+	c.AgentCalls += o.AgentCalls
+	c.WithCaller += o.WithCaller
+	c.Answers += o.Answers
+	c.WithWork += o.WithWork
+	c.ToolCalls += o.ToolCalls
+	c.WithArgs += o.WithArgs
+	c.ToolResults += o.ToolResults
+	c.WithContent += o.WithContent
+	c.ToolsByAgents += o.ToolsByAgents
+	c.WithTokens += o.WithTokens
+	c.Turns += o.Turns
+	c.Tasks += o.Tasks
+}
+
+// Calls is how many calls of agents and of tools there were.
+func (c *Coverage) Calls() int64 { return c.AgentCalls + c.ToolCalls }
+
 // Ratio is how many of the things that could tell something do so.
 type Ratio struct {
 	What string `json:"what"` // is told
@@ -62,7 +81,7 @@ type Ratio struct {
 
 // Ratios lists how much is told of all that rules need.
 func (c *Coverage) Ratios() []Ratio {
-	calls := c.AgentCalls + c.ToolCalls
+	calls := c.Calls()
 	return []Ratio{
 		{"tools", "calls", c.ToolCalls, calls, analyzer.NeedTools},
 		{"arguments", "tool calls", c.WithArgs, c.ToolCalls, analyzer.NeedArgs},

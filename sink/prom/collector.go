@@ -2,6 +2,7 @@ package prom
 
 import (
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -99,6 +100,15 @@ func (c *collector) intake() {
 	c.gauge("intake_memory_limit_bytes", "Bytes that they may hold, all together.").count(r.Intake.Limit)
 	c.counter("intake_refused_total", "Requests that were told to come again, because others held all there is.").count(r.Intake.Refused)
 	c.counter("ingest_bytes_total", "Bytes of the records that were read from the log.").count(r.Bytes)
+	// By source would be as many series as producers have names; /readyz says which it is.
+	f = c.gauge("source_coverage_ratio", "Share of the calls of all sources that tell what rules need, 1 while there are none; rules that need what is at 0 are blind.", "what")
+	for _, ratio := range r.Told.Ratios() {
+		share := 1.0
+		if ratio.Of > 0 {
+			share = float64(ratio.Told) / float64(ratio.Of)
+		}
+		f.is(share, strings.ReplaceAll(ratio.What, " ", "_"))
+	}
 	f = c.counter("calls_total", "Calls of agents, by who set them off.", "origin")
 	for o := events.OriginUser; o < OriginCount; o++ {
 		f.count(r.Calls[o], o.String())

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"weir/analyzer"
+	"weir/analyzer/coverage"
 	"weir/events"
 )
 
@@ -110,6 +111,8 @@ type Reading struct {
 	AgentsTold  time.Duration   // how far behind the clock the time is up to which the agent stage was told everything, now
 	AgentMemory int64           // bytes of agents in memory, now
 	HasAgents   bool            // part of the agent stage is folded here; else AgentsTold says nothing
+
+	Told coverage.Coverage // what the events of all sources tell
 
 	Sources      []Source // that are folded now
 	Rebalances   int64

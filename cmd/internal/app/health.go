@@ -34,6 +34,9 @@ type readyAnswer struct {
 	Limits   limits.Status    `json:"limits"`
 	SelfTest *selftest.Status `json:"self_test,omitempty"`
 	Follow   []intake.Status  `json:"follow,omitempty"`
+
+	// Blind says by source what it never tells and which rules cannot judge because of it.
+	Blind map[string]string `json:"blind,omitempty"`
 }
 
 // serveReady answers whether weir is ready.
@@ -56,6 +59,9 @@ func (a *App) readiness() readyAnswer {
 	out.DiskMiB = free >> 20
 	_, out.Limits = a.limits.State()
 	out.Follow = a.reading.States()
+	if now, _ := a.inForce(); now != nil {
+		out.Blind = a.counts.Blind(now)
+	}
 	if a.Err() != nil {
 		out.Why = append(out.Why, "weir has failed and is stopping")
 	}

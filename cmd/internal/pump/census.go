@@ -63,6 +63,7 @@ func (s *flowStage) after(ev *events.Event) {
 	if outcome == prom.Duplicate || outcome == prom.Expired {
 		return
 	}
+	p.tells(ev)
 	if ev.Kind == events.AgentCall {
 		c.calls[ev.By()]++
 		c.depths[min(s.scratch.Depth(), prom.MaxDepth)]++

@@ -38,6 +38,8 @@ type Counts struct {
 	Activity         atomic.Int64 // records folded
 	ActivityRepeated atomic.Int64 // records dropped because they had been seen before
 
+	told told // by source
+
 	kinds    [prom.KindCount][prom.OutcomeCount]atomic.Int64
 	calls    [prom.OriginCount]atomic.Int64
 	depths   [prom.MaxDepth + 1]atomic.Int64
@@ -231,6 +233,7 @@ func (c *Counts) Read(r *prom.Reading) {
 			}
 		}
 	}
+	r.Told = c.told.sum()
 	r.Rejected, r.NotKept = c.DeadLetters(), c.LettersDropped.Load()
 	r.Activity = [2]int64{c.Activity.Load(), c.ActivityRepeated.Load()}
 	r.Clamped, r.Bytes = c.Clamped.Load(), c.Bytes.Load()

@@ -1,0 +1,36 @@
+package pump
+
+import (
+	"fmt"
+	"testing"
+
+	"weir/analyzer/limitfile"
+	"weir/events"
+)
+
+// TestTold counts by source, says once what one does not tell, and stays bounded whatever
+// producers call themselves.
+func TestTold(t *testing.T) {
+	var c Counts
+	call := events.Event{Kind: events.ToolCall, Source: "a", From: events.Party{Agent: "x"}, Tool: events.Tool{Name: "t"}}
+	said := 0
+	for range 3 * enoughTold {
+		if _, now := c.told.add(&call); now {
+			said++
+		}
+	}
+	if said != 1 {
+		t.Errorf("it was said %d times", said)
+	}
+	limits := limitfile.Default()
+	if blind := c.Blind(&limits); len(blind) != 1 || blind["a"] == "" {
+		t.Errorf("blind are %v", blind)
+	}
+	for i := range 10 * mostTold {
+		call.Source = fmt.Sprint(i)
+		c.told.add(&call)
+	}
+	if n, all := len(c.told.by), c.told.sum(); n != mostTold+1 || all.ToolCalls != 3*enoughTold+10*mostTold {
+		t.Errorf("%d sources with %d calls", n, all.ToolCalls)
+	}
+}
