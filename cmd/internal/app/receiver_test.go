@@ -15,6 +15,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"weir/cmd/internal/gate"
 	"weir/events"
 	"weir/events/adapter"
 	"weir/events/adapter/registry"
@@ -46,7 +47,8 @@ func recorded(t *testing.T, name string) []string {
 	}
 }
 
-// toldBy are the events that an adapter makes of records, by id.
+// toldBy are the events that an adapter makes of records, by id, with what a user is
+// claimed to have said marked where the default does not trust the source.
 func toldBy(t *testing.T, format string, records ...string) map[string]string {
 	t.Helper()
 	f, err := registry.Lookup(format)
@@ -54,7 +56,18 @@ func toldBy(t *testing.T, format string, records ...string) map[string]string {
 		t.Fatal(err)
 	}
 	a, out := f.New(adapter.Options{}), map[string]string{}
-	emit := func(e *events.Event) { out[e.ID] = string(e.AppendJSON(nil)) }
+	trust, err := gate.ParseTrust(gate.DefaultTrust)
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := map[string]gate.Source{"claudecode": gate.File, "langsmith": gate.Runs}[format]
+	if strings.HasPrefix(format, "otlp") {
+		source = gate.Spans
+	}
+	emit := func(e *events.Event) {
+		trust.Weigh(source, e)
+		out[e.ID] = string(e.AppendJSON(nil))
+	}
 	for _, r := range records {
 		if err := a.Decode([]byte(r), emit); err != nil {
 			t.Fatal(err)
