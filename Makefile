@@ -10,7 +10,7 @@ SHORT = -events 60000 -flows 3000 -gap 500ms
 GATEWAYS = bin/gateways
 CLIENTS = bin/clients
 
-.PHONY: simulate deploy stack stack-faults browser clients gateways guards sdks bench-check setup help demo check build test race lint fuzz bench crash update brokers e2e e2e-short bench-kafka up down monitoring
+.PHONY: simulate deploy stack stack-faults browser clients gateways guards sdks bench-check bench-compare setup help demo check build test race lint fuzz bench crash update brokers e2e e2e-short bench-kafka up down monitoring
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,6 +55,10 @@ fuzz: ## every fuzz target for FUZZTIME (1000x: so many inputs)
 
 bench: ## ns per event for decode, fold, encode and the whole embedded path
 	$(GO) test -run '^$$' -bench . -benchmem ./events ./analyzer ./state ./cmd/internal/app
+
+bench-compare: ## the benchmarks of BASE=REVISION and of this tree in turn, and the ratios
+	@[ -n "$(BASE)" ] || { echo 'bench-compare: say with what: make bench-compare BASE=REVISION [ROUNDS=6]'; exit 1; }
+	GO="$(GO)" cmd/internal/tools/benchstat/compare.sh "$(BASE)" $(or $(ROUNDS),6)
 
 crash: ## kill -9 `weir run` under load at KILLS moments (50) and compare with an undisturbed replay
 	$(GO) test -count=1 -run TestKill -v ./cmd/weir -kills $(or $(KILLS),50)

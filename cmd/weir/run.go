@@ -99,7 +99,7 @@ func newRunFlags(fs *pflag.FlagSet) *runFlags {
 	fs.StringVar(&r.o.WebhookSecretFile, "webhook-secret-file", "", "`FILE` with the key that deliveries are signed with")
 	fs.StringVar(&r.o.OrderKeysFile, "order-keys-file", "", "sign orders: `FILE` with keys that dispatchers have too, one per line, an id, a space and a secret; the first one signs; read again on reload")
 	fs.DurationVar(&r.o.State.JournalTTL, "retention", app.DefaultRetention, "keep journal and flows for so `LONG`")
-	fs.DurationVar(&r.o.CheckpointEvery, "checkpoint-every", pump.DefaultCheckpointEvery, "least `TIME` between checkpoints")
+	fs.DurationVar(&r.o.CheckpointEvery, "checkpoint-every", pump.DefaultCheckpointEvery, "least `TIME` between checkpoints; three times as long where what would be folded again after a crash takes less than half a second")
 	fs.StringVar(&r.advertise, "advertise", "", "with --brokers: the other members reach this one by this `URL`")
 	fs.DurationVar(&r.horizon, "horizon", 0, "with --brokers: fold so `LONG` again where there is no state; else as long as an episode can last")
 	fs.BoolVar(&r.o.Authz, "authz", false, "answer gateways that ask by HTTP, at /authz/GATEWAY; one that passes on its clients' hosts and origins has to show the intake token")

@@ -17,6 +17,7 @@ type checkpoints struct {
 	written int64 // Next of the last checkpoint that was handed over
 	safe    int64 // Next of the last checkpoint that is on disk
 	last    time.Time
+	refold  int64 // records folded since then
 
 	number  uint64 // of the last checkpoint that was handed over
 	durable uint64 // of the last checkpoint that is on disk
@@ -81,7 +82,7 @@ func (p *Pump) checkpoint(ctx context.Context) error {
 		return nil
 	}
 	full := p.full()
-	if !full && p.o.Clock.Now().Sub(c.last) < p.o.CheckpointEvery {
+	if !full && !p.due() {
 		return nil
 	}
 	if c.flight != nil {
@@ -95,6 +96,23 @@ func (p *Pump) checkpoint(ctx context.Context) error {
 	}
 	p.handOver()
 	return nil
+}
+
+// A checkpoint writes every flow that was touched since the last one, however often, and
+// is only there to bound what is folded again after a crash. So it waits until that would
+// take about half a second, or, where little comes, for some times as long as it must.
+const (
+	refoldRecords = 40_000 // of all pumps of the process
+	seldom        = 3      // times CheckpointEvery
+)
+
+// due reports whether it is time for a checkpoint that nothing else calls for. The first
+// one comes as early as it may: by it a process that crashes again and again is told from
+// one that gets on.
+func (p *Pump) due() bool {
+	c := &p.checkpoints
+	since := p.o.Clock.Now().Sub(c.last)
+	return since >= p.o.CheckpointEvery && (c.number == 0 || p.counts.refold.Load() >= refoldRecords || since >= seldom*p.o.CheckpointEvery)
 }
 
 // landed looks whether the checkpoint in flight is done.
@@ -165,6 +183,8 @@ func (p *Pump) handOver() {
 	c.state = p.appendState(c.state[:0])
 	c.one.Partition, c.one.Next, c.one.Published, c.one.State = p.o.Partition, p.next, p.dedup.verdictsFrom, c.state
 	c.written, c.last = p.next, p.o.Clock.Now()
+	p.counts.refold.Add(-c.refold)
+	c.refold = 0
 	c.flight = make(chan error, 1)
 	go p.write(&c.one, c.flight)
 }

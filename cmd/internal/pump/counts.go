@@ -56,6 +56,7 @@ type Counts struct {
 	longest atomic.Int64 // greatest so far
 
 	Checkpoints atomic.Int64
+	refold      atomic.Int64 // records that would be folded again after a crash
 	Waits       atomic.Int64 // times that a pump waited for a checkpoint
 }
 

@@ -303,6 +303,10 @@ func (p *Pump) tally(records int64) {
 	p.standing.FlowBytes.Store(p.cache.bytes)
 	p.standing.Watermark.Store(int64(p.stage.seen()))
 	p.standing.Next.Store(p.next)
+	if p.o.Store != nil {
+		p.checkpoints.refold += records
+		p.counts.refold.Add(records)
+	}
 	if p.o.Stage == AgentStage {
 		p.flushAgents()
 	} else {

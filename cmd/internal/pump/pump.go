@@ -131,7 +131,7 @@ type Options struct {
 	Observe func(row analyzer.RuleID, value int64)
 
 	Memory          int64         // budget of flows in memory, bytes; default 512 MiB
-	CheckpointEvery time.Duration // least time between checkpoints; default 1 s
+	CheckpointEvery time.Duration // least time between checkpoints, see due; default 2 s
 	Counts          *Counts       // default: its own
 	Metrics         *prom.Metrics // told of what happens; default: nobody
 	Clock           clock.Clock   // default: the system's
@@ -141,7 +141,7 @@ type Options struct {
 // Defaults of Options.
 const (
 	DefaultMemory          = 512 << 20
-	DefaultCheckpointEvery = time.Second
+	DefaultCheckpointEvery = 2 * time.Second
 )
 
 // diskRetry is how long a write that found too little free space waits.
@@ -256,7 +256,7 @@ func New(ctx context.Context, o Options) (*Pump, error) {
 }
 
 // Batch folds records in their order and returns when their verdicts are published.
-// Their checkpoint follows in the background, at most once in CheckpointEvery. The
+// Their checkpoint follows in the background, see due. The
 // records may be reused when it returns. Batch without records publishes what is
 // left and lets a checkpoint pass that is due.
 //
@@ -369,10 +369,13 @@ func (p *Pump) Close(ctx context.Context) error {
 // it uses the store no more. It must not be called while Batch runs.
 func (p *Pump) CloseWithoutCheckpoint() {
 	p.Hurry()
-	if p.checkpoints.flight != nil {
-		<-p.checkpoints.flight
-		p.checkpoints.flight = nil
+	c := &p.checkpoints
+	if c.flight != nil {
+		<-c.flight
+		c.flight = nil
 	}
+	p.counts.refold.Add(-c.refold)
+	c.refold = 0
 }
 
 // Hurry makes Batch and Close return state.ErrDiskLow instead of waiting for free

@@ -188,7 +188,7 @@ func TestCrash(t *testing.T) {
 			commits := rand.New(rand.NewPCG(seed, 13)) // commits have a goroutine of their own
 			store, clock := pumptest.OpenState(t), clock.NewFake()
 			start := func() *Pump {
-				p := newTestPump(t, Options{Store: store, Sink: got, Clock: clock, Memory: 6000})
+				p := newTestPump(t, Options{Store: store, Sink: got, Clock: clock, Memory: 6000, CheckpointEvery: time.Second / seldom})
 				p.o.Store = committing{store, func(c *state.Checkpoint) error {
 					switch commits.IntN(12) {
 					case 0:
