@@ -190,6 +190,7 @@ func (e *Engine) applyOperator(f *Flow, m *moment, fx *Effects) {
 		if given, ok := ParseMode(ev.Override.Mode); ok && ev.Override.Mode != "" {
 			mode = given
 		}
+		limit := e.setting(r, f, m) // with what was granted before
 		n := 0
 		for _, o := range f.overrides {
 			if o.rule != r && o.expires > m.at {
@@ -200,7 +201,12 @@ func (e *Engine) applyOperator(f *Flow, m *moment, fx *Effects) {
 		if f.overrides = f.overrides[:n]; n == maxOverrides {
 			f.overrides = f.overrides[:copy(f.overrides, f.overrides[1:])]
 		}
-		f.overrides = append(f.overrides, flowOverride{rule: r, mode: mode, warn: ev.Override.Warn, stop: ev.Override.Stop, expires: ev.Override.Expires})
+		own := flowOverride{rule: r, mode: mode, warn: ev.Override.Warn, stop: ev.Override.Stop, expires: ev.Override.Expires}
+		if ev.Override.Extra > 0 {
+			most := e.granted(f, m, r, ev.Override.Extra, limit)
+			own.warn, own.stop = events.Optional{Set: true, Value: most}, events.Optional{Set: true, Value: most}
+		}
+		f.overrides = append(f.overrides, own)
 		for i := range f.orders {
 			if f.orders[i].rule == r {
 				f.orders[i].limits = ^e.version // to be looked at again

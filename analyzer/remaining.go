@@ -65,6 +65,28 @@ func counted(u events.Unit) bool {
 	return true
 }
 
+// granted is the threshold with which the flow may use so much more than the limit that
+// stands, or than it has used when that is more: what went over in between is no part of
+// the extra. It is as a person's override gives it. Without a limit there is nothing to add to.
+func (e *Engine) granted(f *Flow, m *moment, r RuleID, extra int64, limit Setting) int64 {
+	if limit.Stop == Off {
+		return Off
+	}
+	most := max(limit.Limit(), 0)
+	if show := Rules[r].Show; show != nil {
+		m.set = limit
+		used := show(f, &m.set)
+		if !limit.Max && counted(Rules[r].Unit) {
+			used++
+		}
+		most = max(most, used)
+	}
+	if most > Off-1-extra {
+		return Off
+	}
+	return most + extra
+}
+
 // wrapUp says to the model that not much is left, in fixed words and numbers only.
 func wrapUp(few []events.Remaining) string {
 	var b strings.Builder

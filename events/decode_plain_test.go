@@ -419,6 +419,7 @@ func plainEvent(p []byte, e *Event) {
 				"rule":     plainText(&o.Rule, 1, 64, false),
 				"warn":     plainCount(&o.Warn.Value, 0),
 				"stop":     plainCount(&o.Stop.Value, 0),
+				"extra":    plainCount(&o.Extra, 1),
 				"mode":     plainMatch("off|shadow|warn|enforce", keep(&o.Mode)),
 				"reason":   plainText(&o.Reason, 1, 1024, true),
 				"by":       id(&o.By),
@@ -426,7 +427,7 @@ func plainEvent(p []byte, e *Event) {
 			})
 			needAll(given, "scope", "scope_id", "rule", "reason", "by", "expires")
 			o.Warn.Set, o.Stop.Set = slices.Contains(given, "warn"), slices.Contains(given, "stop")
-			refuseIf(!o.Warn.Set && !o.Stop.Set && o.Mode == "", "override of nothing")
+			refuseIf(!o.Warn.Set && !o.Stop.Set && o.Extra == 0 && o.Mode == "", "override of nothing")
 		},
 		"operator": func(raw []byte) {
 			o := new(Operator)

@@ -172,6 +172,8 @@ func (s *scanner) override(dst *Override) bool {
 		case overrideStop:
 			dst.Stop.Set = true
 			ok = s.count(&dst.Stop.Value, 0)
+		case overrideExtra:
+			ok = s.count(&dst.Extra, 1)
 		case overrideMode:
 			ok = s.choice(&dst.Mode, overrideModes[:])
 		case overrideReason:
@@ -188,8 +190,8 @@ func (s *scanner) override(dst *Override) bool {
 	if !s.require(&o, overrideScope, overrideScopeID, overrideRule, overrideReason, overrideBy, overrideExpires) {
 		return false
 	}
-	if !dst.Warn.Set && !dst.Stop.Set && dst.Mode == "" {
-		return s.fail(CodeMissingField, s.i-1, "changes nothing; give warn, stop or mode")
+	if !dst.Warn.Set && !dst.Stop.Set && dst.Extra == 0 && dst.Mode == "" {
+		return s.fail(CodeMissingField, s.i-1, "changes nothing; give warn, stop, extra or mode")
 	}
 	return true
 }

@@ -22,7 +22,7 @@ const full = `{"id":"e-1","source":"/src","time":"2026-11-20T14:00:00.250Z","obs
 	`"coherence":0.5,"risk":0,"void_active":true,"total_updates":9,"last_update":"2026-11-20T13:59:00.000Z"},"note":{"summary":"s\nt",` +
 	`"tags":["stuck","help"],"details":"d"},"rescue":{"reason":"r","admin":true},"ack":{"verdict_id":"v","applied":false,` +
 	`"override_reason":"o","latency_ms":3.25},"review":{"decision":"keep","reason":"r"},"override":{"scope":"tool","scope_id":"search",` +
-	`"rule":"repetition","warn":0,"stop":9,"mode":"shadow","reason":"r","by":"b","expires":"2026-12-01T00:00:00.000Z"},` +
+	`"rule":"repetition","warn":0,"stop":9,"extra":3,"mode":"shadow","reason":"r","by":"b","expires":"2026-12-01T00:00:00.000Z"},` +
 	`"operator":{"reason":"r","by":"b","for_s":60},"limits":{"profile":"balanced"},"sampled_rate":10,` +
 	`"attributes":{"k":"v","n":-1.0e3,"b":true,"z":null}}`
 

@@ -181,6 +181,7 @@ func (w *writer) rare(e *Event) {
 		w.text("rule", o.Rule)
 		w.optional("warn", o.Warn)
 		w.optional("stop", o.Stop)
+		w.int("extra", o.Extra)
 		w.text("mode", o.Mode)
 		w.text("reason", o.Reason)
 		w.text("by", o.By)

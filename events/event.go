@@ -217,6 +217,7 @@ type Override struct {
 	Rule    string   // name of the rule row, as in the limits file
 	Warn    Optional // new warn threshold
 	Stop    Optional // new stop threshold
+	Extra   int64    // so much more than the limit, or than was used when more was; 0 for none
 	Mode    string   // off, shadow, warn, enforce; empty keeps it
 	Reason  string
 	By      string

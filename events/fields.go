@@ -322,11 +322,12 @@ const (
 	overrideReason
 	overrideBy
 	overrideExpires
+	overrideExtra
 )
 
 var overrideFields = newFields([]string{overrideScope: "scope", overrideScopeID: "scope_id", overrideRule: "rule",
 	overrideWarn: "warn", overrideStop: "stop", overrideMode: "mode", overrideReason: "reason", overrideBy: "by",
-	overrideExpires: "expires"})
+	overrideExpires: "expires", overrideExtra: "extra"})
 
 const (
 	operatorReason = iota + 1

@@ -42,7 +42,7 @@
 //	turn:2                  turn 2 begins
 //	loop:t reflect:t        an iteration, a reflection of task t
 //	stop:why release:why    an operator stops, releases the flow, for a reason or none
-//	override:rule           an operator changes a rule; see warn, stop, mode and for
+//	override:rule           an operator changes a rule; see warn, stop, extra, mode and for
 //	a^active a^             a reports its status, or that it is there; see margin below
 //	a#stuck#help:text       a leaves a note with these tags; a#stuck->b about b
 //	rescue:b                help is asked for b; see by and admin
@@ -93,7 +93,7 @@
 //	noid             the tool call has no call id
 //	refused          the call was not made: the dispatcher acknowledges that an order
 //	                 refused it; refused=reason names the order, else the latest
-//	warn= stop= mode= for=
+//	warn= stop= extra= mode= for=
 //	                 of override; for= also of stop and release
 //	margin=tight health=moderate coherence=0.5 risk=0.2 void
 //	                 of a report; void: the void is active

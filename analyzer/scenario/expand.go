@@ -430,7 +430,7 @@ func (x *expansion) word(it *item, ev *events.Event, argument string) {
 			forTime = time.Hour
 		}
 		ev.Kind, ev.Override = events.OverrideSet, &events.Override{Scope: events.ScopeFlow, ScopeID: ev.FlowKey(), Rule: argument,
-			Warn: optional(x.value(it, "warn")), Stop: optional(x.value(it, "stop")), Mode: x.value(it, "mode"),
+			Warn: optional(x.value(it, "warn")), Stop: optional(x.value(it, "stop")), Extra: whole(x.value(it, "extra")), Mode: x.value(it, "mode"),
 			Reason: "scenario", By: "operator", Expires: ev.Time.Add(forTime)}
 	}
 }

@@ -24,7 +24,7 @@ var fieldKeys = [...]struct {
 	{"usage", func(v string) error { _, ok := parseUsage(v); return known(ok, v, names(usages[:])) }},
 	{"status", func(v string) error { _, ok := parseStatus(v); return known(ok, v, names(statuses[:])) }},
 	{"loops", integer}, {"depth", integer}, {"in", integer}, {"out", integer}, {"total", integer}, {"sampled", integer},
-	{"warn", threshold}, {"stop", threshold},
+	{"warn", threshold}, {"stop", threshold}, {"extra", integer},
 	{"cost", func(v string) error { _, err := dollars(v); return err }},
 	{"late", aTime}, {"for", aTime},
 	{"mode", func(v string) error {
