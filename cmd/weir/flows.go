@@ -81,6 +81,7 @@ ended. With --state those that a weir has kept that does not run.`,
 		},
 		stopCommand(),
 		releaseCommand(),
+		grantCommand(),
 	}}
 }
 

@@ -87,6 +87,10 @@ func TestHand(t *testing.T) {
 	f(0, []string{"g has its own max_total_calls until 20", "has not heard of g"}, with("limits", "override", "--scope", "flow:g", "--rule", "max_total_calls", "--stop", "1", "--for", "1h")...)
 	call("g", 0)
 	call("g", 3, "max_total_calls_exceeded")
+	f(0, []string{"g has more of max_total_calls, max_chain_depth until 20", "event order-"}, with("flows", "grant", "g", "--calls", "20")...)
+	call("g", 0)
+	f(0, []string{"g has more of max_flow_duration until 20"}, with("flows", "grant", "g", "--duration", "5m", "--until", "1h")...)
+	f(1, []string{"no limit in force counts what is granted"}, with("flows", "grant", "g", "--cost", "2.50")...)
 	f(1, []string{"project is not set by an event yet", "limits file"}, with("limits", "override", "--scope", "project:p", "--rule", "max_total_calls", "--stop", "2", "--for", "1h")...)
 
 	f(0, []string{"stopped for 24h0m0s"}, with("flows", "stop", "--all")...)

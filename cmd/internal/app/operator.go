@@ -39,6 +39,7 @@ func (a *App) operatorRoutes() []route {
 		{"POST", "/v1/flows/{id}/stop", admin, a.serveOrder(events.OperatorStop)},
 		{"POST", "/v1/flows/{id}/release", admin, a.serveOrder(events.OperatorRelease)},
 		{"POST", stopAllPath, admin, a.serveStopAll},
+		{"POST", "/v1/flows/{id}/grant", admin, a.serveGrant},
 		{"POST", overridesPath, admin, a.serveOverride},
 	}
 }

@@ -51,7 +51,8 @@ const because = `{"reason":"a test","by":"ann"}`
 
 func TestOrdersNeedTheAdminToken(t *testing.T) {
 	bodies := map[string]string{"/v1/flows/f/stop": because, "/v1/flows/f/release": because, stopAllPath: `{"all":true,"reason":"a test","by":"ann"}`,
-		overridesPath: `{"scope":"flow","scope_id":"f","rule":"max_total_calls","stop":1,"for_s":60,"reason":"a test","by":"ann"}`}
+		"/v1/flows/f/grant": `{"calls":1,"for_s":60,"reason":"a test","by":"ann"}`,
+		overridesPath:       `{"scope":"flow","scope_id":"f","rule":"max_total_calls","stop":1,"for_s":60,"reason":"a test","by":"ann"}`}
 	f := func(r *running, token string, status int, part string) {
 		t.Helper()
 		for path, body := range bodies {
@@ -225,8 +226,48 @@ func TestBadOrders(t *testing.T) {
 	f(overridesPath, override(`{"for_s":0,"expires":"tomorrow"}`), 400, `"field":"expires"`)
 	f(overridesPath, override(`{"for_s":0,"expires":"2001-01-01T00:00:00Z"}`), 400, "from now on")
 	f(overridesPath, override(`{"for_s":0,"expires":"2099-01-01T00:00:00Z"}`), 400, "366 days")
+	const grant = "/v1/flows/f/grant"
+	f(grant, `{"for_s":60,"reason":"a test","by":"ann"}`, 422, "no limit in force counts what is granted")
+	f(grant, `{"cost_usd":1,"for_s":60,"reason":"a test","by":"ann"}`, 422, "no limit in force counts what is granted")
+	f(grant, `{"calls":-1,"for_s":60,"reason":"a test","by":"ann"}`, 400, "none is below 0")
+	f(grant, `{"calls":1,"reason":"a test","by":"ann"}`, 400, `"field":"expires"`)
+	f(grant, `{"calls":1,"for_s":60,"by":"ann"}`, 400, `"field":"reason"`)
+	f(grant, `{"calls":9007199254740993,"for_s":60,"reason":"a test","by":"ann"}`, 400, "override.extra")
 	if got := h.journalLines()[before:]; len(got) > 0 {
 		t.Errorf("the journal has %q", got)
+	}
+}
+
+// TestGrant lets a flow that is at its limits use a bounded extra, and no other flow.
+func TestGrant(t *testing.T) {
+	h := beginHand(t, Options{Limits: only(t, "max_total_calls: {max: 2}, max_tool_calls: {max: 5}, max_turns: {max: 3}")})
+	if !h.allowed("f", 1) || !h.allowed("f", 2) || h.allowed("f", 3) {
+		t.Fatal("the limit is not 2")
+	}
+	var a GrantAnswer
+	got := h.order("/v1/flows/f/grant", `{"calls":2,"for_s":60,"reason":"nearly done","by":"ann"}`)
+	h.want(got, 202)
+	if err := json.Unmarshal([]byte(got.body), &a); err != nil {
+		t.Fatal(err)
+	}
+	until := events.RFC3339(events.StampOf(h.fake.Now().Add(time.Minute)))
+	if want := []string{"max_total_calls", "max_tool_calls"}; !slices.Equal(a.Rules, want) || a.Until != until || a.By != "ann" || a.New {
+		t.Errorf("answered %+v, want %v until %s", a, want, until)
+	}
+	if !h.allowed("f", 4) || !h.allowed("f", 5) || h.allowed("f", 6) {
+		t.Error("the extra is not 2")
+	}
+	if !h.allowed("g", 1) || !h.allowed("g", 2) || h.allowed("g", 3) {
+		t.Error("another flow has more")
+	}
+	grants := 0
+	for _, line := range h.journalLines() {
+		if strings.Contains(line, `"extra":2`) && strings.Contains(line, `"by":"ann"`) && strings.Contains(line, `"reason":"nearly done"`) {
+			grants++
+		}
+	}
+	if grants != 2 {
+		t.Errorf("the log has %d grants", grants)
 	}
 }
 

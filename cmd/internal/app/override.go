@@ -18,6 +18,7 @@ type OverrideOrder struct {
 	Rule    string `json:"rule"`
 	Warn    *int64 `json:"warn,omitempty"`
 	Stop    *int64 `json:"stop,omitempty"`
+	Extra   int64  `json:"extra,omitempty"`
 	Mode    string `json:"mode,omitempty"`
 	Reason  string `json:"reason"`
 	By      string `json:"by,omitempty"`
@@ -76,7 +77,7 @@ func (o *OverrideOrder) override(r *http.Request, now time.Time) (x events.Overr
 	if row := analyzer.FlowRow(rule); !ok || row.Fixed {
 		return x, bad("rule", "there is no rule %q whose limits could change; GET /v1/limits has their names", o.Rule)
 	}
-	x = events.Override{Scope: scope, ScopeID: o.ScopeID, Rule: o.Rule, Mode: o.Mode, Reason: o.Reason, By: x.By}
+	x = events.Override{Scope: scope, ScopeID: o.ScopeID, Rule: o.Rule, Extra: o.Extra, Mode: o.Mode, Reason: o.Reason, By: x.By}
 	for _, v := range []struct {
 		given *int64
 		to    *events.Optional
@@ -85,8 +86,8 @@ func (o *OverrideOrder) override(r *http.Request, now time.Time) (x events.Overr
 			*v.to = events.Optional{Set: true, Value: *v.given}
 		}
 	}
-	if !x.Warn.Set && !x.Stop.Set && x.Mode == "" {
-		return x, bad("stop", "it changes nothing; give warn, stop or mode")
+	if !x.Warn.Set && !x.Stop.Set && x.Extra == 0 && x.Mode == "" {
+		return x, bad("stop", "it changes nothing; give warn, stop, extra or mode")
 	}
 	switch {
 	case (o.Expires == "") == (o.ForS == 0):

@@ -1,0 +1,108 @@
+package app
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"weir/analyzer"
+	"weir/events"
+	"weir/state"
+)
+
+// GrantOrder is what is asked of the route that grants a flow more than its limits: so
+// much of each unit, of whichever of its limits counts that. Either Expires or ForS says
+// until when.
+type GrantOrder struct {
+	Calls     int64   `json:"calls,omitempty"`
+	Tokens    int64   `json:"tokens,omitempty"`
+	CostUSD   float64 `json:"cost_usd,omitempty"`
+	DurationS int64   `json:"duration_s,omitempty"`
+	Reason    string  `json:"reason"`
+	By        string  `json:"by,omitempty"`
+	Expires   string  `json:"expires,omitempty"`
+	ForS      int64   `json:"for_s,omitempty"`
+}
+
+// extra is what is granted of a unit, as events carry it.
+func (o *GrantOrder) extra(u events.Unit) int64 {
+	switch u {
+	case events.UnitCalls:
+		return o.Calls
+	case events.UnitTokens:
+		return o.Tokens
+	case events.UnitUSD:
+		return int64(o.CostUSD*1e6 + 0.5)
+	case events.UnitSeconds:
+		return o.DurationS
+	}
+	return 0
+}
+
+// GrantAnswer is what is said of a grant.
+type GrantAnswer struct {
+	OperatorAnswer
+
+	Rules []string `json:"rules"` // that have more room now
+}
+
+// serveGrant is POST /v1/flows/{id}/grant: an override for each limit in force that counts
+// what is granted, all put into the log together.
+func (a *App) serveGrant(w http.ResponseWriter, r *http.Request) error {
+	var asked GrantOrder
+	if err := readOrder(w, r, &asked); err != nil {
+		return err
+	}
+	if asked.Calls < 0 || asked.Tokens < 0 || asked.DurationS < 0 || !(asked.CostUSD >= 0 && asked.CostUSD <= 1e9) {
+		return &httpError{status: http.StatusBadRequest, code: string(events.CodeOutOfRange), detail: "calls, tokens, cost_usd and duration_s are what is granted more; none is below 0"}
+	}
+	flow := r.PathValue("id")
+	limits, _ := a.inForce()
+	var rules []string
+	var grants []events.Event
+	for _, row := range analyzer.Rows() {
+		id, ok := row.Flow()
+		extra := asked.extra(row.Unit)
+		if !ok || !row.Tells || extra == 0 || limits.Rules[id].Mute() || limits.Rules[id].Stop == analyzer.Off {
+			continue
+		}
+		o := OverrideOrder{Scope: events.ScopeFlow.String(), ScopeID: flow, Rule: row.Name, Extra: extra, Reason: asked.Reason, By: asked.By, Expires: asked.Expires, ForS: asked.ForS}
+		x, err := o.override(r, a.clock.Now())
+		if err != nil {
+			return err
+		}
+		rules = append(rules, row.Name)
+		grants = append(grants, events.Event{Kind: events.OverrideSet, CorrelationID: flow, Override: &x})
+	}
+	if len(grants) == 0 {
+		return &httpError{status: http.StatusUnprocessableEntity, code: string(events.CodeInvalidValue),
+			detail: "no limit in force counts what is granted; say calls, tokens, cost_usd or duration_s as the limits do that stop the flow (GET /v1/flows/{id} tells)"}
+	}
+	view, known, err := a.lookAt(flow)
+	if err != nil {
+		return err
+	}
+	var entries []state.Entry
+	for i := range grants {
+		ev := &grants[i]
+		a.sign(ev, orderID())
+		if known && view != nil {
+			ev.Time = max(ev.Time, events.Stamp(view.Last)) // behind all that was folded it might be too late
+		}
+		raw, err := lineOf(ev)
+		if err != nil {
+			return err
+		}
+		entries = append(entries, state.Entry{Value: raw})
+	}
+	if err := a.form.Append(r.Context(), entries); err != nil {
+		return err
+	}
+	first := &grants[0]
+	out := GrantAnswer{Rules: rules, OperatorAnswer: OperatorAnswer{ID: first.ID, Kind: first.Kind.String(), Flow: flow, Time: events.RFC3339(first.Time),
+		By: first.Override.By, New: !known, Until: events.RFC3339(first.Override.Expires)}}
+	a.logger.Info("a person has granted a flow more", "flow", flow, "rules", rules, "by", out.By, "reason", asked.Reason, "until", out.Until.String(), "event", out.ID,
+		"calls", asked.Calls, "tokens", asked.Tokens, "cost_usd", fmt.Sprint(asked.CostUSD), "duration", time.Duration(asked.DurationS)*time.Second)
+	writeJSON(w, "application/json", http.StatusAccepted, out)
+	return nil
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"weir/cmd/internal/app"
+	"weir/cmd/internal/cli"
+	"weir/events"
+)
+
+func grantCommand() cli.Command {
+	return cli.Command{
+		Name: "grant", Args: "FLOW", Short: "let a flow use more than its limits, for a while",
+		Long: `Gives one flow so much more than the limits in force allow, or than it has used where
+that is more. What stood against it for these limits is taken back at once. The extra ends
+when it is used up or its time is over, and what is granted again adds up. Who grants it
+and why stand in the log. Calls are those of tools and between agents; each limit that
+counts what is granted has the extra for itself. Patterns are no budget: a flow that
+circles is released by weir flows release. The running weir has to have an admin token, and
+wants it.`,
+		Examples: []string{
+			`weir flows grant order-77 --calls 20 --until 1h --reason "nearly done"`,
+			`weir flows grant order-77 --tokens 200000 --cost 2.50 --until 2026-12-01T00:00:00Z --reason "large order"`,
+		},
+		Setup: func(fs *pflag.FlagSet) cli.Run {
+			h := newHand(fs)
+			calls := fs.Int64("calls", 0, "so `MANY` calls more")
+			tokens := fs.Int64("tokens", 0, "so `MANY` tokens more")
+			cost := fs.Float64("cost", 0, "so many `DOLLARS` more")
+			long := fs.Duration("duration", 0, "it may last so `LONG` more")
+			until := fs.String("until", "1h", "the extra ends at this `TIME`, such as 2026-12-01T00:00:00Z, or after so long")
+			return func(ctx context.Context, env *cli.Env, args []string) error {
+				if err := cli.Want(args, 1, 1, "the id of a FLOW"); err != nil {
+					return err
+				}
+				o := app.GrantOrder{Calls: *calls, Tokens: *tokens, CostUSD: *cost, Reason: *h.reason}
+				if o.Calls <= 0 && o.Tokens <= 0 && o.CostUSD <= 0 && *long <= 0 {
+					return cli.Usage("nothing is granted").Advise("give --calls, --tokens, --cost or --duration, each above 0")
+				}
+				var err error
+				if o.DurationS, err = seconds("duration", *long); err != nil {
+					return err
+				}
+				if d, wrong := time.ParseDuration(*until); wrong == nil {
+					o.ForS, err = seconds("until", d)
+				} else if _, ok := events.ParseStamp(*until); ok {
+					o.Expires = *until
+				} else {
+					err = cli.Usage("--until %s: want a time such as 2026-12-01T00:00:00Z, or how long, such as 1h", *until)
+				}
+				if err != nil {
+					return err
+				}
+				if o.By, err = h.signed(env); err != nil {
+					return err
+				}
+				return h.grant(ctx, env, args[0], &o)
+			}
+		},
+	}
+}
+
+func (h *hand) grant(ctx context.Context, env *cli.Env, flow string, o *app.GrantOrder) error {
+	var a app.GrantAnswer
+	if err := h.give(ctx, env, flowPath(flow, "grant"), o, &a); err != nil {
+		return err
+	}
+	return env.Value(a, func() error {
+		if _, err := fmt.Fprintf(env.Out, "%s has more of %s until %s\n", a.Flow, strings.Join(a.Rules, ", "), a.Until); err != nil {
+			return err
+		}
+		if a.New {
+			env.Notice("this weir has not heard of %s before: it holds for when it comes", a.Flow)
+		}
+		env.Notice("event %s by %s", a.ID, a.By)
+		return nil
+	})
+}
