@@ -144,6 +144,9 @@ func (e *Engine) passWord(ev *events.Event, when events.Stamp, fx *Effects) {
 // passCall passes on a call between agents, if some row counts it.
 func (e *Engine) passCall(f *Flow, m *moment, fx *Effects) {
 	ev := m.ev
+	if ev.CorrelationSource == events.CorrelationPrincipal {
+		return // it is counted in the flow that its caller names
+	}
 	escaped := ev.CorrelationID == "" || ev.CorrelationSource == events.CorrelationDerived
 	if e.agents.calls || e.agents.escaped && escaped {
 		if a := fx.say(ev.To, ev, m.when); a != nil {

@@ -1,6 +1,8 @@
 package analyzer
 
 import (
+	"slices"
+
 	"github.com/cespare/xxhash/v2"
 
 	"weir/events"
@@ -51,13 +53,22 @@ func (m *moment) ifHop(v int64) int64 {
 	return v
 }
 
+// trace notes by what the flow is known: by the least trusted of all that named it. What
+// a gateway asks about once more says nothing of a flow that others name.
+func (f *Flow) trace(by events.CorrelationSource) {
+	switch {
+	case f.events == 1, f.source == events.CorrelationPrincipal:
+		f.source = by
+	case by > f.source && by != events.CorrelationPrincipal:
+		f.source = by
+	}
+}
+
 // apply counts the event. It is the only code that writes counters.
 func (e *Engine) apply(f *Flow, m *moment) {
 	ev := m.ev
 	m.from, m.to, m.tool = none, none, none
-	if ev.CorrelationSource > f.source {
-		f.source = ev.CorrelationSource
-	}
+	f.trace(ev.CorrelationSource)
 	if m.word {
 		f.clearPatterns(true)
 		if !ev.Claimed {
@@ -75,7 +86,7 @@ func (e *Engine) apply(f *Flow, m *moment) {
 		f.follow(m)
 	}
 	f.applyUsage(m)
-	f.applyTurn(m)
+	f.applyTurn(m, e.limits.Rules[ruleOfTurns].All)
 	switch ev.Kind {
 	case events.AgentCall:
 		f.applyCall(m)
@@ -309,7 +320,9 @@ func (f *Flow) applyUsage(m *moment) {
 	f.cost = saturate(f.cost, u.CostMicroUSD)
 }
 
-func (f *Flow) applyTurn(m *moment) {
+// applyTurn notes a turn that begins. A turn that comes back is one that was counted,
+// unless changes are what counts.
+func (f *Flow) applyTurn(m *moment, changes bool) {
 	id := m.ev.TurnID
 	if id == "" || id == f.turnID {
 		return
@@ -317,10 +330,8 @@ func (f *Flow) applyTurn(m *moment) {
 	f.turnID = id
 	f.newTurn()
 	h := shortHash(id)
-	for _, s := range f.turnSeen {
-		if s == h {
-			return
-		}
+	if !changes && slices.Contains(f.turnSeen, h) {
+		return
 	}
 	if len(f.turnSeen) == maxTurnIDs {
 		copy(f.turnSeen, f.turnSeen[1:])

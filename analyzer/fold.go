@@ -209,6 +209,9 @@ func (e *Engine) beginEpisode(f *Flow, m *moment, fx *Effects) {
 		f.revision, f.events, f.episode = old.revision, old.events, old.episode+1
 		f.ids, f.idTimes, f.forgotAt, f.forgotID = old.ids, old.idTimes, old.forgotAt, old.forgotID
 		f.start, f.released = m.at, old.released
+		if old.source == events.CorrelationPrincipal {
+			f.source = old.source
+		}
 		for i := range old.orders { // a person's word stands as long as the person said
 			if o := &old.orders[i]; Rules[o.rule].Fixed && o.expires > m.at {
 				n := len(f.orders)

@@ -95,6 +95,8 @@ func (e *Engine) mayStop(f *Flow, m *moment, set *Setting) bool {
 		return e.limits.WarnOnly>>f.source&1 == 0
 	case m.ev.SampledRate > 1:
 		return false
+	case m.ev.CorrelationSource == events.CorrelationPrincipal && e.limits.WarnOnly>>events.CorrelationPrincipal&1 == 1:
+		return false // whatever the flow is kept under besides
 	}
 	// A missing id is told whatever the flow is kept under.
 	return e.limits.WarnOnly>>f.source&1 == 0 || m.ev.CorrelationID == ""

@@ -59,7 +59,8 @@ type Setting struct {
 	// as guards do that never look at results.
 	IgnoreResults bool
 	// All makes agent_message_rate count every message, not only those that escaped, and
-	// self_call every call of a party to itself, not only delegations.
+	// self_call every call of a party to itself, not only delegations, and max_turns every
+	// change of the turn id, not only distinct ones.
 	All bool
 	// Unpaced keeps the pace of the party from widening the thresholds of a paced
 	// row, as guards do that know no pace.
@@ -196,7 +197,7 @@ func Balanced() Limits {
 		Flow:     FlowLimits{Idle: 10 * time.Minute, MaxAge: 2 * time.Hour, UserStarts: 1<<events.CorrelationConversation | 1<<events.CorrelationSession},
 		Order:    OrderLimits{TTL: 15 * time.Minute, Grace: time.Second},
 		Escalate: Escalation{Pair: 3, Agent: 6, Flow: 12},
-		WarnOnly: 1 << events.CorrelationDerived,
+		WarnOnly: 1<<events.CorrelationDerived | 1<<events.CorrelationPrincipal,
 		Load:     Load{Percent: 50},
 		Agents: AgentLimits{Report: time.Minute, Patience: 2 * time.Hour, ResumeWithin: 10 * time.Minute, ReviewWithin: 10 * time.Minute,
 			SafeCoherence: 40, SafeRisk: 60},

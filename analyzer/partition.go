@@ -39,7 +39,7 @@ func (p *Partition) count(m *moment, l *Load) {
 		}
 		p.second = now
 	}
-	if m.hop {
+	if m.hop && m.ev.CorrelationSource != events.CorrelationPrincipal {
 		p.buckets[now%60]++
 		p.sum++
 	}

@@ -208,6 +208,10 @@ func (e *Engine) report(f *Flow, at events.Stamp, fx *Effects) {
 	if f.untold == 0 || !e.agents.silence {
 		return
 	}
+	if f.source == events.CorrelationPrincipal { // nobody's silence: parties report in flows of their own
+		f.untold, f.told = 0, max(f.told, at)
+		return
+	}
 	for i := range f.parties {
 		if r, ok := f.take(uint8(i), at); ok {
 			f.sayReport(r, fx)

@@ -109,6 +109,7 @@ type Rule[S any, ID ~uint8] struct {
 	Fixed       bool          // nothing about it can be set: it is a person's word
 	Blind       bool          // the setting may say that results do not count
 	Delegations bool          // the setting may say that calls count that are no delegations
+	Returns     bool          // the setting may say that turns count again that come back
 	// About flows.
 	On     KindSet          // kinds after which it is measured
 	Scope  events.ScopeKind // of a stop
@@ -352,9 +353,9 @@ var Rules = [RuleCount]FlowRule{
 		Show:  func(f *Flow, _ *Setting) int64 { return int64(f.toolCalls) },
 		Value: func(f *Flow, _ *moment, _ *Setting) int64 { return int64(f.toolCalls) }, Match: matchToolCalls, Default: stop(Off, Off)},
 	{ID: RuleTurns, Name: "max_turns", Reason: "max_turns_exceeded", Unit: events.UnitTurns, On: kinds(events.TurnStart, events.ToolCall, events.AgentCall),
-		About:  "Distinct turn ids of the episode.",
+		About:  "Distinct turn ids of the episode. With count: changes every change of the turn id, so that turns that come back count again.",
 		Action: events.Deny, Scope: events.ScopeFlow, Status: 402, From: "gateway", Armed: true, Lasts: true,
-		Tells: true, Needs: NeedTurn, Most: countKept,
+		Tells: true, Needs: NeedTurn, Most: countKept, Returns: true,
 		Show:  func(f *Flow, _ *Setting) int64 { return int64(f.turns) },
 		Value: func(f *Flow, _ *moment, _ *Setting) int64 { return int64(f.turns) }, Match: matchNewTurn, Default: stop(Off, Off)},
 	{ID: RuleChainDepth, Name: "max_chain_depth", Reason: "max_chain_depth_exceeded", Unit: events.UnitCalls, On: toolCalls,
@@ -429,6 +430,7 @@ var Rules = [RuleCount]FlowRule{
 const (
 	ruleOfAge    = RuleFlowDuration // it has a deadline of its own
 	ruleOfPerson = RuleOperator     // it stands because a person says so
+	ruleOfTurns  = RuleTurns        // its setting says which turns count
 )
 
 // RuleNamed returns the row that the limits file calls name.

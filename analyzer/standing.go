@@ -133,8 +133,11 @@ func (r *Rule[S, ID]) verdict(o *standingOrder, id uint64, at events.Stamp, wind
 	if o.shadow {
 		v.Mode = events.ModeShadow
 	}
-	if r.Window == "seconds" {
+	switch r.Window {
+	case "seconds":
 		v.WindowS = float64(window)
+	case "calls":
+		v.WindowCalls = window
 	}
 	if o.action == events.Allow {
 		return v

@@ -87,7 +87,7 @@ func (c *checker) general(l *Limits) {
 	if l.Identity > ByAgent {
 		c.fail("identity", "write session or agent", "%d is no identity", l.Identity)
 	}
-	const sources = 1<<(events.CorrelationDerived+1) - 1
+	const sources = 1<<(events.CorrelationPrincipal+1) - 1
 	if l.Flow.UserStarts&^sources != 0 {
 		c.fail("flow.user_starts", "", "names a correlation source that does not exist")
 	}

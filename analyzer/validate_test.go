@@ -55,7 +55,7 @@ func TestValidate(t *testing.T) {
 	f(func(*analyzer.Limits) {})
 	f(func(l *analyzer.Limits) { l.Identity = 2 }, "identity")
 	f(func(l *analyzer.Limits) { l.Profile = "a\x1b[2J" }, "profile")
-	f(func(l *analyzer.Limits) { l.WarnOnly = 1 << 8; l.Flow.UserStarts = 1 << 15 }, "flow.user_starts", "warn_only")
+	f(func(l *analyzer.Limits) { l.WarnOnly = 1 << 9; l.Flow.UserStarts = 1 << 15 }, "flow.user_starts", "warn_only")
 	f(func(l *analyzer.Limits) { l.Flow = analyzer.FlowLimits{} }, "flow.idle", "flow.max_age")
 	f(func(l *analyzer.Limits) { l.Order.TTL = -1; l.Order.Grace = time.Microsecond }, "orders.ttl", "orders.grace", "orders.grace")
 	f(func(l *analyzer.Limits) { l.Escalate = analyzer.Escalation{Pair: -1, Agent: 9, Flow: 8} }, "escalate.pair", "escalate.flow")

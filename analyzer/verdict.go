@@ -44,7 +44,7 @@ func (e *Engine) allowed(f *Flow, m *moment) *events.Verdict {
 func (e *Engine) verdict(f *Flow, o *order, m *moment, set *Setting) events.Verdict {
 	rule := &Rules[o.rule]
 	window := int64(0)
-	if rule.Window == "seconds" {
+	if rule.Window != "" {
 		window = e.setting(o.rule, f, m).Window
 	}
 	v := rule.verdict(&o.standingOrder, f.orderID(o), m.at, window, e.limits.HTTPStatus[o.rule])

@@ -67,7 +67,7 @@ func (o Origin) String() string { return nameOf(originNames[:], uint8(o)) }
 // CorrelationSource says how a correlation id was found.
 type CorrelationSource uint8
 
-// The sources, from the most to the least trusted. Explicit is the default.
+// The sources, from the most to the least trusted but for the last. Explicit is the default.
 const (
 	CorrelationExplicit CorrelationSource = iota
 	CorrelationBaggage
@@ -77,9 +77,13 @@ const (
 	CorrelationSession
 	CorrelationTask
 	CorrelationDerived
+	// CorrelationPrincipal is of events that a gateway's authorizer asks about once more, in
+	// the flow of what their caller cannot choose. Agents and projects are counted where the
+	// caller's own flow is asked about, and not again here.
+	CorrelationPrincipal
 )
 
-var correlationNames = [...]string{"explicit", "baggage", "prompt", "trace", "conversation", "session", "task", "derived"}
+var correlationNames = [...]string{"explicit", "baggage", "prompt", "trace", "conversation", "session", "task", "derived", "principal"}
 
 // String returns the source as the schema spells it.
 func (c CorrelationSource) String() string { return nameOf(correlationNames[:], uint8(c)) }

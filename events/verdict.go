@@ -61,6 +61,7 @@ type Verdict struct {
 	Observed         *float64  `json:"observed,omitempty"`
 	Unit             Unit      `json:"unit,omitempty"`
 	WindowS          float64   `json:"window_s,omitempty"`
+	WindowCalls      int64     `json:"window_calls,omitempty"`  // last calls of the party that were looked at, its own included
 	Message          string    `json:"message,omitempty"`       // for people
 	AgentMessage     string    `json:"agent_message,omitempty"` // for the model: fixed words and numbers only
 	Detail           string    `json:"detail,omitempty"`

@@ -45,6 +45,7 @@ func (v *Verdict) AppendJSON(dst []byte) []byte {
 	}
 	w.text("unit", string(v.Unit))
 	w.float("window_s", v.WindowS)
+	w.int("window_calls", v.WindowCalls)
 	w.text("message", v.Message)
 	w.text("agent_message", v.AgentMessage)
 	w.text("detail", v.Detail)

@@ -142,7 +142,11 @@ func ruleSchema(r *analyzer.Row) object {
 	}
 	if words := countWords(r); words != nil {
 		about := "escaped: messages without a correlation id of their own, which no rule of a flow sees together. all: every message."
-		if !r.OfAgents() {
+		switch {
+		case r.OfAgents():
+		case r.Returns:
+			about = "distinct: each turn id once. changes: every change of the turn id, so that going back and forth between two counts."
+		default:
 			about = "delegations: calls of which transfer_mode says that they return. all: every call of a party to itself."
 		}
 		keys.put("count", object{{"enum", texts(words)}, {"description", about}})
@@ -210,7 +214,7 @@ func overrideSchema(rules list) object {
 	keys.put("window", object{{"type", list{"integer", "string"}}})
 	keys.put("ignore_results", object{{"type", "boolean"}})
 	keys.put("paced", object{{"type", "boolean"}})
-	keys.put("count", object{{"enum", texts(selfWords)}})
+	keys.put("count", object{{"enum", texts(append(slices.Clone(selfWords), turnWords...))}})
 	keys.put("reason", object{{"type", "string"}, {"minLength", number("1")}, {"maxLength", number("1024")}, {"description", "Why; it stands in the audit log."}})
 	keys.put("expires", object{{"type", "string"}, {"format", "date-time"}, {"description", "When it ends."}})
 	o := closed("", keys)

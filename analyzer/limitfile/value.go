@@ -90,7 +90,7 @@ func durationHint(n *yaml.Node) string {
 // correlationSources lists the names in the order of their values.
 func correlationSources() []string {
 	var names []string
-	for s := events.CorrelationExplicit; s <= events.CorrelationDerived; s++ {
+	for s := events.CorrelationExplicit; s <= events.CorrelationPrincipal; s++ {
 		names = append(names, s.String())
 	}
 	return names
@@ -100,6 +100,7 @@ func correlationSources() []string {
 var (
 	escapedWords  = []string{"escaped", "all"}
 	selfWords     = []string{"delegations", "all"}
+	turnWords     = []string{"distinct", "changes"}
 	watchWords    = []string{"reporting", "all"}
 	recoveryWords = []string{"off", "automatic"}
 )
@@ -119,6 +120,8 @@ func countWords(r *analyzer.Row) []string {
 		return nil
 	case r.OfAgents():
 		return escapedWords
+	case r.Returns:
+		return turnWords
 	}
 	return selfWords
 }

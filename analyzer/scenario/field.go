@@ -159,7 +159,7 @@ func names[T fmt.Stringer](all []T) []string {
 }
 
 func correlations() (out []string) {
-	for c := events.CorrelationExplicit; c <= events.CorrelationDerived; c++ {
+	for c := events.CorrelationExplicit; c <= events.CorrelationPrincipal; c++ {
 		out = append(out, c.String())
 	}
 	return out

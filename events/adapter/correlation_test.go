@@ -93,7 +93,7 @@ func TestDerivedOnlyWarns(t *testing.T) {
 	f("mcp", "real/mcp/tool_loop_legacy_json.jsonl.gz", "deny repetition_detected")
 	f("llamaindex", "real/llama_index/handoff_pingpong.events.jsonl.gz", "warn a2a_ping_pong")
 	f("otlp", "real/llama_index/handoff_pingpong.otlp.jsonl.gz", "deny a2a_ping_pong")
-	if only := analyzer.Balanced().WarnOnly; only != 1<<events.CorrelationDerived {
-		t.Errorf("by default flows by %b only warn, want those that were derived", only)
+	if only := analyzer.Balanced().WarnOnly; only != 1<<events.CorrelationDerived|1<<events.CorrelationPrincipal {
+		t.Errorf("by default flows by %b only warn, want those that were derived and those of principals", only)
 	}
 }

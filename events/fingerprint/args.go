@@ -2,6 +2,8 @@ package fingerprint
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -25,6 +27,17 @@ func Args(raw []byte, ignore []string) events.Hash {
 	}
 	var room [1024]byte
 	return hashOf(AppendCanonical(room[:0], raw, ignore))
+}
+
+// ArgsSHA256 is Args by SHA-256, for those who meet hashes that others make: SHA-256 of a
+// canonical form is what clients can be expected to have.
+func ArgsSHA256(raw []byte, ignore []string) events.Hash {
+	raw = bytes.TrimSpace(raw)
+	if len(raw) == 0 {
+		return events.Hash{}
+	}
+	sum := sha256.Sum256(AppendCanonical(nil, raw, ignore))
+	return events.Hash{Algorithm: events.SHA256, Value: binary.BigEndian.Uint64(sum[:])}
 }
 
 func hashOf(p []byte) events.Hash {

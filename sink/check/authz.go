@@ -51,6 +51,7 @@ const maxForwarded = 1 << 20
 type Forwarded struct {
 	Method, Host, Path string
 	Header             func(name string) string
+	Address            string // of the client, as the gateway saw it; empty when it did not say
 	Body               []byte // may be absent or cut: then the headers count
 	Dress              Dress
 	Soft               bool // an answer with status 200 is taken for a refusal
@@ -75,11 +76,29 @@ func (a *Authz) Decide(ctx context.Context, f *Forwarded) (refusal *Reply, told 
 	return refusal, told, err
 }
 
-// decide asks for the call of one message, or, without one, for what the headers tell.
+// decide asks for the call of one message, or, without one, for what the headers tell:
+// in the flow that the client names, and before that in the flow of what it cannot choose,
+// where that is another one. So a new id for each call begins a new flow for the calls
+// that belong together by it, and escapes no counter of the caller. A call that the second
+// flow refuses stays counted in the first.
 func (a *Authz) decide(ctx context.Context, f *Forwarded, m *Message, told http.Header) (*Reply, error) {
 	var ev events.Event
 	if !a.read(f, m, &ev) {
 		return nil, nil
+	}
+	switch id := f.bound(ev.Kind); {
+	case id == "" || id == ev.CorrelationID:
+	case ev.CorrelationSource == events.CorrelationDerived: // the client names no flow: it has this one
+		ev.CorrelationID = id
+		ev.From.Session = id
+	default:
+		once := ev
+		once.ID += "-p"
+		once.CorrelationID, once.CorrelationSource = id, events.CorrelationPrincipal
+		once.From = events.Party{Session: id}
+		if v, err := a.Ask(ctx, &once, once.AppendJSON(nil)); err != nil || Refuses(v) {
+			return f.refuse(v, m), err
+		}
 	}
 	v, err := a.Ask(ctx, &ev, ev.AppendJSON(nil))
 	if err != nil {
@@ -89,6 +108,14 @@ func (a *Authz) decide(ctx context.Context, f *Forwarded, m *Message, told http.
 		setRemaining(told, v)
 		return nil, nil
 	}
+	return f.refuse(v, m), nil
+}
+
+// refuse dresses a refusal for the gateway; nil for no verdict.
+func (f *Forwarded) refuse(v *events.Verdict, m *Message) *Reply {
+	if v == nil {
+		return nil
+	}
 	dress := f.Dress
 	if !f.Soft && dress == AnyDress {
 		dress = Problem // a gateway takes 200 for an allowance
@@ -97,13 +124,50 @@ func (a *Authz) decide(ctx context.Context, f *Forwarded, m *Message, told http.
 	if !f.Soft && r.Status < 300 {
 		r.Status = status(v)
 	}
-	return r, nil
+	return r
 }
+
+// PrincipalHeader is where a gateway says who its client is, by what it has checked. It
+// has to take away what the client itself sends there.
+const PrincipalHeader = "Weir-Principal"
+
+// The flows of what a client cannot choose. Nobody can name a flow so who is only heard
+// through a gateway.
+const (
+	principalFlow = "principal:"
+	addressFlow   = "source:"
+)
+
+// bound returns the flow of what the client cannot choose: its principal, else its MCP
+// session, which the server of the tools gave it, else where it is. A message to an agent
+// belongs to no MCP session.
+func (f *Forwarded) bound(kind events.Kind) string {
+	switch {
+	case f.Header(PrincipalHeader) != "":
+		return clip(principalFlow + f.Header(PrincipalHeader))
+	case kind == events.ToolCall && f.named("Mcp-Session-Id") != "":
+		return f.named("Mcp-Session-Id")
+	case f.Address != "":
+		return clip(addressFlow + f.Address)
+	}
+	return ""
+}
+
+// unreserved returns the id of a flow that a client names, or nothing for one of those that
+// only weir names.
+func unreserved(id string) string {
+	if strings.HasPrefix(id, principalFlow) || strings.HasPrefix(id, addressFlow) {
+		return ""
+	}
+	return id
+}
+
+func (f *Forwarded) named(header string) string { return unreserved(f.word(header)) }
 
 // read makes an ask of the request; false when there is no call in it.
 func (a *Authz) read(f *Forwarded, m *Message, ev *events.Event) bool {
 	s := said{explicit: cmp.Or(f.word("X-Correlation-Id"), f.word("Correlation-Id")), baggage: wire.Baggage([]byte(f.Header("Baggage"))),
-		trace: wire.Traceparent([]byte(f.Header("Traceparent"))), session: cmp.Or(f.word("Mcp-Session-Id"), f.word("X-Session-Id"))}
+		trace: wire.Traceparent([]byte(f.Header("Traceparent"))), session: cmp.Or(f.named("Mcp-Session-Id"), f.named("X-Session-Id"))}
 	if !f.call(m, ev, &s) {
 		return false
 	}
@@ -140,8 +204,8 @@ func (s *said) correlate(ev *events.Event, agent string) {
 		{s.session, events.CorrelationSession}, {s.trace.ID, events.CorrelationTrace}, {ev.TaskID, events.CorrelationTask},
 		{"authz:" + agent, events.CorrelationDerived},
 	} {
-		if found.id != "" {
-			ev.CorrelationID, ev.CorrelationSource = clip(found.id), found.source
+		if id := unreserved(clip(found.id)); id != "" {
+			ev.CorrelationID, ev.CorrelationSource = id, found.source
 			return
 		}
 	}
@@ -242,6 +306,17 @@ func FromGateway(r *http.Request, trusted bool) (*http.Request, bool) {
 	return r, true
 }
 
+// lastAddress returns the address that the gateway itself saw, which it puts at the end of
+// what its client says of others.
+func lastAddress(h http.Header) string {
+	said := h.Values("X-Forwarded-For")
+	if len(said) == 0 {
+		return ""
+	}
+	last := said[len(said)-1]
+	return strings.TrimSpace(last[strings.LastIndexByte(last, ',')+1:])
+}
+
 // ServeHTTP answers a gateway that asks by HTTP, of whose request FromGateway was made.
 func (a *Authz) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxForwarded))
@@ -250,7 +325,7 @@ func (a *Authz) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	f := &Forwarded{Method: cmp.Or(r.Header.Get("X-Forwarded-Method"), r.Header.Get("X-Original-Method"), r.Method),
-		Host: r.Header.Get("X-Forwarded-Host"), Header: r.Header.Get, Body: body,
+		Host: r.Header.Get("X-Forwarded-Host"), Header: r.Header.Get, Address: lastAddress(r.Header), Body: body,
 		Path: cmp.Or(r.Header.Get("X-Forwarded-Uri"), r.Header.Get("X-Original-Uri"), "/")}
 	var refusal *Reply
 	var told http.Header

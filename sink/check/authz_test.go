@@ -57,7 +57,21 @@ func TestAuthzReads(t *testing.T) {
 	f("POST", "/authz/envoy/mcp", legacy, []string{"Traceparent", trace}, "0af7651916cd43dd8448eb211c80319c trace 0af7651916cd43dd8448eb211c80319c/client search ")
 	f("POST", "/authz/envoy/mcp", legacy, []string{"Baggage", "a=b, correlation_id=q%20r;x"}, "q r baggage q r/client search ")
 	f("POST", "/authz/envoy/mcp", legacy, nil, "authz:client derived authz:client/client search ")
-	f("POST", "/authz/envoy/mcp", "["+legacy+","+modern+"]", []string{"Mcp-Session-Id", "s1"}, "s1 session s1/client search ", "abc123 baggage s1/ExampleClient get_weather ")
+	f("POST", "/authz/envoy/mcp", "["+legacy+","+modern+"]", []string{"Mcp-Session-Id", "s1"}, "s1 session s1/client search ",
+		"s1 principal s1/ get_weather ", "abc123 baggage s1/ExampleClient get_weather ")
+	// Whatever flow the client names, what it cannot choose is asked about as well: the
+	// principal that the gateway tells, else the session, else where the client is.
+	f("POST", "/authz/envoy/mcp", legacy, []string{"X-Correlation-Id", "x", "X-Agent-Id", "a", "Mcp-Session-Id", "s1", "Weir-Principal", "alice", "X-Forwarded-For", "1.1.1.1"},
+		"principal:alice principal principal:alice/ search ", "x explicit s1/a search ")
+	f("POST", "/authz/envoy/mcp", legacy, []string{"X-Correlation-Id", "x", "X-Session-Id", "y", "X-Forwarded-For", "1.1.1.1, 2.2.2.2"},
+		"source:2.2.2.2 principal source:2.2.2.2/ search ", "x explicit y/client search ")
+	f("POST", "/authz/envoy/mcp", legacy, []string{"X-Forwarded-For", "2.2.2.2"}, "source:2.2.2.2 derived source:2.2.2.2/client search ")
+	f("POST", "/authz/envoy/mcp", legacy, []string{"Mcp-Session-Id", "s1", "X-Forwarded-For", "2.2.2.2"}, "s1 session s1/client search ")
+	f("POST", "/authz/envoy/agents/coder", a2a, []string{"X-Agent-Id", "planner", "Mcp-Session-Id", "new", "X-Forwarded-For", "2.2.2.2"},
+		"source:2.2.2.2 principal source:2.2.2.2/ gw/agents/coder ", "c1 conversation new/planner gw/agents/coder ")
+	// Nobody names a flow that only gateways name.
+	f("POST", "/authz/envoy/mcp", legacy, []string{"X-Correlation-Id", "principal:bob", "Mcp-Session-Id", "source:1.1.1.1", "Weir-Principal", "alice"},
+		"principal:alice derived principal:alice/client search ")
 	// A body that was cut or is not there: the headers count.
 	f("POST", "/authz/envoy/mcp", modern[:60], []string{"Mcp-Method", "tools/call", "Mcp-Name", "search", "Mcp-Session-Id", "s1"}, "s1 session s1/client search ")
 	f("GET", "/authz/caddy", "", []string{"X-Forwarded-Method", "POST", "X-Forwarded-Uri", "/mcp", "Mcp-Method", "tools/call", "Mcp-Name", "search", "Mcp-Session-Id", "s1"}, "s1 session s1/client search ")

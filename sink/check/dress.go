@@ -177,7 +177,11 @@ func detailOf(v *events.Verdict) string {
 	switch {
 	case v.Reason == events.Repetition && v.Tool != "" && v.ArgsHash != "":
 		_, digits, _ := strings.Cut(v.ArgsHash, ":")
-		return fmt.Sprintf("same call (tool=%s, args-hash=%.8s) repeated within the last calls", v.Tool, digits)
+		last := "the last"
+		if before := v.WindowCalls - 1; before > 0 {
+			last = "last " + strconv.FormatInt(before, 10)
+		}
+		return fmt.Sprintf("same call (tool=%s, args-hash=%.8s) repeated within %s calls", v.Tool, digits, last)
 	case v.Detail != "":
 		return v.Detail
 	}

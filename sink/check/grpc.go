@@ -98,7 +98,7 @@ func (g *GRPC) serve(r *http.Request) (answer []byte, code int, err error) {
 	if err := c.read(message); err != nil {
 		return nil, grpcInvalid, err
 	}
-	f := Forwarded{Method: c.method, Host: c.host, Path: c.path, Body: c.body, Soft: true,
+	f := Forwarded{Method: c.method, Host: c.host, Path: c.path, Address: c.address, Body: c.body, Soft: true,
 		Header: func(name string) string { return c.headers[strings.ToLower(name)] }}
 	if f.Dress, err = ParseDress(cmp.Or(c.extensions["deny"], f.Header("Weir-Deny"))); err != nil {
 		return nil, grpcInvalid, err
@@ -139,6 +139,7 @@ func readFrame(r io.Reader) ([]byte, error) {
 // checkRequest is what is read of a CheckRequest.
 type checkRequest struct {
 	method, path, host string
+	address            string // of the client
 	headers            map[string]string
 	body               []byte
 	extensions         map[string]string
@@ -148,8 +149,13 @@ type checkRequest struct {
 const (
 	fieldAttributes = 1 // of CheckRequest
 
-	fieldRequest    = 4 // of AttributeContext
+	fieldSource     = 1 // of AttributeContext
+	fieldRequest    = 4
 	fieldExtensions = 10
+
+	fieldAddress       = 1 // of its Peer
+	fieldSocketAddress = 1 // of its Address
+	fieldSocketHost    = 2 // of its SocketAddress
 
 	fieldHTTP = 2 // of its Request
 
@@ -170,6 +176,8 @@ func (c *checkRequest) read(message []byte) error {
 		}
 		return fields(attributes, func(n protowire.Number, v []byte) error {
 			switch n {
+			case fieldSource:
+				return c.peer(v)
 			case fieldExtensions:
 				return entry(v, c.extensions)
 			case fieldRequest:
@@ -181,6 +189,26 @@ func (c *checkRequest) read(message []byte) error {
 				})
 			}
 			return nil
+		})
+	})
+}
+
+// peer reads the address of the client.
+func (c *checkRequest) peer(p []byte) error {
+	return fields(p, func(n protowire.Number, v []byte) error {
+		if n != fieldAddress {
+			return nil
+		}
+		return fields(v, func(n protowire.Number, v []byte) error {
+			if n != fieldSocketAddress {
+				return nil
+			}
+			return fields(v, func(n protowire.Number, v []byte) error {
+				if n == fieldSocketHost {
+					c.address = string(v)
+				}
+				return nil
+			})
 		})
 	})
 }

@@ -106,7 +106,7 @@ func (m *Message) toolCall(ev *events.Event, s *said) bool {
 		return false
 	}
 	ev.Kind, ev.Tool.Name, ev.Tool.Type = events.ToolCall, p.Name, "mcp"
-	ev.Tool.ArgsHash, ev.Tool.ArgsSize = fingerprint.Args(p.Arguments, nil), int64(len(p.Arguments))
+	ev.Tool.ArgsHash, ev.Tool.ArgsSize = fingerprint.ArgsSHA256(p.Arguments, nil), int64(len(p.Arguments))
 	if len(p.Responses) > 0 {
 		ev.Tool.RetryOf = "input_required" // what the call asked for is handed in: legally sent again
 	}

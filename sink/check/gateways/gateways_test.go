@@ -76,11 +76,25 @@ func spawn(t *testing.T, path string, args ...string) (*exec.Cmd, *bufio.Scanner
 type ports struct {
 	Listen, Weir, GRPC, Tools string
 	Folder                    string
+	Users                     []user
 	Closed                    bool // a gateway that can be told so refuses when weir is away
 
 	binary string
 	weir   *exec.Cmd
 }
+
+// user is somebody whom gateways know, with a password as their files hold it.
+type user struct{ Name, SHA, Bcrypt string }
+
+// password is everybody's. Its hashes are weak ones, so that tests do not wait for them.
+const password = "secret"
+
+const (
+	sha    = "{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ="
+	bcrypt = "$2a$04$hPbUAdo35x3HBX.wRd./1uYHRQPp0VJ2QpgoKPeEwDbWwV8Jax0U."
+)
+
+var users = []user{{"alice", sha, bcrypt}, {"bob", sha, bcrypt}, {"carol", sha, bcrypt}, {"dave", sha, bcrypt}, {"erin", sha, bcrypt}, {"frank", sha, bcrypt}}
 
 // build builds weir.
 func build(t *testing.T) (binary string) {
@@ -316,7 +330,14 @@ func throughTo(t *testing.T, g gateway, binary, limits string, hits *atomic.Int6
 	tools := httptest.NewServer(tool)
 	t.Cleanup(tools.Close)
 	p := startWeir(t, binary, limits)
-	p.Closed = g.closed
+	p.Closed, p.Users = g.closed, users
+	var file strings.Builder
+	for _, u := range users {
+		fmt.Fprintf(&file, "%s:%s\n", u.Name, u.SHA)
+	}
+	if err := os.WriteFile(filepath.Join(p.Folder, "users"), []byte(file.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	_, p.Tools, _ = net.SplitHostPort(tools.Listener.Addr().String())
 	p.Listen = freePort(t)
 	c := &client{T: t, gateway: g, url: "http://127.0.0.1:" + p.Listen, hits: hits, weir: &p}
