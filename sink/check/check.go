@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
 	"strings"
 
@@ -19,7 +20,8 @@ import (
 // Handler is POST /v1/check: one event of kind agent.call or tool.call, answered
 // with 200 and {"verdict": ...} when the call may be made, and else with the status of
 // the verdict and a refusal in the dress that the query asks for: ?deny=bare, by default
-// a problem (RFC 9457).
+// a problem (RFC 9457). Several events, one a line as application/x-ndjson, are asked for
+// together, see serveMany.
 type Handler struct {
 	// Ask appends the event, whose JSON is raw, and returns what the fold said of it.
 	// It keeps neither.
@@ -38,11 +40,15 @@ type Error struct {
 // Error returns the detail.
 func (e *Error) Error() string { return e.Detail }
 
-// ServeHTTP answers one ask.
+// ServeHTTP answers one ask, or several.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, events.MaxEventBytes+1))
 	if err != nil {
 		h.Fail(w, r, fmt.Errorf("read the body: %w", err))
+		return
+	}
+	if media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); media == manyAsks {
+		h.serveMany(w, r, body)
 		return
 	}
 	var ev events.Event
@@ -56,7 +62,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.Fail(w, r, err)
 		return
 	}
-	v, err := h.Ask(r.Context(), &ev, raw)
+	h.answer(w, r, &ev, raw, dress)
+}
+
+func (h *Handler) answer(w http.ResponseWriter, r *http.Request, ev *events.Event, raw []byte, dress Dress) {
+	v, err := h.Ask(r.Context(), ev, raw)
 	if err != nil {
 		h.Fail(w, r, err)
 		return

@@ -97,3 +97,26 @@ func TestHookRefusesAReusedID(t *testing.T) {
 		t.Errorf("the same use again: %s", got.body)
 	}
 }
+
+// TestSeveralAsksInOneBody asks for parallel calls at once, also a second time as if the
+// answers were lost: each is judged alone and counted once.
+func TestSeveralAsksInOneBody(t *testing.T) {
+	r := begin(t, Options{AdminTokenFile: tokenFile(t, adminSecret)})
+	r.want(r.do("POST", "/v1/flows/stopped/stop", `{"reason":"r","by":"ann"}`, "Authorization", "Bearer "+adminSecret), 202)
+	const parallel = 8
+	var body []byte
+	for n := range parallel {
+		ev := call("f", n, "a", fmt.Sprint("b", n))
+		body = append(ev.AppendJSON(body), '\n')
+	}
+	ev := call("stopped", 1, "a", "b")
+	body = append(ev.AppendJSON(body), '\n')
+	for range 2 {
+		got := r.do("POST", "/v1/check", string(body), "Content-Type", "application/x-ndjson")
+		r.want(got, 200, `{"status":403,"body":{`, "operator_stop")
+		if n := strings.Count(got.body, `{"status":200,"body":{"verdict":{`); n != parallel {
+			t.Errorf("%d of %d calls were allowed:\n%s", n, parallel, got.body)
+		}
+	}
+	r.want(r.do("GET", "/v1/flows/f", ""), 200, `"events":8`)
+}

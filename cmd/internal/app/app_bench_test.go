@@ -79,6 +79,46 @@ func BenchmarkEmbedded(b *testing.B) {
 	post("/v1/check", ev.AppendJSON(nil), http.StatusOK) // everything before it is folded
 }
 
+// BenchmarkCheckMany is BenchmarkCheck by one dispatcher that asks for so many calls in one
+// body. An operation is one ask.
+func BenchmarkCheckMany(b *testing.B) {
+	for _, many := range []int{1, 16, 64} {
+		b.Run(fmt.Sprint("asks=", many), func(b *testing.B) {
+			a, err := New(Options{Listen: "127.0.0.1:0", StateDir: b.TempDir()})
+			if err == nil {
+				err = a.Start(b.Context())
+			}
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer func() {
+				if err := a.Stop(b.Context()); err != nil {
+					b.Error(err)
+				}
+			}()
+			var body []byte
+			b.ResetTimer()
+			defer reportCPU(b, cpuTime(b))
+			for n := 0; n < b.N; {
+				body = body[:0]
+				asked := min(many, b.N-n)
+				for range asked {
+					ev := call(fmt.Sprint("f", n), 1, "a", "b")
+					body = append(ev.AppendJSON(body), '\n')
+					n++
+				}
+				r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1/v1/check", bytes.NewReader(body))
+				r.Header.Set("Content-Type", "application/x-ndjson")
+				w := httptest.NewRecorder()
+				a.server.Handler.ServeHTTP(w, r)
+				if w.Code != http.StatusOK || bytes.Count(w.Body.Bytes(), []byte(`{"status":200,`)) != asked {
+					b.Fatalf("%d %s", w.Code, w.Body)
+				}
+			}
+		})
+	}
+}
+
 // BenchmarkCheck is one ask and its answer, synced, by several dispatchers at a time.
 func BenchmarkCheck(b *testing.B) {
 	for _, parallel := range []int{1, 16} {

@@ -1,0 +1,103 @@
+package check
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync"
+
+	"weir/events"
+)
+
+// manyAsks is the media type of a body with several asks, and of its answer.
+const manyAsks = "application/x-ndjson"
+
+// MostAsks is how many events one body may ask for.
+const MostAsks = 64
+
+// serveMany answers several asks, one event a line, as they would be answered if they came
+// in as many requests at one time: each is counted and judged alone, in no order that is
+// promised, and one that is refused or wrong spoils none of the others. They share the
+// request and, as far as they come together, the write to the disk. The answer has a line
+// for each, in their order: {"status": of the answer, "body": the answer}.
+func (h *Handler) serveMany(w http.ResponseWriter, r *http.Request, body []byte) {
+	var lines [][]byte
+	for line := range bytes.Lines(body) {
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			lines = append(lines, line)
+		}
+	}
+	dress, err := ParseDress(r.URL.Query().Get("deny"))
+	switch {
+	case err != nil:
+	case len(body) > events.MaxEventBytes:
+		err = &Error{http.StatusRequestEntityTooLarge, fmt.Sprintf("the body has more than %d bytes; ask for fewer calls at once", events.MaxEventBytes)}
+	case len(lines) == 0:
+		err = &Error{http.StatusBadRequest, "the body asks for nothing; send one event a line"}
+	case len(lines) > MostAsks:
+		err = &Error{http.StatusRequestEntityTooLarge, fmt.Sprintf("the body asks for %d calls; ask for at most %d at once", len(lines), MostAsks)}
+	}
+	if err != nil {
+		h.Fail(w, r, err)
+		return
+	}
+	replies := make([]reply, len(lines))
+	asks := make([]events.Event, len(lines))
+	var asking sync.WaitGroup
+	for i, line := range lines {
+		to, ev := &replies[i], &asks[i]
+		raw, err := prepare(line, ev)
+		if err != nil {
+			h.Fail(to, r, err)
+			continue
+		}
+		asking.Go(func() { h.answer(to, r, ev, raw, dress) })
+	}
+	asking.Wait()
+	header := w.Header()
+	header.Set("Cache-Control", "no-store")
+	header.Set("Content-Type", manyAsks)
+	var out []byte
+	for i := range replies {
+		out = replies[i].append(out)
+	}
+	_, _ = w.Write(out)
+}
+
+// reply is the answer to one ask of several.
+type reply struct {
+	header http.Header
+	status int
+	body   []byte
+}
+
+func (r *reply) Header() http.Header {
+	if r.header == nil {
+		r.header = make(http.Header)
+	}
+	return r.header
+}
+
+func (r *reply) WriteHeader(status int) {
+	if r.status == 0 {
+		r.status = status
+	}
+}
+
+func (r *reply) Write(p []byte) (int, error) {
+	r.WriteHeader(http.StatusOK)
+	r.body = append(r.body, p...)
+	return len(p), nil
+}
+
+func (r *reply) append(dst []byte) []byte {
+	dst = append(dst, `{"status":`...)
+	dst = strconv.AppendInt(dst, int64(r.status), 10)
+	dst = append(dst, `,"body":`...)
+	if r.status == 0 { // nobody is there any more who could read it
+		return append(dst, "null}\n"...)
+	}
+	dst = append(dst, bytes.TrimSpace(r.body)...)
+	return append(dst, "}\n"...)
+}
