@@ -9,6 +9,7 @@ SHORT = -events 60000 -flows 3000 -gap 500ms
 
 GATEWAYS = bin/gateways
 CLIENTS = bin/clients
+FRAMEWORKS = bin/frameworks
 
 .PHONY: simulate deploy stack stack-faults browser clients gateways guards sdks bench-check bench-compare setup help demo check build test race lint fuzz bench crash update brokers e2e e2e-short bench-kafka up down monitoring
 
@@ -111,6 +112,11 @@ sdks: ## how often the real SDKs of language models and of MCP try again after e
 clients: ## the real coding agents, stopped by their hooks: calls that ran, were refused, and what the model was told
 	sink/check/clients/install.sh $(CLIENTS)
 	WEIR_CLIENTS=$(CURDIR)/$(CLIENTS) $(GO) test -count=1 -timeout 60m -v ./sink/check/clients
+
+.PHONY: frameworks
+frameworks: ## real agent frameworks with their own telemetry: loops stopped, honest runs not, by file and live
+	events/adapter/frameworks/install.sh $(FRAMEWORKS)
+	WEIR_FRAMEWORKS=$(CURDIR)/$(FRAMEWORKS) $(GO) test -count=1 -timeout 60m -v ./events/adapter/frameworks
 
 bench-check: ## checks by HTTP beside a Redis script with four counters
 	sink/check/gateways/install.sh $(GATEWAYS)

@@ -32,6 +32,12 @@ var frameworkRuns = []struct {
 	hops  int
 	tools int
 }{
+	{"ag2/honest", untouched, 0, 3},
+	{"ag2/tool_loop", stopped, 0, 12},
+	{"agno/honest", untouched, 0, 3},
+	{"agno/tool_loop", stopped, 0, 12},
+	{"google_adk/honest", untouched, 0, 3},
+	{"google_adk/tool_loop", stopped, 0, 12},
 	{"haystack/agents_as_tools.native_content", stopped, 10, 0},
 	{"haystack/agents_as_tools.native_nocontent", hidden, 10, 0},
 	{"haystack/agents_as_tools.openinference", stopped, 10, 0},

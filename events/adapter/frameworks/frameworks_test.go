@@ -1,0 +1,346 @@
+// Package frameworks runs real agent frameworks with their own telemetry against a model
+// by script, and holds what weir says of their loops and of their honest runs: by the
+// file that they wrote, and live.
+package frameworks
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"text/tabwriter"
+	"time"
+)
+
+const (
+	// environments is the folder that install.sh has filled.
+	environments = "WEIR_FRAMEWORKS"
+	// required makes a failure of what could not be installed.
+	required = "WEIR_FRAMEWORKS_REQUIRED"
+)
+
+// sight is how much of a loop telemetry shows.
+type sight string
+
+const (
+	shown  sight = "stopped"
+	hidden sight = "hidden"         // no arguments, or no calls at all
+	unsaid sight = "hidden, unsaid" // no calls at all, so nothing shows that tools are missing
+	ends   sight = "ends by itself" // the framework stops it before any limit of weir's
+)
+
+// telemetries are those of the frameworks, and what they show of twelve equal calls.
+var telemetries = []struct {
+	name, kind string
+	packages   []string // whose versions are told
+	loop       sight
+	calls      int // of tools that are seen of the honest run, which makes three
+}{
+	{"ag2", "", []string{"ag2"}, shown, 3},
+	{"agent_framework", "", []string{"agent-framework-core"}, shown, 3},
+	{"agent_framework", "default", []string{"agent-framework-core"}, hidden, 3},
+	{"agno", "", []string{"agno", "openinference-instrumentation-agno"}, shown, 3},
+	{"autogen", "", []string{"autogen-agentchat"}, hidden, 3},
+	{"crewai", "", []string{"crewai", "openinference-instrumentation-crewai"}, ends, 3},
+	{"google_adk", "", []string{"google-adk"}, shown, 3},
+	{"haystack", "", []string{"haystack-ai", "opentelemetry-haystack"}, shown, 3},
+	{"haystack", "openinference", []string{"haystack-ai", "openinference-instrumentation-haystack"}, unsaid, 0},
+	{"langgraph", "", []string{"langgraph", "opentelemetry-instrumentation-langchain"}, shown, 3},
+	{"langgraph", "openinference", []string{"langgraph", "openinference-instrumentation-langchain"}, shown, 3},
+	{"llama_index", "", []string{"llama-index-core", "openinference-instrumentation-llama-index"}, shown, 3},
+	{"openai_agents", "", []string{"openai-agents", "openinference-instrumentation-openai-agents"}, shown, 3},
+	{"pydantic_ai", "", []string{"pydantic-ai-slim"}, shown, 3},
+	{"pydantic_ai", "logfire", []string{"pydantic-ai-slim", "logfire"}, shown, 3},
+	{"semantic_kernel", "", []string{"semantic-kernel"}, shown, 3},
+	{"semantic_kernel", "default", []string{"semantic-kernel"}, hidden, 3},
+	{"smolagents", "", []string{"smolagents", "openinference-instrumentation-smolagents"}, shown, 3},
+	{"strands", "", []string{"strands-agents"}, shown, 3},
+}
+
+// TestFrameworks runs each telemetry twice, a loop and an honest run.
+func TestFrameworks(t *testing.T) {
+	dir := os.Getenv(environments)
+	if dir == "" {
+		t.Skip(environments + " is not set: make frameworks installs them")
+	}
+	weir := filepath.Join(t.TempDir(), "weir")
+	if out, err := exec.Command("go", "build", "-o", weir, "weir/cmd/weir").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	var table strings.Builder
+	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "telemetry\tversions\tloop\tby file\tlive\thonest, by file\tlive\tcalls seen\tsaid that it cannot be judged")
+	for _, each := range telemetries {
+		name := strings.TrimSuffix(each.name+"/"+each.kind, "/")
+		t.Run(name, func(t *testing.T) {
+			python := filepath.Join(dir, each.name, "bin", "python")
+			if _, err := os.Stat(filepath.Join(dir, each.name, "installed")); err != nil {
+				fmt.Fprintf(w, "%s\t*** NOT INSTALLED ***\t\t\t\t\t\t\t\n", name)
+				if os.Getenv(required) != "" {
+					t.Fatalf("%s is not installed", each.name)
+				}
+				t.Skip("not installed")
+			}
+			loop := run(t, weir, python, each.name, each.kind, "loop")
+			honest := run(t, weir, python, each.name, each.kind, "honest")
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d of 3\t%t\n", name, versions(t, python, each.packages), each.loop, loop.file, loop.live, honest.file, honest.live, honest.calls, loop.blind)
+			for how, said := range map[string]action{"by its file": loop.file, "live": loop.live} {
+				if stopped := said == "deny" || said == "halt"; stopped != (each.loop == shown) {
+					t.Errorf("the loop, %s: %q, want it %s", how, said, each.loop)
+				}
+			}
+			if each.loop == hidden && !loop.blind {
+				t.Error("replay does not say that the loop cannot be judged")
+			}
+			if honest.file != "" || honest.live != "" {
+				t.Errorf("the honest run: %q by its file, %q live; want nothing", honest.file, honest.live)
+			}
+			if honest.calls != each.calls {
+				t.Errorf("%d calls of tools seen of the honest run, want %d", honest.calls, each.calls)
+			}
+		})
+	}
+	_ = w.Flush()
+	t.Log("\n" + table.String())
+}
+
+// action is the strictest order that was given, "" for none.
+type action string
+
+func (a *action) take(other string) {
+	order := []string{"", "warn", "throttle", "deny", "halt"}
+	if slices.Index(order, other) > slices.Index(order, string(*a)) {
+		*a = action(other)
+	}
+}
+
+// outcome is what weir said of a run.
+type outcome struct {
+	file, live action
+	calls      int  // of tools, by the file
+	blind      bool // replay says that something cannot be judged
+}
+
+func run(t *testing.T, weir, python, framework, kind, script string) (out outcome) {
+	t.Helper()
+	model := httptest.NewServer(&scripted{calls: scripts[script]})
+	defer model.Close()
+	home := t.TempDir()
+	server := start(t, weir, home)
+	spans := filepath.Join(home, "spans.jsonl")
+	runs, err := filepath.Abs("runs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	program := exec.CommandContext(ctx, python, filepath.Join(runs, "run_"+framework+".py"))
+	program.Dir = home
+	program.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + home, "PYTHONDONTWRITEBYTECODE=1", "CASE=" + script, "KIND=" + kind, "MODEL=" + model.URL + "/v1", "OUT=" + spans,
+		"OTEL_EXPORTER_OTLP_ENDPOINT=" + server, "OPENAI_API_KEY=sk-dummy", "HAYSTACK_TELEMETRY_ENABLED=False"}
+	if text, err := program.CombinedOutput(); err != nil && ctx.Err() != nil {
+		t.Fatalf("%s did not end: %v\n%s", framework, err, text)
+	} else if info, missing := os.Stat(spans); missing != nil || info.Size() == 0 {
+		t.Fatalf("%s wrote no spans: %v\n%s", framework, err, text)
+	}
+
+	told, err := exec.Command(weir, "replay", spans).Output()
+	if err != nil && len(told) == 0 {
+		t.Fatalf("replay: %v", err)
+	}
+	out.blind = strings.Contains(string(told), "cannot be judged")
+	for line := range strings.Lines(string(told)) {
+		if f := strings.Fields(line); len(f) > 3 && strings.HasPrefix(f[1], "#") {
+			out.file.take(f[2])
+		}
+	}
+	converted, err := exec.Command(weir, "events", "convert", spans).Output()
+	if err != nil {
+		t.Fatalf("convert: %v", err)
+	}
+	out.calls = strings.Count(string(converted), `"kind":"tool.call"`)
+	out.live = verdicts(t, server, strings.Count(string(converted), "\n"))
+	return out
+}
+
+// start runs weir and returns its URL.
+func start(t *testing.T, weir, home string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	_ = l.Close()
+	cmd := exec.Command(weir, "run", "--in-memory", "--listen", address, "--metrics", "", "--self-test", "0")
+	cmd.Env = []string{"HOME=" + home, "PATH=/usr/bin:/bin"}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait()
+	})
+	for ctx := t.Context(); ; {
+		if r, err := http.Get("http://" + address + "/readyz"); err == nil {
+			_ = r.Body.Close()
+			if r.StatusCode == http.StatusOK {
+				return "http://" + address
+			}
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatal("weir does not start")
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// verdicts waits until weir has taken in as many events as the file has, and returns the
+// strictest order that it gave.
+func verdicts(t *testing.T, server string, want int) (strictest action) {
+	t.Helper()
+	deadline := time.Now().Add(45 * time.Second)
+	for got := -1; got < want; {
+		var flows struct {
+			Flows []struct {
+				Events int `json:"events"`
+			} `json:"flows"`
+		}
+		fetch(t, server+"/v1/flows", &flows)
+		got = 0
+		for _, f := range flows.Flows {
+			got += f.Events
+		}
+		if time.Now().After(deadline) {
+			break // what is held back for a root that never ends is told by what was said
+		}
+		if got < want {
+			time.Sleep(100 * time.Millisecond)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, server+"/v1/verdicts?from=start", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Accept", "application/x-ndjson")
+	a, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Body.Close()
+	for lines := bufio.NewScanner(a.Body); lines.Scan(); {
+		var v struct {
+			Action string `json:"action"`
+		}
+		if json.Unmarshal(lines.Bytes(), &v) == nil {
+			strictest.take(v.Action)
+		}
+	}
+	return strictest
+}
+
+func fetch(t *testing.T, url string, into any) {
+	t.Helper()
+	r, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	if err := json.NewDecoder(r.Body).Decode(into); err != nil {
+		t.Fatalf("%s: %v", url, err)
+	}
+}
+
+func versions(t *testing.T, python string, packages []string) string {
+	t.Helper()
+	out, err := exec.Command(python, append([]string{"-c", "import sys, importlib.metadata as m; print(', '.join(p + ' ' + m.version(p) for p in sys.argv[1:]))"}, packages...)...).Output()
+	if err != nil {
+		t.Error(err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// call is what the model asks for.
+type call struct {
+	tool string
+	args string
+}
+
+var scripts = map[string][]call{
+	"loop":   slices.Repeat([]call{{"lookup_order", `{"order_id": "A-17"}`}}, 12),
+	"honest": {{"lookup_order", `{"order_id": "A-17"}`}, {"lookup_order", `{"order_id": "A-18"}`}, {"refund", `{"order_id": "A-17", "amount": 5}`}},
+}
+
+// scripted is a model that speaks chat completions and makes its calls one after the
+// other, whatever it is told; then it answers.
+type scripted struct {
+	calls []call
+
+	mu   sync.Mutex
+	made int
+}
+
+func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var ask struct {
+		Model  string `json:"model"`
+		Stream bool   `json:"stream"`
+		Tools  []struct {
+			Function struct {
+				Name string `json:"name"`
+			} `json:"function"`
+		} `json:"tools"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&ask); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	message, reason := map[string]any{"role": "assistant", "content": "refunded 5 on A-17"}, "stop"
+	s.mu.Lock()
+	next, n := call{"final_answer", `{"answer": "refunded 5 on A-17"}`}, s.made
+	if n < len(s.calls) && len(ask.Tools) > 0 {
+		next = s.calls[n]
+		s.made++
+	}
+	s.mu.Unlock()
+	for _, tool := range ask.Tools {
+		if strings.HasSuffix(tool.Function.Name, next.tool) {
+			message["content"], reason = nil, "tool_calls"
+			message["tool_calls"] = []any{map[string]any{"index": 0, "id": fmt.Sprintf("call_%016d", n), "type": "function",
+				"function": map[string]any{"name": tool.Function.Name, "arguments": next.args}}}
+		}
+	}
+	answer := map[string]any{"id": fmt.Sprintf("chatcmpl-%d", n), "created": time.Now().Unix(), "model": ask.Model}
+	usage := map[string]any{"prompt_tokens": 40, "completion_tokens": 12, "total_tokens": 52}
+	if !ask.Stream {
+		answer["object"], answer["usage"] = "chat.completion", usage
+		answer["choices"] = []any{map[string]any{"index": 0, "message": message, "finish_reason": reason}}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(answer)
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	answer["object"] = "chat.completion.chunk"
+	for _, choices := range [][]any{{map[string]any{"index": 0, "delta": message}}, {map[string]any{"index": 0, "delta": map[string]any{}, "finish_reason": reason}}, {}} {
+		answer["choices"] = choices
+		if len(choices) == 0 {
+			answer["usage"] = usage
+		}
+		line, _ := json.Marshal(answer)
+		fmt.Fprintf(w, "data: %s\n\n", line)
+	}
+	fmt.Fprint(w, "data: [DONE]\n\n")
+}
