@@ -7,6 +7,7 @@ import (
 
 	"weir/cmd/internal/cli"
 	"weir/events"
+	"weir/events/adapter"
 	"weir/events/adapter/canonical"
 	"weir/events/adapter/registry"
 )
@@ -66,7 +67,7 @@ func formatNames() (out []string) {
 
 // readAll reads the files and says, besides what the callbacks do, how many records
 // were refused.
-func (r *reading) readAll(env *cli.Env, args []string, event func(*events.Event) error, bad func(badRecord) error) (read, refused int64, err error) {
+func (r *reading) readAll(env *cli.Env, args []string, event func(*events.Event) error, bad func(badRecord) error, whole func(*input, adapter.Record)) (read, refused int64, err error) {
 	if err := cli.Want(args, 1, -1, "a FILE"); err != nil {
 		return 0, 0, err
 	}
@@ -88,6 +89,7 @@ func (r *reading) readAll(env *cli.Env, args []string, event func(*events.Event)
 		},
 		tick:   func() { progress.At(read, -1) },
 		broken: func(err error) { r.leave(env, err) },
+		whole:  whole,
 	}
 	err = rd.read()
 	progress.Done()
@@ -97,16 +99,39 @@ func (r *reading) readAll(env *cli.Env, args []string, event func(*events.Event)
 	return read, refused, err
 }
 
+// misnamed warns of names that are ignored and near to known ones, the first few one by one.
+type misnamed struct {
+	env *cli.Env
+	n   int64
+}
+
+func (m *misnamed) look(in *input, r adapter.Record) {
+	if in.format.Name != canonical.Format().Name {
+		return
+	}
+	near := events.Misnamed(r.Bytes)
+	if len(near) == 0 {
+		return
+	}
+	if m.n++; m.n <= toldRefusals {
+		m.env.Notice("%s:%d: %s is not a known name and is ignored; is %s meant?", in.name, r.Line, near[0].Name, near[0].Meant)
+	}
+}
+
 func validateEvents(env *cli.Env, reading *reading, args []string) error {
 	lines := cli.NewLines(env, func(b *badRecord) []cli.Cell {
 		return []cli.Cell{{Text: b.place()}, {Text: b.Code, Paint: cli.Bad}, {Text: b.Reason}}
 	}, "RECORD", "CODE", "REASON")
-	read, refused, err := reading.readAll(env, args, func(*events.Event) error { return nil }, func(b badRecord) error { return lines.Print(&b) })
+	near := &misnamed{env: env}
+	read, refused, err := reading.readAll(env, args, func(*events.Event) error { return nil }, func(b badRecord) error { return lines.Print(&b) }, near.look)
 	if err != nil {
 		return err
 	}
 	if err := lines.Flush(); err != nil {
 		return err
+	}
+	if n := near.n - toldRefusals; n > 0 {
+		env.Notice("and %s more with names that may be misspelled", cli.Count(n, "event"))
 	}
 	env.Notice("%s read, %s refused", cli.Count(read, "event"), cli.Count(refused, "record"))
 	if err = reading.done(env); refused > 0 {
@@ -125,7 +150,7 @@ func convertEvents(env *cli.Env, reading *reading, args []string) error {
 	}, func(b badRecord) error {
 		bad.add(b)
 		return nil
-	})
+	}, nil)
 	bad.tell(env)
 	if err != nil {
 		return err

@@ -113,3 +113,12 @@ func TestUnreadable(t *testing.T) {
 	}
 	f([]string{dir}, 3, "12 files are passed over: no format that is known: "+filepath.Join(dir, "note00.txt"), " and 9 more")
 }
+
+// TestMisnamed warns of a name that is ignored and was probably meant.
+func TestMisnamed(t *testing.T) {
+	in := `{"id":"1","kind":"agent.call","time":"2026-11-20T14:00:00.000Z","correlation_id":"f","form":{"agent":"a"},"to":{"agent":"b"}}` + "\n"
+	code, _, told := weir(t, in, "events", "validate", "-")
+	if code != 0 || !strings.Contains(told, "-:1: form is not a known name and is ignored; is from meant?") {
+		t.Errorf("exit code %d, %s", code, told)
+	}
+}

@@ -185,6 +185,9 @@ type reader struct {
 	bad    func(badRecord)
 	tick   func() // now and then; may be nil
 
+	// whole is told of each record as it stands; may be nil.
+	whole func(*input, adapter.Record)
+
 	// seen is told of each event of an input that can be read; may be nil.
 	seen func(*input, *events.Event)
 
@@ -247,6 +250,9 @@ func (r *reader) readOne(in *input) error {
 		}
 		if err != nil {
 			return fmt.Errorf("read %s to its end: %w", in.name, err)
+		}
+		if r.whole != nil {
+			r.whole(in, record)
 		}
 		if in.wraps != "" {
 			err = unwrapped(a, record.Bytes, take)

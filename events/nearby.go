@@ -1,0 +1,65 @@
+package events
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+)
+
+// Nearby is a name in an event that means nothing, and the known one that it is a slip away from.
+type Nearby struct {
+	Name  string // as it stands there, with the object that it stands in
+	Meant string
+}
+
+// Misnamed lists the names of an event that are not known and that differ by one letter, or by
+// two that changed places, from a known one that is not there. What they say is lost, for names
+// that are not known are ignored. It is for who writes producers, and reads the event once more.
+func Misnamed(record []byte) (out []Nearby) {
+	var top map[string]json.RawMessage
+	if json.Unmarshal(record, &top) != nil {
+		return nil
+	}
+	out = misnamed(out, "", top, eventFields)
+	for name, known := range map[string]*fields{"from": partyFields, "to": partyFields, "tool": toolFields} {
+		var inner map[string]json.RawMessage
+		if json.Unmarshal(top[name], &inner) == nil {
+			out = misnamed(out, name+".", inner, known)
+		}
+	}
+	slices.SortFunc(out, func(a, b Nearby) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+func misnamed(out []Nearby, path string, object map[string]json.RawMessage, known *fields) []Nearby {
+	for name := range object {
+		if known.exact.find(name) > 0 {
+			continue
+		}
+		for _, meant := range known.names {
+			if _, there := object[meant]; !there && len(meant) > 2 && slip(name, meant) {
+				out = append(out, Nearby{path + name, path + meant})
+				break
+			}
+		}
+	}
+	return out
+}
+
+// slip reports whether a becomes b when one letter is left out, put in or changed, or when two
+// neighbours change places.
+func slip(a, b string) bool {
+	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
+		a, b = a[1:], b[1:]
+	}
+	for len(a) > 0 && len(b) > 0 && a[len(a)-1] == b[len(b)-1] {
+		a, b = a[:len(a)-1], b[:len(b)-1]
+	}
+	switch {
+	case len(a) <= 1 && len(b) <= 1:
+		return len(a)+len(b) > 0
+	case len(a) == 2 && len(b) == 2:
+		return a[0] == b[1] && a[1] == b[0]
+	}
+	return false
+}
