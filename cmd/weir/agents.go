@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"weir/analyzer"
-	"weir/cmd/internal/app"
+	"weir/cmd/internal/api"
 	"weir/cmd/internal/cli"
 	"weir/cmd/internal/pump"
 	"weir/events"
@@ -101,7 +101,7 @@ admin token, and wants it. The exit code is 3 when the request is refused.`,
 				if err != nil {
 					return err
 				}
-				return h.rescue(ctx, env, args[0], app.RescueOrder{Reason: *h.reason, By: by, Admin: *admin})
+				return h.rescue(ctx, env, args[0], api.RescueOrder{Reason: *h.reason, By: by, Admin: *admin})
 			}
 		},
 	}
@@ -272,8 +272,8 @@ func toldOf(v *analyzer.AgentView) string {
 	return strings.Join(parts, ", ")
 }
 
-func (h *hand) rescue(ctx context.Context, env *cli.Env, agent string, o app.RescueOrder) error {
-	var a app.AgentAnswer
+func (h *hand) rescue(ctx context.Context, env *cli.Env, agent string, o api.RescueOrder) error {
+	var a api.AgentAnswer
 	if err := h.inform(ctx, env, "/v1/agents/"+url.PathEscape(agent)+"/rescue", o.Admin, o, &a); err != nil {
 		return err
 	}
@@ -293,7 +293,7 @@ func refusedHelp(said []events.Verdict) error {
 }
 
 // sayRescue prints what came of asking for help.
-func sayRescue(env *cli.Env, a *app.AgentAnswer, said []events.Verdict) error {
+func sayRescue(env *cli.Env, a *api.AgentAnswer, said []events.Verdict) error {
 	if len(said) == 0 {
 		if _, err := fmt.Fprintf(env.Out, "%s: help is asked for, and weir has not answered yet\n", a.Agent); err != nil {
 			return err

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"weir/cmd/internal/app"
+	"weir/cmd/internal/api"
 	"weir/cmd/internal/cli"
 	"weir/events"
 )
@@ -38,7 +38,7 @@ wants it.`,
 				if err := cli.Want(args, 1, 1, "the id of a FLOW"); err != nil {
 					return err
 				}
-				o := app.GrantOrder{Calls: *calls, Tokens: *tokens, CostUSD: *cost, Reason: *h.reason}
+				o := api.GrantOrder{Calls: *calls, Tokens: *tokens, CostUSD: *cost, Reason: *h.reason}
 				if o.Calls <= 0 && o.Tokens <= 0 && o.CostUSD <= 0 && *long <= 0 {
 					return cli.Usage("nothing is granted").Advise("give --calls, --tokens, --cost or --duration, each above 0")
 				}
@@ -65,8 +65,8 @@ wants it.`,
 	}
 }
 
-func (h *hand) grant(ctx context.Context, env *cli.Env, flow string, o *app.GrantOrder) error {
-	var a app.GrantAnswer
+func (h *hand) grant(ctx context.Context, env *cli.Env, flow string, o *api.GrantOrder) error {
+	var a api.GrantAnswer
 	if err := h.give(ctx, env, flowPath(flow, "grant"), o, &a); err != nil {
 		return err
 	}

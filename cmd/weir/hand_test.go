@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"weir/analyzer"
-	"weir/cmd/internal/app"
+	"weir/cmd/internal/api"
 	"weir/events"
 )
 
@@ -78,7 +78,7 @@ func TestHand(t *testing.T) {
 	call("behind", 0)
 	f(0, []string{"1 call in flight when it was given"}, "explain", "flying")
 
-	var a app.OperatorAnswer
+	var a api.OperatorAnswer
 	if err := json.Unmarshal([]byte(f(0, nil, with("flows", "stop", "f", "-o", "json")...)), &a); err != nil || a.Kind != "operator.stop" || a.By != "ann" || len(a.Verdicts) != 1 {
 		t.Errorf("%+v: %v", a, err)
 	}
@@ -96,7 +96,7 @@ func TestHand(t *testing.T) {
 	f(0, []string{"stopped for 24h0m0s"}, with("flows", "stop", "--all")...)
 	call("f", 3, "operator_stop")
 	call("another", 0)
-	var all app.StopAllAnswer
+	var all api.StopAllAnswer
 	if err := json.Unmarshal([]byte(f(0, nil, with("flows", "stop", "--all", "-o", "json")...)), &all); err != nil || all.Stopped != 1 || all.More {
 		t.Errorf("%+v: %v", all, err)
 	}

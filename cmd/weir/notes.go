@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"weir/analyzer"
-	"weir/cmd/internal/app"
+	"weir/cmd/internal/api"
 	"weir/cmd/internal/cli"
 	"weir/cmd/internal/pump"
 )
@@ -60,7 +60,7 @@ may ask for itself so.`,
 					if err != nil {
 						return err
 					}
-					return h.note(ctx, env, app.NoteOrder{Agent: *agent, Author: author, Tags: *tags, Summary: args[0]})
+					return h.note(ctx, env, api.NoteOrder{Agent: *agent, Author: author, Tags: *tags, Summary: args[0]})
 				}
 			},
 		},
@@ -88,8 +88,8 @@ func listNotes(env *cli.Env, list *pump.NoteList) error {
 	return nil
 }
 
-func (h *hand) note(ctx context.Context, env *cli.Env, o app.NoteOrder) error {
-	var a app.AgentAnswer
+func (h *hand) note(ctx context.Context, env *cli.Env, o api.NoteOrder) error {
+	var a api.AgentAnswer
 	if err := h.inform(ctx, env, "/v1/notes", false, o, &a); err != nil {
 		return err
 	}

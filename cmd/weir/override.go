@@ -12,7 +12,7 @@ import (
 
 	"weir/analyzer"
 	"weir/analyzer/spelling"
-	"weir/cmd/internal/app"
+	"weir/cmd/internal/api"
 	"weir/cmd/internal/cli"
 	"weir/events"
 )
@@ -70,7 +70,7 @@ type overrideFlags struct {
 	long                                 *time.Duration
 }
 
-func (f *overrideFlags) order() (o app.OverrideOrder, err error) {
+func (f *overrideFlags) order() (o api.OverrideOrder, err error) {
 	row, ok := analyzer.RowNamed(*f.rule)
 	switch {
 	case *f.rule == "":
@@ -90,7 +90,7 @@ func (f *overrideFlags) order() (o app.OverrideOrder, err error) {
 	case *f.warn == "" && *f.stop == "" && f.mode.Value == "":
 		return o, cli.Usage("it changes nothing").Advise("give --stop, --warn or --mode")
 	}
-	o = app.OverrideOrder{Scope: events.ScopeFlow.String(), ScopeID: *f.flow, Rule: *f.rule, Mode: f.mode.Value, Expires: *f.until}
+	o = api.OverrideOrder{Scope: events.ScopeFlow.String(), ScopeID: *f.flow, Rule: *f.rule, Mode: f.mode.Value, Expires: *f.until}
 	if *f.scope != "" {
 		if o.Scope, o.ScopeID, ok = strings.Cut(*f.scope, ":"); !ok || o.ScopeID == "" {
 			return o, cli.Usage("--scope %s: want one such as flow:order-77", *f.scope)
@@ -143,8 +143,8 @@ func amountOf(name, s string, unit events.Unit) (*int64, error) {
 	return &v, nil
 }
 
-func (h *hand) override(ctx context.Context, env *cli.Env, o *app.OverrideOrder) error {
-	var a app.OperatorAnswer
+func (h *hand) override(ctx context.Context, env *cli.Env, o *api.OverrideOrder) error {
+	var a api.OperatorAnswer
 	if err := h.give(ctx, env, "/v1/overrides", o, &a); err != nil {
 		return err
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"weir/cmd/internal/app"
+	"weir/cmd/internal/api"
 	"weir/cmd/internal/cli"
 )
 
@@ -40,8 +40,8 @@ The running weir has to have an admin token, and wants it.`,
 	}
 }
 
-func (h *hand) release(ctx context.Context, env *cli.Env, flow string, o app.OperatorOrder) error {
-	var a app.OperatorAnswer
+func (h *hand) release(ctx context.Context, env *cli.Env, flow string, o api.OperatorOrder) error {
+	var a api.OperatorAnswer
 	if err := h.give(ctx, env, flowPath(flow, "release"), o, &a); err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"weir/cmd/internal/app"
+	"weir/cmd/internal/api"
 	"weir/cmd/internal/cli"
 	"weir/events"
 )
@@ -98,7 +98,7 @@ func seconds(flag string, d time.Duration) (int64, error) {
 	return int64(d / time.Second), nil
 }
 
-func (h *hand) order(env *cli.Env, long time.Duration) (o app.OperatorOrder, err error) {
+func (h *hand) order(env *cli.Env, long time.Duration) (o api.OperatorOrder, err error) {
 	if o.By, err = h.signed(env); err != nil {
 		return o, err
 	}
@@ -133,8 +133,8 @@ func (h *hand) inform(ctx context.Context, env *cli.Env, path string, admin bool
 // flowPath is where a flow is asked for something.
 func flowPath(flow, what string) string { return "/v1/flows/" + url.PathEscape(flow) + "/" + what }
 
-func (h *hand) stop(ctx context.Context, env *cli.Env, flow string, o app.OperatorOrder) error {
-	var a app.OperatorAnswer
+func (h *hand) stop(ctx context.Context, env *cli.Env, flow string, o api.OperatorOrder) error {
+	var a api.OperatorAnswer
 	if err := h.give(ctx, env, flowPath(flow, "stop"), o, &a); err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func (h *hand) stop(ctx context.Context, env *cli.Env, flow string, o app.Operat
 }
 
 // verdictsOf are the verdicts that an order has brought about.
-func verdictsOf(a *app.OperatorAnswer) []events.Verdict { return decoded(a.Verdicts) }
+func verdictsOf(a *api.OperatorAnswer) []events.Verdict { return decoded(a.Verdicts) }
 
 // decoded are verdicts as they came; what cannot be read is left out.
 func decoded(verdicts []json.RawMessage) (out []events.Verdict) {
@@ -172,9 +172,9 @@ func decoded(verdicts []json.RawMessage) (out []events.Verdict) {
 	return out
 }
 
-func (h *hand) stopAll(ctx context.Context, env *cli.Env, o app.OperatorOrder) error {
-	var a app.StopAllAnswer
-	if err := h.give(ctx, env, "/v1/flows/stop", app.StopAll{All: true, OperatorOrder: o}, &a); err != nil {
+func (h *hand) stopAll(ctx context.Context, env *cli.Env, o api.OperatorOrder) error {
+	var a api.StopAllAnswer
+	if err := h.give(ctx, env, "/v1/flows/stop", api.StopAll{All: true, OperatorOrder: o}, &a); err != nil {
 		return err
 	}
 	err := env.Value(a, func() error {

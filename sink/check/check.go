@@ -31,6 +31,10 @@ type Handler struct {
 	Fail func(w http.ResponseWriter, r *http.Request, err error)
 }
 
+// MemberPath is the route on which one member of a group takes the asks that another one
+// passes on to it.
+const MemberPath = "/v1/asks"
+
 // Error is what is wrong with a request.
 type Error struct {
 	Status int

@@ -11,6 +11,8 @@ import (
 
 	"weir/analyzer"
 	"weir/analyzer/limitfile"
+	"weir/cmd/internal/api"
+	"weir/cmd/internal/clock"
 	"weir/cmd/internal/intake"
 	"weir/cmd/internal/pump"
 	"weir/events"
@@ -40,7 +42,7 @@ func (h hand) reports(agent, margin string) {
 // quiet lets time pass in which no agent says anything, until weir gives its n-th verdict.
 func (h hand) quiet(d time.Duration, n int64) {
 	h.t.Helper()
-	h.fake.advance(d)
+	h.fake.Advance(d)
 	h.asked++
 	ev := call("elsewhere", h.asked, "a", "b")
 	ev.Time = events.StampOf(h.fake.Now())
@@ -53,7 +55,7 @@ func (h hand) quiet(d time.Duration, n int64) {
 }
 
 // told returns the answer to what was asked about an agent, and the verdicts in it.
-func (h hand) told(path, body string, header ...string) (a AgentAnswer, said []events.Verdict) {
+func (h hand) told(path, body string, header ...string) (a api.AgentAnswer, said []events.Verdict) {
 	h.t.Helper()
 	got := h.do("POST", path, body, header...)
 	h.want(got, 202)
@@ -80,7 +82,7 @@ func names(list pump.AgentList) (out []string) {
 func TestStuckAgent(t *testing.T) {
 	h := beginAgents(t, Options{})
 	h.reports("planner", "critical")
-	h.fake.advance(time.Minute)
+	h.fake.Advance(time.Minute)
 	h.reports("writer", "comfortable")
 	h.reports("..", "comfortable")
 	h.quiet(6*time.Minute, 1)
@@ -195,11 +197,11 @@ func TestNotes(t *testing.T) {
 	h.reports("planner", "comfortable")
 	h.reports("writer", "comfortable")
 	h.folded()
-	leave := func(body string) AgentAnswer {
+	leave := func(body string) api.AgentAnswer {
 		t.Helper()
 		a, _ := h.told("/v1/notes", body)
 		h.folded()
-		h.fake.advance(time.Second)
+		h.fake.Advance(time.Second)
 		return a
 	}
 	if a := leave(`{"agent":"planner","author":"ann","tags":["plan","stuck"],"summary":"first"}`); a.Kind != "note" || a.Agent != "planner" || a.By != "ann" || a.New || len(a.Verdicts) != 0 {
@@ -251,7 +253,7 @@ func TestNotes(t *testing.T) {
 
 // TestFilesHaveNoAdmin follows a file that claims to speak for who has the admin token.
 func TestFilesHaveNoAdmin(t *testing.T) {
-	ev := &events.Event{ID: "claim", Source: "test", Time: events.StampOf(newFakeClock().Now()), Kind: events.RescueRequest, CorrelationID: "f",
+	ev := &events.Event{ID: "claim", Source: "test", Time: events.StampOf(clock.NewFake().Now()), Kind: events.RescueRequest, CorrelationID: "f",
 		From: events.Party{Agent: "ann"}, To: events.Party{Agent: "planner"}, Rescue: &events.Rescue{Reason: "a claim", Admin: true}}
 	path := filepath.Join(t.TempDir(), "events.jsonl")
 	appendFile(t, path, lines(ev))

@@ -6,13 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"net/http"
 	"sync"
 	"time"
 
-	"weir/cmd/internal/admission"
+	"weir/analyzer"
+	"weir/cmd/internal/api"
+	"weir/cmd/internal/ask"
 	"weir/cmd/internal/budget"
+	"weir/cmd/internal/clock"
 	"weir/cmd/internal/embedded"
 	"weir/cmd/internal/forwarder"
 	"weir/cmd/internal/gate"
@@ -24,7 +25,6 @@ import (
 	"weir/cmd/internal/selftest"
 	"weir/events"
 	"weir/sink/jsonl"
-	"weir/sink/prom"
 	"weir/sink/webhook"
 	"weir/state"
 )
@@ -34,32 +34,27 @@ import (
 // says what.
 type App struct {
 	o      Options
-	clock  Clock
+	clock  clock.Clock
 	logger *slog.Logger
-	tokens tokens
 	trust  gate.Trust // who is believed that a user has spoken
 	limits *limits.Source
 	hook   *webhook.Hook
 	keys   orderKeys
+	api    *api.Server
 
 	store    *state.Store
+	openForm func() (form, error)
 	form     form
 	verdicts *state.Log // that streams and outlets read
 	counts   pump.Counts
 	budget   *budget.Budget // of what is taken in at one time
 	letters  *intake.Letters
-	metrics  *prom.Metrics // nil when nobody asks for them
-	meter    meter
-	gateways gatewayPort
 	selfTest *selftest.Prober // nil when weir does not test itself
-	answers  *answers
-	wide     *wideOrders
+	answers  *ask.Answers
+	orders   *ask.GlobalOrders
 	file     *jsonl.File
 	reading  *intake.Intake // files, and what programs send
-
-	listener    net.Listener
-	connections *admission.Listener // of the server
-	server      *http.Server
+	serving  bool
 
 	// What is ended in turn by Stop.
 	intake, leaving *phase.Phase
@@ -77,10 +72,14 @@ func New(o Options) (*App, error) {
 		return nil, err
 	}
 	a := &App{o: o, clock: o.Clock, logger: o.Logger, done: make(chan struct{}), budget: budget.New(o.IntakeMemory)}
+	a.openForm = a.newForm
+	if o.SelfTest > 0 {
+		a.selfTest = &selftest.Prober{Every: o.SelfTest, Clock: a.clock, Logger: a.logger}
+	}
 	if a.trust, err = gate.ParseTrust(o.TrustUsers); err != nil {
 		return nil, fmt.Errorf("trust users: %w", err)
 	}
-	if a.tokens, err = readTokens(o); err != nil {
+	if a.api, err = a.newServer(); err != nil {
 		return nil, err
 	}
 	if a.limits, err = limits.New(limits.Options{File: o.LimitsFile, Limits: o.Limits, Poll: o.LimitsPoll, Clock: o.Clock, Logger: o.Logger}); err != nil {
@@ -103,6 +102,26 @@ func New(o Options) (*App, error) {
 	return a, nil
 }
 
+// newServer makes what serves requests, with the tokens that its users show.
+func (a *App) newServer() (*api.Server, error) {
+	o := api.Options{Listen: a.o.Listen, Hosts: a.o.Hosts, Trust: a.trust, Sign: a.keys.sign, LimitsFile: a.o.LimitsFile,
+		Authz: a.o.Authz, AuthzGRPC: a.o.AuthzGRPC, Metrics: a.o.Metrics, NativeHistograms: a.o.NativeHistograms,
+		Connections: a.o.Connections, Requests: a.o.Requests, Streams: a.o.Streams,
+		AnswerTimeout: a.o.AnswerTimeout, Heartbeat: a.o.Heartbeat, Stuck: a.o.Stuck,
+		Budget: a.budget, Counts: &a.counts, Clock: a.clock, Logger: a.logger}
+	var adminErr, intakeErr error
+	if o.AdminToken, adminErr = readSecret(a.o.AdminTokenFile); adminErr != nil {
+		adminErr = fmt.Errorf("admin token: %w", adminErr)
+	}
+	if o.IntakeToken, intakeErr = readSecret(a.o.IntakeTokenFile); intakeErr != nil {
+		intakeErr = fmt.Errorf("intake token: %w", intakeErr)
+	}
+	if err := errors.Join(adminErr, intakeErr); err != nil {
+		return nil, err
+	}
+	return api.New(o)
+}
+
 // Start opens the state, listens, and returns when requests are served. The context
 // is for the start alone.
 func (a *App) Start(ctx context.Context) (err error) {
@@ -111,16 +130,16 @@ func (a *App) Start(ctx context.Context) (err error) {
 			err = errors.Join(err, a.leave())
 		}
 	}()
+	a.api.Begin()
 	if a.store, err = state.Open(a.o.StateDir, a.o.State); err != nil {
 		return err
 	}
-	a.verdicts, a.answers = a.store.Verdicts(0), newAnswers()
-	a.wide = &wideOrders{log: a.verdicts, clock: a.clock, logger: a.logger}
-	a.intake, a.leaving = phase.New(a.fail), phase.New(a.fail)
-	a.beginMetrics()
-	if a.form, err = a.newForm(); err != nil {
+	a.verdicts, a.answers = a.store.Verdicts(0), ask.NewAnswers(a.clock, a.o.AnswerTimeout)
+	a.intake, a.leaving = phase.New(a.Fail), phase.New(a.Fail)
+	if a.form, err = a.openForm(); err != nil {
 		return err
 	}
+	a.orders = &ask.GlobalOrders{Verdicts: a.verdicts, Log: a.form, Clock: a.clock, Logger: a.logger}
 	if a.o.VerdictFile != "" {
 		if a.file, err = jsonl.Open(a.o.VerdictFile); err != nil {
 			return err
@@ -128,11 +147,11 @@ func (a *App) Start(ctx context.Context) (err error) {
 	}
 	a.letters = &intake.Letters{Counts: &a.counts, Clock: a.clock, Logger: a.logger}
 	if a.reading, err = intake.Open(intake.Options{Follow: a.o.Follow, StateDir: a.o.StateDir, Log: a.form, Store: a.store, Letters: a.letters, Trust: a.trust,
-		Counts: &a.counts, Clock: a.clock, Logger: a.logger, Limits: a.judgedBy, Fail: a.fail}); err != nil {
+		Counts: &a.counts, Clock: a.clock, Logger: a.logger, Limits: a.inForce, Fail: a.Fail}); err != nil {
 		return err
 	}
-	if a.listener, err = net.Listen("tcp", a.o.Listen); err != nil {
-		return fmt.Errorf("listen on %s: %w; choose another address", a.o.Listen, err)
+	if err := a.api.Listen(); err != nil {
+		return err
 	}
 	if err := a.limits.Begin(a.form.SetLimits); err != nil {
 		return err
@@ -140,15 +159,12 @@ func (a *App) Start(ctx context.Context) (err error) {
 	if err := a.form.Start(ctx); err != nil {
 		return err
 	}
-	a.server = a.newServer()
 	a.run(a.intake, "limits", a.limits.Watch)
-	a.run(a.intake, "orders of all flows", a.wide.run)
-	a.serveMetrics()
-	if err := a.listenForGateways(); err != nil {
-		return err
-	}
+	a.run(a.intake, "orders of all flows", a.orders.Run)
 	if a.selfTest != nil {
-		a.selfTest.Log = folded{a.form}
+		a.selfTest.Log, a.selfTest.Verdicts = folded{a.form}, a.verdicts
+	}
+	if a.o.SelfTest > 0 {
 		a.run(a.intake, "self-test", a.selfTest.Run)
 	}
 	a.reading.Run(a.intake)
@@ -158,14 +174,19 @@ func (a *App) Start(ctx context.Context) (err error) {
 	if a.hook != nil {
 		a.forward(forwarder.ToWebhook(a.o.WebhookURL, a.hook))
 	}
-	a.connections = admission.Listen(a.listener, a.o.Connections, a.crowded("clients"))
-	go func() {
-		if err := a.server.Serve(a.connections); !errors.Is(err, http.ErrServerClosed) {
-			a.fail(fmt.Errorf("serve http: %w", err))
-		}
-	}()
-	a.logger.Info("weir is running", "address", a.Addr(), "page", "http://"+a.Addr()+inspectorPath, "state", a.o.StateDir)
+	if err := a.api.Serve(api.Parts{Program: a, Log: a.form, Store: a.store, Verdicts: a.verdicts, Limits: a.limits,
+		Intake: a.reading, Letters: a.letters, SelfTest: a.selfTest, Ask: a.orders.Ask}); err != nil {
+		return err
+	}
+	a.serving = true
+	a.logger.Info("weir is running", "address", a.Addr(), "page", a.api.Page(), "state", a.o.StateDir)
 	return nil
+}
+
+// inForce returns the limits that are judged by.
+func (a *App) inForce() *analyzer.Limits {
+	limits, _ := pump.InForce(a.form.Pumps(), a.limits.Current)
+	return limits
 }
 
 // forward starts to pass verdicts on to one receiver.
@@ -193,29 +214,29 @@ func (f folded) PartitionOf(flow string) (int, bool) {
 }
 
 func (a *App) newForm() (form, error) {
-	shared := pump.Options{Limits: a.limits.Current(), Parse: pump.ParseLimits, Answer: a.answers.deliver, Memory: a.o.Memory,
-		CheckpointEvery: a.o.CheckpointEvery, Counts: &a.counts, Metrics: a.metrics, Clock: a.clock, Logger: a.logger}
-	caughtUp := func() { a.meter.restored(a.clock.Now()) }
+	shared := pump.Options{Limits: a.limits.Current(), Parse: pump.ParseLimits, Answer: a.answers.Deliver, Memory: a.o.Memory,
+		CheckpointEvery: a.o.CheckpointEvery, Counts: &a.counts, Metrics: a.api.Metrics(), Clock: a.clock, Logger: a.logger}
 	await := func(end func() int64) func(context.Context, *events.Event, func() error) (*events.Verdict, error) {
 		return func(ctx context.Context, ev *events.Event, append func() error) (*events.Verdict, error) {
-			return a.answered(ctx, ev, end(), append)
+			return a.answers.Await(ctx, ev, end(), append)
 		}
 	}
 	if a.o.Kafka == nil {
-		return embedded.New(embedded.Options{Pump: shared, Store: a.store, Tick: a.o.Tick, Await: await(a.store.Journal(0).End), CaughtUp: caughtUp, Fail: a.fail}), nil
+		return embedded.New(embedded.Options{Pump: shared, Store: a.store, Tick: a.o.Tick, Await: await(a.store.Journal(0).End), CaughtUp: a.api.CaughtUp, Fail: a.Fail}), nil
 	}
 	token, err := readSecret(cmp.Or(a.o.IntakeTokenFile, a.o.AdminTokenFile))
 	if err != nil {
 		return nil, err
 	}
 	return group.New(*a.o.Kafka, group.Host{Pump: shared, Store: a.store, StateDir: a.o.StateDir, Token: token, Tick: a.o.Tick,
-		AnswerTimeout: a.o.AnswerTimeout, KeepVerdicts: a.o.State.JournalTTL, Limits: a.limits.Current, Await: await(func() int64 { return endUnknown }), CaughtUp: caughtUp, Fail: a.fail}), nil
+		AnswerTimeout: a.o.AnswerTimeout, KeepVerdicts: a.o.State.JournalTTL, Limits: a.limits.Current, Await: await(func() int64 { return ask.EndUnknown }), CaughtUp: a.api.CaughtUp, Fail: a.Fail}), nil
 }
 
 // run starts a goroutine of a phase.
 func (a *App) run(p *phase.Phase, what string, fn func(context.Context) error) { p.Run(what, fn) }
 
-func (a *App) fail(err error) {
+// Fail ends the app with an error that it cannot go on from: it closes Done.
+func (a *App) Fail(err error) {
 	a.failed.Do(func() {
 		a.err = err
 		a.logger.Error("weir cannot go on", "error", err)
@@ -238,7 +259,16 @@ func (a *App) Err() error {
 }
 
 // Addr is the address that is listened on, with the port that was chosen.
-func (a *App) Addr() string { return a.listener.Addr().String() }
+func (a *App) Addr() string { return a.api.Addr() }
+
+// GatewayAddr is the address that gateways are answered on by gRPC; "" when they are not.
+func (a *App) GatewayAddr() string { return a.api.GatewayAddr() }
+
+// MetricsAddr is the address that metrics are served on; "" when they are not.
+func (a *App) MetricsAddr() string { return a.api.MetricsAddr() }
+
+// Ending is done when the app is told to stop.
+func (a *App) Ending() context.Context { return a.intake.Ending() }
 
 // Place is how far a partition of the log is folded.
 type Place struct {
@@ -277,12 +307,12 @@ func (a *App) Reload() error {
 // checkpoint, then everything closed. When ctx ends before, it stops where it is:
 // nothing that was acknowledged is lost by that, the next start only has more to do.
 func (a *App) Stop(ctx context.Context) error {
-	if a.server == nil {
+	if !a.serving {
 		return nil
 	}
 	// Streams and followers first, or Shutdown would wait for them.
 	err := a.intake.End(ctx)
-	a.endServer(ctx)
+	a.api.Shutdown(ctx)
 	if perr := a.form.Stop(ctx); errors.Is(perr, state.ErrDiskLow) {
 		a.logger.Warn("stopped without a last checkpoint; the next start folds a little more again", "error", perr)
 	} else {
@@ -290,38 +320,6 @@ func (a *App) Stop(ctx context.Context) error {
 	}
 	err = errors.Join(err, a.leaving.End(ctx))
 	return errors.Join(err, a.closeAll())
-}
-
-// lastAnswers is how long the end waits for requests that are being answered.
-const lastAnswers = 5 * time.Second
-
-// endServer ends the server in a time that leaves enough for the last checkpoint. What is
-// still on its way was not acknowledged, and is sent again to whoever comes next.
-func (a *App) endServer(ctx context.Context) {
-	a.connections.CloseWaiting()
-	ctx, cancel := context.WithTimeout(ctx, lastAnswers)
-	defer cancel()
-	if err := a.server.Shutdown(ctx); err != nil {
-		a.logger.Warn("requests were cut off at the end", "error", err)
-		_ = a.server.Close()
-	}
-}
-
-// crowded returns what is called for each connection that there is no room for. It logs
-// one line a second at most, with how many there were.
-func (a *App) crowded(whose string) func(net.Addr) {
-	var mu sync.Mutex
-	var next time.Time
-	closed := 0
-	return func(peer net.Addr) {
-		mu.Lock()
-		defer mu.Unlock()
-		closed++
-		if now := a.clock.Now(); !now.Before(next) {
-			a.logger.Warn("connections were closed at once: there is no room, and all others are at work", "of", whose, "last_peer", peer.String(), "closed", closed)
-			next, closed = now.Add(time.Second), 0
-		}
-	}
 }
 
 // leaveTime is how long what has begun may take to end when Start fails.
@@ -341,13 +339,7 @@ func (a *App) leave() error {
 // closeAll closes what Start has opened.
 func (a *App) closeAll() (err error) {
 	a.closed.Do(func() {
-		a.meter.close()
-		a.gateways.close()
-		if a.server != nil {
-			err = errors.Join(err, a.server.Close())
-		} else if a.listener != nil {
-			err = errors.Join(err, a.listener.Close())
-		}
+		err = errors.Join(err, a.api.Close())
 		if a.reading != nil {
 			err = errors.Join(err, a.reading.Close())
 		}

@@ -53,7 +53,7 @@ func BenchmarkEmbedded(b *testing.B) {
 	post := func(path string, body []byte, want int) {
 		req := httptest.NewRequest(http.MethodPost, "http://127.0.0.1"+path, bytes.NewReader(body))
 		w := httptest.NewRecorder()
-		a.server.Handler.ServeHTTP(w, req)
+		a.api.Handler().ServeHTTP(w, req)
 		if w.Code != want {
 			b.Fatalf("%d %s", w.Code, w.Body)
 		}
@@ -142,7 +142,7 @@ func BenchmarkCheck(b *testing.B) {
 					for n := range next {
 						ev := call(fmt.Sprint("f", n), 1, "a", "b")
 						w := httptest.NewRecorder()
-						a.server.Handler.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "http://127.0.0.1/v1/check", bytes.NewReader(ev.AppendJSON(nil))))
+						a.api.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodPost, "http://127.0.0.1/v1/check", bytes.NewReader(ev.AppendJSON(nil))))
 						if w.Code != http.StatusOK {
 							done <- fmt.Errorf("%d %s", w.Code, w.Body)
 							return

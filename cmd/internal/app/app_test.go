@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/cmd/internal/clock"
 	"weir/cmd/internal/intake"
 	"weir/cmd/internal/phase"
 	"weir/cmd/internal/pump"
@@ -29,7 +30,7 @@ import (
 type running struct {
 	*App
 	t     *testing.T
-	fake  *fakeClock
+	fake  *clock.Fake
 	asked int
 }
 
@@ -37,9 +38,10 @@ func (r *running) log() *state.Log { return r.store.Journal(0) }
 
 func (r *running) pump() *pump.Pump { return r.form.Pumps()[0] }
 
-func begin(t *testing.T, o Options) *running {
+// begin starts an app, after change has changed it.
+func begin(t *testing.T, o Options, change ...func(*App)) *running {
 	t.Helper()
-	fake := newFakeClock()
+	fake := clock.NewFake()
 	if o.Clock == nil {
 		o.Clock = fake
 	}
@@ -48,6 +50,9 @@ func begin(t *testing.T, o Options) *running {
 	a, err := New(o)
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, fn := range change {
+		fn(a)
 	}
 	if err := a.Start(t.Context()); err != nil {
 		t.Fatal(err)
@@ -312,7 +317,7 @@ func (r *running) passTime(fn func()) {
 			case <-done:
 				return
 			default:
-				r.fake.advance(5 * time.Second)
+				r.fake.Advance(5 * time.Second)
 				runtime.Gosched()
 			}
 		}
@@ -436,7 +441,7 @@ func TestStartFailsLate(t *testing.T) {
 	defer taken.Close()
 	dir := t.TempDir()
 	for range 3 {
-		a, err := New(Options{Listen: "127.0.0.1:0", StateDir: dir, AuthzGRPC: taken.Addr().String(), Clock: newFakeClock()})
+		a, err := New(Options{Listen: "127.0.0.1:0", StateDir: dir, AuthzGRPC: taken.Addr().String(), Clock: clock.NewFake()})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"weir/analyzer"
 	"weir/analyzer/limitfile"
+	"weir/cmd/internal/clock"
 )
 
 func profile(t *testing.T, name string) analyzer.Limits {
@@ -118,11 +119,11 @@ func TestGatewaysShowTheirToken(t *testing.T) {
 
 // TestHooks plays inputs of hooks.
 func TestHooks(t *testing.T) {
-	clock := newFakeClock()
-	r := begin(t, Options{Clock: clock, Limits: profile(t, "gateway")})
+	fake := clock.NewFake()
+	r := begin(t, Options{Clock: fake, Limits: profile(t, "gateway")})
 	f := func(input string, wants ...string) string {
 		t.Helper()
-		clock.advance(time.Second)
+		fake.Advance(time.Second)
 		got := r.do("POST", "/v1/hook", input)
 		r.want(got, 200, wants...)
 		return strings.TrimSpace(got.body)

@@ -98,7 +98,7 @@ func (b *bytesOnce) Read(p []byte) (int, error) {
 // TestGatewaysAreNotLockedOut holds more connections open than there may be.
 func TestGatewaysAreNotLockedOut(t *testing.T) {
 	r := begin(t, Options{AuthzGRPC: "127.0.0.1:0"})
-	for range gatewayConnections + 50 {
+	for range 256 + 50 {
 		c, err := net.Dial("tcp", r.GatewayAddr())
 		if err != nil {
 			t.Fatal(err)

@@ -13,12 +13,12 @@ import (
 func TestClockAheadForSeconds(t *testing.T) {
 	r := begin(t, Options{})
 	ask := stoppedPair(r)
-	r.fake.set(3 * time.Hour)
+	r.fake.Set(3 * time.Hour)
 	r.want(r.do("GET", "/readyz", ""), 503, "3h0m0s ahead of the log")
 	ahead := events.Event{ID: "ahead", Time: events.StampOf(r.clock.Now()), Kind: events.ToolCall, CorrelationID: "f", From: events.Party{Agent: "c"}, Tool: events.Tool{Name: "t"}}
 	r.want(r.do("POST", "/v1/events", lines(&ahead)), 202) // from a producer with the same clock
 	r.folded()
-	r.fake.set(-3 * time.Hour)
+	r.fake.Set(-3 * time.Hour)
 	if got := ask("after", 100); !strings.Contains(got.body, `"deny"`) {
 		t.Errorf("the order is gone: %s", got.body)
 	}
@@ -33,7 +33,7 @@ func TestClockAheadForSeconds(t *testing.T) {
 func TestClockWasAhead(t *testing.T) {
 	r := begin(t, Options{})
 	stoppedPair(r)
-	r.fake.set(-3 * time.Hour)
+	r.fake.Set(-3 * time.Hour)
 	r.want(r.do("GET", "/readyz", ""), 503, "3h0m0s behind the log")
 	r.until(func() bool { return strings.Contains(strings.Join(r.journalLines(), "\n"), `:back"`) })
 	r.folded()

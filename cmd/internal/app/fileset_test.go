@@ -13,7 +13,7 @@ import (
 
 // readyFiles are the files that /readyz says are followed, with their formats.
 func (r *running) readyFiles() (out []string) {
-	for _, s := range r.readiness().Follow {
+	for _, s := range r.reading.States() {
 		out = append(out, filepath.Base(s.Path)+"="+s.Format)
 	}
 	return out
@@ -108,7 +108,7 @@ func TestFollowSession(t *testing.T) {
 	// The session calls before the child begins.
 	appendFile(t, filepath.Join(dir, "s.jsonl"), strings.Join(main, ""))
 	r.until(func() bool {
-		files := r.readiness().Follow
+		files := r.reading.States()
 		return len(files) == 1 && files[0].Records == int64(len(main))
 	})
 	appendFile(t, filepath.Join(dir, "agents", "agent-1.jsonl"), strings.Join(child, ""))

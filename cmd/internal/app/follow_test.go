@@ -193,7 +193,7 @@ func TestFollowPipe(t *testing.T) {
 	}
 	r.passTime(func() {
 		for !r.reading.States()[0].Ended {
-			<-r.fake.asked
+			<-r.fake.Asked()
 		}
 	})
 	if err := reader.Close(); err != nil {
@@ -213,7 +213,7 @@ func TestFollowUnknown(t *testing.T) {
 	appendFile(t, path, "neither this\nnor that\n")
 	r.passTime(func() {
 		for r.reading.States()[0].Error == "" {
-			<-r.fake.asked
+			<-r.fake.Asked()
 		}
 	})
 	r.want(r.do("GET", "/readyz", ""), 200, "unknown format", "not followed any more")

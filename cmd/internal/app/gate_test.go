@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"weir/cmd/internal/api"
+	"weir/cmd/internal/clock"
 	"weir/cmd/internal/intake"
 	"weir/events"
 )
@@ -20,7 +22,7 @@ func TestFilesGiveNoOrders(t *testing.T) {
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	now := events.StampOf(newFakeClock().Now())
+	now := events.StampOf(clock.NewFake().Now())
 	operator := &events.Operator{Reason: "a test", By: "ann"}
 	orders := []*events.Event{
 		{Kind: events.OperatorStop, Operator: operator},
@@ -52,7 +54,7 @@ func TestFilesGiveNoOrders(t *testing.T) {
 		}
 	}
 	var told struct {
-		Letters []letterAnswer `json:"dead_letters"`
+		Letters []api.DeadLetterAnswer `json:"dead_letters"`
 	}
 	if err := json.Unmarshal([]byte(r.do("GET", "/v1/deadletters?limit=100", "").body), &told); err != nil || len(told.Letters) != 2*len(orders) {
 		t.Fatalf("%d dead letters, %v", len(told.Letters), err)

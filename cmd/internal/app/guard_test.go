@@ -14,6 +14,7 @@ import (
 
 	"weir/analyzer"
 	"weir/analyzer/limitfile"
+	"weir/cmd/internal/clock"
 	"weir/events"
 	"weir/sink/guard"
 	"weir/sink/prom"
@@ -28,7 +29,7 @@ type guarded struct {
 
 func beginGuarded(t *testing.T, limits analyzer.Limits) *guarded {
 	t.Helper()
-	r := begin(t, Options{Limits: limits, Clock: systemClock{}, Heartbeat: 50 * time.Millisecond, AdminTokenFile: tokenFile(t, adminSecret)})
+	r := begin(t, Options{Limits: limits, Clock: clock.System{}, Heartbeat: 50 * time.Millisecond, AdminTokenFile: tokenFile(t, adminSecret)})
 	g, err := guard.New(guard.Options{URL: "http://" + r.Addr(), Source: "guard", Token: adminSecret})
 	if err != nil {
 		t.Fatal(err)

@@ -86,7 +86,7 @@ func TestInspectorPlaysAndCompares(t *testing.T) {
 	f("/v1/inspect/play", `{"text":"# x\n@1 1->2\n----\n"}`, 200, `"steps":[{"n":1`)
 	f("/v1/inspect/play", `{"text":"# x\n@1 1-\n----\n"}`, 422, "scenario:2")
 	f("/v1/inspect/play", `{"txt":""}`, 400)
-	f("/v1/inspect/play", `{"text":"`+strings.Repeat("x", maxBody)+`"}`, 413)
+	f("/v1/inspect/play", `{"text":"`+strings.Repeat("x", 8<<20)+`"}`, 413)
 	log := strings.NewReplacer("\n", `\n`, `"`, `\"`).Replace(lines(pingPong("f", 14)...))
 	f("/v1/inspect/compare", `{"log":"`+log+`","a":"profile: balanced","b":"profile: none"}`, 200, `"format":"canonical"`, `"only_a":1`, `"flow":"f"`)
 	f("/v1/inspect/compare", `{"log":"`+log+`","a":"profile: balanced","b":"rules: 1"}`, 422, "limits B")

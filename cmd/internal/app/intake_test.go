@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/cmd/internal/api"
 	"weir/events"
 	"weir/state"
 )
@@ -37,9 +38,9 @@ func TestIntake(t *testing.T) {
 	f("["+one+"]", "application/json", 400, nil, "jq -c", `"status":400`)
 	f("", "", 400, nil, "empty")
 	f("\n \n", "application/x-ndjson", 400, nil, "empty")
-	f(strings.Repeat(" ", maxBody+1), "", 413, nil, fmt.Sprint(maxBody))
+	f(strings.Repeat(" ", 8<<20+1), "", 413, nil, fmt.Sprint(8<<20))
 	var many strings.Builder
-	for range 3 * maxRefusals {
+	for range 3000 {
 		many.WriteString("x\n")
 	}
 	f(many.String(), "application/x-ndjson", 400, nil, `"refused_in_all":3000`)
@@ -56,7 +57,7 @@ func TestIntake(t *testing.T) {
 		return b.String()
 	}
 	r.want(r.do("POST", "/v1/events", pack(one), "Content-Encoding", "gzip"), 202, `"accepted":1`)
-	r.want(r.do("POST", "/v1/events", pack(strings.Repeat(" ", maxUnpacked+1)), "Content-Encoding", "gzip"), 413)
+	r.want(r.do("POST", "/v1/events", pack(strings.Repeat(" ", 32<<20+1)), "Content-Encoding", "gzip"), 413)
 	r.want(r.do("POST", "/v1/events", one, "Content-Encoding", "gzip"), 400, "not gzip")
 	r.want(r.do("POST", "/v1/events", pack(one)[:20], "Content-Encoding", "gzip"), 400)
 	r.want(r.do("POST", "/v1/events", one, "Content-Encoding", "br"), 415, "use gzip or none")
@@ -67,11 +68,11 @@ func TestIntakeIsLimited(t *testing.T) {
 	r.folded()
 	release := r.pump().Hold() // the pump stands still, so checks stay in
 	done := make(chan reply)
-	for i := range checksPerRequest {
+	for i := range 8 {
 		go func() { done <- r.do("POST", "/v1/check", lines(call("f", i, "a", "b"))) }()
 	}
-	for r.waiting() < checksPerRequest {
-		<-r.fake.asked
+	for r.waiting() < 8 {
+		<-r.fake.Asked()
 	}
 	got := r.do("POST", "/v1/check", lines(call("f", 99, "a", "b")))
 	r.want(got, 429, "too many requests")
@@ -80,7 +81,7 @@ func TestIntakeIsLimited(t *testing.T) {
 	}
 	r.want(r.do("POST", "/v1/events", lines(call("f", 99, "a", "b"))), 202) // they have a room of their own
 	release()
-	for range checksPerRequest {
+	for range 8 {
 		r.want(<-done, 200)
 	}
 }
@@ -132,7 +133,7 @@ func TestGarbage(t *testing.T) {
 	}
 	got := r.do("POST", "/v1/events", body.String(), "Content-Type", "application/x-ndjson")
 	r.want(got, 202, fmt.Sprintf(`"accepted":%d`, len(bad)))
-	var told struct{ Refused []refusal }
+	var told struct{ Refused []api.Refusal }
 	if err := json.Unmarshal([]byte(got.body), &told); err != nil || len(told.Refused) != len(bad) {
 		t.Fatalf("%d refusals told (%v)", len(told.Refused), err)
 	}
@@ -149,10 +150,10 @@ func TestGarbage(t *testing.T) {
 	r.want(r.do("GET", "/v1/flows/f", ""), 200, fmt.Sprintf(`"events":%d`, len(bad)))
 	r.want(r.do("GET", "/v1/flows/g", ""), 200, fmt.Sprintf(`"events":%d`, len(bad)))
 	var shown struct {
-		Count   int64            `json:"count"`
-		Next    int64            `json:"next"`
-		ByCode  map[string]int64 `json:"by_code"`
-		Letters []letterAnswer   `json:"dead_letters"`
+		Count   int64                  `json:"count"`
+		Next    int64                  `json:"next"`
+		ByCode  map[string]int64       `json:"by_code"`
+		Letters []api.DeadLetterAnswer `json:"dead_letters"`
 	}
 	r.get("/v1/deadletters?limit=1000", &shown)
 	if int(shown.Count) != 2*len(bad) || len(shown.Letters) != 2*len(bad) || shown.Next != shown.Count {
@@ -179,7 +180,7 @@ func TestGarbage(t *testing.T) {
 		}
 	}
 	var last struct {
-		Letters []letterAnswer `json:"dead_letters"`
+		Letters []api.DeadLetterAnswer `json:"dead_letters"`
 	}
 	r.get(fmt.Sprintf("/v1/deadletters?from=%d", shown.Count-1), &last)
 	if len(last.Letters) != 1 || last.Letters[0].Sequence != shown.Count-1 {

@@ -57,7 +57,7 @@ func TestMetrics(t *testing.T) {
 	r.want(r.do("POST", "/v1/check", string(refused.AppendJSON(nil))), 400)
 	defiant := pumptest.SelfCall("f", 5)
 	defiant.Time = defiant.Time.Add(time.Minute) // long after the order
-	r.fake.advance(time.Minute)
+	r.fake.Advance(time.Minute)
 	r.want(r.do("POST", "/v1/events", lines(defiant)), 202)
 	r.folded()
 	r.scraped(
@@ -124,13 +124,13 @@ func TestMetricsOfAgents(t *testing.T) {
 	again := hand{begin(t, o)}
 	again.fake = h.fake
 	again.scraped(`weir_agents_live 2`, `weir_agents_stuck{certainty="stuck",reason="critical_margin_timeout"} 1`, `weir_recoveries_total{step="resume"} 0`)
-	again.fake.advance(time.Second)
+	again.fake.Advance(time.Second)
 	again.asked = h.asked
 	again.reports("planner", "critical")
 	again.quiet(time.Second, 2)
 	again.folded()
 	again.scraped(`weir_agents_live 2`, `weir_agents_stuck{certainty="stuck",reason="critical_margin_timeout"} 0`)
-	again.fake.advance(time.Hour)
+	again.fake.Advance(time.Hour)
 	if age := value(t, again.scrape(), "weir_agents_told_age_seconds"); age < 3600 {
 		t.Errorf("an agent stage that stands still was told of up to %v s ago", age)
 	}
@@ -153,7 +153,7 @@ func TestMetricsOfRefusedLimits(t *testing.T) {
 	path := limitsFile(t, "profile: balanced\n")
 	r := begin(t, Options{LimitsFile: path, Metrics: "127.0.0.1:0"})
 	r.scraped(`weir_limits_last_reload_successful 1`, `weir_limits_last_reload_success_timestamp_seconds 1.7951832e+09`)
-	r.fake.advance(time.Hour)
+	r.fake.Advance(time.Hour)
 	if err := os.WriteFile(path, []byte("profile: balanced\nmax_depth: 3\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +213,7 @@ func TestMetricsListener(t *testing.T) {
 func TestSeriesBudget(t *testing.T) {
 	const most, partitions = 1300, 64 // of events, and as many of activity
 	r := begin(t, Options{Metrics: "127.0.0.1:0", SelfTest: time.Minute})
-	families, err := r.metrics.Registry().Gather()
+	families, err := r.api.Metrics().Registry().Gather()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir/analyzer"
+	"weir/cmd/internal/api"
 	"weir/cmd/internal/pump"
 	"weir/cmd/internal/pump/pumptest"
 	"weir/events"
@@ -18,10 +19,10 @@ import (
 // hand is an app with an admin token, and somebody who has it.
 type hand struct{ *running }
 
-func beginHand(t *testing.T, o Options) hand {
+func beginHand(t *testing.T, o Options, change ...func(*App)) hand {
 	t.Helper()
 	o.AdminTokenFile = tokenFile(t, adminSecret)
-	return hand{begin(t, o)}
+	return hand{begin(t, o, change...)}
 }
 
 // order asks as somebody who has the token.
@@ -31,7 +32,7 @@ func (h hand) order(path, body string) reply {
 }
 
 // given returns the answer to an order that was taken.
-func (h hand) given(path, body string) (a OperatorAnswer) {
+func (h hand) given(path, body string) (a api.OperatorAnswer) {
 	h.t.Helper()
 	got := h.order(path, body)
 	h.want(got, 202)
@@ -50,9 +51,9 @@ func (h hand) allowed(flow string, n int) bool {
 const because = `{"reason":"a test","by":"ann"}`
 
 func TestOrdersNeedTheAdminToken(t *testing.T) {
-	bodies := map[string]string{"/v1/flows/f/stop": because, "/v1/flows/f/release": because, stopAllPath: `{"all":true,"reason":"a test","by":"ann"}`,
+	bodies := map[string]string{"/v1/flows/f/stop": because, "/v1/flows/f/release": because, "/v1/flows/stop": `{"all":true,"reason":"a test","by":"ann"}`,
 		"/v1/flows/f/grant": `{"calls":1,"for_s":60,"reason":"a test","by":"ann"}`,
-		overridesPath:       `{"scope":"flow","scope_id":"f","rule":"max_total_calls","stop":1,"for_s":60,"reason":"a test","by":"ann"}`}
+		"/v1/overrides":     `{"scope":"flow","scope_id":"f","rule":"max_total_calls","stop":1,"for_s":60,"reason":"a test","by":"ann"}`}
 	f := func(r *running, token string, status int, part string) {
 		t.Helper()
 		for path, body := range bodies {
@@ -63,7 +64,7 @@ func TestOrdersNeedTheAdminToken(t *testing.T) {
 			r.want(r.do("POST", path, body, header...), status, part)
 		}
 		for _, line := range r.journalLines() {
-			if status != 202 && strings.Contains(line, operatorSource) {
+			if status != 202 && strings.Contains(line, "weir/operator") {
 				t.Errorf("refused, and in the journal: %s", line)
 			}
 		}
@@ -133,8 +134,8 @@ func TestStopAndRelease(t *testing.T) {
 	}
 
 	// A proxy knows better than the body who it is.
-	h.want(h.do("POST", "/v1/flows/f/stop", because, "Authorization", "Bearer "+adminSecret, whoHeader, "carol"), 202, `"by":"carol"`)
-	h.want(h.do("POST", "/v1/flows/f/stop", `{"reason":"a test"}`, "Authorization", "Bearer "+adminSecret, whoHeader, "carol"), 202, `"by":"carol"`)
+	h.want(h.do("POST", "/v1/flows/f/stop", because, "Authorization", "Bearer "+adminSecret, "X-Forwarded-User", "carol"), 202, `"by":"carol"`)
+	h.want(h.do("POST", "/v1/flows/f/stop", `{"reason":"a test"}`, "Authorization", "Bearer "+adminSecret, "X-Forwarded-User", "carol"), 202, `"by":"carol"`)
 	// An id may hold what a path does not.
 	if got := h.given("/v1/flows/a%2Fb%20c/stop", because); got.Flow != "a/b c" || !got.New {
 		t.Errorf("answered %+v", got)
@@ -194,8 +195,8 @@ func TestBadOrders(t *testing.T) {
 	}
 	f("/v1/flows/"+strings.Repeat("x", events.MaxID+1)+"/stop", because, 400, `"field":"correlation_id"`)
 	f("/v1/flows/"+strings.ReplaceAll(events.SelfTestFlows, "/", "%2F")+"1/stop", because, 400, "reserved_kind")
-	f(stopAllPath, because, 400, `"field":"all"`)
-	f(stopAllPath, `{"all":true,"by":"ann"}`, 400, `"field":"reason"`)
+	f("/v1/flows/stop", because, 400, `"field":"all"`)
+	f("/v1/flows/stop", `{"all":true,"by":"ann"}`, 400, `"field":"reason"`)
 
 	override := func(change string) string {
 		fields := map[string]any{"scope": "flow", "scope_id": "f", "rule": "max_total_calls", "stop": 5, "for_s": 60, "reason": "a test", "by": "ann"}
@@ -209,23 +210,23 @@ func TestBadOrders(t *testing.T) {
 		return string(b)
 	}
 	for _, scope := range []string{"project", "agent", "tool"} {
-		f(overridesPath, override(`{"scope":"`+scope+`"}`), 422, "only for one flow", "limits file")
+		f("/v1/overrides", override(`{"scope":"`+scope+`"}`), 422, "only for one flow", "limits file")
 	}
-	f(overridesPath, override(`{"scope":"galaxy"}`), 400, `"field":"scope"`)
-	f(overridesPath, override(`{"scope":""}`), 400, `"field":"scope"`)
-	f(overridesPath, override(`{"scope_id":""}`), 400, `"field":"scope_id"`)
-	f(overridesPath, override(`{"rule":"max_dreams"}`), 400, `"field":"rule"`)
-	f(overridesPath, override(`{"rule":"operator_stop"}`), 400, `"field":"rule"`)
-	f(overridesPath, override(`{"stop":null}`), 400, "changes nothing")
-	f(overridesPath, override(`{"stop":-1}`), 400, "override.stop")
-	f(overridesPath, override(`{"mode":"sleep"}`), 400, "override.mode")
-	f(overridesPath, override(`{"reason":""}`), 400, `"field":"reason"`)
-	f(overridesPath, override(`{"by":""}`), 400, `"field":"by"`)
-	f(overridesPath, override(`{"for_s":0}`), 400, `"field":"expires"`)
-	f(overridesPath, override(`{"expires":"2026-12-01T00:00:00Z"}`), 400, "either expires or for_s")
-	f(overridesPath, override(`{"for_s":0,"expires":"tomorrow"}`), 400, `"field":"expires"`)
-	f(overridesPath, override(`{"for_s":0,"expires":"2001-01-01T00:00:00Z"}`), 400, "from now on")
-	f(overridesPath, override(`{"for_s":0,"expires":"2099-01-01T00:00:00Z"}`), 400, "366 days")
+	f("/v1/overrides", override(`{"scope":"galaxy"}`), 400, `"field":"scope"`)
+	f("/v1/overrides", override(`{"scope":""}`), 400, `"field":"scope"`)
+	f("/v1/overrides", override(`{"scope_id":""}`), 400, `"field":"scope_id"`)
+	f("/v1/overrides", override(`{"rule":"max_dreams"}`), 400, `"field":"rule"`)
+	f("/v1/overrides", override(`{"rule":"operator_stop"}`), 400, `"field":"rule"`)
+	f("/v1/overrides", override(`{"stop":null}`), 400, "changes nothing")
+	f("/v1/overrides", override(`{"stop":-1}`), 400, "override.stop")
+	f("/v1/overrides", override(`{"mode":"sleep"}`), 400, "override.mode")
+	f("/v1/overrides", override(`{"reason":""}`), 400, `"field":"reason"`)
+	f("/v1/overrides", override(`{"by":""}`), 400, `"field":"by"`)
+	f("/v1/overrides", override(`{"for_s":0}`), 400, `"field":"expires"`)
+	f("/v1/overrides", override(`{"expires":"2026-12-01T00:00:00Z"}`), 400, "either expires or for_s")
+	f("/v1/overrides", override(`{"for_s":0,"expires":"tomorrow"}`), 400, `"field":"expires"`)
+	f("/v1/overrides", override(`{"for_s":0,"expires":"2001-01-01T00:00:00Z"}`), 400, "from now on")
+	f("/v1/overrides", override(`{"for_s":0,"expires":"2099-01-01T00:00:00Z"}`), 400, "366 days")
 	const grant = "/v1/flows/f/grant"
 	f(grant, `{"for_s":60,"reason":"a test","by":"ann"}`, 422, "no limit in force counts what is granted")
 	f(grant, `{"cost_usd":1,"for_s":60,"reason":"a test","by":"ann"}`, 422, "no limit in force counts what is granted")
@@ -244,7 +245,7 @@ func TestGrant(t *testing.T) {
 	if !h.allowed("f", 1) || !h.allowed("f", 2) || h.allowed("f", 3) {
 		t.Fatal("the limit is not 2")
 	}
-	var a GrantAnswer
+	var a api.GrantAnswer
 	got := h.order("/v1/flows/f/grant", `{"calls":2,"for_s":60,"reason":"nearly done","by":"ann"}`)
 	h.want(got, 202)
 	if err := json.Unmarshal([]byte(got.body), &a); err != nil {
@@ -276,7 +277,7 @@ func TestOverride(t *testing.T) {
 	if !h.allowed("f", 1) || !h.allowed("f", 2) || h.allowed("f", 3) {
 		t.Fatal("the limit is not 2")
 	}
-	got := h.given(overridesPath, `{"scope":"flow","scope_id":"f","rule":"max_total_calls","stop":4,"for_s":60,"reason":"a large order","by":"ann"}`)
+	got := h.given("/v1/overrides", `{"scope":"flow","scope_id":"f","rule":"max_total_calls","stop":4,"for_s":60,"reason":"a large order","by":"ann"}`)
 	if want := events.RFC3339(events.StampOf(h.fake.Now().Add(time.Minute))); got.Kind != "override.set" || got.Until != want || got.New {
 		t.Errorf("answered %+v, want until %s", got, want)
 	}
@@ -294,9 +295,9 @@ func TestOverrideOfARuleThatIsOff(t *testing.T) {
 		return `{"scope":"flow","scope_id":"f","rule":"` + rule + `","stop":2,"mode":"enforce","for_s":60,"reason":"a test","by":"ann"}`
 	}
 	h := beginHand(t, Options{Limits: only(t, "max_total_calls: {mode: shadow, stop: 9}, max_tool_calls: off")})
-	h.want(h.order(overridesPath, body("max_tool_calls")), 422, "is off", `"field":"rule"`)
-	h.want(h.order(overridesPath, body("circling")), 422, "is off", `"field":"rule"`)
-	h.given(overridesPath, body("max_total_calls"))
+	h.want(h.order("/v1/overrides", body("max_tool_calls")), 422, "is off", `"field":"rule"`)
+	h.want(h.order("/v1/overrides", body("circling")), 422, "is off", `"field":"rule"`)
+	h.given("/v1/overrides", body("max_total_calls"))
 	if !h.allowed("f", 1) || h.allowed("f", 2) || !h.allowed("g", 1) || !h.allowed("g", 2) {
 		t.Error("the rule is not enforced for the flow alone")
 	}
@@ -304,10 +305,10 @@ func TestOverrideOfARuleThatIsOff(t *testing.T) {
 
 func TestStopAll(t *testing.T) {
 	h := beginHand(t, Options{StateDir: t.TempDir()})
-	all := func(want int) StopAllAnswer {
+	all := func(want int) api.StopAllAnswer {
 		t.Helper()
-		var a StopAllAnswer
-		got := h.order(stopAllPath, `{"all":true,"reason":"a bad release","by":"ann","for_s":600}`)
+		var a api.StopAllAnswer
+		got := h.order("/v1/flows/stop", `{"all":true,"reason":"a bad release","by":"ann","for_s":600}`)
 		h.want(got, 202)
 		if err := json.Unmarshal([]byte(got.body), &a); err != nil {
 			t.Fatal(err)
@@ -365,7 +366,7 @@ func TestStopAllAfterARestart(t *testing.T) {
 	before.stop()
 	after := beginHand(t, o)
 	after.folded() // two flows of its own
-	after.want(after.order(stopAllPath, `{"all":true,"reason":"a test","by":"ann"}`), 202, `"stopped":21,"more":false`)
+	after.want(after.order("/v1/flows/stop", `{"all":true,"reason":"a test","by":"ann"}`), 202, `"stopped":21,"more":false`)
 	if after.allowed("flow-0", 5) || after.allowed("flow-3", 5) {
 		t.Error("a flow goes on")
 	}
@@ -395,14 +396,14 @@ func TestOrdersAreReplayed(t *testing.T) {
 	for i := range 4 {
 		h.allowed("f", i)
 	}
-	h.given(overridesPath, `{"scope":"flow","scope_id":"f","rule":"max_total_calls","stop":3,"for_s":600,"reason":"a test","by":"ann"}`)
+	h.given("/v1/overrides", `{"scope":"flow","scope_id":"f","rule":"max_total_calls","stop":3,"for_s":600,"reason":"a test","by":"ann"}`)
 	h.allowed("f", 5)
 	h.given("/v1/flows/f/stop", because)
 	h.given("/v1/flows/g/stop", because)
 	h.allowed("g", 1)
 	h.given("/v1/flows/f/release", `{"reason":"a test","by":"ann","for_s":60}`)
 	h.allowed("f", 6)
-	h.given(stopAllPath, `{"all":true,"reason":"a test","by":"ann"}`)
+	h.given("/v1/flows/stop", `{"all":true,"reason":"a test","by":"ann"}`)
 	h.allowed("f", 7)
 	h.folded()
 	want := h.verdictLines()
@@ -456,7 +457,7 @@ func TestIgnoredOrdersShow(t *testing.T) {
 	}
 	for i := range 6 {
 		at := time.Duration(10+5*i) * time.Second
-		h.fake.advance(5 * time.Second)
+		h.fake.Advance(5 * time.Second)
 		send("f", at, 1)
 		send("g", at, 1)
 	}

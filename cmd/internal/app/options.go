@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"time"
 
 	"weir/analyzer"
 	"weir/analyzer/limitfile"
+	"weir/cmd/internal/clock"
 	"weir/cmd/internal/gate"
 	"weir/cmd/internal/group"
 	"weir/cmd/internal/intake"
@@ -87,7 +87,7 @@ type Options struct {
 	Requests    int // for each, checksPerRequest checks may wait at one time; default 64
 	Streams     int // followers of the verdicts at most; default 256
 
-	Clock  Clock        // default: the system's
+	Clock  clock.Clock  // default: the system's
 	Logger *slog.Logger // default: drops everything
 }
 
@@ -95,6 +95,8 @@ type Options struct {
 const (
 	DefaultListen    = "127.0.0.1:8080"
 	DefaultRetention = 7 * 24 * time.Hour
+	DefaultMetrics   = "127.0.0.1:9464" // of weir run, which also tests itself
+	DefaultSelfTest  = time.Minute
 	minToken         = 32
 
 	DefaultIntakeMemory = 128 << 20
@@ -143,7 +145,7 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("a self-test every %v is too often; give it at least %v, or 0 for none", o.SelfTest, selftest.Least)
 	}
 	if o.Clock == nil {
-		o.Clock = systemClock{}
+		o.Clock = clock.System{}
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -167,16 +169,6 @@ func (o Options) withDefaults() (Options, error) {
 		seen[f.Path] = true
 	}
 	return o, nil
-}
-
-// loopback reports whether only this machine reaches the address.
-func loopback(address string) (bool, error) {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return false, fmt.Errorf("listen on %q: %w; want host:port", address, err)
-	}
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback(), nil
 }
 
 // readSecret reads a file that holds one secret.

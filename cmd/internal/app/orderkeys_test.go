@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/cmd/internal/clock"
 	"weir/sink/guard"
 	"weir/sink/sign"
 )
@@ -37,7 +38,7 @@ func TestOrdersAreSigned(t *testing.T) {
 		}
 	}
 	write(oldKey)
-	r := begin(t, Options{OrderKeysFile: path, Clock: systemClock{}, Heartbeat: 50 * time.Millisecond})
+	r := begin(t, Options{OrderKeysFile: path, Clock: clock.System{}, Heartbeat: 50 * time.Millisecond})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	follow := func(keys sign.Keys) *guard.Guard {

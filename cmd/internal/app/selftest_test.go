@@ -21,10 +21,9 @@ import (
 	"weir/state"
 )
 
-// tested gives the app a self-test whose loops the test makes itself.
-func (r *running) tested() *selftest.Prober {
-	r.selfTest = &selftest.Prober{Every: time.Minute, Log: folded{r.form}, Verdicts: r.verdicts, Clock: r.clock, Logger: r.logger}
-	return r.selfTest
+// tested gives an app a self-test whose loops the test makes itself.
+func tested(a *App) {
+	a.selfTest = &selftest.Prober{Every: time.Minute, Clock: a.clock, Logger: a.logger}
 }
 
 func TestSelfTest(t *testing.T) {
@@ -39,15 +38,15 @@ func TestSelfTest(t *testing.T) {
 		sent <- string(b)
 	}))
 	defer hook.Close()
-	r := begin(t, Options{StateDir: filepath.Join(dir, "state"), VerdictFile: file, WebhookURL: hook.URL, Metrics: "127.0.0.1:0"})
-	s := r.tested()
-	for r.meter.caughtUp.Load() == 0 {
+	r := begin(t, Options{StateDir: filepath.Join(dir, "state"), VerdictFile: file, WebhookURL: hook.URL, Metrics: "127.0.0.1:0"}, tested)
+	s := r.selfTest
+	for m := (prom.Reading{}); m.Restored == 0; r.api.Measure(&m) {
 		runtime.Gosched()
 	}
 	r.want(r.do("GET", "/readyz", ""), 503, "own loops")
 	for i := range 3 {
 		if i > 0 {
-			r.fake.advance(time.Minute)
+			r.fake.Advance(time.Minute)
 		}
 		if err := s.Once(t.Context()); err != nil {
 			t.Fatal(err)
@@ -77,7 +76,7 @@ func TestSelfTest(t *testing.T) {
 		t.Errorf("%d episodes, %d denials, %d attempts, %d leaked", n, r.counts.Verdicts(events.Deny), r.counts.Attempts.Load(), r.counts.Leaked.Load())
 	}
 	var m prom.Reading
-	r.readMetrics(&m)
+	r.api.Measure(&m)
 	if m.Events[events.AgentCall][prom.Folded] != r.counts.Events.Load() || m.SelfTest.Runs != [2]int64{3, 0} || !m.Ready {
 		t.Errorf("%d calls, %d events, self-test %+v, ready %v", m.Events[events.AgentCall][prom.Folded], r.counts.Events.Load(), m.SelfTest, m.Ready)
 	}
@@ -91,9 +90,9 @@ func TestSelfTest(t *testing.T) {
 	}
 
 	// The next process finds the loop of this one stopped already, and clears it.
-	r = begin(t, Options{StateDir: filepath.Join(dir, "state")})
-	r.fake.advance(2*time.Minute + time.Second) // a second after the last loop, and behind all that is in the log
-	if err := r.tested().Once(t.Context()); err != nil {
+	r = begin(t, Options{StateDir: filepath.Join(dir, "state")}, tested)
+	r.fake.Advance(2*time.Minute + time.Second) // a second after the last loop, and behind all that is in the log
+	if err := r.selfTest.Once(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -107,16 +106,16 @@ func TestSelfTestWithoutLimits(t *testing.T) {
 			fmt.Fprintf(&limits, "  %s: {mode: \"off\"}\n", analyzer.Rules[i].Name)
 		}
 	}
-	r := begin(t, Options{LimitsFile: limitsFile(t, limits.String())})
-	if err := r.tested().Once(t.Context()); err != nil {
+	r := begin(t, Options{LimitsFile: limitsFile(t, limits.String())}, tested)
+	if err := r.selfTest.Once(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // TestSelfTestMisses lets the fold hang: no order comes, and weir says so.
 func TestSelfTestMisses(t *testing.T) {
-	r := begin(t, Options{})
-	s := r.tested()
+	r := begin(t, Options{}, tested)
+	s := r.selfTest
 	if err := s.Once(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -127,25 +126,25 @@ func TestSelfTestMisses(t *testing.T) {
 	for r.log().End() == end {
 		runtime.Gosched()
 	}
-	r.fake.advance(selftest.Patience) // the wait has begun when the events are there
+	r.fake.Advance(selftest.Patience) // the wait has begun when the events are there
 	err := <-missed
 	release()
 	if err == nil || !strings.Contains(err.Error(), "no order was given") {
 		t.Errorf("got %v", err)
 	}
 	r.want(r.do("GET", "/readyz", ""), 200, `"error":"no order was given`) // one miss may be chance
-	r.fake.advance(3 * time.Minute)
+	r.fake.Advance(3 * time.Minute)
 	r.want(r.do("GET", "/readyz", ""), 503, "none of weir's own loops was stopped lately")
 	var m prom.Reading
-	r.readMetrics(&m)
+	r.api.Measure(&m)
 	if m.SelfTest.Runs != [2]int64{1, 1} || m.Ready {
 		t.Errorf("%+v, ready %v", m.SelfTest, m.Ready)
 	}
 }
 
 func TestSelfTestEnds(t *testing.T) {
-	r := begin(t, Options{})
-	s := r.tested()
+	r := begin(t, Options{}, tested)
+	s := r.selfTest
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := s.Run(ctx); err == nil {

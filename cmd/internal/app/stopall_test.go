@@ -7,23 +7,33 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"weir/cmd/internal/api"
 )
 
-// company is a form beside which others fold flows.
+// company is a log beside which others fold flows.
 type company struct {
 	form
 	addresses, missed []string
 }
 
-func (c company) Others(context.Context) (addresses, missed []string) { return c.addresses, c.missed }
+func (c *company) Others(context.Context) (addresses, missed []string) { return c.addresses, c.missed }
 
 // TestStopAllIsPassedOn stops the flows of other members, too, and tells whom it could
 // not reach.
 func TestStopAllIsPassedOn(t *testing.T) {
-	near, far := beginHand(t, Options{}), beginHand(t, Options{})
+	var others company
+	near := beginHand(t, Options{}, func(a *App) {
+		a.openForm = func() (form, error) {
+			f, err := a.newForm()
+			others.form = f
+			return &others, err
+		}
+	})
+	far := beginHand(t, Options{})
 	strange := begin(t, Options{AdminTokenFile: tokenFile(t, strings.Repeat("another", 8))})
 	odd := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get(passedOn) == "" {
+		if r.Header.Get("X-Weir-Passed-On") == "" {
 			t.Error("it would be passed on again")
 		}
 		w.WriteHeader(http.StatusAccepted)
@@ -37,12 +47,10 @@ func TestStopAllIsPassedOn(t *testing.T) {
 			}
 		}
 	}
-	own := near.form
-	defer func() { near.form = own }() // it is stopped as what it is
-	near.form = company{own, []string{"http://" + far.Addr() + "/", "http://" + strange.Addr(), odd.URL, "http://127.0.0.1:1"}, []string{"partition 7: nobody"}}
-	got := near.do("POST", stopAllPath, `{"all":true,"reason":"a bad release"}`, "Authorization", "Bearer "+adminSecret, whoHeader, "carol")
+	others.addresses, others.missed = []string{"http://" + far.Addr() + "/", "http://" + strange.Addr(), odd.URL, "http://127.0.0.1:1"}, []string{"partition 7: nobody"}
+	got := near.do("POST", "/v1/flows/stop", `{"all":true,"reason":"a bad release"}`, "Authorization", "Bearer "+adminSecret, "X-Forwarded-User", "carol")
 	near.want(got, 202)
-	var a StopAllAnswer
+	var a api.StopAllAnswer
 	if err := json.Unmarshal([]byte(got.body), &a); err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +75,7 @@ func TestStopAllMissesOne(t *testing.T) {
 	lost := call("", 1, "a", strings.Repeat("x", 256))
 	h.want(h.do("POST", "/v1/events", lines(call("f", 1, "a", "b"), lost, call("g", 1, "a", "b")), "Content-Type", "application/x-ndjson"), 202)
 	h.folded() // in two more flows
-	h.want(h.order(stopAllPath, `{"all":true,"reason":"a test","by":"ann"}`), 202, `"stopped":4,"more":false,"missed":["flow \"agent:xxx`)
+	h.want(h.order("/v1/flows/stop", `{"all":true,"reason":"a test","by":"ann"}`), 202, `"stopped":4,"more":false,"missed":["flow \"agent:xxx`)
 	if h.allowed("f", 2) || h.allowed("g", 2) {
 		t.Error("a flow goes on")
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/cmd/internal/clock"
 	"weir/events"
 )
 
@@ -33,7 +34,7 @@ func stoppedPair(r *running) (ask func(id string, after events.Stamp) reply) {
 
 // TestClaimsLiftNoStop attacks a stop by every way in that says that a user has spoken.
 func TestClaimsLiftNoStop(t *testing.T) {
-	now := events.StampOf(newFakeClock().Now())
+	now := events.StampOf(clock.NewFake().Now())
 	event := func(more string) string {
 		return fmt.Sprintf(`{"id":"attack","time":%q,"correlation_id":"f",%s}`, (now + 50).Time().Format("2006-01-02T15:04:05.000Z"), more)
 	}
@@ -70,7 +71,7 @@ func TestClaimsLiftNoStop(t *testing.T) {
 				}
 				if attack[0] == "/v1/traces" { // what the adapter holds back is told after a while
 					r.until(func() bool {
-						r.fake.advance(10 * time.Second)
+						r.fake.Advance(10 * time.Second)
 						return strings.Contains(strings.Join(r.journalLines(), "\n"), `"trace_id":"abab`)
 					})
 				}

@@ -21,9 +21,6 @@ import (
 // Members pass an ask on to the one that folds its flow, once: it is answered there
 // and nowhere else, because only there the fold says something of it.
 
-// AskPath is where a member takes the asks that others pass on to it, see AskHere.
-const AskPath = "/v1/asks"
-
 // For how long it is remembered who owns which partition, and that nobody could say.
 const (
 	ownersFor  = 2 * time.Second
@@ -141,7 +138,7 @@ func (m *Member) askHere(ctx context.Context, number int, ev *events.Event, raw 
 func (m *Member) forward(ctx context.Context, address string, raw []byte) (*events.Verdict, error) {
 	ctx, cancel := context.WithTimeout(ctx, m.host.AnswerTimeout)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(address, "/")+AskPath, bytes.NewReader(raw))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(address, "/")+check.MemberPath, bytes.NewReader(raw))
 	if err != nil {
 		return nil, fmt.Errorf("pass the ask on: %w", err)
 	}

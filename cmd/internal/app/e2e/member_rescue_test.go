@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"weir/cmd/internal/app"
+	"weir/cmd/internal/api"
 )
 
 // post sends an order to a member, and returns what is said of it.
-func (r *running) post(path, body string) (a app.AgentAnswer) {
+func (r *running) post(path, body string) (a api.AgentAnswer) {
 	r.t.Helper()
 	res, err := http.Post("http://"+r.Addr()+path, "application/json", strings.NewReader(body))
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 
 	"weir/analyzer/limitfile"
-	"weir/cmd/internal/app"
+	"weir/cmd/internal/api"
 	"weir/events"
 )
 
@@ -61,13 +61,13 @@ func TestMemberOrders(t *testing.T) {
 			t.Fatalf("%s: %s %s (%v)", path, res.Status, b, err)
 		}
 	}
-	var all app.StopAllAnswer
+	var all api.StopAllAnswer
 	order("/v1/flows/stop", `{"all":true,"reason":"a test","by":"ann"}`, &all)
 	if all.Stopped != flows || all.More || len(all.Missed) > 0 {
 		t.Errorf("answered %+v", all)
 	}
 	for f := range flows {
-		var a app.OperatorAnswer
+		var a api.OperatorAnswer
 		order(fmt.Sprintf("/v1/flows/f-%d/release", f), `{"reason":"a test","by":"bob"}`, &a)
 		if len(a.Verdicts) != 1 {
 			t.Errorf("released f-%d: %+v", f, a)

@@ -1,4 +1,4 @@
-package app
+package api
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"weir/cmd/internal/admission"
+	"weir/cmd/internal/problem"
 	"weir/cmd/internal/selftest"
 	"weir/events"
 	"weir/sink/sign"
@@ -22,7 +23,7 @@ const streamBatch = 256
 // streams is GET /v1/verdicts. A viewer reads the verdict log at its own pace from a
 // place of its own, so that none is ever waited for; one that does not take what it
 // was sent is dropped, and resumes by the id of the last verdict that it has.
-func (a *App) streams() func(http.ResponseWriter, *http.Request) error {
+func (a *Server) streams() func(http.ResponseWriter, *http.Request) error {
 	seats := admission.NewSeats(a.o.Streams)
 	return func(w http.ResponseWriter, r *http.Request) error {
 		v, err := a.newViewer(w, r)
@@ -32,8 +33,8 @@ func (a *App) streams() func(http.ResponseWriter, *http.Request) error {
 		if v.follow {
 			leave, ok := seats.Take(r)
 			if !ok {
-				return &httpError{status: http.StatusTooManyRequests, retryAfter: 5,
-					detail: fmt.Sprintf("too many viewers follow the verdicts; close some (there may be %d, three quarters of them from one address)", a.o.Streams)}
+				return &problem.Error{Status: http.StatusTooManyRequests, RetryAfter: 5,
+					Detail: fmt.Sprintf("too many viewers follow the verdicts; close some (there may be %d, three quarters of them from one address)", a.o.Streams)}
 			}
 			defer leave()
 		}
@@ -42,7 +43,7 @@ func (a *App) streams() func(http.ResponseWriter, *http.Request) error {
 }
 
 type viewer struct {
-	app     *App
+	server  *Server
 	w       http.ResponseWriter
 	control *http.ResponseController
 	sse     bool
@@ -54,9 +55,9 @@ type viewer struct {
 	buf     bytes.Buffer
 }
 
-func (a *App) newViewer(w http.ResponseWriter, r *http.Request) (*viewer, error) {
+func (a *Server) newViewer(w http.ResponseWriter, r *http.Request) (*viewer, error) {
 	q := r.URL.Query()
-	v := &viewer{app: a, w: w, control: http.NewResponseController(w), flow: q.Get("flow"), end: a.verdicts.End(),
+	v := &viewer{server: a, w: w, control: http.NewResponseController(w), flow: q.Get("flow"), end: a.verdicts.End(),
 		sse: strings.Contains(r.Header.Get("Accept"), "text/event-stream")}
 	v.follow = v.sse || q.Get("follow") == "1" || q.Get("follow") == "true"
 	var err error
@@ -72,7 +73,7 @@ func (a *App) newViewer(w http.ResponseWriter, r *http.Request) (*viewer, error)
 // of old ones, which say when they expire.
 func (v *viewer) begin(since, lastID string) (int64, error) {
 	bad := func(what, text string) error {
-		return &httpError{status: http.StatusBadRequest, detail: fmt.Sprintf("%s %q is not a position up to %d; want a number, or for since also now or -n", what, text, v.end)}
+		return &problem.Error{Status: http.StatusBadRequest, Detail: fmt.Sprintf("%s %q is not a position up to %d; want a number, or for since also now or -n", what, text, v.end)}
 	}
 	if lastID != "" {
 		n, err := strconv.ParseInt(lastID, 10, 64)
@@ -112,7 +113,7 @@ func (v *viewer) run(r *http.Request) error {
 	if v.follow && v.send() != nil {
 		return nil
 	}
-	a := v.app
+	a := v.server
 	for v.follow || v.from < v.end {
 		entries, err := a.verdicts.Read(v.from, streamBatch, nil)
 		if gap, ok := errors.AsType[*state.GapError](err); ok {
@@ -158,7 +159,7 @@ func (v *viewer) run(r *http.Request) error {
 			}
 		case <-r.Context().Done():
 			return nil
-		case <-a.intake.Ending().Done():
+		case <-a.program.Ending().Done():
 			return nil
 		}
 	}
@@ -183,7 +184,7 @@ func (v *viewer) tell(e *state.Entry) error {
 	}
 	if v.sse {
 		fmt.Fprintf(&v.buf, "id: %d\n", e.Offset)
-		if signature := v.app.keys.sign(e.Value); signature != "" {
+		if signature := v.server.o.Sign(e.Value); signature != "" {
 			fmt.Fprintf(&v.buf, "%s: %s\n", sign.Field, signature)
 		}
 		v.buf.WriteString("data: ")
@@ -210,7 +211,7 @@ func (v *viewer) beat() {
 	switch {
 	case !v.sse:
 		v.buf.WriteByte('\n')
-	case v.app.upToDate():
+	case v.server.upToDate():
 		v.buf.WriteString(": heartbeat\n\n")
 	default:
 		v.buf.WriteString(": behind\n\n")
@@ -218,7 +219,7 @@ func (v *viewer) beat() {
 }
 
 // upToDate reports whether the fold has caught up with the log.
-func (a *App) upToDate() bool {
+func (a *Server) upToDate() bool {
 	why, _ := a.form.Ready()
 	return len(why) == 0
 }

@@ -1,4 +1,4 @@
-package app
+package api
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 
 	"weir/cmd/internal/budget"
 	"weir/cmd/internal/gate"
+	"weir/cmd/internal/problem"
 	"weir/events"
 	"weir/state"
 )
@@ -23,7 +24,7 @@ const (
 // intakeAnswer is what the sender of events is told.
 type intakeAnswer struct {
 	Accepted int       `json:"accepted"` // in the journal
-	Refused  []refusal `json:"refused"`  // kept as dead letters
+	Refused  []Refusal `json:"refused"`  // kept as dead letters
 	// StoppedAt is there when so much was refused that the rest, from that line on, was
 	// not read.
 	StoppedAt int `json:"stopped_at_line,omitempty"`
@@ -31,8 +32,8 @@ type intakeAnswer struct {
 	RefusedInAll int `json:"refused_in_all,omitempty"`
 }
 
-// refusal is one line that was not accepted.
-type refusal struct {
+// Refusal is one line that was not accepted.
+type Refusal struct {
 	Line    int         `json:"line"` // from 1
 	Code    events.Code `json:"code"`
 	Field   string      `json:"field,omitempty"`
@@ -44,7 +45,7 @@ type refusal struct {
 // Lines are taken as they come and put into the journal in batches, so that a long body
 // holds no more than a short one. After an error the sender sends it all again, and what
 // was in the journal already is dropped by its ids.
-func (a *App) serveIntake(w http.ResponseWriter, r *http.Request) error {
+func (a *Server) serveIntake(w http.ResponseWriter, r *http.Request) error {
 	body, err := openBody(w, r, maxUnpacked)
 	if err != nil {
 		return err
@@ -53,7 +54,7 @@ func (a *App) serveIntake(w http.ResponseWriter, r *http.Request) error {
 	if err := in.begin(r.Header.Get("Content-Type")); err != nil {
 		return err
 	}
-	t := delivery{app: a, request: r, from: a.sender(r), held: body.hold, answer: intakeAnswer{Refused: []refusal{}}}
+	t := delivery{server: a, request: r, from: a.sender(r), held: body.hold, answer: intakeAnswer{Refused: []Refusal{}}}
 	var failed error
 	body.hold.Relieve = func() error {
 		failed = t.flush()
@@ -78,14 +79,14 @@ func (a *App) serveIntake(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if err := in.err; err != nil {
-		if e := new(httpError); errors.As(err, &e) && t.answer.Accepted > 0 {
-			return &httpError{status: e.status, retryAfter: e.retryAfter,
-				detail: fmt.Sprintf("%s; the first %d events are taken in, and what comes twice is dropped by its ids", e.detail, t.answer.Accepted)}
+		if e := new(problem.Error); errors.As(err, &e) && t.answer.Accepted > 0 {
+			return &problem.Error{Status: e.Status, RetryAfter: e.RetryAfter,
+				Detail: fmt.Sprintf("%s; the first %d events are taken in, and what comes twice is dropped by its ids", e.Detail, t.answer.Accepted)}
 		}
 		return err
 	}
 	if t.answer.Accepted+t.answer.RefusedInAll == 0 {
-		return &httpError{status: http.StatusBadRequest, detail: "the body is empty; send one event as JSON, or one per line"}
+		return &problem.Error{Status: http.StatusBadRequest, Detail: "the body is empty; send one event as JSON, or one per line"}
 	}
 	if t.answer.RefusedInAll == len(t.answer.Refused) {
 		t.answer.RefusedInAll = 0
@@ -100,7 +101,7 @@ func (a *App) serveIntake(w http.ResponseWriter, r *http.Request) error {
 
 // delivery is one body of events as it is taken in.
 type delivery struct {
-	app     *App
+	server  *Server
 	request *http.Request
 	from    gate.Source
 	held    *budget.Hold
@@ -156,7 +157,7 @@ func (t *delivery) take(in *lineReader) error {
 
 // check says what is wrong with a line.
 func (t *delivery) check(in *lineReader) error {
-	if most := min(t.app.store.MaxValue(), events.MaxEventBytes); in.size > most {
+	if most := min(t.server.store.MaxValue(), events.MaxEventBytes); in.size > most {
 		return &events.DecodeError{Code: events.CodeTooLong, Offset: most, Reason: fmt.Sprintf("the event has %d bytes; want at most %d", in.size, most)}
 	}
 	if err := events.Decode(in.line, &t.event); err != nil {
@@ -165,9 +166,9 @@ func (t *delivery) check(in *lineReader) error {
 	if err := t.from.Admit(&t.event); err != nil {
 		return err
 	}
-	if t.app.trust.Weigh(t.from, &t.event) {
+	if t.server.trust.Weigh(t.from, &t.event) {
 		in.line = t.event.AppendJSON(nil)
-		if most := t.app.store.MaxValue(); len(in.line) > most {
+		if most := t.server.store.MaxValue(); len(in.line) > most {
 			return &events.DecodeError{Code: events.CodeTooLong, Offset: most, Reason: fmt.Sprintf("the event has %d bytes in its canonical form; want at most %d", len(in.line), most)}
 		}
 	}
@@ -183,16 +184,16 @@ func (t *delivery) refuse(in *lineReader, err error) {
 		code, field = fault.Code, fault.Field
 	}
 	t.answer.RefusedInAll++
-	kept, told := t.app.letters.Keep(&t.app.letters.HTTP, code, len(in.line)), len(t.answer.Refused) < maxRefusals
+	kept, told := t.server.letters.Keep(&t.server.letters.HTTP, code, len(in.line)), len(t.answer.Refused) < maxRefusals
 	if !kept && !told {
 		return
 	}
 	reason := err.Error()
 	if told {
-		t.answer.Refused = append(t.answer.Refused, refusal{Line: in.number, Code: code, Field: field, Message: reason})
+		t.answer.Refused = append(t.answer.Refused, Refusal{Line: in.number, Code: code, Field: field, Message: reason})
 	}
 	if kept {
-		d := t.app.letters.Letter("http", int64(in.number), code, reason, bytes.Clone(in.line[:min(len(in.line), state.MaxRaw)]))
+		d := t.server.letters.Letter("http", int64(in.number), code, reason, bytes.Clone(in.line[:min(len(in.line), state.MaxRaw)]))
 		d.Size = int64(in.size)
 		t.letters = append(t.letters, d)
 	}
@@ -200,13 +201,13 @@ func (t *delivery) refuse(in *lineReader, err error) {
 
 // flush puts what was gathered into the journal.
 func (t *delivery) flush() error {
-	if err := t.app.form.Append(t.request.Context(), t.good); err != nil {
+	if err := t.server.form.Append(t.request.Context(), t.good); err != nil {
 		return err
 	}
-	if err := t.app.store.DeadLetter(t.letters...); err != nil {
-		t.app.logger.Error("refused events could not be kept", "count", len(t.letters), "error", err)
+	if err := t.server.store.DeadLetter(t.letters...); err != nil {
+		t.server.logger.Error("refused events could not be kept", "count", len(t.letters), "error", err)
 	}
-	t.app.counts.Accepted.Add(int64(len(t.good)))
+	t.server.counts.Accepted.Add(int64(len(t.good)))
 	t.answer.Accepted += len(t.good)
 	clear(t.good)
 	clear(t.letters)

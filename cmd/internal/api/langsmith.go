@@ -1,4 +1,4 @@
-package app
+package api
 
 import (
 	"errors"
@@ -7,13 +7,14 @@ import (
 	"strings"
 
 	"weir/cmd/internal/intake"
+	"weir/cmd/internal/problem"
 	"weir/events/adapter"
 )
 
 // serveLangSmithInfo tells LangSmith's clients how to send: the multipart way, in
 // batches that one record may be, and compressed by nothing, for what is not offered
 // here they do not use.
-func (a *App) serveLangSmithInfo(w http.ResponseWriter, _ *http.Request) error {
+func (a *Server) serveLangSmithInfo(w http.ResponseWriter, _ *http.Request) error {
 	type batches struct {
 		Multipart    bool `json:"use_multipart_endpoint"`
 		Runs         int  `json:"size_limit"`
@@ -32,14 +33,14 @@ func (a *App) serveLangSmithInfo(w http.ResponseWriter, _ *http.Request) error {
 // serveRuns takes runs as LangSmith's clients post them: batches as JSON, and multipart
 // bodies. They ask for no more than a good status; parts that cannot be read become
 // dead letters.
-func (a *App) serveRuns(w http.ResponseWriter, r *http.Request) error {
+func (a *Server) serveRuns(w http.ResponseWriter, r *http.Request) error {
 	body, err := readBody(w, r, adapter.MaxRecord)
 	if err != nil {
 		return err
 	}
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err == nil && media != "application/json" && media != "multipart/form-data" {
-		return &httpError{status: http.StatusUnsupportedMediaType, detail: "want application/json or multipart/form-data"}
+		return &problem.Error{Status: http.StatusUnsupportedMediaType, Detail: "want application/json or multipart/form-data"}
 	}
 	err = a.reading.Receiver().Take(r.Context(), intake.LangSmith, body)
 	answer := map[string]any{"message": "runs were taken"}

@@ -1,4 +1,4 @@
-package app
+package api
 
 import (
 	"net/http"
@@ -11,14 +11,14 @@ import (
 
 // serveHealth says whether the pump loop turns. It depends on nothing outside, for
 // what watches it restarts weir when it fails.
-func (a *App) serveHealth(w http.ResponseWriter, _ *http.Request) error {
+func (a *Server) serveHealth(w http.ResponseWriter, _ *http.Request) error {
 	since := a.clock.Now().Sub(a.form.Turned())
 	out := struct {
 		OK       bool  `json:"ok"`
 		TurnedMS int64 `json:"turned_ms_ago"`
 	}{since < a.o.Stuck || a.diskLow(), since.Milliseconds()}
 	status := http.StatusOK
-	if !out.OK || a.Err() != nil {
+	if !out.OK || a.program.Err() != nil {
 		out.OK, status = false, http.StatusServiceUnavailable
 	}
 	writeJSON(w, "application/json", status, out)
@@ -40,7 +40,7 @@ type readyAnswer struct {
 }
 
 // serveReady answers whether weir is ready.
-func (a *App) serveReady(w http.ResponseWriter, _ *http.Request) error {
+func (a *Server) serveReady(w http.ResponseWriter, _ *http.Request) error {
 	out := a.readiness()
 	status := http.StatusOK
 	if !out.Ready {
@@ -53,7 +53,7 @@ func (a *App) serveReady(w http.ResponseWriter, _ *http.Request) error {
 // readiness says whether the pump has caught up, the store is open and has room, and
 // weir's own loops are stopped. Bad limits and files that cannot be read are told, but
 // weir works without them.
-func (a *App) readiness() readyAnswer {
+func (a *Server) readiness() readyAnswer {
 	out := readyAnswer{Why: []string{}, SelfTest: a.selfTest.State()}
 	free, floor := a.store.Free()
 	out.DiskMiB = free >> 20
@@ -62,10 +62,10 @@ func (a *App) readiness() readyAnswer {
 	if now, _ := a.inForce(); now != nil {
 		out.Blind = a.counts.Blind(now)
 	}
-	if a.Err() != nil {
+	if a.program.Err() != nil {
 		out.Why = append(out.Why, "weir has failed and is stopping")
 	}
-	if a.intake.Ending().Err() != nil {
+	if a.program.Ending().Err() != nil {
 		out.Why = append(out.Why, "weir is stopping")
 	}
 	why, lag := a.form.Ready()
@@ -84,6 +84,6 @@ func (a *App) readiness() readyAnswer {
 }
 
 // diskLow reports whether a pump waits for free space.
-func (a *App) diskLow() bool {
+func (a *Server) diskLow() bool {
 	return slices.ContainsFunc(append(a.form.Pumps(), a.form.Agents()...), func(p *pump.Pump) bool { return p.Standing().DiskLow.Load() })
 }

@@ -1,4 +1,4 @@
-package app
+package api
 
 import (
 	"context"
@@ -14,17 +14,10 @@ import (
 
 	"weir/cmd/internal/admission"
 	"weir/cmd/internal/gate"
-	"weir/cmd/internal/selftest"
 	"weir/events"
 	"weir/sink/check"
 	"weir/sink/prom"
 	"weir/state"
-)
-
-// What weir run does when nobody says otherwise.
-const (
-	DefaultMetrics  = "127.0.0.1:9464"
-	DefaultSelfTest = time.Minute
 )
 
 // meter is what metrics are read of beside the counters, and their listener.
@@ -39,29 +32,13 @@ type meter struct {
 	server   *http.Server
 }
 
-// beginMetrics makes what the pumps are given.
-func (a *App) beginMetrics() {
-	a.meter.begun = a.clock.Now()
-	if a.o.SelfTest > 0 {
-		a.selfTest = &selftest.Prober{Every: a.o.SelfTest, Verdicts: a.verdicts, Clock: a.clock, Logger: a.logger}
-	}
-	if a.o.Metrics == "" {
-		return
-	}
-	o := prom.Options{Read: a.readMetrics, Native: a.o.NativeHistograms}
-	for _, r := range a.routes() {
-		o.Requests = append(o.Requests, prom.Request{Method: r.method, Pattern: r.path})
-	}
-	a.metrics = prom.New(o)
-}
-
 // restored notes that the log was caught up with.
 func (m *meter) restored(now time.Time) {
 	m.caughtUp.CompareAndSwap(0, max(1, int64(now.Sub(m.begun))))
 }
 
-// readMetrics fills in where everything stands.
-func (a *App) readMetrics(r *prom.Reading) {
+// Measure fills in where everything stands.
+func (a *Server) Measure(r *prom.Reading) {
 	a.counts.Read(r)
 	r.Intake = prom.Intake{Held: a.budget.Held(), Limit: a.budget.Limit(), Refused: a.budget.Refused()}
 	for _, p := range a.form.Pumps() {
@@ -93,7 +70,7 @@ func (a *App) readMetrics(r *prom.Reading) {
 }
 
 // readAgents fills in where the agent stage stands, as far as it is folded here.
-func (a *App) readAgents(r *prom.Reading) {
+func (a *Server) readAgents(r *prom.Reading) {
 	now := a.clock.Now()
 	told := now
 	for _, p := range a.form.Agents() {
@@ -117,7 +94,7 @@ func (a *App) readAgents(r *prom.Reading) {
 }
 
 // timedAsk asks the fold and tells how long that took.
-func (a *App) timedAsk(route prom.Route) func(context.Context, *events.Event, []byte) (*events.Verdict, error) {
+func (a *Server) timedAsk(route prom.Route) func(context.Context, *events.Event, []byte) (*events.Verdict, error) {
 	return func(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error) {
 		if err := gate.Ask.Admit(ev); err != nil {
 			return nil, err
@@ -136,7 +113,7 @@ func (a *App) timedAsk(route prom.Route) func(context.Context, *events.Event, []
 
 // serveMetrics serves metrics and profiles on a listener of their own. Without it weir
 // does its work all the same, so an address that is taken is told and lived with.
-func (a *App) serveMetrics() {
+func (a *Server) serveMetrics() {
 	if a.metrics == nil {
 		return
 	}
@@ -183,7 +160,7 @@ const metricConnections = 32
 
 // MetricsAddr is the address that metrics are served on, with the port that was chosen;
 // "" when they are not.
-func (a *App) MetricsAddr() string {
+func (a *Server) MetricsAddr() string {
 	if a.meter.listener == nil {
 		return ""
 	}

@@ -1,4 +1,4 @@
-package app
+package api
 
 import (
 	"context"
@@ -17,7 +17,6 @@ import (
 
 	"weir/cmd/internal/admission"
 	"weir/cmd/internal/budget"
-	"weir/cmd/internal/group"
 	"weir/cmd/internal/problem"
 	"weir/events"
 	"weir/sink/check"
@@ -47,7 +46,7 @@ type route struct {
 	serve        func(w http.ResponseWriter, r *http.Request) error
 }
 
-func (a *App) routes() []route {
+func (a *Server) routes() []route {
 	checks := &check.Handler{Ask: a.timedAsk(prom.RouteCheck), Fail: a.writeError}
 	return slices.Concat(a.receiverRoutes(), a.gatewayRoutes(), a.hookRoutes(), a.inspectorRoutes(), a.operatorRoutes(), a.agentRoutes(), []route{
 		{"POST", "/v1/events", sender, a.serveIntake},
@@ -55,7 +54,7 @@ func (a *App) routes() []route {
 			checks.ServeHTTP(w, r)
 			return nil
 		})},
-		{"POST", group.AskPath, sender, limited(a.o.Requests*checksPerRequest, a.serveForwarded)},
+		{"POST", check.MemberPath, sender, limited(a.o.Requests*checksPerRequest, a.serveForwarded)},
 		{"GET", "/v1/verdicts", reader, a.streams()},
 		{"GET", "/v1/flows", reader, a.serveFlows},
 		{"GET", "/v1/flows/{id}", reader, a.serveFlow},
@@ -68,7 +67,7 @@ func (a *App) routes() []route {
 	})
 }
 
-func (a *App) newServer() *http.Server {
+func (a *Server) newServer() *http.Server {
 	mux := http.NewServeMux()
 	for _, r := range a.routes() {
 		mux.HandleFunc(r.method+" "+r.path, a.metrics.Counted(prom.Request{Method: r.method, Pattern: r.path}, a.charged(func(w http.ResponseWriter, req *http.Request) {
@@ -83,7 +82,7 @@ func (a *App) newServer() *http.Server {
 	}
 	origins := http.NewCrossOriginProtection()
 	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		a.writeError(w, r, &httpError{status: http.StatusForbidden, detail: "a page of another origin may not send this"})
+		a.writeError(w, r, &problem.Error{Status: http.StatusForbidden, Detail: "a page of another origin may not send this"})
 	}))
 	return &http.Server{
 		Handler:           admission.Track(a.fromGateways(a.guarded(origins.Handler(jsonErrors(mux, a))))),
@@ -98,12 +97,12 @@ func (a *App) newServer() *http.Server {
 }
 
 // guarded is what every request passes through first.
-func (a *App) guarded(next http.Handler) http.Handler {
+func (a *Server) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
 			if p := recover(); p != nil && p != http.ErrAbortHandler {
 				a.logger.Error("a request panicked: please report this", "method", r.Method, "path", r.URL.Path, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-				a.writeError(w, r, &httpError{status: http.StatusInternalServerError, detail: "a fault in weir; its log has more"})
+				a.writeError(w, r, &problem.Error{Status: http.StatusInternalServerError, Detail: "a fault in weir; its log has more"})
 			}
 		}()
 		h := w.Header()
@@ -113,8 +112,8 @@ func (a *App) guarded(next http.Handler) http.Handler {
 		// Not every writer has deadlines; those of the server's connections do.
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
 		if !a.knownHost(r.Host) {
-			a.writeError(w, r, &httpError{status: http.StatusMisdirectedRequest,
-				detail: "the Host header names a host that weir was not told of; use an address or localhost, or start weir with that host"})
+			a.writeError(w, r, &problem.Error{Status: http.StatusMisdirectedRequest,
+				Detail: "the Host header names a host that weir was not told of; use an address or localhost, or start weir with that host"})
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -124,7 +123,7 @@ func (a *App) guarded(next http.Handler) http.Handler {
 // knownHost refuses names that anybody's DNS may point at this server, by which a
 // page in a browser could reach it as its own origin. Addresses cannot be misused so.
 // Beyond loopback tokens keep such pages out, unless names were given.
-func (a *App) knownHost(host string) bool {
+func (a *Server) knownHost(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
 	}
@@ -136,7 +135,7 @@ func (a *App) knownHost(host string) bool {
 }
 
 // jsonErrors answers what the mux would refuse with plain text.
-func jsonErrors(mux *http.ServeMux, a *App) http.Handler {
+func jsonErrors(mux *http.ServeMux, a *Server) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, pattern := mux.Handler(r); pattern != "" {
 			mux.ServeHTTP(w, r)
@@ -151,89 +150,75 @@ func jsonErrors(mux *http.ServeMux, a *App) http.Handler {
 			}
 		}
 		if len(allowed) == 0 {
-			a.writeError(w, r, &httpError{status: http.StatusNotFound, detail: "there is nothing at " + r.URL.Path})
+			a.writeError(w, r, &problem.Error{Status: http.StatusNotFound, Detail: "there is nothing at " + r.URL.Path})
 			return
 		}
 		w.Header().Set("Allow", strings.Join(allowed, ", "))
-		a.writeError(w, r, &httpError{status: http.StatusMethodNotAllowed, detail: "use " + strings.Join(allowed, " or ")})
+		a.writeError(w, r, &problem.Error{Status: http.StatusMethodNotAllowed, Detail: "use " + strings.Join(allowed, " or ")})
 	})
 }
 
-// httpError is an error that says what to answer.
-type httpError struct {
-	status     int
-	code       string // of what was wrong with an event
-	field      string
-	detail     string
-	retryAfter int // seconds
-}
-
-func (e *httpError) Error() string { return e.detail }
-
 // writeError answers with a problem (RFC 9457).
-func (a *App) writeError(w http.ResponseWriter, r *http.Request, err error) {
+func (a *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	e := a.explain(err)
 	if e == nil { // the other side is gone
 		return
 	}
 	h := w.Header()
-	if e.retryAfter > 0 {
-		h.Set("Retry-After", strconv.Itoa(e.retryAfter))
+	if e.RetryAfter > 0 {
+		h.Set("Retry-After", strconv.Itoa(e.RetryAfter))
 	}
-	if e.status == http.StatusUnauthorized {
+	if e.Status == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", `Bearer realm="weir"`)
 	}
 	if admission.Unread(r) {
 		h.Set("Connection", "close")
 	}
-	if e.status >= http.StatusInternalServerError {
-		a.logger.Warn("a request failed", "method", r.Method, "path", r.URL.Path, "status", e.status, "error", err)
+	if e.Status >= http.StatusInternalServerError {
+		a.logger.Warn("a request failed", "method", r.Method, "path", r.URL.Path, "status", e.Status, "error", err)
 	}
-	writeJSON(w, "application/problem+json", e.status, struct {
+	writeJSON(w, "application/problem+json", e.Status, struct {
 		Type   string `json:"type"`
 		Title  string `json:"title"`
 		Status int    `json:"status"`
 		Detail string `json:"detail"`
 		Code   string `json:"code,omitempty"`
 		Field  string `json:"field,omitempty"`
-	}{"about:blank", http.StatusText(e.status), e.status, e.detail, e.code, e.field})
+	}{"about:blank", http.StatusText(e.Status), e.Status, e.Detail, e.Code, e.Field})
 }
 
 // explain finds the answer to an error; nil when there is nobody to answer.
-func (a *App) explain(err error) *httpError {
-	if e, ok := errors.AsType[*httpError](err); ok {
+func (a *Server) explain(err error) *problem.Error {
+	if e, ok := errors.AsType[*problem.Error](err); ok {
 		return e
 	}
-	if e, ok := errors.AsType[*problem.Error](err); ok {
-		return &httpError{status: e.Status, code: e.Code, field: e.Field, detail: e.Detail, retryAfter: e.RetryAfter}
-	}
 	if e, ok := errors.AsType[*events.DecodeError](err); ok {
-		return &httpError{status: http.StatusBadRequest, code: string(e.Code), field: e.Field, detail: e.Error()}
+		return &problem.Error{Status: http.StatusBadRequest, Code: string(e.Code), Field: e.Field, Detail: e.Error()}
 	}
 	if e, ok := errors.AsType[*check.Error](err); ok {
-		return &httpError{status: e.Status, detail: e.Detail}
+		return &problem.Error{Status: e.Status, Detail: e.Detail}
 	}
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return &httpError{status: http.StatusRequestEntityTooLarge, detail: fmt.Sprintf("the body is longer than %d bytes; send it in parts", maxBody)}
+		return &problem.Error{Status: http.StatusRequestEntityTooLarge, Detail: fmt.Sprintf("the body is longer than %d bytes; send it in parts", maxBody)}
 	}
 	if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() {
-		return &httpError{status: http.StatusRequestTimeout, detail: "the body came too slowly; send it in parts"}
+		return &problem.Error{Status: http.StatusRequestTimeout, Detail: "the body came too slowly; send it in parts"}
 	}
 	switch {
 	case errors.Is(err, budget.ErrFull):
-		return &httpError{status: http.StatusServiceUnavailable, detail: err.Error(), retryAfter: 1}
+		return &problem.Error{Status: http.StatusServiceUnavailable, Detail: err.Error(), RetryAfter: 1}
 	case errors.Is(err, check.ErrTimeout):
-		return &httpError{status: http.StatusServiceUnavailable, detail: err.Error(), retryAfter: 1}
+		return &problem.Error{Status: http.StatusServiceUnavailable, Detail: err.Error(), RetryAfter: 1}
 	case errors.Is(err, state.ErrDiskLow):
-		return &httpError{status: http.StatusServiceUnavailable, detail: "there is too little free disk space to take anything in; it goes on by itself when there is room", retryAfter: 5}
+		return &problem.Error{Status: http.StatusServiceUnavailable, Detail: "there is too little free disk space to take anything in; it goes on by itself when there is room", RetryAfter: 5}
 	case errors.Is(err, state.ErrTooLarge):
-		return &httpError{status: http.StatusRequestEntityTooLarge, detail: err.Error()}
+		return &problem.Error{Status: http.StatusRequestEntityTooLarge, Detail: err.Error()}
 	case errors.Is(err, state.ErrClosed):
-		return &httpError{status: http.StatusServiceUnavailable, detail: "weir is stopping; send it again", retryAfter: 1}
+		return &problem.Error{Status: http.StatusServiceUnavailable, Detail: "weir is stopping; send it again", RetryAfter: 1}
 	case errors.Is(err, context.Canceled):
 		return nil
 	}
-	return &httpError{status: http.StatusInternalServerError, detail: err.Error()}
+	return &problem.Error{Status: http.StatusInternalServerError, Detail: err.Error()}
 }
 
 func writeJSON(w http.ResponseWriter, contentType string, status int, v any) {
@@ -255,7 +240,7 @@ func limited(most int, serve func(http.ResponseWriter, *http.Request) error) fun
 	return func(w http.ResponseWriter, r *http.Request) error {
 		leave, ok := gate.Enter(r)
 		if !ok {
-			return &httpError{status: http.StatusTooManyRequests, detail: "too many requests at one time; send larger batches, or try again", retryAfter: 1}
+			return &problem.Error{Status: http.StatusTooManyRequests, Detail: "too many requests at one time; send larger batches, or try again", RetryAfter: 1}
 		}
 		defer leave()
 		return serve(w, r)
@@ -270,7 +255,7 @@ func intParameter(r *http.Request, name string, byDefault, most int64) (int64, e
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 0 {
-		return 0, &httpError{status: http.StatusBadRequest, detail: fmt.Sprintf("%s=%q is not a number from 0 on", name, text)}
+		return 0, &problem.Error{Status: http.StatusBadRequest, Detail: fmt.Sprintf("%s=%q is not a number from 0 on", name, text)}
 	}
 	return min(n, most), nil
 }

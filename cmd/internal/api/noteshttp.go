@@ -1,10 +1,11 @@
-package app
+package api
 
 import (
 	"net/http"
 	"slices"
 	"strings"
 
+	"weir/cmd/internal/problem"
 	"weir/cmd/internal/pump"
 	"weir/events"
 )
@@ -26,7 +27,7 @@ type NoteOrder struct {
 
 // serveNotes is GET /v1/notes: what is kept of notes about the agents that this process
 // folds, or about one of them. A tag may be given many times; all are wanted then.
-func (a *App) serveNotes(w http.ResponseWriter, r *http.Request) error {
+func (a *Server) serveNotes(w http.ResponseWriter, r *http.Request) error {
 	limit, err := intParameter(r, "limit", defaultAgents, maxAgents)
 	if err != nil {
 		return err
@@ -46,7 +47,7 @@ func (a *App) serveNotes(w http.ResponseWriter, r *http.Request) error {
 }
 
 // notesAbout looks at one agent alone.
-func (a *App) notesAbout(q pump.NoteQuery) (pump.NoteList, error) {
+func (a *Server) notesAbout(q pump.NoteQuery) (pump.NoteList, error) {
 	p, key, err := a.agentPump(pump.KindAgent, q.Agent)
 	if err != nil {
 		return pump.NoteList{}, err
@@ -55,7 +56,7 @@ func (a *App) notesAbout(q pump.NoteQuery) (pump.NoteList, error) {
 }
 
 // serveNote is POST /v1/notes.
-func (a *App) serveNote(w http.ResponseWriter, r *http.Request) error {
+func (a *Server) serveNote(w http.ResponseWriter, r *http.Request) error {
 	var asked NoteOrder
 	if err := readOrder(w, r, &asked); err != nil {
 		return err
@@ -65,7 +66,7 @@ func (a *App) serveNote(w http.ResponseWriter, r *http.Request) error {
 		author = who
 	}
 	missing := func(field, detail string) error {
-		return &httpError{status: http.StatusBadRequest, code: string(events.CodeMissingField), field: field, detail: detail}
+		return &problem.Error{Status: http.StatusBadRequest, Code: string(events.CodeMissingField), Field: field, Detail: detail}
 	}
 	switch {
 	case strings.TrimSpace(author) == "":

@@ -1,4 +1,4 @@
-package app
+package api
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"weir/cmd/internal/problem"
 	"weir/events"
 	"weir/events/adapter"
 	"weir/events/envelope/otlpwire"
@@ -14,7 +15,7 @@ import (
 
 // receiverRoutes are those that programs send what they have anyway: OpenTelemetry SDKs
 // and Collectors their spans and logs (OTLP/HTTP), LangSmith's clients their runs.
-func (a *App) receiverRoutes() []route {
+func (a *Server) receiverRoutes() []route {
 	return []route{
 		{"POST", "/v1/traces", sender, a.otlp(otlpwire.Spans, "otlp")},
 		{"POST", "/v1/logs", sender, a.otlp(otlpwire.Logs, "otlplogs")},
@@ -25,7 +26,7 @@ func (a *App) receiverRoutes() []route {
 }
 
 // otlp serves one signal of OTLP/HTTP.
-func (a *App) otlp(signal otlpwire.Signal, format string) func(http.ResponseWriter, *http.Request) error {
+func (a *Server) otlp(signal otlpwire.Signal, format string) func(http.ResponseWriter, *http.Request) error {
 	take := func(w http.ResponseWriter, r *http.Request) error {
 		isProto, err := isProtobuf(r)
 		if err != nil {
@@ -40,7 +41,7 @@ func (a *App) otlp(signal otlpwire.Signal, format string) func(http.ResponseWrit
 				return answerOTLP(w, isProto, nil)
 			}
 			if s := otlpwire.SignalOf(body); s != signal && s != otlpwire.Empty {
-				return &httpError{status: http.StatusBadRequest, detail: fmt.Sprintf("the body is no batch of %v in protobuf; it looks like %v", signal, s)}
+				return &problem.Error{Status: http.StatusBadRequest, Detail: fmt.Sprintf("the body is no batch of %v in protobuf; it looks like %v", signal, s)}
 			}
 			room := min(3*len(body), adapter.MaxRecord)
 			if err := holdOf(r).Grow(int64(room)); err != nil {
@@ -76,8 +77,8 @@ func isProtobuf(r *http.Request) (bool, error) {
 	case err == nil && media == "application/json":
 		return false, nil
 	}
-	return false, &httpError{status: http.StatusUnsupportedMediaType,
-		detail: fmt.Sprintf("Content-Type %q; want application/x-protobuf or application/json", r.Header.Get("Content-Type"))}
+	return false, &problem.Error{Status: http.StatusUnsupportedMediaType,
+		Detail: fmt.Sprintf("Content-Type %q; want application/x-protobuf or application/json", r.Header.Get("Content-Type"))}
 }
 
 // answerOTLP answers what was taken, and what of it was left out.
@@ -105,23 +106,23 @@ func answerOTLP(w http.ResponseWriter, isProto bool, part *adapter.PartError) er
 
 // refuseOTLP answers with a Status, as senders of OTLP expect it. They send again what
 // was refused with 429, 502, 503 and 504, and drop the rest.
-func (a *App) refuseOTLP(w http.ResponseWriter, r *http.Request, err error) {
+func (a *Server) refuseOTLP(w http.ResponseWriter, r *http.Request, err error) {
 	e := a.explain(err)
 	if e == nil {
 		return
 	}
 	if fault, ok := errors.AsType[*events.DecodeError](err); ok && fault.Code == events.CodeTooLong {
-		e.status = http.StatusRequestEntityTooLarge
+		e.Status = http.StatusRequestEntityTooLarge
 	}
-	if e.retryAfter > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(e.retryAfter))
+	if e.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(e.RetryAfter))
 	}
-	if e.status >= http.StatusInternalServerError {
-		a.logger.Warn("a request failed", "method", r.Method, "path", r.URL.Path, "status", e.status, "error", err)
+	if e.Status >= http.StatusInternalServerError {
+		a.logger.Warn("a request failed", "method", r.Method, "path", r.URL.Path, "status", e.Status, "error", err)
 	}
 	const invalidArgument, resourceExhausted, internal, unavailable = 3, 8, 13, 14
 	code := invalidArgument
-	switch e.status {
+	switch e.Status {
 	case http.StatusTooManyRequests:
 		code = resourceExhausted
 	case http.StatusServiceUnavailable:
@@ -130,10 +131,10 @@ func (a *App) refuseOTLP(w http.ResponseWriter, r *http.Request, err error) {
 		code = internal
 	}
 	if isProto, terr := isProtobuf(r); terr != nil || !isProto {
-		writeJSON(w, "application/json", e.status, map[string]any{"code": code, "message": e.detail})
+		writeJSON(w, "application/json", e.Status, map[string]any{"code": code, "message": e.Detail})
 		return
 	}
 	w.Header().Set("Content-Type", "application/x-protobuf")
-	w.WriteHeader(e.status)
-	_, _ = w.Write(otlpwire.AppendStatus(nil, code, e.detail))
+	w.WriteHeader(e.Status)
+	_, _ = w.Write(otlpwire.AppendStatus(nil, code, e.Detail))
 }

@@ -1,22 +1,29 @@
-package app
+package ask
 
 import (
 	"context"
 	"fmt"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/cespare/xxhash/v2"
 
+	"weir/cmd/internal/clock"
 	"weir/events"
 	"weir/sink/check"
 )
 
-// answers brings what the fold said to asks to those who wait for it. It remembers
+// Answers brings what the fold said to asks to those who wait for it. It remembers
 // what the last ids were used for: an id names one call, and a dispatcher asks again
 // with it when an answer was lost. The fold counts a repeat as nothing, so an id that
 // served for other calls as well would let them all pass uncounted.
-type answers struct {
+//
+// Make it with NewAnswers. Any goroutine may use it.
+type Answers struct {
+	clock   clock.Clock
+	timeout time.Duration
+
 	mu      sync.Mutex
 	waiting map[askKey][]chan *events.Verdict
 	used    map[uint64]use
@@ -46,8 +53,9 @@ const (
 	mostAllowed = 8
 )
 
-func newAnswers() *answers {
-	return &answers{waiting: make(map[askKey][]chan *events.Verdict), used: make(map[uint64]use)}
+// NewAnswers returns answers that are waited for so long at most.
+func NewAnswers(c clock.Clock, timeout time.Duration) *Answers {
+	return &Answers{clock: c, timeout: timeout, waiting: make(map[askKey][]chan *events.Verdict), used: make(map[uint64]use)}
 }
 
 // keyOf leaves out of the content what differs when the same call is asked for again:
@@ -59,8 +67,8 @@ func keyOf(ev *events.Event) askKey {
 	return askKey{xxhash.Sum64String(ev.Source + "\x00" + ev.ID + "\x00" + ev.FlowKey()), xxhash.Sum64(call.AppendJSON(nil))}
 }
 
-// deliver is called by the pump for each ask that was folded.
-func (a *answers) deliver(offset int64, ev *events.Event, v *events.Verdict) {
+// Deliver is called by the pump for each ask that was folded.
+func (a *Answers) Deliver(offset int64, ev *events.Event, v *events.Verdict) {
 	key := keyOf(ev)
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -73,7 +81,7 @@ func (a *answers) deliver(offset int64, ev *events.Event, v *events.Verdict) {
 }
 
 // register notes what an id is used for, unless it was used before, and returns for what.
-func (a *answers) register(key askKey) use {
+func (a *Answers) register(key askKey) use {
 	u, known := a.used[key.call]
 	if !known {
 		u.content = key.content
@@ -85,7 +93,7 @@ func (a *answers) register(key askKey) use {
 }
 
 // begin refuses an ask whose id was used for another call.
-func (a *answers) begin(ev *events.Event, key askKey) error {
+func (a *Answers) begin(ev *events.Event, key askKey) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.register(key).content == key.content {
@@ -96,7 +104,7 @@ func (a *answers) begin(ev *events.Event, key askKey) error {
 }
 
 // give counts that an ask is answered, and refuses to allow one call over and over.
-func (a *answers) give(ev *events.Event, key askKey, v *events.Verdict) (*events.Verdict, error) {
+func (a *Answers) give(ev *events.Event, key askKey, v *events.Verdict) (*events.Verdict, error) {
 	if check.Refuses(v) {
 		return v, nil
 	}
@@ -114,7 +122,7 @@ func (a *answers) give(ev *events.Event, key askKey, v *events.Verdict) (*events
 
 // stands returns the answer that was given last when it was given to the same ask and
 // the log, which ends at end, has nothing after it: the fold would say the same.
-func (a *answers) stands(key askKey, end int64) *events.Verdict {
+func (a *Answers) stands(key askKey, end int64) *events.Verdict {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if l := &a.last; l.verdict != nil && l.key == key && l.offset+1 == end {
@@ -124,7 +132,7 @@ func (a *answers) stands(key askKey, end int64) *events.Verdict {
 }
 
 // await returns a channel for the answer. The caller calls leave when it waits no more.
-func (a *answers) await(key askKey) (c chan *events.Verdict, leave func()) {
+func (a *Answers) await(key askKey) (c chan *events.Verdict, leave func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	c = make(chan *events.Verdict, 1)
@@ -146,28 +154,36 @@ func (a *answers) await(key askKey) (c chan *events.Verdict, leave func()) {
 	}
 }
 
-// endUnknown is for answered where the end of the log is not known.
-const endUnknown = -1
+// Waiting is how many wait for an answer to something that nobody else asks.
+func (a *Answers) Waiting() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.waiting)
+}
 
-// answered puts an event that asks into the log, by append, and waits for what the fold
-// says. One that asks again is answered by what stands now, as the fold says it.
-func (a *App) answered(ctx context.Context, ev *events.Event, end int64, append func() error) (*events.Verdict, error) {
+// EndUnknown is for Await where the end of the log is not known.
+const EndUnknown = -1
+
+// Await puts an event that asks into the log, which ends at end, by append, and waits for
+// what the fold says. One that asks again is answered by what stands now, as the fold says
+// it.
+func (a *Answers) Await(ctx context.Context, ev *events.Event, end int64, append func() error) (*events.Verdict, error) {
 	key := keyOf(ev)
-	if err := a.answers.begin(ev, key); err != nil {
+	if err := a.begin(ev, key); err != nil {
 		return nil, err
 	}
-	if v := a.answers.stands(key, end); v != nil {
-		return a.answers.give(ev, key, v)
+	if v := a.stands(key, end); v != nil {
+		return a.give(ev, key, v)
 	}
-	answer, leave := a.answers.await(key)
+	answer, leave := a.await(key)
 	defer leave()
-	timeout := a.clock.After(a.o.AnswerTimeout)
+	timeout := a.clock.After(a.timeout)
 	if err := append(); err != nil {
 		return nil, err
 	}
 	select {
 	case v := <-answer:
-		return a.answers.give(ev, key, v)
+		return a.give(ev, key, v)
 	case <-timeout:
 		return nil, check.ErrTimeout
 	case <-ctx.Done():

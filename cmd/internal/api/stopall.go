@@ -1,4 +1,4 @@
-package app
+package api
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"weir/cmd/internal/problem"
 	"weir/cmd/internal/pump"
 	"weir/events"
 	"weir/state"
@@ -41,13 +42,13 @@ type StopAllAnswer struct {
 }
 
 // serveStopAll is POST /v1/flows/stop: an order for every flow that is live.
-func (a *App) serveStopAll(w http.ResponseWriter, r *http.Request) error {
+func (a *Server) serveStopAll(w http.ResponseWriter, r *http.Request) error {
 	var asked StopAll
 	if err := readOrder(w, r, &asked); err != nil {
 		return err
 	}
 	if !asked.All {
-		return &httpError{status: http.StatusBadRequest, field: "all", detail: `this stops every flow: say "all": true; one flow is stopped by POST /v1/flows/{id}/stop`}
+		return &problem.Error{Status: http.StatusBadRequest, Field: "all", Detail: `this stops every flow: say "all": true; one flow is stopped by POST /v1/flows/{id}/stop`}
 	}
 	o, err := asked.operator(r)
 	if err != nil {
@@ -71,7 +72,7 @@ const stopBatch = 500
 
 // stopAll stops the live flows that this process folds. When the log fails on the way,
 // the error says how many orders it has.
-func (a *App) stopAll(ctx context.Context, o *events.Operator, out *StopAllAnswer) error {
+func (a *Server) stopAll(ctx context.Context, o *events.Operator, out *StopAllAnswer) error {
 	var flows []pump.LiveFlow
 	for _, p := range a.form.Pumps() {
 		some, more, err := p.Live(MaxStopAll - len(flows))
@@ -105,7 +106,7 @@ func (a *App) stopAll(ctx context.Context, o *events.Operator, out *StopAllAnswe
 // passOn lets the other members stop their flows, with the token of whoever asked.
 // When there are some, an error of this process is only told: they may be able to, all
 // the same.
-func (a *App) passOn(r *http.Request, asked *StopAll, out *StopAllAnswer, err error) error {
+func (a *Server) passOn(r *http.Request, asked *StopAll, out *StopAllAnswer, err error) error {
 	addresses, missed := a.form.Others(r.Context())
 	if len(addresses)+len(missed) == 0 {
 		return err
@@ -139,7 +140,7 @@ const maxForwarded = 64 << 10 // bytes of an answer of another member
 // passTime is how long another member may take to stop its flows.
 const passTime = 20 * time.Second
 
-func (a *App) passTo(r *http.Request, address string, asked *StopAll) (there StopAllAnswer, err error) {
+func (a *Server) passTo(r *http.Request, address string, asked *StopAll) (there StopAllAnswer, err error) {
 	body, err := json.Marshal(asked)
 	if err != nil {
 		return there, err

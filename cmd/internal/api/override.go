@@ -1,4 +1,4 @@
-package app
+package api
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir/analyzer"
+	"weir/cmd/internal/problem"
 	"weir/events"
 )
 
@@ -27,7 +28,7 @@ type OverrideOrder struct {
 }
 
 // serveOverride is POST /v1/overrides.
-func (a *App) serveOverride(w http.ResponseWriter, r *http.Request) error {
+func (a *Server) serveOverride(w http.ResponseWriter, r *http.Request) error {
 	var asked OverrideOrder
 	if err := readOrder(w, r, &asked); err != nil {
 		return err
@@ -37,8 +38,8 @@ func (a *App) serveOverride(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if limits, _ := a.inForce(); off(limits, o.Rule) {
-		return &httpError{status: http.StatusUnprocessableEntity, code: string(events.CodeInvalidValue), field: "rule",
-			detail: fmt.Sprintf("the rule %s is off by the limits in force, and what is off is not judged for any flow; turn it on in the limits file, in mode shadow if it is for this flow alone", o.Rule)}
+		return &problem.Error{Status: http.StatusUnprocessableEntity, Code: string(events.CodeInvalidValue), Field: "rule",
+			Detail: fmt.Sprintf("the rule %s is off by the limits in force, and what is off is not judged for any flow; turn it on in the limits file, in mode shadow if it is for this flow alone", o.Rule)}
 	}
 	ev := events.Event{Kind: events.OverrideSet, CorrelationID: o.ScopeID, Override: &o}
 	return a.give(w, r, &ev, func(*analyzer.View) bool { return false })
@@ -56,7 +57,7 @@ func off(limits *analyzer.Limits, name string) bool {
 // override reads what only the fold would find out, and would not tell.
 func (o *OverrideOrder) override(r *http.Request, now time.Time) (x events.Override, err error) {
 	bad := func(field, format string, args ...any) error {
-		return &httpError{status: http.StatusBadRequest, code: string(events.CodeInvalidValue), field: field, detail: fmt.Sprintf(format, args...)}
+		return &problem.Error{Status: http.StatusBadRequest, Code: string(events.CodeInvalidValue), Field: field, Detail: fmt.Sprintf(format, args...)}
 	}
 	if x.By, err = signed(r, o.By, o.Reason); err != nil {
 		return x, err
@@ -65,8 +66,8 @@ func (o *OverrideOrder) override(r *http.Request, now time.Time) (x events.Overr
 	switch {
 	case scope == events.ScopeFlow:
 	case scope == events.ScopeProject, scope == events.ScopeAgent, scope == events.ScopeTool:
-		return x, &httpError{status: http.StatusUnprocessableEntity, code: string(events.CodeInvalidValue), field: "scope",
-			detail: fmt.Sprintf("an override for one %s is not set by an event yet, only for one flow; write it under overrides in the limits file, which is read again at once", scope)}
+		return x, &problem.Error{Status: http.StatusUnprocessableEntity, Code: string(events.CodeInvalidValue), Field: "scope",
+			Detail: fmt.Sprintf("an override for one %s is not set by an event yet, only for one flow; write it under overrides in the limits file, which is read again at once", scope)}
 	case !ok || o.Scope != "":
 		return x, bad("scope", "scope=%q; want flow", o.Scope)
 	}

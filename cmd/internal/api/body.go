@@ -1,4 +1,4 @@
-package app
+package api
 
 import (
 	"compress/gzip"
@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"weir/cmd/internal/budget"
+	"weir/cmd/internal/problem"
 )
 
 // Limits of one body.
@@ -24,7 +25,7 @@ const (
 )
 
 // charged charges what is read of the bodies of requests to the budget of the intakes.
-func (a *App) charged(next http.HandlerFunc) http.HandlerFunc {
+func (a *Server) charged(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		hold := a.budget.Begin(r.Context())
 		defer hold.End()
@@ -54,13 +55,13 @@ func openBody(w http.ResponseWriter, r *http.Request, most int64) (*body, error)
 		z, err := gzip.NewReader(packed)
 		switch {
 		case errors.Is(err, gzip.ErrHeader), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-			return nil, &httpError{status: http.StatusBadRequest, detail: "the body is not gzip, though Content-Encoding says so"}
+			return nil, &problem.Error{Status: http.StatusBadRequest, Detail: "the body is not gzip, though Content-Encoding says so"}
 		case err != nil:
 			return nil, bodyError(err)
 		}
 		b.in = http.MaxBytesReader(w, b.hold.Reader(&unpacking{Reader: z, packed: packed}), most)
 	default:
-		return nil, &httpError{status: http.StatusUnsupportedMediaType, detail: fmt.Sprintf("Content-Encoding %q is not known; use gzip or none", coding)}
+		return nil, &problem.Error{Status: http.StatusUnsupportedMediaType, Detail: fmt.Sprintf("Content-Encoding %q is not known; use gzip or none", coding)}
 	}
 	return b, nil
 }
@@ -89,11 +90,11 @@ func readBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error
 
 // bodyError says what to answer when a body cannot be read.
 func bodyError(err error) error {
-	if e, ok := errors.AsType[*httpError](err); ok {
+	if e, ok := errors.AsType[*problem.Error](err); ok {
 		return e
 	}
 	if e, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return &httpError{status: http.StatusRequestEntityTooLarge, detail: fmt.Sprintf("the body is longer than %d bytes; send it in parts", e.Limit)}
+		return &problem.Error{Status: http.StatusRequestEntityTooLarge, Detail: fmt.Sprintf("the body is longer than %d bytes; send it in parts", e.Limit)}
 	}
 	if errors.Is(err, budget.ErrFull) {
 		return err
@@ -101,7 +102,7 @@ func bodyError(err error) error {
 	if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() {
 		return err
 	}
-	return &httpError{status: http.StatusBadRequest, detail: fmt.Sprintf("read the body: %v", err)}
+	return &problem.Error{Status: http.StatusBadRequest, Detail: fmt.Sprintf("read the body: %v", err)}
 }
 
 type countingReader struct {
@@ -125,8 +126,8 @@ type unpacking struct {
 func (u *unpacking) Read(p []byte) (int, error) {
 	n, err := u.Reader.Read(p)
 	if u.n += int64(n); u.n > freeUnpacked && u.n > maxExpansion*u.packed.n {
-		return 0, &httpError{status: http.StatusRequestEntityTooLarge,
-			detail: fmt.Sprintf("the body unpacks to more than %d times its size; send it in smaller parts, or not packed", maxExpansion)}
+		return 0, &problem.Error{Status: http.StatusRequestEntityTooLarge,
+			Detail: fmt.Sprintf("the body unpacks to more than %d times its size; send it in smaller parts, or not packed", maxExpansion)}
 	}
 	return n, err
 }

@@ -1,4 +1,4 @@
-package app
+package api
 
 import (
 	"bufio"
@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 
+	"weir/cmd/internal/problem"
 	"weir/events"
 )
 
@@ -44,7 +45,7 @@ func (l *lineReader) begin(contentType string) error {
 	head, _ := l.in.Peek(lineBuffer)
 	text := bytes.TrimSpace(head)
 	if bytes.HasPrefix(text, []byte("[")) {
-		return &httpError{status: http.StatusBadRequest, detail: "this is a JSON array; send one event per line (application/x-ndjson) instead, for example through: jq -c '.[]'"}
+		return &problem.Error{Status: http.StatusBadRequest, Detail: "this is a JSON array; send one event per line (application/x-ndjson) instead, for example through: jq -c '.[]'"}
 	}
 	media, _, err := mime.ParseMediaType(contentType)
 	if err == nil && (strings.Contains(media, "ndjson") || strings.Contains(media, "jsonl")) {

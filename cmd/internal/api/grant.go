@@ -1,4 +1,4 @@
-package app
+package api
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"weir/analyzer"
+	"weir/cmd/internal/problem"
 	"weir/events"
 	"weir/state"
 )
@@ -48,13 +49,13 @@ type GrantAnswer struct {
 
 // serveGrant is POST /v1/flows/{id}/grant: an override for each limit in force that counts
 // what is granted, all put into the log together.
-func (a *App) serveGrant(w http.ResponseWriter, r *http.Request) error {
+func (a *Server) serveGrant(w http.ResponseWriter, r *http.Request) error {
 	var asked GrantOrder
 	if err := readOrder(w, r, &asked); err != nil {
 		return err
 	}
 	if asked.Calls < 0 || asked.Tokens < 0 || asked.DurationS < 0 || !(asked.CostUSD >= 0 && asked.CostUSD <= 1e9) {
-		return &httpError{status: http.StatusBadRequest, code: string(events.CodeOutOfRange), detail: "calls, tokens, cost_usd and duration_s are what is granted more; none is below 0"}
+		return &problem.Error{Status: http.StatusBadRequest, Code: string(events.CodeOutOfRange), Detail: "calls, tokens, cost_usd and duration_s are what is granted more; none is below 0"}
 	}
 	flow := r.PathValue("id")
 	limits, _ := a.inForce()
@@ -75,8 +76,8 @@ func (a *App) serveGrant(w http.ResponseWriter, r *http.Request) error {
 		grants = append(grants, events.Event{Kind: events.OverrideSet, CorrelationID: flow, Override: &x})
 	}
 	if len(grants) == 0 {
-		return &httpError{status: http.StatusUnprocessableEntity, code: string(events.CodeInvalidValue),
-			detail: "no limit in force counts what is granted; say calls, tokens, cost_usd or duration_s as the limits do that stop the flow (GET /v1/flows/{id} tells)"}
+		return &problem.Error{Status: http.StatusUnprocessableEntity, Code: string(events.CodeInvalidValue),
+			Detail: "no limit in force counts what is granted; say calls, tokens, cost_usd or duration_s as the limits do that stop the flow (GET /v1/flows/{id} tells)"}
 	}
 	view, known, err := a.lookAt(flow)
 	if err != nil {

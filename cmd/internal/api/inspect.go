@@ -1,4 +1,4 @@
-package app
+package api
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 	"weir/analyzer"
 	"weir/analyzer/limitfile"
 	"weir/analyzer/rulebook"
+	"weir/cmd/internal/problem"
 	"weir/cmd/internal/pump"
 	"weir/events"
 	"weir/events/adapter"
@@ -30,7 +31,7 @@ const (
 )
 
 // inspectorRoutes are the page, which holds no data, and what only the page asks for.
-func (a *App) inspectorRoutes() []route {
+func (a *Server) inspectorRoutes() []route {
 	pages, err := inspect.NewPages(inspectorPath)
 	return []route{
 		{"GET", "/{$}", public, func(w http.ResponseWriter, r *http.Request) error {
@@ -76,7 +77,7 @@ type telling struct {
 
 // telling reads the events of the flow that the query names: of its last episode, or with
 // all=1 of all that is kept.
-func (a *App) telling(r *http.Request) (*telling, error) {
+func (a *Server) telling(r *http.Request) (*telling, error) {
 	q := r.URL.Query()
 	id := q.Get("flow")
 	view, err := a.view(id)
@@ -110,7 +111,7 @@ func (a *App) telling(r *http.Request) (*telling, error) {
 }
 
 // serveTale is a flow with its events, folded again by the limits in force.
-func (a *App) serveTale(w http.ResponseWriter, r *http.Request) error {
+func (a *Server) serveTale(w http.ResponseWriter, r *http.Request) error {
 	t, err := a.telling(r)
 	if err != nil {
 		return err
@@ -123,7 +124,7 @@ func (a *App) serveTale(w http.ResponseWriter, r *http.Request) error {
 }
 
 // serveViewAt is a flow as it stood after the first at events of its tale.
-func (a *App) serveViewAt(w http.ResponseWriter, r *http.Request) error {
+func (a *Server) serveViewAt(w http.ResponseWriter, r *http.Request) error {
 	at, err := intParameter(r, "at", maxTale, maxTale)
 	if err != nil {
 		return err
@@ -140,7 +141,7 @@ func (a *App) serveViewAt(w http.ResponseWriter, r *http.Request) error {
 }
 
 // serveFlowTest is a flow as a case for weir test.
-func (a *App) serveFlowTest(w http.ResponseWriter, r *http.Request) error {
+func (a *Server) serveFlowTest(w http.ResponseWriter, r *http.Request) error {
 	t, err := a.telling(r)
 	if err != nil {
 		return err
@@ -156,10 +157,10 @@ func (a *App) serveFlowTest(w http.ResponseWriter, r *http.Request) error {
 
 // serveKey finds a flow by its key, as exemplars of metrics carry it: in the latest
 // verdicts first, since exemplars stand on those, then among the flows.
-func (a *App) serveKey(w http.ResponseWriter, r *http.Request) error {
+func (a *Server) serveKey(w http.ResponseWriter, r *http.Request) error {
 	key, err := strconv.ParseUint(r.URL.Query().Get("key"), 16, 64)
 	if err != nil {
-		return &httpError{status: http.StatusBadRequest, detail: "key: want 16 hexadecimal digits"}
+		return &problem.Error{Status: http.StatusBadRequest, Detail: "key: want 16 hexadecimal digits"}
 	}
 	type found struct {
 		Flow string `json:"flow"`
@@ -187,11 +188,11 @@ func (a *App) serveKey(w http.ResponseWriter, r *http.Request) error {
 			return answer(w, found{list.Flows[i].Flow})
 		}
 	}
-	return &httpError{status: http.StatusNotFound, detail: fmt.Sprintf("no flow is known here by the key %016x; it may be long over, or folded by another member", key)}
+	return &problem.Error{Status: http.StatusNotFound, Detail: fmt.Sprintf("no flow is known here by the key %016x; it may be long over, or folded by another member", key)}
 }
 
 // serveLimitsFile is the limits in force as a file that a person edits.
-func (a *App) serveLimitsFile(w http.ResponseWriter, _ *http.Request) error {
+func (a *Server) serveLimitsFile(w http.ResponseWriter, _ *http.Request) error {
 	limits, _ := a.inForce()
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	_, _ = w.Write(limitfile.Format(*limits)) // an error means that the other side is gone
@@ -207,14 +208,14 @@ func serveScenarios(w http.ResponseWriter, _ *http.Request) error {
 }
 
 // servePlay plays a case in an engine of its own. Nothing of it is kept.
-func (a *App) servePlay(w http.ResponseWriter, r *http.Request) error {
+func (a *Server) servePlay(w http.ResponseWriter, r *http.Request) error {
 	var asked struct{ Text, Limits string }
 	if err := readAsked(w, r, &asked); err != nil {
 		return err
 	}
 	played, err := inspect.Play(asked.Text, asked.Limits, limitfile.Default())
 	if err != nil {
-		return &httpError{status: http.StatusUnprocessableEntity, detail: err.Error()}
+		return &problem.Error{Status: http.StatusUnprocessableEntity, Detail: err.Error()}
 	}
 	return answer(w, played)
 }
@@ -229,7 +230,7 @@ func serveCompare(w http.ResponseWriter, r *http.Request) error {
 	b, berr := limitfile.Parse("limits B", []byte(asked.B))
 	evs, format, lerr := readLog([]byte(asked.Log))
 	if err := errors.Join(err, berr, lerr); err != nil {
-		return &httpError{status: http.StatusUnprocessableEntity, detail: err.Error()}
+		return &problem.Error{Status: http.StatusUnprocessableEntity, Detail: err.Error()}
 	}
 	return answer(w, struct {
 		inspect.Comparison
@@ -244,7 +245,7 @@ func readAsked(w http.ResponseWriter, r *http.Request, v any) error {
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok || err == nil {
 		return err
 	}
-	return &httpError{status: http.StatusBadRequest, detail: "the question is not as the page asks it: " + err.Error()}
+	return &problem.Error{Status: http.StatusBadRequest, Detail: "the question is not as the page asks it: " + err.Error()}
 }
 
 // readLog reads a log of any format that weir knows.

@@ -1,4 +1,4 @@
-package app
+package ask
 
 import (
 	"bytes"
@@ -12,30 +12,52 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"weir/cmd/internal/clock"
 	"weir/events"
 	"weir/sink/guard"
 	"weir/state"
 )
 
-// wideOrders are the standing orders that bind all flows: those about agents and
+// GlobalOrders are the standing orders that bind all flows: those about agents and
 // projects. They are given elsewhere than where asks are folded, so the fold of a flow
 // does not know them. They are held as a dispatcher holds them.
-type wideOrders struct {
-	log    *state.Log // of verdicts
-	clock  Clock
-	logger *slog.Logger
+//
+// The exported fields are set before Run. Any goroutine may ask.
+type GlobalOrders struct {
+	Verdicts Verdicts
+	Log      Log
+	Clock    clock.Clock
+	Logger   *slog.Logger
 
 	table guard.Table
 	mu    sync.Mutex   // of those who read the log
 	next  atomic.Int64 // what is before it was read
 }
 
+// Verdicts is the log of verdicts.
+type Verdicts interface {
+	Read(from int64, max int, dst []state.Entry) ([]state.Entry, error)
+	End() int64
+	Ready(next int64) <-chan struct{}
+}
+
+// Log is the log of events.
+type Log interface {
+	// Ask puts an event that asks into the log and returns what the fold says of it.
+	Ask(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error)
+	// Append puts events into the log and returns when they are safe there.
+	Append(ctx context.Context, entries []state.Entry) error
+}
+
+// readBatch is how many verdicts are read at one time.
+const readBatch = 256
+
 // sweepEvery is how often orders that have expired are forgotten.
 const sweepEvery = time.Minute
 
-// run reads on as verdicts come, so that an ask seldom has to, until ctx ends.
-func (w *wideOrders) run(ctx context.Context) error {
-	sweep := w.clock.After(sweepEvery)
+// Run reads on as verdicts come, so that an ask seldom has to, until ctx ends.
+func (w *GlobalOrders) Run(ctx context.Context) error {
+	sweep := w.Clock.After(sweepEvery)
 	for {
 		if err := w.readOn(ctx); err != nil {
 			if errors.Is(err, state.ErrClosed) || ctx.Err() != nil {
@@ -44,10 +66,10 @@ func (w *wideOrders) run(ctx context.Context) error {
 			return err
 		}
 		select {
-		case <-w.log.Ready(w.next.Load()):
+		case <-w.Verdicts.Ready(w.next.Load()):
 		case <-sweep:
-			w.table.Sweep(events.StampOf(w.clock.Now()))
-			sweep = w.clock.After(sweepEvery)
+			w.table.Sweep(events.StampOf(w.Clock.Now()))
+			sweep = w.Clock.After(sweepEvery)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -56,23 +78,23 @@ func (w *wideOrders) run(ctx context.Context) error {
 
 // refusing returns the order that refuses the call that an event asks for; nil when
 // none does. Every verdict that was in the log when it was called is gone by.
-func (w *wideOrders) refusing(ctx context.Context, c *guard.Call) (*events.Verdict, error) {
+func (w *GlobalOrders) refusing(ctx context.Context, c *guard.Call) (*events.Verdict, error) {
 	if err := w.readOn(ctx); err != nil {
 		return nil, err
 	}
-	return w.table.Refusing(c, events.StampOf(w.clock.Now())), nil
+	return w.table.Refusing(c, events.StampOf(w.Clock.Now())), nil
 }
 
 // readOn takes in what the log has.
-func (w *wideOrders) readOn(ctx context.Context) error {
-	end := w.log.End()
+func (w *GlobalOrders) readOn(ctx context.Context) error {
+	end := w.Verdicts.End()
 	if w.next.Load() >= end {
 		return nil
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for next := w.next.Load(); next < end && ctx.Err() == nil; next = w.next.Load() {
-		entries, err := w.log.Read(next, streamBatch, nil)
+		entries, err := w.Verdicts.Read(next, readBatch, nil)
 		if gap, ok := errors.AsType[*state.GapError](err); ok { // their orders have expired
 			w.next.Store(gap.To)
 			continue
@@ -91,38 +113,38 @@ func (w *wideOrders) readOn(ctx context.Context) error {
 // ofOneFlow is what a verdict holds that binds one flow alone.
 const ofOneFlow = `"correlation_id":"`
 
-func (w *wideOrders) take(e *state.Entry) {
+func (w *GlobalOrders) take(e *state.Entry) {
 	if bytes.Contains(e.Value, []byte(ofOneFlow)) {
 		return
 	}
 	v := new(events.Verdict)
 	if err := events.DecodeVerdict(e.Value, v); err != nil {
-		w.logger.Error("a verdict of the log cannot be read; if it was an order, nobody here knows it", "offset", e.Offset, "error", err)
+		w.Logger.Error("a verdict of the log cannot be read; if it was an order, nobody here knows it", "offset", e.Offset, "error", err)
 		return
 	}
 	w.table.Take(v)
 }
 
-// ask answers whether the call of an event may be made: by the orders that bind all
+// Ask answers whether the call of an event may be made: by the orders that bind all
 // flows, and if none of them refuses it, by the fold of its flow.
-func (a *App) ask(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error) {
+func (w *GlobalOrders) Ask(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error) {
 	c, refusable := guard.CallOf(ev)
 	if !refusable {
-		return a.form.Ask(ctx, ev, raw)
+		return w.Log.Ask(ctx, ev, raw)
 	}
-	v, err := a.wide.refusing(ctx, &c)
+	v, err := w.refusing(ctx, &c)
 	if err != nil {
 		return nil, err
 	}
 	if v == nil {
-		return a.form.Ask(ctx, ev, raw)
+		return w.Log.Ask(ctx, ev, raw)
 	}
 	// The attempt stands in the log in place of the ask. When the log takes nothing, the
 	// order refuses the call all the same.
-	if err := a.form.Append(ctx, []state.Entry{{Value: attempt(ev, v)}}); err != nil {
-		a.logger.Warn("a call that an order refused is not in the log", "flow", ev.FlowKey(), "verdict", v.ID, "error", err)
+	if err := w.Log.Append(ctx, []state.Entry{{Value: attempt(ev, v)}}); err != nil {
+		w.Logger.Warn("a call that an order refused is not in the log", "flow", ev.FlowKey(), "verdict", v.ID, "error", err)
 	}
-	return guard.Answer(v, &c, events.StampOf(a.clock.Now())), nil
+	return guard.Answer(v, &c, events.StampOf(w.Clock.Now())), nil
 }
 
 // checkSource is the source of the events by which weir tells of calls that it refused.

@@ -1,12 +1,14 @@
-package app
+package api
 
 import (
 	"crypto/sha256"
 	"crypto/subtle"
-	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
+
+	"weir/cmd/internal/problem"
 )
 
 // access says who may use a route.
@@ -27,21 +29,10 @@ type tokens struct {
 	loopback            bool
 }
 
-func readTokens(o Options) (tokens, error) {
-	var t tokens
+func newTokens(o Options) (tokens, error) {
+	t := tokens{admin: sha256.Sum256(o.AdminToken), intake: sha256.Sum256(o.IntakeToken), hasAdmin: o.AdminToken != nil, hasIntake: o.IntakeToken != nil}
 	var err error
 	if t.loopback, err = loopback(o.Listen); err != nil {
-		return t, err
-	}
-	read := func(what, path string, sum *[sha256.Size]byte, has *bool) error {
-		b, err := readSecret(path)
-		if err != nil {
-			return fmt.Errorf("%s token: %w", what, err)
-		}
-		*sum, *has = sha256.Sum256(b), b != nil
-		return nil
-	}
-	if err := errors.Join(read("admin", o.AdminTokenFile, &t.admin, &t.hasAdmin), read("intake", o.IntakeTokenFile, &t.intake, &t.hasIntake)); err != nil {
 		return t, err
 	}
 	if !t.loopback && !t.hasAdmin && !t.hasIntake {
@@ -58,13 +49,13 @@ func (t *tokens) has(given string) (isAdmin, isIntake bool) {
 }
 
 // check returns nil when the request may use a route of the access.
-func (t *tokens) check(r *http.Request, a access) *httpError {
+func (t *tokens) check(r *http.Request, a access) *problem.Error {
 	needed := a == admin || a == sender && t.hasIntake || a != public && !t.loopback
 	if !needed {
 		return nil
 	}
 	if a == admin && !t.hasAdmin {
-		return &httpError{status: http.StatusForbidden, detail: "this changes something, and weir was started without an admin token file; start it with one"}
+		return &problem.Error{Status: http.StatusForbidden, Detail: "this changes something, and weir was started without an admin token file; start it with one"}
 	}
 	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !ok { // as the clients of LangSmith send it
@@ -75,5 +66,15 @@ func (t *tokens) check(r *http.Request, a access) *httpError {
 	if ok && (isAdmin || isIntake && a != admin) {
 		return nil
 	}
-	return &httpError{status: http.StatusUnauthorized, detail: "send the token as: Authorization: Bearer <token>"}
+	return &problem.Error{Status: http.StatusUnauthorized, Detail: "send the token as: Authorization: Bearer <token>"}
+}
+
+// loopback reports whether only this machine reaches the address.
+func loopback(address string) (bool, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false, fmt.Errorf("listen on %q: %w; want host:port", address, err)
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback(), nil
 }

@@ -1,14 +1,15 @@
-package app
+package api
 
 import (
 	"net/http"
 
+	"weir/cmd/internal/problem"
 	"weir/sink/check"
 	"weir/sink/prom"
 )
 
 // gatewayRoutes are those of gateways that ask before they pass a request on.
-func (a *App) gatewayRoutes() []route {
+func (a *Server) gatewayRoutes() []route {
 	if !a.o.Authz {
 		return nil
 	}
@@ -17,7 +18,7 @@ func (a *App) gatewayRoutes() []route {
 		{"", check.AuthzPath + "{gateway}", sender, limited(a.o.Requests*checksPerRequest, func(w http.ResponseWriter, r *http.Request) error {
 			// Here a GET counts a call, which pages of other origins may send otherwise.
 			if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
-				return &httpError{status: http.StatusForbidden, detail: "a page of another origin may not send this; a gateway whose clients are such pages has to show a token"}
+				return &problem.Error{Status: http.StatusForbidden, Detail: "a page of another origin may not send this; a gateway whose clients are such pages has to show a token"}
 			}
 			authz.ServeHTTP(w, r)
 			return nil
@@ -27,7 +28,7 @@ func (a *App) gatewayRoutes() []route {
 
 // fromGateways lets the server see what gateways ask as requests to weir. Who shows a
 // token is a gateway; without tokens nobody can tell one from a page in a browser.
-func (a *App) fromGateways(next http.Handler) http.Handler {
+func (a *Server) fromGateways(next http.Handler) http.Handler {
 	if !a.o.Authz {
 		return next
 	}

@@ -1,4 +1,4 @@
-package app
+package api
 
 import (
 	"errors"
@@ -29,7 +29,7 @@ const gatewayTimeout = 5 * time.Second
 
 // listenForGateways opens the port, when there is to be one. On another address than
 // loopback a token is needed, as for the other routes.
-func (a *App) listenForGateways() error {
+func (a *Server) listenForGateways() error {
 	if a.o.AuthzGRPC == "" {
 		return nil
 	}
@@ -64,7 +64,7 @@ func (a *App) listenForGateways() error {
 	limited := admission.Listen(a.gateways.listener, gatewayConnections, a.crowded("gateways"))
 	go func() {
 		if err := a.gateways.server.Serve(limited); !errors.Is(err, http.ErrServerClosed) {
-			a.fail(fmt.Errorf("serve gateways: %w", err))
+			a.program.Fail(fmt.Errorf("serve gateways: %w", err))
 		}
 	}()
 	a.logger.Info("gateways are answered by gRPC", "address", a.GatewayAddr())
@@ -73,7 +73,7 @@ func (a *App) listenForGateways() error {
 
 // GatewayAddr is the address that gateways are answered on by gRPC, with the port that
 // was chosen; "" when they are not.
-func (a *App) GatewayAddr() string {
+func (a *Server) GatewayAddr() string {
 	if a.gateways.listener == nil {
 		return ""
 	}

@@ -1,14 +1,15 @@
-package app
+package api
 
 import (
 	"net/http"
 
 	"weir/cmd/internal/gate"
+	"weir/cmd/internal/problem"
 	"weir/events"
 )
 
 // serveForwarded is where other members pass asks on to.
-func (a *App) serveForwarded(w http.ResponseWriter, r *http.Request) error {
+func (a *Server) serveForwarded(w http.ResponseWriter, r *http.Request) error {
 	raw, err := readBody(w, r, events.MaxEventBytes)
 	if err != nil {
 		return err
@@ -24,7 +25,7 @@ func (a *App) serveForwarded(w http.ResponseWriter, r *http.Request) error {
 		raw = ev.AppendJSON(nil)
 	}
 	if !ev.Ask || ev.Kind != events.AgentCall && ev.Kind != events.ToolCall {
-		return &httpError{status: http.StatusBadRequest, detail: "only asks are passed on"}
+		return &problem.Error{Status: http.StatusBadRequest, Detail: "only asks are passed on"}
 	}
 	v, err := a.form.AskHere(r.Context(), &ev, raw)
 	if err != nil {

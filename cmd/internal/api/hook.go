@@ -1,4 +1,4 @@
-package app
+package api
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 )
 
 // hookRoutes are those of the hooks of coding agents.
-func (a *App) hookRoutes() []route {
+func (a *Server) hookRoutes() []route {
 	hook := check.NewHook(a.timedAsk(prom.RouteHook), a.appendHooked, func(err error) {
 		a.logger.Warn("a hook was not answered as it should be", "error", err)
 	}, a.clock.Now)
@@ -27,7 +27,7 @@ func (a *App) hookRoutes() []route {
 }
 
 // appendHooked puts what hooks have told into the log.
-func (a *App) appendHooked(ctx context.Context, lines [][]byte) error {
+func (a *Server) appendHooked(ctx context.Context, lines [][]byte) error {
 	var entries []state.Entry
 	var letters []state.DeadLetter
 	for _, line := range lines {

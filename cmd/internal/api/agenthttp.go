@@ -1,4 +1,4 @@
-package app
+package api
 
 import (
 	"encoding/json"
@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"weir/analyzer"
+	"weir/cmd/internal/problem"
 	"weir/cmd/internal/pump"
 	"weir/events"
 )
@@ -16,7 +17,7 @@ const (
 	maxAgents     = 5000
 )
 
-func (a *App) agentRoutes() []route {
+func (a *Server) agentRoutes() []route {
 	return []route{
 		{"GET", "/v1/agents", reader, a.serveAgents},
 		{"GET", "/v1/agents/{id}", reader, a.serveAgent},
@@ -28,7 +29,7 @@ func (a *App) agentRoutes() []route {
 
 // serveAgents is GET /v1/agents: the agents, or with kind=project the projects, that
 // this process folds.
-func (a *App) serveAgents(w http.ResponseWriter, r *http.Request) error {
+func (a *Server) serveAgents(w http.ResponseWriter, r *http.Request) error {
 	limit, err := intParameter(r, "limit", defaultAgents, maxAgents)
 	if err != nil {
 		return err
@@ -42,7 +43,7 @@ func (a *App) serveAgents(w http.ResponseWriter, r *http.Request) error {
 		q.Stuck = true
 	case "", "0", "false":
 	default:
-		return &httpError{status: http.StatusBadRequest, detail: fmt.Sprintf("stuck=%q is not known; want 1 or 0", stuck)}
+		return &problem.Error{Status: http.StatusBadRequest, Detail: fmt.Sprintf("stuck=%q is not known; want 1 or 0", stuck)}
 	}
 	list, err := pump.AgentsOf(a.form.Agents(), q)
 	if err != nil {
@@ -59,11 +60,11 @@ func agentKind(r *http.Request) (string, error) {
 	case pump.KindProject:
 		return pump.KindProject, nil
 	default:
-		return "", &httpError{status: http.StatusBadRequest, detail: fmt.Sprintf("kind=%q is not known; want agent or project", kind)}
+		return "", &problem.Error{Status: http.StatusBadRequest, Detail: fmt.Sprintf("kind=%q is not known; want agent or project", kind)}
 	}
 }
 
-func (a *App) serveAgent(w http.ResponseWriter, r *http.Request) error {
+func (a *Server) serveAgent(w http.ResponseWriter, r *http.Request) error {
 	kind, err := agentKind(r)
 	if err != nil {
 		return err
@@ -77,14 +78,14 @@ func (a *App) serveAgent(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if !known {
-		return &httpError{status: http.StatusNotFound, detail: fmt.Sprintf("nothing is known of %s %q; GET /v1/agents lists those that are", kind, r.PathValue("id"))}
+		return &problem.Error{Status: http.StatusNotFound, Detail: fmt.Sprintf("nothing is known of %s %q; GET /v1/agents lists those that are", kind, r.PathValue("id"))}
 	}
 	return answer(w, view)
 }
 
 // agentPump returns the pump that folds an agent or a project, and under which key; an
 // error that says whom to ask when another process does.
-func (a *App) agentPump(kind, id string) (*pump.Pump, string, error) {
+func (a *Server) agentPump(kind, id string) (*pump.Pump, string, error) {
 	key := pump.AgentKeyOf(kind, id)
 	p, err := a.form.AgentsOf(key)
 	return p, key, err
@@ -115,7 +116,7 @@ type AgentAnswer struct {
 // serveRescue is POST /v1/agents/{id}/rescue. Anybody who may send events may ask, for
 // he might send the event as well; only who has the admin token is not asked whether
 // the agent is stuck.
-func (a *App) serveRescue(w http.ResponseWriter, r *http.Request) error {
+func (a *Server) serveRescue(w http.ResponseWriter, r *http.Request) error {
 	var asked RescueOrder
 	if err := readOrder(w, r, &asked); err != nil {
 		return err
@@ -136,7 +137,7 @@ func (a *App) serveRescue(w http.ResponseWriter, r *http.Request) error {
 
 // tell puts an event about an agent, which belongs to no flow, into the log and answers:
 // with what the fold says of it, when waits expects something.
-func (a *App) tell(w http.ResponseWriter, r *http.Request, ev *events.Event, waits bool) error {
+func (a *Server) tell(w http.ResponseWriter, r *http.Request, ev *events.Event, waits bool) error {
 	about := ev.To.Agent
 	if about == "" {
 		about = ev.From.Agent

@@ -1,4 +1,4 @@
-package app
+package api
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 
 	"weir/analyzer"
 	"weir/cmd/internal/gate"
+	"weir/cmd/internal/problem"
 	"weir/events"
 	"weir/state"
 )
@@ -34,7 +35,7 @@ const (
 // anybody writes who has the token.
 const whoHeader = "X-Forwarded-User"
 
-func (a *App) operatorRoutes() []route {
+func (a *Server) operatorRoutes() []route {
 	return []route{
 		{"POST", "/v1/flows/{id}/stop", admin, a.serveOrder(events.OperatorStop)},
 		{"POST", "/v1/flows/{id}/release", admin, a.serveOrder(events.OperatorRelease)},
@@ -46,7 +47,7 @@ func (a *App) operatorRoutes() []route {
 
 // sender is what events come from that the request brings: what a person orders takes the
 // admin token, for an intake that took it from anybody would leave nothing of the token.
-func (a *App) sender(r *http.Request) gate.Source {
+func (a *Server) sender(r *http.Request) gate.Source {
 	if a.tokens.check(r, admin) == nil {
 		return gate.Admin
 	}
@@ -77,7 +78,7 @@ type OperatorAnswer struct {
 }
 
 // serveOrder is POST /v1/flows/{id}/stop and release.
-func (a *App) serveOrder(kind events.Kind) func(http.ResponseWriter, *http.Request) error {
+func (a *Server) serveOrder(kind events.Kind) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		var asked OperatorOrder
 		if err := readOrder(w, r, &asked); err != nil {
@@ -101,7 +102,7 @@ func refuses(v *analyzer.View) bool {
 // give puts an order about one flow into the log and answers. It waits for what the
 // fold says of it when waits expects something of the flow, which is nil when another
 // process folds it.
-func (a *App) give(w http.ResponseWriter, r *http.Request, ev *events.Event, waits func(*analyzer.View) bool) error {
+func (a *Server) give(w http.ResponseWriter, r *http.Request, ev *events.Event, waits func(*analyzer.View) bool) error {
 	view, known, err := a.lookAt(ev.CorrelationID)
 	if err != nil {
 		return err
@@ -130,8 +131,8 @@ func (a *App) give(w http.ResponseWriter, r *http.Request, ev *events.Event, wai
 }
 
 // put puts an event into the log. The function that it returns waits for what the fold
-// says of it, see App.said.
-func (a *App) put(ctx context.Context, ev *events.Event) (said func() []json.RawMessage, err error) {
+// says of it, see Server.said.
+func (a *Server) put(ctx context.Context, ev *events.Event) (said func() []json.RawMessage, err error) {
 	raw, err := lineOf(ev)
 	if err != nil {
 		return nil, err
@@ -145,7 +146,7 @@ func (a *App) put(ctx context.Context, ev *events.Event) (said func() []json.Raw
 
 // lookAt returns the flow when this process folds it. When it does and knows nothing of
 // it, known is false, and the flow that is returned has nothing in it.
-func (a *App) lookAt(key string) (view *analyzer.View, known bool, err error) {
+func (a *Server) lookAt(key string) (view *analyzer.View, known bool, err error) {
 	p, err := a.form.PumpOf(key)
 	if err != nil {
 		return nil, true, nil // another folds it; the log takes the order all the same
@@ -156,7 +157,7 @@ func (a *App) lookAt(key string) (view *analyzer.View, known bool, err error) {
 
 // said returns the verdicts that the event has brought about, among those from an
 // offset on; none when there are none in time.
-func (a *App) said(ctx context.Context, from int64, id string, timeout <-chan time.Time) (out []json.RawMessage) {
+func (a *Server) said(ctx context.Context, from int64, id string, timeout <-chan time.Time) (out []json.RawMessage) {
 	for {
 		batch, err := a.verdicts.Read(from, streamBatch, nil)
 		if gap, ok := errors.AsType[*state.GapError](err); ok {
@@ -193,7 +194,7 @@ func (a *App) said(ctx context.Context, from int64, id string, timeout <-chan ti
 func orderID() string { return "order-" + strings.ToLower(rand.Text()) }
 
 // sign fills in what the events of all orders have.
-func (a *App) sign(ev *events.Event, id string) {
+func (a *Server) sign(ev *events.Event, id string) {
 	ev.ID, ev.Source, ev.Time = id, operatorSource, events.StampOf(a.clock.Now())
 }
 
@@ -220,7 +221,7 @@ func readOrder(w http.ResponseWriter, r *http.Request, v any) error {
 		err = errors.New("there is something behind the object")
 	}
 	if err != nil {
-		return &httpError{status: http.StatusBadRequest, detail: fmt.Sprintf(`read the order: %v; want an object such as {"reason": "looping since noon", "by": "ann", "for_s": 3600}`, err)}
+		return &problem.Error{Status: http.StatusBadRequest, Detail: fmt.Sprintf(`read the order: %v; want an object such as {"reason": "looping since noon", "by": "ann", "for_s": 3600}`, err)}
 	}
 	return nil
 }
@@ -232,9 +233,9 @@ func signed(r *http.Request, by, reason string) (string, error) {
 	}
 	switch {
 	case strings.TrimSpace(reason) == "":
-		return "", &httpError{status: http.StatusBadRequest, code: string(events.CodeMissingField), field: "reason", detail: "say why: an order without a reason is not taken"}
+		return "", &problem.Error{Status: http.StatusBadRequest, Code: string(events.CodeMissingField), Field: "reason", Detail: "say why: an order without a reason is not taken"}
 	case strings.TrimSpace(by) == "":
-		return "", &httpError{status: http.StatusBadRequest, code: string(events.CodeMissingField), field: "by", detail: "say who: by in the body, or a proxy in the header " + whoHeader}
+		return "", &problem.Error{Status: http.StatusBadRequest, Code: string(events.CodeMissingField), Field: "by", Detail: "say who: by in the body, or a proxy in the header " + whoHeader}
 	}
 	return by, nil
 }
@@ -243,7 +244,7 @@ func signed(r *http.Request, by, reason string) (string, error) {
 func holding(seconds int64) (time.Duration, error) {
 	const most = int64(events.MaxHold / time.Second)
 	if seconds < 0 || seconds > most {
-		return 0, &httpError{status: http.StatusBadRequest, code: string(events.CodeOutOfRange), field: "for_s", detail: fmt.Sprintf("for_s is %d; want seconds from 0 to %d, which is 366 days", seconds, most)}
+		return 0, &problem.Error{Status: http.StatusBadRequest, Code: string(events.CodeOutOfRange), Field: "for_s", Detail: fmt.Sprintf("for_s is %d; want seconds from 0 to %d, which is 366 days", seconds, most)}
 	}
 	return time.Duration(seconds) * time.Second, nil
 }

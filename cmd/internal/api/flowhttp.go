@@ -1,4 +1,4 @@
-package app
+package api
 
 import (
 	"encoding/json"
@@ -11,6 +11,7 @@ import (
 	"weir/analyzer"
 	"weir/analyzer/limitfile"
 	"weir/cmd/internal/limits"
+	"weir/cmd/internal/problem"
 	"weir/cmd/internal/pump"
 	"weir/events"
 	"weir/state"
@@ -25,7 +26,7 @@ const (
 	maxLetters   = 1000
 )
 
-func (a *App) serveFlows(w http.ResponseWriter, r *http.Request) error {
+func (a *Server) serveFlows(w http.ResponseWriter, r *http.Request) error {
 	limit, err := intParameter(r, "limit", defaultFlows, maxFlows)
 	if err != nil {
 		return err
@@ -36,7 +37,7 @@ func (a *App) serveFlows(w http.ResponseWriter, r *http.Request) error {
 	case "near":
 		order = pump.Nearby
 	default:
-		return &httpError{status: http.StatusBadRequest, detail: fmt.Sprintf("sort=%q is not known; want newest or near", sort)}
+		return &problem.Error{Status: http.StatusBadRequest, Detail: fmt.Sprintf("sort=%q is not known; want newest or near", sort)}
 	}
 	list, err := pump.FlowsOf(a.form.Pumps(), int(limit), order)
 	if err != nil {
@@ -46,10 +47,10 @@ func (a *App) serveFlows(w http.ResponseWriter, r *http.Request) error {
 }
 
 func noFlow(id string) error {
-	return &httpError{status: http.StatusNotFound, detail: fmt.Sprintf("nothing is known of flow %q; GET /v1/flows lists those that are", id)}
+	return &problem.Error{Status: http.StatusNotFound, Detail: fmt.Sprintf("nothing is known of flow %q; GET /v1/flows lists those that are", id)}
 }
 
-func (a *App) serveFlow(w http.ResponseWriter, r *http.Request) error {
+func (a *Server) serveFlow(w http.ResponseWriter, r *http.Request) error {
 	view, err := a.view(r.PathValue("id"))
 	if err != nil {
 		return err
@@ -57,7 +58,7 @@ func (a *App) serveFlow(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, view)
 }
 
-func (a *App) view(id string) (analyzer.View, error) {
+func (a *Server) view(id string) (analyzer.View, error) {
 	p, err := a.form.PumpOf(id)
 	if err != nil {
 		return analyzer.View{}, err
@@ -71,7 +72,7 @@ func (a *App) view(id string) (analyzer.View, error) {
 
 // serveFlowEvents is the events of a flow as the log has them, one per line: of
 // its last episode, or with all=1 of all that is kept.
-func (a *App) serveFlowEvents(w http.ResponseWriter, r *http.Request) error {
+func (a *Server) serveFlowEvents(w http.ResponseWriter, r *http.Request) error {
 	id := r.PathValue("id")
 	limit, err := intParameter(r, "limit", defaultLimit, maxLimit)
 	if err != nil {
@@ -104,8 +105,8 @@ func (a *App) serveFlowEvents(w http.ResponseWriter, r *http.Request) error {
 // earlier than its time an event may have been appended.
 const maxSkew = 60_000
 
-// limitsAnswer is what GET /v1/limits says.
-type limitsAnswer struct {
+// LimitsAnswer is what GET /v1/limits says.
+type LimitsAnswer struct {
 	Version string        `json:"version"` // in force
 	Profile string        `json:"profile"`
 	File    string        `json:"file,omitempty"`
@@ -115,39 +116,27 @@ type limitsAnswer struct {
 	Document json.RawMessage `json:"document"`
 }
 
-func (a *App) serveLimits(w http.ResponseWriter, _ *http.Request) error {
+func (a *Server) serveLimits(w http.ResponseWriter, _ *http.Request) error {
 	limits, document := a.inForce()
 	if len(document) == 0 {
 		document = limitfile.FormatJSON(*limits)
 	}
 	wanted, status := a.limits.State()
-	out := limitsAnswer{Version: limits.Version, Profile: limits.Profile, File: a.o.LimitsFile, Reload: status, Document: document}
+	out := LimitsAnswer{Version: limits.Version, Profile: limits.Profile, File: a.o.LimitsFile, Reload: status, Document: document}
 	if wanted != limits.Version {
 		out.Pending = wanted
 	}
 	return answer(w, out)
 }
 
-// inForce returns the limits that the pumps judge by; before there is one, those that
-// the first will be given. While a change of limits passes through the partitions of
-// a topic, it is those of one of them.
-func (a *App) inForce() (*analyzer.Limits, []byte) {
-	if pumps := a.form.Pumps(); len(pumps) > 0 {
-		return pumps[0].Limits()
-	}
-	limits := a.limits.Current()
-	return &limits, nil
+// inForce returns the limits that the pumps judge by, and as they were written.
+func (a *Server) inForce() (*analyzer.Limits, []byte) {
+	return pump.InForce(a.form.Pumps(), a.limits.Current)
 }
 
-// judgedBy is the limits of inForce.
-func (a *App) judgedBy() *analyzer.Limits {
-	limits, _ := a.inForce()
-	return limits
-}
-
-func (a *App) serveReload(w http.ResponseWriter, _ *http.Request) error {
-	if err := a.Reload(); err != nil {
-		return &httpError{status: http.StatusUnprocessableEntity, detail: err.Error()}
+func (a *Server) serveReload(w http.ResponseWriter, _ *http.Request) error {
+	if err := a.program.Reload(); err != nil {
+		return &problem.Error{Status: http.StatusUnprocessableEntity, Detail: err.Error()}
 	}
 	wanted, status := a.limits.State()
 	return answer(w, struct {
@@ -156,8 +145,8 @@ func (a *App) serveReload(w http.ResponseWriter, _ *http.Request) error {
 	}{wanted, status})
 }
 
-// letterAnswer is a dead letter as it is shown.
-type letterAnswer struct {
+// DeadLetterAnswer is a dead letter as it is shown.
+type DeadLetterAnswer struct {
 	Sequence  int64          `json:"sequence"`
 	Source    string         `json:"source"`
 	Position  int64          `json:"position"`
@@ -171,7 +160,7 @@ type letterAnswer struct {
 
 // serveDeadLetters is the dead letters from a sequence number on, by default the last
 // hundred.
-func (a *App) serveDeadLetters(w http.ResponseWriter, r *http.Request) error {
+func (a *Server) serveDeadLetters(w http.ResponseWriter, r *http.Request) error {
 	limit, err := intParameter(r, "limit", 100, maxLetters)
 	if err != nil {
 		return err
@@ -197,12 +186,12 @@ func (a *App) serveDeadLetters(w http.ResponseWriter, r *http.Request) error {
 		Count   int64                 `json:"count"` // ever, expired ones included
 		Next    int64                 `json:"next"`  // where to go on
 		ByCode  map[events.Code]int64 `json:"by_code"`
-		Letters []letterAnswer        `json:"dead_letters"`
+		Letters []DeadLetterAnswer    `json:"dead_letters"`
 		NotKept int64                 `json:"not_kept,omitempty"` // since the start: counted alone, for there were too many
-	}{count, from + int64(len(letters)), a.counts.DeadLetters(), make([]letterAnswer, 0, len(letters)), a.counts.LettersDropped.Load()}
+	}{count, from + int64(len(letters)), a.counts.DeadLetters(), make([]DeadLetterAnswer, 0, len(letters)), a.counts.LettersDropped.Load()}
 	for i := range letters {
 		l := &letters[i]
-		shown := letterAnswer{l.Sequence, l.Source, l.Position, l.Code, l.Reason, events.RFC3339(l.Appended), l.Size, strings.ToValidUTF8(string(l.Raw), "\uFFFD"), nil}
+		shown := DeadLetterAnswer{l.Sequence, l.Source, l.Position, l.Code, l.Reason, events.RFC3339(l.Appended), l.Size, strings.ToValidUTF8(string(l.Raw), "\uFFFD"), nil}
 		if !utf8.Valid(l.Raw) {
 			shown.RawBase64 = l.Raw
 		}

@@ -86,7 +86,7 @@ func TestOrdersOfAllFlowsRefuseAsks(t *testing.T) {
 	r.want(ask("f2", "planner", "coder"), 200)
 	r.give(tooMany("coder", 3, r.fake.Now().Add(40*time.Second)))
 	r.want(ask("f2", "planner", "coder"), 429)
-	r.fake.advance(41 * time.Second)
+	r.fake.Advance(41 * time.Second)
 	r.want(ask("f2", "planner", "coder"), 200)
 
 	for _, action := range []string{"resume", "review", "archive", "notify", "warn"} {

@@ -1,0 +1,69 @@
+package api
+
+import (
+	"bytes"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"weir/cmd/internal/budget"
+	"weir/cmd/internal/clock"
+)
+
+// served is a server of which only the routes are asked.
+func served(t *testing.T) *Server {
+	t.Helper()
+	secret := bytes.Repeat([]byte("x"), 32)
+	a, err := New(Options{Listen: "127.0.0.1:0", Authz: true, AdminToken: secret, IntakeToken: secret, Requests: 1, Streams: 1,
+		Budget: budget.New(1 << 20), Clock: clock.NewFake(), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.server = a.newServer()
+	return a
+}
+
+// TestEveryRouteNeedsAToken holds that elsewhere than on loopback everything but the health
+// needs one, and on loopback all that changes something.
+func TestEveryRouteNeedsAToken(t *testing.T) {
+	a := served(t)
+	abroad := a.tokens
+	abroad.loopback = false
+	for _, route := range a.routes() {
+		req := httptest.NewRequest(http.MethodGet, "/", nil)
+		req.Method = route.method
+		if e := abroad.check(req, route.access); (e == nil) != (route.access == public) {
+			t.Errorf("%s %s without a token: %v", route.method, route.path, e)
+		}
+		if route.method != http.MethodGet && route.access < sender {
+			t.Errorf("%s %s changes something and needs no token", route.method, route.path)
+		}
+	}
+}
+
+// TestOtherMethods asks every path by every method that is not served there.
+func TestOtherMethods(t *testing.T) {
+	a := served(t)
+	serves := make(map[string]bool)
+	for _, route := range a.routes() {
+		serves[route.method+" "+route.path] = true
+	}
+	for _, route := range a.routes() {
+		path := strings.NewReplacer("{id}", "x", "{$}", "").Replace(route.path)
+		for _, method := range []string{"GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"} {
+			if path == stopAllPath && method == "GET" {
+				continue // a flow may have that id
+			}
+			if serves[method+" "+route.path] || route.method == "" { // gateways ask with the method of the request
+				continue
+			}
+			w := httptest.NewRecorder()
+			a.Handler().ServeHTTP(w, httptest.NewRequest(method, "http://127.0.0.1"+path, nil))
+			if w.Code != http.StatusMethodNotAllowed {
+				t.Errorf("%s %s: %d %s", method, path, w.Code, w.Body)
+			}
+		}
+	}
+}

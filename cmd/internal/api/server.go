@@ -1,0 +1,298 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"weir/analyzer"
+	"weir/cmd/internal/admission"
+	"weir/cmd/internal/budget"
+	"weir/cmd/internal/clock"
+	"weir/cmd/internal/gate"
+	"weir/cmd/internal/intake"
+	"weir/cmd/internal/limits"
+	"weir/cmd/internal/pump"
+	"weir/cmd/internal/selftest"
+	"weir/events"
+	"weir/sink/prom"
+	"weir/state"
+)
+
+// Log is the log backend, as requests need it.
+type Log interface {
+	// Append puts events into the log and returns when they are safe there. It may be
+	// called again after an error: repeats are dropped by their ids.
+	Append(ctx context.Context, entries []state.Entry) error
+
+	// Pumps are those that fold flows now.
+	Pumps() []*pump.Pump
+
+	// PumpOf returns the pump that folds a flow, or an error that says who does.
+	PumpOf(key string) (*pump.Pump, error)
+
+	// Agents are those that fold agents now.
+	Agents() []*pump.Pump
+
+	// AgentsOf returns the pump that folds an agent or a project (see
+	// analyzer.AgentKey), or an error that says who does.
+	AgentsOf(key string) (*pump.Pump, error)
+
+	// AskHere puts an event that asks and that another process passes on into the log and
+	// returns what the fold says of it. It is not passed on again.
+	AskHere(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error)
+
+	// Others returns the addresses of other processes that fold flows, and says which
+	// partitions nobody folds who could be asked.
+	Others(ctx context.Context) (addresses, missed []string)
+
+	// EventsOf calls fn for the events of a flow that came into the log at or after
+	// since, until it returns false. The line is good until fn returns.
+	EventsOf(ctx context.Context, key string, since events.Stamp, fn func(line []byte) bool) error
+
+	// Ready says what is wrong, and how many records the fold is behind.
+	Ready() (why []string, lag int64)
+
+	// ClockDiffers says by how much the clock of the machine and the log disagree; "" when
+	// they do not.
+	ClockDiffers() string
+
+	// Turned is when the loop that folds last turned, of the one that stands still for the
+	// longest.
+	Turned() time.Time
+
+	// Measure fills in the sources and what is told beside them: how far behind the fold is
+	// with each, and what trouble there was.
+	Measure(r *prom.Reading)
+}
+
+// Verdicts is the log of verdicts.
+type Verdicts interface {
+	Read(from int64, max int, dst []state.Entry) ([]state.Entry, error)
+	End() int64
+	Ready(next int64) <-chan struct{}
+}
+
+// Store keeps what could not be read, and says how much room there is.
+type Store interface {
+	DeadLetter(letters ...state.DeadLetter) error
+	DeadLetters(from int64, max int, dst []state.DeadLetter) ([]state.DeadLetter, error)
+	DeadLetterCount() int64
+	MaxValue() int
+	Size() (lsm, values int64)
+	Free() (free, floor int64)
+}
+
+// Limits are those that are wanted, which may not be in force yet.
+type Limits interface {
+	Current() analyzer.Limits
+	// State returns the version that is wanted, and how the last reading of the file went.
+	State() (wanted string, last limits.Status)
+}
+
+// Intake takes what comes in other formats than weir's.
+type Intake interface {
+	// Receiver takes the records that programs send.
+	Receiver() *intake.Receiver
+	// States says how the following of each file goes.
+	States() []intake.Status
+}
+
+// Program is the program that is served.
+type Program interface {
+	// Err says why the program cannot go on; nil as long as it can.
+	Err() error
+	// Fail ends the program with an error that it cannot go on from.
+	Fail(err error)
+	// Reload reads again what people edit. What is refused stays as it was, and the error
+	// says why.
+	Reload() error
+	// Ending is done when the program is told to stop.
+	Ending() context.Context
+}
+
+// Options are what a server is made with. All have to be given that have no default here.
+type Options struct {
+	Listen string   // address of the server
+	Hosts  []string // names, beside localhost and addresses, that a Host header may have
+
+	// AdminToken opens the routes that change something; without it they refuse.
+	// IntakeToken suffices for the others; with it, or on an address that other machines
+	// reach, those need it too.
+	AdminToken, IntakeToken []byte
+
+	Trust      gate.Trust                // who is believed that a user has spoken
+	Sign       func(order []byte) string // signs orders on their way to streams; "" for none
+	LimitsFile string                    // shown to whoever asks for the limits
+
+	Authz            bool   // answers gateways that ask by HTTP, at check.AuthzPath
+	AuthzGRPC        string // address for Envoy's external authorization by gRPC; "" has none
+	Metrics          string // address of the listener for metrics and profiles; "" has none
+	NativeHistograms bool   // see prom.Options
+
+	Connections int // open at most
+	Requests    int // for each, checksPerRequest checks may wait at one time
+	Streams     int // followers of the verdicts at most
+
+	AnswerTimeout time.Duration // how long the answer to an order waits for the fold
+	Heartbeat     time.Duration // of streams that have nothing to say
+	Stuck         time.Duration // a pump that has not turned for so long is not healthy
+
+	Budget *budget.Budget // of what is taken in at one time
+	Counts *pump.Counts
+	Clock  clock.Clock
+	Logger *slog.Logger
+}
+
+// Parts are what requests are answered from: what a program has opened before it listens.
+type Parts struct {
+	Program  Program
+	Log      Log
+	Store    Store
+	Verdicts Verdicts
+	Limits   Limits
+	Intake   Intake
+	Letters  *intake.Letters
+	SelfTest *selftest.Prober // nil when weir does not test itself
+
+	// Ask answers whether the call of an event may be made.
+	Ask func(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error)
+}
+
+// Server serves HTTP. Make it with New, then Listen, then Serve, then Shutdown and Close.
+type Server struct {
+	o       Options
+	clock   clock.Clock
+	logger  *slog.Logger
+	tokens  tokens
+	trust   gate.Trust
+	budget  *budget.Budget
+	counts  *pump.Counts
+	metrics *prom.Metrics // nil when nobody asks for them
+	meter   meter
+
+	program  Program
+	form     Log
+	store    Store
+	verdicts Verdicts
+	limits   Limits
+	reading  Intake
+	letters  *intake.Letters
+	selfTest *selftest.Prober
+	ask      func(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error)
+
+	listener    net.Listener
+	connections *admission.Listener // of the server
+	server      *http.Server
+	gateways    gatewayPort
+}
+
+// New checks the options. It has no effects.
+func New(o Options) (*Server, error) {
+	a := &Server{o: o, clock: o.Clock, logger: o.Logger, trust: o.Trust, budget: o.Budget, counts: o.Counts}
+	var err error
+	if a.tokens, err = newTokens(o); err != nil {
+		return nil, err
+	}
+	if o.Metrics != "" {
+		p := prom.Options{Read: a.Measure, Native: o.NativeHistograms}
+		for _, r := range a.routes() {
+			p.Requests = append(p.Requests, prom.Request{Method: r.method, Pattern: r.path})
+		}
+		a.metrics = prom.New(p)
+	}
+	return a, nil
+}
+
+// Metrics are what is measured; nil when nobody asks for them.
+func (a *Server) Metrics() *prom.Metrics { return a.metrics }
+
+// Begin notes that the start begins, of which CaughtUp is the end.
+func (a *Server) Begin() { a.meter.begun = a.clock.Now() }
+
+// CaughtUp notes that the fold has caught up with the log.
+func (a *Server) CaughtUp() { a.meter.restored(a.clock.Now()) }
+
+// Listen opens the port, so that one that is taken is told before anything else begins.
+func (a *Server) Listen() (err error) {
+	if a.listener, err = net.Listen("tcp", a.o.Listen); err != nil {
+		return fmt.Errorf("listen on %s: %w; choose another address", a.o.Listen, err)
+	}
+	return nil
+}
+
+// Serve begins to serve requests, and returns.
+func (a *Server) Serve(p Parts) error {
+	a.program, a.form, a.store, a.verdicts, a.limits, a.reading, a.letters, a.selfTest, a.ask = p.Program, p.Log, p.Store, p.Verdicts, p.Limits, p.Intake, p.Letters, p.SelfTest, p.Ask
+	a.server = a.newServer()
+	a.serveMetrics()
+	if err := a.listenForGateways(); err != nil {
+		return err
+	}
+	a.connections = admission.Listen(a.listener, a.o.Connections, a.crowded("clients"))
+	go func() {
+		if err := a.server.Serve(a.connections); !errors.Is(err, http.ErrServerClosed) {
+			a.program.Fail(fmt.Errorf("serve http: %w", err))
+		}
+	}()
+	return nil
+}
+
+// Handler serves a request as the port does.
+func (a *Server) Handler() http.Handler { return a.server.Handler }
+
+// Addr is the address that is listened on, with the port that was chosen.
+func (a *Server) Addr() string { return a.listener.Addr().String() }
+
+// Page is where the inspector is.
+func (a *Server) Page() string { return "http://" + a.Addr() + inspectorPath }
+
+// lastAnswers is how long the end waits for requests that are being answered.
+const lastAnswers = 5 * time.Second
+
+// Shutdown ends the server in a time that leaves enough for the last checkpoint. What is
+// still on its way was not acknowledged, and is sent again to whoever comes next.
+func (a *Server) Shutdown(ctx context.Context) {
+	a.connections.CloseWaiting()
+	ctx, cancel := context.WithTimeout(ctx, lastAnswers)
+	defer cancel()
+	if err := a.server.Shutdown(ctx); err != nil {
+		a.logger.Warn("requests were cut off at the end", "error", err)
+		_ = a.server.Close()
+	}
+}
+
+// Close closes all that was opened, whether it was served or not.
+func (a *Server) Close() error {
+	a.meter.close()
+	a.gateways.close()
+	switch {
+	case a.server != nil:
+		return a.server.Close()
+	case a.listener != nil:
+		return a.listener.Close()
+	}
+	return nil
+}
+
+// crowded returns what is called for each connection that there is no room for. It logs
+// one line a second at most, with how many there were.
+func (a *Server) crowded(whose string) func(net.Addr) {
+	var mu sync.Mutex
+	var next time.Time
+	closed := 0
+	return func(peer net.Addr) {
+		mu.Lock()
+		defer mu.Unlock()
+		closed++
+		if now := a.clock.Now(); !now.Before(next) {
+			a.logger.Warn("connections were closed at once: there is no room, and all others are at work", "of", whose, "last_peer", peer.String(), "closed", closed)
+			next, closed = now.Add(time.Second), 0
+		}
+	}
+}
