@@ -36,6 +36,9 @@ func (e *Engine) addRemaining(f *Flow, m *moment, answer *events.Verdict) {
 		if r == ruleOfAge {
 			is.Until = events.RFC3339(m.at.Add(time.Duration(left) * time.Second))
 		}
+		if answer.Remaining == nil {
+			answer.Remaining = make([]events.Remaining, 0, len(telling))
+		}
 		answer.Remaining = append(answer.Remaining, is)
 		if left <= set.Tell && set.Tell != 0 {
 			few = append(few, is)
