@@ -11,7 +11,7 @@ GATEWAYS = bin/gateways
 CLIENTS = bin/clients
 FRAMEWORKS = bin/frameworks
 
-.PHONY: simulate deploy stack stack-faults browser clients gateways guards sdks bench-check bench-compare setup help demo check build test race lint fuzz bench crash update brokers e2e e2e-short bench-kafka up down monitoring
+.PHONY: mutants simulate deploy stack stack-faults browser clients gateways guards sdks bench-check bench-compare setup help demo check build test race lint fuzz bench crash update brokers e2e e2e-short bench-kafka up down monitoring
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -152,6 +152,9 @@ evidence: ## measure the rules on recorded runs: TRACES="FOLDER..." writes analy
 
 simulate: ## whole groups with crashes, hand-overs and failing disks and brokers, by SEEDS (1000) from FIRST (1)
 	$(GO) test -count=1 -timeout 0 -run TestSimulation -v ./cmd/internal/simulate -seeds $(or $(SEEDS),1000) -first $(or $(FIRST),1)
+
+mutants: ## plant each of a folder of faults and show what finds it
+	$(GO) run ./cmd/internal/tools/mutants cmd/internal/simulate/testdata/mutants $(MUTANTS)
 
 update: ## rewrite golden outcomes; commit only what you can explain
 	$(GO) generate ./analyzer

@@ -2,9 +2,11 @@ package simulate
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
+	"weir/analyzer"
 	"weir/cmd/internal/pump"
 	"weir/events"
 	"weir/state"
@@ -277,12 +279,48 @@ func (w *world) checkEnd() {
 			if got := kept.records[x]; got != want {
 				w.violate("the last checkpoint holds everything", "lane %d, %q:\n got %x\nwant %x", lane, key, got, want)
 			}
-			if due := fold.due[key]; due != 0 && lane < len(w.flows) && !kept.due[dueKey{x, due}] {
+			if due := fold.due[key]; due != 0 && !kept.due[dueKey{x, due}] {
 				w.violate("the last checkpoint holds everything", "lane %d, %q: no deadline at %d", lane, key, due)
 			}
 		}
-		if lane < len(w.flows) && len(kept.due) != len(fold.due) {
+		if len(kept.due) != len(fold.due) {
 			w.violate("the last checkpoint holds everything", "lane %d: %d deadlines, want %d", lane, len(kept.due), len(fold.due))
 		}
+	}
+	w.checkOnce()
+}
+
+// checkOnce holds what was folded against what producers were told is safe: each of their
+// events once, however often it came.
+func (w *world) checkOnce() {
+	missing := maps.Clone(w.traffic.acked)
+	for n, p := range w.events {
+		flows := make(map[string]map[string]bool) // ids by flow
+		for i := range p.entries {
+			var ev events.Event
+			if events.Decode([]byte(p.entries[i].value), &ev) != nil || ev.Kind == events.Tick || ev.Kind == events.LimitsSet {
+				continue
+			}
+			delete(missing, ev.ID)
+			key := ev.FlowKey()
+			if flows[key] == nil {
+				flows[key] = make(map[string]bool)
+			}
+			flows[key][ev.ID] = true
+		}
+		kept := w.owners[n].process.disk.lanes[uint16(n)]
+		if kept == nil {
+			continue
+		}
+		for x, record := range kept.records {
+			var f analyzer.Flow
+			must(f.UnmarshalBinary(x.key, []byte(record)))
+			if x.subject == state.FlowSubject && f.Events() != int64(len(flows[x.key])) && !strings.HasPrefix(x.key, "agent:") {
+				w.violate("what was acknowledged is folded once", "lane %d, flow %q: %d events folded, %d in the log", n, x.key, f.Events(), len(flows[x.key]))
+			}
+		}
+	}
+	if len(missing) > 0 {
+		w.violate("what was acknowledged is folded once", "not in the log: %v", missing)
 	}
 }

@@ -169,8 +169,8 @@ func (o *owner) look(next int64) error {
 		w.violate("watermarks never run back", "lane %d: from %d to %d", o.lane, o.seen.watermark, now.watermark)
 	case now.next < o.seen.next, now.next < next:
 		w.violate("what was folded stays folded", "lane %d: next is %d, was %d, and was given up to %d", o.lane, now.next, o.seen.next, next)
-	case s.FlowBytes.Load() > w.memory+2*w.maxCheckpoint:
-		w.violate("memory stays within its budget", "lane %d: %d bytes of flows, the budget is %d and %d for two checkpoints", o.lane, s.FlowBytes.Load(), w.memory, 2*w.maxCheckpoint)
+	case s.FlowBytes.Load() > w.memory+w.unwritten:
+		w.violate("memory stays within its budget", "lane %d: %d bytes of flows, the budget is %d and %d for what two checkpoints hold", o.lane, s.FlowBytes.Load(), w.memory, w.unwritten)
 	default:
 		o.seen = now
 		return nil

@@ -260,6 +260,7 @@ func (p *plainAgents) fire(offset int64) {
 		if !ok {
 			return
 		}
+		delete(p.due, key)
 		p.fx.Reset()
 		var a analyzer.Agent
 		p.open(&a, key)
@@ -279,7 +280,11 @@ func (p *plainAgents) keep(a *analyzer.Agent, key string, offset int64) {
 	if a.Events() > 0 {
 		record, err := a.AppendBinary(nil)
 		must(err)
-		p.set(strings.Clone(key), offset, record, p.engine.DueAgent(a))
+		due := p.engine.DueAgent(a)
+		if old := p.due[key]; old != 0 && (due == 0 || due > old) {
+			due = old // an agent's deadline is never moved back: it is looked at when it comes
+		}
+		p.set(strings.Clone(key), offset, record, due)
 	}
 	p.collect(offset)
 }

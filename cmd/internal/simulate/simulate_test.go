@@ -18,6 +18,7 @@ var (
 	seeds   = flag.Int("seeds", 40, "how many seeds are run")
 	first   = flag.Uint64("first", 1, "the first of them")
 	steps   = flag.Int("steps", 600, "steps of trouble in a run")
+	shorter = flag.Bool("shrink", true, "make a run that fails shorter")
 	without Faults
 )
 
@@ -44,7 +45,7 @@ func TestSimulation(t *testing.T) {
 		if broken == nil {
 			continue
 		}
-		if *seed == 0 {
+		if *seed == 0 && *shorter {
 			plan, broken = shrink(t, plan, broken)
 		}
 		t.Fatalf("seed %d breaks: %s\n%s\nthe last steps:\n%s\nagain: %s", s, broken.Invariant, broken.Error(), strings.Join(broken.Trace, "\n"), command(plan))

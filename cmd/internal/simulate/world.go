@@ -90,6 +90,7 @@ type world struct {
 	born      int
 
 	memory, maxCheckpoint int64
+	unwritten             int64 // most that cannot leave memory, because no checkpoint holds it yet
 	checkpointEvery       time.Duration
 	exact                 bool // a checkpoint never has to pass in the middle of a record
 	batch                 int
@@ -116,9 +117,10 @@ func newWorld(plan Plan, settle func(), stats *Stats) *world {
 	sources, agents := 1+w.rand.IntN(3), 1+w.rand.IntN(2)
 	w.memory, w.batch = int64(4000+w.rand.IntN(30_000)), 1+w.rand.IntN(40)
 	w.checkpointEvery = time.Duration(50+w.rand.IntN(600)) * time.Millisecond
-	w.maxCheckpoint, w.exact = 1<<20, true
+	w.maxCheckpoint, w.unwritten, w.exact = 1<<20, 2<<20, true
 	if w.rand.IntN(3) == 0 {
-		w.maxCheckpoint, w.exact = 64<<10+int64(6000+w.rand.IntN(12_000)), false
+		room := int64(6000 + w.rand.IntN(12_000)) // beside that for the state of the partition
+		w.maxCheckpoint, w.unwritten, w.exact = 64<<10+room, 3*room+4096, false
 	}
 	for n := range sources {
 		w.flows = append(w.flows, newPlainFlows(n, firstLimits()))
@@ -136,7 +138,7 @@ func newWorld(plan Plan, settle func(), stats *Stats) *world {
 		w.processes = append(w.processes, &process{n, newDisk()})
 	}
 	w.owners = make([]*owner, sources+agents)
-	w.traffic.flows = 6 + w.rand.IntN(20)
+	w.traffic.flows = 6 + w.rand.IntN(50)
 	stats.Runs++
 	return w
 }
@@ -268,6 +270,9 @@ func (w *world) pass(d time.Duration) {
 func (w *world) tick() {
 	now := events.StampOf(w.clock.Now())
 	n := w.rand.IntN(len(w.events))
+	if w.rand.IntN(8) == 0 { // by a clock that is ahead
+		now = now.Add(time.Duration(w.rand.IntN(3000)) * time.Second)
+	}
 	w.append(w.events[n], entry{value: string(pump.TickRecord(now))})
 }
 
