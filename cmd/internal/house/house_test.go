@@ -245,3 +245,59 @@ func TestTopLevel(t *testing.T) {
 		}
 	}
 }
+
+// large are the packages that are larger than they may be, with how many files they have
+// now. A number here may only fall.
+var large = map[string]int{"analyzer": 40, "cmd/weir": 43}
+
+// TestPackagesAreSmall holds that a newcomer may read the names of the files of a package
+// at one look.
+func TestPackagesAreSmall(t *testing.T) {
+	const most = 25
+	files := map[string]int{}
+	sources(t, func(folder, _ string, _ *token.FileSet, _ *ast.File) { files[folder]++ })
+	for folder, n := range files {
+		switch was := large[folder]; {
+		case n > max(most, was):
+			t.Errorf("%s has %d files, want at most %d: find what in it has a reason of its own", folder, n, max(most, was))
+		case was > 0 && n < was:
+			t.Errorf("%s has only %d files by now: write that into the list, or take it out at %d", folder, n, most)
+		}
+	}
+}
+
+// TestNoBackendIsToldApart holds that whoever has a log backend asks it by its interface, and
+// not whether it is the one on Kafka.
+func TestNoBackendIsToldApart(t *testing.T) {
+	of := map[string]bool{"embedded": true, "group": true}
+	sources(t, func(folder, _ string, set *token.FileSet, file *ast.File) {
+		if !strings.HasPrefix(folder, "cmd/") {
+			return
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			var types []ast.Expr
+			switch n := n.(type) {
+			case *ast.TypeAssertExpr:
+				if x, ok := n.X.(*ast.SelectorExpr); ok && (x.Sel.Name == "form" || x.Sel.Name == "Log") {
+					t.Errorf("%s: what a log backend can do more is asked by a type assertion: put it into the interface", set.Position(n.Pos()))
+				}
+				types = []ast.Expr{n.Type}
+			case *ast.TypeSwitchStmt:
+				for _, c := range n.Body.List {
+					types = append(types, c.(*ast.CaseClause).List...)
+				}
+			}
+			for _, typ := range types {
+				if p, ok := typ.(*ast.StarExpr); ok {
+					typ = p.X
+				}
+				if sel, ok := typ.(*ast.SelectorExpr); ok {
+					if pkg, ok := sel.X.(*ast.Ident); ok && of[pkg.Name] {
+						t.Errorf("%s: a log backend is told apart by its type %s.%s: put what is wanted into the interface", set.Position(n.Pos()), pkg.Name, sel.Sel.Name)
+					}
+				}
+			}
+			return true
+		})
+	})
+}
