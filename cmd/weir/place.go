@@ -90,17 +90,8 @@ func (p *place) replay(ctx context.Context, env *cli.Env) (*replay, error) {
 // pumps are what is known in this process of flows and of agents, one for each partition.
 type pumps struct{ ofFlows, ofAgents []*pump.Pump }
 
-func (ps *pumps) flows(_ context.Context, limit int, order pump.Order) (list pump.FlowList, err error) {
-	for _, p := range ps.ofFlows {
-		one, err := p.Flows(limit, order)
-		if err != nil {
-			return list, err
-		}
-		list.Flows = append(list.Flows, one.Flows...)
-		list.Scanned += one.Scanned
-		list.Truncated = list.Truncated || one.Truncated
-	}
-	return list, nil
+func (ps *pumps) flows(_ context.Context, limit int, order pump.Order) (pump.FlowList, error) {
+	return pump.FlowsOf(ps.ofFlows, limit, order)
 }
 
 func (ps *pumps) view(_ context.Context, flow string) (v analyzer.View, ok bool, err error) {
