@@ -110,7 +110,7 @@ func BenchmarkCheckMany(b *testing.B) {
 				r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1/v1/check", bytes.NewReader(body))
 				r.Header.Set("Content-Type", "application/x-ndjson")
 				w := httptest.NewRecorder()
-				a.server.Handler.ServeHTTP(w, r)
+				a.api.Handler().ServeHTTP(w, r)
 				if w.Code != http.StatusOK || bytes.Count(w.Body.Bytes(), []byte(`{"status":200,`)) != asked {
 					b.Fatalf("%d %s", w.Code, w.Body)
 				}

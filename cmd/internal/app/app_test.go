@@ -41,7 +41,10 @@ func (r *running) pump() *pump.Pump { return r.form.Pumps()[0] }
 // begin starts an app, after change has changed it.
 func begin(t *testing.T, o Options, change ...func(*App)) *running {
 	t.Helper()
-	fake := clock.NewFake()
+	fake, given := o.Clock.(*clock.Fake)
+	if !given {
+		fake = clock.NewFake()
+	}
 	if o.Clock == nil {
 		o.Clock = fake
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"weir/cmd/internal/clock"
 	"weir/cmd/internal/intake"
 	"weir/sink/webhook"
 )
@@ -72,7 +73,7 @@ func ids(flow string, n int) (out []string) {
 func TestFollow(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "events.jsonl")
-	o := Options{StateDir: filepath.Join(dir, "state"), Follow: []intake.Follow{{Path: path}}}
+	o := Options{Clock: clock.NewFake(), StateDir: filepath.Join(dir, "state"), Follow: []intake.Follow{{Path: path}}}
 	n := 0
 	write := func() {
 		t.Helper()
