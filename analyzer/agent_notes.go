@@ -20,7 +20,7 @@ func (e *Engine) noted(p *Agents, a *Agent, m *agentMoment, fx *Effects) {
 	a.keep(Note{Time: m.when, Author: m.ev.From.ID(), Tags: n.Tags, Summary: n.Summary})
 	switch {
 	case tagged(n.Tags, "stuck") && tagged(n.Tags, "help"):
-		e.rescue(p, a, m, false, fx)
+		e.rescue(p, a, m, e.limits.Agents.BelieveNotes && AgentKey(m.ev.From) == a.key, fx)
 	case AgentKey(m.ev.From) == a.key:
 		e.heard(a, m, m.when, fx)
 	}

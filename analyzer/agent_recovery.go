@@ -51,7 +51,7 @@ func (e *Engine) order(a *Agent, s *stuck, action events.Action, m *agentMoment,
 }
 
 // resumeCondition goes with every order to resume.
-const resumeCondition = "monitor for 1 hour"
+const resumeCondition = "Monitor for 1 hour"
 
 // silentFor is the time between the two in seconds, rounded up.
 func silentFor(since, at events.Stamp) int64 { return int64(max(0, at-since)+999) / 1000 }
@@ -128,7 +128,8 @@ func (e *Engine) archive(a *Agent, m *agentMoment, fx *Effects) {
 // intervene gives an order of the ladder and leaves a note about it with the agent.
 func (e *Engine) intervene(a *Agent, action events.Action, m *agentMoment, fx *Effects) {
 	text := e.order(a, &a.stuck, action, m, fx)
-	a.keep(Note{Time: m.at, Author: noteAuthor, Tags: []string{"auto-recovery", "stuck-agent"}, Summary: text})
+	a.keep(Note{Time: m.at, Author: noteAuthor, Tags: []string{"auto-recovery", "stuck-agent"},
+		Summary: text + ". Agent: " + a.name() + ", action: " + action.String()})
 }
 
 // unheard takes the next step when an order to resume did not help: a review, unless

@@ -41,7 +41,7 @@ func TestSafeAgentIsResumed(t *testing.T) {
 		r.Health != "moderate" || r.Certainty != "stuck" || r.Reviewer != "" || r.RequestedBy != "" {
 		t.Errorf("recovery %+v", r)
 	}
-	if len(r.Conditions) != 1 || r.Conditions[0] != "monitor for 1 hour" {
+	if len(r.Conditions) != 1 || r.Conditions[0] != "Monitor for 1 hour" {
 		t.Errorf("conditions %q", r.Conditions)
 	}
 	if v.TTLS != 600 || events.Stamp(v.ExpiresAt) != dawn.Add(found+10*time.Minute) {
@@ -51,7 +51,7 @@ func TestSafeAgentIsResumed(t *testing.T) {
 		t.Errorf("%q, cutoff %v, match %v, trigger %v", v.Message, v.ControlledCutoff, v.Match, v.Trigger)
 	}
 	notes := y.a.Notes("auto-recovery")
-	if len(notes) != 1 || notes[0].Author != "weir" || notes[0].Summary != v.Message || notes[0].Agent != "probe" || len(y.a.Notes("stuck-agent")) != 1 {
+	if len(notes) != 1 || notes[0].Author != "weir" || notes[0].Summary != v.Message+". Agent: probe, action: resume" || notes[0].Agent != "probe" || len(y.a.Notes("stuck-agent")) != 1 {
 		t.Errorf("notes %+v, want one with the message of the verdict", notes)
 	}
 	// It reports again: that is over.

@@ -89,7 +89,7 @@ func (e *Engine) apply(f *Flow, m *moment) {
 	f.applyTurn(m, e.limits.Rules[ruleOfTurns].All)
 	switch ev.Kind {
 	case events.AgentCall:
-		f.applyCall(m)
+		e.applyCall(f, m)
 	case events.AgentReturn:
 		f.applyReturn(m)
 	case events.ToolCall:
@@ -103,7 +103,7 @@ func (e *Engine) apply(f *Flow, m *moment) {
 	}
 }
 
-func (f *Flow) applyCall(m *moment) {
+func (e *Engine) applyCall(f *Flow, m *moment) {
 	ev := m.ev
 	if m.to == none {
 		return
@@ -121,7 +121,7 @@ func (f *Flow) applyCall(m *moment) {
 	f.hops++
 	caller := &f.parties[m.from]
 	caller.flags |= partyPlaced
-	m.idle = f.noWork(m, caller)
+	m.idle = f.noWork(m, caller, e.limits.Rules[ruleOfIdle].All)
 	m.returned = f.moveTo(m.from, m.to)
 	if m.returned && callee.revisits < 1<<15 {
 		callee.revisits++
@@ -139,14 +139,14 @@ func (f *Flow) applyCall(m *moment) {
 }
 
 // noWork tells whether the caller is known to have done nothing since it was
-// called. Unknown is never no work.
-func (f *Flow) noWork(m *moment, caller *party) bool {
+// called. Unknown is never no work, unless the limits say so.
+func (f *Flow) noWork(m *moment, caller *party, unknown bool) bool {
 	ev := m.ev
 	if caller.flags&partyWorked != 0 || ev.HadWork == events.Yes || ev.Work.ToolCalls > 0 || ev.Work.Outputs > 0 {
 		f.worked(m.from)
 		return false
 	}
-	return ev.HadWork == events.No || ev.Work.Known || f.reports(ev.Source)
+	return unknown || ev.HadWork == events.No || ev.Work.Known || f.reports(ev.Source)
 }
 
 // worked breaks the cycles and streaks that the party is part of.

@@ -150,7 +150,7 @@ func (e *Engine) Step(p *Partition, f *Flow, ev *events.Event, fx *Effects) {
 		e.applyAck(f, m, fx)
 	case ev.Kind == events.OperatorStop || ev.Kind == events.OperatorRelease || ev.Kind == events.OverrideSet:
 		e.applyOperator(f, m, fx)
-	case ev.Ask && !m.user && (ev.Kind == events.AgentCall || ev.Kind == events.ToolCall):
+	case ev.Ask && !m.user && ev.Kind.Asked():
 		e.ask(p, f, m, fx)
 	default:
 		e.see(p, f, m, fx)

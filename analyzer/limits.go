@@ -60,7 +60,8 @@ type Setting struct {
 	IgnoreResults bool
 	// All makes agent_message_rate count every message, not only those that escaped, and
 	// self_call every call of a party to itself, not only delegations, and max_turns every
-	// change of the turn id, not only distinct ones.
+	// change of the turn id, not only distinct ones. Of ping_pong_same it has every rule about
+	// hops without work take those for idle of which nobody knows.
 	All bool
 	// Unpaced keeps the pace of the party from widening the thresholds of a paced
 	// row, as guards do that know no pace.
@@ -170,6 +171,8 @@ type AgentLimits struct {
 	Patience time.Duration
 	// WatchAll judges the silence of agents that never reported, too.
 	WatchAll bool
+	// BelieveNotes takes an agent's own note that it is stuck for proof that it is.
+	BelieveNotes bool
 	// Recover has weir give orders about stuck agents: resume, review, archive. Without
 	// it they are only told of.
 	Recover      bool

@@ -147,12 +147,14 @@ func (m *moment) toolCycle(f *Flow, lo, hi int) int64 {
 	return n
 }
 
+// delegationDepth counts the delegations that a call comes after, as callers do that send
+// the figure along: the first has none before it.
 func delegationDepth(f *Flow, m *moment, _ *Setting) int64 {
-	if m.ev.Kind != events.AgentCall {
-		return max(0, f.depth()-1)
-	}
-	return max(f.depth()-1, m.ev.DelegationDepth)
+	return max(f.delegated(), m.ev.DelegationDepth)
 }
+
+// delegated is how many delegations came before the one that gave control to where it is.
+func (f *Flow) delegated() int64 { return max(0, f.depth()-2) }
 
 // Whom orders of the table are about.
 

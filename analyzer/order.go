@@ -236,7 +236,7 @@ func matchOffStack(f *Flow, m *moment, o *order) {
 // matchDeeper is for a depth that the caller may tell: of levels that the log does not show.
 func matchDeeper(f *Flow, m *moment, o *order) {
 	o.kind, o.picks = events.AgentCall, selectOffStack
-	least := m.set.Stop
+	least := m.set.Stop + 1
 	if m.from != none {
 		least = min(least, f.depthOf(m.from))
 	}

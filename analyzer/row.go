@@ -27,6 +27,7 @@ type Row struct {
 	Blind       bool // the setting may say that results do not count
 	Delegations bool // the setting may say that calls count that are no delegations
 	Returns     bool // the setting may say that turns count again that come back
+	Unknown     bool // the setting may say that hops count of which nobody knows whether they brought work
 	Default     Setting
 
 	place  int
@@ -60,7 +61,7 @@ func AgentRow(id AgentRuleID) Row {
 
 func rowOf[S any, ID ~uint8](r *Rule[S, ID]) Row {
 	return Row{Name: r.Name, Reason: r.Reason, Unit: r.Unit, About: r.About, Action: r.Action, Window: r.Window, From: r.From, Status: r.Status,
-		Armed: r.Armed, Tells: r.Tells, Paced: r.Paced, Silence: r.Silence, Needs: r.Needs, Fixed: r.Fixed, Blind: r.Blind, Delegations: r.Delegations, Returns: r.Returns, Default: r.Default,
+		Armed: r.Armed, Tells: r.Tells, Paced: r.Paced, Silence: r.Silence, Needs: r.Needs, Fixed: r.Fixed, Blind: r.Blind, Delegations: r.Delegations, Returns: r.Returns, Unknown: r.Unknown, Default: r.Default,
 		place: int(r.ID), counts: r.Counts, span: r.Span, most: r.Most}
 }
 
@@ -98,7 +99,9 @@ func (r *Row) Flow() (RuleID, bool) { return RuleID(r.place), !r.agents }
 func (r *Row) Agent() (AgentRuleID, bool) { return AgentRuleID(r.place), r.agents }
 
 // ChoosesCount tells whether the setting may say what the row counts.
-func (r *Row) ChoosesCount() bool { return r.counts == CountedEscaped || r.Delegations || r.Returns }
+func (r *Row) ChoosesCount() bool {
+	return r.counts == CountedEscaped || r.Delegations || r.Returns || r.Unknown
+}
 
 // Counts returns what of the activity a row about agents counts.
 func (r *Row) Counts() Counted { return r.counts }

@@ -110,6 +110,7 @@ type Rule[S any, ID ~uint8] struct {
 	Blind       bool          // the setting may say that results do not count
 	Delegations bool          // the setting may say that calls count that are no delegations
 	Returns     bool          // the setting may say that turns count again that come back
+	Unknown     bool          // the setting may say that hops count of which nobody knows whether they brought work
 	// About flows.
 	On     KindSet          // kinds after which it is measured
 	Scope  events.ScopeKind // of a stop
@@ -255,8 +256,9 @@ var Rules = [RuleCount]FlowRule{
 	{ID: RulePingPongSame, Name: "ping_pong_same", Reason: "a2a_ping_pong", Unit: events.UnitRounds, On: calls,
 		About:  "A cycle of 2 to 8 hops without work, the same content at each position every round.",
 		Action: events.Deny, Scope: events.ScopePair, Status: 403, From: "delegation, gateway (future work there)", Cleans: true,
-		Text:  "{head}cycle of {period} hops without work, {n} rounds with the same content, {over}",
-		Needs: NeedCaller | NeedWork, Most: countKept, Whom: ringPair,
+		Text:    "{head}cycle of {period} hops without work, {n} rounds with the same content, {over}",
+		Unknown: true,
+		Needs:   NeedCaller | NeedWork, Most: countKept, Whom: ringPair,
 		Show:  func(f *Flow, _ *Setting) int64 { n, _ := rounds(f.sameRun[:], 2, maxRing); return n },
 		Value: func(f *Flow, m *moment, _ *Setting) int64 { return f.pingPong(m, &f.sameRun) }, Match: matchRing, Default: stop(2, 3)},
 	{ID: RulePingPongOther, Name: "ping_pong_other", Reason: "a2a_ping_pong", Unit: events.UnitRounds, On: calls,
@@ -407,11 +409,11 @@ var Rules = [RuleCount]FlowRule{
 		Needs: NeedTasks, Most: countKept, Subject: taskOf,
 		Value: func(_ *Flow, m *moment, _ *Setting) int64 { return m.reflects }, Match: matchTask, Default: stop(Off, Off)},
 	{ID: RuleDelegationDepth, Name: "max_delegation_depth", Reason: "max_delegation_depth_exceeded", Unit: events.UnitHops, On: kinds(events.AgentCall, events.AgentReturn),
-		About:  "The larger of our depth less one and the caller's delegation_depth.",
+		About:  "Delegations that a call comes after, none for the first: the larger of our count and the caller's delegation_depth.",
 		Action: events.Deny, Scope: events.ScopeFlow, Status: 403, From: "task", Lifts: true, Lasts: true,
 		Text:  "{warning}Delegation depth exceeded: depth {n}, {over}",
 		Tells: true, Needs: NeedCaller,
-		Show:  func(f *Flow, _ *Setting) int64 { return max(0, f.depth()-1) },
+		Show:  func(f *Flow, _ *Setting) int64 { return f.delegated() },
 		Value: delegationDepth, Match: matchDeeper, Default: stop(Off, Off)},
 	{ID: RuleOperator, Name: "operator_stop", Reason: "operator_stop", Unit: events.UnitNone,
 		About:  "A person stopped the flow.",
@@ -431,6 +433,7 @@ const (
 	ruleOfAge    = RuleFlowDuration // it has a deadline of its own
 	ruleOfPerson = RuleOperator     // it stands because a person says so
 	ruleOfTurns  = RuleTurns        // its setting says which turns count
+	ruleOfIdle   = RulePingPongSame // its setting says whether unknown work is none
 )
 
 // RuleNamed returns the row that the limits file calls name.

@@ -95,6 +95,9 @@ func (e *Engine) describe(v *events.Verdict, f *Flow, o *order, m *moment) {
 	v.ConversationID, v.MessageID = clone(ev.ConversationID), clone(ev.MessageID)
 	v.TraceID, v.SpanID = clone(ev.TraceID), clone(ev.SpanID)
 	v.LoopCount, v.DelegationDepth = max(ev.LoopCount, m.loops, m.reflects), ev.DelegationDepth
+	if v.Unit == events.UnitLoops { // also where a standing order refuses a call that counted nothing
+		v.LoopCount = max(v.LoopCount, o.observed)
+	}
 }
 
 func trigger(f *Flow, m *moment) *events.Trigger {

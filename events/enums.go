@@ -46,6 +46,11 @@ func Kinds() []Kind {
 	return out
 }
 
+// Asked reports whether events of the kind can be asked for before what they tell of happens.
+func (k Kind) Asked() bool {
+	return k == AgentCall || k == ToolCall || k == TaskLoop || k == TaskReflect
+}
+
 // Origin says who set an event off.
 type Origin uint8
 

@@ -145,7 +145,7 @@ func Line(r *analyzer.Row, s *analyzer.Setting) string {
 // describeAgents writes what all rules about agents share.
 func describeAgents(a *analyzer.AgentLimits) object {
 	return object{
-		{"report", duration(a.Report)}, {"patience", duration(a.Patience)}, {"watch", either(watchWords, a.WatchAll)},
+		{"report", duration(a.Report)}, {"patience", duration(a.Patience)}, {"watch", either(watchWords, a.WatchAll)}, {"own_notes", either(noteWords, a.BelieveNotes)},
 		{"recovery", either(recoveryWords, a.Recover)}, {"resume_within", duration(a.ResumeWithin)}, {"review_within", duration(a.ReviewWithin)},
 		{"safe_coherence", share(a.SafeCoherence)}, {"safe_risk", share(a.SafeRisk)},
 	}

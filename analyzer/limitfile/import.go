@@ -44,7 +44,8 @@ type systemKey struct {
 	names []string // in snake case; the system's own first
 	path  string   // where it goes: flow.idle, or rules.<rule>.<key>
 	write func(int64) any
-	unset bool // zero means the system's default
+	also  string // where it goes as well, unless the file has a key for that
+	unset bool   // zero means the system's default
 }
 
 func systems() []system {
@@ -63,10 +64,10 @@ func systems() []system {
 		}},
 		{"team", "settings.json", []systemKey{
 			{names: []string{"max_agent_messages_per_minute"}, path: "rules.agent_message_rate.max", write: as},
-			{names: []string{"max_conversation_messages", "max_messages_per_conversation", "max_messages"}, path: "rules.max_conversation_messages.max", write: as},
+			{names: []string{"max_conversation_messages", "max_messages_per_conversation", "max_messages", "max_chain_depth"}, path: "rules.max_conversation_messages.max", write: as},
 		}},
 		{"task", "system_caps.json", []systemKey{
-			{names: []string{"max_loops_per_task", "max_loops"}, path: "rules.max_loops.stop", write: as},
+			{names: []string{"max_loops_per_task", "max_loops"}, path: "rules.max_loops.stop", also: "rules.max_reflect_loops.stop", write: as},
 			{names: []string{"max_reflect_loops", "max_reflect_loops_per_task", "max_reflections"}, path: "rules.max_reflect_loops.stop", write: as},
 			{names: []string{"max_delegation_depth"}, path: "rules.max_delegation_depth.stop", write: as},
 		}},
@@ -112,6 +113,7 @@ func (r *reader) importFile(data []byte) []byte {
 	}
 	comment := "# Imported from the " + s.file + " of the " + s.profile + " system."
 	rules, flow := object{}, object{}
+	shared := map[string]any{}      // what goes to a path that has no key of its own
 	from := map[string]*yaml.Node{} // what each path of the new file was made of
 	for k, v := range r.pairs(path, root) {
 		here := join(path, k.Value)
@@ -153,6 +155,16 @@ func (r *reader) importFile(data []byte) []byte {
 			comment += "\n# " + rule + " only warns, as in the profile; write max instead to refuse."
 		}
 		rules.putIn(rule, field, key.write(n))
+		if key.also != "" {
+			shared[key.also] = key.write(n)
+		}
+	}
+	for path, k := range shared {
+		if from[path] == nil {
+			_, rule, _ := strings.Cut(path, ".")
+			rule, field, _ := strings.Cut(rule, ".")
+			rules.putIn(rule, field, k)
+		}
 	}
 	doc := object{{"profile", word(s.profile)}}
 	if len(flow) > 0 {

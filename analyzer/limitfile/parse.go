@@ -128,10 +128,11 @@ func (r *reader) base(n *yaml.Node) analyzer.Limits {
 
 // agents reads what all rules about agents share.
 func (r *reader) agents(n *yaml.Node, a *analyzer.AgentLimits) {
-	f := r.fields("agents", n, "report", "patience", "watch", "recovery", "resume_within", "review_within", "safe_coherence", "safe_risk")
+	f := r.fields("agents", n, "report", "patience", "watch", "own_notes", "recovery", "resume_within", "review_within", "safe_coherence", "safe_risk")
 	r.duration("agents.report", f["report"], &a.Report)
 	r.duration("agents.patience", f["patience"], &a.Patience)
 	r.either("agents.watch", f["watch"], watchWords, &a.WatchAll)
+	r.either("agents.own_notes", f["own_notes"], noteWords, &a.BelieveNotes)
 	r.either("agents.recovery", f["recovery"], recoveryWords, &a.Recover)
 	r.duration("agents.resume_within", f["resume_within"], &a.ResumeWithin)
 	r.duration("agents.review_within", f["review_within"], &a.ReviewWithin)

@@ -56,6 +56,7 @@ func JSONSchema() []byte {
 			{"agents", closed("What rules about agents share. They are judged over all flows; those about silence, by what agents tell of themselves and by what flows tell of them.", object{
 				{"report", durationSchema("How soon a flow tells what its parties did, once in so long for each; 0s turns it off. No silence is judged below twice as much.")},
 				{"patience", durationSchema("How long an agent is believed to be in a tool or to wait.")},
+				{"own_notes", object{{"enum", texts(noteWords)}, {"description", "Whether the agent's own note with the tags stuck and help needs proof, that it is stuck or may be, or is believed."}}},
 				{"watch", object{{"enum", texts(watchWords)}, {"description", "Whose silence is judged: that of agents that have told their status once, or that of all."}}},
 				{"recovery", object{{"enum", texts(recoveryWords)}, {"description", "automatic: a stuck agent is resumed, reviewed or archived by orders. off: it is only told of."}}},
 				{"resume_within", durationSchema("How long an agent has to report after an order to resume, before it is reviewed.")},
@@ -144,6 +145,8 @@ func ruleSchema(r *analyzer.Row) object {
 		about := "escaped: messages without a correlation id of their own, which no rule of a flow sees together. all: every message."
 		switch {
 		case r.OfAgents():
+		case r.Unknown:
+			about = "idle: hops of which the log tells that no work came before. unknown: also those of which it cannot tell, for all rules about hops without work."
 		case r.Returns:
 			about = "distinct: each turn id once. changes: every change of the turn id, so that going back and forth between two counts."
 		default:
@@ -214,7 +217,7 @@ func overrideSchema(rules list) object {
 	keys.put("window", object{{"type", list{"integer", "string"}}})
 	keys.put("ignore_results", object{{"type", "boolean"}})
 	keys.put("paced", object{{"type", "boolean"}})
-	keys.put("count", object{{"enum", texts(append(slices.Clone(selfWords), turnWords...))}})
+	keys.put("count", object{{"enum", texts(slices.Concat(selfWords, turnWords, idleWords))}})
 	keys.put("reason", object{{"type", "string"}, {"minLength", number("1")}, {"maxLength", number("1024")}, {"description", "Why; it stands in the audit log."}})
 	keys.put("expires", object{{"type", "string"}, {"format", "date-time"}, {"description", "When it ends."}})
 	o := closed("", keys)

@@ -100,7 +100,9 @@ func correlationSources() []string {
 var (
 	escapedWords  = []string{"escaped", "all"}
 	selfWords     = []string{"delegations", "all"}
+	idleWords     = []string{"idle", "unknown"}
 	turnWords     = []string{"distinct", "changes"}
+	noteWords     = []string{"proven", "believed"}
 	watchWords    = []string{"reporting", "all"}
 	recoveryWords = []string{"off", "automatic"}
 )
@@ -120,6 +122,8 @@ func countWords(r *analyzer.Row) []string {
 		return nil
 	case r.OfAgents():
 		return escapedWords
+	case r.Unknown:
+		return idleWords
 	case r.Returns:
 		return turnWords
 	}

@@ -283,7 +283,7 @@ func (s *scanner) action() (a action, err error) {
 	default:
 		err = fmt.Errorf("%s is no event; events are @a a->b a=>b a!tool:args=result a<tool=result a~ a$ a^active a#tag:text +5m ( ... )*3 and words like loop:task", at)
 	}
-	if err == nil && a.ask && (a.verb != verbCall && a.verb != verbTool || a.ended != 0) {
+	if err == nil && a.ask && (a.verb != verbCall && a.verb != verbTool && a.word != "loop" && a.word != "reflect" || a.ended != 0) {
 		err = fmt.Errorf("%s: only calls can be asked for: ?a->b or ?a!tool:args, the result apart as a<tool:args=text", at)
 	}
 	return a, err

@@ -163,8 +163,8 @@ func asked(body []byte, ev *events.Event, now events.Stamp) ([]byte, error) {
 	if err != nil {
 		return nil, cli.Failure("the event: %w", err).Advise("weir check --help shows one that can be read")
 	}
-	if ev.Kind != events.AgentCall && ev.Kind != events.ToolCall {
-		return nil, cli.Failure("the event: only agent.call and tool.call can be asked for, not %s", ev.Kind)
+	if !ev.Kind.Asked() {
+		return nil, cli.Failure("the event: only agent.call, tool.call, task.loop and task.reflect can be asked for, not %s", ev.Kind)
 	}
 	ev.Ask = true
 	return ev.AppendJSON(nil), nil

@@ -17,7 +17,7 @@ import (
 	"weir/events"
 )
 
-// Handler is POST /v1/check: one event of kind agent.call or tool.call, answered
+// Handler is POST /v1/check: one event of kind agent.call, tool.call, task.loop or task.reflect, answered
 // with 200 and {"verdict": ...} when the call may be made, and else with the status of
 // the verdict and a refusal in the dress that the query asks for: ?deny=bare, by default
 // a problem (RFC 9457). Several events, one a line as application/x-ndjson, are asked for
@@ -86,9 +86,9 @@ func prepare(body []byte, ev *events.Event) ([]byte, error) {
 	if err := ev.FromProducer(); err != nil {
 		return nil, err
 	}
-	if ev.Kind != events.AgentCall && ev.Kind != events.ToolCall {
+	if !ev.Kind.Asked() {
 		return nil, &Error{http.StatusUnprocessableEntity,
-			fmt.Sprintf("only agent.call and tool.call can be asked for, not %s; send it to /v1/events", ev.Kind)}
+			fmt.Sprintf("only agent.call, tool.call, task.loop and task.reflect can be asked for, not %s; send it to /v1/events", ev.Kind)}
 	}
 	if !ev.Ask {
 		ev.Ask = true

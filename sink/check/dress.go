@@ -2,6 +2,7 @@ package check
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -155,10 +156,7 @@ type task struct {
 func bareOf(v *events.Verdict) bare {
 	b := bare{Reason: v.Reason, Limit: v.Limit, Observed: v.Observed, Session: sessionOf(v), Tool: v.Tool, Detail: detailOf(v), ControlledCutoff: v.ControlledCutoff, RetryAfterS: v.RetryAfterS}
 	if v.TaskID != "" {
-		agent := v.Agent
-		if agent == "" {
-			agent = v.From
-		}
+		agent := cmp.Or(v.To, v.Agent, v.From) // who was to do it
 		b.task = &task{"rejected", v.Reason, v.LoopCount, v.TaskID, v.ProjectID, v.MemoryTraceID, agent, v.DelegationDepth}
 	}
 	return b

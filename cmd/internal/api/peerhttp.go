@@ -24,7 +24,7 @@ func (a *Server) serveForwarded(w http.ResponseWriter, r *http.Request) error {
 	if a.trust.Weigh(gate.Ask, &ev) {
 		raw = ev.AppendJSON(nil)
 	}
-	if !ev.Ask || ev.Kind != events.AgentCall && ev.Kind != events.ToolCall {
+	if !ev.Ask || !ev.Kind.Asked() {
 		return &problem.Error{Status: http.StatusBadRequest, Detail: "only asks are passed on"}
 	}
 	v, err := a.form.AskHere(r.Context(), &ev, raw)

@@ -134,8 +134,8 @@ func (s Source) Admit(ev *events.Event) error {
 		return refuse("kind", "%s is a person's order; send the admin token with it", ev.Kind)
 	case r == person && s != Admin:
 		return refuse("kind", "%s is a person's order, and %s has no admin token to prove it by; POST it to /v1/events with the token", ev.Kind, s)
-	case r != call && s == Ask:
-		return refuse("kind", "only agent.call and tool.call can be asked for, not %s; send it to /v1/events", ev.Kind)
+	case !ev.Kind.Asked() && s == Ask:
+		return refuse("kind", "only agent.call, tool.call, task.loop and task.reflect can be asked for, not %s; send it to /v1/events", ev.Kind)
 	}
 	if ev.Rescue != nil && ev.Rescue.Admin && s != Admin {
 		return refuse("rescue.admin", "only who has the admin token may say so; send it with the event, or leave rescue.admin out")

@@ -14,8 +14,8 @@ import (
 func TestTable(t *testing.T) {
 	orders := map[events.Kind]bool{events.OperatorStop: true, events.OperatorRelease: true, events.OverrideSet: true}
 	own := map[events.Kind]bool{events.LimitsSet: true, events.Tick: true, events.AgentActivity: true}
-	calls := map[events.Kind]bool{events.AgentCall: true, events.ToolCall: true}
-	told := []events.Kind{events.AgentReturn, events.ToolResult, events.LLMCall, events.TurnStart, events.TaskLoop, events.TaskReflect, events.AgentStatus,
+	calls := map[events.Kind]bool{events.AgentCall: true, events.ToolCall: true, events.TaskLoop: true, events.TaskReflect: true}
+	told := []events.Kind{events.AgentReturn, events.ToolResult, events.LLMCall, events.TurnStart, events.AgentStatus,
 		events.NoteAdded, events.RescueRequest, events.FlowStart, events.FlowEnd, events.VerdictAck, events.ReviewResult}
 	if len(told)+len(orders)+len(own)+len(calls) != len(events.Kinds()) {
 		t.Fatal("there is a kind of which this table does not say who may send it")
