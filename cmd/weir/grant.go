@@ -20,9 +20,9 @@ func grantCommand() cli.Command {
 that is more. What stood against it for these limits is taken back at once. The extra ends
 when it is used up or its time is over, and what is granted again adds up. Who grants it
 and why stand in the log. Calls are those of tools and between agents; each limit that
-counts what is granted has the extra for itself. Patterns are no budget: a flow that
-circles is released by weir flows release. The running weir has to have an admin token, and
-wants it.`,
+counts what is granted has the extra for itself. Patterns are no budget: a flow that goes
+round in circles is released by weir flows release. It takes the admin token of the
+running weir.`,
 		Examples: []string{
 			`weir flows grant order-77 --calls 20 --until 1h --reason "nearly done"`,
 			`weir flows grant order-77 --tokens 200000 --cost 2.50 --until 2026-12-01T00:00:00Z --reason "large order"`,

@@ -74,10 +74,9 @@ type world struct {
 	faulty bool
 	trace  []string
 
-	mu      sync.Mutex
-	parked  []*call
-	broken  *Violation
-	trouble bool
+	mu     sync.Mutex
+	parked []*call
+	broken *Violation
 
 	events, activity, verdicts, letters []*partition
 	flows                               []*plainFlows
