@@ -34,6 +34,7 @@ type follower struct {
 
 	tail    *jsonl.Tail
 	adapter adapter.Adapter
+	ignored *ignored // nil when the adapter is shared, which renews its own
 	entries []state.Entry
 	bytes   int
 	letters []state.DeadLetter
@@ -140,14 +141,12 @@ func headOf(path string) ([]byte, error) {
 func (f *follower) use(format adapter.Format) {
 	f.format, f.known = format, true
 	f.tail.Documents(format.Framing == adapter.Documents)
-	ignore := f.in.ignoreArgs()
 	// The source is no part of where a record is read, or the same record read elsewhere
 	// would count again.
-	made := func() adapter.Adapter { return format.New(adapter.Options{IgnoreArgs: ignore}) }
 	if f.shared != nil {
-		f.adapter = f.shared.of(format.Name, made)
+		f.adapter = f.shared.of(f.in, format)
 	} else {
-		f.adapter = made()
+		f.adapter, f.ignored = f.in.adapter(format)
 	}
 	f.note(func(s *Status) { s.Format = format.Name })
 }
@@ -229,6 +228,9 @@ func (f *follower) detect() bool {
 func (f *follower) take(ctx context.Context) error {
 	if !f.known {
 		return nil
+	}
+	if f.ignored != nil {
+		f.ignored.renew()
 	}
 	for {
 		r, ok := f.tail.Next()

@@ -152,14 +152,15 @@ type sharedAdapters struct {
 	all   map[string]*sharedAdapter
 }
 
-// of returns the adapter of a format for one more file; make makes the first.
-func (s *sharedAdapters) of(format string, make func() adapter.Adapter) adapter.Adapter {
+// of returns the adapter of a format for one more file.
+func (s *sharedAdapters) of(in *Intake, format adapter.Format) adapter.Adapter {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	a, ok := s.all[format]
+	a, ok := s.all[format.Name]
 	if !ok {
-		a = &sharedAdapter{clock: s.clock, inner: make()}
-		s.all[format] = a
+		a = &sharedAdapter{clock: s.clock}
+		a.inner, a.ignored = in.adapter(format)
+		s.all[format.Name] = a
 	}
 	return &fileAdapter{a, adapter.BranchOf(a.inner)}
 }
@@ -170,6 +171,8 @@ type sharedAdapter struct {
 	mu    sync.Mutex
 	inner adapter.Adapter
 	last  time.Time
+
+	ignored *ignored
 }
 
 // fileAdapter is how one of the files is read with it.
@@ -182,6 +185,7 @@ func (f *fileAdapter) Decode(record []byte, emit func(*events.Event)) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.last = f.clock.Now()
+	f.ignored.renew()
 	return f.file.Decode(record, emit)
 }
 

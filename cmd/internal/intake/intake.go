@@ -11,6 +11,7 @@ import (
 	"weir/cmd/internal/gate"
 	"weir/cmd/internal/phase"
 	"weir/cmd/internal/pump"
+	"weir/events/adapter"
 	"weir/events/adapter/registry"
 	"weir/events/jsonl"
 	"weir/state"
@@ -125,12 +126,30 @@ func (in *Intake) Close() (err error) {
 	return err
 }
 
-// ignoreArgs are the arguments, by tool, that do not tell calls apart.
-func (in *Intake) ignoreArgs() map[string][]string {
-	limits := in.o.Limits()
-	ignore := make(map[string][]string)
-	for i := range limits.Tools {
-		ignore[limits.Tools[i].Name] = limits.Tools[i].IgnoreArgs
+// ignored are the arguments, by tool, that do not tell calls apart, as one adapter reads
+// them. Whoever decodes with the adapter renews them, so that it knows of limits that were
+// reloaded since it was made.
+type ignored struct {
+	limits  func() *analyzer.Limits
+	version string
+	args    map[string][]string
+}
+
+// adapter returns a new adapter of a format, with what it leaves out of hashes.
+func (in *Intake) adapter(format adapter.Format) (adapter.Adapter, *ignored) {
+	g := &ignored{limits: in.o.Limits, args: make(map[string][]string)}
+	g.renew()
+	return format.New(adapter.Options{IgnoreArgs: g.args}), g
+}
+
+func (g *ignored) renew() {
+	limits := g.limits()
+	if limits.Version == g.version && g.version != "" {
+		return
 	}
-	return ignore
+	g.version = limits.Version
+	clear(g.args)
+	for i := range limits.Tools {
+		g.args[limits.Tools[i].Name] = limits.Tools[i].IgnoreArgs
+	}
 }
