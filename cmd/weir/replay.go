@@ -591,12 +591,12 @@ func (s *replaySummary) print(env *cli.Env, apart bool) error {
 		}
 		switch {
 		case s.FlowsWarned == 0:
-			_, err = fmt.Fprintln(env.Out, "nothing to say against any of them")
+			_, err = fmt.Fprintln(env.Out, "no rule fired")
 		case s.FlowsStopped == 0:
-			_, err = fmt.Fprintf(env.Out, "flows warned: %d, stopped: none\n", s.FlowsWarned)
+			_, err = fmt.Fprintf(env.Out, "%s warned, none stopped\n", cli.Count(int64(s.FlowsWarned), "flow"))
 		default:
-			_, err = fmt.Fprintf(env.Out, "flows warned: %d, of these stopped: %d; %s of %s calls came after a stop (of a stopped flow %.0f %%, median)\n",
-				s.FlowsWarned, s.FlowsStopped, cli.Grouped(s.CallsSaved), cli.Grouped(s.Calls), 100*s.MedianWorkSaved)
+			_, err = fmt.Fprintf(env.Out, "%s warned, %d of them stopped; %s of %s calls came after a stop (of a stopped flow %.0f %%, median)\n",
+				cli.Count(int64(s.FlowsWarned), "flow"), s.FlowsStopped, cli.Grouped(s.CallsSaved), cli.Grouped(s.Calls), 100*s.MedianWorkSaved)
 		}
 		if err == nil {
 			err = s.printBlind(env)
