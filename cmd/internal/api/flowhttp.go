@@ -39,7 +39,7 @@ func (a *Server) serveFlows(w http.ResponseWriter, r *http.Request) error {
 	default:
 		return &problem.Error{Status: http.StatusBadRequest, Detail: fmt.Sprintf("sort=%q is not known; want newest or near", sort)}
 	}
-	list, err := pump.FlowsOf(a.form.Pumps(), int(limit), order)
+	list, err := pump.FlowsOf(a.log.Pumps(), int(limit), order)
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (a *Server) serveFlow(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *Server) view(id string) (analyzer.View, error) {
-	p, err := a.form.PumpOf(id)
+	p, err := a.log.PumpOf(id)
 	if err != nil {
 		return analyzer.View{}, err
 	}
@@ -87,7 +87,7 @@ func (a *Server) serveFlowEvents(w http.ResponseWriter, r *http.Request) error {
 		since = 0
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
-	err = a.form.EventsOf(r.Context(), id, since, func(line []byte) bool {
+	err = a.log.EventsOf(r.Context(), id, since, func(line []byte) bool {
 		if limit == 0 {
 			return false
 		}
@@ -131,7 +131,7 @@ func (a *Server) serveLimits(w http.ResponseWriter, _ *http.Request) error {
 
 // inForce returns the limits that the pumps judge by, and as they were written.
 func (a *Server) inForce() (*analyzer.Limits, []byte) {
-	return pump.InForce(a.form.Pumps(), a.limits.Current)
+	return pump.InForce(a.log.Pumps(), a.limits.Current)
 }
 
 func (a *Server) serveReload(w http.ResponseWriter, _ *http.Request) error {

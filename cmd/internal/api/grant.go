@@ -96,7 +96,7 @@ func (a *Server) serveGrant(w http.ResponseWriter, r *http.Request) error {
 		}
 		entries = append(entries, state.Entry{Value: raw})
 	}
-	if err := a.form.Append(r.Context(), entries); err != nil {
+	if err := a.log.Append(r.Context(), entries); err != nil {
 		return err
 	}
 	first := &grants[0]

@@ -12,7 +12,7 @@ import (
 // serveHealth says whether the pump loop turns. It depends on nothing outside, for
 // what watches it restarts weir when it fails.
 func (a *Server) serveHealth(w http.ResponseWriter, _ *http.Request) error {
-	since := a.clock.Now().Sub(a.form.Turned())
+	since := a.clock.Now().Sub(a.log.Turned())
 	out := struct {
 		OK       bool  `json:"ok"`
 		TurnedMS int64 `json:"turned_ms_ago"`
@@ -68,9 +68,9 @@ func (a *Server) readiness() readyAnswer {
 	if a.program.Ending().Err() != nil {
 		out.Why = append(out.Why, "weir is stopping")
 	}
-	why, lag := a.form.Ready()
+	why, lag := a.log.Ready()
 	out.Why, out.Lag = append(out.Why, why...), lag
-	if differs := a.form.ClockDiffers(); differs != "" {
+	if differs := a.log.ClockDiffers(); differs != "" {
 		out.Why = append(out.Why, differs)
 	}
 	if free < floor || a.diskLow() {
@@ -85,5 +85,5 @@ func (a *Server) readiness() readyAnswer {
 
 // diskLow reports whether a pump waits for free space.
 func (a *Server) diskLow() bool {
-	return slices.ContainsFunc(append(a.form.Pumps(), a.form.Agents()...), func(p *pump.Pump) bool { return p.Standing().DiskLow.Load() })
+	return slices.ContainsFunc(append(a.log.Pumps(), a.log.Agents()...), func(p *pump.Pump) bool { return p.Standing().DiskLow.Load() })
 }

@@ -59,5 +59,5 @@ func (a *Server) appendHooked(ctx context.Context, lines [][]byte) error {
 	if len(entries) == 0 {
 		return nil
 	}
-	return a.form.Append(ctx, entries)
+	return a.log.Append(ctx, entries)
 }

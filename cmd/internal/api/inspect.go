@@ -93,7 +93,7 @@ func (a *Server) telling(r *http.Request) (*telling, error) {
 		since = 0
 	}
 	var bad error
-	err = a.form.EventsOf(r.Context(), id, since, func(line []byte) bool {
+	err = a.log.EventsOf(r.Context(), id, since, func(line []byte) bool {
 		if len(t.events) == maxTale {
 			t.Truncated = true
 			return false
@@ -179,7 +179,7 @@ func (a *Server) serveKey(w http.ResponseWriter, r *http.Request) error {
 		}
 		from += int64(len(entries))
 	}
-	list, err := pump.FlowsOf(a.form.Pumps(), pump.MaxScanned, pump.Newest)
+	list, err := pump.FlowsOf(a.log.Pumps(), pump.MaxScanned, pump.Newest)
 	if err != nil {
 		return err
 	}

@@ -201,7 +201,7 @@ func (t *delivery) refuse(in *lineReader, err error) {
 
 // flush puts what was gathered into the journal.
 func (t *delivery) flush() error {
-	if err := t.server.form.Append(t.request.Context(), t.good); err != nil {
+	if err := t.server.log.Append(t.request.Context(), t.good); err != nil {
 		return err
 	}
 	if err := t.server.store.DeadLetter(t.letters...); err != nil {

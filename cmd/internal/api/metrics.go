@@ -41,7 +41,7 @@ func (m *meter) restored(now time.Time) {
 func (a *Server) Measure(r *prom.Reading) {
 	a.counts.Read(r)
 	r.Intake = prom.Intake{Held: a.budget.Held(), Limit: a.budget.Limit(), Refused: a.budget.Refused()}
-	for _, p := range a.form.Pumps() {
+	for _, p := range a.log.Pumps() {
 		for i := range r.Live {
 			r.Live[i] += p.Standing().Live[i].Load()
 		}
@@ -52,7 +52,7 @@ func (a *Server) Measure(r *prom.Reading) {
 		}
 	}
 	a.readAgents(r)
-	a.form.Measure(r)
+	a.log.Measure(r)
 	r.StoreBytes[0], r.StoreBytes[1] = a.store.Size()
 	r.DiskFree, r.DiskFloor = a.store.Free()
 	r.Restored = time.Duration(a.meter.caughtUp.Load())
@@ -73,7 +73,7 @@ func (a *Server) Measure(r *prom.Reading) {
 func (a *Server) readAgents(r *prom.Reading) {
 	now := a.clock.Now()
 	told := now
-	for _, p := range a.form.Agents() {
+	for _, p := range a.log.Agents() {
 		muster, ok := p.Muster()
 		if !ok {
 			continue

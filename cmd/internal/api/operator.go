@@ -138,7 +138,7 @@ func (a *Server) put(ctx context.Context, ev *events.Event) (said func() []json.
 		return nil, err
 	}
 	from, timeout := a.verdicts.End(), a.clock.After(a.o.AnswerTimeout)
-	if err := a.form.Append(ctx, []state.Entry{{Value: raw}}); err != nil {
+	if err := a.log.Append(ctx, []state.Entry{{Value: raw}}); err != nil {
 		return nil, err
 	}
 	return func() []json.RawMessage { return a.said(ctx, from, ev.ID, timeout) }, nil
@@ -147,7 +147,7 @@ func (a *Server) put(ctx context.Context, ev *events.Event) (said func() []json.
 // lookAt returns the flow when this process folds it. When it does and knows nothing of
 // it, known is false, and the flow that is returned has nothing in it.
 func (a *Server) lookAt(key string) (view *analyzer.View, known bool, err error) {
-	p, err := a.form.PumpOf(key)
+	p, err := a.log.PumpOf(key)
 	if err != nil {
 		return nil, true, nil // another folds it; the log takes the order all the same
 	}

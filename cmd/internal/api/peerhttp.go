@@ -27,7 +27,7 @@ func (a *Server) serveForwarded(w http.ResponseWriter, r *http.Request) error {
 	if !ev.Ask || !ev.Kind.Asked() {
 		return &problem.Error{Status: http.StatusBadRequest, Detail: "only asks are passed on"}
 	}
-	v, err := a.form.AskHere(r.Context(), &ev, raw)
+	v, err := a.log.AskHere(r.Context(), &ev, raw)
 	if err != nil {
 		return err
 	}

@@ -177,7 +177,7 @@ type Server struct {
 	meter   meter
 
 	program  Program
-	form     Log
+	log      Log
 	store    Store
 	verdicts Verdicts
 	limits   Limits
@@ -228,7 +228,7 @@ func (a *Server) Listen() (err error) {
 
 // Serve begins to serve requests, and returns.
 func (a *Server) Serve(p Parts) error {
-	a.program, a.form, a.store, a.verdicts, a.limits, a.reading, a.letters, a.selfTest, a.ask = p.Program, p.Log, p.Store, p.Verdicts, p.Limits, p.Intake, p.Letters, p.SelfTest, p.Ask
+	a.program, a.log, a.store, a.verdicts, a.limits, a.reading, a.letters, a.selfTest, a.ask = p.Program, p.Log, p.Store, p.Verdicts, p.Limits, p.Intake, p.Letters, p.SelfTest, p.Ask
 	a.server = a.newServer()
 	a.serveMetrics()
 	if err := a.listenForGateways(); err != nil {

@@ -74,7 +74,7 @@ const stopBatch = 500
 // the error says how many orders it has.
 func (a *Server) stopAll(ctx context.Context, o *events.Operator, out *StopAllAnswer) error {
 	var flows []pump.LiveFlow
-	for _, p := range a.form.Pumps() {
+	for _, p := range a.log.Pumps() {
 		some, more, err := p.Live(MaxStopAll - len(flows))
 		if err != nil {
 			return err
@@ -95,7 +95,7 @@ func (a *Server) stopAll(ctx context.Context, o *events.Operator, out *StopAllAn
 			}
 			entries = append(entries, state.Entry{Value: raw})
 		}
-		if err := a.form.Append(ctx, entries); err != nil {
+		if err := a.log.Append(ctx, entries); err != nil {
 			return fmt.Errorf("%d of %d flows were stopped, give the order again: %w", out.Stopped, len(flows), err)
 		}
 		out.Stopped += len(entries)
@@ -107,7 +107,7 @@ func (a *Server) stopAll(ctx context.Context, o *events.Operator, out *StopAllAn
 // When there are some, an error of this process is only told: they may be able to, all
 // the same.
 func (a *Server) passOn(r *http.Request, asked *StopAll, out *StopAllAnswer, err error) error {
-	addresses, missed := a.form.Others(r.Context())
+	addresses, missed := a.log.Others(r.Context())
 	if len(addresses)+len(missed) == 0 {
 		return err
 	}

@@ -220,7 +220,7 @@ func (v *viewer) beat() {
 
 // upToDate reports whether the fold has caught up with the log.
 func (a *Server) upToDate() bool {
-	why, _ := a.form.Ready()
+	why, _ := a.log.Ready()
 	return len(why) == 0
 }
 

@@ -24,7 +24,7 @@ func (l *lagging) Ready() (why []string, lag int64) { return l.why, 0 }
 func TestBeats(t *testing.T) {
 	f := func(sse bool, want string, why ...string) {
 		t.Helper()
-		v := viewer{server: &Server{form: &lagging{why: why}}, sse: sse}
+		v := viewer{server: &Server{log: &lagging{why: why}}, sse: sse}
 		if v.beat(); v.buf.String() != want {
 			t.Errorf("%q, want %q", v.buf.String(), want)
 		}
@@ -50,7 +50,7 @@ func TestSlowViewerIsDropped(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	a := &Server{o: Options{Streams: 1}, clock: clock.NewFake(), form: &lagging{}, verdicts: store.Verdicts(0)}
+	a := &Server{o: Options{Streams: 1}, clock: clock.NewFake(), log: &lagging{}, verdicts: store.Verdicts(0)}
 	w := &stalled{ResponseRecorder: httptest.NewRecorder()}
 	req := httptest.NewRequest(http.MethodGet, "/v1/verdicts", nil)
 	req.Header.Set("Accept", "text/event-stream")

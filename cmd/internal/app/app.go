@@ -42,19 +42,19 @@ type App struct {
 	keys   orderKeys
 	api    *api.Server
 
-	store    *state.Store
-	openForm func() (form, error)
-	form     form
-	verdicts *state.Log // that streams and outlets read
-	counts   pump.Counts
-	budget   *budget.Budget // of what is taken in at one time
-	letters  *intake.Letters
-	selfTest *selftest.Prober // nil when weir does not test itself
-	answers  *ask.Answers
-	orders   *ask.GlobalOrders
-	file     *jsonl.File
-	reading  *intake.Intake // files, and what programs send
-	serving  bool
+	store       *state.Store
+	openBackend func() (backend, error)
+	backend     backend
+	verdicts    *state.Log // that streams and outlets read
+	counts      pump.Counts
+	budget      *budget.Budget // of what is taken in at one time
+	letters     *intake.Letters
+	selfTest    *selftest.Prober // nil when weir does not test itself
+	answers     *ask.Answers
+	orders      *ask.GlobalOrders
+	file        *jsonl.File
+	reading     *intake.Intake // files, and what programs send
+	serving     bool
 
 	// What is ended in turn by Stop.
 	intake, leaving *phase.Phase
@@ -72,7 +72,7 @@ func New(o Options) (*App, error) {
 		return nil, err
 	}
 	a := &App{o: o, clock: o.Clock, logger: o.Logger, done: make(chan struct{}), budget: budget.New(o.IntakeMemory)}
-	a.openForm = a.newForm
+	a.openBackend = a.newBackend
 	if o.SelfTest > 0 {
 		a.selfTest = &selftest.Prober{Every: o.SelfTest, Clock: a.clock, Logger: a.logger}
 	}
@@ -136,33 +136,33 @@ func (a *App) Start(ctx context.Context) (err error) {
 	}
 	a.verdicts, a.answers = a.store.Verdicts(0), ask.NewAnswers(a.clock, a.o.AnswerTimeout)
 	a.intake, a.leaving = phase.New(a.Fail), phase.New(a.Fail)
-	if a.form, err = a.openForm(); err != nil {
+	if a.backend, err = a.openBackend(); err != nil {
 		return err
 	}
-	a.orders = &ask.GlobalOrders{Verdicts: a.verdicts, Log: a.form, Clock: a.clock, Logger: a.logger}
+	a.orders = &ask.GlobalOrders{Verdicts: a.verdicts, Log: a.backend, Clock: a.clock, Logger: a.logger}
 	if a.o.VerdictFile != "" {
 		if a.file, err = jsonl.Open(a.o.VerdictFile); err != nil {
 			return err
 		}
 	}
 	a.letters = &intake.Letters{Counts: &a.counts, Clock: a.clock, Logger: a.logger}
-	if a.reading, err = intake.Open(intake.Options{Follow: a.o.Follow, StateDir: a.o.StateDir, Log: a.form, Store: a.store, Letters: a.letters, Trust: a.trust,
+	if a.reading, err = intake.Open(intake.Options{Follow: a.o.Follow, StateDir: a.o.StateDir, Log: a.backend, Store: a.store, Letters: a.letters, Trust: a.trust,
 		Counts: &a.counts, Clock: a.clock, Logger: a.logger, Limits: a.inForce, Fail: a.Fail}); err != nil {
 		return err
 	}
 	if err := a.api.Listen(); err != nil {
 		return err
 	}
-	if err := a.limits.Begin(a.form.SetLimits); err != nil {
+	if err := a.limits.Begin(a.backend.SetLimits); err != nil {
 		return err
 	}
-	if err := a.form.Start(ctx); err != nil {
+	if err := a.backend.Start(ctx); err != nil {
 		return err
 	}
 	a.run(a.intake, "limits", a.limits.Watch)
 	a.run(a.intake, "orders of all flows", a.orders.Run)
 	if a.selfTest != nil {
-		a.selfTest.Log, a.selfTest.Verdicts = folded{a.form}, a.verdicts
+		a.selfTest.Log, a.selfTest.Verdicts = folded{a.backend}, a.verdicts
 	}
 	if a.o.SelfTest > 0 {
 		a.run(a.intake, "self-test", a.selfTest.Run)
@@ -174,7 +174,7 @@ func (a *App) Start(ctx context.Context) (err error) {
 	if a.hook != nil {
 		a.forward(forwarder.ToWebhook(a.o.WebhookURL, a.hook))
 	}
-	if err := a.api.Serve(api.Parts{Program: a, Log: a.form, Store: a.store, Verdicts: a.verdicts, Limits: a.limits,
+	if err := a.api.Serve(api.Parts{Program: a, Log: a.backend, Store: a.store, Verdicts: a.verdicts, Limits: a.limits,
 		Intake: a.reading, Letters: a.letters, SelfTest: a.selfTest, Ask: a.orders.Ask}); err != nil {
 		return err
 	}
@@ -185,7 +185,7 @@ func (a *App) Start(ctx context.Context) (err error) {
 
 // inForce returns the limits that are judged by.
 func (a *App) inForce() *analyzer.Limits {
-	limits, _ := pump.InForce(a.form.Pumps(), a.limits.Current)
+	limits, _ := pump.InForce(a.backend.Pumps(), a.limits.Current)
 	return limits
 }
 
@@ -196,7 +196,7 @@ func (a *App) forward(f *forwarder.Forwarder) {
 }
 
 // folded tells the self-test what is folded here.
-type folded struct{ form }
+type folded struct{ backend }
 
 func (f folded) Folded() (out []int) {
 	for _, p := range f.Pumps() {
@@ -213,7 +213,7 @@ func (f folded) PartitionOf(flow string) (int, bool) {
 	return p.Partition(), true
 }
 
-func (a *App) newForm() (form, error) {
+func (a *App) newBackend() (backend, error) {
 	shared := pump.Options{Limits: a.limits.Current(), Parse: pump.ParseLimits, Answer: a.answers.Deliver, Memory: a.o.Memory,
 		CheckpointEvery: a.o.CheckpointEvery, Counts: &a.counts, Metrics: a.api.Metrics(), Clock: a.clock, Logger: a.logger}
 	await := func(end func() int64) func(context.Context, *events.Event, func() error) (*events.Verdict, error) {
@@ -277,11 +277,11 @@ type Place struct {
 }
 
 // Places returns the partitions of events that are folded here, in order.
-func (a *App) Places() []Place { return placesOf(a.form.Pumps()) }
+func (a *App) Places() []Place { return placesOf(a.backend.Pumps()) }
 
 // AgentPlaces returns those of the activity that are folded here, in order. They are
 // numbered as what comes of them is: behind all partitions of events.
-func (a *App) AgentPlaces() []Place { return placesOf(a.form.Agents()) }
+func (a *App) AgentPlaces() []Place { return placesOf(a.backend.Agents()) }
 
 func placesOf(pumps []*pump.Pump) (out []Place) {
 	for _, p := range pumps {
@@ -313,7 +313,7 @@ func (a *App) Stop(ctx context.Context) error {
 	// Streams and followers first, or Shutdown would wait for them.
 	err := a.intake.End(ctx)
 	a.api.Shutdown(ctx)
-	if perr := a.form.Stop(ctx); errors.Is(perr, state.ErrDiskLow) {
+	if perr := a.backend.Stop(ctx); errors.Is(perr, state.ErrDiskLow) {
 		a.logger.Warn("stopped without a last checkpoint; the next start folds a little more again", "error", perr)
 	} else {
 		err = errors.Join(err, perr)
@@ -330,8 +330,8 @@ func (a *App) leave() error {
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
 	defer cancel()
 	var err error
-	if a.form != nil {
-		err = errors.Join(a.intake.End(ctx), a.form.Stop(ctx), a.leaving.End(ctx))
+	if a.backend != nil {
+		err = errors.Join(a.intake.End(ctx), a.backend.Stop(ctx), a.leaving.End(ctx))
 	}
 	return errors.Join(err, a.closeAll())
 }

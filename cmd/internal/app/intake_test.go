@@ -143,7 +143,7 @@ func TestGarbage(t *testing.T) {
 		entries = append(entries, state.Entry{Value: g}, state.Entry{Value: call("g", i, "a", "b").AppendJSON(nil)})
 	}
 	first := r.log().End()
-	if err := r.form.Append(t.Context(), entries); err != nil {
+	if err := r.backend.Append(t.Context(), entries); err != nil {
 		t.Fatal(err)
 	}
 	r.folded()

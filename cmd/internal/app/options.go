@@ -20,7 +20,7 @@ import (
 	"weir/state"
 )
 
-// Options are what the embedded form runs with. The zero value is good: it keeps
+// Options are what an app runs with. The zero value is good: it keeps
 // everything in memory and listens on DefaultListen.
 type Options struct {
 	Listen string   // address of the HTTP server; default DefaultListen

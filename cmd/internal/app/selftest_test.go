@@ -159,7 +159,7 @@ func TestOwnFlowsAreReserved(t *testing.T) {
 	r.want(r.do("POST", "/v1/events", lines(hidden)), 400, "reserved_kind", "correlation_id")
 	r.want(r.do("POST", "/v1/check", lines(hidden)), 400, "weir's own")
 	// Past the intake, as on Kafka.
-	if err := r.form.Append(t.Context(), []state.Entry{{Value: hidden.AppendJSON(nil)}}); err != nil {
+	if err := r.backend.Append(t.Context(), []state.Entry{{Value: hidden.AppendJSON(nil)}}); err != nil {
 		t.Fatal(err)
 	}
 	r.folded()

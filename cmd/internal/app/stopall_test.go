@@ -13,7 +13,7 @@ import (
 
 // company is a log beside which others fold flows.
 type company struct {
-	form
+	backend
 	addresses, missed []string
 }
 
@@ -24,9 +24,9 @@ func (c *company) Others(context.Context) (addresses, missed []string) { return 
 func TestStopAllIsPassedOn(t *testing.T) {
 	var others company
 	near := beginHand(t, Options{}, func(a *App) {
-		a.openForm = func() (form, error) {
-			f, err := a.newForm()
-			others.form = f
+		a.openBackend = func() (backend, error) {
+			f, err := a.newBackend()
+			others.backend = f
 			return &others, err
 		}
 	})

@@ -278,7 +278,7 @@ func TestNoBackendIsToldApart(t *testing.T) {
 			var types []ast.Expr
 			switch n := n.(type) {
 			case *ast.TypeAssertExpr:
-				if x, ok := n.X.(*ast.SelectorExpr); ok && (x.Sel.Name == "form" || x.Sel.Name == "Log") {
+				if x, ok := n.X.(*ast.SelectorExpr); ok && (x.Sel.Name == "backend" || x.Sel.Name == "log" || x.Sel.Name == "Log") {
 					t.Errorf("%s: what a log backend can do more is asked by a type assertion: put it into the interface", set.Position(n.Pos()))
 				}
 				types = []ast.Expr{n.Type}

@@ -8,9 +8,9 @@ import (
 	"weir/events"
 )
 
-// form is how a program comes by its log: it keeps a journal of its own, or it is a
+// backend is how a program comes by its log: it keeps a journal of its own, or it is a
 // member of a group that shares the partitions of a Kafka topic. All else is the same.
-type form interface {
+type backend interface {
 	api.Log
 
 	// Start begins to fold.
