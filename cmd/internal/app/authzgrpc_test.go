@@ -77,7 +77,7 @@ func TestClaimsTakeNoMemory(t *testing.T) {
 		t.Errorf("status %q, %v", code, err)
 	}
 	runtime.ReadMemStats(&after)
-	if took := int64(after.TotalAlloc - before.TotalAlloc); took > streams*claim/4 {
+	if took := int64(after.TotalAlloc - before.TotalAlloc); took > streams*claim/2 { // the clients and all else of the process included
 		t.Errorf("%d streams that claim %d bytes each took %d", streams, claim, took)
 	}
 	close(stop)
