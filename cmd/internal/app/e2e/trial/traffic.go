@@ -84,10 +84,14 @@ var runaways = [...]func(f *flow, n int) events.Event{
 	// An agent that calls itself at times.
 	func(f *flow, n int) events.Event {
 		if n%7 == 3 {
-			return f.call(n, 1, 1, uint64(n), events.Unknown)
+			ev := f.call(n, 1, 1, uint64(n), events.Unknown)
+			ev.TransferMode = events.ReturnToCaller // else it may be a speaker who goes on
+			return ev
 		}
 		return f.honest(n)
 	},
+	// Work given to one agent faster than anybody works.
+	func(f *flow, n int) events.Event { return f.call(n, 0, 1, uint64(n), events.Yes) },
 	// A burst of hops without work among four agents.
 	func(f *flow, n int) events.Event { return f.call(n, (n-1)%4, n%4, uint64(n), events.No) },
 	// One turn with ever more tool calls, all different.
