@@ -210,7 +210,7 @@ func askRunning(t *testing.T, url string) {
 	f(0, "allow  allowed", strings.ReplaceAll(string(call), `"lookup"`, `"other"`), "check")
 	f(3, "deny  repetition_detected", string(call), "check")
 	f(3, `"allowed": false`, string(call), "check", "-o", "json")
-	f(1, "only agent.call and tool.call", `{"kind":"flow.end","correlation_id":"loop"}`, "check")
+	f(1, "only agent.call, tool.call, task.loop and task.reflect", `{"kind":"flow.end","correlation_id":"loop"}`, "check")
 	f(0, "stopped", "", "flows", "ls")
 	f(0, "178 % circling", "", "flows", "ls", "--sort", "near")
 	f(0, "Tool call rejected", "", "explain", "loop")
