@@ -171,9 +171,9 @@ func (w *flowWriter) act(ev *events.Event) (act string, fields []string) {
 	case events.TurnStart:
 		return "turn:" + quoted(ev.TurnID), nil
 	case events.TaskLoop:
-		return "loop:" + quoted(ev.TaskID), nil
+		return ask + "loop:" + quoted(ev.TaskID), nil
 	case events.TaskReflect:
-		return "reflect:" + quoted(ev.TaskID), nil
+		return ask + "reflect:" + quoted(ev.TaskID), nil
 	case events.OperatorStop, events.OperatorRelease:
 		name := "stop"
 		if ev.Kind == events.OperatorRelease {

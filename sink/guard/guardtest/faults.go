@@ -412,16 +412,19 @@ func elsewhere(rw http.ResponseWriter, r *http.Request) {
 	http.Redirect(rw, r, pathElsewhere, http.StatusTemporaryRedirect)
 }
 
-// packed is a text and more, Flood bytes of it, in the form of gzip.
+// packed is a text and more, Flood bytes of it, in the form of gzip. What is repeated is
+// packed once, for a file of gzip may have many members, and packing all of it takes the
+// race detector longer than a guard waits.
 func packed(text, again string) []byte {
-	var out bytes.Buffer
-	zip := gzip.NewWriter(&out)
-	_, _ = io.WriteString(zip, text) // memory takes everything
-	for sent := 0; sent < Flood; sent += len(again) {
-		_, _ = io.WriteString(zip, again)
+	member := func(text string) []byte {
+		var out bytes.Buffer
+		zip := gzip.NewWriter(&out)
+		_, _ = io.WriteString(zip, text) // memory takes everything
+		_ = zip.Close()
+		return out.Bytes()
 	}
-	_ = zip.Close()
-	return out.Bytes()
+	many := max(1, (1<<20)/len(again))
+	return append(member(text), bytes.Repeat(member(strings.Repeat(again, many)), 1+Flood/(many*len(again)))...)
 }
 
 // hijacked answers below HTTP. What it sends ends with the connection.
