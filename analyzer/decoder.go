@@ -14,7 +14,7 @@ type decoder struct {
 	bad bool
 }
 
-var zeros [maxCalls * (sizeCall + 8)]byte // what take returns when there is too little; never written
+var zeros [maxCalls * (sizeCall + 8 + 8 + 1)]byte // what take returns when there is too little; never written
 
 func (d *decoder) fail() { d.bad, d.b = true, nil }
 
