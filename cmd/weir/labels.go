@@ -266,7 +266,7 @@ func (t *tally) note(v *events.Verdict) {
 	switch {
 	case v.Action == events.Warn.String():
 		t.warned = true
-	case stops(v):
+	case v.Stops():
 		t.warned = true
 		if v.Effective == events.EffectiveNow && !t.stopped {
 			t.stopped, t.stoppedAt = true, t.calls

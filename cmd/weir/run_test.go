@@ -128,7 +128,7 @@ func (r *running) stopped() events.Verdict {
 	var found events.Verdict
 	c := &client{base: r.url, http: http.DefaultClient}
 	err := c.verdicts(r.t.Context(), "", 1000, func(v *events.Verdict) error {
-		if stops(v) {
+		if v.Stops() {
 			found = *v
 			return enough
 		}

@@ -7,19 +7,14 @@ import (
 	"weir/events"
 )
 
-// stops reports whether the verdict orders to refuse calls.
-func stops(v *events.Verdict) bool {
-	return v.Action == events.Deny.String() || v.Action == events.Halt.String() || v.Action == events.Throttle.String()
-}
-
 // actionCell is the action in one word: arm is a stop of the next call, and what is
 // only watched is marked.
 func actionCell(v *events.Verdict) cli.Cell {
 	word, paint := v.Action, cli.Plain
 	switch {
-	case stops(v) && v.Effective == events.EffectiveNow:
+	case v.Stops() && v.Effective == events.EffectiveNow:
 		paint = cli.Bad
-	case stops(v):
+	case v.Stops():
 		word, paint = "arm "+word, cli.Caution
 	case v.Action == events.Warn.String():
 		paint = cli.Caution

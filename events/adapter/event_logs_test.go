@@ -331,7 +331,7 @@ func judge(o *told) (order, reasons string) {
 		fx.Reset()
 		engine.Step(&p, f, e, &fx)
 		for _, v := range fx.Verdicts {
-			stops := v.Action == events.Deny.String() || v.Action == events.Halt.String() || v.Action == events.Throttle.String()
+			stops := v.Stops()
 			if order == "" && v.Action == events.Warn.String() || stops && !stopped {
 				order, stopped = v.Action+" "+string(v.Reason)+at, stops
 			}

@@ -103,7 +103,7 @@ func prepare(body []byte, ev *events.Event) ([]byte, error) {
 
 // Refuses reports whether the verdict, given as an answer, forbids the call.
 func Refuses(v *events.Verdict) bool {
-	return v.Mode != events.ModeShadow && (v.Action == events.Throttle.String() || v.Action == events.Deny.String() || v.Action == events.Halt.String())
+	return v.Mode != events.ModeShadow && v.Stops()
 }
 
 // Write writes the answer. There is no JSON-RPC request that it could be for, so that

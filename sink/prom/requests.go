@@ -58,7 +58,7 @@ func (m *Metrics) Check(r Route, v *events.Verdict, took time.Duration) {
 	case v.Mode == events.ModeShadow:
 	case v.Action == events.Warn.String():
 		d = warned
-	case v.Action == events.Throttle.String() || v.Action == events.Deny.String() || v.Action == events.Halt.String():
+	case v.Stops():
 		d = denied
 	}
 	m.checks[r][d].Inc()

@@ -269,7 +269,7 @@ func TestReportsQuote(t *testing.T) {
 	}
 	trial := fold(t, limits(t, tenCalls), true, records)
 	d := &Document{Title: "Backtest", Sources: []string{"<b>"}, Report: trial.Report(nil), Against: "other", Other: trial.Report(nil),
-		Differences: Differences(trial, fold(t, limitfile.Default(), false, records)), Savings: []Saving{{Share: 0.01, Unit: "calls"}}}
+		Differences: Differences(trial, fold(t, limitfile.Default(), false, records))}
 	var page, sheet bytes.Buffer
 	if err := d.HTML(&page); err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package backtest
 import (
 	"fmt"
 	"hash/fnv"
+	"io"
 	"math"
 	"slices"
 
@@ -42,7 +43,9 @@ func (t *Trial) Calibrate(share float64, good func(*Flow) bool) (*Calibration, e
 			continue
 		}
 		all = append(all, f)
-		if h := fnv.New32a(); fnvSum(h, f.ID)&1 == 0 {
+		half := fnv.New32a()
+		_, _ = io.WriteString(half, f.ID) // a hash takes everything
+		if half.Sum32()&1 == 0 {
 			rank = append(rank, f)
 		} else {
 			rest = append(rest, f)
@@ -78,14 +81,6 @@ func (t *Trial) Calibrate(share float64, good func(*Flow) bool) (*Calibration, e
 	c.Steps = calls[min(len(calls), int(math.Ceil(float64(len(calls)+1)*(1-share)-1e-9)))-1]
 	c.Upper = upper(c.Stopped, c.Good)
 	return c, nil
-}
-
-func fnvSum(h interface {
-	Write([]byte) (int, error)
-	Sum32() uint32
-}, s string) uint32 {
-	_, _ = h.Write([]byte(s)) // a hash takes everything
-	return h.Sum32()
 }
 
 // rarity says how rare values of rows are among flows.

@@ -36,7 +36,7 @@ func (f *Flow) outcome() Outcome {
 // another rule.
 func Differences(a, b *Trial) []Difference {
 	out := []Difference{}
-	for i, f := range a.list {
+	for _, f := range a.list {
 		g := b.flows[f.ID]
 		if g == nil {
 			continue
@@ -45,7 +45,7 @@ func Differences(a, b *Trial) []Difference {
 		if was.Word == is.Word && (was.Word != Stopped || was.When.Call == is.When.Call && was.When.Rule == is.When.Rule) {
 			continue
 		}
-		out = append(out, Difference{a.list[i].ID, f.Calls, was, is})
+		out = append(out, Difference{f.ID, f.Calls, was, is})
 	}
 	return out
 }

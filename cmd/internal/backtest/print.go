@@ -28,7 +28,6 @@ type Document struct {
 	Against     string // the name of the other limits; empty for none
 	Other       *Report
 	Differences []Difference
-	Savings     []Saving
 }
 
 var functions = map[string]any{
@@ -49,7 +48,6 @@ var functions = map[string]any{
 	"about":     about,
 	"cell":      func(s string) string { return strings.NewReplacer("|", `\|`, "\n", " ").Replace(s) },
 	"plot":      plot,
-	"curve":     curve,
 }
 
 func about(rule string) string {
@@ -144,27 +142,3 @@ func plot(r RuleReport) template.HTML {
 }
 
 func root(n int) float64 { return math.Sqrt(float64(n)) }
-
-// curve draws what is saved against the share of good flows that are stopped.
-func curve(list []Saving) template.HTML {
-	const width, height, foot = 360, 140, 16
-	if len(list) == 0 {
-		return ""
-	}
-	most := 0.01
-	for _, v := range list {
-		most = max(most, v.Rules, v.Steps)
-	}
-	var s strings.Builder
-	fmt.Fprintf(&s, `<svg viewBox="0 0 %d %d" role="img" aria-label="saved against good flows stopped">`, width, height+foot)
-	for i, of := range [...]func(Saving) float64{func(v Saving) float64 { return v.Rules }, func(v Saving) float64 { return v.Steps }} {
-		var points []string
-		for k, v := range list {
-			points = append(points, fmt.Sprintf("%.1f,%.1f", float64(k)*width/float64(max(1, len(list)-1)), height-of(v)/most*height))
-		}
-		fmt.Fprintf(&s, `<polyline class="%s" points="%s"/>`, [...]string{"rules", "steps"}[i], strings.Join(points, " "))
-	}
-	fmt.Fprintf(&s, `<text x="0" y="%d">%s</text><text x="%d" y="%d" text-anchor="end">%s of good flows</text></svg>`,
-		height+foot-3, percent(list[0].Share), width, height+foot-3, percent(list[len(list)-1].Share))
-	return template.HTML(s.String())
-}

@@ -157,11 +157,10 @@ func grown(last *int64, value int64) int64 {
 
 // hear takes down what was said.
 func (f *Flow) hear(v *events.Verdict) {
-	if v.Mode != analyzer.ModeEnforce.String() {
+	if v.Mode != events.ModeEnforce {
 		return
 	}
-	stops := v.Action == events.Deny.String() || v.Action == events.Halt.String() || v.Action == events.Throttle.String()
-	if !stops && v.Action != events.Warn.String() {
+	if !v.Stops() && v.Action != events.Warn.String() {
 		return
 	}
 	m := &Moment{Rule: v.RuleID, Reason: v.Reason, Message: v.Message, Call: f.Calls, Tokens: f.Tokens, Cost: f.Cost}
@@ -174,7 +173,7 @@ func (f *Flow) hear(v *events.Verdict) {
 	if f.Warned == nil {
 		f.Warned = m
 	}
-	if stops && v.Effective == events.EffectiveNow && f.Stopped == nil {
+	if v.Stops() && v.Effective == events.EffectiveNow && f.Stopped == nil {
 		f.Stopped = m
 	}
 }
