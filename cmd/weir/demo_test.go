@@ -85,7 +85,8 @@ func TestDemoRecordings(t *testing.T) {
 }
 
 // TestTracesGiven runs the published sets, where they are, and holds the outcome to
-// what the rules were measured to do.
+// what the rules were measured to do: no fewer loops may be warned of and stopped, and
+// no more honest runs. A set that is not in the table has to have its events, no more.
 func TestTracesGiven(t *testing.T) {
 	dir := "../../../shared/traces"
 	files, err := filepath.Glob(dir + "/*.jsonl.gz")
@@ -108,28 +109,38 @@ func TestTracesGiven(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("exit code %d: %s", code, errs)
 	}
-	want := map[string][6]int{ // caught, warned, stopped; alone, warned, stopped
-		"whowhen_hc":        {31, 23, 11, 27, 1, 0},
-		"tau_airline_gpt4o": {0, 0, 0, 84, 0, 0},
-	}
 	for _, r := range analyzer.Rows() {
 		if r.Silence && strings.Contains(out, `"rule":"`+r.Name+`"`) {
 			t.Errorf("%s calls agents of honest traces stuck:\n%s", r.Name, out)
 		}
 	}
+	type bounds struct{ loops, warned, stopped, honest, wronglyWarned, wronglyStopped int }
+	measured := map[string]bounds{
+		"whowhen_hc":        {31, 23, 11, 27, 1, 0},
+		"tau_airline_gpt4o": {0, 0, 0, 84, 0, 0},
+		"masft_ag2_even":    {61, 60, 50, 3539, 54, 4},
+	}
+	held := 0
 	for line := range bytes.Lines([]byte(out)) {
 		var s labelScore
 		if err := json.Unmarshal(line, &s); err != nil || s.Labels == "" {
 			continue
 		}
-		got := [6]int{s.ShouldBeCaught, s.Warned, s.Stopped, s.ShouldBeLeft, s.WronglyWarned, s.WronglyStopped}
-		if got != want[s.Labels] || s.WithoutEvents != 0 {
-			t.Errorf("%s: got %v and %d traces without events, want %v", s.Labels, got, s.WithoutEvents, want[s.Labels])
+		if s.WithoutEvents != 0 {
+			t.Errorf("%s: %d traces without events", s.Labels, s.WithoutEvents)
 		}
-		delete(want, s.Labels)
+		want, ok := measured[s.Labels]
+		if !ok || s.ShouldBeCaught != want.loops || s.ShouldBeLeft != want.honest {
+			t.Logf("%s: not the set that was measured: %+v", s.Labels, s)
+			continue
+		}
+		held++
+		if s.Warned < want.warned || s.Stopped < want.stopped || s.WronglyWarned > want.wronglyWarned || s.WronglyStopped > want.wronglyStopped {
+			t.Errorf("%s: got %+v, want %+v or better", s.Labels, s, want)
+		}
 	}
-	if len(want) > 0 {
-		t.Errorf("no line for %v in\n%s", want, out)
+	if held == 0 {
+		t.Skipf("NOT TESTED: no set in %s is one that was measured", dir)
 	}
 }
 
