@@ -14,6 +14,7 @@ type Engine struct {
 	limits  Limits
 	byKind  [32][]RuleID // rows that are on, by the kind they follow
 	scaled  RuleSet
+	tells   bool   // of some limit the model is told what is left
 	version uint32 // of the limits, as orders keep it
 	agents  agentRows
 	observe func(RuleID, int64) // see Observing; nil but in backtests
@@ -22,6 +23,8 @@ type Engine struct {
 // New returns an engine for the limits, which must be valid (see Limits.Validate).
 func New(l Limits) *Engine {
 	e := &Engine{limits: l, scaled: l.Load.Scale, version: shortHash(l.Version), agents: agentRowsOf(&l.Agents)}
+	e.tells = slices.ContainsFunc(l.Rules[:], func(s Setting) bool { return s.Tell != 0 }) ||
+		slices.ContainsFunc(l.Overrides, func(o Override) bool { return o.Setting.Tell != 0 })
 	for i := range Rules {
 		for _, k := range events.Kinds() {
 			if Rules[i].On.Has(k) && e.mayFire(RuleID(i)) {

@@ -9,9 +9,13 @@ import (
 )
 
 // addRemaining adds to an answer what is left of each limit that stands against the flow, so that
-// who asks can end its work before a limit ends it. As soon as no more is left of one
-// than the limits set (Setting.Tell), an answer that refuses nothing says so in words, too.
+// who asks can end its work before a limit ends it: when the ask wants to be told, and always
+// when the limits tell it of one (Setting.Tell). As soon as no more is left of that one than they
+// set, an answer that refuses nothing says so in words, too.
 func (e *Engine) addRemaining(f *Flow, m *moment, answer *events.Verdict) {
+	if !e.tells && !m.ev.Tell {
+		return
+	}
 	var few []events.Remaining
 	for _, r := range telling {
 		rule := &Rules[r]

@@ -9,7 +9,14 @@ import (
 )
 
 // asksOf folds asks of a tool, each its own call, and returns the answers.
-func asksOf(t *testing.T, l Limits, calls int) (answers []events.Verdict) {
+func asksOf(t *testing.T, l Limits, calls int) []events.Verdict { return answersTo(t, l, calls, false) }
+
+// asksWanting are asks that want to be told what is left.
+func asksWanting(t *testing.T, l Limits, calls int) []events.Verdict {
+	return answersTo(t, l, calls, true)
+}
+
+func answersTo(t *testing.T, l Limits, calls int, tell bool) (answers []events.Verdict) {
 	t.Helper()
 	if err := l.Validate(); err != nil {
 		t.Fatal(err)
@@ -19,7 +26,7 @@ func asksOf(t *testing.T, l Limits, calls int) (answers []events.Verdict) {
 	var f Flow
 	var fx Effects
 	for i := range calls {
-		ev := events.Event{ID: "a" + string(rune('a'+i)), Source: "s", Kind: events.ToolCall, Ask: true, CorrelationID: "f", CorrelationSource: events.CorrelationExplicit,
+		ev := events.Event{ID: "a" + string(rune('a'+i)), Source: "s", Kind: events.ToolCall, Ask: true, Tell: tell, CorrelationID: "f", CorrelationSource: events.CorrelationExplicit,
 			From: events.Party{Agent: "coder"}, Time: events.StampOf(time.Date(2026, 11, 20, 14, 0, i, 0, time.UTC))}
 		ev.Tool = events.Tool{Name: "read", ArgsHash: events.Hash{Algorithm: events.XXH64, Value: uint64(i)}}
 		e.Step(&p, &f, &ev, &fx)
@@ -75,7 +82,7 @@ func TestNothingIsLeftToTellOfWhatRefusesNothing(t *testing.T) {
 			l.Rules[i].Mode = ModeEnforce
 		}
 	}
-	for _, v := range asksOf(t, l, 3) {
+	for _, v := range asksWanting(t, l, 3) {
 		if v.Remaining != nil || v.AgentMessage != "" {
 			t.Errorf("says %v, %q", v.Remaining, v.AgentMessage)
 		}
@@ -85,7 +92,7 @@ func TestNothingIsLeftToTellOfWhatRefusesNothing(t *testing.T) {
 func TestTimeThatIsLeftHasAnEnd(t *testing.T) {
 	l := Balanced()
 	l.Rules[RuleFlowDuration] = Setting{Warn: Off, Stop: 60}
-	answers := asksOf(t, l, 11)
+	answers := asksWanting(t, l, 11)
 	for _, r := range answers[10].Remaining {
 		if r.RuleID == "max_flow_duration" && (r.Left != 50 || r.Until.String() != "2026-11-20T14:01:00.000Z") {
 			t.Errorf("%+v", r)
@@ -93,5 +100,48 @@ func TestTimeThatIsLeftHasAnEnd(t *testing.T) {
 	}
 	if leftOf(&answers[10], "max_flow_duration") != 50 {
 		t.Error("nothing is said of the time")
+	}
+}
+
+func TestWhatIsLeftIsWorkedOutOnlyForWhoWantsIt(t *testing.T) {
+	l := Balanced()
+	l.Rules[RuleToolCalls] = Setting{Warn: Off, Stop: 6, Max: true}
+	for i, v := range asksOf(t, l, 7) {
+		if v.Remaining != nil {
+			t.Errorf("ask %d, which wants nothing told, is told %v", i+1, v.Remaining)
+		}
+	}
+	for i, v := range asksWanting(t, l, 7) {
+		if got, want := leftOf(&v, "max_tool_calls"), float64(max(0, 4-i)); got != want {
+			t.Errorf("after call %d %v are left, want %v", i+1, got, want)
+		}
+	}
+	l.Rules[RuleToolCalls].Tell = 1
+	for i, v := range asksOf(t, l, 7) {
+		if v.Remaining == nil {
+			t.Errorf("ask %d is told nothing, though the limits tell", i+1)
+		}
+	}
+}
+
+// BenchmarkAsk is one ask of a flow that is within its limits.
+func BenchmarkAsk(b *testing.B) {
+	for name, tell := range map[string]bool{"plain": false, "tell": true} {
+		b.Run(name, func(b *testing.B) {
+			e := New(Balanced())
+			var p Partition
+			var first, f Flow
+			var fx Effects
+			ev := events.Event{ID: "a", Source: "s", Kind: events.ToolCall, Ask: true, Tell: tell, CorrelationID: "f", From: events.Party{Agent: "coder"}, Time: 1_795_183_200_000}
+			ev.Tool = events.Tool{Name: "read", ArgsHash: events.Hash{Algorithm: events.XXH64, Value: 1}}
+			e.Step(&p, &first, &ev, &fx)
+			ev.ID = "b"
+			b.ReportAllocs()
+			for b.Loop() {
+				first.copyTo(&f)
+				fx.Reset()
+				e.Step(&p, &f, &ev, &fx)
+			}
+		})
 	}
 }

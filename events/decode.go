@@ -100,6 +100,8 @@ func (s *scanner) event(e *Event) bool {
 			ok = s.bool(&e.Claimed)
 		case eventAsk:
 			ok = s.bool(&e.Ask)
+		case eventTell:
+			ok = s.bool(&e.Tell)
 		case eventFrom:
 			ok = s.party(&e.From)
 		case eventTo:

@@ -290,6 +290,7 @@ func plainEvent(p []byte, e *Event) {
 		"origin":             plainOneOf(&e.Origin, originNames[:]),
 		"claimed":            plainBool(func(v bool) { e.Claimed = v }),
 		"ask":                plainBool(func(v bool) { e.Ask = v }),
+		"tell":               plainBool(func(v bool) { e.Tell = v }),
 		"from":               plainParty(&e.From),
 		"to":                 plainParty(&e.To),
 		"message_id":         id(&e.MessageID),

@@ -31,6 +31,7 @@ func (e *Event) AppendJSON(dst []byte) []byte {
 	w.word("origin", e.Origin.String())
 	w.flag("claimed", e.Claimed)
 	w.flag("ask", e.Ask)
+	w.flag("tell", e.Tell)
 	w.party("from", e.From)
 	w.party("to", e.To)
 	w.text("message_id", e.MessageID)

@@ -45,6 +45,7 @@ type Event struct {
 	Origin            Origin // who set it off; OriginUnset when the producer did not say (see By)
 	Claimed           bool   // that a user set it off is no more than its sender's claim; written by intakes
 	Ask               bool   // asked before it is sent: refused it counts as an attempt, not as a call
+	Tell              bool   // with Ask: the answer is to say what is left of each limit, see Verdict.Remaining
 	From, To          Party  // the zero Party as From means a human
 
 	MessageID, ConversationID, TaskID, TaskType string

@@ -121,6 +121,7 @@ const (
 	eventOrigin
 	eventClaimed
 	eventAsk
+	eventTell
 	eventFrom
 	eventTo
 	eventMessageID
@@ -176,6 +177,7 @@ var eventFields = newFields([]string{
 	eventOrigin:            "origin",
 	eventClaimed:           "claimed",
 	eventAsk:               "ask",
+	eventTell:              "tell",
 	eventFrom:              "from",
 	eventTo:                "to",
 	eventMessageID:         "message_id",

@@ -93,7 +93,8 @@ type Verdict struct {
 	Trigger          *Trigger  `json:"trigger,omitempty"`
 	Evidence         *Evidence `json:"evidence,omitempty"`
 	Recovery         *Recovery `json:"recovery,omitempty"`
-	// Remaining, in answers to asks alone, is what is left of each limit after the call.
+	// Remaining, in answers to asks alone, is what is left of each limit after the call: where
+	// the ask wants to be told (Event.Tell), or the limits tell it of one.
 	Remaining []Remaining `json:"remaining,omitempty"`
 }
 

@@ -166,7 +166,7 @@ func asked(body []byte, ev *events.Event, now events.Stamp) ([]byte, error) {
 	if !ev.Kind.Asked() {
 		return nil, cli.Failure("the event: only agent.call, tool.call, task.loop and task.reflect can be asked for, not %s", ev.Kind)
 	}
-	ev.Ask = true
+	ev.Ask, ev.Tell = true, true
 	return ev.AppendJSON(nil), nil
 }
 

@@ -32,6 +32,10 @@ type Call struct {
 	// called itself. Without it nobody can say that two agents only pass a message around.
 	HadWork events.Tri `json:"-"`
 
+	// Tell has Ask bring what is left of each limit (Decision.Remaining), also where the limits
+	// of weir set tell for none. Weir works it out for each such call.
+	Tell bool `json:"tell,omitempty"`
+
 	Origin events.Origin `json:"-"` // unset: a person for an agent call without From, else an agent
 }
 

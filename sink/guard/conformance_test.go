@@ -361,7 +361,15 @@ func follows(t *testing.T, name string, command []string) {
 		"told":   {ID: "t", Mode: events.ModeEnforce, Action: "allow", Reason: "allowed", AgentMessage: "wrap up", Remaining: left},
 		"warned": {ID: "w", Mode: events.ModeEnforce, Action: "warn", Reason: events.MaxTotalCalls, AgentMessage: "wrap up", Remaining: left},
 	}
-	weir.Answer(func(ev *events.Event) *events.Verdict { return answers[ev.To.Agent] })
+	weir.Answer(func(ev *events.Event) *events.Verdict {
+		v := answers[ev.To.Agent]
+		if v == nil || ev.Tell {
+			return v
+		}
+		untold := *v
+		untold.Remaining = nil
+		return &untold
+	})
 	f := begin(t, weir, command)
 	ab := map[string]any{"flow": "f", "from": "a", "to": "b"}
 	f.until(map[string]any{"stale": false, "bounds": 7.0})
@@ -375,7 +383,7 @@ func follows(t *testing.T, name string, command []string) {
 		t.Errorf("refused with %v", d)
 	}
 	for to, action := range map[string]string{"denied": "deny", "told": "allow", "warned": "warn"} {
-		d := f.decided("ask", map[string]any{"flow": "f", "from": "a", "to": to}, action, "weir")
+		d := f.decided("ask", map[string]any{"flow": "f", "from": "a", "to": to, "tell": true}, action, "weir")
 		want := []any{[]any{"max_cost_usd", 0.5, 5.0, "usd", 0.0}, []any{"max_flow_duration", 50.0, 60.0, "s", 1795183260.5}}
 		if note, _ := d["note"].(string); !reflect.DeepEqual(d["left"], want) || (note == "wrap up") != (to != "denied") {
 			t.Errorf("%s: left %v, note %q; want %v", to, d["left"], note, want)

@@ -152,7 +152,7 @@ func (g *Guard) Release(ctx context.Context, flow, by, reason string, long time.
 func (g *Guard) Ask(ctx context.Context, c Call) Decision {
 	ev := c.event(c.kind())
 	g.stampEvent(&ev, g.stamp())
-	ev.Ask = true
+	ev.Ask, ev.Tell = true, c.Tell
 	d, err := g.ask(ctx, &ev)
 	if err == nil {
 		if d.Stopped() {

@@ -35,6 +35,8 @@ export interface Call {
   tenant?: string;
   /** For ask: did the caller use tools or make something since it was called. */
   hadWork?: boolean;
+  /** For ask: bring what is left of each limit, also where the limits set tell for none. */
+  tell?: boolean;
   origin?: "user" | "agent" | "scheduler" | "applet" | "system";
 }
 
@@ -736,7 +738,7 @@ export class Guard {
 
   private async askWeir(call: Call): Promise<Decision> {
     const flow = call.flow ?? "";
-    const ev = this.stamped({ ...event(call, kind(call)), ask: true, had_work: call.hadWork });
+    const ev = this.stamped({ ...event(call, kind(call)), ask: true, tell: call.tell, had_work: call.hadWork });
     let answer: string;
     try {
       answer = await this.call("POST", "/v1/check", { "content-type": "application/json" }, JSON.stringify(ev), this.askTimeout);

@@ -72,6 +72,7 @@ class Call:
     tenant_id: str = ""
     origin: str = ""  # user, agent, scheduler, applet, system
     had_work: Optional[bool] = None  # for ask: did the caller use tools or make something since it was called
+    tell: bool = False  # for ask: bring what is left of each limit, also where the limits set tell for none
 
     @property
     def kind(self) -> str:
@@ -703,6 +704,8 @@ class Guard:
     def _ask(self, call: Call) -> Decision:
         ev = self._stamped(_event(call, call.kind))
         ev["ask"] = True
+        if call.tell:
+            ev["tell"] = True
         if call.had_work is not None:
             ev["had_work"] = call.had_work
         try:
