@@ -151,7 +151,7 @@ func (s *source) topic(ctx context.Context, env *cli.Env, fold func(*events.Even
 			if ev.Kind == events.LimitsSet || ev.Kind == events.Tick {
 				return nil // the limits are those that are tried
 			}
-			ev.Appended = rec.Appended
+			ev.Appended = rec.Time
 			return fold(&ev)
 		}, func(err error) { env.Notice("%v", err) })
 		if err != nil {

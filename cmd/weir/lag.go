@@ -192,5 +192,5 @@ func age(ctx context.Context, c *kafka.Cluster, topic string, partition int, off
 	if err != nil || len(records) == 0 {
 		return 0, err
 	}
-	return max(0, now().Sub(records[0].Appended.Time()).Seconds()), nil
+	return max(0, now().Sub(records[0].Time.Time()).Seconds()), nil
 }

@@ -50,7 +50,7 @@ func (d *doctor) probe(ctx context.Context, c *kafka.Cluster) {
 	err = eachRecord(ctx, c, topic, 0, from, from+1, func(r *kafka.Record) error {
 		for _, h := range r.Headers {
 			if h.Key == probeHeader && bytes.Equal(h.Value, token) {
-				appended = r.Appended.Time()
+				appended = r.Time.Time()
 				return found
 			}
 		}

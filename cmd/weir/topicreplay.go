@@ -278,7 +278,7 @@ func (t *topicReplay) run(ctx context.Context) error {
 			if ev.Kind == events.LimitsSet && !t.recorded {
 				return nil
 			}
-			ev.Appended = rec.Appended
+			ev.Appended = rec.Time
 			return fold(&ev, rec)
 		}, func(err error) { t.env.Notice("%v", err) })
 		if err != nil {

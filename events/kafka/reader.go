@@ -13,6 +13,8 @@ import (
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
+
+	"weir/events/kafka/recordbatch"
 )
 
 // ReaderOptions are how a Reader reads. The zero value is good.
@@ -40,14 +42,13 @@ type Reader struct {
 	partition int
 	o         ReaderOptions
 
-	link    *link
-	asked   int64  // from where the answer that is under way begins, or would
-	waiting bool   // an answer is under way
-	request []byte // memory of the last one
-	answer  []byte // memory of the last one
-	rest    []byte // batches of the answer that are still to be unpacked
-	unpacker
-	decoder
+	link     *link
+	asked    int64  // from where the answer that is under way begins, or would
+	waiting  bool   // an answer is under way
+	request  []byte // memory of the last one
+	answer   []byte // memory of the last one
+	rest     []byte // batches of the answer that are still to be unpacked
+	decoder  *recordbatch.Decoder
 	throttle time.Duration
 	damaged  int   // answers in a row whose first batch had a wrong checksum
 	final    error // what the caller must step over
@@ -79,7 +80,7 @@ func NewReader(c *Cluster, topic string, partition int, from int64, o ReaderOpti
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	r := &Reader{cluster: c, topic: topic, partition: partition, o: o, asked: from, unpacker: unpacker{limit: o.Unpacked}}
+	r := &Reader{cluster: c, topic: topic, partition: partition, o: o, asked: from, decoder: recordbatch.NewDecoder(o.Unpacked)}
 	r.next.Store(from)
 	r.high.Store(-1)
 	return r
@@ -112,7 +113,7 @@ func (r *Reader) Close() error {
 	r.hangUp()
 	r.rest, r.asked = nil, r.next.Load()
 	r.answer = nil
-	r.unpacker.close()
+	r.decoder.Close()
 	return nil
 }
 
@@ -141,8 +142,7 @@ func (r *Reader) Fetch(ctx context.Context, dst []Record) ([]Record, error) {
 		return dst, r.final
 	}
 	keep := 4 * r.o.Bytes
-	r.unpacker.reset(keep)
-	r.headers = r.headers[:0]
+	r.decoder.Reset(keep)
 	if len(r.rest) == 0 {
 		if cap(r.answer) > keep {
 			r.answer = nil
@@ -242,14 +242,14 @@ func pause(ctx context.Context, d time.Duration) error {
 // a batch behind them: a broker cuts off where the answer is full.
 func endOf(b []byte, from int64) (end int64, cut []byte) {
 	for left := b; ; {
-		t, rest, whole := cutBatch(left)
+		t, rest, whole := recordbatch.Cut(left)
 		if !whole {
 			if len(left) < len(b) {
 				b = b[:len(b)-len(left)]
 			}
 			return from, b
 		}
-		from = max(from, t.last+1)
+		from = max(from, t.Last+1)
 		left = rest
 	}
 }
@@ -293,7 +293,7 @@ func (r *Reader) exchange() (fetched, error) {
 	// the beginning is read, which says where it ends.
 	whole := size <= int64(r.o.Unpacked+r.o.Bytes)
 	if !whole {
-		size = batchHead + 1024
+		size = recordbatch.HeadSize + 1024
 	}
 	if err := r.read(int(size)); err != nil {
 		return fetched{}, err
@@ -345,36 +345,36 @@ func (r *Reader) outOfRange(ctx context.Context, l *link) error {
 
 // take appends the records of rest, as far as Fetch gives at once.
 func (r *Reader) take(dst []Record) []Record {
-	for len(r.rest) > 0 && len(dst) < maxRecords && r.total < 2*r.o.Bytes {
-		t, rest, whole := cutBatch(r.rest)
+	for len(r.rest) > 0 && len(dst) < maxRecords && r.decoder.Unpacked() < 2*r.o.Bytes {
+		t, rest, whole := recordbatch.Cut(r.rest)
 		next := r.next.Load()
 		if !whole {
 			// What the broker cut off at the end is gone already; this is the first batch.
 			r.rest = nil
 			switch {
-			case t.offset < 0:
+			case t.Offset < 0:
 				r.setBack(fmt.Errorf("topic %s: %w", r.topic, errAnswer))
-			case t.last >= next:
+			case t.Last >= next:
 				r.refuse(&t, fmt.Errorf("%w of %d bytes even as it is", ErrTooLarge, r.o.Unpacked))
 			}
 			return dst
 		}
-		if t.last < next || t.control() {
+		if t.Last < next || t.Control() {
 			r.rest = rest
-			r.next.Store(max(next, t.last+1))
+			r.next.Store(max(next, t.Last+1))
 			continue
 		}
 		start := len(dst)
 		var err error
-		if dst, err = r.unpackBatch(dst, &t, next); err != nil {
+		if dst, err = r.decoder.Append(dst, &t, next); err != nil {
 			dst = dst[:start]
 			if start > 0 {
 				return dst // the next call comes to it again
 			}
-			if errors.Is(err, errSum) && r.damaged < maxDamaged {
+			if errors.Is(err, recordbatch.ErrChecksum) && r.damaged < maxDamaged {
 				r.damaged++
 				r.rest = nil
-				r.setBack(fmt.Errorf("topic %s: the batch at offset %d: %w", r.topic, t.offset, err))
+				r.setBack(fmt.Errorf("topic %s: the batch at offset %d: %w", r.topic, t.Offset, err))
 				return dst
 			}
 			r.refuse(&t, err)
@@ -382,22 +382,11 @@ func (r *Reader) take(dst []Record) []Record {
 		}
 		r.damaged = 0
 		r.rest = rest
-		r.next.Store(t.last + 1)
+		r.next.Store(t.Last + 1)
 	}
 	return dst
 }
 
-func (r *Reader) refuse(t *batch, err error) {
-	r.final = &BatchError{Topic: r.topic, Partition: r.partition, Offset: t.offset, Next: t.last + 1, Err: err}
-}
-
-func (r *Reader) unpackBatch(dst []Record, t *batch, from int64) ([]Record, error) {
-	if err := t.check(); err != nil {
-		return dst, err
-	}
-	b, err := r.unpack(t.codec(), t.records)
-	if err != nil {
-		return dst, err
-	}
-	return r.decoder.append(dst, t, b, from, r.o.Unpacked/recordCost)
+func (r *Reader) refuse(t *recordbatch.Batch, err error) {
+	r.final = &BatchError{Topic: r.topic, Partition: r.partition, Offset: t.Offset, Next: t.Last + 1, Err: err}
 }

@@ -4,19 +4,11 @@ import (
 	"errors"
 	"fmt"
 
-	kafkago "github.com/segmentio/kafka-go"
-
-	"weir/events"
+	"weir/events/kafka/recordbatch"
 )
 
 // Record is one record of a partition.
-type Record struct {
-	Offset   int64
-	Appended events.Stamp // the broker's time if the topic has message.timestamp.type=LogAppendTime, else the producer's
-	Key      []byte       // nil: none
-	Value    []byte       // nil: none, unlike an empty one
-	Headers  []kafkago.Header
-}
+type Record = recordbatch.Record
 
 // GapError says that the records from From to before To are gone: retention or an
 // operator deleted them before they were read. SkipTo(To) goes on behind them.
@@ -48,7 +40,7 @@ func (e *BeyondEndError) Error() string {
 
 // ErrTooLarge is in a *BatchError when the batch unpacks to more than
 // ReaderOptions.Unpacked, or has so many records or headers that they need as much.
-var ErrTooLarge = errors.New("it unpacks to more than the limit")
+var ErrTooLarge = recordbatch.ErrTooLarge
 
 // BatchError says that the records from Offset to before Next, which one producer sent
 // together, cannot be read and never will be. SkipTo(Next) goes on behind them.

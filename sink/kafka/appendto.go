@@ -4,6 +4,7 @@ import (
 	"context"
 
 	eventkafka "weir/events/kafka"
+	"weir/events/kafka/recordbatch"
 )
 
 // AppendTo writes messages in their order to a partition that several write to, and
@@ -17,9 +18,9 @@ func AppendTo(ctx context.Context, cluster *eventkafka.Cluster, topic string, pa
 
 // write writes messages without sequence numbers.
 func (l *lane) write(ctx context.Context, msgs []Message) (first int64, err error) {
-	b := batch{from: nobody}
+	b := recordbatch.Encoder{From: recordbatch.Nobody}
 	for done := 0; done < len(msgs); {
-		if err := b.encode(msgs[done:], l.most); err != nil {
+		if err := b.Encode(msgs[done:], l.most); err != nil {
 			return first, l.say("append to", err)
 		}
 		var base int64
@@ -36,7 +37,7 @@ func (l *lane) write(ctx context.Context, msgs []Message) (first int64, err erro
 		if done == 0 {
 			first = base
 		}
-		done += b.count
+		done += b.Count
 	}
 	return first, nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/segmentio/kafka-go/protocol"
 
 	eventkafka "weir/events/kafka"
+	"weir/events/kafka/recordbatch"
 )
 
 // How a broker that does not answer is asked again. A broker that was killed is back
@@ -85,14 +86,14 @@ func (l *lane) insist(ctx context.Context, fn func(context.Context) error) error
 
 // produce sends a batch once and returns the offset of its first record, or -1 when
 // the broker says that it has the batch and not where.
-func (l *lane) produce(ctx context.Context, b *batch) (int64, error) {
+func (l *lane) produce(ctx context.Context, b *recordbatch.Encoder) (int64, error) {
 	// The library wants the field of the request that holds the batch: its size first.
-	size := binary.BigEndian.AppendUint32(nil, uint32(len(b.bytes)))
+	size := binary.BigEndian.AppendUint32(nil, uint32(len(b.Bytes)))
 	res, err := l.cluster.Client().RawProduce(ctx, &kafkago.RawProduceRequest{
 		Topic: l.topic, Partition: l.partition, RequiredAcks: kafkago.RequireAll,
-		RawRecords: protocol.RawRecordSet{Reader: io.MultiReader(bytes.NewReader(size), bytes.NewReader(b.bytes))},
+		RawRecords: protocol.RawRecordSet{Reader: io.MultiReader(bytes.NewReader(size), bytes.NewReader(b.Bytes))},
 	})
-	b.lent = b.lent || err != nil
+	b.Lent = b.Lent || err != nil
 	if errors.Is(err, protocol.ErrNoTopic) { // or it may not be seen
 		if _, why := l.cluster.Partitions(ctx, l.topic); eventkafka.Final(why) {
 			return 0, why
@@ -110,9 +111,9 @@ func (l *lane) produce(ctx context.Context, b *batch) (int64, error) {
 // shrink is called when the broker has refused a batch as too large, of which message i
 // is the first. It makes the next batch smaller, or else the message, on a copy because
 // messages are the caller's. It reports whether that can help.
-func (l *lane) shrink(b *batch, msgs *[]Message, i int) bool {
-	half := len(b.bytes) / 2
-	if b.count > 1 {
+func (l *lane) shrink(b *recordbatch.Encoder, msgs *[]Message, i int) bool {
+	half := len(b.Bytes) / 2
+	if b.Count > 1 {
 		l.most = half
 		return true
 	}

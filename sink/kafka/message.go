@@ -3,17 +3,12 @@ package kafka
 import (
 	"hash/maphash"
 
-	kafkago "github.com/segmentio/kafka-go"
-
-	"weir/events"
+	"weir/events/kafka/recordbatch"
 )
 
-// Message is one record to be written. A nil Key or Value is written as null.
-type Message struct {
-	Key, Value []byte
-	Headers    []kafkago.Header
-	Time       events.Stamp // zero: when it is sent; brokers refuse times far ahead of theirs
-}
+// Message is one record to be written: its Offset is the broker's to give. Without a Time
+// it has that at which it is sent; brokers refuse times far ahead of theirs.
+type Message = recordbatch.Record
 
 // digest is a hash of what messages say, without their times: verdicts that are
 // published again get a new time.

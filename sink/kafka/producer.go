@@ -10,6 +10,7 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 
 	eventkafka "weir/events/kafka"
+	"weir/events/kafka/recordbatch"
 )
 
 // ErrFenced says that a Producer may not write any more: another owner has taken the
@@ -38,9 +39,9 @@ type Producer struct {
 	end    int64     // offset after the last record that was written here
 	proved time.Time // when the broker last took this Producer for the owner
 
-	batch  batch // its identity and sequence are the Producer's
-	flying bool  // the batch was sent, and whether it arrived is not known
-	broken error // every Append fails with it
+	batch  recordbatch.Encoder // its identity and sequence are the Producer's
+	flying bool                // the batch was sent, and whether it arrived is not known
+	broken error               // every Append fails with it
 	seed   maphash.Seed
 	rest   rest
 }
@@ -117,7 +118,7 @@ func (p *Producer) Append(ctx context.Context, msgs []Message) (first int64, err
 			if done == 0 {
 				first = base
 			}
-			done += p.batch.count
+			done += p.batch.Count
 		case tooLarge(err) && p.shrink(&p.batch, &msgs, done):
 			err = nil
 		default:
@@ -134,9 +135,9 @@ func (p *Producer) launch(ctx context.Context, msgs []Message) error {
 	if err := p.confirm(ctx); err != nil {
 		return err
 	}
-	p.batch.codec = p.Compression
-	p.batch.lead = []kafkago.Header{owner(p.name, p.batch.from.id)}
-	return p.batch.encode(msgs, p.most)
+	p.batch.Codec = p.Compression
+	p.batch.Lead = []kafkago.Header{owner(p.name, p.batch.From.ID)}
+	return p.batch.Encode(msgs, p.most)
 }
 
 // land sends the batch until the broker has it, and returns the offset of its first
@@ -159,8 +160,8 @@ func (p *Producer) land(ctx context.Context) (int64, error) {
 		if base < 0 {
 			base = p.end
 		}
-		p.end = base + int64(p.batch.count)
-		p.batch.sequence = advance(p.batch.sequence, p.batch.count)
+		p.end = base + int64(p.batch.Count)
+		p.batch.Sequence = recordbatch.Advance(p.batch.Sequence, p.batch.Count)
 		p.flying, p.proved = false, sent
 	case tooLarge(err):
 		p.flying = false // it is not in the log

@@ -12,6 +12,7 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 
 	eventkafka "weir/events/kafka"
+	"weir/events/kafka/recordbatch"
 )
 
 // ownerHeader stands in the first record of each batch: the transactional id and the
@@ -25,15 +26,15 @@ func owner(name string, producer int64) kafkago.Header {
 // takeOver gives the Producer an identity that shuts out earlier owners, and writes the
 // mark that makes it known.
 func (p *Producer) takeOver(ctx context.Context) error {
-	id, err := p.claim(ctx, nobody)
+	id, err := p.claim(ctx, recordbatch.Nobody)
 	if err != nil {
 		return p.say("take over", err)
 	}
-	p.batch.from = id
+	p.batch.From = id
 	// With epoch 0 the producer id is a new one, and an earlier owner under the old id
 	// is not shut out by it: the coordinator forgets a transactional id that was not
 	// claimed for a week, and takes a new producer id when the epochs are used up.
-	if id.epoch == 0 {
+	if id.Epoch == 0 {
 		if err := p.shutOut(ctx); err != nil {
 			return p.say("shut out earlier owners of", err)
 		}
@@ -44,12 +45,12 @@ func (p *Producer) takeOver(ctx context.Context) error {
 
 // claim gets the next epoch. An owner that has one gives it, and fails with ErrFenced
 // when somebody else has claimed since.
-func (p *Producer) claim(ctx context.Context, have identity) (id identity, err error) {
+func (p *Producer) claim(ctx context.Context, have recordbatch.Producer) (id recordbatch.Producer, err error) {
 	err = p.insist(ctx, func(ctx context.Context) error {
 		sent := time.Now()
 		res, err := p.cluster.Client().InitProducerID(ctx, &kafkago.InitProducerIDRequest{
 			TransactionalID: p.name, TransactionTimeoutMs: 10_000, // of a transaction that never is
-			ProducerID: int(have.id), ProducerEpoch: int(have.epoch),
+			ProducerID: int(have.ID), ProducerEpoch: int(have.Epoch),
 		})
 		if err == nil {
 			err = res.Error
@@ -58,7 +59,7 @@ func (p *Producer) claim(ctx context.Context, have identity) (id identity, err e
 			return judge(err)
 		}
 		p.proved = sent
-		id = identity{int64(res.Producer.ProducerID), int16(res.Producer.ProducerEpoch)}
+		id = recordbatch.Producer{ID: int64(res.Producer.ProducerID), Epoch: int16(res.Producer.ProducerEpoch)}
 		return nil
 	})
 	return id, err
@@ -71,14 +72,14 @@ func (p *Producer) confirm(ctx context.Context) error {
 	if elapsed(p.proved) <= p.ConfirmAfter {
 		return nil
 	}
-	have := p.batch.from
+	have := p.batch.From
 	id, err := p.claim(ctx, have)
 	switch {
 	case err != nil:
-	case id.id != have.id:
+	case id.ID != have.ID:
 		err = p.alone(ctx)
-	case id.epoch != have.epoch+1: // not every broker compares what it is given
-		err = fmt.Errorf("%w: somebody has claimed epoch %d", ErrFenced, id.epoch-1)
+	case id.Epoch != have.Epoch+1: // not every broker compares what it is given
+		err = fmt.Errorf("%w: somebody has claimed epoch %d", ErrFenced, id.Epoch-1)
 	}
 	if errors.Is(err, ErrFenced) {
 		p.broken = p.say("append to", err)
@@ -86,7 +87,7 @@ func (p *Producer) confirm(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.batch.from, p.batch.sequence = id, 0
+	p.batch.From, p.batch.Sequence = id, 0
 	return nil
 }
 
@@ -123,7 +124,7 @@ func (p *Producer) shutOut(ctx context.Context) error {
 	others := make(map[int64]bool)
 	err = p.read(ctx, from, end, func(r *eventkafka.Record) {
 		name, producer, _ := strings.Cut(header(r, ownerHeader), " ")
-		if id, err := strconv.ParseInt(producer, 10, 64); err == nil && name == p.name && id != p.batch.from.id {
+		if id, err := strconv.ParseInt(producer, 10, 64); err == nil && name == p.name && id != p.batch.From.ID {
 			others[id] = true
 		}
 	})
@@ -131,8 +132,8 @@ func (p *Producer) shutOut(ctx context.Context) error {
 		return err
 	}
 	for id := range others {
-		b := batch{from: identity{id, math.MaxInt16}, lead: []kafkago.Header{owner(p.name, p.batch.from.id)}}
-		if err := b.encode([]Message{{}}, p.most); err != nil {
+		b := recordbatch.Encoder{From: recordbatch.Producer{ID: id, Epoch: math.MaxInt16}, Lead: []kafkago.Header{owner(p.name, p.batch.From.ID)}}
+		if err := b.Encode([]Message{{}}, p.most); err != nil {
 			return err
 		}
 		err := p.insist(ctx, func(ctx context.Context) error {

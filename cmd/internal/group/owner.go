@@ -248,7 +248,7 @@ func (p *partitionOwner) horizon(ctx context.Context, first, end int64) (time.Ti
 		if err != nil {
 			return asOf, err
 		}
-		if at := time.UnixMilli(int64(r.Appended)); r.Appended != 0 && at.Before(asOf) {
+		if at := time.UnixMilli(int64(r.Time)); r.Time != 0 && at.Before(asOf) {
 			asOf = at
 		}
 	}

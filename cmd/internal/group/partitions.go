@@ -48,14 +48,14 @@ func (l *partitionSet) record(r *kafka.Record) pump.Record {
 	if l.stage == pump.AgentStage {
 		return ActivityRecord(r)
 	}
-	return pump.Record{Offset: r.Offset, Appended: r.Appended, Value: r.Value}
+	return pump.Record{Offset: r.Offset, Appended: r.Time, Value: r.Value}
 }
 
 // ActivityRecord is a record of the topic of activity as a pump of the agent stage takes
 // it. One that does not say where it comes from is from no source at all, and a dead
 // letter unless it sets limits.
 func ActivityRecord(r *kafka.Record) pump.Record {
-	out := pump.Record{Offset: r.Offset, Appended: r.Appended, Value: r.Value, Key: string(r.Key), From: pump.Position{Source: -1}}
+	out := pump.Record{Offset: r.Offset, Appended: r.Time, Value: r.Value, Key: string(r.Key), From: pump.Position{Source: -1}}
 	if at, err := sinkkafka.PositionOf(r.Headers); err == nil {
 		out.From = pump.Position{Source: at.Partition, Offset: at.Offset, Part: at.Part}
 	}

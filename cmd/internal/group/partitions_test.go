@@ -46,7 +46,7 @@ func TestPartitionSets(t *testing.T) {
 	if NameOf("weir", pump.FlowStage) != "weir" || NameOf("weir", pump.AgentStage) != "weir-agents" {
 		t.Error("the groups have other names")
 	}
-	r := kafka.Record{Offset: 7, Appended: 9, Key: []byte("agent:a"), Value: []byte("{}")}
+	r := kafka.Record{Offset: 7, Time: 9, Key: []byte("agent:a"), Value: []byte("{}")}
 	if got := flows.record(&r); got.Offset != 7 || got.Appended != 9 || got.Key != "" || got.From != (pump.Position{}) {
 		t.Errorf("%+v", got)
 	}

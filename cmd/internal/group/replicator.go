@@ -117,7 +117,7 @@ func (m *replicator) copy(ctx context.Context, records []kafka.Record, cursor st
 	var entries []state.Entry
 	for i := range records {
 		if len(records[i].Value) > 0 { // others mark an owner
-			entries = append(entries, state.Entry{Appended: records[i].Appended, Trigger: records[i].Offset, Value: records[i].Value})
+			entries = append(entries, state.Entry{Appended: records[i].Time, Trigger: records[i].Offset, Value: records[i].Value})
 		}
 	}
 	return retry.WhileDiskLow(ctx, m.member.clock, func() error {

@@ -241,7 +241,7 @@ func (p *partition) record(r *kafka.Record) {
 
 func (p *partition) event(r *kafka.Record, ev *events.Event) {
 	if err := p.writer.Event(ev); err != nil {
-		p.refuse(&kafka.Record{Offset: r.Offset, Appended: r.Appended, Key: r.Key, Value: ev.AppendJSON(nil)}, codeOf(err), "of the event that was made of it: "+err.Error())
+		p.refuse(&kafka.Record{Offset: r.Offset, Time: r.Time, Key: r.Key, Value: ev.AppendJSON(nil)}, codeOf(err), "of the event that was made of it: "+err.Error())
 	}
 }
 
@@ -260,7 +260,7 @@ func (p *partition) refuse(r *kafka.Record, code events.Code, reason string) {
 	p.topic.Logger.Debug("record refused", "topic", p.topic.Name, "partition", p.owned.Partition, "offset", r.Offset, "code", code, "reason", reason)
 	// The bytes of the record are good until the next Fetch, and the letter is written
 	// before that.
-	p.writer.Letter(p.topic.Name, p.owned.Partition, sinkkafka.Letter{Position: r.Offset, Code: string(code), Reason: reason, Appended: r.Appended, Key: r.Key, Raw: r.Value})
+	p.writer.Letter(p.topic.Name, p.owned.Partition, sinkkafka.Letter{Position: r.Offset, Code: string(code), Reason: reason, Appended: r.Time, Key: r.Key, Raw: r.Value})
 }
 
 func (p *partition) write(ctx context.Context) error {

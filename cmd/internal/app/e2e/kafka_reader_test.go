@@ -119,8 +119,8 @@ func TestReaderCodecs(t *testing.T) {
 			if m.Offset != int64(i) || !bytes.Equal(m.Key, w.key) || !bytes.Equal(m.Value, w.value) || (m.Key == nil) != (w.key == nil) || (m.Value == nil) != (w.value == nil) {
 				t.Fatalf("%s: record %d is %q %q at %d, want %q %q", topic, i, m.Key, m.Value, m.Offset, w.key, w.value)
 			}
-			if int64(m.Appended) != 1_700_000_000_000+int64(i) {
-				t.Fatalf("%s: record %d has the time %d", topic, i, m.Appended)
+			if int64(m.Time) != 1_700_000_000_000+int64(i) {
+				t.Fatalf("%s: record %d has the time %d", topic, i, m.Time)
 			}
 			if len(m.Headers) != i%3 {
 				t.Fatalf("%s: record %d has %d headers", topic, i, len(m.Headers))
@@ -184,8 +184,8 @@ func TestReaderAppendTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := read(t, b.reader(t, topic, 0, kafka.ReaderOptions{}), 1)
-	if err != nil || int64(got[0].Appended) < before {
-		t.Errorf("the record has the time %d, want at least %d: %v", got[0].Appended, before, err)
+	if err != nil || int64(got[0].Time) < before {
+		t.Errorf("the record has the time %d, want at least %d: %v", got[0].Time, before, err)
 	}
 }
 

@@ -232,7 +232,7 @@ func TestMemberLikeReplay(t *testing.T) {
 		if events.Decode(record.Value, &ev) != nil {
 			continue
 		}
-		ev.Appended = record.Appended
+		ev.Appended = record.Time
 		for _, v := range r.Fold(&ev, record.Offset) {
 			want = append(want, string(v.AppendJSON(nil)))
 			rules[v.RuleID] = true

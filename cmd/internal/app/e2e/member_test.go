@@ -274,7 +274,7 @@ func (g *members) wanted(limits analyzer.Limits) []string {
 			if events.Decode(records[i].Value, &ev) != nil {
 				continue
 			}
-			ev.Appended = records[i].Appended
+			ev.Appended = records[i].Time
 			for _, v := range p.Fold(&ev, records[i].Offset) {
 				out = append(out, string(v.AppendJSON(nil)))
 			}

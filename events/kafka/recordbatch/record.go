@@ -1,0 +1,39 @@
+package recordbatch
+
+import (
+	"hash/crc32"
+
+	kafkago "github.com/segmentio/kafka-go"
+
+	"weir/events"
+)
+
+// Record is one record of a partition.
+type Record struct {
+	Offset  int64
+	Time    events.Stamp // the broker's if the topic has message.timestamp.type=LogAppendTime, else the producer's
+	Key     []byte       // nil: none, unlike an empty one
+	Value   []byte       // nil: none, unlike an empty one
+	Headers []kafkago.Header
+}
+
+// Where the fields of a batch's head stand.
+const (
+	atLength    = 8 // of what follows this field
+	atLeader    = 12
+	atMagic     = 16
+	atCRC       = 17
+	atCodec     = 21 // the checksum covers everything from here on
+	atLastDelta = 23
+	atFirstTime = 27
+	atMaxTime   = 35
+	atProducer  = 43
+	atEpoch     = 51
+	atSequence  = 53
+	atCount     = 57
+)
+
+// HeadSize is how many bytes stand before the records of a batch.
+const HeadSize = 61
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
