@@ -137,7 +137,9 @@ func (t *teller) goOn(s *span, agent string) {
 			continue
 		}
 		t.handOver(h, from)
-		delete(t.said, from)
+		// It stands under who made it as far as was known then: a span that came since may
+		// say better.
+		maps.DeleteFunc(t.said, func(_ string, made *span) bool { return made == h })
 		delete(t.worked, from)
 		delete(t.worked, h.handoff)
 	}
