@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"weir/analyzer"
+	"weir/analyzer/strictyaml"
 )
 
 // Change is one value that differs between two limits.
@@ -83,7 +84,7 @@ func inline(v any) string {
 		}
 		return "[" + strings.Join(members, ", ") + "]"
 	case string:
-		return quote(v)
+		return strictyaml.Quote(v)
 	}
 	return fmt.Sprint(v)
 }

@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"weir/analyzer"
+	"weir/analyzer/strictyaml"
 )
 
 // Import reads the limits file of one of the systems that have a profile here and
@@ -26,7 +27,7 @@ import (
 func Import(name string, data []byte) ([]byte, error) {
 	r := newReader(name)
 	out := r.importFile(data)
-	if err := r.problems.err(); err != nil {
+	if err := r.problems.Err(); err != nil {
 		return nil, err
 	}
 	return out, nil
@@ -206,13 +207,13 @@ func (r *reader) importedProblems(out []byte, from map[string]*yaml.Node) {
 		if k := from[p.Path]; k != nil {
 			q.Line, q.Column, q.Path = k.Line, k.Column, k.Value
 		}
-		r.problems.add(q)
+		r.problems.Add(q)
 	}
 }
 
 // importRoot finds the mapping that holds the limits, and the path to it.
 func (r *reader) importRoot(data []byte) (*yaml.Node, string) {
-	roots := documents(data, 0, &r.problems)
+	roots := strictyaml.Documents(data, 0, &r.problems)
 	if len(r.problems.List) > 0 {
 		return nil, ""
 	}
@@ -222,7 +223,7 @@ func (r *reader) importRoot(data []byte) (*yaml.Node, string) {
 		}
 	}
 	if len(roots) != 1 || roots[0].Kind != yaml.MappingNode {
-		r.problems.add(Problem{Message: "is not one mapping of limits", Hint: importable()})
+		r.problems.Add(Problem{Message: "is not one mapping of limits", Hint: importable()})
 		return nil, ""
 	}
 	if v := child(roots[0], "protection"); v != nil {

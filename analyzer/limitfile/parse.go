@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"weir/analyzer"
+	"weir/analyzer/strictyaml"
 	"weir/events"
 )
 
@@ -36,7 +37,7 @@ func parse(r *reader, data []byte) (analyzer.Limits, error) {
 		r.plain(root)
 		l = r.limits(root)
 	}
-	if err := r.problems.err(); err != nil {
+	if err := r.problems.Err(); err != nil {
 		return analyzer.Limits{}, err
 	}
 	return l, nil
@@ -120,7 +121,7 @@ func (r *reader) base(n *yaml.Node) analyzer.Limits {
 	}
 	l, err := unversioned(name)
 	if err != nil {
-		r.fail(n, "profile", meant(name, Profiles()), "there is no profile %s", quote(name))
+		r.fail(n, "profile", meant(name, Profiles()), "there is no profile %s", strictyaml.Quote(name))
 		return analyzer.Balanced()
 	}
 	return l
@@ -184,7 +185,7 @@ func (r *reader) anyRule(path string, n *yaml.Node) (analyzer.Row, bool) {
 	if hint == "" {
 		hint = "'weir rules ls' lists them"
 	}
-	r.fail(n, path, hint, "there is no rule %s", quote(n.Value))
+	r.fail(n, path, hint, "there is no rule %s", strictyaml.Quote(n.Value))
 	return analyzer.Row{}, false
 }
 
@@ -391,13 +392,13 @@ func (r *reader) validate(l *analyzer.Limits) {
 	for _, fault := range faults {
 		var e *analyzer.LimitError
 		if !errors.As(fault, &e) {
-			r.problems.add(Problem{Message: fault.Error()})
+			r.problems.Add(Problem{Message: fault.Error()})
 			continue
 		}
 		if follows(e.Path, told) {
 			continue
 		}
 		at := r.place(e.Path)
-		r.problems.add(Problem{at.line, at.column, e.Path, e.Message, e.Hint})
+		r.problems.Add(Problem{Line: at.line, Column: at.column, Path: e.Path, Message: e.Message, Hint: e.Hint})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"weir/analyzer"
+	"weir/analyzer/strictyaml"
 )
 
 //go:embed profiles/*.yaml
@@ -55,7 +56,7 @@ func ProfileFile(name string) ([]byte, error) {
 }
 
 func unknownProfile(name string) error {
-	return fmt.Errorf("profile %s is not known: the profiles are %s", quote(name), strings.Join(Profiles(), ", "))
+	return fmt.Errorf("profile %s is not known: the profiles are %s", strictyaml.Quote(name), strings.Join(Profiles(), ", "))
 }
 
 // unversioned returns the profile without its version, as what a file changes.

@@ -11,6 +11,7 @@ import (
 
 	"weir/analyzer"
 	"weir/analyzer/spelling"
+	"weir/analyzer/strictyaml"
 	"weir/events"
 )
 
@@ -29,7 +30,7 @@ func newReader(name string) *reader {
 }
 
 func (r *reader) fail(n *yaml.Node, path, hint, format string, args ...any) {
-	r.problems.add(Problem{n.Line, n.Column, path, fmt.Sprintf(format, args...), hint})
+	r.problems.Add(Problem{Line: n.Line, Column: n.Column, Path: path, Message: fmt.Sprintf(format, args...), Hint: hint})
 }
 
 // plain refuses what a limits file does without: anchors, aliases, merge keys, tags.
@@ -105,7 +106,7 @@ func (r *reader) pairs(path string, n *yaml.Node) func(func(*yaml.Node, *yaml.No
 			}
 			seen[k.Value] = k.Line
 			r.at[here] = place{v.Line, v.Column}
-			if v.Kind == yaml.ScalarNode && v.Tag == "!!null" {
+			if strictyaml.IsNull(v) {
 				r.fail(k, here, "write a value or delete the key", "has no value")
 				continue
 			}
@@ -343,19 +344,10 @@ func split(path string) (holder, key string) {
 	return path[:i], path[i+1:]
 }
 
-// describe says what stands at a node.
+// describe says what stands at a node: a number or a word as it is, a text in quotes.
 func describe(n *yaml.Node) string {
-	switch {
-	case n.Kind == yaml.MappingNode:
-		return "a mapping"
-	case n.Kind == yaml.SequenceNode:
-		return "a list"
-	case n.Kind == yaml.AliasNode:
-		return "an alias"
-	case n.Tag == "!!null":
-		return "nothing"
-	case n.Tag == "!!str":
-		return quote(n.Value)
+	if n.Kind == yaml.ScalarNode && n.Tag != "!!str" && !strictyaml.IsNull(n) {
+		return analyzer.PathKey(n.Value)
 	}
-	return analyzer.PathKey(n.Value)
+	return strictyaml.Describe(n)
 }

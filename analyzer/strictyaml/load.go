@@ -1,4 +1,4 @@
-package limitfile
+package strictyaml
 
 import (
 	"bytes"
@@ -13,24 +13,24 @@ import (
 // MaxSize is how many bytes a file may have.
 const MaxSize = 1 << 20
 
-// maxDepth is how deep a file may nest. Limits need four levels.
+// maxDepth is how deep a file may nest. Limits need four levels, settings two.
 const maxDepth = 16
 
-// documents reads the YAML documents of a file as trees. Trees keep lines, counted
-// from those above the data, and aliases in them are not expanded.
-func documents(data []byte, above int, p *Problems) []*yaml.Node {
+// Documents reads the YAML documents of a file as trees, or adds to p why it cannot. Trees
+// keep lines, counted from those above the data, and aliases in them are not expanded.
+func Documents(data []byte, above int, p *Problems) []*yaml.Node {
 	if len(data) > MaxSize {
-		p.add(Problem{Message: fmt.Sprintf("the file has %d bytes", len(data)), Hint: fmt.Sprintf("at most %d are read", MaxSize)})
+		p.Add(Problem{Message: fmt.Sprintf("the file has %d bytes", len(data)), Hint: fmt.Sprintf("at most %d are read", MaxSize)})
 		return nil
 	}
 	if at := unreadable(data); at >= 0 {
 		line := 1 + above + bytes.Count(data[:at], []byte{'\n'})
-		p.add(Problem{Line: line, Column: at - bytes.LastIndexByte(data[:at], '\n'), Message: fmt.Sprintf("byte %#02x is not text", data[at]), Hint: "save the file as UTF-8"})
+		p.Add(Problem{Line: line, Column: at - bytes.LastIndexByte(data[:at], '\n'), Message: fmt.Sprintf("byte %#02x is not text", data[at]), Hint: "save the file as UTF-8"})
 		return nil
 	}
 	var docs []yaml.Node
 	if err := yaml.Load(data, &docs, yaml.WithAllDocuments(), yaml.WithPlugin(bounds{})); err != nil {
-		p.add(syntax(err, data, above))
+		p.Add(syntax(err, data, above))
 		return nil
 	}
 	var roots []*yaml.Node
@@ -41,23 +41,6 @@ func documents(data []byte, above int, p *Problems) []*yaml.Node {
 		}
 	}
 	return roots
-}
-
-// document reads a file that must be one document.
-func document(data []byte, above int, p *Problems) *yaml.Node {
-	roots := documents(data, above, p)
-	switch {
-	case len(p.List) > 0:
-		return nil
-	case len(roots) > 1:
-		p.add(Problem{Line: roots[1].Line, Column: roots[1].Column, Message: "a second document begins here", Hint: "a limits file is one document; delete the line --- before it"})
-		return nil
-	case len(roots) == 0 || roots[0].Kind == yaml.ScalarNode && roots[0].Value == "":
-		// A file that is being written is empty for a moment: that must not mean defaults.
-		p.add(Problem{Message: "the file is empty", Hint: "write at least profile: balanced"})
-		return nil
-	}
-	return roots[0]
 }
 
 func shift(n *yaml.Node, lines int) {
@@ -101,7 +84,7 @@ func syntax(err error, data []byte, above int) Problem {
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// bounds stops the YAML parser at a depth that no limits file has.
+// bounds stops the YAML parser at a depth that no file of ours has.
 type bounds struct{}
 
 func (bounds) CheckDepth(depth int, _ *yaml.DepthContext) error {
@@ -113,3 +96,21 @@ func (bounds) CheckDepth(depth int, _ *yaml.DepthContext) error {
 
 // CheckAlias allows all: aliases are refused in the tree, where they have a line.
 func (bounds) CheckAlias(int, int) error { return nil }
+
+// IsNull tells whether nothing stands at a node.
+func IsNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
+
+// Describe says what stands at a node, for a message.
+func Describe(n *yaml.Node) string {
+	switch {
+	case n.Kind == yaml.MappingNode:
+		return "a mapping"
+	case n.Kind == yaml.SequenceNode:
+		return "a list"
+	case n.Kind == yaml.AliasNode:
+		return "an alias"
+	case IsNull(n):
+		return "nothing"
+	}
+	return Quote(n.Value)
+}

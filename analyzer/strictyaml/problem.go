@@ -1,4 +1,4 @@
-package limitfile
+package strictyaml
 
 import (
 	"cmp"
@@ -11,7 +11,7 @@ import (
 // Problem is one thing that is wrong with a file.
 type Problem struct {
 	Line, Column int    // from 1; 0 when it is about the file as a whole
-	Path         string // such as rules.max_turns.warn; empty for the whole file
+	Path         string // such as rules.max_turns.warn or state; empty for the whole file
 	Message      string // what is wrong
 	Hint         string // how to go on; may be empty
 }
@@ -58,7 +58,8 @@ func (p *Problems) Error() string {
 	return b.String()
 }
 
-func (p *Problems) add(q Problem) {
+// Add lists one problem more, or counts it when there are many already.
+func (p *Problems) Add(q Problem) {
 	if len(p.List) == maxProblems {
 		p.More++
 		return
@@ -66,8 +67,8 @@ func (p *Problems) add(q Problem) {
 	p.List = append(p.List, q)
 }
 
-// err returns the problems in the order of the file, or nil if there are none.
-func (p *Problems) err() error {
+// Err returns the problems in the order of the file, or nil if there are none.
+func (p *Problems) Err() error {
 	if len(p.List) == 0 {
 		return nil
 	}
@@ -77,8 +78,8 @@ func (p *Problems) err() error {
 	return p
 }
 
-// quote shows text from a file on one line.
-func quote(s string) string {
+// Quote shows text from a file on one line.
+func Quote(s string) string {
 	const most = 60
 	if len(s) > most {
 		return strconv.Quote(strings.ToValidUTF8(s[:most], "")) + "…"

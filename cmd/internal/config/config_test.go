@@ -198,8 +198,9 @@ func TestRefusedFiles(t *testing.T) {
 		f(text, want)
 	}
 	f("n: 1\n---\nyes: true\n", "weir.yaml:3:1: a second document begins here; delete the line --- before it")
-	f(strings.Repeat("#", 1<<20+1), "weir.yaml: the file is larger than 1048576 bytes")
-	for _, text := range []string{"a: b: c\n", "in: [", strings.Repeat("[", 100), "\x00"} {
+	f(strings.Repeat("#", 1<<20+1), "weir.yaml: the file has 1048577 bytes\n    at most 1048576 are read")
+	f("\x00", "weir.yaml:1:1: byte 0x00 is not text\n    save the file as UTF-8")
+	for _, text := range []string{"a: b: c\n", "in: [", strings.Repeat("[", 100)} {
 		file(t, text)
 		if _, _, err := load(t, nil, "--config", "weir.yaml"); err == nil || !strings.Contains(err.Error(), "is not YAML") {
 			t.Errorf("%q: %v", text, err)

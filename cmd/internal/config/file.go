@@ -1,22 +1,18 @@
 package config
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v4"
 
 	"weir/analyzer/spelling"
+	"weir/analyzer/strictyaml"
 	"weir/cmd/internal/cli"
 )
-
-// maxSize is how many bytes a configuration file may have.
-const maxSize = 1 << 20
 
 // schemaKey may stand in the file, for editors.
 const schemaKey = "$schema"
@@ -32,70 +28,39 @@ type entry struct {
 	line, column int
 }
 
-// problem is one thing that is wrong with a file.
-type problem struct {
-	line, column int
-	text         string
-}
-
 // read reads a configuration file. The error tells all that is wrong with it, a line
 // each, in the order of the file.
 func (t *Table) read(name string, data []byte) (*file, error) {
-	r := reader{table: t, file: file{name: name, entries: map[string]entry{}}, lines: map[string]int{}}
+	r := reader{table: t, file: file{name: name, entries: map[string]entry{}}, lines: map[string]int{}, problems: strictyaml.Problems{Name: name}}
 	r.document(data)
-	if len(r.problems) == 0 {
-		return &r.file, nil
+	if err := r.problems.Err(); err != nil {
+		return nil, err
 	}
-	slices.SortStableFunc(r.problems, func(a, b problem) int {
-		return cmp.Or(cmp.Compare(a.line, b.line), cmp.Compare(a.column, b.column))
-	})
-	var faults []error
-	for _, p := range r.problems {
-		where := name
-		if p.line > 0 {
-			where = fmt.Sprintf("%s:%d:%d", name, p.line, p.column)
-		}
-		faults = append(faults, fmt.Errorf("%s: %s", where, p.text))
-	}
-	return nil, errors.Join(faults...)
+	return &r.file, nil
 }
 
 type reader struct {
 	table    *Table
 	file     file
 	lines    map[string]int // where each key stands
-	problems []problem
+	problems strictyaml.Problems
 }
 
 func (r *reader) fail(n *yaml.Node, format string, args ...any) {
-	r.problems = append(r.problems, problem{n.Line, n.Column, fmt.Sprintf(format, args...)})
+	r.problems.Add(strictyaml.Problem{Line: n.Line, Column: n.Column, Message: fmt.Sprintf(format, args...)})
 }
 
 func (r *reader) document(data []byte) {
-	whole := &yaml.Node{}
-	if len(data) > maxSize {
-		r.fail(whole, "the file is larger than %d bytes", maxSize)
-		return
-	}
-	var docs []yaml.Node
-	if err := yaml.Load(data, &docs, yaml.WithAllDocuments(), yaml.WithPlugin(shallow{})); err != nil {
-		p := problem{text: "is not YAML: " + strings.Join(strings.Fields(err.Error()), " ")}
-		if at, ok := errors.AsType[*yaml.LoadError](err); ok {
-			p = problem{at.Mark.Line, at.Mark.Column, "is not YAML: " + strings.Join(strings.Fields(at.Message), " ")}
-		}
-		r.problems = append(r.problems, p)
-		return
-	}
-	for i := range docs {
-		switch n := &docs[i]; {
-		case n.Kind != yaml.DocumentNode || len(n.Content) != 1 || isNull(n.Content[0]):
+	for _, n := range strictyaml.Documents(data, 0, &r.problems) {
+		switch {
+		case strictyaml.IsNull(n):
 			// Nothing but comments says nothing.
 		case len(r.lines) > 0:
-			r.fail(n.Content[0], "a second document begins here; delete the line --- before it")
-		case n.Content[0].Kind != yaml.MappingNode:
-			r.fail(n.Content[0], "want lines such as state: /var/lib/weir, got %s", describe(n.Content[0]))
+			r.fail(n, "a second document begins here; delete the line --- before it")
+		case n.Kind != yaml.MappingNode:
+			r.fail(n, "want lines such as state: /var/lib/weir, got %s", strictyaml.Describe(n))
 		default:
-			r.mapping(n.Content[0])
+			r.mapping(n)
 		}
 	}
 }
@@ -115,10 +80,10 @@ func (r *reader) mapping(n *yaml.Node) {
 		f := r.table.flags.Lookup(name)
 		switch {
 		case key.Kind != yaml.ScalarNode:
-			r.fail(key, "want the name of a setting, got %s", describe(key))
+			r.fail(key, "want the name of a setting, got %s", strictyaml.Describe(key))
 		case f == nil:
 			r.fail(key, "%s: %s", name, r.unknown(name))
-		case isNull(value):
+		case strictyaml.IsNull(value):
 			r.fail(key, "%s: has no value; write one or delete the line", name)
 		default:
 			values, at, why := kindOf(f.Value).texts(value)
@@ -198,7 +163,7 @@ func kindOf(v pflag.Value) kind {
 func (k kind) texts(n *yaml.Node) (values []string, at *yaml.Node, why string) {
 	if k == listKind {
 		if n.Kind != yaml.SequenceNode {
-			return nil, n, "want a list such as [a, b], got " + describe(n)
+			return nil, n, "want a list such as [a, b], got " + strictyaml.Describe(n)
 		}
 		for _, c := range n.Content {
 			member, at, why := textKind.texts(c)
@@ -222,7 +187,7 @@ func (k kind) texts(n *yaml.Node) (values []string, at *yaml.Node, why string) {
 		want = "a time such as 90s, 10m or 168h"
 	}
 	if n.Kind != yaml.ScalarNode || n.Tag != tag || k == durationKind && !isDuration(n.Value) {
-		why = "want " + want + ", got " + describe(n)
+		why = "want " + want + ", got " + strictyaml.Describe(n)
 		if n.Kind == yaml.ScalarNode && want == "text" {
 			why += "; write it in quotes"
 		}
@@ -238,37 +203,3 @@ func isDuration(s string) bool {
 	like, err := regexp.MatchString(durationPattern, s)
 	return like && err == nil
 }
-
-func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
-
-// describe says what stands at a node.
-func describe(n *yaml.Node) string {
-	switch n.Kind {
-	case yaml.MappingNode:
-		return "a mapping"
-	case yaml.SequenceNode:
-		return "a list"
-	case yaml.AliasNode:
-		return "an alias"
-	}
-	if isNull(n) {
-		return "nothing"
-	}
-	if len(n.Value) > 60 {
-		return fmt.Sprintf("%q…", strings.ToValidUTF8(n.Value[:60], ""))
-	}
-	return fmt.Sprintf("%q", n.Value)
-}
-
-// shallow stops the YAML parser at a depth that no configuration has.
-type shallow struct{}
-
-func (shallow) CheckDepth(depth int, _ *yaml.DepthContext) error {
-	if depth > 8 {
-		return errors.New("nested too deep")
-	}
-	return nil
-}
-
-// CheckAlias allows all: aliases are refused as values, where they have a line.
-func (shallow) CheckAlias(int, int) error { return nil }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"weir/analyzer/spelling"
+	"weir/analyzer/strictyaml"
 	"weir/cmd/internal/cli"
 )
 
@@ -174,7 +175,7 @@ func readSome(name string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxSize+1))
+	return io.ReadAll(io.LimitReader(f, strictyaml.MaxSize+1))
 }
 
 // set gives a flag its values: many only to one that takes many.

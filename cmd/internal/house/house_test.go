@@ -47,6 +47,7 @@ var laws = []law{
 	{folder: "analyzer", may: fold, not: noIO},
 	{folder: "analyzer/coverage", may: append([]string{"weir/analyzer"}, fold...), not: noIO},
 	{folder: "analyzer/spelling", not: noIO},
+	{folder: "analyzer/strictyaml", may: []string{yaml}, not: noIO},
 	{folder: "analyzer/limitfile", may: append([]string{"weir/analyzer", yaml}, fold...), not: []string{"net", "os", "sync", "math/rand"}},
 	{folder: "analyzer/scenario", may: append([]string{"weir/analyzer", "weir/analyzer/limitfile", "weir/events/fingerprint"}, fold...), not: []string{"net", "os"}},
 	{folder: "state", may: []string{"weir/events", "weir/analyzer", store, "golang.org/x/sys"}, not: []string{"net"}},

@@ -1,0 +1,34 @@
+package limitfile
+
+import (
+	"go.yaml.in/yaml/v4"
+
+	"weir/analyzer/strictyaml"
+)
+
+// MaxSize is how many bytes a file may have.
+const MaxSize = strictyaml.MaxSize
+
+// Problem is one thing that is wrong with a file.
+type Problem = strictyaml.Problem
+
+// Problems is the error for a file that was refused: all that is wrong with it, in the
+// order of its lines.
+type Problems = strictyaml.Problems
+
+// document reads a file that must be one document.
+func document(data []byte, above int, p *Problems) *yaml.Node {
+	roots := strictyaml.Documents(data, above, p)
+	switch {
+	case len(p.List) > 0:
+		return nil
+	case len(roots) > 1:
+		p.Add(Problem{Line: roots[1].Line, Column: roots[1].Column, Message: "a second document begins here", Hint: "a limits file is one document; delete the line --- before it"})
+		return nil
+	case len(roots) == 0 || roots[0].Kind == yaml.ScalarNode && roots[0].Value == "":
+		// A file that is being written is empty for a moment: that must not mean defaults.
+		p.Add(Problem{Message: "the file is empty", Hint: "write at least profile: balanced"})
+		return nil
+	}
+	return roots[0]
+}
