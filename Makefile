@@ -21,7 +21,7 @@ demo: ## stop real runaways on the screen: no Kafka, no Docker, nothing installe
 	@$(GO) run -gcflags=all='-N -l' ./cmd/weir demo --once
 
 check: LOAD = 10s
-check: setup lint race deploy fuzz simulate crash brokers e2e-short gateways browser ## set up what tests need and pass all of them
+check: setup lint race deploy simulate crash brokers e2e-short gateways browser ## set up what tests need and pass all of them
 	@echo "check: all passed"
 
 setup: ## what tests in other languages need
@@ -46,6 +46,8 @@ lint: ## format, vet, staticcheck
 	cd cmd/weir/deploy && $(GO) vet ./...
 	$(STATICCHECK) ./...
 
+# Not in check: what it finds by chance must not hold up a change that has nothing to do
+# with it. What it has found is kept, and runs with the tests.
 fuzz: ## every fuzz target for FUZZTIME (1000x: so many inputs)
 	@for p in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
 	  for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz'); do \
