@@ -200,10 +200,13 @@ func (c *client) notes(ctx context.Context, query pump.NoteQuery) (list pump.Not
 }
 
 // flows returns the flows that the server knows.
-func (c *client) flows(ctx context.Context, limit int, order pump.Order) (list pump.FlowList, err error) {
-	q := url.Values{"limit": {fmt.Sprint(limit)}}
-	if order == pump.Nearby {
+func (c *client) flows(ctx context.Context, want pump.FlowQuery) (list pump.FlowList, err error) {
+	q := url.Values{"limit": {fmt.Sprint(want.Limit)}}
+	if want.Order == pump.Nearby {
 		q.Set("sort", "near")
+	}
+	if want.Text != "" {
+		q.Set("q", want.Text)
 	}
 	return list, c.get(ctx, "/v1/flows?"+q.Encode(), &list)
 }

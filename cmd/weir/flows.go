@@ -21,10 +21,11 @@ func flowsCommand() cli.Command {
 		{
 			Name: "ls", Short: "list flows",
 			Long:     "The flows of a running weir, of a state folder (--state) or of logs (--log).",
-			Examples: []string{"weir flows ls", "weir flows ls --sort near --limit 5 -o json"},
+			Examples: []string{"weir flows ls", "weir flows ls --sort near --limit 5 -o json", "weir flows ls --search planner"},
 			Setup: func(fs *pflag.FlagSet) cli.Run {
 				p := newPlace(fs, true)
 				limit := fs.Int("limit", 20, "list at most so many `FLOWS`")
+				search := fs.String("search", "", "only flows with this `TEXT` in their id or in the name of one of their agents")
 				sort := cli.NewChoice(fs, "sort", "last", "`ORDER`: last (the last event first) or near (the one nearest to a limit first)", "last", "near")
 				return func(ctx context.Context, env *cli.Env, args []string) error {
 					if err := cli.Want(args, 0, 0, ""); err != nil {
@@ -34,7 +35,7 @@ func flowsCommand() cli.Command {
 					if sort.Value == "near" {
 						order = pump.Nearby
 					}
-					return listFlows(ctx, env, p, *limit, order)
+					return listFlows(ctx, env, p, pump.FlowQuery{Text: *search, Limit: *limit, Order: order})
 				}
 			},
 		},
@@ -85,13 +86,13 @@ ended. With --state those that a weir has kept that does not run.`,
 	}}
 }
 
-func listFlows(ctx context.Context, env *cli.Env, p *place, limit int, order pump.Order) error {
+func listFlows(ctx context.Context, env *cli.Env, p *place, q pump.FlowQuery) error {
 	k, done, err := p.open(ctx, env)
 	if err != nil {
 		return err
 	}
 	defer done()
-	list, err := k.flows(ctx, limit, order)
+	list, err := k.flows(ctx, q)
 	if err != nil {
 		return err
 	}
@@ -112,6 +113,8 @@ func listFlows(ctx context.Context, env *cli.Env, p *place, limit int, order pum
 		return err
 	}
 	switch {
+	case len(list.Flows) == 0 && q.Text != "":
+		env.Notice("none of %s has %q in its id or in the name of an agent", cli.Count(int64(list.Scanned), "flow"), q.Text)
 	case len(list.Flows) == 0:
 		env.Notice("there are no flows yet")
 	case list.Truncated:

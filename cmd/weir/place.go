@@ -41,7 +41,7 @@ func newPlace(fs *pflag.FlagSet, withLogs bool) *place {
 
 // known is what can be asked about flows and agents, wherever they are.
 type known interface {
-	flows(ctx context.Context, limit int, order pump.Order) (pump.FlowList, error)
+	flows(ctx context.Context, q pump.FlowQuery) (pump.FlowList, error)
 	view(ctx context.Context, flow string) (analyzer.View, bool, error)
 
 	agents(ctx context.Context, q pump.AgentQuery) (pump.AgentList, error)
@@ -90,8 +90,8 @@ func (p *place) replay(ctx context.Context, env *cli.Env) (*replay, error) {
 // pumps are what is known in this process of flows and of agents, one for each partition.
 type pumps struct{ ofFlows, ofAgents []*pump.Pump }
 
-func (ps *pumps) flows(_ context.Context, limit int, order pump.Order) (pump.FlowList, error) {
-	return pump.FlowsOf(ps.ofFlows, limit, order)
+func (ps *pumps) flows(_ context.Context, q pump.FlowQuery) (pump.FlowList, error) {
+	return pump.FlowsOf(ps.ofFlows, q)
 }
 
 func (ps *pumps) view(_ context.Context, flow string) (v analyzer.View, ok bool, err error) {
@@ -196,7 +196,7 @@ func find(ctx context.Context, k known, name string) (analyzer.View, error) {
 	if ok || err != nil {
 		return v, err
 	}
-	list, err := k.flows(ctx, 1000, pump.Newest)
+	list, err := k.flows(ctx, pump.FlowQuery{Limit: 1000})
 	if err != nil {
 		return v, err
 	}

@@ -39,7 +39,7 @@ func (a *Server) serveFlows(w http.ResponseWriter, r *http.Request) error {
 	default:
 		return &problem.Error{Status: http.StatusBadRequest, Detail: fmt.Sprintf("sort=%q is not known; want newest or near", sort)}
 	}
-	list, err := pump.FlowsOf(a.log.Pumps(), int(limit), order)
+	list, err := pump.FlowsOf(a.log.Pumps(), pump.FlowQuery{Text: r.URL.Query().Get("q"), Limit: int(limit), Order: order})
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"weir/analyzer"
 	"weir/cmd/internal/selftest"
@@ -19,11 +20,17 @@ type FlowSummary struct {
 	Hops      int64          `json:"hops"`
 	ToolCalls int64          `json:"tool_calls"`
 	Parties   int            `json:"parties"`
+	Agents    []string       `json:"agents"` // names of the first parties, at most MaxListed
+	Tokens    int64          `json:"tokens,omitempty"`
+	CostUSD   float64        `json:"cost_usd,omitempty"`
 	Orders    int            `json:"orders"`
 	Start     events.RFC3339 `json:"start"`
 	Last      events.RFC3339 `json:"last"`
 	Nearest   *Nearest       `json:"nearest,omitempty"`
 }
+
+// MaxListed is how many agents of a flow a list of flows names.
+const MaxListed = 8
 
 // Nearest is the counter of a flow that is nearest to its limit.
 type Nearest struct {
@@ -42,6 +49,15 @@ type FlowList struct {
 	Truncated bool `json:"truncated"`
 }
 
+// FlowQuery says which flows are wanted, how many and in which order.
+type FlowQuery struct {
+	// Text is in the id of the flow or in the name of one of its agents, whatever its
+	// case; "" is in all.
+	Text  string
+	Limit int
+	Order Order
+}
+
 // Order is how flows are sorted in a list.
 type Order uint8
 
@@ -54,8 +70,9 @@ const (
 // MaxScanned is how many flows one question looks at, those in memory first.
 const MaxScanned = 10_000
 
-// Flows returns at most limit flows. Any goroutine may call it.
-func (p *Pump) Flows(limit int, order Order) (FlowList, error) {
+// Flows returns the flows that are wanted. Any goroutine may call it.
+func (p *Pump) Flows(q FlowQuery) (FlowList, error) {
+	limit, order := q.Limit, q.Order
 	records, engine, truncated, err := p.snapshot(nil)
 	if err != nil {
 		return FlowList{}, err
@@ -73,30 +90,44 @@ func (p *Pump) Flows(limit int, order Order) (FlowList, error) {
 		slices.SortFunc(records, func(a, b snapshot) int {
 			return cmp.Or(cmp.Compare(last[b.key], last[a.key]), cmp.Compare(a.key, b.key))
 		})
-		records = records[:min(limit, len(records))]
+		if q.Text == "" {
+			records = records[:min(limit, len(records))]
+		}
 	}
 	list.Flows = make([]FlowSummary, 0, min(limit, len(records)))
 	for _, r := range records {
 		if err := f.UnmarshalBinary(r.key, r.record); err != nil {
 			return FlowList{}, fmt.Errorf("flow %q: %w", r.key, err)
 		}
-		list.Flows = append(list.Flows, summary(engine.View(&f)))
+		if view := engine.View(&f); q.wants(&view) {
+			list.Flows = append(list.Flows, summary(view))
+		}
 	}
 	if order == Nearby {
 		list.sort(order)
-		list.Flows = list.Flows[:min(limit, len(list.Flows))]
 	}
+	list.Flows = list.Flows[:min(limit, len(list.Flows))]
 	return list, nil
 }
 
+// wants reports whether the text of the query is in the flow.
+func (q *FlowQuery) wants(v *analyzer.View) bool {
+	if q.Text == "" {
+		return true
+	}
+	text := strings.ToLower(q.Text)
+	return strings.Contains(strings.ToLower(v.Flow), text) ||
+		slices.ContainsFunc(v.Parties, func(p analyzer.PartyView) bool { return strings.Contains(strings.ToLower(p.Name), text) })
+}
+
 // FlowsOf is Flows of several pumps.
-func FlowsOf(pumps []*Pump, limit int, order Order) (FlowList, error) {
+func FlowsOf(pumps []*Pump, q FlowQuery) (FlowList, error) {
 	if len(pumps) == 1 {
-		return pumps[0].Flows(limit, order)
+		return pumps[0].Flows(q)
 	}
 	all := FlowList{Flows: []FlowSummary{}}
 	for _, p := range pumps {
-		list, err := p.Flows(limit, order)
+		list, err := p.Flows(q)
 		if err != nil {
 			return FlowList{}, err
 		}
@@ -104,8 +135,8 @@ func FlowsOf(pumps []*Pump, limit int, order Order) (FlowList, error) {
 		all.Scanned += list.Scanned
 		all.Truncated = all.Truncated || list.Truncated
 	}
-	all.sort(order)
-	all.Flows = all.Flows[:min(limit, len(all.Flows))]
+	all.sort(q.Order)
+	all.Flows = all.Flows[:min(q.Limit, len(all.Flows))]
 	return all, nil
 }
 
@@ -127,7 +158,10 @@ func (s *FlowSummary) near() float64 {
 
 func summary(v analyzer.View) FlowSummary {
 	s := FlowSummary{Flow: v.Flow, Status: v.Status, Events: v.Events, Hops: v.Hops, ToolCalls: v.ToolCalls, Parties: len(v.Parties),
-		Orders: len(v.Orders), Start: v.Start, Last: v.Last}
+		Orders: len(v.Orders), Start: v.Start, Last: v.Last, Tokens: v.Tokens, CostUSD: v.CostUSD, Agents: make([]string, 0, min(len(v.Parties), MaxListed))}
+	for i := range v.Parties[:min(len(v.Parties), MaxListed)] {
+		s.Agents = append(s.Agents, v.Parties[i].Name)
+	}
 	for i := range v.Counters {
 		c := &v.Counters[i]
 		if c.Near > s.near() {
