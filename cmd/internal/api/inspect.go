@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/cespare/xxhash/v2"
 
 	"weir/analyzer"
+	"weir/analyzer/coverage"
 	"weir/analyzer/limitfile"
 	"weir/analyzer/rulebook"
 	"weir/cmd/internal/problem"
@@ -26,6 +28,7 @@ import (
 const (
 	inspectorPath = "/ui/"
 	maxTale       = 5000    // events of a flow
+	maxSources    = 8       // of a flow
 	maxCompared   = 200_000 // events of a log
 	keyVerdicts   = 20_000  // in which a flow is looked for by its key
 )
@@ -46,6 +49,9 @@ func (a *Server) inspectorRoutes() []route {
 		}},
 		{"GET", "/v1/inspect/flow", reader, byQuery("flow", a.serveFlow)},
 		{"GET", "/v1/inspect/events", reader, byQuery("flow", a.serveFlowEvents)},
+		{"POST", "/v1/inspect/stop", admin, byQuery("flow", a.serveOrder(events.OperatorStop))},
+		{"POST", "/v1/inspect/release", admin, byQuery("flow", a.serveOrder(events.OperatorRelease))},
+		{"POST", "/v1/inspect/grant", admin, byQuery("flow", a.serveGrant)},
 		{"GET", "/v1/inspect/agent", reader, byQuery("agent", a.serveAgent)},
 		{"GET", "/v1/inspect/tale", reader, a.serveTale},
 		{"GET", "/v1/inspect/view", reader, a.serveViewAt},
@@ -116,11 +122,23 @@ func (a *Server) serveTale(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return answer(w, struct {
+	told := struct {
 		*telling
 		inspect.Tale
-		Version string `json:"version"` // of the limits
-	}{t, inspect.Tell(t.limits, t.events, 0), t.limits.Version})
+		Version string   `json:"version"` // of the limits
+		Sources []string `json:"sources"` // that told of the flow, at most maxSources
+		Blind   string   `json:"blind"`   // what cannot be judged for want of what no source tells; "" for nothing
+	}{telling: t, Tale: inspect.Tell(t.limits, t.events, 0), Version: t.limits.Version, Sources: []string{}}
+	var seen coverage.Coverage
+	for i := range t.events {
+		ev := &t.events[i]
+		seen.Add(ev)
+		if len(told.Sources) < maxSources && !slices.Contains(told.Sources, ev.Source) {
+			told.Sources = append(told.Sources, ev.Source)
+		}
+	}
+	told.Blind = coverage.Line(seen.Blind(&t.limits))
+	return answer(w, told)
 }
 
 // serveViewAt is a flow as it stood after the first at events of its tale.
@@ -179,7 +197,7 @@ func (a *Server) serveKey(w http.ResponseWriter, r *http.Request) error {
 		}
 		from += int64(len(entries))
 	}
-	list, err := pump.FlowsOf(a.log.Pumps(), pump.MaxScanned, pump.Newest)
+	list, err := pump.FlowsOf(a.log.Pumps(), pump.FlowQuery{Limit: pump.MaxScanned})
 	if err != nil {
 		return err
 	}

@@ -66,7 +66,14 @@ func (t *tokens) check(r *http.Request, a access) *problem.Error {
 	if ok && (isAdmin || isIntake && a != admin) {
 		return nil
 	}
-	return &problem.Error{Status: http.StatusUnauthorized, Detail: "send the token as: Authorization: Bearer <token>"}
+	detail := "send the token as: Authorization: Bearer <token>"
+	switch {
+	case given != "" && a == admin:
+		detail = "the token that was sent is not the admin token"
+	case given != "":
+		detail = "the token that was sent is none of this weir's"
+	}
+	return &problem.Error{Status: http.StatusUnauthorized, Detail: detail}
 }
 
 // loopback reports whether only this machine reaches the address.

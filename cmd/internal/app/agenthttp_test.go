@@ -150,7 +150,7 @@ func TestRescue(t *testing.T) {
 
 	// Only who has the admin token is not asked whether it is stuck, here or by an event.
 	claim := `{"reason":"its host is gone","by":"ann","admin":true}`
-	h.want(h.do("POST", path, claim, asker...), 401, "send the token")
+	h.want(h.do("POST", path, claim, asker...), 401, "is not the admin token")
 	ev := &events.Event{ID: "claim", Source: "test", Time: events.StampOf(h.fake.Now()), Kind: events.RescueRequest, From: events.Party{Agent: "ann"}, To: events.Party{Agent: "planner"},
 		Rescue: &events.Rescue{Reason: "a claim", Admin: true}}
 	h.want(h.do("POST", "/v1/events", lines(ev), asker...), 400, "reserved_kind", "rescue.admin", "only who has the admin token")

@@ -53,7 +53,11 @@ const because = `{"reason":"a test","by":"ann"}`
 func TestOrdersNeedTheAdminToken(t *testing.T) {
 	bodies := map[string]string{"/v1/flows/f/stop": because, "/v1/flows/f/release": because, "/v1/flows/stop": `{"all":true,"reason":"a test","by":"ann"}`,
 		"/v1/flows/f/grant": `{"calls":1,"for_s":60,"reason":"a test","by":"ann"}`,
-		"/v1/overrides":     `{"scope":"flow","scope_id":"f","rule":"max_total_calls","stop":1,"for_s":60,"reason":"a test","by":"ann"}`}
+		// As the page asks, which names the flow in the query.
+		"/v1/inspect/stop?flow=..":   `{"reason":"a test","by":"ann"}`,
+		"/v1/inspect/release?flow=f": `{"reason":"a test","by":"ann"}`,
+		"/v1/inspect/grant?flow=f":   `{"calls":1,"for_s":60,"reason":"a test","by":"ann"}`,
+		"/v1/overrides":              `{"scope":"flow","scope_id":"f","rule":"max_total_calls","stop":1,"for_s":60,"reason":"a test","by":"ann"}`}
 	f := func(r *running, token string, status int, part string) {
 		t.Helper()
 		for path, body := range bodies {
@@ -74,8 +78,8 @@ func TestOrdersNeedTheAdminToken(t *testing.T) {
 	f(without, adminSecret, 403, "without an admin token file")
 	with := begin(t, Options{AdminTokenFile: tokenFile(t, adminSecret), IntakeTokenFile: tokenFile(t, intakeSecret)})
 	f(with, "", 401, "send the token")
-	f(with, "wrong", 401, "send the token")
-	f(with, intakeSecret, 401, "send the token")
+	f(with, "wrong", 401, "is not the admin token")
+	f(with, intakeSecret, 401, "is not the admin token")
 	f(with, adminSecret, 202, "order-")
 }
 

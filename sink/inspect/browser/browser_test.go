@@ -19,7 +19,7 @@ var loadFor = flag.Duration("load", 5*time.Second, "send events for so `LONG` to
 
 var paths = []struct{ name, path string }{
 	{"now", "/ui/"}, {"flows", "/ui/flows"}, {"flow", "/ui/flow?id=checkout-7f3a"}, {"flow_at", "/ui/flow?id=checkout-7f3a&at=9"}, {"honest", "/ui/flow?id=report-11"},
-	{"agents", "/ui/agents"}, {"agents", "/ui/agents?stuck=1"}, {"agent", "/ui/agent?id=planner-3"}, {"scenarios", "/ui/scenarios"}, {"limits", "/ui/limits"}, {"backtest", "/ui/backtest"},
+	{"agents", "/ui/agents"}, {"agents_stuck", "/ui/agents?stuck=1"}, {"agent", "/ui/agent?id=planner-3"}, {"scenarios", "/ui/scenarios"}, {"limits", "/ui/limits"}, {"backtest", "/ui/backtest"},
 }
 
 // TestPages loads every page in light and in dark: the console is quiet, nothing is wider
@@ -79,7 +79,7 @@ func (b *tab) ready(name string) {
 		b.until(`document.querySelectorAll(".flows tbody tr").length > 3`)
 	case "flow", "flow_at", "honest":
 		b.until(`document.querySelectorAll(".diagram .step").length > 1 && document.querySelectorAll("tbody th").length > 3`)
-	case "agents":
+	case "agents", "agents_stuck":
 		b.until(`document.querySelectorAll(".agents tbody tr:not(.room)").length > 1 && document.querySelectorAll(".timeline li").length > 1`)
 	case "agent":
 		b.until(`document.querySelectorAll(".facts dt").length > 3 && document.querySelectorAll(".timeline li").length > 0`)
@@ -133,7 +133,7 @@ func TestStuckAgent(t *testing.T) {
 	b.keys("\r")
 	b.ready("agent")
 	text := eval[string](b, `document.querySelector("main").innerText`)
-	for _, want := range []string{"Agent planner-3", "■ stuck", "critical_margin_timeout", "margin critical", "does not answer", "Agent is stuck: critical margin timeout", "What was said", "Copy weir agents rescue"} {
+	for _, want := range []string{"Agent planner-3", "■ stuck", "critical_margin_timeout", "margin critical", "does not answer", "Agent is stuck: critical margin timeout", "Verdicts", "Copy weir agents rescue"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page of the stuck agent does not say %q:\n%s", want, text)
 		}
@@ -349,6 +349,127 @@ func TestOtherLimits(t *testing.T) {
 	b.until(`document.querySelector("main").innerText.includes("1 of 1 flows differ") && document.querySelector("main").innerText.includes("ping_pong_other at call")`)
 	b.shoot("backtest_done")
 	b.quiet("backtest")
+}
+
+// TestActs stops, releases and grants from the page of a flow: what is ordered stands in
+// the log with its reason, a wrong token orders nothing, and the token is nowhere but in
+// the page.
+func TestActs(t *testing.T) {
+	const token = "admin-0123456789012345678901234567890ab"
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte(token), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w, b := start(t, "--admin-token-file", file), openTab(t)
+	w.story()
+	b.open(w.url + "/ui/flow?id=report-11")
+	b.ready("honest")
+	press := func(text string) {
+		t.Helper()
+		if !eval[bool](b, `{ const x = [...document.querySelectorAll("dialog[open] button, main > .bar button")].findLast(b => b.textContent === `+quote(text)+`); x?.click(); x !== undefined }`) {
+			t.Fatalf("there is no button %q", text)
+		}
+	}
+	fill := func(fields ...string) {
+		t.Helper()
+		for i := 0; i < len(fields); i += 2 {
+			eval[bool](b, `(document.querySelector("#act-`+fields[i]+`").value = `+quote(fields[i+1])+`) !== null`)
+		}
+	}
+	press("Stop …")
+	b.until(`document.querySelector("dialog[open]") !== null`)
+	b.shoot("act_stop")
+	if axe, err := os.ReadFile(*axeFile); err == nil {
+		b.lenient()
+		b.accessible("the dialog", axe)
+	}
+	press("Stop") // without a reason nothing is sent
+	fill("reason", "it writes to the wrong customer", "by", "ann", "token", "wrong")
+	press("Stop")
+	b.until(`document.querySelector("dialog .fault:not([hidden])")?.textContent.includes("not the admin token")`)
+	_ = b.complaints() // the browser logs the answer that refuses
+	fill("token", token)
+	press("Stop")
+	b.until(`document.querySelector("dialog") === null && document.querySelector("main").innerText.includes("■ stopped")`)
+	if !strings.Contains(eval[string](b, `document.querySelector("main").innerText`), "it writes to the wrong customer") {
+		t.Error("the page does not say why the flow was stopped")
+	}
+	b.shoot("act_stopped")
+
+	// The token is known now, and kept nowhere else.
+	press("Release …")
+	fill("reason", "the customer was told", "by", "ann")
+	press("Release")
+	b.until(`document.querySelector("dialog") === null && document.querySelector("main").innerText.includes("Released by an operator until")`)
+	if eval[bool](b, `[location.href, document.cookie, JSON.stringify(sessionStorage), JSON.stringify(localStorage), document.body.innerHTML].some(s => s.includes("`+token+`"))`) {
+		t.Error("the token is kept outside the memory of the page")
+	}
+
+	// The keys of the page are not those of the dialog, and Escape leaves it.
+	before := eval[string](b, `location.href`)
+	press("Grant more …")
+	b.keys("\u001b")
+	b.until(`document.querySelector("dialog") === null`)
+	if after := eval[string](b, `location.href`); after != before {
+		t.Errorf("Escape in the dialog went from %s to %s", before, after)
+	}
+	press("Grant more …")
+	fill("calls", "7", "reason", "one more round", "by", "ann")
+	press("Grant more")
+	b.until(`document.querySelector("dialog") === null && document.querySelector("main").innerText.includes("107")`)
+	b.quiet("acts")
+
+	// Without a token file the page says what to do.
+	w = start(t)
+	w.story()
+	b.open(w.url + "/ui/flow?id=report-11")
+	b.ready("honest")
+	press("Stop …")
+	fill("reason", "why", "by", "ann", "token", token)
+	press("Stop")
+	b.until(`document.querySelector("dialog .fault:not([hidden])")?.textContent.includes("without an admin token file")`)
+}
+
+// TestAgentsOfAnySource lists agents that only flows name, and leads on to their flows.
+func TestAgentsOfAnySource(t *testing.T) {
+	w, b := start(t), openTab(t)
+	w.story()
+	b.open(w.url + "/ui/agents")
+	b.until(`["planner", "reviewer", "writer", "editor"].every(a => document.querySelector(".agents tbody")?.innerText.includes(a))`)
+	eval[bool](b, `[...document.querySelectorAll(".agents tbody a")].find(a => a.textContent === "editor").click() || true`)
+	b.until(`document.querySelector(".flows tbody")?.innerText.includes("report-11") || document.querySelector("main").innerText.includes("beyond its flows")`)
+	b.quiet("agents that only flows name")
+	b.open(w.url + "/ui/agent?id=nobody")
+	b.until(`document.querySelector("main a[href='/ui/flows?q=nobody']") !== null`)
+}
+
+// TestFiltersStay searches by the name of an agent, goes to a flow and back, and loads the
+// page again: the same rows are there.
+func TestFiltersStay(t *testing.T) {
+	w, b := start(t), openTab(t)
+	w.story()
+	b.open(w.url + "/ui/flows")
+	b.ready("flows")
+	eval[bool](b, `{ const s = document.querySelector("input[type=search]"); s.value = "EDITOR"; s.dispatchEvent(new Event("input")); true }`)
+	one := `document.querySelector("#count")?.textContent.startsWith("1 of 2") && location.search.includes("q=EDITOR") && document.querySelector(".flows tbody tr:not(.room)")?.innerText.includes("report-11")`
+	b.until(one)
+	eval[bool](b, `{ const s = document.querySelector("[aria-label='Filter by status']"); s.value = "ok"; s.dispatchEvent(new Event("change")); true }`)
+	eval[bool](b, `document.querySelector(".flows tbody a").click() || true`)
+	b.ready("honest")
+	text := eval[string](b, `document.querySelector("main").innerText`)
+	for _, want := range []string{"writer, editor", "Told by\nbrowser"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page of the flow does not say %q:\n%s", want, text)
+		}
+	}
+	eval[bool](b, `history.back() || true`)
+	b.until(one)
+	b.do(chromedp.Reload())
+	b.until(one)
+	if got := eval[string](b, `document.querySelector("[aria-label='Filter by status']").value + " " + document.querySelector("input[type=search]").value`); got != "ok EDITOR" {
+		t.Errorf("after loading again the filters are %q", got)
+	}
+	b.quiet("filters")
 }
 
 // TestToken shows that a page which needs a token asks for it and then goes on.

@@ -11,7 +11,7 @@ export default async function ({ main, signal, parameters, go }) {
   const ask = command("agents rescue --reason 'why'", agent);
   main.append(el("h1", {}, kind ? "Project " : "Agent ", name(agent, 80)), facts,
     el("div", { class: "bar" }, button("Copy link", (e) => copy(location.href, e.target)), !kind && button("Copy weir agents rescue", (e) => copy(ask, e.target))),
-    el("div", { class: "two" }, el("div", {}, told, counters), el("div", {}, orders, el("section", { "aria-labelledby": "said" }, el("h2", { id: "said" }, "What was said"), said), el("section", { "aria-labelledby": "notes" }, el("h2", { id: "notes" }, "Notes"), notes))));
+    el("div", { class: "two" }, el("div", {}, told, counters), el("div", {}, orders, el("section", { "aria-labelledby": "said" }, el("h2", { id: "said" }, "Verdicts"), said), el("section", { "aria-labelledby": "notes" }, el("h2", { id: "notes" }, "Notes"), notes))));
 
   let shown = "";
   async function load() {
@@ -43,10 +43,16 @@ export default async function ({ main, signal, parameters, go }) {
     const list = (v.counters ?? []).filter((c) => c.limit || c.warn || c.observed).sort((a, b) => b.near - a.near);
     counters.replaceChildren(...(list.length ? [el("h2", {}, "Counters against limits"), table("Counters", ["Rule", "Observed", "Warn", "Limit", "Used"], list.map((c) => [
       el("th", { scope: "row" }, c.rule), right(number(c.observed)), right(c.warn ? number(c.warn) : "–"), right(c.limit ? number(c.limit) : "–"), c.near ? usage(c.near, `${c.rule} used`) : "–"]))] : []));
-    said.replaceChildren(verdicts.length ? el("ol", { class: "timeline" }, verdicts.slice(0, 50).map((x) => el("li", {}, clock(x.time), " ", badge(spoken({ verdict: x })), " ", plain(x.message ?? x.reason_code)))) : el("p", {}, "Nothing lately."));
-    notes.replaceChildren(v.notes?.length ? noteList(v.notes, (t) => go(`/ui/agents?${query({ tag: t })}`)) : el("p", {}, "None is kept."));
+    said.replaceChildren(verdicts.length ? el("ol", { class: "timeline" }, verdicts.slice(0, 50).map((x) => el("li", {}, clock(x.time), " ", badge(spoken({ verdict: x })), " ", plain(x.message ?? x.reason_code)))) : el("p", {}, "None lately."));
+    notes.replaceChildren(v.notes?.length ? noteList(v.notes, (t) => go(`/ui/agents?${query({ tag: t })}`)) : el("p", {}, "No notes."));
   }
   document.title = `${short(agent, 30)} · weir`;
-  await load();
+  try {
+    await load();
+  } catch (error) {
+    if (error.status !== 404) throw error;
+    facts.replaceChildren("Nothing is known of it beyond its flows. ", el("a", { href: `/ui/flows?${query({ q: agent })}` }, "Flows in which it takes part"));
+    return;
+  }
   every(() => load().catch(() => {}), signal);
 }

@@ -5,6 +5,8 @@ import { sheet } from "./sheet.js";
 
 const most = 5000;
 
+const pathOf = (a) => (a.seen ? `/ui/flows?${query({ q: a.agent })}` : agentPath(a.agent, a.kind));
+
 const rank = { archived: 1, potentially_stuck: 2, stuck: 3 };
 
 // attention puts those first that somebody has to look after, the longest silent before
@@ -12,15 +14,31 @@ const rank = { archived: 1, potentially_stuck: 2, stuck: 3 };
 const attention = (a) => (rank[a.state] && (a.certainty || a.step) ? rank[a.state] * 1e10 + a.age_s : (Date.parse(a.last) || 0) / 1000);
 
 const columns = [
-  { key: "agent", head: "Agent", cell: (a) => el("a", { href: agentPath(a.agent, a.kind), tabindex: -1 }, name(a.agent, 44)) },
+  { key: "agent", head: "Agent", cell: (a) => el("a", { href: pathOf(a), tabindex: -1 }, name(a.agent, 44)) },
   { key: "state", head: "State", value: attention, cell: (a) => [badge(a.state), a.waiting && ` for ${plain(a.waiting)}`] },
   { key: "reason_code", head: "Why", value: (a) => a.reason_code ?? "", cell: (a) => (a.reason_code ? [el("span", {}, plain(a.reason_code)), a.certainty && el("span", { class: "faint" }, a.certainty === "stuck" ? " certain" : " may be")] : "–") },
-  { key: "age_s", head: "Silent for", number: true, cell: (a) => passed(a.age_s) },
+  { key: "age_s", head: "Silent for", number: true, cell: (a) => (a.seen ? "–" : passed(a.age_s)) },
   { key: "step", head: "Step", value: (a) => a.step ?? "", cell: (a) => (a.step ? [plain(a.step), a.reviewer && [" by ", name(a.reviewer, 20)]] : "–") },
   { key: "flows", head: "Flows", number: true },
   { key: "notes", head: "Notes", number: true },
   { key: "last", head: "Last", value: (a) => a.last ?? "", cell: (a) => clock(a.last) },
 ];
+
+// seenIn lists the agents that flows name and that the agent stage was not told of, or not
+// yet: it hears of who is at work some time later, and of nobody while nothing watches agents.
+function seenIn(flows, known) {
+  const seen = new Map();
+  for (const f of flows) {
+    for (const agent of f.agents ?? []) {
+      if (known.has(agent)) continue;
+      const a = seen.get(agent) ?? { agent, state: "seen", seen: true, flows: 0, notes: 0, last: "" };
+      a.flows++;
+      if (f.last > a.last) a.last = f.last;
+      seen.set(agent, a);
+    }
+  }
+  return [...seen.values()];
+}
 
 export default async function ({ main, signal, parameters, remember, go }) {
   const wanted = {
@@ -49,22 +67,22 @@ export default async function ({ main, signal, parameters, remember, go }) {
     pause.textContent = paused ? "Go on" : "Pause";
   }, { "aria-pressed": "false" });
   const count = el("p", { class: "faint", id: "count" });
-  const table = sheet({ label: "Agents", columns, id: (a) => a.agent, path: (a) => agentPath(a.agent, a.kind), state: (a) => a.state, about: "count", main, signal, go,
+  const table = sheet({ label: "Agents", columns, id: (a) => a.agent, path: pathOf, state: (a) => a.state, about: "count", main, signal, go,
     reorder: (key) => change({ sort: key, up: wanted.sort === key ? !wanted.up : key === "agent" }) });
   const none = el("p", { hidden: true });
   const tag = el("input", { type: "text", "aria-label": "Notes with the tag", placeholder: "tag", value: wanted.tag, onchange: () => anew({ tag: tag.value.trim() }) });
   const notes = el("div", {});
-  main.append(el("h1", {}, "Agents"), el("div", { class: "bar" }, search, stuck, kind, pause, button("Copy link", (e) => copy(location.href, e.target))), count, table.node, none,
+  main.append(el("h1", {}, "Agents"), el("p", { class: "faint" }, "Every agent that any source names. Watched for silence are those that report how they are (agent.status), or all with agents.watch: all."), el("div", { class: "bar" }, search, stuck, kind, pause, button("Copy link", (e) => copy(location.href, e.target))), count, table.node, none,
     el("section", { "aria-labelledby": "notes" }, el("h2", { id: "notes" }, "Notes"), el("div", { class: "bar" }, tag), notes));
 
   function arrange(again) {
     const text = wanted.text.toLowerCase();
     const shown = all.filter((a) => !text || a.agent.toLowerCase().includes(text));
     none.hidden = shown.length > 0;
-    none.textContent = text ? "None is called so." : wanted.stuck ? "No agent is stuck." : wanted.kind ? "No project yet: events name one by project_id." : "No agent yet. Agents that report how they are (agent.status) are watched for silence.";
+    none.textContent = text ? "None is called so." : wanted.stuck ? "No agent is stuck." : wanted.kind ? "No project yet: events name one by project_id." : "No agent yet.";
     table.node.hidden = shown.length === 0;
     count.textContent = `${many(list.stuck ?? 0, "agent")} stuck · ${number(shown.length)} of ${number(list.scanned ?? 0)} shown` +
-      (list.truncated ? ", of those that were used last" : "") + (list.told ? ` · all is known up to ${list.told.slice(11, 19)}` : "");
+      (list.truncated ? ", of those that were used last" : "") + (list.told ? ` · up to date as of ${list.told.slice(11, 19)}` : "");
     table.show(shown, { sort: columns.some((c) => c.key === wanted.sort) ? wanted.sort : "state", up: wanted.up, anew: again });
   }
 
@@ -73,16 +91,19 @@ export default async function ({ main, signal, parameters, remember, go }) {
     const now = JSON.stringify(found);
     if (now === said) return;
     said = now;
-    notes.replaceChildren(found.length ? noteList(found, (t) => { tag.value = t; anew({ tag: t }); }) : el("p", {}, "None is kept."));
+    notes.replaceChildren(found.length ? noteList(found, (t) => { tag.value = t; anew({ tag: t }); }) : el("p", {}, "No notes."));
   }
 
   async function load() {
     if (paused && all.length) return;
-    const [agents, found] = await Promise.all([get(`/v1/agents?${query({ limit: most, stuck: wanted.stuck && "1", kind: wanted.kind })}`, signal), get(`/v1/notes?${query({ limit: 50, tag: wanted.tag })}`, signal)]);
+    const [agents, found, flows] = await Promise.all([get(`/v1/agents?${query({ limit: most, stuck: wanted.stuck && "1", kind: wanted.kind })}`, signal), get(`/v1/notes?${query({ limit: 50, tag: wanted.tag })}`, signal),
+      wanted.stuck || wanted.kind ? { flows: [] } : get(`/v1/flows?${query({ limit: most })}`, signal)]);
     const before = new Map(all.map((a) => [a.agent, a]));
     list = agents;
     // An agent of which nothing new is known keeps its object, and with that its row.
-    all = agents.agents.map((a) => {
+    const seen = seenIn(flows.flows, new Set(agents.agents.map((a) => a.agent)));
+    list.scanned += seen.length;
+    all = [...agents.agents, ...seen].map((a) => {
       const b = before.get(a.agent);
       return b && JSON.stringify(a) === JSON.stringify(b) ? b : a;
     });

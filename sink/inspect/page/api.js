@@ -11,6 +11,12 @@ async function ask(path, options = {}) {
   const token = sessionStorage.getItem("token");
   const headers = { ...options.headers, ...(token && { Authorization: `Bearer ${token}` }) };
   const answer = await fetch(path, { ...options, headers });
+  if (answer.status === 401) document.dispatchEvent(new Event("tokenwanted"));
+  return granted(answer);
+}
+
+// granted returns an answer, or throws why there is none.
+async function granted(answer) {
   if (answer.ok) return answer;
   let detail = answer.statusText;
   try {
@@ -18,9 +24,12 @@ async function ask(path, options = {}) {
   } catch {
     // not everything between us and weir answers as weir does
   }
-  if (answer.status === 401) document.dispatchEvent(new Event("tokenwanted"));
   throw new Refused(answer.status, detail);
 }
+
+// order orders something of a flow (stop, release, grant), which takes the admin token.
+export const order = async (what, flow, body, token) =>
+  (await granted(await fetch(`/v1/inspect/${what}?${query({ flow })}`, { method: "POST", headers: { "Content-Type": "application/json", Authorization: `Bearer ${token}` }, body: JSON.stringify(body) }))).json();
 
 export const query = (fields) => new URLSearchParams(Object.entries(fields).filter(([, v]) => v !== undefined && v !== "" && v !== false)).toString();
 

@@ -96,7 +96,7 @@ document.addEventListener("click", (e) => {
 });
 
 document.addEventListener("keydown", (e) => {
-  if (e.ctrlKey || e.metaKey || e.altKey) return;
+  if (e.ctrlKey || e.metaKey || e.altKey || document.querySelector("dialog[open]")) return;
   const typing = e.target.matches?.("input:not([type=range]), textarea, select");
   if (e.key === "Escape") {
     if (typing) e.target.blur();

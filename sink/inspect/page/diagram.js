@@ -1,9 +1,9 @@
 // Draws a tale as a sequence diagram: a lane for each party, a row for each event.
 import { el, svg, short, plain, clock, spoken } from "./dom.js";
 
-const row = 24, gutter = 48, head = 34;
+const row = 24, gutter = 120, head = 34;
 const pauseFrom = 60_000; // milliseconds of silence that get a row of their own
-const longest = 8; // of a cycle, in events
+const period = 8; // events of the longest cycle that is folded
 const least = 3; // rounds that are folded
 
 // rows turns steps into rows: steps, pauses, and cycles that go round at least three
@@ -20,7 +20,7 @@ export function rows(steps, said, opened = new Set()) {
   };
   for (let i = 0; i < steps.length; ) {
     let best = { length: 0, rounds: 0 };
-    for (let length = 1; length <= longest && i + length * least <= steps.length; length++) {
+    for (let length = 1; length <= period && i + length * least <= steps.length; length++) {
       let n = i + length;
       while (n < steps.length && sign[n] === sign[n - length]) n++;
       const rounds = Math.floor((n - i) / length);
@@ -85,6 +85,13 @@ function lanesOf(steps) {
   return order;
 }
 
+// labelOf is what stands beside a step that is no arrow.
+function labelOf(s) {
+  if (s.kind === "agent.call" || (s.kind === "agent.return" && s.to)) return "";
+  const text = s.kind === "tool.call" ? s.tool : s.kind === "tool.result" ? `↩ ${s.tool}` : s.kind === "llm.call" ? "model" : s.kind === "agent.return" ? "answers the user" : s.kind + (s.note ? " " + s.note : "");
+  return text + (s.error ? ` ✗ ${s.error}` : "");
+}
+
 const shape = { deny: "■", halt: "■", throttle: "◔", warn: "▲", allow: "✓" };
 
 // diagram returns the picture and mark(n), which covers what came after step n.
@@ -94,9 +101,12 @@ export function diagram({ steps, said }, { pick } = {}) {
   const node = el("div", { class: "diagram", tabindex: 0, role: "region", "aria-label": "Sequence of calls" });
   let future, marked, height;
   const lanes = lanesOf(steps);
-  const width = Math.max(96, Math.min(150, Math.floor(420 / lanes.size)));
+  const width = Math.max(96, Math.min(150, Math.floor(360 / lanes.size)));
   const x = (id) => gutter + (lanes.get(of(id)) + 0.5) * width;
-  const total = gutter + lanes.size * width + 230;
+  const longest = Math.max(14, Math.floor(width / 6.5)); // letters of a label
+  const labels = steps.filter((s) => s.from && lanes.get(of(s.from)) === lanes.size - 1).map((s) => Math.min(longest, labelOf(s).length));
+  const beside = gutter + lanes.size * width + Math.max(6, 7 * Math.max(0, ...labels) + 18 - width / 2); // where verdicts stand
+  const total = beside + 230;
   const last = new Map(); // what is shown at a step: the weightiest of what was said
   for (const s of said) if (!last.has(s.step) || s.verdict.action !== "warn") last.set(s.step, s);
 
@@ -131,6 +141,7 @@ export function diagram({ steps, said }, { pick } = {}) {
   function stepMarks(s, y) {
     const g = svg("g", { class: `step${s.refused ? " refused" : ""}${s.repeat ? " repeat" : ""}`, "data-n": s.n },
       svg("rect", { class: "hit", x: 0, y: y - 14, width: total, height: row }),
+      time(s, y + 4),
       svg("text", { class: "n", x: gutter - 14, y: y + 4, "text-anchor": "end" }, svg("title", {}, `${s.time}: ${sentence(s)}`), `${s.n}`));
     const from = s.from || s.kind === "agent.call" ? x(s.from) : gutter;
     if (s.kind === "agent.call" || (s.kind === "agent.return" && s.to)) {
@@ -142,17 +153,17 @@ export function diagram({ steps, said }, { pick } = {}) {
         if (s.kind === "agent.call" && s.work === "yes") g.append(svg("circle", { class: "work", cx: from, cy: y, r: 4 }, svg("title", {}, "worked before this call")));
       }
     } else {
-      const text = s.kind === "tool.call" ? s.tool : s.kind === "tool.result" ? `↩ ${s.tool}` : s.kind === "llm.call" ? "model" : s.kind === "agent.return" ? "answers the user" : s.kind + (s.note ? " " + s.note : "");
       g.append(svg("rect", { class: "work", x: from - 4, y: y - 4, width: 8, height: 8 }),
-        svg("text", { class: s.error ? "label error" : "label", x: from + 9, y: y + 4 }, short(text + (s.error ? ` ✗ ${s.error}` : ""), Math.max(14, Math.floor(width / 6.5)))));
+        svg("text", { class: s.error ? "label error" : "label", x: from + 9, y: y + 4 }, short(labelOf(s), s.from ? longest : Math.floor((lanes.size * width) / 6.5))));
     }
     const v = last.get(s.n);
     if (v) {
-      g.append(svg("text", { class: `said ${v.verdict.action}`, x: gutter + lanes.size * width + 6, y: y + 4 }, `${shape[v.verdict.action] ?? "•"} ${spoken(v)}: ${short(v.verdict.rule_id ?? v.verdict.reason_code, 30)}`));
+      g.append(svg("text", { class: `said ${v.verdict.action}`, x: beside, y: y + 4 }, `${shape[v.verdict.action] ?? "•"} ${spoken(v)}: ${short(v.verdict.rule_id ?? v.verdict.reason_code, 30)}`));
     }
     return g;
   }
 
+  const time = (s, y) => svg("text", { class: "time", x: 4, y }, s.time.slice(11, 23));
   const tip = (px, py, way) => svg("path", { class: "tip", d: `M${px} ${py}l${-7 * way} -4v8z` });
 
   function cycleMarks(r, y) {
@@ -168,7 +179,7 @@ export function diagram({ steps, said }, { pick } = {}) {
     const button = svg("g", { class: "cycle", role: "button", tabindex: 0, "aria-expanded": String(r.open), "data-cycle": r.cycle[0].n,
       onclick: toggle, onkeydown: (e) => (e.key === "Enter" || e.key === " ") && (e.preventDefault(), toggle()) },
     svg("rect", { x: left, y: y + 3, width: Math.max(right - left, label.length * 7.4 + 16), height: row - 6, rx: 9 }), svg("text", { x: left + 9, y: y + 16 }, label));
-    return [button, svg("text", { class: "n", x: gutter - 14, y: y + 16, "text-anchor": "end" }, `${r.cycle[0].n}…`)];
+    return [button, time(r.cycle[0], y + 16), svg("text", { class: "n", x: gutter - 14, y: y + 16, "text-anchor": "end" }, `${r.cycle[0].n}…`)];
   }
 
   // mark covers what came after a step, and keeps that step in sight.

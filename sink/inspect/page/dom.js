@@ -38,7 +38,7 @@ export const agentPath = (agent, kind) => `/ui/agent?id=${encodeURIComponent(wel
 const wellFormed = (s) => (s.toWellFormed ? s.toWellFormed() : s);
 
 const icons = { ok: "✓", warned: "▲", armed: "◆", stopped: "■", allow: "✓", cleared: "✓", warn: "▲", throttle: "◔", deny: "■", halt: "■", refused: "■",
-  active: "✓", in_tool: "✓", waiting: "◔", silent: "◌", potentially_stuck: "▲", stuck: "■", archived: "□", unwatched: "·", resume: "▶", review: "◆", archive: "□", notify: "▲" };
+  active: "✓", in_tool: "✓", waiting: "◔", silent: "◌", potentially_stuck: "▲", stuck: "■", archived: "□", unwatched: "·", seen: "·", resume: "▶", review: "◆", archive: "□", notify: "▲" };
 
 // spoken is the one word for what a verdict did; an answer to an ask is no order.
 export const spoken = ({ ask, verdict: v }) => (ask ? "refused" : v.action === "allow" ? "cleared" : v.effective === "next" ? "armed" : v.action);
@@ -58,6 +58,8 @@ export const wide = (v) => !v.correlation_id && (v.scope?.kind === "agent" || v.
 export const number = (n) => (n === undefined || n === null ? "–" : Number.isInteger(n) ? n.toLocaleString("en") : n.toLocaleString("en", { maximumFractionDigits: 4 }));
 export const many = (n, what) => `${number(n)} ${what}${n === 1 ? "" : "s"}`;
 
+export const money = (usd) => "$" + (usd >= 0.01 ? usd.toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 }) : number(usd));
+
 // passed is a span of time in its two largest units.
 export function passed(seconds) {
   let left = Math.floor(seconds);
@@ -70,6 +72,9 @@ export function passed(seconds) {
   return parts.join(" ") || "0s";
 }
 export const clock = (time) => (time ? el("time", { datetime: time, title: time }, time.slice(11, 23)) : "–");
+
+// moment is a time that may be of another day than today.
+export const moment = (time) => (time?.slice(0, 10) === new Date().toISOString().slice(0, 10) ? clock(time) : el("time", { datetime: time, title: time }, time?.slice(0, 19).replace("T", " ")));
 
 // usage shows what is used up of a limit.
 export function usage(near, label) {

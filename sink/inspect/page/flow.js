@@ -1,6 +1,7 @@
 // One flow: why it stands as it stands, and how it came to that, event by event.
-import { el, name, badge, spoken, number, many, usage, plain, clock, button, copy, short, table, right, say } from "./dom.js";
+import { el, name, badge, spoken, number, many, usage, plain, clock, moment, button, copy, short, table, right, say, agentLink, money } from "./dom.js";
 import { get, text, query, every } from "./api.js";
+import { actions as orders } from "./act.js";
 import { diagram, asList, asMermaid, sentence } from "./diagram.js";
 import { why, explainCommand } from "./why.js";
 
@@ -22,7 +23,8 @@ export default async function ({ main, signal, parameters, remember, go }) {
   };
 
   const heading = el("h1", {}, "Flow ", name(flow, 80));
-  const facts = el("p", {});
+  const facts = el("p", {}), told = el("dl", { class: "facts" });
+  const reload = () => go(location.pathname + location.search, { replace: true });
   const news = el("span", { role: "status" });
   const reasons = el("section", { "aria-labelledby": "why" });
   const stack = el("nav", { "aria-label": "Call stack", class: "stack" });
@@ -35,7 +37,7 @@ export default async function ({ main, signal, parameters, remember, go }) {
       say(plain(error.message));
     }
   };
-  const actions = el("div", { class: "bar" }, button("Copy link", (e) => copy(location.href, e.target)),
+  const actions = el("div", { class: "bar" }, orders(flow, reload), button("Copy link", (e) => copy(location.href, e.target)),
     button("Download events", () => download().catch((error) => say(plain(error.message)))),
     button("Copy as .flow test", copyTest), button("Copy weir explain", (e) => copy(explainCommand(flow), e.target)),
     button("Copy as Mermaid", (e) => copy(asMermaid(tale), e.target)), news);
@@ -58,9 +60,9 @@ export default async function ({ main, signal, parameters, remember, go }) {
   const timeline = el("ol", { class: "timeline" }, tale.said.map((s) => el("li", {}, button(s.step > total ? "later" : `#${s.step}`, () => seek(Math.min(total, s.step)), { class: "link" }), " ", clock(s.verdict.time), " ",
     badge(spoken(s)), " ", plain(s.verdict.message ?? s.verdict.reason_code))));
 
-  main.append(heading, facts, actions, el("div", { class: "two story" },
+  main.append(heading, facts, told, actions, el("div", { class: "two story" },
     el("div", {}, reasons, stack, el("section", { "aria-labelledby": "counters" }, el("h2", { id: "counters" }, "Counters against limits"), counters),
-      el("section", { "aria-labelledby": "timeline" }, el("h2", { id: "timeline" }, "What was said"), tale.said.length ? timeline : el("p", {}, "Nothing yet."))),
+      el("section", { "aria-labelledby": "timeline" }, el("h2", { id: "timeline" }, "Verdicts"), tale.said.length ? timeline : el("p", {}, "Nothing yet."))),
     el("section", { "aria-labelledby": "calls" }, el("h2", { id: "calls" }, "Calls"), scrubber, tale.truncated && el("p", {}, `Only the first ${number(total)} events are shown.`), picture.node, asList(tale),
       !all && el("p", {}, el("a", { href: `/ui/flow?${query({ id: flow, all: "1" })}` }, "All that the log keeps of it, earlier episodes too")))));
 
@@ -103,12 +105,21 @@ export default async function ({ main, signal, parameters, remember, go }) {
   function show(view, shift) {
     const then = at < total;
     facts.replaceChildren(badge(view.status), ` · ${many(view.events, "event")} · ${many(view.hops, "call")} between ${many(view.parties?.length ?? 0, "agent")} · ${many(view.tool_calls, "tool call")}`,
-      view.tokens ? ` · ${number(view.tokens)} tokens` : "", view.cost_usd ? ` · $${number(view.cost_usd)}` : "", view.episode > 1 ? ` · episode ${view.episode}` : "", view.incomplete ? " · its beginning was not seen" : "",
+      view.episode > 1 ? ` · episode ${view.episode}` : "", view.incomplete ? " · its beginning was not seen" : "",
       then ? el("strong", {}, ` · as of event ${at}, folded again by the limits in force`) : "");
+    const rows = [];
+    const row = (term, ...content) => content.flat().some(Boolean) && rows.push(el("dt", {}, term), el("dd", {}, content));
+    row("Agents", (view.parties ?? []).map((p, i) => [i ? ", " : "", agentLink(p.name, 30)]));
+    row("Told by", tale.sources.map((s, i) => [i ? ", " : "", name(s, 40)]));
+    row("Time", view.start && [moment(view.start), " to ", moment(view.last)]);
+    row("Tokens", view.tokens && number(view.tokens));
+    row("Cost", view.cost_usd && money(view.cost_usd));
+    row("Not told", plain(tale.blind));
+    told.replaceChildren(...rows);
     const weight = { halt: 0, deny: 1, throttle: 2, warn: 3 };
     const orders = (view.orders ?? []).toSorted((a, b) => weight[a.action] - weight[b.action]);
     reasons.replaceChildren(el("h2", { id: "why" }, orders.length ? "Why" : "Nothing stands against it"), ...orders.map((o) => why(o, { stepLink: (n) => link(n, shift) })),
-      ...(view.released_until ? [el("p", {}, "Released by an operator until ", clock(view.released_until))] : []),
+      ...(view.released_until ? [el("p", {}, "Released by an operator until ", moment(view.released_until))] : []),
       ...(view.offences ?? []).filter((o) => o.count > 1 || !orders.some((x) => x.rule_id === o.rule)).map((o) => el("p", {}, `It was stopped for ${o.rule} ${many(o.count, "time")}, last at ${o.last}.`)));
     stack.replaceChildren(el("span", { class: "faint" }, "Call stack: "), ...(view.stack?.length ? [el("ol", {}, view.stack.map((s) => el("li", {}, name(s, 30))))] : ["empty"]));
     const list = (view.counters ?? []).filter((c) => c.limit || c.warn || c.observed).sort((a, b) => b.near - a.near);
@@ -120,7 +131,7 @@ export default async function ({ main, signal, parameters, remember, go }) {
   every(async () => {
     const now = await get(`/v1/inspect/flow?${query({ flow })}`, signal).catch(() => tale.view);
     const more = now.events - tale.view.events;
-    if (more > 0 && !signal.aborted) news.replaceChildren(button(`${many(more, "new event")}: show ${more === 1 ? "it" : "them"}`, () => go(location.pathname + location.search, { replace: true })));
+    if (more > 0 && !signal.aborted) news.replaceChildren(button(`${many(more, "new event")}: show ${more === 1 ? "it" : "them"}`, reload));
   }, signal);
   document.title = `${short(flow, 30)} · weir`;
   seek(at);

@@ -1,5 +1,5 @@
 // All flows in one table.
-import { el, name, number, clock, badge, usage, flowPath, plain, say, button, copy, wide } from "./dom.js";
+import { el, name, number, clock, badge, usage, flowPath, plain, say, button, copy, wide, money, agentLink } from "./dom.js";
 import { get, lines, every, query } from "./api.js";
 import { sheet } from "./sheet.js";
 
@@ -14,12 +14,19 @@ const columns = [
   { key: "flow", head: "Flow", cell: (f) => el("a", { href: flowPath(f.flow), tabindex: -1 }, name(f.flow, 44)) },
   { key: "status", head: "Status", value: (f) => rank[f.status], cell: (f) => badge(f.status) },
   { key: "near", head: "Nearest limit", value: urgency, cell: nearest },
-  { key: "parties", head: "Agents", number: true },
+  { key: "parties", head: "Agents", cell: agents },
   { key: "hops", head: "Calls", number: true },
   { key: "tool_calls", head: "Tools", number: true },
-  { key: "events", head: "Events", number: true },
+  { key: "tokens", head: "Tokens", number: true, cell: (f) => (f.tokens ? number(f.tokens) : "–") },
+  { key: "cost_usd", head: "Cost", number: true, cell: (f) => (f.cost_usd ? money(f.cost_usd) : "–") },
   { key: "last", head: "Last", cell: (f) => clock(f.last) },
 ];
+
+function agents({ parties, agents: names }) {
+  if (!names?.length) return "–";
+  const more = parties - Math.min(2, names.length);
+  return [names.slice(0, 2).map((a, i) => [i ? ", " : "", agentLink(a, 16)]), more > 0 && el("span", { class: "faint" }, ` and ${more} more`)];
+}
 
 function nearest({ nearest: n }) {
   if (!n) return "–";
@@ -34,14 +41,14 @@ export default async function ({ main, signal, parameters, remember, go }) {
     text: parameters.get("q") ?? "", status: parameters.get("status") ?? "", rule: parameters.get("rule") ?? "",
     from: parameters.get("from") ?? "", to: parameters.get("to") ?? "", sort: parameters.get("sort") ?? "near", up: parameters.get("up") === "1",
   };
-  let all = [], paused = false;
+  let all = [], of = 0, loaded, paused = false, typing;
 
   const change = (fields) => {
     Object.assign(wanted, fields);
     remember({ q: wanted.text, status: wanted.status, rule: wanted.rule, from: wanted.from, to: wanted.to, sort: wanted.sort, up: wanted.up && "1" });
     arrange(true);
   };
-  const search = el("input", { type: "search", "aria-label": "Filter by flow", placeholder: "filter by flow", value: wanted.text, oninput: () => change({ text: search.value }) });
+  const search = el("input", { type: "search", "aria-label": "Search by flow or agent", placeholder: "flow or agent", value: wanted.text, oninput: () => { change({ text: search.value }); clearTimeout(typing); typing = setTimeout(() => load().catch(() => {}), 200); } });
   const status = el("select", { "aria-label": "Filter by status", onchange: () => change({ status: status.value }) },
     ["", "ok", "warned", "armed", "stopped"].map((s) => el("option", { value: s, selected: s === wanted.status }, s || "every status")));
   const rule = el("input", { type: "text", "aria-label": "Filter by rule or reason", placeholder: "rule or reason", value: wanted.rule, onchange: () => { change({ rule: rule.value.trim() }); byVerdicts().catch(() => {}); } });
@@ -79,18 +86,24 @@ export default async function ({ main, signal, parameters, remember, go }) {
 
   function arrange(anew) {
     const text = wanted.text.toLowerCase();
-    const fits = (f) => (!text || f.flow.toLowerCase().includes(text)) && (!wanted.status || f.status === wanted.status) && (!spoken || spoken.has(f.flow));
+    const named = (f) => f.flow.toLowerCase().includes(text) || f.agents?.some((a) => a.toLowerCase().includes(text));
+    // The server looks through all agents of a flow, of which the list names the first.
+    const found = loaded === wanted.text ? new Set(all.map((f) => f.flow)) : new Set();
+    const fits = (f) => (!text || found.has(f.flow) || named(f)) && (!wanted.status || f.status === wanted.status) && (!spoken || spoken.has(f.flow));
     const known = new Map(all.map((f) => [f.flow, f]));
     if (spoken) for (const [flow, v] of spoken) if (!known.has(flow)) known.set(flow, { flow, status: v.action, last: v.time });
     const shown = [...known.values()].filter(fits);
     none.hidden = shown.length > 0;
-    count.textContent = `${number(shown.length)} of ${number(all.length)} flows`;
+    count.textContent = `${number(shown.length)} of ${number(of)} flows`;
     table.show(shown, { sort: columns.some((c) => c.key === wanted.sort) ? wanted.sort : "near", up: wanted.up, anew });
   }
 
   const load = async () => {
-    if (paused && all.length) return;
-    const list = await get(`/v1/flows?${query({ limit: most, sort: "near" })}`, signal);
+    if (paused && loaded === wanted.text) return;
+    const asked = wanted.text;
+    const list = await get(`/v1/flows?${query({ limit: most, sort: "near", q: asked })}`, signal);
+    if (asked !== wanted.text) return;
+    [of, loaded] = [list.scanned, asked];
     const before = new Map(all.map((f) => [f.flow, f]));
     // A flow that nothing came to keeps its object, and with that its row.
     all = list.flows.map((f) => {

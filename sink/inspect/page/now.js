@@ -21,7 +21,7 @@ export default async function ({ main, signal }) {
   const near = el("div", {});
   main.append(el("h1", {}, "Now"), el("dl", { class: "cards" }, card("flows", "Flows"), card("stopped", "Stopped now"), card("orders", "Stops, 5 minutes"),
     card("warnings", "Warnings, 5 minutes"), card("stuck", "Stuck agents"), card("lag", "Events to fold"), card("self", "Self-test")),
-  el("div", { class: "two" }, el("section", { "aria-labelledby": "said" }, el("h2", { id: "said" }, "What weir says ", state), el("p", {}, pause), feed, told),
+  el("div", { class: "two" }, el("section", { "aria-labelledby": "said" }, el("h2", { id: "said" }, "Verdicts ", state), el("p", {}, pause), feed, told),
     el("section", { "aria-labelledby": "nearest" }, el("h2", { id: "nearest" }, "Nearest to a limit"), near)));
 
   // The feed is drawn at most four times a second, however much is said.

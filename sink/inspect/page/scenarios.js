@@ -77,7 +77,7 @@ export default async function ({ main, signal, parameters, remember }) {
     const diff = played.diff?.split("\n").filter(Boolean) ?? [];
     result.replaceChildren(el("h2", {}, plain(played.title)),
       el("div", { class: "scrubber" }, el("label", { for: "step" }, "Event "), toggle, button("Step", () => seek(at + 1)), slider, speed, place),
-      el("div", { class: "two wide-left" }, el("div", {}, picture.node, asList(played)), el("div", {}, el("h3", {}, "What was said"), said,
+      el("div", { class: "two wide-left" }, el("div", {}, picture.node, asList(played)), el("div", {}, el("h3", {}, "Verdicts"), said,
         el("h3", {}, diff.length ? "Differs from what the case expects" : "As the case expects"),
         el("pre", { tabindex: 0, "aria-label": "Outcome" }, diff.length ? diff.map((l) => [el(l[0] === "-" ? "del" : l[0] === "+" ? "ins" : "span", {}, plain(l)), "\n"]) : played.got.map((l) => plain(l) + "\n")))));
     seek(total);

@@ -1,5 +1,5 @@
 // Says why a flow is stopped or warned, and how to let it go on.
-import { el, badge, name, number, plain, clock, button, copy } from "./dom.js";
+import { el, badge, name, number, plain, clock, moment, button, copy } from "./dom.js";
 
 // shell quotes a word for a POSIX shell; what cannot be seen is written by its bytes.
 export function shell(word) {
@@ -61,9 +61,9 @@ export function why(order, { stepLink }) {
     row("Asked by", r.requested_by && name(r.requested_by, 40));
     row("Conditions", r.conditions?.map(plain).join(", "));
   }
-  if (stops.includes(order.action)) row("Who obeyed", e.attempts ? `${number(e.attempts)} calls were tried against it` : "no call was tried against it", e.leaked && `, ${number(e.leaked)} were under way when it went out`);
+  if (stops.includes(order.action)) row("Attempts after the stop", e.attempts ? `${number(e.attempts)} calls were tried against it` : "no call was tried against it", e.leaked && `, ${number(e.leaked)} were under way when it went out`);
   row("The agent is told", plain(order.agent_message ?? ""));
-  row("Until", order.expires_at && clock(order.expires_at), order.retry_after_s && `, to be tried again after ${order.retry_after_s} s`);
+  row("Until", order.expires_at && moment(order.expires_at), order.retry_after_s && `, to be tried again after ${order.retry_after_s} s`);
   row("Limits", order.config_version && el("a", { href: "/ui/limits" }, order.config_version));
   const release = releaseCommand(order.correlation_id ?? "");
   return el("article", { class: `why ${order.action}` },
