@@ -5,6 +5,8 @@ import (
 	"time"
 	"unicode/utf8"
 	"unsafe"
+
+	"weir/events/jsontext"
 )
 
 // AppendJSON appends the canonical encoding of e: one line of JSON without white
@@ -346,7 +348,7 @@ func (w *writer) oneLine(v []byte) {
 // quote writes a string with the escapes that JSON asks for and no others.
 func (w *writer) quote(v string) {
 	w.b = append(w.b, '"')
-	if stringEnd(unsafe.Slice(unsafe.StringData(v), len(v)), 0) == len(v) && utf8.ValidString(v) {
+	if jsontext.StringEnd(unsafe.Slice(unsafe.StringData(v), len(v)), 0) == len(v) && utf8.ValidString(v) {
 		w.b = append(append(w.b, v...), '"')
 		return
 	}

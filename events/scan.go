@@ -8,6 +8,8 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 	"unsafe"
+
+	"weir/events/jsontext"
 )
 
 // MaxDepth is how many objects and arrays may lie inside each other, the event itself counted.
@@ -320,31 +322,17 @@ func (s *scanner) quoted() (v string, escaped, ok bool) {
 	}
 	raw := s.p[start : s.i-1]
 	if bytes.IndexByte(raw, '\\') >= 0 {
-		return unescape(raw), true, true
+		said, _ := jsontext.AppendUnescaped(make([]byte, 0, len(raw)), raw)
+		return unsafe.String(unsafe.SliceData(said), len(said)), true, true
 	}
 	return unsafe.String(unsafe.SliceData(raw), len(raw)), false, true
-}
-
-// stringEnd returns the index of the first quote, backslash or control character
-// from i on, or the length of p.
-func stringEnd(p []byte, i int) int {
-	for ; i+8 <= len(p); i += 8 {
-		x := binary.LittleEndian.Uint64(p[i:])
-		if stop := zeroBytes(x^ones*'"') | zeroBytes(x^ones*'\\') | (x-ones*' ')&^x&tops; stop != 0 {
-			return i + bits.TrailingZeros64(stop)>>3
-		}
-	}
-	for i < len(p) && p[i] != '"' && p[i] != '\\' && p[i] >= ' ' {
-		i++
-	}
-	return i
 }
 
 // skipString reads over a string, which begins at s.i, and checks all of it.
 func (s *scanner) skipString() bool {
 	start := s.i + 1
 	for i := start; ; {
-		end := stringEnd(s.p, i)
+		end := jsontext.StringEnd(s.p, i)
 		switch {
 		case end == len(s.p):
 			return s.fail(CodeSyntax, s.i, "the string has no end")
@@ -374,78 +362,19 @@ func (s *scanner) escape(i int) (int, bool) {
 	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
 		return 2, true
 	case 'u':
-		r, ok := hex4(s.p, i+2)
+		r, ok := jsontext.Hex4(s.p, i+2)
 		if !ok {
 			return 0, s.fail(CodeSyntax, i, "want four hex digits after \\u")
 		}
 		if !utf16.IsSurrogate(r) {
 			return 6, true
 		}
-		if low, ok := hex4(s.p, i+8); ok && s.p[i+6] == '\\' && s.p[i+7] == 'u' && utf16.DecodeRune(r, low) != utf8.RuneError {
+		if low, ok := jsontext.Hex4(s.p, i+8); ok && s.p[i+6] == '\\' && s.p[i+7] == 'u' && utf16.DecodeRune(r, low) != utf8.RuneError {
 			return 12, true
 		}
 		return 0, s.fail(CodeInvalidUTF8, i, "half a surrogate pair; write both halves or the character itself")
 	}
 	return 0, s.fail(CodeSyntax, i, "unknown escape")
-}
-
-// hex4 reads the four hex digits at i.
-func hex4(p []byte, i int) (r rune, ok bool) {
-	if i+4 > len(p) {
-		return 0, false
-	}
-	for _, c := range p[i : i+4] {
-		switch {
-		case '0' <= c && c <= '9':
-			c -= '0'
-		case 'a' <= c && c <= 'f':
-			c -= 'a' - 10
-		case 'A' <= c && c <= 'F':
-			c -= 'A' - 10
-		default:
-			return 0, false
-		}
-		r = r<<4 | rune(c)
-	}
-	return r, true
-}
-
-// unescape returns the text of a string that skipString found good.
-func unescape(raw []byte) string {
-	out := make([]byte, 0, len(raw))
-	for i := 0; i < len(raw); {
-		if raw[i] != '\\' {
-			out = append(out, raw[i])
-			i++
-			continue
-		}
-		c := raw[i+1]
-		i += 2
-		switch c {
-		case 'b':
-			c = '\b'
-		case 'f':
-			c = '\f'
-		case 'n':
-			c = '\n'
-		case 'r':
-			c = '\r'
-		case 't':
-			c = '\t'
-		case 'u':
-			r, _ := hex4(raw, i)
-			i += 4
-			if utf16.IsSurrogate(r) {
-				low, _ := hex4(raw, i+2)
-				r = utf16.DecodeRune(r, low)
-				i += 6
-			}
-			out = utf8.AppendRune(out, r)
-			continue
-		}
-		out = append(out, c)
-	}
-	return unsafe.String(unsafe.SliceData(out), len(out))
 }
 
 // skip reads over a value of any type and checks it.

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"unicode/utf8"
 	"unsafe"
+
+	"weir/events/jsontext"
 )
 
 // AppendJSON appends v as one line of JSON in the order of the schema, with absent
@@ -225,7 +227,7 @@ func (w *verdictWriter) number(name string, v float64) {
 
 // quote writes what needs no escape at once.
 func (w *verdictWriter) quote(v string) {
-	plain := stringEnd(unsafe.Slice(unsafe.StringData(v), len(v)), 0) == len(v) && utf8.ValidString(v)
+	plain := jsontext.StringEnd(unsafe.Slice(unsafe.StringData(v), len(v)), 0) == len(v) && utf8.ValidString(v)
 	if !plain || strings.Contains(v, "\u2028") || strings.Contains(v, "\u2029") { // which ended lines in old JavaScript
 		w.rarely(v)
 		return

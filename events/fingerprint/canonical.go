@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"weir/events/jsontext"
 )
 
 // maxDepth is how many objects and arrays may lie inside each other. What is
@@ -301,66 +303,18 @@ func (w *writer) number() bool {
 // text reads the JSON string that begins at i and returns what it says and where
 // it ends. It aliases p when it can.
 func text(p []byte, i int) (s []byte, end int, ok bool) {
-	start := i + 1
-	for i = start; i < len(p) && p[i] != '"' && p[i] != '\\' && p[i] >= ' '; i++ {
+	start, escaped := i+1, false
+	for end = jsontext.StringEnd(p, start); end+1 < len(p) && p[end] == '\\'; end = jsontext.StringEnd(p, end+2) {
+		escaped = true
 	}
-	if i == len(p) || p[i] < ' ' {
+	if end >= len(p) || p[end] != '"' {
 		return nil, 0, false
 	}
-	if p[i] == '"' {
-		return valid(p[start:i]), i + 1, true
+	s, ok = p[start:end], true
+	if escaped {
+		s, ok = jsontext.AppendUnescaped(make([]byte, 0, len(s)), s)
 	}
-	s = append(make([]byte, 0, len(p)-start), p[start:i]...)
-	for i < len(p) {
-		c := p[i]
-		switch {
-		case c == '"':
-			return valid(s), i + 1, true
-		case c < ' ':
-			return nil, 0, false
-		case c != '\\':
-			s = append(s, c)
-			i++
-			continue
-		case i+1 == len(p):
-			return nil, 0, false
-		}
-		c, i = p[i+1], i+2
-		switch c {
-		case '"', '\\', '/':
-		case 'b':
-			c = '\b'
-		case 'f':
-			c = '\f'
-		case 'n':
-			c = '\n'
-		case 'r':
-			c = '\r'
-		case 't':
-			c = '\t'
-		case 'u':
-			r, ok := hex4(p, i)
-			if !ok {
-				return nil, 0, false
-			}
-			i += 4
-			if utf16.IsSurrogate(r) {
-				low, ok := rune(0), false
-				if i+1 < len(p) && p[i] == '\\' && p[i+1] == 'u' {
-					low, ok = hex4(p, i+2)
-				}
-				if r = utf16.DecodeRune(r, low); ok && r != utf8.RuneError {
-					i += 6
-				}
-			}
-			s = utf8.AppendRune(s, r)
-			continue
-		default:
-			return nil, 0, false
-		}
-		s = append(s, c)
-	}
-	return nil, 0, false
+	return valid(s), end + 1, ok
 }
 
 func valid(s []byte) []byte {
@@ -368,30 +322,6 @@ func valid(s []byte) []byte {
 		return s
 	}
 	return bytes.ToValidUTF8(s, []byte(replacement))
-}
-
-func hex4(p []byte, i int) (r rune, ok bool) {
-	if i+4 > len(p) {
-		return 0, false
-	}
-	for _, c := range p[i : i+4] {
-		v, ok := hexDigit(c)
-		if !ok {
-			return 0, false
-		}
-		r = r<<4 | rune(v)
-	}
-	return r, true
-}
-
-func hexDigit(c byte) (v byte, ok bool) {
-	switch {
-	case c-'0' <= 9:
-		return c - '0', true
-	case c|0x20-'a' < 6:
-		return c | 0x20 - 'a' + 10, true
-	}
-	return 0, false
 }
 
 // appendString appends s, which is UTF-8, as a JSON string with no more escapes

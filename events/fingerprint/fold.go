@@ -116,7 +116,7 @@ func shaped(p []byte, i int, shape string) bool {
 				return false
 			}
 		case 'f':
-			if _, ok := hexDigit(c); !ok {
+			if !isHex(c) {
 				return false
 			}
 		default:
@@ -184,7 +184,7 @@ func address(p []byte, i int) int {
 	}
 	n := len("0xffffff")
 	for {
-		if _, ok := hexDigit(byteAt(p, i+n)); !ok {
+		if !isHex(byteAt(p, i+n)) {
 			break
 		}
 		n++
@@ -285,7 +285,7 @@ func hexRun(p []byte, i int) int {
 	start := n
 	for ; ; n++ {
 		c := byteAt(p, i+n)
-		if _, ok := hexDigit(c); !ok {
+		if !isHex(c) {
 			break
 		}
 		if c-'0' <= 9 {
@@ -379,3 +379,5 @@ func idLength(p []byte, i int) int {
 	}
 	return n
 }
+
+func isHex(c byte) bool { return c-'0' <= 9 || c|0x20-'a' < 6 }

@@ -10,10 +10,9 @@ import (
 	"bytes"
 	"fmt"
 	"strconv"
-	"unicode/utf16"
-	"unicode/utf8"
 
 	"weir/events"
+	"weir/events/jsontext"
 )
 
 // MaxDepth is how many objects and arrays may lie inside each other, skipped ones
@@ -383,53 +382,6 @@ func (c *Cursor) quoted() []byte {
 // Unescape returns what the inside of a JSON string says. Unknown escapes stand for
 // themselves and halves of surrogate pairs for U+FFFD.
 func Unescape(raw []byte) []byte {
-	out := make([]byte, 0, len(raw))
-	for len(raw) > 0 {
-		n := bytes.IndexByte(raw, '\\')
-		if n < 0 || n+1 == len(raw) {
-			return append(out, raw...)
-		}
-		out = append(out, raw[:n]...)
-		b := raw[n+1]
-		raw = raw[n+2:]
-		switch b {
-		case 'b':
-			b = '\b'
-		case 'f':
-			b = '\f'
-		case 'n':
-			b = '\n'
-		case 'r':
-			b = '\r'
-		case 't':
-			b = '\t'
-		case 'u':
-			r, ok := hex4(raw)
-			if !ok {
-				break
-			}
-			raw = raw[4:]
-			if utf16.IsSurrogate(r) {
-				low, ok := rune(0), false
-				if bytes.HasPrefix(raw, []byte(`\u`)) {
-					low, ok = hex4(raw[2:])
-				}
-				if r = utf16.DecodeRune(r, low); ok && r != utf8.RuneError {
-					raw = raw[6:]
-				}
-			}
-			out = utf8.AppendRune(out, r)
-			continue
-		}
-		out = append(out, b)
-	}
-	return out
-}
-
-func hex4(p []byte) (rune, bool) {
-	if len(p) < 4 {
-		return 0, false
-	}
-	v, err := strconv.ParseUint(string(p[:4]), 16, 16)
-	return rune(v), err == nil
+	said, _ := jsontext.AppendUnescaped(make([]byte, 0, len(raw)), raw)
+	return said
 }

@@ -1,0 +1,113 @@
+// Package jsontext has what all readers of JSON here share: the inside of a string. Walking
+// a text stays with each of them, because they differ in what they promise. Events are read
+// strictly, with the place of each fault; foreign logs are followed to their end and no more;
+// fingerprints write what they read in its canonical form.
+package jsontext
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/bits"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// ones and tops have the lowest and the highest bit of each byte.
+const (
+	ones = 0x0101010101010101
+	tops = 0x8080808080808080
+)
+
+// zeroBytes has the top bit set of the first byte of x that is zero, if there is one, and
+// perhaps of later bytes, but of none before.
+func zeroBytes(x uint64) uint64 { return (x - ones) &^ x & tops }
+
+// StringEnd returns the index of the first quote, backslash or control character of p from
+// i on, or the length of p.
+func StringEnd(p []byte, i int) int {
+	for ; i+8 <= len(p); i += 8 {
+		x := binary.LittleEndian.Uint64(p[i:])
+		if stop := zeroBytes(x^ones*'"') | zeroBytes(x^ones*'\\') | (x-ones*' ')&^x&tops; stop != 0 {
+			return i + bits.TrailingZeros64(stop)>>3
+		}
+	}
+	for i < len(p) && p[i] != '"' && p[i] != '\\' && p[i] >= ' ' {
+		i++
+	}
+	return i
+}
+
+// Hex4 reads the four hex digits of p at i.
+func Hex4(p []byte, i int) (r rune, ok bool) {
+	if i+4 > len(p) {
+		return 0, false
+	}
+	for _, c := range p[i : i+4] {
+		switch {
+		case '0' <= c && c <= '9':
+			c -= '0'
+		case 'a' <= c && c <= 'f':
+			c -= 'a' - 10
+		case 'A' <= c && c <= 'F':
+			c -= 'A' - 10
+		default:
+			return 0, false
+		}
+		r = r<<4 | rune(c)
+	}
+	return r, true
+}
+
+// AppendUnescaped appends what the inside of a JSON string says. An escape that JSON does
+// not know stands for the character behind the backslash, and half a surrogate pair for
+// U+FFFD; known is false if there was an escape of the first kind or one that is cut off.
+func AppendUnescaped(dst, raw []byte) (out []byte, known bool) {
+	known = true
+	for len(raw) > 0 {
+		n := bytes.IndexByte(raw, '\\')
+		if n < 0 {
+			return append(dst, raw...), known
+		}
+		dst = append(dst, raw[:n]...)
+		if n+1 == len(raw) {
+			return append(dst, '\\'), false
+		}
+		c := raw[n+1]
+		raw = raw[n+2:]
+		switch c {
+		case '"', '\\', '/':
+		case 'b':
+			c = '\b'
+		case 'f':
+			c = '\f'
+		case 'n':
+			c = '\n'
+		case 'r':
+			c = '\r'
+		case 't':
+			c = '\t'
+		case 'u':
+			r, ok := Hex4(raw, 0)
+			if !ok {
+				known = false
+				break
+			}
+			raw = raw[4:]
+			if utf16.IsSurrogate(r) {
+				low, ok := rune(0), len(raw) > 1 && raw[0] == '\\' && raw[1] == 'u'
+				if ok {
+					low, ok = Hex4(raw, 2)
+				}
+				if r = utf16.DecodeRune(r, low); ok && r != utf8.RuneError {
+					raw = raw[6:]
+				}
+			}
+			dst = utf8.AppendRune(dst, r)
+			continue
+		default:
+			known = false
+		}
+		dst = append(dst, c)
+	}
+	return dst, known
+}
