@@ -15,6 +15,9 @@ func (e *Engine) ask(p *Partition, f *Flow, m *moment, fx *Effects) {
 		fx.Counts.Refused++
 		fx.Counts.Attempts++
 		m.from, m.to, m.tool = c.from, c.to, c.tool
+		if o.action == events.Hold && o.phase == phaseArmed {
+			e.hold(f, o, m, fx)
+		}
 		fx.Answer = e.answer(f, o, m)
 		e.addRemaining(f, m, fx.Answer)
 		e.tried(f, m)
@@ -36,7 +39,7 @@ func (e *Engine) ask(p *Partition, f *Flow, m *moment, fx *Effects) {
 		if v.Mode != events.ModeEnforce {
 			continue
 		}
-		if v.ControlledCutoff && v.Effective == events.EffectiveNow || v.Action == events.Throttle.String() && v.Effective == events.EffectiveNow {
+		if v.Stops() && v.Effective == events.EffectiveNow {
 			fx.Counts.Refused++
 			fx.Counts.Attempts++
 			*p = load
@@ -174,6 +177,11 @@ func (e *Engine) applyOperator(f *Flow, m *moment, fx *Effects) {
 		}
 		o.until(m.at, m.at.Add(stands))
 		e.emit(f, o, m, nil, fx)
+		for i := len(f.orders) - 1; i >= 0; i-- { // a person has decided
+			if f.orders[i].holdsFlow() {
+				e.clear(f, &f.orders[i], m, fx)
+			}
+		}
 	case ev.Kind == events.OperatorRelease && ev.Operator != nil:
 		for len(f.orders) > 0 {
 			e.clear(f, &f.orders[0], m, fx)
@@ -204,9 +212,13 @@ func (e *Engine) applyOperator(f *Flow, m *moment, fx *Effects) {
 		own := flowOverride{rule: r, mode: mode, warn: ev.Override.Warn, stop: ev.Override.Stop, expires: ev.Override.Expires}
 		if ev.Override.Extra > 0 {
 			most := e.granted(f, m, r, ev.Override.Extra, limit)
+			fx.Counts.Granted[r]++
 			own.warn, own.stop = events.Optional{Set: true, Value: most}, events.Optional{Set: true, Value: most}
 		}
 		f.overrides = append(f.overrides, own)
+		if r == ruleOfAge {
+			f.aged = agedNot // it has another threshold to pass
+		}
 		for i := range f.orders {
 			if f.orders[i].rule == r {
 				f.orders[i].limits = ^e.version // to be looked at again

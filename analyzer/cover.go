@@ -13,7 +13,7 @@ import (
 // covers reports whether the order refuses all that the other one is about, as strictly, and
 // dispatchers know of it.
 func (w *order) covers(o *order, at events.Stamp) bool {
-	if !w.binds() || w.hidden || w.expires <= at || w.action < o.action {
+	if !w.binds() || w.hidden || w.expires <= at || severity(w.action) < severity(o.action) {
 		return false
 	}
 	if w.kind != events.KindUnset && w.kind != o.about() {

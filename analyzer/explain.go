@@ -79,6 +79,9 @@ func (e *Engine) View(f *Flow) View {
 		status = max(status, o.phase)
 	}
 	v.Status = [...]string{"ok", "warned", "armed", "stopped"}[status]
+	if f.Standing() == Held {
+		v.Status = "held"
+	}
 	for i := range f.offences {
 		o := &f.offences[i]
 		v.Offences = append(v.Offences, OffenceView{Rules[o.rule].Name, int(o.count), events.RFC3339(o.last)})

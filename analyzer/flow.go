@@ -252,7 +252,7 @@ func (f *Flow) Events() int64 { return int64(f.events) }
 // Last returns the time of the latest event.
 func (f *Flow) Last() events.Stamp { return f.last }
 
-// Standing is how strict the strictest order is that stands in a flow.
+// Standing is how a flow stands by the strictest of its orders, but that Held comes first.
 type Standing uint8
 
 // The standings.
@@ -260,6 +260,8 @@ const (
 	Free    Standing = iota // of orders
 	Warned                  // by a warning, or by an order that waits for a limit to be passed
 	Stopped                 // some call is refused
+	Held                    // every call is refused until a person decides
+	StandingCount
 )
 
 // Standing returns how the flow stands.
@@ -267,10 +269,12 @@ func (f *Flow) Standing() Standing {
 	s := Free
 	for i := range f.orders {
 		switch o := &f.orders[i]; {
+		case o.holdsFlow():
+			return Held
 		case o.phase == phaseStop && !o.shadow:
-			return Stopped
+			s = Stopped
 		case o.phase != 0:
-			s = Warned
+			s = max(s, Warned)
 		}
 	}
 	return s
@@ -575,7 +579,15 @@ func (f *Flow) forgetTool(t uint8) {
 // episodeEnds returns when the episode is over if nothing more comes.
 func (f *Flow) episodeEnds(l *Limits) events.Stamp { return f.last.Add(l.Flow.Idle) }
 
-func (f *Flow) ageOf(at events.Stamp) time.Duration { return at.Sub(f.start) }
+// ageOf is how old the episode is. For a flow that waits for a person, time stands still.
+func (f *Flow) ageOf(at events.Stamp) time.Duration {
+	for i := range f.orders {
+		if o := &f.orders[i]; o.holdsFlow() || o.lapsed {
+			at = min(at, max(o.begun, f.start))
+		}
+	}
+	return at.Sub(f.start)
+}
 
 // since is a time as the flow keeps it: milliseconds since the episode began.
 func (f *Flow) since(at events.Stamp) uint32 {

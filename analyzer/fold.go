@@ -75,6 +75,7 @@ type Counts struct {
 	Episodes                                   int64
 	Defied                                     [RuleCount]int64 // calls made against an order of the row
 	LeakedBy                                   [RuleCount]int64 // calls in flight when an order of the row went out
+	Granted                                    [RuleCount]int64 // times that a person granted more of the row's limit
 	// Acks are the acknowledgements by the row of the flow's order that they are about, at
 	// RuleCount those about no order of the flow; at 1 those that say that it was applied.
 	Acks                       [RuleCount + 1][2]int64
@@ -222,6 +223,8 @@ func (e *Engine) beginEpisode(f *Flow, m *moment, fx *Effects) {
 				f.orders[n], *o = *o, f.orders[n] // no two may share the memory of their slices
 			}
 		}
+	case f.held(m.at) && !m.word: // who waits for a person is not idle, and gets no new budget by waiting
+		return
 	case m.at.Sub(f.last) > fl.Idle, m.at.Sub(f.start) > fl.MaxAge,
 		m.word && m.ev.Kind == events.AgentCall && fl.UserStarts>>m.ev.CorrelationSource&1 == 1:
 		f.newEpisode(m.at)
@@ -334,7 +337,7 @@ func (e *Engine) next(f *Flow) (at events.Stamp, what int) {
 // durationDue is when the age of the episode passes a threshold that has not been
 // spoken of, if the episode lives so long.
 func (e *Engine) durationDue(f *Flow) events.Stamp {
-	if f.events == 0 || f.aged == agedStopped {
+	if f.events == 0 || f.aged == agedStopped || f.held(f.clock) { // for a flow that waits, time stands still
 		return 0
 	}
 	s := e.limits.Rules[ruleOfAge]

@@ -138,9 +138,12 @@ func (f *Flow) ordered(a, b uint8) (uint8, uint8) {
 // issue gives an order, or tightens the one that stands. A weaker phase than the
 // one that stands changes nothing.
 func (e *Engine) issue(rule *FlowRule, ph phase, f *Flow, m *moment, set *Setting, observed int64, scope events.ScopeKind, a, b uint8, fx *Effects) {
-	subject := ""
+	subject, action := "", rule.Action
 	if rule.Subject != nil {
 		subject = rule.Subject(m.ev)
+	}
+	if set.Hold && ph > phaseWarn { // the whole flow waits
+		action, scope, a, b = events.Hold, events.ScopeFlow, none, none
 	}
 	o := f.orderOf(rule.Reason, scope, a, b, subject)
 	was := phase(0)
@@ -157,11 +160,11 @@ func (e *Engine) issue(rule *FlowRule, ph phase, f *Flow, m *moment, set *Settin
 			return
 		}
 	}
-	o.give(ph, rule.Action, set, observed, m.at)
-	o.rule, o.episode, o.limits = rule.ID, f.episode, e.version
+	o.give(ph, action, set, observed, m.at)
+	o.rule, o.episode, o.limits, o.lapsed = rule.ID, f.episode, e.version, false
 	o.picks, o.kind, o.subject, o.content = selectAll, events.KindUnset, "", events.Hash{}
 	o.edges, o.calls = o.edges[:0], o.calls[:0]
-	if rule.Match != nil {
+	if rule.Match != nil && !(action == events.Hold && (ph == phaseStop || rule.Scope != events.ScopeFlow)) {
 		rule.Match(f, m, o)
 	}
 	if ph == phaseStop && !o.shadow {
@@ -170,10 +173,48 @@ func (e *Engine) issue(rule *FlowRule, ph phase, f *Flow, m *moment, set *Settin
 	switch o.stand(m.at, e.limits.Order.TTL); {
 	case ph == phaseWarn:
 		o.until(m.at, o.expires)
-	case rule.Action == events.Throttle:
+	case action == events.Throttle:
 		o.until(m.at, max(m.at+1, m.fits))
+	case action == events.Hold && ph == phaseStop:
+		e.awaitPerson(o, m.at)
 	}
 	e.emit(f, o, m, set, fx)
+}
+
+// awaitPerson has an order hold the flow until a person decides, for so long at most. It is
+// looked at then, and ends a little later, so that the halt that follows it leaves no gap.
+func (e *Engine) awaitPerson(o *order, at events.Stamp) {
+	o.until(at, at.Add(e.limits.Order.Hold))
+	o.expires = o.due.Add(e.limits.Order.TTL / 5)
+}
+
+// hold has the flow wait from now on because of an order that held it from its next call on,
+// which is this one: asked for, it was not made.
+func (e *Engine) hold(f *Flow, o *order, m *moment, fx *Effects) {
+	o.phase, o.picks, o.kind, o.begun = phaseStop, selectAll, events.KindUnset, m.at
+	o.edges, o.calls, o.subject, o.content = o.edges[:0], o.calls[:0], "", events.Hash{}
+	if counted(Rules[o.rule].Unit) {
+		o.observed++
+	}
+	f.offend(o.rule, m.at)
+	e.awaitPerson(o, m.at)
+	e.emit(f, o, m, nil, fx)
+}
+
+// held reports whether the flow waits for a person at the time, or is halted because nobody
+// came.
+func (f *Flow) held(at events.Stamp) bool {
+	for i := range f.orders {
+		if o := &f.orders[i]; (o.holdsFlow() || o.lapsed) && o.expires > at {
+			return true
+		}
+	}
+	return false
+}
+
+// holdsFlow reports whether the flow waits for a person because of the order.
+func (o *order) holdsFlow() bool {
+	return o.action == events.Hold && o.phase == phaseStop && !o.shadow
 }
 
 // changed tells whether an order of the same phase has to name other calls now.
@@ -227,6 +268,10 @@ func (e *Engine) lift(rule *FlowRule, f *Flow, m *moment, a, b uint8, from phase
 
 // clear takes an order back; a stop is taken back by a verdict.
 func (e *Engine) clear(f *Flow, o *order, m *moment, fx *Effects) {
+	waited := events.Stamp(0)
+	if o.holdsFlow() || o.lapsed {
+		waited = o.begun
+	}
 	if o.phase > phaseWarn && o.expires > m.at && o.revision != 0 { // else nobody was told of it
 		o.action = events.Allow
 		e.emit(f, o, m, nil, fx)
@@ -234,8 +279,11 @@ func (e *Engine) clear(f *Flow, o *order, m *moment, fx *Effects) {
 	for i := range f.orders {
 		if &f.orders[i] == o {
 			f.dropOrder(i)
-			return
+			break
 		}
+	}
+	if waited != 0 && f.start <= waited && !f.held(m.at) {
+		f.start += m.at - waited // for a flow that waits, time stands still
 	}
 }
 
@@ -318,6 +366,10 @@ func (f *Flow) holds(o *order) bool {
 func (e *Engine) orderDue(f *Flow, i int, m *moment, fx *Effects) {
 	o := &f.orders[i]
 	switch {
+	case o.action == events.Hold && o.phase == phaseStop: // nobody has decided
+		o.action, o.lapsed = events.Halt, true
+		o.until(m.at, m.at.Add(e.limits.Flow.MaxAge))
+		e.emit(f, o, m, nil, fx)
 	case f.holds(o):
 		o.stand(m.at, e.limits.Order.TTL)
 		e.emit(f, o, m, nil, fx)

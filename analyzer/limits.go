@@ -53,7 +53,9 @@ type Setting struct {
 	Max bool
 	// Tell is how much is left when the model begins to be told so; 0 for never. It is of
 	// the rows that say what is left.
-	Tell   int64
+	Tell int64
+	// Hold has the whole flow wait for a person where the row would refuse calls; see Hold of OrderLimits.
+	Hold   bool
 	Window int64 // of the rows that have one; seconds or calls, see Rule.Window
 	// IgnoreResults makes repetition_blind count calls whatever their results were,
 	// as guards do that never look at results.
@@ -93,6 +95,7 @@ type FlowLimits struct {
 type OrderLimits struct {
 	TTL   time.Duration // of an order; renewed while it holds
 	Grace time.Duration // calls seen this soon after an order were in flight, not defiance
+	Hold  time.Duration // how long a flow that is held waits for a person; then it is halted
 }
 
 // Escalation is after how many attempts against an order it is widened.
@@ -192,13 +195,16 @@ func (s RuleSet) Has(r RuleID) bool { return s>>r&1 == 1 }
 // With returns the set with r in it.
 func (s RuleSet) With(r RuleID) RuleSet { return s | 1<<r }
 
+// DefaultHold is how long a flow that is held waits where the limits file does not say.
+const DefaultHold = time.Hour
+
 // Balanced returns the default limits. They are tuned on real traces and must not
 // stop honest work; DESIGN.md says where each figure comes from.
 func Balanced() Limits {
 	l := Limits{
 		Profile:  "balanced",
 		Flow:     FlowLimits{Idle: 10 * time.Minute, MaxAge: 2 * time.Hour, UserStarts: 1<<events.CorrelationConversation | 1<<events.CorrelationSession},
-		Order:    OrderLimits{TTL: 15 * time.Minute, Grace: time.Second},
+		Order:    OrderLimits{TTL: 15 * time.Minute, Grace: time.Second, Hold: DefaultHold},
 		Escalate: Escalation{Pair: 3, Agent: 6, Flow: 12},
 		WarnOnly: 1<<events.CorrelationDerived | 1<<events.CorrelationPrincipal,
 		Load:     Load{Percent: 50},

@@ -11,6 +11,7 @@ type order struct {
 	standingOrder
 	rule    RuleID
 	scope   events.ScopeKind
+	lapsed  bool  // it held the flow, and nobody decided
 	hidden  bool  // nobody is told: a wider order says as much
 	wide    uint8 // how far attempts have widened it: 0, 1 pair, 2 agent, 3 flow
 	a, b    uint8 // parties of the scope; none where the scope has none
@@ -55,7 +56,7 @@ type callRef struct {
 
 // haltsFlow reports whether the order refuses every call of the flow.
 func (o *order) haltsFlow() bool {
-	return o.action == events.Halt && o.scope == events.ScopeFlow && o.picks == selectAll && o.kind == events.KindUnset
+	return (o.action == events.Halt || o.action == events.Hold) && o.scope == events.ScopeFlow && o.picks == selectAll && o.kind == events.KindUnset
 }
 
 // strictness orders orders by what they do, then by how wide they are.
@@ -69,7 +70,16 @@ func (o *order) strictness() int {
 	case events.ScopePair:
 		width = 1
 	}
-	return int(o.action)<<2 + width
+	return severity(o.action)<<2 + width
+}
+
+// severity orders actions by how final they are: a hold waits for a person, a halt for nobody.
+func severity(a events.Action) int {
+	switch a {
+	case events.Hold:
+		return 2*int(events.Deny) + 1
+	}
+	return 2 * int(a)
 }
 
 func (o *order) mentions(party uint8) bool {

@@ -48,7 +48,7 @@ func (e *Engine) addRemaining(f *Flow, m *moment, answer *events.Verdict) {
 			few = append(few, is)
 		}
 	}
-	if len(few) > 0 && answer.Action != events.Deny.String() && answer.Action != events.Halt.String() && answer.Action != events.Throttle.String() {
+	if len(few) > 0 && !answer.Stops() {
 		answer.AgentMessage = wrapUp(few)
 	}
 }

@@ -160,7 +160,7 @@ func (f *Flow) work(i uint8, at events.Stamp) string {
 		return WorkInTool
 	case f.waits(i):
 		return WorkChild
-	case f.stands(i, events.Throttle, at):
+	case f.stands(i, events.Throttle, at), f.held(at):
 		return WorkBackOff
 	}
 	return WorkActive

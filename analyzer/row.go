@@ -21,6 +21,7 @@ type Row struct {
 	Armed       bool
 	Paced       bool
 	Tells       bool // who asks is told what is left
+	Holds       bool // the setting may hold the flow where the row would refuse
 	Silence     bool // the value is how many seconds an agent was silent
 	Needs       Need // what a log has to tell for the rule to say anything
 	Fixed       bool // nothing about the row can be set
@@ -55,13 +56,13 @@ func FlowRow(id RuleID) Row { return rowOf(&Rules[id]) }
 // AgentRow returns a row about agents or projects.
 func AgentRow(id AgentRuleID) Row {
 	r := rowOf(&AgentRules[id])
-	r.agents = true
+	r.agents, r.Holds = true, false
 	return r
 }
 
 func rowOf[S any, ID ~uint8](r *Rule[S, ID]) Row {
 	return Row{Name: r.Name, Reason: r.Reason, Unit: r.Unit, About: r.About, Action: r.Action, Window: r.Window, From: r.From, Status: r.Status,
-		Armed: r.Armed, Tells: r.Tells, Paced: r.Paced, Silence: r.Silence, Needs: r.Needs, Fixed: r.Fixed, Blind: r.Blind, Delegations: r.Delegations, Returns: r.Returns, Unknown: r.Unknown, Default: r.Default,
+		Armed: r.Armed, Tells: r.Tells, Holds: (r.Action == events.Deny || r.Action == events.Halt) && !r.Lifts && !r.Fixed, Paced: r.Paced, Silence: r.Silence, Needs: r.Needs, Fixed: r.Fixed, Blind: r.Blind, Delegations: r.Delegations, Returns: r.Returns, Unknown: r.Unknown, Default: r.Default,
 		place: int(r.ID), counts: r.Counts, span: r.Span, most: r.Most}
 }
 

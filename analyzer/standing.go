@@ -174,8 +174,12 @@ func (o *standingOrder) head(kind events.Kind) string {
 	switch {
 	case o.phase == phaseWarn:
 		return "Warning: "
+	case o.phase == phaseArmed && o.action == events.Hold:
+		return "Limit used up, from the next call on the flow waits for a person: "
 	case o.phase == phaseArmed:
 		return "Limit used up, the next call will be rejected: "
+	case o.action == events.Hold:
+		return "Flow held for a person to decide: "
 	case o.action == events.Throttle:
 		return "Agent call delayed: "
 	case kind == events.ToolCall:
@@ -204,6 +208,7 @@ func (o *standingOrder) refused(reason events.Reason, limit, observed float64) s
 
 // What the model is told to do.
 const (
+	adviceHold   = "The flow waits for a person, who may grant more. What is done is kept. Do not try the call again: end your turn and say what you wait for."
 	adviceWait   = "Wait before you call again; do other work meanwhile."
 	adviceReport = "Do not try it again. Finish with what you have and report back."
 )

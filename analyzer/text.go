@@ -60,6 +60,8 @@ func wideName(s events.ScopeKind) string {
 func agentMessage(o *order, limit, observed float64) string {
 	what := o.refused(Rules[o.rule].Reason, limit, observed)
 	switch advice := Rules[o.rule].Advice; {
+	case o.action == events.Hold:
+		return what + adviceHold
 	case advice != "":
 		return strings.Replace(advice, "{what}", what, 1)
 	case o.action == events.Throttle:

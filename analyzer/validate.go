@@ -101,6 +101,10 @@ func (c *checker) general(l *Limits) {
 	}
 	c.duration("orders.ttl", l.Order.TTL, time.Second)
 	c.duration("orders.grace", l.Order.Grace, 0)
+	c.duration("orders.hold", l.Order.Hold, time.Second)
+	if l.Order.Hold > l.Flow.MaxAge && (l.Order.Hold != DefaultHold || slices.ContainsFunc(l.Rules[:], func(s Setting) bool { return s.Hold })) {
+		c.fail("orders.hold", "let it wait for max_age at most", "%s is longer than flow.max_age, %s: the flow would be forgotten while it waits", DurationText(l.Order.Hold), DurationText(l.Flow.MaxAge))
+	}
 	if l.Order.Grace > l.Order.TTL {
 		c.fail("orders.grace", "make grace the shorter one", "%s is longer than ttl, %s: no call would ever count as defiance", DurationText(l.Order.Grace), DurationText(l.Order.TTL))
 	}
@@ -173,6 +177,9 @@ func (c *checker) setting(path string, r *Row, s *Setting) {
 		c.fail(path+".tell", "only "+RowsThat(func(r *Row) bool { return r.Tells })+" say what is left", "means nothing here")
 	case s.Tell < 0 || s.Tell >= maxThreshold:
 		c.fail(path+".tell", "write how much is left when the model is to be told, or off", "%s is out of range", Amount(r.Unit, s.Tell))
+	}
+	if s.Hold && !r.Holds {
+		c.fail(path+".action", "only "+RowsThat(func(r *Row) bool { return r.Holds })+" can hold a flow: they refuse calls until somebody decides, and no throttle or return ends that", "cannot be hold here")
 	}
 	if s.Unpaced && !r.Paced {
 		c.fail(path+".paced", "delete the key", "the pace of the party never widens this rule")

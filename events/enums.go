@@ -205,7 +205,7 @@ func ParseScopeKind(s string) (ScopeKind, bool) {
 type Action uint8
 
 // The actions, from allow (an earlier verdict is cleared) to halt, then the
-// recovery steps for stuck agents.
+// recovery steps for stuck agents, and Hold. The numbers stand in stored state.
 const (
 	ActionUnset Action = iota
 	Allow
@@ -217,9 +217,10 @@ const (
 	ReviewAgent
 	Archive
 	Notify
+	Hold // the flow waits until a person grants it more or stops it
 )
 
-var actionNames = [...]string{"", "allow", "warn", "throttle", "deny", "halt", "resume", "review", "archive", "notify"}
+var actionNames = [...]string{"", "allow", "warn", "throttle", "deny", "halt", "resume", "review", "archive", "notify", "hold"}
 
 // String returns the action as the schema spells it.
 func (a Action) String() string { return nameOf(actionNames[:], uint8(a)) }
@@ -230,8 +231,8 @@ func ParseAction(s string) Action {
 	return Action(i)
 }
 
-// Stops reports whether the action refuses calls: throttle, deny or halt.
-func (a Action) Stops() bool { return a == Throttle || a == Deny || a == Halt }
+// Stops reports whether the action refuses calls: throttle, deny, hold or halt.
+func (a Action) Stops() bool { return a == Throttle || a == Deny || a == Hold || a == Halt }
 
 func nameOf(names []string, i uint8) string {
 	if int(i) < len(names) {

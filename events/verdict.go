@@ -198,5 +198,5 @@ func (t RFC3339) String() string { return Stamp(t).Time().Format(layout) }
 // Stops reports whether the verdict orders to refuse calls, at once or from the next one
 // on, in whatever mode it is given.
 func (v *Verdict) Stops() bool {
-	return v.Action == Throttle.String() || v.Action == Deny.String() || v.Action == Halt.String()
+	return ParseAction(v.Action).Stops()
 }

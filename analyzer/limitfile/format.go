@@ -51,7 +51,7 @@ func describeLimits(l, base *analyzer.Limits, sparse bool) object {
 	o := object{
 		{"identity", word(identities[l.Identity])},
 		{"flow", object{{"idle", duration(l.Flow.Idle)}, {"max_age", duration(l.Flow.MaxAge)}, {"user_starts", sourceList(l.Flow.UserStarts)}}},
-		{"orders", object{{"ttl", duration(l.Order.TTL)}, {"grace", duration(l.Order.Grace)}}},
+		{"orders", describeOrders(&l.Order)},
 		{"escalate", object{{"pair", integer(l.Escalate.Pair)}, {"agent", integer(l.Escalate.Agent)}, {"flow", integer(l.Escalate.Flow)}}},
 		{"warn_only", sourceList(l.WarnOnly)},
 	}
@@ -94,6 +94,14 @@ func describeLimits(l, base *analyzer.Limits, sparse bool) object {
 	return o
 }
 
+func describeOrders(l *analyzer.OrderLimits) object {
+	o := object{{"ttl", duration(l.TTL)}, {"grace", duration(l.Grace)}}
+	if l.Hold != analyzer.DefaultHold { // limits that say nothing of it keep their version
+		o.put("hold", duration(l.Hold))
+	}
+	return o
+}
+
 // describeSetting writes a setting so that it says everything, whatever it changes;
 // mode is that of what it changes.
 func describeSetting(r *analyzer.Row, s *analyzer.Setting, mode analyzer.Mode) object {
@@ -112,6 +120,9 @@ func describeSetting(r *analyzer.Row, s *analyzer.Setting, mode analyzer.Mode) o
 	o.put(name, amount(r.Unit, s.Limit()))
 	if s.Tell != 0 { // limits that say nothing of it keep their version
 		o.put("tell", amount(r.Unit, s.Tell))
+	}
+	if s.Hold {
+		o.put("action", either(actionWords, s.Hold))
 	}
 	switch r.Window {
 	case "":

@@ -62,9 +62,10 @@ func (r *reader) limits(root *yaml.Node) analyzer.Limits {
 	r.duration("flow.idle", f["idle"], &l.Flow.Idle)
 	r.duration("flow.max_age", f["max_age"], &l.Flow.MaxAge)
 	r.sources("flow.user_starts", f["user_starts"], &l.Flow.UserStarts)
-	f = r.fields("orders", top["orders"], "ttl", "grace")
+	f = r.fields("orders", top["orders"], "ttl", "grace", "hold")
 	r.duration("orders.ttl", f["ttl"], &l.Order.TTL)
 	r.duration("orders.grace", f["grace"], &l.Order.Grace)
+	r.duration("orders.hold", f["hold"], &l.Order.Hold)
 	f = r.fields("escalate", top["escalate"], "pair", "agent", "flow")
 	r.integer("escalate.pair", f["pair"], &l.Escalate.Pair)
 	r.integer("escalate.agent", f["agent"], &l.Escalate.Agent)
@@ -273,7 +274,7 @@ func (r *reader) override(path string, n *yaml.Node, rules *[analyzer.RuleCount]
 }
 
 // settingKeys are the keys of a setting, the usual ones first.
-var settingKeys = []string{"warn", "stop", "max", "mode", "tell", "window", "ignore_results", "paced", "count"}
+var settingKeys = []string{"warn", "stop", "max", "mode", "tell", "action", "window", "ignore_results", "paced", "count"}
 
 // setting reads the value of a rule: a mapping, or in short a mode or a number.
 func (r *reader) setting(path string, row *analyzer.Row, n *yaml.Node, s *analyzer.Setting) {
@@ -340,6 +341,7 @@ func (r *reader) row(path string, row *analyzer.Row, f map[string]*yaml.Node, s 
 			s.Tell = 0
 		}
 	}
+	r.either(path+".action", f["action"], actionWords, &s.Hold)
 	switch n := f["window"]; {
 	case n == nil:
 	case row.Window == "":

@@ -45,6 +45,7 @@ func JSONSchema() []byte {
 			{"orders", closed("How long orders to dispatchers stand.", object{
 				{"ttl", durationSchema("How long an order stands; it is renewed while it holds.")},
 				{"grace", durationSchema("Calls seen so soon after an order were under way, not made against it.")},
+				{"hold", durationSchema("How long a flow that a rule holds (action: hold) waits for a person; then it is halted. 1h when not said, and no longer than flow.max_age.")},
 			})},
 			{"escalate", closed("After how many calls against an order it is widened. 0 means never.", object{
 				{"pair", countSchema(0, "To the pair, or the whole tool.")},
@@ -127,6 +128,9 @@ func ruleSchema(r *analyzer.Row) object {
 	}
 	if r.Tells {
 		keys.put("tell", described(threshold(r.Unit, stopMost(r, 0), 1), "How much is left when the model begins to be told so, for example 10 of 100 calls. Off by default."))
+	}
+	if r.Holds {
+		keys.put("action", object{{"enum", texts(actionWords)}, {"default", actionWords[0]}, {"description", "hold: instead of refusing calls for good, the whole flow waits until a person grants more, releases or stops it; see orders.hold."}})
 	}
 	least, widest, _ := r.Windows()
 	switch r.Window {
@@ -214,6 +218,7 @@ func overrideSchema(rules list) object {
 	keys.put("max", any)
 	keys.put("mode", object{{"$ref", "#/$defs/mode"}})
 	keys.put("tell", any)
+	keys.put("action", object{{"enum", texts(actionWords)}})
 	keys.put("window", object{{"type", list{"integer", "string"}}})
 	keys.put("ignore_results", object{{"type", "boolean"}})
 	keys.put("paced", object{{"type", "boolean"}})

@@ -115,6 +115,10 @@ func either(words []string, second bool) word {
 	return word(words[0])
 }
 
+// actionWords are what a rule does at its stop threshold: refuse calls as the rule does, or
+// have the flow wait for a person.
+var actionWords = []string{"refuse", "hold"}
+
 // countWords returns what the row may count, the usual first; nil when there is no choice.
 func countWords(r *analyzer.Row) []string {
 	switch {

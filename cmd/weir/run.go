@@ -18,6 +18,7 @@ import (
 	"weir/cmd/internal/group"
 	"weir/cmd/internal/pump"
 	"weir/events/kafka"
+	"weir/sink/webhook"
 )
 
 func runCommand() cli.Command {
@@ -96,6 +97,7 @@ func newRunFlags(fs *pflag.FlagSet) *runFlags {
 	r.follow = cli.NewList(fs, "follow", "read events from this `[FORMAT=]FILE` while it grows, or from all files of a folder or of a pattern such as 'logs/*.jsonl', - for standard input; map@MAPPING=FILE reads it by the mapping in a file; may be given many times")
 	fs.StringVar(&r.o.VerdictFile, "verdict-file", "", "append verdicts to this `FILE` too")
 	fs.StringVar(&r.o.WebhookURL, "webhook", "", "send verdicts to this `URL` too")
+	fs.StringVar(&r.o.WebhookFormat, "webhook-format", webhook.FormatVerdict.String(), "the webhook takes this `FORMAT`, one of "+webhook.FormatWords()+"; slack and teams are told in words of flows that are held or halted and of agents that need a person, and of nothing else")
 	fs.StringVar(&r.o.WebhookSecretFile, "webhook-secret-file", "", "`FILE` with the key that deliveries are signed with")
 	fs.StringVar(&r.o.OrderKeysFile, "order-keys-file", "", "sign orders: `FILE` with keys that dispatchers have too, one per line, an id, a space and a secret; the first one signs; read again on reload")
 	fs.DurationVar(&r.o.State.JournalTTL, "retention", app.DefaultRetention, "keep journal and flows for so `LONG`")

@@ -147,13 +147,18 @@ type problem struct {
 	ControlledCutoff bool          `json:"controlled_cutoff"`
 	RetryAfterS      int64         `json:"retry_after_s,omitempty"`
 	AgentMessage     string        `json:"agent_message,omitempty"`
+	HeldUntil        string        `json:"held_until,omitempty"` // a person has to decide until then
 	CorrelationID    string        `json:"correlation_id,omitempty"`
 
 	Remaining []events.Remaining `json:"remaining,omitempty"`
 }
 
 func problemOf(v *events.Verdict) []byte {
-	return encode(problem{Type: "urn:weir:reason:" + string(v.Reason), Title: title(v.Reason), Status: status(v), Detail: v.Message,
+	held := ""
+	if v.Action == events.Hold.String() {
+		held = v.ExpiresAt.String()
+	}
+	return encode(problem{HeldUntil: held, Type: "urn:weir:reason:" + string(v.Reason), Title: title(v.Reason), Status: status(v), Detail: v.Message,
 		Instance: "urn:weir:verdict:" + v.ID, Reason: v.Reason, Action: v.Action, Limit: v.Limit, Observed: v.Observed, Unit: v.Unit,
 		Session: v.Session, Tool: v.Tool, ControlledCutoff: v.ControlledCutoff, RetryAfterS: v.RetryAfterS,
 		AgentMessage: v.AgentMessage, CorrelationID: v.CorrelationID, Remaining: v.Remaining})

@@ -217,7 +217,7 @@ func (in *hookInput) refusal(action, reason string) (a HookAnswer) {
 	// Copilot CLI the second.
 	a.Decision, a.Reason = "block", reason
 	a.Output = &HookOutput{Event: "PreToolUse", Decision: "deny", Reason: reason}
-	if action == events.Halt.String() && (in.program == claudeCode || in.program == gemini) {
+	if (action == events.Halt.String() || action == events.Hold.String()) && (in.program == claudeCode || in.program == gemini) {
 		goOn := false
 		a.Continue, a.StopReason = &goOn, reason
 	}

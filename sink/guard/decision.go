@@ -128,6 +128,8 @@ func actionOf(v *events.Verdict) events.Action {
 		return events.Throttle
 	case actionDeny:
 		return events.Deny
+	case actionHold:
+		return events.Hold
 	case actionHalt:
 		return events.Halt
 	case actionWarn:
@@ -142,6 +144,7 @@ const (
 	actionWarn     = "warn"
 	actionThrottle = "throttle"
 	actionDeny     = "deny"
+	actionHold     = "hold"
 	actionHalt     = "halt"
 )
 
@@ -168,7 +171,7 @@ func (d *Decision) Advice() Advice {
 		return ""
 	case d.RetryAfter > 0 || d.Action == events.Throttle:
 		return BackOff
-	case d.Action == events.Halt:
+	case d.Action == events.Halt || d.Action == events.Hold:
 		return AskUser
 	}
 	return FinishWithPartialWork
@@ -202,6 +205,9 @@ func (d *Decision) agentMessage() string {
 	case BackOff:
 		return what + "Wait before you call again; do other work meanwhile."
 	case AskUser:
+		if d.Action == events.Hold {
+			return what + "The flow waits for a person, who may grant more. What is done is kept. Do not try the call again: end your turn and say what you wait for."
+		}
 		return what + "Do not try it again. Report what is finished and what is not."
 	}
 	return what + "Do not try it again. Finish with what you have and report back."
@@ -213,7 +219,7 @@ func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 type Stop struct {
 	Flow            string
 	Reason          events.Reason
-	Action          events.Action // Throttle, Deny or Halt
+	Action          events.Action // Throttle, Deny, Hold or Halt
 	Source          Source
 	Limit, Observed float64       // NaN when there are none
 	RetryAfter      time.Duration // 0: waiting does not help

@@ -235,5 +235,5 @@ func (p *part) sweep(now events.Stamp) (more int) {
 
 // stops reports whether the verdict orders to refuse calls.
 func stops(v *events.Verdict) bool {
-	return v.Action == actionThrottle || v.Action == actionDeny || v.Action == actionHalt
+	return v.Action == actionThrottle || v.Action == actionDeny || v.Action == actionHold || v.Action == actionHalt
 }

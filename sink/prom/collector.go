@@ -1,6 +1,7 @@
 package prom
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -118,7 +119,7 @@ func (c *collector) intake() {
 func (c *collector) verdicts() {
 	r := &c.reading
 	f := c.counter("verdicts_total", "Verdicts that were published.", "rule", "action", "mode")
-	expected := expectedVerdicts()
+	expected := expectedVerdicts(r.Limits)
 	for at, reason := range events.Reasons() {
 		for a := events.Allow; a < ActionCount; a++ {
 			for shadow, mode := range [...]string{events.ModeEnforce, events.ModeShadow} {
@@ -134,6 +135,10 @@ func (c *collector) verdicts() {
 		f.count(r.Defied[reason.Place()], string(reason))
 		leaked.count(r.Leaked[reason.Place()], string(reason))
 	}
+	f = c.counter("grants_total", "Times that a person granted a flow more of a limit.", "rule")
+	for _, reason := range grantable {
+		f.count(r.Granted[reason.Place()], string(reason))
+	}
 	f = c.counter("verdict_acks_total", "What dispatchers reported of orders; other is about none that stands for a flow.", "rule", "applied")
 	acks := func(at int, rule string) {
 		f.count(r.Acks[at][0], rule, "false")
@@ -147,14 +152,27 @@ func (c *collector) verdicts() {
 	c.troubles("verdict_publish_errors_total", "Tries to publish verdicts or dead letters that failed; they are repeated.", &r.Unpublished)
 }
 
+// grantable lists the reasons of the limits of which a person can grant more, each once.
+var grantable = func() (out []events.Reason) {
+	for i := range analyzer.Rules {
+		if r := &analyzer.Rules[i]; r.Tells && !slices.Contains(out, r.Reason) {
+			out = append(out, r.Reason)
+		}
+	}
+	return out
+}()
+
 // expectedVerdicts says which verdicts the rules give: those are there before the first
 // of them, or nobody would see the first in a rate.
-func expectedVerdicts() (x [events.ReasonCount][ActionCount][2]bool) {
+func expectedVerdicts(l *analyzer.Limits) (x [events.ReasonCount][ActionCount][2]bool) {
 	for i := range analyzer.Rules {
 		rule := &analyzer.Rules[i]
 		e := &x[rule.Reason.Place()]
 		e[events.Allow][0] = true
 		e[rule.Action][0], e[rule.Action][1] = true, true
+		if l != nil && l.Rules[i].Hold {
+			e[events.Hold][0] = true
+		}
 		if rule.ID != analyzer.RuleOperator {
 			e[events.Warn][0], e[events.Warn][1] = true, true
 			e[events.Halt][0] = true // attempts widen an order
@@ -193,8 +211,8 @@ var depthBuckets = [...]int{1, 2, 3, 4, 5, 6, 8, 12, 20}
 
 func (c *collector) flows() {
 	r := &c.reading
-	f := c.gauge("flows_live", "Flows in memory with an event within the time of silence that ends an episode.", "status")
-	for i, status := range [...]string{"active", "warned", "stopped"} {
+	f := c.gauge("flows_live", "Flows in memory with an event within the time of silence that ends an episode; held ones as long as they wait for a person.", "status")
+	for i, status := range [...]string{"active", "warned", "stopped", "held"} {
 		f.count(r.Live[i], status)
 	}
 	c.counter("flows_opened_total", "Flows that became live.").count(r.Opened)

@@ -215,7 +215,7 @@ func TestExemplars(t *testing.T) {
 			t.Errorf("no %s", want)
 		}
 	}
-	if n := strings.Count(open, "# {flow_key="); n != 10 {
+	if n := strings.Count(open, "# {flow_key="); n != 11 {
 		t.Errorf("%d exemplars", n)
 	}
 	if text := get("text/plain"); strings.Contains(text, "flow_key") {

@@ -26,7 +26,7 @@ var outcomes = [OutcomeCount]string{"folded", "late", "duplicate", "expired"}
 const (
 	KindCount   = events.AgentActivity + 1
 	OriginCount = events.OriginSystem + 1
-	ActionCount = events.Notify + 1
+	ActionCount = events.Hold + 1
 )
 
 // Closing is why a flow counts as live no more.
@@ -95,12 +95,13 @@ type Reading struct {
 	Depths      [MaxDepth + 1]int64                              // calls of agents, by the depth of the stack after them
 	Verdicts    [events.ReasonCount][ActionCount][2]VerdictCount // the last index is 1 for shadow verdicts
 	Leaked      [events.ReasonCount]int64                        // calls in flight when an order went out
+	Granted     [events.ReasonCount]int64                        // times that a person granted more of a limit
 	Defied      [events.ReasonCount]int64                        // calls that were made against an order
 	Acks        [events.ReasonCount + 1][2]int64                 // what dispatchers reported of orders, last of those that no flow has; at 1 that one was applied
 	Unsent      int64                                            // verdicts that wait to be published, now
 	Unpublished Troubles                                         // tries to publish that failed
 
-	Live       [3]int64 // flows of now: without orders, warned, stopped
+	Live       [analyzer.StandingCount]int64 // flows of now: without orders, warned, stopped, held
 	Opened     int64
 	Closed     [ClosingCount]int64
 	Longest    int64 // calls of the longest flow that was never stopped

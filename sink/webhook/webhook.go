@@ -34,6 +34,7 @@ const (
 type Options struct {
 	URL    string
 	Secret []byte                      // key of the signature; empty sends none
+	Format Format                      // default: the verdict itself
 	Order  func(verdict []byte) string // returns what the header of package sign says; default: not sent
 	Client *http.Client                // default: one with a timeout of 10 s that follows no redirects
 
@@ -102,11 +103,21 @@ func New(o Options) (*Hook, error) {
 func (h *Hook) Counts() *Counts { return &h.counts }
 
 // Send delivers one verdict, however long it takes. It returns nil when the endpoint
-// has taken it or when it was dropped, and else the error of ctx.
+// has taken it, when its format says nothing of it, or when it was dropped, and else the error of
+// ctx.
 func (h *Hook) Send(ctx context.Context, position int64, verdict []byte) error {
+	body, err := h.o.Format.body(verdict)
+	if err != nil {
+		h.counts.Dropped.Add(1)
+		h.o.Logger.Error("a verdict cannot be put into words, and is not sent", "position", position, "format", h.o.Format.String(), "error", err)
+		return nil
+	}
+	if body == nil { // nobody has to know
+		return nil
+	}
 	wait, refusals := h.o.MinWait, 0
 	for {
-		after, err := h.try(ctx, position, verdict)
+		after, err := h.try(ctx, position, body, verdict)
 		if err == nil {
 			h.counts.Delivered.Add(1)
 			return nil
@@ -139,9 +150,9 @@ type refusal struct{ status string }
 
 func (r *refusal) Error() string { return "refused with status " + r.status }
 
-// try sends the verdict once. after is how long the endpoint wants to be left alone.
-func (h *Hook) try(ctx context.Context, position int64, verdict []byte) (after time.Duration, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.o.URL, bytes.NewReader(verdict))
+// try sends the body once, which is about the verdict. after is how long the endpoint wants to be left alone.
+func (h *Hook) try(ctx context.Context, position int64, body, verdict []byte) (after time.Duration, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.o.URL, bytes.NewReader(body))
 	if err != nil {
 		return 0, err
 	}
@@ -149,9 +160,9 @@ func (h *Hook) try(ctx context.Context, position int64, verdict []byte) (after t
 	req.Header.Set("User-Agent", "weir")
 	req.Header.Set(PositionHeader, strconv.FormatInt(position, 10))
 	if len(h.o.Secret) > 0 {
-		req.Header.Set(SignatureHeader, Sign(h.o.Secret, h.o.Now(), verdict))
+		req.Header.Set(SignatureHeader, Sign(h.o.Secret, h.o.Now(), body))
 	}
-	if h.o.Order != nil {
+	if h.o.Order != nil && h.o.Format == FormatVerdict {
 		if signature := h.o.Order(verdict); signature != "" {
 			req.Header.Set(sign.Header, signature)
 		}

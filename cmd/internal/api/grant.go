@@ -3,6 +3,7 @@ package api
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"weir/analyzer"
@@ -83,6 +84,12 @@ func (a *Server) serveGrant(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if known && view != nil {
+		if by := heldBy(view, rules); by != "" {
+			return &problem.Error{Status: http.StatusConflict, Code: string(events.CodeInvalidValue),
+				Detail: fmt.Sprintf("the flow waits because of %s, of which nothing is granted here: grant what that counts, release the flow if it counts no budget, or stop it", by)}
+		}
+	}
 	var entries []state.Entry
 	for i := range grants {
 		ev := &grants[i]
@@ -106,4 +113,15 @@ func (a *Server) serveGrant(w http.ResponseWriter, r *http.Request) error {
 		"calls", asked.Calls, "tokens", asked.Tokens, "cost_usd", fmt.Sprint(asked.CostUSD), "duration", time.Duration(asked.DurationS)*time.Second)
 	writeJSON(w, "application/json", http.StatusAccepted, out)
 	return nil
+}
+
+// heldBy names the rule that holds the flow, if more of the granted ones would not let it go on.
+func heldBy(view *analyzer.View, granted []string) string {
+	for i := range view.Orders {
+		v := &view.Orders[i]
+		if v.Action == events.Hold.String() && v.Effective == events.EffectiveNow && v.Mode == events.ModeEnforce && !slices.Contains(granted, v.RuleID) {
+			return v.RuleID
+		}
+	}
+	return ""
 }

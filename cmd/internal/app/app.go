@@ -94,7 +94,11 @@ func New(o Options) (*App, error) {
 		if err != nil {
 			return nil, fmt.Errorf("secret of the webhook: %w", err)
 		}
-		a.hook, err = webhook.New(webhook.Options{URL: o.WebhookURL, Secret: secret, Order: a.keys.sign, After: a.clock.After, Now: a.clock.Now, Logger: o.Logger})
+		format, err := webhook.ParseFormat(o.WebhookFormat)
+		if err != nil {
+			return nil, err
+		}
+		a.hook, err = webhook.New(webhook.Options{URL: o.WebhookURL, Format: format, Secret: secret, Order: a.keys.sign, After: a.clock.After, Now: a.clock.Now, Logger: o.Logger})
 		if err != nil {
 			return nil, err
 		}

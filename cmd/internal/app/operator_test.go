@@ -276,6 +276,36 @@ func TestGrant(t *testing.T) {
 	}
 }
 
+// TestHold has a flow wait at its limit: every call of it is refused for good as far as clients
+// try again, results are taken, and it goes on when somebody grants more. Who did is counted.
+func TestHold(t *testing.T) {
+	h := beginHand(t, Options{Metrics: "127.0.0.1:0", Limits: only(t, "max_total_calls: {max: 2, action: hold}, repetition: {warn: off, stop: 2, action: hold}")})
+	ask := func(flow string, n int) reply { return h.do("POST", "/v1/check", lines(call(flow, n, "a", "b"))) }
+	h.want(ask("f", 1), 200)
+	h.want(ask("f", 2), 200)
+	held := ask("f", 3)
+	h.want(held, 402, `"action":"hold"`, `"held_until":"`, "waits for a person")
+	h.want(ask("f", 4), 402, `"action":"hold"`)
+	if held.header.Get("Retry-After") != "" || held.header.Get("X-Should-Retry") != "false" {
+		t.Errorf("clients would try again: %v", held.header)
+	}
+	h.want(h.do("GET", "/v1/flows/f", ""), 200, `"status":"held"`)
+	h.want(h.order("/v1/flows/f/grant", `{"tokens":2,"for_s":60,"reason":"a test","by":"ann"}`), 422)
+	h.want(h.order("/v1/flows/f/grant", `{"calls":1,"for_s":60,"reason":"nearly done","by":"ann"}`), 202)
+	h.want(ask("f", 5), 200)
+	h.want(ask("f", 6), 402, `"action":"hold"`)
+	h.want(ask("g", 1), 200)
+	h.scraped(`weir_grants_total{rule="max_total_calls_exceeded"} 1`, `weir_flows_live{status="held"} 1`)
+
+	loop := func(n int) string {
+		return fmt.Sprintf(`{"id":"t%d","source":"s","time":"%s","kind":"tool.%s","correlation_id":"p","from":{"agent":"a"},"tool":{"name":"t","call_id":"c%d","args_hash":"xxh64:00000000000000aa"},"content_hash":"xxh64:00000000000000bb"}`,
+			n, events.RFC3339(events.StampOf(h.fake.Now())), []string{"call", "result"}[n%2], n/2)
+	}
+	h.want(h.do("POST", "/v1/events", strings.Join([]string{loop(0), loop(1), loop(2), loop(3)}, "\n")), 202)
+	h.folded()
+	h.want(h.order("/v1/flows/p/grant", `{"calls":9,"for_s":60,"reason":"a test","by":"ann"}`), 409, "repetition", "release the flow")
+}
+
 func TestOverride(t *testing.T) {
 	h := beginHand(t, Options{Limits: only(t, "max_total_calls: {max: 2}")})
 	if !h.allowed("f", 1) || !h.allowed("f", 2) || h.allowed("f", 3) {

@@ -55,6 +55,8 @@ type Options struct {
 	Follow      []intake.Follow // files and pipes to read events from
 	VerdictFile string          // verdicts are appended to it as well
 	WebhookURL  string          // verdicts are sent to it as well
+	// WebhookFormat is how they are sent, see webhook.ParseFormat.
+	WebhookFormat string
 	// WebhookSecretFile holds the key that deliveries are signed with.
 	WebhookSecretFile string
 	// OrderKeysFile holds the keys that orders are signed with, see sign.Parse: the first

@@ -146,7 +146,7 @@ func (p *Pump) fade() {
 			break
 		}
 		s.fading = r.newer
-		if !r.live {
+		if !r.live || r.standing == analyzer.Held { // which is looked at again when a person, or its deadline, ends that
 			continue
 		}
 		r.live = false

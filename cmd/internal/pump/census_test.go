@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"weir/analyzer"
 	"weir/cmd/internal/pump/pumptest"
 	"weir/events"
 	"weir/sink/prom"
@@ -88,7 +89,7 @@ func TestLiveFlows(t *testing.T) {
 	}
 	want := func(active, warned, stopped, opened int64, closed [prom.ClosingCount]int64) {
 		t.Helper()
-		got := [3]int64{p.standing.Live[0].Load(), p.standing.Live[1].Load(), p.standing.Live[2].Load()}
+		got := [3]int64{p.standing.Live[analyzer.Free].Load(), p.standing.Live[analyzer.Warned].Load(), p.standing.Live[analyzer.Stopped].Load()}
 		var r prom.Reading
 		counts.Read(&r)
 		if got != [3]int64{active, warned, stopped} || r.Opened != opened || r.Closed != closed {
@@ -110,7 +111,7 @@ func TestLiveFlows(t *testing.T) {
 		t.Errorf("the longest flow that was not stopped has %d calls", n)
 	}
 	p.cache.evict(0, 1<<60) // nothing is live any more
-	if p.cache.lost != 0 || p.cache.live != [3]int64{} {
+	if p.cache.lost != 0 || p.cache.live != [analyzer.StandingCount]int64{} {
 		t.Errorf("evicted %d live flows, %v are left", p.cache.lost, p.cache.live)
 	}
 }

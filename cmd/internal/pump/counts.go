@@ -44,6 +44,7 @@ type Counts struct {
 	calls    [prom.OriginCount]atomic.Int64
 	depths   [prom.MaxDepth + 1]atomic.Int64
 	acks     [analyzer.RuleCount + 1][2]atomic.Int64
+	granted  [events.ReasonCount]atomic.Int64
 	defied   [events.ReasonCount]atomic.Int64
 	leaked   [events.ReasonCount]atomic.Int64
 	verdicts [events.ReasonCount][prom.ActionCount][2]verdictCount
@@ -70,7 +71,7 @@ type verdictCount struct {
 type Standing struct {
 	Flows        atomic.Int64 // in memory; agents of an agent stage
 	FlowBytes    atomic.Int64 // that they take
-	Live         [3]atomic.Int64
+	Live         [analyzer.StandingCount]atomic.Int64
 	Unsent       atomic.Int64 // verdicts that are not published
 	Watermark    atomic.Int64 // latest event time seen, Unix milliseconds
 	Next         atomic.Int64 // first offset not folded
@@ -96,7 +97,7 @@ var letterCodes = [...]events.Code{events.CodeSyntax, events.CodeTooLong, events
 // Verdicts returns how many verdicts with the action were published.
 func (c *Counts) Verdicts(a events.Action) (n int64) {
 	for r := range c.verdicts {
-		x := &c.verdicts[r][min(a, events.Notify)]
+		x := &c.verdicts[r][min(a, prom.ActionCount-1)]
 		n += x[0].n.Load() + x[1].n.Load()
 	}
 	return n
@@ -175,6 +176,11 @@ func (c *Counts) add(n *analyzer.Counts) {
 			}
 		}
 	}
+	for r, grants := range n.Granted {
+		if grants > 0 {
+			c.granted[analyzer.Rules[r].Reason.Place()].Add(grants)
+		}
+	}
 	c.addBroken(n)
 }
 
@@ -219,6 +225,7 @@ func (c *Counts) Read(r *prom.Reading) {
 		r.Acks[at][0] += c.acks[row][0].Load()
 		r.Acks[at][1] += c.acks[row][1].Load()
 	}
+	load(r.Granted[:], c.granted[:])
 	load(r.Defied[:], c.defied[:])
 	load(r.Leaked[:], c.leaked[:])
 	load(r.Unpublished[:], c.unpublished[:])

@@ -37,9 +37,9 @@ type recordCache struct {
 	ends  cachedRecord // ends.older is the newest, ends.newer the oldest
 	bytes int64
 
-	fading *cachedRecord // the oldest that may be live; &ends when none is
-	live   [3]int64      // flows by standing
-	lost   int64         // flows that were live when they had to go
+	fading *cachedRecord                 // the oldest that may be live; &ends when none is
+	live   [analyzer.StandingCount]int64 // flows by standing
+	lost   int64                         // flows that were live when they had to go
 }
 
 func newRecordCache() *recordCache {

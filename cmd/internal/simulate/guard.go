@@ -62,5 +62,5 @@ func (g *watcher) turn(w *world) {
 }
 
 func (g *watcher) refuses(v *events.Verdict, c *guard.Call, now events.Stamp) bool {
-	return (v.Action == "throttle" || v.Action == "deny" || v.Action == "halt") && v.Mode == "enforce" && guard.Matches(v, c) && (v.ExpiresAt == 0 || events.Stamp(v.ExpiresAt) > now)
+	return (v.Action == "throttle" || v.Action == "deny" || v.Action == "hold" || v.Action == "halt") && v.Mode == "enforce" && guard.Matches(v, c) && (v.ExpiresAt == 0 || events.Stamp(v.ExpiresAt) > now)
 }

@@ -243,7 +243,7 @@ func refusedWell(rw http.ResponseWriter, r *http.Request) {
 }
 
 func held(rw http.ResponseWriter, r *http.Request) {
-	reply(http.StatusForbidden, "application/problem+json", strings.Replace(refuse, `"deny"`, `"hold"`, 1))(rw, r)
+	reply(http.StatusForbidden, "application/problem+json", strings.Replace(refuse, `"deny"`, `"quarantine"`, 1))(rw, r)
 }
 
 // crowd sends 5,000 orders behind the one that counts.

@@ -306,7 +306,7 @@ func (w *Weir) check(rw http.ResponseWriter, r *http.Request) {
 			v = said
 		}
 	}
-	if v.Action != "deny" && v.Action != "halt" && v.Action != "throttle" {
+	if v.Action != "deny" && v.Action != "halt" && v.Action != "hold" && v.Action != "throttle" {
 		_, _ = rw.Write(append(v.AppendJSON([]byte(`{"verdict":`)), '}'))
 		return
 	}

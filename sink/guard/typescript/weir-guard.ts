@@ -40,7 +40,7 @@ export interface Call {
   origin?: "user" | "agent" | "scheduler" | "applet" | "system";
 }
 
-export type Action = "allow" | "warn" | "throttle" | "deny" | "halt";
+export type Action = "allow" | "warn" | "throttle" | "deny" | "hold" | "halt";
 export type Source = "table" | "weir" | "stale_open" | "stale_closed" | "local_limit" | "error_open";
 export type Advice = "" | "back_off" | "ask_user" | "finish_with_partial_work";
 
@@ -159,7 +159,7 @@ export class Decision {
       this.message ||= "Agent call rejected: " + this.reason;
     }
     if (this.stopped && !this.agentMessage) {
-      this.agentMessage = `The call was refused by the flow guard (${this.reason}). ${agentAdvice[this.advice]}`;
+      this.agentMessage = `The call was refused by the flow guard (${this.reason}). ${this.action === "hold" ? heldAdvice : agentAdvice[this.advice]}`;
     }
   }
 
@@ -170,7 +170,7 @@ export class Decision {
   get advice(): Advice {
     if (!this.stopped) return "";
     if (this.retryAfter > 0 || this.action === "throttle") return "back_off";
-    return this.action === "halt" ? "ask_user" : "finish_with_partial_work";
+    return this.action === "halt" || this.action === "hold" ? "ask_user" : "finish_with_partial_work";
   }
 }
 
@@ -189,6 +189,7 @@ const agentAdvice: Record<Advice, string> = {
   ask_user: "Do not try it again. Report what is finished and what is not.",
   finish_with_partial_work: "Do not try it again. Finish with what you have and report back.",
 };
+const heldAdvice = "The flow waits for a person, who may grant more. What is done is kept. Do not try the call again: end your turn and say what you wait for.";
 const armed = "Limit used up, the next call will be rejected: ";
 const uncounted = ["s", "tokens", "usd", "none", ""]; // units to which a call does not add one
 const leeway = 3; // how many times over its limits a flow may go while weir is away
@@ -923,7 +924,7 @@ function timer(fn: () => void, ms: number): ReturnType<typeof setTimeout> {
 }
 
 function stops(action: string): boolean {
-  return action === "throttle" || action === "deny" || action === "halt";
+  return action === "throttle" || action === "deny" || action === "hold" || action === "halt";
 }
 
 function kind(c: Call): string {

@@ -92,7 +92,7 @@ function labelOf(s) {
   return text + (s.error ? ` ✗ ${s.error}` : "");
 }
 
-const shape = { deny: "■", halt: "■", throttle: "◔", warn: "▲", allow: "✓" };
+const shape = { deny: "■", hold: "⏸", halt: "■", throttle: "◔", warn: "▲", allow: "✓" };
 
 // diagram returns the picture and mark(n), which covers what came after step n.
 export function diagram({ steps, said }, { pick } = {}) {

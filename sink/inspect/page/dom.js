@@ -37,7 +37,7 @@ export const agentLink = (agent, most, kind) => el("a", { href: agentPath(agent,
 export const agentPath = (agent, kind) => `/ui/agent?id=${encodeURIComponent(wellFormed(agent))}${kind === "project" ? "&kind=project" : ""}`;
 const wellFormed = (s) => (s.toWellFormed ? s.toWellFormed() : s);
 
-const icons = { ok: "✓", warned: "▲", armed: "◆", stopped: "■", allow: "✓", cleared: "✓", warn: "▲", throttle: "◔", deny: "■", halt: "■", refused: "■",
+const icons = { ok: "✓", warned: "▲", armed: "◆", stopped: "■", allow: "✓", cleared: "✓", warn: "▲", throttle: "◔", deny: "■", hold: "⏸", held: "⏸", halt: "■", refused: "■",
   active: "✓", in_tool: "✓", waiting: "◔", silent: "◌", potentially_stuck: "▲", stuck: "■", archived: "□", unwatched: "·", seen: "·", resume: "▶", review: "◆", archive: "□", notify: "▲" };
 
 // spoken is the one word for what a verdict did; an answer to an ask is no order.

@@ -116,7 +116,7 @@ export default async function ({ main, signal, parameters, remember, go }) {
     row("Cost", view.cost_usd && money(view.cost_usd));
     row("Not told", plain(tale.blind));
     told.replaceChildren(...rows);
-    const weight = { halt: 0, deny: 1, throttle: 2, warn: 3 };
+    const weight = { hold: 0, halt: 0, deny: 1, throttle: 2, warn: 3 };
     const orders = (view.orders ?? []).toSorted((a, b) => weight[a.action] - weight[b.action]);
     reasons.replaceChildren(el("h2", { id: "why" }, orders.length ? "Why" : "Nothing stands against it"), ...orders.map((o) => why(o, { stepLink: (n) => link(n, shift) })),
       ...(view.released_until ? [el("p", {}, "Released by an operator until ", moment(view.released_until))] : []),

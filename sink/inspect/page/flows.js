@@ -50,7 +50,7 @@ export default async function ({ main, signal, parameters, remember, go }) {
   };
   const search = el("input", { type: "search", "aria-label": "Search by flow or agent", placeholder: "flow or agent", value: wanted.text, oninput: () => { change({ text: search.value }); clearTimeout(typing); typing = setTimeout(() => load().catch(() => {}), 200); } });
   const status = el("select", { "aria-label": "Filter by status", onchange: () => change({ status: status.value }) },
-    ["", "ok", "warned", "armed", "stopped"].map((s) => el("option", { value: s, selected: s === wanted.status }, s || "every status")));
+    ["", "ok", "warned", "armed", "stopped", "held"].map((s) => el("option", { value: s, selected: s === wanted.status }, s || "every status")));
   const rule = el("input", { type: "text", "aria-label": "Filter by rule or reason", placeholder: "rule or reason", value: wanted.rule, onchange: () => { change({ rule: rule.value.trim() }); byVerdicts().catch(() => {}); } });
   const pause = button("Pause", () => {
     paused = !paused;

@@ -36,10 +36,10 @@ function refuses(m) {
   return parts;
 }
 
-const title = { deny: "Calls are refused", halt: "The flow is stopped", throttle: "Calls have to wait", warn: "Warned", allow: "Cleared",
+const title = { deny: "Calls are refused", hold: "The flow waits for a person", halt: "The flow is stopped", throttle: "Calls have to wait", warn: "Warned", allow: "Cleared",
   resume: "It is to be resumed", review: "It is to be reviewed", archive: "It is to be archived", notify: "Somebody is to look after it" };
 
-const stops = ["deny", "halt", "throttle"];
+const stops = ["deny", "hold", "halt", "throttle"];
 
 // why is one order. stepLink makes a link from the ordinal of an event.
 export function why(order, { stepLink }) {

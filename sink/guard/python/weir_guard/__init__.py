@@ -37,7 +37,7 @@ __all__ = ["Bounds", "Call", "Decision", "FlowStopped", "Guard", "Remaining", "r
 
 _log = logging.getLogger("weir.guard")
 
-_STOPS = ("throttle", "deny", "halt")
+_STOPS = ("throttle", "deny", "hold", "halt")
 _UNCOUNTED = ("s", "tokens", "usd", "none", "")  # units to which a call does not add one
 _ARMED = "Limit used up, the next call will be rejected: "
 _LEEWAY = 3  # how many times over its limits a flow may go while weir is away
@@ -112,7 +112,7 @@ class Remaining:
 class Decision:
     """What a guard says of a call."""
 
-    action: str  # allow, warn, throttle, deny or halt
+    action: str  # allow, warn, throttle, deny, hold (the flow waits for a person) or halt
     source: str  # table, weir, stale_open, stale_closed, local_limit or error_open
     stale: bool = False  # the orders may be out of date
     flow: str = ""
@@ -137,7 +137,7 @@ class Decision:
             return ""
         if self.retry_after > 0 or self.action == "throttle":
             return "back_off"
-        return "ask_user" if self.action == "halt" else "finish_with_partial_work"
+        return "ask_user" if self.action in ("halt", "hold") else "finish_with_partial_work"
 
     def error(self) -> "FlowStopped":
         return FlowStopped(self)
@@ -919,7 +919,9 @@ def _complete(d: Decision) -> Decision:
     if d.stopped and not agent:
         agent = f"The call was refused by the flow guard ({d.reason}). " + {
             "back_off": "Wait before you call again; do other work meanwhile.",
-            "ask_user": "Do not try it again. Report what is finished and what is not.",
+            "ask_user": "Do not try it again. Report what is finished and what is not."
+            if d.action != "hold"
+            else "The flow waits for a person, who may grant more. What is done is kept. Do not try the call again: end your turn and say what you wait for.",
             "finish_with_partial_work": "Do not try it again. Finish with what you have and report back.",
         }[d.advice]
     message = d.message or "Agent call rejected: " + d.reason

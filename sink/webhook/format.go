@@ -1,0 +1,267 @@
+package webhook
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"weir/events"
+)
+
+// Format is the shape in which a verdict is sent.
+type Format uint8
+
+// The formats. The others than FormatVerdict are for people: they say in words what a person has
+// to know or to decide, that is that a flow is held or halted, or that an agent is stuck, and
+// nothing of all other verdicts.
+const (
+	FormatVerdict Format = iota // as it stands in the verdict log
+	FormatSlack                 // a message for an incoming webhook of Slack, in Block Kit
+	FormatTeams                 // a message for a Teams webhook (Workflows), with an Adaptive Card
+	formatCount
+)
+
+var formatNames = [formatCount]string{"verdict", "slack", "teams"}
+
+// String returns the format as settings spell it.
+func (f Format) String() string {
+	if f < formatCount {
+		return formatNames[f]
+	}
+	return "invalid"
+}
+
+// FormatWords lists the formats as settings spell them.
+func FormatWords() string { return strings.Join(formatNames[:], ", ") }
+
+// ParseFormat returns the format that settings spell so; the empty text is FormatVerdict.
+func ParseFormat(s string) (Format, error) {
+	if s == "" {
+		return FormatVerdict, nil
+	}
+	if i := slices.Index(formatNames[:], s); i >= 0 {
+		return Format(i), nil
+	}
+	return 0, fmt.Errorf("webhook: there is no format %q; want one of %s", s, FormatWords())
+}
+
+// body returns what is sent of the verdict; nil for nothing.
+func (f Format) body(verdict []byte) ([]byte, error) {
+	if f == FormatVerdict {
+		return verdict, nil
+	}
+	var v events.Verdict
+	if err := events.DecodeVerdict(verdict, &v); err != nil {
+		return nil, err
+	}
+	n, ok := noticeOf(&v)
+	if !ok {
+		return nil, nil
+	}
+	if f == FormatSlack {
+		return json.Marshal(n.slack())
+	}
+	return json.Marshal(n.teams())
+}
+
+// notice is what a person is told of a verdict.
+type notice struct {
+	title   string
+	text    string
+	facts   [][2]string
+	command string // that answers it; "" for none
+}
+
+// noticeOf returns what a person is told; false for what nobody has to know at once.
+func noticeOf(v *events.Verdict) (n notice, ok bool) {
+	if v.Mode != events.ModeEnforce {
+		return n, false
+	}
+	flow := shellWord(v.CorrelationID)
+	switch events.ParseAction(v.Action) {
+	case events.Hold:
+		if v.Effective != events.EffectiveNow {
+			return n, false // it may end before it has to wait
+		}
+		n.title = "A flow is held and waits for you"
+		n.command = grantCommand(v.Unit, flow) + "\nweir flows stop " + flow + ` --reason "WHY"`
+		n.fact("Waits until", v.ExpiresAt.String()+", then it is halted")
+	case events.Halt:
+		if v.Effective != events.EffectiveNow {
+			return n, false
+		}
+		n.title = "A flow is halted"
+		if flow != "" {
+			n.command = "weir explain " + flow
+		}
+	case events.Notify:
+		n.title = "An agent needs a person"
+	default:
+		return n, false
+	}
+	n.text = v.Message
+	n.fact("Flow", v.CorrelationID)
+	n.fact("Agent", firstOf(v.From, v.Session, v.Agent))
+	n.fact("Project", v.ProjectID)
+	n.fact("Rule", v.RuleID)
+	if v.Limit != nil && v.Observed != nil {
+		n.fact("Observed", figure(*v.Observed)+" of "+figure(*v.Limit)+" "+string(v.Unit))
+	}
+	n.fact("Order", v.ID)
+	return n, true
+}
+
+func (n *notice) fact(name, value string) {
+	if value != "" {
+		n.facts = append(n.facts, [2]string{name, clip(value, 256)})
+	}
+}
+
+// grantCommand is how a person gives more of what is used up; patterns are no budget.
+func grantCommand(u events.Unit, flow string) string {
+	what := map[events.Unit]string{events.UnitCalls: "--calls 20", events.UnitTokens: "--tokens 100000", events.UnitUSD: "--cost 1", events.UnitSeconds: "--duration 30m"}[u]
+	if what == "" {
+		return "weir flows release " + flow + ` --reason "WHY"`
+	}
+	return "weir flows grant " + flow + " " + what + ` --until 1h --reason "WHY"`
+}
+
+// shellWord writes an id so that a shell takes it for one word: ids come from whoever sends
+// events, and a person may paste the command.
+func shellWord(id string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:@", r)
+	}
+	if id == "" || !strings.ContainsFunc(id, func(r rune) bool { return !plain(r) }) {
+		return id
+	}
+	id = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return '?'
+		}
+		return r
+	}, id)
+	return "'" + strings.ReplaceAll(id, "'", `'\''`) + "'"
+}
+
+func firstOf(words ...string) string {
+	for _, w := range words {
+		if w != "" {
+			return w
+		}
+	}
+	return ""
+}
+
+func figure(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+
+// clip cuts a text to so many characters.
+func clip(s string, most int) string {
+	if r := []rune(s); len(r) > most {
+		return string(r[:most-1]) + "…"
+	}
+	return s
+}
+
+// What Slack takes: a header of 150 characters, a section of 3,000, fields of 2,000, ten of them.
+const (
+	slackHeader = 150
+	slackText   = 3000
+	slackField  = 2000
+	slackFields = 10
+)
+
+type slackMessage struct {
+	Text   string       `json:"text"` // what a notification shows, and clients that know no blocks
+	Blocks []slackBlock `json:"blocks"`
+}
+
+type slackBlock struct {
+	Type   string        `json:"type"`
+	Text   *slackWords   `json:"text,omitempty"`
+	Fields []*slackWords `json:"fields,omitempty"`
+}
+
+type slackWords struct {
+	Type string `json:"type"`
+	Text string `json:"text"`
+}
+
+// slackEscape keeps what others have written from being links and mentions.
+var slackEscape = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
+
+func slackPlain(s string, most int) string { return clip(slackEscape.Replace(s), most) }
+
+func (n *notice) slack() slackMessage {
+	m := slackMessage{Text: slackPlain(n.title+": "+n.text, slackText), Blocks: []slackBlock{
+		{Type: "header", Text: &slackWords{"plain_text", clip(n.title, slackHeader)}},
+		{Type: "section", Text: &slackWords{"mrkdwn", slackPlain(firstOf(n.text, n.title), slackText)}},
+	}}
+	fields := slackBlock{Type: "section"}
+	for _, f := range n.facts[:min(len(n.facts), slackFields)] {
+		fields.Fields = append(fields.Fields, &slackWords{"mrkdwn", clip("*"+f[0]+"*\n"+slackPlain(f[1], slackField-64), slackField)})
+	}
+	if len(fields.Fields) > 0 {
+		m.Blocks = append(m.Blocks, fields)
+	}
+	if n.command != "" {
+		m.Blocks = append(m.Blocks, slackBlock{Type: "section", Text: &slackWords{"mrkdwn", "```\n" + clip(slackEscape.Replace(strings.ReplaceAll(n.command, "`", "ʼ")), slackText-16) + "\n```"}})
+	}
+	return m
+}
+
+type teamsMessage struct {
+	Type        string            `json:"type"`
+	Attachments []teamsAttachment `json:"attachments"`
+}
+
+type teamsAttachment struct {
+	ContentType string    `json:"contentType"`
+	ContentURL  *string   `json:"contentUrl"` // null
+	Content     teamsCard `json:"content"`
+}
+
+type teamsCard struct {
+	Schema  string         `json:"$schema"`
+	Type    string         `json:"type"`
+	Version string         `json:"version"`
+	Body    []teamsElement `json:"body"`
+}
+
+type teamsElement struct {
+	Type     string      `json:"type"`
+	Text     string      `json:"text,omitempty"`
+	Size     string      `json:"size,omitempty"`
+	Weight   string      `json:"weight,omitempty"`
+	FontType string      `json:"fontType,omitempty"`
+	Wrap     bool        `json:"wrap,omitempty"`
+	Facts    []teamsFact `json:"facts,omitempty"`
+}
+
+type teamsFact struct {
+	Title string `json:"title"`
+	Value string `json:"value"`
+}
+
+// teamsPlain keeps what others have written from being read as Markdown.
+var teamsPlain = strings.NewReplacer(`\`, `\\`, "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "`", "\\`", "<", "&lt;", "#", `\#`, "~", `\~`)
+
+func (n *notice) teams() teamsMessage {
+	card := teamsCard{Schema: "http://adaptivecards.io/schemas/adaptive-card.json", Type: "AdaptiveCard", Version: "1.4", Body: []teamsElement{
+		{Type: "TextBlock", Text: n.title, Size: "Large", Weight: "Bolder", Wrap: true},
+		{Type: "TextBlock", Text: teamsPlain.Replace(clip(firstOf(n.text, n.title), slackText)), Wrap: true},
+	}}
+	facts := teamsElement{Type: "FactSet"}
+	for _, f := range n.facts {
+		facts.Facts = append(facts.Facts, teamsFact{f[0], teamsPlain.Replace(f[1])})
+	}
+	if len(facts.Facts) > 0 {
+		card.Body = append(card.Body, facts)
+	}
+	for line := range strings.Lines(n.command) {
+		card.Body = append(card.Body, teamsElement{Type: "TextBlock", Text: teamsPlain.Replace(strings.TrimSpace(line)), FontType: "Monospace", Wrap: true})
+	}
+	return teamsMessage{Type: "message", Attachments: []teamsAttachment{{ContentType: "application/vnd.microsoft.card.adaptive", Content: card}}}
+}
