@@ -102,6 +102,28 @@ func TestReport(t *testing.T) {
 	}
 }
 
+// TestTokens counts the tokens of a flow once, whatever rows count them in part, and goes
+// on from what an earlier episode has spent.
+func TestTokens(t *testing.T) {
+	var evs []events.Event
+	at := events.Stamp(1_700_000_000_000)
+	for i := range 6 {
+		at += 1000
+		if i == 3 {
+			at += 3_600_000 // a new episode
+		}
+		var ev events.Event
+		line := fmt.Sprintf(`{"id":"%d","time":%q,"kind":"llm.call","correlation_id":"f","from":{"agent":"a"},"usage":{"scope":"delta","input_tokens":1000,"output_tokens":10,"cost_usd":0.5}}`, i, at.Time().Format("2006-01-02T15:04:05.000Z"))
+		if err := events.Decode([]byte(line), &ev); err != nil {
+			t.Fatal(err)
+		}
+		evs = append(evs, ev)
+	}
+	if r := fold(t, limits(t, tenCalls), false, evs).Report(nil); r.Tokens != 6*1010 || r.Cost != 3_000_000 {
+		t.Errorf("%d tokens and %d micro dollars; want 6060 and 3000000", r.Tokens, r.Cost)
+	}
+}
+
 // TestOtherThresholds holds "at so many, so many flows" to trials with those thresholds.
 func TestOtherThresholds(t *testing.T) {
 	var calls []int

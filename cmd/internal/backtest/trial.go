@@ -34,12 +34,37 @@ type Flow struct {
 
 	// most is the greatest value that each row measured.
 	most [analyzer.RuleCount]int32
-	// told is what the rows about tokens and money measured last, to add up what an
-	// episode that begins anew takes back.
-	told [2]int64
+	// counted is what the rows about tokens and money measured, over all episodes; nil as
+	// long as none of them measured anything.
+	counted map[analyzer.RuleID]*sum
 	// steps are all new greatest values of rows, in their order; only of trials that keep
 	// them.
 	steps []step
+}
+
+// sum adds up what a row measures that begins anew with each episode.
+type sum struct{ all, last int64 }
+
+// to takes what the row measures now, and returns the sum over all episodes.
+func (s *sum) to(value int64) int64 {
+	if value < s.last { // a new episode counts from zero
+		s.last = 0
+	}
+	s.all += value - s.last
+	s.last = value
+	return s.all
+}
+
+func (f *Flow) sum(row analyzer.RuleID) *sum {
+	s := f.counted[row]
+	if s == nil {
+		if f.counted == nil {
+			f.counted = map[analyzer.RuleID]*sum{}
+		}
+		s = new(sum)
+		f.counted[row] = s
+	}
+	return s
 }
 
 // step is a new greatest value of a row, and how far the flow had come.
@@ -132,11 +157,12 @@ func (t *Trial) observe(row analyzer.RuleID, value int64) {
 	if f == nil || value <= 0 {
 		return
 	}
+	// Rows count tokens in parts and in all: the one that counts most counts all of them.
 	switch analyzer.Rules[row].Unit {
 	case events.UnitTokens:
-		f.Tokens += grown(&f.told[0], value)
+		f.Tokens = max(f.Tokens, f.sum(row).to(value))
 	case events.UnitUSD:
-		f.Cost += grown(&f.told[1], value)
+		f.Cost = max(f.Cost, f.sum(row).to(value))
 	}
 	if v := int32(min(value, math.MaxInt32)); v > f.most[row] {
 		f.most[row] = v
@@ -144,15 +170,6 @@ func (t *Trial) observe(row analyzer.RuleID, value int64) {
 			f.steps = append(f.steps, step{row, v + t.lasts(row), int32(min(f.Calls, math.MaxInt32)), f.Tokens})
 		}
 	}
-}
-
-func grown(last *int64, value int64) int64 {
-	d := value - *last
-	if d < 0 { // a new episode counts from zero
-		d = value
-	}
-	*last = value
-	return d
 }
 
 // hear takes down what was said.
