@@ -16,6 +16,7 @@ import (
 	"weir/analyzer/limitfile"
 	"weir/cmd/internal/backtest"
 	"weir/cmd/internal/cli"
+	"weir/cmd/internal/logs"
 	"weir/events"
 	"weir/events/kafka"
 )
@@ -88,9 +89,9 @@ func (s *source) trial(ctx context.Context, env *cli.Env, args []string, steps b
 	progress := env.Progress("events")
 	switch {
 	case len(args) > 0:
-		err = s.files(env, args, fold, bad, progress, trials[0])
+		err = s.files(env, args, fold, bad, progress)
 	default:
-		err = s.topic(ctx, env, fold, bad, progress, trials[0])
+		err = s.topic(ctx, env, fold, bad, progress)
 	}
 	progress.Done()
 	if err != nil {
@@ -103,20 +104,17 @@ func (s *source) trial(ctx context.Context, env *cli.Env, args []string, steps b
 	return trials, bad, progress.Elapsed(), nil
 }
 
-func (s *source) files(env *cli.Env, args []string, fold func(*events.Event) error, bad *refusals, progress *cli.Progress, t *backtest.Trial) error {
+func (s *source) files(env *cli.Env, args []string, fold func(*events.Event) error, bad *refusals, progress *cli.Progress) error {
 	inputs, err := s.reading.open(env, args)
 	if err != nil {
 		return err
 	}
 	defer closeAll(inputs)
-	rd := &reader{inputs: inputs, event: fold, bad: bad.add, broken: func(err error) { s.reading.leave(env, err) }, tick: func() {
-		n, _ := t.Events()
-		progress.At(n, shareOf(inputs))
-	}}
-	return rd.read()
+	rd := &logs.Reader{Inputs: inputs, Event: fold, Bad: bad.add, Broken: func(err error) { s.reading.leave(env, err) }, Tick: progress.At}
+	return rd.Read()
 }
 
-func (s *source) topic(ctx context.Context, env *cli.Env, fold func(*events.Event) error, bad *refusals, progress *cli.Progress, t *backtest.Trial) error {
+func (s *source) topic(ctx context.Context, env *cli.Env, fold func(*events.Event) error, bad *refusals, progress *cli.Progress) error {
 	if _, err := settings().Load(s.brokers.flags, env.Getenv, "limits", "profile", "set"); err != nil {
 		return err
 	}
@@ -496,7 +494,7 @@ func (s *source) calibrate(ctx context.Context, env *cli.Env, args []string, sha
 			return err
 		}
 		l, err := readLabels(in, by)
-		in.close()
+		in.Close()
 		if err != nil {
 			return err
 		}

@@ -13,10 +13,9 @@ import (
 	"weir/analyzer/limitfile"
 	"weir/analyzer/scenario"
 	"weir/cmd/internal/cli"
+	"weir/cmd/internal/logs"
 	"weir/cmd/internal/pump"
 	"weir/events"
-	"weir/events/adapter"
-	"weir/events/adapter/registry"
 	"weir/sink/guard"
 )
 
@@ -132,24 +131,24 @@ func recorded(name string) (out []events.Event, err error) {
 		return nil, err
 	}
 	defer f.Close()
-	in := &input{name: name, read: &counter{r: f}}
-	if in.body, err = adapter.NewReader(in.read); err != nil {
+	in, err := logs.From(name, f)
+	if err != nil {
 		return nil, err
 	}
-	if in.format, err = registry.Detect(in.body.Head()); err != nil {
+	if err := in.Recognize(""); err != nil {
 		return nil, err
 	}
-	rd := &reader{
-		inputs: []*input{in},
-		bad:    func(b badRecord) { err = fmt.Errorf("line %d: %s", b.Line, b.Reason) },
-		event: func(ev *events.Event) error {
+	rd := &logs.Reader{
+		Inputs: []*logs.Input{in},
+		Bad:    func(b logs.BadRecord) { err = fmt.Errorf("line %d: %s", b.Line, b.Reason) },
+		Event: func(ev *events.Event) error {
 			var own events.Event
 			fault := events.Decode(ev.AppendJSON(nil), &own)
 			out = append(out, own)
 			return fault
 		},
 	}
-	if fault := rd.read(); fault != nil {
+	if fault := rd.Read(); fault != nil {
 		return nil, fault
 	}
 	return out, err

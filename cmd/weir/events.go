@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"weir/cmd/internal/cli"
+	"weir/cmd/internal/logs"
 	"weir/events"
 	"weir/events/adapter"
 	"weir/events/adapter/canonical"
@@ -67,7 +68,7 @@ func formatNames() (out []string) {
 
 // readAll reads the files and says, besides what the callbacks do, how many records
 // were refused.
-func (r *reading) readAll(env *cli.Env, args []string, event func(*events.Event) error, bad func(badRecord) error, whole func(*input, adapter.Record)) (read, refused int64, err error) {
+func (r *reading) readAll(env *cli.Env, args []string, event func(*events.Event) error, bad func(logs.BadRecord) error, whole func(*logs.Input, adapter.Record)) (read, refused int64, err error) {
 	if err := cli.Want(args, 1, -1, "a FILE"); err != nil {
 		return 0, 0, err
 	}
@@ -78,20 +79,20 @@ func (r *reading) readAll(env *cli.Env, args []string, event func(*events.Event)
 	defer closeAll(inputs)
 	progress := env.Progress("events")
 	var failed error
-	rd := &reader{
-		inputs: inputs,
-		event:  func(ev *events.Event) error { read++; return event(ev) },
-		bad: func(b badRecord) {
+	rd := &logs.Reader{
+		Inputs: inputs,
+		Event:  func(ev *events.Event) error { read++; return event(ev) },
+		Bad: func(b logs.BadRecord) {
 			refused++
 			if failed == nil {
 				failed = bad(b)
 			}
 		},
-		tick:   func() { progress.At(read, -1) },
-		broken: func(err error) { r.leave(env, err) },
-		whole:  whole,
+		Tick:   progress.At,
+		Broken: func(err error) { r.leave(env, err) },
+		Whole:  whole,
 	}
-	err = rd.read()
+	err = rd.Read()
 	progress.Done()
 	if err == nil {
 		err = failed
@@ -105,8 +106,8 @@ type misnamed struct {
 	n   int64
 }
 
-func (m *misnamed) look(in *input, r adapter.Record) {
-	if in.format.Name != canonical.Format().Name {
+func (m *misnamed) look(in *logs.Input, r adapter.Record) {
+	if in.Format.Name != canonical.Format().Name {
 		return
 	}
 	near := events.Misnamed(r.Bytes)
@@ -114,16 +115,16 @@ func (m *misnamed) look(in *input, r adapter.Record) {
 		return
 	}
 	if m.n++; m.n <= toldRefusals {
-		m.env.Notice("%s:%d: %s is not a known name and is ignored; is %s meant?", in.name, r.Line, near[0].Name, near[0].Meant)
+		m.env.Notice("%s:%d: %s is not a known name and is ignored; is %s meant?", in.Name, r.Line, near[0].Name, near[0].Meant)
 	}
 }
 
 func validateEvents(env *cli.Env, reading *reading, args []string) error {
-	lines := cli.NewLines(env, func(b *badRecord) []cli.Cell {
-		return []cli.Cell{{Text: b.place()}, {Text: b.Code, Paint: cli.Bad}, {Text: b.Reason}}
+	lines := cli.NewLines(env, func(b *logs.BadRecord) []cli.Cell {
+		return []cli.Cell{{Text: b.Place()}, {Text: b.Code, Paint: cli.Bad}, {Text: b.Reason}}
 	}, "RECORD", "CODE", "REASON")
 	near := &misnamed{env: env}
-	read, refused, err := reading.readAll(env, args, func(*events.Event) error { return nil }, func(b badRecord) error { return lines.Print(&b) }, near.look)
+	read, refused, err := reading.readAll(env, args, func(*events.Event) error { return nil }, func(b logs.BadRecord) error { return lines.Print(&b) }, near.look)
 	if err != nil {
 		return err
 	}
@@ -147,7 +148,7 @@ func convertEvents(env *cli.Env, reading *reading, args []string) error {
 		line = append(ev.AppendJSON(line[:0]), '\n')
 		_, err := env.Out.Write(line)
 		return err
-	}, func(b badRecord) error {
+	}, func(b logs.BadRecord) error {
 		bad.add(b)
 		return nil
 	}, nil)

@@ -13,6 +13,7 @@ import (
 
 	"weir/cmd/internal/cli"
 	"weir/cmd/internal/ingest"
+	"weir/cmd/internal/logs"
 	"weir/events"
 	"weir/events/kafka"
 	sinkkafka "weir/sink/kafka"
@@ -149,25 +150,25 @@ func (f *ingestFlags) fromFiles(ctx context.Context, env *cli.Env, cluster *kafk
 		}
 	}
 	var bad refusals
-	refuse := func(b badRecord) {
+	refuse := func(b logs.BadRecord) {
 		bad.add(b)
-		w.Letter("file:"+absolute(b.Source), 0, sinkkafka.Letter{Position: b.Byte, Code: b.Code, Reason: b.Reason, Raw: bytes.Clone(b.raw)})
+		w.Letter("file:"+absolute(b.Source), 0, sinkkafka.Letter{Position: b.Byte, Code: b.Code, Reason: b.Reason, Raw: bytes.Clone(b.Raw)})
 		flush(false)
 	}
-	r := &reader{
-		inputs: inputs, ignoreArgs: ignore,
-		event: func(ev *events.Event) error {
+	r := &logs.Reader{
+		Inputs: inputs, IgnoreArgs: ignore,
+		Event: func(ev *events.Event) error {
 			if err := w.Event(ev); err != nil {
 				refuse(eventRefused(ev, err))
 			}
 			flush(false)
 			return failed
 		},
-		bad:    refuse,
-		tick:   func() { progress.At(w.Written, -1) },
-		broken: func(err error) { f.reading.leave(env, err) },
+		Bad:    refuse,
+		Tick:   func(_ int64, share float64) { progress.At(w.Written, share) },
+		Broken: func(err error) { f.reading.leave(env, err) },
 	}
-	err = r.read()
+	err = r.Read()
 	if err == nil {
 		flush(true)
 		err = failed
@@ -185,8 +186,8 @@ func (f *ingestFlags) fromFiles(ctx context.Context, env *cli.Env, cluster *kafk
 }
 
 // eventRefused tells of an event that is not fit for the log.
-func eventRefused(ev *events.Event, err error) badRecord {
-	b := badRecord{Source: "event " + ev.ID, Code: "format", Reason: err.Error(), raw: ev.AppendJSON(nil)}
+func eventRefused(ev *events.Event, err error) logs.BadRecord {
+	b := logs.BadRecord{Source: "event " + ev.ID, Code: "format", Reason: err.Error(), Raw: ev.AppendJSON(nil)}
 	if d, ok := errors.AsType[*events.DecodeError](err); ok {
 		b.Code = string(d.Code)
 	}
@@ -195,7 +196,7 @@ func eventRefused(ev *events.Event, err error) badRecord {
 
 // absolute returns a path as others on this machine would say it.
 func absolute(path string) string {
-	if whole, err := filepath.Abs(path); err == nil && path != stdin {
+	if whole, err := filepath.Abs(path); err == nil && path != logs.Stdin {
 		return whole
 	}
 	return path

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"weir/cmd/internal/cli"
+	"weir/cmd/internal/logs"
 	"weir/events"
 	"weir/events/adapter"
 )
@@ -52,21 +53,21 @@ func isLabels(head []byte) bool {
 }
 
 // readLabels reads a file of labels, one JSON object per line.
-func readLabels(in *input, by *criteria) (out *labelFile, err error) {
-	out = &labelFile{name: labelName(in.name)}
+func readLabels(in *logs.Input, by *criteria) (out *labelFile, err error) {
+	out = &labelFile{name: labelName(in.Name)}
 	fail := func(line int, fault error) {
 		if err == nil {
-			err = cli.Failure("%s:%d: %w", in.name, line, fault).Advise(`a line is {"dataset":"d","trace_id":"1","labels":{...}}`)
+			err = cli.Failure("%s:%d: %w", in.Name, line, fault).Advise(`a line is {"dataset":"d","trace_id":"1","labels":{...}}`)
 		}
 	}
-	in.body.Use(adapter.Lines, func(f adapter.Fault) { fail(f.Line, f.Reason) })
+	in.Body().Use(adapter.Lines, func(f adapter.Fault) { fail(f.Line, f.Reason) })
 	for err == nil {
-		record, end := in.body.Next()
+		record, end := in.Body().Next()
 		if errors.Is(end, io.EOF) {
 			return out, err
 		}
 		if end != nil {
-			return nil, fmt.Errorf("read %s: %w", in.name, end)
+			return nil, fmt.Errorf("read %s: %w", in.Name, end)
 		}
 		var l labelLine
 		fault := json.Unmarshal(record.Bytes, &l)

@@ -14,6 +14,7 @@ import (
 	"weir/analyzer"
 	"weir/analyzer/coverage"
 	"weir/cmd/internal/cli"
+	"weir/cmd/internal/logs"
 	"weir/cmd/internal/pump"
 	"weir/events"
 	"weir/events/adapter/registry"
@@ -86,31 +87,33 @@ const toldFiles = 8
 
 // open opens the files, finds their formats and says what was found. A file that cannot be
 // read ends it only when it is the only one that was named.
-func (r *reading) open(env *cli.Env, names []string) (inputs []*input, err error) {
+func (r *reading) open(env *cli.Env, names []string) (inputs []*logs.Input, err error) {
 	defer func() {
 		if err != nil {
 			closeAll(inputs)
 		}
 	}()
-	files, err := expand(names)
+	files, err := logs.Expand(names)
 	if err != nil {
 		return nil, err
 	}
 	var unknown, empty []string
 	for _, file := range files {
-		in, err := open(env, file.path)
+		in, err := open(env, file.Path)
 		if err == nil {
-			if err = in.recognize(r.format.Value); err != nil {
-				in.close()
+			if err = recognize(in, r.format.Value); err != nil {
+				in.Close()
+			} else {
+				in.Rest()
 			}
 		}
 		switch {
 		case err == nil:
 			inputs = append(inputs, in)
-		case errors.Is(err, errEmpty) && (file.inFolder || len(files) > 1):
-			empty = append(empty, file.path)
-		case errors.Is(err, registry.ErrUnknown) && file.inFolder && r.format.Value == "":
-			unknown = append(unknown, file.path)
+		case errors.Is(err, logs.ErrEmpty) && (file.InFolder || len(files) > 1):
+			empty = append(empty, file.Path)
+		case errors.Is(err, registry.ErrUnknown) && file.InFolder && r.format.Value == "":
+			unknown = append(unknown, file.Path)
 		case len(files) > 1:
 			r.leave(env, err)
 		default:
@@ -146,20 +149,20 @@ func (r *reading) done(env *cli.Env) error {
 }
 
 // tell says which formats were found.
-func (r *reading) tell(env *cli.Env, inputs []*input) {
+func (r *reading) tell(env *cli.Env, inputs []*logs.Input) {
 	if r.format.Value != "" {
 		return
 	}
 	if len(inputs) <= toldFiles {
 		for _, in := range inputs {
-			env.Notice("reading %s as %s (detected)", in.name, in.says())
+			env.Notice("reading %s as %s (detected)", in.Name, in.Says())
 		}
 		return
 	}
 	count, order := map[string]int64{}, []string(nil)
 	for _, in := range inputs {
-		if count[in.says()]++; count[in.says()] == 1 {
-			order = append(order, in.says())
+		if count[in.Says()]++; count[in.Says()] == 1 {
+			order = append(order, in.Says())
 		}
 	}
 	for i, says := range order {
@@ -186,9 +189,9 @@ func tellFiles(env *cli.Env, files []string, what, why string) {
 	}
 }
 
-func closeAll(inputs []*input) {
+func closeAll(inputs []*logs.Input) {
 	for _, in := range inputs {
-		in.close()
+		in.Close()
 	}
 }
 
@@ -276,7 +279,7 @@ func (o *replayFlags) readFiles(_ context.Context, env *cli.Env, r *replay, file
 	elapsed, err := r.read(env, inputs, o.reading)
 	if err == nil && r.counts.Events.Load() == 0 {
 		r.bad.tell(env)
-		err = cli.Failure("there is no event in %s", inputs[0].name).Advise("is it %s? weir events describe says what each format is", inputs[0].format.Name)
+		err = cli.Failure("there is no event in %s", inputs[0].Name).Advise("is it %s? weir events describe says what each format is", inputs[0].Format.Name)
 	}
 	return elapsed, err
 }
@@ -295,7 +298,7 @@ func (o *replayFlags) readTopic(ctx context.Context, env *cli.Env, r *replay, _ 
 // the shell made many names out of one pattern.
 func (o *replayFlags) sortOut(env *cli.Env, args []string, topic bool) (files []string, labels []*labelFile, err error) {
 	by := newCriteria(*o.caught, *o.honest)
-	take := func(in *input) error {
+	take := func(in *logs.Input) error {
 		l, err := readLabels(in, by)
 		if err == nil {
 			labels = append(labels, l)
@@ -308,13 +311,13 @@ func (o *replayFlags) sortOut(env *cli.Env, args []string, topic bool) (files []
 			return nil, nil, err
 		}
 		err = take(in)
-		in.close()
+		in.Close()
 		if err != nil {
 			return nil, nil, err
 		}
 	}
 	for _, name := range args {
-		if name == stdin || len(*o.labels) == 0 {
+		if name == logs.Stdin || len(*o.labels) == 0 {
 			files = append(files, name)
 			continue
 		}
@@ -322,12 +325,12 @@ func (o *replayFlags) sortOut(env *cli.Env, args []string, topic bool) (files []
 		if err != nil {
 			return nil, nil, err
 		}
-		if isLabels(in.body.Head()) {
+		if isLabels(in.Body().Head()) {
 			err = take(in)
 		} else {
 			files = append(files, name)
 		}
-		in.close()
+		in.Close()
 		if err != nil {
 			return nil, nil, err
 		}
@@ -385,35 +388,18 @@ func newReplay(ctx context.Context, limits analyzer.Limits, verdict func(*events
 func (r *replay) answered(_ int64, _ *events.Event, v *events.Verdict) { r.answer = v }
 
 // read folds all events of the inputs.
-func (r *replay) read(env *cli.Env, inputs []*input, by *reading) (time.Duration, error) {
+func (r *replay) read(env *cli.Env, inputs []*logs.Input, by *reading) (time.Duration, error) {
 	progress := env.Progress("events")
-	of := map[*input]*fileCoverage{}
+	of := map[*logs.Input]*fileCoverage{}
 	for _, in := range inputs {
-		of[in] = &fileCoverage{File: in.name, Format: in.says()}
+		of[in] = &fileCoverage{File: in.Name, Format: in.Says()}
 		r.files = append(r.files, of[in])
 	}
-	rd := &reader{inputs: inputs, event: r.fold, seen: func(in *input, ev *events.Event) { of[in].Coverage.Add(ev) },
-		bad: r.bad.add, broken: func(err error) { by.leave(env, err) },
-		tick: func() { progress.At(r.counts.Events.Load(), shareOf(inputs)) }}
-	err := rd.read()
+	rd := &logs.Reader{Inputs: inputs, Event: r.fold, Seen: func(in *logs.Input, ev *events.Event) { of[in].Coverage.Add(ev) },
+		Bad: r.bad.add, Broken: func(err error) { by.leave(env, err) }, Tick: progress.At}
+	err := rd.Read()
 	progress.Done()
 	return progress.Elapsed(), err
-}
-
-// shareOf is how much of the inputs was read, less than 0 when nobody knows.
-func shareOf(inputs []*input) float64 {
-	var all, done int64
-	for _, in := range inputs {
-		if in.size == 0 {
-			return -1 // a pipe
-		}
-		all += in.size
-		done += in.read.n
-	}
-	if done >= all {
-		return -1 // what is left is to fold what was held back
-	}
-	return float64(done) / float64(all)
 }
 
 // fold takes one event, and what is said because of it.

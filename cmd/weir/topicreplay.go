@@ -15,6 +15,7 @@ import (
 	"weir/analyzer/limitfile"
 	"weir/cmd/internal/cli"
 	"weir/cmd/internal/group"
+	"weir/cmd/internal/logs"
 	"weir/cmd/internal/pump"
 	"weir/events"
 	"weir/events/kafka"
@@ -369,9 +370,12 @@ func limitsBefore(ctx context.Context, c *kafka.Cluster, topic string, partition
 // limitsSetKind is how events of limits are called in the log.
 const limitsSetKind = "limits.set"
 
+// tickEvery is after how many records of a topic somebody is told how far it is.
+const tickEvery = 1024
+
 // badRecordAt is a record of a topic that could not be read.
-func badRecordAt(topic string, partition int, offset int64, err error) badRecord {
-	b := badRecord{Source: fmt.Sprintf("%s/%d@%d", topic, partition, offset), Code: "format", Reason: err.Error()}
+func badRecordAt(topic string, partition int, offset int64, err error) logs.BadRecord {
+	b := logs.BadRecord{Source: fmt.Sprintf("%s/%d@%d", topic, partition, offset), Code: "format", Reason: err.Error()}
 	if d, ok := errors.AsType[*events.DecodeError](err); ok {
 		b.Code = string(d.Code)
 	}

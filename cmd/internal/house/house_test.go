@@ -69,6 +69,7 @@ var laws = []law{
 		"weir/cmd/internal/budget", "weir/cmd/internal/clock", "weir/cmd/internal/gate", "weir/cmd/internal/intake", "weir/cmd/internal/limits", "weir/cmd/internal/problem", "weir/cmd/internal/pump",
 		"weir/cmd/internal/selftest", "github.com/cespare/xxhash/v2"}, not: []string{"os", "weir/events/kafka"}},
 	{folder: "cmd/internal/ask", may: []string{"weir/events", "weir/state", "weir/sink/check", "weir/sink/guard", "weir/cmd/internal/clock", "github.com/cespare/xxhash/v2"}, not: []string{"os", "weir/events/kafka"}},
+	{folder: "cmd/internal/logs", may: []string{"weir/events"}, not: []string{"net"}},
 	{folder: "cmd/internal/clock", not: []string{"net", "os"}},
 	{folder: "cmd/internal/selftest", may: []string{"weir/events", "weir/analyzer", "weir/state", "weir/sink/prom", "weir/cmd/internal/clock", "weir/cmd/internal/retry"}, not: []string{"net", "os", "weir/events/kafka"}},
 	{folder: "cmd/internal/budget", may: []string{"golang.org/x/sync"}, not: []string{"net", "os"}},
@@ -250,7 +251,7 @@ func TestTopLevel(t *testing.T) {
 
 // large are the packages that are larger than they may be, with how many files they have
 // now. A number here may only fall.
-var large = map[string]int{"analyzer": 40, "cmd/weir": 43}
+var large = map[string]int{"analyzer": 40, "cmd/weir": 42}
 
 // TestPackagesAreSmall holds that a newcomer may read the names of the files of a package
 // at one look.

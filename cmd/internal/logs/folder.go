@@ -1,4 +1,4 @@
-package main
+package logs
 
 import (
 	"io/fs"
@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// named is a file that is to be read.
-type named struct {
-	path     string
-	inFolder bool // a folder was named, not the file
+// File is a file that is to be read.
+type File struct {
+	Path     string
+	InFolder bool // a folder was named, not the file
 }
 
-// expand replaces folders by the files in them and below, in the order of their names.
+// Expand replaces folders by the files in them and below, in the order of their names.
 // Hidden files and folders are passed over.
-func expand(names []string) (out []named, err error) {
+func Expand(names []string) (out []File, err error) {
 	for _, name := range names {
 		info, err := os.Stat(name)
-		if name == stdin || err != nil || !info.IsDir() { // what is wrong is told when it is opened
-			out = append(out, named{name, false})
+		if name == Stdin || err != nil || !info.IsDir() { // what is wrong is told when it is opened
+			out = append(out, File{name, false})
 			continue
 		}
 		err = filepath.WalkDir(name, func(path string, d fs.DirEntry, err error) error {
@@ -30,7 +30,7 @@ func expand(names []string) (out []named, err error) {
 			case d.IsDir() && hidden:
 				return filepath.SkipDir
 			case d.Type().IsRegular() && !hidden:
-				out = append(out, named{path, true})
+				out = append(out, File{path, true})
 			}
 			return nil
 		})

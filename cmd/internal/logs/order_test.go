@@ -1,4 +1,4 @@
-package main
+package logs
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ func TestOrder(t *testing.T) {
 	f := func(window int, times, want []int) {
 		t.Helper()
 		var got []int
-		o := &order{window: window, tick: func() {}, bad: func(b badRecord) { t.Error(b) }, emit: func(ev *events.Event) error {
+		o := &order{window: window, tick: func() {}, bad: func(b BadRecord) { t.Error(b) }, emit: func(ev *events.Event) error {
 			got = append(got, int(ev.Time))
 			return nil
 		}}

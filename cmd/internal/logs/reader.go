@@ -1,0 +1,254 @@
+package logs
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"weir/events"
+	"weir/events/adapter"
+	"weir/events/adapter/canonical"
+	"weir/events/envelope"
+)
+
+// BadRecord is a record that could not be read.
+type BadRecord struct {
+	Source string `json:"source"`
+	Line   int    `json:"line"`
+	Byte   int64  `json:"byte"` // at which it begins, after decompression
+	Code   string `json:"code"`
+	Reason string `json:"reason"`
+
+	Raw []byte `json:"-"` // the record; good until the function returns that was given the BadRecord
+}
+
+func newBad(source string, f adapter.Fault) BadRecord {
+	b := BadRecord{source, f.Line, f.Offset, "format", f.Reason.Error(), f.Raw}
+	if d, ok := errors.AsType[*events.DecodeError](f.Reason); ok {
+		b.Code = string(d.Code)
+	}
+	return b
+}
+
+// Place is where the record stands: the source, and the line of a file.
+func (b *BadRecord) Place() string {
+	if b.Line == 0 { // of a topic
+		return b.Source
+	}
+	return fmt.Sprintf("%s:%d", b.Source, b.Line)
+}
+
+// Reader reads events out of inputs, one after the other. Inputs of one format share
+// an adapter, for a recording may be spread over many files. Each input is closed when it
+// is read.
+type Reader struct {
+	Inputs []*Input
+	Event  func(*events.Event) error
+	Bad    func(BadRecord)
+
+	// Tick is told now and then how many events were read, and which share of all inputs
+	// that was, from 0 to 1; less than 0 when nobody knows. It may be nil.
+	Tick func(events int64, share float64)
+
+	// Whole is told of each record as it stands; may be nil.
+	Whole func(*Input, adapter.Record)
+
+	// Seen is told of each event of an input that can be read; may be nil.
+	Seen func(*Input, *events.Event)
+
+	// Broken is told of an input that cannot be read to its end. Reading goes on with the next
+	// one, unless there is only one.
+	Broken func(error)
+
+	IgnoreArgs map[string][]string // see adapter.Options
+
+	// Window is how many events are held back at least to put them in order; 0 is 131,072.
+	Window int
+
+	count int64 // of events
+
+	adapters []adapter.Adapter
+	names    []string // of their formats
+	last     []*Input // that was read with them
+	order    *order
+	err      error
+}
+
+// tickEvery is after how many records somebody is told how far it is.
+const tickEvery = 1024
+
+// Read reads all inputs to their ends.
+func (r *Reader) Read() error {
+	r.order = &order{window: r.Window, emit: r.Event, bad: r.Bad, tick: r.tick}
+	for _, in := range r.Inputs {
+		if err := r.readOne(in); err != nil {
+			if r.err != nil || r.Broken == nil || len(r.Inputs) == 1 {
+				return err
+			}
+			r.Broken(err)
+		}
+	}
+	for i, a := range r.adapters {
+		if err := a.Flush(r.take(r.last[i])); err != nil {
+			return err
+		}
+	}
+	if r.err != nil {
+		return r.err
+	}
+	return r.order.flush()
+}
+
+// tick tells how far it is.
+func (r *Reader) tick() {
+	if r.Tick != nil {
+		r.Tick(r.count, shareOf(r.Inputs))
+	}
+}
+
+// shareOf is how much of the inputs was read, less than 0 when nobody knows.
+func shareOf(inputs []*Input) float64 {
+	var all, done int64
+	for _, in := range inputs {
+		if in.size == 0 {
+			return -1 // a pipe
+		}
+		all += in.size
+		done += in.read.n
+	}
+	if done >= all {
+		return -1 // what is left is to fold what was held back
+	}
+	return float64(done) / float64(all)
+}
+
+func (r *Reader) readOne(in *Input) error {
+	if err := in.wake(); err != nil {
+		return err
+	}
+	defer in.Close()
+	shared, take := r.adapter(in), r.take(in)
+	a := adapter.BranchOf(shared)
+	bad := func(f adapter.Fault) { r.Bad(newBad(in.Name, f)) }
+	in.body.Use(in.Format.Framing, bad)
+	for n := 0; r.err == nil; n++ {
+		record, err := in.body.Next()
+		if errors.Is(err, io.EOF) && a != shared {
+			return a.Flush(take)
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil && a != shared {
+			err = errors.Join(err, a.Flush(take))
+		}
+		if err != nil {
+			return fmt.Errorf("read %s to its end: %w", in.Name, err)
+		}
+		if r.Whole != nil {
+			r.Whole(in, record)
+		}
+		if in.wraps != "" {
+			err = unwrapped(a, record.Bytes, take)
+		} else {
+			err = a.Decode(record.Bytes, take)
+		}
+		if err != nil {
+			bad(adapter.Fault{Position: record.Position, Reason: err, Raw: record.Bytes})
+		}
+		if n%tickEvery == 0 {
+			r.tick()
+		}
+	}
+	return r.err
+}
+
+// unwrapped decodes a record that comes in an envelope.
+func unwrapped(a adapter.Adapter, record []byte, take func(*events.Event)) error {
+	c, err := envelope.Open(envelope.Message{Value: record})
+	if err != nil {
+		return err
+	}
+	return a.Decode(c.Bytes, take)
+}
+
+func (r *Reader) adapter(in *Input) adapter.Adapter {
+	for i, name := range r.names {
+		if name == in.Format.Name {
+			r.last[i] = in
+			return r.adapters[i]
+		}
+	}
+	a := in.Format.New(adapter.Options{IgnoreArgs: r.IgnoreArgs})
+	r.adapters, r.names, r.last = append(r.adapters, a), append(r.names, in.Format.Name), append(r.last, in)
+	return a
+}
+
+// take returns what an adapter hands the events of an input to. Events of weir's own format
+// are taken in the order in which they stand, which is that of the log. All others come
+// from recordings that lie side by side, and are put in the order of time.
+func (r *Reader) take(in *Input) func(*events.Event) {
+	return func(ev *events.Event) {
+		if r.err != nil {
+			return
+		}
+		if r.count++; r.Seen != nil {
+			r.Seen(in, ev)
+		}
+		if in.Format.Name == canonical.Format().Name {
+			r.err = r.Event(ev)
+			return
+		}
+		r.err = r.order.add(ev)
+	}
+}
+
+// orderWindow is how many events are held back to be put in order.
+const orderWindow = 1 << 17
+
+// order puts events in the order of their times, those of one time as they came. Of
+// more than two windows of events it lets the earlier half go.
+type order struct {
+	emit   func(*events.Event) error
+	bad    func(BadRecord)
+	tick   func()
+	held   []held
+	window int // 0 means orderWindow
+	event  events.Event
+}
+
+type held struct {
+	at   events.Stamp
+	json []byte
+}
+
+func (o *order) add(ev *events.Event) error {
+	o.held = append(o.held, held{ev.Time, ev.AppendJSON(nil)})
+	if n := cmp.Or(o.window, orderWindow); len(o.held) >= 2*n {
+		return o.release(n)
+	}
+	return nil
+}
+
+func (o *order) flush() error { return o.release(len(o.held)) }
+
+// release hands over the first n.
+func (o *order) release(n int) error {
+	slices.SortStableFunc(o.held, func(a, b held) int { return cmp.Compare(a.at, b.at) })
+	for i := range o.held[:n] {
+		if i%tickEvery == 0 {
+			o.tick()
+		}
+		if err := events.Decode(o.held[i].json, &o.event); err != nil {
+			o.bad(newBad("event", adapter.Fault{Reason: err}))
+			continue
+		}
+		if err := o.emit(&o.event); err != nil {
+			return err
+		}
+	}
+	o.held = slices.Delete(o.held, 0, n)
+	return nil
+}
