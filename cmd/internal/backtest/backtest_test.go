@@ -296,7 +296,7 @@ func TestReportsQuote(t *testing.T) {
 	if err := d.HTML(&page); err != nil {
 		t.Fatal(err)
 	}
-	if strings.Contains(page.String(), "<script>") || strings.Contains(page.String(), "<b>,") || !strings.Contains(page.String(), "&lt;script&gt;") {
+	if strings.Count(page.String(), "<script>") != 1 || strings.Contains(page.String(), "alert(1)</script") || strings.Contains(page.String(), "<b>,") || !strings.Contains(page.String(), "&lt;script&gt;") {
 		t.Error("a name out of the log is markup on the page")
 	}
 	if err := d.Markdown(&sheet); err != nil {

@@ -2,15 +2,18 @@ package backtest
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"fmt"
 	"html/template"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	texttemplate "text/template"
 
 	"weir/analyzer"
+	"weir/cmd/internal/cli"
 	"weir/events"
 )
 
@@ -31,17 +34,26 @@ type Document struct {
 }
 
 var functions = map[string]any{
-	"amount":  amount,
-	"percent": func(v float64) string { return fmt.Sprintf("%.2g %%", 100*v) },
+	"amount": amount,
 	"share": func(n, of int64) string {
 		if of == 0 {
 			return "-"
 		}
 		return fmt.Sprintf("%.1f %%", 100*float64(n)/float64(of))
 	},
-	"int64":     func(n int) int64 { return int64(n) },
-	"value":     func(u events.Unit, v *int64) string { return threshold(u, v) },
-	"spark":     Spark,
+	"n":          grouped,
+	"value":      value,
+	"threshold":  threshold,
+	"same":       func(v int64, of *int64) bool { return of != nil && v == *of },
+	"thresholds": thresholds,
+	"reached":    reached,
+	"spoke": func(list []RuleReport) []RuleReport {
+		return having(list, func(r *RuleReport) bool { return r.spoke() })
+	},
+	"silent": func(list []RuleReport) []RuleReport {
+		return having(list, func(r *RuleReport) bool { return !r.spoke() })
+	},
+	"firstNear": func(n int, s []Near) []Near { return s[:min(n, len(s))] },
 	"first":     func(n int, s []Stop) []Stop { return s[:min(n, len(s))] },
 	"firstDiff": func(n int, s []Difference) []Difference { return s[:min(n, len(s))] },
 	"join":      func(s []string) string { return strings.Join(s, ", ") },
@@ -55,6 +67,65 @@ func about(rule string) string {
 		return r.About
 	}
 	return ""
+}
+
+// reached are the thresholds that say something: up to the first that no flow reaches, and
+// the one in force.
+func reached(r RuleReport) (out []Other) {
+	for _, o := range r.At {
+		if past := len(out) > 0 && out[len(out)-1].Flows == 0; !past || r.Stop != nil && o.Stop <= *r.Stop {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// spoke reports whether the rule warned of a flow first, or stopped it first.
+func (r *RuleReport) spoke() bool { return r.Warned+r.Stopped > 0 }
+
+// having are the rules that measured anything and are wanted, those that stopped most first.
+func having(list []RuleReport, wanted func(*RuleReport) bool) (out []RuleReport) {
+	for i := range list {
+		if list[i].Measured > 0 && wanted(&list[i]) {
+			out = append(out, list[i])
+		}
+	}
+	slices.SortStableFunc(out, func(a, b RuleReport) int {
+		return cmp.Or(cmp.Compare(b.Stopped, a.Stopped), cmp.Compare(b.Warned, a.Warned))
+	})
+	return out
+}
+
+// thresholds says in words at which values the rule speaks.
+func thresholds(r RuleReport) string {
+	switch {
+	case r.Warn == nil && r.Stop == nil:
+		return "Off"
+	case r.Warn == nil:
+		return "Stops at " + amount(r.Unit, *r.Stop)
+	case r.Stop == nil:
+		return "Warns at " + amount(r.Unit, *r.Warn) + ", never stops"
+	}
+	return "Warns at " + value(r.Unit, *r.Warn) + ", stops at " + amount(r.Unit, *r.Stop)
+}
+
+// grouped is a whole number of any kind with a comma after every three digits.
+func grouped(n any) string {
+	switch n := n.(type) {
+	case int:
+		return cli.Grouped(int64(n))
+	case int64:
+		return cli.Grouped(n)
+	}
+	return fmt.Sprint(n)
+}
+
+// value is an amount without its unit.
+func value(u events.Unit, v int64) string {
+	if u == events.UnitUSD {
+		return amount(u, v)
+	}
+	return cli.Grouped(v)
 }
 
 func threshold(u events.Unit, v *int64) string {
