@@ -94,7 +94,11 @@ func (d *directory) close() error {
 	if d == nil {
 		return nil
 	}
-	return errors.Join(os.Remove(filepath.Join(d.path, pidFile)), d.file.Close())
+	err := os.Remove(filepath.Join(d.path, pidFile))
+	if errors.Is(err, fs.ErrNotExist) { // somebody has removed the database
+		err = nil
+	}
+	return errors.Join(err, d.file.Close())
 }
 
 // tidy removes the empty files that a process leaves which was killed between the

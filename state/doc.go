@@ -13,8 +13,10 @@
 //   - What is on disk is a prefix of what was written. A hole in it, and damage to any
 //     file, is found by Open, which then refuses; damage that happens later is found
 //     when the value is read. Both are told by ErrDamaged, and nothing is ever wiped or
-//     cut to get over it. Only damage to the very last transaction looks like a crash
-//     in the middle of it, which loses that one.
+//     cut to get over it. A mark beside the database says how far it was synced, so that
+//     an end that is missing does not look like a crash in the middle of a write.
+//   - While a database is open its files have to stay: when one is gone nothing is
+//     acknowledged any more.
 //   - Reads never block writes and do not wait for them.
 //   - A disk that runs full kills a Badger process with SIGBUS, so nothing is
 //     written below a floor of free space: the write fails with ErrDiskLow before

@@ -95,7 +95,7 @@ func inWriter(s *Store, fn func()) {
 
 // FailOnce makes the writer believe that a write has failed.
 func FailOnce(s *Store, err error) error {
-	inWriter(s, func() { s.writer.failed = err })
+	inWriter(s, func() { s.fail(err) })
 	return s.SetCursor("fail", nil)
 }
 
@@ -146,3 +146,6 @@ func DecodeAll(content []byte) (errs []error) {
 	_, _, _, due := parseDueKey(content)
 	return []error{meta, letter, unsealed, due}
 }
+
+// Look looks for the files at once, as the store does each second.
+func Look(s *Store) { s.look() }

@@ -34,6 +34,10 @@ type Options struct {
 	// one that was just killed; 0 means 5 s, less than 0 not at all.
 	LockWait time.Duration
 
+	// Failed is called once when nothing can be written any more, at the latest a second
+	// after somebody has removed the files; nil when nobody wants to know.
+	Failed func(error)
+
 	// Logger gets Badger's messages as warnings and for debugging; nil drops them.
 	Logger *slog.Logger
 
@@ -70,6 +74,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.LockWait == 0 {
 		o.LockWait = defaultLockWait
+	}
+	if o.Failed == nil {
+		o.Failed = func(error) {}
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

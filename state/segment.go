@@ -106,7 +106,7 @@ func startKeyPrefix(number uint32) []byte {
 func (w *writer) trim() {
 	s := w.store
 	old := w.tape.expired(s.options.now(), s.options.JournalTTL)
-	if len(old) == 0 || w.failed != nil {
+	if len(old) == 0 || s.fault.Load() != nil {
 		return
 	}
 	for _, g := range old {

@@ -9,9 +9,12 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/dgraph-io/badger/v4"
+
+	"weir/state/mark"
 )
 
 // Store is an open state. Its methods may be called by any number of goroutines.
@@ -20,7 +23,12 @@ type Store struct {
 	db        *badger.DB
 	directory *directory // nil in memory
 	disk      disk
+	mark      *mark.Mark // how far transactions are synced; nil in memory
+	presence  *presence  // nil in memory
 	writer    *writer
+	fault     atomic.Pointer[error] // why nothing can be written any more
+
+	closing, watched chan struct{} // closed when the look for files shall end, and when it has
 
 	maxBytes int64 // of one transaction, for its entries
 	maxCount int
@@ -55,7 +63,7 @@ func open(dir string, o Options) (_ *Store, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{options: o, logs: make(map[string]*Log)}
+	s := &Store{options: o, logs: make(map[string]*Log), closing: make(chan struct{}), watched: make(chan struct{})}
 	path := ""
 	if dir == "" {
 		s.disk = disk{free: boundless}
@@ -70,11 +78,16 @@ func open(dir string, o Options) (_ *Store, err error) {
 		return nil, errors.Join(err, s.directory.close())
 	}
 	s.writer = newWriter(s)
-	fresh, err := s.load()
+	fresh, err := s.load(dir)
 	if err != nil {
-		return nil, errors.Join(err, s.db.Close(), s.directory.close())
+		return nil, errors.Join(err, s.mark.Close(), s.db.Close(), s.directory.close())
 	}
 	go s.writer.run()
+	if s.presence == nil {
+		close(s.watched)
+	} else {
+		go s.watch()
+	}
 	if fresh {
 		if err := s.writeFormat(); err != nil {
 			return nil, errors.Join(err, s.Close())
@@ -137,16 +150,49 @@ func openBadger(o badger.Options) (db *badger.DB, err error) {
 
 // load checks what the database holds and takes from it what is kept in memory. It
 // reports whether the database is empty.
-func (s *Store) load() (fresh bool, err error) {
+func (s *Store) load(dir string) (fresh bool, err error) {
 	if fresh, err = s.checkFormat(); err != nil {
 		return false, err
 	}
 	last, err := checkChain(s.db)
+	if err == nil && s.directory != nil {
+		err = s.compare(filepath.Join(dir, markFile), last)
+	}
 	if err != nil {
 		return false, fmt.Errorf("%w; %s", err, advice)
 	}
 	s.advance(last)
 	return fresh, s.loadLogs()
+}
+
+// markFile says, beside the database, which transactions are synced: the chain cannot tell
+// that its end is missing, be it cut off, put back or removed with all of the database.
+const markFile = "synced"
+
+// compare opens the mark and compares it with the last transaction that is there.
+func (s *Store) compare(path string, last uint64) (err error) {
+	var synced mark.Range
+	if s.mark, synced, err = mark.Open(path); err != nil {
+		return damaged(path, err)
+	}
+	if last+1 < synced.To {
+		return damaged(s.directory.path, fmt.Errorf("transactions %d to %d were synced and are not there", last+1, synced.To-1))
+	}
+	if s.presence, err = newPresence(s.directory.path); err != nil {
+		return err
+	}
+	return nil
+}
+
+// safe notes that a transaction is synced, if what it was written to is still there.
+func (s *Store) safe(version uint64) error {
+	if s.presence == nil {
+		return nil
+	}
+	if err := s.presence.written(); err != nil {
+		return err
+	}
+	return s.mark.Set(mark.Range{From: 1, To: version + 1})
 }
 
 // formatMagic begins the value of the format key, outside of the versioned values, so
@@ -202,15 +248,20 @@ func (s *Store) Close() error {
 	s.mu.Unlock()
 	s.users.Wait()
 	s.writer.close()
+	close(s.closing)
+	<-s.watched
 	closing := s.db.Close
-	if s.disk.path != "" && s.disk.admit(0, s.disk.floor/2) != nil {
+	if s.presence != nil && s.presence.manifest() != nil {
+		// Badger would try for ever to write what is in memory.
+		closing = func() error { return nil }
+	} else if s.disk.path != "" && s.disk.admit(0, s.disk.floor/2) != nil {
 		// To close Badger is to write what is in memory into a table, by a memory map: on a
 		// full disk that ends the process. All of it is in the logs that are synced with each
 		// write, and the next open, which asks for the same room, makes the table of them.
 		s.options.Logger.Warn("the disk is too full to close the state in order; nothing is lost, the next start takes a little longer", "path", s.disk.path)
 		closing = s.db.Sync
 	}
-	if err := errors.Join(closing(), s.directory.close()); err != nil {
+	if err := errors.Join(closing(), s.mark.Close(), s.directory.close()); err != nil {
 		return fmt.Errorf("close state: %w", err)
 	}
 	return nil

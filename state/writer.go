@@ -24,8 +24,7 @@ type writer struct {
 	done  chan struct{} // closed when the goroutine has ended
 
 	// The goroutine's own.
-	tape   tape
-	failed error // the first write that failed half way
+	tape tape
 }
 
 // batch is what one caller wants written: either entries that must stay in one
@@ -243,8 +242,8 @@ func (g *group) commit() error {
 	}
 	defer g.txn.Discard()
 	s := g.w.store
-	if g.w.failed != nil {
-		return g.tell(fmt.Errorf("write state: %w: %w", ErrFailed, g.w.failed))
+	if err := s.failure(); err != nil {
+		return g.tell(err)
 	}
 	if err := s.disk.admit(g.bytes, g.floor); err != nil {
 		return g.tell(fmt.Errorf("write state: %w", err))
@@ -261,8 +260,12 @@ func (g *group) commit() error {
 		return g.tell(fmt.Errorf("write state: %w", g.err))
 	}
 	if err := g.txn.CommitAt(version, nil); err != nil {
-		g.w.failed = err
-		return g.tell(fmt.Errorf("write state: %w: %w", ErrFailed, err))
+		s.fail(err)
+		return g.tell(s.failure())
+	}
+	if err := s.safe(version); err != nil {
+		s.fail(err)
+		return g.tell(s.failure())
 	}
 	s.advance(version)
 	for l, grown := range g.logs {

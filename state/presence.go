@@ -1,0 +1,134 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+	"github.com/dgraph-io/badger/v4/table"
+)
+
+// presence looks whether the files of an open database are still in its directory. Who
+// removes them takes nothing from the process that has them open: it would write on, and
+// acknowledge what is gone when it ends.
+type presence struct {
+	dir string
+
+	mu     sync.Mutex
+	log    os.FileInfo // the write-ahead log with the highest number, which is written to
+	number int
+}
+
+// presenceEvery is how often those files are looked for that a write does not need.
+const presenceEvery = time.Second
+
+var errRemoved = errors.New("the file was removed while it was in use")
+
+// newPresence looks at the files of a database that was just opened.
+func newPresence(dir string) (*presence, error) {
+	p := &presence{dir: dir, number: -1}
+	return p, p.written()
+}
+
+// written says what is wrong with the write-ahead log that was just written to. Badger
+// begins logs with ever higher numbers, and removes those that it needs no more but never
+// the highest.
+func (p *presence) written() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	path := filepath.Join(p.dir, fmt.Sprintf("%05d.mem", p.number))
+	if now, err := os.Stat(path); err == nil && p.log != nil {
+		if !os.SameFile(now, p.log) {
+			return damaged(path, errRemoved)
+		}
+		return nil
+	}
+	entries, err := os.ReadDir(p.dir)
+	if err != nil {
+		return damaged(p.dir, err)
+	}
+	highest := -1
+	for _, e := range entries {
+		name, ok := strings.CutSuffix(e.Name(), ".mem")
+		if n, err := strconv.Atoi(name); ok && err == nil {
+			highest = max(highest, n)
+		}
+	}
+	if highest <= p.number {
+		return damaged(path, errRemoved)
+	}
+	p.number = highest
+	p.log, err = os.Stat(filepath.Join(p.dir, fmt.Sprintf("%05d.mem", highest)))
+	return err
+}
+
+// manifest says what is wrong with the list of the tables.
+func (p *presence) manifest() error {
+	path := filepath.Join(p.dir, badger.ManifestFilename)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) { // Badger replaces it at times, by renaming
+		return damaged(path, errRemoved)
+	}
+	return nil
+}
+
+// all says what is wrong with any of the files.
+func (p *presence) all(db *badger.DB) error {
+	if err := errors.Join(p.manifest(), p.written()); err != nil {
+		return err
+	}
+	for _, t := range db.Tables() {
+		path := table.NewFilename(t.ID, p.dir)
+		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if slices.ContainsFunc(db.Tables(), func(now badger.TableInfo) bool { return now.ID == t.ID }) { // else it was merged meanwhile
+			return damaged(path, errRemoved)
+		}
+	}
+	return nil
+}
+
+// watch looks for the files until the store is closed.
+func (s *Store) watch() {
+	defer close(s.watched)
+	every := time.NewTicker(presenceEvery)
+	defer every.Stop()
+	for {
+		select {
+		case <-s.closing:
+			return
+		case <-every.C:
+			s.look()
+		}
+	}
+}
+
+// look lets the store fail when one of its files is gone.
+func (s *Store) look() {
+	if err := s.presence.all(s.db); err != nil {
+		s.fail(err)
+	}
+}
+
+// fail notes why nothing can be written any more, the first time, and says so.
+func (s *Store) fail(err error) {
+	if s.fault.CompareAndSwap(nil, &err) {
+		s.options.Failed(fmt.Errorf("write state: %w: %w; %s", ErrFailed, err, advice))
+	}
+}
+
+// failure is why nothing can be written any more; nil as long as it can.
+func (s *Store) failure() error {
+	if err := s.fault.Load(); err != nil {
+		return fmt.Errorf("write state: %w: %w", ErrFailed, *err)
+	}
+	return nil
+}
