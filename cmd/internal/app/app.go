@@ -135,6 +135,7 @@ func (a *App) Start(ctx context.Context) (err error) {
 		}
 	}()
 	a.api.Begin()
+	a.o.State.Failed = a.Fail
 	if a.store, err = state.Open(a.o.StateDir, a.o.State); err != nil {
 		return err
 	}
