@@ -72,6 +72,7 @@ func openReceiver(in *Intake) (*Receiver, error) {
 		return nil, err
 	}
 	if damaged != nil {
+		in.o.Counts.DeadLetter(pump.CodeLost)
 		in.o.Logger.Error("spans that were received before weir ended are lost", "error", damaged)
 	}
 	return r, nil

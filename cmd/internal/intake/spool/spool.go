@@ -16,6 +16,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"weir/state/mark"
 )
 
 // Options bound a spool. The zero value is good.
@@ -36,6 +38,7 @@ type Spool struct {
 	segments []segment
 	file     *os.File // the last segment; nil before its first record
 	next     int64    // place of the next record
+	mark     *mark.Mark
 }
 
 // segment is one file.
@@ -48,9 +51,10 @@ type segment struct {
 const suffix = ".spool"
 
 // Open opens the spool in a folder, which it makes, and calls fn for what is in it. The
-// record is good until fn returns. Damaged tells of files that are only read in part:
-// a crash leaves the last record of the last file cut off, and that one was not
-// acknowledged. An empty dir keeps nothing.
+// record is good until fn returns. Damaged tells of records that were acknowledged and
+// cannot be read: a mark beside the folder says which have to be there, so that neither an
+// end that is missing nor a folder that is gone looks like a crash, which leaves the last
+// record cut off that was not acknowledged. An empty dir keeps nothing.
 func Open(dir string, o Options, fn func(place int64, record []byte)) (s *Spool, damaged error, err error) {
 	s = &Spool{dir: dir, o: Options{Segment: cmp.Or(o.Segment, 4<<20), Most: cmp.Or(o.Most, 256<<20)}}
 	if dir == "" {
@@ -59,9 +63,15 @@ func Open(dir string, o Options, fn func(place int64, record []byte)) (s *Spool,
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, nil, fmt.Errorf("open spool: %w", err)
 	}
+	var kept mark.Range
+	s.mark, kept, err = mark.Open(filepath.Clean(dir) + markSuffix)
+	if s.mark == nil {
+		return nil, nil, fmt.Errorf("open spool: %w", err)
+	}
+	damaged = err
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, nil, fmt.Errorf("open spool: %w", err)
+		return nil, nil, errors.Join(fmt.Errorf("open spool: %w", err), s.mark.Close())
 	}
 	for _, e := range entries {
 		name, ok := strings.CutSuffix(e.Name(), suffix)
@@ -71,25 +81,51 @@ func Open(dir string, o Options, fn func(place int64, record []byte)) (s *Spool,
 		}
 		info, err := e.Info()
 		if err != nil {
-			return nil, nil, fmt.Errorf("open spool: %w", err)
+			return nil, nil, errors.Join(fmt.Errorf("open spool: %w", err), s.mark.Close())
 		}
 		s.segments = append(s.segments, segment{filepath.Join(dir, e.Name()), first, info.Size()})
 	}
 	slices.SortFunc(s.segments, func(a, b segment) int { return cmp.Compare(a.first, b.first) })
+	missing := func(from, to int64) {
+		if from = max(from, int64(kept.From)); from < to {
+			damaged = errors.Join(damaged, fmt.Errorf("%s: %d records that were acknowledged are missing or damaged, the first is %d", dir, to-from, from))
+		}
+	}
 	for i, g := range s.segments {
+		missing(s.next, min(g.first, int64(kept.To)))
 		s.next = max(s.next, g.first)
 		rest, err := g.read(func(record []byte) {
 			fn(s.next, record)
 			s.next++
 		})
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, errors.Join(err, s.mark.Close())
 		}
-		if rest > 0 && i < len(s.segments)-1 {
+		if rest > 0 && s.next < int64(kept.To) && (i == len(s.segments)-1 || s.next < s.segments[i+1].first) {
 			damaged = errors.Join(damaged, fmt.Errorf("%s: the last %d bytes cannot be read", g.path, rest))
 		}
 	}
+	missing(s.next, int64(kept.To))
+	// What is missing is told once, and its places are not given again.
+	s.next = max(s.next, int64(kept.To))
+	if err := s.note(); err != nil {
+		return nil, nil, errors.Join(err, s.mark.Close())
+	}
 	return s, damaged, nil
+}
+
+// markSuffix is behind the name of the folder in that of its mark.
+const markSuffix = ".synced"
+
+// note notes which records have to be there.
+func (s *Spool) note() error { return s.mark.Set(rangeOf(s.segments, s.next)) }
+
+func rangeOf(segments []segment, next int64) mark.Range {
+	r := mark.Range{From: uint64(next), To: uint64(next)}
+	if len(segments) > 0 {
+		r.From = uint64(segments[0].first)
+	}
+	return r
 }
 
 var table = crc32.MakeTable(crc32.Castagnoli)
@@ -162,6 +198,9 @@ func (s *Spool) Append(record []byte) (place int64, err error) {
 	}
 	last.size += int64(len(b))
 	s.next++
+	if err := s.note(); err != nil {
+		return 0, fmt.Errorf("write to the spool: %w", err)
+	}
 	return place, nil
 }
 
@@ -200,6 +239,9 @@ func (s *Spool) begin() error {
 
 // drop removes the first file.
 func (s *Spool) drop() error {
+	if err := s.mark.Set(rangeOf(s.segments[1:], s.next)); err != nil { // first, or a crash would look like a loss
+		return fmt.Errorf("clear the spool: %w", err)
+	}
 	if err := os.Remove(s.segments[0].path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("clear the spool: %w", err)
 	}
@@ -235,11 +277,12 @@ func (s *Spool) Forget(before int64) error {
 
 // Close closes the files and keeps what is in them.
 func (s *Spool) Close() error {
-	if s.file == nil {
-		return nil
+	var err error
+	if s.file != nil {
+		err = s.file.Close()
 	}
-	err := s.file.Close()
-	s.file = nil
+	err = errors.Join(err, s.mark.Close())
+	s.file, s.mark = nil, nil
 	return err
 }
 

@@ -84,37 +84,108 @@ func TestSpool(t *testing.T) {
 	}
 }
 
+// A crash cuts off the record that was being written, which nobody was told is safe.
 func TestCutOff(t *testing.T) {
 	dir := t.TempDir()
 	s, _, _ := opened(t, dir, Options{Segment: 30})
-	add(t, s, 0, 5)
+	add(t, s, 0, 4)
+	synced, err := os.ReadFile(dir + markSuffix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	add(t, s, 4, 5)
 	last := files(t, dir)[1]
 	whole, err := os.ReadFile(last)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for cut := range len(whole) {
-		if err := os.WriteFile(last, whole[:cut], 0o600); err != nil {
+	for cut := 10; cut < len(whole); cut++ {
+		if err := errors.Join(os.WriteFile(last, whole[:cut], 0o600), os.WriteFile(dir+markSuffix, synced, 0o600)); err != nil {
 			t.Fatal(err)
 		}
 		again, got, damaged := opened(t, dir, Options{})
-		want := 3 + cut/10
-		if !slices.Equal(got, records(0, want)) || damaged != nil {
+		if !slices.Equal(got, records(0, 4)) || damaged != nil {
 			t.Fatalf("cut at %d: %q, %v", cut, got, damaged)
 		}
-		add(t, again, want, want+1)
-		if _, got, damaged = opened(t, dir, Options{}); !slices.Equal(got, records(0, want+1)) {
+		add(t, again, 4, 5)
+		if _, got, damaged = opened(t, dir, Options{}); !slices.Equal(got, records(0, 5)) || damaged != nil {
 			t.Fatalf("cut at %d and written on: %q, %v", cut, got, damaged)
 		}
 		if err := again.Close(); err != nil {
 			t.Fatal(err)
 		}
-		for _, name := range files(t, dir)[1:] {
+		for _, name := range files(t, dir)[2:] {
 			if err := os.Remove(name); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
+}
+
+// Whatever becomes of what was acknowledged is told: a bit that is flipped in any file, a
+// file that is cut or removed, a folder that is gone, and the mark itself.
+func TestEveryDamageIsTold(t *testing.T) {
+	parent := t.TempDir()
+	dir := filepath.Join(parent, "spool")
+	s, _, _ := opened(t, dir, Options{Segment: 30})
+	add(t, s, 0, 8)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	names := append(files(t, dir), dir+markSuffix)
+	kept := map[string][]byte{}
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept[name] = b
+	}
+	told := func(what string, harm func() error) {
+		t.Helper()
+		if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o700)); err != nil {
+			t.Fatal(err)
+		}
+		for name, b := range kept {
+			if err := os.WriteFile(name, b, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := harm(); err != nil {
+			t.Fatal(err)
+		}
+		s, _, damaged := opened(t, dir, Options{})
+		if damaged == nil {
+			t.Errorf("%s is not told", what)
+		}
+		if next := s.Next(); next < 8 && !strings.HasPrefix(what, "mark") {
+			t.Errorf("%s: place %d is given again", what, next)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, name := range names {
+		what := fmt.Sprint("file ", i)
+		if i == len(names)-1 {
+			what = "mark"
+		}
+		for bit := 0; bit < 8*len(kept[name]); bit += 9 { // one in each byte, each in its turn
+			told(fmt.Sprint(what, ", bit ", bit), func() error {
+				b := slices.Clone(kept[name])
+				b[bit/8] ^= 1 << (bit % 8)
+				return os.WriteFile(name, b, 0o600)
+			})
+		}
+		if what == "mark" {
+			break
+		}
+		for cut := range kept[name] {
+			told(fmt.Sprint(what, " cut at ", cut), func() error { return os.WriteFile(name, kept[name][:cut], 0o600) })
+		}
+		told(what+" removed", func() error { return os.Remove(name) })
+	}
+	told("folder removed", func() error { return os.RemoveAll(dir) })
 }
 
 func TestDamaged(t *testing.T) {
