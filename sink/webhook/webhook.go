@@ -67,10 +67,10 @@ type Counts struct {
 func New(o Options) (*Hook, error) {
 	u, err := url.Parse(o.URL)
 	if err != nil {
-		return nil, fmt.Errorf("webhook: %w", err)
+		return nil, fmt.Errorf("webhook: the URL cannot be read: %w", withoutURL(err))
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("webhook: %q is no endpoint; want http:// or https:// and a host", u.Redacted())
+		return nil, errors.New("webhook: the URL is no endpoint; want http:// or https:// and a host")
 	}
 	if o.Client == nil {
 		o.Client = &http.Client{
@@ -145,6 +145,15 @@ func (h *Hook) Send(ctx context.Context, position int64, verdict []byte) error {
 	}
 }
 
+// withoutURL takes the URL out of an error: its path and query often are the secret by
+// which the endpoint knows its sender.
+func withoutURL(err error) error {
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		return e.Err
+	}
+	return err
+}
+
 // refusal is an answer that trying again will hardly change.
 type refusal struct{ status string }
 
@@ -169,7 +178,7 @@ func (h *Hook) try(ctx context.Context, position int64, body, verdict []byte) (a
 	}
 	resp, err := h.o.Client.Do(req)
 	if err != nil {
-		return 0, err
+		return 0, withoutURL(err)
 	}
 	defer resp.Body.Close()
 	_, _ = io.CopyN(io.Discard, resp.Body, 64<<10) // so that the connection can be used again

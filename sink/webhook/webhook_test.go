@@ -1,9 +1,11 @@
 package webhook
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -126,6 +128,29 @@ func TestSendEndsWithItsContext(t *testing.T) {
 	}
 	if err := h.Send(ctx, 1, []byte("{}")); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// The query and the path of the endpoint, by which it often knows its sender, are in no log
+// line and in no error.
+func TestURLIsNotTold(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var log bytes.Buffer
+	h, err := New(Options{URL: "http://user:hunter2@127.0.0.1:1/hunter2?key=hunter2", Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		After: func(time.Duration) <-chan time.Time { cancel(); return nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Send(ctx, 1, []byte("{}")); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	if text := log.String(); text == "" || strings.Contains(text, "hunter2") {
+		t.Errorf("logged was %q", text)
+	}
+	for _, url := range []string{"ftp://example.com/?key=hunter2", "http://example.com/%zz?key=hunter2", "http://[hunter2"} {
+		if _, err := New(Options{URL: url}); err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%q: %v", url, err)
+		}
 	}
 }
 
