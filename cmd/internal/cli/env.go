@@ -77,7 +77,7 @@ func newLogger(w io.Writer, format string, quiet bool) *slog.Logger {
 		o.Level = slog.LevelWarn
 	}
 	if format == "json" {
-		return slog.New(slog.NewJSONHandler(w, o))
+		return slog.New(newBounded(slog.NewJSONHandler(w, o)))
 	}
-	return slog.New(slog.NewTextHandler(w, o))
+	return slog.New(newBounded(slog.NewTextHandler(w, o)))
 }
