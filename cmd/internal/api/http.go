@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -215,6 +216,8 @@ func (a *Server) explain(err error) *problem.Error {
 		return &problem.Error{Status: http.StatusRequestEntityTooLarge, Detail: err.Error()}
 	case errors.Is(err, state.ErrClosed):
 		return &problem.Error{Status: http.StatusServiceUnavailable, Detail: "weir is stopping; send it again", RetryAfter: 1}
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return &problem.Error{Status: http.StatusBadRequest, Detail: "the body ended before it was whole; send it again"}
 	case errors.Is(err, context.Canceled):
 		return nil
 	}

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -106,4 +107,30 @@ func TestHalfBodyDelaysNoEnd(t *testing.T) {
 		t.Errorf("%v; a checkpoint up to %d of %d", ctx.Err(), pump.Durable(), pump.Next())
 	}
 	r.App = nil
+}
+
+// A body that breaks off is a fault of its sender, and not one of weir.
+func TestBodyThatBreaksOff(t *testing.T) {
+	r := begin(t, Options{})
+	for _, path := range []string{"/v1/check", "/v1/events", "/v1/traces", "/runs/batch"} {
+		c, err := net.Dial("tcp", r.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{\"id\":", path); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.(*net.TCPConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		if resp.StatusCode != http.StatusBadRequest {
+			t.Errorf("%s is answered with %d", path, resp.StatusCode)
+		}
+		_ = resp.Body.Close()
+		_ = c.Close()
+	}
 }
