@@ -246,13 +246,7 @@ func (g *Group) start(ctx context.Context, gen *kafkago.Generation, working *syn
 	}
 	for _, p := range assigned {
 		a := Assignment{Partition: p.ID, Generation: int(gen.ID), MemberID: gen.MemberID, Committed: max(-1, p.Offset)}
-		a.commit = func(next int64) error {
-			err := gen.CommitOffsets(map[string]map[int]int64{g.o.Topic: {p.ID: next}})
-			if err != nil {
-				return fmt.Errorf("commit offset %d of topic %s partition %d in group %s: %w", next, g.o.Topic, p.ID, g.o.Group, err)
-			}
-			return nil
-		}
+		a.commit = func(next int64) error { return g.commit(a, next) }
 		working.Add(1)
 		gen.Start(func(ended context.Context) {
 			defer working.Done()
@@ -268,6 +262,29 @@ func (g *Group) start(ctx context.Context, gen *kafkago.Generation, working *syn
 			_ = pause(ctx, g.o.JoinBackoff)
 		})
 	}
+}
+
+// commitPatience is how long the coordinator may take to keep an offset.
+const commitPatience = 5 * time.Second
+
+// commit tells the group how far a partition is done. It does not do so by the connection
+// of the heartbeats, as the library's generation would: whoever waits there for an answer
+// while that of another is the next to be read looks again and again, and computes as long
+// as the broker takes.
+func (g *Group) commit(a Assignment, next int64) error {
+	ctx, cancel := context.WithTimeout(context.Background(), commitPatience)
+	defer cancel()
+	answer, err := g.o.Cluster.Client().OffsetCommit(ctx, &kafkago.OffsetCommitRequest{GroupID: g.o.Group, GenerationID: a.Generation, MemberID: a.MemberID,
+		Topics: map[string][]kafkago.OffsetCommit{g.o.Topic: {{Partition: a.Partition, Offset: next}}}})
+	if err == nil {
+		for _, p := range answer.Topics[g.o.Topic] {
+			err = cmp.Or(err, p.Error)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("commit offset %d of topic %s partition %d in group %s: %w", next, g.o.Topic, a.Partition, g.o.Group, err)
+	}
+	return nil
 }
 
 // watch ends Run when the number of partitions changes.
