@@ -35,7 +35,24 @@ func fill(text string, reason events.Reason, unit events.Unit, words ...string) 
 	if text == "" {
 		text = "{head}" + reasonText(reason) + ": {n} " + string(unit) + ", {over}"
 	}
-	return strings.NewReplacer(words...).Replace(text)
+	var b strings.Builder
+	for {
+		before, rest, found := strings.Cut(text, "{")
+		b.WriteString(before)
+		if !found {
+			return b.String()
+		}
+		text = rest
+		named := false
+		for i := 0; i < len(words) && !named; i += 2 {
+			if text, named = strings.CutPrefix(rest, words[i][1:]); named {
+				b.WriteString(words[i+1])
+			}
+		}
+		if !named {
+			b.WriteByte('{')
+		}
+	}
 }
 
 func subject(o *order, m *moment) string {
