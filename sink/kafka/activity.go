@@ -25,6 +25,9 @@ type Activity struct {
 	lanes      []*lane // by partition
 	partitions []int
 	parts      [][]Message
+
+	headers []kafkago.Header // of the messages of one Send
+	text    []byte           // what these are made of
 }
 
 // NewActivity returns an Activity that writes to a topic with so many partitions.
@@ -44,16 +47,21 @@ func NewActivity(cluster *eventkafka.Cluster, topic string, partitions int) *Act
 // then, and their positions tell.
 func (a *Activity) Send(ctx context.Context, records []ActivityRecord) error {
 	byAgent := kafkago.Murmur2Balancer{Consistent: true}
+	headers, text := a.headers[:0], a.text[:0]
 	for i := range records {
 		r := &records[i]
-		m := Message{Value: r.Value, Headers: r.Source.headers()}
+		first := len(headers)
+		headers, text = r.Source.appendTo(headers, text)
+		m := Message{Value: r.Value, Headers: headers[first:len(headers):len(headers)]}
 		if r.Key == "" {
 			for p := range a.parts {
 				a.parts[p] = append(a.parts[p], m)
 			}
 			continue
 		}
-		m.Key = []byte(r.Key)
+		start := len(text)
+		text = append(text, r.Key...)
+		m.Key = text[start:len(text):len(text)]
 		p := byAgent.Balance(kafkago.Message{Key: m.Key}, a.partitions...)
 		a.parts[p] = append(a.parts[p], m)
 	}
@@ -68,6 +76,11 @@ func (a *Activity) Send(ctx context.Context, records []ActivityRecord) error {
 	for p := range a.parts {
 		clear(a.parts[p])
 		a.parts[p] = a.parts[p][:0]
+	}
+	clear(headers)
+	a.headers = headers
+	if a.text = text; cap(text) > keptText {
+		a.text = nil
 	}
 	return errors.Join(errs...)
 }

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"sync"
 
 	eventkafka "weir/events/kafka"
 	"weir/events/kafka/recordbatch"
@@ -16,19 +17,24 @@ func AppendTo(ctx context.Context, cluster *eventkafka.Cluster, topic string, pa
 	return l.write(ctx, msgs)
 }
 
+// batches are for those who write now and then to one of many partitions: none of them
+// keeps the memory of a batch to itself.
+var batches = sync.Pool{New: func() any { return &recordbatch.Encoder{From: recordbatch.Nobody} }}
+
 // write writes messages without sequence numbers.
 func (l *lane) write(ctx context.Context, msgs []Message) (first int64, err error) {
-	b := recordbatch.Encoder{From: recordbatch.Nobody}
+	b := batches.Get().(*recordbatch.Encoder)
+	defer batches.Put(b)
 	for done := 0; done < len(msgs); {
 		if err := b.Encode(msgs[done:], l.most); err != nil {
 			return first, l.say("append to", err)
 		}
 		var base int64
 		err := l.insist(ctx, func(ctx context.Context) (err error) {
-			base, err = l.produce(ctx, &b)
+			base, err = l.produce(ctx, b)
 			return err
 		})
-		if tooLarge(err) && l.shrink(&b, &msgs, done) {
+		if tooLarge(err) && l.shrink(b, &msgs, done) {
 			continue
 		}
 		if err != nil {

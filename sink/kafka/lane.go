@@ -1,12 +1,11 @@
 package kafka
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
+	"net"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -91,7 +90,7 @@ func (l *lane) produce(ctx context.Context, b *recordbatch.Encoder) (int64, erro
 	size := binary.BigEndian.AppendUint32(nil, uint32(len(b.Bytes)))
 	res, err := l.cluster.Client().RawProduce(ctx, &kafkago.RawProduceRequest{
 		Topic: l.topic, Partition: l.partition, RequiredAcks: kafkago.RequireAll,
-		RawRecords: protocol.RawRecordSet{Reader: io.MultiReader(bytes.NewReader(size), bytes.NewReader(b.Bytes))},
+		RawRecords: protocol.RawRecordSet{Reader: &net.Buffers{size, b.Bytes}},
 	})
 	b.Lent = b.Lent || err != nil
 	if errors.Is(err, protocol.ErrNoTopic) { // or it may not be seen

@@ -22,8 +22,17 @@ const (
 	fromPartHeader      = "weir-part"
 )
 
-func (p Position) headers() []kafkago.Header {
-	return []kafkago.Header{decimal(fromPartitionHeader, int64(p.Partition)), decimal(fromOffsetHeader, p.Offset), decimal(fromPartHeader, int64(p.Part))}
+// appendTo appends the headers that say the position, and what these are made of to text.
+func (p Position) appendTo(headers []kafkago.Header, text []byte) ([]kafkago.Header, []byte) {
+	for _, x := range [...]struct {
+		key string
+		n   int64
+	}{{fromPartitionHeader, int64(p.Partition)}, {fromOffsetHeader, p.Offset}, {fromPartHeader, int64(p.Part)}} {
+		start := len(text)
+		text = strconv.AppendInt(text, x.n, 10)
+		headers = append(headers, kafkago.Header{Key: x.key, Value: text[start:len(text):len(text)]})
+	}
+	return headers, text
 }
 
 // PositionOf reads the position of a record of the activity topic from its headers

@@ -8,7 +8,8 @@ import (
 
 func TestPositionOf(t *testing.T) {
 	want := Position{3, 1 << 40, 2}
-	got, err := PositionOf(append([]kafkago.Header{{Key: "other", Value: []byte("x")}}, want.headers()...))
+	headers, _ := want.appendTo(nil, nil)
+	got, err := PositionOf(append([]kafkago.Header{{Key: "other", Value: []byte("x")}}, headers...))
 	if err != nil || got != want {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -18,7 +19,7 @@ func TestPositionOf(t *testing.T) {
 			t.Errorf("%v is read as %+v", h, p)
 		}
 	}
-	h := want.headers()
+	h, _ := want.appendTo(nil, nil)
 	f()
 	f(h[0], h[1])
 	f(h[0], h[1], decimal(fromPartHeader, -1))

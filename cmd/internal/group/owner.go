@@ -161,7 +161,7 @@ func (p *partitionOwner) open(ctx context.Context) (err error) {
 	options.Letters = &topicLetters{sinkkafka.NewDeadLetters(p.letters, p.set.topic, p.partition, m.clock.Now)}
 	if p.set.stage == pump.FlowStage {
 		p.activity = sinkkafka.NewActivity(o.Cluster, o.Topics.Activity, len(m.agentSet.partitions))
-		options.Activity = &topicActivity{p.activity, p.partition}
+		options.Activity = &topicActivity{topic: p.activity, source: p.partition}
 	} else {
 		options.Answer, options.Metrics = nil, nil
 	}
@@ -492,15 +492,17 @@ func (l *topicLetters) Since(ctx context.Context, from int64, fn func(offset int
 type topicActivity struct {
 	topic  *sinkkafka.Activity
 	source int // partition of the events
+	out    []sinkkafka.ActivityRecord
 }
 
 func (t *topicActivity) Send(ctx context.Context, activity []pump.Repartitioned) error {
-	out := make([]sinkkafka.ActivityRecord, len(activity))
+	t.out = t.out[:0]
 	for i := range activity {
 		r := &activity[i]
-		out[i] = sinkkafka.ActivityRecord{Key: r.Key, Value: r.Value, Source: sinkkafka.Position{Partition: t.source, Offset: r.Offset, Part: r.Part}}
+		t.out = append(t.out, sinkkafka.ActivityRecord{Key: r.Key, Value: r.Value, Source: sinkkafka.Position{Partition: t.source, Offset: r.Offset, Part: r.Part}})
 	}
-	return t.topic.Send(ctx, out)
+	defer clear(t.out)
+	return t.topic.Send(ctx, t.out)
 }
 
 // troubleOf tells what an exchange with the brokers failed of.
