@@ -44,6 +44,8 @@ var kinds = []kind{
 	{"AG2, group chat", "masft_ag2", func(l labels) bool { return l["topology"] == "group_chat" }, capped, endedWell},
 	{"InterCode", "intercode", all, func(l labels) bool { return l.is("turns_out") }, func(l labels) bool { return l.is("honest") }},
 	{"Who&When", "whowhen_hc", all, func(l labels) bool { return l.is("loop_2plus") }, func(l labels) bool { return !l.is("loop_2plus") }},
+	{"SWE-agent", "sweagent", all, func(l labels) bool { return l.is("exit_cost") }, func(l labels) bool { return l.is("submitted") }},
+	{"ChatDev", "chatdev", all, none, func(l labels) bool { return true }},
 	{"tau-bench", "tau_", all, none, func(l labels) bool { return l.is("success") }},
 }
 
