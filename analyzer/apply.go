@@ -29,6 +29,8 @@ type moment struct {
 	callAt   int  // index into calls of from; -1 when the call is not remembered
 
 	returned     bool // the hop returned to a party that control had come through
+	joined       bool // the callee was not in the episode before
+	beside       bool // the hop was made beside the one before, whose callee has not answered yet
 	stale        int64
 	staleSame    int64
 	stalePair    int // index into pairs, -1 when no round was closed
@@ -69,6 +71,7 @@ func (e *Engine) apply(f *Flow, m *moment) {
 	ev := m.ev
 	m.from, m.to, m.tool = none, none, none
 	f.trace(ev.CorrelationSource)
+	f.flags &^= flagEnded
 	if m.word {
 		f.clearPatterns(true)
 		if !ev.Claimed {
@@ -80,7 +83,9 @@ func (e *Engine) apply(f *Flow, m *moment) {
 		m.from = f.party(e.limits.Identity.Of(ev.From), false)
 	}
 	if !ev.To.IsZero() && ev.To.Type != events.PartyHuman && (ev.Kind == events.AgentCall || ev.Kind == events.AgentReturn) {
+		known := f.unique
 		m.to = f.party(e.limits.Identity.Of(ev.To), false)
+		m.joined = f.unique > known
 	}
 	if e.agents.silence {
 		f.follow(m)
@@ -122,12 +127,17 @@ func (e *Engine) applyCall(f *Flow, m *moment) {
 	caller := &f.parties[m.from]
 	caller.flags |= partyPlaced
 	m.idle = f.noWork(m, caller, e.limits.Rules[ruleOfIdle].All)
+	if m.beside = f.sideBySide(m); m.beside && m.joined {
+		callee.flags |= partyBeside
+	}
 	m.returned = f.moveTo(m.from, m.to)
 	if m.returned && callee.revisits < 1<<15 {
 		callee.revisits++
 	}
 	f.stampRate(m)
-	f.hopRuns(m)
+	if !m.idle || !m.beside { // who sends several out at once made one attempt
+		f.hopRuns(m)
+	}
 	f.openRound(m, m.from, m.to)
 	f.delegate(m)
 	m.conversation = f.countConversation(ev.ConversationID)
@@ -136,6 +146,15 @@ func (e *Engine) applyCall(f *Flow, m *moment) {
 		callee.flags &^= partyWorked
 	}
 	f.applyTask(m)
+}
+
+// sideBySide tells whether the caller gives work away while the one it gave work to last is
+// still at it: delegations of one batch, of which none answers to another.
+func (f *Flow) sideBySide(m *moment) bool {
+	if m.ev.TransferMode != events.ReturnToCaller || f.pos == none || f.pos == m.from {
+		return false
+	}
+	return slices.ContainsFunc(f.pairs, func(r pair) bool { return r.open && r.from == m.from && r.to == f.pos })
 }
 
 // noWork tells whether the caller is known to have done nothing since it was
@@ -201,8 +220,11 @@ func (f *Flow) applyReturn(m *moment) {
 	f.closeRound(m, m.from, m.to)
 	f.answerDelegation(m)
 	if m.to == none { // back to a human
-		if f.pos == m.from && f.parties[m.from].parent != none {
-			f.pos = f.parties[m.from].parent
+		switch parent := f.parties[m.from].parent; {
+		case f.pos == m.from && parent != none:
+			f.pos = parent
+		case parent == none:
+			f.flags |= flagEnded
 		}
 		return
 	}

@@ -198,6 +198,19 @@ func TestBehaviour(t *testing.T) {
 			s.tool("main", "test", `{"run":"all"}`, fmt.Sprint(i, " passed"))
 		}
 	})
+	f("edits that are refused now and then, and else only acknowledged", 0, 0, func(s *story) {
+		for i := range 30 {
+			s.fail("main", "edit", fmt.Sprintf(`{"i":%d}`, i), "read the file first")
+			s.tool("main", "edit", fmt.Sprintf(`{"j":%d}`, i), "")
+			s.events[len(s.events)-1].Content = events.Hash{}
+		}
+	})
+	f("polling a status whose text hardly changes", 0, 0, func(s *story) {
+		s.near, s.gap = true, 3*time.Second
+		for i := range 39 {
+			s.tool("main", "status", `{"job":1}`, fmt.Sprintf("worker one is working on the first part of the job and has been for %d minutes, worker two waits for it", i))
+		}
+	})
 	f("edits that all say ok", 0, 0, func(s *story) {
 		for i := range 28 {
 			s.tool("main", "edit", fmt.Sprintf(`{"patch":%d}`, i), "ok")
@@ -416,7 +429,7 @@ func TestBehaviour(t *testing.T) {
 			s.tool("main", "search", fmt.Sprintf(`{"filter":%d}`, i), "[]")
 		}
 	})
-	f("calls without end in one turn", 100, 250, func(s *story) {
+	f("calls without end in one turn", 150, 250, func(s *story) {
 		for i := range 300 {
 			s.tool("main", fmt.Sprint("tool", i%7), fmt.Sprintf(`{"i":%d}`, i), fmt.Sprint("result ", i))
 		}

@@ -103,8 +103,8 @@ type flowFlags uint8
 const (
 	flagDelta      flowFlags = 1 << iota // token deltas were seen: aggregates say nothing new
 	flagIncomplete                       // the first event seen was not a start
-	flagEnded
-	flagTurnOpen // the call that opens the turn was seen
+	flagEnded                            // nobody is at work: the flow ended, or gave its answer to the person who began it
+	flagTurnOpen                         // the call that opens the turn was seen
 )
 
 type party struct {
@@ -137,6 +137,7 @@ const (
 	partyPlaced // called or was called, so that its parent means something
 	partyUntold // did something of which the agent stage was not told
 	partyDone   // gave control back: nothing is expected of it
+	partyBeside // was sent out beside another, and is no further party in the count of them
 )
 
 // shortResult is the most bytes of a result, such as "ok" or "[]", that proves nothing when
@@ -339,7 +340,7 @@ func (f *Flow) newEpisode(at events.Stamp) {
 	for i := range f.parties {
 		p := &f.parties[i]
 		p.parent = none
-		p.flags &^= partyActive | partyWorked | partyPlaced
+		p.flags &^= partyActive | partyWorked | partyPlaced | partyBeside
 		p.revisits, p.chain, p.open = 0, 0, 0
 	}
 	f.clearPatterns(false)
@@ -452,6 +453,9 @@ func (f *Flow) forgetParty(i uint8) {
 	}
 	if f.pos == i {
 		f.pos = f.parties[i].parent
+	}
+	if f.parties[i].flags&partyBeside != 0 {
+		f.unique--
 	}
 	f.clearHopsOf(i)
 	for j := range f.rate {

@@ -335,9 +335,9 @@ func (e *Engine) next(f *Flow) (at events.Stamp, what int) {
 }
 
 // durationDue is when the age of the episode passes a threshold that has not been
-// spoken of, if the episode lives so long.
+// spoken of, if the episode lives so long. Who is done grows no older.
 func (e *Engine) durationDue(f *Flow) events.Stamp {
-	if f.events == 0 || f.aged == agedStopped || f.held(f.clock) { // for a flow that waits, time stands still
+	if f.events == 0 || f.aged == agedStopped || f.flags&flagEnded != 0 || f.held(f.clock) { // for a flow that waits, time stands still
 		return 0
 	}
 	s := e.limits.Rules[ruleOfAge]

@@ -1,6 +1,8 @@
 package analyzer
 
 import (
+	"time"
+
 	"weir/events"
 )
 
@@ -170,7 +172,7 @@ func (e *Engine) issue(rule *FlowRule, ph phase, f *Flow, m *moment, set *Settin
 	if ph == phaseStop && !o.shadow {
 		f.offend(rule.ID, m.at)
 	}
-	switch o.stand(m.at, e.limits.Order.TTL); {
+	switch o.stand(m.at, e.ttl(f, o, m.at)); {
 	case ph == phaseWarn:
 		o.until(m.at, o.expires)
 	case action == events.Throttle:
@@ -362,6 +364,17 @@ func (f *Flow) holds(o *order) bool {
 		(o.tried > 0 || rule.Lasts && f.last > o.issued && o.episode == f.episode)
 }
 
+// ttl is how long an order stands that is given or renewed at a time. One about the age of the
+// episode comes while the flow may be silent, and stands no longer than the episode if nothing
+// more comes: the first call after the break begins another one.
+func (e *Engine) ttl(f *Flow, o *order, at events.Stamp) time.Duration {
+	ttl := e.limits.Order.TTL
+	if o.rule == ruleOfAge {
+		ttl = min(ttl, f.episodeEnds(&e.limits).Add(time.Millisecond).Sub(at))
+	}
+	return ttl
+}
+
 // orderDue renews an order that still holds, or ends it.
 func (e *Engine) orderDue(f *Flow, i int, m *moment, fx *Effects) {
 	o := &f.orders[i]
@@ -371,7 +384,7 @@ func (e *Engine) orderDue(f *Flow, i int, m *moment, fx *Effects) {
 		o.until(m.at, m.at.Add(e.limits.Flow.MaxAge))
 		e.emit(f, o, m, nil, fx)
 	case f.holds(o):
-		o.stand(m.at, e.limits.Order.TTL)
+		o.stand(m.at, e.ttl(f, o, m.at))
 		e.emit(f, o, m, nil, fx)
 	case m.at >= o.expires:
 		f.dropOrder(i)

@@ -87,7 +87,8 @@ type FlowLimits struct {
 	MaxAge time.Duration // longest episode; also how long offences are remembered
 	// UserStarts lists, as a bit set of 1<<CorrelationSource, where a user's call
 	// starts a new episode with clean counters: where the id stands for a whole
-	// conversation and not for one action.
+	// conversation and not for one action, or for a prompt, in the middle of which a
+	// person who watches may speak.
 	UserStarts uint16
 }
 
@@ -203,7 +204,7 @@ const DefaultHold = time.Hour
 func Balanced() Limits {
 	l := Limits{
 		Profile:  "balanced",
-		Flow:     FlowLimits{Idle: 10 * time.Minute, MaxAge: 2 * time.Hour, UserStarts: 1<<events.CorrelationConversation | 1<<events.CorrelationSession},
+		Flow:     FlowLimits{Idle: 10 * time.Minute, MaxAge: 2 * time.Hour, UserStarts: 1<<events.CorrelationPrompt | 1<<events.CorrelationConversation | 1<<events.CorrelationSession},
 		Order:    OrderLimits{TTL: 15 * time.Minute, Grace: time.Second, Hold: DefaultHold},
 		Escalate: Escalation{Pair: 3, Agent: 6, Flow: 12},
 		WarnOnly: 1<<events.CorrelationDerived | 1<<events.CorrelationPrincipal,

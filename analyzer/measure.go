@@ -24,6 +24,17 @@ func selfCall(_ *Flow, m *moment, set *Setting) int64 {
 	return 0
 }
 
+// uniqueSessions counts the parties. Those who were sent out together count as the first of them.
+func uniqueSessions(f *Flow) int64 {
+	n := int64(f.unique)
+	for i := range f.parties {
+		if f.parties[i].flags&partyBeside != 0 {
+			n--
+		}
+	}
+	return n
+}
+
 func revisits(f *Flow, m *moment, _ *Setting) int64 {
 	if !m.hop || !m.returned {
 		return 0

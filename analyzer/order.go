@@ -302,6 +302,27 @@ func matchTool(_ *Flow, m *moment, o *order) {
 	o.calls = append(o.calls[:0], callRef{tool: m.tool})
 }
 
+// matchFailing is for a tool that fails in one way. Where it also worked, as a shell does that
+// runs many commands, the calls that failed are refused, else the whole tool.
+func matchFailing(f *Flow, m *moment, o *order) {
+	p := &f.parties[m.from]
+	c := &p.calls[m.callAt]
+	worked := c.flags&callArgs != 0 && slices.ContainsFunc(p.calls, func(o call) bool {
+		return o.tool == c.tool && o.flags&(callResult|callError) == callResult
+	})
+	if !worked {
+		matchTool(f, m, o)
+		return
+	}
+	o.kind, o.picks = events.ToolCall, selectCalls
+	o.calls = o.calls[:0]
+	for i := len(p.calls) - 1; i >= 0; i-- {
+		if x := &p.calls[i]; x.tool == c.tool && sameResult(x, c) {
+			o.addCall(refTo(x))
+		}
+	}
+}
+
 func matchCall(f *Flow, m *moment, o *order) {
 	o.kind, o.picks = events.ToolCall, selectCalls
 	o.calls = append(o.calls[:0], refTo(&f.parties[m.from].calls[m.callAt]))

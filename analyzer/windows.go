@@ -214,7 +214,8 @@ func (f *Flow) slow(m *moment, c *call) bool {
 	return m.ev.DurationMS >= slowCall || int64(f.since(m.at))-int64(c.at) >= slowCall
 }
 
-// backOff is how long somebody waits, in milliseconds, who knows that the provider is busy.
+// backOff is how long somebody waits, in milliseconds, who knows that the provider is busy, or
+// that what is asked for takes its time.
 const backOff = 5_000
 
 // backedOff tells whether the party waited between its last call of the tool and the one at i.
@@ -259,6 +260,11 @@ func reworded(a, b *call) bool {
 		a.flags&b.flags&callSim != 0 && bits.OnesCount64(a.sim^b.sim) <= rewordedResult && (a.flags^b.flags)&callError == 0
 }
 
+// polls tells whether the call at i is made once more after a while, with nothing in between.
+func (p *party) polls(i int) bool {
+	return i > 0 && sameCall(&p.calls[i], &p.calls[i-1]) && int64(p.calls[i].at)-int64(p.calls[i-1].at) >= backOff
+}
+
 // score gives the points of circling for the call at i, whose result just came. Calls that were
 // made side by side are one attempt: none is evidence against another, and one of them scores.
 func (f *Flow) score(p *party, i int) {
@@ -297,6 +303,8 @@ func (f *Flow) score(p *party, i int) {
 	switch {
 	case same:
 		points = 4
+	case near && p.polls(i):
+		return // waiting for something to change, and something does
 	case near:
 		points = 3
 	case c.flags&callShort != 0:
@@ -350,12 +358,15 @@ func rounds(run []uint16, lo, hi int) (best int64, period int) {
 
 // followRun counts results of one tool that are the same in a row.
 func (f *Flow) followRun(m *moment, p *party, c *call) {
-	if c.flags&callHashed == 0 || m.retry {
-		return
-	}
 	i := 0
 	for i < len(p.runs) && p.runs[i].tool != c.tool {
 		i++
+	}
+	if c.flags&callHashed == 0 || m.retry {
+		if i < len(p.runs) && p.runs[i].failed && c.flags&callError == 0 && m.ev.Status == events.StatusOK {
+			p.runs[i].n = 0 // it worked, whatever it brought
+		}
+		return
 	}
 	if i == len(p.runs) {
 		total := 0
