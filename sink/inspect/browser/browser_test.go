@@ -325,6 +325,27 @@ func TestLiveUnderLoad(t *testing.T) {
 	b.quiet("the live page under load")
 }
 
+// TestOvertakenAnswer chooses a scenario, holds its answer back, and chooses another one.
+func TestOvertakenAnswer(t *testing.T) {
+	w, b := start(t), openTab(t)
+	b.open(w.url + "/ui/scenarios")
+	b.until(`document.querySelector("#limits")?.value !== ""`)
+	const choose = `{ const s = document.querySelector("#case"); s.selectedIndex = %d; s.dispatchEvent(new Event("change")); true }`
+	eval[bool](b, `{ const real = window.fetch; let first = true; window.late = 0;
+		window.fetch = (...a) => first && String(a[0]?.url ?? a[0]).includes("/play")
+			? (first = false, real(...a).then((r) => new Promise((go) => { window.release = () => go(r); })))
+			: real(...a); true }`)
+	eval[bool](b, fmt.Sprintf(choose, 1))
+	eval[bool](b, fmt.Sprintf(choose, 2))
+	b.until(`window.release && document.querySelector("#limits").value !== ""`)
+	want := eval[string](b, `document.querySelector("#limits").value + document.querySelector("main").innerText`)
+	eval[bool](b, `window.release(); setTimeout(() => { window.late = 1 }, 200); true`)
+	b.until(`window.late === 1`)
+	if got := eval[string](b, `document.querySelector("#limits").value + document.querySelector("main").innerText`); got != want {
+		t.Errorf("an answer that was overtaken is shown:\n%s\nwant\n%s", got, want)
+	}
+}
+
 // TestOtherLimits plays a scenario and a log by limits that were changed in the page.
 func TestOtherLimits(t *testing.T) {
 	w, b := start(t), openTab(t)

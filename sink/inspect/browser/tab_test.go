@@ -105,7 +105,7 @@ func eval[T any](b *tab, expression string) T {
 // until waits for a condition in the page.
 func (b *tab) until(condition string) {
 	b.t.Helper()
-	if _, err := chromedp.Run(b.ctx, chromedp.Poll[bool](condition, chromedp.WithPollingTimeout(20*time.Second), chromedp.WithPollingInterval(20*time.Millisecond))); err != nil {
+	if _, err := chromedp.Run(b.ctx, chromedp.Poll[bool](condition, chromedp.WithPollingTimeout(time.Minute), chromedp.WithPollingInterval(20*time.Millisecond))); err != nil {
 		b.t.Fatalf("%s: %v\n%s\n%v", condition, err, eval[string](b, `document.body.innerText.slice(0, 2000)`), b.complaints())
 	}
 }

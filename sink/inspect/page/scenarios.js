@@ -32,14 +32,19 @@ export default async function ({ main, signal, parameters, remember }) {
     play();
   }
 
+  // An answer that another choice has overtaken is not shown: it would put the limits of
+  // one case beside another.
+  let latest = 0;
   async function play() {
+    const asked = ++latest;
     fault.hidden = true;
     try {
       const played = await post("/v1/inspect/play", { text: events.value, limits: limits.value }, signal);
+      if (asked !== latest) return;
       if (!limits.value) limits.value = played.limits;
       show(played);
     } catch (error) {
-      if (signal.aborted) return;
+      if (signal.aborted || asked !== latest) return;
       fault.hidden = false;
       fault.textContent = plain(error.message);
       result.replaceChildren();

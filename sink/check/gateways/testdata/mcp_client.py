@@ -21,7 +21,12 @@ async def main():
             error = getattr(err, "error", None)
             data = getattr(error, "data", None)
             seen = {"kind": "exception", "error": True, "text": str(err), "reason": data.get("reason_code", "") if isinstance(data, dict) else ""}
-        print(json.dumps(seen), flush=True)
+    print(json.dumps(seen), flush=True)
 
 
-asyncio.run(main())
+try:
+    asyncio.run(main())
+except BaseExceptionGroup as err:
+    # Envoy may close the connection behind its refusal before the SDK has read it: then
+    # the caller's exception comes out of the client's end, not of the call.
+    print(json.dumps({"kind": "exception", "error": True, "text": str(err), "reason": ""}), flush=True)
