@@ -19,10 +19,10 @@ const (
 
 func (a *Server) agentRoutes() []route {
 	return []route{
-		{"GET", "/v1/agents", reader, a.serveAgents},
+		{"GET", "/v1/agents", reader, a.turns.of(a.serveAgents)},
 		{"GET", "/v1/agents/{id}", reader, a.serveAgent},
 		{"POST", "/v1/agents/{id}/rescue", sender, a.serveRescue},
-		{"GET", "/v1/notes", reader, a.serveNotes},
+		{"GET", "/v1/notes", reader, a.turns.of(a.serveNotes)},
 		{"POST", "/v1/notes", sender, a.serveNote},
 	}
 }

@@ -175,6 +175,7 @@ type Server struct {
 	counts  *pump.Counts
 	metrics *prom.Metrics // nil when nobody asks for them
 	meter   meter
+	turns   turns // of dear answers
 
 	program  Program
 	log      Log
@@ -194,7 +195,7 @@ type Server struct {
 
 // New checks the options. It has no effects.
 func New(o Options) (*Server, error) {
-	a := &Server{o: o, clock: o.Clock, logger: o.Logger, trust: o.Trust, budget: o.Budget, counts: o.Counts}
+	a := &Server{o: o, clock: o.Clock, logger: o.Logger, trust: o.Trust, budget: o.Budget, counts: o.Counts, turns: newTurns()}
 	var err error
 	if a.tokens, err = newTokens(o); err != nil {
 		return nil, err
