@@ -22,6 +22,18 @@ func IsPattern(path string) bool {
 	return strings.ContainsAny(path, "*?[")
 }
 
+// Folder is the folder that all files of a pattern lie in or below.
+func Folder(pattern string) string {
+	if st, err := os.Stat(pattern); err == nil && st.IsDir() {
+		return pattern
+	}
+	folder := filepath.Dir(pattern)
+	for strings.ContainsAny(folder, "*?[") {
+		folder = filepath.Dir(folder)
+	}
+	return folder
+}
+
 // Files lists the files that a pattern stands for, in the order of their names: all in a
 // folder and below, or those that match. Hidden files are left out, and those that have
 // the name of one that was rotated away: a Tail finds them when it needs them.

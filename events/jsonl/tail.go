@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -21,6 +22,10 @@ type Options struct {
 	Documents bool          // a record may span many lines
 	MaxRecord int           // longest record in bytes; default 8 MiB
 	Poll      time.Duration // how often a file is looked at that has nothing new; default 250 ms
+	// Within is a folder that the file has to lie in, and what links lead to as well; ""
+	// lets them lead anywhere. Whoever may write into a followed folder could else have any
+	// file read that weir may read.
+	Within string
 	// After is time.After, except in tests.
 	After func(time.Duration) <-chan time.Time
 }
@@ -255,7 +260,7 @@ func (t *Tail) atEnd(ctx context.Context) error {
 // rewritten deals with a file that was cut short or written anew. Who did so has
 // often made a copy before, with lines in it that came after the last look.
 func (t *Tail) rewritten() error {
-	rotated, place, err := findRotated(t.path, t.place)
+	rotated, place, err := t.findRotated(t.place)
 	if err != nil {
 		return fmt.Errorf("follow %s: %w", t.path, err)
 	}
@@ -288,6 +293,9 @@ func (t *Tail) open() error {
 		t.pipe = newPipe(t.path, false)
 		return nil
 	}
+	if t.o.Within != "" {
+		return t.openWithin()
+	}
 	st, err := os.Stat(t.path)
 	if err != nil {
 		return err
@@ -302,7 +310,20 @@ func (t *Tail) open() error {
 	if t.file, err = os.Open(t.path); err != nil {
 		return err
 	}
-	if st, err = t.file.Stat(); err == nil {
+	return t.begin()
+}
+
+func (t *Tail) openWithin() (err error) {
+	if t.file, err = OpenWithin(t.o.Within, t.path); err != nil {
+		return err
+	}
+	return t.begin()
+}
+
+// begin goes on in the file that was opened.
+func (t *Tail) begin() error {
+	st, err := t.file.Stat()
+	if err == nil {
 		t.place, err = identify(t.file)
 	}
 	if err == nil {
@@ -312,6 +333,33 @@ func (t *Tail) open() error {
 		return errors.Join(err, t.Close())
 	}
 	return nil
+}
+
+// OpenWithin opens a regular file that lies in a folder or below. No link on the way to
+// it may lead out of the folder.
+func OpenWithin(folder, path string) (*os.File, error) {
+	name, err := filepath.Rel(folder, path)
+	if err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	// A pipe that has taken the place of a file would keep whoever opens it.
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	st, err := f.Stat()
+	if err == nil && !st.Mode().IsRegular() {
+		err = errors.New("it is no regular file")
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
 // goOn finds where to go on in the open file, or the rotated file that has to be read
@@ -329,7 +377,7 @@ func (t *Tail) goOn(size int64) error {
 		t.goOnAt(from.Offset)
 		return nil
 	}
-	rotated, place, err := findRotated(t.path, from)
+	rotated, place, err := t.findRotated(from)
 	if err != nil || rotated == nil {
 		return err
 	}
@@ -348,11 +396,15 @@ func (t *Tail) goOnAt(offset int64) {
 	}
 }
 
-// findRotated looks beside path for the file of a position: under another name, or
+// findRotated looks beside the path for the file of a position: under another name, or
 // as a copy. It returns nil when there is none.
-func findRotated(path string, from Position) (*os.File, Position, error) {
+func (t *Tail) findRotated(from Position) (*os.File, Position, error) {
 	if from.Hashed == 0 {
 		return nil, Position{}, nil
+	}
+	path, open := t.path, os.Open
+	if t.o.Within != "" {
+		open = func(path string) (*os.File, error) { return OpenWithin(t.o.Within, path) }
 	}
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if err != nil {
@@ -364,7 +416,7 @@ func findRotated(path string, from Position) (*os.File, Position, error) {
 		return e.Name() == base || !strings.HasPrefix(e.Name(), stem) || !e.Type().IsRegular()
 	})
 	for _, e := range entries {
-		f, err := os.Open(filepath.Join(filepath.Dir(path), e.Name()))
+		f, err := open(filepath.Join(filepath.Dir(path), e.Name()))
 		if err != nil {
 			continue // not ours to read
 		}

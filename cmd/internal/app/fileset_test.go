@@ -134,3 +134,44 @@ func TestFollowPattern(t *testing.T) {
 		t.Errorf("followed are %q, want %q", got, want)
 	}
 }
+
+// Whoever may write into a followed folder has no other file read: neither by a link that
+// was there, nor by one that takes the place of a file or of a folder.
+func TestLinksOutOfFolders(t *testing.T) {
+	const secret = "hunter2"
+	for _, pattern := range []string{"", "*.jsonl", "*"} {
+		t.Run("pattern "+pattern, func(t *testing.T) {
+			dir := t.TempDir()
+			folder, outside := filepath.Join(dir, "logs"), filepath.Join(dir, "outside")
+			must := func(err error) {
+				t.Helper()
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			must(os.MkdirAll(filepath.Join(folder, "sub"), 0o700))
+			must(os.Mkdir(outside, 0o700))
+			appendFile(t, filepath.Join(outside, "s.jsonl"), strings.Repeat(secret+"\n", 3))
+			must(os.Symlink(filepath.Join(outside, "s.jsonl"), filepath.Join(folder, "link.jsonl")))
+			swapped := filepath.Join(folder, "swapped.jsonl")
+			appendFile(t, swapped, lines(call("a", 0, "x", "y")))
+			appendFile(t, filepath.Join(folder, "sub", "s.jsonl"), lines(call("b", 0, "x", "y")))
+			r := begin(t, Options{StateDir: filepath.Join(dir, "state"), Follow: []intake.Follow{{Path: filepath.Join(folder, pattern), Format: "canonical"}}})
+			r.followed("a", 1)
+			must(os.Rename(swapped, filepath.Join(folder, "old")))
+			must(os.Symlink(filepath.Join(outside, "s.jsonl"), swapped))
+			must(os.Rename(filepath.Join(folder, "sub"), filepath.Join(dir, "sub")))
+			must(os.Symlink(outside, filepath.Join(folder, "sub")))
+			told := func() bool { // that it cannot be read, or that it is not followed any more
+				return !slices.ContainsFunc(r.reading.States(), func(s intake.Status) bool { return s.Path == swapped && s.Error == "" })
+			}
+			r.until(told)
+			// What comes after it shows that all was looked at.
+			appendFile(t, filepath.Join(folder, "last.jsonl"), lines(call("c", 0, "x", "y")))
+			r.followed("c", 1)
+			if got := r.do("GET", "/v1/deadletters", ""); strings.Contains(got.body, secret) || r.store.DeadLetterCount() != 0 {
+				t.Errorf("dead letters: %s", got.body)
+			}
+		})
+	}
+}

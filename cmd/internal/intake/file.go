@@ -80,8 +80,12 @@ func (f *follower) cursorName() string { return "follow:" + f.path }
 
 // newFollower looks at the file, when it is there, so that a format that is not known
 // is told at the start. Files of a folder share their adapters.
-func newFollower(in *Intake, spec Follow, shared *sharedAdapters) (*follower, error) {
-	f := &follower{in: in, path: spec.Path, shared: shared, status: Status{Path: spec.Path}}
+func newFollower(in *Intake, spec Follow, folder *fileSet) (*follower, error) {
+	f := &follower{in: in, path: spec.Path, status: Status{Path: spec.Path}}
+	within := ""
+	if folder != nil {
+		f.shared, within = &folder.shared, jsonl.Folder(folder.spec.Path)
+	}
 	wrap := func(err error) error { return fmt.Errorf("follow %s: %w", spec.Path, err) }
 	var from followCursor
 	if spec.Path != "-" {
@@ -101,7 +105,7 @@ func newFollower(in *Intake, spec Follow, shared *sharedAdapters) (*follower, er
 		f.format, err = registry.Lookup(from.Format)
 	default:
 		var head []byte
-		if head, err = headOf(spec.Path); err == nil && len(head) > 0 {
+		if head, err = headOf(spec.Path, within); err == nil && len(head) > 0 {
 			f.format, err = registry.Detect(head)
 		}
 	}
@@ -111,7 +115,7 @@ func newFollower(in *Intake, spec Follow, shared *sharedAdapters) (*follower, er
 	// An adapter that pairs records has to see those again whose partners may come;
 	// it is told the file from its beginning, and what it says of the old is dropped.
 	rewind := from.Format != "" && from.Format != canonicalName
-	f.tail = jsonl.Follow(spec.Path, jsonl.Options{From: from.Position, Rewind: rewind, MaxRecord: adapter.MaxRecord, After: in.o.Clock.After})
+	f.tail = jsonl.Follow(spec.Path, jsonl.Options{From: from.Position, Within: within, Rewind: rewind, MaxRecord: adapter.MaxRecord, After: in.o.Clock.After})
 	if f.format.New != nil {
 		f.use(f.format)
 	}
@@ -119,7 +123,17 @@ func newFollower(in *Intake, spec Follow, shared *sharedAdapters) (*follower, er
 }
 
 // headOf returns the beginning of a regular file; nothing when it is not there yet.
-func headOf(path string) ([]byte, error) {
+func headOf(path, within string) ([]byte, error) {
+	if within != "" {
+		file, err := jsonl.OpenWithin(within, path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		return readHead(file)
+	}
 	st, err := os.Stat(path)
 	if path == "-" || errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -134,6 +148,10 @@ func headOf(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	return readHead(file)
+}
+
+func readHead(file *os.File) ([]byte, error) {
 	head, err := io.ReadAll(io.LimitReader(file, detectBytes))
 	return head, errors.Join(err, file.Close())
 }

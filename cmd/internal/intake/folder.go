@@ -102,7 +102,7 @@ func (d *fileSet) begin(ctx context.Context, path string, files *sync.WaitGroup)
 	if size, passed := d.passed[path]; err != nil || passed && (size == st.Size() || size >= detectBytes) {
 		return // gone, or passed over and not longer than it was
 	}
-	f, err := newFollower(d.in, Follow{Path: path, Format: d.spec.Format}, &d.shared)
+	f, err := newFollower(d.in, Follow{Path: path, Format: d.spec.Format}, d)
 	if err != nil {
 		if _, told := d.passed[path]; !told {
 			d.in.o.Logger.Warn("a file is passed over", "error", err)
