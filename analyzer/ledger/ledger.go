@@ -1,0 +1,303 @@
+// Package ledger keeps what a tree of flows has spent together. It promises that the sums
+// are exact in whatever order the flows tell of what they spent, that what is set aside for a
+// child comes back when the child ends or falls silent, and that a ledger is small: of the
+// children only those that were heard of last are remembered one by one.
+package ledger
+
+import (
+	"encoding/binary"
+	"errors"
+	"slices"
+
+	"weir/events"
+)
+
+// What is counted of a tree.
+const (
+	Calls = iota // of agents and tools
+	Tokens
+	Cost // millionths of a US dollar
+	Amounts
+)
+
+// Amount is so much of each thing that is counted.
+type Amount [Amounts]int64
+
+// MaxChildren is how many children are remembered one by one. When there are more, the one
+// that was silent longest gives way: what it spent stays in the sum, what was set aside for
+// it comes back.
+const MaxChildren = 384
+
+// most keeps sums of sums from overflowing.
+const most = 1 << 60
+
+// Ledger is what one tree has spent since it began. The zero Ledger is one that has not begun.
+type Ledger struct {
+	Start    events.Stamp // 0 before anything was spent
+	Last     events.Stamp // when something was spent, or tried, last
+	Spent    Amount       // by all flows of the tree, the root's own included
+	children []Child      // in the order in which they appeared
+}
+
+// Child is a flow below the root that was heard of lately.
+type Child struct {
+	flow   uint64
+	parent uint32
+	Seen   events.Stamp // when it was heard of last
+	Told   events.Stamp // when its flow was last told that the tree has no room for it; 0 for never
+	Spent  Amount
+}
+
+// Reset forgets everything but keeps the memory.
+func (l *Ledger) Reset() { *l = Ledger{children: l.children[:0]} }
+
+// Began reports whether anything was told of the tree.
+func (l *Ledger) Began() bool { return l.Start != 0 }
+
+// Begin begins the tree anew at a time.
+func (l *Ledger) Begin(at events.Stamp) {
+	l.Reset()
+	l.Start, l.Last = at, at
+}
+
+// Child returns the child with a flow of that hash; nil for one that is not remembered.
+func (l *Ledger) Child(flow uint64) *Child {
+	for i := range l.children {
+		if l.children[i].flow == flow {
+			return &l.children[i]
+		}
+	}
+	return nil
+}
+
+// Hear notes that a flow below the root was heard of at a time, and returns it. The parent is
+// 0 for a flow that the root itself opened.
+func (l *Ledger) Hear(flow, parent uint64, at events.Stamp) *Child {
+	c := l.Child(flow)
+	if c == nil {
+		if len(l.children) == MaxChildren {
+			l.ForgetOldest()
+		}
+		l.children = append(l.children, Child{flow: flow})
+		c = &l.children[len(l.children)-1]
+	}
+	if parent != 0 {
+		c.parent = short(parent)
+	}
+	c.Seen = max(c.Seen, at)
+	return c
+}
+
+// Spend adds to what the tree has spent; c is the child that did, nil for the root.
+func (l *Ledger) Spend(c *Child, n Amount) {
+	for i := range n {
+		l.Spent[i] = min(most, l.Spent[i]+max(0, n[i]))
+		if c != nil {
+			c.Spent[i] = min(most, c.Spent[i]+max(0, n[i]))
+		}
+	}
+}
+
+// End takes a child out that has ended: nothing is set aside for it any more.
+func (l *Ledger) End(flow uint64) {
+	for i := range l.children {
+		if l.children[i].flow == flow {
+			l.children = slices.Delete(l.children, i, i+1)
+			return
+		}
+	}
+}
+
+// Forget takes those children out that were not heard of since a time.
+func (l *Ledger) Forget(since events.Stamp) {
+	n := 0
+	for i := range l.children {
+		if l.children[i].Seen > since {
+			if n != i {
+				l.children[n] = l.children[i]
+			}
+			n++
+		}
+	}
+	l.children = l.children[:n]
+}
+
+// ForgetOldest lets the child give way that was silent longest.
+func (l *Ledger) ForgetOldest() {
+	oldest := 0
+	for i := range l.children {
+		if l.children[i].Seen < l.children[oldest].Seen {
+			oldest = i
+		}
+	}
+	l.children = slices.Delete(l.children, oldest, oldest+1)
+}
+
+// Living is how many children are remembered.
+func (l *Ledger) Living() int64 { return int64(len(l.children)) }
+
+// Before is how many of the children that are remembered appeared before one.
+func (l *Ledger) Before(c *Child) int64 {
+	return int64(slices.IndexFunc(l.children, func(o Child) bool { return o.flow == c.flow }))
+}
+
+// Freed is when the next child falls silent, if a silence of so long ends it; 0 without
+// children.
+func (l *Ledger) Freed(silence events.Stamp) (at events.Stamp) {
+	for i := range l.children {
+		if end := l.children[i].Seen + silence; at == 0 || end < at {
+			at = end
+		}
+	}
+	return at
+}
+
+// Reserved is how much is set aside for the children but not spent by them, when each may
+// count on a share of it. What is set aside for the one flow does not count.
+func (l *Ledger) Reserved(of int, share int64, but uint64) (n int64) {
+	if share == 0 {
+		return 0
+	}
+	for i := range l.children {
+		if c := &l.children[i]; c.flow != but {
+			n = min(most, n+max(0, share-c.Spent[of]))
+		}
+	}
+	return n
+}
+
+// Depth is how far below the root a flow is: 1 for one that the root opened. The parent is 0
+// where nobody told it. A flow below one that is not remembered is taken for one that the root
+// opened.
+func (l *Ledger) Depth(flow, parent uint64) int64 {
+	above := short(parent)
+	if parent == 0 {
+		c := l.Child(flow)
+		if c == nil {
+			return 1
+		}
+		above = c.parent
+	}
+	n := int64(1)
+	for n <= int64(len(l.children)) { // a circle ends there
+		i := slices.IndexFunc(l.children, func(c Child) bool { return above != 0 && short(c.flow) == above })
+		if i < 0 {
+			break
+		}
+		n, above = n+1, l.children[i].parent
+	}
+	return n
+}
+
+// short is by what a child knows its parent.
+func short(flow uint64) uint32 {
+	if flow == 0 {
+		return 0
+	}
+	return max(1, uint32(flow))
+}
+
+// AppendBinary appends the record of the ledger, in which times are told from a clock.
+func (l *Ledger) AppendBinary(b []byte, clock events.Stamp) []byte {
+	b = binary.AppendVarint(b, int64(l.Start-clock))
+	b = binary.AppendVarint(b, int64(l.Last-clock))
+	b = l.Spent.append(b)
+	b = binary.AppendUvarint(b, uint64(len(l.children)))
+	for i := range l.children {
+		c := &l.children[i]
+		b = binary.LittleEndian.AppendUint64(b, c.flow)
+		b = binary.LittleEndian.AppendUint32(b, c.parent)
+		b = binary.AppendVarint(b, int64(c.Seen-clock))
+		told := int64(0) // none; what was told is never before the first
+		if c.Told != 0 {
+			told = int64(c.Told-clock)<<1 | 1
+		}
+		b = c.Spent.append(binary.AppendVarint(b, told))
+	}
+	return b
+}
+
+func (n *Amount) append(b []byte) []byte {
+	for _, v := range n {
+		b = binary.AppendUvarint(b, uint64(v))
+	}
+	return b
+}
+
+var errDamaged = errors.New("the ledger of a tree is damaged")
+
+// Read reads what AppendBinary wrote from the beginning of b, and returns the rest.
+func (l *Ledger) Read(b []byte, clock events.Stamp) (rest []byte, err error) {
+	l.Reset()
+	d := reader{b: b}
+	l.Start, l.Last = d.time(clock), d.time(clock)
+	d.amount(&l.Spent)
+	n := d.number(MaxChildren)
+	for range n {
+		var c Child
+		c.flow, c.parent = binary.LittleEndian.Uint64(d.take(8)), binary.LittleEndian.Uint32(d.take(4))
+		c.Seen = d.time(clock)
+		if told := d.varint(); told&1 != 0 {
+			c.Told = clock + events.Stamp(told>>1)
+		}
+		d.amount(&c.Spent)
+		l.children = append(l.children, c)
+	}
+	if d.bad || l.Start <= 0 {
+		l.Reset()
+		return nil, errDamaged
+	}
+	return d.b, nil
+}
+
+// reader reads a record; the first fault sticks and everything after is zero.
+type reader struct {
+	b   []byte
+	bad bool
+}
+
+func (d *reader) take(n int) []byte {
+	if len(d.b) < n {
+		d.bad, d.b = true, nil
+		return make([]byte, n)
+	}
+	p := d.b[:n]
+	d.b = d.b[n:]
+	return p
+}
+
+func (d *reader) varint() int64 {
+	v, n := binary.Varint(d.b)
+	if n <= 0 {
+		d.bad, d.b = true, nil
+		return 0
+	}
+	d.b = d.b[n:]
+	return v
+}
+
+// number reads one from 0 to the greatest.
+func (d *reader) number(greatest uint64) int64 {
+	v, n := binary.Uvarint(d.b)
+	if n <= 0 || v > greatest {
+		d.bad, d.b = true, nil
+		return 0
+	}
+	d.b = d.b[n:]
+	return int64(v)
+}
+
+func (d *reader) time(clock events.Stamp) events.Stamp {
+	at := clock + events.Stamp(d.varint())
+	if at < 0 || at > 1<<53 {
+		d.bad = true
+		return 0
+	}
+	return at
+}
+
+func (d *reader) amount(n *Amount) {
+	for i := range n {
+		n[i] = d.number(most)
+	}
+}
