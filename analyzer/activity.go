@@ -13,7 +13,7 @@ import (
 // or the Effects that it stands in: it is good until the next Reset of the Effects, and
 // as long as the bytes under event and flow stay what they are.
 type Activity struct {
-	Key   string // whom it concerns, see AgentKey and ProjectKey
+	Key   string // whom it concerns, see AgentKey, ProjectKey and TreeKey
 	Event events.Event
 }
 
@@ -51,6 +51,10 @@ const (
 	WorkDone    = "done"    // it gave control back: nothing is expected of it
 	WorkRefused = "refused" // it tried calls that an order refused, as many as total_updates says
 	WorkOpened  = "opened"  // it opened a flow by calling the agent of the key
+
+	// Of a flow, to the tree that it belongs to: work and usage say what it spent since it told last.
+	WorkSpent = "spent"
+	WorkEnded = "ended" // and it is over
 )
 
 // Told returns how far a log has told the agent stage everything: whatever its flows did
@@ -68,6 +72,8 @@ type agentRows struct {
 	projects bool // calls in projects
 	attempts bool // calls against orders
 	silence  bool // what parties do
+	trees    bool // what flows spend that name a parent or a root
+	tells    bool // and some row tells who asks what is left
 }
 
 func agentRowsOf(l *AgentLimits) (w agentRows) {
@@ -89,6 +95,8 @@ func agentRowsOf(l *AgentLimits) (w agentRows) {
 		case CountedRefused:
 			w.attempts = true
 		}
+		w.tells = w.tells || set.Tell != 0
+		w.trees = w.trees || AgentRules[r].Counts.ofTree()
 		w.silence = w.silence || AgentRules[r].Silence && l.Report > 0
 	}
 	return w
@@ -120,6 +128,9 @@ func (e *Engine) Relay(p *Partition, ev *events.Event, fx *Effects) bool {
 // passOn tells the agent stage what it wants to know of an event that the flow has
 // counted.
 func (e *Engine) passOn(f *Flow, m *moment, fx *Effects) {
+	if f.root != "" && e.agents.trees {
+		e.passSpent(f, m, fx)
+	}
 	switch m.ev.Kind {
 	case events.AgentStatus, events.NoteAdded, events.RescueRequest, events.ReviewResult:
 		e.passWord(m.ev, m.when, fx)
@@ -154,7 +165,7 @@ func (e *Engine) passCall(f *Flow, m *moment, fx *Effects) {
 		}
 	}
 	if e.agents.projects && ev.ProjectID != "" {
-		fx.sayTo("project:", ev.ProjectID, ev, m.when).SampledRate = ev.SampledRate
+		fx.sayTo(projectPrefix, ev.ProjectID, ev, m.when).SampledRate = ev.SampledRate
 	}
 	if e.agents.opened && f.events == 1 {
 		if a := fx.say(ev.To, ev, m.when); a != nil {
@@ -176,7 +187,7 @@ func (e *Engine) passAck(ev *events.Event, when events.Stamp, fx *Effects) {
 		}
 	}
 	if e.agents.projects && ev.ProjectID != "" {
-		fx.sayTo("project:", ev.ProjectID, ev, when).Ack = ev.Ack
+		fx.sayTo(projectPrefix, ev.ProjectID, ev, when).Ack = ev.Ack
 	}
 }
 

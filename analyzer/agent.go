@@ -1,6 +1,7 @@
 package analyzer
 
 import (
+	"weir/analyzer/ledger"
 	"weir/events"
 )
 
@@ -23,7 +24,7 @@ const (
 const MaxAgentRecord = 16 << 10
 
 // Agent is all that is remembered of one agent over all flows, or of one project, of
-// which only the caps are counted. The zero Agent is one of which nothing was seen.
+// which only the caps are counted, or of one tree of flows, of which only the ledger is kept. The zero Agent is one of which nothing was seen.
 // Every slice has a cap.
 //
 // Strings of a decoded Agent alias the record that it was decoded from.
@@ -59,6 +60,8 @@ type Agent struct {
 	stuck  stuck
 	shadow stuck // by rows in shadow mode: it has no ladder
 	notes  []Note
+
+	tree ledger.Ledger // of a tree of flows
 
 	tags []string // memory of the tags of notes that were decoded
 }
@@ -135,6 +138,8 @@ func (a *Agent) Last() events.Stamp { return a.last }
 
 // Reset forgets everything but keeps the memory of its slices.
 func (a *Agent) Reset(key string) {
+	tree := a.tree
+	tree.Reset()
 	*a = Agent{key: key, ids: a.ids[:0], stamps: a.stamps[:0], works: a.works[:0], messages: a.messages[:0], minted: a.minted[:0],
-		tries: a.tries[:0], orders: a.orders[:0], notes: a.notes[:0], tags: a.tags[:0]}
+		tries: a.tries[:0], orders: a.orders[:0], notes: a.notes[:0], tags: a.tags[:0], tree: tree}
 }

@@ -15,6 +15,9 @@ import (
 // versions; a newer one is refused.
 const agentCodecVersion = 2
 
+// treeCodecVersion is that of a record with a ledger, which an older weir must not read.
+const treeCodecVersion = 3
+
 // Presence bits of an agent's record.
 const (
 	agentHasCaps byte = 1 << iota
@@ -32,6 +35,8 @@ func (a *Agent) AppendBinary(dst []byte) ([]byte, error) {
 	start := len(dst)
 	for dst = a.encode(dst); len(dst)-start > MaxAgentRecord; dst = a.encode(dst[:start]) {
 		switch {
+		case a.isTree() && a.tree.Living() > 0:
+			a.tree.ForgetOldest()
 		case len(a.notes) > 0:
 			a.notes = a.notes[:copy(a.notes, a.notes[1:])]
 		case len(a.orders) > 0:
@@ -59,7 +64,11 @@ func (a *Agent) encode(b []byte) []byte {
 	if a.coherence != 0 || a.risk != 0 {
 		has |= agentHasFigures
 	}
-	b = append(b, agentCodecVersion, has, byte(a.told), byte(len(a.ids)), byte(len(a.stamps)), byte(len(a.works)),
+	version := byte(agentCodecVersion)
+	if a.tree.Began() {
+		version = treeCodecVersion
+	}
+	b = append(b, version, has, byte(a.told), byte(len(a.ids)), byte(len(a.stamps)), byte(len(a.works)),
 		byte(len(a.messages)), byte(len(a.minted)), byte(len(a.tries)), byte(len(a.orders)), byte(len(a.notes)))
 	b = binary.AppendVarint(b, int64(a.clock))
 	b = a.putTimes(b, a.last, a.reported)
@@ -103,6 +112,9 @@ func (a *Agent) encode(b []byte) []byte {
 		for _, tag := range n.Tags {
 			b = putString(b, tag)
 		}
+	}
+	if version == treeCodecVersion {
+		b = a.tree.AppendBinary(b, a.clock)
 	}
 	return b
 }
@@ -158,7 +170,7 @@ func (a *Agent) UnmarshalBinary(key string, b []byte) error {
 		d.fail()
 	}
 	h := d.take(sizeAgentHead)
-	if !d.bad && h[0] != agentCodecVersion {
+	if !d.bad && h[0] != agentCodecVersion && h[0] != treeCodecVersion {
 		return fmt.Errorf("agent record has version %d, this weir reads version %d: use the weir that wrote it, or delete the state and fold the log again", h[0], agentCodecVersion)
 	}
 	has := h[1]
@@ -210,6 +222,12 @@ func (a *Agent) UnmarshalBinary(key string, b []byte) error {
 		}
 		if len(a.tags) > first {
 			n.Tags = slices.Clip(a.tags[first:])
+		}
+	}
+	if !d.bad && h[0] == treeCodecVersion {
+		var err error
+		if d.b, err = a.tree.Read(d.b, a.clock); err != nil {
+			d.fail()
 		}
 	}
 	return d.end("agent record")

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"weir/analyzer/ledger"
 	"weir/events"
 )
 
@@ -27,6 +28,12 @@ func fillAny(t *testing.T, r *rand.Rand, v reflect.Value, path string, elements,
 		for i := range x.counts {
 			x.counts[i] = r.Uint32() | 1
 		}
+		return
+	case *ledger.Ledger:
+		if elements > 3 {
+			return // of no agent; TestRecordOfATreeThatIsFullFits
+		}
+		*x = anyLedger(r, elements)
 		return
 	case *events.Stamp:
 		*x = 1 + events.Stamp(r.Int64N(int64(lastStamp)))
@@ -206,5 +213,40 @@ func TestCapsUnderAnotherWindow(t *testing.T) {
 	f(500, 30)
 	if c.count(1_000_000, 1000) {
 		t.Error("what is older than the window is counted")
+	}
+}
+
+// anyLedger returns a ledger with so many children and no figure that is small.
+func anyLedger(r *rand.Rand, children int) (l ledger.Ledger) {
+	at := events.Stamp(1<<40 + r.Int64N(1<<39))
+	l.Begin(at)
+	l.Last = at + events.Stamp(r.IntN(1<<22))
+	for range children {
+		c := l.Hear(r.Uint64()|1, r.Uint64()|1, at+events.Stamp(r.IntN(1<<22)))
+		c.Told = c.Seen + events.Stamp(r.IntN(1<<20))
+		l.Spend(c, ledger.Amount{r.Int64N(1 << 20), r.Int64N(1 << 34), r.Int64N(1 << 34)})
+	}
+	return l
+}
+
+// TestRecordOfATreeThatIsFullFits fills a ledger with more children than are kept, and with
+// orders: what does not fit gives way, the children that were silent longest first.
+func TestRecordOfATreeThatIsFullFits(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	full := anyAgent(t, r, 3, 12)
+	full.Reset("tree:" + strings.Repeat("r", events.MaxID))
+	full.clock = 1 << 40
+	full.tree = anyLedger(r, 2*ledger.MaxChildren)
+	for r := AgentRuleTreeCalls; r < AgentRuleCount; r++ {
+		full.orders = append(full.orders, agentOrder{rule: r, standingOrder: standingOrder{phase: phaseStop, due: 1 << 41, observed: 1 << 60, limit: 1 << 60}})
+	}
+	spent := full.tree.Spent
+	record, err := full.AppendBinary(nil)
+	if err != nil || len(record) > MaxAgentRecord {
+		t.Fatalf("%d bytes, %v", len(record), err)
+	}
+	var got Agent
+	if err := got.UnmarshalBinary(full.key, record); err != nil || got.tree.Spent != spent || got.tree.Living() < 300 {
+		t.Errorf("%d children, %v of %v: %v", got.tree.Living(), got.tree.Spent, spent, err)
 	}
 }

@@ -16,10 +16,11 @@ import (
 // not fire by the time of an event, only in AdvanceAgent: others may know of the agent
 // what came before, and have not told it yet.
 func (e *Engine) StepAgent(p *Agents, a *Agent, ev *events.Event, fx *Effects) {
+	fx.Answer = nil
 	if !e.concerns(a, ev) {
 		return
 	}
-	if a.repeats(ev) {
+	if !a.isTree() && a.repeats(ev) { // a flow tells its tree of each event once
 		fx.Counts.Duplicates++
 		return
 	}
@@ -52,6 +53,9 @@ func (e *Engine) StepAgent(p *Agents, a *Agent, ev *events.Event, fx *Effects) {
 	case events.ReviewResult:
 		e.reviewed(p, a, m, fx)
 	case events.VerdictAck:
+		if a.isTree() {
+			e.heardOfTree(a, m, fx)
+		}
 		if !e.refusedBy(a, m, fx) {
 			e.acknowledged(p, a, m, fx)
 		}
@@ -62,6 +66,8 @@ func (e *Engine) StepAgent(p *Agents, a *Agent, ev *events.Event, fx *Effects) {
 			e.count(a, m, fx)
 		case WorkRefused:
 			e.countRefusals(a, m, fx)
+		case WorkSpent, WorkEnded:
+			e.spend(a, m, fx)
 		default:
 			e.atWork(p, a, m, fx)
 		}
@@ -75,6 +81,9 @@ const lastStamp events.Stamp = 1 << 52
 // concerns reports whether the event can change anything about the agent. What does not is
 // dropped without a trace, so that agents of which nothing is to be known need no record.
 func (e *Engine) concerns(a *Agent, ev *events.Event) bool {
+	if a.isTree() {
+		return e.agents.trees && (a.events > 0 || ev.Kind == events.AgentActivity)
+	}
 	for r := range AgentRuleCount {
 		if e.countsEvent(r, a, ev) {
 			return true

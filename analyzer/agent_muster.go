@@ -141,15 +141,17 @@ func (l *roll) appendBinary(b []byte) []byte {
 	return append(b, 0)
 }
 
-// read reads what appendBinary wrote. A count that has no place fails.
-func (l *roll) read(d *decoder) {
+// read reads what appendBinary wrote when there were so many rows. A count that has no place
+// fails.
+func (l *roll) read(d *decoder, rules uint64) {
+	columns := 1 + 2*rules
 	*l = roll{newest: d.count()}
 	for !d.bad {
 		place := d.uvarint()
 		if place == 0 {
 			return
 		}
-		day, column := (place-1)/musterColumns, (place-1)%musterColumns
+		day, column := (place-1)/columns, (place-1)%columns
 		n := d.uvarint()
 		if day >= musterDays || n > 1<<32-1 {
 			d.fail()
@@ -162,6 +164,3 @@ func (l *roll) read(d *decoder) {
 		}
 	}
 }
-
-// musterColumns is how many counts a day has.
-const musterColumns = 1 + 2*uint64(AgentRuleCount)

@@ -128,6 +128,9 @@ func (e *Engine) agentOrderDue(a *Agent, o *agentOrder, fx *Effects) {
 	rule, set := &AgentRules[o.rule], &e.limits.Agents.Rules[o.rule]
 	if o.action == events.Halt {
 		switch {
+		case a.isTree() && m.at >= a.treeEnds(e):
+			a.dropOrder(o)
+			return
 		case o.tried > 0:
 			e.issueAgent(a, o, m, m.at.Add(e.limits.Order.TTL), fx)
 			return
@@ -156,7 +159,7 @@ func (e *Engine) defiedAgent(a *Agent, m *agentMoment, fx *Effects) {
 		o := &a.orders[i]
 		// A call that opens a flow comes a second time as a message: each is counted where
 		// the order was given for the like.
-		if !o.refuses(events.Throttle, m.when) || (AgentRules[o.rule].Counts == CountedOpened) != (m.ev.Kind == events.AgentActivity) {
+		if !o.refuses(AgentRules[o.rule].Action, m.when) || o.action == events.Halt && !a.isTree() || !a.isTree() && (AgentRules[o.rule].Counts == CountedOpened) != (m.ev.Kind == events.AgentActivity) {
 			continue
 		}
 		if !o.early(m.when, false, e.limits.Order.Grace) {

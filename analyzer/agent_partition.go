@@ -96,7 +96,11 @@ func (c *candidate) before(o *candidate) bool {
 	return string(c.name) < string(o.name)
 }
 
-const agentsVersion = 1
+const agentsVersion = 2
+
+// firstAgentRules is how many rows about agents there were when the version was 1: the counts
+// of stuck agents by row were as many then.
+const firstAgentRules = 12
 
 // AppendBinary appends the record of the partition to dst. It never fails.
 func (p *Agents) AppendBinary(dst []byte) ([]byte, error) {
@@ -109,7 +113,7 @@ func (p *Agents) AppendBinary(dst []byte) ([]byte, error) {
 		dst = binary.AppendUvarint(dst, uint64(len(c.name)))
 		dst = append(dst, c.name...)
 	}
-	return p.roll.appendBinary(dst), nil
+	return p.roll.appendBinary(binary.AppendUvarint(dst, uint64(AgentRuleCount))), nil
 }
 
 // UnmarshalBinary reads a record that AppendBinary wrote. An empty record is the zero
@@ -121,7 +125,7 @@ func (p *Agents) UnmarshalBinary(b []byte) error {
 	}
 	d := decoder{b: b}
 	h := d.take(2)
-	if h[0] != agentsVersion {
+	if h[0] != agentsVersion && h[0] != 1 {
 		return errors.New("state of the agents was written by another version of weir: delete the state to fold the log again")
 	}
 	p.Watermark = events.Stamp(d.varint())
@@ -133,6 +137,10 @@ func (p *Agents) UnmarshalBinary(b []byte) error {
 		c.name = []byte(d.string())
 		c.id = xxhash.Sum64(c.name)
 	}
-	p.roll.read(&d)
+	rules := uint64(firstAgentRules)
+	if h[0] != 1 {
+		rules = min(d.uvarint(), uint64(AgentRuleCount))
+	}
+	p.roll.read(&d, rules)
 	return d.end("state of the agents")
 }

@@ -93,6 +93,9 @@ func (a *Agent) stampsOf(r AgentRuleID) *[]events.Stamp {
 // tallyAt is what a row counts in the window that ends at a time, whatever comes after.
 func (e *Engine) tallyAt(r AgentRuleID, a *Agent, at events.Stamp) tally {
 	set := &e.limits.Agents.Rules[r]
+	if AgentRules[r].Counts.ofTree() {
+		return tally{n: a.treeValue(AgentRules[r].Counts, nil, at), ends: a.treeEnds(e)}
+	}
 	if AgentRules[r].Coarse {
 		a.caps.rescale(bucketOf(set))
 		return tally{n: a.caps.sum(at / a.caps.width), buckets: &a.caps}
@@ -111,12 +114,16 @@ type tally struct {
 	stamps  []events.Stamp // what is counted, or
 	width   events.Stamp   // of the window
 	buckets *agentCap
+	ends    events.Stamp // of what is counted until it is over as a whole
 }
 
 // below is when less than k of it is left if nothing comes, for a k of which so much is
 // there.
 func (t *tally) below(k int64) events.Stamp {
 	k = max(k, 1)
+	if t.ends != 0 {
+		return t.ends
+	}
 	if t.buckets != nil {
 		return t.buckets.below(k)
 	}

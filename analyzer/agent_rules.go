@@ -20,6 +20,12 @@ const (
 	AgentRuleHealthGood
 	AgentRuleCadence
 	AgentRuleRescue
+	AgentRuleTreeCalls
+	AgentRuleTreeTokens
+	AgentRuleTreeCost
+	AgentRuleTreeDuration
+	AgentRuleTreeDepth
+	AgentRuleTreeChildren
 	AgentRuleCount
 )
 
@@ -37,7 +43,18 @@ const (
 	CountedProject          // messages in a project
 	CountedOpened           // flows that were opened by a call to an agent
 	CountedRefused          // calls of an agent that orders refused
+
+	// Of a tree of flows.
+	CountedTreeCalls    // of agents and tools, by all flows
+	CountedTreeTokens   // by all flows
+	CountedTreeCost     // by all flows
+	CountedTreeAge      // seconds since the tree began
+	CountedTreeDepth    // how far the flow is below the root
+	CountedTreeChildren // flows below the root that are at work
 )
+
+// ofTree tells whether it is counted of a tree of flows.
+func (c Counted) ofTree() bool { return c >= CountedTreeCalls }
 
 // ruleOfRescue is the row that the fold itself looks for: somebody asks for help.
 const ruleOfRescue = AgentRuleRescue
@@ -100,4 +117,28 @@ var AgentRules = [AgentRuleCount]AgentRule{
 		About:  "Somebody asks for help for an agent, or an agent for itself by a note with the tags stuck and help.",
 		Most:   silenceKept,
 		Action: events.Resume, From: "recovery"},
+	{ID: AgentRuleTreeCalls, Name: "max_tree_calls", Reason: "max_tree_calls_exceeded", Unit: events.UnitCalls,
+		About: "Calls of agents and tools by a flow and all that descend from it, together.",
+		Text:  "{head}{n} calls in the tree, {over}", Counts: CountedTreeCalls, Shares: true, Tells: true,
+		Action: events.Halt, Armed: true, Status: 402, From: "weir", Needs: NeedCaller, Default: most(Off, Off-1)},
+	{ID: AgentRuleTreeTokens, Name: "max_tree_tokens", Reason: "max_tree_tokens_exceeded", Unit: events.UnitTokens,
+		About: "Tokens of a flow and of all that descend from it, together; only deltas are summed.",
+		Text:  "{head}{n} tokens in the tree, {over}", Counts: CountedTreeTokens, Shares: true, Tells: true,
+		Action: events.Halt, Armed: true, Status: 402, From: "weir", Needs: NeedTokens, Default: most(Off, Off-1)},
+	{ID: AgentRuleTreeCost, Name: "max_tree_cost_usd", Reason: "max_tree_cost_exceeded", Unit: events.UnitUSD,
+		About: "US dollars spent by a flow and all that descend from it, together.",
+		Text:  "{head}{n} USD in the tree, {over}", Counts: CountedTreeCost, Shares: true, Tells: true,
+		Action: events.Halt, Armed: true, Status: 402, From: "weir", Needs: NeedTokens, Default: most(Off, Off-1)},
+	{ID: AgentRuleTreeDuration, Name: "max_tree_duration", Reason: "max_tree_duration_exceeded", Unit: events.UnitSeconds,
+		About: "Seconds since a tree of flows began, looked at when one of them calls or spends.",
+		Text:  "{head}the tree is {n}s old, {over}", Counts: CountedTreeAge, Tells: true, Most: episodeLength,
+		Action: events.Halt, Status: 402, From: "weir", Needs: NeedTime, Default: stop(Off, Off)},
+	{ID: AgentRuleTreeDepth, Name: "max_tree_depth", Reason: "max_tree_depth_exceeded", Unit: events.UnitHops,
+		About: "How far a flow is below the root of its tree: 1 for one that the root opened. The order is about that flow alone.",
+		Text:  "{head}the flow is {n} below the root, {over}", Counts: CountedTreeDepth, Most: childrenKept,
+		Action: events.Halt, Status: 403, From: "weir", Needs: NeedCaller, Default: most(Off, Off-1)},
+	{ID: AgentRuleTreeChildren, Name: "max_tree_children", Reason: "max_tree_children_exceeded", Unit: events.UnitFlows,
+		About: "Flows below the root that are at work at one time. The order is about the flow that is one too many, until one of the others may have fallen silent.",
+		Text:  "{head}{n} flows of the tree are at work, {over}", Counts: CountedTreeChildren, Most: childrenKept,
+		Action: events.Throttle, Status: 429, From: "weir", Needs: NeedCaller, Default: most(Off, Off-1)},
 }

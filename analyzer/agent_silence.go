@@ -348,7 +348,7 @@ func (e *Engine) news(s *stuck, certain bool, mode Mode) bool {
 // silenceDue is when silence has to be judged next; 0 for never.
 func (e *Engine) silenceDue(a *Agent) events.Stamp {
 	q := e.quietOf(a)
-	if !q.counts {
+	if !q.counts || a.isTree() {
 		return 0
 	}
 	at := e.nextAlarm(a, &a.stuck, &q).at

@@ -13,6 +13,7 @@ import (
 const (
 	agentPrefix   = "agent:"
 	projectPrefix = "project:"
+	treePrefix    = "tree:" // and the correlation id of the root
 )
 
 // finding is what a verdict about an agent or a project says. What is left zero is left
@@ -24,6 +25,7 @@ type finding struct {
 	group         string        // with since, which order it is: "stuck" for all of one episode of being stuck; "" for the reason
 	certain       bool          // stuck, not only potentially
 	recovery      *events.Recovery
+	flow          string // of a tree: the one flow that it is about
 	detail        string // text of others, for people only: cloned and cut
 }
 
@@ -48,9 +50,15 @@ func (e *Engine) agentVerdict(a *Agent, m *agentMoment, x *finding) events.Verdi
 	v := rule.verdict(&x.standingOrder, a.verdictOrder(x.orderGroup(), x.since), m.at, e.limits.Agents.Rules[x.rule].Window, e.limits.Agents.HTTPStatus[x.rule])
 	v.Scope = events.Scope{Kind: events.ScopeAgent.String(), ID: id}
 	v.Reason, v.ConfigVersion, v.Confidence = x.reasonCode(), e.limits.Version, confidenceOf(m.ev)
-	if a.isProject() {
+	switch {
+	case a.isProject():
 		v.Scope.Kind, v.ProjectID = events.ScopeProject.String(), id
-	} else {
+	case x.flow != "":
+		v.CorrelationID = strings.Clone(x.flow)
+		v.Scope, v.RootCorrelationID = events.Scope{Kind: events.ScopeFlow.String(), ID: v.CorrelationID}, id
+	case a.isTree():
+		v.Scope.Kind, v.RootCorrelationID = events.ScopeTree.String(), id
+	default:
 		v.Agent = id
 	}
 	if m.ev != nil { // else a deadline
@@ -63,7 +71,7 @@ func (e *Engine) agentVerdict(a *Agent, m *agentMoment, x *finding) events.Verdi
 	if x.action == events.Allow {
 		return v
 	}
-	if x.phase > phaseWarn {
+	if x.phase > phaseWarn && x.flow == "" {
 		v.Match = a.match(x.action)
 	}
 	v.AgentMessage = x.agentMessage()
@@ -92,12 +100,14 @@ func (a *Agent) verdictOrder(group string, since events.Stamp) uint64 {
 }
 
 // match tells a dispatcher which calls are refused: those to the agent, those of the
-// agent, or those in the project.
+// agent, or those in the project or the tree.
 func (a *Agent) match(action events.Action) *events.Match {
 	id := strings.Clone(a.name())
 	switch {
 	case a.isProject():
 		return &events.Match{Kind: events.AgentCall.String(), ProjectID: id}
+	case a.isTree():
+		return &events.Match{RootCorrelationID: id}
 	case action == events.Halt:
 		return &events.Match{From: []string{id}}
 	}
@@ -133,7 +143,8 @@ func confidenceOf(ev *events.Event) string {
 func (x *finding) message() string {
 	rule := &AgentRules[x.rule]
 	why := reasonText(x.reasonCode())
-	n, l := number(float64(x.observed)), number(float64(x.limit))
+	limit, observed := x.figures(rule.Unit)
+	n, l := number(observed), number(limit)
 	switch x.action {
 	case events.Allow:
 		return clearedText(x.reasonCode())

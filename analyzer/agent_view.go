@@ -10,7 +10,7 @@ import (
 // AgentView is an agent for people and programs.
 type AgentView struct {
 	Agent       string           `json:"agent"`             // id, without the kind before the colon
-	Kind        string           `json:"kind"`              // agent or project
+	Kind        string           `json:"kind"`              // agent, project or tree
 	State       string           `json:"state"`             // active, in_tool, waiting, silent, potentially_stuck, stuck, archived, unwatched
 	Waiting     string           `json:"waiting,omitempty"` // for what: user, approval, child, backoff; work when nothing is expected of it
 	Events      int64            `json:"events"`
@@ -34,6 +34,7 @@ type AgentView struct {
 	Counters    []CounterView    `json:"counters,omitempty"`
 	Orders      []events.Verdict `json:"orders,omitempty"`
 	Notes       []NoteView       `json:"notes,omitempty"`     // newest first
+	Children    int64            `json:"children,omitempty"`  // of a tree: flows below the root that are at work
 	Flows       int              `json:"flows"`               // in which it was at work lately
 	FlowKeys    []string         `json:"flow_keys,omitempty"` // of those: xxhash64 of their ids, as exemplars of metrics carry it
 }
@@ -56,6 +57,9 @@ func (e *Engine) AgentView(p *Agents, a *Agent) AgentView {
 		VoidActive: a.told&toldVoid != 0, MeanGapS: a.meanGap(), Due: events.RFC3339(e.DueAgent(a)), Flows: len(a.works)}
 	if a.isProject() {
 		v.Kind = events.ScopeProject.String()
+	}
+	if a.isTree() {
+		v.Kind, v.Children, v.Last = events.ScopeTree.String(), a.tree.Living(), events.RFC3339(a.tree.Last)
 	}
 	if a.told&toldCoherence != 0 {
 		v.Coherence = &[]float64{a.coherence}[0]
@@ -92,19 +96,20 @@ func (e *Engine) agentCounters(p *Agents, a *Agent) (out []CounterView) {
 	look := *a // the window of a cap may have to be put into other buckets
 	for r := range AgentRuleCount {
 		counts := AgentRules[r].Counts
-		if counts == CountedNothing || a.isProject() != (counts == CountedProject) || !e.countsAgents(r) {
+		if counts == CountedNothing || a.isProject() != (counts == CountedProject) || a.isTree() != counts.ofTree() || !e.countsAgents(r) || counts == CountedTreeDepth {
 			continue
 		}
 		set := &e.limits.Agents.Rules[r]
 		t := e.tallyAt(r, &look, max(p.Watermark, a.clock))
-		c := CounterView{Rule: AgentRules[r].Name, Unit: AgentRules[r].Unit, Observed: float64(t.n)}
+		unit := inUnit(AgentRules[r].Unit)
+		c := CounterView{Rule: AgentRules[r].Name, Unit: AgentRules[r].Unit, Observed: float64(t.n) / unit}
 		if set.Warn != Off {
-			c.Warn = float64(set.Warn)
-			c.Near = c.Observed / max(1, c.Warn)
+			c.Warn = float64(set.Warn) / unit
+			c.Near = float64(t.n) / max(1, float64(set.Warn))
 		}
 		if set.Stop != Off {
-			c.Limit = float64(set.Limit())
-			c.Near = c.Observed / max(1, c.Limit)
+			c.Limit = float64(set.Limit()) / unit
+			c.Near = float64(t.n) / max(1, float64(set.Limit()))
 		}
 		out = append(out, c)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"weir/analyzer/ledger"
 	"weir/events"
 )
 
@@ -20,6 +21,8 @@ type moment struct {
 	word bool          // and in time, from whom it counts: it takes back what a user's word takes back
 	hop  bool          // an agent called an agent
 	idle bool          // and no work was done before it, for sure
+
+	before ledger.Amount // what the flow had told its tree of; nothing where there is none
 
 	set      Setting // of the row that is judged
 	from, to uint8

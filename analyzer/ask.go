@@ -157,6 +157,9 @@ func (e *Engine) applyAck(f *Flow, m *moment, fx *Effects) {
 	}
 	if !known {
 		e.passAck(m.ev, m.when, fx)
+		if f.root != "" && e.agents.trees {
+			fx.sayTo(treePrefix, f.root, m.ev, m.when).Ack = m.ev.Ack
+		}
 	}
 }
 

@@ -56,6 +56,7 @@ const (
 	hasReporting
 	hasReports // to the agent stage
 	hasTries
+	hasTree
 )
 
 // Presence bits of a party.
@@ -88,6 +89,9 @@ func (f *Flow) encode(b []byte) []byte {
 	}
 	if f.triesTold != 0 {
 		has |= hasTries
+	}
+	if f.root != "" {
+		has |= hasTree
 	}
 	b, h := room(b, sizeHead)
 	h[0], h[1], h[2], h[3], h[4], h[5] = codecVersion, has, byte(f.flags), f.aged, byte(f.source), f.pos
@@ -137,6 +141,9 @@ func (f *Flow) encode(b []byte) []byte {
 	}
 	if has&hasTries != 0 {
 		b = binary.AppendVarint(binary.AppendVarint(b, ago(f.clock, f.triesTold)), ago(f.clock, f.triesDue))
+	}
+	if has&hasTree != 0 {
+		b = putString(putString(b, f.root), f.parent)
 	}
 	b, e := room(b, 8*len(f.ids))
 	for _, id := range f.ids {
@@ -474,6 +481,9 @@ func (f *Flow) UnmarshalBinary(key string, b []byte) error {
 	}
 	if has&hasTries != 0 {
 		f.triesTold, f.triesDue = d.ago(f.clock), d.ago(f.clock)
+	}
+	if has&hasTree != 0 {
+		f.root, f.parent = d.string(), d.string()
 	}
 	f.ids = sized(f.ids, d.most(h[6], maxIDs))
 	e := d.take(8 * len(f.ids))

@@ -11,6 +11,7 @@ import (
 // against its limit, and what stands.
 type View struct {
 	Flow       string           `json:"flow"`
+	Root       string           `json:"root_correlation_id,omitempty"` // of the tree that it belongs to
 	Episode    int              `json:"episode"`
 	Start      events.RFC3339   `json:"start"`
 	Last       events.RFC3339   `json:"last"`
@@ -57,7 +58,7 @@ type OffenceView struct {
 
 // View returns the flow for people and programs. Its strings are its own.
 func (e *Engine) View(f *Flow) View {
-	v := View{Flow: strings.Clone(f.key), Episode: int(f.episode) + 1, Start: events.RFC3339(f.start), Last: events.RFC3339(f.last),
+	v := View{Flow: strings.Clone(f.key), Root: strings.Clone(f.root), Episode: int(f.episode) + 1, Start: events.RFC3339(f.start), Last: events.RFC3339(f.last),
 		Events: int64(f.events), Status: "ok", Incomplete: f.flags&flagIncomplete != 0, Stack: []string{}, Hops: int64(f.hops),
 		ToolCalls: int64(f.toolCalls), Turns: int64(f.turns), Tokens: f.tokens[2], CostUSD: float64(f.cost) / 1e6,
 		Released: events.RFC3339(f.released), Orders: []events.Verdict{}}
@@ -130,6 +131,9 @@ func (e *Engine) Explain(f *Flow) string {
 	}
 	if f.tokens[2] > 0 {
 		fmt.Fprintf(&b, " tokens=%d", f.tokens[2])
+	}
+	if f.root != "" {
+		fmt.Fprintf(&b, " root=%s", printable(f.root))
 	}
 	if f.episode > 0 {
 		fmt.Fprintf(&b, " episode=%d", f.episode+1)

@@ -59,6 +59,8 @@ type Flow struct {
 	released events.Stamp // nothing stops the flow before: a person released it
 	source   events.CorrelationSource
 
+	root, parent string // of the tree that it belongs to; a root's own is its key. The parent is empty when it is the root
+
 	ids     []uint64        // (source, id) of the last events, in two halves
 	idTimes [2]events.Stamp // newest time in each half
 	parties []party

@@ -35,6 +35,29 @@ func New(l Limits) *Engine {
 	return e
 }
 
+// Observing returns an engine that judges as e does and hands what it measures to
+// observe: for every event, the value of each row about flows that follows events of its
+// kind, rows that are off included, and the age of the episode; not at deadlines. The
+// value of a row whose thresholds the pace of a party widens is divided by as much, so
+// that all of them can be held against the thresholds as they stand in the limits.
+// Backtests ask so which other thresholds would have warned or stopped; observe is called
+// by the goroutine that calls Step, for the flow whose event is folded.
+func (e *Engine) Observing(observe func(row RuleID, value int64)) *Engine {
+	x := *e
+	x.observe = observe
+	for k := range x.byKind {
+		x.byKind[k] = nil
+	}
+	for i := range Rules {
+		for _, k := range events.Kinds() {
+			if Rules[i].On.Has(k) {
+				x.byKind[k] = append(x.byKind[k], RuleID(i))
+			}
+		}
+	}
+	return &x
+}
+
 // mayFire reports whether the row can give a verdict at all; rows that cannot are
 // not walked.
 func (e *Engine) mayFire(r RuleID) bool {
@@ -59,7 +82,10 @@ type Effects struct {
 	Verdicts []events.Verdict
 	Answer   *events.Verdict // to the last ask; nil when the last event was none
 	Activity []Activity      // for the agent stage, see there what it aliases
-	Counts   Counts
+	// Asked tells that the flow has allowed the last ask and that its tree has the last word: it
+	// is asked by one of the Activity.
+	Asked  bool
+	Counts Counts
 
 	m       moment
 	agent   agentMoment
@@ -115,7 +141,7 @@ func (e *Engine) Fold(p Partition, f *Flow, ev *events.Event) (Partition, *Flow,
 // events with the same FlowKey. What Step keeps of ev it keeps by reference;
 // encode or clone the flow before the bytes under ev change.
 func (e *Engine) Step(p *Partition, f *Flow, ev *events.Event, fx *Effects) {
-	fx.Answer = nil
+	fx.Answer, fx.Asked = nil, false
 	if f.events == 0 && f.key == "" {
 		f.Reset(ev.FlowKey())
 	}
@@ -129,6 +155,9 @@ func (e *Engine) Step(p *Partition, f *Flow, ev *events.Event, fx *Effects) {
 			*m = momentAt(f.clock)
 			m.ev, m.user = ev, ev.By() == events.OriginUser
 			fx.Answer = e.again(f, m)
+			if f.root != "" && e.agents.trees && !m.user && fx.Answer.Action == events.Allow.String() {
+				f.passAgain(ev, fx)
+			}
 		}
 		return
 	}
@@ -140,6 +169,9 @@ func (e *Engine) Step(p *Partition, f *Flow, ev *events.Event, fx *Effects) {
 		fx.Counts.Late++
 	}
 	e.beginEpisode(f, m, fx)
+	if e.agents.trees {
+		e.join(f, m)
+	}
 	f.clock, f.last = m.at, m.at
 	if f.events < 1<<32-1 {
 		f.events++
@@ -213,6 +245,7 @@ func (e *Engine) beginEpisode(f *Flow, m *moment, fx *Effects) {
 		f.revision, f.events, f.episode = old.revision, old.events, old.episode+1
 		f.ids, f.idTimes, f.forgotAt, f.forgotID = old.ids, old.idTimes, old.forgotAt, old.forgotID
 		f.start, f.released = m.at, old.released
+		f.root, f.parent = old.root, old.parent
 		if old.source == events.CorrelationPrincipal {
 			f.source = old.source
 		}

@@ -108,6 +108,9 @@ func (w *fold) hear(key string) {
 			w.refused[key] = v.ID
 		}
 	}
+	if w.fx.Asked && w.fx.Counts.Duplicates > 0 {
+		return // who asks again asks the tree again, which tells repeats by itself
+	}
 	for i := range w.fx.Activity {
 		a := &w.fx.Activity[i]
 		w.passed[key] = append(w.passed[key], a.Key+" "+string(a.Event.AppendJSON(nil)))

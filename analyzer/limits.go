@@ -54,6 +54,9 @@ type Setting struct {
 	// Tell is how much is left when the model begins to be told so; 0 for never. It is of
 	// the rows that say what is left.
 	Tell int64
+	// Reserve is how much of a tree's budget each living child may count on; 0 for nothing.
+	// What it has not spent of that nobody else can spend. It is of the rows that share a budget.
+	Reserve int64
 	// Hold has the whole flow wait for a person where the row would refuse calls; see Hold of OrderLimits.
 	Hold   bool
 	Window int64 // of the rows that have one; seconds or calls, see Rule.Window

@@ -24,6 +24,7 @@ type Row struct {
 	Holds       bool // the setting may hold the flow where the row would refuse
 	Silence     bool // the value is how many seconds an agent was silent
 	Needs       Need // what a log has to tell for the rule to say anything
+	Shares      bool // the setting may set aside a share for each child of a tree
 	Fixed       bool // nothing about the row can be set
 	Blind       bool // the setting may say that results do not count
 	Delegations bool // the setting may say that calls count that are no delegations
@@ -62,7 +63,7 @@ func AgentRow(id AgentRuleID) Row {
 
 func rowOf[S any, ID ~uint8](r *Rule[S, ID]) Row {
 	return Row{Name: r.Name, Reason: r.Reason, Unit: r.Unit, About: r.About, Action: r.Action, Window: r.Window, From: r.From, Status: r.Status,
-		Armed: r.Armed, Tells: r.Tells, Holds: (r.Action == events.Deny || r.Action == events.Halt) && !r.Lifts && !r.Fixed, Paced: r.Paced, Silence: r.Silence, Needs: r.Needs, Fixed: r.Fixed, Blind: r.Blind, Delegations: r.Delegations, Returns: r.Returns, Unknown: r.Unknown, Default: r.Default,
+		Armed: r.Armed, Tells: r.Tells, Holds: (r.Action == events.Deny || r.Action == events.Halt) && !r.Lifts && !r.Fixed, Paced: r.Paced, Silence: r.Silence, Shares: r.Shares, Needs: r.Needs, Fixed: r.Fixed, Blind: r.Blind, Delegations: r.Delegations, Returns: r.Returns, Unknown: r.Unknown, Default: r.Default,
 		place: int(r.ID), counts: r.Counts, span: r.Span, most: r.Most}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"weir/analyzer/ledger"
 	"weir/events"
 )
 
@@ -126,9 +127,10 @@ type Rule[S any, ID ~uint8] struct {
 	Match   func(s S, m *moment, o *order)           // fills in which calls the order refuses
 	Value   func(s S, m *moment, set *Setting) int64 // the observed value
 	Show    func(s S, set *Setting) int64            // the value whatever the last event was, for people
-	// About agents and projects.
+	// About agents, projects and trees of flows.
 	Counts  Counted        // what is counted; nothing for what is about silence
 	Coarse  bool           // counted in buckets, since numbers and windows are large
+	Shares  bool           // the setting may set aside a share for each child of a tree
 	Silence bool           // about silence: the value is seconds, the threshold a deadline
 	Speaks  func(s S) bool // whether silence of an agent in this state counts
 
@@ -160,6 +162,8 @@ var (
 	silenceKept      = reach{int64(maxDuration / time.Second), "nobody waits longer"}
 	messageTimesKept = reach{maxAgentStamps, fmt.Sprintf("the times of the last %d are kept; max_agent_messages counts further", maxAgentStamps)}
 	agentTimesKept   = reach{maxAgentStamps, fmt.Sprintf("the times of the last %d are kept", maxAgentStamps)}
+
+	childrenKept = reach{ledger.MaxChildren, fmt.Sprintf("at most %d flows of a tree are remembered one by one", ledger.MaxChildren)}
 
 	hopWindows   = span{1, maxRateWindow, "times are kept for 10 minutes"}
 	agentWindows = span{1, maxAgentWindow, "times are kept for an hour: max_agent_messages counts further"}

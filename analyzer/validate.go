@@ -181,6 +181,13 @@ func (c *checker) setting(path string, r *Row, s *Setting) {
 	if s.Hold && !r.Holds {
 		c.fail(path+".action", "only "+RowsThat(func(r *Row) bool { return r.Holds })+" can hold a flow: they refuse calls until somebody decides, and no throttle or return ends that", "cannot be hold here")
 	}
+	switch {
+	case s.Reserve == 0:
+	case !r.Shares:
+		c.fail(path+".reserve", "only "+RowsThat(func(r *Row) bool { return r.Shares })+" set aside shares", "means nothing here")
+	case s.Reserve < 0 || s.Reserve >= maxThreshold || s.Stop != Off && s.Reserve > s.Limit():
+		c.fail(path+".reserve", "write how much of the limit each child may count on, or off", "%s is out of range", Amount(r.Unit, s.Reserve))
+	}
 	if s.Unpaced && !r.Paced {
 		c.fail(path+".paced", "delete the key", "the pace of the party never widens this rule")
 	}

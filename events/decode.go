@@ -92,6 +92,10 @@ func (s *scanner) event(e *Event) bool {
 			ok = s.id(&e.CorrelationID)
 		case eventCorrelationSource:
 			ok = s.oneOf((*uint8)(&e.CorrelationSource), correlationNames[:])
+		case eventParentCorrelationID:
+			ok = s.id(&e.ParentCorrelationID)
+		case eventRootCorrelationID:
+			ok = s.id(&e.RootCorrelationID)
 		case eventCausationID:
 			ok = s.id(&e.CausationID)
 		case eventOrigin:

@@ -471,9 +471,11 @@ func plainEvent(p []byte, e *Event) {
 		needAll(given, "turn_id")
 	case TaskLoop, TaskReflect:
 		needAll(given, "task_id")
-	case AgentStatus, AgentActivity:
+	case AgentStatus:
 		needAll(given, "agent_state")
 		refuseIf(e.From == nobody, "no from")
+	case AgentActivity:
+		needAll(given, "agent_state")
 	case NoteAdded:
 		needAll(given, "note")
 	case RescueRequest:

@@ -29,6 +29,8 @@ func (e *Event) AppendJSON(dst []byte) []byte {
 	if e.CorrelationSource != CorrelationExplicit {
 		w.word("correlation_source", e.CorrelationSource.String())
 	}
+	w.text("parent_correlation_id", e.ParentCorrelationID)
+	w.text("root_correlation_id", e.RootCorrelationID)
 	w.text("causation_id", e.CausationID)
 	w.word("origin", e.Origin.String())
 	w.flag("claimed", e.Claimed)

@@ -188,9 +188,10 @@ const (
 	ScopeProject
 	ScopeTenant
 	ScopeTool
+	ScopeTree // a flow and all that descend from it
 )
 
-var scopeNames = [...]string{"", "flow", "session", "agent", "pair", "task", "project", "tenant", "tool"}
+var scopeNames = [...]string{"", "flow", "session", "agent", "pair", "task", "project", "tenant", "tool", "tree"}
 
 // String returns the scope as the schema spells it.
 func (s ScopeKind) String() string { return nameOf(scopeNames[:], uint8(s)) }

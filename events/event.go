@@ -41,12 +41,16 @@ type Event struct {
 
 	CorrelationID     string // one flow: all that follows from one user, scheduler or applet action
 	CorrelationSource CorrelationSource
-	CausationID       string // ID of the event that caused this one
-	Origin            Origin // who set it off; OriginUnset when the producer did not say (see By)
-	Claimed           bool   // that a user set it off is no more than its sender's claim; written by intakes
-	Ask               bool   // asked before it is sent: refused it counts as an attempt, not as a call
-	Tell              bool   // with Ask: the answer is to say what is left of each limit, see Verdict.Remaining
-	From, To          Party  // the zero Party as From means a human
+	// ParentCorrelationID is the flow that opened this one, and RootCorrelationID the first of
+	// them all, whose budget the whole tree of flows shares. A root names itself as its root.
+	ParentCorrelationID, RootCorrelationID string
+
+	CausationID string // ID of the event that caused this one
+	Origin      Origin // who set it off; OriginUnset when the producer did not say (see By)
+	Claimed     bool   // that a user set it off is no more than its sender's claim; written by intakes
+	Ask         bool   // asked before it is sent: refused it counts as an attempt, not as a call
+	Tell        bool   // with Ask: the answer is to say what is left of each limit, see Verdict.Remaining
+	From, To    Party  // the zero Party as From means a human
 
 	MessageID, ConversationID, TaskID, TaskType string
 	ProjectID, TeamID, TenantID, MemoryTraceID  string
@@ -110,6 +114,15 @@ func (e *Event) FlowKey() string {
 		return "agent:" + e.From.ID()
 	}
 	return "agent:"
+}
+
+// Root is the flow whose budget the event counts against beside that of its own flow: the
+// root that it names, else the parent; empty for an event that names neither.
+func (e *Event) Root() string {
+	if e.RootCorrelationID != "" {
+		return e.RootCorrelationID
+	}
+	return e.ParentCorrelationID
 }
 
 // Party is who acts or is acted on: a running session, a stable agent, or both.

@@ -41,6 +41,12 @@ const (
 	HealthTimeout           Reason = "health_timeout"
 	CadenceBroken           Reason = "cadence_broken"
 	RescueRequested         Reason = "rescue_requested"
+	MaxTreeCalls            Reason = "max_tree_calls_exceeded"
+	MaxTreeTokens           Reason = "max_tree_tokens_exceeded"
+	MaxTreeCost             Reason = "max_tree_cost_exceeded"
+	MaxTreeDuration         Reason = "max_tree_duration_exceeded"
+	MaxTreeDepth            Reason = "max_tree_depth_exceeded"
+	MaxTreeChildren         Reason = "max_tree_children_exceeded"
 	RescueRefusedNotStuck   Reason = "rescue_refused_not_stuck"
 	Allowed                 Reason = "allowed"
 )
@@ -84,6 +90,12 @@ var reasons = [...]Reason{
 	HealthTimeout,
 	CadenceBroken,
 	RescueRequested,
+	MaxTreeCalls,
+	MaxTreeTokens,
+	MaxTreeCost,
+	MaxTreeDuration,
+	MaxTreeDepth,
+	MaxTreeChildren,
 	RescueRefusedNotStuck,
 	Allowed,
 }

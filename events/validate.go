@@ -48,7 +48,8 @@ func (e *Event) validate() *DecodeError {
 	case TaskLoop, TaskReflect:
 		return e.needs(e.TaskID != "", "task_id")
 	case AgentStatus, AgentActivity:
-		if e.From.IsZero() {
+		if e.From.IsZero() && e.Kind == AgentStatus { // what a flow tells of itself needs nobody
+
 			return e.needs(false, "from")
 		}
 		return e.needs(e.AgentState != nil, "agent_state")

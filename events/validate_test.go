@@ -49,7 +49,7 @@ func TestKindsNeedTheirFields(t *testing.T) {
 	f(TaskLoop, "task_id")
 	f(TaskReflect, "task_id")
 	f(AgentStatus, "from", "agent_state")
-	f(AgentActivity, "from", "agent_state")
+	f(AgentActivity, "agent_state")
 	f(NoteAdded, "note")
 	f(RescueRequest, "to", "rescue")
 	f(FlowStart)

@@ -22,6 +22,7 @@ const (
 	UnitSeconds  Unit = "s"
 	UnitTokens   Unit = "tokens"
 	UnitUSD      Unit = "usd"
+	UnitFlows    Unit = "flows"
 	UnitNone     Unit = "none"
 )
 
@@ -43,56 +44,59 @@ const (
 // Scope says whom within it, Match which calls. It holds no wall-clock time: its
 // bytes are the same whenever the log is folded again.
 type Verdict struct {
-	SchemaVersion    int       `json:"schema_version,omitempty"`
-	ID               string    `json:"id"`
-	Time             RFC3339   `json:"time"`
-	Revision         int64     `json:"revision"`
-	Mode             string    `json:"mode"` // enforce or shadow
-	Scope            Scope     `json:"scope"`
-	Action           string    `json:"action"`
-	ControlledCutoff bool      `json:"controlled_cutoff"`
-	Effective        string    `json:"effective,omitempty"` // now or next
-	Match            *Match    `json:"match,omitempty"`
-	Reason           Reason    `json:"reason_code"`
-	Reasons          []Reason  `json:"reasons,omitempty"`
-	RuleID           string    `json:"rule_id,omitempty"`
-	ConfigVersion    string    `json:"config_version,omitempty"` // hash of the limits in force
-	Limit            *float64  `json:"limit,omitempty"`
-	Observed         *float64  `json:"observed,omitempty"`
-	Unit             Unit      `json:"unit,omitempty"`
-	WindowS          float64   `json:"window_s,omitempty"`
-	WindowCalls      int64     `json:"window_calls,omitempty"`  // last calls of the party that were looked at, its own included
-	Message          string    `json:"message,omitempty"`       // for people
-	AgentMessage     string    `json:"agent_message,omitempty"` // for the model: fixed words and numbers only
-	Detail           string    `json:"detail,omitempty"`
-	TTLS             int64     `json:"ttl_s,omitempty"`
-	ExpiresAt        RFC3339   `json:"expires_at,omitzero"`
-	RetryAfterS      int64     `json:"retry_after_s,omitempty"`
-	HTTPStatus       int       `json:"http_status,omitempty"`
-	Confidence       string    `json:"confidence,omitempty"` // exact, derived, estimated
-	CorrelationID    string    `json:"correlation_id,omitempty"`
-	Session          string    `json:"session,omitempty"`
-	Agent            string    `json:"agent,omitempty"`
-	From             string    `json:"from,omitempty"`
-	To               string    `json:"to,omitempty"`
-	Tool             string    `json:"tool,omitempty"`
-	ArgsHash         string    `json:"args_hash,omitempty"`
-	TurnID           string    `json:"turn_id,omitempty"`
-	TaskID           string    `json:"task_id,omitempty"`
-	TaskType         string    `json:"task_type,omitempty"`
-	ProjectID        string    `json:"project_id,omitempty"`
-	TeamID           string    `json:"team_id,omitempty"`
-	TenantID         string    `json:"tenant_id,omitempty"`
-	MemoryTraceID    string    `json:"memory_trace_id,omitempty"`
-	ConversationID   string    `json:"conversation_id,omitempty"`
-	MessageID        string    `json:"message_id,omitempty"`
-	TraceID          string    `json:"trace_id,omitempty"`
-	SpanID           string    `json:"span_id,omitempty"`
-	LoopCount        int64     `json:"loop_count,omitempty"`
-	DelegationDepth  int64     `json:"delegation_depth,omitempty"`
-	Trigger          *Trigger  `json:"trigger,omitempty"`
-	Evidence         *Evidence `json:"evidence,omitempty"`
-	Recovery         *Recovery `json:"recovery,omitempty"`
+	SchemaVersion    int      `json:"schema_version,omitempty"`
+	ID               string   `json:"id"`
+	Time             RFC3339  `json:"time"`
+	Revision         int64    `json:"revision"`
+	Mode             string   `json:"mode"` // enforce or shadow
+	Scope            Scope    `json:"scope"`
+	Action           string   `json:"action"`
+	ControlledCutoff bool     `json:"controlled_cutoff"`
+	Effective        string   `json:"effective,omitempty"` // now or next
+	Match            *Match   `json:"match,omitempty"`
+	Reason           Reason   `json:"reason_code"`
+	Reasons          []Reason `json:"reasons,omitempty"`
+	RuleID           string   `json:"rule_id,omitempty"`
+	ConfigVersion    string   `json:"config_version,omitempty"` // hash of the limits in force
+	Limit            *float64 `json:"limit,omitempty"`
+	Observed         *float64 `json:"observed,omitempty"`
+	Unit             Unit     `json:"unit,omitempty"`
+	WindowS          float64  `json:"window_s,omitempty"`
+	WindowCalls      int64    `json:"window_calls,omitempty"`  // last calls of the party that were looked at, its own included
+	Message          string   `json:"message,omitempty"`       // for people
+	AgentMessage     string   `json:"agent_message,omitempty"` // for the model: fixed words and numbers only
+	Detail           string   `json:"detail,omitempty"`
+	TTLS             int64    `json:"ttl_s,omitempty"`
+	ExpiresAt        RFC3339  `json:"expires_at,omitzero"`
+	RetryAfterS      int64    `json:"retry_after_s,omitempty"`
+	HTTPStatus       int      `json:"http_status,omitempty"`
+	Confidence       string   `json:"confidence,omitempty"` // exact, derived, estimated
+	CorrelationID    string   `json:"correlation_id,omitempty"`
+	// RootCorrelationID is of an order about a tree of flows, or about one flow because of its
+	// tree: the flow that the others descend from.
+	RootCorrelationID string    `json:"root_correlation_id,omitempty"`
+	Session           string    `json:"session,omitempty"`
+	Agent             string    `json:"agent,omitempty"`
+	From              string    `json:"from,omitempty"`
+	To                string    `json:"to,omitempty"`
+	Tool              string    `json:"tool,omitempty"`
+	ArgsHash          string    `json:"args_hash,omitempty"`
+	TurnID            string    `json:"turn_id,omitempty"`
+	TaskID            string    `json:"task_id,omitempty"`
+	TaskType          string    `json:"task_type,omitempty"`
+	ProjectID         string    `json:"project_id,omitempty"`
+	TeamID            string    `json:"team_id,omitempty"`
+	TenantID          string    `json:"tenant_id,omitempty"`
+	MemoryTraceID     string    `json:"memory_trace_id,omitempty"`
+	ConversationID    string    `json:"conversation_id,omitempty"`
+	MessageID         string    `json:"message_id,omitempty"`
+	TraceID           string    `json:"trace_id,omitempty"`
+	SpanID            string    `json:"span_id,omitempty"`
+	LoopCount         int64     `json:"loop_count,omitempty"`
+	DelegationDepth   int64     `json:"delegation_depth,omitempty"`
+	Trigger           *Trigger  `json:"trigger,omitempty"`
+	Evidence          *Evidence `json:"evidence,omitempty"`
+	Recovery          *Recovery `json:"recovery,omitempty"`
 	// Remaining, in answers to asks alone, is what is left of each limit after the call: where
 	// the ask wants to be told (Event.Tell), or the limits tell it of one.
 	Remaining []Remaining `json:"remaining,omitempty"`
@@ -136,7 +140,10 @@ type Match struct {
 	TaskID         string   `json:"task_id,omitempty"`
 	ConversationID string   `json:"conversation_id,omitempty"`
 	ProjectID      string   `json:"project_id,omitempty"`
-	Kind           string   `json:"kind,omitempty"` // agent.call or tool.call; absent: both
+	// RootCorrelationID fits the calls of that flow and of all flows that name it as their root,
+	// or, when they name no root, as their parent.
+	RootCorrelationID string `json:"root_correlation_id,omitempty"`
+	Kind              string `json:"kind,omitempty"` // agent.call or tool.call; absent: both
 }
 
 // Edge is one direction between two parties.

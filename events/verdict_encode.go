@@ -59,6 +59,7 @@ func (v *Verdict) AppendJSON(dst []byte) []byte {
 	w.int("http_status", int64(v.HTTPStatus))
 	w.text("confidence", v.Confidence)
 	w.text("correlation_id", v.CorrelationID)
+	w.text("root_correlation_id", v.RootCorrelationID)
 	w.text("session", v.Session)
 	w.text("agent", v.Agent)
 	w.text("from", v.From)
@@ -124,6 +125,7 @@ func (w *verdictWriter) match(m *Match) {
 	w.text("task_id", m.TaskID)
 	w.text("conversation_id", m.ConversationID)
 	w.text("project_id", m.ProjectID)
+	w.text("root_correlation_id", m.RootCorrelationID)
 	w.text("kind", m.Kind)
 	w.close()
 }

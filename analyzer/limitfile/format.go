@@ -124,6 +124,9 @@ func describeSetting(r *analyzer.Row, s *analyzer.Setting, mode analyzer.Mode) o
 	if s.Hold {
 		o.put("action", either(actionWords, s.Hold))
 	}
+	if s.Reserve != 0 {
+		o.put("reserve", amount(r.Unit, s.Reserve))
+	}
 	switch r.Window {
 	case "":
 	case "seconds":

@@ -274,7 +274,7 @@ func (r *reader) override(path string, n *yaml.Node, rules *[analyzer.RuleCount]
 }
 
 // settingKeys are the keys of a setting, the usual ones first.
-var settingKeys = []string{"warn", "stop", "max", "mode", "tell", "action", "window", "ignore_results", "paced", "count"}
+var settingKeys = []string{"warn", "stop", "max", "mode", "tell", "reserve", "action", "window", "ignore_results", "paced", "count"}
 
 // setting reads the value of a rule: a mapping, or in short a mode or a number.
 func (r *reader) setting(path string, row *analyzer.Row, n *yaml.Node, s *analyzer.Setting) {
@@ -342,6 +342,11 @@ func (r *reader) row(path string, row *analyzer.Row, f map[string]*yaml.Node, s 
 		}
 	}
 	r.either(path+".action", f["action"], actionWords, &s.Hold)
+	if v, ok := r.amount(path+".reserve", f["reserve"], row.Unit); ok {
+		if s.Reserve = v; v == analyzer.Off {
+			s.Reserve = 0
+		}
+	}
 	switch n := f["window"]; {
 	case n == nil:
 	case row.Window == "":

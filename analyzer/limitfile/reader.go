@@ -300,7 +300,7 @@ func dependsOn(key string) []string {
 		return []string{"stop", "max", "window", "rule"}
 	case "stop", "max":
 		return []string{"window", "rule"}
-	case "tell":
+	case "tell", "reserve":
 		return []string{"stop", "max", "rule"}
 	case "window", "ignore_results", "paced", "count":
 		return []string{"rule"}

@@ -132,6 +132,9 @@ func ruleSchema(r *analyzer.Row) object {
 	if r.Holds {
 		keys.put("action", object{{"enum", texts(actionWords)}, {"default", actionWords[0]}, {"description", "hold: instead of refusing calls for good, the whole flow waits until a person grants more, releases or stops it; see orders.hold."}})
 	}
+	if r.Shares {
+		keys.put("reserve", described(threshold(r.Unit, stopMost(r, 0), 1), "How much of the limit each flow below the root may count on while it is at work: what it has not spent of that nobody else can spend, and a flow for which there is no share left is refused. Off by default."))
+	}
 	least, widest, _ := r.Windows()
 	switch r.Window {
 	case "":

@@ -92,6 +92,6 @@ func concerns(v *events.Verdict, ev *events.Event) bool {
 			return false
 		}
 	}
-	return v.CorrelationID == "" && (v.Scope.Kind == events.ScopeProject.String() && v.Scope.ID == ev.ProjectID ||
+	return v.CorrelationID == "" && (v.Scope.Kind == events.ScopeTree.String() && v.Scope.ID == ev.Root() || v.Scope.Kind == events.ScopeProject.String() && v.Scope.ID == ev.ProjectID ||
 		v.Scope.Kind == events.ScopeAgent.String() && slices.Contains([]string{ev.To.Agent, ev.To.Session, ev.From.Agent, ev.From.Session}, v.Scope.ID))
 }

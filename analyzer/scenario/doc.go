@@ -79,6 +79,7 @@
 //	source=s         the producer
 //	turn= task= conv= project= memory=
 //	                 turn, task, conversation, project, memory trace
+//	root= parent=    the flow that the tree of this one begins with, the flow that opened it
 //	origin=scheduler who set it off: user, agent, scheduler, applet, system
 //	work=unknown     had_work: yes, no, unknown, or auto, which is the rule above
 //	transfer=return_to_caller
@@ -113,8 +114,8 @@
 // throttle, deny, halt, or clear; arm when the order takes effect with the next
 // call; with shadow- before it when the rule only watches. Scopes are flow,
 // session:a, pair:a|b and task:t; another flow than main is named with "in". Orders
-// about all flows of an agent or of a project have the scopes agent:a and project:p,
-// and, about stuck agents, also the actions resume, review, archive and notify.
+// about all flows of an agent, a project or a tree have the scopes agent:a, project:p and
+// tree:root, and, about stuck agents, also the actions resume, review, archive and notify.
 // A line that begins with a time, as in
 //
 //	+30m warn max_flow_duration_exceeded 1800/1800 flow

@@ -308,6 +308,7 @@ func (x *expansion) base(it *item, flow string) events.Event {
 	ev.Status, _ = parseStatus(x.value(it, "status"))
 	ev.TurnID, ev.TaskID, ev.ConversationID = x.value(it, "turn"), x.value(it, "task"), x.value(it, "conv")
 	ev.ProjectID, ev.MemoryTraceID = x.value(it, "project"), x.value(it, "memory")
+	ev.RootCorrelationID, ev.ParentCorrelationID = x.value(it, "root"), x.value(it, "parent")
 	ev.LoopCount, ev.DelegationDepth, ev.SampledRate = whole(x.value(it, "loops")), whole(x.value(it, "depth")), whole(x.value(it, "sampled"))
 	return ev
 }

@@ -17,6 +17,7 @@ var fieldKeys = [...]struct {
 	check func(value string) error
 }{
 	{"flow", anything}, {"source", anything}, {"turn", anything}, {"task", anything}, {"conv", anything}, {"project", anything}, {"memory", anything},
+	{"root", anything}, {"parent", anything},
 	{"corr", func(v string) error { _, ok := events.ParseCorrelationSource(v); return known(ok, v, correlations()) }},
 	{"origin", func(v string) error { _, ok := parseOrigin(v); return known(ok, v, names(origins[:])) }},
 	{"work", func(v string) error { return known(index(workWords[:], v) >= 0, v, workWords[:]) }},

@@ -1,6 +1,8 @@
 package scenario
 
 import (
+	"slices"
+
 	"weir/analyzer"
 	"weir/events"
 )
@@ -73,11 +75,15 @@ func (r *run) step(n int, ev *events.Event) {
 		}
 		r.out.Said = append(r.out.Said, s)
 	}
-	if r.fx.Answer != nil {
-		r.out.Said = append(r.out.Said, Said{Event: n, Ask: true, Verdict: *r.fx.Answer})
-	}
+	answer, at := r.fx.Answer, len(r.out.Said)
 	r.count()
-	r.passOn(n)
+	if last := r.passOn(n); r.fx.Asked && last != nil && last.Stops() {
+		answer = last // the tree of the flow has the last word
+		r.out.Counts.Refused++
+	}
+	if answer != nil {
+		r.out.Said = slices.Insert(r.out.Said, at, Said{Event: n, Ask: true, Verdict: *answer})
+	}
 }
 
 // advance fires the deadlines of all flows and agents up to now, the earliest first.

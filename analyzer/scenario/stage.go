@@ -53,8 +53,8 @@ func (s *stage) tell(upTo events.Stamp) {
 }
 
 // passOn folds what the last step of a flow tells of agents. The step was that of event n
-// of the case, or, when n is 0, of a deadline.
-func (r *run) passOn(n int) {
+// of the case, or, when n is 0, of a deadline. It returns what was answered last.
+func (r *run) passOn(n int) (answer *events.Verdict) {
 	attempts, leaked := false, false
 	for i := range r.fx.Activity {
 		act := &r.fx.Activity[i]
@@ -73,6 +73,9 @@ func (r *run) passOn(n int) {
 		r.engine.StepAgent(&r.stage.partition, &m.agent, &ev, fx)
 		attempts, leaked = attempts || fx.Counts.Attempts > 0, leaked || fx.Counts.Leaked > 0
 		r.hear(m, n)
+		if ev.Ask {
+			answer, m.shown = fx.Answer, true
+		}
 	}
 	// A call against several orders is one: that of the flow has counted it.
 	switch c := &r.fx.Counts; {
@@ -82,6 +85,7 @@ func (r *run) passOn(n int) {
 	case leaked:
 		r.out.Counts.Leaked++
 	}
+	return answer
 }
 
 // hear takes in what the agent stage said of the agent or project.
