@@ -18,6 +18,10 @@ type Call struct {
 	FromAgent string `json:"from_agent,omitempty"`
 	ToAgent   string `json:"to_agent,omitempty"`
 
+	// Root is the first flow of the tree that the flow belongs to, as the events name it: their
+	// root, else their parent. Empty for a flow that belongs to none, or is the root itself.
+	Root string `json:"root_correlation_id,omitempty"`
+
 	Tool        string `json:"tool,omitempty"` // makes it the call of a tool
 	ArgsHash    string `json:"args_hash,omitempty"`
 	ContentHash string `json:"content_hash,omitempty"` // both algorithm:hex, made as in the events that are reported
@@ -45,7 +49,7 @@ func CallOf(ev *events.Event) (Call, bool) {
 	if ev.Kind != events.AgentCall && ev.Kind != events.ToolCall || ev.By() == events.OriginUser {
 		return Call{}, false
 	}
-	c := Call{Flow: ev.CorrelationID, ArgsHash: ev.Tool.ArgsHash.String(), ContentHash: ev.Content.String(),
+	c := Call{Flow: ev.CorrelationID, Root: ev.Root(), ArgsHash: ev.Tool.ArgsHash.String(), ContentHash: ev.Content.String(),
 		Turn: ev.TurnID, Task: ev.TaskID, Conversation: ev.ConversationID, Project: ev.ProjectID, Tenant: ev.TenantID, Origin: ev.By(), HadWork: ev.HadWork}
 	c.From, c.FromAgent = ev.From.ID(), ev.From.Agent
 	c.To, c.ToAgent = ev.To.ID(), ev.To.Agent
@@ -58,7 +62,7 @@ func CallOf(ev *events.Event) (Call, bool) {
 // event returns the call as an event of the kind: a request for an answer, or what an
 // acknowledgement is about.
 func (c *Call) event(kind events.Kind) events.Event {
-	ev := events.Event{Kind: kind, CorrelationID: c.Flow, From: party(c.From, c.FromAgent), To: party(c.To, c.ToAgent),
+	ev := events.Event{Kind: kind, CorrelationID: c.Flow, RootCorrelationID: c.Root, From: party(c.From, c.FromAgent), To: party(c.To, c.ToAgent),
 		TurnID: c.Turn, TaskID: c.Task, ConversationID: c.Conversation, ProjectID: c.Project, TenantID: c.Tenant, Origin: c.Origin, HadWork: c.HadWork}
 	ev.Tool.Name = c.Tool
 	ev.Tool.ArgsHash, _ = events.ParseHash(c.ArgsHash) // one that weir cannot read is one that it does not know

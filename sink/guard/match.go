@@ -44,6 +44,8 @@ func binds(v *events.Verdict, c *Call) bool {
 		return c.Tenant == id
 	case scopeTool:
 		return c.Tool == id
+	case scopeTree:
+		return c.inTree(id)
 	}
 	return false // a scope that this guard does not know yet
 }
@@ -58,6 +60,7 @@ const (
 	scopeProject = "project"
 	scopeTenant  = "tenant"
 	scopeTool    = "tool"
+	scopeTree    = "tree"
 )
 
 // describes reports whether every field that is given fits the call.
@@ -84,8 +87,12 @@ func describes(m *events.Match, c *Call) bool {
 		(m.NotTurnID == "" || c.Turn != "" && m.NotTurnID != c.Turn) &&
 		(m.TaskID == "" || m.TaskID == c.Task) &&
 		(m.ConversationID == "" || m.ConversationID == c.Conversation) &&
-		(m.ProjectID == "" || m.ProjectID == c.Project)
+		(m.ProjectID == "" || m.ProjectID == c.Project) &&
+		(m.RootCorrelationID == "" || c.inTree(m.RootCorrelationID))
 }
+
+// inTree reports whether the flow of the call descends from that root, or is it.
+func (c *Call) inTree(root string) bool { return root != "" && (c.Root == root || c.flowKey() == root) }
 
 // called reports whether a party is called so, by its session or its agent.
 func called(id, agent, name string) bool { return name != "" && (id == name || agent == name) }

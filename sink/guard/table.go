@@ -123,7 +123,7 @@ func (t *Table) refusing(c *Call, now *moment) *events.Verdict {
 	best = first(best, t.part(flow).load()[flow], c, now)
 	if t.wides.Load() > 0 {
 		best = first(best, t.widePart("").load()[""], c, now)
-		for _, id := range [...]string{c.From, c.FromAgent, c.To, c.ToAgent, c.Task, c.Project, c.Tenant, c.Tool} {
+		for _, id := range [...]string{c.From, c.FromAgent, c.To, c.ToAgent, c.Task, c.Project, c.Tenant, c.Tool, c.Root, flow} {
 			if id != "" {
 				best = first(best, t.widePart(id).load()[id], c, now)
 			}

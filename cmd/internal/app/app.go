@@ -227,7 +227,8 @@ func (a *App) newBackend() (backend, error) {
 		}
 	}
 	if a.o.Kafka == nil {
-		return embedded.New(embedded.Options{Pump: shared, Store: a.store, Tick: a.o.Tick, Await: await(a.store.Journal(0).End), CaughtUp: a.api.CaughtUp, Fail: a.Fail}), nil
+		shared.Held = func(_ int64, ev *events.Event, _ string, v *events.Verdict) { a.answers.Hold(ev, v) }
+		return embedded.New(embedded.Options{Pump: shared, Store: a.store, Tick: a.o.Tick, Await: await(a.store.Journal(0).End), Settle: a.answers.Settle, CaughtUp: a.api.CaughtUp, Fail: a.Fail}), nil
 	}
 	token, err := readSecret(cmp.Or(a.o.IntakeTokenFile, a.o.AdminTokenFile))
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"weir/analyzer"
 	"weir/cmd/internal/clock"
 	"weir/events"
 	"weir/sink/check"
@@ -29,7 +30,8 @@ type Answers struct {
 	used    map[uint64]use
 	order   [rememberedAsks]uint64 // of used, a ring
 	place   int
-	last    struct { // ask that was folded
+	held    map[uint64]held // by call, what flows have allowed and their trees have not answered
+	last    struct {        // ask that was folded
 		key     askKey
 		offset  int64
 		verdict *events.Verdict
@@ -39,6 +41,12 @@ type Answers struct {
 // askKey tells asks apart: those of one source, id and flow are about one call, and have
 // to have one content. Both are hashes.
 type askKey struct{ call, content uint64 }
+
+// held is what the flow of a call has allowed.
+type held struct {
+	key     askKey
+	verdict *events.Verdict
+}
 
 // use is what an id was used for.
 type use struct {
@@ -55,7 +63,7 @@ const (
 
 // NewAnswers returns answers that are waited for so long at most.
 func NewAnswers(c clock.Clock, timeout time.Duration) *Answers {
-	return &Answers{clock: c, timeout: timeout, waiting: make(map[askKey][]chan *events.Verdict), used: make(map[uint64]use)}
+	return &Answers{clock: c, timeout: timeout, waiting: make(map[askKey][]chan *events.Verdict), used: make(map[uint64]use), held: make(map[uint64]held)}
 }
 
 // keyOf leaves out of the content what differs when the same call is asked for again:
@@ -64,7 +72,11 @@ func keyOf(ev *events.Event) askKey {
 	call := *ev
 	call.Ask, call.Time, call.Observed, call.Sequence = true, 0, 0, 0
 	call.TraceID, call.SpanID, call.ParentSpanID = "", "", ""
-	return askKey{xxhash.Sum64String(ev.Source + "\x00" + ev.ID + "\x00" + ev.FlowKey()), xxhash.Sum64(call.AppendJSON(nil))}
+	return askKey{callOf(ev), xxhash.Sum64(call.AppendJSON(nil))}
+}
+
+func callOf(ev *events.Event) uint64 {
+	return xxhash.Sum64String(ev.Source + "\x00" + ev.ID + "\x00" + ev.FlowKey())
 }
 
 // Deliver is called by the pump for each ask that was folded.
@@ -74,10 +86,42 @@ func (a *Answers) Deliver(offset int64, ev *events.Event, v *events.Verdict) {
 	defer a.mu.Unlock()
 	a.register(key)
 	a.last.key, a.last.offset, a.last.verdict = key, offset, v
+	a.tell(key, v)
+}
+
+// tell tells those who wait. The caller holds the lock.
+func (a *Answers) tell(key askKey, v *events.Verdict) {
 	for _, c := range a.waiting[key] {
 		c <- v // has room
 	}
 	delete(a.waiting, key)
+}
+
+// Hold is called by the pump for each ask that its flow has allowed and whose tree has the
+// last word. It reports whether somebody waits for that.
+func (a *Answers) Hold(ev *events.Event, v *events.Verdict) bool {
+	key := keyOf(ev)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.register(key)
+	a.last.verdict = nil // no longer the last
+	if len(a.waiting[key]) == 0 {
+		return false
+	}
+	a.held[key.call] = held{key, v}
+	return true
+}
+
+// Settle is called for each ask that a tree has answered, with an event of the source, id and
+// flow of what was asked.
+func (a *Answers) Settle(ev *events.Event, v *events.Verdict) {
+	call := callOf(ev)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if h, ok := a.held[call]; ok {
+		delete(a.held, call)
+		a.tell(h.key, analyzer.LastWord(h.verdict, v))
+	}
 }
 
 // register notes what an id is used for, unless it was used before, and returns for what.
@@ -148,6 +192,7 @@ func (a *Answers) await(key askKey) (c chan *events.Verdict, leave func()) {
 		}
 		if len(rest) == 0 {
 			delete(a.waiting, key)
+			delete(a.held, key.call)
 		} else {
 			a.waiting[key] = rest
 		}

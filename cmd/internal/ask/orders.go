@@ -18,8 +18,8 @@ import (
 	"weir/state"
 )
 
-// GlobalOrders are the standing orders that bind all flows: those about agents and
-// projects. They are given elsewhere than where asks are folded, so the fold of a flow
+// GlobalOrders are the standing orders that bind more than one flow: those about agents,
+// projects and trees of flows, and about one flow because of its tree. They are given elsewhere than where asks are folded, so the fold of a flow
 // does not know them. They are held as a dispatcher holds them.
 //
 // The exported fields are set before Run. Any goroutine may ask.
@@ -113,8 +113,12 @@ func (w *GlobalOrders) readOn(ctx context.Context) error {
 // ofOneFlow is what a verdict holds that binds one flow alone.
 const ofOneFlow = `"correlation_id":"`
 
+// ofOneTree is what a verdict holds that is about a tree of flows, or about one flow because
+// of its tree: it is given where trees are folded.
+const ofOneTree = `"root_correlation_id":"`
+
 func (w *GlobalOrders) take(e *state.Entry) {
-	if bytes.Contains(e.Value, []byte(ofOneFlow)) {
+	if bytes.Contains(e.Value, []byte(ofOneFlow)) && !bytes.Contains(e.Value, []byte(ofOneTree)) {
 		return
 	}
 	v := new(events.Verdict)
@@ -157,6 +161,7 @@ func attempt(ev *events.Event, v *events.Verdict) []byte {
 	ack := events.Event{ID: fmt.Sprintf("refused-%016x", id), Source: checkSource, Time: ev.Time, Kind: events.VerdictAck,
 		CorrelationID: ev.CorrelationID, CorrelationSource: ev.CorrelationSource, From: ev.From, To: ev.To, Origin: ev.Origin,
 		TurnID: ev.TurnID, TaskID: ev.TaskID, ConversationID: ev.ConversationID, ProjectID: ev.ProjectID, TenantID: ev.TenantID,
+		ParentCorrelationID: ev.ParentCorrelationID, RootCorrelationID: ev.RootCorrelationID,
 		Ack: &events.Ack{VerdictID: v.ID, Applied: true}}
 	ack.Tool.Name, ack.Tool.ArgsHash = ev.Tool.Name, ev.Tool.ArgsHash
 	return ack.AppendJSON(nil)

@@ -42,6 +42,9 @@ type Options struct {
 	Store *state.Store
 	Tick  time.Duration // silence after which a tick is appended
 
+	// Settle gets what the agent stage says to asks of which a tree has the last word, see
+	// pump.Options.Held.
+	Settle func(ev *events.Event, v *events.Verdict)
 	// Await calls append, which puts an ask into the log, and returns what the fold says.
 	Await func(ctx context.Context, ev *events.Event, append func() error) (*events.Verdict, error)
 	// CaughtUp is told when the pumps are at the end of their logs, the first time.
@@ -94,7 +97,8 @@ func (j *Journal) Start(ctx context.Context) (err error) {
 	}
 	o.Partition, o.Source, o.Stage, o.Memory = agentPartition, j.activity.name, pump.AgentStage, agents
 	o.Sink = &verdictLog{log: verdicts, clock: j.clock, agents: true}
-	o.Answer, o.Activity, o.Metrics = nil, nil, nil
+	o.Held, o.Activity, o.Metrics = nil, nil, nil
+	o.Answer = func(_ int64, ev *events.Event, v *events.Verdict) { j.o.Settle(ev, v) }
 	if j.activity.pump, err = pump.New(ctx, o); err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ import (
 // team makes a log in which flows loop, agents are flooded with calls that escaped their
 // flows, and agents that report fall silent at work; with ticks, garbage and repeats.
 func team(seed uint64, n int) []pump.Record {
-	r := rand.New(rand.NewPCG(seed, 17))
+	r, trees := rand.New(rand.NewPCG(seed, 17)), rand.New(rand.NewPCG(seed, 29))
 	at := pumptest.Start
 	var out []pump.Record
 	add := func(value []byte) {
@@ -60,6 +60,7 @@ func team(seed uint64, n int) []pump.Record {
 			if work.Kind == events.AgentCall {
 				work.To = agent()
 			}
+			tree(trees, work)
 			ev = *work
 		}
 		add(ev.AppendJSON(nil))
@@ -69,9 +70,42 @@ func team(seed uint64, n int) []pump.Record {
 	return append(out, pump.Record{Offset: int64(len(out)), Appended: at.Add(2 * time.Hour), Value: pumptest.Tick(at.Add(2 * time.Hour))})
 }
 
+// tree puts some flows into trees: roots that name themselves, children and their children,
+// of which some tell it late, and some end.
+func tree(r *rand.Rand, ev *events.Event) {
+	n := int(ev.CorrelationID[len(ev.CorrelationID)-1] - '0')
+	root := "root-" + ev.CorrelationID[len("flow-"):len(ev.CorrelationID)-1]
+	switch {
+	case n > 6 || r.IntN(4) == 0:
+		return
+	case n == 0:
+		ev.CorrelationID, ev.RootCorrelationID = root, root
+	case n < 4:
+		ev.ParentCorrelationID = root
+	default:
+		ev.RootCorrelationID, ev.ParentCorrelationID = root, fmt.Sprint("flow-", n-3)
+	}
+	switch r.IntN(12) {
+	case 0:
+		ev.Kind, ev.Ask = events.FlowEnd, false
+	case 1, 2:
+		ev.Kind, ev.Ask, ev.Usage = events.LLMCall, false, events.Usage{Known: true, Input: int64(r.IntN(400)), CostMicroUSD: int64(r.IntN(90_000))}
+	}
+}
+
 func teamLimits() analyzer.Limits {
 	l := pumptest.Limits()
 	l.Agents.Recover = true
+	for _, s := range []struct {
+		rule                analyzer.AgentRuleID
+		warn, stop, reserve int64
+	}{
+		{analyzer.AgentRuleTreeCalls, 12, 17, 3}, {analyzer.AgentRuleTreeTokens, 1000, 2000, 300}, {analyzer.AgentRuleTreeCost, analyzer.Off, 200_000, 0},
+		{analyzer.AgentRuleTreeDuration, 120, 900, 0}, {analyzer.AgentRuleTreeDepth, analyzer.Off, 2, 0}, {analyzer.AgentRuleTreeChildren, 3, 5, 0},
+	} {
+		set := &l.Agents.Rules[s.rule]
+		set.Warn, set.Stop, set.Reserve = s.warn, s.stop, s.reserve
+	}
 	return l
 }
 
@@ -135,6 +169,7 @@ func openStages(t *testing.T, store *state.Store, clock clock.Clock, r *rand.Ran
 		t.Fatal(err)
 	}
 	o.Partition, o.Stage, o.Source, o.Sink, o.Activity = agentPartition, pump.AgentStage, activitySource, verdicts(true), nil
+	o.Answer = func(int64, *events.Event, *events.Verdict) {} // asks wait for what trees say, as in a replay
 	if s.agents, err = pump.New(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +213,7 @@ func (s *stages) lines() (out []string) {
 		if err := events.DecodeVerdict(entries[i].Value, &v); err != nil {
 			s.t.Fatal(err)
 		}
-		if (v.CorrelationID == "") != (entries[i].Trigger < 0) {
+		if (v.CorrelationID == "" || v.RootCorrelationID != "") != (entries[i].Trigger < 0) {
 			s.t.Fatalf("trigger %d of %s", entries[i].Trigger, entries[i].Value)
 		}
 		if id := v.CorrelationID + "|" + v.Scope.ID + "|" + v.ID; seen[id] {
@@ -249,7 +284,8 @@ func TestStages(t *testing.T) {
 		records := team(seed, 1500)
 		want := replayed(t, records)
 		said := reasons(t, want)
-		for _, reason := range []events.Reason{events.AgentMessageRate, events.ActivityTimeout, events.CriticalMarginTimeout} {
+		for _, reason := range []events.Reason{events.AgentMessageRate, events.ActivityTimeout, events.CriticalMarginTimeout,
+			"max_tree_calls_exceeded", "max_tree_tokens_exceeded", "max_tree_cost_exceeded", "max_tree_duration_exceeded", "max_tree_depth_exceeded", "max_tree_children_exceeded"} {
 			if said[reason] == 0 {
 				t.Errorf("the log is too tame: nothing says %s", reason)
 			}

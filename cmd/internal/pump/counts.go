@@ -33,7 +33,7 @@ type Counts struct {
 
 	LettersDropped atomic.Int64 // dead letters that were counted and not kept
 
-	// Of agent stages, which count in none of the above but Attempts, Leaked, Deadlines
+	// Of agent stages, which count in none of the above but Refused, Attempts, Leaked, Deadlines
 	// and Repeated.
 	Activity         atomic.Int64 // records folded
 	ActivityRepeated atomic.Int64 // records dropped because they had been seen before
@@ -186,6 +186,7 @@ func (c *Counts) add(n *analyzer.Counts) {
 
 // addAgents takes over what the fold of an agent stage has counted.
 func (c *Counts) addAgents(n *analyzer.Counts) {
+	c.Refused.Add(n.Refused)
 	c.Attempts.Add(n.Attempts)
 	c.Leaked.Add(n.Leaked)
 	c.addBroken(n)

@@ -99,10 +99,23 @@ func (p *Pump) take(ev *events.Event, r *Record) {
 		return
 	}
 	p.keep()
-	if p.fx.Answer != nil && p.o.Answer != nil {
-		p.o.Answer(r.Offset, ev, p.fx.Answer)
-	}
+	p.answer(r.Offset, ev)
 	p.collect(r.Offset)
+}
+
+// answer hands out what was said to an ask.
+func (p *Pump) answer(offset int64, ev *events.Event) {
+	switch {
+	case p.fx.Answer == nil:
+	case p.fx.Asked && p.o.Held != nil:
+		for i := range p.fx.Activity {
+			if a := &p.fx.Activity[i]; a.Event.Ask {
+				p.o.Held(offset, ev, a.Key, p.fx.Answer)
+			}
+		}
+	case p.o.Answer != nil:
+		p.o.Answer(offset, ev, p.fx.Answer)
+	}
 }
 
 // fault is a panic of the core.

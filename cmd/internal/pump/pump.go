@@ -126,6 +126,12 @@ type Options struct {
 	// to wait for that. It must not block and must not keep ev.
 	Answer func(offset int64, ev *events.Event, v *events.Verdict)
 
+	// Held gets, instead of Answer, what a flow has allowed of which the tree has the last word:
+	// that of the key. Its answer comes from the pump of an agent stage, for the same source, id
+	// and flow, in which Answer gets what trees say. Without it the flow alone answers, and an
+	// agent stage without Answer counts what was asked for as calls that were made.
+	Held func(offset int64, ev *events.Event, key string, v *events.Verdict)
+
 	// Observe gets what the rules about flows measure (see analyzer.Engine.Observing), for
 	// backtests. Default: nobody.
 	Observe func(row analyzer.RuleID, value int64)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"weir/analyzer"
 	"weir/events"
 )
 
@@ -13,6 +14,10 @@ type Replay struct {
 	flows, agents *Pump
 	activity      int64 // records that the agents were given
 	given         []events.Verdict
+
+	// What was said to the last ask, by its flow and, if its flow held that back, by its tree.
+	answer     func(offset int64, ev *events.Event, v *events.Verdict)
+	held, last *events.Verdict
 }
 
 // NewReplay returns a replay that has seen nothing. The options are those of the flow
@@ -21,12 +26,14 @@ func NewReplay(ctx context.Context, o Options) (*Replay, error) {
 	if o.Store != nil {
 		return nil, errors.New("a replay keeps nothing, and needs no store")
 	}
-	r := new(Replay)
+	r := &Replay{answer: o.Answer}
 	var err error
+	o.Held = func(_ int64, _ *events.Event, _ string, v *events.Verdict) { r.held = v }
 	if r.flows, err = New(ctx, o); err != nil {
 		return nil, err
 	}
-	o.Partition, o.Source, o.Stage, o.Sources, o.Answer, o.Metrics = o.Partition+1, "activity", AgentStage, 1, nil, nil
+	o.Partition, o.Source, o.Stage, o.Sources, o.Metrics = o.Partition+1, "activity", AgentStage, 1, nil
+	o.Answer = func(_ int64, _ *events.Event, v *events.Verdict) { r.last = v }
 	if r.agents, err = New(ctx, o); err != nil {
 		return nil, err
 	}
@@ -41,7 +48,11 @@ func (r *Replay) Fold(ev *events.Event, offset int64) []events.Verdict {
 	if ev.Kind == events.LimitsSet {
 		r.pass("", Position{}, ev)
 	}
+	r.held, r.last = nil, nil
 	flows := r.flows.Fold(ev, offset)
+	if r.held != nil && r.answer != nil {
+		r.answer(offset, ev, analyzer.LastWord(r.held, r.last))
+	}
 	if len(r.given) == 0 {
 		return flows
 	}

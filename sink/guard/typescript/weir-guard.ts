@@ -33,6 +33,8 @@ export interface Call {
   conversation?: string;
   project?: string;
   tenant?: string;
+  /** The first flow of the tree that the flow belongs to, as the events name it. */
+  root?: string;
   /** For ask: did the caller use tools or make something since it was called. */
   hadWork?: boolean;
   /** For ask: bring what is left of each limit, also where the limits set tell for none. */
@@ -96,6 +98,7 @@ interface Match {
   task_id?: string;
   conversation_id?: string;
   project_id?: string;
+  root_correlation_id?: string;
   kind?: string;
 }
 
@@ -476,7 +479,7 @@ export class Guard {
     if (byPerson(call)) return undefined;
     let found = this.orders.get(flowKey(call)) ?? [];
     if (this.wide.size > 0) {
-      const names = ["", call.from, call.fromAgent, call.to, call.toAgent, call.task, call.project, call.tenant, call.tool];
+      const names = ["", call.from, call.fromAgent, call.to, call.toAgent, call.task, call.project, call.tenant, call.tool, call.root, flowKey(call)];
       for (const name of names) if (name !== undefined) found = found.concat(this.wide.get(name) ?? []);
     }
     let best: Verdict | undefined;
@@ -859,7 +862,7 @@ function verdict(v: unknown): Verdict {
 }
 
 const texts = ["id", "mode", "action", "effective", "reason_code", "unit", "message", "agent_message", "expires_at", "correlation_id"];
-const matchTexts = ["kind", "turn_id", "not_turn_id", "task_id", "conversation_id", "project_id"];
+const matchTexts = ["kind", "turn_id", "not_turn_id", "task_id", "conversation_id", "project_id", "root_correlation_id"];
 const matchLists = ["from", "to", "not_from", "not_to", "tool", "args_hash", "content_hash"];
 
 function typed(given: unknown): Verdict {
@@ -945,7 +948,7 @@ function event(c: Call, kind: string): Record<string, unknown> {
   if (c.from || c.fromAgent) ev["from"] = party(c.from, c.fromAgent);
   if (c.to || c.toAgent) ev["to"] = party(c.to, c.toAgent);
   if (c.tool) ev["tool"] = c.argsHash ? { name: c.tool, args_hash: c.argsHash } : { name: c.tool };
-  const more = { correlation_id: c.flow, origin: c.origin, content_hash: c.contentHash, turn_id: c.turn, task_id: c.task, conversation_id: c.conversation, project_id: c.project, tenant_id: c.tenant };
+  const more = { correlation_id: c.flow, root_correlation_id: c.root, origin: c.origin, content_hash: c.contentHash, turn_id: c.turn, task_id: c.task, conversation_id: c.conversation, project_id: c.project, tenant_id: c.tenant };
   for (const [name, value] of Object.entries(more)) if (value) ev[name] = value;
   return ev;
 }
@@ -992,6 +995,8 @@ function binds(v: Verdict, c: Call): boolean {
       return (c.tenant ?? "") === scope.id;
     case "tool":
       return (c.tool ?? "") === scope.id;
+    case "tree":
+      return inTree(c, scope.id);
   }
   return false; // a scope that this guard does not know yet
 }
@@ -1013,8 +1018,13 @@ function describes(m: Match, c: Call): boolean {
     (!m.not_turn_id || (!!c.turn && m.not_turn_id !== c.turn)) &&
     (!m.task_id || m.task_id === c.task) &&
     (!m.conversation_id || m.conversation_id === c.conversation) &&
-    (!m.project_id || m.project_id === c.project)
+    (!m.project_id || m.project_id === c.project) &&
+    (!m.root_correlation_id || inTree(c, m.root_correlation_id))
   );
+}
+
+function inTree(c: Call, root: string): boolean {
+  return root !== "" && (c.root === root || flowKey(c) === root);
 }
 
 function called(id: string | undefined, agent: string | undefined, name: string): boolean {

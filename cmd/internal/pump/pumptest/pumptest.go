@@ -118,7 +118,9 @@ func Steady(flows, n, round int) []state.Entry {
 // ByStage puts the verdicts about flows before those about agents: how the two stand
 // among each other depends on the batches.
 func ByStage(lines []string) []string {
-	about := func(line string) bool { return !strings.Contains(line, `"correlation_id":`) }
+	about := func(line string) bool {
+		return !strings.Contains(line, `"correlation_id":`) || strings.Contains(line, `"root_correlation_id":`)
+	}
 	agents := slices.DeleteFunc(slices.Clone(lines), func(line string) bool { return !about(line) })
 	return append(slices.DeleteFunc(slices.Clone(lines), about), agents...)
 }

@@ -70,6 +70,7 @@ class Call:
     conversation_id: str = ""
     project_id: str = ""
     tenant_id: str = ""
+    root_correlation_id: str = ""  # the first flow of the tree that the flow belongs to, as the events name it
     origin: str = ""  # user, agent, scheduler, applet, system
     had_work: Optional[bool] = None  # for ask: did the caller use tools or make something since it was called
     tell: bool = False  # for ask: bring what is left of each limit, also where the limits set tell for none
@@ -434,7 +435,7 @@ class Guard:
             return None
         found = self._orders.get(call.flow_key, ())
         if self._wide:
-            for name in ("", call.source, call.source_agent, call.target, call.target_agent, call.task_id, call.project_id, call.tenant_id, call.tool):
+            for name in ("", call.source, call.source_agent, call.target, call.target_agent, call.task_id, call.project_id, call.tenant_id, call.tool, call.root_correlation_id, call.flow_key):
                 found += self._wide.get(name, ())
         now, best = None, None
         for v in found:
@@ -846,7 +847,7 @@ def _problem(resp: http.client.HTTPResponse) -> _StatusError:
 
 
 _TEXTS = ("id", "mode", "action", "effective", "reason_code", "unit", "message", "agent_message", "expires_at", "correlation_id")
-_MATCH_TEXTS = ("kind", "turn_id", "not_turn_id", "task_id", "conversation_id", "project_id")
+_MATCH_TEXTS = ("kind", "turn_id", "not_turn_id", "task_id", "conversation_id", "project_id", "root_correlation_id")
 _MATCH_LISTS = ("from", "to", "not_from", "not_to", "tool", "args_hash", "content_hash")
 
 
@@ -938,7 +939,7 @@ def _event(call: Call, kind: str) -> Dict[str, Any]:
     for name, value in (("correlation_id", call.flow), ("origin", call.origin), ("content_hash", call.content_hash)):
         if value:
             ev[name] = value
-    for name in ("turn_id", "task_id", "conversation_id", "project_id", "tenant_id"):
+    for name in ("root_correlation_id", "turn_id", "task_id", "conversation_id", "project_id", "tenant_id"):
         if getattr(call, name):
             ev[name] = getattr(call, name)
     return ev
@@ -980,6 +981,8 @@ def _binds(v: Mapping[str, Any], c: Call) -> bool:
             return True
         a, bar, b = id.partition("|")
         return bool(bar) and (_along(c, a, b) or _along(c, b, a))
+    if kind == "tree":
+        return _in_tree(c, id)
     return {"task": c.task_id, "project": c.project_id, "tenant": c.tenant_id, "tool": c.tool}.get(kind) == id
 
 
@@ -1005,7 +1008,12 @@ def _describes(m: Mapping[str, Any], c: Call) -> bool:
         and m.get("task_id", "") in ("", c.task_id)
         and m.get("conversation_id", "") in ("", c.conversation_id)
         and m.get("project_id", "") in ("", c.project_id)
+        and (not m.get("root_correlation_id") or _in_tree(c, m["root_correlation_id"]))
     )
+
+
+def _in_tree(c: Call, root: str) -> bool:
+    return root != "" and root in (c.root_correlation_id, c.flow_key)
 
 
 def _called(id: str, agent: str, name: str) -> bool:
