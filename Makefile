@@ -11,7 +11,7 @@ GATEWAYS = bin/gateways
 CLIENTS = bin/clients
 FRAMEWORKS = bin/frameworks
 
-.PHONY: mutants simulate deploy stack stack-faults browser clients gateways guards sdks bench-check bench-compare setup help demo check build test race lint fuzz bench crash update brokers e2e e2e-short bench-kafka up down monitoring
+.PHONY: mutants simulate deploy stack stack-faults browser clients gateways guards sdks bench-check bench-compare bench-peers setup help demo check build test race lint fuzz bench crash update brokers e2e e2e-short bench-kafka up down monitoring
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -124,6 +124,9 @@ bench-check: ## checks by HTTP beside a Redis script with four counters
 	sink/check/gateways/install.sh $(GATEWAYS)
 	WEIR_GATEWAYS=$(CURDIR)/$(GATEWAYS) WEIR_REDIS=$(CURDIR)/$(GATEWAYS)/bin/redis-server LD_LIBRARY_PATH=$(CURDIR)/$(GATEWAYS)/fetched/usr/lib/$$(uname -m)-linux-gnu \
 	  $(GO) test -count=1 -v -run BesideRedis ./sink/check/gateways
+
+bench-peers: ## catch-up beside a program on Kafka Streams, over flows of several kinds; PEERS="-events N -rounds N -seed N"
+	$(call on_kafka,$(GO) run ./trial peers $(PEERS))
 
 bench-kafka: ## catch-up and latency on Apache Kafka
 	cd $(E2E) && $(GO) run ./trial bench

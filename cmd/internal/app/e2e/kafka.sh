@@ -5,6 +5,7 @@
 #   kafka.sh jars                fetch the jars into the user's cache, once
 #   kafka.sh start DIR PORT      start a broker in the background, return when it serves
 #   kafka.sh stop DIR            stop that broker by its process id
+#   kafka.sh streams             fetch Kafka Streams as well, and print the folder of its jars
 #
 # DIR keeps topics, offsets and logs, so a second start goes on with them. The controller
 # listens on PORT+1. With KAFKA_AUTH=yes at the first start of a DIR there are two more
@@ -22,7 +23,7 @@ libs=${KAFKA_JARS:-${XDG_CACHE_HOME:-$HOME/.cache}/weir/kafka-$version}
 
 say() { echo "kafka.sh: $*" >&2; }
 die() { say "$*"; exit 1; }
-usage() { sed -n '5,7s/^# *//p' "$0" >&2; exit 2; }
+usage() { sed -n '5,8s/^# *//p' "$0" >&2; exit 2; }
 
 need_java() {
   command -v "$java" >/dev/null || die "no java: install a JDK, 17 or newer (Debian: apt-get install openjdk-17-jdk-headless), or set JAVA"
@@ -31,26 +32,33 @@ need_java() {
   [ "${major:-0}" -ge 17 ] || die "java is version '${major:-unknown}': Kafka $version needs 17 or newer; set JAVA"
 }
 
-# Maven resolves what the broker needs at run time into a folder that is renamed when
-# it is complete: a fetch that was interrupted leaves nothing that looks whole.
-jars() {
-  [ -d "$libs" ] && return
-  command -v "$mvn" >/dev/null || die "no Maven, and no jars in $libs: install it (Debian: apt-get install maven), or set MVN or KAFKA_JARS"
-  mkdir -p "$(dirname "$libs")"
-  exec 9>"$libs.lock"
+# Maven resolves what is needed at run time into a folder that is renamed when it is
+# complete: a fetch that was interrupted leaves nothing that looks whole.
+jars() { fetch "$libs" ""; }
+
+# The broker's jars have a JSON parser that a program on Kafka Streams can use.
+streams() { fetch "$libs-streams" "$(dependency org.apache.kafka kafka-streams "$version")" && echo "$libs-streams"; }
+
+dependency() { echo "<dependency><groupId>$1</groupId><artifactId>$2</artifactId><version>$3</version></dependency>"; }
+
+fetch() { # folder, further dependencies
+  [ -d "$1" ] && return
+  command -v "$mvn" >/dev/null || die "no Maven, and no jars in $1: install it (Debian: apt-get install maven), or set MVN or KAFKA_JARS"
+  mkdir -p "$(dirname "$1")"
+  exec 9>"$1.lock"
   flock 9 # two starts at a time fetch once
-  [ -d "$libs" ] && return
-  local work=$libs.part
+  [ -d "$1" ] && return
+  local work=$1.part
   rm -rf "$work"
   mkdir -p "$work/jars"
-  say "fetching Kafka $version by Maven into $libs"
-  resolve "$work" ""
+  say "fetching Kafka $version by Maven into $1"
+  resolve "$work" "$2"
   # The module names a logging front end and no back end: take the same version's own.
   local api
   api=$(find "$work/jars" -name 'slf4j-api-*.jar' | sed 's/.*slf4j-api-\(.*\)\.jar/\1/')
   [ -n "$api" ] || die "kafka_2.13:$version came without slf4j-api: look into $work/jars"
-  resolve "$work" "<dependency><groupId>org.slf4j</groupId><artifactId>slf4j-simple</artifactId><version>$api</version></dependency>"
-  mv "$work/jars" "$libs"
+  resolve "$work" "$2$(dependency org.slf4j slf4j-simple "$api")"
+  mv "$work/jars" "$1"
   rm -rf "$work"
   flock -u 9
 }
@@ -189,5 +197,6 @@ case ${1:-} in
 jars) need_java && jars ;;
 start) [ $# -eq 3 ] || usage; start "$2" "$3" ;;
 stop) [ $# -eq 2 ] || usage; stop "$2" ;;
+streams) need_java && streams ;;
 *) usage ;;
 esac

@@ -3,6 +3,7 @@
 //
 //	trial storm   kill, freeze, join and drop members and kill the broker, then compare
 //	trial bench   catch-up and latency
+//	trial peers   catch-up beside a program on Kafka Streams, over flows of several kinds
 //	trial lines   make the mistakes that users make and print what they see
 //	trial judge BROKER          compare once more, with a broker whose data a storm left
 //	trial on-kafka COMMAND...   run a command with KAFKA_ADDR naming an Apache Kafka
@@ -32,7 +33,7 @@ func main() {
 }
 
 func command(ctx context.Context, args []string) error {
-	usage := errors.New("usage: trial storm|bench|lines [FLAGS]; -h lists them")
+	usage := errors.New("usage: trial storm|bench|peers|lines [FLAGS]; -h lists them")
 	if len(args) == 0 {
 		return usage
 	}
@@ -41,6 +42,8 @@ func command(ctx context.Context, args []string) error {
 		return stormCommand(ctx, args[1:])
 	case "bench":
 		return benchCommand(ctx, args[1:])
+	case "peers":
+		return peersCommand(ctx, args[1:])
 	case "judge":
 		return judgeCommand(ctx, args[1:])
 	case "lines":
@@ -115,6 +118,19 @@ func benchCommand(ctx context.Context, args []string) error {
 		return err
 	}
 	return b.run(ctx)
+}
+
+func peersCommand(ctx context.Context, args []string) error {
+	b := &bench{real: true, out: os.Stdout}
+	fs := flag.NewFlagSet("trial peers", flag.ExitOnError)
+	fs.IntVar(&b.events, "events", 1_000_000, "of each kind of flows")
+	fs.IntVar(&b.rounds, "rounds", 3, "how often, in turn")
+	fs.IntVar(&b.partitions, "partitions", 8, "of the topics")
+	seed := fs.Uint64("seed", 1, "of the flows")
+	if err := fs.Parse(args); err != nil {
+		return err
+	}
+	return b.peers(ctx, *seed)
 }
 
 func linesCommand(ctx context.Context, args []string) error {
