@@ -121,6 +121,16 @@ type ToolLimits struct {
 	Exempt     bool     // from every rule about repetition
 }
 
+// IgnoredArgs returns the top-level arguments of a tool that do not tell its calls apart.
+func (l *Limits) IgnoredArgs(tool string) []string {
+	for i := range l.Tools {
+		if l.Tools[i].Name == tool {
+			return l.Tools[i].IgnoreArgs
+		}
+	}
+	return nil
+}
+
 // Override changes one row for one scope until it expires.
 type Override struct {
 	Scope   events.ScopeKind // project, agent, tool or flow

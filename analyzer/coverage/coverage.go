@@ -67,6 +67,9 @@ func (c *Coverage) Plus(o *Coverage) {
 	c.Tasks += o.Tasks
 }
 
+// Size is how much there is to judge a source by: calls, or answers where no call is told.
+func (c *Coverage) Size() int64 { return max(c.Calls(), c.Answers) }
+
 // Calls is how many calls of agents and of tools there were.
 func (c *Coverage) Calls() int64 { return c.AgentCalls + c.ToolCalls }
 
@@ -82,8 +85,12 @@ type Ratio struct {
 // Ratios lists how much is told of all that rules need.
 func (c *Coverage) Ratios() []Ratio {
 	calls := c.Calls()
+	tools := Ratio{"tools", "calls", c.ToolCalls, calls, analyzer.NeedTools}
+	if calls == 0 { // agents that only answer: what they did to answer is not told
+		tools.In, tools.Of = "answers", c.Answers
+	}
 	return []Ratio{
-		{"tools", "calls", c.ToolCalls, calls, analyzer.NeedTools},
+		tools,
 		{"arguments", "tool calls", c.WithArgs, c.ToolCalls, analyzer.NeedArgs},
 		{"results", "tool calls", min(c.WithContent, c.ToolCalls), c.ToolCalls, analyzer.NeedResults},
 		{"callers", "agent calls", c.WithCaller, c.AgentCalls, analyzer.NeedCaller},

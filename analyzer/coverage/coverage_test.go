@@ -38,4 +38,6 @@ func TestBlind(t *testing.T) {
 	f("tools in 0 of 1 calls, callers in 0 of 1 agent calls, known work in 0 of 1 agent calls",
 		events.Event{Kind: events.AgentCall, Origin: events.OriginAgent, To: events.Party{Agent: "b"}})
 	f("", events.Event{Kind: events.AgentCall, Origin: events.OriginUser, To: events.Party{Agent: "b"}})
+	f("tools in 0 of 1 answers", events.Event{Kind: events.AgentCall, Origin: events.OriginUser, To: events.Party{Agent: "b"}},
+		events.Event{Kind: events.AgentReturn, From: events.Party{Agent: "b"}})
 }

@@ -15,6 +15,7 @@ import (
 	"weir/cmd/internal/ingest"
 	"weir/cmd/internal/logs"
 	"weir/events"
+	"weir/events/adapter"
 	"weir/events/kafka"
 	sinkkafka "weir/sink/kafka"
 )
@@ -82,10 +83,6 @@ func (f *ingestFlags) run(ctx context.Context, env *cli.Env, args []string) erro
 	if err != nil {
 		return err
 	}
-	ignore := make(map[string][]string)
-	for i := range limits.Tools {
-		ignore[limits.Tools[i].Name] = limits.Tools[i].IgnoreArgs
-	}
 	cluster, err := f.brokers.cluster()
 	if err != nil {
 		return err
@@ -100,9 +97,9 @@ func (f *ingestFlags) run(ctx context.Context, env *cli.Env, args []string) erro
 			return err
 		}
 		if f.topic != "" {
-			return f.fromTopic(ctx, env, cluster, ignore)
+			return f.fromTopic(ctx, env, cluster, limits.IgnoredArgs)
 		}
-		return f.fromFiles(ctx, env, cluster, ignore, args)
+		return f.fromFiles(ctx, env, cluster, limits.IgnoredArgs, args)
 	})
 	switch {
 	case err == nil || !errors.Is(err, kafka.ErrNoTopic):
@@ -113,7 +110,7 @@ func (f *ingestFlags) run(ctx context.Context, env *cli.Env, args []string) erro
 	return cli.Failure("%w", err).Advise("weir topics plan says which topics are missing; weir topics create creates them")
 }
 
-func (f *ingestFlags) fromTopic(ctx context.Context, env *cli.Env, cluster *kafka.Cluster, ignore map[string][]string) error {
+func (f *ingestFlags) fromTopic(ctx context.Context, env *cli.Env, cluster *kafka.Cluster, ignore adapter.IgnoreArgs) error {
 	if f.group == "" {
 		f.group = f.brokers.group + "-ingest"
 	}
@@ -130,7 +127,7 @@ func (f *ingestFlags) fromTopic(ctx context.Context, env *cli.Env, cluster *kafk
 	return err
 }
 
-func (f *ingestFlags) fromFiles(ctx context.Context, env *cli.Env, cluster *kafka.Cluster, ignore map[string][]string, args []string) error {
+func (f *ingestFlags) fromFiles(ctx context.Context, env *cli.Env, cluster *kafka.Cluster, ignore adapter.IgnoreArgs, args []string) error {
 	topics := f.brokers.topics
 	w, err := ingest.NewWriter(ctx, cluster, topics.Events, topics.DeadLetters, env.Now)
 	if err != nil {

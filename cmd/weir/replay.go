@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"weir/cmd/internal/logs"
 	"weir/cmd/internal/pump"
 	"weir/events"
+	"weir/events/adapter"
 	"weir/events/adapter/registry"
 )
 
@@ -363,6 +365,7 @@ type replay struct {
 	rules  map[ruleAction]*ruleCount
 	bad    refusals
 	told   coverage.Coverage
+	silent adapter.Silences
 	files  []*fileCoverage
 }
 
@@ -396,6 +399,7 @@ func (r *replay) read(env *cli.Env, inputs []*logs.Input, by *reading) (time.Dur
 		r.files = append(r.files, of[in])
 	}
 	rd := &logs.Reader{Inputs: inputs, Event: r.fold, Seen: func(in *logs.Input, ev *events.Event) { of[in].Coverage.Add(ev) },
+		IgnoreArgs: r.limits.IgnoredArgs, Silent: func(why adapter.Silence) { r.silent[why]++ },
 		Bad: r.bad.add, Broken: func(err error) { by.leave(env, err) }, Tick: progress.At}
 	err := rd.Read()
 	progress.Done()
@@ -514,6 +518,7 @@ type replaySummary struct {
 	Coverage coverage.Coverage `json:"coverage"`
 	Blind    []coverage.Blind  `json:"blind,omitempty"`
 	Files    []*fileCoverage   `json:"files,omitempty"`
+	Silent   map[string]int64  `json:"spans_without_event,omitempty"` // by why
 }
 
 // fileCoverage is what one file tells.
@@ -536,6 +541,14 @@ func (r *replay) summary(elapsed time.Duration) *replaySummary {
 	s := &replaySummary{Events: r.counts.Events.Load(), Duplicates: r.counts.Duplicates.Load(), BadRecords: r.bad.n, Flows: len(r.flows),
 		Agents: len(r.agents), Profile: r.limits.Profile, ConfigVersion: r.limits.Version, Seconds: round(elapsed.Seconds(), 1000), Verdicts: []ruleSummary{}}
 	s.Coverage, s.Blind, s.Files = r.told, r.told.Blind(&r.limits), r.files
+	for why, n := range r.silent {
+		if n > 0 {
+			if s.Silent == nil {
+				s.Silent = map[string]int64{}
+			}
+			s.Silent[adapter.Silence(why).String()] = n
+		}
+	}
 	for _, f := range s.Files {
 		f.Blind = f.Coverage.Blind(&r.limits)
 	}
@@ -613,18 +626,40 @@ func (s *replaySummary) print(env *cli.Env, apart bool) error {
 // printBlind says what cannot be judged, and how the log would tell it.
 func (s *replaySummary) printBlind(env *cli.Env) error {
 	line := coverage.Line(s.Blind)
-	if line == "" {
+	if line == "" && s.Events > 0 {
 		return nil
 	}
-	_, err := fmt.Fprintln(env.Out, line+s.remedy())
+	if line != "" {
+		line += s.remedy() + "\n"
+	}
+	_, err := io.WriteString(env.Out, line+s.unheard())
 	return err
+}
+
+// unheard says how many spans gave no event, and why; "" when all did.
+func (s *replaySummary) unheard() string {
+	words := [...]string{"%d tell of no agent, tool or model", "%d only tie others together", "%d tell what others tell", "%d are requests to models without tokens"}
+	var parts []string
+	var all int64
+	for why, format := range words {
+		if n := s.Silent[adapter.Silence(why).String()]; n > 0 {
+			all += n
+			parts = append(parts, fmt.Sprintf(format, n))
+		}
+	}
+	if all == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s gave no event: %s\n", cli.Count(all, "span"), strings.Join(parts, ", "))
 }
 
 // remedy says what to set, so that a log tells what its format has room for; "" where nothing
 // is known to help.
 func (s *replaySummary) remedy() string {
 	content := func(b coverage.Blind) bool { return b.What == "arguments" || b.What == "results" }
-	if len(s.Files) == 0 || !slices.ContainsFunc(s.Blind, content) {
+	tools := func(b coverage.Blind) bool { return b.What == "tools" }
+	hasTools := !slices.ContainsFunc(s.Blind, tools)
+	if len(s.Files) == 0 || hasTools && !slices.ContainsFunc(s.Blind, content) {
 		return ""
 	}
 	format := s.Files[0].Format
@@ -632,6 +667,12 @@ func (s *replaySummary) remedy() string {
 		if f.Format != format {
 			return ""
 		}
+	}
+	if format == "otlp" && !hasTools {
+		return "; no tool spans came: see whether the instrumentation makes any"
+	}
+	if !hasTools {
+		return ""
 	}
 	if format == "otlp" {
 		return "; set OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true where the spans are made to see them"

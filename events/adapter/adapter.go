@@ -53,9 +53,12 @@ type Options struct {
 	// Source is the source of events whose records name none.
 	Source string
 
-	// IgnoreArgs names, for a tool, the top-level arguments that are left out of
-	// their hash, such as cursors and request ids.
-	IgnoreArgs map[string][]string
+	// IgnoreArgs says which arguments do not tell calls apart. It is asked about each
+	// call, so its answer may change.
+	IgnoreArgs IgnoreArgs
+
+	// Silent is told of each span that gives no event, and why; may be nil.
+	Silent func(Silence)
 
 	// Correlation lists what the correlation id may be taken from, first hit first.
 	// Empty means the order of the format.
@@ -69,6 +72,18 @@ type Options struct {
 	// MaxHeld is how many records (spans, open calls) may be held back or remembered
 	// in all. 0 means the default of the format.
 	MaxHeld int
+}
+
+// IgnoreArgs names, for a tool, the top-level arguments that are left out of their hash,
+// such as cursors and request ids.
+type IgnoreArgs func(tool string) []string
+
+// Of returns the arguments of a tool that are left out; none where nobody says any.
+func (f IgnoreArgs) Of(tool string) []string {
+	if f == nil {
+		return nil
+	}
+	return f(tool)
 }
 
 // HeldOr returns MaxHeld, or most where it is not set.

@@ -11,6 +11,7 @@ import (
 
 	"weir/analyzer"
 	"weir/events"
+	"weir/events/adapter"
 )
 
 const namespace = "weir"
@@ -109,6 +110,10 @@ func (c *collector) intake() {
 			share = float64(ratio.Told) / float64(ratio.Of)
 		}
 		f.is(share, strings.ReplaceAll(ratio.What, " ", "_"))
+	}
+	f = c.counter("spans_without_event_total", "Spans that were received and gave no event, by why; unknown are those in which nothing says that they are about an agent, a tool or a model.", "reason")
+	for why, n := range r.Silent {
+		f.count(n, adapter.Silence(why).String())
 	}
 	f = c.counter("calls_total", "Calls of agents, by who set them off.", "origin")
 	for o := events.OriginUser; o < OriginCount; o++ {

@@ -6,6 +6,7 @@ import (
 	"weir/analyzer"
 	"weir/analyzer/coverage"
 	"weir/events"
+	"weir/events/adapter"
 )
 
 // Outcome is what became of an event that was read from the log.
@@ -113,7 +114,8 @@ type Reading struct {
 	AgentMemory int64           // bytes of agents in memory, now
 	HasAgents   bool            // part of the agent stage is folded here; else AgentsTold says nothing
 
-	Told coverage.Coverage // what the events of all sources tell
+	Told   coverage.Coverage // what the events of all sources tell
+	Silent adapter.Silences  // spans that gave no event
 
 	Sources      []Source // that are folded now
 	Rebalances   int64

@@ -22,8 +22,8 @@ import (
 
 // DecoderOptions are how records are decoded. The zero value is good.
 type DecoderOptions struct {
-	Format     string              // name of the format of all records; "" tells it by the content of each
-	IgnoreArgs map[string][]string // see adapter.Options
+	Format     string             // name of the format of all records; "" tells it by the content of each
+	IgnoreArgs adapter.IgnoreArgs // see adapter.Options
 	// Told is called when records of another format or wrapping than before have come;
 	// may be nil.
 	Told func(format, wrapping string)

@@ -34,7 +34,6 @@ type follower struct {
 
 	tail    *jsonl.Tail
 	adapter adapter.Adapter
-	ignored *ignored // nil when the adapter is shared, which renews its own
 	entries []state.Entry
 	bytes   int
 	letters []state.DeadLetter
@@ -164,7 +163,7 @@ func (f *follower) use(format adapter.Format) {
 	if f.shared != nil {
 		f.adapter = f.shared.of(f.in, format)
 	} else {
-		f.adapter, f.ignored = f.in.adapter(format)
+		f.adapter = f.in.adapter(format)
 	}
 	f.note(func(s *Status) { s.Format = format.Name })
 }
@@ -246,9 +245,6 @@ func (f *follower) detect() bool {
 func (f *follower) take(ctx context.Context) error {
 	if !f.known {
 		return nil
-	}
-	if f.ignored != nil {
-		f.ignored.renew()
 	}
 	for {
 		r, ok := f.tail.Next()

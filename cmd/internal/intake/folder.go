@@ -158,8 +158,7 @@ func (s *sharedAdapters) of(in *Intake, format adapter.Format) adapter.Adapter {
 	defer s.mu.Unlock()
 	a, ok := s.all[format.Name]
 	if !ok {
-		a = &sharedAdapter{clock: s.clock}
-		a.inner, a.ignored = in.adapter(format)
+		a = &sharedAdapter{clock: s.clock, inner: in.adapter(format)}
 		s.all[format.Name] = a
 	}
 	return &fileAdapter{a, adapter.BranchOf(a.inner)}
@@ -171,8 +170,6 @@ type sharedAdapter struct {
 	mu    sync.Mutex
 	inner adapter.Adapter
 	last  time.Time
-
-	ignored *ignored
 }
 
 // fileAdapter is how one of the files is read with it.
@@ -185,7 +182,6 @@ func (f *fileAdapter) Decode(record []byte, emit func(*events.Event)) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.last = f.clock.Now()
-	f.ignored.renew()
 	return f.file.Decode(record, emit)
 }
 

@@ -126,30 +126,11 @@ func (in *Intake) Close() (err error) {
 	return err
 }
 
-// ignored are the arguments, by tool, that do not tell calls apart, as one adapter reads
-// them. Whoever decodes with the adapter renews them, so that it knows of limits that were
-// reloaded since it was made.
-type ignored struct {
-	limits  func() *analyzer.Limits
-	version string
-	args    map[string][]string
-}
-
-// adapter returns a new adapter of a format, with what it leaves out of hashes.
-func (in *Intake) adapter(format adapter.Format) (adapter.Adapter, *ignored) {
-	g := &ignored{limits: in.o.Limits, args: make(map[string][]string)}
-	g.renew()
-	return format.New(adapter.Options{IgnoreArgs: g.args}), g
-}
-
-func (g *ignored) renew() {
-	limits := g.limits()
-	if limits.Version == g.version && g.version != "" {
-		return
-	}
-	g.version = limits.Version
-	clear(g.args)
-	for i := range limits.Tools {
-		g.args[limits.Tools[i].Name] = limits.Tools[i].IgnoreArgs
-	}
+// adapter returns a new adapter of a format. Arguments that do not tell calls apart are
+// those of the limits in force when it reads a call.
+func (in *Intake) adapter(format adapter.Format) adapter.Adapter {
+	return format.New(adapter.Options{
+		IgnoreArgs: func(tool string) []string { return in.o.Limits().IgnoredArgs(tool) },
+		Silent:     in.o.Counts.Silent,
+	})
 }

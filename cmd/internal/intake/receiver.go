@@ -42,7 +42,6 @@ type Receiver struct {
 type source struct {
 	format  adapter.Format
 	adapter adapter.Adapter
-	ignored *ignored
 	from    gate.Source
 	held    bool // something may be held back
 }
@@ -125,7 +124,7 @@ func (r *Receiver) source(name string) (*source, error) {
 		return nil, err
 	}
 	s := &source{format: format, from: gate.Spans}
-	s.adapter, s.ignored = r.in.adapter(format)
+	s.adapter = r.in.adapter(format)
 	if name == LangSmith {
 		s.from = gate.Runs
 	}
@@ -183,7 +182,6 @@ func (r *Receiver) decode(s *source, place int64, record []byte) error {
 		s.held = true
 	}
 	r.idle, r.from = r.in.o.Clock.Now(), s.from
-	s.ignored.renew()
 	return adapter.DecodeWhole(s.adapter, record, r.event)
 }
 

@@ -62,7 +62,8 @@ type Reader struct {
 	// one, unless there is only one.
 	Broken func(error)
 
-	IgnoreArgs map[string][]string // see adapter.Options
+	IgnoreArgs adapter.IgnoreArgs    // see adapter.Options
+	Silent     func(adapter.Silence) // see adapter.Options
 
 	// Window is how many events are held back at least to put them in order; 0 is 131,072.
 	Window int
@@ -181,7 +182,7 @@ func (r *Reader) adapter(in *Input) adapter.Adapter {
 			return r.adapters[i]
 		}
 	}
-	a := in.Format.New(adapter.Options{IgnoreArgs: r.IgnoreArgs})
+	a := in.Format.New(adapter.Options{IgnoreArgs: r.IgnoreArgs, Silent: r.Silent})
 	r.adapters, r.names, r.last = append(r.adapters, a), append(r.names, in.Format.Name), append(r.last, in)
 	return a
 }

@@ -7,6 +7,7 @@ import (
 
 	"weir/analyzer"
 	"weir/events"
+	"weir/events/adapter"
 	"weir/sink/prom"
 	"weir/state"
 )
@@ -39,6 +40,8 @@ type Counts struct {
 	ActivityRepeated atomic.Int64 // records dropped because they had been seen before
 
 	told told // by source
+
+	silent [adapter.SilenceCount]atomic.Int64 // spans that gave no event
 
 	kinds    [prom.KindCount][prom.OutcomeCount]atomic.Int64
 	calls    [prom.OriginCount]atomic.Int64
@@ -123,6 +126,9 @@ func (c *Counts) DeadLetter(code events.Code) {
 		}
 	}
 }
+
+// Silent counts a span that gave no event.
+func (c *Counts) Silent(why adapter.Silence) { c.silent[why].Add(1) }
 
 // verdict counts one that is published. flow is the hash of its flow's key; 0 when it is
 // about no flow.
@@ -243,6 +249,7 @@ func (c *Counts) Read(r *prom.Reading) {
 		}
 	}
 	r.Told = c.told.sum()
+	load(r.Silent[:], c.silent[:])
 	r.Rejected, r.NotKept = c.DeadLetters(), c.LettersDropped.Load()
 	r.Activity = [2]int64{c.Activity.Load(), c.ActivityRepeated.Load()}
 	r.Clamped, r.Bytes = c.Clamped.Load(), c.Bytes.Load()

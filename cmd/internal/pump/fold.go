@@ -336,14 +336,7 @@ func (p *Pump) addHash(ev *events.Event) {
 	if len(ev.Tool.Args) == 0 || !ev.Tool.ArgsHash.IsZero() {
 		return
 	}
-	var ignore []string
-	tools := p.engine.Limits().Tools
-	for i := range tools {
-		if tools[i].Name == ev.Tool.Name {
-			ignore = tools[i].IgnoreArgs
-		}
-	}
-	ev.Tool.ArgsHash = fingerprint.Args(ev.Tool.Args, ignore)
+	ev.Tool.ArgsHash = fingerprint.Args(ev.Tool.Args, p.engine.Limits().IgnoredArgs(ev.Tool.Name))
 }
 
 func (p *Pump) setLimits(document []byte) error {

@@ -21,7 +21,7 @@ const (
 	// rest are counted as one.
 	mostTold    = 64
 	otherSource = "other"
-	// enoughTold is after how many calls it is said, once, what a source does not tell.
+	// enoughTold is after how many calls or answers it is said, once, what a source does not tell.
 	enoughTold = 50
 )
 
@@ -43,9 +43,9 @@ func (t *told) add(ev *events.Event) (say coverage.Coverage, now bool) {
 			t.by[name] = c
 		}
 	}
-	before := c.Calls()
+	before := c.Size()
 	c.Add(ev)
-	return *c, before < enoughTold && c.Calls() == enoughTold
+	return *c, before < enoughTold && c.Size() == enoughTold
 }
 
 // sum returns what all sources told together.
@@ -65,7 +65,7 @@ func (c *Counts) Blind(l *analyzer.Limits) map[string]string {
 	defer c.told.mu.Unlock()
 	out := map[string]string{}
 	for name, t := range c.told.by {
-		if line := coverage.Line(t.Blind(l)); line != "" && t.Calls() >= enoughTold {
+		if line := coverage.Line(t.Blind(l)); line != "" && t.Size() >= enoughTold {
 			out[name] = line
 		}
 	}

@@ -59,7 +59,7 @@ const (
 type reader struct {
 	source      string
 	correlation []events.CorrelationSource
-	ignore      map[string][]string
+	ignore      adapter.IgnoreArgs
 	repeats     *adapter.Repeats
 	invocations *adapter.Recent[*invocation]
 	sessions    *adapter.Recent[*invocation] // the last one of each

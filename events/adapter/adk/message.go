@@ -57,7 +57,7 @@ func (m *message) hasCalls() bool   { return m.has(functionCall) }
 func (m *message) hasResults() bool { return m.has(functionResponse) }
 
 // read reads one event, or the events of one session.
-func read(record []byte, ignore map[string][]string) ([]*message, error) {
+func read(record []byte, ignore adapter.IgnoreArgs) ([]*message, error) {
 	var all []*message
 	m := &message{}
 	isSession := false
@@ -114,7 +114,7 @@ func id(c *jsonwalk.Cursor) string { return adapter.Word(c.Text(), events.MaxID/
 
 func word(c *jsonwalk.Cursor) string { return adapter.Word(c.Text(), events.MaxID) }
 
-func (m *message) member(c *jsonwalk.Cursor, ignore map[string][]string) {
+func (m *message) member(c *jsonwalk.Cursor, ignore adapter.IgnoreArgs) {
 	switch string(c.Key()) {
 	case "id":
 		m.id = id(c)
@@ -188,7 +188,7 @@ func (m *message) readUsage(c *jsonwalk.Cursor) {
 	}
 }
 
-func (m *message) readContent(c *jsonwalk.Cursor, ignore map[string][]string) {
+func (m *message) readContent(c *jsonwalk.Cursor, ignore adapter.IgnoreArgs) {
 	for c.MaybeObject(); c.Member(); {
 		if string(c.Key()) != "parts" {
 			c.Skip()
@@ -200,7 +200,7 @@ func (m *message) readContent(c *jsonwalk.Cursor, ignore map[string][]string) {
 	}
 }
 
-func (m *message) readPart(c *jsonwalk.Cursor, ignore map[string][]string) {
+func (m *message) readPart(c *jsonwalk.Cursor, ignore adapter.IgnoreArgs) {
 	if c.Peek() != '{' {
 		c.Skip()
 		return
@@ -230,7 +230,7 @@ func (m *message) readPart(c *jsonwalk.Cursor, ignore map[string][]string) {
 	m.text = append(m.text, text...)
 }
 
-func (m *message) readFunction(c *jsonwalk.Cursor, kind partKind, ignore map[string][]string) {
+func (m *message) readFunction(c *jsonwalk.Cursor, kind partKind, ignore adapter.IgnoreArgs) {
 	if c.Peek() != '{' {
 		c.Skip()
 		return
@@ -265,7 +265,7 @@ func (m *message) readFunction(c *jsonwalk.Cursor, kind partKind, ignore map[str
 	case isTransfer(p.name):
 		p.target = adapter.Word(jsonwalk.New(args).TextOf("agent_name"), events.MaxID)
 	default:
-		p.args, p.size = fingerprint.Args(args, ignore[p.name]), int64(len(args))
+		p.args, p.size = fingerprint.Args(args, ignore.Of(p.name)), int64(len(args))
 	}
 	m.parts = append(m.parts, p)
 }

@@ -95,7 +95,7 @@ const (
 type reader struct {
 	source string
 	order  []events.CorrelationSource
-	ignore map[string][]string
+	ignore adapter.IgnoreArgs
 	flows  *adapter.Recent[*flow]
 	seen   *adapter.Recent[struct{}] // messages: each is sent to several topics, and delivered to several agents
 	count  int64                     // events
@@ -289,7 +289,7 @@ func (r *reader) said(f *flow, m *message, emit func(*events.Event)) {
 				r.release(f, "", nil, emit)
 			}
 			f.calls = append(f.calls, &use{id: c.id, tool: c.name, by: m.source, at: cmp.Or(m.at, f.clock),
-				args: fingerprint.Args(c.args, r.ignore[c.name]), size: int64(len(c.args))})
+				args: fingerprint.Args(c.args, r.ignore.Of(c.name)), size: int64(len(c.args))})
 		}
 	case "ToolCallExecutionEvent":
 		for _, c := range m.calls {
@@ -364,7 +364,7 @@ func (r *reader) tool(f *flow, l *line, emit func(*events.Event)) {
 		return // the messages about it tell more
 	}
 	r.use(f, []*use{{id: f.name(), tool: cmp.Or(l.tool, "tool"), by: cmp.Or(l.agent.name, r.source), at: f.clock, end: f.clock, done: true,
-		args: fingerprint.Args(l.args, r.ignore[l.tool]), size: int64(len(l.args)),
+		args: fingerprint.Args(l.args, r.ignore.Of(l.tool)), size: int64(len(l.args)),
 		result: fingerprint.Content(l.result), near: fingerprint.Text(l.result)}}, emit)
 }
 

@@ -78,7 +78,7 @@ const maxRemembered = 16384
 type reader struct {
 	source      string
 	correlation []events.CorrelationSource
-	ignore      map[string][]string
+	ignore      adapter.IgnoreArgs
 	agents      *adapter.Recent[*agent] // by session, or session/agentId
 	uses        *adapter.Recent[*use]   // by tool use id
 	messages    *adapter.Recent[*message]
@@ -392,7 +392,7 @@ func (r *reader) use(l *line, b *block, by *agent, emit func(*events.Event)) {
 		return
 	}
 	by.worked = true
-	u.args = fingerprint.Args(b.input, r.ignore[b.name])
+	u.args = fingerprint.Args(b.input, r.ignore.Of(b.name))
 	e := r.begin(b.id+"/call", events.ToolCall, l.at, by)
 	e.From = by.party
 	e.Tool = events.Tool{Name: b.name, CallID: b.id, ArgsHash: u.args, ArgsSize: int64(len(b.input)), ArgsSim: fingerprint.Text(b.input), Type: "function"}

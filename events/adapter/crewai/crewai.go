@@ -50,7 +50,7 @@ const maxOpen = 16384
 
 type reader struct {
 	tree    *runtree.Tree
-	ignore  map[string][]string
+	ignore  adapter.IgnoreArgs
 	repeats *adapter.Repeats
 	starts  *adapter.Recent[start]
 	// refused holds, by what they lie below, the tools that an agent asked for and
@@ -180,7 +180,7 @@ func (r *reader) begin(l *line, what string) {
 }
 
 func (r *reader) tool(l *line) events.Tool {
-	return events.Tool{Name: cmp.Or(l.tool, "tool"), ArgsHash: fingerprint.Args(l.args, r.ignore[l.tool]), ArgsSize: int64(len(l.args))}
+	return events.Tool{Name: cmp.Or(l.tool, "tool"), ArgsHash: fingerprint.Args(l.args, r.ignore.Of(l.tool)), ArgsSize: int64(len(l.args))}
 }
 
 // end ends what the event refers to. Where something below failed without an event

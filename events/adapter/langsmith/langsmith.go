@@ -73,7 +73,7 @@ type reader struct {
 type runs struct {
 	tree   *runtree.Tree
 	place  int64 // of the record that is read, see adapter.Keeper
-	ignore map[string][]string
+	ignore adapter.IgnoreArgs
 	posted *adapter.Recent[posted] // by id: runs that have not ended
 }
 

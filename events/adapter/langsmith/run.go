@@ -194,7 +194,7 @@ func (u *run) complete() *events.DecodeError {
 }
 
 // tell makes what the tree takes.
-func (u *run) tell(ignore map[string][]string) runtree.Run {
+func (u *run) tell(ignore adapter.IgnoreArgs) runtree.Run {
 	r := runtree.Run{ID: u.id, Parent: u.parent, Start: u.start, End: u.end, Agent: u.agent}
 	if u.end != 0 {
 		r.Status = events.StatusOK
@@ -229,13 +229,13 @@ func (u *run) tell(ignore map[string][]string) runtree.Run {
 	return r
 }
 
-func (u *run) tellTool(r *runtree.Run, ignore map[string][]string) {
+func (u *run) tellTool(r *runtree.Run, ignore adapter.IgnoreArgs) {
 	o := readOutput(u.outputs)
 	r.Kind = runtree.Tool
 	r.Tool = events.Tool{Name: cmp.Or(u.name, "tool"), CallID: cmp.Or(u.callID, o.callID)}
 	if len(u.inputs) > 0 {
 		r.Tool.ArgsSize = int64(len(u.inputs))
-		r.Tool.ArgsHash = fingerprint.Args(u.inputs, ignore[u.name])
+		r.Tool.ArgsHash = fingerprint.Args(u.inputs, ignore.Of(u.name))
 		r.Content, r.Sim = fingerprint.Content(u.inputs), fingerprint.Text(u.inputs)
 	}
 	r.Answer, r.Near = fingerprint.Content(o.text), fingerprint.Text(o.text)

@@ -70,7 +70,7 @@ const (
 type reader struct {
 	source      string
 	correlation []events.CorrelationSource
-	ignore      map[string][]string
+	ignore      adapter.IgnoreArgs
 	open        *adapter.Recent[*exchange]
 	clients     *adapter.Recent[string] // names, by session
 	asking      *adapter.Recent[string] // ids of the calls that asked for input, by what they called

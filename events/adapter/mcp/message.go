@@ -18,7 +18,7 @@ type params struct {
 	trace        wire.Trace
 }
 
-func readParams(raw []byte, ignore map[string][]string) *params {
+func readParams(raw []byte, ignore adapter.IgnoreArgs) *params {
 	p := &params{}
 	var args []byte
 	c := jsonwalk.New(raw)
@@ -39,7 +39,7 @@ func readParams(raw []byte, ignore map[string][]string) *params {
 			c.Skip()
 		}
 	}
-	p.args, p.size = fingerprint.Args(args, ignore[p.tool]), int64(len(args))
+	p.args, p.size = fingerprint.Args(args, ignore.Of(p.tool)), int64(len(args))
 	return p
 }
 

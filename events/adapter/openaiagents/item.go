@@ -23,14 +23,14 @@ type item struct {
 	sdkType, agent       string // span_data.data of a custom span
 	server               string
 	args                 []byte
-	ignore               map[string][]string
+	ignore               adapter.IgnoreArgs
 	answer               []byte
 	model                string
 	usage                events.Usage
 }
 
 // read returns the items of a record.
-func read(record []byte, ignore map[string][]string) ([]item, error) {
+func read(record []byte, ignore adapter.IgnoreArgs) ([]item, error) {
 	var items []item
 	c := jsonwalk.New(record)
 	if isBody(record) {
@@ -60,7 +60,7 @@ func isBody(record []byte) bool {
 	return c.Member() && string(c.Key()) == "data" && c.Peek() == '['
 }
 
-func readItem(c *jsonwalk.Cursor, ignore map[string][]string) item {
+func readItem(c *jsonwalk.Cursor, ignore adapter.IgnoreArgs) item {
 	it := item{ignore: ignore}
 	for c.Object(); c.Member(); {
 		switch string(c.Key()) {
@@ -224,7 +224,7 @@ func (it *item) run() runtree.Run {
 		r.Tool = events.Tool{Name: cmp.Or(it.name, "function"), Server: it.server}
 		if it.end != 0 { // else they are empty, whatever the function was given
 			r.Tool.ArgsSize = int64(len(it.args))
-			r.Tool.ArgsHash = fingerprint.Args(it.args, it.ignore[it.name])
+			r.Tool.ArgsHash = fingerprint.Args(it.args, it.ignore.Of(it.name))
 			r.Answer, r.Near = fingerprint.Content(it.answer), fingerprint.Text(it.answer)
 			message := told(it.args)
 			r.Content, r.Sim = fingerprint.Content(message), fingerprint.Text(message)

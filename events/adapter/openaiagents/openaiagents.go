@@ -68,7 +68,7 @@ func scoreBody(head []byte) adapter.Match {
 
 type reader struct {
 	tree   *runtree.Tree
-	ignore map[string][]string
+	ignore adapter.IgnoreArgs
 }
 
 func newReader(o adapter.Options) adapter.Adapter {

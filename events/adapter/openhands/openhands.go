@@ -56,7 +56,7 @@ const maxRemembered = 16384
 type reader struct {
 	source      string
 	correlation []events.CorrelationSource
-	ignore      map[string][]string
+	ignore      adapter.IgnoreArgs
 	chain       *adapter.Recent[*conversation] // by the id of an event
 	actions     *adapter.Recent[*action]       // by the id of an event
 	calls       *adapter.Recent[string]        // id of the event, by tool call
@@ -216,7 +216,7 @@ func (r *reader) action(l *line, by *conversation, emit func(*events.Event)) {
 var asides = [...]string{"security_risk", "summary"}
 
 func (r *reader) ignored(tool string) []string {
-	more := r.ignore[tool]
+	more := r.ignore.Of(tool)
 	return append(asides[:len(asides):len(asides)], more...)
 }
 

@@ -73,7 +73,8 @@ const (
 type reader struct {
 	source      string
 	correlation []events.CorrelationSource
-	ignore      map[string][]string
+	ignore      adapter.IgnoreArgs
+	silent      func(adapter.Silence)
 	hold        int64 // ns
 	most        int
 
@@ -87,11 +88,14 @@ type reader struct {
 
 func newReader(o adapter.Options) adapter.Adapter {
 	r := &reader{
-		source: cmp.Or(o.Source, "otlp"), ignore: o.IgnoreArgs,
+		source: cmp.Or(o.Source, "otlp"), ignore: o.IgnoreArgs, silent: o.Silent,
 		correlation: o.CorrelationOr(events.CorrelationBaggage, events.CorrelationSession, events.CorrelationTrace),
 		hold:        int64(cmp.Or(o.Hold, defaultHold)), most: o.HeldOr(defaultHeld),
 		traces: adapter.NewRecent[*trace](math.MaxInt), // bounded by their spans, see bound
 		partOf: map[string]string{},
+	}
+	if r.silent == nil {
+		r.silent = func(adapter.Silence) {}
 	}
 	if r.hold < 0 {
 		r.hold = math.MaxInt64
@@ -198,7 +202,7 @@ func (r *reader) settle(t *trace, emit func(*events.Event)) {
 }
 
 func (r *reader) tell(t *trace, until int64, complete bool, emit func(*events.Event)) {
-	w := teller{trace: t, correlation: r.correlation, emit: emit, event: &r.event}
+	w := teller{trace: t, correlation: r.correlation, silent: r.silent, emit: emit, event: &r.event}
 	w.tell(until, complete)
 }
 
@@ -228,7 +232,7 @@ func (r *reader) drop(t *trace, emit func(*events.Event)) {
 
 // batch is one export batch while it is read.
 type batch struct {
-	ignore   map[string][]string
+	ignore   adapter.IgnoreArgs
 	fallback string
 	spans    []traced
 	refused  int

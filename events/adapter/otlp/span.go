@@ -32,6 +32,7 @@ type span struct {
 	remote           bool   // the parent is in another process
 	start, end       int64  // ns since 1970
 	kind             kind
+	known            bool // some attribute told what it is
 	name, scope      string
 	source           string
 
@@ -70,7 +71,7 @@ type span struct {
 }
 
 // make fills the span from its attributes.
-func (s *span) make(a *attributes, ignore map[string][]string) {
+func (s *span) make(a *attributes, ignore adapter.IgnoreArgs) {
 	s.agent = adapter.Word(a.text[agentName], events.MaxID)
 	if s.agent == "" {
 		s.agent = adapter.Word(a.text[agentID], events.MaxID)
@@ -78,6 +79,7 @@ func (s *span) make(a *attributes, ignore map[string][]string) {
 	s.named = s.agent != ""
 	s.kind = kindOf(a, s)
 	s.frameworks(a)
+	s.known = s.kind != plain
 	a.told.settle(a, s.kind)
 
 	s.readCaller(a)
@@ -109,6 +111,14 @@ func (s *span) make(a *attributes, ignore map[string][]string) {
 		s.model = adapter.Word(a.text[model], events.MaxID)
 		s.provider = adapter.Word(a.text[provider], events.MaxProvider)
 	}
+}
+
+// why says why a plain span gives no event.
+func (s *span) why() adapter.Silence {
+	if s.known || s.speaker != "" || s.cut != "" {
+		return adapter.SilentTwice // it tells of a run of which another span tells, too
+	}
+	return adapter.SilentUnknown
 }
 
 // readCaller takes who called an agent, unless that is a person.
@@ -174,7 +184,7 @@ func kindOf(a *attributes, s *span) kind {
 	return plain
 }
 
-func (s *span) readTool(a *attributes, ignore map[string][]string) {
+func (s *span) readTool(a *attributes, ignore adapter.IgnoreArgs) {
 	name := a.text[toolName]
 	if len(name) == 0 {
 		name = []byte(s.name)
@@ -186,7 +196,7 @@ func (s *span) readTool(a *attributes, ignore map[string][]string) {
 	if s.tool.Name == "" {
 		s.tool.Name = "tool"
 	}
-	args, leftOut := a.text[toolArgs], ignore[s.tool.Name]
+	args, leftOut := a.text[toolArgs], ignore.Of(s.tool.Name)
 	if len(args) == 0 {
 		args = a.text[input]
 	}

@@ -23,6 +23,7 @@ type moment struct {
 type teller struct {
 	*trace
 	correlation []events.CorrelationSource
+	silent      func(adapter.Silence)
 	emit        func(*events.Event)
 	event       *events.Event
 }
@@ -50,11 +51,17 @@ func (t *teller) tell(until int64, complete bool) {
 			if s.parent == 0 || s.remote {
 				roots = append(roots, s)
 				moments = append(moments, moment{s.start, true, depth, s})
+			} else {
+				t.silent(adapter.SilentStep)
 			}
 		case visit, toolUse:
 			moments = append(moments, moment{s.start, true, depth, s}, moment{s.end, false, depth, s})
 		case inference:
 			moments = append(moments, moment{s.end, false, depth, s})
+		case executor, node:
+			t.silent(adapter.SilentStep)
+		case plain:
+			t.silent(s.why())
 		}
 	}
 	clear(t.pending[len(rest):])
@@ -505,7 +512,9 @@ func (t *teller) use(s *span) {
 		t.said[agent] = s
 	}
 	switch {
-	case s.carrier || s.passes || s.isTurnEnd():
+	case s.passes: // told when it is followed
+	case s.carrier || s.isTurnEnd():
+		t.silent(adapter.SilentTwice) // by the run of the agent
 	case s.asks != "":
 		t.ask(s, agent)
 	default:
@@ -546,6 +555,7 @@ func (t *teller) result(s *span) {
 
 func (t *teller) inference(s *span) {
 	if !s.usage.Known && s.status != events.StatusError {
+		t.silent(adapter.SilentNoTokens)
 		return // a preparation, or nothing that a rule could use
 	}
 	agent := t.actor(s)

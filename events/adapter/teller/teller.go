@@ -29,7 +29,7 @@ type Teller struct {
 
 	source string
 	order  []events.CorrelationSource
-	ignore map[string][]string
+	ignore adapter.IgnoreArgs
 	calls  *adapter.Recent[call]     // by id
 	open   *adapter.Recent[[]string] // by flow, party and tool: calls that were logged without an id
 	worked *adapter.Recent[bool]     // by flow and party
@@ -72,7 +72,7 @@ func Said(e *events.Event, text []byte) {
 
 // Args gives the tool of an event the hash of its arguments, which are JSON.
 func (t *Teller) Args(e *events.Event, args []byte) {
-	e.Tool.ArgsHash, e.Tool.ArgsSize = fingerprint.Args(args, t.ignore[e.Tool.Name]), int64(len(args))
+	e.Tool.ArgsHash, e.Tool.ArgsSize = fingerprint.Args(args, t.ignore.Of(e.Tool.Name)), int64(len(args))
 }
 
 // Tell hands over an event after it was given what others before it told: who had

@@ -8,7 +8,6 @@ package transcript
 
 import (
 	"bytes"
-	"maps"
 	"slices"
 	"strings"
 
@@ -42,12 +41,14 @@ func New(o adapter.Options, program string) *Log {
 // Ignoring adds arguments that are left out of the hashes of a tool's calls: what a program
 // has its model say about each call, which changes while the call does not.
 func Ignoring(o adapter.Options, tool string, args ...string) adapter.Options {
-	all := maps.Clone(o.IgnoreArgs)
-	if all == nil {
-		all = map[string][]string{}
+	asked := o.IgnoreArgs
+	o.IgnoreArgs = func(name string) []string {
+		more := asked.Of(name)
+		if name == tool {
+			more = slices.Concat(args, more)
+		}
+		return more
 	}
-	all[tool] = append(args, all[tool]...)
-	o.IgnoreArgs = all
 	return o
 }
 
