@@ -93,6 +93,9 @@ func (e *Engine) apply(f *Flow, m *moment) {
 	if e.agents.silence {
 		f.follow(m)
 	}
+	if isUnnamed(ev) {
+		m.from = f.party(unnamed, true)
+	}
 	f.applyUsage(m)
 	f.applyTurn(m, e.limits.Rules[ruleOfTurns].All)
 	switch ev.Kind {
@@ -109,6 +112,14 @@ func (e *Engine) apply(f *Flow, m *moment) {
 	case events.FlowEnd:
 		f.flags |= flagEnded
 	}
+}
+
+// unnamed is the party that uses of tools belong to of which nobody says whose they are. It
+// counts as no session, takes no part in calls, and nothing is reported of it.
+const unnamed = "(unnamed)"
+
+func isUnnamed(ev *events.Event) bool {
+	return ev.From.IsZero() && (ev.Kind == events.ToolCall || ev.Kind == events.ToolResult)
 }
 
 func (e *Engine) applyCall(f *Flow, m *moment) {
@@ -168,7 +179,11 @@ func (f *Flow) noWork(m *moment, caller *party, unknown bool) bool {
 		f.worked(m.from)
 		return false
 	}
-	return unknown || ev.HadWork == events.No || ev.Work.Known || f.reports(ev.Source)
+	known := ev.HadWork == events.No || ev.Work.Known || f.reports(ev.Source)
+	if f.flags &^= flagWorkUnknown; !known && !unknown {
+		f.flags |= flagWorkUnknown
+	}
+	return unknown || known
 }
 
 // worked breaks the cycles and streaks that the party is part of.
@@ -237,7 +252,9 @@ func (f *Flow) applyReturn(m *moment) {
 func (e *Engine) applyToolCall(f *Flow, m *moment) {
 	ev := m.ev
 	f.toolCalls++
-	f.setReports(ev.Source)
+	if !isUnnamed(ev) { // else it may have been the work of anybody
+		f.setReports(ev.Source)
+	}
 	m.retry = ev.Tool.RetryOf != ""
 	m.exempt = e.exempt(ev.Tool.Name)
 	m.tool = f.tool(ev.Tool.Name)
@@ -269,7 +286,9 @@ func (e *Engine) applyToolCall(f *Flow, m *moment) {
 
 func (e *Engine) applyToolResult(f *Flow, m *moment) {
 	ev := m.ev
-	f.setReports(ev.Source)
+	if !isUnnamed(ev) {
+		f.setReports(ev.Source)
+	}
 	m.exempt = e.exempt(ev.Tool.Name)
 	if m.from == none || ev.Status == events.StatusInputRequired {
 		return

@@ -29,6 +29,10 @@ type View struct {
 	Orders     []events.Verdict `json:"orders"`
 	Offences   []OffenceView    `json:"offences,omitempty"`
 	Released   events.RFC3339   `json:"released_until,omitzero"`
+
+	// WorkUnknown lists the rules that did not count the last call, because nobody knows
+	// whether work was done before it; none where that is known.
+	WorkUnknown []string `json:"work_unknown,omitempty"`
 }
 
 // PartyView is one party of a flow.
@@ -56,12 +60,25 @@ type OffenceView struct {
 	Last  events.RFC3339 `json:"last"`
 }
 
+// RulesThatNeed lists the rules about flows that are on and need what is asked about.
+func (l *Limits) RulesThatNeed(what Need) (names []string) {
+	for i := range Rules {
+		if r := &Rules[i]; r.Needs&what != 0 && !l.Rules[i].Mute() {
+			names = append(names, r.Name)
+		}
+	}
+	return names
+}
+
 // View returns the flow for people and programs. Its strings are its own.
 func (e *Engine) View(f *Flow) View {
 	v := View{Flow: strings.Clone(f.key), Root: strings.Clone(f.root), Episode: int(f.episode) + 1, Start: events.RFC3339(f.start), Last: events.RFC3339(f.last),
 		Events: int64(f.events), Status: "ok", Incomplete: f.flags&flagIncomplete != 0, Stack: []string{}, Hops: int64(f.hops),
 		ToolCalls: int64(f.toolCalls), Turns: int64(f.turns), Tokens: f.tokens[2], CostUSD: float64(f.cost) / 1e6,
 		Released: events.RFC3339(f.released), Orders: []events.Verdict{}}
+	if f.flags&flagWorkUnknown != 0 {
+		v.WorkUnknown = e.limits.RulesThatNeed(NeedWork)
+	}
 	for _, s := range f.Stack() {
 		v.Stack = append(v.Stack, strings.Clone(s))
 	}

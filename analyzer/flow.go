@@ -103,10 +103,11 @@ type Flow struct {
 type flowFlags uint8
 
 const (
-	flagDelta      flowFlags = 1 << iota // token deltas were seen: aggregates say nothing new
-	flagIncomplete                       // the first event seen was not a start
-	flagEnded                            // nobody is at work: the flow ended, or gave its answer to the person who began it
-	flagTurnOpen                         // the call that opens the turn was seen
+	flagDelta       flowFlags = 1 << iota // token deltas were seen: aggregates say nothing new
+	flagIncomplete                        // the first event seen was not a start
+	flagEnded                             // nobody is at work: the flow ended, or gave its answer to the person who began it
+	flagTurnOpen                          // the call that opens the turn was seen
+	flagWorkUnknown                       // of the last hop nobody knows whether it came without work
 )
 
 type party struct {
@@ -336,7 +337,7 @@ func (f *Flow) newEpisode(at events.Stamp) {
 	f.unique, f.hops, f.toolCalls, f.turns, f.cost, f.aged = 0, 0, 0, 0, 0, 0
 	f.tokens = [3]int64{}
 	f.turnID = ""
-	f.flags &^= flagDelta | flagEnded | flagTurnOpen
+	f.flags &^= flagDelta | flagEnded | flagTurnOpen | flagWorkUnknown
 	f.rate, f.turnSeen = f.rate[:0], f.turnSeen[:0]
 	f.conversations, f.tasks = f.conversations[:0], f.tasks[:0]
 	for i := range f.parties {

@@ -458,7 +458,7 @@ func (e *Engine) attempt(f *Flow, o *order, m *moment, fx *Effects) {
 	switch {
 	case o.wide < 3 && esc.Flow > 0 && n >= esc.Flow:
 		e.widen(f, o, m, 3, events.ScopeFlow, none, none, fx)
-	case o.wide < 2 && esc.Agent > 0 && n >= esc.Agent && m.from != none:
+	case o.wide < 2 && esc.Agent > 0 && n >= esc.Agent && m.from != none && !isUnnamed(m.ev):
 		e.widen(f, o, m, 2, events.ScopeSession, m.from, none, fx)
 	case o.wide < 1 && esc.Pair > 0 && n >= esc.Pair && m.from != none:
 		if m.ev.Kind == events.ToolCall {

@@ -213,6 +213,8 @@ func (e *Engine) announce(f *Flow, ev *events.Event) announced {
 	c := announced{kind: ev.Kind, from: none, to: none, tool: none, args: ev.Tool.ArgsHash, content: ev.Content, turn: ev.TurnID, task: ev.TaskID, conversation: ev.ConversationID}
 	if !ev.From.IsZero() {
 		c.from = f.findParty(e.limits.Identity.Of(ev.From))
+	} else if isUnnamed(ev) {
+		c.from = f.findParty(unnamed)
 	}
 	if !ev.To.IsZero() {
 		c.to = f.findParty(e.limits.Identity.Of(ev.To))

@@ -78,7 +78,7 @@ func (e *Engine) describe(v *events.Verdict, f *Flow, o *order, m *moment) {
 	ev := m.ev
 	clone := strings.Clone
 	v.Session, v.Agent = clone(ev.From.Session), clone(ev.From.Agent)
-	if m.from != none && int(m.from) < len(f.parties) {
+	if m.from != none && int(m.from) < len(f.parties) && !isUnnamed(ev) {
 		v.From = clone(f.parties[m.from].name)
 	}
 	if m.to != none && int(m.to) < len(f.parties) {
@@ -177,7 +177,8 @@ func (f *Flow) nameOf(party uint8) string {
 // order refuses.
 func (f *Flow) match(o *order) *events.Match {
 	x := &events.Match{Kind: o.kind.String()}
-	if o.scope == events.ScopeSession {
+	// Who asks for a call of nobody names no caller either, so such an order is for all.
+	if o.scope == events.ScopeSession && f.nameOf(o.a) != unnamed {
 		x.From = []string{strings.Clone(f.nameOf(o.a))}
 	}
 	switch o.picks {

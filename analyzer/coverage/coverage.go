@@ -130,14 +130,8 @@ func (c *Coverage) Blind(l *analyzer.Limits) (out []Blind) {
 		if n.Told > 0 || n.Of == 0 {
 			continue
 		}
-		b := Blind{Ratio: n}
-		for i := range analyzer.Rules {
-			if r := &analyzer.Rules[i]; r.Needs&n.need != 0 && !l.Rules[i].Mute() && !slices.Contains(b.Rules, r.Name) {
-				b.Rules = append(b.Rules, r.Name)
-			}
-		}
-		if len(b.Rules) > 0 {
-			out = append(out, b)
+		if rules := l.RulesThatNeed(n.need); len(rules) > 0 {
+			out = append(out, Blind{n, rules})
 		}
 	}
 	return out

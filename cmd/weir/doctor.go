@@ -3,10 +3,16 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -25,7 +31,8 @@ func doctorCommand() cli.Command {
 	return cli.Command{
 		Name: "doctor", Short: "find out what keeps a weir from working, and how to mend it",
 		Long: `Looks at what weir run would look at if it were given the same flags in the same
-environment: settings, limits, state folder and, with --brokers, the cluster: whether
+environment: settings, limits, state folder, what the sources of a weir that runs at its
+address do not tell of all that rules need and, with --brokers, the cluster: whether
 it can be reached, the topics, the partitions that producers have put flows into, the
 clocks, whether a record can be written to the topic of verdicts and read from there,
 and the groups of both stages. That record has no value and is skipped by whoever reads
@@ -114,6 +121,7 @@ func (d *doctor) examine(ctx context.Context) error {
 	understood := d.settings()
 	d.limits()
 	d.state()
+	d.sources(ctx)
 	switch {
 	case d.run.brokers.given():
 		d.cluster(ctx)
@@ -174,6 +182,42 @@ func (d *doctor) limits() {
 		return
 	}
 	d.ok("limits", "profile %s, version %s", l.Profile, l.Version)
+}
+
+// sources asks the weir that runs at the address of the settings what its sources do not
+// tell. Where none runs there is nothing to say.
+func (d *doctor) sources(ctx context.Context) {
+	const check = "sources"
+	_, port, err := net.SplitHostPort(d.run.o.Listen)
+	if err != nil || port == "0" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkBound)
+	defer cancel()
+	c := &client{base: urlOf(d.run.o.Listen), http: &http.Client{}}
+	resp, err := c.do(ctx, http.MethodGet, "/readyz", nil, nil)
+	body := []byte(nil)
+	if status, ok := errors.AsType[*statusError](err); ok {
+		body = status.body // not ready, which says as much of sources
+	} else if err != nil {
+		return
+	} else {
+		body, err = io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+		_ = resp.Body.Close() // it was read
+	}
+	var ready struct {
+		Why   *[]string         `json:"why"`
+		Blind map[string]string `json:"blind"`
+	}
+	if json.Unmarshal(body, &ready) != nil || ready.Why == nil {
+		return // another program
+	}
+	for _, source := range slices.Sorted(maps.Keys(ready.Blind)) {
+		d.warn(check, "weir events describe says of each format what to set so that it tells more", "%s: %s", source, ready.Blind[source])
+	}
+	if len(ready.Blind) == 0 {
+		d.ok(check, "no source of the weir at %s is known to lack what rules need", d.run.o.Listen)
+	}
 }
 
 // How much of a disk should be free. Below the floor weir writes nothing.

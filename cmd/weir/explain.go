@@ -49,6 +49,9 @@ func explain(env *cli.Env, v *analyzer.View) error {
 	tellFlow(env, &b, v)
 	if len(v.Orders) == 0 {
 		b.WriteString("\nNothing stands against it.\n")
+		if len(v.WorkUnknown) > 0 && v.Hops > 1 {
+			fmt.Fprintf(&b, "Whether work was done before its calls is unknown, so %s do not count them: the log has to tell uses of tools, or had_work.\n", strings.Join(v.WorkUnknown, ", "))
+		}
 	}
 	for i := range v.Orders {
 		b.WriteByte('\n')

@@ -36,7 +36,6 @@ type sight string
 const (
 	shown  sight = "stopped"
 	hidden sight = "hidden"         // no arguments, or no calls at all
-	unsaid sight = "hidden, unsaid" // no calls at all, so nothing shows that tools are missing
 	ends   sight = "ends by itself" // the framework stops it before any limit of weir's
 )
 
@@ -55,7 +54,7 @@ var telemetries = []struct {
 	{"crewai", "", []string{"crewai", "openinference-instrumentation-crewai"}, ends, 3},
 	{"google_adk", "", []string{"google-adk"}, shown, 3},
 	{"haystack", "", []string{"haystack-ai", "opentelemetry-haystack"}, shown, 3},
-	{"haystack", "openinference", []string{"haystack-ai", "openinference-instrumentation-haystack"}, unsaid, 0},
+	{"haystack", "openinference", []string{"haystack-ai", "openinference-instrumentation-haystack"}, hidden, 0},
 	{"langgraph", "", []string{"langgraph", "opentelemetry-instrumentation-langchain"}, shown, 3},
 	{"langgraph", "openinference", []string{"langgraph", "openinference-instrumentation-langchain"}, shown, 3},
 	{"llama_index", "", []string{"llama-index-core", "openinference-instrumentation-llama-index"}, shown, 3},

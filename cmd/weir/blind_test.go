@@ -1,0 +1,93 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestBlind lets a source tell little, and has each place say what cannot be seen.
+func TestBlind(t *testing.T) {
+	r := startRun(t, "--in-memory", "--metrics", "127.0.0.1:0", "--self-test", "0")
+	defer r.end(syscall.SIGTERM)
+	span := func(id int, attributes string) string {
+		return fmt.Sprintf(`{"traceId":"0af7651916cd43dd8448eb211c80319c","spanId":"%016x","name":"s","startTimeUnixNano":"1763900000%08d0","endTimeUnixNano":"1763900000%08d5","attributes":[%s]}`, id, id, id, attributes)
+	}
+	spans := []string{span(1, `{"key":"http.request.method","value":{"stringValue":"GET"}}`)}
+	for id := range 60 {
+		spans = append(spans, span(id+2, `{"key":"gen_ai.operation.name","value":{"stringValue":"execute_tool"}},{"key":"gen_ai.tool.name","value":{"stringValue":"read"}}`))
+	}
+	batch := `{"resourceSpans":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"shop"}}]},"scopeSpans":[{"spans":[` + strings.Join(spans, ",") + `]}]}]}`
+	resp, err := http.Post(r.url+"/v1/traces", "application/json", strings.NewReader(batch))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _ = resp.Body.Close(); resp.StatusCode != http.StatusOK {
+		t.Fatalf("HTTP %d", resp.StatusCode)
+	}
+	r.stderr.await(t, "a source does not tell all that rules need", r.ended)
+	const lacks = "arguments in 0 of "
+	code, out, errs := weirNow(t, "", "doctor", "--in-memory", "--listen", strings.TrimPrefix(r.url, "http://"))
+	if code != 0 || !strings.Contains(out, "sources    shop: "+lacks) {
+		t.Errorf("doctor: exit code %d\n%s%s", code, out, errs)
+	}
+	if got := get(t, r.url+"/v1/inspect/tale?flow=0af7651916cd43dd8448eb211c80319c"); !strings.Contains(got, `"blind":"`+lacks+"60 tool calls") {
+		t.Errorf("the page of the flow is not told: %.300s", got)
+	}
+}
+
+func get(t *testing.T, url string) string {
+	t.Helper()
+	resp, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}
+
+// TestUnheard replays spans of which most give no event.
+func TestUnheard(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "spans.jsonl")
+	if err := os.WriteFile(file, []byte(`{"resourceSpans":[{"scopeSpans":[{"spans":[`+
+		`{"traceId":"0af7651916cd43dd8448eb211c80319c","spanId":"0000000000000001","name":"run","startTimeUnixNano":"1763900000000000000","endTimeUnixNano":"1763900009000000000","attributes":[{"key":"openinference.span.kind","value":{"stringValue":"AGENT"}}]},`+
+		`{"traceId":"0af7651916cd43dd8448eb211c80319c","spanId":"0000000000000002","parentSpanId":"0000000000000001","name":"POST","startTimeUnixNano":"1763900001000000000","endTimeUnixNano":"1763900002000000000"}`+
+		`]}]}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, out, _ := weir(t, "", "replay", file)
+	for _, want := range []string{"tools in 0 of 1 answers: ", "cannot be judged; no tool spans came", "1 span gave no event: 1 tell of no agent, tool or model\n"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is not in\n%s", want, out)
+		}
+	}
+	if _, out, _ = weir(t, "", "replay", file, "-o", "json"); !strings.Contains(out, `"spans_without_event": {
+`) && !strings.Contains(out, `"spans_without_event":{"unknown":1}`) {
+		t.Errorf("not in\n%s", out)
+	}
+}
+
+// TestWorkUnknown lets two agents ask each other over and over, of whose work nothing is told.
+func TestWorkUnknown(t *testing.T) {
+	var log strings.Builder
+	for n := range 12 {
+		fmt.Fprintf(&log, `{"id":"%d","source":"bus","time":"2026-11-20T14:00:%02dZ","kind":"agent.call","correlation_id":"f","from":{"agent":"%c"},"to":{"agent":"%c"}}`+"\n", n, n, "ab"[n%2], "ba"[n%2])
+	}
+	file := filepath.Join(t.TempDir(), "bus.jsonl")
+	if err := os.WriteFile(file, []byte(log.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs := weir(t, "", "explain", "f", "--log", file)
+	if code != 0 || !strings.Contains(out, "Whether work was done before its calls is unknown, so ping_pong_same, ping_pong_other, no_work_hops, no_work_burst do not count them") {
+		t.Errorf("exit code %d\n%s%s", code, out, errs)
+	}
+}
