@@ -27,8 +27,8 @@ check: setup lint race deploy simulate crash brokers e2e-short gateways browser 
 setup: ## what tests in other languages need
 	@npm ci --silent --no-audit --no-fund --prefix sink/guard/typescript || echo "*** NOT TESTED: weir-guard.ts, because npm did not bring its compiler ***" >&2
 
-build: ## bin/weir
-	$(GO) build -trimpath -o bin/weir ./cmd/weir
+build: ## bin/weir, and bin/weir-hook for coding agents
+	$(GO) build -trimpath -o bin/ ./cmd/weir ./cmd/weir-hook
 
 test: ## unit and scenario tests
 	$(GO) test ./...

@@ -56,7 +56,9 @@ use of tools then, and never what a person says.
 
 --hook-config prints the settings that make an agent run the hook, merged into those that
 are in its file now; with --install it shows what changes, asks, and writes the file.
-Nothing else in it is touched, and a second time changes nothing.`,
+Nothing else in it is touched, and a second time changes nothing. Where the program
+weir-hook (cmd/weir-hook) lies beside weir it becomes the hook: it does the same, and
+starts in half the time, which an agent waits for at each use of a tool.`,
 		Examples: []string{
 			`echo '{"kind":"agent.call","correlation_id":"f1","from":{"agent":"a"},"to":{"agent":"b"}}' | weir check`,
 			"weir check --log events.jsonl < call.json",

@@ -15,7 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"weir/cmd/internal/app"
 	"weir/cmd/internal/cli"
+	"weir/cmd/internal/hook"
 )
 
 // hookInputs are what the programs hand to a hook before a tool is used, as they were
@@ -52,12 +54,12 @@ func TestHook(t *testing.T) {
 	defer r.end(syscall.SIGTERM)
 	const nowhere = "http://127.0.0.1:1"
 	for program, input := range hookInputs {
-		hook := func(command string, args ...string) (int, string, string) {
+		ask := func(command string, args ...string) (int, string, string) {
 			return weir(t, fmt.Sprintf(input, command), append([]string{"check", "--hook"}, args...)...)
 		}
 		refused := func(command, reason string, args ...string) {
 			t.Helper()
-			code, out, errs := hook(command, args...)
+			code, out, errs := ask(command, args...)
 			want, wantCode := hookRefusal(program, reason)
 			wantErrs := ""
 			if wantCode != 0 {
@@ -68,13 +70,13 @@ func TestHook(t *testing.T) {
 			}
 		}
 		for i := range 4 {
-			if code, out, errs := hook(fmt.Sprint(i), "--server", r.url, "--closed"); code != 0 || out+errs != "" {
+			if code, out, errs := ask(fmt.Sprint(i), "--server", r.url, "--closed"); code != 0 || out+errs != "" {
 				t.Errorf("%s: exit code %d, %q, %q; want to go on without a word", program, code, out, errs)
 			}
 		}
 		refused("4", "weir max_chain_depth_exceeded: The call was refused by the flow guard (max_chain_depth_exceeded, 5 of 4). Do not repeat it: it brings nothing new. Use what you already know, try another way, or report what blocks you.", "--server", r.url)
 		refused("5", "The flow guard does not answer, and calls are refused until it does. Try again later.", "--server", nowhere, "--closed")
-		if code, out, errs := hook("5", "--server", nowhere); code != 0 || out != "" || !strings.Contains(errs, "goes on without it: no weir answers at http://127.0.0.1:1") {
+		if code, out, errs := ask("5", "--server", nowhere); code != 0 || out != "" || !strings.Contains(errs, "goes on without it: no weir answers at http://127.0.0.1:1") {
 			t.Errorf("%s, away: exit code %d, %q, %q", program, code, out, errs)
 		}
 	}
@@ -148,6 +150,13 @@ func neverEnds(t *testing.T, text string) io.Reader {
 	r, w := io.Pipe()
 	t.Cleanup(func() { _ = w.Close() })
 	return io.MultiReader(strings.NewReader(text), r)
+}
+
+// TestDefaultServer holds the two programs to one address.
+func TestDefaultServer(t *testing.T) {
+	if want := urlOf(app.DefaultListen); hook.DefaultServer != want {
+		t.Errorf("a hook asks %s, want %s", hook.DefaultServer, want)
+	}
 }
 
 func TestHookConfig(t *testing.T) {

@@ -28,7 +28,7 @@ func (h *hookSetup) run(env *cli.Env, p *place, closed bool) error {
 	if err != nil {
 		return err
 	}
-	command := []string{weirCommand(env), "check", "--hook"}
+	command := hookCommand(env)
 	if *p.url != "" {
 		command = append(command, "--server", *p.url)
 	}

@@ -22,6 +22,10 @@ import (
 // HookPath is the route of hooks.
 const HookPath = "/v1/hook"
 
+// HookHeader is in every answer, so that who asks can tell a weir from another program that
+// answers with an empty object: taken for weir's, that would allow everything.
+const HookHeader = "Weir-Hook"
+
 // Hook answers the hooks of coding agents: what is about to be done is asked for, what
 // was done is recorded. The answer always has status 200, because a hook takes any other
 // for a fault and goes on.
@@ -74,6 +78,7 @@ func (h *Hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set(HookHeader, "1")
 	_, _ = w.Write(encode(answer))
 }
 

@@ -11,6 +11,7 @@ async function tell(input) {
     method: "POST", headers, body: JSON.stringify({ program: "opencode", ...input }), signal: AbortSignal.timeout(3000),
   })
   if (!reply.ok) throw new Error("HTTP " + reply.status)
+  if (!reply.headers.get("weir-hook")) throw new Error("what answers there is no weir")
   return await reply.json()
 }
 

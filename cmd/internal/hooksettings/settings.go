@@ -133,7 +133,7 @@ func ours(hook json.RawMessage) bool {
 	var h struct{ Command, Bash, URL string }
 	_ = json.Unmarshal(hook, &h)
 	for _, command := range []string{h.Command, h.Bash} {
-		if strings.Contains(command, "weir") && strings.Contains(command, " check --hook") {
+		if strings.Contains(command, "weir") && strings.Contains(command, " check --hook") || strings.Contains(command, "weir-hook") {
 			return true
 		}
 	}

@@ -63,6 +63,9 @@ var laws = []law{
 	{folder: "sink/guard/kafkaguard", may: []string{"weir/events/kafka", "weir/sink/guard", "weir/sink/sign"}},
 	{folder: "sink/prom", may: []string{"weir/events", "weir/analyzer", "github.com/prometheus/client_golang"}},
 	{folder: "sink/prom/guardprom", may: []string{"weir/sink/guard", "github.com/prometheus/client_golang"}},
+	// The hook of an agent starts with each use of a tool: what it imports is waited for.
+	{folder: "cmd/internal/hook", may: []string{"weir/events/adapter", "weir/sink/check"}, not: []string{"weir/sink/check/gateways"}},
+	{folder: "cmd/weir-hook", may: []string{"weir/cmd/internal/hook"}},
 	{folder: "cmd/internal/hooksettings", may: []string{"github.com/tailscale/hujson"}, not: []string{"net", "os"}},
 	{folder: "sink/inspect", may: []string{"weir/events", "weir/analyzer"}, not: []string{"os", "net/rpc"}},
 	{folder: "sink/inspect/browser", may: []string{"weir/", "github.com/chromedp"}},

@@ -129,7 +129,7 @@ func begin(t *testing.T) (dir, weir string) {
 		t.Skipf("MISSING: %s, the folder that install.sh fills; run: make clients", programs)
 	}
 	weir = filepath.Join(t.TempDir(), "weir")
-	if out, err := exec.Command("go", "build", "-trimpath", "-o", weir, "weir/cmd/weir").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-trimpath", "-o", filepath.Dir(weir)+"/", "weir/cmd/weir", "weir/cmd/weir-hook").CombinedOutput(); err != nil {
 		t.Fatalf("build weir: %v\n%s", err, out)
 	}
 	if lo, err := exec.Command("ip", "link", "set", "lo", "up").CombinedOutput(); os.Getenv(shut) != "" && err != nil {
@@ -322,7 +322,7 @@ func (r *run) decision(url string) string {
 	}
 	var times []time.Duration
 	for i := range 60 {
-		cmd := exec.Command("/bin/sh", "-c", r.weir+" check --hook --server "+url)
+		cmd := exec.Command("/bin/sh", "-c", r.weir+"-hook --server "+url)
 		cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
 		cmd.Stdin = strings.NewReader(fmt.Sprintf(r.client.hook, i))
 		begun := time.Now()
