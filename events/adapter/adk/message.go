@@ -7,6 +7,7 @@ import (
 	"weir/events"
 	"weir/events/adapter"
 	"weir/events/adapter/jsonwalk"
+	"weir/events/adapter/usage"
 	"weir/events/fingerprint"
 )
 
@@ -138,7 +139,7 @@ func (m *message) member(c *jsonwalk.Cursor, ignore adapter.IgnoreArgs) {
 	case "actions":
 		m.readActions(c)
 	case "usage_metadata", "usageMetadata":
-		m.readUsage(c)
+		m.usage = counts.Read(c)
 	case "content":
 		m.readContent(c, ignore)
 	default:
@@ -166,26 +167,15 @@ func (m *message) readActions(c *jsonwalk.Cursor) {
 	}
 }
 
-func (m *message) readUsage(c *jsonwalk.Cursor) {
-	for c.MaybeObject(); c.Member(); {
-		var field *int64
-		switch string(c.Key()) {
-		case "prompt_token_count", "promptTokenCount":
-			field = &m.usage.Input
-		case "candidates_token_count", "candidatesTokenCount":
-			field = &m.usage.Output
-		case "cached_content_token_count", "cachedContentTokenCount":
-			field = &m.usage.CacheRead
-		case "thoughts_token_count", "thoughtsTokenCount":
-			field = &m.usage.Reasoning
-		default:
-			c.Skip()
-			continue
-		}
-		if v, ok := c.Count(); ok {
-			*field, m.usage.Known = v, true
-		}
-	}
+var counts = usage.Names{
+	"prompt_token_count":         usage.Input,
+	"promptTokenCount":           usage.Input,
+	"candidates_token_count":     usage.Output,
+	"candidatesTokenCount":       usage.Output,
+	"cached_content_token_count": usage.CacheRead,
+	"cachedContentTokenCount":    usage.CacheRead,
+	"thoughts_token_count":       usage.Reasoning,
+	"thoughtsTokenCount":         usage.Reasoning,
 }
 
 func (m *message) readContent(c *jsonwalk.Cursor, ignore adapter.IgnoreArgs) {

@@ -6,6 +6,7 @@ import (
 	"weir/events"
 	"weir/events/adapter"
 	"weir/events/adapter/jsonwalk"
+	"weir/events/adapter/usage"
 	"weir/events/fingerprint"
 )
 
@@ -123,7 +124,7 @@ func (l *line) readMessage(c *jsonwalk.Cursor) {
 		case "stop_reason":
 			l.ended = string(c.Text()) == "end_turn"
 		case "usage":
-			l.readUsage(c)
+			l.usage = counts.Read(c)
 		case "content":
 			if c.Peek() == '[' {
 				for c.Array(); c.Element(); {
@@ -138,26 +139,11 @@ func (l *line) readMessage(c *jsonwalk.Cursor) {
 	}
 }
 
-func (l *line) readUsage(c *jsonwalk.Cursor) {
-	for c.MaybeObject(); c.Member(); {
-		var field *int64
-		switch string(c.Key()) {
-		case "input_tokens":
-			field = &l.usage.Input
-		case "output_tokens":
-			field = &l.usage.Output
-		case "cache_read_input_tokens":
-			field = &l.usage.CacheRead
-		case "cache_creation_input_tokens":
-			field = &l.usage.CacheCreation
-		default:
-			c.Skip()
-			continue
-		}
-		if v, ok := c.Count(); ok {
-			*field, l.usage.Known = v, true
-		}
-	}
+var counts = usage.Names{
+	"input_tokens":                usage.Input,
+	"output_tokens":               usage.Output,
+	"cache_read_input_tokens":     usage.CacheRead,
+	"cache_creation_input_tokens": usage.CacheCreation,
 }
 
 func (l *line) readBlock(c *jsonwalk.Cursor) {

@@ -8,6 +8,7 @@ import (
 	"weir/events"
 	"weir/events/adapter"
 	"weir/events/adapter/jsonwalk"
+	"weir/events/adapter/usage"
 )
 
 // line is one line of a rollout, as far as it is of use.
@@ -166,39 +167,24 @@ func (l *line) readTokens(c *jsonwalk.Cursor) {
 	for c.MaybeObject(); c.Member(); {
 		switch string(c.Key()) {
 		case "total_token_usage":
-			_, l.total = usage(c)
+			l.total = counts.Read(c).Total
 		case "last_token_usage":
-			l.last, _ = usage(c)
+			l.last = counts.Read(c)
+			l.last.Total = 0
 		default:
 			c.Skip()
 		}
 	}
 }
 
-func usage(c *jsonwalk.Cursor) (u events.Usage, total int64) {
-	for c.MaybeObject(); c.Member(); {
-		field := &total
-		switch string(c.Key()) {
-		case "input_tokens":
-			field = &u.Input
-		case "output_tokens":
-			field = &u.Output
-		case "cached_input_tokens":
-			field = &u.CacheRead
-		case "cache_write_input_tokens":
-			field = &u.CacheCreation
-		case "reasoning_output_tokens":
-			field = &u.Reasoning
-		case "total_tokens":
-		default:
-			c.Skip()
-			continue
-		}
-		if v, ok := c.Count(); ok {
-			*field, u.Known = v, true
-		}
-	}
-	return u, total
+// counts are Codex's names. The total is that of the session and not of the request.
+var counts = usage.Names{
+	"input_tokens":             usage.Input,
+	"output_tokens":            usage.Output,
+	"cached_input_tokens":      usage.CacheRead,
+	"cache_write_input_tokens": usage.CacheCreation,
+	"reasoning_output_tokens":  usage.Reasoning,
+	"total_tokens":             usage.Total,
 }
 
 // readOutput reads the result of a tool: a text, a list of blocks, or an object with either

@@ -4,6 +4,7 @@ import (
 	"weir/events"
 	"weir/events/adapter"
 	"weir/events/adapter/jsonwalk"
+	"weir/events/adapter/usage"
 )
 
 func read(record []byte) (*line, error) {
@@ -108,7 +109,9 @@ func (l *line) readData(c *jsonwalk.Cursor) {
 			l.output, _ = c.Count()
 			l.used.Output, l.used.Known = l.output, true
 		default:
-			l.readCount(c)
+			if !counts.Member(c, &l.used) {
+				c.Skip()
+			}
 		}
 	}
 }
@@ -122,29 +125,17 @@ func (l *line) readUsage(c *jsonwalk.Cursor) {
 		case "apiCallId":
 			l.api = adapter.ID(c.Text())
 		default:
-			l.readCount(c)
+			if !counts.Member(c, &l.used) {
+				c.Skip()
+			}
 		}
 	}
 }
 
-func (l *line) readCount(c *jsonwalk.Cursor) {
-	var field *int64
-	switch string(c.Key()) {
-	case "inputTokens":
-		field = &l.used.Input
-	case "outputTokens":
-		field = &l.used.Output
-	case "cacheReadTokens":
-		field = &l.used.CacheRead
-	case "cacheWriteTokens":
-		field = &l.used.CacheCreation
-	case "reasoningTokens":
-		field = &l.used.Reasoning
-	default:
-		c.Skip()
-		return
-	}
-	if v, ok := c.Count(); ok {
-		*field, l.used.Known = v, true
-	}
+var counts = usage.Names{
+	"inputTokens":      usage.Input,
+	"outputTokens":     usage.Output,
+	"cacheReadTokens":  usage.CacheRead,
+	"cacheWriteTokens": usage.CacheCreation,
+	"reasoningTokens":  usage.Reasoning,
 }

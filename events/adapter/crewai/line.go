@@ -7,6 +7,7 @@ import (
 	"weir/events/adapter"
 	"weir/events/adapter/jsonwalk"
 	"weir/events/adapter/runtree"
+	"weir/events/adapter/usage"
 	"weir/events/fingerprint"
 )
 
@@ -59,7 +60,7 @@ func read(record []byte) (*line, error) {
 		case "model":
 			l.model = adapter.Word(c.Text(), events.MaxID)
 		case "usage":
-			l.usage = readUsage(c)
+			l.usage = counts.Read(c)
 		case "inputs":
 			l.correlation = adapter.ID(c.TextOf("correlation_id"))
 		default:
@@ -100,29 +101,14 @@ func (l *line) readFailure(c *jsonwalk.Cursor) {
 	l.failure = cmp.Or(fingerprint.Error(text), "error")
 }
 
-func readUsage(c *jsonwalk.Cursor) (u events.Usage) {
-	for c.MaybeObject(); c.Member(); {
-		var field *int64
-		switch string(c.Key()) {
-		case "prompt_tokens", "input_tokens":
-			field = &u.Input
-		case "completion_tokens", "output_tokens":
-			field = &u.Output
-		case "total_tokens":
-			field = &u.Total
-		case "cached_prompt_tokens", "cached_tokens":
-			field = &u.CacheRead
-		case "cache_creation_tokens":
-			field = &u.CacheCreation
-		case "reasoning_tokens":
-			field = &u.Reasoning
-		default:
-			c.Skip()
-			continue
-		}
-		if v, ok := c.Count(); ok {
-			*field, u.Known = v, true
-		}
-	}
-	return u
+var counts = usage.Names{
+	"prompt_tokens":         usage.Input,
+	"input_tokens":          usage.Input,
+	"completion_tokens":     usage.Output,
+	"output_tokens":         usage.Output,
+	"total_tokens":          usage.Total,
+	"cached_prompt_tokens":  usage.CacheRead,
+	"cached_tokens":         usage.CacheRead,
+	"cache_creation_tokens": usage.CacheCreation,
+	"reasoning_tokens":      usage.Reasoning,
 }

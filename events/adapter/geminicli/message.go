@@ -7,6 +7,7 @@ import (
 	"weir/events/adapter"
 	"weir/events/adapter/jsonwalk"
 	"weir/events/adapter/transcript"
+	"weir/events/adapter/usage"
 )
 
 // message is one message of a chat.
@@ -38,7 +39,7 @@ func read(record []byte) (*message, *events.DecodeError) {
 				m.text = transcript.PartTexts(c)
 			}
 		case "tokens":
-			m.readTokens(c)
+			m.used = counts.Read(c)
 		case "toolCalls":
 			for c.MaybeArray(); c.Element(); {
 				m.readUse(c)
@@ -67,26 +68,11 @@ func read(record []byte) (*message, *events.DecodeError) {
 	return m, nil
 }
 
-func (m *message) readTokens(c *jsonwalk.Cursor) {
-	for c.MaybeObject(); c.Member(); {
-		var field *int64
-		switch string(c.Key()) {
-		case "input":
-			field = &m.used.Input
-		case "output":
-			field = &m.used.Output
-		case "cached":
-			field = &m.used.CacheRead
-		case "thoughts":
-			field = &m.used.Reasoning
-		default:
-			c.Skip()
-			continue
-		}
-		if v, ok := c.Count(); ok {
-			*field, m.used.Known = v, true
-		}
-	}
+var counts = usage.Names{
+	"input":    usage.Input,
+	"output":   usage.Output,
+	"cached":   usage.CacheRead,
+	"thoughts": usage.Reasoning,
 }
 
 func (m *message) readUse(c *jsonwalk.Cursor) {

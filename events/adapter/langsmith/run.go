@@ -9,6 +9,7 @@ import (
 	"weir/events/adapter"
 	"weir/events/adapter/jsonwalk"
 	"weir/events/adapter/runtree"
+	"weir/events/adapter/usage"
 	"weir/events/fingerprint"
 )
 
@@ -123,7 +124,7 @@ func (u *run) readMetadata(c *jsonwalk.Cursor) {
 		case "ls_provider":
 			u.provider = adapter.Word(c.Text(), events.MaxProvider)
 		case "usage_metadata":
-			u.usage = readUsage(c)
+			u.usage = counts.Read(c)
 		default:
 			c.Skip()
 		}
@@ -131,37 +132,21 @@ func (u *run) readMetadata(c *jsonwalk.Cursor) {
 	u.thread = cmp.Or(thread, session)
 }
 
-// readUsage knows the names of usage_metadata and those of older token_usage.
-func readUsage(c *jsonwalk.Cursor) (u events.Usage) {
-	for c.MaybeObject(); c.Member(); {
-		var field *int64
-		switch string(c.Key()) {
-		case "input_tokens", "prompt_tokens", "promptTokens":
-			field = &u.Input
-		case "output_tokens", "completion_tokens", "completionTokens":
-			field = &u.Output
-		case "total_tokens", "totalTokens":
-			field = &u.Total
-		case "cache_read":
-			field = &u.CacheRead
-		case "cache_creation":
-			field = &u.CacheCreation
-		case "reasoning":
-			field = &u.Reasoning
-		case "input_token_details", "output_token_details":
-			d := readUsage(c)
-			u.CacheRead, u.CacheCreation = cmp.Or(u.CacheRead, d.CacheRead), cmp.Or(u.CacheCreation, d.CacheCreation)
-			u.Reasoning = cmp.Or(u.Reasoning, d.Reasoning)
-			continue
-		default:
-			c.Skip()
-			continue
-		}
-		if v, ok := c.Count(); ok {
-			*field, u.Known = v, true
-		}
-	}
-	return u
+// counts are the names of usage_metadata and those of older token_usage.
+var counts = usage.Names{
+	"input_tokens":         usage.Input,
+	"prompt_tokens":        usage.Input,
+	"promptTokens":         usage.Input,
+	"output_tokens":        usage.Output,
+	"completion_tokens":    usage.Output,
+	"completionTokens":     usage.Output,
+	"total_tokens":         usage.Total,
+	"totalTokens":          usage.Total,
+	"cache_read":           usage.CacheRead,
+	"cache_creation":       usage.CacheCreation,
+	"reasoning":            usage.Reasoning,
+	"input_token_details":  usage.Details,
+	"output_token_details": usage.Details,
 }
 
 // complete finds out by dotted_order what the record leaves out: trace, parent and

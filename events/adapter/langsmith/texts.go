@@ -60,11 +60,11 @@ func usageOf(p []byte) (u events.Usage) {
 	for c.MaybeObject(); c.Member(); {
 		switch string(c.Key()) {
 		case "usage_metadata":
-			u = readUsage(c)
+			u = counts.Read(c)
 		case "llm_output":
 			for c.MaybeObject(); c.Member(); {
 				if key := string(c.Key()); (key == "token_usage" || key == "tokenUsage") && !u.Known {
-					u = readUsage(c)
+					u = counts.Read(c)
 				} else {
 					c.Skip()
 				}

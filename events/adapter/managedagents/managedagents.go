@@ -21,6 +21,7 @@ import (
 	"weir/events/adapter"
 	"weir/events/adapter/jsonwalk"
 	"weir/events/adapter/teller"
+	"weir/events/adapter/usage"
 	"weir/events/fingerprint"
 )
 
@@ -225,7 +226,7 @@ func read(c *jsonwalk.Cursor) []entry {
 		case "model":
 			n.model = id(c)
 		case "model_usage":
-			n.readUsage(c)
+			n.usage = counts.Read(c)
 		default:
 			c.Skip()
 		}
@@ -238,17 +239,11 @@ func read(c *jsonwalk.Cursor) []entry {
 
 func id(c *jsonwalk.Cursor) string { return adapter.Word(c.Text(), events.MaxID/2-16) }
 
-func (n *entry) readUsage(c *jsonwalk.Cursor) {
-	u := &n.usage
-	for c.MaybeObject(); c.Member(); {
-		field := map[string]*int64{"input_tokens": &u.Input, "output_tokens": &u.Output,
-			"cache_read_input_tokens": &u.CacheRead, "cache_creation_input_tokens": &u.CacheCreation}[string(c.Key())]
-		if field == nil {
-			c.Skip()
-		} else if v, ok := c.Count(); ok {
-			*field, u.Known = v, true
-		}
-	}
+var counts = usage.Names{
+	"input_tokens":                usage.Input,
+	"output_tokens":               usage.Output,
+	"cache_read_input_tokens":     usage.CacheRead,
+	"cache_creation_input_tokens": usage.CacheCreation,
 }
 
 // text returns the texts of the content: a string, or a list of blocks.

@@ -8,6 +8,7 @@ import (
 	"weir/events/adapter"
 	"weir/events/adapter/jsonwalk"
 	"weir/events/adapter/runtree"
+	"weir/events/adapter/usage"
 	"weir/events/fingerprint"
 )
 
@@ -109,7 +110,7 @@ func (it *item) readData(c *jsonwalk.Cursor) {
 		case "model":
 			it.model = adapter.Word(c.Text(), events.MaxID)
 		case "usage":
-			it.usage = readUsage(c)
+			it.usage = counts.Read(c)
 		case "mcp_data":
 			it.server = adapter.Word(c.TextOf("server"), events.MaxID)
 		case "data":
@@ -134,7 +135,7 @@ func (it *item) readCustom(c *jsonwalk.Cursor) {
 		case "agent_name":
 			it.agent = adapter.Word(c.Text(), events.MaxID)
 		case "usage":
-			usage = readUsage(c)
+			usage = counts.Read(c)
 		default:
 			c.Skip()
 		}
@@ -144,37 +145,22 @@ func (it *item) readCustom(c *jsonwalk.Cursor) {
 	}
 }
 
-// readUsage knows the names of all versions, and those of the sums.
-func readUsage(c *jsonwalk.Cursor) (u events.Usage) {
-	for c.MaybeObject(); c.Member(); {
-		var field *int64
-		switch string(c.Key()) {
-		case "input_tokens", "prompt_tokens":
-			field = &u.Input
-		case "output_tokens", "completion_tokens":
-			field = &u.Output
-		case "total_tokens":
-			field = &u.Total
-		case "cached_input_tokens", "cached_tokens":
-			field = &u.CacheRead
-		case "cache_write_input_tokens", "cache_write_tokens":
-			field = &u.CacheCreation
-		case "reasoning_tokens":
-			field = &u.Reasoning
-		case "input_tokens_details", "output_tokens_details", "prompt_tokens_details", "completion_tokens_details":
-			d := readUsage(c)
-			u.CacheRead, u.CacheCreation = cmp.Or(u.CacheRead, d.CacheRead), cmp.Or(u.CacheCreation, d.CacheCreation)
-			u.Reasoning = cmp.Or(u.Reasoning, d.Reasoning)
-			continue
-		default:
-			c.Skip()
-			continue
-		}
-		if v, ok := c.Count(); ok {
-			*field, u.Known = v, true
-		}
-	}
-	return u
+// counts are the names of all versions, and those of the sums.
+var counts = usage.Names{
+	"input_tokens":              usage.Input,
+	"prompt_tokens":             usage.Input,
+	"output_tokens":             usage.Output,
+	"completion_tokens":         usage.Output,
+	"total_tokens":              usage.Total,
+	"cached_input_tokens":       usage.CacheRead,
+	"cached_tokens":             usage.CacheRead,
+	"cache_write_input_tokens":  usage.CacheCreation,
+	"cache_write_tokens":        usage.CacheCreation,
+	"reasoning_tokens":          usage.Reasoning,
+	"input_tokens_details":      usage.Details,
+	"output_tokens_details":     usage.Details,
+	"prompt_tokens_details":     usage.Details,
+	"completion_tokens_details": usage.Details,
 }
 
 // readError reads {"message": ..., "data": {"error": ...}}.

@@ -8,6 +8,7 @@ import (
 	"weir/events/adapter"
 	"weir/events/adapter/jsonwalk"
 	"weir/events/adapter/transcript"
+	"weir/events/adapter/usage"
 )
 
 // info is what a session or a message says of itself.
@@ -42,7 +43,7 @@ func (m *info) read(c *jsonwalk.Cursor) {
 		case "time":
 			m.created, m.completed = span(c, "created", "completed")
 		case "tokens":
-			readTokens(c, &m.used)
+			counts.Into(c, &m.used)
 		case "cost":
 			readCost(c, &m.used)
 		default:
@@ -76,31 +77,13 @@ func span(c *jsonwalk.Cursor, first, second string) (from, to events.Stamp) {
 	return from, to
 }
 
-func readTokens(c *jsonwalk.Cursor, u *events.Usage) {
-	for c.MaybeObject(); c.Member(); {
-		var field *int64
-		switch string(c.Key()) {
-		case "input":
-			field = &u.Input
-		case "output":
-			field = &u.Output
-		case "reasoning":
-			field = &u.Reasoning
-		case "read":
-			field = &u.CacheRead
-		case "write":
-			field = &u.CacheCreation
-		case "cache":
-			readTokens(c, u)
-			continue
-		default:
-			c.Skip()
-			continue
-		}
-		if v, ok := c.Count(); ok {
-			*field, u.Known = v, true
-		}
-	}
+var counts = usage.Names{
+	"input":     usage.Input,
+	"output":    usage.Output,
+	"reasoning": usage.Reasoning,
+	"read":      usage.CacheRead,
+	"write":     usage.CacheCreation,
+	"cache":     usage.Details,
 }
 
 func readCost(c *jsonwalk.Cursor, u *events.Usage) {
@@ -141,7 +124,7 @@ func (p *part) read(c *jsonwalk.Cursor) {
 		case "synthetic":
 			p.synthetic = c.Bool()
 		case "tokens":
-			readTokens(c, &p.used)
+			counts.Into(c, &p.used)
 		case "cost":
 			readCost(c, &p.used)
 		case "callID":

@@ -6,6 +6,7 @@ import (
 	"weir/events"
 	"weir/events/adapter"
 	"weir/events/adapter/jsonwalk"
+	"weir/events/adapter/usage"
 	"weir/events/fingerprint"
 )
 
@@ -235,33 +236,24 @@ func (l *line) readMetrics(c *jsonwalk.Cursor) {
 				u.CostMicroUSD = min(u.CostMicroUSD+int64(usd*1e6), events.MaxNumber)
 			}
 		case key == "accumulated_token_usage" && c.Peek() == '{':
-			for c.Object(); c.Member(); {
-				l.readTokens(c)
+			one := counts.Read(c) // of one model
+			for _, sum := range [...]struct {
+				to *int64
+				of int64
+			}{{&u.Input, one.Input}, {&u.Output, one.Output}, {&u.CacheRead, one.CacheRead}, {&u.CacheCreation, one.CacheCreation}, {&u.Reasoning, one.Reasoning}} {
+				*sum.to = min(*sum.to+sum.of, events.MaxNumber)
 			}
+			u.Known = u.Known || one.Known
 		default:
 			c.Skip()
 		}
 	}
 }
 
-func (l *line) readTokens(c *jsonwalk.Cursor) {
-	var field *int64
-	switch string(c.Key()) {
-	case "prompt_tokens":
-		field = &l.usage.Input
-	case "completion_tokens":
-		field = &l.usage.Output
-	case "cache_read_tokens":
-		field = &l.usage.CacheRead
-	case "cache_write_tokens":
-		field = &l.usage.CacheCreation
-	case "reasoning_tokens":
-		field = &l.usage.Reasoning
-	default:
-		c.Skip()
-		return
-	}
-	if v, ok := c.Count(); ok {
-		*field, l.usage.Known = min(*field+v, events.MaxNumber), true
-	}
+var counts = usage.Names{
+	"prompt_tokens":      usage.Input,
+	"completion_tokens":  usage.Output,
+	"cache_read_tokens":  usage.CacheRead,
+	"cache_write_tokens": usage.CacheCreation,
+	"reasoning_tokens":   usage.Reasoning,
 }

@@ -13,6 +13,7 @@ import (
 	"weir/events/adapter"
 	"weir/events/adapter/jsonwalk"
 	"weir/events/adapter/transcript"
+	"weir/events/adapter/usage"
 )
 
 const (
@@ -187,7 +188,7 @@ func read(line []byte) (*record, error) {
 				}
 			}
 		case "usageMetadata":
-			l.readTokens(c)
+			l.used = counts.Read(c)
 		case "toolCallResult":
 			for c.MaybeObject(); c.Member(); {
 				switch string(c.Key()) {
@@ -253,24 +254,9 @@ func (l *record) readParts(c *jsonwalk.Cursor) {
 	}
 }
 
-func (l *record) readTokens(c *jsonwalk.Cursor) {
-	for c.MaybeObject(); c.Member(); {
-		var field *int64
-		switch string(c.Key()) {
-		case "promptTokenCount":
-			field = &l.used.Input
-		case "candidatesTokenCount":
-			field = &l.used.Output
-		case "cachedContentTokenCount":
-			field = &l.used.CacheRead
-		case "thoughtsTokenCount":
-			field = &l.used.Reasoning
-		default:
-			c.Skip()
-			continue
-		}
-		if v, ok := c.Count(); ok {
-			*field, l.used.Known = v, true
-		}
-	}
+var counts = usage.Names{
+	"promptTokenCount":        usage.Input,
+	"candidatesTokenCount":    usage.Output,
+	"cachedContentTokenCount": usage.CacheRead,
+	"thoughtsTokenCount":      usage.Reasoning,
 }

@@ -1,0 +1,62 @@
+// Package usage reads counts of tokens, which every source keeps in an object of its own
+// with names of its own. An adapter has a table of the names; this is the one reader.
+package usage
+
+import (
+	"cmp"
+
+	"weir/events"
+	"weir/events/adapter/jsonwalk"
+)
+
+// Field is what a name counts.
+type Field uint8
+
+// The fields.
+const (
+	Input Field = iota
+	Output
+	Total
+	CacheRead
+	CacheCreation
+	Reasoning
+	Details // an object with counts of its own, which fill in what is not told beside it
+)
+
+// Names says what a source's names of counts mean. Members with other names are passed over.
+type Names map[string]Field
+
+// Read reads an object of counts, and passes over anything else.
+func (n Names) Read(c *jsonwalk.Cursor) (u events.Usage) {
+	n.Into(c, &u)
+	return u
+}
+
+// Into reads an object of counts into u, and leaves what is not counted there as it is.
+func (n Names) Into(c *jsonwalk.Cursor, u *events.Usage) {
+	for c.MaybeObject(); c.Member(); {
+		if !n.Member(c, u) {
+			c.Skip()
+		}
+	}
+}
+
+// Member reads the member at hand into u where its name is one of a count, and tells whether
+// it is. A count that is none, such as a text or less than 1, is passed over.
+func (n Names) Member(c *jsonwalk.Cursor, u *events.Usage) bool {
+	f, ok := n[string(c.Key())]
+	if !ok {
+		return false
+	}
+	if f == Details {
+		d := n.Read(c)
+		u.CacheRead, u.CacheCreation = cmp.Or(u.CacheRead, d.CacheRead), cmp.Or(u.CacheCreation, d.CacheCreation)
+		u.Reasoning = cmp.Or(u.Reasoning, d.Reasoning)
+		return true
+	}
+	to := [...]*int64{Input: &u.Input, Output: &u.Output, Total: &u.Total, CacheRead: &u.CacheRead, CacheCreation: &u.CacheCreation, Reasoning: &u.Reasoning}[f]
+	if v, ok := c.Count(); ok {
+		*to, u.Known = v, true
+	}
+	return true
+}
