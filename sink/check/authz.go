@@ -184,6 +184,7 @@ func (a *Authz) read(f *Forwarded, m *Message, ev *events.Event) bool {
 	agent := cmp.Or(f.word("X-Agent-Id"), clip(s.client), f.word("X-Forwarded-User"), unnamed)
 	ev.From = events.Party{Session: clip(s.session), Agent: agent}
 	s.correlate(ev, agent)
+	ev.ParentCorrelationID, ev.RootCorrelationID = clip(s.baggage.Parent), clip(s.baggage.Root)
 	if ev.From.Session == "" && agent == unnamed {
 		ev.From.Session = clip(ev.CorrelationID) // all that tells callers apart
 	}
@@ -200,7 +201,7 @@ func (s *said) correlate(ev *events.Event, agent string) {
 		id     string
 		source events.CorrelationSource
 	}{
-		{s.explicit, events.CorrelationExplicit}, {s.baggage, events.CorrelationBaggage}, {s.conversation, events.CorrelationConversation},
+		{s.explicit, events.CorrelationExplicit}, {s.baggage.ID, events.CorrelationBaggage}, {s.conversation, events.CorrelationConversation},
 		{s.session, events.CorrelationSession}, {s.trace.ID, events.CorrelationTrace}, {ev.TaskID, events.CorrelationTask},
 		{"authz:" + agent, events.CorrelationDerived},
 	} {

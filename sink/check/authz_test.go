@@ -33,7 +33,11 @@ func TestAuthzReads(t *testing.T) {
 			if ev.Kind == events.AgentCall {
 				callee = ev.To.Agent
 			}
-			asked = append(asked, strings.Join([]string{ev.CorrelationID, ev.CorrelationSource.String(), ev.From.Session + "/" + ev.From.Agent, callee, ev.TurnID}, " "))
+			tree := ""
+			if ev.Root() != "" {
+				tree = "in " + ev.RootCorrelationID + " by " + ev.ParentCorrelationID
+			}
+			asked = append(asked, strings.Join([]string{ev.CorrelationID, ev.CorrelationSource.String(), ev.From.Session + "/" + ev.From.Agent, callee, ev.TurnID}, " ")+tree)
 			if strings.Contains(body, "arguments") && ev.Tool.ArgsHash.IsZero() || strings.Contains(body, "hello") && ev.Content.IsZero() {
 				t.Errorf("nothing is known of the content: %s", raw)
 			}
@@ -56,6 +60,7 @@ func TestAuthzReads(t *testing.T) {
 	f("POST", "/authz/envoy/mcp", legacy, []string{"Mcp-Session-Id", "s1", "Traceparent", trace}, "s1 session s1/client search ")
 	f("POST", "/authz/envoy/mcp", legacy, []string{"Traceparent", trace}, "0af7651916cd43dd8448eb211c80319c trace 0af7651916cd43dd8448eb211c80319c/client search ")
 	f("POST", "/authz/envoy/mcp", legacy, []string{"Baggage", "a=b, correlation_id=q%20r;x"}, "q r baggage q r/client search ")
+	f("POST", "/authz/envoy/mcp", legacy, []string{"Baggage", "correlation_id=q,parent_correlation_id=p,root_correlation_id=top"}, "q baggage q/client search in top by p")
 	f("POST", "/authz/envoy/mcp", legacy, nil, "authz:client derived authz:client/client search ")
 	f("POST", "/authz/envoy/mcp", "["+legacy+","+modern+"]", []string{"Mcp-Session-Id", "s1"}, "s1 session s1/client search ",
 		"s1 principal s1/ get_weather ", "abc123 baggage s1/ExampleClient get_weather ")

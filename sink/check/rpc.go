@@ -68,9 +68,10 @@ func messages(body []byte) ([]Message, error) {
 
 // said is what a request tells of the call in it, in its body and in its headers.
 type said struct {
-	explicit, baggage, conversation, session string // correlation ids, by where they were found
-	trace                                    wire.Trace
-	client                                   string
+	explicit, conversation, session string // correlation ids, by where they were found
+	baggage                         wire.Flow
+	trace                           wire.Trace
+	client                          string
 }
 
 // meta are the members of _meta that guards read.
@@ -83,9 +84,7 @@ type meta struct {
 }
 
 func (s *said) meta(m *meta) {
-	if id := wire.Baggage([]byte(m.Baggage)); id != "" {
-		s.baggage = id
-	}
+	s.baggage = wire.Baggage([]byte(m.Baggage)).Or(s.baggage)
 	if t := wire.Traceparent([]byte(m.Traceparent)); t.ID != "" {
 		s.trace = t
 	}

@@ -161,13 +161,15 @@ func (r *reader) call(rec *wire.Record, m *wire.Message, emit func(*events.Event
 
 // told takes the flow from what the request says of it.
 func (r *reader) told(c *call, rec *wire.Record, said *message, trace wire.Trace) {
+	flow := said.baggage.Or(rec.Header.Baggage)
+	c.event.ParentCorrelationID, c.event.RootCorrelationID = flow.Parent, flow.Root
 	for _, source := range r.correlation {
 		id := ""
 		switch source {
 		case events.CorrelationExplicit:
 			id = cmp.Or(said.correlation, rec.Header.Correlation)
 		case events.CorrelationBaggage:
-			id = cmp.Or(said.baggage, rec.Header.Baggage)
+			id = flow.ID
 		case events.CorrelationTrace:
 			id = trace.ID
 		}

@@ -12,11 +12,12 @@ import (
 
 // message is what is sent to an agent, as far as it is of use.
 type message struct {
-	id, context          string
-	correlation, baggage string
-	trace                wire.Trace
-	said                 events.Hash
-	sim                  events.Fingerprint
+	id, context string
+	correlation string
+	baggage     wire.Flow
+	trace       wire.Trace
+	said        events.Hash
+	sim         events.Fingerprint
 }
 
 func readParams(raw []byte) *message {

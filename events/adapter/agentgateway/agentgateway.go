@@ -199,12 +199,14 @@ func (r *reader) begin(l *line, id string, kind events.Kind) *events.Event {
 	if len(trace) != 32 || strings.Trim(trace, "0123456789abcdef") != "" {
 		trace = ""
 	}
+	flow := wire.Baggage(l.text[baggage])
 	names := adapter.Names{
-		events.CorrelationExplicit: l.word(correlationID), events.CorrelationBaggage: wire.Baggage(l.text[baggage]), events.CorrelationTrace: trace,
+		events.CorrelationExplicit: l.word(correlationID), events.CorrelationBaggage: flow.ID, events.CorrelationTrace: trace,
 		events.CorrelationConversation: l.word(contextID), events.CorrelationSession: l.session(),
 		events.CorrelationDerived: "agentgateway:" + adapter.ID([]byte(r.caller(l))),
 	}
 	e := r.tell.Begin(id, kind, l.at, &names)
+	e.ParentCorrelationID, e.RootCorrelationID = flow.Parent, flow.Root
 	e.TraceID, e.TurnID, e.From = trace, l.word(turnID), events.Party{Agent: r.caller(l)}
 	if kind == events.AgentCall {
 		e.Origin = events.OriginAgent

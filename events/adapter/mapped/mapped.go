@@ -147,12 +147,14 @@ func told(k events.Kind) bool {
 }
 
 func (r *reader) begin(id string, kind events.Kind, when events.Stamp) *events.Event {
+	said := wire.Baggage(r.values[baggage])
 	flow := adapter.Names{
-		events.CorrelationExplicit: r.word(correlationID), events.CorrelationBaggage: wire.Baggage(r.values[baggage]),
+		events.CorrelationExplicit: r.word(correlationID), events.CorrelationBaggage: said.ID,
 		events.CorrelationPrompt: r.word(promptID), events.CorrelationTrace: r.word(traceID), events.CorrelationConversation: r.word(conversationID),
 		events.CorrelationSession: r.word(sessionID), events.CorrelationTask: r.word(taskID),
 	}
 	e := r.tell.Begin(id, kind, when, &flow)
+	e.ParentCorrelationID, e.RootCorrelationID = said.Parent, said.Root
 	if s := r.word(source); s != "" {
 		e.Source = s
 	}

@@ -157,12 +157,14 @@ func (r *reader) call(rec *wire.Record, m *wire.Message, p *params) call {
 		trace = p.trace
 	}
 	e.TraceID, e.ParentSpanID = trace.ID, trace.Span
+	flow := p.baggage.Or(h.Baggage)
+	e.ParentCorrelationID, e.RootCorrelationID = flow.Parent, flow.Root
 	for _, source := range r.correlation {
 		switch source {
 		case events.CorrelationExplicit:
 			e.CorrelationID = h.Correlation
 		case events.CorrelationBaggage:
-			e.CorrelationID = cmp.Or(p.baggage, h.Baggage)
+			e.CorrelationID = flow.ID
 		case events.CorrelationTrace:
 			e.CorrelationID = trace.ID
 		case events.CorrelationSession:

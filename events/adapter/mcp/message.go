@@ -14,7 +14,7 @@ type params struct {
 	args         events.Hash
 	size         int64
 	resent       bool // with what an earlier call asked for
-	baggage      string
+	baggage      wire.Flow
 	trace        wire.Trace
 }
 

@@ -40,6 +40,8 @@ const (
 	conversationID
 	sessionID
 	correlationID
+	parentCorrelationID
+	rootCorrelationID
 	turnID
 	inputTokens
 	outputTokens
@@ -91,10 +93,12 @@ var aliases = [fields][]string{
 	input:  {"gen_ai.input.messages", "input.value", "ai.prompt", "gen_ai.prompt", "traceloop.entity.input", "haystack.agent.input", "input"},
 	output: {"final_result", "gen_ai.output.messages", "output.value", "ai.response.text", "ai.response.object", "gen_ai.completion", "traceloop.entity.output", "haystack.agent.output", "output"},
 
-	conversationID: {"gen_ai.conversation.id", "ai.telemetry.metadata.conversationId", "gcp.vertex.agent.session_id", "a2a.context.id"},
-	sessionID:      {"session.id"},
-	correlationID:  {"correlation_id", "correlation.id", "correlationId", "baggage.correlation_id", "weir.correlation_id", "ai.telemetry.metadata.correlation_id"},
-	turnID:         {"gcp.vertex.agent.invocation_id"},
+	conversationID:      {"gen_ai.conversation.id", "ai.telemetry.metadata.conversationId", "gcp.vertex.agent.session_id", "a2a.context.id"},
+	sessionID:           {"session.id"},
+	correlationID:       {"correlation_id", "correlation.id", "correlationId", "baggage.correlation_id", "weir.correlation_id", "ai.telemetry.metadata.correlation_id"},
+	parentCorrelationID: {"parent_correlation_id", "baggage.parent_correlation_id", "weir.parent_correlation_id"},
+	rootCorrelationID:   {"root_correlation_id", "baggage.root_correlation_id", "weir.root_correlation_id"},
+	turnID:              {"gcp.vertex.agent.invocation_id"},
 
 	inputTokens: {"gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt", "ai.usage.inputTokens", "ai.usage.promptTokens",
 		"gen_ai.aggregated_usage.input_tokens", "llm.usage.prompt_tokens"},

@@ -64,6 +64,7 @@ type span struct {
 	provider string
 
 	conversation, session, baggage, turn string
+	parentFlow, rootFlow                 string
 	sampled                              int64
 	emitted                              bool
 
@@ -89,6 +90,7 @@ func (s *span) make(a *attributes, ignore adapter.IgnoreArgs) {
 		s.session = adapter.Word(a.text[sessionID], events.MaxID)
 	}
 	s.baggage = adapter.Word(a.text[correlationID], events.MaxID)
+	s.parentFlow, s.rootFlow = adapter.Word(a.text[parentCorrelationID], events.MaxID), adapter.Word(a.text[rootCorrelationID], events.MaxID)
 	s.turn = adapter.Word(a.text[turnID], events.MaxID)
 	if s.status == events.StatusError {
 		s.failure = failure(s.failure, a)

@@ -213,6 +213,7 @@ func (t *teller) begin(s *span, kind events.Kind, phase string, at int64) *event
 	if s.parent != 0 {
 		e.ParentSpanID = hex16(s.parent)
 	}
+	e.ParentCorrelationID, e.RootCorrelationID = s.parentFlow, s.rootFlow
 	e.CorrelationID, e.CorrelationSource = t.id, events.CorrelationTrace
 	for _, source := range t.correlation {
 		id := ""

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"cmp"
 	"net/url"
 
 	"weir/events"
@@ -35,22 +36,44 @@ func isID(p []byte) bool {
 	return some != '0'
 }
 
-// Baggage returns the correlation_id, or weir.correlation_id, of a W3C baggage
-// header, or nothing.
-func Baggage(p []byte) string {
+// Flow is what W3C baggage says of a flow.
+type Flow struct {
+	ID     string // correlation_id
+	Parent string // parent_correlation_id: the flow that opened it
+	Root   string // root_correlation_id: the flow whose budget it shares
+}
+
+// Baggage returns what a W3C baggage header says; each member may have "weir." before its
+// name, and the first of a name counts.
+func Baggage(p []byte) (f Flow) {
 	for len(p) > 0 {
 		var entry []byte
 		entry, p, _ = bytes.Cut(p, []byte(","))
 		entry, _, _ = bytes.Cut(entry, []byte(";"))
 		key, value, _ := bytes.Cut(entry, []byte("="))
-		if key = bytes.TrimSpace(key); string(key) != "correlation_id" && string(key) != "weir.correlation_id" {
+		var to *string
+		switch string(bytes.TrimPrefix(bytes.TrimSpace(key), []byte("weir."))) {
+		case "correlation_id":
+			to = &f.ID
+		case "parent_correlation_id":
+			to = &f.Parent
+		case "root_correlation_id":
+			to = &f.Root
+		default:
 			continue
 		}
 		value = bytes.TrimSpace(value)
 		if plain, err := url.PathUnescape(string(value)); err == nil {
-			return adapter.Word([]byte(plain), events.MaxID)
+			value = []byte(plain)
 		}
-		return adapter.Word(value, events.MaxID)
+		if *to == "" {
+			*to = adapter.Word(value, events.MaxID)
+		}
 	}
-	return ""
+	return f
+}
+
+// Or returns f with what it leaves out as other says it.
+func (f Flow) Or(other Flow) Flow {
+	return Flow{cmp.Or(f.ID, other.ID), cmp.Or(f.Parent, other.Parent), cmp.Or(f.Root, other.Root)}
 }

@@ -34,7 +34,7 @@ type Record struct {
 // Header is what the headers of a request or a response tell.
 type Header struct {
 	Correlation string // x-correlation-id
-	Baggage     string // correlation_id in baggage
+	Baggage     Flow   // in baggage
 	Trace       Trace
 	Session     string // mcp-session-id
 	MCP, A2A    bool   // headers that only this protocol has
