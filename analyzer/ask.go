@@ -26,6 +26,7 @@ func (e *Engine) ask(p *Partition, f *Flow, m *moment, fx *Effects) {
 				e.noteTry(f, m, fx)
 			}
 			e.attempt(f, o, m, fx)
+			e.judgeRow(ruleOfTries, f, m, fx)
 		}
 		return
 	}
@@ -228,5 +229,10 @@ func (e *Engine) applyOperator(f *Flow, m *moment, fx *Effects) {
 			}
 		}
 		e.review(f, m, fx)
+		for i := len(f.orders) - 1; i >= 0; i-- { // what was hammered at is open again
+			if f.orders[i].rule == ruleOfTries && mostDefied(f) == 0 {
+				e.clear(f, &f.orders[i], m, fx)
+			}
+		}
 	}
 }

@@ -253,3 +253,22 @@ func (f *Flow) pace(m *moment) int64 {
 	}
 	return 6
 }
+
+// hammering is how often calls were tried against the order that was defied most, of those that
+// refuse for good. Who is told to wait may ask whether it is time, and a held flow is asked about
+// while it waits.
+func hammering(f *Flow, m *moment, _ *Setting) int64 {
+	if m.from == none {
+		return 0
+	}
+	return mostDefied(f)
+}
+
+func mostDefied(f *Flow) (most int64) {
+	for i := range f.orders {
+		if o := &f.orders[i]; o.binds() && o.action != events.Throttle && o.rule != ruleOfTries {
+			most = max(most, int64(o.attempts))
+		}
+	}
+	return most
+}

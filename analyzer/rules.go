@@ -50,6 +50,7 @@ const (
 	RuleDelegationDepth
 	RuleOperator
 	RuleRepetitionAny
+	RuleHammering
 	RuleCount
 )
 
@@ -107,6 +108,7 @@ type Rule[S any, ID ~uint8] struct {
 	Status      int           // HTTP status of a refusal
 	Needs       Need          // what a log has to tell
 	Most        reach         // the greatest value that can be observed; none for as much as can be written
+	Told        bool          // people are told of it also under a wider order, which says something else
 	Fixed       bool          // nothing about it can be set: it is a person's word
 	Blind       bool          // the setting may say that results do not count
 	Delegations bool          // the setting may say that calls count that are no delegations
@@ -430,6 +432,13 @@ var Rules = [RuleCount]FlowRule{
 		Action: events.Deny, Scope: events.ScopeSession, Status: 403, From: "openclaw", Cleans: true, Paced: true, Repeat: true,
 		Needs: NeedTools | NeedArgs,
 		Value: repetitionAny, Match: matchCall, Window: "calls", Default: window(32, stop(Off, Off))},
+	{ID: RuleHammering, Name: "hammering", Reason: "refusal_hammered", Unit: events.UnitCalls,
+		About:  "A caller asked again and again after a refusal that no waiting ends, as clients do that try everything again.",
+		Action: events.Halt, Scope: events.ScopeSession, Status: 403, From: "weir", Cleans: true,
+		Text:   "{head}asked {n} times after a final refusal, {over}",
+		Advice: "{what}The refusal is final: asking again changes nothing. End your turn and report what is done and what is not.",
+		Needs:  NeedCaller, Most: countKept, Told: true,
+		Value: hammering, Match: matchCaller, Default: stop(20, 100)},
 }
 
 // The rows that the fold itself looks for.
@@ -438,6 +447,7 @@ const (
 	ruleOfPerson = RuleOperator     // it stands because a person says so
 	ruleOfTurns  = RuleTurns        // its setting says which turns count
 	ruleOfIdle   = RulePingPongSame // its setting says whether unknown work is none
+	ruleOfTries  = RuleHammering    // it is about calls that were asked for and refused
 )
 
 // RuleNamed returns the row that the limits file calls name.

@@ -31,6 +31,7 @@ const (
 	MaxReflectLoops         Reason = "max_reflect_loops_exceeded"
 	MaxDelegationDepth      Reason = "max_delegation_depth_exceeded"
 	OperatorStopped         Reason = "operator_stop"
+	RefusalHammered         Reason = "refusal_hammered"
 	AgentMessageRate        Reason = "agent_message_rate_exceeded"
 	MaxAgentMessages        Reason = "max_agent_messages_exceeded"
 	MaxProjectMessages      Reason = "max_project_messages_exceeded"
@@ -80,6 +81,7 @@ var reasons = [...]Reason{
 	MaxReflectLoops,
 	MaxDelegationDepth,
 	OperatorStopped,
+	RefusalHammered,
 	AgentMessageRate,
 	MaxAgentMessages,
 	MaxProjectMessages,

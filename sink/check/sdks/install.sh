@@ -1,5 +1,5 @@
 #!/bin/sh
-# Puts the official clients of language models and of MCP into a folder: Python's into an
+# Puts the official clients of language models, of MCP and of A2A into a folder: Python's into an
 # environment of their own, those of TypeScript beside it. What cannot be had is named,
 # and its rows are then missing from the table.
 set -u
@@ -7,9 +7,9 @@ dir=${1:?usage: install.sh FOLDER}
 mkdir -p "$dir/node"
 cd "$dir" || exit 1
 [ -x python/bin/python ] || python3 -m venv python || exit 1
-for package in openai==3.54.0 anthropic==2.12.0 google-genai==3.4.0 mcp==2.3.0; do
+for package in openai==3.54.0 anthropic==2.12.0 google-genai==3.4.0 mcp==2.3.0 a2a-sdk==1.3.0; do
 	python/bin/pip install --quiet --disable-pip-version-check "$package" || echo "*** NOT THERE: $package for Python" >&2
 done
-for package in openai@6.49.0 @anthropic-ai/sdk@1.12.0 @google/genai@2.32.0 @modelcontextprotocol/sdk@1.32.2; do
+for package in openai@6.49.0 @anthropic-ai/sdk@1.12.0 @google/genai@2.32.0 @modelcontextprotocol/sdk@1.32.2 @a2a-js/sdk@1.3.0; do
 	[ -d "node/node_modules/${package%@*}" ] || npm install --silent --no-audit --no-fund --prefix node "$package" || echo "*** NOT THERE: $package for TypeScript" >&2
 done

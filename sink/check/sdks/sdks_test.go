@@ -1,4 +1,4 @@
-// Package sdks holds refusals to what the official clients of language models and of MCP
+// Package sdks holds refusals to what the official clients of language models, of MCP and of A2A
 // make of them: who is told that waiting does not help must not try again.
 package sdks
 
@@ -41,6 +41,7 @@ func refusals() []refusal {
 		{"budget before: 429", was, true, true},
 		{"budget: 402", budget, false, false},
 		{"pattern: 403", pattern, false, false},
+		{"held: 402", order("hold", events.MaxCost, 402, 0), false, false},
 		{"literal: 429", literal, false, false},
 	}
 }
@@ -108,7 +109,7 @@ func TestRetries(t *testing.T) {
 		name    string
 		command []string
 	}{{"Python", python}, {"TypeScript", node}} {
-		for _, sdk := range []string{"openai", "anthropic", "google", "mcp"} {
+		for _, sdk := range []string{"openai", "anthropic", "google", "mcp", "a2a"} {
 			t.Run(language.name+"_"+sdk, func(t *testing.T) {
 				name, cells := "", ""
 				for _, r := range refusals() {

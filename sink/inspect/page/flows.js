@@ -5,7 +5,7 @@ import { sheet } from "./sheet.js";
 
 const most = 5000;
 
-const rank = { ok: 0, warned: 1, armed: 2, stopped: 3 };
+const rank = { ok: 0, warned: 1, armed: 2, stopped: 3, held: 4 };
 
 // urgency puts what stands before what may come.
 export const urgency = (f) => 10 * (rank[f.status] ?? 0) + (f.nearest?.near ?? 0);

@@ -28,6 +28,13 @@ const calls = {
     await client.connect(new StreamableHTTPClientTransport(new URL(url)));
     await client.callTool({ name: "t", arguments: {} });
   }],
+  a2a: ["@a2a-js/sdk", async () => {
+    const { ClientFactory } = await load("@a2a-js/sdk/client");
+    const card = { name: "t", description: "t", version: "1", capabilities: {}, defaultInputModes: ["text/plain"], defaultOutputModes: ["text/plain"], skills: [],
+      supportedInterfaces: [{ url, protocolBinding: "JSONRPC", protocolVersion: "1.0" }] };
+    const client = await new ClientFactory().createFromAgentCard(card);
+    await client.sendMessage({ message: { messageId: "m", role: 1, parts: [{ content: { $case: "text", value: "x" } }] } });
+  }],
 };
 
 const [name, call] = calls[sdk];

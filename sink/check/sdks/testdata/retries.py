@@ -38,7 +38,22 @@ def mcp():
     asyncio.run(call())
 
 
-run, package = {"openai": (openai, "openai"), "anthropic": (anthropic, "anthropic"), "google": (google, "google-genai"), "mcp": (mcp, "mcp")}[sdk]
+def a2a():
+    from a2a.client import ClientConfig, ClientFactory
+    from a2a.types import AgentCapabilities, AgentCard, AgentInterface, Message, Part, Role, SendMessageRequest
+
+    async def call():
+        card = AgentCard(name="t", description="t", version="1", capabilities=AgentCapabilities(), default_input_modes=["text/plain"], default_output_modes=["text/plain"])
+        card.supported_interfaces.append(AgentInterface(url=url, protocol_binding="JSONRPC", protocol_version="1.0"))
+        client = ClientFactory(ClientConfig(streaming=False)).create(card)
+        message = Message(message_id="m", role=Role.ROLE_USER, parts=[Part(text="x")])
+        async for _ in client.send_message(SendMessageRequest(message=message)):
+            pass
+
+    asyncio.run(call())
+
+
+run, package = {"openai": (openai, "openai"), "anthropic": (anthropic, "anthropic"), "google": (google, "google-genai"), "mcp": (mcp, "mcp"), "a2a": (a2a, "a2a-sdk")}[sdk]
 print(package, importlib.metadata.version(package), flush=True)
 try:
     run()
