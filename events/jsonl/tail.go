@@ -92,6 +92,34 @@ func (t *Tail) Close() error {
 	return err
 }
 
+// AtEnd reports whether all that the file has was read.
+func (t *Tail) AtEnd() bool {
+	if t.file == nil || t.gone {
+		return false
+	}
+	st, err := t.file.Stat()
+	if err != nil || st.Size() > t.end() {
+		return false
+	}
+	t.waited = true
+	return true
+}
+
+func (t *Tail) end() int64 { return t.place.Offset + int64(len(t.buf)) }
+
+// Park lets go of the file and of all memory until the next Fill, which goes on where this
+// one has stopped, and reports whether that was possible: whether it was at the end of the
+// file. What is there of a record that is not whole is read again.
+func (t *Tail) Park() (bool, error) {
+	if t.ended || t.skip || !t.AtEnd() {
+		return false, nil
+	}
+	t.o.From, t.o.Rewind = t.place, false
+	err := t.file.Close()
+	*t = Tail{path: t.path, o: t.o, cut: cutter{documents: t.o.Documents}}
+	return true, err
+}
+
 // Peek returns what was read and not taken yet, for a look at the beginning. It is
 // good until the next call of the Tail.
 func (t *Tail) Peek() []byte { return t.buf }
@@ -172,9 +200,21 @@ func (t *Tail) Fill(ctx context.Context) error {
 			return fmt.Errorf("follow %s: %w", t.path, err)
 		}
 	}
-	t.room()
 	if t.pipe != nil {
+		t.room(readBytes)
 		return t.fillFromPipe(ctx)
+	}
+	st, err := t.file.Stat()
+	if err != nil {
+		return fmt.Errorf("follow %s: %w", t.path, err)
+	}
+	if left := st.Size() - t.end(); left <= 0 {
+		if t.waited = true; len(t.buf) == 0 {
+			t.mem, t.buf = nil, nil
+		}
+		return t.atEnd(ctx)
+	} else {
+		t.room(int(min(left, readBytes)))
 	}
 	before := len(t.buf)
 	n, err := t.read()
@@ -211,19 +251,19 @@ func (t *Tail) wait(ctx context.Context) error {
 	}
 }
 
-// room makes sure that there is room behind what is in the buffer.
-func (t *Tail) room() {
-	if cap(t.buf)-len(t.buf) >= readBytes {
+// room makes sure that there is room for so many bytes behind what is in the buffer.
+func (t *Tail) room(n int) {
+	if cap(t.buf)-len(t.buf) >= n {
 		return
 	}
-	if cap(t.mem) < 2*len(t.buf)+readBytes {
-		t.mem = make([]byte, 2*len(t.buf)+2*readBytes)
+	if cap(t.mem) < 2*len(t.buf)+n {
+		t.mem = make([]byte, 2*len(t.buf)+2*n)
 	}
 	t.buf = t.mem[:copy(t.mem, t.buf)]
 }
 
 func (t *Tail) read() (int, error) {
-	n, err := t.file.ReadAt(t.buf[len(t.buf):len(t.buf)+readBytes], t.place.Offset+int64(len(t.buf)))
+	n, err := t.file.ReadAt(t.buf[len(t.buf):min(len(t.buf)+readBytes, cap(t.buf))], t.place.Offset+int64(len(t.buf)))
 	t.buf = t.buf[:len(t.buf)+n]
 	if errors.Is(err, io.EOF) {
 		err = nil

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
 	"weir/cmd/internal/intake"
 )
 
@@ -174,4 +176,60 @@ func TestLinksOutOfFolders(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Files that nobody writes to any more are closed, however many there are, and cost
+// nothing. What comes later is read all the same: a line, the rest of one, and what was
+// written under another name meanwhile.
+func TestFinishedFilesAreParked(t *testing.T) {
+	dir := t.TempDir()
+	folder := filepath.Join(dir, "logs")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	const many = 300
+	name := func(i int) string { return filepath.Join(folder, fmt.Sprintf("f%03d.jsonl", i)) }
+	long := time.Now().Add(-time.Hour)
+	finish := func(path string) {
+		t.Helper()
+		if err := os.Chtimes(path, long, long); err != nil {
+			t.Fatal(err)
+		}
+	}
+	half := lines(call("half", 1, "x", "y"))
+	for i := range many {
+		appendFile(t, name(i), lines(call("all", i, "x", fmt.Sprint("y", i))))
+		if i == 7 {
+			appendFile(t, name(i), half[:20])
+		}
+		finish(name(i))
+	}
+	r := begin(t, Options{StateDir: filepath.Join(dir, "state"), Follow: []intake.Follow{{Path: folder}}})
+	r.followed("all", many)
+	open := func() (n int) {
+		fds, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Skip("only Linux tells which files are open")
+		}
+		for _, fd := range fds {
+			if path, err := os.Readlink("/proc/self/fd/" + fd.Name()); err == nil && strings.HasPrefix(path, folder+"/") {
+				n++
+			}
+		}
+		return n
+	}
+	r.until(func() bool { return open() == 0 })
+	if all := r.reading.States()[0]; all.Files != many || all.Records != many {
+		t.Errorf("told are %d files with %d records, want %d", all.Files, all.Records, many)
+	}
+
+	appendFile(t, name(3), lines(call("late", 0, "x", "y")))
+	appendFile(t, name(7), half[20:])
+	if err := os.Rename(name(9), name(9)+".1"); err != nil {
+		t.Fatal(err)
+	}
+	appendFile(t, name(9)+".1", lines(call("late", 1, "x", "y")))
+	appendFile(t, name(9), lines(call("late", 2, "x", "y")))
+	r.followed("late", 3)
+	r.followed("half", 1)
 }

@@ -29,8 +29,8 @@ type follower struct {
 	in     *Intake
 	path   string
 	format adapter.Format
-	known  bool            // the format
-	shared *sharedAdapters // of a folder; nil for a file of its own
+	known  bool     // the format
+	folder *fileSet // that the file is in; nil for a file of its own
 
 	tail    *jsonl.Tail
 	adapter adapter.Adapter
@@ -54,6 +54,9 @@ type Status struct {
 	Bad     int64  `json:"bad"`     // that became dead letters
 	Ended   bool   `json:"ended"`   // a pipe that was closed
 	Error   string `json:"error,omitempty"`
+
+	Parked bool `json:"parked,omitempty"` // closed until it changes, for all of it was read
+	Files  int  `json:"files,omitempty"`  // of a folder, of which only some are told
 }
 
 // The sizes of what is appended at one time, and how long a file has to be quiet
@@ -80,10 +83,10 @@ func (f *follower) cursorName() string { return "follow:" + f.path }
 // newFollower looks at the file, when it is there, so that a format that is not known
 // is told at the start. Files of a folder share their adapters.
 func newFollower(in *Intake, spec Follow, folder *fileSet) (*follower, error) {
-	f := &follower{in: in, path: spec.Path, status: Status{Path: spec.Path}}
+	f := &follower{in: in, path: spec.Path, folder: folder, status: Status{Path: spec.Path}}
 	within := ""
 	if folder != nil {
-		f.shared, within = &folder.shared, jsonl.Folder(folder.spec.Path)
+		within = jsonl.Folder(folder.spec.Path)
 	}
 	wrap := func(err error) error { return fmt.Errorf("follow %s: %w", spec.Path, err) }
 	var from followCursor
@@ -160,8 +163,8 @@ func (f *follower) use(format adapter.Format) {
 	f.tail.Documents(format.Framing == adapter.Documents)
 	// The source is no part of where a record is read, or the same record read elsewhere
 	// would count again.
-	if f.shared != nil {
-		f.adapter = f.shared.of(f.in, format)
+	if f.folder != nil {
+		f.adapter = f.folder.shared.of(f.in, format)
 	} else {
 		f.adapter = f.in.adapter(format)
 	}
@@ -180,14 +183,21 @@ func (f *follower) state() Status {
 	return f.status
 }
 
-// run reads until the stage ends or the pipe does. What is wrong with the file is
-// told and tried again; an error is one of the store.
+// run reads until the stage ends, the pipe does, or the file of a folder is parked. What
+// is wrong with the file is told and tried again; an error is one of the store.
 func (f *follower) run(ctx context.Context) error {
 	wait := time.Second
-	f.idle = f.in.o.Clock.Now()
+	if f.idle.IsZero() {
+		f.idle = f.in.o.Clock.Now()
+	}
 	for {
 		if err := f.take(ctx); err != nil {
 			return err
+		}
+		if f.folder != nil && f.known && f.tail.AtEnd() {
+			if err := f.rest(ctx); err != nil || f.folder.parks(f) {
+				return err
+			}
 		}
 		err := f.tail.Fill(ctx)
 		switch {

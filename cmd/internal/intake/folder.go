@@ -1,6 +1,7 @@
 package intake
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -18,35 +19,43 @@ import (
 // fileSet follows the files of a folder, or those that match a pattern, as they come and
 // go. Files of one format share an adapter, for a run may be told in many: a session and
 // its child agents.
+//
+// A file that nobody writes to is parked: it is closed, and nothing runs for it until it
+// has changed. So there may be as many of them as there are.
 type fileSet struct {
 	in     *Intake
 	spec   Follow
+	turns  chan struct{} // of those that read what is new to them
 	mu     sync.Mutex
 	files  map[string]*followed
 	passed map[string]int64 // files of no known format, with their sizes
 	shared sharedAdapters
-	full   bool // it was said that there are too many files
 	error  string
 }
 
 // followed is one file of a folder.
 type followed struct {
 	*follower
-	cancel context.CancelFunc
-	gone   int // looks since it was there
+	gone   int                // looks since it was there
+	runs   bool               // a goroutine reads it
+	cancel context.CancelFunc // ends that; nil before the first time
+	turn   func()             // gives its turn back
+	parked os.FileInfo        // as it was when it was parked; nil before
 }
 
 const (
 	filesPoll = time.Second
-	// maxFollowed is how many files of a folder are read at one time.
-	maxFollowed = 4096
+	// parkAfter is how long nobody has written to a file that is parked.
+	parkAfter = 10 * time.Second
+	// filesAtOnce is how many files are read at one time up to their ends.
+	filesAtOnce = 32
 	// goneLooks is after how many looks a file is given up that is not there any more;
 	// till then what was renamed is read to its end.
 	goneLooks = 60
 )
 
 func newFileSet(in *Intake, spec Follow) *fileSet {
-	return &fileSet{in: in, spec: spec, files: make(map[string]*followed), passed: make(map[string]int64),
+	return &fileSet{in: in, spec: spec, turns: make(chan struct{}, filesAtOnce), files: make(map[string]*followed), passed: make(map[string]int64),
 		shared: sharedAdapters{clock: in.o.Clock, all: make(map[string]*sharedAdapter)}}
 }
 
@@ -78,70 +87,138 @@ func (d *fileSet) look(ctx context.Context, files *sync.WaitGroup) {
 		if _, there := slices.BinarySearch(paths, path); there {
 			f.gone = 0
 		} else if f.gone++; f.gone > goneLooks {
-			f.cancel()
+			if f.cancel != nil {
+				f.cancel()
+			}
 			delete(d.files, path)
 		}
 	}
 	for _, path := range paths {
-		if d.files[path] == nil {
-			d.begin(ctx, path, files)
+		f := d.files[path]
+		if f == nil {
+			if f = d.begin(path); f == nil {
+				continue
+			}
+		}
+		if !f.runs && d.changed(f) {
+			d.read(ctx, f, files)
 		}
 	}
 }
 
-// begin follows a file that is new.
-func (d *fileSet) begin(ctx context.Context, path string, files *sync.WaitGroup) {
-	if len(d.files) == maxFollowed {
-		if !d.full {
-			d.in.o.Logger.Error("more files than can be followed; the others wait until some are gone", "path", d.spec.Path, "followed", maxFollowed)
-		}
-		d.full = true
-		return
+// changed reports whether a file may have something that was not read, or that was held
+// back for long enough.
+func (d *fileSet) changed(f *followed) bool {
+	if f.parked == nil || f.held && d.in.o.Clock.Now().Sub(f.idle) >= flushAfter {
+		return true
 	}
+	now, err := os.Stat(f.path)
+	return err == nil && (now.Size() != f.parked.Size() || !now.ModTime().Equal(f.parked.ModTime()) || !os.SameFile(now, f.parked))
+}
+
+// parks parks a file that was read to its end, if nobody has written to it for a while.
+func (d *fileSet) parks(f *follower) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	of := d.files[f.path]
+	if of == nil || of.follower != f {
+		return false // it is gone, and read to its end under another name
+	}
+	of.turn()
+	// First, so that what is written from now on is a change.
+	st, err := os.Stat(f.path)
+	if err != nil || time.Since(st.ModTime()) < parkAfter {
+		return false
+	}
+	parked, err := f.tail.Park()
+	if err != nil {
+		d.in.o.Logger.Warn("a followed file was not closed", "path", f.path, "error", err)
+	}
+	if parked {
+		of.parked = st
+	}
+	return parked
+}
+
+// begin takes up a file that is new; nil when it is passed over.
+func (d *fileSet) begin(path string) *followed {
 	st, err := os.Stat(path)
 	if size, passed := d.passed[path]; err != nil || passed && (size == st.Size() || size >= detectBytes) {
-		return // gone, or passed over and not longer than it was
+		return nil // gone, or passed over and not longer than it was
 	}
 	f, err := newFollower(d.in, Follow{Path: path, Format: d.spec.Format}, d)
 	if err != nil {
 		if _, told := d.passed[path]; !told {
 			d.in.o.Logger.Warn("a file is passed over", "error", err)
 		}
-		if len(d.passed) < maxFollowed {
-			d.passed[path] = st.Size()
-		}
-		return
+		d.passed[path] = st.Size()
+		return nil
 	}
 	delete(d.passed, path)
-	ctx, cancel := context.WithCancel(ctx)
-	d.files[path] = &followed{follower: f, cancel: cancel}
+	d.files[path] = &followed{follower: f}
+	return d.files[path]
+}
+
+// read reads a file until it is parked.
+func (d *fileSet) read(ctx context.Context, f *followed, files *sync.WaitGroup) {
+	ctx, f.cancel = context.WithCancel(ctx)
+	f.runs, f.parked, f.turn = true, nil, sync.OnceFunc(func() { <-d.turns })
+	cancel, turn := f.cancel, f.turn
 	files.Go(func() {
 		defer cancel()
+		select {
+		case d.turns <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		defer turn()
 		if err := f.run(ctx); err != nil && ctx.Err() == nil {
-			d.in.o.Fail(fmt.Errorf("follow %s: %w", path, err))
+			d.in.o.Fail(fmt.Errorf("follow %s: %w", f.path, err))
 		}
 		if err := f.tail.Close(); err != nil {
-			d.in.o.Logger.Warn("a followed file was not closed", "path", path, "error", err)
+			d.in.o.Logger.Warn("a followed file was not closed", "path", f.path, "error", err)
+		}
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		f.runs = false
+		if f.parked == nil { // its format is not known; it is tried again when it has changed
+			f.parked, _ = os.Stat(f.path)
 		}
 	})
 }
 
-// states are those of the files that are followed now, in the order of their names.
+// maxShown is how many files of a folder are told one by one, those with faults first.
+const maxShown = 100
+
+// states are those of the files that are followed now, in the order of their names. Where
+// they are too many to be told, one of the folder says how many there are.
 func (d *fileSet) states() (out []Status) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.error != "" || len(d.files) == 0 {
-		out = append(out, Status{Path: d.spec.Path, Error: d.error})
-	}
 	for _, f := range d.files {
-		out = append(out, f.state())
+		s := f.state()
+		s.Parked = f.parked != nil
+		out = append(out, s)
+	}
+	rank := func(s *Status) int {
+		switch {
+		case len(d.files) <= maxShown || s.Error != "":
+			return 0
+		case !s.Parked:
+			return 1
+		}
+		return 2
 	}
 	slices.SortFunc(out, func(a, b Status) int {
-		if a.Path < b.Path {
-			return -1
-		}
-		return 1
+		return cmp.Or(cmp.Compare(rank(&a), rank(&b)), cmp.Compare(a.Path, b.Path))
 	})
+	if d.error != "" || len(d.files) == 0 || len(d.files) > maxShown {
+		all := Status{Path: d.spec.Path, Error: d.error, Files: len(d.files)}
+		for i := range out {
+			all.Records, all.Bad = all.Records+out[i].Records, all.Bad+out[i].Bad
+		}
+		out = append([]Status{all}, out[:min(maxShown, len(out))]...)
+	}
 	return out
 }
 
