@@ -2,6 +2,7 @@
 .DEFAULT_GOAL := help
 GO ?= go
 STATICCHECK = $(GO) tool -modfile=cmd/internal/tools/staticcheck/go.mod staticcheck
+GOVULNCHECK = $(GO) tool -modfile=cmd/internal/tools/govulncheck/go.mod govulncheck
 FUZZTIME ?= 1000x
 
 E2E = cmd/internal/app/e2e
@@ -21,7 +22,7 @@ demo: ## stop real runaways on the screen: no Kafka, no Docker, nothing installe
 	@$(GO) run -gcflags=all='-N -l' ./cmd/weir demo --once
 
 check: LOAD = 10s
-check: setup lint race deploy simulate crash brokers e2e-short gateways browser ## set up what tests need and pass all of them
+check: setup lint vulnerabilities race deploy simulate crash brokers e2e-short gateways browser ## set up what tests need and pass all of them
 	@echo "check: all passed"
 
 setup: ## what tests in other languages need
@@ -48,6 +49,20 @@ lint: ## format, vet, staticcheck
 
 # Not in check: what it finds by chance must not hold up a change that has nothing to do
 # with it. What it has found is kept, and runs with the tests.
+.PHONY: vulnerabilities sbom reproducible
+vulnerabilities: ## known vulnerabilities that weir's code reaches; needs the database at vuln.go.dev
+	@out=$$($(GOVULNCHECK) ./... 2>&1); code=$$?; echo "$$out"; \
+	case "$$out" in *"fetching vulnerabilities"*) echo "*** NOT CHECKED for known vulnerabilities: their database cannot be reached ***" >&2;; *) exit $$code;; esac
+
+sbom: build ## bin/weir.cdx.json: what bin/weir is made of, as CycloneDX
+	$(GO) run ./cmd/internal/tools/sbom bin/weir > bin/weir.cdx.json
+
+reproducible: ## build weir twice, in two folders with two caches, and compare the bytes
+	@d=$$(mktemp -d) && trap 'rm -rf "$$d"' EXIT && \
+	for i in 1 2; do mkdir "$$d/$$i" && git archive HEAD | tar -x -C "$$d/$$i" && \
+	  (cd "$$d/$$i" && GOCACHE="$$d/cache$$i" CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o weir ./cmd/weir) || exit 1; done; \
+	sha256sum "$$d/1/weir" "$$d/2/weir" | cut -d' ' -f1; cmp "$$d/1/weir" "$$d/2/weir" && echo "reproducible: the same bytes"
+
 fuzz: ## every fuzz target for FUZZTIME (1000x: so many inputs)
 	@for p in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
 	  for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz'); do \
