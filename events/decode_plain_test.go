@@ -470,7 +470,9 @@ func plainEvent(p []byte, e *Event) {
 	case TurnStart:
 		needAll(given, "turn_id")
 	case TaskLoop, TaskReflect:
-		needAll(given, "task_id")
+		if e.TaskID == "" {
+			e.TaskID = UnknownTask
+		}
 	case AgentStatus:
 		needAll(given, "agent_state")
 		refuseIf(e.From == nobody, "no from")

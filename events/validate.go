@@ -5,6 +5,10 @@ import (
 	"strings"
 )
 
+// UnknownTask is the task of a loop or a reflection that names none: all of a flow that do not say
+// what they are for are counted together.
+const UnknownTask = "unknown"
+
 // Validate reports what Decode will say of the canonical encoding of e. It is for
 // events that are made by hand or by an adapter and not decoded. The error is a
 // *DecodeError whose Offset is a place in AppendJSON's output.
@@ -46,7 +50,9 @@ func (e *Event) validate() *DecodeError {
 	case TurnStart:
 		return e.needs(e.TurnID != "", "turn_id")
 	case TaskLoop, TaskReflect:
-		return e.needs(e.TaskID != "", "task_id")
+		if e.TaskID == "" {
+			e.TaskID = UnknownTask // left out, a task would have no limits
+		}
 	case AgentStatus, AgentActivity:
 		if e.From.IsZero() && e.Kind == AgentStatus { // what a flow tells of itself needs nobody
 

@@ -14,7 +14,7 @@ func TestKindsNeedTheirFields(t *testing.T) {
 		t.Helper()
 		parts := map[string]string{
 			"to": `"to":{"agent":"a"}`, "from": `"from":{"session":"s"}`, "tool": `"tool":{"name":"t"}`, "turn_id": `"turn_id":"1"`,
-			"task_id": `"task_id":"1"`, "agent_state": `"agent_state":{}`, "note": `"note":{}`, "rescue": `"rescue":{}`,
+			"agent_state": `"agent_state":{}`, "note": `"note":{}`, "rescue": `"rescue":{}`,
 			"ack":      `"ack":{"verdict_id":"v","applied":true}`,
 			"review":   `"review":{"decision":"resume"}`,
 			"override": `"override":{"scope":"flow","scope_id":"f","rule":"r","mode":"off","reason":"r","by":"b","expires":"2026-12-01T00:00:00Z"}`,
@@ -46,8 +46,8 @@ func TestKindsNeedTheirFields(t *testing.T) {
 	f(ToolResult, "tool")
 	f(LLMCall)
 	f(TurnStart, "turn_id")
-	f(TaskLoop, "task_id")
-	f(TaskReflect, "task_id")
+	f(TaskLoop)
+	f(TaskReflect)
 	f(AgentStatus, "from", "agent_state")
 	f(AgentActivity, "agent_state")
 	f(NoteAdded, "note")
@@ -153,4 +153,17 @@ func objects() map[string]*fields {
 	return map[string]*fields{"": eventFields, "party": partyFields, "tool": toolFields, "work": workFields, "usage": usageFields,
 		"agent_state": stateFields, "note": noteFields, "rescue": rescueFields, "ack": ackFields, "review": reviewFields,
 		"override": overrideFields, "operator": operatorFields}
+}
+
+// TestLoopsWithoutATaskAreCounted holds that leaving the task out is no way around its limits.
+func TestLoopsWithoutATaskAreCounted(t *testing.T) {
+	for _, kind := range []Kind{TaskLoop, TaskReflect} {
+		ev, ok := agree(t, []byte(`{"id":"1","time":"2026-11-20T14:00:00Z","kind":"`+kind.String()+`"}`))
+		if !ok || ev.TaskID != UnknownTask {
+			t.Errorf("%s without a task is of task %q", kind, ev.TaskID)
+		}
+	}
+	if ev, _ := agree(t, []byte(`{"id":"1","time":"2026-11-20T14:00:00Z","kind":"agent.call","to":{"agent":"a"}}`)); ev.TaskID != "" {
+		t.Errorf("a call without a task is of task %q", ev.TaskID)
+	}
 }
