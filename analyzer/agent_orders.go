@@ -195,6 +195,7 @@ func (e *Engine) refusedBy(a *Agent, m *agentMoment, fx *Effects) bool {
 		if m.ev.Ack.Applied && o.phase > phaseWarn {
 			o.attempt()
 			fx.Counts.Attempts++
+			fx.Counts.RefusedAgents[o.rule]++
 		}
 		return true
 	}

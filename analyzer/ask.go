@@ -1,6 +1,7 @@
 package analyzer
 
 import (
+	"slices"
 	"time"
 
 	"weir/events"
@@ -14,6 +15,7 @@ func (e *Engine) ask(p *Partition, f *Flow, m *moment, fx *Effects) {
 	if o := f.refusing(&c); o != nil {
 		fx.Counts.Refused++
 		fx.Counts.Attempts++
+		fx.Counts.RefusedBy[o.rule]++
 		m.from, m.to, m.tool = c.from, c.to, c.tool
 		if o.action == events.Hold && o.phase == phaseArmed {
 			e.hold(f, o, m, fx)
@@ -43,12 +45,22 @@ func (e *Engine) ask(p *Partition, f *Flow, m *moment, fx *Effects) {
 		if v.Stops() && v.Effective == events.EffectiveNow {
 			fx.Counts.Refused++
 			fx.Counts.Attempts++
+			if r, ok := RuleNamed(v.RuleID); ok {
+				fx.Counts.RefusedBy[r]++
+			}
 			*p = load
-			f.takeBack(before)
+			undone := f.takeBack(before)
 			e.tried(f, m)
 			answer := *v
 			fx.Answer = &answer
 			e.addRemaining(f, m, fx.Answer)
+			if !undone {
+				return
+			}
+			// What would have come of the call had it been made is told nobody: that a budget is
+			// used up, that one is near, that an order ends.
+			stops := slices.DeleteFunc(fx.Verdicts[given:], func(v events.Verdict) bool { return v.Effective != events.EffectiveNow })
+			fx.Verdicts = fx.Verdicts[:given+len(stops)]
 			return
 		}
 		if v.Action == events.Warn.String() {
@@ -95,17 +107,17 @@ func (f *Flow) refusing(c *announced) *order {
 	return best
 }
 
-// takeBack undoes what a refused call counted, but keeps the orders and offences
-// that it brought about.
-func (f *Flow) takeBack(before *Flow) {
+// takeBack undoes what a refused call counted, but keeps the orders that refuse calls from now
+// on and the offences: those that it brought about. It returns false where there is no way back.
+func (f *Flow) takeBack(before *Flow) bool {
 	for i := range before.parties {
 		if f.parties[i].name != before.parties[i].name {
-			return // a party gave way to a new one: there is no way back
+			return false // a party gave way to a new one
 		}
 	}
 	for i := range before.tools {
 		if f.tools[i] != before.tools[i] {
-			return
+			return false
 		}
 	}
 	tried := *f
@@ -119,9 +131,20 @@ func (f *Flow) takeBack(before *Flow) {
 	for i := len(f.tools); i < len(tried.tools); i++ {
 		f.tools = append(f.tools, tried.tools[i])
 	}
-	f.orders, before.orders = tried.orders, f.orders
+	for i := range before.orders {
+		o := &before.orders[i]
+		if o.phase != phaseStop {
+			continue // it stands by what was counted
+		}
+		k := f.orderOf(Rules[o.rule].Reason, o.scope, o.a, o.b, o.subject)
+		if k == nil {
+			k = f.addOrder()
+		}
+		*k, *o = *o, *k // no two may share the memory of their slices
+	}
 	f.offences, before.offences = tried.offences, f.offences
 	f.revision = tried.revision
+	return true
 }
 
 // applyAck counts a refusal that a dispatcher reports as an attempt. What is about no
@@ -148,6 +171,7 @@ func (e *Engine) applyAck(f *Flow, m *moment, fx *Effects) {
 		known = true
 		if o.phase > phaseWarn && m.ev.Ack.Applied {
 			fx.Counts.Attempts++
+			fx.Counts.RefusedBy[o.rule]++
 			e.tried(f, m)
 			if o.action != events.Throttle && !o.shadow {
 				e.noteTry(f, m, fx)

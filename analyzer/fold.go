@@ -106,6 +106,10 @@ type Counts struct {
 	// RuleCount those about no order of the flow; at 1 those that say that it was applied.
 	Acks                       [RuleCount + 1][2]int64
 	DefiedAgents, LeakedAgents [AgentRuleCount]int64 // as Defied and LeakedBy, of rows about agents
+	// RefusedBy are the calls that were refused, by the row of the order: asks, and calls that
+	// a dispatcher says that it refused.
+	RefusedBy     [RuleCount]int64
+	RefusedAgents [AgentRuleCount]int64
 }
 
 // acked counts an acknowledgement that is about an order of the row.

@@ -136,9 +136,11 @@ func (c *collector) verdicts() {
 	}
 	f = c.counter("calls_after_stop_total", "Calls that were made although a standing order refused them: a dispatcher does not honor verdicts.", "rule")
 	leaked := c.counter("leaked_calls_total", "Calls that were in flight when an order against them went out.", "rule")
+	refused := c.counter("refused_calls_total", "Calls that were refused when they were asked for, or by a dispatcher that says so.", "rule")
 	for _, reason := range refusing() {
 		f.count(r.Defied[reason.Place()], string(reason))
 		leaked.count(r.Leaked[reason.Place()], string(reason))
+		refused.count(r.Refused[reason.Place()], string(reason))
 	}
 	f = c.counter("grants_total", "Times that a person granted a flow more of a limit.", "rule")
 	for _, reason := range grantable {

@@ -98,6 +98,7 @@ type Reading struct {
 	Leaked      [events.ReasonCount]int64                        // calls in flight when an order went out
 	Granted     [events.ReasonCount]int64                        // times that a person granted more of a limit
 	Defied      [events.ReasonCount]int64                        // calls that were made against an order
+	Refused     [events.ReasonCount]int64                        // calls that were refused, by asks or by dispatchers
 	Acks        [events.ReasonCount + 1][2]int64                 // what dispatchers reported of orders, last of those that no flow has; at 1 that one was applied
 	Unsent      int64                                            // verdicts that wait to be published, now
 	Unpublished Troubles                                         // tries to publish that failed

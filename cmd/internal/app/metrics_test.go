@@ -64,7 +64,8 @@ func TestMetrics(t *testing.T) {
 		`weir_events_total{kind="agent.call",outcome="folded"} 7`, // with two questions of folded
 		`weir_events_total{kind="agent.call",outcome="duplicate"} 1`,
 		`weir_events_rejected_total{reason="wrong_type"} 1`,
-		`weir_calls_total{origin="agent"} 7`,
+		`weir_calls_total{origin="agent"} 6`, // what was refused was not called
+		`weir_refused_calls_total{rule="self_call"} 1`,
 		`weir_verdicts_total{action="deny",mode="enforce",rule="self_call"} 1`,
 		`weir_calls_after_stop_total{rule="self_call"} 1`,
 		`weir_detection_latency_seconds_count{action="deny"} 1`,

@@ -64,7 +64,11 @@ func (s *flowStage) after(ev *events.Event) {
 		return
 	}
 	p.tells(ev)
-	if ev.Kind == events.AgentCall {
+	refused := p.fx.Answer != nil && ev.Ask && p.fx.Answer.Stops() && p.fx.Answer.Mode != events.ModeShadow
+	if refused || ev.Kind == events.VerdictAck && ev.Ack != nil && ev.Ack.Applied {
+		p.reportRefused(ev)
+	}
+	if ev.Kind == events.AgentCall && !refused { // what was refused was not called
 		c.calls[ev.By()]++
 		c.depths[min(s.scratch.Depth(), prom.MaxDepth)]++
 	}

@@ -49,6 +49,7 @@ type Counts struct {
 	acks     [analyzer.RuleCount + 1][2]atomic.Int64
 	granted  [events.ReasonCount]atomic.Int64
 	defied   [events.ReasonCount]atomic.Int64
+	refused  [events.ReasonCount]atomic.Int64
 	leaked   [events.ReasonCount]atomic.Int64
 	verdicts [events.ReasonCount][prom.ActionCount][2]verdictCount
 
@@ -207,11 +208,13 @@ func (c *Counts) addBroken(n *analyzer.Counts) {
 		at := analyzer.Rules[r].Reason.Place()
 		c.defied[at].Add(n.Defied[r])
 		c.leaked[at].Add(n.LeakedBy[r])
+		c.refused[at].Add(n.RefusedBy[r])
 	}
 	for r := range n.DefiedAgents {
 		at := analyzer.AgentRules[r].Reason.Place()
 		c.defied[at].Add(n.DefiedAgents[r])
 		c.leaked[at].Add(n.LeakedAgents[r])
+		c.refused[at].Add(n.RefusedAgents[r])
 	}
 }
 
@@ -235,6 +238,7 @@ func (c *Counts) Read(r *prom.Reading) {
 	load(r.Granted[:], c.granted[:])
 	load(r.Defied[:], c.defied[:])
 	load(r.Leaked[:], c.leaked[:])
+	load(r.Refused[:], c.refused[:])
 	load(r.Unpublished[:], c.unpublished[:])
 	load(r.Closed[:], c.closed[:])
 	for reason := range c.verdicts {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -204,7 +205,8 @@ type Pump struct {
 	checkpoints checkpoints
 	census      census
 	given       []events.Verdict // what Fold returned last
-	quota       quota
+	quota       quota            // of lines about verdicts
+	refusals    quota            // of lines about calls that were refused
 
 	hurry   chan struct{} // closed when nothing waits for free space any more
 	hurries sync.Once
@@ -244,7 +246,7 @@ func New(ctx context.Context, o Options) (*Pump, error) {
 		o.Trouble = TroubleOf
 	}
 	p := &Pump{o: o, counts: o.Counts, cache: newRecordCache(), deadlines: newDeadlines(), engine: o.engine(o.Limits),
-		next: o.Start, quota: quota{clock: o.Clock}, hurry: make(chan struct{})}
+		next: o.Start, quota: quota{clock: o.Clock, most: linesPerSecond}, refusals: quota{clock: o.Clock, most: refusedPerSecond}, hurry: make(chan struct{})}
 	p.stage, p.subject = p.stageOf(&o)
 	if o.Store == nil {
 		return p, nil
@@ -494,20 +496,51 @@ func (p *Pump) report(e *Emitted) {
 	p.o.Logger.Info(v.Message, attrs...)
 }
 
+// reportRefused logs a call that was refused when it was asked for, or by a dispatcher that
+// says so: who called whom, and why not.
+func (p *Pump) reportRefused(ev *events.Event) {
+	if !p.refusals.take() {
+		return
+	}
+	to := ev.To.ID()
+	if ev.Tool.Name != "" {
+		to = "tool " + ev.Tool.Name
+	}
+	attrs := []any{"flow", ev.FlowKey(), "from", ev.From.ID(), "to", to, "partition", p.o.Partition}
+	why := "by an order, as its dispatcher says"
+	if v := p.fx.Answer; v != nil {
+		_, why, _ = strings.Cut(v.Message, "rejected: ")
+		if why == "" {
+			why = v.Message
+		}
+		attrs = append(attrs, "rule", v.RuleID, "verdict", v.ID)
+	} else {
+		attrs = append(attrs, "verdict", ev.Ack.VerdictID)
+	}
+	if n := p.refusals.missed(); n > 0 {
+		attrs = append(attrs, "not_logged", n)
+	}
+	p.o.Logger.Info("Rejected call "+ev.From.ID()+"→"+to+": "+why, attrs...)
+}
+
 // quota allows so many log lines in a second, so that a flood of verdicts is not
 // one of log lines as well: the verdicts are in their log.
 type quota struct {
 	clock   clock.Clock
+	most    int
 	second  int64
 	left    int
 	missing int64
 }
 
-const linesPerSecond = 10
+const (
+	linesPerSecond   = 10
+	refusedPerSecond = 100
+)
 
 func (q *quota) take() bool {
 	if now := q.clock.Now().Unix(); now != q.second {
-		q.second, q.left = now, linesPerSecond
+		q.second, q.left = now, q.most
 	}
 	if q.left == 0 {
 		q.missing++
