@@ -26,6 +26,14 @@ func (e *Engine) noted(p *Agents, a *Agent, m *agentMoment, fx *Effects) {
 	}
 }
 
+// leaveNote has the agent stage keep a note with the agent that the event is of.
+func (e *Engine) leaveNote(m *moment, summary string, tags []string, fx *Effects) {
+	if a := fx.say(m.ev.From, m.ev, m.when); a != nil {
+		a.Kind, a.To, a.From = events.NoteAdded, m.ev.From, events.Party{Agent: noteAuthor}
+		a.Note = &events.Note{Summary: summary, Tags: tags}
+	}
+}
+
 // keep remembers the note as far as there is room, in the place of the oldest.
 func (a *Agent) keep(n Note) {
 	var tags []string

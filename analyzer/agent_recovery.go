@@ -22,9 +22,8 @@ func (a *Agent) about(s *stuck, action events.Action) finding {
 	return x
 }
 
-// order gives the order about a stuck agent that holds from now on, and returns what it
-// says to people.
-func (e *Engine) order(a *Agent, s *stuck, action events.Action, m *agentMoment, fx *Effects) string {
+// order gives the order about a stuck agent that holds from now on.
+func (e *Engine) order(a *Agent, s *stuck, action events.Action, m *agentMoment, fx *Effects) {
 	x := a.about(s, action)
 	s.issued = m.at
 	x.issued, x.expires = s.issued, s.due
@@ -47,7 +46,6 @@ func (e *Engine) order(a *Agent, s *stuck, action events.Action, m *agentMoment,
 	}
 	e.tell(a, m, &x, fx)
 	s.revision = x.revision
-	return x.message()
 }
 
 // resumeCondition goes with every order to resume.
@@ -127,9 +125,16 @@ func (e *Engine) archive(a *Agent, m *agentMoment, fx *Effects) {
 
 // intervene gives an order of the ladder and leaves a note about it with the agent.
 func (e *Engine) intervene(a *Agent, action events.Action, m *agentMoment, fx *Effects) {
-	text := e.order(a, &a.stuck, action, m, fx)
+	e.order(a, &a.stuck, action, m, fx)
+	what, did := "Stuck agent ", action.String()
+	switch action {
+	case events.Resume:
+		what, did = "Auto-recovered stuck agent ", "auto-resume"
+	case events.Archive:
+		what = "stuck - auto-archived: agent "
+	}
 	a.keep(Note{Time: m.at, Author: noteAuthor, Tags: []string{"auto-recovery", "stuck-agent"},
-		Summary: text + ". Agent: " + a.name() + ", action: " + action.String()})
+		Summary: what + a.name() + ". Reason: " + string(AgentRules[a.stuck.rule].Reason) + ", Action: " + did})
 }
 
 // unheard takes the next step when an order to resume did not help: a review, unless

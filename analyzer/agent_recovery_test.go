@@ -51,8 +51,8 @@ func TestSafeAgentIsResumed(t *testing.T) {
 		t.Errorf("%q, cutoff %v, match %v, trigger %v", v.Message, v.ControlledCutoff, v.Match, v.Trigger)
 	}
 	notes := y.a.Notes("auto-recovery")
-	if len(notes) != 1 || notes[0].Author != "weir" || notes[0].Summary != v.Message+". Agent: probe, action: resume" || notes[0].Agent != "probe" || len(y.a.Notes("stuck-agent")) != 1 {
-		t.Errorf("notes %+v, want one with the message of the verdict", notes)
+	if len(notes) != 1 || notes[0].Author != "weir" || notes[0].Summary != "Auto-recovered stuck agent probe. Reason: critical_margin_timeout, Action: auto-resume" || notes[0].Agent != "probe" || len(y.a.Notes("stuck-agent")) != 1 {
+		t.Errorf("notes %+v, want one with agent, reason and action", notes)
 	}
 	// It reports again: that is over.
 	y.status(8*time.Minute, resumable)

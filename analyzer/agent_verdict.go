@@ -65,7 +65,7 @@ func (e *Engine) agentVerdict(a *Agent, m *agentMoment, x *finding) events.Verdi
 		v.From, v.To = strings.Clone(m.ev.From.ID()), strings.Clone(m.ev.To.ID())
 		v.Trigger = &events.Trigger{EventID: strings.Clone(m.ev.ID), Ordinal: int64(a.events)}
 	}
-	v.Message = x.message()
+	v.Message = e.agentText(x)
 	v.Recovery = x.recovery
 	v.Detail = strings.Clone(cut(x.detail, maxDetail))
 	if x.action == events.Allow {
@@ -138,9 +138,9 @@ func confidenceOf(ev *events.Event) string {
 	return "exact"
 }
 
-// message is the sentence for people, in the shape of those about flows. It is made of
-// fixed words and numbers.
-func (x *finding) message() string {
+// agentText is the sentence for people, in the shape of those about flows. It is made of
+// fixed words and numbers, and of what the limits say.
+func (e *Engine) agentText(x *finding) string {
 	rule := &AgentRules[x.rule]
 	why := reasonText(x.reasonCode())
 	limit, observed := x.figures(rule.Unit)
@@ -168,7 +168,11 @@ func (x *finding) message() string {
 		}
 		return head + why + ", silent for " + n + "s, more than " + l + "s"
 	}
-	return fill(rule.Text, rule.Reason, rule.Unit, "{head}", x.head(events.AgentCall), "{over}", x.over(l), "{n}", n)
+	text := e.limits.Agents.Texts[x.rule]
+	if text == "" {
+		text = textOf(rule)
+	}
+	return fill(text, func(word string) string { return x.word(word, events.AgentCall, float64(x.limit), float64(x.observed)) })
 }
 
 // agentMessage is the sentence for the model: fixed words and numbers only, since text of

@@ -2,6 +2,7 @@ package analyzer
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"weir/events"
@@ -133,7 +134,7 @@ func (s recoveryStep) String() string {
 
 // ExplainAgent returns the canonical text of an agent, which golden tests, the command
 // line and bug reports share: one line of state, one for the step that a stuck agent has
-// come to, then one line per order.
+// come to, then one line per order and per note that weir left.
 func (e *Engine) ExplainAgent(p *Agents, a *Agent) string {
 	v := e.AgentView(p, a)
 	var b strings.Builder
@@ -181,6 +182,11 @@ func (e *Engine) ExplainAgent(p *Agents, a *Agent) string {
 			told("mode", o.Mode)
 		}
 		fmt.Fprintf(&b, " observed=%s limit=%s until=%s\n", number(*o.Observed), number(*o.Limit), o.ExpiresAt)
+	}
+	for _, n := range slices.Backward(v.Notes) {
+		if n.Author == noteAuthor { // what others write is text of events
+			fmt.Fprintf(&b, "  note %q %s\n", n.Summary, strings.Join(n.Tags, ","))
+		}
 	}
 	return b.String()
 }

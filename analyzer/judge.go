@@ -181,6 +181,10 @@ func (e *Engine) issue(rule *FlowRule, ph phase, f *Flow, m *moment, set *Settin
 		e.awaitPerson(o, m.at)
 	}
 	e.emit(f, o, m, set, fx)
+	if ph == phaseStop && !o.shadow && len(rule.Leaves) > 0 && m.ev != nil {
+		limit, observed := o.figures(rule.Unit)
+		e.leaveNote(m, e.message(f, o, m, set.Window, limit, observed), rule.Leaves, fx)
+	}
 }
 
 // awaitPerson has an order hold the flow until a person decides, for so long at most. It is

@@ -65,7 +65,8 @@ type Setting struct {
 	IgnoreResults bool
 	// All makes agent_message_rate count every message, not only those that escaped, and
 	// self_call every call of a party to itself, not only delegations, and max_turns every
-	// change of the turn id, not only distinct ones. Of ping_pong_same it has every rule about
+	// change of the turn id, not only distinct ones, and call_rate_per_flow only the calls of the
+	// first window of an episode. Of ping_pong_same it has every rule about
 	// hops without work take those for idle of which nobody knows.
 	All bool
 	// Unpaced keeps the pace of the party from widening the thresholds of a paced
@@ -173,6 +174,7 @@ type Limits struct {
 	Overrides  []Override
 	Version    string // hash of the effective limits, in every verdict
 	HTTPStatus [RuleCount]int16
+	Texts      [RuleCount]string // what people are told of a row's orders, see Words; "" is the row's own
 	Agents     AgentLimits
 }
 
@@ -180,6 +182,7 @@ type Limits struct {
 type AgentLimits struct {
 	Rules      [AgentRuleCount]Setting
 	HTTPStatus [AgentRuleCount]int16 // of a refusal; 0 is the row's own
+	Texts      [AgentRuleCount]string
 	// Report is how soon a flow tells what its parties did: once in so long for each
 	// party, and once more when it falls silent. 0 turns it off: then silence is judged
 	// by what agents say themselves. No threshold of silence may be below twice as much.

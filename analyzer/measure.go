@@ -2,6 +2,7 @@ package analyzer
 
 import (
 	"slices"
+	"time"
 
 	"weir/events"
 )
@@ -43,7 +44,19 @@ func revisits(f *Flow, m *moment, _ *Setting) int64 {
 }
 
 func callerRate(f *Flow, m *moment, set *Setting) int64 { return f.countRate(m, set, m.from) }
-func flowRate(f *Flow, m *moment, set *Setting) int64   { return f.countRate(m, set, none) }
+
+// flowRate counts the hops of the window, or all of an episode that is no older than one.
+func flowRate(f *Flow, m *moment, set *Setting) int64 {
+	if !set.All {
+		return f.countRate(m, set, none)
+	}
+	end := f.start.Add(time.Duration(set.Window) * time.Second)
+	if !m.hop || m.at >= end {
+		return 0
+	}
+	m.fits = end
+	return int64(f.hops)
+}
 
 // countRate counts the hops of a caller (of all, for none) in the window that ends
 // now, and notes when so few of them are left that one more fits.

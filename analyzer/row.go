@@ -32,6 +32,10 @@ type Row struct {
 	Unknown     bool // the setting may say that hops count of which nobody knows whether they brought work
 	Default     Setting
 
+	Text      string // what people are told; "" when the row has words of its own for each step
+	Smells    int64  // a limit above it is a design smell; 0 for none
+	Beginning bool   // the setting may say that only what the episode began with counts
+
 	place  int
 	agents bool
 	counts Counted
@@ -64,6 +68,7 @@ func AgentRow(id AgentRuleID) Row {
 func rowOf[S any, ID ~uint8](r *Rule[S, ID]) Row {
 	return Row{Name: r.Name, Reason: r.Reason, Unit: r.Unit, About: r.About, Action: r.Action, Window: r.Window, From: r.From, Status: r.Status,
 		Armed: r.Armed, Tells: r.Tells, Holds: (r.Action == events.Deny || r.Action == events.Halt) && !r.Lifts && !r.Fixed, Paced: r.Paced, Silence: r.Silence, Shares: r.Shares, Needs: r.Needs, Fixed: r.Fixed, Blind: r.Blind, Delegations: r.Delegations, Returns: r.Returns, Unknown: r.Unknown, Default: r.Default,
+		Text: textOf(r), Smells: r.Smells, Beginning: r.Beginning,
 		place: int(r.ID), counts: r.Counts, span: r.Span, most: r.Most}
 }
 
@@ -102,7 +107,7 @@ func (r *Row) Agent() (AgentRuleID, bool) { return AgentRuleID(r.place), r.agent
 
 // ChoosesCount tells whether the setting may say what the row counts.
 func (r *Row) ChoosesCount() bool {
-	return r.counts == CountedEscaped || r.Delegations || r.Returns || r.Unknown
+	return r.counts == CountedEscaped || r.Delegations || r.Returns || r.Beginning || r.Unknown
 }
 
 // Counts returns what of the activity a row about agents counts.
@@ -119,12 +124,31 @@ func (r *Row) Setting(l *Limits) *Setting {
 	return &l.Rules[r.place]
 }
 
+// Remarks are what people should know of limits that are not wrong.
+func (l *Limits) Remarks() (out []LimitError) {
+	for _, r := range Rows() {
+		if s := r.Setting(l); r.Smells != 0 && !s.Mute() && s.Stop != Off && s.Limit() > r.Smells {
+			out = append(out, LimitError{"rules." + r.Name, fmt.Sprintf("a limit above %d is a design smell", r.Smells),
+				"have agents that are deep in a chain do the work, or report back to whom they came from"})
+		}
+	}
+	return out
+}
+
 // HTTPStatus returns where l holds the status of a refusal; 0 there is the row's own.
 func (r *Row) HTTPStatus(l *Limits) *int16 {
 	if r.agents {
 		return &l.Agents.HTTPStatus[r.place]
 	}
 	return &l.HTTPStatus[r.place]
+}
+
+// TextOf returns where l holds what people are told of the row; "" there is the row's own.
+func (r *Row) TextOf(l *Limits) *string {
+	if r.agents {
+		return &l.Agents.Texts[r.place]
+	}
+	return &l.Texts[r.place]
 }
 
 // Off returns the setting with which the row never speaks.

@@ -109,10 +109,14 @@ type Rule[S any, ID ~uint8] struct {
 	Needs       Need          // what a log has to tell
 	Most        reach         // the greatest value that can be observed; none for as much as can be written
 	Told        bool          // people are told of it also under a wider order, which says something else
+	Smells      int64         // a limit above it is a design smell; 0 for none
 	Fixed       bool          // nothing about it can be set: it is a person's word
 	Blind       bool          // the setting may say that results do not count
 	Delegations bool          // the setting may say that calls count that are no delegations
 	Returns     bool          // the setting may say that turns count again that come back
+	Leaves      []string      // tags of the note that a stop leaves with the agent that was stopped; none for no note
+	Deepens     bool          // the value is what callers tell as delegation_depth
+	Beginning   bool          // the setting may say that only what the episode began with counts
 	Unknown     bool          // the setting may say that hops count of which nobody knows whether they brought work
 	// About flows.
 	On     KindSet          // kinds after which it is measured
@@ -212,10 +216,11 @@ var Rules = [RuleCount]FlowRule{
 		Delegations: true,
 		Value:       selfCall, Match: matchEdge, Default: stop(Off, 1)},
 	{ID: RuleStackDepth, Name: "max_stack_depth", Reason: "max_stack_depth_exceeded", Unit: events.UnitHops, On: kinds(events.AgentCall, events.AgentReturn),
-		About:  "Agents called agents that called agents: the depth of the collapsed call stack.",
+		About:  "Agents called agents that called agents: the depth of the collapsed call stack. A limit above 5 is a design smell.",
 		Action: events.Deny, Scope: events.ScopeFlow, Status: 403, From: "delegation", Armed: true, Lifts: true, Lasts: true,
-		Text:  "{head}effective call depth {n} {over}",
-		Tells: true, Needs: NeedCaller, Most: partiesKept,
+		Text:   "{head}effective call depth {n} {over}",
+		Smells: 5,
+		Tells:  true, Needs: NeedCaller, Most: partiesKept,
 		Show:  func(f *Flow, _ *Setting) int64 { return f.depth() },
 		Value: func(f *Flow, _ *moment, _ *Setting) int64 { return f.depth() }, Match: matchOffStack, Default: most(5, 5)},
 	{ID: RuleUniqueSessions, Name: "max_unique_sessions", Reason: "max_unique_sessions_exceeded", Unit: events.UnitSessions, On: calls,
@@ -239,10 +244,11 @@ var Rules = [RuleCount]FlowRule{
 		Needs: NeedCaller | NeedTime, Most: hopTimesKept,
 		Value: callerRate, Match: matchCaller, Window: "seconds", Span: hopWindows, Default: window(60, most(18, 20))},
 	{ID: RuleFlowRate, Name: "call_rate_per_flow", Reason: "call_rate_exceeded", Unit: events.UnitCalls, On: calls,
-		About:  "Hops of the whole flow in a sliding window of event time.",
+		About:  "Hops of the whole flow in a sliding window of event time. With count: beginning those of the first window of the episode, and none after it.",
 		Action: events.Throttle, Scope: events.ScopeFlow, Status: 429, From: "delegation", Armed: true, Lifts: true,
-		Text:  "{head}{n} calls of the flow within the window, {over}",
-		Needs: NeedCaller | NeedTime, Most: hopTimesKept,
+		Text:      "{head}{n} calls of the flow within the window, {over}",
+		Beginning: true,
+		Needs:     NeedCaller | NeedTime, Most: hopTimesKept,
 		Show:  func(f *Flow, set *Setting) int64 { n, _ := f.hopsIn(f.clock, set.Window, none, Off); return n },
 		Value: flowRate, Match: matchCalls, Window: "seconds", Span: hopWindows, Default: window(60, most(Off, 60))},
 	{ID: RuleTotalCalls, Name: "max_total_calls", Reason: "max_total_calls_exceeded", Unit: events.UnitCalls, On: calls,
@@ -405,20 +411,23 @@ var Rules = [RuleCount]FlowRule{
 	{ID: RuleLoops, Name: "max_loops", Reason: "max_loops_exceeded", Unit: events.UnitLoops, On: loops,
 		About:  "Iterations of one task: the larger of our count and the caller's loop_count.",
 		Action: events.Halt, Scope: events.ScopeTask, Status: 403, From: "task", Lasts: true,
-		Text:  "{warning}Loop limit exceeded: {n} loops reached for task {task}",
-		Needs: NeedTasks, Most: countKept, Subject: taskOf,
+		Text:   "{warning}Loop limit exceeded: {n} loops reached for task {task}",
+		Leaves: []string{"error", "loop_limit", "system_halt"},
+		Needs:  NeedTasks, Most: countKept, Subject: taskOf,
 		Value: func(_ *Flow, m *moment, _ *Setting) int64 { return m.loops }, Match: matchTask, Default: stop(Off, Off)},
 	{ID: RuleReflectLoops, Name: "max_reflect_loops", Reason: "max_reflect_loops_exceeded", Unit: events.UnitLoops, On: loops,
 		About:  "Reflections of one task: the larger of our count and the caller's loop_count.",
 		Action: events.Halt, Scope: events.ScopeTask, Status: 403, From: "task", Lasts: true,
-		Text:  "{warning}Reflect loop limit exceeded: {n} loops reached for task {task}",
-		Needs: NeedTasks, Most: countKept, Subject: taskOf,
+		Text:   "{warning}Reflect loop limit exceeded: {n} loops reached for task {task}",
+		Leaves: []string{"error", "loop_limit", "system_halt", "reflection"},
+		Needs:  NeedTasks, Most: countKept, Subject: taskOf,
 		Value: func(_ *Flow, m *moment, _ *Setting) int64 { return m.reflects }, Match: matchTask, Default: stop(Off, Off)},
 	{ID: RuleDelegationDepth, Name: "max_delegation_depth", Reason: "max_delegation_depth_exceeded", Unit: events.UnitHops, On: kinds(events.AgentCall, events.AgentReturn),
 		About:  "Delegations that a call comes after, none for the first: the larger of our count and the caller's delegation_depth.",
 		Action: events.Deny, Scope: events.ScopeFlow, Status: 403, From: "task", Lifts: true, Lasts: true,
-		Text:  "{warning}Delegation depth exceeded: depth {n}, {over}",
-		Tells: true, Needs: NeedCaller,
+		Text:   "{warning}Delegation depth exceeded: depth {n}, {over}",
+		Leaves: []string{"error", "delegation_limit", "system_halt"},
+		Tells:  true, Deepens: true, Needs: NeedCaller,
 		Show:  func(f *Flow, _ *Setting) int64 { return f.delegated() },
 		Value: delegationDepth, Match: matchDeeper, Default: stop(Off, Off)},
 	{ID: RuleOperator, Name: "operator_stop", Reason: "operator_stop", Unit: events.UnitNone,

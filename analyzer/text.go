@@ -10,49 +10,119 @@ import (
 
 // message is the sentence for people. The shape of the delegation system's texts
 // is kept: what was refused, what was seen, what the limit is.
-func message(f *Flow, o *order, m *moment, limit, observed float64) string {
-	l, n := number(limit), number(observed)
+func (e *Engine) message(f *Flow, o *order, m *moment, window int64, limit, observed float64) string {
 	head := o.head(o.kind)
 	if o.wide > 0 && o.attempts > 0 && o.scope != Rules[o.rule].Scope {
 		head = fmt.Sprintf("Rejected after %d attempts, now for the whole %s: ", o.attempts, wideName(o.scope))
 	}
 	rule := &Rules[o.rule]
-	warning := ""
-	if o.phase == phaseWarn {
-		warning = "Warning: "
+	text := e.limits.Texts[o.rule]
+	if text == "" {
+		text = textOf(rule)
 	}
-	return fill(rule.Text, rule.Reason, rule.Unit, "{head}", head, "{warning}", warning, "{over}", o.over(l), "{n}", n,
-		"{period}", strconv.Itoa(int(o.period)), "{task}", printable(subject(o, m)))
+	return fill(text, func(word string) string {
+		switch word {
+		case "{head}":
+			return head
+		case "{period}":
+			return strconv.Itoa(int(o.period))
+		case "{before}":
+			return strconv.FormatInt(max(0, window-1), 10)
+		case "{task}":
+			return printable(subject(o, m))
+		}
+		if m.ev == nil {
+			return o.word(word, o.kind, limit, observed)
+		}
+		switch word {
+		case "{from}":
+			return printable(m.ev.From.ID())
+		case "{to}":
+			return printable(m.ev.To.ID())
+		case "{tool}":
+			return printable(m.ev.Tool.Name)
+		case "{args}":
+			_, digits, _ := strings.Cut(m.ev.Tool.ArgsHash.String(), ":")
+			return digits[:min(len(digits), 8)]
+		}
+		return o.word(word, o.kind, limit, observed)
+	})
 }
 
-// fill puts words into the text of a row. A row without one says the least that can be
-// said of any: its reason and what it counted.
-//
-// In a text {head} is what was done, such as "Tool call rejected: ", and {warning} the same
-// for texts that say by themselves that something was refused; {n} is what was observed, {over} how that
-// is to the limit, {period} the length of what repeats, and {task} the task.
-func fill(text string, reason events.Reason, unit events.Unit, words ...string) string {
-	if text == "" {
-		text = "{head}" + reasonText(reason) + ": {n} " + string(unit) + ", {over}"
-	}
+// fill puts what words in braces stand for into a text.
+func fill(text string, stands func(word string) string) string {
 	var b strings.Builder
 	for {
-		before, rest, found := strings.Cut(text, "{")
-		b.WriteString(before)
-		if !found {
-			return b.String()
+		begin := strings.IndexByte(text, '{')
+		if begin < 0 {
+			break
 		}
-		text = rest
-		named := false
-		for i := 0; i < len(words) && !named; i += 2 {
-			if text, named = strings.CutPrefix(rest, words[i][1:]); named {
-				b.WriteString(words[i+1])
-			}
+		end := strings.IndexByte(text[begin:], '}')
+		if end < 0 {
+			break
 		}
-		if !named {
-			b.WriteByte('{')
-		}
+		b.WriteString(text[:begin])
+		b.WriteString(stands(text[begin : begin+end+1]))
+		text = text[begin+end+1:]
 	}
+	b.WriteString(text)
+	return b.String()
+}
+
+// Words are what a text of limits may name, and what each stands for.
+var Words = [...][2]string{
+	{"{head}", "what was done, such as \"Tool call rejected: \", \"Warning: \" or that the limit is used up"},
+	{"{rejected}", "the same, but a call that has to wait is rejected, too"},
+	{"{warning}", "\"Warning: \" where nothing was refused, else nothing"},
+	{"{n}", "what was observed"},
+	{"{limit}", "the limit"},
+	{"{minutes}", "the limit in minutes, of limits in seconds"},
+	{"{over}", "how what was observed is to the limit"},
+	{"{period}", "the length of what repeats"},
+	{"{before}", "how many calls before the one at hand the window has"},
+	{"{task}", "the task"},
+	{"{from}", "who calls"},
+	{"{to}", "who is called"},
+	{"{tool}", "the tool"},
+	{"{args}", "the first eight digits of the hash of the arguments"},
+}
+
+// textOf is what people are told of a row's orders, with Words in it. A row without a text says the
+// least that can be said of any: its reason and what it counted.
+func textOf[S any, ID ~uint8](r *Rule[S, ID]) string {
+	switch {
+	case r.Text != "":
+		return r.Text
+	case r.Silence, r.Unit == events.UnitNone:
+		return ""
+	}
+	return "{head}" + reasonText(r.Reason) + ": {n} " + string(r.Unit) + ", {over}"
+}
+
+// word is what a word of a text stands for as far as that takes no flow.
+func (o *standingOrder) word(word string, kind events.Kind, limit, observed float64) string {
+	switch word {
+	case "{head}":
+		return o.head(kind)
+	case "{rejected}":
+		if o.phase == phaseStop && o.action == events.Throttle {
+			return "Agent call rejected: "
+		}
+		return o.head(kind)
+	case "{warning}":
+		if o.phase == phaseWarn {
+			return o.head(kind)
+		}
+	case "{n}":
+		return number(observed)
+	case "{limit}":
+		return number(limit)
+	case "{minutes}":
+		return number(limit / 60)
+	case "{over}":
+		return o.over(number(limit))
+	}
+	return ""
 }
 
 func subject(o *order, m *moment) string {

@@ -49,6 +49,7 @@ const (
 	maxIgnored     = 64             // arguments of one tool
 	maxName        = 256            // bytes of an id or a name
 	maxReason      = 1024           // bytes of the reason of an override
+	maxText        = 512            // bytes of what people are told of a rule
 )
 
 // Validate returns all that is wrong with the limits at once, joined; each error
@@ -62,6 +63,7 @@ func (l *Limits) Validate() error {
 	for _, r := range Rows() {
 		c.setting("rules."+r.Name, &r, r.Setting(l))
 		c.status("http_status."+r.Name, &r, *r.HTTPStatus(l))
+		c.words("texts."+r.Name, &r, *r.TextOf(l))
 	}
 	c.agents(&l.Agents)
 	c.load(&l.Load)
@@ -237,6 +239,37 @@ func (c *checker) status(path string, r *Row, s int16) {
 	}
 }
 
+// words checks what people are to be told of a row.
+func (c *checker) words(path string, r *Row, s string) {
+	switch {
+	case s == "":
+		return
+	case r.Text == "" || r.Fixed:
+		c.fail(path, "delete the key", "the rule has words of its own for each of its steps")
+		return
+	}
+	c.text(path, s, maxText)
+	for rest := s; ; {
+		begin := strings.IndexByte(rest, '{')
+		if begin < 0 {
+			return
+		}
+		word := rest[begin:]
+		if end := strings.IndexByte(word, '}'); end >= 0 {
+			word = word[:end+1]
+		}
+		if !slices.ContainsFunc(Words[:], func(w [2]string) bool { return w[0] == word }) {
+			var known []string
+			for _, w := range Words {
+				known = append(known, w[0])
+			}
+			c.fail(path, "known are "+strings.Join(known, ", "), "has %s, which stands for nothing", strconv.Quote(word))
+			return
+		}
+		rest = rest[begin+len(word):]
+	}
+}
+
 // agents checks the section about agents, and that no silence is judged before flows
 // have told of it.
 func (c *checker) agents(a *AgentLimits) {
@@ -394,6 +427,9 @@ func (l *Limits) arrange() {
 		r.Setting(l).arrange(&r.Default)
 		if status := r.HTTPStatus(l); int(*status) == r.Status {
 			*status = 0
+		}
+		if text := r.TextOf(l); *text == r.Text {
+			*text = ""
 		}
 	}
 	for i := range l.Overrides {

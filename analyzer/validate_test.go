@@ -104,6 +104,10 @@ func TestValidate(t *testing.T) {
 	}, "http_status.agent_message_rate", "http_status.rescue")
 	f(func(l *analyzer.Limits) { l.HTTPStatus[analyzer.RuleTurns] = 302 }, "http_status.max_turns")
 	f(func(l *analyzer.Limits) {
+		l.Texts[analyzer.RuleTurns], l.Texts[analyzer.RuleLoops], l.Texts[analyzer.RuleOperator] = "{number} turns", "a\x1b[31m", "stop"
+		l.Texts[analyzer.RuleSelfCall], l.Agents.Texts[analyzer.AgentRuleActivity] = "{head", "silent"
+	}, "texts.self_call", "texts.max_turns", "texts.max_loops", "texts.operator_stop", "texts.activity_timeout")
+	f(func(l *analyzer.Limits) {
 		l.Tools = []analyzer.ToolLimits{{Name: "a"}, {Name: "a"}, {Name: strings.Repeat("x", 300)}}
 	}, "tools.a", `tools."`+strings.Repeat("x", 60)+`…"`)
 	f(func(l *analyzer.Limits) {
@@ -186,4 +190,20 @@ func TestAmount(t *testing.T) {
 	f(events.UnitSeconds, 7200, "2h")
 	f(events.UnitSeconds, 0, "0s")
 	f(events.UnitSeconds, 1<<60, "1152921504606846976")
+}
+
+// TestRemarks holds that a deep limit is remarked upon, and a usual one is not.
+func TestRemarks(t *testing.T) {
+	l := analyzer.Balanced()
+	if r := l.Remarks(); len(r) != 0 {
+		t.Errorf("of the default: %v", r)
+	}
+	l.Rules[analyzer.RuleStackDepth].Stop = 7
+	if r := l.Remarks(); len(r) != 1 || r[0].Path != "rules.max_stack_depth" || r[0].Message != "a limit above 5 is a design smell" {
+		t.Errorf("of a depth of 6: %v", r)
+	}
+	l.Rules[analyzer.RuleStackDepth].Mode = analyzer.ModeOff
+	if r := l.Remarks(); len(r) != 0 {
+		t.Errorf("of a rule that is off: %v", r)
+	}
 }

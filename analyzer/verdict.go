@@ -61,7 +61,7 @@ func (e *Engine) verdict(f *Flow, o *order, m *moment, set *Setting) events.Verd
 		v.AgentMessage = agentMessage(o, limit, observed)
 		v.Reasons = f.reasons(o, m.at)
 	}
-	v.Message = message(f, o, m, limit, observed)
+	v.Message = e.message(f, o, m, window, limit, observed)
 	e.describe(&v, f, o, m)
 	v.Evidence = f.evidence(o)
 	if m.ev != nil && m.ev.Operator != nil {
@@ -95,6 +95,9 @@ func (e *Engine) describe(v *events.Verdict, f *Flow, o *order, m *moment) {
 	v.ConversationID, v.MessageID = clone(ev.ConversationID), clone(ev.MessageID)
 	v.TraceID, v.SpanID = clone(ev.TraceID), clone(ev.SpanID)
 	v.LoopCount, v.DelegationDepth = max(ev.LoopCount, m.loops, m.reflects), ev.DelegationDepth
+	if rule := &Rules[o.rule]; rule.Deepens {
+		v.DelegationDepth = max(v.DelegationDepth, o.observed)
+	}
 	if v.Unit == events.UnitLoops { // also where a standing order refuses a call that counted nothing
 		v.LoopCount = max(v.LoopCount, o.observed)
 	}

@@ -19,6 +19,9 @@ func Format(l analyzer.Limits) []byte {
 	}
 	comment := "# The limits in force, version " + Version(&l) + ". What is not written is as the profile has it.\n" +
 		"# 'weir limits schema' prints the JSON Schema for editors."
+	for _, r := range l.Remarks() {
+		comment += "\n# " + r.Path + ": " + r.Message + "; " + r.Hint + "."
+	}
 	doc := object{{"profile", word(l.Profile)}}
 	return printYAML(comment, append(doc, describeLimits(&l, &base, false)...))
 }
@@ -55,10 +58,10 @@ func describeLimits(l, base *analyzer.Limits, sparse bool) object {
 		{"escalate", object{{"pair", integer(l.Escalate.Pair)}, {"agent", integer(l.Escalate.Agent)}, {"flow", integer(l.Escalate.Flow)}}},
 		{"warn_only", sourceList(l.WarnOnly)},
 	}
-	rules, scale, status := object{}, list{}, object{}
+	rules, scale, status, said := object{}, list{}, object{}, object{}
 	for _, r := range analyzer.Rows() {
 		if s := r.Setting(l); !r.Fixed && (!sparse || *s != r.Off()) {
-			rules.put(r.Name, describeSetting(&r, s, r.Setting(base).Mode))
+			rules.put(r.Name, describeSetting(&r, s, r.Setting(base)))
 		}
 		if id, ok := r.Flow(); ok && l.Load.Scale.Has(id) {
 			scale = append(scale, word(r.Name))
@@ -67,6 +70,11 @@ func describeLimits(l, base *analyzer.Limits, sparse bool) object {
 			status.put(r.Name, integer(int64(s)))
 		} else if *r.HTTPStatus(base) != 0 {
 			status.put(r.Name, integer(int64(r.Status)))
+		}
+		if s := *r.TextOf(l); s != "" {
+			said.put(r.Name, s)
+		} else if *r.TextOf(base) != "" {
+			said.put(r.Name, r.Text)
 		}
 	}
 	o.put("rules", rules)
@@ -84,12 +92,15 @@ func describeLimits(l, base *analyzer.Limits, sparse bool) object {
 	if len(l.Overrides) > 0 {
 		overrides := list{}
 		for i := range l.Overrides {
-			overrides = append(overrides, describeOverride(&l.Overrides[i], l.Rules[l.Overrides[i].Rule].Mode))
+			overrides = append(overrides, describeOverride(&l.Overrides[i], &l.Rules[l.Overrides[i].Rule]))
 		}
 		o.put("overrides", overrides)
 	}
 	if len(status) > 0 {
 		o.put("http_status", status)
+	}
+	if len(said) > 0 {
+		o.put("texts", said)
 	}
 	return o
 }
@@ -103,10 +114,10 @@ func describeOrders(l *analyzer.OrderLimits) object {
 }
 
 // describeSetting writes a setting so that it says everything, whatever it changes;
-// mode is that of what it changes.
-func describeSetting(r *analyzer.Row, s *analyzer.Setting, mode analyzer.Mode) object {
+// from is what it changes.
+func describeSetting(r *analyzer.Row, s, from *analyzer.Setting) object {
 	var o object
-	if s.Mode != analyzer.ModeEnforce || mode != analyzer.ModeEnforce || r.ModeOnly() {
+	if s.Mode != analyzer.ModeEnforce || from.Mode != analyzer.ModeEnforce || r.ModeOnly() {
 		o.put("mode", word(s.Mode.String()))
 	}
 	if r.ModeOnly() {
@@ -137,7 +148,7 @@ func describeSetting(r *analyzer.Row, s *analyzer.Setting, mode analyzer.Mode) o
 	if r.Blind {
 		o.put("ignore_results", s.IgnoreResults)
 	}
-	if words := countWords(r); words != nil {
+	if words := countWords(r); words != nil && (!r.Beginning || s.All || from.All) { // limits that slide keep their version
 		o.put("count", either(words, s.All))
 	}
 	if r.Paced {
@@ -150,7 +161,7 @@ func describeSetting(r *analyzer.Row, s *analyzer.Setting, mode analyzer.Mode) o
 // {warn: 3, stop: 6}.
 func Line(r *analyzer.Row, s *analyzer.Setting) string {
 	var parts []string
-	for _, p := range describeSetting(r, s, analyzer.ModeEnforce) {
+	for _, p := range describeSetting(r, s, &analyzer.Setting{}) {
 		parts = append(parts, fmt.Sprintf("%s: %v", p.key, p.value))
 	}
 	return "{" + strings.Join(parts, ", ") + "}"
@@ -180,10 +191,10 @@ func describeTool(t *analyzer.ToolLimits) object {
 	return o
 }
 
-func describeOverride(x *analyzer.Override, mode analyzer.Mode) object {
+func describeOverride(x *analyzer.Override, from *analyzer.Setting) object {
 	r := analyzer.FlowRow(x.Rule)
 	o := object{{x.Scope.String(), x.ID}, {"rule", word(r.Name)}}
-	o = append(o, describeSetting(&r, &x.Setting, mode)...)
+	o = append(o, describeSetting(&r, &x.Setting, from)...)
 	return append(o, pair{"reason", x.Reason}, pair{"expires", word(strings.Replace(events.RFC3339(x.Expires).String(), ".000Z", "Z", 1))})
 }
 

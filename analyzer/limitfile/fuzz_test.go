@@ -129,6 +129,9 @@ func anyLimits(r *rand.Rand, name, reason string) analyzer.Limits {
 		if row.Status != 0 && r.IntN(8) == 0 {
 			*row.HTTPStatus(&l) = int16(400 + r.IntN(200))
 		}
+		if row.Text != "" && r.IntN(8) == 0 {
+			*row.TextOf(&l) = "{head}" + strings.Repeat("so ", 1+r.IntN(9)) + "{n}"
+		}
 		if id, ok := row.Flow(); ok && r.IntN(8) == 0 {
 			l.Load.Scale = l.Load.Scale.With(id)
 		}

@@ -44,6 +44,7 @@ func TestImportOfDefaultsIsTheProfile(t *testing.T) {
 	}
 	f("delegation", `{"maxStackDepth": 5, "maxUniqueSessions": 10, "maxDuration": 300, "maxCallsPerMinute": 20, "maxTotalCalls": 100, "maxRevisits": 4}`)
 	f("team", `{"protection": {"max_agent_messages_per_minute": 10, "max_conversation_messages": 10}}`)
+	f("team", `{"protection": {"max_agent_messages_per_minute": 10, "max_chain_depth": 10}}`)
 	f("task", `{"max_loops_per_task": 3, "max_reflect_loops": 3, "max_delegation_depth": 2}`)
 	f("gateway", "maxToolCalls: 10\nmaxTurns: 5\nmaxChainDepth: 4\nrepetitionWindow: 3\nrepetitionMaxDups: 1\nsessionTTLSec: 600\n")
 	f("gateway", "maxToolCalls: 0\n")

@@ -43,7 +43,7 @@ func parse(r *reader, data []byte) (analyzer.Limits, error) {
 	return l, nil
 }
 
-var topKeys = []string{"profile", "identity", "flow", "orders", "escalate", "warn_only", "rules", "agents", "tools", "load", "overrides", "http_status", "$schema"}
+var topKeys = []string{"profile", "identity", "flow", "orders", "escalate", "warn_only", "rules", "agents", "tools", "load", "overrides", "http_status", "texts", "$schema"}
 
 // limits reads the whole file. Sections are read in an order of their own, for
 // overrides change what rules say and rules change what the profile says.
@@ -94,6 +94,13 @@ func (r *reader) limits(root *yaml.Node) analyzer.Limits {
 			status := int64(*set)
 			r.integer("http_status."+key.Value, v, &status)
 			*set = int16(min(status, 1000))
+		}
+	}
+	for key, v := range r.pairs("texts", top["texts"]) {
+		if row, ok := r.anyRule(join("texts", key.Value), key); ok {
+			if text, ok := r.text("texts."+key.Value, v); ok {
+				*row.TextOf(&l) = text
+			}
 		}
 	}
 	r.validate(&l)

@@ -214,6 +214,8 @@ func TestVersion(t *testing.T) {
 	same("{}", "rules: {max_turns: {max: off}, max_cost_usd: {stop: off}}")
 	same("{}", "http_status: {max_turns: 402}")
 	same("{}", "http_status: {agent_message_rate: 429}")
+	same("{}", "texts: {self_call: '{head}self-calls are not allowed'}")
+	same("{}", "rules: {call_rate_per_flow: {count: sliding}}")
 	same("{}", "rules: {max_agent_messages: {stop: off}, rescue: {}}\nagents: {report: 60s, safe_risk: 0.60}")
 	same("{}", "tools: {search: {exempt: false}}")
 	same("rules: {max_turns: 5, max_loops: 3}", "rules:\n  max_loops: {stop: 3}\n  max_turns: {max: 5}")
@@ -221,7 +223,7 @@ func TestVersion(t *testing.T) {
 	seen := map[string]string{}
 	for _, text := range []string{"{}", "identity: agent", "flow: {idle: 9m}", "flow: {user_starts: []}", "orders: {grace: 2s}", "escalate: {pair: 2}", "warn_only: []",
 		"rules: {max_turns: 5}", "rules: {max_turns: {stop: 5}}", "rules: {max_turns: {max: 5, mode: shadow}}", "rules: {repetition: {window: 9}}", "load: {percent: 51}",
-		"tools: {a: {exempt: true}}", "http_status: {max_turns: 503}",
+		"tools: {a: {exempt: true}}", "http_status: {max_turns: 503}", "texts: {max_turns: no}", "texts: {max_loops: no}", "rules: {call_rate_per_flow: {count: beginning}}",
 		"http_status: {agent_attempts: 503}", "rules: {rescue: off}", "rules: {agent_message_rate: {count: all}}", "rules: {activity_timeout: {stop: 31m}}",
 		"rules: {cadence_broken: {window: 7}}", "agents: {report: 0s}", "agents: {patience: 1h}", "agents: {watch: all}", "agents: {recovery: automatic}",
 		"agents: {resume_within: 1h}", "agents: {review_within: 1h}", "agents: {safe_coherence: 0.41}", "agents: {safe_risk: 0.61}",
@@ -311,6 +313,9 @@ func TestEveryRuleIsSettable(t *testing.T) {
 		}
 		if r.Status != 0 {
 			f(fmt.Sprintf("http_status: {%s: 418}", r.Name), func(l *analyzer.Limits) bool { return *r.HTTPStatus(l) == 418 })
+		}
+		if r.Text != "" {
+			f(fmt.Sprintf("texts: {%s: '{head}so {n}'}", r.Name), func(l *analyzer.Limits) bool { return *r.TextOf(l) == "{head}so {n}" })
 		}
 		if id, ok := r.Flow(); ok {
 			f(fmt.Sprintf("load: {scale: [%s]}", r.Name), func(l *analyzer.Limits) bool { return l.Load.Scale == analyzer.RuleSet(0).With(id) })

@@ -15,7 +15,7 @@ import (
 // of rules. It refuses what can be told from one place of a file alone; what depends
 // on several, such as a warning above its stop, only Parse sees.
 func JSONSchema() []byte {
-	rules, names, status := object{}, list{}, object{}
+	rules, names, status, said := object{}, list{}, object{}, object{}
 	for _, r := range analyzer.Rows() {
 		if !r.Fixed {
 			rules.put(r.Name, ruleSchema(&r))
@@ -23,11 +23,18 @@ func JSONSchema() []byte {
 				names = append(names, r.Name)
 			}
 		}
+		if r.Text != "" && !r.Fixed {
+			said.put(r.Name, object{{"type", "string"}, {"minLength", number("1")}, {"maxLength", number("512")}})
+		}
 		if r.Status != 0 {
 			status.put(r.Name, object{{"type", "integer"}, {"minimum", number("400")}, {"maximum", number("599")}})
 		}
 	}
 	profiles := list{}
+	stands := "What people are told of the orders of a rule, where it is not the rule's own text. Words in it that stand for something:"
+	for _, w := range analyzer.Words {
+		stands += " " + w[0] + " " + w[1] + ";"
+	}
 	for _, p := range Profiles() {
 		profiles = append(profiles, p)
 	}
@@ -80,6 +87,7 @@ func JSONSchema() []byte {
 			}},
 			{"overrides", object{{"description", "Other limits for one project, agent, tool or flow, for a reason and until a time."}, {"type", "array"}, {"items", overrideSchema(names)}}},
 			{"http_status", closed("HTTP status of a refusal, where it is not the rule's own.", status)},
+			{"texts", closed(strings.TrimSuffix(stands, ";")+".", said)},
 		})
 	doc = append(object{
 		{"$schema", "https://json-schema.org/draft/2020-12/schema"},
@@ -156,6 +164,8 @@ func ruleSchema(r *analyzer.Row) object {
 			about = "idle: hops of which the log tells that no work came before. unknown: also those of which it cannot tell, for all rules about hops without work."
 		case r.Returns:
 			about = "distinct: each turn id once. changes: every change of the turn id, so that going back and forth between two counts."
+		case r.Beginning:
+			about = "sliding: the calls of the window that ends now. beginning: those of the first window of an episode, and none after it."
 		default:
 			about = "delegations: calls of which transfer_mode says that they return. all: every call of a party to itself."
 		}
@@ -225,7 +235,7 @@ func overrideSchema(rules list) object {
 	keys.put("window", object{{"type", list{"integer", "string"}}})
 	keys.put("ignore_results", object{{"type", "boolean"}})
 	keys.put("paced", object{{"type", "boolean"}})
-	keys.put("count", object{{"enum", texts(slices.Concat(selfWords, turnWords, idleWords))}})
+	keys.put("count", object{{"enum", texts(slices.Concat(selfWords, turnWords, rateWords, idleWords))}})
 	keys.put("reason", object{{"type", "string"}, {"minLength", number("1")}, {"maxLength", number("1024")}, {"description", "Why; it stands in the audit log."}})
 	keys.put("expires", object{{"type", "string"}, {"format", "date-time"}, {"description", "When it ends."}})
 	o := closed("", keys)
@@ -275,7 +285,7 @@ func settingText(r *analyzer.Row, s *analyzer.Setting) string {
 		return "off"
 	}
 	var parts []string
-	for _, p := range describeSetting(r, s, analyzer.ModeEnforce) {
+	for _, p := range describeSetting(r, s, &analyzer.Setting{}) {
 		if v, isFlag := p.value.(bool); isFlag {
 			parts = append(parts, p.key+" "+strconv.FormatBool(v))
 			continue

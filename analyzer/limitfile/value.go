@@ -101,6 +101,7 @@ var (
 	escapedWords  = []string{"escaped", "all"}
 	selfWords     = []string{"delegations", "all"}
 	idleWords     = []string{"idle", "unknown"}
+	rateWords     = []string{"sliding", "beginning"}
 	turnWords     = []string{"distinct", "changes"}
 	noteWords     = []string{"proven", "believed"}
 	watchWords    = []string{"reporting", "all"}
@@ -130,6 +131,8 @@ func countWords(r *analyzer.Row) []string {
 		return idleWords
 	case r.Returns:
 		return turnWords
+	case r.Beginning:
+		return rateWords
 	}
 	return selfWords
 }

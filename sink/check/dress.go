@@ -142,22 +142,39 @@ type bare struct {
 	*task
 }
 
+// task has the names of the task system. A loop that is refused has a count and a task, a
+// delegation a depth, and both the agent that was to do it.
 type task struct {
-	Status          string        `json:"status"`
-	Reason          events.Reason `json:"reason"`
-	LoopCount       int64         `json:"loop_count"`
-	TaskID          string        `json:"task_id"`
-	ProjectID       string        `json:"project_id,omitempty"`
-	MemoryTraceID   string        `json:"memory_trace_id,omitempty"`
-	AgentID         string        `json:"agent_id,omitempty"`
-	DelegationDepth int64         `json:"delegation_depth,omitempty"`
+	Status          string `json:"status"`
+	Reason          string `json:"reason"`
+	LoopCount       *int64 `json:"loop_count,omitempty"`
+	TaskID          string `json:"task_id,omitempty"`
+	ProjectID       string `json:"project_id,omitempty"`
+	MemoryTraceID   string `json:"memory_trace_id,omitempty"`
+	AgentID         string `json:"agent_id,omitempty"`
+	DelegationDepth *int64 `json:"delegation_depth,omitempty"`
+}
+
+// taskReasons are the words of the task system for what it refuses.
+var taskReasons = map[events.Reason]string{
+	events.MaxLoops:           "Loop limit exceeded",
+	events.MaxReflectLoops:    "Loop limit exceeded",
+	events.MaxDelegationDepth: "Delegation depth exceeded",
 }
 
 func bareOf(v *events.Verdict) bare {
 	b := bare{Reason: v.Reason, Limit: v.Limit, Observed: v.Observed, Session: sessionOf(v), Tool: v.Tool, Detail: detailOf(v), ControlledCutoff: v.ControlledCutoff, RetryAfterS: v.RetryAfterS}
-	if v.TaskID != "" {
-		agent := cmp.Or(v.To, v.Agent, v.From) // who was to do it
-		b.task = &task{"rejected", v.Reason, v.LoopCount, v.TaskID, v.ProjectID, v.MemoryTraceID, agent, v.DelegationDepth}
+	words, known := taskReasons[v.Reason]
+	if !known && v.TaskID == "" {
+		return b
+	}
+	b.task = &task{Status: "error", Reason: cmp.Or(words, v.Message), TaskID: v.TaskID, ProjectID: v.ProjectID, MemoryTraceID: v.MemoryTraceID,
+		AgentID: cmp.Or(v.To, v.Agent, v.From)} // who was to do it
+	if v.LoopCount != 0 || v.Unit == events.UnitLoops {
+		b.LoopCount = &v.LoopCount
+	}
+	if v.DelegationDepth != 0 || v.Reason == events.MaxDelegationDepth {
+		b.DelegationDepth = &v.DelegationDepth
 	}
 	return b
 }

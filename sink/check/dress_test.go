@@ -80,7 +80,10 @@ func TestRefuse(t *testing.T) {
 	f(&again, Bare, nil, 429, "application/json", `{"reason_code":"repetition_detected","limit":10,"observed":11,"session":"s1","tool":"search","detail":"same call (tool=search, args-hash=4f3a2b9c) repeated within the last calls","controlled_cutoff":true}`)
 	loops := events.Verdict{ID: "v1", Mode: "enforce", Action: "halt", Reason: events.MaxLoops, HTTPStatus: 429, ControlledCutoff: true, Limit: amount(3), Observed: amount(3),
 		Message: "Loop limit exceeded: 3 loops reached for task t9", TaskID: "t9", LoopCount: 3, ProjectID: "p", MemoryTraceID: "m", Agent: "hal", DelegationDepth: 1}
-	f(&loops, Bare, nil, 429, "application/json", `{"reason_code":"max_loops_exceeded","limit":3,"observed":3,"detail":"Loop limit exceeded: 3 loops reached for task t9","controlled_cutoff":true,"status":"rejected","reason":"max_loops_exceeded","loop_count":3,"task_id":"t9","project_id":"p","memory_trace_id":"m","agent_id":"hal","delegation_depth":1}`)
+	f(&loops, Bare, nil, 429, "application/json", `{"reason_code":"max_loops_exceeded","limit":3,"observed":3,"detail":"Loop limit exceeded: 3 loops reached for task t9","controlled_cutoff":true,"status":"error","reason":"Loop limit exceeded","loop_count":3,"task_id":"t9","project_id":"p","memory_trace_id":"m","agent_id":"hal","delegation_depth":1}`)
+	deep := events.Verdict{ID: "v1", Mode: "enforce", Action: "deny", Reason: events.MaxDelegationDepth, HTTPStatus: 429, ControlledCutoff: true, Limit: amount(2), Observed: amount(2),
+		Message: "Delegation depth exceeded: 2 levels reached for delegation to d", From: "c", To: "d", DelegationDepth: 2}
+	f(&deep, Bare, nil, 429, "application/json", `{"reason_code":"max_delegation_depth_exceeded","limit":2,"observed":2,"session":"c","detail":"Delegation depth exceeded: 2 levels reached for delegation to d","controlled_cutoff":true,"status":"error","reason":"Delegation depth exceeded","agent_id":"d","delegation_depth":2}`)
 }
 
 func TestParseDress(t *testing.T) {
