@@ -2,7 +2,6 @@ package limits
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,7 +12,6 @@ import (
 	"weir/analyzer"
 	"weir/analyzer/limitfile"
 	"weir/cmd/internal/clock"
-	"weir/cmd/internal/retry"
 	"weir/events"
 	"weir/state"
 )
@@ -22,7 +20,7 @@ import (
 type Options struct {
 	File   string          // is read at the start and watched; "" takes Limits
 	Limits analyzer.Limits // without a File
-	Poll   time.Duration   // how often File is looked at
+	Poll   time.Duration   // how often File is looked at when nobody tells that it has changed
 	Clock  clock.Clock
 	Logger *slog.Logger
 }
@@ -77,21 +75,6 @@ func (s *Source) Begin(set func(analyzer.Limits) error) error {
 	return nil // Watch tries again
 }
 
-// Watch looks at the file again and again, until ctx ends. An error is one of the log.
-func (s *Source) Watch(ctx context.Context) error {
-	for {
-		if err := retry.Pause(ctx, s.o.Clock, s.o.Poll); err != nil {
-			return err
-		}
-		s.mu.Lock()
-		err := s.look(false)
-		s.mu.Unlock()
-		if err != nil && !s.harmless(err) {
-			return err
-		}
-	}
-}
-
 // Reload looks at the file now. What is refused stays as it was.
 func (s *Source) Reload() error {
 	s.mu.Lock()
@@ -112,6 +95,9 @@ func (s *Source) look(force bool) error {
 		return s.tell()
 	}
 	text, err := os.ReadFile(path)
+	if err == nil && !force && len(text) == 0 { // who writes a file anew empties it first
+		err = errors.New("the file is empty; for the default limits write: profile: balanced")
+	}
 	if err != nil {
 		err = fmt.Errorf("read the limits: %w", err)
 		if !force && s.status.Error == err.Error() {
