@@ -19,18 +19,15 @@ import (
 	"weir/cmd/internal/problem"
 	"weir/cmd/internal/pump"
 	"weir/events"
-	"weir/events/adapter"
-	"weir/events/adapter/registry"
 	"weir/sink/inspect"
 )
 
 // Bounds of what the inspector is told.
 const (
 	inspectorPath = "/ui/"
-	maxTale       = 5000    // events of a flow
-	maxSources    = 8       // of a flow
-	maxCompared   = 200_000 // events of a log
-	keyVerdicts   = 20_000  // in which a flow is looked for by its key
+	maxTale       = 5000   // events of a flow
+	maxSources    = 8      // of a flow
+	keyVerdicts   = 20_000 // in which a flow is looked for by its key
 )
 
 // inspectorRoutes are the page, which holds no data, and what only the page asks for.
@@ -60,7 +57,7 @@ func (a *Server) inspectorRoutes() []route {
 		{"GET", "/v1/inspect/limits", reader, a.serveLimitsFile},
 		{"GET", "/v1/inspect/scenarios", reader, serveScenarios},
 		{"POST", "/v1/inspect/play", sender, limited(2, a.servePlay)},
-		{"POST", "/v1/inspect/compare", sender, limited(1, serveCompare)},
+		{"POST", "/v1/inspect/backtest", sender, limited(1, a.serveBacktest)},
 	}
 }
 
@@ -238,24 +235,6 @@ func (a *Server) servePlay(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, played)
 }
 
-// serveCompare folds a log by two limits. Nothing of it is kept.
-func serveCompare(w http.ResponseWriter, r *http.Request) error {
-	var asked struct{ Log, A, B string }
-	if err := readAsked(w, r, &asked); err != nil {
-		return err
-	}
-	a, err := limitfile.Parse("limits A", []byte(asked.A))
-	b, berr := limitfile.Parse("limits B", []byte(asked.B))
-	evs, format, lerr := readLog([]byte(asked.Log))
-	if err := errors.Join(err, berr, lerr); err != nil {
-		return &problem.Error{Status: http.StatusUnprocessableEntity, Detail: err.Error()}
-	}
-	return answer(w, struct {
-		inspect.Comparison
-		Format string `json:"format"`
-	}{inspect.Compare(a, b, evs), format})
-}
-
 func readAsked(w http.ResponseWriter, r *http.Request, v any) error {
 	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
 	dec.DisallowUnknownFields()
@@ -264,49 +243,4 @@ func readAsked(w http.ResponseWriter, r *http.Request, v any) error {
 		return err
 	}
 	return &problem.Error{Status: http.StatusBadRequest, Detail: "the question is not as the page asks it: " + err.Error()}
-}
-
-// readLog reads a log of any format that weir knows.
-func readLog(log []byte) (evs []events.Event, format string, err error) {
-	in, err := adapter.NewReader(bytes.NewReader(log))
-	if err != nil {
-		return nil, "", err
-	}
-	f, err := registry.Detect(in.Head())
-	if err != nil {
-		return nil, "", fmt.Errorf("log: %w", err)
-	}
-	var bad error
-	in.Use(f.Framing, func(fault adapter.Fault) {
-		if bad == nil { // the first one is told: there may be as many as bytes
-			fault.Raw = nil
-			bad = fault
-		}
-	})
-	keep := func(ev *events.Event) { // its strings hold until keep returns
-		var own events.Event
-		if len(evs) < maxCompared && events.Decode(ev.AppendJSON(nil), &own) == nil {
-			evs = append(evs, own)
-		}
-	}
-	told := f.New(adapter.Options{})
-	for bad == nil {
-		record, err := in.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err == nil {
-			err = told.Decode(record.Bytes, keep)
-		}
-		if err != nil {
-			bad = fmt.Errorf("log: %s: %w", record.Position, err)
-		}
-	}
-	if bad == nil {
-		bad = told.Flush(keep)
-	}
-	if len(evs) == maxCompared {
-		bad = errors.Join(bad, fmt.Errorf("log: at most %d events are compared here; weir replay reads more", maxCompared))
-	}
-	return evs, f.Name, bad
 }

@@ -1,9 +1,13 @@
 package app
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
+	"mime/multipart"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -75,7 +79,7 @@ func TestInspectorTellsAFlow(t *testing.T) {
 	r.want(r.do("GET", "/v1/inspect/key?key=0", ""), 404)
 }
 
-func TestInspectorPlaysAndCompares(t *testing.T) {
+func TestInspectorPlays(t *testing.T) {
 	r := begin(t, Options{})
 	f := func(path, body string, status int, parts ...string) {
 		t.Helper()
@@ -87,14 +91,75 @@ func TestInspectorPlaysAndCompares(t *testing.T) {
 	f("/v1/inspect/play", `{"text":"# x\n@1 1-\n----\n"}`, 422, "scenario:2")
 	f("/v1/inspect/play", `{"txt":""}`, 400)
 	f("/v1/inspect/play", `{"text":"`+strings.Repeat("x", 8<<20)+`"}`, 413)
-	log := strings.NewReplacer("\n", `\n`, `"`, `\"`).Replace(lines(pingPong("f", 14)...))
-	f("/v1/inspect/compare", `{"log":"`+log+`","a":"profile: balanced","b":"profile: none"}`, 200, `"format":"canonical"`, `"only_a":1`, `"flow":"f"`)
-	f("/v1/inspect/compare", `{"log":"`+log+`","a":"profile: balanced","b":"rules: 1"}`, 422, "limits B")
-	f("/v1/inspect/compare", `{"log":"nothing","a":"profile: balanced","b":"profile: none"}`, 422, "log")
 	var list pump.FlowList
 	if r.get("/v1/flows", &list); len(list.Flows) != 0 {
 		t.Errorf("what was played is among the flows: %+v", list)
 	}
+}
+
+// TestInspectorBacktest tries two limits on logs that are sent and on the log of weir.
+func TestInspectorBacktest(t *testing.T) {
+	r := begin(t, Options{})
+	ask := func(status int, parts [][2]string, want ...string) string {
+		t.Helper()
+		var body bytes.Buffer
+		form := multipart.NewWriter(&body)
+		for _, p := range parts {
+			var w io.Writer
+			var err error
+			if p[0] == "log" {
+				w, err = form.CreateFormFile("log", "a.jsonl")
+			} else {
+				w, err = form.CreateFormField(p[0])
+			}
+			if err == nil {
+				_, err = io.WriteString(w, p[1])
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := form.Close(); err != nil {
+			t.Fatal(err)
+		}
+		got := r.do("POST", "/v1/inspect/backtest", body.String(), "Content-Type", form.FormDataContentType())
+		r.want(got, status, want...)
+		return got.body
+	}
+	limits := [][2]string{{"a", "profile: balanced"}, {"b", "profile: none"}}
+	with := func(parts ...[2]string) [][2]string { return append(slices.Clone(limits), parts...) }
+	log := lines(pingPong("f", 14)...)
+	ask(200, with([2]string{"log", log}), `"flows_stopped":1`, `"differ":1`, `"flow":"f"`, `"format":"canonical"`)
+	ask(200, with([2]string{"log", log}, [2]string{"log", lines(pingPong("g", 14)...)}, [2]string{"log", "notes\n"}), `"flows":2`, `"why":"a.jsonl`)
+	ask(200, [][2]string{limits[1], {"a", "profile: none"}, {"b", "profile: balanced"}, {"marks", `{"flow":"f","mark":"wrong"}`}, {"log", log}}, `"stopped_again":["f"]`, `"mark":"wrong"`)
+	ask(422, [][2]string{{"a", "profile: balanced"}, {"b", "rules: 1"}, {"log", log}}, "limits B")
+	ask(422, [][2]string{{"log", log}}, "have to come before")
+	ask(422, with(), "there is no event in it")
+	ask(422, with([2]string{"log", "nothing"}), "there is no event in it: a.jsonl")
+	ask(422, with([2]string{"marks", "nothing"}), "marks: line 1")
+	ask(422, with([2]string{"since", "yesterday"}), "no span of time")
+	r.want(r.do("POST", "/v1/inspect/backtest", "x"), 400, "not as the page asks")
+
+	// More than any body that weir takes otherwise.
+	var long strings.Builder
+	for i := range 60_000 {
+		for _, ev := range pingPong(fmt.Sprint("h", i%50), 1) {
+			ev.ID = fmt.Sprint(ev.ID, "-", i)
+			long.WriteString(lines(ev))
+		}
+	}
+	if long.Len() <= 8<<20 {
+		t.Fatalf("the log has only %d bytes", long.Len())
+	}
+	ask(200, with([2]string{"log", long.String()}), `"flows":50`)
+
+	var list pump.FlowList
+	if r.get("/v1/flows", &list); len(list.Flows) != 0 {
+		t.Errorf("what was tried is among the flows: %+v", list)
+	}
+	r.want(r.do("POST", "/v1/events", log), 202)
+	ask(200, with([2]string{"since", "0"}), `"the log of this weir"`, `"differ":1`)
+	ask(200, with([2]string{"since", "1h"}), `"the log of this weir"`)
 }
 
 // TestInspectorPage serves the page with a policy of its own, and all else with the

@@ -190,11 +190,17 @@ func (j *Journal) SetLimits(limits analyzer.Limits) error {
 // EventsOf calls fn for the events of a flow that came into the log at or after since,
 // until it returns false. The line is good until fn returns.
 func (j *Journal) EventsOf(ctx context.Context, key string, since events.Stamp, fn func(line []byte) bool) error {
+	find := pump.NewFinder(key)
+	return j.Events(ctx, since, func(line []byte) bool { return !find.Has(line) || fn(line) })
+}
+
+// Events calls fn for all records that came into the journal at or after since, until it
+// returns false. The line is good until fn returns.
+func (j *Journal) Events(ctx context.Context, since events.Stamp, fn func(line []byte) bool) error {
 	from, err := j.appendedAt(since)
 	if err != nil {
 		return err
 	}
-	find := pump.NewFinder(key)
 	end := j.log.End()
 	var entries []state.Entry
 	for from < end && ctx.Err() == nil {
@@ -207,7 +213,7 @@ func (j *Journal) EventsOf(ctx context.Context, key string, since events.Stamp, 
 			return err
 		}
 		for i := range entries {
-			if find.Has(entries[i].Value) && !fn(entries[i].Value) {
+			if !fn(entries[i].Value) {
 				return nil
 			}
 		}

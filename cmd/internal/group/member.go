@@ -218,16 +218,33 @@ func (m *Member) SetLimits(analyzer.Limits) error { return nil }
 // EventsOf calls fn for the events of a flow that came into the log at or after since,
 // until it returns false. The line is good until fn returns.
 func (m *Member) EventsOf(ctx context.Context, key string, since events.Stamp, fn func(line []byte) bool) error {
-	cluster, topic, number := m.o.Cluster, m.o.Topics.Events, m.flowSet.partitionOf(key)
+	find := pump.NewFinder(key)
+	_, err := m.eventsIn(ctx, m.flowSet.partitionOf(key), since, func(line []byte) bool { return !find.Has(line) || fn(line) })
+	return err
+}
+
+// Events calls fn for the records of the partitions that this member folds, one partition
+// after the other, until it returns false. The line is good until fn returns.
+func (m *Member) Events(ctx context.Context, since events.Stamp, fn func(line []byte) bool) error {
+	for _, p := range m.Pumps() {
+		if on, err := m.eventsIn(ctx, p.Partition(), since, fn); err != nil || !on {
+			return err
+		}
+	}
+	return nil
+}
+
+// eventsIn calls fn for the records of a partition; on is false when fn wants no more.
+func (m *Member) eventsIn(ctx context.Context, number int, since events.Stamp, fn func(line []byte) bool) (on bool, err error) {
+	cluster, topic := m.o.Cluster, m.o.Topics.Events
 	from, err := cluster.OffsetAt(ctx, topic, number, time.UnixMilli(int64(since)))
 	if err != nil {
-		return err
+		return false, err
 	}
 	_, end, err := cluster.Bounds(ctx, topic, number)
 	if err != nil {
-		return err
+		return false, err
 	}
-	find := pump.NewFinder(key)
 	r := kafka.NewReader(cluster, topic, number, from, kafka.ReaderOptions{})
 	defer r.Close()
 	var records []kafka.Record
@@ -238,15 +255,15 @@ func (m *Member) EventsOf(ctx context.Context, key string, since events.Stamp, f
 			continue
 		}
 		if err != nil {
-			return err
+			return false, err
 		}
 		for i := range records {
-			if find.Has(records[i].Value) && !fn(records[i].Value) {
-				return nil
+			if !fn(records[i].Value) {
+				return false, nil
 			}
 		}
 	}
-	return nil
+	return true, nil
 }
 
 // ClockDiffers says nothing: the clock of the log is that of the brokers, and weir doctor

@@ -82,15 +82,19 @@ const tickEvery = 1024
 
 // Read reads all inputs to their ends.
 func (r *Reader) Read() error {
-	r.order = &order{window: r.Window, emit: r.Event, bad: r.Bad, tick: r.tick}
 	for _, in := range r.Inputs {
-		if err := r.readOne(in); err != nil {
+		if err := r.One(in); err != nil {
 			if r.err != nil || r.Broken == nil || len(r.Inputs) == 1 {
 				return err
 			}
 			r.Broken(err)
 		}
 	}
+	return r.End()
+}
+
+// End hands over what is held back, after the last input.
+func (r *Reader) End() error {
 	for i, a := range r.adapters {
 		if err := a.Flush(r.take(r.last[i])); err != nil {
 			return err
@@ -98,6 +102,9 @@ func (r *Reader) Read() error {
 	}
 	if r.err != nil {
 		return r.err
+	}
+	if r.order == nil {
+		return nil
 	}
 	return r.order.flush()
 }
@@ -125,7 +132,12 @@ func shareOf(inputs []*Input) float64 {
 	return float64(done) / float64(all)
 }
 
-func (r *Reader) readOne(in *Input) error {
+// One reads one input to its end: for who gets inputs one after the other. What has to be
+// put in order with other inputs is handed over by End.
+func (r *Reader) One(in *Input) error {
+	if r.order == nil {
+		r.order = &order{window: r.Window, emit: r.Event, bad: r.Bad, tick: r.tick}
+	}
 	if err := in.wake(); err != nil {
 		return err
 	}

@@ -368,7 +368,6 @@ func TestOtherLimits(t *testing.T) {
 		return true;
 	})`)
 	b.until(`document.querySelector("main").innerText.includes("1 of 1 flows differ") && document.querySelector("main").innerText.includes("ping_pong_other at call")`)
-	b.shoot("backtest_done")
 	b.quiet("backtest")
 }
 
@@ -491,6 +490,54 @@ func TestFiltersStay(t *testing.T) {
 		t.Errorf("after loading again the filters are %q", got)
 	}
 	b.quiet("filters")
+}
+
+// TestBacktest tries limits on files that are longer than any other body, and on the log
+// of weir; what is said of a stop counts in the next comparison, and is saved as a file.
+func TestBacktest(t *testing.T) {
+	w, b := start(t), openTab(t)
+	w.story()
+	b.open(w.url + "/ui/backtest")
+	b.until(`document.querySelector("#a")?.value.includes("profile")`)
+	compare := `[...document.querySelectorAll("button")].find(b => b.textContent === "Compare").click()`
+	eval[bool](b, `fetch("/v1/flows/checkout-7f3a/events").then(a => a.text()).then(t => {
+		const files = new DataTransfer();
+		for (let n = 0, size = 0; size < 20e6; n++) {
+			const one = Array.from({length: 500}, (_, i) => t.replaceAll("checkout-7f3a", "f-" + n + "-" + (i % 50)).replaceAll('"id":"', '"id":"' + i + "-")).join("");
+			size += one.length;
+			files.items.add(new File([one], n + ".jsonl"));
+		}
+		files.items.add(new File(["no log at all"], "notes.txt"));
+		document.querySelector("#file").files = files.files;
+		document.querySelector("#b").value = "profile: none";
+		`+compare+`;
+		return true;
+	})`)
+	b.until(`/[0-9,]+ of [0-9,]+ flows differ/.test(document.querySelector("main").innerText) && document.querySelector("main").innerText.includes("passed over: no known format")`)
+	b.quiet("a long log")
+
+	b.open(w.url + "/ui/backtest?since=0s")
+	b.until(`document.querySelector("#b")?.value.includes("profile") && document.querySelector("#since").value === "0s"`)
+	eval[bool](b, `{ document.querySelector("#a").value = "profile: none"; `+compare+`; true }`)
+	b.until(`document.querySelector("main").innerText.includes("1 of 2 flows differ")`)
+	eval[bool](b, `document.querySelector("[aria-label='the stop of checkout-7f3a is wrong']").click() || true`)
+	b.until(`document.querySelector("[aria-label='the stop of checkout-7f3a is wrong']").getAttribute("aria-pressed") === "true"`)
+	b.shoot("backtest_done")
+	if axe, err := os.ReadFile(*axeFile); err == nil {
+		b.lenient()
+		b.accessible("a backtest", axe)
+	}
+	saved := eval[string](b, `new Promise(done => {
+		const make = URL.createObjectURL;
+		URL.createObjectURL = blob => (blob.text().then(done), make.call(URL, blob));
+		[...document.querySelectorAll("button")].find(b => b.textContent === "Save review.jsonl").click();
+	})`)
+	if !strings.HasPrefix(saved, `{"flow":"checkout-7f3a","mark":"wrong"`) {
+		t.Errorf("saved is %q", saved)
+	}
+	eval[bool](b, `(`+compare+`, true)`)
+	b.until(`document.querySelector(".fault:not([hidden])")?.textContent.includes("stops again what is marked wrong: checkout-7f3a")`)
+	b.quiet("backtest")
 }
 
 // TestToken shows that a page which needs a token asks for it and then goes on.

@@ -38,6 +38,23 @@ export const text = async (path, signal) => (await ask(path, { signal })).text()
 export const post = async (path, body, signal) =>
   (await ask(path, { method: "POST", signal, headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) })).json();
 
+// upload sends a form and tells which share of it was sent, which fetch does not.
+export const upload = (path, form, sent, signal) =>
+  new Promise((resolve, reject) => {
+    const ask = new XMLHttpRequest(), token = sessionStorage.getItem("token");
+    ask.open("POST", path);
+    if (token) ask.setRequestHeader("Authorization", `Bearer ${token}`);
+    ask.responseType = "json";
+    ask.upload.onprogress = (e) => e.lengthComputable && sent(e.loaded / e.total);
+    ask.onload = () => {
+      if (ask.status === 401) document.dispatchEvent(new Event("tokenwanted"));
+      ask.status < 300 ? resolve(ask.response) : reject(new Refused(ask.status, ask.response?.detail ?? ask.statusText));
+    };
+    ask.onerror = () => reject(new Refused(0, "weir does not answer, or a file changed while it was sent"));
+    signal.addEventListener("abort", () => ask.abort());
+    ask.send(form);
+  });
+
 // lines are the JSON values of an answer with one to a line.
 export const lines = async (path, signal) => (await text(path, signal)).split("\n").filter(Boolean).map((l) => JSON.parse(l));
 

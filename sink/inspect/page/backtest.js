@@ -1,35 +1,88 @@
-// Judges a log by two limits, and says what would have been different.
-import { el, name, number, plain, button, table, right } from "./dom.js";
-import { post, text } from "./api.js";
+// Judges a log by two limits, says what would have been different, and keeps what a person
+// says of the stops.
+import { el, name, number, many, plain, money, button, table, right, say } from "./dom.js";
+import { text, upload } from "./api.js";
 
-export default async function ({ main, signal }) {
+const sources = [["", "files, or the text below"], ["1h", "this weir's log: the last hour"], ["24h", "this weir's log: the last day"], ["168h", "this weir's log: the last week"], ["0s", "this weir's log: all of it"]];
+
+export default async function ({ main, signal, parameters, remember }) {
   const inForce = await text("/v1/inspect/limits", signal);
-  const area = (id, value) => el("textarea", { id, rows: 14, spellcheck: "false", value });
-  const a = area("a", inForce), b = area("b", inForce), log = area("log", "");
-  const file = el("input", { type: "file", id: "file", onchange: async () => (log.value = await file.files[0].text()) });
+  const area = (id, value, rows = 14) => el("textarea", { id, rows, spellcheck: "false", value });
+  const a = area("a", inForce), b = area("b", inForce), log = area("log", "", 8);
+  const files = el("input", { type: "file", id: "file", multiple: true });
+  const folder = el("input", { type: "file", id: "folder", webkitdirectory: true });
+  const marked = el("input", { type: "file", id: "marks", accept: ".jsonl" });
+  const since = el("select", { id: "since", onchange: () => (remember({ since: since.value }), own()) }, sources.map(([v, t]) => el("option", { value: v, selected: v === parameters.get("since") }, t)));
+  const given = el("div", {}, el("label", { for: "file" }, "Files of any size "), files, el("label", { for: "folder" }, "or a folder "), folder, el("label", { for: "log" }, "or text"), log);
+  const own = () => (given.hidden = since.value !== "");
   const fault = el("p", { class: "fault", role: "alert", hidden: true });
-  const result = el("div", { role: "status" });
+  const result = el("div", {}), progress = el("p", { role: "status" });
+  const marks = new Map(); // what was said on this page, by flow
 
   async function compare(e) {
     e.target.disabled = true;
     fault.hidden = true;
+    result.replaceChildren();
+    const form = new FormData();
+    form.append("a", a.value);
+    form.append("b", b.value);
+    const said = (marked.files[0] ? await marked.files[0].text() : "") + lines();
+    if (said) form.append("marks", said);
+    if (since.value) form.append("since", since.value);
+    else {
+      for (const f of [...files.files, ...folder.files]) form.append("log", f, f.webkitRelativePath || f.name);
+      if (log.value.trim()) form.append("log", new Blob([log.value]), "the text");
+    }
     try {
-      show(await post("/v1/inspect/compare", { log: log.value, a: a.value, b: b.value }, signal));
+      const told = await upload("/v1/inspect/backtest", form, (share) => (progress.textContent = share < 1 ? `sent ${Math.floor(100 * share)} %` : "judging what was sent"), signal);
+      progress.textContent = "";
+      show(told);
     } catch (error) {
-      fault.hidden = false;
-      fault.textContent = plain(error.message);
-      result.replaceChildren();
+      progress.textContent = "";
+      if (!signal.aborted) {
+        fault.hidden = false;
+        fault.textContent = plain(error.message);
+      }
     }
     e.target.disabled = false;
   }
-  const halted = (h) => (h ? `${h.rule} at call ${number(h.call)}` : "not stopped");
-  function show(c) {
-    result.replaceChildren(el("h2", {}, c.differ.length ? `${number(c.differ.length + (c.more ?? 0))} of ${number(c.flows)} flows differ` : "No flow differs"),
-      el("p", { class: "faint" }, `${number(c.events)} events read as ${c.format}. A is ${c.a}, B is ${c.b}.`),
-      c.rules.length ? table("Flows that each rule stopped", ["Rule", "A", "B", "only A", "only B"], c.rules.map((r) => [el("th", { scope: "row" }, r.rule), right(number(r.a)), right(number(r.b)), right(number(r.only_a)), right(number(r.only_b))])) : el("p", {}, "Neither stops anything."),
-      c.differ.length ? table("Flows that differ, and their first stop", ["Flow", "A", "B"], c.differ.map((d) => [name(d.flow, 60), halted(d.a), halted(d.b)])) : "");
+
+  const lines = () => [...marks].map(([flow, mark]) => JSON.stringify({ flow, mark, at: new Date().toISOString() }) + "\n").join("");
+  function save() {
+    const url = URL.createObjectURL(new Blob([lines()], { type: "application/x-ndjson" }));
+    el("a", { href: url, download: "review.jsonl" }).click();
+    setTimeout(() => URL.revokeObjectURL(url), 10_000);
+    say(`${many(marks.size, "mark")} saved.`);
   }
-  main.append(el("h1", {}, "Backtest"), el("p", {}, "Paste a log, or choose a file of up to 8 MB: events that were downloaded here, or a log of any format that weir reads. It is folded in memory and not kept. ", el("code", {}, "weir replay"), " reads more."),
-    el("div", { class: "three" }, el("div", {}, el("label", { for: "log" }, "Log"), log, el("label", { for: "file" }, "or a file "), file), el("div", {}, el("label", { for: "a" }, "Limits A: in force"), a), el("div", {}, el("label", { for: "b" }, "Limits B: change them"), b)),
-    el("div", { class: "bar" }, button("Compare", compare)), fault, result);
+  const mark = (flow, was) => {
+    const buttons = ["right", "wrong"].map((word) => button(word, () => press(word), { "aria-label": `the stop of ${plain(flow)} is ${word}` }));
+    const press = (word) => {
+      if (word) marks.set(flow, word);
+      buttons.forEach((x) => x.setAttribute("aria-pressed", x.textContent === (marks.get(flow) ?? was)));
+    };
+    press();
+    return el("div", { class: "pair" }, buttons);
+  };
+
+  const outcome = (o) => (o.when ? `${o.outcome} by ${plain(o.when.rule)} at call ${number(o.when.call)}` : o.outcome);
+  function show({ a, b, differ, differences, logs, stopped_again: again, missed, seconds }) {
+    const after = (r) => [`${number(r.calls_after_stop)} of ${number(r.calls)} calls`, r.tokens && `${number(r.tokens_after_stop)} of ${number(r.tokens)} tokens`, r.cost_micro_usd && `${money(r.cost_after_stop_micro_usd / 1e6)} of ${money(r.cost_micro_usd / 1e6)}`].filter(Boolean).join(", ");
+    const rules = b.rules.map((x, i) => [a.rules.find((y) => y.rule === x.rule), x]).filter(([x, y]) => [x, y].some((r) => r && (r.flows_stopped || r.flows_warned)));
+    const formats = Object.entries(Object.groupBy(logs, (l) => l.format || "passed over: no known format")).map(([f, list]) => `${number(list.length)} as ${plain(f)}`).join(", ");
+    result.replaceChildren(el("h2", {}, differ ? `${number(differ)} of ${number(b.flows)} flows differ` : "No flow differs"),
+      el("p", { class: "faint" }, `${number(b.events)} events in ${seconds.toFixed(1)} s · ${formats}${b.bad_records ? ` · ${number(b.bad_records)} records not read` : ""}. A is ${a.config_version}, B is ${b.config_version}.`),
+      again?.length ? el("p", { class: "fault", role: "alert" }, "B stops again what is marked wrong: ", again.map((f, i) => [i ? ", " : "", name(f, 60)])) : "",
+      missed?.length ? el("p", {}, "B does not stop what is marked right: ", missed.map((f, i) => [i ? ", " : "", name(f, 60)])) : "",
+      table("In all", ["Outcome", "A", "B"], [["Flows stopped", right(number(a.flows_stopped)), right(number(b.flows_stopped))], ["Flows warned, the stopped included", right(number(a.flows_warned)), right(number(b.flows_warned))], ["Came after a stop", right(after(a)), right(after(b))]].map(([h, ...cells]) => [el("th", { scope: "row" }, h), ...cells])),
+      rules.length ? table("Flows that each rule stopped or warned of first", ["Rule", "Stopped by A", "by B", "Warned by A", "by B", "p50", "p99", "Greatest"], rules.map(([x, y]) => [el("th", { scope: "row" }, y.rule), right(number(x?.flows_stopped ?? 0)), right(number(y.flows_stopped)), right(number(x?.flows_warned ?? 0)), right(number(y.flows_warned)), right(number(y.p50)), right(number(y.p99)), right(number(y.max))])) : el("p", {}, "Neither says anything."),
+      ...(b.blind ?? []).map((x) => el("p", {}, el("strong", {}, "Cannot be judged: "), `${x.what} in ${number(x.told)} of ${number(x.of)} ${x.in}; blind are ${x.rules.join(", ")}`)),
+      differ ? table(`Flows that differ${differ > differences.length ? `, the first ${number(differences.length)}` : ""}`, ["Flow", "Calls", "A", "B"], differences.map((d) => [name(d.flow, 60), right(number(d.calls)), outcome(d.was), outcome(d.is)])) : "",
+      ...(b.stops.length ? [el("h2", {}, "Review what B stops"), el("p", {}, "What you say is used by the next comparison. Saved, it is the file that ", el("code", {}, "weir backtest --marks"), " and ", el("code", {}, "weir limits suggest --marks"), " take, and a test: ", el("code", {}, "weir backtest LOG --marks review.jsonl --check"), " fails when a flow marked wrong is stopped again."),
+        table("Stops, those with the most calls after them first", ["Flow", "Rule", "At call", "Calls after", "Why", "The stop is"], b.stops.map((s) => [name(s.flow, 40), plain(s.rule), right(`${number(s.call)} of ${number(s.calls)}`), right(number(s.calls_after)), plain(s.message), mark(s.flow, s.mark)])), button("Save review.jsonl", save)] : []));
+  }
+  main.append(el("h1", {}, "Backtest"), el("p", {}, "Take what this weir has in its log, or logs of any format that weir reads. They are folded as they come and not kept."),
+    el("div", { class: "three" }, el("div", {}, el("label", { for: "since" }, "Log"), since, given, el("label", { for: "marks" }, "Marks of an earlier review (review.jsonl) "), marked),
+      el("div", {}, el("label", { for: "a" }, "Limits A: in force"), a), el("div", {}, el("label", { for: "b" }, "Limits B: change them"), b)),
+    el("div", { class: "bar" }, button("Compare", compare), progress), fault, result);
+  own();
 }

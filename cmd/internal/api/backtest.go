@@ -1,0 +1,256 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"strings"
+	"time"
+
+	"weir/analyzer"
+	"weir/analyzer/limitfile"
+	"weir/cmd/internal/backtest"
+	"weir/cmd/internal/logs"
+	"weir/cmd/internal/problem"
+	"weir/cmd/internal/selftest"
+	"weir/events"
+	"weir/events/adapter/registry"
+)
+
+// Bounds of a backtest that is asked for over HTTP. A log may be of any length: only its
+// flows are kept.
+const (
+	maxTriedFlows  = 100_000
+	maxSettings    = 1 << 20 // bytes of limits, and of marks
+	maxDifferences = 500     // that are listed
+	maxStops       = 500
+)
+
+// backtestAnswer is what two limits say of the same log.
+type backtestAnswer struct {
+	A           *backtest.Report      `json:"a"`
+	B           *backtest.Report      `json:"b"`
+	Differ      int                   `json:"differ"` // flows of which A and B say different things
+	Differences []backtest.Difference `json:"differences"`
+	Again       []string              `json:"stopped_again"` // by B, though they are marked wrong
+	Missed      []string              `json:"missed"`        // by B, though they are marked right
+	Logs        []triedLog            `json:"logs"`
+	Seconds     float64               `json:"seconds"`
+}
+
+// triedLog is one log of a backtest.
+type triedLog struct {
+	Name   string `json:"name"`
+	Format string `json:"format,omitempty"` // "" when it was passed over
+	Why    string `json:"why,omitempty"`    // it was passed over, or not read to its end
+}
+
+// tried is a backtest that is being made.
+type tried struct {
+	a, b  *backtest.Trial
+	bad   int64
+	logs  []triedLog
+	alive func() // keeps the connection open while there is work
+}
+
+// serveBacktest is POST /v1/inspect/backtest, a form whose parts come in this order: the
+// limits "a" and "b", the file of "marks" if there is one, and then either any number of
+// logs, each a part "log", or "since", the age from which on the log of this weir is
+// taken, such as 24h; 0 takes all of it. Logs are folded as they come and not kept.
+func (a *Server) serveBacktest(w http.ResponseWriter, r *http.Request) error {
+	begun := a.clock.Now()
+	form, err := r.MultipartReader()
+	if err != nil {
+		return &problem.Error{Status: http.StatusBadRequest, Detail: "the question is not as the page asks it: " + err.Error()}
+	}
+	t := &tried{logs: []triedLog{}, alive: func() {
+		holdOf(r).Clear() // what was read is folded, and nothing of it is held
+		c := http.NewResponseController(w)
+		// Not every writer has deadlines; those of the server's connections do.
+		_, _ = c.SetReadDeadline(time.Now().Add(readTimeout)), c.SetWriteDeadline(time.Now().Add(writeTimeout))
+	}}
+	marks, err := a.tryAll(r.Context(), form, t)
+	if err != nil {
+		// Browsers show an answer only when all that they send was taken.
+		_, _ = io.Copy(io.Discard, &flowing{in: r.Body, alive: t.alive})
+		return refusedTrial(err)
+	}
+	t.alive()
+	out := backtestAnswer{A: t.a.Report(marks), B: t.b.Report(marks), Differences: backtest.Differences(t.a, t.b), Logs: t.logs, Seconds: a.clock.Now().Sub(begun).Seconds()}
+	out.A.BadRecords, out.B.BadRecords = t.bad, t.bad
+	if out.A.Events == 0 {
+		return refusedTrial(errors.New("there is no event in it" + t.whyNone()))
+	}
+	out.Again, out.Missed = t.b.Broken(marks)
+	out.Differ, out.Differences = len(out.Differences), out.Differences[:min(len(out.Differences), maxDifferences)]
+	for _, report := range []*backtest.Report{out.A, out.B} {
+		report.Stops = report.Stops[:min(len(report.Stops), maxStops)]
+	}
+	return answer(w, out)
+}
+
+// refusedTrial is what is answered to an error of what was sent.
+func refusedTrial(err error) error {
+	if _, ok := errors.AsType[*problem.Error](err); ok || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return &problem.Error{Status: http.StatusUnprocessableEntity, Detail: err.Error()}
+}
+
+func (t *tried) whyNone() string {
+	for _, l := range t.logs {
+		if l.Why != "" {
+			return ": " + l.Why
+		}
+	}
+	return ""
+}
+
+// flowing is a long body: now and then it says that there is still life in it.
+type flowing struct {
+	in    io.Reader
+	n     int
+	alive func()
+}
+
+// Read reads.
+func (f *flowing) Read(p []byte) (int, error) {
+	n, err := f.in.Read(p)
+	if f.n += n; f.n >= 64<<10 {
+		f.n = 0
+		f.alive()
+	}
+	return n, err
+}
+
+// tryAll reads the parts of the form.
+func (a *Server) tryAll(ctx context.Context, form *multipart.Reader, t *tried) (marks backtest.Marks, err error) {
+	reader := &logs.Reader{Event: t.fold, Bad: func(logs.BadRecord) { t.bad++ }, Tick: func(int64, float64) { t.alive() }}
+	for {
+		part, err := form.NextPart()
+		if errors.Is(err, io.EOF) {
+			if t.a == nil || t.b == nil {
+				return nil, errors.New("limits A or limits B are missing")
+			}
+			return marks, reader.End()
+		}
+		if err != nil {
+			return nil, &problem.Error{Status: http.StatusBadRequest, Detail: "the form breaks off: " + err.Error()}
+		}
+		switch name := part.FormName(); name {
+		case "a", "b":
+			err = t.limits(ctx, name, part)
+		case "marks":
+			marks, err = backtest.ReadMarks(io.LimitReader(part, maxSettings))
+			if err != nil {
+				err = fmt.Errorf("marks: %w", err)
+			}
+		case "log", "since":
+			if t.a == nil || t.b == nil {
+				return nil, errors.New("the limits have to come before the log")
+			}
+			if name == "log" {
+				err = t.log(reader, part)
+			} else {
+				err = a.ownLog(ctx, t, part)
+			}
+		default:
+			err = fmt.Errorf("%q is no part of this form", name)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// limits takes one of the limits.
+func (t *tried) limits(ctx context.Context, name string, part io.Reader) error {
+	text, err := io.ReadAll(io.LimitReader(part, maxSettings))
+	if err != nil {
+		return err
+	}
+	var l analyzer.Limits
+	if l, err = limitfile.Parse("limits "+strings.ToUpper(name), text); err != nil {
+		return err
+	}
+	trial, err := backtest.NewTrial(ctx, l)
+	if name == "a" {
+		t.a = trial
+	} else {
+		t.b = trial
+	}
+	return err
+}
+
+// fold folds an event by both limits.
+func (t *tried) fold(ev *events.Event) error {
+	t.a.Fold(ev)
+	t.b.Fold(ev)
+	if len(t.a.Flows()) > maxTriedFlows {
+		return &problem.Error{Status: http.StatusRequestEntityTooLarge, Detail: fmt.Sprintf("the log has more than %d flows, which is the most that is tried here; weir backtest takes any number", maxTriedFlows)}
+	}
+	return nil
+}
+
+// log reads one log. One of a format that is not known is passed over, for a folder may
+// hold other files.
+func (t *tried) log(reader *logs.Reader, part *multipart.Part) error {
+	l := triedLog{Name: part.FileName()}
+	in, err := logs.From(l.Name, &flowing{in: part, alive: t.alive})
+	if err == nil {
+		err = in.Recognize("")
+	}
+	switch {
+	case errors.Is(err, registry.ErrUnknown), errors.Is(err, logs.ErrEmpty):
+		l.Why = err.Error()
+	case err != nil:
+		return err
+	default:
+		l.Format = in.Says()
+		if err := reader.One(in); err != nil {
+			return err
+		}
+	}
+	if len(t.logs) < maxStops {
+		t.logs = append(t.logs, l)
+	}
+	return nil
+}
+
+// ownLog reads the log of this weir.
+func (a *Server) ownLog(ctx context.Context, t *tried, part io.Reader) error {
+	text, err := io.ReadAll(io.LimitReader(part, maxSettings))
+	if err != nil {
+		return err
+	}
+	age, err := time.ParseDuration(strings.TrimSpace(string(text)))
+	if err != nil || age < 0 {
+		return fmt.Errorf("since: %q is no span of time such as 24h", text)
+	}
+	since := events.Stamp(0)
+	if age > 0 {
+		since = events.StampOf(a.clock.Now().Add(-age))
+	}
+	var ev events.Event
+	var bad error
+	n := 0
+	err = a.log.Events(ctx, since, func(line []byte) bool {
+		if n++; n%1024 == 0 {
+			t.alive()
+		}
+		if events.Decode(line, &ev) != nil {
+			t.bad++
+			return true
+		}
+		if ev.Kind == events.LimitsSet || ev.Kind == events.Tick || selftest.OwnFlow(ev.FlowKey()) {
+			return true // the limits are those that are tried
+		}
+		bad = t.fold(&ev)
+		return bad == nil
+	})
+	t.logs = append(t.logs, triedLog{Name: "the log of this weir", Format: "canonical"})
+	return errors.Join(err, bad)
+}
