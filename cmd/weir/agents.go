@@ -81,7 +81,7 @@ func rescueCommand() cli.Command {
 		Name: "rescue", Args: "AGENT", Short: "ask for help for an agent",
 		Long: `Puts a request into the log of a running weir. Is the agent stuck, or may it be, weir
 gives the orders that free it: to resume it when that is safe, else to review it by
-another agent, else to archive it. Is it not, the request is refused. Who asks and why
+another agent, else to archive it. If it is not, the request is refused. Who asks and why
 stand in the log.
 
 --admin asks for one that is not stuck, too; for that the running weir has to have an

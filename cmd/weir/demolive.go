@@ -27,7 +27,7 @@ type liveFlags struct {
 func newLiveFlags(fs *pflag.FlagSet) *liveFlags {
 	return &liveFlags{
 		listen: fs.String("listen", app.DefaultListen, "serve HTTP on this `ADDRESS`, on another port when it is taken"),
-		pace:   fs.Duration("pace", 150*time.Millisecond, "send an event to it every so `LONG`"),
+		pace:   fs.Duration("pace", 150*time.Millisecond, "send it an event every `DURATION`"),
 	}
 }
 

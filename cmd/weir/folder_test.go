@@ -46,7 +46,7 @@ func TestFolder(t *testing.T) {
 	if code != 0 || !strings.Contains(out, `"id":"a"`) || !strings.Contains(out, `"id":"b"`) || strings.Contains(out, `"id":"c"`) {
 		t.Errorf("exit code %d\n%s%s", code, out, told)
 	}
-	for _, part := range []string{"notes.txt is passed over", "deep/er/b.jsonl as canonical (detected)", "wrapped.jsonl as claudecode in CloudEvents (structured) (detected)"} {
+	for _, part := range []string{"notes.txt is skipped", "deep/er/b.jsonl as canonical (detected)", "wrapped.jsonl as claudecode in CloudEvents (structured) (detected)"} {
 		if !strings.Contains(told, part) {
 			t.Errorf("no %q in\n%s", part, told)
 		}
@@ -111,7 +111,7 @@ func TestUnreadable(t *testing.T) {
 	for i := range 12 {
 		write(fmt.Sprintf("note%02d.txt", i), "nothing of note")
 	}
-	f([]string{dir}, 3, "12 files are passed over: no format that is known: "+filepath.Join(dir, "note00.txt"), " and 9 more")
+	f([]string{dir}, 3, "12 files are skipped: unknown format: "+filepath.Join(dir, "note00.txt"), " and 9 more")
 }
 
 // TestMisnamed warns of a name that is ignored and was probably meant.

@@ -32,7 +32,7 @@ running weir.`,
 			calls := fs.Int64("calls", 0, "so `MANY` calls more")
 			tokens := fs.Int64("tokens", 0, "so `MANY` tokens more")
 			cost := fs.Float64("cost", 0, "so many `DOLLARS` more")
-			long := fs.Duration("duration", 0, "it may last so `LONG` more")
+			long := fs.Duration("duration", 0, "it may last this `DURATION` longer")
 			until := fs.String("until", "1h", "the extra ends at this `TIME`, such as 2026-12-01T00:00:00Z, or after so long")
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				if err := cli.Want(args, 1, 1, "the id of a FLOW"); err != nil {

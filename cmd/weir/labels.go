@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -35,6 +36,7 @@ type labelled struct {
 type labelFile struct {
 	name   string
 	traces []labelled
+	fields []string // names of labels, of the first trace
 }
 
 // labelLine is a line of a label file as it stands there.
@@ -77,6 +79,9 @@ func readLabels(in *logs.Input, by *criteria) (out *labelFile, err error) {
 		if fault != nil {
 			fail(record.Line, fault)
 		}
+		if out.fields == nil {
+			out.fields = slices.Sorted(maps.Keys(l.Labels))
+		}
 		out.traces = append(out.traces, labelled{flowOf(l), by.judge(l.Labels)})
 	}
 	return nil, err
@@ -90,6 +95,27 @@ func flowOf(l labelLine) string {
 		id = text
 	}
 	return adapter.Word([]byte(l.Dataset), events.MaxID/4) + "/" + adapter.Word([]byte(id), events.MaxID/2)
+}
+
+// matched says what is wrong with labels that say nothing of the flows.
+func (f *labelFile) matched(s *labelScore, flows map[string]*tally) error {
+	switch {
+	case s.Traces == 0:
+		return cli.Failure("%s: there is no label in it", f.name)
+	case s.WithoutEvents == s.Traces:
+		some := ""
+		for id := range flows {
+			if some == "" || id < some {
+				some = id
+			}
+		}
+		return cli.Failure("%s: none of the %s labelled in it is a flow of what was read", f.name, cli.Count(int64(s.Traces), "trace")).
+			Advise("the labels name flows such as %q, the log has %q", f.traces[0].flow, some)
+	case s.ShouldBeCaught+s.ShouldBeLeft == 0:
+		return cli.Failure("%s: no label says of a trace whether it should be caught or left alone", f.name).
+			Advise("name the fields that say so with --caught FIELD[=VALUE] and --honest FIELD[=VALUE]; here are %s", strings.Join(f.fields, ", "))
+	}
+	return nil
 }
 
 // labelName is the name of the file without what all such files end with.
@@ -306,9 +332,9 @@ func (f *labelFile) score(flows map[string]*tally) labelScore {
 	var saved []float64
 	for _, l := range f.traces {
 		t := flows[l.flow]
-		if t == nil {
+		if t == nil { // what is not in the log is judged neither right nor wrong
 			s.WithoutEvents++
-			t = &tally{}
+			continue
 		}
 		switch l.says {
 		case shouldBeCaught:

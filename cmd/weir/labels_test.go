@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/json"
+	"os"
+	"strings"
 	"testing"
 )
 
@@ -69,4 +71,37 @@ func TestMedian(t *testing.T) {
 	f(3, 3)
 	f(2, 3, 1)
 	f(2.5, 4, 1, 2, 3)
+}
+
+// TestLabelsThatMatchNothing says of labels that name other flows, or nothing that can be
+// judged, what is wrong with them, and gives no figures.
+func TestLabelsThatMatchNothing(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("log.jsonl", `{"id":"a","kind":"agent.call","time":"2026-11-20T14:00:00.000Z","correlation_id":"d/1","to":{"agent":"b"}}`+"\n")
+	f := func(labels string, code int, parts ...string) {
+		t.Helper()
+		write("known.labels.jsonl", labels+"\n")
+		got, out, errs := weir(t, "", "replay", "log.jsonl", "--summary", "--labels", "known.labels.jsonl")
+		if got != code {
+			t.Errorf("%s: exit code %d, want %d", labels, got, code)
+		}
+		if code != 0 && strings.Contains(out, "WRONGLY") {
+			t.Errorf("%s: figures all the same:\n%s", labels, out)
+		}
+		for _, part := range parts {
+			if !strings.Contains(out+errs, part) {
+				t.Errorf("%s: no %q in\n%s%s", labels, part, out, errs)
+			}
+		}
+	}
+	f(`{"dataset":"d","trace_id":"1","labels":{"looping":false}}`, 0, "WRONGLY", "0 of 1 (0 %)")
+	f(`{"dataset":"e","trace_id":"1","labels":{"looping":false}}`, 1, "none of the 1 trace labelled in it", `"e/1"`, `"d/1"`)
+	f(`{"dataset":"d","trace_id":"1","labels":{"colour":"red","size":3}}`, 1, "no label says", "--caught", "colour, size")
+	f(`{"dataset":"d","trace_id":"1","labels":{"looping":false}}`+"\n"+`{"dataset":"e","trace_id":"1","labels":{"looping":true}}`, 0, "1 of 2 traces are not in the files", "0 of 1 (0 %)")
 }

@@ -43,7 +43,7 @@ stand under overrides in the limits file, which a running weir reads again by it
 				warn: fs.String("warn", "", "warn from this `VALUE` on"), stop: fs.String("stop", "", "stop at this `VALUE`"),
 				mode:  cli.NewChoice(fs, "mode", "", "what the rule may do, a `MODE`: off, shadow, warn or enforce", "off", "shadow", "warn", "enforce"),
 				until: fs.String("until", "", "it holds until this `TIME`, such as 2026-12-01T00:00:00Z"),
-				long:  fs.Duration("for", 0, "it holds so `LONG`"),
+				long:  fs.Duration("for", 0, "it holds for this `DURATION`"),
 			}
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				if err := cli.Want(args, 0, 0, ""); err != nil {

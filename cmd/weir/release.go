@@ -25,7 +25,7 @@ The running weir has to have an admin token, and wants it.`,
 		Examples: []string{`weir flows release order-77 --reason "meant to repeat" --for 30m --token-file admin.token`},
 		Setup: func(fs *pflag.FlagSet) cli.Run {
 			h := newHand(fs)
-			long := fs.Duration("for", releaseHold, "no rule stops it again for so `LONG`")
+			long := fs.Duration("for", releaseHold, "no rule stops it again for this `DURATION`")
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				if err := cli.Want(args, 1, 1, "the id of a FLOW"); err != nil {
 					return err

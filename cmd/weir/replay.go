@@ -26,8 +26,8 @@ func replayCommand() cli.Command {
 	return cli.Command{
 		Name: "replay", Args: "[FILE...|-]", Short: "judge logs that exist and print what would have been said",
 		Long: `Reads logs of agents as they are, plain or compressed with gzip, and folds them by the
-very code that judges live traffic. The format is told by the beginning of each file,
-and said on standard error; --format names it where that is not possible. Logs of
+very code that judges live traffic. The format is detected from the beginning of each
+file, and reported on standard error; --format names it where that is not possible. Logs of
 weir's own format are taken in the order in which they stand, all others are put in
 the order of time first.
 
@@ -77,7 +77,7 @@ func newReading(fs *pflag.FlagSet) *reading {
 	for _, f := range registry.Formats() {
 		names = append(names, f.Name)
 	}
-	format := cli.NewChoice(fs, "format", "", "read the files as this `FORMAT` instead of telling it by their beginning; FORMAT@conversation,trace says what flows are called by", names...)
+	format := cli.NewChoice(fs, "format", "", "read the files as this `FORMAT` instead of detecting it from their beginning; FORMAT@conversation,trace says what flows are called by", names...)
 	format.Other = isFormat
 	fs.Var(mapFlag{format: format}, "map", "read JSON objects of any kind by this mapping: `FIELD=PATH,...`, such as from=.sender.id; may be given many times")
 	fs.Var(mapFlag{format: format, isFile: true}, "map-file", "the same from a `FILE`, one FIELD=PATH per line")
@@ -123,7 +123,7 @@ func (r *reading) open(env *cli.Env, names []string) (inputs []*logs.Input, err 
 		}
 	}
 	r.tell(env, inputs)
-	tellFiles(env, unknown, "passed over", "no format that is known")
+	tellFiles(env, unknown, "skipped", "unknown format")
 	tellFiles(env, empty, "empty", "")
 	switch {
 	case len(inputs) > 0:
@@ -698,8 +698,13 @@ func printScores(env *cli.Env, labels []*labelFile, flows map[string]*tally) err
 			n(s.WronglyWarned, s.ShouldBeLeft), n(s.WronglyStopped, s.ShouldBeLeft), {Text: fmt.Sprintf("%.0f %%", 100*s.MedianWorkSaved), Right: true}}
 	}, "LABELS", "TRACES", "WARNED", "STOPPED", "WRONGLY WARNED", "WRONGLY STOPPED", "WORK SAVED")
 	lines.Apart()
+	var nothing error
 	for _, l := range labels {
 		s := l.score(flows)
+		if err := l.matched(&s, flows); err != nil {
+			nothing = errors.Join(nothing, err)
+			continue
+		}
 		if s.WithoutEvents > 0 {
 			env.Notice("%s: %d of %d traces are not in the files replayed", s.Labels, s.WithoutEvents, s.Traces)
 		}
@@ -707,5 +712,5 @@ func printScores(env *cli.Env, labels []*labelFile, flows map[string]*tally) err
 			return err
 		}
 	}
-	return lines.Flush()
+	return errors.Join(lines.Flush(), nothing)
 }

@@ -34,7 +34,7 @@ is not stopped. The exit code is 1 when flows may have been missed.`,
 		},
 		Setup: func(fs *pflag.FlagSet) cli.Run {
 			h := newHand(fs)
-			long := fs.Duration("for", 24*time.Hour, "it stands so `LONG`")
+			long := fs.Duration("for", 24*time.Hour, "it stands for this `DURATION`")
 			all := fs.Bool("all", false, "stop every flow that is live now")
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				if *all && len(args) > 0 {
@@ -68,13 +68,13 @@ type hand struct {
 }
 
 func newHand(fs *pflag.FlagSet) *hand {
-	return &hand{newServerFlags(fs), fs.String("reason", "", "say `WHY`; it stands in the log"), fs.String("by", "", "say `WHO` you are; by default the name that you are logged in with")}
+	return &hand{newServerFlags(fs), fs.String("reason", "", "`REASON`, recorded in the log"), fs.String("by", "", "say `WHO` you are; by default the name that you are logged in with")}
 }
 
 // signed returns who gives an order, and complains when it does not say why.
 func (h *hand) signed(env *cli.Env) (by string, err error) {
 	if *h.reason == "" {
-		return "", cli.Usage("--reason is missing").Advise("say why: it stands in the log, and others have to live with it")
+		return "", cli.Usage("--reason is missing").Advise("the reason is recorded in the log, for those who find the flow stopped")
 	}
 	return h.who(env)
 }

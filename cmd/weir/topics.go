@@ -72,7 +72,7 @@ func newTopicFlags(fs *pflag.FlagSet) *topicFlags {
 	t := &topicFlags{brokerFlags: newBrokerFlags(fs), judging: newJudging(fs)}
 	fs.IntVar(&t.partitions, "partitions", 0, "so `MANY` partitions of events; else as many as there are, or "+strconv.Itoa(defaultPartitions))
 	fs.IntVar(&t.replication, "replication", 0, "so `MANY` copies of each partition; else what the brokers do by default")
-	fs.DurationVar(&t.retention, "retention", app.DefaultRetention, "keep records for so `LONG`, and at least as long as the limits want")
+	fs.DurationVar(&t.retention, "retention", app.DefaultRetention, "keep records for this `DURATION`, and at least as long as the limits need")
 	return t
 }
 

@@ -58,7 +58,7 @@ func compile(f field, text string) (expression, error) {
 		return expression{}, fmt.Errorf("neither a path nor a jq expression: %w", err)
 	}
 	if name := clock(reflect.ValueOf(query)); name != "" {
-		return expression{}, fmt.Errorf("%s is not there: a record gives the same event whenever it is read", name)
+		return expression{}, fmt.Errorf("%s may not be used in mappings: a record has to give the same event whenever it is read", name)
 	}
 	code, err := gojq.Compile(query)
 	if err != nil {

@@ -107,7 +107,7 @@ func TestWrongMappings(t *testing.T) {
 	f("flow=.a,to=.b,to=.c", "to is given twice")
 	f("flow=.a,to=.b[", "neither a path nor a jq expression")
 	f("flow=.a,to=nosuch(1)", "function not defined")
-	f("flow=.a,to=(now|tostring)", "now is not there")
+	f("flow=.a,to=(now|tostring)", "now may not be used in mappings")
 }
 
 // TestUntimedRepeats holds that equal lines without times are lines of their own, and
@@ -206,7 +206,7 @@ func TestWordsOfFunctions(t *testing.T) {
 	f(`(.input as $input | $input|tostring)`, "a")
 	for _, refused := range []string{"(now|tostring)", "(.a|input)", "[inputs]", "(.a // now)", `("at \(now)"|tostring)`, "({a: now}|.a)", "(if .a then debug else . end)",
 		"(reduce .inputs[] as $x (0; . + now))", "(def f: now; f)", "(.inputs|map(stderr))", "(try input_line_number catch .)", "(.a[now])"} {
-		if _, err := Format("flow=.f,to=.to,content=" + refused); err == nil || !strings.Contains(err.Error(), "is not there") {
+		if _, err := Format("flow=.f,to=.to,content=" + refused); err == nil || !strings.Contains(err.Error(), "may not be used in mappings") {
 			t.Errorf("%s: %v", refused, err)
 		}
 	}

@@ -68,7 +68,7 @@ export default async function ({ main, signal, parameters, remember }) {
   function show({ a, b, differ, differences, logs, stopped_again: again, missed, seconds }) {
     const after = (r) => [`${number(r.calls_after_stop)} of ${number(r.calls)} calls`, r.tokens && `${number(r.tokens_after_stop)} of ${number(r.tokens)} tokens`, r.cost_micro_usd && `${money(r.cost_after_stop_micro_usd / 1e6)} of ${money(r.cost_micro_usd / 1e6)}`].filter(Boolean).join(", ");
     const rules = b.rules.map((x, i) => [a.rules.find((y) => y.rule === x.rule), x]).filter(([x, y]) => [x, y].some((r) => r && (r.flows_stopped || r.flows_warned)));
-    const formats = Object.entries(Object.groupBy(logs, (l) => l.format || "passed over: no known format")).map(([f, list]) => `${number(list.length)} as ${plain(f)}`).join(", ");
+    const formats = Object.entries(Object.groupBy(logs, (l) => l.format || "skipped: unknown format")).map(([f, list]) => `${number(list.length)} as ${plain(f)}`).join(", ");
     result.replaceChildren(el("h2", {}, differ ? `${number(differ)} of ${number(b.flows)} flows differ` : "No flow differs"),
       el("p", { class: "faint" }, `${number(b.events)} events in ${seconds.toFixed(1)} s · ${formats}${b.bad_records ? ` · ${number(b.bad_records)} records not read` : ""}. A is ${a.config_version}, B is ${b.config_version}.`),
       again?.length ? el("p", { class: "fault", role: "alert" }, "B stops again what is marked wrong: ", again.map((f, i) => [i ? ", " : "", name(f, 60)])) : "",
