@@ -698,19 +698,30 @@ func printScores(env *cli.Env, labels []*labelFile, flows map[string]*tally) err
 			n(s.WronglyWarned, s.ShouldBeLeft), n(s.WronglyStopped, s.ShouldBeLeft), {Text: fmt.Sprintf("%.0f %%", 100*s.MedianWorkSaved), Right: true}}
 	}, "LABELS", "TRACES", "WARNED", "STOPPED", "WRONGLY WARNED", "WRONGLY STOPPED", "WORK SAVED")
 	lines.Apart()
+	// Files that match nothing are named; it is an error when all of them are like that.
 	var nothing error
+	matched := false
 	for _, l := range labels {
 		s := l.score(flows)
 		if err := l.matched(&s, flows); err != nil {
-			nothing = errors.Join(nothing, err)
+			if nothing == nil {
+				nothing = err
+			} else {
+				env.Notice("%v", err)
+			}
 			continue
 		}
+		matched = true
 		if s.WithoutEvents > 0 {
 			env.Notice("%s: %d of %d traces are not in the files replayed", s.Labels, s.WithoutEvents, s.Traces)
 		}
 		if err := lines.Print(&s); err != nil {
 			return err
 		}
+	}
+	if matched && nothing != nil {
+		env.Notice("%v", nothing)
+		nothing = nil
 	}
 	return errors.Join(lines.Flush(), nothing)
 }
