@@ -367,7 +367,7 @@ and weir limits calibrate take in. The last mark of a flow counts.`,
 						}
 						m := backtest.Mark{Flow: args[0], Mark: args[1], Reason: *reason, By: *by, At: env.Now().UTC().Truncate(time.Second)}
 						if err := m.Validate(); err != nil {
-							return cli.Usage("%w", err)
+							return cli.Usage("%w", err).Advise("right: the flow ran away, and the stop was right; wrong: it was honest work")
 						}
 						return appendMark(*file, &m)
 					}

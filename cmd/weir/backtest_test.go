@@ -87,6 +87,21 @@ func TestReviewGuards(t *testing.T) {
 	if code, _, stderr := weir(t, "", append(args, "--profile", "none")...); code != 0 {
 		t.Errorf("exit %d: %s", code, stderr)
 	}
+	// The same as a test.
+	f := func(code int, part string, more ...string) {
+		t.Helper()
+		got, out, errs := weir(t, "", append([]string{"test", "testdata/traces.events.jsonl.gz"}, more...)...)
+		if got != code || !strings.Contains(out+errs, part) {
+			t.Errorf("weir test %v: exit %d, want %d with %q\n%s%s", more, got, code, part, out, errs)
+		}
+	}
+	f(1, "stopped by", "--marks", marks)
+	f(0, "1 flow, none differs", "--marks", marks, "--profile", "none")
+	f(2, "weir review mark") // a log is no scenario
+	if code, _, stderr := weir(t, "", "review", "mark", "gone/1", "wrong", "--marks", marks); code != 0 {
+		t.Fatal(stderr)
+	}
+	f(1, "not in the logs", "--marks", marks, "--profile", "none")
 	if code, _, stderr := weir(t, "", "review", "mark", "tiny/1", "right", "--marks", marks); code != 0 {
 		t.Fatal(stderr)
 	}

@@ -28,8 +28,8 @@ format, to the topic of events, each flow in one partition. With --from-topic it
 raw topic, as one of a consumer group, until it is ended; else files, and folders with
 all that is in them.
 
-The format of each record is detected from its content, and reported on standard error; a record
-that fits two is refused with both names, and --format names the one that is meant.
+The format of each record is detected from its content, and reported on standard error; a
+record that fits two is refused with both names, and --format names the one that is meant.
 CloudEvents (structured and binary), the frame of a schema registry around JSON, and
 OTLP in JSON and protobuf are unpacked. What cannot be read goes to the topic for dead
 letters, with headers that say where it came from and why.

@@ -146,6 +146,9 @@ project. The limits are those of the profile balanced unless flags say otherwise
 						if near := spelling.Nearest(args[0], ruleNames()); near != "" {
 							return f.Advise("did you mean: weir rules show %s", near)
 						}
+						if like := rulesLike(args[0]); len(like) > 0 {
+							return f.Advise("did you mean one of: %s", strings.Join(like, ", "))
+						}
 						return f.Advise("weir rules ls lists them")
 					}
 					return showRules(env, rules, &l)
@@ -156,6 +159,17 @@ project. The limits are those of the profile balanced unless flags say otherwise
 }
 
 // rulesNamed returns the rule with the name, or all that give the reason code.
+// rulesLike are the rules in whose names the word is, however it is spelled.
+func rulesLike(word string) (out []string) {
+	plain := strings.NewReplacer("_", "", "-", "", " ", "")
+	for _, name := range ruleNames() {
+		if strings.Contains(plain.Replace(name), plain.Replace(strings.ToLower(word))) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
 func rulesNamed(name string) (out []analyzer.Row) {
 	if r, ok := analyzer.RowNamed(name); ok {
 		return append(out, r)

@@ -4,12 +4,17 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 
 	"github.com/spf13/pflag"
 
 	"weir/analyzer/scenario"
+	"weir/cmd/internal/backtest"
 	"weir/cmd/internal/cli"
+	"weir/events/adapter"
+	"weir/events/adapter/registry"
 )
 
 // testResult is what became of one case.
@@ -23,7 +28,7 @@ type testResult struct {
 
 func testCommand() cli.Command {
 	return cli.Command{
-		Name: "test", Args: "FILE...", Short: "run scenarios (.flow) and compare what is said with what they expect",
+		Name: "test", Args: "FILE...", Short: "run scenarios (.flow), or hold logs to what people said of their flows",
 		Long: `A .flow file says in a few signs what agents did, and below four dashes what weir
 must say of it, verdict by verdict:
 
@@ -34,18 +39,26 @@ must say of it, verdict by verdict:
 With --update the outcome is filled in, or replaced by what was said: read it before
 you keep it. The exit code is 1 when a case differs.
 
+With --marks the FILEs are recorded logs instead, and what people said of their flows
+(weir review mark) is the test: a flow that was marked wrong must not be stopped, one
+that was marked right must be. The exit code is 1 when one is treated otherwise, or is
+not in the logs.
+
 The language: a->b is a call, a=>b the answer, @a a user's call, a!tool:args=result
 a tool call and its result, +5m time that passes, ( ... )*20 repetition, ?a->b an ask.
 Settings stand above the events: "profile gateway", "rule max_turns: {stop: 3}".`,
-		Examples: []string{"weir test my.flow", "weir test --update my.flow"},
+		Examples: []string{"weir test my.flow", "weir test --update my.flow", "weir test --marks review.jsonl logs/"},
 		Setup: func(fs *pflag.FlagSet) cli.Run {
 			update := fs.Bool("update", false, "write what was said into the files")
-			judging := newJudging(fs)
-			return func(_ context.Context, env *cli.Env, args []string) error {
+			s := &source{judging: newJudging(fs), reading: newReading(fs), marks: fs.String("marks", "", "hold recorded logs to what people said of their flows in this `FILE` (see weir review)")}
+			return func(ctx context.Context, env *cli.Env, args []string) error {
 				if err := cli.Want(args, 1, -1, "a FILE"); err != nil {
 					return err
 				}
-				return testFiles(env, args, *update, judging)
+				if *s.marks != "" {
+					return s.testMarks(ctx, env, args)
+				}
+				return testFiles(env, args, *update, s.judging)
 			}
 		},
 	}
@@ -68,6 +81,10 @@ func testFiles(env *cli.Env, files []string, update bool, judging *judging) erro
 		data, err := os.ReadFile(file)
 		if err != nil {
 			return err
+		}
+		if f, err := registry.Detect(data[:min(len(data), adapter.HeadSize)]); err == nil || bytes.HasPrefix(data, []byte("\x1f\x8b")) {
+			return cli.Usage("%s is a log%s and no scenario", file, named(f.Name)).
+				Advise("say of its flows whether their stops are right (weir review mark), then: weir test --marks review.jsonl %s", file)
 		}
 		cases, err := scenario.Parse(file, data)
 		if err != nil {
@@ -109,6 +126,73 @@ func testFiles(env *cli.Env, files []string, update bool, judging *judging) erro
 		env.Notice("%s, none differs", cli.Count(int64(ran), "case"))
 	}
 	return nil
+}
+
+func named(format string) string {
+	if format == "" {
+		return ""
+	}
+	return " (" + format + ")"
+}
+
+// testMarks holds limits to what people said of the flows of a log.
+func (s *source) testMarks(ctx context.Context, env *cli.Env, args []string) error {
+	marks, err := readMarks(*s.marks)
+	if err != nil {
+		return err
+	}
+	if len(marks) == 0 {
+		return cli.Failure("there is no mark in %s", *s.marks).Advise("weir review mark FLOW right|wrong makes one")
+	}
+	limits, err := s.judging.limits()
+	if err != nil {
+		return err
+	}
+	trials, _, _, err := s.trial(ctx, env, args, false, limits)
+	if err != nil {
+		return err
+	}
+	flows := map[string]*backtest.Flow{}
+	for _, f := range trials[0].Flows() {
+		flows[f.ID] = f
+	}
+	type result struct {
+		Flow string `json:"flow"`
+		Mark string `json:"mark"`
+		OK   bool   `json:"ok"`
+		Is   string `json:"is"`
+	}
+	lines := cli.NewLines(env, func(r *result) []cli.Cell {
+		word := cli.Cell{Text: "ok", Paint: cli.Good}
+		if !r.OK {
+			word = cli.Cell{Text: "differs", Paint: cli.Bad}
+		}
+		return []cli.Cell{word, {Text: r.Flow}, {Text: "marked " + r.Mark}, {Text: r.Is}}
+	})
+	differ := 0
+	for _, id := range slices.Sorted(maps.Keys(marks)) {
+		r := result{Flow: id, Mark: marks[id], Is: "not in the logs"}
+		if f := flows[id]; f != nil {
+			r.OK, r.Is = (f.Stopped != nil) == (r.Mark == backtest.Right), "not stopped"
+			if m := f.Stopped; m != nil {
+				r.Is = fmt.Sprintf("stopped by %s at call %d", m.Rule, m.Call)
+			}
+		}
+		if !r.OK {
+			differ++
+		}
+		if err := lines.Print(&r); err != nil {
+			return err
+		}
+	}
+	if err := lines.Flush(); err != nil {
+		return err
+	}
+	if differ > 0 {
+		return cli.Failure("%d of %s differ from what was said of them", differ, cli.Count(int64(len(marks)), "flow")).Advise("weir backtest LOG --marks %s --report FILE.html shows why", *s.marks)
+	}
+	env.Notice("%s, none differs", cli.Count(int64(len(marks)), "flow"))
+	return s.reading.done(env)
 }
 
 // printTest prints the result of a case; the difference stands below its line.

@@ -1,8 +1,14 @@
 package api
 
 import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
 	"net/http"
+	"time"
 
+	"weir/cmd/internal/admission"
 	"weir/cmd/internal/problem"
 	"weir/sink/check"
 	"weir/sink/prom"
@@ -37,4 +43,78 @@ func (a *Server) fromGateways(next http.Handler) http.Handler {
 		r, _ = check.FromGateway(r, isAdmin || isIntake)
 		next.ServeHTTP(w, r)
 	})
+}
+
+// gatewayPort is the listener for Envoy's external authorization over gRPC.
+type gatewayPort struct {
+	listener net.Listener
+	server   *http.Server
+}
+
+// gatewayConnections is how many gateways may be connected. One of them asks about many
+// requests at a time over one connection.
+const gatewayConnections = 256
+
+// gatewayTimeout is how long a message of a gateway may take to come. A gateway has all of
+// it before it asks.
+const gatewayTimeout = 5 * time.Second
+
+// listenForGateways opens the port, when there is to be one. On another address than
+// loopback a token is needed, as for the other routes.
+func (a *Server) listenForGateways() error {
+	if a.o.AuthzGRPC == "" {
+		return nil
+	}
+	keys := a.tokens
+	var err error
+	if keys.loopback, err = loopback(a.o.AuthzGRPC); err != nil {
+		return err
+	}
+	if !keys.loopback && !keys.hasAdmin && !keys.hasIntake {
+		return fmt.Errorf("listen on %s for gateways: other machines reach this address, and no token keeps them out; "+
+			"give an intake token file, or listen on 127.0.0.1", a.o.AuthzGRPC)
+	}
+	if a.gateways.listener, err = net.Listen("tcp", a.o.AuthzGRPC); err != nil {
+		return fmt.Errorf("listen on %s for gateways: %w; choose another address", a.o.AuthzGRPC, err)
+	}
+	a.gateways.server = &http.Server{
+		Handler: admission.Track(&check.GRPC{
+			Authz:   check.NewAuthz(a.timedAsk(prom.RouteAuthz), a.writeError, a.clock.Now),
+			Allowed: func(r *http.Request) bool { return keys.check(r, sender) == nil },
+			Enter:   admission.NewGate(a.o.Requests * checksPerRequest).Enter,
+		}),
+		ConnContext:       admission.ConnContext,
+		Protocols:         new(http.Protocols),
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       gatewayTimeout, // of each stream
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    headerBytes,
+		ErrorLog:          slog.NewLogLogger(a.logger.Handler(), slog.LevelDebug),
+	}
+	a.gateways.server.Protocols.SetUnencryptedHTTP2(true)
+	limited := admission.Listen(a.gateways.listener, gatewayConnections, a.crowded("gateways"))
+	go func() {
+		if err := a.gateways.server.Serve(limited); !errors.Is(err, http.ErrServerClosed) {
+			a.program.Fail(fmt.Errorf("serve gateways: %w", err))
+		}
+	}()
+	a.logger.Info("gateways are answered by gRPC", "address", a.GatewayAddr())
+	return nil
+}
+
+// GatewayAddr is the address that gateways are answered on by gRPC, with the port that
+// was chosen; "" when they are not.
+func (a *Server) GatewayAddr() string {
+	if a.gateways.listener == nil {
+		return ""
+	}
+	return a.gateways.listener.Addr().String()
+}
+
+// close ends the port; a gateway goes by its failure mode then.
+func (g *gatewayPort) close() {
+	if g.server != nil {
+		_ = g.server.Close()
+	}
 }
