@@ -76,6 +76,18 @@ func TestUnheard(t *testing.T) {
 	}
 }
 
+// TestNothingHeard replays a span of a web server, which gives no event, and is told why.
+func TestNothingHeard(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "spans.jsonl")
+	if err := os.WriteFile(file, []byte(`{"resourceSpans":[{"scopeSpans":[{"spans":[{"traceId":"0af7651916cd43dd8448eb211c80319c","spanId":"0000000000000001","name":"GET /",`+
+		`"startTimeUnixNano":"1763900000000000000","endTimeUnixNano":"1763900009000000000"}]}]}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, errs := weir(t, "", "replay", file); code != 1 || !strings.Contains(errs, "1 span gave no event: 1 tell of no agent, tool or model") {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+}
+
 // TestWorkUnknown lets two agents ask each other over and over, of whose work nothing is told.
 func TestWorkUnknown(t *testing.T) {
 	var log strings.Builder

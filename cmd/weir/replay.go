@@ -281,7 +281,11 @@ func (o *replayFlags) readFiles(_ context.Context, env *cli.Env, r *replay, file
 	elapsed, err := r.read(env, inputs, o.reading)
 	if err == nil && r.counts.Events.Load() == 0 {
 		r.bad.tell(env)
-		err = cli.Failure("there is no event in %s", inputs[0].Name).Advise("is it %s? weir events describe says what each format is", inputs[0].Format.Name)
+		what := ""
+		if unheard := strings.TrimSpace(r.summary(elapsed).unheard()); unheard != "" {
+			what = ": " + unheard
+		}
+		err = cli.Failure("there is no event in %s%s", inputs[0].Name, what).Advise("is it %s? weir events describe says what each format is", inputs[0].Format.Name)
 	}
 	return elapsed, err
 }

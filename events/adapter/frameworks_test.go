@@ -36,6 +36,10 @@ var frameworkRuns = []struct {
 	{"ag2/tool_loop", stopped, 0, 12},
 	{"agno/honest", untouched, 0, 3},
 	{"agno/tool_loop", stopped, 0, 12},
+	{"dspy/honest", untouched, 0, 4}, // the end of a run is a tool, too
+	{"dspy/tool_loop", stopped, 0, 13},
+	{"genkit/honest", untouched, 0, 3},
+	{"genkit/tool_loop", stopped, 0, 12},
 	{"google_adk/honest", untouched, 0, 3},
 	{"google_adk/tool_loop", stopped, 0, 12},
 	{"haystack/agents_as_tools.native_content", stopped, 10, 0},

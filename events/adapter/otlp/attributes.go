@@ -17,6 +17,7 @@ const (
 	spanKind // OpenInference
 	operationID
 	entityKind // OpenLLMetry
+	genkitKind
 	mcpMethod
 	a2aMethod
 	agentName
@@ -66,6 +67,7 @@ var aliases = [fields][]string{
 	spanKind:    {"openinference.span.kind"},
 	operationID: {"ai.operationId"},
 	entityKind:  {"traceloop.span.kind"},
+	genkitKind:  {"genkit:metadata:subtype"},
 	mcpMethod:   {"mcp.method.name", "mcp.method"},
 	a2aMethod:   {"a2a.method.name", "a2a.method"},
 
@@ -90,8 +92,8 @@ var aliases = [fields][]string{
 	toolResult: {"gen_ai.tool.call.result", "ai.toolCall.result", "gcp.vertex.agent.tool_response", "mcp.tool.result", "tool_response",
 		"haystack.agent.step.tool.output", "gen_ai.retrieval.documents"},
 
-	input:  {"gen_ai.input.messages", "input.value", "ai.prompt", "gen_ai.prompt", "traceloop.entity.input", "haystack.agent.input", "input"},
-	output: {"final_result", "gen_ai.output.messages", "output.value", "ai.response.text", "ai.response.object", "gen_ai.completion", "traceloop.entity.output", "haystack.agent.output", "output"},
+	input:  {"gen_ai.input.messages", "input.value", "ai.prompt", "gen_ai.prompt", "traceloop.entity.input", "haystack.agent.input", "genkit:input", "input"},
+	output: {"final_result", "gen_ai.output.messages", "output.value", "ai.response.text", "ai.response.object", "gen_ai.completion", "traceloop.entity.output", "haystack.agent.output", "genkit:output", "output"},
 
 	conversationID:      {"gen_ai.conversation.id", "ai.telemetry.metadata.conversationId", "gcp.vertex.agent.session_id", "a2a.context.id"},
 	sessionID:           {"session.id"},

@@ -8,6 +8,7 @@ import (
 	"weir/events"
 	"weir/events/adapter"
 	"weir/events/adapter/jsonwalk"
+	"weir/events/adapter/usage"
 )
 
 // Scopes of instrumentations whose spans need a closer look.
@@ -124,6 +125,28 @@ func speaker(p []byte) (name string, whole bool) {
 		n = len(rest)
 	}
 	return adapter.Word(bytes.TrimSuffix(rest[:n], []byte("…")), events.MaxID), whole
+}
+
+// genkitCounts are the names of the counts in what a model of Genkit answers.
+var genkitCounts = usage.Names{
+	"inputTokens":         usage.Input,
+	"outputTokens":        usage.Output,
+	"cachedContentTokens": usage.CacheRead,
+	"thoughtsTokens":      usage.Reasoning,
+	"totalTokens":         usage.Total,
+}
+
+// genkitUsage finds the tokens in the answer of a model: no attribute tells them.
+func genkitUsage(answer []byte) (u events.Usage) {
+	c := jsonwalk.New(answer)
+	for c.MaybeObject(); c.Member(); {
+		if string(c.Key()) == "usage" {
+			u = genkitCounts.Read(c)
+		} else {
+			c.Skip()
+		}
+	}
+	return u
 }
 
 // isTurnEnd is true for tools by which a framework only ends the run of an agent or

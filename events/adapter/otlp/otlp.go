@@ -2,7 +2,7 @@
 // batch per line or per document.
 //
 // It knows the GenAI conventions, OpenInference, the spans of Microsoft's Agent Framework,
-// of the Vercel AI SDK, of Haystack and of agentgateway, and the older names that are still
+// of the Vercel AI SDK, of Haystack, of Genkit and of agentgateway, and the older names that are still
 // alive; the table in attributes.go says which attribute means what. The GenAI conventions
 // are those of open-telemetry/semantic-conventions-genai at 002c8a6ea1c8, which has no
 // releases, with the attributes for transfers and callers that are proposed there; up to

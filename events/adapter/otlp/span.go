@@ -110,6 +110,9 @@ func (s *span) make(a *attributes, ignore adapter.IgnoreArgs) {
 	case inference:
 		s.prompt = fingerprint.Content(a.text[systemPrompt])
 		s.readUsage(a)
+		if a.has(genkitKind) {
+			s.usage = genkitUsage(a.text[output])
+		}
 		s.model = adapter.Word(a.text[model], events.MaxID)
 		s.provider = adapter.Word(a.text[provider], events.MaxProvider)
 	}
@@ -167,6 +170,14 @@ func kindOf(a *attributes, s *span) kind {
 		return toolUse
 	case "WORKFLOW":
 		return workflow
+	}
+	switch string(a.text[genkitKind]) {
+	case "flow":
+		return visit
+	case "tool":
+		return toolUse
+	case "model":
+		return inference
 	}
 	switch string(a.text[a2aMethod]) {
 	case "SendMessage", "SendStreamingMessage", "message/send", "message/stream":
