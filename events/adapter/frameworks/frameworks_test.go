@@ -52,6 +52,7 @@ var telemetries = []struct {
 	{"agno", "", []string{"agno", "openinference-instrumentation-agno"}, shown, 3},
 	{"autogen", "", []string{"autogen-agentchat"}, hidden, 3},
 	{"crewai", "", []string{"crewai", "openinference-instrumentation-crewai"}, ends, 3},
+	{"dspy", "", []string{"dspy", "openinference-instrumentation-dspy"}, shown, 4}, // the end of a run is a tool, too
 	{"google_adk", "", []string{"google-adk"}, shown, 3},
 	{"haystack", "", []string{"haystack-ai", "opentelemetry-haystack"}, shown, 3},
 	{"haystack", "openinference", []string{"haystack-ai", "openinference-instrumentation-haystack"}, hidden, 0},

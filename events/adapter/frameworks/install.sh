@@ -30,6 +30,7 @@ framework agent_framework $otel agent-framework-core agent-framework-openai
 framework agno $otel agno openai openinference-instrumentation-agno
 framework autogen $otel autogen-agentchat "autogen-ext[openai]"
 framework crewai $otel crewai openinference-instrumentation-crewai
+framework dspy $otel dspy openinference-instrumentation-dspy
 framework google_adk $otel "google-adk>=2"
 framework haystack $otel haystack-ai opentelemetry-haystack openinference-instrumentation-haystack
 framework langgraph $otel langchain langgraph langchain-openai opentelemetry-instrumentation-langchain openinference-instrumentation-langchain
