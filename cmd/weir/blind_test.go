@@ -55,6 +55,17 @@ func get(t *testing.T, url string) string {
 	return string(body)
 }
 
+// TestMisnamedAtIntake sends an event with a slip in a name.
+func TestMisnamedAtIntake(t *testing.T) {
+	r := startRun(t, "--in-memory", "--metrics", "", "--self-test", "0")
+	defer r.end(syscall.SIGTERM)
+	r.post([]byte(`{"id":"1","source":"bus","time":"2026-11-20T14:00:00Z","kind":"agent.call","correlation_id":"f","from":{"agent":"a"},"to":{"agent":"b"},"colour":"red"}` + "\n"))
+	r.post([]byte(`{"id":"2","source":"bus","time":"2026-11-20T14:00:01Z","kind":"agent.call","correlation_id":"f","form":{"agent":"a"},"to":{"agent":"b"}}` + "\n"))
+	if line := r.stderr.await(t, "a name in an event is not known", r.ended); !strings.Contains(line, `"event":"2","name":"form","meant":"from"`) {
+		t.Error(line)
+	}
+}
+
 // TestUnheard replays spans of which most give no event.
 func TestUnheard(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "spans.jsonl")

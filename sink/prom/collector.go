@@ -98,6 +98,7 @@ func (c *collector) intake() {
 		f.count(n, string(code))
 	}
 	c.counter("dead_letters_dropped_total", "Dead letters that were counted and not kept, because too many came.").count(r.NotKept)
+	c.counter("events_misnamed_total", "Events that lack a field and have one of nearly its name, such as form for from; what stands there is ignored.").count(r.Misnamed)
 	c.gauge("intake_memory_bytes", "Bytes that requests hold while they are taken in.").count(r.Intake.Held)
 	c.gauge("intake_memory_limit_bytes", "Bytes that they may hold, all together.").count(r.Intake.Limit)
 	c.counter("intake_refused_total", "Requests that were told to come again, because others held all there is.").count(r.Intake.Refused)

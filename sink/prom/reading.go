@@ -90,6 +90,7 @@ type Reading struct {
 	Clamped     int64                 // events stamped later than they were appended
 	Rejected    map[events.Code]int64 // by code, of a closed list that is always there in full
 	NotKept     int64                 // dead letters that were counted alone, for there were too many
+	Misnamed    int64                 // events that lack what stands under a name a slip away
 	Bytes       int64                 // of records
 	Intake      Intake
 	Calls       [OriginCount]int64                               // of agents, by who set them off

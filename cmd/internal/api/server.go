@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"weir/analyzer"
@@ -180,7 +181,8 @@ type Server struct {
 	counts  *pump.Counts
 	metrics *prom.Metrics // nil when nobody asks for them
 	meter   meter
-	turns   turns // of dear answers
+	turns   turns        // of dear answers
+	looks   atomic.Int64 // in vain, for names that are a slip away
 
 	program  Program
 	log      Log

@@ -32,6 +32,7 @@ type Counts struct {
 	Repeated   atomic.Int64 // verdicts of a recovery that the verdict log held already
 	Bytes      atomic.Int64 // of records
 
+	Misnamed       atomic.Int64 // events that lack what stands under a name a slip away
 	LettersDropped atomic.Int64 // dead letters that were counted and not kept
 
 	// Of agent stages, which count in none of the above but Refused, Attempts, Leaked, Deadlines
@@ -254,6 +255,7 @@ func (c *Counts) Read(r *prom.Reading) {
 	}
 	r.Told = c.told.sum()
 	load(r.Silent[:], c.silent[:])
+	r.Misnamed = c.Misnamed.Load()
 	r.Rejected, r.NotKept = c.DeadLetters(), c.LettersDropped.Load()
 	r.Activity = [2]int64{c.Activity.Load(), c.ActivityRepeated.Load()}
 	r.Clamped, r.Bytes = c.Clamped.Load(), c.Bytes.Load()
