@@ -12,7 +12,7 @@ GATEWAYS = bin/gateways
 CLIENTS = bin/clients
 FRAMEWORKS = bin/frameworks
 
-.PHONY: mutants simulate deploy stack stack-faults browser clients gateways guards sdks bench-check bench-compare bench-peers setup help demo check build test race lint fuzz bench crash update brokers e2e e2e-short bench-kafka up down monitoring
+.PHONY: mutants simulate deploy stack stack-faults browser clients gateways guards sdks bench-check bench-compare bench-peers growth setup help demo check build test race lint fuzz bench crash update brokers e2e e2e-short bench-kafka up down monitoring
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -142,6 +142,9 @@ bench-check: ## checks by HTTP beside a Redis script with four counters
 
 bench-peers: ## catch-up beside a program on Kafka Streams, over flows of several kinds; PEERS="-events N -rounds N -seed N"
 	$(call on_kafka,$(GO) run ./trial peers $(PEERS))
+
+growth: ## CPU, memory and disk of one process as flows and partitions become more; GROWTH="-flows N -rounds N -real"
+	cd $(E2E) && $(GO) run ./trial growth $(GROWTH)
 
 bench-kafka: ## catch-up and latency on Apache Kafka
 	cd $(E2E) && $(GO) run ./trial bench

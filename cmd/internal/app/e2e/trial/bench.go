@@ -90,6 +90,7 @@ func (b *bench) member(flags []string) (*member, error) {
 type cost struct {
 	wall, cpu time.Duration
 	rss       int64 // bytes, at most
+	disk      int64 // bytes of the state at the end, where it was looked at
 }
 
 func costOf(wall time.Duration, state *os.ProcessState) cost {
@@ -165,7 +166,9 @@ func (b *bench) fold(ctx context.Context, name string) (cost, int64, error) {
 	if _, stopped := m.stop(); err != nil || stopped != nil {
 		return cost{}, 0, errors.Join(err, stopped, errors.New(m.lastLines(5)))
 	}
-	return costOf(took, r.cmd.ProcessState), activity, m.lose()
+	used := costOf(took, r.cmd.ProcessState)
+	used.disk = diskOf(m.dir)
+	return used, activity, m.lose()
 }
 
 // caughtUp waits until a group has committed what its topic holds now, and returns how

@@ -4,6 +4,7 @@
 //	trial storm   kill, freeze, join and drop members and kill the broker, then compare
 //	trial bench   catch-up and latency
 //	trial peers   catch-up beside a program on Kafka Streams, over flows of several kinds
+//	trial growth  what one process costs as flows and partitions become more
 //	trial lines   make the mistakes that users make and print what they see
 //	trial judge BROKER          compare once more, with a broker whose data a storm left
 //	trial on-kafka COMMAND...   run a command with KAFKA_ADDR naming an Apache Kafka
@@ -33,7 +34,7 @@ func main() {
 }
 
 func command(ctx context.Context, args []string) error {
-	usage := errors.New("usage: trial storm|bench|peers|lines [FLAGS]; -h lists them")
+	usage := errors.New("usage: trial storm|bench|peers|growth|lines [FLAGS]; -h lists them")
 	if len(args) == 0 {
 		return usage
 	}
@@ -44,6 +45,8 @@ func command(ctx context.Context, args []string) error {
 		return benchCommand(ctx, args[1:])
 	case "peers":
 		return peersCommand(ctx, args[1:])
+	case "growth":
+		return growthCommand(ctx, args[1:])
 	case "judge":
 		return judgeCommand(ctx, args[1:])
 	case "lines":
@@ -131,6 +134,18 @@ func peersCommand(ctx context.Context, args []string) error {
 		return err
 	}
 	return b.peers(ctx, *seed)
+}
+
+func growthCommand(ctx context.Context, args []string) error {
+	b := &bench{out: os.Stdout}
+	fs := flag.NewFlagSet("trial growth", flag.ExitOnError)
+	fs.BoolVar(&b.real, "real", false, "Apache Kafka by kafka.sh instead of kfake")
+	fs.IntVar(&b.rounds, "rounds", 1, "how often each")
+	most := fs.Int("flows", 1_000_000, "live flows at most; the rows go from 10,000 by tens")
+	if err := fs.Parse(args); err != nil {
+		return err
+	}
+	return b.grow(ctx, *most)
 }
 
 func linesCommand(ctx context.Context, args []string) error {
