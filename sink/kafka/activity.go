@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -19,25 +20,94 @@ type ActivityRecord struct {
 	Source Position // where in the events it comes from
 }
 
-// Activity sends records on to the topic for the activity of agents, by the agent. It is
-// for one goroutine.
-type Activity struct {
-	lanes      []*lane // by partition
+// ActivityTopic is the way of one process to the topic for the activity of agents. All
+// that pass events on write by it: what they have for one partition at one time goes
+// there in one batch, or with as many sources as partitions a process would write a batch
+// of its own for each pair of them. Its methods are safe for concurrent use.
+type ActivityTopic struct {
+	lanes      []*activityLane // by partition
 	partitions []int
-	parts      [][]Message
+	end        context.CancelFunc
+}
+
+// activityLane is the way to one partition. One batch is under way at a time, so that what
+// one source sends keeps its order.
+type activityLane struct {
+	lane
+	ctx context.Context // of the topic
+
+	mu      sync.Mutex
+	waiting []*share
+	writing bool
+}
+
+// share is what one Send has for one partition.
+type share struct {
+	messages []Message
+	written  chan error // one value
+}
+
+// NewActivityTopic returns the way to a topic with so many partitions. Nothing is
+// connected yet.
+func NewActivityTopic(cluster *eventkafka.Cluster, topic string, partitions int) *ActivityTopic {
+	ctx, end := context.WithCancel(context.Background())
+	t := &ActivityTopic{end: end}
+	for p := range partitions {
+		t.lanes = append(t.lanes, &activityLane{lane: lane{cluster: cluster, topic: topic, partition: p, most: batchBytes}, ctx: ctx})
+		t.partitions = append(t.partitions, p)
+	}
+	return t
+}
+
+// Close ends what is still being written, for those who do not wait for it any more.
+func (t *ActivityTopic) Close() { t.end() }
+
+// Sender returns an Activity that writes to the topic.
+func (t *ActivityTopic) Sender() *Activity {
+	return &Activity{topic: t, shares: make([]share, len(t.lanes))}
+}
+
+// send hands a share over. It is written behind those that were handed over before.
+func (l *activityLane) send(s *share) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.waiting = append(l.waiting, s)
+	if !l.writing {
+		l.writing = true
+		go l.write()
+	}
+}
+
+// write writes all that waits as one batch, until nothing does.
+func (l *activityLane) write() {
+	var messages []Message
+	for {
+		l.mu.Lock()
+		shares := l.waiting
+		l.waiting, l.writing = nil, len(shares) > 0
+		l.mu.Unlock()
+		if len(shares) == 0 {
+			return
+		}
+		messages = messages[:0]
+		for _, s := range shares {
+			messages = append(messages, s.messages...)
+		}
+		_, err := l.lane.write(l.ctx, messages)
+		for _, s := range shares {
+			s.written <- err
+		}
+	}
+}
+
+// Activity sends on what one partition of the events brings about, by the agent. It is for
+// one goroutine.
+type Activity struct {
+	topic  *ActivityTopic
+	shares []share // by partition
 
 	headers []kafkago.Header // of the messages of one Send
 	text    []byte           // what these are made of
-}
-
-// NewActivity returns an Activity that writes to a topic with so many partitions.
-func NewActivity(cluster *eventkafka.Cluster, topic string, partitions int) *Activity {
-	a := &Activity{parts: make([][]Message, partitions)}
-	for p := range partitions {
-		a.lanes = append(a.lanes, &lane{cluster: cluster, topic: topic, partition: p, most: batchBytes})
-		a.partitions = append(a.partitions, p)
-	}
-	return a
 }
 
 // Send writes records, which are in the order of the events, and returns when the brokers
@@ -48,34 +118,52 @@ func NewActivity(cluster *eventkafka.Cluster, topic string, partitions int) *Act
 func (a *Activity) Send(ctx context.Context, records []ActivityRecord) error {
 	byAgent := kafkago.Murmur2Balancer{Consistent: true}
 	headers, text := a.headers[:0], a.text[:0]
+	since := func(start int) []byte { return text[start:len(text):len(text)] }
 	for i := range records {
 		r := &records[i]
 		first := len(headers)
 		headers, text = r.Source.appendTo(headers, text)
-		m := Message{Value: r.Value, Headers: headers[first:len(headers):len(headers)]}
+		// A copy, for a batch may be under way when ctx ends.
+		start := len(text)
+		text = append(text, r.Value...)
+		m := Message{Value: since(start), Headers: headers[first:len(headers):len(headers)]}
 		if r.Key == "" {
-			for p := range a.parts {
-				a.parts[p] = append(a.parts[p], m)
+			for p := range a.shares {
+				a.shares[p].messages = append(a.shares[p].messages, m)
 			}
 			continue
 		}
-		start := len(text)
+		start = len(text)
 		text = append(text, r.Key...)
-		m.Key = text[start:len(text):len(text)]
-		p := byAgent.Balance(kafkago.Message{Key: m.Key}, a.partitions...)
-		a.parts[p] = append(a.parts[p], m)
+		m.Key = since(start)
+		p := byAgent.Balance(kafkago.Message{Key: m.Key}, a.topic.partitions...)
+		a.shares[p].messages = append(a.shares[p].messages, m)
 	}
-	errs := make([]error, len(a.parts))
-	var wg sync.WaitGroup
-	for p, msgs := range a.parts {
-		if len(msgs) > 0 {
-			wg.Go(func() { _, errs[p] = a.lanes[p].write(ctx, msgs) })
+	for p := range a.shares {
+		if s := &a.shares[p]; len(s.messages) > 0 {
+			s.written = make(chan error, 1)
+			a.topic.lanes[p].send(s)
 		}
 	}
-	wg.Wait()
-	for p := range a.parts {
-		clear(a.parts[p])
-		a.parts[p] = a.parts[p][:0]
+	var errs []error
+	for p := range a.shares {
+		s := &a.shares[p]
+		if len(s.messages) == 0 {
+			continue
+		}
+		select {
+		case err := <-s.written:
+			errs = append(errs, err)
+		case <-ctx.Done():
+			// What is handed over is not this Activity's any more, nor is its memory.
+			a.headers, a.text, a.shares = nil, nil, make([]share, len(a.topic.lanes))
+			if _, why := a.topic.Trouble(); why != nil {
+				return fmt.Errorf("%w, after: %w", context.Cause(ctx), why)
+			}
+			return context.Cause(ctx)
+		}
+		clear(s.messages)
+		s.messages = s.messages[:0]
 	}
 	clear(headers)
 	a.headers = headers
@@ -85,10 +173,10 @@ func (a *Activity) Send(ctx context.Context, records []ActivityRecord) error {
 	return errors.Join(errs...)
 }
 
-// Trouble returns since when a broker does not answer Send as it should, and why. The
+// Trouble returns since when a broker does not answer as it should, and why. The
 // error is nil when nothing is wrong, or nothing is being sent. Any goroutine may call it.
-func (a *Activity) Trouble() (since time.Time, err error) {
-	for _, l := range a.lanes {
+func (t *ActivityTopic) Trouble() (since time.Time, err error) {
+	for _, l := range t.lanes {
 		if s, e := l.Trouble(); e != nil && (err == nil || s.Before(since)) {
 			since, err = s, e
 		}

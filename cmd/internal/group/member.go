@@ -60,6 +60,7 @@ type Member struct {
 	flowSet    *partitionSet
 	agentSet   *partitionSet
 	replicator *replicator
+	activity   *sinkkafka.ActivityTopic
 
 	mu     sync.Mutex
 	owned  map[int]*partitionOwner // by lane, see partitionSet
@@ -101,6 +102,7 @@ func (m *Member) Start(ctx context.Context) error {
 		return err
 	}
 	m.replicator = newReplicator(m)
+	m.activity = sinkkafka.NewActivityTopic(m.o.Cluster, m.o.Topics.Activity, len(m.agentSet.partitions))
 	for _, l := range []*partitionSet{m.flowSet, m.agentSet} {
 		m.folding.Run("consumer group "+l.name, func(ctx context.Context) error { return m.run(ctx, l) })
 	}
@@ -323,5 +325,9 @@ func (m *Member) Stop(ctx context.Context) error {
 	for _, p := range m.own() {
 		p.pump.Hurry()
 	}
-	return errors.Join(err, m.folding.End(ctx))
+	err = errors.Join(err, m.folding.End(ctx))
+	if m.activity != nil {
+		m.activity.Close()
+	}
+	return err
 }

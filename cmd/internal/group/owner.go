@@ -29,7 +29,6 @@ type partitionOwner struct {
 	reader   *kafka.Reader
 	verdicts *sinkkafka.Producer
 	letters  *sinkkafka.Producer
-	activity *sinkkafka.Activity // nil in the agent stage
 	pump     *pump.Pump
 	poison   *pump.PoisonRecords
 
@@ -160,8 +159,7 @@ func (p *partitionOwner) open(ctx context.Context) (err error) {
 	options.Sink = sinkkafka.NewVerdicts(p.verdicts, m.clock.Now)
 	options.Letters = &topicLetters{sinkkafka.NewDeadLetters(p.letters, p.set.topic, p.partition, m.clock.Now)}
 	if p.set.stage == pump.FlowStage {
-		p.activity = sinkkafka.NewActivity(o.Cluster, o.Topics.Activity, len(m.agentSet.partitions))
-		options.Activity = &topicActivity{topic: p.activity, source: p.partition}
+		options.Activity = &topicActivity{topic: m.activity.Sender(), source: p.partition}
 	} else {
 		options.Answer, options.Metrics = nil, nil
 	}
@@ -442,8 +440,8 @@ func (p *partitionOwner) trouble() error {
 		return fmt.Errorf("%s cannot be read since %s: %w", what, since.UTC().Format(time.RFC3339), err)
 	}
 	troubles := []func() (time.Time, error){p.verdicts.Trouble, p.letters.Trouble}
-	if p.activity != nil {
-		troubles = append(troubles, p.activity.Trouble)
+	if p.set.stage == pump.FlowStage {
+		troubles = append(troubles, p.member.activity.Trouble)
 	}
 	for _, trouble := range troubles {
 		if since, err := trouble(); err != nil {

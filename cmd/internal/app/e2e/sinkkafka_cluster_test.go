@@ -65,7 +65,7 @@ func TestSinkPermissions(t *testing.T) {
 				return err
 			}
 		}
-		return sinkkafka.NewActivity(c, "activity", 1).Send(ctx, []sinkkafka.ActivityRecord{{Key: "a"}})
+		return sinkkafka.NewActivityTopic(c, "activity", 1).Sender().Send(ctx, []sinkkafka.ActivityRecord{{Key: "a"}})
 	}
 	f := func(without int, want ...error) {
 		t.Helper()

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -257,7 +258,7 @@ func TestSinkActivity(t *testing.T) {
 		}
 		return nil
 	})
-	one, two := sinkkafka.NewActivity(c, topic, partitions), sinkkafka.NewActivity(b.cluster(t), topic, partitions)
+	one, two := sinkkafka.NewActivityTopic(c, topic, partitions).Sender(), sinkkafka.NewActivityTopic(b.cluster(t), topic, partitions).Sender()
 	send := func(a *sinkkafka.Activity, records []sinkkafka.ActivityRecord) {
 		t.Helper()
 		for len(records) > 0 {
@@ -325,7 +326,7 @@ func (s positions) take(p sinkkafka.Position) bool {
 func TestSinkActivityForAll(t *testing.T) {
 	b := startBroker(t)
 	topic := b.topic(t, 3)
-	a := sinkkafka.NewActivity(b.cluster(t), topic, 3)
+	a := sinkkafka.NewActivityTopic(b.cluster(t), topic, 3).Sender()
 	at := func(n int) sinkkafka.Position { return sinkkafka.Position{Partition: 1, Offset: 7, Part: n} }
 	err := a.Send(t.Context(), []sinkkafka.ActivityRecord{{Key: "agent:b", Value: []byte("before"), Source: at(0)}, {Value: []byte("all"), Source: at(1)},
 		{Key: "agent:b", Value: []byte("after"), Source: at(2)}})
@@ -339,6 +340,74 @@ func TestSinkActivityForAll(t *testing.T) {
 		} else {
 			wantValues(t, b.records(t, topic, p), "all")
 		}
+	}
+}
+
+// TestSinkActivityTogether holds that sources of one process, whose records share batches,
+// each keep their order and lose nothing, also when writes fail and one source gives up.
+func TestSinkActivityTogether(t *testing.T) {
+	const sources, sends = 8, 30
+	b := startBroker(t)
+	topic := b.topic(t, 2)
+	c := b.cluster(t)
+	tap(c).onProduce(nil, func(n int, _ []byte) error {
+		if n%7 == 6 {
+			return io.ErrUnexpectedEOF
+		}
+		return nil
+	})
+	shared := sinkkafka.NewActivityTopic(c, topic, 2)
+	defer shared.Close()
+	var group sync.WaitGroup
+	for source := range sources {
+		group.Go(func() {
+			a := shared.Sender()
+			for n := range sends {
+				records := []sinkkafka.ActivityRecord{{Key: fmt.Sprint("agent:", n%3), Value: fmt.Appendf(nil, "%d of %d", n, source), Source: sinkkafka.Position{Partition: source, Offset: int64(n)}},
+					{Value: []byte("all"), Source: sinkkafka.Position{Partition: source, Offset: int64(n), Part: 1}}}
+				if n == source {
+					over, cancel := context.WithCancel(t.Context())
+					cancel()
+					if err := a.Send(over, records); err != nil && !errors.Is(err, context.Canceled) {
+						t.Error(err)
+					}
+				}
+				if err := a.Send(t.Context(), records); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	keyed := 0
+	for p := range int32(2) {
+		taken, all := positions{}, 0
+		for _, r := range b.records(t, topic, p) {
+			var headers []kafkago.Header
+			for _, h := range r.Headers {
+				headers = append(headers, kafkago.Header{Key: h.Key, Value: h.Value})
+			}
+			from, err := sinkkafka.PositionOf(headers)
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch {
+			case !taken.take(from):
+			case len(r.Key) == 0:
+				all++
+			default:
+				keyed++
+				if want := fmt.Sprintf("%d of %d", from.Offset, from.Partition); string(r.Value) != want {
+					t.Errorf("%+v says %q, want %q", from, r.Value, want)
+				}
+			}
+		}
+		if all != sources*sends {
+			t.Errorf("partition %d was told %d times, want %d", p, all, sources*sends)
+		}
+	}
+	if keyed != sources*sends {
+		t.Errorf("%d records of agents, want %d", keyed, sources*sends)
 	}
 }
 
