@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -175,12 +176,20 @@ const (
 	closing  = 5 * time.Second
 )
 
+// garbage is how much memory may wait to be collected, in percent of what is in use. Most of
+// that is bytes in which nothing has to be looked for, so collecting twice as often as Go
+// does by itself costs little and saves a fifth of the memory. GOGC sets another figure.
+const garbage = 50
+
 // serve runs the program until a signal ends it.
 func serve(ctx context.Context, env *cli.Env, o app.Options) error {
 	o.Logger = env.ServerLog()
 	signals := make(chan os.Signal, 4)
 	if env.Notify != nil {
 		defer env.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)()
+	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(garbage)
 	}
 	a, err := app.New(o)
 	if err != nil {

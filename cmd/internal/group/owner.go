@@ -186,8 +186,19 @@ func (p *partitionOwner) open(ctx context.Context) (err error) {
 
 func (p *partitionOwner) readFrom(offset int64) *kafka.Reader {
 	m := p.member
-	return kafka.NewReader(m.o.Cluster, p.set.topic, p.partition, offset, kafka.ReaderOptions{Logger: m.logger})
+	return kafka.NewReader(m.o.Cluster, p.set.topic, p.partition, offset, kafka.ReaderOptions{Bytes: m.fetchBytes(), Logger: m.logger})
 }
+
+// What the readers of all lanes ask of brokers at once, of which each keeps some times its
+// part in memory, and what one of them asks at least and at most.
+const (
+	allFetches   = 64 << 20
+	leastFetched = 64 << 10
+	mostFetched  = 1 << 20
+)
+
+// fetchBytes is what the reader of one lane asks of a broker at once.
+func (m *Member) fetchBytes() int { return min(max(allFetches/m.lanes(), leastFetched), mostFetched) }
 
 // place finds where to begin without a checkpoint: far enough back that nothing before
 // it decides a verdict (see Horizon), and the limits of that time are in the log.
