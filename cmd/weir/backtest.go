@@ -47,8 +47,12 @@ weir replay.`,
 			o := &backtestFlags{source: newSource(fs)}
 			against := fs.String("against", "", "compare with the limits in this `FILE`, or with a profile of this name")
 			report := fs.String("report", "", "write the report to this `FILE`, which ends with .html or .md")
+			prices := fs.String("prices", "", "price tokens by this `FILE` where the log does not say what they cost (see weir costs)")
 			check := fs.Bool("check", false, "end with 3 when a flow is stopped that was marked wrong")
 			return func(ctx context.Context, env *cli.Env, args []string) error {
+				if err := o.priced(*prices); err != nil {
+					return err
+				}
 				return o.run(ctx, env, args, *against, *report, *check)
 			}
 		},
@@ -62,6 +66,9 @@ type source struct {
 	brokers *brokerFlags
 	stretch *stretch
 	marks   *string
+
+	since  events.Stamp    // costs count from then on
+	prices backtest.Prices // of tokens of which the log does not say what they cost
 }
 
 func newSource(fs *pflag.FlagSet) *source {
@@ -77,6 +84,7 @@ func (s *source) trial(ctx context.Context, env *cli.Env, args []string, steps b
 			return nil, nil, 0, err
 		}
 		t.Steps = steps
+		t.Count(s.since, s.prices)
 		trials = append(trials, t)
 	}
 	bad = new(refusals)

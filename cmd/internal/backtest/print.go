@@ -53,13 +53,21 @@ var functions = map[string]any{
 	"silent": func(list []RuleReport) []RuleReport {
 		return having(list, func(r *RuleReport) bool { return !r.spoke() })
 	},
-	"firstNear": func(n int, s []Near) []Near { return s[:min(n, len(s))] },
-	"first":     func(n int, s []Stop) []Stop { return s[:min(n, len(s))] },
-	"firstDiff": func(n int, s []Difference) []Difference { return s[:min(n, len(s))] },
-	"join":      func(s []string) string { return strings.Join(s, ", ") },
-	"about":     about,
-	"cell":      func(s string) string { return strings.NewReplacer("|", `\|`, "\n", " ").Replace(s) },
-	"plot":      plot,
+	"firstNear":  func(n int, s []Near) []Near { return s[:min(n, len(s))] },
+	"first":      func(n int, s []Stop) []Stop { return s[:min(n, len(s))] },
+	"firstDiff":  func(n int, s []Difference) []Difference { return s[:min(n, len(s))] },
+	"join":       func(s []string) string { return strings.Join(s, ", ") },
+	"about":      about,
+	"cell":       func(s string) string { return strings.NewReplacer("|", `\|`, "\n", " ").Replace(s) },
+	"plot":       plot,
+	"cost":       CostText,
+	"assumption": func() string { return SavedAssumption },
+	"list": func(title string, lines []Line) any {
+		return struct {
+			Title string
+			Lines []Line
+		}{title, lines}
+	},
 }
 
 func about(rule string) string {

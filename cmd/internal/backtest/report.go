@@ -27,6 +27,7 @@ type Report struct {
 	Cost            int64 `json:"cost_micro_usd"`
 	CostAfterStop   int64 `json:"cost_after_stop_micro_usd"`
 
+	Costs    *Costs            `json:"costs"`
 	Rules    []RuleReport      `json:"rules"`
 	Stops    []Stop            `json:"stops"` // the review list, those with the most calls after them first
 	Coverage coverage.Coverage `json:"coverage"`
@@ -92,7 +93,7 @@ const (
 
 // Report sums up what was folded.
 func (t *Trial) Report(marks Marks) *Report {
-	r := &Report{Profile: t.Limits.Profile, ConfigVersion: t.Limits.Version, Flows: len(t.list), Coverage: t.seen,
+	r := &Report{Profile: t.Limits.Profile, ConfigVersion: t.Limits.Version, Flows: len(t.list), Coverage: t.seen, Costs: t.Costs().most(listed),
 		Blind: t.seen.Blind(&t.Limits), Stops: []Stop{}}
 	r.Events, r.Repeats = t.Events()
 	by := map[string]*[2]int{}

@@ -104,6 +104,7 @@ type Trial struct {
 	at     *Flow   // whose event is being folded
 	offset int64
 	seen   coverage.Coverage
+	ledger ledger
 }
 
 // NewTrial returns a trial that has seen nothing.
@@ -126,6 +127,7 @@ func (t *Trial) Fold(ev *events.Event) {
 	}
 	f.Last = max(f.Last, ev.Time)
 	repeats := t.counts.Duplicates.Load() + t.counts.TooLate.Load()
+	before := *f
 	given := t.replay.Fold(ev, t.offset)
 	t.offset++
 	if t.counts.Duplicates.Load()+t.counts.TooLate.Load() == repeats {
@@ -133,6 +135,7 @@ func (t *Trial) Fold(ev *events.Event) {
 		if (ev.Kind == events.AgentCall || ev.Kind == events.ToolCall) && ev.By() != events.OriginUser {
 			f.Calls++
 		}
+		t.note(ev, f, &before)
 	}
 	for i := range given {
 		if v := &given[i]; v.CorrelationID != "" { // those about agents and projects bind all flows

@@ -1,0 +1,142 @@
+package backtest
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"weir/events"
+)
+
+// spenders is a log in which agent coder of service s1 calls tool read over and over, with an
+// inference before each call that says its tokens, and its price or its model.
+func spenders(t *testing.T, flow string, n int, usage string) (out []events.Event) {
+	t.Helper()
+	at := events.Stamp(1_700_000_000_000)
+	for i := range n {
+		for k, line := range []string{
+			`"kind":"llm.call",` + usage,
+			`"kind":"tool.call","tool":{"name":"read","call_id":"%[2]d","args_hash":"xxh64:00000000000000aa"}`,
+			`"kind":"tool.result","tool":{"name":"read","call_id":"%[2]d"},"content_hash":"xxh64:00000000000000bb"`,
+		} {
+			if strings.Contains(line, "%") {
+				line = fmt.Sprintf(strings.ReplaceAll(line, "[2]", "[1]"), i)
+			}
+			at += 1000
+			line = fmt.Sprintf(`{"id":"%s-%d-%d","source":"s1","time":%q,"correlation_id":%q,"tenant_id":"acme","from":{"agent":"coder"},%s}`, flow, i, k, at.Time().Format("2006-01-02T15:04:05.000Z"), flow, line)
+			var ev events.Event
+			if err := events.Decode([]byte(line), &ev); err != nil {
+				t.Fatal(err, line)
+			}
+			out = append(out, ev)
+		}
+	}
+	return out
+}
+
+func one(t *testing.T, lines []Line, name string) Line {
+	t.Helper()
+	for _, l := range lines {
+		if l.Name == name {
+			return l
+		}
+	}
+	t.Errorf("no line %q in %+v", name, lines)
+	return Line{}
+}
+
+// TestCosts adds up by hand: 6 rounds of 150 tokens, warned at the third call and stopped at the
+// fourth, each result.
+func TestCosts(t *testing.T) {
+	l := limits(t, "profile: none\nrules: {repetition: {warn: 3, stop: 4}}\n")
+	count := func(p Prices, from events.Stamp, log ...[]events.Event) *Costs {
+		trial, err := NewTrial(t.Context(), l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		trial.Count(from, p)
+		for _, part := range log {
+			for i := range part {
+				trial.Fold(&part[i])
+			}
+		}
+		if got, want := trial.Flows()[0].Tokens, int64(900); got != want {
+			t.Errorf("the flow has %d tokens, want %d", got, want)
+		}
+		return trial.Costs()
+	}
+	const tokens = `"usage":{"input_tokens":100,"output_tokens":50},"model":"m-1","provider":"p"`
+	// After the warning comes one round; the two that follow are after the stop.
+	is := func(name string, got Line, all, warned, stopped Spent) {
+		t.Helper()
+		got.Name = ""
+		if want := (Line{All: all, AfterWarning: warned, AfterStop: stopped}); got != want {
+			t.Errorf("%s:\n%+v, want\n%+v", name, got, want)
+		}
+	}
+	c := count(nil, 0, spenders(t, "f", 6, tokens))
+	is("unknown", c.Total, Spent{Calls: 6, Tokens: 900, Unpriced: 900}, Spent{Calls: 1, Tokens: 150, Unpriced: 150}, Spent{Calls: 2, Tokens: 300, Unpriced: 300})
+	is("rule", one(t, c.Rules, "repetition"), Spent{Calls: 3, Tokens: 450, Unpriced: 450}, c.Total.AfterWarning, c.Total.AfterStop)
+	is("service", one(t, c.Services, "s1"), c.Total.All, c.Total.AfterWarning, c.Total.AfterStop)
+	is("agent", one(t, c.Agents, "coder"), c.Total.All, c.Total.AfterWarning, c.Total.AfterStop)
+	is("tenant", one(t, c.Tenants, "acme"), c.Total.All, c.Total.AfterWarning, c.Total.AfterStop)
+	is("tool", one(t, c.Tools, "read"), Spent{Calls: 6}, Spent{Calls: 1}, Spent{Calls: 2})
+	is("no tool", one(t, c.Tools, ""), Spent{Tokens: 900, Unpriced: 900}, Spent{Tokens: 150, Unpriced: 150}, Spent{Tokens: 300, Unpriced: 300})
+
+	prices := filepath.Join(t.TempDir(), "prices.json")
+	file := `{"sample_spec":{"input_cost_per_token":0,"output_cost_per_token":"a text"},"p/m-1":{"input_cost_per_token":3e-06,"output_cost_per_token":1.5e-05,"max_tokens":9},"image":{"output_cost_per_image":0.04}}`
+	if err := os.WriteFile(prices, []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, err := ReadPrices(prices)
+	if err != nil || len(p) != 1 {
+		t.Fatal(p, err)
+	}
+	c = count(p, 0, spenders(t, "f", 6, tokens)) // a round costs 100 x 3 + 50 x 15 = 1,050 millionths
+	is("price file", c.Total, Spent{Calls: 6, Tokens: 900, Priced: 6300}, Spent{Calls: 1, Tokens: 150, Priced: 1050}, Spent{Calls: 2, Tokens: 300, Priced: 2100})
+
+	c = count(p, 0, spenders(t, "f", 6, `"usage":{"input_tokens":100,"output_tokens":50,"cost_usd":0.002},"model":"m-1","provider":"p"`))
+	is("reported", c.Total, Spent{Calls: 6, Tokens: 900, Reported: 12000}, Spent{Calls: 1, Tokens: 150, Reported: 2000}, Spent{Calls: 2, Tokens: 300, Reported: 4000})
+
+	c = count(nil, 1_700_000_000_000+16_000, spenders(t, "f", 6, tokens)) // the last round alone
+	is("since", c.Total, Spent{Calls: 1, Tokens: 150, Unpriced: 150}, Spent{}, Spent{Calls: 1, Tokens: 150, Unpriced: 150})
+
+	honest := spenders(t, "g", 2, tokens)
+	c = count(nil, 0, spenders(t, "f", 6, tokens), honest)
+	if c.Total.All.Tokens != 1200 || c.Total.AfterStop.Tokens != 300 {
+		t.Errorf("with an honest flow: %+v", c.Total)
+	}
+}
+
+func TestPricesThatAreNone(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "p.json")
+	for file, want := range map[string]string{`[]`: "cannot unmarshal", `{}`: "no model has", `{"m":{"input_cost_per_token":3,"output_cost_per_token":15}}`: "between 0 and 1"} {
+		if err := os.WriteFile(name, []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadPrices(name); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+}
+
+// TestCostsInTheReport sees the ledger in the page, the estimate never without what it rests on.
+func TestCostsInTheReport(t *testing.T) {
+	trial := fold(t, limits(t, "profile: none\nrules: {repetition: {warn: 3, stop: 4}}\n"), false, spenders(t, "f", 6, `"usage":{"input_tokens":100,"output_tokens":50,"cost_usd":0.002}`))
+	d := &Document{Title: "t", Report: trial.Report(nil)}
+	var page, sheet bytes.Buffer
+	if err := d.HTML(&page); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Markdown(&sheet); err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{"What it cost", "coder", "$0.004", SavedAssumption} {
+		if !strings.Contains(page.String(), part) {
+			t.Errorf("the page lacks %q", part)
+		}
+	}
+}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"weir/cmd/internal/backtest"
+	"weir/cmd/internal/cli"
+	"weir/events"
+)
+
+func costsCommand() cli.Command {
+	return cli.Command{
+		Name: "costs", Args: "[FILE|DIR...|-]", Short: "what flows have spent, and how much of it after a warning or a stop",
+		Long: `Folds logs of agents by the code that judges live traffic and adds up tokens and money:
+all of them, those between the first warning of a flow and its first stop, and those after
+that stop; by service (the source of the events), agent, tool, tenant, and the rule that
+spoke first. Logs are read as weir backtest reads them.
+
+A price is the one that the log reports, else one of --prices, else unknown; each figure
+says which. The file of --prices has the form that LiteLLM publishes: for each model
+input_cost_per_token and output_cost_per_token, in US dollars. What stops would have saved
+is an estimate, and printed with what it rests on.
+
+With --brokers, and without a FILE, the topic of events is read.`,
+		Examples: []string{
+			"weir costs logs/ --since 7d",
+			"weir costs logs/ --prices prices.json --by agent",
+			"weir costs --brokers kafka-1:9092 --from -7d -o json",
+		},
+		Setup: func(fs *pflag.FlagSet) cli.Run {
+			o := newSource(fs)
+			since := fs.String("since", "", "count what happened within so `LONG` before now, such as 7d or 36h; flows are judged from their beginning")
+			prices := fs.String("prices", "", "price tokens by this `FILE` where the log does not say what they cost")
+			by := fs.String("by", "", "list these alone: one of "+strings.Join(costLists, ", "))
+			return func(ctx context.Context, env *cli.Env, args []string) error {
+				return runCosts(ctx, env, o, args, *since, *prices, *by)
+			}
+		},
+	}
+}
+
+// costLists are the lists of the ledger, as --by names them.
+var costLists = []string{"rule", "service", "agent", "tool", "tenant"}
+
+func runCosts(ctx context.Context, env *cli.Env, o *source, args []string, since, prices, by string) error {
+	if by != "" && !slices.Contains(costLists, by) {
+		return cli.Usage("--by %s: there is no such list", by).Advise("give one of %s", strings.Join(costLists, ", "))
+	}
+	if since != "" {
+		long, err := days(since)
+		if err != nil || long <= 0 {
+			return cli.Usage("--since %s: want how long, such as 7d or 36h", since)
+		}
+		o.since = events.StampOf(env.Now().Add(-long))
+	}
+	if err := o.priced(prices); err != nil {
+		return err
+	}
+	limits, err := o.judging.limits()
+	if err != nil {
+		return err
+	}
+	trials, _, _, err := o.trial(ctx, env, args, false, limits)
+	if err != nil {
+		return err
+	}
+	if err := printCosts(env, trials[0].Costs(), by); err != nil {
+		return err
+	}
+	return o.reading.done(env)
+}
+
+// priced takes the prices of a file; none without a name.
+func (s *source) priced(file string) (err error) {
+	if file == "" {
+		return nil
+	}
+	if s.prices, err = backtest.ReadPrices(file); err != nil {
+		return cli.Failure("the prices: %w", err)
+	}
+	return nil
+}
+
+func printCosts(env *cli.Env, c *backtest.Costs, by string) error {
+	value := struct {
+		*backtest.Costs
+		Saved      backtest.Spent `json:"saved_estimate"`
+		Assumption string         `json:"saved_assumption"`
+	}{c, c.Total.AfterStop, backtest.SavedAssumption}
+	return env.Value(value, func() error {
+		say := func(format string, args ...any) { _, _ = fmt.Fprintf(env.Out, format+"\n", args...) }
+		for _, part := range []struct {
+			what  string
+			spent backtest.Spent
+		}{{"all", c.Total.All}, {"after the first warning", c.Total.AfterWarning}, {"after the first stop", c.Total.AfterStop}} {
+			say("%s: %s, %s", part.what, cli.Count(part.spent.Calls, "call"), backtest.CostText(part.spent))
+		}
+		say("estimate: %s saved, %s", backtest.CostText(c.Total.AfterStop), backtest.SavedAssumption)
+		for i, lines := range [...][]backtest.Line{c.Rules, c.Services, c.Agents, c.Tools, c.Tenants} {
+			if by != "" && by != costLists[i] || len(lines) == 0 || by == "" && len(lines) == 1 && lines[0].Name == "" {
+				continue
+			}
+			say("")
+			t := env.Table(strings.ToUpper(costLists[i]), "CALLS", "ALL", "AFTER WARNING", "AFTER STOP")
+			shown := lines
+			if by == "" {
+				shown = lines[:min(len(lines), shownLines)]
+			}
+			for _, l := range shown {
+				name := l.Name
+				if name == "" {
+					name = "(not told)"
+				}
+				if err := t.Row(cli.Cell{Text: name}, cli.Cell{Text: cli.Grouped(l.All.Calls), Right: true}, cli.Cell{Text: backtest.CostText(l.All), Right: true},
+					cli.Cell{Text: backtest.CostText(l.AfterWarning), Right: true}, cli.Cell{Text: backtest.CostText(l.AfterStop), Right: true}); err != nil {
+					return err
+				}
+			}
+			if err := t.Flush(); err != nil {
+				return err
+			}
+			if n := len(lines) - len(shown); n > 0 {
+				say("and %d more; --by %s lists them", n, costLists[i])
+			}
+		}
+		return nil
+	})
+}
+
+// shownLines is how many lines of each list are shown when all lists are.
+const shownLines = 10
+
+// days reads a duration that may be in days.
+func days(s string) (time.Duration, error) {
+	if n, ok := strings.CutSuffix(s, "d"); ok {
+		long, err := time.ParseDuration(n + "h")
+		return 24 * long, err
+	}
+	return time.ParseDuration(s)
+}
