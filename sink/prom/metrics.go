@@ -64,7 +64,7 @@ func New(o Options) *Metrics {
 	m.calls = h.one("flow_calls", "Calls of agents in flows that were closed (a sample when many are).", 1, 2, 5, 10, 20, 50, 100)
 	latency := h.many("detection_latency_seconds", "Time from the append of the event that offends until its verdict is safe for dispatchers to read.", "action",
 		1e-3, 5e-3, 0.025, 0.1, 0.25, 0.5, 1, 5, 30)
-	for _, a := range []events.Action{events.Warn, events.Throttle, events.Deny, events.Hold, events.Halt} {
+	for _, a := range []events.Action{events.Warn, events.Throttle, events.Deny, events.Halt} {
 		m.latency[a] = latency.WithLabelValues(a.String())
 	}
 	ratios := h.many("flow_limit_ratio", "What flows that were closed had used up of a limit (a sample when many are).", "rule", 0.5, 0.8, 1)
