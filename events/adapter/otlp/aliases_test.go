@@ -78,6 +78,7 @@ func TestAliases(t *testing.T) {
 	f(map[string]string{}, map[field]string{spanKind: "AGENT"})
 	f(map[string]string{}, map[field]string{operationID: "ai.toolCall"})
 	f(map[string]string{}, map[field]string{entityKind: "tool"})
+	f(map[string]string{}, map[field]string{genkitKind: "tool"})
 	for field := operation; field < fields; field++ {
 		switch field {
 		case executorID, metadata, workflowName, systemPrompt: // of frameworks: see the recordings
