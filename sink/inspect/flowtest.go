@@ -89,6 +89,9 @@ func (w *flowWriter) event(ev *events.Event) string {
 	if ev.Origin != events.OriginUnset {
 		add("origin", ev.Origin.String())
 	}
+	if ev.Claimed {
+		fields = append(fields, "claimed")
+	}
 	number("depth", ev.DelegationDepth)
 	number("loops", ev.LoopCount)
 	if ev.SampledRate > 1 {
@@ -195,7 +198,7 @@ func (w *flowWriter) tool(ev *events.Event, from string) string {
 	case ev.Status == events.StatusError || ev.ErrorType != "":
 		return from + "<" + tool + "?" + word(ev.ErrorType, ev.Content)
 	case ev.Content == events.Hash{}:
-		return from + "<" + tool
+		return from + "<" + tool + "="
 	}
 	return from + "<" + tool + "=" + word("", ev.Content)
 }
