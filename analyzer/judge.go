@@ -389,7 +389,12 @@ func (e *Engine) orderDue(f *Flow, i int, m *moment, fx *Effects) {
 		e.emit(f, o, m, nil, fx)
 	case f.holds(o):
 		o.stand(m.at, e.ttl(f, o, m.at))
+		given := len(fx.Verdicts)
 		e.emit(f, o, m, nil, fx)
+		for j := range fx.Verdicts[given:] {
+			v := &fx.Verdicts[given+j]
+			v.Message = "Renewed: " + v.Message
+		}
 	case m.at >= o.expires:
 		f.dropOrder(i)
 	default:
