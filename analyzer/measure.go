@@ -87,14 +87,25 @@ func repeatedDelegation(f *Flow, m *moment, _ *Setting) int64 {
 	if m.delegation < 0 {
 		return 0
 	}
-	d := &f.delegations[m.delegation]
-	if !m.idle && d.answer == 0 {
-		// Neither work nor answers stand in the log: nothing proves that nothing
-		// changes, so it takes five times as many, as for tool calls without results.
-		return int64(d.count) / 5
-	}
-	return int64(d.count)
+	return f.repeats(&f.delegations[m.delegation], m)
 }
+
+// repeats is how often the message was sent, as far as it is proof. Where neither work nor
+// answers stand in the log nothing proves that nothing changes: it takes five times as many, as
+// for tool calls without results, and twice as many within seconds, in which nobody polls.
+func (f *Flow) repeats(d *delegation, m *moment) int64 {
+	n := int64(d.count)
+	if m.idle || d.answer != 0 {
+		return n
+	}
+	if made, _ := f.hopsIn(m.at, hurried, d.from, Off); made >= n {
+		return n / 2
+	}
+	return n / 5
+}
+
+// hurried is how many seconds a message that is sent again and again has for each to count.
+const hurried = 30
 
 func noWorkBurst(f *Flow, m *moment, set *Setting) (n int64) {
 	if !m.hop || !m.idle {

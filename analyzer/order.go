@@ -288,9 +288,23 @@ func matchRing(f *Flow, m *moment, o *order) {
 	slices.SortFunc(o.edges, func(a, b edge) int { return int(a.from)<<8 + int(a.to) - int(b.from)<<8 - int(b.to) })
 }
 
-func matchDelegation(_ *Flow, m *moment, o *order) {
-	matchEdge(nil, m, o)
+// matchDelegation refuses the message. Where the two send each other several that repeat, as
+// question and answer do, it refuses all between them: one message after the other would only
+// change places.
+func matchDelegation(f *Flow, m *moment, o *order) {
+	matchEdge(f, m, o)
 	o.content = m.ev.Content
+	if o.phase == phaseWarn {
+		return
+	}
+	for i := range f.delegations {
+		d := &f.delegations[i]
+		between := d.from == m.from && d.to == m.to || d.from == m.to && d.to == m.from
+		if between && i != m.delegation && f.repeats(d, m) >= m.set.Stop {
+			o.content, o.edges = events.Hash{}, append(o.edges[:0], edge{m.from, m.to}, edge{m.to, m.from})
+			return
+		}
+	}
 }
 
 func matchPair(f *Flow, m *moment, o *order) {

@@ -281,7 +281,7 @@ var Rules = [RuleCount]FlowRule{
 		Show:  func(f *Flow, _ *Setting) int64 { n, _ := rounds(f.pairRun[:], 2, maxRing); return n },
 		Value: func(f *Flow, m *moment, _ *Setting) int64 { return f.pingPong(m, &f.pairRun) }, Match: matchRing, Default: stop(3, 6)},
 	{ID: RuleRepeatedDelegation, Name: "repeated_delegation", Reason: "repeated_delegation", Unit: events.UnitRepeats, On: calls,
-		About:  "The same message from one agent to another, neither having worked in between; silence does not clear it.",
+		About:  "The same message from one agent to another, neither having worked in between; silence does not clear it. Where the log tells neither work nor answers, two within half a minute count as one, else five.",
 		Action: events.Deny, Scope: events.ScopePair, Status: 403, From: "weir", Cleans: true,
 		Text:  "{head}the same message was sent {n} times without work in between, {over}",
 		Needs: NeedCaller, Most: countKept,

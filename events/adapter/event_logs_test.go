@@ -63,7 +63,7 @@ var logTruths = []logTruth{
 	{truth{"llama_index/handoff_pingpong.events.jsonl", turns("sales", "support", 7), 0, nil, 2, 1, 2}, "llamaindex", events.CorrelationDerived, "warn a2a_ping_pong at hop 4", ""},
 	{truth{"llama_index/tool_loop.events.jsonl", nil, 0, times(5, "lookup_order"), 1, 1, 1}, "llamaindex", events.CorrelationDerived, "warn repetition_detected at call 3", ""},
 
-	{truth{"a2a/pingpong_v1.jsonl", turns("planner", "coder", 11), 11, nil, 2, 1, 2}, "a2a", events.CorrelationDerived, "", "the wire shows no work, and no answer before the end"},
+	{truth{"a2a/pingpong_v1.jsonl", turns("planner", "coder", 11), 11, nil, 2, 1, 2}, "a2a", events.CorrelationDerived, "warn repeated_delegation at hop 11", ""},
 	{truth{"a2a/pingpong_v03.jsonl", turns("planner", "coder", 7), 7, nil, 2, 1, 2}, "a2a", events.CorrelationDerived, "", "the wire shows no work, and no answer before the end"},
 	{truth{"a2a/pingpong_v1_stream.jsonl", turns("planner", "coder", 5), 5, nil, 2, 1, 2}, "a2a", events.CorrelationDerived, "", "the wire shows no work, and no answer before the end"},
 	{truth{"a2a/same_question_v1.jsonl", times(8, "planner > coder"), 8, nil, 2, 1, 1}, "a2a", events.CorrelationDerived, "warn repeated_delegation at hop 3", ""},
