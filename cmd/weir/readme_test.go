@@ -45,6 +45,28 @@ func TestReadmeRules(t *testing.T) {
 	}
 }
 
+// TestReadmePromises holds that each scenario of a promise is of one that the README makes: who
+// takes a sentence back, or words it anew, looks at what it is held by.
+func TestReadmePromises(t *testing.T) {
+	flow, err := os.ReadFile(filepath.Join(root, "analyzer/rulebook/behaviour_promises.flow"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Join(strings.Fields(readme(t)), " ")
+	held := 0
+	for line := range strings.Lines(string(flow)) {
+		title, ok := strings.CutPrefix(strings.TrimSpace(line), "# ")
+		if promise, _, _ := strings.Cut(title, ":"); ok {
+			if held++; !strings.Contains(text, promise) {
+				t.Errorf("the README does not promise: %s", promise)
+			}
+		}
+	}
+	if held == 0 {
+		t.Error("no scenario holds a promise")
+	}
+}
+
 // rulesTable is the rules by reason code, with what each row of them warns and stops at.
 func rulesTable() string {
 	var b strings.Builder
