@@ -31,9 +31,13 @@ func (c count) String() string {
 	return fmt.Sprintf("%.1f / %.1f (%d / %d of %d)", p(c.warned), p(c.stopped), c.warned, c.stopped, c.of)
 }
 
-func (s *set) count(loop bool, rule string) (c count) {
+func (s *set) count(loop bool, rule string) count {
+	return s.countIf(loop, rule, func(string) bool { return true })
+}
+
+func (s *set) countIf(loop bool, rule string, has func(run string) bool) (c count) {
 	for _, o := range s.runs {
-		if o.loop != loop {
+		if o.loop != loop || !has(o.name) {
 			continue
 		}
 		if rule == "" {
@@ -79,6 +83,9 @@ was warned, too. Runs without a loop are honest work: what is said against them 
 	for _, s := range sets {
 		fmt.Fprintf(&b, "| %s | %v | %v | %s |\n", s.name, s.count(true, ""), s.count(false, ""), share(s.count(true, "").of > 0, s.saved()))
 	}
+	if half := sets[0].half; half == "" {
+		writeHalves(&b, sets)
+	}
 	b.WriteString("\n## By rule\n\nOnly rules that said something.\n\n| rule | warns / stops at | set | loops | honest |\n|---|---|---|---|---|\n")
 	for _, row := range analyzer.Rows() {
 		for _, s := range sets {
@@ -88,20 +95,22 @@ was warned, too. Runs without a loop are honest work: what is said against them 
 			}
 		}
 	}
+	writeReached(&b, &l, sets)
 	b.WriteString(`
 ## Against a step limit
 
-The rival that costs nothing: a run is ended after a number of calls, set so that at most this share of the honest runs of the same set
-is cut. In the columns stands the share of the calls of loops that it saves, and for the rules the share that they save and of honest
-runs that they stop, as they are.
+The rival that costs nothing: a run is ended after a number of calls. Both are calibrated on the honest runs of the same set, so that at most
+the given share of them is stopped: the thresholds of all rows together by how rare their values are ("weir limits calibrate"), and the number of
+calls. In the columns stands the share of the calls of loops that each saves. A set with too few honest runs for a share has no line for it.
 
-| set | step limit at 0.5 % | at 1 % | at 5 % | rules save | rules stop wrongly |
-|---|---|---|---|---|---|
+| set | honest runs stopped | rules save | a step limit saves |
+|---|---|---|---|
 `)
 	for _, s := range sets {
-		if loops, honest := s.count(true, ""), s.count(false, ""); loops.of > 0 && honest.of > 0 {
-			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", s.name, s.stepLimit(0.005), s.stepLimit(0.01), s.stepLimit(0.05),
-				share(true, s.saved()), share(true, float64(honest.stopped)/float64(honest.of)))
+		for _, x := range s.shares {
+			if x.Failed > 0 {
+				fmt.Fprintf(&b, "| %s | at most %.1f %% | %s | %s |\n", s.name, 100*x.Share, share(true, x.Rules), share(true, x.Steps))
+			}
 		}
 	}
 	_, err := io.WriteString(w, b.String())
@@ -125,25 +134,59 @@ func thresholds(s *analyzer.Setting) string {
 	return one(s.Warn) + " / " + one(s.Stop)
 }
 
-// stepLimit says which number of calls at most the given share of the honest runs passes, and
-// how much of the loops' calls come after it.
-func (s *set) stepLimit(wrong float64) string {
-	var honest []int64
-	var after, calls int64
-	for _, o := range s.runs {
-		if !o.loop {
-			honest = append(honest, o.calls)
-		}
+// writeHalves says how the rules do on runs on which a change was tried, and on the others.
+func writeHalves(b *strings.Builder, sets []*set) {
+	b.WriteString(`
+## By half
+
+Runs fall into two halves by a hash of their names. Changes are tried on the odd half ("-half odd") and judged by the even one, of which more is to be
+expected of runs that nobody here has seen.
+
+| set | odd: loops | odd: honest | even: loops | even: honest |
+|---|---|---|---|---|
+`)
+	for _, s := range sets {
+		even := func(run string) bool { return !isOdd(run) }
+		fmt.Fprintf(b, "| %s | %v | %v | %v | %v |\n", s.name, s.countIf(true, "", isOdd), s.countIf(false, "", isOdd), s.countIf(true, "", even), s.countIf(false, "", even))
 	}
-	slices.Sort(honest)
-	limit := honest[len(honest)-1-min(len(honest)-1, int(wrong*float64(len(honest))))]
-	for _, o := range s.runs {
-		if o.loop {
-			calls += o.calls
-			after += max(0, o.calls-limit)
+}
+
+// writeReached says of each row that is on what honest runs reach, which is what its numbers rest on.
+func writeReached(b *strings.Builder, l *analyzer.Limits, sets []*set) {
+	b.WriteString(`
+## What honest runs reach
+
+Of each row that is on by default, the greatest value in each of the honest runs of all sets: what one in a hundred and one in a thousand of them reaches or
+passes, the greatest of all, and how many reach the stop. Slow calls count as rules count them.
+
+| rule | warns / stops at | 1 in 100 | 1 in 1,000 | most | reach the stop |
+|---|---|---|---|---|---|
+`)
+	for id := range analyzer.RuleCount {
+		row := analyzer.FlowRow(id)
+		set := row.Setting(l)
+		if set.Mode == analyzer.ModeOff || set.Mute() || row.ModeOnly() || row.Fixed {
+			continue
 		}
+		var most []int64
+		over := 0
+		for _, s := range sets {
+			for _, o := range s.runs {
+				if o.loop {
+					continue
+				}
+				if most = append(most, o.most[id]); o.most[id] >= set.Stop {
+					over++
+				}
+			}
+		}
+		if len(most) == 0 {
+			continue
+		}
+		slices.Sort(most)
+		rank := func(one int) int64 { return most[len(most)-1-(len(most)-1)/one] }
+		fmt.Fprintf(b, "| %s | %s | %d | %d | %d | %d of %d |\n", row.Name, thresholds(set), rank(100), rank(1000), most[len(most)-1], over, len(most))
 	}
-	return fmt.Sprintf("%.1f %% (%d calls)", 100*float64(after)/float64(max(1, calls)), limit)
 }
 
 func listWrong(w io.Writer, sets []*set) {

@@ -17,6 +17,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"weir/analyzer"
+	"weir/cmd/internal/backtest"
 	"weir/cmd/internal/pump"
 	"weir/events"
 	"weir/events/adapter"
@@ -56,12 +57,13 @@ func endedWell(l labels) bool { return !l.is("ran_to_cap") && l.is("correct") }
 
 // set is one set of runs, and what was found in it.
 type set struct {
-	name  string
-	files []string
-	kind  *kind // nil for sessions: each file is one honest run
-	label map[string]labels
-	half  string
-	runs  []*outcome
+	name   string
+	files  []string
+	kind   *kind // nil for sessions: each file is one honest run
+	label  map[string]labels
+	half   string
+	runs   []*outcome
+	shares []backtest.Saving // by rules, and by a step limit, as far as there are honest runs enough
 }
 
 // outcome is what a replay said of one run.
@@ -73,6 +75,7 @@ type outcome struct {
 	warned bool
 	stop   bool
 	rules  map[string]*said
+	most   [analyzer.RuleCount]int64 // that each row measured
 }
 
 // said is what one rule did to a run.
@@ -183,9 +186,10 @@ func (s *set) measure(l analyzer.Limits) error {
 
 // inHalf tells whether a run belongs to the half that was asked for.
 func (s *set) inHalf(name string) bool {
-	odd := xxhash.Sum64String(name)>>7&1 == 1
-	return s.half == "" || odd == (s.half == "odd")
+	return s.half == "" || isOdd(name) == (s.half == "odd")
 }
+
+func isOdd(name string) bool { return xxhash.Sum64String(name)>>7&1 == 1 }
 
 // replay folds one file. In a labelled set every flow of it is a run, else the file is.
 func (s *set) replay(l analyzer.Limits, file string) ([]*outcome, error) {
@@ -202,6 +206,11 @@ func (s *set) replay(l analyzer.Limits, file string) ([]*outcome, error) {
 	if err != nil {
 		return nil, err
 	}
+	trial, err := backtest.NewTrial(context.Background(), l)
+	if err != nil {
+		return nil, err
+	}
+	trial.Steps = s.kind != nil
 	runs := map[string]*outcome{}
 	var ev events.Event
 	for i := range evs {
@@ -220,12 +229,24 @@ func (s *set) replay(l analyzer.Limits, file string) ([]*outcome, error) {
 			o = &outcome{name: strings.Clone(name), rules: map[string]*said{}}
 			runs[o.name] = o
 		}
+		trial.Fold(&ev)
 		given := r.Fold(&ev, int64(i))
 		if (ev.Kind == events.AgentCall || ev.Kind == events.ToolCall) && ev.By() != events.OriginUser {
 			o.calls++
 		}
 		for j := range given {
 			o.note(&given[j])
+		}
+	}
+	for _, f := range trial.Flows() {
+		name := base
+		if s.kind != nil {
+			name = f.ID
+		}
+		if o := runs[name]; o != nil {
+			for row := range o.most {
+				o.most[row] = max(o.most[row], f.Most(analyzer.RuleID(row)))
+			}
 		}
 	}
 	var out []*outcome
@@ -237,6 +258,14 @@ func (s *set) replay(l analyzer.Limits, file string) ([]*outcome, error) {
 			}
 		}
 		out = append(out, o)
+	}
+	if s.kind != nil {
+		good := func(f *backtest.Flow) bool {
+			o := runs[f.ID]
+			return o != nil && !o.loop && s.kind.honest(s.label[f.ID])
+		}
+		failed := func(f *backtest.Flow) bool { o := runs[f.ID]; return o != nil && o.loop }
+		s.shares = trial.Savings([]float64{0.005, 0.01, 0.05}, good, failed)
 	}
 	return out, nil
 }
