@@ -2,8 +2,6 @@ package backtest
 
 import (
 	"fmt"
-	"hash/fnv"
-	"io"
 	"math"
 	"slices"
 
@@ -13,12 +11,14 @@ import (
 // Calibration is limits of which at most a share of good flows is stopped.
 //
 // Rows that measure different things are made alike by how rare a value is among good
-// flows: one half of them says, of every row and value, what part of good flows reaches
-// it. A flow is as unusual as its rarest value. The other half says how unusual good
-// flows become, and the limit is drawn there by split conformal prediction: of n flows
+// flows: they say, of every row and value, what part of them reaches it. A flow is as
+// unusual as its rarest value. Each good flow is looked at among all others, as one
+// that comes later will be, and the limit is drawn by conformal prediction: of n flows
 // at most the floor(share*(n+1)) most unusual may lie beyond it. If the next flow is of
-// the same kind, it is stopped with a probability of at most share, whatever the rules
-// measure and however many there are.
+// the same kind, it is stopped with a probability of about share, whatever the rules
+// measure and however many there are. To rank one half and to draw the line by the other
+// would make the promise exact and the line twice as coarse: at half a per cent of a
+// thousand flows two of them would decide.
 type Calibration struct {
 	Share   float64         `json:"share"`
 	Good    int             `json:"good_flows"`
@@ -37,31 +37,22 @@ func LeastGood(share float64) int { return 2 * int(math.Ceil(1/share-1-1e-9)) }
 // Calibrate calibrates the limits of a trial that kept steps on the good flows in it.
 // Rows that are off, or do not stop, take no part.
 func (t *Trial) Calibrate(share float64, good func(*Flow) bool) (*Calibration, error) {
-	var rank, rest, all []*Flow
+	var all []*Flow
 	for _, f := range t.list {
-		if !good(f) {
-			continue
-		}
-		all = append(all, f)
-		half := fnv.New32a()
-		_, _ = io.WriteString(half, f.ID) // a hash takes everything
-		if half.Sum32()&1 == 0 {
-			rank = append(rank, f)
-		} else {
-			rest = append(rest, f)
+		if good(f) {
+			all = append(all, f)
 		}
 	}
-	// The halves are drawn by the flows' names, so they are not quite equal.
-	if n := min(len(rank), len(rest)); share <= 0 || share >= 1 || n < LeastGood(share)/2 {
+	if share <= 0 || share >= 1 || len(all) < LeastGood(share) {
 		return nil, fmt.Errorf("to promise that at most %s of good flows are stopped takes some %d good flows, and there are %d", percent(share), LeastGood(share), len(all))
 	}
-	r := t.rarity(rank)
-	unusual := make([]float64, len(rest))
-	for i, f := range rest {
+	r := t.rarity(all)
+	unusual := make([]float64, len(all))
+	for i, f := range all {
 		unusual[i] = r.of(f)
 	}
 	slices.Sort(unusual)
-	line := unusual[int(share*float64(len(rest)+1)+1e-9)-1]
+	line := unusual[int(share*float64(len(all)+1)+1e-9)-1]
 	c := &Calibration{Share: share, Good: len(all), Limits: t.Limits}
 	for id := range analyzer.RuleCount {
 		if r.takesPart(id) {
@@ -121,15 +112,29 @@ func (r *rarity) share(id analyzer.RuleID, value int32) float64 {
 	return float64(max(1, list[r.n-1])) / float64(value) / float64(r.n+1)
 }
 
-// of is the share of the flow's rarest value.
+// of is the share of the flow's rarest value among the others.
 func (r *rarity) of(f *Flow) float64 {
 	least := 1.0
 	for id := range analyzer.RuleCount {
 		if r.takesPart(id) && f.most[id] > 1 {
-			least = min(least, r.share(id, f.most[id]+r.lasts[id]))
+			least = min(least, r.amongOthers(id, f.most[id]+r.lasts[id]))
 		}
 	}
 	return least
+}
+
+// amongOthers is share for a flow that is itself one of the n: what it is without it.
+func (r *rarity) amongOthers(id analyzer.RuleID, value int32) float64 {
+	list := r.values[id]
+	at, _ := slices.BinarySearch(list, value)
+	if reach := r.n - 1 - at; reach > 0 {
+		return float64(1+reach) / float64(r.n)
+	}
+	most := int32(1)
+	if r.n > 1 {
+		most = max(1, list[r.n-2])
+	}
+	return float64(most) / float64(value) / float64(r.n)
 }
 
 // first is the least value of the row that is rarer than the line; nothing is stopped at
