@@ -9,11 +9,11 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	texttemplate "text/template"
 
 	"weir/analyzer"
-	"weir/cmd/internal/cli"
 	"weir/events"
 )
 
@@ -117,13 +117,22 @@ func thresholds(r RuleReport) string {
 	return "Warns at " + value(r.Unit, *r.Warn) + ", stops at " + amount(r.Unit, *r.Stop)
 }
 
+// commas writes a number with a comma after every three digits.
+func commas(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
 // grouped is a whole number of any kind with a comma after every three digits.
 func grouped(n any) string {
 	switch n := n.(type) {
 	case int:
-		return cli.Grouped(int64(n))
+		return commas(int64(n))
 	case int64:
-		return cli.Grouped(n)
+		return commas(n)
 	}
 	return fmt.Sprint(n)
 }
@@ -133,7 +142,7 @@ func value(u events.Unit, v int64) string {
 	if u == events.UnitUSD {
 		return amount(u, v)
 	}
-	return cli.Grouped(v)
+	return commas(v)
 }
 
 func threshold(u events.Unit, v *int64) string {

@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"weir/analyzer"
-	"weir/cmd/internal/cli"
 	"weir/events"
 )
 
@@ -108,5 +107,5 @@ func amount(u events.Unit, v int64) string {
 	if u == events.UnitUSD {
 		return fmt.Sprintf("$%.2f", float64(v)/1e6)
 	}
-	return fmt.Sprintf("%s %s", cli.Grouped(v), u)
+	return fmt.Sprintf("%s %s", commas(v), u)
 }

@@ -74,6 +74,7 @@ var laws = []law{
 		"weir/cmd/internal/budget", "weir/cmd/internal/clock", "weir/cmd/internal/gate", "weir/cmd/internal/intake", "weir/cmd/internal/limits", "weir/cmd/internal/problem", "weir/cmd/internal/pump",
 		"weir/cmd/internal/selftest", "github.com/cespare/xxhash/v2"}, not: []string{"os", "weir/events/kafka"}},
 	{folder: "cmd/internal/ask", may: []string{"weir/events", "weir/analyzer", "weir/state", "weir/sink/check", "weir/sink/guard", "weir/cmd/internal/clock", "github.com/cespare/xxhash/v2"}, not: []string{"os", "weir/events/kafka"}},
+	{folder: "cmd/internal/backtest", may: []string{"weir/analyzer", "weir/events", "weir/cmd/internal/pump"}, not: []string{"net"}},
 	{folder: "cmd/internal/logs", may: []string{"weir/events"}, not: []string{"net"}},
 	{folder: "cmd/internal/clock", not: []string{"net", "os"}},
 	{folder: "cmd/internal/selftest", may: []string{"weir/events", "weir/analyzer", "weir/state", "weir/sink/prom", "weir/cmd/internal/clock", "weir/cmd/internal/retry"}, not: []string{"net", "os", "weir/events/kafka"}},
