@@ -32,12 +32,16 @@ silent for longer than its limits allow, though nothing is known that it waits f
 				fs.BoolVar(&q.Stuck, "stuck", false, "list only those that are stuck, or may be, or were archived for it")
 				fs.IntVar(&q.Limit, "limit", 20, "list at most so many `AGENTS`")
 				projects := fs.Bool("projects", false, "list projects instead, of which messages are counted")
+				trees := fs.Bool("trees", false, "list trees of flows instead, of which all that is spent is counted together")
 				return func(ctx context.Context, env *cli.Env, args []string) error {
 					if err := cli.Want(args, 0, 0, ""); err != nil {
 						return err
 					}
-					if *projects {
+					switch {
+					case *projects:
 						q.Kind = pump.KindProject
+					case *trees:
+						q.Kind = pump.KindTree
 					}
 					return listAgents(ctx, env, place, q)
 				}
@@ -48,6 +52,7 @@ silent for longer than its limits allow, though nothing is known that it waits f
 			Setup: func(fs *pflag.FlagSet) cli.Run {
 				place := newPlace(fs, true)
 				project := fs.Bool("project", false, "AGENT is the id of a project")
+				tree := fs.Bool("tree", false, "AGENT is the correlation id of the root of a tree of flows")
 				return func(ctx context.Context, env *cli.Env, args []string) error {
 					if err := cli.Want(args, 1, 1, "the id of an AGENT"); err != nil {
 						return err
@@ -58,8 +63,11 @@ silent for longer than its limits allow, though nothing is known that it waits f
 					}
 					defer done()
 					kind := pump.KindAgent
-					if *project {
+					switch {
+					case *project:
 						kind = pump.KindProject
+					case *tree:
+						kind = pump.KindTree
 					}
 					v, ok, err := k.agent(ctx, kind, args[0])
 					if err != nil {

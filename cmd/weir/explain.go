@@ -160,6 +160,9 @@ func matchText(m *events.Match) string {
 	}
 	add("by %s", m.From)
 	add("to %s", m.To)
+	if m.RootCorrelationID != "" {
+		parts = append(parts, "in the tree of "+m.RootCorrelationID)
+	}
 	add("of others than %s", m.NotFrom)
 	add("to others than %s", m.NotTo)
 	add("of %s", m.Tool)

@@ -86,6 +86,10 @@ func overAllFlows(r *analyzer.Row) (whose string, on []events.Kind) {
 		return whose, []events.Kind{events.AgentCall, events.ToolCall, events.VerdictAck}
 	case counts == analyzer.CountedProject:
 		whose = events.ScopeProject.String()
+	case counts == analyzer.CountedTreeDepth, counts == analyzer.CountedTreeChildren:
+		return events.ScopeFlow.String(), []events.Kind{events.AgentCall, events.ToolCall, events.LLMCall}
+	case counts >= analyzer.CountedTreeCalls:
+		return events.ScopeTree.String(), []events.Kind{events.AgentCall, events.ToolCall, events.LLMCall}
 	}
 	return whose, []events.Kind{events.AgentCall}
 }

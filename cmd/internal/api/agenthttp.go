@@ -52,15 +52,15 @@ func (a *Server) serveAgents(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, list)
 }
 
-// agentKind reads whether agents or projects are wanted.
+// agentKind reads whether agents, projects or trees of flows are wanted.
 func agentKind(r *http.Request) (string, error) {
 	switch kind := r.URL.Query().Get("kind"); kind {
 	case "", pump.KindAgent:
 		return pump.KindAgent, nil
-	case pump.KindProject:
-		return pump.KindProject, nil
+	case pump.KindProject, pump.KindTree:
+		return kind, nil
 	default:
-		return "", &problem.Error{Status: http.StatusBadRequest, Detail: fmt.Sprintf("kind=%q is not known; want agent or project", kind)}
+		return "", &problem.Error{Status: http.StatusBadRequest, Detail: fmt.Sprintf("kind=%q is not known; want agent, project or tree", kind)}
 	}
 }
 

@@ -117,7 +117,7 @@ func TestStuckAgent(t *testing.T) {
 	h.want(h.do("GET", "/v1/agents/planner?kind=project", ""), 404, "project")
 	h.want(h.do("GET", "/v1/inspect/agent", ""), 404)
 	h.want(h.do("GET", "/v1/agents?stuck=maybe", ""), 400, "want 1 or 0")
-	h.want(h.do("GET", "/v1/agents?kind=flow", ""), 400, "want agent or project")
+	h.want(h.do("GET", "/v1/agents?kind=flow", ""), 400, "want agent, project or tree")
 	h.want(h.do("GET", "/v1/agents?limit=-1", ""), 400, "not a number")
 	h.want(h.do("GET", "/v1/agents?kind=project", ""), 200, `"agents":[]`)
 

@@ -13,7 +13,7 @@ import (
 // AgentSummary is one agent, or one project, in a list.
 type AgentSummary struct {
 	Agent     string         `json:"agent"`
-	Kind      string         `json:"kind"` // agent or project
+	Kind      string         `json:"kind"` // agent, project or tree
 	State     string         `json:"state"`
 	Waiting   string         `json:"waiting,omitempty"`
 	Reason    events.Reason  `json:"reason_code,omitempty"`
@@ -50,7 +50,7 @@ type AgentList struct {
 
 // AgentQuery says which agents are wanted.
 type AgentQuery struct {
-	Kind  string // agent or project; "" is agent
+	Kind  string // agent, project or tree; "" is agent
 	Stuck bool   // only those that are stuck, or may be, or were archived for it
 	Limit int
 }
@@ -74,12 +74,16 @@ type NoteQuery struct {
 const (
 	KindAgent   = "agent"
 	KindProject = "project"
+	KindTree    = "tree" // of flows; its id is the correlation id of the root
 )
 
-// AgentKeyOf returns the key under which an agent or a project is folded.
+// AgentKeyOf returns the key under which an agent, a project or a tree of flows is folded.
 func AgentKeyOf(kind, id string) string {
-	if kind == KindProject {
+	switch kind {
+	case KindProject:
 		return analyzer.ProjectKey(id)
+	case KindTree:
+		return analyzer.TreeKey(id)
 	}
 	return analyzer.AgentKey(events.Party{Agent: id})
 }

@@ -32,6 +32,7 @@ function refuses(m) {
   if (m.turn_id) parts.push(" in turn ", name(m.turn_id, 24));
   if (m.not_turn_id) parts.push(" in other turns than ", name(m.not_turn_id, 24));
   if (m.task_id) parts.push(" for task ", name(m.task_id, 24));
+  if (m.root_correlation_id) parts.push(" in the tree of ", name(m.root_correlation_id, 24));
   if (m.project_id) parts.push(" in project ", name(m.project_id, 24));
   return parts;
 }
