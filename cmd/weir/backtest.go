@@ -467,8 +467,8 @@ func calibrateCommand() cli.Command {
 		Name: "calibrate", Args: "[FILE|DIR...|-]", Short: "print limits that stop at most a given share of good flows",
 		Long: `Folds a log of good flows and prints limits of which at most --share of further flows of
 the same kind is stopped: they say how rare each value of each rule is and, each looked at
-among the others (conformal prediction), how rare is too rare. It refuses when there are too
-few flows for such a promise. With
+among the others (conformal prediction), how rare is too rare. It refuses when there are
+too few flows for such a promise. With
 --marks the flows marked right are left out. With --labels, as in weir replay, the flows
 labelled honest are the good ones, and what would be saved in those that should be caught
 is printed beside a plain limit of steps calibrated on the same flows.`,
