@@ -47,8 +47,6 @@ lint: ## format, vet, staticcheck
 	cd cmd/weir/deploy && $(GO) vet ./...
 	$(STATICCHECK) ./...
 
-# Not in check: what it finds by chance must not hold up a change that has nothing to do
-# with it. What it has found is kept, and runs with the tests.
 .PHONY: vulnerabilities sbom reproducible
 vulnerabilities: ## known vulnerabilities that weir's code reaches; needs the database at vuln.go.dev
 	@out=$$($(GOVULNCHECK) ./... 2>&1); code=$$?; echo "$$out"; \
@@ -63,6 +61,8 @@ reproducible: ## build weir twice, in two folders with two caches, and compare t
 	  (cd "$$d/$$i" && GOCACHE="$$d/cache$$i" CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -o weir ./cmd/weir) || exit 1; done; \
 	sha256sum "$$d/1/weir" "$$d/2/weir" | cut -d' ' -f1; cmp "$$d/1/weir" "$$d/2/weir" && echo "reproducible: the same bytes"
 
+# Not in check: what it finds by chance must not hold up a change that has nothing to do
+# with it. What it has found is kept, and runs with the tests.
 fuzz: ## every fuzz target for FUZZTIME (1000x: so many inputs)
 	@for p in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
 	  for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz'); do \

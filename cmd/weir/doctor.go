@@ -202,8 +202,8 @@ func (d *doctor) sources(ctx context.Context) {
 	} else if err != nil {
 		return
 	} else {
-		body, err = io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-		_ = resp.Body.Close() // it was read
+		body, _ = io.ReadAll(io.LimitReader(resp.Body, 1<<20)) // what is cut off is no JSON
+		_ = resp.Body.Close()                                  // it was read
 	}
 	var ready struct {
 		Why   *[]string         `json:"why"`

@@ -125,7 +125,7 @@ func (c *collector) intake() {
 func (c *collector) verdicts() {
 	r := &c.reading
 	f := c.counter("verdicts_total", "Verdicts that were published.", "rule", "action", "mode")
-	expected := expectedVerdicts(r.Limits)
+	expected, silent := expectedVerdicts(r.Limits), silentReasons(r.Limits)
 	for at, reason := range events.Reasons() {
 		for a := events.Allow; a < ActionCount; a++ {
 			for shadow, mode := range [...]string{events.ModeEnforce, events.ModeShadow} {
@@ -139,13 +139,19 @@ func (c *collector) verdicts() {
 	leaked := c.counter("leaked_calls_total", "Calls that were in flight when an order against them went out.", "rule")
 	refused := c.counter("refused_calls_total", "Calls that were refused when they were asked for, or by a dispatcher that says so.", "rule")
 	for _, reason := range refusing() {
-		f.count(r.Defied[reason.Place()], string(reason))
-		leaked.count(r.Leaked[reason.Place()], string(reason))
-		refused.count(r.Refused[reason.Place()], string(reason))
+		at := reason.Place()
+		if r.Defied[at]+r.Leaked[at]+r.Refused[at] == 0 && silent[at] {
+			continue
+		}
+		f.count(r.Defied[at], string(reason))
+		leaked.count(r.Leaked[at], string(reason))
+		refused.count(r.Refused[at], string(reason))
 	}
 	f = c.counter("grants_total", "Times that a person granted a flow more of a limit.", "rule")
 	for _, reason := range grantable {
-		f.count(r.Granted[reason.Place()], string(reason))
+		if n := r.Granted[reason.Place()]; n > 0 || !silent[reason.Place()] {
+			f.count(n, string(reason))
+		}
 	}
 	f = c.counter("verdict_acks_total", "What dispatchers reported of orders; other is about none that stands for a flow.", "rule", "applied")
 	acks := func(at int, rule string) {
@@ -153,7 +159,9 @@ func (c *collector) verdicts() {
 		f.count(r.Acks[at][1], rule, "true")
 	}
 	for _, reason := range flowReasons() {
-		acks(reason.Place(), string(reason))
+		if at := reason.Place(); r.Acks[at] != [2]int64{} || !silent[at] {
+			acks(at, string(reason))
+		}
 	}
 	acks(events.ReasonCount, "other")
 	c.gauge("verdicts_unsent", "Verdicts that wait to be published.").count(r.Unsent)
@@ -170,11 +178,38 @@ var grantable = func() (out []events.Reason) {
 	return out
 }()
 
+// speaks tells whether the limits have the rule of a row about flows say anything, be it in
+// an override alone. Limits that are not known yet have all speak.
+func speaks(l *analyzer.Limits, row int) bool {
+	return l == nil || analyzer.Rules[row].ID == analyzer.RuleOperator || !l.Rules[row].Mute() ||
+		slices.ContainsFunc(l.Overrides, func(o analyzer.Override) bool { return int(o.Rule) == row })
+}
+
+// silentReasons are those of which all rows are about flows and off: series of what cannot
+// happen are left out, and come with the limits that turn it on.
+func silentReasons(l *analyzer.Limits) (x [events.ReasonCount]bool) {
+	for i := range analyzer.Rules {
+		x[analyzer.Rules[i].Reason.Place()] = true
+	}
+	for i := range analyzer.Rules {
+		if speaks(l, i) {
+			x[analyzer.Rules[i].Reason.Place()] = false
+		}
+	}
+	for i := range analyzer.AgentRules {
+		x[analyzer.AgentRules[i].Reason.Place()] = false
+	}
+	return x
+}
+
 // expectedVerdicts says which verdicts the rules give: those are there before the first
 // of them, or nobody would see the first in a rate.
 func expectedVerdicts(l *analyzer.Limits) (x [events.ReasonCount][ActionCount][2]bool) {
 	for i := range analyzer.Rules {
 		rule := &analyzer.Rules[i]
+		if !speaks(l, i) {
+			continue
+		}
 		e := &x[rule.Reason.Place()]
 		e[events.Allow][0] = true
 		e[rule.Action][0], e[rule.Action][1] = true, true

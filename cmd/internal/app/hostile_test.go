@@ -50,6 +50,9 @@ func TestHostileBodies(t *testing.T) {
 		return append(out, `"z":1}`...)
 	}
 	repeated := func(head, item, tail string, n int) []byte { return []byte(head + strings.Repeat(item, n) + tail) }
+	part := func(name string) string {
+		return "--x\r\nContent-Disposition: form-data; name=\"" + name + "\"; filename=\"" + name + "\"\r\n\r\n"
+	}
 	const ndjson, json, proto = "application/x-ndjson", "application/json", "application/x-protobuf"
 	for _, c := range []struct {
 		name, path, contentType string
@@ -68,7 +71,8 @@ func TestHostileBodies(t *testing.T) {
 		{"a hook with many members", "/v1/hook", json, members(200_000), 200},
 		{"an ask with many members", "/v1/check", json, members(200_000), 400},
 		{"an order with many members", "/v1/inspect/play", json, members(200_000), 400},
-		{"a log of nothing but faults", "/v1/inspect/compare", json, repeated(`{"log":"{\"kind\":\"agent.call\"}\n`, `x\n`, `"}`, 2_000_000), 400},
+		{"a log of nothing but faults", "/v1/inspect/backtest", "multipart/form-data; boundary=x",
+			repeated(part("a")+"profile: balanced\r\n"+part("b")+"profile: none\r\n"+part("log")+"{\"kind\":\"agent.call\"}\n", "x\n", "\r\n--x--\r\n", 2_000_000), 422},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := begin(t, Options{})

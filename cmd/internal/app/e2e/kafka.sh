@@ -2,7 +2,7 @@
 # Apache Kafka 4 (one KRaft node) from the jars of Maven: no distribution archive and
 # no container. It listens on 127.0.0.1 only.
 #
-#   kafka.sh jars                fetch the jars into the user's cache, once
+#   kafka.sh jars                fetch the jars into the user's cache, once, and print their folder
 #   kafka.sh start DIR PORT      start a broker in the background, return when it serves
 #   kafka.sh stop DIR            stop that broker by its process id
 #   kafka.sh streams             fetch Kafka Streams as well, and print the folder of its jars
@@ -34,7 +34,7 @@ need_java() {
 
 # Maven resolves what is needed at run time into a folder that is renamed when it is
 # complete: a fetch that was interrupted leaves nothing that looks whole.
-jars() { fetch "$libs" ""; }
+jars() { fetch "$libs" "" && echo "$libs"; }
 
 # The broker's jars have a JSON parser that a program on Kafka Streams can use.
 streams() { fetch "$libs-streams" "$(dependency org.apache.kafka kafka-streams "$version")" && echo "$libs-streams"; }

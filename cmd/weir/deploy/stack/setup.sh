@@ -88,9 +88,7 @@ golang() {
 # Apache Kafka's jars, and its own reader of the variables KAFKA_*, on a small Java.
 kafka() {
   local image=$dir/images/kafka opt=/opt/kafka jars tools=$dir/kafka-tools
-  "$repo/cmd/internal/app/e2e/kafka.sh" jars || cannot "no Kafka"
-  jars=$(echo "${KAFKA_JARS:-${XDG_CACHE_HOME:-$HOME/.cache}/weir}"/kafka-*/)
-  [ -d "$jars" ] || jars=$KAFKA_JARS
+  jars=$("$repo/cmd/internal/app/e2e/kafka.sh" jars) || cannot "no Kafka"
   local version
   version=$(basename "$(ls "$jars"/kafka_2.13-*.jar)" .jar)
   version=${version#kafka_2.13-}
