@@ -600,3 +600,48 @@ func (f *Flow) ageOf(at events.Stamp) time.Duration {
 func (f *Flow) since(at events.Stamp) uint32 {
 	return uint32(min(max(0, at-f.start), 1<<32-1))
 }
+
+// Clone returns a copy that shares nothing with f but its strings.
+func (f *Flow) Clone() *Flow {
+	c := new(Flow)
+	f.copyTo(c)
+	return c
+}
+
+// copyTo makes dst equal to f, keeping the memory of dst's slices.
+func (f *Flow) copyTo(dst *Flow) {
+	dst.Reset(f.key)
+	old := *dst
+	*dst = *f
+	dst.ids = append(old.ids, f.ids...)
+	dst.tools = append(old.tools, f.tools...)
+	dst.rate = append(old.rate, f.rate...)
+	dst.ring = append(old.ring, f.ring...)
+	dst.streakAt = append(old.streakAt, f.streakAt...)
+	dst.delegations = append(old.delegations, f.delegations...)
+	dst.turnSeen = append(old.turnSeen, f.turnSeen...)
+	dst.conversations = append(old.conversations, f.conversations...)
+	dst.tasks = append(old.tasks, f.tasks...)
+	dst.offences = append(old.offences, f.offences...)
+	dst.overrides = append(old.overrides, f.overrides...)
+	dst.gone = old.gone
+	dst.parties, dst.pairs, dst.orders = old.parties, old.pairs, old.orders
+	for i := range f.parties {
+		p, q := dst.addParty(), &f.parties[i]
+		calls, seen, runs := append(p.calls, q.calls...), append(p.seen, q.seen...), append(p.runs, q.runs...)
+		*p = *q
+		p.calls, p.seen, p.runs = calls, seen, runs
+	}
+	for i := range f.pairs {
+		p, q := dst.addPair(), &f.pairs[i]
+		answers := append(p.answers, q.answers...)
+		*p = *q
+		p.answers = answers
+	}
+	for i := range f.orders {
+		o, q := dst.addOrder(), &f.orders[i]
+		edges, calls := append(o.edges, q.edges...), append(o.calls, q.calls...)
+		*o = *q
+		o.edges, o.calls = edges, calls
+	}
+}

@@ -76,6 +76,19 @@ func newSource(fs *pflag.FlagSet) *source {
 		marks: fs.String("marks", "", "take what people said of flows from this `FILE` (see weir review)")}
 }
 
+// one folds the logs by the limits of the command line alone.
+func (s *source) one(ctx context.Context, env *cli.Env, args []string, steps bool) (analyzer.Limits, *backtest.Trial, error) {
+	limits, err := s.judging.limits()
+	if err != nil {
+		return limits, nil, err
+	}
+	trials, _, _, err := s.trial(ctx, env, args, steps, limits)
+	if err != nil {
+		return limits, nil, err
+	}
+	return limits, trials[0], nil
+}
+
 // trial folds the log by each of the limits.
 func (s *source) trial(ctx context.Context, env *cli.Env, args []string, steps bool, limits ...analyzer.Limits) (trials []*backtest.Trial, bad *refusals, elapsed time.Duration, err error) {
 	for _, l := range limits {
@@ -444,15 +457,11 @@ It refuses to guess from fewer than 100 honest flows.`,
 				if err != nil {
 					return err
 				}
-				limits, err := s.judging.limits()
+				limits, tried, err := s.one(ctx, env, args, false)
 				if err != nil {
 					return err
 				}
-				trials, _, _, err := s.trial(ctx, env, args, false, limits)
-				if err != nil {
-					return err
-				}
-				list, err := trials[0].Suggest(marks)
+				list, err := tried.Suggest(marks)
 				if err != nil {
 					return cli.Failure("%w", err).Advise("take a longer log; weir backtest says what there is")
 				}
@@ -510,11 +519,7 @@ func (s *source) calibrate(ctx context.Context, env *cli.Env, args []string, sha
 			says[t.flow] = t.says
 		}
 	}
-	limits, err := s.judging.limits()
-	if err != nil {
-		return err
-	}
-	trials, _, _, err := s.trial(ctx, env, args, true, limits)
+	limits, tried, err := s.one(ctx, env, args, true)
 	if err != nil {
 		return err
 	}
@@ -524,14 +529,14 @@ func (s *source) calibrate(ctx context.Context, env *cli.Env, args []string, sha
 		}
 		return f.Calls > 0 && marks[f.ID] != backtest.Right
 	}
-	c, err := trials[0].Calibrate(share, good)
+	c, err := tried.Calibrate(share, good)
 	if err != nil {
 		return cli.Failure("%w", err).Advise("take more good flows, or a greater --share")
 	}
 	env.Notice("%d of %d good flows are stopped by these limits; of further flows of the same kind, with 95 %% certainty, at most %.2g %%", c.Stopped, c.Good, 100*c.Upper)
 	env.Notice("a plain limit of steps that promises the same would be %d", c.Steps)
 	if len(labels) > 0 {
-		for _, x := range trials[0].Savings([]float64{0.005, 0.01, 0.05}, good, func(f *backtest.Flow) bool { return says[f.ID] == shouldBeCaught }) {
+		for _, x := range tried.Savings([]float64{0.005, 0.01, 0.05}, good, func(f *backtest.Flow) bool { return says[f.ID] == shouldBeCaught }) {
 			env.Notice("at %.2g %% of good flows stopped, %d failed flows: %.1f %% of their %s saved, by a limit of steps %.1f %%", 100*x.Share, x.Failed, 100*x.Rules, x.Unit, 100*x.Steps)
 		}
 	}

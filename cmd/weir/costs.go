@@ -62,15 +62,11 @@ func runCosts(ctx context.Context, env *cli.Env, o *source, args []string, since
 	if err := o.priced(prices); err != nil {
 		return err
 	}
-	limits, err := o.judging.limits()
+	_, tried, err := o.one(ctx, env, args, false)
 	if err != nil {
 		return err
 	}
-	trials, _, _, err := o.trial(ctx, env, args, false, limits)
-	if err != nil {
-		return err
-	}
-	if err := printCosts(env, trials[0].Costs(), by); err != nil {
+	if err := printCosts(env, tried.Costs(), by); err != nil {
 		return err
 	}
 	return o.reading.done(env)

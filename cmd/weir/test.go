@@ -144,16 +144,12 @@ func (s *source) testMarks(ctx context.Context, env *cli.Env, args []string) err
 	if len(marks) == 0 {
 		return cli.Failure("there is no mark in %s", *s.marks).Advise("weir review mark FLOW right|wrong makes one")
 	}
-	limits, err := s.judging.limits()
-	if err != nil {
-		return err
-	}
-	trials, _, _, err := s.trial(ctx, env, args, false, limits)
+	_, tried, err := s.one(ctx, env, args, false)
 	if err != nil {
 		return err
 	}
 	flows := map[string]*backtest.Flow{}
-	for _, f := range trials[0].Flows() {
+	for _, f := range tried.Flows() {
 		flows[f.ID] = f
 	}
 	type result struct {

@@ -43,21 +43,31 @@ type bench struct {
 // astray is the share of flows that run away: most are honest where weir is used.
 const astray = 0.02
 
-func (b *bench) run(ctx context.Context) (err error) {
+// up builds weir and starts a broker, and returns what ends and removes what there is of it.
+func (b *bench) up(ctx context.Context) (down func() error, err error) {
+	down = func() error { return nil }
 	if b.dir, err = os.MkdirTemp("", "weir-bench-"); err != nil {
-		return err
+		return down, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(b.dir)) }()
+	down = func() error { return os.RemoveAll(b.dir) }
 	if b.binary, err = build(ctx, b.dir); err != nil {
-		return err
+		return down, err
 	}
 	if b.server, err = newServer(b.real, filepath.Join(b.dir, "broker")); err != nil {
-		return err
+		return down, err
 	}
 	if err := b.server.start(ctx); err != nil {
+		return down, err
+	}
+	return func() error { return errors.Join(b.server.stop(), os.RemoveAll(b.dir)) }, nil
+}
+
+func (b *bench) run(ctx context.Context) (err error) {
+	down, err := b.up(ctx)
+	defer func() { err = errors.Join(err, down()) }()
+	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, b.server.stop()) }()
 	fmt.Fprintf(b.out, "%s, %d cores, %d partitions, state synced to disk, all rules of the default profile\n\n", b.server.kind(), runtime.NumCPU(), b.partitions)
 	fmt.Fprintln(b.out, "| catch-up, medians (range) | events/s | events per CPU second | most memory | raw read: events/s, per CPU second | ratio: time, CPU |")
 	fmt.Fprintln(b.out, "| --- | --- | --- | --- | --- | --- |")

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"runtime"
 	"syscall"
@@ -34,20 +33,11 @@ func loads(most int) (rows []load) {
 
 // grow prints what one process costs as flows and partitions become more.
 func (b *bench) grow(ctx context.Context, most int) (err error) {
-	if b.dir, err = os.MkdirTemp("", "weir-growth-"); err != nil {
+	down, err := b.up(ctx)
+	defer func() { err = errors.Join(err, down()) }()
+	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(b.dir)) }()
-	if b.binary, err = build(ctx, b.dir); err != nil {
-		return err
-	}
-	if b.server, err = newServer(b.real, filepath.Join(b.dir, "broker")); err != nil {
-		return err
-	}
-	if err := b.server.start(ctx); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, b.server.stop()) }()
 	fmt.Fprintf(b.out, "%s, %d cores, both stages, all rules of the default profile, state synced to disk, flows within ten minutes; medians of %d (range)\n\n", b.server.kind(), runtime.NumCPU(), b.rounds)
 	fmt.Fprintln(b.out, "| live flows | partitions | events | CPU per event | events/s | most memory | state on disk |")
 	fmt.Fprintln(b.out, "| --- | --- | --- | --- | --- | --- | --- |")

@@ -40,24 +40,16 @@ func mixes(events int, seed uint64) []peerMix {
 
 // peers runs weir and Kafka Streams in turn over the same topics and prints their ratios.
 func (b *bench) peers(ctx context.Context, seed uint64) (err error) {
-	if b.dir, err = os.MkdirTemp("", "weir-peers-"); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(b.dir)) }()
-	if b.binary, err = build(ctx, b.dir); err != nil {
-		return err
-	}
-	if b.server, err = newServer(true, filepath.Join(b.dir, "broker")); err != nil {
+	b.real = true
+	down, err := b.up(ctx)
+	defer func() { err = errors.Join(err, down()) }()
+	if err != nil {
 		return err
 	}
 	streams, err := b.compileStreams(ctx)
 	if err != nil {
 		return err
 	}
-	if err := b.server.start(ctx); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, b.server.stop()) }()
 	fmt.Fprintf(b.out, "weir: all rules of the default profile, both stages, synced. Kafka Streams: five rules, RocksDB and changelog, at least once. %d partitions, medians of %d.\n\n", b.partitions, b.rounds)
 	fmt.Fprintln(b.out, "| flows | weir: events per CPU second, most memory | Kafka Streams | weir : Kafka Streams per CPU second, per second, memory |")
 	fmt.Fprintln(b.out, "| --- | --- | --- | --- |")
