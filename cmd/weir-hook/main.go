@@ -5,7 +5,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -20,13 +22,19 @@ func main() {
 	server := flag.String("server", "", "ask the weir that runs at this `URL` (WEIR_SERVER, else "+hook.DefaultServer+")")
 	tokenFile := flag.String("token-file", "", "`FILE` with the token that it wants (WEIR_TOKEN_FILE)")
 	closed := flag.Bool("closed", false, "refuse the use of tools when weir does not answer")
-	flag.Parse()
-	s := hook.Server{URL: or(*server, os.Getenv("WEIR_SERVER"), hook.DefaultServer), Closed: *closed}
+	// Coding agents take the code 2, with which flag ends by itself, for a refusal.
+	flag.CommandLine.Init("weir-hook", flag.ContinueOnError)
+	if err := flag.CommandLine.Parse(os.Args[1:]); errors.Is(err, flag.ErrHelp) {
+		return
+	} else if err != nil {
+		os.Exit(1)
+	}
+	s := hook.Server{URL: cmp.Or(*server, os.Getenv("WEIR_SERVER"), hook.DefaultServer), Closed: *closed}
 	if !strings.Contains(s.URL, "://") {
 		s.URL = "http://" + s.URL
 	}
 	s.URL = strings.TrimRight(s.URL, "/")
-	if file := or(*tokenFile, os.Getenv("WEIR_TOKEN_FILE")); file != "" {
+	if file := cmp.Or(*tokenFile, os.Getenv("WEIR_TOKEN_FILE")); file != "" {
 		// Without its token weir does not answer, and what follows from that is decided there.
 		token, err := os.ReadFile(file)
 		if err != nil {
@@ -39,13 +47,4 @@ func main() {
 		_, _ = fmt.Fprintln(os.Stderr, "weir-hook:", err)
 	}
 	os.Exit(code)
-}
-
-func or(values ...string) string {
-	for _, v := range values {
-		if v != "" {
-			return v
-		}
-	}
-	return ""
 }
