@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/bits"
 	"strings"
+
+	"weir/events/jsontext"
 )
 
 // HashAlgorithm names what made a Hash. Hashes of unlike algorithms are never equal.
@@ -127,9 +129,9 @@ func hex16(s string) (v uint64, ok bool) {
 		// its value, a letter's is 9 less; what is neither is found by writing the
 		// values as digits again.
 		x := bits.ReverseBytes64(head(s[i:]))
-		n := x&0x0f0f0f0f0f0f0f0f + x>>6&ones*9
-		letters := (n + ones*6) >> 4 & ones
-		if n&0xf0f0f0f0f0f0f0f0 != 0 || n+ones*'0'+letters*('a'-'0'-10) != x {
+		n := x&0x0f0f0f0f0f0f0f0f + x>>6&jsontext.Ones*9
+		letters := (n + jsontext.Ones*6) >> 4 & jsontext.Ones
+		if n&0xf0f0f0f0f0f0f0f0 != 0 || n+jsontext.Ones*'0'+letters*('a'-'0'-10) != x {
 			return 0, false
 		}
 		n = (n | n>>4) & 0x00ff00ff00ff00ff

@@ -92,7 +92,7 @@ func (s *scanner) quickName(o *object) bool {
 	i++
 	first := binary.LittleEndian.Uint64(p[i:])
 	n := 8
-	if quote := zeroBytes(first ^ ones*'"'); quote != 0 {
+	if quote := jsontext.ZeroBytes(first ^ jsontext.Ones*'"'); quote != 0 {
 		n = bits.TrailingZeros64(quote) >> 3
 		first &= quote&-quote>>7 - 1 // the bytes before the quote
 	} else {
@@ -100,7 +100,7 @@ func (s *scanner) quickName(o *object) bool {
 			if i+n+8 > len(p) {
 				return false
 			}
-			if quote := zeroBytes(binary.LittleEndian.Uint64(p[i+n:]) ^ ones*'"'); quote != 0 {
+			if quote := jsontext.ZeroBytes(binary.LittleEndian.Uint64(p[i+n:]) ^ jsontext.Ones*'"'); quote != 0 {
 				n += bits.TrailingZeros64(quote) >> 3
 				break
 			}
@@ -120,16 +120,6 @@ func (s *scanner) quickName(o *object) bool {
 	}
 	return false
 }
-
-// ones and tops have the lowest and the highest bit of each byte.
-const (
-	ones = 0x0101010101010101
-	tops = 0x8080808080808080
-)
-
-// zeroBytes has the top bit set of the first byte of x that is zero, if there is
-// one, and perhaps of later bytes, but of none before.
-func zeroBytes(x uint64) uint64 { return (x - ones) &^ x & tops }
 
 // nextAny is next for an object of which no field is known: each one is given.
 func (s *scanner) nextAny(o *object) bool {
@@ -301,7 +291,7 @@ func (s *scanner) plain(most int) (string, bool) {
 		// quote, a backslash, a control character or no ASCII. Borrows may set more of
 		// them, but only after the first.
 		x := binary.LittleEndian.Uint64(p[i:])
-		if stop := zeroBytes(x^ones*'"') | zeroBytes(x^ones*'\\') | (x-ones*' '|x)&tops; stop != 0 {
+		if stop := jsontext.ZeroBytes(x^jsontext.Ones*'"') | jsontext.ZeroBytes(x^jsontext.Ones*'\\') | (x-jsontext.Ones*' '|x)&jsontext.Tops; stop != 0 {
 			i += bits.TrailingZeros64(stop) >> 3
 			break
 		}

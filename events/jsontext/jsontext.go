@@ -12,22 +12,22 @@ import (
 	"unicode/utf8"
 )
 
-// ones and tops have the lowest and the highest bit of each byte.
+// Ones and Tops have the lowest and the highest bit of each byte.
 const (
-	ones = 0x0101010101010101
-	tops = 0x8080808080808080
+	Ones = 0x0101010101010101
+	Tops = 0x8080808080808080
 )
 
-// zeroBytes has the top bit set of the first byte of x that is zero, if there is one, and
+// ZeroBytes has the top bit set of the first byte of x that is zero, if there is one, and
 // perhaps of later bytes, but of none before.
-func zeroBytes(x uint64) uint64 { return (x - ones) &^ x & tops }
+func ZeroBytes(x uint64) uint64 { return (x - Ones) &^ x & Tops }
 
 // StringEnd returns the index of the first quote, backslash or control character of p from
 // i on, or the length of p.
 func StringEnd(p []byte, i int) int {
 	for ; i+8 <= len(p); i += 8 {
 		x := binary.LittleEndian.Uint64(p[i:])
-		if stop := zeroBytes(x^ones*'"') | zeroBytes(x^ones*'\\') | (x-ones*' ')&^x&tops; stop != 0 {
+		if stop := ZeroBytes(x^Ones*'"') | ZeroBytes(x^Ones*'\\') | (x-Ones*' ')&^x&Tops; stop != 0 {
 			return i + bits.TrailingZeros64(stop)>>3
 		}
 	}

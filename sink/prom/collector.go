@@ -125,7 +125,9 @@ func (c *collector) intake() {
 func (c *collector) verdicts() {
 	r := &c.reading
 	f := c.counter("verdicts_total", "Verdicts that were published.", "rule", "action", "mode")
-	expected, silent := expectedVerdicts(r.Limits), silentReasons(r.Limits)
+	expected := expectedVerdicts(r.Limits)
+	// Series of what the limits have turned off are left out, and come with those that turn it on.
+	silent := func(at int) bool { return expected[at] == [ActionCount][2]bool{} }
 	for at, reason := range events.Reasons() {
 		for a := events.Allow; a < ActionCount; a++ {
 			for shadow, mode := range [...]string{events.ModeEnforce, events.ModeShadow} {
@@ -140,7 +142,7 @@ func (c *collector) verdicts() {
 	refused := c.counter("refused_calls_total", "Calls that were refused when they were asked for, or by a dispatcher that says so.", "rule")
 	for _, reason := range refusing() {
 		at := reason.Place()
-		if r.Defied[at]+r.Leaked[at]+r.Refused[at] == 0 && silent[at] {
+		if r.Defied[at]+r.Leaked[at]+r.Refused[at] == 0 && silent(at) {
 			continue
 		}
 		f.count(r.Defied[at], string(reason))
@@ -149,7 +151,7 @@ func (c *collector) verdicts() {
 	}
 	f = c.counter("grants_total", "Times that a person granted a flow more of a limit.", "rule")
 	for _, reason := range grantable {
-		if n := r.Granted[reason.Place()]; n > 0 || !silent[reason.Place()] {
+		if n := r.Granted[reason.Place()]; n > 0 || !silent(reason.Place()) {
 			f.count(n, string(reason))
 		}
 	}
@@ -159,7 +161,7 @@ func (c *collector) verdicts() {
 		f.count(r.Acks[at][1], rule, "true")
 	}
 	for _, reason := range flowReasons() {
-		if at := reason.Place(); r.Acks[at] != [2]int64{} || !silent[at] {
+		if at := reason.Place(); r.Acks[at] != [2]int64{} || !silent(at) {
 			acks(at, string(reason))
 		}
 	}
@@ -183,23 +185,6 @@ var grantable = func() (out []events.Reason) {
 func speaks(l *analyzer.Limits, row int) bool {
 	return l == nil || analyzer.Rules[row].ID == analyzer.RuleOperator || !l.Rules[row].Mute() ||
 		slices.ContainsFunc(l.Overrides, func(o analyzer.Override) bool { return int(o.Rule) == row })
-}
-
-// silentReasons are those of which all rows are about flows and off: series of what cannot
-// happen are left out, and come with the limits that turn it on.
-func silentReasons(l *analyzer.Limits) (x [events.ReasonCount]bool) {
-	for i := range analyzer.Rules {
-		x[analyzer.Rules[i].Reason.Place()] = true
-	}
-	for i := range analyzer.Rules {
-		if speaks(l, i) {
-			x[analyzer.Rules[i].Reason.Place()] = false
-		}
-	}
-	for i := range analyzer.AgentRules {
-		x[analyzer.AgentRules[i].Reason.Place()] = false
-	}
-	return x
 }
 
 // expectedVerdicts says which verdicts the rules give: those are there before the first
