@@ -26,7 +26,7 @@ import (
 	"weir/events"
 	"weir/events/adapter"
 	"weir/events/adapter/jsonwalk"
-	"weir/events/adapter/teller"
+	"weir/events/adapter/pairing"
 	"weir/events/adapter/wire"
 	"weir/events/fingerprint"
 )
@@ -53,9 +53,9 @@ func score(head []byte) adapter.Match {
 	return adapter.NoMatch
 }
 
-type reader struct{ tell *teller.Teller }
+type reader struct{ pair *pairing.Pairer }
 
-func newReader(o adapter.Options) adapter.Adapter { return &reader{teller.New(o, "agentgateway")} }
+func newReader(o adapter.Options) adapter.Adapter { return &reader{pairing.New(o, "agentgateway")} }
 
 // line is one line of the log.
 type line struct {
@@ -163,7 +163,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	case l.at == 0:
 		return adapter.Missing("time", "want a time on every request")
 	}
-	r.line(l, r.tell.Key(record, true), emit)
+	r.line(l, r.pair.Key(record, true), emit)
 	return nil
 }
 
@@ -205,7 +205,7 @@ func (r *reader) begin(l *line, id string, kind events.Kind) *events.Event {
 		events.CorrelationConversation: l.word(contextID), events.CorrelationSession: l.session(),
 		events.CorrelationDerived: "agentgateway:" + adapter.ID([]byte(r.caller(l))),
 	}
-	e := r.tell.Begin(id, kind, l.at, &names)
+	e := r.pair.Begin(id, kind, l.at, &names)
 	e.ParentCorrelationID, e.RootCorrelationID = flow.Parent, flow.Root
 	e.TraceID, e.TurnID, e.From = trace, l.word(turnID), events.Party{Agent: r.caller(l)}
 	if kind == events.AgentCall {
@@ -248,10 +248,10 @@ func (r *reader) tool(l *line, key string, emit func(*events.Event)) {
 	e.Source += "/tools"
 	e.Tool = events.Tool{Name: l.word(toolName), CallID: key, Server: l.word(target), Type: "mcp"}
 	if args := l.text[toolArgs]; len(args) > 0 {
-		r.tell.Args(e, args)
+		r.pair.Args(e, args)
 	}
-	teller.Said(e, l.text[toolResult])
-	r.tell.Tell(e, emit)
+	pairing.Said(e, l.text[toolResult])
+	r.pair.Pair(e, emit)
 }
 
 func (r *reader) agent(l *line, key string, emit func(*events.Event)) {
@@ -259,10 +259,10 @@ func (r *reader) agent(l *line, key string, emit func(*events.Event)) {
 	e := r.begin(l, key+"/call", events.AgentCall)
 	e.Time = max(1, l.at-events.Stamp(e.DurationMS))
 	e.To, e.Status, e.ErrorType, e.DurationMS, e.TransferMode = to, events.StatusUnset, "", 0, events.ReturnToCaller
-	r.tell.Tell(e, emit)
+	r.pair.Pair(e, emit)
 	e = r.begin(l, key+"/return", events.AgentReturn)
 	e.From, e.To = to, e.From
-	r.tell.Tell(e, emit)
+	r.pair.Pair(e, emit)
 }
 
 func (l *line) path() string {
@@ -285,5 +285,5 @@ func (r *reader) model(l *line, key string, emit func(*events.Event)) {
 	e.Model, e.Provider = l.word(model), adapter.Word(l.text[provider], events.MaxProvider)
 	e.Usage = events.Usage{Known: true, Input: number(inputTokens), Output: number(outputTokens), CacheRead: number(cacheRead),
 		CacheCreation: number(cacheCreation), Reasoning: number(reasoning), Total: number(totalTokens)}
-	r.tell.Tell(e, emit)
+	r.pair.Pair(e, emit)
 }

@@ -22,7 +22,7 @@ import (
 	"weir/events"
 	"weir/events/adapter"
 	"weir/events/adapter/jsonwalk"
-	"weir/events/adapter/teller"
+	"weir/events/adapter/pairing"
 	"weir/events/fingerprint"
 )
 
@@ -56,7 +56,7 @@ func score(head []byte) adapter.Match {
 }
 
 type reader struct {
-	tell  *teller.Teller
+	pair  *pairing.Pairer
 	clock adapter.Clock
 	flows *adapter.Recent[string] // by session: the one that it was last called in
 	at    string                  // session whose log is read
@@ -66,7 +66,7 @@ type reader struct {
 
 func newReader(o adapter.Options) adapter.Adapter {
 	const most = 4096
-	r := &reader{tell: teller.New(o, "caco", events.CorrelationExplicit, events.CorrelationSession, events.CorrelationDerived),
+	r := &reader{pair: pairing.New(o, "caco", events.CorrelationExplicit, events.CorrelationSession, events.CorrelationDerived),
 		flows: adapter.NewRecent[string](o.HeldOr(most)), logs: adapter.NewRecent[bool](o.HeldOr(most)), heard: adapter.NewRecent[bool](o.HeldOr(most))}
 	return r
 }
@@ -161,7 +161,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	}
 	timed := l.at != 0
 	l.at = r.clock.At(l.at)
-	l.id = cmp.Or(l.id, r.tell.Key(record, timed))
+	l.id = cmp.Or(l.id, r.pair.Key(record, timed))
 	if l.post {
 		r.post(l, emit)
 	} else {
@@ -178,7 +178,7 @@ func (r *reader) begin(l *line, phase string, kind events.Kind, explicit string)
 	if f, ok := r.flows.Get(l.session); ok {
 		names[events.CorrelationSession] = f
 	}
-	e := r.tell.Begin(l.id+phase, kind, l.at, &names)
+	e := r.pair.Begin(l.id+phase, kind, l.at, &names)
 	e.ConversationID = l.session
 	return e
 }
@@ -230,13 +230,13 @@ func (r *reader) call(l *line, origin, from, correlation string, prompt []byte, 
 	if e.Origin = origins[origin]; from != "" {
 		e.Origin, e.From = events.OriginAgent, party(from)
 		worked, _ := r.logs.Get(from)
-		r.tell.Work = worked
+		r.pair.Work = worked
 	}
 	if e.Origin == events.OriginAgent && from == "" {
 		e.From = events.Party{Agent: "caco"} // some session, it does not say which
 	}
-	teller.Said(e, prompt)
-	r.tell.Tell(e, emit)
+	pairing.Said(e, prompt)
+	r.pair.Pair(e, emit)
 }
 
 // entry reads an event of a session log.
@@ -261,36 +261,36 @@ func (r *reader) entry(l *line, emit func(*events.Event)) {
 		}
 		r.call(l, cmp.Or(origin, "user"), from, "", text, emit)
 	case "tool.execution_start":
-		r.tell.Work = true
+		r.pair.Work = true
 		r.logs.Put(l.session, true)
 		e := r.begin(l, "/call", events.ToolCall, "")
 		e.From, e.Tool = party(l.session), events.Tool{Name: cmp.Or(d.tool, "tool"), CallID: d.call, Type: "function"}
 		e.Source += "/log"
-		r.tell.Args(e, d.args)
-		r.tell.Tell(e, emit)
+		r.pair.Args(e, d.args)
+		r.pair.Pair(e, emit)
 	case "tool.execution_complete":
-		r.tell.Work = true
+		r.pair.Work = true
 		r.logs.Put(l.session, true)
 		e := r.begin(l, "/result", events.ToolResult, "")
 		e.From, e.Tool = party(l.session), events.Tool{Name: cmp.Or(d.tool, "tool"), CallID: d.call, Type: "function"}
 		e.Source += "/log"
-		teller.Said(e, d.result)
+		pairing.Said(e, d.result)
 		if d.failed {
 			e.Status, e.ErrorType = events.StatusError, cmp.Or(fingerprint.Error(d.result), "error")
 		}
-		r.tell.Tell(e, emit)
+		r.pair.Pair(e, emit)
 	case "assistant.usage":
 		e := r.begin(l, "/llm", events.LLMCall, "")
 		e.From, e.Usage, e.Model = party(l.session), d.usage, d.model
-		r.tell.Tell(e, emit)
+		r.pair.Pair(e, emit)
 	case "assistant.message":
 		if len(d.content) == 0 {
 			return // it only calls tools
 		}
 		e := r.begin(l, "/return", events.AgentReturn, "")
 		e.From = party(l.session)
-		teller.Said(e, d.content)
-		r.tell.Tell(e, emit)
+		pairing.Said(e, d.content)
+		r.pair.Pair(e, emit)
 	}
 }
 

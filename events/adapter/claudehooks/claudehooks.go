@@ -20,7 +20,7 @@ import (
 	"weir/events"
 	"weir/events/adapter"
 	"weir/events/adapter/jsonwalk"
-	"weir/events/adapter/teller"
+	"weir/events/adapter/pairing"
 	"weir/events/fingerprint"
 )
 
@@ -50,7 +50,7 @@ func score(head []byte) adapter.Match {
 const maxRemembered = 4096
 
 type reader struct {
-	tell     *teller.Teller
+	pair     *pairing.Pairer
 	clock    adapter.Clock
 	sessions *adapter.Recent[*session]
 	uses     *adapter.Recent[*use]
@@ -69,10 +69,10 @@ type use struct{ from, to events.Party }
 
 func newReader(o adapter.Options) adapter.Adapter {
 	r := &reader{
-		tell:     teller.New(o, "claude-code-hooks", events.CorrelationExplicit, events.CorrelationPrompt, events.CorrelationSession),
+		pair:     pairing.New(o, "claude-code-hooks", events.CorrelationExplicit, events.CorrelationPrompt, events.CorrelationSession),
 		sessions: adapter.NewRecent[*session](o.HeldOr(maxRemembered)), uses: adapter.NewRecent[*use](o.HeldOr(maxRemembered)),
 	}
-	r.tell.Work = true
+	r.pair.Work = true
 	return r
 }
 
@@ -201,7 +201,7 @@ func (r *reader) begin(what string, kind events.Kind, l *line, s *session) *even
 		s.prompt = l.prompt
 	}
 	names := adapter.Names{events.CorrelationExplicit: l.correlation, events.CorrelationPrompt: s.prompt, events.CorrelationSession: l.session}
-	e := r.tell.Begin(what, kind, l.at, &names)
+	e := r.pair.Begin(what, kind, l.at, &names)
 	e.ConversationID = l.session
 	if kind == events.AgentCall {
 		e.Origin = events.OriginAgent
@@ -230,8 +230,8 @@ func (r *reader) prompt(l *line, s *session, emit func(*events.Event)) {
 	}
 	e := r.begin(what+"/prompt", events.AgentCall, l, s)
 	e.Origin, e.To = events.OriginUser, mainAgent(l)
-	teller.Said(e, l.said)
-	r.tell.Tell(e, emit)
+	pairing.Said(e, l.said)
+	r.pair.Pair(e, emit)
 }
 
 // callID is the id of a use of a tool: what the hook says, else a number that counts
@@ -266,15 +266,15 @@ func (r *reader) use(l *line, s *session, call string, emit func(*events.Event))
 		r.uses.Put(call, u)
 		e := r.begin(call+"/call", events.AgentCall, l, s)
 		e.From, e.To, e.TransferMode = u.from, u.to, events.ReturnToCaller
-		teller.Said(e, prompt)
-		r.tell.Tell(e, emit)
+		pairing.Said(e, prompt)
+		r.pair.Pair(e, emit)
 		return
 	}
 	e := r.begin(call+"/call", events.ToolCall, l, s)
 	e.From = actor(l)
 	e.Tool = tool(l.tool, call)
-	r.tell.Args(e, l.input)
-	r.tell.Tell(e, emit)
+	r.pair.Args(e, l.input)
+	r.pair.Pair(e, emit)
 }
 
 func tool(name, call string) events.Tool {
@@ -308,23 +308,23 @@ func (r *reader) after(l *line, s *session, emit func(*events.Event)) {
 	}
 	e := r.begin(call+"/result", events.ToolResult, l, s)
 	e.From, e.Tool = actor(l), tool(l.tool, call)
-	r.tell.Args(e, l.input)
-	teller.Said(e, l.said)
+	r.pair.Args(e, l.input)
+	pairing.Said(e, l.said)
 	if l.failed {
 		e.Status, e.ErrorType = events.StatusError, cmp.Or(fingerprint.Error(l.said), "error")
 	}
-	r.tell.Tell(e, emit)
+	r.pair.Pair(e, emit)
 }
 
 // back tells that a child answered.
 func (r *reader) back(what string, l *line, s *session, u *use, emit func(*events.Event)) {
 	e := r.begin(what, events.AgentReturn, l, s)
 	e.From, e.To = u.to, u.from
-	teller.Said(e, l.said)
+	pairing.Said(e, l.said)
 	if l.failed {
 		e.Status, e.ErrorType = events.StatusError, cmp.Or(fingerprint.Error(l.said), "error")
 	}
-	r.tell.Tell(e, emit)
+	r.pair.Pair(e, emit)
 }
 
 // childStop tells the answer of a child that ran on by itself.
@@ -343,8 +343,8 @@ func (r *reader) stop(l *line, s *session, emit func(*events.Event)) {
 	}
 	e := r.begin(what+"/return", events.AgentReturn, l, s)
 	e.From = mainAgent(l)
-	teller.Said(e, l.said)
-	r.tell.Tell(e, emit)
+	pairing.Said(e, l.said)
+	r.pair.Pair(e, emit)
 }
 
 // readTask reads which kind of agent is given what.

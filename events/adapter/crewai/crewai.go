@@ -19,7 +19,7 @@ import (
 
 	"weir/events"
 	"weir/events/adapter"
-	"weir/events/adapter/runtree"
+	"weir/events/adapter/spantree"
 	"weir/events/fingerprint"
 )
 
@@ -49,7 +49,7 @@ func score(head []byte) adapter.Match {
 const maxOpen = 16384
 
 type reader struct {
-	tree    *runtree.Tree
+	tree    *spantree.Tree
 	ignore  adapter.IgnoreArgs
 	repeats *adapter.Repeats
 	starts  *adapter.Recent[start]
@@ -68,7 +68,7 @@ type start struct {
 
 func newReader(o adapter.Options) adapter.Adapter {
 	most := o.HeldOr(maxOpen)
-	return &reader{tree: runtree.New(o, "crewai"), ignore: o.IgnoreArgs, repeats: adapter.NewRepeats(o),
+	return &reader{tree: spantree.New(o, "crewai"), ignore: o.IgnoreArgs, repeats: adapter.NewRepeats(o),
 		starts: adapter.NewRecent[start](most), refused: adapter.NewRecent[string](most)}
 }
 
@@ -157,24 +157,24 @@ func (r *reader) begin(l *line, what string) {
 	}
 	s := start{what: what, parent: l.parent, trace: r.trace(l), delegates: what == "tool_usage" && isDelegation(l.tool)}
 	if what == "crew_kickoff" {
-		r.tree.Name(s.trace, runtree.Names{Explicit: l.correlation})
+		r.tree.Name(s.trace, spantree.Names{Explicit: l.correlation})
 		s.parent = "" // what is left of a crew that failed
 	}
 	above, _ := r.starts.Get(l.parent)
 	r.starts.Put(l.id, s)
-	run := runtree.Run{ID: l.id, Parent: s.parent, Start: l.at}
+	run := spantree.Span{ID: l.id, Parent: s.parent, Start: l.at}
 	switch what {
 	case "agent_execution", "lite_agent_execution":
-		run.Kind, run.Agent = runtree.Agent, l.role
+		run.Kind, run.Agent = spantree.Agent, l.role
 		if !above.delegates { // else what it is told is what the tool was given
 			run.Content, run.Sim = fingerprint.Content(l.prompt), fingerprint.Text(l.prompt)
 		}
 	case "tool_usage":
-		run.Kind, run.Agent, run.Known, run.Refused = runtree.Tool, l.role, !s.delegates, s.delegates
+		run.Kind, run.Agent, run.Known, run.Refused = spantree.Tool, l.role, !s.delegates, s.delegates
 		run.Tool = r.tool(l)
 		run.Content, run.Sim = fingerprint.Content(l.args), fingerprint.Text(l.args)
 	case "llm_call":
-		run.Kind, run.Agent, run.Model = runtree.Inference, l.role, l.model
+		run.Kind, run.Agent, run.Model = spantree.Inference, l.role, l.model
 	}
 	r.tree.Add(s.trace, run)
 }
@@ -194,7 +194,7 @@ func (r *reader) end(l *line, what string) {
 			return // it was not seen to begin, or has ended
 		}
 		r.starts.Delete(id)
-		run := runtree.Run{ID: id, Parent: s.parent, End: l.at, Status: events.StatusOK}
+		run := spantree.Span{ID: id, Parent: s.parent, End: l.at, Status: events.StatusOK}
 		if l.failed {
 			run.Status, run.Failure = events.StatusError, l.failure
 		}
@@ -208,7 +208,7 @@ func (r *reader) end(l *line, what string) {
 		case "agent_execution", "lite_agent_execution", "tool_usage":
 			run.Answer, run.Near = fingerprint.Content(l.output), fingerprint.Text(l.output)
 		case "llm_call":
-			run.Kind, run.Usage, run.Model = runtree.Inference, l.usage, l.model
+			run.Kind, run.Usage, run.Model = spantree.Inference, l.usage, l.model
 		}
 		r.tree.Add(s.trace, run)
 		return
@@ -223,6 +223,6 @@ func (r *reader) refuse(l *line) {
 		return // the tool ran, and its own events tell of it
 	}
 	r.refused.Delete(l.parent)
-	r.tree.Add(r.trace(l), runtree.Run{ID: l.id, Parent: l.parent, Kind: runtree.Tool, Start: l.at, End: l.at, Agent: l.role,
+	r.tree.Add(r.trace(l), spantree.Span{ID: l.id, Parent: l.parent, Kind: spantree.Tool, Start: l.at, End: l.at, Agent: l.role,
 		Tool: r.tool(l), Refused: true, Status: events.StatusError, Failure: cmp.Or(l.failure, "error")})
 }

@@ -6,7 +6,7 @@ import (
 	"weir/events"
 	"weir/events/adapter"
 	"weir/events/adapter/jsonwalk"
-	"weir/events/adapter/runtree"
+	"weir/events/adapter/spantree"
 	"weir/events/adapter/usage"
 	"weir/events/fingerprint"
 )
@@ -36,7 +36,7 @@ func read(record []byte) (*line, error) {
 		case "type":
 			l.kind = string(c.Text())
 		case "timestamp":
-			l.at = runtree.Micros(c.Text())
+			l.at = spantree.Micros(c.Text())
 		case "event_id":
 			l.id = adapter.ID(c.Text())
 		case "parent_event_id":

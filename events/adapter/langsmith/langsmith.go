@@ -21,7 +21,7 @@ import (
 	"weir/events"
 	"weir/events/adapter"
 	"weir/events/adapter/jsonwalk"
-	"weir/events/adapter/runtree"
+	"weir/events/adapter/spantree"
 )
 
 // Format returns the format of LangSmith runs.
@@ -71,7 +71,7 @@ type reader struct {
 
 // runs is what is known of runs, by all inputs together.
 type runs struct {
-	tree   *runtree.Tree
+	tree   *spantree.Tree
 	place  int64 // of the record that is read, see adapter.Keeper
 	ignore adapter.IgnoreArgs
 	posted *adapter.Recent[posted] // by id: runs that have not ended
@@ -87,7 +87,7 @@ type body struct {
 }
 
 func newReader(o adapter.Options) adapter.Adapter {
-	return &reader{runs: &runs{tree: runtree.New(o, "langsmith"), ignore: o.IgnoreArgs,
+	return &reader{runs: &runs{tree: spantree.New(o, "langsmith"), ignore: o.IgnoreArgs,
 		posted: adapter.NewRecent[posted](o.HeldOr(maxPosted))}}
 }
 
@@ -196,7 +196,7 @@ func (r *runs) add(runs []*run, emit func(*events.Event)) error {
 			fault = cmp.Or(fault, err)
 			continue
 		}
-		r.tree.Name(u.trace, runtree.Names{Explicit: u.correlation, Conversation: u.thread})
+		r.tree.Name(u.trace, spantree.Names{Explicit: u.correlation, Conversation: u.thread})
 		r.tree.Add(u.trace, u.tell(r.ignore))
 	}
 	r.tree.Settle(emit)

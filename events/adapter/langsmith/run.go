@@ -8,7 +8,7 @@ import (
 	"weir/events"
 	"weir/events/adapter"
 	"weir/events/adapter/jsonwalk"
-	"weir/events/adapter/runtree"
+	"weir/events/adapter/spantree"
 	"weir/events/adapter/usage"
 	"weir/events/fingerprint"
 )
@@ -65,9 +65,9 @@ func (u *run) member(c *jsonwalk.Cursor, name string) {
 	case "run_type":
 		u.kind = string(c.Text())
 	case "start_time":
-		u.start = runtree.Micros(c.Scalar())
+		u.start = spantree.Micros(c.Scalar())
 	case "end_time":
-		u.end = runtree.Micros(c.Scalar())
+		u.end = spantree.Micros(c.Scalar())
 	case "inputs":
 		u.inputs = c.Raw()
 	case "outputs":
@@ -163,7 +163,7 @@ func (u *run) complete() *events.DecodeError {
 			u.parent = cmp.Or(u.parent, adapter.ID([]byte(above)))
 		}
 		if at, _, _ := strings.Cut(order[len(order)-1], "Z"); u.start == 0 && len(at) == len("20060102T150405000000") {
-			u.start = runtree.Micros([]byte(at[:4] + "-" + at[4:6] + "-" + at[6:11] + ":" + at[11:13] + ":" + at[13:15] + "." + at[15:] + "Z"))
+			u.start = spantree.Micros([]byte(at[:4] + "-" + at[4:6] + "-" + at[6:11] + ":" + at[11:13] + ":" + at[13:15] + "." + at[15:] + "Z"))
 		}
 	}
 	if u.trace == "" && u.parent == "" {
@@ -179,8 +179,8 @@ func (u *run) complete() *events.DecodeError {
 }
 
 // tell makes what the tree takes.
-func (u *run) tell(ignore adapter.IgnoreArgs) runtree.Run {
-	r := runtree.Run{ID: u.id, Parent: u.parent, Start: u.start, End: u.end, Agent: u.agent}
+func (u *run) tell(ignore adapter.IgnoreArgs) spantree.Span {
+	r := spantree.Span{ID: u.id, Parent: u.parent, Start: u.start, End: u.end, Agent: u.agent}
 	if u.end != 0 {
 		r.Status = events.StatusOK
 	}
@@ -191,16 +191,16 @@ func (u *run) tell(ignore adapter.IgnoreArgs) runtree.Run {
 	case "tool", "retriever":
 		u.tellTool(&r, ignore)
 	case "llm":
-		r.Kind, r.Model, r.Provider, r.Usage = runtree.Inference, u.model, u.provider, u.usage
+		r.Kind, r.Model, r.Provider, r.Usage = spantree.Inference, u.model, u.provider, u.usage
 		if !r.Usage.Known {
 			r.Usage = usageOf(u.outputs)
 		}
 	default:
 		switch {
 		case u.agent != "" && u.name == u.agent:
-			r.Kind = runtree.Agent
+			r.Kind = spantree.Agent
 		case u.agent == "" && u.node != "" && u.name == u.node:
-			r.Kind, r.Agent = runtree.Node, u.node
+			r.Kind, r.Agent = spantree.Node, u.node
 		case u.agent == "" && u.parent == "":
 			r.Agent = u.name // stands for the program where no agent is named
 			return r
@@ -214,9 +214,9 @@ func (u *run) tell(ignore adapter.IgnoreArgs) runtree.Run {
 	return r
 }
 
-func (u *run) tellTool(r *runtree.Run, ignore adapter.IgnoreArgs) {
+func (u *run) tellTool(r *spantree.Span, ignore adapter.IgnoreArgs) {
 	o := readOutput(u.outputs)
-	r.Kind = runtree.Tool
+	r.Kind = spantree.Tool
 	r.Tool = events.Tool{Name: cmp.Or(u.name, "tool"), CallID: cmp.Or(u.callID, o.callID)}
 	if len(u.inputs) > 0 {
 		r.Tool.ArgsSize = int64(len(u.inputs))
@@ -228,6 +228,6 @@ func (u *run) tellTool(r *runtree.Run, ignore adapter.IgnoreArgs) {
 		r.Status, r.Failure = events.StatusError, cmp.Or(fingerprint.Error(o.text), "error")
 	}
 	if o.next != "" && o.next != "__end__" {
-		r.Kind, r.To = runtree.Handoff, o.next
+		r.Kind, r.To = spantree.Handoff, o.next
 	}
 }

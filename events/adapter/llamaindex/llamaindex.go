@@ -15,7 +15,7 @@ import (
 	"weir/events"
 	"weir/events/adapter"
 	"weir/events/adapter/jsonwalk"
-	"weir/events/adapter/teller"
+	"weir/events/adapter/pairing"
 	"weir/events/fingerprint"
 )
 
@@ -46,7 +46,7 @@ func score(head []byte) adapter.Match {
 }
 
 type reader struct {
-	tell    *teller.Teller
+	pair    *pairing.Pairer
 	clock   adapter.Clock
 	repeats *adapter.Repeats
 	flow    string
@@ -55,8 +55,8 @@ type reader struct {
 }
 
 func newReader(o adapter.Options) adapter.Adapter {
-	r := &reader{tell: teller.New(o, "llamaindex", events.CorrelationDerived), repeats: adapter.NewRepeats(o)}
-	r.tell.Work = true
+	r := &reader{pair: pairing.New(o, "llamaindex", events.CorrelationDerived), repeats: adapter.NewRepeats(o)}
+	r.pair.Work = true
 	return r
 }
 
@@ -166,7 +166,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 		return nil
 	}
 	at := r.clock.At(0)
-	key := r.tell.Key(record, true)
+	key := r.pair.Key(record, true)
 	switch l.event {
 	case "AgentInput":
 		r.input(l, key, at, emit)
@@ -176,8 +176,8 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 		}
 		e := r.begin(key+"/return", events.AgentReturn, at)
 		e.From = events.Party{Agent: l.agent}
-		teller.Said(e, l.said)
-		r.tell.Tell(e, emit)
+		pairing.Said(e, l.said)
+		r.pair.Pair(e, emit)
 	case "ToolCall":
 		r.use(l, cmp.Or(l.call, key), at, emit)
 	case "ToolCallResult":
@@ -191,7 +191,7 @@ func (r *reader) Flush(func(*events.Event)) error { return nil }
 
 func (r *reader) begin(id string, kind events.Kind, at events.Stamp) *events.Event {
 	names := adapter.Names{events.CorrelationDerived: "llamaindex:" + cmp.Or(r.flow, "run")}
-	e := r.tell.Begin(id, kind, at, &names)
+	e := r.pair.Begin(id, kind, at, &names)
 	if kind == events.AgentCall {
 		e.Origin = events.OriginAgent
 	}
@@ -207,12 +207,12 @@ func (r *reader) input(l *line, key string, at events.Stamp, emit func(*events.E
 		r.flow = key
 		e := r.begin(key+"/call", events.AgentCall, at)
 		e.Origin, e.To = events.OriginUser, events.Party{Agent: l.agent}
-		teller.Said(e, l.said)
-		r.tell.Tell(e, emit)
+		pairing.Said(e, l.said)
+		r.pair.Pair(e, emit)
 	case l.agent != r.agent && l.agent != r.called:
 		e := r.begin(key+"/call", events.AgentCall, at)
 		e.From, e.To, e.TransferMode = events.Party{Agent: r.agent}, events.Party{Agent: l.agent}, events.PassControl
-		r.tell.Tell(e, emit)
+		r.pair.Pair(e, emit)
 	}
 	r.agent, r.called = l.agent, ""
 }
@@ -222,8 +222,8 @@ func (r *reader) use(l *line, call string, at events.Stamp, emit func(*events.Ev
 	if l.tool == "handoff" && l.to != "" {
 		e := r.begin(call+"/call", events.AgentCall, at)
 		e.From, e.To, e.TransferMode = from, events.Party{Agent: l.to}, events.PassControl
-		teller.Said(e, jsonwalk.New(l.args).TextOf("reason"))
-		r.tell.Tell(e, emit)
+		pairing.Said(e, jsonwalk.New(l.args).TextOf("reason"))
+		r.pair.Pair(e, emit)
 		r.called = l.to
 		return
 	}
@@ -232,8 +232,8 @@ func (r *reader) use(l *line, call string, at events.Stamp, emit func(*events.Ev
 	}
 	e := r.begin(call+"/call", events.ToolCall, at)
 	e.From, e.Tool = from, events.Tool{Name: l.tool, CallID: call, Type: "function"}
-	r.tell.Args(e, l.args)
-	r.tell.Tell(e, emit)
+	r.pair.Args(e, l.args)
+	r.pair.Pair(e, emit)
 }
 
 func (r *reader) result(l *line, call string, at events.Stamp, emit func(*events.Event)) {
@@ -242,10 +242,10 @@ func (r *reader) result(l *line, call string, at events.Stamp, emit func(*events
 	}
 	e := r.begin(call+"/result", events.ToolResult, at)
 	e.From, e.Tool = events.Party{Agent: cmp.Or(r.agent, "agent")}, events.Tool{Name: l.tool, CallID: call, Type: "function"}
-	r.tell.Args(e, l.args)
-	teller.Said(e, l.said)
+	r.pair.Args(e, l.args)
+	pairing.Said(e, l.said)
 	if l.failed {
 		e.Status, e.ErrorType = events.StatusError, cmp.Or(fingerprint.Error(l.said), "error")
 	}
-	r.tell.Tell(e, emit)
+	r.pair.Pair(e, emit)
 }

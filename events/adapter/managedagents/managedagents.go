@@ -20,7 +20,7 @@ import (
 	"weir/events"
 	"weir/events/adapter"
 	"weir/events/adapter/jsonwalk"
-	"weir/events/adapter/teller"
+	"weir/events/adapter/pairing"
 	"weir/events/adapter/usage"
 	"weir/events/fingerprint"
 )
@@ -91,7 +91,7 @@ func looksLike(c *jsonwalk.Cursor) (is bool) {
 }
 
 type reader struct {
-	tell    *teller.Teller
+	pair    *pairing.Pairer
 	repeats *adapter.Repeats
 	last    string                        // the user's last message
 	clock   events.Stamp                  // of the event before
@@ -110,11 +110,11 @@ type answer struct {
 
 func newReader(o adapter.Options) adapter.Adapter {
 	const most = 4096
-	r := &reader{tell: teller.New(o, "managed-agents", events.CorrelationExplicit, events.CorrelationSession, events.CorrelationDerived),
+	r := &reader{pair: pairing.New(o, "managed-agents", events.CorrelationExplicit, events.CorrelationSession, events.CorrelationDerived),
 		repeats: adapter.NewRepeats(o),
 		names:   adapter.NewRecent[string](o.HeldOr(most)), primary: adapter.NewRecent[string](o.HeldOr(most)), created: adapter.NewRecent[bool](o.HeldOr(most)),
 		said: adapter.NewRecent[answer](o.HeldOr(most)), started: adapter.NewRecent[events.Stamp](o.HeldOr(most))}
-	r.tell.Work = true
+	r.pair.Work = true
 	return r
 }
 
@@ -277,8 +277,8 @@ func (r *reader) entry(n *entry, emit func(*events.Event)) error {
 		r.said.Delete(n.session)
 		e := r.begin(n, "/call", events.AgentCall)
 		e.Origin, e.To = events.OriginUser, r.actor(n)
-		teller.Said(e, n.text())
-		r.tell.Tell(e, emit)
+		pairing.Said(e, n.text())
+		r.pair.Pair(e, emit)
 	case "agent.message":
 		if n.thread == "" || r.isPrimary(n) {
 			text := n.text()
@@ -290,7 +290,7 @@ func (r *reader) entry(n *entry, emit func(*events.Event)) error {
 			r.said.Delete(n.session)
 			e := r.begin(n, "/return", events.AgentReturn)
 			e.From, e.Content, e.Sim = r.party(n, "", ""), a.said, a.sim
-			r.tell.Tell(e, emit)
+			r.pair.Pair(e, emit)
 		}
 	case "agent.tool_use", "agent.mcp_tool_use", "agent.custom_tool_use":
 		r.use(n, emit)
@@ -298,11 +298,11 @@ func (r *reader) entry(n *entry, emit func(*events.Event)) error {
 		e := r.begin(n, "", events.ToolResult)
 		e.ID, e.Tool.CallID = n.use+"/result", n.use
 		said := n.text()
-		teller.Said(e, said)
+		pairing.Said(e, said)
 		if n.failed {
 			e.Status, e.ErrorType = events.StatusError, cmp.Or(fingerprint.Error(said), "error")
 		}
-		r.tell.Tell(e, emit)
+		r.pair.Pair(e, emit)
 	case "agent.thread_message_sent", "agent.thread_message_received":
 		r.message(n, emit)
 	case "span.model_request_start":
@@ -313,14 +313,14 @@ func (r *reader) entry(n *entry, emit func(*events.Event)) error {
 		r.said.Delete(n.session)
 		e := r.begin(n, "/return", events.AgentReturn)
 		e.From, e.Status, e.ErrorType = r.actor(n), events.StatusError, cmp.Or(fingerprint.Error(n.failure), "error")
-		r.tell.Tell(e, emit)
+		r.pair.Pair(e, emit)
 	}
 	return nil
 }
 
 func (r *reader) begin(n *entry, phase string, kind events.Kind) *events.Event {
 	names := adapter.Names{events.CorrelationExplicit: n.correlation, events.CorrelationSession: n.session, events.CorrelationDerived: cmp.Or(r.last, n.id)}
-	e := r.tell.Begin(n.id+phase, kind, n.at, &names)
+	e := r.pair.Begin(n.id+phase, kind, n.at, &names)
 	e.ConversationID = n.session
 	return e
 }
@@ -372,8 +372,8 @@ func (r *reader) use(n *entry, emit func(*events.Event)) {
 	if n.server != "" {
 		e.Tool.Type = "mcp"
 	}
-	r.tell.Args(e, n.input)
-	r.tell.Tell(e, emit)
+	r.pair.Args(e, n.input)
+	r.pair.Pair(e, emit)
 }
 
 // message is what one agent tells another: the coordinator gives work away, and what
@@ -393,8 +393,8 @@ func (r *reader) message(n *entry, emit func(*events.Event)) {
 		if e.From, e.To = from, to; kind == events.AgentCall {
 			e.Origin, e.TransferMode = events.OriginAgent, events.ReturnToCaller
 		}
-		teller.Said(e, n.text())
-		r.tell.Tell(e, emit)
+		pairing.Said(e, n.text())
+		r.pair.Pair(e, emit)
 	}
 }
 
@@ -410,5 +410,5 @@ func (r *reader) request(n *entry, emit func(*events.Event)) {
 	if n.failed {
 		e.Status, e.ErrorType = events.StatusError, "error"
 	}
-	r.tell.Tell(e, emit)
+	r.pair.Pair(e, emit)
 }

@@ -24,7 +24,7 @@ import (
 	"weir/events"
 	"weir/events/adapter"
 	"weir/events/adapter/jsonwalk"
-	"weir/events/adapter/teller"
+	"weir/events/adapter/pairing"
 	"weir/events/adapter/wire"
 	"weir/events/fingerprint"
 )
@@ -63,14 +63,14 @@ func (m *mapping) gives() adapter.Gives {
 
 type reader struct {
 	m      *mapping
-	tell   *teller.Teller
+	pair   *pairing.Pairer
 	clock  adapter.Clock
 	values [fields][]byte
 }
 
 func newReader(m *mapping, o adapter.Options) adapter.Adapter {
-	r := &reader{m: m, tell: teller.New(o, "map")}
-	r.tell.Work = m.has(tool)
+	r := &reader{m: m, pair: pairing.New(o, "map")}
+	r.pair.Work = m.has(tool)
 	return r
 }
 
@@ -92,7 +92,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 		return r.wrong(at, "want an RFC 3339 time, or a number of seconds, ms, µs or ns since 1970")
 	}
 	when := r.clock.At(told)
-	key := r.tell.Key
+	key := r.pair.Key
 	id := r.id(id)
 	if id == "" {
 		id = key(record, timed)
@@ -104,7 +104,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if err := e.Validate(); err != nil {
 		return err
 	}
-	r.tell.Tell(e, emit)
+	r.pair.Pair(e, emit)
 	return nil
 }
 
@@ -153,7 +153,7 @@ func (r *reader) begin(id string, kind events.Kind, when events.Stamp) *events.E
 		events.CorrelationPrompt: r.word(promptID), events.CorrelationTrace: r.word(traceID), events.CorrelationConversation: r.word(conversationID),
 		events.CorrelationSession: r.word(sessionID), events.CorrelationTask: r.word(taskID),
 	}
-	e := r.tell.Begin(id, kind, when, &flow)
+	e := r.pair.Begin(id, kind, when, &flow)
 	e.ParentCorrelationID, e.RootCorrelationID = said.Parent, said.Root
 	if s := r.word(source); s != "" {
 		e.Source = s
@@ -222,7 +222,7 @@ func (r *reader) fill(e *events.Event) error {
 	e.DurationMS = r.float(duration)
 	e.LoopCount, e.DelegationDepth = r.number(loopCount), r.number(delegationDepth)
 	e.Sequence = r.number(sequence)
-	teller.Said(e, r.values[content])
+	pairing.Said(e, r.values[content])
 	e.Model, e.Provider = r.word(model), adapter.Word(r.values[provider], events.MaxProvider)
 	r.fillUsage(e)
 	return nil
@@ -237,7 +237,7 @@ func (r *reader) fillTool(e *events.Event) {
 		e.Tool.Name = "tool" // its call tells which
 	}
 	if p := r.values[args]; len(p) > 0 {
-		r.tell.Args(e, p)
+		r.pair.Args(e, p)
 	}
 	if h, err := events.ParseHash(string(r.values[argsHash])); err == nil && len(r.values[argsHash]) > 0 {
 		e.Tool.ArgsHash = h

@@ -7,7 +7,7 @@ import (
 	"weir/events"
 	"weir/events/adapter"
 	"weir/events/adapter/jsonwalk"
-	"weir/events/adapter/runtree"
+	"weir/events/adapter/spantree"
 	"weir/events/adapter/usage"
 	"weir/events/fingerprint"
 )
@@ -76,9 +76,9 @@ func readItem(c *jsonwalk.Cursor, ignore adapter.IgnoreArgs) item {
 		case "group_id":
 			it.group = adapter.ID(c.Text())
 		case "started_at":
-			it.start = runtree.Micros(c.Text())
+			it.start = spantree.Micros(c.Text())
 		case "ended_at":
-			it.end = runtree.Micros(c.Text())
+			it.end = spantree.Micros(c.Text())
 		case "metadata":
 			it.correlation = adapter.ID(c.TextOf("correlation_id"))
 		case "span_data":
@@ -192,8 +192,8 @@ func (it *item) readError(c *jsonwalk.Cursor) {
 }
 
 // run makes the run that a span stands for.
-func (it *item) run() runtree.Run {
-	r := runtree.Run{ID: it.id, Parent: it.parent, Start: it.start, End: it.end}
+func (it *item) run() spantree.Span {
+	r := spantree.Span{ID: it.id, Parent: it.parent, Start: it.start, End: it.end}
 	if it.end != 0 {
 		r.Status = events.StatusOK
 	}
@@ -202,11 +202,11 @@ func (it *item) run() runtree.Run {
 	}
 	switch it.kind {
 	case "agent":
-		r.Kind, r.Agent = runtree.Agent, it.name
+		r.Kind, r.Agent = spantree.Agent, it.name
 	case "handoff":
-		r.Kind, r.Agent, r.To = runtree.Handoff, it.from, it.to
+		r.Kind, r.Agent, r.To = spantree.Handoff, it.from, it.to
 	case "function":
-		r.Kind = runtree.Tool
+		r.Kind = spantree.Tool
 		r.Tool = events.Tool{Name: cmp.Or(it.name, "function"), Server: it.server}
 		if it.end != 0 { // else they are empty, whatever the function was given
 			r.Tool.ArgsSize = int64(len(it.args))
@@ -216,7 +216,7 @@ func (it *item) run() runtree.Run {
 			r.Content, r.Sim = fingerprint.Content(message), fingerprint.Text(message)
 		}
 	case "response", "generation":
-		r.Kind, r.Model, r.Usage = runtree.Inference, it.model, it.usage
+		r.Kind, r.Model, r.Usage = spantree.Inference, it.model, it.usage
 	case "custom":
 		r.Agent = it.agent
 		if it.sdkType == "turn" { // a task, and an agent, would be the sum of several

@@ -19,7 +19,7 @@ import (
 	"weir/events"
 	"weir/events/adapter"
 	"weir/events/adapter/jsonwalk"
-	"weir/events/adapter/runtree"
+	"weir/events/adapter/spantree"
 )
 
 // Format returns the format of OpenAI Agents SDK traces.
@@ -67,12 +67,12 @@ func scoreBody(head []byte) adapter.Match {
 }
 
 type reader struct {
-	tree   *runtree.Tree
+	tree   *spantree.Tree
 	ignore adapter.IgnoreArgs
 }
 
 func newReader(o adapter.Options) adapter.Adapter {
-	return &reader{tree: runtree.New(o, "openai-agents"), ignore: o.IgnoreArgs}
+	return &reader{tree: spantree.New(o, "openai-agents"), ignore: o.IgnoreArgs}
 }
 
 // Decode reads a trace, a span or a body with several of them. A body that is not
@@ -111,7 +111,7 @@ func (r *reader) Flush(emit func(*events.Event)) error {
 func (r *reader) add(it *item) *events.DecodeError {
 	switch {
 	case it.object == "trace" && it.id != "":
-		r.tree.Name(it.id, runtree.Names{Explicit: it.correlation, Conversation: it.group})
+		r.tree.Name(it.id, spantree.Names{Explicit: it.correlation, Conversation: it.group})
 		return nil
 	case it.object != "trace.span":
 		return adapter.Missing("object", `want "trace" or "trace.span"`)

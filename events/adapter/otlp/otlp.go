@@ -202,7 +202,7 @@ func (r *reader) settle(t *trace, emit func(*events.Event)) {
 }
 
 func (r *reader) tell(t *trace, until int64, complete bool, emit func(*events.Event)) {
-	w := teller{trace: t, correlation: r.correlation, silent: r.silent, emit: emit, event: &r.event}
+	w := emitter{trace: t, correlation: r.correlation, silent: r.silent, emit: emit, event: &r.event}
 	w.tell(until, complete)
 }
 

@@ -27,7 +27,7 @@ import (
 	"weir/events/adapter"
 	"weir/events/adapter/anyvalue"
 	"weir/events/adapter/jsonwalk"
-	"weir/events/adapter/teller"
+	"weir/events/adapter/pairing"
 	"weir/events/fingerprint"
 )
 
@@ -54,12 +54,12 @@ func score(head []byte) adapter.Match {
 }
 
 type reader struct {
-	tell   *teller.Teller
+	pair   *pairing.Pairer
 	source string
 }
 
 func newReader(o adapter.Options) adapter.Adapter {
-	return &reader{teller.New(o, "otlp-logs", events.CorrelationExplicit, events.CorrelationBaggage, events.CorrelationPrompt,
+	return &reader{pairing.New(o, "otlp-logs", events.CorrelationExplicit, events.CorrelationBaggage, events.CorrelationPrompt,
 		events.CorrelationSession, events.CorrelationTrace), o.Source}
 }
 
@@ -251,7 +251,7 @@ func (r *reader) begin(l *line, phase string, kind events.Kind) *events.Event {
 		events.CorrelationExplicit: l.word(correlationID), events.CorrelationBaggage: l.word(baggageID), events.CorrelationPrompt: l.word(promptID),
 		events.CorrelationSession: l.word(sessionID), events.CorrelationTrace: l.trace,
 	}
-	e := r.tell.Begin(l.key()+phase, kind, l.at, &names)
+	e := r.pair.Begin(l.key()+phase, kind, l.at, &names)
 	if service := l.word(serviceName); r.source == "" && service != "" {
 		e.Source = service
 	}
@@ -285,8 +285,8 @@ func (r *reader) line(l *line, emit func(*events.Event)) {
 	case userPrompt:
 		e := r.begin(l, "/prompt", events.AgentCall)
 		e.Origin, e.To = events.OriginUser, events.Party{Session: l.word(sessionID), Agent: "claude-code"}
-		teller.Said(e, l.text[prompt])
-		r.tell.Tell(e, emit)
+		pairing.Said(e, l.text[prompt])
+		r.pair.Pair(e, emit)
 	case toolResult:
 		r.tool(l, emit)
 	case apiRequest, apiError:
@@ -306,7 +306,7 @@ func (r *reader) heartbeat(l *line, emit func(*events.Event)) {
 	s.Coherence, s.HasCoherence = l.share(agentCoherence)
 	s.Risk, s.HasRisk = l.share(agentRisk)
 	e.AgentState = s
-	r.tell.Tell(e, emit)
+	r.pair.Pair(e, emit)
 }
 
 // reporter is the agent that reports: a program that names none is one itself.
@@ -331,13 +331,13 @@ func (r *reader) tool(l *line, emit func(*events.Event)) {
 		e.Tool.Type = "mcp"
 	}
 	if args := l.text[toolArgs]; len(args) > 0 {
-		r.tell.Args(e, args)
+		r.pair.Args(e, args)
 	}
 	e.DurationMS = float64(l.number(duration))
 	if success := string(l.text[succeeded]); success != "" && success != "true" {
 		e.Status, e.ErrorType = events.StatusError, cmp.Or(fingerprint.Error(l.text[failure]), "error")
 	}
-	r.tell.Tell(e, emit)
+	r.pair.Pair(e, emit)
 }
 
 func (r *reader) request(l *line, emit func(*events.Event)) {
@@ -353,5 +353,5 @@ func (r *reader) request(l *line, emit func(*events.Event)) {
 			e.Usage.CostMicroUSD = int64(math.Round(usd * 1e6))
 		}
 	}
-	r.tell.Tell(e, emit)
+	r.pair.Pair(e, emit)
 }

@@ -19,7 +19,7 @@ import (
 	"weir/events"
 	"weir/events/adapter"
 	"weir/events/adapter/jsonwalk"
-	"weir/events/adapter/teller"
+	"weir/events/adapter/pairing"
 )
 
 // Format returns the format of TinyAGI's rows.
@@ -59,14 +59,14 @@ func columns(c *jsonwalk.Cursor, take func(name string)) {
 }
 
 type reader struct {
-	tell    *teller.Teller
+	pair    *pairing.Pairer
 	senders *adapter.Recent[string] // by channel and sender: the id of their last message
 	called  *adapter.Recent[string] // by sender and agent: the flow in which it was last called
 }
 
 func newReader(o adapter.Options) adapter.Adapter {
 	const most = 4096
-	return &reader{teller.New(o, "tinyagi", events.CorrelationExplicit, events.CorrelationConversation, events.CorrelationDerived),
+	return &reader{pairing.New(o, "tinyagi", events.CorrelationExplicit, events.CorrelationConversation, events.CorrelationDerived),
 		adapter.NewRecent[string](o.HeldOr(most)), adapter.NewRecent[string](o.HeldOr(most))}
 }
 
@@ -161,11 +161,11 @@ func (r *reader) row(m *row, emit func(*events.Event)) {
 	r.called.Put(m.sender+"\x00"+m.agent, flow)
 
 	names := adapter.Names{events.CorrelationConversation: m.conversation, events.CorrelationDerived: flow}
-	e := r.tell.Begin("tinyagi/"+number, events.AgentCall, m.at, &names)
+	e := r.pair.Begin("tinyagi/"+number, events.AgentCall, m.at, &names)
 	e.MessageID, e.Sequence, e.To = m.message, max(0, m.id), events.Party{Agent: m.agent}
 	if e.Origin = events.OriginUser; m.from != "" {
 		e.Origin, e.From = events.OriginAgent, events.Party{Agent: m.from}
 	}
-	teller.Said(e, m.text)
-	r.tell.Tell(e, emit)
+	pairing.Said(e, m.text)
+	r.pair.Pair(e, emit)
 }

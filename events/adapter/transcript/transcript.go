@@ -13,7 +13,7 @@ import (
 
 	"weir/events"
 	"weir/events/adapter"
-	"weir/events/adapter/teller"
+	"weir/events/adapter/pairing"
 	"weir/events/fingerprint"
 )
 
@@ -22,7 +22,7 @@ const maxRemembered = 16384
 
 // Log hands over the events of the transcripts of one program. It is for one goroutine.
 type Log struct {
-	tell *teller.Teller
+	pair *pairing.Pairer
 	uses *adapter.Recent[progress] // by id
 	once *adapter.Recent[struct{}] // ids of what was told and may come again
 }
@@ -32,9 +32,9 @@ type progress struct{ called, ended bool }
 
 // New returns a log of a program of which all work is seen.
 func New(o adapter.Options, program string) *Log {
-	l := &Log{tell: teller.New(o, program, events.CorrelationPrompt, events.CorrelationSession),
+	l := &Log{pair: pairing.New(o, program, events.CorrelationPrompt, events.CorrelationSession),
 		uses: adapter.NewRecent[progress](o.HeldOr(maxRemembered)), once: adapter.NewRecent[struct{}](o.HeldOr(maxRemembered))}
-	l.tell.Work = true
+	l.pair.Work = true
 	return l
 }
 
@@ -81,7 +81,7 @@ func (l *Log) begin(t *Turn, id string, kind events.Kind, at events.Stamp) *even
 	names[events.CorrelationPrompt] = t.Prompt
 	names[events.CorrelationSession] = t.Session
 	names[events.CorrelationConversation] = t.Session
-	e := l.tell.Begin(id, kind, at, &names)
+	e := l.pair.Begin(id, kind, at, &names)
 	e.Origin = events.OriginAgent
 	return e
 }
@@ -97,8 +97,8 @@ func (l *Log) Again(id string) bool {
 func (l *Log) Prompt(t *Turn, id string, at events.Stamp, text []byte, emit func(*events.Event)) {
 	e := l.begin(t, id+"/prompt", events.AgentCall, at)
 	e.Origin, e.To = events.OriginUser, t.By
-	teller.Said(e, text)
-	l.tell.Tell(e, emit)
+	pairing.Said(e, text)
+	l.pair.Pair(e, emit)
 }
 
 // Asked tells what the agent of a transcript of its own was asked by another one. Its id is
@@ -106,7 +106,7 @@ func (l *Log) Prompt(t *Turn, id string, at events.Stamp, text []byte, emit func
 func (l *Log) Asked(t *Turn, from events.Party, at events.Stamp, text []byte, emit func(*events.Event)) {
 	e := l.begin(t, t.By.Session+"/call", events.AgentCall, at)
 	e.From, e.To, e.TransferMode = from, t.By, events.ReturnToCaller
-	teller.Said(e, text)
+	pairing.Said(e, text)
 	emit(e) // what the other one did before stands in another log
 }
 
@@ -158,8 +158,8 @@ func (l *Log) Call(t *Turn, u *Use, emit func(*events.Event)) {
 		}
 		e := l.begin(t, id+"/call", events.AgentCall, u.At)
 		e.From, e.To, e.TransferMode = t.By, u.To, events.ReturnToCaller
-		teller.Said(e, u.Asked)
-		l.tell.Tell(e, emit)
+		pairing.Said(e, u.Asked)
+		l.pair.Pair(e, emit)
 		return
 	}
 	e := l.begin(t, u.ID+"/call", events.ToolCall, u.At)
@@ -168,9 +168,9 @@ func (l *Log) Call(t *Turn, u *Use, emit func(*events.Event)) {
 	if u.Server != "" {
 		e.Tool.Server, e.Tool.Type = u.Server, "mcp"
 	}
-	l.tell.Args(e, u.Args)
+	l.pair.Args(e, u.Args)
 	e.Tool.ArgsSim = fingerprint.Text(u.Args)
-	l.tell.Tell(e, emit)
+	l.pair.Pair(e, emit)
 }
 
 // Result tells what came of a call that was told.
@@ -189,10 +189,10 @@ func (l *Log) Result(t *Turn, u *Use, emit func(*events.Event)) {
 	case e.Status == events.StatusOK && len(bytes.TrimSpace(said)) == 0:
 		said = []byte("no output") // which is known, and the same as no output again
 	}
-	teller.Said(e, said)
+	pairing.Said(e, said)
 	if u.To.IsZero() {
 		e.From, e.Tool = t.By, events.Tool{Name: u.Tool, CallID: u.ID, ResultSize: int64(max(1, len(said)))}
-		l.tell.Tell(e, func(e *events.Event) {
+		l.pair.Pair(e, func(e *events.Event) {
 			adapter.Acknowledge(e)
 			emit(e)
 		})
@@ -207,7 +207,7 @@ func (l *Log) Result(t *Turn, u *Use, emit func(*events.Event)) {
 		emit(e)
 		return
 	}
-	l.tell.Tell(e, emit)
+	l.pair.Pair(e, emit)
 }
 
 // Inference tells what one answer of the model used up.
@@ -217,7 +217,7 @@ func (l *Log) Inference(t *Turn, id string, at events.Stamp, model, provider str
 	}
 	e := l.begin(t, id+"/llm", events.LLMCall, at)
 	e.From, e.Model, e.Provider, e.Usage = t.By, model, provider, used
-	l.tell.Tell(e, emit)
+	l.pair.Pair(e, emit)
 }
 
 // Answer tells that the agent has nothing more to do for the user.
@@ -227,8 +227,8 @@ func (l *Log) Answer(t *Turn, id string, at events.Stamp, status events.Status, 
 	}
 	e := l.begin(t, id+"/return", events.AgentReturn, at)
 	e.From, e.Status = t.By, status
-	teller.Said(e, text)
-	l.tell.Tell(e, emit)
+	pairing.Said(e, text)
+	l.pair.Pair(e, emit)
 }
 
 // Server returns the server of a tool that is named mcp__SERVER__TOOL; "" for others.

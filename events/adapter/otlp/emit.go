@@ -19,8 +19,8 @@ type moment struct {
 	span  *span
 }
 
-// teller turns the spans of one trace into events.
-type teller struct {
+// emitter turns the spans of one trace into events.
+type emitter struct {
 	*trace
 	correlation []events.CorrelationSource
 	silent      func(adapter.Silence)
@@ -28,9 +28,9 @@ type teller struct {
 	event       *events.Event
 }
 
-// tell emits the events of all spans that ended by until, in the order of time.
+// emitUntil emits the events of all spans that ended by until, in the order of time.
 // When the trace is complete, so are the answers to its user.
-func (t *teller) tell(until int64, complete bool) {
+func (t *emitter) tell(until int64, complete bool) {
 	t.prepare()
 	var moments []moment
 	rest := t.pending[:0]
@@ -102,7 +102,7 @@ func (t *teller) tell(until int64, complete bool) {
 
 // unanswered tells the handoffs to agents that did not run any more: they were
 // made all the same.
-func (t *teller) unanswered() {
+func (t *emitter) unanswered() {
 	left := slices.SortedFunc(maps.Values(t.said), byStart)
 	for _, s := range left {
 		from := t.actor(s)
@@ -115,7 +115,7 @@ func (t *teller) unanswered() {
 }
 
 // handOver tells a handoff whose target is not seen to run.
-func (t *teller) handOver(s *span, from string) {
+func (t *emitter) handOver(s *span, from string) {
 	e := t.begin(s, events.AgentCall, "start", s.start)
 	e.From, e.To = events.Party{Agent: from}, events.Party{Agent: s.handoff}
 	e.Origin, e.TransferMode, e.Content, e.Sim = events.OriginAgent, events.PassControl, s.content, s.sim
@@ -133,7 +133,7 @@ func (t *teller) handOver(s *span, from string) {
 
 // goOn tells the handoffs that agents followed whose runs have no spans of their own:
 // what the agent of s does shows that it has control.
-func (t *teller) goOn(s *span, agent string) {
+func (t *emitter) goOn(s *span, agent string) {
 	if len(t.said) == 0 || t.above(s).visit != nil {
 		return
 	}
@@ -154,7 +154,7 @@ func (t *teller) goOn(s *span, agent string) {
 
 // isTold tells whether a call is the one that a handoff was told as before the run of
 // the agent came: the batch with it was overtaken by a later one.
-func (t *teller) isTold(s *span, c *call) bool {
+func (t *emitter) isTold(s *span, c *call) bool {
 	if c.mode != events.PassControl {
 		return false
 	}
@@ -202,7 +202,7 @@ func (t *trace) depth(s *span) int {
 }
 
 // begin fills what all events of a span share.
-func (t *teller) begin(s *span, kind events.Kind, phase string, at int64) *events.Event {
+func (t *emitter) begin(s *span, kind events.Kind, phase string, at int64) *events.Event {
 	*t.event = events.Event{
 		ID: s.trace + "/" + hex16(s.id) + "/" + phase, Source: s.source, Kind: kind,
 		// The nanoseconds that a Stamp cuts off put events of one millisecond into order.
@@ -244,7 +244,7 @@ func hex16(v uint64) string {
 	return hex.EncodeToString(id[:])
 }
 
-func (t *teller) flow(s *span, kind events.Kind, phase string, at int64) {
+func (t *emitter) flow(s *span, kind events.Kind, phase string, at int64) {
 	e := t.begin(s, kind, phase, at)
 	if e.CorrelationSource != events.CorrelationTrace {
 		return // the flow is more than this trace
@@ -266,7 +266,7 @@ func hub(s *span) events.Party {
 }
 
 // enter tells that an agent was called.
-func (t *teller) enter(s *span) {
+func (t *emitter) enter(s *span) {
 	c := t.callOf(s)
 	s.call = c
 	agent := agentOf(s)
@@ -291,7 +291,7 @@ func (t *teller) enter(s *span) {
 
 // follow remembers a run that others may follow on. The answer of the agent that
 // passed control is its message, not an answer to the user.
-func (t *teller) follow(s *span) {
+func (t *emitter) follow(s *span) {
 	t.answers = slices.DeleteFunc(t.answers, func(a *span) bool {
 		return s.call.silent && a.agent == s.agent || s.call.agent != "" && a.agent == s.call.agent
 	})
@@ -303,7 +303,7 @@ func (t *teller) follow(s *span) {
 
 // message is what the agent was told: what the handoff to it said or the run before
 // it ended with, else its own input, or what the tool was given that called it.
-func (t *teller) message(s *span, c *call) (events.Hash, events.Fingerprint) {
+func (t *emitter) message(s *span, c *call) (events.Hash, events.Fingerprint) {
 	if c.mode == events.PassControl {
 		if h := t.said[c.agent]; h != nil && !h.content.IsZero() {
 			return h.content, h.sim
@@ -320,7 +320,7 @@ func (t *teller) message(s *span, c *call) (events.Hash, events.Fingerprint) {
 // callOf finds out who called an agent: the one that the span names, the agent above
 // it, the one whose span is linked, or the one that ran before it in the same
 // workflow; else the user.
-func (t *teller) callOf(s *span) *call {
+func (t *emitter) callOf(s *span) *call {
 	up := t.above(s)
 	switch {
 	case s.calledBy != "" && (up.visit == nil || s.calledBy != agentOf(up.visit)):
@@ -427,7 +427,7 @@ func (t *trace) passedOn(before, s *span) bool {
 }
 
 // leave tells that an agent answered.
-func (t *teller) leave(s *span) {
+func (t *emitter) leave(s *span) {
 	c := s.call
 	if c.returns {
 		if e := t.answer(s, c.from); e.HadWork == events.Yes {
@@ -442,7 +442,7 @@ func (t *teller) leave(s *span) {
 	t.answers = append(t.answers, s)
 }
 
-func (t *teller) answer(s *span, to events.Party) *events.Event {
+func (t *emitter) answer(s *span, to events.Party) *events.Event {
 	e := t.begin(s, events.AgentReturn, "end", s.end)
 	e.From, e.To = events.Party{Agent: agentOf(s)}, to
 	e.Content, e.Sim, e.Status, e.ErrorType, e.DurationMS = s.answer, s.near, s.status, s.failure, milliseconds(s)
@@ -462,7 +462,7 @@ func (t *teller) answer(s *span, to events.Party) *events.Event {
 // hadWork tells whether an agent worked, which is not known of a call or an answer that
 // was only seen on the wire. Such calls have a source of their own, so that the tools of
 // others are not taken to be all that there are.
-func (t *teller) hadWork(s *span, agent string) events.Tri {
+func (t *emitter) hadWork(s *span, agent string) events.Tri {
 	switch {
 	case !s.wire || t.did(agent) != events.No:
 		return t.did(agent)
@@ -503,7 +503,7 @@ func (t *trace) actor(s *span) string {
 	return s.source
 }
 
-func (t *teller) use(s *span) {
+func (t *emitter) use(s *span) {
 	agent := t.actor(s)
 	t.goOn(s, agent)
 	if s.passes {
@@ -527,7 +527,7 @@ func (t *teller) use(s *span) {
 }
 
 // ask tells the call of an agent that is seen as a tool only.
-func (t *teller) ask(s *span, agent string) {
+func (t *emitter) ask(s *span, agent string) {
 	e := t.begin(s, events.AgentCall, "start", s.start)
 	e.From, e.To, e.Origin, e.TransferMode = events.Party{Agent: agent}, events.Party{Agent: s.asks}, events.OriginAgent, events.ReturnToCaller
 	e.Content, e.Sim, e.HadWork = s.content, s.sim, t.did(agent)
@@ -536,7 +536,7 @@ func (t *teller) ask(s *span, agent string) {
 	t.emit(e)
 }
 
-func (t *teller) result(s *span) {
+func (t *emitter) result(s *span) {
 	if s.carrier || s.passes || s.isTurnEnd() {
 		return
 	}
@@ -554,7 +554,7 @@ func (t *teller) result(s *span) {
 	t.emit(e)
 }
 
-func (t *teller) inference(s *span) {
+func (t *emitter) inference(s *span) {
 	if !s.usage.Known && s.status != events.StatusError {
 		t.silent(adapter.SilentNoTokens)
 		return // a preparation, or nothing that a rule could use

@@ -1,4 +1,4 @@
-package runtree
+package spantree
 
 import (
 	"cmp"
@@ -12,11 +12,11 @@ import (
 const (
 	defaultHold = 30 * time.Second
 	defaultHeld = 65536
-	// ofOneTrace is the share of all runs that one trace may hold.
+	// ofOneTrace is the share of all spans that one trace may hold.
 	ofOneTrace = 4
 )
 
-// Tree holds the runs of all traces that are open. It is for one goroutine.
+// Tree holds the spans of all traces that are open. It is for one goroutine.
 type Tree struct {
 	source      string
 	correlation []events.CorrelationSource
@@ -24,8 +24,8 @@ type Tree struct {
 	most        int
 
 	traces  *adapter.Recent[*trace]
-	held    int   // traces, and runs of all of them
-	clock   int64 // of the latest run
+	held    int   // traces, and spans of all of them
+	clock   int64 // of the latest span
 	place   int64 // of the record that is read, see adapter.Keeper
 	touched []*trace
 	event   events.Event
@@ -44,7 +44,7 @@ func New(o adapter.Options, source string) *Tree {
 		source:      cmp.Or(o.Source, source),
 		correlation: o.CorrelationOr(events.CorrelationExplicit, events.CorrelationTrace),
 		hold:        int64(cmp.Or(o.Hold, defaultHold) / time.Microsecond), most: o.HeldOr(defaultHeld),
-		traces: adapter.NewRecent[*trace](math.MaxInt), // bounded by their runs, see bound
+		traces: adapter.NewRecent[*trace](math.MaxInt), // bounded by their spans, see bound
 	}
 	if t.hold < 0 {
 		t.hold = math.MaxInt64 / 4
@@ -59,13 +59,13 @@ func (t *Tree) Name(id string, n Names) {
 	tr.names.Conversation = cmp.Or(tr.names.Conversation, n.Conversation)
 }
 
-// Add takes what one record tells of a run. Its id must not be empty, and Start or
+// Add takes what one record tells of a span. Its id must not be empty, and Start or
 // End must be known.
-func (t *Tree) Add(id string, r Run) {
+func (t *Tree) Add(id string, r Span) {
 	tr := t.trace(id)
-	grew := len(tr.runs)
+	grew := len(tr.spans)
 	tr.add(r)
-	t.held += len(tr.runs) - grew
+	t.held += len(tr.spans) - grew
 	t.clock = max(t.clock, r.Start, r.End)
 	tr.seen = t.clock
 	if !tr.touched {
@@ -74,23 +74,23 @@ func (t *Tree) Add(id string, r Run) {
 	}
 }
 
-// Settle tells what has become ready. It is called after the runs of a record were
+// Settle tells what has become ready. It is called after the spans of a record were
 // added.
 func (t *Tree) Settle(emit func(*events.Event)) {
 	for _, tr := range t.touched {
 		tr.touched = false
-		w := t.teller(tr, emit)
+		w := t.emitter(tr, emit)
 		switch {
 		case len(tr.awaited) == 0:
-			w.tell(math.MaxInt64, false)
+			w.emitUntil(math.MaxInt64, false)
 		case len(tr.pending) > 0 && tr.newest-tr.oldest > t.hold+t.hold/2:
-			w.tell(tr.newest-t.hold, true)
+			w.emitUntil(tr.newest-t.hold, true)
 		}
 		if tr.blocked != 0 && tr.newest-tr.blocked > t.hold+t.hold/2 {
-			w.tell(tr.newest-t.hold, true)
+			w.emitUntil(tr.newest-t.hold, true)
 		}
-		if most := max(1, t.most/ofOneTrace); len(tr.runs) > most {
-			w.tell(math.MaxInt64, true)
+		if most := max(1, t.most/ofOneTrace); len(tr.spans) > most {
+			w.emitUntil(math.MaxInt64, true)
 			t.held -= tr.shrink(most / 2)
 		}
 	}
@@ -113,7 +113,7 @@ func (t *Tree) Flush(emit func(*events.Event)) {
 func (t *Tree) trace(id string) *trace {
 	tr, ok := t.traces.Get(id)
 	if !ok {
-		tr = &trace{id: id, place: t.place, runs: map[string]*node{}, awaited: map[string]mark{}, worked: map[string]bool{},
+		tr = &trace{id: id, place: t.place, spans: map[string]*node{}, awaited: map[string]mark{}, worked: map[string]bool{},
 			said: map[string]*node{}, last: map[string]*node{}}
 		tr.seen = t.clock
 		t.traces.Put(id, tr)
@@ -123,7 +123,7 @@ func (t *Tree) trace(id string) *trace {
 }
 
 // bound forgets traces that have been silent for the time of holding back, and the
-// most silent ones when there are too many runs.
+// most silent ones when there are too many spans.
 func (t *Tree) bound(emit func(*events.Event)) {
 	for id, tr := range t.traces.All() {
 		if t.held <= t.most && t.clock-tr.seen <= t.hold {
@@ -135,12 +135,12 @@ func (t *Tree) bound(emit func(*events.Event)) {
 }
 
 func (t *Tree) drop(tr *trace, emit func(*events.Event)) {
-	w := t.teller(tr, emit)
-	w.tell(math.MaxInt64, true)
+	w := t.emitter(tr, emit)
+	w.emitUntil(math.MaxInt64, true)
 	w.close()
-	t.held -= len(tr.runs) + 1
+	t.held -= len(tr.spans) + 1
 }
 
-func (t *Tree) teller(tr *trace, emit func(*events.Event)) *teller {
-	return &teller{trace: tr, tree: t, emit: emit}
+func (t *Tree) emitter(tr *trace, emit func(*events.Event)) *emitter {
+	return &emitter{trace: tr, tree: t, emit: emit}
 }

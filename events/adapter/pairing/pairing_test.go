@@ -1,4 +1,4 @@
-package teller
+package pairing
 
 import (
 	"fmt"
@@ -12,8 +12,8 @@ import (
 // TestPairs holds that results find their calls, with and without ids, and that calls
 // which a log tells when they are over are told all the same.
 func TestPairs(t *testing.T) {
-	tell := New(adapter.Options{Source: "s"}, "test")
-	tell.Work = true
+	pairer := New(adapter.Options{Source: "s"}, "test")
+	pairer.Work = true
 	names := adapter.Names{events.CorrelationExplicit: "f"}
 	var out strings.Builder
 	emit := func(e *events.Event) {
@@ -27,12 +27,12 @@ func TestPairs(t *testing.T) {
 		out.WriteByte('\n')
 	}
 	say := func(id string, kind events.Kind, at events.Stamp, tool, call string, ms float64) {
-		e := tell.Begin(id, kind, at, &names)
+		e := pairer.Begin(id, kind, at, &names)
 		e.From, e.Tool, e.DurationMS = events.Party{Agent: "a"}, events.Tool{Name: tool, CallID: call}, ms
 		if kind == events.AgentCall {
 			e.Origin, e.To = events.OriginAgent, events.Party{Agent: "b"}
 		}
-		tell.Tell(e, emit)
+		pairer.Pair(e, emit)
 	}
 	say("1", events.AgentCall, 100, "", "", 0)
 	say("2", events.ToolCall, 110, "x", "c1", 0)
@@ -64,10 +64,10 @@ c2/call tool.call z c2 at 310
 
 // TestWorkUnknown holds that a log that does not tell all work says nothing of it.
 func TestWorkUnknown(t *testing.T) {
-	tell := New(adapter.Options{}, "test")
-	e := tell.Begin("1", events.AgentCall, 1, &adapter.Names{})
+	pairer := New(adapter.Options{}, "test")
+	e := pairer.Begin("1", events.AgentCall, 1, &adapter.Names{})
 	e.Origin, e.From, e.To = events.OriginAgent, events.Party{Agent: "a"}, events.Party{Agent: "b"}
-	tell.Tell(e, func(e *events.Event) {
+	pairer.Pair(e, func(e *events.Event) {
 		if e.HadWork != events.Unknown {
 			t.Errorf("worked: %v", e.HadWork)
 		}

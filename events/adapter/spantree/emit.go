@@ -1,4 +1,4 @@
-package runtree
+package spantree
 
 import (
 	"cmp"
@@ -15,19 +15,19 @@ type call struct {
 	origin  events.Origin
 	mode    events.TransferMode
 	carrier *node // the tool that ran it
-	silent  bool  // it is the run above or before, continued or tried again
+	silent  bool  // it is the span above or before, continued or tried again
 }
 
-// teller turns the runs of one trace into events.
-type teller struct {
+// emitter turns the spans of one trace into events.
+type emitter struct {
 	*trace
 	tree *Tree
 	emit func(*events.Event)
 }
 
-// tell emits what happened by until, in the order of time. Unless force is set it
-// stops where it cannot be told yet what a run is.
-func (t *teller) tell(until int64, force bool) {
+// emitUntil emits what happened by until, in the order of time. Unless force is set it
+// stops where it cannot be told yet what a span is.
+func (t *emitter) emitUntil(until int64, force bool) {
 	t.sort()
 	t.blocked = 0
 	n := 0
@@ -49,7 +49,7 @@ func (t *teller) tell(until int64, force bool) {
 	}
 }
 
-func (t *teller) moment(m moment) {
+func (t *emitter) moment(m moment) {
 	n := m.node
 	if m.begin {
 		n.begun = true
@@ -72,8 +72,8 @@ func (t *teller) moment(m moment) {
 	}
 }
 
-// begin fills what all events of a run share.
-func (t *teller) begin(n *node, kind events.Kind, phase string, at int64) *events.Event {
+// begin fills what all events of a span share.
+func (t *emitter) begin(n *node, kind events.Kind, phase string, at int64) *events.Event {
 	t.tree.event = events.Event{
 		ID: n.ID + "/" + phase, Source: t.tree.source, Kind: kind, Origin: events.OriginAgent,
 		// The microseconds that a Stamp cuts off put events of one millisecond into order.
@@ -103,12 +103,12 @@ func party(agent string) events.Party { return events.Party{Agent: agent} }
 
 func milliseconds(n *node) float64 { return float64(max(0, n.End-n.Start)) / 1000 }
 
-// agentOf is the name of an agent's run.
-func (t *teller) agentOf(n *node) string { return cmp.Or(n.Agent, t.tree.source) }
+// agentOf is the name of an agent's span.
+func (t *emitter) agentOf(n *node) string { return cmp.Or(n.Agent, t.tree.source) }
 
 // actor is the agent that a tool or an inference belongs to: its own, the one above
 // it, the last that was called; where nothing is known of agents, the program.
-func (t *teller) actor(n *node) string {
+func (t *emitter) actor(n *node) string {
 	if n.Agent != "" {
 		return n.Agent
 	}
@@ -123,13 +123,13 @@ func (t *teller) actor(n *node) string {
 }
 
 // hadWork tells whether an agent worked, and forgets it.
-func (t *teller) hadWork(agent string) events.Tri {
+func (t *emitter) hadWork(agent string) events.Tri {
 	worked := adapter.YesNo(t.worked[agent])
 	delete(t.worked, agent)
 	return worked
 }
 
-func (t *teller) work(agent string) {
+func (t *emitter) work(agent string) {
 	if len(t.worked) >= maxParties {
 		clear(t.worked)
 	}
@@ -145,7 +145,7 @@ func remember(m map[string]*node, group string, n *node) {
 }
 
 // enter tells that an agent was called.
-func (t *teller) enter(n *node) {
+func (t *emitter) enter(n *node) {
 	group, agent := t.group(n), t.agentOf(n)
 	c := t.callOf(n, group)
 	n.call = c
@@ -184,11 +184,11 @@ func (t *teller) enter(n *node) {
 // callOf finds out who called an agent: the one that handed over to it, the one that
 // ran before it in the same group, the one above it; else the user, once, and then
 // the program.
-func (t *teller) callOf(n *node, group string) *call {
+func (t *emitter) callOf(n *node, group string) *call {
 	up := t.above(n)
 	agent := t.agentOf(n)
 	if up.agent != nil && up.carrier == nil && t.agentOf(up.agent) == agent {
-		return &call{silent: true} // one run that is told twice
+		return &call{silent: true} // one span that is told twice
 	}
 	if said := t.said[group]; said != nil {
 		return &call{from: t.actor(said), origin: events.OriginAgent, mode: events.PassControl, carrier: up.carrier}
@@ -209,7 +209,7 @@ func (t *teller) callOf(n *node, group string) *call {
 
 // leave tells the answer of an agent that nothing else will tell: one that was
 // called by the agent above without a tool, or that has nothing above it.
-func (t *teller) leave(n *node) {
+func (t *emitter) leave(n *node) {
 	switch c := n.call; {
 	case c == nil || c.carrier != nil || c.silent && n.Parent != "":
 	case c.mode == events.ReturnToCaller:
@@ -222,7 +222,7 @@ func (t *teller) leave(n *node) {
 
 // end closes a group: a handoff that nobody followed was made all the same, and
 // what the last agent said is the answer.
-func (t *teller) end(n *node) {
+func (t *emitter) end(n *node) {
 	if n.Kind == Step && n.marks == 0 && n.Usage.Known {
 		n.marks |= counted
 		t.inference(n)
@@ -231,7 +231,7 @@ func (t *teller) end(n *node) {
 	t.finish(n.ID, n, up.agent == nil && up.carrier == nil)
 }
 
-func (t *teller) finish(group string, n *node, isAnswer bool) {
+func (t *emitter) finish(group string, n *node, isAnswer bool) {
 	last, said := t.last[group], t.said[group]
 	delete(t.last, group)
 	delete(t.said, group)
@@ -244,7 +244,7 @@ func (t *teller) finish(group string, n *node, isAnswer bool) {
 }
 
 // close ends all groups, for nothing more will come.
-func (t *teller) close() {
+func (t *emitter) close() {
 	for _, group := range slices.Sorted(maps.Keys(t.said)) {
 		t.unanswered(t.said[group])
 		delete(t.last, group)
@@ -256,7 +256,7 @@ func (t *teller) close() {
 	}
 }
 
-func (t *teller) unanswered(n *node) {
+func (t *emitter) unanswered(n *node) {
 	if n.To == "" || n.Status == events.StatusError {
 		return
 	}
@@ -267,9 +267,9 @@ func (t *teller) unanswered(n *node) {
 	t.emit(e)
 }
 
-// answer tells what an agent came back with when by ended: its own run, the tool or
+// answer tells what an agent came back with when by ended: its own span, the tool or
 // the group that it ran in.
-func (t *teller) answer(n *node, to string, by *node) {
+func (t *emitter) answer(n *node, to string, by *node) {
 	agent := t.agentOf(n)
 	e := t.begin(n, events.AgentReturn, "end", by.End)
 	e.From, e.To, e.DurationMS = party(agent), party(to), milliseconds(by)
@@ -292,16 +292,16 @@ func (t *teller) answer(n *node, to string, by *node) {
 	t.emit(e)
 }
 
-func (t *teller) handOff(n *node) { remember(t.said, t.groupOfActor(n), n) }
+func (t *emitter) handOff(n *node) { remember(t.said, t.groupOfActor(n), n) }
 
 // groupOfActor is the group of the agent that a handoff belongs to.
-func (t *teller) groupOfActor(n *node) string {
+func (t *emitter) groupOfActor(n *node) string {
 	for range maxUp {
 		up := t.above(n)
 		if up.agent == nil {
 			return t.group(n)
 		}
-		// Of a run that is told twice the outer one has followers.
+		// Of a span that is told twice the outer one has followers.
 		if n = up.agent; n.call == nil || !n.call.silent {
 			break
 		}
@@ -309,7 +309,7 @@ func (t *teller) groupOfActor(n *node) string {
 	return t.group(n)
 }
 
-func (t *teller) use(n *node) {
+func (t *emitter) use(n *node) {
 	if n.marks&hosts != 0 {
 		return // the call of the agent tells it all
 	}
@@ -322,7 +322,7 @@ func (t *teller) use(n *node) {
 	t.emit(e)
 }
 
-func (t *teller) result(n *node) {
+func (t *emitter) result(n *node) {
 	if n.marks&hosts != 0 {
 		if c := n.last; c != nil {
 			up := t.above(n)
@@ -338,7 +338,7 @@ func (t *teller) result(n *node) {
 }
 
 // actorAbove is the agent to which the answer of a tool goes that ran another one.
-func (t *teller) actorAbove(n *node, up above) string {
+func (t *emitter) actorAbove(n *node, up above) string {
 	if up.agent != nil {
 		return t.agentOf(up.agent)
 	}
@@ -347,9 +347,9 @@ func (t *teller) actorAbove(n *node, up above) string {
 
 // isCounted tells whether the tokens of a late request are in the sum of a step above it
 // that was told already.
-func (t *teller) isCounted(n *node) bool {
+func (t *emitter) isCounted(n *node) bool {
 	for range maxUp {
-		if n = t.runs[n.Parent]; n == nil || n.Kind == Agent || n.Kind == Tool {
+		if n = t.spans[n.Parent]; n == nil || n.Kind == Agent || n.Kind == Tool {
 			return false
 		}
 		if n.marks&counted != 0 {
@@ -359,7 +359,7 @@ func (t *teller) isCounted(n *node) bool {
 	return false
 }
 
-func (t *teller) inference(n *node) {
+func (t *emitter) inference(n *node) {
 	switch {
 	case !n.Usage.Known && (n.Kind == Step || n.Status != events.StatusError):
 		return // nothing that a rule could use

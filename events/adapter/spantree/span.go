@@ -1,12 +1,12 @@
-// Package runtree turns runs that lie inside each other (of agents, tools and
+// Package spantree turns spans that lie inside each other (of agents, tools and
 // models, as tracers tell of them) into events. It is what the adapters of such
 // formats share: holding back, finding out who called whom, the order.
 //
-// A run is told once, when it has ended, or twice, when it begins and when it ends.
-// Where runs are told only at their end, children come before their parents, and a
+// A span is told once, when it has ended, or twice, when it begins and when it ends.
+// Where spans are told only at their end, children come before their parents, and a
 // trace is held back until its root has come or until Options.Hold of event time
 // has passed. Where they are told as they begin, too, events come at once.
-package runtree
+package spantree
 
 import (
 	"cmp"
@@ -14,26 +14,26 @@ import (
 	"weir/events"
 )
 
-// Kind is what a run is.
+// Kind is what a span is.
 type Kind uint8
 
 // The kinds. A Node becomes an Agent when a model is asked below it.
 const (
 	Step      Kind = iota // of no interest itself, but between child and parent
 	Node                  // a node of a graph
-	Agent                 // one run of one agent
+	Agent                 // one span of one agent
 	Tool                  // one execution of a tool
 	Handoff               // what passes control to another agent
 	Inference             // one request to a model
 )
 
-// Run is one run as far as a record tells of it. What a record does not tell is
+// Span is one span as far as a record tells of it. What a record does not tell is
 // zero.
-type Run struct {
+type Span struct {
 	ID, Parent string // unique in the source; Parent is empty for a root
 	Kind       Kind
 	Start, End int64  // µs since 1970; End is 0 while it runs
-	Agent      string // name of the agent; of other runs the agent that they belong to
+	Agent      string // name of the agent; of other spans the agent that they belong to
 	To         string // the agent to which a Handoff passes control
 
 	Tool    events.Tool
@@ -51,8 +51,8 @@ type Run struct {
 	Provider string
 }
 
-// learn adds what another record tells of the same run.
-func (r *Run) learn(b *Run) {
+// learn adds what another record tells of the same span.
+func (r *Span) learn(b *Span) {
 	r.Parent = cmp.Or(r.Parent, b.Parent)
 	r.Start, r.End = cmp.Or(r.Start, b.Start), cmp.Or(r.End, b.End)
 	if b.Kind != Step && r.Kind != Agent {
@@ -79,18 +79,18 @@ func (r *Run) learn(b *Run) {
 	r.Model, r.Provider = cmp.Or(b.Model, r.Model), cmp.Or(b.Provider, r.Provider)
 }
 
-// mark is what lies below a run.
+// mark is what lies below a span.
 type mark uint8
 
 const (
 	asks    mark = 1 << iota // a request to a model, with no tool between
-	hosts                    // a run of an agent, with no agent between
+	hosts                    // a span of an agent, with no agent between
 	counted                  // nothing, but its own tokens were told: those below are in them
 )
 
-// node is a run in its trace.
+// node is a span in its trace.
 type node struct {
-	Run
+	Span
 	marks mark
 	begun bool // its beginning was told
 	ended bool // its end is told or waits to be
@@ -98,7 +98,7 @@ type node struct {
 	last  *node // the last agent that ran below a tool
 }
 
-// take notes what lies below and returns what of it the run above needs to know.
+// take notes what lies below and returns what of it the span above needs to know.
 func (n *node) take(m mark) mark {
 	if n.marks&m == m {
 		return 0
@@ -118,7 +118,7 @@ func (n *node) take(m mark) mark {
 	return m
 }
 
-// undecided is true while it cannot be told what the run is.
+// undecided is true while it cannot be told what the span is.
 func (n *node) undecided() bool {
 	switch {
 	case n.End != 0:

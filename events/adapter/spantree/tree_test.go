@@ -1,4 +1,4 @@
-package runtree
+package spantree
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ import (
 // the tree grow, whatever is missing in them, and that nothing is lost for it.
 func TestBounds(t *testing.T) {
 	const most, runs = 400, 20_000
-	f := func(name string, run func(i int) (string, Run)) {
+	f := func(name string, run func(i int) (string, Span)) {
 		t.Helper()
 		told := 0
 		tree := New(adapter.Options{MaxHeld: most}, "test")
@@ -29,7 +29,7 @@ func TestBounds(t *testing.T) {
 			tree.Settle(emit)
 			held := tree.traces.Len()
 			for _, tr := range tree.traces.All() {
-				held += len(tr.runs)
+				held += len(tr.spans)
 				if len(tr.awaited) > most || len(tr.pending) > 2*most || len(tr.said) > maxParties || len(tr.last) > maxParties || len(tr.worked) > maxParties {
 					t.Fatalf("%s: run %d: %d awaited, %d pending", name, i, len(tr.awaited), len(tr.pending))
 				}
@@ -43,29 +43,29 @@ func TestBounds(t *testing.T) {
 			t.Errorf("%s: %d calls told of %d, %d still held", name, told, runs, tree.held)
 		}
 	}
-	tool := func(i int, parent string) Run {
-		return Run{ID: fmt.Sprint("r", i), Parent: parent, Kind: Tool, Tool: events.Tool{Name: "x"}, Start: int64(i) * 1000, End: int64(i)*1000 + 500}
+	tool := func(i int, parent string) Span {
+		return Span{ID: fmt.Sprint("r", i), Parent: parent, Kind: Tool, Tool: events.Tool{Name: "x"}, Start: int64(i) * 1000, End: int64(i)*1000 + 500}
 	}
-	f("one trace whose root never comes", func(i int) (string, Run) { return "t", tool(i, "root") })
-	f("one trace of orphans", func(i int) (string, Run) { return "t", tool(i, fmt.Sprint("p", i)) })
-	f("one trace of roots", func(i int) (string, Run) { return "t", tool(i, "") })
-	f("many traces", func(i int) (string, Run) { return fmt.Sprint("t", i), tool(i, "root") })
-	f("a chain", func(i int) (string, Run) { return "t", tool(i, fmt.Sprint("r", i-1)) })
-	f("a chain upside down", func(i int) (string, Run) { return "t", tool(i, fmt.Sprint("r", i+1)) })
-	f("tools that do not end", func(i int) (string, Run) {
+	f("one trace whose root never comes", func(i int) (string, Span) { return "t", tool(i, "root") })
+	f("one trace of orphans", func(i int) (string, Span) { return "t", tool(i, fmt.Sprint("p", i)) })
+	f("one trace of roots", func(i int) (string, Span) { return "t", tool(i, "") })
+	f("many traces", func(i int) (string, Span) { return fmt.Sprint("t", i), tool(i, "root") })
+	f("a chain", func(i int) (string, Span) { return "t", tool(i, fmt.Sprint("r", i-1)) })
+	f("a chain upside down", func(i int) (string, Span) { return "t", tool(i, fmt.Sprint("r", i+1)) })
+	f("tools that do not end", func(i int) (string, Span) {
 		r := tool(i, "")
 		r.End = 0
 		return "t", r
 	})
 }
 
-// TestHold holds that a run whose parent never comes is told when it has been held
+// TestHold holds that a span whose parent never comes is told when it has been held
 // back long enough, and not before.
 func TestHold(t *testing.T) {
 	tree := New(adapter.Options{Hold: time.Second}, "test")
 	told := 0
 	at := func(ms int64) {
-		tree.Add("t", Run{ID: fmt.Sprint(ms), Parent: "never", Kind: Tool, Tool: events.Tool{Name: "x"}, Start: ms * 1000, End: ms*1000 + 1})
+		tree.Add("t", Span{ID: fmt.Sprint(ms), Parent: "never", Kind: Tool, Tool: events.Tool{Name: "x"}, Start: ms * 1000, End: ms*1000 + 1})
 		tree.Settle(func(*events.Event) { told++ })
 	}
 	at(1)
@@ -79,12 +79,12 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// TestLoops holds that runs that lie inside each other in a circle are told.
+// TestLoops holds that spans that lie inside each other in a circle are told.
 func TestLoops(t *testing.T) {
 	tree := New(adapter.Options{}, "test")
 	told := 0
 	emit := func(*events.Event) { told++ }
-	for i, r := range []Run{{ID: "a", Parent: "b", Kind: Agent, Agent: "x"}, {ID: "b", Parent: "c", Kind: Node, Agent: "y"}, {ID: "c", Parent: "a", Kind: Tool},
+	for i, r := range []Span{{ID: "a", Parent: "b", Kind: Agent, Agent: "x"}, {ID: "b", Parent: "c", Kind: Node, Agent: "y"}, {ID: "c", Parent: "a", Kind: Tool},
 		{ID: "d", Parent: "d", Kind: Inference, Usage: events.Usage{Known: true}}, {ID: "e", Parent: "c", Kind: Handoff, To: "z"}} {
 		r.Start, r.End = int64(i+1)*1000, int64(i+9)*1000
 		tree.Add("t", r)

@@ -1,4 +1,4 @@
-package runtree
+package spantree
 
 import (
 	"cmp"
@@ -7,23 +7,23 @@ import (
 )
 
 const (
-	maxUp      = 256 // runs above each other
+	maxUp      = 256 // spans above each other
 	maxParties = 256 // agents of one trace of which more than their name is remembered
 )
 
 // trace is what is held back and remembered of one trace.
 type trace struct {
 	id      string
-	place   int64 // of the record with its first run
+	place   int64 // of the record with its first span
 	names   Names
-	runs    map[string]*node
+	spans   map[string]*node
 	awaited map[string]mark // parents that have not come, and what lies below them
 	pending []moment        // not told yet
 	sorted  bool
 	newest  int64 // of all moments
 	oldest  int64 // of those that were not told
-	blocked int64 // the moment that waits for its run to be decided; 0 for none
-	seen    int64 // the tree's clock when the last run came
+	blocked int64 // the moment that waits for its span to be decided; 0 for none
+	seen    int64 // the tree's clock when the last span came
 	touched bool
 	begun   bool // an agent was called
 
@@ -33,15 +33,15 @@ type trace struct {
 	current *node            // the agent that was called last
 }
 
-// moment is the beginning or the end of a run.
+// moment is the beginning or the end of a span.
 type moment struct {
 	at    int64
 	begin bool
 	node  *node
 }
 
-func (t *trace) add(r Run) {
-	n, again := t.runs[r.ID]
+func (t *trace) add(r Span) {
+	n, again := t.spans[r.ID]
 	if again {
 		if n.ended && n.begun {
 			return
@@ -55,15 +55,15 @@ func (t *trace) add(r Run) {
 		if r.Parent == r.ID {
 			r.Parent = ""
 		}
-		n = &node{Run: r}
+		n = &node{Span: r}
 		n.Start = cmp.Or(r.Start, r.End)
-		t.runs[r.ID] = n
+		t.spans[r.ID] = n
 		t.push(n.Start, true, n)
 		if below, ok := t.awaited[r.ID]; ok {
 			delete(t.awaited, r.ID)
 			t.spreadMark(n, n.take(below))
 		}
-		if _, ok := t.runs[r.Parent]; !ok && r.Parent != "" {
+		if _, ok := t.spans[r.Parent]; !ok && r.Parent != "" {
 			t.awaited[r.Parent] |= 0
 		}
 		t.spread(n)
@@ -84,7 +84,7 @@ func (t *trace) push(at int64, begin bool, n *node) {
 	}
 }
 
-// spread tells the runs above what the run is.
+// spread tells the spans above what the span is.
 func (t *trace) spread(n *node) {
 	switch n.Kind {
 	case Agent:
@@ -96,7 +96,7 @@ func (t *trace) spread(n *node) {
 
 func (t *trace) spreadMark(n *node, m mark) {
 	for i := 0; i < maxUp && m != 0; i++ {
-		p := t.runs[n.Parent]
+		p := t.spans[n.Parent]
 		if p == nil {
 			if n.Parent != "" {
 				t.awaited[n.Parent] |= m
@@ -108,7 +108,7 @@ func (t *trace) spreadMark(n *node, m mark) {
 }
 
 // sort puts the moments into the order of time. At one instant what ends makes room
-// for what begins, an outer run begins before and ends after an inner one.
+// for what begins, an outer span begins before and ends after an inner one.
 func (t *trace) sort() {
 	if t.sorted {
 		return
@@ -142,24 +142,24 @@ func (t *trace) sort() {
 func (t *trace) depth(n *node) int {
 	depth := 0
 	for ; depth < maxUp; depth++ {
-		if n = t.runs[n.Parent]; n == nil {
+		if n = t.spans[n.Parent]; n == nil {
 			break
 		}
 	}
 	return depth
 }
 
-// above is what lies above a run, up to the next agent.
+// above is what lies above a span, up to the next agent.
 type above struct {
 	agent   *node
 	carrier *node // the first tool on the way
-	top     *node // the run at which the way ended
+	top     *node // the span at which the way ended
 }
 
 func (t *trace) above(n *node) (a above) {
 	for range maxUp {
 		a.top = n
-		p := t.runs[n.Parent]
+		p := t.spans[n.Parent]
 		if p == nil {
 			return a
 		}
@@ -175,11 +175,11 @@ func (t *trace) above(n *node) (a above) {
 	return a
 }
 
-// group is the run below which agents follow each other: the parent, unless that is
+// group is the span below which agents follow each other: the parent, unless that is
 // the node of a graph in which only this agent runs.
 func (t *trace) group(n *node) string {
 	for range maxUp {
-		p := t.runs[n.Parent]
+		p := t.spans[n.Parent]
 		if p == nil || p.Kind != Node {
 			break
 		}
@@ -188,16 +188,16 @@ func (t *trace) group(n *node) string {
 	return n.Parent
 }
 
-// shrink forgets the runs that ended first, until most are left, and returns how
+// shrink forgets the spans that ended first, until most are left, and returns how
 // many it forgot. All moments must have been told.
 func (t *trace) shrink(most int) int {
 	end := func(n *node) int64 { return cmp.Or(n.End, n.Start) }
-	ordered := slices.SortedFunc(maps.Values(t.runs), func(a, b *node) int {
+	ordered := slices.SortedFunc(maps.Values(t.spans), func(a, b *node) int {
 		return cmp.Or(cmp.Compare(end(a), end(b)), cmp.Compare(a.ID, b.ID))
 	})
 	forgotten := ordered[:max(0, len(ordered)-most)]
 	for _, n := range forgotten {
-		delete(t.runs, n.ID)
+		delete(t.spans, n.ID)
 	}
 	clear(t.awaited)
 	clear(t.said)

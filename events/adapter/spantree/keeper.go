@@ -1,9 +1,9 @@
-package runtree
+package spantree
 
-// At says where in its input the record is whose runs are added next.
+// At says where in its input the record is whose spans are added next.
 func (t *Tree) At(place int64) { t.place = place }
 
-// Oldest returns the place of the first run of all traces that are remembered, and
+// Oldest returns the place of the first span of all traces that are remembered, and
 // false when there are none.
 func (t *Tree) Oldest() (place int64, ok bool) {
 	for _, tr := range t.traces.All() {

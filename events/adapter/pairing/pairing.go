@@ -1,10 +1,10 @@
-// Package teller makes events of logs whose lines stand for themselves: it names the
-// flow of each, gives results what their calls told, tells calls that were logged at
+// Package pairing makes events of logs whose lines stand for themselves: it names the
+// flow of each, pairs results with their calls, adds the calls that were logged at
 // their end only, and remembers who did work.
 //
-// It is what adapters share that need not hold records back; see package runtree for
+// It is what adapters share that need not hold records back; see package spantree for
 // those that do.
-package teller
+package pairing
 
 import (
 	"cmp"
@@ -21,8 +21,8 @@ import (
 // whether they did work, each.
 const maxRemembered = 16384
 
-// Teller hands over the events of one log. It is for one goroutine.
-type Teller struct {
+// Pairer hands over the events of one log. It is for one goroutine.
+type Pairer struct {
 	// Work is whether the log tells all work of its agents, so that a hop without work
 	// can be seen. If not, whether a hop came without work is left open.
 	Work bool
@@ -44,21 +44,21 @@ type call struct {
 	at   events.Stamp
 }
 
-// New returns a teller. Source is that of events where Options.Source is not set, and
+// New returns a pairing. Source is that of events where Options.Source is not set, and
 // order that of the names of flows where Options.Correlation is not; without it the
 // order is adapter.Order.
-func New(o adapter.Options, source string, order ...events.CorrelationSource) *Teller {
+func New(o adapter.Options, source string, order ...events.CorrelationSource) *Pairer {
 	if len(order) == 0 {
 		order = adapter.Order()
 	}
 	most := o.HeldOr(maxRemembered)
-	return &Teller{source: cmp.Or(o.Source, source), order: o.CorrelationOr(order...), ignore: o.IgnoreArgs,
+	return &Pairer{source: cmp.Or(o.Source, source), order: o.CorrelationOr(order...), ignore: o.IgnoreArgs,
 		calls: adapter.NewRecent[call](most), open: adapter.NewRecent[[]string](most), worked: adapter.NewRecent[bool](most), lines: adapter.NewRecent[int](most)}
 }
 
-// Begin returns an event to be filled in and handed to Tell. It is the same one each
+// Begin returns an event to be filled in and handed to Pair. It is the same one each
 // time.
-func (t *Teller) Begin(id string, kind events.Kind, at events.Stamp, names *adapter.Names) *events.Event {
+func (t *Pairer) Begin(id string, kind events.Kind, at events.Stamp, names *adapter.Names) *events.Event {
 	t.event = events.Event{ID: adapter.Word([]byte(id), events.MaxID), Source: t.source, Kind: kind, Time: at}
 	names.Name(&t.event, t.order)
 	t.event.ConversationID = names[events.CorrelationConversation]
@@ -71,13 +71,13 @@ func Said(e *events.Event, text []byte) {
 }
 
 // Args gives the tool of an event the hash of its arguments, which are JSON.
-func (t *Teller) Args(e *events.Event, args []byte) {
+func (t *Pairer) Args(e *events.Event, args []byte) {
 	e.Tool.ArgsHash, e.Tool.ArgsSize = fingerprint.Args(args, t.ignore.Of(e.Tool.Name)), int64(len(args))
 }
 
-// Tell hands over an event after it was given what others before it told: who had
+// Pair hands over an event after it was given what others before it say: who had
 // worked, what the tool of a result was called and called with.
-func (t *Teller) Tell(e *events.Event, emit func(*events.Event)) {
+func (t *Pairer) Pair(e *events.Event, emit func(*events.Event)) {
 	switch e.Kind {
 	case events.AgentCall:
 		if e.By() == events.OriginAgent && t.Work && e.HadWork == events.Unknown {
@@ -111,7 +111,7 @@ func (t *Teller) Tell(e *events.Event, emit func(*events.Event)) {
 }
 
 // result is false for a result that nothing is known of.
-func (t *Teller) result(e *events.Event, emit func(*events.Event)) bool {
+func (t *Pairer) result(e *events.Event, emit func(*events.Event)) bool {
 	e.Status = max(e.Status, events.StatusOK)
 	if e.Tool.CallID == "" {
 		e.Tool.CallID = cmp.Or(t.takeOpen(e), e.ID)
@@ -135,7 +135,7 @@ func (t *Teller) result(e *events.Event, emit func(*events.Event)) bool {
 	case e.Tool.Name == "":
 		return false
 	}
-	// The log tells calls when they are over.
+	// The log has calls only when they are over.
 	result := *e
 	began := max(1, e.Time-events.Stamp(e.DurationMS))
 	*e = events.Event{ID: adapter.Word([]byte(e.Tool.CallID+"/call"), events.MaxID), Source: e.Source, Kind: events.ToolCall, Time: began,
@@ -154,13 +154,13 @@ const maxOpen = 64
 
 // leaveOpen remembers a call that was logged without an id, and takeOpen gives the first
 // such call of the same party to the same tool.
-func (t *Teller) leaveOpen(e *events.Event) {
+func (t *Pairer) leaveOpen(e *events.Event) {
 	key := who(e, e.From) + "\x00" + e.Tool.Name
 	open, _ := t.open.Get(key)
 	t.open.Put(key, append(open[max(0, len(open)+1-maxOpen):], e.Tool.CallID))
 }
 
-func (t *Teller) takeOpen(e *events.Event) string {
+func (t *Pairer) takeOpen(e *events.Event) string {
 	key := who(e, e.From) + "\x00" + e.Tool.Name
 	open, _ := t.open.Get(key)
 	if len(open) == 0 {
@@ -173,7 +173,7 @@ func (t *Teller) takeOpen(e *events.Event) string {
 // Key tells a line apart from all others where the log gives none an id. A line that
 // tells when it was written is the same one when it comes again; of those that do not,
 // each is a line of its own.
-func (t *Teller) Key(line []byte, timed bool) string {
+func (t *Pairer) Key(line []byte, timed bool) string {
 	key := strconv.FormatUint(xxhash.Sum64(line), 16)
 	if timed {
 		return key
@@ -185,18 +185,18 @@ func (t *Teller) Key(line []byte, timed bool) string {
 
 func who(e *events.Event, p events.Party) string { return e.FlowKey() + "\x00" + p.ID() }
 
-func (t *Teller) hasWorked(e *events.Event, p events.Party) bool {
+func (t *Pairer) hasWorked(e *events.Event, p events.Party) bool {
 	did, _ := t.worked.Get(who(e, p))
 	return did
 }
 
-func (t *Teller) work(e *events.Event, p events.Party) {
+func (t *Pairer) work(e *events.Event, p events.Party) {
 	if t.Work {
 		t.worked.Put(who(e, p), true)
 	}
 }
 
-func (t *Teller) forget(e *events.Event, p events.Party) {
+func (t *Pairer) forget(e *events.Event, p events.Party) {
 	if t.Work {
 		t.worked.Delete(who(e, p))
 	}
