@@ -57,10 +57,10 @@ const (
 	WorkEnded = "ended" // and it is over
 )
 
-// Told returns how far a log has told the agent stage everything: whatever its flows did
-// up to that time was passed on when the watermark of the log reached at. It is zero
+// LowWatermark returns up to when the agent stage has everything: whatever the flows of a log did
+// up to that time was handed over when the watermark of the log reached at. It is zero
 // before anything was.
-func (e *Engine) Told(at events.Stamp) events.Stamp {
+func (e *Engine) LowWatermark(at events.Stamp) events.Stamp {
 	return max(0, at.Add(-Grace-e.limits.Agents.Report))
 }
 
@@ -125,9 +125,9 @@ func (e *Engine) Relay(p *Partition, ev *events.Event, fx *Effects) bool {
 	return true
 }
 
-// passOn tells the agent stage what it wants to know of an event that the flow has
+// repartition tells the agent stage what it wants to know of an event that the flow has
 // counted.
-func (e *Engine) passOn(f *Flow, m *moment, fx *Effects) {
+func (e *Engine) repartition(f *Flow, m *moment, fx *Effects) {
 	if f.root != "" && e.agents.trees {
 		e.passSpent(f, m, fx)
 	}

@@ -390,10 +390,10 @@ func TestActivityDoesNotAllocate(t *testing.T) {
 func TestTold(t *testing.T) {
 	l := analyzer.Balanced()
 	e := analyzer.New(l)
-	if got := e.Told(1_000_000); got != 1_000_000-65_000 {
+	if got := e.LowWatermark(1_000_000); got != 1_000_000-65_000 {
 		t.Errorf("told up to %d", got)
 	}
-	if got := e.Told(64_000); got != 0 {
+	if got := e.LowWatermark(64_000); got != 0 {
 		t.Errorf("told up to %d before anything was", got)
 	}
 }

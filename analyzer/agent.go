@@ -52,7 +52,7 @@ type Agent struct {
 
 	// What is counted, per row with a window.
 	messages []events.Stamp // that escaped, or all; by true time, newest last
-	minted   []events.Stamp // flows that agents opened by calling it
+	opened   []events.Stamp // flows that agents opened by calling it
 	tries    []events.Stamp // calls against standing orders
 	caps     agentCap
 
@@ -140,6 +140,6 @@ func (a *Agent) Last() events.Stamp { return a.last }
 func (a *Agent) Reset(key string) {
 	tree := a.tree
 	tree.Reset()
-	*a = Agent{key: key, ids: a.ids[:0], stamps: a.stamps[:0], works: a.works[:0], messages: a.messages[:0], minted: a.minted[:0],
+	*a = Agent{key: key, ids: a.ids[:0], stamps: a.stamps[:0], works: a.works[:0], messages: a.messages[:0], opened: a.opened[:0],
 		tries: a.tries[:0], orders: a.orders[:0], notes: a.notes[:0], tags: a.tags[:0], tree: tree}
 }

@@ -69,7 +69,7 @@ func (a *Agent) encode(b []byte) []byte {
 		version = treeCodecVersion
 	}
 	b = append(b, version, has, byte(a.told), byte(len(a.ids)), byte(len(a.stamps)), byte(len(a.works)),
-		byte(len(a.messages)), byte(len(a.minted)), byte(len(a.tries)), byte(len(a.orders)), byte(len(a.notes)))
+		byte(len(a.messages)), byte(len(a.opened)), byte(len(a.tries)), byte(len(a.orders)), byte(len(a.notes)))
 	b = binary.AppendVarint(b, int64(a.clock))
 	b = a.putTimes(b, a.last, a.reported)
 	b = binary.AppendUvarint(b, uint64(a.revision))
@@ -86,7 +86,7 @@ func (a *Agent) encode(b []byte) []byte {
 		b = le.AppendUint64(append(b, byte(w.state)), w.flow)
 		b = a.putTimes(b, w.at)
 	}
-	for _, list := range [...][]events.Stamp{a.stamps, a.messages, a.minted, a.tries} {
+	for _, list := range [...][]events.Stamp{a.stamps, a.messages, a.opened, a.tries} {
 		before := a.clock
 		for _, at := range list {
 			b = binary.AppendVarint(b, int64(at-before))
@@ -197,7 +197,7 @@ func (a *Agent) UnmarshalBinary(key string, b []byte) error {
 	}
 	a.stamps = d.stamps(a.stamps, h[4], a.clock)
 	a.messages = d.stamps(a.messages, h[6], a.clock)
-	a.minted = d.stamps(a.minted, h[7], a.clock)
+	a.opened = d.stamps(a.opened, h[7], a.clock)
 	a.tries = d.stamps(a.tries, h[8], a.clock)
 	if has&agentHasCaps != 0 {
 		a.caps.decode(&d)

@@ -86,7 +86,7 @@ func fillAny(t *testing.T, r *rand.Rand, v reflect.Value, path string, elements,
 }
 
 var listCaps = map[string]int{"Agent.ids": maxAgentIDs, "Agent.stamps": maxAgentGaps, "Agent.works": maxAgentFlows, "Agent.messages": maxAgentStamps,
-	"Agent.minted": maxAgentStamps, "Agent.tries": maxAgentStamps, "Agent.orders": maxAgentOrders, "Agent.notes": maxAgentNotes, "Agent.notes[].Tags": maxNoteTags}
+	"Agent.opened": maxAgentStamps, "Agent.tries": maxAgentStamps, "Agent.orders": maxAgentOrders, "Agent.notes": maxAgentNotes, "Agent.notes[].Tags": maxNoteTags}
 
 func TestRecordOfAnAgentHoldsEveryField(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))

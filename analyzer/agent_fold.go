@@ -24,7 +24,7 @@ func (e *Engine) StepAgent(p *Agents, a *Agent, ev *events.Event, fx *Effects) {
 		fx.Counts.Duplicates++
 		return
 	}
-	was := a.muster()
+	was := a.gaugeCell()
 	when := min(max(ev.Time, 1), lastStamp)
 	e.advanceOrders(a, when, fx)
 	m := &fx.agent
@@ -72,7 +72,7 @@ func (e *Engine) StepAgent(p *Agents, a *Agent, ev *events.Event, fx *Effects) {
 			e.atWork(p, a, m, fx)
 		}
 	}
-	p.roll.move(was, a.muster())
+	p.gauge.move(was, a.gaugeCell())
 }
 
 // lastStamp is the latest time that is folded, so that what is added to one stays a time.
@@ -137,11 +137,11 @@ func work(ev *events.Event) string {
 // AdvanceAgent fires every deadline up to now, each at its own time. The pump calls it
 // when the watermark of the activity passes DueAgent.
 func (e *Engine) AdvanceAgent(p *Agents, a *Agent, now events.Stamp, fx *Effects) {
-	was := a.muster()
+	was := a.gaugeCell()
 	for {
 		at, what := e.nextOfAgent(a)
 		if at == 0 || at > now {
-			p.roll.move(was, a.muster())
+			p.gauge.move(was, a.gaugeCell())
 			return
 		}
 		switch what {

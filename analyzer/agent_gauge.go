@@ -7,8 +7,8 @@ import (
 	"weir/events"
 )
 
-// Muster is how many agents of one partition there are, or of several.
-type Muster struct {
+// AgentGauge is how many agents of one partition there are, or of several.
+type AgentGauge struct {
 	// Live agents have reported within the last week, and have not taken their leave.
 	Live int64
 	// Stuck agents were found to be so within the last week and have not been heard of
@@ -19,7 +19,7 @@ type Muster struct {
 }
 
 // Add adds the agents of another partition.
-func (m *Muster) Add(o *Muster) {
+func (m *AgentGauge) Add(o *AgentGauge) {
 	m.Live += o.Live
 	for r := range m.Stuck {
 		m.Stuck[r][0] += o.Stuck[r][0]
@@ -27,11 +27,11 @@ func (m *Muster) Add(o *Muster) {
 	}
 }
 
-// Muster returns how many agents of the partition there are, without a look at any.
-func (p *Agents) Muster() (m Muster) {
-	gone := max(0, p.roll.newest-musterDays, dayOf(p.Watermark)-musterDays)
-	for day := gone + 1; day <= p.roll.newest; day++ {
-		h := &p.roll.days[day%musterDays]
+// Gauge returns how many agents of the partition there are, without a look at any.
+func (p *Agents) Gauge() (m AgentGauge) {
+	gone := max(0, p.gauge.newest-gaugeKept, dayOf(p.Watermark)-gaugeKept)
+	for day := gone + 1; day <= p.gauge.newest; day++ {
+		h := &p.gauge.days[day%gaugeKept]
 		m.Live += int64(h.live)
 		for r := range h.stuck {
 			m.Stuck[r][0] += int64(h.stuck[r][0])
@@ -41,12 +41,12 @@ func (p *Agents) Muster() (m Muster) {
 	return m
 }
 
-// roll counts agents by the day of what they are counted for. A day leaves it after a
+// gaugeDays counts agents by the day of what they are counted for. A day leaves it after a
 // week, whatever became of its agents: the store forgets those of which nothing is heard,
 // without a word, and they must not be counted for ever.
-type roll struct {
+type gaugeDays struct {
 	newest int64 // day; those of the week up to it are kept
-	days   [musterDays]headcount
+	days   [gaugeKept]headcount
 }
 
 type headcount struct {
@@ -54,8 +54,8 @@ type headcount struct {
 	stuck [AgentRuleCount][2]uint32
 }
 
-// musterDays is how many days agents are counted for.
-const musterDays = 7
+// gaugeKept is how many days agents are counted for.
+const gaugeKept = 7
 
 // dayOf is the number of the day of a time: 0 only of no time.
 func dayOf(at events.Stamp) int64 {
@@ -65,16 +65,16 @@ func dayOf(at events.Stamp) int64 {
 	return int64(at/events.Stamp(24*time.Hour/time.Millisecond)) + 1
 }
 
-// muster is where an agent is counted.
-type muster struct {
+// gaugeCell is where an agent is counted.
+type gaugeCell struct {
 	live    int64 // day; 0 when it does not count
 	stuck   int64 // day; 0 when it is not
 	rule    AgentRuleID
 	certain bool
 }
 
-// muster returns where the agent is to be counted.
-func (a *Agent) muster() (m muster) {
+// gaugeCell returns where the agent is to be counted.
+func (a *Agent) gaugeCell() (m gaugeCell) {
 	s := &a.stuck
 	if s.step >= stepArchived {
 		return m
@@ -89,7 +89,7 @@ func (a *Agent) muster() (m muster) {
 }
 
 // move counts an agent anew of which something was folded.
-func (l *roll) move(from, to muster) {
+func (l *gaugeDays) move(from, to gaugeCell) {
 	if from == to {
 		return
 	}
@@ -109,20 +109,20 @@ func (l *roll) move(from, to muster) {
 }
 
 // on returns the count of a day; nil when it has left, or is none.
-func (l *roll) on(day int64) *headcount {
-	if day == 0 || day <= l.newest-musterDays {
+func (l *gaugeDays) on(day int64) *headcount {
+	if day == 0 || day <= l.newest-gaugeKept {
 		return nil
 	}
-	for l.newest = max(l.newest, day-musterDays); l.newest < day; {
+	for l.newest = max(l.newest, day-gaugeKept); l.newest < day; {
 		l.newest++
-		l.days[l.newest%musterDays] = headcount{}
+		l.days[l.newest%gaugeKept] = headcount{}
 	}
-	return &l.days[day%musterDays]
+	return &l.days[day%gaugeKept]
 }
 
 // appendBinary appends the counts that are not zero: the newest day and, for each, its
 // place, from 1, and the number; a place of 0 is the end.
-func (l *roll) appendBinary(b []byte) []byte {
+func (l *gaugeDays) appendBinary(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(l.newest))
 	place := uint64(0)
 	put := func(n uint32) {
@@ -143,9 +143,9 @@ func (l *roll) appendBinary(b []byte) []byte {
 
 // read reads what appendBinary wrote when there were so many rows. A count that has no place
 // fails.
-func (l *roll) read(d *decoder, rules uint64) {
+func (l *gaugeDays) read(d *decoder, rules uint64) {
 	columns := 1 + 2*rules
-	*l = roll{newest: d.count()}
+	*l = gaugeDays{newest: d.count()}
 	for !d.bad {
 		place := d.uvarint()
 		if place == 0 {
@@ -153,7 +153,7 @@ func (l *roll) read(d *decoder, rules uint64) {
 		}
 		day, column := (place-1)/columns, (place-1)%columns
 		n := d.uvarint()
-		if day >= musterDays || n > 1<<32-1 {
+		if day >= gaugeKept || n > 1<<32-1 {
 			d.fail()
 			return
 		}

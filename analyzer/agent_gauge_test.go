@@ -8,9 +8,9 @@ import (
 	"weir/events"
 )
 
-// mustered counts agents one by one, as they are shown to people. The week ends on the
+// recount counts agents one by one, as they are shown to people. The week ends on the
 // latest day that anything counted for so far.
-func mustered(t *testing.T, e *Engine, p *Agents, agents [][]byte, latest *events.Stamp) (m Muster) {
+func recount(t *testing.T, e *Engine, p *Agents, agents [][]byte, latest *events.Stamp) (m AgentGauge) {
 	t.Helper()
 	*latest = max(*latest, p.Watermark)
 	views := make([]AgentView, len(agents))
@@ -29,7 +29,7 @@ func mustered(t *testing.T, e *Engine, p *Agents, agents [][]byte, latest *event
 			*latest = max(*latest, a.reported)
 		}
 	}
-	within := func(at events.Stamp) bool { return at != 0 && dayOf(at) > dayOf(*latest)-musterDays }
+	within := func(at events.Stamp) bool { return at != 0 && dayOf(at) > dayOf(*latest)-gaugeKept }
 	for i := range views {
 		v := &views[i]
 		if within(reported[i]) {
@@ -54,7 +54,7 @@ func reasonRow(reason events.Reason) AgentRuleID {
 }
 
 // byReason puts rows with the same reason together.
-func (m Muster) byReason() (out Muster) {
+func (m AgentGauge) byReason() (out AgentGauge) {
 	out.Live = m.Live
 	for r := range m.Stuck {
 		to := &out.Stuck[reasonRow(AgentRules[r].Reason)]
@@ -63,16 +63,16 @@ func (m Muster) byReason() (out Muster) {
 	return out
 }
 
-// TestMusterIsARecount holds after each of many acts that what is kept of how many agents
+// TestGaugeIsARecount holds after each of many acts that what is kept of how many agents
 // there are is what a look at each of them gives, through restarts, days of silence and
 // the end of the week.
-func TestMusterIsARecount(t *testing.T) {
+func TestGaugeIsARecount(t *testing.T) {
 	recovering := Balanced()
 	recovering.Agents.Recover = true
 	shadowing := Balanced()
 	shadowing.Agents.Rules[AgentRuleCriticalMargin].Mode = ModeShadow
 	shadowing.Agents.Rules[AgentRuleRescue].Mode = ModeWarn
-	var most Muster
+	var most AgentGauge
 	for seed := range uint64(30) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		e := New([]Limits{Balanced(), recovering, shadowing}[seed%3])
@@ -81,7 +81,7 @@ func TestMusterIsARecount(t *testing.T) {
 		var latest events.Stamp
 		check := func() {
 			t.Helper()
-			got, want := y.p.Muster(), mustered(t, e, &y.p, agents, &latest)
+			got, want := y.p.Gauge(), recount(t, e, &y.p, agents, &latest)
 			if got.byReason() != want.byReason() {
 				t.Fatalf("seed %d, %d agents: kept\n%+v\ncounted\n%+v", seed, len(agents), got, want)
 			}
@@ -126,8 +126,8 @@ func TestMusterIsARecount(t *testing.T) {
 			agents[i], _ = y.a.AppendBinary(nil)
 			check()
 		}
-		y.p.Watermark = max(y.p.Watermark, dawn+shift).Add(musterDays * day)
-		if got := y.p.Muster(); got != (Muster{}) {
+		y.p.Watermark = max(y.p.Watermark, dawn+shift).Add(gaugeKept * day)
+		if got := y.p.Gauge(); got != (AgentGauge{}) {
 			t.Fatalf("seed %d: %+v after a week of silence", seed, got)
 		}
 	}
@@ -141,9 +141,9 @@ func TestMusterIsARecount(t *testing.T) {
 	}
 }
 
-func TestMusterOfARecordThatIsDamaged(t *testing.T) {
+func TestGaugeOfARecordThatIsDamaged(t *testing.T) {
 	var p Agents
-	p.roll.move(muster{}, muster{live: 20_000, stuck: 20_001, rule: AgentRuleRescue, certain: true})
+	p.gauge.move(gaugeCell{}, gaugeCell{live: 20_000, stuck: 20_001, rule: AgentRuleRescue, certain: true})
 	whole, _ := p.AppendBinary(nil)
 	for i := range whole {
 		var q Agents
@@ -154,8 +154,8 @@ func TestMusterOfARecordThatIsDamaged(t *testing.T) {
 			damaged := append([]byte(nil), whole...)
 			damaged[i] = b
 			if q.UnmarshalBinary(damaged) == nil {
-				_ = q.Muster() // whatever it says
-				q.roll.move(muster{live: 20_000}, muster{live: 20_009})
+				_ = q.Gauge() // whatever it says
+				q.gauge.move(gaugeCell{live: 20_000}, gaugeCell{live: 20_009})
 			}
 		}
 	}
@@ -163,7 +163,7 @@ func TestMusterOfARecordThatIsDamaged(t *testing.T) {
 	if err := q.UnmarshalBinary(whole); err != nil {
 		t.Fatal(err)
 	}
-	if q.Muster() != p.Muster() || q.Muster().Live != 1 || q.Muster().Stuck[AgentRuleRescue][1] != 1 {
-		t.Errorf("%+v, want %+v", q.Muster(), p.Muster())
+	if q.Gauge() != p.Gauge() || q.Gauge().Live != 1 || q.Gauge().Stuck[AgentRuleRescue][1] != 1 {
+		t.Errorf("%+v, want %+v", q.Gauge(), p.Gauge())
 	}
 }

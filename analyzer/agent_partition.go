@@ -17,7 +17,7 @@ import (
 type Agents struct {
 	Watermark  events.Stamp // everything up to here was told; runs backwards only when a log is turned back
 	candidates []candidate
-	roll       roll
+	gauge      gaugeDays
 }
 
 // candidate is an agent that said that it is active and healthy.
@@ -113,7 +113,7 @@ func (p *Agents) AppendBinary(dst []byte) ([]byte, error) {
 		dst = binary.AppendUvarint(dst, uint64(len(c.name)))
 		dst = append(dst, c.name...)
 	}
-	return p.roll.appendBinary(binary.AppendUvarint(dst, uint64(AgentRuleCount))), nil
+	return p.gauge.appendBinary(binary.AppendUvarint(dst, uint64(AgentRuleCount))), nil
 }
 
 // UnmarshalBinary reads a record that AppendBinary wrote. An empty record is the zero
@@ -141,6 +141,6 @@ func (p *Agents) UnmarshalBinary(b []byte) error {
 	if h[0] != 1 {
 		rules = min(d.uvarint(), uint64(AgentRuleCount))
 	}
-	p.roll.read(&d, rules)
+	p.gauge.read(&d, rules)
 	return d.end("state of the agents")
 }

@@ -83,7 +83,7 @@ func (e *Engine) countCap(r AgentRuleID, a *Agent, m *agentMoment, fx *Effects) 
 func (a *Agent) stampsOf(r AgentRuleID) *[]events.Stamp {
 	switch AgentRules[r].Counts {
 	case CountedOpened:
-		return &a.minted
+		return &a.opened
 	case CountedRefused:
 		return &a.tries
 	}

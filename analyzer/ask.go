@@ -67,7 +67,7 @@ func (e *Engine) ask(p *Partition, f *Flow, m *moment, fx *Effects) {
 			warning = v
 		}
 	}
-	e.passOn(f, m, fx)
+	e.repartition(f, m, fx)
 	if warning != nil {
 		answer := *warning
 		fx.Answer = &answer

@@ -194,7 +194,7 @@ func (e *Engine) Step(p *Partition, f *Flow, ev *events.Event, fx *Effects) {
 		e.ask(p, f, m, fx)
 	default:
 		e.see(p, f, m, fx)
-		e.passOn(f, m, fx)
+		e.repartition(f, m, fx)
 		if ev.Ask { // a user's, which nothing refuses
 			fx.Answer = e.allowed(f, m)
 		}

@@ -96,7 +96,7 @@ func keepsPromise(t *testing.T, l analyzer.Limits, log []events.Event) {
 			}
 			read[key] = len(w.passed[key])
 		}
-		told := w.engine.Told(w.partition.Watermark)
+		told := w.engine.LowWatermark(w.partition.Watermark)
 		for p, times := range did {
 			for _, at := range times {
 				if at <= told && sent[p] < at {

@@ -13,7 +13,7 @@ import (
 // returns what was said. What the case expects and what its settings say does not
 // matter here; see Limits and Diff.
 func (c *Case) Run(l analyzer.Limits) Outcome {
-	r := run{engine: analyzer.New(l), byKey: map[string]*tracked{}, stage: stage{byKey: map[string]*member{}}}
+	r := run{engine: analyzer.New(l), byKey: map[string]*tracked{}, stage: agentStage{byKey: map[string]*member{}}}
 	for i := range c.deliveries {
 		d := &c.deliveries[i]
 		r.advance(d.now)
@@ -22,7 +22,7 @@ func (c *Case) Run(l analyzer.Limits) Outcome {
 		r.step(i+1, &ev)
 	}
 	r.advance(c.end)
-	r.tellAll(c.end)
+	r.advanceAll(c.end)
 	for _, f := range r.flows {
 		r.out.Flows = append(r.out.Flows, FlowState{f.key, r.engine.Explain(&f.flow)})
 	}
@@ -40,7 +40,7 @@ type run struct {
 	fx        analyzer.Effects
 	byKey     map[string]*tracked
 	flows     []*tracked // in the order in which they appeared
-	stage     stage
+	stage     agentStage
 	out       Outcome
 }
 
@@ -55,7 +55,7 @@ func (r *run) step(n int, ev *events.Event) {
 	r.fx.Reset()
 	if r.engine.Relay(&r.partition, ev, &r.fx) {
 		r.count()
-		r.passOn(n)
+		r.foldAgents(n)
 		return
 	}
 	key := ev.FlowKey()
@@ -77,7 +77,7 @@ func (r *run) step(n int, ev *events.Event) {
 	}
 	answer, at := r.fx.Answer, len(r.out.Said)
 	r.count()
-	if last := r.passOn(n); r.fx.Asked && last != nil && last.Stops() {
+	if last := r.foldAgents(n); r.fx.Asked && last != nil && last.Stops() {
 		answer = last // the tree of the flow has the last word
 		r.out.Counts.Refused++
 	}
@@ -93,16 +93,16 @@ func (r *run) advance(now events.Stamp) {
 	for {
 		flow, agent, told := r.next(), r.stage.next(), events.Stamp(0)
 		if agent != nil {
-			told = r.toldBy(agent.due)
+			told = r.knownBy(agent.due)
 		}
 		switch {
 		case flow != nil && flow.due <= now && (agent == nil || flow.due <= told):
 			r.fire(flow)
 		case agent != nil && told <= now:
-			r.stage.tell(r.engine.Told(told))
+			r.stage.advance(r.engine.LowWatermark(told))
 			r.fireAgent(agent)
 		default:
-			r.stage.tell(r.engine.Told(now / tellEvery * tellEvery))
+			r.stage.advance(r.engine.LowWatermark(now / watermarkEvery * watermarkEvery))
 			return
 		}
 	}
@@ -127,7 +127,7 @@ func (r *run) fire(f *tracked) {
 		r.out.Said = append(r.out.Said, Said{At: due, Verdict: r.fx.Verdicts[i]})
 	}
 	r.count()
-	r.passOn(0)
+	r.foldAgents(0)
 }
 
 // acknowledge fills in the verdict that a dispatcher acted on: the latest of the flow, or

@@ -7,12 +7,12 @@ import (
 	"weir/events"
 )
 
-// tellEvery is the step of time, in milliseconds, at which the running program tells the
+// watermarkEvery is the step of time, in milliseconds, at which the running program tells the
 // agent stage how far its flows have told everything.
-const tellEvery = 30_000
+const watermarkEvery = 30_000
 
-// stage is the agent stage, with one partition.
-type stage struct {
+// agentStage is the agent stage, with one partition.
+type agentStage struct {
 	partition analyzer.Agents
 	fx        analyzer.Effects
 	byKey     map[string]*member
@@ -27,7 +27,7 @@ type member struct {
 	shown bool // it told of itself, or something was said of it
 }
 
-func (s *stage) member(key string) *member {
+func (s *agentStage) member(key string) *member {
 	m := s.byKey[key]
 	if m == nil {
 		m = &member{key: strings.Clone(key)}
@@ -38,7 +38,7 @@ func (s *stage) member(key string) *member {
 }
 
 // next returns who has the earliest deadline; nil when nobody has one.
-func (s *stage) next() (first *member) {
+func (s *agentStage) next() (first *member) {
 	for _, m := range s.members {
 		if m.due != 0 && (first == nil || m.due < first.due) {
 			first = m
@@ -47,14 +47,14 @@ func (s *stage) next() (first *member) {
 	return first
 }
 
-// tell moves the watermark on.
-func (s *stage) tell(upTo events.Stamp) {
+// advance moves the watermark on.
+func (s *agentStage) advance(upTo events.Stamp) {
 	s.partition.Watermark = max(s.partition.Watermark, upTo)
 }
 
-// passOn folds what the last step of a flow tells of agents. The step was that of event n
+// foldAgents folds what the last step of a flow tells of agents. The step was that of event n
 // of the case, or, when n is 0, of a deadline. It returns what was answered last.
-func (r *run) passOn(n int) (answer *events.Verdict) {
+func (r *run) foldAgents(n int) (answer *events.Verdict) {
 	attempts, leaked := false, false
 	for i := range r.fx.Activity {
 		act := &r.fx.Activity[i]
@@ -107,25 +107,25 @@ func (r *run) fireAgent(m *member) {
 	r.hear(m, 0)
 }
 
-// toldBy returns the step of time at which the agent stage knows everything up to due.
-func (r *run) toldBy(due events.Stamp) events.Stamp {
+// knownBy returns the step of time at which the agent stage knows everything up to due.
+func (r *run) knownBy(due events.Stamp) events.Stamp {
 	at := due
-	for r.engine.Told(at) < due {
-		at += due - r.engine.Told(at)
+	for r.engine.LowWatermark(at) < due {
+		at += due - r.engine.LowWatermark(at)
 	}
-	return (at + tellEvery - 1) / tellEvery * tellEvery
+	return (at + watermarkEvery - 1) / watermarkEvery * watermarkEvery
 }
 
-// tellAll fires the deadlines of agents up to the end of the case, as far as no flow has
+// advanceAll fires the deadlines of agents up to the end of the case, as far as no flow has
 // anything to tell of what came before, as a pump would that runs on.
-func (r *run) tellAll(end events.Stamp) {
+func (r *run) advanceAll(end events.Stamp) {
 	report := r.engine.Limits().Agents.Report
 	for {
 		upTo := end
 		if f := r.next(); f != nil {
 			upTo = min(upTo, f.due.Add(-report))
 		}
-		r.stage.tell(upTo)
+		r.stage.advance(upTo)
 		m := r.stage.next()
 		if m == nil || m.due > r.stage.partition.Watermark {
 			return

@@ -27,7 +27,7 @@ their flows. An agent is called stuck that has said how it is (agent.status) and
 silent for longer than its limits allow, though nothing is known that it waits for.`,
 			Examples: []string{"weir agents ls", "weir agents ls --stuck -o json | jq -r .agent", "weir agents ls --projects"},
 			Setup: func(fs *pflag.FlagSet) cli.Run {
-				place := newPlace(fs, true)
+				target := newTarget(fs, true)
 				q := pump.AgentQuery{}
 				fs.BoolVar(&q.Stuck, "stuck", false, "list only those that are stuck, or may be, or were archived for it")
 				fs.IntVar(&q.Limit, "limit", 20, "list at most so many `AGENTS`")
@@ -43,21 +43,21 @@ silent for longer than its limits allow, though nothing is known that it waits f
 					case *trees:
 						q.Kind = pump.KindTree
 					}
-					return listAgents(ctx, env, place, q)
+					return listAgents(ctx, env, target, q)
 				}
 			},
 		},
 		{
 			Name: "show", Args: "AGENT", Short: "print all that is kept of one agent",
 			Setup: func(fs *pflag.FlagSet) cli.Run {
-				place := newPlace(fs, true)
+				target := newTarget(fs, true)
 				project := fs.Bool("project", false, "AGENT is the id of a project")
 				tree := fs.Bool("tree", false, "AGENT is the correlation id of the root of a tree of flows")
 				return func(ctx context.Context, env *cli.Env, args []string) error {
 					if err := cli.Want(args, 1, 1, "the id of an AGENT"); err != nil {
 						return err
 					}
-					k, done, err := place.open(ctx, env)
+					k, done, err := target.open(ctx, env)
 					if err != nil {
 						return err
 					}
@@ -151,8 +151,8 @@ func orDash(s string) string {
 	return s
 }
 
-func listAgents(ctx context.Context, env *cli.Env, place *place, q pump.AgentQuery) error {
-	k, done, err := place.open(ctx, env)
+func listAgents(ctx context.Context, env *cli.Env, target *target, q pump.AgentQuery) error {
+	k, done, err := target.open(ctx, env)
 	if err != nil {
 		return err
 	}

@@ -61,10 +61,10 @@ weir replay.`,
 
 // source is the flags that say which log is tried, and by which limits.
 type source struct {
-	*judging
+	*limitFlags
 	*reading
 	brokers *brokerFlags
-	stretch *stretch
+	stretch *offsetRange
 	marks   *string
 
 	since  events.Stamp    // costs count from then on
@@ -72,13 +72,13 @@ type source struct {
 }
 
 func newSource(fs *pflag.FlagSet) *source {
-	return &source{judging: newJudging(fs), reading: newReading(fs), brokers: newBrokerFlags(fs), stretch: newStretch(fs),
+	return &source{limitFlags: newLimitFlags(fs), reading: newReading(fs), brokers: newBrokerFlags(fs), stretch: newOffsetRange(fs),
 		marks: fs.String("marks", "", "take what people said of flows from this `FILE` (see weir review)")}
 }
 
 // one folds the logs by the limits of the command line alone.
 func (s *source) one(ctx context.Context, env *cli.Env, args []string, steps bool) (analyzer.Limits, *backtest.Trial, error) {
-	limits, err := s.judging.limits()
+	limits, err := s.limitFlags.limits()
 	if err != nil {
 		return limits, nil, err
 	}
@@ -209,7 +209,7 @@ func (o *backtestFlags) run(ctx context.Context, env *cli.Env, args []string, ag
 	case report != "" && !strings.HasSuffix(report, ".html") && !strings.HasSuffix(report, ".md"):
 		return cli.Usage("--report %s: want a name that ends with .html or .md", report)
 	}
-	limits, err := o.judging.limits()
+	limits, err := o.limitFlags.limits()
 	if err != nil {
 		return err
 	}

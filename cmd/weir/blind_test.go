@@ -36,7 +36,7 @@ func TestBlind(t *testing.T) {
 	if code != 0 || !strings.Contains(out, "sources    shop: "+lacks) {
 		t.Errorf("doctor: exit code %d\n%s%s", code, out, errs)
 	}
-	if got := get(t, r.url+"/v1/inspect/tale?flow=0af7651916cd43dd8448eb211c80319c"); !strings.Contains(got, `"blind":"`+lacks+"60 tool calls") {
+	if got := get(t, r.url+"/v1/inspect/timeline?flow=0af7651916cd43dd8448eb211c80319c"); !strings.Contains(got, `"blind":"`+lacks+"60 tool calls") {
 		t.Errorf("the page of the flow is not told: %.300s", got)
 	}
 }

@@ -66,7 +66,7 @@ starts in half the time, which an agent waits for at each use of a tool.`,
 			"weir check --hook-config codex --closed --install --yes",
 		},
 		Setup: func(fs *pflag.FlagSet) cli.Run {
-			p := &place{serverFlags: newServerFlags(fs), judging: newJudging(fs), reading: newReading(fs), state: new(string)}
+			p := &target{serverFlags: newServerFlags(fs), limitFlags: newLimitFlags(fs), reading: newReading(fs), state: new(string)}
 			p.logs = cli.NewList(fs, "log", "replay this `FILE` first; may be given many times")
 			hook := fs.Bool("hook", false, "read the input of a hook, and answer as hooks do")
 			closed := fs.Bool("closed", false, "with --hook: refuse the use of tools when weir does not answer")
@@ -92,7 +92,7 @@ starts in half the time, which an agent waits for at each use of a tool.`,
 	}
 }
 
-func runCheck(ctx context.Context, env *cli.Env, p *place) error {
+func runCheck(ctx context.Context, env *cli.Env, p *target) error {
 	body, err := io.ReadAll(io.LimitReader(env.In, events.MaxEventBytes+1))
 	if err != nil {
 		return err
@@ -118,7 +118,7 @@ func runCheck(ctx context.Context, env *cli.Env, p *place) error {
 	return nil
 }
 
-func checkByServer(ctx context.Context, env *cli.Env, p *place, body []byte) (a checkAnswer, err error) {
+func checkByServer(ctx context.Context, env *cli.Env, p *target, body []byte) (a checkAnswer, err error) {
 	var ev events.Event
 	if body, err = asked(body, &ev, events.StampOf(env.Now())); err != nil {
 		return a, err
@@ -130,7 +130,7 @@ func checkByServer(ctx context.Context, env *cli.Env, p *place, body []byte) (a 
 	return c.check(ctx, body)
 }
 
-func checkByLog(ctx context.Context, env *cli.Env, p *place, body []byte) (a checkAnswer, err error) {
+func checkByLog(ctx context.Context, env *cli.Env, p *target, body []byte) (a checkAnswer, err error) {
 	r, err := p.replay(ctx, env)
 	if err != nil {
 		return a, err

@@ -169,7 +169,7 @@ func TestKubernetesManifests(t *testing.T) {
 	if !slices.Equal(volumes, mounts) {
 		t.Errorf("volumes %q, mounted %q", volumes, mounts)
 	}
-	for _, file := range []string{r.o.StateDir, *r.judging.file, r.o.IntakeTokenFile, r.o.AdminTokenFile} {
+	for _, file := range []string{r.o.StateDir, *r.limitFlags.file, r.o.IntakeTokenFile, r.o.AdminTokenFile} {
 		if !slices.ContainsFunc(paths, func(p string) bool { return file == p || strings.HasPrefix(file, p+"/") }) {
 			t.Errorf("%s is on no volume", file)
 		}

@@ -176,7 +176,7 @@ func (d *doctor) settings() bool {
 }
 
 func (d *doctor) limits() {
-	l, err := d.run.judging.limits()
+	l, err := d.run.limitFlags.limits()
 	if err != nil {
 		d.fail("limits", adviceOf(err, "weir limits validate FILE lists all that is wrong"), "%v", err)
 		return
@@ -303,7 +303,7 @@ func (d *doctor) brokerFix(err error) string {
 
 func (d *doctor) topics(ctx context.Context, c *kafka.Cluster) {
 	const check = "topics"
-	t := &topicFlags{brokerFlags: d.run.brokers, judging: d.run.judging, retention: d.run.o.State.JournalTTL}
+	t := &topicFlags{brokerFlags: d.run.brokers, judging: d.run.limitFlags, retention: d.run.o.State.JournalTTL}
 	p, err := t.plan(ctx, c)
 	if err != nil {
 		d.fail(check, "weir topics plan says more", "%v", err)

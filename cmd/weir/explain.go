@@ -23,7 +23,7 @@ running weir, in the state folder of one that does not run (--state), or in logs
 (--log).`,
 		Examples: []string{"weir explain abc123", "weir explain abc123 --log session.jsonl"},
 		Setup: func(fs *pflag.FlagSet) cli.Run {
-			p := newPlace(fs, true)
+			p := newTarget(fs, true)
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				if err := cli.Want(args, 1, 1, "the id of a FLOW"); err != nil {
 					return err

@@ -23,7 +23,7 @@ func flowsCommand() cli.Command {
 			Long:     "The flows of a running weir, of a state folder (--state) or of logs (--log).",
 			Examples: []string{"weir flows ls", "weir flows ls --sort near --limit 5 -o json", "weir flows ls --search planner"},
 			Setup: func(fs *pflag.FlagSet) cli.Run {
-				p := newPlace(fs, true)
+				p := newTarget(fs, true)
 				limit := fs.Int("limit", 20, "list at most so many `FLOWS`")
 				search := fs.String("search", "", "only flows with this `TEXT` in their id or in the name of one of their agents")
 				sort := cli.NewChoice(fs, "sort", "last", "`ORDER`: last (the last event first) or near (the one nearest to a limit first)", "last", "near")
@@ -43,7 +43,7 @@ func flowsCommand() cli.Command {
 			Name: "show", Args: "FLOW", Short: "print all that is kept of one flow",
 			Long: "weir explain says the same in words, and what it means.",
 			Setup: func(fs *pflag.FlagSet) cli.Run {
-				p := newPlace(fs, true)
+				p := newTarget(fs, true)
 				return func(ctx context.Context, env *cli.Env, args []string) error {
 					if err := cli.Want(args, 1, 1, "the id of a FLOW"); err != nil {
 						return err
@@ -67,7 +67,7 @@ func flowsCommand() cli.Command {
 ended. With --state those that a weir has kept that does not run.`,
 			Examples: []string{"weir flows tail", "weir flows tail -n 0 -o json | jq .action"},
 			Setup: func(fs *pflag.FlagSet) cli.Run {
-				p := newPlace(fs, false)
+				p := newTarget(fs, false)
 				last := fs.IntP("last", "n", 20, "begin with the last `N` verdicts")
 				return func(ctx context.Context, env *cli.Env, args []string) error {
 					if err := cli.Want(args, 0, 1, "the id of one FLOW"); err != nil {
@@ -86,7 +86,7 @@ ended. With --state those that a weir has kept that does not run.`,
 	}}
 }
 
-func listFlows(ctx context.Context, env *cli.Env, p *place, q pump.FlowQuery) error {
+func listFlows(ctx context.Context, env *cli.Env, p *target, q pump.FlowQuery) error {
 	k, done, err := p.open(ctx, env)
 	if err != nil {
 		return err
@@ -164,7 +164,7 @@ func showFlow(env *cli.Env, v *analyzer.View) error {
 	return orders.Flush()
 }
 
-func tailVerdicts(ctx context.Context, env *cli.Env, p *place, last int, flow string) error {
+func tailVerdicts(ctx context.Context, env *cli.Env, p *target, last int, flow string) error {
 	lines := newVerdictLines(env)
 	if *p.state != "" {
 		if p.given() {

@@ -10,7 +10,7 @@ import (
 )
 
 // runHook answers the hook of a coding agent.
-func runHook(ctx context.Context, env *cli.Env, p *place, closed bool) error {
+func runHook(ctx context.Context, env *cli.Env, p *target, closed bool) error {
 	s := hook.Server{Closed: closed}
 	c, err := p.client(env)
 	if err != nil && !closed {

@@ -23,7 +23,7 @@ type hookSetup struct {
 }
 
 // run prints the settings of the agent with weir's hooks in them, or writes them.
-func (h *hookSetup) run(env *cli.Env, p *place, closed bool) error {
+func (h *hookSetup) run(env *cli.Env, p *target, closed bool) error {
 	c, err := p.client(env)
 	if err != nil {
 		return err

@@ -46,7 +46,7 @@ their trace, and after a crash those of open traces are read again. Tool argumen
 			"weir ingest --brokers kafka-1:9092 --from-topic otlp_spans --until end",
 		},
 		Setup: func(fs *pflag.FlagSet) cli.Run {
-			f := &ingestFlags{brokers: newBrokerFlags(fs), reading: newReading(fs), judging: newJudging(fs)}
+			f := &ingestFlags{brokers: newBrokerFlags(fs), reading: newReading(fs), limitFlags: newLimitFlags(fs)}
 			fs.StringVar(&f.topic, "from-topic", "", "read this raw `TOPIC` instead of files")
 			fs.StringVar(&f.group, "ingest-group", "", "with --from-topic: the `NAME` that all who read it for one purpose share; else that of --group and -ingest")
 			f.until = cli.NewChoice(fs, "until", "", "with --from-topic: `end` ends when all that is there was read, by this process alone", "end")
@@ -58,7 +58,7 @@ their trace, and after a crash those of open traces are read again. Tool argumen
 type ingestFlags struct {
 	brokers *brokerFlags
 	*reading
-	*judging
+	*limitFlags
 	topic, group string
 	until        *cli.Choice
 }
@@ -79,7 +79,7 @@ func (f *ingestFlags) run(ctx context.Context, env *cli.Env, args []string) erro
 			return err
 		}
 	}
-	limits, err := f.judging.limits()
+	limits, err := f.limitFlags.limits()
 	if err != nil {
 		return err
 	}
@@ -149,7 +149,7 @@ func (f *ingestFlags) fromFiles(ctx context.Context, env *cli.Env, cluster *kafk
 	var bad refusals
 	refuse := func(b logs.BadRecord) {
 		bad.add(b)
-		w.Letter("file:"+absolute(b.Source), 0, sinkkafka.Letter{Position: b.Byte, Code: b.Code, Reason: b.Reason, Raw: bytes.Clone(b.Raw)})
+		w.Letter("file:"+absolute(b.Source), 0, sinkkafka.DeadLetter{Position: b.Byte, Code: b.Code, Reason: b.Reason, Raw: bytes.Clone(b.Raw)})
 		flush(false)
 	}
 	r := &logs.Reader{

@@ -15,16 +15,16 @@ import (
 	"weir/cmd/internal/cli"
 )
 
-// judging is the flags that say by which limits to judge: a profile, a file, single
+// limitFlags is the flags that say by which limits to judge: a profile, a file, single
 // values, each over the one before.
-type judging struct {
+type limitFlags struct {
 	profile *cli.Choice
 	file    *string
 	sets    *cli.List
 }
 
-func newJudging(fs *pflag.FlagSet) *judging {
-	return &judging{
+func newLimitFlags(fs *pflag.FlagSet) *limitFlags {
+	return &limitFlags{
 		profile: cli.NewChoice(fs, "profile", "", "judge by the limits of this `PROFILE`: "+strings.Join(limitfile.Profiles(), ", "), limitfile.Profiles()...),
 		file:    fs.String("limits", "", "judge by this limits `FILE`"),
 		sets:    cli.NewList(fs, "set", "change one value: `KEY=VALUE`, such as rules.max_total_calls=50 or flow.idle=5m; may be given many times"),
@@ -32,7 +32,7 @@ func newJudging(fs *pflag.FlagSet) *judging {
 }
 
 // limits returns what the flags say; the balanced profile when they say nothing.
-func (j *judging) limits() (analyzer.Limits, error) {
+func (j *limitFlags) limits() (analyzer.Limits, error) {
 	var data []byte
 	name := *j.file
 	if name != "" {

@@ -24,9 +24,9 @@ func limitsCommand() cli.Command {
 printed is a limits file itself.`,
 			Examples: []string{"weir limits show", "weir limits show gateway", "weir limits show my.yaml --set flow.idle=5m"},
 			Setup: func(fs *pflag.FlagSet) cli.Run {
-				judging := newJudging(fs)
+				limitFlags := newLimitFlags(fs)
 				return func(_ context.Context, env *cli.Env, args []string) error {
-					return showLimits(env, judging, args)
+					return showLimits(env, limitFlags, args)
 				}
 			},
 		},
@@ -99,21 +99,21 @@ func limitsNamed(name string) (analyzer.Limits, error) {
 	return l, nil
 }
 
-func showLimits(env *cli.Env, judging *judging, args []string) error {
+func showLimits(env *cli.Env, limitFlags *limitFlags, args []string) error {
 	if err := cli.Want(args, 0, 1, "one FILE or PROFILE"); err != nil {
 		return err
 	}
 	if len(args) == 1 {
-		if *judging.file != "" || judging.profile.Value != "" {
+		if *limitFlags.file != "" || limitFlags.profile.Value != "" {
 			return cli.Usage("%s is given beside --limits or --profile", args[0]).Advise("give one of them")
 		}
-		if _, err := os.Stat(args[0]); err != nil && judging.profile.Set(args[0]) == nil {
+		if _, err := os.Stat(args[0]); err != nil && limitFlags.profile.Set(args[0]) == nil {
 			args = nil
 		} else {
-			*judging.file = args[0]
+			*limitFlags.file = args[0]
 		}
 	}
-	l, err := judging.limits()
+	l, err := limitFlags.limits()
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ logs (--log): the last eight about each agent, those of weir itself among them, 
 it leaves when it frees a stuck agent. All notes are in the log.`,
 			Examples: []string{"weir notes ls --tag auto-recovery", "weir notes ls --agent planner-3 -o json"},
 			Setup: func(fs *pflag.FlagSet) cli.Run {
-				p := newPlace(fs, true)
+				p := newTarget(fs, true)
 				tags := cli.NewList(fs, "tag", "only notes with this `TAG`; may be given many times, then all are wanted")
 				agent := fs.String("agent", "", "only notes about this `AGENT`")
 				limit := fs.Int("limit", 20, "list at most so many `NOTES`")

@@ -56,7 +56,7 @@ those. Flows that began before --from are judged by what is left of them.`,
 			"weir replay --labels traces/*.labels.jsonl.gz -o json traces/*.events.jsonl.gz",
 		},
 		Setup: func(fs *pflag.FlagSet) cli.Run {
-			o := &replayFlags{judging: newJudging(fs), reading: newReading(fs), brokers: newBrokerFlags(fs), stretch: newStretch(fs)}
+			o := &replayFlags{limitFlags: newLimitFlags(fs), reading: newReading(fs), brokers: newBrokerFlags(fs), stretch: newOffsetRange(fs)}
 			fs.BoolVar(&o.summary, "summary", false, "print the summary only, not the verdicts")
 			o.labels = cli.NewList(fs, "labels", "compare with the labels in `FILE`; more may follow among the arguments")
 			o.caught = cli.NewList(fs, "caught", "with --labels: `FIELD[=VALUE]` says that a trace should be caught")
@@ -198,10 +198,10 @@ func closeAll(inputs []*logs.Input) {
 }
 
 type replayFlags struct {
-	*judging
+	*limitFlags
 	*reading
 	brokers                *brokerFlags
-	stretch                *stretch
+	stretch                *offsetRange
 	summary                bool
 	labels, caught, honest *cli.List
 }
@@ -215,7 +215,7 @@ func (o *replayFlags) run(ctx context.Context, env *cli.Env, args []string) erro
 	if err != nil {
 		return err
 	}
-	limits, err := o.judging.limits()
+	limits, err := o.limitFlags.limits()
 	if err != nil {
 		return err
 	}
@@ -296,7 +296,7 @@ func (o *replayFlags) readTopic(ctx context.Context, env *cli.Env, r *replay, _ 
 		return 0, err
 	}
 	defer c.Close()
-	recorded := *o.judging.file == "" && o.judging.profile.Value == "" && len(*o.judging.sets) == 0
+	recorded := *o.limitFlags.file == "" && o.limitFlags.profile.Value == "" && len(*o.limitFlags.sets) == 0
 	return r.readTopics(ctx, env, c, o.brokers.topics, o.stretch, recorded)
 }
 
@@ -350,15 +350,15 @@ func (o *replayFlags) sortOut(env *cli.Env, args []string, topic bool) (files []
 // replay folds events as the running program does, in memory and without ticks:
 // the time is that of the events.
 type replay struct {
-	pump    *pump.Pump // of flows
-	crew    *pump.Pump // of agents
-	judge   func(ev *events.Event, offset int64) []events.Verdict
-	counts  pump.Counts
-	offset  int64
-	last    events.Stamp    // latest time
-	answer  *events.Verdict // to the last ask
-	limits  analyzer.Limits
-	verdict func(*events.Verdict) error
+	pump      *pump.Pump // of flows
+	agentPump *pump.Pump // of agents
+	judge     func(ev *events.Event, offset int64) []events.Verdict
+	counts    pump.Counts
+	offset    int64
+	last      events.Stamp    // latest time
+	answer    *events.Verdict // to the last ask
+	limits    analyzer.Limits
+	verdict   func(*events.Verdict) error
 
 	progress *cli.Progress // of topics
 	done     int64         // records
@@ -386,7 +386,7 @@ func newReplay(ctx context.Context, limits analyzer.Limits, verdict func(*events
 	if err != nil {
 		return nil, err
 	}
-	r.pump, r.crew = both.Pumps()
+	r.pump, r.agentPump = both.Pumps()
 	r.judge = both.Fold
 	return r, nil
 }

@@ -75,7 +75,7 @@ by a configuration file; weir config print says what is in force and why.`,
 const defaultState = "weir-state"
 
 type runFlags struct {
-	judging       *judging
+	limitFlags    *limitFlags
 	brokers       *brokerFlags
 	o             app.Options
 	inMemory      bool
@@ -83,11 +83,11 @@ type runFlags struct {
 	memoryMiB     int64
 	intakeMiB     int64
 	advertise     string
-	horizon       time.Duration
+	lookback      time.Duration
 }
 
 func newRunFlags(fs *pflag.FlagSet) *runFlags {
-	r := &runFlags{judging: newJudging(fs), brokers: newBrokerFlags(fs)}
+	r := &runFlags{limitFlags: newLimitFlags(fs), brokers: newBrokerFlags(fs)}
 	fs.StringVar(&r.o.Listen, "listen", app.DefaultListen, "serve HTTP on this `ADDRESS`")
 	r.hosts = cli.NewList(fs, "host", "a `NAME` that clients call this machine by, beside localhost; may be given many times")
 	fs.StringVar(&r.o.StateDir, "state", defaultState, "keep journal and state in this `DIR`")
@@ -104,7 +104,7 @@ func newRunFlags(fs *pflag.FlagSet) *runFlags {
 	fs.DurationVar(&r.o.State.JournalTTL, "retention", app.DefaultRetention, "keep journal and flows for this `DURATION`")
 	fs.DurationVar(&r.o.CheckpointEvery, "checkpoint-every", pump.DefaultCheckpointEvery, "least `TIME` between checkpoints; three times as long where what would be folded again after a crash takes less than half a second")
 	fs.StringVar(&r.advertise, "advertise", "", "with --brokers: the other members reach this one by this `URL`")
-	fs.DurationVar(&r.horizon, "horizon", 0, "with --brokers: where there is no state, fold this `DURATION` again; by default as long as an episode can last")
+	fs.DurationVar(&r.lookback, "horizon", 0, "with --brokers: where there is no state, fold this `DURATION` again; by default as long as an episode can last")
 	fs.BoolVar(&r.o.Authz, "authz", false, "answer gateways that ask by HTTP, at /authz/GATEWAY; one that passes on its clients' hosts and origins has to show the intake token")
 	fs.StringVar(&r.o.AuthzGRPC, "authz-grpc", "", "answer Envoy's external authorization by gRPC on this `ADDRESS`")
 	fs.StringVar(&r.o.Metrics, "metrics", app.DefaultMetrics, "serve metrics for Prometheus, and profiles, on this `ADDRESS`; empty for none")
@@ -136,22 +136,22 @@ func (r *runFlags) options() (app.Options, error) {
 		return o, err
 	}
 	// A file alone is watched; profile and single values are as they are said.
-	if *r.judging.file != "" {
-		if r.judging.profile.Value != "" || len(*r.judging.sets) > 0 {
-			return o, cli.Usage("--limits is given beside --profile or --set").Advise("write profile and values into %s: it is watched and would undo them", *r.judging.file)
+	if *r.limitFlags.file != "" {
+		if r.limitFlags.profile.Value != "" || len(*r.limitFlags.sets) > 0 {
+			return o, cli.Usage("--limits is given beside --profile or --set").Advise("write profile and values into %s: it is watched and would undo them", *r.limitFlags.file)
 		}
-		o.LimitsFile = *r.judging.file
+		o.LimitsFile = *r.limitFlags.file
 		return o, nil
 	}
 	var err error
-	o.Limits, err = r.judging.limits()
+	o.Limits, err = r.limitFlags.limits()
 	return o, err
 }
 
 // onKafka puts into the options what the Kafka form needs, if brokers are named.
 func (r *runFlags) onKafka(o *app.Options) error {
 	switch {
-	case !r.brokers.given() && (r.advertise != "" || r.horizon != 0):
+	case !r.brokers.given() && (r.advertise != "" || r.lookback != 0):
 		return cli.Usage("--advertise and --horizon are for a weir that has --brokers")
 	case !r.brokers.given():
 		return nil
@@ -165,7 +165,7 @@ func (r *runFlags) onKafka(o *app.Options) error {
 	if err != nil {
 		return err
 	}
-	o.Kafka = &group.Options{Cluster: cluster, Group: r.brokers.group, Topics: r.brokers.topics, Advertise: r.advertise, Horizon: r.horizon}
+	o.Kafka = &group.Options{Cluster: cluster, Group: r.brokers.group, Topics: r.brokers.topics, Advertise: r.advertise, Lookback: r.lookback}
 	return nil
 }
 

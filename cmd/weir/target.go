@@ -19,22 +19,22 @@ import (
 	"weir/state"
 )
 
-// place is the flags that say where flows and agents are looked for: in a running weir, in the
+// target is the flags that say where flows and agents are looked for: in a running weir, in the
 // state folder of one that does not run, or in logs.
-type place struct {
+type target struct {
 	*serverFlags
-	*judging
+	*limitFlags
 	*reading
 	state *string
 	logs  *cli.List
 }
 
-func newPlace(fs *pflag.FlagSet, withLogs bool) *place {
-	p := &place{serverFlags: newServerFlags(fs), logs: &cli.List{}}
+func newTarget(fs *pflag.FlagSet, withLogs bool) *target {
+	p := &target{serverFlags: newServerFlags(fs), logs: &cli.List{}}
 	p.state = fs.String("state", "", "look into the state folder `DIR` of a weir that does not run")
 	if withLogs {
 		p.logs = cli.NewList(fs, "log", "replay this `FILE` first; may be given many times")
-		p.judging, p.reading = newJudging(fs), newReading(fs)
+		p.limitFlags, p.reading = newLimitFlags(fs), newReading(fs)
 	}
 	return p
 }
@@ -49,8 +49,8 @@ type known interface {
 	notes(ctx context.Context, q pump.NoteQuery) (pump.NoteList, error)
 }
 
-// open opens the place. The caller calls close at the end.
-func (p *place) open(ctx context.Context, env *cli.Env) (k known, close func(), err error) {
+// open opens the target. The caller calls close at the end.
+func (p *target) open(ctx context.Context, env *cli.Env) (k known, close func(), err error) {
 	switch {
 	case p.given() && (*p.state != "" || len(*p.logs) > 0), *p.state != "" && len(*p.logs) > 0:
 		return nil, nil, cli.Usage("more than one place is named").Advise("give one of --server, --state and --log")
@@ -61,15 +61,15 @@ func (p *place) open(ctx context.Context, env *cli.Env) (k known, close func(), 
 		if err != nil {
 			return nil, nil, err
 		}
-		return &pumps{[]*pump.Pump{r.pump}, []*pump.Pump{r.crew}}, func() {}, nil
+		return &pumps{[]*pump.Pump{r.pump}, []*pump.Pump{r.agentPump}}, func() {}, nil
 	}
 	c, err := p.client(env)
 	return c, func() {}, err
 }
 
 // replay folds the logs.
-func (p *place) replay(ctx context.Context, env *cli.Env) (*replay, error) {
-	limits, err := p.judging.limits()
+func (p *target) replay(ctx context.Context, env *cli.Env) (*replay, error) {
+	limits, err := p.limitFlags.limits()
 	if err != nil {
 		return nil, err
 	}

@@ -21,18 +21,18 @@ import (
 	"weir/events/kafka"
 )
 
-// stretch is the flags that say which part of a topic is read.
-type stretch struct{ from, until *string }
+// offsetRange is the flags that say which part of a topic is read.
+type offsetRange struct{ from, until *string }
 
-func newStretch(fs *pflag.FlagSet) *stretch {
-	return &stretch{
+func newOffsetRange(fs *pflag.FlagSet) *offsetRange {
+	return &offsetRange{
 		from:  fs.String("from", "beginning", "with --brokers: begin at `POINT`: beginning, an age such as -1h, a time such as @2026-11-20T14:00:00Z, or an offset"),
 		until: fs.String("until", "end", "with --brokers: stop before `POINT`: end (as it is now), an age, a time, or an offset"),
 	}
 }
 
 // given reports whether one of the flags says something else than all.
-func (s *stretch) given() bool { return *s.from != "beginning" || *s.until != "end" }
+func (s *offsetRange) given() bool { return *s.from != "beginning" || *s.until != "end" }
 
 // point is a place in every partition of a topic: one of its ends, a time, or an offset.
 type point struct {
@@ -99,7 +99,7 @@ type section struct{ first, from, to int64 }
 
 // sections finds out what is read of each partition. It is done before anything is
 // read, so that a topic that grows has an end.
-func (s *stretch) sections(ctx context.Context, c *kafka.Cluster, topic string, now time.Time) (list []section, records int64, err error) {
+func (s *offsetRange) sections(ctx context.Context, c *kafka.Cluster, topic string, now time.Time) (list []section, records int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, lagBound)
 	defer cancel()
 	from, err := parsePoint(*s.from, now)
@@ -183,7 +183,7 @@ func eachRecord(ctx context.Context, c *kafka.Cluster, topic string, partition i
 // it, each partition by itself, one after the other. When recorded is true the limits that
 // a log says are in force from where it says them; else those of the replay judge
 // everything.
-func (r *replay) readTopics(ctx context.Context, env *cli.Env, c *kafka.Cluster, t group.Topics, s *stretch, recorded bool) (time.Duration, error) {
+func (r *replay) readTopics(ctx context.Context, env *cli.Env, c *kafka.Cluster, t group.Topics, s *offsetRange, recorded bool) (time.Duration, error) {
 	flows := &topicReplay{replay: r, env: env, cluster: c, topic: t.Events, recorded: recorded, first: r.limits}
 	if err := flows.look(ctx, s); err != nil {
 		return 0, err
@@ -214,7 +214,7 @@ func (r *replay) readTopics(ctx context.Context, env *cli.Env, c *kafka.Cluster,
 }
 
 // byOffset reports whether an end is an offset, which says something of one topic alone.
-func (s *stretch) byOffset() bool {
+func (s *offsetRange) byOffset() bool {
 	for _, text := range []string{*s.from, *s.until} {
 		if p, err := parsePoint(text, time.Time{}); err == nil && p.offset >= 0 {
 			return true
@@ -238,7 +238,7 @@ type topicReplay struct {
 }
 
 // look finds out what there is to read.
-func (t *topicReplay) look(ctx context.Context, s *stretch) error {
+func (t *topicReplay) look(ctx context.Context, s *offsetRange) error {
 	return settled(ctx, func(ctx context.Context) (err error) {
 		t.list, t.records, err = s.sections(ctx, t.cluster, t.topic, t.env.Now())
 		return err

@@ -63,13 +63,13 @@ many, and those of verdicts and dead letters twice as many.`,
 
 type topicFlags struct {
 	*brokerFlags
-	judging                 *judging
+	judging                 *limitFlags
 	partitions, replication int
 	retention               time.Duration
 }
 
 func newTopicFlags(fs *pflag.FlagSet) *topicFlags {
-	t := &topicFlags{brokerFlags: newBrokerFlags(fs), judging: newJudging(fs)}
+	t := &topicFlags{brokerFlags: newBrokerFlags(fs), judging: newLimitFlags(fs)}
 	fs.IntVar(&t.partitions, "partitions", 0, "so `MANY` partitions of events; else as many as there are, or "+strconv.Itoa(defaultPartitions))
 	fs.IntVar(&t.replication, "replication", 0, "so `MANY` copies of each partition; else what the brokers do by default")
 	fs.DurationVar(&t.retention, "retention", app.DefaultRetention, "keep records for this `DURATION`, and at least as long as the limits need")
@@ -157,8 +157,8 @@ func (t *topicFlags) plan(ctx context.Context, c *kafka.Cluster) (*topicPlan, er
 // needs returns what weir wants of each of its topics, by how many partitions those of
 // events and of activity have.
 func (t *topicFlags) needs(limits analyzer.Limits, events, activity int) []topicNeeds {
-	horizon := func(s pump.Stage) time.Duration { return group.Horizon(s, &limits) + skew }
-	both := max(horizon(pump.FlowStage), horizon(pump.AgentStage))
+	lookback := func(s pump.Stage) time.Duration { return group.Lookback(s, &limits) + skew }
+	both := max(lookback(pump.FlowStage), lookback(pump.AgentStage))
 	same := func(name, want string) settingNeed {
 		return settingNeed{name, want, func(is string) bool { return is == want }}
 	}
@@ -179,10 +179,10 @@ func (t *topicFlags) needs(limits analyzer.Limits, events, activity int) []topic
 	}
 	const usual = 1048588 // what brokers take when nobody says otherwise
 	return []topicNeeds{
-		{t.topics.Events, events, settings(horizon(pump.FlowStage), usual)},
+		{t.topics.Events, events, settings(lookback(pump.FlowStage), usual)},
 		// Orders have to outlast what is folded again, and themselves.
 		{t.topics.Verdicts, events + activity, settings(max(both, limits.Order.TTL), usual)},
-		{t.topics.Activity, activity, settings(horizon(pump.AgentStage), usual)},
+		{t.topics.Activity, activity, settings(lookback(pump.AgentStage), usual)},
 		// A dead letter is a whole record, and what is wrong with it.
 		{t.topics.DeadLetters, events + activity, settings(0, usual+64<<10)},
 	}

@@ -53,7 +53,7 @@ type Forwarded struct {
 	Header             func(name string) string
 	Address            string // of the client, as the gateway saw it; empty when it did not say
 	Body               []byte // may be absent or cut: then the headers count
-	Dress              Dress
+	Deny               DenyFormat
 	Soft               bool // an answer with status 200 is taken for a refusal
 }
 
@@ -111,16 +111,16 @@ func (a *Authz) decide(ctx context.Context, f *Forwarded, m *Message, told http.
 	return f.refuse(v, m), nil
 }
 
-// refuse dresses a refusal for the gateway; nil for no verdict.
+// refuse formats a refusal for the gateway; nil for no verdict.
 func (f *Forwarded) refuse(v *events.Verdict, m *Message) *Reply {
 	if v == nil {
 		return nil
 	}
-	dress := f.Dress
-	if !f.Soft && dress == AnyDress {
-		dress = Problem // a gateway takes 200 for an allowance
+	format := f.Deny
+	if !f.Soft && format == AnyFormat {
+		format = Problem // a gateway takes 200 for an allowance
 	}
-	r := Refuse(v, dress, m)
+	r := Refuse(v, format, m)
 	if !f.Soft && r.Status < 300 {
 		r.Status = status(v)
 	}
@@ -330,7 +330,7 @@ func (a *Authz) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Path: cmp.Or(r.Header.Get("X-Forwarded-Uri"), r.Header.Get("X-Original-Uri"), "/")}
 	var refusal *Reply
 	var told http.Header
-	if f.Dress, err = ParseDress(cmp.Or(r.Header.Get("Weir-Deny"), r.URL.Query().Get("deny"))); err == nil {
+	if f.Deny, err = ParseDenyFormat(cmp.Or(r.Header.Get("Weir-Deny"), r.URL.Query().Get("deny"))); err == nil {
 		refusal, told, err = a.Decide(r.Context(), f)
 	}
 	switch {

@@ -19,7 +19,7 @@ import (
 
 // Handler is POST /v1/check: one event of kind agent.call, tool.call, task.loop or task.reflect, answered
 // with 200 and {"verdict": ...} when the call may be made, and else with the status of
-// the verdict and a refusal in the dress that the query asks for: ?deny=bare, by default
+// the verdict and a refusal in the format that the query asks for: ?deny=bare, by default
 // a problem (RFC 9457). Several events, one a line as application/x-ndjson, are asked for
 // together, see serveMany.
 type Handler struct {
@@ -61,21 +61,21 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.Fail(w, r, err)
 		return
 	}
-	dress, err := ParseDress(r.URL.Query().Get("deny"))
+	format, err := ParseDenyFormat(r.URL.Query().Get("deny"))
 	if err != nil {
 		h.Fail(w, r, err)
 		return
 	}
-	h.answer(w, r, &ev, raw, dress)
+	h.answer(w, r, &ev, raw, format)
 }
 
-func (h *Handler) answer(w http.ResponseWriter, r *http.Request, ev *events.Event, raw []byte, dress Dress) {
+func (h *Handler) answer(w http.ResponseWriter, r *http.Request, ev *events.Event, raw []byte, format DenyFormat) {
 	v, err := h.Ask(r.Context(), ev, raw)
 	if err != nil {
 		h.Fail(w, r, err)
 		return
 	}
-	Write(w, v, dress)
+	Write(w, v, format)
 }
 
 // prepare reads the event and makes an ask of it.
@@ -107,8 +107,8 @@ func Refuses(v *events.Verdict) bool {
 }
 
 // Write writes the answer. There is no JSON-RPC request that it could be for, so that
-// a refusal is a Problem or Bare.
-func Write(w http.ResponseWriter, v *events.Verdict, d Dress) {
+// a refusal is a Problem or Flat.
+func Write(w http.ResponseWriter, v *events.Verdict, d DenyFormat) {
 	if Refuses(v) {
 		Refuse(v, d, nil).write(w)
 		return

@@ -12,39 +12,39 @@ import (
 	"weir/events"
 )
 
-// Dress is the shape in which a refusal is written.
-type Dress uint8
+// DenyFormat is the shape in which a refusal is written.
+type DenyFormat uint8
 
-// The dresses. AnyDress lets the request decide: ToolError for a tool call of MCP whose
+// The formats of refusals. AnyFormat lets the request decide: ToolError for a tool call of MCP whose
 // answer may have status 200, JSONRPC for other JSON-RPC requests of which the same is
 // true, and Problem for the rest.
 const (
-	AnyDress  Dress = iota
-	Problem         // RFC 9457, with the status of the verdict
-	Bare            // one flat object, as the gateway system and the task system write it
-	JSONRPC         // an error object of JSON-RPC
-	ToolError       // a result of an MCP tool that is an error: the one shape that a model reads
-	dressCount
+	AnyFormat DenyFormat = iota
+	Problem              // RFC 9457, with the status of the verdict
+	Flat                 // one flat object, as the gateway system and the task system write it
+	JSONRPC              // an error object of JSON-RPC
+	ToolError            // a result of an MCP tool that is an error: the one shape that a model reads
+	denyFormatCount
 )
 
-var dressNames = [dressCount]string{"auto", "problem", "bare", "jsonrpc", "tool_error"}
+var denyFormatNames = [denyFormatCount]string{"auto", "problem", "bare", "jsonrpc", "tool_error"}
 
-// String returns the dress as settings spell it.
-func (d Dress) String() string {
-	if d < dressCount {
-		return dressNames[d]
+// String returns the format as settings spell it.
+func (d DenyFormat) String() string {
+	if d < denyFormatCount {
+		return denyFormatNames[d]
 	}
 	return "invalid"
 }
 
-// ParseDress returns the dress that settings spell so; the empty text is AnyDress.
-func ParseDress(s string) (Dress, error) {
-	for d, name := range dressNames {
+// ParseDenyFormat returns the format that settings spell so; the empty text is AnyFormat.
+func ParseDenyFormat(s string) (DenyFormat, error) {
+	for d, name := range denyFormatNames {
 		if s == name || s == "" {
-			return Dress(d), nil
+			return DenyFormat(d), nil
 		}
 	}
-	return 0, &Error{http.StatusBadRequest, fmt.Sprintf("the shape of refusals %q is not known; want one of %s", s, strings.Join(dressNames[:], ", "))}
+	return 0, &Error{http.StatusBadRequest, fmt.Sprintf("the shape of refusals %q is not known; want one of %s", s, strings.Join(denyFormatNames[:], ", "))}
 }
 
 // Reply is a refusal as it goes to the client.
@@ -75,23 +75,23 @@ func code(v *events.Verdict) int {
 	return codeRefuse
 }
 
-// Refuse dresses the verdict for a request. rpc is the JSON-RPC request that is
+// Refuse writes the verdict for a request. rpc is the JSON-RPC request that is
 // refused; nil when there is none. Without an id in it there is nothing that a JSON-RPC
 // answer could be for, and the refusal is a Problem.
-func Refuse(v *events.Verdict, d Dress, rpc *Message) *Reply {
+func Refuse(v *events.Verdict, d DenyFormat, rpc *Message) *Reply {
 	answerable := rpc != nil && len(rpc.ID) > 0
 	switch {
-	case d == Bare || d == Problem:
+	case d == Flat || d == Problem:
 	case !answerable:
 		d = Problem
-	case d == AnyDress && rpc.Method == methodToolsCall:
+	case d == AnyFormat && rpc.Method == methodToolsCall:
 		d = ToolError
-	case d == AnyDress, d == ToolError && rpc.Method != methodToolsCall:
+	case d == AnyFormat, d == ToolError && rpc.Method != methodToolsCall:
 		d = JSONRPC
 	}
 	r := &Reply{Status: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}}
 	switch d {
-	case Bare:
+	case Flat:
 		r.Status, r.Body = status(v), encode(bareOf(v))
 	case JSONRPC:
 		r.Body = encode(rpcAnswer{JSONRPC: "2.0", ID: rpc.ID, Error: &rpcError{Code: code(v), Message: v.Message, Data: rpcData(v, rpc)}})

@@ -22,7 +22,7 @@ func TestRefuse(t *testing.T) {
 	list := &Message{ID: json.RawMessage(`"x"`), Method: "prompts/get"}
 	send := &Message{ID: json.RawMessage(`2`), Method: "SendMessage"}
 	note := &Message{Method: "tools/call"}
-	f := func(v *events.Verdict, d Dress, m *Message, status int, contentType, want string) {
+	f := func(v *events.Verdict, d DenyFormat, m *Message, status int, contentType, want string) {
 		t.Helper()
 		r := Refuse(v, d, m)
 		var got, wanted any
@@ -44,15 +44,15 @@ func TestRefuse(t *testing.T) {
 		problem = `{"type":"urn:weir:reason:max_tool_calls_exceeded","title":"Max tool calls exceeded","status":429,"detail":"Tool call rejected <11>","instance":"urn:weir:verdict:v1","reason_code":"max_tool_calls_exceeded","action":"deny","limit":10,"observed":11,"session":"s1","tool":"search","controlled_cutoff":true,"agent_message":"Stop.","correlation_id":"f"}`
 		tool    = `{"jsonrpc":"2.0","id":7,"result":{"resultType":"complete","content":[{"type":"text","text":"Stop."}],"structuredContent":` + flat + `,"isError":true}}`
 	)
-	f(v, AnyDress, nil, 429, "application/problem+json", problem)
-	f(v, AnyDress, note, 429, "application/problem+json", problem) // nobody waits for an answer
+	f(v, AnyFormat, nil, 429, "application/problem+json", problem)
+	f(v, AnyFormat, note, 429, "application/problem+json", problem) // nobody waits for an answer
 	f(v, ToolError, note, 429, "application/problem+json", problem)
 	f(v, Problem, call, 429, "application/problem+json", problem)
-	f(v, Bare, call, 429, "application/json", flat)
-	f(v, AnyDress, call, 200, "application/json", tool)
+	f(v, Flat, call, 429, "application/json", flat)
+	f(v, AnyFormat, call, 200, "application/json", tool)
 	f(v, ToolError, call, 200, "application/json", tool)
 	f(v, JSONRPC, call, 200, "application/json", `{"jsonrpc":"2.0","id":7,"error":{"code":4030,"message":"Tool call rejected <11>","data":`+flat+`}}`)
-	f(v, AnyDress, list, 200, "application/json", `{"jsonrpc":"2.0","id":"x","error":{"code":4030,"message":"Tool call rejected <11>","data":`+flat+`}}`)
+	f(v, AnyFormat, list, 200, "application/json", `{"jsonrpc":"2.0","id":"x","error":{"code":4030,"message":"Tool call rejected <11>","data":`+flat+`}}`)
 	f(v, ToolError, send, 200, "application/json", `{"jsonrpc":"2.0","id":2,"error":{"code":4030,"message":"Tool call rejected <11>","data":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"MAX_TOOL_CALLS_EXCEEDED","domain":"weir","metadata":{"agent_message":"Stop.","controlled_cutoff":"true","correlation_id":"f","limit":"10","observed":"11"}}]}}`)
 
 	spent, wait := *v, *v
@@ -77,30 +77,30 @@ func TestRefuse(t *testing.T) {
 
 	again := *v
 	again.Reason, again.ArgsHash = events.Repetition, "xxh64:4f3a2b9c00112233"
-	f(&again, Bare, nil, 429, "application/json", `{"reason_code":"repetition_detected","limit":10,"observed":11,"session":"s1","tool":"search","detail":"same call (tool=search, args-hash=4f3a2b9c) repeated within the last calls","controlled_cutoff":true}`)
+	f(&again, Flat, nil, 429, "application/json", `{"reason_code":"repetition_detected","limit":10,"observed":11,"session":"s1","tool":"search","detail":"same call (tool=search, args-hash=4f3a2b9c) repeated within the last calls","controlled_cutoff":true}`)
 	loops := events.Verdict{ID: "v1", Mode: "enforce", Action: "halt", Reason: events.MaxLoops, HTTPStatus: 429, ControlledCutoff: true, Limit: amount(3), Observed: amount(3),
 		Message: "Loop limit exceeded: 3 loops reached for task t9", TaskID: "t9", LoopCount: 3, ProjectID: "p", MemoryTraceID: "m", Agent: "hal", DelegationDepth: 1}
-	f(&loops, Bare, nil, 429, "application/json", `{"reason_code":"max_loops_exceeded","limit":3,"observed":3,"detail":"Loop limit exceeded: 3 loops reached for task t9","controlled_cutoff":true,"status":"error","reason":"Loop limit exceeded","loop_count":3,"task_id":"t9","project_id":"p","memory_trace_id":"m","agent_id":"hal","delegation_depth":1}`)
+	f(&loops, Flat, nil, 429, "application/json", `{"reason_code":"max_loops_exceeded","limit":3,"observed":3,"detail":"Loop limit exceeded: 3 loops reached for task t9","controlled_cutoff":true,"status":"error","reason":"Loop limit exceeded","loop_count":3,"task_id":"t9","project_id":"p","memory_trace_id":"m","agent_id":"hal","delegation_depth":1}`)
 	deep := events.Verdict{ID: "v1", Mode: "enforce", Action: "deny", Reason: events.MaxDelegationDepth, HTTPStatus: 429, ControlledCutoff: true, Limit: amount(2), Observed: amount(2),
 		Message: "Delegation depth exceeded: 2 levels reached for delegation to d", From: "c", To: "d", DelegationDepth: 2}
-	f(&deep, Bare, nil, 429, "application/json", `{"reason_code":"max_delegation_depth_exceeded","limit":2,"observed":2,"session":"c","detail":"Delegation depth exceeded: 2 levels reached for delegation to d","controlled_cutoff":true,"status":"error","reason":"Delegation depth exceeded","agent_id":"d","delegation_depth":2}`)
+	f(&deep, Flat, nil, 429, "application/json", `{"reason_code":"max_delegation_depth_exceeded","limit":2,"observed":2,"session":"c","detail":"Delegation depth exceeded: 2 levels reached for delegation to d","controlled_cutoff":true,"status":"error","reason":"Delegation depth exceeded","agent_id":"d","delegation_depth":2}`)
 }
 
-func TestParseDress(t *testing.T) {
-	for _, d := range []Dress{AnyDress, Problem, Bare, JSONRPC, ToolError} {
-		if got, err := ParseDress(d.String()); got != d || err != nil {
+func TestParseDenyFormat(t *testing.T) {
+	for _, d := range []DenyFormat{AnyFormat, Problem, Flat, JSONRPC, ToolError} {
+		if got, err := ParseDenyFormat(d.String()); got != d || err != nil {
 			t.Errorf("%s: %v, %v", d, got, err)
 		}
 	}
-	if d, err := ParseDress(""); d != AnyDress || err != nil {
+	if d, err := ParseDenyFormat(""); d != AnyFormat || err != nil {
 		t.Error(d, err)
 	}
-	if _, err := ParseDress("gown"); err == nil {
+	if _, err := ParseDenyFormat("gown"); err == nil {
 		t.Error("a gown is taken")
 	}
 }
 
-// TestWhatIsLeft goes through every dress, and through what lets calls pass.
+// TestWhatIsLeft goes through every format, and through what lets calls pass.
 func TestWhatIsLeft(t *testing.T) {
 	left := []events.Remaining{{RuleID: "max_cost_usd", Left: 0.123456, Limit: 5, Unit: events.UnitUSD},
 		{RuleID: "max_flow_duration", Left: 50, Limit: 60, Unit: events.UnitSeconds, Until: events.RFC3339(1795183260_000)}}
@@ -109,9 +109,9 @@ func TestWhatIsLeft(t *testing.T) {
 	deny := &events.Verdict{ID: "v1", Mode: "enforce", Action: "deny", Reason: "max_turns_exceeded", ControlledCutoff: true, Message: "no", Remaining: left}
 	call := &Message{ID: []byte("7"), Method: methodToolsCall}
 	for _, c := range []struct {
-		dress Dress
+		dress DenyFormat
 		want  string
-	}{{Problem, `"remaining":` + object}, {ToolError, `"_meta":{"weir/remaining":` + object + `}`}, {Bare, ""}, {JSONRPC, ""}} {
+	}{{Problem, `"remaining":` + object}, {ToolError, `"_meta":{"weir/remaining":` + object + `}`}, {Flat, ""}, {JSONRPC, ""}} {
 		r := Refuse(deny, c.dress, call)
 		if got := r.Header.Get(RemainingHeader); got != header || !bytes.Contains(r.Body, []byte(c.want)) {
 			t.Errorf("%s: %q %s", c.dress, got, r.Body)
@@ -119,7 +119,7 @@ func TestWhatIsLeft(t *testing.T) {
 	}
 	allow := &events.Verdict{ID: "v2", Mode: "enforce", Action: "allow", Reason: "allowed", Remaining: left}
 	w := httptest.NewRecorder()
-	Write(w, allow, AnyDress)
+	Write(w, allow, AnyFormat)
 	if got := w.Header().Get(RemainingHeader); got != header || !strings.Contains(w.Body.String(), `"remaining":`+object) {
 		t.Errorf("allowed: %q %s", got, w.Body)
 	}

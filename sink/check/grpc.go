@@ -100,7 +100,7 @@ func (g *GRPC) serve(r *http.Request) (answer []byte, code int, err error) {
 	}
 	f := Forwarded{Method: c.method, Host: c.host, Path: c.path, Address: c.address, Body: c.body, Soft: true,
 		Header: func(name string) string { return c.headers[strings.ToLower(name)] }}
-	if f.Dress, err = ParseDress(cmp.Or(c.extensions["deny"], f.Header("Weir-Deny"))); err != nil {
+	if f.Deny, err = ParseDenyFormat(cmp.Or(c.extensions["deny"], f.Header("Weir-Deny"))); err != nil {
 		return nil, grpcInvalid, err
 	}
 	refusal, told, err := g.Authz.Decide(r.Context(), &f)

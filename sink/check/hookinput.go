@@ -190,14 +190,14 @@ func RefuseHook(body []byte, reason string) (answer HookAnswer) {
 	return answer
 }
 
-// tellers are the programs that were seen to hand what a hook says before the use of a
+// saying are the programs that were seen to hand what a hook says before the use of a
 // tool to the model (package clients).
-var tellers = []string{claudeCode, codex, copilot}
+var saying = []string{claudeCode, codex, copilot}
 
 // note lets the tool be used, and tells the model something beside, where the program has
 // a way for it.
 func (in *hookInput) note(text string) (a HookAnswer) {
-	if text != "" && !in.camel && slices.Contains(tellers, in.program) {
+	if text != "" && !in.camel && slices.Contains(saying, in.program) {
 		a.Output = &HookOutput{Event: "PreToolUse", Context: text}
 	}
 	return a

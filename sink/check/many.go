@@ -28,7 +28,7 @@ func (h *Handler) serveMany(w http.ResponseWriter, r *http.Request, body []byte)
 			lines = append(lines, line)
 		}
 	}
-	dress, err := ParseDress(r.URL.Query().Get("deny"))
+	format, err := ParseDenyFormat(r.URL.Query().Get("deny"))
 	switch {
 	case err != nil:
 	case len(body) > events.MaxEventBytes:
@@ -52,7 +52,7 @@ func (h *Handler) serveMany(w http.ResponseWriter, r *http.Request, body []byte)
 			h.Fail(to, r, err)
 			continue
 		}
-		asking.Go(func() { h.answer(to, r, ev, raw, dress) })
+		asking.Go(func() { h.answer(to, r, ev, raw, format) })
 	}
 	asking.Wait()
 	header := w.Header()

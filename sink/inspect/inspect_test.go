@@ -52,10 +52,10 @@ func TestFirstLoadIsSmall(t *testing.T) {
 	}
 }
 
-// TestTaleSaysWhatTheRuleBookSays holds the tale against the runner of the rule book: it
+// TestTimelineSaysWhatTheRuleBookSays holds the timeline against the runner of the rule book: it
 // must give the same verdicts at the same events, in every case of one flow.
-func TestTaleSaysWhatTheRuleBookSays(t *testing.T) {
-	book, err := inspect.Book(rulebook.Files)
+func TestTimelineSaysWhatTheRuleBookSays(t *testing.T) {
+	book, err := inspect.Scenarios(rulebook.Files)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,15 +70,15 @@ func TestTaleSaysWhatTheRuleBookSays(t *testing.T) {
 		if len(out.Flows) != 1 || len(out.Agents) > 0 { // deadlines of others fire in between
 			continue
 		}
-		tale := inspect.Tell(l, c.Events(), c.End())
+		timeline := inspect.Fold(l, c.Events(), c.End())
 		var want, got []string
 		for i := range out.Said {
 			if v := &out.Said[i].Verdict; !out.Said[i].Ask {
 				want = append(want, v.ID+" "+v.Action+" "+string(v.Reason))
 			}
 		}
-		for i := range tale.Said {
-			if v := &tale.Said[i].Verdict; !tale.Said[i].Ask {
+		for i := range timeline.Said {
+			if v := &timeline.Said[i].Verdict; !timeline.Said[i].Ask {
 				got = append(got, v.ID+" "+v.Action+" "+string(v.Reason))
 			}
 		}
@@ -86,7 +86,7 @@ func TestTaleSaysWhatTheRuleBookSays(t *testing.T) {
 			t.Errorf("%s:%d: %s\nwant\n%s\ngot\n%s", s.File, s.Line, s.Title, a, b)
 		}
 		key := out.Flows[0].Key
-		for at := range len(tale.Steps) + 1 {
+		for at := range len(timeline.Steps) + 1 {
 			if _, ok := inspect.ViewAt(l, c.Events(), key, at); ok != (at > 0) {
 				t.Errorf("%s:%d: a view after %d events: %v", s.File, s.Line, at, ok)
 			}
@@ -98,7 +98,7 @@ func TestTaleSaysWhatTheRuleBookSays(t *testing.T) {
 // again, and compares what is said of both. Cases whose point the language of recorded
 // events cannot carry are counted.
 func TestFlowTestPlaysTheSame(t *testing.T) {
-	book, err := inspect.Book(rulebook.Files)
+	book, err := inspect.Scenarios(rulebook.Files)
 	if err != nil {
 		t.Fatal(err)
 	}

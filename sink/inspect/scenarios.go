@@ -20,8 +20,8 @@ type Scenario struct {
 	Text  string `json:"text"` // the case as it is written
 }
 
-// Book reads all cases of the .flow files in a folder, in the order of their names.
-func Book(folder fs.FS) ([]Scenario, error) {
+// Scenarios reads all cases of the .flow files in a folder, in the order of their names.
+func Scenarios(folder fs.FS) ([]Scenario, error) {
 	names, err := fs.Glob(folder, "*.flow")
 	if err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func Book(folder fs.FS) ([]Scenario, error) {
 
 // Played is what became of a case.
 type Played struct {
-	Tale
+	Timeline
 	Title  string   `json:"title"`
 	Limits string   `json:"limits"` // as a limits file
 	Want   []string `json:"want"`   // the outcome that the case expects
@@ -79,5 +79,5 @@ func Play(text, limits string, base analyzer.Limits) (Played, error) {
 		}
 	}
 	out := c.Run(l)
-	return Played{Tale: Tell(l, c.Events(), c.End()), Title: c.Title(), Limits: string(limitfile.Format(l)), Want: c.Want, Got: out.Lines(), Diff: c.Diff(&out)}, nil
+	return Played{Timeline: Fold(l, c.Events(), c.End()), Title: c.Title(), Limits: string(limitfile.Format(l)), Want: c.Want, Got: out.Lines(), Diff: c.Diff(&out)}, nil
 }

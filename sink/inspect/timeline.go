@@ -5,8 +5,8 @@ import (
 	"weir/events"
 )
 
-// Tale is what happened, event by event, and what weir said to it.
-type Tale struct {
+// Timeline is what happened, event by event, and what weir said to it.
+type Timeline struct {
 	Steps []Step `json:"steps"`
 	Said  []Said `json:"said"`
 	// Counted is how many of the events the fold counted, repeats left out; the
@@ -41,22 +41,22 @@ type Said struct {
 	Verdict events.Verdict `json:"verdict"`
 }
 
-// Tell folds the events in their order. Time goes on to until at the end, where that is
+// Fold folds the events in their order. Time goes on to until at the end, where that is
 // later than the last event.
-func Tell(l analyzer.Limits, evs []events.Event, until events.Stamp) Tale {
-	t := newTeller(l)
+func Fold(l analyzer.Limits, evs []events.Event, until events.Stamp) Timeline {
+	t := newFolding(l)
 	for i := range evs {
 		t.step(&evs[i])
 	}
 	t.pass(until)
-	return t.tale
+	return t.timeline
 }
 
 // ViewAt returns a flow as it stood after the first at of the events; false when none of
 // them is of the flow. The load of other flows is not known here, so limits that shrink
 // with it are not shrunk.
 func ViewAt(l analyzer.Limits, evs []events.Event, flow string, at int) (analyzer.View, bool) {
-	t := newTeller(l)
+	t := newFolding(l)
 	for i := range evs[:min(at, len(evs))] {
 		t.step(&evs[i])
 	}
@@ -67,8 +67,8 @@ func ViewAt(l analyzer.Limits, evs []events.Event, flow string, at int) (analyze
 	return t.engine.View(f), true
 }
 
-// teller folds and takes notes.
-type teller struct {
+// folding folds and takes notes.
+type folding struct {
 	engine    *analyzer.Engine
 	partition analyzer.Partition
 	fx        analyzer.Effects
@@ -76,15 +76,15 @@ type teller struct {
 	keys      []string
 	counted   map[string]int64
 	refusing  map[string]string // by flow, the last verdict that refuses calls
-	tale      Tale
+	timeline  Timeline
 }
 
-func newTeller(l analyzer.Limits) *teller {
-	return &teller{engine: analyzer.New(l), flows: make(map[string]*analyzer.Flow), counted: make(map[string]int64),
-		refusing: make(map[string]string), tale: Tale{Steps: []Step{}, Said: []Said{}}}
+func newFolding(l analyzer.Limits) *folding {
+	return &folding{engine: analyzer.New(l), flows: make(map[string]*analyzer.Flow), counted: make(map[string]int64),
+		refusing: make(map[string]string), timeline: Timeline{Steps: []Step{}, Said: []Said{}}}
 }
 
-func (t *teller) step(ev *events.Event) {
+func (t *folding) step(ev *events.Event) {
 	key := ev.FlowKey()
 	f := t.flows[key]
 	if f == nil {
@@ -100,36 +100,36 @@ func (t *teller) step(ev *events.Event) {
 	t.fx.Reset()
 	t.engine.Step(&t.partition, f, ev, &t.fx)
 	t.counted[key] += t.fx.Counts.Events
-	t.tale.Counted += t.fx.Counts.Events
+	t.timeline.Counted += t.fx.Counts.Events
 	s := stepOf(ev)
-	s.N, s.Flow, s.Ordinal = len(t.tale.Steps)+1, key, t.counted[key]
+	s.N, s.Flow, s.Ordinal = len(t.timeline.Steps)+1, key, t.counted[key]
 	s.Repeat = t.fx.Counts.Duplicates+t.fx.Counts.TooLate > 0
 	if a := t.fx.Answer; a != nil {
 		s.Refused = a.Action != events.Allow.String() && a.Action != events.Warn.String()
 	}
-	t.tale.Steps = append(t.tale.Steps, s)
+	t.timeline.Steps = append(t.timeline.Steps, s)
 	t.note(s.N)
 	if t.fx.Answer != nil && s.Refused {
-		t.tale.Said = append(t.tale.Said, Said{Step: s.N, Ask: true, Verdict: *t.fx.Answer})
+		t.timeline.Said = append(t.timeline.Said, Said{Step: s.N, Ask: true, Verdict: *t.fx.Answer})
 	}
 }
 
-func (t *teller) note(step int) {
+func (t *folding) note(step int) {
 	for i := range t.fx.Verdicts {
 		v := t.fx.Verdicts[i]
 		if v.Effective != "" && v.Mode != events.ModeShadow {
 			t.refusing[v.CorrelationID] = v.ID
 		}
-		t.tale.Said = append(t.tale.Said, Said{Step: step, Verdict: v})
+		t.timeline.Said = append(t.timeline.Said, Said{Step: step, Verdict: v})
 	}
 }
 
 // pass lets time go on in all flows.
-func (t *teller) pass(until events.Stamp) {
+func (t *folding) pass(until events.Stamp) {
 	for _, key := range t.keys {
 		t.fx.Reset()
 		t.engine.Advance(&t.partition, t.flows[key], until, &t.fx)
-		t.note(len(t.tale.Steps) + 1)
+		t.note(len(t.timeline.Steps) + 1)
 	}
 }
 

@@ -25,15 +25,15 @@ type ActivityRecord struct {
 // there in one batch, or with as many sources as partitions a process would write a batch
 // of its own for each pair of them. Its methods are safe for concurrent use.
 type ActivityTopic struct {
-	lanes      []*activityLane // by partition
+	writers    []*activityWriter // by partition
 	partitions []int
 	end        context.CancelFunc
 }
 
-// activityLane is the way to one partition. One batch is under way at a time, so that what
+// activityWriter is the way to one partition. One batch is under way at a time, so that what
 // one source sends keeps its order.
-type activityLane struct {
-	lane
+type activityWriter struct {
+	writer
 	ctx context.Context // of the topic
 
 	mu      sync.Mutex
@@ -53,7 +53,7 @@ func NewActivityTopic(cluster *eventkafka.Cluster, topic string, partitions int)
 	ctx, end := context.WithCancel(context.Background())
 	t := &ActivityTopic{end: end}
 	for p := range partitions {
-		t.lanes = append(t.lanes, &activityLane{lane: lane{cluster: cluster, topic: topic, partition: p, most: batchBytes}, ctx: ctx})
+		t.writers = append(t.writers, &activityWriter{writer: writer{cluster: cluster, topic: topic, partition: p, most: batchBytes}, ctx: ctx})
 		t.partitions = append(t.partitions, p)
 	}
 	return t
@@ -64,11 +64,11 @@ func (t *ActivityTopic) Close() { t.end() }
 
 // Sender returns an Activity that writes to the topic.
 func (t *ActivityTopic) Sender() *Activity {
-	return &Activity{topic: t, shares: make([]share, len(t.lanes))}
+	return &Activity{topic: t, shares: make([]share, len(t.writers))}
 }
 
 // send hands a share over. It is written behind those that were handed over before.
-func (l *activityLane) send(s *share) {
+func (l *activityWriter) send(s *share) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.waiting = append(l.waiting, s)
@@ -79,7 +79,7 @@ func (l *activityLane) send(s *share) {
 }
 
 // write writes all that waits as one batch, until nothing does.
-func (l *activityLane) write() {
+func (l *activityWriter) write() {
 	var messages []Message
 	for {
 		l.mu.Lock()
@@ -93,7 +93,7 @@ func (l *activityLane) write() {
 		for _, s := range shares {
 			messages = append(messages, s.messages...)
 		}
-		_, err := l.lane.write(l.ctx, messages)
+		_, err := l.writer.write(l.ctx, messages)
 		for _, s := range shares {
 			s.written <- err
 		}
@@ -142,7 +142,7 @@ func (a *Activity) Send(ctx context.Context, records []ActivityRecord) error {
 	for p := range a.shares {
 		if s := &a.shares[p]; len(s.messages) > 0 {
 			s.written = make(chan error, 1)
-			a.topic.lanes[p].send(s)
+			a.topic.writers[p].send(s)
 		}
 	}
 	var errs []error
@@ -156,7 +156,7 @@ func (a *Activity) Send(ctx context.Context, records []ActivityRecord) error {
 			errs = append(errs, err)
 		case <-ctx.Done():
 			// What is handed over is not this Activity's any more, nor is its memory.
-			a.headers, a.text, a.shares = nil, nil, make([]share, len(a.topic.lanes))
+			a.headers, a.text, a.shares = nil, nil, make([]share, len(a.topic.writers))
 			if _, why := a.topic.Trouble(); why != nil {
 				return fmt.Errorf("%w, after: %w", context.Cause(ctx), why)
 			}
@@ -176,7 +176,7 @@ func (a *Activity) Send(ctx context.Context, records []ActivityRecord) error {
 // Trouble returns since when a broker does not answer as it should, and why. The
 // error is nil when nothing is wrong, or nothing is being sent. Any goroutine may call it.
 func (t *ActivityTopic) Trouble() (since time.Time, err error) {
-	for _, l := range t.lanes {
+	for _, l := range t.writers {
 		if s, e := l.Trouble(); e != nil && (err == nil || s.Before(since)) {
 			since, err = s, e
 		}

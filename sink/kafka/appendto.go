@@ -13,7 +13,7 @@ import (
 // lost a message may stand there twice: what is written needs an id of its own. Calls at
 // the same time may mix only by batches of 900 kB.
 func AppendTo(ctx context.Context, cluster *eventkafka.Cluster, topic string, partition int, msgs []Message) (first int64, err error) {
-	l := lane{cluster: cluster, topic: topic, partition: partition, most: batchBytes}
+	l := writer{cluster: cluster, topic: topic, partition: partition, most: batchBytes}
 	return l.write(ctx, msgs)
 }
 
@@ -22,7 +22,7 @@ func AppendTo(ctx context.Context, cluster *eventkafka.Cluster, topic string, pa
 var batches = sync.Pool{New: func() any { return &recordbatch.Encoder{From: recordbatch.Nobody} }}
 
 // write writes messages without sequence numbers.
-func (l *lane) write(ctx context.Context, msgs []Message) (first int64, err error) {
+func (l *writer) write(ctx context.Context, msgs []Message) (first int64, err error) {
 	b := batches.Get().(*recordbatch.Encoder)
 	defer batches.Put(b)
 	for done := 0; done < len(msgs); {
@@ -30,7 +30,7 @@ func (l *lane) write(ctx context.Context, msgs []Message) (first int64, err erro
 			return first, l.say("append to", err)
 		}
 		var base int64
-		err := l.insist(ctx, func(ctx context.Context) (err error) {
+		err := l.retry(ctx, func(ctx context.Context) (err error) {
 			base, err = l.produce(ctx, b)
 			return err
 		})

@@ -23,8 +23,8 @@ const (
 	sizeHeader      = "weir-source-size"
 )
 
-// Letter is a record that could not be read.
-type Letter struct {
+// DeadLetter is a record that could not be read.
+type DeadLetter struct {
 	Position     int64        // its offset in the source partition
 	Code, Reason string       // for machines, for people
 	Appended     events.Stamp // when the source log took it; zero: not known
@@ -67,17 +67,17 @@ func cutLetter(m *Message, most int) bool {
 	return true
 }
 
-// Bury writes letters and returns the offset after the last of them when the brokers
+// Publish writes letters and returns the offset after the last of them when the brokers
 // keep them. A letter that is too large for the topic is cut: it must not be in the way
 // of the others. Called again with the same letters after an error it writes none twice.
 // It fails as Producer.Append does.
-func (d *DeadLetters) Bury(ctx context.Context, letters []Letter) (end int64, err error) {
-	_, err = d.log.Append(ctx, letterMessages(d.source, d.partition, letters, d.now()))
+func (d *DeadLetters) Publish(ctx context.Context, letters []DeadLetter) (end int64, err error) {
+	_, err = d.log.Append(ctx, deadLetterMessages(d.source, d.partition, letters, d.now()))
 	return d.log.end, err
 }
 
 // letterMessages are the records of letters of one partition of a source topic.
-func letterMessages(source string, partition int, letters []Letter, now time.Time) []Message {
+func deadLetterMessages(source string, partition int, letters []DeadLetter, now time.Time) []Message {
 	msgs := make([]Message, len(letters))
 	for i := range letters {
 		l := &letters[i]

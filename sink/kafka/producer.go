@@ -33,7 +33,7 @@ type Producer struct {
 	// producer.id.expiration.ms.
 	ConfirmAfter time.Duration
 
-	lane
+	writer
 	name   string // transactional id
 	mark   int64
 	end    int64     // offset after the last record that was written here
@@ -63,7 +63,7 @@ type rest struct {
 func Open(ctx context.Context, cluster *eventkafka.Cluster, group, topic string, partition int) (*Producer, error) {
 	p := &Producer{
 		ConfirmAfter: DefaultConfirmAfter,
-		lane:         lane{cluster: cluster, topic: topic, partition: partition, most: batchBytes},
+		writer:       writer{cluster: cluster, topic: topic, partition: partition, most: batchBytes},
 		name:         fmt.Sprintf("weir/%s/%s/%d", group, topic, partition),
 		seed:         maphash.MakeSeed(),
 	}
@@ -145,7 +145,7 @@ func (p *Producer) launch(ctx context.Context, msgs []Message) error {
 func (p *Producer) land(ctx context.Context) (int64, error) {
 	var base int64
 	var sent time.Time
-	err := p.insist(ctx, func(ctx context.Context) (err error) {
+	err := p.retry(ctx, func(ctx context.Context) (err error) {
 		// Nobody can tell here whether the batch has arrived, so it can go out neither
 		// as it is nor under a new epoch. Open can: it reads the log.
 		if p.flying && elapsed(p.proved) > p.ConfirmAfter {

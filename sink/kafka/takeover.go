@@ -46,7 +46,7 @@ func (p *Producer) takeOver(ctx context.Context) error {
 // claim gets the next epoch. An owner that has one gives it, and fails with ErrFenced
 // when somebody else has claimed since.
 func (p *Producer) claim(ctx context.Context, have recordbatch.Producer) (id recordbatch.Producer, err error) {
-	err = p.insist(ctx, func(ctx context.Context) error {
+	err = p.retry(ctx, func(ctx context.Context) error {
 		sent := time.Now()
 		res, err := p.cluster.Client().InitProducerID(ctx, &kafkago.InitProducerIDRequest{
 			TransactionalID: p.name, TransactionTimeoutMs: 10_000, // of a transaction that never is
@@ -94,7 +94,7 @@ func (p *Producer) confirm(ctx context.Context) error {
 // alone fails with ErrFenced when something was written behind the last own record: the
 // coordinator has forgotten who was the owner, but one that came after has left a mark.
 func (p *Producer) alone(ctx context.Context) error {
-	return p.insist(ctx, func(ctx context.Context) error {
+	return p.retry(ctx, func(ctx context.Context) error {
 		_, end, err := p.cluster.Bounds(ctx, p.topic, p.partition)
 		if err == nil && end != p.end {
 			err = fmt.Errorf("%w: the coordinator does not know it, and others have written", ErrFenced)
@@ -112,7 +112,7 @@ const lookBack = 2 * time.Hour
 // for so long that it is not found has to confirm first, and fails at that.
 func (p *Producer) shutOut(ctx context.Context) error {
 	var from, end int64
-	err := p.insist(ctx, func(ctx context.Context) (err error) {
+	err := p.retry(ctx, func(ctx context.Context) (err error) {
 		if from, err = p.cluster.OffsetAt(ctx, p.topic, p.partition, time.Now().Add(-lookBack)); err == nil {
 			_, end, err = p.cluster.Bounds(ctx, p.topic, p.partition)
 		}
@@ -136,7 +136,7 @@ func (p *Producer) shutOut(ctx context.Context) error {
 		if err := b.Encode([]Message{{}}, p.most); err != nil {
 			return err
 		}
-		err := p.insist(ctx, func(ctx context.Context) error {
+		err := p.retry(ctx, func(ctx context.Context) error {
 			_, err := p.produce(ctx, &b)
 			return err
 		})

@@ -28,8 +28,8 @@ const (
 // batchBytes is the largest batch. The default limit of a topic is 1 MiB.
 const batchBytes = 900_000
 
-// lane is the way to one partition.
-type lane struct {
+// writer is the way to one partition.
+type writer struct {
 	cluster   *eventkafka.Cluster
 	topic     string
 	partition int
@@ -47,16 +47,16 @@ type trouble struct {
 
 // Trouble returns since when the broker does not answer as it should, and why. The
 // error is nil when nothing is wrong, or nothing is being sent.
-func (l *lane) Trouble() (since time.Time, err error) {
+func (l *writer) Trouble() (since time.Time, err error) {
 	if t := l.trouble.Load(); t != nil {
 		return t.since, t.err
 	}
 	return time.Time{}, nil
 }
 
-// insist calls fn until it succeeds, fails for good or ctx ends. Its context has the
+// retry calls fn until it succeeds, fails for good or ctx ends. Its context has the
 // time of one attempt.
-func (l *lane) insist(ctx context.Context, fn func(context.Context) error) error {
+func (l *writer) retry(ctx context.Context, fn func(context.Context) error) error {
 	defer l.trouble.Store(nil)
 	for pause := firstPause; ; pause = min(2*pause, longPause) {
 		one, cancel := context.WithTimeout(ctx, attemptTime)
@@ -85,7 +85,7 @@ func (l *lane) insist(ctx context.Context, fn func(context.Context) error) error
 
 // produce sends a batch once and returns the offset of its first record, or -1 when
 // the broker says that it has the batch and not where.
-func (l *lane) produce(ctx context.Context, b *recordbatch.Encoder) (int64, error) {
+func (l *writer) produce(ctx context.Context, b *recordbatch.Encoder) (int64, error) {
 	// The library wants the field of the request that holds the batch: its size first.
 	size := binary.BigEndian.AppendUint32(nil, uint32(len(b.Bytes)))
 	res, err := l.cluster.Client().RawProduce(ctx, &kafkago.RawProduceRequest{
@@ -110,7 +110,7 @@ func (l *lane) produce(ctx context.Context, b *recordbatch.Encoder) (int64, erro
 // shrink is called when the broker has refused a batch as too large, of which message i
 // is the first. It makes the next batch smaller, or else the message, on a copy because
 // messages are the caller's. It reports whether that can help.
-func (l *lane) shrink(b *recordbatch.Encoder, msgs *[]Message, i int) bool {
+func (l *writer) shrink(b *recordbatch.Encoder, msgs *[]Message, i int) bool {
 	half := len(b.Bytes) / 2
 	if b.Count > 1 {
 		l.most = half
@@ -146,7 +146,7 @@ func passing(err error) bool {
 
 // say adds to an error what was to be done and, for those that a person has to deal
 // with, how.
-func (l *lane) say(what string, err error) error {
+func (l *writer) say(what string, err error) error {
 	hint := ""
 	switch {
 	case errors.Is(err, protocol.ErrNoTopic):

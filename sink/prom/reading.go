@@ -110,11 +110,11 @@ type Reading struct {
 	Longest    int64 // calls of the longest flow that was never stopped
 	FlowMemory int64 // bytes of flows in memory, now
 
-	Agents      analyzer.Muster // of now
-	Activity    [2]int64        // records of the agent stage that were folded; at 1 those that had been before
-	AgentsTold  time.Duration   // how far behind the clock the time is up to which the agent stage was told everything, now
-	AgentMemory int64           // bytes of agents in memory, now
-	HasAgents   bool            // part of the agent stage is folded here; else AgentsTold says nothing
+	Agents      analyzer.AgentGauge // of now
+	Activity    [2]int64            // records of the agent stage that were folded; at 1 those that had been before
+	AgentsTold  time.Duration       // how far behind the clock the time is up to which the agent stage was told everything, now
+	AgentMemory int64               // bytes of agents in memory, now
+	HasAgents   bool                // part of the agent stage is folded here; else AgentsTold says nothing
 
 	Told   coverage.Coverage // what the events of all sources tell
 	Silent adapter.Silences  // spans that gave no event

@@ -48,7 +48,7 @@ func (a *Server) appendHooked(ctx context.Context, lines [][]byte) error {
 			code = e.Code
 		}
 		if a.letters.Keep(&a.letters.HTTP, code, len(line)) {
-			letters = append(letters, a.letters.Letter("http/hook", 0, code, "of the event that was made of it: "+err.Error(), line))
+			letters = append(letters, a.letters.New("http/hook", 0, code, "of the event that was made of it: "+err.Error(), line))
 		}
 	}
 	if len(letters) > 0 {

@@ -25,7 +25,7 @@ import (
 // Bounds of what the inspector is told.
 const (
 	inspectorPath = "/ui/"
-	maxTale       = 5000   // events of a flow
+	maxTimeline   = 5000   // events of a flow
 	maxSources    = 8      // of a flow
 	keyVerdicts   = 20_000 // in which a flow is looked for by its key
 )
@@ -50,7 +50,7 @@ func (a *Server) inspectorRoutes() []route {
 		{"POST", "/v1/inspect/release", admin, byQuery("flow", a.serveOrder(events.OperatorRelease))},
 		{"POST", "/v1/inspect/grant", admin, byQuery("flow", a.serveGrant)},
 		{"GET", "/v1/inspect/agent", reader, byQuery("agent", a.serveAgent)},
-		{"GET", "/v1/inspect/tale", reader, a.turns.of(a.serveTale)},
+		{"GET", "/v1/inspect/timeline", reader, a.turns.of(a.serveTimeline)},
 		{"GET", "/v1/inspect/view", reader, a.turns.of(a.serveViewAt)},
 		{"GET", "/v1/inspect/case", reader, a.turns.of(a.serveFlowTest)},
 		{"GET", "/v1/inspect/key", reader, a.turns.of(a.serveKey)},
@@ -97,7 +97,7 @@ func (a *Server) telling(r *http.Request) (*telling, error) {
 	}
 	var bad error
 	err = a.log.EventsOf(r.Context(), id, since, func(line []byte) bool {
-		if len(t.events) == maxTale {
+		if len(t.events) == maxTimeline {
 			t.Truncated = true
 			return false
 		}
@@ -113,19 +113,19 @@ func (a *Server) telling(r *http.Request) (*telling, error) {
 	return t, errors.Join(err, bad)
 }
 
-// serveTale is a flow with its events, folded again by the limits in force.
-func (a *Server) serveTale(w http.ResponseWriter, r *http.Request) error {
+// serveTimeline is a flow with its events, folded again by the limits in force.
+func (a *Server) serveTimeline(w http.ResponseWriter, r *http.Request) error {
 	t, err := a.telling(r)
 	if err != nil {
 		return err
 	}
 	told := struct {
 		*telling
-		inspect.Tale
+		inspect.Timeline
 		Version string   `json:"version"` // of the limits
 		Sources []string `json:"sources"` // that told of the flow, at most maxSources
 		Blind   string   `json:"blind"`   // what cannot be judged for want of what no source tells; "" for nothing
-	}{telling: t, Tale: inspect.Tell(t.limits, t.events, 0), Version: t.limits.Version, Sources: []string{}}
+	}{telling: t, Timeline: inspect.Fold(t.limits, t.events, 0), Version: t.limits.Version, Sources: []string{}}
 	var seen coverage.Coverage
 	for i := range t.events {
 		ev := &t.events[i]
@@ -140,7 +140,7 @@ func (a *Server) serveTale(w http.ResponseWriter, r *http.Request) error {
 
 // serveViewAt is a flow as it stood after the first at events of its tale.
 func (a *Server) serveViewAt(w http.ResponseWriter, r *http.Request) error {
-	at, err := intParameter(r, "at", maxTale, maxTale)
+	at, err := intParameter(r, "at", maxTimeline, maxTimeline)
 	if err != nil {
 		return err
 	}
@@ -215,7 +215,7 @@ func (a *Server) serveLimitsFile(w http.ResponseWriter, _ *http.Request) error {
 }
 
 func serveScenarios(w http.ResponseWriter, _ *http.Request) error {
-	book, err := inspect.Book(rulebook.Files)
+	book, err := inspect.Scenarios(rulebook.Files)
 	if err != nil {
 		return err
 	}

@@ -215,7 +215,7 @@ func (t *delivery) refuse(in *lineReader, err error) {
 		t.answer.Refused = append(t.answer.Refused, Refusal{Line: in.number, Code: code, Field: field, Message: reason})
 	}
 	if kept {
-		d := t.server.letters.Letter("http", int64(in.number), code, reason, bytes.Clone(in.line[:min(len(in.line), state.MaxRaw)]))
+		d := t.server.letters.New("http", int64(in.number), code, reason, bytes.Clone(in.line[:min(len(in.line), state.MaxRaw)]))
 		d.Size = int64(in.size)
 		t.letters = append(t.letters, d)
 	}

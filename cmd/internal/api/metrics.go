@@ -74,12 +74,12 @@ func (a *Server) readAgents(r *prom.Reading) {
 	now := a.clock.Now()
 	told := now
 	for _, p := range a.log.Agents() {
-		muster, ok := p.Muster()
+		agents, ok := p.AgentGauge()
 		if !ok {
 			continue
 		}
 		r.HasAgents = true
-		r.Agents.Add(&muster)
+		r.Agents.Add(&agents)
 		r.AgentMemory += p.Standing().FlowBytes.Load()
 		r.Unsent += p.Standing().Unsent.Load()
 		at := a.meter.begun // nothing can be told before

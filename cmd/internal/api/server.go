@@ -163,7 +163,7 @@ type Parts struct {
 	Verdicts Verdicts
 	Limits   Limits
 	Intake   Intake
-	Letters  *intake.Letters
+	Letters  *intake.DeadLetters
 	SelfTest *selftest.Prober // nil when weir does not test itself
 
 	// Ask answers whether the call of an event may be made.
@@ -190,7 +190,7 @@ type Server struct {
 	verdicts Verdicts
 	limits   Limits
 	reading  Intake
-	letters  *intake.Letters
+	letters  *intake.DeadLetters
 	selfTest *selftest.Prober
 	ask      func(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error)
 

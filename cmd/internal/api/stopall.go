@@ -57,7 +57,7 @@ func (a *Server) serveStopAll(w http.ResponseWriter, r *http.Request) error {
 	out := StopAllAnswer{ID: orderID(), By: o.By}
 	err = a.stopAll(r.Context(), &o, &out)
 	if r.Header.Get(passedOn) == "" {
-		err = a.passOn(r, &asked, &out, err)
+		err = a.forwardStop(r, &asked, &out, err)
 	}
 	if err != nil {
 		return err
@@ -103,10 +103,10 @@ func (a *Server) stopAll(ctx context.Context, o *events.Operator, out *StopAllAn
 	return nil
 }
 
-// passOn lets the other members stop their flows, with the token of whoever asked.
+// forwardStop lets the other members stop their flows, with the token of whoever asked.
 // When there are some, an error of this process is only told: they may be able to, all
 // the same.
-func (a *Server) passOn(r *http.Request, asked *StopAll, out *StopAllAnswer, err error) error {
+func (a *Server) forwardStop(r *http.Request, asked *StopAll, out *StopAllAnswer, err error) error {
 	addresses, missed := a.log.Others(r.Context())
 	if len(addresses)+len(missed) == 0 {
 		return err

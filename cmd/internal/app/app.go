@@ -48,7 +48,7 @@ type App struct {
 	verdicts    *state.Log // that streams and outlets read
 	counts      pump.Counts
 	budget      *budget.Budget // of what is taken in at one time
-	letters     *intake.Letters
+	letters     *intake.DeadLetters
 	selfTest    *selftest.Prober // nil when weir does not test itself
 	answers     *ask.Answers
 	orders      *ask.GlobalOrders
@@ -150,8 +150,8 @@ func (a *App) Start(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	a.letters = &intake.Letters{Counts: &a.counts, Clock: a.clock, Logger: a.logger}
-	if a.reading, err = intake.Open(intake.Options{Follow: a.o.Follow, StateDir: a.o.StateDir, Log: a.backend, Store: a.store, Letters: a.letters, Trust: a.trust,
+	a.letters = &intake.DeadLetters{Counts: &a.counts, Clock: a.clock, Logger: a.logger}
+	if a.reading, err = intake.Open(intake.Options{Follow: a.o.Follow, StateDir: a.o.StateDir, Log: a.backend, Store: a.store, DeadLetters: a.letters, Trust: a.trust,
 		Counts: &a.counts, Clock: a.clock, Logger: a.logger, Limits: a.inForce, Fail: a.Fail}); err != nil {
 		return err
 	}

@@ -51,13 +51,13 @@ func TestInspectorTellsAFlow(t *testing.T) {
 	r.folded()
 	for _, flow := range []string{"f", "..", "<script>\u202e/?#"} {
 		query := "?flow=" + url.QueryEscape(flow)
-		var tale struct {
+		var timeline struct {
 			View analyzer.View
-			inspect.Tale
+			inspect.Timeline
 		}
-		r.get("/v1/inspect/tale"+query, &tale)
-		if tale.View.Flow != flow || tale.View.Status != "stopped" || len(tale.Steps) != 14 || tale.Counted != 14 || len(tale.Said) == 0 {
-			t.Errorf("%q: %+v", flow, tale)
+		r.get("/v1/inspect/timeline"+query, &timeline)
+		if timeline.View.Flow != flow || timeline.View.Status != "stopped" || len(timeline.Steps) != 14 || timeline.Counted != 14 || len(timeline.Said) == 0 {
+			t.Errorf("%q: %+v", flow, timeline)
 		}
 		if n := strings.Count(r.do("GET", "/v1/inspect/events"+query, "").body, "\n"); n != 14 {
 			t.Errorf("%q: %d events", flow, n)
@@ -66,15 +66,15 @@ func TestInspectorTellsAFlow(t *testing.T) {
 		for at := range 15 {
 			var view analyzer.View
 			r.get(fmt.Sprintf("/v1/inspect/view%s&at=%d", query, at), &view)
-			if view.Events != int64(at) || view.Hops != int64(at) || at == 14 && asJSON(t, view) != asJSON(t, tale.View) {
+			if view.Events != int64(at) || view.Hops != int64(at) || at == 14 && asJSON(t, view) != asJSON(t, timeline.View) {
 				t.Errorf("%q after %d: %+v", flow, at, view)
 			}
 		}
 		r.want(r.do("GET", "/v1/inspect/case"+query, ""), 200, "a->b[work=no]", "----", "deny a2a_ping_pong")
 		r.want(r.do("GET", fmt.Sprintf("/v1/inspect/key?key=%016x", xxhash.Sum64String(flow)), ""), 200, `"flow":`)
 	}
-	r.want(r.do("GET", "/v1/inspect/tale?flow=nobody", ""), 404, "nothing is known")
-	r.want(r.do("GET", "/v1/inspect/tale", ""), 404)
+	r.want(r.do("GET", "/v1/inspect/timeline?flow=nobody", ""), 404, "nothing is known")
+	r.want(r.do("GET", "/v1/inspect/timeline", ""), 404)
 	r.want(r.do("GET", "/v1/inspect/key?key=xyz", ""), 400)
 	r.want(r.do("GET", "/v1/inspect/key?key=0", ""), 404)
 }

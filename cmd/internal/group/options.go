@@ -18,9 +18,9 @@ type Options struct {
 	// checks of flows that it owns; "" makes them answer that it cannot be asked.
 	Advertise string
 
-	// Horizon is how far back a member folds events again that takes over a partition of
-	// which it has no state; 0 takes the longest that an episode can last, see Horizon.
-	Horizon time.Duration
+	// Lookback is how far back a member folds events again that takes over a partition of
+	// which it has no state; 0 takes the longest that an episode can last, see Lookback.
+	Lookback time.Duration
 
 	// SessionTimeout is how long the group waits for a member that says nothing;
 	// default 10 s.

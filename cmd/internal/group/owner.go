@@ -26,11 +26,11 @@ type partitionOwner struct {
 	lane      int // its number among those of both stages
 	as        kafka.Assignment
 
-	reader   *kafka.Reader
-	verdicts *sinkkafka.Producer
-	letters  *sinkkafka.Producer
-	pump     *pump.Pump
-	poison   *pump.PoisonRecords
+	reader      *kafka.Reader
+	verdicts    *sinkkafka.Producer
+	deadLetters *sinkkafka.Producer
+	pump        *pump.Pump
+	poison      *pump.PoisonRecords
 
 	appended  time.Time // when the last record came or was appended
 	told      string    // version of the limits that was appended last
@@ -149,7 +149,7 @@ func (p *partitionOwner) open(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("take over partition %d of %s: %w", p.lane, o.Topics.Verdicts, err)
 	}
-	p.letters, err = sinkkafka.Open(ctx, o.Cluster, o.Group, o.Topics.DeadLetters, p.lane)
+	p.deadLetters, err = sinkkafka.Open(ctx, o.Cluster, o.Group, o.Topics.DeadLetters, p.lane)
 	if err != nil {
 		return fmt.Errorf("take over partition %d of %s: %w", p.lane, o.Topics.DeadLetters, err)
 	}
@@ -157,7 +157,7 @@ func (p *partitionOwner) open(ctx context.Context) (err error) {
 	options.Partition, options.Source, options.Stage, options.Sources = uint16(p.lane), p.set.topic, p.set.stage, len(m.flowSet.partitions)
 	options.Limits, options.Store, options.Memory = m.host.Limits(), m.store, m.memory(p.set)
 	options.Sink = sinkkafka.NewVerdicts(p.verdicts, m.clock.Now)
-	options.Letters = &topicLetters{sinkkafka.NewDeadLetters(p.letters, p.set.topic, p.partition, m.clock.Now)}
+	options.DeadLetters = &topicDeadLetters{sinkkafka.NewDeadLetters(p.deadLetters, p.set.topic, p.partition, m.clock.Now)}
 	if p.set.stage == pump.FlowStage {
 		options.Activity = &topicActivity{topic: m.activity.Sender(), source: p.partition}
 	} else {
@@ -201,7 +201,7 @@ const (
 func (m *Member) fetchBytes() int { return min(max(allFetches/m.lanes(), leastFetched), mostFetched) }
 
 // place finds where to begin without a checkpoint: far enough back that nothing before
-// it decides a verdict (see Horizon), and the limits of that time are in the log.
+// it decides a verdict (see Lookback), and the limits of that time are in the log.
 func (p *partitionOwner) place(ctx context.Context, o *pump.Options) error {
 	m := p.member
 	cluster, t := m.o.Cluster, m.o.Topics
@@ -226,7 +226,7 @@ func (p *partitionOwner) place(ctx context.Context, o *pump.Options) error {
 	if err := m.store.Forget(o.Partition); err != nil {
 		return err
 	}
-	since, err := p.horizon(ctx, first, end)
+	since, err := p.lookback(ctx, first, end)
 	if err != nil {
 		return err
 	}
@@ -242,14 +242,14 @@ func (p *partitionOwner) place(ctx context.Context, o *pump.Options) error {
 	return nil
 }
 
-// horizon is the time from which the log has to be folded, as of the record that the
+// lookback is the time from which the log has to be folded, as of the record that the
 // owner before came to, or else as of now.
-func (p *partitionOwner) horizon(ctx context.Context, first, end int64) (time.Time, error) {
+func (p *partitionOwner) lookback(ctx context.Context, first, end int64) (time.Time, error) {
 	m := p.member
 	limits := m.host.Limits()
-	back := Horizon(p.set.stage, &limits)
-	if p.set.stage == pump.FlowStage && m.o.Horizon != 0 {
-		back = m.o.Horizon + limitsEvery
+	back := Lookback(p.set.stage, &limits)
+	if p.set.stage == pump.FlowStage && m.o.Lookback != 0 {
+		back = m.o.Lookback + limitsEvery
 	}
 	asOf := m.clock.Now()
 	if at := p.as.Committed; at >= first && at < end {
@@ -450,7 +450,7 @@ func (p *partitionOwner) trouble() error {
 	if since, err := p.reader.Trouble(); err != nil {
 		return fmt.Errorf("%s cannot be read since %s: %w", what, since.UTC().Format(time.RFC3339), err)
 	}
-	troubles := []func() (time.Time, error){p.verdicts.Trouble, p.letters.Trouble}
+	troubles := []func() (time.Time, error){p.verdicts.Trouble, p.deadLetters.Trouble}
 	if p.set.stage == pump.FlowStage {
 		troubles = append(troubles, p.member.activity.Trouble)
 	}
@@ -482,18 +482,18 @@ func (p *partitionOwner) close() {
 }
 
 // topicLetters is a topic of dead letters, for a pump.
-type topicLetters struct{ topic *sinkkafka.DeadLetters }
+type topicDeadLetters struct{ topic *sinkkafka.DeadLetters }
 
-func (l *topicLetters) Bury(ctx context.Context, letters []state.DeadLetter) (int64, error) {
-	out := make([]sinkkafka.Letter, len(letters))
+func (l *topicDeadLetters) Publish(ctx context.Context, letters []state.DeadLetter) (int64, error) {
+	out := make([]sinkkafka.DeadLetter, len(letters))
 	for i := range letters {
 		d := &letters[i]
-		out[i] = sinkkafka.Letter{Position: d.Position, Code: d.Code, Reason: d.Reason, Appended: d.Appended, Raw: d.Raw}
+		out[i] = sinkkafka.DeadLetter{Position: d.Position, Code: d.Code, Reason: d.Reason, Appended: d.Appended, Raw: d.Raw}
 	}
-	return l.topic.Bury(ctx, out)
+	return l.topic.Publish(ctx, out)
 }
 
-func (l *topicLetters) Since(ctx context.Context, from int64, fn func(offset int64)) (int64, error) {
+func (l *topicDeadLetters) Since(ctx context.Context, from int64, fn func(offset int64)) (int64, error) {
 	return l.topic.Since(ctx, from, fn)
 }
 

@@ -178,10 +178,10 @@ const limitsEvery = 10 * time.Minute
 // which the state is lost, nothing is known until it speaks again.
 const agentDay = 24 * time.Hour
 
-// Horizon returns how far back a stage has to fold again without a state: every episode
+// Lookback returns how far back a stage has to fold again without a state: every episode
 // of a flow that is still open can have begun so long ago, and nothing about an agent
 // that was said before decides a verdict.
-func Horizon(stage pump.Stage, l *analyzer.Limits) time.Duration {
+func Lookback(stage pump.Stage, l *analyzer.Limits) time.Duration {
 	back := l.Flow.MaxAge + l.Flow.Idle + analyzer.Grace
 	if stage != pump.AgentStage {
 		return back + limitsEvery

@@ -10,12 +10,12 @@ import (
 	"weir/events/kafka"
 )
 
-func TestHorizon(t *testing.T) {
+func TestLookback(t *testing.T) {
 	f := func(stage pump.Stage, want time.Duration, change func(l *analyzer.Limits)) {
 		t.Helper()
 		l := limitfile.Default()
 		change(&l)
-		if got := Horizon(stage, &l); got != want+limitsEvery {
+		if got := Lookback(stage, &l); got != want+limitsEvery {
 			t.Errorf("%v and %v, want %v", got-limitsEvery, limitsEvery, want)
 		}
 	}

@@ -47,7 +47,7 @@ func (m *replicator) run(ctx context.Context) error {
 	defer cancel()
 	for n := range m.reached {
 		group.Go(func() {
-			if failed[n] = m.insist(ctx, n); failed[n] != nil {
+			if failed[n] = m.retry(ctx, n); failed[n] != nil {
 				cancel()
 			}
 		})
@@ -61,9 +61,9 @@ func (m *replicator) run(ctx context.Context) error {
 	return nil
 }
 
-// insist follows a partition until ctx ends. What the brokers fail at is tried again;
+// retry follows a partition until ctx ends. What the brokers fail at is tried again;
 // an error is one that only a person can help with.
-func (m *replicator) insist(ctx context.Context, number int) error {
+func (m *replicator) retry(ctx context.Context, number int) error {
 	for {
 		err := m.follow(ctx, number)
 		m.reached[number].Store(false)

@@ -23,7 +23,7 @@ var ownNames = map[string]string{
 	"sink/guard/limiter.go":           "the limits of a guard that hears nothing of weir",
 	"sink/guard/follow.go":            "it reads those limits",
 	"sink/guard/match.go":             "orders of old servers that do not say whose calls they are about",
-	"sink/check/dress.go":             "another system's sentence",
+	"sink/check/denyformat.go":        "another system's sentence",
 	"cmd/internal/selftest/prober.go": "the loop that it makes",
 	"cmd/weir/agents.go":              "an exit code",
 	"sink/prom/collector.go":          "a reason of no row",

@@ -260,7 +260,7 @@ func (p *partition) refuse(r *kafka.Record, code events.Code, reason string) {
 	p.topic.Logger.Debug("record refused", "topic", p.topic.Name, "partition", p.owned.Partition, "offset", r.Offset, "code", code, "reason", reason)
 	// The bytes of the record are good until the next Fetch, and the letter is written
 	// before that.
-	p.writer.Letter(p.topic.Name, p.owned.Partition, sinkkafka.Letter{Position: r.Offset, Code: string(code), Reason: reason, Appended: r.Time, Key: r.Key, Raw: r.Value})
+	p.writer.Letter(p.topic.Name, p.owned.Partition, sinkkafka.DeadLetter{Position: r.Offset, Code: string(code), Reason: reason, Appended: r.Time, Key: r.Key, Raw: r.Value})
 }
 
 func (p *partition) write(ctx context.Context) error {

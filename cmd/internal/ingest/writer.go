@@ -24,7 +24,7 @@ type Writer struct {
 	buried          int    // partitions of letters
 	partitions      []int
 	waiting         [][]sinkkafka.Message // by partition
-	dead            []sinkkafka.Letter
+	dead            []sinkkafka.DeadLetter
 	deadOf          []origin
 	bytes           int
 	now             func() time.Time
@@ -71,7 +71,7 @@ func (w *Writer) Event(ev *events.Event) error {
 }
 
 // Letter takes over what could not be read of a partition of a topic, or of a file.
-func (w *Writer) Letter(source string, partition int, l sinkkafka.Letter) {
+func (w *Writer) Letter(source string, partition int, l sinkkafka.DeadLetter) {
 	w.dead, w.deadOf = append(w.dead, l), append(w.deadOf, origin{source, partition})
 	w.bytes += len(l.Key) + len(l.Raw)
 }
@@ -120,7 +120,7 @@ func (w *Writer) bury(ctx context.Context) error {
 			n++
 		}
 		of := w.deadOf[0]
-		if err := sinkkafka.BuryTo(ctx, w.cluster, w.letters, of.partition%w.buried, of.source, of.partition, w.dead[:n], w.now); err != nil {
+		if err := sinkkafka.PublishDeadLetters(ctx, w.cluster, w.letters, of.partition%w.buried, of.source, of.partition, w.dead[:n], w.now); err != nil {
 			return err
 		}
 		w.Buried += int64(n)

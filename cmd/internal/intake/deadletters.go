@@ -17,8 +17,8 @@ import (
 // /v1/deadletters. Those of the pumps are not sampled, for a fold from the same log has to
 // bury the same.
 
-// Letters are the dead letters of the intakes. Any goroutine may use them.
-type Letters struct {
+// DeadLetters are the dead letters of the intakes. Any goroutine may use them.
+type DeadLetters struct {
 	Counts *pump.Counts
 	Clock  clock.Clock
 	Logger *slog.Logger
@@ -65,7 +65,7 @@ func (b *LetterBound) take(now time.Time, size int) (kept bool, tell int64) {
 
 // Keep counts what was not accepted and reports whether a dead letter of so many bytes
 // is to be made of it.
-func (l *Letters) Keep(bound *LetterBound, code events.Code, size int) bool {
+func (l *DeadLetters) Keep(bound *LetterBound, code events.Code, size int) bool {
 	l.Counts.DeadLetter(code)
 	kept, tell := bound.take(l.Clock.Now(), min(size, state.MaxRaw))
 	if !kept {
@@ -77,7 +77,7 @@ func (l *Letters) Keep(bound *LetterBound, code events.Code, size int) bool {
 	return kept
 }
 
-// Letter makes a dead letter of what was not accepted.
-func (l *Letters) Letter(source string, position int64, code events.Code, reason string, raw []byte) state.DeadLetter {
+// New makes a dead letter of what was not accepted.
+func (l *DeadLetters) New(source string, position int64, code events.Code, reason string, raw []byte) state.DeadLetter {
 	return state.DeadLetter{Source: source, Position: position, Code: string(code), Reason: reason, Appended: events.StampOf(l.Clock.Now()), Raw: raw}
 }

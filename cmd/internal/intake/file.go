@@ -319,8 +319,8 @@ func (f *follower) bad(r *jsonl.Record, code events.Code, reason string) {
 		return
 	}
 	f.note(func(s *Status) { s.Bad++ })
-	if f.in.o.Letters.Keep(&f.in.o.Letters.Files, code, len(r.Bytes)) {
-		d := f.in.o.Letters.Letter(f.path, r.At, code, reason, bytes.Clone(r.Bytes[:min(len(r.Bytes), state.MaxRaw)]))
+	if f.in.o.DeadLetters.Keep(&f.in.o.DeadLetters.Files, code, len(r.Bytes)) {
+		d := f.in.o.DeadLetters.New(f.path, r.At, code, reason, bytes.Clone(r.Bytes[:min(len(r.Bytes), state.MaxRaw)]))
 		d.Size = int64(len(r.Bytes))
 		f.letters = append(f.letters, d)
 	}

@@ -42,13 +42,13 @@ type Options struct {
 	Follow   []Follow // files, pipes, folders and patterns to read events from
 	StateDir string   // where what was received is kept until it is told; "" keeps it in memory
 
-	Log     Log
-	Store   Store
-	Letters *Letters
-	Trust   gate.Trust // who is believed that a user has spoken
-	Counts  *pump.Counts
-	Clock   clock.Clock
-	Logger  *slog.Logger
+	Log         Log
+	Store       Store
+	DeadLetters *DeadLetters
+	Trust       gate.Trust // who is believed that a user has spoken
+	Counts      *pump.Counts
+	Clock       clock.Clock
+	Logger      *slog.Logger
 
 	// Limits are those in force: they say which arguments of tools do not tell calls apart.
 	Limits func() *analyzer.Limits

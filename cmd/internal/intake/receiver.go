@@ -159,8 +159,8 @@ func (r *Receiver) Take(ctx context.Context, format string, record []byte) error
 		if e, ok := errors.AsType[*events.DecodeError](fault); ok {
 			code = e.Code
 		}
-		if r.in.o.Letters.Keep(&r.in.o.Letters.Receiver, code, len(record)) {
-			d := r.in.o.Letters.Letter("http/"+format, place, code, fault.Error(), bytes.Clone(record[:min(len(record), state.MaxRaw)]))
+		if r.in.o.DeadLetters.Keep(&r.in.o.DeadLetters.Receiver, code, len(record)) {
+			d := r.in.o.DeadLetters.New("http/"+format, place, code, fault.Error(), bytes.Clone(record[:min(len(record), state.MaxRaw)]))
 			d.Size = int64(len(record))
 			r.letters = append(r.letters, d)
 		}
@@ -197,8 +197,8 @@ func (r *Receiver) event(ev *events.Event) {
 		if e, ok := errors.AsType[*events.DecodeError](err); ok {
 			code = e.Code
 		}
-		if r.in.o.Letters.Keep(&r.in.o.Letters.Receiver, code, len(line)) {
-			r.letters = append(r.letters, r.in.o.Letters.Letter("http", 0, code, "of the event that was made of it: "+err.Error(), line))
+		if r.in.o.DeadLetters.Keep(&r.in.o.DeadLetters.Receiver, code, len(line)) {
+			r.letters = append(r.letters, r.in.o.DeadLetters.New("http", 0, code, "of the event that was made of it: "+err.Error(), line))
 		}
 		return
 	}

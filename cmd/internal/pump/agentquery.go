@@ -259,14 +259,14 @@ func (l *NoteList) cut(q NoteQuery) {
 	l.Notes = l.Notes[:min(q.Limit, len(l.Notes))]
 }
 
-// Muster returns how many agents an agent stage has; false when the pump folds flows. Any
+// AgentGauge returns how many agents an agent stage has; false when the pump folds flows. Any
 // goroutine may call it.
-func (p *Pump) Muster() (analyzer.Muster, bool) {
+func (p *Pump) AgentGauge() (analyzer.AgentGauge, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s, ok := p.stage.(*agentStage)
 	if !ok {
-		return analyzer.Muster{}, false
+		return analyzer.AgentGauge{}, false
 	}
-	return s.partition.Muster(), true
+	return s.partition.Gauge(), true
 }

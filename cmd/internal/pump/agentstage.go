@@ -20,7 +20,7 @@ func (s *agentStage) admit(ev *events.Event, r *Record) (string, error) {
 		return "", &unfit{CodeFormat, fmt.Sprintf("activity of partition %d of the events, which have %d", r.From.Source, s.sources.want)}
 	}
 	if !s.sources.take(r.From) {
-		s.pump.census.repeated++
+		s.pump.metrics.repeated++
 		return "", nil
 	}
 	if ev.Kind == events.Tick {
@@ -56,7 +56,7 @@ func (s *agentStage) empty() bool { return s.scratch.Events() == 0 }
 
 func (s *agentStage) step(ev *events.Event) {
 	s.pump.engine.StepAgent(&s.partition, &s.scratch, ev, &s.pump.fx)
-	s.pump.census.activity++
+	s.pump.metrics.activity++
 }
 
 func (s *agentStage) advance(now events.Stamp) {

@@ -11,13 +11,13 @@ import (
 // checkpoints gathers the flows that have changed and writes them in the background:
 // while one checkpoint is being written the next gathers.
 type checkpoints struct {
-	dirty   []*cachedRecord
-	bytes   int64 // what the next checkpoint takes, in the units of the store
-	writes  int
-	written int64 // Next of the last checkpoint that was handed over
-	safe    int64 // Next of the last checkpoint that is on disk
-	last    time.Time
-	refold  int64 // records folded since then
+	dirty          []*cachedRecord
+	bytes          int64 // what the next checkpoint takes, in the units of the store
+	writes         int
+	written        int64 // Next of the last checkpoint that was handed over
+	safe           int64 // Next of the last checkpoint that is on disk
+	last           time.Time
+	uncheckpointed int64 // records folded since then
 
 	number  uint64 // of the last checkpoint that was handed over
 	durable uint64 // of the last checkpoint that is on disk
@@ -102,8 +102,8 @@ func (p *Pump) checkpoint(ctx context.Context) error {
 // is only there to bound what is folded again after a crash. So it waits until that would
 // take about half a second, or, where little comes, for some times as long as it must.
 const (
-	refoldRecords = 40_000 // of all pumps of the process
-	seldom        = 3      // times CheckpointEvery
+	mostUncheckpointed = 40_000 // of all pumps of the process
+	seldom             = 3      // times CheckpointEvery
 )
 
 // due reports whether it is time for a checkpoint that nothing else calls for. The first
@@ -112,7 +112,7 @@ const (
 func (p *Pump) due() bool {
 	c := &p.checkpoints
 	since := p.o.Clock.Now().Sub(c.last)
-	return since >= p.o.CheckpointEvery && (c.number == 0 || p.counts.refold.Load() >= refoldRecords || since >= seldom*p.o.CheckpointEvery)
+	return since >= p.o.CheckpointEvery && (c.number == 0 || p.counts.uncheckpointed.Load() >= mostUncheckpointed || since >= seldom*p.o.CheckpointEvery)
 }
 
 // landed looks whether the checkpoint in flight is done.
@@ -183,8 +183,8 @@ func (p *Pump) handOver() {
 	c.state = p.appendState(c.state[:0])
 	c.one.Partition, c.one.Next, c.one.Published, c.one.State = p.o.Partition, p.next, p.dedup.verdictsFrom, c.state
 	c.written, c.last = p.next, p.o.Clock.Now()
-	p.counts.refold.Add(-c.refold)
-	c.refold = 0
+	p.counts.uncheckpointed.Add(-c.uncheckpointed)
+	c.uncheckpointed = 0
 	c.flight = make(chan error, 1)
 	go p.write(&c.one, c.flight)
 }

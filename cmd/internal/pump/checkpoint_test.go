@@ -41,7 +41,7 @@ func TestCheckpointsFollowTheRefold(t *testing.T) {
 	step((seldom-1)*DefaultCheckpointEvery, 20, 40) // little came: late
 	other := newTestPump(t, Options{Partition: 1, Store: store, Sink: &memoryLog{}, Clock: fake, Counts: counts})
 	other.mu.Lock()
-	other.tally(refoldRecords) // which another partition has folded
+	other.tally(mostUncheckpointed) // which another partition has folded
 	other.mu.Unlock()
 	step(DefaultCheckpointEvery/2, 20, 40) // but not sooner than may be
 	step(DefaultCheckpointEvery/2, 20, 40, 60)
@@ -50,7 +50,7 @@ func TestCheckpointsFollowTheRefold(t *testing.T) {
 	if err := p.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if n := counts.refold.Load(); n != 0 || written[len(written)-1] != p.Next() {
+	if n := counts.uncheckpointed.Load(); n != 0 || written[len(written)-1] != p.Next() {
 		t.Errorf("%d records are left after the last checkpoint; checkpoints %d", n, written)
 	}
 }

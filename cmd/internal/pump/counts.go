@@ -40,7 +40,7 @@ type Counts struct {
 	Activity         atomic.Int64 // records folded
 	ActivityRepeated atomic.Int64 // records dropped because they had been seen before
 
-	told told // by source
+	coverage sourceCoverage // by source
 
 	silent [adapter.SilenceCount]atomic.Int64 // spans that gave no event
 
@@ -61,9 +61,9 @@ type Counts struct {
 	closed  [prom.ClosingCount]atomic.Int64
 	longest atomic.Int64 // greatest so far
 
-	Checkpoints atomic.Int64
-	refold      atomic.Int64 // records that would be folded again after a crash
-	Waits       atomic.Int64 // times that a pump waited for a checkpoint
+	Checkpoints    atomic.Int64
+	uncheckpointed atomic.Int64 // records that would be folded again after a crash
+	Waits          atomic.Int64 // times that a pump waited for a checkpoint
 }
 
 // verdictCount is how many verdicts of one sort there were.
@@ -253,7 +253,7 @@ func (c *Counts) Read(r *prom.Reading) {
 			}
 		}
 	}
-	r.Told = c.told.sum()
+	r.Told = c.coverage.sum()
 	load(r.Silent[:], c.silent[:])
 	r.Misnamed = c.Misnamed.Load()
 	r.Rejected, r.NotKept = c.DeadLetters(), c.LettersDropped.Load()

@@ -8,14 +8,14 @@ import (
 	"weir/events"
 )
 
-// TestTold counts by source, says once what one does not tell, and stays bounded whatever
+// TestCoverage counts by source, says once what one does not tell, and stays bounded whatever
 // producers call themselves.
-func TestTold(t *testing.T) {
+func TestCoverage(t *testing.T) {
 	var c Counts
 	call := events.Event{Kind: events.ToolCall, Source: "a", From: events.Party{Agent: "x"}, Tool: events.Tool{Name: "t"}}
 	said := 0
-	for range 3 * enoughTold {
-		if _, now := c.told.add(&call); now {
+	for range 3 * enoughCovered {
+		if _, now := c.coverage.add(&call); now {
 			said++
 		}
 	}
@@ -26,11 +26,11 @@ func TestTold(t *testing.T) {
 	if blind := c.Blind(&limits); len(blind) != 1 || blind["a"] == "" {
 		t.Errorf("blind are %v", blind)
 	}
-	for i := range 10 * mostTold {
+	for i := range 10 * maxSources {
 		call.Source = fmt.Sprint(i)
-		c.told.add(&call)
+		c.coverage.add(&call)
 	}
-	if n, all := len(c.told.by), c.told.sum(); n != mostTold+1 || all.ToolCalls != 3*enoughTold+10*mostTold {
+	if n, all := len(c.coverage.by), c.coverage.sum(); n != maxSources+1 || all.ToolCalls != 3*enoughCovered+10*maxSources {
 		t.Errorf("%d sources with %d calls", n, all.ToolCalls)
 	}
 }

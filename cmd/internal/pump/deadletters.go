@@ -15,17 +15,17 @@ type LetterStore interface {
 }
 
 // storedLetters are the dead letters of one source in the store.
-type storedLetters struct {
+type storedDeadLetters struct {
 	store  LetterStore
 	source string
 }
 
-func (l *storedLetters) Bury(_ context.Context, letters []state.DeadLetter) (int64, error) {
+func (l *storedDeadLetters) Publish(_ context.Context, letters []state.DeadLetter) (int64, error) {
 	err := l.store.DeadLetter(letters...)
 	return l.store.DeadLetterCount(), err
 }
 
-func (l *storedLetters) Since(_ context.Context, from int64, fn func(offset int64)) (int64, error) {
+func (l *storedDeadLetters) Since(_ context.Context, from int64, fn func(offset int64)) (int64, error) {
 	var batch []state.DeadLetter
 	for {
 		var err error

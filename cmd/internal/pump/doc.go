@@ -8,5 +8,5 @@
 // what the logs have already is not written again.
 //
 // A pump knows neither HTTP nor Kafka. Where records come from, where verdicts go and where
-// checkpoints are kept it is given, as the interfaces Sink, Letters, Activity and Store.
+// checkpoints are kept it is given, as the interfaces Sink, DeadLetters, Activity and Store.
 package pump

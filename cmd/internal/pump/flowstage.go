@@ -50,7 +50,7 @@ func (s *flowStage) turnBack(at events.Stamp, offset int64) {
 	p.close() // no flow stays in scratch across it
 	s.partition.TurnBack(at)
 	p.repartitioning.step = int64(at) / lowWatermarkEvery
-	told := max(1, p.engine.Told(at))
+	told := max(1, p.engine.LowWatermark(at))
 	p.repartitionOne("", offset, &events.Event{ID: fmt.Sprintf("told:%d:back", told), Time: told, Observed: at, Kind: events.Tick})
 	p.o.Logger.Warn("the time of the log was taken back: a clock was ahead", "partition", p.o.Partition, "to", at.Time())
 }
@@ -60,7 +60,7 @@ func (s *flowStage) relay(ev *events.Event) (relayed bool, err error) {
 	p := s.pump
 	defer p.caught("", &err)
 	if relayed = p.engine.Relay(&s.partition, ev, &p.fx); relayed {
-		p.census.kinds[ev.Kind][prom.Folded]++
+		p.metrics.kinds[ev.Kind][prom.Folded]++
 	}
 	return relayed, nil
 }

@@ -40,7 +40,7 @@ func (p *Pump) fold(records []Record) (n int) {
 }
 
 func (p *Pump) record(r *Record) {
-	p.census.bytes += int64(len(r.Value))
+	p.metrics.bytes += int64(len(r.Value))
 	if err := events.Decode(r.Value, &p.event); err != nil {
 		p.refuse(r, err)
 		return
@@ -317,8 +317,8 @@ func (p *Pump) tally(records int64) {
 	p.standing.Watermark.Store(int64(p.stage.seen()))
 	p.standing.Next.Store(p.next)
 	if p.o.Store != nil {
-		p.checkpoints.refold += records
-		p.counts.refold.Add(records)
+		p.checkpoints.uncheckpointed += records
+		p.counts.uncheckpointed.Add(records)
 	}
 	if p.o.Stage == AgentStage {
 		p.flushAgents()

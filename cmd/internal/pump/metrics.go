@@ -14,9 +14,9 @@ import (
 	"weir/sink/prom"
 )
 
-// census counts what the records of one pump are since the last tally, in memory that
+// metrics counts what the records of one pump are since the last tally, in memory that
 // nobody else looks at: what all look at is touched once for each batch.
-type census struct {
+type metrics struct {
 	kinds  [prom.KindCount][prom.OutcomeCount]int64
 	calls  [prom.OriginCount]int64
 	depths [prom.MaxDepth + 1]int64
@@ -34,7 +34,7 @@ type census struct {
 
 // before is called before an event is folded.
 func (s *flowStage) before() {
-	c, n := &s.pump.census, &s.pump.fx.Counts
+	c, n := &s.pump.metrics, &s.pump.fx.Counts
 	if s.pump.open.own {
 		c.aside = *n
 		return
@@ -45,7 +45,7 @@ func (s *flowStage) before() {
 // after is called when it is folded.
 func (s *flowStage) after(ev *events.Event) {
 	p := s.pump
-	c, n := &p.census, &p.fx.Counts
+	c, n := &p.metrics, &p.fx.Counts
 	if p.open.own {
 		*n = c.aside
 		return
@@ -63,7 +63,7 @@ func (s *flowStage) after(ev *events.Event) {
 	if outcome == prom.Duplicate || outcome == prom.Expired {
 		return
 	}
-	p.tells(ev)
+	p.covers(ev)
 	refused := p.fx.Answer != nil && ev.Ask && p.fx.Answer.Stops() && p.fx.Answer.Mode != events.ModeShadow
 	if refused || ev.Kind == events.VerdictAck && ev.Ack != nil && ev.Ack.Applied {
 		p.reportRefused(ev)
@@ -98,7 +98,7 @@ func (p *Pump) flush() {
 	if p.o.Store == nil {
 		return
 	}
-	c, to := &p.census, p.counts
+	c, to := &p.metrics, p.counts
 	for k := range c.kinds {
 		move(to.kinds[k][:], c.kinds[k][:])
 	}
@@ -116,7 +116,7 @@ func (p *Pump) flush() {
 
 // flushAgents is flush of an agent stage, which counts in figures of its own.
 func (p *Pump) flushAgents() {
-	c, to := &p.census, p.counts
+	c, to := &p.metrics, p.counts
 	to.Activity.Add(c.activity)
 	to.ActivityRepeated.Add(c.repeated)
 	to.addAgents(&p.fx.Counts)
@@ -146,7 +146,7 @@ func (p *Pump) fade() {
 	s, measured := p.cache, 0
 	for range mostFading {
 		r := s.fading
-		if r == &s.ends || r.live && r.last.Add(p.census.idle) > p.stage.seen() {
+		if r == &s.ends || r.live && r.last.Add(p.metrics.idle) > p.stage.seen() {
 			break
 		}
 		s.fading = r.newer
@@ -183,7 +183,7 @@ func (p *Pump) measure(r *cachedRecord) {
 			p.o.Logger.Error("a flow could not be measured: please report this", "flow", r.key, "panic", fmt.Sprint(fault), "stack", string(debug.Stack()))
 		}
 	}()
-	f := &p.census.scratch
+	f := &p.metrics.scratch
 	if len(r.record) == 0 || f.UnmarshalBinary(r.key, r.record) != nil {
 		return
 	}
@@ -212,8 +212,8 @@ func (p *Pump) published(i int) {
 		flow = xxhash.Sum64String(v.CorrelationID)
 	}
 	p.counts.verdict(v, flow, now)
-	if i < len(p.census.came) && p.census.came[i] != 0 {
-		p.o.Metrics.Published(events.ParseAction(v.Action), now.Sub(p.census.came[i].Time()), flow)
+	if i < len(p.metrics.came) && p.metrics.came[i] != 0 {
+		p.o.Metrics.Published(events.ParseAction(v.Action), now.Sub(p.metrics.came[i].Time()), flow)
 	}
 	p.report(e)
 }
@@ -228,7 +228,7 @@ func (p *Pump) come(offset int64) {
 	if offset == p.next { // of the record at hand; what fires comes after it
 		at = p.event.Appended
 	}
-	p.census.came = append(p.census.came[:len(p.out)-1], at)
+	p.metrics.came = append(p.metrics.came[:len(p.out)-1], at)
 }
 
 // timed measures a batch until the function is called that it returns.

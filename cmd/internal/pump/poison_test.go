@@ -78,7 +78,7 @@ func TestPoisonRecords(t *testing.T) {
 		t.Errorf("refused: %v", d.refused)
 	}
 	n := 0
-	last, err := (&storedLetters{store, "journal"}).Since(t.Context(), 0, func(offset int64) {
+	last, err := (&storedDeadLetters{store, "journal"}).Since(t.Context(), 0, func(offset int64) {
 		if offset == 40 || offset == 41 {
 			n++
 		}

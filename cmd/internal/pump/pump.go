@@ -52,11 +52,11 @@ type Sink interface {
 	Since(ctx context.Context, from int64, fn func(id string, trigger int64)) (end int64, err error)
 }
 
-// Letters is where the records go that could not be folded.
-type Letters interface {
-	// Bury returns when the letters are safe, with the position after the last of
+// DeadLetters is where the records go that could not be folded.
+type DeadLetters interface {
+	// Publish returns when the letters are safe, with the position after the last of
 	// them. After an error it may be called again with the same letters.
-	Bury(ctx context.Context, letters []state.DeadLetter) (end int64, err error)
+	Publish(ctx context.Context, letters []state.DeadLetter) (end int64, err error)
 
 	// Since calls fn with the offset of the record that each letter is about, from a
 	// position on, and returns the position after the last of them.
@@ -116,8 +116,8 @@ type Options struct {
 
 	// Sink gets the verdicts. Required with a Store.
 	Sink Sink
-	// Letters gets the dead letters. Default: the Store.
-	Letters Letters
+	// DeadLetters gets the dead letters. Default: the Store.
+	DeadLetters DeadLetters
 	// Activity gets what concerns agents. Default: nobody.
 	Activity Activity
 	// Trouble tells what a write failed of, for the metrics. Default: TroubleOf.
@@ -203,7 +203,7 @@ type Pump struct {
 	}
 
 	checkpoints checkpoints
-	census      census
+	metrics     metrics
 	given       []events.Verdict // what Fold returned last
 	quota       quota            // of lines about verdicts
 	refusals    quota            // of lines about calls that were refused
@@ -254,8 +254,8 @@ func New(ctx context.Context, o Options) (*Pump, error) {
 	if o.Sink == nil {
 		return nil, errors.New("pump: a store needs a sink for the verdicts")
 	}
-	if p.o.Letters == nil {
-		p.o.Letters = &storedLetters{o.Store, o.Source}
+	if p.o.DeadLetters == nil {
+		p.o.DeadLetters = &storedDeadLetters{o.Store, o.Source}
 	}
 	if err := p.resume(ctx); err != nil {
 		return nil, fmt.Errorf("resume partition %d: %w", o.Partition, err)
@@ -382,8 +382,8 @@ func (p *Pump) CloseWithoutCheckpoint() {
 		<-c.flight
 		c.flight = nil
 	}
-	p.counts.refold.Add(-c.refold)
-	c.refold = 0
+	p.counts.uncheckpointed.Add(-c.uncheckpointed)
+	c.uncheckpointed = 0
 }
 
 // Hurry makes Batch and Close return state.ErrDiskLow instead of waiting for free
@@ -409,15 +409,15 @@ func (p *Pump) settle(ctx context.Context) error {
 // last of them everything is out.
 func (p *Pump) publish(ctx context.Context) error {
 	if len(p.repartitioned) > 0 {
-		if err := p.patiently(ctx, func() error { return p.o.Activity.Send(ctx, p.repartitioned) }); err != nil {
+		if err := p.retryUntilSpace(ctx, func() error { return p.o.Activity.Send(ctx, p.repartitioned) }); err != nil {
 			return fmt.Errorf("pass on what concerns agents: %w", err)
 		}
 		clear(p.repartitioned)
 		p.repartitioned, p.repartitioning.memory = p.repartitioned[:0], p.repartitioning.memory[:0]
 	}
 	if len(p.letters) > 0 {
-		err := p.patiently(ctx, func() (err error) {
-			p.buried, err = p.o.Letters.Bury(ctx, p.letters)
+		err := p.retryUntilSpace(ctx, func() (err error) {
+			p.buried, err = p.o.DeadLetters.Publish(ctx, p.letters)
 			return err
 		})
 		if err != nil {
@@ -429,7 +429,7 @@ func (p *Pump) publish(ctx context.Context) error {
 	if len(p.out) == 0 {
 		return nil
 	}
-	err := p.patiently(ctx, func() (err error) {
+	err := p.retryUntilSpace(ctx, func() (err error) {
 		p.end, err = p.o.Sink.Emit(ctx, p.out)
 		return err
 	})
@@ -445,8 +445,8 @@ func (p *Pump) publish(ctx context.Context) error {
 	return nil
 }
 
-// patiently calls write until it finds free space on the disk.
-func (p *Pump) patiently(ctx context.Context, write func() error) error {
+// retryUntilSpace calls write until it finds free space on the disk.
+func (p *Pump) retryUntilSpace(ctx context.Context, write func() error) error {
 	for {
 		err := write()
 		if err != nil {

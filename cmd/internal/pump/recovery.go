@@ -119,7 +119,7 @@ func (p *Pump) resume(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the verdict log: %w", err)
 	}
-	p.buried, err = p.o.Letters.Since(ctx, p.dedup.lettersFrom, func(offset int64) {
+	p.buried, err = p.o.DeadLetters.Since(ctx, p.dedup.lettersFrom, func(offset int64) {
 		if offset >= p.next {
 			p.dedup.noteBuried(offset)
 		}

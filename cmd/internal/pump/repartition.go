@@ -62,6 +62,6 @@ func (p *Pump) tellLowWatermark() {
 		return
 	}
 	p.repartitioning.step = step
-	at := p.engine.Told(p.stage.seen())
+	at := p.engine.LowWatermark(p.stage.seen())
 	p.repartitionOne("", p.next-1, &events.Event{ID: fmt.Sprintf("told:%d", at), Time: at, Kind: events.Tick})
 }

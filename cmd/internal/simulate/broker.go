@@ -160,7 +160,7 @@ func (p *producer) since(from int64, fn func(e *entry)) (end int64, err error) {
 // letters is the log of dead letters of a lane.
 type letters struct{ *producer }
 
-func (l *letters) Bury(_ context.Context, list []state.DeadLetter) (int64, error) {
+func (l *letters) Publish(_ context.Context, list []state.DeadLetter) (int64, error) {
 	entries := make([]entry, len(list))
 	for i := range list {
 		entries[i] = entry{value: list[i].Code, trigger: list[i].Position}
@@ -172,14 +172,14 @@ func (l *letters) Since(_ context.Context, from int64, fn func(int64)) (int64, e
 	return l.since(from, func(e *entry) { fn(e.trigger) })
 }
 
-// passOn is the log of activity, as one partition of the events writes it: in order, but
+// activityLog is the log of activity, as one partition of the events writes it: in order, but
 // what is tried again may be there twice, and an owner of before may still write.
-type passOn struct {
+type activityLog struct {
 	*owner
 	source int
 }
 
-func (a *passOn) Send(_ context.Context, list []pump.Repartitioned) error {
+func (a *activityLog) Send(_ context.Context, list []pump.Repartitioned) error {
 	w := a.world
 	batches := make([][]entry, len(w.activity))
 	for i := range list {

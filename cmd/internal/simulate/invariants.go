@@ -89,7 +89,7 @@ func (w *world) checkCheckpoint(o *owner, c *state.Checkpoint) {
 	w.mu.Lock()
 	w.stats.Commits++
 	w.mu.Unlock()
-	lane, fold := o.lane, w.fold(o.lane)
+	lane, fold := o.partition, w.fold(o.partition)
 	due := func(trigger int64) bool { return trigger < c.Next-1 || trigger == c.Next-1 && w.exact }
 	const ahead = "a checkpoint is never ahead of what was published"
 	n := 0
@@ -190,7 +190,7 @@ func (w *world) giveAll() {
 			p := w.processes[w.rand.IntN(len(w.processes))]
 			free := true
 			for _, g := range w.ghosts {
-				free = free && (g.lane != lane || g.process != p || g.ended)
+				free = free && (g.partition != lane || g.process != p || g.ended)
 			}
 			if free {
 				w.give(lane, p)

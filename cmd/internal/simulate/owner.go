@@ -28,14 +28,14 @@ type process struct {
 // owner folds a lane in a process, from the moment that the group gives it to it until
 // it is told to end, finds that there is another one, or is killed.
 type owner struct {
-	world   *world
-	process *process
-	lane    int
-	number  int // of all owners there were
-	told    context.Context
-	tell    context.CancelFunc
-	hard    context.Context // ends what is under way
-	abort   context.CancelFunc
+	world     *world
+	process   *process
+	partition int
+	number    int // of all owners there were
+	told      context.Context
+	tell      context.CancelFunc
+	hard      context.Context // ends what is under way
+	abort     context.CancelFunc
 
 	mu     sync.Mutex
 	killed bool
@@ -86,7 +86,7 @@ func (o *owner) own() {
 		case err == nil, errors.Is(err, errFenced), errors.Is(err, errKilled), o.told.Err() != nil:
 			return
 		case !errors.Is(err, errBroker) && !errors.Is(err, errDisk):
-			o.world.violate("an owner fails only with what failed it", "lane %d: %v", o.lane, err)
+			o.world.violate("an owner fails only with what failed it", "lane %d: %v", o.partition, err)
 			return
 		}
 		if o.wait("begin again", func() error { return nil }, nil) != nil {
@@ -100,21 +100,21 @@ var errBroken = errors.New("an invariant is broken")
 
 func (o *owner) fold() error {
 	w := o.world
-	out, err := o.claim(w.verdicts[o.lane], "verdicts")
+	out, err := o.claim(w.verdicts[o.partition], "verdicts")
 	if err != nil {
 		return err
 	}
-	dead, err := o.claim(w.letters[o.lane], "letters")
+	dead, err := o.claim(w.letters[o.partition], "letters")
 	if err != nil {
 		return err
 	}
-	options := pump.Options{Partition: uint16(o.lane), Source: "events", Limits: firstLimits(), Parse: parseLimits, Store: &store{o, o.process.disk},
-		Sink: &verdicts{out}, Letters: &letters{dead}, Memory: w.memory, CheckpointEvery: w.checkpointEvery, Clock: w.clock, Logger: slog.New(slog.DiscardHandler)}
-	source, agents := w.sourceOf(o.lane)
+	options := pump.Options{Partition: uint16(o.partition), Source: "events", Limits: firstLimits(), Parse: parseLimits, Store: &store{o, o.process.disk},
+		Sink: &verdicts{out}, DeadLetters: &letters{dead}, Memory: w.memory, CheckpointEvery: w.checkpointEvery, Clock: w.clock, Logger: slog.New(slog.DiscardHandler)}
+	source, agents := w.sourceOf(o.partition)
 	if agents {
 		options.Stage, options.Sources = pump.AgentStage, len(w.events)
 	} else {
-		options.Activity, options.Answer = &passOn{o, o.lane}, o.answered
+		options.Activity, options.Answer = &activityLog{o, o.partition}, o.answered
 	}
 	o.pump, err = pump.New(o.hard, options)
 	if err != nil {
@@ -132,7 +132,7 @@ func (o *owner) fold() error {
 func (o *owner) follow(source *partition) error {
 	w, next := o.world, o.pump.Next()
 	if next > source.end() {
-		w.violate("a checkpoint is of the log", "lane %d: begins at %d, the log ends at %d", o.lane, next, source.end())
+		w.violate("a checkpoint is of the log", "lane %d: begins at %d, the log ends at %d", o.partition, next, source.end())
 		return errBroken
 	}
 	for o.told.Err() == nil {
@@ -166,11 +166,11 @@ func (o *owner) look(next int64) error {
 	now := standing{s.Watermark.Load(), o.pump.Next()}
 	switch {
 	case now.watermark < o.seen.watermark:
-		w.violate("watermarks never run back", "lane %d: from %d to %d", o.lane, o.seen.watermark, now.watermark)
+		w.violate("watermarks never run back", "lane %d: from %d to %d", o.partition, o.seen.watermark, now.watermark)
 	case now.next < o.seen.next, now.next < next:
-		w.violate("what was folded stays folded", "lane %d: next is %d, was %d, and was given up to %d", o.lane, now.next, o.seen.next, next)
+		w.violate("what was folded stays folded", "lane %d: next is %d, was %d, and was given up to %d", o.partition, now.next, o.seen.next, next)
 	case s.FlowBytes.Load() > w.memory+w.unwritten:
-		w.violate("memory stays within its budget", "lane %d: %d bytes of flows, the budget is %d and %d for what two checkpoints hold", o.lane, s.FlowBytes.Load(), w.memory, w.unwritten)
+		w.violate("memory stays within its budget", "lane %d: %d bytes of flows, the budget is %d and %d for what two checkpoints hold", o.partition, s.FlowBytes.Load(), w.memory, w.unwritten)
 	default:
 		o.seen = now
 		return nil
@@ -180,12 +180,12 @@ func (o *owner) look(next int64) error {
 
 // answered compares the answer to an ask with that of the plain fold.
 func (o *owner) answered(offset int64, ev *events.Event, v *events.Verdict) {
-	got, want := string(v.AppendJSON(nil)), o.world.flows[o.lane].answers[offset]
+	got, want := string(v.AppendJSON(nil)), o.world.flows[o.partition].answers[offset]
 	if got != want {
-		o.world.violate("an ask is answered as the plain fold answers it", "lane %d, offset %d, ask %s:\n got %s\nwant %s", o.lane, offset, ev.ID, got, want)
+		o.world.violate("an ask is answered as the plain fold answers it", "lane %d, offset %d, ask %s:\n got %s\nwant %s", o.partition, offset, ev.ID, got, want)
 	}
 }
 
 func (o *owner) String() string {
-	return fmt.Sprintf("owner %d of lane %d in process %d", o.number, o.lane, o.process.name)
+	return fmt.Sprintf("owner %d of lane %d in process %d", o.number, o.partition, o.process.name)
 }

@@ -133,7 +133,7 @@ func (p *plainFlows) fold(offset int64, appended events.Stamp, value []byte) {
 	}
 	if step := int64(p.partition.Watermark) / tellEvery; step > p.told {
 		p.told = step
-		at := p.engine.Told(p.partition.Watermark)
+		at := p.engine.LowWatermark(p.partition.Watermark)
 		p.pass("", offset, &events.Event{ID: fmt.Sprintf("told:%d", at), Time: at, Kind: events.Tick})
 	}
 }
@@ -204,18 +204,18 @@ func (p *plainFlows) pass(key string, offset int64, ev *events.Event) {
 type plainAgents struct {
 	plain
 	partition analyzer.Agents
-	sources   []tellers
+	sources   []activitySource
 }
 
-// tellers is what is known of a source of activity.
-type tellers struct {
+// activitySource is what is known of a source of activity.
+type activitySource struct {
 	last pump.Position // seen
 	any  bool
 	told events.Stamp
 }
 
 func newPlainAgents(sources int, limits analyzer.Limits) *plainAgents {
-	return &plainAgents{plain: newPlain(limits), sources: make([]tellers, sources)}
+	return &plainAgents{plain: newPlain(limits), sources: make([]activitySource, sources)}
 }
 
 // fold reports whether the record was one that had not come before.

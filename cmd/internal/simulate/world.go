@@ -290,7 +290,7 @@ func (w *world) setLimits() {
 func (w *world) assign(lane int) {
 	p := w.processes[w.rand.IntN(len(w.processes))]
 	for _, o := range append(slices.Clone(w.ghosts), w.owners[lane]) {
-		if o != nil && o.lane == lane && o.process == p && !o.ended {
+		if o != nil && o.partition == lane && o.process == p && !o.ended {
 			return // it has not let go yet
 		}
 	}
@@ -310,7 +310,7 @@ func (w *world) assign(lane int) {
 }
 
 func (w *world) give(lane int, p *process) {
-	o := &owner{world: w, process: p, lane: lane, number: w.born}
+	o := &owner{world: w, process: p, partition: lane, number: w.born}
 	w.born++
 	w.stats.Owners++
 	o.hard, o.abort = context.WithCancel(context.Background())

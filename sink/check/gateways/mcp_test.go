@@ -15,7 +15,7 @@ import (
 )
 
 // TestMCPClients looks at what the callers of the official MCP clients see of a refusal,
-// in each dress, through Envoy.
+// in each format, through Envoy.
 func TestMCPClients(t *testing.T) {
 	binary := build(t)
 	dir, err := filepath.Abs(os.Getenv(binaries))
@@ -56,7 +56,7 @@ func TestMCPClients(t *testing.T) {
 		Kind, Text, Reason string
 		Error              bool
 	}
-	f := func(client, dress string, want seen, command func(try int) []string) {
+	f := func(client, format string, want seen, command func(try int) []string) {
 		t.Helper()
 		var got seen
 		for tries := 1; ; tries++ {
@@ -72,21 +72,21 @@ func TestMCPClients(t *testing.T) {
 			}
 			// On a loaded machine a connection breaks now and then, and the SDK ends its
 			// program: nothing was seen of a refusal, so it is tried in another flow.
-			t.Logf("%s, %s: %v %v\n%s%s", client, dress, err, jerr, out, errs.String())
+			t.Logf("%s, %s: %v %v\n%s%s", client, format, err, jerr, out, errs.String())
 			if tries == 3 {
-				t.Errorf("%s, %s: nothing is seen in %d tries", client, dress, tries)
+				t.Errorf("%s, %s: nothing is seen in %d tries", client, format, tries)
 				return
 			}
 		}
-		t.Logf("%-18s %-10s %-9s reason %-24q %.110q", client, dress, got.Kind, got.Reason, got.Text)
+		t.Logf("%-18s %-10s %-9s reason %-24q %.110q", client, format, got.Kind, got.Reason, got.Text)
 		if got.Kind != want.Kind || got.Error != want.Error || got.Reason != want.Reason || !strings.Contains(got.Text, want.Text) {
-			t.Errorf("%s, %s: saw %+v, want %+v", client, dress, got, want)
+			t.Errorf("%s, %s: saw %+v, want %+v", client, format, got, want)
 		}
 	}
 	const reason = "max_tool_calls_exceeded"
 	model := seen{"result", "The call was refused by the flow guard (" + reason, reason, true}
 	typed := seen{"exception", "max tool calls exceeded", reason, true}
-	for _, dress := range []struct {
+	for _, format := range []struct {
 		name, path   string
 		python, node seen
 	}{
@@ -96,16 +96,16 @@ func TestMCPClients(t *testing.T) {
 		{"bare", "/bare/mcp", seen{"exception", "", "", true}, seen{"exception", reason, "", true}},
 	} {
 		for _, mode := range []string{"auto", "legacy"} {
-			f("python 2.3.0 "+mode, dress.name, dress.python, func(try int) []string {
-				return []string{"python3", "testdata/mcp_client.py", c.url + dress.path, mode, fmt.Sprint(dress.name, mode, try)}
+			f("python 2.3.0 "+mode, format.name, format.python, func(try int) []string {
+				return []string{"python3", "testdata/mcp_client.py", c.url + format.path, mode, fmt.Sprint(format.name, mode, try)}
 			})
 		}
 		if _, err := os.Stat(node); err != nil {
 			t.Log("MISSING: the MCP SDK for TypeScript; NOT TESTED")
 			continue
 		}
-		f("typescript 1.32.2", dress.name, dress.node, func(int) []string { // each run is a session of its own
-			return []string{"node", "testdata/mcp_client.mjs", node, c.url + dress.path}
+		f("typescript 1.32.2", format.name, format.node, func(int) []string { // each run is a session of its own
+			return []string{"node", "testdata/mcp_client.mjs", node, c.url + format.path}
 		})
 	}
 }

@@ -1,4 +1,4 @@
-// Draws a tale as a sequence diagram: a lane for each party, a row for each event.
+// Draws a timeline as a sequence diagram: a lane for each party, a row for each event.
 import { el, svg, short, plain, clock, spoken } from "./dom.js";
 
 const row = 24, gutter = 120, head = 34;

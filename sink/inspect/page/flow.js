@@ -8,18 +8,18 @@ import { why, explainCommand } from "./why.js";
 export default async function ({ main, signal, parameters, remember, go }) {
   const flow = parameters.get("id") ?? "";
   const all = parameters.get("all") === "1" ? "1" : "";
-  const tale = await get(`/v1/inspect/tale?${query({ flow, all })}`, signal);
-  const total = tale.steps.length;
+  const story = await get(`/v1/inspect/timeline?${query({ flow, all })}`, signal);
+  const total = story.steps.length;
   const wanted = parameters.get("at");
   let at = wanted === null ? total : Math.max(0, Math.min(total, Number(wanted) || 0));
 
   // The events before the first step were folded, too: their ordinals come first.
-  const skipped = Math.max(0, tale.view.events - tale.counted);
-  const byOrdinal = new Map(tale.steps.filter((s) => !s.repeat).map((s) => [s.ordinal + skipped, s.n]));
+  const skipped = Math.max(0, story.view.events - story.counted);
+  const byOrdinal = new Map(story.steps.filter((s) => !s.repeat).map((s) => [s.ordinal + skipped, s.n]));
   const link = (ordinal, shift) => {
     const n = byOrdinal.get(ordinal + shift);
     if (!n) return el("span", {}, `#${ordinal}`);
-    return button(`#${n}`, () => seek(n), { class: "link", title: sentence(tale.steps[n - 1]) });
+    return button(`#${n}`, () => seek(n), { class: "link", title: sentence(story.steps[n - 1]) });
   };
 
   const heading = el("h1", {}, "Flow ", name(flow, 80));
@@ -40,7 +40,7 @@ export default async function ({ main, signal, parameters, remember, go }) {
   const actions = el("div", { class: "bar" }, orders(flow, reload), button("Copy link", (e) => copy(location.href, e.target)),
     button("Download events", () => download().catch((error) => say(plain(error.message)))),
     button("Copy as .flow test", copyTest), button("Copy weir explain", (e) => copy(explainCommand(flow), e.target)),
-    button("Copy as Mermaid", (e) => copy(asMermaid(tale), e.target)), news);
+    button("Copy as Mermaid", (e) => copy(asMermaid(story), e.target)), news);
 
   async function download() {
     const body = await text(`/v1/inspect/events?${query({ flow, limit: 100000, all })}`, signal);
@@ -55,15 +55,15 @@ export default async function ({ main, signal, parameters, remember, go }) {
   const scrubber = el("div", { class: "scrubber" }, el("label", { for: "at" }, "As of event "), button("◀", () => seek(at - 1), { "aria-label": "One event back" }), slider,
     button("▶", () => seek(at + 1), { "aria-label": "One event on" }), button("End", () => seek(total)), place);
   const begun = performance.now();
-  const picture = diagram(tale, { pick: (n) => seek(n) });
+  const picture = diagram(story, { pick: (n) => seek(n) });
   performance.measure("diagram", { start: begun });
-  const timeline = el("ol", { class: "timeline" }, tale.said.map((s) => el("li", {}, button(s.step > total ? "later" : `#${s.step}`, () => seek(Math.min(total, s.step)), { class: "link" }), " ", clock(s.verdict.time), " ",
+  const timeline = el("ol", { class: "timeline" }, story.said.map((s) => el("li", {}, button(s.step > total ? "later" : `#${s.step}`, () => seek(Math.min(total, s.step)), { class: "link" }), " ", clock(s.verdict.time), " ",
     badge(spoken(s)), " ", plain(s.verdict.message ?? s.verdict.reason_code))));
 
   main.append(heading, facts, told, actions, el("div", { class: "two story" },
     el("div", {}, reasons, stack, el("section", { "aria-labelledby": "counters" }, el("h2", { id: "counters" }, "Counters against limits"), counters),
-      el("section", { "aria-labelledby": "timeline" }, el("h2", { id: "timeline" }, "Verdicts"), tale.said.length ? timeline : el("p", {}, "Nothing yet."))),
-    el("section", { "aria-labelledby": "calls" }, el("h2", { id: "calls" }, "Calls"), scrubber, tale.truncated && el("p", {}, `Only the first ${number(total)} events are shown.`), picture.node, asList(tale),
+      el("section", { "aria-labelledby": "timeline" }, el("h2", { id: "timeline" }, "Verdicts"), story.said.length ? timeline : el("p", {}, "Nothing yet."))),
+    el("section", { "aria-labelledby": "calls" }, el("h2", { id: "calls" }, "Calls"), scrubber, story.truncated && el("p", {}, `Only the first ${number(total)} events are shown.`), picture.node, asList(story),
       !all && el("p", {}, el("a", { href: `/ui/flow?${query({ id: flow, all: "1" })}` }, "All that the log keeps of it, earlier episodes too")))));
 
   // seek goes to an event. What the flow was then is folded again on the server; while
@@ -72,15 +72,15 @@ export default async function ({ main, signal, parameters, remember, go }) {
   function seek(n) {
     at = Math.max(0, Math.min(total, n));
     slider.value = at;
-    slider.setAttribute("aria-valuetext", at ? `event ${at}: ${sentence(tale.steps[at - 1])}` : "before the first event");
-    place.textContent = `${number(at)} of ${number(total)}${at ? " · " + sentence(tale.steps[at - 1]) : ""}`;
+    slider.setAttribute("aria-valuetext", at ? `event ${at}: ${sentence(story.steps[at - 1])}` : "before the first event");
+    place.textContent = `${number(at)} of ${number(total)}${at ? " · " + sentence(story.steps[at - 1]) : ""}`;
     remember({ at: at === total ? "" : String(at) });
     picture.mark(at);
     refold();
   }
   async function refold() {
     if (at === total) {
-      show(tale.view, 0);
+      show(story.view, 0);
       return;
     }
     if (asking) {
@@ -110,11 +110,11 @@ export default async function ({ main, signal, parameters, remember, go }) {
     const rows = [];
     const row = (term, ...content) => content.flat().some(Boolean) && rows.push(el("dt", {}, term), el("dd", {}, content));
     row("Agents", (view.parties ?? []).map((p, i) => [i ? ", " : "", agentLink(p.name, 30)]));
-    row("Told by", tale.sources.map((s, i) => [i ? ", " : "", name(s, 40)]));
+    row("Told by", story.sources.map((s, i) => [i ? ", " : "", name(s, 40)]));
     row("Time", view.start && [moment(view.start), " to ", moment(view.last)]);
     row("Tokens", view.tokens && number(view.tokens));
     row("Cost", view.cost_usd && money(view.cost_usd));
-    row("Not told", plain(tale.blind));
+    row("Not told", plain(story.blind));
     told.replaceChildren(...rows);
     const weight = { hold: 0, halt: 0, deny: 1, throttle: 2, warn: 3 };
     const orders = (view.orders ?? []).toSorted((a, b) => weight[a.action] - weight[b.action]);
@@ -130,8 +130,8 @@ export default async function ({ main, signal, parameters, remember, go }) {
   main.addEventListener("move", (e) => seek(at + e.detail), { signal });
   // What is looked at never changes by itself; that there is more is said.
   every(async () => {
-    const now = await get(`/v1/inspect/flow?${query({ flow })}`, signal).catch(() => tale.view);
-    const more = now.events - tale.view.events;
+    const now = await get(`/v1/inspect/flow?${query({ flow })}`, signal).catch(() => story.view);
+    const more = now.events - story.view.events;
     if (more > 0 && !signal.aborted) news.replaceChildren(button(`${many(more, "new event")}: show ${more === 1 ? "it" : "them"}`, reload));
   }, signal);
   document.title = `${short(flow, 30)} · weir`;

@@ -193,15 +193,15 @@ func TestSinkDeadLetters(t *testing.T) {
 	}
 	first := open("a")
 	huge := make([]byte, 1<<20)
-	letters := []sinkkafka.Letter{
+	letters := []sinkkafka.DeadLetter{
 		{Position: 7, Code: "bad_json", Reason: "it ends\nin the middle", Appended: 5, Key: []byte("k"), Raw: []byte("{")},
 		{Position: 8, Code: "too_large", Reason: "it is too large", Raw: huge},
 		{Position: 9, Code: "bad_json", Reason: "there is nothing", Raw: []byte{}},
 	}
-	if end, err := first.Bury(t.Context(), letters); err != nil || end != 4 {
+	if end, err := first.Publish(t.Context(), letters); err != nil || end != 4 {
 		t.Fatal(end, err)
 	}
-	if _, err := open("b").Bury(t.Context(), []sinkkafka.Letter{{Position: 1, Code: "c", Reason: "r", Raw: []byte("x")}}); err != nil {
+	if _, err := open("b").Publish(t.Context(), []sinkkafka.DeadLetter{{Position: 1, Code: "c", Reason: "r", Raw: []byte("x")}}); err != nil {
 		t.Fatal(err)
 	}
 	var got []int64
@@ -224,7 +224,7 @@ func TestSinkDeadLetters(t *testing.T) {
 	}
 
 	// Others bury without owning the partition.
-	if err := sinkkafka.BuryTo(t.Context(), b.cluster(t), topic, 2, "raw", 11, letters, time.Now); err != nil {
+	if err := sinkkafka.PublishDeadLetters(t.Context(), b.cluster(t), topic, 2, "raw", 11, letters, time.Now); err != nil {
 		t.Fatal(err)
 	}
 	var positions []string
