@@ -96,7 +96,7 @@ func agentRowsOf(l *AgentLimits) (w agentRows) {
 			w.attempts = true
 		}
 		w.tells = w.tells || set.Tell != 0
-		w.trees = w.trees || AgentRules[r].Counts.ofTree()
+		w.trees = w.trees || AgentRules[r].Counts.OfTree()
 		w.silence = w.silence || AgentRules[r].Silence && l.Report > 0
 	}
 	return w

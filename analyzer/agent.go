@@ -17,7 +17,8 @@ const (
 	maxTagBytes    = 48
 	maxAgentOrders = 8
 	maxAgentIDs    = 32
-	capBuckets     = 60 // of the window of a cap
+	maxTreeIDs     = 240 // of asks: many callers ask at once, and one whose answer was lost asks again
+	capBuckets     = 60  // of the window of a cap
 )
 
 // MaxAgentRecord is the most bytes that the record of one agent takes.

@@ -187,7 +187,7 @@ func (a *Agent) UnmarshalBinary(key string, b []byte) error {
 			d.fail()
 		}
 	}
-	a.ids = sized(a.ids, d.most(h[3], maxAgentIDs))
+	a.ids = sized(a.ids, d.most(h[3], a.mostIDs()))
 	for i := range a.ids {
 		a.ids[i] = le.Uint64(d.take(8))
 	}

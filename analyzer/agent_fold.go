@@ -119,11 +119,19 @@ func (a *Agent) repeats(ev *events.Event) bool {
 	if slices.Contains(a.ids, id) {
 		return true
 	}
-	if len(a.ids) == maxAgentIDs {
+	if len(a.ids) >= a.mostIDs() {
 		a.ids = a.ids[:copy(a.ids, a.ids[1:])]
 	}
 	a.ids = append(a.ids, id)
 	return false
+}
+
+// mostIDs is how many events are remembered by their ids.
+func (a *Agent) mostIDs() int {
+	if a.isTree() {
+		return maxTreeIDs
+	}
+	return maxAgentIDs
 }
 
 // work is the status of an agent.activity; empty for none.

@@ -93,7 +93,7 @@ func (a *Agent) stampsOf(r AgentRuleID) *[]events.Stamp {
 // tallyAt is what a row counts in the window that ends at a time, whatever comes after.
 func (e *Engine) tallyAt(r AgentRuleID, a *Agent, at events.Stamp) tally {
 	set := &e.limits.Agents.Rules[r]
-	if AgentRules[r].Counts.ofTree() {
+	if AgentRules[r].Counts.OfTree() {
 		return tally{n: a.treeValue(AgentRules[r].Counts, nil, at), ends: a.treeEnds(e)}
 	}
 	if AgentRules[r].Coarse {

@@ -53,8 +53,8 @@ const (
 	CountedTreeChildren // flows below the root that are at work
 )
 
-// ofTree tells whether it is counted of a tree of flows.
-func (c Counted) ofTree() bool { return c >= CountedTreeCalls }
+// OfTree tells whether it is counted of a tree of flows.
+func (c Counted) OfTree() bool { return c >= CountedTreeCalls }
 
 // ruleOfRescue is the row that the fold itself looks for: somebody asks for help.
 const ruleOfRescue = AgentRuleRescue

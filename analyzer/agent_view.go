@@ -97,7 +97,7 @@ func (e *Engine) agentCounters(p *Agents, a *Agent) (out []CounterView) {
 	look := *a // the window of a cap may have to be put into other buckets
 	for r := range AgentRuleCount {
 		counts := AgentRules[r].Counts
-		if counts == CountedNothing || a.isProject() != (counts == CountedProject) || a.isTree() != counts.ofTree() || !e.countsAgents(r) || counts == CountedTreeDepth {
+		if counts == CountedNothing || a.isProject() != (counts == CountedProject) || a.isTree() != counts.OfTree() || !e.countsAgents(r) || counts == CountedTreeDepth {
 			continue
 		}
 		set := &e.limits.Agents.Rules[r]

@@ -146,7 +146,7 @@ func (e *Engine) spend(a *Agent, m *agentMoment, fx *Effects) {
 	}
 	l.Spend(c, call.spends)
 	for r := range AgentRuleCount {
-		if AgentRules[r].Counts.ofTree() && e.countsAgents(r) {
+		if AgentRules[r].Counts.OfTree() && e.countsAgents(r) {
 			e.judgeTree(r, a, c, &call, m, fx)
 		}
 	}
@@ -255,7 +255,7 @@ func (e *Engine) treeRefuses(a *Agent, call *treeCall, m *agentMoment, fx *Effec
 	own := l.Child(call.flow)
 	for r := range AgentRuleCount {
 		rule, set := &AgentRules[r], &e.limits.Agents.Rules[r]
-		if !rule.Counts.ofTree() || !e.countsAgents(r) || set.Mode != ModeEnforce || set.Stop == Off {
+		if !rule.Counts.OfTree() || !e.countsAgents(r) || set.Mode != ModeEnforce || set.Stop == Off {
 			continue
 		}
 		var would int64
@@ -304,7 +304,7 @@ func (e *Engine) treeAllows(a *Agent, m *agentMoment) *events.Verdict {
 	var few []events.Remaining
 	for r := range AgentRuleCount {
 		rule, set := &AgentRules[r], &e.limits.Agents.Rules[r]
-		if !rule.Counts.ofTree() || !rule.Tells || !e.countsAgents(r) || set.Mode != ModeEnforce || set.Stop == Off {
+		if !rule.Counts.OfTree() || !rule.Tells || !e.countsAgents(r) || set.Mode != ModeEnforce || set.Stop == Off {
 			continue
 		}
 		left := set.Limit() - a.treeValue(rule.Counts, nil, m.at)

@@ -35,6 +35,10 @@ type Handler struct {
 // passes on to it.
 const MemberPath = "/v1/asks"
 
+// TreePath is the route on which one member of a group asks another one what a tree of flows
+// has said to an ask.
+const TreePath = MemberPath + "/tree"
+
 // Error is what is wrong with a request.
 type Error struct {
 	Status int

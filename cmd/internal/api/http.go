@@ -56,6 +56,7 @@ func (a *Server) routes() []route {
 			return nil
 		})},
 		{"POST", check.MemberPath, sender, limited(a.o.Requests*checksPerRequest, a.serveForwarded)},
+		{"POST", check.TreePath, sender, limited(a.o.Requests*checksPerRequest, a.serveTreeAsk)},
 		{"GET", "/v1/verdicts", reader, a.streams()},
 		{"GET", "/v1/flows", reader, a.turns.of(a.serveFlows)},
 		{"GET", "/v1/flows/{id}", reader, a.serveFlow},

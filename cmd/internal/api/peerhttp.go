@@ -35,3 +35,22 @@ func (a *Server) serveForwarded(w http.ResponseWriter, r *http.Request) error {
 	_, _ = w.Write(v.AppendJSON(nil)) // an error means that the other side is gone
 	return nil
 }
+
+// serveTreeAsk is where other members ask what a tree that is folded here says.
+func (a *Server) serveTreeAsk(w http.ResponseWriter, r *http.Request) error {
+	request, err := readBody(w, r, events.MaxEventBytes)
+	if err != nil {
+		return err
+	}
+	word, err := a.log.TreeHere(r.Context(), request)
+	switch {
+	case err != nil:
+		return err
+	case len(word) == 0:
+		w.WriteHeader(http.StatusNoContent)
+	default:
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(word) // an error means that the other side is gone
+	}
+	return nil
+}

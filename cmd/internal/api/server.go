@@ -48,6 +48,10 @@ type Log interface {
 	// returns what the fold says of it. It is not passed on again.
 	AskHere(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error)
 
+	// TreeHere returns, as JSON, what a tree of flows has said to an ask for which another
+	// process waits, which request names; nothing when it has not said it yet.
+	TreeHere(ctx context.Context, request []byte) ([]byte, error)
+
 	// Others returns the addresses of other processes that fold flows, and says which
 	// partitions nobody folds who could be asked.
 	Others(ctx context.Context) (addresses, missed []string)

@@ -235,7 +235,8 @@ func (a *App) newBackend() (backend, error) {
 		return nil, err
 	}
 	return group.New(*a.o.Kafka, group.Host{Pump: shared, Store: a.store, StateDir: a.o.StateDir, Token: token, Tick: a.o.Tick,
-		AnswerTimeout: a.o.AnswerTimeout, KeepVerdicts: a.o.State.JournalTTL, Limits: a.limits.Current, Await: await(func() int64 { return ask.EndUnknown }), CaughtUp: a.api.CaughtUp, Fail: a.Fail}), nil
+		AnswerTimeout: a.o.AnswerTimeout, KeepVerdicts: a.o.State.JournalTTL, Limits: a.limits.Current, Await: await(func() int64 { return ask.EndUnknown }),
+		Hold: a.answers.Hold, Settle: a.answers.Settle, CaughtUp: a.api.CaughtUp, Fail: a.Fail}), nil
 }
 
 // run starts a goroutine of a phase.

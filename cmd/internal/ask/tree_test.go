@@ -193,7 +193,7 @@ func (g *grove) start() {
 		} else {
 			log = g.activity.memlog
 			o.Stage, o.Source, o.Sources = pump.AgentStage, "activity", groveParts
-			o.Answer = func(_ int64, ev *events.Event, v *events.Verdict) { x.answers.Settle(ev, v) }
+			o.Settled = func(_ pump.Position, ev *events.Event, v *events.Verdict) { x.answers.Settle(ev, v) }
 			o.Sink = verdicts{&g.out[i], func() { g.told.CompareAndSwap(0, g.made.Load()) }}
 		}
 		p, err := pump.New(g.t.Context(), o)
@@ -302,7 +302,7 @@ func call(n int) *events.Event {
 // sameAsReplay folds the activity once more from its beginning: it says the same, byte for byte.
 func (g *grove) sameAsReplay() (repeated int64) {
 	g.t.Helper()
-	o := pump.Options{Limits: g.limits, Stage: pump.AgentStage, Sources: groveParts, Answer: func(int64, *events.Event, *events.Verdict) {}}
+	o := pump.Options{Limits: g.limits, Stage: pump.AgentStage, Sources: groveParts}
 	p, err := pump.New(g.t.Context(), o)
 	if err != nil {
 		g.t.Fatal(err)

@@ -43,7 +43,7 @@ type Options struct {
 	Tick  time.Duration // silence after which a tick is appended
 
 	// Settle gets what the agent stage says to asks of which a tree has the last word, see
-	// pump.Options.Held.
+	// pump.Options.Settled.
 	Settle func(ev *events.Event, v *events.Verdict)
 	// Await calls append, which puts an ask into the log, and returns what the fold says.
 	Await func(ctx context.Context, ev *events.Event, append func() error) (*events.Verdict, error)
@@ -97,8 +97,8 @@ func (j *Journal) Start(ctx context.Context) (err error) {
 	}
 	o.Partition, o.Source, o.Stage, o.Memory = agentPartition, j.activity.name, pump.AgentStage, agents
 	o.Sink = &verdictLog{log: verdicts, clock: j.clock, agents: true}
-	o.Held, o.Activity, o.Metrics = nil, nil, nil
-	o.Answer = func(_ int64, ev *events.Event, v *events.Verdict) { j.o.Settle(ev, v) }
+	o.Answer, o.Held, o.Activity, o.Metrics = nil, nil, nil, nil
+	o.Settled = func(_ pump.Position, ev *events.Event, v *events.Verdict) { j.o.Settle(ev, v) }
 	if j.activity.pump, err = pump.New(ctx, o); err != nil {
 		return err
 	}
@@ -165,6 +165,11 @@ func (j *Journal) Ask(ctx context.Context, ev *events.Event, raw []byte) (*event
 // AskHere refuses an ask that another process passes on: there is none that could.
 func (j *Journal) AskHere(context.Context, *events.Event, []byte) (*events.Verdict, error) {
 	return nil, &problem.Error{Status: http.StatusNotFound, Detail: "this weir is not a member of a group; use /v1/check"}
+}
+
+// TreeHere refuses to tell another process what a tree says: there is none that could ask.
+func (j *Journal) TreeHere(context.Context, []byte) ([]byte, error) {
+	return nil, &problem.Error{Status: http.StatusNotFound, Detail: "this weir is not a member of a group"}
 }
 
 // limitsCursor names what the store remembers of the limits that the journal has.

@@ -40,6 +40,10 @@ type Host struct {
 	Limits func() analyzer.Limits
 	// Await calls append, which puts an ask into the log, and returns what the fold says.
 	Await func(ctx context.Context, ev *events.Event, append func() error) (*events.Verdict, error)
+	// Hold keeps back what a flow has allowed until Settle brings what its tree says, with an
+	// event of the source, id and flow of what was asked. It returns false when nobody waits.
+	Hold   func(ev *events.Event, v *events.Verdict) bool
+	Settle func(ev *events.Event, v *events.Verdict)
 	// CaughtUp is told when a partition of events is folded to its end, the first time.
 	CaughtUp func()
 	// Fail is told of an error that the program cannot go on from.
@@ -61,6 +65,7 @@ type Member struct {
 	agentSet   *partitionSet
 	replicator *replicator
 	activity   *sinkkafka.ActivityTopic
+	words      *treeWords
 
 	mu     sync.Mutex
 	owned  map[int]*partitionOwner // by lane, see partitionSet
@@ -87,7 +92,7 @@ func New(o Options, host Host) *Member {
 	host.Pump.Trouble = troubleOf
 	return &Member{host: host, o: o, clock: host.Pump.Clock, logger: host.Pump.Logger, store: host.Store,
 		folding: phase.New(host.Fail), copying: phase.New(host.Fail),
-		owned: make(map[int]*partitionOwner), taking: make(map[int]taking)}
+		words: newTreeWords(), owned: make(map[int]*partitionOwner), taking: make(map[int]taking)}
 }
 
 // heartbeat is how often a member asks the group for news, and how soon it tries again to

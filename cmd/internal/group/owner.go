@@ -160,8 +160,12 @@ func (p *partitionOwner) open(ctx context.Context) (err error) {
 	options.DeadLetters = &topicDeadLetters{sinkkafka.NewDeadLetters(p.deadLetters, p.set.topic, p.partition, m.clock.Now)}
 	if p.set.stage == pump.FlowStage {
 		options.Activity = &topicActivity{topic: m.activity.Sender(), source: p.partition}
+		options.Held = func(offset int64, ev *events.Event, key string, v *events.Verdict) {
+			m.hold(p.partition, offset, ev, key, v)
+		}
 	} else {
 		options.Answer, options.Metrics = nil, nil
+		options.Settled = func(from pump.Position, _ *events.Event, v *events.Verdict) { m.settled(from, v) }
 	}
 	if err := p.place(ctx, &options); err != nil {
 		return err

@@ -193,6 +193,9 @@ func Lookback(stage pump.Stage, l *analyzer.Limits) time.Duration {
 		if r.Mute() {
 			continue
 		}
+		if row.Counts.OfTree() {
+			back = max(back, l.Flow.MaxAge+l.Flow.Idle+analyzer.Grace) // one that is open can have begun so long ago
+		}
 		if row.Window == "seconds" {
 			back = max(back, time.Duration(r.Window)*time.Second)
 		}

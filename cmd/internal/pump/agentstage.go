@@ -35,9 +35,6 @@ func (s *agentStage) admit(ev *events.Event, r *Record) (string, error) {
 	if r.Key == "" {
 		return "", &unfit{events.CodeMissingField, "activity that does not say whom it concerns: only weir may write to this log"}
 	}
-	if s.pump.o.Answer == nil {
-		ev.Ask = false // its flow has answered
-	}
 	ev.Appended = 0 // its time was held against the log that it comes from
 	return r.Key, nil
 }

@@ -99,22 +99,26 @@ func (p *Pump) take(ev *events.Event, r *Record) {
 		return
 	}
 	p.keep()
-	p.answer(r.Offset, ev)
+	p.answer(r, ev)
 	p.collect(r.Offset)
 }
 
 // answer hands out what was said to an ask.
-func (p *Pump) answer(offset int64, ev *events.Event) {
+func (p *Pump) answer(r *Record, ev *events.Event) {
 	switch {
 	case p.fx.Answer == nil:
+	case p.o.Stage == AgentStage:
+		if p.o.Settled != nil {
+			p.o.Settled(r.From, ev, p.fx.Answer)
+		}
 	case p.fx.Asked && p.o.Held != nil:
 		for i := range p.fx.Activity {
 			if a := &p.fx.Activity[i]; a.Event.Ask {
-				p.o.Held(offset, ev, a.Key, p.fx.Answer)
+				p.o.Held(r.Offset, ev, a.Key, p.fx.Answer)
 			}
 		}
 	case p.o.Answer != nil:
-		p.o.Answer(offset, ev, p.fx.Answer)
+		p.o.Answer(r.Offset, ev, p.fx.Answer)
 	}
 }
 

@@ -128,10 +128,13 @@ type Options struct {
 	Answer func(offset int64, ev *events.Event, v *events.Verdict)
 
 	// Held gets, instead of Answer, what a flow has allowed of which the tree has the last word:
-	// that of the key. Its answer comes from the pump of an agent stage, for the same source, id
-	// and flow, in which Answer gets what trees say. Without it the flow alone answers, and an
-	// agent stage without Answer counts what was asked for as calls that were made.
+	// that of the key. Its answer comes from the pump of an agent stage, see Settled. Without it
+	// the flow alone answers. It must not block and must not keep ev.
 	Held func(offset int64, ev *events.Event, key string, v *events.Verdict)
+	// Settled gets, in an agent stage, what a tree said to each ask that a flow has allowed: the
+	// event has the source, id and flow of what was asked, and from is where that stands in the
+	// log. It must not block and must not keep ev.
+	Settled func(from Position, ev *events.Event, v *events.Verdict)
 
 	// Observe gets what the rules about flows measure (see analyzer.Engine.Observing), for
 	// backtests. Default: nobody.

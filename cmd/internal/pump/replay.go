@@ -33,7 +33,8 @@ func NewReplay(ctx context.Context, o Options) (*Replay, error) {
 		return nil, err
 	}
 	o.Partition, o.Source, o.Stage, o.Sources, o.Metrics = o.Partition+1, "activity", AgentStage, 1, nil
-	o.Answer = func(_ int64, _ *events.Event, v *events.Verdict) { r.last = v }
+	o.Answer, o.Held = nil, nil
+	o.Settled = func(_ Position, _ *events.Event, v *events.Verdict) { r.last = v }
 	if r.agents, err = New(ctx, o); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,234 @@
+package group
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"weir/cmd/internal/problem"
+	"weir/cmd/internal/pump"
+	"weir/cmd/internal/retry"
+	"weir/events"
+	"weir/sink/check"
+)
+
+// An ask of a flow in a tree is answered twice: the member that folds the flow says whether
+// the flow may, and whoever folds the tree has the last word, of which the record between
+// the two stages asks. The first member holds its answer back and asks the other one for
+// that word over HTTP: it comes from the fold of that record and from nowhere else.
+
+// TreeAsk names what is asked of a tree: the record of its activity that is made of the
+// event at an offset of a source partition.
+type TreeAsk struct {
+	Key    string `json:"key"` // of the tree, see analyzer.TreeKey
+	Source int    `json:"source"`
+	Offset int64  `json:"offset"`
+}
+
+// TreeWord is what a tree has said to an ask.
+type TreeWord struct {
+	Verdict json.RawMessage `json:"verdict"`
+}
+
+const (
+	// treeWordsKept is how many words are kept for who asks for them after they were said:
+	// far more than are said while a request is on its way.
+	treeWordsKept = 1 << 12
+	// treePoll is how long a member lets another one wait for a word that is not said yet,
+	// since the tree may have another owner meanwhile.
+	treePoll = 250 * time.Millisecond
+	// treeAgain is how long a member waits before it asks again for a word that it did not get.
+	treeAgain = 20 * time.Millisecond
+)
+
+// place is where in the events an ask stands.
+type place struct {
+	source int
+	offset int64
+}
+
+// treeWords are the words that trees have said here. Any goroutine may use it.
+type treeWords struct {
+	mu      sync.Mutex
+	said    map[place]*events.Verdict
+	order   [treeWordsKept]place // of said, a ring
+	next    int
+	waiting map[place]chan struct{} // closed when the word is said
+}
+
+func newTreeWords() *treeWords {
+	return &treeWords{said: make(map[place]*events.Verdict), waiting: make(map[place]chan struct{})}
+}
+
+// say keeps a word, and wakes who waits for it.
+func (w *treeWords) say(at place, v *events.Verdict) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, known := w.said[at]; !known {
+		delete(w.said, w.order[w.next])
+		w.order[w.next] = at
+		w.next = (w.next + 1) % treeWordsKept
+	}
+	w.said[at] = v
+	if c, ok := w.waiting[at]; ok {
+		close(c)
+		delete(w.waiting, at)
+	}
+}
+
+// get returns a word that was said, or else what is closed when it is.
+func (w *treeWords) get(at place) (*events.Verdict, <-chan struct{}) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if v, ok := w.said[at]; ok {
+		return v, nil
+	}
+	c, ok := w.waiting[at]
+	if !ok {
+		c = make(chan struct{})
+		w.waiting[at] = c
+	}
+	return nil, c
+}
+
+// leave forgets that somebody waits. Others that wait for the same word ask again.
+func (w *treeWords) leave(at place) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if c, ok := w.waiting[at]; ok {
+		close(c)
+		delete(w.waiting, at)
+	}
+}
+
+// hold is called by the pump of a partition of events for each ask that its flow has
+// allowed and whose tree has the last word.
+func (m *Member) hold(partition int, offset int64, ev *events.Event, key string, v *events.Verdict) {
+	if !m.host.Hold(ev, v) {
+		return // nobody waits: it is folded again
+	}
+	ask := TreeAsk{Key: strings.Clone(key), Source: partition, Offset: offset}
+	call := &events.Event{Source: strings.Clone(ev.Source), ID: strings.Clone(ev.ID), CorrelationID: strings.Clone(ev.FlowKey())}
+	m.folding.Run("ask of a tree", func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, m.host.AnswerTimeout)
+		defer cancel()
+		// Without a word who waits is told that there was no answer in time.
+		if v := m.treeWord(ctx, ask); v != nil {
+			m.host.Settle(call, v)
+		}
+		return nil
+	})
+}
+
+// treeWord returns what the tree says, whoever folds it; nil when that is not known in time.
+func (m *Member) treeWord(ctx context.Context, ask TreeAsk) *events.Verdict {
+	number := m.agentSet.partitionOf(ask.Key)
+	for ctx.Err() == nil {
+		v, err := m.treeWordOnce(ctx, number, ask)
+		if v != nil {
+			return v
+		}
+		if err != nil {
+			m.agentSet.addresses.forget() // it may have changed
+			m.logger.Debug("a tree does not answer; it is asked again", "key", ask.Key, "error", err)
+			if retry.Pause(ctx, m.clock, treeAgain) != nil {
+				break
+			}
+		}
+	}
+	m.logger.Warn("whoever folds a tree of flows does not answer in time", "key", ask.Key, "partition", number)
+	return nil
+}
+
+func (m *Member) treeWordOnce(ctx context.Context, number int, ask TreeAsk) (*events.Verdict, error) {
+	if m.ownerHere(m.agentSet, number) != nil {
+		return m.wordHere(ctx, ask), nil
+	}
+	address, err := m.ownerOf(ctx, m.agentSet, number)
+	if err != nil {
+		return nil, err
+	}
+	body, err := json.Marshal(ask)
+	if err != nil {
+		return nil, err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(address, "/")+check.TreePath, bytes.NewReader(body))
+	if err != nil {
+		return nil, fmt.Errorf("ask a tree: %w", err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if len(m.host.Token) > 0 {
+		r.Header.Set("Authorization", "Bearer "+string(m.host.Token))
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(response.Body, maxForwarded))
+	switch {
+	case err != nil:
+		return nil, err
+	case response.StatusCode == http.StatusNoContent:
+		return nil, nil // it is not said yet
+	case response.StatusCode != http.StatusOK:
+		return nil, fmt.Errorf("%s answers %s: %s", address, response.Status, bytes.TrimSpace(answer))
+	}
+	var word TreeWord
+	if err := json.Unmarshal(answer, &word); err != nil {
+		return nil, err
+	}
+	v := new(events.Verdict)
+	return v, events.DecodeVerdict(word.Verdict, v)
+}
+
+// wordHere waits a while for a word of a tree that is folded here; nil when it is not said.
+func (m *Member) wordHere(ctx context.Context, ask TreeAsk) *events.Verdict {
+	at := place{ask.Source, ask.Offset}
+	v, said := m.words.get(at)
+	if v != nil {
+		return v
+	}
+	select {
+	case <-said:
+	case <-m.clock.After(treePoll):
+		m.words.leave(at)
+	case <-ctx.Done():
+		m.words.leave(at)
+	}
+	v, _ = m.words.get(at)
+	if v == nil {
+		m.words.leave(at)
+	}
+	return v
+}
+
+// TreeHere returns what a tree that is folded here has said to an ask that another member
+// waits for; nothing when it is not said yet.
+func (m *Member) TreeHere(ctx context.Context, request []byte) ([]byte, error) {
+	var ask TreeAsk
+	if err := json.Unmarshal(request, &ask); err != nil || ask.Key == "" || ask.Source < 0 || ask.Offset < 0 {
+		return nil, &problem.Error{Status: http.StatusBadRequest, Detail: "want the key of a tree, and the source and offset of what is asked of it"}
+	}
+	number := m.agentSet.partitionOf(ask.Key)
+	if m.ownerHere(m.agentSet, number) == nil {
+		return nil, &problem.Error{Status: http.StatusServiceUnavailable, Detail: m.agentSet.describe(number) + " has another owner now", RetryAfter: 1}
+	}
+	v := m.wordHere(ctx, ask)
+	if v == nil {
+		return nil, context.Cause(ctx)
+	}
+	return json.Marshal(TreeWord{Verdict: v.AppendJSON(nil)})
+}
+
+// settled is called by the pump of a partition of activity for each ask that a tree has
+// answered.
+func (m *Member) settled(from pump.Position, v *events.Verdict) {
+	m.words.say(place{from.Source, from.Offset}, v)
+}
