@@ -11,6 +11,7 @@ import (
 // counts as an attempt: it moves the escalation and leaves the counters alone.
 func (e *Engine) ask(p *Partition, f *Flow, m *moment, fx *Effects) {
 	fx.Counts.Asks++
+	m.busy = p.busy
 	c := e.announce(f, m.ev)
 	if o := f.refusing(&c); o != nil {
 		fx.Counts.Refused++

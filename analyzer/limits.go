@@ -115,6 +115,38 @@ type Load struct {
 	Scale     RuleSet // rows that shrink
 }
 
+// Degraded is the mode in which calls that are asked for do not wait for a fold that is
+// behind: they are judged by what it had folded last.
+type Degraded struct {
+	After   time.Duration // the fold is behind for so long when the mode begins; 0 turns it off
+	Until   time.Duration // it has kept up for so long again when the mode ends
+	Percent int64         // what is left of a scaled limit meanwhile
+	Scale   RuleSet       // rows that shrink
+}
+
+// DefaultDegraded has rates shrink and nothing else: who is too fast is told to wait, and no
+// work that is under way is ended because weir is slow.
+func DefaultDegraded() Degraded {
+	d := Degraded{After: time.Second, Until: 10 * time.Second, Percent: 50}
+	for i := range Rules {
+		if Rules[i].Action == events.Throttle {
+			d.Scale = d.Scale.With(RuleID(i))
+		}
+	}
+	return d
+}
+
+// WhenBehind returns the limits that hold while the mode for a fold that is behind is on.
+func (l *Limits) WhenBehind() Limits {
+	out := *l
+	for i := range out.Rules {
+		if l.Degraded.Scale.Has(RuleID(i)) {
+			out.Rules[i] = out.Rules[i].scale(l.Degraded.Percent)
+		}
+	}
+	return out
+}
+
 // ToolLimits is what a tool is exempt from.
 type ToolLimits struct {
 	Name       string
@@ -170,6 +202,7 @@ type Limits struct {
 	WarnOnly   uint16 // bit set of 1<<CorrelationSource whose flows are never stopped
 	Rules      [RuleCount]Setting
 	Load       Load
+	Degraded   Degraded
 	Tools      []ToolLimits
 	Overrides  []Override
 	Version    string // hash of the effective limits, in every verdict
@@ -225,6 +258,7 @@ func Balanced() Limits {
 		Escalate: Escalation{Pair: 3, Agent: 6, Flow: 12},
 		WarnOnly: 1<<events.CorrelationDerived | 1<<events.CorrelationPrincipal,
 		Load:     Load{Percent: 50},
+		Degraded: DefaultDegraded(),
 		Agents: AgentLimits{Report: time.Minute, Patience: 2 * time.Hour, ResumeWithin: 10 * time.Minute, ReviewWithin: 10 * time.Minute,
 			SafeCoherence: 40, SafeRisk: 60},
 	}

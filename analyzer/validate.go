@@ -67,6 +67,7 @@ func (l *Limits) Validate() error {
 	}
 	c.agents(&l.Agents)
 	c.load(&l.Load)
+	c.degraded(&l.Degraded)
 	c.tools(l.Tools)
 	c.overrides(l.Overrides)
 	if len(c.errs) > 0 {
@@ -153,6 +154,17 @@ func (c *checker) load(l *Load) {
 	}
 	if l.Scale >= 1<<RuleCount || l.Scale.Has(ruleOfPerson) {
 		c.fail("load.scale", "", "names a rule that has no limits")
+	}
+}
+
+func (c *checker) degraded(d *Degraded) {
+	c.duration("degraded.after", d.After, 0)
+	c.duration("degraded.until", d.Until, time.Second)
+	if d.Percent < 1 || d.Percent > 100 {
+		c.fail("degraded.percent", "it is what is left of a scaled limit", "%d is not between 1 and 100", d.Percent)
+	}
+	if d.Scale >= 1<<RuleCount || d.Scale.Has(ruleOfPerson) {
+		c.fail("degraded.scale", "", "names a rule that has no limits")
 	}
 }
 

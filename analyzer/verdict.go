@@ -38,7 +38,15 @@ func (e *Engine) answer(f *Flow, o *order, m *moment) *events.Verdict {
 func (e *Engine) allowed(f *Flow, m *moment) *events.Verdict {
 	return &events.Verdict{SchemaVersion: 1, ID: strconv.FormatUint(xxhash.Sum64String(f.key+"\x00"+m.ev.ID), 16), Time: events.RFC3339(m.at),
 		Mode: events.ModeEnforce, Scope: events.Scope{Kind: events.ScopeFlow.String(), ID: strings.Clone(f.key)}, Action: events.Allow.String(),
-		Reason: Allowed, ConfigVersion: e.limits.Version, CorrelationID: strings.Clone(m.ev.CorrelationID)}
+		Reason: Allowed, ConfigVersion: e.limits.Version, CorrelationID: strings.Clone(m.ev.CorrelationID), Degraded: e.degraded(e.scaled != 0, m)}
+}
+
+// degraded says whether what is judged by has shrunk because everything is busy.
+func (e *Engine) degraded(scaled bool, m *moment) string {
+	if scaled && m.busy {
+		return events.DegradedLoad
+	}
+	return ""
 }
 
 func (e *Engine) verdict(f *Flow, o *order, m *moment, set *Setting) events.Verdict {
@@ -50,7 +58,7 @@ func (e *Engine) verdict(f *Flow, o *order, m *moment, set *Setting) events.Verd
 	v := rule.verdict(&o.standingOrder, f.orderID(o), m.at, window, e.limits.HTTPStatus[o.rule])
 	v.Scope = events.Scope{Kind: o.scope.String(), ID: f.scopeID(o)}
 	v.ConfigVersion, v.Confidence, v.CorrelationID = e.limits.Version, e.confidence(f, m), strings.Clone(f.key)
-	v.Trigger = trigger(f, m)
+	v.Trigger, v.Degraded = trigger(f, m), e.degraded(e.scaled.Has(o.rule), m)
 	if o.action == events.Allow {
 		v.Message = clearedText(rule.Reason)
 		return v

@@ -39,6 +39,13 @@ const (
 	EffectiveNext = "next"
 )
 
+// The values of Verdict.Degraded: limits have shrunk because everything together is busy, or
+// the answer was given by what had been folded before, because the fold is behind.
+const (
+	DegradedLoad   = "load"
+	DegradedBehind = "behind"
+)
+
 // Verdict is a standing order for a dispatcher, as the schema verdict.v1.json
 // defines it. A verdict with a CorrelationID binds the calls of that flow alone;
 // Scope says whom within it, Match which calls. It holds no wall-clock time: its
@@ -97,6 +104,9 @@ type Verdict struct {
 	Trigger           *Trigger  `json:"trigger,omitempty"`
 	Evidence          *Evidence `json:"evidence,omitempty"`
 	Recovery          *Recovery `json:"recovery,omitempty"`
+	// Degraded says that the limits were not those of quiet times, and why: DegradedLoad or
+	// DegradedBehind.
+	Degraded string `json:"degraded,omitempty"`
 	// Remaining, in answers to asks alone, is what is left of each limit after the call: where
 	// the ask wants to be told (Event.Tell), or the limits tell it of one.
 	Remaining []Remaining `json:"remaining,omitempty"`

@@ -91,6 +91,7 @@ func (v *Verdict) AppendJSON(dst []byte) []byte {
 	if v.Recovery != nil {
 		w.recovery(v.Recovery)
 	}
+	w.text("degraded", v.Degraded)
 	if len(v.Remaining) > 0 {
 		w.remaining(v.Remaining)
 	}

@@ -58,13 +58,16 @@ func describeLimits(l, base *analyzer.Limits, sparse bool) object {
 		{"escalate", object{{"pair", integer(l.Escalate.Pair)}, {"agent", integer(l.Escalate.Agent)}, {"flow", integer(l.Escalate.Flow)}}},
 		{"warn_only", sourceList(l.WarnOnly)},
 	}
-	rules, scale, status, said := object{}, list{}, object{}, object{}
+	rules, scale, degraded, status, said := object{}, list{}, list{}, object{}, object{}
 	for _, r := range analyzer.Rows() {
 		if s := r.Setting(l); !r.Fixed && (!sparse || *s != r.Off()) {
 			rules.put(r.Name, describeSetting(&r, s, r.Setting(base)))
 		}
 		if id, ok := r.Flow(); ok && l.Load.Scale.Has(id) {
 			scale = append(scale, word(r.Name))
+		}
+		if id, ok := r.Flow(); ok && l.Degraded.Scale.Has(id) {
+			degraded = append(degraded, word(r.Name))
 		}
 		if s := *r.HTTPStatus(l); s != 0 {
 			status.put(r.Name, integer(int64(s)))
@@ -82,6 +85,9 @@ func describeLimits(l, base *analyzer.Limits, sparse bool) object {
 		o.put("agents", describeAgents(&l.Agents))
 	}
 	o.put("load", object{{"high", integer(l.Load.High)}, {"low", integer(l.Load.Low)}, {"percent", integer(l.Load.Percent)}, {"scale", scale}})
+	if d := &l.Degraded; !sparse || *d != analyzer.DefaultDegraded() { // limits that say nothing of it keep their version
+		o.put("degraded", object{{"after", duration(d.After)}, {"until", duration(d.Until)}, {"percent", integer(d.Percent)}, {"scale", degraded}})
+	}
 	if len(l.Tools) > 0 {
 		tools := object{}
 		for _, t := range l.Tools {

@@ -43,7 +43,7 @@ func parse(r *reader, data []byte) (analyzer.Limits, error) {
 	return l, nil
 }
 
-var topKeys = []string{"profile", "identity", "flow", "orders", "escalate", "warn_only", "rules", "agents", "tools", "load", "overrides", "http_status", "texts", "$schema"}
+var topKeys = []string{"profile", "identity", "flow", "orders", "escalate", "warn_only", "rules", "agents", "tools", "load", "degraded", "overrides", "http_status", "texts", "$schema"}
 
 // limits reads the whole file. Sections are read in an order of their own, for
 // overrides change what rules say and rules change what the profile says.
@@ -83,6 +83,13 @@ func (r *reader) limits(root *yaml.Node) analyzer.Limits {
 	r.integer("load.percent", f["percent"], &l.Load.Percent)
 	if n := f["scale"]; n != nil {
 		l.Load.Scale = r.ruleSet("load.scale", n)
+	}
+	f = r.fields("degraded", top["degraded"], "after", "until", "percent", "scale")
+	r.duration("degraded.after", f["after"], &l.Degraded.After)
+	r.duration("degraded.until", f["until"], &l.Degraded.Until)
+	r.integer("degraded.percent", f["percent"], &l.Degraded.Percent)
+	if n := f["scale"]; n != nil {
+		l.Degraded.Scale = r.ruleSet("degraded.scale", n)
 	}
 	l.Tools = r.tools(top["tools"], l.Tools)
 	for i, n := range r.items("overrides", top["overrides"]) {

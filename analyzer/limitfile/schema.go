@@ -78,6 +78,12 @@ func JSONSchema() []byte {
 				{"percent", object{{"type", "integer"}, {"minimum", number("1")}, {"maximum", number("100")}, {"description", "What is left of a limit."}}},
 				{"scale", listSchema(object{{"enum", names}}, "The rules whose limits shrink.")},
 			})},
+			{"degraded", closed("What calls that are asked for are judged by while the fold is behind: they do not wait for it, but are answered by what it had folded last.", object{
+				{"after", durationSchema("How long the fold is behind when the mode begins. 0s turns it off: then asks wait, and fail when they have waited too long.")},
+				{"until", durationSchema("How long the fold has kept up again when the mode ends.")},
+				{"percent", object{{"type", "integer"}, {"minimum", number("1")}, {"maximum", number("100")}, {"description", "What is left of a limit meanwhile."}}},
+				{"scale", listSchema(object{{"enum", names}}, "The rules whose limits shrink. By default rates alone.")},
+			})},
 			{"tools", object{
 				{"description", "What single tools are exempt from."}, {"type", "object"}, {"propertyNames", nameSchema("")},
 				{"additionalProperties", closed("", object{
