@@ -154,6 +154,7 @@ type problem struct {
 	HeldUntil        string        `json:"held_until,omitempty"` // a person has to decide until then
 	CorrelationID    string        `json:"correlation_id,omitempty"`
 
+	Degraded  string             `json:"degraded,omitempty"`
 	Remaining []events.Remaining `json:"remaining,omitempty"`
 }
 
@@ -165,7 +166,7 @@ func problemOf(v *events.Verdict) []byte {
 	return encode(problem{HeldUntil: held, Type: "urn:weir:reason:" + string(v.Reason), Title: title(v.Reason), Status: status(v), Detail: v.Message,
 		Instance: "urn:weir:verdict:" + v.ID, Reason: v.Reason, Action: v.Action, Limit: v.Limit, Observed: v.Observed, Unit: v.Unit,
 		Session: v.Session, Tool: v.Tool, ControlledCutoff: v.ControlledCutoff, RetryAfterS: v.RetryAfterS,
-		AgentMessage: v.AgentMessage, CorrelationID: v.CorrelationID, Remaining: v.Remaining})
+		AgentMessage: v.AgentMessage, CorrelationID: v.CorrelationID, Degraded: v.Degraded, Remaining: v.Remaining})
 }
 
 func title(r events.Reason) string {

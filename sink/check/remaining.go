@@ -13,8 +13,14 @@ import (
 //	max_total_calls;left=10;limit=100;unit=calls, max_flow_duration;left=50;limit=3600;unit=s;until=@1795183260
 const RemainingHeader = "Weir-Remaining"
 
-// setRemaining says in a header what the answer says is left.
+// DegradedHeader says that the answer was not given as in quiet times, and why: load or behind.
+const DegradedHeader = "Weir-Degraded"
+
+// setRemaining says in headers what the answer says is left, and in which mode it was given.
 func setRemaining(h http.Header, v *events.Verdict) {
+	if v.Degraded != "" {
+		h.Set(DegradedHeader, v.Degraded)
+	}
 	if text := remainingText(v.Remaining); text != "" {
 		h.Set(RemainingHeader, text)
 	}

@@ -375,6 +375,14 @@ func (c *collector) limits() {
 func (c *collector) selfTest() {
 	r := &c.reading
 	c.gauge("ready", "Whether verdicts are up to date, as /readyz says.").is(truth(r.Ready))
+	d := c.gauge("degraded", "Partitions of events whose calls are judged in degraded mode: because limits shrink under load, or because the fold is behind.", "reason")
+	d.count(r.Degraded.Busy, "load")
+	d.count(r.Degraded.Behind, "behind")
+	c.counter("degraded_begun_total", "Times that the fold of a partition was so far behind that asks no longer waited for it.").count(r.Degraded.Begun)
+	d = c.counter("degraded_answers_total", "Asks that were answered by what had been folded before, because the fold was behind.", "answer")
+	d.count(r.Degraded.Answers[0], "allowed")
+	d.count(r.Degraded.Answers[1], "refused")
+	c.counter("degraded_unlogged_total", "Calls answered in degraded mode that the log could not be told of: nothing counts them later.").count(r.Degraded.Unlogged)
 	if !r.SelfTest.On {
 		return // a time of zero would look like a loop that was never stopped
 	}

@@ -134,6 +134,15 @@ type Reading struct {
 	ReloadedAt time.Time        // when one last did
 	Ready      bool
 	SelfTest   SelfTest
+	Degraded   Degraded
+}
+
+// Degraded is how things stand with the modes that are not those of quiet times.
+type Degraded struct {
+	Busy, Behind int64    // partitions of events that are in such a mode, now: because of load, because the fold is behind
+	Begun        int64    // times that a partition was found to be behind
+	Answers      [2]int64 // calls that were answered while it was; at 1 those that were refused
+	Unlogged     int64    // of them those that the log could not be told of
 }
 
 // Source is one partition that is folded. The topics of the embedded form are "journal"

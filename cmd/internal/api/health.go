@@ -3,10 +3,12 @@ package api
 import (
 	"net/http"
 	"slices"
+	"weir/cmd/internal/ask"
 	"weir/cmd/internal/intake"
 	"weir/cmd/internal/limits"
 	"weir/cmd/internal/pump"
 	"weir/cmd/internal/selftest"
+	"weir/events"
 )
 
 // serveHealth says whether the pump loop turns. It depends on nothing outside, for
@@ -27,13 +29,16 @@ func (a *Server) serveHealth(w http.ResponseWriter, _ *http.Request) error {
 
 // readyAnswer says whether verdicts are up to date, and else why not.
 type readyAnswer struct {
-	Ready    bool             `json:"ready"`
-	Why      []string         `json:"why"` // what is wrong; empty when ready
-	Lag      int64            `json:"lag_records"`
-	DiskMiB  int64            `json:"disk_free_mib"`
-	Limits   limits.Status    `json:"limits"`
-	SelfTest *selftest.Status `json:"self_test,omitempty"`
-	Follow   []intake.Status  `json:"follow,omitempty"`
+	Ready   bool     `json:"ready"`
+	Why     []string `json:"why"` // what is wrong; empty when ready
+	Lag     int64    `json:"lag_records"`
+	DiskMiB int64    `json:"disk_free_mib"`
+	// Degraded says in which mode calls are judged that is not that of quiet times. Weir is
+	// ready then: it answers, under limits of that mode.
+	Degraded []ask.DegradedStatus `json:"degraded,omitempty"`
+	Limits   limits.Status        `json:"limits"`
+	SelfTest *selftest.Status     `json:"self_test,omitempty"`
+	Follow   []intake.Status      `json:"follow,omitempty"`
 
 	// Blind says by source what it never tells and which rules cannot judge because of it.
 	Blind map[string]string `json:"blind,omitempty"`
@@ -69,17 +74,36 @@ func (a *Server) readiness() readyAnswer {
 		out.Why = append(out.Why, "weir is stopping")
 	}
 	why, lag := a.log.Ready()
-	out.Why, out.Lag = append(out.Why, why...), lag
+	behind := a.degraded.Status()
+	if out.Lag = lag; behind != nil {
+		behind.Why = why
+		out.Degraded = append(out.Degraded, *behind)
+	} else {
+		out.Why = append(out.Why, why...)
+	}
+	if busy := a.busy(); len(busy) > 0 {
+		out.Degraded = append(out.Degraded, ask.DegradedStatus{Reason: events.DegradedLoad, Partitions: busy})
+	}
 	if differs := a.log.ClockDiffers(); differs != "" {
 		out.Why = append(out.Why, differs)
 	}
 	if free < floor || a.diskLow() {
 		out.Why = append(out.Why, "there is too little free disk space to write")
 	}
-	if t := out.SelfTest; t != nil && len(out.Why) == 0 && !t.OK {
+	if t := out.SelfTest; t != nil && len(out.Why) == 0 && !t.OK && behind == nil {
 		out.Why = append(out.Why, "none of weir's own loops was stopped lately")
 	}
 	out.Ready = len(out.Why) == 0
+	return out
+}
+
+// busy are the partitions whose limits have shrunk.
+func (a *Server) busy() (out []int) {
+	for _, p := range a.log.Pumps() {
+		if p.Standing().Busy.Load() {
+			out = append(out, p.Partition())
+		}
+	}
 	return out
 }
 

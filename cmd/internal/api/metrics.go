@@ -67,6 +67,11 @@ func (a *Server) Measure(r *prom.Reading) {
 	}
 	a.meter.mu.Unlock()
 	a.selfTest.Measure(r)
+	r.Degraded.Busy = int64(len(a.busy()))
+	if behind := a.degraded.Status(); behind != nil {
+		r.Degraded.Behind = int64(len(behind.Partitions))
+	}
+	r.Degraded.Begun, r.Degraded.Answers[0], r.Degraded.Answers[1], r.Degraded.Unlogged = a.degraded.Counted()
 }
 
 // readAgents fills in where the agent stage stands, as far as it is folded here.

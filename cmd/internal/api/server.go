@@ -13,6 +13,7 @@ import (
 
 	"weir/analyzer"
 	"weir/cmd/internal/admission"
+	"weir/cmd/internal/ask"
 	"weir/cmd/internal/budget"
 	"weir/cmd/internal/clock"
 	"weir/cmd/internal/gate"
@@ -113,6 +114,15 @@ type Intake interface {
 	States() []intake.Status
 }
 
+// Degraded is the mode in which asks do not wait for the fold, because it is behind.
+type Degraded interface {
+	// Status says for which partitions the mode is on; nil for none.
+	Status() *ask.DegradedStatus
+	// Counted is how often it began, how many calls were allowed and refused in it, and of
+	// how many the log was not told.
+	Counted() (begun, allowed, refused, unlogged int64)
+}
+
 // Program is the program that is served.
 type Program interface {
 	// Err says why the program cannot go on; nil as long as it can.
@@ -170,6 +180,9 @@ type Parts struct {
 	Letters  *intake.DeadLetters
 	SelfTest *selftest.Prober // nil when weir does not test itself
 
+	// Degraded is the mode in which asks do not wait for the fold.
+	Degraded Degraded
+
 	// Ask answers whether the call of an event may be made.
 	Ask func(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error)
 }
@@ -196,6 +209,7 @@ type Server struct {
 	reading  Intake
 	letters  *intake.DeadLetters
 	selfTest *selftest.Prober
+	degraded Degraded
 	ask      func(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error)
 
 	listener    net.Listener
@@ -240,7 +254,7 @@ func (a *Server) Listen() (err error) {
 
 // Serve begins to serve requests, and returns.
 func (a *Server) Serve(p Parts) error {
-	a.program, a.log, a.store, a.verdicts, a.limits, a.reading, a.letters, a.selfTest, a.ask = p.Program, p.Log, p.Store, p.Verdicts, p.Limits, p.Intake, p.Letters, p.SelfTest, p.Ask
+	a.program, a.log, a.store, a.verdicts, a.limits, a.reading, a.letters, a.selfTest, a.degraded, a.ask = p.Program, p.Log, p.Store, p.Verdicts, p.Limits, p.Intake, p.Letters, p.SelfTest, p.Degraded, p.Ask
 	a.server = a.newServer()
 	a.serveMetrics()
 	if err := a.listenForGateways(); err != nil {

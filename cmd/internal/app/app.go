@@ -52,6 +52,7 @@ type App struct {
 	selfTest    *selftest.Prober // nil when weir does not test itself
 	answers     *ask.Answers
 	orders      *ask.GlobalOrders
+	degraded    *ask.Degraded
 	file        *jsonl.File
 	reading     *intake.Intake // files, and what programs send
 	serving     bool
@@ -140,10 +141,12 @@ func (a *App) Start(ctx context.Context) (err error) {
 		return err
 	}
 	a.verdicts, a.answers = a.store.Verdicts(0), ask.NewAnswers(a.clock, a.o.AnswerTimeout)
+	a.degraded = &ask.Degraded{Limits: a.limits.Current, Answers: a.answers, Clock: a.clock, Logger: a.logger}
 	a.intake, a.leaving = phase.New(a.Fail), phase.New(a.Fail)
 	if a.backend, err = a.openBackend(); err != nil {
 		return err
 	}
+	a.degraded.Fold, a.degraded.Append = folded{a.backend}, a.backend.Append
 	a.orders = &ask.GlobalOrders{Verdicts: a.verdicts, Log: a.backend, Clock: a.clock, Logger: a.logger}
 	if a.o.VerdictFile != "" {
 		if a.file, err = jsonl.Open(a.o.VerdictFile); err != nil {
@@ -164,6 +167,7 @@ func (a *App) Start(ctx context.Context) (err error) {
 	if err := a.backend.Start(ctx); err != nil {
 		return err
 	}
+	a.run(a.intake, "degraded mode", a.degraded.Run)
 	a.run(a.intake, "limits", a.limits.Watch)
 	a.run(a.intake, "orders of all flows", a.orders.Run)
 	if a.selfTest != nil {
@@ -180,7 +184,7 @@ func (a *App) Start(ctx context.Context) (err error) {
 		a.forward(forwarder.ToWebhook(a.o.WebhookURL, a.hook))
 	}
 	if err := a.api.Serve(api.Parts{Program: a, Log: a.backend, Store: a.store, Verdicts: a.verdicts, Limits: a.limits,
-		Intake: a.reading, Letters: a.letters, SelfTest: a.selfTest, Ask: a.orders.Ask}); err != nil {
+		Intake: a.reading, Letters: a.letters, SelfTest: a.selfTest, Degraded: a.degraded, Ask: a.orders.Ask}); err != nil {
 		return err
 	}
 	a.serving = true
@@ -200,7 +204,7 @@ func (a *App) forward(f *forwarder.Forwarder) {
 	a.run(a.leaving, f.Name, f.Run)
 }
 
-// folded tells the self-test what is folded here.
+// folded tells what is folded here.
 type folded struct{ backend }
 
 func (f folded) Folded() (out []int) {
@@ -218,12 +222,29 @@ func (f folded) PartitionOf(flow string) (int, bool) {
 	return p.Partition(), true
 }
 
+func (f folded) Progress() (out []ask.Progress) {
+	for _, p := range f.backend.Progress() {
+		out = append(out, ask.Progress(p))
+	}
+	return out
+}
+
+func (f folded) Known(flow string) (*analyzer.Flow, analyzer.Partition, error) {
+	p, err := f.PumpOf(flow)
+	if err != nil {
+		return nil, analyzer.Partition{}, err
+	}
+	return p.Known(flow)
+}
+
 func (a *App) newBackend() (backend, error) {
 	shared := pump.Options{Limits: a.limits.Current(), Parse: pump.ParseLimits, Answer: a.answers.Deliver, Memory: a.o.Memory,
 		CheckpointEvery: a.o.CheckpointEvery, Counts: &a.counts, Metrics: a.api.Metrics(), Clock: a.clock, Logger: a.logger}
 	await := func(end func() int64) func(context.Context, *events.Event, func() error) (*events.Verdict, error) {
 		return func(ctx context.Context, ev *events.Event, append func() error) (*events.Verdict, error) {
-			return a.answers.Await(ctx, ev, end(), append)
+			return a.degraded.Ask(ctx, ev, func(ctx context.Context) (*events.Verdict, error) {
+				return a.answers.Await(ctx, ev, end(), append)
+			})
 		}
 	}
 	if a.o.Kafka == nil {

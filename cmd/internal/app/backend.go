@@ -5,6 +5,7 @@ import (
 
 	"weir/analyzer"
 	"weir/cmd/internal/api"
+	"weir/cmd/internal/pump"
 	"weir/events"
 )
 
@@ -22,6 +23,9 @@ type backend interface {
 
 	// Ask puts an event that asks into the log and returns what the fold says of it.
 	Ask(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error)
+
+	// Progress says how far the partitions of events are folded that this process folds.
+	Progress() []pump.Progress
 
 	// Stop folds what is there to the end, publishes it, and takes a last checkpoint.
 	Stop(ctx context.Context) error

@@ -258,6 +258,11 @@ func (j *Journal) Ready() (why []string, lag int64) {
 	return why, lag
 }
 
+// Progress says how far the events are folded.
+func (j *Journal) Progress() []pump.Progress {
+	return []pump.Progress{{Partition: partition, Next: j.flows.pump.Next(), End: j.log.End()}}
+}
+
 // ClockDiffers says by how much the clock of the machine and the log disagree; "" when they
 // do not. The fold is as it should be meanwhile.
 func (j *Journal) ClockDiffers() string { return j.told.differs() }

@@ -298,6 +298,16 @@ func (m *Member) Ready() (why []string, lag int64) {
 	return why, lag
 }
 
+// Progress says how far the partitions of events are folded that this process folds.
+func (m *Member) Progress() (out []pump.Progress) {
+	for _, p := range m.own() {
+		if p.set == m.flowSet {
+			out = append(out, pump.Progress{Partition: p.partition, Next: p.folded.Load(), End: max(p.reader.Next(), p.reader.HighWatermark())})
+		}
+	}
+	return out
+}
+
 // Measure tells of the partitions that this process folds.
 func (m *Member) Measure(r *prom.Reading) {
 	now := m.clock.Now()

@@ -37,6 +37,7 @@ type partitionOwner struct {
 	toldAt    time.Time
 	caughtUp  atomic.Bool
 	turned    atomic.Int64 // when the loop turned last, Unix milliseconds
+	folded    atomic.Int64 // up to where what was read is folded
 	newest    atomic.Int64 // when the log took the last record that was read, Unix milliseconds
 	unread    time.Time    // since when reading failed last
 	committed int64
@@ -182,6 +183,7 @@ func (p *partitionOwner) open(ctx context.Context) (err error) {
 		return err
 	}
 	p.reader = p.readFrom(p.pump.Next())
+	p.folded.Store(p.reader.Next())
 	p.appended, p.committed = m.clock.Now(), p.as.Committed
 	p.turned.Store(p.appended.UnixMilli())
 	m.logger.Info("partition taken over", "topic", p.set.topic, "partition", p.partition, "generation", p.as.Generation, "next", p.pump.Next(), "fresh", options.Start > 0)
@@ -336,6 +338,7 @@ func (p *partitionOwner) run(ctx, hard context.Context) error {
 		}
 		now := m.clock.Now()
 		p.turned.Store(now.UnixMilli())
+		p.folded.Store(p.reader.Next())
 		if n := len(records); n > 0 {
 			p.appended = now
 			p.newest.Store(int64(records[n-1].Appended))

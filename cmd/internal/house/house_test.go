@@ -70,7 +70,7 @@ var laws = []law{
 	{folder: "sink/inspect", may: []string{"weir/events", "weir/analyzer"}, not: []string{"os", "net/rpc"}},
 	{folder: "sink/inspect/browser", may: []string{"weir/", "github.com/chromedp"}},
 	{folder: "sink/check", may: []string{"weir/events", "weir/analyzer", "google.golang.org/protobuf/encoding/protowire"}},
-	{folder: "cmd/internal/api", may: []string{"weir/events", "weir/analyzer", "weir/state", "weir/sink/check", "weir/sink/inspect", "weir/sink/prom", "weir/sink/sign", "weir/cmd/internal/admission", "weir/cmd/internal/backtest", "weir/cmd/internal/logs",
+	{folder: "cmd/internal/api", may: []string{"weir/events", "weir/analyzer", "weir/state", "weir/sink/check", "weir/sink/inspect", "weir/sink/prom", "weir/sink/sign", "weir/cmd/internal/admission", "weir/cmd/internal/ask", "weir/cmd/internal/backtest", "weir/cmd/internal/logs",
 		"weir/cmd/internal/budget", "weir/cmd/internal/clock", "weir/cmd/internal/gate", "weir/cmd/internal/intake", "weir/cmd/internal/limits", "weir/cmd/internal/problem", "weir/cmd/internal/pump",
 		"weir/cmd/internal/selftest", "github.com/cespare/xxhash/v2"}, not: []string{"os", "weir/events/kafka"}},
 	{folder: "cmd/internal/ask", may: []string{"weir/events", "weir/analyzer", "weir/state", "weir/sink/check", "weir/sink/guard", "weir/cmd/internal/clock", "github.com/cespare/xxhash/v2"}, not: []string{"os", "weir/events/kafka"}},

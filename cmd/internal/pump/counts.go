@@ -82,6 +82,7 @@ type Standing struct {
 	Next         atomic.Int64 // first offset not folded
 	CheckpointMS atomic.Int64 // how long the last checkpoint took
 	DiskLow      atomic.Bool  // a write waits for free space
+	Busy         atomic.Bool  // limits have shrunk, because everything together is busy
 }
 
 // Codes of dead letters beside those of events.Code.

@@ -18,6 +18,21 @@ type flowStage struct {
 	scratch   analyzer.Flow
 }
 
+// tellLoad says when limits shrink because everything together is busy, and when they return.
+func (p *Pump) tellLoad() {
+	s, ok := p.stage.(*flowStage)
+	if !ok {
+		return
+	}
+	switch busy := s.partition.Busy(); {
+	case p.standing.Busy.Swap(busy) == busy:
+	case busy:
+		p.o.Logger.Warn("degraded mode begins: there is more than load.high, and limits shrink", "partition", p.o.Partition)
+	default:
+		p.o.Logger.Info("degraded mode ends: there is less than load.low, and limits return", "partition", p.o.Partition)
+	}
+}
+
 func (s *flowStage) admit(ev *events.Event, r *Record) (string, error) {
 	p := s.pump
 	if ev.Kind == events.Tick {

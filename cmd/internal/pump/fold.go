@@ -327,6 +327,7 @@ func (p *Pump) tally(records int64) {
 	if p.o.Stage == AgentStage {
 		p.flushAgents()
 	} else {
+		p.tellLoad()
 		p.counts.add(&p.fx.Counts)
 		p.counts.Records.Add(records)
 		p.flush()

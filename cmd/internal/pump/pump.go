@@ -29,6 +29,13 @@ type Record struct {
 	From Position // what it was made of; says nothing of limits
 }
 
+// Progress is how far a partition of a log is folded: Next is the first offset that is not,
+// End that of the next record to come.
+type Progress struct {
+	Partition int
+	Next, End int64
+}
+
 // Position is where a record of the activity log comes from: the Part-th one, from 0,
 // that the event at an offset of a source partition brought about.
 type Position struct {

@@ -249,6 +249,28 @@ func (p *Pump) lookUp(key string) (record []byte, engine *analyzer.Engine, err e
 	return record, engine, err
 }
 
+// Known returns a flow as it was folded last, as a copy of its own, and what was folded over
+// all flows of the partition. Any goroutine may call it.
+func (p *Pump) Known(key string) (*analyzer.Flow, analyzer.Partition, error) {
+	var over analyzer.Partition
+	p.mu.Lock()
+	if s, ok := p.stage.(*flowStage); ok {
+		over = s.partition
+	}
+	p.mu.Unlock()
+	record, _, err := p.lookUp(key)
+	if err != nil {
+		return nil, over, err
+	}
+	f := new(analyzer.Flow)
+	if len(record) == 0 {
+		f.Reset(key)
+	} else if err := f.UnmarshalBinary(key, record); err != nil {
+		return nil, over, fmt.Errorf("flow %q: %w", key, err)
+	}
+	return f, over, nil
+}
+
 // agentPartition copies what an agent stage has folded over all its agents.
 func (p *Pump) agentPartition() (*analyzer.Agents, error) {
 	p.mu.Lock()
