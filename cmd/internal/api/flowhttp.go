@@ -112,7 +112,9 @@ type LimitsAnswer struct {
 	File    string        `json:"file,omitempty"`
 	Reload  limits.Status `json:"last_reload"`
 	// Pending is a version that is in the log and not yet in force.
-	Pending  string          `json:"pending,omitempty"`
+	Pending string `json:"pending,omitempty"`
+	// Remarks are what people should know of limits that are not wrong.
+	Remarks  []string        `json:"remarks,omitempty"`
 	Document json.RawMessage `json:"document"`
 }
 
@@ -125,6 +127,9 @@ func (a *Server) serveLimits(w http.ResponseWriter, _ *http.Request) error {
 	out := LimitsAnswer{Version: limits.Version, Profile: limits.Profile, File: a.o.LimitsFile, Reload: status, Document: document}
 	if wanted != limits.Version {
 		out.Pending = wanted
+	}
+	for _, r := range limits.Remarks() {
+		out.Remarks = append(out.Remarks, r.Path+": "+r.Message+"; "+r.Hint)
 	}
 	return answer(w, out)
 }

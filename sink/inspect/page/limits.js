@@ -22,6 +22,7 @@ export default async function ({ main, signal, parameters, remember }) {
   main.append(el("h1", {}, "Limits"),
     el("p", {}, "Version ", el("code", {}, limits.version), limits.profile && ` · profile ${limits.profile}`, limits.file ? [" · from ", el("code", {}, plain(limits.file))] : " · built in: no file was given", limits.pending && ` · ${limits.pending} is read and not yet in force`),
     reload.error ? el("p", { class: "fault", role: "alert" }, "The last reload was refused: ", plain(reload.error)) : "",
+    ...(limits.remarks ?? []).map((r) => el("p", { class: "remark" }, plain(r))),
     el("p", { class: "faint" }, "A flow stands beside the rule of which it has used up most, so not every rule has one. Rules that are off are left out."),
     el("div", { class: "bar" }, search, button("Copy as file", (e) => copy(file, e.target))), body,
     el("details", {}, el("summary", {}, "The whole limits file"), el("pre", { tabindex: 0, "aria-label": "Limits file" }, file)));

@@ -18,8 +18,8 @@ export default async function ({ main, signal }) {
     pause.textContent = paused ? "Go on" : "Pause";
     if (!paused) draw();
   }, { "aria-pressed": "false" });
-  const near = el("div", {});
-  main.append(el("h1", {}, "Now"), el("dl", { class: "cards" }, card("flows", "Flows"), card("stopped", "Stopped now"), card("orders", "Stops, 5 minutes"),
+  const near = el("div", {}), degraded = el("div", { "aria-live": "polite" });
+  main.append(el("h1", {}, "Now"), degraded, el("dl", { class: "cards" }, card("flows", "Flows"), card("stopped", "Stopped now"), card("orders", "Stops, 5 minutes"),
     card("warnings", "Warnings, 5 minutes"), card("stuck", "Stuck agents"), card("lag", "Events to fold"), card("self", "Self-test")),
   el("div", { class: "two" }, el("section", { "aria-labelledby": "said" }, el("h2", { id: "said" }, "Verdicts ", state), el("p", {}, pause), feed, told),
     el("section", { "aria-labelledby": "nearest" }, el("h2", { id: "nearest" }, "Nearest to a limit"), near)));
@@ -66,8 +66,14 @@ export default async function ({ main, signal }) {
     const ready = await (await fetch("/readyz", { signal })).json();
     cards.lag.textContent = number(ready.lag_records);
     cards.self.textContent = !ready.self_test ? "off" : ready.self_test.ok ? "✓ ok" : "▲ waiting";
+    degraded.replaceChildren(...(ready.degraded ?? []).map(mode));
     if (!ready.ready) say(`Not ready: ${ready.why.join("; ")}`);
   }
+  // mode says that calls are not judged as in quiet times.
+  const mode = (m) => el("p", { class: "remark" }, el("strong", {}, "Degraded mode"), m.since ? [" since ", clock(m.since)] : "", ": ",
+    m.reason === "load" ? "there is more to do than load.high, and limits have shrunk (load.percent)."
+      : "the fold is behind. Calls that are asked for are answered by what was folded last, with limits of their own (degraded).",
+    ` Partitions: ${m.partitions.join(", ")}.`);
   await load();
   every(() => load().catch(() => say("weir does not answer; trying again")), signal);
 }
