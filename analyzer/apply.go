@@ -150,7 +150,7 @@ func (e *Engine) applyCall(f *Flow, m *moment) {
 	}
 	f.stampRate(m)
 	if !m.idle || !m.beside { // who sends several out at once made one attempt
-		f.hopRuns(m)
+		f.hopRuns(m, e.limits.Rules[ruleOfTalk].All)
 	}
 	f.openRound(m, m.from, m.to)
 	f.delegate(m)

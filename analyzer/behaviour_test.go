@@ -211,6 +211,13 @@ func TestBehaviour(t *testing.T) {
 			s.tool("main", "status", `{"job":1}`, fmt.Sprintf("worker one is working on the first part of the job and has been for %d minutes, worker two waits for it", i))
 		}
 	})
+	f("two screens in turn, each of which hardly changes", 0, 0, func(s *story) {
+		s.near, s.gap = true, 5*time.Second
+		for i := range 39 {
+			s.tool("main", "shell", `{"cmd":"status"}`, fmt.Sprintf("worker one is working on the first part of the job and has been for %d minutes, worker two waits for it", i))
+			s.tool("main", "shell", `{"cmd":"look"}`, fmt.Sprintf("the first worker reads the sources of the second module and will write its tests when it has read them all, so far %d", i))
+		}
+	})
 	f("edits that all say ok", 0, 0, func(s *story) {
 		for i := range 28 {
 			s.tool("main", "edit", fmt.Sprintf(`{"patch":%d}`, i), "ok")
@@ -464,7 +471,7 @@ func TestBehaviour(t *testing.T) {
 			s.hop(ring[i%3], ring[(i+1)%3], "status")
 		}
 	})
-	f("a cycle of five agents", 8, 14, func(s *story) {
+	f("a cycle of five agents", 10, 15, func(s *story) {
 		s.work = events.No
 		s.gap = 5 * time.Second
 		ring := []string{"main", "b", "c", "d", "e"}

@@ -30,6 +30,7 @@ type Row struct {
 	Delegations bool // the setting may say that calls count that are no delegations
 	Returns     bool // the setting may say that turns count again that come back
 	Unknown     bool // the setting may say that hops count of which nobody knows whether they brought work
+	Newcomers   bool // the setting may say that hops count to whom the talk had not reached
 	Default     Setting
 
 	Text      string // what people are told; "" when the row has words of its own for each step
@@ -67,7 +68,7 @@ func AgentRow(id AgentRuleID) Row {
 
 func rowOf[S any, ID ~uint8](r *Rule[S, ID]) Row {
 	return Row{Name: r.Name, Reason: r.Reason, Unit: r.Unit, About: r.About, Action: r.Action, Window: r.Window, From: r.From, Status: r.Status,
-		Armed: r.Armed, Tells: r.Tells, Holds: (r.Action == events.Deny || r.Action == events.Halt) && !r.Lifts && !r.Fixed, Paced: r.Paced, Silence: r.Silence, Shares: r.Shares, Needs: r.Needs, Fixed: r.Fixed, Blind: r.Blind, Delegations: r.Delegations, Returns: r.Returns, Unknown: r.Unknown, Default: r.Default,
+		Armed: r.Armed, Tells: r.Tells, Holds: (r.Action == events.Deny || r.Action == events.Halt) && !r.Lifts && !r.Fixed, Paced: r.Paced, Silence: r.Silence, Shares: r.Shares, Needs: r.Needs, Fixed: r.Fixed, Blind: r.Blind, Delegations: r.Delegations, Returns: r.Returns, Unknown: r.Unknown, Newcomers: r.Newcomers, Default: r.Default,
 		Text: textOf(r), Smells: r.Smells, Beginning: r.Beginning,
 		place: int(r.ID), counts: r.Counts, span: r.Span, most: r.Most}
 }
@@ -107,7 +108,7 @@ func (r *Row) Agent() (AgentRuleID, bool) { return AgentRuleID(r.place), r.agent
 
 // ChoosesCount tells whether the setting may say what the row counts.
 func (r *Row) ChoosesCount() bool {
-	return r.counts == CountedEscaped || r.Delegations || r.Returns || r.Beginning || r.Unknown
+	return r.counts == CountedEscaped || r.Delegations || r.Returns || r.Beginning || r.Unknown || r.Newcomers
 }
 
 // Counts returns what of the activity a row about agents counts.

@@ -118,6 +118,7 @@ type Rule[S any, ID ~uint8] struct {
 	Deepens     bool          // the value is what callers tell as delegation_depth
 	Beginning   bool          // the setting may say that only what the episode began with counts
 	Unknown     bool          // the setting may say that hops count of which nobody knows whether they brought work
+	Newcomers   bool          // the setting may say that hops count to whom the talk had not reached
 	// About flows.
 	On     KindSet          // kinds after which it is measured
 	Scope  events.ScopeKind // of a stop
@@ -300,12 +301,12 @@ var Rules = [RuleCount]FlowRule{
 		Needs: NeedTools | NeedArgs | NeedResults | NeedCaller, Most: roundsKept, Whom: roundPair,
 		Value: func(f *Flow, m *moment, _ *Setting) int64 { return m.staleSame }, Match: matchPair, Default: stop(2, 3)},
 	{ID: RuleNoWorkHops, Name: "no_work_hops", Reason: "no_work_rapid_fire", Unit: events.UnitHops, On: calls,
-		About:  "Hops in a row without work; delegations made side by side are one.",
+		About:  "Hops in a row without work; delegations made side by side are one, and one that turns to somebody who took no part in the last eight counts for nothing, but with count: all.",
 		Action: events.Deny, Scope: events.ScopeFlow, Status: 403, From: "delegation", Cleans: true,
 		Text:  "{head}{n} hops in a row without work, {over}",
-		Needs: NeedCaller | NeedWork, Most: countKept,
+		Needs: NeedCaller | NeedWork, Most: countKept, Newcomers: true,
 		Show:  func(f *Flow, _ *Setting) int64 { return int64(f.streak) },
-		Value: func(f *Flow, m *moment, _ *Setting) int64 { return m.ifHop(int64(f.streak)) }, Match: matchCalls, Default: stop(8, 14)},
+		Value: func(f *Flow, m *moment, _ *Setting) int64 { return m.ifHop(int64(f.streak)) }, Match: matchCalls, Default: stop(7, 12)},
 	{ID: RuleNoWorkBurst, Name: "no_work_burst", Reason: "no_work_rapid_fire", Unit: events.UnitHops, On: calls,
 		About:  "Hops without work within a few seconds.",
 		Action: events.Deny, Scope: events.ScopeFlow, Status: 403, From: "delegation", Cleans: true,
@@ -456,6 +457,7 @@ const (
 	ruleOfPerson = RuleOperator     // it stands because a person says so
 	ruleOfTurns  = RuleTurns        // its setting says which turns count
 	ruleOfIdle   = RulePingPongSame // its setting says whether unknown work is none
+	ruleOfTalk   = RuleNoWorkHops   // its setting says whether a hop to somebody new counts
 	ruleOfTries  = RuleHammering    // it is about calls that were asked for and refused
 )
 

@@ -260,9 +260,20 @@ func reworded(a, b *call) bool {
 		a.flags&b.flags&callSim != 0 && bits.OnesCount64(a.sim^b.sim) <= rewordedResult && (a.flags^b.flags)&callError == 0
 }
 
-// polls tells whether the call at i is made once more after a while, with nothing in between.
+// polls tells whether the call at i is made once more after a while, with nothing in between but
+// calls that were made before, too: who looks at several things in turn waits for all of them.
 func (p *party) polls(i int) bool {
-	return i > 0 && sameCall(&p.calls[i], &p.calls[i-1]) && int64(p.calls[i].at)-int64(p.calls[i-1].at) >= backOff
+	c := &p.calls[i]
+	for j := i - 1; j >= 0; j-- {
+		o := &p.calls[j]
+		if sameCall(c, o) {
+			return int64(c.at)-int64(o.at) >= backOff
+		}
+		if !slices.ContainsFunc(p.calls[:j], func(earlier call) bool { return sameCall(&earlier, o) }) {
+			return false
+		}
+	}
+	return false
 }
 
 // score gives the points of circling for the call at i, whose result just came. Calls that were
@@ -416,12 +427,16 @@ func infrastructure(ev *events.Event) bool {
 	return false
 }
 
-// hopRuns follows repeating sequences of hops.
-func (f *Flow) hopRuns(m *moment) {
+// hopRuns follows repeating sequences of hops, and counts those of the talk: all of them, or
+// those among who talks already.
+func (f *Flow) hopRuns(m *moment, all bool) {
 	if !m.idle { // work elsewhere in the flow does not hide a cycle
 		f.clearHopsOf(m.from)
 		f.clearHopsOf(m.to)
 		return
+	}
+	if f.streak < 1<<15 && (all || !f.turnsToAnother(m.to)) {
+		f.streak++
 	}
 	h := hop{from: m.from, to: m.to, content: mix(m.ev.Content), n: f.events}
 	for d := 1; d <= maxRing; d++ {
@@ -438,13 +453,17 @@ func (f *Flow) hopRuns(m *moment) {
 		f.ring = f.ring[:copy(f.ring, f.ring[1:])]
 	}
 	f.ring = append(f.ring, h)
-	if f.streak < 1<<15 {
-		f.streak++
-	}
 	if len(f.streakAt) == maxBurst {
 		f.streakAt = f.streakAt[:copy(f.streakAt, f.streakAt[1:])]
 	}
 	f.streakAt = append(f.streakAt, f.since(m.at))
+}
+
+// turnsToAnother tells whether the callee took no part in the last hops without work. Who talks
+// round and round talks to the same few; to turn to somebody else is a step, as groups make it
+// that have agreed.
+func (f *Flow) turnsToAnother(callee uint8) bool {
+	return len(f.ring) > 0 && !slices.ContainsFunc(f.ring, func(h hop) bool { return h.from == callee || h.to == callee })
 }
 
 // maxBurst is how many times of hops without work are kept.

@@ -168,6 +168,8 @@ func ruleSchema(r *analyzer.Row) object {
 		case r.OfAgents():
 		case r.Unknown:
 			about = "idle: hops of which the log tells that no work came before. unknown: also those of which it cannot tell, for all rules about hops without work."
+		case r.Newcomers:
+			about = "talkers: hops to somebody who took part in the last eight. all: every hop."
 		case r.Returns:
 			about = "distinct: each turn id once. changes: every change of the turn id, so that going back and forth between two counts."
 		case r.Beginning:
@@ -241,7 +243,7 @@ func overrideSchema(rules list) object {
 	keys.put("window", object{{"type", list{"integer", "string"}}})
 	keys.put("ignore_results", object{{"type", "boolean"}})
 	keys.put("paced", object{{"type", "boolean"}})
-	keys.put("count", object{{"enum", texts(slices.Concat(selfWords, turnWords, rateWords, idleWords))}})
+	keys.put("count", object{{"enum", texts(slices.Concat(selfWords, turnWords, rateWords, idleWords, talkWords[:1]))}})
 	keys.put("reason", object{{"type", "string"}, {"minLength", number("1")}, {"maxLength", number("1024")}, {"description", "Why; it stands in the audit log."}})
 	keys.put("expires", object{{"type", "string"}, {"format", "date-time"}, {"description", "When it ends."}})
 	o := closed("", keys)

@@ -102,6 +102,7 @@ var (
 	selfWords     = []string{"delegations", "all"}
 	idleWords     = []string{"idle", "unknown"}
 	rateWords     = []string{"sliding", "beginning"}
+	talkWords     = []string{"talkers", "all"}
 	turnWords     = []string{"distinct", "changes"}
 	noteWords     = []string{"proven", "believed"}
 	watchWords    = []string{"reporting", "all"}
@@ -129,6 +130,8 @@ func countWords(r *analyzer.Row) []string {
 		return escapedWords
 	case r.Unknown:
 		return idleWords
+	case r.Newcomers:
+		return talkWords
 	case r.Returns:
 		return turnWords
 	case r.Beginning:
