@@ -63,3 +63,10 @@ func slip(a, b string) bool {
 	}
 	return false
 }
+
+// Lacks reports whether an event says less than rules need, as one with a misnamed field does.
+func (e *Event) Lacks() bool {
+	isCall := e.Kind == AgentCall || e.Kind == ToolCall
+	return e.CorrelationID == "" || isCall && e.From.IsZero() || e.Kind == AgentCall && e.To.IsZero() ||
+		e.Kind == ToolCall && e.Tool.ArgsHash.IsZero() && len(e.Tool.Args) == 0
+}

@@ -66,6 +66,19 @@ func TestMisnamedAtIntake(t *testing.T) {
 	}
 }
 
+// TestMisnamedInFile follows a file with such an event.
+func TestMisnamedInFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "bus.jsonl")
+	if err := os.WriteFile(file, []byte(`{"id":"2","source":"bus","time":"2026-11-20T14:00:01Z","kind":"agent.call","correlation_id":"f","form":{"agent":"a"},"to":{"agent":"b"}}`+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := startRun(t, "--in-memory", "--metrics", "", "--self-test", "0", "--follow", file)
+	defer r.end(syscall.SIGTERM)
+	if line := r.stderr.await(t, "a name in an event is not known", r.ended); !strings.Contains(line, `"event":"2","name":"form","meant":"from"`) {
+		t.Error(line)
+	}
+}
+
 // TestUnheard replays spans of which most give no event.
 func TestUnheard(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "spans.jsonl")

@@ -7,6 +7,7 @@ import (
 
 	"weir/cmd/internal/cli"
 	"weir/cmd/internal/logs"
+	"weir/cmd/internal/misnamed"
 	"weir/events"
 	"weir/events/adapter"
 	"weir/events/adapter/canonical"
@@ -68,7 +69,7 @@ func formatNames() (out []string) {
 
 // readAll reads the files and says, besides what the callbacks do, how many records
 // were refused.
-func (r *reading) readAll(env *cli.Env, args []string, event func(*events.Event) error, bad func(logs.BadRecord) error, whole func(*logs.Input, adapter.Record)) (read, refused int64, err error) {
+func (r *reading) readAll(env *cli.Env, args []string, event func(*events.Event) error, bad func(logs.BadRecord) error, near *misspelled) (read, refused int64, err error) {
 	if err := cli.Want(args, 1, -1, "a FILE"); err != nil {
 		return 0, 0, err
 	}
@@ -88,9 +89,10 @@ func (r *reading) readAll(env *cli.Env, args []string, event func(*events.Event)
 				failed = bad(b)
 			}
 		},
-		Tick:   progress.At,
-		Broken: func(err error) { r.leave(env, err) },
-		Whole:  whole,
+		Tick:     progress.At,
+		Broken:   func(err error) { r.leave(env, err) },
+		Whole:    near.at,
+		Misnamed: &near.Lookout,
 	}
 	err = rd.Read()
 	progress.Done()
@@ -100,22 +102,34 @@ func (r *reading) readAll(env *cli.Env, args []string, event func(*events.Event)
 	return read, refused, err
 }
 
-// misnamed warns of names that are ignored and near to known ones, the first few one by one.
-type misnamed struct {
-	env *cli.Env
-	n   int64
+// misspelled warns of names that are ignored and near to known ones, the first few one by one.
+type misspelled struct {
+	misnamed.Lookout
+	env  *cli.Env
+	n    int64
+	file string // that is read
+	line int
 }
 
-func (m *misnamed) look(in *logs.Input, r adapter.Record) {
-	if in.Format.Name != canonical.Format().Name {
-		return
+// newMisspelled returns what looks at the events of files; every one, or those that lack what
+// rules need.
+func newMisspelled(env *cli.Env, every bool) *misspelled {
+	m := &misspelled{env: env}
+	m.Every = every
+	m.Told = func(_ *events.Event, near events.Nearby) {
+		if m.n++; m.n <= toldRefusals {
+			env.Notice("%s:%d: %s is not a known name and is ignored; is %s meant?", m.file, m.line, near.Name, near.Meant)
+		}
 	}
-	near := events.Misnamed(r.Bytes)
-	if len(near) == 0 {
-		return
-	}
-	if m.n++; m.n <= toldRefusals {
-		m.env.Notice("%s:%d: %s is not a known name and is ignored; is %s meant?", in.Name, r.Line, near[0].Name, near[0].Meant)
+	return m
+}
+
+func (m *misspelled) at(in *logs.Input, r adapter.Record) { m.file, m.line = in.Name, r.Line }
+
+// rest says how many there are beside those that were told.
+func (m *misspelled) rest() {
+	if n := m.n - toldRefusals; n > 0 {
+		m.env.Notice("and %s more with names that may be misspelled", cli.Count(n, "event"))
 	}
 }
 
@@ -123,17 +137,15 @@ func validateEvents(env *cli.Env, reading *reading, args []string) error {
 	lines := cli.NewLines(env, func(b *logs.BadRecord) []cli.Cell {
 		return []cli.Cell{{Text: b.Place()}, {Text: b.Code, Paint: cli.Bad}, {Text: b.Reason}}
 	}, "RECORD", "CODE", "REASON")
-	near := &misnamed{env: env}
-	read, refused, err := reading.readAll(env, args, func(*events.Event) error { return nil }, func(b logs.BadRecord) error { return lines.Print(&b) }, near.look)
+	near := newMisspelled(env, true)
+	read, refused, err := reading.readAll(env, args, func(*events.Event) error { return nil }, func(b logs.BadRecord) error { return lines.Print(&b) }, near)
 	if err != nil {
 		return err
 	}
 	if err := lines.Flush(); err != nil {
 		return err
 	}
-	if n := near.n - toldRefusals; n > 0 {
-		env.Notice("and %s more with names that may be misspelled", cli.Count(n, "event"))
-	}
+	near.rest()
 	env.Notice("%s read, %s refused", cli.Count(read, "event"), cli.Count(refused, "record"))
 	if err = reading.done(env); refused > 0 {
 		err = cli.Exit(cli.CodeFinding)
@@ -144,6 +156,7 @@ func validateEvents(env *cli.Env, reading *reading, args []string) error {
 func convertEvents(env *cli.Env, reading *reading, args []string) error {
 	var line []byte
 	var bad refusals
+	near := newMisspelled(env, false)
 	_, refused, err := reading.readAll(env, args, func(ev *events.Event) error {
 		line = append(ev.AppendJSON(line[:0]), '\n')
 		_, err := env.Out.Write(line)
@@ -151,8 +164,9 @@ func convertEvents(env *cli.Env, reading *reading, args []string) error {
 	}, func(b logs.BadRecord) error {
 		bad.add(b)
 		return nil
-	}, nil)
+	}, near)
 	bad.tell(env)
+	near.rest()
 	if err != nil {
 		return err
 	}

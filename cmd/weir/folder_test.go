@@ -117,8 +117,17 @@ func TestUnreadable(t *testing.T) {
 // TestMisnamed warns of a name that is ignored and was probably meant.
 func TestMisnamed(t *testing.T) {
 	in := `{"id":"1","kind":"agent.call","time":"2026-11-20T14:00:00.000Z","correlation_id":"f","form":{"agent":"a"},"to":{"agent":"b"}}` + "\n"
-	code, _, told := weir(t, in, "events", "validate", "-")
-	if code != 0 || !strings.Contains(told, "-:1: form is not a known name and is ignored; is from meant?") {
-		t.Errorf("exit code %d, %s", code, told)
+	wrapped := `{"specversion":"1.0","id":"1","source":"/bus","type":"weir.agent.call.v1","time":"2026-11-20T14:00:00.000Z","data":{"correlation_id":"f","form":{"agent":"a"},"to":{"agent":"b"}}}` + "\n"
+	for _, in := range []string{in, wrapped} {
+		for _, command := range [][]string{{"events", "validate"}, {"events", "convert"}, {"replay"}} {
+			code, _, told := weir(t, in, append(command, "-")...)
+			if code != 0 || !strings.Contains(told, "-:1: form is not a known name and is ignored; is from meant?") {
+				t.Errorf("%v: exit code %d, %s", command, code, told)
+			}
+		}
+	}
+	whole := `{"id":"1","kind":"tool.call","time":"2026-11-20T14:00:00.000Z","correlation_id":"f","from":{"agent":"a"},"tool":{"name":"x","args_hash":"xxh64:0123456789abcdef"},"sesion_id":"s"}` + "\n"
+	if _, _, told := weir(t, whole, "replay", "-"); strings.Contains(told, "known name") {
+		t.Errorf("of an event that lacks nothing: %s", told)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/spf13/pflag"
@@ -14,6 +15,7 @@ import (
 	"weir/cmd/internal/cli"
 	"weir/cmd/internal/ingest"
 	"weir/cmd/internal/logs"
+	"weir/cmd/internal/misnamed"
 	"weir/events"
 	"weir/events/adapter"
 	"weir/events/kafka"
@@ -114,13 +116,22 @@ func (f *ingestFlags) fromTopic(ctx context.Context, env *cli.Env, cluster *kafk
 	if f.group == "" {
 		f.group = f.brokers.group + "-ingest"
 	}
+	var found atomic.Int64
+	near := misnamed.Lookout{Told: func(ev *events.Event, n events.Nearby) {
+		if found.Add(1) <= toldRefusals { // partitions are read side by side
+			env.Notice("event %s: %s is not a known name and is ignored; is %s meant?", ev.ID, n.Name, n.Meant)
+		}
+	}}
 	t := &ingest.Topic{
 		Cluster: cluster, Name: f.topic, Group: f.group, Events: f.brokers.topics.Events, Letters: f.brokers.topics.DeadLetters,
-		Decoder:  ingest.DecoderOptions{Format: f.reading.format.Value, IgnoreArgs: ignore},
+		Decoder:  ingest.DecoderOptions{Format: f.reading.format.Value, IgnoreArgs: ignore, Misnamed: &near},
 		UntilEnd: f.until.Value != "", Logger: env.ServerLog(), Now: env.Now,
 	}
 	err := t.Run(ctx)
 	env.Notice("%s read, %s written, %s refused", cli.Count(t.Read.Load(), "record"), cli.Count(t.Written.Load(), "event"), cli.Count(t.Refused.Load(), "record"))
+	if n := found.Load() - toldRefusals; n > 0 {
+		env.Notice("and %s more with names that may be misspelled", cli.Count(n, "event"))
+	}
 	if err == nil && f.until.Value != "" && t.Refused.Load() > 0 {
 		return cli.Exit(cli.CodeFinding)
 	}
@@ -152,8 +163,9 @@ func (f *ingestFlags) fromFiles(ctx context.Context, env *cli.Env, cluster *kafk
 		w.Letter("file:"+absolute(b.Source), 0, sinkkafka.DeadLetter{Position: b.Byte, Code: b.Code, Reason: b.Reason, Raw: bytes.Clone(b.Raw)})
 		flush(false)
 	}
+	near := newMisspelled(env, false)
 	r := &logs.Reader{
-		Inputs: inputs, IgnoreArgs: ignore,
+		Inputs: inputs, IgnoreArgs: ignore, Whole: near.at, Misnamed: &near.Lookout,
 		Event: func(ev *events.Event) error {
 			if err := w.Event(ev); err != nil {
 				refuse(eventRefused(ev, err))
@@ -172,6 +184,7 @@ func (f *ingestFlags) fromFiles(ctx context.Context, env *cli.Env, cluster *kafk
 	}
 	progress.Done()
 	bad.tell(env)
+	near.rest()
 	env.Notice("%s written to %s, %s refused", cli.Count(w.Written, "event"), topics.Events, cli.Count(bad.n, "record"))
 	if err != nil {
 		return err

@@ -402,11 +402,13 @@ func (r *replay) read(env *cli.Env, inputs []*logs.Input, by *reading) (time.Dur
 		of[in] = &fileCoverage{File: in.Name, Format: in.Says()}
 		r.files = append(r.files, of[in])
 	}
+	near := newMisspelled(env, false)
 	rd := &logs.Reader{Inputs: inputs, Event: r.fold, Seen: func(in *logs.Input, ev *events.Event) { of[in].Coverage.Add(ev) },
-		IgnoreArgs: r.limits.IgnoredArgs, Silent: func(why adapter.Silence) { r.silent[why]++ },
+		IgnoreArgs: r.limits.IgnoredArgs, Whole: near.at, Misnamed: &near.Lookout, Silent: func(why adapter.Silence) { r.silent[why]++ },
 		Bad: r.bad.add, Broken: func(err error) { by.leave(env, err) }, Tick: progress.At}
 	err := rd.Read()
 	progress.Done()
+	near.rest()
 	return progress.Elapsed(), err
 }
 

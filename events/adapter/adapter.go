@@ -60,6 +60,9 @@ type Options struct {
 	// Silent is told of each span that gives no event, and why; may be nil.
 	Silent func(Silence)
 
+	// Own is told of each event of weir's own format as it stands in its record; may be nil.
+	Own func(record []byte, ev *events.Event)
+
 	// Correlation lists what the correlation id may be taken from, first hit first.
 	// Empty means the order of the format.
 	Correlation []events.CorrelationSource

@@ -166,7 +166,7 @@ func (t *delivery) check(in *lineReader) error {
 	if err := t.from.Admit(&t.event); err != nil {
 		return err
 	}
-	t.server.misnamed(in.line, &t.event)
+	t.server.o.Misnamed.Look(in.line, &t.event)
 	if t.server.trust.Weigh(t.from, &t.event) {
 		in.line = t.event.AppendJSON(nil)
 		if most := t.server.store.MaxValue(); len(in.line) > most {
@@ -174,27 +174,6 @@ func (t *delivery) check(in *lineReader) error {
 		}
 	}
 	return nil
-}
-
-// misnamed counts an event that lacks what rules need and has it under a name that is a slip
-// away, and says so once. Only what lacks something is looked at again, which costs some ten
-// times the first look, and after mostLooks in vain nothing is.
-func (a *Server) misnamed(line []byte, ev *events.Event) {
-	const mostLooks = 10_000
-	isCall := ev.Kind == events.AgentCall || ev.Kind == events.ToolCall
-	lacks := ev.CorrelationID == "" || isCall && ev.From.IsZero() || ev.Kind == events.AgentCall && ev.To.IsZero() ||
-		ev.Kind == events.ToolCall && ev.Tool.ArgsHash.IsZero() && len(ev.Tool.Args) == 0
-	if !lacks || a.looks.Load() >= mostLooks {
-		return
-	}
-	near := events.Misnamed(line)
-	if len(near) == 0 {
-		a.looks.Add(1)
-		return
-	}
-	if a.counts.Misnamed.Add(1) == 1 {
-		a.logger.Warn("a name in an event is not known and is ignored; others like it are only counted", "source", ev.Source, "event", ev.ID, "name", near[0].Name, "meant", near[0].Meant)
-	}
 }
 
 // refuse makes a dead letter of a line and tells its sender, unless there are so many

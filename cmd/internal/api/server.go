@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"weir/analyzer"
@@ -19,6 +18,7 @@ import (
 	"weir/cmd/internal/gate"
 	"weir/cmd/internal/intake"
 	"weir/cmd/internal/limits"
+	"weir/cmd/internal/misnamed"
 	"weir/cmd/internal/pump"
 	"weir/cmd/internal/selftest"
 	"weir/events"
@@ -163,10 +163,11 @@ type Options struct {
 	Heartbeat     time.Duration // of streams that have nothing to say
 	Stuck         time.Duration // a pump that has not turned for so long is not healthy
 
-	Budget *budget.Budget // of what is taken in at one time
-	Counts *pump.Counts
-	Clock  clock.Clock
-	Logger *slog.Logger
+	Budget   *budget.Budget // of what is taken in at one time
+	Counts   *pump.Counts
+	Misnamed *misnamed.Lookout // looks at events; nil where that is done when they are folded
+	Clock    clock.Clock
+	Logger   *slog.Logger
 }
 
 // Parts are what requests are answered from: what a program has opened before it listens.
@@ -198,8 +199,7 @@ type Server struct {
 	counts  *pump.Counts
 	metrics *prom.Metrics // nil when nobody asks for them
 	meter   meter
-	turns   turns        // of dear answers
-	looks   atomic.Int64 // in vain, for names that are a slip away
+	turns   turns // of dear answers
 
 	program  Program
 	log      Log

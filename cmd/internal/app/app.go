@@ -20,6 +20,7 @@ import (
 	"weir/cmd/internal/group"
 	"weir/cmd/internal/intake"
 	"weir/cmd/internal/limits"
+	"weir/cmd/internal/misnamed"
 	"weir/cmd/internal/phase"
 	"weir/cmd/internal/pump"
 	"weir/cmd/internal/selftest"
@@ -47,7 +48,8 @@ type App struct {
 	backend     backend
 	verdicts    *state.Log // that streams and outlets read
 	counts      pump.Counts
-	budget      *budget.Budget // of what is taken in at one time
+	misnamed    misnamed.Lookout // looks at what comes in
+	budget      *budget.Budget   // of what is taken in at one time
 	letters     *intake.DeadLetters
 	selfTest    *selftest.Prober // nil when weir does not test itself
 	answers     *ask.Answers
@@ -73,6 +75,7 @@ func New(o Options) (*App, error) {
 		return nil, err
 	}
 	a := &App{o: o, clock: o.Clock, logger: o.Logger, done: make(chan struct{}), budget: budget.New(o.IntakeMemory)}
+	a.misnamed.Told = a.tellMisnamed
 	a.openBackend = a.newBackend
 	if o.SelfTest > 0 {
 		a.selfTest = &selftest.Prober{Every: o.SelfTest, Clock: a.clock, Logger: a.logger}
@@ -107,6 +110,14 @@ func New(o Options) (*App, error) {
 	return a, nil
 }
 
+// tellMisnamed counts an event that lacks what rules need and has it under a name that is a slip
+// away, and says so once.
+func (a *App) tellMisnamed(ev *events.Event, near events.Nearby) {
+	if a.counts.Misnamed.Add(1) == 1 {
+		a.logger.Warn("a name in an event is not known and is ignored; others like it are only counted", "source", ev.Source, "event", ev.ID, "name", near.Name, "meant", near.Meant)
+	}
+}
+
 // newServer makes what serves requests, with the tokens that its users show.
 func (a *App) newServer() (*api.Server, error) {
 	o := api.Options{Listen: a.o.Listen, Hosts: a.o.Hosts, Trust: a.trust, Sign: a.keys.sign, LimitsFile: a.o.LimitsFile,
@@ -114,6 +125,9 @@ func (a *App) newServer() (*api.Server, error) {
 		Connections: a.o.Connections, Requests: a.o.Requests, Streams: a.o.Streams,
 		AnswerTimeout: a.o.AnswerTimeout, Heartbeat: a.o.Heartbeat, Stuck: a.o.Stuck,
 		Budget: a.budget, Counts: &a.counts, Clock: a.clock, Logger: a.logger}
+	if a.o.Kafka == nil { // on Kafka others write to the log, too: names are looked at where it is folded
+		o.Misnamed = &a.misnamed
+	}
 	var adminErr, intakeErr error
 	if o.AdminToken, adminErr = readSecret(a.o.AdminTokenFile); adminErr != nil {
 		adminErr = fmt.Errorf("admin token: %w", adminErr)
@@ -155,7 +169,7 @@ func (a *App) Start(ctx context.Context) (err error) {
 	}
 	a.letters = &intake.DeadLetters{Counts: &a.counts, Clock: a.clock, Logger: a.logger}
 	if a.reading, err = intake.Open(intake.Options{Follow: a.o.Follow, StateDir: a.o.StateDir, Log: a.backend, Store: a.store, DeadLetters: a.letters, Trust: a.trust,
-		Counts: &a.counts, Clock: a.clock, Logger: a.logger, Limits: a.inForce, Fail: a.Fail}); err != nil {
+		Counts: &a.counts, Misnamed: &a.misnamed, Clock: a.clock, Logger: a.logger, Limits: a.inForce, Fail: a.Fail}); err != nil {
 		return err
 	}
 	if err := a.api.Listen(); err != nil {
@@ -251,6 +265,7 @@ func (a *App) newBackend() (backend, error) {
 		shared.Held = func(_ int64, ev *events.Event, _ string, v *events.Verdict) { a.answers.Hold(ev, v) }
 		return embedded.New(embedded.Options{Pump: shared, Store: a.store, Tick: a.o.Tick, Await: await(a.store.Journal(0).End), Settle: a.answers.Settle, CaughtUp: a.api.CaughtUp, Fail: a.Fail}), nil
 	}
+	shared.Misnamed = &a.misnamed
 	token, err := readSecret(cmp.Or(a.o.IntakeTokenFile, a.o.AdminTokenFile))
 	if err != nil {
 		return nil, err

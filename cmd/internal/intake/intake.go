@@ -9,6 +9,7 @@ import (
 	"weir/analyzer"
 	"weir/cmd/internal/clock"
 	"weir/cmd/internal/gate"
+	"weir/cmd/internal/misnamed"
 	"weir/cmd/internal/phase"
 	"weir/cmd/internal/pump"
 	"weir/events/adapter"
@@ -47,6 +48,7 @@ type Options struct {
 	DeadLetters *DeadLetters
 	Trust       gate.Trust // who is believed that a user has spoken
 	Counts      *pump.Counts
+	Misnamed    *misnamed.Lookout // may be nil
 	Clock       clock.Clock
 	Logger      *slog.Logger
 
@@ -132,5 +134,6 @@ func (in *Intake) adapter(format adapter.Format) adapter.Adapter {
 	return format.New(adapter.Options{
 		IgnoreArgs: func(tool string) []string { return in.o.Limits().IgnoredArgs(tool) },
 		Silent:     in.o.Counts.Silent,
+		Own:        in.o.Misnamed.Look,
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 
+	"weir/cmd/internal/misnamed"
 	"weir/events"
 	"weir/events/adapter"
 	"weir/events/adapter/canonical"
@@ -64,6 +65,7 @@ type Reader struct {
 
 	IgnoreArgs adapter.IgnoreArgs    // see adapter.Options
 	Silent     func(adapter.Silence) // see adapter.Options
+	Misnamed   *misnamed.Lookout     // looks at events of weir's own format; may be nil
 
 	// Window is how many events are held back at least to put them in order; 0 is 131,072.
 	Window int
@@ -194,7 +196,7 @@ func (r *Reader) adapter(in *Input) adapter.Adapter {
 			return r.adapters[i]
 		}
 	}
-	a := in.Format.New(adapter.Options{IgnoreArgs: r.IgnoreArgs, Silent: r.Silent})
+	a := in.Format.New(adapter.Options{IgnoreArgs: r.IgnoreArgs, Silent: r.Silent, Own: r.Misnamed.Look})
 	r.adapters, r.names, r.last = append(r.adapters, a), append(r.names, in.Format.Name), append(r.last, in)
 	return a
 }

@@ -45,6 +45,7 @@ func (p *Pump) record(r *Record) {
 		p.refuse(r, err)
 		return
 	}
+	p.o.Misnamed.Look(r.Value, &p.event)
 	p.event.Appended = r.Appended
 	p.take(&p.event, r)
 }

@@ -13,6 +13,7 @@ import (
 
 	"weir/analyzer"
 	"weir/cmd/internal/clock"
+	"weir/cmd/internal/misnamed"
 	"weir/events"
 	"weir/sink/prom"
 	"weir/state"
@@ -147,12 +148,13 @@ type Options struct {
 	// backtests. Default: nobody.
 	Observe func(row analyzer.RuleID, value int64)
 
-	Memory          int64         // budget of flows in memory, bytes; default 512 MiB
-	CheckpointEvery time.Duration // least time between checkpoints, see due; default 2 s
-	Counts          *Counts       // default: its own
-	Metrics         *prom.Metrics // told of what happens; default: nobody
-	Clock           clock.Clock   // default: the system's
-	Logger          *slog.Logger  // default: drops everything
+	Misnamed        *misnamed.Lookout // looks at records that others wrote; default: nobody
+	Memory          int64             // budget of flows in memory, bytes; default 512 MiB
+	CheckpointEvery time.Duration     // least time between checkpoints, see due; default 2 s
+	Counts          *Counts           // default: its own
+	Metrics         *prom.Metrics     // told of what happens; default: nobody
+	Clock           clock.Clock       // default: the system's
+	Logger          *slog.Logger      // default: drops everything
 }
 
 // Defaults of Options.

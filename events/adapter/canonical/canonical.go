@@ -20,7 +20,7 @@ func Format() adapter.Format {
 		Title:   "weir events (schema event.v1.json), one per line",
 		Framing: adapter.Lines,
 		Score:   score,
-		New:     func(o adapter.Options) adapter.Adapter { return &reader{source: o.Source} },
+		New:     func(o adapter.Options) adapter.Adapter { return &reader{source: o.Source, own: o.Own} },
 		Gives: adapter.Gives{Tools: adapter.Sometimes, Args: adapter.Sometimes, Results: adapter.Sometimes, Caller: adapter.Always, Turn: adapter.Sometimes,
 			Tokens: adapter.Sometimes, Time: adapter.Always, Starts: adapter.Always, Work: adapter.Sometimes, Tasks: adapter.Sometimes},
 	}
@@ -38,6 +38,7 @@ func score(head []byte) adapter.Match {
 
 type reader struct {
 	source string
+	own    func(record []byte, ev *events.Event)
 	event  events.Event
 }
 
@@ -48,6 +49,9 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	}
 	if err := r.event.FromProducer(); err != nil {
 		return err
+	}
+	if r.own != nil {
+		r.own(record, &r.event)
 	}
 	if r.event.Source == "" {
 		r.event.Source = r.source
