@@ -261,3 +261,20 @@ func TestHookInstall(t *testing.T) {
 		t.Errorf("%v is left behind (%v)", left, err)
 	}
 }
+
+// TestHookNeverRefusesByMistake holds that a hook that is started in a wrong way does not end
+// with the code that agents take for a refusal.
+func TestHookNeverRefusesByMistake(t *testing.T) {
+	for _, args := range [][]string{
+		{"check", "--hook", "--loud"}, {"check", "--loud", "--hook"}, {"check", "--hook=true", "--closed=perhaps"}, {"check", "--hook", "more"},
+		{"check", "--hook", "--server"}, {"check", "--hook", "--server", "::"}, {"chekc", "--hook"}, {"check", "--hook", "--token-file", "/none"}, {"--hook", "check"},
+	} {
+		code, out, errs := weir(t, fmt.Sprintf(hookInputs["claude-code"], "ls"), args...)
+		if code != 1 || out != "" || errs == "" {
+			t.Errorf("%v: code %d, %q, %q; want 1 and a reason", args, code, out, errs)
+		}
+	}
+	if code, _, _ := weir(t, "", "check", "--loud"); code != 2 {
+		t.Errorf("without a hook: code %d, want 2", code)
+	}
+}

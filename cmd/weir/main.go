@@ -6,6 +6,8 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"time"
 
 	"weir/cmd/internal/cli"
@@ -36,6 +38,7 @@ go too deep or run too long. Whoever sends the next message honors the order.`,
   weir replay FILE                 judge a log that you have
   weir run                         take events on http://127.0.0.1:8080`,
 	}
+	p.UsageCode = usageCode
 	p.Commands = []cli.Command{
 		demoCommand(),
 		runCommand(),
@@ -62,4 +65,13 @@ go too deep or run too long. Whoever sends the next message honors the order.`,
 		cli.CompletionCommand(p),
 	}
 	return p
+}
+
+// usageCode is that of a failure for hooks of coding agents, which take CodeUsage for a
+// refusal: a flag that is misspelled must not stop their work.
+func usageCode(args []string) int {
+	if slices.ContainsFunc(args, func(a string) bool { return a == "--hook" || strings.HasPrefix(a, "--hook=") }) {
+		return cli.CodeFailure
+	}
+	return cli.CodeUsage
 }

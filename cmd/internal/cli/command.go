@@ -19,6 +19,9 @@ type Program struct {
 	Intro    string // shown above the list of commands; may be empty
 	Outro    string // shown below it; may be empty
 	Commands []Command
+
+	// UsageCode is the exit code when args were asked for in a wrong way; nil means CodeUsage.
+	UsageCode func(args []string) int
 }
 
 // Command is one row of the table. It has either Commands of its own or a Setup.
@@ -54,6 +57,9 @@ func (p *Program) Main(ctx context.Context, env Env, args []string) int {
 	root := p.tree(&env)
 	root.SetArgs(append([]string{}, args...)) // nil would mean those of the process
 	c, err := root.ExecuteContextC(ctx)
+	if fault, ok := errors.AsType[*Fault](err); ok && fault.Err != nil && fault.Code == CodeUsage && p.UsageCode != nil {
+		fault.Code = p.UsageCode(args)
+	}
 	return env.report(c.CommandPath(), err)
 }
 
