@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -14,6 +16,7 @@ import (
 	"weir/analyzer/limitfile"
 	"weir/analyzer/spelling"
 	"weir/cmd/internal/cli"
+	"weir/cmd/internal/logs"
 )
 
 func limitsCommand() cli.Command {
@@ -61,14 +64,24 @@ printed is a limits file itself.`,
 			},
 		},
 		{
-			Name: "import", Args: "FILE", Short: "turn the limits of another guard into a limits file",
+			Name: "import", Args: "[FILE|-]", Short: "turn the limits of another guard, or of a framework, into a limits file",
 			Long: `Reads the limits file of a system that has a guard of its own and prints it as a
 weir limits file: config/system_caps.json, budgets.yaml (also inside its ConfigMap),
 the protection block of settings.json, recursion-limits.json. A name that is not known
-is an error, not a silence.`,
-			Examples: []string{"weir limits import config/system_caps.json > limits.yaml"},
-			Setup: func(*pflag.FlagSet) cli.Run {
-				return func(_ context.Context, env *cli.Env, args []string) error { return importLimits(env, args) }
+is an error, not a silence.
+
+With --from it reads what users of a framework know: recursion_limit (LangGraph),
+max_iter (CrewAI), max_turns (OpenAI Agents, Claude Code), maxIterations (n8n), max_round
+and max_turns (AutoGen). FILE is what they stand in: code in Python or TypeScript,
+configuration in YAML or JSON, a workflow, a command line. Without FILE it prints what
+the framework does when nobody sets anything. Comments in what is printed say what each
+became, what it does not say, and what weir has no rule for; people read the framework's
+own sentence when a limit is reached.`,
+			Examples: []string{"weir limits import config/system_caps.json > limits.yaml", "weir limits import --from langgraph app.py > limits.yaml",
+				"echo 'claude -p --max-turns 30' | weir limits import --from claude-code -"},
+			Setup: func(fs *pflag.FlagSet) cli.Run {
+				from := cli.NewChoice(fs, "from", "", "read the settings of this `FRAMEWORK`: "+strings.Join(limitfile.Frameworks(), ", "), limitfile.Frameworks()...)
+				return func(_ context.Context, env *cli.Env, args []string) error { return importLimits(env, from.Value, args) }
 			},
 		},
 		overrideCommand(),
@@ -231,18 +244,38 @@ func diffLimits(env *cli.Env, args []string) error {
 	return cli.Exit(cli.CodeFinding)
 }
 
-func importLimits(env *cli.Env, args []string) error {
-	if err := cli.Want(args, 1, 1, "a FILE"); err != nil {
+func importLimits(env *cli.Env, framework string, args []string) error {
+	least := 1
+	if framework != "" {
+		least = 0
+	}
+	if err := cli.Want(args, least, 1, "a FILE"); err != nil {
 		return err
 	}
-	data, err := os.ReadFile(args[0])
-	if err != nil {
-		return err
+	var data []byte
+	var err error
+	name := framework
+	if len(args) == 1 {
+		name = args[0]
+		if name == logs.Stdin {
+			data, err = io.ReadAll(io.LimitReader(env.In, limitfile.MaxSize+1))
+		} else {
+			data, err = os.ReadFile(name)
+		}
+		if err != nil {
+			return err
+		}
+		if data == nil {
+			data = []byte{}
+		}
 	}
-	text, err := limitfile.Import(args[0], data)
-	if err != nil {
-		return cli.Failure("%w", err).Advise("weir limits import --help says which files are known")
+	if framework == "" {
+		if data, err = limitfile.Import(name, data); err != nil {
+			return cli.Failure("%w", err).Advise("weir limits import --help says which files are known; --from NAME reads the settings of a framework")
+		}
+	} else if data, err = limitfile.ImportFrom(framework, name, data); err != nil {
+		return cli.Failure("%w", err).Advise("weir limits import --help says what is read")
 	}
-	_, err = env.Out.Write(text)
+	_, err = env.Out.Write(data)
 	return err
 }

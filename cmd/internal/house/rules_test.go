@@ -20,6 +20,7 @@ var tables = []string{"analyzer/rules.go", "analyzer/agent_rules.go", "analyzer/
 // of them has to know a new rule.
 var ownNames = map[string]string{
 	"analyzer/limitfile/import.go":    "the settings of another system are called so",
+	"analyzer/limitfile/framework.go": "the settings of frameworks are called so",
 	"sink/guard/limiter.go":           "the limits of a guard that hears nothing of weir",
 	"sink/guard/follow.go":            "it reads those limits",
 	"sink/guard/match.go":             "orders of old servers that do not say whose calls they are about",

@@ -115,6 +115,45 @@ func TestFrameworks(t *testing.T) {
 	t.Log("\n" + table.String())
 }
 
+// TestLimitsOfFrameworks holds what `weir limits import --from` makes of a framework's own
+// limit to the calls of tools that the framework lets run under it.
+func TestLimitsOfFrameworks(t *testing.T) {
+	dir := os.Getenv(environments)
+	if dir == "" {
+		t.Skip(environments + " is not set: make frameworks installs them")
+	}
+	weir := filepath.Join(t.TempDir(), "weir")
+	if out, err := exec.Command("go", "build", "-o", weir, "weir/cmd/weir").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, each := range []struct{ name, from, setting, rule string }{
+		{"autogen", "autogen", "max_tool_iterations", "max_chain_depth"},
+		{"crewai", "crewai", "max_iter", "max_chain_depth"},
+		{"langgraph", "langgraph", "recursion_limit", "max_tool_calls"},
+		{"openai_agents", "openai-agents", "max_turns", "max_tool_calls"},
+	} {
+		t.Run(each.name, func(t *testing.T) {
+			python := filepath.Join(dir, each.name, "bin", "python")
+			if _, err := os.Stat(filepath.Join(dir, each.name, "installed")); err != nil {
+				t.Skip("not installed")
+			}
+			for _, limit := range []int{4, 5} {
+				imported := exec.Command(weir, "limits", "import", "--from", each.from, "-")
+				imported.Stdin = strings.NewReader(fmt.Sprintf("%s=%d", each.setting, limit))
+				text, err := imported.Output()
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := run(t, weir, python, each.name, "", "loop", fmt.Sprintf("LIMIT=%d", limit)).calls
+				t.Logf("%s %d: %d calls of tools", each.setting, limit, got)
+				if want := fmt.Sprintf("%s: {max: %d}", each.rule, got); !strings.Contains(string(text), want) {
+					t.Errorf("%s %d: %d calls of tools ran, and it is imported as\n%s", each.setting, limit, got, text)
+				}
+			}
+		})
+	}
+}
+
 // action is the strictest order that was given, "" for none.
 type action string
 
@@ -132,7 +171,7 @@ type outcome struct {
 	blind      bool // replay says that something cannot be judged
 }
 
-func run(t *testing.T, weir, python, framework, kind, script string) (out outcome) {
+func run(t *testing.T, weir, python, framework, kind, script string, more ...string) (out outcome) {
 	t.Helper()
 	model := httptest.NewServer(&scripted{calls: scripts[script]})
 	defer model.Close()
@@ -149,6 +188,7 @@ func run(t *testing.T, weir, python, framework, kind, script string) (out outcom
 	program.Dir = home
 	program.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + home, "PYTHONDONTWRITEBYTECODE=1", "CASE=" + script, "KIND=" + kind, "MODEL=" + model.URL + "/v1", "OUT=" + spans,
 		"OTEL_EXPORTER_OTLP_ENDPOINT=" + server, "OPENAI_API_KEY=sk-dummy", "HAYSTACK_TELEMETRY_ENABLED=False"}
+	program.Env = append(program.Env, more...)
 	if text, err := program.CombinedOutput(); err != nil && ctx.Err() != nil {
 		t.Fatalf("%s did not end: %v\n%s", framework, err, text)
 	} else if info, missing := os.Stat(spans); missing != nil || info.Size() == 0 {
@@ -170,7 +210,9 @@ func run(t *testing.T, weir, python, framework, kind, script string) (out outcom
 		t.Fatalf("convert: %v", err)
 	}
 	out.calls = strings.Count(string(converted), `"kind":"tool.call"`)
-	out.live = verdicts(t, server, strings.Count(string(converted), "\n"))
+	if len(more) == 0 {
+		out.live = verdicts(t, server, strings.Count(string(converted), "\n"))
+	}
 	return out
 }
 

@@ -10,5 +10,5 @@ Instrumentor().instrument(tracer_provider=p)
 from langchain.agents import create_agent
 from langchain_openai import ChatOpenAI
 a = create_agent(ChatOpenAI(model=t.CASE, base_url=t.MODEL, api_key=t.KEY), tools=[t.lookup_order, t.refund], name="order_bot")
-a.invoke({"messages": [("user", t.QUESTION)]}, {"recursion_limit": 60})
+a.invoke({"messages": [("user", t.QUESTION)]}, {"recursion_limit": int(t.LIMIT or 60)})
 p.shutdown()

@@ -6,5 +6,5 @@ OpenAIAgentsInstrumentor().instrument(tracer_provider=p)
 from agents import Agent, OpenAIChatCompletionsModel, Runner, function_tool
 from openai import AsyncOpenAI
 m = OpenAIChatCompletionsModel(model=t.CASE, openai_client=AsyncOpenAI(base_url=t.MODEL, api_key=t.KEY))
-Runner.run_sync(Agent(name="order_bot", instructions="Answer.", model=m, tools=[function_tool(t.lookup_order), function_tool(t.refund)]), t.QUESTION, max_turns=20)
+Runner.run_sync(Agent(name="order_bot", instructions="Answer.", model=m, tools=[function_tool(t.lookup_order), function_tool(t.refund)]), t.QUESTION, max_turns=int(t.LIMIT or 20))
 p.shutdown()

@@ -1,6 +1,7 @@
 """What all runs share: where spans go, the tools, and the question.
 
 CASE is loop or honest, MODEL the URL of a scripted model that speaks chat completions,
+LIMIT the framework's own limit or nothing,
 OUT the file for spans as OTLP JSON, one export request a line, and
 OTEL_EXPORTER_OTLP_ENDPOINT a running weir."""
 import base64
@@ -16,6 +17,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 
 CASE, MODEL, KEY = os.environ["CASE"], os.environ["MODEL"], "sk-dummy"
+LIMIT = os.environ.get("LIMIT")  # of the framework itself, where one is tried
 QUESTION = "Where is order A-17?"
 
 
