@@ -89,10 +89,10 @@ func (r *reading) readAll(env *cli.Env, args []string, event func(*events.Event)
 				failed = bad(b)
 			}
 		},
-		Tick:     progress.At,
-		Broken:   func(err error) { r.leave(env, err) },
-		Whole:    near.at,
-		Misnamed: &near.Lookout,
+		Tick:   progress.At,
+		Broken: func(err error) { r.leave(env, err) },
+		Whole:  near.at,
+		Own:    near.Look,
 	}
 	err = rd.Read()
 	progress.Done()

@@ -165,7 +165,7 @@ func (f *ingestFlags) fromFiles(ctx context.Context, env *cli.Env, cluster *kafk
 	}
 	near := newMisspelled(env, false)
 	r := &logs.Reader{
-		Inputs: inputs, IgnoreArgs: ignore, Whole: near.at, Misnamed: &near.Lookout,
+		Inputs: inputs, IgnoreArgs: ignore, Whole: near.at, Own: near.Look,
 		Event: func(ev *events.Event) error {
 			if err := w.Event(ev); err != nil {
 				refuse(eventRefused(ev, err))

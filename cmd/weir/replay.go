@@ -404,7 +404,7 @@ func (r *replay) read(env *cli.Env, inputs []*logs.Input, by *reading) (time.Dur
 	}
 	near := newMisspelled(env, false)
 	rd := &logs.Reader{Inputs: inputs, Event: r.fold, Seen: func(in *logs.Input, ev *events.Event) { of[in].Coverage.Add(ev) },
-		IgnoreArgs: r.limits.IgnoredArgs, Whole: near.at, Misnamed: &near.Lookout, Silent: func(why adapter.Silence) { r.silent[why]++ },
+		IgnoreArgs: r.limits.IgnoredArgs, Whole: near.at, Own: near.Look, Silent: func(why adapter.Silence) { r.silent[why]++ },
 		Bad: r.bad.add, Broken: func(err error) { by.leave(env, err) }, Tick: progress.At}
 	err := rd.Read()
 	progress.Done()

@@ -265,7 +265,7 @@ func (a *App) newBackend() (backend, error) {
 		shared.Held = func(_ int64, ev *events.Event, _ string, v *events.Verdict) { a.answers.Hold(ev, v) }
 		return embedded.New(embedded.Options{Pump: shared, Store: a.store, Tick: a.o.Tick, Await: await(a.store.Journal(0).End), Settle: a.answers.Settle, CaughtUp: a.api.CaughtUp, Fail: a.Fail}), nil
 	}
-	shared.Misnamed = &a.misnamed
+	shared.Read = a.misnamed.Look
 	token, err := readSecret(cmp.Or(a.o.IntakeTokenFile, a.o.AdminTokenFile))
 	if err != nil {
 		return nil, err

@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 
-	"weir/cmd/internal/misnamed"
 	"weir/events"
 	"weir/events/adapter"
 	"weir/events/adapter/canonical"
@@ -63,9 +62,9 @@ type Reader struct {
 	// one, unless there is only one.
 	Broken func(error)
 
-	IgnoreArgs adapter.IgnoreArgs    // see adapter.Options
-	Silent     func(adapter.Silence) // see adapter.Options
-	Misnamed   *misnamed.Lookout     // looks at events of weir's own format; may be nil
+	IgnoreArgs adapter.IgnoreArgs                    // see adapter.Options
+	Silent     func(adapter.Silence)                 // see adapter.Options
+	Own        func(record []byte, ev *events.Event) // see adapter.Options
 
 	// Window is how many events are held back at least to put them in order; 0 is 131,072.
 	Window int
@@ -196,7 +195,7 @@ func (r *Reader) adapter(in *Input) adapter.Adapter {
 			return r.adapters[i]
 		}
 	}
-	a := in.Format.New(adapter.Options{IgnoreArgs: r.IgnoreArgs, Silent: r.Silent, Own: r.Misnamed.Look})
+	a := in.Format.New(adapter.Options{IgnoreArgs: r.IgnoreArgs, Silent: r.Silent, Own: r.Own})
 	r.adapters, r.names, r.last = append(r.adapters, a), append(r.names, in.Format.Name), append(r.last, in)
 	return a
 }

@@ -45,7 +45,9 @@ func (p *Pump) record(r *Record) {
 		p.refuse(r, err)
 		return
 	}
-	p.o.Misnamed.Look(r.Value, &p.event)
+	if p.o.Read != nil {
+		p.o.Read(r.Value, &p.event)
+	}
 	p.event.Appended = r.Appended
 	p.take(&p.event, r)
 }

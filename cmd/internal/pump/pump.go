@@ -13,7 +13,6 @@ import (
 
 	"weir/analyzer"
 	"weir/cmd/internal/clock"
-	"weir/cmd/internal/misnamed"
 	"weir/events"
 	"weir/sink/prom"
 	"weir/state"
@@ -148,13 +147,13 @@ type Options struct {
 	// backtests. Default: nobody.
 	Observe func(row analyzer.RuleID, value int64)
 
-	Misnamed        *misnamed.Lookout // looks at records that others wrote; default: nobody
-	Memory          int64             // budget of flows in memory, bytes; default 512 MiB
-	CheckpointEvery time.Duration     // least time between checkpoints, see due; default 2 s
-	Counts          *Counts           // default: its own
-	Metrics         *prom.Metrics     // told of what happens; default: nobody
-	Clock           clock.Clock       // default: the system's
-	Logger          *slog.Logger      // default: drops everything
+	Read            func(record []byte, ev *events.Event) // is told of each record that can be read; default: nobody
+	Memory          int64                                 // budget of flows in memory, bytes; default 512 MiB
+	CheckpointEvery time.Duration                         // least time between checkpoints, see due; default 2 s
+	Counts          *Counts                               // default: its own
+	Metrics         *prom.Metrics                         // told of what happens; default: nobody
+	Clock           clock.Clock                           // default: the system's
+	Logger          *slog.Logger                          // default: drops everything
 }
 
 // Defaults of Options.
