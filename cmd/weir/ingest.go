@@ -124,7 +124,7 @@ func (f *ingestFlags) fromTopic(ctx context.Context, env *cli.Env, cluster *kafk
 	}}
 	t := &ingest.Topic{
 		Cluster: cluster, Name: f.topic, Group: f.group, Events: f.brokers.topics.Events, Letters: f.brokers.topics.DeadLetters,
-		Decoder:  ingest.DecoderOptions{Format: f.reading.format.Value, IgnoreArgs: ignore, Misnamed: &near},
+		Decoder:  ingest.DecoderOptions{Format: f.reading.format.Value, IgnoreArgs: ignore, Own: near.Look},
 		UntilEnd: f.until.Value != "", Logger: env.ServerLog(), Now: env.Now,
 	}
 	err := t.Run(ctx)

@@ -166,7 +166,9 @@ func (t *delivery) check(in *lineReader) error {
 	if err := t.from.Admit(&t.event); err != nil {
 		return err
 	}
-	t.server.o.Misnamed.Look(in.line, &t.event)
+	if t.server.o.Own != nil {
+		t.server.o.Own(in.line, &t.event)
+	}
 	if t.server.trust.Weigh(t.from, &t.event) {
 		in.line = t.event.AppendJSON(nil)
 		if most := t.server.store.MaxValue(); len(in.line) > most {

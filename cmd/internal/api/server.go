@@ -18,7 +18,6 @@ import (
 	"weir/cmd/internal/gate"
 	"weir/cmd/internal/intake"
 	"weir/cmd/internal/limits"
-	"weir/cmd/internal/misnamed"
 	"weir/cmd/internal/pump"
 	"weir/cmd/internal/selftest"
 	"weir/events"
@@ -163,11 +162,11 @@ type Options struct {
 	Heartbeat     time.Duration // of streams that have nothing to say
 	Stuck         time.Duration // a pump that has not turned for so long is not healthy
 
-	Budget   *budget.Budget // of what is taken in at one time
-	Counts   *pump.Counts
-	Misnamed *misnamed.Lookout // looks at events; nil where that is done when they are folded
-	Clock    clock.Clock
-	Logger   *slog.Logger
+	Budget *budget.Budget // of what is taken in at one time
+	Counts *pump.Counts
+	Own    func(record []byte, ev *events.Event) // is told of each event that is taken in; may be nil
+	Clock  clock.Clock
+	Logger *slog.Logger
 }
 
 // Parts are what requests are answered from: what a program has opened before it listens.

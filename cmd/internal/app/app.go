@@ -126,7 +126,7 @@ func (a *App) newServer() (*api.Server, error) {
 		AnswerTimeout: a.o.AnswerTimeout, Heartbeat: a.o.Heartbeat, Stuck: a.o.Stuck,
 		Budget: a.budget, Counts: &a.counts, Clock: a.clock, Logger: a.logger}
 	if a.o.Kafka == nil { // on Kafka others write to the log, too: names are looked at where it is folded
-		o.Misnamed = &a.misnamed
+		o.Own = a.misnamed.Look
 	}
 	var adminErr, intakeErr error
 	if o.AdminToken, adminErr = readSecret(a.o.AdminTokenFile); adminErr != nil {
@@ -169,7 +169,7 @@ func (a *App) Start(ctx context.Context) (err error) {
 	}
 	a.letters = &intake.DeadLetters{Counts: &a.counts, Clock: a.clock, Logger: a.logger}
 	if a.reading, err = intake.Open(intake.Options{Follow: a.o.Follow, StateDir: a.o.StateDir, Log: a.backend, Store: a.store, DeadLetters: a.letters, Trust: a.trust,
-		Counts: &a.counts, Misnamed: &a.misnamed, Clock: a.clock, Logger: a.logger, Limits: a.inForce, Fail: a.Fail}); err != nil {
+		Counts: &a.counts, Own: a.misnamed.Look, Clock: a.clock, Logger: a.logger, Limits: a.inForce, Fail: a.Fail}); err != nil {
 		return err
 	}
 	if err := a.api.Listen(); err != nil {

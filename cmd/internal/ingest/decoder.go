@@ -13,7 +13,6 @@ import (
 	"errors"
 	"fmt"
 
-	"weir/cmd/internal/misnamed"
 	"weir/events"
 	"weir/events/adapter"
 	"weir/events/adapter/canonical"
@@ -23,9 +22,9 @@ import (
 
 // DecoderOptions are how records are decoded. The zero value is good.
 type DecoderOptions struct {
-	Format     string             // name of the format of all records; "" tells it by the content of each
-	IgnoreArgs adapter.IgnoreArgs // see adapter.Options
-	Misnamed   *misnamed.Lookout  // looks at events of weir's own format; may be nil
+	Format     string                                // name of the format of all records; "" tells it by the content of each
+	IgnoreArgs adapter.IgnoreArgs                    // see adapter.Options
+	Own        func(record []byte, ev *events.Event) // see adapter.Options
 	// Told is called when records of another format or wrapping than before have come;
 	// may be nil.
 	Told func(format, wrapping string)
@@ -71,7 +70,7 @@ func NewDecoder(o DecoderOptions) (*Decoder, error) {
 func (d *Decoder) use(format adapter.Format) *reading {
 	r, ok := d.known[format.Name]
 	if !ok {
-		r = &reading{format: format, adapter: format.New(adapter.Options{IgnoreArgs: d.o.IgnoreArgs, Own: d.o.Misnamed.Look})}
+		r = &reading{format: format, adapter: format.New(adapter.Options{IgnoreArgs: d.o.IgnoreArgs, Own: d.o.Own})}
 		r.keeper, _ = r.adapter.(adapter.Keeper)
 		d.known[format.Name] = r
 	}

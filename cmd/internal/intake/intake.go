@@ -9,9 +9,9 @@ import (
 	"weir/analyzer"
 	"weir/cmd/internal/clock"
 	"weir/cmd/internal/gate"
-	"weir/cmd/internal/misnamed"
 	"weir/cmd/internal/phase"
 	"weir/cmd/internal/pump"
+	"weir/events"
 	"weir/events/adapter"
 	"weir/events/adapter/registry"
 	"weir/events/jsonl"
@@ -48,7 +48,7 @@ type Options struct {
 	DeadLetters *DeadLetters
 	Trust       gate.Trust // who is believed that a user has spoken
 	Counts      *pump.Counts
-	Misnamed    *misnamed.Lookout // may be nil
+	Own         func(record []byte, ev *events.Event) // see adapter.Options
 	Clock       clock.Clock
 	Logger      *slog.Logger
 
@@ -134,6 +134,6 @@ func (in *Intake) adapter(format adapter.Format) adapter.Adapter {
 	return format.New(adapter.Options{
 		IgnoreArgs: func(tool string) []string { return in.o.Limits().IgnoredArgs(tool) },
 		Silent:     in.o.Counts.Silent,
-		Own:        in.o.Misnamed.Look,
+		Own:        in.o.Own,
 	})
 }
