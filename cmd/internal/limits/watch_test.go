@@ -10,6 +10,7 @@ import (
 
 	"weir/analyzer"
 	"weir/cmd/internal/clock"
+	"weir/cmd/internal/filewatch"
 )
 
 // TestWatchIsTold changes the file in the ways in which files of limits are changed. Nobody looks
@@ -53,7 +54,7 @@ func TestWatchIsTold(t *testing.T) {
 				}
 				done = true
 			case <-fake.Asked():
-				fake.Advance(settle)
+				fake.Advance(filewatch.Settle)
 			}
 		}
 		cancel()
