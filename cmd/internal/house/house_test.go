@@ -65,12 +65,12 @@ var laws = []law{
 	{folder: "sink/prom/guardprom", may: []string{"weir/sink/guard", "github.com/prometheus/client_golang"}},
 	// The hook of an agent starts with each use of a tool: what it imports is waited for.
 	{folder: "cmd/internal/hook", may: []string{"weir/events/adapter", "weir/sink/check"}, not: []string{"weir/sink/check/gateways"}},
-	{folder: "cmd/weir-hook", may: []string{"weir/cmd/internal/hook"}},
+	{folder: "cmd/weir-hook", may: []string{"weir/cmd/internal/certificates", "weir/cmd/internal/hook"}},
 	{folder: "cmd/internal/hooksettings", may: []string{"github.com/tailscale/hujson"}, not: []string{"net", "os"}},
 	{folder: "sink/inspect", may: []string{"weir/events", "weir/analyzer"}, not: []string{"os", "net/rpc"}},
 	{folder: "sink/inspect/browser", may: []string{"weir/", "github.com/chromedp"}},
 	{folder: "sink/check", may: []string{"weir/events", "weir/analyzer", "google.golang.org/protobuf/encoding/protowire"}},
-	{folder: "cmd/internal/api", may: []string{"weir/events", "weir/analyzer", "weir/state", "weir/sink/check", "weir/sink/inspect", "weir/sink/prom", "weir/sink/sign", "weir/cmd/internal/admission", "weir/cmd/internal/ask", "weir/cmd/internal/backtest", "weir/cmd/internal/logs",
+	{folder: "cmd/internal/api", may: []string{"weir/events", "weir/analyzer", "weir/state", "weir/sink/check", "weir/sink/inspect", "weir/sink/prom", "weir/sink/sign", "weir/cmd/internal/access", "weir/cmd/internal/admission", "weir/cmd/internal/ask", "weir/cmd/internal/backtest", "weir/cmd/internal/certificates", "weir/cmd/internal/logs",
 		"weir/cmd/internal/budget", "weir/cmd/internal/clock", "weir/cmd/internal/gate", "weir/cmd/internal/intake", "weir/cmd/internal/limits", "weir/cmd/internal/problem", "weir/cmd/internal/pump",
 		"weir/cmd/internal/selftest", "github.com/cespare/xxhash/v2"}, not: []string{"os", "weir/events/kafka"}},
 	{folder: "cmd/internal/ask", may: []string{"weir/events", "weir/analyzer", "weir/state", "weir/sink/check", "weir/sink/guard", "weir/cmd/internal/clock", "github.com/cespare/xxhash/v2"}, not: []string{"os", "weir/events/kafka"}},
@@ -82,7 +82,7 @@ var laws = []law{
 	{folder: "cmd/internal/intake", may: []string{"weir/events", "weir/analyzer", "weir/state", "weir/cmd/internal/clock", "weir/cmd/internal/gate", "weir/cmd/internal/intake/spool", "weir/cmd/internal/phase",
 		"weir/cmd/internal/problem", "weir/cmd/internal/pump", "weir/cmd/internal/retry"}, not: []string{"weir/events/kafka"}},
 	{folder: "cmd/internal/intake/spool", may: []string{"weir/state/mark"}, not: []string{"net"}},
-	{folder: "cmd/internal/limits", may: []string{"weir/events", "weir/analyzer", "weir/state", "weir/cmd/internal/clock", "github.com/fsnotify/fsnotify"}, not: []string{"net", "weir/events/kafka"}},
+	{folder: "cmd/internal/limits", may: []string{"weir/events", "weir/analyzer", "weir/state", "weir/cmd/internal/clock", "weir/cmd/internal/filewatch"}, not: []string{"net", "weir/events/kafka"}},
 	{folder: "cmd/internal/forwarder", may: []string{"weir/state", "weir/sink/jsonl", "weir/sink/webhook", "weir/cmd/internal/clock", "weir/cmd/internal/retry", "weir/cmd/internal/selftest", "github.com/cespare/xxhash/v2"}, not: []string{"net", "os"}},
 	{folder: "cmd/internal/pump", may: append([]string{"weir/analyzer", "weir/events/fingerprint", "weir/state", "weir/sink/prom", "weir/cmd/internal/clock", "weir/cmd/internal/selftest"}, fold...),
 		not: []string{"net", "os", "weir/events/kafka"}},
@@ -96,6 +96,9 @@ var laws = []law{
 	{folder: "cmd", may: []string{"weir/", "go.yaml.in/yaml/v4", "github.com/cespare/xxhash/v2", "github.com/segmentio/kafka-go", "github.com/spf13", "golang.org/x/term"}},
 	{folder: "cmd/internal/app/budget", may: []string{"golang.org/x/sync/semaphore"}},
 	{folder: "cmd/internal/admission"},
+	{folder: "cmd/internal/access", may: []string{"weir/analyzer/strictyaml", "weir/analyzer/spelling", "go.yaml.in/yaml/v4"}},
+	{folder: "cmd/internal/certificates"},
+	{folder: "cmd/internal/filewatch", may: []string{"weir/cmd/internal/clock", "github.com/fsnotify/fsnotify"}, not: []string{"net"}},
 }
 
 func lawFor(folder string) (law, bool) {

@@ -1,0 +1,178 @@
+package access
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// Stages of an order, as the audit log has them. One that has no answer after it was under
+// way when weir ended: what became of it stands in the log of events.
+const (
+	Asked    = "asked"    // and is about to be carried out
+	Answered = "answered" // with a status
+	Refused  = "refused"  // before anything of it was looked at
+)
+
+// Record is a line of the audit log.
+type Record struct {
+	Time      time.Time `json:"time"`
+	Stage     string    `json:"stage"`
+	ID        string    `json:"id,omitempty"` // what is asked and what is answered have the same
+	Principal string    `json:"principal"`    // "" is nobody who is known
+	By        string    `json:"by,omitempty"` // in whose name
+	Peer      string    `json:"peer"`
+	Method    string    `json:"method,omitempty"`
+	Path      string    `json:"path,omitempty"`
+	Kind      string    `json:"kind,omitempty"` // of the event
+	Event     string    `json:"event,omitempty"`
+	Flow      string    `json:"flow,omitempty"`
+	Reason    string    `json:"reason,omitempty"`
+	Status    int       `json:"status,omitempty"`
+	Detail    string    `json:"detail,omitempty"`
+	// LeftOut is how many refusals were left out before this one.
+	LeftOut int `json:"left_out,omitempty"`
+}
+
+// refusals is how many refusals of one principal, or of all together who are not known, are
+// told in a second: nobody must be able to fill the disk by what is refused.
+const refusals = 5
+
+// longestText is how many bytes of a text are told.
+const longestText = 512
+
+// Audit is the file in which orders of persons are told, one JSON object a line, each
+// synced before the order is carried out. It may be rotated: rename it and call Reopen.
+type Audit struct {
+	path string
+
+	mu      sync.Mutex
+	file    *os.File
+	second  int64          // of the last refusals
+	told    map[string]int // by principal, in that second
+	leftOut int
+}
+
+// OpenAudit opens the file for appending, and makes one when there is none. Half a line at
+// its end, of a process that was killed, is ended.
+func OpenAudit(path string) (*Audit, error) {
+	a := &Audit{path: path}
+	return a, a.open()
+}
+
+func (a *Audit) open() error {
+	f, err := os.OpenFile(a.path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return fmt.Errorf("audit log: %w", err)
+	}
+	if st, err := f.Stat(); err == nil && st.Mode().IsRegular() && st.Size() > 0 {
+		last := make([]byte, 1)
+		if _, err := f.ReadAt(last, st.Size()-1); err == nil && last[0] != '\n' {
+			if _, err := f.Write([]byte("\n")); err != nil {
+				return errors.Join(fmt.Errorf("audit log: %w", err), f.Close())
+			}
+		}
+	}
+	a.file = f
+	return nil
+}
+
+// Write tells of orders and returns when that is on disk. A nil Audit tells nothing.
+func (a *Audit) Write(records ...Record) error {
+	if a == nil || len(records) == 0 {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var out []byte
+	before := a.leftOut
+	for _, r := range records {
+		if r.Stage == Refused && !a.tells(&r) {
+			continue
+		}
+		r.LeftOut, a.leftOut = a.leftOut, 0
+		for _, text := range []*string{&r.By, &r.Peer, &r.Method, &r.Path, &r.Kind, &r.Event, &r.Flow, &r.Reason, &r.Detail} {
+			if len(*text) > longestText {
+				*text = (*text)[:longestText] + "..."
+			}
+		}
+		line, err := json.Marshal(r)
+		if err != nil {
+			return fmt.Errorf("audit log: %w", err)
+		}
+		out = append(append(out, plain(line)...), '\n')
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	if _, err := a.file.Write(out); err != nil {
+		a.leftOut = max(before, a.leftOut)
+		return fmt.Errorf("audit log: %w", err)
+	}
+	if st, err := a.file.Stat(); err == nil && !st.Mode().IsRegular() {
+		return nil // a pipe or a terminal is not synced
+	}
+	if err := a.file.Sync(); err != nil {
+		return fmt.Errorf("audit log: %w", err)
+	}
+	return nil
+}
+
+// tells reports whether a refusal is told, and counts it if it is not.
+func (a *Audit) tells(r *Record) bool {
+	if second := r.Time.Unix(); second != a.second {
+		a.second, a.told = second, make(map[string]int)
+	}
+	if a.told[r.Principal]++; a.told[r.Principal] > refusals {
+		a.leftOut++
+		return false
+	}
+	return true
+}
+
+// plain writes what is not ASCII as JSON escapes it: a terminal shows the file, too.
+func plain(line []byte) []byte {
+	var out bytes.Buffer
+	for len(line) > 0 {
+		c, n := utf8.DecodeRune(line)
+		line = line[n:]
+		switch {
+		case c < 0x7f:
+			out.WriteByte(byte(c))
+		case c > 0xffff:
+			one, two := utf16.EncodeRune(c)
+			fmt.Fprintf(&out, `\u%04x\u%04x`, one, two)
+		default:
+			fmt.Fprintf(&out, `\u%04x`, c)
+		}
+	}
+	return out.Bytes()
+}
+
+// Reopen opens the path anew, after the file was renamed.
+func (a *Audit) Reopen() error {
+	if a == nil {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	old := a.file
+	if err := a.open(); err != nil {
+		return fmt.Errorf("%w; the old file stays in use", err)
+	}
+	return old.Close()
+}
+
+// Close closes the file.
+func (a *Audit) Close() error {
+	if a == nil || a.file == nil {
+		return nil
+	}
+	return a.file.Close()
+}

@@ -1,0 +1,58 @@
+package access
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Roles is a set of things that somebody may do.
+type Roles uint8
+
+// The roles.
+const (
+	Ingest  Roles = 1 << iota // send events, spans, runs, notes
+	Ask                       // ask whether calls may be made, and follow the orders that answer it
+	Observe                   // read flows, verdicts, limits, agents, dead letters; try limits on logs
+	Operate                   // stop, release, grant, override, rescue; be believed about users
+	Admin                     // have what people edit read again
+
+	// Everything is what the admin token opens, Client what the intake token does.
+	Everything = Ingest | Ask | Observe | Operate | Admin
+	Client     = Ingest | Ask | Observe
+)
+
+// roleNames are in the order of the bits. Who operates sees what is operated, and an
+// administrator may do everything.
+var roleNames = [...]struct {
+	name  string
+	gives Roles
+}{{"ingest", Ingest}, {"ask", Ask}, {"observe", Observe}, {"operate", Operate | Observe}, {"admin", Everything}}
+
+// RoleWords lists the roles as files have them.
+func RoleWords() string {
+	words := make([]string, len(roleNames))
+	for i, r := range roleNames {
+		words[i] = r.name
+	}
+	return strings.Join(words, ", ")
+}
+
+// String lists the roles, with "or" between them, as whoever lacks them is told.
+func (r Roles) String() string {
+	var words []string
+	for i, known := range roleNames {
+		if r&(1<<i) != 0 {
+			words = append(words, known.name)
+		}
+	}
+	return strings.Join(words, " or ")
+}
+
+func parseRole(word string) (Roles, error) {
+	for _, known := range roleNames {
+		if word == known.name {
+			return known.gives, nil
+		}
+	}
+	return 0, fmt.Errorf("there is no role %q; want some of %s", word, RoleWords())
+}

@@ -1,0 +1,126 @@
+// Package certificates keeps what a program shows and trusts by TLS, and takes other files
+// in their place without a restart: connections that begin after Load see the new ones, and
+// what is refused leaves the old ones in use.
+package certificates
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"sync/atomic"
+)
+
+// Files are where certificates stand, as PEM.
+type Files struct {
+	Certificate string // of the server, and what may stand between it and its authority
+	Key         string
+	// ClientAuthorities sign the certificates of clients and of other members; "" asks
+	// clients for none, and trusts other members by the system's authorities.
+	ClientAuthorities string
+}
+
+// Given reports whether there is to be TLS.
+func (f *Files) Given() bool { return f.Certificate != "" || f.Key != "" || f.ClientAuthorities != "" }
+
+// Source is certificates that may change. Make it with Open; nil is that of a server in the
+// clear. Any goroutine may use it.
+type Source struct {
+	files Files
+	now   atomic.Pointer[pair]
+}
+
+type pair struct {
+	certificate tls.Certificate
+	authorities *x509.CertPool // nil: none
+}
+
+// Open reads the files; without any it returns nil.
+func Open(f Files) (*Source, error) {
+	if !f.Given() {
+		return nil, nil
+	}
+	if f.Certificate == "" || f.Key == "" {
+		return nil, errors.New("TLS needs a certificate and its key: give both tls-cert-file and tls-key-file")
+	}
+	s := &Source{files: f}
+	return s, s.Load()
+}
+
+// Load reads the files again.
+func (s *Source) Load() error {
+	if s == nil {
+		return nil
+	}
+	certificate, err := tls.LoadX509KeyPair(s.files.Certificate, s.files.Key)
+	if err != nil {
+		return fmt.Errorf("certificate of the server: %w", err)
+	}
+	next := &pair{certificate: certificate}
+	if path := s.files.ClientAuthorities; path != "" {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return fmt.Errorf("authorities of clients: %w", err)
+		}
+		if next.authorities = x509.NewCertPool(); !next.authorities.AppendCertsFromPEM(text) {
+			return fmt.Errorf("authorities of clients: %s holds no certificate as PEM", path)
+		}
+	}
+	s.now.Store(next)
+	return nil
+}
+
+// Paths are the files that Load reads.
+func (s *Source) Paths() (list []string) {
+	if s == nil {
+		return nil
+	}
+	for _, path := range []string{s.files.Certificate, s.files.Key, s.files.ClientAuthorities} {
+		if path != "" {
+			list = append(list, path)
+		}
+	}
+	return list
+}
+
+// AsksClients reports whether certificates of clients are verified.
+func (s *Source) AsksClients() bool { return s != nil && s.files.ClientAuthorities != "" }
+
+// Server returns the settings of a listener that speaks the protocols, such as h2. Where
+// certificates of clients are verified, mustShow refuses who shows none. Sessions are not
+// resumed, because one of before would outlive the authority that was taken out.
+func (s *Source) Server(mustShow bool, protocols ...string) *tls.Config {
+	c := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: protocols}
+	c.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		now := s.now.Load()
+		c := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: protocols, SessionTicketsDisabled: true, Certificates: []tls.Certificate{now.certificate}}
+		switch {
+		case now.authorities == nil:
+		case mustShow:
+			c.ClientCAs, c.ClientAuth = now.authorities, tls.RequireAndVerifyClientCert
+		default:
+			c.ClientCAs, c.ClientAuth = now.authorities, tls.VerifyClientCertIfGiven
+		}
+		return c, nil
+	}
+	return c
+}
+
+// Transport returns what other members are asked by: they are trusted by the authorities,
+// and shown the server's own certificate. A nil Source asks like any client.
+func (s *Source) Transport() *http.Transport {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	if s == nil {
+		return t
+	}
+	t.DialTLSContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		now := s.now.Load()
+		d := tls.Dialer{Config: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: now.authorities, Certificates: []tls.Certificate{now.certificate}}}
+		return d.DialContext(ctx, network, address)
+	}
+	return t
+}
