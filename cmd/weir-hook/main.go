@@ -14,6 +14,7 @@ import (
 	"runtime/debug"
 	"strings"
 
+	"weir/cmd/internal/certificates"
 	"weir/cmd/internal/hook"
 )
 
@@ -21,6 +22,9 @@ func main() {
 	debug.SetGCPercent(-1) // it is over before there is anything to collect
 	server := flag.String("server", "", "ask the weir that runs at this `URL` (WEIR_SERVER, else "+hook.DefaultServer+")")
 	tokenFile := flag.String("token-file", "", "`FILE` with the token that it wants (WEIR_TOKEN_FILE)")
+	caFile := flag.String("ca-file", "", "trust its certificate by the authorities in this `FILE` (WEIR_CA_FILE, else the system's)")
+	certFile := flag.String("cert-file", "", "show the certificate in this `FILE` (WEIR_CERT_FILE)")
+	keyFile := flag.String("key-file", "", "`FILE` with the key of that certificate (WEIR_KEY_FILE)")
 	closed := flag.Bool("closed", false, "refuse the use of tools when weir does not answer")
 	// Coding agents take the code 2, with which flag ends by itself, for a refusal.
 	flag.CommandLine.Init("weir-hook", flag.ContinueOnError)
@@ -41,6 +45,12 @@ func main() {
 			_, _ = fmt.Fprintln(os.Stderr, "weir-hook:", err)
 		}
 		s.Token = strings.TrimSpace(string(token))
+	}
+	trust := certificates.Client{Authorities: cmp.Or(*caFile, os.Getenv("WEIR_CA_FILE")), Certificate: cmp.Or(*certFile, os.Getenv("WEIR_CERT_FILE")), Key: cmp.Or(*keyFile, os.Getenv("WEIR_KEY_FILE"))}
+	if transport, err := trust.Transport(); err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, "weir-hook:", err) // who is not trusted is one who does not answer
+	} else {
+		s.Transport = transport
 	}
 	code, err := hook.Run(context.Background(), s, os.Stdin, os.Stdout, os.Stderr)
 	if err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,6 +19,7 @@ import (
 
 	"weir/analyzer"
 	"weir/cmd/internal/app"
+	"weir/cmd/internal/certificates"
 	"weir/cmd/internal/cli"
 	"weir/cmd/internal/pump"
 	"weir/events"
@@ -27,15 +29,21 @@ import (
 const (
 	serverVariable = "WEIR_SERVER"
 	tokenVariable  = "WEIR_TOKEN_FILE"
+	caVariable     = "WEIR_CA_FILE"
+	certVariable   = "WEIR_CERT_FILE"
+	keyVariable    = "WEIR_KEY_FILE"
 )
 
 // serverFlags say which running weir to ask.
-type serverFlags struct{ url, tokenFile *string }
+type serverFlags struct{ url, tokenFile, caFile, certFile, keyFile *string }
 
 func newServerFlags(fs *pflag.FlagSet) *serverFlags {
 	return &serverFlags{
 		url:       fs.String("server", "", "ask the weir that runs at this `URL` ("+serverVariable+", else "+urlOf(app.DefaultListen)+")"),
 		tokenFile: fs.String("token-file", "", "`FILE` with the token that it wants ("+tokenVariable+")"),
+		caFile:    fs.String("ca-file", "", "trust its certificate by the authorities in this `FILE` ("+caVariable+", else the system's)"),
+		certFile:  fs.String("cert-file", "", "show the certificate in this `FILE` ("+certVariable+")"),
+		keyFile:   fs.String("key-file", "", "`FILE` with the key of that certificate ("+keyVariable+")"),
 	}
 }
 
@@ -58,10 +66,13 @@ func (s *serverFlags) client(env *cli.Env) (*client, error) {
 	if u, err := url.Parse(c.base); err != nil || u.Host == "" {
 		return nil, cli.Usage("--server %s is no URL", c.base).Advise("for example --server %s", urlOf(app.DefaultListen))
 	}
-	file := *s.tokenFile
-	if file == "" {
-		file = env.Getenv(tokenVariable)
+	trust := certificates.Client{Authorities: cmp.Or(*s.caFile, env.Getenv(caVariable)), Certificate: cmp.Or(*s.certFile, env.Getenv(certVariable)), Key: cmp.Or(*s.keyFile, env.Getenv(keyVariable))}
+	transport, err := trust.Transport()
+	if err != nil {
+		return nil, err
 	}
+	c.http.Transport = transport
+	file := cmp.Or(*s.tokenFile, env.Getenv(tokenVariable))
 	if file != "" {
 		b, err := os.ReadFile(file)
 		if err != nil {

@@ -37,6 +37,8 @@ type Server struct {
 	URL    string // without a slash at the end
 	Token  string // empty for none
 	Closed bool   // refuse the use of tools when weir does not answer
+
+	Transport http.RoundTripper // nil: the usual one
 }
 
 // Run reads the question of one hook, answers it, and returns the exit code. Only an answer
@@ -128,7 +130,7 @@ func (s Server) ask(ctx context.Context, body []byte) (answer check.HookAnswer, 
 	if s.Token != "" {
 		r.Header.Set("Authorization", "Bearer "+s.Token)
 	}
-	resp, err := http.DefaultClient.Do(r)
+	resp, err := (&http.Client{Transport: s.Transport}).Do(r)
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return answer, fmt.Errorf("no weir answers at %s", s.URL)

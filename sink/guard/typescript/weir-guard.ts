@@ -71,6 +71,9 @@ export interface Options {
   askTimeout?: number;
   /** Milliseconds that connect waits for the orders that stand. */
   connectTimeout?: number;
+  /** Sends requests instead of the global fetch: to trust an authority of one's own or to show
+   * a certificate, that of undici with an Agent whose connect has ca, cert and key. */
+  fetch?: (url: string, init: RequestInit) => Promise<Response>;
   /** How many flows the local limiter counts at one time. */
   mostFlows?: number;
   /** How many orders are held at one time; more are counted as leftOut. Default 200,000. */
@@ -767,7 +770,7 @@ export class Guard {
   private fetch(method: string, path: string, headers: Record<string, string>, body: string | undefined, signal: AbortSignal): Promise<Response> {
     if (this.o.token) headers["authorization"] = "Bearer " + this.o.token;
     // Orders come from weir, and from nowhere else.
-    return fetch(this.url + path, { method, headers, body, signal, cache: "no-store", redirect: "manual" });
+    return (this.o.fetch ?? fetch)(this.url + path, { method, headers, body, signal, cache: "no-store", redirect: "manual" });
   }
 
   /** Sends a request and returns what is answered, all of it within a time and a length. */

@@ -27,6 +27,7 @@ import random
 import re
 import secrets
 import socket
+import ssl
 import threading
 import time
 import urllib.parse
@@ -226,6 +227,7 @@ class Guard:
         keys: Optional[Mapping[str, str]] = None,
         connect: bool = True,
         connect_timeout: float = 2.0,
+        tls: Optional[ssl.SSLContext] = None,
     ) -> None:
         """Follows weir. It waits for the orders that stand, for connect_timeout seconds at
         most, and no longer than it takes to see that weir is away: without them calls are
@@ -233,12 +235,15 @@ class Guard:
 
         With keys, by their ids, orders that weir did not sign by one of them are ignored
         and counted, and so are replays; read_keys reads the file that weir has. More than
-        most_orders orders are counted as left_out."""
+        most_orders orders are counted as left_out.
+
+        With an https URL, tls says whom to trust and what to show: ssl.create_default_context(
+        cafile=...) and its load_cert_chain. By default it is what the system trusts."""
         at = urllib.parse.urlsplit(url)
         if at.scheme not in ("http", "https") or not at.hostname:
             raise ValueError(f"{url!r} is no address of weir; want for example http://127.0.0.1:8080")
         self.counts = Counts()
-        self._at, self._token = at, token
+        self._at, self._token, self._tls = at, token, tls
         self._fail_closed, self._bounds, self._quiet = fail_closed, bounds, quiet
         self._name = name or "guard/" + secrets.token_hex(5)
         self._stale_after, self._ask_timeout, self._most_flows = stale_after, ask_timeout, most_flows
@@ -727,8 +732,11 @@ class Guard:
         return _telling(Decision("allow", "weir", flow=call.flow), v)
 
     def _connection(self, until: _Deadline) -> Any:
-        kind = _BoundedHTTPS if self._at.scheme == "https" else _BoundedHTTP
-        conn = kind(self._at.hostname or "", self._at.port, timeout=until.left())
+        conn: Any
+        if self._at.scheme == "https":
+            conn = _BoundedHTTPS(self._at.hostname or "", self._at.port, timeout=until.left(), context=self._tls)
+        else:
+            conn = _BoundedHTTP(self._at.hostname or "", self._at.port, timeout=until.left())
         conn.until = until
         return conn
 
