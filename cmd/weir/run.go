@@ -92,8 +92,13 @@ func newRunFlags(fs *pflag.FlagSet) *runFlags {
 	r.hosts = cli.NewList(fs, "host", "a `NAME` that clients call this machine by, beside localhost; may be given many times")
 	fs.StringVar(&r.o.StateDir, "state", defaultState, "keep journal and state in this `DIR`")
 	fs.BoolVar(&r.inMemory, "in-memory", false, "keep everything in memory: nothing is left when weir ends")
-	fs.StringVar(&r.o.AdminTokenFile, "admin-token-file", "", "`FILE` with the token for what changes something; without it nobody may")
+	fs.StringVar(&r.o.AdminTokenFile, "admin-token-file", "", "`FILE` with the token for what changes something; without it nobody may; a second line holds another one while it is exchanged")
 	fs.StringVar(&r.o.IntakeTokenFile, "intake-token-file", "", "`FILE` with the token for everything else; without it only this machine may")
+	fs.StringVar(&r.o.AccessFile, "access-file", "", "`FILE` that names who may do what, with roles, flows, sources and rates; with it everybody needs a token or a certificate, also on this machine; read again when it changes")
+	fs.StringVar(&r.o.AuditFile, "audit-file", "", "tell orders of persons, refused ones too, in this `FILE`; by default audit.jsonl in the folder of --state")
+	fs.StringVar(&r.o.TLS.Certificate, "tls-cert-file", "", "speak TLS on every port: `FILE` with the certificate, read again when it changes")
+	fs.StringVar(&r.o.TLS.Key, "tls-key-file", "", "`FILE` with the key of that certificate")
+	fs.StringVar(&r.o.TLS.ClientAuthorities, "tls-client-ca-file", "", "let clients in by certificates of the authorities in this `FILE`; other members of --brokers are trusted by them, too")
 	fs.StringVar(&r.o.TrustUsers, "trust-users", gate.DefaultTrust, "believe these `SOURCES` that a user has spoken, which lifts a stop: some of "+gate.TrustWords()+"; from others that is a claim that lifts nothing; the admin token is always believed, and so is who may write to the topic of --brokers")
 	r.follow = cli.NewList(fs, "follow", "read events from this `[FORMAT=]FILE` while it grows, or from all files of a folder or of a pattern such as 'logs/*.jsonl', - for standard input; map@MAPPING=FILE reads it by the mapping in a file; may be given many times")
 	fs.StringVar(&r.o.VerdictFile, "verdict-file", "", "append verdicts to this `FILE` too")
@@ -213,7 +218,7 @@ func serve(ctx context.Context, env *cli.Env, o app.Options) error {
 		o.Logger.Warn("systemd does not know that weir runs", "error", err)
 	}
 	if env.ErrTerminal {
-		env.Notice("weir listens on http://%s, Ctrl-C ends it", a.Addr())
+		env.Notice("weir listens on %s://%s, Ctrl-C ends it", a.Scheme(), a.Addr())
 	}
 	for ended := false; !ended; {
 		select {

@@ -125,14 +125,19 @@ func (a *Server) serveRescue(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if asked.Admin {
-		if e := a.tokens.check(r, admin); e != nil {
-			return e
-		}
-	}
 	ev := events.Event{Kind: events.RescueRequest, From: events.Party{Agent: by}, To: events.Party{Agent: r.PathValue("id")},
 		Rescue: &events.Rescue{Reason: asked.Reason, Admin: asked.Admin}}
-	return a.tell(w, r, &ev, true)
+	if !asked.Admin {
+		return a.tell(w, r, &ev, true)
+	}
+	if who, e := a.door.admit(r, operator); e != nil {
+		a.refusedOrder(r, who, e)
+		return e
+	}
+	return a.audited(w, r, func(w http.ResponseWriter, r *http.Request) error {
+		visitOf(r.Context()).tell(&ev)
+		return a.tell(w, r, &ev, true)
+	})
 }
 
 // tell puts an event about an agent, which belongs to no flow, into the log and answers:

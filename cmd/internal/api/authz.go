@@ -1,6 +1,8 @@
 package api
 
 import (
+	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -8,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	"weir/cmd/internal/access"
 	"weir/cmd/internal/admission"
 	"weir/cmd/internal/problem"
 	"weir/sink/check"
@@ -21,7 +24,7 @@ func (a *Server) gatewayRoutes() []route {
 	}
 	authz := check.NewAuthz(a.timedAsk(prom.RouteAuthz), a.writeError, a.clock.Now)
 	return []route{
-		{"", check.AuthzPath + "{gateway}", sender, limited(a.o.Requests*checksPerRequest, func(w http.ResponseWriter, r *http.Request) error {
+		{"", check.AuthzPath + "{gateway}", asker, limited(a.o.Requests*checksPerRequest, func(w http.ResponseWriter, r *http.Request) error {
 			// Here a GET counts a call, which pages of other origins may send otherwise.
 			if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
 				return &problem.Error{Status: http.StatusForbidden, Detail: "a page of another origin may not send this; a gateway whose clients are such pages has to show a token"}
@@ -39,10 +42,19 @@ func (a *Server) fromGateways(next http.Handler) http.Handler {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		isAdmin, isIntake := a.tokens.has(r.Header.Get(check.TokenHeader))
-		r, _ = check.FromGateway(r, isAdmin || isIntake)
+		r, _ = check.FromGateway(r, a.isGateway(r))
 		next.ServeHTTP(w, r)
 	})
+}
+
+// isGateway reports whether a request shows that it comes from a gateway: by the token or
+// the certificate of somebody who may ask. Its other credentials are its client's.
+func (a *Server) isGateway(r *http.Request) bool {
+	p := a.door.keeper.ByToken(r.Header.Get(check.TokenHeader))
+	if p == nil {
+		p = a.door.keeper.ByCertificate(r)
+	}
+	return p != nil && p.May(access.Ask)
 }
 
 // gatewayPort is the listener for Envoy's external authorization over gRPC.
@@ -65,24 +77,32 @@ func (a *Server) listenForGateways() error {
 	if a.o.AuthzGRPC == "" {
 		return nil
 	}
-	keys := a.tokens
-	var err error
-	if keys.loopback, err = loopback(a.o.AuthzGRPC); err != nil {
+	at, err := newDoor(a.door.keeper, a.o.AuthzGRPC, " for gateways")
+	if err != nil {
 		return err
-	}
-	if !keys.loopback && !keys.hasAdmin && !keys.hasIntake {
-		return fmt.Errorf("listen on %s for gateways: other machines reach this address, and no token keeps them out; "+
-			"give an intake token file, or listen on 127.0.0.1", a.o.AuthzGRPC)
 	}
 	if a.gateways.listener, err = net.Listen("tcp", a.o.AuthzGRPC); err != nil {
 		return fmt.Errorf("listen on %s for gateways: %w; choose another address", a.o.AuthzGRPC, err)
 	}
+	gate := admission.NewGate(a.o.Requests * checksPerRequest)
+	calls := &check.GRPC{
+		Authz: check.NewAuthz(a.timedAsk(prom.RouteAuthz), a.writeError, a.clock.Now),
+		Allowed: func(r *http.Request) bool {
+			who, e := at.admit(r, asker)
+			visitOf(r.Context()).who = who
+			return e == nil && !who.BoundToSources()
+		},
+		Enter: func(r *http.Request) (leave func(), ok bool) {
+			if a.paid(visitOf(r.Context()).who) != nil {
+				return nil, false
+			}
+			return gate.Enter(r)
+		},
+	}
 	a.gateways.server = &http.Server{
-		Handler: admission.Track(&check.GRPC{
-			Authz:   check.NewAuthz(a.timedAsk(prom.RouteAuthz), a.writeError, a.clock.Now),
-			Allowed: func(r *http.Request) bool { return keys.check(r, sender) == nil },
-			Enter:   admission.NewGate(a.o.Requests * checksPerRequest).Enter,
-		}),
+		Handler: admission.Track(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			calls.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), visitKey{}, new(visit))))
+		})),
 		ConnContext:       admission.ConnContext,
 		Protocols:         new(http.Protocols),
 		ReadHeaderTimeout: headerTimeout,
@@ -92,8 +112,13 @@ func (a *Server) listenForGateways() error {
 		MaxHeaderBytes:    headerBytes,
 		ErrorLog:          slog.NewLogLogger(a.logger.Handler(), slog.LevelDebug),
 	}
-	a.gateways.server.Protocols.SetUnencryptedHTTP2(true)
-	limited := admission.Listen(a.gateways.listener, gatewayConnections, a.crowded("gateways"))
+	var limited net.Listener = admission.Listen(a.gateways.listener, gatewayConnections, a.crowded("gateways"))
+	if a.o.TLS != nil {
+		a.gateways.server.Protocols.SetHTTP2(true)
+		limited = tls.NewListener(limited, a.o.TLS.Server(true, "h2"))
+	} else {
+		a.gateways.server.Protocols.SetUnencryptedHTTP2(true)
+	}
 	go func() {
 		if err := a.gateways.server.Serve(limited); !errors.Is(err, http.ErrServerClosed) {
 			a.program.Fail(fmt.Errorf("serve gateways: %w", err))

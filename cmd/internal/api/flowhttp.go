@@ -39,11 +39,19 @@ func (a *Server) serveFlows(w http.ResponseWriter, r *http.Request) error {
 	default:
 		return &problem.Error{Status: http.StatusBadRequest, Detail: fmt.Sprintf("sort=%q is not known; want newest or near", sort)}
 	}
-	list, err := pump.FlowsOf(a.log.Pumps(), pump.FlowQuery{Text: r.URL.Query().Get("q"), Limit: int(limit), Order: order})
+	list, err := pump.FlowsOf(a.log.Pumps(), pump.FlowQuery{Text: r.URL.Query().Get("q"), Limit: int(limit), Order: order, Wanted: ownOf(r)})
 	if err != nil {
 		return err
 	}
 	return answer(w, list)
+}
+
+// ownOf says which flows the visitor may see; nil for all.
+func ownOf(r *http.Request) func(string) bool {
+	if who := visitOf(r.Context()).who; who.Bound() {
+		return who.Flow
+	}
+	return nil
 }
 
 func noFlow(id string) error {

@@ -19,7 +19,7 @@ func (a *Server) hookRoutes() []route {
 		a.logger.Warn("a hook was not answered as it should be", "error", err)
 	}, a.clock.Now)
 	return []route{
-		{"POST", check.HookPath, sender, limited(a.o.Requests*checksPerRequest, func(w http.ResponseWriter, r *http.Request) error {
+		{"POST", check.HookPath, asker, limited(a.o.Requests*checksPerRequest, func(w http.ResponseWriter, r *http.Request) error {
 			hook.ServeHTTP(w, r)
 			return nil
 		})},
@@ -35,6 +35,9 @@ func (a *Server) appendHooked(ctx context.Context, lines [][]byte) error {
 		err := events.Decode(line, &ev)
 		if err == nil {
 			err = gate.Hook.Admit(&ev)
+		}
+		if err == nil {
+			err = visitOf(ctx).owns(&ev)
 		}
 		if err == nil && a.trust.Weigh(gate.Hook, &ev) {
 			line = ev.AppendJSON(nil)

@@ -43,7 +43,7 @@ const checksPerRequest = 8
 // route is one thing that the server can be asked.
 type route struct {
 	method, path string
-	access       access
+	need         need
 	serve        func(w http.ResponseWriter, r *http.Request) error
 }
 
@@ -51,21 +51,21 @@ func (a *Server) routes() []route {
 	checks := &check.Handler{Ask: a.timedAsk(prom.RouteCheck), Fail: a.writeError}
 	return slices.Concat(a.receiverRoutes(), a.gatewayRoutes(), a.hookRoutes(), a.inspectorRoutes(), a.operatorRoutes(), a.agentRoutes(), []route{
 		{"POST", "/v1/events", sender, a.serveIntake},
-		{"POST", "/v1/check", sender, limited(a.o.Requests*checksPerRequest, func(w http.ResponseWriter, r *http.Request) error {
+		{"POST", "/v1/check", asker, limited(a.o.Requests*checksPerRequest, func(w http.ResponseWriter, r *http.Request) error {
 			checks.ServeHTTP(w, r)
 			return nil
 		})},
-		{"POST", check.MemberPath, sender, limited(a.o.Requests*checksPerRequest, a.serveForwarded)},
-		{"POST", check.TreePath, sender, limited(a.o.Requests*checksPerRequest, a.serveTreeAsk)},
-		{"GET", "/v1/verdicts", reader, a.streams()},
+		{"POST", check.MemberPath, asker, limited(a.o.Requests*checksPerRequest, a.serveForwarded)},
+		{"POST", check.TreePath, asker, limited(a.o.Requests*checksPerRequest, a.serveTreeAsk)},
+		{"GET", "/v1/verdicts", follower, a.streams()},
 		{"GET", "/v1/flows", reader, a.turns.of(a.serveFlows)},
 		{"GET", "/v1/flows/{id}", reader, a.serveFlow},
 		{"GET", "/v1/flows/{id}/events", reader, a.turns.of(a.serveFlowEvents)},
-		{"GET", "/v1/limits", reader, a.serveLimits},
+		{"GET", "/v1/limits", follower, a.serveLimits},
 		{"GET", "/v1/deadletters", reader, a.turns.of(a.serveDeadLetters)},
 		{"GET", "/healthz", public, a.serveHealth},
 		{"GET", "/readyz", public, a.serveReady},
-		{"POST", "/-/reload", admin, a.serveReload},
+		{"POST", "/-/reload", reloader, a.serveReload},
 	})
 }
 
@@ -73,11 +73,7 @@ func (a *Server) newServer() *http.Server {
 	mux := http.NewServeMux()
 	for _, r := range a.routes() {
 		mux.HandleFunc(r.method+" "+r.path, a.metrics.Counted(prom.Request{Method: r.method, Pattern: r.path}, a.charged(func(w http.ResponseWriter, req *http.Request) {
-			if e := a.tokens.check(req, r.access); e != nil {
-				a.writeError(w, req, e)
-				return
-			}
-			if err := r.serve(w, req); err != nil {
+			if err := a.host(&r, w, req); err != nil {
 				a.writeError(w, req, err)
 			}
 		})))
@@ -133,7 +129,7 @@ func (a *Server) knownHost(host string) bool {
 	if _, err := netip.ParseAddr(host); err == nil || host == "localhost" || slices.Contains(a.o.Hosts, host) {
 		return true
 	}
-	return !a.tokens.loopback && len(a.o.Hosts) == 0
+	return !a.door.loopback && len(a.o.Hosts) == 0
 }
 
 // jsonErrors answers what the mux would refuse with plain text.

@@ -5,9 +5,12 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"weir/cmd/internal/access"
 	"weir/cmd/internal/budget"
 	"weir/cmd/internal/clock"
 )
@@ -15,8 +18,15 @@ import (
 // served is a server of which only the routes are asked.
 func served(t *testing.T) *Server {
 	t.Helper()
-	secret := bytes.Repeat([]byte("x"), 32)
-	a, err := New(Options{Listen: "127.0.0.1:0", Authz: true, AdminToken: secret, IntakeToken: secret, Requests: 1, Streams: 1,
+	secret := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(secret, bytes.Repeat([]byte("x"), 32), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	keeper, err := access.New(access.Options{AdminTokenFile: secret, IntakeTokenFile: secret})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := New(Options{Listen: "127.0.0.1:0", Authz: true, Access: keeper, Requests: 1, Streams: 1,
 		Budget: budget.New(1 << 20), Clock: clock.NewFake(), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
@@ -29,15 +39,15 @@ func served(t *testing.T) *Server {
 // needs one, and on loopback all that changes something.
 func TestEveryRouteNeedsAToken(t *testing.T) {
 	a := served(t)
-	abroad := a.tokens
+	abroad := a.door
 	abroad.loopback = false
 	for _, route := range a.routes() {
 		req := httptest.NewRequest(http.MethodGet, "/", nil)
 		req.Method = route.method
-		if e := abroad.check(req, route.access); (e == nil) != (route.access == public) {
+		if _, e := abroad.admit(req, route.need); (e == nil) != (route.need == public) {
 			t.Errorf("%s %s without a token: %v", route.method, route.path, e)
 		}
-		if route.method != http.MethodGet && route.access < sender {
+		if route.method != http.MethodGet && route.need < sender {
 			t.Errorf("%s %s changes something and needs no token", route.method, route.path)
 		}
 	}
@@ -63,6 +73,21 @@ func TestOtherMethods(t *testing.T) {
 			a.Handler().ServeHTTP(w, httptest.NewRequest(method, "http://127.0.0.1"+path, nil))
 			if w.Code != http.StatusMethodNotAllowed {
 				t.Errorf("%s %s: %d %s", method, path, w.Code, w.Body)
+			}
+		}
+	}
+}
+
+// TestOwnRoutesAreRoutes holds that what is open to who is bound to flows or sources exists.
+func TestOwnRoutesAreRoutes(t *testing.T) {
+	paths := make(map[string]bool)
+	for _, route := range served(t).routes() {
+		paths[route.path] = true
+	}
+	for _, own := range []map[string]bool{ownFlows, ownSources} {
+		for path := range own {
+			if !paths[path] {
+				t.Errorf("%s is open to who is bound, and is no route", path)
 			}
 		}
 	}

@@ -46,9 +46,9 @@ func (a *Server) inspectorRoutes() []route {
 		}},
 		{"GET", "/v1/inspect/flow", reader, byQuery("flow", a.serveFlow)},
 		{"GET", "/v1/inspect/events", reader, a.turns.of(byQuery("flow", a.serveFlowEvents))},
-		{"POST", "/v1/inspect/stop", admin, byQuery("flow", a.serveOrder(events.OperatorStop))},
-		{"POST", "/v1/inspect/release", admin, byQuery("flow", a.serveOrder(events.OperatorRelease))},
-		{"POST", "/v1/inspect/grant", admin, byQuery("flow", a.serveGrant)},
+		{"POST", "/v1/inspect/stop", operator, byQuery("flow", a.serveOrder(events.OperatorStop))},
+		{"POST", "/v1/inspect/release", operator, byQuery("flow", a.serveOrder(events.OperatorRelease))},
+		{"POST", "/v1/inspect/grant", operator, byQuery("flow", a.serveGrant)},
 		{"GET", "/v1/inspect/agent", reader, byQuery("agent", a.serveAgent)},
 		{"GET", "/v1/inspect/timeline", reader, a.turns.of(a.serveTimeline)},
 		{"GET", "/v1/inspect/view", reader, a.turns.of(a.serveViewAt)},
@@ -56,8 +56,8 @@ func (a *Server) inspectorRoutes() []route {
 		{"GET", "/v1/inspect/key", reader, a.turns.of(a.serveKey)},
 		{"GET", "/v1/inspect/limits", reader, a.serveLimitsFile},
 		{"GET", "/v1/inspect/scenarios", reader, serveScenarios},
-		{"POST", "/v1/inspect/play", sender, limited(2, a.servePlay)},
-		{"POST", "/v1/inspect/backtest", sender, limited(1, a.serveBacktest)},
+		{"POST", "/v1/inspect/play", trier, limited(2, a.servePlay)},
+		{"POST", "/v1/inspect/backtest", trier, limited(1, a.serveBacktest)},
 	}
 }
 

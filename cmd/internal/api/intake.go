@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"runtime"
 
+	"weir/cmd/internal/access"
 	"weir/cmd/internal/budget"
 	"weir/cmd/internal/gate"
 	"weir/cmd/internal/problem"
@@ -54,7 +55,7 @@ func (a *Server) serveIntake(w http.ResponseWriter, r *http.Request) error {
 	if err := in.begin(r.Header.Get("Content-Type")); err != nil {
 		return err
 	}
-	t := delivery{server: a, request: r, from: a.sender(r), held: body.hold, answer: intakeAnswer{Refused: []Refusal{}}}
+	t := delivery{server: a, request: r, visit: visitOf(r.Context()), from: a.sender(r), held: body.hold, answer: intakeAnswer{Refused: []Refusal{}}}
 	var failed error
 	body.hold.Relieve = func() error {
 		failed = t.flush()
@@ -103,6 +104,7 @@ func (a *Server) serveIntake(w http.ResponseWriter, r *http.Request) error {
 type delivery struct {
 	server  *Server
 	request *http.Request
+	visit   *visit
 	from    gate.Source
 	held    *budget.Hold
 	answer  intakeAnswer
@@ -111,7 +113,8 @@ type delivery struct {
 	room    []byte // of the lines in good
 	good    []state.Entry
 	letters []state.DeadLetter
-	lines   int // since others were let run
+	orders  []access.Record // of persons, among what is good
+	lines   int             // since others were let run
 }
 
 // What is put into the journal at one time, and how many lines are read until other
@@ -164,7 +167,14 @@ func (t *delivery) check(in *lineReader) error {
 		return err
 	}
 	if err := t.from.Admit(&t.event); err != nil {
+		t.refusedOrder(err)
 		return err
+	}
+	if err := t.visit.owns(&t.event); err != nil {
+		return err
+	}
+	if gate.IsOrder(&t.event) {
+		t.orders = append(t.orders, t.server.recordOf(t.request, &t.event))
 	}
 	if t.server.o.Own != nil {
 		t.server.o.Own(in.line, &t.event)
@@ -204,9 +214,14 @@ func (t *delivery) refuse(in *lineReader, err error) {
 
 // flush puts what was gathered into the journal.
 func (t *delivery) flush() error {
+	if err := t.server.audit(t.orders...); err != nil {
+		return err
+	}
 	if err := t.server.log.Append(t.request.Context(), t.good); err != nil {
 		return err
 	}
+	t.orders = t.orders[:0]
+	t.visit.cost.Add(int64(len(t.good)))
 	if err := t.server.store.DeadLetter(t.letters...); err != nil {
 		t.server.logger.Error("refused events could not be kept", "count", len(t.letters), "error", err)
 	}

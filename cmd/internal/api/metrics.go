@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -104,15 +105,20 @@ func (a *Server) timedAsk(route prom.Route) func(context.Context, *events.Event,
 		if err := gate.Ask.Admit(ev); err != nil {
 			return nil, err
 		}
+		v := visitOf(ctx)
+		if err := v.owns(ev); err != nil {
+			return nil, err
+		}
+		v.cost.Add(1)
 		if a.trust.Weigh(gate.Ask, ev) {
 			raw = ev.AppendJSON(nil)
 		}
 		begun := a.clock.Now()
-		v, err := a.ask(ctx, ev, raw)
+		said, err := a.ask(ctx, ev, raw)
 		if err == nil || errors.Is(err, check.ErrTimeout) || errors.Is(err, state.ErrDiskLow) {
-			a.metrics.Check(route, v, a.clock.Now().Sub(begun))
+			a.metrics.Check(route, said, a.clock.Now().Sub(begun))
 		}
-		return v, err
+		return said, err
 	}
 }
 
@@ -151,7 +157,10 @@ func (a *Server) serveMetrics() {
 		ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: headerBytes,
 		ErrorLog: slog.NewLogLogger(a.logger.Handler(), slog.LevelDebug),
 	}
-	limited := admission.Listen(a.meter.listener, metricConnections, a.crowded("metrics"))
+	var limited net.Listener = admission.Listen(a.meter.listener, metricConnections, a.crowded("metrics"))
+	if a.o.TLS != nil {
+		limited = tls.NewListener(limited, a.o.TLS.Server(true, "http/1.1"))
+	}
 	go func() {
 		if err := a.meter.server.Serve(limited); !errors.Is(err, http.ErrServerClosed) {
 			a.logger.Error("there are no metrics any more", "error", fmt.Errorf("serve metrics: %w", err))

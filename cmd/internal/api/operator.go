@@ -37,18 +37,18 @@ const whoHeader = "X-Forwarded-User"
 
 func (a *Server) operatorRoutes() []route {
 	return []route{
-		{"POST", "/v1/flows/{id}/stop", admin, a.serveOrder(events.OperatorStop)},
-		{"POST", "/v1/flows/{id}/release", admin, a.serveOrder(events.OperatorRelease)},
-		{"POST", stopAllPath, admin, a.serveStopAll},
-		{"POST", "/v1/flows/{id}/grant", admin, a.serveGrant},
-		{"POST", overridesPath, admin, a.serveOverride},
+		{"POST", "/v1/flows/{id}/stop", operator, a.serveOrder(events.OperatorStop)},
+		{"POST", "/v1/flows/{id}/release", operator, a.serveOrder(events.OperatorRelease)},
+		{"POST", stopAllPath, operator, a.serveStopAll},
+		{"POST", "/v1/flows/{id}/grant", operator, a.serveGrant},
+		{"POST", overridesPath, operator, a.serveOverride},
 	}
 }
 
 // sender is what events come from that the request brings: what a person orders takes the
 // admin token, for an intake that took it from anybody would leave nothing of the token.
 func (a *Server) sender(r *http.Request) gate.Source {
-	if a.tokens.check(r, admin) == nil {
+	if a.mayOperate(r) {
 		return gate.Admin
 	}
 	return gate.Producer
@@ -116,6 +116,7 @@ func (a *Server) give(w http.ResponseWriter, r *http.Request, ev *events.Event, 
 		return err
 	}
 	out := OperatorAnswer{ID: ev.ID, Kind: ev.Kind.String(), Flow: ev.CorrelationID, Time: events.RFC3339(ev.Time), New: !known}
+	visitOf(r.Context()).tell(ev)
 	if ev.Override != nil {
 		out.By, out.Until = ev.Override.By, events.RFC3339(ev.Override.Expires)
 		a.logger.Info("a limit was overridden by a person", "flow", out.Flow, "rule", ev.Override.Rule, "by", out.By, "reason", ev.Override.Reason, "until", out.Until.String(), "event", out.ID)
@@ -226,10 +227,18 @@ func readOrder(w http.ResponseWriter, r *http.Request, v any) error {
 	return nil
 }
 
-// signed returns who gives an order, and complains when it does not say who or why.
+// signed returns who gives an order, and complains when it does not say who or why. Whoever
+// is known by name gives it in that name, and may say for whom.
 func signed(r *http.Request, by, reason string) (string, error) {
 	if who := r.Header.Get(whoHeader); who != "" {
 		by = who
+	}
+	v := visitOf(r.Context())
+	if v.who != nil && v.who.Named && by != v.who.Name {
+		by = strings.TrimSuffix(v.who.Name+"/"+by, "/")
+	}
+	if v.order != nil {
+		v.order.By, v.order.Reason = by, reason
 	}
 	switch {
 	case strings.TrimSpace(reason) == "":

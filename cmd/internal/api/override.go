@@ -42,6 +42,9 @@ func (a *Server) serveOverride(w http.ResponseWriter, r *http.Request) error {
 			Detail: fmt.Sprintf("the rule %s is off by the limits in force, and what is off is not judged for any flow; turn it on in the limits file, in mode shadow if it is for this flow alone", o.Rule)}
 	}
 	ev := events.Event{Kind: events.OverrideSet, CorrelationID: o.ScopeID, Override: &o}
+	if who := visitOf(r.Context()).who; !who.Flow(o.ScopeID) {
+		return notOwn(who, o.ScopeID)
+	}
 	return a.give(w, r, &ev, func(*analyzer.View) bool { return false })
 }
 

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,9 +12,11 @@ import (
 	"time"
 
 	"weir/analyzer"
+	"weir/cmd/internal/access"
 	"weir/cmd/internal/admission"
 	"weir/cmd/internal/ask"
 	"weir/cmd/internal/budget"
+	"weir/cmd/internal/certificates"
 	"weir/cmd/internal/clock"
 	"weir/cmd/internal/gate"
 	"weir/cmd/internal/intake"
@@ -140,10 +143,8 @@ type Options struct {
 	Listen string   // address of the server
 	Hosts  []string // names, beside localhost and addresses, that a Host header may have
 
-	// AdminToken opens the routes that change something; without it they refuse.
-	// IntakeToken suffices for the others; with it, or on an address that other machines
-	// reach, those need it too.
-	AdminToken, IntakeToken []byte
+	Access *access.Keeper       // who may do what
+	TLS    *certificates.Source // what the listeners show and trust; nil: they speak in the clear
 
 	Trust      gate.Trust                // who is believed that a user has spoken
 	Sign       func(order []byte) string // signs orders on their way to streams; "" for none
@@ -172,6 +173,7 @@ type Options struct {
 // Parts are what requests are answered from: what a program has opened before it listens.
 type Parts struct {
 	Program  Program
+	Audit    *access.Audit // where orders of persons are told; nil for nowhere
 	Log      Log
 	Store    Store
 	Verdicts Verdicts
@@ -192,7 +194,8 @@ type Server struct {
 	o       Options
 	clock   clock.Clock
 	logger  *slog.Logger
-	tokens  tokens
+	door    door
+	peers   *http.Client // asks other members
 	trust   gate.Trust
 	budget  *budget.Budget
 	counts  *pump.Counts
@@ -201,6 +204,7 @@ type Server struct {
 	turns   turns // of dear answers
 
 	program  Program
+	auditLog *access.Audit
 	log      Log
 	store    Store
 	verdicts Verdicts
@@ -221,9 +225,10 @@ type Server struct {
 func New(o Options) (*Server, error) {
 	a := &Server{o: o, clock: o.Clock, logger: o.Logger, trust: o.Trust, budget: o.Budget, counts: o.Counts, turns: newTurns()}
 	var err error
-	if a.tokens, err = newTokens(o); err != nil {
+	if a.door, err = newDoor(o.Access, o.Listen, ""); err != nil {
 		return nil, err
 	}
+	a.peers = &http.Client{Transport: o.TLS.Transport()}
 	if o.Metrics != "" {
 		p := prom.Options{Read: a.Measure, Native: o.NativeHistograms}
 		for _, r := range a.routes() {
@@ -253,6 +258,7 @@ func (a *Server) Listen() (err error) {
 
 // Serve begins to serve requests, and returns.
 func (a *Server) Serve(p Parts) error {
+	a.auditLog = p.Audit
 	a.program, a.log, a.store, a.verdicts, a.limits, a.reading, a.letters, a.selfTest, a.degraded, a.ask = p.Program, p.Log, p.Store, p.Verdicts, p.Limits, p.Intake, p.Letters, p.SelfTest, p.Degraded, p.Ask
 	a.server = a.newServer()
 	a.serveMetrics()
@@ -260,8 +266,12 @@ func (a *Server) Serve(p Parts) error {
 		return err
 	}
 	a.connections = admission.Listen(a.listener, a.o.Connections, a.crowded("clients"))
+	var listener net.Listener = a.connections
+	if a.o.TLS != nil {
+		listener = tls.NewListener(listener, a.o.TLS.Server(false, "http/1.1"))
+	}
 	go func() {
-		if err := a.server.Serve(a.connections); !errors.Is(err, http.ErrServerClosed) {
+		if err := a.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			a.program.Fail(fmt.Errorf("serve http: %w", err))
 		}
 	}()
@@ -275,7 +285,15 @@ func (a *Server) Handler() http.Handler { return a.server.Handler }
 func (a *Server) Addr() string { return a.listener.Addr().String() }
 
 // Page is where the inspector is.
-func (a *Server) Page() string { return "http://" + a.Addr() + inspectorPath }
+func (a *Server) Page() string { return a.Scheme() + "://" + a.Addr() + inspectorPath }
+
+// Scheme is how the address is spoken to: http, or https.
+func (a *Server) Scheme() string {
+	if a.o.TLS != nil {
+		return "https"
+	}
+	return "http"
+}
 
 // lastAnswers is how long the end waits for requests that are being answered.
 const lastAnswers = 5 * time.Second

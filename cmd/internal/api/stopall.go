@@ -158,7 +158,7 @@ func (a *Server) passTo(r *http.Request, address string, asked *StopAll) (there 
 			next.Header.Set(name, v)
 		}
 	}
-	resp, err := http.DefaultClient.Do(next)
+	resp, err := a.peers.Do(next)
 	if err != nil {
 		return there, err
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"weir/cmd/internal/access"
 	"weir/cmd/internal/admission"
 	"weir/cmd/internal/problem"
 	"weir/cmd/internal/selftest"
@@ -49,6 +50,7 @@ type viewer struct {
 	sse     bool
 	follow  bool
 	flow    string // only this one; "" for all
+	who     *access.Principal
 	from    int64
 	end     int64 // where to stop when it does not follow
 	current bool  // it was told that it has all that there is
@@ -57,7 +59,7 @@ type viewer struct {
 
 func (a *Server) newViewer(w http.ResponseWriter, r *http.Request) (*viewer, error) {
 	q := r.URL.Query()
-	v := &viewer{server: a, w: w, control: http.NewResponseController(w), flow: q.Get("flow"), end: a.verdicts.End(),
+	v := &viewer{server: a, w: w, who: visitOf(r.Context()).who, control: http.NewResponseController(w), flow: q.Get("flow"), end: a.verdicts.End(),
 		sse: strings.Contains(r.Header.Get("Accept"), "text/event-stream")}
 	v.follow = v.sse || q.Get("follow") == "1" || q.Get("follow") == "true"
 	var err error
@@ -153,6 +155,9 @@ func (v *viewer) run(r *http.Request) error {
 		select {
 		case <-a.verdicts.Ready(v.from):
 		case <-a.clock.After(a.o.Heartbeat):
+			if _, e := a.door.admit(r, follower); e != nil {
+				return nil // his token was taken out meanwhile; he is told why when he comes again
+			}
 			v.beat()
 			if v.send() != nil {
 				return nil
@@ -169,6 +174,15 @@ func (v *viewer) run(r *http.Request) error {
 func (v *viewer) tell(e *state.Entry) error {
 	if selftest.OwnVerdict(e.Value) {
 		return nil
+	}
+	if v.who.Bound() {
+		var verdict events.Verdict
+		if err := events.DecodeVerdict(e.Value, &verdict); err != nil {
+			return fmt.Errorf("verdict %d: %w", e.Offset, err)
+		}
+		if !concerns(v.who, &verdict) {
+			return nil
+		}
 	}
 	if v.flow != "" {
 		if !bytes.Contains(e.Value, []byte(v.flow)) && !strings.ContainsAny(v.flow, "\"\\<>&\u2028\u2029") {
@@ -195,6 +209,18 @@ func (v *viewer) tell(e *state.Entry) error {
 		v.buf.WriteByte('\n')
 	}
 	return nil
+}
+
+// concerns reports whether a verdict is for who is bound to some flows. Orders about agents
+// and projects are for everybody, since they hold in every flow.
+func concerns(who *access.Principal, v *events.Verdict) bool {
+	switch scope, _ := events.ParseScopeKind(v.Scope.Kind); scope {
+	case events.ScopeAgent, events.ScopeProject:
+		return v.CorrelationID == "" || who.Flow(v.CorrelationID)
+	case events.ScopeTree:
+		return who.Flow(v.Scope.ID)
+	}
+	return who.Flow(v.CorrelationID)
 }
 
 // tellGap says that verdicts have expired. Their orders have done so before.

@@ -1,20 +1,23 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"sync"
 	"time"
 
 	"weir/analyzer"
+	"weir/cmd/internal/access"
 	"weir/cmd/internal/api"
 	"weir/cmd/internal/ask"
 	"weir/cmd/internal/budget"
+	"weir/cmd/internal/certificates"
 	"weir/cmd/internal/clock"
 	"weir/cmd/internal/embedded"
+	"weir/cmd/internal/filewatch"
 	"weir/cmd/internal/forwarder"
 	"weir/cmd/internal/gate"
 	"weir/cmd/internal/group"
@@ -41,6 +44,9 @@ type App struct {
 	limits *limits.Source
 	hook   *webhook.Hook
 	keys   orderKeys
+	access *access.Keeper
+	tls    *certificates.Source // nil: in the clear
+	audit  *access.Audit        // nil: orders are told nowhere
 	api    *api.Server
 
 	store       *state.Store
@@ -118,25 +124,21 @@ func (a *App) tellMisnamed(ev *events.Event, near events.Nearby) {
 	}
 }
 
-// newServer makes what serves requests, with the tokens that its users show.
-func (a *App) newServer() (*api.Server, error) {
+// newServer makes what serves requests, with what its users show.
+func (a *App) newServer() (_ *api.Server, err error) {
+	if a.tls, err = certificates.Open(a.o.TLS); err != nil {
+		return nil, err
+	}
+	if a.access, err = access.New(access.Options{AdminTokenFile: a.o.AdminTokenFile, IntakeTokenFile: a.o.IntakeTokenFile, File: a.o.AccessFile, Certificates: a.tls.AsksClients()}); err != nil {
+		return nil, err
+	}
 	o := api.Options{Listen: a.o.Listen, Hosts: a.o.Hosts, Trust: a.trust, Sign: a.keys.sign, LimitsFile: a.o.LimitsFile,
-		Authz: a.o.Authz, AuthzGRPC: a.o.AuthzGRPC, Metrics: a.o.Metrics, NativeHistograms: a.o.NativeHistograms,
+		Access: a.access, TLS: a.tls, Authz: a.o.Authz, AuthzGRPC: a.o.AuthzGRPC, Metrics: a.o.Metrics, NativeHistograms: a.o.NativeHistograms,
 		Connections: a.o.Connections, Requests: a.o.Requests, Streams: a.o.Streams,
 		AnswerTimeout: a.o.AnswerTimeout, Heartbeat: a.o.Heartbeat, Stuck: a.o.Stuck,
 		Budget: a.budget, Counts: &a.counts, Clock: a.clock, Logger: a.logger}
 	if a.o.Kafka == nil { // on Kafka others write to the log, too: names are looked at where it is folded
 		o.Own = a.misnamed.Look
-	}
-	var adminErr, intakeErr error
-	if o.AdminToken, adminErr = readSecret(a.o.AdminTokenFile); adminErr != nil {
-		adminErr = fmt.Errorf("admin token: %w", adminErr)
-	}
-	if o.IntakeToken, intakeErr = readSecret(a.o.IntakeTokenFile); intakeErr != nil {
-		intakeErr = fmt.Errorf("intake token: %w", intakeErr)
-	}
-	if err := errors.Join(adminErr, intakeErr); err != nil {
-		return nil, err
 	}
 	return api.New(o)
 }
@@ -162,6 +164,11 @@ func (a *App) Start(ctx context.Context) (err error) {
 	}
 	a.degraded.Fold, a.degraded.Append = folded{a.backend}, a.backend.Append
 	a.orders = &ask.GlobalOrders{Verdicts: a.verdicts, Log: a.backend, Clock: a.clock, Logger: a.logger}
+	if a.o.AuditFile != "" {
+		if a.audit, err = access.OpenAudit(a.o.AuditFile); err != nil {
+			return err
+		}
+	}
 	if a.o.VerdictFile != "" {
 		if a.file, err = jsonl.Open(a.o.VerdictFile); err != nil {
 			return err
@@ -183,6 +190,7 @@ func (a *App) Start(ctx context.Context) (err error) {
 	}
 	a.run(a.intake, "degraded mode", a.degraded.Run)
 	a.run(a.intake, "limits", a.limits.Watch)
+	a.run(a.intake, "access", a.watchAccess)
 	a.run(a.intake, "orders of all flows", a.orders.Run)
 	if a.selfTest != nil {
 		a.selfTest.Log, a.selfTest.Verdicts = folded{a.backend}, a.verdicts
@@ -197,7 +205,7 @@ func (a *App) Start(ctx context.Context) (err error) {
 	if a.hook != nil {
 		a.forward(forwarder.ToWebhook(a.o.WebhookURL, a.hook))
 	}
-	if err := a.api.Serve(api.Parts{Program: a, Log: a.backend, Store: a.store, Verdicts: a.verdicts, Limits: a.limits,
+	if err := a.api.Serve(api.Parts{Program: a, Audit: a.audit, Log: a.backend, Store: a.store, Verdicts: a.verdicts, Limits: a.limits,
 		Intake: a.reading, Letters: a.letters, SelfTest: a.selfTest, Degraded: a.degraded, Ask: a.orders.Ask}); err != nil {
 		return err
 	}
@@ -266,17 +274,33 @@ func (a *App) newBackend() (backend, error) {
 		return embedded.New(embedded.Options{Pump: shared, Store: a.store, Tick: a.o.Tick, Await: await(a.store.Journal(0).End), Settle: a.answers.Settle, CaughtUp: a.api.CaughtUp, Fail: a.Fail}), nil
 	}
 	shared.Read = a.misnamed.Look
-	token, err := readSecret(cmp.Or(a.o.IntakeTokenFile, a.o.AdminTokenFile))
-	if err != nil {
-		return nil, err
-	}
-	return group.New(*a.o.Kafka, group.Host{Pump: shared, Store: a.store, StateDir: a.o.StateDir, Token: token, Tick: a.o.Tick,
+	return group.New(*a.o.Kafka, group.Host{Pump: shared, Store: a.store, StateDir: a.o.StateDir, Token: a.access.Own, Client: &http.Client{Transport: a.tls.Transport()}, Tick: a.o.Tick,
 		AnswerTimeout: a.o.AnswerTimeout, KeepVerdicts: a.o.State.JournalTTL, Limits: a.limits.Current, Await: await(func() int64 { return ask.EndUnknown }),
 		Hold: a.answers.Hold, Settle: a.answers.Settle, CaughtUp: a.api.CaughtUp, Fail: a.Fail}), nil
 }
 
 // run starts a goroutine of a phase.
 func (a *App) run(p *phase.Phase, what string, fn func(context.Context) error) { p.Run(what, fn) }
+
+// watchAccess takes up who may do what and what is shown by TLS whenever the files change.
+// What is refused leaves everything as it was, and is told once.
+func (a *App) watchAccess(ctx context.Context) error {
+	told := ""
+	return filewatch.Watch(ctx, a.clock, a.logger, a.o.LimitsPoll, func() []string { return append(a.access.Files(), a.tls.Paths()...) }, func() error {
+		text := ""
+		if err := errors.Join(a.access.Load(), a.tls.Load()); err != nil {
+			text = err.Error()
+		}
+		if told != text && text != "" {
+			a.logger.Error("who may do what stays as it was", "error", text)
+		}
+		told = text
+		return nil
+	})
+}
+
+// Scheme is how the address is spoken to: http, or https.
+func (a *App) Scheme() string { return a.api.Scheme() }
 
 // Fail ends the app with an error that it cannot go on from: it closes Done.
 func (a *App) Fail(err error) {
@@ -336,10 +360,10 @@ func placesOf(pumps []*pump.Pump) (out []Place) {
 // Counts returns the counters of the pump.
 func (a *App) Counts() *pump.Counts { return &a.counts }
 
-// Reload reads the limits file and the keys of orders again and opens the verdict file
-// anew, as SIGHUP asks for. What is refused stays as it was, and the error says why.
+// Reload reads the limits file, the keys of orders, who may do what and the certificates
+// again, and opens the verdict file and the audit log anew, as SIGHUP asks for. What is refused stays as it was, and the error says why.
 func (a *App) Reload() error {
-	err := errors.Join(a.limits.Reload(), a.keys.load())
+	err := errors.Join(a.limits.Reload(), a.keys.load(), a.access.Load(), a.tls.Load(), a.audit.Reopen())
 	if a.file != nil {
 		err = errors.Join(err, a.file.Reopen())
 	}
@@ -389,6 +413,7 @@ func (a *App) closeAll() (err error) {
 		if a.file != nil {
 			err = errors.Join(err, a.file.Close())
 		}
+		err = errors.Join(err, a.audit.Close())
 		if a.store != nil {
 			err = errors.Join(err, a.store.Close())
 		}

@@ -11,6 +11,7 @@ import (
 
 	"weir/analyzer"
 	"weir/analyzer/limitfile"
+	"weir/cmd/internal/certificates"
 	"weir/cmd/internal/clock"
 	"weir/cmd/internal/gate"
 	"weir/cmd/internal/group"
@@ -42,11 +43,15 @@ type Options struct {
 	// default profile.
 	Limits analyzer.Limits
 
-	// AdminTokenFile holds the token of the routes that change something; without it
-	// they refuse. IntakeTokenFile holds one that suffices for the others; with it, or
-	// on an address that other machines reach, those need it too. A token has at
-	// least 32 characters.
-	AdminTokenFile, IntakeTokenFile string
+	// AdminTokenFile, IntakeTokenFile and AccessFile say who may do what, see access.Options.
+	// Without an admin token nobody gives orders; with an intake token, or on an address that
+	// other machines reach, everything but the health needs one.
+	AdminTokenFile, IntakeTokenFile, AccessFile string
+	// TLS names the certificates that all listeners show; without them they speak in the clear.
+	TLS certificates.Files
+	// AuditFile is where orders of persons are told; "" is audit.jsonl beside StateDir's
+	// contents, and nowhere where everything is kept in memory.
+	AuditFile string
 
 	// TrustUsers are the sources that are believed when they say that a user has spoken, see
 	// gate.ParseTrust; default gate.DefaultTrust.
@@ -64,7 +69,7 @@ type Options struct {
 	OrderKeysFile string
 
 	Tick            time.Duration // silence in the journal after which a tick is appended; default 5 s
-	LimitsPoll      time.Duration // how often LimitsFile is looked at; default 1 s
+	LimitsPoll      time.Duration // how often files that people edit are looked at; default 1 s
 	CheckpointEvery time.Duration // see pump.Options
 	Memory          int64         // see pump.Options
 	IntakeMemory    int64         // bytes of bodies that are taken in at one time; default DefaultIntakeMemory
@@ -140,6 +145,9 @@ func (o Options) withDefaults() (Options, error) {
 		if *n.value <= 0 {
 			*n.value = n.byDef
 		}
+	}
+	if o.AuditFile == "" && o.StateDir != "" {
+		o.AuditFile = filepath.Join(o.StateDir, "audit.jsonl")
 	}
 	o.IntakeMemory = cmp.Or(max(o.IntakeMemory, 0), DefaultIntakeMemory)
 	o.TrustUsers = cmp.Or(o.TrustUsers, gate.DefaultTrust)

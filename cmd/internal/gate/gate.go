@@ -118,6 +118,11 @@ var rights = map[events.Kind]right{
 	events.LimitsSet: nobody, events.Tick: nobody, events.AgentActivity: nobody,
 }
 
+// IsOrder reports whether an event is a person's order.
+func IsOrder(ev *events.Event) bool {
+	return rights[ev.Kind] == person || ev.Rescue != nil && ev.Rescue.Admin
+}
+
 // Admit returns nil when the event may come from the source. The error is a
 // *events.DecodeError that says what to do instead.
 func (s Source) Admit(ev *events.Event) error {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -31,7 +32,8 @@ type Host struct {
 	Store *state.Store
 
 	StateDir      string        // where the id of the member is kept; "" forgets it
-	Token         []byte        // that other members want; nil for none
+	Token         func() []byte // that other members want; nil for none
+	Client        *http.Client  // asks other members
 	Tick          time.Duration // silence of a partition after which a tick is appended
 	AnswerTimeout time.Duration // how long another member may take to answer an ask
 	KeepVerdicts  time.Duration // how far back the verdicts of the group are copied

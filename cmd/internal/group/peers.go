@@ -143,10 +143,10 @@ func (m *Member) forward(ctx context.Context, address string, raw []byte) (*even
 		return nil, fmt.Errorf("pass the ask on: %w", err)
 	}
 	r.Header.Set("Content-Type", "application/json")
-	if len(m.host.Token) > 0 {
-		r.Header.Set("Authorization", "Bearer "+string(m.host.Token))
+	if token := m.host.Token(); token != nil {
+		r.Header.Set("Authorization", "Bearer "+string(token))
 	}
-	response, err := http.DefaultClient.Do(r)
+	response, err := m.host.Client.Do(r)
 	if err != nil {
 		return nil, m.unanswered(ctx, address, err)
 	}

@@ -163,10 +163,10 @@ func (m *Member) treeWordOnce(ctx context.Context, number int, ask TreeAsk) (*ev
 		return nil, fmt.Errorf("ask a tree: %w", err)
 	}
 	r.Header.Set("Content-Type", "application/json")
-	if len(m.host.Token) > 0 {
-		r.Header.Set("Authorization", "Bearer "+string(m.host.Token))
+	if token := m.host.Token(); token != nil {
+		r.Header.Set("Authorization", "Bearer "+string(token))
 	}
-	response, err := http.DefaultClient.Do(r)
+	response, err := m.host.Client.Do(r)
 	if err != nil {
 		return nil, err
 	}

@@ -56,6 +56,8 @@ type FlowQuery struct {
 	Text  string
 	Limit int
 	Order Order
+	// Wanted reports whether a flow may be shown at all; nil shows all.
+	Wanted func(id string) bool
 }
 
 // Order is how flows are sorted in a list.
@@ -76,6 +78,9 @@ func (p *Pump) Flows(q FlowQuery) (FlowList, error) {
 	records, engine, truncated, err := p.snapshot(nil)
 	if err != nil {
 		return FlowList{}, err
+	}
+	if q.Wanted != nil {
+		records = slices.DeleteFunc(records, func(r snapshot) bool { return !q.Wanted(r.key) })
 	}
 	list := FlowList{Scanned: len(records), Truncated: truncated}
 	var f analyzer.Flow

@@ -1,0 +1,121 @@
+package api
+
+import (
+	"net/http"
+
+	"weir/cmd/internal/access"
+	"weir/cmd/internal/gate"
+	"weir/cmd/internal/problem"
+	"weir/events"
+)
+
+// audited carries an order out that the audit log is told of before and after.
+func (a *Server) audited(w http.ResponseWriter, r *http.Request, serve func(http.ResponseWriter, *http.Request) error) error {
+	v := visitOf(r.Context())
+	v.order = a.record(r, v.who, access.Asked)
+	if err := a.audit(*v.order); err != nil {
+		return err
+	}
+	seen := &statusWriter{ResponseWriter: w, status: http.StatusOK}
+	err := serve(seen, r)
+	v.order.Stage, v.order.Time, v.order.Status = access.Answered, a.clock.Now().UTC(), seen.status
+	if err != nil {
+		v.order.Status = 0
+		if e := a.explain(err); e != nil {
+			v.order.Status, v.order.Detail = e.Status, e.Detail
+		}
+	}
+	// It is carried out: that this is not told must not have it given again.
+	if aerr := a.auditLog.Write(*v.order); aerr != nil {
+		a.logger.Error("the audit log does not say how an order was answered", "order", v.order.ID, "error", aerr)
+	}
+	return err
+}
+
+// audit tells of orders before they are carried out. None is that cannot be told of.
+func (a *Server) audit(orders ...access.Record) error {
+	if err := a.auditLog.Write(orders...); err != nil {
+		a.logger.Error("orders are not carried out, because the audit log cannot be written", "error", err)
+		return &problem.Error{Status: http.StatusServiceUnavailable, Detail: "the order was not carried out, because the audit log cannot be written; see weir's log", RetryAfter: 5}
+	}
+	return nil
+}
+
+// refusedOrder tells of somebody who may not give orders and tried.
+func (a *Server) refusedOrder(r *http.Request, who *access.Principal, e *problem.Error) {
+	if who == nil {
+		who, _ = a.door.keeper.Who(r)
+	}
+	record := a.record(r, who, access.Refused)
+	record.Status, record.Detail = e.Status, e.Detail
+	a.tellRefused(record)
+}
+
+func (a *Server) tellRefused(record *access.Record) {
+	if err := a.auditLog.Write(*record); err != nil {
+		a.logger.Error("the audit log does not say that an order was refused", "principal", record.Principal, "peer", record.Peer, "error", err)
+	}
+}
+
+// record is what a request says of itself.
+func (a *Server) record(r *http.Request, who *access.Principal, stage string) *access.Record {
+	record := &access.Record{Time: a.clock.Now().UTC(), Stage: stage, Peer: r.RemoteAddr, Method: r.Method, Path: r.URL.RequestURI()}
+	if stage == access.Asked {
+		record.ID = orderID()
+	}
+	if who != nil {
+		record.Principal = who.Name
+	}
+	return record
+}
+
+// recordOf is what is told of an order that comes as an event.
+func (a *Server) recordOf(r *http.Request, ev *events.Event) access.Record {
+	record := a.record(r, visitOf(r.Context()).who, access.Asked)
+	tellOf(record, ev)
+	return *record
+}
+
+// tell notes which event an order has become.
+func (v *visit) tell(ev *events.Event) {
+	if v.order != nil {
+		tellOf(v.order, ev)
+	}
+}
+
+func tellOf(record *access.Record, ev *events.Event) {
+	record.Kind, record.Event, record.Flow = ev.Kind.String(), ev.ID, ev.CorrelationID
+	switch {
+	case ev.Operator != nil:
+		record.By, record.Reason = ev.Operator.By, ev.Operator.Reason
+	case ev.Override != nil:
+		record.By, record.Reason = ev.Override.By, ev.Override.Reason
+	case ev.Rescue != nil:
+		record.By, record.Reason = ev.From.ID(), ev.Rescue.Reason
+	}
+}
+
+// refusedOrder tells of a sender of events who may not give the order among them.
+func (t *delivery) refusedOrder(err error) {
+	if !gate.IsOrder(&t.event) {
+		return
+	}
+	record := t.server.record(t.request, t.visit.who, access.Refused)
+	tellOf(record, &t.event)
+	record.Status, record.Detail = http.StatusBadRequest, err.Error()
+	t.server.tellRefused(record)
+}
+
+// statusWriter remembers the status of an answer.
+type statusWriter struct {
+	http.ResponseWriter
+	status int
+}
+
+func (w *statusWriter) WriteHeader(status int) {
+	w.status = status
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap lets http.ResponseController find the deadlines.
+func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

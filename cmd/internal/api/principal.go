@@ -1,0 +1,205 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+
+	"weir/cmd/internal/access"
+	"weir/cmd/internal/problem"
+	"weir/events"
+	"weir/sink/check"
+)
+
+// need says what it takes to use a route.
+type need uint8
+
+const (
+	public   need = iota // nothing: whether weir is alive
+	reader               // to observe; on loopback nothing
+	follower             // the same, and whoever may ask needs it, too
+	informed             // the same for whoever may send
+	sender               // to ingest; on loopback nothing, unless there is somebody who is known
+	asker                // the same, to ask
+	trier                // the same, to observe what weir works out
+	operator             // to operate
+	reloader             // to be an administrator
+)
+
+var needs = [...]access.Roles{
+	reader: access.Observe, follower: access.Observe | access.Ask, informed: access.Observe | access.Ingest,
+	sender: access.Ingest, asker: access.Ask, trier: access.Observe, operator: access.Operate, reloader: access.Admin,
+}
+
+// door is what a listener knows of who comes in by it.
+type door struct {
+	keeper   *access.Keeper
+	loopback bool // only this machine reaches it
+}
+
+// newDoor refuses an address that other machines reach when nobody is kept out.
+func newDoor(keeper *access.Keeper, address, what string) (door, error) {
+	d := door{keeper: keeper}
+	var err error
+	if d.loopback, err = loopback(address); err != nil {
+		return d, err
+	}
+	if !d.loopback && !keeper.HasAdmin() && !keeper.HasIntake() {
+		return d, fmt.Errorf("listen on %s%s: other machines reach this address, and no token keeps them out; "+
+			"give an intake or an admin token file or an access file, or listen on 127.0.0.1", address, what)
+	}
+	return d, nil
+}
+
+// admit returns who sends a request, nil when that is nobody who is known and need not be,
+// or why the route is not for him.
+func (d *door) admit(r *http.Request, n need) (*access.Principal, *problem.Error) {
+	if n == public {
+		return nil, nil
+	}
+	p, given := d.keeper.Who(r)
+	orders := n >= operator
+	free := d.loopback && !d.keeper.Strict() && !orders && (n < sender || !d.keeper.HasIntake())
+	switch {
+	case p.May(needs[n]) && p != nil, p == nil && free:
+		return p, nil
+	case orders && !d.keeper.HasAdmin():
+		return nil, &problem.Error{Status: http.StatusForbidden, Detail: "this changes something, and weir was started without an admin token file; start it with one"}
+	case p != nil && (p.Named || !orders):
+		return nil, &problem.Error{Status: http.StatusForbidden, Detail: fmt.Sprintf("%s may not do this; it takes the role %v", p.Name, needs[n])}
+	}
+	detail := "send the token as: Authorization: Bearer <token>"
+	switch {
+	case given && orders:
+		detail = "the token that was sent is not the admin token"
+	case given:
+		detail = "the token that was sent is none of this weir's"
+	}
+	return nil, &problem.Error{Status: http.StatusUnauthorized, Detail: detail}
+}
+
+// loopback reports whether only this machine reaches the address.
+func loopback(address string) (bool, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false, fmt.Errorf("listen on %q: %w; want host:port", address, err)
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback(), nil
+}
+
+// visit is a request of somebody.
+type visit struct {
+	who  *access.Principal // nil: nobody who is known
+	cost atomic.Int64      // events and asks that it turned out to hold
+
+	order *access.Record // what the audit log is told of it at its end; nil when it gives no order
+}
+
+type visitKey struct{}
+
+// visitOf is the visit that a context belongs to.
+func visitOf(ctx context.Context) *visit {
+	if v, ok := ctx.Value(visitKey{}).(*visit); ok {
+		return v
+	}
+	return new(visit)
+}
+
+// host lets a visitor in who may use a route, and charges him.
+func (a *Server) host(rt *route, w http.ResponseWriter, r *http.Request) error {
+	who, e := a.door.admit(r, rt.need)
+	if e == nil {
+		e = a.within(who, rt, r)
+	}
+	if e == nil {
+		e = a.paid(who)
+	}
+	if e != nil {
+		if rt.need >= operator {
+			a.refusedOrder(r, who, e)
+		}
+		return e
+	}
+	v := &visit{who: who}
+	r = r.WithContext(context.WithValue(r.Context(), visitKey{}, v))
+	defer func() { who.Charge(int(v.cost.Load()) - 1) }()
+	if rt.need >= operator {
+		return a.audited(w, r, rt.serve)
+	}
+	return rt.serve(w, r)
+}
+
+// paid charges a request to its principal, or says when to come again.
+func (a *Server) paid(who *access.Principal) *problem.Error {
+	wait := who.Take(a.clock.Now())
+	if wait == 0 {
+		return nil
+	}
+	return &problem.Error{Status: http.StatusTooManyRequests, RetryAfter: max(1, int(math.Ceil(wait.Seconds()))),
+		Detail: fmt.Sprintf("%s has used up its rate of events, asks and requests; wait, or have its rate raised in the access file", who.Name)}
+}
+
+// ownFlows are the routes that who is bound to some flows may use. They name one flow, or
+// look at each themselves; all others tell of everybody's.
+var ownFlows = map[string]bool{
+	"/v1/events": true, "/v1/check": true, "/v1/verdicts": true, "/v1/limits": true, "/info": true, "/v1/overrides": true, check.HookPath: true,
+	"/v1/flows": true, "/v1/flows/{id}": true, "/v1/flows/{id}/events": true,
+	"/v1/flows/{id}/stop": true, "/v1/flows/{id}/release": true, "/v1/flows/{id}/grant": true,
+	"/v1/inspect/flow": true, "/v1/inspect/events": true, "/v1/inspect/stop": true, "/v1/inspect/release": true, "/v1/inspect/grant": true,
+	"/v1/inspect/timeline": true, "/v1/inspect/view": true, "/v1/inspect/case": true, "/v1/inspect/scenarios": true, "/v1/inspect/play": true,
+}
+
+// ownSources are the routes on which each event says its source. Spans, runs and what
+// gateways see say it for themselves or not at all.
+var ownSources = map[string]bool{"/v1/events": true, "/v1/check": true}
+
+// within keeps a principal to its own flows and sources, as far as the route tells.
+func (a *Server) within(who *access.Principal, rt *route, r *http.Request) *problem.Error {
+	if who.Bound() && rt.need != public {
+		if !ownFlows[rt.path] {
+			return &problem.Error{Status: http.StatusForbidden, Detail: who.Name + " is bound to some flows, and this is about all of them"}
+		}
+		flow, named := r.URL.Query().Get("flow"), strings.HasPrefix(rt.path, "/v1/inspect/") || rt.path == "/v1/verdicts"
+		if strings.Contains(rt.path, "{id}") {
+			flow, named = r.PathValue("id"), true
+		}
+		if named && flow != "" && !who.Flow(flow) {
+			return notOwn(who, flow)
+		}
+	}
+	if who.BoundToSources() && (rt.need == sender || rt.need == asker) && !ownSources[rt.path] {
+		return &problem.Error{Status: http.StatusForbidden, Detail: who.Name + " is bound to some sources, which this way in does not tell; send events to /v1/events and asks to /v1/check"}
+	}
+	return nil
+}
+
+func notOwn(who *access.Principal, flow string) *problem.Error {
+	return &problem.Error{Status: http.StatusForbidden, Detail: fmt.Sprintf("flow %q is none of those of %s", flow, who.Name)}
+}
+
+// owns returns nil when the event is about a flow and from a source of the visitor's own.
+func (v *visit) owns(ev *events.Event) error {
+	switch {
+	case !v.who.Flow(ev.FlowKey()):
+		return &events.DecodeError{Code: events.CodeInvalidValue, Field: "correlation_id", Offset: -1, Reason: fmt.Sprintf("flow %q is none of those of %s", ev.FlowKey(), v.who.Name)}
+	case !v.who.Source(ev.Source):
+		return &events.DecodeError{Code: events.CodeInvalidValue, Field: "source", Offset: -1, Reason: fmt.Sprintf("source %q is none of those of %s", ev.Source, v.who.Name)}
+	}
+	for _, above := range []string{ev.ParentCorrelationID, ev.RootCorrelationID} {
+		if above != "" && !v.who.Flow(above) {
+			return &events.DecodeError{Code: events.CodeInvalidValue, Field: "root_correlation_id", Offset: -1, Reason: fmt.Sprintf("flow %q, of whose tree this would be, is none of those of %s", above, v.who.Name)}
+		}
+	}
+	return nil
+}
+
+// mayOperate reports whether the visitor may give orders.
+func (a *Server) mayOperate(r *http.Request) bool {
+	_, e := a.door.admit(r, operator)
+	return e == nil
+}

@@ -1,0 +1,191 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"weir/cmd/internal/intake"
+	"weir/cmd/internal/problem"
+	"weir/events"
+	"weir/events/adapter"
+	"weir/events/envelope/otlpwire"
+)
+
+// receiverRoutes are those that programs send what they have anyway: OpenTelemetry SDKs
+// and Collectors their spans and logs (OTLP/HTTP), LangSmith's clients their runs.
+func (a *Server) receiverRoutes() []route {
+	return []route{
+		{"POST", "/v1/traces", sender, a.otlp(otlpwire.Spans, "otlp")},
+		{"POST", "/v1/logs", sender, a.otlp(otlpwire.Logs, "otlplogs")},
+		{"GET", "/info", informed, a.serveLangSmithInfo},
+		{"POST", "/runs/batch", sender, a.serveRuns},
+		{"POST", "/runs/multipart", sender, a.serveRuns},
+	}
+}
+
+// otlp serves one signal of OTLP/HTTP.
+func (a *Server) otlp(signal otlpwire.Signal, format string) func(http.ResponseWriter, *http.Request) error {
+	take := func(w http.ResponseWriter, r *http.Request) error {
+		isProto, err := isProtobuf(r)
+		if err != nil {
+			return err
+		}
+		body, err := readBody(w, r, adapter.MaxRecord)
+		if err != nil {
+			return err
+		}
+		if isProto {
+			if len(body) == 0 { // an empty message
+				return answerOTLP(w, isProto, nil)
+			}
+			if s := otlpwire.SignalOf(body); s != signal && s != otlpwire.Empty {
+				return &problem.Error{Status: http.StatusBadRequest, Detail: fmt.Sprintf("the body is no batch of %v in protobuf; it looks like %v", signal, s)}
+			}
+			room := min(3*len(body), adapter.MaxRecord)
+			if err := holdOf(r).Grow(int64(room)); err != nil {
+				return err
+			}
+			if body, err = otlpwire.AppendJSON(make([]byte, 0, room), body, signal); err != nil {
+				return err
+			}
+		}
+		visitOf(r.Context()).cost.Add(int64(len(body) / chargedBytes))
+		err = a.reading.Receiver().Take(r.Context(), format, body)
+		if part, ok := errors.AsType[*adapter.PartError](err); ok {
+			return answerOTLP(w, isProto, part)
+		}
+		if err != nil {
+			return err
+		}
+		return answerOTLP(w, isProto, nil)
+	}
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if err := take(w, r); err != nil {
+			a.refuseOTLP(w, r, err)
+		}
+		return nil
+	}
+}
+
+// chargedBytes of spans and runs count as one event where who sends them has a rate: how
+// many events they make shows later.
+const chargedBytes = 1 << 10
+
+// isProtobuf tells the two encodings of OTLP/HTTP apart.
+func isProtobuf(r *http.Request) (bool, error) {
+	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	switch {
+	case err == nil && media == "application/x-protobuf":
+		return true, nil
+	case err == nil && media == "application/json":
+		return false, nil
+	}
+	return false, &problem.Error{Status: http.StatusUnsupportedMediaType,
+		Detail: fmt.Sprintf("Content-Type %q; want application/x-protobuf or application/json", r.Header.Get("Content-Type"))}
+}
+
+// answerOTLP answers what was taken, and what of it was left out.
+func answerOTLP(w http.ResponseWriter, isProto bool, part *adapter.PartError) error {
+	if isProto {
+		var answer []byte
+		if part != nil {
+			answer = otlpwire.AppendAnswer(nil, part.LeftOut, part.Error())
+		}
+		w.Header().Set("Content-Type", "application/x-protobuf")
+		_, _ = w.Write(answer) // an error means that the other side is gone
+		return nil
+	}
+	answer := map[string]any{}
+	if part != nil {
+		rejected := "rejectedSpans"
+		if part.What != "spans" {
+			rejected = "rejectedLogRecords"
+		}
+		answer["partialSuccess"] = map[string]any{rejected: strconv.Itoa(part.LeftOut), "errorMessage": part.Error()}
+	}
+	writeJSON(w, "application/json", http.StatusOK, answer)
+	return nil
+}
+
+// refuseOTLP answers with a Status, as senders of OTLP expect it. They send again what
+// was refused with 429, 502, 503 and 504, and drop the rest.
+func (a *Server) refuseOTLP(w http.ResponseWriter, r *http.Request, err error) {
+	e := a.explain(err)
+	if e == nil {
+		return
+	}
+	if fault, ok := errors.AsType[*events.DecodeError](err); ok && fault.Code == events.CodeTooLong {
+		e.Status = http.StatusRequestEntityTooLarge
+	}
+	if e.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(e.RetryAfter))
+	}
+	if e.Status >= http.StatusInternalServerError {
+		a.logger.Warn("a request failed", "method", r.Method, "path", r.URL.Path, "status", e.Status, "error", err)
+	}
+	const invalidArgument, resourceExhausted, internal, unavailable = 3, 8, 13, 14
+	code := invalidArgument
+	switch e.Status {
+	case http.StatusTooManyRequests:
+		code = resourceExhausted
+	case http.StatusServiceUnavailable:
+		code = unavailable
+	case http.StatusInternalServerError:
+		code = internal
+	}
+	if isProto, terr := isProtobuf(r); terr != nil || !isProto {
+		writeJSON(w, "application/json", e.Status, map[string]any{"code": code, "message": e.Detail})
+		return
+	}
+	w.Header().Set("Content-Type", "application/x-protobuf")
+	w.WriteHeader(e.Status)
+	_, _ = w.Write(otlpwire.AppendStatus(nil, code, e.Detail))
+}
+
+// serveLangSmithInfo tells LangSmith's clients how to send: the multipart way, in
+// batches that one record may be, and compressed by nothing, for what is not offered
+// here they do not use.
+func (a *Server) serveLangSmithInfo(w http.ResponseWriter, _ *http.Request) error {
+	type batches struct {
+		Multipart    bool `json:"use_multipart_endpoint"`
+		Runs         int  `json:"size_limit"`
+		Bytes        int  `json:"size_limit_bytes"`
+		ScaleUpLimit int  `json:"scale_up_nthreads_limit"`
+		ScaleUpAt    int  `json:"scale_up_qsize_trigger"`
+		ScaleDownAt  int  `json:"scale_down_nempty_trigger"`
+	}
+	return answer(w, struct {
+		Version string  `json:"version"`
+		Batches batches `json:"batch_ingest_config"`
+		Flags   any     `json:"instance_flags"`
+	}{"weir", batches{true, 100, maxBody / 2, 4, 1000, 4}, struct{}{}})
+}
+
+// serveRuns takes runs as LangSmith's clients post them: batches as JSON, and multipart
+// bodies. They ask for no more than a good status; parts that cannot be read become
+// dead letters.
+func (a *Server) serveRuns(w http.ResponseWriter, r *http.Request) error {
+	body, err := readBody(w, r, adapter.MaxRecord)
+	if err != nil {
+		return err
+	}
+	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err == nil && media != "application/json" && media != "multipart/form-data" {
+		return &problem.Error{Status: http.StatusUnsupportedMediaType, Detail: "want application/json or multipart/form-data"}
+	}
+	visitOf(r.Context()).cost.Add(int64(len(body) / chargedBytes))
+	err = a.reading.Receiver().Take(r.Context(), intake.LangSmith, body)
+	answer := map[string]any{"message": "runs were taken"}
+	if part, ok := errors.AsType[*adapter.PartError](err); ok {
+		answer["message"], err = "runs were taken; "+strings.TrimSpace(part.Error()), nil
+	}
+	if err != nil {
+		return err
+	}
+	writeJSON(w, "application/json", http.StatusAccepted, answer)
+	return nil
+}
