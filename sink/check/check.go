@@ -6,6 +6,7 @@ package check
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -94,7 +95,7 @@ func prepare(body []byte, ev *events.Event) ([]byte, error) {
 		return nil, &Error{http.StatusUnprocessableEntity,
 			fmt.Sprintf("only agent.call, tool.call, task.loop and task.reflect can be asked for, not %s; send it to /v1/events", ev.Kind)}
 	}
-	if !ev.Ask {
+	if begin(ev) || !ev.Ask {
 		ev.Ask = true
 		return ev.AppendJSON(nil), nil
 	}
@@ -103,6 +104,20 @@ func prepare(body []byte, ev *events.Event) ([]byte, error) {
 		return nil, err
 	}
 	return line.Bytes(), nil
+}
+
+// begin gives the call of a person, a scheduler or an applet that names no flow one of its
+// own: nobody can have begun it before. The id is made of the event's, so that who asks again
+// because the answer was lost gets the same. It reports whether it did.
+func begin(ev *events.Event) bool {
+	by := ev.By()
+	if ev.Kind != events.AgentCall || ev.CorrelationID != "" || by != events.OriginUser && by != events.OriginScheduler && by != events.OriginApplet {
+		return false
+	}
+	sum := sha256.Sum256([]byte(ev.Source + "\x00" + ev.ID))
+	sum[6], sum[8] = sum[6]&0x0f|0x80, sum[8]&0x3f|0x80 // a UUID of version 8
+	ev.CorrelationID = fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
+	return true
 }
 
 // Refuses reports whether the verdict, given as an answer, forbids the call.
