@@ -53,7 +53,8 @@ const ReasonStale events.Reason = "guard_stale"
 type Decision struct {
 	Action events.Action // Allow, Warn, or one that Stops
 	Source Source
-	Stale  bool // the orders that were gone by may be out of date
+	Stale  bool   // the orders that were gone by may be out of date
+	Flow   string // of the call: its own, that of its context, or the one that weir made for a person's call without one
 
 	// The rest is told of refusals and, where weir gives it, of warnings.
 	Reason          events.Reason
@@ -66,7 +67,6 @@ type Decision struct {
 	// tells them, and only of calls that may be made is there a Note.
 	Remaining []events.Remaining
 	Note      string
-	flow      string
 }
 
 func allowed(by Source) Decision {
@@ -75,7 +75,7 @@ func allowed(by Source) Decision {
 
 // refused is the decision by an order.
 func refused(v *events.Verdict, flow string, by Source, now events.Stamp) Decision {
-	d := Decision{Action: actionOf(v), Source: by, Reason: v.Reason, Limit: math.NaN(), Observed: math.NaN(), Verdict: v, flow: flow}
+	d := Decision{Action: actionOf(v), Source: by, Reason: v.Reason, Limit: math.NaN(), Observed: math.NaN(), Verdict: v, Flow: flow}
 	if v.Limit != nil && v.Observed != nil {
 		d.Limit, d.Observed = *v.Limit, *v.Observed
 		if v.Effective == events.EffectiveNext && counted(v.Unit) {
@@ -156,7 +156,7 @@ func (d *Decision) Err() error {
 	if !d.Stopped() {
 		return nil
 	}
-	s := &Stop{Flow: d.flow, Reason: d.Reason, Action: d.Action, Source: d.Source, Limit: d.Limit, Observed: d.Observed, RetryAfter: d.RetryAfter, Advice: d.Advice(),
+	s := &Stop{Flow: d.Flow, Reason: d.Reason, Action: d.Action, Source: d.Source, Limit: d.Limit, Observed: d.Observed, RetryAfter: d.RetryAfter, Advice: d.Advice(),
 		Message: d.message(), AgentMessage: d.agentMessage()}
 	if d.Verdict != nil {
 		s.VerdictID = d.Verdict.ID

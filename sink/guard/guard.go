@@ -210,8 +210,9 @@ func (g *Guard) Counts() *Counts { return &g.counts }
 func (g *Guard) Orders() int { return g.table.Len() }
 
 // Check says from memory whether the call may be made. It waits for nobody, allocates
-// nothing, and tells weir of a refusal in the background. The context is not used yet.
-func (g *Guard) Check(_ context.Context, c Call) (d Decision) {
+// nothing, and tells weir of a refusal in the background. What the call does not say of its
+// flow and its caller is that of the work of the context, see Dispatch.
+func (g *Guard) Check(ctx context.Context, c Call) (d Decision) {
 	defer func() {
 		if p := recover(); p != nil {
 			g.counts.Faults.Add(1)
@@ -219,6 +220,7 @@ func (g *Guard) Check(_ context.Context, c Call) (d Decision) {
 			d = allowed(ErrorOpen)
 		}
 	}()
+	c.take(ctx)
 	return g.check(&c)
 }
 
@@ -237,7 +239,9 @@ func (g *Guard) check(c *Call) Decision {
 	}
 	if state == fresh {
 		g.counts.Allowed.Add(1)
-		return allowed(FromTable)
+		d := allowed(FromTable)
+		d.Flow = c.Flow
+		return d
 	}
 	return g.withoutOrders(c, state)
 }
@@ -249,7 +253,7 @@ func (g *Guard) withoutOrders(c *Call, state uint32) Decision {
 		g.logger.Warn("a call is decided before weir was reached; orders may stand that the guard does not know", "weir", g.o.URL)
 	}
 	d := allowed(StaleOpen)
-	d.flow = c.Flow
+	d.Flow = c.Flow
 	switch {
 	case c.byPerson():
 		g.counts.StaleAllowed.Add(1)

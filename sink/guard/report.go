@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -149,7 +150,11 @@ func (g *Guard) Release(ctx context.Context, flow, by, reason string, long time.
 // Ask asks weir whether the call may be made, and weir counts it when it may. When
 // weir does not answer in time, the call is decided as Check would, except that a table
 // that is fresh allows only what the local limiter does, too: nobody counts the call.
+//
+// What the call does not say of its flow and its caller is that of the work of the context,
+// see Dispatch. A person's call without a flow gets one from weir: Decision.Flow.
 func (g *Guard) Ask(ctx context.Context, c Call) Decision {
+	c.take(ctx)
 	ev := c.event(c.kind())
 	g.stampEvent(&ev, g.stamp())
 	ev.Ask, ev.Tell = true, c.Tell
@@ -193,7 +198,9 @@ func (g *Guard) ask(ctx context.Context, ev *events.Event) (d Decision, err erro
 			return d, err
 		}
 		if v.Action == actionAllow || v.Mode != events.ModeEnforce {
-			return allowed(FromWeir).telling(v), nil // what is only watched is allowed
+			d = allowed(FromWeir)
+			d.Flow = cmp.Or(ev.CorrelationID, v.CorrelationID)
+			return d.telling(v), nil // what is only watched is allowed
 		}
 		return refused(v, ev.CorrelationID, FromWeir, 0).telling(v), nil
 	}

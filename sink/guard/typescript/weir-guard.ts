@@ -1,5 +1,6 @@
 /**
- * Honor weir's verdicts in a dispatcher. One file, nothing but fetch.
+ * Honor weir's verdicts in a dispatcher. One file, nothing but fetch and, where the runtime
+ * has it, AsyncLocalStorage.
  *
  *     const guard = await Guard.connect("http://127.0.0.1:8080");
  *     const d = guard.check({ flow, from, to });
@@ -40,6 +41,71 @@ export interface Call {
   /** For ask: bring what is left of each limit, also where the limits set tell for none. */
   tell?: boolean;
   origin?: "user" | "agent" | "scheduler" | "applet" | "system";
+}
+
+/** What a dispatcher knows of what it has handed to an agent: in which flow the agent works
+ * and who it is. It travels in the asynchronous context of the dispatcher and in the headers
+ * of its requests; the agent does not see it. */
+export interface Work {
+  flow: string;
+  /** Who works, by session or by agent, and the agent beside the session. */
+  party?: string;
+  agent?: string;
+  /** The first flow of the tree that the flow belongs to. */
+  root?: string;
+}
+
+interface Storage {
+  run<R>(work: Work | undefined, fn: () => R): R;
+  getStore(): Work | undefined;
+}
+
+// A name in a variable, so that no bundler looks for it where there is none.
+const hooks = "node:async_hooks";
+const storage: Storage | undefined = await import(/* @vite-ignore */ hooks).then(
+  (m: { AsyncLocalStorage: new () => Storage }) => new m.AsyncLocalStorage(),
+  () => undefined,
+);
+
+/** The work that goes on here; undefined for none, and where the runtime has no AsyncLocalStorage. */
+export function currentWork(): Work | undefined {
+  return storage?.getStore();
+}
+
+/** What fn does, also later, is done in the work. */
+export function working<R>(work: Work | undefined, fn: () => R): R {
+  return storage ? storage.run(work, fn) : fn();
+}
+
+const workHeaders = { flow: "x-correlation-id", party: "x-agent-id", agent: "x-agent-name", root: "x-root-correlation-id" } as const;
+
+/** The headers of the work for a request to another dispatcher. */
+export function headersOf(work: Work): Record<string, string> {
+  const out: Record<string, string> = {};
+  for (const name of ["flow", "party", "agent", "root"] as const) {
+    const value = work[name];
+    if (value) out[workHeaders[name]] = value;
+  }
+  return out;
+}
+
+/** The work that the headers of a request name; undefined when they name no flow. Whoever sends
+ * the request can write them: take them from dispatchers alone. */
+export function workFrom(headers: Headers): Work | undefined {
+  const flow = headers.get(workHeaders.flow);
+  const get = (name: "party" | "agent" | "root") => headers.get(workHeaders[name]) ?? undefined;
+  return flow ? { flow, party: get("party"), agent: get("agent"), root: get("root") } : undefined;
+}
+
+/** Fills in what an agent's call does not say with the work that goes on. What people,
+ * schedulers and applets send belongs to no work. */
+function inWork(call: Call): Call {
+  const work = currentWork();
+  if (!work || (call.origin && call.origin !== "agent")) return call;
+  const filled = { ...call };
+  if (!call.flow) [filled.flow, filled.root] = [work.flow, call.root || work.root];
+  if (!call.from && !call.fromAgent) [filled.from, filled.fromAgent] = [work.party, work.agent];
+  return filled;
 }
 
 export type Action = "allow" | "warn" | "throttle" | "deny" | "hold" | "halt";
@@ -328,10 +394,11 @@ export class Guard {
     if (this.acks.length > 0 && !this.reporting) await this.report();
   }
 
-  /** Says from memory whether the call may be made. */
+  /** Says from memory whether the call may be made. What the call does not say of its flow
+   * and its caller is that of the work that goes on, see dispatch. */
   check(call: Call): Decision {
     try {
-      return this.decide(call);
+      return this.decide(inWork(call));
     } catch (err) {
       this.counts.faults++; // a guard must not stop what it guards
       this.log("warn", `the guard failed and let a call through, please report this: ${err}`);
@@ -340,15 +407,33 @@ export class Guard {
   }
 
   /** Asks weir, which counts the call when it may be made. When weir does not answer in time
-   * the call is decided from memory, within the local limiter. */
+   * the call is decided from memory, within the local limiter. A person's call without a
+   * flow gets one from weir: Decision.flow. */
   async ask(call: Call): Promise<Decision> {
+    return this.asked(inWork(call));
+  }
+
+  /** Asks weir about a call and runs fn as the work that it begins: what fn does is done in the
+   * flow of the call, by its callee. Of an agent's call the flow and the caller are those of the
+   * work that goes on where the call does not say; a call of anybody else that names no flow
+   * begins a new one. When the call may not be made nothing begins: fn throws d, or goes on. */
+  async dispatch<R>(call: Call, fn: (d: Decision) => R | Promise<R>): Promise<R> {
+    const c = { ...inWork(call) };
+    const byAgent = c.origin === "agent" || !(c.origin || byPerson(c));
+    if (!c.flow && !byAgent) c.flow = crypto.randomUUID();
+    const d = await this.asked(c);
+    if (d.stopped) return fn(d);
+    return working({ flow: c.flow ?? "", party: c.to, agent: c.toAgent, root: c.root }, () => fn(d));
+  }
+
+  private async asked(call: Call): Promise<Decision> {
     let d: Decision;
     try {
       d = await this.askWeir(call);
     } catch (err) {
       this.counts.askFailures++;
       this.log("warn", `weir did not answer; the call is decided from memory: ${err}`);
-      return this.refusing(call) ? this.check(call) : this.withoutOrders(call);
+      return this.refusing(call) ? this.decide(call) : this.withoutOrders(call);
     }
     if (d.stopped) {
       this.counts.refused++;
@@ -759,7 +844,7 @@ export class Guard {
     }
     const v = verdict((JSON.parse(answer) as { verdict: unknown }).verdict);
     if (v.mode === "enforce" && (v.action === "warn" || stops(v.action))) return this.refused(v, flow, "weir", false, true);
-    return new Decision("allow", "weir", false, flow, { remaining: remaining(v), note: v.agent_message ?? "" });
+    return new Decision("allow", "weir", false, flow || v.correlation_id || "", { remaining: remaining(v), note: v.agent_message ?? "" });
   }
 
   private stamped(ev: Record<string, unknown>): Record<string, unknown> {

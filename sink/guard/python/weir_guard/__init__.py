@@ -14,6 +14,8 @@ three times the limits in force.
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import datetime
 import hashlib
 import hmac
@@ -31,10 +33,11 @@ import ssl
 import threading
 import time
 import urllib.parse
+import uuid
 from dataclasses import dataclass, field, replace
-from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
-__all__ = ["Bounds", "Call", "Decision", "FlowStopped", "Guard", "Remaining", "read_keys"]
+__all__ = ["Bounds", "Call", "Decision", "FlowStopped", "Guard", "Remaining", "Work", "current_work", "read_keys", "working"]
 
 _log = logging.getLogger("weir.guard")
 
@@ -87,6 +90,62 @@ class Call:
     @property
     def flow_key(self) -> str:
         return self.flow or "agent:" + (self.target or self.target_agent or self.source or self.source_agent)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a dispatcher knows of what it has handed to an agent: in which flow the agent
+    works and who it is. It travels in the context of the dispatcher (contextvars) and in
+    the headers of its requests; the agent does not see it."""
+
+    flow: str
+    party: str = ""  # who works, by session or by agent
+    agent: str = ""  # the agent beside the session
+    root: str = ""  # the first flow of the tree that the flow belongs to
+
+    def headers(self) -> Dict[str, str]:
+        """The headers for a request to another dispatcher."""
+        return {name: value for name, value in zip(_WORK_HEADERS, (self.flow, self.party, self.agent, self.root)) if value}
+
+    @staticmethod
+    def from_headers(headers: Mapping[str, str]) -> Optional["Work"]:
+        """The work that the headers of a request name; None when they name no flow. Whoever
+        sends the request can write them: take them from dispatchers alone."""
+        given = {name.lower(): value for name, value in headers.items()}
+        flow, party, agent, root = (given.get(name.lower(), "") for name in _WORK_HEADERS)
+        return Work(flow, party, agent, root) if flow else None
+
+
+_WORK_HEADERS = ("X-Correlation-Id", "X-Agent-Id", "X-Agent-Name", "X-Root-Correlation-Id")
+_work: "contextvars.ContextVar[Optional[Work]]" = contextvars.ContextVar("weir_work", default=None)
+
+
+def current_work() -> Optional[Work]:
+    """The work that goes on here; None for none."""
+    return _work.get()
+
+
+@contextlib.contextmanager
+def working(work: Optional[Work]) -> Iterator[None]:
+    """What is done within is done in the work."""
+    token = _work.set(work)
+    try:
+        yield
+    finally:
+        _work.reset(token)
+
+
+def _in_work(call: Call) -> Call:
+    """Fills in what an agent's call does not say with the work that goes on. What people,
+    schedulers and applets send belongs to no work."""
+    work = _work.get()
+    if work is None or call.origin not in ("", "agent"):
+        return call
+    if not call.flow:
+        call = replace(call, flow=work.flow, root_correlation_id=call.root_correlation_id or work.root)
+    if not call.source and not call.source_agent:
+        call = replace(call, source=work.party, source_agent=work.agent)
+    return call
 
 
 @dataclass(frozen=True)
@@ -278,8 +337,10 @@ class Guard:
     # What a dispatcher calls.
 
     def check(self, flow: str = "", source: str = "", target: str = "", **more: Any) -> Decision:
-        """Says from memory whether the call may be made; more are the other fields of Call."""
-        call = Call(flow, source, target, **more)
+        """Says from memory whether the call may be made; more are the other fields of Call.
+        What the call does not say of its flow and its caller is that of the work that goes
+        on, see dispatch."""
+        call = _in_work(Call(flow, source, target, **more))
         try:
             return self._check(call)
         except Exception:  # a guard must not stop what it guards
@@ -289,8 +350,33 @@ class Guard:
 
     def ask(self, flow: str = "", source: str = "", target: str = "", **more: Any) -> Decision:
         """Asks weir, which counts the call when it may be made. When weir does not answer
-        in time the call is decided from memory, within the local limiter."""
-        call = Call(flow, source, target, **more)
+        in time the call is decided from memory, within the local limiter. A person's call
+        without a flow gets one from weir: Decision.flow."""
+        return self._decide(_in_work(Call(flow, source, target, **more)))
+
+    @contextlib.contextmanager
+    def dispatch(self, flow: str = "", source: str = "", target: str = "", **more: Any) -> Iterator[Decision]:
+        """Asks weir about a call and is the work that it begins: what is done within is done
+        in the flow of the call, by its target. Of an agent's call the flow and the caller are
+        those of the work that goes on where the call does not say; a call of anybody else that
+        names no flow begins a new one. When the call may not be made, nothing begins.
+
+            with guard.dispatch(target="coder") as d:
+                if d.stopped: raise d.error()
+                run_agent()
+        """
+        call = _in_work(Call(flow, source, target, **more))
+        by_agent = call.origin == "agent" or not (call.origin or call.by_person)
+        if not call.flow and not by_agent:
+            call = replace(call, flow=str(uuid.uuid4()))
+        d = self._decide(call)
+        if d.stopped:
+            yield d
+            return
+        with working(Work(call.flow, call.target, call.target_agent, call.root_correlation_id)):
+            yield d
+
+    def _decide(self, call: Call) -> Decision:
         try:
             d = self._ask(call)
         except Exception as err:  # whatever went wrong, the answer is not there
@@ -298,7 +384,7 @@ class Guard:
             _log.warning("weir did not answer; the call is decided from memory: %s", err)
             if self._refusing(call) is None:
                 return self._without_orders(call)
-            return self.check(flow, source, target, **more)
+            return self._check(call)
         if d.stopped:
             self.counts.refused += 1
             self._observe(call, d)
@@ -729,7 +815,7 @@ class Guard:
         v = _verdict(json.loads(body)["verdict"])
         if v.get("mode") == "enforce" and (v["action"] == "warn" or v["action"] in _STOPS):
             return _telling(self._refused(v, call.flow, "weir"), v)
-        return _telling(Decision("allow", "weir", flow=call.flow), v)
+        return _telling(Decision("allow", "weir", flow=call.flow or v.get("correlation_id", "")), v)
 
     def _connection(self, until: _Deadline) -> Any:
         conn: Any
