@@ -144,7 +144,7 @@ func (c *agentCap) encode(b []byte) []byte {
 }
 
 func (a *Agent) encodeOrder(b []byte, o *agentOrder) []byte {
-	b = append(b, byte(o.rule), byte(o.phase), byte(o.action), bit(o.shadow, 0))
+	b = append(b, byte(o.rule), byte(o.phase), byte(o.action.Place()), bit(o.shadow, 0))
 	b = le.AppendUint32(b, o.limits)
 	b = a.putTimes(b, o.since, o.begun, o.issued, o.expires, o.due)
 	for _, n := range [...]uint64{uint64(o.revision), uint64(o.observed), uint64(o.limit), uint64(o.attempts), uint64(o.tried), uint64(o.leaked)} {
@@ -252,7 +252,7 @@ func (c *agentCap) decode(d *decoder) {
 
 func (d *decoder) agentOrder(clock events.Stamp) (o agentOrder) {
 	h := d.take(8)
-	o.rule, o.phase, o.action, o.shadow = AgentRuleID(d.most(h[0], int(AgentRuleCount)-1)), phase(d.most(h[1], int(phaseStop))), events.Action(d.most(h[2], int(events.Notify))), h[3] == 1
+	o.rule, o.phase, o.action, o.shadow = AgentRuleID(d.most(h[0], int(AgentRuleCount)-1)), phase(d.most(h[1], int(phaseStop))), events.ActionAt(int(d.most(h[2], events.Notify.Place()))), h[3] == 1
 	o.limits = le.Uint32(h[4:])
 	o.since, o.begun, o.issued, o.expires, o.due = d.stamp(clock), d.stamp(clock), d.stamp(clock), d.stamp(clock), d.stamp(clock)
 	o.revision, o.observed, o.limit = d.count(), d.count(), d.count()

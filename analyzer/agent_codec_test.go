@@ -45,7 +45,7 @@ func fillAny(t *testing.T, r *rand.Rand, v reflect.Value, path string, elements,
 		*x = 1 + phase(r.IntN(int(phaseStop)))
 		return
 	case *events.Action:
-		*x = 1 + events.Action(r.IntN(int(events.Notify)))
+		*x = events.ActionAt(1 + r.IntN(events.Notify.Place()))
 		return
 	case *recoveryStep:
 		*x = 1 + recoveryStep(r.IntN(int(stepNotified)))

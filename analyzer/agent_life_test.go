@@ -318,11 +318,11 @@ func TestVerdictsAboutAgentsFollowTheSchema(t *testing.T) {
 			if err := schema.Validate(text); err != nil {
 				t.Fatalf("%v: %s", err, said)
 			}
-			actions[w.given[i].Action] = true
+			actions[string(w.given[i].Action)] = true
 		}
 	}
 	for _, a := range []events.Action{events.Allow, events.Warn, events.Throttle, events.Halt, events.Resume, events.ReviewAgent, events.Archive, events.Notify} {
-		if !actions[a.String()] {
+		if !actions[string(a)] {
 			t.Errorf("no verdict with action %s was tried", a)
 		}
 	}

@@ -180,7 +180,7 @@ func (y *agentPlay) condition(at time.Duration) string {
 // toldLine is: action, reason, observed and limit, time in milliseconds since dawn, reviewer,
 // who asked, and the mode when it is not to be enforced.
 func toldLine(v *events.Verdict) string {
-	s := v.Action + " " + string(v.Reason)
+	s := string(v.Action) + " " + string(v.Reason)
 	if v.Observed != nil {
 		s += fmt.Sprintf(" %v/%v", *v.Observed, *v.Limit)
 	}
@@ -194,7 +194,7 @@ func toldLine(v *events.Verdict) string {
 		}
 	}
 	if v.Mode != events.ModeEnforce {
-		s += " " + v.Mode
+		s += " " + string(v.Mode)
 	}
 	return s
 }

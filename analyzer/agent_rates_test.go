@@ -80,7 +80,7 @@ func (c *counted) heard() string {
 			said += fmt.Sprintf(" until %gs", float64(events.Stamp(v.ExpiresAt)-noon)/1000)
 		}
 		if v.Mode != "enforce" {
-			said += " " + v.Mode
+			said += " " + string(v.Mode)
 		}
 		out = append(out, said)
 	}

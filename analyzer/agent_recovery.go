@@ -126,7 +126,7 @@ func (e *Engine) archive(a *Agent, m *agentMoment, fx *Effects) {
 // intervene gives an order of the ladder and leaves a note about it with the agent.
 func (e *Engine) intervene(a *Agent, action events.Action, m *agentMoment, fx *Effects) {
 	e.order(a, &a.stuck, action, m, fx)
-	what, did := "Stuck agent ", action.String()
+	what, did := "Stuck agent ", string(action)
 	switch action {
 	case events.Resume:
 		what, did = "Auto-recovered stuck agent ", "auto-resume"

@@ -334,7 +334,7 @@ func TestReportsAgainAtEachStep(t *testing.T) {
 		id, revision := y.fx.Verdicts[0].ID[:16], int64(0)
 		for i := range y.fx.Verdicts {
 			v := &y.fx.Verdicts[i]
-			actions = append(actions, v.Action)
+			actions = append(actions, string(v.Action))
 			if v.ID[:16] != id {
 				t.Errorf("%s: the id of the order changes from %s to %s", v.Action, id, v.ID)
 			}

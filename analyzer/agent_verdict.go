@@ -48,16 +48,16 @@ func (e *Engine) agentVerdict(a *Agent, m *agentMoment, x *finding) events.Verdi
 	rule := &AgentRules[x.rule]
 	id := strings.Clone(a.name())
 	v := rule.verdict(&x.standingOrder, a.verdictOrder(x.orderGroup(), x.since), m.at, e.limits.Agents.Rules[x.rule].Window, e.limits.Agents.HTTPStatus[x.rule])
-	v.Scope = events.Scope{Kind: events.ScopeAgent.String(), ID: id}
+	v.Scope = events.Scope{Kind: events.ScopeAgent, ID: id}
 	v.Reason, v.ConfigVersion, v.Confidence = x.reasonCode(), e.limits.Version, confidenceOf(m.ev)
 	switch {
 	case a.isProject():
-		v.Scope.Kind, v.ProjectID = events.ScopeProject.String(), id
+		v.Scope.Kind, v.ProjectID = events.ScopeProject, id
 	case x.flow != "":
 		v.CorrelationID = strings.Clone(x.flow)
-		v.Scope, v.RootCorrelationID = events.Scope{Kind: events.ScopeFlow.String(), ID: v.CorrelationID}, id
+		v.Scope, v.RootCorrelationID = events.Scope{Kind: events.ScopeFlow, ID: v.CorrelationID}, id
 	case a.isTree():
-		v.Scope.Kind, v.RootCorrelationID = events.ScopeTree.String(), id
+		v.Scope.Kind, v.RootCorrelationID = events.ScopeTree, id
 	default:
 		v.Agent = id
 	}

@@ -11,7 +11,7 @@ import (
 // AgentView is an agent for people and programs.
 type AgentView struct {
 	Agent       string           `json:"agent"`             // id, without the kind before the colon
-	Kind        string           `json:"kind"`              // agent, project or tree
+	Kind        events.ScopeKind `json:"kind"`              // agent, project or tree
 	State       string           `json:"state"`             // active, in_tool, waiting, silent, potentially_stuck, stuck, archived, unwatched
 	Waiting     string           `json:"waiting,omitempty"` // for what: user, approval, child, backoff; work when nothing is expected of it
 	Events      int64            `json:"events"`
@@ -28,7 +28,7 @@ type AgentView struct {
 	Due         events.RFC3339   `json:"due,omitzero"`          // next deadline
 	Reason      events.Reason    `json:"reason_code,omitempty"` // why it is stuck
 	Since       events.RFC3339   `json:"since,omitzero"`        // when that was found
-	Step        string           `json:"step,omitempty"`        // of the ladder: resume, review, archive, notify
+	Step        events.Action    `json:"step,omitempty"`        // of the ladder: resume, review, archive, notify
 	StepDue     events.RFC3339   `json:"step_due,omitzero"`
 	Reviewer    string           `json:"reviewer,omitempty"`
 	RequestedBy string           `json:"requested_by,omitempty"`
@@ -53,14 +53,14 @@ type NoteView struct {
 // are its own.
 func (e *Engine) AgentView(p *Agents, a *Agent) AgentView {
 	clone := strings.Clone
-	v := AgentView{Agent: clone(a.name()), Kind: events.ScopeAgent.String(), Events: a.Events(), Reports: int64(a.reports),
+	v := AgentView{Agent: clone(a.name()), Kind: events.ScopeAgent, Events: a.Events(), Reports: int64(a.reports),
 		Last: events.RFC3339(a.last), Status: clone(a.status), Margin: clone(a.margin), Health: clone(a.health),
 		VoidActive: a.told&toldVoid != 0, MeanGapS: a.meanGap(), Due: events.RFC3339(e.DueAgent(a)), Flows: len(a.works)}
 	if a.isProject() {
-		v.Kind = events.ScopeProject.String()
+		v.Kind = events.ScopeProject
 	}
 	if a.isTree() {
-		v.Kind, v.Children, v.Last = events.ScopeTree.String(), a.tree.Living(), events.RFC3339(a.tree.Last)
+		v.Kind, v.Children, v.Last = events.ScopeTree, a.tree.Living(), events.RFC3339(a.tree.Last)
 	}
 	if a.told&toldCoherence != 0 {
 		v.Coherence = &[]float64{a.coherence}[0]
@@ -75,7 +75,7 @@ func (e *Engine) AgentView(p *Agents, a *Agent) AgentView {
 	}
 	if s := &a.stuck; s.since != 0 {
 		v.Reason, v.Since = AgentRules[s.rule].Reason, events.RFC3339(s.since)
-		v.Step, v.StepDue = s.step.String(), events.RFC3339(s.due)
+		v.Step, v.StepDue = s.step.action(), events.RFC3339(s.due)
 		v.Reviewer, v.RequestedBy = clone(s.reviewer), clone(s.requestedBy)
 	}
 	for i := range a.works {
@@ -117,19 +117,19 @@ func (e *Engine) agentCounters(p *Agents, a *Agent) (out []CounterView) {
 	return out
 }
 
-// String returns the step as views and verdicts spell it; empty for none.
-func (s recoveryStep) String() string {
+// action returns what the step orders; unset for none.
+func (s recoveryStep) action() events.Action {
 	switch s {
 	case stepResume:
-		return events.Resume.String()
+		return events.Resume
 	case stepReview:
-		return events.ReviewAgent.String()
+		return events.ReviewAgent
 	case stepArchived:
-		return events.Archive.String()
+		return events.Archive
 	case stepNotified:
-		return events.Notify.String()
+		return events.Notify
 	}
-	return ""
+	return events.ActionUnset
 }
 
 // ExplainAgent returns the canonical text of an agent, which golden tests, the command
@@ -166,7 +166,7 @@ func (e *Engine) ExplainAgent(p *Agents, a *Agent) string {
 	b.WriteByte('\n')
 	if s := &a.stuck; s.since != 0 {
 		fmt.Fprintf(&b, "  %s %s since=%s", v.State, v.Reason, v.Since)
-		told("step", v.Step)
+		told("step", string(v.Step))
 		if !v.StepDue.IsZero() {
 			fmt.Fprintf(&b, " due=%s", v.StepDue)
 		}
@@ -179,7 +179,7 @@ func (e *Engine) ExplainAgent(p *Agents, a *Agent) string {
 		fmt.Fprintf(&b, "  %s %s", o.Action, o.RuleID)
 		told("effective", o.Effective)
 		if o.Mode != events.ModeEnforce {
-			told("mode", o.Mode)
+			told("mode", string(o.Mode))
 		}
 		fmt.Fprintf(&b, " observed=%s limit=%s until=%s\n", number(*o.Observed), number(*o.Limit), o.ExpiresAt)
 	}

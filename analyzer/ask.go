@@ -64,7 +64,7 @@ func (e *Engine) ask(p *Partition, f *Flow, m *moment, fx *Effects) {
 			fx.Verdicts = fx.Verdicts[:given+len(stops)]
 			return
 		}
-		if v.Action == events.Warn.String() {
+		if v.Action == events.Warn {
 			warning = v
 		}
 	}

@@ -97,7 +97,7 @@ func (s *story) watched() (out seen) {
 		e.Step(&p, &flow, &s.events[i], &fx)
 		for _, v := range fx.Verdicts {
 			switch {
-			case v.Action == events.Warn.String() && out.warned == 0:
+			case v.Action == events.Warn && out.warned == 0:
 				out.warned, out.warnedBy = out.calls, v.RuleID
 			case v.Effective == "now" && out.stopped == 0:
 				out.stopped, out.stoppedBy = out.calls, v.RuleID
@@ -131,7 +131,7 @@ func (s *story) obeyed() (made, refused int) {
 			if ev.Kind == events.AgentCall { // a person's
 				delete(uncalled, ev.To.Agent)
 			}
-		case fx.Answer.ControlledCutoff || fx.Answer.Action == events.Throttle.String():
+		case fx.Answer.ControlledCutoff || fx.Answer.Action == events.Throttle:
 			refused++
 			unmade[ev.Tool.CallID] = true
 			uncalled[ev.To.Agent] = ev.Kind == events.AgentCall && ev.To != ev.From

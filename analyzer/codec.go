@@ -346,7 +346,7 @@ func (p *pair) encode(b []byte) []byte {
 
 func (o *order) encode(b []byte) []byte {
 	b, e := room(b, sizeOrder)
-	e[0], e[1], e[2], e[3], e[4], e[5], e[6], e[7], e[8] = byte(o.rule), byte(o.phase), byte(o.action), byte(o.scope), bit(o.shadow, 0)|bit(o.hidden, 1)|bit(o.lapsed, 2), o.wide, o.a, o.b, o.period
+	e[0], e[1], e[2], e[3], e[4], e[5], e[6], e[7], e[8] = byte(o.rule), byte(o.phase), byte(o.action.Place()), byte(o.scope.Place()), bit(o.shadow, 0)|bit(o.hidden, 1)|bit(o.lapsed, 2), o.wide, o.a, o.b, o.period
 	e[9], e[10], e[11], e[12], e[13] = byte(o.kind), byte(o.picks), byte(o.content.Algorithm), byte(len(o.edges)), byte(len(o.calls))
 	le.PutUint16(e[14:], uint16(len(o.subject)))
 	le.PutUint16(e[16:], o.episode)
@@ -651,7 +651,7 @@ func (p *pair) decode(d *decoder, parties int) {
 
 func (o *order) decode(d *decoder, parties, tools int) {
 	h := d.take(sizeOrder)
-	o.rule, o.phase, o.action, o.scope = d.rule(h[0]), phase(d.most(h[1], int(phaseStop))), events.Action(h[2]), events.ScopeKind(h[3])
+	o.rule, o.phase, o.action, o.scope = d.rule(h[0]), phase(d.most(h[1], int(phaseStop))), events.ActionAt(int(h[2])), events.ScopeAt(int(h[3]))
 	o.shadow, o.hidden, o.lapsed = h[4]&1 != 0, h[4]&2 != 0, h[4]&4 != 0
 	o.wide, o.a, o.b, o.period = h[5], d.index(h[6], parties), d.index(h[7], parties), h[8]
 	o.kind, o.picks = events.Kind(h[9]), selection(h[10])

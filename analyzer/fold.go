@@ -159,7 +159,7 @@ func (e *Engine) Step(p *Partition, f *Flow, ev *events.Event, fx *Effects) {
 			*m = momentAt(f.clock)
 			m.ev, m.user = ev, ev.By() == events.OriginUser
 			fx.Answer = e.again(f, m)
-			if f.root != "" && e.agents.trees && !m.user && fx.Answer.Action == events.Allow.String() {
+			if f.root != "" && e.agents.trees && !m.user && fx.Answer.Action == events.Allow {
 				f.passAgain(ev, fx)
 			}
 		}

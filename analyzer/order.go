@@ -77,9 +77,9 @@ func (o *order) strictness() int {
 func severity(a events.Action) int {
 	switch a {
 	case events.Hold:
-		return 2*int(events.Deny) + 1
+		return 2*events.Deny.Place() + 1
 	}
-	return 2 * int(a)
+	return 2 * a.Place()
 }
 
 func (o *order) mentions(party uint8) bool {

@@ -78,10 +78,10 @@ func (c *peerCase) play(l analyzer.Limits, h peerHabit) (out playedCase) {
 		warned := false
 		for i := range fx.Verdicts {
 			v := &fx.Verdicts[i]
-			if v.Action == events.Warn.String() {
+			if v.Action == events.Warn {
 				warned, given[v.ID] = true, *v
 			}
-			if name := v.RuleID + " " + v.Action; !slices.Contains(out.rules, name) {
+			if name := v.RuleID + " " + string(v.Action); !slices.Contains(out.rules, name) {
 				out.rules = append(out.rules, name)
 			}
 		}
@@ -96,7 +96,7 @@ func (c *peerCase) play(l analyzer.Limits, h peerHabit) (out playedCase) {
 		}
 		if s.ask != nil || s.result && h.results {
 			for _, v := range standing {
-				warned = warned || v.Action == events.Warn.String() && concerns(given[v.ID], tr.call)
+				warned = warned || v.Action == events.Warn && concerns(given[v.ID], tr.call)
 			}
 		}
 		if warned {
@@ -129,9 +129,9 @@ func wouldBe(e *analyzer.Engine, p analyzer.Partition, f *analyzer.Flow, before 
 	switch {
 	case fx.Answer == nil:
 		return levelOK, ""
-	case fx.Answer.ControlledCutoff || fx.Answer.Action == events.Throttle.String():
+	case fx.Answer.ControlledCutoff || fx.Answer.Action == events.Throttle:
 		return levelStop, fx.Answer.ID
-	case fx.Answer.Action == events.Warn.String():
+	case fx.Answer.Action == events.Warn:
 		return levelWarn, fx.Answer.ID
 	}
 	return levelOK, ""

@@ -27,7 +27,7 @@ func TestRaisedLimitsHoldForStoppedFlows(t *testing.T) {
 			fx.Reset()
 			e.Step(&p, &flow, &events.Event{ID: id, Time: 1_700_000_000_000 + second*1000, Kind: events.AgentCall, CorrelationID: "flow", Ask: true,
 				HadWork: events.Yes, From: events.Party{Agent: "a"}, To: events.Party{Agent: "b"}}, &fx)
-			return fx.Answer.Action
+			return string(fx.Answer.Action)
 		}
 		first := budget("one", 2, analyzer.ModeEnforce)
 		for i, want := range []string{"allow", "allow", "deny"} {
@@ -38,7 +38,7 @@ func TestRaisedLimitsHoldForStoppedFlows(t *testing.T) {
 		if got := ask(second, "x", 10); got != want {
 			t.Errorf("%s: after the change got %s, want %s", name, got, want)
 		}
-		took := len(fx.Verdicts) > 0 && fx.Verdicts[0].Action == events.Allow.String()
+		took := len(fx.Verdicts) > 0 && fx.Verdicts[0].Action == events.Allow
 		if took != cleared {
 			t.Errorf("%s: the order was taken back: %v, want %v", name, took, cleared)
 		}

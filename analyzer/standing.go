@@ -124,7 +124,7 @@ func (r *Rule[S, ID]) verdict(o *standingOrder, id uint64, at events.Stamp, wind
 		Time:             events.RFC3339(at),
 		Revision:         o.revision,
 		Mode:             events.ModeEnforce,
-		Action:           o.action.String(),
+		Action:           o.action,
 		ControlledCutoff: o.action == events.Deny || o.action == events.Halt,
 		Reason:           r.Reason,
 		RuleID:           r.Name,

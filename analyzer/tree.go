@@ -296,7 +296,7 @@ func (e *Engine) treeRefuses(a *Agent, call *treeCall, m *agentMoment, fx *Effec
 // tree.
 func (e *Engine) treeAllows(a *Agent, m *agentMoment) *events.Verdict {
 	v := &events.Verdict{SchemaVersion: 1, ID: strconv.FormatUint(xxhash.Sum64String(a.key+"\x00"+m.ev.ID), 16), Time: events.RFC3339(m.at),
-		Mode: events.ModeEnforce, Scope: events.Scope{Kind: events.ScopeTree.String(), ID: strings.Clone(a.name())}, Action: events.Allow.String(),
+		Mode: events.ModeEnforce, Scope: events.Scope{Kind: events.ScopeTree, ID: strings.Clone(a.name())}, Action: events.Allow,
 		Reason: Allowed, ConfigVersion: e.limits.Version, CorrelationID: strings.Clone(m.ev.CorrelationID), RootCorrelationID: strings.Clone(a.name())}
 	if !m.ev.Tell && !e.agents.tells {
 		return v

@@ -26,11 +26,11 @@ func TestUnnamed(t *testing.T) {
 		fx.Reset()
 		engine.Step(&partition, &flow, &ev, &fx)
 		if fx.Answer != nil {
-			return []string{fx.Answer.Action}
+			return []string{string(fx.Answer.Action)}
 		}
 		for i := range fx.Verdicts {
 			v := &fx.Verdicts[i]
-			said = append(said, v.Action+" "+v.RuleID)
+			said = append(said, string(v.Action)+" "+v.RuleID)
 			if v.From != "" || v.Scope.ID != "(unnamed)" || v.Match != nil && v.Match.From != nil {
 				t.Errorf("%s names somebody: from %q, scope %v, match %v", v.RuleID, v.From, v.Scope, v.Match)
 			}

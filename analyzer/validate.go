@@ -384,7 +384,7 @@ func (c *checker) overrides(overrides []Override) {
 		case o.Scope == events.ScopeTool && !rule.On.Has(events.ToolCall) && !rule.On.Has(events.ToolResult):
 			c.fail(path, "write project, agent or flow", "%s does not follow tool calls, so it cannot be told for one tool", rule.Name)
 		}
-		c.text(path+"."+o.Scope.String(), o.ID, maxName)
+		c.text(path+"."+string(o.Scope), o.ID, maxName)
 		row := FlowRow(o.Rule)
 		c.setting(path, &row, &o.Setting)
 		if strings.TrimSpace(o.Reason) == "" {

@@ -163,7 +163,7 @@ func TestValidateArranges(t *testing.T) {
 	}
 	var got []string
 	for _, o := range l.Overrides {
-		got = append(got, o.Scope.String()+" "+o.ID+" "+analyzer.Rules[o.Rule].Name)
+		got = append(got, string(o.Scope)+" "+o.ID+" "+analyzer.Rules[o.Rule].Name)
 	}
 	if want := []string{"project p max_turns", "agent a max_tool_calls", "agent a max_turns", "agent b max_turns", "tool t max_tool_calls", "flow f max_turns"}; !slices.Equal(got, want) {
 		t.Errorf("overrides %v", got)

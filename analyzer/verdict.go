@@ -37,7 +37,7 @@ func (e *Engine) answer(f *Flow, o *order, m *moment) *events.Verdict {
 // allowed is the answer to a call that nothing is said against.
 func (e *Engine) allowed(f *Flow, m *moment) *events.Verdict {
 	return &events.Verdict{SchemaVersion: 1, ID: strconv.FormatUint(xxhash.Sum64String(f.key+"\x00"+m.ev.ID), 16), Time: events.RFC3339(m.at),
-		Mode: events.ModeEnforce, Scope: events.Scope{Kind: events.ScopeFlow.String(), ID: strings.Clone(f.key)}, Action: events.Allow.String(),
+		Mode: events.ModeEnforce, Scope: events.Scope{Kind: events.ScopeFlow, ID: strings.Clone(f.key)}, Action: events.Allow,
 		Reason: Allowed, ConfigVersion: e.limits.Version, CorrelationID: strings.Clone(m.ev.CorrelationID), Degraded: e.degraded(e.scaled != 0, m)}
 }
 
@@ -56,7 +56,7 @@ func (e *Engine) verdict(f *Flow, o *order, m *moment, set *Setting) events.Verd
 		window = e.setting(o.rule, f, m).Window
 	}
 	v := rule.verdict(&o.standingOrder, f.orderID(o), m.at, window, e.limits.HTTPStatus[o.rule])
-	v.Scope = events.Scope{Kind: o.scope.String(), ID: f.scopeID(o)}
+	v.Scope = events.Scope{Kind: o.scope, ID: f.scopeID(o)}
 	v.ConfigVersion, v.Confidence, v.CorrelationID = e.limits.Version, e.confidence(f, m), strings.Clone(f.key)
 	v.Trigger, v.Degraded = trigger(f, m), e.degraded(e.scaled.Has(o.rule), m)
 	if o.action == events.Allow {
@@ -136,7 +136,7 @@ func (f *Flow) orderID(o *order) uint64 {
 	_, _ = d.WriteString("\x00")
 	_, _ = d.WriteString(string(Rules[o.rule].Reason))
 	_, _ = d.WriteString("\x00")
-	_, _ = d.WriteString(o.scope.String())
+	_, _ = d.WriteString(string(o.scope))
 	_, _ = d.WriteString("\x00")
 	_, _ = d.WriteString(f.scopeID(o))
 	_, _ = d.WriteString("\x00")

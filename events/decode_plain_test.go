@@ -415,7 +415,7 @@ func plainEvent(p []byte, e *Event) {
 			o := new(Override)
 			e.Override = o
 			given := plainRead(raw, readers{
-				"scope":    plainMatch("project|agent|tool|flow", func(v string) { o.Scope, _ = ParseScopeKind(v) }),
+				"scope":    plainMatch("project|agent|tool|flow", func(v string) { o.Scope = ScopeKind(v) }),
 				"scope_id": id(&o.ScopeID),
 				"rule":     plainText(&o.Rule, 1, 64, false),
 				"warn":     plainCount(&o.Warn.Value, 0),

@@ -202,7 +202,7 @@ func (s *scanner) overrideScope(dst *ScopeKind) bool {
 	if !s.choice(&name, overrideScopes[:]) {
 		return false
 	}
-	*dst, _ = ParseScopeKind(name)
+	*dst = ScopeKind(name)
 	return true
 }
 

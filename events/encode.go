@@ -181,7 +181,7 @@ func (w *writer) rare(e *Event) {
 	}
 	if o := e.Override; o != nil {
 		w.open("override")
-		w.word("scope", o.Scope.String())
+		w.word("scope", string(o.Scope))
 		w.text("scope_id", o.ScopeID)
 		w.text("rule", o.Rule)
 		w.optional("warn", o.Warn)

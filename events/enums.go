@@ -1,5 +1,7 @@
 package events
 
+import "slices"
+
 // Kind says what happened. Its text is the value of "kind" in the schema.
 type Kind uint8
 
@@ -174,62 +176,83 @@ const (
 	Yes
 )
 
-// ScopeKind says what an order or an override is about.
-type ScopeKind uint8
+// ScopeKind says what an order or an override is about. It is its word in the schema, so that
+// one of a later version goes through those that do not know it.
+type ScopeKind string
 
 // The scopes.
 const (
-	ScopeUnset ScopeKind = iota
-	ScopeFlow
-	ScopeSession
-	ScopeAgent
-	ScopePair
-	ScopeTask
-	ScopeProject
-	ScopeTenant
-	ScopeTool
-	ScopeTree // a flow and all that descend from it
+	ScopeUnset   ScopeKind = ""
+	ScopeFlow    ScopeKind = "flow"
+	ScopeSession ScopeKind = "session"
+	ScopeAgent   ScopeKind = "agent"
+	ScopePair    ScopeKind = "pair"
+	ScopeTask    ScopeKind = "task"
+	ScopeProject ScopeKind = "project"
+	ScopeTenant  ScopeKind = "tenant"
+	ScopeTool    ScopeKind = "tool"
+	ScopeTree    ScopeKind = "tree" // a flow and all that descend from it
 )
 
-var scopeNames = [...]string{"", "flow", "session", "agent", "pair", "task", "project", "tenant", "tool", "tree"}
+// scopes stand at their places, which stand in stored state: new ones come at the end.
+var scopes = [...]ScopeKind{ScopeUnset, ScopeFlow, ScopeSession, ScopeAgent, ScopePair, ScopeTask, ScopeProject, ScopeTenant, ScopeTool, ScopeTree}
 
-// String returns the scope as the schema spells it.
-func (s ScopeKind) String() string { return nameOf(scopeNames[:], uint8(s)) }
+// Place returns the number of the scope; 0 for one that this version does not know.
+func (s ScopeKind) Place() int { return max(0, slices.Index(scopes[:], s)) }
 
-// ParseScopeKind returns the scope that the schema spells so.
-func ParseScopeKind(s string) (ScopeKind, bool) {
-	i, ok := indexOf(scopeNames[:], s)
-	return ScopeKind(i), ok && i > 0
+// ScopeAt returns the scope with that number; ScopeUnset where there is none.
+func ScopeAt(place int) ScopeKind {
+	if place < len(scopes) {
+		return scopes[place]
+	}
+	return ScopeUnset
 }
 
-// Action is what a verdict orders.
-type Action uint8
+// Mode says how an order is meant.
+type Mode string
 
-// The actions, from allow (an earlier verdict is cleared) to halt, then the
-// recovery steps for stuck agents, and Hold. The numbers stand in stored state.
+// The values of Verdict.Mode: a shadow verdict is given and counted, and no dispatcher
+// honors it.
 const (
-	ActionUnset Action = iota
-	Allow
-	Warn
-	Throttle
-	Deny
-	Halt
-	Resume
-	ReviewAgent
-	Archive
-	Notify
-	Hold // the flow waits until a person grants it more or stops it
+	ModeEnforce Mode = "enforce"
+	ModeShadow  Mode = "shadow"
 )
 
-var actionNames = [...]string{"", "allow", "warn", "throttle", "deny", "halt", "resume", "review", "archive", "notify", "hold"}
+// Action is what a verdict orders. It is its word in the schema, so that one of a later
+// version goes through those that do not know it.
+type Action string
 
-// String returns the action as the schema spells it.
-func (a Action) String() string { return nameOf(actionNames[:], uint8(a)) }
+// The actions, from allow (an earlier verdict is cleared) to halt, then the
+// recovery steps for stuck agents, and Hold.
+const (
+	ActionUnset Action = ""
+	Allow       Action = "allow"
+	Warn        Action = "warn"
+	Throttle    Action = "throttle"
+	Deny        Action = "deny"
+	Halt        Action = "halt"
+	Resume      Action = "resume"
+	ReviewAgent Action = "review"
+	Archive     Action = "archive"
+	Notify      Action = "notify"
+	Hold        Action = "hold" // the flow waits until a person grants it more or stops it
+)
 
-// ParseAction returns the action that the schema spells so; ActionUnset for none.
-func ParseAction(s string) Action {
-	i, _ := indexOf(actionNames[:], s)
-	return Action(i)
+// actions stand at their places, which stand in stored state: new ones come at the end.
+var actions = [ActionCount]Action{ActionUnset, Allow, Warn, Throttle, Deny, Halt, Resume, ReviewAgent, Archive, Notify, Hold}
+
+// ActionCount is how many actions there are, ActionUnset among them.
+const ActionCount = 11
+
+// Place returns the number of the action; 0 for one that this version does not know.
+func (a Action) Place() int { return max(0, slices.Index(actions[:], a)) }
+
+// ActionAt returns the action with that number; ActionUnset where there is none.
+func ActionAt(place int) Action {
+	if place < len(actions) {
+		return actions[place]
+	}
+	return ActionUnset
 }
 
 // Stops reports whether the action refuses calls: throttle, deny, hold or halt.

@@ -75,8 +75,8 @@ func TestWordsAreThoseOfTheSchema(t *testing.T) {
 	f("review.decision", event["review"].Properties["decision"], append([]string{""}, decisions[:]...))
 	f("override.scope", event["override"].Properties["scope"], append([]string{""}, overrideScopes[:]...))
 	f("override.mode", event["override"].Properties["mode"], append([]string{""}, overrideModes[:]...))
-	f("verdict scope.kind", verdict["scope"].Properties["kind"], scopeNames[:])
-	f("verdict action", verdict["action"], actionNames[:])
+	f("verdict scope.kind", verdict["scope"].Properties["kind"], texts(scopes[:]))
+	f("verdict action", verdict["action"], texts(actions[:]))
 	f("verdict unit", verdict["unit"], append([]string{""}, constants(t, "verdict.go", "Unit")...))
 	var reasons []string
 	for _, r := range verdict["reason_code"].Examples {
@@ -106,5 +106,13 @@ func constants(t *testing.T, in, typ string) (out []string) {
 		}
 		return true
 	})
+	return out
+}
+
+// texts are words of a type as the schema has them.
+func texts[T ~string](words []T) (out []string) {
+	for _, w := range words {
+		out = append(out, string(w))
+	}
 	return out
 }

@@ -26,13 +26,6 @@ const (
 	UnitNone     Unit = "none"
 )
 
-// The values of Verdict.Mode: a shadow verdict is given and counted, and no dispatcher
-// honors it.
-const (
-	ModeEnforce = "enforce"
-	ModeShadow  = "shadow"
-)
-
 // The values of Verdict.Effective: from the next call on, or with the one that was judged.
 const (
 	EffectiveNow  = "now"
@@ -55,9 +48,9 @@ type Verdict struct {
 	ID               string   `json:"id"`
 	Time             RFC3339  `json:"time"`
 	Revision         int64    `json:"revision"`
-	Mode             string   `json:"mode"` // enforce or shadow
+	Mode             Mode     `json:"mode"`
 	Scope            Scope    `json:"scope"`
-	Action           string   `json:"action"`
+	Action           Action   `json:"action"`
 	ControlledCutoff bool     `json:"controlled_cutoff"`
 	Effective        string   `json:"effective,omitempty"` // now or next
 	Match            *Match   `json:"match,omitempty"`
@@ -129,9 +122,12 @@ type Emitted struct {
 
 // Scope is what an order is about.
 type Scope struct {
-	Kind string `json:"kind"`
-	ID   string `json:"id"` // pair: the two ids sorted and joined with a bar
+	Kind ScopeKind `json:"kind"`
+	ID   string    `json:"id"` // pair: the two ids sorted and joined with a bar
 }
+
+// String returns kind and id with a colon between.
+func (s Scope) String() string { return string(s.Kind) + ":" + s.ID }
 
 // Match narrows an order: every field that is given must match the call to be
 // dispatched; a list matches any of its members, NotFrom and NotTo none. A hash matches when
@@ -215,5 +211,5 @@ func (t RFC3339) String() string { return Stamp(t).Time().Format(layout) }
 // Stops reports whether the verdict orders to refuse calls, at once or from the next one
 // on, in whatever mode it is given.
 func (v *Verdict) Stops() bool {
-	return ParseAction(v.Action).Stops()
+	return v.Action.Stops()
 }

@@ -199,7 +199,7 @@ func describeTool(t *analyzer.ToolLimits) object {
 
 func describeOverride(x *analyzer.Override, from *analyzer.Setting) object {
 	r := analyzer.FlowRow(x.Rule)
-	o := object{{x.Scope.String(), x.ID}, {"rule", word(r.Name)}}
+	o := object{{string(x.Scope), x.ID}, {"rule", word(r.Name)}}
 	o = append(o, describeSetting(&r, &x.Setting, from)...)
 	return append(o, pair{"reason", x.Reason}, pair{"expires", word(strings.Replace(events.RFC3339(x.Expires).String(), ".000Z", "Z", 1))})
 }

@@ -256,7 +256,7 @@ func (r *reader) override(path string, n *yaml.Node, rules *[analyzer.RuleCount]
 			r.fail(v, path+"."+name, "write two overrides", "%s is given as well; an override is for one scope", o.Scope)
 			continue
 		}
-		o.Scope, _ = events.ParseScopeKind(name)
+		o.Scope = events.ScopeKind(name)
 		o.ID, _ = r.text(path+"."+name, v)
 	}
 	o.Reason, _ = r.text(path+".reason", f["reason"])

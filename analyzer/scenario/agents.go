@@ -86,12 +86,12 @@ func partyOf(s string) events.Party {
 // event: one that refuses calls, or a step of the ladder for a stuck agent.
 func concerns(v *events.Verdict, ev *events.Event) bool {
 	switch v.Action {
-	case events.Resume.String(), events.ReviewAgent.String(), events.Archive.String():
+	case events.Resume, events.ReviewAgent, events.Archive:
 	default:
 		if v.Effective == "" {
 			return false
 		}
 	}
-	return v.CorrelationID == "" && (v.Scope.Kind == events.ScopeTree.String() && v.Scope.ID == ev.Root() || v.Scope.Kind == events.ScopeProject.String() && v.Scope.ID == ev.ProjectID ||
-		v.Scope.Kind == events.ScopeAgent.String() && slices.Contains([]string{ev.To.Agent, ev.To.Session, ev.From.Agent, ev.From.Session}, v.Scope.ID))
+	return v.CorrelationID == "" && (v.Scope.Kind == events.ScopeTree && v.Scope.ID == ev.Root() || v.Scope.Kind == events.ScopeProject && v.Scope.ID == ev.ProjectID ||
+		v.Scope.Kind == events.ScopeAgent && slices.Contains([]string{ev.To.Agent, ev.To.Session, ev.From.Agent, ev.From.Session}, v.Scope.ID))
 }

@@ -96,22 +96,22 @@ func (s *Said) String() string {
 		b.WriteString("shadow-")
 	}
 	switch {
-	case s.Ask && v.Action == events.Allow.String():
-		b.WriteString(v.Action)
+	case s.Ask && v.Action == events.Allow:
+		b.WriteString(string(v.Action))
 		return b.String()
-	case v.Action == events.Allow.String():
+	case v.Action == events.Allow:
 		b.WriteString("clear")
 	case v.Effective == events.EffectiveNext:
 		b.WriteString("arm")
 	default:
-		b.WriteString(v.Action)
+		b.WriteString(string(v.Action))
 	}
 	b.WriteString(" " + string(v.Reason))
 	if v.Observed != nil && v.Limit != nil {
 		fmt.Fprintf(&b, " %s/%s", figure(*v.Observed), figure(*v.Limit))
 	}
-	b.WriteString(" " + v.Scope.Kind)
-	if v.Scope.Kind != events.ScopeFlow.String() {
+	b.WriteString(" " + string(v.Scope.Kind))
+	if v.Scope.Kind != events.ScopeFlow {
 		b.WriteString(":" + v.Scope.ID)
 	}
 	if v.CorrelationID != mainFlow && v.CorrelationID != "" {

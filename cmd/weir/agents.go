@@ -39,9 +39,9 @@ silent for longer than its limits allow, though nothing is known that it waits f
 					}
 					switch {
 					case *projects:
-						q.Kind = pump.KindProject
+						q.Kind = events.ScopeProject
 					case *trees:
-						q.Kind = pump.KindTree
+						q.Kind = events.ScopeTree
 					}
 					return listAgents(ctx, env, target, q)
 				}
@@ -62,12 +62,12 @@ silent for longer than its limits allow, though nothing is known that it waits f
 						return err
 					}
 					defer done()
-					kind := pump.KindAgent
+					kind := events.ScopeAgent
 					switch {
 					case *project:
-						kind = pump.KindProject
+						kind = events.ScopeProject
 					case *tree:
-						kind = pump.KindTree
+						kind = events.ScopeTree
 					}
 					v, ok, err := k.agent(ctx, kind, args[0])
 					if err != nil {
@@ -167,7 +167,7 @@ func listAgents(ctx context.Context, env *cli.Env, target *target, q pump.AgentQ
 			last, silent = a.Last.String(), lasting(a.AgeS)
 		}
 		return []cli.Cell{{Text: a.Agent}, stateCell(a.State, a.Waiting), {Text: orDash(string(a.Reason))}, {Text: silent, Right: true},
-			{Text: last}, {Text: orDash(a.Step)}, {Text: cli.Grouped(int64(a.Flows)), Right: true}}
+			{Text: last}, {Text: orDash(string(a.Step))}, {Text: cli.Grouped(int64(a.Flows)), Right: true}}
 	}, "AGENT", "STATE", "REASON", "SILENT", "LAST EVENT", "STEP", "FLOWS")
 	for i := range list.Agents {
 		if err := lines.Print(&list.Agents[i]); err != nil {
@@ -223,7 +223,7 @@ func showAgent(env *cli.Env, v *analyzer.AgentView) error {
 		row("reports", "every %s in the mean", lasting(v.MeanGapS))
 	}
 	if v.Step != "" {
-		step := v.Step
+		step := string(v.Step)
 		if v.Reviewer != "" {
 			step += " by " + v.Reviewer
 		}

@@ -315,7 +315,7 @@ func (a *away) goClient(name, weir string, closed bool) client {
 		a.Fatal(err)
 	}
 	a.Cleanup(g.Close)
-	said := func(d guard.Decision) cell { return cell{d.Action.String(), d.Source.String()} }
+	said := func(d guard.Decision) cell { return cell{string(d.Action), d.Source.String()} }
 	return client{name: name, stale: g.Stale,
 		check: func(stopped bool) cell { return said(g.Check(a.ctx, a.call(stopped))) },
 		ask:   func(stopped bool) cell { return said(g.Ask(a.ctx, a.call(stopped))) }}

@@ -117,5 +117,5 @@ func appendOfAgents(said []string, v *events.Verdict, c *scenario.Case) []string
 	if v.CorrelationID != "" || events.Stamp(v.Time) > c.End() {
 		return said
 	}
-	return append(said, v.ID+" "+v.Action+" "+string(v.Reason))
+	return append(said, v.ID+" "+string(v.Action)+" "+string(v.Reason))
 }

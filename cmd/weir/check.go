@@ -19,7 +19,7 @@ import (
 // checkAnswer is what is said of one call.
 type checkAnswer struct {
 	Allowed       bool          `json:"allowed"`
-	Action        string        `json:"action"`
+	Action        events.Action `json:"action"`
 	Reason        events.Reason `json:"reason_code"`
 	Limit         *float64      `json:"limit,omitempty"`
 	Observed      *float64      `json:"observed,omitempty"`
@@ -186,11 +186,11 @@ func withMember(object []byte, name, value string) []byte {
 
 func printAnswer(env *cli.Env, a *checkAnswer) error {
 	return env.Value(a, func() error {
-		action := cli.Cell{Text: a.Action, Paint: cli.Good}
+		action := cli.Cell{Text: string(a.Action), Paint: cli.Good}
 		switch {
 		case !a.Allowed:
 			action.Paint = cli.Bad
-		case a.Action == events.Warn.String():
+		case a.Action == events.Warn:
 			action.Paint = cli.Caution
 		}
 		figures := ""

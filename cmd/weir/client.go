@@ -184,7 +184,7 @@ func (c *client) ask(ctx context.Context, path string, asked, said any) error {
 func (c *client) agents(ctx context.Context, query pump.AgentQuery) (list pump.AgentList, err error) {
 	q := url.Values{"limit": {fmt.Sprint(query.Limit)}}
 	if query.Kind != "" {
-		q.Set("kind", query.Kind)
+		q.Set("kind", string(query.Kind))
 	}
 	if query.Stuck {
 		q.Set("stuck", "1")
@@ -193,8 +193,8 @@ func (c *client) agents(ctx context.Context, query pump.AgentQuery) (list pump.A
 }
 
 // agent returns one agent, or one project; false when the server does not know it.
-func (c *client) agent(ctx context.Context, kind, id string) (v analyzer.AgentView, ok bool, err error) {
-	err = c.get(ctx, "/v1/agents/"+url.PathEscape(id)+"?"+url.Values{"kind": {kind}}.Encode(), &v)
+func (c *client) agent(ctx context.Context, kind events.ScopeKind, id string) (v analyzer.AgentView, ok bool, err error) {
+	err = c.get(ctx, "/v1/agents/"+url.PathEscape(id)+"?"+url.Values{"kind": {string(kind)}}.Encode(), &v)
 	if e, is := errors.AsType[*statusError](err); is && e.status == http.StatusNotFound {
 		return v, false, nil
 	}

@@ -156,18 +156,18 @@ func recorded(name string) (out []events.Event, err error) {
 
 // demoResult is what became of a run.
 type demoResult struct {
-	Run         string  `json:"run"`
-	Honest      bool    `json:"honest"`
-	Profile     string  `json:"profile"`
-	Calls       int64   `json:"calls"`                // of agents and tools, in the run as it was
-	StoppedAt   int64   `json:"stopped_at,omitempty"` // the first call that was refused
-	Rule        string  `json:"rule,omitempty"`
-	Action      string  `json:"action,omitempty"`
-	Observed    float64 `json:"observed,omitempty"`
-	Limit       float64 `json:"limit,omitempty"`
-	Why         string  `json:"why,omitempty"`
-	SavedCalls  int64   `json:"saved_calls,omitempty"`
-	SavedTokens int64   `json:"saved_tokens,omitempty"`
+	Run         string        `json:"run"`
+	Honest      bool          `json:"honest"`
+	Profile     string        `json:"profile"`
+	Calls       int64         `json:"calls"`                // of agents and tools, in the run as it was
+	StoppedAt   int64         `json:"stopped_at,omitempty"` // the first call that was refused
+	Rule        string        `json:"rule,omitempty"`
+	Action      events.Action `json:"action,omitempty"`
+	Observed    float64       `json:"observed,omitempty"`
+	Limit       float64       `json:"limit,omitempty"`
+	Why         string        `json:"why,omitempty"`
+	SavedCalls  int64         `json:"saved_calls,omitempty"`
+	SavedTokens int64         `json:"saved_tokens,omitempty"`
 }
 
 // play sends a run through a dispatcher. The first refused call ends its flow.

@@ -156,7 +156,7 @@ func showFlow(env *cli.Env, v *analyzer.View) error {
 	for i := range v.Orders {
 		o := &v.Orders[i]
 		err := orders.Row(actionCell(o), cli.Cell{Text: o.RuleID}, cli.Cell{Text: figures(o), Right: true},
-			cli.Cell{Text: o.Scope.Kind + ":" + o.Scope.ID}, cli.Cell{Text: o.ExpiresAt.String()}, cli.Cell{Text: o.Message})
+			cli.Cell{Text: o.Scope.String()}, cli.Cell{Text: o.ExpiresAt.String()}, cli.Cell{Text: o.Message})
 		if err != nil {
 			return err
 		}

@@ -291,7 +291,7 @@ func (t *tally) note(v *events.Verdict) {
 		return
 	}
 	switch {
-	case v.Action == events.Warn.String():
+	case v.Action == events.Warn:
 		t.warned = true
 	case v.Stops():
 		t.warned = true

@@ -90,9 +90,10 @@ func (f *overrideFlags) order() (o api.OverrideOrder, err error) {
 	case *f.warn == "" && *f.stop == "" && f.mode.Value == "":
 		return o, cli.Usage("it changes nothing").Advise("give --stop, --warn or --mode")
 	}
-	o = api.OverrideOrder{Scope: events.ScopeFlow.String(), ScopeID: *f.flow, Rule: *f.rule, Mode: f.mode.Value, Expires: *f.until}
+	o = api.OverrideOrder{Scope: events.ScopeFlow, ScopeID: *f.flow, Rule: *f.rule, Mode: f.mode.Value, Expires: *f.until}
 	if *f.scope != "" {
-		if o.Scope, o.ScopeID, ok = strings.Cut(*f.scope, ":"); !ok || o.ScopeID == "" {
+		kind, id, ok := strings.Cut(*f.scope, ":")
+		if o.Scope, o.ScopeID = events.ScopeKind(kind), id; !ok || id == "" {
 			return o, cli.Usage("--scope %s: want one such as flow:order-77", *f.scope)
 		}
 	}

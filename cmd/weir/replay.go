@@ -456,7 +456,7 @@ func (r *replay) ask(ev *events.Event) (*events.Verdict, error) {
 	case r.answer != nil:
 		return r.answer, nil
 	case ev.By() == events.OriginUser:
-		return &events.Verdict{Mode: events.ModeEnforce, Action: events.Allow.String(), Reason: analyzer.Allowed, CorrelationID: ev.FlowKey()}, nil
+		return &events.Verdict{Mode: events.ModeEnforce, Action: events.Allow, Reason: analyzer.Allowed, CorrelationID: ev.FlowKey()}, nil
 	}
 	return nil, cli.Failure("this event was folded before").Advise("ask with an id of its own, or without one")
 }

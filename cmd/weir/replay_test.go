@@ -47,7 +47,7 @@ func TestReplayAgents(t *testing.T) {
 		if err := events.DecodeVerdict([]byte(line), &v); err != nil {
 			t.Fatal(err)
 		}
-		about[subjectOf(&v)] += v.Action + " "
+		about[subjectOf(&v)] += string(v.Action) + " "
 	}
 	if got := about["agent:planner"]; got != "warn notify " {
 		t.Errorf("the silent agent: %q", got)

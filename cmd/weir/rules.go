@@ -16,22 +16,22 @@ import (
 
 // ruleView is one row of the tables of rules by the limits in force.
 type ruleView struct {
-	Name   string        `json:"name"`
-	Reason events.Reason `json:"reason_code"`
-	About  string        `json:"about"`
-	Over   string        `json:"per"` // flow; or agent or project, over all flows
-	Unit   events.Unit   `json:"unit"`
-	Mode   string        `json:"mode"`
-	Warn   *float64      `json:"warn,omitempty"` // absent: never
-	Stop   *float64      `json:"stop,omitempty"` // absent: never
-	Window int64         `json:"window,omitempty"`
-	Per    string        `json:"window_unit,omitempty"`
-	Action string        `json:"action"`
-	Scope  string        `json:"scope"`
-	Status int           `json:"http_status,omitempty"` // absent: it refuses nothing
-	Armed  bool          `json:"armed"`                 // the order goes out when the limit is used up
-	From   string        `json:"from"`
-	On     []string      `json:"measured_after"`
+	Name   string           `json:"name"`
+	Reason events.Reason    `json:"reason_code"`
+	About  string           `json:"about"`
+	Over   events.ScopeKind `json:"per"` // flow; or agent or project, over all flows
+	Unit   events.Unit      `json:"unit"`
+	Mode   string           `json:"mode"`
+	Warn   *float64         `json:"warn,omitempty"` // absent: never
+	Stop   *float64         `json:"stop,omitempty"` // absent: never
+	Window int64            `json:"window,omitempty"`
+	Per    string           `json:"window_unit,omitempty"`
+	Action events.Action    `json:"action"`
+	Scope  events.ScopeKind `json:"scope"`
+	Status int              `json:"http_status,omitempty"` // absent: it refuses nothing
+	Armed  bool             `json:"armed"`                 // the order goes out when the limit is used up
+	From   string           `json:"from"`
+	On     []string         `json:"measured_after"`
 
 	silence bool
 }
@@ -50,14 +50,14 @@ func viewOfRule(r *analyzer.Row, l *analyzer.Limits) ruleView {
 		return &f
 	}
 	v := ruleView{Name: r.Name, Reason: r.Reason, About: r.About, Unit: r.Unit, Mode: s.Mode.String(), Warn: figure(s.Warn), Stop: figure(s.Stop),
-		Window: s.Window, Per: r.Window, Action: r.Action.String(), Status: r.Status, Armed: r.Armed && s.Max, From: r.From, silence: r.Silence}
+		Window: s.Window, Per: r.Window, Action: r.Action, Status: r.Status, Armed: r.Armed && s.Max, From: r.From, silence: r.Silence}
 	if status := *r.HTTPStatus(l); status != 0 {
 		v.Status = int(status)
 	}
 	var on []events.Kind
 	if id, ok := r.Flow(); ok {
 		rule := &analyzer.Rules[id]
-		v.Over, v.Scope = events.ScopeFlow.String(), rule.Scope.String()
+		v.Over, v.Scope = events.ScopeFlow, rule.Scope
 		for _, k := range events.Kinds() {
 			if rule.On.Has(k) {
 				on = append(on, k)
@@ -75,8 +75,8 @@ func viewOfRule(r *analyzer.Row, l *analyzer.Limits) ruleView {
 
 // overAllFlows tells of whom a rule is that is not about flows, and which events it
 // counts; silence comes without any.
-func overAllFlows(r *analyzer.Row) (whose string, on []events.Kind) {
-	whose = events.ScopeAgent.String()
+func overAllFlows(r *analyzer.Row) (whose events.ScopeKind, on []events.Kind) {
+	whose = events.ScopeAgent
 	switch counts := r.Counts(); {
 	case r.Silence:
 		return whose, nil
@@ -85,11 +85,11 @@ func overAllFlows(r *analyzer.Row) (whose string, on []events.Kind) {
 	case counts == analyzer.CountedRefused:
 		return whose, []events.Kind{events.AgentCall, events.ToolCall, events.VerdictAck}
 	case counts == analyzer.CountedProject:
-		whose = events.ScopeProject.String()
+		whose = events.ScopeProject
 	case counts == analyzer.CountedTreeDepth, counts == analyzer.CountedTreeChildren:
-		return events.ScopeFlow.String(), []events.Kind{events.AgentCall, events.ToolCall, events.LLMCall}
+		return events.ScopeFlow, []events.Kind{events.AgentCall, events.ToolCall, events.LLMCall}
 	case counts >= analyzer.CountedTreeCalls:
-		return events.ScopeTree.String(), []events.Kind{events.AgentCall, events.ToolCall, events.LLMCall}
+		return events.ScopeTree, []events.Kind{events.AgentCall, events.ToolCall, events.LLMCall}
 	}
 	return whose, []events.Kind{events.AgentCall}
 }
@@ -189,11 +189,11 @@ func rulesNamed(name string) (out []analyzer.Row) {
 func listRules(env *cli.Env, l *analyzer.Limits) error {
 	lines := cli.NewLines(env, func(v *ruleView) []cli.Cell {
 		number := func(s string) cli.Cell { return cli.Cell{Text: s, Right: true} }
-		action := v.Action
+		action := string(v.Action)
 		if v.Mode != analyzer.ModeEnforce.String() {
 			action = v.Mode
 		}
-		return []cli.Cell{{Text: v.Name}, {Text: v.Over}, number(amount(v.Warn)), number(amount(v.Stop)), {Text: string(v.Unit)}, {Text: action}, {Text: v.About}}
+		return []cli.Cell{{Text: v.Name}, {Text: string(v.Over)}, number(amount(v.Warn)), number(amount(v.Stop)), {Text: string(v.Unit)}, {Text: action}, {Text: v.About}}
 	}, "RULE", "PER", "WARN", "STOP", "UNIT", "ACTION", "ABOUT")
 	for _, r := range analyzer.Rows() {
 		v := viewOfRule(&r, l)
@@ -241,7 +241,7 @@ func showRule(env *cli.Env, apart bool, v *ruleView) error {
 		order += fmt.Sprintf(", HTTP %d", v.Status)
 	}
 	rows := [][2]string{
-		{"rule", v.Name}, {"reason code", string(v.Reason)}, {"measures", v.About}, {"per", v.Over},
+		{"rule", v.Name}, {"reason code", string(v.Reason)}, {"measures", v.About}, {"per", string(v.Over)},
 		{"after", strings.Join(v.On, ", ")},
 		{"warns", never(v.Warn)}, {"stops", never(v.Stop)},
 		{"order", order},

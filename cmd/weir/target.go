@@ -45,7 +45,7 @@ type known interface {
 	view(ctx context.Context, flow string) (analyzer.View, bool, error)
 
 	agents(ctx context.Context, q pump.AgentQuery) (pump.AgentList, error)
-	agent(ctx context.Context, kind, id string) (analyzer.AgentView, bool, error)
+	agent(ctx context.Context, kind events.ScopeKind, id string) (analyzer.AgentView, bool, error)
 	notes(ctx context.Context, q pump.NoteQuery) (pump.NoteList, error)
 }
 
@@ -107,7 +107,7 @@ func (ps *pumps) agents(_ context.Context, q pump.AgentQuery) (pump.AgentList, e
 	return pump.AgentsOf(ps.ofAgents, q)
 }
 
-func (ps *pumps) agent(_ context.Context, kind, id string) (v analyzer.AgentView, ok bool, err error) {
+func (ps *pumps) agent(_ context.Context, kind events.ScopeKind, id string) (v analyzer.AgentView, ok bool, err error) {
 	for _, p := range ps.ofAgents {
 		if v, ok, err = p.AgentView(pump.AgentKeyOf(kind, id)); ok || err != nil {
 			break

@@ -10,15 +10,15 @@ import (
 // actionCell is the action in one word: arm is a stop of the next call, and what is
 // only watched is marked.
 func actionCell(v *events.Verdict) cli.Cell {
-	word, paint := v.Action, cli.Plain
+	word, paint := string(v.Action), cli.Plain
 	switch {
 	case v.Stops() && v.Effective == events.EffectiveNow:
 		paint = cli.Bad
 	case v.Stops():
 		word, paint = "arm "+word, cli.Caution
-	case v.Action == events.Warn.String():
+	case v.Action == events.Warn:
 		paint = cli.Caution
-	case v.Action == events.Allow.String():
+	case v.Action == events.Allow:
 		word, paint = "clear", cli.Good
 	}
 	if v.Mode != events.ModeEnforce {
@@ -49,7 +49,7 @@ func subjectOf(v *events.Verdict) string {
 	if v.CorrelationID != "" {
 		return v.CorrelationID
 	}
-	return v.Scope.Kind + ":" + v.Scope.ID
+	return v.Scope.String()
 }
 
 // newVerdictLines prints verdicts one after the other.

@@ -332,8 +332,8 @@ func judge(o *told) (order, reasons string) {
 		engine.Step(&p, f, e, &fx)
 		for _, v := range fx.Verdicts {
 			stops := v.Stops()
-			if order == "" && v.Action == events.Warn.String() || stops && !stopped {
-				order, stopped = v.Action+" "+string(v.Reason)+at, stops
+			if order == "" && v.Action == events.Warn || stops && !stopped {
+				order, stopped = string(v.Action)+" "+string(v.Reason)+at, stops
 			}
 			if !slices.Contains(all, string(v.Reason)) {
 				all = append(all, string(v.Reason))

@@ -91,8 +91,8 @@ func strictest(heard []events.Event) (order string, at int) {
 		engine.Step(&p, flows[key], &heard[i], &fx)
 		for _, v := range fx.Verdicts {
 			for _, action := range []events.Action{events.Warn, events.Throttle, events.Deny, events.Halt} {
-				if v.Action == action.String() && action > best && v.Mode != "shadow" {
-					best, order, at = action, v.Action+" "+string(v.Reason), i+1
+				if v.Action == action && action.Place() > best.Place() && v.Mode != "shadow" {
+					best, order, at = action, string(v.Action)+" "+string(v.Reason), i+1
 				}
 			}
 		}

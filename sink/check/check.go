@@ -143,7 +143,7 @@ func status(v *events.Verdict) int {
 	switch {
 	case v.HTTPStatus >= 400 && v.HTTPStatus < 600:
 		return v.HTTPStatus
-	case v.Action == events.Throttle.String():
+	case v.Action == events.Throttle:
 		return http.StatusTooManyRequests
 	}
 	return http.StatusForbidden
@@ -157,7 +157,7 @@ type problem struct {
 	Detail           string        `json:"detail,omitempty"`
 	Instance         string        `json:"instance,omitempty"`
 	Reason           events.Reason `json:"reason_code"`
-	Action           string        `json:"action"`
+	Action           events.Action `json:"action"`
 	Limit            *float64      `json:"limit,omitempty"`
 	Observed         *float64      `json:"observed,omitempty"`
 	Unit             events.Unit   `json:"unit,omitempty"`
@@ -175,7 +175,7 @@ type problem struct {
 
 func problemOf(v *events.Verdict) []byte {
 	held := ""
-	if v.Action == events.Hold.String() {
+	if v.Action == events.Hold {
 		held = v.ExpiresAt.String()
 	}
 	return encode(problem{HeldUntil: held, Type: "urn:weir:reason:" + string(v.Reason), Title: title(v.Reason), Status: status(v), Detail: v.Message,

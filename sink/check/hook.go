@@ -74,7 +74,7 @@ func (h *Hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		h.Failed(err)
 		if r.URL.Query().Get("closed") == "1" && in.asks() {
-			answer = in.refusal(events.Deny.String(), "The flow guard cannot answer ("+reasonOf(err)+"), and calls are refused until it can. Try again later.")
+			answer = in.refusal(events.Deny, "The flow guard cannot answer ("+reasonOf(err)+"), and calls are refused until it can. Try again later.")
 		}
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -104,7 +104,7 @@ func (h *Hook) answer(ctx context.Context, in *hookInput) (answer HookAnswer, er
 		}
 		v, err := h.Ask(ctx, ev, ev.AppendJSON(nil))
 		if e, ok := errors.AsType[*Error](err); ok { // the agent's fault, not weir's
-			return in.refusal(events.Deny.String(), "weir: "+e.Detail), nil
+			return in.refusal(events.Deny, "weir: "+e.Detail), nil
 		}
 		if err != nil {
 			return answer, err

@@ -185,7 +185,7 @@ func (a *HookAnswer) ByCode() string {
 // says, and never the end of a turn.
 func RefuseHook(body []byte, reason string) (answer HookAnswer) {
 	if in, _ := readHook(body); in.asks() {
-		return in.refusal(events.Deny.String(), reason)
+		return in.refusal(events.Deny, reason)
 	}
 	return answer
 }
@@ -204,7 +204,7 @@ func (in *hookInput) note(text string) (a HookAnswer) {
 }
 
 // refusal refuses the use of a tool, as the program wants to be told.
-func (in *hookInput) refusal(action, reason string) (a HookAnswer) {
+func (in *hookInput) refusal(action events.Action, reason string) (a HookAnswer) {
 	switch {
 	case in.program == openHands:
 		a.Decision, a.Reason = "deny", reason
@@ -217,7 +217,7 @@ func (in *hookInput) refusal(action, reason string) (a HookAnswer) {
 	// Copilot CLI the second.
 	a.Decision, a.Reason = "block", reason
 	a.Output = &HookOutput{Event: "PreToolUse", Decision: "deny", Reason: reason}
-	if (action == events.Halt.String() || action == events.Hold.String()) && (in.program == claudeCode || in.program == gemini) {
+	if (action == events.Halt || action == events.Hold) && (in.program == claudeCode || in.program == gemini) {
 		goOn := false
 		a.Continue, a.StopReason = &goOn, reason
 	}

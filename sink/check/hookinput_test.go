@@ -18,7 +18,7 @@ func TestHookFlows(t *testing.T) {
 	var results []events.Hash
 	ask := func(_ context.Context, ev *events.Event, _ []byte) (*events.Verdict, error) {
 		flows = append(flows, ev.CorrelationID)
-		return &events.Verdict{Action: events.Allow.String()}, nil
+		return &events.Verdict{Action: events.Allow}, nil
 	}
 	record := func(_ context.Context, lines [][]byte) error {
 		for _, line := range lines {

@@ -21,7 +21,7 @@ func loaded(tb testing.TB) *Guard {
 	for i := range manyOrders {
 		flow := fmt.Sprintf("flow-%08d", i)
 		g.table.Take(&events.Verdict{ID: flow, Revision: 1, Mode: events.ModeEnforce, Action: "deny", Reason: events.PingPong, CorrelationID: flow,
-			Scope: events.Scope{Kind: scopePair, ID: "coder|planner"}, ExpiresAt: until,
+			Scope: events.Scope{Kind: events.ScopePair, ID: "coder|planner"}, ExpiresAt: until,
 			Match: &events.Match{Kind: "agent.call", Edges: []events.Edge{{From: "planner", To: "coder"}, {From: "coder", To: "planner"}}}})
 	}
 	g.becomeFresh()
@@ -46,7 +46,7 @@ func TestCheckAllocatesNothingAmongManyOrders(t *testing.T) {
 	// Orders about agents, of which there may be as many.
 	for i := range manyOrders / 10 {
 		name := fmt.Sprintf("agent-%08d", i)
-		g.table.Take(&events.Verdict{ID: name, Revision: 2, Mode: events.ModeEnforce, Action: "throttle", Reason: events.AgentMessageRate, Scope: events.Scope{Kind: scopeAgent, ID: name},
+		g.table.Take(&events.Verdict{ID: name, Revision: 2, Mode: events.ModeEnforce, Action: "throttle", Reason: events.AgentMessageRate, Scope: events.Scope{Kind: events.ScopeAgent, ID: name},
 			Match: &events.Match{Kind: "agent.call", To: []string{name}}})
 	}
 	f(Call{Flow: "no such flow", From: "planner", To: "agent-00005000"}, true)
@@ -68,7 +68,7 @@ func BenchmarkCheck(b *testing.B) {
 	f("none", Call{Flow: "no such flow", From: "planner", To: "coder"})
 	f("other", Call{Flow: "flow-00050000", From: "planner", To: "tester"})
 	f("refused", Call{Flow: "flow-00050000", From: "planner", To: "coder"})
-	g.table.Take(&events.Verdict{ID: "wide", Revision: 2, Mode: events.ModeEnforce, Action: "halt", Reason: events.OrdersDefied, Scope: events.Scope{Kind: scopeAgent, ID: "halted"}})
+	g.table.Take(&events.Verdict{ID: "wide", Revision: 2, Mode: events.ModeEnforce, Action: "halt", Reason: events.OrdersDefied, Scope: events.Scope{Kind: events.ScopeAgent, ID: "halted"}})
 	f("beside orders of all flows", Call{Flow: "no such flow", From: "planner", To: "coder"})
 	b.Run("parallel", func(b *testing.B) {
 		c := Call{Flow: "no such flow", From: "planner", To: "coder"}
@@ -83,6 +83,6 @@ func BenchmarkCheck(b *testing.B) {
 func BenchmarkTake(b *testing.B) {
 	g := loaded(b)
 	for i := 0; b.Loop(); i++ {
-		g.table.Take(&events.Verdict{Revision: int64(i + 2), Mode: events.ModeEnforce, Action: "deny", Reason: events.PingPong, CorrelationID: "flow-00050000", Scope: events.Scope{Kind: scopePair, ID: "coder|planner"}})
+		g.table.Take(&events.Verdict{Revision: int64(i + 2), Mode: events.ModeEnforce, Action: "deny", Reason: events.PingPong, CorrelationID: "flow-00050000", Scope: events.Scope{Kind: events.ScopePair, ID: "coder|planner"}})
 	}
 }

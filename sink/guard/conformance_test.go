@@ -85,7 +85,7 @@ func conformanceCases(t *testing.T) (cases []conformanceCase) {
 
 // told is a decision as the table writes it.
 func told(d *Decision) map[string]any {
-	said := map[string]any{"action": d.Action.String(), "source": d.Source.String()}
+	said := map[string]any{"action": string(d.Action), "source": d.Source.String()}
 	put := func(name, value string) {
 		if value != "" {
 			said[name] = value

@@ -83,7 +83,7 @@ func refused(v *events.Verdict, flow string, by Source, now events.Stamp) Decisi
 		}
 	}
 	switch {
-	case v.Action != actionThrottle && v.RetryAfterS == 0:
+	case v.Action != events.Throttle && v.RetryAfterS == 0:
 	case v.ExpiresAt != 0 && now != 0:
 		d.RetryAfter = max(time.Second, (events.Stamp(v.ExpiresAt).Sub(now) + time.Second - 1).Truncate(time.Second))
 	default:
@@ -123,30 +123,11 @@ func counted(u events.Unit) bool {
 }
 
 func actionOf(v *events.Verdict) events.Action {
-	switch v.Action {
-	case actionThrottle:
-		return events.Throttle
-	case actionDeny:
-		return events.Deny
-	case actionHold:
-		return events.Hold
-	case actionHalt:
-		return events.Halt
-	case actionWarn:
-		return events.Warn
+	if v.Action == events.Warn || v.Action.Stops() {
+		return v.Action
 	}
 	return events.Allow
 }
-
-// The actions as verdicts spell them.
-const (
-	actionAllow    = "allow"
-	actionWarn     = "warn"
-	actionThrottle = "throttle"
-	actionDeny     = "deny"
-	actionHold     = "hold"
-	actionHalt     = "halt"
-)
 
 // Stopped reports whether the call must not be made.
 func (d *Decision) Stopped() bool { return d.Action.Stops() }

@@ -148,7 +148,7 @@ func TestObserverFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.state.Store(fresh)
-	g.table.Take(&events.Verdict{ID: "v", Mode: events.ModeEnforce, Action: "deny", CorrelationID: "f", Scope: events.Scope{Kind: scopeFlow, ID: "f"}})
+	g.table.Take(&events.Verdict{ID: "v", Mode: events.ModeEnforce, Action: "deny", CorrelationID: "f", Scope: events.Scope{Kind: events.ScopeFlow, ID: "f"}})
 	d := g.Check(t.Context(), Call{Flow: "f", From: "a", To: "b"})
 	if !d.Stopped() || g.counts.Faults.Load() != 1 {
 		t.Errorf("decided %s, %d faults", d.Action, g.counts.Faults.Load())

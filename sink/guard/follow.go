@@ -178,7 +178,7 @@ func (g *Guard) take(verdict []byte, signature string) {
 		g.ignore(err)
 		return
 	}
-	if g.table.Len() >= g.o.MostOrders && stops(v) {
+	if g.table.Len() >= g.o.MostOrders && v.Stops() {
 		g.counts.LeftOut.Add(1)
 		return
 	}

@@ -20,9 +20,9 @@ func binds(v *events.Verdict, c *Call) bool {
 	}
 	id := v.Scope.ID
 	switch v.Scope.Kind {
-	case scopeFlow:
+	case events.ScopeFlow:
 		return v.CorrelationID != "" || id == c.flowKey()
-	case scopeSession, scopeAgent:
+	case events.ScopeSession, events.ScopeAgent:
 		switch {
 		case v.Match != nil && (len(v.Match.From) > 0 || len(v.Match.To) > 0 || len(v.Match.Edges) > 0):
 			return true // which says whose calls
@@ -30,38 +30,25 @@ func binds(v *events.Verdict, c *Call) bool {
 			return called(c.To, c.ToAgent, id)
 		}
 		return called(c.From, c.FromAgent, id)
-	case scopePair:
+	case events.ScopePair:
 		if v.Match != nil && len(v.Match.Edges) > 0 {
 			return true
 		}
 		a, b, ok := strings.Cut(id, "|")
 		return ok && (called(c.From, c.FromAgent, a) && called(c.To, c.ToAgent, b) || called(c.From, c.FromAgent, b) && called(c.To, c.ToAgent, a))
-	case scopeTask:
+	case events.ScopeTask:
 		return c.Task == id
-	case scopeProject:
+	case events.ScopeProject:
 		return c.Project == id
-	case scopeTenant:
+	case events.ScopeTenant:
 		return c.Tenant == id
-	case scopeTool:
+	case events.ScopeTool:
 		return c.Tool == id
-	case scopeTree:
+	case events.ScopeTree:
 		return c.inTree(id)
 	}
 	return false // a scope that this guard does not know yet
 }
-
-// The scopes as orders spell them.
-const (
-	scopeFlow    = "flow"
-	scopeSession = "session"
-	scopeAgent   = "agent"
-	scopePair    = "pair"
-	scopeTask    = "task"
-	scopeProject = "project"
-	scopeTenant  = "tenant"
-	scopeTool    = "tool"
-	scopeTree    = "tree"
-)
 
 // describes reports whether every field that is given fits the call.
 func describes(m *events.Match, c *Call) bool {

@@ -197,7 +197,7 @@ func (g *Guard) ask(ctx context.Context, ev *events.Event) (d Decision, err erro
 		if err := events.DecodeVerdict(answer.Verdict, v); err != nil {
 			return d, err
 		}
-		if v.Action == actionAllow || v.Mode != events.ModeEnforce {
+		if v.Action == events.Allow || v.Mode != events.ModeEnforce {
 			d = allowed(FromWeir)
 			d.Flow = cmp.Or(ev.CorrelationID, v.CorrelationID)
 			return d.telling(v), nil // what is only watched is allowed
@@ -210,8 +210,8 @@ func (g *Guard) ask(ctx context.Context, ev *events.Event) (d Decision, err erro
 	}
 	*v = events.Verdict{ID: p.verdict(), Mode: events.ModeEnforce, Action: p.Action, Reason: p.Reason, Limit: p.Limit, Observed: p.Observed, Unit: p.Unit,
 		Message: p.Detail, AgentMessage: p.AgentMessage, RetryAfterS: p.RetryAfterS, HTTPStatus: resp.StatusCode, CorrelationID: p.CorrelationID, Remaining: p.Remaining}
-	if !stops(v) {
-		v.Action = actionDeny // by an action of a later version: it is a refusal all the same
+	if !v.Stops() {
+		v.Action = events.Deny // by an action of a later version: it is a refusal all the same
 	}
 	return refused(v, ev.CorrelationID, FromWeir, 0).telling(v), nil
 }
@@ -220,7 +220,7 @@ func (g *Guard) ask(ctx context.Context, ev *events.Event) (d Decision, err erro
 type problem struct {
 	Instance      string        `json:"instance"`
 	Reason        events.Reason `json:"reason_code"`
-	Action        string        `json:"action"`
+	Action        events.Action `json:"action"`
 	Limit         *float64      `json:"limit"`
 	Observed      *float64      `json:"observed"`
 	Unit          events.Unit   `json:"unit"`

@@ -54,8 +54,8 @@ func (s *signed) verify(verdict []byte, signature string) error {
 
 // remember notes which revision of an order was heard. The error is errReplayed.
 func (s *signed) remember(v *events.Verdict, now events.Stamp) error {
-	clears := v.Action == actionAllow
-	if len(s.keys) == 0 || v.Mode != events.ModeEnforce || !clears && !stops(v) {
+	clears := v.Action == events.Allow
+	if len(s.keys) == 0 || v.Mode != events.ModeEnforce || !clears && !v.Stops() {
 		return nil
 	}
 	expires := events.Stamp(v.ExpiresAt)
@@ -68,7 +68,7 @@ func (s *signed) remember(v *events.Verdict, now events.Stamp) error {
 	}
 	key := orderID(v.ID)
 	if key == "" {
-		key = v.CorrelationID + "\x00" + v.Scope.Kind + "\x00" + v.Scope.ID + "\x00" + string(v.Reason)
+		key = v.CorrelationID + "\x00" + string(v.Scope.Kind) + "\x00" + v.Scope.ID + "\x00" + string(v.Reason)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

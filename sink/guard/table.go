@@ -33,8 +33,8 @@ func (t *Table) Len() int { return int(t.held.Load()) }
 // or forgets what it clears. The table keeps v, which nobody may change from then on. It
 // reports whether the table has changed.
 func (t *Table) Take(v *events.Verdict) bool {
-	clears := v.Action == actionAllow
-	if !clears && (!stops(v) || v.Mode != events.ModeEnforce) {
+	clears := v.Action == events.Allow
+	if !clears && (!v.Stops() || v.Mode != events.ModeEnforce) {
 		return false
 	}
 	p, key, wide := t.place(v)
@@ -165,9 +165,9 @@ func (t *Table) place(v *events.Verdict) (p *part, key string, wide bool) {
 	switch {
 	case v.CorrelationID != "":
 		return t.part(v.CorrelationID), v.CorrelationID, false
-	case v.Scope.Kind == scopeFlow:
+	case v.Scope.Kind == events.ScopeFlow:
 		return t.part(v.Scope.ID), v.Scope.ID, false
-	case v.Scope.Kind == scopePair:
+	case v.Scope.Kind == events.ScopePair:
 		return t.widePart(""), "", true // of two names, by which no call is looked up
 	}
 	return t.widePart(v.Scope.ID), v.Scope.ID, true
@@ -231,9 +231,4 @@ func (p *part) sweep(now events.Stamp) (more int) {
 		p.orders.Store(&m)
 	}
 	return more
-}
-
-// stops reports whether the verdict orders to refuse calls.
-func stops(v *events.Verdict) bool {
-	return v.Action == actionThrottle || v.Action == actionDeny || v.Action == actionHold || v.Action == actionHalt
 }

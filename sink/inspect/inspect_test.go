@@ -74,12 +74,12 @@ func TestTimelineSaysWhatTheRuleBookSays(t *testing.T) {
 		var want, got []string
 		for i := range out.Said {
 			if v := &out.Said[i].Verdict; !out.Said[i].Ask {
-				want = append(want, v.ID+" "+v.Action+" "+string(v.Reason))
+				want = append(want, v.ID+" "+string(v.Action)+" "+string(v.Reason))
 			}
 		}
 		for i := range timeline.Said {
 			if v := &timeline.Said[i].Verdict; !timeline.Said[i].Ask {
-				got = append(got, v.ID+" "+v.Action+" "+string(v.Reason))
+				got = append(got, v.ID+" "+string(v.Action)+" "+string(v.Reason))
 			}
 		}
 		if a, b := strings.Join(want, "\n"), strings.Join(got, "\n"); a != b {
@@ -143,7 +143,7 @@ func TestFlowTestPlaysTheSame(t *testing.T) {
 func reasons(o scenario.Outcome) string {
 	var b strings.Builder
 	for i := range o.Said {
-		b.WriteString(o.Said[i].Verdict.Action + " " + string(o.Said[i].Verdict.Reason) + "\n")
+		b.WriteString(string(o.Said[i].Verdict.Action) + " " + string(o.Said[i].Verdict.Reason) + "\n")
 	}
 	return b.String()
 }

@@ -105,7 +105,7 @@ func (t *folding) step(ev *events.Event) {
 	s.N, s.Flow, s.Ordinal = len(t.timeline.Steps)+1, key, t.counted[key]
 	s.Repeat = t.fx.Counts.Duplicates+t.fx.Counts.TooLate > 0
 	if a := t.fx.Answer; a != nil {
-		s.Refused = a.Action != events.Allow.String() && a.Action != events.Warn.String()
+		s.Refused = a.Action != events.Allow && a.Action != events.Warn
 	}
 	t.timeline.Steps = append(t.timeline.Steps, s)
 	t.note(s.N)

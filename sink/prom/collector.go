@@ -127,12 +127,12 @@ func (c *collector) verdicts() {
 	f := c.counter("verdicts_total", "Verdicts that were published.", "rule", "action", "mode")
 	expected := expectedVerdicts(r.Limits)
 	// Series of what the limits have turned off are left out, and come with those that turn it on.
-	silent := func(at int) bool { return expected[at] == [ActionCount][2]bool{} }
+	silent := func(at int) bool { return expected[at] == [events.ActionCount][2]bool{} }
 	for at, reason := range events.Reasons() {
-		for a := events.Allow; a < ActionCount; a++ {
-			for shadow, mode := range [...]string{events.ModeEnforce, events.ModeShadow} {
+		for a := events.Allow.Place(); a < events.ActionCount; a++ {
+			for shadow, mode := range [...]events.Mode{events.ModeEnforce, events.ModeShadow} {
 				if v := &r.Verdicts[at][a][shadow]; v.N > 0 || expected[at][a][shadow] {
-					f.example(v, string(reason), a.String(), mode)
+					f.example(v, string(reason), string(events.ActionAt(a)), string(mode))
 				}
 			}
 		}
@@ -189,38 +189,38 @@ func speaks(l *analyzer.Limits, row int) bool {
 
 // expectedVerdicts says which verdicts the rules give: those are there before the first
 // of them, or nobody would see the first in a rate.
-func expectedVerdicts(l *analyzer.Limits) (x [events.ReasonCount][ActionCount][2]bool) {
+func expectedVerdicts(l *analyzer.Limits) (x [events.ReasonCount][events.ActionCount][2]bool) {
 	for i := range analyzer.Rules {
 		rule := &analyzer.Rules[i]
 		if !speaks(l, i) {
 			continue
 		}
 		e := &x[rule.Reason.Place()]
-		e[events.Allow][0] = true
-		e[rule.Action][0], e[rule.Action][1] = true, true
+		e[events.Allow.Place()][0] = true
+		e[rule.Action.Place()][0], e[rule.Action.Place()][1] = true, true
 		if l != nil && l.Rules[i].Hold {
-			e[events.Hold][0] = true
+			e[events.Hold.Place()][0] = true
 		}
 		if rule.ID != analyzer.RuleOperator {
-			e[events.Warn][0], e[events.Warn][1] = true, true
-			e[events.Halt][0] = true // attempts widen an order
+			e[events.Warn.Place()][0], e[events.Warn.Place()][1] = true, true
+			e[events.Halt.Place()][0] = true // attempts widen an order
 		}
 	}
 	for i := range analyzer.AgentRules {
 		rule := &analyzer.AgentRules[i]
 		e := &x[rule.Reason.Place()]
-		e[events.Allow][0] = true
-		e[events.Warn][0], e[events.Warn][1] = true, true
-		e[rule.Action][0], e[rule.Action][1] = true, true
+		e[events.Allow.Place()][0] = true
+		e[events.Warn.Place()][0], e[events.Warn.Place()][1] = true, true
+		e[rule.Action.Place()][0], e[rule.Action.Place()][1] = true, true
 		if !recovers(rule) {
 			continue
 		}
 		for _, step := range recoverySteps {
-			e[step][0] = true
+			e[step.Place()][0] = true
 		}
 	}
 	refused := &x[events.RescueRefusedNotStuck.Place()]
-	refused[events.Notify][0], refused[events.Notify][1] = true, true
+	refused[events.Notify.Place()][0], refused[events.Notify.Place()][1] = true, true
 	return x
 }
 
@@ -275,7 +275,7 @@ func (c *collector) agents() {
 	r := &c.reading
 	c.gauge("agents_live", "Agents that have reported within a week and have not taken their leave: their silence is judged.").count(r.Agents.Live)
 	var stuck [events.ReasonCount][2]int64 // several rows may have one reason
-	var steps [ActionCount]int64
+	var steps [events.ActionCount]int64
 	known := [events.ReasonCount]bool{}
 	for i := range analyzer.AgentRules {
 		rule := &analyzer.AgentRules[i]
@@ -290,7 +290,7 @@ func (c *collector) agents() {
 		}
 		known[at] = true
 		for _, step := range recoverySteps {
-			steps[step] += r.Verdicts[at][step][0].N
+			steps[step.Place()] += r.Verdicts[at][step.Place()][0].N
 		}
 	}
 	f := c.gauge("agents_stuck", "Agents that were found stuck within a week and have not been heard of since; not those that were archived for it.", "reason", "certainty")
@@ -302,7 +302,7 @@ func (c *collector) agents() {
 	}
 	f = c.counter("recoveries_total", "What was done about stuck agents: orders to resume, to review and to archive them, and people told.", "step")
 	for _, step := range recoverySteps {
-		f.count(steps[step], step.String())
+		f.count(steps[step.Place()], string(step))
 	}
 	f = c.counter("activity_records_total", "Records of what concerns agents that were read, by what became of them.", "outcome")
 	f.count(r.Activity[0], "folded")

@@ -41,7 +41,7 @@ type Metrics struct {
 	fold       prometheus.Histogram
 	commit     prometheus.Histogram
 	lateness   prometheus.Histogram
-	latency    [ActionCount]prometheus.Observer
+	latency    [events.ActionCount]prometheus.Observer
 	duration   prometheus.Histogram
 	calls      prometheus.Histogram
 	ratios     [events.ReasonCount]prometheus.Observer
@@ -65,7 +65,7 @@ func New(o Options) *Metrics {
 	latency := h.many("detection_latency_seconds", "Time from the append of the event that offends until its verdict is safe for dispatchers to read.", "action",
 		1e-3, 5e-3, 0.025, 0.1, 0.25, 0.5, 1, 5, 30)
 	for _, a := range []events.Action{events.Warn, events.Throttle, events.Deny, events.Halt} {
-		m.latency[a] = latency.WithLabelValues(a.String())
+		m.latency[a.Place()] = latency.WithLabelValues(string(a))
 	}
 	ratios := h.many("flow_limit_ratio", "What flows that were closed had used up of a limit (a sample when many are).", "rule", 0.5, 0.8, 1)
 	var empty analyzer.Flow
@@ -113,10 +113,10 @@ func (m *Metrics) Deadline(late time.Duration) {
 // Published tells how long it took from an event to the verdict that it brought about.
 // flow is the hash of the flow's key.
 func (m *Metrics) Published(a events.Action, took time.Duration, flow uint64) {
-	if m == nil || a >= ActionCount || m.latency[a] == nil {
+	if m == nil || m.latency[a.Place()] == nil {
 		return
 	}
-	m.latency[a].(prometheus.ExemplarObserver).ObserveWithExemplar(max(0, took.Seconds()), exemplarLabels(flow))
+	m.latency[a.Place()].(prometheus.ExemplarObserver).ObserveWithExemplar(max(0, took.Seconds()), exemplarLabels(flow))
 }
 
 // FlowClosed tells of a flow that is live no more: how long it was, how many calls

@@ -107,9 +107,9 @@ func TestSeriesAreThereFromTheStart(t *testing.T) {
 	}
 	before := m.series(t)
 	for i := range 100_000 {
-		m.Published(events.Action(i%12), time.Duration(i), uint64(i))
+		m.Published(events.ActionAt(i%12), time.Duration(i), uint64(i))
 		m.Batch(i%1000, time.Duration(i))
-		m.Check(Route(i%5), &events.Verdict{Action: fmt.Sprint(i), CorrelationID: fmt.Sprint(i)}, time.Duration(i))
+		m.Check(Route(i%5), &events.Verdict{Action: events.Action(fmt.Sprint(i)), CorrelationID: fmt.Sprint(i)}, time.Duration(i))
 		m.FlowClosed(time.Duration(i), int64(i), []analyzer.CounterView{{Rule: fmt.Sprint(i), Limit: 1}, {Rule: "max_total_calls", Limit: 1}})
 	}
 	handler := m.Counted(requests()[0], func(w http.ResponseWriter, r *http.Request) { http.Error(w, r.URL.Path, 404) })
@@ -117,7 +117,7 @@ func TestSeriesAreThereFromTheStart(t *testing.T) {
 	read = func(r *Reading) {
 		everything(0)(r)
 		r.Rejected, r.Limits = map[events.Code]int64{"other": 7}, nil
-		r.Verdicts[events.PingPong.Place()] = [ActionCount][2]VerdictCount{events.Deny: {{N: 5, Last: Example{1, time.Unix(1, 0)}}}}
+		r.Verdicts[events.PingPong.Place()] = [events.ActionCount][2]VerdictCount{4: {{N: 5, Last: Example{1, time.Unix(1, 0)}}}}
 	}
 	if after := m.series(t); after != before {
 		t.Errorf("%d series at the start, %d later", before, after)
@@ -137,10 +137,10 @@ func TestAgents(t *testing.T) {
 		r.Agents.Stuck[analyzer.AgentRuleHealthPoor] = [2]int64{0, 2}
 		r.Agents.Stuck[analyzer.AgentRuleHealthGood] = [2]int64{3, 0} // of the same reason
 		r.Agents.Stuck[analyzer.AgentRuleRescue] = [2]int64{1, 1}
-		r.Verdicts[events.HealthTimeout.Place()][events.Resume][0].N = 4
-		r.Verdicts[events.RescueRequested.Place()][events.Resume][0].N = 1
-		r.Verdicts[events.ActivityTimeout.Place()][events.Notify] = [2]VerdictCount{{N: 2}, {N: 9}}
-		r.Verdicts[events.RescueRefusedNotStuck.Place()][events.Notify][0].N = 8 // nobody was helped
+		r.Verdicts[events.HealthTimeout.Place()][events.Resume.Place()][0].N = 4
+		r.Verdicts[events.RescueRequested.Place()][events.Resume.Place()][0].N = 1
+		r.Verdicts[events.ActivityTimeout.Place()][events.Notify.Place()] = [2]VerdictCount{{N: 2}, {N: 9}}
+		r.Verdicts[events.RescueRefusedNotStuck.Place()][events.Notify.Place()][0].N = 8 // nobody was helped
 		r.Activity, r.AgentsTold, r.HasAgents = [2]int64{10, 3}, 90*time.Second, true
 		r.Leaked[events.AgentMessageRate.Place()], r.Defied[events.OrdersDefied.Place()] = 5, 6
 		r.Acks[events.PingPong.Place()], r.Acks[events.ReasonCount] = [2]int64{1, 2}, [2]int64{3, 4}

@@ -23,11 +23,10 @@ const (
 
 var outcomes = [OutcomeCount]string{"folded", "late", "duplicate", "expired"}
 
-// The sizes of what is counted by kind, origin and action of events.
+// The sizes of what is counted by kind and origin of events.
 const (
 	KindCount   = events.AgentActivity + 1
 	OriginCount = events.OriginSystem + 1
-	ActionCount = events.Hold + 1
 )
 
 // Closing is why a flow counts as live no more.
@@ -93,16 +92,16 @@ type Reading struct {
 	Misnamed    int64                 // events that lack what stands under a name a slip away
 	Bytes       int64                 // of records
 	Intake      Intake
-	Calls       [OriginCount]int64                               // of agents, by who set them off
-	Depths      [MaxDepth + 1]int64                              // calls of agents, by the depth of the stack after them
-	Verdicts    [events.ReasonCount][ActionCount][2]VerdictCount // the last index is 1 for shadow verdicts
-	Leaked      [events.ReasonCount]int64                        // calls in flight when an order went out
-	Granted     [events.ReasonCount]int64                        // times that a person granted more of a limit
-	Defied      [events.ReasonCount]int64                        // calls that were made against an order
-	Refused     [events.ReasonCount]int64                        // calls that were refused, by asks or by dispatchers
-	Acks        [events.ReasonCount + 1][2]int64                 // what dispatchers reported of orders, last of those that no flow has; at 1 that one was applied
-	Unsent      int64                                            // verdicts that wait to be published, now
-	Unpublished Troubles                                         // tries to publish that failed
+	Calls       [OriginCount]int64                                      // of agents, by who set them off
+	Depths      [MaxDepth + 1]int64                                     // calls of agents, by the depth of the stack after them
+	Verdicts    [events.ReasonCount][events.ActionCount][2]VerdictCount // the last index is 1 for shadow verdicts
+	Leaked      [events.ReasonCount]int64                               // calls in flight when an order went out
+	Granted     [events.ReasonCount]int64                               // times that a person granted more of a limit
+	Defied      [events.ReasonCount]int64                               // calls that were made against an order
+	Refused     [events.ReasonCount]int64                               // calls that were refused, by asks or by dispatchers
+	Acks        [events.ReasonCount + 1][2]int64                        // what dispatchers reported of orders, last of those that no flow has; at 1 that one was applied
+	Unsent      int64                                                   // verdicts that wait to be published, now
+	Unpublished Troubles                                                // tries to publish that failed
 
 	Live       [analyzer.StandingCount]int64 // flows of now: without orders, warned, stopped, held
 	Opened     int64

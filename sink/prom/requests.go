@@ -56,7 +56,7 @@ func (m *Metrics) Check(r Route, v *events.Verdict, took time.Duration) {
 	case v == nil:
 		d = failed
 	case v.Mode == events.ModeShadow:
-	case v.Action == events.Warn.String():
+	case v.Action == events.Warn:
 		d = warned
 	case v.Stops():
 		d = denied

@@ -80,7 +80,7 @@ func noticeOf(v *events.Verdict) (n notice, ok bool) {
 		return n, false
 	}
 	flow := shellWord(v.CorrelationID)
-	switch events.ParseAction(v.Action) {
+	switch v.Action {
 	case events.Hold:
 		if v.Effective != events.EffectiveNow {
 			return n, false // it may end before it has to wait

@@ -53,11 +53,11 @@ func (a *Server) serveAgents(w http.ResponseWriter, r *http.Request) error {
 }
 
 // agentKind reads whether agents, projects or trees of flows are wanted.
-func agentKind(r *http.Request) (string, error) {
-	switch kind := r.URL.Query().Get("kind"); kind {
-	case "", pump.KindAgent:
-		return pump.KindAgent, nil
-	case pump.KindProject, pump.KindTree:
+func agentKind(r *http.Request) (events.ScopeKind, error) {
+	switch kind := events.ScopeKind(r.URL.Query().Get("kind")); kind {
+	case "", events.ScopeAgent:
+		return events.ScopeAgent, nil
+	case events.ScopeProject, events.ScopeTree:
 		return kind, nil
 	default:
 		return "", &problem.Error{Status: http.StatusBadRequest, Detail: fmt.Sprintf("kind=%q is not known; want agent, project or tree", kind)}
@@ -85,7 +85,7 @@ func (a *Server) serveAgent(w http.ResponseWriter, r *http.Request) error {
 
 // agentPump returns the pump that folds an agent or a project, and under which key; an
 // error that says whom to ask when another process does.
-func (a *Server) agentPump(kind, id string) (*pump.Pump, string, error) {
+func (a *Server) agentPump(kind events.ScopeKind, id string) (*pump.Pump, string, error) {
 	key := pump.AgentKeyOf(kind, id)
 	p, err := a.log.AgentsOf(key)
 	return p, key, err
@@ -150,7 +150,7 @@ func (a *Server) tell(w http.ResponseWriter, r *http.Request, ev *events.Event, 
 	known := true
 	a.sign(ev, orderID())
 	// When another process folds the agent, the log takes the event all the same.
-	if p, key, err := a.agentPump(pump.KindAgent, about); err == nil {
+	if p, key, err := a.agentPump(events.ScopeAgent, about); err == nil {
 		var view analyzer.AgentView
 		if view, known, err = p.AgentView(key); err != nil {
 			return err

@@ -68,7 +68,7 @@ func (a *Server) serveGrant(w http.ResponseWriter, r *http.Request) error {
 		if !ok || !row.Tells || extra == 0 || limits.Rules[id].Mute() || limits.Rules[id].Stop == analyzer.Off {
 			continue
 		}
-		o := OverrideOrder{Scope: events.ScopeFlow.String(), ScopeID: flow, Rule: row.Name, Extra: extra, Reason: asked.Reason, By: asked.By, Expires: asked.Expires, ForS: asked.ForS}
+		o := OverrideOrder{Scope: events.ScopeFlow, ScopeID: flow, Rule: row.Name, Extra: extra, Reason: asked.Reason, By: asked.By, Expires: asked.Expires, ForS: asked.ForS}
 		x, err := o.override(r, a.clock.Now())
 		if err != nil {
 			return err
@@ -120,7 +120,7 @@ func (a *Server) serveGrant(w http.ResponseWriter, r *http.Request) error {
 func heldBy(view *analyzer.View, granted []string) string {
 	for i := range view.Orders {
 		v := &view.Orders[i]
-		if v.Action == events.Hold.String() && v.Effective == events.EffectiveNow && v.Mode == events.ModeEnforce && !slices.Contains(granted, v.RuleID) {
+		if v.Action == events.Hold && v.Effective == events.EffectiveNow && v.Mode == events.ModeEnforce && !slices.Contains(granted, v.RuleID) {
 			return v.RuleID
 		}
 	}

@@ -48,7 +48,7 @@ func (a *Server) serveNotes(w http.ResponseWriter, r *http.Request) error {
 
 // notesAbout looks at one agent alone.
 func (a *Server) notesAbout(q pump.NoteQuery) (pump.NoteList, error) {
-	p, key, err := a.agentPump(pump.KindAgent, q.Agent)
+	p, key, err := a.agentPump(events.ScopeAgent, q.Agent)
 	if err != nil {
 		return pump.NoteList{}, err
 	}

@@ -96,7 +96,7 @@ func (a *Server) serveOrder(kind events.Kind) func(http.ResponseWriter, *http.Re
 
 // refuses reports whether something is to be taken back when the flow is released.
 func refuses(v *analyzer.View) bool {
-	return slices.ContainsFunc(v.Orders, func(o events.Verdict) bool { return events.ParseAction(o.Action).Stops() })
+	return slices.ContainsFunc(v.Orders, func(o events.Verdict) bool { return o.Action.Stops() })
 }
 
 // give puts an order about one flow into the log and answers. It waits for what the

@@ -14,17 +14,17 @@ import (
 // OverrideOrder is what is asked of the route for overrides, as the member "override"
 // of the event. Either Expires or ForS says until when.
 type OverrideOrder struct {
-	Scope   string `json:"scope"`
-	ScopeID string `json:"scope_id"`
-	Rule    string `json:"rule"`
-	Warn    *int64 `json:"warn,omitempty"`
-	Stop    *int64 `json:"stop,omitempty"`
-	Extra   int64  `json:"extra,omitempty"`
-	Mode    string `json:"mode,omitempty"`
-	Reason  string `json:"reason"`
-	By      string `json:"by,omitempty"`
-	Expires string `json:"expires,omitempty"`
-	ForS    int64  `json:"for_s,omitempty"`
+	Scope   events.ScopeKind `json:"scope"`
+	ScopeID string           `json:"scope_id"`
+	Rule    string           `json:"rule"`
+	Warn    *int64           `json:"warn,omitempty"`
+	Stop    *int64           `json:"stop,omitempty"`
+	Extra   int64            `json:"extra,omitempty"`
+	Mode    string           `json:"mode,omitempty"`
+	Reason  string           `json:"reason"`
+	By      string           `json:"by,omitempty"`
+	Expires string           `json:"expires,omitempty"`
+	ForS    int64            `json:"for_s,omitempty"`
 }
 
 // serveOverride is POST /v1/overrides.
@@ -65,13 +65,12 @@ func (o *OverrideOrder) override(r *http.Request, now time.Time) (x events.Overr
 	if x.By, err = signed(r, o.By, o.Reason); err != nil {
 		return x, err
 	}
-	scope, ok := events.ParseScopeKind(o.Scope)
-	switch {
-	case scope == events.ScopeFlow:
-	case scope == events.ScopeProject, scope == events.ScopeAgent, scope == events.ScopeTool:
+	switch o.Scope {
+	case events.ScopeFlow:
+	case events.ScopeProject, events.ScopeAgent, events.ScopeTool:
 		return x, &problem.Error{Status: http.StatusUnprocessableEntity, Code: string(events.CodeInvalidValue), Field: "scope",
-			Detail: fmt.Sprintf("an override for one %s is not set by an event yet, only for one flow; write it under overrides in the limits file, which is read again at once", scope)}
-	case !ok || o.Scope != "":
+			Detail: fmt.Sprintf("an override for one %s is not set by an event yet, only for one flow; write it under overrides in the limits file, which is read again at once", o.Scope)}
+	default:
 		return x, bad("scope", "scope=%q; want flow", o.Scope)
 	}
 	if o.ScopeID == "" {
@@ -81,7 +80,7 @@ func (o *OverrideOrder) override(r *http.Request, now time.Time) (x events.Overr
 	if row := analyzer.FlowRow(rule); !ok || row.Fixed {
 		return x, bad("rule", "there is no rule %q whose limits could change; GET /v1/limits has their names", o.Rule)
 	}
-	x = events.Override{Scope: scope, ScopeID: o.ScopeID, Rule: o.Rule, Extra: o.Extra, Mode: o.Mode, Reason: o.Reason, By: x.By}
+	x = events.Override{Scope: o.Scope, ScopeID: o.ScopeID, Rule: o.Rule, Extra: o.Extra, Mode: o.Mode, Reason: o.Reason, By: x.By}
 	for _, v := range []struct {
 		given *int64
 		to    *events.Optional

@@ -214,7 +214,7 @@ func (v *viewer) tell(e *state.Entry) error {
 // concerns reports whether a verdict is for who is bound to some flows. Orders about agents
 // and projects are for everybody, since they hold in every flow.
 func concerns(who *access.Principal, v *events.Verdict) bool {
-	switch scope, _ := events.ParseScopeKind(v.Scope.Kind); scope {
+	switch v.Scope.Kind {
 	case events.ScopeAgent, events.ScopeProject:
 		return v.CorrelationID == "" || who.Flow(v.CorrelationID)
 	case events.ScopeTree:

@@ -89,7 +89,7 @@ func TestOrdersOfAllFlowsRefuseAsks(t *testing.T) {
 	r.fake.Advance(41 * time.Second)
 	r.want(ask("f2", "planner", "coder"), 200)
 
-	for _, action := range []string{"resume", "review", "archive", "notify", "warn"} {
+	for _, action := range []events.Action{"resume", "review", "archive", "notify", "warn"} {
 		v := halted("tester")
 		v.Action = action
 		r.give(v)

@@ -188,7 +188,7 @@ func TestDegradedAnswers(t *testing.T) {
 	d.after(fake, 5)
 	d.want(t, true)
 
-	f := func(flow string, n int, action string, reason events.Reason) {
+	f := func(flow string, n int, action events.Action, reason events.Reason) {
 		t.Helper()
 		v, err := d.Ask(t.Context(), asking(flow, n, "a", fmt.Sprint("b", n)), waits)
 		if err != nil {

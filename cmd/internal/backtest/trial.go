@@ -180,7 +180,7 @@ func (f *Flow) hear(v *events.Verdict) {
 	if v.Mode != events.ModeEnforce {
 		return
 	}
-	if !v.Stops() && v.Action != events.Warn.String() {
+	if !v.Stops() && v.Action != events.Warn {
 		return
 	}
 	m := &Moment{Rule: v.RuleID, Reason: v.Reason, Message: v.Message, Call: f.Calls, Tokens: f.Tokens, Cost: f.Cost}

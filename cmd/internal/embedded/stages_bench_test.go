@@ -177,7 +177,7 @@ func stuckIn(b *testing.B, store *state.Store) map[string]bool {
 			if err := events.DecodeVerdict(entries[i].Value, &v); err != nil {
 				b.Fatal(err)
 			}
-			if entries[i].Trigger < 0 && v.Action == events.Notify.String() {
+			if entries[i].Trigger < 0 && v.Action == events.Notify {
 				out[strings.Clone(v.Agent)] = true
 			}
 		}

@@ -12,24 +12,24 @@ import (
 
 // AgentSummary is one agent, or one project, in a list.
 type AgentSummary struct {
-	Agent     string         `json:"agent"`
-	Kind      string         `json:"kind"` // agent, project or tree
-	State     string         `json:"state"`
-	Waiting   string         `json:"waiting,omitempty"`
-	Reason    events.Reason  `json:"reason_code,omitempty"`
-	Certainty string         `json:"certainty,omitempty"` // stuck or potentially_stuck
-	AgeS      float64        `json:"age_s"`               // since it did something last, as far as everything was told
-	SilentS   float64        `json:"silent_s"`            // as far as it counts
-	Last      events.RFC3339 `json:"last,omitzero"`
-	Since     events.RFC3339 `json:"since,omitzero"`
-	Step      string         `json:"step,omitempty"`
-	StepDue   events.RFC3339 `json:"step_due,omitzero"`
-	Reviewer  string         `json:"reviewer,omitempty"`
-	Status    string         `json:"status,omitempty"` // as it tells itself
-	Events    int64          `json:"events"`
-	Orders    int            `json:"orders"`
-	Notes     int            `json:"notes"`
-	Flows     int            `json:"flows"`
+	Agent     string           `json:"agent"`
+	Kind      events.ScopeKind `json:"kind"` // agent, project or tree
+	State     string           `json:"state"`
+	Waiting   string           `json:"waiting,omitempty"`
+	Reason    events.Reason    `json:"reason_code,omitempty"`
+	Certainty string           `json:"certainty,omitempty"` // stuck or potentially_stuck
+	AgeS      float64          `json:"age_s"`               // since it did something last, as far as everything was told
+	SilentS   float64          `json:"silent_s"`            // as far as it counts
+	Last      events.RFC3339   `json:"last,omitzero"`
+	Since     events.RFC3339   `json:"since,omitzero"`
+	Step      events.Action    `json:"step,omitempty"`
+	StepDue   events.RFC3339   `json:"step_due,omitzero"`
+	Reviewer  string           `json:"reviewer,omitempty"`
+	Status    string           `json:"status,omitempty"` // as it tells itself
+	Events    int64            `json:"events"`
+	Orders    int              `json:"orders"`
+	Notes     int              `json:"notes"`
+	Flows     int              `json:"flows"`
 }
 
 // AgentList is an answer to a question for agents.
@@ -50,8 +50,8 @@ type AgentList struct {
 
 // AgentQuery says which agents are wanted.
 type AgentQuery struct {
-	Kind  string // agent, project or tree; "" is agent
-	Stuck bool   // only those that are stuck, or may be, or were archived for it
+	Kind  events.ScopeKind // agent, project or tree; "" is agent
+	Stuck bool             // only those that are stuck, or may be, or were archived for it
 	Limit int
 }
 
@@ -70,19 +70,12 @@ type NoteQuery struct {
 	Limit int
 }
 
-// The kinds of what the agent stage folds.
-const (
-	KindAgent   = "agent"
-	KindProject = "project"
-	KindTree    = "tree" // of flows; its id is the correlation id of the root
-)
-
 // AgentKeyOf returns the key under which an agent, a project or a tree of flows is folded.
-func AgentKeyOf(kind, id string) string {
+func AgentKeyOf(kind events.ScopeKind, id string) string {
 	switch kind {
-	case KindProject:
+	case events.ScopeProject:
 		return analyzer.ProjectKey(id)
-	case KindTree:
+	case events.ScopeTree:
 		return analyzer.TreeKey(id)
 	}
 	return analyzer.AgentKey(events.Party{Agent: id})
@@ -149,7 +142,7 @@ func (p *Pump) AgentView(key string) (analyzer.AgentView, bool, error) {
 // AgentsOf returns the agents that pumps of the agent stage know.
 func AgentsOf(pumps []*Pump, q AgentQuery) (AgentList, error) {
 	list := AgentList{Agents: []AgentSummary{}}
-	kind := cmp.Or(q.Kind, KindAgent)
+	kind := cmp.Or(q.Kind, events.ScopeAgent)
 	for i, p := range pumps {
 		scan, err := p.agentViews(q.Stuck, func(v *analyzer.AgentView, told events.Stamp) {
 			if v.Kind != kind {

@@ -52,7 +52,7 @@ type Counts struct {
 	defied   [events.ReasonCount]atomic.Int64
 	refused  [events.ReasonCount]atomic.Int64
 	leaked   [events.ReasonCount]atomic.Int64
-	verdicts [events.ReasonCount][prom.ActionCount][2]verdictCount
+	verdicts [events.ReasonCount][events.ActionCount][2]verdictCount
 
 	deadLetters [len(letterCodes)]atomic.Int64
 	unpublished [prom.TroubleCount]atomic.Int64
@@ -103,7 +103,7 @@ var letterCodes = [...]events.Code{events.CodeSyntax, events.CodeTooLong, events
 // Verdicts returns how many verdicts with the action were published.
 func (c *Counts) Verdicts(a events.Action) (n int64) {
 	for r := range c.verdicts {
-		x := &c.verdicts[r][min(a, prom.ActionCount-1)]
+		x := &c.verdicts[r][a.Place()]
 		n += x[0].n.Load() + x[1].n.Load()
 	}
 	return n
@@ -136,7 +136,7 @@ func (c *Counts) Silent(why adapter.Silence) { c.silent[why].Add(1) }
 // verdict counts one that is published. flow is the hash of its flow's key; 0 when it is
 // about no flow.
 func (c *Counts) verdict(v *events.Verdict, flow uint64, now time.Time) {
-	reason, action, shadow := v.Reason.Place(), events.ParseAction(v.Action), 0
+	reason, action, shadow := v.Reason.Place(), v.Action.Place(), 0
 	if reason < 0 {
 		return
 	}

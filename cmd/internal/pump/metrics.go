@@ -213,7 +213,7 @@ func (p *Pump) published(i int) {
 	}
 	p.counts.verdict(v, flow, now)
 	if i < len(p.metrics.came) && p.metrics.came[i] != 0 {
-		p.o.Metrics.Published(events.ParseAction(v.Action), now.Sub(p.metrics.came[i].Time()), flow)
+		p.o.Metrics.Published(v.Action, now.Sub(p.metrics.came[i].Time()), flow)
 	}
 	p.report(e)
 }

@@ -490,7 +490,7 @@ func (p *Pump) report(e *Emitted) {
 		return
 	}
 	v := &e.Verdict
-	attrs := []any{"agent", v.Agent, "rule", v.RuleID, "action", v.Action, "mode", v.Mode, "scope", v.Scope.Kind + ":" + v.Scope.ID,
+	attrs := []any{"agent", v.Agent, "rule", v.RuleID, "action", v.Action, "mode", v.Mode, "scope", v.Scope.String(),
 		"partition", p.o.Partition, "offset", e.Offset}
 	if v.CorrelationID != "" {
 		attrs = append([]any{"flow", v.CorrelationID}, attrs...)

@@ -592,8 +592,8 @@ func TestCounts(t *testing.T) {
 	for _, n := range c.DeadLetters() {
 		letters += n
 	}
-	for a := events.Allow; a <= events.Notify; a++ {
-		verdicts += c.Verdicts(a)
+	for a := events.Allow.Place(); a <= events.Notify.Place(); a++ {
+		verdicts += c.Verdicts(events.ActionAt(a))
 	}
 	sets := int64(0)
 	for _, r := range records {

@@ -206,7 +206,7 @@ func (s *Prober) loop(ctx context.Context, flow string) error {
 // expected reports whether a verdict is the order that the run brings about.
 func expected(line []byte, run string) bool {
 	var v events.Verdict
-	return OwnVerdict(line) && events.DecodeVerdict(line, &v) == nil && v.Mode == events.ModeEnforce && v.Action == events.Deny.String() &&
+	return OwnVerdict(line) && events.DecodeVerdict(line, &v) == nil && v.Mode == events.ModeEnforce && v.Action == events.Deny &&
 		v.Reason == events.PingPong && v.Trigger != nil && strings.HasPrefix(v.Trigger.EventID, run)
 }
 

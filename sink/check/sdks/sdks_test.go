@@ -31,7 +31,7 @@ type refusal struct {
 }
 
 func refusals() []refusal {
-	order := func(action string, reason events.Reason, status int, retryAfter int64) events.Verdict {
+	order := func(action events.Action, reason events.Reason, status int, retryAfter int64) events.Verdict {
 		return events.Verdict{ID: "v", Mode: "enforce", Action: action, Reason: reason, HTTPStatus: status, RetryAfterS: retryAfter, ControlledCutoff: retryAfter == 0, Message: "no", AgentMessage: "n"}
 	}
 	budget, pattern, literal := order("halt", events.MaxCost, 402, 0), order("deny", events.PingPong, 403, 0), order("deny", events.MaxTurns, 429, 0)

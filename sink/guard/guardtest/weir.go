@@ -80,7 +80,7 @@ func (w *Weir) Give(v events.Verdict) {
 		v.Revision = int64(n + 1)
 	}
 	if v.Scope.Kind == "" {
-		v.Scope = events.Scope{Kind: events.ScopeFlow.String(), ID: v.CorrelationID}
+		v.Scope = events.Scope{Kind: events.ScopeFlow, ID: v.CorrelationID}
 	}
 	text := v.AppendJSON(nil)
 	w.verdicts = append(w.verdicts, given{string(text), w.keys.Sign(text)})

@@ -114,7 +114,7 @@ func (b *broker) stopped(t *testing.T, s *server, topic, flow string) {
 					return
 				}
 				var v events.Verdict
-				if json.Unmarshal(m.Value, &v) == nil && v.CorrelationID == flow && v.Action == events.Deny.String() {
+				if json.Unmarshal(m.Value, &v) == nil && v.CorrelationID == flow && v.Action == events.Deny {
 					found <- struct{}{}
 					return
 				}

@@ -272,13 +272,12 @@ func (s *set) replay(l analyzer.Limits, file string) ([]*outcome, error) {
 
 // note takes down a verdict about a flow.
 func (o *outcome) note(v *events.Verdict) {
-	if v.CorrelationID == "" || v.Mode != analyzer.ModeEnforce.String() {
+	if v.CorrelationID == "" || v.Mode != events.ModeEnforce {
 		return
 	}
-	action := events.ParseAction(v.Action)
-	warns := action == events.Warn
-	stops := action.Stops() && v.Effective == "now"
-	if !warns && !action.Stops() {
+	warns := v.Action == events.Warn
+	stops := v.Stops() && v.Effective == "now"
+	if !warns && !v.Stops() {
 		return
 	}
 	o.warned = true

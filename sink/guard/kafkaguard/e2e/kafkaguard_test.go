@@ -48,7 +48,7 @@ func startBroker(t *testing.T, port int, dir string) *kfake.Cluster {
 }
 
 // give writes a verdict about a flow into a partition.
-func (r *rig) give(partition int, flow, action string) {
+func (r *rig) give(partition int, flow string, action events.Action) {
 	r.Helper()
 	r.n++
 	v := events.Verdict{ID: fmt.Sprint("v", r.n), Revision: r.n, Mode: "enforce", Action: action, Reason: events.MaxTotalCalls, CorrelationID: flow,

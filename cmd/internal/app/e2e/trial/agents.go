@@ -52,7 +52,7 @@ func foldActivity(ctx context.Context, s *server, topic string, flows int32) (*o
 			}
 		}
 		for _, v := range p.FoldRecord(&ev, &one) {
-			o.verdicts = append(o.verdicts, said{lane, r.Offset, v.ID, v.Scope.Kind + ":" + v.Scope.ID, string(v.AppendJSON(nil))})
+			o.verdicts = append(o.verdicts, said{lane, r.Offset, v.ID, v.Scope.String(), string(v.AppendJSON(nil))})
 		}
 	})
 	if failed != nil {

@@ -68,7 +68,7 @@ func foldLog(ctx context.Context, s *server, topic string) (*oracle, error) {
 		}
 		ev.Appended = events.StampOf(r.Timestamp)
 		for _, v := range p.Fold(&ev, r.Offset) {
-			o.verdicts = append(o.verdicts, said{r.Partition, r.Offset, v.ID, v.Scope.Kind + ":" + v.Scope.ID, string(v.AppendJSON(nil))})
+			o.verdicts = append(o.verdicts, said{r.Partition, r.Offset, v.ID, v.Scope.String(), string(v.AppendJSON(nil))})
 		}
 	})
 	o.records = ends
