@@ -514,6 +514,16 @@ func TestBehaviour(t *testing.T) {
 			s.events[len(s.events)-2].Tool.ArgsSim = fingerprint.Text([]byte(args))
 		}
 	})
+	f("the same call in other words each time, never the same twice", 5, 10, func(s *story) {
+		s.near = true
+		words := strings.Fields("select the names of all the employees that were hired in the department of sales before the first of may and order them by their age")
+		for i := range 60 {
+			args := strings.Join(words, " ") + fmt.Sprint(" variant ", i)
+			s.tool("main", "query", `{"sql":"`+args+`"}`, fmt.Sprintf("unknown column in the field list of the statement that was sent to the server, near the word that "+
+				"stands in the middle of the second line of it, see the manual of the version that you use for the right syntax, number %d", i))
+			s.events[len(s.events)-2].Tool.ArgsSim = fingerprint.Text([]byte(args))
+		}
+	})
 	f("the same delegation after silences that end the episode", 3, 6, func(s *story) {
 		s.work = events.No
 		for range 30 {

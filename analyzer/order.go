@@ -183,7 +183,7 @@ func (f *Flow) matches(o *order, c *announced) bool {
 	case selectCalls:
 		return c.kind == events.ToolCall && slices.ContainsFunc(o.calls, func(r callRef) bool {
 			return r.tool == c.tool && r.tool != none && r.args == c.args.Value && r.algorithm == c.args.Algorithm
-		})
+		}) || o.rule == RuleCircling && f.rewords(c)
 	case selectTurn:
 		return o.subject == c.turn
 	case selectNewTurn:
@@ -196,12 +196,35 @@ func (f *Flow) matches(o *order, c *announced) bool {
 	return true
 }
 
+// rewords reports whether the call is one more wording of calls of which two wordings have made
+// points already.
+func (f *Flow) rewords(c *announced) bool {
+	if c.from == none || c.kind != events.ToolCall || c.argsSim == 0 {
+		return false
+	}
+	next := call{tool: c.tool, argsSim: c.argsSim}
+	var first *call
+	p := &f.parties[c.from]
+	for i := range p.calls {
+		o := &p.calls[i]
+		switch {
+		case o.flags&callScored == 0 || !nearArgs(&next, o):
+		case first == nil:
+			first = o
+		case o.args != first.args:
+			return true
+		}
+	}
+	return false
+}
+
 // announced is a call in the terms of the flow, before it is counted.
 type announced struct {
 	kind         events.Kind
 	from, to     uint8
 	tool         uint8
 	args         events.Hash
+	argsSim      uint64 // 0 when not known
 	content      events.Hash
 	turn         string
 	task         string
@@ -210,7 +233,7 @@ type announced struct {
 
 // announce reads the call out of the event without changing the flow.
 func (e *Engine) announce(f *Flow, ev *events.Event) announced {
-	c := announced{kind: ev.Kind, from: none, to: none, tool: none, args: ev.Tool.ArgsHash, content: ev.Content, turn: ev.TurnID, task: ev.TaskID, conversation: ev.ConversationID}
+	c := announced{kind: ev.Kind, from: none, to: none, tool: none, args: ev.Tool.ArgsHash, argsSim: ev.Tool.ArgsSim.Value, content: ev.Content, turn: ev.TurnID, task: ev.TaskID, conversation: ev.ConversationID}
 	if !ev.From.IsZero() {
 		c.from = f.findParty(e.limits.Identity.Of(ev.From))
 	} else if isUnnamed(ev) {

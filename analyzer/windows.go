@@ -255,8 +255,13 @@ const (
 	rewordedResult = 6
 )
 
+// nearArgs tells whether the calls are of one tool, with arguments that differ in few bits.
+func nearArgs(a, b *call) bool {
+	return a.tool == b.tool && a.tool != none && a.argsSim != 0 && b.argsSim != 0 && bits.OnesCount64(a.argsSim^b.argsSim) <= rewordedArgs
+}
+
 func reworded(a, b *call) bool {
-	return a.tool == b.tool && a.argsSim != 0 && b.argsSim != 0 && bits.OnesCount64(a.argsSim^b.argsSim) <= rewordedArgs &&
+	return nearArgs(a, b) &&
 		a.flags&b.flags&callSim != 0 && bits.OnesCount64(a.sim^b.sim) <= rewordedResult && (a.flags^b.flags)&callError == 0
 }
 
