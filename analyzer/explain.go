@@ -16,7 +16,7 @@ type View struct {
 	Start      events.RFC3339   `json:"start"`
 	Last       events.RFC3339   `json:"last"`
 	Events     int64            `json:"events"`
-	Status     string           `json:"status"` // ok, warned, armed, stopped
+	Status     string           `json:"status"` // ok, expired (was stopped, nothing stands any more), warned, armed, stopped, held
 	Incomplete bool             `json:"incomplete,omitempty"`
 	Stack      []string         `json:"stack"`
 	Parties    []PartyView      `json:"parties"`
@@ -97,8 +97,11 @@ func (e *Engine) View(f *Flow) View {
 		status = max(status, o.phase)
 	}
 	v.Status = [...]string{"ok", "warned", "armed", "stopped"}[status]
-	if f.Standing() == Held {
+	switch {
+	case f.Standing() == Held:
 		v.Status = "held"
+	case status == 0 && len(f.offences) > 0:
+		v.Status = "expired"
 	}
 	for i := range f.offences {
 		o := &f.offences[i]

@@ -75,7 +75,7 @@ func explain(env *cli.Env, v *analyzer.View) error {
 var statusPaint = [...]struct {
 	status string
 	paint  cli.Paint
-}{{"ok", cli.Good}, {"warned", cli.Caution}, {"armed", cli.Caution}, {"stopped", cli.Bad}, {"held", cli.Bad}}
+}{{"ok", cli.Good}, {"expired", cli.Caution}, {"warned", cli.Caution}, {"armed", cli.Caution}, {"stopped", cli.Bad}, {"held", cli.Bad}}
 
 func statusCell(status string) cli.Cell {
 	for _, s := range statusPaint {

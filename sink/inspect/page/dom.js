@@ -37,14 +37,17 @@ export const agentLink = (agent, most, kind) => el("a", { href: agentPath(agent,
 export const agentPath = (agent, kind) => `/ui/agent?id=${encodeURIComponent(wellFormed(agent))}${kind === "project" ? "&kind=project" : ""}`;
 const wellFormed = (s) => (s.toWellFormed ? s.toWellFormed() : s);
 
-const icons = { ok: "✓", warned: "▲", armed: "◆", stopped: "■", allow: "✓", cleared: "✓", warn: "▲", throttle: "◔", deny: "■", hold: "⏸", held: "⏸", halt: "■", refused: "■",
+const icons = { ok: "✓", expired: "□", warned: "▲", armed: "◆", stopped: "■", allow: "✓", cleared: "✓", warn: "▲", throttle: "◔", deny: "■", hold: "⏸", held: "⏸", halt: "■", refused: "■",
   active: "✓", in_tool: "✓", waiting: "◔", silent: "◌", potentially_stuck: "▲", stuck: "■", archived: "□", unwatched: "·", seen: "·", resume: "▶", review: "◆", archive: "□", notify: "▲" };
 
 // spoken is the one word for what a verdict did; an answer to an ask is no order.
 export const spoken = ({ ask, verdict: v }) => (ask ? "refused" : v.action === "allow" ? "cleared" : v.effective === "next" ? "armed" : v.action);
 
 // badge is an icon and a word, so that colour alone says nothing.
-export const badge = (word) => el("span", { class: `badge ${icons[word] ? word : ""}` }, el("span", { "aria-hidden": "true" }, icons[word] ?? "•"), " " + plain(word).replaceAll("_", " "));
+export const badge = (word) => el("span", { class: `badge ${icons[word] ? word : ""}` }, el("span", { "aria-hidden": "true" }, icons[word] ?? "•"), " " + called(word));
+
+// called is how people call a state.
+export const called = (word) => (word === "expired" ? "was stopped, expired" : plain(word).replaceAll("_", " "));
 
 // subject is whom a verdict is about: a flow, or an agent or project over all flows.
 export function subject(v, most) {

@@ -1,11 +1,11 @@
 // All flows in one table.
-import { el, name, number, clock, badge, usage, flowPath, plain, say, button, copy, wide, money, agentLink } from "./dom.js";
+import { el, name, number, clock, badge, called, usage, flowPath, plain, say, button, copy, wide, money, agentLink } from "./dom.js";
 import { get, lines, every, query } from "./api.js";
 import { sheet } from "./sheet.js";
 
 const most = 5000;
 
-const rank = { ok: 0, warned: 1, armed: 2, stopped: 3, held: 4 };
+const rank = { ok: 0, expired: 1, warned: 2, armed: 3, stopped: 4, held: 5 };
 
 // urgency puts what stands before what may come.
 export const urgency = (f) => 10 * (rank[f.status] ?? 0) + (f.nearest?.near ?? 0);
@@ -50,7 +50,7 @@ export default async function ({ main, signal, parameters, remember, go }) {
   };
   const search = el("input", { type: "search", "aria-label": "Search by flow or agent", placeholder: "flow or agent", value: wanted.text, oninput: () => { change({ text: search.value }); clearTimeout(typing); typing = setTimeout(() => load().catch(() => {}), 200); } });
   const status = el("select", { "aria-label": "Filter by status", onchange: () => change({ status: status.value }) },
-    ["", "ok", "warned", "armed", "stopped", "held"].map((s) => el("option", { value: s, selected: s === wanted.status }, s || "every status")));
+    ["", "ok", "expired", "warned", "armed", "stopped", "held"].map((s) => el("option", { value: s, selected: s === wanted.status }, s ? called(s) : "every status")));
   const rule = el("input", { type: "text", "aria-label": "Filter by rule or reason", placeholder: "rule or reason", value: wanted.rule, onchange: () => { change({ rule: rule.value.trim() }); byVerdicts().catch(() => {}); } });
   const pause = button("Pause", () => {
     paused = !paused;
