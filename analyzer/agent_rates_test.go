@@ -236,7 +236,7 @@ func TestThrottleSaysHowLongToWait(t *testing.T) {
 	const want = `{"schema_version":1,"id":"38952927c91bec58-18bcfe62768","time":"2023-11-14T22:14:09.000Z","revision":1700000049000,"mode":"enforce","scope":{"kind":"agent","id":"coder"},` +
 		`"action":"throttle","controlled_cutoff":false,"effective":"next","match":{"to":["coder"],"kind":"agent.call"},"reason_code":"agent_message_rate_exceeded","rule_id":"agent_message_rate",` +
 		`"limit":10,"observed":10,"unit":"messages","window_s":60,` +
-		`"message":"Limit used up, the next call will be rejected: 10 messages to one agent within the window, has reached the limit (10)",` +
+		`"message":"Limit used up, the next call will be rejected: 10 messages to one agent within 60 s (limit 10)",` +
 		`"agent_message":"The flow guard refuses the next call (agent_message_rate_exceeded, limit 10 used up). Wait before you call again; do other work meanwhile.",` +
 		`"ttl_s":51,"expires_at":"2023-11-14T22:15:00.000Z","retry_after_s":51,"http_status":429,"confidence":"exact","agent":"coder","from":"planner","to":"coder","trigger":{"event_id":"m9","ordinal":10}}`
 	if got := string(c.last[0].AppendJSON(nil)); got != want {

@@ -172,7 +172,16 @@ func (e *Engine) agentText(x *finding) string {
 	if text == "" {
 		text = textOf(rule)
 	}
-	return fill(text, func(word string) string { return x.word(word, events.AgentCall, float64(x.limit), float64(x.observed)) })
+	set := &e.limits.Agents.Rules[x.rule]
+	return fill(text, func(word string) string {
+		switch word {
+		case "{bound}":
+			return x.bound(set, inUnit(rule.Unit))
+		case "{window}":
+			return strconv.FormatInt(set.Window, 10)
+		}
+		return x.word(word, events.AgentCall, limit, observed)
+	})
 }
 
 // agentMessage is the sentence for the model: fixed words and numbers only, since text of

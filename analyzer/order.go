@@ -183,7 +183,7 @@ func (f *Flow) matches(o *order, c *announced) bool {
 	case selectCalls:
 		return c.kind == events.ToolCall && slices.ContainsFunc(o.calls, func(r callRef) bool {
 			return r.tool == c.tool && r.tool != none && r.args == c.args.Value && r.algorithm == c.args.Algorithm
-		}) || o.rule == RuleCircling && f.rewords(c)
+		}) || Rules[o.rule].Rewords && f.rewords(c)
 	case selectTurn:
 		return o.subject == c.turn
 	case selectNewTurn:

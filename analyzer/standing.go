@@ -198,6 +198,23 @@ func (o *standingOrder) over(limit string) string {
 	return "exceeds limit (max " + limit + ")"
 }
 
+// bound says to people beside a figure how far it may go. Who is warned wants to know when it
+// will be refused, which is in the setting and not in the order.
+func (o *standingOrder) bound(set *Setting, unit float64) string {
+	limit := float64(o.limit) / unit
+	switch {
+	case o.phase == phaseStop && o.observed > o.limit:
+		return "(max " + number(limit) + ")"
+	case o.phase != phaseWarn:
+		return "(limit " + number(limit) + ")"
+	case set.Stop == Off || set.Mode == ModeWarn:
+		return "(only warns, from " + number(limit) + " on)"
+	case set.Max:
+		return "(max " + number(float64(set.Limit())/unit) + ")"
+	}
+	return "(stops at " + number(float64(set.Stop)/unit) + ")"
+}
+
 // refused says to the model that its call was refused, or the next one will be.
 func (o *standingOrder) refused(reason events.Reason, limit, observed float64) string {
 	if o.phase == phaseArmed {

@@ -28,8 +28,13 @@ func (e *Engine) message(f *Flow, o *order, m *moment, window int64, limit, obse
 			return strconv.Itoa(int(o.period))
 		case "{before}":
 			return strconv.FormatInt(max(0, window-1), 10)
+		case "{window}":
+			return strconv.FormatInt(window, 10)
 		case "{task}":
 			return printable(subject(o, m))
+		case "{bound}":
+			set := e.setting(o.rule, f, m)
+			return o.bound(&set, inUnit(rule.Unit))
 		}
 		if m.ev == nil {
 			return o.word(word, o.kind, limit, observed)
@@ -77,7 +82,9 @@ var Words = [...][2]string{
 	{"{n}", "what was observed"},
 	{"{limit}", "the limit"},
 	{"{minutes}", "the limit in minutes, of limits in seconds"},
-	{"{over}", "how what was observed is to the limit"},
+	{"{over}", "how what was observed is to the limit, as the predicate of a sentence"},
+	{"{bound}", "the limit in brackets: when it stops, where it only warns so far"},
+	{"{window}", "the length of the window, in seconds or calls"},
 	{"{period}", "the length of what repeats"},
 	{"{before}", "how many calls before the one at hand the window has"},
 	{"{task}", "the task"},
@@ -88,7 +95,7 @@ var Words = [...][2]string{
 }
 
 // textOf is what people are told of a row's orders, with Words in it. A row without a text says the
-// least that can be said of any: its reason and what it counted.
+// least that can be said of any: what it counted.
 func textOf[S any, ID ~uint8](r *Rule[S, ID]) string {
 	switch {
 	case r.Text != "":
@@ -96,7 +103,7 @@ func textOf[S any, ID ~uint8](r *Rule[S, ID]) string {
 	case r.Silence, r.Unit == events.UnitNone:
 		return ""
 	}
-	return "{head}" + reasonText(r.Reason) + ": {n} " + string(r.Unit) + ", {over}"
+	return "{head}{n} " + string(r.Unit) + " in the flow {bound}"
 }
 
 // word is what a word of a text stands for as far as that takes no flow.
