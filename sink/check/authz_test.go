@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -159,5 +160,27 @@ func TestFromGateway(t *testing.T) {
 	}
 	if got, _ := FromGateway(r, false); got.Host != "shop.example" || got.Header.Get("Origin") != "https://evil.example" || got.Header.Get("Authorization") != "Bearer secret" {
 		t.Errorf("of one that is not trusted: %v %v", got.Host, got.Header)
+	}
+}
+
+// TestManyMembersTakeLittle reads bodies of a megabyte in which nothing stands three hundred
+// thousand times.
+func TestManyMembersTakeLittle(t *testing.T) {
+	empties := strings.Repeat("{},", 330_000) + "{}"
+	for what, body := range map[string]string{
+		"a batch": "[" + empties + "]",
+		"parts":   `{"jsonrpc":"2.0","id":1,"method":"message/send","params":{"message":{"messageId":"m","parts":[` + empties + `]}}}`,
+	} {
+		text := []byte(body)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		list, err := messages(text)
+		for i := range list {
+			list[i].agentCall(new(events.Event), new(said))
+		}
+		runtime.ReadMemStats(&after)
+		if most := uint64(12 * len(text)); after.TotalAlloc-before.TotalAlloc > most {
+			t.Errorf("%s of %d bytes takes %d, want at most %d (%v)", what, len(text), after.TotalAlloc-before.TotalAlloc, most, err)
+		}
 	}
 }

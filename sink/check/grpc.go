@@ -24,6 +24,9 @@ type GRPC struct {
 	// Enter finds a place for a call, and returns what gives it back; false when there is
 	// none. Without it there is no end to the places.
 	Enter func(r *http.Request) (leave func(), ok bool)
+	// Busy reports whether an error of the body says that there is no room for it now; nil
+	// when none does.
+	Busy func(error) bool
 }
 
 const (
@@ -91,6 +94,9 @@ func (g *GRPC) serve(r *http.Request) (answer []byte, code int, err error) {
 		defer leave()
 	}
 	message, err := readFrame(r.Body)
+	if err != nil && g.Busy != nil && g.Busy(err) {
+		return nil, grpcExhausted, err
+	}
 	if err != nil {
 		return nil, grpcInvalid, err
 	}
@@ -129,6 +135,13 @@ func readFrame(r io.Reader) ([]byte, error) {
 	message, err := io.ReadAll(io.LimitReader(r, int64(n)))
 	if err == nil && len(message) < int(n) {
 		err = io.ErrUnexpectedEOF
+	}
+	if err == nil { // one message and its end
+		if more, end := io.ReadFull(r, head[:1]); more > 0 {
+			err = errors.New("there is more than one")
+		} else if end != io.EOF {
+			err = end
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the message: %w", err)

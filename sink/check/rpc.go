@@ -3,6 +3,8 @@ package check
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"io"
 	"net/http"
 
 	"weir/events"
@@ -47,12 +49,20 @@ func messages(body []byte) ([]Message, error) {
 		return nil, nil
 	}
 	if body[0] == '[' {
+		// One by one: what is said of a message takes forty times the bytes of an empty one.
 		var batch []Message
-		if json.Unmarshal(body, &batch) != nil {
-			return nil, nil
+		err := each(body, func(in *json.Decoder) error {
+			if len(batch) == maxBatch {
+				return &Error{http.StatusRequestEntityTooLarge, "the batch has too many messages"}
+			}
+			batch = append(batch, Message{})
+			return in.Decode(&batch[len(batch)-1])
+		})
+		if e, ok := errors.AsType[*Error](err); ok {
+			return nil, e
 		}
-		if len(batch) > maxBatch {
-			return nil, &Error{http.StatusRequestEntityTooLarge, "the batch has too many messages"}
+		if err != nil {
+			return nil, nil
 		}
 		return batch, nil
 	}
@@ -64,6 +74,26 @@ func messages(body []byte) ([]Message, error) {
 		m.ID = nil
 	}
 	return []Message{m}, nil
+}
+
+// each calls fn for each member of an array, which has nothing behind it, to take it off the decoder.
+func each(array []byte, fn func(*json.Decoder) error) error {
+	in := json.NewDecoder(bytes.NewReader(array))
+	if t, err := in.Token(); err != nil || t != json.Delim('[') {
+		return errors.Join(errors.New("no array"), err)
+	}
+	for in.More() {
+		if err := fn(in); err != nil {
+			return err
+		}
+	}
+	if _, err := in.Token(); err != nil {
+		return err
+	}
+	if _, err := in.Token(); err != io.EOF {
+		return errors.New("something is behind the array")
+	}
+	return nil
 }
 
 // said is what a request tells of the call in it, in its body and in its headers.
@@ -122,13 +152,11 @@ func (m *Message) agentCall(ev *events.Event, s *said) bool {
 	}
 	var p struct {
 		Message struct {
-			ID       string   `json:"messageId"`
-			Context  string   `json:"contextId"`
-			Task     string   `json:"taskId"`
-			Metadata metadata `json:"metadata"`
-			Parts    []struct {
-				Text string `json:"text"`
-			} `json:"parts"`
+			ID       string          `json:"messageId"`
+			Context  string          `json:"contextId"`
+			Task     string          `json:"taskId"`
+			Metadata metadata        `json:"metadata"`
+			Parts    json.RawMessage `json:"parts"`
 		} `json:"message"`
 		Metadata metadata `json:"metadata"`
 	}
@@ -137,8 +165,20 @@ func (m *Message) agentCall(ev *events.Event, s *said) bool {
 	}
 	ev.Kind, ev.MessageID, ev.ConversationID, ev.TaskID = events.AgentCall, p.Message.ID, p.Message.Context, p.Message.Task
 	var text []byte
-	for _, part := range p.Message.Parts {
-		text = append(append(text, part.Text...), '\n')
+	if len(p.Message.Parts) > 0 && !bytes.Equal(p.Message.Parts, []byte("null")) {
+		err := each(p.Message.Parts, func(in *json.Decoder) error {
+			var part struct {
+				Text string `json:"text"`
+			}
+			if err := in.Decode(&part); err != nil {
+				return err
+			}
+			text = append(append(text, part.Text...), '\n')
+			return nil
+		})
+		if err != nil {
+			return false
+		}
 	}
 	if len(text) > 0 {
 		ev.Content, ev.Sim = fingerprint.Content(text), fingerprint.Text(text)

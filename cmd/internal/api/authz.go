@@ -12,6 +12,7 @@ import (
 
 	"weir/cmd/internal/access"
 	"weir/cmd/internal/admission"
+	"weir/cmd/internal/budget"
 	"weir/cmd/internal/problem"
 	"weir/sink/check"
 	"weir/sink/prom"
@@ -92,6 +93,7 @@ func (a *Server) listenForGateways() error {
 			visitOf(r.Context()).who = who
 			return e == nil && !who.BoundToSources()
 		},
+		Busy: func(err error) bool { return errors.Is(err, budget.ErrFull) },
 		Enter: func(r *http.Request) (leave func(), ok bool) {
 			if a.paid(visitOf(r.Context()).who) != nil {
 				return nil, false
@@ -100,7 +102,7 @@ func (a *Server) listenForGateways() error {
 		},
 	}
 	a.gateways.server = &http.Server{
-		Handler: admission.Track(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		Handler: admission.Track(a.charged(func(w http.ResponseWriter, r *http.Request) {
 			calls.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), visitKey{}, new(visit))))
 		})),
 		ConnContext:       admission.ConnContext,

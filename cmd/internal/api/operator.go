@@ -211,8 +211,11 @@ func lineOf(ev *events.Event) ([]byte, error) {
 	return ev.AppendJSON(nil), nil
 }
 
+// maxOrder is how many bytes an order may have: what a person writes.
+const maxOrder = 64 << 10
+
 func readOrder(w http.ResponseWriter, r *http.Request, v any) error {
-	body, err := readBody(w, r, events.MaxEventBytes)
+	body, err := readBody(w, r, maxOrder)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -26,12 +27,17 @@ const (
 	// patience is how long a request waits for room that others hold. It is real time,
 	// for it guards real connections.
 	patience = 2 * time.Second
+
+	// workPatience is how long a large request that has come whole waits until others are
+	// worked on no more.
+	workPatience = 20 * time.Second
 )
 
 // Budget is so many bytes. A quarter is for the first bytes of each request, so that
 // large bodies do not keep small ones out.
 type Budget struct {
 	small, large *semaphore.Weighted
+	work         *semaphore.Weighted // on what is large
 	limit        int64
 	held         atomic.Int64
 	refused      atomic.Int64
@@ -41,7 +47,7 @@ type Budget struct {
 // large one.
 func New(limit int64) *Budget {
 	limit = max(limit, 4*Small)
-	return &Budget{small: semaphore.NewWeighted(limit / 4), large: semaphore.NewWeighted(limit - limit/4), limit: limit}
+	return &Budget{small: semaphore.NewWeighted(limit / 4), large: semaphore.NewWeighted(limit - limit/4), work: semaphore.NewWeighted(int64(max(2, runtime.GOMAXPROCS(0)))), limit: limit}
 }
 
 // Limit is how many bytes there are.
@@ -62,6 +68,8 @@ type Hold struct {
 	ctx        context.Context
 	used       int64 // charged
 	taken      int64 // of the budget, in whole blocks
+	read       int64 // charged by readers, ever
+	works      bool
 	wasRefused bool
 }
 
@@ -129,8 +137,32 @@ func (h *Hold) Clear() {
 	h.give(block)
 }
 
+// Work waits until a large request that has come whole may be worked on: as many at one
+// time as there are processors, or what one makes of a megabyte would take hundreds of them
+// away from small requests for seconds. It lasts until End. Small requests wait for nobody.
+func (h *Hold) Work() error {
+	if h.works || h.read <= Small {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(h.ctx, workPatience)
+	defer cancel()
+	if err := h.budget.work.Acquire(ctx, 1); err != nil {
+		if h.ctx.Err() != nil {
+			return context.Cause(h.ctx)
+		}
+		h.budget.refused.Add(1)
+		return ErrFull
+	}
+	h.works = true
+	return nil
+}
+
 // End gives everything back.
 func (h *Hold) End() {
+	if h.works {
+		h.works = false
+		h.budget.work.Release(1)
+	}
 	h.used = 0
 	h.give(0)
 }
@@ -162,12 +194,19 @@ type Reader struct {
 	Hold *Hold
 }
 
-// Read reads and charges; the error is that of Grow when there is no room.
+// Read reads and charges; the error is that of Grow when there is no room. The end is told
+// when the request may be worked on.
 func (r *Reader) Read(p []byte) (int, error) {
 	n, err := r.in.Read(p)
 	if n > 0 {
+		r.Hold.read += perByte * int64(n)
 		if cerr := r.Hold.Grow(perByte * int64(n)); cerr != nil {
 			return 0, cerr
+		}
+	}
+	if err == io.EOF {
+		if werr := r.Hold.Work(); werr != nil {
+			return 0, werr
 		}
 	}
 	return n, err

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"io"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"weir/cmd/internal/budget"
 )
@@ -69,5 +71,52 @@ func testReader(t *testing.T) {
 	h.End()
 	if b.Held() != 0 {
 		t.Errorf("%d bytes are held by nobody", b.Held())
+	}
+}
+
+// TestLargeOnesAreWorkedOnInTurn has more large requests come whole than there are
+// processors, and a small one among them.
+func TestLargeOnesAreWorkedOnInTurn(t *testing.T) { synctest.Test(t, testLargeOnesAreWorkedOnInTurn) }
+
+func testLargeOnesAreWorkedOnInTurn(t *testing.T) {
+	b := budget.New(1 << 30)
+	come := func(size int) (*budget.Hold, chan error) {
+		h, came := b.Begin(t.Context()), make(chan error, 1)
+		go func() {
+			_, err := io.Copy(io.Discard, h.Reader(io.NopCloser(strings.NewReader(strings.Repeat("x", size)))))
+			came <- err
+		}()
+		synctest.Wait()
+		return h, came
+	}
+	var holds []*budget.Hold
+	worked := 0
+	for range 64 {
+		h, came := come(budget.Small)
+		select {
+		case err := <-came:
+			if err != nil {
+				t.Fatal(err)
+			}
+			holds, worked = append(holds, h), worked+1
+		default:
+			defer h.End()
+		}
+	}
+	if most := max(2, runtime.GOMAXPROCS(0)); worked != most {
+		t.Errorf("%d large requests are worked on at one time, want %d", worked, most)
+	}
+	small, came := come(100)
+	if err := <-came; err != nil {
+		t.Error("a small request:", err)
+	}
+	small.End()
+	for _, h := range holds {
+		h.End()
+	}
+	synctest.Wait()
+	time.Sleep(time.Minute) // of the test's own time: nobody waits for ever
+	if b.Refused() == 0 {
+		t.Error("those who waited in vain were not refused")
 	}
 }
