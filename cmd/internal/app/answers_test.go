@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/cmd/internal/clock"
 	"weir/events"
 )
 
@@ -119,4 +120,16 @@ func TestSeveralAsksInOneBody(t *testing.T) {
 		}
 	}
 	r.want(r.do("GET", "/v1/flows/f", ""), 200, `"events":8`)
+}
+
+// TestAsksWithArguments asks for uses of a tool of which the arguments are told and not their
+// hash, which the fold makes then.
+func TestAsksWithArguments(t *testing.T) {
+	r := begin(t, Options{Clock: clock.System{}, AnswerTimeout: 20 * time.Second})
+	for i, args := range []string{`{"a":1}`, `{ "b" : [1, 2] , "a":"x" }`, `null`, `[]`, `"text"`, `{"long":"` + strings.Repeat("x", 100_000) + `"}`} {
+		body := fmt.Sprintf(`{"id":"t%d","time":"%s","kind":"tool.call","correlation_id":"f","from":{"agent":"a"},"tool":{"name":"t","args":%s}}`, i, time.Now().UTC().Format(time.RFC3339), args)
+		r.want(r.do("POST", "/v1/check", body), 200, `"verdict":{`)
+		r.want(r.do("POST", "/v1/check", body), 200, `"verdict":{`) // its answer was lost
+		r.want(r.do("POST", "/v1/check", body+"\n", "Content-Type", "application/x-ndjson"), 200, `"verdict":{`)
+	}
 }

@@ -72,6 +72,9 @@ func keyOf(ev *events.Event) askKey {
 	call := *ev
 	call.Ask, call.Time, call.Observed, call.Sequence = true, 0, 0, 0
 	call.TraceID, call.SpanID, call.ParentSpanID = "", "", ""
+	if len(call.Tool.Args) > 0 {
+		call.Tool.ArgsHash = events.Hash{} // the fold makes it of them
+	}
 	return askKey{callOf(ev), xxhash.Sum64(call.AppendJSON(nil))}
 }
 
