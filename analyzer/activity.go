@@ -55,6 +55,8 @@ const (
 	// Of a flow, to the tree that it belongs to: work and usage say what it spent since it told last.
 	WorkSpent = "spent"
 	WorkEnded = "ended" // and it is over
+	// Of the flow of the key, to those that name it as their root: the tree that it belongs to.
+	WorkBelongs = "belongs"
 )
 
 // LowWatermark returns up to when the agent stage has everything: whatever the flows of a log did

@@ -62,7 +62,9 @@ type Agent struct {
 	shadow stuck // by rows in shadow mode: it has no ladder
 	notes  []Note
 
-	tree ledger.Ledger // of a tree of flows
+	tree   ledger.Ledger // of a tree of flows
+	within string        // root of the tree that this one belongs to: "" for none, its own where flows name each other in a circle
+	grants []treeGrant   // by persons
 
 	tags []string // memory of the tags of notes that were decoded
 }
@@ -142,5 +144,5 @@ func (a *Agent) Reset(key string) {
 	tree := a.tree
 	tree.Reset()
 	*a = Agent{key: key, ids: a.ids[:0], stamps: a.stamps[:0], works: a.works[:0], messages: a.messages[:0], opened: a.opened[:0],
-		tries: a.tries[:0], orders: a.orders[:0], notes: a.notes[:0], tags: a.tags[:0], tree: tree}
+		tries: a.tries[:0], orders: a.orders[:0], notes: a.notes[:0], tags: a.tags[:0], tree: tree, grants: a.grants[:0]}
 }

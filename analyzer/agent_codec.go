@@ -15,8 +15,12 @@ import (
 // versions; a newer one is refused.
 const agentCodecVersion = 2
 
-// treeCodecVersion is that of a record with a ledger, which an older weir must not read.
-const treeCodecVersion = 3
+// treeCodecVersion is that of a record with a ledger, which an older weir must not read. In
+// the one before nothing was said of the tree above and of grants.
+const (
+	treeCodecVersion     = 4
+	loneTreeCodecVersion = 3
+)
 
 // Presence bits of an agent's record.
 const (
@@ -114,7 +118,12 @@ func (a *Agent) encode(b []byte) []byte {
 		}
 	}
 	if version == treeCodecVersion {
-		b = a.tree.AppendBinary(b, a.clock)
+		b = putString(a.tree.AppendBinary(b, a.clock), a.within)
+		b = append(b, byte(len(a.grants)))
+		for i := range a.grants {
+			g := &a.grants[i]
+			b = a.putTimes(binary.AppendUvarint(append(b, byte(g.rule)), uint64(g.most)), g.expires)
+		}
 	}
 	return b
 }
@@ -170,7 +179,7 @@ func (a *Agent) UnmarshalBinary(key string, b []byte) error {
 		d.fail()
 	}
 	h := d.take(sizeAgentHead)
-	if !d.bad && h[0] != agentCodecVersion && h[0] != treeCodecVersion {
+	if !d.bad && h[0] != agentCodecVersion && h[0] != treeCodecVersion && h[0] != loneTreeCodecVersion {
 		return fmt.Errorf("agent record has version %d, this weir reads version %d: use the weir that wrote it, or delete the state and fold the log again", h[0], agentCodecVersion)
 	}
 	has := h[1]
@@ -224,10 +233,16 @@ func (a *Agent) UnmarshalBinary(key string, b []byte) error {
 			n.Tags = slices.Clip(a.tags[first:])
 		}
 	}
-	if !d.bad && h[0] == treeCodecVersion {
+	if !d.bad && h[0] >= loneTreeCodecVersion {
 		var err error
 		if d.b, err = a.tree.Read(d.b, a.clock); err != nil {
 			d.fail()
+		}
+		if !d.bad && h[0] == treeCodecVersion {
+			a.within = d.string()
+			for range d.most(d.take(1)[0], maxTreeGrants) {
+				a.grants = append(a.grants, treeGrant{AgentRuleID(d.most(d.take(1)[0], int(AgentRuleCount)-1)), d.count(), d.stamp(a.clock)})
+			}
 		}
 	}
 	return d.end("agent record")
@@ -252,7 +267,7 @@ func (c *agentCap) decode(d *decoder) {
 
 func (d *decoder) agentOrder(clock events.Stamp) (o agentOrder) {
 	h := d.take(8)
-	o.rule, o.phase, o.action, o.shadow = AgentRuleID(d.most(h[0], int(AgentRuleCount)-1)), phase(d.most(h[1], int(phaseStop))), events.ActionAt(int(d.most(h[2], events.Notify.Place()))), h[3] == 1
+	o.rule, o.phase, o.action, o.shadow = AgentRuleID(d.most(h[0], int(AgentRuleCount)-1)), phase(d.most(h[1], int(phaseStop))), events.ActionAt(int(d.most(h[2], events.Hold.Place()))), h[3] == 1
 	o.limits = le.Uint32(h[4:])
 	o.since, o.begun, o.issued, o.expires, o.due = d.stamp(clock), d.stamp(clock), d.stamp(clock), d.stamp(clock), d.stamp(clock)
 	o.revision, o.observed, o.limit = d.count(), d.count(), d.count()

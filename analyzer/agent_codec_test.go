@@ -45,7 +45,7 @@ func fillAny(t *testing.T, r *rand.Rand, v reflect.Value, path string, elements,
 		*x = 1 + phase(r.IntN(int(phaseStop)))
 		return
 	case *events.Action:
-		*x = events.ActionAt(1 + r.IntN(events.Notify.Place()))
+		*x = events.ActionAt(1 + r.IntN(events.Hold.Place()))
 		return
 	case *recoveryStep:
 		*x = 1 + recoveryStep(r.IntN(int(stepNotified)))
@@ -86,7 +86,7 @@ func fillAny(t *testing.T, r *rand.Rand, v reflect.Value, path string, elements,
 }
 
 var listCaps = map[string]int{"Agent.ids": maxAgentIDs, "Agent.stamps": maxAgentGaps, "Agent.works": maxAgentFlows, "Agent.messages": maxAgentStamps,
-	"Agent.opened": maxAgentStamps, "Agent.tries": maxAgentStamps, "Agent.orders": maxAgentOrders, "Agent.notes": maxAgentNotes, "Agent.notes[].Tags": maxNoteTags}
+	"Agent.opened": maxAgentStamps, "Agent.tries": maxAgentStamps, "Agent.orders": maxAgentOrders, "Agent.grants": maxTreeGrants, "Agent.notes": maxAgentNotes, "Agent.notes[].Tags": maxNoteTags}
 
 func TestRecordOfAnAgentHoldsEveryField(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))

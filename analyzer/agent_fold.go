@@ -16,7 +16,7 @@ import (
 // not fire by the time of an event, only in AdvanceAgent: others may know of the agent
 // what came before, and have not told it yet.
 func (e *Engine) StepAgent(p *Agents, a *Agent, ev *events.Event, fx *Effects) {
-	fx.Answer = nil
+	fx.Answer, fx.Asked = nil, false
 	if !e.concerns(a, ev) {
 		return
 	}
@@ -55,10 +55,17 @@ func (e *Engine) StepAgent(p *Agents, a *Agent, ev *events.Event, fx *Effects) {
 	case events.VerdictAck:
 		if a.isTree() {
 			e.heardOfTree(a, m, fx)
+			if a.passUp(m, fx) {
+				break
+			}
 		}
 		if !e.refusedBy(a, m, fx) {
 			e.acknowledged(p, a, m, fx)
 		}
+	case events.OverrideSet:
+		e.grantTree(a, m, fx)
+	case events.OperatorRelease:
+		e.releaseTree(a, m, fx)
 	case events.AgentActivity:
 		switch work(ev) {
 		case WorkOpened:
@@ -68,6 +75,8 @@ func (e *Engine) StepAgent(p *Agents, a *Agent, ev *events.Event, fx *Effects) {
 			e.countRefusals(a, m, fx)
 		case WorkSpent, WorkEnded:
 			e.spend(a, m, fx)
+		case WorkBelongs:
+			e.belongs(a, m, fx)
 		default:
 			e.atWork(p, a, m, fx)
 		}
@@ -82,7 +91,7 @@ const lastStamp events.Stamp = 1 << 52
 // dropped without a trace, so that agents of which nothing is to be known need no record.
 func (e *Engine) concerns(a *Agent, ev *events.Event) bool {
 	if a.isTree() {
-		return e.agents.trees && (a.events > 0 || ev.Kind == events.AgentActivity)
+		return e.agents.trees && (a.events > 0 || ev.Kind == events.AgentActivity || ev.Kind == events.OverrideSet && ev.Override != nil)
 	}
 	for r := range AgentRuleCount {
 		if e.countsEvent(r, a, ev) {

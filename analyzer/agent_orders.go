@@ -46,7 +46,11 @@ func (a *Agent) earliestOrder() *agentOrder {
 
 // judgeAgent compares what a row counted with its limit, and gives or tightens the order.
 func (e *Engine) judgeAgent(r AgentRuleID, a *Agent, m *agentMoment, t *tally, fx *Effects) {
-	rule, set := &AgentRules[r], &e.limits.Agents.Rules[r]
+	rule, set := &AgentRules[r], e.agentSetting(r, a, m.at)
+	action := rule.Action
+	if set.Hold {
+		action = events.Hold // a tree that waits for a person
+	}
 	least := set.Stop // from which calls are refused
 	if set.Max && rule.Armed {
 		least--
@@ -58,7 +62,7 @@ func (e *Engine) judgeAgent(r AgentRuleID, a *Agent, m *agentMoment, t *tally, f
 		ph = phaseStop
 	case t.n >= least && t.n > 0 && mayStop:
 		ph = phaseArmed
-	case t.n >= floorOf(rule, set):
+	case t.n >= floorOf(rule, &set):
 		ph = phaseWarn
 	default:
 		return
@@ -66,8 +70,8 @@ func (e *Engine) judgeAgent(r AgentRuleID, a *Agent, m *agentMoment, t *tally, f
 	expires := m.at.Add(e.limits.Order.TTL)
 	switch {
 	case ph == phaseWarn:
-		expires = t.below(floorOf(rule, set))
-	case rule.Action == events.Throttle:
+		expires = t.below(floorOf(rule, &set))
+	case action == events.Throttle:
 		expires = t.below(least)
 	}
 	if expires <= m.at {
@@ -82,7 +86,7 @@ func (e *Engine) judgeAgent(r AgentRuleID, a *Agent, m *agentMoment, t *tally, f
 		a.orders = append(a.orders, agentOrder{standingOrder: standingOrder{since: m.at}})
 		o = &a.orders[len(a.orders)-1]
 	case o.phase >= ph:
-		if o.rule == r {
+		if o.rule == r && !(o.action == events.Hold && o.phase == phaseStop) {
 			o.observed = t.n
 			if o.phase == phaseWarn {
 				o.expires, o.due = expires, expires
@@ -90,7 +94,7 @@ func (e *Engine) judgeAgent(r AgentRuleID, a *Agent, m *agentMoment, t *tally, f
 		}
 		return
 	}
-	o.give(ph, rule.Action, set, t.n, m.at)
+	o.give(ph, action, &set, t.n, m.at)
 	o.rule, o.limits = r, e.version
 	e.issueAgent(a, o, m, expires, fx)
 }
@@ -107,9 +111,13 @@ func floorOf(rule *AgentRule, set *Setting) int64 {
 // issueAgent publishes the order as of now. Throttles and warnings end when the window has
 // moved on; a halt is looked at before it ends, and renewed while it is defied.
 func (e *Engine) issueAgent(a *Agent, o *agentOrder, m *agentMoment, expires events.Stamp, fx *Effects) {
-	if o.action == events.Halt {
+	switch {
+	case o.action == events.Hold && o.phase == phaseStop: // see awaitPerson
+		o.until(m.at, m.at.Add(e.limits.Order.Hold))
+		o.expires = o.due.Add(e.limits.Order.TTL / 5)
+	case o.action == events.Halt, o.action == events.Hold:
 		o.stand(m.at, e.limits.Order.TTL)
-	} else {
+	default:
 		o.until(m.at, expires)
 	}
 	e.tell(a, m, o.finding(), fx)
@@ -125,9 +133,18 @@ func (e *Engine) agentOrderDue(a *Agent, o *agentOrder, fx *Effects) {
 		e.reviewOrders(a, m, fx)
 		return // what still stands is due as before
 	}
-	rule, set := &AgentRules[o.rule], &e.limits.Agents.Rules[o.rule]
-	if o.action == events.Halt {
+	rule, set := &AgentRules[o.rule], e.agentSetting(o.rule, a, m.at)
+	if o.action == events.Hold && o.phase == phaseStop { // nobody has decided
+		o.action = events.Halt
+		o.until(m.at, m.at.Add(e.limits.Flow.MaxAge))
+		e.tell(a, m, o.finding(), fx)
+		return
+	}
+	if o.action == events.Halt || o.action == events.Hold {
 		switch {
+		case o.lapsed(e):
+			a.dropOrder(o)
+			return
 		case a.isTree() && m.at >= a.treeEnds(e):
 			a.dropOrder(o)
 			return
@@ -141,7 +158,7 @@ func (e *Engine) agentOrderDue(a *Agent, o *agentOrder, fx *Effects) {
 	}
 	// An order that has run out leaves the offence behind while the count is still near the
 	// limit: what was warned of is not warned of again before it was over.
-	if floor := floorOf(rule, set); set.Mode != ModeOff {
+	if floor := floorOf(rule, &set); set.Mode != ModeOff {
 		t := e.tallyAt(o.rule, a, m.at)
 		if calm := t.below(floor); t.n >= floor && calm > m.at {
 			o.phase, o.action, o.observed, o.expires, o.due, o.tried = phaseWarn, events.Warn, t.n, calm, calm, 0
@@ -159,6 +176,11 @@ func (e *Engine) defiedAgent(a *Agent, m *agentMoment, fx *Effects) {
 		o := &a.orders[i]
 		// A call that opens a flow comes a second time as a message: each is counted where
 		// the order was given for the like.
+		if a.isTree() && o.refuses(events.Hold, m.when) {
+			o.attempt()
+			tried = min(tried, o.rule)
+			continue
+		}
 		if !o.refuses(AgentRules[o.rule].Action, m.when) || o.action == events.Halt && !a.isTree() || !a.isTree() && (AgentRules[o.rule].Counts == CountedOpened) != (m.ev.Kind == events.AgentActivity) {
 			continue
 		}
@@ -210,8 +232,8 @@ func (e *Engine) reviewOrders(a *Agent, m *agentMoment, fx *Effects) {
 			continue
 		}
 		o.limits = e.version
-		rule, set := &AgentRules[o.rule], &e.limits.Agents.Rules[o.rule]
-		if !o.groundless(set, floorOf(rule, set)) {
+		rule, set := &AgentRules[o.rule], e.agentSetting(o.rule, a, m.at)
+		if !o.groundless(&set, floorOf(rule, &set)) {
 			continue
 		}
 		if o.phase > phaseWarn && o.expires > m.at {

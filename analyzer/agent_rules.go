@@ -65,6 +65,16 @@ const (
 	Allowed       events.Reason = "allowed"                  // of the answer to a call that nothing is said against
 )
 
+// agentRuleNamed returns the row about agents or trees that limits files call name.
+func agentRuleNamed(name string) (AgentRuleID, bool) {
+	for r := range AgentRuleCount {
+		if AgentRules[r].Name == name {
+			return r, true
+		}
+	}
+	return 0, false
+}
+
 // AgentRules is the table, in the order in which verdicts are given. Thresholds of the
 // rows about silence are seconds that may pass: one millisecond more is too long; warn
 // is "potentially stuck", stop is "stuck". The defaults are the balanced profile.

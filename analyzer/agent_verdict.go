@@ -200,8 +200,11 @@ func (x *finding) agentMessage() string {
 	}
 	limit, observed := x.figures(AgentRules[x.rule].Unit)
 	what := x.refused(x.reasonCode(), limit, observed)
-	if x.action == events.Throttle {
+	switch x.action {
+	case events.Throttle:
 		return what + adviceWait
+	case events.Hold:
+		return what + adviceHold
 	}
 	return what + adviceReport
 }

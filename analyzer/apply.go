@@ -23,6 +23,7 @@ type moment struct {
 	idle bool          // and no work was done before it, for sure
 
 	before ledger.Amount // what the flow had told its tree of; nothing where there is none
+	joins  bool          // it is the first event of the flow that names a tree
 
 	set      Setting // of the row that is judged
 	from, to uint8

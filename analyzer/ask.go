@@ -218,6 +218,13 @@ func (e *Engine) applyOperator(f *Flow, m *moment, fx *Effects) {
 		f.offences = f.offences[:0]
 		f.clearPatterns(true)
 		f.released = m.at.Add(ev.Operator.For)
+		if e.agents.trees {
+			fx.sayTo(treePrefix, f.treeOf(), ev, m.when).Operator = ev.Operator
+		}
+	case ev.Kind == events.OverrideSet && ev.Override != nil && ev.Override.Scope == events.ScopeTree:
+		if e.agents.trees {
+			fx.sayTo(treePrefix, f.treeOf(), ev, m.when).Override = ev.Override
+		}
 	case ev.Kind == events.OverrideSet && ev.Override != nil && ev.Override.Scope == events.ScopeFlow:
 		r, ok := RuleNamed(ev.Override.Rule)
 		if !ok {

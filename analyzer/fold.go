@@ -105,6 +105,7 @@ type Counts struct {
 	// Acks are the acknowledgements by the row of the flow's order that they are about, at
 	// RuleCount those about no order of the flow; at 1 those that say that it was applied.
 	Acks                       [RuleCount + 1][2]int64
+	GrantedAgents              [AgentRuleCount]int64 // as Granted, of rows about trees
 	DefiedAgents, LeakedAgents [AgentRuleCount]int64 // as Defied and LeakedBy, of rows about agents
 	// RefusedBy are the calls that were refused, by the row of the order: asks, and calls that
 	// a dispatcher says that it refused.
@@ -172,9 +173,10 @@ func (e *Engine) Step(p *Partition, f *Flow, ev *events.Event, fx *Effects) {
 	if m.late {
 		fx.Counts.Late++
 	}
+	episodes := fx.Counts.Episodes
 	e.beginEpisode(f, m, fx)
 	if e.agents.trees {
-		e.join(f, m)
+		e.join(f, m, fx.Counts.Episodes > episodes, fx)
 	}
 	f.clock, f.last = m.at, m.at
 	if f.events < 1<<32-1 {

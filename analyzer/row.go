@@ -62,7 +62,7 @@ func FlowRow(id RuleID) Row { return rowOf(&Rules[id]) }
 // AgentRow returns a row about agents or projects.
 func AgentRow(id AgentRuleID) Row {
 	r := rowOf(&AgentRules[id])
-	r.agents, r.Holds = true, false
+	r.agents, r.Holds = true, r.counts.OfTree() && r.Action == events.Halt && r.counts != CountedTreeDepth
 	return r
 }
 

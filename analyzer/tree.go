@@ -1,6 +1,7 @@
 package analyzer
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,6 +15,9 @@ import (
 // agents what it has spent since it told last, under the key of the root; there the sum is
 // held against the limits. A call that is asked for is judged there last, after its flow has
 // allowed it, because only there all flows of the tree meet.
+//
+// A flow that names its parent alone tells that one's tree. Where the parent has a parent in
+// turn, it has told so under its own key, and what comes there is passed on to the tree above.
 
 // TreeKey is the key under which the ledger of a tree is kept; empty for none.
 func TreeKey(root string) string {
@@ -25,16 +29,30 @@ func TreeKey(root string) string {
 
 // join notes to which tree the flow belongs, the first time that it is told, and what it had
 // spent before the event at hand: all that it spends before it is known to belong to a tree
-// is told at that moment.
-func (e *Engine) join(f *Flow, m *moment) {
+// is told at that moment. With each episode the flow tells those that descend from it, under
+// its own key, to which tree they belong.
+func (e *Engine) join(f *Flow, m *moment, began bool, fx *Effects) {
 	if f.root != "" {
 		m.before = f.spent()
-		return
+	} else {
+		f.root = m.ev.Root()
+		if p := m.ev.ParentCorrelationID; p != f.root && p != f.key {
+			f.parent = p
+		}
+		began, m.joins = f.root != "", f.root != ""
 	}
-	f.root = m.ev.Root()
-	if p := m.ev.ParentCorrelationID; p != f.root && p != f.key {
-		f.parent = p
+	if began && f.root != "" && f.root != f.key && m.ev.CorrelationSource != events.CorrelationPrincipal {
+		a := fx.sayTo(treePrefix, f.key, m.ev, m.when)
+		a.Kind, a.AgentState, a.RootCorrelationID = events.AgentActivity, fx.said.state(WorkBelongs), f.root
 	}
+}
+
+// treeOf is the root of the tree of the flow, which may be the flow itself.
+func (f *Flow) treeOf() string {
+	if f.root != "" {
+		return f.root
+	}
+	return f.key
 }
 
 // spent is what the flow has spent in this episode.
@@ -58,26 +76,31 @@ func (e *Engine) passSpent(f *Flow, m *moment, fx *Effects) {
 		status = WorkEnded
 	}
 	asks := ev.Ask && !m.user && ev.Kind.Asked()
-	if n == (ledger.Amount{}) && status == WorkSpent && !asks {
-		return
+	if n == (ledger.Amount{}) && status == WorkSpent && !asks && !m.joins {
+		return // whoever joins is a child for which a share is set aside, from then on
 	}
-	f.saySpent(ev, m.when, status, n, fx)
-	fx.Activity[len(fx.Activity)-1].Event.Ask, fx.Asked = asks, asks
+	f.saySpent(ev, m.when, status, n, asks, fx)
+	fx.Asked = asks
 }
 
 // passAgain asks the tree about a call that was asked for before, as when the answer was lost.
 func (f *Flow) passAgain(ev *events.Event, fx *Effects) {
-	f.saySpent(ev, f.clock, WorkSpent, ledger.Amount{ledger.Calls: 1}, fx)
-	fx.Activity[len(fx.Activity)-1].Event.Ask, fx.Asked = true, true
+	f.saySpent(ev, f.clock, WorkSpent, ledger.Amount{ledger.Calls: 1}, true, fx)
+	fx.Asked = true
 }
 
-func (f *Flow) saySpent(ev *events.Event, when events.Stamp, status string, n ledger.Amount, fx *Effects) {
-	a := fx.sayTo(treePrefix, f.root, ev, when)
+func (f *Flow) saySpent(ev *events.Event, when events.Stamp, status string, n ledger.Amount, asks bool, fx *Effects) {
+	a := fx.saySpent(f.root, ev, when, status, n)
+	a.CorrelationID, a.ParentCorrelationID, a.Ask = f.key, f.parent, asks
+}
+
+func (fx *Effects) saySpent(root string, ev *events.Event, when events.Stamp, status string, n ledger.Amount) *events.Event {
+	a := fx.sayTo(treePrefix, root, ev, when)
 	a.Kind, a.AgentState = events.AgentActivity, fx.said.state(status)
-	a.CorrelationID, a.ParentCorrelationID = f.key, f.parent
 	a.SampledRate, a.Tell = ev.SampledRate, ev.Tell
 	a.Work = events.Work{Known: n[ledger.Calls] > 0, ToolCalls: n[ledger.Calls]}
 	a.Usage = events.Usage{Known: n[ledger.Tokens]+n[ledger.Cost] > 0, Total: n[ledger.Tokens], CostMicroUSD: n[ledger.Cost]}
+	return a
 }
 
 // A tree in the stage of agents.
@@ -96,8 +119,68 @@ func (a *Agent) treeCallOf(ev *events.Event) (c treeCall) {
 	if ev.ParentCorrelationID != "" {
 		c.parent = xxhash.Sum64String(ev.ParentCorrelationID)
 	}
-	c.spends = ledger.Amount{ledger.Calls: ev.Work.ToolCalls, ledger.Tokens: ev.Usage.Total, ledger.Cost: ev.Usage.CostMicroUSD}
+	c.spends = spentBy(ev)
 	return c
+}
+
+func spentBy(ev *events.Event) ledger.Amount {
+	return ledger.Amount{ledger.Calls: ev.Work.ToolCalls, ledger.Tokens: ev.Usage.Total, ledger.Cost: ev.Usage.CostMicroUSD}
+}
+
+// maxPassed is through how many trees something is passed on.
+const maxPassed = 16
+
+// belongs notes that the flow of the key belongs to a tree itself, and passes on what was
+// counted here before that was known, as spent by that flow.
+func (e *Engine) belongs(a *Agent, m *agentMoment, fx *Effects) {
+	e.heardOfTree(a, m, fx)
+	root, l := m.ev.RootCorrelationID, &a.tree
+	if a.within != "" || root == "" || root == a.name() {
+		return
+	}
+	a.within = root
+	e.clearTree(a, m, fx)
+	if l.Spent != (ledger.Amount{}) {
+		up := fx.saySpent(root, m.ev, m.when, WorkSpent, l.Spent)
+		up.CorrelationID, up.TaskID, up.Sequence = a.name(), a.name(), 1
+		up.ID = "before:" + up.ID // the event itself may have spent something as well
+	}
+	l.Begin(l.Start)
+}
+
+// passUp passes on to the tree above what concerns the tree, where there is one; that has the
+// last word on what is asked for.
+func (a *Agent) passUp(m *agentMoment, fx *Effects) bool {
+	ev := m.ev
+	if ev.Sequence > 0 && ev.TaskID == a.name() {
+		a.within = a.name() // it came back: of flows that name each other in a circle the first by name is the root
+	}
+	if a.within == "" || a.within == a.name() || ev.Sequence >= maxPassed {
+		return false
+	}
+	up := fx.sayTo(treePrefix, a.within, ev, m.when)
+	*up = *ev
+	up.Time, up.Sequence = m.when, ev.Sequence+1
+	if up.TaskID == "" || a.name() < up.TaskID {
+		up.TaskID = a.name() // the first by name of those that it was passed on by
+	}
+	if up.ParentCorrelationID == "" && up.CorrelationID != a.name() {
+		up.ParentCorrelationID = a.name()
+	}
+	fx.Asked = ev.Ask
+	return true
+}
+
+// clearTree takes back what stands.
+func (e *Engine) clearTree(a *Agent, m *agentMoment, fx *Effects) {
+	for len(a.orders) > 0 {
+		o := &a.orders[0]
+		if o.phase > phaseWarn && o.expires > m.at {
+			o.action = events.Allow
+			e.tell(a, m, o.finding(), fx)
+		}
+		a.dropOrder(o)
+	}
 }
 
 // heardOfTree begins the tree anew after silence, or at the greatest age: then its budget is
@@ -105,15 +188,8 @@ func (a *Agent) treeCallOf(ev *events.Event) (c treeCall) {
 func (e *Engine) heardOfTree(a *Agent, m *agentMoment, fx *Effects) {
 	l := &a.tree
 	idle := events.Stamp(e.limits.Flow.Idle.Milliseconds())
-	if !l.Began() || m.at-l.Last > idle || m.at.Sub(l.Start) > e.limits.Flow.MaxAge {
-		for len(a.orders) > 0 {
-			o := &a.orders[0]
-			if o.phase > phaseWarn && o.expires > m.at {
-				o.action = events.Allow
-				e.tell(a, m, o.finding(), fx)
-			}
-			a.dropOrder(o)
-		}
+	if !l.Began() || (m.at-l.Last > idle || m.at.Sub(l.Start) > e.limits.Flow.MaxAge) && !e.treeWaits(a, m.at) {
+		e.clearTree(a, m, fx)
 		l.Begin(m.at)
 	}
 	l.Last = m.at
@@ -124,6 +200,9 @@ func (e *Engine) heardOfTree(a *Agent, m *agentMoment, fx *Effects) {
 func (e *Engine) spend(a *Agent, m *agentMoment, fx *Effects) {
 	l, ev := &a.tree, m.ev
 	e.heardOfTree(a, m, fx)
+	if a.passUp(m, fx) {
+		return
+	}
 	call := a.treeCallOf(ev)
 	if ev.Ask {
 		if a.repeats(ev) { // it was allowed, and its answer was lost
@@ -145,6 +224,9 @@ func (e *Engine) spend(a *Agent, m *agentMoment, fx *Effects) {
 		c = l.Hear(call.flow, call.parent, m.when)
 	}
 	l.Spend(c, call.spends)
+	if ev.Sequence > 0 && !ev.Ask {
+		e.bindFlow(a, c, m, fx)
+	}
 	for r := range AgentRuleCount {
 		if AgentRules[r].Counts.OfTree() && e.countsAgents(r) {
 			e.judgeTree(r, a, c, &call, m, fx)
@@ -179,7 +261,7 @@ func amountOf(counts Counted) int { return int(counts - CountedTreeCalls) }
 
 // judgeTree holds what the row measures against its limit, after the flow was heard of.
 func (e *Engine) judgeTree(r AgentRuleID, a *Agent, c *ledger.Child, call *treeCall, m *agentMoment, fx *Effects) {
-	rule, set := &AgentRules[r], &e.limits.Agents.Rules[r]
+	rule, set := &AgentRules[r], e.agentSetting(r, a, m.at)
 	t := tally{n: a.treeValue(rule.Counts, call, m.at), ends: a.treeEnds(e)}
 	if rule.Counts != CountedTreeDepth && rule.Counts != CountedTreeChildren {
 		e.judgeAgent(r, a, m, &t, fx)
@@ -203,19 +285,40 @@ func (e *Engine) judgeTree(r AgentRuleID, a *Agent, c *ledger.Child, call *treeC
 // treeEnds is when the tree is over if nothing more comes.
 func (a *Agent) treeEnds(e *Engine) events.Stamp { return a.tree.Last.Add(e.limits.Flow.Idle) + 1 }
 
+// boundFor is for how long a flow that names its parent alone is told of an order about the
+// tree above: it may not know that an order which was taken back was about it.
+const boundFor events.Stamp = 60_000
+
+// bindFlow tells a flow that came through another tree, and so knows nothing of this one, of
+// an order that refuses its calls.
+func (e *Engine) bindFlow(a *Agent, c *ledger.Child, m *agentMoment, fx *Effects) {
+	for i := range a.orders {
+		o := &a.orders[i]
+		if c == nil || !o.binds() || o.expires <= m.at || c.Told > m.at {
+			continue
+		}
+		x := o.finding()
+		x.flow, x.group = m.ev.CorrelationID, string(AgentRules[o.rule].Reason)+"\x00"+m.ev.CorrelationID
+		x.phase, x.since, x.begun = phaseStop, m.at, m.at
+		x.until(m.at, min(o.expires, m.at+boundFor))
+		e.tell(a, m, x, fx)
+		c.Told = x.expires
+	}
+}
+
 // shareAgain is after how long a flow for which there was no room may ask again: another may
 // have ended by then.
 const shareAgain events.Stamp = 10_000
 
 // treeFinding says to one flow that the tree has no room for it.
 func (e *Engine) treeFinding(r AgentRuleID, a *Agent, observed int64, m *agentMoment) *finding {
-	rule, set := &AgentRules[r], &e.limits.Agents.Rules[r]
+	rule, set := &AgentRules[r], e.agentSetting(r, a, m.at)
 	x := &finding{rule: r, flow: m.ev.CorrelationID, group: string(rule.Reason) + "\x00" + m.ev.CorrelationID}
 	action := rule.Action
 	if rule.Shares {
 		action = events.Throttle // what others do not use comes back
 	}
-	x.give(phaseStop, action, set, observed, m.at)
+	x.give(phaseStop, action, &set, observed, m.at)
 	x.since = m.at
 	end := m.at.Add(e.limits.Order.TTL)
 	if action == events.Throttle {
@@ -232,8 +335,11 @@ func (e *Engine) treeFinding(r AgentRuleID, a *Agent, observed int64, m *agentMo
 func (e *Engine) treeRefuses(a *Agent, call *treeCall, m *agentMoment, fx *Effects) *events.Verdict {
 	for i := range a.orders {
 		o := &a.orders[i]
-		if !o.refuses(events.Halt, m.at) {
+		if !o.refuses(events.Halt, m.at) && !o.refuses(events.Hold, m.at) {
 			continue
+		}
+		if o.action == events.Hold && o.phase == phaseArmed {
+			e.holdTree(a, o, m, fx)
 		}
 		if !o.early(m.when, true, e.limits.Order.Grace) {
 			o.attempt()
@@ -254,7 +360,7 @@ func (e *Engine) treeRefuses(a *Agent, call *treeCall, m *agentMoment, fx *Effec
 	l := &a.tree
 	own := l.Child(call.flow)
 	for r := range AgentRuleCount {
-		rule, set := &AgentRules[r], &e.limits.Agents.Rules[r]
+		rule, set := &AgentRules[r], e.agentSetting(r, a, m.at)
 		if !rule.Counts.OfTree() || !e.countsAgents(r) || set.Mode != ModeEnforce || set.Stop == Off {
 			continue
 		}
@@ -274,6 +380,13 @@ func (e *Engine) treeRefuses(a *Agent, call *treeCall, m *agentMoment, fx *Effec
 			// has to be something left.
 			of := amountOf(rule.Counts)
 			needs := max(1, call.spends[of])
+			if spent := l.Spent[of] + needs; spent >= set.Stop { // as after a grant has expired: nothing stands
+				e.judgeAgent(r, a, m, &tally{n: spent, ends: a.treeEnds(e)}, fx)
+				if o := a.orderFor(rule.Reason); o != nil && o.binds() {
+					v := e.agentVerdict(a, m, o.finding())
+					return &v
+				}
+			}
 			if own != nil && own.Spent[of]+needs <= set.Reserve {
 				continue // it was set aside
 			}
@@ -303,7 +416,7 @@ func (e *Engine) treeAllows(a *Agent, m *agentMoment) *events.Verdict {
 	}
 	var few []events.Remaining
 	for r := range AgentRuleCount {
-		rule, set := &AgentRules[r], &e.limits.Agents.Rules[r]
+		rule, set := &AgentRules[r], e.agentSetting(r, a, m.at)
 		if !rule.Counts.OfTree() || !rule.Tells || !e.countsAgents(r) || set.Mode != ModeEnforce || set.Stop == Off {
 			continue
 		}
@@ -323,6 +436,119 @@ func (e *Engine) treeAllows(a *Agent, m *agentMoment) *events.Verdict {
 		v.AgentMessage = wrapUp(few)
 	}
 	return v
+}
+
+// A tree that waits for a person, and what one grants it.
+
+// treeGrant is what a person has granted a tree of what a row counts.
+type treeGrant struct {
+	rule    AgentRuleID
+	most    int64 // as limits say max, or stop where they say that
+	expires events.Stamp
+}
+
+// maxTreeGrants is how many grants stand at one time: one for each row about trees.
+const maxTreeGrants = 6
+
+// agentSetting is the setting of the row, with what a person has granted.
+func (e *Engine) agentSetting(r AgentRuleID, a *Agent, at events.Stamp) Setting {
+	set := e.limits.Agents.Rules[r]
+	for i := range a.grants {
+		if g := &a.grants[i]; g.rule == r && at < g.expires {
+			set.Warn, set.Stop = g.most, g.most
+			if set.Max && g.most != Off {
+				set.Stop++
+			}
+		}
+	}
+	return set
+}
+
+// grantTree gives the tree so much more of what the row counts than its limit, or than what it
+// has spent where that is more, and takes back what stands because of it.
+func (e *Engine) grantTree(a *Agent, m *agentMoment, fx *Effects) {
+	e.heardOfTree(a, m, fx)
+	if a.passUp(m, fx) {
+		return
+	}
+	r, ok := agentRuleNamed(m.ev.Override.Rule)
+	if !ok || !AgentRules[r].Counts.OfTree() || m.ev.Override.Extra <= 0 {
+		return
+	}
+	set := e.agentSetting(r, a, m.at)
+	if set.Stop == Off {
+		return
+	}
+	used := a.treeValue(AgentRules[r].Counts, nil, m.at)
+	if !set.Max && counted(AgentRules[r].Unit) {
+		used++
+	}
+	g := treeGrant{rule: r, most: Off, expires: m.ev.Override.Expires}
+	if most := max(set.Limit(), used); most < Off-m.ev.Override.Extra {
+		g.most = most + m.ev.Override.Extra
+	}
+	a.grants = slices.DeleteFunc(a.grants, func(o treeGrant) bool { return o.rule == r || o.expires <= m.at })
+	a.grants = append(a.grants, g)
+	fx.Counts.GrantedAgents[r]++
+	for i := len(a.orders) - 1; i >= 0; i-- {
+		o := &a.orders[i]
+		if o.rule != r {
+			continue
+		}
+		if o.action == events.Hold && o.phase == phaseStop { // time stood still
+			a.tree.Start += m.at - o.begun
+		}
+		if o.phase > phaseWarn {
+			o.action = events.Allow
+			e.tell(a, m, o.finding(), fx)
+		}
+		a.dropOrder(o)
+	}
+}
+
+// releaseTree takes back what stands against the tree, because a person said so.
+func (e *Engine) releaseTree(a *Agent, m *agentMoment, fx *Effects) {
+	e.heardOfTree(a, m, fx)
+	if a.passUp(m, fx) {
+		return
+	}
+	e.clearTree(a, m, fx)
+	a.grants = a.grants[:0]
+	if m.ev.Operator.For <= 0 {
+		return
+	}
+	for r := range AgentRuleCount {
+		if AgentRules[r].Counts.OfTree() && !e.limits.Agents.Rules[r].Mute() {
+			a.grants = append(a.grants, treeGrant{r, Off, m.at.Add(m.ev.Operator.For)})
+		}
+	}
+}
+
+// holdTree has the tree wait from now on because of an order that held it from its next call
+// on, which is this one: asked for, it was not made.
+func (e *Engine) holdTree(a *Agent, o *agentOrder, m *agentMoment, fx *Effects) {
+	o.phase, o.begun = phaseStop, m.at
+	if counted(AgentRules[o.rule].Unit) {
+		o.observed++
+	}
+	e.issueAgent(a, o, m, 0, fx)
+}
+
+// treeWaits reports whether the tree waits for a person, or is halted because nobody came:
+// silence brings it no new budget then.
+func (e *Engine) treeWaits(a *Agent, at events.Stamp) bool {
+	for i := range a.orders {
+		o := &a.orders[i]
+		if o.phase == phaseStop && !o.shadow && o.expires > at && (o.action == events.Hold || o.lapsed(e)) {
+			return true
+		}
+	}
+	return false
+}
+
+// lapsed reports whether nobody has decided in time about a tree that waited.
+func (o *agentOrder) lapsed(e *Engine) bool {
+	return o.action == events.Halt && o.phase == phaseStop && e.limits.Agents.Rules[o.rule].Hold
 }
 
 // LastWord is the answer to an ask that the flow has allowed, when its tree has answered as

@@ -206,7 +206,7 @@ func (s *scanner) overrideScope(dst *ScopeKind) bool {
 	return true
 }
 
-var overrideScopes = [...]string{"project", "agent", "tool", "flow"}
+var overrideScopes = [...]string{"project", "agent", "tool", "flow", "tree"}
 
 func (s *scanner) operator(dst *Operator) bool {
 	o := object{known: operatorFields}

@@ -226,7 +226,7 @@ type Review struct {
 
 // Override changes one limit for one scope until it expires.
 type Override struct {
-	Scope   ScopeKind // project, agent, tool or flow
+	Scope   ScopeKind // project, agent, tool, flow or tree
 	ScopeID string
 	Rule    string   // name of the rule row, as in the limits file
 	Warn    Optional // new warn threshold

@@ -42,7 +42,8 @@
 //	turn:2                  turn 2 begins
 //	loop:t reflect:t        an iteration, a reflection of task t
 //	stop:why release:why    an operator stops, releases the flow, for a reason or none
-//	override:rule           an operator changes a rule; see warn, stop, extra, mode and for
+//	override:rule           an operator changes a rule; see warn, stop, extra, mode and for; of
+//	                        rules about trees only extra is taken
 //	a^active a^             a reports its status, or that it is there; see margin below
 //	a#stuck#help:text       a leaves a note with these tags; a#stuck->b about b
 //	rescue:b                help is asked for b; see by and admin

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"weir/analyzer"
 	"weir/events"
 )
 
@@ -433,6 +434,9 @@ func (x *expansion) word(it *item, ev *events.Event, argument string) {
 		ev.Kind, ev.Override = events.OverrideSet, &events.Override{Scope: events.ScopeFlow, ScopeID: ev.FlowKey(), Rule: argument,
 			Warn: optional(x.value(it, "warn")), Stop: optional(x.value(it, "stop")), Extra: whole(x.value(it, "extra")), Mode: x.value(it, "mode"),
 			Reason: "scenario", By: "operator", Expires: ev.Time.Add(forTime)}
+		if row, ok := analyzer.RowNamed(argument); ok && row.OfAgents() {
+			ev.Override.Scope = events.ScopeTree
+		}
 	}
 }
 

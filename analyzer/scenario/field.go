@@ -223,7 +223,7 @@ func (a *action) checkArgument() error {
 	}
 	switch a.word {
 	case "override":
-		if _, ok := analyzer.RuleNamed(a.text.s); !ok {
+		if row, ok := analyzer.RowNamed(a.text.s); !ok || row.OfAgents() && !row.Counts().OfTree() {
 			return unknown("rule", a.text.s, ruleNames())
 		}
 	case "dup":

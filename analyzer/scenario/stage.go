@@ -56,13 +56,10 @@ func (s *agentStage) advance(upTo events.Stamp) {
 // of the case, or, when n is 0, of a deadline. It returns what was answered last.
 func (r *run) foldAgents(n int) (answer *events.Verdict) {
 	attempts, leaked := false, false
-	for i := range r.fx.Activity {
-		act := &r.fx.Activity[i]
-		// As a log carries it, which keeps nothing of what the flow goes on to change.
-		var ev events.Event
-		if events.Decode(act.Event.AppendJSON(nil), &ev) != nil {
-			continue
-		}
+	waiting := logged(nil, r.fx.Activity)
+	for len(waiting) > 0 {
+		act, ev := &waiting[0], waiting[0].Event
+		waiting = waiting[1:]
 		m := r.stage.member(act.Key)
 		switch ev.Kind {
 		case events.AgentStatus, events.NoteAdded, events.RescueRequest, events.ReviewResult:
@@ -73,7 +70,8 @@ func (r *run) foldAgents(n int) (answer *events.Verdict) {
 		r.engine.StepAgent(&r.stage.partition, &m.agent, &ev, fx)
 		attempts, leaked = attempts || fx.Counts.Attempts > 0, leaked || fx.Counts.Leaked > 0
 		r.hear(m, n)
-		if ev.Ask {
+		waiting = logged(waiting, fx.Activity) // of trees to those above
+		if ev.Ask && !fx.Asked {
 			answer, m.shown = fx.Answer, true
 		}
 	}
@@ -86,6 +84,18 @@ func (r *run) foldAgents(n int) (answer *events.Verdict) {
 		r.out.Counts.Leaked++
 	}
 	return answer
+}
+
+// logged appends activity as a log carries it, which keeps nothing of what the flow goes on to
+// change.
+func logged(dst, activity []analyzer.Activity) []analyzer.Activity {
+	for i := range activity {
+		one := analyzer.Activity{Key: strings.Clone(activity[i].Key)}
+		if events.Decode(activity[i].Event.AppendJSON(nil), &one.Event) == nil {
+			dst = append(dst, one)
+		}
+	}
+	return dst
 }
 
 // hear takes in what the agent stage said of the agent or project.

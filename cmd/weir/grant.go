@@ -20,7 +20,8 @@ func grantCommand() cli.Command {
 that is more. What stood against it for these limits is taken back at once. The extra ends
 when it is used up or its time is over, and what is granted again adds up. Who grants it
 and why stand in the log. Calls are those of tools and between agents; each limit that
-counts what is granted has the extra for itself. Patterns are no budget: a flow that goes
+counts what is granted has the extra for itself, those of the tree that the flow belongs
+to as well, for all its flows. Patterns are no budget: a flow that goes
 round in circles is released by weir flows release. It takes the admin token of the
 running weir.`,
 		Examples: []string{

@@ -303,7 +303,7 @@ func (t *topicReplay) foldActivity(ev *events.Event, rec *kafka.Record) error {
 func (t *topicReplay) options(ctx context.Context, n int, part section) (pump.Options, error) {
 	o := pump.Options{Partition: uint16(t.sources + n), Source: t.topic, Limits: t.first, Counts: &t.counts, Answer: t.answered}
 	if t.sources > 0 {
-		o.Stage, o.Sources = pump.AgentStage, t.sources
+		o.Stage, o.Sources, o.AgentPartitions = pump.AgentStage, t.sources, len(t.list)
 	}
 	if !t.recorded {
 		return o, nil

@@ -172,8 +172,8 @@ func (c *collector) verdicts() {
 
 // grantable lists the reasons of the limits of which a person can grant more, each once.
 var grantable = func() (out []events.Reason) {
-	for i := range analyzer.Rules {
-		if r := &analyzer.Rules[i]; r.Tells && !slices.Contains(out, r.Reason) {
+	for _, r := range analyzer.Rows() {
+		if r.Tells && !slices.Contains(out, r.Reason) {
 			out = append(out, r.Reason)
 		}
 	}

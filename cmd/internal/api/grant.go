@@ -13,7 +13,8 @@ import (
 )
 
 // GrantOrder is what is asked of the route that grants a flow more than its limits: so
-// much of each unit, of whichever of its limits counts that. Either Expires or ForS says
+// much of each unit, of whichever of its limits, and of those of the tree that it belongs to,
+// counts that. Either Expires or ForS says
 // until when.
 type GrantOrder struct {
 	Calls     int64   `json:"calls,omitempty"`
@@ -63,12 +64,15 @@ func (a *Server) serveGrant(w http.ResponseWriter, r *http.Request) error {
 	var rules []string
 	var grants []events.Event
 	for _, row := range analyzer.Rows() {
-		id, ok := row.Flow()
-		extra := asked.extra(row.Unit)
-		if !ok || !row.Tells || extra == 0 || limits.Rules[id].Mute() || limits.Rules[id].Stop == analyzer.Off {
+		extra, set := asked.extra(row.Unit), row.Setting(limits)
+		if row.OfAgents() && !row.Counts().OfTree() || !row.Tells || extra == 0 || set.Mute() || set.Stop == analyzer.Off {
 			continue
 		}
-		o := OverrideOrder{Scope: events.ScopeFlow, ScopeID: flow, Rule: row.Name, Extra: extra, Reason: asked.Reason, By: asked.By, Expires: asked.Expires, ForS: asked.ForS}
+		scope := events.ScopeFlow
+		if row.OfAgents() {
+			scope = events.ScopeTree // of the flow
+		}
+		o := OverrideOrder{Scope: scope, ScopeID: flow, Rule: row.Name, Extra: extra, Reason: asked.Reason, By: asked.By, Expires: asked.Expires, ForS: asked.ForS}
 		x, err := o.override(r, a.clock.Now())
 		if err != nil {
 			return err

@@ -67,6 +67,10 @@ func (o *OverrideOrder) override(r *http.Request, now time.Time) (x events.Overr
 	}
 	switch o.Scope {
 	case events.ScopeFlow:
+	case events.ScopeTree:
+		if o.Extra <= 0 {
+			return x, bad("extra", "a tree is granted so much extra, and nothing else of it is changed")
+		}
 	case events.ScopeProject, events.ScopeAgent, events.ScopeTool:
 		return x, &problem.Error{Status: http.StatusUnprocessableEntity, Code: string(events.CodeInvalidValue), Field: "scope",
 			Detail: fmt.Sprintf("an override for one %s is not set by an event yet, only for one flow; write it under overrides in the limits file, which is read again at once", o.Scope)}
@@ -76,8 +80,8 @@ func (o *OverrideOrder) override(r *http.Request, now time.Time) (x events.Overr
 	if o.ScopeID == "" {
 		return x, bad("scope_id", "scope_id is missing: the id of the flow")
 	}
-	rule, ok := analyzer.RuleNamed(o.Rule)
-	if row := analyzer.FlowRow(rule); !ok || row.Fixed {
+	row, ok := analyzer.RowNamed(o.Rule)
+	if ofTree := row.Counts().OfTree(); !ok || row.Fixed || row.OfAgents() && !ofTree || ofTree != (o.Scope == events.ScopeTree) {
 		return x, bad("rule", "there is no rule %q whose limits could change; GET /v1/limits has their names", o.Rule)
 	}
 	x = events.Override{Scope: o.Scope, ScopeID: o.ScopeID, Rule: o.Rule, Extra: o.Extra, Mode: o.Mode, Reason: o.Reason, By: x.By}

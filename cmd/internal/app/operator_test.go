@@ -306,6 +306,31 @@ func TestHold(t *testing.T) {
 	h.want(h.order("/v1/flows/p/grant", `{"calls":9,"for_s":60,"reason":"a test","by":"ann"}`), 409, "repetition", "release the flow")
 }
 
+// TestHoldOfATree has all flows of a tree wait at its limit, be they told by their parents alone,
+// and go on when somebody grants one of them more.
+func TestHoldOfATree(t *testing.T) {
+	h := beginHand(t, Options{Metrics: "127.0.0.1:0", Limits: only(t, "max_tree_calls: {max: 3, action: hold}")})
+	ask := func(flow, parent string, n int) reply {
+		return h.do("POST", "/v1/check", strings.Replace(lines(call(flow, n, "a", "b")), `"correlation_id"`, `"parent_correlation_id":"`+parent+`","correlation_id"`, 1))
+	}
+	h.want(ask("child", "top", 1), 200)
+	h.want(ask("grandchild", "child", 1), 200)
+	h.want(ask("great", "grandchild", 1), 200)
+	held := ask("great", "grandchild", 2)
+	h.want(held, 402, `"action":"hold"`, `"held_until":"`, "waits for a person", "max_tree_calls_exceeded")
+	h.want(ask("child", "top", 2), 402, `"action":"hold"`)
+	if held.header.Get("Retry-After") != "" || held.header.Get("X-Should-Retry") != "false" {
+		t.Errorf("clients would try again: %v", held.header)
+	}
+	h.want(h.order("/v1/flows/grandchild/grant", `{"tokens":2,"for_s":60,"reason":"a test","by":"ann"}`), 422)
+	h.want(h.order("/v1/flows/grandchild/grant", `{"calls":1,"for_s":60,"reason":"nearly done","by":"ann"}`), 202, `"rules":["max_tree_calls"]`)
+	h.folded()
+	h.want(ask("child", "top", 3), 200)
+	h.want(ask("great", "grandchild", 3), 402, `"action":"hold"`)
+	h.want(ask("other", "elsewhere", 1), 200)
+	h.scraped(`weir_grants_total{rule="max_tree_calls_exceeded"} 1`)
+}
+
 func TestOverride(t *testing.T) {
 	h := beginHand(t, Options{Limits: only(t, "max_total_calls: {max: 2}")})
 	if !h.allowed("f", 1) || !h.allowed("f", 2) || h.allowed("f", 3) {

@@ -18,6 +18,7 @@ import (
 type activityLog struct {
 	log   *state.Log
 	clock clock.Clock
+	up    bool // it is of the stage of agents, for trees above
 
 	memory  []byte // of the values of one Send
 	entries []state.Entry
@@ -31,7 +32,11 @@ func (l *activityLog) Send(_ context.Context, activity []pump.Repartitioned) err
 	for i := range activity {
 		r := &activity[i]
 		from := len(l.memory)
-		l.memory = appendActivity(l.memory, r.Part, r.Key, r.Value)
+		part := r.Part
+		if l.up {
+			part |= fromActivity
+		}
+		l.memory = appendActivity(l.memory, part, r.Key, r.Value)
 		l.entries = append(l.entries, state.Entry{Appended: now, Trigger: r.Offset, Value: l.memory[from:len(l.memory):len(l.memory)]})
 	}
 	if _, err := l.log.Append(l.entries); err != nil {
@@ -39,6 +44,9 @@ func (l *activityLog) Send(_ context.Context, activity []pump.Repartitioned) err
 	}
 	return nil
 }
+
+// fromActivity marks the part of what was made of activity and not of an event.
+const fromActivity = 1 << 30
 
 func appendActivity(dst []byte, part int, key string, value []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(part))
@@ -57,8 +65,12 @@ func activityRecord(e *state.Entry) (pump.Record, error) {
 	if m <= 0 || part > math.MaxInt32 || length > uint64(len(e.Value)-n-m) {
 		return pump.Record{}, fmt.Errorf("entry %d of the activity: %w", e.Offset, state.ErrDamaged)
 	}
+	from := pump.Position{Source: partition, Offset: e.Trigger, Part: int(part)}
+	if part&fromActivity != 0 {
+		from.Source, from.Part = agentPartition, int(part&^fromActivity)
+	}
 	rest := e.Value[n+m:]
-	return pump.Record{Offset: e.Offset, Appended: e.Appended, Value: rest[length:], Key: string(rest[:length]), From: pump.Position{Source: partition, Offset: e.Trigger, Part: int(part)}}, nil
+	return pump.Record{Offset: e.Offset, Appended: e.Appended, Value: rest[length:], Key: string(rest[:length]), From: from}, nil
 }
 
 // journalRecord reads an entry of the journal.

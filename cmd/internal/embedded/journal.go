@@ -97,7 +97,7 @@ func (j *Journal) Start(ctx context.Context) (err error) {
 	}
 	o.Partition, o.Source, o.Stage, o.Memory = agentPartition, j.activity.name, pump.AgentStage, agents
 	o.Sink = &verdictLog{log: verdicts, clock: j.clock, agents: true}
-	o.Answer, o.Held, o.Activity, o.Metrics = nil, nil, nil, nil
+	o.Answer, o.Held, o.Activity, o.Metrics = nil, nil, &activityLog{log: j.activity.log, clock: j.clock, up: true}, nil
 	o.Settled = func(_ pump.Position, ev *events.Event, v *events.Verdict) { j.o.Settle(ev, v) }
 	if j.activity.pump, err = pump.New(ctx, o); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -159,14 +160,19 @@ func (p *partitionOwner) open(ctx context.Context) (err error) {
 	options.Limits, options.Store, options.Memory = m.host.Limits(), m.store, m.memory(p.set)
 	options.Sink = sinkkafka.NewVerdicts(p.verdicts, m.clock.Now)
 	options.DeadLetters = &topicDeadLetters{sinkkafka.NewDeadLetters(p.deadLetters, p.set.topic, p.partition, m.clock.Now)}
+	// The lanes of the agent stage are sources as well: of what a tree passes on to the one above.
+	options.Activity = &topicActivity{topic: m.activity.Sender(), source: p.lane}
+	options.AgentPartitions = len(m.agentSet.partitions)
 	if p.set.stage == pump.FlowStage {
-		options.Activity = &topicActivity{topic: m.activity.Sender(), source: p.partition}
 		options.Held = func(offset int64, ev *events.Event, key string, v *events.Verdict) {
 			m.hold(p.partition, offset, ev, key, v)
 		}
 	} else {
 		options.Answer, options.Metrics = nil, nil
 		options.Settled = func(from pump.Position, _ *events.Event, v *events.Verdict) { m.settled(from, v) }
+		options.PassedOn = func(from pump.Position, key string, to int64) {
+			m.passedOn(from, TreeAsk{strings.Clone(key), p.lane, to})
+		}
 	}
 	if err := p.place(ctx, &options); err != nil {
 		return err

@@ -31,10 +31,20 @@ type TreeAsk struct {
 	Offset int64  `json:"offset"`
 }
 
-// TreeWord is what a tree has said to an ask.
+// TreeWord is what a tree has said to an ask: its verdict, or that the tree above has the last
+// word, of which Next asks.
 type TreeWord struct {
-	Verdict json.RawMessage `json:"verdict"`
+	Verdict json.RawMessage `json:"verdict,omitempty"`
+	Next    *TreeAsk        `json:"next,omitempty"`
 }
+
+// word is a TreeWord as it is kept; the zero word is none.
+type word struct {
+	verdict *events.Verdict
+	next    *TreeAsk
+}
+
+func (w word) none() bool { return w == word{} }
 
 const (
 	// treeWordsKept is how many words are kept for who asks for them after they were said:
@@ -56,18 +66,18 @@ type place struct {
 // treeWords are the words that trees have said here. Any goroutine may use it.
 type treeWords struct {
 	mu      sync.Mutex
-	said    map[place]*events.Verdict
+	said    map[place]word
 	order   [treeWordsKept]place // of said, a ring
 	next    int
 	waiting map[place]chan struct{} // closed when the word is said
 }
 
 func newTreeWords() *treeWords {
-	return &treeWords{said: make(map[place]*events.Verdict), waiting: make(map[place]chan struct{})}
+	return &treeWords{said: make(map[place]word), waiting: make(map[place]chan struct{})}
 }
 
 // say keeps a word, and wakes who waits for it.
-func (w *treeWords) say(at place, v *events.Verdict) {
+func (w *treeWords) say(at place, v word) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if _, known := w.said[at]; !known {
@@ -83,7 +93,7 @@ func (w *treeWords) say(at place, v *events.Verdict) {
 }
 
 // get returns a word that was said, or else what is closed when it is.
-func (w *treeWords) get(at place) (*events.Verdict, <-chan struct{}) {
+func (w *treeWords) get(at place) (word, <-chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if v, ok := w.said[at]; ok {
@@ -94,7 +104,7 @@ func (w *treeWords) get(at place) (*events.Verdict, <-chan struct{}) {
 		c = make(chan struct{})
 		w.waiting[at] = c
 	}
-	return nil, c
+	return word{}, c
 }
 
 // leave forgets that somebody waits. Others that wait for the same word ask again.
@@ -126,41 +136,42 @@ func (m *Member) hold(partition int, offset int64, ev *events.Event, key string,
 	})
 }
 
-// treeWord returns what the tree says, whoever folds it; nil when that is not known in time.
+// treeWord returns what the tree says, whoever folds it, or the tree above that has the last
+// word; nil when that is not known in time.
 func (m *Member) treeWord(ctx context.Context, ask TreeAsk) *events.Verdict {
-	number := m.agentSet.partitionOf(ask.Key)
 	for ctx.Err() == nil {
-		v, err := m.treeWordOnce(ctx, number, ask)
-		if v != nil {
-			return v
-		}
-		if err != nil {
+		w, err := m.treeWordOnce(ctx, ask)
+		switch {
+		case err != nil:
 			m.agentSet.addresses.forget() // it may have changed
 			m.logger.Debug("a tree does not answer; it is asked again", "key", ask.Key, "error", err)
-			if retry.Pause(ctx, m.clock, treeAgain) != nil {
-				break
-			}
+			_ = retry.Pause(ctx, m.clock, treeAgain) // the loop ends with ctx
+		case w.verdict != nil:
+			return w.verdict
+		case w.next != nil:
+			ask = *w.next
 		}
 	}
-	m.logger.Warn("whoever folds a tree of flows does not answer in time", "key", ask.Key, "partition", number)
+	m.logger.Warn("whoever folds a tree of flows does not answer in time", "key", ask.Key, "partition", m.agentSet.partitionOf(ask.Key))
 	return nil
 }
 
-func (m *Member) treeWordOnce(ctx context.Context, number int, ask TreeAsk) (*events.Verdict, error) {
+func (m *Member) treeWordOnce(ctx context.Context, ask TreeAsk) (w word, err error) {
+	number := m.agentSet.partitionOf(ask.Key)
 	if m.ownerHere(m.agentSet, number) != nil {
 		return m.wordHere(ctx, ask), nil
 	}
 	address, err := m.ownerOf(ctx, m.agentSet, number)
 	if err != nil {
-		return nil, err
+		return w, err
 	}
 	body, err := json.Marshal(ask)
 	if err != nil {
-		return nil, err
+		return w, err
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(address, "/")+check.TreePath, bytes.NewReader(body))
 	if err != nil {
-		return nil, fmt.Errorf("ask a tree: %w", err)
+		return w, fmt.Errorf("ask a tree: %w", err)
 	}
 	r.Header.Set("Content-Type", "application/json")
 	if token := m.host.Token(); token != nil {
@@ -168,45 +179,45 @@ func (m *Member) treeWordOnce(ctx context.Context, number int, ask TreeAsk) (*ev
 	}
 	response, err := m.host.Client.Do(r)
 	if err != nil {
-		return nil, err
+		return w, err
 	}
 	defer response.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(response.Body, maxForwarded))
 	switch {
 	case err != nil:
-		return nil, err
+		return w, err
 	case response.StatusCode == http.StatusNoContent:
-		return nil, nil // it is not said yet
+		return w, nil // it is not said yet
 	case response.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("%s answers %s: %s", address, response.Status, bytes.TrimSpace(answer))
+		return w, fmt.Errorf("%s answers %s: %s", address, response.Status, bytes.TrimSpace(answer))
 	}
-	var word TreeWord
-	if err := json.Unmarshal(answer, &word); err != nil {
-		return nil, err
+	var said TreeWord
+	if err := json.Unmarshal(answer, &said); err != nil {
+		return w, err
 	}
-	v := new(events.Verdict)
-	return v, events.DecodeVerdict(word.Verdict, v)
+	if w.next = said.Next; w.next != nil {
+		return w, nil
+	}
+	w.verdict = new(events.Verdict)
+	return w, events.DecodeVerdict(said.Verdict, w.verdict)
 }
 
-// wordHere waits a while for a word of a tree that is folded here; nil when it is not said.
-func (m *Member) wordHere(ctx context.Context, ask TreeAsk) *events.Verdict {
+// wordHere waits a while for a word of a tree that is folded here; none when it is not said.
+func (m *Member) wordHere(ctx context.Context, ask TreeAsk) word {
 	at := place{ask.Source, ask.Offset}
-	v, said := m.words.get(at)
-	if v != nil {
-		return v
+	w, said := m.words.get(at)
+	if !w.none() {
+		return w
 	}
 	select {
 	case <-said:
 	case <-m.clock.After(treePoll):
-		m.words.leave(at)
 	case <-ctx.Done():
+	}
+	if w, _ = m.words.get(at); w.none() {
 		m.words.leave(at)
 	}
-	v, _ = m.words.get(at)
-	if v == nil {
-		m.words.leave(at)
-	}
-	return v
+	return w
 }
 
 // TreeHere returns what a tree that is folded here has said to an ask that another member
@@ -220,15 +231,22 @@ func (m *Member) TreeHere(ctx context.Context, request []byte) ([]byte, error) {
 	if m.ownerHere(m.agentSet, number) == nil {
 		return nil, &problem.Error{Status: http.StatusServiceUnavailable, Detail: m.agentSet.describe(number) + " has another owner now", RetryAfter: 1}
 	}
-	v := m.wordHere(ctx, ask)
-	if v == nil {
-		return nil, context.Cause(ctx)
+	switch w := m.wordHere(ctx, ask); {
+	case w.next != nil:
+		return json.Marshal(TreeWord{Next: w.next})
+	case w.verdict != nil:
+		return json.Marshal(TreeWord{Verdict: w.verdict.AppendJSON(nil)})
 	}
-	return json.Marshal(TreeWord{Verdict: v.AppendJSON(nil)})
+	return nil, context.Cause(ctx)
 }
 
 // settled is called by the pump of a partition of activity for each ask that a tree has
 // answered.
 func (m *Member) settled(from pump.Position, v *events.Verdict) {
-	m.words.say(place{from.Source, from.Offset}, v)
+	m.words.say(place{from.Source, from.Offset}, word{verdict: v})
+}
+
+// passedOn is called by that pump for each ask that belongs to another tree.
+func (m *Member) passedOn(from pump.Position, next TreeAsk) {
+	m.words.say(place{from.Source, from.Offset}, word{next: &next})
 }

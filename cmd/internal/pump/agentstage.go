@@ -16,8 +16,8 @@ type agentStage struct {
 }
 
 func (s *agentStage) admit(ev *events.Event, r *Record) (string, error) {
-	if r.From.Source < 0 || r.From.Source >= s.sources.want {
-		return "", &unfit{CodeFormat, fmt.Sprintf("activity of partition %d of the events, which have %d", r.From.Source, s.sources.want)}
+	if most := s.sources.want + max(1, s.pump.o.AgentPartitions); r.From.Source < 0 || r.From.Source >= most {
+		return "", &unfit{CodeFormat, fmt.Sprintf("activity of lane %d, of %d of events and activity together", r.From.Source, most)}
 	}
 	if !s.sources.take(r.From) {
 		s.pump.metrics.repeated++

@@ -198,6 +198,11 @@ func (c *Counts) addAgents(n *analyzer.Counts) {
 	c.Refused.Add(n.Refused)
 	c.Attempts.Add(n.Attempts)
 	c.Leaked.Add(n.Leaked)
+	for r, grants := range n.GrantedAgents {
+		if grants > 0 {
+			c.granted[analyzer.AgentRules[r].Reason.Place()].Add(grants)
+		}
+	}
 	c.addBroken(n)
 }
 

@@ -109,6 +109,12 @@ func (p *Pump) take(ev *events.Event, r *Record) {
 // answer hands out what was said to an ask.
 func (p *Pump) answer(r *Record, ev *events.Event) {
 	switch {
+	case p.o.Stage == AgentStage && p.fx.Asked:
+		for i := range p.fx.Activity {
+			if a := &p.fx.Activity[i]; a.Event.Ask && p.o.PassedOn != nil {
+				p.o.PassedOn(r.From, a.Key, r.Offset)
+			}
+		}
 	case p.fx.Answer == nil:
 	case p.o.Stage == AgentStage:
 		if p.o.Settled != nil {

@@ -109,6 +109,11 @@ type Options struct {
 	Stage     Stage  // what is folded; default FlowStage
 	Sources   int    // of an agent stage: partitions of events that tell it; default 1
 
+	// AgentPartitions is, in an agent stage, how many partitions the activity has: what one of
+	// them passes on to the tree above comes from a source that is numbered behind those of the
+	// events. Default 1.
+	AgentPartitions int
+
 	// Limits are in force until the log or the last checkpoint says otherwise.
 	Limits analyzer.Limits
 	// Parse reads the document of a limits.set. Without it such a record is a dead letter.
@@ -142,6 +147,9 @@ type Options struct {
 	// event has the source, id and flow of what was asked, and from is where that stands in the
 	// log. It must not block and must not keep ev.
 	Settled func(from Position, ev *events.Event, v *events.Verdict)
+	// PassedOn gets, in an agent stage, each ask of which the tree above has the last word: that
+	// of the key, where it stands at offset to of this partition of the activity. It must not block.
+	PassedOn func(from Position, key string, to int64)
 
 	// Observe gets what the rules about flows measure (see analyzer.Engine.Observing), for
 	// backtests. Default: nobody.

@@ -740,7 +740,7 @@ func TestStrayActivity(t *testing.T) {
 	report := &events.Event{ID: "1", Time: pumptest.Start, Kind: events.AgentStatus, From: events.Party{Agent: "a"}, AgentState: &events.AgentState{Status: "active"}}
 	stray := Record{Offset: 0, Key: "agent:a", From: Position{Source: -1}, Value: report.AppendJSON(nil)}
 	elsewhere := stray
-	elsewhere.Offset, elsewhere.From.Source = 1, 2
+	elsewhere.Offset, elsewhere.From.Source = 1, 3
 	limits := Record{Offset: 2, From: Position{Source: -1}, Value: limitsSet(pumptest.Start, "strict")}
 	if err := p.Batch(t.Context(), []Record{stray, elsewhere, limits}); err != nil {
 		t.Fatal(err)

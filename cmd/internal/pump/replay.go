@@ -3,6 +3,7 @@ package pump
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"weir/analyzer"
 	"weir/events"
@@ -12,7 +13,8 @@ import (
 // pass on is folded by agent at once. It is for one goroutine.
 type Replay struct {
 	flows, agents *Pump
-	activity      int64 // records that the agents were given
+	activity      int64    // records that the agents were given
+	up            []passed // by trees to those above, and not folded yet
 	given         []events.Verdict
 
 	// What was said to the last ask, by its flow and, if its flow held that back, by its tree.
@@ -38,7 +40,7 @@ func NewReplay(ctx context.Context, o Options) (*Replay, error) {
 	if r.agents, err = New(ctx, o); err != nil {
 		return nil, err
 	}
-	r.flows.handOn = r.pass
+	r.flows.handOn, r.agents.handOn = r.pass, r.passUp
 	return r, nil
 }
 
@@ -65,8 +67,34 @@ func (r *Replay) Fold(ev *events.Event, offset int64) []events.Verdict {
 
 // pass gives the agents what the flows pass on.
 func (r *Replay) pass(key string, from Position, ev *events.Event) {
-	r.given = append(r.given, r.agents.FoldRecord(ev, &Record{Offset: r.activity, Key: key, From: from})...)
+	r.fold(&passed{key, from, ev})
+	for len(r.up) > 0 {
+		next := r.up[0]
+		r.up = r.up[1:]
+		r.fold(&next)
+	}
+}
+
+func (r *Replay) fold(x *passed) {
+	r.given = append(r.given, r.agents.FoldRecord(x.ev, &Record{Offset: r.activity, Key: x.key, From: x.from})...)
 	r.activity++
+}
+
+// passUp keeps what a tree passes on to the one above until its own fold is over.
+func (r *Replay) passUp(key string, from Position, ev *events.Event) {
+	own := new(events.Event)
+	if err := events.Decode(ev.AppendJSON(nil), own); err != nil {
+		return // as a log would not take it
+	}
+	from.Source = 1
+	r.up = append(r.up, passed{strings.Clone(key), from, own})
+}
+
+// passed is what agents are given.
+type passed struct {
+	key  string
+	from Position
+	ev   *events.Event
 }
 
 // Pumps returns the pumps of the stages, for questions about what was folded.

@@ -57,7 +57,7 @@ func (s *sources) lowWatermark() events.Stamp {
 		return 0
 	}
 	first := s.last[0].low
-	for i := range s.last {
+	for i := range s.last[:s.want] { // others pass on what they were told of trees
 		first = min(first, s.last[i].low)
 	}
 	return first

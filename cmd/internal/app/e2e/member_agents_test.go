@@ -21,7 +21,7 @@ import (
 func (g *members) wantedOfAgents(limits analyzer.Limits) (out []string) {
 	g.t.Helper()
 	for n, records := range g.records(g.topics.Activity) {
-		p, err := pump.New(g.t.Context(), pump.Options{Partition: uint16(g.partitions + n), Stage: pump.AgentStage, Sources: g.partitions, Limits: limits,
+		p, err := pump.New(g.t.Context(), pump.Options{Partition: uint16(g.partitions + n), Stage: pump.AgentStage, Sources: g.partitions, AgentPartitions: g.partitions, Limits: limits,
 			Parse: func(document []byte) (analyzer.Limits, error) { return limitfile.ParseJSON("limits.set", document) }})
 		if err != nil {
 			g.t.Fatal(err)

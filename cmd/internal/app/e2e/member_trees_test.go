@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	kafkago "github.com/segmentio/kafka-go"
+
 	"weir/analyzer"
 	"weir/analyzer/limitfile"
 	"weir/events"
@@ -26,6 +28,18 @@ func (r *running) kill() {
 	cancel()
 	_ = r.Stop(ctx) // says that it was not let finish
 	r.App = nil
+}
+
+// inTree puts an event into one of the flows of a tree: every third names the root, the others
+// only who opened them.
+func inTree(ev *events.Event, f int64) {
+	ev.CorrelationID = fmt.Sprint("flow-", f)
+	if f%3 == 0 {
+		ev.RootCorrelationID = "flow-0"
+	}
+	if f > 0 {
+		ev.ParentCorrelationID = fmt.Sprint("flow-", f/4)
+	}
 }
 
 // TestMembersShareATree asks for more calls than the root of a tree may make, of members that
@@ -72,7 +86,8 @@ func TestMembersShareATree(t *testing.T) {
 	ask := func(n int64) {
 		f := n % flows
 		ev := events.Event{ID: fmt.Sprint("call-", n), Source: "test", Time: testStart.Add(time.Duration(n) * time.Millisecond), Kind: events.ToolCall, Ask: true,
-			CorrelationID: fmt.Sprint("flow-", f), RootCorrelationID: "flow-0", From: events.Party{Agent: "worker"}}
+			From: events.Party{Agent: "worker"}}
+		inTree(&ev, f)
 		ev.Tool.Name, ev.Tool.ArgsHash = "search", events.Hash{Algorithm: events.XXH64, Value: uint64(n) + 1}
 		for try := n; ; try++ {
 			mu.Lock()
@@ -100,6 +115,14 @@ func TestMembersShareATree(t *testing.T) {
 			}
 		}
 	}
+	// Each flow says first who opened it: until that is known it counts for itself.
+	for f := range int64(flows) {
+		ev := events.Event{ID: "start", Source: "test", Time: testStart, Kind: events.FlowStart, From: events.Party{Agent: "worker"}}
+		inTree(&ev, f)
+		g.produce(kafkago.Message{Key: []byte(ev.CorrelationID), Value: ev.AppendJSON(nil)})
+	}
+	g.folded(first, second, third)
+	g.folded(first, second, third) // and what trees passed on
 	for range askers {
 		work.Go(func() {
 			for n := next.Add(1); n <= asks; n = next.Add(1) {

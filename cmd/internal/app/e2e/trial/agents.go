@@ -25,7 +25,7 @@ func foldActivity(ctx context.Context, s *server, topic string, flows int32) (*o
 		lane := flows + r.Partition
 		p := pumps[r.Partition]
 		if p == nil {
-			p, failed = pump.New(ctx, pump.Options{Partition: uint16(lane), Stage: pump.AgentStage, Sources: int(flows), Limits: limitfile.Default(),
+			p, failed = pump.New(ctx, pump.Options{Partition: uint16(lane), Stage: pump.AgentStage, Sources: int(flows), AgentPartitions: int(flows), Limits: limitfile.Default(),
 				Parse: func(b []byte) (analyzer.Limits, error) { return limitfile.ParseJSON("limits.set", b) }})
 			if failed != nil {
 				return
