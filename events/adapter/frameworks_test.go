@@ -34,6 +34,8 @@ var frameworkRuns = []struct {
 }{
 	{"ag2/honest", untouched, 0, 3},
 	{"ag2/tool_loop", stopped, 0, 12},
+	{"agento11y/honest", untouched, 0, 3},
+	{"agento11y/tool_loop", stopped, 0, 12},
 	{"agno/honest", untouched, 0, 3},
 	{"agno/tool_loop", stopped, 0, 12},
 	{"dspy/honest", untouched, 0, 4}, // the end of a run is a tool, too
@@ -54,6 +56,12 @@ var frameworkRuns = []struct {
 	{"haystack/tool_loop.native_content", stopped, 0, 12},
 	{"haystack/tool_loop.native_nocontent", hidden, 0, 12},
 	{"haystack/tool_loop.openinference", hidden, 0, 0},
+	{"langfuse/honest.decorators", untouched, 0, 3},
+	{"langfuse/honest.langchain", untouched, 0, 3},
+	{"langfuse/tool_loop.decorators", stopped, 0, 12},
+	{"langfuse/tool_loop.langchain", stopped, 0, 12},
+	{"mcp_sdk/honest", untouched, 0, 3},
+	{"mcp_sdk/tool_loop", hidden, 0, 12},
 	{"semantic_kernel/group_chat.content", stopped, 15, 0},
 	{"semantic_kernel/group_chat.default", hidden, 0, 0},
 	{"semantic_kernel/group_chat.root_content", stopped, 15, 0},

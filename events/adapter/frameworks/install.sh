@@ -27,6 +27,7 @@ framework() { # name, packages
 otel="opentelemetry-sdk opentelemetry-exporter-otlp-proto-http"
 framework ag2 $otel "ag2[openai]>=1"
 framework agent_framework $otel agent-framework-core agent-framework-openai
+framework agento11y $otel agento11y agento11y-langgraph langchain langgraph langchain-openai
 framework agno $otel agno openai openinference-instrumentation-agno
 framework autogen $otel autogen-agentchat "autogen-ext[openai]"
 framework crewai $otel crewai openinference-instrumentation-crewai
@@ -34,7 +35,9 @@ framework dspy $otel dspy openinference-instrumentation-dspy
 framework google_adk $otel "google-adk>=2"
 framework haystack $otel haystack-ai opentelemetry-haystack openinference-instrumentation-haystack
 framework langgraph $otel langchain langgraph langchain-openai opentelemetry-instrumentation-langchain openinference-instrumentation-langchain
+framework langfuse $otel langfuse langchain langgraph langchain-openai
 framework llama_index $otel llama-index-core llama-index-llms-openai-like openinference-instrumentation-llama-index
+framework mcp_sdk $otel mcp
 framework openai_agents $otel openai-agents openinference-instrumentation-openai-agents
 framework pydantic_ai $otel "pydantic-ai-slim[openai]" logfire
 framework semantic_kernel $otel semantic-kernel

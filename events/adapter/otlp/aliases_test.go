@@ -79,9 +79,10 @@ func TestAliases(t *testing.T) {
 	f(map[string]string{}, map[field]string{operationID: "ai.toolCall"})
 	f(map[string]string{}, map[field]string{entityKind: "tool"})
 	f(map[string]string{}, map[field]string{genkitKind: "tool"})
+	f(map[string]string{}, map[field]string{observationType: "tool"})
 	for field := operation; field < fields; field++ {
 		switch field {
-		case executorID, metadata, workflowName, systemPrompt: // of frameworks: see the recordings
+		case executorID, metadata, workflowName, systemPrompt, usageDetails, costDetails, level, lcAgent, lcNode, lcNamespace: // of frameworks: see the recordings
 		default:
 			if !tried[field] {
 				t.Errorf("no span has %s", aliases[field][0])

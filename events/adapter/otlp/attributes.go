@@ -18,6 +18,7 @@ const (
 	operationID
 	entityKind // OpenLLMetry
 	genkitKind
+	observationType // Langfuse
 	mcpMethod
 	a2aMethod
 	agentName
@@ -56,6 +57,12 @@ const (
 	errorType
 	errorMessage
 	systemPrompt
+	usageDetails
+	costDetails
+	level
+	lcAgent
+	lcNode
+	lcNamespace
 	fields
 )
 
@@ -63,13 +70,14 @@ const (
 // that is preferred first. This table is what an adapter for one more framework
 // needs to change.
 var aliases = [fields][]string{
-	operation:   {"gen_ai.operation.name"},
-	spanKind:    {"openinference.span.kind"},
-	operationID: {"ai.operationId"},
-	entityKind:  {"traceloop.span.kind"},
-	genkitKind:  {"genkit:metadata:subtype"},
-	mcpMethod:   {"mcp.method.name", "mcp.method"},
-	a2aMethod:   {"a2a.method.name", "a2a.method"},
+	operation:       {"gen_ai.operation.name"},
+	spanKind:        {"openinference.span.kind"},
+	operationID:     {"ai.operationId"},
+	entityKind:      {"traceloop.span.kind"},
+	genkitKind:      {"genkit:metadata:subtype"},
+	observationType: {"langfuse.observation.type"},
+	mcpMethod:       {"mcp.method.name", "mcp.method"},
+	a2aMethod:       {"a2a.method.name", "a2a.method"},
 
 	agentName:    {"gen_ai.agent.name", "agent.name", "graph.node.id", "ai.telemetry.functionId", "haystack.component.name", "agent_name"},
 	agentID:      {"gen_ai.agent.id"},
@@ -79,7 +87,7 @@ var aliases = [fields][]string{
 	metadata:     {"metadata"},
 	workflowName: {"gen_ai.workflow.name", "workflow.name"},
 
-	toolName:       {"gen_ai.tool.name", "tool.name", "ai.toolCall.name", "haystack.tool.name", "traceloop.entity.name"},
+	toolName:       {"gen_ai.tool.name", "tool.name", "ai.toolCall.name", "haystack.tool.name", "mcp.tool.name", "traceloop.entity.name"},
 	toolCallID:     {"gen_ai.tool.call.id", "tool_call.id", "tool.id", "ai.toolCall.id"},
 	toolType:       {"gen_ai.tool.type"},
 	toolServer:     {"mcp.server.name", "mcp.target"},
@@ -92,10 +100,10 @@ var aliases = [fields][]string{
 	toolResult: {"gen_ai.tool.call.result", "ai.toolCall.result", "gcp.vertex.agent.tool_response", "mcp.tool.result", "tool_response",
 		"haystack.agent.step.tool.output", "gen_ai.retrieval.documents"},
 
-	input:  {"gen_ai.input.messages", "input.value", "ai.prompt", "gen_ai.prompt", "traceloop.entity.input", "haystack.agent.input", "genkit:input", "input"},
-	output: {"final_result", "gen_ai.output.messages", "output.value", "ai.response.text", "ai.response.object", "gen_ai.completion", "traceloop.entity.output", "haystack.agent.output", "genkit:output", "output"},
+	input:  {"gen_ai.input.messages", "input.value", "ai.prompt", "gen_ai.prompt", "traceloop.entity.input", "haystack.agent.input", "genkit:input", "langfuse.observation.input", "input"},
+	output: {"final_result", "gen_ai.output.messages", "output.value", "ai.response.text", "ai.response.object", "gen_ai.completion", "traceloop.entity.output", "haystack.agent.output", "genkit:output", "langfuse.observation.output", "output"},
 
-	conversationID:      {"gen_ai.conversation.id", "ai.telemetry.metadata.conversationId", "gcp.vertex.agent.session_id", "a2a.context.id"},
+	conversationID:      {"gen_ai.conversation.id", "ai.telemetry.metadata.conversationId", "gcp.vertex.agent.session_id", "a2a.context.id", "mcp.session.id"},
 	sessionID:           {"session.id"},
 	correlationID:       {"correlation_id", "correlation.id", "correlationId", "baggage.correlation_id", "weir.correlation_id", "ai.telemetry.metadata.correlation_id"},
 	parentCorrelationID: {"parent_correlation_id", "baggage.parent_correlation_id", "weir.parent_correlation_id"},
@@ -108,19 +116,27 @@ var aliases = [fields][]string{
 		"gen_ai.aggregated_usage.output_tokens", "llm.usage.completion_tokens"},
 	cacheReadTokens: {"gen_ai.usage.cache_read.input_tokens", "gen_ai.usage.cache_read_input_tokens", "llm.token_count.prompt_details.cache_read",
 		"ai.usage.cachedInputTokens"},
-	cacheCreationTokens: {"gen_ai.usage.cache_creation.input_tokens", "gen_ai.usage.cache_creation_input_tokens", "llm.token_count.prompt_details.cache_write",
+	cacheCreationTokens: {"gen_ai.usage.cache_creation.input_tokens", "gen_ai.usage.cache_creation_input_tokens", "gen_ai.usage.cache_write_input_tokens", "llm.token_count.prompt_details.cache_write",
 		"ai.usage.inputTokenDetails.cacheWriteTokens"},
 	reasoningTokens: {"gen_ai.usage.reasoning.output_tokens", "gen_ai.usage.details.reasoning_tokens", "llm.token_count.completion_details.reasoning",
 		"ai.usage.reasoningTokens", "gen_ai.usage.reasoning_tokens"},
 	totalTokens: {"gen_ai.usage.total_tokens", "llm.token_count.total", "ai.usage.totalTokens", "llm.usage.total_tokens"},
 	costUSD:     {"gen_ai.usage.cost", "operation.cost", "llm.cost.total"},
 
-	model:    {"gen_ai.response.model", "gen_ai.request.model", "llm.model_name", "ai.response.model", "ai.model.id"},
+	model:    {"gen_ai.response.model", "gen_ai.request.model", "llm.model_name", "ai.response.model", "ai.model.id", "langfuse.observation.model.name"},
 	provider: {"gen_ai.provider.name", "gen_ai.system", "llm.provider", "ai.model.provider", "llm.system"},
 
 	errorType:    {"error.type", "exception.type"},
-	errorMessage: {"exception.message"},
+	errorMessage: {"exception.message", "langfuse.observation.status_message"},
 	systemPrompt: {"gen_ai.system_instructions", "llm.input_messages.0.message.content"},
+
+	// Langfuse's: usage and cost as objects, and what LangChain told it as JSON.
+	usageDetails: {"langfuse.observation.usage_details"},
+	costDetails:  {"langfuse.observation.cost_details"},
+	level:        {"langfuse.observation.level"},
+	lcAgent:      {"langfuse.observation.metadata.lc_agent_name"},
+	lcNode:       {"langfuse.observation.metadata.langgraph_node"},
+	lcNamespace:  {"langfuse.observation.metadata.langgraph_checkpoint_ns"},
 }
 
 // place is a field and how far an alias is from the preferred one.

@@ -227,7 +227,9 @@ func (t *emitter) begin(s *span, kind events.Kind, phase string, at int64) *even
 		case events.CorrelationConversation:
 			id = t.talk
 		case events.CorrelationTrace:
-			id = t.id
+			if id = t.id; t.alone != "" {
+				id, source = t.alone, events.CorrelationConversation
+			}
 		}
 		if id != "" {
 			e.CorrelationID, e.CorrelationSource = id, source

@@ -3,6 +3,8 @@ package otlp
 import (
 	"bytes"
 	"cmp"
+	"math"
+	"strconv"
 	"strings"
 
 	"weir/events"
@@ -25,6 +27,9 @@ func (s *span) frameworks(a *attributes) {
 	switch {
 	case a.has(metadata) && a.has(spanKind):
 		s.langGraph(a, isChain)
+	case a.has(lcAgent) || a.has(lcNode):
+		text := func(f field) []byte { return jsonwalk.New(a.text[f]).Text() }
+		s.runOfGraph(adapter.Word(text(lcAgent), events.MaxID), adapter.Word(text(lcNode), events.MaxID), string(text(lcNamespace)), string(a.text[observationType]) == "chain")
 	case s.scope == scopeLlamaIndex && isChain:
 		s.llamaIndex(a)
 	case strings.HasPrefix(s.name, "haystack."), s.scope == scopeHaystackOI && isChain:
@@ -60,6 +65,11 @@ func (s *span) langGraph(a *attributes, isChain bool) {
 			c.Skip()
 		}
 	}
+	s.runOfGraph(agent, graphNode, namespace, isChain)
+}
+
+// runOfGraph makes of a LangChain run what it is by its metadata.
+func (s *span) runOfGraph(agent, graphNode, namespace string, isChain bool) {
 	isTop := namespace != "" && !strings.Contains(namespace, "|")
 	if agent != "" {
 		s.agent, s.named = agent, true
@@ -144,6 +154,38 @@ func genkitUsage(answer []byte) (u events.Usage) {
 			u = genkitCounts.Read(c)
 		} else {
 			c.Skip()
+		}
+	}
+	return u
+}
+
+// langfuseCounts are the names of the counts in Langfuse's usage.
+var langfuseCounts = usage.Names{
+	"input":                       usage.Input,
+	"output":                      usage.Output,
+	"total":                       usage.Total,
+	"input_cached_tokens":         usage.CacheRead,
+	"input_cache_read":            usage.CacheRead,
+	"cache_read_input_tokens":     usage.CacheRead,
+	"input_cache_creation":        usage.CacheCreation,
+	"cache_creation_input_tokens": usage.CacheCreation,
+	"output_reasoning_tokens":     usage.Reasoning,
+	"output_reasoning":            usage.Reasoning,
+}
+
+// langfuseUsage reads what Langfuse keeps of tokens and money, two objects.
+func langfuseUsage(tokens, cost []byte) (u events.Usage) {
+	if len(tokens) > 0 {
+		u = langfuseCounts.Read(jsonwalk.New(tokens))
+	}
+	c := jsonwalk.New(cost)
+	for c.MaybeObject(); c.Member(); {
+		if string(c.Key()) != "total" {
+			c.Skip()
+			continue
+		}
+		if usd, err := strconv.ParseFloat(string(c.Scalar()), 64); err == nil && usd > 0 && usd <= events.MaxCostUSD {
+			u.CostMicroUSD, u.Known = int64(math.Round(usd*1e6)), true
 		}
 	}
 	return u

@@ -172,6 +172,9 @@ func (r *reader) add(id string, s *span) {
 	r.clock = max(r.clock, s.end)
 	t.touched, t.seen = true, r.clock
 	t.rooted = t.rooted || s.parent == 0
+	if s.parent == 0 && s.link == 0 && (s.kind == toolUse || s.kind == inference) {
+		t.alone = s.conversation
+	}
 	if _, here := t.spans[s.parent]; !here && s.parent != 0 && !s.remote {
 		t.awaited[s.parent] = struct{}{}
 	}

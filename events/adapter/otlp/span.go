@@ -86,12 +86,15 @@ func (s *span) make(a *attributes, ignore adapter.IgnoreArgs) {
 	s.readCaller(a)
 	s.executor = adapter.Word(a.text[executorID], events.MaxID)
 	s.conversation = adapter.Word(a.text[conversationID], events.MaxID)
-	if a.has(spanKind) { // elsewhere it may be the session of a browser
+	if a.has(spanKind) || a.has(observationType) { // elsewhere it may be the session of a browser
 		s.session = adapter.Word(a.text[sessionID], events.MaxID)
 	}
 	s.baggage = adapter.Word(a.text[correlationID], events.MaxID)
 	s.parentFlow, s.rootFlow = adapter.Word(a.text[parentCorrelationID], events.MaxID), adapter.Word(a.text[rootCorrelationID], events.MaxID)
 	s.turn = adapter.Word(a.text[turnID], events.MaxID)
+	if string(a.text[level]) == "ERROR" {
+		s.status = events.StatusError
+	}
 	if s.status == events.StatusError {
 		s.failure = failure(s.failure, a)
 	}
@@ -110,8 +113,11 @@ func (s *span) make(a *attributes, ignore adapter.IgnoreArgs) {
 	case inference:
 		s.prompt = fingerprint.Content(a.text[systemPrompt])
 		s.readUsage(a)
-		if a.has(genkitKind) {
+		switch {
+		case a.has(genkitKind):
 			s.usage = genkitUsage(a.text[output])
+		case a.has(usageDetails), a.has(costDetails):
+			s.usage = langfuseUsage(a.text[usageDetails], a.text[costDetails])
 		}
 		s.model = adapter.Word(a.text[model], events.MaxID)
 		s.provider = adapter.Word(a.text[provider], events.MaxProvider)
@@ -179,6 +185,14 @@ func kindOf(a *attributes, s *span) kind {
 	case "model":
 		return inference
 	}
+	switch string(a.text[observationType]) {
+	case "agent":
+		return visit
+	case "tool", "retriever":
+		return toolUse
+	case "generation":
+		return inference
+	}
 	switch string(a.text[a2aMethod]) {
 	case "SendMessage", "SendStreamingMessage", "message/send", "message/stream":
 		if s.named {
@@ -193,6 +207,8 @@ func kindOf(a *attributes, s *span) kind {
 		return executor
 	case s.name == "workflow.run":
 		return workflow
+	case a.has(operation) && a.has(inputTokens) && a.has(model): // an operation of its own name
+		return inference
 	}
 	return plain
 }

@@ -28,6 +28,11 @@ type trace struct {
 	cause   *span               // a root that is linked to another trace
 	joined  []string            // ids of the traces that became part of this one
 
+	// alone is the conversation of a trace whose root is a call of a tool or a request to a
+	// model: where nobody traces the run around it, each call is a trace, and only the
+	// conversation tells which belong together.
+	alone string
+
 	baggage string // what the flow may be called, as far as any span said
 	session string
 	talk    string

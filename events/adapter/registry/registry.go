@@ -21,7 +21,9 @@ import (
 	"weir/events/adapter/copilot"
 	"weir/events/adapter/crewai"
 	"weir/events/adapter/geminicli"
+	"weir/events/adapter/langfuse"
 	"weir/events/adapter/langsmith"
+	"weir/events/adapter/litellm"
 	"weir/events/adapter/llamaindex"
 	"weir/events/adapter/managedagents"
 	"weir/events/adapter/mapped"
@@ -31,6 +33,7 @@ import (
 	"weir/events/adapter/openhands"
 	"weir/events/adapter/otlp"
 	"weir/events/adapter/otlplogs"
+	"weir/events/adapter/phoenix"
 	"weir/events/adapter/qwencode"
 	"weir/events/adapter/tinyagi"
 	"weir/events/adapter/trace"
@@ -53,6 +56,9 @@ func Formats() []adapter.Format {
 		trace.Format(),
 		openaiagents.Format(),
 		langsmith.Format(),
+		langfuse.Format(),
+		phoenix.Format(),
+		litellm.Format(),
 		crewai.Format(),
 		autogen.Format(),
 		mcp.Format(),

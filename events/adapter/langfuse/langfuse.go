@@ -1,0 +1,131 @@
+// Package langfuse reads observations as Langfuse exports them: pages of its API
+// (GET /api/public/observations), traces with their observations (GET
+// /api/public/traces/ID), and files of observations, one per line or in an array, in camel
+// case or in snake case. What its SDKs send is OpenTelemetry, which package otlp reads.
+//
+// An observation tells what the span told that it was made of. Names of sessions stand in
+// traces only: observations by themselves are of their trace.
+package langfuse
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"strings"
+
+	"weir/events"
+	"weir/events/adapter"
+	"weir/events/adapter/spanrow"
+)
+
+// Format returns the format of Langfuse's exports.
+func Format() adapter.Format {
+	return adapter.Format{
+		Name:    "langfuse",
+		Title:   "Langfuse: exported observations and traces, pages or one per line",
+		Framing: adapter.Documents,
+		Score:   score,
+		New:     func(o adapter.Options) adapter.Adapter { return spanrow.New(o, "langfuse", rows) },
+		Gives: adapter.Gives{Tools: adapter.Always, Args: adapter.Always, Results: adapter.Always, Caller: adapter.Always, Turn: adapter.Never, Tokens: adapter.Sometimes,
+			Time: adapter.Always, Starts: adapter.Never, Work: adapter.Always, Tasks: adapter.Never},
+	}
+}
+
+func score(head []byte) adapter.Match {
+	has := func(name string) bool { return bytes.Contains(head, []byte(name)) }
+	for range adapter.Heads(head) { // it begins with an object
+		if (has(`"traceId"`) && (has(`"parentObservationId"`) || has(`"isRootObservation"`)) || has(`"trace_id"`) && has(`"parent_observation_id"`)) && has(`"type"`) {
+			return adapter.Certain
+		}
+		break
+	}
+	return adapter.NoMatch
+}
+
+// rows reads a page, a trace with its observations, or one observation.
+func rows(record []byte) (out []spanrow.Row, err error) {
+	list, err := spanrow.Objects(record, "data", "observations")
+	if err != nil {
+		return nil, err
+	}
+	var whole struct {
+		Session string `json:"sessionId"`
+	}
+	_ = json.Unmarshal(record, &whole) // is there of a trace
+	for _, fields := range list {
+		o := observation{}
+		for name, value := range fields {
+			o[strings.ToLower(strings.ReplaceAll(name, "_", ""))] = value
+		}
+		if inner := o["observations"]; len(inner) > 2 { // a page of traces
+			more, err := rows(marshal(fields))
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, more...)
+			continue
+		}
+		row, err := o.row(whole.Session)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, row)
+	}
+	return out, nil
+}
+
+func marshal(fields map[string]json.RawMessage) []byte {
+	b, _ := json.Marshal(fields) // of JSON: no error
+	return b
+}
+
+// observation is one by the names of its fields, in lower case.
+type observation map[string]json.RawMessage
+
+func (o observation) text(name string) string { return spanrow.Text(o[name]) }
+
+func (o observation) row(session string) (spanrow.Row, error) {
+	row := spanrow.Row{
+		Trace: o.text("traceid"), Span: o.text("id"), Parent: o.text("parentobservationid"), Name: o.text("name"),
+		Start: spanrow.Time(o["starttime"]), End: spanrow.Time(o["endtime"]),
+		Failed: o.text("level") == "ERROR", Message: o.text("statusmessage"),
+		Attributes: map[string]string{
+			"langfuse.observation.type":  strings.ToLower(o.text("type")),
+			"langfuse.observation.input": o.text("input"), "langfuse.observation.output": o.text("output"),
+			"langfuse.observation.model.name":    o.text("model"),
+			"langfuse.observation.usage_details": o.text("usagedetails"), "langfuse.observation.cost_details": o.text("costdetails"),
+			"session.id": cmp.Or(o.text("sessionid"), session),
+		},
+	}
+	if row.Trace == "" || row.Span == "" || row.Start.IsZero() {
+		return row, &events.DecodeError{Code: events.CodeMissingField, Field: "traceId", Offset: -1, Reason: "the observation has no id, traceId or startTime"}
+	}
+	if row.End.IsZero() {
+		row.End = row.Start
+	}
+	if a := row.Attributes; a["langfuse.observation.usage_details"] == "" {
+		a["langfuse.observation.usage_details"] = o.text("usage")
+	}
+	for name, value := range row.Attributes {
+		if value == "" {
+			delete(row.Attributes, name)
+		}
+	}
+	var metadata map[string]json.RawMessage
+	if o["metadata"] != nil && json.Unmarshal([]byte(o.text("metadata")), &metadata) != nil { // files have it as text
+		return row, nil
+	}
+	for _, name := range []string{"lc_agent_name", "langgraph_node", "langgraph_checkpoint_ns"} {
+		if value := metadata[name]; len(value) > 0 {
+			if value[0] != '"' {
+				value, _ = json.Marshal(string(value))
+			}
+			row.Attributes["langfuse.observation.metadata."+name] = string(value)
+		}
+	}
+	var resource map[string]json.RawMessage
+	if json.Unmarshal([]byte(spanrow.Text(metadata["resourceAttributes"])), &resource) == nil {
+		row.Service = spanrow.Text(resource["service.name"])
+	}
+	return row, nil
+}

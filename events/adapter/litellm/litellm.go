@@ -1,0 +1,286 @@
+// Package litellm reads what LiteLLM logs of each request to a model: its standard logging
+// payload (of the proxy's log and of callbacks), and rows of its spend logs, one per line, in an
+// array, or in a page of GET /spend/logs.
+//
+// A request holds the whole conversation. The calls of tools that a model asks for stand in its
+// answer, and what they brought in the next request, so a result is told one request later.
+// Without messages (turn_off_message_logging, spend logs as they are by default) there are
+// tokens and money only.
+package litellm
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"math"
+	"time"
+
+	"weir/events"
+	"weir/events/adapter"
+	"weir/events/adapter/spanrow"
+	"weir/events/fingerprint"
+)
+
+// Format returns the format of LiteLLM's logs.
+func Format() adapter.Format {
+	return adapter.Format{
+		Name:    "litellm",
+		Title:   "LiteLLM: standard logging payloads and spend logs, one per line",
+		Framing: adapter.Documents,
+		Score:   score,
+		New:     newReader,
+		Gives: adapter.Gives{Tools: adapter.Sometimes, Args: adapter.Sometimes, Results: adapter.Sometimes, Caller: adapter.Never, Turn: adapter.Never, Tokens: adapter.Always,
+			Time: adapter.Always, Starts: adapter.Always, Work: adapter.Never, Tasks: adapter.Never},
+	}
+}
+
+func score(head []byte) adapter.Match {
+	has := func(name string) bool { return bytes.Contains(head, []byte(name)) }
+	for range adapter.Heads(head) { // it begins with an object
+		if has(`"call_type"`) && has(`"startTime"`) && (has(`"litellm_call_id"`) || has(`"request_id"`) && has(`"spend"`)) {
+			return adapter.Certain
+		}
+		break
+	}
+	return adapter.NoMatch
+}
+
+type reader struct {
+	source      string
+	ignore      adapter.IgnoreArgs
+	correlation []events.CorrelationSource
+	event       events.Event
+}
+
+func newReader(o adapter.Options) adapter.Adapter {
+	return &reader{source: cmp.Or(o.Source, "litellm"), ignore: o.IgnoreArgs, correlation: o.CorrelationOr(events.CorrelationTrace, events.CorrelationSession)}
+}
+
+// request is one request to a model. The names of the standard logging payload stand first.
+type request struct {
+	ID           string          `json:"id"`
+	RequestID    string          `json:"request_id"`
+	CallID       string          `json:"litellm_call_id"`
+	Trace        string          `json:"trace_id"`
+	Session      string          `json:"session_id"`
+	CallType     string          `json:"call_type"`
+	Status       string          `json:"status"`
+	Error        string          `json:"error_str"`
+	Start        json.RawMessage `json:"startTime"`
+	End          json.RawMessage `json:"endTime"`
+	Model        string          `json:"model"`
+	Provider     string          `json:"custom_llm_provider"`
+	Input        int64           `json:"prompt_tokens"`
+	Output       int64           `json:"completion_tokens"`
+	Total        int64           `json:"total_tokens"`
+	Cost         float64         `json:"response_cost"`
+	Spend        float64         `json:"spend"`
+	EndUser      string          `json:"end_user"`
+	Messages     json.RawMessage `json:"messages"`
+	Response     json.RawMessage `json:"response"`
+	Metadata     json.RawMessage `json:"metadata"`
+	ProxyRequest json.RawMessage `json:"proxy_server_request"`
+}
+
+// message is one of a conversation, in the forms of chat completions.
+type message struct {
+	Role    string          `json:"role"`
+	CallID  string          `json:"tool_call_id"`
+	Content json.RawMessage `json:"content"`
+	Calls   []toolCall      `json:"tool_calls"`
+}
+
+type toolCall struct {
+	ID       string   `json:"id"`
+	Function function `json:"function"`
+}
+
+type function struct {
+	Name      string `json:"name"`
+	Arguments string `json:"arguments"`
+}
+
+type metadata struct {
+	Agent   string `json:"agent_id"`
+	Alias   string `json:"user_api_key_alias"`
+	MCPTool *struct {
+		Name      string          `json:"name"`
+		Arguments json.RawMessage `json:"arguments"`
+		Server    string          `json:"mcp_server_name"`
+	} `json:"mcp_tool_call_metadata"`
+}
+
+// Decode reads one request, or a page of them.
+func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
+	if err := adapter.CheckSize(record); err != nil {
+		return err
+	}
+	if err := spanrow.Check(record); err != nil {
+		return err
+	}
+	var page struct {
+		Data []json.RawMessage `json:"data"`
+	}
+	if json.Unmarshal(record, &page) == nil && len(page.Data) > 0 {
+		for _, one := range page.Data {
+			if err := r.request(one, emit); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return r.request(record, emit)
+}
+
+// Flush has nothing to tell: a call without a result stays one.
+func (r *reader) Flush(func(*events.Event)) error { return nil }
+
+func (r *reader) request(record []byte, emit func(*events.Event)) error {
+	var q request
+	if err := json.Unmarshal(record, &q); err != nil {
+		return &events.DecodeError{Code: events.CodeSyntax, Offset: 0, Reason: "it is no request that LiteLLM logged: " + err.Error()}
+	}
+	id := adapter.Word([]byte(cmp.Or(q.CallID, q.RequestID, q.ID)), events.MaxID/2)
+	start, end := spanrow.Time(q.Start), spanrow.Time(q.End)
+	if seconds, ok := epoch(q.Start); ok {
+		start = seconds
+	}
+	if seconds, ok := epoch(q.End); ok {
+		end = seconds
+	}
+	if id == "" || start.IsZero() {
+		return adapter.Missing("startTime", "the request has no id or no startTime")
+	}
+	if end.Before(start) {
+		end = start
+	}
+	var m metadata
+	_ = unwrapped(q.Metadata, &m) // other forms have none of it
+	agent := adapter.Word([]byte(cmp.Or(m.Agent, q.EndUser, m.Alias, "client")), events.MaxID)
+	begin := func(kind events.Kind, id string, at time.Time) *events.Event {
+		r.event = events.Event{ID: id, Source: r.source, Kind: kind, Time: events.Stamp(at.UnixMilli()), From: events.Party{Agent: agent}}
+		r.name(&q, &r.event)
+		if r.event.CorrelationID == "" { // one that nothing ties to others
+			r.event.CorrelationID, r.event.CorrelationSource = id, events.CorrelationDerived
+		}
+		return &r.event
+	}
+	flow := begin(events.LLMCall, id, start).FlowKey()
+
+	var said []message
+	if unwrapped(q.Messages, &said) != nil || said == nil {
+		var proxied struct{ Messages []message }
+		_ = unwrapped(q.ProxyRequest, &proxied)
+		said = proxied.Messages
+	}
+	// What is new stands behind the last answer of the model, and what was asked for in it.
+	// Requests may be logged in another order than they were made in.
+	last := 0
+	for i := range said {
+		if said[i].Role == "assistant" {
+			last = i
+		}
+	}
+	for _, told := range said[min(last, len(said)):] {
+		if told.Role != "tool" || told.CallID == "" {
+			continue
+		}
+		e := begin(events.ToolResult, callID(flow, told.CallID)+"/end", start)
+		for i := range said[last].Calls {
+			if c := &said[last].Calls[i]; c.ID == told.CallID {
+				e.Tool = r.tool(c)
+			}
+		}
+		result := []byte(spanrow.Text(told.Content))
+		e.Content, e.Sim, e.Status = fingerprint.Content(result), fingerprint.Text(result), events.StatusOK
+		emit(e)
+	}
+
+	e := begin(events.LLMCall, id+"/model", end)
+	e.Model, e.Provider = adapter.Word([]byte(q.Model), events.MaxID), adapter.Word([]byte(q.Provider), events.MaxProvider)
+	e.Usage = events.Usage{Known: true, Input: max(0, q.Input), Output: max(0, q.Output), Total: max(0, q.Total)}
+	if usd := cmp.Or(q.Cost, q.Spend); usd > 0 && usd <= events.MaxCostUSD {
+		e.Usage.CostMicroUSD = int64(math.Round(usd * 1e6))
+	}
+	e.DurationMS, e.Status = float64(end.Sub(start).Microseconds())/1e3, events.StatusOK
+	if q.Status == "failure" {
+		e.Status, e.ErrorType = events.StatusError, cmp.Or(fingerprint.Error([]byte(q.Error)), "error")
+	}
+	if m.MCPTool == nil {
+		emit(e)
+	}
+
+	if t := m.MCPTool; t != nil { // the proxy made the call itself
+		tool := r.tool(&toolCall{Function: function{t.Name, string(t.Arguments)}})
+		tool.Server = adapter.Word([]byte(t.Server), events.MaxID)
+		e := begin(events.ToolCall, id+"/start", start)
+		e.Tool = tool
+		emit(e)
+		e = begin(events.ToolResult, id+"/end", end)
+		result := []byte(spanrow.Text(q.Response))
+		e.Tool, e.Content, e.Sim, e.Status = tool, fingerprint.Content(result), fingerprint.Text(result), events.StatusOK
+		if q.Status == "failure" {
+			e.Status, e.ErrorType = events.StatusError, cmp.Or(fingerprint.Error([]byte(q.Error)), "error")
+		}
+		emit(e)
+		return nil
+	}
+	var answer struct{ Choices []struct{ Message message } }
+	_ = unwrapped(q.Response, &answer) // answers of other forms ask for no tools here
+	for _, choice := range answer.Choices {
+		for i := range choice.Message.Calls {
+			c := &choice.Message.Calls[i]
+			e := begin(events.ToolCall, callID(flow, c.ID)+"/start", end)
+			e.Tool = r.tool(c)
+			emit(e)
+		}
+	}
+	return nil
+}
+
+// callID is the id of a call: ids of calls are told apart within a conversation only.
+func callID(flow, id string) string {
+	return adapter.Word([]byte(flow), events.MaxID/2) + "/" + adapter.Word([]byte(id), events.MaxID/4)
+}
+
+func (r *reader) tool(c *toolCall) events.Tool {
+	args := []byte(c.Function.Arguments)
+	tool := events.Tool{Name: adapter.Word([]byte(cmp.Or(c.Function.Name, "tool")), events.MaxID), CallID: adapter.ID([]byte(c.ID)), ArgsSize: int64(len(args))}
+	tool.ArgsHash = fingerprint.Args(args, r.ignore.Of(tool.Name))
+	return tool
+}
+
+// name says which flow the request is of.
+func (r *reader) name(q *request, e *events.Event) {
+	e.ConversationID = adapter.Word([]byte(q.Session), events.MaxID)
+	for _, source := range r.correlation {
+		id := ""
+		switch source {
+		case events.CorrelationTrace:
+			id = q.Trace
+		case events.CorrelationSession, events.CorrelationConversation:
+			id = q.Session
+		}
+		if id != "" {
+			e.CorrelationID, e.CorrelationSource = adapter.Word([]byte(id), events.MaxID), source
+			return
+		}
+	}
+}
+
+// epoch reads seconds since 1970 with a fraction, as payloads have times.
+func epoch(raw json.RawMessage) (t time.Time, ok bool) {
+	var seconds float64
+	if json.Unmarshal(raw, &seconds) != nil || seconds <= 0 || seconds > 1e11 {
+		return t, false
+	}
+	return time.UnixMicro(int64(math.Round(seconds * 1e6))).UTC(), true
+}
+
+// unwrapped reads JSON, also where a database has it as text.
+func unwrapped(raw json.RawMessage, into any) error {
+	if len(raw) > 0 && raw[0] == '"' {
+		raw = json.RawMessage(spanrow.Text(raw))
+	}
+	return json.Unmarshal(raw, into)
+}
