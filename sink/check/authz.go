@@ -90,12 +90,12 @@ func (a *Authz) decide(ctx context.Context, f *Forwarded, m *Message, told http.
 	case id == "" || id == ev.CorrelationID:
 	case ev.CorrelationSource == events.CorrelationDerived: // the client names no flow: it has this one
 		ev.CorrelationID = id
-		ev.From.Session = id
+		ev.From.Session = boundParty(&ev, id)
 	default:
 		once := ev
 		once.ID += "-p"
 		once.CorrelationID, once.CorrelationSource = id, events.CorrelationPrincipal
-		once.From = events.Party{Session: id}
+		once.From = events.Party{Session: boundParty(&ev, id)}
 		if v, err := a.Ask(ctx, &once, once.AppendJSON(nil)); err != nil || Refuses(v) {
 			return f.refuse(v, m), err
 		}
@@ -151,6 +151,16 @@ func (f *Forwarded) bound(kind events.Kind) string {
 		return clip(addressFlow + f.Address)
 	}
 	return ""
+}
+
+// boundParty is who calls in the flow of what the client cannot choose: the client itself,
+// for nothing that it says of itself tells its calls of tools apart. An agent that writes to
+// another one is the one that it says, or nobody could tell who answers whom.
+func boundParty(ev *events.Event, id string) string {
+	if ev.Kind == events.AgentCall && ev.From.Agent != unnamed {
+		return ev.From.Agent
+	}
+	return id
 }
 
 // unreserved returns the id of a flow that a client names, or nothing for one of those that

@@ -74,7 +74,7 @@ func TestAuthzReads(t *testing.T) {
 	f("POST", "/authz/envoy/mcp", legacy, []string{"X-Forwarded-For", "2.2.2.2"}, "source:2.2.2.2 derived source:2.2.2.2/client search ")
 	f("POST", "/authz/envoy/mcp", legacy, []string{"Mcp-Session-Id", "s1", "X-Forwarded-For", "2.2.2.2"}, "s1 session s1/client search ")
 	f("POST", "/authz/envoy/agents/coder", a2a, []string{"X-Agent-Id", "planner", "Mcp-Session-Id", "new", "X-Forwarded-For", "2.2.2.2"},
-		"source:2.2.2.2 principal source:2.2.2.2/ gw/agents/coder ", "c1 conversation new/planner gw/agents/coder ")
+		"source:2.2.2.2 principal planner/ gw/agents/coder ", "c1 conversation new/planner gw/agents/coder ")
 	// Nobody names a flow that only gateways name.
 	f("POST", "/authz/envoy/mcp", legacy, []string{"X-Correlation-Id", "principal:bob", "Mcp-Session-Id", "source:1.1.1.1", "Weir-Principal", "alice"},
 		"principal:alice derived principal:alice/client search ")
