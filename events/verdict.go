@@ -1,5 +1,7 @@
 package events
 
+import "strings"
+
 // Reason is a reason code: snake_case, permanent, never reused. The codes are those of the
 // rows of the analyzer, see reasons.go.
 type Reason string
@@ -207,6 +209,11 @@ func (t RFC3339) MarshalText() ([]byte, error) { return Stamp(t).Time().AppendFo
 
 // String returns the time as it is marshalled.
 func (t RFC3339) String() string { return Stamp(t).Time().Format(layout) }
+
+// OfSelfTest reports whether weir gave the verdict to itself: it is about a loop that weir
+// makes to see that it is stopped, in a flow of SelfTestFlows, which nobody else may use. Such
+// verdicts stand in the topic of verdicts and nowhere else; a consumer of it skips them.
+func (v *Verdict) OfSelfTest() bool { return strings.HasPrefix(v.CorrelationID, SelfTestFlows) }
 
 // Stops reports whether the verdict orders to refuse calls, at once or from the next one
 // on, in whatever mode it is given.

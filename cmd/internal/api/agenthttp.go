@@ -19,6 +19,7 @@ const (
 
 func (a *Server) agentRoutes() []route {
 	return []route{
+		{"GET", "/v1/health_check", reader, a.turns.of(a.serveHealthCheck)},
 		{"GET", "/v1/agents", reader, a.turns.of(a.serveAgents)},
 		{"GET", "/v1/agents/{id}", reader, a.serveAgent},
 		{"POST", "/v1/agents/{id}/rescue", sender, a.serveRescue},

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"weir/cmd/internal/ask"
@@ -110,4 +111,84 @@ func (a *Server) busy() (out []int) {
 // diskLow reports whether a pump waits for free space.
 func (a *Server) diskLow() bool {
 	return slices.ContainsFunc(append(a.log.Pumps(), a.log.Agents()...), func(p *pump.Pump) bool { return p.Standing().DiskLow.Load() })
+}
+
+// HealthCheck is what GET /v1/health_check tells of the agents that this process folds and
+// of weir itself. Its names are those of the recovery system, whose tool of that name it
+// answers for: agents that were archived for being stuck are told of here until they report.
+type HealthCheck struct {
+	Status string   `json:"status"` // healthy, degraded or critical: the worst of what follows
+	Why    []string `json:"why"`    // one sentence for each reason; empty when healthy
+
+	// Stuck are the agents that are stuck or may be, the longest silent before all; Escalated
+	// are those of them that nothing has helped and that were archived: people have to look.
+	Stuck     []StuckAgent `json:"stuck_agents"`
+	Escalated []StuckAgent `json:"escalated"`
+	Summary   StuckSummary `json:"summary"`
+	// Truncated says that there are more agents than were looked at.
+	Truncated bool `json:"truncated,omitempty"`
+}
+
+// StuckAgent is an agent that needs help.
+type StuckAgent struct {
+	Agent     string         `json:"agent_id"`
+	Reason    events.Reason  `json:"reason"`
+	Certainty string         `json:"certainty"` // stuck or potentially_stuck
+	Age       float64        `json:"age_minutes"`
+	Since     events.RFC3339 `json:"since,omitzero"`
+	Step      events.Action  `json:"step,omitempty"` // what is done about it: resume, review, archive, notify
+	Reviewer  string         `json:"reviewer,omitempty"`
+	Details   string         `json:"details"`
+}
+
+// StuckSummary counts them.
+type StuckSummary struct {
+	Stuck     int                   `json:"total_stuck"`
+	Escalated int                   `json:"total_escalated"`
+	ByReason  map[events.Reason]int `json:"by_reason"`
+}
+
+// The states of a HealthCheck.
+const (
+	healthy  = "healthy"
+	degraded = "degraded"
+	critical = "critical"
+)
+
+// serveHealthCheck is GET /v1/health_check. It answers 200 whatever it has to tell, for it
+// is no probe: /healthz and /readyz are.
+func (a *Server) serveHealthCheck(w http.ResponseWriter, _ *http.Request) error {
+	list, err := pump.AgentsOf(a.log.Agents(), pump.AgentQuery{Stuck: true, Limit: maxAgents})
+	if err != nil {
+		return err
+	}
+	out := HealthCheck{Status: healthy, Why: []string{}, Stuck: []StuckAgent{}, Escalated: []StuckAgent{},
+		Summary: StuckSummary{ByReason: map[events.Reason]int{}}, Truncated: list.Truncated}
+	for i := range list.Agents {
+		s := &list.Agents[i]
+		one := StuckAgent{Agent: s.Agent, Reason: s.Reason, Certainty: s.Certainty, Age: s.AgeS / 60, Since: s.Since, Step: s.Step, Reviewer: s.Reviewer,
+			Details: fmt.Sprintf("%s for %.1f minutes", s.Reason, s.AgeS/60)}
+		out.Summary.ByReason[s.Reason]++
+		if s.State == "archived" {
+			out.Escalated = append(out.Escalated, one)
+			continue
+		}
+		out.Stuck = append(out.Stuck, one)
+	}
+	out.Summary.Stuck, out.Summary.Escalated = len(out.Stuck), len(out.Escalated)
+	tell := func(status string, n int, format string) {
+		if n == 0 {
+			return
+		}
+		if out.Status != critical {
+			out.Status = status
+		}
+		out.Why = append(out.Why, fmt.Sprintf(format, n))
+	}
+	ready := a.readiness()
+	tell(critical, out.Summary.Escalated, "%d agents were archived because they are stuck and nothing helped: somebody has to look")
+	tell(degraded, out.Summary.Stuck, "%d agents are stuck, or may be")
+	tell(degraded, len(ready.Degraded), "weir judges calls in degraded mode, for %d reasons: GET /readyz")
+	tell(critical, len(ready.Why), "weir is not ready, for %d reasons: GET /readyz")
+	return answer(w, out)
 }

@@ -85,7 +85,7 @@ func TestStuckAgent(t *testing.T) {
 	h.fake.Advance(time.Minute)
 	h.reports("writer", "comfortable")
 	h.reports("..", "comfortable")
-	h.quiet(6*time.Minute, 1)
+	h.quiet(8*time.Minute, 1)
 
 	var list pump.AgentList
 	h.get("/v1/agents?stuck=1", &list)
@@ -272,4 +272,24 @@ func TestFilesHaveNoAdmin(t *testing.T) {
 			t.Errorf("in the journal: %s", line)
 		}
 	}
+}
+
+// TestHealthCheck follows one agent that nothing helps and one that is resumed, as the
+// health check of the recovery system tells of them.
+func TestHealthCheck(t *testing.T) {
+	h := beginAgents(t, Options{})
+	check := func(status string, parts ...string) {
+		t.Helper()
+		h.want(h.do("GET", "/v1/health_check", ""), 200, append(parts, `{"status":"`+status+`"`)...)
+	}
+	check("healthy", `"why":[]`, `"stuck_agents":[]`, `"escalated":[]`, `"summary":{"total_stuck":0,"total_escalated":0,"by_reason":{}}`)
+	h.reports("probe", "critical")
+	check("healthy")
+	h.quiet(8*time.Minute, 1)
+	check("degraded", `"agent_id":"probe","reason":"critical_margin_timeout","certainty":"stuck","age_minutes":`, `"step":"resume"`, `"details":"critical_margin_timeout for `,
+		`"summary":{"total_stuck":1,"total_escalated":0,"by_reason":{"critical_margin_timeout":1}}`, `"why":["1 agents are stuck, or may be"]`)
+	h.quiet(15*time.Minute, 3)
+	check("critical", `"stuck_agents":[]`, `"escalated":[{"agent_id":"probe"`, `"step":"notify"`, `"total_escalated":1`, "somebody has to look")
+	h.reports("probe", "comfortable")
+	h.until(func() bool { return strings.Contains(h.do("GET", "/v1/health_check", "").body, `{"status":"healthy"`) })
 }

@@ -17,6 +17,7 @@ import (
 	"weir/cmd/internal/pump"
 	"weir/cmd/internal/selftest"
 	"weir/events"
+	"weir/schemas"
 	"weir/sink/prom"
 	"weir/state"
 )
@@ -66,6 +67,31 @@ func TestSelfTest(t *testing.T) {
 	}
 	if got := r.verdictLines(); len(got) == 0 || strings.Contains(strings.Join(got, ""), events.SelfTestFlows) {
 		t.Errorf("verdicts %q", got)
+	}
+	// The log of verdicts, which on Kafka is the topic that everybody reads, has both, and tells
+	// them apart by contract: by the id of the flow.
+	entries, err := r.verdicts.Read(0, 100, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := 0
+	for i := range entries {
+		var v events.Verdict
+		if err := events.DecodeVerdict(entries[i].Value, &v); err != nil {
+			t.Fatal(err)
+		}
+		if of := v.CorrelationID != "theirs"; v.OfSelfTest() != of || selftest.OwnVerdict(entries[i].Value) != of {
+			t.Errorf("not told apart: %s", entries[i].Value)
+		}
+		if v.OfSelfTest() {
+			own++
+		}
+	}
+	if own < 3 || len(entries) != own+1 {
+		t.Errorf("%d of %d verdicts are weir's own, want all but one", own, len(entries))
+	}
+	if schema := string(schemas.Verdict()); !strings.Contains(schema, events.SelfTestFlows) {
+		t.Error("the schema of verdicts does not say by what they are told")
 	}
 	for code, n := range r.counts.DeadLetters() {
 		if n != 0 {
