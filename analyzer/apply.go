@@ -43,6 +43,7 @@ type moment struct {
 	oks          int64
 	loops        int64
 	reflects     int64
+	earlier      int64 // loops, or reflections, of the task before the one at hand
 	conversation int64
 	fits         events.Stamp
 }
@@ -421,9 +422,11 @@ func (f *Flow) applyTask(m *moment) {
 	t := &f.tasks[i]
 	switch ev.Kind {
 	case events.TaskLoop:
+		m.earlier = max(int64(t.loops), ev.LoopCount)
 		t.loops = uint16(min(1<<15, int64(t.loops)+1))
 		m.loops = max(int64(t.loops), ev.LoopCount)
 	case events.TaskReflect:
+		m.earlier = max(int64(t.reflects), ev.LoopCount)
 		t.reflects = uint16(min(1<<15, int64(t.reflects)+1))
 		m.reflects = max(int64(t.reflects), ev.LoopCount)
 	case events.AgentCall:

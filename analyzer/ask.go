@@ -43,7 +43,7 @@ func (e *Engine) ask(p *Partition, f *Flow, m *moment, fx *Effects) {
 		if v.Mode != events.ModeEnforce {
 			continue
 		}
-		if v.Stops() && v.Effective == events.EffectiveNow {
+		if v.Stops() && v.Effective == events.EffectiveNow && !lastLoop(v, m) {
 			fx.Counts.Refused++
 			fx.Counts.Attempts++
 			if r, ok := RuleNamed(v.RuleID); ok {
@@ -76,6 +76,12 @@ func (e *Engine) ask(p *Partition, f *Flow, m *moment, fx *Effects) {
 		fx.Answer = e.allowed(f, m)
 	}
 	e.addRemaining(f, m, fx.Answer)
+}
+
+// lastLoop reports whether the stop comes of a loop that is the last one allowed: a limit of
+// three loops is for who has made three. What is asked for is counted when it is judged.
+func lastLoop(v *events.Verdict, m *moment) bool {
+	return v.Unit == events.UnitLoops && (m.ev.Kind == events.TaskLoop || m.ev.Kind == events.TaskReflect) && v.Limit != nil && float64(m.earlier) < *v.Limit
 }
 
 // again answers an ask that was folded before, as when the answer was lost on the
