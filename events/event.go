@@ -100,6 +100,11 @@ func (e *Event) By() Origin {
 	return OriginAgent
 }
 
+// Refusable reports whether an agent calls an agent or a tool, which is what an order can refuse.
+func (e *Event) Refusable() bool {
+	return (e.Kind == AgentCall || e.Kind == ToolCall) && e.By() != OriginUser
+}
+
 // FlowKey is the key under which the event's flow is kept: its correlation id, or,
 // when it has none, "agent:" and the party that it concerns, so that calls that
 // escaped correlation are still folded in one place.

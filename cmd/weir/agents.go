@@ -69,7 +69,7 @@ silent for longer than its limits allow, though nothing is known that it waits f
 					case *tree:
 						kind = events.ScopeTree
 					}
-					v, ok, err := k.agent(ctx, kind, args[0])
+					v, ok, err := k.Agent(ctx, kind, args[0])
 					if err != nil {
 						return err
 					}
@@ -157,7 +157,7 @@ func listAgents(ctx context.Context, env *cli.Env, target *target, q pump.AgentQ
 		return err
 	}
 	defer done()
-	list, err := k.agents(ctx, q)
+	list, err := k.Agents(ctx, q)
 	if err != nil {
 		return err
 	}

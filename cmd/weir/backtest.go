@@ -17,6 +17,7 @@ import (
 	"weir/cmd/internal/backtest"
 	"weir/cmd/internal/cli"
 	"weir/cmd/internal/logs"
+	"weir/cmd/internal/operate"
 	"weir/events"
 	"weir/events/kafka"
 )
@@ -61,9 +62,9 @@ weir replay.`,
 
 // source is the flags that say which log is tried, and by which limits.
 type source struct {
-	*limitFlags
+	*operate.LimitFlags
 	*reading
-	brokers *brokerFlags
+	brokers *operate.BrokerFlags
 	stretch *offsetRange
 	marks   *string
 
@@ -72,13 +73,13 @@ type source struct {
 }
 
 func newSource(fs *pflag.FlagSet) *source {
-	return &source{limitFlags: newLimitFlags(fs), reading: newReading(fs), brokers: newBrokerFlags(fs), stretch: newOffsetRange(fs),
+	return &source{LimitFlags: operate.NewLimitFlags(fs), reading: newReading(fs), brokers: operate.NewBrokerFlags(fs), stretch: newOffsetRange(fs),
 		marks: fs.String("marks", "", "take what people said of flows from this `FILE` (see weir review)")}
 }
 
 // one folds the logs by the limits of the command line alone.
 func (s *source) one(ctx context.Context, env *cli.Env, args []string, steps bool) (analyzer.Limits, *backtest.Trial, error) {
-	limits, err := s.limitFlags.limits()
+	limits, err := s.LimitFlags.Limits()
 	if err != nil {
 		return limits, nil, err
 	}
@@ -136,21 +137,21 @@ func (s *source) files(env *cli.Env, args []string, fold func(*events.Event) err
 }
 
 func (s *source) topic(ctx context.Context, env *cli.Env, fold func(*events.Event) error, bad *refusals, progress *cli.Progress) error {
-	if _, err := settings().Load(s.brokers.flags, env.Getenv, "limits", "profile", "set"); err != nil {
+	if _, err := operate.Settings().Load(s.brokers.Flags, env.Getenv, "limits", "profile", "set"); err != nil {
 		return err
 	}
-	if !s.brokers.given() {
+	if !s.brokers.Given() {
 		return cli.Usage("a FILE is missing").Advise("name files or folders, or the topic of events with --brokers HOST:PORT")
 	}
-	c, err := s.brokers.reach(ctx)
+	c, err := s.brokers.Reach(ctx)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	topic := s.brokers.topics.Events
+	topic := s.brokers.Topics.Events
 	var list []section
 	var all, done int64
-	err = settled(ctx, func(ctx context.Context) (err error) {
+	err = operate.Settled(ctx, func(ctx context.Context) (err error) {
 		list, all, err = s.stretch.sections(ctx, c, topic, env.Now())
 		return err
 	})
@@ -159,7 +160,7 @@ func (s *source) topic(ctx context.Context, env *cli.Env, fold func(*events.Even
 	}
 	var ev events.Event
 	for n, part := range list {
-		err := eachRecord(ctx, c, topic, n, part.from, part.to, func(rec *kafka.Record) error {
+		err := operate.EachRecord(ctx, c, topic, n, part.from, part.to, func(rec *kafka.Record) error {
 			if done++; done%tickEvery == 0 {
 				progress.At(done, float64(done)/float64(max(all, 1)))
 			}
@@ -209,7 +210,7 @@ func (o *backtestFlags) run(ctx context.Context, env *cli.Env, args []string, ag
 	case report != "" && !strings.HasSuffix(report, ".html") && !strings.HasSuffix(report, ".md"):
 		return cli.Usage("--report %s: want a name that ends with .html or .md", report)
 	}
-	limits, err := o.limitFlags.limits()
+	limits, err := o.LimitFlags.Limits()
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/spf13/pflag"
 
+	"weir/cmd/internal/operate"
 	"weir/events/kafka"
 )
 
@@ -25,7 +26,7 @@ func TestAwait(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var log strings.Builder
 			begin, asked := time.Now(), 0
-			err := await(t.Context(), slog.New(slog.NewTextHandler(&log, nil)), func(context.Context) error {
+			err := operate.Await(t.Context(), slog.New(slog.NewTextHandler(&log, nil)), func(context.Context) error {
 				asked++
 				return answers[min(asked, len(answers))-1]
 			})
@@ -54,7 +55,7 @@ func TestAwaitEndsWithItsContext(t *testing.T) {
 			cancel(signal)
 		}()
 		begin := time.Now()
-		err := await(ctx, slog.New(slog.DiscardHandler), func(ctx context.Context) error { return kafka.ErrUnreachable })
+		err := operate.Await(ctx, slog.New(slog.DiscardHandler), func(ctx context.Context) error { return kafka.ErrUnreachable })
 		if !errors.Is(err, signal) || time.Since(begin) != 3500*time.Millisecond {
 			t.Errorf("%v after %s", err, time.Since(begin))
 		}
@@ -64,13 +65,13 @@ func TestAwaitEndsWithItsContext(t *testing.T) {
 func TestHosts(t *testing.T) {
 	f := func(want string, addresses ...string) {
 		t.Helper()
-		b := newBrokerFlags(pflag.NewFlagSet("", pflag.ContinueOnError))
+		b := operate.NewBrokerFlags(pflag.NewFlagSet("", pflag.ContinueOnError))
 		for _, a := range addresses {
-			if err := b.addresses.Set(a); err != nil {
+			if err := b.Addresses.Set(a); err != nil {
 				t.Fatal(err)
 			}
 		}
-		got, err := b.hosts()
+		got, err := b.Hosts()
 		if want == "" && err == nil || want != "" && (err != nil || !slices.Equal(got, strings.Fields(want))) {
 			t.Errorf("%q: %v, %v", addresses, got, err)
 		}
@@ -91,7 +92,7 @@ func TestSettled(t *testing.T) {
 		t.Helper()
 		synctest.Test(t, func(t *testing.T) {
 			begin, asked := time.Now(), 0
-			err := settled(t.Context(), func(context.Context) error {
+			err := operate.Settled(t.Context(), func(context.Context) error {
 				asked++
 				return answers[min(asked, len(answers))-1]
 			})

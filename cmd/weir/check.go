@@ -12,31 +12,11 @@ import (
 	"github.com/spf13/pflag"
 
 	"weir/cmd/internal/cli"
+	"weir/cmd/internal/client"
+	"weir/cmd/internal/operate"
 	"weir/events"
 	"weir/sink/check"
 )
-
-// checkAnswer is what is said of one call.
-type checkAnswer struct {
-	Allowed       bool          `json:"allowed"`
-	Action        events.Action `json:"action"`
-	Reason        events.Reason `json:"reason_code"`
-	Limit         *float64      `json:"limit,omitempty"`
-	Observed      *float64      `json:"observed,omitempty"`
-	Unit          events.Unit   `json:"unit,omitempty"`
-	Message       string        `json:"message,omitempty"`
-	AgentMessage  string        `json:"agent_message,omitempty"`
-	HTTPStatus    int           `json:"http_status,omitempty"`
-	RetryAfterS   int64         `json:"retry_after_s,omitempty"`
-	CorrelationID string        `json:"correlation_id,omitempty"`
-
-	Remaining []events.Remaining `json:"remaining,omitempty"`
-}
-
-func answerOf(v *events.Verdict) checkAnswer {
-	return checkAnswer{Allowed: !check.Refuses(v), Action: v.Action, Reason: v.Reason, Limit: v.Limit, Observed: v.Observed, Unit: v.Unit, Message: v.Message,
-		AgentMessage: v.AgentMessage, HTTPStatus: v.HTTPStatus, RetryAfterS: v.RetryAfterS, CorrelationID: v.CorrelationID, Remaining: v.Remaining}
-}
 
 func checkCommand() cli.Command {
 	return cli.Command{
@@ -66,7 +46,7 @@ starts in half the time, which an agent waits for at each use of a tool.`,
 			"weir check --hook-config codex --closed --install --yes",
 		},
 		Setup: func(fs *pflag.FlagSet) cli.Run {
-			p := &target{serverFlags: newServerFlags(fs), limitFlags: newLimitFlags(fs), reading: newReading(fs), state: new(string)}
+			p := &target{ServerFlags: client.NewServerFlags(fs), LimitFlags: operate.NewLimitFlags(fs), reading: newReading(fs), state: new(string)}
 			p.logs = cli.NewList(fs, "log", "replay this `FILE` first; may be given many times")
 			hook := fs.Bool("hook", false, "read the input of a hook, and answer as hooks do")
 			closed := fs.Bool("closed", false, "with --hook: refuse the use of tools when weir does not answer")
@@ -97,9 +77,9 @@ func runCheck(ctx context.Context, env *cli.Env, p *target) error {
 	if err != nil {
 		return err
 	}
-	var a checkAnswer
+	var a client.CheckAnswer
 	if len(*p.logs) > 0 {
-		if p.given() {
+		if p.Given() {
 			return cli.Usage("more than one place is named").Advise("give one of --server and --log")
 		}
 		a, err = checkByLog(ctx, env, p, body)
@@ -118,19 +98,19 @@ func runCheck(ctx context.Context, env *cli.Env, p *target) error {
 	return nil
 }
 
-func checkByServer(ctx context.Context, env *cli.Env, p *target, body []byte) (a checkAnswer, err error) {
+func checkByServer(ctx context.Context, env *cli.Env, p *target, body []byte) (a client.CheckAnswer, err error) {
 	var ev events.Event
 	if body, err = asked(body, &ev, events.StampOf(env.Now())); err != nil {
 		return a, err
 	}
-	c, err := p.client(env)
+	c, err := p.Client(env)
 	if err != nil {
 		return a, err
 	}
-	return c.check(ctx, body)
+	return c.Check(ctx, body)
 }
 
-func checkByLog(ctx context.Context, env *cli.Env, p *target, body []byte) (a checkAnswer, err error) {
+func checkByLog(ctx context.Context, env *cli.Env, p *target, body []byte) (a client.CheckAnswer, err error) {
 	r, err := p.replay(ctx, env)
 	if err != nil {
 		return a, err
@@ -143,7 +123,7 @@ func checkByLog(ctx context.Context, env *cli.Env, p *target, body []byte) (a ch
 	if err != nil {
 		return a, err
 	}
-	return answerOf(v), nil
+	return client.AnswerOf(v), nil
 }
 
 // asked reads the event, fills in what a person would leave out, and makes an ask of
@@ -184,7 +164,7 @@ func withMember(object []byte, name, value string) []byte {
 	return object
 }
 
-func printAnswer(env *cli.Env, a *checkAnswer) error {
+func printAnswer(env *cli.Env, a *client.CheckAnswer) error {
 	return env.Value(a, func() error {
 		action := cli.Cell{Text: string(a.Action), Paint: cli.Good}
 		switch {

@@ -6,12 +6,13 @@ import (
 	"testing"
 
 	"weir/cmd/internal/cli"
+	"weir/cmd/internal/operate"
 	"weir/schemas"
 )
 
 // TestConfigSchema holds the published schema to the flags of weir run.
 func TestConfigSchema(t *testing.T) {
-	want := settings().Schema()
+	want := operate.Settings().Schema()
 	if *update {
 		if err := os.WriteFile("../../schemas/config.v1.json", want, 0o644); err != nil {
 			t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"weir/analyzer"
+	"weir/cmd/internal/demo"
 )
 
 // TestDemoOnce holds what a newcomer sees to what the demonstration promises.
@@ -36,7 +37,7 @@ func TestDemoRuns(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("exit code %d: %s", code, errs)
 	}
-	var results []demoResult
+	var results []demo.Result
 	if err := json.Unmarshal([]byte(out), &results); err != nil {
 		t.Fatal(err)
 	}
@@ -69,18 +70,18 @@ func TestDemoRecordings(t *testing.T) {
 		}
 		kept[string(data)] = f
 	}
-	for _, r := range recordings {
-		data, err := demoFiles.ReadFile("demo/" + r.file + ".gz")
+	for _, r := range demo.Recordings {
+		data, err := demo.Files.ReadFile("recordings/" + r.File + ".gz")
 		if err != nil {
 			t.Fatal(err)
 		}
 		if _, ok := kept[string(data)]; !ok {
-			t.Errorf("demo/%s.gz is none of %s/*/*.gz: copy it again", r.file, real)
+			t.Errorf("recordings/%s.gz is none of %s/*/*.gz: copy it again", r.File, real)
 		}
 	}
-	entries, err := demoFiles.ReadDir("demo")
-	if err != nil || len(entries) != len(recordings)+1 {
-		t.Errorf("demo holds %d files, want %d recordings and the scenarios (%v)", len(entries), len(recordings), err)
+	entries, err := demo.Files.ReadDir("recordings")
+	if err != nil || len(entries) != len(demo.Recordings)+1 {
+		t.Errorf("demo holds %d files, want %d recordings and the scenarios (%v)", len(entries), len(demo.Recordings), err)
 	}
 }
 

@@ -16,14 +16,15 @@ import (
 
 	"weir/analyzer/limitfile"
 	"weir/cmd/internal/app"
+	"weir/cmd/internal/operate"
 )
 
 // runsWith holds arguments of weir run in an example against the flags that there are.
-func runsWith(t *testing.T, where string, args []string) *runFlags {
+func runsWith(t *testing.T, where string, args []string) *operate.RunFlags {
 	t.Helper()
 	fs := pflag.NewFlagSet("run", pflag.ContinueOnError)
 	fs.SetOutput(io.Discard)
-	r := newRunFlags(fs)
+	r := operate.NewRunFlags(fs)
 	if len(args) == 0 || args[0] != "run" {
 		t.Fatalf("%s: %q does not run weir", where, args)
 	}
@@ -58,11 +59,11 @@ func TestSystemdUnit(t *testing.T) {
 		t.Fatalf("starts %q", start)
 	}
 	r := runsWith(t, "weir.service", start[1:])
-	if r.o.StateDir != "/var/lib/"+settings["Service.StateDirectory"] {
-		t.Errorf("the state is in %s, systemd makes /var/lib/%s", r.o.StateDir, settings["Service.StateDirectory"])
+	if r.O.StateDir != "/var/lib/"+settings["Service.StateDirectory"] {
+		t.Errorf("the state is in %s, systemd makes /var/lib/%s", r.O.StateDir, settings["Service.StateDirectory"])
 	}
-	if s, err := strconv.Atoi(settings["Service.TimeoutStopSec"]); err != nil || float64(s) <= graceful.Seconds() {
-		t.Errorf("systemd waits %s s, weir takes up to %v", settings["Service.TimeoutStopSec"], graceful)
+	if s, err := strconv.Atoi(settings["Service.TimeoutStopSec"]); err != nil || float64(s) <= operate.Graceful.Seconds() {
+		t.Errorf("systemd waits %s s, weir takes up to %v", settings["Service.TimeoutStopSec"], operate.Graceful)
 	}
 }
 
@@ -129,8 +130,8 @@ func TestKubernetesManifests(t *testing.T) {
 	if set.ServiceName != objects["Service"].Metadata.Name || len(set.Template.Spec.Containers) != 1 {
 		t.Fatalf("%+v", set)
 	}
-	if grace := set.Template.Spec.Grace; float64(grace) <= graceful.Seconds() {
-		t.Errorf("killed after %d s, weir takes up to %v", grace, graceful)
+	if grace := set.Template.Spec.Grace; float64(grace) <= operate.Graceful.Seconds() {
+		t.Errorf("killed after %d s, weir takes up to %v", grace, operate.Graceful)
 	}
 	c := set.Template.Spec.Containers[0]
 	r := runsWith(t, "kubernetes.yaml", c.Args)
@@ -138,7 +139,7 @@ func TestKubernetesManifests(t *testing.T) {
 	for _, p := range c.Ports {
 		ports[p.Name] = p.Port
 	}
-	for name, address := range map[string]string{"http": r.o.Listen, "metrics": r.o.Metrics} {
+	for name, address := range map[string]string{"http": r.O.Listen, "metrics": r.O.Metrics} {
 		_, port, err := net.SplitHostPort(address)
 		if err != nil || port != strconv.Itoa(ports[name]) {
 			t.Errorf("weir listens on %s, the port %s is %d (%v)", address, name, ports[name], err)
@@ -169,7 +170,7 @@ func TestKubernetesManifests(t *testing.T) {
 	if !slices.Equal(volumes, mounts) {
 		t.Errorf("volumes %q, mounted %q", volumes, mounts)
 	}
-	for _, file := range []string{r.o.StateDir, *r.limitFlags.file, r.o.IntakeTokenFile, r.o.AdminTokenFile} {
+	for _, file := range []string{r.O.StateDir, *r.LimitFlags.File, r.O.IntakeTokenFile, r.O.AdminTokenFile} {
 		if !slices.ContainsFunc(paths, func(p string) bool { return file == p || strings.HasPrefix(file, p+"/") }) {
 			t.Errorf("%s is on no volume", file)
 		}

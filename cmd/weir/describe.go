@@ -6,6 +6,7 @@ import (
 	"weir/analyzer"
 	"weir/analyzer/spelling"
 	"weir/cmd/internal/cli"
+	"weir/cmd/internal/operate"
 	"weir/events/adapter"
 	"weir/events/adapter/mapped"
 	"weir/events/adapter/registry"
@@ -57,7 +58,7 @@ func describeSources(env *cli.Env, args []string) error {
 		s, err := registry.Source(args[0])
 		if err != nil {
 			fault := cli.Usage("%w", err)
-			if near := spelling.Nearest(args[0], append(sourceNames(), formatNames()...)); near != "" {
+			if near := spelling.Nearest(args[0], append(sourceNames(), operate.FormatNames()...)); near != "" {
 				return fault.Advise("did you mean: weir events describe %s", near)
 			}
 			return fault.Advise("weir events describe lists all sources")

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"weir/analyzer"
+	"weir/cmd/internal/operate"
 	"weir/events"
 	"weir/events/adapter"
 	"weir/events/adapter/registry"
@@ -263,7 +264,7 @@ func TestMappingFlags(t *testing.T) {
 
 	follow := func(s, path, format, wrong string) {
 		t.Helper()
-		got, err := followed(s)
+		got, err := operate.Followed(s)
 		if wrong != "" {
 			if err == nil || !strings.Contains(err.Error(), wrong) {
 				t.Errorf("%s: %v, want %q", s, err, wrong)

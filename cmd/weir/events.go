@@ -11,7 +11,6 @@ import (
 	"weir/events"
 	"weir/events/adapter"
 	"weir/events/adapter/canonical"
-	"weir/events/adapter/registry"
 )
 
 func eventsCommand() cli.Command {
@@ -58,13 +57,6 @@ its logs can tell, and which rules are off for it, and why.`,
 			},
 		},
 	}}
-}
-
-func formatNames() (out []string) {
-	for _, f := range registry.Formats() {
-		out = append(out, f.Name)
-	}
-	return out
 }
 
 // readAll reads the files and says, besides what the callbacks do, how many records

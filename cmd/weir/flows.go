@@ -92,7 +92,7 @@ func listFlows(ctx context.Context, env *cli.Env, p *target, q pump.FlowQuery) e
 		return err
 	}
 	defer done()
-	list, err := k.flows(ctx, q)
+	list, err := k.Flows(ctx, q)
 	if err != nil {
 		return err
 	}
@@ -167,7 +167,7 @@ func showFlow(env *cli.Env, v *analyzer.View) error {
 func tailVerdicts(ctx context.Context, env *cli.Env, p *target, last int, flow string) error {
 	lines := newVerdictLines(env)
 	if *p.state != "" {
-		if p.given() {
+		if p.Given() {
 			return cli.Usage("more than one place is named").Advise("give one of --server and --state")
 		}
 		kept, err := keptVerdicts(*p.state, flow)
@@ -184,11 +184,11 @@ func tailVerdicts(ctx context.Context, env *cli.Env, p *target, last int, flow s
 		}
 		return lines.Flush()
 	}
-	c, err := p.client(env)
+	c, err := p.Client(env)
 	if err != nil {
 		return err
 	}
-	return c.verdicts(ctx, flow, last, func(v *events.Verdict) error {
+	return c.Verdicts(ctx, flow, last, func(v *events.Verdict) error {
 		if err := lines.Print(v); err != nil {
 			return err
 		}

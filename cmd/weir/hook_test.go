@@ -17,6 +17,7 @@ import (
 
 	"weir/cmd/internal/app"
 	"weir/cmd/internal/cli"
+	"weir/cmd/internal/client"
 	"weir/cmd/internal/hook"
 )
 
@@ -154,7 +155,7 @@ func neverEnds(t *testing.T, text string) io.Reader {
 
 // TestDefaultServer holds the two programs to one address.
 func TestDefaultServer(t *testing.T) {
-	if want := urlOf(app.DefaultListen); hook.DefaultServer != want {
+	if want := client.URLOf(app.DefaultListen); hook.DefaultServer != want {
 		t.Errorf("a hook asks %s, want %s", hook.DefaultServer, want)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"weir/cmd/internal/ingest"
 	"weir/cmd/internal/logs"
 	"weir/cmd/internal/misnamed"
+	"weir/cmd/internal/operate"
 	"weir/events"
 	"weir/events/adapter"
 	"weir/events/kafka"
@@ -48,7 +49,7 @@ their trace, and after a crash those of open traces are read again. Tool argumen
 			"weir ingest --brokers kafka-1:9092 --from-topic otlp_spans --until end",
 		},
 		Setup: func(fs *pflag.FlagSet) cli.Run {
-			f := &ingestFlags{brokers: newBrokerFlags(fs), reading: newReading(fs), limitFlags: newLimitFlags(fs)}
+			f := &ingestFlags{brokers: operate.NewBrokerFlags(fs), reading: newReading(fs), LimitFlags: operate.NewLimitFlags(fs)}
 			fs.StringVar(&f.topic, "from-topic", "", "read this raw `TOPIC` instead of files")
 			fs.StringVar(&f.group, "ingest-group", "", "with --from-topic: the `NAME` that all who read it for one purpose share; else that of --group and -ingest")
 			f.until = cli.NewChoice(fs, "until", "", "with --from-topic: `end` ends when all that is there was read, by this process alone", "end")
@@ -58,15 +59,15 @@ their trace, and after a crash those of open traces are read again. Tool argumen
 }
 
 type ingestFlags struct {
-	brokers *brokerFlags
+	brokers *operate.BrokerFlags
 	*reading
-	*limitFlags
+	*operate.LimitFlags
 	topic, group string
 	until        *cli.Choice
 }
 
 func (f *ingestFlags) run(ctx context.Context, env *cli.Env, args []string) error {
-	if err := f.brokers.load(env); err != nil {
+	if err := f.brokers.Load(env); err != nil {
 		return err
 	}
 	switch {
@@ -74,18 +75,18 @@ func (f *ingestFlags) run(ctx context.Context, env *cli.Env, args []string) erro
 		return cli.Usage("a FILE is given beside --from-topic").Advise("give one or the other")
 	case f.topic == "" && (f.until.Value != "" || f.group != ""):
 		return cli.Usage("--until and --ingest-group are for --from-topic")
-	case f.topic != "" && f.topic == f.brokers.topics.Events:
+	case f.topic != "" && f.topic == f.brokers.Topics.Events:
 		return cli.Usage("--from-topic %s is the topic of events itself", f.topic).Advise("name the topic with the raw logs; --events-topic names the one to write to")
 	case f.topic == "":
 		if err := cli.Want(args, 1, -1, "a FILE or a DIR, or --from-topic TOPIC"); err != nil {
 			return err
 		}
 	}
-	limits, err := f.limitFlags.limits()
+	limits, err := f.LimitFlags.Limits()
 	if err != nil {
 		return err
 	}
-	cluster, err := f.brokers.cluster()
+	cluster, err := f.brokers.Connect()
 	if err != nil {
 		return err
 	}
@@ -94,8 +95,8 @@ func (f *ingestFlags) run(ctx context.Context, env *cli.Env, args []string) erro
 	if env.Notify != nil {
 		defer env.Notify(signals, syscall.SIGINT, syscall.SIGTERM)()
 	}
-	err = untilSignal(ctx, signals, func(ctx context.Context) error {
-		if err := await(ctx, env.Log, cluster.Check); err != nil {
+	err = operate.UntilSignal(ctx, signals, func(ctx context.Context) error {
+		if err := operate.Await(ctx, env.Log, cluster.Check); err != nil {
 			return err
 		}
 		if f.topic != "" {
@@ -114,7 +115,7 @@ func (f *ingestFlags) run(ctx context.Context, env *cli.Env, args []string) erro
 
 func (f *ingestFlags) fromTopic(ctx context.Context, env *cli.Env, cluster *kafka.Cluster, ignore adapter.IgnoreArgs) error {
 	if f.group == "" {
-		f.group = f.brokers.group + "-ingest"
+		f.group = f.brokers.Group + "-ingest"
 	}
 	var found atomic.Int64
 	near := misnamed.Lookout{Told: func(ev *events.Event, n events.Nearby) {
@@ -123,7 +124,7 @@ func (f *ingestFlags) fromTopic(ctx context.Context, env *cli.Env, cluster *kafk
 		}
 	}}
 	t := &ingest.Topic{
-		Cluster: cluster, Name: f.topic, Group: f.group, Events: f.brokers.topics.Events, Letters: f.brokers.topics.DeadLetters,
+		Cluster: cluster, Name: f.topic, Group: f.group, Events: f.brokers.Topics.Events, Letters: f.brokers.Topics.DeadLetters,
 		Decoder:  ingest.DecoderOptions{Format: f.reading.format.Value, IgnoreArgs: ignore, Own: near.Look},
 		UntilEnd: f.until.Value != "", Logger: env.ServerLog(), Now: env.Now,
 	}
@@ -139,7 +140,7 @@ func (f *ingestFlags) fromTopic(ctx context.Context, env *cli.Env, cluster *kafk
 }
 
 func (f *ingestFlags) fromFiles(ctx context.Context, env *cli.Env, cluster *kafka.Cluster, ignore adapter.IgnoreArgs, args []string) error {
-	topics := f.brokers.topics
+	topics := f.brokers.Topics
 	w, err := ingest.NewWriter(ctx, cluster, topics.Events, topics.DeadLetters, env.Now)
 	if err != nil {
 		return err

@@ -17,6 +17,7 @@ import (
 	"weir/analyzer/spelling"
 	"weir/cmd/internal/cli"
 	"weir/cmd/internal/logs"
+	"weir/cmd/internal/operate"
 )
 
 func limitsCommand() cli.Command {
@@ -27,7 +28,7 @@ func limitsCommand() cli.Command {
 printed is a limits file itself.`,
 			Examples: []string{"weir limits show", "weir limits show gateway", "weir limits show my.yaml --set flow.idle=5m"},
 			Setup: func(fs *pflag.FlagSet) cli.Run {
-				limitFlags := newLimitFlags(fs)
+				limitFlags := operate.NewLimitFlags(fs)
 				return func(_ context.Context, env *cli.Env, args []string) error {
 					return showLimits(env, limitFlags, args)
 				}
@@ -107,26 +108,26 @@ func limitsNamed(name string) (analyzer.Limits, error) {
 	}
 	l, err := limitfile.Parse(name, data)
 	if err != nil {
-		return analyzer.Limits{}, limitsFault(err)
+		return analyzer.Limits{}, operate.LimitsFault(err)
 	}
 	return l, nil
 }
 
-func showLimits(env *cli.Env, limitFlags *limitFlags, args []string) error {
+func showLimits(env *cli.Env, limitFlags *operate.LimitFlags, args []string) error {
 	if err := cli.Want(args, 0, 1, "one FILE or PROFILE"); err != nil {
 		return err
 	}
 	if len(args) == 1 {
-		if *limitFlags.file != "" || limitFlags.profile.Value != "" {
+		if *limitFlags.File != "" || limitFlags.Profile.Value != "" {
 			return cli.Usage("%s is given beside --limits or --profile", args[0]).Advise("give one of them")
 		}
-		if _, err := os.Stat(args[0]); err != nil && limitFlags.profile.Set(args[0]) == nil {
+		if _, err := os.Stat(args[0]); err != nil && limitFlags.Profile.Set(args[0]) == nil {
 			args = nil
 		} else {
-			*limitFlags.file = args[0]
+			*limitFlags.File = args[0]
 		}
 	}
-	l, err := limitFlags.limits()
+	l, err := limitFlags.Limits()
 	if err != nil {
 		return err
 	}

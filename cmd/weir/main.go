@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"weir/cmd/internal/cli"
+	"weir/cmd/internal/demo"
+	"weir/cmd/internal/operate"
 )
 
 func main() {
@@ -40,8 +42,8 @@ go too deep or run too long. Whoever sends the next message honors the order.`,
 	}
 	p.UsageCode = usageCode
 	p.Commands = []cli.Command{
-		demoCommand(),
-		runCommand(),
+		demo.Command(),
+		operate.RunCommand(),
 		ingestCommand(),
 		replayCommand(),
 		backtestCommand(),
@@ -54,10 +56,10 @@ go too deep or run too long. Whoever sends the next message honors the order.`,
 		agentsCommand(),
 		notesCommand(),
 		limitsCommand(),
-		topicsCommand(),
-		lagCommand(),
-		doctorCommand(),
-		configCommand(),
+		operate.TopicsCommand(),
+		operate.LagCommand(),
+		operate.DoctorCommand(),
+		operate.ConfigCommand(),
 		eventsCommand(),
 		rulesCommand(),
 		versionCommand(),

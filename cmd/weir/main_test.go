@@ -12,6 +12,7 @@ import (
 
 	"weir/analyzer/limitfile"
 	"weir/cmd/internal/cli"
+	"weir/cmd/internal/operate"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata/*.txt; commit only what you can explain")
@@ -195,7 +196,7 @@ func TestLists(t *testing.T) {
 			}
 		}
 	}
-	f(0, append(formatNames(), "SOURCE", "always"), "events", "describe")
+	f(0, append(operate.FormatNames(), "SOURCE", "always"), "events", "describe")
 	f(2, []string{"did you mean: weir events describe otlp"}, "events", "describe", "otpl")
 	f(0, ruleNames(), "rules", "ls")
 	f(0, []string{`{"name":"self_call"`}, "rules", "ls", "-o", "json")

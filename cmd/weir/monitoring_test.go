@@ -30,6 +30,8 @@ import (
 
 	"weir/cmd/internal/app"
 	"weir/cmd/internal/cli"
+	"weir/cmd/internal/demo"
+	"weir/cmd/internal/operate"
 	"weir/events"
 	"weir/sink/guard"
 	"weir/sink/prom/guardprom"
@@ -110,7 +112,7 @@ func lowOnDisk(t *testing.T) string {
 			t.Fatal(err)
 		}
 		stop := func() {
-			ctx, cancel := context.WithTimeout(context.Background(), graceful)
+			ctx, cancel := context.WithTimeout(context.Background(), operate.Graceful)
 			defer cancel()
 			if err := a.Stop(ctx); err != nil {
 				t.Error(err)
@@ -149,13 +151,13 @@ type load struct {
 
 func startLoad(t *testing.T, address string) *load {
 	t.Helper()
-	runs, err := demoRuns()
+	runs, err := demo.Runs()
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &load{url: address, cancel: cancel, ended: make(chan error, 1)}
-	feed := newFeed(&cli.Env{Out: io.Discard, Err: io.Discard, Now: time.Now}, address, runs)
+	feed := demo.NewFeed(&cli.Env{Out: io.Discard, Err: io.Discard, Now: time.Now}, address, runs)
 	go func() {
 		pace := time.NewTicker(2 * time.Millisecond)
 		defer pace.Stop()
@@ -166,7 +168,7 @@ func startLoad(t *testing.T, address string) *load {
 				return
 			case <-pace.C:
 			}
-			err := feed.send(ctx)
+			err := feed.Send(ctx)
 			if err == nil && n%100 == 0 {
 				err = l.extra(ctx, n)
 			}

@@ -9,6 +9,7 @@ import (
 	"weir/analyzer"
 	"weir/cmd/internal/api"
 	"weir/cmd/internal/cli"
+	"weir/cmd/internal/client"
 	"weir/cmd/internal/pump"
 )
 
@@ -34,7 +35,7 @@ it leaves when it frees a stuck agent. All notes are in the log.`,
 						return err
 					}
 					defer done()
-					list, err := k.notes(ctx, pump.NoteQuery{Agent: *agent, Tags: *tags, Limit: *limit})
+					list, err := k.Notes(ctx, pump.NoteQuery{Agent: *agent, Tags: *tags, Limit: *limit})
 					if err != nil {
 						return err
 					}
@@ -49,7 +50,7 @@ help for the agent, as weir agents rescue does, and with the same exit codes; an
 may ask for itself so.`,
 			Examples: []string{`weir notes add "waits for a key that nobody has" --agent planner-3 --tag stuck --tag help`},
 			Setup: func(fs *pflag.FlagSet) cli.Run {
-				h := &hand{newServerFlags(fs), nil, fs.String("by", "", "say `WHO` you are; by default the name that you are logged in with")}
+				h := &hand{client.NewServerFlags(fs), nil, fs.String("by", "", "say `WHO` you are; by default the name that you are logged in with")}
 				tags := cli.NewList(fs, "tag", "give it this `TAG`; may be given many times")
 				agent := fs.String("agent", "", "it is about this `AGENT`; without it about who leaves it")
 				return func(ctx context.Context, env *cli.Env, args []string) error {

@@ -25,7 +25,7 @@ func TestFlowsOfPartitions(t *testing.T) {
 		flows, _ := r.Pumps()
 		ps.ofFlows = append(ps.ofFlows, flows)
 	}
-	list, err := ps.flows(t.Context(), pump.FlowQuery{Limit: 4})
+	list, err := ps.Flows(t.Context(), pump.FlowQuery{Limit: 4})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,8 +7,10 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"strings"
 	"weir/cmd/internal/api"
 	"weir/cmd/internal/cli"
+	"weir/events"
 )
 
 // releaseHold is for how long rules leave a flow alone that a person has released: long
@@ -65,6 +67,76 @@ func (h *hand) release(ctx context.Context, env *cli.Env, flow string, o api.Ope
 			env.Notice("this weir knows nothing of %s: weir flows ls lists what it knows", a.Flow)
 		} else if len(a.Verdicts) == 0 {
 			env.Notice("nothing stood against it that weir has told of in time; weir flows show %s tells how it stands", a.Flow)
+		}
+		env.Notice("event %s by %s", a.ID, a.By)
+		return nil
+	})
+}
+
+func grantCommand() cli.Command {
+	return cli.Command{
+		Name: "grant", Args: "FLOW", Short: "let a flow use more than its limits, for a while",
+		Long: `Gives one flow so much more than the limits in force allow, or than it has used where
+that is more. What stood against it for these limits is taken back at once. The extra ends
+when it is used up or its time is over, and what is granted again adds up. Who grants it
+and why stand in the log. Calls are those of tools and between agents; each limit that
+counts what is granted has the extra for itself, those of the tree that the flow belongs
+to as well, for all its flows. Patterns are no budget: a flow that goes
+round in circles is released by weir flows release. It takes the admin token of the
+running weir.`,
+		Examples: []string{
+			`weir flows grant order-77 --calls 20 --until 1h --reason "nearly done"`,
+			`weir flows grant order-77 --tokens 200000 --cost 2.50 --until 2026-12-01T00:00:00Z --reason "large order"`,
+		},
+		Setup: func(fs *pflag.FlagSet) cli.Run {
+			h := newHand(fs)
+			calls := fs.Int64("calls", 0, "so `MANY` calls more")
+			tokens := fs.Int64("tokens", 0, "so `MANY` tokens more")
+			cost := fs.Float64("cost", 0, "so many `DOLLARS` more")
+			long := fs.Duration("duration", 0, "it may last this `DURATION` longer")
+			until := fs.String("until", "1h", "the extra ends at this `TIME`, such as 2026-12-01T00:00:00Z, or after so long")
+			return func(ctx context.Context, env *cli.Env, args []string) error {
+				if err := cli.Want(args, 1, 1, "the id of a FLOW"); err != nil {
+					return err
+				}
+				o := api.GrantOrder{Calls: *calls, Tokens: *tokens, CostUSD: *cost, Reason: *h.reason}
+				if o.Calls <= 0 && o.Tokens <= 0 && o.CostUSD <= 0 && *long <= 0 {
+					return cli.Usage("nothing is granted").Advise("give --calls, --tokens, --cost or --duration, each above 0")
+				}
+				var err error
+				if o.DurationS, err = seconds("duration", *long); err != nil {
+					return err
+				}
+				if d, wrong := time.ParseDuration(*until); wrong == nil {
+					o.ForS, err = seconds("until", d)
+				} else if _, ok := events.ParseStamp(*until); ok {
+					o.Expires = *until
+				} else {
+					err = cli.Usage("--until %s: want a time such as 2026-12-01T00:00:00Z, or how long, such as 1h", *until)
+				}
+				if err != nil {
+					return err
+				}
+				if o.By, err = h.signed(env); err != nil {
+					return err
+				}
+				return h.grant(ctx, env, args[0], &o)
+			}
+		},
+	}
+}
+
+func (h *hand) grant(ctx context.Context, env *cli.Env, flow string, o *api.GrantOrder) error {
+	var a api.GrantAnswer
+	if err := h.give(ctx, env, flowPath(flow, "grant"), o, &a); err != nil {
+		return err
+	}
+	return env.Value(a, func() error {
+		if _, err := fmt.Fprintf(env.Out, "%s has more of %s until %s\n", a.Flow, strings.Join(a.Rules, ", "), a.Until); err != nil {
+			return err
+		}
+		if a.New {
+			env.Notice("this weir has not heard of %s before: it holds for when it comes", a.Flow)
 		}
 		env.Notice("event %s by %s", a.ID, a.By)
 		return nil

@@ -16,6 +16,7 @@ import (
 	"weir/analyzer/coverage"
 	"weir/cmd/internal/cli"
 	"weir/cmd/internal/logs"
+	"weir/cmd/internal/operate"
 	"weir/cmd/internal/pump"
 	"weir/events"
 	"weir/events/adapter"
@@ -56,7 +57,7 @@ those. Flows that began before --from are judged by what is left of them.`,
 			"weir replay --labels traces/*.labels.jsonl.gz -o json traces/*.events.jsonl.gz",
 		},
 		Setup: func(fs *pflag.FlagSet) cli.Run {
-			o := &replayFlags{limitFlags: newLimitFlags(fs), reading: newReading(fs), brokers: newBrokerFlags(fs), stretch: newOffsetRange(fs)}
+			o := &replayFlags{LimitFlags: operate.NewLimitFlags(fs), reading: newReading(fs), brokers: operate.NewBrokerFlags(fs), stretch: newOffsetRange(fs)}
 			fs.BoolVar(&o.summary, "summary", false, "print the summary only, not the verdicts")
 			o.labels = cli.NewList(fs, "labels", "compare with the labels in `FILE`; more may follow among the arguments")
 			o.caught = cli.NewList(fs, "caught", "with --labels: `FIELD[=VALUE]` says that a trace should be caught")
@@ -78,9 +79,9 @@ func newReading(fs *pflag.FlagSet) *reading {
 		names = append(names, f.Name)
 	}
 	format := cli.NewChoice(fs, "format", "", "read the files as this `FORMAT` instead of detecting it from their beginning; FORMAT@conversation,trace says what flows are called by", names...)
-	format.Other = isFormat
-	fs.Var(mapFlag{format: format}, "map", "read JSON objects of any kind by this mapping: `FIELD=PATH,...`, such as from=.sender.id; may be given many times")
-	fs.Var(mapFlag{format: format, isFile: true}, "map-file", "the same from a `FILE`, one FIELD=PATH per line")
+	format.Other = operate.IsFormat
+	fs.Var(operate.MapFlag{Format: format}, "map", "read JSON objects of any kind by this mapping: `FIELD=PATH,...`, such as from=.sender.id; may be given many times")
+	fs.Var(operate.MapFlag{Format: format, IsFile: true}, "map-file", "the same from a `FILE`, one FIELD=PATH per line")
 	return &reading{format: format}
 }
 
@@ -198,9 +199,9 @@ func closeAll(inputs []*logs.Input) {
 }
 
 type replayFlags struct {
-	*limitFlags
+	*operate.LimitFlags
 	*reading
-	brokers                *brokerFlags
+	brokers                *operate.BrokerFlags
 	stretch                *offsetRange
 	summary                bool
 	labels, caught, honest *cli.List
@@ -215,7 +216,7 @@ func (o *replayFlags) run(ctx context.Context, env *cli.Env, args []string) erro
 	if err != nil {
 		return err
 	}
-	limits, err := o.limitFlags.limits()
+	limits, err := o.LimitFlags.Limits()
 	if err != nil {
 		return err
 	}
@@ -255,21 +256,21 @@ func (o *replayFlags) run(ctx context.Context, env *cli.Env, args []string) erro
 // environment or the configuration file names are passed over when there are files.
 func (o *replayFlags) fromTopic(env *cli.Env, args []string) (bool, error) {
 	switch {
-	case len(args) > 0 && (o.brokers.given() || o.stretch.given()):
+	case len(args) > 0 && (o.brokers.Given() || o.stretch.given()):
 		return false, cli.Usage("%s is given beside --brokers, --from or --until", args[0]).Advise("replay a FILE, or the topic of events with --brokers")
 	case len(args) > 0:
 		return false, nil
 	}
-	if _, err := settings().Load(o.brokers.flags, env.Getenv, "limits", "profile", "set"); err != nil {
+	if _, err := operate.Settings().Load(o.brokers.Flags, env.Getenv, "limits", "profile", "set"); err != nil {
 		return false, err
 	}
 	switch {
-	case o.stretch.given() && !o.brokers.given():
+	case o.stretch.given() && !o.brokers.Given():
 		return false, cli.Usage("--from and --until are for a topic").Advise("name its brokers with --brokers HOST:PORT")
-	case o.brokers.given() && o.reading.format.Value != "":
+	case o.brokers.Given() && o.reading.format.Value != "":
 		return false, cli.Usage("--format is for files").Advise("weir ingest turns other formats into events on the topic")
 	}
-	return o.brokers.given(), nil
+	return o.brokers.Given(), nil
 }
 
 func (o *replayFlags) readFiles(_ context.Context, env *cli.Env, r *replay, files []string) (time.Duration, error) {
@@ -291,13 +292,13 @@ func (o *replayFlags) readFiles(_ context.Context, env *cli.Env, r *replay, file
 }
 
 func (o *replayFlags) readTopic(ctx context.Context, env *cli.Env, r *replay, _ []string) (time.Duration, error) {
-	c, err := o.brokers.reach(ctx)
+	c, err := o.brokers.Reach(ctx)
 	if err != nil {
 		return 0, err
 	}
 	defer c.Close()
-	recorded := *o.limitFlags.file == "" && o.limitFlags.profile.Value == "" && len(*o.limitFlags.sets) == 0
-	return r.readTopics(ctx, env, c, o.brokers.topics, o.stretch, recorded)
+	recorded := *o.LimitFlags.File == "" && o.LimitFlags.Profile.Value == "" && len(*o.LimitFlags.Sets) == 0
+	return r.readTopics(ctx, env, c, o.brokers.Topics, o.stretch, recorded)
 }
 
 // sortOut tells label files from logs: the former may stand among the arguments when
@@ -423,7 +424,7 @@ func (r *replay) fold(ev *events.Event) error {
 	given := r.judge(ev, r.offset)
 	r.offset++
 	r.last = max(r.last, ev.Time)
-	if isCall(ev) && r.counts.Duplicates.Load()+r.counts.TooLate.Load() == repeats {
+	if ev.Refusable() && r.counts.Duplicates.Load()+r.counts.TooLate.Load() == repeats {
 		t.calls++
 	}
 	return r.heard(given)
@@ -472,11 +473,6 @@ func aboutAgentAlone(ev *events.Event) bool {
 		return true
 	}
 	return false
-}
-
-// isCall reports whether an agent calls an agent or a tool: what an order can refuse.
-func isCall(ev *events.Event) bool {
-	return (ev.Kind == events.AgentCall || ev.Kind == events.ToolCall) && ev.By() != events.OriginUser
 }
 
 func (r *replay) flow(key string) *tally {

@@ -11,6 +11,7 @@ import (
 	"weir/analyzer"
 	"weir/analyzer/spelling"
 	"weir/cmd/internal/cli"
+	"weir/cmd/internal/operate"
 	"weir/events"
 )
 
@@ -118,12 +119,12 @@ means never. PER says what a rule counts over: one flow, or all flows of an agen
 project. The limits are those of the profile balanced unless flags say otherwise.`,
 			Examples: []string{"weir rules ls", "weir rules ls --profile gateway"},
 			Setup: func(fs *pflag.FlagSet) cli.Run {
-				limitFlags := newLimitFlags(fs)
+				limitFlags := operate.NewLimitFlags(fs)
 				return func(_ context.Context, env *cli.Env, args []string) error {
 					if err := cli.Want(args, 0, 0, ""); err != nil {
 						return err
 					}
-					l, err := limitFlags.limits()
+					l, err := limitFlags.Limits()
 					if err != nil {
 						return err
 					}
@@ -135,12 +136,12 @@ project. The limits are those of the profile balanced unless flags say otherwise
 			Name: "show", Args: "RULE", Short: "describe one rule", Words: ruleNames,
 			Examples: []string{"weir rules show stale_delegation"},
 			Setup: func(fs *pflag.FlagSet) cli.Run {
-				limitFlags := newLimitFlags(fs)
+				limitFlags := operate.NewLimitFlags(fs)
 				return func(_ context.Context, env *cli.Env, args []string) error {
 					if err := cli.Want(args, 1, 1, "the name of a RULE"); err != nil {
 						return err
 					}
-					l, err := limitFlags.limits()
+					l, err := limitFlags.Limits()
 					if err != nil {
 						return err
 					}

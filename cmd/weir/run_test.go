@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"weir/cmd/internal/cli"
+	"weir/cmd/internal/client"
 	"weir/events"
 )
 
@@ -126,8 +127,8 @@ func (r *running) stopped() events.Verdict {
 	r.t.Helper()
 	enough := errors.New("enough")
 	var found events.Verdict
-	c := &client{base: r.url, http: http.DefaultClient}
-	err := c.verdicts(r.t.Context(), "", 1000, func(v *events.Verdict) error {
+	c := &client.Client{Base: r.url, HTTP: http.DefaultClient}
+	err := c.Verdicts(r.t.Context(), "", 1000, func(v *events.Verdict) error {
 		if v.Stops() {
 			found = *v
 			return enough

@@ -15,6 +15,7 @@ import (
 
 	"weir/cmd/internal/api"
 	"weir/cmd/internal/cli"
+	"weir/cmd/internal/client"
 	"weir/events"
 )
 
@@ -63,12 +64,12 @@ is not stopped. The exit code is 1 when flows may have been missed.`,
 
 // hand is the flags of the commands by which a person gives orders.
 type hand struct {
-	*serverFlags
+	*client.ServerFlags
 	reason, by *string
 }
 
 func newHand(fs *pflag.FlagSet) *hand {
-	return &hand{newServerFlags(fs), fs.String("reason", "", "`REASON`, recorded in the log"), fs.String("by", "", "say `WHO` you are; by default the name that you are logged in with")}
+	return &hand{client.NewServerFlags(fs), fs.String("reason", "", "`REASON`, recorded in the log"), fs.String("by", "", "say `WHO` you are; by default the name that you are logged in with")}
 }
 
 // signed returns who gives an order, and complains when it does not say why.
@@ -115,17 +116,17 @@ func (h *hand) give(ctx context.Context, env *cli.Env, path string, asked, said 
 // inform sends something for the log and decodes what is said of it. It may be that only
 // who has the admin token may.
 func (h *hand) inform(ctx context.Context, env *cli.Env, path string, admin bool, asked, said any) error {
-	c, err := h.client(env)
+	c, err := h.Client(env)
 	if err != nil {
 		return err
 	}
-	err = c.ask(ctx, path, asked, said)
-	if e, ok := errors.AsType[*statusError](err); ok && e.status == http.StatusUnauthorized {
+	err = c.Ask(ctx, path, asked, said)
+	if e, ok := errors.AsType[*client.StatusError](err); ok && e.Status == http.StatusUnauthorized {
 		f := cli.Failure("this weir wants a token")
 		if admin {
 			f = cli.Failure("only who has the admin token may do this")
 		}
-		return f.Advise("give the file with it: --token-file FILE, or %s", tokenVariable)
+		return f.Advise("give the file with it: --token-file FILE, or %s", client.TokenVariable)
 	}
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"weir/cmd/internal/cli"
+	"weir/cmd/internal/operate"
 )
 
 func TestTellSystemd(t *testing.T) {
@@ -23,7 +24,7 @@ func TestTellSystemd(t *testing.T) {
 			return ""
 		}}
 	}
-	if err := tellSystemd(under(socket), systemdReady); err != nil {
+	if err := operate.TellSystemd(under(socket), operate.SystemdReady); err != nil {
 		t.Fatal(err)
 	}
 	got := make([]byte, 100)
@@ -31,10 +32,10 @@ func TestTellSystemd(t *testing.T) {
 	if err != nil || string(got[:n]) != "READY=1" {
 		t.Errorf("systemd was told %q (%v)", got[:n], err)
 	}
-	if err := tellSystemd(under(""), systemdReady); err != nil {
+	if err := operate.TellSystemd(under(""), operate.SystemdReady); err != nil {
 		t.Errorf("without systemd: %v", err)
 	}
-	if err := tellSystemd(under(socket+".gone"), systemdReady); err == nil {
+	if err := operate.TellSystemd(under(socket+".gone"), operate.SystemdReady); err == nil {
 		t.Error("nobody listens, and there is no error")
 	}
 }

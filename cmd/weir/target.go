@@ -14,6 +14,8 @@ import (
 	"weir/analyzer/limitfile"
 	"weir/analyzer/spelling"
 	"weir/cmd/internal/cli"
+	"weir/cmd/internal/client"
+	"weir/cmd/internal/operate"
 	"weir/cmd/internal/pump"
 	"weir/events"
 	"weir/state"
@@ -22,37 +24,37 @@ import (
 // target is the flags that say where flows and agents are looked for: in a running weir, in the
 // state folder of one that does not run, or in logs.
 type target struct {
-	*serverFlags
-	*limitFlags
+	*client.ServerFlags
+	*operate.LimitFlags
 	*reading
 	state *string
 	logs  *cli.List
 }
 
 func newTarget(fs *pflag.FlagSet, withLogs bool) *target {
-	p := &target{serverFlags: newServerFlags(fs), logs: &cli.List{}}
+	p := &target{ServerFlags: client.NewServerFlags(fs), logs: &cli.List{}}
 	p.state = fs.String("state", "", "look into the state folder `DIR` of a weir that does not run")
 	if withLogs {
 		p.logs = cli.NewList(fs, "log", "replay this `FILE` first; may be given many times")
-		p.limitFlags, p.reading = newLimitFlags(fs), newReading(fs)
+		p.LimitFlags, p.reading = operate.NewLimitFlags(fs), newReading(fs)
 	}
 	return p
 }
 
 // known is what can be asked about flows and agents, wherever they are.
 type known interface {
-	flows(ctx context.Context, q pump.FlowQuery) (pump.FlowList, error)
-	view(ctx context.Context, flow string) (analyzer.View, bool, error)
+	Flows(ctx context.Context, q pump.FlowQuery) (pump.FlowList, error)
+	View(ctx context.Context, flow string) (analyzer.View, bool, error)
 
-	agents(ctx context.Context, q pump.AgentQuery) (pump.AgentList, error)
-	agent(ctx context.Context, kind events.ScopeKind, id string) (analyzer.AgentView, bool, error)
-	notes(ctx context.Context, q pump.NoteQuery) (pump.NoteList, error)
+	Agents(ctx context.Context, q pump.AgentQuery) (pump.AgentList, error)
+	Agent(ctx context.Context, kind events.ScopeKind, id string) (analyzer.AgentView, bool, error)
+	Notes(ctx context.Context, q pump.NoteQuery) (pump.NoteList, error)
 }
 
 // open opens the target. The caller calls close at the end.
 func (p *target) open(ctx context.Context, env *cli.Env) (k known, close func(), err error) {
 	switch {
-	case p.given() && (*p.state != "" || len(*p.logs) > 0), *p.state != "" && len(*p.logs) > 0:
+	case p.Given() && (*p.state != "" || len(*p.logs) > 0), *p.state != "" && len(*p.logs) > 0:
 		return nil, nil, cli.Usage("more than one place is named").Advise("give one of --server, --state and --log")
 	case *p.state != "":
 		return openState(ctx, env, *p.state)
@@ -63,13 +65,13 @@ func (p *target) open(ctx context.Context, env *cli.Env) (k known, close func(),
 		}
 		return &pumps{[]*pump.Pump{r.pump}, []*pump.Pump{r.agentPump}}, func() {}, nil
 	}
-	c, err := p.client(env)
+	c, err := p.Client(env)
 	return c, func() {}, err
 }
 
 // replay folds the logs.
 func (p *target) replay(ctx context.Context, env *cli.Env) (*replay, error) {
-	limits, err := p.limitFlags.limits()
+	limits, err := p.LimitFlags.Limits()
 	if err != nil {
 		return nil, err
 	}
@@ -90,11 +92,11 @@ func (p *target) replay(ctx context.Context, env *cli.Env) (*replay, error) {
 // pumps are what is known in this process of flows and of agents, one for each partition.
 type pumps struct{ ofFlows, ofAgents []*pump.Pump }
 
-func (ps *pumps) flows(_ context.Context, q pump.FlowQuery) (pump.FlowList, error) {
+func (ps *pumps) Flows(_ context.Context, q pump.FlowQuery) (pump.FlowList, error) {
 	return pump.FlowsOf(ps.ofFlows, q)
 }
 
-func (ps *pumps) view(_ context.Context, flow string) (v analyzer.View, ok bool, err error) {
+func (ps *pumps) View(_ context.Context, flow string) (v analyzer.View, ok bool, err error) {
 	for _, p := range ps.ofFlows {
 		if v, ok, err = p.View(flow); ok || err != nil {
 			break
@@ -103,11 +105,11 @@ func (ps *pumps) view(_ context.Context, flow string) (v analyzer.View, ok bool,
 	return v, ok, err
 }
 
-func (ps *pumps) agents(_ context.Context, q pump.AgentQuery) (pump.AgentList, error) {
+func (ps *pumps) Agents(_ context.Context, q pump.AgentQuery) (pump.AgentList, error) {
 	return pump.AgentsOf(ps.ofAgents, q)
 }
 
-func (ps *pumps) agent(_ context.Context, kind events.ScopeKind, id string) (v analyzer.AgentView, ok bool, err error) {
+func (ps *pumps) Agent(_ context.Context, kind events.ScopeKind, id string) (v analyzer.AgentView, ok bool, err error) {
 	for _, p := range ps.ofAgents {
 		if v, ok, err = p.AgentView(pump.AgentKeyOf(kind, id)); ok || err != nil {
 			break
@@ -116,7 +118,7 @@ func (ps *pumps) agent(_ context.Context, kind events.ScopeKind, id string) (v a
 	return v, ok, err
 }
 
-func (ps *pumps) notes(_ context.Context, q pump.NoteQuery) (pump.NoteList, error) {
+func (ps *pumps) Notes(_ context.Context, q pump.NoteQuery) (pump.NoteList, error) {
 	return pump.NotesOf(ps.ofAgents, q)
 }
 
@@ -192,11 +194,11 @@ func (nowhere) Since(_ context.Context, from int64, _ func(string, int64)) (int6
 
 // find returns the flow of that name, or the only one whose name begins so.
 func find(ctx context.Context, k known, name string) (analyzer.View, error) {
-	v, ok, err := k.view(ctx, name)
+	v, ok, err := k.View(ctx, name)
 	if ok || err != nil {
 		return v, err
 	}
-	list, err := k.flows(ctx, pump.FlowQuery{Limit: 1000})
+	list, err := k.Flows(ctx, pump.FlowQuery{Limit: 1000})
 	if err != nil {
 		return v, err
 	}
@@ -208,7 +210,7 @@ func find(ctx context.Context, k known, name string) (analyzer.View, error) {
 		}
 	}
 	if len(begin) == 1 {
-		if v, ok, err = k.view(ctx, begin[0]); ok || err != nil {
+		if v, ok, err = k.View(ctx, begin[0]); ok || err != nil {
 			return v, err
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"weir/analyzer/scenario"
 	"weir/cmd/internal/backtest"
 	"weir/cmd/internal/cli"
+	"weir/cmd/internal/operate"
 	"weir/events/adapter"
 	"weir/events/adapter/registry"
 )
@@ -50,7 +51,7 @@ Settings stand above the events: "profile gateway", "rule max_turns: {stop: 3}".
 		Examples: []string{"weir test my.flow", "weir test --update my.flow", "weir test --marks review.jsonl logs/"},
 		Setup: func(fs *pflag.FlagSet) cli.Run {
 			update := fs.Bool("update", false, "write what was said into the files")
-			s := &source{limitFlags: newLimitFlags(fs), reading: newReading(fs), marks: fs.String("marks", "", "hold recorded logs to what people said of their flows in this `FILE` (see weir review)")}
+			s := &source{LimitFlags: operate.NewLimitFlags(fs), reading: newReading(fs), marks: fs.String("marks", "", "hold recorded logs to what people said of their flows in this `FILE` (see weir review)")}
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				if err := cli.Want(args, 1, -1, "a FILE"); err != nil {
 					return err
@@ -58,14 +59,14 @@ Settings stand above the events: "profile gateway", "rule max_turns: {stop: 3}".
 				if *s.marks != "" {
 					return s.testMarks(ctx, env, args)
 				}
-				return testFiles(env, args, *update, s.limitFlags)
+				return testFiles(env, args, *update, s.LimitFlags)
 			}
 		},
 	}
 }
 
-func testFiles(env *cli.Env, files []string, update bool, limitFlags *limitFlags) error {
-	base, err := limitFlags.limits()
+func testFiles(env *cli.Env, files []string, update bool, limitFlags *operate.LimitFlags) error {
+	base, err := limitFlags.Limits()
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"weir/cmd/internal/cli"
 	"weir/cmd/internal/group"
 	"weir/cmd/internal/logs"
+	"weir/cmd/internal/operate"
 	"weir/cmd/internal/pump"
 	"weir/events"
 	"weir/events/kafka"
@@ -100,7 +101,7 @@ type section struct{ first, from, to int64 }
 // sections finds out what is read of each partition. It is done before anything is
 // read, so that a topic that grows has an end.
 func (s *offsetRange) sections(ctx context.Context, c *kafka.Cluster, topic string, now time.Time) (list []section, records int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, lagBound)
+	ctx, cancel := context.WithTimeout(ctx, operate.LagBound)
 	defer cancel()
 	from, err := parsePoint(*s.from, now)
 	if err != nil {
@@ -130,53 +131,6 @@ func (s *offsetRange) sections(ctx context.Context, c *kafka.Cluster, topic stri
 		records += max(0, one.to-one.from)
 	}
 	return list, records, nil
-}
-
-// Bounds of waiting for records that should be there.
-const (
-	silentFetches = 20 // in a row without a record: what is left are marks of transactions
-	awayMost      = time.Minute
-)
-
-// eachRecord calls fn for the records of a partition from an offset to before another.
-// The record is good until fn returns. Records that are gone or cannot be read go to
-// lost, where that is not nil.
-func eachRecord(ctx context.Context, c *kafka.Cluster, topic string, partition int, from, to int64, fn func(*kafka.Record) error, lost func(error)) error {
-	r := kafka.NewReader(c, topic, partition, from, kafka.ReaderOptions{})
-	defer r.Close()
-	var records []kafka.Record
-	for silent := 0; r.Next() < to && silent < silentFetches; {
-		var err error
-		records, err = r.Fetch(ctx, records)
-		if next, ok := kafka.Behind(err); ok {
-			if lost != nil {
-				lost(err)
-			}
-			r.SkipTo(next)
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		for i := range records {
-			if records[i].Offset >= to {
-				return nil
-			}
-			if err := fn(&records[i]); err != nil {
-				return err
-			}
-		}
-		since, trouble := r.Trouble()
-		switch {
-		case len(records) > 0:
-			silent = 0
-		case trouble == nil:
-			silent++
-		case time.Since(since) > awayMost:
-			return trouble
-		}
-	}
-	return nil
 }
 
 // readTopics folds a part of the topic of events, and of the one of activity that came of
@@ -239,7 +193,7 @@ type topicReplay struct {
 
 // look finds out what there is to read.
 func (t *topicReplay) look(ctx context.Context, s *offsetRange) error {
-	return settled(ctx, func(ctx context.Context) (err error) {
+	return operate.Settled(ctx, func(ctx context.Context) (err error) {
 		t.list, t.records, err = s.sections(ctx, t.cluster, t.topic, t.env.Now())
 		return err
 	})
@@ -268,7 +222,7 @@ func (t *topicReplay) run(ctx context.Context) error {
 			return err
 		}
 		t.judge = t.pump.Fold
-		err = eachRecord(ctx, t.cluster, t.topic, n, part.from, part.to, func(rec *kafka.Record) error {
+		err = operate.EachRecord(ctx, t.cluster, t.topic, n, part.from, part.to, func(rec *kafka.Record) error {
 			if t.done++; t.done%tickEvery == 0 {
 				t.progress.At(t.counts.Events.Load(), float64(t.done)/float64(t.all))
 			}
@@ -350,7 +304,7 @@ func limitsBefore(ctx context.Context, c *kafka.Cluster, topic string, partition
 			break
 		}
 		from := max(s.first, to-step)
-		err := eachRecord(ctx, c, topic, partition, from, to, func(r *kafka.Record) error {
+		err := operate.EachRecord(ctx, c, topic, partition, from, to, func(r *kafka.Record) error {
 			if !bytes.Contains(r.Value, []byte(limitsSetKind)) || events.Decode(r.Value, &ev) != nil || ev.Kind != events.LimitsSet {
 				return nil
 			}

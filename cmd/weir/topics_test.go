@@ -7,13 +7,14 @@ import (
 	"github.com/spf13/pflag"
 
 	"weir/analyzer/limitfile"
+	"weir/cmd/internal/operate"
 	"weir/events/kafka"
 )
 
 // TestCompareTopics compares what is there with what weir needs, without a cluster.
 func TestCompareTopics(t *testing.T) {
-	flags := newTopicFlags(pflag.NewFlagSet("", pflag.ContinueOnError))
-	events := flags.needs(limitfile.Default(), 6, 4)[0]
+	flags := operate.NewTopicFlags(pflag.NewFlagSet("", pflag.ContinueOnError))
+	events := flags.Needs(limitfile.Default(), 6, 4)[0]
 	good := map[string]string{"cleanup.policy": "delete", "retention.ms": "604800000", "message.timestamp.type": "LogAppendTime", "compression.type": "uncompressed", "max.message.bytes": "1048588"}
 	f := func(want string, partitions int, setting, value string) {
 		t.Helper()
@@ -24,10 +25,10 @@ func TestCompareTopics(t *testing.T) {
 		if setting != "" {
 			config[setting] = value
 		}
-		p := new(topicPlan)
-		p.compare(events, kafka.TopicInfo{Name: events.name, Partitions: partitions, Config: config})
-		if len(p.gaps) != 1 || p.gaps[0].State+" "+p.gaps[0].Setting != want || strings.HasPrefix(want, topicDiffers) != (p.gaps[0].Fix != "") {
-			t.Errorf("%s=%s: %+v", setting, value, p.gaps)
+		p := new(operate.TopicPlan)
+		p.Compare(events, kafka.TopicInfo{Name: events.Name, Partitions: partitions, Config: config})
+		if len(p.Gaps) != 1 || p.Gaps[0].State+" "+p.Gaps[0].Setting != want || strings.HasPrefix(want, operate.TopicDiffers) != (p.Gaps[0].Fix != "") {
+			t.Errorf("%s=%s: %+v", setting, value, p.Gaps)
 		}
 	}
 	f("ok ", 6, "", "")
@@ -43,12 +44,12 @@ func TestCompareTopics(t *testing.T) {
 	f("differs compression.type", 6, "compression.type", "producer")
 
 	// Who may not see the settings is not told that they are wrong.
-	p := new(topicPlan)
-	if p.compare(events, kafka.TopicInfo{Name: events.name, Partitions: 6}); p.differs != 0 {
-		t.Errorf("%+v", p.gaps)
+	p := new(operate.TopicPlan)
+	if p.Compare(events, kafka.TopicInfo{Name: events.Name, Partitions: 6}); p.Differs != 0 {
+		t.Errorf("%+v", p.Gaps)
 	}
-	p.lacks(events, 3)
-	if len(p.missing) != 1 || p.missing[0].Partitions != 6 || p.missing[0].Replication != 3 || p.missing[0].Config["min.insync.replicas"] != "2" {
-		t.Errorf("%+v", p.missing)
+	p.Lacks(events, 3)
+	if len(p.Missing) != 1 || p.Missing[0].Partitions != 6 || p.Missing[0].Replication != 3 || p.Missing[0].Config["min.insync.replicas"] != "2" {
+		t.Errorf("%+v", p.Missing)
 	}
 }

@@ -135,7 +135,7 @@ func (t *Trial) note(ev *events.Event, f, before *Flow) {
 	}
 	warned, stopped := before.Warned, before.Stopped
 	s := Spent{Tokens: f.Tokens - before.Tokens, Reported: f.Cost - before.Cost}
-	if (ev.Kind == events.AgentCall || ev.Kind == events.ToolCall) && ev.By() != events.OriginUser {
+	if ev.Refusable() {
 		s.Calls = 1
 	}
 	if s.Reported == 0 && s.Tokens > 0 {

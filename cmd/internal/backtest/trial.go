@@ -132,7 +132,7 @@ func (t *Trial) Fold(ev *events.Event) {
 	t.offset++
 	if t.counts.Duplicates.Load()+t.counts.TooLate.Load() == repeats {
 		t.seen.Add(ev)
-		if (ev.Kind == events.AgentCall || ev.Kind == events.ToolCall) && ev.By() != events.OriginUser {
+		if ev.Refusable() {
 			f.Calls++
 		}
 		t.note(ev, f, &before)

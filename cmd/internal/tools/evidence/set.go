@@ -231,7 +231,7 @@ func (s *set) replay(l analyzer.Limits, file string) ([]*outcome, error) {
 		}
 		trial.Fold(&ev)
 		given := r.Fold(&ev, int64(i))
-		if (ev.Kind == events.AgentCall || ev.Kind == events.ToolCall) && ev.By() != events.OriginUser {
+		if ev.Refusable() {
 			o.calls++
 		}
 		for j := range given {

@@ -1,4 +1,4 @@
-package main
+package operate
 
 import (
 	"context"
@@ -17,13 +17,13 @@ import (
 	"weir/events/kafka"
 )
 
-// brokerFlags say how the brokers of a Kafka cluster are reached, and which topics and
+// BrokerFlags say how the brokers of a Kafka cluster are reached, and which topics and
 // which group of it are weir's.
-type brokerFlags struct {
-	flags     *pflag.FlagSet
-	addresses *cli.List
-	group     string
-	topics    group.Topics
+type BrokerFlags struct {
+	Flags     *pflag.FlagSet
+	Addresses *cli.List
+	Group     string
+	Topics    group.Topics
 
 	tls           bool
 	ca, cert, key string
@@ -32,17 +32,17 @@ type brokerFlags struct {
 	password      *config.Secret
 }
 
-// newBrokerFlags declares the flags, and that of the configuration file.
-func newBrokerFlags(fs *pflag.FlagSet) *brokerFlags {
-	b := &brokerFlags{flags: fs}
+// NewBrokerFlags declares the flags, and that of the configuration file.
+func NewBrokerFlags(fs *pflag.FlagSet) *BrokerFlags {
+	b := &BrokerFlags{Flags: fs}
 	config.AddFileFlag(fs)
-	b.addresses = cli.NewList(fs, "brokers", "the brokers of a Kafka cluster, `HOST:PORT,...`; one that answers suffices")
-	fs.StringVar(&b.group, "group", group.DefaultGroup, "the `NAME` that all weirs of one purpose share")
+	b.Addresses = cli.NewList(fs, "brokers", "the brokers of a Kafka cluster, `HOST:PORT,...`; one that answers suffices")
+	fs.StringVar(&b.Group, "group", group.DefaultGroup, "the `NAME` that all weirs of one purpose share")
 	names := group.DefaultTopics()
-	fs.StringVar(&b.topics.Events, "events-topic", names.Events, "the `TOPIC` that events are read from")
-	fs.StringVar(&b.topics.Verdicts, "verdicts-topic", names.Verdicts, "the `TOPIC` that verdicts are written to")
-	fs.StringVar(&b.topics.Activity, "activity-topic", names.Activity, "the `TOPIC` for what concerns agents across flows")
-	fs.StringVar(&b.topics.DeadLetters, "dead-letter-topic", names.DeadLetters, "the `TOPIC` for records that cannot be read")
+	fs.StringVar(&b.Topics.Events, "events-topic", names.Events, "the `TOPIC` that events are read from")
+	fs.StringVar(&b.Topics.Verdicts, "verdicts-topic", names.Verdicts, "the `TOPIC` that verdicts are written to")
+	fs.StringVar(&b.Topics.Activity, "activity-topic", names.Activity, "the `TOPIC` for what concerns agents across flows")
+	fs.StringVar(&b.Topics.DeadLetters, "dead-letter-topic", names.DeadLetters, "the `TOPIC` for records that cannot be read")
 	fs.BoolVar(&b.tls, "kafka-tls", false, "talk to the brokers by TLS")
 	fs.StringVar(&b.ca, "kafka-ca-file", "", "trust brokers by the certificates in this `FILE` instead of the system's")
 	fs.StringVar(&b.cert, "kafka-cert-file", "", "`FILE` with the certificate that brokers know weir by")
@@ -54,24 +54,24 @@ func newBrokerFlags(fs *pflag.FlagSet) *brokerFlags {
 	return b
 }
 
-// given reports whether brokers are named.
-func (b *brokerFlags) given() bool { return len(*b.addresses) > 0 }
+// Given reports whether brokers are named.
+func (b *BrokerFlags) Given() bool { return len(*b.Addresses) > 0 }
 
-// load takes what the command line leaves open out of the environment and the
+// Load takes what the command line leaves open out of the environment and the
 // configuration file, and wants that brokers are named then.
-func (b *brokerFlags) load(env *cli.Env, except ...string) error {
-	if _, err := settings().Load(b.flags, env.Getenv, except...); err != nil {
+func (b *BrokerFlags) Load(env *cli.Env, except ...string) error {
+	if _, err := Settings().Load(b.Flags, env.Getenv, except...); err != nil {
 		return err
 	}
-	if !b.given() {
+	if !b.Given() {
 		return cli.Usage("no brokers are named").Advise("name them with --brokers HOST:PORT or %s, or in the configuration file", config.Variable("brokers"))
 	}
 	return nil
 }
 
-// hosts returns the addresses of the brokers, with the usual port where none is said.
-func (b *brokerFlags) hosts() (list []string, err error) {
-	for _, some := range *b.addresses {
+// Hosts returns the addresses of the brokers, with the usual port where none is said.
+func (b *BrokerFlags) Hosts() (list []string, err error) {
+	for _, some := range *b.Addresses {
 		for one := range strings.SplitSeq(some, ",") {
 			one = strings.TrimSpace(one)
 			host, port, err := net.SplitHostPort(one)
@@ -87,10 +87,10 @@ func (b *brokerFlags) hosts() (list []string, err error) {
 	return list, nil
 }
 
-// cluster returns how the brokers are reached. It reads the files that are named and
+// Connect returns how the brokers are reached. It reads the files that are named and
 // connects to nobody.
-func (b *brokerFlags) cluster() (*kafka.Cluster, error) {
-	hosts, err := b.hosts()
+func (b *BrokerFlags) Connect() (*kafka.Cluster, error) {
+	hosts, err := b.Hosts()
 	if err != nil {
 		return nil, err
 	}
@@ -109,9 +109,9 @@ func (b *brokerFlags) cluster() (*kafka.Cluster, error) {
 // reachable is how long commands that somebody looks at try to reach the brokers.
 const reachable = 15 * time.Second
 
-// reach returns the cluster when one of its brokers has let weir in.
-func (b *brokerFlags) reach(ctx context.Context) (*kafka.Cluster, error) {
-	c, err := b.cluster()
+// Reach returns the cluster when one of its brokers has let weir in.
+func (b *BrokerFlags) Reach(ctx context.Context) (*kafka.Cluster, error) {
+	c, err := b.Connect()
 	if err != nil {
 		return nil, err
 	}
@@ -127,8 +127,8 @@ const (
 	settlePause = 100 * time.Millisecond
 )
 
-// settled calls ask until the answer is not one of brokers that have yet to settle.
-func settled(ctx context.Context, ask func(context.Context) error) error {
+// Settled calls ask until the answer is not one of brokers that have yet to settle.
+func Settled(ctx context.Context, ask func(context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, settleMost)
 	defer cancel()
 	for {
@@ -153,9 +153,9 @@ const (
 	awaitPause = time.Second
 )
 
-// await returns when check finds brokers that let weir in. What time does not heal,
+// Await returns when check finds brokers that let weir in. What time does not heal,
 // such as a wrong password, is an error at once.
-func await(ctx context.Context, log *slog.Logger, check func(context.Context) error) error {
+func Await(ctx context.Context, log *slog.Logger, check func(context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, awaitMost)
 	defer cancel()
 	begin, told := time.Now(), time.Time{}
@@ -177,4 +177,51 @@ func await(ctx context.Context, log *slog.Logger, check func(context.Context) er
 			return cli.Failure("after %s: %w", awaitMost, err)
 		}
 	}
+}
+
+// Bounds of waiting for records that should be there.
+const (
+	silentFetches = 20 // in a row without a record: what is left are marks of transactions
+	awayMost      = time.Minute
+)
+
+// EachRecord calls fn for the records of a partition from an offset to before another.
+// The record is good until fn returns. Records that are gone or cannot be read go to
+// lost, where that is not nil.
+func EachRecord(ctx context.Context, c *kafka.Cluster, topic string, partition int, from, to int64, fn func(*kafka.Record) error, lost func(error)) error {
+	r := kafka.NewReader(c, topic, partition, from, kafka.ReaderOptions{})
+	defer r.Close()
+	var records []kafka.Record
+	for silent := 0; r.Next() < to && silent < silentFetches; {
+		var err error
+		records, err = r.Fetch(ctx, records)
+		if next, ok := kafka.Behind(err); ok {
+			if lost != nil {
+				lost(err)
+			}
+			r.SkipTo(next)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		for i := range records {
+			if records[i].Offset >= to {
+				return nil
+			}
+			if err := fn(&records[i]); err != nil {
+				return err
+			}
+		}
+		since, trouble := r.Trouble()
+		switch {
+		case len(records) > 0:
+			silent = 0
+		case trouble == nil:
+			silent++
+		case time.Since(since) > awayMost:
+			return trouble
+		}
+	}
+	return nil
 }

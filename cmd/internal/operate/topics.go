@@ -1,4 +1,4 @@
-package main
+package operate
 
 import (
 	"cmp"
@@ -18,15 +18,16 @@ import (
 	"weir/events/kafka"
 )
 
-func topicsCommand() cli.Command {
-	command := func(c cli.Command, run func(context.Context, *cli.Env, *topicFlags) error) cli.Command {
+// TopicsCommand is weir topics, which makes the topics that weir needs and checks them.
+func TopicsCommand() cli.Command {
+	command := func(c cli.Command, run func(context.Context, *cli.Env, *TopicFlags) error) cli.Command {
 		c.Setup = func(fs *pflag.FlagSet) cli.Run {
-			t := newTopicFlags(fs)
+			t := NewTopicFlags(fs)
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				if err := cli.Want(args, 0, 0, ""); err != nil {
 					return err
 				}
-				if err := t.load(env); err != nil {
+				if err := t.Load(env); err != nil {
 					return err
 				}
 				return run(ctx, env, t)
@@ -61,15 +62,17 @@ many, and those of verdicts and dead letters twice as many.`,
 	}}
 }
 
-type topicFlags struct {
-	*brokerFlags
-	judging                 *limitFlags
+// TopicFlags say which topics there have to be, and what they have to hold.
+type TopicFlags struct {
+	*BrokerFlags
+	judging                 *LimitFlags
 	partitions, replication int
 	retention               time.Duration
 }
 
-func newTopicFlags(fs *pflag.FlagSet) *topicFlags {
-	t := &topicFlags{brokerFlags: newBrokerFlags(fs), judging: newLimitFlags(fs)}
+// NewTopicFlags declares the flags.
+func NewTopicFlags(fs *pflag.FlagSet) *TopicFlags {
+	t := &TopicFlags{BrokerFlags: NewBrokerFlags(fs), judging: NewLimitFlags(fs)}
 	fs.IntVar(&t.partitions, "partitions", 0, "so `MANY` partitions of events; else as many as there are, or "+strconv.Itoa(defaultPartitions))
 	fs.IntVar(&t.replication, "replication", 0, "so `MANY` copies of each partition; else what the brokers do by default")
 	fs.DurationVar(&t.retention, "retention", app.DefaultRetention, "keep records for this `DURATION`, and at least as long as the limits need")
@@ -81,7 +84,7 @@ const defaultPartitions = 12
 
 // topicNeeds is what weir wants of one topic.
 type topicNeeds struct {
-	name       string
+	Name       string
 	partitions int // at least
 	settings   []settingNeed
 }
@@ -106,27 +109,27 @@ type topicGap struct {
 const (
 	topicOK      = "ok"
 	topicMissing = "missing"
-	topicDiffers = "differs"
+	TopicDiffers = "differs"
 )
 
-// topicPlan is what has to be done about all topics.
-type topicPlan struct {
-	gaps    []topicGap
-	missing []kafka.NewTopic
-	differs int
+// TopicPlan is what has to be done about all topics.
+type TopicPlan struct {
+	Gaps    []topicGap
+	Missing []kafka.NewTopic
+	Differs int
 }
 
 // plan compares what is there with what weir needs.
-func (t *topicFlags) plan(ctx context.Context, c *kafka.Cluster) (*topicPlan, error) {
-	limits, err := t.judging.limits()
+func (t *TopicFlags) plan(ctx context.Context, c *kafka.Cluster) (*TopicPlan, error) {
+	limits, err := t.judging.Limits()
 	if err != nil {
 		return nil, err
 	}
-	p := new(topicPlan)
+	p := new(TopicPlan)
 	there := map[string]kafka.TopicInfo{}
-	for _, name := range []string{t.topics.Events, t.topics.Verdicts, t.topics.Activity, t.topics.DeadLetters} {
+	for _, name := range []string{t.Topics.Events, t.Topics.Verdicts, t.Topics.Activity, t.Topics.DeadLetters} {
 		var info kafka.TopicInfo
-		err := settled(ctx, func(ctx context.Context) (err error) {
+		err := Settled(ctx, func(ctx context.Context) (err error) {
 			info, err = c.Topic(ctx, name)
 			return err
 		})
@@ -137,26 +140,26 @@ func (t *topicFlags) plan(ctx context.Context, c *kafka.Cluster) (*topicPlan, er
 			there[name] = info
 		}
 	}
-	events := cmp.Or(there[t.topics.Events].Partitions, t.partitions, there[t.topics.Activity].Partitions, defaultPartitions)
-	activity := cmp.Or(there[t.topics.Activity].Partitions, events)
-	for _, n := range t.needs(limits, events, activity) {
-		info, ok := there[n.name]
+	events := cmp.Or(there[t.Topics.Events].Partitions, t.partitions, there[t.Topics.Activity].Partitions, defaultPartitions)
+	activity := cmp.Or(there[t.Topics.Activity].Partitions, events)
+	for _, n := range t.Needs(limits, events, activity) {
+		info, ok := there[n.Name]
 		if !ok {
-			p.lacks(n, t.replication)
+			p.Lacks(n, t.replication)
 			continue
 		}
-		p.compare(n, info)
+		p.Compare(n, info)
 	}
-	if is := there[t.topics.Events].Partitions; is != 0 && t.partitions != 0 && is != t.partitions {
-		p.differ(topicGap{Topic: t.topics.Events, Setting: "partitions", Is: strconv.Itoa(is), Want: strconv.Itoa(t.partitions),
+	if is := there[t.Topics.Events].Partitions; is != 0 && t.partitions != 0 && is != t.partitions {
+		p.differ(topicGap{Topic: t.Topics.Events, Setting: "partitions", Is: strconv.Itoa(is), Want: strconv.Itoa(t.partitions),
 			Fix: "flows would be in other partitions: create topics under new names, with --events-topic and the others"})
 	}
 	return p, nil
 }
 
-// needs returns what weir wants of each of its topics, by how many partitions those of
+// Needs returns what weir wants of each of its topics, by how many partitions those of
 // events and of activity have.
-func (t *topicFlags) needs(limits analyzer.Limits, events, activity int) []topicNeeds {
+func (t *TopicFlags) Needs(limits analyzer.Limits, events, activity int) []topicNeeds {
 	lookback := func(s pump.Stage) time.Duration { return group.Lookback(s, &limits) + skew }
 	both := max(lookback(pump.FlowStage), lookback(pump.AgentStage))
 	same := func(name, want string) settingNeed {
@@ -179,12 +182,12 @@ func (t *topicFlags) needs(limits analyzer.Limits, events, activity int) []topic
 	}
 	const usual = 1048588 // what brokers take when nobody says otherwise
 	return []topicNeeds{
-		{t.topics.Events, events, settings(lookback(pump.FlowStage), usual)},
+		{t.Topics.Events, events, settings(lookback(pump.FlowStage), usual)},
 		// Orders have to outlast what is folded again, and themselves.
-		{t.topics.Verdicts, events + activity, settings(max(both, limits.Order.TTL), usual)},
-		{t.topics.Activity, activity, settings(lookback(pump.AgentStage), usual)},
+		{t.Topics.Verdicts, events + activity, settings(max(both, limits.Order.TTL), usual)},
+		{t.Topics.Activity, activity, settings(lookback(pump.AgentStage), usual)},
 		// A dead letter is a whole record, and what is wrong with it.
-		{t.topics.DeadLetters, events + activity, settings(0, usual+64<<10)},
+		{t.Topics.DeadLetters, events + activity, settings(0, usual+64<<10)},
 	}
 }
 
@@ -192,8 +195,8 @@ func (t *topicFlags) needs(limits analyzer.Limits, events, activity int) []topic
 // that differ.
 const skew = 5 * time.Minute
 
-// lacks adds a topic that is missing.
-func (p *topicPlan) lacks(n topicNeeds, replication int) {
+// Lacks adds a topic that is missing.
+func (p *TopicPlan) Lacks(n topicNeeds, replication int) {
 	config := map[string]string{}
 	want := cli.Count(int64(n.partitions), "partition")
 	for _, s := range n.settings {
@@ -207,33 +210,33 @@ func (p *topicPlan) lacks(n topicNeeds, replication int) {
 	if replication > 0 {
 		want += ", " + cli.Count(int64(replication), "replica")
 	}
-	p.missing = append(p.missing, kafka.NewTopic{Name: n.name, Partitions: n.partitions, Replication: replication, Config: config})
-	p.gaps = append(p.gaps, topicGap{Topic: n.name, State: topicMissing, Want: want, Fix: "weir topics create"})
+	p.Missing = append(p.Missing, kafka.NewTopic{Name: n.Name, Partitions: n.partitions, Replication: replication, Config: config})
+	p.Gaps = append(p.Gaps, topicGap{Topic: n.Name, State: topicMissing, Want: want, Fix: "weir topics create"})
 }
 
-// compare adds what is not as it should be of a topic that is there.
-func (p *topicPlan) compare(n topicNeeds, is kafka.TopicInfo) {
-	before := p.differs
+// Compare adds what is not as it should be of a topic that is there.
+func (p *TopicPlan) Compare(n topicNeeds, is kafka.TopicInfo) {
+	before := p.Differs
 	if is.Partitions < n.partitions {
-		p.differ(topicGap{Topic: n.name, Setting: "partitions", Is: strconv.Itoa(is.Partitions), Want: strconv.Itoa(n.partitions),
-			Fix: fmt.Sprintf("kafka-topics.sh --alter --topic %s --partitions %d", n.name, n.partitions)})
+		p.differ(topicGap{Topic: n.Name, Setting: "partitions", Is: strconv.Itoa(is.Partitions), Want: strconv.Itoa(n.partitions),
+			Fix: fmt.Sprintf("kafka-topics.sh --alter --topic %s --partitions %d", n.Name, n.partitions)})
 	}
 	for _, s := range n.settings {
 		value, known := is.Config[s.name]
 		if known && !s.good(value) {
-			p.differ(topicGap{Topic: n.name, Setting: s.name, Is: value, Want: s.want,
-				Fix: fmt.Sprintf("kafka-configs.sh --alter --topic %s --add-config %s=%s", n.name, s.name, s.want)})
+			p.differ(topicGap{Topic: n.Name, Setting: s.name, Is: value, Want: s.want,
+				Fix: fmt.Sprintf("kafka-configs.sh --alter --topic %s --add-config %s=%s", n.Name, s.name, s.want)})
 		}
 	}
-	if p.differs == before {
-		p.gaps = append(p.gaps, topicGap{Topic: n.name, State: topicOK, Want: cli.Count(int64(is.Partitions), "partition")})
+	if p.Differs == before {
+		p.Gaps = append(p.Gaps, topicGap{Topic: n.Name, State: topicOK, Want: cli.Count(int64(is.Partitions), "partition")})
 	}
 }
 
-func (p *topicPlan) differ(g topicGap) {
-	p.differs++
-	g.State = topicDiffers
-	p.gaps = append(p.gaps, g)
+func (p *TopicPlan) differ(g topicGap) {
+	p.Differs++
+	g.State = TopicDiffers
+	p.Gaps = append(p.Gaps, g)
 }
 
 func newGapLines(env *cli.Env) *cli.Lines[topicGap] {
@@ -243,7 +246,7 @@ func newGapLines(env *cli.Env) *cli.Lines[topicGap] {
 		switch g.State {
 		case topicMissing:
 			state.Paint = cli.Bad
-		case topicDiffers:
+		case TopicDiffers:
 			state.Paint = cli.Caution
 			text = fmt.Sprintf("%s is %s, want %s: %s", g.Setting, g.Is, g.Want, g.Fix)
 		}
@@ -251,8 +254,8 @@ func newGapLines(env *cli.Env) *cli.Lines[topicGap] {
 	}, "TOPIC", "STATE", "WANT")
 }
 
-func planTopics(ctx context.Context, env *cli.Env, t *topicFlags) error {
-	c, err := t.reach(ctx)
+func planTopics(ctx context.Context, env *cli.Env, t *TopicFlags) error {
+	c, err := t.Reach(ctx)
 	if err != nil {
 		return err
 	}
@@ -264,19 +267,19 @@ func planTopics(ctx context.Context, env *cli.Env, t *topicFlags) error {
 	if err := p.print(env); err != nil {
 		return err
 	}
-	if len(p.missing) > 0 {
+	if len(p.Missing) > 0 {
 		env.Notice("weir topics create creates what is missing")
 	}
-	if len(p.missing)+p.differs > 0 {
+	if len(p.Missing)+p.Differs > 0 {
 		return cli.Exit(cli.CodeFinding)
 	}
 	return nil
 }
 
-func (p *topicPlan) print(env *cli.Env) error {
+func (p *TopicPlan) print(env *cli.Env) error {
 	lines := newGapLines(env)
-	for i := range p.gaps {
-		if err := lines.Print(&p.gaps[i]); err != nil {
+	for i := range p.Gaps {
+		if err := lines.Print(&p.Gaps[i]); err != nil {
 			return err
 		}
 	}
@@ -288,7 +291,7 @@ func (p *topicPlan) print(env *cli.Env) error {
 func awaitLeaders(ctx context.Context, c *kafka.Cluster, created []kafka.NewTopic) error {
 	for _, topic := range created {
 		for n := range topic.Partitions {
-			err := settled(ctx, func(ctx context.Context) error {
+			err := Settled(ctx, func(ctx context.Context) error {
 				_, _, err := c.Bounds(ctx, topic.Name, n)
 				return err
 			})
@@ -300,8 +303,8 @@ func awaitLeaders(ctx context.Context, c *kafka.Cluster, created []kafka.NewTopi
 	return nil
 }
 
-func createTopics(ctx context.Context, env *cli.Env, t *topicFlags) error {
-	c, err := t.reach(ctx)
+func createTopics(ctx context.Context, env *cli.Env, t *TopicFlags) error {
+	c, err := t.Reach(ctx)
 	if err != nil {
 		return err
 	}
@@ -310,12 +313,12 @@ func createTopics(ctx context.Context, env *cli.Env, t *topicFlags) error {
 	if err != nil {
 		return err
 	}
-	created, err := c.CreateTopics(ctx, p.missing...)
+	created, err := c.CreateTopics(ctx, p.Missing...)
 	for _, name := range created {
 		env.Notice("created %s", name)
 	}
 	if err == nil {
-		err = awaitLeaders(ctx, c, p.missing)
+		err = awaitLeaders(ctx, c, p.Missing)
 	}
 	if err != nil {
 		return err
@@ -323,7 +326,7 @@ func createTopics(ctx context.Context, env *cli.Env, t *topicFlags) error {
 	if p, err = t.plan(ctx, c); err != nil {
 		return err
 	}
-	if err := p.print(env); err != nil || len(p.missing)+p.differs == 0 {
+	if err := p.print(env); err != nil || len(p.Missing)+p.Differs == 0 {
 		return err
 	}
 	return cli.Exit(cli.CodeFinding)

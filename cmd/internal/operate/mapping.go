@@ -1,4 +1,4 @@
-package main
+package operate
 
 import (
 	"fmt"
@@ -12,48 +12,49 @@ import (
 	"weir/events/adapter/registry"
 )
 
-// isFormat takes what is no plain name of a format: otlp@conversation, which says what
+// IsFormat takes what is no plain name of a format: otlp@conversation, which says what
 // flows are called by, and mappings.
-func isFormat(s string) error {
+func IsFormat(s string) error {
 	_, err := registry.Lookup(s)
-	if near := spelling.Nearest(s, formatNames()); err != nil && near != "" {
-		return fmt.Errorf("want %s; did you mean %s", strings.Join(formatNames(), ", "), near)
+	if near := spelling.Nearest(s, FormatNames()); err != nil && near != "" {
+		return fmt.Errorf("want %s; did you mean %s", strings.Join(FormatNames(), ", "), near)
 	}
 	return err
 }
 
-// mapFlag is a flag that takes a part of a mapping, or the file with it. The format is
+// MapFlag is a flag that takes a part of a mapping, or the file with it. The format is
 // then the mapping.
-type mapFlag struct {
-	format *cli.Choice
-	isFile bool
+type MapFlag struct {
+	Format *cli.Choice
+	IsFile bool
 }
 
-func (f mapFlag) String() string { return "" }
+// String is the default that help prints: none.
+func (f MapFlag) String() string { return "" }
 
 // Type is what pflag asks for.
-func (f mapFlag) Type() string { return "mapping" }
+func (f MapFlag) Type() string { return "mapping" }
 
 // Set adds to the mapping.
-func (f mapFlag) Set(s string) error {
-	if f.isFile {
+func (f MapFlag) Set(s string) error {
+	if f.IsFile {
 		text, err := os.ReadFile(s)
 		if err != nil {
 			return err
 		}
 		s = string(text)
 	}
-	before, isMapping := strings.CutPrefix(f.format.Value, mapped.Prefix)
-	if !isMapping && f.format.Value != "" {
-		return fmt.Errorf("--format %s is given beside it", f.format.Value)
+	before, isMapping := strings.CutPrefix(f.Format.Value, mapped.Prefix)
+	if !isMapping && f.Format.Value != "" {
+		return fmt.Errorf("--format %s is given beside it", f.Format.Value)
 	}
-	f.format.Value = mapped.Prefix + strings.TrimPrefix(before+"\n"+s, "\n")
+	f.Format.Value = mapped.Prefix + strings.TrimPrefix(before+"\n"+s, "\n")
 	return nil
 }
 
-// followed reads [FORMAT=]FILE. A mapping ends at the last equals sign; one in a file is
+// Followed reads [FORMAT=]FILE. A mapping ends at the last equals sign; one in a file is
 // named as map@FILE=LOG.
-func followed(s string) (f intake.Follow, err error) {
+func Followed(s string) (f intake.Follow, err error) {
 	format, path, ok := strings.Cut(s, "=")
 	if strings.HasPrefix(s, mapped.Prefix) {
 		i := strings.LastIndex(s, "=")
@@ -76,4 +77,12 @@ func followed(s string) (f intake.Follow, err error) {
 		return f, cli.Usage("--follow %s: %w", s, err)
 	}
 	return intake.Follow{Path: s}, nil
+}
+
+// FormatNames are the names of the formats that weir reads.
+func FormatNames() (out []string) {
+	for _, f := range registry.Formats() {
+		out = append(out, f.Name)
+	}
+	return out
 }

@@ -1,4 +1,6 @@
-package main
+// Package demo is weir demo: recorded runs of agents, honest ones and runaways, played against limits
+// without anything to set up, or against a weir that it starts.
+package demo
 
 import (
 	"context"
@@ -19,14 +21,14 @@ import (
 	"weir/sink/guard"
 )
 
-// demoFiles are scenarios, and recordings as the frameworks wrote them.
+// Files are scenarios, and recordings as the frameworks wrote them.
 //
-//go:embed demo/scenarios.flow demo/*.gz
-var demoFiles embed.FS
+//go:embed recordings/scenarios.flow recordings/*.gz
+var Files embed.FS
 
-// recordings are the recorded runs of the demonstration.
-var recordings = [...]struct {
-	file, title string
+// Recordings are the recorded runs of the demonstration.
+var Recordings = [...]struct {
+	File, title string
 	honest      bool
 }{
 	{"agent_framework_handoff_pingpong", "Agent Framework: two agents hand over to each other", false},
@@ -39,7 +41,8 @@ var recordings = [...]struct {
 	{"google_adk_honest", "Google ADK: two turns, a transfer, a refund", true},
 }
 
-func demoCommand() cli.Command {
+// Command is weir demo.
+func Command() cli.Command {
 	return cli.Command{
 		Name: "demo", Short: "watch runaways being stopped, and honest work pass",
 		Long: `Plays runs of agents through a dispatcher that looks at weir's standing orders before
@@ -63,7 +66,7 @@ cuts them short.`,
 				if *agents {
 					return playPair(ctx, env, *live.pace)
 				}
-				runs, err := demoRuns()
+				runs, err := Runs()
 				if err != nil {
 					return err
 				}
@@ -76,8 +79,8 @@ cuts them short.`,
 	}
 }
 
-// demoRun is one run to play.
-type demoRun struct {
+// Run is one run to play.
+type Run struct {
 	title  string
 	name   string // of its flow in the live part
 	honest bool
@@ -85,9 +88,9 @@ type demoRun struct {
 	events []events.Event // they own their strings
 }
 
-// demoRuns reads what is embedded, the runaways first.
-func demoRuns() (runs []demoRun, err error) {
-	text, err := demoFiles.ReadFile("demo/scenarios.flow")
+// Runs reads what is embedded, the runaways first.
+func Runs() (runs []Run, err error) {
+	text, err := Files.ReadFile("recordings/scenarios.flow")
 	if err != nil {
 		return nil, err
 	}
@@ -95,8 +98,8 @@ func demoRuns() (runs []demoRun, err error) {
 	if err != nil {
 		return nil, err
 	}
-	var honest []demoRun
-	add := func(r demoRun) {
+	var honest []Run
+	add := func(r Run) {
 		if r.honest {
 			honest = append(honest, r)
 		} else {
@@ -107,14 +110,14 @@ func demoRuns() (runs []demoRun, err error) {
 		c := &cases[i]
 		title, isHonest := strings.CutPrefix(c.Title(), "honest: ")
 		limits := c.Limits(limitfile.Default())
-		add(demoRun{title, nameOf(title), isHonest, limits, c.Events()})
+		add(Run{title, nameOf(title), isHonest, limits, c.Events()})
 	}
-	for _, rec := range recordings {
-		evs, err := recorded(rec.file)
+	for _, rec := range Recordings {
+		evs, err := recorded(rec.File)
 		if err != nil {
-			return nil, fmt.Errorf("recording %s: %w", rec.file, err)
+			return nil, fmt.Errorf("recording %s: %w", rec.File, err)
 		}
-		add(demoRun{rec.title, nameOf(rec.file), rec.honest, limitfile.Default(), evs})
+		add(Run{rec.title, nameOf(rec.File), rec.honest, limitfile.Default(), evs})
 	}
 	return append(runs, honest...), nil
 }
@@ -126,7 +129,7 @@ func nameOf(title string) string {
 
 // recorded reads an embedded recording as replay would.
 func recorded(name string) (out []events.Event, err error) {
-	f, err := demoFiles.Open("demo/" + name + ".gz")
+	f, err := Files.Open("recordings/" + name + ".gz")
 	if err != nil {
 		return nil, err
 	}
@@ -154,8 +157,8 @@ func recorded(name string) (out []events.Event, err error) {
 	return out, err
 }
 
-// demoResult is what became of a run.
-type demoResult struct {
+// Result is what became of a run.
+type Result struct {
 	Run         string        `json:"run"`
 	Honest      bool          `json:"honest"`
 	Profile     string        `json:"profile"`
@@ -171,8 +174,8 @@ type demoResult struct {
 }
 
 // play sends a run through a dispatcher. The first refused call ends its flow.
-func (r *demoRun) play(ctx context.Context) (demoResult, error) {
-	res := demoResult{Run: r.title, Honest: r.honest, Profile: r.limits.Profile}
+func (r *Run) play(ctx context.Context) (Result, error) {
+	res := Result{Run: r.title, Honest: r.honest, Profile: r.limits.Profile}
 	fold, err := pump.NewReplay(ctx, pump.Options{Limits: r.limits})
 	if err != nil {
 		return res, err
@@ -181,7 +184,7 @@ func (r *demoRun) play(ctx context.Context) (demoResult, error) {
 	for i := range r.events {
 		ev := r.events[i]
 		ev.Ask = false // this dispatcher asks nothing, it knows the orders
-		counts := isCall(&ev)
+		counts := ev.Refusable()
 		if counts {
 			res.Calls++
 		}
@@ -229,8 +232,8 @@ func tokens(u *events.Usage) int64 {
 }
 
 // playDemo plays all runs and prints what became of them.
-func playDemo(ctx context.Context, env *cli.Env, runs []demoRun, last bool) error {
-	results := make([]demoResult, len(runs))
+func playDemo(ctx context.Context, env *cli.Env, runs []Run, last bool) error {
+	results := make([]Result, len(runs))
 	for i := range runs {
 		var err error
 		if results[i], err = runs[i].play(ctx); err != nil {
@@ -260,8 +263,8 @@ type demoPrinter struct {
 
 func (p *demoPrinter) line(format string, args ...any) { fmt.Fprintf(&p.text, format+"\n", args...) }
 
-func (p *demoPrinter) results(results []demoResult) {
-	var all demoResult
+func (p *demoPrinter) results(results []Result) {
+	var all Result
 	var runaways, stopped, honest, untouched int
 	for i := range results {
 		p.width = max(p.width, len(results[i].Run))
@@ -273,11 +276,15 @@ func (p *demoPrinter) results(results []demoResult) {
 		p.result(r)
 		if r.Honest {
 			honest++
-			untouched += one(r.StoppedAt == 0)
+			if r.StoppedAt == 0 {
+				untouched++
+			}
 			continue
 		}
 		runaways++
-		stopped += one(r.StoppedAt > 0)
+		if r.StoppedAt > 0 {
+			stopped++
+		}
 		all.Calls += r.Calls
 		all.SavedCalls += r.SavedCalls
 		all.SavedTokens += r.SavedTokens
@@ -291,7 +298,7 @@ func (p *demoPrinter) results(results []demoResult) {
 }
 
 // result writes what became of one run: a line, and below it why it was stopped.
-func (p *demoPrinter) result(r *demoResult) {
+func (p *demoPrinter) result(r *Result) {
 	if r.StoppedAt == 0 {
 		p.line("%s   %-*s  all %d calls", p.env.Painted("passed", cli.Good), p.width, r.Run, r.Calls)
 		return

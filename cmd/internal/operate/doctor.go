@@ -1,4 +1,4 @@
-package main
+package operate
 
 import (
 	"cmp"
@@ -21,13 +21,15 @@ import (
 
 	"weir/cmd/internal/app"
 	"weir/cmd/internal/cli"
+	"weir/cmd/internal/client"
 	"weir/cmd/internal/config"
 	"weir/cmd/internal/group"
 	"weir/cmd/internal/pump"
 	"weir/events/kafka"
 )
 
-func doctorCommand() cli.Command {
+// DoctorCommand is weir doctor, which checks what weir run needs before it runs.
+func DoctorCommand() cli.Command {
 	return cli.Command{
 		Name: "doctor", Short: "find out what keeps a weir from working, and how to mend it",
 		Long: `Looks at what weir run would look at if it were given the same flags in the same
@@ -42,7 +44,7 @@ A line for each check: ok, warn or fail, and how to mend it. The exit code is 3 
 check has failed.`,
 		Examples: []string{"weir doctor", "weir doctor --brokers kafka-1:9092 --state /var/lib/weir", "weir doctor --config weir.yaml -o json"},
 		Setup: func(fs *pflag.FlagSet) cli.Run {
-			d := &doctor{flags: fs, run: newRunFlags(fs)}
+			d := &doctor{flags: fs, run: NewRunFlags(fs)}
 			fs.BoolVar(&d.noProbe, "no-probe", false, "write nothing to the cluster")
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				if err := cli.Want(args, 0, 0, ""); err != nil {
@@ -58,7 +60,7 @@ check has failed.`,
 // doctor makes the checks and prints what they find.
 type doctor struct {
 	flags   *pflag.FlagSet
-	run     *runFlags
+	run     *RunFlags
 	noProbe bool
 
 	env    *cli.Env
@@ -123,7 +125,7 @@ func (d *doctor) examine(ctx context.Context) error {
 	d.state()
 	d.sources(ctx)
 	switch {
-	case d.run.brokers.given():
+	case d.run.brokers.Given():
 		d.cluster(ctx)
 	case understood:
 		d.ok("brokers", "none are named: weir keeps a journal of its own")
@@ -143,10 +145,10 @@ func adviceOf(err error, otherwise string) string {
 	return otherwise
 }
 
-// settings reports whether all settings could be read.
+// Settings reports whether all settings could be read.
 func (d *doctor) settings() bool {
 	const check = "settings"
-	list, err := settings().Load(d.flags, d.env.Getenv)
+	list, err := Settings().Load(d.flags, d.env.Getenv)
 	if err != nil {
 		d.fail(check, adviceOf(err, "weir config print shows each setting and where it comes from"), "%v", err)
 		return false
@@ -176,7 +178,7 @@ func (d *doctor) settings() bool {
 }
 
 func (d *doctor) limits() {
-	l, err := d.run.limitFlags.limits()
+	l, err := d.run.LimitFlags.Limits()
 	if err != nil {
 		d.fail("limits", adviceOf(err, "weir limits validate FILE lists all that is wrong"), "%v", err)
 		return
@@ -188,17 +190,17 @@ func (d *doctor) limits() {
 // tell. Where none runs there is nothing to say.
 func (d *doctor) sources(ctx context.Context) {
 	const check = "sources"
-	_, port, err := net.SplitHostPort(d.run.o.Listen)
+	_, port, err := net.SplitHostPort(d.run.O.Listen)
 	if err != nil || port == "0" {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkBound)
 	defer cancel()
-	c := &client{base: urlOf(d.run.o.Listen), http: &http.Client{}}
-	resp, err := c.do(ctx, http.MethodGet, "/readyz", nil, nil)
+	c := &client.Client{Base: client.URLOf(d.run.O.Listen), HTTP: &http.Client{}}
+	resp, err := c.Do(ctx, http.MethodGet, "/readyz", nil, nil)
 	body := []byte(nil)
-	if status, ok := errors.AsType[*statusError](err); ok {
-		body = status.body // not ready, which says as much of sources
+	if status, ok := errors.AsType[*client.StatusError](err); ok {
+		body = status.Body // not ready, which says as much of sources
 	} else if err != nil {
 		return
 	} else {
@@ -216,7 +218,7 @@ func (d *doctor) sources(ctx context.Context) {
 		d.warn(check, "weir events describe says of each format what to set so that it tells more", "%s: %s", source, ready.Blind[source])
 	}
 	if len(ready.Blind) == 0 {
-		d.ok(check, "no source of the weir at %s is known to lack what rules need", d.run.o.Listen)
+		d.ok(check, "no source of the weir at %s is known to lack what rules need", d.run.O.Listen)
 	}
 }
 
@@ -228,7 +230,7 @@ const (
 
 func (d *doctor) state() {
 	const check = "state"
-	dir := d.run.o.StateDir
+	dir := d.run.O.StateDir
 	if d.run.inMemory || dir == "" {
 		d.warn(check, "give it a folder with --state DIR", "kept in memory: nothing is left when weir ends")
 		return
@@ -274,15 +276,15 @@ func (d *doctor) state() {
 	}
 }
 
-// cluster makes the checks that need brokers, each within its bound.
+// Connect makes the checks that need brokers, each within its bound.
 func (d *doctor) cluster(ctx context.Context) {
-	c, err := d.run.brokers.reach(ctx)
+	c, err := d.run.brokers.Reach(ctx)
 	if err != nil {
 		d.fail("brokers", adviceOf(err, d.brokerFix(err)), "%v", err)
 		return
 	}
 	defer c.Close()
-	d.ok("brokers", "%s: reached, and weir is let in", d.run.brokers.addresses)
+	d.ok("brokers", "%s: reached, and weir is let in", d.run.brokers.Addresses)
 	for _, check := range []func(context.Context, *kafka.Cluster){d.topics, d.keys, d.probe, d.groups} {
 		limited, cancel := context.WithTimeout(ctx, checkBound)
 		check(limited, c)
@@ -303,13 +305,13 @@ func (d *doctor) brokerFix(err error) string {
 
 func (d *doctor) topics(ctx context.Context, c *kafka.Cluster) {
 	const check = "topics"
-	t := &topicFlags{brokerFlags: d.run.brokers, judging: d.run.limitFlags, retention: d.run.o.State.JournalTTL}
+	t := &TopicFlags{BrokerFlags: d.run.brokers, judging: d.run.LimitFlags, retention: d.run.O.State.JournalTTL}
 	p, err := t.plan(ctx, c)
 	if err != nil {
 		d.fail(check, "weir topics plan says more", "%v", err)
 		return
 	}
-	for _, g := range p.gaps {
+	for _, g := range p.Gaps {
 		switch {
 		case g.State == topicOK:
 			d.ok(check, "%s: %s, and settings as they should be", g.Topic, g.Want)
@@ -334,7 +336,7 @@ func (d *doctor) groups(ctx context.Context, c *kafka.Cluster) {
 
 func (d *doctor) group(ctx context.Context, c *kafka.Cluster, stage pump.Stage) {
 	check, b := "group", d.run.brokers
-	name := group.NameOf(b.group, stage)
+	name := group.NameOf(b.Group, stage)
 	g, err := lagOf(ctx, c, b, stage, d.env.Now)
 	if err != nil {
 		if !errors.Is(err, kafka.ErrNoTopic) { // which was said already
@@ -355,7 +357,7 @@ func (d *doctor) group(ctx context.Context, c *kafka.Cluster, stage pump.Stage) 
 	all, lag := len(g.partitions), cli.Count(g.records(), "record")
 	switch {
 	case g.state == "Dead" || g.state == "Empty":
-		d.warn(check, "start one: weir run --brokers "+b.addresses.String(), "no weir is in the group %s", name)
+		d.warn(check, "start one: weir run --brokers "+b.Addresses.String(), "no weir is in the group %s", name)
 	case unowned > 0:
 		d.warn(check, "ask again when the group has settled", "%s is %s: %d of %d partitions have no owner", name, strings.ToLower(g.state), unowned, all)
 	case oldest > behind.Seconds():

@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"context"
@@ -14,6 +14,8 @@ import (
 
 	"weir/cmd/internal/app"
 	"weir/cmd/internal/cli"
+	"weir/cmd/internal/client"
+	"weir/cmd/internal/operate"
 	"weir/events"
 	"weir/sink/guard"
 )
@@ -36,11 +38,11 @@ func playPair(ctx context.Context, env *cli.Env, pace time.Duration) (err error)
 		return err
 	}
 	defer func() {
-		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), graceful)
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), operate.Graceful)
 		defer cancel()
 		err = errors.Join(err, a.Stop(end))
 	}()
-	g, err := guard.New(guard.Options{URL: urlOf(a.Addr()), Source: "demo"})
+	g, err := guard.New(guard.Options{URL: client.URLOf(a.Addr()), Source: "demo"})
 	if err != nil {
 		return err
 	}
@@ -85,7 +87,7 @@ func hashOf(text string) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// send hands a message to an agent and returns what it wants to say next.
+// Send hands a message to an agent and returns what it wants to say next.
 func (p *pair) send(ctx context.Context, from, to, text string) (string, error) {
 	p.calls++
 	if _, err := fmt.Fprintf(p.env.Out, "call %-2d  %-7s -> %-7s  %s\n", p.calls, from, to, text); err != nil {
@@ -129,5 +131,5 @@ func startAgent(line string, pace time.Duration) (*http.Server, string, error) {
 		_, _ = io.WriteString(w, line)
 	})}
 	go func() { _ = s.Serve(l) }() // until it is closed
-	return s, urlOf(l.Addr().String()), nil
+	return s, client.URLOf(l.Addr().String()), nil
 }

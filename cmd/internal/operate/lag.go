@@ -1,4 +1,4 @@
-package main
+package operate
 
 import (
 	"context"
@@ -16,7 +16,8 @@ import (
 	"weir/events/kafka"
 )
 
-func lagCommand() cli.Command {
+// LagCommand is weir lag: how far a group is behind the topics that it folds.
+func LagCommand() cli.Command {
 	return cli.Command{
 		Name: "lag", Short: "say how far a group of weirs is behind, partition by partition",
 		Long: `Asks the brokers, not the weirs: what the group has told them that it has done, against
@@ -25,12 +26,12 @@ the end of the topic of events, and the same of the group behind it, whose name 
 done. OWNER is the address that a weir gave with --advertise, or else where it runs.`,
 		Examples: []string{"weir lag --brokers kafka-1:9092", "weir lag --brokers kafka-1:9092 --group canary -o json"},
 		Setup: func(fs *pflag.FlagSet) cli.Run {
-			b := newBrokerFlags(fs)
+			b := NewBrokerFlags(fs)
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				if err := cli.Want(args, 0, 0, ""); err != nil {
 					return err
 				}
-				if err := b.load(env); err != nil {
+				if err := b.Load(env); err != nil {
 					return err
 				}
 				return showLag(ctx, env, b)
@@ -51,16 +52,16 @@ type partitionLag struct {
 	Owner     string  `json:"owner,omitempty"`
 }
 
-// lagBound is how long asking for the lag may take in all.
-const lagBound = 30 * time.Second
+// LagBound is how long asking for the lag may take in all.
+const LagBound = 30 * time.Second
 
-func showLag(ctx context.Context, env *cli.Env, b *brokerFlags) error {
-	c, err := b.reach(ctx)
+func showLag(ctx context.Context, env *cli.Env, b *BrokerFlags) error {
+	c, err := b.Reach(ctx)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	ctx, cancel := context.WithTimeout(ctx, lagBound)
+	ctx, cancel := context.WithTimeout(ctx, LagBound)
 	defer cancel()
 	groups := make([]*groupLag, 0, len(stages))
 	for _, stage := range stages {
@@ -116,13 +117,13 @@ func (g *groupLag) records() (n int64) {
 }
 
 // lagOf asks how far each partition of the topic of a stage is, and how its group is.
-func lagOf(ctx context.Context, c *kafka.Cluster, b *brokerFlags, stage pump.Stage, now func() time.Time) (g *groupLag, err error) {
-	topic := b.topics.Events
+func lagOf(ctx context.Context, c *kafka.Cluster, b *BrokerFlags, stage pump.Stage, now func() time.Time) (g *groupLag, err error) {
+	topic := b.Topics.Events
 	if stage == pump.AgentStage {
-		topic = b.topics.Activity
+		topic = b.Topics.Activity
 	}
-	err = settled(ctx, func(ctx context.Context) (err error) {
-		g, err = askLag(ctx, c, group.NameOf(b.group, stage), topic, now)
+	err = Settled(ctx, func(ctx context.Context) (err error) {
+		g, err = askLag(ctx, c, group.NameOf(b.Group, stage), topic, now)
 		return err
 	})
 	return g, err

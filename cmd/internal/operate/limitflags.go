@@ -1,4 +1,4 @@
-package main
+package operate
 
 import (
 	"bytes"
@@ -15,26 +15,27 @@ import (
 	"weir/cmd/internal/cli"
 )
 
-// limitFlags is the flags that say by which limits to judge: a profile, a file, single
+// LimitFlags is the flags that say by which limits to judge: a profile, a file, single
 // values, each over the one before.
-type limitFlags struct {
-	profile *cli.Choice
-	file    *string
-	sets    *cli.List
+type LimitFlags struct {
+	Profile *cli.Choice
+	File    *string
+	Sets    *cli.List
 }
 
-func newLimitFlags(fs *pflag.FlagSet) *limitFlags {
-	return &limitFlags{
-		profile: cli.NewChoice(fs, "profile", "", "judge by the limits of this `PROFILE`: "+strings.Join(limitfile.Profiles(), ", "), limitfile.Profiles()...),
-		file:    fs.String("limits", "", "judge by this limits `FILE`"),
-		sets:    cli.NewList(fs, "set", "change one value: `KEY=VALUE`, such as rules.max_total_calls=50 or flow.idle=5m; may be given many times"),
+// NewLimitFlags declares the flags.
+func NewLimitFlags(fs *pflag.FlagSet) *LimitFlags {
+	return &LimitFlags{
+		Profile: cli.NewChoice(fs, "profile", "", "judge by the limits of this `PROFILE`: "+strings.Join(limitfile.Profiles(), ", "), limitfile.Profiles()...),
+		File:    fs.String("limits", "", "judge by this limits `FILE`"),
+		Sets:    cli.NewList(fs, "set", "change one value: `KEY=VALUE`, such as rules.max_total_calls=50 or flow.idle=5m; may be given many times"),
 	}
 }
 
-// limits returns what the flags say; the balanced profile when they say nothing.
-func (j *limitFlags) limits() (analyzer.Limits, error) {
+// Limits returns what the flags say; the balanced profile when they say nothing.
+func (j *LimitFlags) Limits() (analyzer.Limits, error) {
 	var data []byte
-	name := *j.file
+	name := *j.File
 	if name != "" {
 		var err error
 		if data, err = os.ReadFile(name); err != nil {
@@ -43,15 +44,15 @@ func (j *limitFlags) limits() (analyzer.Limits, error) {
 		// The file alone first, so that what is wrong with it is told with its lines.
 		l, err := limitfile.Parse(name, data)
 		if err != nil {
-			return analyzer.Limits{}, limitsFault(err)
+			return analyzer.Limits{}, LimitsFault(err)
 		}
-		if j.profile.Value == "" && len(*j.sets) == 0 {
+		if j.Profile.Value == "" && len(*j.Sets) == 0 {
 			return l, nil
 		}
 	}
-	sets := *j.sets
-	if j.profile.Value != "" {
-		sets = append([]string{"profile=" + j.profile.Value}, sets...)
+	sets := *j.Sets
+	if j.Profile.Value != "" {
+		sets = append([]string{"profile=" + j.Profile.Value}, sets...)
 	}
 	if len(sets) == 0 {
 		return limitfile.Default(), nil
@@ -67,8 +68,8 @@ func (j *limitFlags) limits() (analyzer.Limits, error) {
 	return l, nil
 }
 
-// limitsFault tells of a file that was refused.
-func limitsFault(err error) error {
+// LimitsFault tells of a file that was refused.
+func LimitsFault(err error) error {
 	return cli.Failure("%w", err).Advise("weir limits validate FILE lists all that is wrong; weir limits schema prints the schema")
 }
 

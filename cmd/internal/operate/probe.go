@@ -1,4 +1,4 @@
-package main
+package operate
 
 import (
 	"bytes"
@@ -26,7 +26,7 @@ const probeHeader = "weir-probe"
 
 // probe writes a record to the topic of verdicts, reads it back, and compares clocks.
 func (d *doctor) probe(ctx context.Context, c *kafka.Cluster) {
-	check, topic := "verdicts", d.run.brokers.topics.Verdicts
+	check, topic := "verdicts", d.run.brokers.Topics.Verdicts
 	if d.noProbe {
 		return
 	}
@@ -47,7 +47,7 @@ func (d *doctor) probe(ctx context.Context, c *kafka.Cluster) {
 	}
 	var appended time.Time
 	found := errors.New("found")
-	err = eachRecord(ctx, c, topic, 0, from, from+1, func(r *kafka.Record) error {
+	err = EachRecord(ctx, c, topic, 0, from, from+1, func(r *kafka.Record) error {
 		for _, h := range r.Headers {
 			if h.Key == probeHeader && bytes.Equal(h.Value, token) {
 				appended = r.Time.Time()

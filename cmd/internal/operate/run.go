@@ -1,10 +1,9 @@
-package main
+package operate
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"os"
 	"runtime/debug"
@@ -22,7 +21,8 @@ import (
 	"weir/sink/webhook"
 )
 
-func runCommand() cli.Command {
+// RunCommand is weir run, the server.
+func RunCommand() cli.Command {
 	return cli.Command{
 		Name: "run", Short: "take events in and give verdicts out, by HTTP, files and pipes",
 		Long: `Takes events by POST /v1/events (one JSON object, or one per line) and from files that
@@ -53,12 +53,12 @@ by a configuration file; weir config print says what is in force and why.`,
 			"curl -N http://127.0.0.1:8080/v1/verdicts",
 		},
 		Setup: func(fs *pflag.FlagSet) cli.Run {
-			r := newRunFlags(fs)
+			r := NewRunFlags(fs)
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				if err := cli.Want(args, 0, 0, ""); err != nil {
 					return err
 				}
-				if _, err := settings().Load(fs, env.Getenv); err != nil {
+				if _, err := Settings().Load(fs, env.Getenv); err != nil {
 					return err
 				}
 				o, err := r.options()
@@ -74,10 +74,11 @@ by a configuration file; weir config print says what is in force and why.`,
 // defaultState is where weir run keeps its state when nobody says otherwise.
 const defaultState = "weir-state"
 
-type runFlags struct {
-	limitFlags    *limitFlags
-	brokers       *brokerFlags
-	o             app.Options
+// RunFlags are the flags of weir run, which are its settings.
+type RunFlags struct {
+	LimitFlags    *LimitFlags
+	brokers       *BrokerFlags
+	O             app.Options
 	inMemory      bool
 	hosts, follow *cli.List
 	memoryMiB     int64
@@ -86,43 +87,44 @@ type runFlags struct {
 	lookback      time.Duration
 }
 
-func newRunFlags(fs *pflag.FlagSet) *runFlags {
-	r := &runFlags{limitFlags: newLimitFlags(fs), brokers: newBrokerFlags(fs)}
-	fs.StringVar(&r.o.Listen, "listen", app.DefaultListen, "serve HTTP on this `ADDRESS`")
+// NewRunFlags declares the flags.
+func NewRunFlags(fs *pflag.FlagSet) *RunFlags {
+	r := &RunFlags{LimitFlags: NewLimitFlags(fs), brokers: NewBrokerFlags(fs)}
+	fs.StringVar(&r.O.Listen, "listen", app.DefaultListen, "serve HTTP on this `ADDRESS`")
 	r.hosts = cli.NewList(fs, "host", "a `NAME` that clients call this machine by, beside localhost; may be given many times")
-	fs.StringVar(&r.o.StateDir, "state", defaultState, "keep journal and state in this `DIR`")
+	fs.StringVar(&r.O.StateDir, "state", defaultState, "keep journal and state in this `DIR`")
 	fs.BoolVar(&r.inMemory, "in-memory", false, "keep everything in memory: nothing is left when weir ends")
-	fs.StringVar(&r.o.AdminTokenFile, "admin-token-file", "", "`FILE` with the token for what changes something; without it nobody may; a second line holds another one while it is exchanged")
-	fs.StringVar(&r.o.IntakeTokenFile, "intake-token-file", "", "`FILE` with the token for everything else; without it only this machine may")
-	fs.StringVar(&r.o.AccessFile, "access-file", "", "`FILE` that names who may do what, with roles, flows, sources and rates; with it everybody needs a token or a certificate, also on this machine; read again when it changes")
-	fs.StringVar(&r.o.AuditFile, "audit-file", "", "tell orders of persons, refused ones too, in this `FILE`; by default audit.jsonl in the folder of --state")
-	fs.StringVar(&r.o.TLS.Certificate, "tls-cert-file", "", "speak TLS on every port: `FILE` with the certificate, read again when it changes")
-	fs.StringVar(&r.o.TLS.Key, "tls-key-file", "", "`FILE` with the key of that certificate")
-	fs.StringVar(&r.o.TLS.ClientAuthorities, "tls-client-ca-file", "", "let clients in by certificates of the authorities in this `FILE`; other members of --brokers are trusted by them, too")
-	fs.StringVar(&r.o.TrustUsers, "trust-users", gate.DefaultTrust, "believe these `SOURCES` that a user has spoken, which lifts a stop: some of "+gate.TrustWords()+"; from others that is a claim that lifts nothing; the admin token is always believed, and so is who may write to the topic of --brokers")
+	fs.StringVar(&r.O.AdminTokenFile, "admin-token-file", "", "`FILE` with the token for what changes something; without it nobody may; a second line holds another one while it is exchanged")
+	fs.StringVar(&r.O.IntakeTokenFile, "intake-token-file", "", "`FILE` with the token for everything else; without it only this machine may")
+	fs.StringVar(&r.O.AccessFile, "access-file", "", "`FILE` that names who may do what, with roles, flows, sources and rates; with it everybody needs a token or a certificate, also on this machine; read again when it changes")
+	fs.StringVar(&r.O.AuditFile, "audit-file", "", "tell orders of persons, refused ones too, in this `FILE`; by default audit.jsonl in the folder of --state")
+	fs.StringVar(&r.O.TLS.Certificate, "tls-cert-file", "", "speak TLS on every port: `FILE` with the certificate, read again when it changes")
+	fs.StringVar(&r.O.TLS.Key, "tls-key-file", "", "`FILE` with the key of that certificate")
+	fs.StringVar(&r.O.TLS.ClientAuthorities, "tls-client-ca-file", "", "let clients in by certificates of the authorities in this `FILE`; other members of --brokers are trusted by them, too")
+	fs.StringVar(&r.O.TrustUsers, "trust-users", gate.DefaultTrust, "believe these `SOURCES` that a user has spoken, which lifts a stop: some of "+gate.TrustWords()+"; from others that is a claim that lifts nothing; the admin token is always believed, and so is who may write to the topic of --brokers")
 	r.follow = cli.NewList(fs, "follow", "read events from this `[FORMAT=]FILE` while it grows, or from all files of a folder or of a pattern such as 'logs/*.jsonl', - for standard input; map@MAPPING=FILE reads it by the mapping in a file; may be given many times")
-	fs.StringVar(&r.o.VerdictFile, "verdict-file", "", "append verdicts to this `FILE` too")
-	fs.StringVar(&r.o.WebhookURL, "webhook", "", "send verdicts to this `URL` too")
-	fs.StringVar(&r.o.WebhookFormat, "webhook-format", webhook.FormatVerdict.String(), "the webhook takes this `FORMAT`, one of "+webhook.FormatWords()+"; slack and teams are told in words of flows that are held or halted and of agents that need a person, and of nothing else")
-	fs.StringVar(&r.o.WebhookSecretFile, "webhook-secret-file", "", "`FILE` with the key that deliveries are signed with")
-	fs.StringVar(&r.o.OrderKeysFile, "order-keys-file", "", "sign orders: `FILE` with keys that dispatchers have too, one per line, an id, a space and a secret; the first one signs; read again on reload")
-	fs.DurationVar(&r.o.State.JournalTTL, "retention", app.DefaultRetention, "keep journal and flows for this `DURATION`")
-	fs.DurationVar(&r.o.CheckpointEvery, "checkpoint-every", pump.DefaultCheckpointEvery, "least `TIME` between checkpoints; three times as long where what would be folded again after a crash takes less than half a second")
+	fs.StringVar(&r.O.VerdictFile, "verdict-file", "", "append verdicts to this `FILE` too")
+	fs.StringVar(&r.O.WebhookURL, "webhook", "", "send verdicts to this `URL` too")
+	fs.StringVar(&r.O.WebhookFormat, "webhook-format", webhook.FormatVerdict.String(), "the webhook takes this `FORMAT`, one of "+webhook.FormatWords()+"; slack and teams are told in words of flows that are held or halted and of agents that need a person, and of nothing else")
+	fs.StringVar(&r.O.WebhookSecretFile, "webhook-secret-file", "", "`FILE` with the key that deliveries are signed with")
+	fs.StringVar(&r.O.OrderKeysFile, "order-keys-file", "", "sign orders: `FILE` with keys that dispatchers have too, one per line, an id, a space and a secret; the first one signs; read again on reload")
+	fs.DurationVar(&r.O.State.JournalTTL, "retention", app.DefaultRetention, "keep journal and flows for this `DURATION`")
+	fs.DurationVar(&r.O.CheckpointEvery, "checkpoint-every", pump.DefaultCheckpointEvery, "least `TIME` between checkpoints; three times as long where what would be folded again after a crash takes less than half a second")
 	fs.StringVar(&r.advertise, "advertise", "", "with --brokers: the other members reach this one by this `URL`")
 	fs.DurationVar(&r.lookback, "horizon", 0, "with --brokers: where there is no state, fold this `DURATION` again; by default as long as an episode can last")
-	fs.BoolVar(&r.o.Authz, "authz", false, "answer gateways that ask by HTTP, at /authz/GATEWAY; one that passes on its clients' hosts and origins has to show the intake token")
-	fs.StringVar(&r.o.AuthzGRPC, "authz-grpc", "", "answer Envoy's external authorization by gRPC on this `ADDRESS`")
-	fs.StringVar(&r.o.Metrics, "metrics", app.DefaultMetrics, "serve metrics for Prometheus, and profiles, on this `ADDRESS`; empty for none")
-	fs.BoolVar(&r.o.NativeHistograms, "native-histograms", false, "add native histograms; the dashboards read the classic ones")
-	fs.DurationVar(&r.o.SelfTest, "self-test", app.DefaultSelfTest, "test itself every `DURATION`: make a loop and see whether it is stopped; 0 for never")
+	fs.BoolVar(&r.O.Authz, "authz", false, "answer gateways that ask by HTTP, at /authz/GATEWAY; one that passes on its clients' hosts and origins has to show the intake token")
+	fs.StringVar(&r.O.AuthzGRPC, "authz-grpc", "", "answer Envoy's external authorization by gRPC on this `ADDRESS`")
+	fs.StringVar(&r.O.Metrics, "metrics", app.DefaultMetrics, "serve metrics for Prometheus, and profiles, on this `ADDRESS`; empty for none")
+	fs.BoolVar(&r.O.NativeHistograms, "native-histograms", false, "add native histograms; the dashboards read the classic ones")
+	fs.DurationVar(&r.O.SelfTest, "self-test", app.DefaultSelfTest, "test itself every `DURATION`: make a loop and see whether it is stopped; 0 for never")
 	fs.Int64Var(&r.memoryMiB, "memory", pump.DefaultMemory>>20, "hold flows in memory up to so many `MIB`")
 	fs.Int64Var(&r.intakeMiB, "intake-memory", app.DefaultIntakeMemory>>20, "hold requests that are taken in up to so many `MIB`, all together; what comes beyond is told to come again")
 	return r
 }
 
 // options returns what the flags say.
-func (r *runFlags) options() (app.Options, error) {
-	o := r.o
+func (r *RunFlags) options() (app.Options, error) {
+	o := r.O
 	o.Hosts = *r.hosts
 	o.Memory = r.memoryMiB << 20
 	o.IntakeMemory = r.intakeMiB << 20
@@ -131,7 +133,7 @@ func (r *runFlags) options() (app.Options, error) {
 		o.StateDir = ""
 	}
 	for _, s := range *r.follow {
-		f, err := followed(s)
+		f, err := Followed(s)
 		if err != nil {
 			return o, err
 		}
@@ -141,24 +143,24 @@ func (r *runFlags) options() (app.Options, error) {
 		return o, err
 	}
 	// A file alone is watched; profile and single values are as they are said.
-	if *r.limitFlags.file != "" {
-		if r.limitFlags.profile.Value != "" || len(*r.limitFlags.sets) > 0 {
-			return o, cli.Usage("--limits is given beside --profile or --set").Advise("write profile and values into %s: it is watched and would undo them", *r.limitFlags.file)
+	if *r.LimitFlags.File != "" {
+		if r.LimitFlags.Profile.Value != "" || len(*r.LimitFlags.Sets) > 0 {
+			return o, cli.Usage("--limits is given beside --profile or --set").Advise("write profile and values into %s: it is watched and would undo them", *r.LimitFlags.File)
 		}
-		o.LimitsFile = *r.limitFlags.file
+		o.LimitsFile = *r.LimitFlags.File
 		return o, nil
 	}
 	var err error
-	o.Limits, err = r.limitFlags.limits()
+	o.Limits, err = r.LimitFlags.Limits()
 	return o, err
 }
 
 // onKafka puts into the options what the Kafka form needs, if brokers are named.
-func (r *runFlags) onKafka(o *app.Options) error {
+func (r *RunFlags) onKafka(o *app.Options) error {
 	switch {
-	case !r.brokers.given() && (r.advertise != "" || r.lookback != 0):
+	case !r.brokers.Given() && (r.advertise != "" || r.lookback != 0):
 		return cli.Usage("--advertise and --horizon are for a weir that has --brokers")
-	case !r.brokers.given():
+	case !r.brokers.Given():
 		return nil
 	case len(o.Follow) > 0:
 		return cli.Usage("--follow is given beside --brokers").Advise("weir ingest puts files onto the topic of events")
@@ -166,18 +168,18 @@ func (r *runFlags) onKafka(o *app.Options) error {
 	if u, err := url.Parse(r.advertise); r.advertise != "" && (err != nil || u.Host == "") {
 		return cli.Usage("--advertise %s is no URL", r.advertise).Advise("for example --advertise http://weir-1:8080")
 	}
-	cluster, err := r.brokers.cluster()
+	cluster, err := r.brokers.Connect()
 	if err != nil {
 		return err
 	}
-	o.Kafka = &group.Options{Cluster: cluster, Group: r.brokers.group, Topics: r.brokers.topics, Advertise: r.advertise, Lookback: r.lookback}
+	o.Kafka = &group.Options{Cluster: cluster, Group: r.brokers.Group, Topics: r.brokers.Topics, Advertise: r.advertise, Lookback: r.lookback}
 	return nil
 }
 
-// graceful is how long weir may take to end in order, and closing how long a disk may
+// Graceful is how long weir may take to end in order, and closing how long a disk may
 // hold it up after that.
 const (
-	graceful = 20 * time.Second
+	Graceful = 20 * time.Second
 	closing  = 5 * time.Second
 )
 
@@ -201,7 +203,7 @@ func serve(ctx context.Context, env *cli.Env, o app.Options) error {
 		return err
 	}
 	if o.Kafka != nil {
-		if err := untilSignal(ctx, signals, func(ctx context.Context) error { return await(ctx, o.Logger, o.Kafka.Cluster.Check) }); err != nil {
+		if err := UntilSignal(ctx, signals, func(ctx context.Context) error { return Await(ctx, o.Logger, o.Kafka.Cluster.Check) }); err != nil {
 			return err
 		}
 	}
@@ -214,7 +216,7 @@ func serve(ctx context.Context, env *cli.Env, o app.Options) error {
 		}
 		return err
 	}
-	if err := tellSystemd(env, systemdReady); err != nil {
+	if err := TellSystemd(env, SystemdReady); err != nil {
 		o.Logger.Warn("systemd does not know that weir runs", "error", err)
 	}
 	if env.ErrTerminal {
@@ -235,12 +237,12 @@ func serve(ctx context.Context, env *cli.Env, o app.Options) error {
 			ended = true
 		}
 	}
-	_ = tellSystemd(env, systemdStopping) // which it sees without being told
+	_ = TellSystemd(env, systemdStopping) // which it sees without being told
 	return stop(ctx, signals, o, a)
 }
 
-// untilSignal calls fn with a context that a signal to end ends.
-func untilSignal(ctx context.Context, signals <-chan os.Signal, fn func(context.Context) error) error {
+// UntilSignal calls fn with a context that a signal to end ends.
+func UntilSignal(ctx context.Context, signals <-chan os.Signal, fn func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	ended := make(chan error, 1)
@@ -260,30 +262,21 @@ func untilSignal(ctx context.Context, signals <-chan os.Signal, fn func(context.
 // stop ends the program in order, unless a second signal comes.
 func stop(ctx context.Context, signals <-chan os.Signal, o app.Options, a *app.App) error {
 	o.Logger.Info("weir ends")
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), graceful)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), Graceful)
 	defer cancel()
 	stopped := make(chan error, 1)
 	go func() { stopped <- a.Stop(ctx) }()
-	late := time.After(graceful + closing)
+	late := time.After(Graceful + closing)
 	for {
 		select {
 		case err := <-stopped:
 			return errors.Join(a.Err(), err)
 		case <-late:
-			return cli.Failure("the state was not closed within %v", graceful+closing).Advise("nothing that was acknowledged is lost; is the disk of %s well?", o.StateDir)
+			return cli.Failure("the state was not closed within %v", Graceful+closing).Advise("nothing that was acknowledged is lost; is the disk of %s well?", o.StateDir)
 		case s := <-signals:
 			if s != syscall.SIGHUP {
 				return cli.Failure("ended at once by %s", s).Advise("nothing that was acknowledged is lost; the next start reads the rest from the journal")
 			}
 		}
 	}
-}
-
-// urlOf is how a server on the address is called.
-func urlOf(address string) string {
-	host, port, err := net.SplitHostPort(address)
-	if err == nil && (host == "" || net.ParseIP(host).IsUnspecified()) {
-		address = net.JoinHostPort("127.0.0.1", port)
-	}
-	return fmt.Sprintf("http://%s", address)
 }

@@ -1,4 +1,4 @@
-package main
+package operate
 
 import (
 	"bytes"
@@ -36,8 +36,8 @@ type keySample struct {
 func (d *doctor) keys(ctx context.Context, c *kafka.Cluster) {
 	const check = "keys"
 	var s *keySample
-	err := settled(ctx, func(ctx context.Context) (err error) {
-		s, err = sampleKeys(ctx, c, d.run.brokers.topics.Events)
+	err := Settled(ctx, func(ctx context.Context) (err error) {
+		s, err = sampleKeys(ctx, c, d.run.brokers.Topics.Events)
 		return err
 	})
 	if errors.Is(err, kafka.ErrNoTopic) {
@@ -76,7 +76,7 @@ func sampleKeys(ctx context.Context, c *kafka.Cluster, topic string) (*keySample
 		if err != nil {
 			return nil, err
 		}
-		err = eachRecord(ctx, c, topic, p, max(first, end-sampled), end, func(r *kafka.Record) error {
+		err = EachRecord(ctx, c, topic, p, max(first, end-sampled), end, func(r *kafka.Record) error {
 			s.add(p, r)
 			return nil
 		}, nil)

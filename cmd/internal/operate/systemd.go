@@ -1,4 +1,4 @@
-package main
+package operate
 
 import (
 	"fmt"
@@ -9,13 +9,13 @@ import (
 
 // What systemd is told.
 const (
-	systemdReady    = "READY=1"
+	SystemdReady    = "READY=1"
 	systemdStopping = "STOPPING=1"
 )
 
-// tellSystemd tells systemd how weir stands, when it was started by a unit of the type
+// TellSystemd tells systemd how weir stands, when it was started by a unit of the type
 // notify (see sd_notify). Without one it does nothing.
-func tellSystemd(env *cli.Env, state string) error {
+func TellSystemd(env *cli.Env, state string) error {
 	socket := env.Getenv("NOTIFY_SOCKET")
 	if socket == "" {
 		return nil

@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"context"
@@ -15,6 +15,8 @@ import (
 
 	"weir/cmd/internal/app"
 	"weir/cmd/internal/cli"
+	"weir/cmd/internal/client"
+	"weir/cmd/internal/operate"
 	"weir/events"
 )
 
@@ -33,7 +35,7 @@ func newLiveFlags(fs *pflag.FlagSet) *liveFlags {
 
 // serve starts a weir in memory and sends it the runs that the default limits are
 // for, over and over, until a signal ends it.
-func (l *liveFlags) serve(ctx context.Context, env *cli.Env, runs []demoRun) (err error) {
+func (l *liveFlags) serve(ctx context.Context, env *cli.Env, runs []Run) (err error) {
 	signals := make(chan os.Signal, 2)
 	if env.Notify != nil {
 		defer env.Notify(signals, syscall.SIGINT, syscall.SIGTERM)()
@@ -43,20 +45,20 @@ func (l *liveFlags) serve(ctx context.Context, env *cli.Env, runs []demoRun) (er
 		return err
 	}
 	defer func() {
-		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), graceful)
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), operate.Graceful)
 		defer cancel()
 		err = errors.Join(err, a.Err(), a.Stop(end))
 	}()
-	if err := l.tell(env, urlOf(a.Addr())); err != nil {
+	if err := l.tell(env, client.URLOf(a.Addr())); err != nil {
 		return err
 	}
-	feed := newFeed(env, urlOf(a.Addr()), runs)
+	feed := NewFeed(env, client.URLOf(a.Addr()), runs)
 	tick := time.NewTicker(max(*l.pace, time.Millisecond))
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-			if err := feed.send(ctx); err != nil {
+			if err := feed.Send(ctx); err != nil {
 				return err
 			}
 		case <-a.Done():
@@ -85,7 +87,7 @@ func (l *liveFlags) start(ctx context.Context) (*app.App, error) {
 
 func (l *liveFlags) tell(env *cli.Env, url string) error {
 	server := ""
-	if url != urlOf(app.DefaultListen) {
+	if url != client.URLOf(app.DefaultListen) {
 		server = " --server " + url
 	}
 	_, err := io.WriteString(env.Out, strings.NewReplacer("URL", url, "SERVER", server).Replace(`
@@ -102,10 +104,10 @@ with Ctrl-C:
 	return err
 }
 
-// feed is a dispatcher that asks before each call.
-type feed struct {
+// Feed is a dispatcher that asks before each call.
+type Feed struct {
 	env    *cli.Env
-	client *client
+	client *client.Client
 	runs   []*liveRun
 	turn   int // of the run that is next
 	round  int // how often all runs were sent
@@ -113,23 +115,24 @@ type feed struct {
 
 // liveRun is a run on its way.
 type liveRun struct {
-	*demoRun
+	*Run
 	next  int // event
 	calls int64
 }
 
-func newFeed(env *cli.Env, url string, runs []demoRun) *feed {
-	f := &feed{env: env, client: &client{base: url, http: http.DefaultClient}, round: 1}
+// NewFeed returns a dispatcher of the runs that asks the weir at url.
+func NewFeed(env *cli.Env, url string, runs []Run) *Feed {
+	f := &Feed{env: env, client: &client.Client{Base: url, HTTP: http.DefaultClient}, round: 1}
 	for i := range runs {
 		if runs[i].limits.Profile == "balanced" {
-			f.runs = append(f.runs, &liveRun{demoRun: &runs[i]})
+			f.runs = append(f.runs, &liveRun{Run: &runs[i]})
 		}
 	}
 	return f
 }
 
-// send sends the next event of the next run.
-func (f *feed) send(ctx context.Context) error {
+// Send sends the next event of the next run.
+func (f *Feed) Send(ctx context.Context) error {
 	for range f.runs {
 		r := f.runs[f.turn]
 		f.turn = (f.turn + 1) % len(f.runs)
@@ -145,18 +148,18 @@ func (f *feed) send(ctx context.Context) error {
 }
 
 // one sends an event as one of now. A call is asked for, and a refusal ends the run.
-func (f *feed) one(ctx context.Context, r *liveRun) error {
+func (f *Feed) one(ctx context.Context, r *liveRun) error {
 	ev := r.events[r.next]
 	r.next++
 	ev.CorrelationID = fmt.Sprintf("%s-%d", r.name, f.round)
 	ev.ID = fmt.Sprintf("%s-%d", ev.CorrelationID, r.next)
 	ev.Source, ev.Time, ev.Ask = "demo", events.StampOf(f.env.Now()), false
-	if !isCall(&ev) {
-		return f.client.post(ctx, "/v1/events", ev.AppendJSON(nil))
+	if !ev.Refusable() {
+		return f.client.Post(ctx, "/v1/events", ev.AppendJSON(nil))
 	}
 	r.calls++
 	ev.Ask = true
-	a, err := f.client.check(ctx, ev.AppendJSON(nil))
+	a, err := f.client.Check(ctx, ev.AppendJSON(nil))
 	if err != nil || a.Allowed {
 		return err
 	}

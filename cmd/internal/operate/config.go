@@ -1,4 +1,4 @@
-package main
+package operate
 
 import (
 	"context"
@@ -6,12 +6,13 @@ import (
 	"github.com/spf13/pflag"
 
 	"weir/cmd/internal/cli"
+	"weir/cmd/internal/client"
 	"weir/cmd/internal/config"
 )
 
-// settings is the table of what a configuration file may hold: the flags of weir run.
-func settings() *config.Table {
-	return config.NewTable(func(fs *pflag.FlagSet) { newRunFlags(fs) })
+// Settings is the table of what a configuration file may hold: the flags of weir run.
+func Settings() *config.Table {
+	return config.NewTable(func(fs *pflag.FlagSet) { NewRunFlags(fs) })
 }
 
 // strangeVariables says which variables of the environment nobody reads, misspelled
@@ -20,10 +21,11 @@ func strangeVariables(env *cli.Env) []string {
 	if env.Environ == nil {
 		return nil
 	}
-	return settings().Strange(env.Environ(), serverVariable, tokenVariable)
+	return Settings().Strange(env.Environ(), client.ServerVariable, client.TokenVariable)
 }
 
-func configCommand() cli.Command {
+// ConfigCommand is weir config: the settings, where each comes from, and their schema.
+func ConfigCommand() cli.Command {
 	return cli.Command{Name: "config", Short: "settings: where they come from, and their schema", Commands: []cli.Command{
 		{
 			Name: "print", Short: "print each setting of weir run with its value and origin",
@@ -44,7 +46,7 @@ Secrets come out of files that are named, or of the environment; they do not sta
 the file, and are never printed.`,
 			Examples: []string{"weir config print", "weir config print --config weir.yaml", "WEIR_LISTEN=:8443 weir config print -o json"},
 			Setup: func(fs *pflag.FlagSet) cli.Run {
-				newRunFlags(fs)
+				NewRunFlags(fs)
 				return func(_ context.Context, env *cli.Env, args []string) error { return printConfig(env, fs, args) }
 			},
 		},
@@ -56,7 +58,7 @@ the file, and are never printed.`,
 					if err := cli.Want(args, 0, 0, ""); err != nil {
 						return err
 					}
-					_, err := env.Out.Write(settings().Schema())
+					_, err := env.Out.Write(Settings().Schema())
 					return err
 				}
 			},
@@ -68,7 +70,7 @@ func printConfig(env *cli.Env, fs *pflag.FlagSet, args []string) error {
 	if err := cli.Want(args, 0, 0, ""); err != nil {
 		return err
 	}
-	list, err := settings().Load(fs, env.Getenv)
+	list, err := Settings().Load(fs, env.Getenv)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,331 @@
+// Package client asks a running weir over its API: it finds the server and the token that flags or
+// the environment name, and turns what the server refuses into sentences that say how to go on.
+package client
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/pflag"
+
+	"weir/analyzer"
+	"weir/cmd/internal/app"
+	"weir/cmd/internal/certificates"
+	"weir/cmd/internal/cli"
+	"weir/cmd/internal/pump"
+	"weir/events"
+	"weir/sink/check"
+)
+
+// Variables that say which running weir to ask when no flag does.
+const (
+	ServerVariable = "WEIR_SERVER"
+	TokenVariable  = "WEIR_TOKEN_FILE"
+	caVariable     = "WEIR_CA_FILE"
+	certVariable   = "WEIR_CERT_FILE"
+	keyVariable    = "WEIR_KEY_FILE"
+)
+
+// ServerFlags say which running weir to ask.
+type ServerFlags struct{ URL, TokenFile, caFile, certFile, keyFile *string }
+
+// NewServerFlags declares the flags.
+func NewServerFlags(fs *pflag.FlagSet) *ServerFlags {
+	return &ServerFlags{
+		URL:       fs.String("server", "", "ask the weir that runs at this `URL` ("+ServerVariable+", else "+URLOf(app.DefaultListen)+")"),
+		TokenFile: fs.String("token-file", "", "`FILE` with the token that it wants ("+TokenVariable+")"),
+		caFile:    fs.String("ca-file", "", "trust its certificate by the authorities in this `FILE` ("+caVariable+", else the system's)"),
+		certFile:  fs.String("cert-file", "", "show the certificate in this `FILE` ("+certVariable+")"),
+		keyFile:   fs.String("key-file", "", "`FILE` with the key of that certificate ("+keyVariable+")"),
+	}
+}
+
+// Given reports whether a flag names a server.
+func (s *ServerFlags) Given() bool { return *s.URL != "" }
+
+// Client returns a client of the server.
+func (s *ServerFlags) Client(env *cli.Env) (*Client, error) {
+	c := &Client{Base: *s.URL, HTTP: &http.Client{}}
+	if c.Base == "" {
+		c.Base = env.Getenv(ServerVariable)
+	}
+	if c.Base == "" {
+		c.Base = URLOf(app.DefaultListen)
+	}
+	if !strings.Contains(c.Base, "://") {
+		c.Base = "http://" + c.Base
+	}
+	c.Base = strings.TrimRight(c.Base, "/")
+	if u, err := url.Parse(c.Base); err != nil || u.Host == "" {
+		return nil, cli.Usage("--server %s is no URL", c.Base).Advise("for example --server %s", URLOf(app.DefaultListen))
+	}
+	trust := certificates.Client{Authorities: cmp.Or(*s.caFile, env.Getenv(caVariable)), Certificate: cmp.Or(*s.certFile, env.Getenv(certVariable)), Key: cmp.Or(*s.keyFile, env.Getenv(keyVariable))}
+	transport, err := trust.Transport()
+	if err != nil {
+		return nil, err
+	}
+	c.HTTP.Transport = transport
+	file := cmp.Or(*s.TokenFile, env.Getenv(TokenVariable))
+	if file != "" {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		c.Token = strings.TrimSpace(string(b))
+	}
+	return c, nil
+}
+
+// Client asks a running weir.
+type Client struct {
+	Base, Token string
+	HTTP        *http.Client
+}
+
+// StatusError is an answer that is none.
+type StatusError struct {
+	Status int
+	detail string
+	Body   []byte
+}
+
+// Error is what the server said, with its status.
+func (e *StatusError) Error() string {
+	if e.detail != "" {
+		return fmt.Sprintf("%s (HTTP %d)", e.detail, e.Status)
+	}
+	return fmt.Sprintf("HTTP %d %s", e.Status, http.StatusText(e.Status))
+}
+
+// Do sends a request; an answer of 400 or more is a *StatusError.
+func (c *Client) Do(ctx context.Context, method, path string, body []byte, header http.Header) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, method, c.Base+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	for name, values := range header {
+		r.Header[name] = values
+	}
+	if c.Token != "" {
+		r.Header.Set("Authorization", "Bearer "+c.Token)
+	}
+	resp, err := c.HTTP.Do(r)
+	if err != nil {
+		if errors.Is(err, syscall.ECONNREFUSED) {
+			return nil, cli.Failure("no weir answers at %s", c.Base).Advise("start one with: weir run; or name it with --server URL")
+		}
+		return nil, fmt.Errorf("ask %s: %w", c.Base, err)
+	}
+	if resp.StatusCode < 400 {
+		return resp, nil
+	}
+	defer resp.Body.Close()
+	e := &StatusError{Status: resp.StatusCode}
+	e.Body, _ = io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	var problem struct {
+		Detail string `json:"detail"`
+		Title  string `json:"title"`
+	}
+	if json.Unmarshal(e.Body, &problem) == nil {
+		e.detail = problem.Detail
+		if e.detail == "" {
+			e.detail = problem.Title
+		}
+	}
+	return nil, e
+}
+
+// get decodes the answer into v.
+func (c *Client) get(ctx context.Context, path string, v any) error {
+	resp, err := c.Do(ctx, http.MethodGet, path, nil, nil)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(resp.Body).Decode(v); err != nil {
+		return fmt.Errorf("read the answer of %s%s: %w", c.Base, path, err)
+	}
+	return nil
+}
+
+// Post sends a body of JSON.
+func (c *Client) Post(ctx context.Context, path string, body []byte) error {
+	resp, err := c.Do(ctx, http.MethodPost, path, body, http.Header{"Content-Type": {"application/json"}})
+	if err != nil {
+		return err
+	}
+	return resp.Body.Close()
+}
+
+// Ask posts something as JSON and decodes the answer.
+func (c *Client) Ask(ctx context.Context, path string, asked, said any) error {
+	body, err := json.Marshal(asked)
+	if err != nil {
+		return err
+	}
+	resp, err := c.Do(ctx, http.MethodPost, path, body, http.Header{"Content-Type": {"application/json"}})
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(resp.Body).Decode(said); err != nil {
+		return fmt.Errorf("read the answer of %s%s: %w", c.Base, path, err)
+	}
+	return nil
+}
+
+// Agents returns the agents that the server knows.
+func (c *Client) Agents(ctx context.Context, query pump.AgentQuery) (list pump.AgentList, err error) {
+	q := url.Values{"limit": {fmt.Sprint(query.Limit)}}
+	if query.Kind != "" {
+		q.Set("kind", string(query.Kind))
+	}
+	if query.Stuck {
+		q.Set("stuck", "1")
+	}
+	return list, c.get(ctx, "/v1/agents?"+q.Encode(), &list)
+}
+
+// Agent returns one agent, or one project; false when the server does not know it.
+func (c *Client) Agent(ctx context.Context, kind events.ScopeKind, id string) (v analyzer.AgentView, ok bool, err error) {
+	err = c.get(ctx, "/v1/agents/"+url.PathEscape(id)+"?"+url.Values{"kind": {string(kind)}}.Encode(), &v)
+	if e, is := errors.AsType[*StatusError](err); is && e.Status == http.StatusNotFound {
+		return v, false, nil
+	}
+	return v, err == nil, err
+}
+
+// Notes returns the notes that the server keeps.
+func (c *Client) Notes(ctx context.Context, query pump.NoteQuery) (list pump.NoteList, err error) {
+	q := url.Values{"limit": {fmt.Sprint(query.Limit)}, "tag": query.Tags}
+	if query.Agent != "" {
+		q.Set("agent", query.Agent)
+	}
+	return list, c.get(ctx, "/v1/notes?"+q.Encode(), &list)
+}
+
+// Flows returns the flows that the server knows.
+func (c *Client) Flows(ctx context.Context, want pump.FlowQuery) (list pump.FlowList, err error) {
+	q := url.Values{"limit": {fmt.Sprint(want.Limit)}}
+	if want.Order == pump.Nearby {
+		q.Set("sort", "near")
+	}
+	if want.Text != "" {
+		q.Set("q", want.Text)
+	}
+	return list, c.get(ctx, "/v1/flows?"+q.Encode(), &list)
+}
+
+// View returns one flow; false when the server does not know it.
+func (c *Client) View(ctx context.Context, flow string) (v analyzer.View, ok bool, err error) {
+	err = c.get(ctx, "/v1/flows/"+url.PathEscape(flow), &v)
+	if e, is := errors.AsType[*StatusError](err); is && e.Status == http.StatusNotFound {
+		return v, false, nil
+	}
+	return v, err == nil, err
+}
+
+// Check asks whether the call may be made.
+func (c *Client) Check(ctx context.Context, event []byte) (a CheckAnswer, err error) {
+	resp, err := c.Do(ctx, http.MethodPost, "/v1/check", event, http.Header{"Content-Type": {"application/json"}})
+	if e, ok := errors.AsType[*StatusError](err); ok && bytes.Contains(e.Body, []byte(`"reason_code"`)) {
+		// A refusal is a problem document with the members of a verdict.
+		if err := json.Unmarshal(e.Body, &a); err != nil {
+			return a, fmt.Errorf("read the refusal: %w", err)
+		}
+		a.Message, a.HTTPStatus = e.detail, e.Status
+		return a, nil
+	}
+	if err != nil {
+		return a, err
+	}
+	defer resp.Body.Close()
+	var body struct{ Verdict events.Verdict }
+	if err := json.NewDecoder(resp.Body).Decode(&body); err != nil {
+		return a, fmt.Errorf("read the answer: %w", err)
+	}
+	return AnswerOf(&body.Verdict), nil
+}
+
+// Verdicts calls fn for each verdict as they come, until ctx ends or the server does:
+// of one flow all that are kept, else the last ones first.
+func (c *Client) Verdicts(ctx context.Context, flow string, last int, fn func(*events.Verdict) error) error {
+	q := url.Values{}
+	switch {
+	case flow != "":
+		q.Set("flow", flow)
+	case last == 0:
+		q.Set("since", "now")
+	default:
+		q.Set("since", fmt.Sprint(-last))
+	}
+	path := "/v1/verdicts?" + q.Encode()
+	resp, err := c.Do(ctx, http.MethodGet, path, nil, http.Header{"Accept": {"text/event-stream"}})
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	lines := bufio.NewScanner(resp.Body)
+	lines.Buffer(nil, 2*events.MaxVerdictBytes)
+	for lines.Scan() {
+		data, ok := bytes.CutPrefix(lines.Bytes(), []byte("data:"))
+		if data = bytes.TrimSpace(data); !ok || len(data) == 0 || data[0] != '{' {
+			continue
+		}
+		var v events.Verdict
+		if err := events.DecodeVerdict(data, &v); err != nil {
+			continue // something else that the stream tells
+		}
+		if err := fn(&v); err != nil {
+			return err
+		}
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	return lines.Err()
+}
+
+// CheckAnswer is what is said of one call.
+type CheckAnswer struct {
+	Allowed       bool          `json:"allowed"`
+	Action        events.Action `json:"action"`
+	Reason        events.Reason `json:"reason_code"`
+	Limit         *float64      `json:"limit,omitempty"`
+	Observed      *float64      `json:"observed,omitempty"`
+	Unit          events.Unit   `json:"unit,omitempty"`
+	Message       string        `json:"message,omitempty"`
+	AgentMessage  string        `json:"agent_message,omitempty"`
+	HTTPStatus    int           `json:"http_status,omitempty"`
+	RetryAfterS   int64         `json:"retry_after_s,omitempty"`
+	CorrelationID string        `json:"correlation_id,omitempty"`
+
+	Remaining []events.Remaining `json:"remaining,omitempty"`
+}
+
+// AnswerOf is what a verdict says of the call that it was asked for.
+func AnswerOf(v *events.Verdict) CheckAnswer {
+	return CheckAnswer{Allowed: !check.Refuses(v), Action: v.Action, Reason: v.Reason, Limit: v.Limit, Observed: v.Observed, Unit: v.Unit, Message: v.Message,
+		AgentMessage: v.AgentMessage, HTTPStatus: v.HTTPStatus, RetryAfterS: v.RetryAfterS, CorrelationID: v.CorrelationID, Remaining: v.Remaining}
+}
+
+// URLOf is how a server on the address is called.
+func URLOf(address string) string {
+	host, port, err := net.SplitHostPort(address)
+	if err == nil && (host == "" || net.ParseIP(host).IsUnspecified()) {
+		address = net.JoinHostPort("127.0.0.1", port)
+	}
+	return fmt.Sprintf("http://%s", address)
+}
