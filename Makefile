@@ -176,6 +176,11 @@ evidence: ## measure the rules on recorded runs: TRACES="FOLDER..." writes analy
 simulate: ## whole groups with crashes, hand-overs and failing disks and brokers, by SEEDS (1000) from FIRST (1)
 	$(GO) test -count=1 -timeout 0 -run TestSimulation -v ./cmd/internal/simulate -seeds $(or $(SEEDS),1000) -first $(or $(FIRST),1)
 
+.PHONY: soak
+soak: ## run weir for T (1h) under kills, set clocks, a full disk, other limits and HOSTILE (8) senders; bin/soak.csv has the plot
+	@mkdir -p bin
+	$(GO) test -count=1 -timeout 0 -run '^TestSoak$$' -v ./cmd/internal/app -soak $(or $(T),1h) -hostile $(or $(HOSTILE),8) -soak-plot $(CURDIR)/bin/soak.csv
+
 mutants: ## plant each of a folder of faults and show what finds it
 	$(GO) run ./cmd/internal/tools/mutants cmd/internal/simulate/testdata/mutants $(MUTANTS)
 
