@@ -245,3 +245,24 @@ func TestSeats(t *testing.T) {
 		t.Error("no seat in a room of one")
 	}
 }
+
+// TestConnectionsByTLSAreKnown holds that a request on a connection by TLS keeps that at work,
+// and that its peer is one whatever its port.
+func TestConnectionsByTLSAreKnown(t *testing.T) {
+	known := make(chan *conn, 1)
+	server := httptest.NewUnstartedServer(Track(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		c, _ := r.Context().Value(connKey).(*conn)
+		known <- c
+	})))
+	server.Listener, server.Config.ConnContext = Listen(server.Listener, 10, nil), ConnContext
+	server.StartTLS()
+	defer server.Close()
+	resp, err := server.Client().Get(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if c := <-known; c == nil || c.peer != "127.0.0.1" {
+		t.Errorf("the connection is %+v", c)
+	}
+}

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"net/http"
 	"sync"
@@ -177,6 +178,9 @@ const (
 
 // ConnContext is for http.Server: it lets Track know on which connection a request came.
 func ConnContext(ctx context.Context, c net.Conn) context.Context {
+	if t, ok := c.(*tls.Conn); ok {
+		c = t.NetConn()
+	}
 	if c, ok := c.(*conn); ok {
 		return context.WithValue(ctx, connKey, c)
 	}
