@@ -478,9 +478,11 @@ func calibrateCommand() cli.Command {
 		Long: `Folds a log of good flows and prints limits of which at most --share of further flows of
 the same kind is stopped: they say how rare each value of each rule is and, each looked at
 among the others (conformal prediction), how rare is too rare. It refuses when there are
-too few flows for such a promise. With
---marks the flows marked right are left out. With --labels, as in weir replay, the flows
-labelled honest are the good ones, and what would be saved in those that should be caught
+too few flows for such a promise.
+With --marks the flows marked right are runaways: only rules that save calls in them take
+their share of the good flows, and the others are left alone. With --labels, as in weir
+replay, the flows labelled honest are the good ones, and what would be saved in those that
+should be caught, rules chosen by one half of them and measured in the other,
 is printed beside a plain limit of steps calibrated on the same flows.`,
 		Examples: []string{"weir limits calibrate --share 1% good/ > limits.yaml"},
 		Setup: func(fs *pflag.FlagSet) cli.Run {
@@ -530,14 +532,15 @@ func (s *source) calibrate(ctx context.Context, env *cli.Env, args []string, sha
 		}
 		return f.Calls > 0 && marks[f.ID] != backtest.Right
 	}
-	c, err := tried.Calibrate(share, good)
+	runaway := func(f *backtest.Flow) bool { return marks[f.ID] == backtest.Right || says[f.ID] == shouldBeCaught }
+	c, err := tried.Calibrate(share, good, runaway)
 	if err != nil {
 		return cli.Failure("%w", err).Advise("take more good flows, or a greater --share")
 	}
 	env.Notice("%d of %d good flows are stopped by these limits; of further flows of the same kind, with 95 %% certainty, at most %.2g %%", c.Stopped, c.Good, 100*c.Upper)
 	env.Notice("a plain limit of steps that promises the same would be %d", c.Steps)
 	if len(labels) > 0 {
-		for _, x := range tried.Savings([]float64{0.005, 0.01, 0.05}, good, func(f *backtest.Flow) bool { return says[f.ID] == shouldBeCaught }) {
+		for _, x := range tried.Savings([]float64{0.005, 0.01, 0.05}, good, runaway) {
 			env.Notice("at %.2g %% of good flows stopped, %d failed flows: %.1f %% of their %s saved, by a limit of steps %.1f %%", 100*x.Share, x.Failed, 100*x.Rules, x.Unit, 100*x.Steps)
 		}
 	}

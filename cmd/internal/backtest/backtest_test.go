@@ -210,12 +210,12 @@ func TestCalibrationHolds(t *testing.T) {
 		for _, f := range trial.Flows()[:good] {
 			first[f.ID] = true
 		}
-		c, err := trial.Calibrate(share, func(f *Flow) bool { return first[f.ID] })
+		c, err := trial.Calibrate(share, func(f *Flow) bool { return first[f.ID] }, nobody)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, f := range trial.Flows()[good:] {
-			if _, over := c.over(f); over {
+			if _, over := c.stops.over(f); over {
 				stopped++
 			}
 		}
@@ -227,7 +227,7 @@ func TestCalibrationHolds(t *testing.T) {
 	if got := float64(stopped) / (rounds * more); got > share+0.02 {
 		t.Errorf("%.3f of further good flows are stopped; at most %.2f was promised", got, share)
 	}
-	if _, err := fold(t, limits(t, tenCalls), true, log(t, 3, 4, 5)).Calibrate(0.01, func(*Flow) bool { return true }); err == nil {
+	if _, err := fold(t, limits(t, tenCalls), true, log(t, 3, 4, 5)).Calibrate(0.01, func(*Flow) bool { return true }, nobody); err == nil {
 		t.Error("a promise of 1 % was made from three flows")
 	}
 }
@@ -241,13 +241,13 @@ func TestCalibratedLimitsStopWhatTheySaid(t *testing.T) {
 	}
 	records := log(t, calls...)
 	trial := fold(t, limits(t, tenCalls), true, records)
-	c, err := trial.Calibrate(0.1, func(*Flow) bool { return true })
+	c, err := trial.Calibrate(0.1, func(*Flow) bool { return true }, nobody)
 	if err != nil {
 		t.Fatal(err)
 	}
 	again := fold(t, c.Limits, false, records)
 	for i, f := range trial.Flows() {
-		at, over := c.over(f)
+		at, over := c.stops.over(f)
 		if stopped := again.Flows()[i].Stopped != nil; stopped != over {
 			t.Errorf("%s with %d calls: said %v, and the limits stop it: %v (%s at %+v)", f.ID, f.Calls, over, stopped, analyzer.Rules[at.row].Name, again.Flows()[i].Stopped)
 		}
@@ -314,3 +314,5 @@ func TestCoverage(t *testing.T) {
 		t.Errorf("blind are %+v", blind)
 	}
 }
+
+func nobody(*Flow) bool { return false }

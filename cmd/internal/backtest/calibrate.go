@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/cespare/xxhash/v2"
+
 	"weir/analyzer"
 )
 
@@ -19,6 +21,10 @@ import (
 // measure and however many there are. To rank one half and to draw the line by the other
 // would make the promise exact and the line twice as coarse: at half a per cent of a
 // thousand flows two of them would decide.
+//
+// Every row that takes part costs its share of the good flows. Where runaways are known, only
+// those rows take part that are worth it: one after the other is taken that saves most in them,
+// until no more is saved. The others keep their thresholds, or one that no good flow reaches.
 type Calibration struct {
 	Share   float64         `json:"share"`
 	Good    int             `json:"good_flows"`
@@ -27,44 +33,41 @@ type Calibration struct {
 	Steps   int64           `json:"step_limit"`         // the plain limit of calls calibrated on the same flows
 	Limits  analyzer.Limits `json:"-"`
 
-	stops [analyzer.RuleCount]int32 // 0: the row takes no part
+	stops lines
 }
 
 // LeastGood is how many good flows a calibration for the share needs: with fewer, no
 // threshold can promise it.
 func LeastGood(share float64) int { return 2 * int(math.Ceil(1/share-1-1e-9)) }
 
-// Calibrate calibrates the limits of a trial that kept steps on the good flows in it.
-// Rows that are off, or do not stop, take no part.
-func (t *Trial) Calibrate(share float64, good func(*Flow) bool) (*Calibration, error) {
-	var all []*Flow
+// Calibrate calibrates the limits of a trial that kept steps on the good flows in it, and by the
+// runaways as far as any are known. Rows that are off, or do not stop, take no part.
+func (t *Trial) Calibrate(share float64, good, runaway func(*Flow) bool) (*Calibration, error) {
+	var all, failed []*Flow
 	for _, f := range t.list {
-		if good(f) {
+		switch {
+		case good(f):
 			all = append(all, f)
+		case runaway(f):
+			failed = append(failed, f)
 		}
 	}
 	if share <= 0 || share >= 1 || len(all) < LeastGood(share) {
 		return nil, fmt.Errorf("to promise that at most %s of good flows are stopped takes some %d good flows, and there are %d", percent(share), LeastGood(share), len(all))
 	}
 	r := t.rarity(all)
-	unusual := make([]float64, len(all))
-	for i, f := range all {
-		unusual[i] = r.of(f)
-	}
-	slices.Sort(unusual)
-	line := unusual[int(share*float64(len(all)+1)+1e-9)-1]
 	c := &Calibration{Share: share, Good: len(all), Limits: t.Limits}
+	chosen := r.worth(share, all, failed)
+	c.stops = r.draw(share, all, &chosen)
 	for id := range analyzer.RuleCount {
-		if r.takesPart(id) {
-			stop := r.first(id, line)
-			c.stops[id] = int32(stop)
-			c.Limits.Rules[id] = moved(id, t.Limits.Rules[id], stop)
+		if stop := c.stops[id]; stop != 0 && int64(stop) != t.Limits.Rules[id].Stop {
+			c.Limits.Rules[id] = moved(id, t.Limits.Rules[id], int64(stop))
 		}
 	}
 	var calls []int64
 	for _, f := range all {
 		calls = append(calls, f.Calls)
-		if _, over := c.over(f); over {
+		if _, over := c.stops.over(f); over {
 			c.Stopped++
 		}
 	}
@@ -74,9 +77,84 @@ func (t *Trial) Calibrate(share float64, good func(*Flow) bool) (*Calibration, e
 	return c, nil
 }
 
+// lines are the values at which rows stop; 0 for rows that take no part.
+type lines [analyzer.RuleCount]int32
+
+// rows says of each row how much rarer than one of weight 1 its values are taken to be; 0 for a
+// row that does not take part.
+type rows [analyzer.RuleCount]float64
+
+// weights are how much less than the others a row may take of the good flows that may be stopped.
+var weights = [...]float64{1, 2, 4, 8}
+
+// worth returns the rows that are worth their share of good flows: all of them where no
+// runaway is known.
+func (r *rarity) worth(share float64, good, failed []*Flow) (chosen rows) {
+	if len(failed) == 0 {
+		for id := range chosen {
+			chosen[id] = 1
+		}
+		return chosen
+	}
+	for most := int64(-1); ; {
+		better := chosen
+		for id := range analyzer.RuleCount {
+			if !r.takesPart(id) {
+				continue
+			}
+			for _, weight := range weights {
+				tried := chosen
+				tried[id] = weight
+				stops := r.draw(share, good, &tried)
+				if saved := stops.saved(failed); saved > most {
+					better, most = tried, saved
+				}
+			}
+		}
+		if better == chosen {
+			return chosen
+		}
+		chosen = better
+	}
+}
+
+// draw draws the line for the chosen rows. The others stop where they did, or where none of the
+// good flows has come.
+func (r *rarity) draw(share float64, good []*Flow, chosen *rows) (stops lines) {
+	unusual := make([]float64, len(good))
+	for i, f := range good {
+		unusual[i] = r.of(f, chosen)
+	}
+	slices.Sort(unusual)
+	line := unusual[int(share*float64(len(good)+1)+1e-9)-1]
+	for id := range analyzer.RuleCount {
+		switch {
+		case !r.takesPart(id):
+		case chosen[id] > 0:
+			stops[id] = int32(r.first(id, line/chosen[id]))
+		default:
+			list := r.values[id]
+			beyond := int64(math.Ceil(float64(list[len(list)-1])*headroom)) + 1
+			stops[id] = int32(min(math.MaxInt32, max(beyond, r.stops[id])))
+		}
+	}
+	return stops
+}
+
+// saved returns how many calls of the flows come after the thresholds are reached.
+func (t *lines) saved(flows []*Flow) (calls int64) {
+	for _, f := range flows {
+		if at, over := t.over(f); over {
+			calls += f.Calls - int64(at.call)
+		}
+	}
+	return calls
+}
+
 // rarity says how rare values of rows are among flows.
 type rarity struct {
 	n      int
+	stops  [analyzer.RuleCount]int64
 	values [analyzer.RuleCount][]int32 // greatest values of the flows, sorted; nil: the row takes no part
 	lasts  [analyzer.RuleCount]int32   // see Trial.lasts
 }
@@ -88,7 +166,7 @@ func (t *Trial) rarity(flows []*Flow) *rarity {
 		if analyzer.Rules[id].Fixed || set.Mode != analyzer.ModeEnforce || set.Stop == analyzer.Off || set.Stop <= 1 {
 			continue
 		}
-		r.lasts[id] = t.lasts(id)
+		r.lasts[id], r.stops[id] = t.lasts(id), set.Stop
 		list := make([]int32, 0, len(flows))
 		for _, f := range flows {
 			list = append(list, f.most[id]+r.lasts[id])
@@ -112,12 +190,12 @@ func (r *rarity) share(id analyzer.RuleID, value int32) float64 {
 	return float64(max(1, list[r.n-1])) / float64(value) / float64(r.n+1)
 }
 
-// of is the share of the flow's rarest value among the others.
-func (r *rarity) of(f *Flow) float64 {
-	least := 1.0
+// of is the share of the flow's rarest value among the others, of the chosen rows.
+func (r *rarity) of(f *Flow, chosen *rows) float64 {
+	least := math.Inf(1)
 	for id := range analyzer.RuleCount {
-		if r.takesPart(id) && f.most[id] > 1 {
-			least = min(least, r.amongOthers(id, f.most[id]+r.lasts[id]))
+		if chosen[id] > 0 && r.takesPart(id) && f.most[id] > 1 {
+			least = min(least, chosen[id]*r.amongOthers(id, f.most[id]+r.lasts[id]))
 		}
 	}
 	return least
@@ -166,9 +244,9 @@ func moved(id analyzer.RuleID, s analyzer.Setting, stop int64) analyzer.Setting 
 }
 
 // over returns where the flow first reaches a threshold.
-func (c *Calibration) over(f *Flow) (step, bool) {
+func (t *lines) over(f *Flow) (step, bool) {
 	for _, s := range f.steps {
-		if stop := c.stops[s.row]; stop != 0 && s.value >= stop {
+		if stop := t[s.row]; stop != 0 && s.value >= stop {
 			return s, true
 		}
 	}
@@ -217,30 +295,39 @@ type Saving struct {
 	Unit        string  `json:"unit"`
 }
 
-// Savings computes one Saving for each share that there are good flows enough for.
+// Savings computes one Saving for each share that there are good flows enough for. Which rows
+// take part is chosen by one half of the failed flows, and what is saved is measured in the
+// other, each in its turn.
 func (t *Trial) Savings(shares []float64, good, failed func(*Flow) bool) (out []Saving) {
 	for _, share := range shares {
-		c, err := t.Calibrate(share, good)
-		if err != nil {
+		s := Saving{Share: share, Unit: "tokens"}
+		var all, byRules, bySteps, calls, callsByRules, callsBySteps int64
+		if good := t.count(good); good < LeastGood(share) {
 			continue
 		}
-		s := Saving{Share: share, Unit: "tokens", GoodByRules: c.Stopped}
-		var all, byRules, bySteps, calls, callsByRules, callsBySteps int64
-		for _, f := range t.list {
-			if good(f) && f.Calls > c.Steps {
-				s.GoodBySteps++
+		for half := range 2 {
+			inHalf := func(f *Flow) bool { return int(xxhash.Sum64String(f.ID)&1) == half }
+			c, err := t.Calibrate(share, good, func(f *Flow) bool { return failed(f) && !inHalf(f) })
+			if err != nil {
+				return out // there are good flows enough
 			}
-			if !failed(f) {
-				continue
-			}
-			s.Failed++
-			all, calls = all+f.Tokens, calls+f.Calls
-			if at, over := c.over(f); over {
-				byRules, callsByRules = byRules+f.Tokens-at.tokens, callsByRules+f.Calls-int64(at.call)
-			}
-			if f.Calls > c.Steps {
-				callsBySteps += f.Calls - c.Steps
-				bySteps += f.Tokens * (f.Calls - c.Steps) / f.Calls
+			s.GoodByRules, s.GoodBySteps = max(s.GoodByRules, c.Stopped), 0
+			for _, f := range t.list {
+				if good(f) && f.Calls > c.Steps {
+					s.GoodBySteps++
+				}
+				if !failed(f) || !inHalf(f) {
+					continue
+				}
+				s.Failed++
+				all, calls = all+f.Tokens, calls+f.Calls
+				if at, over := c.stops.over(f); over {
+					byRules, callsByRules = byRules+f.Tokens-at.tokens, callsByRules+f.Calls-int64(at.call)
+				}
+				if f.Calls > c.Steps {
+					callsBySteps += f.Calls - c.Steps
+					bySteps += f.Tokens * (f.Calls - c.Steps) / f.Calls
+				}
 			}
 		}
 		if all == 0 {
@@ -252,6 +339,15 @@ func (t *Trial) Savings(shares []float64, good, failed func(*Flow) bool) (out []
 		out = append(out, s)
 	}
 	return out
+}
+
+func (t *Trial) count(those func(*Flow) bool) (n int) {
+	for _, f := range t.list {
+		if those(f) {
+			n++
+		}
+	}
+	return n
 }
 
 func percent(share float64) string { return fmt.Sprintf("%.4g %%", 100*share) }

@@ -101,7 +101,8 @@ was warned, too. Runs without a loop are honest work: what is said against them 
 
 The rival that costs nothing: a run is ended after a number of calls. Both are calibrated on the honest runs of the same set, so that at most
 the given share of them is stopped: the thresholds of all rows together by how rare their values are ("weir limits calibrate"), and the number of
-calls. In the columns stands the share of the calls of loops that each saves. A set with too few honest runs for a share has no line for it.
+calls. Which rows take part, and how much of the share each may take, is chosen by one half of the loops and measured in the other, each in its turn.
+In the columns stands the share of the calls of loops that each saves. A set with too few honest runs for a share has no line for it.
 
 | set | honest runs stopped | rules save | a step limit saves |
 |---|---|---|---|
