@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -525,6 +526,10 @@ func (s *source) calibrate(ctx context.Context, env *cli.Env, args []string, sha
 	limits, tried, err := s.one(ctx, env, args, true)
 	if err != nil {
 		return err
+	}
+	if len(labels) > 0 && !slices.ContainsFunc(tried.Flows(), func(f *backtest.Flow) bool { return says[f.ID] != 0 }) {
+		return cli.Failure("none of the %s labelled is a flow of what was read", cli.Count(int64(len(says)), "trace")).
+			Advise("the log has flows such as %q", tried.Flows()[0].ID)
 	}
 	good := func(f *backtest.Flow) bool {
 		if len(labels) > 0 {

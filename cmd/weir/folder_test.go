@@ -56,6 +56,13 @@ func TestFolder(t *testing.T) {
 	if got != want || !json.Valid([]byte(strings.SplitN(got, "\n", 2)[0])) {
 		t.Errorf("from envelopes\n%s%s\nwant\n%s", got, told, want)
 	}
+	linked := t.TempDir() // a folder of links to files
+	if err := os.Symlink(filepath.Join(dir, "a.jsonl"), filepath.Join(linked, "link.jsonl")); err != nil {
+		t.Fatal(err)
+	}
+	if code, out, told = weir(t, "", "events", "convert", linked); code != 0 || !strings.Contains(out, `"id":"a"`) {
+		t.Errorf("a link to a file: exit code %d\n%s%s", code, out, told)
+	}
 	empty := t.TempDir()
 	if code, _, told = weir(t, "", "replay", empty); code == 0 || !strings.Contains(told, "no file in") {
 		t.Errorf("an empty folder: exit code %d, %s", code, told)

@@ -102,6 +102,9 @@ func TestLabelsThatMatchNothing(t *testing.T) {
 	}
 	f(`{"dataset":"d","trace_id":"1","labels":{"looping":false}}`, 0, "WRONGLY", "0 of 1 (0 %)")
 	f(`{"dataset":"e","trace_id":"1","labels":{"looping":false}}`, 1, "none of the 1 trace labelled in it", `"e/1"`, `"d/1"`)
+	if code, _, errs := weir(t, "", "limits", "calibrate", "log.jsonl", "--labels", "known.labels.jsonl"); code == 0 || !strings.Contains(errs, "none of the 1 trace labelled") {
+		t.Errorf("calibrate by labels of other flows: exit code %d, %s", code, errs)
+	}
 	f(`{"dataset":"d","trace_id":"1","labels":{"colour":"red","size":3}}`, 1, "no label says", "--caught", "colour, size")
 	f(`{"dataset":"d","trace_id":"1","labels":{"looping":false}}`+"\n"+`{"dataset":"e","trace_id":"1","labels":{"looping":true}}`, 0, "1 of 2 traces are not in the files", "0 of 1 (0 %)")
 }

@@ -255,6 +255,29 @@ func TestCalibratedLimitsStopWhatTheySaid(t *testing.T) {
 	if c.Stopped == 0 {
 		t.Error("nothing is stopped, so nothing was tested")
 	}
+	// None of them used a tool: how often one may do so stays as it was.
+	if got, want := c.Limits.Rules[analyzer.RuleRepetition], trial.Limits.Rules[analyzer.RuleRepetition]; got != want {
+		t.Errorf("a row that no good flow knows is %+v, was %+v", got, want)
+	}
+	// A row that saves nothing in runaways takes no share of the good flows from one that does.
+	all, err := trial.Calibrate(0.1, func(f *Flow) bool { return f.Calls <= 30 }, nobody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runaway := func(f *Flow) bool { return f.Calls > 30 }
+	chosen, err := trial.Calibrate(0.1, func(f *Flow) bool { return f.Calls <= 30 }, runaway)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var failed []*Flow
+	for _, f := range trial.Flows() {
+		if runaway(f) {
+			failed = append(failed, f)
+		}
+	}
+	if by, of := chosen.stops.saved(failed), all.stops.saved(failed); len(failed) == 0 || by < of {
+		t.Errorf("%d calls of %d runaways are saved by chosen rows, %d by all", by, len(failed), of)
+	}
 }
 
 func TestUpper(t *testing.T) {
@@ -315,4 +338,5 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
+// nobody is a runaway.
 func nobody(*Flow) bool { return false }

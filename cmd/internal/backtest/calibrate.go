@@ -99,7 +99,7 @@ func (r *rarity) worth(share float64, good, failed []*Flow) (chosen rows) {
 	for most := int64(-1); ; {
 		better := chosen
 		for id := range analyzer.RuleCount {
-			if !r.takesPart(id) {
+			if !r.takesPart(id) || !r.known(id) {
 				continue
 			}
 			for _, weight := range weights {
@@ -130,7 +130,7 @@ func (r *rarity) draw(share float64, good []*Flow, chosen *rows) (stops lines) {
 	for id := range analyzer.RuleCount {
 		switch {
 		case !r.takesPart(id):
-		case chosen[id] > 0:
+		case chosen[id] > 0 && r.known(id):
 			stops[id] = int32(r.first(id, line/chosen[id]))
 		default:
 			list := r.values[id]
@@ -178,6 +178,10 @@ func (t *Trial) rarity(flows []*Flow) *rarity {
 }
 
 func (r *rarity) takesPart(id analyzer.RuleID) bool { return r.values[id] != nil }
+
+// known tells whether any good flow did more than once what the row counts. Flows that never
+// repeat themselves say nothing about the first that does.
+func (r *rarity) known(id analyzer.RuleID) bool { return r.values[id][r.n-1]-r.lasts[id] > 1 }
 
 // share is the part of the flows that reach the value. Beyond the greatest of them it
 // goes on falling as the value grows, so that values that nobody reached differ.

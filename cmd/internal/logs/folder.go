@@ -13,8 +13,17 @@ type File struct {
 	InFolder bool // a folder was named, not the file
 }
 
-// Expand replaces folders by the files in them and below, in the order of their names.
-// Hidden files and folders are passed over.
+// isFile tells whether the entry is a file, or a link to one.
+func isFile(path string, d fs.DirEntry) bool {
+	if d.Type()&fs.ModeSymlink == 0 {
+		return d.Type().IsRegular()
+	}
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// Expand replaces folders by the files in them and below, in the order of their names,
+// and takes links to files for files. Hidden files and folders are passed over.
 func Expand(names []string) (out []File, err error) {
 	for _, name := range names {
 		info, err := os.Stat(name)
@@ -29,7 +38,7 @@ func Expand(names []string) (out []File, err error) {
 				return err
 			case d.IsDir() && hidden:
 				return filepath.SkipDir
-			case d.Type().IsRegular() && !hidden:
+			case !hidden && isFile(path, d):
 				out = append(out, File{path, true})
 			}
 			return nil
