@@ -2,10 +2,9 @@ package backtest
 
 import (
 	"fmt"
+	"hash/fnv"
 	"math"
 	"slices"
-
-	"github.com/cespare/xxhash/v2"
 
 	"weir/analyzer"
 )
@@ -310,7 +309,7 @@ func (t *Trial) Savings(shares []float64, good, failed func(*Flow) bool) (out []
 			continue
 		}
 		for half := range 2 {
-			inHalf := func(f *Flow) bool { return int(xxhash.Sum64String(f.ID)&1) == half }
+			inHalf := func(f *Flow) bool { return halfOf(f.ID) == half }
 			c, err := t.Calibrate(share, good, func(f *Flow) bool { return failed(f) && !inHalf(f) })
 			if err != nil {
 				return out // there are good flows enough
@@ -343,6 +342,13 @@ func (t *Trial) Savings(shares []float64, good, failed func(*Flow) bool) (out []
 		out = append(out, s)
 	}
 	return out
+}
+
+// halfOf is 0 or 1, by a hash of the id.
+func halfOf(id string) int {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(id)) // it cannot fail
+	return int(h.Sum64() >> 7 & 1)
 }
 
 func (t *Trial) count(those func(*Flow) bool) (n int) {
