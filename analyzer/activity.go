@@ -42,13 +42,14 @@ func ProjectKey(id string) string {
 // first. It is a constant because it decides verdicts.
 const Grace = 5 * time.Second
 
-// AtWork is what a flow tells of a party: the status of an agent.activity event.
+// What a flow tells of a party: the status of an agent.activity event. The first five are
+// the names of Work; logs of an older weir have them in such events.
 const (
-	WorkActive  = "active"        // it did something, and something else is expected of it
-	WorkInTool  = "in_tool"       // a tool that it called has not answered
-	WorkChild   = "waiting_child" // an agent that it called is at work
+	WorkActive  = "active"
+	WorkInTool  = "in_tool"
+	WorkChild   = "waiting_child"
 	WorkBackOff = "waiting_backoff"
-	WorkDone    = "done"    // it gave control back: nothing is expected of it
+	WorkDone    = "done"
 	WorkRefused = "refused" // it tried calls that an order refused, as many as total_updates says
 	WorkOpened  = "opened"  // it opened a flow by calling the agent of the key
 

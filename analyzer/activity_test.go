@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"weir/analyzer"
+	"weir/analyzer/reports"
 	"weir/events"
 )
 
@@ -31,9 +32,20 @@ func (s *story) heard(l analyzer.Limits) (lines []string) {
 	)
 	begin := newStory().at
 	refused := ""
+	var waiting reports.Waiting
+	tell := func() {
+		for i := range waiting.Len() {
+			r := waiting.At(i)
+			lines = append(lines, activityLine(&analyzer.Activity{Key: string(r.AppendKey(nil)), Event: reported(&r)}, begin))
+		}
+		waiting.Reset()
+	}
 	hear := func() {
 		for i := range fx.Activity {
 			lines = append(lines, activityLine(&fx.Activity[i], begin))
+		}
+		for i := range fx.Reports {
+			waiting.Add(&fx.Reports[i])
 		}
 		for i := range fx.Verdicts {
 			if v := &fx.Verdicts[i]; v.Effective != "" {
@@ -47,6 +59,9 @@ func (s *story) heard(l analyzer.Limits) (lines []string) {
 		if ev.Ack != nil && ev.Ack.VerdictID == "" {
 			ev.Ack.VerdictID = refused
 		}
+		if e.ReportsDue(p.Watermark-begin, ev.Time-begin) { // others have moved the time on
+			tell()
+		}
 		if !e.Relay(&p, ev, &fx) {
 			e.Step(&p, &flow, ev, &fx)
 		}
@@ -54,6 +69,7 @@ func (s *story) heard(l analyzer.Limits) (lines []string) {
 	}
 	e.Advance(&p, &flow, s.at.Add(15*time.Minute), &fx)
 	hear()
+	tell()
 	return lines
 }
 
@@ -209,7 +225,7 @@ func TestReports(t *testing.T) {
 		for i := range 50 {
 			s.tool("a", "read", fmt.Sprintf(`{"file":%d}`, i), fmt.Sprint("text ", i))
 		}
-	}, "agent:a active 61", "agent:a active 101")
+	}, "agent:a active 59", "agent:a active 101")
 	f("a long tool", func(s *story) {
 		id := s.call("a", "build", `{}`)
 		s.gap = 8 * time.Minute
@@ -295,7 +311,7 @@ func TestReports(t *testing.T) {
 		late.Time = s.events[0].Time
 		again := s.add(events.LLMCall, "a", "")
 		again.Time = s.events[3].Time - 60_000
-	}, "agent:a active 2", "agent:b in_tool 122", "agent:a active 182", "agent:b active 242")
+	}, "agent:a active 2", "agent:b in_tool 122", "agent:b active 242", "agent:a active 2", "agent:a active 182")
 	f("sessions of known agents", func(s *story) {
 		s.tool("agent-1", "read", `{}`, "text")
 		for i := range s.events {

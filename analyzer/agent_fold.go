@@ -20,25 +20,10 @@ func (e *Engine) StepAgent(p *Agents, a *Agent, ev *events.Event, fx *Effects) {
 	if !e.concerns(a, ev) {
 		return
 	}
-	if !a.isTree() && a.repeats(ev) { // a flow tells its tree of each event once
-		fx.Counts.Duplicates++
-		return
-	}
 	was := a.gaugeCell()
-	when := min(max(ev.Time, 1), lastStamp)
-	e.advanceOrders(a, when, fx)
-	m := &fx.agent
-	*m = agentMoment{ev: ev, when: when, at: max(when, a.clock), late: when < a.clock}
-	if m.late {
-		fx.Counts.Late++
-	}
-	a.clock = m.at
-	if a.events < 1<<32-1 {
-		a.events++
-	}
-	fx.Counts.Events++
-	if len(a.orders) > 0 {
-		e.reviewOrders(a, m, fx)
+	m := e.begin(a, ev, fx)
+	if m == nil {
+		return
 	}
 	switch ev.Kind {
 	case events.AgentCall:
@@ -77,11 +62,51 @@ func (e *Engine) StepAgent(p *Agents, a *Agent, ev *events.Event, fx *Effects) {
 			e.spend(a, m, fx)
 		case WorkBelongs:
 			e.belongs(a, m, fx)
-		default:
-			e.atWork(p, a, m, fx)
+		default: // of an older weir, which told of each party in an event
+			if w := slices.Index(workNames[:], work(ev)); w >= 0 {
+				e.atWork(a, m, xxhash.Sum64String(ev.CorrelationID), Work(w), fx)
+			}
 		}
 	}
 	p.gauge.move(was, a.gaugeCell())
+}
+
+// StepReport folds what a flow tells of the agent, as StepAgent does events.
+func (e *Engine) StepReport(p *Agents, a *Agent, r *Report, fx *Effects) {
+	fx.Answer = nil
+	if a.isProject() || a.isTree() || !e.watched(a) {
+		return
+	}
+	was := a.gaugeCell()
+	fx.reported = events.Event{ID: fx.said.id(r.Flow^uint64(r.Work), r.Name, r.Did), Source: "weir", Time: r.Did, Kind: events.AgentActivity, CorrelationSource: r.Source, From: r.Who()}
+	if m := e.begin(a, &fx.reported, fx); m != nil {
+		e.atWork(a, m, r.Flow, r.Work, fx)
+		p.gauge.move(was, a.gaugeCell())
+	}
+}
+
+// begin counts an event that concerns the agent; nil when it was folded before.
+func (e *Engine) begin(a *Agent, ev *events.Event, fx *Effects) *agentMoment {
+	if !a.isTree() && a.repeats(ev) { // a flow tells its tree of each event once
+		fx.Counts.Duplicates++
+		return nil
+	}
+	when := min(max(ev.Time, 1), lastStamp)
+	e.advanceOrders(a, when, fx)
+	m := &fx.agent
+	*m = agentMoment{ev: ev, when: when, at: max(when, a.clock), late: when < a.clock}
+	if m.late {
+		fx.Counts.Late++
+	}
+	a.clock = m.at
+	if a.events < 1<<32-1 {
+		a.events++
+	}
+	fx.Counts.Events++
+	if len(a.orders) > 0 {
+		e.reviewOrders(a, m, fx)
+	}
+	return m
 }
 
 // lastStamp is the latest time that is folded, so that what is added to one stays a time.

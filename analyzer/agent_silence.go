@@ -4,8 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
-
 	"weir/events"
 )
 
@@ -54,21 +52,7 @@ func doingByStatus(status string) doing {
 }
 
 // doingByFlow reads what a flow tells of a party.
-func doingByFlow(work string) (d doing, ok bool) {
-	switch work {
-	case WorkActive:
-		return acting, true
-	case WorkInTool:
-		return inTool, true
-	case WorkChild:
-		return onChild, true
-	case WorkBackOff:
-		return onBackOff, true
-	case WorkDone:
-		return resting, true
-	}
-	return 0, false
-}
+var doingByFlow = [WorkCount]doing{AtWork: acting, InTool: inTool, OnChild: onChild, OnBackOff: onBackOff, Done: resting}
 
 // reported folds what the agent tells of itself. A report is the whole state: what it
 // does not tell is not known any more.
@@ -122,13 +106,9 @@ func (a *Agent) countReport(at events.Stamp) {
 }
 
 // atWork folds what a flow tells of the agent.
-func (e *Engine) atWork(_ *Agents, a *Agent, m *agentMoment, fx *Effects) {
-	d, ok := doingByFlow(work(m.ev))
-	if !ok {
-		return
-	}
+func (e *Engine) atWork(a *Agent, m *agentMoment, flow uint64, w Work, fx *Effects) {
+	d := doingByFlow[w]
 	if e.watched(a) {
-		flow := xxhash.Sum64String(m.ev.CorrelationID)
 		w := a.workOf(flow)
 		if w == nil {
 			w = a.addWork(flow)

@@ -54,7 +54,7 @@ const (
 	hasTokens
 	hasRuns // of hops
 	hasReporting
-	hasReports // to the agent stage
+	hadReports // of an older weir: when the agent stage was told
 	hasTries
 	hasTree
 )
@@ -83,9 +83,6 @@ func (f *Flow) encode(b []byte) []byte {
 	}
 	if f.reporting[0] != 0 {
 		has |= hasReporting
-	}
-	if f.untold != 0 || f.told != 0 {
-		has |= hasReports
 	}
 	if f.triesTold != 0 {
 		has |= hasTries
@@ -134,10 +131,6 @@ func (f *Flow) encode(b []byte) []byte {
 		for _, r := range f.reporting {
 			b = le.AppendUint32(b, r)
 		}
-	}
-	if has&hasReports != 0 {
-		b = binary.AppendVarint(b, ago(f.clock, f.untold))
-		b = binary.AppendVarint(b, ago(f.clock, f.told))
 	}
 	if has&hasTries != 0 {
 		b = binary.AppendVarint(binary.AppendVarint(b, ago(f.clock, f.triesTold)), ago(f.clock, f.triesDue))
@@ -476,8 +469,9 @@ func (f *Flow) UnmarshalBinary(key string, b []byte) error {
 			f.reporting[i] = le.Uint32(e[4*i:])
 		}
 	}
-	if has&hasReports != 0 {
-		f.untold, f.told = d.ago(f.clock), d.ago(f.clock)
+	if has&hadReports != 0 {
+		d.ago(f.clock)
+		d.ago(f.clock)
 	}
 	if has&hasTries != 0 {
 		f.triesTold, f.triesDue = d.ago(f.clock), d.ago(f.clock)

@@ -93,11 +93,10 @@ type Flow struct {
 	offences      []offence
 	overrides     []flowOverride
 
-	untold    events.Stamp // first thing that a party did of which the agent stage was not told; 0 for none
-	told      events.Stamp // when it was told last
 	triesTold events.Stamp // when the agent stage was told of tries against orders last
 	triesDue  events.Stamp // when the agent stage is to be told of what parties tried against orders; 0 for never
-	gone      []report     // of parties that gave way while an event is applied; else empty
+	gone      []tries      // of parties that gave way while an event is applied; else empty
+	untold    bool         // within a step: a party did something
 }
 
 type flowFlags uint8
@@ -138,7 +137,7 @@ const (
 	partyWorked // since it was called
 	partyUsage  // usage holds cumulative figures
 	partyPlaced // called or was called, so that its parent means something
-	partyUntold // did something of which the agent stage was not told
+	partyUntold // within a step: it is to be told of
 	partyDone   // gave control back: nothing is expected of it
 	partyBeside // was sent out beside another, and is no further party in the count of them
 )

@@ -82,15 +82,17 @@ type Effects struct {
 	Verdicts []events.Verdict
 	Answer   *events.Verdict // to the last ask; nil when the last event was none
 	Activity []Activity      // for the agent stage, see there what it aliases
+	Reports  []Report        // the same
 	// Asked tells that the flow has allowed the last ask and that its tree has the last word: it
 	// is asked by one of the Activity.
 	Asked  bool
 	Counts Counts
 
-	m       moment
-	agent   agentMoment
-	scratch Flow
-	said    saying
+	m        moment
+	agent    agentMoment
+	reported events.Event // what agent is about, of a report
+	scratch  Flow
+	said     saying
 }
 
 // Counts is what the steps since the last Reset did, for metrics.
@@ -125,10 +127,12 @@ func (fx *Effects) Reset() {
 	fx.ResetActivity()
 }
 
-// ResetActivity empties the activity alone.
+// ResetActivity empties the activity and the reports alone.
 func (fx *Effects) ResetActivity() {
 	clear(fx.Activity)
 	fx.Activity = fx.Activity[:0]
+	clear(fx.Reports)
+	fx.Reports = fx.Reports[:0]
 	fx.said.reset()
 }
 
@@ -167,6 +171,7 @@ func (e *Engine) Step(p *Partition, f *Flow, ev *events.Event, fx *Effects) {
 		return
 	}
 	e.Advance(p, f, when, fx)
+	given := len(fx.Verdicts)
 	*m = momentAt(max(when, f.clock))
 	m.ev, m.when, m.late, m.user = ev, when, when < f.clock, ev.By() == events.OriginUser
 	m.word = m.user && !m.late && !(ev.Claimed && f.stopped())
@@ -202,6 +207,7 @@ func (e *Engine) Step(p *Partition, f *Flow, ev *events.Event, fx *Effects) {
 		}
 	}
 	e.uncover(f, m, fx)
+	e.report(f, m.at, len(fx.Verdicts) > given, fx)
 }
 
 // maxSkew is how far a producer's clock may be ahead of the log's.
@@ -225,7 +231,7 @@ func (e *Engine) see(p *Partition, f *Flow, m *moment, fx *Effects) {
 	}
 	e.defied(f, m, fx)
 	e.apply(f, m)
-	f.reportGone(fx)
+	f.tellGone(fx)
 	p.count(m, &e.limits.Load)
 	m.busy = p.busy
 	e.judge(f, m, fx)
@@ -244,7 +250,6 @@ func (e *Engine) beginEpisode(f *Flow, m *moment, fx *Effects) {
 	case m.at.Sub(f.last) > fl.MaxAge:
 		// Nothing of so long ago counts any more, whether or not the record was
 		// still there: the answer must not depend on when the store forgets.
-		e.report(f, m.at, fx)
 		f.tellTries(m.at, fx)
 		old := *f
 		f.Reset(f.key)
@@ -308,16 +313,7 @@ func (e *Engine) Advance(p *Partition, f *Flow, now events.Stamp, fx *Effects) {
 		if at == 0 || at > now {
 			return
 		}
-		if what == dueReports { // which moves no clock: verdicts must not depend on who listens
-			e.report(f, at, fx)
-			// Where the log is far ahead, as when the flow's producer is behind all others, the
-			// log's time is when it was told: or each event would be overdue, and told of, at once.
-			if p.Watermark > at.Add(e.limits.Agents.Report) {
-				f.told = p.Watermark
-			}
-			continue
-		}
-		if what == dueTries {
+		if what == dueTries { // which moves no clock: verdicts must not depend on who listens
 			f.tellTries(at, fx)
 			continue
 		}
@@ -349,8 +345,7 @@ func (e *Engine) Due(f *Flow) events.Stamp {
 // What a deadline is about that is not about an order.
 const (
 	dueDuration = -1 // of the flow
-	dueReports  = -2 // to the agent stage
-	dueTries    = -3 // to the agent stage
+	dueTries    = -2 // to the agent stage
 )
 
 // next returns the next deadline, and the order that it is about, or one of the above.
@@ -363,9 +358,6 @@ func (e *Engine) next(f *Flow) (at events.Stamp, what int) {
 		if d := f.orders[i].due; at == 0 || d < at {
 			at, what = d, i
 		}
-	}
-	if d := e.reportDue(f); d != 0 && (at == 0 || d < at) {
-		at, what = d, dueReports
 	}
 	if d := f.triesDue; d != 0 && (at == 0 || d < at) {
 		at, what = d, dueTries

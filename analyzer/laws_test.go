@@ -33,7 +33,7 @@ var laws = []law{
 	{"a raised limit speaks no earlier", raised},
 	{"records are bounded and exact", bounded},
 	{"what is known of a time is told in time", promised},
-	{"reports are few, and none goes back", few},
+	{"no report goes back", forward},
 	{"what is made in spite of orders is counted once", once},
 	{"nobody judges otherwise because somebody listens", unheard},
 }
@@ -114,6 +114,10 @@ func (w *fold) hear(key string) {
 	for i := range w.fx.Activity {
 		a := &w.fx.Activity[i]
 		w.passed[key] = append(w.passed[key], a.Key+" "+string(a.Event.AppendJSON(nil)))
+	}
+	for i := range w.fx.Reports {
+		ev := reported(&w.fx.Reports[i])
+		w.passed[key] = append(w.passed[key], string(w.fx.Reports[i].AppendKey(nil))+" "+string(ev.AppendJSON(nil)))
 	}
 	if w.fx.Answer != nil && w.fx.Counts.Duplicates == 0 { // an ask that is repeated is answered again
 		w.said[key] = append(w.said[key], "answer "+string(w.fx.Answer.AppendJSON(nil)))

@@ -10,18 +10,69 @@ import (
 	"weir/events"
 )
 
-// What a flow tells the agent stage of its parties. Only the times and the state of each
-// party are kept; the first thing that nobody was told of sets a deadline, and when that
-// fires every party that did something is told of once. So a flow sends at most one
-// record for each party in Limits.Agents.Report, however busy it is, and whatever it
-// knows of a time is told when that and Grace have passed.
+// Report is what a step of a flow tells the agent stage of a party that did something. Of
+// those of one flow and party only the last counts, so whoever passes them on may keep them
+// for as long as Limits.Agents.Report, each in the place of the one before, and owes
+// the agent stage all that happened before it says so (see Engine.LowWatermark). Strings alias the
+// flow: they are good as long as those of Activity.
+type Report struct {
+	Flow   uint64                   // a hash of its key
+	Source events.CorrelationSource // by what it is known
+	Name   string                   // the party: as the flow calls it
+	Agent  string                   // its stable id, if that is another one
+	Did    events.Stamp             // when it did something last
+	Work   Work                     // how it is at work
+}
 
-// report is what the agent stage is told of a party.
-type report struct {
+// Work is how a party is at work, as far as a flow can tell. It stands in logs, so that
+// numbers are never reused.
+type Work uint8
+
+// The ways of being at work, and the status by which agent.activity names each.
+const (
+	AtWork    Work = iota // it did something, and something else is expected of it
+	InTool                // a tool that it called has not answered
+	OnChild               // an agent that it called is at work
+	OnBackOff             // it is told to wait
+	Done                  // it gave control back: nothing is expected of it
+	WorkCount
+)
+
+var workNames = [WorkCount]string{WorkActive, WorkInTool, WorkChild, WorkBackOff, WorkDone}
+
+// String returns the status by which an agent.activity names it.
+func (w Work) String() string { return workNames[w] }
+
+// Who returns the party.
+func (r *Report) Who() events.Party {
+	if r.Agent != "" {
+		return events.Party{Session: r.Name, Agent: r.Agent}
+	}
+	return events.Party{Agent: r.Name}
+}
+
+// ReportsDue reports whether what waits has to be passed on now that the time of the log is
+// at, when it was last at another time: once in Limits.Agents.Report. Who asks before each
+// time that it says LowWatermark keeps what that promises.
+func (e *Engine) ReportsDue(last, at events.Stamp) bool {
+	every := events.Stamp(e.limits.Agents.Report.Milliseconds())
+	return every <= 0 || at/every != last/every
+}
+
+// AppendKey appends the key of the agent (see AgentKey) to dst.
+func (r *Report) AppendKey(dst []byte) []byte {
+	dst = append(dst, agentPrefix...)
+	if r.Agent != "" {
+		return append(dst, r.Agent...)
+	}
+	return append(dst, r.Name...)
+}
+
+// tries are the calls of a party that an order refused, of which the agent stage is told.
+type tries struct {
 	name, agent string
-	did         events.Stamp
-	work        string
-	tries       uint16 // of WorkRefused: how many calls
+	at          events.Stamp // of the last
+	n           uint16
 }
 
 // follow notes what the event says of how its parties are at work, before the stack
@@ -86,18 +137,21 @@ func (f *Flow) followCall(m *moment) {
 	f.expect(m.to, m.when)
 }
 
-// act notes that the party did something. What comes late does not turn its time back,
-// but may have to be told of sooner.
+// act notes that the party did something. What comes late does not turn its time back, and
+// says something only if it is not much later than what was told.
 func (f *Flow) act(i uint8, when events.Stamp) {
 	p := &f.parties[i]
-	if when <= p.did && p.flags&partyUntold == 0 {
+	if when < p.did.Add(-Grace) {
 		return
 	}
 	p.did = max(p.did, when)
-	p.flags |= partyUntold
-	if f.untold == 0 || when < f.untold {
-		f.untold = when
-	}
+	f.tell(i)
+}
+
+// tell has the step tell of the party.
+func (f *Flow) tell(i uint8) {
+	f.parties[i].flags |= partyUntold
+	f.untold = true
 }
 
 // tried notes that the event's party did something although its call came to nothing.
@@ -107,12 +161,22 @@ func (e *Engine) tried(f *Flow, m *moment) {
 	}
 }
 
-// expect notes that something is expected of the party.
+// expect notes that something is expected of the party. Who was told to be done a moment
+// ago is told of again: it has work.
 func (f *Flow) expect(i uint8, when events.Stamp) {
-	if i != none && f.parties[i].did <= when {
-		f.parties[i].flags &^= partyDone
+	if i == none || f.parties[i].did > when {
+		return
 	}
+	p := &f.parties[i]
+	if p.flags&partyDone != 0 && p.did != 0 && when.Sub(p.did) <= lately {
+		f.tell(i)
+	}
+	p.flags &^= partyDone
 }
+
+// lately is how long after it did something last a party is told of without having done
+// anything since. Its silence counts from what it did, so it must not be long ago.
+const lately = time.Minute
 
 // finish notes that nothing more is expected of the party. One that was told to be at
 // work is told of again.
@@ -123,7 +187,11 @@ func (f *Flow) finish(i uint8, when events.Stamp) {
 	}
 	p.flags |= partyDone
 	p.open = 0
-	if p.did != 0 && p.flags&partyUntold == 0 {
+	switch {
+	case p.did == 0:
+	case when.Sub(p.did) <= lately:
+		f.tell(i)
+	default:
 		f.act(i, when)
 	}
 }
@@ -151,19 +219,19 @@ func (f *Flow) giveBack(from, to uint8, when events.Stamp) {
 }
 
 // work is how the party is at work, as far as the flow can tell.
-func (f *Flow) work(i uint8, at events.Stamp) string {
+func (f *Flow) work(i uint8, at events.Stamp) Work {
 	p := &f.parties[i]
 	switch {
 	case p.flags&partyDone != 0, f.stands(i, events.Halt, at):
-		return WorkDone
+		return Done
 	case p.open > 0:
-		return WorkInTool
+		return InTool
 	case f.waits(i):
-		return WorkChild
+		return OnChild
 	case f.stands(i, events.Throttle, at), f.held(at):
-		return WorkBackOff
+		return OnBackOff
 	}
-	return WorkActive
+	return AtWork
 }
 
 // waits reports whether control is with somebody whom the party called, or somebody whom
@@ -193,50 +261,41 @@ func (f *Flow) stands(i uint8, action events.Action, at events.Stamp) bool {
 	return false
 }
 
-// reportDue is when the agent stage has to be told of something; zero for never. After
-// it was told, the next deadline waits for as long again, but for the grace that late
-// events have: they must not bring more records than those in time.
-func (e *Engine) reportDue(f *Flow) events.Stamp {
-	if f.untold == 0 || !e.agents.silence {
-		return 0
-	}
-	return max(f.untold, f.told.Add(-Grace)).Add(e.limits.Agents.Report)
-}
-
-// report tells the agent stage of everybody who did something.
-func (e *Engine) report(f *Flow, at events.Stamp, fx *Effects) {
-	if f.untold == 0 || !e.agents.silence {
+// report tells the agent stage of everybody who did something in the step and, when the step
+// gave verdicts, of those who did something lately: they may have been told to wait.
+func (e *Engine) report(f *Flow, at events.Stamp, judged bool, fx *Effects) {
+	if !e.agents.silence {
 		return
 	}
-	if f.source == events.CorrelationPrincipal { // nobody's silence: parties report in flows of their own
-		f.untold, f.told = 0, max(f.told, at)
-		return
-	}
-	for i := range f.parties {
-		if r, ok := f.take(uint8(i), at); ok {
-			f.sayReport(r, fx)
+	if judged {
+		for i := range f.parties {
+			if p := &f.parties[i]; p.did != 0 && p.flags&partyDone == 0 && at.Sub(p.did) <= lately {
+				f.tell(uint8(i))
+			}
 		}
 	}
-	f.untold, f.told = 0, max(f.told, at)
-}
-
-// take returns the report about a party, if there is something to tell, as told.
-func (f *Flow) take(i uint8, at events.Stamp) (r report, ok bool) {
-	p := &f.parties[i]
-	if p.flags&partyUntold == 0 {
-		return report{}, false
+	if !f.untold {
+		return
 	}
-	p.flags &^= partyUntold
-	return report{name: p.name, agent: p.agent, did: p.did, work: f.work(i, at)}, p.did != 0
+	f.untold = false
+	flow := xxhash.Sum64String(f.key)
+	for i := range f.parties {
+		p := &f.parties[i]
+		if p.flags&partyUntold == 0 {
+			continue
+		}
+		p.flags &^= partyUntold
+		// Parties report in flows of their own.
+		if f.source != events.CorrelationPrincipal && p.did != 0 {
+			fx.Reports = append(fx.Reports, Report{Flow: flow, Source: f.source, Name: p.name, Agent: p.agent, Did: p.did, Work: f.work(uint8(i), at)})
+		}
+	}
 }
 
-// depart takes the report about a party that is about to be forgotten.
+// depart takes what is to be told of a party that is about to be forgotten.
 func (f *Flow) depart(i uint8) {
-	if r, ok := f.take(i, f.clock); ok {
-		f.gone = append(f.gone, r)
-	}
-	if r, ok := f.takeTries(i); ok {
-		f.gone = append(f.gone, r)
+	if t, ok := f.takeTries(i); ok {
+		f.gone = append(f.gone, t)
 	}
 }
 
@@ -290,60 +349,47 @@ func (p *party) agentID() string {
 // when the last was.
 func (f *Flow) tellTries(at events.Stamp, fx *Effects) {
 	for i := range f.parties {
-		if r, ok := f.takeTries(uint8(i)); ok {
-			f.sayTries(r, at, fx)
+		if t, ok := f.takeTries(uint8(i)); ok {
+			f.sayTries(t, at, fx)
 		}
 	}
 	f.triesDue, f.triesTold = 0, max(f.triesTold, at)
 }
 
-func (f *Flow) takeTries(i uint8) (r report, ok bool) {
+func (f *Flow) takeTries(i uint8) (t tries, ok bool) {
 	p := &f.parties[i]
 	if p.tries == 0 {
-		return report{}, false
+		return tries{}, false
 	}
-	r = report{name: p.name, agent: p.agent, did: p.triedAt, work: WorkRefused, tries: p.tries}
+	t = tries{name: p.name, agent: p.agent, at: p.triedAt, n: p.tries}
 	p.tries, p.triedAt = 0, 0
-	return r, true
+	return t, true
 }
 
-// reportGone tells of the parties that gave way to the event's.
-func (f *Flow) reportGone(fx *Effects) {
-	if len(f.gone) == 0 {
-		return
-	}
-	for _, r := range f.gone {
-		if r.tries > 0 {
-			f.sayTries(r, f.clock, fx)
-			continue
-		}
-		f.sayReport(r, fx)
+// tellGone tells of the tries of parties that gave way to the event's.
+func (f *Flow) tellGone(fx *Effects) {
+	for _, t := range f.gone {
+		f.sayTries(t, f.clock, fx)
 	}
 	f.gone = f.gone[:0]
 }
 
-func (f *Flow) sayReport(r report, fx *Effects) { f.sayOf(r, r.did, fx) }
-
-// sayTries says a report of tries that was made at a time, which tells it from others.
-func (f *Flow) sayTries(r report, at events.Stamp, fx *Effects) {
-	f.sayOf(r, at, fx).TotalUpdates = int64(r.tries)
-}
-
-func (f *Flow) sayOf(r report, id events.Stamp, fx *Effects) *events.AgentState {
-	who := events.Party{Agent: r.name}
-	if r.agent != "" {
-		who = events.Party{Session: r.name, Agent: r.agent}
+// sayTries says that the party tried calls. The time at which it is said tells it from others.
+func (f *Flow) sayTries(t tries, said events.Stamp, fx *Effects) {
+	who := events.Party{Agent: t.name}
+	if t.agent != "" {
+		who = events.Party{Session: t.name, Agent: t.agent}
 	}
-	ev := events.Event{ID: fx.said.id(f.key, r.name, id), Source: "weir", Kind: events.AgentActivity,
+	ev := events.Event{ID: fx.said.id(xxhash.Sum64String(f.key), t.name, said), Source: "weir", Kind: events.AgentActivity,
 		CorrelationID: f.key, CorrelationSource: f.source, From: who}
-	s := fx.said.state(r.work)
-	fx.say(who, &ev, r.did).AgentState = s
-	return s
+	s := fx.said.state(WorkRefused)
+	s.TotalUpdates = int64(t.n)
+	fx.say(who, &ev, t.at).AgentState = s
 }
 
-// id returns the id of a report: a hash of the flow, the party and the time.
-func (s *saying) id(flow, party string, at events.Stamp) string {
-	h := xxhash.Sum64String(flow)*0x9e3779b97f4a7c15 ^ xxhash.Sum64String(party)
+// id returns the id of what a flow tells: a hash of the flow, the party and the time.
+func (s *saying) id(flow uint64, party string, at events.Stamp) string {
+	h := flow*0x9e3779b97f4a7c15 ^ xxhash.Sum64String(party)
 	h = (h ^ uint64(at)) * 0xff51afd7ed558ccd
 	n := len(s.bytes)
 	s.bytes = strconv.AppendUint(s.bytes, h^h>>33, 16)

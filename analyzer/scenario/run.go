@@ -22,6 +22,7 @@ func (c *Case) Run(l analyzer.Limits) Outcome {
 		r.step(i+1, &ev)
 	}
 	r.advance(c.end)
+	r.report()
 	r.advanceAll(c.end)
 	for _, f := range r.flows {
 		r.out.Flows = append(r.out.Flows, FlowState{f.key, r.engine.Explain(&f.flow)})
@@ -90,6 +91,10 @@ func (r *run) step(n int, ev *events.Event) {
 // Those of agents wait until the flows have told them everything up to then, which they
 // do in steps of time.
 func (r *run) advance(now events.Stamp) {
+	if r.engine.ReportsDue(r.stage.reported, now) {
+		r.report()
+		r.stage.reported = now
+	}
 	for {
 		flow, agent, told := r.next(), r.stage.next(), events.Stamp(0)
 		if agent != nil {

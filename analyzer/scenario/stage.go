@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"weir/analyzer"
+	"weir/analyzer/reports"
 	"weir/events"
 )
 
@@ -15,6 +16,8 @@ const watermarkEvery = 30_000
 type agentStage struct {
 	partition analyzer.Agents
 	fx        analyzer.Effects
+	reports   reports.Waiting // of flows, which wait
+	reported  events.Stamp    // when they were passed on last
 	byKey     map[string]*member
 	members   []*member // in the order in which they appeared
 }
@@ -75,6 +78,9 @@ func (r *run) foldAgents(n int) (answer *events.Verdict) {
 			answer, m.shown = fx.Answer, true
 		}
 	}
+	for i := range r.fx.Reports {
+		r.stage.reports.Add(&r.fx.Reports[i])
+	}
 	// A call against several orders is one: that of the flow has counted it.
 	switch c := &r.fx.Counts; {
 	case c.Attempts+c.Leaked > 0:
@@ -96,6 +102,19 @@ func logged(dst, activity []analyzer.Activity) []analyzer.Activity {
 		}
 	}
 	return dst
+}
+
+// report passes on what flows tell of their parties and has waited so far.
+func (r *run) report() {
+	s := &r.stage
+	for i := range s.reports.Len() {
+		report := s.reports.At(i)
+		m := s.member(string(report.AppendKey(nil)))
+		s.fx.Reset()
+		r.engine.StepReport(&s.partition, &m.agent, &report, &s.fx)
+		r.hear(m, 0)
+	}
+	s.reports.Reset()
 }
 
 // hear takes in what the agent stage said of the agent or project.

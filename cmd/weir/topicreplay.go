@@ -226,6 +226,9 @@ func (t *topicReplay) run(ctx context.Context) error {
 			if t.done++; t.done%tickEvery == 0 {
 				t.progress.At(t.counts.Events.Load(), float64(t.done)/float64(t.all))
 			}
+			if t.sources > 0 && pump.IsReports(rec.Value) {
+				return t.foldReports(n, rec)
+			}
 			if err := events.Decode(rec.Value, &ev); err != nil {
 				t.bad.add(badRecordAt(t.topic, n, rec.Offset, err))
 				return nil
@@ -251,6 +254,16 @@ func (t *topicReplay) foldEvent(ev *events.Event, rec *kafka.Record) error {
 func (t *topicReplay) foldActivity(ev *events.Event, rec *kafka.Record) error {
 	one := group.ActivityRecord(rec)
 	return t.heard(t.pump.FoldRecord(ev, &one))
+}
+
+func (t *topicReplay) foldReports(n int, rec *kafka.Record) error {
+	one := group.ActivityRecord(rec)
+	given, err := t.pump.FoldReports(&one)
+	if err != nil {
+		t.bad.add(badRecordAt(t.topic, n, rec.Offset, err))
+		return nil
+	}
+	return t.heard(given)
 }
 
 // options are those of the pump of a partition.

@@ -120,6 +120,8 @@ type sender struct {
 	from int
 }
 
+func (s sender) Place(string) int { return 0 }
+
 func (s sender) Send(_ context.Context, list []pump.Repartitioned) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -310,10 +312,18 @@ func (g *grove) sameAsReplay() (repeated int64) {
 	var want []string
 	for _, r := range g.activity.since(0) {
 		var ev events.Event
-		if err := events.Decode(r.Value, &ev); err != nil {
-			g.t.Fatal(err)
+		var given []events.Verdict
+		if pump.IsReports(r.Value) {
+			if given, err = p.FoldReports(&r); err != nil {
+				g.t.Fatal(err)
+			}
+		} else {
+			if err := events.Decode(r.Value, &ev); err != nil {
+				g.t.Fatal(err)
+			}
+			given = p.FoldRecord(&ev, &r)
 		}
-		for _, v := range p.FoldRecord(&ev, &r) {
+		for _, v := range given {
 			want = append(want, string(v.AppendJSON(nil)))
 		}
 	}

@@ -161,7 +161,7 @@ func (p *partitionOwner) open(ctx context.Context) (err error) {
 	options.Sink = sinkkafka.NewVerdicts(p.verdicts, m.clock.Now)
 	options.DeadLetters = &topicDeadLetters{sinkkafka.NewDeadLetters(p.deadLetters, p.set.topic, p.partition, m.clock.Now)}
 	// The lanes of the agent stage are sources as well: of what a tree passes on to the one above.
-	options.Activity = &topicActivity{topic: m.activity.Sender(), source: p.lane}
+	options.Activity = &topicActivity{topic: m.activity.Sender(), source: p.lane, place: m.agentSet.partitionOf}
 	options.AgentPartitions = len(m.agentSet.partitions)
 	if p.set.stage == pump.FlowStage {
 		options.Held = func(offset int64, ev *events.Event, key string, v *events.Verdict) {
@@ -514,8 +514,11 @@ func (l *topicDeadLetters) Since(ctx context.Context, from int64, fn func(offset
 type topicActivity struct {
 	topic  *sinkkafka.Activity
 	source int // partition of the events
+	place  func(key string) int
 	out    []sinkkafka.ActivityRecord
 }
+
+func (t *topicActivity) Place(key string) int { return t.place(key) }
 
 func (t *topicActivity) Send(ctx context.Context, activity []pump.Repartitioned) error {
 	t.out = t.out[:0]

@@ -13,15 +13,26 @@ type agentStage struct {
 	sources   sources
 	partition analyzer.Agents
 	scratch   analyzer.Agent
+
+	key    []byte              // of the agent that a report is about
+	nobody map[string]struct{} // agents of which neither memory nor store has anything
 }
 
-func (s *agentStage) admit(ev *events.Event, r *Record) (string, error) {
+// fresh reports whether the record has not been folded before; an error makes it a dead letter.
+func (s *agentStage) fresh(r *Record) (bool, error) {
 	if most := s.sources.want + max(1, s.pump.o.AgentPartitions); r.From.Source < 0 || r.From.Source >= most {
-		return "", &unfit{CodeFormat, fmt.Sprintf("activity of lane %d, of %d of events and activity together", r.From.Source, most)}
+		return false, &unfit{CodeFormat, fmt.Sprintf("activity of lane %d, of %d of events and activity together", r.From.Source, most)}
 	}
 	if !s.sources.take(r.From) {
 		s.pump.metrics.repeated++
-		return "", nil
+		return false, nil
+	}
+	return true, nil
+}
+
+func (s *agentStage) admit(ev *events.Event, r *Record) (string, error) {
+	if fresh, err := s.fresh(r); !fresh {
+		return "", err
 	}
 	if ev.Kind == events.Tick {
 		if ev.Observed > ev.Time {

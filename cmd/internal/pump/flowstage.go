@@ -64,7 +64,7 @@ func (s *flowStage) turnBack(at events.Stamp, offset int64) {
 	p := s.pump
 	p.close() // no flow stays in scratch across it
 	s.partition.TurnBack(at)
-	p.repartitioning.step = int64(at) / lowWatermarkEvery
+	p.repartitioning.step, p.repartitioning.reported = int64(at)/lowWatermarkEvery, min(p.repartitioning.reported, at)
 	told := max(1, p.engine.LowWatermark(at))
 	p.repartitionOne("", offset, &events.Event{ID: fmt.Sprintf("told:%d:back", told), Time: told, Observed: at, Kind: events.Tick})
 	p.o.Logger.Warn("the time of the log was taken back: a clock was ahead", "partition", p.o.Partition, "to", at.Time())
@@ -107,8 +107,9 @@ func (s *flowStage) advance(now events.Stamp) {
 
 // hush keeps weir's own flows from the agent stage.
 func (s *flowStage) hush() {
-	if s.pump.open.own && len(s.pump.fx.Activity) > 0 {
+	if s.pump.open.own {
 		s.pump.fx.Activity = s.pump.fx.Activity[:0]
+		s.pump.fx.Reports = s.pump.fx.Reports[:0]
 	}
 }
 
@@ -128,12 +129,12 @@ func (s *flowStage) watermark() events.Stamp { return s.partition.Watermark.Add(
 
 func (s *flowStage) seen() events.Stamp { return s.partition.Watermark }
 
-// The state is how far agents were told, then that of the fold.
+// The state is how far agents were told and what waits to be, then that of the fold.
 func (s *flowStage) appendState(dst []byte) ([]byte, error) {
 	t := &s.pump.repartitioning
 	dst = binary.AppendVarint(dst, t.step)
 	dst = binary.AppendVarint(dst, t.offset)
-	dst = binary.AppendVarint(dst, int64(t.parts))
+	dst = t.appendReports(binary.AppendVarint(dst, int64(t.parts)))
 	return s.partition.AppendBinary(dst)
 }
 
@@ -141,6 +142,7 @@ func (s *flowStage) restoreState(b []byte) error {
 	d := stateReader{rest: b}
 	t := &s.pump.repartitioning
 	t.step, t.offset, t.parts = d.number(), d.number(), int(d.number())
+	t.readReports(&d)
 	if d.err != nil {
 		return d.err
 	}

@@ -41,6 +41,10 @@ func (p *Pump) fold(records []Record) (n int) {
 
 func (p *Pump) record(r *Record) {
 	p.metrics.bytes += int64(len(r.Value))
+	if p.o.Stage == AgentStage && IsReports(r.Value) {
+		p.takeReports(r)
+		return
+	}
 	if err := events.Decode(r.Value, &p.event); err != nil {
 		p.refuse(r, err)
 		return
@@ -218,6 +222,9 @@ func (p *Pump) keep() {
 	if err != nil {
 		p.err = fmt.Errorf("encode %s %q: %w", p.subject, p.open.key, err)
 		return
+	}
+	if s, ok := p.stage.(*agentStage); ok && len(p.open.record) == 0 {
+		delete(s.nobody, p.open.key)
 	}
 	p.encoded, p.ahead = encoded, true
 	p.postpone(p.open, p.stage.due())

@@ -22,7 +22,7 @@ import (
 type Record struct {
 	Offset   int64
 	Appended events.Stamp // when the log took it; 0 when the log does not say
-	Value    []byte       // one event as JSON
+	Value    []byte       // one event as JSON; of the activity log also a batch of reports
 
 	// Of a record of the activity log, which is what an agent stage folds.
 	Key  string   // whom it concerns, see Rekeyed; "" of ticks and limits
@@ -75,7 +75,7 @@ type Repartitioned struct {
 	Key    string // whom it concerns (see analyzer.Activity); "" of a tick, which is for every partition of the activity
 	Offset int64  // of the record that it is made of
 	Part   int    // its place among what was made of that record, from 0
-	Value  []byte // an event as JSON; good until Send returns
+	Value  []byte // an event as JSON, or a batch of reports (see IsReports); good until Send returns
 }
 
 // Activity is where re-keyed events go.
@@ -83,6 +83,9 @@ type Activity interface {
 	// Send returns when they are safe there. After a crash some are sent again, in the
 	// same order; their offsets and parts tell.
 	Send(ctx context.Context, activity []Repartitioned) error
+
+	// Place is the partition, from 0, of what concerns a key. It must keep nothing of the key.
+	Place(key string) int
 }
 
 // Store is where checkpoints are kept: of each partition its flows or agents, their
@@ -210,6 +213,7 @@ type Pump struct {
 	dedup          recoveryDedup
 	repartitioning repartitioning
 	handOn         func(key string, from Position, ev *events.Event) // gets what concerns agents at once, instead of Activity
+	handReports    func(from Position, batch []byte)                 // the same
 
 	last struct { // record that was folded
 		offset int64
@@ -345,6 +349,10 @@ func (p *Pump) Fold(ev *events.Event, offset int64) []events.Verdict {
 // FoldRecord is Fold of an event that came as a record, of which only the value may be
 // missing.
 func (p *Pump) FoldRecord(ev *events.Event, r *Record) []events.Verdict {
+	return p.foldOne(r, func() { p.take(ev, r) })
+}
+
+func (p *Pump) foldOne(r *Record, take func()) []events.Verdict {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.given = p.given[:0]
@@ -352,7 +360,7 @@ func (p *Pump) FoldRecord(ev *events.Event, r *Record) []events.Verdict {
 		return p.given
 	}
 	from := len(p.out)
-	p.take(ev, r)
+	take()
 	p.next = r.Offset + 1
 	p.fire()
 	p.tellLowWatermark()

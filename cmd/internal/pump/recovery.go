@@ -65,10 +65,13 @@ func (r *recoveryDedup) pass(folded, verdicts, letters int64) {
 }
 
 // stateVersion is the first byte of what a checkpoint says of the partition itself.
-const stateVersion = 3
+const stateVersion = 4
 
-// flowsAlone is the version of the time before there were stages.
-const flowsAlone = 2
+// Versions of before, which are read.
+const (
+	flowsAlone    = 2 // when there were no stages
+	reportsWaited = 3 // when each flow kept for itself what is told of its parties
+)
 
 // appendState encodes what a partition has beside its flows: the stage and its own state,
 // the limits in force, where the dead letters end, and by what the last record is known.
@@ -131,16 +134,39 @@ func (p *Pump) resume(ctx context.Context) error {
 	return nil
 }
 
-func (p *Pump) restoreState(b []byte) error {
-	if len(b) > 0 && b[0] == flowsAlone {
-		none := binary.AppendVarint(binary.AppendVarint(binary.AppendVarint(nil, 0), 0), 0) // was passed on
-		d := stateReader{rest: b[1:]}
-		fold := append(none, d.bytes()...)
-		if d.err != nil {
-			return d.err
+// upgraded is the state as this version writes it.
+func upgraded(b []byte) ([]byte, error) {
+	if len(b) == 0 || b[0] != flowsAlone && (b[0] != reportsWaited || len(b) < 2 || Stage(b[1]) != FlowStage) {
+		if len(b) > 0 && b[0] == reportsWaited { // that of agents is the same
+			b = append([]byte{stateVersion}, b[1:]...)
 		}
-		b = binary.AppendUvarint([]byte{stateVersion, byte(FlowStage)}, uint64(len(fold)))
-		b = append(append(b, fold...), d.rest...)
+		return b, nil
+	}
+	var told []byte // what was passed on, and what waits to be
+	d := stateReader{rest: b[1:]}
+	if b[0] == reportsWaited {
+		d.rest = b[2:]
+	}
+	fold := stateReader{rest: d.bytes(), err: d.err}
+	for range 3 {
+		n := int64(0)
+		if b[0] == reportsWaited {
+			n = fold.number()
+		}
+		told = binary.AppendVarint(told, n)
+	}
+	if fold.err != nil {
+		return nil, fold.err
+	}
+	told = append(new(repartitioning).appendReports(told), fold.rest...)
+	b = binary.AppendUvarint([]byte{stateVersion, byte(FlowStage)}, uint64(len(told)))
+	return append(append(b, told...), d.rest...), nil
+}
+
+func (p *Pump) restoreState(b []byte) error {
+	b, err := upgraded(b)
+	if err != nil {
+		return err
 	}
 	switch {
 	case len(b) < 2:

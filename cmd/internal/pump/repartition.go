@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"weir/analyzer"
+	"weir/analyzer/reports"
 	"weir/events"
 )
 
@@ -20,28 +22,29 @@ type repartitioning struct {
 	parts  int   // so many records
 
 	memory []byte // of the values that wait to be sent
+
+	reports  reports.Waiting     // of parties, which wait
+	reported events.Stamp        // the time of the log when they were passed on last
+	shares   [][]analyzer.Report // by partition of the activity; empty but while they are passed on
 }
 
 // repartition passes on what the last step gave for agents, except what went out before a
 // crash: whatever came before a verdict that was published is safe.
 func (p *Pump) repartition(offset int64) {
-	if len(p.fx.Activity) == 0 {
+	if len(p.fx.Activity) == 0 && len(p.fx.Reports) == 0 {
 		return
 	}
 	for i := range p.fx.Activity {
 		a := &p.fx.Activity[i]
 		p.repartitionOne(a.Key, offset, &a.Event)
 	}
+	p.retain(offset)
 	p.fx.ResetActivity() // with the memory of what was passed on
 }
 
 func (p *Pump) repartitionOne(key string, offset int64, ev *events.Event) {
 	t := &p.repartitioning
-	if offset != t.offset {
-		t.offset, t.parts = offset, 0
-	}
-	part := t.parts
-	t.parts++
+	part := t.part(offset)
 	switch {
 	case p.handOn != nil:
 		p.handOn(key, Position{Offset: offset, Part: part}, ev)
@@ -54,6 +57,15 @@ func (p *Pump) repartitionOne(key string, offset int64, ev *events.Event) {
 	}
 }
 
+// part is the place of what comes next among what was made of the record at an offset.
+func (t *repartitioning) part(offset int64) int {
+	if offset != t.offset {
+		t.offset, t.parts = offset, 0
+	}
+	t.parts++
+	return t.parts - 1
+}
+
 // tellLowWatermark says up to when everything was passed on, when the watermark has got on and no
 // deadline before it is left.
 func (p *Pump) tellLowWatermark() {
@@ -62,6 +74,7 @@ func (p *Pump) tellLowWatermark() {
 		return
 	}
 	p.repartitioning.step = step
+	p.tellReportsDue(p.next - 1)
 	at := p.engine.LowWatermark(p.stage.seen())
 	p.repartitionOne("", p.next-1, &events.Event{ID: fmt.Sprintf("told:%d", at), Time: at, Kind: events.Tick})
 }

@@ -40,7 +40,7 @@ func NewReplay(ctx context.Context, o Options) (*Replay, error) {
 	if r.agents, err = New(ctx, o); err != nil {
 		return nil, err
 	}
-	r.flows.handOn, r.agents.handOn = r.pass, r.passUp
+	r.flows.handOn, r.agents.handOn, r.flows.handReports = r.pass, r.passUp, r.passReports
 	return r, nil
 }
 
@@ -59,7 +59,7 @@ func (r *Replay) Fold(ev *events.Event, offset int64) []events.Verdict {
 	if len(r.given) == 0 {
 		return flows
 	}
-	// pass has put those about agents first.
+	// Those about agents were put first, as they came.
 	n := len(r.given)
 	r.given = append(append(r.given, flows...), r.given...)
 	return r.given[n:]
@@ -95,6 +95,13 @@ type passed struct {
 	key  string
 	from Position
 	ev   *events.Event
+}
+
+// passReports gives the agents a batch of reports.
+func (r *Replay) passReports(from Position, batch []byte) {
+	one := Record{Offset: r.activity, From: from, Value: batch}
+	r.given = append(r.given, r.agents.foldOne(&one, func() { r.agents.takeReports(&one) })...)
+	r.activity++
 }
 
 // Pumps returns the pumps of the stages, for questions about what was folded.

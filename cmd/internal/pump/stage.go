@@ -62,7 +62,7 @@ func (r *unfit) Error() string { return r.reason }
 // StageOf tells which stage the state of a partition is of, from what its checkpoint says
 // (state.Meta).
 func StageOf(b []byte) Stage {
-	if len(b) > 1 && b[0] == stateVersion {
+	if len(b) > 1 && (b[0] == stateVersion || b[0] == reportsWaited) {
 		return Stage(b[1])
 	}
 	return FlowStage

@@ -179,6 +179,8 @@ type activityLog struct {
 	source int
 }
 
+func (a *activityLog) Place(key string) int { return a.world.place(key, len(a.world.activity)) }
+
 func (a *activityLog) Send(_ context.Context, list []pump.Repartitioned) error {
 	w := a.world
 	batches := make([][]entry, len(w.activity))

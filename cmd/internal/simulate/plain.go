@@ -109,10 +109,14 @@ type plainFlows struct {
 	told      int64
 	last      pump.Position // of what was passed on
 	parts     int
+	place     func(key string) int // the partition of the activity
+
+	waiting  []analyzer.Report // the last of each party
+	reported events.Stamp      // when they were passed on last
 }
 
-func newPlainFlows(source int, limits analyzer.Limits) *plainFlows {
-	return &plainFlows{plain: newPlain(limits), source: source, last: pump.Position{Offset: -1}}
+func newPlainFlows(source int, limits analyzer.Limits, place func(key string) int) *plainFlows {
+	return &plainFlows{plain: newPlain(limits), source: source, last: pump.Position{Offset: -1}, place: place}
 }
 
 // tellEvery is how often the flows tell the agents of the time, in milliseconds.
@@ -133,6 +137,7 @@ func (p *plainFlows) fold(offset int64, appended events.Stamp, value []byte) {
 	}
 	if step := int64(p.partition.Watermark) / tellEvery; step > p.told {
 		p.told = step
+		p.reportDue(offset)
 		at := p.engine.LowWatermark(p.partition.Watermark)
 		p.pass("", offset, &events.Event{ID: fmt.Sprintf("told:%d", at), Time: at, Kind: events.Tick})
 	}
@@ -189,15 +194,77 @@ func (p *plainFlows) keep(f *analyzer.Flow, key string, offset int64) {
 	for _, a := range p.collect(offset) {
 		p.pass(a.Key, offset, &a.Event)
 	}
+	if len(p.fx.Reports) > 0 {
+		p.reportDue(offset)
+	}
+	for _, r := range p.fx.Reports {
+		p.wait(r)
+	}
+	size := 0
+	for _, r := range p.waiting {
+		size += len(r.Name) + len(r.Agent) + 20
+	}
+	if size >= 32<<10 {
+		p.report(offset)
+	}
+}
+
+func (p *plainFlows) reportDue(offset int64) {
+	if p.engine.ReportsDue(p.reported, p.partition.Watermark) {
+		p.report(offset)
+		p.reported = p.partition.Watermark
+	}
+}
+
+// wait keeps a report, instead of one of the same flow about the same party.
+func (p *plainFlows) wait(r analyzer.Report) {
+	r.Name, r.Agent = strings.Clone(r.Name), strings.Clone(r.Agent)
+	for i := range p.waiting {
+		if x := &p.waiting[i]; x.Flow == r.Flow && x.Name == r.Name && x.Agent == r.Agent {
+			x.Source, x.Did, x.Work = r.Source, max(x.Did, r.Did), r.Work
+			return
+		}
+	}
+	p.waiting = append(p.waiting, r)
+}
+
+// mostReports is how many reports a record of activity holds.
+const mostReports = 256
+
+// report passes on what waits, by the partition of the activity. What fills a record goes
+// before what does not.
+func (p *plainFlows) report(offset int64) {
+	shares, last := map[int][]analyzer.Report{}, -1
+	put := func(n int) {
+		if s := shares[n]; len(s) > 0 {
+			p.put(string(s[0].AppendKey(nil)), offset, string(pump.AppendReports(nil, s)))
+			shares[n] = nil
+		}
+	}
+	for _, r := range p.waiting {
+		n := p.place(string(r.AppendKey(nil)))
+		last = max(last, n)
+		if shares[n] = append(shares[n], r); len(shares[n]) == mostReports {
+			put(n)
+		}
+	}
+	for n := range last + 1 {
+		put(n)
+	}
+	p.waiting = nil
 }
 
 func (p *plainFlows) pass(key string, offset int64, ev *events.Event) {
+	p.put(key, offset, string(ev.AppendJSON(nil)))
+}
+
+func (p *plainFlows) put(key string, offset int64, value string) {
 	if offset != p.last.Offset {
 		p.last, p.parts = pump.Position{Offset: offset}, 0
 	}
 	at := pump.Position{Source: p.source, Offset: offset, Part: p.parts}
 	p.parts++
-	p.activity = append(p.activity, activity{strings.Clone(key), at, string(ev.AppendJSON(nil))})
+	p.activity = append(p.activity, activity{strings.Clone(key), at, value})
 }
 
 // plainAgents folds a partition of the activity.
@@ -222,7 +289,10 @@ func newPlainAgents(sources int, limits analyzer.Limits) *plainAgents {
 func (p *plainAgents) fold(offset int64, key string, from pump.Position, value []byte) (fresh bool) {
 	p.fx.Reset()
 	var ev events.Event
-	must(events.Decode(value, &ev))
+	reports := pump.IsReports(value)
+	if !reports {
+		must(events.Decode(value, &ev))
+	}
 	if ev.Kind == events.LimitsSet {
 		p.limits(ev.Limits, offset)
 		p.fire(offset)
@@ -231,7 +301,11 @@ func (p *plainAgents) fold(offset int64, key string, from pump.Position, value [
 	s := &p.sources[from.Source]
 	if fresh = !s.any || from.Offset > s.last.Offset || from.Offset == s.last.Offset && from.Part > s.last.Part; fresh {
 		s.last, s.any = from, true
-		p.take(&ev, key, from.Source, offset)
+		if reports {
+			must(pump.EachReport(value, func(r *analyzer.Report) { p.report(r, offset) }))
+		} else {
+			p.take(&ev, key, from.Source, offset)
+		}
 	}
 	p.fire(offset)
 	return fresh
@@ -251,6 +325,15 @@ func (p *plainAgents) take(ev *events.Event, key string, source int, offset int6
 	var a analyzer.Agent
 	p.open(&a, key)
 	p.engine.StepAgent(&p.partition, &a, ev, &p.fx)
+	p.keep(&a, key, offset)
+}
+
+func (p *plainAgents) report(r *analyzer.Report, offset int64) {
+	p.fx.Reset()
+	key := string(r.AppendKey(nil))
+	var a analyzer.Agent
+	p.open(&a, key)
+	p.engine.StepReport(&p.partition, &a, r, &p.fx)
 	p.keep(&a, key, offset)
 }
 

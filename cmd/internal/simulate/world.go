@@ -122,7 +122,7 @@ func newWorld(plan Plan, settle func(), stats *Stats) *world {
 		w.maxCheckpoint, w.unwritten, w.exact = 64<<10+room, 3*room+4096, false
 	}
 	for n := range sources {
-		w.flows = append(w.flows, newPlainFlows(n, firstLimits()))
+		w.flows = append(w.flows, newPlainFlows(n, firstLimits(), func(key string) int { return w.place(key, len(w.activity)) }))
 		w.events = append(w.events, &partition{taken: w.eventTaken(n)})
 	}
 	for n := range agents {

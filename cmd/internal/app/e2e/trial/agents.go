@@ -33,11 +33,14 @@ func foldActivity(ctx context.Context, s *server, topic string, flows int32) (*o
 			pumps[r.Partition], seen[r.Partition] = p, map[int]pump.Position{}
 		}
 		var ev events.Event
-		if failed = events.Decode(r.Value, &ev); failed != nil {
-			return
+		reports := pump.IsReports(r.Value)
+		if !reports {
+			if failed = events.Decode(r.Value, &ev); failed != nil {
+				return
+			}
 		}
 		one := pump.Record{Offset: r.Offset, Appended: events.StampOf(r.Timestamp), Key: string(r.Key), From: pump.Position{Source: -1}}
-		ev.Appended = one.Appended
+		ev.Appended, one.Value = one.Appended, r.Value
 		if at, err := positionOf(r); err == nil {
 			one.From = at
 			last, known := seen[r.Partition][at.Source]
@@ -51,7 +54,15 @@ func foldActivity(ctx context.Context, s *server, topic string, flows int32) (*o
 				seen[r.Partition][at.Source] = at
 			}
 		}
-		for _, v := range p.FoldRecord(&ev, &one) {
+		var given []events.Verdict
+		if reports {
+			if given, failed = p.FoldReports(&one); failed != nil {
+				return
+			}
+		} else {
+			given = p.FoldRecord(&ev, &one)
+		}
+		for _, v := range given {
 			o.verdicts = append(o.verdicts, said{lane, r.Offset, v.ID, v.Scope.String(), string(v.AppendJSON(nil))})
 		}
 	})

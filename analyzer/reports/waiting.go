@@ -1,0 +1,77 @@
+// Package reports keeps what flows tell of their parties until it is passed on to the stage
+// that folds agents. It promises to tell of each party what was said last, in an order that
+// depends on the log alone.
+package reports
+
+import (
+	"unsafe"
+
+	"github.com/cespare/xxhash/v2"
+
+	"weir/analyzer"
+)
+
+// Waiting is what the agent stage has to be told of parties and was not yet: of each party
+// of each flow the last report alone, in the order in which they first came. The zero
+// Waiting is empty.
+type Waiting struct {
+	list  []named
+	byWho map[uint64]int32 // places in list, by a hash of flow and party
+	names []byte
+}
+
+// named is a report whose names are in the memory of all.
+type named struct {
+	analyzer.Report
+	from, name, agent int // name and agent are one after the other
+}
+
+// Add takes over a report, which may stand in the place of an earlier one. It keeps nothing
+// of what the report aliases.
+func (w *Waiting) Add(r *analyzer.Report) {
+	who := (r.Flow*0x9e3779b97f4a7c15 ^ xxhash.Sum64String(r.Name)) * 0xff51afd7ed558ccd
+	if r.Agent != "" {
+		who ^= xxhash.Sum64String(r.Agent)
+	}
+	if i, ok := w.byWho[who]; ok {
+		x := &w.list[i]
+		x.Source, x.Did, x.Work = r.Source, max(x.Did, r.Did), r.Work
+		return
+	}
+	if w.byWho == nil {
+		w.byWho = make(map[uint64]int32)
+	}
+	w.byWho[who] = int32(len(w.list))
+	x := named{Report: *r, from: len(w.names), name: len(r.Name), agent: len(r.Agent)}
+	x.Name, x.Agent = "", ""
+	w.names = append(append(w.names, r.Name...), r.Agent...)
+	w.list = append(w.list, x)
+}
+
+// Len returns how many reports wait.
+func (w *Waiting) Len() int { return len(w.list) }
+
+// At returns one of the reports that wait, good until the next Add.
+func (w *Waiting) At(i int) analyzer.Report {
+	x := &w.list[i]
+	names := ""
+	if n := x.name + x.agent; n > 0 {
+		names = unsafe.String(&w.names[x.from], n)
+	}
+	r := x.Report
+	r.Name, r.Agent = names[:x.name], names[x.name:]
+	return r
+}
+
+// sizeReport is about what a report takes beside its names.
+const sizeReport = 20
+
+// Full reports whether so much waits that it has to be passed on at once, so that a
+// checkpoint can hold what waits.
+func (w *Waiting) Full() bool { return len(w.names)+sizeReport*len(w.list) >= 32<<10 }
+
+// Reset forgets all of them.
+func (w *Waiting) Reset() {
+	clear(w.byWho)
+	w.list, w.names = w.list[:0], w.names[:0]
+}

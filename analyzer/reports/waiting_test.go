@@ -1,0 +1,42 @@
+package reports_test
+
+import (
+	"fmt"
+	"testing"
+
+	"weir/analyzer"
+	"weir/analyzer/reports"
+	"weir/events"
+)
+
+// TestWaiting adds reports about two parties of two flows in turn, and keeps the last of each
+// in the order in which they first came.
+func TestWaiting(t *testing.T) {
+	var w reports.Waiting
+	for range 2 { // the second time in memory that is used again
+		name := []byte("party-0")
+		for i := range 9 {
+			name[6] = '0' + byte(i%2)
+			w.Add(&analyzer.Report{Flow: uint64(i / 2 % 2), Name: string(name), Agent: "agent", Did: events.Stamp(100 + i), Work: analyzer.Work(i % int(analyzer.WorkCount))})
+		}
+		var got []string
+		for i := range w.Len() {
+			r := w.At(i)
+			got = append(got, fmt.Sprint(r.Flow, " ", r.Name, " ", r.Agent, " ", r.Did, " ", r.Work))
+		}
+		want := []string{"0 party-0 agent 108 waiting_backoff", "0 party-1 agent 105 active", "1 party-0 agent 106 in_tool", "1 party-1 agent 107 waiting_child"}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("waiting\n%q\nwant\n%q", got, want)
+		}
+		w.Reset()
+		if w.Len() != 0 {
+			t.Errorf("%d wait after a reset", w.Len())
+		}
+	}
+	for i := 0; !w.Full(); i++ {
+		if i > 2000 {
+			t.Fatal("it is never full")
+		}
+		w.Add(&analyzer.Report{Flow: uint64(i), Name: "party"})
+	}
+}

@@ -1,0 +1,270 @@
+package pump
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"unsafe"
+
+	"weir/analyzer"
+	"weir/events"
+)
+
+// What flows tell of their parties waits in the flow stage, the last of each party alone,
+// and then goes to the agent stage in batches: a record of the activity holds what all
+// flows of a partition tell of the agents of one partition of the activity.
+//
+// A batch is a byte that no JSON begins with, a time, and then for each report: the hash
+// of its flow, the time before or after that one, work and source, and two names with their
+// lengths before them.
+
+// reportsVersion is the first byte of a batch.
+const reportsVersion = 1
+
+// mostReports is how many reports a record holds, so that what comes of it fits into a
+// checkpoint.
+const mostReports = 256
+
+// IsReports reports whether the value of a record of activity is a batch of reports and not
+// an event.
+func IsReports(value []byte) bool { return len(value) > 0 && value[0] == reportsVersion }
+
+// AppendReports appends a batch of reports to dst.
+func AppendReports(dst []byte, reports []analyzer.Report) []byte {
+	first := events.Stamp(0)
+	if len(reports) > 0 {
+		first = reports[0].Did
+	}
+	dst = binary.AppendVarint(append(dst, reportsVersion), int64(first))
+	for i := range reports {
+		r := &reports[i]
+		dst = binary.LittleEndian.AppendUint64(dst, r.Flow)
+		dst = binary.AppendVarint(dst, int64(r.Did-first))
+		dst = append(dst, byte(r.Work), byte(r.Source))
+		dst = append(binary.AppendUvarint(dst, uint64(len(r.Name))), r.Name...)
+		dst = append(binary.AppendUvarint(dst, uint64(len(r.Agent))), r.Agent...)
+	}
+	return dst
+}
+
+var errReports = &unfit{CodeFormat, "a batch of reports that is damaged, or of a newer weir: only weir may write to this log"}
+
+// EachReport calls fn for each report of a batch, with one that is good until fn returns.
+// Its strings alias the batch.
+func EachReport(batch []byte, fn func(r *analyzer.Report)) error {
+	if !IsReports(batch) {
+		return errReports
+	}
+	d := stateReader{rest: batch[1:]}
+	first := events.Stamp(d.number())
+	var r analyzer.Report
+	for d.err == nil && len(d.rest) > 0 {
+		if len(d.rest) < 8 {
+			return errReports
+		}
+		r.Flow = binary.LittleEndian.Uint64(d.rest)
+		d.rest = d.rest[8:]
+		r.Did = first + events.Stamp(d.number())
+		if len(d.rest) < 2 || d.rest[0] >= byte(analyzer.WorkCount) {
+			return errReports
+		}
+		r.Work, r.Source = analyzer.Work(d.rest[0]), events.CorrelationSource(d.rest[1])
+		d.rest = d.rest[2:]
+		r.Name, r.Agent = aliased(d.bytes()), aliased(d.bytes())
+		if d.err == nil {
+			fn(&r)
+		}
+	}
+	if d.err != nil {
+		return errReports
+	}
+	return nil
+}
+
+func aliased(b []byte) string {
+	if len(b) == 0 {
+		return ""
+	}
+	return unsafe.String(&b[0], len(b))
+}
+
+// retain takes over what the last step of a flow tells of its parties. What waits from
+// before the time that the step has moved the log to is passed on first: a party that was
+// silent meanwhile is not told of as if it had not been.
+func (p *Pump) retain(offset int64) {
+	if len(p.fx.Reports) == 0 {
+		return
+	}
+	p.tellReportsDue(offset)
+	t := &p.repartitioning
+	for i := range p.fx.Reports {
+		t.reports.Add(&p.fx.Reports[i])
+	}
+	if t.reports.Full() {
+		p.tellReports(offset)
+	}
+}
+
+// tellReportsDue passes on what waits if it is time to.
+func (p *Pump) tellReportsDue(offset int64) {
+	if seen := p.stage.seen(); p.engine.ReportsDue(p.repartitioning.reported, seen) {
+		p.tellReports(offset)
+		p.repartitioning.reported = seen
+	}
+}
+
+// tellReports passes on what waits, as made of the record at an offset.
+func (p *Pump) tellReports(offset int64) {
+	t := &p.repartitioning
+	if t.reports.Len() == 0 {
+		return
+	}
+	if p.o.Activity == nil && p.handReports == nil {
+		t.reports.Reset()
+		return
+	}
+	// By partition, and in the order in which they came.
+	var key []byte
+	for i := range t.reports.Len() {
+		r := t.reports.At(i)
+		n := 0
+		if p.o.Activity != nil {
+			key = r.AppendKey(key[:0])
+			n = p.o.Activity.Place(aliased(key))
+		}
+		for len(t.shares) <= n {
+			t.shares = append(t.shares, nil)
+		}
+		if t.shares[n] = append(t.shares[n], r); len(t.shares[n]) == mostReports {
+			p.tellShare(n, offset)
+		}
+	}
+	for n := range t.shares {
+		p.tellShare(n, offset)
+	}
+	t.reports.Reset()
+}
+
+// tellShare passes on what waits for one partition of the activity.
+func (p *Pump) tellShare(n int, offset int64) {
+	t := &p.repartitioning
+	share := t.shares[n]
+	if len(share) == 0 {
+		return
+	}
+	part := t.part(offset)
+	switch {
+	case p.handReports != nil:
+		p.handReports(Position{Offset: offset, Part: part}, AppendReports(nil, share))
+	case offset < p.dedup.upTo:
+	default:
+		from := len(t.memory)
+		t.memory = AppendReports(t.memory, share)
+		// Any of the keys leads to the partition.
+		p.repartitioned = append(p.repartitioned, Repartitioned{Key: string(share[0].AppendKey(nil)), Offset: offset, Part: part, Value: t.memory[from:len(t.memory):len(t.memory)]})
+	}
+	clear(share)
+	t.shares[n] = share[:0]
+}
+
+// FoldReports is FoldRecord of a record that holds a batch of reports.
+func (p *Pump) FoldReports(r *Record) ([]events.Verdict, error) {
+	if err := EachReport(r.Value, func(*analyzer.Report) {}); err != nil {
+		return nil, err
+	}
+	return p.foldOne(r, func() { p.takeReports(r) }), nil
+}
+
+// takeReports folds a batch of reports.
+func (p *Pump) takeReports(r *Record) {
+	s, ok := p.stage.(*agentStage)
+	if !ok {
+		p.refuse(r, errReports)
+		return
+	}
+	fresh, err := s.fresh(r)
+	if err == nil && fresh {
+		err = EachReport(r.Value, func(*analyzer.Report) {}) // all of it or nothing
+	}
+	if err != nil {
+		p.refuse(r, err)
+		return
+	}
+	if !fresh {
+		return
+	}
+	p.metrics.activity++
+	_ = EachReport(r.Value, func(report *analyzer.Report) {
+		s.key = report.AppendKey(s.key[:0])
+		if p.err == nil && s.mayWatch(s.key) {
+			p.takeReport(s, aliased(s.key), report, r)
+		}
+	})
+}
+
+func (p *Pump) takeReport(s *agentStage, key string, report *analyzer.Report, r *Record) {
+	if p.err = p.enter(key); p.err != nil {
+		return
+	}
+	if err := s.report(report); err != nil {
+		p.withdraw()
+		p.refuse(r, fmt.Errorf("%s: %w", key, err))
+		return
+	}
+	if s.empty() && len(p.open.record) == 0 {
+		s.unknown(key)
+	}
+	p.keep()
+	p.collect(r.Offset)
+	p.fx.ResetActivity()
+}
+
+// mostUnknown is how many agents are remembered of which nothing is kept.
+const mostUnknown = 1 << 16
+
+// mayWatch reports whether a report about the agent of the key can say anything new. Most
+// agents never tell how they are, and so promise nothing: nothing is known of them.
+func (s *agentStage) mayWatch(key []byte) bool {
+	p := s.pump
+	if p.engine.Limits().Agents.WatchAll || p.cache.byKey[string(key)] != nil {
+		return true
+	}
+	_, unknown := s.nobody[string(key)]
+	return p.outside && !unknown
+}
+
+// unknown notes that the store has nothing of an agent either.
+func (s *agentStage) unknown(key string) {
+	if !s.pump.outside {
+		return
+	}
+	if s.nobody == nil || len(s.nobody) >= mostUnknown {
+		s.nobody = make(map[string]struct{})
+	}
+	s.nobody[strings.Clone(key)] = struct{}{}
+}
+
+// report folds a report into scratch.
+func (s *agentStage) report(r *analyzer.Report) (err error) {
+	defer s.pump.caught(s.pump.open.key, &err)
+	s.pump.engine.StepReport(&s.partition, &s.scratch, r, &s.pump.fx)
+	return nil
+}
+
+// appendReports encodes what waits, for a checkpoint.
+func (t *repartitioning) appendReports(dst []byte) []byte {
+	dst = binary.AppendVarint(dst, int64(t.reported))
+	list := make([]analyzer.Report, t.reports.Len())
+	for i := range list {
+		list[i] = t.reports.At(i)
+	}
+	batch := AppendReports(nil, list)
+	return append(binary.AppendUvarint(dst, uint64(len(batch))), batch...)
+}
+
+func (t *repartitioning) readReports(d *stateReader) {
+	t.reported = events.Stamp(d.number())
+	if batch := d.bytes(); d.err == nil && EachReport(batch, t.reports.Add) != nil {
+		d.fail()
+	}
+}

@@ -1,0 +1,131 @@
+package pump
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+
+	"weir/analyzer"
+	"weir/analyzer/limitfile"
+	"weir/cmd/internal/pump/pumptest"
+	"weir/events"
+	"weir/state"
+)
+
+func TestReportsBatch(t *testing.T) {
+	want := []analyzer.Report{
+		{Flow: 1, Name: "a", Did: pumptest.Start, Work: analyzer.InTool},
+		{Flow: 1<<64 - 1, Name: "session", Agent: "b", Did: pumptest.Start - 1, Work: analyzer.Done, Source: events.CorrelationDerived},
+		{Did: 1 << 52},
+	}
+	batch := AppendReports(nil, want)
+	var got []analyzer.Report
+	if err := EachReport(batch, func(r *analyzer.Report) { got = append(got, *r) }); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("read %+v, %v", got, err)
+	}
+	if !IsReports(batch) || IsReports([]byte("{}")) || IsReports(nil) {
+		t.Error("a batch is not told from JSON")
+	}
+	ends := map[int]bool{} // where a shorter batch ends
+	for n := range len(want) {
+		ends[len(AppendReports(nil, want[:n+1]))] = true
+	}
+	ends[len(AppendReports(nil, want[:1]))] = true
+	first := len(binary.AppendVarint([]byte{reportsVersion}, int64(want[0].Did)))
+	for n := range batch {
+		if err := EachReport(batch[:n], func(*analyzer.Report) {}); (err == nil) != (ends[n] || n == first) {
+			t.Errorf("%d of %d bytes: %v", n, len(batch), err)
+		}
+	}
+	batch[first+8+1] = byte(analyzer.WorkCount)
+	if EachReport(batch, func(*analyzer.Report) {}) == nil {
+		t.Error("a way of being at work that nobody knows is read")
+	}
+}
+
+// passedOn is an Activity that keeps what it is sent.
+type passedOn []Repartitioned
+
+func (l *passedOn) Place(key string) int { return len(key) % 2 }
+
+func (l *passedOn) Send(_ context.Context, list []Repartitioned) error {
+	for _, r := range list {
+		r.Value = append([]byte(nil), r.Value...)
+		*l = append(*l, r)
+	}
+	return nil
+}
+
+// TestReportsAreFew lets two flows of three parties do something each second for ten
+// minutes, one of them ten minutes late: each party is told of once a minute, with the last
+// that it did.
+func TestReportsAreFew(t *testing.T) {
+	var sent passedOn
+	p := newTestPump(t, Options{Limits: limitfile.Default(), Store: pumptest.OpenState(t), Sink: &memoryLog{}, Activity: &sent})
+	at := pumptest.Start
+	for i := range 600 {
+		at = at.Add(time.Second)
+		for n, flow := range []string{"in time", "late"} {
+			ev := events.Event{ID: fmt.Sprint(flow, i), Source: "/test", Time: at.Add(-10 * time.Minute * time.Duration(n)), Kind: events.LLMCall, CorrelationID: flow, From: events.Party{Agent: fmt.Sprint("agent", i%3)}}
+			if err := p.Batch(t.Context(), []Record{{Offset: p.Next(), Appended: at, Value: ev.AppendJSON(nil)}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	told := map[string]int{}
+	last := map[string]events.Stamp{}
+	records := 0
+	for _, r := range sent {
+		if !IsReports(r.Value) {
+			continue
+		}
+		records++
+		err := EachReport(r.Value, func(one *analyzer.Report) {
+			who := fmt.Sprint(one.Flow, one.Name)
+			told[who]++
+			last[who] = max(last[who], one.Did)
+			if sent.Place(string(one.AppendKey(nil))) != sent.Place(r.Key) {
+				t.Errorf("%s is told where %s belongs", one.Name, r.Key)
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(told) != 6 || records < 9 || records > 11 {
+		t.Errorf("%d parties in %d records", len(told), records)
+	}
+	for who, n := range told {
+		if n < 9 || n > 11 {
+			t.Errorf("%s is told of %d times in ten minutes", who, n)
+		}
+		if now := max(at-last[who], last[who]-at); now > 70_000 && now < 600_000 || now > 670_000 {
+			t.Errorf("the last of %s is %d ms ago", who, now)
+		}
+	}
+}
+
+// TestStateBeforeReports goes on from the checkpoint of a weir whose flows kept for themselves
+// what was to be told of their parties.
+func TestStateBeforeReports(t *testing.T) {
+	store := pumptest.OpenState(t)
+	var before analyzer.Partition
+	before.Watermark = pumptest.Start
+	fold := binary.AppendVarint(binary.AppendVarint(binary.AppendVarint(nil, 11), 6), 2)
+	fold, err := before.AppendBinary(fold)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := append(binary.AppendUvarint([]byte{reportsWaited, byte(FlowStage)}, uint64(len(fold))), fold...)
+	b = append(binary.AppendVarint(append(b, 0), 0), 0) // no document, no letters, no limits
+	if err := store.Commit(&state.Checkpoint{Next: 7, State: b}); err != nil {
+		t.Fatal(err)
+	}
+	p := newTestPump(t, Options{Store: store, Sink: &memoryLog{}})
+	if r := p.repartitioning; p.Next() != 7 || p.stage.seen() != pumptest.Start || r.step != 11 || r.offset != 6 || r.parts != 2 || r.reports.Len() != 0 {
+		t.Errorf("next %d, watermark %d, %+v", p.Next(), p.stage.seen(), r)
+	}
+}
