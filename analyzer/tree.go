@@ -41,8 +41,19 @@ func (e *Engine) join(f *Flow, m *moment, began bool, fx *Effects) {
 		}
 		began, m.joins = f.root != "", f.root != ""
 	}
-	if began && f.root != "" && f.root != f.key && m.ev.CorrelationSource != events.CorrelationPrincipal {
-		a := fx.sayTo(treePrefix, f.key, m.ev, m.when)
+	if !began || f.root == "" || m.ev.CorrelationSource == events.CorrelationPrincipal {
+		return
+	}
+	e.belong(f, f.key, m, fx)
+	if m.ev.CorrelationSource == events.CorrelationPrompt {
+		e.belong(f, m.ev.ConversationID, m, fx) // of a session that opens another one no more is known there
+	}
+}
+
+// belong says under a name by which others know the flow to which tree it belongs.
+func (e *Engine) belong(f *Flow, name string, m *moment, fx *Effects) {
+	if name != "" && name != f.root {
+		a := fx.sayTo(treePrefix, name, m.ev, m.when)
 		a.Kind, a.AgentState, a.RootCorrelationID = events.AgentActivity, fx.said.state(WorkBelongs), f.root
 	}
 }

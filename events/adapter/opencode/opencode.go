@@ -206,6 +206,13 @@ func (r *reader) session(s *info, messages *jsonwalk.Cursor, emit func(*events.E
 // it was made for.
 func (r *reader) message(s, m *info, parts *jsonwalk.Cursor, asked bool, emit func(*events.Event)) bool {
 	turn := transcript.Turn{Session: s.id, Prompt: m.parent, By: events.Party{Session: s.id, Agent: program}}
+	switch s.parent {
+	case "":
+		turn.Root = s.id
+	case s.id: // both were blotted out
+	default:
+		turn.Parent = s.parent
+	}
 	if s.parent != "" {
 		turn.By.Agent = cmp.Or(m.agent, program)
 	}

@@ -57,6 +57,10 @@ type Turn struct {
 	Session string       // that the transcript is of
 	Prompt  string       // id of what the user said; "" when that is not known
 	By      events.Party // who acts
+
+	// The session that opened this one, or, of one that nobody opened, its own id, where the
+	// program says so; see events.Event.Root.
+	Parent, Root string
 }
 
 // Use is a use of a tool, or a task that an agent hands to another one.
@@ -83,6 +87,7 @@ func (l *Log) begin(t *Turn, id string, kind events.Kind, at events.Stamp) *even
 	names[events.CorrelationConversation] = t.Session
 	e := l.pair.Begin(id, kind, at, &names)
 	e.Origin = events.OriginAgent
+	e.ParentCorrelationID, e.RootCorrelationID = t.Parent, t.Root
 	return e
 }
 
