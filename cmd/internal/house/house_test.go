@@ -121,7 +121,7 @@ func sources(t *testing.T, fn func(folder, path string, set *token.FileSet, file
 			return err
 		}
 		name := d.Name()
-		if d.IsDir() && (name == "testdata" || strings.HasPrefix(name, ".") && path != root) {
+		if d.IsDir() && (name == "testdata" || path == filepath.Join(root, "bin") || strings.HasPrefix(name, ".") && path != root) {
 			return filepath.SkipDir
 		}
 		if d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {

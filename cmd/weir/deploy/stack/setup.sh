@@ -5,6 +5,8 @@
 set -euo pipefail
 mkdir -p "$1"
 dir=$(cd "$1" && pwd)
+# There will be Go's own sources in it: a module of their own, which "./..." leaves out.
+[ -e "$dir/go.mod" ] || echo "module stack" >"$dir/go.mod"
 repo=$(cd "$(dirname "$0")/../../../.." && pwd)
 go=${GO:-go}
 
