@@ -103,9 +103,6 @@ func (r *Row) OfAgents() bool { return r.agents }
 // Flow returns the number of a row about flows; false for one about agents.
 func (r *Row) Flow() (RuleID, bool) { return RuleID(r.place), !r.agents }
 
-// Agent returns the number of a row about agents; false for one about flows.
-func (r *Row) Agent() (AgentRuleID, bool) { return AgentRuleID(r.place), r.agents }
-
 // ChoosesCount tells whether the setting may say what the row counts.
 func (r *Row) ChoosesCount() bool {
 	return r.counts == CountedEscaped || r.Delegations || r.Returns || r.Beginning || r.Unknown || r.Newcomers
