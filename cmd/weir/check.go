@@ -36,7 +36,9 @@ use of tools then, and never what a person says.
 
 --hook-config prints the settings that make an agent run the hook, merged into those that
 are in its file now; with --install it shows what changes, asks, and writes the file.
-Nothing else in it is touched, and a second time changes nothing. Where the program
+Nothing else in it is touched, and a second time changes nothing. --plugin FOLDER writes
+a plugin of Claude Code or OpenCode or an extension of Gemini CLI instead, which these
+install and remove themselves. Where the program
 weir-hook (cmd/weir-hook) lies beside weir it becomes the hook: it does the same, and
 starts in half the time, which an agent waits for at each use of a tool.`,
 		Examples: []string{
@@ -52,6 +54,7 @@ starts in half the time, which an agent waits for at each use of a tool.`,
 			closed := fs.Bool("closed", false, "with --hook: refuse the use of tools when weir does not answer")
 			setup := hookSetup{
 				program:  fs.String("hook-config", "", "print the settings of a `PROGRAM` with weir's hooks in them: "+strings.Join(check.HookPrograms(), ", ")),
+				plugin:   fs.String("plugin", "", "with --hook-config: write the hooks as a plugin or extension into this `FOLDER`: "+strings.Join(check.HookPluginPrograms(), ", ")),
 				settings: fs.String("settings", "", "with --hook-config: the settings are in this `FILE` instead of the user's own"),
 				install:  fs.Bool("install", false, "with --hook-config: show what changes in the settings, and write them"),
 				yes:      fs.Bool("yes", false, "with --install: do not ask"),

@@ -59,10 +59,15 @@ type client struct {
 	dir, binary string // where it was found
 	told        bool   // its model hears what a hook says before the use of a tool
 	hook        string // what it hands to a hook, for the time that one takes; "" where it runs no process
+
+	// plugin are the commands that install one from {plugin}; pluginFile replaces a file of
+	// those, where that is how plugins are installed.
+	plugin     [][]string
+	pluginFile map[string]string
 }
 
 var all = []client{
-	{name: "claude-code", told: true, program: "node_modules/@anthropic-ai/claude-code-*/claude", version: "@anthropic-ai/claude-code",
+	{name: "claude-code", told: true, plugin: [][]string{{"plugin", "marketplace", "add", "{plugin}"}, {"plugin", "install", "weir@weir"}}, program: "node_modules/@anthropic-ai/claude-code-*/claude", version: "@anthropic-ai/claude-code",
 		args:  []string{"-p", "say hi", "--permission-mode", "bypassPermissions", "--output-format", "json"},
 		env:   []string{"ANTHROPIC_BASE_URL={model}", "ANTHROPIC_API_KEY=dummy", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_AUTOUPDATER=1", "IS_SANDBOX=1"},
 		files: map[string]string{".claude/settings.json": `{"permissions": {"deny": ["Bash(rm *)"]}, "hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "cat >> {home}/other-hook"}]}]}}`},
@@ -84,7 +89,7 @@ wire_api = "responses"
 env_key = "FAKE_KEY"
 `, ".codex/hooks.json": `{"hooks": {"PreToolUse": [{"matcher": "", "hooks": [{"type": "command", "command": "cat >> {home}/other-hook", "timeout": 3}]}]}}`},
 		hook: `{"session_id":"time","turn_id":"%[1]d","cwd":"/w","hook_event_name":"PreToolUse","model":"gpt-5","permission_mode":"bypassPermissions","tool_name":"Bash","tool_input":{"command":"ls %[1]d"},"tool_use_id":"call_%[1]d"}`},
-	{name: "gemini-cli", program: "node_modules/@google/gemini-cli/bundle/gemini.js", version: "@google/gemini-cli", node: true,
+	{name: "gemini-cli", plugin: [][]string{{"extensions", "install", "{plugin}", "--consent"}}, program: "node_modules/@google/gemini-cli/bundle/gemini.js", version: "@google/gemini-cli", node: true,
 		args: []string{"-p", "say hi", "--yolo", "-m", "gemini-2.5-flash", "-o", "json"},
 		env:  []string{"GOOGLE_GEMINI_BASE_URL={model}", "GEMINI_API_KEY=dummy", "GEMINI_CLI_TRUST_WORKSPACE=true"},
 		files: map[string]string{".gemini/settings.json": `{
@@ -109,7 +114,7 @@ env_key = "FAKE_KEY"
 		env:   []string{"COPILOT_PROVIDER_BASE_URL={model}/v1", "COPILOT_PROVIDER_API_KEY=dummy", "COPILOT_MODEL=gpt-4.1", "COPILOT_OFFLINE=true"},
 		files: map[string]string{".copilot/hooks/other.json": `{"version": 1, "hooks": {"PreToolUse": [{"type": "command", "bash": "cat >> {home}/other-hook", "timeoutSec": 3}]}}`},
 		hook:  `{"hook_event_name":"PreToolUse","session_id":"time%[1]d","timestamp":"2026-11-22T14:20:07.089Z","cwd":"/w","tool_name":"Bash","tool_input":{"command":"ls %[1]d"}}`},
-	{name: "opencode", program: "node_modules/opencode-*/bin/opencode", version: "opencode-ai",
+	{name: "opencode", pluginFile: map[string]string{`"autoupdate": false`: `"autoupdate": false, "plugin": ["file://{plugin}/weir.js"]`}, program: "node_modules/opencode-*/bin/opencode", version: "opencode-ai",
 		args: []string{"run", "--format", "json", "say hi"},
 		env:  []string{"OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_LSP_DOWNLOAD=1"},
 		files: map[string]string{".config/opencode/opencode.json": `{"autoupdate": false, "share": "disabled", "model": "fake/fake-model", "small_model": "fake/fake-model", "permission": "allow",
@@ -117,6 +122,24 @@ env_key = "FAKE_KEY"
 			".config/opencode/plugin/other.js": `import fs from "node:fs"
 export const Other = async () => ({ "tool.execute.before": async (input) => { fs.appendFileSync("{home}/other-hook", input.callID + "\n") } })
 `}},
+}
+
+// TestPlugins holds the plugins and extensions to the agents that install them.
+func TestPlugins(t *testing.T) {
+	dir, weir := begin(t)
+	url := startWeir(t, weir)
+	for _, c := range all {
+		if c.plugin == nil && c.pluginFile == nil {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
+			c.find(t, dir)
+			r := run{T: t, client: c, weir: weir, asPlugin: true}
+			honest, _ := r.play("honest", url, true, different, len(different), "")
+			loop, _ := r.play("loop", url, false, slices.Repeat([]string{"echo hi"}, 15), 6, "flow guard")
+			t.Logf("%s %s as a plugin: honest %s, loop %s", c.name, c.installed(t), honest, loop)
+		})
+	}
 }
 
 // row is what the table says of a client.
@@ -220,6 +243,8 @@ type run struct {
 	client client
 	weir   string
 	model  *endpoint // of the last play
+
+	asPlugin bool // the hooks are installed as a plugin
 }
 
 // play runs the client in a home of its own, with hooks that ask weir at the URL, and wants
@@ -230,8 +255,14 @@ func (r *run) play(name, url string, closed bool, commands []string, runs int, r
 	project := filepath.Join(home, "project")
 	model := newEndpoint(r.T, marked(commands)...)
 	r.model = model
-	fill := strings.NewReplacer("{model}", model.URL, "{home}", home).Replace
+	plugin := filepath.Join(home, "weir-plugin")
+	fill := strings.NewReplacer("{model}", model.URL, "{home}", home, "{plugin}", plugin).Replace
 	for path, text := range r.client.files {
+		for old, with := range r.client.pluginFile {
+			if r.asPlugin {
+				text = strings.Replace(text, old, with, 1)
+			}
+		}
 		r.write(filepath.Join(home, path), fill(text))
 	}
 	if r.client.name == "opencode" {
@@ -243,7 +274,11 @@ func (r *run) play(name, url string, closed bool, commands []string, runs int, r
 		r.Fatal(err)
 	}
 	emptied := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home}
-	install := exec.Command(r.weir, "check", "--hook-config", r.client.name, "--install", "--yes", "--server", url, "--closed="+strconv.FormatBool(closed))
+	as := []string{"--install", "--yes"}
+	if r.asPlugin {
+		as = []string{"--plugin", plugin}
+	}
+	install := exec.Command(r.weir, append([]string{"check", "--hook-config", r.client.name, "--server", url, "--closed=" + strconv.FormatBool(closed)}, as...)...)
 	install.Env = emptied
 	if out, err := install.CombinedOutput(); err != nil {
 		r.Fatalf("install the hooks: %v\n%s", err, out)
@@ -261,6 +296,23 @@ func (r *run) play(name, url string, closed bool, commands []string, runs int, r
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // with what it started
 	for _, e := range r.client.env {
 		cmd.Env = append(cmd.Env, fill(e))
+	}
+	for _, step := range r.client.plugin {
+		if !r.asPlugin {
+			break
+		}
+		first := r.client.args[:0:0]
+		if r.client.node {
+			first = []string{r.client.binary}
+		}
+		for _, word := range step {
+			first = append(first, fill(word))
+		}
+		do := exec.CommandContext(ctx, binary, first...)
+		do.Dir, do.Env = project, cmd.Env
+		if out, err := do.CombinedOutput(); err != nil {
+			r.Fatalf("%v: %v\n%s", step, err, tail(out))
+		}
 	}
 	out, err := cmd.CombinedOutput()
 	if err != nil {

@@ -1,0 +1,235 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"weir/cmd/internal/cli"
+	"weir/cmd/internal/hooksettings"
+	"weir/sink/check"
+)
+
+// hookSetup is what the flags say of the settings of an agent.
+type hookSetup struct {
+	program, settings, plugin *string
+	install, yes              *bool
+}
+
+// run prints the settings of the agent with weir's hooks in them, or writes them.
+func (h *hookSetup) run(env *cli.Env, p *target, closed bool) error {
+	c, err := p.client(env)
+	if err != nil {
+		return err
+	}
+	command := hookCommand(env)
+	if *p.url != "" {
+		command = append(command, "--server", *p.url)
+	}
+	if *p.tokenFile != "" {
+		command = append(command, "--token-file", quotedForShell(*p.tokenFile))
+	}
+	if closed {
+		command = append(command, "--closed")
+	}
+	if *h.plugin != "" {
+		return h.writePlugin(env, strings.Join(command, " "), c.base, closed)
+	}
+	config, err := check.HookConfigFor(*h.program, strings.Join(command, " "), c.base, closed)
+	if err != nil {
+		return cli.Usage("--hook-config: %v", err)
+	}
+	path, err := h.path(env, config.File)
+	if err != nil {
+		return err
+	}
+	var old []byte
+	if path != "" {
+		if old, err = os.ReadFile(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return cli.Failure("the settings of %s: %w", *h.program, err)
+		}
+	}
+	text := config.Text
+	if !config.Own {
+		if text, err = hooksettings.Merge(old, config.Text); err != nil {
+			return cli.Failure("the settings in %s: %w", path, err).Advise("nothing was changed; mend the file, or name another one with --settings FILE")
+		}
+	}
+	if !*h.install {
+		_, err := env.Out.Write(text)
+		if path != "" && err == nil {
+			env.Notice("These settings belong into %s; --install writes them.", path)
+		}
+		return err
+	}
+	if path == "" {
+		return cli.Usage("--install: there is no home folder").Advise("name the file with --settings FILE")
+	}
+	if string(text) == string(old) {
+		env.Notice("%s has the hooks of weir already.", path)
+	} else {
+		env.Notice("--- %s\n+++ %s, with the hooks of weir", path, path)
+		env.Notice("%s", strings.TrimSuffix(lineDiff(string(old), string(text)), "\n"))
+		if !*h.yes && !agrees(env, path) {
+			return cli.Failure("nothing was written to %s", path).Advise("answer y, or give --yes")
+		}
+		if err := replaceFile(path, text); err != nil {
+			return err
+		}
+		env.Notice("%s was written.", path)
+	}
+	if config.Note != "" {
+		env.Notice("%s", config.Note)
+	}
+	return nil
+}
+
+// writePlugin writes the hooks as a plugin into a folder, and says how to install it.
+func (h *hookSetup) writePlugin(env *cli.Env, command, url string, closed bool) error {
+	if *h.install || *h.settings != "" {
+		return cli.Usage("--plugin is given beside --install or --settings").Advise("a plugin is installed by the agent itself")
+	}
+	plugin, err := check.HookPluginFor(*h.program, command, url, closed)
+	if err != nil {
+		return cli.Usage("--plugin: %v", err)
+	}
+	folder, err := filepath.Abs(*h.plugin)
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(plugin.Files)) {
+		if err := replaceFile(filepath.Join(folder, filepath.FromSlash(name)), plugin.Files[name]); err != nil {
+			return err
+		}
+		env.Notice("%s was written.", filepath.Join(folder, filepath.FromSlash(name)))
+	}
+	env.Notice("To install it: "+plugin.Note, folder)
+	return nil
+}
+
+// path is where the settings are; "" when that is not known.
+func (h *hookSetup) path(env *cli.Env, file string) (string, error) {
+	path := *h.settings
+	if home := env.Getenv("HOME"); path == "" && home != "" {
+		path = filepath.Join(home, filepath.FromSlash(file))
+	}
+	if path == "" {
+		return "", nil
+	}
+	// Settings are often a link into a folder that is kept elsewhere. The link stays.
+	real, err := filepath.EvalSymlinks(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return path, nil
+	}
+	return real, err
+}
+
+// weirCommand is how an agent's shell finds this program: by its name, or by its path
+// when the name leads to no program or to another one. A hook that is not found lets
+// every call run.
+func weirCommand(env *cli.Env) string {
+	self, err := os.Executable()
+	if env.Getenv("PATH") == "" || err != nil {
+		return "weir"
+	}
+	if found, err := exec.LookPath("weir"); err == nil && sameFile(found, self) {
+		return "weir"
+	}
+	return quotedForShell(self)
+}
+
+func sameFile(a, b string) bool {
+	first, err := os.Stat(a)
+	second, err2 := os.Stat(b)
+	return err == nil && err2 == nil && os.SameFile(first, second)
+}
+
+// quotedForShell quotes what a shell would read as more than one plain word.
+func quotedForShell(s string) string {
+	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+") == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+func agrees(env *cli.Env, path string) bool {
+	_, _ = fmt.Fprintf(env.Err, "Write %s? [y/N] ", path)
+	answer, _ := bufio.NewReader(io.LimitReader(env.In, 100)).ReadString('\n') // what ends early is no yes
+	answer = strings.ToLower(strings.TrimSpace(answer))
+	return answer == "y" || answer == "yes"
+}
+
+// replaceFile writes a file in one step, so that an agent that starts meanwhile reads the
+// old settings or the new ones.
+func replaceFile(path string, text []byte) error {
+	mode := fs.FileMode(0o600)
+	if info, err := os.Stat(path); err == nil {
+		mode = info.Mode().Perm()
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".weir-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // is gone when all went well
+	_, err = f.Write(text)
+	if err := errors.Join(err, f.Chmod(mode), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// lineDiff returns the lines of both texts, those that go with a minus and those that
+// come with a plus, and of the same ones at most three beside them.
+func lineDiff(old, text string) string {
+	a, b := strings.SplitAfter(old, "\n"), strings.SplitAfter(text, "\n")
+	same := make([][]int, len(a)+1) // how many lines are the same from i and j on
+	for i := range same {
+		same[i] = make([]int, len(b)+1)
+	}
+	for i := len(a) - 1; i >= 0; i-- {
+		for j := len(b) - 1; j >= 0; j-- {
+			if a[i] == b[j] {
+				same[i][j] = same[i+1][j+1] + 1
+			} else {
+				same[i][j] = max(same[i+1][j], same[i][j+1])
+			}
+		}
+	}
+	var lines []string
+	for i, j := 0, 0; i < len(a) || j < len(b); {
+		switch {
+		case i < len(a) && j < len(b) && a[i] == b[j]:
+			lines = append(lines, " "+a[i])
+			i, j = i+1, j+1
+		case j == len(b) || i < len(a) && same[i+1][j] >= same[i][j+1]:
+			lines = append(lines, "-"+a[i])
+			i++
+		default:
+			lines = append(lines, "+"+b[j])
+			j++
+		}
+	}
+	const beside = 3
+	var out strings.Builder
+	for n, line := range lines {
+		near := false
+		for _, l := range lines[max(0, n-beside):min(len(lines), n+beside+1)] {
+			near = near || l[0] != ' '
+		}
+		if near && len(line) > 1 {
+			out.WriteString(strings.TrimSuffix(line, "\n") + "\n")
+		}
+	}
+	return out.String()
+}
