@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"bufio"
 	"errors"
@@ -56,8 +58,8 @@ func hookCommand(env *cli.Env) []string {
 
 // hookSetup is what the flags say of the settings of an agent.
 type hookSetup struct {
-	program, settings *string
-	install, yes      *bool
+	program, settings, plugin *string
+	install, yes              *bool
 }
 
 // run prints the settings of the agent with weir's hooks in them, or writes them.
@@ -75,6 +77,9 @@ func (h *hookSetup) run(env *cli.Env, p *target, closed bool) error {
 	}
 	if closed {
 		command = append(command, "--closed")
+	}
+	if *h.plugin != "" {
+		return h.writePlugin(env, strings.Join(command, " "), c.Base, closed)
 	}
 	config, err := check.HookConfigFor(*h.program, strings.Join(command, " "), c.Base, closed)
 	if err != nil {
@@ -122,6 +127,29 @@ func (h *hookSetup) run(env *cli.Env, p *target, closed bool) error {
 	if config.Note != "" {
 		env.Notice("%s", config.Note)
 	}
+	return nil
+}
+
+// writePlugin writes the hooks as a plugin into a folder, and says how to install it.
+func (h *hookSetup) writePlugin(env *cli.Env, command, url string, closed bool) error {
+	if *h.install || *h.settings != "" {
+		return cli.Usage("--plugin is given beside --install or --settings").Advise("a plugin is installed by the agent itself")
+	}
+	plugin, err := check.HookPluginFor(*h.program, command, url, closed)
+	if err != nil {
+		return cli.Usage("--plugin: %v", err)
+	}
+	folder, err := filepath.Abs(*h.plugin)
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(plugin.Files)) {
+		if err := replaceFile(filepath.Join(folder, filepath.FromSlash(name)), plugin.Files[name]); err != nil {
+			return err
+		}
+		env.Notice("%s was written.", filepath.Join(folder, filepath.FromSlash(name)))
+	}
+	env.Notice("To install it: "+plugin.Note, folder)
 	return nil
 }
 
