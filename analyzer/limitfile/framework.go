@@ -310,3 +310,18 @@ func blank(text []byte, from, to int) int {
 func isWordByte(c byte) bool {
 	return c == '_' || c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z'
 }
+
+// KnownAs lists, by the names of rules, what frameworks call the limits that ImportFrom makes of
+// theirs.
+func KnownAs() map[string][]string {
+	known := map[string][]string{}
+	for _, f := range frameworks() {
+		for _, s := range f.settings {
+			if _, rest, ok := strings.Cut(s.path, "."); ok {
+				rule, _, _ := strings.Cut(rest, ".")
+				known[rule] = append(known[rule], s.names[0]+" ("+f.title+")")
+			}
+		}
+	}
+	return known
+}
