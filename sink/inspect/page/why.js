@@ -68,9 +68,12 @@ export function why(order, { stepLink }) {
   row("Limits", order.config_version && el("a", { href: "/ui/limits" }, order.config_version));
   const release = releaseCommand(order.correlation_id ?? "");
   return el("article", { class: `why ${order.action}` },
-    el("h3", {}, badge(order.action), " ", order.effective === "next" ? "The limit is used up" : title[order.action] ?? order.action, ": ", plain(order.message ?? order.reason_code)),
+    el("h3", {}, badge(order.action), " ", order.effective === "next" ? "The limit is used up" : title[order.action] ?? order.action, ": ", plain(bare(order.message) ?? order.reason_code)),
     el("dl", {}, rows),
     order.correlation_id && order.action !== "warn" && el("details", {}, el("summary", {}, "How to let it go on"),
       el("p", {}, "For ten minutes, by whoever has the admin token; the log keeps who did it and why: ", button("Copy the command", (ev) => copy(release, ev.target))), el("pre", { tabindex: 0, "aria-label": "Command that releases the flow" }, release),
       el("p", {}, "For good: raise ", el("code", {}, `rules.${order.rule_id}`), " in the limits file, and try it on ", el("a", { href: "/ui/backtest" }, "a log"), " first.")));
 }
+
+// bare is what was seen, without what becomes of the call, which stands before it.
+const bare = (message) => message?.replace(/^(Renewed: )?(?:Warning|(?:Agent|Tool) call (?:rejected|delayed)|Limit used up, the next call will be rejected): /, "$1");
