@@ -84,7 +84,9 @@ func (g *members) options(dir string) app.Options {
 // start starts a member, or returns why it does not start.
 func (g *members) try(o app.Options) (*running, error) {
 	r := &running{t: g.t, log: new(buffer)}
-	o.Logger = slog.New(slog.NewTextHandler(r.log, nil))
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.NewTextHandler(r.log, nil))
+	}
 	o.State.MemTableSize = 8 << 20
 	a, err := app.New(o)
 	if err != nil {
