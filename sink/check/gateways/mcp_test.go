@@ -85,7 +85,7 @@ func TestMCPClients(t *testing.T) {
 	}
 	const reason = "max_tool_calls_exceeded"
 	model := seen{"result", "The call was refused by the flow guard (" + reason, reason, true}
-	typed := seen{"exception", "max tool calls exceeded", reason, true}
+	typed := seen{"exception", "2 tool calls in the flow (max 1)", reason, true}
 	for _, format := range []struct {
 		name, path   string
 		python, node seen
