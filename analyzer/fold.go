@@ -20,7 +20,7 @@ type Engine struct {
 	observe func(RuleID, int64) // see Observing; nil but in backtests
 }
 
-// New returns an engine for the limits, which must be valid (see Limits.Validate).
+// New returns an engine for the limits, which must be valid (see limitfile.Validate).
 func New(l Limits) *Engine {
 	e := &Engine{limits: l, scaled: l.Load.Scale, version: shortHash(l.Version), agents: agentRowsOf(&l.Agents)}
 	e.tells = slices.ContainsFunc(l.Rules[:], func(s Setting) bool { return s.Tell != 0 }) ||

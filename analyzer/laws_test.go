@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"weir/analyzer"
+	"weir/analyzer/limitfile"
 	"weir/analyzer/scenario"
 	"weir/events"
 )
@@ -431,7 +432,7 @@ func FuzzLaws(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		l, log := tale(data)
-		if err := l.Validate(); err != nil {
+		if err := limitfile.Validate(&l); err != nil {
 			t.Fatal(err)
 		}
 		for _, law := range laws {

@@ -326,7 +326,7 @@ func (s Setting) scale(percent int64) Setting {
 }
 
 // covers reports whether the override is about what m does. The narrower scope
-// wins because Validate sorts project before agent before tool before flow.
+// wins because limitfile.Validate sorts project before agent before tool before flow.
 func (o *Override) covers(f *Flow, m *moment) bool {
 	if m.ev == nil { // a deadline: only what is about the flow itself
 		return o.Scope == events.ScopeFlow && o.ID == f.key

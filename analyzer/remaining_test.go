@@ -1,30 +1,34 @@
-package analyzer
+package analyzer_test
 
 import (
 	"strings"
 	"testing"
 	"time"
 
+	"weir/analyzer"
+	"weir/analyzer/limitfile"
 	"weir/events"
 )
 
 // asksOf folds asks of a tool, each its own call, and returns the answers.
-func asksOf(t *testing.T, l Limits, calls int) []events.Verdict { return answersTo(t, l, calls, false) }
+func asksOf(t *testing.T, l analyzer.Limits, calls int) []events.Verdict {
+	return answersTo(t, l, calls, false)
+}
 
 // asksWanting are asks that want to be told what is left.
-func asksWanting(t *testing.T, l Limits, calls int) []events.Verdict {
+func asksWanting(t *testing.T, l analyzer.Limits, calls int) []events.Verdict {
 	return answersTo(t, l, calls, true)
 }
 
-func answersTo(t *testing.T, l Limits, calls int, tell bool) (answers []events.Verdict) {
+func answersTo(t *testing.T, l analyzer.Limits, calls int, tell bool) (answers []events.Verdict) {
 	t.Helper()
-	if err := l.Validate(); err != nil {
+	if err := limitfile.Validate(&l); err != nil {
 		t.Fatal(err)
 	}
-	e := New(l)
-	var p Partition
-	var f Flow
-	var fx Effects
+	e := analyzer.New(l)
+	var p analyzer.Partition
+	var f analyzer.Flow
+	var fx analyzer.Effects
 	for i := range calls {
 		ev := events.Event{ID: "a" + string(rune('a'+i)), Source: "s", Kind: events.ToolCall, Ask: true, Tell: tell, CorrelationID: "f", CorrelationSource: events.CorrelationExplicit,
 			From: events.Party{Agent: "coder"}, Time: events.StampOf(time.Date(2026, 11, 20, 14, 0, i, 0, time.UTC))}
@@ -47,9 +51,9 @@ func leftOf(v *events.Verdict, rule string) float64 {
 
 func TestAnswersSayWhatIsLeft(t *testing.T) {
 	for _, allowed := range []bool{true, false} {
-		l := Balanced()
-		l.Rules[RuleToolCalls] = Setting{Warn: Off, Stop: 6, Max: allowed, Tell: 2}
-		l.Rules[RuleCost] = Setting{Warn: Off, Stop: 5_000_000}
+		l := analyzer.Balanced()
+		l.Rules[analyzer.RuleToolCalls] = analyzer.Setting{Warn: analyzer.Off, Stop: 6, Max: allowed, Tell: 2}
+		l.Rules[analyzer.RuleCost] = analyzer.Setting{Warn: analyzer.Off, Stop: 5_000_000}
 		answers := asksOf(t, l, 7)
 		for i := range answers {
 			v := &answers[i]
@@ -76,10 +80,10 @@ func TestAnswersSayWhatIsLeft(t *testing.T) {
 }
 
 func TestNothingIsLeftToTellOfWhatRefusesNothing(t *testing.T) {
-	l := Balanced()
+	l := analyzer.Balanced()
 	for i := range l.Rules {
-		if l.Rules[i].Mode = ModeShadow; Rules[i].Fixed {
-			l.Rules[i].Mode = ModeEnforce
+		if l.Rules[i].Mode = analyzer.ModeShadow; analyzer.Rules[i].Fixed {
+			l.Rules[i].Mode = analyzer.ModeEnforce
 		}
 	}
 	for _, v := range asksWanting(t, l, 3) {
@@ -90,8 +94,8 @@ func TestNothingIsLeftToTellOfWhatRefusesNothing(t *testing.T) {
 }
 
 func TestTimeThatIsLeftHasAnEnd(t *testing.T) {
-	l := Balanced()
-	l.Rules[RuleFlowDuration] = Setting{Warn: Off, Stop: 60}
+	l := analyzer.Balanced()
+	l.Rules[analyzer.RuleFlowDuration] = analyzer.Setting{Warn: analyzer.Off, Stop: 60}
 	answers := asksWanting(t, l, 11)
 	for _, r := range answers[10].Remaining {
 		if r.RuleID == "max_flow_duration" && (r.Left != 50 || r.Until.String() != "2026-11-20T14:01:00.000Z") {
@@ -104,8 +108,8 @@ func TestTimeThatIsLeftHasAnEnd(t *testing.T) {
 }
 
 func TestWhatIsLeftIsWorkedOutOnlyForWhoWantsIt(t *testing.T) {
-	l := Balanced()
-	l.Rules[RuleToolCalls] = Setting{Warn: Off, Stop: 6, Max: true}
+	l := analyzer.Balanced()
+	l.Rules[analyzer.RuleToolCalls] = analyzer.Setting{Warn: analyzer.Off, Stop: 6, Max: true}
 	for i, v := range asksOf(t, l, 7) {
 		if v.Remaining != nil {
 			t.Errorf("ask %d, which wants nothing told, is told %v", i+1, v.Remaining)
@@ -116,7 +120,7 @@ func TestWhatIsLeftIsWorkedOutOnlyForWhoWantsIt(t *testing.T) {
 			t.Errorf("after call %d %v are left, want %v", i+1, got, want)
 		}
 	}
-	l.Rules[RuleToolCalls].Tell = 1
+	l.Rules[analyzer.RuleToolCalls].Tell = 1
 	for i, v := range asksOf(t, l, 7) {
 		if v.Remaining == nil {
 			t.Errorf("ask %d is told nothing, though the limits tell", i+1)
@@ -128,19 +132,19 @@ func TestWhatIsLeftIsWorkedOutOnlyForWhoWantsIt(t *testing.T) {
 func BenchmarkAsk(b *testing.B) {
 	for name, tell := range map[string]bool{"plain": false, "tell": true} {
 		b.Run(name, func(b *testing.B) {
-			e := New(Balanced())
-			var p Partition
-			var first, f Flow
-			var fx Effects
+			e := analyzer.New(analyzer.Balanced())
+			var p analyzer.Partition
+			var first analyzer.Flow
+			var fx analyzer.Effects
 			ev := events.Event{ID: "a", Source: "s", Kind: events.ToolCall, Ask: true, Tell: tell, CorrelationID: "f", From: events.Party{Agent: "coder"}, Time: 1_795_183_200_000}
 			ev.Tool = events.Tool{Name: "read", ArgsHash: events.Hash{Algorithm: events.XXH64, Value: 1}}
 			e.Step(&p, &first, &ev, &fx)
 			ev.ID = "b"
 			b.ReportAllocs()
 			for b.Loop() {
-				first.copyTo(&f)
+				f := first.Clone()
 				fx.Reset()
-				e.Step(&p, &f, &ev, &fx)
+				e.Step(&p, f, &ev, &fx)
 			}
 		})
 	}

@@ -3,8 +3,26 @@ package analyzer
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"weir/events"
+)
+
+// Bounds of what a setting may say.
+const (
+	// MaxThreshold leaves room for the factors of pace and load, and is a number that
+	// JSON readers hold exactly.
+	MaxThreshold = 1_000_000_000_000_000
+	// MaxDuration is the longest that anything about a flow or an agent may last.
+	MaxDuration = 366 * 24 * time.Hour
+	// MaxCount is where the counters of a flow stop counting.
+	MaxCount = 1 << 15
+
+	maxPoints      = 1000           // of circling
+	maxRateWindow  = 600            // seconds for which the times of hops are kept
+	maxAgentWindow = 3600           // seconds for which the times of messages to an agent are kept
+	maxCapWindow   = 30 * 24 * 3600 // seconds
+	maxGapFactor   = 100            // mean gaps between reports
 )
 
 // Row is a row of one of the two tables, of Rules or of AgentRules, as limits files and
@@ -122,17 +140,6 @@ func (r *Row) Setting(l *Limits) *Setting {
 	return &l.Rules[r.place]
 }
 
-// Remarks are what people should know of limits that are not wrong.
-func (l *Limits) Remarks() (out []LimitError) {
-	for _, r := range Rows() {
-		if s := r.Setting(l); r.Smells != 0 && !s.Mute() && s.Stop != Off && s.Limit() > r.Smells {
-			out = append(out, LimitError{"rules." + r.Name, fmt.Sprintf("a limit above %d is a design smell", r.Smells),
-				"have agents that are deep in a chain do the work, or report back to whom they came from"})
-		}
-	}
-	return out
-}
-
 // HTTPStatus returns where l holds the status of a refusal; 0 there is the row's own.
 func (r *Row) HTTPStatus(l *Limits) *int16 {
 	if r.agents {
@@ -178,5 +185,5 @@ func (r *Row) Reach(s *Setting) (most int64, why string) {
 	case r.Window == "calls":
 		return s.Window, "so many calls are in the window"
 	}
-	return maxThreshold, "write off for no limit"
+	return MaxThreshold, "write off for no limit"
 }

@@ -165,9 +165,9 @@ var (
 	burstTimesKept   = reach{maxBurst, fmt.Sprintf("the times of the last %d such hops are kept; no_work_hops counts further", maxBurst)}
 	roundsKept       = reach{maxRounds, fmt.Sprintf("the last %d rounds of a pair are looked at", maxRounds)}
 	pointsKept       = reach{maxPoints, "points stop there"}
-	countKept        = reach{maxCount, "the counter stops there"}
-	episodeLength    = reach{int64(maxDuration / time.Second), "no episode lasts longer"}
-	silenceKept      = reach{int64(maxDuration / time.Second), "nobody waits longer"}
+	countKept        = reach{MaxCount, "the counter stops there"}
+	episodeLength    = reach{int64(MaxDuration / time.Second), "no episode lasts longer"}
+	silenceKept      = reach{int64(MaxDuration / time.Second), "nobody waits longer"}
 	messageTimesKept = reach{maxAgentStamps, fmt.Sprintf("the times of the last %d are kept; max_agent_messages counts further", maxAgentStamps)}
 	agentTimesKept   = reach{maxAgentStamps, fmt.Sprintf("the times of the last %d are kept", maxAgentStamps)}
 

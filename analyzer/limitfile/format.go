@@ -19,7 +19,7 @@ func Format(l analyzer.Limits) []byte {
 	}
 	comment := "# The limits in force, version " + Version(&l) + ". What is not written is as the profile has it.\n" +
 		"# 'weir limits schema' prints the JSON Schema for editors."
-	for _, r := range l.Remarks() {
+	for _, r := range Remarks(&l) {
 		comment += "\n# " + r.Path + ": " + r.Message + "; " + r.Hint + "."
 	}
 	doc := object{{"profile", word(l.Profile)}}
@@ -204,13 +204,13 @@ func describeOverride(x *analyzer.Override, from *analyzer.Setting) object {
 	return append(o, pair{"reason", x.Reason}, pair{"expires", word(strings.Replace(events.RFC3339(x.Expires).String(), ".000Z", "Z", 1))})
 }
 
-func duration(d time.Duration) word { return word(analyzer.DurationText(d)) }
+func duration(d time.Duration) word { return word(durationText(d)) }
 
 func integer(v int64) number { return number(strconv.FormatInt(v, 10)) }
 
 // amount writes a threshold as reader.amount reads it.
 func amount(unit events.Unit, v int64) any {
-	s := analyzer.Amount(unit, v)
+	s := Amount(unit, v)
 	if v == analyzer.Off || unit == events.UnitSeconds {
 		return word(s)
 	}

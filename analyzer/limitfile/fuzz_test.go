@@ -65,7 +65,7 @@ func FuzzFormat(f *testing.F) {
 	schema := compileSchema(f)
 	f.Fuzz(func(t *testing.T, seed uint64, name, reason string) {
 		l := anyLimits(rand.New(rand.NewPCG(seed, 0)), name, reason)
-		if l.Validate() != nil {
+		if limitfile.Validate(&l) != nil {
 			return
 		}
 		l.Version = limitfile.Version(&l)
@@ -81,7 +81,7 @@ func TestAnyLimitsAreOftenValid(t *testing.T) {
 	valid := 0
 	for seed := range uint64(200) {
 		l := anyLimits(rand.New(rand.NewPCG(seed, 0)), "search", "why")
-		if l.Validate() == nil {
+		if limitfile.Validate(&l) == nil {
 			valid++
 		}
 	}

@@ -149,7 +149,7 @@ func (r *reader) importFile(data []byte) []byte {
 			continue
 		}
 		if _, ok := analyzer.RowNamed(rule); !ok {
-			comment += fmt.Sprintf("\n# Not carried over: %s %d, for weir has no rule %s.", analyzer.PathKey(k.Value), n, rule)
+			comment += fmt.Sprintf("\n# Not carried over: %s %d, for weir has no rule %s.", pathKey(k.Value), n, rule)
 			continue
 		}
 		if section == "rules" && field == "warn" {

@@ -1,7 +1,6 @@
 package limitfile
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -399,27 +398,14 @@ func modes() []string {
 	return []string{analyzer.ModeOff.String(), analyzer.ModeShadow.String(), analyzer.ModeWarn.String(), analyzer.ModeEnforce.String()}
 }
 
-// validate adds what the analyzer finds wrong, at the lines that say so.
+// validate adds what is wrong with the limits as a whole, at the lines that say so.
 func (r *reader) validate(l *analyzer.Limits) {
-	err := l.Validate()
-	if err == nil {
-		return
-	}
-	faults := []error{err}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		faults = joined.Unwrap()
-	}
 	told := r.problems.List
-	for _, fault := range faults {
-		var e *analyzer.LimitError
-		if !errors.As(fault, &e) {
-			r.problems.Add(Problem{Message: fault.Error()})
-			continue
+	for _, q := range check(l) {
+		if !follows(q.Path, told) {
+			at := r.place(q.Path)
+			q.Line, q.Column = at.line, at.column
+			r.problems.Add(q)
 		}
-		if follows(e.Path, told) {
-			continue
-		}
-		at := r.place(e.Path)
-		r.problems.Add(Problem{Line: at.line, Column: at.column, Path: e.Path, Message: e.Message, Hint: e.Hint})
 	}
 }

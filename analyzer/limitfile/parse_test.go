@@ -93,7 +93,7 @@ func checkLaws(t *testing.T, l analyzer.Limits) {
 		t.Errorf("recorded and read again: %v %v\n%s", err, limitfile.Diff(l, back), record)
 	}
 	again := l
-	if err := again.Validate(); err != nil || !reflect.DeepEqual(again, l) {
+	if err := limitfile.Validate(&again); err != nil || !reflect.DeepEqual(again, l) {
 		t.Errorf("validated again: %v %v", err, limitfile.Diff(l, again))
 	}
 	if v := limitfile.Version(&l); v != l.Version {
@@ -327,7 +327,7 @@ func TestEveryRuleIsSettable(t *testing.T) {
 			continue
 		}
 		most, _ := r.Reach(&base)
-		top := analyzer.Amount(r.Unit, most)
+		top := limitfile.Amount(r.Unit, most)
 		f(fmt.Sprintf("rules: {%s: {warn: off, stop: %s}}", r.Name, top), func(l *analyzer.Limits) bool {
 			s := r.Setting(l)
 			return s.Stop == most && !s.Max && s.Warn == analyzer.Off

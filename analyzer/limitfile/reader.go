@@ -44,7 +44,7 @@ func (r *reader) plain(n *yaml.Node) {
 	case n.Kind == yaml.ScalarNode && n.Tag == "!!merge":
 		r.fail(n, "", hint, "merge keys are not read")
 	case n.Style&yaml.TaggedStyle != 0:
-		r.fail(n, "", "delete the tag", "tags such as %s are not read", analyzer.PathKey(n.Tag))
+		r.fail(n, "", "delete the tag", "tags such as %s are not read", pathKey(n.Tag))
 	}
 	for _, c := range n.Content {
 		r.plain(c)
@@ -328,9 +328,9 @@ func (r *reader) place(path string) place {
 
 func join(path, key string) string {
 	if path == "" {
-		return analyzer.PathKey(key)
+		return pathKey(key)
 	}
-	return path + "." + analyzer.PathKey(key)
+	return path + "." + pathKey(key)
 }
 
 func index(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
@@ -347,7 +347,7 @@ func split(path string) (holder, key string) {
 // describe says what stands at a node: a number or a word as it is, a text in quotes.
 func describe(n *yaml.Node) string {
 	if n.Kind == yaml.ScalarNode && n.Tag != "!!str" && !strictyaml.IsNull(n) {
-		return analyzer.PathKey(n.Value)
+		return pathKey(n.Value)
 	}
 	return strictyaml.Describe(n)
 }

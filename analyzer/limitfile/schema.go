@@ -153,7 +153,7 @@ func ruleSchema(r *analyzer.Row) object {
 	switch r.Window {
 	case "":
 	case "seconds":
-		keys.put("window", durationSchema("How far back it looks, from "+analyzer.Amount(events.UnitSeconds, least)+" to "+analyzer.Amount(events.UnitSeconds, widest)+"."))
+		keys.put("window", durationSchema("How far back it looks, from "+Amount(events.UnitSeconds, least)+" to "+Amount(events.UnitSeconds, widest)+"."))
 	case "gaps":
 		keys.put("window", object{{"type", "integer"}, {"minimum", integer(least)}, {"maximum", integer(widest)}, {"description", "How many mean gaps between its reports have to pass as well."}})
 	default:

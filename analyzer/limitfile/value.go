@@ -150,4 +150,4 @@ func hundredths(n *yaml.Node) (int64, bool) {
 }
 
 // share writes what hundredths reads.
-func share(v int64) number { return number(analyzer.Amount(events.UnitUSD, v*1e4)) }
+func share(v int64) number { return number(Amount(events.UnitUSD, v*1e4)) }

@@ -174,7 +174,7 @@ func validateLimits(env *cli.Env, args []string) error {
 		l, err := limitfile.Parse(name, data)
 		if err == nil {
 			env.Notice("%s: good, profile %s, version %s", name, l.Profile, l.Version)
-			for _, r := range l.Remarks() {
+			for _, r := range limitfile.Remarks(&l) {
 				env.Notice("%s: %s: %s; %s", name, r.Path, r.Message, r.Hint)
 			}
 			continue

@@ -136,7 +136,7 @@ func (a *Server) serveLimits(w http.ResponseWriter, _ *http.Request) error {
 	if wanted != limits.Version {
 		out.Pending = wanted
 	}
-	for _, r := range limits.Remarks() {
+	for _, r := range limitfile.Remarks(limits) {
 		out.Remarks = append(out.Remarks, r.Path+": "+r.Message+"; "+r.Hint)
 	}
 	return answer(w, out)

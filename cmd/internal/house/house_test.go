@@ -261,7 +261,7 @@ func TestTopLevel(t *testing.T) {
 
 // large are the packages that are larger than they may be, with how many files they have
 // now. A number here may only fall.
-var large = map[string]int{"analyzer": 40}
+var large = map[string]int{"analyzer": 39}
 
 // TestPackagesAreSmall holds that a newcomer may read the names of the files of a package
 // at one look.

@@ -51,8 +51,8 @@ type Status struct {
 func New(o Options) (*Source, error) {
 	s := &Source{o: o, wanted: o.Limits}
 	if o.File == "" {
-		if err := s.wanted.Validate(); err != nil {
-			return nil, fmt.Errorf("limits: %w", err)
+		if err := limitfile.Validate(&s.wanted); err != nil {
+			return nil, err
 		}
 		s.note(nil)
 		return s, nil

@@ -1,4 +1,4 @@
-package analyzer_test
+package limitfile_test
 
 import (
 	"errors"
@@ -9,27 +9,27 @@ import (
 	"time"
 
 	"weir/analyzer"
+	"weir/analyzer/limitfile"
 	"weir/events"
 )
 
 // faults returns the places of all that is wrong with the limits.
 func faults(t *testing.T, l *analyzer.Limits) (paths []string) {
 	t.Helper()
-	err := l.Validate()
+	err := limitfile.Validate(l)
 	if err == nil {
 		return nil
 	}
-	joined, ok := err.(interface{ Unwrap() []error })
+	all, ok := errors.AsType[*limitfile.Problems](err)
 	if !ok {
-		t.Fatalf("%T is not joined", err)
+		t.Fatalf("%T is no list of problems", err)
 	}
-	for _, e := range joined.Unwrap() {
-		var fault *analyzer.LimitError
-		if !errors.As(e, &fault) || fault.Message == "" || !strings.Contains(e.Error(), fault.Path) || strings.Contains(e.Error(), "\n") {
-			t.Errorf("%T %v", e, e)
+	for _, p := range all.List {
+		if p.Message == "" || !strings.Contains(err.Error(), p.Path+": "+p.Message) || strings.Contains(p.Message+p.Hint, "\n") {
+			t.Errorf("%+v", p)
 			continue
 		}
-		paths = append(paths, fault.Path)
+		paths = append(paths, p.Path)
 	}
 	return paths
 }
@@ -40,7 +40,7 @@ func TestValidate(t *testing.T) {
 		l := analyzer.Balanced()
 		spoil(&l)
 		if got := faults(t, &l); !slices.Equal(got, want) {
-			t.Errorf("faults at %v, want %v: %v", got, want, l.Validate())
+			t.Errorf("faults at %v, want %v: %v", got, want, limitfile.Validate(&l))
 		}
 	}
 	rule := func(id analyzer.RuleID, change func(s *analyzer.Setting)) func(*analyzer.Limits) {
@@ -126,7 +126,7 @@ func TestValidate(t *testing.T) {
 
 func TestBalancedIsValidAsItIs(t *testing.T) {
 	l := analyzer.Balanced()
-	if err := l.Validate(); err != nil {
+	if err := limitfile.Validate(&l); err != nil {
 		t.Fatal(err)
 	}
 	if want := analyzer.Balanced(); !reflect.DeepEqual(l, want) {
@@ -152,7 +152,7 @@ func TestValidateArranges(t *testing.T) {
 	givenTools, givenOverrides := l.Tools, l.Overrides
 	l.HTTPStatus[analyzer.RuleTurns] = 402 // its own
 	l.Rules[analyzer.RuleCost].Max = false
-	if err := l.Validate(); err != nil {
+	if err := limitfile.Validate(&l); err != nil {
 		t.Fatal(err)
 	}
 	if !reflect.DeepEqual(givenTools, tools) || !reflect.DeepEqual(givenOverrides, overrides) {
@@ -176,7 +176,7 @@ func TestValidateArranges(t *testing.T) {
 func TestAmount(t *testing.T) {
 	f := func(unit events.Unit, v int64, want string) {
 		t.Helper()
-		if got := analyzer.Amount(unit, v); got != want {
+		if got := limitfile.Amount(unit, v); got != want {
 			t.Errorf("%d %s is %q, want %q", v, unit, got, want)
 		}
 	}
@@ -195,15 +195,15 @@ func TestAmount(t *testing.T) {
 // TestRemarks holds that a deep limit is remarked upon, and a usual one is not.
 func TestRemarks(t *testing.T) {
 	l := analyzer.Balanced()
-	if r := l.Remarks(); len(r) != 0 {
+	if r := limitfile.Remarks(&l); len(r) != 0 {
 		t.Errorf("of the default: %v", r)
 	}
 	l.Rules[analyzer.RuleStackDepth].Stop = 7
-	if r := l.Remarks(); len(r) != 1 || r[0].Path != "rules.max_stack_depth" || r[0].Message != "a limit above 5 is a design smell" {
+	if r := limitfile.Remarks(&l); len(r) != 1 || r[0].Path != "rules.max_stack_depth" || r[0].Message != "a limit above 5 is a design smell" {
 		t.Errorf("of a depth of 6: %v", r)
 	}
 	l.Rules[analyzer.RuleStackDepth].Mode = analyzer.ModeOff
-	if r := l.Remarks(); len(r) != 0 {
+	if r := limitfile.Remarks(&l); len(r) != 0 {
 		t.Errorf("of a rule that is off: %v", r)
 	}
 }

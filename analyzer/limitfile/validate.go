@@ -1,8 +1,7 @@
-package analyzer
+package limitfile
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -11,56 +10,42 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"weir/analyzer"
 	"weir/events"
 )
 
-// LimitError is one thing that is wrong with a Limits. Path is the place as the
-// limits file names it, such as rules.max_turns.warn or overrides[2].expires.
-type LimitError struct {
-	Path    string
-	Message string // what is wrong
-	Hint    string // how to go on; may be empty
-}
-
-// Error returns place, fault and way out in one line.
-func (e *LimitError) Error() string {
-	s := "limits: " + e.Path + ": " + e.Message
-	if e.Hint != "" {
-		s += "; " + e.Hint
-	}
-	return s
-}
-
 // Bounds of what limits may say.
 const (
-	// maxThreshold leaves room for the factors of pace and load, and is a number that
-	// JSON readers hold exactly.
-	maxThreshold   = 1_000_000_000_000_000
-	maxLoad        = 1_000_000_000_000
-	maxDuration    = 366 * 24 * time.Hour
-	maxCount       = 1 << 15        // where the counters of a flow stop counting
-	maxPoints      = 1000           // of circling
-	maxRateWindow  = 600            // seconds for which the times of hops are kept
-	maxAgentWindow = 3600           // seconds for which the times of messages to an agent are kept
-	maxCapWindow   = 30 * 24 * 3600 // seconds
-	maxGapFactor   = 100            // mean gaps between reports
-	maxReport      = time.Hour      // a flow tells once in so long at the latest
-	maxListed      = 256            // tools, overrides
-	maxIgnored     = 64             // arguments of one tool
-	maxName        = 256            // bytes of an id or a name
-	maxReason      = 1024           // bytes of the reason of an override
-	maxText        = 512            // bytes of what people are told of a rule
+	maxThreshold = analyzer.MaxThreshold
+	maxDuration  = analyzer.MaxDuration
+	maxCount     = analyzer.MaxCount
+	maxLoad      = 1_000_000_000_000
+	maxReport    = time.Hour // a flow tells once in so long at the latest
+	maxListed    = 256       // tools, overrides
+	maxIgnored   = 64        // arguments of one tool
+	maxName      = 256       // bytes of an id or a name
+	maxReason    = 1024      // bytes of the reason of an override
+	maxText      = 512       // bytes of what people are told of a rule
 )
 
-// Validate returns all that is wrong with the limits at once, joined; each error
-// is a *LimitError. Limits without a fault are put into the one order in which
-// equal limits are equal values: tools and overrides are sorted (project before
-// agent before tool before flow, so that the narrower scope wins), and what only
-// repeats a default is dropped. The slices of l are replaced, never written to.
-func (l *Limits) Validate() error {
+// Validate returns all that is wrong with the limits at once, as *Problems; a path is the
+// place as a file names it, such as rules.max_turns.warn or overrides[2].expires. Limits
+// without a fault are put into the one order in which equal limits are equal values: tools
+// and overrides are sorted (project before agent before tool before flow, so that the
+// narrower scope wins), and what only repeats a default is dropped. The slices of l are
+// replaced, never written to.
+func Validate(l *analyzer.Limits) error {
+	if problems := check(l); len(problems) > 0 {
+		return &Problems{Name: "limits", List: problems}
+	}
+	return nil
+}
+
+// check is Validate for a reader, who knows at which line each path stands.
+func check(l *analyzer.Limits) []Problem {
 	var c checker
 	c.general(l)
-	for _, r := range Rows() {
+	for _, r := range analyzer.Rows() {
 		c.setting("rules."+r.Name, &r, r.Setting(l))
 		c.status("http_status."+r.Name, &r, *r.HTTPStatus(l))
 		c.words("texts."+r.Name, &r, *r.TextOf(l))
@@ -70,24 +55,34 @@ func (l *Limits) Validate() error {
 	c.degraded(&l.Degraded)
 	c.tools(l.Tools)
 	c.overrides(l.Overrides)
-	if len(c.errs) > 0 {
-		return errors.Join(c.errs...)
+	if len(c.problems) == 0 {
+		arrange(l)
 	}
-	l.arrange()
-	return nil
+	return c.problems
 }
 
-type checker struct{ errs []error }
+// Remarks are what people should know of limits that are not wrong.
+func Remarks(l *analyzer.Limits) (out []Problem) {
+	for _, r := range analyzer.Rows() {
+		if s := r.Setting(l); r.Smells != 0 && !s.Mute() && s.Stop != analyzer.Off && s.Limit() > r.Smells {
+			out = append(out, Problem{Path: "rules." + r.Name, Message: fmt.Sprintf("a limit above %d is a design smell", r.Smells),
+				Hint: "have agents that are deep in a chain do the work, or report back to whom they came from"})
+		}
+	}
+	return out
+}
+
+type checker struct{ problems []Problem }
 
 func (c *checker) fail(path, hint, format string, args ...any) {
-	c.errs = append(c.errs, &LimitError{path, fmt.Sprintf(format, args...), hint})
+	c.problems = append(c.problems, Problem{Path: path, Message: fmt.Sprintf(format, args...), Hint: hint})
 }
 
-func (c *checker) general(l *Limits) {
+func (c *checker) general(l *analyzer.Limits) {
 	if l.Profile != "" {
 		c.text("profile", l.Profile, maxName)
 	}
-	if l.Identity > ByAgent {
+	if l.Identity > analyzer.ByAgent {
 		c.fail("identity", "write session or agent", "%d is no identity", l.Identity)
 	}
 	const sources = 1<<(events.CorrelationPrincipal+1) - 1
@@ -100,16 +95,16 @@ func (c *checker) general(l *Limits) {
 	c.duration("flow.idle", l.Flow.Idle, time.Second)
 	c.duration("flow.max_age", l.Flow.MaxAge, time.Second)
 	if l.Flow.Idle > l.Flow.MaxAge {
-		c.fail("flow.idle", "make idle the shorter one", "%s is longer than max_age, %s: no episode would end by silence", DurationText(l.Flow.Idle), DurationText(l.Flow.MaxAge))
+		c.fail("flow.idle", "make idle the shorter one", "%s is longer than max_age, %s: no episode would end by silence", durationText(l.Flow.Idle), durationText(l.Flow.MaxAge))
 	}
 	c.duration("orders.ttl", l.Order.TTL, time.Second)
 	c.duration("orders.grace", l.Order.Grace, 0)
 	c.duration("orders.hold", l.Order.Hold, time.Second)
-	if l.Order.Hold > l.Flow.MaxAge && (l.Order.Hold != DefaultHold || slices.ContainsFunc(l.Rules[:], func(s Setting) bool { return s.Hold })) {
-		c.fail("orders.hold", "let it wait for max_age at most", "%s is longer than flow.max_age, %s: the flow would be forgotten while it waits", DurationText(l.Order.Hold), DurationText(l.Flow.MaxAge))
+	if l.Order.Hold > l.Flow.MaxAge && (l.Order.Hold != analyzer.DefaultHold || slices.ContainsFunc(l.Rules[:], func(s analyzer.Setting) bool { return s.Hold })) {
+		c.fail("orders.hold", "let it wait for max_age at most", "%s is longer than flow.max_age, %s: the flow would be forgotten while it waits", durationText(l.Order.Hold), durationText(l.Flow.MaxAge))
 	}
 	if l.Order.Grace > l.Order.TTL {
-		c.fail("orders.grace", "make grace the shorter one", "%s is longer than ttl, %s: no call would ever count as defiance", DurationText(l.Order.Grace), DurationText(l.Order.TTL))
+		c.fail("orders.grace", "make grace the shorter one", "%s is longer than ttl, %s: no call would ever count as defiance", durationText(l.Order.Grace), durationText(l.Order.TTL))
 	}
 	steps := [...]struct {
 		path string
@@ -131,13 +126,13 @@ func (c *checker) general(l *Limits) {
 func (c *checker) duration(path string, d, least time.Duration) {
 	switch {
 	case d < least || d > maxDuration:
-		c.fail(path, "", "%s is not between %s and %s", DurationText(d), DurationText(least), DurationText(maxDuration))
+		c.fail(path, "", "%s is not between %s and %s", durationText(d), durationText(least), durationText(maxDuration))
 	case d%time.Millisecond != 0:
-		c.fail(path, "event time has milliseconds", "%s is not a whole number of milliseconds", DurationText(d))
+		c.fail(path, "event time has milliseconds", "%s is not a whole number of milliseconds", durationText(d))
 	}
 }
 
-func (c *checker) load(l *Load) {
+func (c *checker) load(l *analyzer.Load) {
 	if l.High < 0 || l.High > maxLoad {
 		c.fail("load.high", "0 turns it off", "%d is no number of hops per minute from 0 to %d", l.High, int64(maxLoad))
 	}
@@ -152,54 +147,64 @@ func (c *checker) load(l *Load) {
 	if l.Percent < 1 || l.Percent > 100 {
 		c.fail("load.percent", "it is what is left of a scaled limit", "%d is not between 1 and 100", l.Percent)
 	}
-	if l.Scale >= 1<<RuleCount || l.Scale.Has(ruleOfPerson) {
+	if l.Scale >= 1<<analyzer.RuleCount || fixed(l.Scale) {
 		c.fail("load.scale", "", "names a rule that has no limits")
 	}
 }
 
-func (c *checker) degraded(d *Degraded) {
+func (c *checker) degraded(d *analyzer.Degraded) {
 	c.duration("degraded.after", d.After, 0)
 	c.duration("degraded.until", d.Until, time.Second)
 	if d.Percent < 1 || d.Percent > 100 {
 		c.fail("degraded.percent", "it is what is left of a scaled limit", "%d is not between 1 and 100", d.Percent)
 	}
-	if d.Scale >= 1<<RuleCount || d.Scale.Has(ruleOfPerson) {
+	if d.Scale >= 1<<analyzer.RuleCount || fixed(d.Scale) {
 		c.fail("degraded.scale", "", "names a rule that has no limits")
 	}
 }
 
+// fixed reports whether the set names a rule of which nothing can be set.
+func fixed(set analyzer.RuleSet) bool {
+	for id := range analyzer.RuleCount {
+		if set.Has(id) && analyzer.Rules[id].Fixed {
+			return true
+		}
+	}
+	return false
+}
+
 // setting checks one row, in the rules or in an override.
-func (c *checker) setting(path string, r *Row, s *Setting) {
+func (c *checker) setting(path string, r *analyzer.Row, s *analyzer.Setting) {
 	if r.Fixed {
 		if *s != r.Default {
 			c.fail(path, "a person's stop always holds; delete the key", "has no limits")
 		}
 		return
 	}
-	if s.Mode > ModeWarn {
+	if s.Mode > analyzer.ModeWarn {
 		c.fail(path+".mode", "", "%d is no mode", s.Mode)
 	}
 	if s.IgnoreResults && !r.Blind {
-		c.fail(path+".ignore_results", "only "+RowsThat(func(r *Row) bool { return r.Blind })+" can ignore results", "means nothing here")
+		c.fail(path+".ignore_results", "only "+analyzer.RowsThat(func(r *analyzer.Row) bool { return r.Blind })+" can ignore results", "means nothing here")
 	}
 	if s.All && !r.ChoosesCount() {
-		c.fail(path+".count", "only "+RowsThat((*Row).ChoosesCount)+" choose what they count", "means nothing here")
+		c.fail(path+".count", "only "+analyzer.RowsThat((*analyzer.Row).ChoosesCount)+" choose what they count", "means nothing here")
 	}
 	switch {
 	case s.Tell == 0:
 	case !r.Tells:
-		c.fail(path+".tell", "only "+RowsThat(func(r *Row) bool { return r.Tells })+" say what is left", "means nothing here")
+		c.fail(path+".tell", "only "+analyzer.RowsThat(func(r *analyzer.Row) bool { return r.Tells })+" say what is left", "means nothing here")
 	case s.Tell < 0 || s.Tell >= maxThreshold:
 		c.fail(path+".tell", "write how much is left when the model is to be told, or off", "%s is out of range", Amount(r.Unit, s.Tell))
 	}
 	if s.Hold && !r.Holds {
-		c.fail(path+".action", "only "+RowsThat(func(r *Row) bool { return r.Holds })+" can hold a flow: they refuse calls until somebody decides, and no throttle or return ends that", "cannot be hold here")
+		c.fail(path+".action", "only "+analyzer.RowsThat(func(r *analyzer.Row) bool { return r.Holds })+" can hold a flow: they refuse calls until somebody decides, and no throttle or return ends that", "cannot be hold here")
 	}
 	switch {
 	case s.Reserve == 0:
 	case !r.Shares:
-		c.fail(path+".reserve", "only "+RowsThat(func(r *Row) bool { return r.Shares })+" set aside shares", "means nothing here")
-	case s.Reserve < 0 || s.Reserve >= maxThreshold || s.Stop != Off && s.Reserve > s.Limit():
+		c.fail(path+".reserve", "only "+analyzer.RowsThat(func(r *analyzer.Row) bool { return r.Shares })+" set aside shares", "means nothing here")
+	case s.Reserve < 0 || s.Reserve >= maxThreshold || s.Stop != analyzer.Off && s.Reserve > s.Limit():
 		c.fail(path+".reserve", "write how much of the limit each child may count on, or off", "%s is out of range", Amount(r.Unit, s.Reserve))
 	}
 	if s.Unpaced && !r.Paced {
@@ -235,13 +240,13 @@ func (c *checker) setting(path string, r *Row, s *Setting) {
 	default:
 		good = c.threshold(path+".stop", r, s.Stop, 0, most, why) && good
 	}
-	if good && s.Warn != Off && s.Stop != Off && s.Warn > s.Limit() {
+	if good && s.Warn != analyzer.Off && s.Stop != analyzer.Off && s.Warn > s.Limit() {
 		c.fail(path+".warn", "a warning must come before the stop: lower warn, raise "+stop+", or write warn: off",
 			"%s is above %s, %s", Amount(r.Unit, s.Warn), stop, Amount(r.Unit, s.Limit()))
 	}
 }
 
-func (c *checker) status(path string, r *Row, s int16) {
+func (c *checker) status(path string, r *analyzer.Row, s int16) {
 	switch {
 	case s == 0:
 	case r.Status == 0:
@@ -252,7 +257,7 @@ func (c *checker) status(path string, r *Row, s int16) {
 }
 
 // words checks what people are to be told of a row.
-func (c *checker) words(path string, r *Row, s string) {
+func (c *checker) words(path string, r *analyzer.Row, s string) {
 	switch {
 	case s == "":
 		return
@@ -270,9 +275,9 @@ func (c *checker) words(path string, r *Row, s string) {
 		if end := strings.IndexByte(word, '}'); end >= 0 {
 			word = word[:end+1]
 		}
-		if !slices.ContainsFunc(Words[:], func(w [2]string) bool { return w[0] == word }) {
+		if !slices.ContainsFunc(analyzer.Words[:], func(w [2]string) bool { return w[0] == word }) {
 			var known []string
-			for _, w := range Words {
+			for _, w := range analyzer.Words {
 				known = append(known, w[0])
 			}
 			c.fail(path, "known are "+strings.Join(known, ", "), "has %s, which stands for nothing", strconv.Quote(word))
@@ -284,10 +289,10 @@ func (c *checker) words(path string, r *Row, s string) {
 
 // agents checks the section about agents, and that no silence is judged before flows
 // have told of it.
-func (c *checker) agents(a *AgentLimits) {
+func (c *checker) agents(a *analyzer.AgentLimits) {
 	c.duration("agents.report", a.Report, 0)
 	if a.Report > maxReport {
-		c.fail("agents.report", "0s turns it off", "%s is longer than %s", DurationText(a.Report), DurationText(maxReport))
+		c.fail("agents.report", "0s turns it off", "%s is longer than %s", durationText(a.Report), durationText(maxReport))
 	}
 	c.duration("agents.patience", a.Patience, time.Second)
 	c.duration("agents.resume_within", a.ResumeWithin, time.Second)
@@ -295,8 +300,8 @@ func (c *checker) agents(a *AgentLimits) {
 	c.share("agents.safe_coherence", a.SafeCoherence)
 	c.share("agents.safe_risk", a.SafeRisk)
 	for id, s := range a.Rules {
-		r := AgentRow(AgentRuleID(id))
-		if !r.Silence || s.Mode == ModeOff || s.Max || a.Report <= 0 || a.Report > maxReport {
+		r := analyzer.AgentRow(analyzer.AgentRuleID(id))
+		if !r.Silence || s.Mode == analyzer.ModeOff || s.Max || a.Report <= 0 || a.Report > maxReport {
 			continue
 		}
 		for _, t := range [...]struct {
@@ -305,7 +310,7 @@ func (c *checker) agents(a *AgentLimits) {
 		}{{"warn", s.Warn}, {"stop", s.Stop}} {
 			if t.v > 0 && t.v < int64(maxDuration/time.Second) && time.Duration(t.v)*time.Second < 2*a.Report {
 				c.fail("rules."+r.Name+"."+t.key, "a flow tells of an agent once in agents.report: raise this, or lower that",
-					"%s is less than twice agents.report, %s", Amount(r.Unit, t.v), DurationText(a.Report))
+					"%s is less than twice agents.report, %s", Amount(r.Unit, t.v), durationText(a.Report))
 			}
 		}
 	}
@@ -320,9 +325,9 @@ func (c *checker) share(path string, v int64) {
 
 // threshold checks a value from which on a rule acts; written is how much lower
 // the figure in the file is.
-func (c *checker) threshold(path string, rule *Row, v, written, most int64, why string) bool {
+func (c *checker) threshold(path string, rule *analyzer.Row, v, written, most int64, why string) bool {
 	switch {
-	case v == Off:
+	case v == analyzer.Off:
 		return true
 	case v < 1:
 		c.fail(path, "write off for never", "%s is too low", Amount(rule.Unit, v-written))
@@ -334,14 +339,14 @@ func (c *checker) threshold(path string, rule *Row, v, written, most int64, why 
 	return false
 }
 
-func (c *checker) tools(tools []ToolLimits) {
+func (c *checker) tools(tools []analyzer.ToolLimits) {
 	if len(tools) > maxListed {
 		c.fail("tools", "", "%d tools are more than the %d that can be listed", len(tools), maxListed)
 		return
 	}
 	for i := range tools {
 		t := &tools[i]
-		path := "tools." + PathKey(t.Name)
+		path := "tools." + pathKey(t.Name)
 		c.text(path, t.Name, maxName)
 		for _, o := range tools[:i] {
 			if o.Name == t.Name {
@@ -362,7 +367,7 @@ func (c *checker) tools(tools []ToolLimits) {
 	}
 }
 
-func (c *checker) overrides(overrides []Override) {
+func (c *checker) overrides(overrides []analyzer.Override) {
 	if len(overrides) > maxListed {
 		c.fail("overrides", "", "%d overrides are more than the %d that can be listed", len(overrides), maxListed)
 		return
@@ -370,11 +375,11 @@ func (c *checker) overrides(overrides []Override) {
 	for i := range overrides {
 		o := &overrides[i]
 		path := "overrides[" + strconv.Itoa(i) + "]"
-		if o.Rule >= RuleCount {
+		if o.Rule >= analyzer.RuleCount {
 			c.fail(path+".rule", "", "names no rule")
 			continue
 		}
-		rule := &Rules[o.Rule]
+		rule := &analyzer.Rules[o.Rule]
 		switch {
 		case scopeRank(o.Scope) < 0:
 			c.fail(path, "write project, agent, tool or flow", "does not say whom it is for")
@@ -385,7 +390,7 @@ func (c *checker) overrides(overrides []Override) {
 			c.fail(path, "write project, agent or flow", "%s does not follow tool calls, so it cannot be told for one tool", rule.Name)
 		}
 		c.text(path+"."+string(o.Scope), o.ID, maxName)
-		row := FlowRow(o.Rule)
+		row := analyzer.FlowRow(o.Rule)
 		c.setting(path, &row, &o.Setting)
 		if strings.TrimSpace(o.Reason) == "" {
 			c.fail(path+".reason", "say why; it stands in the audit log", "is missing")
@@ -422,21 +427,22 @@ func scopeRank(s events.ScopeKind) int {
 	return slices.Index([]events.ScopeKind{events.ScopeProject, events.ScopeAgent, events.ScopeTool, events.ScopeFlow}, s)
 }
 
-func (l *Limits) arrange() {
-	var tools []ToolLimits
+// arrange puts limits into the one order in which equal limits are equal values.
+func arrange(l *analyzer.Limits) {
+	var tools []analyzer.ToolLimits
 	for _, t := range l.Tools {
 		if t.Exempt || len(t.IgnoreArgs) > 0 {
 			t.IgnoreArgs = slices.Clip(slices.Sorted(slices.Values(t.IgnoreArgs)))
 			tools = append(tools, t)
 		}
 	}
-	slices.SortFunc(tools, func(a, b ToolLimits) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(tools, func(a, b analyzer.ToolLimits) int { return strings.Compare(a.Name, b.Name) })
 	l.Tools = tools
-	l.Overrides = slices.SortedFunc(slices.Values(l.Overrides), func(a, b Override) int {
+	l.Overrides = slices.SortedFunc(slices.Values(l.Overrides), func(a, b analyzer.Override) int {
 		return cmp.Or(cmp.Compare(scopeRank(a.Scope), scopeRank(b.Scope)), strings.Compare(a.ID, b.ID), cmp.Compare(a.Rule, b.Rule))
 	})
-	for _, r := range Rows() {
-		r.Setting(l).arrange(&r.Default)
+	for _, r := range analyzer.Rows() {
+		arrangeSetting(r.Setting(l), &r.Default)
 		if status := r.HTTPStatus(l); int(*status) == r.Status {
 			*status = 0
 		}
@@ -446,20 +452,20 @@ func (l *Limits) arrange() {
 	}
 	for i := range l.Overrides {
 		o := &l.Overrides[i]
-		o.Setting.arrange(&Rules[o.Rule].Default)
+		arrangeSetting(&o.Setting, &analyzer.Rules[o.Rule].Default)
 	}
 }
 
-// arrange makes settings without a stop equal, however they were given.
-func (s *Setting) arrange(usual *Setting) {
-	if s.Stop == Off {
+// arrangeSetting makes settings without a stop equal, however they were given.
+func arrangeSetting(s, usual *analyzer.Setting) {
+	if s.Stop == analyzer.Off {
 		s.Max = usual.Max
 	}
 }
 
-// PathKey shows a key of the limits file as part of a path: as it is when it is a
+// pathKey shows a key of the limits file as part of a path: as it is when it is a
 // plain word, else in quotes.
-func PathKey(s string) string {
+func pathKey(s string) string {
 	odd := func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-' && r != '.' && r != '$'
 	}
@@ -473,10 +479,10 @@ func PathKey(s string) string {
 }
 
 // Amount writes a threshold as the limits file does: dollars for money, which is
-// held in millionths, a duration for seconds, off for Off, else a whole number.
+// held in millionths, a duration for seconds, off for analyzer.Off, else a whole number.
 func Amount(unit events.Unit, v int64) string {
 	switch {
-	case v == Off:
+	case v == analyzer.Off:
 		return "off"
 	case unit == events.UnitUSD:
 		sign := ""
@@ -489,13 +495,13 @@ func Amount(unit events.Unit, v int64) string {
 		}
 		return s
 	case unit == events.UnitSeconds && v > -maxThreshold/1e6 && v < maxThreshold/1e6:
-		return DurationText(time.Duration(v) * time.Second)
+		return durationText(time.Duration(v) * time.Second)
 	}
 	return strconv.FormatInt(v, 10)
 }
 
-// DurationText writes a duration as people do: 10m, where String writes 10m0s.
-func DurationText(d time.Duration) string {
+// durationText writes a duration as people do: 10m, where String writes 10m0s.
+func durationText(d time.Duration) string {
 	s := d.String()
 	for _, zero := range [...]string{"m0s", "h0m"} {
 		if strings.HasSuffix(s, zero) {
