@@ -283,6 +283,27 @@ func (f *Flow) Standing() Standing {
 	return s
 }
 
+// Spent returns what was spent in the episode that is counted by the first figure: tokens and
+// millionths of a US dollar.
+func (f *Flow) Spent() (episode, tokens, cost int64) {
+	return int64(f.episode), f.tokens[2], f.cost
+}
+
+// Judged returns the reasons for which the flow was warned and stopped first, as far as it
+// remembers: its orders end, and a user's message takes offences away. "" for none.
+func (f *Flow) Judged() (warned, stopped events.Reason) {
+	if len(f.offences) > 0 {
+		stopped = Rules[f.offences[0].rule].Reason
+		return stopped, stopped
+	}
+	for i := range f.orders {
+		if o := &f.orders[i]; o.phase != 0 && !o.shadow {
+			return Rules[o.rule].Reason, ""
+		}
+	}
+	return "", ""
+}
+
 // Halted reports whether a person's stop stands against the flow at the time.
 func (f *Flow) Halted(at events.Stamp) bool {
 	for i := range f.orders {

@@ -17,6 +17,7 @@ import (
 	"weir/analyzer/limitfile"
 	"weir/cmd/internal/backtest"
 	"weir/cmd/internal/cli"
+	"weir/cmd/internal/costs"
 	"weir/cmd/internal/logs"
 	"weir/cmd/internal/operate"
 	"weir/events"
@@ -69,8 +70,8 @@ type source struct {
 	stretch *offsetRange
 	marks   *string
 
-	since  events.Stamp    // costs count from then on
-	prices backtest.Prices // of tokens of which the log does not say what they cost
+	since  events.Stamp // costs count from then on
+	prices costs.Prices // of tokens of which the log does not say what they cost
 }
 
 func newSource(fs *pflag.FlagSet) *source {

@@ -9,8 +9,10 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"weir/cmd/internal/backtest"
 	"weir/cmd/internal/cli"
+	"weir/cmd/internal/client"
+	"weir/cmd/internal/costs"
+	"weir/cmd/internal/operate"
 	"weir/events"
 )
 
@@ -27,19 +29,22 @@ says which. The file of --prices has the form that LiteLLM publishes: for each m
 input_cost_per_token and output_cost_per_token, in US dollars. What stops would have saved
 is an estimate, and printed with what it rests on.
 
-With --brokers, and without a FILE, the topic of events is read.`,
+Without a FILE a running weir folds its own log again, by the limits in force; with
+--brokers, the topic of events is read. The metrics weir_spent_* and weir_waste_* tell
+the same since the start of weir.`,
 		Examples: []string{
+			"weir costs --since 7d",
 			"weir costs logs/ --since 7d",
 			"weir costs logs/ --prices prices.json --by agent",
 			"weir costs --brokers kafka-1:9092 --from -7d -o json",
 		},
 		Setup: func(fs *pflag.FlagSet) cli.Run {
-			o := newSource(fs)
+			o, server := newSource(fs), client.NewServerFlags(fs)
 			since := fs.String("since", "", "count what happened within so `LONG` before now, such as 7d or 36h; flows are judged from their beginning")
 			prices := fs.String("prices", "", "price tokens by this `FILE` where the log does not say what they cost")
 			by := fs.String("by", "", "list these alone: one of "+strings.Join(costLists, ", "))
 			return func(ctx context.Context, env *cli.Env, args []string) error {
-				return runCosts(ctx, env, o, args, *since, *prices, *by)
+				return runCosts(ctx, env, o, server, args, *since, *prices, *by)
 			}
 		},
 	}
@@ -48,16 +53,27 @@ With --brokers, and without a FILE, the topic of events is read.`,
 // costLists are the lists of the ledger, as --by names them.
 var costLists = []string{"rule", "service", "agent", "tool", "tenant"}
 
-func runCosts(ctx context.Context, env *cli.Env, o *source, args []string, since, prices, by string) error {
+func runCosts(ctx context.Context, env *cli.Env, o *source, server *client.ServerFlags, args []string, since, prices, by string) error {
 	if by != "" && !slices.Contains(costLists, by) {
 		return cli.Usage("--by %s: there is no such list", by).Advise("give one of %s", strings.Join(costLists, ", "))
 	}
+	long := time.Duration(0)
 	if since != "" {
-		long, err := days(since)
-		if err != nil || long <= 0 {
+		var err error
+		if long, err = days(since); err != nil || long <= 0 {
 			return cli.Usage("--since %s: want how long, such as 7d or 36h", since)
 		}
 		o.since = events.StampOf(env.Now().Add(-long))
+	}
+	if len(args) == 0 {
+		if _, err := operate.Settings().Load(o.brokers.Flags, env.Getenv, "limits", "profile", "set"); err != nil {
+			return err
+		}
+		if server.Given() || !o.brokers.Given() {
+			return runningCosts(ctx, env, server, long, prices, by)
+		}
+	} else if server.Given() {
+		return cli.Usage("more than one place is named").Advise("give either --server or a FILE")
 	}
 	if err := o.priced(prices); err != nil {
 		return err
@@ -66,10 +82,29 @@ func runCosts(ctx context.Context, env *cli.Env, o *source, args []string, since
 	if err != nil {
 		return err
 	}
-	if err := printCosts(env, tried.Costs(), by); err != nil {
+	if err := printCosts(env, costs.Tell(tried.Costs()), by); err != nil {
 		return err
 	}
 	return o.reading.done(env)
+}
+
+// runningCosts asks a weir that runs for what the flows of its log have spent.
+func runningCosts(ctx context.Context, env *cli.Env, server *client.ServerFlags, long time.Duration, prices, by string) error {
+	if prices != "" {
+		return cli.Usage("--prices is for logs").Advise("a running weir prices tokens by the file of weir run --prices")
+	}
+	c, err := server.Client(env)
+	if err != nil {
+		return err
+	}
+	told, err := c.Costs(ctx, long)
+	if err != nil {
+		return err
+	}
+	if n := len(told.Others); n > 0 {
+		env.Notice("these are the flows of one member of the group, %s; --brokers reads the whole topic", cli.Count(int64(n), "other")+" fold the rest")
+	}
+	return printCosts(env, &told, by)
 }
 
 // priced takes the prices of a file; none without a name.
@@ -77,28 +112,23 @@ func (s *source) priced(file string) (err error) {
 	if file == "" {
 		return nil
 	}
-	if s.prices, err = backtest.ReadPrices(file); err != nil {
+	if s.prices, err = costs.ReadPrices(file); err != nil {
 		return cli.Failure("the prices: %w", err)
 	}
 	return nil
 }
 
-func printCosts(env *cli.Env, c *backtest.Costs, by string) error {
-	value := struct {
-		*backtest.Costs
-		Saved      backtest.Spent `json:"saved_estimate"`
-		Assumption string         `json:"saved_assumption"`
-	}{c, c.Total.AfterStop, backtest.SavedAssumption}
-	return env.Value(value, func() error {
+func printCosts(env *cli.Env, c *costs.Told, by string) error {
+	return env.Value(c, func() error {
 		say := func(format string, args ...any) { _, _ = fmt.Fprintf(env.Out, format+"\n", args...) }
 		for _, part := range []struct {
 			what  string
-			spent backtest.Spent
+			spent costs.Spent
 		}{{"all", c.Total.All}, {"after the first warning", c.Total.AfterWarning}, {"after the first stop", c.Total.AfterStop}} {
-			say("%s: %s, %s", part.what, cli.Count(part.spent.Calls, "call"), backtest.CostText(part.spent))
+			say("%s: %s, %s", part.what, cli.Count(part.spent.Calls, "call"), costs.Text(part.spent))
 		}
-		say("estimate: %s saved, %s", backtest.CostText(c.Total.AfterStop), backtest.SavedAssumption)
-		for i, lines := range [...][]backtest.Line{c.Rules, c.Services, c.Agents, c.Tools, c.Tenants} {
+		say("estimate: %s saved, %s", costs.Text(c.Saved), c.Assumption)
+		for i, lines := range [...][]costs.Line{c.Rules, c.Services, c.Agents, c.Tools, c.Tenants} {
 			if by != "" && by != costLists[i] || len(lines) == 0 || by == "" && len(lines) == 1 && lines[0].Name == "" {
 				continue
 			}
@@ -113,8 +143,8 @@ func printCosts(env *cli.Env, c *backtest.Costs, by string) error {
 				if name == "" {
 					name = "(not told)"
 				}
-				if err := t.Row(cli.Cell{Text: name}, cli.Cell{Text: cli.Grouped(l.All.Calls), Right: true}, cli.Cell{Text: backtest.CostText(l.All), Right: true},
-					cli.Cell{Text: backtest.CostText(l.AfterWarning), Right: true}, cli.Cell{Text: backtest.CostText(l.AfterStop), Right: true}); err != nil {
+				if err := t.Row(cli.Cell{Text: name}, cli.Cell{Text: cli.Grouped(l.All.Calls), Right: true}, cli.Cell{Text: costs.Text(l.All), Right: true},
+					cli.Cell{Text: costs.Text(l.AfterWarning), Right: true}, cli.Cell{Text: costs.Text(l.AfterStop), Right: true}); err != nil {
 					return err
 				}
 			}

@@ -39,6 +39,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	c.intake()
 	c.verdicts()
 	c.flows()
+	c.spent()
 	c.agents()
 	c.log()
 	c.store()
@@ -370,6 +371,53 @@ func (c *collector) limits() {
 	}
 	c.gauge("limits_last_reload_successful", "Whether the last reading of the limits went well.").is(truth(r.Reloaded))
 	c.gauge("limits_last_reload_success_timestamp_seconds", "When the limits were last read without a fault.").is(unix(r.ReloadedAt))
+}
+
+// spent tells what flows spent. Series of names come with what is spent under them, and each is
+// bounded: see MostSpenders.
+func (c *collector) spent() {
+	r := &c.reading
+	calls := c.counter("spent_calls_total", "Calls of agents and tools, by how their flow had been judged before: after nothing, a warning, or a stop.", "after")
+	tokens := c.counter("spent_tokens_total", "Tokens, by how their flow had been judged before and where their price is from: the log, a price file, or unknown.", "after", "price")
+	usd := c.counter("spent_usd_total", "US dollars, by how their flow had been judged before and where the price is from; tokens of unknown price are not in it.", "after", "price")
+	for when := range r.Spent {
+		s, after := &r.Spent[when], spentAfter[when]
+		calls.count(s.Calls, after)
+		for price, n := range s.Tokens {
+			tokens.count(n, after, prices[price])
+		}
+		for price, n := range s.MicroUSD {
+			usd.is(float64(n)/1e6, after, prices[price])
+		}
+	}
+	for by, name := range spenders {
+		calls := c.counter("waste_by_"+name+"_calls_total", "Calls in flows that had been warned or stopped, by "+name+".", name, "after")
+		tokens := c.counter("waste_by_"+name+"_tokens_total", "Tokens in flows that had been warned or stopped, by "+name+" and where their price is from.", name, "after", "price")
+		usd := c.counter("waste_by_"+name+"_usd_total", "US dollars in flows that had been warned or stopped, by "+name+" and where the price is from.", name, "after", "price")
+		for i := range r.Waste {
+			w := &r.Waste[i]
+			if w.By != Spender(by) {
+				continue
+			}
+			for when, s := range [...]*Spent{1: &w.AfterWarning, 2: &w.AfterStop} {
+				if s == nil || *s == (Spent{}) {
+					continue
+				}
+				after := spentAfter[when]
+				calls.count(s.Calls, w.Name, after)
+				for price, n := range s.Tokens {
+					if n != 0 {
+						tokens.count(n, w.Name, after, prices[price])
+					}
+				}
+				for price, n := range s.MicroUSD {
+					if n != 0 {
+						usd.is(float64(n)/1e6, w.Name, after, prices[price])
+					}
+				}
+			}
+		}
+	}
 }
 
 func (c *collector) selfTest() {

@@ -107,7 +107,11 @@ func known(t *testing.T) map[string]bool {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(guardprom.New(g))
 	names := map[string]bool{"up": true}
-	for _, gather := range []prometheus.Gatherer{registry, New(Options{Read: everything(1), Requests: requests()}).Registry()} {
+	read := func(r *Reading) {
+		everything(1)(r)
+		wasted(1)(r)
+	}
+	for _, gather := range []prometheus.Gatherer{registry, New(Options{Read: read, Requests: requests()}).Registry()} {
 		families, err := gather.Gather()
 		if err != nil {
 			t.Fatal(err)
@@ -209,7 +213,7 @@ func readDashboards(t *testing.T) map[string]dashboard {
 // TestDashboards holds what a linter of dashboards would hold.
 func TestDashboards(t *testing.T) {
 	names := known(t)
-	units := []string{"none", "short", "s", "reqps", "Bps", "bytes", "percentunit"}
+	units := []string{"none", "short", "s", "reqps", "Bps", "bytes", "percentunit", "currencyUSD"}
 	uids := map[string]bool{}
 	pages, err := os.ReadFile("../inspect/page/app.js") // where the inspector lists its pages
 	if err != nil {

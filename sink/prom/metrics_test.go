@@ -97,6 +97,28 @@ func TestSeries(t *testing.T) {
 	f(256)
 }
 
+// wasted is a reading with so many spenders of each kind, and all that can be said of each.
+func wasted(n int) func(*Reading) {
+	spent := Spent{Calls: 1, Tokens: [PriceCount]int64{1, 2, 3}, MicroUSD: [PriceUnknown]int64{4, 5}}
+	return func(r *Reading) {
+		for by := range SpenderCount {
+			for i := range n {
+				r.Waste = append(r.Waste, Waste{By: by, Name: fmt.Sprintf("n%d", i), AfterWarning: spent, AfterStop: spent})
+			}
+		}
+	}
+}
+
+// TestWasteIsBounded counts the series of the most spenders of each kind.
+func TestWasteIsBounded(t *testing.T) {
+	// Those that have no name of their own are one more.
+	without, with := New(Options{Read: func(*Reading) {}}).series(t), New(Options{Read: wasted(MostSpenders + 1)}).series(t)
+	t.Logf("%d series, %d of spenders", with, with-without)
+	if with-without != 1260 || without > seriesBudget {
+		t.Errorf("%d series of spenders, want 5 x 21 x 12", with-without)
+	}
+}
+
 // TestSeriesAreThereFromTheStart holds that nothing that is told brings a new series:
 // the first of its sort would not be seen in a rate.
 func TestSeriesAreThereFromTheStart(t *testing.T) {

@@ -115,6 +115,9 @@ type Reading struct {
 	AgentMemory int64               // bytes of agents in memory, now
 	HasAgents   bool                // part of the agent stage is folded here; else AgentsTold says nothing
 
+	Spent [SpentPhases]Spent // by all flows, by how they had been judged: not at all, warned, stopped
+	Waste []Waste            // what was spent after a warning or a stop, at most MostSpenders and one for each Spender
+
 	Told   coverage.Coverage // what the events of all sources tell
 	Silent adapter.Silences  // spans that gave no event
 
@@ -134,6 +137,58 @@ type Reading struct {
 	Ready      bool
 	SelfTest   SelfTest
 	Degraded   Degraded
+}
+
+// SpentPhases is by how many phases spending is told apart: before flows were warned, after that,
+// and after they were stopped.
+const SpentPhases = 3
+
+var spentAfter = [SpentPhases]string{"nothing", "warning", "stop"}
+
+// Price says where the price of tokens is from.
+type Price uint8
+
+// The prices: that of the log, that of a file, and none.
+const (
+	PriceReported Price = iota
+	PriceOfFile
+	PriceUnknown
+	PriceCount
+)
+
+var prices = [PriceCount]string{"reported", "file", "unknown"}
+
+// Spent is how much was spent.
+type Spent struct {
+	Calls    int64             // of agents and tools
+	Tokens   [PriceCount]int64 // by where their price is from
+	MicroUSD [PriceUnknown]int64
+}
+
+// Spender is by what waste is told apart.
+type Spender uint8
+
+// The spenders.
+const (
+	ByService Spender = iota
+	ByAgent
+	ByTool
+	ByTenant
+	ByRule // that warned or stopped the flow first
+	SpenderCount
+)
+
+var spenders = [SpenderCount]string{"service", "agent", "tool", "tenant", "rule"}
+
+// MostSpenders is how many names of each Spender are told apart, those that came first; the rest
+// are one.
+const MostSpenders = 20
+
+// Waste is what one spender spent in flows after they were judged.
+type Waste struct {
+	By                      Spender
+	Name                    string // "" where events do not say
+	AfterWarning, AfterStop Spent
 }
 
 // Degraded is how things stand with the modes that are not those of quiet times.

@@ -13,6 +13,7 @@ import (
 	"weir/analyzer"
 	"weir/analyzer/limitfile"
 	"weir/cmd/internal/backtest"
+	"weir/cmd/internal/costs"
 	"weir/cmd/internal/logs"
 	"weir/cmd/internal/problem"
 	"weir/cmd/internal/selftest"
@@ -68,9 +69,7 @@ func (a *Server) serveBacktest(w http.ResponseWriter, r *http.Request) error {
 	}
 	t := &tried{logs: []triedLog{}, alive: func() {
 		holdOf(r).Clear() // what was read is folded, and nothing of it is held
-		c := http.NewResponseController(w)
-		// Not every writer has deadlines; those of the server's connections do.
-		_, _ = c.SetReadDeadline(time.Now().Add(readTimeout)), c.SetWriteDeadline(time.Now().Add(writeTimeout))
+		keepAlive(w)()
 	}}
 	marks, err := a.tryAll(r.Context(), form, t)
 	if err != nil {
@@ -90,6 +89,23 @@ func (a *Server) serveBacktest(w http.ResponseWriter, r *http.Request) error {
 		report.Stops = report.Stops[:min(len(report.Stops), maxStops)]
 	}
 	return answer(w, out)
+}
+
+// keepAlive returns a function that keeps a connection open while there is work.
+func keepAlive(w http.ResponseWriter) func() {
+	c := http.NewResponseController(w)
+	return func() {
+		// Not every writer has deadlines; those of the server's connections do.
+		_, _ = c.SetReadDeadline(time.Now().Add(readTimeout)), c.SetWriteDeadline(time.Now().Add(writeTimeout))
+	}
+}
+
+// tooMany refuses a log of more flows than are kept at one time.
+func tooMany(t *backtest.Trial) error {
+	if len(t.Flows()) > maxTriedFlows {
+		return &problem.Error{Status: http.StatusRequestEntityTooLarge, Detail: fmt.Sprintf("the log has more than %d flows, which is the most that is tried here; weir backtest and weir costs take any number from files and topics", maxTriedFlows)}
+	}
+	return nil
 }
 
 // refusedTrial is what is answered to an error of what was sent.
@@ -189,10 +205,7 @@ func (t *tried) limits(ctx context.Context, name string, part io.Reader) error {
 func (t *tried) fold(ev *events.Event) error {
 	t.a.Fold(ev)
 	t.b.Fold(ev)
-	if len(t.a.Flows()) > maxTriedFlows {
-		return &problem.Error{Status: http.StatusRequestEntityTooLarge, Detail: fmt.Sprintf("the log has more than %d flows, which is the most that is tried here; weir backtest takes any number", maxTriedFlows)}
-	}
-	return nil
+	return tooMany(t.a)
 }
 
 // log reads one log. One of a format that is not known is passed over, for a folder may
@@ -234,23 +247,60 @@ func (a *Server) ownLog(ctx context.Context, t *tried, part io.Reader) error {
 	if age > 0 {
 		since = events.StampOf(a.clock.Now().Add(-age))
 	}
+	bad, err := a.eachOwn(ctx, since, t.alive, t.fold)
+	t.bad += bad
+	t.logs = append(t.logs, triedLog{Name: "the log of this weir", Format: "canonical"})
+	return err
+}
+
+// eachOwn calls fold for the events that came into the log of this weir at or after since, and
+// alive now and then. It returns how many records could not be read.
+func (a *Server) eachOwn(ctx context.Context, since events.Stamp, alive func(), fold func(*events.Event) error) (bad int64, err error) {
 	var ev events.Event
-	var bad error
+	var failed error
 	n := 0
 	err = a.log.Events(ctx, since, func(line []byte) bool {
 		if n++; n%1024 == 0 {
-			t.alive()
+			alive()
 		}
 		if events.Decode(line, &ev) != nil {
-			t.bad++
+			bad++
 			return true
 		}
 		if ev.Kind == events.LimitsSet || ev.Kind == events.Tick || selftest.OwnFlow(ev.FlowKey()) {
 			return true // the limits are those that are tried
 		}
-		bad = t.fold(&ev)
-		return bad == nil
+		failed = fold(&ev)
+		return failed == nil
 	})
-	t.logs = append(t.logs, triedLog{Name: "the log of this weir", Format: "canonical"})
-	return errors.Join(err, bad)
+	return bad, errors.Join(err, failed)
+}
+
+// serveCosts is GET /v1/costs: the log of this weir folded again by the limits in force. The
+// parameter since is an age, such as 168h: what happened before is not counted, but flows are
+// judged from their beginning.
+func (a *Server) serveCosts(w http.ResponseWriter, r *http.Request) error {
+	from := events.Stamp(0)
+	if text := r.URL.Query().Get("since"); text != "" {
+		age, err := time.ParseDuration(text)
+		if err != nil || age <= 0 {
+			return &problem.Error{Status: http.StatusBadRequest, Detail: "since: want how long, such as 168h"}
+		}
+		from = events.StampOf(a.clock.Now().Add(-age))
+	}
+	limits, _ := a.inForce()
+	trial, err := backtest.NewTrial(r.Context(), *limits)
+	if err != nil {
+		return err
+	}
+	trial.Count(from, a.o.Prices)
+	if _, err := a.eachOwn(r.Context(), 0, keepAlive(w), func(ev *events.Event) error {
+		trial.Fold(ev)
+		return tooMany(trial)
+	}); err != nil {
+		return err
+	}
+	out := costs.Tell(trial.Costs())
+	out.Others, _ = a.log.Others(r.Context())
+	return answer(w, out)
 }

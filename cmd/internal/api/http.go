@@ -58,6 +58,7 @@ func (a *Server) routes() []route {
 		{"POST", check.MemberPath, asker, limited(a.o.Requests*checksPerRequest, a.serveForwarded)},
 		{"POST", check.TreePath, asker, limited(a.o.Requests*checksPerRequest, a.serveTreeAsk)},
 		{"GET", "/v1/verdicts", follower, a.streams()},
+		{"GET", "/v1/costs", reader, limited(1, a.serveCosts)},
 		{"GET", "/v1/flows", reader, a.turns.of(a.serveFlows)},
 		{"GET", "/v1/flows/{id}", reader, a.serveFlow},
 		{"GET", "/v1/flows/{id}/events", reader, a.turns.of(a.serveFlowEvents)},

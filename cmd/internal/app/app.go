@@ -16,6 +16,7 @@ import (
 	"weir/cmd/internal/budget"
 	"weir/cmd/internal/certificates"
 	"weir/cmd/internal/clock"
+	"weir/cmd/internal/costs"
 	"weir/cmd/internal/embedded"
 	"weir/cmd/internal/filewatch"
 	"weir/cmd/internal/forwarder"
@@ -40,6 +41,7 @@ type App struct {
 	o      Options
 	clock  clock.Clock
 	logger *slog.Logger
+	prices costs.Prices
 	trust  gate.Trust // who is believed that a user has spoken
 	limits *limits.Source
 	hook   *webhook.Hook
@@ -85,6 +87,11 @@ func New(o Options) (*App, error) {
 	a.openBackend = a.newBackend
 	if o.SelfTest > 0 {
 		a.selfTest = &selftest.Prober{Every: o.SelfTest, Clock: a.clock, Logger: a.logger}
+	}
+	if o.PricesFile != "" {
+		if a.prices, err = costs.ReadPrices(o.PricesFile); err != nil {
+			return nil, fmt.Errorf("prices: %w", err)
+		}
 	}
 	if a.trust, err = gate.ParseTrust(o.TrustUsers); err != nil {
 		return nil, fmt.Errorf("trust users: %w", err)
@@ -136,7 +143,7 @@ func (a *App) newServer() (_ *api.Server, err error) {
 		Access: a.access, TLS: a.tls, Authz: a.o.Authz, AuthzGRPC: a.o.AuthzGRPC, Metrics: a.o.Metrics, NativeHistograms: a.o.NativeHistograms,
 		Connections: a.o.Connections, Requests: a.o.Requests, Streams: a.o.Streams,
 		AnswerTimeout: a.o.AnswerTimeout, Heartbeat: a.o.Heartbeat, Stuck: a.o.Stuck,
-		Budget: a.budget, Counts: &a.counts, Clock: a.clock, Logger: a.logger}
+		Prices: a.prices, Budget: a.budget, Counts: &a.counts, Clock: a.clock, Logger: a.logger}
 	if a.o.Kafka == nil { // on Kafka others write to the log, too: names are looked at where it is folded
 		o.Own = a.misnamed.Look
 	}
@@ -261,7 +268,7 @@ func (f folded) Known(flow string) (*analyzer.Flow, analyzer.Partition, error) {
 
 func (a *App) newBackend() (backend, error) {
 	shared := pump.Options{Limits: a.limits.Current(), Parse: pump.ParseLimits, Answer: a.answers.Deliver, Memory: a.o.Memory,
-		CheckpointEvery: a.o.CheckpointEvery, Counts: &a.counts, Metrics: a.api.Metrics(), Clock: a.clock, Logger: a.logger}
+		CheckpointEvery: a.o.CheckpointEvery, Counts: &a.counts, Prices: a.prices, Metrics: a.api.Metrics(), Clock: a.clock, Logger: a.logger}
 	await := func(end func() int64) func(context.Context, *events.Event, func() error) (*events.Verdict, error) {
 		return func(ctx context.Context, ev *events.Event, append func() error) (*events.Verdict, error) {
 			return a.degraded.Ask(ctx, ev, func(ctx context.Context) (*events.Verdict, error) {

@@ -86,6 +86,9 @@ type Options struct {
 	// is no reason not to run when the address cannot be listened on.
 	Metrics          string
 	NativeHistograms bool // see prom.Options
+	// PricesFile prices tokens of which events do not say what they cost, see costs.ReadPrices;
+	// "" leaves their price unknown.
+	PricesFile string
 	// SelfTest is how often weir makes a loop of its own and looks whether it is
 	// stopped; 0 never.
 	SelfTest time.Duration

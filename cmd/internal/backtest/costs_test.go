@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/cmd/internal/costs"
 	"weir/events"
 )
 
@@ -37,7 +38,7 @@ func spenders(t *testing.T, flow string, n int, usage string) (out []events.Even
 	return out
 }
 
-func one(t *testing.T, lines []Line, name string) Line {
+func one(t *testing.T, lines []costs.Line, name string) costs.Line {
 	t.Helper()
 	for _, l := range lines {
 		if l.Name == name {
@@ -45,14 +46,14 @@ func one(t *testing.T, lines []Line, name string) Line {
 		}
 	}
 	t.Errorf("no line %q in %+v", name, lines)
-	return Line{}
+	return costs.Line{}
 }
 
 // TestCosts adds up by hand: 6 rounds of 150 tokens, warned at the third call and stopped at the
 // fourth, each result.
 func TestCosts(t *testing.T) {
 	l := limits(t, "profile: none\nrules: {repetition: {warn: 3, stop: 4}}\n")
-	count := func(p Prices, from events.Stamp, log ...[]events.Event) *Costs {
+	count := func(p costs.Prices, from events.Stamp, log ...[]events.Event) *costs.Costs {
 		trial, err := NewTrial(t.Context(), l)
 		if err != nil {
 			t.Fatal(err)
@@ -70,39 +71,39 @@ func TestCosts(t *testing.T) {
 	}
 	const tokens = `"usage":{"input_tokens":100,"output_tokens":50},"model":"m-1","provider":"p"`
 	// After the warning comes one round; the two that follow are after the stop.
-	is := func(name string, got Line, all, warned, stopped Spent) {
+	is := func(name string, got costs.Line, all, warned, stopped costs.Spent) {
 		t.Helper()
 		got.Name = ""
-		if want := (Line{All: all, AfterWarning: warned, AfterStop: stopped}); got != want {
+		if want := (costs.Line{All: all, AfterWarning: warned, AfterStop: stopped}); got != want {
 			t.Errorf("%s:\n%+v, want\n%+v", name, got, want)
 		}
 	}
 	c := count(nil, 0, spenders(t, "f", 6, tokens))
-	is("unknown", c.Total, Spent{Calls: 6, Tokens: 900, Unpriced: 900}, Spent{Calls: 1, Tokens: 150, Unpriced: 150}, Spent{Calls: 2, Tokens: 300, Unpriced: 300})
-	is("rule", one(t, c.Rules, "repetition"), Spent{Calls: 3, Tokens: 450, Unpriced: 450}, c.Total.AfterWarning, c.Total.AfterStop)
+	is("unknown", c.Total, costs.Spent{Calls: 6, Tokens: 900, Unpriced: 900}, costs.Spent{Calls: 1, Tokens: 150, Unpriced: 150}, costs.Spent{Calls: 2, Tokens: 300, Unpriced: 300})
+	is("rule", one(t, c.Rules, "repetition"), costs.Spent{Calls: 3, Tokens: 450, Unpriced: 450}, c.Total.AfterWarning, c.Total.AfterStop)
 	is("service", one(t, c.Services, "s1"), c.Total.All, c.Total.AfterWarning, c.Total.AfterStop)
 	is("agent", one(t, c.Agents, "coder"), c.Total.All, c.Total.AfterWarning, c.Total.AfterStop)
 	is("tenant", one(t, c.Tenants, "acme"), c.Total.All, c.Total.AfterWarning, c.Total.AfterStop)
-	is("tool", one(t, c.Tools, "read"), Spent{Calls: 6}, Spent{Calls: 1}, Spent{Calls: 2})
-	is("no tool", one(t, c.Tools, ""), Spent{Tokens: 900, Unpriced: 900}, Spent{Tokens: 150, Unpriced: 150}, Spent{Tokens: 300, Unpriced: 300})
+	is("tool", one(t, c.Tools, "read"), costs.Spent{Calls: 6}, costs.Spent{Calls: 1}, costs.Spent{Calls: 2})
+	is("no tool", one(t, c.Tools, ""), costs.Spent{Tokens: 900, Unpriced: 900}, costs.Spent{Tokens: 150, Unpriced: 150}, costs.Spent{Tokens: 300, Unpriced: 300})
 
 	prices := filepath.Join(t.TempDir(), "prices.json")
 	file := `{"sample_spec":{"input_cost_per_token":0,"output_cost_per_token":"a text"},"p/m-1":{"input_cost_per_token":3e-06,"output_cost_per_token":1.5e-05,"max_tokens":9},"image":{"output_cost_per_image":0.04}}`
 	if err := os.WriteFile(prices, []byte(file), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p, err := ReadPrices(prices)
+	p, err := costs.ReadPrices(prices)
 	if err != nil || len(p) != 1 {
 		t.Fatal(p, err)
 	}
 	c = count(p, 0, spenders(t, "f", 6, tokens)) // a round costs 100 x 3 + 50 x 15 = 1,050 millionths
-	is("price file", c.Total, Spent{Calls: 6, Tokens: 900, Priced: 6300}, Spent{Calls: 1, Tokens: 150, Priced: 1050}, Spent{Calls: 2, Tokens: 300, Priced: 2100})
+	is("price file", c.Total, costs.Spent{Calls: 6, Tokens: 900, Priced: 6300, OfFile: 900}, costs.Spent{Calls: 1, Tokens: 150, Priced: 1050, OfFile: 150}, costs.Spent{Calls: 2, Tokens: 300, Priced: 2100, OfFile: 300})
 
 	c = count(p, 0, spenders(t, "f", 6, `"usage":{"input_tokens":100,"output_tokens":50,"cost_usd":0.002},"model":"m-1","provider":"p"`))
-	is("reported", c.Total, Spent{Calls: 6, Tokens: 900, Reported: 12000}, Spent{Calls: 1, Tokens: 150, Reported: 2000}, Spent{Calls: 2, Tokens: 300, Reported: 4000})
+	is("reported", c.Total, costs.Spent{Calls: 6, Tokens: 900, Reported: 12000}, costs.Spent{Calls: 1, Tokens: 150, Reported: 2000}, costs.Spent{Calls: 2, Tokens: 300, Reported: 4000})
 
 	c = count(nil, 1_700_000_000_000+16_000, spenders(t, "f", 6, tokens)) // the last round alone
-	is("since", c.Total, Spent{Calls: 1, Tokens: 150, Unpriced: 150}, Spent{}, Spent{Calls: 1, Tokens: 150, Unpriced: 150})
+	is("since", c.Total, costs.Spent{Calls: 1, Tokens: 150, Unpriced: 150}, costs.Spent{}, costs.Spent{Calls: 1, Tokens: 150, Unpriced: 150})
 
 	honest := spenders(t, "g", 2, tokens)
 	c = count(nil, 0, spenders(t, "f", 6, tokens), honest)
@@ -117,7 +118,7 @@ func TestPricesThatAreNone(t *testing.T) {
 		if err := os.WriteFile(name, []byte(file), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := ReadPrices(name); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := costs.ReadPrices(name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", file, err)
 		}
 	}
@@ -134,7 +135,7 @@ func TestCostsInTheReport(t *testing.T) {
 	if err := d.Markdown(&sheet); err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range []string{"What it cost", "coder", "$0.004", SavedAssumption} {
+	for _, part := range []string{"What it cost", "coder", "$0.004", costs.SavedAssumption} {
 		if !strings.Contains(page.String(), part) {
 			t.Errorf("the page lacks %q", part)
 		}

@@ -14,6 +14,7 @@ import (
 	texttemplate "text/template"
 
 	"weir/analyzer"
+	"weir/cmd/internal/costs"
 	"weir/events"
 )
 
@@ -60,12 +61,12 @@ var functions = map[string]any{
 	"about":      about,
 	"cell":       func(s string) string { return strings.NewReplacer("|", `\|`, "\n", " ").Replace(s) },
 	"plot":       plot,
-	"cost":       CostText,
-	"assumption": func() string { return SavedAssumption },
-	"list": func(title string, lines []Line) any {
+	"cost":       costs.Text,
+	"assumption": func() string { return costs.SavedAssumption },
+	"list": func(title string, lines []costs.Line) any {
 		return struct {
 			Title string
-			Lines []Line
+			Lines []costs.Line
 		}{title, lines}
 	},
 }

@@ -6,8 +6,12 @@ import (
 
 	"weir/analyzer"
 	"weir/analyzer/coverage"
+	"weir/cmd/internal/costs"
 	"weir/events"
 )
+
+// listed is how many lines of each list of the ledger a report has.
+const listed = 50
 
 // Report is what a trial found. Shares are from 0 to 1.
 type Report struct {
@@ -27,7 +31,7 @@ type Report struct {
 	Cost            int64 `json:"cost_micro_usd"`
 	CostAfterStop   int64 `json:"cost_after_stop_micro_usd"`
 
-	Costs    *Costs            `json:"costs"`
+	Costs    *costs.Costs      `json:"costs"`
 	Rules    []RuleReport      `json:"rules"`
 	Stops    []Stop            `json:"stops"` // the review list, those with the most calls after them first
 	Coverage coverage.Coverage `json:"coverage"`
@@ -93,7 +97,7 @@ const (
 
 // Report sums up what was folded.
 func (t *Trial) Report(marks Marks) *Report {
-	r := &Report{Profile: t.Limits.Profile, ConfigVersion: t.Limits.Version, Flows: len(t.list), Coverage: t.seen, Costs: t.Costs().most(listed),
+	r := &Report{Profile: t.Limits.Profile, ConfigVersion: t.Limits.Version, Flows: len(t.list), Coverage: t.seen, Costs: t.Costs().Most(listed),
 		Blind: t.seen.Blind(&t.Limits), Stops: []Stop{}}
 	r.Events, r.Repeats = t.Events()
 	by := map[string]*[2]int{}

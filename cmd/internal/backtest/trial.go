@@ -6,6 +6,7 @@ import (
 
 	"weir/analyzer"
 	"weir/analyzer/coverage"
+	"weir/cmd/internal/costs"
 	"weir/cmd/internal/pump"
 	"weir/events"
 )
@@ -104,12 +105,14 @@ type Trial struct {
 	at     *Flow   // whose event is being folded
 	offset int64
 	seen   coverage.Coverage
-	ledger ledger
+	from   events.Stamp // what was spent before is not noted
+	price  costs.Prices
+	ledger *costs.Ledger
 }
 
 // NewTrial returns a trial that has seen nothing.
 func NewTrial(ctx context.Context, limits analyzer.Limits) (*Trial, error) {
-	t := &Trial{Limits: limits, flows: map[string]*Flow{}}
+	t := &Trial{Limits: limits, flows: map[string]*Flow{}, ledger: costs.NewLedger(mostLines)}
 	replay, err := pump.NewReplay(ctx, pump.Options{Limits: limits, Counts: &t.counts, Observe: t.observe})
 	if err != nil {
 		return nil, err
@@ -126,13 +129,13 @@ func (t *Trial) Fold(ev *events.Event) {
 		f.First = ev.Time
 	}
 	f.Last = max(f.Last, ev.Time)
-	repeats := t.counts.Duplicates.Load() + t.counts.TooLate.Load()
+	repeats, refused := t.counts.Duplicates.Load()+t.counts.TooLate.Load(), t.counts.Refused.Load()
 	before := *f
 	given := t.replay.Fold(ev, t.offset)
 	t.offset++
 	if t.counts.Duplicates.Load()+t.counts.TooLate.Load() == repeats {
 		t.seen.Add(ev)
-		if ev.Refusable() {
+		if ev.Refusable() && t.counts.Refused.Load() == refused { // what was refused was not called
 			f.Calls++
 		}
 		t.note(ev, f, &before)
@@ -141,6 +144,32 @@ func (t *Trial) Fold(ev *events.Event) {
 		if v := &given[i]; v.CorrelationID != "" { // those about agents and projects bind all flows
 			t.flow(v.CorrelationID).hear(v)
 		}
+	}
+}
+
+// mostLines is how many names one list of the ledger keeps.
+const mostLines = 10_000
+
+// Count has the ledger note events from a time on only, and price tokens by p where the log does
+// not say what they cost. It is called before Fold.
+func (t *Trial) Count(from events.Stamp, p costs.Prices) { t.from, t.price = from, p }
+
+// Costs returns the ledger of what was folded.
+func (t *Trial) Costs() *costs.Costs { return t.ledger.Costs() }
+
+// note enters the event that was folded into the flow, which was as before says until then.
+func (t *Trial) note(ev *events.Event, f, before *Flow) {
+	if ev.Time < t.from {
+		return
+	}
+	spent := t.price.By(ev, f.Calls-before.Calls, f.Tokens-before.Tokens, f.Cost-before.Cost)
+	switch {
+	case before.Stopped != nil:
+		t.ledger.Note(ev, spent, costs.AfterStop, before.Stopped.Rule)
+	case before.Warned != nil:
+		t.ledger.Note(ev, spent, costs.AfterWarning, before.Warned.Rule)
+	default:
+		t.ledger.Note(ev, spent, costs.Unjudged, "")
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"os"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -24,6 +25,7 @@ import (
 	"weir/cmd/internal/app"
 	"weir/cmd/internal/certificates"
 	"weir/cmd/internal/cli"
+	"weir/cmd/internal/costs"
 	"weir/cmd/internal/pump"
 	"weir/events"
 	"weir/sink/check"
@@ -226,6 +228,16 @@ func (c *Client) Flows(ctx context.Context, want pump.FlowQuery) (list pump.Flow
 		q.Set("q", want.Text)
 	}
 	return list, c.get(ctx, "/v1/flows?"+q.Encode(), &list)
+}
+
+// Costs asks what the flows of the server's log have spent within so long before now; 0 for all.
+func (c *Client) Costs(ctx context.Context, since time.Duration) (told costs.Told, err error) {
+	path := "/v1/costs"
+	if since > 0 {
+		path += "?since=" + since.String()
+	}
+	err = c.get(ctx, path, &told)
+	return told, err
 }
 
 // View returns one flow; false when the server does not know it.

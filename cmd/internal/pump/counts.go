@@ -41,6 +41,7 @@ type Counts struct {
 	ActivityRepeated atomic.Int64 // records dropped because they had been seen before
 
 	coverage sourceCoverage // by source
+	spending spending
 
 	silent [adapter.SilenceCount]atomic.Int64 // spans that gave no event
 
@@ -260,6 +261,7 @@ func (c *Counts) Read(r *prom.Reading) {
 		}
 	}
 	r.Told = c.coverage.sum()
+	c.spending.read(r)
 	load(r.Silent[:], c.silent[:])
 	r.Misnamed = c.Misnamed.Load()
 	r.Rejected, r.NotKept = c.DeadLetters(), c.LettersDropped.Load()

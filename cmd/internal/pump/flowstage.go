@@ -101,6 +101,7 @@ func (s *flowStage) step(ev *events.Event) {
 
 func (s *flowStage) advance(now events.Stamp) {
 	s.judge().Advance(&s.partition, &s.scratch, now, &s.pump.fx)
+	s.pump.open.judged.hear(s.pump.fx.Verdicts)
 	s.stands()
 	s.hush()
 }

@@ -179,6 +179,9 @@ func (p *Pump) enter(key string) error {
 	if err := p.stage.decode(r.key, r.record); err != nil {
 		return fmt.Errorf("%s %q: %w", p.subject, key, err)
 	}
+	if s, ok := p.stage.(*flowStage); ok && r.loaded {
+		r.loaded, r.judged = false, judgedBy(&s.scratch)
+	}
 	p.open = r
 	return nil
 }
@@ -194,7 +197,7 @@ func (p *Pump) flow(key string) (*cachedRecord, error) {
 		if err != nil {
 			return nil, fmt.Errorf("load %s %q: %w", p.subject, key, err)
 		}
-		r.record = record
+		r.record, r.loaded = record, len(record) > 0
 		r.due = p.deadlines.of(key)
 		r.kept = r.due
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"weir/analyzer"
+	"weir/cmd/internal/costs"
 	"weir/cmd/internal/selftest"
 	"weir/events"
 	"weir/sink/prom"
@@ -28,6 +29,9 @@ type metrics struct {
 	idle                      time.Duration   // silence that ends an episode, by the limits in force
 	came                      []events.Stamp  // when the log took what brought about each verdict that waits
 	scratch                   analyzer.Flow   // one that is live no more
+	spent                     spent           // by the flow, before the event at hand
+
+	spending [costs.PhaseCount]costs.Spent
 
 	activity, repeated int64 // records of an agent stage, folded and seen before
 }
@@ -40,6 +44,7 @@ func (s *flowStage) before() {
 		return
 	}
 	c.late, c.duplicates, c.expired = n.Late, n.Duplicates, n.TooLate
+	c.spent = s.spent()
 }
 
 // after is called when it is folded.
@@ -68,6 +73,8 @@ func (s *flowStage) after(ev *events.Event) {
 	if refused || ev.Kind == events.VerdictAck && ev.Ack != nil && ev.Ack.Applied {
 		p.reportRefused(ev)
 	}
+	s.spend(ev, refused)
+	p.open.judged.hear(p.fx.Verdicts)
 	if ev.Kind == events.AgentCall && !refused { // what was refused was not called
 		c.calls[ev.By()]++
 		c.depths[min(s.scratch.Depth(), prom.MaxDepth)]++
@@ -104,6 +111,7 @@ func (p *Pump) flush() {
 	}
 	move(to.calls[:], c.calls[:])
 	move(to.depths[:], c.depths[:])
+	to.spending.add(&c.spending)
 	to.Bytes.Add(c.bytes)
 	to.opened.Add(c.opened)
 	c.bytes, c.opened = 0, 0

@@ -13,6 +13,7 @@ import (
 
 	"weir/analyzer"
 	"weir/cmd/internal/clock"
+	"weir/cmd/internal/costs"
 	"weir/events"
 	"weir/sink/prom"
 	"weir/state"
@@ -158,6 +159,7 @@ type Options struct {
 	// backtests. Default: nobody.
 	Observe func(row analyzer.RuleID, value int64)
 
+	Prices          costs.Prices                          // of tokens of which events do not say what they cost
 	Read            func(record []byte, ev *events.Event) // is told of each record that can be read; default: nobody
 	Memory          int64                                 // budget of flows in memory, bytes; default 512 MiB
 	CheckpointEvery time.Duration                         // least time between checkpoints, see due; default 2 s

@@ -22,6 +22,8 @@ type cachedRecord struct {
 	live     bool              // it had one within the time of silence that ends an episode
 	ended    bool              // by a flow.end
 	standing analyzer.Standing // while it is live
+	judged   judged            // since it is in memory, and as far as its record knows
+	loaded   bool              // from the store, and not looked at yet
 
 	newer, older *cachedRecord
 }

@@ -1,0 +1,217 @@
+package costs
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"weir/events"
+)
+
+// Spent is what events have spent, with where its price comes from. Money is in millionths of a
+// US dollar.
+type Spent struct {
+	Calls    int64 `json:"calls"` // of agents and tools
+	Tokens   int64 `json:"tokens"`
+	Reported int64 `json:"reported_micro_usd"` // as the log says
+	Priced   int64 `json:"priced_micro_usd"`   // where the log does not, by the price file
+	OfFile   int64 `json:"priced_tokens"`      // tokens priced by that file
+	Unpriced int64 `json:"unpriced_tokens"`    // tokens whose price is not known
+}
+
+// Cost is what is known of the money.
+func (s *Spent) Cost() int64 { return s.Reported + s.Priced }
+
+// Add adds o to s.
+func (s *Spent) Add(o Spent) {
+	s.Calls, s.Tokens, s.Reported = s.Calls+o.Calls, s.Tokens+o.Tokens, s.Reported+o.Reported
+	s.Priced, s.OfFile, s.Unpriced = s.Priced+o.Priced, s.OfFile+o.OfFile, s.Unpriced+o.Unpriced
+}
+
+// By is what an event spent by which so many calls were made and a flow's tokens and reported
+// money (millionths of a US dollar) grew by so much. What the event does not price is priced by p.
+func (p Prices) By(ev *events.Event, calls, tokens, reported int64) Spent {
+	s := Spent{Calls: calls, Tokens: tokens, Reported: reported}
+	if reported != 0 || tokens <= 0 {
+		return s
+	}
+	// What a cumulative figure grew by is taken to be input and output as all of it is.
+	in := tokens
+	if both := ev.Usage.Input + ev.Usage.Output; both > 0 {
+		in = int64(float64(tokens) * float64(ev.Usage.Input) / float64(both))
+	}
+	if cost, known := p.of(ev.Provider, ev.Model, in, tokens-in); known {
+		s.Priced, s.OfFile = cost, tokens
+	} else {
+		s.Unpriced = tokens
+	}
+	return s
+}
+
+// Phase says how far a flow was judged when it spent something.
+type Phase int
+
+// The phases.
+const (
+	Unjudged Phase = iota
+	AfterWarning
+	AfterStop
+	PhaseCount
+)
+
+// Line is what somebody or something has spent, and how much of it after a flow was warned first
+// and not yet stopped, and after it was stopped first.
+type Line struct {
+	Name         string `json:"name"`
+	All          Spent  `json:"all"`
+	AfterWarning Spent  `json:"after_warning"`
+	AfterStop    Spent  `json:"after_stop"`
+}
+
+func (l *Line) add(s Spent, when Phase) {
+	l.All.Add(s)
+	switch when {
+	case AfterStop:
+		l.AfterStop.Add(s)
+	case AfterWarning:
+		l.AfterWarning.Add(s)
+	}
+}
+
+// Costs is what a ledger has come to. The lists begin with who spent most after a stop. A name of
+// "" is what the log says nothing of, and Others what came when a list was full.
+type Costs struct {
+	Total    Line   `json:"total"`
+	Services []Line `json:"services"`
+	Agents   []Line `json:"agents"`
+	Tools    []Line `json:"tools"`
+	Tenants  []Line `json:"tenants"`
+	Rules    []Line `json:"rules"` // which warned or stopped the flow first; nothing of flows that none spoke of
+}
+
+// Others is the name of the line for those that a list has no room for.
+const Others = "(others)"
+
+// The lists of a ledger.
+const (
+	byService = iota
+	byAgent
+	byTool
+	byTenant
+	byRule
+	listCount
+)
+
+// Ledger adds up what is spent. It is for one goroutine.
+type Ledger struct {
+	most  int // names of one list
+	total Line
+	lists [listCount]map[string]*Line
+}
+
+// NewLedger returns an empty one that keeps at most so many names in one list, those that came
+// first.
+func NewLedger(most int) *Ledger { return &Ledger{most: most} }
+
+// Note enters what the event spent. The rule is the one that warned or stopped its flow first; ""
+// for a flow that none spoke of.
+func (l *Ledger) Note(ev *events.Event, s Spent, when Phase, rule string) {
+	if s == (Spent{}) {
+		return
+	}
+	l.total.add(s, when)
+	for list, name := range [...]string{byService: ev.Source, byAgent: cmp.Or(ev.From.Agent, ev.From.Session), byTool: ev.Tool.Name, byTenant: ev.TenantID} {
+		l.line(list, name).add(s, when)
+	}
+	if rule != "" {
+		l.line(byRule, rule).add(s, when)
+	}
+}
+
+func (l *Ledger) line(list int, name string) *Line {
+	if l.lists[list] == nil {
+		l.lists[list] = map[string]*Line{}
+	}
+	have := l.lists[list]
+	line := have[name]
+	if line == nil && len(have) >= l.most {
+		name = Others
+		line = have[name]
+	}
+	if line == nil {
+		line = &Line{Name: string([]byte(name))} // it may alias what is read
+		have[line.Name] = line
+	}
+	return line
+}
+
+// Costs returns what the ledger has come to.
+func (l *Ledger) Costs() *Costs {
+	c := &Costs{Total: l.total}
+	for list, to := range [...]*[]Line{byService: &c.Services, byAgent: &c.Agents, byTool: &c.Tools, byTenant: &c.Tenants, byRule: &c.Rules} {
+		*to = []Line{}
+		for _, line := range l.lists[list] {
+			*to = append(*to, *line)
+		}
+		slices.SortFunc(*to, func(a, b Line) int {
+			return cmp.Or(cmp.Compare(b.AfterStop.Cost(), a.AfterStop.Cost()), cmp.Compare(b.AfterStop.Tokens, a.AfterStop.Tokens),
+				cmp.Compare(b.AfterWarning.Tokens, a.AfterWarning.Tokens), cmp.Compare(b.All.Tokens, a.All.Tokens), cmp.Compare(b.All.Calls, a.All.Calls), cmp.Compare(a.Name, b.Name))
+		})
+	}
+	return c
+}
+
+// Most keeps the first lines of each list.
+func (c *Costs) Most(n int) *Costs {
+	for _, list := range [...]*[]Line{&c.Services, &c.Agents, &c.Tools, &c.Tenants, &c.Rules} {
+		*list = (*list)[:min(n, len(*list))]
+	}
+	return c
+}
+
+// Told is what is told of costs. What stops saved is an estimate, never without what it rests on.
+type Told struct {
+	*Costs
+	Saved      Spent  `json:"saved_estimate"`
+	Assumption string `json:"saved_assumption"`
+	// Others are the addresses of further members of the group that told, of whose flows nothing
+	// is in it.
+	Others []string `json:"others,omitempty"`
+}
+
+// Tell returns what is told of c.
+func Tell(c *Costs) *Told {
+	return &Told{Costs: c, Saved: c.Total.AfterStop, Assumption: SavedAssumption}
+}
+
+// SavedAssumption is what an estimate of savings rests on, for beside it.
+const SavedAssumption = "if no call had been made after the first stop of each flow, and nothing else had been done instead; what refused calls would have cost is not known and not counted"
+
+// Text says what was spent, and of its price where it is from.
+func Text(s Spent) string {
+	if s.Tokens == 0 && s.Cost() == 0 {
+		return "-"
+	}
+	text := ""
+	switch usd := fmt.Sprintf("$%.3f", float64(s.Cost())/1e6); {
+	case s.Reported > 0 && s.Priced > 0:
+		text = usd + " (reported, price file)"
+	case s.Priced > 0:
+		text = usd + " (price file)"
+	case s.Reported > 0:
+		text = usd + " (reported)"
+	}
+	if s.Tokens > 0 {
+		text = strings.TrimSpace(text + " " + strconv.FormatInt(s.Tokens, 10) + " tokens")
+	}
+	switch {
+	case s.Unpriced == 0:
+	case s.Unpriced == s.Tokens:
+		text += " (price unknown)"
+	default:
+		text += " (price of " + strconv.FormatInt(s.Unpriced, 10) + " unknown)"
+	}
+	return text
+}

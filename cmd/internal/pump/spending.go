@@ -1,0 +1,143 @@
+package pump
+
+import (
+	"sync"
+
+	"weir/analyzer"
+	"weir/cmd/internal/costs"
+	"weir/events"
+	"weir/sink/prom"
+)
+
+// spending is what the flows of all pumps have spent since the process began. Only what is spent
+// after a warning or a stop is told by name, so that honest flows pay for a sum alone.
+type spending struct {
+	mu     sync.Mutex
+	phases [costs.PhaseCount]costs.Spent
+	waste  *costs.Ledger
+}
+
+// What is read has the same phases.
+var _ [costs.PhaseCount]int = [prom.SpentPhases]int{}
+
+// add takes over what a pump has noted since the last time.
+func (s *spending) add(phases *[costs.PhaseCount]costs.Spent) {
+	if *phases == ([costs.PhaseCount]costs.Spent{}) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range phases {
+		s.phases[i].Add(phases[i])
+	}
+	*phases = [costs.PhaseCount]costs.Spent{}
+}
+
+// note enters what was spent after a warning or a stop.
+func (s *spending) note(ev *events.Event, spent costs.Spent, when costs.Phase, rule events.Reason) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.waste == nil {
+		s.waste = costs.NewLedger(prom.MostSpenders)
+	}
+	s.waste.Note(ev, spent, when, string(rule))
+}
+
+// read fills in where it stands.
+func (s *spending) read(r *prom.Reading) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.phases {
+		r.Spent[i] = reading(&s.phases[i])
+	}
+	if s.waste == nil {
+		return
+	}
+	c := s.waste.Costs()
+	for by, lines := range [...][]costs.Line{prom.ByService: c.Services, prom.ByAgent: c.Agents, prom.ByTool: c.Tools, prom.ByTenant: c.Tenants, prom.ByRule: c.Rules} {
+		for i := range lines {
+			l := &lines[i]
+			r.Waste = append(r.Waste, prom.Waste{By: prom.Spender(by), Name: l.Name, AfterWarning: reading(&l.AfterWarning), AfterStop: reading(&l.AfterStop)})
+		}
+	}
+}
+
+func reading(s *costs.Spent) prom.Spent {
+	return prom.Spent{Calls: s.Calls, Tokens: [prom.PriceCount]int64{s.Tokens - s.OfFile - s.Unpriced, s.OfFile, s.Unpriced}, MicroUSD: [2]int64{s.Reported, s.Priced}}
+}
+
+// spent is how much the flow at hand had spent before an event.
+type spent struct {
+	episode      int64
+	tokens, cost int64
+}
+
+func (s *flowStage) spent() (x spent) {
+	x.episode, x.tokens, x.cost = s.scratch.Spent()
+	return x
+}
+
+// spend notes what the event spent that was folded into the flow at hand, by how the flow was
+// judged before it. A call that was refused was not made.
+func (s *flowStage) spend(ev *events.Event, refused bool) {
+	p := s.pump
+	if p.o.Store == nil { // nobody reads it
+		return
+	}
+	was, is, calls := p.metrics.spent, s.spent(), int64(0)
+	if ev.Refusable() && !refused {
+		calls = 1
+	}
+	if is.episode == was.episode {
+		is.tokens, is.cost = is.tokens-was.tokens, is.cost-was.cost
+	}
+	if calls == 0 && is.tokens == 0 && is.cost == 0 {
+		return
+	}
+	when, rule := p.open.judged.phase()
+	x := p.o.Prices.By(ev, calls, is.tokens, is.cost)
+	p.metrics.spending[when].Add(x)
+	if when != costs.Unjudged {
+		p.counts.spending.note(ev, x, when, rule)
+	}
+}
+
+// judged is by which rules a flow was warned and stopped first, as places of their reasons, one
+// more than they are; 0 for none.
+type judged struct{ warned, stopped uint8 }
+
+func (j judged) phase() (costs.Phase, events.Reason) {
+	switch {
+	case j.stopped != 0:
+		return costs.AfterStop, events.Reasons()[j.stopped-1]
+	case j.warned != 0:
+		return costs.AfterWarning, events.Reasons()[j.warned-1]
+	}
+	return costs.Unjudged, ""
+}
+
+// judgedBy is what a flow that was loaded remembers.
+func judgedBy(f *analyzer.Flow) judged {
+	warned, stopped := f.Judged()
+	return judged{uint8(max(0, warned.Place()+1)), uint8(max(0, stopped.Place()+1))}
+}
+
+// hear notes what the verdicts of the step say of the flow.
+func (j *judged) hear(verdicts []events.Verdict) {
+	for i := range verdicts {
+		v := &verdicts[i]
+		if v.Mode != events.ModeEnforce || v.CorrelationID == "" || !v.Stops() && v.Action != events.Warn {
+			continue
+		}
+		at := v.Reason.Place() + 1
+		if at <= 0 {
+			continue
+		}
+		if j.warned == 0 {
+			j.warned = uint8(at)
+		}
+		if j.stopped == 0 && v.Stops() && v.Effective == events.EffectiveNow {
+			j.stopped = uint8(at)
+		}
+	}
+}
