@@ -207,7 +207,29 @@ func (l *load) extra(ctx context.Context, n int) error {
 	flow := fmt.Sprint("extra-", n)
 	call := events.Event{ID: flow, Time: events.StampOf(time.Now()), Kind: events.AgentCall, CorrelationID: flow, Origin: events.OriginUser, To: events.Party{Agent: "a"}}
 	line := append(call.AppendJSON(nil), '\n')
+	if err := l.post(ctx, waste(fmt.Sprint("waste-", n))); err != nil {
+		return err
+	}
 	return l.post(ctx, slices.Concat(line, line, []byte("nonsense\n")))
+}
+
+// waste is a flow that makes one call over and over, and costs money that is told.
+func waste(flow string) (body []byte) {
+	at := events.StampOf(time.Now())
+	for i := range 12 {
+		id := fmt.Sprintf("%s-%d", flow, i)
+		same := events.Hash{Algorithm: events.XXH64, Value: 7}
+		for k, ev := range []events.Event{
+			{Kind: events.LLMCall, Usage: events.Usage{Known: true, Input: 900, Output: 100, CostMicroUSD: 3000}},
+			{Kind: events.ToolCall, Tool: events.Tool{Name: "read", CallID: id, ArgsHash: same}},
+			{Kind: events.ToolResult, Tool: events.Tool{Name: "read", CallID: id}, Content: same, Status: events.StatusOK},
+		} {
+			ev.ID, ev.Time, ev.Source, ev.CorrelationID, ev.TenantID = fmt.Sprint(id, "-", k), at, "shop", flow, "acme"
+			ev.From.Agent = "coder"
+			body = append(ev.AppendJSON(body), '\n')
+		}
+	}
+	return body
 }
 
 // fallSilent tells what an agent said of itself an hour ago, which is the last of it.
