@@ -15,7 +15,9 @@
 //
 // One flow is what the request says in baggage or a trace context. Contexts belong to
 // two agents each; without anything better a call is of the flow of the calls that
-// are open around it, which is marked as derived.
+// are open around it, which is marked as derived. A message that builds on a task of another
+// flow (referenceTaskIds) opens one that descends from it, unless metadata or baggage say
+// which flow that is.
 //
 // The wire shows neither tools nor tokens nor work: whether an agent did any is
 // unknown.
@@ -82,6 +84,7 @@ type reader struct {
 	repeats     *adapter.Repeats
 	open        *adapter.Recent[*call]  // by exchange, and by task once that goes on without one
 	contexts    *adapter.Recent[thread] // by context id
+	tasks       *adapter.Recent[thread] // by task id
 	first       *adapter.Recent[string] // call that a flow began with
 	event       events.Event
 }
@@ -94,11 +97,16 @@ type call struct {
 	event events.Event // what call and return share
 }
 
-// thread is who opened a context, and in what flow.
+// thread is who opened a context or a task, and in what flow.
 type thread struct {
 	from   events.Party
 	flow   string
 	source events.CorrelationSource
+	root   string // of the tree that the flow belongs to, where it is told
+}
+
+func (c *call) thread() thread {
+	return thread{c.event.From, c.event.CorrelationID, c.event.CorrelationSource, c.event.Root()}
 }
 
 func newReader(o adapter.Options) adapter.Adapter {
@@ -107,7 +115,7 @@ func newReader(o adapter.Options) adapter.Adapter {
 		source: cmp.Or(o.Source, "a2a"), hold: cmp.Or(o.Hold, defaultHold), repeats: adapter.NewRepeats(o),
 		correlation: o.CorrelationOr(events.CorrelationExplicit, events.CorrelationBaggage, events.CorrelationTrace,
 			events.CorrelationConversation, events.CorrelationDerived),
-		open: adapter.NewRecent[*call](most), contexts: adapter.NewRecent[thread](most), first: adapter.NewRecent[string](most),
+		open: adapter.NewRecent[*call](most), contexts: adapter.NewRecent[thread](most), tasks: adapter.NewRecent[thread](most), first: adapter.NewRecent[string](most),
 	}
 }
 
@@ -144,7 +152,8 @@ func (r *reader) call(rec *wire.Record, m *wire.Message, emit func(*events.Event
 	trace := cmp.Or(said.trace, rec.Header.Trace)
 	c.event.TraceID, c.event.ParentSpanID = trace.ID, trace.Span
 	r.told(c, rec, said, trace)
-	r.place(c, said.context)
+	r.place(c, said)
+	r.descend(c, said)
 	r.open.Put(rec.Key(), c)
 	if said.context != "" {
 		r.remember(said.context, c)
@@ -161,7 +170,7 @@ func (r *reader) call(rec *wire.Record, m *wire.Message, emit func(*events.Event
 
 // told takes the flow from what the request says of it.
 func (r *reader) told(c *call, rec *wire.Record, said *message, trace wire.Trace) {
-	flow := said.baggage.Or(rec.Header.Baggage)
+	flow := wire.Flow{Parent: said.parent, Root: said.root}.Or(said.baggage).Or(rec.Header.Baggage)
 	c.event.ParentCorrelationID, c.event.RootCorrelationID = flow.Parent, flow.Root
 	for _, source := range r.correlation {
 		id := ""
@@ -181,10 +190,10 @@ func (r *reader) told(c *call, rec *wire.Record, said *message, trace wire.Trace
 }
 
 // place finds out who called, and in what flow where the request does not say.
-func (r *reader) place(c *call, context string) {
-	e := &c.event
+func (r *reader) place(c *call, said *message) {
+	e, context := &c.event, said.context
 	isTold := e.CorrelationID != ""
-	if t, ok := r.contexts.Get(context); ok && context != "" {
+	if t, ok := r.thread(said); ok {
 		e.From = t.from
 		if !isTold {
 			r.flow(c, t.flow, t.source)
@@ -217,6 +226,30 @@ func (r *reader) place(c *call, context string) {
 		r.flow(c, flows[0], events.CorrelationDerived)
 	default:
 		r.flow(c, "a2a:"+e.To.Agent, events.CorrelationDerived)
+	}
+}
+
+// thread finds what a message goes on with: a context, or the task of one that it does not name.
+func (r *reader) thread(said *message) (thread, bool) {
+	if t, ok := r.contexts.Get(said.context); ok && said.context != "" {
+		return t, true
+	}
+	t, ok := r.tasks.Get(said.task)
+	return t, ok && said.task != ""
+}
+
+// descend names the flow that this one builds on: that of the first task which the message
+// refers to and which is of another flow.
+func (r *reader) descend(c *call, said *message) {
+	e := &c.event
+	if e.Root() != "" {
+		return
+	}
+	for _, id := range said.refers {
+		if t, ok := r.tasks.Get(id); ok && t.flow != "" && t.flow != e.CorrelationID {
+			e.ParentCorrelationID, e.RootCorrelationID = t.flow, t.root
+			return
+		}
 	}
 }
 
@@ -262,7 +295,7 @@ func (r *reader) flow(c *call, id string, source events.CorrelationSource) {
 // remember keeps whose context it is.
 func (r *reader) remember(context string, c *call) {
 	if _, ok := r.contexts.Get(context); !ok {
-		r.contexts.Put(context, thread{c.event.From, c.event.CorrelationID, c.event.CorrelationSource})
+		r.contexts.Put(context, c.thread())
 	}
 }
 
@@ -284,6 +317,9 @@ func (r *reader) response(rec *wire.Record, emit func(*events.Event)) {
 	}
 	if got.context != "" {
 		r.remember(got.context, c)
+	}
+	if got.task != "" {
+		r.tasks.Put(got.task, c.thread())
 	}
 	if !got.done && rec.Refused() {
 		got.done, got.status, got.failure = true, events.StatusError, "HTTP "+strconv.FormatInt(rec.Status, 10)

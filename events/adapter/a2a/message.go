@@ -13,12 +13,19 @@ import (
 // message is what is sent to an agent, as far as it is of use.
 type message struct {
 	id, context string
+	task        string   // that it goes on with
+	refers      []string // to tasks that it builds on
 	correlation string
+	parent      string // the flow that opened this one
+	root        string
 	baggage     wire.Flow
 	trace       wire.Trace
 	said        events.Hash
 	sim         events.Fingerprint
 }
+
+// maxReferences is how many tasks that a message builds on are looked for.
+const maxReferences = 64
 
 func readParams(raw []byte) *message {
 	m := &message{}
@@ -45,6 +52,14 @@ func (m *message) read(c *jsonwalk.Cursor) {
 			m.id = adapter.ID(c.Text())
 		case "contextId":
 			m.context = adapter.ID(c.Text())
+		case "taskId":
+			m.task = adapter.ID(c.Text())
+		case "referenceTaskIds":
+			for c.MaybeArray(); c.Element(); {
+				if id := adapter.ID(c.Text()); len(m.refers) < maxReferences {
+					m.refers = append(m.refers, id)
+				}
+			}
 		case "metadata":
 			m.readMetadata(c)
 		case "parts":
@@ -61,6 +76,10 @@ func (m *message) readMetadata(c *jsonwalk.Cursor) {
 		switch string(c.Key()) {
 		case "correlation_id", "correlationId":
 			m.correlation = adapter.Word(c.Text(), events.MaxID)
+		case "parent_correlation_id":
+			m.parent = adapter.Word(c.Text(), events.MaxID)
+		case "root_correlation_id":
+			m.root = adapter.Word(c.Text(), events.MaxID)
 		case "baggage":
 			m.baggage = wire.Baggage(c.Text())
 		case "traceparent":

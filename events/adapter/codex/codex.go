@@ -115,7 +115,10 @@ func (r *reader) session(l *line) {
 		return
 	}
 	r.forked, r.parent, r.asked, r.used = l.forked, l.parent, false, events.Usage{}
-	r.turn = transcript.Turn{Session: l.id, By: events.Party{Session: l.id, Agent: cmp.Or(l.role, program)}}
+	r.turn = transcript.Turn{Session: l.id, By: events.Party{Session: l.id, Agent: cmp.Or(l.role, program)}, Parent: l.parent}
+	if l.parent == "" {
+		r.turn.Root = l.id
+	}
 }
 
 // begin begins a turn.

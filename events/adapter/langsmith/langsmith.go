@@ -6,7 +6,9 @@
 // metadata says of agent, thread, model and tokens. A run comes twice, when it begins
 // (post) and when it ends (patch), or once. The agent is told by metadata:
 // lc_agent_name, or the node of the graph when it asks a model itself. One trace is one
-// flow, unless metadata has a correlation_id; thread_id is the conversation.
+// flow, unless metadata has a correlation_id; thread_id is the conversation. A trace whose
+// first run has its parent in another one descends from the flow of that, as one does whose
+// metadata has a parent_correlation_id.
 //
 // A session in LangSmith's terms is a project and tells nothing of flow or
 // conversation. Programs may hide inputs and outputs, and then arguments, results and
@@ -196,7 +198,7 @@ func (r *runs) add(runs []*run, emit func(*events.Event)) error {
 			fault = cmp.Or(fault, err)
 			continue
 		}
-		r.tree.Name(u.trace, spantree.Names{Explicit: u.correlation, Conversation: u.thread})
+		r.tree.Name(u.trace, spantree.Names{Explicit: u.correlation, Conversation: u.thread, Parent: u.above, Root: u.root})
 		r.tree.Add(u.trace, u.tell(r.ignore))
 	}
 	r.tree.Settle(emit)

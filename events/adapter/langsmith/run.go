@@ -24,6 +24,7 @@ type run struct {
 	failure             string
 	agent, node         string
 	thread, correlation string
+	above, root         string // the flows that this one descends from
 	callID              string
 	model, provider     string
 	usage               events.Usage
@@ -119,6 +120,10 @@ func (u *run) readMetadata(c *jsonwalk.Cursor) {
 			session = adapter.ID(c.Text())
 		case "correlation_id":
 			u.correlation = adapter.ID(c.Text())
+		case "parent_correlation_id":
+			u.above = adapter.ID(c.Text())
+		case "root_correlation_id":
+			u.root = adapter.ID(c.Text())
 		case "ls_model_name":
 			u.model = adapter.Word(c.Text(), events.MaxID)
 		case "ls_provider":

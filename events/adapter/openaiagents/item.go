@@ -16,7 +16,8 @@ import (
 type item struct {
 	object, id, trace, parent string
 	group, correlation        string // of a trace
-	start, end                int64  // µs since 1970
+	parentFlow, rootFlow      string
+	start, end                int64 // µs since 1970
 	failed                    bool
 	failure                   string
 
@@ -51,6 +52,22 @@ func read(record []byte, ignore adapter.IgnoreArgs) ([]item, error) {
 	return items, c.Err()
 }
 
+// readMetadata reads what a program says of the flow of a trace.
+func (it *item) readMetadata(c *jsonwalk.Cursor) {
+	for c.MaybeObject(); c.Member(); {
+		switch string(c.Key()) {
+		case "correlation_id":
+			it.correlation = adapter.ID(c.Text())
+		case "parent_correlation_id":
+			it.parentFlow = adapter.ID(c.Text())
+		case "root_correlation_id":
+			it.rootFlow = adapter.ID(c.Text())
+		default:
+			c.Skip()
+		}
+	}
+}
+
 // isBody tells whether the first member of the record is data.
 func isBody(record []byte) bool {
 	c := jsonwalk.New(record)
@@ -80,7 +97,7 @@ func readItem(c *jsonwalk.Cursor, ignore adapter.IgnoreArgs) item {
 		case "ended_at":
 			it.end = spantree.Micros(c.Text())
 		case "metadata":
-			it.correlation = adapter.ID(c.TextOf("correlation_id"))
+			it.readMetadata(c)
 		case "span_data":
 			it.readData(c)
 		case "error":

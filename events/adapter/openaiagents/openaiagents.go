@@ -4,7 +4,9 @@
 //
 // Read are the spans of agents, handoffs, functions and models, and the turns of newer
 // versions. One trace is one flow, unless its metadata has a correlation_id; group_id,
-// which is known from the trace record alone, is the conversation.
+// which is known from the trace record alone, is the conversation. A trace that a tool begins
+// while one is open is a flow that descends from that one's, as is one whose metadata has a
+// parent_correlation_id.
 //
 // Spans are exported when they end, or, by a processor that writes them at their
 // start, twice. A start tells neither the arguments of a function nor the target of
@@ -111,7 +113,7 @@ func (r *reader) Flush(emit func(*events.Event)) error {
 func (r *reader) add(it *item) *events.DecodeError {
 	switch {
 	case it.object == "trace" && it.id != "":
-		r.tree.Name(it.id, spantree.Names{Explicit: it.correlation, Conversation: it.group})
+		r.tree.Name(it.id, spantree.Names{Explicit: it.correlation, Conversation: it.group, Parent: it.parentFlow, Root: it.rootFlow})
 		return nil
 	case it.object != "trace.span":
 		return adapter.Missing("object", `want "trace" or "trace.span"`)

@@ -213,9 +213,17 @@ func (t *emitter) begin(s *span, kind events.Kind, phase string, at int64) *even
 	if s.parent != 0 {
 		e.ParentSpanID = hex16(s.parent)
 	}
-	e.ParentCorrelationID, e.RootCorrelationID = s.parentFlow, s.rootFlow
-	e.CorrelationID, e.CorrelationSource = t.id, events.CorrelationTrace
-	for _, source := range t.correlation {
+	e.CorrelationID, e.CorrelationSource = t.flowOf(s, t.correlation)
+	e.ParentCorrelationID, e.RootCorrelationID = cmp.Or(s.parentFlow, t.parent), s.rootFlow
+	if t.opens && e.Root() == "" {
+		e.RootCorrelationID = e.CorrelationID // what it spends itself counts, too
+	}
+	return e
+}
+
+// flowOf is what the flow of a span is called, and by what.
+func (t *trace) flowOf(s *span, by []events.CorrelationSource) (string, events.CorrelationSource) {
+	for _, source := range by {
 		id := ""
 		switch source {
 		case events.CorrelationExplicit, events.CorrelationBaggage:
@@ -232,11 +240,10 @@ func (t *emitter) begin(s *span, kind events.Kind, phase string, at int64) *even
 			}
 		}
 		if id != "" {
-			e.CorrelationID, e.CorrelationSource = id, source
-			break
+			return id, source
 		}
 	}
-	return e
+	return t.id, events.CorrelationTrace
 }
 
 // hex16 writes the id of a span.

@@ -9,6 +9,7 @@ import (
 // join makes a trace part of the one that its root is linked to: a runtime that passes messages between agents starts a trace for each message and links
 // it to the span that sent it (Semantic Kernel, AutoGen). It does so where one library
 // wrote both ends, for a batch that is linked to many messages goes on with none of them.
+// Where another one wrote it, the trace is a flow of its own that descends from the other.
 func (r *reader) join(t *trace) {
 	if t.begun || t.cause == nil {
 		return
@@ -17,7 +18,14 @@ func (r *reader) join(t *trace) {
 	if !ok || to == t {
 		return
 	}
-	if from := to.spans[t.cause.link]; from == nil || from.scope != t.cause.scope {
+	switch from := to.spans[t.cause.link]; {
+	case from == nil:
+		return
+	case from.scope != t.cause.scope:
+		parent, _ := to.flowOf(from, r.correlation)
+		if own, _ := t.flowOf(t.cause, r.correlation); own != parent {
+			t.parent, to.opens = parent, true
+		}
 		return
 	}
 	for id, s := range t.spans {

@@ -27,6 +27,8 @@ type trace struct {
 	awaited map[uint64]struct{} // parents that have not come
 	cause   *span               // a root that is linked to another trace
 	joined  []string            // ids of the traces that became part of this one
+	parent  string              // the flow that a trace descends from which became no part of that one's
+	opens   bool                // another trace descends from this one
 
 	// alone is the conversation of a trace whose root is a call of a tool or a request to a
 	// model: where nobody traces the run around it, each call is a trace, and only the

@@ -78,23 +78,12 @@ func (t *emitter) begin(n *node, kind events.Kind, phase string, at int64) *even
 		ID: n.ID + "/" + phase, Source: t.tree.source, Kind: kind, Origin: events.OriginAgent,
 		// The microseconds that a Stamp cuts off put events of one millisecond into order.
 		Time: events.Stamp(at / 1000), Sequence: at % 1000, ConversationID: t.names.Conversation,
-		CorrelationID: t.id, CorrelationSource: events.CorrelationTrace,
+		ParentCorrelationID: t.names.Parent, RootCorrelationID: t.names.Root,
 	}
 	e := &t.tree.event
-	for _, source := range t.tree.correlation {
-		id := ""
-		switch source {
-		case events.CorrelationExplicit:
-			id = t.names.Explicit
-		case events.CorrelationConversation, events.CorrelationSession:
-			id = t.names.Conversation
-		case events.CorrelationTrace:
-			id = t.id
-		}
-		if id != "" {
-			e.CorrelationID, e.CorrelationSource = id, source
-			break
-		}
+	e.CorrelationID, e.CorrelationSource = t.tree.flow(t.trace)
+	if t.opens && e.Root() == "" {
+		e.RootCorrelationID = e.CorrelationID // what it spends itself counts, too
 	}
 	return e
 }
@@ -201,7 +190,7 @@ func (t *emitter) callOf(n *node, group string) *call {
 		return &call{silent: true, carrier: up.carrier}
 	case up.agent != nil:
 		return &call{from: t.agentOf(up.agent), origin: events.OriginAgent, mode: events.ReturnToCaller, carrier: up.carrier}
-	case t.begun:
+	case t.begun, t.names.Parent != "":
 		return &call{origin: events.OriginSystem}
 	}
 	return &call{origin: events.OriginUser}

@@ -26,6 +26,7 @@ type trace struct {
 	seen    int64 // the tree's clock when the last span came
 	touched bool
 	begun   bool // an agent was called
+	opens   bool // another trace, which descends from this one
 
 	worked  map[string]bool  // agents that did work since they were called, or called somebody
 	said    map[string]*node // by group: the handoff that nobody followed yet
@@ -188,19 +189,23 @@ func (t *trace) group(n *node) string {
 	return n.Parent
 }
 
-// shrink forgets the spans that ended first, until most are left, and returns how
+// shrink forgets the spans of a trace that ended first, until most are left, and returns how
 // many it forgot. All moments must have been told.
-func (t *trace) shrink(most int) int {
+func (t *Tree) shrink(tr *trace, most int) int {
 	end := func(n *node) int64 { return cmp.Or(n.End, n.Start) }
-	ordered := slices.SortedFunc(maps.Values(t.spans), func(a, b *node) int {
+	ordered := slices.SortedFunc(maps.Values(tr.spans), func(a, b *node) int {
 		return cmp.Or(cmp.Compare(end(a), end(b)), cmp.Compare(a.ID, b.ID))
 	})
 	forgotten := ordered[:max(0, len(ordered)-most)]
 	for _, n := range forgotten {
-		delete(t.spans, n.ID)
+		delete(tr.spans, n.ID)
+		t.lose(tr, n.ID)
 	}
-	clear(t.awaited)
-	clear(t.said)
-	clear(t.last)
+	for id := range tr.awaited {
+		t.lose(tr, id)
+	}
+	clear(tr.awaited)
+	clear(tr.said)
+	clear(tr.last)
 	return len(forgotten)
 }

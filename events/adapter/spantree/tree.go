@@ -24,17 +24,26 @@ type Tree struct {
 	most        int
 
 	traces  *adapter.Recent[*trace]
-	held    int   // traces, and spans of all of them
-	clock   int64 // of the latest span
-	place   int64 // of the record that is read, see adapter.Keeper
+	where   map[string]place // by id of a span
+	held    int              // traces, and spans of all of them
+	clock   int64            // of the latest span
+	place   int64            // of the record that is read, see adapter.Keeper
 	touched []*trace
 	event   events.Event
 }
 
-// Names is what the flow of a trace may be called, beside the id of the trace.
+// place is the trace in which a span is, or is awaited.
+type place struct {
+	trace *trace
+	known bool
+}
+
+// Names is what the flow of a trace may be called, beside the id of the trace, and the flows
+// that it descends from where the program says so.
 type Names struct {
 	Explicit     string // a correlation id that the program gave
 	Conversation string // thread, group or conversation
+	Parent, Root string // see events.Event.Root
 }
 
 // New returns an empty tree. Without Options.Correlation a flow is called by an
@@ -44,6 +53,7 @@ func New(o adapter.Options, source string) *Tree {
 		source:      cmp.Or(o.Source, source),
 		correlation: o.CorrelationOr(events.CorrelationExplicit, events.CorrelationTrace),
 		hold:        int64(cmp.Or(o.Hold, defaultHold) / time.Microsecond), most: o.HeldOr(defaultHeld),
+		where:  make(map[string]place),
 		traces: adapter.NewRecent[*trace](math.MaxInt), // bounded by their spans, see bound
 	}
 	if t.hold < 0 {
@@ -57,6 +67,7 @@ func (t *Tree) Name(id string, n Names) {
 	tr := t.trace(id)
 	tr.names.Explicit = cmp.Or(tr.names.Explicit, n.Explicit)
 	tr.names.Conversation = cmp.Or(tr.names.Conversation, n.Conversation)
+	tr.names.Parent, tr.names.Root = cmp.Or(tr.names.Parent, n.Parent), cmp.Or(tr.names.Root, n.Root)
 }
 
 // Add takes what one record tells of a span. Its id must not be empty, and Start or
@@ -65,13 +76,69 @@ func (t *Tree) Add(id string, r Span) {
 	tr := t.trace(id)
 	grew := len(tr.spans)
 	tr.add(r)
-	t.held += len(tr.spans) - grew
+	if len(tr.spans) > grew {
+		t.held++
+		t.find(tr, &r)
+	}
 	t.clock = max(t.clock, r.Start, r.End)
 	tr.seen = t.clock
+	t.touch(tr)
+}
+
+func (t *Tree) touch(tr *trace) {
 	if !tr.touched {
 		tr.touched = true
 		t.touched = append(t.touched, tr)
 	}
+}
+
+// find notes where a new span is, and whether it or its parent joins its trace to another one:
+// a program that begins a trace while a span of another one is open names that as the parent.
+func (t *Tree) find(tr *trace, r *Span) {
+	if at, ok := t.where[r.ID]; ok && !at.known && at.trace != tr {
+		t.opens(tr, at.trace, r.ID)
+	}
+	t.where[r.ID] = place{tr, true}
+	if _, awaits := tr.awaited[r.Parent]; !awaits {
+		return
+	}
+	switch at, ok := t.where[r.Parent]; {
+	case !ok:
+		t.where[r.Parent] = place{tr, false}
+	case at.known && at.trace != tr:
+		t.opens(at.trace, tr, r.Parent)
+	}
+}
+
+// opens notes that a span of one trace is the parent of one in another, which is a flow of
+// its own and descends from that of the first.
+func (t *Tree) opens(from, tr *trace, span string) {
+	delete(tr.awaited, span)
+	t.touch(tr)
+	parent, _ := t.flow(from)
+	if own, _ := t.flow(tr); tr.names.Parent == "" && parent != own {
+		tr.names.Parent, tr.names.Root = parent, cmp.Or(tr.names.Root, from.names.Root, from.names.Parent)
+		from.opens = true
+	}
+}
+
+// flow is what the flow of a trace is called, and by what.
+func (t *Tree) flow(tr *trace) (string, events.CorrelationSource) {
+	for _, source := range t.correlation {
+		id := ""
+		switch source {
+		case events.CorrelationExplicit:
+			id = tr.names.Explicit
+		case events.CorrelationConversation, events.CorrelationSession:
+			id = tr.names.Conversation
+		case events.CorrelationTrace:
+			id = tr.id
+		}
+		if id != "" {
+			return id, source
+		}
+	}
+	return tr.id, events.CorrelationTrace
 }
 
 // Settle tells what has become ready. It is called after the spans of a record were
@@ -91,7 +158,7 @@ func (t *Tree) Settle(emit func(*events.Event)) {
 		}
 		if most := max(1, t.most/ofOneTrace); len(tr.spans) > most {
 			w.emitUntil(math.MaxInt64, true)
-			t.held -= tr.shrink(most / 2)
+			t.held -= t.shrink(tr, most/2)
 		}
 	}
 	clear(t.touched)
@@ -139,6 +206,19 @@ func (t *Tree) drop(tr *trace, emit func(*events.Event)) {
 	w.emitUntil(math.MaxInt64, true)
 	w.close()
 	t.held -= len(tr.spans) + 1
+	for id := range tr.spans {
+		t.lose(tr, id)
+	}
+	for id := range tr.awaited {
+		t.lose(tr, id)
+	}
+}
+
+// lose forgets where a span of a trace is, or is awaited.
+func (t *Tree) lose(tr *trace, id string) {
+	if t.where[id].trace == tr {
+		delete(t.where, id)
+	}
 }
 
 func (t *Tree) emitter(tr *trace, emit func(*events.Event)) *emitter {
