@@ -2,6 +2,7 @@ package analyzer
 
 import (
 	"slices"
+	"time"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -210,13 +211,13 @@ func (e *Engine) Step(p *Partition, f *Flow, ev *events.Event, fx *Effects) {
 	e.report(f, m.at, len(fx.Verdicts) > given, fx)
 }
 
-// maxSkew is how far a producer's clock may be ahead of the log's.
-const maxSkew = 60_000
+// MaxSkew is how far a producer's clock may be ahead of the log's.
+const MaxSkew = time.Minute
 
 // take observes the time of an event, which is no later than the log's, and returns it.
 func (p *Partition) take(ev *events.Event, fx *Effects) events.Stamp {
 	when := ev.Time
-	if ev.Appended != 0 && when > ev.Appended+maxSkew {
+	if ev.Appended != 0 && when > ev.Appended.Add(MaxSkew) {
 		when = ev.Appended
 		fx.Counts.Clamped++
 	}

@@ -21,7 +21,7 @@ func (f *Flow) rewind(now events.Stamp) {
 	for _, at := range []*events.Stamp{&f.clock, &f.last, &f.start, &f.idTimes[0], &f.idTimes[1], &f.triesTold} {
 		sooner(at)
 	}
-	f.forgotAt = min(f.forgotAt, now-maxSkew) // or events in time would be taken for forgotten ones
+	f.forgotAt = min(f.forgotAt, now.Add(-MaxSkew)) // or events in time would be taken for forgotten ones
 	if f.triesDue > now {
 		f.triesDue = now
 	}

@@ -30,6 +30,7 @@ type Cluster struct {
 	client    *kafkago.Client
 	transport *kafkago.Transport
 	good      atomic.Int32 // index of the broker that answered last
+	time      brokerTime
 }
 
 func (c *Cluster) clientID() string           { return cmp.Or(c.ClientID, "weir") }

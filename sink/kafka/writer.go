@@ -13,6 +13,7 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 
+	"weir/events"
 	eventkafka "weir/events/kafka"
 	"weir/events/kafka/recordbatch"
 )
@@ -100,6 +101,9 @@ func (l *writer) produce(ctx context.Context, b *recordbatch.Encoder) (int64, er
 	}
 	if err != nil {
 		return 0, err
+	}
+	if !res.LogAppendTime.IsZero() && res.Error == nil {
+		l.cluster.Heard(events.StampOf(res.LogAppendTime))
 	}
 	if errors.Is(res.Error, kafkago.DuplicateSequenceNumber) {
 		return -1, nil

@@ -169,7 +169,7 @@ func (a *App) Start(ctx context.Context) (err error) {
 	if a.backend, err = a.openBackend(); err != nil {
 		return err
 	}
-	a.degraded.Fold, a.degraded.Append = folded{a.backend}, a.backend.Append
+	a.degraded.Fold, a.degraded.Append, a.degraded.Now = folded{a.backend}, a.backend.Append, a.backend.Now
 	a.orders = &ask.GlobalOrders{Verdicts: a.verdicts, Log: a.backend, Clock: a.clock, Logger: a.logger}
 	if a.o.AuditFile != "" {
 		if a.audit, err = access.OpenAudit(a.o.AuditFile); err != nil {

@@ -24,6 +24,9 @@ type backend interface {
 	// Ask puts an event that asks into the log and returns what the fold says of it.
 	Ask(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error)
 
+	// Now is the time of the log: what it would say of an event that it took now.
+	Now() events.Stamp
+
 	// Progress says how far the partitions of events are folded that this process folds.
 	Progress() []pump.Progress
 

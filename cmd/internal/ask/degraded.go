@@ -29,6 +29,7 @@ type Degraded struct {
 	Fold    Fold
 	Limits  func() analyzer.Limits
 	Append  func(ctx context.Context, entries []state.Entry) error
+	Now     func() events.Stamp // the time of the log
 	Answers *Answers
 	Clock   clock.Clock
 	Logger  *slog.Logger
@@ -221,7 +222,7 @@ func (d *Degraded) judge(ev *events.Event) (*events.Verdict, error) {
 		return nil, err
 	}
 	asked := *ev
-	asked.Appended = events.StampOf(d.Clock.Now()) // as the log would say
+	asked.Appended = d.Now() // as the log would say
 	n, _ := d.Fold.PartitionOf(flow)
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -68,7 +68,7 @@ func newDegraded(t *testing.T, text string) (*Degraded, *stalled, *clock.Fake) {
 		t.Fatal(err)
 	}
 	fold, fake := &stalled{}, clock.NewFake()
-	return &Degraded{Fold: fold, Limits: func() analyzer.Limits { return limits }, Append: fold.append, Answers: NewAnswers(fake, time.Second),
+	return &Degraded{Fold: fold, Limits: func() analyzer.Limits { return limits }, Append: fold.append, Now: func() events.Stamp { return events.StampOf(fake.Now()) }, Answers: NewAnswers(fake, time.Second),
 		Clock: fake, Logger: slog.New(slog.DiscardHandler)}, fold, fake
 }
 

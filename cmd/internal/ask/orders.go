@@ -47,6 +47,8 @@ type Log interface {
 	Ask(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error)
 	// Append puts events into the log and returns when they are safe there.
 	Append(ctx context.Context, entries []state.Entry) error
+	// Now is the time of the log: what it would say of an event that it took now.
+	Now() events.Stamp
 }
 
 // readBatch is how many verdicts are read at one time.
@@ -68,7 +70,7 @@ func (w *GlobalOrders) Run(ctx context.Context) error {
 		select {
 		case <-w.Verdicts.Ready(w.next.Load()):
 		case <-sweep:
-			w.table.Sweep(events.StampOf(w.Clock.Now()))
+			w.table.Sweep(w.Log.Now())
 			sweep = w.Clock.After(sweepEvery)
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -82,7 +84,7 @@ func (w *GlobalOrders) refusing(ctx context.Context, c *guard.Call) (*events.Ver
 	if err := w.readOn(ctx); err != nil {
 		return nil, err
 	}
-	return w.table.Refusing(c, events.StampOf(w.Clock.Now())), nil
+	return w.table.Refusing(c, w.Log.Now()), nil
 }
 
 // readOn takes in what the log has.
@@ -148,7 +150,7 @@ func (w *GlobalOrders) Ask(ctx context.Context, ev *events.Event, raw []byte) (*
 	if err := w.Log.Append(ctx, []state.Entry{{Value: attempt(ev, v)}}); err != nil {
 		w.Logger.Warn("a call that an order refused is not in the log", "flow", ev.FlowKey(), "verdict", v.ID, "error", err)
 	}
-	return guard.Answer(v, &c, events.StampOf(w.Clock.Now())), nil
+	return guard.Answer(v, &c, w.Log.Now()), nil
 }
 
 // checkSource is the source of the events by which weir tells of calls that it refused.

@@ -266,6 +266,8 @@ func (g *grove) nowAndNext() (*life, <-chan struct{}) {
 	return g.life, g.born
 }
 
+func (g *grove) Now() events.Stamp { return events.StampOf(g.clock.Now()) }
+
 func (g *grove) Append(_ context.Context, entries []state.Entry) error {
 	for _, e := range entries {
 		var ev events.Event

@@ -18,3 +18,13 @@ func (System) Now() time.Time { return time.Now() }
 
 // After is time.After.
 func (System) After(d time.Duration) <-chan time.Time { return time.After(d) }
+
+// Uptime is how long a clock has run at a reading of it, now, since an earlier one, begun,
+// whatever its hands were set to meanwhile: what a system's clock returns knows that, see
+// time.Time.Sub.
+func Uptime(c Clock, begun, now time.Time) time.Duration {
+	if u, ok := c.(interface{ Uptime() time.Duration }); ok {
+		return u.Uptime()
+	}
+	return now.Sub(begun)
+}

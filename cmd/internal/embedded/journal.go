@@ -263,6 +263,9 @@ func (j *Journal) Progress() []pump.Progress {
 	return []pump.Progress{{Partition: partition, Next: j.flows.pump.Next(), End: j.log.End()}}
 }
 
+// Now is the time of the journal.
+func (j *Journal) Now() events.Stamp { return j.told.now() }
+
 // ClockDiffers says by how much the clock of the machine and the log disagree; "" when they
 // do not. The fold is as it should be meanwhile.
 func (j *Journal) ClockDiffers() string { return j.told.differs() }

@@ -37,7 +37,7 @@ const (
 func newLogClock(c clock.Clock, last events.Stamp) *logClock {
 	now := c.Now()
 	l := &logClock{clock: c, begun: now, at: max(last, events.StampOf(now))}
-	l.up = l.uptime(now)
+	l.up = clock.Uptime(c, now, now)
 	return l
 }
 
@@ -52,7 +52,7 @@ func (c *logClock) now() events.Stamp {
 // read also returns what the clock of the machine says.
 func (c *logClock) read() (at, hands events.Stamp) {
 	now := c.clock.Now()
-	up := c.uptime(now)
+	up := clock.Uptime(c.clock, c.begun, now)
 	hands = events.StampOf(now)
 	at = c.at.Add(max(0, up-c.up))
 	switch gap := hands.Sub(at); {
@@ -67,15 +67,6 @@ func (c *logClock) read() (at, hands events.Stamp) {
 	}
 	c.at, c.up = at, up
 	return at, hands
-}
-
-// uptime is how long the process had run at a reading of the clock, whatever its hands were
-// set to since: what a system's clock returns knows that, see time.Time.Sub.
-func (c *logClock) uptime(now time.Time) time.Duration {
-	if u, ok := c.clock.(interface{ Uptime() time.Duration }); ok {
-		return u.Uptime()
-	}
-	return now.Sub(c.begun)
 }
 
 // turnBack reports whether the log is to be turned back to the time of the clock, which has

@@ -203,7 +203,7 @@ func (m *Member) Append(ctx context.Context, entries []state.Entry) error {
 		byPartition[n] = append(byPartition[n], m.message(key, entries[i].Value))
 	}
 	for n, messages := range byPartition {
-		if err := m.appendTo(ctx, m.o.Topics.Events, n, messages...); err != nil {
+		if _, err := m.appendTo(ctx, m.o.Topics.Events, n, messages...); err != nil {
 			return err
 		}
 	}
@@ -214,11 +214,11 @@ func (m *Member) message(key string, value []byte) sinkkafka.Message {
 	return sinkkafka.Message{Key: []byte(key), Value: value}
 }
 
-func (m *Member) appendTo(ctx context.Context, topic string, partition int, messages ...sinkkafka.Message) error {
-	if _, err := sinkkafka.AppendTo(ctx, m.o.Cluster, topic, partition, messages); err != nil {
-		return fmt.Errorf("append to %s: %w", topic, err)
+func (m *Member) appendTo(ctx context.Context, topic string, partition int, messages ...sinkkafka.Message) (first int64, err error) {
+	if first, err = sinkkafka.AppendTo(ctx, m.o.Cluster, topic, partition, messages); err != nil {
+		err = fmt.Errorf("append to %s: %w", topic, err)
 	}
-	return nil
+	return first, err
 }
 
 // SetLimits does nothing: the owner of each partition looks what is wanted.
@@ -273,6 +273,15 @@ func (m *Member) eventsIn(ctx context.Context, number int, since events.Stamp, f
 		}
 	}
 	return true, nil
+}
+
+// Now is the time of the topics: what the brokers' clocks say, as long as they do. A clock of
+// this machine that is wrong would end orders that stand, and keep those that have expired.
+func (m *Member) Now() events.Stamp {
+	if at, ok := m.o.Cluster.Time(); ok {
+		return at
+	}
+	return events.StampOf(m.clock.Now())
 }
 
 // ClockDiffers says nothing: the clock of the log is that of the brokers, and weir doctor

@@ -10,6 +10,7 @@ import (
 
 	kafkago "github.com/segmentio/kafka-go"
 
+	"weir/cmd/internal/clock"
 	"weir/cmd/internal/pump"
 	"weir/cmd/internal/retry"
 	"weir/events"
@@ -33,9 +34,11 @@ type partitionOwner struct {
 	pump        *pump.Pump
 	poison      *pump.PoisonRecords
 
-	appended  time.Time // when the last record came or was appended
-	told      string    // version of the limits that was appended last
-	toldAt    time.Time
+	began     time.Time
+	appended  time.Duration // how long it had been when the last record came or was appended
+	told      string        // version of the limits that was appended last
+	toldAt    time.Duration
+	ticks     ticks
 	caughtUp  atomic.Bool
 	turned    atomic.Int64 // when the loop turned last, Unix milliseconds
 	folded    atomic.Int64 // up to where what was read is folded
@@ -188,17 +191,17 @@ func (p *partitionOwner) open(ctx context.Context) (err error) {
 		p.pump.CloseWithoutCheckpoint()
 		return err
 	}
-	p.reader = p.readFrom(p.pump.Next())
+	p.reader = m.readFrom(p.set.topic, p.partition, p.pump.Next())
 	p.folded.Store(p.reader.Next())
-	p.appended, p.committed = m.clock.Now(), p.as.Committed
-	p.turned.Store(p.appended.UnixMilli())
+	p.began, p.committed = m.clock.Now(), p.as.Committed
+	p.appended = clock.Uptime(m.clock, p.began, p.began)
+	p.turned.Store(p.began.UnixMilli())
 	m.logger.Info("partition taken over", "topic", p.set.topic, "partition", p.partition, "generation", p.as.Generation, "next", p.pump.Next(), "fresh", options.Start > 0)
 	return nil
 }
 
-func (p *partitionOwner) readFrom(offset int64) *kafka.Reader {
-	m := p.member
-	return kafka.NewReader(m.o.Cluster, p.set.topic, p.partition, offset, kafka.ReaderOptions{Bytes: m.fetchBytes(), Logger: m.logger})
+func (m *Member) readFrom(topic string, partition int, offset int64) *kafka.Reader {
+	return kafka.NewReader(m.o.Cluster, topic, partition, offset, kafka.ReaderOptions{Bytes: m.fetchBytes(), Logger: m.logger})
 }
 
 // What the readers of all lanes ask of brokers at once, of which each keeps some times its
@@ -255,7 +258,7 @@ func (p *partitionOwner) place(ctx context.Context, o *pump.Options) error {
 }
 
 // lookback is the time from which the log has to be folded, as of the record that the
-// owner before came to, or else as of now.
+// owner before came to, or else of the last one: the clock of this machine may be ahead.
 func (p *partitionOwner) lookback(ctx context.Context, first, end int64) (time.Time, error) {
 	m := p.member
 	limits := m.host.Limits()
@@ -263,22 +266,26 @@ func (p *partitionOwner) lookback(ctx context.Context, first, end int64) (time.T
 	if p.set.stage == pump.FlowStage && m.o.Lookback != 0 {
 		back = m.o.Lookback + limitsEvery
 	}
-	asOf := m.clock.Now()
-	if at := p.as.Committed; at >= first && at < end {
-		r, err := p.record(ctx, at)
-		if err != nil {
-			return asOf, err
+	asOf := m.Now()
+	if first < end {
+		at := end - 1
+		if committed := p.as.Committed; committed >= first && committed < end {
+			at = committed
 		}
-		if at := time.UnixMilli(int64(r.Time)); r.Time != 0 && at.Before(asOf) {
-			asOf = at
+		r, err := m.record(ctx, p.set.topic, p.partition, at)
+		if err != nil {
+			return time.Time{}, err
+		}
+		if r.Time != 0 {
+			asOf = min(asOf, r.Time)
 		}
 	}
-	return asOf.Add(-back), nil
+	return asOf.Add(-back).Time(), nil
 }
 
 // record reads the record at an offset, or the next one that there is.
-func (p *partitionOwner) record(ctx context.Context, offset int64) (kafka.Record, error) {
-	r := p.readFrom(offset)
+func (m *Member) record(ctx context.Context, topic string, partition int, offset int64) (kafka.Record, error) {
+	r := m.readFrom(topic, partition, offset)
 	defer r.Close()
 	for {
 		records, err := r.Fetch(ctx, nil)
@@ -310,7 +317,7 @@ func (p *partitionOwner) verify(ctx context.Context) error {
 	if err != nil || offset < first {
 		return err
 	}
-	r, err := p.record(ctx, offset)
+	r, err := p.member.record(ctx, p.set.topic, p.partition, offset)
 	if err == nil && (r.Offset != offset || pump.Sum(r.Value) != sum) {
 		err = fmt.Errorf("%s: the record at offset %d is not the one that was folded: %w", p.set.describe(p.partition), offset, errOtherLog)
 	}
@@ -338,6 +345,7 @@ func (p *partitionOwner) run(ctx, hard context.Context) error {
 		records = records[:0]
 		for i := range fetched {
 			records = append(records, p.set.record(&fetched[i]))
+			p.ticks.see(&fetched[i])
 		}
 		if err := p.poison.Fold(hard, p.pump, records); err != nil {
 			return err
@@ -345,15 +353,16 @@ func (p *partitionOwner) run(ctx, hard context.Context) error {
 		now := m.clock.Now()
 		p.turned.Store(now.UnixMilli())
 		p.folded.Store(p.reader.Next())
+		up := clock.Uptime(m.clock, p.began, now)
 		if n := len(records); n > 0 {
-			p.appended = now
+			p.appended = up
 			p.newest.Store(int64(records[n-1].Appended))
 		}
 		if p.behind() == 0 {
 			if !p.caughtUp.Swap(true) && p.set.stage == pump.FlowStage {
 				m.host.CaughtUp() // of the first partition that is
 			}
-			if err := p.speak(ctx, now); err != nil {
+			if err := p.speak(ctx, up); err != nil {
 				return err
 			}
 		}
@@ -386,24 +395,24 @@ func (p *partitionOwner) past(ctx context.Context, err error) error {
 // speak appends what the log has to be told when it is read to the end: a tick when it
 // is silent, and the limits when it has none or others, or has not been told for long.
 // The activity needs no ticks: the flows tell it the time, from theirs.
-func (p *partitionOwner) speak(ctx context.Context, now time.Time) error {
-	m := p.member
-	if p.set.stage == pump.FlowStage && now.Sub(p.appended) >= m.host.Tick {
-		p.appended = now
-		if err := m.appendTo(ctx, p.set.topic, p.partition, sinkkafka.Message{Value: pump.TickRecord(events.StampOf(now))}); err != nil {
-			return m.later(ctx, err)
+func (p *partitionOwner) speak(ctx context.Context, up time.Duration) error {
+	m, now := p.member, p.member.Now()
+	if p.set.stage == pump.FlowStage {
+		if err := p.tick(ctx, up, now); err != nil {
+			return err
 		}
 	}
 	wanted := m.host.Limits()
 	limits, _ := p.pump.Limits()
 	since, told := p.pump.SinceLimits()
-	asked := p.told == wanted.Version && now.Sub(p.toldAt) < m.host.Tick // and it is on its way
-	stale := told > 0 && now.Sub(time.UnixMilli(int64(since))) >= limitsEvery
+	asked := p.told == wanted.Version && up-p.toldAt < m.host.Tick // and it is on its way
+	stale := told > 0 && now.Sub(since) >= limitsEvery
 	if asked || limits.Version == wanted.Version && since != 0 && !stale {
 		return nil
 	}
-	p.told, p.toldAt = wanted.Version, now
-	return m.later(ctx, m.appendTo(ctx, p.set.topic, p.partition, sinkkafka.Message{Value: pump.LimitsRecord(wanted, events.StampOf(now))}))
+	p.told, p.toldAt = wanted.Version, up
+	_, err := m.appendTo(ctx, p.set.topic, p.partition, sinkkafka.Message{Value: pump.LimitsRecord(wanted, now)})
+	return m.later(ctx, err)
 }
 
 // later logs an error of something that is tried again.

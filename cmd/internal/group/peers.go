@@ -129,7 +129,8 @@ func (m *Member) ownerOf(ctx context.Context, l *partitionSet, partition int) (s
 
 func (m *Member) askHere(ctx context.Context, number int, ev *events.Event, raw []byte) (*events.Verdict, error) {
 	return m.host.Await(ctx, ev, func() error {
-		return m.appendTo(ctx, m.o.Topics.Events, number, m.message(ev.FlowKey(), raw))
+		_, err := m.appendTo(ctx, m.o.Topics.Events, number, m.message(ev.FlowKey(), raw))
+		return err
 	})
 }
 

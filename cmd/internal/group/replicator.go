@@ -136,7 +136,7 @@ func (m *replicator) begin(ctx context.Context, cursor string, number int) (int6
 	if err != nil {
 		return 0, err
 	}
-	_, end, err := o.Cluster.Bounds(ctx, o.Topics.Verdicts, number)
+	first, end, err := o.Cluster.Bounds(ctx, o.Topics.Verdicts, number)
 	if err != nil {
 		return 0, err
 	}
@@ -145,5 +145,13 @@ func (m *replicator) begin(ctx context.Context, cursor string, number int) (int6
 			return n, nil
 		}
 	}
-	return o.Cluster.OffsetAt(ctx, o.Topics.Verdicts, number, m.member.clock.Now().Add(-m.member.host.KeepVerdicts))
+	asOf := m.member.Now()
+	if first < end { // a clock that is ahead must not leave out what there is
+		last, err := m.member.record(ctx, o.Topics.Verdicts, number, end-1)
+		if err != nil {
+			return 0, err
+		}
+		asOf = min(asOf, last.Time)
+	}
+	return o.Cluster.OffsetAt(ctx, o.Topics.Verdicts, number, asOf.Add(-m.member.host.KeepVerdicts).Time())
 }

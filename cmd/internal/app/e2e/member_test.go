@@ -37,15 +37,15 @@ type members struct {
 	partitions int
 }
 
-func newGroup(t *testing.T, b *broker, partitions int) *members {
+func newGroup(t *testing.T, b *broker, partitions int, settings ...string) *members {
 	g := &members{t: t, b: b, cluster: &kafka.Cluster{Brokers: []string{b.Addr}}, name: unique(t), partitions: partitions}
 	t.Cleanup(g.cluster.Close)
 	g.topics = group.Topics{Events: g.name + ".events", Verdicts: g.name + ".verdicts", Activity: g.name + ".activity", DeadLetters: g.name + ".dead"}
 	for _, topic := range []string{g.topics.Events, g.topics.Activity} {
-		b.createTopic(t, topic, partitions)
+		b.createTopic(t, topic, partitions, settings...)
 	}
 	for _, topic := range []string{g.topics.Verdicts, g.topics.DeadLetters} {
-		b.createTopic(t, topic, 2*partitions)
+		b.createTopic(t, topic, 2*partitions, settings...)
 	}
 	return g
 }

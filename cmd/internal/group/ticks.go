@@ -1,0 +1,72 @@
+package group
+
+import (
+	"context"
+	"time"
+
+	"weir/analyzer"
+	"weir/cmd/internal/pump"
+	"weir/events"
+	"weir/events/kafka"
+	sinkkafka "weir/sink/kafka"
+)
+
+// ticks are the records by which an owner tells its partition that time has passed. When the
+// topic took one shows what the time of the log is, whatever the clocks of producers, of
+// this machine or of a broker that led the partition before have said: a topic that was
+// told a time by a clock that was ahead is turned back by that.
+type ticks struct {
+	sent   time.Duration // how long the owner had run at the last one
+	offset int64         // of it
+	read   bool          // and folded
+	taken  events.Stamp  // when the topic took the last that was read; 0 for none
+	ahead  time.Duration // how long the owner had run when the log was found ahead; 0 when it is not, or was told so again
+}
+
+const (
+	// aheadBy is by how much the log may be ahead: as much as a producer's clock may, and as
+	// brokers' clocks differ.
+	aheadBy = analyzer.MaxSkew + 5*time.Second
+	// aheadFor is for how long nobody says a time that is ahead before the log is turned back.
+	aheadFor = time.Minute
+)
+
+// see looks at a record of the partition.
+func (t *ticks) see(r *kafka.Record) {
+	switch {
+	case r.Offset == t.offset && t.sent > 0:
+		t.taken, t.read = r.Time, true
+	case t.taken > 0 && r.Time.Sub(t.taken) > aheadBy:
+		t.ahead = 0
+	}
+}
+
+// tick tells the partition the time when it is silent, or ahead of what was read last.
+func (p *partitionOwner) tick(ctx context.Context, up time.Duration, now events.Stamp) error {
+	m, t := p.member, &p.ticks
+	seen := events.Stamp(p.pump.Standing().Watermark.Load())
+	ahead := seen.Sub(events.Stamp(p.newest.Load())) > aheadBy // of what was read last, whoever said when that was
+	if !ahead {
+		t.ahead = 0
+	} else if t.read { // and it is what the topic says itself
+		t.read = false
+		switch {
+		case t.ahead == 0:
+			t.ahead = up
+		case up-t.ahead >= aheadFor && seen.Sub(t.taken) > aheadBy:
+			value := pump.TurnBackRecord(seen, t.taken)
+			p.ticks, p.appended = ticks{}, up
+			_, err := m.appendTo(ctx, p.set.topic, p.partition, sinkkafka.Message{Value: value})
+			return m.later(ctx, err)
+		}
+	}
+	if up-p.appended < m.host.Tick && !(ahead && up-t.sent >= m.host.Tick) {
+		return nil
+	}
+	p.appended = up
+	offset, err := m.appendTo(ctx, p.set.topic, p.partition, sinkkafka.Message{Value: pump.TickRecord(now)})
+	if err == nil {
+		t.sent, t.offset, t.read = up, offset, false
+	}
+	return m.later(ctx, err)
+}
