@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -509,7 +508,7 @@ func (s *source) calibrate(ctx context.Context, env *cli.Env, args []string, sha
 	if err != nil {
 		return err
 	}
-	says := map[string]judgement{}
+	said := &labelFile{name: strings.Join(labels, ", ")}
 	for _, name := range labels {
 		in, err := open(env, name)
 		if err != nil {
@@ -520,25 +519,31 @@ func (s *source) calibrate(ctx context.Context, env *cli.Env, args []string, sha
 		if err != nil {
 			return err
 		}
-		for _, t := range l.traces {
-			says[t.flow] = t.says
-		}
+		said.traces, said.fields = append(said.traces, l.traces...), l.fields
 	}
 	limits, tried, err := s.one(ctx, env, args, true)
 	if err != nil {
 		return err
 	}
-	if len(labels) > 0 && !slices.ContainsFunc(tried.Flows(), func(f *backtest.Flow) bool { return says[f.ID] != 0 }) {
-		return cli.Failure("none of the %s labelled is a flow of what was read", cli.Count(int64(len(says)), "trace")).
-			Advise("the log has flows such as %q", tried.Flows()[0].ID)
+	flows, says := map[string]*backtest.Flow{}, map[string]string{}
+	for _, f := range tried.Flows() {
+		flows[f.ID] = f
+	}
+	for _, t := range said.traces {
+		says[t.flow] = t.mark
+	}
+	if score := said.score(flows); len(labels) > 0 {
+		if err := said.matched(&score, flows); err != nil {
+			return err
+		}
 	}
 	good := func(f *backtest.Flow) bool {
 		if len(labels) > 0 {
-			return says[f.ID] == shouldBeLeftAlone
+			return says[f.ID] == backtest.Wrong
 		}
 		return f.Calls > 0 && marks[f.ID] != backtest.Right
 	}
-	runaway := func(f *backtest.Flow) bool { return marks[f.ID] == backtest.Right || says[f.ID] == shouldBeCaught }
+	runaway := func(f *backtest.Flow) bool { return marks[f.ID] == backtest.Right || says[f.ID] == backtest.Right }
 	c, err := tried.Calibrate(share, good, runaway)
 	if err != nil {
 		return cli.Failure("%w", err).Advise("take more good flows, or a greater --share")

@@ -11,26 +11,15 @@ import (
 	"strconv"
 	"strings"
 
+	"weir/cmd/internal/backtest"
 	"weir/cmd/internal/cli"
 	"weir/cmd/internal/logs"
 	"weir/events"
 	"weir/events/adapter"
 )
 
-// judgement is what a label says of a trace.
-type judgement uint8
-
-const (
-	saysNothing judgement = iota
-	shouldBeCaught
-	shouldBeLeftAlone
-)
-
-// labelled is one line of a label file.
-type labelled struct {
-	flow string
-	says judgement
-}
+// labelled is one line of a label file: what it says of a flow, as marks do; "" for nothing.
+type labelled struct{ flow, mark string }
 
 // labelFile is one file of labels.
 type labelFile struct {
@@ -82,7 +71,7 @@ func readLabels(in *logs.Input, by *criteria) (out *labelFile, err error) {
 		if out.fields == nil {
 			out.fields = slices.Sorted(maps.Keys(l.Labels))
 		}
-		out.traces = append(out.traces, labelled{flowOf(l), by.judge(l.Labels)})
+		out.traces = append(out.traces, labelled{flowOf(l), by.mark(l.Labels)})
 	}
 	return nil, err
 }
@@ -98,7 +87,7 @@ func flowOf(l labelLine) string {
 }
 
 // matched says what is wrong with labels that say nothing of the flows.
-func (f *labelFile) matched(s *labelScore, flows map[string]*tally) error {
+func (f *labelFile) matched(s *labelScore, flows map[string]*backtest.Flow) error {
 	switch {
 	case s.Traces == 0:
 		return cli.Failure("%s: there is no label in it", f.name)
@@ -127,97 +116,53 @@ func labelName(path string) string {
 	return name
 }
 
-// criterion says what one label means: the values at which the trace should be
-// caught, and those at which it should be left alone. A value that is neither says
-// nothing.
+// criterion is a label with a value that says something of a flow.
 type criterion struct {
-	field         string
-	caught, alone func(value any) bool
+	field string
+	is    func(value any) bool
 }
 
-// criteria decide by the first tier that says anything; within a tier "should be
-// caught" wins.
-type criteria struct{ tiers [][]criterion }
+// criteria say which labels mean that a flow should be caught, and which that it should be left
+// alone. What a set of labels means is known to who has it, and not to weir.
+type criteria struct{ caught, honest []criterion }
 
-// defaultCriteria know the labels of the published sets: first what somebody has
-// seen of loops or caps, then how the run ended, then whether it was a success, and
-// last that it was not cut off. A failure alone is no reason to stop a flow.
-func defaultCriteria() *criteria {
-	yesNo := func(fields ...string) (tier []criterion) {
-		for _, f := range fields {
-			tier = append(tier, criterion{f, truthy, falsy})
-		}
-		return tier
-	}
-	yes := func(fields ...string) (tier []criterion) {
-		for _, f := range fields {
-			tier = append(tier, criterion{f, never, truthy})
-		}
-		return tier
-	}
-	exit := func(fields ...string) (tier []criterion) {
-		for _, f := range fields {
-			tier = append(tier, criterion{f, spent, completed})
-		}
-		return tier
-	}
-	return &criteria{[][]criterion{
-		yesNo("loop_2plus", "looping", "loop", "step_repetition", "ran_to_cap"),
-		append([]criterion{{"out_of_budget", truthy, never}}, exit("exit", "exit_status", "exit_reason", "end")...),
-		append(yes("finished", "submitted", "success", "resolved", "correct"), criterion{"reward", never, full}),
-		{{"out_of_budget", never, falsy}},
-	}}
-}
-
-// newCriteria are the default ones, unless the flags name fields.
 func newCriteria(caught, honest []string) *criteria {
-	if len(caught) == 0 && len(honest) == 0 {
-		return defaultCriteria()
-	}
-	var tier []criterion
+	c := &criteria{}
 	for _, s := range caught {
-		field, is := fieldFlag(s)
-		tier = append(tier, criterion{field, is, never})
+		c.caught = append(c.caught, readCriterion(s))
 	}
 	for _, s := range honest {
-		field, is := fieldFlag(s)
-		tier = append(tier, criterion{field, never, is})
+		c.honest = append(c.honest, readCriterion(s))
 	}
-	return &criteria{[][]criterion{tier}}
+	return c
 }
 
-// fieldFlag reads FIELD, which has to be true, or FIELD=VALUE.
-func fieldFlag(s string) (field string, is func(any) bool) {
+// readCriterion reads FIELD, which has to be true, or FIELD=VALUE.
+func readCriterion(s string) criterion {
 	field, want, given := strings.Cut(s, "=")
 	if !given {
-		return field, truthy
+		return criterion{field, truthy}
 	}
-	return field, func(v any) bool { return strings.EqualFold(text(v), want) }
+	return criterion{field, func(v any) bool { return strings.EqualFold(text(v), want) }}
 }
 
-func (c *criteria) judge(labels map[string]any) judgement {
-	for _, tier := range c.tiers {
-		says := saysNothing
-		for _, x := range tier {
-			v, ok := lookUp(labels, x.field)
-			switch {
-			case !ok:
-			case x.caught(v):
-				return shouldBeCaught
-			case x.alone(v):
-				says = shouldBeLeftAlone
-			}
-		}
-		if says != saysNothing {
-			return says
-		}
+// mark is what the labels say of a flow. "Should be caught" wins.
+func (c *criteria) mark(labels map[string]any) string {
+	holds := func(x criterion) bool {
+		v, ok := lookUp(labels, x.field)
+		return ok && x.is(v)
 	}
-	return saysNothing
+	switch {
+	case slices.ContainsFunc(c.caught, holds):
+		return backtest.Right
+	case slices.ContainsFunc(c.honest, holds):
+		return backtest.Wrong
+	}
+	return ""
 }
 
-// lookUp finds a field whatever case, spaces or dashes its name is written with; a
-// dot leads into an object. What people have labelled may lie in "human", or be
-// called so.
+// lookUp finds a field whatever case, spaces or dashes its name is written with; a dot leads into
+// an object.
 func lookUp(labels map[string]any, field string) (any, bool) {
 	first, rest, nested := strings.Cut(field, ".")
 	for name, v := range labels {
@@ -230,13 +175,6 @@ func lookUp(labels map[string]any, field string) (any, bool) {
 		if inner, ok := v.(map[string]any); ok {
 			return lookUp(inner, rest)
 		}
-	}
-	const people = "human"
-	if human, ok := labels[people].(map[string]any); ok && !nested {
-		return lookUp(human, field)
-	}
-	if !strings.HasPrefix(field, people) && !nested {
-		return lookUp(labels, people+"_"+field)
 	}
 	return nil, false
 }
@@ -257,56 +195,8 @@ func text(v any) string {
 	return ""
 }
 
-func never(any) bool { return false }
-
 func truthy(v any) bool {
 	return slices.Contains([]string{"true", "yes", "1"}, strings.ToLower(text(v)))
-}
-func falsy(v any) bool {
-	return slices.Contains([]string{"false", "no", "0"}, strings.ToLower(text(v)))
-}
-func full(v any) bool { return text(v) == "1" }
-
-// spent and completed read how a run ended, such as "submitted (exit_cost)".
-func spent(v any) bool {
-	s := strings.ToLower(text(v))
-	return strings.Contains(s, "exit_cost") || strings.Contains(s, "out_of_budget") || strings.Contains(s, "budget_exceeded")
-}
-
-func completed(v any) bool {
-	return slices.Contains([]string{"submitted", "finished", "completed", "success"}, strings.ToLower(text(v)))
-}
-
-// tally is what a replay found out about one flow.
-type tally struct {
-	calls     int64 // of agents and tools
-	stoppedAt int64 // calls that were made when the first stop was given
-	warned    bool
-	stopped   bool
-}
-
-// note takes down a verdict that was given when so many calls were made.
-func (t *tally) note(v *events.Verdict) {
-	if v.Mode != events.ModeEnforce {
-		return
-	}
-	switch {
-	case v.Action == events.Warn:
-		t.warned = true
-	case v.Stops():
-		t.warned = true
-		if v.Effective == events.EffectiveNow && !t.stopped {
-			t.stopped, t.stoppedAt = true, t.calls
-		}
-	}
-}
-
-// saved is the share of the calls that a dispatcher would have left undone.
-func (t *tally) saved() float64 {
-	if !t.stopped || t.calls == 0 {
-		return 0
-	}
-	return float64(t.calls-t.stoppedAt) / float64(t.calls)
 }
 
 // labelScore is how a replay did against a file of labels.
@@ -327,7 +217,7 @@ type labelScore struct {
 	MedianWorkSaved  float64 `json:"median_work_saved"` // of the flows that were rightly stopped, from 0 to 1
 }
 
-func (f *labelFile) score(flows map[string]*tally) labelScore {
+func (f *labelFile) score(flows map[string]*backtest.Flow) labelScore {
 	s := labelScore{Labels: f.name, Traces: len(f.traces)}
 	var saved []float64
 	for _, l := range f.traces {
@@ -336,24 +226,117 @@ func (f *labelFile) score(flows map[string]*tally) labelScore {
 			s.WithoutEvents++
 			continue
 		}
-		switch l.says {
-		case shouldBeCaught:
+		switch l.mark {
+		case backtest.Right:
 			s.ShouldBeCaught++
-			s.Warned += one(t.warned)
-			s.Stopped += one(t.stopped)
-			if t.stopped {
-				saved = append(saved, t.saved())
+			s.Warned += one(t.Warned != nil)
+			s.Stopped += one(t.Stopped != nil)
+			if t.Stopped != nil {
+				saved = append(saved, t.Saved())
 			}
-		case shouldBeLeftAlone:
+		case backtest.Wrong:
 			s.ShouldBeLeft++
-			s.WronglyWarned += one(t.warned)
-			s.WronglyStopped += one(t.stopped)
+			s.WronglyWarned += one(t.Warned != nil)
+			s.WronglyStopped += one(t.Stopped != nil)
 		}
 	}
 	s.WarnedPercent, s.StoppedPercent = percent(s.Warned, s.ShouldBeCaught), percent(s.Stopped, s.ShouldBeCaught)
 	s.WronglyWarnedPc, s.WronglyStoppedPc = percent(s.WronglyWarned, s.ShouldBeLeft), percent(s.WronglyStopped, s.ShouldBeLeft)
 	s.MedianWorkSaved = round(median(saved), 1000)
 	return s
+}
+
+func printScores(env *cli.Env, labels []*labelFile, flows map[string]*backtest.Flow) error {
+	if len(labels) == 0 {
+		return nil
+	}
+	if env.Format == cli.TableFormat {
+		_, _ = fmt.Fprintln(env.Out)
+	}
+	lines := cli.NewLines(env, func(s *labelScore) []cli.Cell {
+		n := func(n, of int) cli.Cell {
+			if of == 0 {
+				return cli.Cell{Text: "-", Right: true}
+			}
+			return cli.Cell{Text: fmt.Sprintf("%d of %d (%.0f %%)", n, of, 100*float64(n)/float64(of)), Right: true}
+		}
+		return []cli.Cell{{Text: s.Labels}, {Text: fmt.Sprint(s.Traces), Right: true}, n(s.Warned, s.ShouldBeCaught), n(s.Stopped, s.ShouldBeCaught),
+			n(s.WronglyWarned, s.ShouldBeLeft), n(s.WronglyStopped, s.ShouldBeLeft), {Text: fmt.Sprintf("%.0f %%", 100*s.MedianWorkSaved), Right: true}}
+	}, "LABELS", "TRACES", "WARNED", "STOPPED", "WRONGLY WARNED", "WRONGLY STOPPED", "WORK SAVED")
+	lines.Apart()
+	// Files that match nothing are named; it is an error when all of them are like that.
+	var nothing error
+	matched := false
+	for _, l := range labels {
+		s := l.score(flows)
+		if err := l.matched(&s, flows); err != nil {
+			if nothing == nil {
+				nothing = err
+			} else {
+				env.Notice("%v", err)
+			}
+			continue
+		}
+		matched = true
+		if s.WithoutEvents > 0 {
+			env.Notice("%s: %d of %d traces are not in the files replayed", s.Labels, s.WithoutEvents, s.Traces)
+		}
+		if err := lines.Print(&s); err != nil {
+			return err
+		}
+	}
+	if matched && nothing != nil {
+		env.Notice("%v", nothing)
+		nothing = nil
+	}
+	return errors.Join(lines.Flush(), nothing)
+}
+
+// sortOut tells label files from logs: the former may stand among the arguments when
+// the shell made many names out of one pattern.
+func (o *replayFlags) sortOut(env *cli.Env, args []string, topic bool) (files []string, labels []*labelFile, err error) {
+	by := newCriteria(*o.caught, *o.honest)
+	take := func(in *logs.Input) error {
+		l, err := readLabels(in, by)
+		if err == nil {
+			labels = append(labels, l)
+		}
+		return err
+	}
+	for _, name := range *o.labels {
+		in, err := open(env, name)
+		if err != nil {
+			return nil, nil, err
+		}
+		err = take(in)
+		in.Close()
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	for _, name := range args {
+		if name == logs.Stdin || len(*o.labels) == 0 {
+			files = append(files, name)
+			continue
+		}
+		in, err := open(env, name)
+		if err != nil {
+			return nil, nil, err
+		}
+		if isLabels(in.Body().Head()) {
+			err = take(in)
+		} else {
+			files = append(files, name)
+		}
+		in.Close()
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	if len(files) == 0 && !topic {
+		return nil, nil, cli.Usage("a FILE is missing").Advise("weir replay FILE, or weir replay - for standard input; --brokers HOST:PORT reads a topic")
+	}
+	return files, labels, nil
 }
 
 func one(b bool) int {

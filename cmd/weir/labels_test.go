@@ -5,51 +5,34 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"weir/cmd/internal/backtest"
 )
 
 func TestCriteria(t *testing.T) {
-	f := func(labels string, want judgement, flags ...[]string) {
+	f := func(labels, want string, caught, honest []string) {
 		t.Helper()
 		var m map[string]any
 		if err := json.Unmarshal([]byte(labels), &m); err != nil {
 			t.Fatal(err)
 		}
-		by := defaultCriteria()
-		if len(flags) > 0 {
-			by = newCriteria(flags[0], flags[1])
-		}
-		if got := by.judge(m); got != want {
-			t.Errorf("%s: judged %d, want %d", labels, got, want)
+		if got := newCriteria(caught, honest).mark(m); got != want {
+			t.Errorf("%s: judged %q, want %q", labels, got, want)
 		}
 	}
-	// What the published sets say.
-	f(`{"loop_2plus":true,"loop_any":true,"end":"other"}`, shouldBeCaught)
-	f(`{"loop_2plus":false,"loop_any":true,"end":"max_rounds"}`, shouldBeLeftAlone)
-	f(`{"reward":1.0,"success":true}`, shouldBeLeftAlone)
-	f(`{"reward":1}`, shouldBeLeftAlone)
-	f(`{"reward":0.0,"success":false}`, saysNothing)
-	f(`{"ran_to_cap":true,"correct":true}`, shouldBeCaught)
-	f(`{"ran_to_cap":false,"correct":false}`, shouldBeLeftAlone)
-	f(`{"exit":"exit_cost"}`, shouldBeCaught)
-	f(`{"exit":"submitted (exit_cost)","resolved":true}`, shouldBeCaught)
-	f(`{"exit":"submitted"}`, shouldBeLeftAlone)
-	f(`{"exit_status":"early_exit"}`, saysNothing)
-	f(`{"exit":null,"out_of_budget":true}`, shouldBeCaught)
-	f(`{"out_of_budget":false,"submitted":true}`, shouldBeLeftAlone)
-	f(`{"out_of_budget":false}`, shouldBeLeftAlone)
-	f(`{"looping":"Yes","success":true}`, shouldBeCaught)
-	f(`{"looping":"no"}`, shouldBeLeftAlone)
-	f(`{"finished":true}`, shouldBeLeftAlone)
-	f(`{"finished":false}`, saysNothing)
-	f(`{"human":{"Step repetition":1}}`, shouldBeCaught)
-	f(`{"human_step_repetition":0}`, shouldBeLeftAlone)
-	f(`{"mistake_step":"12"}`, saysNothing)
-	f(`{}`, saysNothing)
-	// Flags take the place of all of it.
-	f(`{"looping":true,"verdict":"bad"}`, shouldBeCaught, []string{"verdict=BAD"}, nil)
-	f(`{"looping":true}`, saysNothing, []string{"verdict=bad"}, []string{"fine"})
-	f(`{"fine":true,"looping":true}`, shouldBeLeftAlone, []string{"verdict=bad"}, []string{"fine"})
-	f(`{"a":{"b":3}}`, shouldBeCaught, []string{"a.b=3"}, nil)
+	looping, fine := []string{"looping"}, []string{"success", "reward=1"}
+	f(`{"looping":true,"success":false}`, backtest.Right, looping, fine)
+	f(`{"looping":"Yes","success":true}`, backtest.Right, looping, fine) // who loops should be caught, however it ended
+	f(`{"looping":false,"success":true}`, backtest.Wrong, looping, fine)
+	f(`{"reward":1.0}`, backtest.Wrong, looping, fine)
+	f(`{"looping":false,"success":false}`, "", looping, fine)
+	f(`{"looping":false}`, backtest.Wrong, looping, []string{"looping=false"})
+	f(`{"Step repetition":1}`, backtest.Right, []string{"step_repetition"}, nil)
+	f(`{"verdict":"bad"}`, backtest.Right, []string{"verdict=BAD"}, nil)
+	f(`{"looping":true}`, "", []string{"verdict=bad"}, []string{"fine"})
+	f(`{"a":{"b":3}}`, backtest.Right, []string{"a.b=3"}, nil)
+	f(`{"looping":true}`, "", nil, nil)
+	f(`{}`, "", looping, fine)
 }
 
 func TestLabelName(t *testing.T) {
@@ -87,7 +70,7 @@ func TestLabelsThatMatchNothing(t *testing.T) {
 	f := func(labels string, code int, parts ...string) {
 		t.Helper()
 		write("known.labels.jsonl", labels+"\n")
-		got, out, errs := weir(t, "", "replay", "log.jsonl", "--summary", "--labels", "known.labels.jsonl")
+		got, out, errs := weir(t, "", "replay", "log.jsonl", "--summary", "--caught", "looping", "--honest", "looping=false", "--labels", "known.labels.jsonl")
 		if got != code {
 			t.Errorf("%s: exit code %d, want %d", labels, got, code)
 		}

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -14,13 +13,13 @@ import (
 
 	"weir/analyzer"
 	"weir/analyzer/coverage"
+	"weir/cmd/internal/backtest"
 	"weir/cmd/internal/cli"
 	"weir/cmd/internal/logs"
 	"weir/cmd/internal/operate"
 	"weir/cmd/internal/pump"
 	"weir/events"
 	"weir/events/adapter"
-	"weir/events/adapter/registry"
 )
 
 func replayCommand() cli.Command {
@@ -38,8 +37,7 @@ its flow. "arm" is an order that takes effect with the next call.
 With --labels the outcome is compared with what is known of the traces: a label file
 has lines such as {"dataset":"d","trace_id":"1","labels":{"looping":true}}, and files
 that look like it may stand anywhere among the arguments. --caught and --honest say
-which labels mean that a trace should be caught or left alone; without them the labels
-of the published sets are known.
+which labels mean that a trace should be caught or left alone.
 
 With --brokers, and without a FILE, the topic of events is read instead: partition by
 partition, each in the order of the log, which is also the order of what is printed.
@@ -54,7 +52,7 @@ those. Flows that began before --from are judged by what is left of them.`,
 			"kcat -C -b localhost -t agent-events -e | weir replay -",
 			"weir replay --brokers kafka-1:9092 --from -1h -o json",
 			"weir replay --brokers kafka-1:9092 --from @2026-11-20T14:00:00Z --until @2026-11-20T15:00:00Z --profile team",
-			"weir replay --labels traces/*.labels.jsonl.gz -o json traces/*.events.jsonl.gz",
+			"weir replay --caught looping --honest success --labels traces/*.labels.jsonl.gz -o json traces/*.events.jsonl.gz",
 		},
 		Setup: func(fs *pflag.FlagSet) cli.Run {
 			o := &replayFlags{LimitFlags: operate.NewLimitFlags(fs), reading: newReading(fs), brokers: operate.NewBrokerFlags(fs), stretch: newOffsetRange(fs)}
@@ -64,137 +62,6 @@ those. Flows that began before --from are judged by what is left of them.`,
 			o.honest = cli.NewList(fs, "honest", "with --labels: `FIELD[=VALUE]` says that a trace should be left alone")
 			return func(ctx context.Context, env *cli.Env, args []string) error { return o.run(ctx, env, args) }
 		},
-	}
-}
-
-// reading is the flags that say how logs are read.
-type reading struct {
-	format *cli.Choice
-	left   int // files that could not be read, and were left out
-}
-
-func newReading(fs *pflag.FlagSet) *reading {
-	var names []string
-	for _, f := range registry.Formats() {
-		names = append(names, f.Name)
-	}
-	format := cli.NewChoice(fs, "format", "", "read the files as this `FORMAT` instead of detecting it from their beginning; FORMAT@conversation,trace says what flows are called by", names...)
-	format.Other = operate.IsFormat
-	fs.Var(operate.MapFlag{Format: format}, "map", "read JSON objects of any kind by this mapping: `FIELD=PATH,...`, such as from=.sender.id; may be given many times")
-	fs.Var(operate.MapFlag{Format: format, IsFile: true}, "map-file", "the same from a `FILE`, one FIELD=PATH per line")
-	return &reading{format: format}
-}
-
-// toldFiles is up to how many files are named one by one.
-const toldFiles = 8
-
-// open opens the files, finds their formats and says what was found. A file that cannot be
-// read ends it only when it is the only one that was named.
-func (r *reading) open(env *cli.Env, names []string) (inputs []*logs.Input, err error) {
-	defer func() {
-		if err != nil {
-			closeAll(inputs)
-		}
-	}()
-	files, err := logs.Expand(names)
-	if err != nil {
-		return nil, err
-	}
-	var unknown, empty []string
-	for _, file := range files {
-		in, err := open(env, file.Path)
-		if err == nil {
-			if err = recognize(in, r.format.Value); err != nil {
-				in.Close()
-			} else {
-				in.Rest()
-			}
-		}
-		switch {
-		case err == nil:
-			inputs = append(inputs, in)
-		case errors.Is(err, logs.ErrEmpty) && (file.InFolder || len(files) > 1):
-			empty = append(empty, file.Path)
-		case errors.Is(err, registry.ErrUnknown) && file.InFolder && r.format.Value == "":
-			unknown = append(unknown, file.Path)
-		case len(files) > 1:
-			r.leave(env, err)
-		default:
-			return inputs, err
-		}
-	}
-	r.tell(env, inputs)
-	tellFiles(env, unknown, "skipped", "unknown format")
-	tellFiles(env, empty, "empty", "")
-	switch {
-	case len(inputs) > 0:
-		return inputs, nil
-	case len(empty) > 0 && len(unknown) == 0 && r.left == 0:
-		return nil, cli.Failure("all files in %s are empty", strings.Join(names, ", "))
-	}
-	return nil, cli.Failure("no file in %s has a format that is known", strings.Join(names, ", ")).Advise("weir events describe says what each format is")
-}
-
-// leave names a file that cannot be read, or not to its end. The others are read.
-func (r *reading) leave(env *cli.Env, err error) {
-	r.left++
-	env.Notice("%v; the other files are read", err)
-}
-
-// done is what a command ends with that did all it was asked for: a finding when files were
-// left out.
-func (r *reading) done(env *cli.Env) error {
-	if r.left == 0 {
-		return nil
-	}
-	env.Notice("%s could not be read", cli.Count(int64(r.left), "file"))
-	return cli.Exit(cli.CodeFinding)
-}
-
-// tell says which formats were found.
-func (r *reading) tell(env *cli.Env, inputs []*logs.Input) {
-	if r.format.Value != "" {
-		return
-	}
-	if len(inputs) <= toldFiles {
-		for _, in := range inputs {
-			env.Notice("reading %s as %s (detected)", in.Name, in.Says())
-		}
-		return
-	}
-	count, order := map[string]int64{}, []string(nil)
-	for _, in := range inputs {
-		if count[in.Says()]++; count[in.Says()] == 1 {
-			order = append(order, in.Says())
-		}
-	}
-	for i, says := range order {
-		order[i] = fmt.Sprintf("%d as %s", count[says], says)
-	}
-	env.Notice("reading %s (detected): %s", cli.Count(int64(len(inputs)), "file"), strings.Join(order, ", "))
-}
-
-// tellFiles names the first files that are left out for one reason.
-func tellFiles(env *cli.Env, files []string, what, why string) {
-	if why != "" {
-		why = ": " + why
-	}
-	switch n := len(files); n {
-	case 0:
-	case 1:
-		env.Notice("%s is %s%s", files[0], what, why)
-	default:
-		list := strings.Join(files[:min(n, toldRefusals)], ", ")
-		if n > toldRefusals {
-			list += fmt.Sprintf(" and %d more", n-toldRefusals)
-		}
-		env.Notice("%d files are %s%s: %s", n, what, why, list)
-	}
-}
-
-func closeAll(inputs []*logs.Input) {
-	for _, in := range inputs {
-		in.Close()
 	}
 }
 
@@ -301,53 +168,6 @@ func (o *replayFlags) readTopic(ctx context.Context, env *cli.Env, r *replay, _ 
 	return r.readTopics(ctx, env, c, o.brokers.Topics, o.stretch, recorded)
 }
 
-// sortOut tells label files from logs: the former may stand among the arguments when
-// the shell made many names out of one pattern.
-func (o *replayFlags) sortOut(env *cli.Env, args []string, topic bool) (files []string, labels []*labelFile, err error) {
-	by := newCriteria(*o.caught, *o.honest)
-	take := func(in *logs.Input) error {
-		l, err := readLabels(in, by)
-		if err == nil {
-			labels = append(labels, l)
-		}
-		return err
-	}
-	for _, name := range *o.labels {
-		in, err := open(env, name)
-		if err != nil {
-			return nil, nil, err
-		}
-		err = take(in)
-		in.Close()
-		if err != nil {
-			return nil, nil, err
-		}
-	}
-	for _, name := range args {
-		if name == logs.Stdin || len(*o.labels) == 0 {
-			files = append(files, name)
-			continue
-		}
-		in, err := open(env, name)
-		if err != nil {
-			return nil, nil, err
-		}
-		if isLabels(in.Body().Head()) {
-			err = take(in)
-		} else {
-			files = append(files, name)
-		}
-		in.Close()
-		if err != nil {
-			return nil, nil, err
-		}
-	}
-	if len(files) == 0 && !topic {
-		return nil, nil, cli.Usage("a FILE is missing").Advise("weir replay FILE, or weir replay - for standard input; --brokers HOST:PORT reads a topic")
-	}
-	return files, labels, nil
-}
-
 // replay folds events as the running program does, in memory and without ticks:
 // the time is that of the events.
 type replay struct {
@@ -365,7 +185,7 @@ type replay struct {
 	done     int64         // records
 	all      int64
 
-	flows  map[string]*tally
+	flows  map[string]*backtest.Flow
 	agents map[string]struct{} // and projects, about which something was said
 	rules  map[ruleAction]*ruleCount
 	bad    refusals
@@ -382,7 +202,7 @@ type ruleCount struct {
 }
 
 func newReplay(ctx context.Context, limits analyzer.Limits, verdict func(*events.Verdict) error) (*replay, error) {
-	r := &replay{limits: limits, verdict: verdict, flows: map[string]*tally{}, agents: map[string]struct{}{}, rules: map[ruleAction]*ruleCount{}}
+	r := &replay{limits: limits, verdict: verdict, flows: map[string]*backtest.Flow{}, agents: map[string]struct{}{}, rules: map[ruleAction]*ruleCount{}}
 	both, err := pump.NewReplay(ctx, pump.Options{Limits: limits, Counts: &r.counts, Answer: r.answered})
 	if err != nil {
 		return nil, err
@@ -416,16 +236,16 @@ func (r *replay) read(env *cli.Env, inputs []*logs.Input, by *reading) (time.Dur
 // fold takes one event, and what is said because of it.
 func (r *replay) fold(ev *events.Event) error {
 	r.told.Add(ev)
-	t := &tally{}
+	f := &backtest.Flow{}
 	if !aboutAgentAlone(ev) {
-		t = r.flow(ev.FlowKey())
+		f = r.flow(ev.FlowKey())
 	}
 	repeats := r.counts.Duplicates.Load() + r.counts.TooLate.Load()
 	given := r.judge(ev, r.offset)
 	r.offset++
 	r.last = max(r.last, ev.Time)
 	if ev.Refusable() && r.counts.Duplicates.Load()+r.counts.TooLate.Load() == repeats {
-		t.calls++
+		f.Calls++
 	}
 	return r.heard(given)
 }
@@ -435,7 +255,7 @@ func (r *replay) heard(given []events.Verdict) error {
 	for i := range given {
 		v := &given[i]
 		if v.CorrelationID != "" { // or it is about an agent or a project, and binds all flows
-			r.flow(v.CorrelationID).note(v)
+			r.flow(v.CorrelationID).Hear(v)
 		} else {
 			r.agents[subjectOf(v)] = struct{}{}
 		}
@@ -475,13 +295,13 @@ func aboutAgentAlone(ev *events.Event) bool {
 	return false
 }
 
-func (r *replay) flow(key string) *tally {
-	t := r.flows[key]
-	if t == nil {
-		t = &tally{}
-		r.flows[string([]byte(key))] = t // key may alias what is read
+func (r *replay) flow(key string) *backtest.Flow {
+	f := r.flows[key]
+	if f == nil {
+		f = &backtest.Flow{ID: string([]byte(key))} // key may alias what is read
+		r.flows[f.ID] = f
 	}
-	return t
+	return f
 }
 
 func (r *replay) count(v *events.Verdict) {
@@ -558,13 +378,13 @@ func (r *replay) summary(elapsed time.Duration) *replaySummary {
 		s.EventsPerSecond = int64(float64(s.Events) / elapsed.Seconds())
 	}
 	var saved []float64
-	for _, t := range r.flows {
-		s.Calls += t.calls
-		s.FlowsWarned += one(t.warned)
-		s.FlowsStopped += one(t.stopped)
-		if t.stopped {
-			s.CallsSaved += t.calls - t.stoppedAt
-			saved = append(saved, t.saved())
+	for _, f := range r.flows {
+		s.Calls += f.Calls
+		s.FlowsWarned += one(f.Warned != nil)
+		if f.Stopped != nil {
+			s.FlowsStopped++
+			s.CallsSaved += f.Calls - f.Stopped.Call
+			saved = append(saved, f.Saved())
 		}
 	}
 	s.MedianWorkSaved = round(median(saved), 1000)
@@ -680,50 +500,4 @@ func (s *replaySummary) remedy() string {
 		return "; set OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true where the spans are made to see them"
 	}
 	return "; weir events describe " + format + " says what to set to see them"
-}
-
-func printScores(env *cli.Env, labels []*labelFile, flows map[string]*tally) error {
-	if len(labels) == 0 {
-		return nil
-	}
-	if env.Format == cli.TableFormat {
-		_, _ = fmt.Fprintln(env.Out)
-	}
-	lines := cli.NewLines(env, func(s *labelScore) []cli.Cell {
-		n := func(n, of int) cli.Cell {
-			if of == 0 {
-				return cli.Cell{Text: "-", Right: true}
-			}
-			return cli.Cell{Text: fmt.Sprintf("%d of %d (%.0f %%)", n, of, 100*float64(n)/float64(of)), Right: true}
-		}
-		return []cli.Cell{{Text: s.Labels}, {Text: fmt.Sprint(s.Traces), Right: true}, n(s.Warned, s.ShouldBeCaught), n(s.Stopped, s.ShouldBeCaught),
-			n(s.WronglyWarned, s.ShouldBeLeft), n(s.WronglyStopped, s.ShouldBeLeft), {Text: fmt.Sprintf("%.0f %%", 100*s.MedianWorkSaved), Right: true}}
-	}, "LABELS", "TRACES", "WARNED", "STOPPED", "WRONGLY WARNED", "WRONGLY STOPPED", "WORK SAVED")
-	lines.Apart()
-	// Files that match nothing are named; it is an error when all of them are like that.
-	var nothing error
-	matched := false
-	for _, l := range labels {
-		s := l.score(flows)
-		if err := l.matched(&s, flows); err != nil {
-			if nothing == nil {
-				nothing = err
-			} else {
-				env.Notice("%v", err)
-			}
-			continue
-		}
-		matched = true
-		if s.WithoutEvents > 0 {
-			env.Notice("%s: %d of %d traces are not in the files replayed", s.Labels, s.WithoutEvents, s.Traces)
-		}
-		if err := lines.Print(&s); err != nil {
-			return err
-		}
-	}
-	if matched && nothing != nil {
-		env.Notice("%v", nothing)
-		nothing = nil
-	}
-	return errors.Join(lines.Flush(), nothing)
 }

@@ -142,7 +142,7 @@ func (t *Trial) Fold(ev *events.Event) {
 	}
 	for i := range given {
 		if v := &given[i]; v.CorrelationID != "" { // those about agents and projects bind all flows
-			t.flow(v.CorrelationID).hear(v)
+			t.flow(v.CorrelationID).Hear(v)
 		}
 	}
 }
@@ -204,8 +204,9 @@ func (t *Trial) observe(row analyzer.RuleID, value int64) {
 	}
 }
 
-// hear takes down what was said.
-func (f *Flow) hear(v *events.Verdict) {
+// Hear takes down a verdict about the flow that is given now: the first that warns and the first
+// that stops are kept.
+func (f *Flow) Hear(v *events.Verdict) {
 	if v.Mode != events.ModeEnforce {
 		return
 	}
@@ -225,6 +226,15 @@ func (f *Flow) hear(v *events.Verdict) {
 	if v.Stops() && v.Effective == events.EffectiveNow && f.Stopped == nil {
 		f.Stopped = m
 	}
+}
+
+// Saved is the share of its calls that came after the first stop, which a dispatcher would have
+// left undone.
+func (f *Flow) Saved() float64 {
+	if f.Stopped == nil || f.Calls == 0 {
+		return 0
+	}
+	return float64(f.Calls-f.Stopped.Call) / float64(f.Calls)
 }
 
 // Events returns how many events were folded, and how many of them were repeats.

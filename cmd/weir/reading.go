@@ -1,0 +1,196 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"weir/cmd/internal/cli"
+	"weir/cmd/internal/logs"
+	"weir/cmd/internal/operate"
+	"weir/events/adapter/registry"
+)
+
+// reading is the flags that say how logs are read.
+type reading struct {
+	format *cli.Choice
+	left   int // files that could not be read, and were left out
+}
+
+func newReading(fs *pflag.FlagSet) *reading {
+	var names []string
+	for _, f := range registry.Formats() {
+		names = append(names, f.Name)
+	}
+	format := cli.NewChoice(fs, "format", "", "read the files as this `FORMAT` instead of detecting it from their beginning; FORMAT@conversation,trace says what flows are called by", names...)
+	format.Other = operate.IsFormat
+	fs.Var(operate.MapFlag{Format: format}, "map", "read JSON objects of any kind by this mapping: `FIELD=PATH,...`, such as from=.sender.id; may be given many times")
+	fs.Var(operate.MapFlag{Format: format, IsFile: true}, "map-file", "the same from a `FILE`, one FIELD=PATH per line")
+	return &reading{format: format}
+}
+
+// toldFiles is up to how many files are named one by one.
+const toldFiles = 8
+
+// open opens the files, finds their formats and says what was found. A file that cannot be
+// read ends it only when it is the only one that was named.
+func (r *reading) open(env *cli.Env, names []string) (inputs []*logs.Input, err error) {
+	defer func() {
+		if err != nil {
+			closeAll(inputs)
+		}
+	}()
+	files, err := logs.Expand(names)
+	if err != nil {
+		return nil, err
+	}
+	var unknown, empty []string
+	for _, file := range files {
+		in, err := open(env, file.Path)
+		if err == nil {
+			if err = recognize(in, r.format.Value); err != nil {
+				in.Close()
+			} else {
+				in.Rest()
+			}
+		}
+		switch {
+		case err == nil:
+			inputs = append(inputs, in)
+		case errors.Is(err, logs.ErrEmpty) && (file.InFolder || len(files) > 1):
+			empty = append(empty, file.Path)
+		case errors.Is(err, registry.ErrUnknown) && file.InFolder && r.format.Value == "":
+			unknown = append(unknown, file.Path)
+		case len(files) > 1:
+			r.leave(env, err)
+		default:
+			return inputs, err
+		}
+	}
+	r.tell(env, inputs)
+	tellFiles(env, unknown, "skipped", "unknown format")
+	tellFiles(env, empty, "empty", "")
+	switch {
+	case len(inputs) > 0:
+		return inputs, nil
+	case len(empty) > 0 && len(unknown) == 0 && r.left == 0:
+		return nil, cli.Failure("all files in %s are empty", strings.Join(names, ", "))
+	}
+	return nil, cli.Failure("no file in %s has a format that is known", strings.Join(names, ", ")).Advise("weir events describe says what each format is")
+}
+
+// leave names a file that cannot be read, or not to its end. The others are read.
+func (r *reading) leave(env *cli.Env, err error) {
+	r.left++
+	env.Notice("%v; the other files are read", err)
+}
+
+// done is what a command ends with that did all it was asked for: a finding when files were
+// left out.
+func (r *reading) done(env *cli.Env) error {
+	if r.left == 0 {
+		return nil
+	}
+	env.Notice("%s could not be read", cli.Count(int64(r.left), "file"))
+	return cli.Exit(cli.CodeFinding)
+}
+
+// tell says which formats were found.
+func (r *reading) tell(env *cli.Env, inputs []*logs.Input) {
+	if r.format.Value != "" {
+		return
+	}
+	if len(inputs) <= toldFiles {
+		for _, in := range inputs {
+			env.Notice("reading %s as %s (detected)", in.Name, in.Says())
+		}
+		return
+	}
+	count, order := map[string]int64{}, []string(nil)
+	for _, in := range inputs {
+		if count[in.Says()]++; count[in.Says()] == 1 {
+			order = append(order, in.Says())
+		}
+	}
+	for i, says := range order {
+		order[i] = fmt.Sprintf("%d as %s", count[says], says)
+	}
+	env.Notice("reading %s (detected): %s", cli.Count(int64(len(inputs)), "file"), strings.Join(order, ", "))
+}
+
+// tellFiles names the first files that are left out for one reason.
+func tellFiles(env *cli.Env, files []string, what, why string) {
+	if why != "" {
+		why = ": " + why
+	}
+	switch n := len(files); n {
+	case 0:
+	case 1:
+		env.Notice("%s is %s%s", files[0], what, why)
+	default:
+		list := strings.Join(files[:min(n, toldRefusals)], ", ")
+		if n > toldRefusals {
+			list += fmt.Sprintf(" and %d more", n-toldRefusals)
+		}
+		env.Notice("%d files are %s%s: %s", n, what, why, list)
+	}
+}
+
+func closeAll(inputs []*logs.Input) {
+	for _, in := range inputs {
+		in.Close()
+	}
+}
+
+// refusals are the records that could not be read, of which the first are told one by
+// one.
+type refusals struct {
+	n     int64
+	first []logs.BadRecord
+}
+
+const toldRefusals = 3
+
+func (r *refusals) add(b logs.BadRecord) {
+	r.n++
+	if len(r.first) < toldRefusals {
+		r.first = append(r.first, b)
+	}
+}
+
+func (r *refusals) tell(env *cli.Env) {
+	for _, b := range r.first {
+		env.Notice("%s: not read: %s", b.Place(), b.Reason)
+	}
+	if n := r.n - int64(len(r.first)); n > 0 {
+		env.Notice("and %s more", cli.Count(n, "record"))
+	}
+}
+
+// open opens a file, or standard input.
+func open(env *cli.Env, name string) (*logs.Input, error) {
+	if name == logs.Stdin {
+		return logs.From(name, env.In)
+	}
+	in, err := logs.Open(name)
+	if errors.Is(err, logs.ErrFolder) {
+		err = cli.Usage("%w", err).Advise("name the files in it: %s/*", name)
+	}
+	return in, err
+}
+
+// recognize finds the format of an input, by the name of a format or by its beginning.
+func recognize(in *logs.Input, format string) error {
+	err := in.Recognize(format)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, logs.ErrEmpty):
+		return cli.Failure("%w", err).Advise("was it written yet?")
+	case format == "":
+		return cli.Failure("%w", err).Advise("weir events describe says what each format is")
+	}
+	return err
+}
