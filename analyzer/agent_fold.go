@@ -71,10 +71,13 @@ func (e *Engine) StepAgent(p *Agents, a *Agent, ev *events.Event, fx *Effects) {
 	p.gauge.move(was, a.gaugeCell())
 }
 
+// Watched reports whether what flows tell of the agent can change anything about it.
+func (e *Engine) Watched(a *Agent) bool { return !a.isProject() && !a.isTree() && e.watched(a) }
+
 // StepReport folds what a flow tells of the agent, as StepAgent does events.
 func (e *Engine) StepReport(p *Agents, a *Agent, r *Report, fx *Effects) {
 	fx.Answer = nil
-	if a.isProject() || a.isTree() || !e.watched(a) {
+	if !e.Watched(a) {
 		return
 	}
 	was := a.gaugeCell()

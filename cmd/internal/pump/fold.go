@@ -226,8 +226,11 @@ func (p *Pump) keep() {
 		p.err = fmt.Errorf("encode %s %q: %w", p.subject, p.open.key, err)
 		return
 	}
-	if s, ok := p.stage.(*agentStage); ok && len(p.open.record) == 0 {
-		delete(s.nobody, p.open.key)
+	if s, ok := p.stage.(*agentStage); ok {
+		p.open.unwatched = !p.engine.Watched(&s.scratch)
+		if len(p.open.record) == 0 {
+			delete(s.nobody, p.open.key)
+		}
 	}
 	p.encoded, p.ahead = encoded, true
 	p.postpone(p.open, p.stage.due())

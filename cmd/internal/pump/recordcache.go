@@ -17,6 +17,8 @@ type cachedRecord struct {
 	writes     int
 	generation uint64 // the last checkpoint that it was part of
 
+	unwatched bool // an agent whose silence nobody judges: what flows tell of it changes nothing
+
 	own      bool              // weir's own, see selfTest
 	last     events.Stamp      // time of the latest event
 	live     bool              // it had one within the time of silence that ends an episode

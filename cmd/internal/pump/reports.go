@@ -206,6 +206,10 @@ func (p *Pump) takeReport(s *agentStage, key string, report *analyzer.Report, r 
 	if p.err = p.enter(key); p.err != nil {
 		return
 	}
+	if !s.empty() && !p.engine.Watched(&s.scratch) { // known by other things: nothing to write either
+		p.open.unwatched = true
+		return
+	}
 	if err := s.report(report); err != nil {
 		p.withdraw()
 		p.refuse(r, fmt.Errorf("%s: %w", key, err))
@@ -223,11 +227,15 @@ func (p *Pump) takeReport(s *agentStage, key string, report *analyzer.Report, r 
 const mostUnknown = 1 << 16
 
 // mayWatch reports whether a report about the agent of the key can say anything new. Most
-// agents never tell how they are, and so promise nothing: nothing is known of them.
+// agents never tell how they are, and so promise nothing: nothing is known of them, or
+// only what flows tell of their calls.
 func (s *agentStage) mayWatch(key []byte) bool {
 	p := s.pump
-	if p.engine.Limits().Agents.WatchAll || p.cache.byKey[string(key)] != nil {
+	if p.engine.Limits().Agents.WatchAll {
 		return true
+	}
+	if r := p.cache.byKey[string(key)]; r != nil {
+		return !r.unwatched
 	}
 	_, unknown := s.nobody[string(key)]
 	return p.outside && !unknown
