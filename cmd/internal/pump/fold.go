@@ -192,7 +192,7 @@ func (p *Pump) flow(key string) (*cachedRecord, error) {
 		return r, nil
 	}
 	r := &cachedRecord{key: strings.Clone(key), own: selftest.OwnFlow(key)}
-	if p.outside {
+	if p.cache.mayBeOutside(key) {
 		record, _, err := p.o.Store.Load(p.o.Partition, p.subject, key)
 		if err != nil {
 			return nil, fmt.Errorf("load %s %q: %w", p.subject, key, err)
@@ -202,8 +202,8 @@ func (p *Pump) flow(key string) (*cachedRecord, error) {
 		r.kept = r.due
 	}
 	p.cache.add(r)
-	if p.cache.bytes > p.o.Memory && p.o.Store != nil && p.cache.evict(p.o.Memory, p.checkpoints.durable) {
-		p.outside = true
+	if p.cache.bytes > p.o.Memory && p.o.Store != nil {
+		p.cache.evict(p.o.Memory, p.checkpoints.durable)
 	}
 	return r, nil
 }

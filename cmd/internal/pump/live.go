@@ -23,7 +23,7 @@ type LiveFlow struct {
 func (p *Pump) Live(most int) (out []LiveFlow, more bool, err error) {
 	var f analyzer.Flow
 	p.mu.Lock()
-	now, idle, outside := p.stage.seen(), p.engine.Limits().Flow.Idle, p.outside
+	now, idle, outside := p.stage.seen(), p.engine.Limits().Flow.Idle, p.cache.outside
 	lives := func() bool { return f.Last().Add(idle) > now && !f.Halted(now) }
 	seen := make(map[string]bool)
 	for r := p.cache.ends.older; p.cache.fading != &p.cache.ends; r = r.older {

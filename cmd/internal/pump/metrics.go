@@ -148,7 +148,8 @@ const (
 	mostMeasured = 16
 )
 
-// fade finds the flows that have fallen silent. They stand in the order in which they
+// fade finds the flows that have fallen silent and takes them out of memory: few of them
+// speak again, and the store has them. They stand in the order in which they
 // were last used, so only those are looked at.
 func (p *Pump) fade() {
 	s, measured := p.cache, 0
@@ -158,14 +159,19 @@ func (p *Pump) fade() {
 			break
 		}
 		s.fading = r.newer
-		if !r.live || r.standing == analyzer.Held { // which is looked at again when a person, or its deadline, ends that
+		if r.live && r.standing == analyzer.Held { // which is looked at again when a person, or its deadline, ends that
 			continue
 		}
-		r.live = false
-		s.live[r.standing]--
-		p.counts.closed[closingOf(r)].Add(1)
-		if measured++; measured <= mostMeasured && p.o.Metrics != nil {
-			p.measure(r)
+		if r.live {
+			r.live = false
+			s.live[r.standing]--
+			p.counts.closed[closingOf(r)].Add(1)
+			if measured++; measured <= mostMeasured && p.o.Metrics != nil {
+				p.measure(r)
+			}
+		}
+		if r.stored(p.checkpoints.durable) {
+			s.send(r)
 		}
 	}
 	if s.lost > 0 {

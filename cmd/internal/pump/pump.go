@@ -196,7 +196,6 @@ type Pump struct {
 	document  []byte        // of the last limits.set; nil when there was none
 	cache     *recordCache  // or agents
 	deadlines deadlines
-	outside   bool // the store may hold flows that are not in memory
 
 	// What one record needs.
 	event   events.Event

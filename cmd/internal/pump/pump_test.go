@@ -391,16 +391,17 @@ func TestRefoldWithinARecord(t *testing.T) {
 	}
 	add(&events.Event{ID: "late", Time: pumptest.Start.Add(3 * time.Hour), Kind: events.Tick})
 	log, store := &memoryLog{}, pumptest.OpenState(t)
-	run := func(commit func(*state.Checkpoint) error) error {
-		p := newTestPump(t, Options{Store: store, Sink: log})
+	run := func(on *state.Store, commit func(*state.Checkpoint) error) error {
+		p := newTestPump(t, Options{Store: on, Sink: log})
 		defer p.CloseWithoutCheckpoint()
-		p.o.Store = committing{store, commit}
+		p.o.Store = committing{on, commit}
 		if err := p.Batch(t.Context(), records[p.Next():]); err != nil {
 			return err
 		}
 		return p.Close(t.Context())
 	}
-	if err := run(func(*state.Checkpoint) error { return nil }); err != nil { // and the disk loses all of them
+	lost := pumptest.OpenState(t) // the disk, which loses all checkpoints when the process ends
+	if err := run(lost, lost.Commit); err != nil {
 		t.Fatal(err)
 	}
 	want, late := len(log.lines), 0
@@ -411,7 +412,7 @@ func TestRefoldWithinARecord(t *testing.T) {
 	}
 	within := 0
 	for commits := 0; ; commits = 0 {
-		err := run(func(c *state.Checkpoint) error {
+		err := run(store, func(c *state.Checkpoint) error {
 			if c.Next == int64(len(records)) {
 				if commits++; commits > 1 {
 					return pumptest.ErrSink

@@ -196,7 +196,7 @@ func (p *Pump) snapshot(want func(record []byte) bool) (records []snapshot, engi
 			truncated = true
 			break
 		}
-		if p.outside {
+		if p.cache.outside {
 			seen[r.key] = true
 		}
 		if len(r.record) > 0 && !r.own && want(r.record) {
@@ -204,7 +204,7 @@ func (p *Pump) snapshot(want func(record []byte) bool) (records []snapshot, engi
 		}
 	}
 	engine = p.engine
-	look := p.outside && !truncated
+	look := p.cache.outside && !truncated
 	p.mu.Unlock()
 	if !look {
 		return records, engine, truncated, nil
@@ -243,7 +243,7 @@ func (p *Pump) View(key string) (analyzer.View, bool, error) {
 // lookUp copies the record of a flow or agent; it is empty when nothing is known of it.
 func (p *Pump) lookUp(key string) (record []byte, engine *analyzer.Engine, err error) {
 	p.mu.Lock()
-	engine, outside := p.engine, p.outside
+	engine, outside := p.engine, p.cache.outside
 	if r := p.cache.byKey[key]; r != nil {
 		record, outside = slices.Clone(r.record), false
 	}

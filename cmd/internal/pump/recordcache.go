@@ -1,6 +1,8 @@
 package pump
 
 import (
+	"github.com/cespare/xxhash/v2"
+
 	"weir/analyzer"
 	"weir/events"
 )
@@ -41,13 +43,16 @@ type recordCache struct {
 	ends  cachedRecord // ends.older is the newest, ends.newer the oldest
 	bytes int64
 
+	outside bool                // the store may hold flows that are not in memory
+	sent    map[uint64]struct{} // hashes of the keys of all that it may hold; nil when that is not known
+
 	fading *cachedRecord                 // the oldest that may be live; &ends when none is
 	live   [analyzer.StandingCount]int64 // flows by standing
 	lost   int64                         // flows that were live when they had to go
 }
 
 func newRecordCache() *recordCache {
-	s := &recordCache{byKey: make(map[string]*cachedRecord)}
+	s := &recordCache{byKey: make(map[string]*cachedRecord), sent: make(map[uint64]struct{})}
 	s.ends.older, s.ends.newer, s.fading = &s.ends, &s.ends, &s.ends
 	return s
 }
@@ -77,6 +82,39 @@ func (s *recordCache) remove(r *cachedRecord) {
 		s.lost++
 	}
 }
+
+// mostSent is how many flows outside memory are known by the hash of their key, so that a
+// new flow is told from one of them without asking the store.
+const mostSent = 1 << 17
+
+// restored notes that the store may hold whatever was folded before.
+func (s *recordCache) restored() { s.outside, s.sent = true, nil }
+
+// send takes a flow that the store holds out of memory.
+func (s *recordCache) send(r *cachedRecord) {
+	s.remove(r)
+	s.outside = true
+	switch {
+	case s.sent == nil:
+	case len(s.sent) == mostSent:
+		s.sent = nil
+	default:
+		s.sent[xxhash.Sum64String(r.key)] = struct{}{}
+	}
+}
+
+// mayBeOutside reports whether the store may hold the flow, which is not in memory.
+func (s *recordCache) mayBeOutside(key string) bool {
+	if !s.outside || s.sent == nil {
+		return s.outside
+	}
+	_, ok := s.sent[xxhash.Sum64String(key)]
+	return ok
+}
+
+// stored reports whether what memory holds of the flow is on disk as well, by the number of
+// the last checkpoint that is.
+func (r *cachedRecord) stored(durable uint64) bool { return !r.dirty && r.generation <= durable }
 
 func (s *recordCache) link(r *cachedRecord) {
 	r.newer, r.older = &s.ends, s.ends.older
@@ -110,17 +148,15 @@ const evictable = 64
 
 // evict takes clean flows out of memory, the ones not used for the longest time
 // first, until the rest is within the budget. Flows whose last checkpoint is not
-// durable stay, and so does the newest, which is being folded. It reports whether
-// any went.
-func (s *recordCache) evict(budget int64, durable uint64) (gone bool) {
+// durable stay, and so does the newest, which is being folded.
+func (s *recordCache) evict(budget int64, durable uint64) {
 	r := s.ends.newer
 	for looked := 0; s.bytes > budget && r != s.ends.older && looked < evictable; looked++ {
 		next := r.newer
-		if !r.dirty && r.generation <= durable {
-			s.remove(r)
-			gone, looked = true, 0
+		if r.stored(durable) {
+			s.send(r)
+			looked = 0
 		}
 		r = next
 	}
-	return gone
 }

@@ -102,7 +102,8 @@ func (p *Pump) resume(ctx context.Context) error {
 	}
 	p.dedup.verdictsFrom, p.dedup.lettersFrom = p.o.Published, p.o.Buried
 	if ok {
-		p.next, p.dedup.verdictsFrom, p.outside = meta.Next, meta.Published, true
+		p.next, p.dedup.verdictsFrom = meta.Next, meta.Published
+		p.cache.restored()
 		if err := p.restoreState(meta.State); err != nil {
 			return err
 		}

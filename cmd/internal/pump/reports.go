@@ -238,12 +238,12 @@ func (s *agentStage) mayWatch(key []byte) bool {
 		return !r.unwatched
 	}
 	_, unknown := s.nobody[string(key)]
-	return p.outside && !unknown
+	return p.cache.outside && !unknown
 }
 
 // unknown notes that the store has nothing of an agent either.
 func (s *agentStage) unknown(key string) {
-	if !s.pump.outside {
+	if !s.pump.cache.outside {
 		return
 	}
 	if s.nobody == nil || len(s.nobody) >= mostUnknown {

@@ -1,0 +1,89 @@
+package pump
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"weir/cmd/internal/clock"
+	"weir/cmd/internal/pump/pumptest"
+	"weir/state"
+)
+
+// TestSilentFlowsLeaveMemory keeps of the flows that have fallen silent nothing in memory, finds
+// them again when they speak, and asks the store for no flow that is new.
+func TestSilentFlowsLeaveMemory(t *testing.T) {
+	store, fake := &countingStore{Store: pumptest.OpenState(t)}, clock.NewFake()
+	p := newTestPump(t, Options{Store: store, Sink: &memoryLog{}, Clock: fake})
+	offset := int64(0)
+	send := func(after time.Duration, flow string) {
+		t.Helper()
+		ev := pumptest.Call(flow, 0, "a", "b")
+		ev.ID, ev.Time = fmt.Sprint(offset), pumptest.Start.Add(after)
+		fake.Advance(seldom * DefaultCheckpointEvery)
+		if err := p.Batch(t.Context(), []Record{{Offset: offset, Appended: ev.Time, Value: ev.AppendJSON(nil)}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.awaitCheckpoint(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		offset++
+	}
+	inMemory := func(want int) {
+		t.Helper()
+		if n := len(p.cache.byKey); n != want {
+			t.Errorf("%d flows in memory after %d events, want %d", n, offset, want)
+		}
+	}
+	for i := range 5 {
+		send(time.Duration(i)*time.Second, fmt.Sprint(i))
+	}
+	inMemory(5)
+	idle := p.engine.Limits().Flow.Idle
+	send(idle+2*time.Second, "new")
+	inMemory(2 + 1) // 0, 1 and 2 are silent for as long
+	if store.loads != 0 {
+		t.Errorf("the store was asked %d times for flows that it cannot have", store.loads)
+	}
+	send(idle+3*time.Second, "0")
+	if v, ok, err := p.View("0"); err != nil || !ok || v.Events != 2 || store.loads != 1 {
+		t.Errorf("the flow that speaks again: %+v, %v, %v after %d questions to the store", v, ok, err, store.loads)
+	}
+	if list, err := p.Flows(FlowQuery{Limit: 10}); err != nil || len(list.Flows) != 6 {
+		t.Errorf("%d flows in the list, %v", len(list.Flows), err)
+	}
+}
+
+// TestNewFlowsAmongManySent asks the store for every flow that is not in memory once there are too
+// many outside to know each of them.
+func TestNewFlowsAmongManySent(t *testing.T) {
+	s := newRecordCache()
+	if s.mayBeOutside("x") {
+		t.Error("nothing has left memory")
+	}
+	for i := range mostSent + 1 {
+		r := &cachedRecord{key: fmt.Sprint(i)}
+		s.add(r)
+		s.send(r)
+		if i < mostSent && s.mayBeOutside("x") {
+			t.Fatalf("x was never folded, and %d others were", i+1)
+		}
+		if !s.mayBeOutside(r.key) {
+			t.Fatalf("the store has %s", r.key)
+		}
+	}
+	if !s.mayBeOutside("x") {
+		t.Error("x may be one of those that are known no more")
+	}
+}
+
+// countingStore counts the records that are loaded.
+type countingStore struct {
+	Store
+	loads int
+}
+
+func (s *countingStore) Load(partition uint16, sub state.Subject, key string) ([]byte, bool, error) {
+	s.loads++
+	return s.Store.Load(partition, sub, key)
+}
