@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"os"
 	"sync"
 	"time"
 
@@ -30,6 +31,7 @@ import (
 	"weir/cmd/internal/selftest"
 	"weir/events"
 	"weir/sink/jsonl"
+	"weir/sink/otlp"
 	"weir/sink/webhook"
 	"weir/state"
 )
@@ -45,6 +47,7 @@ type App struct {
 	trust  gate.Trust // who is believed that a user has spoken
 	limits *limits.Source
 	hook   *webhook.Hook
+	otlp   *otlp.Exporter
 	keys   orderKeys
 	access *access.Keeper
 	tls    *certificates.Source // nil: in the clear
@@ -120,7 +123,29 @@ func New(o Options) (*App, error) {
 			return nil, err
 		}
 	}
+	if err := a.openOTLP(); err != nil {
+		return nil, err
+	}
 	return a, nil
+}
+
+// openOTLP makes what sends verdicts as log events, if a URL is named.
+func (a *App) openOTLP() (err error) {
+	if a.o.OTLPLogs == "" {
+		return nil
+	}
+	o := otlp.Options{URL: a.o.OTLPLogs, Now: a.clock.Now, Logger: a.logger}
+	if a.o.OTLPHeadersFile != "" {
+		b, err := os.ReadFile(a.o.OTLPHeadersFile)
+		if err != nil {
+			return fmt.Errorf("headers of log events: %w", err)
+		}
+		if o.Header, err = otlp.ReadHeader(b); err != nil {
+			return fmt.Errorf("headers of log events: %s: %w", a.o.OTLPHeadersFile, err)
+		}
+	}
+	a.otlp, err = otlp.New(o)
+	return err
 }
 
 // tellMisnamed counts an event that lacks what rules need and has it under a name that is a slip
@@ -211,6 +236,9 @@ func (a *App) Start(ctx context.Context) (err error) {
 	}
 	if a.hook != nil {
 		a.forward(forwarder.ToWebhook(a.o.WebhookURL, a.hook))
+	}
+	if a.otlp != nil {
+		a.forward(forwarder.ToOTLP(a.o.OTLPLogs, a.otlp))
 	}
 	if err := a.api.Serve(api.Parts{Program: a, Audit: a.audit, Log: a.backend, Store: a.store, Verdicts: a.verdicts, Limits: a.limits,
 		Intake: a.reading, Letters: a.letters, SelfTest: a.selfTest, Degraded: a.degraded, Ask: a.orders.Ask}); err != nil {

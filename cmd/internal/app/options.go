@@ -64,6 +64,10 @@ type Options struct {
 	WebhookFormat string
 	// WebhookSecretFile holds the key that deliveries are signed with.
 	WebhookSecretFile string
+	// OTLPLogs is a URL that verdicts are sent to as log events of OpenTelemetry as well.
+	OTLPLogs string
+	// OTLPHeadersFile holds headers that are sent along, see otlp.ReadHeader.
+	OTLPHeadersFile string
 	// OrderKeysFile holds the keys that orders are signed with, see sign.Parse: the first
 	// one signs. It is read again by Reload. "" signs nothing.
 	OrderKeysFile string

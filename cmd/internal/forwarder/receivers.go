@@ -8,6 +8,7 @@ import (
 
 	"weir/cmd/internal/selftest"
 	"weir/sink/jsonl"
+	"weir/sink/otlp"
 	"weir/sink/webhook"
 	"weir/state"
 )
@@ -41,5 +42,23 @@ func ToWebhook(url string, hook *webhook.Hook) *Forwarder {
 			return 0, err
 		}
 		return 1, nil
+	}}
+}
+
+// ToOTLP returns a forwarder that sends verdicts as log events to a URL. Log, cursors, clock and
+// logger are left to the caller.
+func ToOTLP(url string, exporter *otlp.Exporter) *Forwarder {
+	cursor := fmt.Sprintf("otlp:%016x", xxhash.Sum64String(url))
+	return &Forwarder{Name: "log events", Cursor: cursor, Deliver: func(ctx context.Context, verdicts []state.Entry) (int, error) {
+		lines := make([][]byte, 0, len(verdicts))
+		for i := range verdicts {
+			if !selftest.OwnVerdict(verdicts[i].Value) {
+				lines = append(lines, verdicts[i].Value)
+			}
+		}
+		if err := exporter.Export(ctx, lines); err != nil {
+			return 0, err
+		}
+		return len(verdicts), nil
 	}}
 }

@@ -107,6 +107,8 @@ func NewRunFlags(fs *pflag.FlagSet) *RunFlags {
 	fs.StringVar(&r.O.WebhookURL, "webhook", "", "send verdicts to this `URL` too")
 	fs.StringVar(&r.O.WebhookFormat, "webhook-format", webhook.FormatVerdict.String(), "the webhook takes this `FORMAT`, one of "+webhook.FormatWords()+"; slack and teams are told in words of flows that are held or halted and of agents that need a person, and of nothing else")
 	fs.StringVar(&r.O.WebhookSecretFile, "webhook-secret-file", "", "`FILE` with the key that deliveries are signed with")
+	fs.StringVar(&r.O.OTLPLogs, "otlp-logs", "", "send verdicts as log events of OpenTelemetry to this `URL` too, such as http://127.0.0.1:4318; they have the trace and span that they are about, and gen_ai.agent.finish_reason")
+	fs.StringVar(&r.O.OTLPHeadersFile, "otlp-headers-file", "", "`FILE` with headers to send along, one per line, such as Authorization: Bearer TOKEN")
 	fs.StringVar(&r.O.OrderKeysFile, "order-keys-file", "", "sign orders: `FILE` with keys that dispatchers have too, one per line, an id, a space and a secret; the first one signs; read again on reload")
 	fs.DurationVar(&r.O.State.JournalTTL, "retention", app.DefaultRetention, "keep journal and flows for this `DURATION`")
 	fs.DurationVar(&r.O.CheckpointEvery, "checkpoint-every", pump.DefaultCheckpointEvery, "least `TIME` between checkpoints; three times as long where what would be folded again after a crash takes less than half a second")

@@ -116,11 +116,18 @@ func startCollector(t *testing.T, brokerAddr, topic, encoding string) string {
 		exporters: {kafka: {brokers: [%q], traces: {topic: %q, encoding: %q}, partition_traces_by_id: true, producer: {required_acks: -1}, sending_queue: {num_consumers: 1}}},
 		service: {telemetry: {metrics: {level: none}, logs: {level: warn}}, pipelines: {traces: {receivers: [otlp], exporters: [kafka]}}}}`,
 		address, brokerAddr, topic, encoding)
+	runCollector(t, address, config, kafkaexporter.NewFactory())
+	return address
+}
+
+// runCollector runs a Collector with an OTLP receiver on the address, and one kind of exporter.
+func runCollector(t *testing.T, address, config string, out exporter.Factory) {
+	t.Helper()
 	collector, err := otelcol.NewCollector(otelcol.CollectorSettings{
 		BuildInfo: component.NewDefaultBuildInfo(),
 		Factories: func() (otelcol.Factories, error) {
 			receivers, err := otelcol.MakeFactoryMap[receiver.Factory](otlpreceiver.NewFactory())
-			exporters, err2 := otelcol.MakeFactoryMap[exporter.Factory](kafkaexporter.NewFactory())
+			exporters, err2 := otelcol.MakeFactoryMap[exporter.Factory](out)
 			return otelcol.Factories{Receivers: receivers, Exporters: exporters, Telemetry: otelconftelemetry.NewFactory()}, errors.Join(err, err2)
 		},
 		ConfigProviderSettings: otelcol.ConfigProviderSettings{ResolverSettings: confmap.ResolverSettings{
@@ -148,7 +155,7 @@ func startCollector(t *testing.T, brokerAddr, topic, encoding string) string {
 			if conn, err := net.Dial("tcp", address); err == nil {
 				poll.Stop()
 				_ = conn.Close()
-				return address
+				return
 			}
 		}
 	}
@@ -156,14 +163,18 @@ func startCollector(t *testing.T, brokerAddr, topic, encoding string) string {
 
 // pingPong lets a program of two agents, which an SDK traces, ask each other so often.
 // It returns when all spans were taken.
-func pingPong(t *testing.T, address string, times int, more ...otlptracehttp.Option) {
+func pingPong(t *testing.T, addresses []string, times int, more ...otlptracehttp.Option) {
 	t.Helper()
 	ctx := t.Context()
-	out, err := otlptracehttp.New(ctx, append([]otlptracehttp.Option{otlptracehttp.WithEndpoint(address), otlptracehttp.WithInsecure()}, more...)...)
-	if err != nil {
-		t.Fatal(err)
+	var send []sdktrace.TracerProviderOption
+	for _, address := range addresses {
+		out, err := otlptracehttp.New(ctx, append([]otlptracehttp.Option{otlptracehttp.WithEndpoint(address), otlptracehttp.WithInsecure()}, more...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		send = append(send, sdktrace.WithBatcher(out))
 	}
-	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(out), sdktrace.WithResource(resource.NewSchemaless(attribute.String("service.name", "orders"))))
+	provider := sdktrace.NewTracerProvider(append(send, sdktrace.WithResource(resource.NewSchemaless(attribute.String("service.name", "orders"))))...)
 	tracer := provider.Tracer("agents")
 	agents := [2]string{"sales", "support"}
 	var spans []trace.Span
@@ -204,7 +215,7 @@ func TestCollectorToVerdict(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		pingPong(t, startCollector(t, addr, name, encoding), 24)
+		pingPong(t, []string{startCollector(t, addr, name, encoding)}, 24)
 		awaitRecords(t, client, name)
 
 		_, told := weir(t, append([]string{"ingest", "--from-topic", name, "--until", "end", "--log-format", "text"}, flags...)...)
@@ -288,7 +299,7 @@ func TestSDKToVerdict(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		pingPong(t, a.Addr(), 24, otlptracehttp.WithCompression(compression))
+		pingPong(t, []string{a.Addr()}, 24, otlptracehttp.WithCompression(compression))
 		var seen []byte
 		for buf := make([]byte, 4096); !bytes.Contains(seen, []byte(`"action":"deny"`)) && !bytes.Contains(seen, []byte(`"action":"halt"`)); {
 			n, err := stream.Body.Read(buf)

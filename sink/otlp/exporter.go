@@ -1,0 +1,187 @@
+package otlp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"weir/events"
+)
+
+// Options are where log events are sent. URL is required.
+type Options struct {
+	// URL is the endpoint for logs; one without a path is that of all signals, below which logs
+	// have /v1/logs.
+	URL    string
+	Header http.Header  // sent along, such as Authorization
+	Client *http.Client // default: one with a timeout of 10 s that follows no redirects
+
+	// Refusals is how often in a row a request may be answered with a status that trying again
+	// hardly changes before its events are dropped; default 5.
+	Refusals int
+
+	Now    func() time.Time // default time.Now
+	Logger *slog.Logger     // default: drops everything
+}
+
+// Exporter sends log events to one endpoint. Export is for one goroutine.
+type Exporter struct {
+	o       Options
+	refused int // in a row
+	counts  Counts
+}
+
+// Counts is what an Exporter has done. Any goroutine may read it.
+type Counts struct {
+	Delivered atomic.Int64 // log events
+	Failures  atomic.Int64 // requests that failed
+	Dropped   atomic.Int64 // log events that were given up, or that the endpoint did not keep
+}
+
+// New returns an Exporter, or an error when the URL cannot be one.
+func New(o Options) (*Exporter, error) {
+	u, err := url.Parse(o.URL)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, errors.New("otlp: the URL is no endpoint; want http:// or https:// and a host, such as http://127.0.0.1:4318")
+	}
+	if strings.Trim(u.Path, "/") == "" {
+		u.Path = "/v1/logs"
+	}
+	o.URL = u.String()
+	if o.Client == nil {
+		o.Client = &http.Client{
+			Timeout:       10 * time.Second,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		}
+	}
+	if o.Refusals == 0 {
+		o.Refusals = 5
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Exporter{o: o}, nil
+}
+
+// Counts returns the counters of the exporter.
+func (e *Exporter) Counts() *Counts { return &e.counts }
+
+// Export sends the verdicts in one request. It returns nil when they were taken, or dropped
+// because the endpoint refuses them; after an error they are to be sent again. One that cannot be
+// read is left out.
+func (e *Exporter) Export(ctx context.Context, verdicts [][]byte) error {
+	records := make([]record, 0, len(verdicts))
+	now := e.o.Now()
+	for _, line := range verdicts {
+		var v events.Verdict
+		if err := events.DecodeVerdict(line, &v); err != nil {
+			e.counts.Dropped.Add(1)
+			e.o.Logger.Error("a verdict cannot be read, and is not sent as a log event", "error", err)
+			continue
+		}
+		records = append(records, recordOf(&v, now))
+	}
+	if len(records) == 0 {
+		return nil
+	}
+	b, err := body(records)
+	if err != nil {
+		return err
+	}
+	rejected, err := e.try(ctx, b)
+	if err != nil {
+		e.counts.Failures.Add(1)
+		if !errors.As(err, new(*refusal)) {
+			return err
+		}
+		if e.refused++; e.refused < e.o.Refusals {
+			return err
+		}
+		e.counts.Dropped.Add(int64(len(records)))
+		e.o.Logger.Error("the endpoint for log events refuses verdicts, which are dropped", "count", len(records), "error", err)
+		e.refused = 0
+		return nil
+	}
+	e.refused = 0
+	e.counts.Delivered.Add(int64(len(records)) - rejected)
+	e.counts.Dropped.Add(rejected)
+	return nil
+}
+
+// refusal is an answer that trying again will hardly change.
+type refusal struct{ status string }
+
+func (r *refusal) Error() string { return "refused with status " + r.status }
+
+// try sends the body once, and returns how many events the endpoint did not keep.
+func (e *Exporter) try(ctx context.Context, b []byte) (rejected int64, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.o.URL, bytes.NewReader(b))
+	if err != nil {
+		return 0, err
+	}
+	for name, values := range e.o.Header {
+		req.Header[name] = values
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("User-Agent", "weir")
+	resp, err := e.o.Client.Do(req)
+	if err != nil {
+		if e, ok := errors.AsType[*url.Error](err); ok { // whose text has the URL, which may hold a secret
+			err = e.Err
+		}
+		return 0, err
+	}
+	defer resp.Body.Close()
+	said, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10)) // read, so that the connection can be used again
+	switch code := resp.StatusCode; {
+	case code == http.StatusTooManyRequests || code == http.StatusBadGateway || code == http.StatusServiceUnavailable || code == http.StatusGatewayTimeout:
+		return 0, fmt.Errorf("status %s", resp.Status)
+	case code < 200 || code >= 300:
+		return 0, &refusal{resp.Status}
+	}
+	var answer struct {
+		PartialSuccess struct {
+			Rejected json.Number `json:"rejectedLogRecords"`
+			Message  string      `json:"errorMessage"`
+		} `json:"partialSuccess"`
+	}
+	if json.Unmarshal(said, &answer) == nil { // what is none is of an endpoint that took all
+		rejected, _ = answer.PartialSuccess.Rejected.Int64()
+		if m := answer.PartialSuccess.Message; m != "" || rejected > 0 {
+			e.o.Logger.Warn("the endpoint for log events did not keep all verdicts", "rejected", rejected, "said", m)
+		}
+	}
+	return max(0, rejected), nil
+}
+
+// ReadHeader reads headers from lines of the form "Name: value"; empty lines and those that begin
+// with # are left out.
+func ReadHeader(b []byte) (http.Header, error) {
+	h := http.Header{}
+	n := 0
+	for line := range strings.Lines(string(b)) {
+		n++
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		name, v, ok := strings.Cut(line, ":")
+		if name = strings.TrimSpace(name); !ok || name == "" || strings.ContainsAny(name, " \t") {
+			return nil, fmt.Errorf("line %d is no header; want a name, a colon and a value, such as Authorization: Bearer TOKEN", n)
+		}
+		h.Add(name, strings.TrimSpace(v))
+	}
+	return h, nil
+}

@@ -1,0 +1,179 @@
+package otlp
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"time"
+
+	"weir/analyzer"
+	"weir/events"
+)
+
+// EventName is the name of the log events.
+const EventName = "weir.verdict"
+
+// The numbers of severity in the data model of logs.
+const (
+	severityInfo  = 9
+	severityWarn  = 13
+	severityError = 17
+)
+
+// The request of OTLP for logs, in its JSON form.
+type (
+	request struct {
+		ResourceLogs []resourceLogs `json:"resourceLogs"`
+	}
+	resourceLogs struct {
+		Resource  attributes  `json:"resource"`
+		ScopeLogs []scopeLogs `json:"scopeLogs"`
+	}
+	attributes struct {
+		Attributes []attribute `json:"attributes"`
+	}
+	scopeLogs struct {
+		Scope      scope    `json:"scope"`
+		LogRecords []record `json:"logRecords"`
+	}
+	scope struct {
+		Name string `json:"name"`
+	}
+	record struct {
+		Time         string      `json:"timeUnixNano"`
+		Observed     string      `json:"observedTimeUnixNano"`
+		Severity     int         `json:"severityNumber"`
+		SeverityText string      `json:"severityText"`
+		EventName    string      `json:"eventName"`
+		Body         value       `json:"body"`
+		Attributes   []attribute `json:"attributes"`
+		Flags        int         `json:"flags,omitempty"`
+		TraceID      string      `json:"traceId,omitempty"`
+		SpanID       string      `json:"spanId,omitempty"`
+	}
+	attribute struct {
+		Key   string `json:"key"`
+		Value value  `json:"value"`
+	}
+	value struct {
+		String *string  `json:"stringValue,omitempty"`
+		Double *float64 `json:"doubleValue,omitempty"`
+	}
+)
+
+// recordOf returns the log event of a verdict.
+func recordOf(v *events.Verdict, now time.Time) record {
+	r := record{Time: nanos(events.Stamp(v.Time).Time()), Observed: nanos(now), EventName: EventName, Body: text(v.Message)}
+	r.Severity, r.SeverityText = severity(v)
+	r.TraceID, r.SpanID = traceOf(v)
+	if r.TraceID != "" {
+		r.Flags = 1 // what is known of a trace was sampled
+	}
+	say := func(key, s string) {
+		if s != "" {
+			r.Attributes = append(r.Attributes, attribute{key, text(s)})
+		}
+	}
+	say("weir.verdict.id", v.ID)
+	say("weir.verdict.action", string(v.Action))
+	say("weir.verdict.mode", string(v.Mode))
+	say("weir.verdict.effective", v.Effective)
+	say("weir.verdict.scope.kind", string(v.Scope.Kind))
+	say("weir.verdict.scope.id", v.Scope.ID)
+	say("weir.reason_code", string(v.Reason))
+	say("weir.rule", v.RuleID)
+	for _, n := range []struct {
+		key string
+		v   *float64
+	}{{"weir.limit", v.Limit}, {"weir.observed", v.Observed}} {
+		if n.v != nil {
+			r.Attributes = append(r.Attributes, attribute{n.key, value{Double: n.v}})
+		}
+	}
+	say("weir.unit", string(v.Unit))
+	say("weir.config_version", v.ConfigVersion)
+	say("weir.correlation_id", v.CorrelationID)
+	say("weir.root_correlation_id", v.RootCorrelationID)
+	say("weir.detail", v.Detail)
+	say("weir.tenant_id", v.TenantID)
+	say("gen_ai.agent.finish_reason", finishReason(v))
+	say("gen_ai.agent.name", v.Agent)
+	say("gen_ai.tool.name", v.Tool)
+	say("gen_ai.conversation.id", v.ConversationID)
+	say("session.id", v.Session)
+	return r
+}
+
+// finishReason is why a run ends by the verdict, in the words proposed for
+// gen_ai.agent.finish_reason; "" for a verdict that ends nothing.
+func finishReason(v *events.Verdict) string {
+	if v.Mode != events.ModeEnforce || !v.Stops() || v.Action == events.Throttle || v.Effective != events.EffectiveNow {
+		return ""
+	}
+	row, _ := analyzer.RowNamed(v.RuleID)
+	switch {
+	case row.Fixed: // a person's order
+		return "cancelled"
+	case v.Unit == events.UnitSeconds:
+		return "time_budget"
+	case v.Unit == events.UnitTokens:
+		return "max_tokens"
+	case v.Unit == events.UnitUSD:
+		return "cost_budget"
+	case row.Status == http.StatusPaymentRequired: // a budget
+		return "max_iterations"
+	}
+	return "guardrail"
+}
+
+func severity(v *events.Verdict) (int, string) {
+	switch {
+	case v.Mode != events.ModeEnforce || v.Action == events.Allow:
+		return severityInfo, "INFO"
+	case v.Stops() && v.Action != events.Throttle:
+		return severityError, "ERROR"
+	}
+	return severityWarn, "WARN"
+}
+
+// traceOf returns the trace and the span that the verdict is about, as far as they are ids of
+// W3C. A verdict that no event brought about, such as one about silence, has the trace of its flow
+// where that is known by its trace.
+func traceOf(v *events.Verdict) (trace, span string) {
+	if trace = v.TraceID; !isID(trace, 16) {
+		if trace = v.CorrelationID; v.TraceID != "" || !isID(trace, 16) {
+			return "", ""
+		}
+	}
+	if span = v.SpanID; !isID(span, 8) {
+		span = ""
+	}
+	return trace, span
+}
+
+// isID reports whether s is an id of so many bytes in lower-case hex, not all of them 0.
+func isID(s string, size int) bool {
+	b, err := hex.DecodeString(s)
+	if err != nil || len(b) != size || hex.EncodeToString(b) != s {
+		return false
+	}
+	for _, x := range b {
+		if x != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// body returns the request that tells of the records.
+func body(records []record) ([]byte, error) {
+	return json.Marshal(request{[]resourceLogs{{
+		Resource:  attributes{[]attribute{{"service.name", text("weir")}}},
+		ScopeLogs: []scopeLogs{{scope{"weir"}, records}},
+	}}})
+}
+
+func text(s string) value { return value{String: &s} }
+
+func nanos(t time.Time) string { return strconv.FormatInt(t.UnixNano(), 10) }
