@@ -83,8 +83,12 @@ type lane struct {
 // mostKnown is how many flows of a partition are kept with what was answered, times two.
 const mostKnown = 4096
 
-// errBegun is why an ask stops to wait.
-var errBegun = errors.New("the fold is behind")
+var (
+	// errBegun is why an ask stops to wait.
+	errBegun = errors.New("the fold is behind")
+	// errTree is why the mode does not answer an ask.
+	errTree = errors.New("a tree of flows has the last word")
+)
 
 // Run looks how far the fold is until ctx ends.
 func (d *Degraded) Run(ctx context.Context) error {
@@ -151,11 +155,16 @@ func (d *Degraded) look() {
 func (l *lane) arm() { l.beginning, l.begin = context.WithCancel(context.Background()) }
 
 // Ask answers whether the call of an event may be made. wait puts it into the log and
-// returns what the fold says; it is not called while the mode is on.
+// returns what the fold says; while the mode is on it is called for a call alone of which a tree
+// of flows has the last word: what others spend of its budget is known nowhere else.
 func (d *Degraded) Ask(ctx context.Context, ev *events.Event, wait func(ctx context.Context) (*events.Verdict, error)) (*events.Verdict, error) {
 	beginning, on := d.modeOf(ev.FlowKey())
 	if on {
-		return d.answer(ctx, ev, true)
+		v, err := d.answer(ctx, ev, true)
+		if errors.Is(err, errTree) {
+			return wait(ctx)
+		}
+		return v, err
 	}
 	waiting, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -167,7 +176,11 @@ func (d *Degraded) Ask(ctx context.Context, ev *events.Event, wait func(ctx cont
 	if _, on = d.modeOf(ev.FlowKey()); !on {
 		return nil, check.ErrTimeout // it has another owner, who has the ask
 	}
-	return d.answer(ctx, ev, false) // the ask is in the log already
+	v, err = d.answer(ctx, ev, false) // the ask is in the log already
+	if errors.Is(err, errTree) {
+		return wait(ctx) // and is known there by its id
+	}
+	return v, err
 }
 
 // modeOf says whether the mode is on for a flow, and returns what ends when it begins.
@@ -241,6 +254,9 @@ func (d *Degraded) judge(ev *events.Event) (*events.Verdict, error) {
 	}
 	var fx analyzer.Effects
 	l.engine.Step(&over, f, &asked, &fx)
+	if fx.Asked && !check.Refuses(fx.Answer) {
+		return nil, errTree
+	}
 	if record, err = f.AppendBinary(nil); err != nil {
 		return nil, err
 	}

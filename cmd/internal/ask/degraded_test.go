@@ -298,3 +298,38 @@ func TestDegradedReleasesWhoWaits(t *testing.T) {
 		t.Errorf("of a partition that is gone: %+v", a)
 	}
 }
+
+// TestDegradedLeavesTreesTheLastWord asks for calls in a flow of a tree: what the flow itself
+// allows waits for the tree, whether it came before the mode or in it.
+func TestDegradedLeavesTreesTheLastWord(t *testing.T) {
+	d, fold, fake := newDegraded(t, strings.Replace(degradedLimits, "rules:", "rules:\n  max_tree_calls: {max: 100}", 1))
+	d.look()
+	fold.end = 1
+	d.after(fake, 1)
+	inTree := func(n int) *events.Event {
+		ev := asking("f", n, "a", "b")
+		ev.ParentCorrelationID = "root"
+		return ev
+	}
+	times := 0
+	v, err := d.Ask(t.Context(), inTree(0), func(ctx context.Context) (*events.Verdict, error) {
+		if times++; times == 2 {
+			return nil, errWaited
+		}
+		d.after(fake, 5) // the mode begins
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	})
+	if err != errWaited {
+		t.Errorf("who waited gets %v, %v; the tree has the last word", v, err)
+	}
+	d.want(t, true)
+	for n := 1; n < 8; n++ {
+		if v, err := d.Ask(t.Context(), inTree(n), waits); err != errWaited {
+			t.Errorf("in the mode: %v, %v; the tree has the last word", v, err)
+		}
+	}
+	if len(fold.log) != 0 {
+		t.Errorf("the log has what was not answered: %v", fold.log)
+	}
+}
