@@ -39,9 +39,23 @@ func damaged(part string, err error) error {
 
 // GapError says that the entries of a log from From to To-1 have expired. A reader
 // that had not seen them has been away for longer than JournalTTL: it tells somebody,
-// and goes on at To.
+// and goes on at To, as ReadOn does.
 type GapError struct {
 	From, To int64
+}
+
+// ReadOn reads as read does, which is a method of a log or of the dead letters, and goes past
+// entries that have expired: first is where the entries begin that it returns, and from to
+// first-1 have expired. Who has promised them to somebody says so.
+func ReadOn[E any](read func(from int64, limit int, dst []E) ([]E, error), from int64, limit int, dst []E) (first int64, entries []E, err error) {
+	for {
+		entries, err = read(from, limit, dst)
+		gap, ok := errors.AsType[*GapError](err)
+		if !ok {
+			return from, entries, err
+		}
+		from = gap.To
+	}
 }
 
 // Error names the gap.

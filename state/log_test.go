@@ -89,6 +89,9 @@ func wantGap(t testing.TB, l *state.Log, from, goOn int64) {
 	if !errors.As(err, &g) || g.From != from || g.To != goOn || len(got) != 0 || !strings.Contains(g.Error(), fmt.Sprint("go on at ", goOn)) {
 		t.Fatalf("read from %d: %v, %v; want a gap to %d", from, got, err, goOn)
 	}
+	if first, _, err := state.ReadOn(l.Read, from, 10, nil); err != nil || first != goOn {
+		t.Fatalf("read on from %d: begins at %d, %v; want %d", from, first, err, goOn)
+	}
 }
 
 // Entries go when a whole segment is old enough, and their offsets are not given again.

@@ -210,11 +210,7 @@ func keptVerdicts(dir, flow string) (kept []events.Verdict, err error) {
 	for _, n := range partitions {
 		log := s.Verdicts(n)
 		for next := int64(0); next < log.End(); {
-			entries, err := log.Read(next, 1000, nil)
-			if gap, ok := errors.AsType[*state.GapError](err); ok {
-				next = gap.To
-				continue
-			}
+			first, entries, err := state.ReadOn(log.Read, next, 1000, nil)
 			if err != nil {
 				return nil, err
 			}
@@ -227,7 +223,7 @@ func keptVerdicts(dir, flow string) (kept []events.Verdict, err error) {
 					kept = append(kept, v)
 				}
 			}
-			next += int64(len(entries))
+			next = first + int64(len(entries))
 		}
 	}
 	return kept, nil

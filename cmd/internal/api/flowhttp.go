@@ -2,7 +2,6 @@ package api
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -183,15 +182,7 @@ func (a *Server) serveDeadLetters(w http.ResponseWriter, r *http.Request) error 
 	if err != nil {
 		return err
 	}
-	var letters []state.DeadLetter
-	for {
-		letters, err = a.store.DeadLetters(from, int(limit), nil)
-		gap, ok := errors.AsType[*state.GapError](err)
-		if !ok {
-			break
-		}
-		from = gap.To
-	}
+	from, letters, err := state.ReadOn(a.store.DeadLetters, from, int(limit), nil)
 	if err != nil {
 		return err
 	}

@@ -160,11 +160,7 @@ func (a *Server) lookAt(key string) (view *analyzer.View, known bool, err error)
 // offset on; none when there are none in time.
 func (a *Server) said(ctx context.Context, from int64, id string, timeout <-chan time.Time) (out []json.RawMessage) {
 	for {
-		batch, err := a.verdicts.Read(from, streamBatch, nil)
-		if gap, ok := errors.AsType[*state.GapError](err); ok {
-			from = gap.To
-			continue
-		}
+		first, batch, err := state.ReadOn(a.verdicts.Read, from, streamBatch, nil)
 		if err != nil {
 			a.logger.Warn("the verdicts on an order cannot be read", "event", id, "error", err)
 			return nil
@@ -178,7 +174,7 @@ func (a *Server) said(ctx context.Context, from int64, id string, timeout <-chan
 		if len(out) > 0 {
 			return out // those of one event are published together
 		}
-		if from += int64(len(batch)); len(batch) > 0 {
+		if from = first + int64(len(batch)); len(batch) > 0 {
 			continue
 		}
 		select {

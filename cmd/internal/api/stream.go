@@ -117,20 +117,19 @@ func (v *viewer) run(r *http.Request) error {
 	}
 	a := v.server
 	for v.follow || v.from < v.end {
-		entries, err := a.verdicts.Read(v.from, streamBatch, nil)
-		if gap, ok := errors.AsType[*state.GapError](err); ok {
-			v.tellGap(gap)
-			v.from = gap.To
-			continue
-		}
+		first, entries, err := state.ReadOn(a.verdicts.Read, v.from, streamBatch, nil)
 		if err != nil {
 			if !errors.Is(err, state.ErrClosed) {
 				a.logger.Error("a viewer of the verdicts is dropped", "error", err)
 			}
 			return nil // the answer has begun
 		}
+		if first > v.from {
+			v.tellGap(v.from, first)
+			v.from = first
+		}
 		for i := range entries {
-			if v.from == v.end && !v.follow {
+			if v.from >= v.end && !v.follow {
 				break
 			}
 			v.from++
@@ -224,9 +223,9 @@ func concerns(who *access.Principal, v *events.Verdict) bool {
 }
 
 // tellGap says that verdicts have expired. Their orders have done so before.
-func (v *viewer) tellGap(gap *state.GapError) {
+func (v *viewer) tellGap(from, to int64) {
 	if v.sse {
-		fmt.Fprintf(&v.buf, "event: gap\ndata: {\"from\":%d,\"to\":%d}\n\n", gap.From, gap.To)
+		fmt.Fprintf(&v.buf, "event: gap\ndata: {\"from\":%d,\"to\":%d}\n\n", from, to)
 	}
 }
 

@@ -96,18 +96,14 @@ func (w *GlobalOrders) readOn(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for next := w.next.Load(); next < end && ctx.Err() == nil; next = w.next.Load() {
-		entries, err := w.Verdicts.Read(next, readBatch, nil)
-		if gap, ok := errors.AsType[*state.GapError](err); ok { // their orders have expired
-			w.next.Store(gap.To)
-			continue
-		}
+		first, entries, err := state.ReadOn(w.Verdicts.Read, next, readBatch, nil) // orders of expired verdicts have expired
 		if err != nil {
 			return fmt.Errorf("read the orders of all flows: %w", err)
 		}
 		for i := range entries {
 			w.take(&entries[i])
 		}
-		w.next.Store(next + int64(len(entries)))
+		w.next.Store(first + int64(len(entries)))
 	}
 	return context.Cause(ctx)
 }

@@ -209,11 +209,7 @@ func (j *Journal) Events(ctx context.Context, since events.Stamp, fn func(line [
 	end := j.log.End()
 	var entries []state.Entry
 	for from < end && ctx.Err() == nil {
-		entries, err = j.log.Read(from, batchRecords, entries[:0])
-		if gap, ok := errors.AsType[*state.GapError](err); ok {
-			from = gap.To
-			continue
-		}
+		from, entries, err = state.ReadOn(j.log.Read, from, batchRecords, entries[:0])
 		if err != nil {
 			return err
 		}
@@ -301,15 +297,15 @@ func (f *feed) behind() int64 { return f.log.End() - f.pump.Next() }
 
 // fold folds the next records of the log, if there are any, and returns how many are left.
 func (f *feed) fold(ctx context.Context) (left int64, err error) {
-	f.entries, err = f.log.Read(f.next, batchRecords, f.entries[:0])
-	if gap, ok := errors.AsType[*state.GapError](err); ok {
-		f.journal.o.Pump.Counts.DeadLetter(pump.CodeLost)
-		f.journal.o.Pump.Logger.Error("records have expired before they were folded; keep them longer", "log", f.name, "from", gap.From, "to", gap.To)
-		f.next = gap.To
-		return f.log.End() - f.next, nil
-	}
+	first, entries, err := state.ReadOn(f.log.Read, f.next, batchRecords, f.entries[:0])
 	if err != nil {
 		return 0, fmt.Errorf("read the %s: %w", f.name, err)
+	}
+	f.entries = entries
+	if first > f.next {
+		f.journal.o.Pump.Counts.DeadLetter(pump.CodeLost)
+		f.journal.o.Pump.Logger.Error("records have expired before they were folded; keep them longer", "log", f.name, "from", f.next, "to", first)
+		f.next = first
 	}
 	f.records = f.records[:0]
 	for i := range f.entries {

@@ -2,7 +2,6 @@ package embedded
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"weir/cmd/internal/clock"
 	"weir/cmd/internal/pump"
@@ -52,11 +51,7 @@ func (l *verdictLog) Since(_ context.Context, from int64, fn func(id string, tri
 	var entries []state.Entry
 	for {
 		var err error
-		entries, err = l.log.Read(from, batchRecords, entries[:0])
-		if gap, ok := errors.AsType[*state.GapError](err); ok {
-			from = gap.To
-			continue
-		}
+		from, entries, err = state.ReadOn(l.log.Read, from, batchRecords, entries[:0])
 		if err != nil || len(entries) == 0 {
 			return from, err
 		}

@@ -61,14 +61,13 @@ func (f *Forwarder) Run(ctx context.Context) error {
 	}
 	wait := firstWait
 	for ctx.Err() == nil || f.Drain && next < f.Log.End() {
-		entries, err := f.Log.Read(next, batch, nil)
-		if gap, ok := errors.AsType[*state.GapError](err); ok {
-			f.Logger.Error("verdicts have expired before they were passed on", "to", f.Name, "from", gap.From, "count", gap.To-gap.From)
-			next = gap.To
-			continue
-		}
+		first, entries, err := state.ReadOn(f.Log.Read, next, batch, nil)
 		if err != nil {
 			return err
+		}
+		if first > next {
+			f.Logger.Error("verdicts have expired before they were passed on", "to", f.Name, "from", next, "count", first-next)
+			next = first
 		}
 		if len(entries) == 0 {
 			select {

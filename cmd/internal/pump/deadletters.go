@@ -2,7 +2,6 @@ package pump
 
 import (
 	"context"
-	"errors"
 
 	"weir/state"
 )
@@ -29,11 +28,7 @@ func (l *storedDeadLetters) Since(_ context.Context, from int64, fn func(offset 
 	var batch []state.DeadLetter
 	for {
 		var err error
-		batch, err = l.store.DeadLetters(from, letterBatch, batch[:0])
-		if gap, ok := errors.AsType[*state.GapError](err); ok {
-			from = gap.To
-			continue
-		}
+		from, batch, err = state.ReadOn(l.store.DeadLetters, from, letterBatch, batch[:0])
 		if err != nil || len(batch) == 0 {
 			return from, err
 		}

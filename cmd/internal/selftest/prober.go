@@ -177,11 +177,7 @@ func (s *Prober) loop(ctx context.Context, flow string) error {
 		return fmt.Errorf("append a loop: %w", err)
 	}
 	for {
-		batch, err := s.Verdicts.Read(from, batch, nil)
-		if gap, ok := errors.AsType[*state.GapError](err); ok {
-			from = gap.To
-			continue
-		}
+		first, batch, err := state.ReadOn(s.Verdicts.Read, from, batch, nil)
 		if err != nil {
 			return fmt.Errorf("read the verdict of a loop: %w", err)
 		}
@@ -190,7 +186,7 @@ func (s *Prober) loop(ctx context.Context, flow string) error {
 				return nil
 			}
 		}
-		if from += int64(len(batch)); len(batch) > 0 {
+		if from = first + int64(len(batch)); len(batch) > 0 {
 			continue
 		}
 		select {
