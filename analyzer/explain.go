@@ -2,6 +2,7 @@ package analyzer
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"weir/events"
@@ -100,8 +101,8 @@ func (e *Engine) View(f *Flow) View {
 	switch {
 	case f.Standing() == Held:
 		v.Status = "held"
-	case status == 0 && len(f.offences) > 0:
-		v.Status = "expired"
+	case status == 0 && slices.ContainsFunc(f.offences, func(o offence) bool { return !f.overridden(o.rule, m.at) }):
+		v.Status = "expired" // and nobody has granted more since
 	}
 	for i := range f.offences {
 		o := &f.offences[i]
@@ -109,6 +110,11 @@ func (e *Engine) View(f *Flow) View {
 	}
 	v.Counters = e.counters(f, m)
 	return v
+}
+
+// overridden reports whether a person's other limit stands for a row.
+func (f *Flow) overridden(r RuleID, at events.Stamp) bool {
+	return slices.ContainsFunc(f.overrides, func(o flowOverride) bool { return o.rule == r && at < o.expires })
 }
 
 // counters measures what a flow has used up of each budget and how far each

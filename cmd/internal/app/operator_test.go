@@ -292,6 +292,7 @@ func TestHold(t *testing.T) {
 	h.want(h.do("GET", "/v1/flows/f", ""), 200, `"status":"held"`)
 	h.want(h.order("/v1/flows/f/grant", `{"tokens":2,"for_s":60,"reason":"a test","by":"ann"}`), 422)
 	h.want(h.order("/v1/flows/f/grant", `{"calls":1,"for_s":60,"reason":"nearly done","by":"ann"}`), 202)
+	h.want(h.do("GET", "/v1/flows/f", ""), 200, `"status":"ok"`)
 	h.want(ask("f", 5), 200)
 	h.want(ask("f", 6), 402, `"action":"hold"`)
 	h.want(ask("g", 1), 200)

@@ -143,16 +143,25 @@ func (e *endpoint) messages(w http.ResponseWriter, body []byte) {
 			}
 		}
 	}
-	block, delta, stop := object{"type": "text", "text": ""}, object{"type": "text_delta", "text": "Finished."}, "end_turn"
-	if slices.ContainsFunc(q.Tools, func(t struct{ Name string }) bool { return t.Name == "Bash" }) {
-		if id, command := e.next(calls); id != "" {
-			input, _ := json.Marshal(object{"command": command, "description": "say hi"})
-			block, delta, stop = object{"type": "tool_use", "id": id, "name": "Bash", "input": object{}}, object{"type": "input_json_delta", "partial_json": string(input)}, "tool_use"
-		}
+	id, tool, input := "", "Bash", object{}
+	if slices.ContainsFunc(q.Tools, func(t struct{ Name string }) bool { return t.Name == tool }) {
+		id, input["command"] = e.next(calls)
+		input["description"] = "say hi"
 	}
-	message := object{"id": "msg_1", "type": "message", "role": "assistant", "model": q.Model, "content": []object{}, "stop_reason": nil, "stop_sequence": nil,
+	sayMessage(w, q.Model, q.Stream, id, tool, input)
+}
+
+// sayMessage answers as Anthropic's model: with the use of a tool, or with its last word where
+// that has no id.
+func sayMessage(w http.ResponseWriter, model string, streamed bool, id, tool string, input object) {
+	block, delta, stop := object{"type": "text", "text": ""}, object{"type": "text_delta", "text": "Finished."}, "end_turn"
+	if id != "" {
+		text, _ := json.Marshal(input)
+		block, delta, stop = object{"type": "tool_use", "id": id, "name": tool, "input": object{}}, object{"type": "input_json_delta", "partial_json": string(text)}, "tool_use"
+	}
+	message := object{"id": "msg_1", "type": "message", "role": "assistant", "model": model, "content": []object{}, "stop_reason": nil, "stop_sequence": nil,
 		"usage": object{"input_tokens": 50, "output_tokens": 1}}
-	if !q.Stream {
+	if !streamed {
 		message["content"], message["stop_reason"] = []object{{"type": "text", "text": "Finished."}}, "end_turn"
 		reply(w, message)
 		return

@@ -1,0 +1,182 @@
+package clients
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// crew is a model by script that hands a task to an agent: whoever is asked with a word of plays
+// makes its calls one after the other, each of which it may hear of before the next.
+type crew struct {
+	t     *testing.T
+	plays map[string][]use
+
+	mu    sync.Mutex
+	heard map[string]string // all that came back to it of a call
+}
+
+// use is what the model does, once then has run.
+type use struct {
+	tool  string
+	input object
+	then  func()
+}
+
+func (c *crew) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	var q struct {
+		Model    string
+		Stream   bool
+		Tools    []struct{ Name string }
+		Messages []struct{ Content json.RawMessage }
+	}
+	_ = json.Unmarshal(body, &q)
+	if !strings.HasSuffix(r.URL.Path, "/v1/messages") || len(q.Messages) == 0 {
+		reply(w, object{"input_tokens": 10})
+		return
+	}
+	made := 0
+	for _, m := range q.Messages {
+		var blocks []struct {
+			Type      string
+			ToolUseID string `json:"tool_use_id"`
+		}
+		_ = json.Unmarshal(m.Content, &blocks) // a text has none
+		for _, b := range blocks {
+			if b.Type == "tool_use" {
+				made++
+			}
+			if b.Type == "tool_result" {
+				c.mu.Lock()
+				if c.heard[b.ToolUseID] == "" {
+					c.heard[b.ToolUseID] = string(m.Content) // what a hook adds stands beside the result
+				}
+				c.mu.Unlock()
+			}
+		}
+	}
+	id, next := "", use{}
+	for word, play := range c.plays {
+		if len(q.Tools) > 0 && made < len(play) && bytes.Contains(q.Messages[0].Content, []byte(word)) {
+			id, next = "toolu_"+word+string(rune('1'+made)), play[made]
+		}
+	}
+	if next.then != nil {
+		next.then()
+	}
+	sayMessage(w, q.Model, q.Stream, id, next.tool, next.input)
+}
+
+// hears wants the words in what came back to the model of a call.
+func (c *crew) hears(call, words string, want bool) {
+	c.t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if got := c.heard["toolu_"+call]; strings.Contains(got, words) != want || got == "" {
+		c.t.Errorf("of %s the model hears %.1500q; want %q in it: %v", call, got, words, want)
+	}
+}
+
+// TestClaudeCodeIsHeldAndGoesOn drives Claude Code with an agent that it starts itself: both
+// spend one budget. The agent is told that it ends and wraps up, its caller is held, a person
+// grants more, and it goes on in the same run.
+func TestClaudeCodeIsHeldAndGoesOn(t *testing.T) {
+	dir, weir := begin(t)
+	c := all[slices.IndexFunc(all, func(c client) bool { return c.name == "claude-code" })]
+	c.find(t, dir)
+	home := t.TempDir()
+	write := func(path, text string) string {
+		r := run{T: t}
+		r.write(filepath.Join(home, path), text)
+		return filepath.Join(home, path)
+	}
+	token := write("admin", strings.Repeat("a-token-of-this-test-", 2))
+	limits := write("limits.yaml", "rules:\n  max_tool_calls: {max: 5, tell: 2, action: hold}\n")
+	url := startWeir(t, weir, "--limits", limits, "--admin-token-file", token)
+	var transcript strings.Builder
+	command := func(args ...string) string {
+		out, err := exec.Command(weir, append(args, "--server", url, "--token-file", token)...).CombinedOutput()
+		transcript.WriteString("$ weir " + strings.Join(args, " ") + "\n" + string(out))
+		if err != nil {
+			t.Errorf("weir %v: %v", args, err)
+		}
+		return string(out)
+	}
+	grant := func() {
+		var list struct{ Flows []struct{ Flow string } }
+		res, err := http.Get(url + "/v1/flows")
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer res.Body.Close()
+		if err := json.NewDecoder(res.Body).Decode(&list); err != nil || len(list.Flows) != 1 {
+			t.Errorf("%d flows (%v), want one for the session and the agent that it starts", len(list.Flows), err)
+			return
+		}
+		command("flows", "ls")
+		command("flows", "grant", list.Flows[0].Flow, "--calls", "2", "--until", "1h", "--reason", "nearly done", "--by", "ann")
+	}
+	echo := func(word string) use {
+		return use{tool: "Bash", input: object{"command": "echo " + word + " >> ran", "description": word}}
+	}
+	held := echo("seven")
+	held.then = grant
+	model := &crew{t: t, heard: make(map[string]string), plays: map[string][]use{
+		"lead": {echo("one"), {tool: "Agent", input: object{"description": "part", "prompt": "mate: do your part", "subagent_type": "general-purpose"}}, echo("five"), echo("six"), held},
+		"mate": {echo("two"), echo("three"), echo("four")},
+	}}
+	server := httptest.NewServer(model)
+	t.Cleanup(server.Close)
+	fill := strings.NewReplacer("{model}", server.URL, "{home}", home).Replace
+	project := filepath.Dir(write("project/README", "a project\n"))
+	emptied := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home}
+	install := exec.Command(weir, "check", "--hook-config", c.name, "--server", url, "--closed", "--install", "--yes")
+	install.Env = emptied
+	if out, err := install.CombinedOutput(); err != nil {
+		t.Fatalf("install the hooks: %v\n%s", err, out)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, c.binary, "-p", "lead: build it", "--permission-mode", "bypassPermissions", "--output-format", "json")
+	cmd.Dir, cmd.Env = project, emptied
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // with what it started
+	for _, e := range c.env {
+		cmd.Env = append(cmd.Env, fill(e))
+	}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("the client ends with %v\n%s", err, tail(out))
+	}
+	model.hears("mate1", "calls left", false)
+	model.hears("mate2", "2 of 5 calls left", true)
+	model.hears("mate3", "1 of 5 calls left", true)
+	model.hears("mate3", "Wrap up", true)
+	model.hears("lead3", "0 of 5 calls left", true)
+	model.hears("lead4", "a person", true)
+	model.hears("lead5", "1 of 7 calls left", true)
+	model.hears("lead5", "0 of 7 calls left", false)
+	ran, _ := os.ReadFile(filepath.Join(project, "ran"))
+	if got := strings.Join(strings.Fields(string(ran)), " "); got != "one two three four five seven" {
+		t.Errorf("%q ran, want all but six, which was held", got)
+	}
+	if out := command("flows", "ls"); !strings.Contains(out, " ok ") {
+		t.Errorf("a flow that was granted more and goes on:\n%s", out)
+	}
+	model.mu.Lock()
+	defer model.mu.Unlock()
+	t.Logf("%s %s\n%s\nof the held call the model hears: %s", c.name, c.installed(t), transcript.String(), model.heard["toolu_lead4"])
+}
