@@ -17,6 +17,7 @@ type Coverage struct {
 	WithCaller    int64 `json:"agent_calls_with_caller"`
 	Answers       int64 `json:"answers"`
 	WithWork      int64 `json:"answers_with_known_work"`
+	Requests      int64 `json:"requests"` // to models
 	ToolCalls     int64 `json:"tool_calls"`
 	WithArgs      int64 `json:"tool_calls_with_arguments"`
 	ToolResults   int64 `json:"tool_results"`
@@ -38,6 +39,8 @@ func (c *Coverage) Add(ev *events.Event) {
 	case events.AgentReturn:
 		c.Answers++
 		c.WithWork += one(ev.HadWork != events.Unknown || ev.Work.Known)
+	case events.LLMCall:
+		c.Requests++
 	case events.ToolCall:
 		c.ToolCalls++
 		c.WithArgs += one(ev.Tool.ArgsHash != (events.Hash{}) || len(ev.Tool.Args) > 0)
@@ -56,6 +59,7 @@ func (c *Coverage) Plus(o *Coverage) {
 	c.AgentCalls += o.AgentCalls
 	c.WithCaller += o.WithCaller
 	c.Answers += o.Answers
+	c.Requests += o.Requests
 	c.WithWork += o.WithWork
 	c.ToolCalls += o.ToolCalls
 	c.WithArgs += o.WithArgs
@@ -86,8 +90,12 @@ type Ratio struct {
 func (c *Coverage) Ratios() []Ratio {
 	calls := c.Calls()
 	tools := Ratio{"tools", "calls", c.ToolCalls, calls, analyzer.NeedTools}
-	if calls == 0 { // agents that only answer: what they did to answer is not told
+	switch { // what agents that only answer did to answer is not told, nor what became of requests
+	case calls > 0:
+	case c.Answers > 0:
 		tools.In, tools.Of = "answers", c.Answers
+	default:
+		tools.In, tools.Of = "requests to models", c.Requests
 	}
 	return []Ratio{
 		tools,

@@ -40,4 +40,6 @@ func TestBlind(t *testing.T) {
 	f("", events.Event{Kind: events.AgentCall, Origin: events.OriginUser, To: events.Party{Agent: "b"}})
 	f("tools in 0 of 1 answers", events.Event{Kind: events.AgentCall, Origin: events.OriginUser, To: events.Party{Agent: "b"}},
 		events.Event{Kind: events.AgentReturn, From: events.Party{Agent: "b"}})
+	f("tools in 0 of 2 requests to models", events.Event{Kind: events.LLMCall}, events.Event{Kind: events.LLMCall})
+	f("", events.Event{Kind: events.LLMCall}, told, result)
 }

@@ -17,6 +17,7 @@ type sourceView struct {
 	Name    string     `json:"name"`
 	Format  string     `json:"format"`
 	Title   string     `json:"title"`
+	Known   []string   `json:"known_as,omitempty"` // what else its users may call it
 	Framing string     `json:"framing"`
 	Tools   string     `json:"tools"`
 	Args    string     `json:"args"`
@@ -39,13 +40,13 @@ type sourceView struct {
 func viewOfSource(s *adapter.Source) sourceView {
 	f, _ := registry.Lookup(s.Format) // the table of sources is tested
 	g := &s.Gives
-	return sourceView{s.Name, s.Format, s.Title, f.Framing.String(), g.Tools.String(), g.Args.String(), g.Results.String(), g.Caller.String(), g.Turn.String(),
+	return sourceView{s.Name, s.Format, s.Title, s.Known, f.Framing.String(), g.Tools.String(), g.Args.String(), g.Results.String(), g.Caller.String(), g.Turn.String(),
 		g.Tokens.String(), g.Time.String(), g.Starts.String(), g.Work.String(), g.Tasks.String(), s.Set, s.Run, s.Flow, s.Sees, s.Blind, silencedBy(g)}
 }
 
 func sourceNames() (out []string) {
 	for _, s := range registry.Sources() {
-		out = append(out, s.Name)
+		out = append(append(out, s.Name), s.Known...)
 	}
 	return out
 }
@@ -97,6 +98,7 @@ func describeSource(env *cli.Env, v sourceView) error {
 		t := env.Table()
 		for _, row := range [][3]string{
 			{"source", v.Name, v.Title},
+			{"also", "", strings.Join(v.Known, ", ")},
 			{"format", v.Format, map[string]string{"lines": "one JSON value per line", "documents": "a JSON value may span many lines"}[v.Framing]},
 			{"set", "", v.Set},
 			{"run", "", v.Run},
@@ -114,6 +116,9 @@ func describeSource(env *cli.Env, v sourceView) error {
 			{"work", v.Work, "whether a hop came without work: ping-pong and empty talk"},
 			{"tasks", v.Tasks, "tasks, and how often one was begun again"},
 		} {
+			if row[1]+row[2] == "" {
+				continue
+			}
 			if err := t.Row(cli.Text(row[:]...)...); err != nil {
 				return err
 			}

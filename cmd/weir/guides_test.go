@@ -32,8 +32,12 @@ agents by make clients. weir events describe NAME says more.
 		if s.Name == "map" || s.Name == "trace" { // of nobody's in particular
 			continue
 		}
-		fmt.Fprintf(&b, "\n## %s: %s\n\n1. Turn on: %s\n2. Point here: %s\n3. Seen: %s In the recording: %s.\n4. Not seen: %s\n5. Stopped by: %s\n",
-			s.Name, s.Title, s.Set, pointOf(s), s.Sees, seenIn(t, s), s.Blind, stoppedBy(s))
+		known := ""
+		if len(s.Known) > 0 {
+			known = "Also found as: " + strings.Join(s.Known, ", ") + ".\n\n"
+		}
+		fmt.Fprintf(&b, "\n## %s: %s\n\n%s1. Turn on: %s\n2. Point here: %s\n3. Seen: %s In the recording: %s.\n4. Not seen: %s\n5. Stopped by: %s\n",
+			s.Name, s.Title, known, s.Set, pointOf(s), s.Sees, seenIn(t, s), s.Blind, stoppedBy(s))
 	}
 	document(t, "../../events/adapter/GUIDES.md", b.String())
 }

@@ -38,6 +38,8 @@ var frameworkRuns = []struct {
 	{"agento11y/tool_loop", stopped, 0, 12},
 	{"agno/honest", untouched, 0, 3},
 	{"agno/tool_loop", stopped, 0, 12},
+	{"camel/honest", untouched, 0, 3}, // the calls are told by requests alone, each a trace of its own
+	{"camel/tool_loop", stopped, 0, 12},
 	{"dspy/honest", untouched, 0, 4}, // the end of a run is a tool, too
 	{"dspy/tool_loop", stopped, 0, 13},
 	{"genkit/honest", untouched, 0, 3},
@@ -60,6 +62,8 @@ var frameworkRuns = []struct {
 	{"langfuse/honest.langchain", untouched, 0, 3},
 	{"langfuse/tool_loop.decorators", stopped, 0, 12},
 	{"langfuse/tool_loop.langchain", stopped, 0, 12},
+	{"langroid/honest", untouched, 0, 3},
+	{"langroid/tool_loop", stopped, 0, 12},
 	{"mcp_sdk/honest", untouched, 0, 3},
 	{"mcp_sdk/tool_loop", hidden, 0, 12},
 	{"semantic_kernel/group_chat.content", stopped, 15, 0},

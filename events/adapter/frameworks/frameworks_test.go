@@ -52,15 +52,21 @@ var telemetries = []struct {
 	{"agento11y", "", []string{"agento11y", "agento11y-langgraph", "langgraph"}, shown, 3},
 	{"agno", "", []string{"agno", "openinference-instrumentation-agno"}, shown, 3},
 	{"autogen", "", []string{"autogen-agentchat"}, hidden, 3},
+	{"beeai", "", []string{"beeai-framework", "openinference-instrumentation-beeai"}, ends, 4}, // so is it here
+	{"camel", "", []string{"camel-ai", "opentelemetry-instrumentation-openai"}, shown, 3},
 	{"crewai", "", []string{"crewai", "openinference-instrumentation-crewai"}, ends, 3},
 	{"dspy", "", []string{"dspy", "openinference-instrumentation-dspy"}, shown, 4}, // the end of a run is a tool, too
 	{"google_adk", "", []string{"google-adk"}, shown, 3},
 	{"haystack", "", []string{"haystack-ai", "opentelemetry-haystack"}, shown, 3},
 	{"haystack", "openinference", []string{"haystack-ai", "openinference-instrumentation-haystack"}, hidden, 0},
+	{"griptape", "openllmetry", []string{"griptape", "opentelemetry-instrumentation-openai"}, shown, 3},
 	{"langfuse", "", []string{"langfuse", "langgraph"}, shown, 3},
 	{"langfuse", "decorators", []string{"langfuse"}, shown, 3},
 	{"langgraph", "", []string{"langgraph", "opentelemetry-instrumentation-langchain"}, shown, 3},
 	{"langgraph", "openinference", []string{"langgraph", "openinference-instrumentation-langchain"}, shown, 3},
+	{"langroid", "", []string{"langroid", "opentelemetry-instrumentation-openai"}, shown, 3},
+	{"langroid", "openinference", []string{"langroid", "openinference-instrumentation-openai"}, shown, 3},
+	{"langroid", "hidden", []string{"langroid", "opentelemetry-instrumentation-openai"}, hidden, 0},
 	{"llama_index", "", []string{"llama-index-core", "openinference-instrumentation-llama-index"}, shown, 3},
 	{"mcp_sdk", "", []string{"mcp"}, hidden, 3},
 	{"openai_agents", "", []string{"openai-agents", "openinference-instrumentation-openai-agents"}, shown, 3},
@@ -346,7 +352,11 @@ func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Stream bool   `json:"stream"`
 		Tools  []struct {
 			Function struct {
-				Name string `json:"name"`
+				Name       string `json:"name"`
+				Parameters struct {
+					Required   []string       `json:"required"`
+					Properties map[string]any `json:"properties"`
+				} `json:"parameters"`
 			} `json:"function"`
 		} `json:"tools"`
 	}
@@ -356,7 +366,7 @@ func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	message, reason := map[string]any{"role": "assistant", "content": "refunded 5 on A-17"}, "stop"
 	s.mu.Lock()
-	next, n := call{"final_answer", `{"answer": "refunded 5 on A-17"}`}, s.made
+	next, n := call{"final_answer", ""}, s.made
 	if n < len(s.calls) && len(ask.Tools) > 0 {
 		next = s.calls[n]
 		s.made++
@@ -364,9 +374,15 @@ func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Unlock()
 	for _, tool := range ask.Tools {
 		if strings.HasSuffix(tool.Function.Name, next.tool) {
+			args := next.args
+			if p := &tool.Function.Parameters; args == "" && len(p.Required) > 0 { // whatever the framework calls the answer
+				args = fmt.Sprintf(`{%q: "refunded 5 on A-17"}`, p.Required[0])
+			} else if p.Properties["values"] != nil { // Griptape wraps arguments
+				args = fmt.Sprintf(`{"values": %s}`, args)
+			}
 			message["content"], reason = nil, "tool_calls"
 			message["tool_calls"] = []any{map[string]any{"index": 0, "id": fmt.Sprintf("call_%016d", n), "type": "function",
-				"function": map[string]any{"name": tool.Function.Name, "arguments": next.args}}}
+				"function": map[string]any{"name": tool.Function.Name, "arguments": args}}}
 		}
 	}
 	answer := map[string]any{"id": fmt.Sprintf("chatcmpl-%d", n), "created": time.Now().Unix(), "model": ask.Model}

@@ -30,12 +30,16 @@ framework agent_framework $otel agent-framework-core agent-framework-openai
 framework agento11y $otel agento11y agento11y-langgraph langchain langgraph langchain-openai
 framework agno $otel agno openai openinference-instrumentation-agno
 framework autogen $otel autogen-agentchat "autogen-ext[openai]"
+framework beeai $otel beeai-framework mcp openinference-instrumentation-beeai
+framework camel $otel camel-ai opentelemetry-instrumentation-openai
 framework crewai $otel crewai openinference-instrumentation-crewai
 framework dspy $otel dspy openinference-instrumentation-dspy
 framework google_adk $otel "google-adk>=2"
 framework haystack $otel haystack-ai opentelemetry-haystack openinference-instrumentation-haystack
+framework griptape $otel griptape opentelemetry-instrumentation-threading opentelemetry-instrumentation-openai
 framework langgraph $otel langchain langgraph langchain-openai opentelemetry-instrumentation-langchain openinference-instrumentation-langchain
 framework langfuse $otel langfuse langchain langgraph langchain-openai
+framework langroid $otel langroid opentelemetry-instrumentation-openai openinference-instrumentation-openai
 framework llama_index $otel llama-index-core llama-index-llms-openai-like openinference-instrumentation-llama-index
 framework mcp_sdk $otel mcp
 framework openai_agents $otel openai-agents openinference-instrumentation-openai-agents

@@ -161,6 +161,8 @@ type attributes struct {
 	text [fields][]byte
 	rank [fields]uint8
 	told told
+
+	lines []line // parts of messages that are attributes of their own
 }
 
 func (a *attributes) has(f field) bool { return len(a.text[f]) > 0 }
@@ -170,14 +172,17 @@ func (a *attributes) read(c *jsonwalk.Cursor) {
 	for c.Array(); c.Element(); {
 		var key, value []byte
 		known := true
+		var part line
+		isPart := false
 		for c.Object(); c.Member(); {
 			switch string(c.Key()) {
 			case "key":
 				key = c.Text()
 				_, known = places[string(key)]
+				part, isPart = flattened(key)
 			case "value":
 				switch {
-				case known && key != nil:
+				case (known || isPart) && key != nil:
 					value = anyvalue.Text(c)
 				case known: // the value came before the key
 					value = anyvalue.Text(jsonwalk.New(c.Raw()))
@@ -187,6 +192,10 @@ func (a *attributes) read(c *jsonwalk.Cursor) {
 			default:
 				c.Skip()
 			}
+		}
+		if isPart && len(value) > 0 && len(a.lines) < maxLines {
+			part.value = value
+			a.lines = append(a.lines, part)
 		}
 		p, known := places[string(key)]
 		if known && len(value) > 0 && (!a.has(p.field) || p.rank < a.rank[p.field]) {

@@ -24,6 +24,7 @@ type emitter struct {
 	*trace
 	correlation []events.CorrelationSource
 	silent      func(adapter.Silence)
+	turns       *turns
 	emit        func(*events.Event)
 	event       *events.Event
 }
@@ -57,6 +58,9 @@ func (t *emitter) tell(until int64, complete bool) {
 		case visit, toolUse:
 			moments = append(moments, moment{s.start, true, depth, s}, moment{s.end, false, depth, s})
 		case inference:
+			if s.dialogue != nil && len(s.dialogue.brought) > 0 && !t.turns.isTooled(s.source) {
+				moments = append(moments, moment{s.start, true, depth, s})
+			}
 			moments = append(moments, moment{s.end, false, depth, s})
 		case executor, node:
 			t.silent(adapter.SilentStep)
@@ -79,6 +83,8 @@ func (t *emitter) tell(until int64, complete bool) {
 			t.enter(s)
 		case s.kind == visit:
 			t.leave(s)
+		case s.kind == inference && m.begin:
+			t.bring(s)
 		case s.kind == inference:
 			t.inference(s)
 		case m.begin:
@@ -235,7 +241,7 @@ func (t *trace) flowOf(s *span, by []events.CorrelationSource) (string, events.C
 		case events.CorrelationConversation:
 			id = t.talk
 		case events.CorrelationTrace:
-			if id = t.id; t.alone != "" {
+			if id = cmp.Or(t.goesOn, t.id); t.alone != "" {
 				id, source = t.alone, events.CorrelationConversation
 			}
 		}

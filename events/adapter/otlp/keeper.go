@@ -3,11 +3,17 @@ package otlp
 // At says where in its input the batch is that is decoded next.
 func (r *reader) At(place int64) { r.place = place }
 
-// Oldest returns the place of the first span of all traces that are remembered.
+// Oldest returns the place of the first span of all traces that are remembered, and
+// of those whose calls have not been brought.
 func (r *reader) Oldest() (place int64, ok bool) {
 	for _, t := range r.traces.All() {
 		if !ok || t.place < place {
 			place, ok = t.place, true
+		}
+	}
+	for _, made := range r.turns.open.All() {
+		if !ok || made.place < place {
+			place, ok = made.place, true
 		}
 	}
 	return place, ok

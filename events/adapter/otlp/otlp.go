@@ -80,9 +80,10 @@ type reader struct {
 
 	traces *adapter.Recent[*trace]
 	partOf map[string]string // ids of traces that go on with another one, see join
-	held   int               // spans of all traces
-	clock  int64             // end of the span that ended last
-	place  int64             // of the record that is read, see adapter.Keeper
+	turns  turns
+	held   int   // spans of all traces
+	clock  int64 // end of the span that ended last
+	place  int64 // of the record that is read, see adapter.Keeper
 	event  events.Event
 }
 
@@ -92,7 +93,7 @@ func newReader(o adapter.Options) adapter.Adapter {
 		correlation: o.CorrelationOr(events.CorrelationBaggage, events.CorrelationSession, events.CorrelationTrace),
 		hold:        int64(cmp.Or(o.Hold, defaultHold)), most: o.HeldOr(defaultHeld),
 		traces: adapter.NewRecent[*trace](math.MaxInt), // bounded by their spans, see bound
-		partOf: map[string]string{},
+		partOf: map[string]string{}, turns: newTurns(),
 	}
 	if r.silent == nil {
 		r.silent = func(adapter.Silence) {}
@@ -162,6 +163,7 @@ func (r *reader) add(id string, s *span) {
 	if s.parent == 0 && s.link != 0 && s.linked != id {
 		t.cause = s
 	}
+	r.turns.follow(s, t)
 	t.spans[s.id] = s
 	t.pending = append(t.pending, s)
 	r.held++
@@ -205,13 +207,16 @@ func (r *reader) settle(t *trace, emit func(*events.Event)) {
 }
 
 func (r *reader) tell(t *trace, until int64, complete bool, emit func(*events.Event)) {
-	w := emitter{trace: t, correlation: r.correlation, silent: r.silent, emit: emit, event: &r.event}
+	w := emitter{trace: t, correlation: r.correlation, silent: r.silent, turns: &r.turns, emit: emit, event: &r.event}
 	w.tell(until, complete)
 }
 
 // bound forgets traces that have been silent for the time of holding back, and the
 // most silent ones when there are too many spans.
 func (r *reader) bound(emit func(*events.Event)) {
+	if r.hold < math.MaxInt64/patience {
+		r.turns.forget(r.clock - patience*r.hold)
+	}
 	for id, t := range r.traces.All() {
 		silence := r.clock - t.seen
 		if r.held <= r.most && silence <= r.hold {

@@ -68,6 +68,9 @@ type span struct {
 	sampled                              int64
 	emitted                              bool
 
+	retrieves bool      // it is a search, which instrumentations tell that tell no tools
+	dialogue  *dialogue // of an inference
+
 	call *call // of a visit, once it was told
 }
 
@@ -101,6 +104,7 @@ func (s *span) make(a *attributes, ignore adapter.IgnoreArgs) {
 
 	switch s.kind {
 	case toolUse:
+		s.retrieves = string(a.text[operation]) == "retrieval" || a.upper(spanKind) == "RETRIEVER" || string(a.text[observationType]) == "retriever"
 		s.readTool(a, ignore)
 	case visit, node:
 		if !s.speaks { // else the texts are the printed forms of events
@@ -111,6 +115,11 @@ func (s *span) make(a *attributes, ignore adapter.IgnoreArgs) {
 		s.readUsage(a)
 		s.usage.Scope = events.UsageAggregate
 	case inference:
+		var d dialogue
+		d.read(a.text[input], a.text[output], ignore)
+		if d.readLines(a.lines, ignore); len(d.brought)+len(d.asked) > 0 {
+			s.dialogue = &d
+		}
 		s.prompt = fingerprint.Content(a.text[systemPrompt])
 		s.readUsage(a)
 		switch {

@@ -35,6 +35,9 @@ type trace struct {
 	// conversation tells which belong together.
 	alone string
 
+	// goesOn is the trace whose flow this one goes on with, see dialogue.
+	goesOn string
+
 	baggage string // what the flow may be called, as far as any span said
 	session string
 	talk    string

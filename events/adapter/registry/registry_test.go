@@ -75,6 +75,10 @@ func TestSources(t *testing.T) {
 	f("otlp", "otel-genai")
 	f("claudehooks", "claude-code-hooks")
 	f("map:flow=.a,to=.b", "map:flow=.a,to=.b")
+	f("LangGraph", "traceloop")
+	f("llama_index", "llamaindex")
+	f("Semantic Kernel", "semantic-kernel")
+	f("camel-ai", "model-client")
 	f("nothing", "")
 	if s, err := Source("map:flow=.a,to=.b"); err != nil || s.Gives.Args != adapter.Never || s.Gives.Time != adapter.Never {
 		t.Errorf("a mapping of two fields gives %+v (%v)", s.Gives, err)

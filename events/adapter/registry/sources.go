@@ -2,6 +2,9 @@ package registry
 
 import (
 	"fmt"
+	"slices"
+	"strings"
+	"unicode"
 
 	"weir/events/adapter"
 	"weir/events/adapter/mapped"
@@ -28,12 +31,17 @@ func Sources() []adapter.Source {
 	return out
 }
 
-// Source returns the source of that name, or the first of the format of that name, or
-// what a mapping can tell. The error wraps ErrUnknown.
+// Source returns the source of that name, or that its users call so, or the first of the
+// format of that name, or what a mapping can tell. The error wraps ErrUnknown.
 func Source(name string) (adapter.Source, error) {
 	all := Sources()
 	for i := range all {
 		if all[i].Name == name {
+			return all[i], nil
+		}
+	}
+	for i := range all {
+		if alike(all[i].Name, name) || slices.ContainsFunc(all[i].Known, func(known string) bool { return alike(known, name) }) {
 			return all[i], nil
 		}
 	}
@@ -49,6 +57,17 @@ func Source(name string) (adapter.Source, error) {
 	s := all[len(all)-1] // that of mappings
 	s.Name, s.Format, s.Gives = name, name, f.Gives
 	return s, nil
+}
+
+// alike compares names of programs as people write them: "Llama Index", "llama_index".
+func alike(a, b string) bool {
+	plain := func(r rune) rune {
+		if strings.ContainsRune(" -_.", r) {
+			return -1
+		}
+		return unicode.ToLower(r)
+	}
+	return strings.Map(plain, a) == strings.Map(plain, b)
 }
 
 // spans is what OTLP spans give when a library tells all that there is to tell.
@@ -77,6 +96,7 @@ func sources() []adapter.Source {
 			Sees:  "As weir's own format; attributes fill in what the data does not say.",
 			Blind: "CloudEvents of other types."},
 		{Name: "otel-genai", Format: "otlp", Sample: "real/google_adk/tool_loop.otlp.jsonl.gz", Gives: spans(sometimes, sometimes, sometimes, sometimes),
+			Known: []string{"opentelemetry", "otel", "genkit", "mastra"},
 			Title: "any program with OpenTelemetry spans by the GenAI conventions, old and new names",
 			Set: "Point the OTLP exporter at a file (the Collector's fileexporter, or the JSON file exporter of an SDK) or at weir; record content " +
 				"(OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true) if arguments shall be compared.",
@@ -85,6 +105,7 @@ func sources() []adapter.Source {
 			Sees:  "Agents, who called whom, tools, tokens and errors, when a span has ended; children that come before their parents are held back.",
 			Blind: "What has not ended. Without content only names and counts of calls are left, so nothing about repetition is said."},
 		{Name: "openinference", Format: "otlp", Sample: "real/openinference_openai_agents/handoff_pingpong.otlp.jsonl.gz", Gives: spans(always, always, never, always),
+			Known: []string{"langchain-openinference", "beeai", "beeai-framework", "arize"},
 			Title: "OpenInference instrumentations (openai-agents, LangChain and LangGraph, and others)",
 			Set:   "Instrument the library (OpenAIAgentsInstrumentor().instrument(), LangChainInstrumentor().instrument(), ...) and export OTLP JSON; using_session(ID) names conversations.",
 			Run:   "weir replay spans.jsonl",
@@ -92,6 +113,7 @@ func sources() []adapter.Source {
 			Sees:  "Agents, handoffs, tools with arguments and results, tokens of the innermost spans.",
 			Blind: "What has not ended; for agents inside LangGraph, those without a name of their own."},
 		{Name: "strands", Format: "otlp", Sample: "frameworks/strands/swarm_pingpong.default.otlp.jsonl.gz", Gives: spans(sometimes, sometimes, never, always),
+			Known: []string{"strands-agents", "aws-strands"},
 			Title: "Strands Agents",
 			Set: "pip install 'strands-agents[otel]'; StrandsTelemetry().setup_otlp_exporter() and OTEL_EXPORTER_OTLP_ENDPOINT. " +
 				"Content is recorded by default, as events of the spans.",
@@ -100,6 +122,7 @@ func sources() []adapter.Source {
 			Sees:  "Agents, swarms and graphs, handoffs, agents that are tools, tools with arguments and results, tokens; by the default telemetry as by gen_ai_latest_experimental.",
 			Blind: "What has not ended: the span of a swarm or graph ends last."},
 		{Name: "ag2", Format: "otlp", Sample: "frameworks/ag2/tool_loop.otlp.jsonl.gz", Gives: spans(sometimes, sometimes, never, always),
+			Known: []string{"autogen2"},
 			Title: "AG2 with its telemetry middleware",
 			Set:   "Agent(..., middleware=[TelemetryMiddleware(tracer_provider=P, agent_name=NAME)]) and an OTLP exporter; content is recorded by default, without agent_name all agents are called unknown.",
 			Run:   "weir replay spans.jsonl",
@@ -113,7 +136,17 @@ func sources() []adapter.Source {
 			Flow:  "session.id where it is set, else the trace",
 			Sees:  "Agents, tools with arguments and results, tokens.",
 			Blind: "What has not ended."},
+		{Name: "model-client", Format: "otlp", Sample: "frameworks/camel/tool_loop.otlp.jsonl.gz", Gives: spans(sometimes, sometimes, never, always),
+			Title: "programs whose client of a model is instrumented and nothing else (CAMEL, Langroid, Griptape, programs without a framework)",
+			Known: []string{"camel", "camel-ai", "langroid", "griptape", "openai", "openai-python", "openlit"},
+			Set: "OpenAIInstrumentor().instrument() of opentelemetry-instrumentation-openai (OpenLLMetry) or openinference-instrumentation-openai, or openlit.init(), and an OTLP exporter; " +
+				"with content: TRACELOOP_TRACE_CONTENT=false, OPENINFERENCE_HIDE_INPUTS and the like hide the calls.",
+			Run:   "weir replay spans.jsonl",
+			Flow:  "the trace; requests of which one brings the result of a call that another one asked for are one flow",
+			Sees:  "Tokens, and the calls of tools that the model asks for, with arguments and results, when the next request brings what they brought.",
+			Blind: "Agents: all are the program. A call before its result is there. Without content tokens only."},
 		{Name: "adk-otel", Format: "otlp", Sample: "frameworks/google_adk/tool_loop.otlp.jsonl.gz", Gives: spans(sometimes, sometimes, sometimes, sometimes),
+			Known: []string{"google-adk-otel"},
 			Title: "OpenTelemetry spans of Google ADK",
 			Set:   "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=SPAN_ONLY (from 2.x on; true records none in spans) and an OTLP exporter; ADK_CAPTURE_MESSAGE_CONTENT_IN_SPANS=true before.",
 			Run:   "weir replay spans.jsonl",
@@ -121,6 +154,7 @@ func sources() []adapter.Source {
 			Sees:  "Agents, transfers, tools with arguments and results, tokens where the model tells them.",
 			Blind: "What has not ended. Without content no two calls can be compared."},
 		{Name: "haystack", Format: "otlp", Sample: "frameworks/haystack/agents_as_tools.native_content.otlp.jsonl.gz", Gives: spans(sometimes, sometimes, never, never),
+			Known: []string{"haystack-ai"},
 			Title: "Haystack with opentelemetry-haystack",
 			Set:   "tracing.enable_tracing(OpenTelemetryTracer(tracer)) and HAYSTACK_CONTENT_TRACING_ENABLED=true; without the latter there are no arguments and no results.",
 			Run:   "weir replay spans.jsonl",
@@ -128,6 +162,7 @@ func sources() []adapter.Source {
 			Sees:  "Agents, called as their component or the tool that runs them, tools with arguments and results.",
 			Blind: "Tokens. With OpenInference instead there are runs of agents only, and no tools."},
 		{Name: "langfuse", Format: "otlp", Sample: "frameworks/langfuse/tool_loop.langchain.otlp.jsonl.gz", Gives: spans(always, always, never, sometimes),
+			Known: []string{"langfuse-sdk"},
 			Title: "Langfuse SDKs: decorators, and the handler of LangChain and LangGraph",
 			Set:   "Langfuse(tracer_provider=P) with P sending to weir, too (a processor with an OTLP exporter): what is observed goes to both. Tools need as_type=\"tool\", agents as_type=\"agent\".",
 			Run:   "weir replay spans.jsonl",
@@ -141,12 +176,14 @@ func sources() []adapter.Source {
 			Sees:  "What the spans told that the observations were made of.",
 			Blind: "What was exported without input and output has no arguments and no results."},
 		{Name: "phoenix", Format: "phoenix", Sample: "exports/phoenix/loop.json.gz",
+			Known: []string{"arize-phoenix"},
 			Set:   "Save GET /v1/projects/PROJECT/spans, or get_spans_dataframe().to_json(PATH, orient=\"records\", lines=True). Live, send the OpenInference spans to weir, too.",
 			Run:   "weir replay spans.json",
 			Flow:  "session.id where it is set, else the trace",
 			Sees:  "What the OpenInference spans told: agents, tools with arguments and results, tokens.",
 			Blind: "What has not ended. Pages are read in the order in which they are given: those of one trace belong into one file."},
 		{Name: "litellm", Format: "litellm", Sample: "exports/litellm/loop.jsonl.gz",
+			Known: []string{"litellm-proxy"},
 			Set: "A callback that writes kwargs[\"standard_logging_object\"], one per line, or the proxy's log to a bucket; rows of spend logs with store_prompts_in_spend_logs: true. " +
 				"One trace_id or session_id for a run (litellm_trace_id, or x-litellm-trace-id at the proxy).",
 			Run:   "weir replay litellm.jsonl",
@@ -154,6 +191,7 @@ func sources() []adapter.Source {
 			Sees:  "Requests with tokens and cost, the calls of tools that models ask for with their arguments, and what these brought, one request later; calls of tools that the proxy's MCP gateway makes.",
 			Blind: "Agents: a client is one party, called by agent_id, its end user or its key. Without messages neither calls nor results."},
 		{Name: "agento11y", Format: "otlp", Sample: "frameworks/agento11y/tool_loop.otlp.jsonl.gz", Gives: spans(sometimes, sometimes, never, always),
+			Known: []string{"sigil", "grafana-agento11y"},
 			Title: "Grafana's agento11y (formerly sigil) with its handlers",
 			Set:   "A tracer provider with an OTLP exporter, and a handler (with_agento11y_langgraph_callbacks(...)); content_capture decides about arguments and results.",
 			Run:   "weir replay spans.jsonl",
@@ -161,6 +199,7 @@ func sources() []adapter.Source {
 			Sees:  "Tools with arguments and results as far as the handler gets them, tokens.",
 			Blind: "Without a span around the run and without a name for the conversation each call stands alone. The handler of OpenAI Agents gets no arguments."},
 		{Name: "mcp-sdk", Format: "otlp", Sample: "frameworks/mcp_sdk/tool_loop.otlp.jsonl.gz", Gives: spans(never, never, never, never),
+			Known: []string{"mcp-python", "fastmcp"},
 			Title: "OpenTelemetry spans of the MCP SDK for Python, by the conventions for MCP, old and new names",
 			Set:   "A tracer provider with an OTLP exporter, in the client, the server or both; nothing else.",
 			Run:   "weir replay spans.jsonl",
@@ -168,6 +207,7 @@ func sources() []adapter.Source {
 			Sees:  "Calls of tools, their errors and how long they took; once, where client and server both tell of it.",
 			Blind: "Arguments and results, which the SDK never records: a guard or hook sees them."},
 		{Name: "traceloop", Format: "otlp", Sample: "frameworks/traceloop_langgraph/tool_loop.otlp.jsonl.gz", Gives: spans(always, always, never, always),
+			Known: []string{"openllmetry", "langchain", "langgraph"},
 			Title: "OpenLLMetry (Traceloop) instrumentations, here of LangChain and LangGraph",
 			Set:   "LangchainInstrumentor().instrument() of opentelemetry-instrumentation-langchain and an OTLP exporter; TRACELOOP_TRACE_CONTENT=false takes arguments and results away.",
 			Run:   "weir replay spans.jsonl",
@@ -190,6 +230,7 @@ func sources() []adapter.Source {
 			Sees:  "Managed agents as calls and answers, tools, tokens (the sums on agents' spans are not added again).",
 			Blind: "What has not ended: a manager's span ends last, and until then the program stands in for the manager."},
 		{Name: "llamaindex", Format: "otlp", Sample: "real/llama_index/handoff_pingpong.otlp.jsonl.gz", Gives: spans(always, always, never, always),
+			Known: []string{"llama-index"},
 			Title: "LlamaIndex workflows with OpenInference",
 			Set:   "LlamaIndexInstrumentor().instrument() and an OTLP JSON exporter.",
 			Run:   "weir replay spans.jsonl",
@@ -197,6 +238,7 @@ func sources() []adapter.Source {
 			Sees:  "Handoffs, tools without the changing context among their arguments, tokens of the inner request.",
 			Blind: "Names of agents stand in texts only: the first turn of one may be told under the name of the workflow."},
 		{Name: "agentframework", Format: "otlp", Sample: "real/agent_framework/handoff_pingpong.otlp.jsonl.gz", Gives: spans(sometimes, sometimes, never, always),
+			Known: []string{"microsoft-agent-framework", "agent-framework"},
 			Title: "Microsoft Agent Framework",
 			Set:   "setup_observability(enable_sensitive_data=True) with an OTLP exporter; without sensitive data there are no arguments and results.",
 			Run:   "weir replay spans.jsonl",
@@ -204,6 +246,7 @@ func sources() []adapter.Source {
 			Sees:  "Hops along delivered messages, group chats through their orchestrator, tools, tokens.",
 			Blind: "Broadcasts and dropped messages are no hops; a handoff leaves no call of a tool."},
 		{Name: "pydanticai", Format: "otlp", Sample: "real/pydantic_ai/delegation_pingpong.otlp.jsonl.gz", Gives: spans(always, always, never, always),
+			Known: []string{"pydantic-ai", "logfire"},
 			Title: "Pydantic AI",
 			Set:   "Agent.instrument_all() and an OTLP JSON exporter; content is recorded by default.",
 			Run:   "weir replay spans.jsonl",
@@ -211,6 +254,7 @@ func sources() []adapter.Source {
 			Sees:  "Agents that are tools of each other, tools with arguments and results, tokens.",
 			Blind: "What has not ended."},
 		{Name: "vercel-ai-sdk", Format: "otlp", Sample: "real/vercel_ai_sdk/subagent_pingpong.otlp.jsonl.gz", Gives: spans(always, always, never, always),
+			Known: []string{"vercel", "ai", "ai-sdk"},
 			Title: "Vercel AI SDK (npm ai)",
 			Set:   "experimental_telemetry: {isEnabled: true, functionId: AGENT, metadata: {correlation_id: FLOW}} on each call, and an OTLP JSON exporter.",
 			Run:   "weir replay spans.jsonl",
@@ -218,6 +262,7 @@ func sources() []adapter.Source {
 			Sees:  "Agents by functionId, tools with arguments and results, tokens.",
 			Blind: "What has not ended; agents without a functionId have the name of the program."},
 		{Name: "claude-code", Format: "claudecode", Sample: "golden/claudecode/files.in",
+			Known: []string{"claude"},
 			Set:   "Nothing: Claude Code writes transcripts to ~/.claude/projects/PROJECT/SESSION.jsonl and, for child agents, below SESSION/.",
 			Run:   "weir replay session.jsonl",
 			Flow:  "one prompt of the user (promptId), else the session",
@@ -236,18 +281,21 @@ func sources() []adapter.Source {
 			Sees:  "Uses of tools with arguments and results, agents that were made, tokens, ends of turns.",
 			Blind: "What an agent that was made answers, as an answer: it comes with a tool, wait_agent. Searches that the model's service makes itself have no results."},
 		{Name: "copilot", Format: "copilot", Sample: "real/copilot/looping.jsonl.gz",
+			Known: []string{"copilot-cli", "github-copilot"},
 			Set:   "Nothing: Copilot CLI writes ~/.copilot/session-state/ID/events.jsonl for each session; the folder may be named, too.",
 			Run:   "weir replay events.jsonl",
 			Flow:  "one message of the user (interactionId), else the session",
 			Sees:  "Uses of tools with arguments and results, agents that are given tasks and what they do, the ends of answers.",
 			Blind: "Tokens other than those of answers, in versions before 1.0.100 or so."},
 		{Name: "gemini-cli", Format: "geminicli", Sample: "real/gemini/looping.jsonl.gz",
+			Known: []string{"gemini"},
 			Set:   "Nothing: Gemini CLI writes ~/.gemini/tmp/PROJECT/chats/session-TIME-ID.jsonl for each session; the folder may be named, too.",
 			Run:   "weir replay session.jsonl",
 			Flow:  "one message of the user",
 			Sees:  "Uses of tools with arguments and results, tokens, the answers that end turns.",
 			Blind: "Calls before their results are there, so that live a loop is seen one call later; in one document per session (older versions) nothing live."},
 		{Name: "qwen-code", Format: "qwencode", Sample: "real/qwen/looping.jsonl.gz",
+			Known: []string{"qwen"},
 			Set:   "Nothing: Qwen Code writes ~/.qwen/projects/CWD/chats/ID.jsonl for each session; the folder may be named, too.",
 			Run:   "weir replay chat.jsonl",
 			Flow:  "one prompt of the user",
@@ -274,6 +322,7 @@ func sources() []adapter.Source {
 			Sees:  "Messages, tools with arguments and results, calls between threads, tokens of every request.",
 			Blind: "What other threads do, unless their streams are saved, too."},
 		{Name: "openai-agents", Format: "openaiagents", Sample: "real/openai_agents/handoff_pingpong.jsonl.gz",
+			Known: []string{"openai-agents-sdk", "openai-agents-python"},
 			Set:   "add_trace_processor() with a processor that writes trace.export() at the start of a trace and span.export() at the end of a span, one per line.",
 			Run:   "weir replay trace.jsonl",
 			Flow:  "correlation_id in the metadata of the trace, else the trace; group_id is the conversation. A trace that is begun in a tool descends from the flow around it, one with parent_correlation_id from that.",
@@ -292,6 +341,7 @@ func sources() []adapter.Source {
 			Sees:  "Delegations and questions to coworkers, refused ones too, tools with arguments and results, tokens.",
 			Blind: "Agents of one role cannot be told apart. The log holds the keys of models: weir reads none of it, but keep it safe."},
 		{Name: "autogen", Format: "autogen", Sample: "real/autogen/swarm_handoff_pingpong.core_events.jsonl.gz",
+			Known: []string{"autogen-agentchat"},
 			Title: "AutoGen (for AG2 use its OpenTelemetry spans)",
 			Set:   "logging.getLogger(\"autogen_core.events\") at INFO to a file, one message per line; a formatter may put times in front.",
 			Run:   "weir replay core_events.jsonl",
@@ -311,6 +361,7 @@ func sources() []adapter.Source {
 			Sees:  "Handoffs and tools with arguments and results, as they begin.",
 			Blind: "Times and tokens; its spans (llamaindex) tell both."},
 		{Name: "adk", Format: "adk", Sample: "real/google_adk/transfer_pingpong.events.jsonl.gz",
+			Known: []string{"google-adk"},
 			Title: "Google ADK: events or sessions (its spans are read, too, as otel-genai)",
 			Set:   "Write event.model_dump_json() of every event of runner.run_async(), or Session.model_dump_json(), one per line.",
 			Run:   "weir replay events.jsonl",

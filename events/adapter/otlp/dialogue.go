@@ -1,0 +1,424 @@
+package otlp
+
+import (
+	"bytes"
+	"cmp"
+	"strconv"
+	"strings"
+
+	"weir/events"
+	"weir/events/adapter"
+	"weir/events/adapter/jsonwalk"
+	"weir/events/fingerprint"
+)
+
+// Where only the client of a model is instrumented, there are spans of requests and none of
+// tools. But a request holds the conversation: the calls that the model asked for, and what
+// they brought, one request later. So the calls of a program that has no spans of tools are
+// told by its requests, each with its result. And requests that nothing ties together but
+// that one brings the result of a call that another one asked for are one flow.
+
+// dialogue is what the messages of a request say of calls of tools.
+type dialogue struct {
+	opening events.Hash // what the user asked first; it tells conversations with equal ids apart
+	asked   []asked     // by the answer of the model
+	brought []brought   // since its last answer
+}
+
+// asked is a call that a model asks for.
+type asked struct {
+	id, name string
+	args     events.Hash
+	size     int64
+}
+
+// brought is the result of a call, with the call as the same request tells it.
+type brought struct {
+	asked
+	result events.Hash
+	near   events.Fingerprint
+	failed string // what kind of error it is, "" for none
+}
+
+// maxCalls bounds the calls of one request of which more is kept than that it was made.
+const maxCalls = 64
+
+// read reads the messages of a request and of its answer, in the forms of the GenAI
+// conventions, of chat completions, of responses and of Anthropic's messages.
+func (d *dialogue) read(input, output []byte, ignore adapter.IgnoreArgs) {
+	in, out := reading{dialogue: d, ignore: ignore}, reading{dialogue: &dialogue{}, ignore: ignore}
+	in.look(input)
+	out.look(output)
+	d.brought, d.asked = in.paired(), out.calls
+}
+
+// reading goes through messages.
+type reading struct {
+	dialogue *dialogue
+	ignore   adapter.IgnoreArgs
+	calls    []asked   // of the last answer
+	results  []brought // behind it
+}
+
+// paired are the results with the calls that they are of.
+func (r *reading) paired() []brought {
+	for i := range r.results {
+		for _, made := range r.calls {
+			if made.id == r.results[i].id {
+				r.results[i].asked = made
+			}
+		}
+	}
+	return r.results
+}
+
+// look reads whatever JSON it is given; what is no JSON holds no calls.
+func (r *reading) look(p []byte) {
+	c := jsonwalk.New(bytes.TrimSpace(p))
+	switch c.Peek() {
+	case '[':
+		for c.Array(); c.Element(); {
+			if c.Peek() == '{' {
+				r.item(c)
+			} else {
+				c.Skip()
+			}
+		}
+	case '{':
+		r.item(c)
+	}
+}
+
+// item reads a message, a part of one, or what messages are wrapped into. Only when all of
+// it was seen it is known which of them it is.
+func (r *reading) item(c *jsonwalk.Cursor) {
+	var kind, role, id, name, args, result []byte
+	var within [][]byte
+	for c.Object(); c.Member(); {
+		switch string(c.Key()) {
+		case "type":
+			kind = scalar(c)
+		case "role":
+			role = scalar(c)
+		case "call_id", "tool_call_id", "tool_use_id", "toolCallId":
+			id = scalar(c)
+		case "id":
+			if v := scalar(c); len(id) == 0 {
+				id = v
+			}
+		case "name", "toolName":
+			name = scalar(c)
+		case "arguments", "args":
+			args = c.Raw()
+		case "input": // of a tool, or messages
+			args = c.Raw()
+			within = append(within, args)
+		case "function":
+			if c.Peek() != '{' {
+				c.Skip()
+				continue
+			}
+			for c.Object(); c.Member(); {
+				switch string(c.Key()) {
+				case "name":
+					name = scalar(c)
+				case "arguments":
+					args = c.Raw()
+				default:
+					c.Skip()
+				}
+			}
+			kind = []byte("function_call")
+		case "content", "response", "result", "output":
+			result = c.Raw()
+			within = append(within, result)
+		case "parts", "tool_calls", "messages", "choices", "message":
+			within = append(within, c.Raw())
+		default:
+			c.Skip()
+		}
+	}
+	switch string(kind) {
+	case "tool_call", "function_call", "tool_use", "tool-call":
+		if len(id) > 0 && len(name) > 0 && len(r.calls) < maxCalls {
+			r.calls = append(r.calls, r.call(id, name, args))
+		}
+		return
+	case "tool_call_response", "function_call_output", "tool_result", "tool-result":
+		r.result(id, name, result)
+		return
+	}
+	switch string(role) {
+	case "tool":
+		if len(id) > 0 {
+			r.result(id, name, result)
+			return
+		}
+	case "assistant", "model", "ai":
+		r.calls, r.results = nil, nil
+	case "user", "human":
+		if r.dialogue.opening.IsZero() && len(r.results) == 0 {
+			r.dialogue.opening = fingerprint.Content(bytes.Join(within, nil))
+		}
+	}
+	for _, p := range within {
+		r.look(p)
+	}
+}
+
+func (r *reading) call(id, name, args []byte) asked {
+	args = unquoted(args)
+	a := asked{id: adapter.ID(id), name: adapter.Word(name, events.MaxID), size: int64(len(args))}
+	args, leftOut := withoutNotes(args, r.ignore.Of(a.name))
+	a.args = fingerprint.Args(args, leftOut)
+	return a
+}
+
+func (r *reading) result(id, name, text []byte) {
+	if len(id) == 0 || len(r.results) >= maxCalls {
+		return
+	}
+	text = unquoted(text)
+	b := brought{asked: asked{id: adapter.ID(id)}, result: fingerprint.Content(text), near: fingerprint.Text(text)}
+	if markedAsError(text) {
+		b.failed = fingerprint.Error(text)
+	}
+	r.results = append(r.results, b)
+}
+
+// scalar reads a string, and takes anything else for none.
+func scalar(c *jsonwalk.Cursor) []byte {
+	if c.Peek() == '"' {
+		return c.Text()
+	}
+	c.Skip()
+	return nil
+}
+
+// unquoted is what a JSON string says, or the JSON itself.
+func unquoted(p []byte) []byte {
+	if c := jsonwalk.New(p); c.Peek() == '"' {
+		return c.Text()
+	}
+	return p
+}
+
+// line is an attribute that is a part of a message: instrumentations write lists of
+// messages as one attribute for each member ("llm.input_messages.1.message.role").
+type line struct {
+	answer bool   // it is of what the model said
+	name   string // what stands behind the name of the list
+	value  []byte
+}
+
+// maxLines bounds the parts of messages of one span.
+const maxLines = 1 << 16
+
+// flattened tells whether an attribute is a part of a message.
+func flattened(key []byte) (l line, ok bool) {
+	for _, list := range [...]struct {
+		prefix string
+		answer bool
+	}{{"llm.input_messages.", false}, {"llm.output_messages.", true}, {"gen_ai.prompt.", false}, {"gen_ai.completion.", true}} {
+		if rest, found := bytes.CutPrefix(key, []byte(list.prefix)); found {
+			return line{answer: list.answer, name: string(rest)}, true
+		}
+	}
+	return line{}, false
+}
+
+// readLines reads messages that are attributes, one for each member.
+func (d *dialogue) readLines(lines []line, ignore adapter.IgnoreArgs) {
+	in, out := reading{dialogue: d, ignore: ignore}, reading{dialogue: &dialogue{}, ignore: ignore}
+	in.lines(lines, false)
+	out.lines(lines, true)
+	d.brought, d.asked = append(d.brought, in.paired()...), append(d.asked, out.calls...)
+}
+
+// flat is a message that was put together from attributes.
+type flat struct {
+	role, id, content []byte
+	calls             []flatCall
+}
+
+type flatCall struct{ id, name, args []byte }
+
+func (r *reading) lines(lines []line, answer bool) {
+	var messages []flat
+	for _, l := range lines {
+		number, rest, _ := strings.Cut(l.name, ".")
+		n, err := strconv.Atoi(number)
+		if l.answer != answer || err != nil || n < 0 || n >= len(lines) {
+			continue
+		}
+		messages = append(messages, make([]flat, max(0, n+1-len(messages)))...)
+		messages[n].take(strings.TrimPrefix(rest, "message."), l.value)
+	}
+	for _, m := range messages {
+		switch string(m.role) {
+		case "tool":
+			r.result(m.id, nil, m.content)
+		case "user":
+			if r.dialogue.opening.IsZero() && len(r.results) == 0 {
+				r.dialogue.opening = fingerprint.Content(m.content)
+			}
+		case "assistant":
+			r.calls, r.results = nil, nil
+			for _, c := range m.calls {
+				if len(c.id) > 0 && len(c.name) > 0 && len(r.calls) < maxCalls {
+					r.calls = append(r.calls, r.call(c.id, c.name, c.args))
+				}
+			}
+		}
+	}
+}
+
+func (m *flat) take(member string, value []byte) {
+	switch member {
+	case "role":
+		m.role = value
+	case "tool_call_id":
+		m.id = value
+	case "content":
+		m.content = value
+	}
+	list, found := strings.CutPrefix(member, "tool_calls.")
+	number, rest, _ := strings.Cut(list, ".")
+	n, err := strconv.Atoi(number)
+	if !found || err != nil || n < 0 || n >= maxCalls {
+		return
+	}
+	m.calls = append(m.calls, make([]flatCall, max(0, n+1-len(m.calls)))...)
+	switch c := &m.calls[n]; strings.TrimPrefix(strings.TrimPrefix(rest, "tool_call."), "function.") {
+	case "id":
+		c.id = value
+	case "name":
+		c.name = value
+	case "arguments":
+		c.args = value
+	}
+}
+
+// turn is a request that asked for a call, until the call was brought.
+type turn struct {
+	asked
+	flow  string // the trace that the conversation began with
+	place int64  // of the first record of that, see adapter.Keeper
+	at    int64  // when it ended
+	told  bool   // the call was told
+}
+
+// maxTurns bounds the calls whose results are waited for.
+const maxTurns = 16384
+
+// turns are those of a log, by the calls that they asked for.
+type turns struct {
+	open   *adapter.Recent[*turn]
+	tooled *adapter.Recent[struct{}] // programs that have spans of tools
+}
+
+func newTurns() turns {
+	return turns{adapter.NewRecent[*turn](maxTurns), adapter.NewRecent[struct{}](maxParties)}
+}
+
+// key names a call in a conversation of a program. A request that goes on with what the
+// model's service keeps tells no opening.
+func (s *span) key(id string, opening events.Hash) string {
+	return s.source + "\x00" + id + "\x00" + opening.String()
+}
+
+// follow finds out what a request goes on with, and remembers what it asked for.
+func (k *turns) follow(s *span, t *trace) {
+	d := s.dialogue
+	if s.kind == toolUse && !s.retrieves {
+		k.tooled.Put(s.source, struct{}{})
+	}
+	if d == nil {
+		return
+	}
+	if s.parent == 0 && s.link == 0 && !t.begun && t.goesOn == "" {
+		for _, b := range d.brought {
+			if made, ok := k.open.Get(s.key(b.id, d.opening)); ok && made.flow != t.id {
+				t.goesOn, t.place = made.flow, min(t.place, made.place)
+				break
+			}
+		}
+	}
+	for _, a := range d.asked {
+		made := &turn{asked: a, flow: cmp.Or(t.goesOn, t.id), place: t.place, at: s.end}
+		k.open.Put(s.key(a.id, d.opening), made)
+		k.open.Put(s.key(a.id, events.Hash{}), made)
+	}
+}
+
+// forget drops calls whose results have not come.
+func (k *turns) forget(before int64) {
+	for key, made := range k.open.All() {
+		if made.at >= before {
+			return
+		}
+		k.open.Delete(key)
+	}
+}
+
+// isTooled tells whether a program has spans of tools, so that its requests need not tell
+// of them.
+func (k *turns) isTooled(program string) bool {
+	_, tooled := k.tooled.Get(program)
+	return tooled
+}
+
+// bring tells the calls whose results a request brings.
+func (t *emitter) bring(s *span) {
+	agent := t.actor(s)
+	var calls []brought
+	for _, b := range s.dialogue.brought {
+		key := s.key(b.id, s.dialogue.opening)
+		made, known := t.turns.open.Get(key)
+		switch {
+		case known && made.told:
+			continue // an earlier try of the same request brought it
+		case known:
+			made.told = true
+			b.asked = made.asked
+		case b.name != "":
+			t.turns.open.Put(key, &turn{asked: b.asked, flow: cmp.Or(t.goesOn, t.id), place: t.place, at: s.end, told: true})
+		}
+		if b.name != "" && !t.isAgent(b.name) {
+			calls = append(calls, b)
+		}
+	}
+	begin := func(kind events.Kind, b *brought, phase string) *events.Event {
+		e := t.begin(s, kind, adapter.Word([]byte(b.id), events.MaxID/2)+phase, s.start)
+		e.From, e.Tool = events.Party{Agent: agent}, events.Tool{Name: b.name, CallID: b.id, ArgsHash: b.args, ArgsSize: b.size}
+		return e
+	}
+	for i := range calls {
+		t.work(agent, events.Yes)
+		t.emit(begin(events.ToolCall, &calls[i], "/start"))
+	}
+	for i := range calls {
+		b := &calls[i]
+		e := begin(events.ToolResult, b, "/end")
+		e.Content, e.Sim, e.Status = b.result, b.near, events.StatusOK
+		if b.failed != "" {
+			e.Status, e.ErrorType = events.StatusError, b.failed
+		}
+		t.emit(e)
+	}
+}
+
+// isAgent tells whether a call of that name hands over to an agent or runs one, which its
+// spans tell.
+func (t *emitter) isAgent(tool string) bool {
+	s := span{tool: events.Tool{Name: tool}}
+	if s.handoffByName(); s.handoff != "" || s.asks != "" {
+		return true
+	}
+	for _, other := range t.spans {
+		if other.kind == visit && alike(other.agent, tool) {
+			return true
+		}
+	}
+	return false
+}
