@@ -13,8 +13,16 @@ const UnknownTask = "unknown"
 // events that are made by hand or by an adapter and not decoded. The error is a
 // *DecodeError whose Offset is a place in AppendJSON's output.
 func (e *Event) Validate() error {
+	_, err := e.Canonical()
+	return err
+}
+
+// Canonical returns the canonical encoding of e, and what Validate says of it: for who puts
+// the event into a log if it is fit for one.
+func (e *Event) Canonical() (line []byte, err error) {
 	var again Event
-	return Decode(e.AppendJSON(nil), &again)
+	line = e.AppendJSON(nil)
+	return line, Decode(line, &again)
 }
 
 // FromProducer refuses the kinds and the flows that only weir itself may write. Whoever

@@ -201,10 +201,7 @@ func lineOf(ev *events.Event) ([]byte, error) {
 	if err := ev.FromProducer(); err != nil {
 		return nil, err
 	}
-	if err := ev.Validate(); err != nil {
-		return nil, err
-	}
-	return ev.AppendJSON(nil), nil
+	return ev.Canonical()
 }
 
 // maxOrder is how many bytes an order may have: what a person writes.

@@ -60,10 +60,11 @@ func (w *Writer) Event(ev *events.Event) error {
 	if err := gate.Topic.Admit(ev); err != nil {
 		return err
 	}
-	if err := ev.Validate(); err != nil {
+	value, err := ev.Canonical()
+	if err != nil {
 		return err
 	}
-	key, value := []byte(ev.FlowKey()), ev.AppendJSON(nil)
+	key := []byte(ev.FlowKey())
 	p := kafkago.Murmur2Balancer{Consistent: true}.Balance(kafkago.Message{Key: key}, w.partitions...)
 	w.waiting[p] = append(w.waiting[p], sinkkafka.Message{Key: key, Value: value})
 	w.bytes += len(key) + len(value)

@@ -297,10 +297,9 @@ func (f *follower) event(ev *events.Event, r *jsonl.Record) {
 		return
 	}
 	f.in.o.Trust.Weigh(gate.File, ev)
-	line := ev.AppendJSON(nil)
-	err := gate.File.Admit(ev)
-	if err == nil {
-		err = ev.Validate()
+	line, err := ev.Canonical()
+	if refused := gate.File.Admit(ev); refused != nil {
+		err = refused
 	}
 	if err != nil {
 		at := &jsonl.Record{Bytes: line}

@@ -187,10 +187,9 @@ func (r *Receiver) decode(s *source, place int64, record []byte) error {
 
 func (r *Receiver) event(ev *events.Event) {
 	r.in.o.Trust.Weigh(r.from, ev)
-	line := ev.AppendJSON(nil)
-	err := r.from.Admit(ev)
-	if err == nil {
-		err = ev.Validate()
+	line, err := ev.Canonical()
+	if refused := r.from.Admit(ev); refused != nil {
+		err = refused
 	}
 	if err != nil {
 		code := pump.CodeFormat
