@@ -99,7 +99,7 @@ func BenchmarkLoadDuringAppend(b *testing.B) {
 	n := 0
 	for b.Loop() {
 		n++
-		if _, _, err := s.Load(0, state.FlowSubject, fmt.Sprint(n)); err != nil {
+		if _, _, _, err := s.Load(0, state.FlowSubject, fmt.Sprint(n)); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -37,7 +37,7 @@ type Meta struct {
 
 // Size returns what the record takes of a checkpoint, in the units of MaxCheckpoint.
 func (r *Record) Size() (bytes int64, writes int) {
-	bytes, writes = cost(recordOverhead+len(r.Key), sealBytes+len(r.Value)), 1
+	bytes, writes = cost(recordOverhead+len(r.Key), sealBytes+dueBytes+len(r.Value)), 1
 	for _, due := range [...]events.Stamp{r.Due, r.OldDue} {
 		if due != 0 {
 			bytes, writes = bytes+cost(dueOverhead+len(r.Key), 0), writes+1
@@ -116,7 +116,7 @@ func (s *Store) checkpointBatch(c *Checkpoint) (*batch, error) {
 			due = 0
 			b.remove(key)
 		} else {
-			b.put(key, append(newValue(len(r.Value)), r.Value...), expires)
+			b.put(key, newRecord(due, r.Value), expires)
 		}
 		if r.OldDue != 0 && r.OldDue != due {
 			b.remove(dueKey(c.Partition, r, r.OldDue))
@@ -172,13 +172,24 @@ func (s *Store) Partitions() ([]uint16, error) {
 	return out, err
 }
 
-// Load returns a record, or false when there is none. The value is the caller's.
-// While a Commit of the same record is under way it may return either version.
-func (s *Store) Load(partition uint16, sub Subject, key string) ([]byte, bool, error) {
+// DueUnknown is the deadline of a record that does not say it: only the index does.
+const DueUnknown events.Stamp = -1
+
+// Load returns a record and its deadline, or false when there is none. The value is the
+// caller's. While a Commit of the same record is under way it may return either version.
+func (s *Store) Load(partition uint16, sub Subject, key string) (record []byte, due events.Stamp, ok bool, err error) {
 	if err := sub.check(); err != nil {
-		return nil, false, err
+		return nil, 0, false, err
 	}
-	return s.get(appendRecordKey(make([]byte, 0, recordOverhead+len(key)), partition, sub, key))
+	k := appendRecordKey(make([]byte, 0, recordOverhead+len(key)), partition, sub, key)
+	v, err := s.value(k)
+	if v == nil || err != nil {
+		return nil, 0, false, err
+	}
+	if record, due, err = unsealRecord(v, k); err != nil {
+		return nil, 0, false, damaged(describe(k), err)
+	}
+	return record, due, true, nil
 }
 
 // Records calls fn for each record of a subject in the order of the keys, as of one
@@ -190,23 +201,29 @@ func (s *Store) Records(partition uint16, sub Subject, fn func(key string, value
 	}
 	return s.each(partitionPrefix(byte(sub), partition), func(item *badger.Item) error {
 		return item.Value(func(v []byte) error {
-			content, err := unseal(v, item.Key())
+			record, _, err := unsealRecord(v, item.Key())
 			if err != nil {
 				return damaged(describe(item.Key()), err)
 			}
-			return fn(string(item.Key()[recordOverhead:]), content)
+			return fn(string(item.Key()[recordOverhead:]), record)
 		})
 	})
 }
 
-// Due calls fn for each deadline of a partition: first those of agents, then those of
-// flows, each in the order of time. An error of fn ends the iteration and is returned.
-func (s *Store) Due(partition uint16, fn func(sub Subject, due events.Stamp, key string) error) error {
-	return s.each(partitionPrefix(duePrefix, partition), func(item *badger.Item) error {
-		sub, due, key, err := parseDueKey(item.Key())
-		if err != nil {
-			return err
+// Due calls fn for the deadlines of a subject in a partition that are behind the one of a
+// time and key, in the order of time and then of the keys, until it returns false. The zero
+// time and key are before all.
+func (s *Store) Due(partition uint16, sub Subject, after events.Stamp, key string, fn func(due events.Stamp, key string) bool) error {
+	prefix := partitionPrefix(duePrefix, partition)
+	start := prefix // so that damaged keys before the first are told
+	if after != 0 || key != "" {
+		start = append(appendDueKey(nil, partition, sub, after, key), 0) // the next key that there may be
+	}
+	return s.eachFrom(prefix, start, func(item *badger.Item) error {
+		of, due, key, err := parseDueKey(item.Key())
+		if err == nil && of == sub && !fn(due, key) {
+			err = errStop
 		}
-		return fn(sub, due, key)
+		return err
 	})
 }

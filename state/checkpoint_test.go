@@ -14,10 +14,12 @@ import (
 // due returns the due index of a partition as text.
 func due(t testing.TB, s *state.Store, partition uint16) (out []string) {
 	t.Helper()
-	must(t, s.Due(partition, func(sub state.Subject, at events.Stamp, key string) error {
-		out = append(out, fmt.Sprintf("%v %d %s", sub, at, key))
-		return nil
-	}))
+	for _, sub := range []state.Subject{state.AgentSubject, state.FlowSubject} {
+		must(t, s.Due(partition, sub, 0, "", func(at events.Stamp, key string) bool {
+			out = append(out, fmt.Sprintf("%v %d %s", sub, at, key))
+			return true
+		}))
+	}
 	return out
 }
 
@@ -43,7 +45,7 @@ func TestCheckpoint(t *testing.T) {
 		if _, ok, err := s.Meta(1); ok || err != nil {
 			t.Fatalf("meta of an empty store: %v, %v", ok, err)
 		}
-		if _, ok, err := s.Load(1, state.FlowSubject, "a"); ok || err != nil {
+		if _, _, ok, err := s.Load(1, state.FlowSubject, "a"); ok || err != nil {
 			t.Fatalf("record of an empty store: %v, %v", ok, err)
 		}
 		agent := state.Record{Subject: state.AgentSubject, Key: "a", Value: []byte("agent"), Due: 7}
@@ -79,11 +81,11 @@ func TestCheckpoint(t *testing.T) {
 		if m, _, _ := s.Meta(1); m.Next != 20 || m.Published != 4 || len(m.State) != 0 {
 			t.Fatalf("%+v", m)
 		}
-		v, ok, err := s.Load(1, state.FlowSubject, "b")
+		v, _, ok, err := s.Load(1, state.FlowSubject, "b")
 		if err != nil || !ok || string(v) != "2" {
 			t.Fatalf("%s, %v, %v", v, ok, err)
 		}
-		if _, ok, err := s.Load(1, state.AgentSubject, "a"); ok || err != nil {
+		if _, _, ok, err := s.Load(1, state.AgentSubject, "a"); ok || err != nil {
 			t.Fatalf("removed record: %v, %v", ok, err)
 		}
 	})
@@ -93,7 +95,7 @@ func TestCheckpoint(t *testing.T) {
 func TestEmptyRecord(t *testing.T) {
 	s := open(t, "", small())
 	must(t, s.Commit(&state.Checkpoint{Records: []state.Record{{Subject: state.FlowSubject, Key: "k", Value: []byte{}}}}))
-	if v, ok, err := s.Load(0, state.FlowSubject, "k"); !ok || err != nil || len(v) != 0 {
+	if v, _, ok, err := s.Load(0, state.FlowSubject, "k"); !ok || err != nil || len(v) != 0 {
 		t.Fatalf("%q, %v, %v", v, ok, err)
 	}
 }
@@ -108,11 +110,17 @@ func TestStampOrder(t *testing.T) {
 	}
 	must(t, s.Commit(c))
 	var got []events.Stamp
-	must(t, s.Due(0, func(_ state.Subject, at events.Stamp, _ string) error {
+	must(t, s.Due(0, state.FlowSubject, 0, "", func(at events.Stamp, _ string) bool {
 		got = append(got, at)
-		return nil
+		return true
 	}))
 	equal(t, "order", got, stamps)
+	got = nil
+	must(t, s.Due(0, state.FlowSubject, stamps[1], fmt.Sprint("key of ", stamps[1]), func(at events.Stamp, _ string) bool {
+		got = append(got, at)
+		return len(got) < 2
+	}))
+	equal(t, "two from the third on", got, stamps[2:4])
 }
 
 func TestCommitLimits(t *testing.T) {

@@ -195,15 +195,17 @@ func (d *told) compare(s *state.Store, ttl time.Duration) error {
 			return nil
 		}))
 	}
-	err = errors.Join(err, s.Due(0, func(sub state.Subject, due events.Stamp, key string) error {
-		k := string(rune(sub)) + key
-		r, ok := got[k]
-		if !ok || r.due != 0 {
-			return fmt.Errorf("%w: deadline %d of %s", errWrong, due, k)
-		}
-		got[k] = modelRecord{value: r.value, due: due}
-		return nil
-	}))
+	for _, sub := range []state.Subject{state.FlowSubject, state.AgentSubject} {
+		err = errors.Join(err, s.Due(0, sub, 0, "", func(due events.Stamp, key string) bool {
+			k := string(rune(sub)) + key
+			r, ok := got[k]
+			if !ok || r.due != 0 {
+				err = errors.Join(err, fmt.Errorf("%w: deadline %d of %s", errWrong, due, k))
+			}
+			got[k] = modelRecord{value: r.value, due: due}
+			return true
+		}))
+	}
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ func badgerSetAt(t testing.TB, dir string, key, value []byte, later uint64) {
 // readAll reads everything in every way there is and returns the first error.
 func readAll(s *state.Store) error {
 	_, _, meta := s.Meta(1)
-	_, _, load := s.Load(1, state.FlowSubject, "k")
+	_, _, _, load := s.Load(1, state.FlowSubject, "k")
 	_, _, cursor := s.Cursor("c")
 	_, journal := s.Journal(1).Read(0, 10, nil)
 	_, verdicts := s.Verdicts(1).Read(0, 10, nil)
@@ -47,7 +47,7 @@ func readAll(s *state.Store) error {
 	if err != nil {
 		return err
 	}
-	return s.Due(1, func(state.Subject, events.Stamp, string) error { return nil })
+	return s.Due(1, state.FlowSubject, 0, "", func(events.Stamp, string) bool { return true })
 }
 
 func damageStore(t testing.TB) *state.Store {
@@ -108,7 +108,7 @@ func TestMisplacedValue(t *testing.T) {
 	}
 	k.Value = l.Value
 	must(t, k.Store(s))
-	if _, _, err := s.Load(1, state.FlowSubject, "k"); !errors.Is(err, state.ErrDamaged) {
+	if _, _, _, err := s.Load(1, state.FlowSubject, "k"); !errors.Is(err, state.ErrDamaged) {
 		t.Fatal(err)
 	}
 }

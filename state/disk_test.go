@@ -54,7 +54,7 @@ func TestDiskLow(t *testing.T) {
 		if got, err := j.Read(0, 100, nil); err != nil || int64(len(got)) != j.End() {
 			t.Fatalf("%d entries of %d, %v", len(got), j.End(), err)
 		}
-		if v, ok, err := s.Load(0, state.FlowSubject, "k"); string(v) != fmt.Sprint(j.End()) || !ok || err != nil {
+		if v, _, ok, err := s.Load(0, state.FlowSubject, "k"); string(v) != fmt.Sprint(j.End()) || !ok || err != nil {
 			t.Fatalf("%s, %v, %v", v, ok, err)
 		}
 	}

@@ -17,22 +17,31 @@ var errStop = errors.New("stop")
 
 // get returns the content of the newest version of a key; false when there is none.
 func (s *Store) get(key []byte) ([]byte, bool, error) {
-	if err := s.enter(); err != nil {
+	v, err := s.value(key)
+	if v == nil || err != nil {
 		return nil, false, err
-	}
-	defer s.leave()
-	v, err := getValue(s.db, key)
-	switch {
-	case errors.Is(err, badger.ErrKeyNotFound):
-		return nil, false, nil
-	case err != nil:
-		return nil, false, fmt.Errorf("read %s: %w", describe(key), err)
 	}
 	content, err := unseal(v, key)
 	if err != nil {
 		return nil, false, damaged(describe(key), err)
 	}
 	return content, true, nil
+}
+
+// value returns the newest version of a key as it is stored; nil when there is none.
+func (s *Store) value(key []byte) ([]byte, error) {
+	if err := s.enter(); err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	v, err := getValue(s.db, key)
+	switch {
+	case errors.Is(err, badger.ErrKeyNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("read %s: %w", describe(key), err)
+	}
+	return v, nil
 }
 
 func getValue(db *badger.DB, key []byte) ([]byte, error) {
@@ -47,6 +56,11 @@ func getValue(db *badger.DB, key []byte) ([]byte, error) {
 
 // each calls fn for all keys of a prefix as of the last transaction.
 func (s *Store) each(prefix []byte, fn func(*badger.Item) error) error {
+	return s.eachFrom(prefix, prefix, fn)
+}
+
+// eachFrom is each from a key on.
+func (s *Store) eachFrom(prefix, start []byte, fn func(*badger.Item) error) error {
 	if err := s.enter(); err != nil {
 		return err
 	}
@@ -57,7 +71,7 @@ func (s *Store) each(prefix []byte, fn func(*badger.Item) error) error {
 	txn := s.db.NewTransactionAt(s.committed, false)
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: prefix})
 	s.snapshot.RUnlock()
-	return walk(txn, it, prefix, fn)
+	return walk(txn, it, start, fn)
 }
 
 // iterate calls fn for all keys of a prefix as of a version.

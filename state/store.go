@@ -89,7 +89,7 @@ func open(dir string, o Options) (_ *Store, err error) {
 		go s.watch()
 	}
 	if fresh {
-		if err := s.writeFormat(); err != nil {
+		if err := s.writeFormat(); err != nil && (s.committed == 0 || !errors.Is(err, ErrDiskLow)) {
 			return nil, errors.Join(err, s.Close())
 		}
 	}
@@ -149,7 +149,7 @@ func openBadger(o badger.Options) (db *badger.DB, err error) {
 }
 
 // load checks what the database holds and takes from it what is kept in memory. It
-// reports whether the database is empty.
+// reports whether it has yet to be given the format of this weir.
 func (s *Store) load(dir string) (fresh bool, err error) {
 	if fresh, err = s.checkFormat(); err != nil {
 		return false, err
@@ -199,11 +199,11 @@ func (s *Store) safe(version uint64) error {
 // that every weir can read it.
 const (
 	formatMagic   = "weir"
-	formatVersion = 1
+	formatVersion = 2
 )
 
-// checkFormat reports whether the database is empty, or refuses a format that this
-// weir does not know.
+// checkFormat reports whether the database has yet to be given the format of this weir, being
+// empty or older, or refuses a format that it does not know.
 func (s *Store) checkFormat() (fresh bool, err error) {
 	v, err := getValue(s.db, []byte{formatPrefix})
 	if errors.Is(err, badger.ErrKeyNotFound) {
@@ -220,11 +220,12 @@ func (s *Store) checkFormat() (fresh bool, err error) {
 	if !ok || len(number) != 4 {
 		return false, damaged("format", fmt.Errorf("%q is not one; %s", v, advice))
 	}
-	if n := binary.BigEndian.Uint32(number); n > formatVersion {
+	n := binary.BigEndian.Uint32(number)
+	if n > formatVersion {
 		return false, fmt.Errorf("%w: %d, this weir knows formats up to %d; run the newer weir again, or one with a directory of its own",
 			ErrNewer, n, formatVersion)
 	}
-	return false, nil
+	return n < formatVersion, nil
 }
 
 func (s *Store) writeFormat() error {

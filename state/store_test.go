@@ -86,10 +86,10 @@ func TestReopenKeepsAll(t *testing.T) {
 	if err := s.Commit(&state.Checkpoint{}); !errors.Is(err, state.ErrClosed) {
 		t.Fatal(err)
 	}
-	if _, _, err := s.Load(2, state.FlowSubject, "k"); !errors.Is(err, state.ErrClosed) {
+	if _, _, _, err := s.Load(2, state.FlowSubject, "k"); !errors.Is(err, state.ErrClosed) {
 		t.Fatal(err)
 	}
-	if err := s.Due(2, func(state.Subject, events.Stamp, string) error { return nil }); !errors.Is(err, state.ErrClosed) {
+	if err := s.Due(2, state.FlowSubject, 0, "", func(events.Stamp, string) bool { return true }); !errors.Is(err, state.ErrClosed) {
 		t.Fatal(err)
 	}
 	if err := s.SetCursor("c", nil); !errors.Is(err, state.ErrClosed) {
@@ -304,7 +304,7 @@ func TestNewerFormat(t *testing.T) {
 		s = open(t, dir, small())
 	}
 	number := func(n uint32) string { return string(binary.BigEndian.AppendUint32([]byte("weir"), n)) }
-	f(number(2), state.ErrNewer)
+	f(number(3), state.ErrNewer)
 	f(number(math.MaxUint32), state.ErrNewer)
 	f("weir", state.ErrDamaged)
 	f("wier\x00\x00\x00\x01", state.ErrDamaged)

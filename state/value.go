@@ -5,15 +5,22 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+
+	"weir/events"
 )
 
 // A stored value is a version byte, a CRC-32C, and the content. The checksum covers
 // the content and then the key, so that a value which was moved to another key by
 // damage is told as well as one that was changed. Badger's own checksums guard
 // blocks of tables at open only; these guard each value whenever it is read.
+//
+// Since format 2 the content of a record begins with its deadline, and its version is
+// recordVersion.
 const (
-	valueVersion = 1
-	sealBytes    = 1 + crc32.Size
+	valueVersion  = 1
+	recordVersion = 2
+	sealBytes     = 1 + crc32.Size
+	dueBytes      = 8
 )
 
 // newValue returns a value with room for the seal and n bytes of content.
@@ -21,7 +28,7 @@ func newValue(n int) []byte { return make([]byte, sealBytes, sealBytes+n) }
 
 // seal completes v, whose content begins at sealBytes.
 func seal(v, key []byte) {
-	v[0] = valueVersion
+	v[0] = max(v[0], valueVersion) // a record has its own
 	binary.BigEndian.PutUint32(v[1:], checksum(v[sealBytes:], key))
 }
 
@@ -30,13 +37,36 @@ func unseal(v, key []byte) ([]byte, error) {
 	if len(v) < sealBytes {
 		return nil, fmt.Errorf("value has only %d bytes", len(v))
 	}
-	if v[0] != valueVersion {
+	if v[0] != valueVersion && v[0] != recordVersion {
 		return nil, fmt.Errorf("value has the unknown version %d", v[0])
 	}
 	if binary.BigEndian.Uint32(v[1:]) != checksum(v[sealBytes:], key) {
 		return nil, errors.New("checksum does not match")
 	}
 	return v[sealBytes:], nil
+}
+
+// newRecord returns the value of a record with a deadline, without its seal.
+func newRecord(due events.Stamp, record []byte) []byte {
+	v := newValue(dueBytes + len(record))
+	v[0] = recordVersion
+	v = binary.BigEndian.AppendUint64(v, uint64(due))
+	return append(v, record...)
+}
+
+// unsealRecord returns a record and its deadline; DueUnknown when it was written before
+// format 2.
+func unsealRecord(v, key []byte) (record []byte, due events.Stamp, err error) {
+	content, err := unseal(v, key)
+	switch {
+	case err != nil:
+		return nil, 0, err
+	case v[0] == valueVersion:
+		return content, DueUnknown, nil
+	case len(content) < dueBytes:
+		return nil, 0, fmt.Errorf("record has only %d bytes", len(content))
+	}
+	return content[dueBytes:], events.Stamp(binary.BigEndian.Uint64(content)), nil
 }
 
 func checksum(content, key []byte) uint32 {

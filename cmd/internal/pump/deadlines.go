@@ -1,13 +1,27 @@
 package pump
 
-import "weir/events"
+import (
+	"cmp"
+	"fmt"
+	"slices"
 
-// deadlines holds the next deadline of every flow that has one, the earliest on
+	"weir/events"
+)
+
+// deadlines holds the next deadlines of the flows that have one, the earliest on
 // top and, among those of the same time, the smaller key, so that the order in
 // which they fire depends on nothing but the log.
+//
+// Of many flows only the next deadlines are held, up to a last one. Those behind it are with
+// the flows in memory, or in the index of the store, and are fetched when their time comes.
 type deadlines struct {
 	heap  []*deadline
 	byKey map[string]*deadline
+	most  int      // are held; 0 for all that there are
+	last  deadline // everything up to here is held
+	whole bool     // and nothing is behind it
+
+	older map[string]events.Stamp // those of records of an older format, which do not say them
 }
 
 type deadline struct {
@@ -16,14 +30,101 @@ type deadline struct {
 	place int // in the heap
 }
 
-func newDeadlines() deadlines { return deadlines{byKey: make(map[string]*deadline)} }
+func (x *deadline) before(due events.Stamp, key string) bool {
+	return x.due < due || x.due == due && x.key < key
+}
 
-// of returns the deadline of key; 0 for none.
+// A deadline takes some 130 bytes: one for each KiB is an eighth of a budget.
+const (
+	bytesPerDeadline = 1 << 10
+	leastDeadlines   = 64
+)
+
+// newDeadlines returns deadlines within a budget of memory; 0 for any number.
+func newDeadlines(memory int64) deadlines {
+	d := deadlines{byKey: make(map[string]*deadline), whole: true}
+	if memory > 0 {
+		d.most = max(leastDeadlines, int(memory/bytesPerDeadline))
+	}
+	return d
+}
+
+// of returns the deadline of key, if it is held; 0 for none.
 func (d *deadlines) of(key string) events.Stamp {
 	if x := d.byKey[key]; x != nil {
 		return x.due
 	}
 	return 0
+}
+
+// short reports whether deadlines up to a time may be missing.
+func (d *deadlines) short(until events.Stamp) bool {
+	return !d.whole && d.last.due <= until && (len(d.heap) == 0 || d.heap[0].due > until)
+}
+
+// shorten leaves the earlier half when there are too many.
+func (d *deadlines) shorten() {
+	if d.most == 0 || len(d.heap) <= d.most {
+		return
+	}
+	slices.SortFunc(d.heap, func(a, b *deadline) int { return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.key, b.key)) })
+	half := len(d.heap) / 2
+	for _, x := range d.heap[half:] {
+		delete(d.byKey, x.key)
+	}
+	clear(d.heap[half:])
+	d.heap = d.heap[:half] // sorted, so it is a heap
+	for i, x := range d.heap {
+		x.place = i
+	}
+	d.last, d.whole = *d.heap[half-1], false
+}
+
+// moreDeadlines fetches those that come next.
+func (p *Pump) moreDeadlines() error {
+	d := &p.deadlines
+	from, n := d.last, 0
+	d.whole = true
+	err := p.o.Store.Due(p.o.Partition, p.subject, from.due, from.key, func(due events.Stamp, key string) bool {
+		if n == d.most/2 {
+			d.whole = false
+			return false
+		}
+		d.last = deadline{due: due, key: key}
+		if p.cache.byKey[key] == nil { // or its own is newer
+			d.set(key, due)
+			n++
+		}
+		return true
+	})
+	if err != nil {
+		return fmt.Errorf("read the deadlines: %w", err)
+	}
+	for key, r := range p.cache.byKey {
+		if r.due != 0 && from.before(r.due, key) {
+			d.set(key, r.due)
+		}
+	}
+	return nil
+}
+
+// dueOf returns the deadline of a flow whose record does not say it.
+func (p *Pump) dueOf(key string) (events.Stamp, error) {
+	d := &p.deadlines
+	if due := d.of(key); due != 0 || d.whole {
+		return due, nil
+	}
+	if d.older == nil {
+		d.older = make(map[string]events.Stamp)
+		err := p.o.Store.Due(p.o.Partition, p.subject, d.last.due, d.last.key, func(due events.Stamp, key string) bool {
+			d.older[key] = due
+			return true
+		})
+		if err != nil {
+			return 0, fmt.Errorf("read the deadlines: %w", err)
+		}
+	}
+	return d.older[key], nil
 }
 
 // first returns the earliest deadline.
@@ -37,6 +138,9 @@ func (d *deadlines) first() (key string, due events.Stamp, ok bool) {
 // set makes due the deadline of key; 0 takes it away. The key is kept.
 func (d *deadlines) set(key string, due events.Stamp) {
 	x := d.byKey[key]
+	if !d.whole && d.last.before(due, key) {
+		due = 0 // it is fetched when its time comes
+	}
 	switch {
 	case x == nil && due == 0:
 	case x == nil:
@@ -44,6 +148,7 @@ func (d *deadlines) set(key string, due events.Stamp) {
 		d.byKey[key] = x
 		d.heap = append(d.heap, x)
 		d.up(x.place)
+		d.shorten()
 	case due == 0:
 		delete(d.byKey, key)
 		last := len(d.heap) - 1
@@ -63,8 +168,7 @@ func (d *deadlines) set(key string, due events.Stamp) {
 }
 
 func (d *deadlines) less(i, j int) bool {
-	a, b := d.heap[i], d.heap[j]
-	return a.due < b.due || a.due == b.due && a.key < b.key
+	return d.heap[i].before(d.heap[j].due, d.heap[j].key)
 }
 
 func (d *deadlines) swap(i, j int) {

@@ -193,13 +193,18 @@ func (p *Pump) flow(key string) (*cachedRecord, error) {
 	}
 	r := &cachedRecord{key: strings.Clone(key), own: selftest.OwnFlow(key)}
 	if p.cache.mayBeOutside(key) {
-		record, _, err := p.o.Store.Load(p.o.Partition, p.subject, key)
+		record, due, known, err := p.o.Store.Load(p.o.Partition, p.subject, key)
+		switch {
+		case err != nil:
+		case !known: // its deadline may be left
+			due = p.deadlines.of(key)
+		case due == state.DueUnknown:
+			due, err = p.dueOf(key)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("load %s %q: %w", p.subject, key, err)
 		}
-		r.record, r.loaded = record, len(record) > 0
-		r.due = p.deadlines.of(key)
-		r.kept = r.due
+		r.record, r.loaded, r.due, r.kept = record, len(record) > 0, due, due
 	}
 	p.cache.add(r)
 	if p.cache.bytes > p.o.Memory && p.o.Store != nil {
@@ -279,6 +284,10 @@ func (p *Pump) withdraw() {
 // rest is found again by the watermark and the deadlines, also after a crash.
 func (p *Pump) fire() {
 	for p.err == nil && p.ripe() && !p.full() {
+		if p.deadlines.short(p.stage.watermark()) {
+			p.err = p.moreDeadlines()
+			continue
+		}
 		key, due, _ := p.deadlines.first()
 		if p.err = p.enter(key); p.err != nil {
 			return
@@ -306,7 +315,8 @@ func (p *Pump) fire() {
 
 func (p *Pump) ripe() bool {
 	_, due, ok := p.deadlines.first()
-	return ok && due <= p.stage.watermark()
+	now := p.stage.watermark()
+	return ok && due <= now || p.deadlines.short(now)
 }
 
 // drop removes the open flow, which has no record, and its deadline.

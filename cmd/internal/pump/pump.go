@@ -93,8 +93,8 @@ type Activity interface {
 // deadlines, and how far the log is folded. See state.Store.
 type Store interface {
 	Meta(partition uint16) (state.Meta, bool, error)
-	Due(partition uint16, fn func(s state.Subject, due events.Stamp, key string) error) error
-	Load(partition uint16, s state.Subject, key string) (record []byte, ok bool, err error)
+	Due(partition uint16, s state.Subject, after events.Stamp, key string, fn func(due events.Stamp, key string) bool) error
+	Load(partition uint16, s state.Subject, key string) (record []byte, due events.Stamp, ok bool, err error)
 	Records(partition uint16, s state.Subject, fn func(key string, record []byte) error) error
 
 	// Commit returns when the checkpoint is safe. It may be called by another goroutine
@@ -269,7 +269,7 @@ func New(ctx context.Context, o Options) (*Pump, error) {
 	if o.Trouble == nil {
 		o.Trouble = TroubleOf
 	}
-	p := &Pump{o: o, counts: o.Counts, cache: newRecordCache(), deadlines: newDeadlines(), engine: o.engine(o.Limits),
+	p := &Pump{o: o, counts: o.Counts, cache: newRecordCache(), deadlines: newDeadlines(0), engine: o.engine(o.Limits),
 		next: o.Start, quota: quota{clock: o.Clock, most: linesPerSecond}, refusals: quota{clock: o.Clock, most: refusedPerSecond}, hurry: make(chan struct{})}
 	p.stage, p.subject = p.stageOf(&o)
 	if o.Store == nil {
@@ -278,6 +278,7 @@ func New(ctx context.Context, o Options) (*Pump, error) {
 	if o.Sink == nil {
 		return nil, errors.New("pump: a store needs a sink for the verdicts")
 	}
+	p.deadlines = newDeadlines(o.Memory)
 	if p.o.DeadLetters == nil {
 		p.o.DeadLetters = &storedDeadLetters{o.Store, o.Source}
 	}

@@ -550,7 +550,7 @@ func TestForgottenFlow(t *testing.T) {
 		t.Fatal(err)
 	}
 	left := 0
-	if err := store.Due(0, func(state.Subject, events.Stamp, string) error { left++; return nil }); err != nil || left > 0 {
+	if err := store.Due(0, state.FlowSubject, 0, "", func(events.Stamp, string) bool { left++; return true }); err != nil || left > 0 {
 		t.Errorf("%d deadlines are left, %v", left, err)
 	}
 }

@@ -249,7 +249,7 @@ func (p *Pump) lookUp(key string) (record []byte, engine *analyzer.Engine, err e
 	}
 	p.mu.Unlock()
 	if outside {
-		record, _, err = p.o.Store.Load(p.o.Partition, p.subject, key)
+		record, _, _, err = p.o.Store.Load(p.o.Partition, p.subject, key)
 	}
 	return record, engine, err
 }

@@ -7,6 +7,7 @@ import (
 
 	"weir/cmd/internal/clock"
 	"weir/cmd/internal/pump/pumptest"
+	"weir/events"
 	"weir/state"
 )
 
@@ -83,7 +84,7 @@ type countingStore struct {
 	loads int
 }
 
-func (s *countingStore) Load(partition uint16, sub state.Subject, key string) ([]byte, bool, error) {
+func (s *countingStore) Load(partition uint16, sub state.Subject, key string) ([]byte, events.Stamp, bool, error) {
 	s.loads++
 	return s.Store.Load(partition, sub, key)
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"weir/events"
-	"weir/state"
 )
 
 // recoveryDedup is what is known of the records after the last checkpoint that were folded
@@ -109,14 +108,8 @@ func (p *Pump) resume(ctx context.Context) error {
 		}
 	}
 	p.checkpoints.written, p.checkpoints.safe, p.checkpoints.last = p.next, p.next, p.o.Clock.Now()
-	err = p.o.Store.Due(p.o.Partition, func(sub state.Subject, due events.Stamp, key string) error {
-		if sub == p.subject {
-			p.deadlines.set(key, due)
-		}
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("read the deadlines: %w", err)
+	if err := p.moreDeadlines(); err != nil {
+		return err
 	}
 	p.dedup.ids, p.dedup.upTo = make(map[string]struct{}), -1
 	p.end, err = p.o.Sink.Since(ctx, p.dedup.verdictsFrom, p.dedup.notePublished)

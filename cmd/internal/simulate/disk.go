@@ -30,8 +30,13 @@ type before struct {
 // kept is what a store has of one lane. It is replaced whole.
 type kept struct {
 	meta    state.Meta
-	records map[subjectKey]string
+	records map[subjectKey]keptRecord
 	due     map[dueKey]bool
+}
+
+type keptRecord struct {
+	value string
+	due   events.Stamp
 }
 
 type subjectKey struct {
@@ -52,7 +57,7 @@ func newDisk() *disk { return &disk{lanes: make(map[uint16]*kept)} }
 // commit writes a checkpoint as state.Store does.
 func (d *disk) commit(c *state.Checkpoint) {
 	old := d.lanes[c.Partition]
-	next := &kept{records: make(map[subjectKey]string), due: make(map[dueKey]bool)}
+	next := &kept{records: make(map[subjectKey]keptRecord), due: make(map[dueKey]bool)}
 	if old != nil {
 		next.records, next.due = maps.Clone(old.records), maps.Clone(old.due)
 	}
@@ -64,7 +69,7 @@ func (d *disk) commit(c *state.Checkpoint) {
 			due = 0
 			delete(next.records, key)
 		} else {
-			next.records[key] = string(r.Value)
+			next.records[key] = keptRecord{string(r.Value), due}
 		}
 		if r.OldDue != 0 && r.OldDue != due {
 			delete(next.due, dueKey{key, r.OldDue})
@@ -107,7 +112,7 @@ func (s *store) Meta(lane uint16) (state.Meta, bool, error) {
 	return k.meta, true, nil
 }
 
-func (s *store) Due(lane uint16, fn func(state.Subject, events.Stamp, string) error) error {
+func (s *store) Due(lane uint16, subject state.Subject, after events.Stamp, key string, fn func(events.Stamp, string) bool) error {
 	k := s.disk.lanes[lane]
 	if k == nil {
 		return nil
@@ -116,20 +121,20 @@ func (s *store) Due(lane uint16, fn func(state.Subject, events.Stamp, string) er
 		return cmp.Or(cmp.Compare(a.subject, b.subject), cmp.Compare(a.at, b.at), cmp.Compare(a.key, b.key))
 	}
 	for _, x := range slices.SortedFunc(maps.Keys(k.due), order) {
-		if err := fn(x.subject, x.at, x.key); err != nil {
-			return err
+		if behind := x.at > after || x.at == after && x.key > key; x.subject == subject && behind && !fn(x.at, x.key) {
+			break
 		}
 	}
 	return nil
 }
 
-func (s *store) Load(lane uint16, subject state.Subject, key string) ([]byte, bool, error) {
+func (s *store) Load(lane uint16, subject state.Subject, key string) ([]byte, events.Stamp, bool, error) {
 	if k := s.disk.lanes[lane]; k != nil {
 		if r, ok := k.records[subjectKey{subject, key}]; ok {
-			return []byte(r), true, nil
+			return []byte(r.value), r.due, true, nil
 		}
 	}
-	return nil, false, nil
+	return nil, 0, false, nil
 }
 
 func (s *store) Records(lane uint16, subject state.Subject, fn func(string, []byte) error) error {
@@ -141,7 +146,7 @@ func (s *store) Records(lane uint16, subject state.Subject, fn func(string, []by
 		if x.subject != subject {
 			continue
 		}
-		if err := fn(x.key, []byte(k.records[x])); err != nil {
+		if err := fn(x.key, []byte(k.records[x].value)); err != nil {
 			return err
 		}
 	}

@@ -276,8 +276,8 @@ func (w *world) checkEnd() {
 				subject = state.AgentSubject
 			}
 			x := subjectKey{subject, key}
-			if got := kept.records[x]; got != want {
-				w.violate("the last checkpoint holds everything", "lane %d, %q:\n got %x\nwant %x", lane, key, got, want)
+			if got := kept.records[x]; got.value != want {
+				w.violate("the last checkpoint holds everything", "lane %d, %q:\n got %x\nwant %x", lane, key, got.value, want)
 			}
 			if due := fold.due[key]; due != 0 && !kept.due[dueKey{x, due}] {
 				w.violate("the last checkpoint holds everything", "lane %d, %q: no deadline at %d", lane, key, due)
@@ -314,7 +314,7 @@ func (w *world) checkOnce() {
 		}
 		for x, record := range kept.records {
 			var f analyzer.Flow
-			must(f.UnmarshalBinary(x.key, []byte(record)))
+			must(f.UnmarshalBinary(x.key, []byte(record.value)))
 			if x.subject == state.FlowSubject && f.Events() != int64(len(flows[x.key])) && !strings.HasPrefix(x.key, "agent:") {
 				w.violate("what was acknowledged is folded once", "lane %d, flow %q: %d events folded, %d in the log", n, x.key, f.Events(), len(flows[x.key]))
 			}
