@@ -8,60 +8,58 @@ import (
 
 // This file reads the objects that few events carry.
 
-func (s *scanner) agentState(dst *AgentState) bool {
-	o := object{known: stateFields}
+// object reads one, each of its known fields by read, and wants some of them.
+func (s *scanner) object(known *fields, read func(field uint8) bool, wanted ...uint8) bool {
+	o := object{known: known}
 	if !s.open(&o) {
 		return false
 	}
 	for s.next(&o) {
-		ok := false
-		switch o.field {
-		case stateStatus:
-			ok = s.line(&dst.Status, MaxStatusText)
-		case stateMargin:
-			ok = s.line(&dst.Margin, MaxLevel)
-		case stateHealth:
-			ok = s.line(&dst.Health, MaxLevel)
-		case stateCoherence:
-			dst.HasCoherence = true
-			ok = s.float(&dst.Coherence, 1)
-		case stateRisk:
-			dst.HasRisk = true
-			ok = s.float(&dst.Risk, 1)
-		case stateVoidActive:
-			ok = s.bool(&dst.VoidActive)
-		case stateTotalUpdates:
-			ok = s.count(&dst.TotalUpdates, 0)
-		case stateLastUpdate:
-			ok = s.time(&dst.LastUpdate)
-		}
-		if !ok {
+		if !read(o.field) {
 			return s.in(&o)
 		}
 	}
-	return s.err == nil
+	return s.require(&o, wanted...)
+}
+
+func (s *scanner) agentState(dst *AgentState) bool {
+	return s.object(stateFields, func(field uint8) bool {
+		switch field {
+		case stateStatus:
+			return s.line(&dst.Status, MaxStatusText)
+		case stateMargin:
+			return s.line(&dst.Margin, MaxLevel)
+		case stateHealth:
+			return s.line(&dst.Health, MaxLevel)
+		case stateCoherence:
+			dst.HasCoherence = true
+			return s.float(&dst.Coherence, 1)
+		case stateRisk:
+			dst.HasRisk = true
+			return s.float(&dst.Risk, 1)
+		case stateVoidActive:
+			return s.bool(&dst.VoidActive)
+		case stateTotalUpdates:
+			return s.count(&dst.TotalUpdates, 0)
+		case stateLastUpdate:
+			return s.time(&dst.LastUpdate)
+		}
+		return false
+	})
 }
 
 func (s *scanner) note(dst *Note) bool {
-	o := object{known: noteFields}
-	if !s.open(&o) {
-		return false
-	}
-	for s.next(&o) {
-		ok := false
-		switch o.field {
+	return s.object(noteFields, func(field uint8) bool {
+		switch field {
 		case noteSummary:
-			ok = s.prose(&dst.Summary, MaxReason)
+			return s.prose(&dst.Summary, MaxReason)
 		case noteTags:
-			ok = s.tags(&dst.Tags)
+			return s.tags(&dst.Tags)
 		case noteDetails:
-			ok = s.prose(&dst.Details, MaxDetails)
+			return s.prose(&dst.Details, MaxDetails)
 		}
-		if !ok {
-			return s.in(&o)
-		}
-	}
-	return s.err == nil
+		return false
+	})
 }
 
 func (s *scanner) tags(dst *[]string) bool {
@@ -85,109 +83,77 @@ func (s *scanner) tags(dst *[]string) bool {
 }
 
 func (s *scanner) rescue(dst *Rescue) bool {
-	o := object{known: rescueFields}
-	if !s.open(&o) {
-		return false
-	}
-	for s.next(&o) {
-		ok := false
-		switch o.field {
+	return s.object(rescueFields, func(field uint8) bool {
+		switch field {
 		case rescueReason:
-			ok = s.prose(&dst.Reason, MaxReason)
+			return s.prose(&dst.Reason, MaxReason)
 		case rescueAdmin:
-			ok = s.bool(&dst.Admin)
+			return s.bool(&dst.Admin)
 		}
-		if !ok {
-			return s.in(&o)
-		}
-	}
-	return s.err == nil
+		return false
+	})
 }
 
 func (s *scanner) ack(dst *Ack) bool {
-	o := object{known: ackFields}
-	if !s.open(&o) {
-		return false
-	}
-	for s.next(&o) {
-		ok := false
-		switch o.field {
+	return s.object(ackFields, func(field uint8) bool {
+		switch field {
 		case ackVerdictID:
-			ok = s.id(&dst.VerdictID)
+			return s.id(&dst.VerdictID)
 		case ackApplied:
-			ok = s.bool(&dst.Applied)
+			return s.bool(&dst.Applied)
 		case ackOverrideReason:
-			ok = s.prose(&dst.OverrideReason, MaxReason)
+			return s.prose(&dst.OverrideReason, MaxReason)
 		case ackLatencyMS:
-			ok = s.float(&dst.LatencyMS, MaxNumber)
+			return s.float(&dst.LatencyMS, MaxNumber)
 		}
-		if !ok {
-			return s.in(&o)
-		}
-	}
-	return s.require(&o, ackVerdictID, ackApplied)
+		return false
+	}, ackVerdictID, ackApplied)
 }
 
 var decisions = [...]string{"resume", "keep", "archive"}
 
 func (s *scanner) review(dst *Review) bool {
-	o := object{known: reviewFields}
-	if !s.open(&o) {
-		return false
-	}
-	for s.next(&o) {
-		ok := false
-		switch o.field {
+	return s.object(reviewFields, func(field uint8) bool {
+		switch field {
 		case reviewDecision:
-			ok = s.choice(&dst.Decision, decisions[:])
+			return s.choice(&dst.Decision, decisions[:])
 		case reviewReason:
-			ok = s.prose(&dst.Reason, MaxReason)
+			return s.prose(&dst.Reason, MaxReason)
 		}
-		if !ok {
-			return s.in(&o)
-		}
-	}
-	return s.require(&o, reviewDecision)
+		return false
+	}, reviewDecision)
 }
 
 var overrideModes = [...]string{"off", "shadow", "warn", "enforce"}
 
 func (s *scanner) override(dst *Override) bool {
-	o := object{known: overrideFields}
-	if !s.open(&o) {
-		return false
-	}
-	for s.next(&o) {
-		ok := false
-		switch o.field {
+	if !s.object(overrideFields, func(field uint8) bool {
+		switch field {
 		case overrideScope:
-			ok = s.overrideScope(&dst.Scope)
+			return s.overrideScope(&dst.Scope)
 		case overrideScopeID:
-			ok = s.id(&dst.ScopeID)
+			return s.id(&dst.ScopeID)
 		case overrideRule:
-			ok = s.filled(&dst.Rule, MaxRule)
+			return s.filled(&dst.Rule, MaxRule)
 		case overrideWarn:
 			dst.Warn.Set = true
-			ok = s.count(&dst.Warn.Value, 0)
+			return s.count(&dst.Warn.Value, 0)
 		case overrideStop:
 			dst.Stop.Set = true
-			ok = s.count(&dst.Stop.Value, 0)
+			return s.count(&dst.Stop.Value, 0)
 		case overrideExtra:
-			ok = s.count(&dst.Extra, 1)
+			return s.count(&dst.Extra, 1)
 		case overrideMode:
-			ok = s.choice(&dst.Mode, overrideModes[:])
+			return s.choice(&dst.Mode, overrideModes[:])
 		case overrideReason:
-			ok = s.reason(&dst.Reason)
+			return s.reason(&dst.Reason)
 		case overrideBy:
-			ok = s.id(&dst.By)
+			return s.id(&dst.By)
 		case overrideExpires:
-			ok = s.time(&dst.Expires)
+			return s.time(&dst.Expires)
 		}
-		if !ok {
-			return s.in(&o)
-		}
-	}
-	if !s.require(&o, overrideScope, overrideScopeID, overrideRule, overrideReason, overrideBy, overrideExpires) {
+		return false
+	}, overrideScope, overrideScopeID, overrideRule, overrideReason, overrideBy, overrideExpires) {
 		return false
 	}
 	if !dst.Warn.Set && !dst.Stop.Set && dst.Extra == 0 && dst.Mode == "" {
@@ -209,25 +175,17 @@ func (s *scanner) overrideScope(dst *ScopeKind) bool {
 var overrideScopes = [...]string{"project", "agent", "tool", "flow", "tree"}
 
 func (s *scanner) operator(dst *Operator) bool {
-	o := object{known: operatorFields}
-	if !s.open(&o) {
-		return false
-	}
-	for s.next(&o) {
-		ok := false
-		switch o.field {
+	return s.object(operatorFields, func(field uint8) bool {
+		switch field {
 		case operatorReason:
-			ok = s.reason(&dst.Reason)
+			return s.reason(&dst.Reason)
 		case operatorBy:
-			ok = s.id(&dst.By)
+			return s.id(&dst.By)
 		case operatorFor:
-			ok = s.seconds(&dst.For)
+			return s.seconds(&dst.For)
 		}
-		if !ok {
-			return s.in(&o)
-		}
-	}
-	return s.require(&o, operatorReason, operatorBy)
+		return false
+	}, operatorReason, operatorBy)
 }
 
 // seconds reads a whole number of seconds up to MaxHold.
