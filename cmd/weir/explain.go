@@ -22,24 +22,29 @@ func explainCommand() cli.Command {
 running weir, in the state folder of one that does not run (--state), or in logs
 (--log).`,
 		Examples: []string{"weir explain abc123", "weir explain abc123 --log session.jsonl"},
-		Setup: func(fs *pflag.FlagSet) cli.Run {
-			p := newTarget(fs, true)
-			return func(ctx context.Context, env *cli.Env, args []string) error {
-				if err := cli.Want(args, 1, 1, "the id of a FLOW"); err != nil {
-					return err
-				}
-				k, done, err := p.open(ctx, env)
-				if err != nil {
-					return err
-				}
-				defer done()
-				v, err := find(ctx, k, args[0])
-				if err != nil {
-					return err
-				}
-				return env.Value(v, func() error { return explain(env, &v) })
+		Setup:    ofOneFlow(explain),
+	}
+}
+
+// ofOneFlow is a command that prints what is known of one flow.
+func ofOneFlow(show func(*cli.Env, *analyzer.View) error) func(*pflag.FlagSet) cli.Run {
+	return func(fs *pflag.FlagSet) cli.Run {
+		p := newTarget(fs, true)
+		return func(ctx context.Context, env *cli.Env, args []string) error {
+			if err := cli.Want(args, 1, 1, "the id of a FLOW"); err != nil {
+				return err
 			}
-		},
+			k, done, err := p.open(ctx, env)
+			if err != nil {
+				return err
+			}
+			defer done()
+			v, err := find(ctx, k, args[0])
+			if err != nil {
+				return err
+			}
+			return env.Value(v, func() error { return show(env, &v) })
+		}
 	}
 }
 

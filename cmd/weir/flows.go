@@ -41,25 +41,8 @@ func flowsCommand() cli.Command {
 		},
 		{
 			Name: "show", Args: "FLOW", Short: "print all that is kept of one flow",
-			Long: "weir explain says the same in words, and what it means.",
-			Setup: func(fs *pflag.FlagSet) cli.Run {
-				p := newTarget(fs, true)
-				return func(ctx context.Context, env *cli.Env, args []string) error {
-					if err := cli.Want(args, 1, 1, "the id of a FLOW"); err != nil {
-						return err
-					}
-					k, done, err := p.open(ctx, env)
-					if err != nil {
-						return err
-					}
-					defer done()
-					v, err := find(ctx, k, args[0])
-					if err != nil {
-						return err
-					}
-					return env.Value(v, func() error { return showFlow(env, &v) })
-				}
-			},
+			Long:  "weir explain says the same in words, and what it means.",
+			Setup: ofOneFlow(showFlow),
 		},
 		{
 			Name: "tail", Args: "[FLOW]", Short: "print verdicts as they are given",

@@ -58,10 +58,25 @@ func (a *Server) isGateway(r *http.Request) bool {
 	return p != nil && p.May(access.Ask)
 }
 
-// gatewayPort is the listener for Envoy's external authorization over gRPC.
-type gatewayPort struct {
+// port is a listener beside that for requests, and who serves it.
+type port struct {
 	listener net.Listener
 	server   *http.Server
+}
+
+// address is where the port was opened; "" when it was not.
+func (p *port) address() string {
+	if p.listener == nil {
+		return ""
+	}
+	return p.listener.Addr().String()
+}
+
+// close ends the port with all that is under way on it.
+func (p *port) close() {
+	if p.server != nil {
+		_ = p.server.Close()
+	}
 }
 
 // gatewayConnections is how many gateways may be connected. One of them asks about many
@@ -132,16 +147,4 @@ func (a *Server) listenForGateways() error {
 
 // GatewayAddr is the address that gateways are answered on by gRPC, with the port that
 // was chosen; "" when they are not.
-func (a *Server) GatewayAddr() string {
-	if a.gateways.listener == nil {
-		return ""
-	}
-	return a.gateways.listener.Addr().String()
-}
-
-// close ends the port; a gateway goes by its failure mode then.
-func (g *gatewayPort) close() {
-	if g.server != nil {
-		_ = g.server.Close()
-	}
-}
+func (a *Server) GatewayAddr() string { return a.gateways.address() }

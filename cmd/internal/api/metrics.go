@@ -29,8 +29,7 @@ type meter struct {
 	mu       sync.Mutex
 	reloaded events.RFC3339 // when limits were last seen to be read without a fault
 
-	listener net.Listener
-	server   *http.Server
+	port port
 }
 
 // restored notes that the log was caught up with.
@@ -130,7 +129,7 @@ func (a *Server) serveMetrics() {
 	}
 	local, err := loopback(a.o.Metrics)
 	if err == nil {
-		a.meter.listener, err = net.Listen("tcp", a.o.Metrics)
+		a.meter.port.listener, err = net.Listen("tcp", a.o.Metrics)
 	}
 	if err != nil {
 		a.logger.Error("there are no metrics; choose another address for them", "error", err)
@@ -144,7 +143,7 @@ func (a *Server) serveMetrics() {
 		mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 		mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	}
-	a.meter.server = &http.Server{
+	a.meter.port.server = &http.Server{
 		Handler: admission.Track(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("X-Content-Type-Options", "nosniff")
 			if local && !a.knownHost(r.Host) {
@@ -157,12 +156,12 @@ func (a *Server) serveMetrics() {
 		ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: headerBytes,
 		ErrorLog: slog.NewLogLogger(a.logger.Handler(), slog.LevelDebug),
 	}
-	var limited net.Listener = admission.Listen(a.meter.listener, metricConnections, a.crowded("metrics"))
+	var limited net.Listener = admission.Listen(a.meter.port.listener, metricConnections, a.crowded("metrics"))
 	if a.o.TLS != nil {
 		limited = tls.NewListener(limited, a.o.TLS.Server(true, "http/1.1"))
 	}
 	go func() {
-		if err := a.meter.server.Serve(limited); !errors.Is(err, http.ErrServerClosed) {
+		if err := a.meter.port.server.Serve(limited); !errors.Is(err, http.ErrServerClosed) {
 			a.logger.Error("there are no metrics any more", "error", fmt.Errorf("serve metrics: %w", err))
 		}
 	}()
@@ -174,16 +173,4 @@ const metricConnections = 32
 
 // MetricsAddr is the address that metrics are served on, with the port that was chosen;
 // "" when they are not.
-func (a *Server) MetricsAddr() string {
-	if a.meter.listener == nil {
-		return ""
-	}
-	return a.meter.listener.Addr().String()
-}
-
-// close ends the listener; metrics are read to the last.
-func (m *meter) close() {
-	if m.server != nil {
-		_ = m.server.Close() // nothing is lost by what was under way
-	}
-}
+func (a *Server) MetricsAddr() string { return a.meter.port.address() }

@@ -220,7 +220,7 @@ type Server struct {
 	listener    net.Listener
 	connections *admission.Listener // of the server
 	server      *http.Server
-	gateways    gatewayPort
+	gateways    port
 }
 
 // New checks the options. It has no effects.
@@ -314,8 +314,8 @@ func (a *Server) Shutdown(ctx context.Context) {
 
 // Close closes all that was opened, whether it was served or not.
 func (a *Server) Close() error {
-	a.meter.close()
-	a.gateways.close()
+	a.meter.port.close() // metrics are read to the last
+	a.gateways.close()   // a gateway goes by its failure mode then
 	switch {
 	case a.server != nil:
 		return a.server.Close()
