@@ -57,6 +57,10 @@ const (
 	entryHead        = 64      // what a value may have beside the caller's bytes
 	valueLogFileSize = 64 << 20
 	baseTableSize    = 8 << 20 // Badger's 2 MiB would take 500 open files per GiB
+
+	// Up to so much what is written is moved one level down and no further. Keys come in no
+	// order, so each level more writes all of it again; Badger's 10 MiB would have three.
+	baseLevelSize = 128 << 20
 )
 
 func (o Options) withDefaults() (Options, error) {
@@ -102,6 +106,7 @@ func (o Options) badger(path string) badger.Options {
 		WithNumMemtables(3).
 		WithNumLevelZeroTablesStall(10).
 		WithBaseTableSize(baseTableSize).
+		WithBaseLevelSize(baseLevelSize).
 		WithValueLogFileSize(valueLogFileSize).
 		WithValueThreshold(valueThreshold).
 		WithNumVersionsToKeep(1).
