@@ -2,6 +2,7 @@ package state
 
 import (
 	"encoding/binary"
+	"os"
 	"slices"
 	"time"
 
@@ -11,6 +12,12 @@ import (
 // WithFree returns o with another way to ask for free space.
 func WithFree(o Options, free func(path string) (int64, error)) Options {
 	o.free = free
+	return o
+}
+
+// WithSync returns o with another way to sync a write-ahead log.
+func WithSync(o Options, sync func(log *os.File) error) Options {
+	o.sync = sync
 	return o
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
@@ -41,8 +42,9 @@ type Options struct {
 	// Logger gets Badger's messages as warnings and for debugging; nil drops them.
 	Logger *slog.Logger
 
-	// For tests; zero values mean statfs, time.Now and segmentBytes.
+	// For tests; zero values mean statfs, datasync, time.Now and segmentBytes.
 	free         func(path string) (int64, error)
+	sync         func(log *os.File) error
 	now          func() time.Time
 	segmentBytes int64
 }
@@ -88,6 +90,9 @@ func (o Options) withDefaults() (Options, error) {
 	if o.free == nil {
 		o.free = statfs
 	}
+	if o.sync == nil {
+		o.sync = datasync
+	}
 	if o.now == nil {
 		o.now = time.Now
 	}
@@ -101,7 +106,7 @@ func (o Options) withDefaults() (Options, error) {
 func (o Options) badger(path string) badger.Options {
 	b := badger.DefaultOptions(path).
 		WithInMemory(path == "").
-		WithSyncWrites(true).
+		WithSyncWrites(false). // see datasync
 		WithMemTableSize(o.MemTableSize).
 		WithNumMemtables(3).
 		WithNumLevelZeroTablesStall(10).

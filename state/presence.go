@@ -23,7 +23,7 @@ type presence struct {
 	dir string
 
 	mu     sync.Mutex
-	log    os.FileInfo // the write-ahead log with the highest number, which is written to
+	log    *os.File // the write-ahead log with the highest number, which is written to
 	number int
 }
 
@@ -35,21 +35,39 @@ var errRemoved = errors.New("the file was removed while it was in use")
 // newPresence looks at the files of a database that was just opened.
 func newPresence(dir string) (*presence, error) {
 	p := &presence{dir: dir, number: -1}
-	return p, p.written()
+	return p, p.follow()
 }
 
-// written says what is wrong with the write-ahead log that was just written to. Badger
-// begins logs with ever higher numbers, and removes those that it needs no more but never
-// the highest.
-func (p *presence) written() error {
+// written says what is wrong with the write-ahead log that was just written to, and syncs it
+// when it is asked to. Badger begins logs with numbers one higher each, and removes those
+// that it needs no more but never the highest.
+func (p *presence) written(sync func(log *os.File) error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	path := filepath.Join(p.dir, fmt.Sprintf("%05d.mem", p.number))
-	if now, err := os.Stat(path); err == nil && p.log != nil {
-		if !os.SameFile(now, p.log) {
+	if err := p.follow(); err != nil {
+		return err
+	}
+	if err := sync(p.log); err != nil {
+		return fmt.Errorf("sync %s: %w", p.log.Name(), err)
+	}
+	return nil
+}
+
+// follow opens the log that is written to when Badger has begun another one.
+func (p *presence) follow() error {
+	path := p.path(p.number)
+	now, err := os.Stat(path)
+	if err == nil && p.log != nil {
+		before, err := p.log.Stat()
+		if err != nil {
+			return err
+		}
+		if !os.SameFile(now, before) {
 			return damaged(path, errRemoved)
 		}
-		return nil
+		if _, err := os.Stat(p.path(p.number + 1)); err != nil {
+			return nil
+		}
 	}
 	entries, err := os.ReadDir(p.dir)
 	if err != nil {
@@ -65,10 +83,27 @@ func (p *presence) written() error {
 	if highest <= p.number {
 		return damaged(path, errRemoved)
 	}
+	if err := p.close(); err != nil {
+		return err
+	}
 	p.number = highest
-	p.log, err = os.Stat(filepath.Join(p.dir, fmt.Sprintf("%05d.mem", highest)))
+	p.log, err = os.Open(p.path(highest))
 	return err
 }
+
+func (p *presence) path(number int) string {
+	return filepath.Join(p.dir, fmt.Sprintf("%05d.mem", number))
+}
+
+func (p *presence) close() error {
+	if p == nil || p.log == nil {
+		return nil
+	}
+	return p.log.Close()
+}
+
+// unsynced leaves a log as it is.
+func unsynced(*os.File) error { return nil }
 
 // manifest says what is wrong with the list of the tables.
 func (p *presence) manifest() error {
@@ -81,7 +116,7 @@ func (p *presence) manifest() error {
 
 // all says what is wrong with any of the files.
 func (p *presence) all(db *badger.DB) error {
-	if err := errors.Join(p.manifest(), p.written()); err != nil {
+	if err := errors.Join(p.manifest(), p.written(unsynced)); err != nil {
 		return err
 	}
 	for _, t := range db.Tables() {

@@ -80,7 +80,7 @@ func open(dir string, o Options) (_ *Store, err error) {
 	s.writer = newWriter(s)
 	fresh, err := s.load(dir)
 	if err != nil {
-		return nil, errors.Join(err, s.mark.Close(), s.db.Close(), s.directory.close())
+		return nil, errors.Join(err, s.mark.Close(), s.presence.close(), s.db.Close(), s.directory.close())
 	}
 	go s.writer.run()
 	if s.presence == nil {
@@ -184,12 +184,13 @@ func (s *Store) compare(path string, last uint64) (err error) {
 	return nil
 }
 
-// safe notes that a transaction is synced, if what it was written to is still there.
+// safe syncs a transaction that was written, if what it was written to is still there, and
+// notes it.
 func (s *Store) safe(version uint64) error {
 	if s.presence == nil {
 		return nil
 	}
-	if err := s.presence.written(); err != nil {
+	if err := s.presence.written(s.options.sync); err != nil {
 		return err
 	}
 	return s.mark.Set(mark.Range{From: 1, To: version + 1})
@@ -262,7 +263,7 @@ func (s *Store) Close() error {
 		s.options.Logger.Warn("the disk is too full to close the state in order; nothing is lost, the next start takes a little longer", "path", s.disk.path)
 		closing = s.db.Sync
 	}
-	if err := errors.Join(closing(), s.mark.Close(), s.directory.close()); err != nil {
+	if err := errors.Join(closing(), s.presence.close(), s.mark.Close(), s.directory.close()); err != nil {
 		return fmt.Errorf("close state: %w", err)
 	}
 	return nil
