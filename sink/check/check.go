@@ -97,7 +97,10 @@ func prepare(body []byte, ev *events.Event) ([]byte, error) {
 	}
 	if begin(ev) || !ev.Ask {
 		ev.Ask = true
-		return ev.AppendJSON(nil), nil
+		return ev.AppendJSON(make([]byte, 0, len(body)+askRoom)), nil
+	}
+	if bytes.IndexByte(body, '\n') < 0 { // it is one line already
+		return body, nil
 	}
 	var line bytes.Buffer
 	if err := json.Compact(&line, body); err != nil {
@@ -105,6 +108,9 @@ func prepare(body []byte, ev *events.Event) ([]byte, error) {
 	}
 	return line.Bytes(), nil
 }
+
+// askRoom is what being made an ask adds to an event, about.
+const askRoom = 64
 
 // begin gives the call of a person, a scheduler or an applet that names no flow one of its
 // own: nobody can have begun it before. The id is made of the event's, so that who asks again
@@ -136,7 +142,13 @@ func Write(w http.ResponseWriter, v *events.Verdict, d DenyFormat) {
 	setRemaining(h, v)
 	h.Set("Cache-Control", "no-store") // a cached allowance is a call that nobody counted
 	h.Set("Content-Type", "application/json")
-	_, _ = w.Write(append(v.AppendJSON([]byte(`{"verdict":`)), "}\n"...))
+	_, _ = w.Write(allowance(v))
+}
+
+// allowance is the body of an answer that allows the call.
+func allowance(v *events.Verdict) []byte {
+	out := append(make([]byte, 0, 1<<10), `{"verdict":`...)
+	return append(v.AppendJSON(out), "}\n"...)
 }
 
 func status(v *events.Verdict) int {

@@ -91,8 +91,11 @@ func (r *reply) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (r *reply) append(dst []byte) []byte {
-	dst = append(dst, `{"status":`...)
+func (r *reply) append(dst []byte) []byte { return r.appendMembers(append(dst, '{')) }
+
+// appendMembers appends the answer without the brace that it begins with.
+func (r *reply) appendMembers(dst []byte) []byte {
+	dst = append(dst, `"status":`...)
 	dst = strconv.AppendInt(dst, int64(r.status), 10)
 	dst = append(dst, `,"body":`...)
 	if r.status == 0 { // nobody is there any more who could read it

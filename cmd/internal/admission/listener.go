@@ -169,6 +169,17 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
+// Busy notes that part of a request, the body of which goes on, is being answered, until
+// done is called.
+func Busy(r *http.Request) (done func()) {
+	c, ok := r.Context().Value(connKey).(*conn)
+	if !ok {
+		return func() {}
+	}
+	c.busy.Add(1)
+	return func() { c.busy.Add(-1) }
+}
+
 type contextKey int
 
 const (

@@ -55,6 +55,7 @@ func (a *Server) routes() []route {
 			checks.ServeHTTP(w, r)
 			return nil
 		})},
+		{"POST", check.StreamPath, asker, a.askStreams()},
 		{"POST", check.MemberPath, asker, limited(a.o.Requests*checksPerRequest, a.serveForwarded)},
 		{"POST", check.TreePath, asker, limited(a.o.Requests*checksPerRequest, a.serveTreeAsk)},
 		{"GET", "/v1/verdicts", follower, a.streams()},

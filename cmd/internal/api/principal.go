@@ -147,7 +147,7 @@ func (a *Server) paid(who *access.Principal) *problem.Error {
 // ownFlows are the routes that who is bound to some flows may use. They name one flow, or
 // look at each themselves; all others tell of everybody's.
 var ownFlows = map[string]bool{
-	"/v1/events": true, "/v1/check": true, "/v1/verdicts": true, "/v1/limits": true, "/info": true, "/v1/overrides": true, check.HookPath: true,
+	"/v1/events": true, "/v1/check": true, check.StreamPath: true, "/v1/verdicts": true, "/v1/limits": true, "/info": true, "/v1/overrides": true, check.HookPath: true,
 	"/v1/flows": true, "/v1/flows/{id}": true, "/v1/flows/{id}/events": true,
 	"/v1/flows/{id}/stop": true, "/v1/flows/{id}/release": true, "/v1/flows/{id}/grant": true,
 	"/v1/inspect/flow": true, "/v1/inspect/events": true, "/v1/inspect/stop": true, "/v1/inspect/release": true, "/v1/inspect/grant": true,
@@ -156,7 +156,7 @@ var ownFlows = map[string]bool{
 
 // ownSources are the routes on which each event says its source. Spans, runs and what
 // gateways see say it for themselves or not at all.
-var ownSources = map[string]bool{"/v1/events": true, "/v1/check": true}
+var ownSources = map[string]bool{"/v1/events": true, "/v1/check": true, check.StreamPath: true}
 
 // within keeps a principal to its own flows and sources, as far as the route tells.
 func (a *Server) within(who *access.Principal, rt *route, r *http.Request) *problem.Error {

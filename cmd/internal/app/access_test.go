@@ -57,6 +57,7 @@ func TestRoles(t *testing.T) {
 		{"POST", "/runs/batch", `{}`, "tom root"},
 		{"GET", "/info", "", "tom eve ann root"},
 		{"POST", "/v1/check", event, "dan root"},
+		{"POST", "/v1/check/stream", event, "dan root"},
 		{"POST", "/v1/asks", event, "dan root"},
 		{"POST", "/v1/hook", `{}`, "dan root"},
 		{"POST", "/authz/envoy", "", "dan root"},

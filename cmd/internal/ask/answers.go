@@ -75,8 +75,15 @@ func keyOf(ev *events.Event) askKey {
 	if len(call.Tool.Args) > 0 {
 		call.Tool.ArgsHash = events.Hash{} // the fold makes it of them
 	}
-	return askKey{callOf(ev), xxhash.Sum64(call.AppendJSON(nil))}
+	text := texts.Get().(*[]byte)
+	*text = call.AppendJSON((*text)[:0])
+	key := askKey{callOf(ev), xxhash.Sum64(*text)}
+	texts.Put(text)
+	return key
 }
+
+// texts are what events are written into to be hashed.
+var texts = sync.Pool{New: func() any { return new([]byte) }}
 
 func callOf(ev *events.Event) uint64 {
 	return xxhash.Sum64String(ev.Source + "\x00" + ev.ID + "\x00" + ev.FlowKey())

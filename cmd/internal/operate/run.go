@@ -30,6 +30,14 @@ are followed, keeps them in a journal, and gives verdicts by GET /v1/verdicts (a
 stream), into a file and to a webhook. POST /v1/check answers whether one call may be
 made, GET /v1/flows tells of the flows. Nothing else has to be installed.
 
+POST /v1/check also takes up to 64 events in one body, one a line (Content-Type:
+application/x-ndjson), and POST /v1/check/stream takes one line after the other for as
+long as the request goes on (HTTP/1.1, read while writing) and answers each as soon as it
+is known: {"line": which one, from 1, "status": as of a request, "body": the answer}. An
+answer goes out when its ask is safe: synced on this disk, or taken by the brokers. So
+what was answered is counted also after a crash; who got no answer asks again with the
+same id, which counts once. With --in-memory all is gone when weir ends.
+
 OpenTelemetry SDKs and Collectors may point at it (OTLP by HTTP: POST /v1/traces and
 /v1/logs, JSON or protobuf), and LangSmith's clients, too (LANGSMITH_ENDPOINT).
 

@@ -1,0 +1,61 @@
+package app
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/cmd/internal/pump/pumptest"
+	"weir/events"
+)
+
+// TestAskStream asks on one connection, each ask as if it came by itself: with the rights and
+// the rate of whoever asks at that time.
+func TestAskStream(t *testing.T) {
+	r := people(t, Options{}, map[string]string{"dan": "roles: ask, flows: f*, rate: 5"})
+	body, out := io.Pipe()
+	t.Cleanup(func() { _ = out.Close() })
+	req, err := http.NewRequest(http.MethodPost, "http://"+r.Addr()+"/v1/check/stream", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+secretOf("dan"))
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = resp.Body.Close() })
+	if resp.StatusCode != http.StatusOK {
+		t.Fatal(resp.Status)
+	}
+	in := bufio.NewReader(resp.Body)
+	ask := func(ev *events.Event, want string) {
+		t.Helper()
+		if _, err := out.Write(append(ev.AppendJSON(nil), '\n')); err != nil {
+			t.Fatal(err)
+		}
+		if line, err := in.ReadString('\n'); err != nil || !strings.Contains(line, want) {
+			t.Fatalf("got %s (%v), want %s", line, err, want)
+		}
+	}
+	ask(call("f", 1, "a", "b"), `{"line":1,"status":200,"body":{"verdict":{`) // the request itself was the first of five
+	ask(pumptest.SelfCall("f", 2), `"reason_code":"self_call"`)
+	ask(call("g", 3, "a", "b"), `none of those of dan`)
+	ask(call("f", 4, "a", "b"), `"status":200`)
+	ask(call("f", 5, "a", "b"), `{"line":5,"status":429`)
+	r.fake.Advance(time.Second)
+	ask(call("f", 6, "a", "b"), `"status":200`)
+	if n := strings.Count(strings.Join(r.journalLines(), "\n"), `"ask":true`); n != 4 {
+		t.Errorf("%d asks are in the journal, want 4", n)
+	}
+	if err := out.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if rest, err := in.ReadString('\n'); !errors.Is(err, io.EOF) || rest != "" {
+		t.Errorf("after the end: %q (%v)", rest, err)
+	}
+}
