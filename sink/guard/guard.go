@@ -66,6 +66,7 @@ type Guard struct {
 	bounds  atomic.Pointer[Bounds]
 	counts  Counts
 	acks    chan ack
+	asks    asks
 	lastID  string // of the stream; for the follower alone
 	serial  atomic.Int64
 	ready   chan struct{}
@@ -117,7 +118,7 @@ func New(o Options) (*Guard, error) {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	g.end = cancel
+	g.end, g.asks.ctx = cancel, ctx
 	g.working.Go(func() {
 		if o.Follow == nil {
 			g.follow(ctx)
@@ -184,6 +185,7 @@ func newGuard(o Options) (*Guard, error) {
 // Close ends the guard: it tries once more to send what it has to acknowledge, and
 // waits for its goroutines. Check still answers after that, as when weir is away.
 func (g *Guard) Close() {
+	g.asks.close()
 	g.end()
 	g.working.Wait()
 	g.closeIdle()

@@ -179,17 +179,12 @@ func (g *Guard) Ask(ctx context.Context, c Call) Decision {
 func (g *Guard) ask(ctx context.Context, ev *events.Event) (d Decision, err error) {
 	ctx, cancel := context.WithTimeout(ctx, g.o.AskTimeout)
 	defer cancel()
-	resp, err := g.do(ctx, http.MethodPost, "/v1/check", ev.AppendJSON(nil), http.Header{"Content-Type": {"application/json"}})
-	if err != nil {
-		return d, err
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, 2*events.MaxVerdictBytes))
+	status, body, err := g.answer(ctx, ev.AppendJSON(nil))
 	if err != nil {
 		return d, err
 	}
 	v := new(events.Verdict)
-	if resp.StatusCode == http.StatusOK {
+	if status == http.StatusOK {
 		var answer struct{ Verdict json.RawMessage }
 		if err := json.Unmarshal(body, &answer); err != nil {
 			return d, err
@@ -204,16 +199,34 @@ func (g *Guard) ask(ctx context.Context, ev *events.Event) (d Decision, err erro
 		}
 		return refused(v, ev.CorrelationID, FromWeir, 0).telling(v), nil
 	}
-	p, err := readProblem(resp.StatusCode, body)
+	p, err := readProblem(status, body)
 	if err != nil {
 		return d, err
 	}
 	*v = events.Verdict{ID: p.verdict(), Mode: events.ModeEnforce, Action: p.Action, Reason: p.Reason, Limit: p.Limit, Observed: p.Observed, Unit: p.Unit,
-		Message: p.Detail, AgentMessage: p.AgentMessage, RetryAfterS: p.RetryAfterS, HTTPStatus: resp.StatusCode, CorrelationID: p.CorrelationID, Remaining: p.Remaining}
+		Message: p.Detail, AgentMessage: p.AgentMessage, RetryAfterS: p.RetryAfterS, HTTPStatus: status, CorrelationID: p.CorrelationID, Remaining: p.Remaining}
 	if !v.Stops() {
 		v.Action = events.Deny // by an action of a later version: it is a refusal all the same
 	}
 	return refused(v, ev.CorrelationID, FromWeir, 0).telling(v), nil
+}
+
+// answer sends an ask and returns what weir says: on the stream, where there is one, and else,
+// or when that breaks before there is an answer, by a request. An ask that is sent again has
+// the same id, and counts once.
+func (g *Guard) answer(ctx context.Context, ask []byte) (status int, body []byte, err error) {
+	if s := g.asks.stream(g); s != nil {
+		if status, body, err = s.ask(ctx, ask); err == nil || ctx.Err() != nil {
+			return status, body, err
+		}
+	}
+	resp, err := g.do(ctx, http.MethodPost, "/v1/check", ask, http.Header{"Content-Type": {"application/json"}})
+	if err != nil {
+		return 0, nil, err
+	}
+	defer resp.Body.Close()
+	body, err = io.ReadAll(io.LimitReader(resp.Body, 2*events.MaxVerdictBytes))
+	return resp.StatusCode, body, err
 }
 
 // problem is a refusal as weir writes it.

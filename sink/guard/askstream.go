@@ -1,0 +1,224 @@
+package guard
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"weir/events"
+)
+
+const (
+	// often is how soon after another one an ask has to come for a stream to be opened: who
+	// asks seldom needs no connection that waits.
+	often = time.Second
+	// streamAgain is how long a guard does without a stream when one could not be had.
+	streamAgain = 30 * time.Second
+)
+
+// asks opens the stream that asks share. Until there is one, and where there is none because
+// weir is older or a proxy does not let it through, they go by themselves.
+type asks struct {
+	mu     sync.Mutex
+	ctx    context.Context // of the guard; nil: none is opened
+	open   *askStream
+	opens  bool      // somebody is opening it
+	last   time.Time // when somebody asked
+	resume time.Time // when to try to open one again
+}
+
+// stream returns the stream, if there is one, and has it opened when it is needed.
+func (a *asks) stream(g *Guard) *askStream {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.ctx == nil || a.open != nil {
+		return a.open
+	}
+	now := g.now()
+	again := now.Sub(a.last) < often
+	a.last = now
+	if again && !a.opens && now.After(a.resume) {
+		a.opens = true
+		ctx, cancel := context.WithCancel(a.ctx)
+		g.working.Go(func() {
+			defer cancel()
+			a.run(ctx, g, newAskStream(cancel))
+		})
+	}
+	return nil
+}
+
+// close lets no more streams be opened.
+func (a *asks) close() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ctx = nil
+}
+
+// run opens a stream and reads it until it breaks.
+func (a *asks) run(ctx context.Context, g *Guard, s *askStream) {
+	err := s.run(ctx, g, func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.open = s
+	})
+	a.mu.Lock()
+	a.resume = g.now().Add(streamAgain)
+	if a.open != nil { // it did for a while
+		a.resume = g.now().Add(often)
+	}
+	a.open, a.opens = nil, false
+	a.mu.Unlock()
+	s.end(err)
+	if ctx.Err() == nil {
+		g.logger.Debug("asks go one by one", "weir", g.o.URL, "error", err)
+	}
+}
+
+// askStream is a request that asks for one call after the other. It is the body of that
+// request.
+type askStream struct {
+	cancel context.CancelFunc // ends the request
+
+	mu      sync.Mutex
+	more    sync.Cond // on mu
+	out     []byte    // lines that are not sent yet
+	lines   int64
+	answers int64
+	waiting map[int64]chan askAnswer
+	err     error // why it has ended
+}
+
+type askAnswer struct {
+	Line   int64           `json:"line"`
+	Status int             `json:"status"`
+	Body   json.RawMessage `json:"body"`
+	err    error
+}
+
+func newAskStream(cancel context.CancelFunc) *askStream {
+	s := &askStream{cancel: cancel, waiting: make(map[int64]chan askAnswer)}
+	s.more.L = &s.mu
+	return s
+}
+
+var errStreamEnded = errors.New("the stream of asks has ended")
+
+// run makes the request, calls ready when asks may be sent, and returns why it has ended.
+func (s *askStream) run(ctx context.Context, g *Guard, ready func()) error {
+	// The client waits until its body is read no more.
+	stop := context.AfterFunc(ctx, func() { s.end(context.Cause(ctx)) })
+	defer stop()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, g.o.URL+"/v1/check/stream", s)
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", "application/x-ndjson")
+	if g.o.Token != "" {
+		r.Header.Set("Authorization", "Bearer "+g.o.Token)
+	}
+	// weir answers at once, before there is any line.
+	late := time.AfterFunc(g.o.AskTimeout, s.cancel)
+	resp, err := g.o.Client.Do(r)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if !late.Stop() || resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("weir answers %s", resp.Status)
+	}
+	ready()
+	in := bufio.NewScanner(resp.Body)
+	in.Buffer(nil, 2*events.MaxVerdictBytes)
+	for in.Scan() {
+		var a askAnswer
+		if err := json.Unmarshal(in.Bytes(), &a); err != nil {
+			return err
+		}
+		s.deliver(a)
+	}
+	if err := in.Err(); err != nil {
+		return err
+	}
+	return errStreamEnded
+}
+
+// ask sends a line and waits for its answer. A stream on which none comes in time, not for
+// others either, is given up.
+func (s *askStream) ask(ctx context.Context, line []byte) (status int, body []byte, err error) {
+	answer := make(chan askAnswer, 1)
+	s.mu.Lock()
+	if s.err != nil {
+		s.mu.Unlock()
+		return 0, nil, s.err
+	}
+	s.lines++
+	n, before := s.lines, s.answers
+	s.waiting[n] = answer
+	s.out = append(append(s.out, line...), '\n')
+	s.more.Signal()
+	s.mu.Unlock()
+	select {
+	case a := <-answer:
+		return a.Status, a.Body, a.err
+	case <-ctx.Done():
+		s.mu.Lock()
+		delete(s.waiting, n)
+		silent := s.answers == before
+		s.mu.Unlock()
+		if silent && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			s.cancel()
+		}
+		return 0, nil, context.Cause(ctx)
+	}
+}
+
+func (s *askStream) deliver(a askAnswer) {
+	s.mu.Lock()
+	answer := s.waiting[a.Line]
+	delete(s.waiting, a.Line)
+	s.answers++
+	s.mu.Unlock()
+	if answer != nil {
+		answer <- a
+	}
+}
+
+// end lets all who wait ask in another way.
+func (s *askStream) end(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err = err
+	for _, answer := range s.waiting {
+		answer <- askAnswer{err: err}
+	}
+	clear(s.waiting)
+	s.more.Broadcast()
+}
+
+// Read gives the request what is to be sent, and waits until there is something.
+func (s *askStream) Read(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.out) == 0 && s.err == nil {
+		s.more.Wait()
+	}
+	if s.err != nil {
+		return 0, io.EOF
+	}
+	n := copy(p, s.out)
+	s.out = s.out[:copy(s.out, s.out[n:])]
+	return n, nil
+}
+
+// Close is called when the request is sent no more.
+func (s *askStream) Close() error {
+	s.end(errStreamEnded)
+	return nil
+}
