@@ -39,6 +39,12 @@ agents by make clients. weir events describe NAME says more.
 		fmt.Fprintf(&b, "\n## %s: %s\n\n%s1. Turn on: %s\n2. Point here: %s\n3. Seen: %s In the recording: %s.\n4. Not seen: %s\n5. Stopped by: %s\n",
 			s.Name, s.Title, known, s.Set, pointOf(s), s.Sees, seenIn(t, s), s.Blind, stoppedBy(s))
 	}
+	b.WriteString(`
+## Not read
+
+Cursor keeps its chats in a database of the editor and in files of which no recording could be had, and its agent runs only with Cursor's own service: neither its sessions nor
+its hooks were tried. What its models do can be seen at a gateway, what its MCP servers do by their spans or a proxy. The same holds for Cline in editors before 3.0.
+`)
 	document(t, "../../events/adapter/GUIDES.md", b.String())
 }
 

@@ -17,6 +17,7 @@ import (
 	"weir/events/adapter"
 	"weir/events/adapter/a2a"
 	"weir/events/adapter/adk"
+	"weir/events/adapter/cline"
 	"weir/events/adapter/codex"
 	"weir/events/adapter/copilot"
 	"weir/events/adapter/geminicli"
@@ -88,6 +89,11 @@ var logTruths = []logTruth{
 	{truth{"opencode/looping.export.json", nil, 0, times(15, "bash"), 1, 1, 1}, "opencode", events.CorrelationPrompt, "deny repetition_detected at call 6", ""},
 	{truth{"opencode/refused-obeys.export.json", nil, 0, times(6, "bash"), 1, 1, 1}, "opencode", events.CorrelationPrompt, "warn repetition_detected at call 3", ""},
 	{truth{"opencode/honest.export.json", nil, 0, times(6, "bash"), 1, 1, 0}, "opencode", events.CorrelationPrompt, "", ""},
+
+	{truth{"cline/looping.messages.json", nil, 0, times(16, "run_commands"), 1, 1, 2}, "cline", events.CorrelationPrompt, "deny circling at call 7", ""},
+	{truth{"cline/honest.messages.json", nil, 0, times(6, "run_commands"), 1, 1, 0}, "cline", events.CorrelationPrompt, "", ""},
+
+	{truth{"cline/task.messages.json", []string{"1795395011204_l77ir > 1795395011204_l77ir/call_0"}, 1, nil, 2, 1, 0}, "cline", events.CorrelationPrompt, "", ""},
 
 	{truth{"opencode/looping.run-format-json.jsonl", nil, 0, times(15, "bash"), 1, 0, 1}, "opencode", events.CorrelationSession, "deny repetition_detected at call 6", ""},
 	{truth{"opencode/refused-obeys.run-format-json.jsonl", nil, 0, times(6, "bash"), 1, 0, 1}, "opencode", events.CorrelationSession, "warn repetition_detected at call 3", ""},
@@ -161,7 +167,7 @@ func TestDetectRecordings(t *testing.T) {
 		switch folder, name, _ := strings.Cut(file, "/"); {
 		case folder == "google_adk" && strings.HasSuffix(name, ".otlp.jsonl"):
 		case folder == "llama_index" && strings.HasSuffix(name, ".events.jsonl"), folder == "google_adk", folder == "mcp", folder == "openhands", folder == "a2a",
-			folder == "codex", folder == "copilot", folder == "gemini", folder == "qwen", folder == "opencode":
+			folder == "codex", folder == "copilot", folder == "gemini", folder == "qwen", folder == "opencode", folder == "cline":
 			mine++
 		}
 	}
@@ -372,6 +378,7 @@ func FuzzCodex(f *testing.F)     { fuzzLog(f, codex.Format()) }
 func FuzzCopilot(f *testing.F)   { fuzzLog(f, copilot.Format()) }
 func FuzzGeminiCLI(f *testing.F) { fuzzLog(f, geminicli.Format()) }
 func FuzzQwenCode(f *testing.F)  { fuzzLog(f, qwencode.Format()) }
+func FuzzCline(f *testing.F)     { fuzzLog(f, cline.Format()) }
 func FuzzOpenCode(f *testing.F)  { fuzzLog(f, opencode.Format()) }
 func FuzzADK(f *testing.F)       { fuzzLog(f, adk.Format()) }
 func FuzzMCP(f *testing.F)       { fuzzLog(f, mcp.Format()) }

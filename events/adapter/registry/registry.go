@@ -16,6 +16,7 @@ import (
 	"weir/events/adapter/canonical"
 	"weir/events/adapter/claudecode"
 	"weir/events/adapter/claudehooks"
+	"weir/events/adapter/cline"
 	"weir/events/adapter/cloudevents"
 	"weir/events/adapter/codex"
 	"weir/events/adapter/copilot"
@@ -52,6 +53,7 @@ func Formats() []adapter.Format {
 		geminicli.Format(),
 		qwencode.Format(),
 		opencode.Format(),
+		cline.Format(),
 		managedagents.Format(),
 		trace.Format(),
 		openaiagents.Format(),

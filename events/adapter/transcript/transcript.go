@@ -98,8 +98,11 @@ func (l *Log) Again(id string) bool {
 	return again
 }
 
-// Prompt tells what the user said to the agent.
+// Prompt tells what the user said to the agent, once.
 func (l *Log) Prompt(t *Turn, id string, at events.Stamp, text []byte, emit func(*events.Event)) {
+	if l.Again(id + "/prompt") {
+		return // what was done since then is not forgotten
+	}
 	e := l.begin(t, id+"/prompt", events.AgentCall, at)
 	e.Origin, e.To = events.OriginUser, t.By
 	pairing.Said(e, text)
