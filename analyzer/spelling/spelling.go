@@ -20,7 +20,7 @@ func Nearest(word string, list []string) string {
 		return ""
 	}
 	folded := fold(word)
-	best, least := "", max(1, len(word)/4)+1
+	best, least := "", 2*max(1, len(word)/4)+1
 	for _, w := range list {
 		if d := distance(folded, fold(w)); d < least {
 			best, least = w, d
@@ -37,21 +37,21 @@ var folder = strings.NewReplacer("_", "", "-", "", " ", "")
 
 func fold(s string) string { return strings.ToLower(folder.Replace(s)) }
 
-// distance is how many letters have to be added, dropped, changed or swapped with
-// their neighbour to make b out of a.
+// distance is twice how many letters have to be added, dropped or changed to make b out of a. Two
+// neighbours that are swapped count as half a letter: of words as near, that one was meant.
 func distance(a, b string) int {
 	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {
-		last[j] = j
+		last[j] = 2 * j
 	}
 	for i := range len(a) {
-		row[0] = i + 1
+		row[0] = 2 * (i + 1)
 		for j := range len(b) {
 			change := last[j]
 			if a[i] != b[j] {
-				change++
+				change += 2
 			}
-			row[j+1] = min(change, last[j+1]+1, row[j]+1)
+			row[j+1] = min(change, last[j+1]+2, row[j]+2)
 			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
 				row[j+1] = min(row[j+1], before[j-1]+1)
 			}

@@ -8,7 +8,7 @@ import (
 func TestNearest(t *testing.T) {
 	f := func(word, want string) {
 		t.Helper()
-		if got := Nearest(word, []string{"replay", "run", "rules", "limits", "flows", "max_total_calls"}); got != want {
+		if got := Nearest(word, []string{"otel", "otlp", "replay", "run", "rules", "limits", "flows", "max_total_calls"}); got != want {
 			t.Errorf("%s: got %q, want %q", word, got, want)
 		}
 	}
@@ -16,6 +16,7 @@ func TestNearest(t *testing.T) {
 	f("limit", "limits")
 	f("rn", "run")
 	f("flwos", "flows")
+	f("otpl", "otlp")
 	f("MaxTotalCalls", "max_total_calls")
 	f("max-total-call", "max_total_calls")
 	f("kafka", "")
