@@ -41,20 +41,23 @@ type Hook struct {
 	mu      sync.Mutex
 	readers map[string]adapter.Adapter // by name of the program
 	open    *adapter.Recent[string]    // ids that were given to uses of tools, by what was used
-	prompts *adapter.Recent[string]    // ids that were given to prompts, by session: the last one
+	prompts *adapter.Recent[prompt]    // that came without an id, by session: the last one
 	word    string                     // of this run, so that ids of two runs differ
 	serial  int64
 }
 
 // NewHook returns a Hook.
 func NewHook(ask func(context.Context, *events.Event, []byte) (*events.Verdict, error), appendLines func(context.Context, [][]byte) error, failed func(error), now func() time.Time) *Hook {
-	h := &Hook{Ask: ask, Append: appendLines, Failed: failed, Now: now, open: adapter.NewRecent[string](openUses), prompts: adapter.NewRecent[string](openUses),
+	h := &Hook{Ask: ask, Append: appendLines, Failed: failed, Now: now, open: adapter.NewRecent[string](openUses), prompts: adapter.NewRecent[prompt](openUses),
 		word: strings.ToLower(rand.Text()[:8]), readers: make(map[string]adapter.Adapter)}
 	for _, program := range hookPrograms {
 		h.readers[program] = claudehooks.Format().New(adapter.Options{Source: program + "-hooks"})
 	}
 	return h
 }
+
+// prompt is the id that was given to a prompt, and to the one before it.
+type prompt struct{ id, before string }
 
 // openUses is how many uses of tools may wait for their end, and how many sessions for
 // their next prompt.
@@ -109,10 +112,14 @@ func (h *Hook) answer(ctx context.Context, in *hookInput) (answer HookAnswer, er
 		if err != nil {
 			return answer, err
 		}
-		if Refuses(v) {
-			return in.refusal(v.Action, "weir "+string(v.Reason)+": "+agentText(v)), nil
+		switch reason := "weir " + string(v.Reason) + ": " + agentText(v); {
+		case Refuses(v) && in.ends(): // that the turn ended is told all the same
+			answer = in.ending(reason)
+			continue
+		case Refuses(v):
+			return in.refusal(v.Action, reason), nil
 		}
-		if v.AgentMessage != "" {
+		if v.AgentMessage != "" && in.asks() {
 			answer = in.note(v.AgentMessage)
 		}
 	}
@@ -130,18 +137,22 @@ func (h *Hook) read(in *hookInput) (told []events.Event, err error) {
 	session := in.text("session_id")
 	in.fields["time"] = quoted(events.RFC3339(events.StampOf(now)).String())
 	if in.text("prompt_id") == "" { // so that two prompts of a session are two flows
-		id, known := h.prompts.Get(session)
-		if in.event == "UserPromptSubmit" {
+		p, known := h.prompts.Get(session)
+		switch {
+		case in.event == "UserPromptSubmit":
 			// The first is the session's own flow: Copilot CLI does not wait for the
 			// hook of the prompt before it runs that of a tool.
-			if id = ""; known {
-				id = h.unique()
+			if p = (prompt{before: p.id}); known {
+				p.id = h.unique()
 			}
-			h.prompts.Put(session, id)
+			h.prompts.Put(session, p)
+		case in.ends() && in.program == gemini && string(in.fields[again]) == "true":
+			// What was taken for a prompt was what a hook said that did not let the turn
+			// end: Gemini CLI hands that over as one.
+			p.id = p.before
+			h.prompts.Put(session, p)
 		}
-		if id != "" {
-			in.fields["prompt_id"] = quoted(id)
-		}
+		in.fields["prompt_id"] = quoted(p.id)
 	}
 	if in.text("tool_name") != "" && in.text("tool_use_id") == "" {
 		in.fields["tool_use_id"] = quoted(h.useID(in.event, session+"\x00"+in.text("tool_name")+"\x00"+string(in.fields["tool_input"])))
@@ -157,7 +168,7 @@ func (h *Hook) read(in *hookInput) (told []events.Event, err error) {
 		}
 		own.From, own.To = in.named(own.From), in.named(own.To)
 		own.Time = events.StampOf(now)
-		own.Ask = in.asks()
+		own.Ask = in.asks() || in.ends() && own.Kind == events.AgentCall
 		var copied events.Event
 		if err = events.Decode(own.AppendJSON(nil), &copied); err == nil {
 			told = append(told, copied)

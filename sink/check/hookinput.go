@@ -37,8 +37,11 @@ var hookNames = map[string]string{
 	"event_type": "hook_event_name", "message": "prompt", "tool_output": "tool_response", // OpenHands
 	"turn_id":   "prompt_id",                                                                                    // Codex
 	"sessionId": "session_id", "toolName": "tool_name", "toolArgs": "tool_input", "toolResult": "tool_response", // Copilot CLI
-	"tool_result": "tool_response",
+	"tool_result": "tool_response", "prompt_response": "last_assistant_message", // Gemini CLI
 }
+
+// again is the name of what says that a hook did not let the last turn end.
+const again = "stop_hook_active"
 
 // hookMoments are the same for the moments at which hooks run.
 var hookMoments = map[string]string{"BeforeTool": "PreToolUse", "AfterTool": "PostToolUse", "BeforeAgent": "UserPromptSubmit", "AfterAgent": "Stop"}
@@ -87,6 +90,12 @@ func readHook(body []byte) (*hookInput, error) {
 	if in.event == "UserPromptSubmit" && string(in.fields["prompt"]) == `""` {
 		in.event = "other" // nobody said anything: Qwen Code hands over the result of a tool so
 	}
+	if in.ends() {
+		delete(in.fields, "prompt") // Gemini CLI says it again, beside the answer
+	}
+	if in.program == qwen {
+		delete(in.fields, again) // which says so at every end
+	}
 	if response := in.fields["tool_response"]; response != nil {
 		in.fields["tool_response"] = adapter.WithoutSerials(response)
 	}
@@ -131,6 +140,17 @@ func (in *hookInput) text(name string) (s string) {
 	return s
 }
 
+// ends reports whether a turn is about to end, which is where a run that a Stop hook of somebody
+// else keeps alive can be ended.
+func (in *hookInput) ends() bool { return in.event == "Stop" }
+
+// ending ends the run, whatever other hooks want.
+func (in *hookInput) ending(reason string) (a HookAnswer) {
+	goOn := false
+	a.Continue, a.StopReason = &goOn, reason
+	return a
+}
+
 // asks reports whether a tool is about to be used. What cannot be told may be that, too.
 func (in *hookInput) asks() bool { return in.event == "PreToolUse" || in.event == "" }
 
@@ -169,7 +189,7 @@ type HookOutput struct {
 func (a *HookAnswer) Refuses() bool { return a.Decision != "" || a.Permission != "" }
 
 // Empty reports whether there is nothing that the program has to be told.
-func (a *HookAnswer) Empty() bool { return !a.Refuses() && a.Output == nil }
+func (a *HookAnswer) Empty() bool { return !a.Refuses() && a.Output == nil && a.Continue == nil }
 
 // ByCode returns the reason of a refusal to a program that goes by the exit code 2 of
 // its hook; "" where the program reads the answer, and wants the exit code 0.

@@ -62,6 +62,11 @@ type session struct {
 	prompts int    // that came without an id
 	uses    int    // of tools, that came without an id
 	open    string // the last of them, until its result is there
+	worked  bool   // a tool was used since the last end of a turn
+	ended   string // the turn that ended last, and how often, which Stop hooks bring about
+	ends    int
+	content events.Hash // of what the agent said then
+	sim     events.Fingerprint
 }
 
 // use is a use of a tool that runs an agent.
@@ -85,6 +90,8 @@ type line struct {
 	said                                []byte // prompt, answer or result
 	failed                              bool
 	async                               bool
+	prompted                            bool   // it says of which prompt it is, which may be none
+	again                               bool   // a Stop hook did not let the last turn end
 	child                               string // agent that a tool ran
 	at                                  events.Stamp
 }
@@ -99,7 +106,7 @@ func read(record []byte) (*line, error) {
 		case "session_id":
 			l.session = id(c)
 		case "prompt_id":
-			l.prompt = id(c)
+			l.prompt, l.prompted = id(c), true
 		case "correlation_id":
 			l.correlation = id(c)
 		case "agent_id":
@@ -114,6 +121,8 @@ func read(record []byte) (*line, error) {
 			l.input = c.Raw()
 		case "tool_response":
 			l.readResponse(c)
+		case "stop_hook_active":
+			l.again = c.Bool()
 		case "prompt", "last_assistant_message", "error":
 			l.said = c.Text()
 		case "time", "timestamp", "ts":
@@ -181,8 +190,10 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	case "UserPromptSubmit":
 		r.prompt(l, s, emit)
 	case "PreToolUse":
+		s.worked = true
 		r.before(l, s, emit)
 	case "PostToolUse", "PostToolUseFailure":
+		s.worked = true
 		l.failed = l.failed || l.event == "PostToolUseFailure"
 		r.after(l, s, emit)
 	case "SubagentStop":
@@ -197,7 +208,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 func (r *reader) Flush(func(*events.Event)) error { return nil }
 
 func (r *reader) begin(what string, kind events.Kind, l *line, s *session) *events.Event {
-	if l.prompt != "" {
+	if l.prompted {
 		s.prompt = l.prompt
 	}
 	names := adapter.Names{events.CorrelationExplicit: l.correlation, events.CorrelationPrompt: s.prompt, events.CorrelationSession: l.session}
@@ -341,9 +352,35 @@ func (r *reader) stop(l *line, s *session, emit func(*events.Event)) {
 	if what == "" {
 		what = l.session + "/" + strconv.Itoa(s.prompts)
 	}
+	if s.ended != what {
+		s.ended, s.ends = what, 0
+	}
+	if s.ends++; s.ends > 1 {
+		what += "/" + strconv.Itoa(s.ends)
+	}
+	if l.again && !s.worked {
+		r.again(what, l, s, emit)
+	}
+	s.worked = false
 	e := r.begin(what+"/return", events.AgentReturn, l, s)
 	e.From = mainAgent(l)
 	pairing.Said(e, l.said)
+	if s.content, s.sim = e.Content, e.Sim; len(l.said) == 0 {
+		s.content, s.sim = events.Hash{}, events.Fingerprint{} // what is not told is not the same again
+	}
+	r.pair.Pair(e, emit)
+}
+
+// stopHook is who calls the main agent again that wanted to end.
+const stopHook = "stop-hook"
+
+// again tells that a hook had called the main agent again, which then ended without any tool. Where
+// it used some, they tell what came of it. What the hook said is not told, but what it did not
+// accept.
+func (r *reader) again(what string, l *line, s *session, emit func(*events.Event)) {
+	e := r.begin(what+"/again", events.AgentCall, l, s)
+	e.From, e.To, e.TransferMode = events.Party{Agent: stopHook}, mainAgent(l), events.ReturnToCaller
+	e.Content, e.Sim = s.content, s.sim
 	r.pair.Pair(e, emit)
 }
 

@@ -253,6 +253,37 @@ func (r *run) play(name, url string, closed bool, commands []string, runs int, r
 	r.Helper()
 	home := r.TempDir()
 	project := filepath.Join(home, "project")
+	out, err := r.live(home, url, closed, commands)
+	if err != nil {
+		r.Errorf("%s: the client ends with %v", name, err)
+	}
+	asked, results := r.model.told()
+	ran := r.lines(filepath.Join(project, "ran"))
+	refused := 0
+	for i, result := range results {
+		if i >= runs && reason != "" && strings.Contains(result, reason) {
+			refused++
+		}
+		if i < runs && (result == "" || strings.Contains(result, "refused by the flow guard")) {
+			r.Errorf("%s: call %d came back with %.200q, want it to run", name, i+1, result)
+		}
+	}
+	_, others := os.Stat(filepath.Join(home, "other-hook"))
+	if asked != len(commands) || ran != runs || refused != asked-runs || ran > 0 && others != nil {
+		r.Errorf("%s: %d calls were asked for, %d ran, %d were refused with %q, the hook of others left %v; want %d, %d, %d\nresults: %.2000q\n%s",
+			name, asked, ran, refused, reason, others, len(commands), runs, len(commands)-runs, results, tail(out))
+	}
+	if refused > 0 {
+		saw = results[len(results)-1]
+	}
+	return fmt.Sprintf("%d / %d of %d", ran, refused, asked), saw
+}
+
+// live runs the client in the home, with hooks that ask weir at the URL, against a model that asks
+// for the commands and then ends. It returns what the client printed.
+func (r *run) live(home, url string, closed bool, commands []string) (out []byte, err error) {
+	r.Helper()
+	project := filepath.Join(home, "project")
 	model := newEndpoint(r.T, marked(commands)...)
 	r.model = model
 	plugin := filepath.Join(home, "weir-plugin")
@@ -314,30 +345,7 @@ func (r *run) play(name, url string, closed bool, commands []string, runs int, r
 			r.Fatalf("%v: %v\n%s", step, err, tail(out))
 		}
 	}
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		r.Errorf("%s: the client ends with %v", name, err)
-	}
-	asked, results := model.told()
-	ran := r.lines(filepath.Join(project, "ran"))
-	refused := 0
-	for i, result := range results {
-		if i >= runs && reason != "" && strings.Contains(result, reason) {
-			refused++
-		}
-		if i < runs && (result == "" || strings.Contains(result, "refused by the flow guard")) {
-			r.Errorf("%s: call %d came back with %.200q, want it to run", name, i+1, result)
-		}
-	}
-	_, others := os.Stat(filepath.Join(home, "other-hook"))
-	if asked != len(commands) || ran != runs || refused != asked-runs || ran > 0 && others != nil {
-		r.Errorf("%s: %d calls were asked for, %d ran, %d were refused with %q, the hook of others left %v; want %d, %d, %d\nresults: %.2000q\n%s",
-			name, asked, ran, refused, reason, others, len(commands), runs, len(commands)-runs, results, tail(out))
-	}
-	if refused > 0 {
-		saw = results[len(results)-1]
-	}
-	return fmt.Sprintf("%d / %d of %d", ran, refused, asked), saw
+	return cmd.CombinedOutput()
 }
 
 // marked makes commands leave a line behind in the project when they run. They stay the
