@@ -16,6 +16,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"weir/events"
+	"weir/sink/guard"
 )
 
 // redisServer names the program that checks are measured beside.
@@ -29,7 +32,7 @@ const measured = 3 * time.Second
 const script = `for i = 1, 4 do local n = redis.call('INCR', KEYS[1] .. ':' .. i) if n == 1 then redis.call('EXPIRE', KEYS[1] .. ':' .. i, 600) end if n > 1000000 then return i end end return 0`
 
 // TestChecksBesideRedis measures POST /v1/check over loopback beside that script, in one
-// run. It asserts nothing: see what it prints.
+// run, and the stream of asks that all who ask share who have one guard. It asserts nothing: see what it prints.
 func TestChecksBesideRedis(t *testing.T) {
 	redis := os.Getenv(redisServer)
 	if redis == "" {
@@ -39,8 +42,10 @@ func TestChecksBesideRedis(t *testing.T) {
 	t.Logf("%-22s %9s %10s %10s %10s %16s", "", "in flight", "p50", "p99", "per second", "per CPU second")
 	for _, inFlight := range []int{1, 16} {
 		measure(t, "redis, four counters", inFlight, startRedis(t, redis))
-		measure(t, "weir, in memory", inFlight, startAsked(t, binary, "--in-memory"))
-		measure(t, "weir, on disk", inFlight, startAsked(t, binary, "--state", filepath.Join(t.TempDir(), "state")))
+		measure(t, "weir, in memory", inFlight, startAsked(t, byRequest, binary, "--in-memory"))
+		measure(t, "weir, on disk", inFlight, startAsked(t, byRequest, binary, "--state", filepath.Join(t.TempDir(), "state")))
+		measure(t, "stream, in memory", inFlight, startAsked(t, byGuard, binary, "--in-memory"))
+		measure(t, "stream, on disk", inFlight, startAsked(t, byGuard, binary, "--state", filepath.Join(t.TempDir(), "state")))
 	}
 }
 
@@ -153,7 +158,7 @@ func startRedis(t *testing.T, redis string) asked {
 	}, func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }}
 }
 
-func startAsked(t *testing.T, binary string, args ...string) asked {
+func startAsked(t *testing.T, asking func(t *testing.T, url string) func(worker int) func(n int) error, binary string, args ...string) asked {
 	t.Helper()
 	port := freePort(t)
 	cmd := exec.Command(binary, append([]string{"run", "--listen", "127.0.0.1:" + port, "--metrics", "", "--self-test", "0", "--log-format", "json"}, args...)...)
@@ -170,13 +175,41 @@ func startAsked(t *testing.T, binary string, args ...string) asked {
 		}
 		<-time.After(10 * time.Millisecond)
 	}
-	return asked{cmd.Process.Pid, func(worker int) func(int) error {
+	return asked{cmd.Process.Pid, asking(t, url), func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }}
+}
+
+// flowOf is the flow of an ask: a new one after eight, and in each minute.
+func flowOf(worker, n int, at time.Time) string {
+	return fmt.Sprintf("f-%d-%d-%d", worker, n/8, at.Unix()/60)
+}
+
+// byGuard asks by one guard that everybody shares.
+func byGuard(t *testing.T, url string) func(worker int) func(n int) error {
+	g, err := guard.New(guard.Options{URL: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(g.Close)
+	return func(worker int) func(int) error {
+		return func(n int) error {
+			d := g.Ask(t.Context(), guard.Call{Flow: flowOf(worker, n, time.Now()), From: "a", To: "b", HadWork: events.Yes})
+			if d.Stopped() || d.Source != guard.FromWeir {
+				return fmt.Errorf("the guard answers %+v", d)
+			}
+			return nil
+		}
+	}
+}
+
+// byRequest asks by a request each, on a connection of each worker's own.
+func byRequest(t *testing.T, url string) func(worker int) func(n int) error {
+	return func(worker int) func(int) error {
 		client := &http.Client{Transport: &http.Transport{}}
 		t.Cleanup(client.CloseIdleConnections)
 		return func(n int) error {
 			at := time.Now().UTC()
-			body := fmt.Sprintf(`{"id":"%d-%d-%d","source":"bench","time":%q,"kind":"agent.call","correlation_id":"f-%d-%d-%d","from":{"agent":"a"},"to":{"agent":"b"},"had_work":true}`,
-				worker, n, at.UnixNano(), at.Format("2006-01-02T15:04:05.000Z"), worker, n/8, at.Unix()/60)
+			body := fmt.Sprintf(`{"id":"%d-%d-%d","source":"bench","time":%q,"kind":"agent.call","correlation_id":%q,"from":{"agent":"a"},"to":{"agent":"b"},"had_work":true}`,
+				worker, n, at.UnixNano(), at.Format("2006-01-02T15:04:05.000Z"), flowOf(worker, n, at))
 			resp, err := client.Post(url+"/v1/check", "application/json", strings.NewReader(body))
 			if err != nil {
 				return err
@@ -190,5 +223,5 @@ func startAsked(t *testing.T, binary string, args ...string) asked {
 			}
 			return nil
 		}
-	}, func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }}
+	}
 }
