@@ -24,6 +24,7 @@ import io
 import json
 import logging
 import math
+import os
 import queue
 import random
 import re
@@ -49,6 +50,8 @@ _SHORTEST, _LONGEST = 0.1, 30.0  # seconds between two tries to connect
 _MOST_MESSAGE = (1 << 18) + 4096  # bytes of a message of the stream: a verdict, its id and its signature
 _MOST_ID = 1024  # characters of the id of a message
 _MOST_ANSWER = 1 << 20  # bytes of any other answer
+_MOST_IDLE = 8  # connections of asks that are kept while nobody uses them
+_IDLE = 30.0  # seconds that one is kept for; weir would close it after 120
 _MOST_BOUND = 1 << 40  # more than any limit of weir
 _REMEMBERED = 3600.0  # seconds for which the last revision of an order is remembered at least
 _NEVER, _FRESH, _STALE = range(3)
@@ -319,7 +322,8 @@ class Guard:
         self._warned = False
         self._last_id = ""
         self._serial = 0
-        self._lock = threading.Lock()  # of the limiter and the serial number; never held while anything waits
+        self._lock = threading.Lock()  # of the limiter, the serial number and the parked connections; never held while anything waits
+        self._parked: List[Tuple[float, int, Any]] = []  # connections of asks that are free: since when, of which process
         self._orders: Dict[str, Tuple[Mapping[str, Any], ...]] = {}  # lists are replaced whole, so that readers need no lock
         self._wide: Dict[str, Tuple[Mapping[str, Any], ...]] = {}  # orders that bind more than one flow
         self._spent: Dict[str, _Spent] = {}
@@ -418,6 +422,10 @@ class Guard:
                 pass
         for thread in self._threads:
             thread.join(self._ask_timeout + self._stale_after)
+        with self._lock:
+            parked, self._parked = self._parked, []
+        for _, _, conn in parked:
+            conn.close()
 
     # Decisions.
 
@@ -801,7 +809,7 @@ class Guard:
         if call.had_work is not None:
             ev["had_work"] = call.had_work
         try:
-            _, body = self._call("POST", "/v1/check", json.dumps(ev).encode(), self._ask_timeout, {"Content-Type": "application/json"})
+            _, body = self._call("POST", "/v1/check", json.dumps(ev).encode(), self._ask_timeout, {"Content-Type": "application/json"}, keep=True)
         except _StatusError as err:
             p = err.problem
             if not p.get("reason_code"):
@@ -833,18 +841,55 @@ class Guard:
         conn.request(method, self._at.path.rstrip("/") + path, body, every)
         return conn.getresponse()
 
-    def _call(self, method: str, path: str, body: Optional[bytes], timeout: float, headers: Mapping[str, str] = {}) -> Tuple[int, bytes]:
-        conn = self._connection(_Deadline(timeout))
+    def _call(self, method: str, path: str, body: Optional[bytes], timeout: float, headers: Mapping[str, str] = {}, keep: bool = False) -> Tuple[int, bytes]:
+        """Sends a request and returns what is answered. With keep the connection stays open for
+        the next one: who asks before each call would otherwise connect before each call."""
+        conn = self._idle() if keep else None
+        used = conn is not None
+        if conn is None:
+            conn = self._connection(_Deadline(timeout))
+        whole = False
         try:
-            resp = self._request(conn, method, path, body, headers)
+            try:
+                resp = self._request(conn, method, path, body, headers)
+            except (ConnectionError, http.client.HTTPException):
+                if not used:
+                    raise
+                conn.close()  # weir had closed it; an ask that comes twice counts once
+                conn = self._connection(_Deadline(timeout))
+                resp = self._request(conn, method, path, body, headers)
             if resp.status >= 300:
-                raise _problem(resp)
+                problem = _problem(resp)
+                whole = resp.isclosed()
+                raise problem
             answer = resp.read(_MOST_ANSWER + 1)
             if len(answer) > _MOST_ANSWER:
                 raise ConnectionError(f"weir answers with more than {_MOST_ANSWER} bytes")
+            whole = resp.isclosed()
             return resp.status, answer
         finally:
+            if not (keep and whole and self._park(conn)):
+                conn.close()
+
+    def _idle(self) -> Any:
+        """A connection that was used a moment ago, by this process, and is free; None when there
+        is none."""
+        while True:
+            with self._lock:
+                if not self._parked:
+                    return None
+                since, process, conn = self._parked.pop()
+            if process == os.getpid() and time.monotonic() - since < _IDLE:
+                conn.until.put_off()
+                return conn
             conn.close()
+
+    def _park(self, conn: Any) -> bool:
+        with self._lock:
+            if conn.sock is None or self._closed.is_set() or len(self._parked) >= _MOST_IDLE:
+                return False
+            self._parked.append((time.monotonic(), os.getpid(), conn))
+            return True
 
 
 def read_keys(path: str) -> Dict[str, str]:
