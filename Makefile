@@ -99,6 +99,13 @@ e2e-short: ## the same faults with fewer events
 	cd $(E2E) && $(GO) run ./trial storm $(SHORT)
 	$(call on_kafka,$(GO) run ./trial storm -real $(SHORT))
 
+.PHONY: upgrade
+upgrade: ## exchange the members of a group from BASE=REVISION for this tree's and back, under load and kills
+	@[ -n "$(BASE)" ] || { echo 'upgrade: say from what: make upgrade BASE=REVISION'; exit 1; }
+	@d=$$(mktemp -d) && trap 'rm -rf "$$d"' EXIT && git archive "$(BASE)" | tar -x -C "$$d" && (cd "$$d" && $(GO) build -o weir-other ./cmd/weir) && \
+	export WEIR_OTHER="$$d/weir-other" && cd $(E2E) && $(GO) test -count=1 -run TestRollingUpgrade -v . && \
+	if ./kafka.sh jars; then $(GO) run ./trial on-kafka $(GO) test -count=1 -run TestRollingUpgrade -v .; else echo "*** NOT TESTED against Apache Kafka: see above for what is missing ***" >&2; fi
+
 deploy: ## what the image is built from, the compose file, the examples for Kubernetes and systemd
 	cd cmd/weir/deploy && $(GO) test ./...
 

@@ -29,6 +29,12 @@ func serve(t *testing.T, args ...string) *server {
 	if err != nil {
 		t.Fatalf("build weir: %v", err)
 	}
+	return serveBy(t, binary, args...)
+}
+
+// serveBy is serve by another weir.
+func serveBy(t *testing.T, binary string, args ...string) *server {
+	t.Helper()
 	s := &server{cmd: exec.Command(binary, args...), lines: make(chan string, 1<<16)}
 	s.cmd.Dir = t.TempDir()
 	log, err := s.cmd.StderrPipe()
