@@ -24,6 +24,9 @@ func TestDemoOnce(t *testing.T) {
 	if n := strings.Count(out, "\n"); n > 40 {
 		t.Errorf("%d lines, want at most 40", n)
 	}
+	if !strings.Contains(out, "recorded Claude Code ") || !strings.Contains(out, "refused by the flow guard") {
+		t.Errorf("the real client is not there:\n%s", out)
+	}
 	for _, line := range strings.Split(out, "\n") {
 		if len(line) > 108 {
 			t.Errorf("too long for a terminal: %s", line)
@@ -80,8 +83,8 @@ func TestDemoRecordings(t *testing.T) {
 		}
 	}
 	entries, err := demo.Files.ReadDir("recordings")
-	if err != nil || len(entries) != len(demo.Recordings)+1 {
-		t.Errorf("demo holds %d files, want %d recordings and the scenarios (%v)", len(entries), len(demo.Recordings), err)
+	if err != nil || len(entries) != len(demo.Recordings)+2 {
+		t.Errorf("demo holds %d files, want %d recordings, the scenarios and the real client (%v)", len(entries), len(demo.Recordings), err)
 	}
 }
 

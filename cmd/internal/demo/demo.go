@@ -23,7 +23,7 @@ import (
 
 // Files are scenarios, and recordings as the frameworks wrote them.
 //
-//go:embed recordings/scenarios.flow recordings/*.gz
+//go:embed recordings/scenarios.flow recordings/claude_code.txt recordings/*.gz
 var Files embed.FS
 
 // Recordings are the recorded runs of the demonstration.
@@ -244,10 +244,8 @@ func playDemo(ctx context.Context, env *cli.Env, runs []Run, last bool) error {
 		p := &demoPrinter{env: env}
 		p.results(results)
 		if last {
-			p.line("\nWhat next:")
-			p.line("  weir demo           the same, then a live weir to look at")
-			p.line("  weir replay FILE    judge a log of your own agents")
-			p.line("  weir rules ls       what is judged, and from which value")
+			p.client()
+			p.line("What next: weir replay FILE judges a log of your own agents, weir demo shows a live weir, too.")
 		}
 		_, err := io.WriteString(env.Out, p.text.String())
 		return err
@@ -269,8 +267,7 @@ func (p *demoPrinter) results(results []Result) {
 	for i := range results {
 		p.width = max(p.width, len(results[i].Run))
 	}
-	p.line("Runs of agents, sent through a dispatcher that looks at weir's orders before each call.")
-	p.line("The first call that an order refuses ends its run.\n")
+	p.line("Runs of agents, through a dispatcher that honors weir's orders: the first refused call ends a run.\n")
 	for i := range results {
 		r := &results[i]
 		p.result(r)
@@ -295,6 +292,27 @@ func (p *demoPrinter) results(results []Result) {
 	p.line("\nrunaways: %d of %d stopped; %s of %s calls and %s tokens were never spent", stopped, runaways,
 		cli.Grouped(all.SavedCalls), cli.Grouped(all.Calls), cli.Grouped(all.SavedTokens))
 	p.line("honest:   %d of %d went through untouched", untouched, honest)
+}
+
+// client writes what became of a real client that weir was the hook of: its name, the calls
+// that ran and those that were refused, and what its model was told, as a test of the real
+// program has written it down (package clients).
+func (p *demoPrinter) client() {
+	text, _ := Files.ReadFile("recordings/claude_code.txt") // it is embedded
+	said := strings.SplitN(strings.TrimSpace(string(text)), "\n", 3)
+	if len(said) < 3 {
+		return
+	}
+	p.line("\nrecorded %s, weir its hook: calls that ran / were refused of those asked for: %s;", said[0], said[1])
+	line := "         the model was told:"
+	for word := range strings.FieldsSeq(said[2]) {
+		if len(line)+len(word) > 106 {
+			p.line("%s", p.env.Painted(line, cli.Faint))
+			line = "         "
+		}
+		line += " " + word
+	}
+	p.line("%s", p.env.Painted(line, cli.Faint))
 }
 
 // result writes what became of one run: a line, and below it why it was stopped.

@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"net"
 	"os"
@@ -226,6 +227,9 @@ func TestClients(t *testing.T) {
 			const nowhere, away = "http://127.0.0.1:1", "The flow guard does not answer"
 			found.honest, _ = r.play("honest", url, true, different, len(different), "")
 			found.loop, found.saw = r.play("loop", url, false, slices.Repeat([]string{"echo hi"}, 15), 6, "flow guard")
+			if c.name == "claude-code" {
+				r.keep(found)
+			}
 			found.open, _ = r.play("away, open", nowhere, false, slices.Repeat([]string{"echo hi"}, 8), 8, "")
 			found.closed, _ = r.play("away, closed", nowhere, true, different[:3], 0, away)
 			found.hangs, _ = r.play("hangs, closed", "http://"+hangs.Addr().String(), true, different[:2], 0, away)
@@ -233,6 +237,25 @@ func TestClients(t *testing.T) {
 		})
 	}
 	t.Logf("calls: run / refused of those that the model asked for\n%s", table(rows))
+}
+
+// update writes the recording of the demonstration anew.
+var update = flag.Bool("update", false, "write what weir demo shows of a real client")
+
+// keep holds what the demonstration shows of a real client to what happened.
+func (r *run) keep(found row) {
+	r.Helper()
+	const shown = "../../../cmd/internal/demo/recordings/claude_code.txt"
+	told, _ := strconv.Unquote(found.saw)
+	text := fmt.Sprintf("Claude Code %s\n%s\n%s\n", found.version, found.loop, strings.TrimSpace(told))
+	if *update {
+		if err := os.WriteFile(shown, []byte(text), 0o644); err != nil {
+			r.Fatal(err)
+		}
+	}
+	if kept, err := os.ReadFile(shown); err != nil || string(kept) != text {
+		r.Errorf("the demonstration shows %q (%v), and what happened is %q: write it anew with -update", kept, err, text)
+	}
 }
 
 // different is what an honest run does.
