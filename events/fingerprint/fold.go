@@ -1,31 +1,67 @@
 package fingerprint
 
-import "bytes"
+import (
+	"bytes"
+	"encoding/binary"
+	"math/bits"
+
+	"weir/events/jsontext"
+)
 
 // fold returns text with its volatile parts replaced by fixed words: text itself
 // when there are none, else dst with the folded text appended. With isError more
 // is taken for volatile.
 func fold(dst, text []byte, isError bool) []byte {
 	copied := 0
-	for i := 0; i < len(text); {
-		if !isWord(text[i]) {
-			i++
-			continue
-		}
+	for i := nextWord(text, 0); i < len(text); i = nextWord(text, i) {
 		// Volatile parts begin where a word begins.
-		if n, name := volatile(text, i, isError); n > 0 {
-			dst = append(append(dst, text[copied:i]...), name...)
-			i += n
-			copied = i
-			continue
+		if c := text[i]; isError || c-'0' <= 9 || mayLabel(c|0x20, byteAt(text, i+1)) || byteAt(text, i+8) == '-' {
+			if n, name := volatile(text, i, isError); n > 0 {
+				dst = append(append(dst, text[copied:i]...), name...)
+				i += n
+				copied = i
+				continue
+			}
 		}
-		for i++; i < len(text) && isWord(text[i]); i++ {
-		}
+		i = wordEnd(text, i+1)
 	}
 	if copied == 0 {
 		return text
 	}
 	return append(dst, text[copied:]...)
+}
+
+// nextWord returns where the first word of p from i on begins, or the length of p.
+func nextWord(p []byte, i int) int {
+	for ; i+8 <= len(p); i += 8 {
+		if words := wordBits(binary.LittleEndian.Uint64(p[i:])); words != 0 {
+			return i + bits.TrailingZeros64(words)>>3
+		}
+	}
+	for i < len(p) && !isWord(p[i]) {
+		i++
+	}
+	return i
+}
+
+// wordEnd returns the first index of p from i on that is of no word, or the length of p.
+func wordEnd(p []byte, i int) int {
+	for ; i+8 <= len(p); i += 8 {
+		if others := ^wordBits(binary.LittleEndian.Uint64(p[i:])) & jsontext.Tops; others != 0 {
+			return i + bits.TrailingZeros64(others)>>3
+		}
+	}
+	for i < len(p) && isWord(p[i]) {
+		i++
+	}
+	return i
+}
+
+// wordBits is isWord of eight bytes, in their top bits.
+func wordBits(x uint64) uint64 {
+	_, plain := lowered(x)
+	scores := x&^jsontext.Tops ^ jsontext.Ones*'_' // zero where there is one, or a byte beyond ASCII
+	return plain | (x|^(scores+(jsontext.Ones*0x7f)))&jsontext.Tops
 }
 
 // volatile tells how many bytes from i on are volatile, and what to write instead.
@@ -304,9 +340,7 @@ func hexRun(p []byte, i int) int {
 // (call_bb923d07ce), or by the name before it ("request_id": "q-7"). The name is
 // part of the match.
 func labelled(p []byte, i int) int {
-	switch p[i] | 0x20 { // the first letters of the names and prefixes below
-	case 'a', 'c', 'm', 'r', 's', 't', 'x':
-	default:
+	if !mayLabel(p[i]|0x20, byteAt(p, i+1)) {
 		return 0
 	}
 	if n := prefixed(p, i); n > 0 {
@@ -335,6 +369,35 @@ func labelled(p []byte, i int) int {
 		return 0
 	}
 	return n + gap + k
+}
+
+// mayLabel reports whether a name or prefix below begins with these letters, which spares
+// most words a closer look.
+func mayLabel(first, second byte) bool {
+	switch first {
+	case 'x':
+		return true
+	case 'a', 'c', 'm', 'r', 's', 't':
+	default:
+		return false
+	}
+	switch second | 0x20 {
+	case 'a', 'h':
+		return first == 'c'
+	case 'd', 'i':
+		return first == 'a'
+	case 'e', 'u':
+		return first == 'r'
+	case 'o':
+		return first == 'c' || first == 't'
+	case 'p':
+		return first == 's'
+	case 'r':
+		return first == 't'
+	case 's':
+		return first == 'm'
+	}
+	return second == '_' || second == '-' // which names may hold anywhere
 }
 
 // idName tells whether a name is that of an id that is new for every request.

@@ -1,12 +1,15 @@
 package fingerprint
 
 import (
+	"encoding/binary"
+	"math/bits"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/cespare/xxhash/v2"
 
 	"weir/events"
+	"weir/events/jsontext"
 )
 
 // maxWords is how many words of a text its fingerprint is made of.
@@ -19,24 +22,27 @@ const maxWords = 1500
 func Text(text []byte) events.Fingerprint {
 	var (
 		votes votes
-		room  [128]byte
-		words = room[:0] // the word before, a space, and this word
-		last  int        // where this word begins in words
+		room  [1024]byte
+		words = room[:0] // the words, a space between two
+		pair  int        // where the word before the last one begins
 		n     int
 	)
 	for i := 0; n < maxWords; n++ {
-		words, last = append(words[:0], words[last:]...), 0
+		if len(words) > cap(words)/2 { // only the last word is needed any more
+			words, pair = append(words[:0], words[pair:]...), 0
+		}
 		if n > 0 {
 			words = append(words, ' ')
-			last = len(words)
 		}
+		last := len(words)
 		if words, i = word(words, text, i); len(words) == last {
 			break
 		}
 		votes.add(xxhash.Sum64(words[last:]))
 		if n > 0 {
-			votes.add(xxhash.Sum64(words))
+			votes.add(xxhash.Sum64(words[pair:]))
 		}
+		pair = last
 	}
 	if n == 0 {
 		return events.Fingerprint{}
@@ -49,6 +55,25 @@ func Text(text []byte) events.Fingerprint {
 func word(dst, text []byte, i int) ([]byte, int) {
 	start := len(dst)
 	for i < len(text) {
+		if i+8 <= len(text) {
+			x, inWord := lowered(binary.LittleEndian.Uint64(text[i:]))
+			if len(dst) == start { // to where a word may begin
+				if skip := bits.TrailingZeros64((inWord|x)&jsontext.Tops) >> 3; skip > 0 {
+					i += skip
+					continue
+				}
+			}
+			// Eight bytes are written, and as many count as are of the word.
+			n := bits.TrailingZeros64(^inWord&jsontext.Tops) >> 3
+			dst = binary.LittleEndian.AppendUint64(dst, x)
+			dst, i = dst[:len(dst)-8+n], i+n
+			switch {
+			case n == 8:
+				continue
+			case x>>(8*n)&0x80 == 0:
+				return dst, i
+			}
+		}
 		c := text[i]
 		if c < utf8.RuneSelf {
 			switch {
@@ -74,32 +99,66 @@ func word(dst, text []byte, i int) ([]byte, int) {
 	return dst, i
 }
 
+// lowered returns eight bytes of text with the letters of ASCII in lower case, and the top
+// bits of those that are letters or digits of ASCII.
+func lowered(x uint64) (lower, inWord uint64) {
+	const ones = jsontext.Ones
+	// Adding 0x80-c sets the top bit of what is c or more.
+	low, ascii := x&^jsontext.Tops, ^x&jsontext.Tops
+	small := low | 0x20*ones // in lower case; what was no letter is none now
+	letters := (small + (0x80-'a')*ones) &^ (small + (0x80-'z'-1)*ones)
+	digits := (low + (0x80-'0')*ones) &^ (low + (0x80-'9'-1)*ones)
+	letters &= ascii
+	return x | letters>>2, (letters | digits) & ascii
+}
+
 // votes counts, for each of 64 bits, how many hashes had it set. The counts lie
 // across: bit b of planes[k] is the k-th binary digit of the count of bit b, so a
-// hash is added to all 64 counts at once.
+// hash is added to all 64 counts at once, and eight of them with one carry.
 type votes struct {
 	planes [12]uint64 // 2 x 1,500 features are below 2^12
 	cast   int
+	wait   [8]uint64 // to be added
 }
 
 func (v *votes) add(hash uint64) {
-	v.cast++
-	for k := 0; hash != 0; k++ {
-		v.planes[k], hash = v.planes[k]^hash, v.planes[k]&hash
+	v.wait[v.cast&7] = hash
+	if v.cast++; v.cast&7 == 0 {
+		v.carry()
 	}
+}
+
+// carry adds the hashes that wait.
+func (v *votes) carry() {
+	// sum adds three digits: the digit of the sum, and what is carried.
+	sum := func(a, b, c uint64) (digit, carry uint64) { return a ^ b ^ c, a&b | (a^b)&c }
+	p, w := &v.planes, &v.wait
+	var a, b, c, d, e, f, over uint64
+	p[0], a = sum(p[0], w[0], w[1])
+	p[0], b = sum(p[0], w[2], w[3])
+	p[0], c = sum(p[0], w[4], w[5])
+	p[0], d = sum(p[0], w[6], w[7])
+	p[1], e = sum(p[1], a, b)
+	p[1], f = sum(p[1], c, d)
+	p[2], over = sum(p[2], e, f)
+	for k := 3; over != 0; k++ {
+		p[k], over = p[k]^over, p[k]&over
+	}
+	*w = [8]uint64{}
 }
 
 // majority returns the bits that more than half of the hashes had set.
 func (v *votes) majority() uint64 {
-	var out uint64
-	for b := range 64 {
-		count := 0
-		for k, plane := range v.planes {
-			count |= int(plane>>b&1) << k
-		}
-		if 2*count > v.cast {
-			out |= 1 << b
+	v.carry()
+	half := v.cast / 2
+	more, same := uint64(0), ^uint64(0) // than half, as far as the digits were compared
+	for k := len(v.planes) - 1; k >= 0; k-- {
+		if half>>k&1 == 0 {
+			more |= same & v.planes[k]
+			same &^= v.planes[k]
+		} else {
+			same &= v.planes[k]
 		}
 	}
-	return out
+	return more
 }
