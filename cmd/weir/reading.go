@@ -3,7 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/spf13/pflag"
 
@@ -47,15 +50,8 @@ func (r *reading) open(env *cli.Env, names []string) (inputs []*logs.Input, err 
 		return nil, err
 	}
 	var unknown, empty []string
-	for _, file := range files {
-		in, err := open(env, file.Path)
-		if err == nil {
-			if err = recognize(in, r.format.Value); err != nil {
-				in.Close()
-			} else {
-				in.Rest()
-			}
-		}
+	for i, one := range r.lookInto(env, files) {
+		file, in, err := files[i], one.in, one.err
 		switch {
 		case err == nil:
 			inputs = append(inputs, in)
@@ -79,6 +75,36 @@ func (r *reading) open(env *cli.Env, names []string) (inputs []*logs.Input, err 
 		return nil, cli.Failure("all files in %s are empty", strings.Join(names, ", "))
 	}
 	return nil, cli.Failure("no file in %s has a format that is known", strings.Join(names, ", ")).Advise("weir events describe says what each format is")
+}
+
+// opened is an input whose format is known, or why there is none.
+type opened struct {
+	in  *logs.Input
+	err error
+}
+
+// lookInto opens the files and finds their formats, several at a time.
+func (r *reading) lookInto(env *cli.Env, files []logs.File) []opened {
+	out := make([]opened, len(files))
+	var next atomic.Int64
+	var running sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(files)) {
+		running.Go(func() {
+			for i := next.Add(1) - 1; int(i) < len(files); i = next.Add(1) - 1 {
+				in, err := open(env, files[i].Path)
+				if err == nil {
+					if err = recognize(in, r.format.Value); err != nil {
+						in.Close()
+					} else {
+						in.Rest()
+					}
+				}
+				out[i] = opened{in, err}
+			}
+		})
+	}
+	running.Wait()
+	return out
 }
 
 // leave names a file that cannot be read, or not to its end. The others are read.

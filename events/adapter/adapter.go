@@ -48,6 +48,16 @@ type Adapter interface {
 	Flush(emit func(*events.Event)) error
 }
 
+// Parser is implemented by adapters that can read a record before it is the record's turn:
+// what it takes to read one does not depend on those before it.
+type Parser interface {
+	// Parse reads a record, and returns what tells its events once all records before it
+	// were told; nil for nothing. An error says the same as that of Decode, and does not
+	// mean that there is nothing to tell. Parse may be called by several goroutines at
+	// once, and what it returns holds nothing of record.
+	Parse(record []byte) (tell func(emit func(*events.Event)), err error)
+}
+
 // Options are the settings of an adapter. The zero value is fit for use.
 type Options struct {
 	// Source is the source of events whose records name none.

@@ -10,6 +10,10 @@ type Format struct {
 	Score   func(head []byte) Match // whether the beginning of an input looks like this format
 	New     func(Options) Adapter
 	Gives   Gives
+
+	// Apart says that no input of this format explains what stands in another one, so that
+	// each may be read by an adapter of its own, at any time.
+	Apart bool
 }
 
 // By returns the format with another order of what flows are called by. The name of the

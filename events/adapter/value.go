@@ -1,5 +1,7 @@
 package adapter
 
+import "weir/events/jsontext"
+
 // value follows one JSON object or array from byte to byte, to find its end, or the
 // first byte at which it is none. Numbers and words are not looked at closely.
 type value struct {
@@ -45,12 +47,10 @@ func (v *value) read(p []byte) (n int, s state) {
 		c := p[i]
 		switch v.want {
 		case inString:
-			for c >= ' ' && c != '"' && c != '\\' {
-				if i++; i == len(p) {
-					return i, unfinished
-				}
-				c = p[i]
+			if i = jsontext.StringEnd(p, i); i == len(p) {
+				return i, unfinished
 			}
+			c = p[i]
 			switch {
 			case c == '\\':
 				v.want = inEscape

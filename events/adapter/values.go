@@ -1,6 +1,9 @@
 package adapter
 
-import "iter"
+import (
+	"bytes"
+	"iter"
+)
 
 // Values gives the JSON values of a record one by one. There are several where two processes
 // wrote a log at one time, and one of them its line before the other one had ended its own.
@@ -8,17 +11,21 @@ import "iter"
 func Values(record []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		for len(record) > 0 {
-			var v value
-			n, state := v.read(record)
-			if state != finished {
-				n = len(record)
-			}
+			n := ValueEnd(record)
 			if !yield(record[:n]) {
 				return
 			}
-			for record = record[n:]; len(record) > 0 && (record[0] == ' ' || record[0] == '\t' || record[0] == '\r' || record[0] == '\n'); {
-				record = record[1:]
-			}
+			record = bytes.TrimLeft(record[n:], " \t\r\n")
 		}
 	}
+}
+
+// ValueEnd is where the first JSON value of a record ends; where it is no whole value, the
+// end of the record.
+func ValueEnd(record []byte) int {
+	var v value
+	if n, state := v.read(record); state == finished {
+		return n
+	}
+	return len(record)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync/atomic"
 
 	"weir/events/adapter"
 	"weir/events/adapter/canonical"
@@ -42,12 +43,12 @@ func (in *Input) Body() *adapter.Reader { return in.body }
 // counter counts what is read through it.
 type counter struct {
 	r io.Reader
-	n int64
+	n atomic.Int64
 }
 
 func (c *counter) Read(p []byte) (int, error) {
 	n, err := c.r.Read(p)
-	c.n += int64(n)
+	c.n.Add(int64(n))
 	return n, err
 }
 
@@ -71,10 +72,15 @@ func (in *Input) open() (err error) {
 		return err
 	case info.IsDir():
 		return fmt.Errorf("%s %w", in.Name, ErrFolder)
-	case info.Mode().IsRegular():
-		in.size = info.Size()
+	case in.read != nil: // it rested; who asks how far it is may do so at any time
+		in.read.r = in.file
+		in.read.n.Store(0)
+	default:
+		if info.Mode().IsRegular() {
+			in.size = info.Size()
+		}
+		in.read = &counter{r: in.file}
 	}
-	in.read = &counter{r: in.file}
 	return in.begin()
 }
 

@@ -42,7 +42,8 @@ func (b *BadRecord) Place() string {
 
 // Reader reads events out of inputs, one after the other. Inputs of one format share
 // an adapter, for a recording may be spread over many files. Each input is closed when it
-// is read.
+// is read. Files of formats that allow it are read several at a time; the events and their
+// order are the same as if they were not.
 type Reader struct {
 	Inputs []*Input
 	Event  func(*events.Event) error
@@ -52,10 +53,11 @@ type Reader struct {
 	// that was, from 0 to 1; less than 0 when nobody knows. It may be nil.
 	Tick func(events int64, share float64)
 
-	// Whole is told of each record as it stands; may be nil.
+	// Whole is told of each record of weir's own format as it stands; may be nil.
 	Whole func(*Input, adapter.Record)
 
-	// Seen is told of each event of an input that can be read; may be nil.
+	// Seen is told of each event of an input that can be read; may be nil. It is called by
+	// several goroutines, of one input by one after the other.
 	Seen func(*Input, *events.Event)
 
 	// Broken is told of an input that cannot be read to its end. Reading goes on with the next
@@ -65,6 +67,9 @@ type Reader struct {
 	IgnoreArgs adapter.IgnoreArgs                    // see adapter.Options
 	Silent     func(adapter.Silence)                 // see adapter.Options
 	Own        func(record []byte, ev *events.Event) // see adapter.Options
+
+	// Workers is how many files are read at a time; 0 is one for each processor.
+	Workers int
 
 	// Window is how many events are held back at least to put them in order; 0 is 131,072.
 	Window int
@@ -83,8 +88,15 @@ const tickEvery = 1024
 
 // Read reads all inputs to their ends.
 func (r *Reader) Read() error {
-	for _, in := range r.Inputs {
-		if err := r.One(in); err != nil {
+	r.begin()
+	ahead := r.readAhead()
+	defer ahead.end()
+	for i, in := range r.Inputs {
+		was, err := ahead.turn(r, i)
+		if !was {
+			err = r.One(in)
+		}
+		if err != nil {
 			if r.err != nil || r.Broken == nil || len(r.Inputs) == 1 {
 				return err
 			}
@@ -92,6 +104,12 @@ func (r *Reader) Read() error {
 		}
 	}
 	return r.End()
+}
+
+func (r *Reader) begin() {
+	if r.order == nil {
+		r.order = &order{window: r.Window, emit: r.Event, bad: r.Bad, tick: r.tick}
+	}
 }
 
 // End hands over what is held back, after the last input.
@@ -125,7 +143,7 @@ func shareOf(inputs []*Input) float64 {
 			return -1 // a pipe
 		}
 		all += in.size
-		done += in.read.n
+		done += in.read.n.Load()
 	}
 	if done >= all {
 		return -1 // what is left is to fold what was held back
@@ -136,9 +154,7 @@ func shareOf(inputs []*Input) float64 {
 // One reads one input to its end: for who gets inputs one after the other. What has to be
 // put in order with other inputs is handed over by End.
 func (r *Reader) One(in *Input) error {
-	if r.order == nil {
-		r.order = &order{window: r.Window, emit: r.Event, bad: r.Bad, tick: r.tick}
-	}
+	r.begin()
 	if err := in.wake(); err != nil {
 		return err
 	}
@@ -195,9 +211,13 @@ func (r *Reader) adapter(in *Input) adapter.Adapter {
 			return r.adapters[i]
 		}
 	}
-	a := in.Format.New(adapter.Options{IgnoreArgs: r.IgnoreArgs, Silent: r.Silent, Own: r.Own})
+	a := in.Format.New(r.options())
 	r.adapters, r.names, r.last = append(r.adapters, a), append(r.names, in.Format.Name), append(r.last, in)
 	return a
+}
+
+func (r *Reader) options() adapter.Options {
+	return adapter.Options{IgnoreArgs: r.IgnoreArgs, Silent: r.Silent, Own: r.Own}
 }
 
 // take returns what an adapter hands the events of an input to. Events of weir's own format
@@ -231,6 +251,7 @@ type order struct {
 	held   []held
 	window int // 0 means orderWindow
 	event  events.Event
+	room   []byte // for what is held
 }
 
 type held struct {
@@ -238,8 +259,24 @@ type held struct {
 	json []byte
 }
 
-func (o *order) add(ev *events.Event) error {
-	o.held = append(o.held, held{ev.Time, ev.AppendJSON(nil)})
+// hold writes an event into the room, of which what is left is returned, or into new room.
+func hold(ev *events.Event, room []byte) (h held, left []byte) {
+	if cap(room)-len(room) < 2<<10 {
+		room = make([]byte, 0, 64<<10)
+	}
+	start := len(room)
+	room = ev.AppendJSON(room)
+	return held{ev.Time, room[start:len(room):len(room)]}, room
+}
+
+func (o *order) add(ev *events.Event) (err error) {
+	var h held
+	h, o.room = hold(ev, o.room)
+	return o.put(h)
+}
+
+func (o *order) put(h held) error {
+	o.held = append(o.held, h)
 	if n := cmp.Or(o.window, orderWindow); len(o.held) >= 2*n {
 		return o.release(n)
 	}

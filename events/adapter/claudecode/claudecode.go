@@ -14,13 +14,13 @@
 package claudecode
 
 import (
+	"bytes"
 	"cmp"
 	"strconv"
 	"strings"
 
 	"weir/events"
 	"weir/events/adapter"
-	"weir/events/fingerprint"
 )
 
 // Format returns the transcript format.
@@ -135,23 +135,44 @@ func newReader(o adapter.Options) adapter.Adapter {
 // Decode reads one line, which may be two when an agent and its child write at one time. Lines
 // that tell nothing of agents and tools are passed over.
 func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
+	tell, err := r.Parse(record)
+	if tell != nil {
+		tell(emit)
+	}
+	return err
+}
+
+// Parse reads one line.
+func (r *reader) Parse(record []byte) (tell func(emit func(*events.Event)), first error) {
 	if err := adapter.CheckSize(record); err != nil {
-		return err
+		return nil, err
 	}
-	var first error
-	for one := range adapter.Values(record) {
-		l, err := read(one)
-		switch {
-		case err != nil && first == nil:
+	var lines []*line
+	for len(record) > 0 {
+		l, n, err := read(record, r.ignore)
+		if err != nil && first == nil {
 			first = err
-		case err != nil || l == nil:
-		case l.kind == "user":
-			r.user(l, r.agent(l), emit)
-		case l.kind == "assistant":
-			r.assistant(l, r.agent(l), emit)
 		}
+		if err != nil {
+			n = adapter.ValueEnd(record)
+		}
+		if l != nil && err == nil {
+			lines = append(lines, l)
+		}
+		record = bytes.TrimLeft(record[n:], " \t\r\n")
 	}
-	return first
+	if len(lines) == 0 {
+		return nil, first
+	}
+	return func(emit func(*events.Event)) {
+		for _, l := range lines {
+			if l.kind == "user" {
+				r.user(l, r.agent(l), emit)
+			} else {
+				r.assistant(l, r.agent(l), emit)
+			}
+		}
+	}, first
 }
 
 // Flush tells the calls of child agents of which nothing was seen.
@@ -392,10 +413,10 @@ func (r *reader) use(l *line, b *block, by *agent, emit func(*events.Event)) {
 		return
 	}
 	by.worked = true
-	u.args = fingerprint.Args(b.input, r.ignore.Of(b.name))
+	u.args = b.args
 	e := r.begin(b.id+"/call", events.ToolCall, l.at, by)
 	e.From = by.party
-	e.Tool = events.Tool{Name: b.name, CallID: b.id, ArgsHash: u.args, ArgsSize: int64(len(b.input)), ArgsSim: fingerprint.Text(b.input), Type: "function"}
+	e.Tool = events.Tool{Name: b.name, CallID: b.id, ArgsHash: u.args, ArgsSize: b.argsSize, ArgsSim: b.sim, Type: "function"}
 	if server, _, ok := strings.Cut(strings.TrimPrefix(b.name, "mcp__"), "__"); ok && strings.HasPrefix(b.name, "mcp__") {
 		u.server = server
 		e.Tool.Type, e.Tool.Server = "mcp", server

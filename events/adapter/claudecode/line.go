@@ -33,19 +33,21 @@ type line struct {
 // block is one part of a message.
 type block struct {
 	kind, id, name string
-	input          []byte // arguments, as JSON
+	args           events.Hash // of the arguments
+	argsSize       int64
 	agentKind      string
-	said           events.Hash // of a result, or of the prompt of an agent
-	sim            events.Fingerprint
+	said           events.Hash        // of a result, or of the prompt of an agent
+	sim            events.Fingerprint // of the same, or of the arguments of a tool that runs none
 	failed         bool
 	failure        string
 	size           int64 // of a result
 	notMade        bool  // the call was given up because one beside it failed
 }
 
-// read returns nil for a line that tells nothing of agents and tools.
-func read(record []byte) (*line, error) {
-	l := &line{}
+// read reads the first value of a record and returns where it ends. The line is nil when it
+// tells nothing of agents and tools.
+func read(record []byte, ignore adapter.IgnoreArgs) (l *line, n int, err error) {
+	l = &line{}
 	known := false
 	c := jsonwalk.New(record)
 	for c.Object(); c.Member(); {
@@ -79,42 +81,45 @@ func read(record []byte) (*line, error) {
 				l.at = at
 			}
 		case "message":
-			l.readMessage(c)
+			l.readMessage(c, ignore)
 		case "toolUseResult":
 			l.readResult(c)
 		default:
 			c.Skip()
 		}
 	}
-	c.End()
+	n = c.Offset()
 	missing := func(field string) error {
 		return adapter.Missing(field, "want "+field+" on every line of a transcript that has a message")
 	}
 	switch {
 	case c.Err() != nil:
-		return nil, c.Err()
+		return nil, n, c.Err()
 	case !known:
-		return nil, missing("type")
+		return nil, n, missing("type")
 	case l.kind != "user" && l.kind != "assistant":
-		return nil, nil
+		return nil, n, nil
 	case l.session == "":
-		return nil, missing("sessionId")
+		return nil, n, missing("sessionId")
 	case l.at == 0:
-		return nil, missing("timestamp")
+		return nil, n, missing("timestamp")
 	case l.uuid == "" && l.message == "":
-		return nil, missing("uuid")
+		return nil, n, missing("uuid")
 	}
-	l.said, l.sim = fingerprint.Content(l.text), fingerprint.Text(l.text)
+	if l.kind == "user" || l.ended {
+		l.said, l.sim = fingerprint.Content(l.text), fingerprint.Text(l.text)
+	}
 	if l.apiError {
 		l.failed = fingerprint.Error(l.text)
 	}
-	return l, nil
+	l.text = nil
+	return l, n, nil
 }
 
 // id reads an id. Half the room of an event's id is left for what is put behind it.
 func id(c *jsonwalk.Cursor) string { return adapter.Word(c.Text(), events.MaxID/2-16) }
 
-func (l *line) readMessage(c *jsonwalk.Cursor) {
+func (l *line) readMessage(c *jsonwalk.Cursor, ignore adapter.IgnoreArgs) {
 	for c.MaybeObject(); c.Member(); {
 		switch string(c.Key()) {
 		case "id":
@@ -128,7 +133,7 @@ func (l *line) readMessage(c *jsonwalk.Cursor) {
 		case "content":
 			if c.Peek() == '[' {
 				for c.Array(); c.Element(); {
-					l.readBlock(c)
+					l.readBlock(c, ignore)
 				}
 			} else {
 				l.text = append(l.text, c.Text()...)
@@ -146,13 +151,13 @@ var counts = usage.Names{
 	"cache_creation_input_tokens": usage.CacheCreation,
 }
 
-func (l *line) readBlock(c *jsonwalk.Cursor) {
+func (l *line) readBlock(c *jsonwalk.Cursor, ignore adapter.IgnoreArgs) {
 	if c.Peek() != '{' {
 		c.Skip()
 		return
 	}
 	var b block
-	var text, content []byte
+	var text, content, input []byte
 	for c.Object(); c.Member(); {
 		switch string(c.Key()) {
 		case "type":
@@ -164,7 +169,7 @@ func (l *line) readBlock(c *jsonwalk.Cursor) {
 		case "text":
 			text = c.Text()
 		case "input":
-			b.input = c.Raw()
+			input = c.Raw()
 		case "content":
 			content = c.Raw()
 		case "is_error":
@@ -188,7 +193,7 @@ func (l *line) readBlock(c *jsonwalk.Cursor) {
 			b.failure = fingerprint.Error(said)
 		}
 	case "tool_use":
-		b.readPrompt()
+		b.readArguments(input, ignore)
 	}
 	if b.kind != "text" {
 		l.blocks = append(l.blocks, b)
@@ -199,12 +204,21 @@ func (l *line) readBlock(c *jsonwalk.Cursor) {
 // beside it failed.
 var siblingFailed = []byte("Sibling tool call errored")
 
-// readPrompt looks into the arguments of a tool that may run an agent.
-func (b *block) readPrompt() {
-	if b.name != "Agent" && b.name != "Task" || len(b.input) == 0 || b.input[0] != '{' {
+// readArguments reads what a tool is called with, or, of one that runs an agent, what that is
+// asked to do.
+func (b *block) readArguments(input []byte, ignore adapter.IgnoreArgs) {
+	if b.readPrompt(input); delegates(b) {
 		return
 	}
-	c := jsonwalk.New(b.input)
+	b.args, b.argsSize, b.sim = fingerprint.Args(input, ignore.Of(b.name)), int64(len(input)), fingerprint.Text(input)
+}
+
+// readPrompt looks into the arguments of a tool that may run an agent.
+func (b *block) readPrompt(input []byte) {
+	if b.name != "Agent" && b.name != "Task" || len(input) == 0 || input[0] != '{' {
+		return
+	}
+	c := jsonwalk.New(input)
 	for c.Object(); c.Member(); {
 		switch string(c.Key()) {
 		case "prompt":

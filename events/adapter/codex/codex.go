@@ -33,6 +33,7 @@ func Format() adapter.Format {
 		Title:   "Codex rollouts (sessions), JSON lines",
 		Framing: adapter.Lines,
 		Score:   score,
+		Apart:   true,
 		New:     func(o adapter.Options) adapter.Adapter { return newReader(o) },
 		Gives: adapter.Gives{Tools: adapter.Always, Args: adapter.Always, Results: adapter.Always, Caller: adapter.Always, Turn: adapter.Never,
 			Tokens: adapter.Always, Time: adapter.Always, Starts: adapter.Always, Work: adapter.Always},

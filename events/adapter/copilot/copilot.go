@@ -28,6 +28,7 @@ func Format() adapter.Format {
 		Title:   "Copilot CLI sessions (events.jsonl), one event per line",
 		Framing: adapter.Lines,
 		Score:   score,
+		Apart:   true,
 		New:     func(o adapter.Options) adapter.Adapter { return newReader(o) },
 		Gives: adapter.Gives{Tools: adapter.Always, Args: adapter.Always, Results: adapter.Always, Caller: adapter.Always, Turn: adapter.Never,
 			Tokens: adapter.Sometimes, Time: adapter.Always, Starts: adapter.Always, Work: adapter.Always},

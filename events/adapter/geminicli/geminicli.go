@@ -28,6 +28,7 @@ func Format() adapter.Format {
 		Title:   "Gemini CLI chats, JSON lines, or one document per session",
 		Framing: adapter.Lines,
 		Score:   score,
+		Apart:   true,
 		New:     func(o adapter.Options) adapter.Adapter { return newReader(o) },
 		Gives: adapter.Gives{Tools: adapter.Always, Args: adapter.Always, Results: adapter.Always, Caller: adapter.Always, Turn: adapter.Never,
 			Tokens: adapter.Always, Time: adapter.Always, Starts: adapter.Sometimes, Work: adapter.Always},

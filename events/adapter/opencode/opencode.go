@@ -28,6 +28,7 @@ func Format() adapter.Format {
 		Title:   "OpenCode sessions, as exported, and runs, JSON lines",
 		Framing: adapter.Lines,
 		Score:   score,
+		Apart:   true,
 		New:     func(o adapter.Options) adapter.Adapter { return newReader(o) },
 		Gives: adapter.Gives{Tools: adapter.Always, Args: adapter.Always, Results: adapter.Always, Caller: adapter.Always, Turn: adapter.Never,
 			Tokens: adapter.Always, Time: adapter.Always, Starts: adapter.Never, Work: adapter.Always},

@@ -1,0 +1,212 @@
+package logs
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"sync"
+
+	"weir/events"
+	"weir/events/adapter"
+)
+
+// ahead reads inputs before it is their turn, several at a time. What it finds is taken in the
+// order of the inputs and of their records, so that nobody can tell how many read.
+type ahead struct {
+	inputs  []*Input
+	parsers []adapter.Parser // by input; nil where an adapter of its own reads it
+	found   []chan chunk     // by input; nil for inputs that are read in their turn
+	turns   chan struct{}
+	stop    chan struct{}
+	running sync.WaitGroup
+}
+
+// chunk is what was found in some records.
+type chunk []finding
+
+// finding is an event, what tells events in its turn, a record that cannot be read, or why an
+// input cannot be read to its end.
+type finding struct {
+	held held
+	tell func(emit func(*events.Event))
+	bad  *BadRecord
+	err  error
+}
+
+const (
+	// recordsAhead and bytesAhead are how much of an input is in a chunk at most, and
+	// chunksAhead how many chunks of an input wait for their turn.
+	recordsAhead = 1024
+	bytesAhead   = 1 << 20
+	chunksAhead  = 16
+
+	// inputsAhead is how many inputs may be read at most before the one whose turn it is
+	// has ended.
+	inputsAhead = 32
+)
+
+// readAhead begins to read the inputs that may be read before their turn. None are when there
+// is nobody to do it, or only one of them.
+func (r *Reader) readAhead() *ahead {
+	workers := r.Workers
+	if workers == 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	if workers < 2 || len(r.Inputs) < 2 {
+		return nil
+	}
+	a := &ahead{inputs: r.Inputs, parsers: make([]adapter.Parser, len(r.Inputs)), found: make([]chan chunk, len(r.Inputs)), turns: make(chan struct{}, inputsAhead), stop: make(chan struct{})}
+	next := make(chan int)
+	for i, in := range r.Inputs {
+		if in.wraps != "" || in.size == 0 { // a pipe is read once, and in its turn
+			continue
+		}
+		if !in.Format.Apart {
+			if a.parsers[i], _ = r.adapter(in).(adapter.Parser); a.parsers[i] == nil {
+				continue
+			}
+		}
+		a.found[i] = make(chan chunk, chunksAhead)
+	}
+	a.running.Go(func() {
+		defer close(next)
+		for i := range a.inputs {
+			select {
+			case a.turns <- struct{}{}:
+			case <-a.stop:
+				return
+			}
+			if a.found[i] == nil {
+				continue
+			}
+			select {
+			case next <- i:
+			case <-a.stop:
+				return
+			}
+		}
+	})
+	for range workers {
+		a.running.Go(func() {
+			for i := range next {
+				a.read(r, a.inputs[i], a.parsers[i], a.found[i])
+			}
+		})
+	}
+	return a
+}
+
+// read reads one input by a parser, or by an adapter of its own.
+func (a *ahead) read(r *Reader, in *Input, parser adapter.Parser, to chan<- chunk) {
+	defer close(to)
+	defer in.Close()
+	var out chunk
+	size := 0
+	give := func() bool {
+		select {
+		case to <- out:
+			out, size = make(chunk, 0, cap(out)), 0
+			return true
+		case <-a.stop:
+			return false
+		}
+	}
+	defer give()
+	if err := in.wake(); err != nil {
+		out = append(out, finding{err: err})
+		return
+	}
+	bad := func(f adapter.Fault) {
+		f.Raw = bytes.Clone(f.Raw)
+		b := newBad(in.Name, f)
+		out = append(out, finding{bad: &b})
+	}
+	var room []byte // for events
+	event := func(ev *events.Event) {
+		if r.Seen != nil {
+			r.Seen(in, ev)
+		}
+		var h held
+		h, room = hold(ev, room)
+		out = append(out, finding{held: h})
+	}
+	var own adapter.Adapter
+	if parser == nil {
+		own = in.Format.New(r.options())
+	}
+	in.body.Use(in.Format.Framing, bad)
+	for {
+		record, err := in.body.Next()
+		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				out = append(out, finding{err: fmt.Errorf("read %s to its end: %w", in.Name, err)})
+			}
+			if own != nil {
+				if err := own.Flush(event); err != nil {
+					out = append(out, finding{err: err})
+				}
+			}
+			return
+		}
+		if own != nil {
+			err = own.Decode(record.Bytes, event)
+		} else {
+			var tell func(func(*events.Event))
+			if tell, err = parser.Parse(record.Bytes); tell != nil {
+				out = append(out, finding{tell: tell})
+			}
+		}
+		if err != nil {
+			bad(adapter.Fault{Position: record.Position, Reason: err, Raw: record.Bytes})
+		}
+		if size += len(record.Bytes); (len(out) >= recordsAhead || size >= bytesAhead) && !give() {
+			return
+		}
+	}
+}
+
+// end stops all that read and waits for them.
+func (a *ahead) end() {
+	if a != nil {
+		close(a.stop)
+		a.running.Wait()
+	}
+}
+
+// turn takes what was found in an input that was read ahead. It is false for one that was not.
+func (a *ahead) turn(r *Reader, i int) (was bool, err error) {
+	if a == nil {
+		return false, nil
+	}
+	defer func() { <-a.turns }()
+	if a.found[i] == nil {
+		return false, nil
+	}
+	in := a.inputs[i]
+	if a.parsers[i] != nil {
+		r.adapter(in) // which is flushed in the name of the last input
+	}
+	take := r.take(in)
+	for some := range a.found[i] {
+		for k := range some {
+			switch f := &some[k]; {
+			case f.err != nil:
+				err = errors.Join(err, f.err)
+			case f.bad != nil:
+				r.Bad(*f.bad)
+			case f.tell != nil:
+				f.tell(take)
+			default:
+				r.count++
+				r.err = r.order.put(f.held)
+			}
+			if r.err != nil {
+				return true, r.err
+			}
+		}
+		r.tick()
+	}
+	return true, err
+}

@@ -1,0 +1,117 @@
+package logs
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"weir/events"
+)
+
+// TestAhead reads many files by one, by two and by seven at a time: events, their order and
+// what could not be read are the same.
+func TestAhead(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n := range 40 {
+		var claude, codex strings.Builder
+		// Every other file goes on with the session of the one before, and with its tools.
+		session := n / 2
+		for i := range 30 {
+			at := fmt.Sprintf("2026-11-20T14:%02d:%02dZ", n, i)
+			use := fmt.Sprintf("toolu_%d_%d", session, i)
+			fmt.Fprintf(&claude, `{"type":"assistant","sessionId":"s%d","uuid":"a%d-%d","parentUuid":null,"timestamp":%q,"message":{"id":"m%d-%d","model":"m","content":[{"type":"tool_use","id":%q,"name":"Bash","input":{"command":"ls %d"}}],"usage":{"input_tokens":7}}}`+"\n", session, n, i, at, n, i, use, i)
+			if i%7 == 3 {
+				fmt.Fprintln(&claude, `{"type":"user","sessionId"`)
+			}
+			use = fmt.Sprintf("toolu_%d_%d", session, 29-i)
+			fmt.Fprintf(&claude, `{"type":"user","sessionId":"s%d","uuid":"u%d-%d","parentUuid":"a","timestamp":%q,"message":{"content":[{"type":"tool_result","tool_use_id":%q,"content":"file %d"}]}}`+"\n", session, n, i, at, use, i)
+			if i == 0 {
+				fmt.Fprintf(&codex, `{"timestamp":%q,"type":"session_meta","payload":{"id":"c%d"}}`+"\n", at, n)
+			}
+			fmt.Fprintf(&codex, `{"timestamp":%q,"type":"response_item","payload":{"type":"function_call","name":"shell","call_id":"c%d-%d","arguments":"{}"}}`+"\n", at, n, i)
+		}
+		write(fmt.Sprintf("%02d-claude.jsonl", n), claude.String())
+		write(fmt.Sprintf("%02d-codex.jsonl", n), codex.String())
+		write(fmt.Sprintf("%02d-own.jsonl", n), fmt.Sprintf(`{"id":"o%d","time":"2026-11-20T14:00:00Z","kind":"flow.start","correlation_id":"f"}`+"\n", n))
+	}
+	read := func(workers int) (out []string) {
+		files, err := Expand([]string{dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var inputs []*Input
+		for _, f := range files {
+			in, err := Open(f.Path)
+			if err == nil {
+				err = in.Recognize("")
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			in.Rest()
+			inputs = append(inputs, in)
+		}
+		r := &Reader{Inputs: inputs, Workers: workers, Window: 300, Tick: func(int64, float64) {},
+			Event: func(ev *events.Event) error { out = append(out, string(ev.AppendJSON(nil))); return nil },
+			Bad: func(b BadRecord) {
+				out = append(out, fmt.Sprint(filepath.Base(b.Source), b.Line, b.Reason, len(b.Raw)))
+			}}
+		if err := r.Read(); err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	want := read(1)
+	if len(want) < 3000 {
+		t.Fatalf("only %d events and faults", len(want))
+	}
+	for _, workers := range []int{2, 7} {
+		got := read(workers)
+		for i := range min(len(got), len(want)) {
+			if got[i] != want[i] {
+				t.Fatalf("%d workers: the %d. is\n%s\nwant\n%s", workers, i, got[i], want[i])
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("%d workers: %d events and faults, want %d", workers, len(got), len(want))
+		}
+	}
+}
+
+// TestAheadStops ends with the error of who takes the events, however much is left to read.
+func TestAheadStops(t *testing.T) {
+	dir := t.TempDir()
+	var inputs []*Input
+	for n := range 100 {
+		name := filepath.Join(dir, fmt.Sprint(n))
+		text := fmt.Sprintf(`{"timestamp":"2026-11-20T14:00:00Z","type":"session_meta","payload":{"id":"c%d"}}`+"\n", n)
+		for i := range 50 {
+			text += fmt.Sprintf(`{"timestamp":"2026-11-20T14:00:00Z","type":"response_item","payload":{"type":"function_call","name":"shell","call_id":"c%d-%d","arguments":"{}"}}`+"\n", n, i)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		in, err := Open(name)
+		if err == nil {
+			err = in.Recognize("")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		in.Rest()
+		inputs = append(inputs, in)
+	}
+	enough := fmt.Errorf("enough")
+	r := &Reader{Inputs: inputs, Workers: 3, Window: 10, Bad: func(BadRecord) {}, Event: func(*events.Event) error { return enough }}
+	if err := r.Read(); err != enough {
+		t.Fatalf("the error is %v, want %v", err, enough)
+	}
+}
