@@ -22,14 +22,25 @@ func (w *world) eventTaken(n int) func(*entry) {
 // activityTaken folds what comes into the log of activity, and holds it against what the
 // plain fold of the events passes on: all of it, in its order, and nothing else.
 func (w *world) activityTaken(n int) func(*entry) {
-	next := make([]int, len(w.events)) // of what the plain folds pass on
+	next := make([]int, len(w.flows)+w.agentLanes) // of what the plain folds pass on
 	return func(e *entry) {
 		p := w.agents[n]
 		w.stats.Activity++
 		if fresh := p.fold(w.activity[n].end()-1, e.key, e.from, []byte(e.value)); !fresh {
 			return
 		}
-		want := w.flows[e.from.Source].activity
+		if e.from.Source >= len(w.flows) {
+			w.stats.PassedUp++
+		}
+		if said := p.settled[e.from]; strings.Contains(said, `"action":"allow"`) {
+			w.stats.Settled[0]++
+		} else if said != "" {
+			w.stats.Settled[1]++
+		}
+		if tree, n := p.mostAllowed(); n > treeLimit {
+			w.violate("a tree allows no more asks than its root may make calls", "%s: %d of %d", tree, n, treeLimit)
+		}
+		want := w.fold(e.from.Source).activity
 		i := next[e.from.Source]
 		for i < len(want) && want[i].key != "" && w.place(want[i].key, len(w.activity)) != n {
 			i++
@@ -106,18 +117,16 @@ func (w *world) checkCheckpoint(o *owner, c *state.Checkpoint) {
 	if have := w.letters[lane].real; have < n {
 		w.violate(ahead, "lane %d: the checkpoint at %d holds %d dead letters, the log %d", lane, c.Next, n, have)
 	}
-	if lane < len(w.flows) {
-		for _, a := range fold.activity {
-			if !due(a.at.Offset) {
-				break
+	for _, a := range fold.activity {
+		if !due(a.at.Offset) {
+			break
+		}
+		for p := range w.activity {
+			if a.key != "" && w.place(a.key, len(w.activity)) != p {
+				continue
 			}
-			for p := range w.activity {
-				if a.key != "" && w.place(a.key, len(w.activity)) != p {
-					continue
-				}
-				if s := &w.agents[p].sources[lane]; !s.any || s.last.Offset < a.at.Offset || s.last.Offset == a.at.Offset && s.last.Part < a.at.Part {
-					w.violate(ahead, "lane %d: the checkpoint at %d is ahead of the activity %+v, the log has %+v", lane, c.Next, a.at, s.last)
-				}
+			if s := &w.agents[p].sources[lane]; !s.any || s.last.Offset < a.at.Offset || s.last.Offset == a.at.Offset && s.last.Part < a.at.Part {
+				w.violate(ahead, "lane %d: the checkpoint at %d is ahead of the activity %+v, the log has %+v", lane, c.Next, a.at, s.last)
 			}
 		}
 	}

@@ -13,7 +13,28 @@ import (
 func firstLimits() analyzer.Limits {
 	l := pumptest.Limits()
 	l.Agents.Recover = true
+	limitTrees(&l)
 	return l
+}
+
+// treeLimit is how many calls the flows of a tree may make together, by whatever limits.
+const treeLimit = 12
+
+func limitTrees(l *analyzer.Limits) {
+	for r := range analyzer.AgentRuleCount {
+		set := &l.Agents.Rules[r]
+		switch analyzer.AgentRules[r].Counts {
+		case analyzer.CountedTreeCalls:
+			set.Stop, set.Reserve = treeLimit+1, 2
+		case analyzer.CountedTreeDepth:
+			set.Stop = 4
+		case analyzer.CountedTreeChildren:
+			set.Stop = 6
+		default:
+			continue
+		}
+		set.Mode, set.Max = analyzer.ModeEnforce, true
+	}
 }
 
 // limits are those that the log may set.
@@ -22,6 +43,7 @@ var limits = func() (out []analyzer.Limits) {
 		l, err := limitfile.Profile(name)
 		must(err)
 		l.Agents.Recover = true
+		limitTrees(&l)
 		l.Version = limitfile.Version(&l)
 		out = append(out, l)
 	}

@@ -111,10 +111,11 @@ func (o *owner) fold() error {
 	options := pump.Options{Partition: uint16(o.partition), Source: "events", Limits: firstLimits(), Parse: parseLimits, Store: &store{o, o.process.disk},
 		Sink: &verdicts{out}, DeadLetters: &letters{dead}, Memory: w.memory, CheckpointEvery: w.checkpointEvery, Clock: w.clock, Logger: slog.New(slog.DiscardHandler)}
 	source, agents := w.sourceOf(o.partition)
+	options.Activity = &activityLog{o, o.partition}
 	if agents {
-		options.Stage, options.Sources = pump.AgentStage, len(w.events)
+		options.Stage, options.Sources, options.AgentPartitions, options.Settled = pump.AgentStage, len(w.events), len(w.activity), o.settled
 	} else {
-		options.Activity, options.Answer = &activityLog{o, o.partition}, o.answered
+		options.Answer = o.answered
 	}
 	o.pump, err = pump.New(o.hard, options)
 	if err != nil {
@@ -183,6 +184,15 @@ func (o *owner) answered(offset int64, ev *events.Event, v *events.Verdict) {
 	got, want := string(v.AppendJSON(nil)), o.world.flows[o.partition].answers[offset]
 	if got != want {
 		o.world.violate("an ask is answered as the plain fold answers it", "lane %d, offset %d, ask %s:\n got %s\nwant %s", o.partition, offset, ev.ID, got, want)
+	}
+}
+
+// settled compares what a tree says to an ask that its flow has allowed with what the plain fold
+// of the activity says.
+func (o *owner) settled(from pump.Position, ev *events.Event, v *events.Verdict) {
+	got, want := string(v.AppendJSON(nil)), o.world.agents[o.partition-len(o.world.flows)].settled[from]
+	if got != want {
+		o.world.violate("an ask is answered as the plain fold answers it", "lane %d, from %+v, ask %s in a tree:\n got %s\nwant %s", o.partition, from, ev.ID, got, want)
 	}
 }
 

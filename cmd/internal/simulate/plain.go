@@ -38,15 +38,18 @@ type plain struct {
 	history map[string][]version
 
 	verdicts []said
+	source   int // of what is passed on
 	activity []activity
+	last     pump.Position // of the last of it
+	parts    int
 	letters  []int64
 	answers  map[int64]string // by the offset of the ask
 
 	fx analyzer.Effects
 }
 
-func newPlain(limits analyzer.Limits) plain {
-	return plain{engine: analyzer.New(limits), records: make(map[string]string), due: make(map[string]events.Stamp),
+func newPlain(source int, limits analyzer.Limits) plain {
+	return plain{source: source, last: pump.Position{Offset: -1}, engine: analyzer.New(limits), records: make(map[string]string), due: make(map[string]events.Stamp),
 		history: make(map[string][]version), answers: make(map[int64]string)}
 }
 
@@ -104,11 +107,8 @@ func (p *plain) limits(document []byte, offset int64) {
 // plainFlows folds a partition of the events.
 type plainFlows struct {
 	plain
-	source    int
 	partition analyzer.Partition
 	told      int64
-	last      pump.Position // of what was passed on
-	parts     int
 	place     func(key string) int // the partition of the activity
 
 	waiting  []analyzer.Report // the last of each party
@@ -116,7 +116,7 @@ type plainFlows struct {
 }
 
 func newPlainFlows(source int, limits analyzer.Limits, place func(key string) int) *plainFlows {
-	return &plainFlows{plain: newPlain(limits), source: source, last: pump.Position{Offset: -1}, place: place}
+	return &plainFlows{plain: newPlain(source, limits), place: place}
 }
 
 // tellEvery is how often the flows tell the agents of the time, in milliseconds.
@@ -254,11 +254,11 @@ func (p *plainFlows) report(offset int64) {
 	p.waiting = nil
 }
 
-func (p *plainFlows) pass(key string, offset int64, ev *events.Event) {
+func (p *plain) pass(key string, offset int64, ev *events.Event) {
 	p.put(key, offset, string(ev.AppendJSON(nil)))
 }
 
-func (p *plainFlows) put(key string, offset int64, value string) {
+func (p *plain) put(key string, offset int64, value string) {
 	if offset != p.last.Offset {
 		p.last, p.parts = pump.Position{Offset: offset}, 0
 	}
@@ -271,7 +271,10 @@ func (p *plainFlows) put(key string, offset int64, value string) {
 type plainAgents struct {
 	plain
 	partition analyzer.Agents
-	sources   []activitySource
+	sources   []activitySource // the flows, then the agents, of whom trees pass on to those above
+	flows     int
+	settled   map[pump.Position]string // what trees said to asks
+	trees     map[string]*budget
 }
 
 // activitySource is what is known of a source of activity.
@@ -281,8 +284,9 @@ type activitySource struct {
 	told events.Stamp
 }
 
-func newPlainAgents(sources int, limits analyzer.Limits) *plainAgents {
-	return &plainAgents{plain: newPlain(limits), sources: make([]activitySource, sources)}
+func newPlainAgents(lane, flows, agents int, limits analyzer.Limits) *plainAgents {
+	return &plainAgents{plain: newPlain(lane, limits), sources: make([]activitySource, flows+agents), flows: flows,
+		settled: make(map[pump.Position]string), trees: make(map[string]*budget)}
 }
 
 // fold reports whether the record was one that had not come before.
@@ -304,19 +308,19 @@ func (p *plainAgents) fold(offset int64, key string, from pump.Position, value [
 		if reports {
 			must(pump.EachReport(value, func(r *analyzer.Report) { p.report(r, offset) }))
 		} else {
-			p.take(&ev, key, from.Source, offset)
+			p.take(&ev, key, from, offset)
 		}
 	}
 	p.fire(offset)
 	return fresh
 }
 
-func (p *plainAgents) take(ev *events.Event, key string, source int, offset int64) {
+func (p *plainAgents) take(ev *events.Event, key string, from pump.Position, offset int64) {
 	if ev.Kind == events.Tick {
-		s := &p.sources[source]
+		s := &p.sources[from.Source]
 		s.told = max(s.told, ev.Time)
 		least := s.told
-		for i := range p.sources {
+		for i := range p.flows {
 			least = min(least, p.sources[i].told)
 		}
 		p.partition.Watermark = max(p.partition.Watermark, least)
@@ -325,7 +329,51 @@ func (p *plainAgents) take(ev *events.Event, key string, source int, offset int6
 	var a analyzer.Agent
 	p.open(&a, key)
 	p.engine.StepAgent(&p.partition, &a, ev, &p.fx)
+	if v := p.fx.Answer; v != nil {
+		p.settled[from] = string(v.AppendJSON(nil))
+	}
+	if strings.HasPrefix(key, analyzer.TreeKey("x")[:len(analyzer.TreeKey("x"))-1]) {
+		p.spend(&a, key, ev)
+	}
 	p.keep(&a, key, offset)
+}
+
+// budget is what the asks of a tree were allowed since it began anew.
+type budget struct {
+	began, last events.Stamp
+	allowed     int
+	known       map[string]bool // ids of all that were allowed ever: who asks again makes no second call
+}
+
+// spend counts the asks that a tree has allowed, beside what the tree counts itself.
+func (p *plainAgents) spend(a *analyzer.Agent, key string, ev *events.Event) {
+	b := p.trees[key]
+	if b == nil {
+		b = &budget{known: make(map[string]bool)}
+		p.trees[strings.Clone(key)] = b
+	}
+	limits := p.engine.Limits()
+	last := events.Stamp(p.engine.AgentView(&p.partition, a).Last)
+	if last.Sub(b.last) > limits.Flow.Idle || last.Sub(b.began) > limits.Flow.MaxAge {
+		b.began, b.allowed = last, 0 // after silence it is whole again
+	}
+	b.last = last
+	if v := p.fx.Answer; ev.Ask && v != nil && !v.Stops() {
+		if id := strings.Clone(ev.CorrelationID + " " + ev.ID); !b.known[id] {
+			b.known[id] = true
+			b.allowed++
+		}
+	}
+}
+
+// mostAllowed is the tree that has allowed most.
+func (p *plainAgents) mostAllowed() (tree string, n int) {
+	for key, b := range p.trees {
+		if b.allowed > n {
+			tree, n = key, b.allowed
+		}
+	}
+	return tree, n
 }
 
 func (p *plainAgents) report(r *analyzer.Report, offset int64) {
@@ -369,7 +417,9 @@ func (p *plainAgents) keep(a *analyzer.Agent, key string, offset int64) {
 		}
 		p.set(strings.Clone(key), offset, record, due)
 	}
-	p.collect(offset)
+	for _, x := range p.collect(offset) {
+		p.pass(x.Key, offset, &x.Event)
+	}
 }
 
 // must is for what the simulation has made itself.

@@ -65,6 +65,21 @@ func (w *world) produce() {
 // pass0 lets a moment pass.
 func (w *world) pass0(d time.Duration) { w.clock.Advance(d); w.settle() }
 
+// inTree says who opened the flow of an event: two flows of three belong to a tree, and of them
+// every second names the root, too.
+func inTree(ev *events.Event) {
+	var n int
+	if _, err := fmt.Sscanf(ev.CorrelationID, "flow-%d", &n); err != nil || n%3 == 2 {
+		return
+	}
+	if n > 0 {
+		ev.ParentCorrelationID = fmt.Sprint("flow-", n/9*3)
+	}
+	if n%2 == 0 {
+		ev.RootCorrelationID = "flow-0"
+	}
+}
+
 func (w *world) event(at events.Stamp) *events.Event {
 	t, r := &w.traffic, w.rand
 	t.made++
@@ -85,6 +100,10 @@ func (w *world) event(at events.Stamp) *events.Event {
 		ev.Kind, ev.To = events.AgentCall, events.Party{Agent: fmt.Sprint("worker-", t.made/40%9)}
 	case x < 36:
 		ev.Kind, ev.From, ev.To, ev.CorrelationID = events.AgentCall, events.Party{}, agent(), fmt.Sprint("flow-", r.IntN(t.flows)) // a user
+	case x < 46:
+		// Flows that ask before each call, so that their tree spends what it allows and nothing else.
+		ev.Kind, ev.Ask, ev.Tool = events.ToolCall, true, events.Tool{Name: "search", ArgsHash: events.Hash{Algorithm: events.XXH64, Value: uint64(t.made) + 1}}
+		ev.CorrelationID, ev.RootCorrelationID = fmt.Sprint("asking-", r.IntN(4)), "asking-0"
 	default:
 		work := pumptest.RandomEvent(r, at, t.made)
 		work.ID, work.Source, work.From, work.CorrelationID = ev.ID, ev.Source, agent(), fmt.Sprint("flow-", r.IntN(t.flows)+t.made/300)
@@ -93,5 +112,6 @@ func (w *world) event(at events.Stamp) *events.Event {
 		}
 		ev = work
 	}
+	inTree(ev)
 	return ev
 }

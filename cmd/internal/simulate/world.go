@@ -61,6 +61,8 @@ func (v *Violation) Error() string {
 // Stats is what happened in runs.
 type Stats struct {
 	Runs, Steps, Events, Verdicts, Activity, Commits, Owners int
+	PassedUp                                                 int    // records of activity by trees to those above
+	Settled                                                  [2]int // asks that trees allowed, and refused
 	Faults                                                   map[string]int
 }
 
@@ -81,6 +83,7 @@ type world struct {
 	events, activity, verdicts, letters []*partition
 	flows                               []*plainFlows
 	agents                              []*plainAgents
+	agentLanes                          int
 	wire                                []*request
 
 	processes []*process
@@ -114,6 +117,7 @@ func Run(plan Plan, settle func(), stats *Stats) *Violation {
 func newWorld(plan Plan, settle func(), stats *Stats) *world {
 	w := &world{plan: plan, rand: rand.New(rand.NewPCG(plan.Seed, 29)), clock: clock.NewFake(), settle: settle, stats: stats, faulty: true}
 	sources, agents := 1+w.rand.IntN(3), 1+w.rand.IntN(2)
+	w.agentLanes = agents
 	w.memory, w.batch = int64(4000+w.rand.IntN(30_000)), 1+w.rand.IntN(40)
 	w.checkpointEvery = time.Duration(50+w.rand.IntN(600)) * time.Millisecond
 	w.maxCheckpoint, w.unwritten, w.exact = 1<<20, 2<<20, true
@@ -126,7 +130,7 @@ func newWorld(plan Plan, settle func(), stats *Stats) *world {
 		w.events = append(w.events, &partition{taken: w.eventTaken(n)})
 	}
 	for n := range agents {
-		w.agents = append(w.agents, newPlainAgents(sources, firstLimits()))
+		w.agents = append(w.agents, newPlainAgents(sources+n, sources, agents, firstLimits()))
 		w.activity = append(w.activity, &partition{taken: w.activityTaken(n)})
 	}
 	for n := range sources + agents {
