@@ -240,11 +240,11 @@ func (r *replay) fold(ev *events.Event) error {
 	if !aboutAgentAlone(ev) {
 		f = r.flow(ev.FlowKey())
 	}
-	repeats := r.counts.Duplicates.Load() + r.counts.TooLate.Load()
+	counted := backtest.CountedIn(&r.counts)
 	given := r.judge(ev, r.offset)
 	r.offset++
 	r.last = max(r.last, ev.Time)
-	if ev.Refusable() && r.counts.Duplicates.Load()+r.counts.TooLate.Load() == repeats {
+	if counted.Called(ev, backtest.CountedIn(&r.counts)) {
 		f.Calls++
 	}
 	return r.heard(given)

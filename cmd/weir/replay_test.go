@@ -62,3 +62,18 @@ func TestReplayAgents(t *testing.T) {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 }
+
+// TestReplayOfRefusedAsks holds that what was refused when it was asked for is no call that a
+// stop would have saved: it was never made.
+func TestReplayOfRefusedAsks(t *testing.T) {
+	var log strings.Builder
+	for i := range 5 {
+		ev := events.Event{ID: fmt.Sprint("e", i), Time: events.Stamp(1_795_000_000_000).Add(time.Duration(i) * time.Second), Kind: events.ToolCall, Ask: true, CorrelationID: "f",
+			From: events.Party{Agent: "worker"}, Tool: events.Tool{Name: "search", ArgsHash: events.Hash{Algorithm: events.XXH64, Value: uint64(i + 1)}}}
+		log.Write(append(ev.AppendJSON(nil), '\n'))
+	}
+	code, out, told := weir(t, log.String(), "replay", "--summary", "--set", "rules.max_tool_calls=2", "-o", "json", "-")
+	if code != 0 || !strings.Contains(out, `"calls":2,"calls_saved":0`) {
+		t.Errorf("exit code %d: %s%s", code, out, told)
+	}
+}

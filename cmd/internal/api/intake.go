@@ -225,7 +225,6 @@ func (t *delivery) flush() error {
 	if err := t.server.store.DeadLetter(t.letters...); err != nil {
 		t.server.logger.Error("refused events could not be kept", "count", len(t.letters), "error", err)
 	}
-	t.server.counts.Accepted.Add(int64(len(t.good)))
 	t.answer.Accepted += len(t.good)
 	clear(t.good)
 	clear(t.letters)

@@ -129,13 +129,13 @@ func (t *Trial) Fold(ev *events.Event) {
 		f.First = ev.Time
 	}
 	f.Last = max(f.Last, ev.Time)
-	repeats, refused := t.counts.Duplicates.Load()+t.counts.TooLate.Load(), t.counts.Refused.Load()
+	counted := CountedIn(&t.counts)
 	before := *f
 	given := t.replay.Fold(ev, t.offset)
 	t.offset++
-	if t.counts.Duplicates.Load()+t.counts.TooLate.Load() == repeats {
+	if now := CountedIn(&t.counts); now.Repeats == counted.Repeats {
 		t.seen.Add(ev)
-		if ev.Refusable() && t.counts.Refused.Load() == refused { // what was refused was not called
+		if counted.Called(ev, now) {
 			f.Calls++
 		}
 		t.note(ev, f, &before)
@@ -146,6 +146,18 @@ func (t *Trial) Fold(ev *events.Event) {
 		}
 	}
 }
+
+// Counted is how much the fold has dropped and refused so far.
+type Counted struct{ Repeats, Refused int64 }
+
+// CountedIn returns what pumps have counted.
+func CountedIn(c *pump.Counts) Counted {
+	return Counted{c.Duplicates.Load() + c.TooLate.Load(), c.Refused.Load()}
+}
+
+// Called reports whether the event, which was folded between c and now, was a call that was made:
+// not one that had been folded before, and not one that was refused when it was asked for.
+func (c Counted) Called(ev *events.Event, now Counted) bool { return ev.Refusable() && c == now }
 
 // mostLines is how many names one list of the ledger keeps.
 const mostLines = 10_000
@@ -239,7 +251,7 @@ func (f *Flow) Saved() float64 {
 
 // Events returns how many events were folded, and how many of them were repeats.
 func (t *Trial) Events() (folded, repeats int64) {
-	return t.counts.Events.Load(), t.counts.Duplicates.Load() + t.counts.TooLate.Load()
+	return t.counts.Events.Load(), CountedIn(&t.counts).Repeats
 }
 
 // Flows returns the flows in the order of their first events. The caller must not change

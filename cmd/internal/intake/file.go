@@ -338,7 +338,6 @@ func (f *follower) append(ctx context.Context) error {
 	if err := retry.WhileDiskLow(ctx, in.o.Clock, func() error { return in.o.Log.Append(ctx, f.entries) }); err != nil {
 		return err
 	}
-	in.o.Counts.Accepted.Add(int64(len(f.entries)))
 	clear(f.entries)
 	f.entries, f.bytes = f.entries[:0], 0
 	if f.place.Hashed == 0 || f.quiet { // a pipe, which has no place to go back to

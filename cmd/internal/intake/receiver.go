@@ -219,7 +219,6 @@ func (r *Receiver) append(ctx context.Context) error {
 	if err := r.in.o.Log.Append(ctx, r.entries); err != nil {
 		return err
 	}
-	r.in.o.Counts.Accepted.Add(int64(len(r.entries)))
 	clear(r.entries)
 	r.entries = r.entries[:0]
 	return nil

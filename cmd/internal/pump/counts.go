@@ -18,7 +18,6 @@ type Counts struct {
 	Records    atomic.Int64 // taken from the log, bad ones included
 	Events     atomic.Int64 // folded
 	Duplicates atomic.Int64 // dropped because they had been folded before
-	Late       atomic.Int64 // folded at the flow's clock, behind which they came
 	TooLate    atomic.Int64 // dropped because nobody can tell whether they were folded
 	Clamped    atomic.Int64 // stamped later than they were appended
 	Ticks      atomic.Int64
@@ -28,15 +27,13 @@ type Counts struct {
 	Leaked     atomic.Int64 // calls that were in flight when an order went out
 	Episodes   atomic.Int64
 	Deadlines  atomic.Int64 // fired by the watermark
-	Accepted   atomic.Int64 // events that the intake took, by HTTP and from files
-	Repeated   atomic.Int64 // verdicts of a recovery that the verdict log held already
 	Bytes      atomic.Int64 // of records
 
 	Misnamed       atomic.Int64 // events that lack what stands under a name a slip away
 	LettersDropped atomic.Int64 // dead letters that were counted and not kept
 
-	// Of agent stages, which count in none of the above but Refused, Attempts, Leaked, Deadlines
-	// and Repeated.
+	// Of agent stages, which count in none of the above but Refused, Attempts, Leaked and
+	// Deadlines.
 	Activity         atomic.Int64 // records folded
 	ActivityRepeated atomic.Int64 // records dropped because they had been seen before
 
@@ -171,7 +168,6 @@ func (c *Counts) add(n *analyzer.Counts) {
 	}
 	c.Events.Add(n.Events)
 	c.Duplicates.Add(n.Duplicates)
-	c.Late.Add(n.Late)
 	c.TooLate.Add(n.TooLate)
 	c.Clamped.Add(n.Clamped)
 	c.Asks.Add(n.Asks)

@@ -333,7 +333,6 @@ func (p *Pump) collect(offset int64) {
 	for i := range p.fx.Verdicts {
 		v := &p.fx.Verdicts[i]
 		if p.dedup.published(v.ID, offset) {
-			p.counts.Repeated.Add(1)
 			continue
 		}
 		p.out = append(p.out, Emitted{Verdict: *v, Offset: offset})
