@@ -327,6 +327,10 @@ func (e *Engine) applyToolResult(f *Flow, m *moment) {
 	if s := ev.Tool.ResultSize; s > 0 && s <= shortResult && !failed {
 		c.flags |= callShort
 	}
+	if f.awaits(m.from, i) {
+		c.flags |= callRetry // to look again is what a caller has to do meanwhile
+		m.retry = true
+	}
 	f.followRun(m, p, c)
 	if !m.exempt && !f.slow(m, c) {
 		f.score(p, i)

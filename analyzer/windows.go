@@ -214,6 +214,40 @@ func (f *Flow) slow(m *moment, c *call) bool {
 	return m.ev.DurationMS >= slowCall || int64(f.since(m.at))-int64(c.at) >= slowCall
 }
 
+// awaits tells whether the party's call at i looks again at what others do for it: since it made
+// that call last, somebody whom it called, and who has not answered, has brought something new.
+func (f *Flow) awaits(from uint8, i int) bool {
+	calls := f.parties[from].calls
+	for j := i - 1; j >= 0; j-- {
+		if calls[j].tool != calls[i].tool || calls[j].args != calls[i].args {
+			continue
+		}
+		for k := range f.parties {
+			b := &f.parties[k]
+			if uint8(k) != from && b.parent == from && b.flags&(partyPlaced|partyDone) == partyPlaced && b.progressed(calls[j].n) {
+				return true
+			}
+		}
+		return false
+	}
+	return false
+}
+
+// progressed tells whether a call of the party has brought, since the ordinal, what none before it
+// in its window had.
+func (p *party) progressed(since uint32) bool {
+	for i := len(p.calls) - 1; i >= 0; i-- {
+		c := &p.calls[i]
+		if c.done <= since || c.flags&callHashed == 0 || c.flags&callError != 0 {
+			continue
+		}
+		if !slices.ContainsFunc(p.calls[:i], func(o call) bool { return o.tool == c.tool && o.result == c.result && o.flags&callHashed != 0 }) {
+			return true
+		}
+	}
+	return false
+}
+
 // backOff is how long somebody waits, in milliseconds, who knows that the provider is busy, or
 // that what is asked for takes its time.
 const backOff = 5_000
