@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -112,7 +113,7 @@ func (s *source) trial(ctx context.Context, env *cli.Env, args []string, steps b
 	progress := env.Progress("events")
 	switch {
 	case len(args) > 0:
-		err = s.files(env, args, fold, bad, progress)
+		err = s.files(env, args, &limits[0], fold, bad, progress)
 	default:
 		err = s.topic(ctx, env, fold, bad, progress)
 	}
@@ -127,13 +128,13 @@ func (s *source) trial(ctx context.Context, env *cli.Env, args []string, steps b
 	return trials, bad, progress.Elapsed(), nil
 }
 
-func (s *source) files(env *cli.Env, args []string, fold func(*events.Event) error, bad *refusals, progress *cli.Progress) error {
+func (s *source) files(env *cli.Env, args []string, limits *analyzer.Limits, fold func(*events.Event) error, bad *refusals, progress *cli.Progress) error {
 	inputs, err := s.reading.open(env, args)
 	if err != nil {
 		return err
 	}
 	defer closeAll(inputs)
-	rd := &logs.Reader{Inputs: inputs, Event: fold, Bad: bad.add, Broken: func(err error) { s.reading.leave(env, err) }, Tick: progress.At}
+	rd := &logs.Reader{Inputs: inputs, Event: fold, IgnoreArgs: limits.IgnoredArgs, Bad: bad.add, Broken: func(err error) { s.reading.leave(env, err) }, Tick: progress.At}
 	return rd.Read()
 }
 
@@ -222,6 +223,9 @@ func (o *backtestFlags) run(ctx context.Context, env *cli.Env, args []string, ag
 			return err
 		}
 		all = append(all, other)
+		if !sameIgnored(&limits, &other) {
+			env.Notice("%s leaves out other arguments of tools (ignore_args); calls of files are told apart as the first limits say", against)
+		}
 	}
 	trials, bad, elapsed, err := o.trial(ctx, env, args, false, all...)
 	if err != nil {
@@ -248,6 +252,19 @@ func (o *backtestFlags) run(ctx context.Context, env *cli.Env, args []string, ag
 		return err
 	}
 	return o.reading.done(env)
+}
+
+// sameIgnored reports whether both limits leave out the same arguments.
+func sameIgnored(a, b *analyzer.Limits) bool {
+	same := func(a, b *analyzer.Limits) bool {
+		for _, t := range a.Tools {
+			if !slices.Equal(t.IgnoreArgs, b.IgnoredArgs(t.Name)) {
+				return false
+			}
+		}
+		return true
+	}
+	return same(a, b) && same(b, a)
 }
 
 // broken tells of flows that a person judged otherwise.

@@ -109,3 +109,34 @@ func TestReviewGuards(t *testing.T) {
 		t.Errorf("after the mark was changed: exit %d: %s", code, stderr)
 	}
 }
+
+// TestBacktestIgnoresArguments tells calls apart as live traffic is told apart: without the
+// arguments that the limits leave out.
+func TestBacktestIgnoresArguments(t *testing.T) {
+	t.Chdir(t.TempDir())
+	var log strings.Builder
+	for i := range 12 {
+		fmt.Fprintf(&log, `{"type":"assistant","sessionId":"s","uuid":"a%d","parentUuid":"p","timestamp":"2026-11-20T14:00:%02dZ","message":{"id":"m%d","content":[{"type":"tool_use","id":"t%d","name":"mcp__x__page","input":{"q":"a","nonce":%d}}]}}`+"\n", i, 2*i, i, i, i)
+		fmt.Fprintf(&log, `{"type":"user","sessionId":"s","uuid":"u%d","parentUuid":"p","timestamp":"2026-11-20T14:00:%02dZ","message":{"content":[{"type":"tool_result","tool_use_id":"t%d","content":"nothing found here"}]}}`+"\n", i, 2*i+1, i)
+	}
+	for name, text := range map[string]string{"log.jsonl": log.String(),
+		"only.yaml":   "profile: balanced\nrules: {circling: {mode: off}}\n",
+		"ignore.yaml": "profile: balanced\nrules: {circling: {mode: off}}\ntools: {mcp__x__page: {ignore_args: [nonce]}}\n"} {
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := func(limits, want string, more ...string) string {
+		t.Helper()
+		code, stdout, stderr := weir(t, "", append([]string{"backtest", "log.jsonl", "--limits", limits}, more...)...)
+		if code != 0 || !strings.Contains(stdout, want) {
+			t.Errorf("%s: exit %d, %s\n%s\nwant %q", limits, code, stderr, stdout, want)
+		}
+		return stderr
+	}
+	f("only.yaml", "would be stopped: 0")
+	f("ignore.yaml", "would be stopped: 1")
+	if said := f("only.yaml", "would be stopped: 0", "--against", "ignore.yaml"); !strings.Contains(said, "ignore_args") {
+		t.Errorf("nothing is said of arguments that only one of the limits leaves out: %s", said)
+	}
+}

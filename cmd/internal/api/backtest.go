@@ -144,7 +144,7 @@ func (f *flowing) Read(p []byte) (int, error) {
 
 // tryAll reads the parts of the form.
 func (a *Server) tryAll(ctx context.Context, form *multipart.Reader, t *tried) (marks backtest.Marks, err error) {
-	reader := &logs.Reader{Event: t.fold, Bad: func(logs.BadRecord) { t.bad++ }, Tick: func(int64, float64) { t.alive() }}
+	reader := &logs.Reader{Event: t.fold, IgnoreArgs: func(tool string) []string { return t.a.Limits.IgnoredArgs(tool) }, Bad: func(logs.BadRecord) { t.bad++ }, Tick: func(int64, float64) { t.alive() }}
 	for {
 		part, err := form.NextPart()
 		if errors.Is(err, io.EOF) {
