@@ -216,6 +216,11 @@ func (c *checker) setting(path string, r *analyzer.Row, s *analyzer.Setting) {
 		}
 		return
 	}
+	c.thresholds(path, r, s)
+}
+
+// thresholds checks the figures of a row that measures something, and its window.
+func (c *checker) thresholds(path string, r *analyzer.Row, s *analyzer.Setting) {
 	if least, widest, why := r.Windows(); s.Window > widest || s.Window < least {
 		switch r.Window {
 		case "":
