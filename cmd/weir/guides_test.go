@@ -64,6 +64,9 @@ func pointOf(s *adapter.Source) string {
 func stoppedBy(s *adapter.Source) string {
 	guards := map[string]string{"claude-code": "claude-code", "claude-code-hooks": "claude-code", "claude-code-otel": "claude-code", "codex": "codex", "copilot": "copilot-cli",
 		"gemini-cli": "gemini-cli", "qwen-code": "qwen-code", "opencode": "opencode", "openhands": "openhands"}
+	if s.Name == "cline" {
+		return "its hooks, which end the run: `weir check --hook-config cline --plugin ~/.cline/hooks`."
+	}
 	if program, ok := guards[s.Name]; ok {
 		return "its hooks: `weir check --hook-config " + program + " --install`."
 	}

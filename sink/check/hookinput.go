@@ -2,6 +2,7 @@ package check
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -14,6 +15,7 @@ import (
 // The programs whose hooks are understood.
 const (
 	claudeCode = "claude-code"
+	cline      = "cline"
 	codex      = "codex"
 	copilot    = "copilot-cli"
 	gemini     = "gemini-cli"
@@ -22,7 +24,7 @@ const (
 	qwen       = "qwen-code"
 )
 
-var hookPrograms = []string{claudeCode, codex, copilot, gemini, openCode, openHands, qwen}
+var hookPrograms = []string{claudeCode, cline, codex, copilot, gemini, openCode, openHands, qwen}
 
 // hookInput is what a program handed to a hook, under the names of Claude Code.
 type hookInput struct {
@@ -55,6 +57,8 @@ func readHook(body []byte) (*hookInput, error) {
 	in.event = in.text("hook_event_name")
 	named := hookMoments[in.event]
 	switch {
+	case in.event == "" && has("hookName"):
+		in.cline()
 	case in.event == "" && has("event_type"):
 		in.program, in.event = openHands, in.text("event_type")
 	case in.event == "" && has("sessionId"):
@@ -103,6 +107,29 @@ func readHook(body []byte) (*hookInput, error) {
 		in.fields["hook_event_name"] = quoted(in.event)
 	}
 	return in, err
+}
+
+// cline reads the input of a hook of Cline, whose members are of one moment each.
+func (in *hookInput) cline() {
+	moments := map[string]string{"tool_call": "PreToolUse", "tool_result": "PostToolUse", "prompt_submit": "UserPromptSubmit", "agent_end": "Stop"}
+	name := in.text("hookName")
+	in.program, in.event = cline, cmp.Or(moments[name], "other")
+	var use struct{ ID, Name, Input, Output json.RawMessage }
+	var context struct{ RootSessionID json.RawMessage }
+	var said struct{ Prompt json.RawMessage }
+	// What has another form is not there, and is found missing as with any other program.
+	_ = json.Unmarshal(in.fields[name], &use)
+	_ = json.Unmarshal(in.fields["sessionContext"], &context)
+	_ = json.Unmarshal(in.fields["userPromptSubmit"], &said)
+	if context.RootSessionID == nil {
+		context.RootSessionID = in.fields["taskId"]
+	}
+	for name, value := range map[string]json.RawMessage{"session_id": context.RootSessionID, "prompt": said.Prompt,
+		"tool_name": use.Name, "tool_use_id": use.ID, "tool_input": use.Input, "tool_response": use.Output} {
+		if value != nil {
+			in.fields[name] = value
+		}
+	}
 }
 
 // maxMembers is how many members the input of a hook may have: each takes many times its
@@ -172,6 +199,10 @@ type HookAnswer struct {
 	Continue   *bool       `json:"continue,omitempty"` // false ends the whole run
 	StopReason string      `json:"stopReason,omitempty"`
 
+	// Of Cline, which ends the run with it: it has no refusal of a single call.
+	Cancel       bool   `json:"cancel,omitempty"`
+	ErrorMessage string `json:"errorMessage,omitempty"`
+
 	// Of Copilot CLI, for a hook that is registered as preToolUse.
 	Permission       string `json:"permissionDecision,omitempty"`
 	PermissionReason string `json:"permissionDecisionReason,omitempty"`
@@ -186,7 +217,7 @@ type HookOutput struct {
 }
 
 // Refuses reports whether the answer refuses the use of a tool.
-func (a *HookAnswer) Refuses() bool { return a.Decision != "" || a.Permission != "" }
+func (a *HookAnswer) Refuses() bool { return a.Decision != "" || a.Permission != "" || a.Cancel }
 
 // Empty reports whether there is nothing that the program has to be told.
 func (a *HookAnswer) Empty() bool { return !a.Refuses() && a.Output == nil && a.Continue == nil }
@@ -228,6 +259,9 @@ func (in *hookInput) refusal(action events.Action, reason string) (a HookAnswer)
 	switch {
 	case in.program == openHands:
 		a.Decision, a.Reason = "deny", reason
+		return a
+	case in.program == cline:
+		a.Cancel, a.ErrorMessage = true, reason
 		return a
 	case in.camel:
 		a.Permission, a.PermissionReason = "deny", reason

@@ -61,3 +61,43 @@ func TestHookFlows(t *testing.T) {
 		t.Errorf("results were %v, want them to be the same", results)
 	}
 }
+
+// TestHookOfCline holds what is made of inputs that Cline 3.0.65 handed to its hooks, and how
+// it is refused a call.
+func TestHookOfCline(t *testing.T) {
+	var asked events.Event
+	ask := func(_ context.Context, ev *events.Event, _ []byte) (*events.Verdict, error) {
+		asked = *ev
+		return &events.Verdict{Action: events.Deny, Reason: "repetition_detected"}, nil
+	}
+	var told []string
+	record := func(_ context.Context, lines [][]byte) error {
+		for _, line := range lines {
+			told = append(told, string(line))
+		}
+		return nil
+	}
+	h := NewHook(ask, record, func(err error) { t.Error(err) }, time.Now)
+	tell := func(body string) string {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest("POST", HookPath, strings.NewReader(body)))
+		return strings.TrimSpace(w.Body.String())
+	}
+	const about = `{"clineVersion":"","timestamp":"2026-11-23T00:43:46.051Z","taskId":"conv_1","sessionContext":{"rootSessionId":"17_p"},"userId":"unknown","agent_id":"agent_1","parent_agent_id":null,`
+	answer := tell(about + `"hookName":"tool_call","iteration":1,"tool_call":{"id":"call_0","name":"run_commands","input":{"commands":["echo hi"]}},"preToolUse":{"toolName":"run_commands"}}`)
+	if !strings.HasPrefix(answer, `{"cancel":true,"errorMessage":"weir repetition_detected`) {
+		t.Errorf("answered %s", answer)
+	}
+	if asked.Tool.Name != "run_commands" || asked.Tool.ArgsHash.IsZero() || asked.ConversationID != "17_p" {
+		t.Errorf("asked for %+v", asked)
+	}
+	if answer := tell(about + `"hookName":"tool_result","tool_result":{"id":"call_0","name":"run_commands","input":{"commands":["echo hi"]},"output":[{"query":"echo hi","result":"hi\n","success":true}]}}`); answer != "{}" || len(told) != 1 {
+		t.Errorf("of a result: answered %s, told %q", answer, told)
+	}
+	if answer := RefuseHook([]byte(about+`"hookName":"prompt_submit","userPromptSubmit":{"prompt":"go"}}`), "away"); !answer.Empty() {
+		t.Errorf("a prompt was refused: %+v", answer)
+	}
+	if answer := RefuseHook([]byte(about+`"hookName":"tool_call","tool_call":{"id":"call_0"}}`), "away"); !answer.Cancel {
+		t.Errorf("a call was not refused: %+v", answer)
+	}
+}

@@ -21,13 +21,19 @@ const pluginVersion = "1.0.0"
 const pluginAbout = "Asks weir before each use of a tool, and refuses those of runs that run away"
 
 // HookPluginPrograms are the programs that HookPluginFor knows.
-func HookPluginPrograms() []string { return []string{claudeCode, gemini, openCode} }
+func HookPluginPrograms() []string { return []string{claudeCode, cline, gemini, openCode} }
 
 // HookPluginFor returns the plugin or extension of a program; the arguments are those of
 // HookConfigFor.
 func HookPluginFor(program, command, url string, closed bool) (p HookPlugin, err error) {
 	if !slices.Contains(HookPluginPrograms(), program) {
 		return p, fmt.Errorf("%q takes no plugins with hooks; want one of %s", program, strings.Join(HookPluginPrograms(), ", "))
+	}
+	if program == cline {
+		script := []byte("#!/bin/sh\nexec " + command + "\n")
+		p.Files = map[string][]byte{"PreToolUse": script, "PostToolUse": script, "UserPromptSubmit": script}
+		p.Note = "the files of %s belong into .cline/hooks of your home folder. Cline ends a run of which a call is refused."
+		return p, nil
 	}
 	config, err := HookConfigFor(program, command, url, closed)
 	if err != nil {
