@@ -4,12 +4,16 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
+	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 
 	"weir/cmd/internal/clock"
+	"weir/cmd/internal/filewatch"
 	"weir/cmd/internal/retry"
 	"weir/events"
 	"weir/events/adapter"
@@ -45,6 +49,9 @@ type followed struct {
 
 const (
 	filesPoll = time.Second
+	// restPoll is how much later it is looked when the system tells of changes: not every
+	// file system does.
+	restPoll = 9 * time.Second
 	// parkAfter is how long nobody has written to a file that is parked.
 	parkAfter = 10 * time.Second
 	// filesAtOnce is how many files are read at one time up to their ends.
@@ -63,12 +70,59 @@ func newFileSet(in *Intake, spec Follow) *fileSet {
 func (d *fileSet) run(ctx context.Context) error {
 	var files sync.WaitGroup
 	defer files.Wait()
+	watch := filewatch.NewFolders(d.running)
+	defer watch.Close()
 	for {
 		d.look(ctx, &files)
+		rests := watch.Follow(d.folders()) && d.rests()
 		if err := retry.Pause(ctx, d.in.o.Clock, filesPoll); err != nil {
 			return err
 		}
+		if rests {
+			select {
+			case <-watch.Changed():
+			case <-d.in.o.Clock.After(restPoll):
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
 	}
+}
+
+// running reports whether a file is being read: then what is written to it is seen.
+func (d *fileSet) running(path string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f := d.files[path]
+	return f != nil && f.runs
+}
+
+// rests reports whether nothing has to be looked for until something changes.
+func (d *fileSet) rests() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, f := range d.files {
+		if f.gone > 0 || !f.runs && f.held {
+			return false
+		}
+	}
+	return d.error == ""
+}
+
+// folders are those in which a change may be one of the files.
+func (d *fileSet) folders() map[string]bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	root := jsonl.Folder(d.spec.Path)
+	out := map[string]bool{root: true}
+	for _, files := range []iter.Seq[string]{maps.Keys(d.files), maps.Keys(d.passed)} {
+		for path := range files {
+			for folder := filepath.Dir(path); !out[folder]; folder = filepath.Dir(folder) {
+				out[folder] = true
+			}
+		}
+	}
+	return out
 }
 
 func (d *fileSet) look(ctx context.Context, files *sync.WaitGroup) {
