@@ -40,6 +40,8 @@ func TestAhead(t *testing.T) {
 		}
 		write(fmt.Sprintf("%02d-claude.jsonl", n), claude.String())
 		write(fmt.Sprintf("%02d-codex.jsonl", n), codex.String())
+		// As published sessions are, with one word for many ids.
+		write(fmt.Sprintf("%02d-opencode.jsonl", n), fmt.Sprintf(`{"info":{"id":"ses_%d","slug":"a","projectID":"p","directory":"d"},"messages":[{"info":{"id":"m%d","role":"assistant","time":{"created":1772820000000}},"parts":[{"type":"tool","callID":"REDACTED","tool":"bash","state":{"status":"completed","input":{"command":"ls"},"output":"x","time":{"start":1772820000000,"end":1772820000001}}}]}]}`+"\n", n, n))
 		write(fmt.Sprintf("%02d-own.jsonl", n), fmt.Sprintf(`{"id":"o%d","time":"2026-11-20T14:00:00Z","kind":"flow.start","correlation_id":"f"}`+"\n", n))
 	}
 	read := func(workers int) (out []string) {

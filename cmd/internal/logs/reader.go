@@ -159,8 +159,14 @@ func (r *Reader) One(in *Input) error {
 		return err
 	}
 	defer in.Close()
-	shared, take := r.adapter(in), r.take(in)
-	a := adapter.BranchOf(shared)
+	take := r.take(in)
+	var shared, a adapter.Adapter
+	if in.Format.Apart {
+		a = in.Format.New(r.options())
+	} else {
+		shared = r.adapter(in)
+		a = adapter.BranchOf(shared)
+	}
 	bad := func(f adapter.Fault) { r.Bad(newBad(in.Name, f)) }
 	in.body.Use(in.Format.Framing, bad)
 	for n := 0; r.err == nil; n++ {
