@@ -254,6 +254,9 @@ func (r *reader) user(l *line, by *agent, emit func(*events.Event)) {
 			r.result(l, b, emit)
 		}
 	}
+	if l.refused && by.party.Session == by.session {
+		r.again(l, by, emit)
+	}
 	if results || l.meta {
 		return
 	}
@@ -268,6 +271,18 @@ func (r *reader) user(l *line, by *agent, emit func(*events.Event)) {
 	by.asked = l.prompt
 	e := r.begin(id+"/prompt", events.AgentCall, l.at, by)
 	e.Origin, e.To = events.OriginUser, by.party
+	e.Content, e.Sim = l.said, l.sim
+	by.called, by.worked = true, false
+	emit(e)
+}
+
+// stopFeedback begins what a hook of the Stop moment says that does not let the turn end.
+var stopFeedback = []byte("Stop hook feedback:")
+
+// again tells that a hook calls the main agent once more that wanted to end.
+func (r *reader) again(l *line, by *agent, emit func(*events.Event)) {
+	e := r.begin(l.uuid+"/again", events.AgentCall, l.at, by)
+	e.From, e.To, e.TransferMode, e.HadWork = events.Party{Agent: "stop-hook"}, by.party, events.ReturnToCaller, events.No
 	e.Content, e.Sim = l.said, l.sim
 	by.called, by.worked = true, false
 	emit(e)

@@ -23,6 +23,7 @@ type line struct {
 	usage                                events.Usage
 	blocks                               []block
 	text                                 []byte // of all text blocks
+	refused                              bool   // a Stop hook did not let the turn end
 	said                                 events.Hash
 	sim                                  events.Fingerprint
 	resultAgent                          string // agent that the tool ran
@@ -112,6 +113,7 @@ func read(record []byte, ignore adapter.IgnoreArgs) (l *line, n int, err error) 
 	if l.apiError {
 		l.failed = fingerprint.Error(l.text)
 	}
+	l.refused = l.meta && bytes.HasPrefix(l.text, stopFeedback)
 	l.text = nil
 	return l, n, nil
 }
