@@ -21,12 +21,15 @@ func (p *Pump) fold(records []Record) (n int) {
 	p.fire() // what a checkpoint or a crash has interrupted
 	p.tellLowWatermark()
 	for n < len(records) && p.err == nil && !p.full() {
-		r := &records[n]
+		if n%prefetched == 0 {
+			p.prefetch(records[n:min(n+prefetched, len(records))])
+		}
+		r, d := &records[n], &p.coming[n%prefetched]
 		n++
 		if r.Offset < p.next {
 			continue
 		}
-		p.record(r)
+		p.record(r, d)
 		p.next = r.Offset + 1
 		p.fire()
 		p.tellLowWatermark()
@@ -39,22 +42,25 @@ func (p *Pump) fold(records []Record) (n int) {
 	return n
 }
 
-func (p *Pump) record(r *Record) {
+func (p *Pump) record(r *Record, d *decoded) {
 	p.metrics.bytes += int64(len(r.Value))
-	if p.o.Stage == AgentStage && IsReports(r.Value) {
+	if p.isReports(r) {
 		p.takeReports(r)
 		return
 	}
-	if err := events.Decode(r.Value, &p.event); err != nil {
-		p.refuse(r, err)
+	if d.err != nil {
+		p.refuse(r, d.err)
 		return
 	}
 	if p.o.Read != nil {
-		p.o.Read(r.Value, &p.event)
+		p.o.Read(r.Value, &d.event)
 	}
-	p.event.Appended = r.Appended
-	p.take(&p.event, r)
+	d.event.Appended, p.appended = r.Appended, r.Appended
+	p.take(&d.event, r)
 }
+
+// isReports reports whether the record is a batch of reports.
+func (p *Pump) isReports(r *Record) bool { return p.o.Stage == AgentStage && IsReports(r.Value) }
 
 func (p *Pump) refuse(r *Record, err error) {
 	p.bury(codeOf(err), err.Error(), r.Offset, r.Appended, r.Value)

@@ -240,7 +240,7 @@ func (p *Pump) come(offset int64) {
 	}
 	at := events.Stamp(0)
 	if offset == p.next { // of the record at hand; what fires comes after it
-		at = p.event.Appended
+		at = p.appended
 	}
 	p.metrics.came = append(p.metrics.came[:len(p.out)-1], at)
 }

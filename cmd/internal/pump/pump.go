@@ -198,12 +198,14 @@ type Pump struct {
 	deadlines deadlines
 
 	// What one record needs.
-	event   events.Event
-	open    *cachedRecord // whose flow is in the scratch of the stage
-	ahead   bool          // scratch is ahead of the record of open: encoded holds what it should be
-	encoded []byte
-	fx      analyzer.Effects
-	err     error // ends the pump
+	coming   []decoded     // the one at hand and those after it, see prefetch
+	appended events.Stamp  // of the one at hand
+	open     *cachedRecord // whose flow is in the scratch of the stage
+	ahead    bool          // scratch is ahead of the record of open: encoded holds what it should be
+	encoded  []byte
+	fx       analyzer.Effects
+	err      error // ends the pump
+	touched  byte  // see prefetch
 
 	next           int64 // first offset that is not folded
 	end            int64 // of the verdict log
