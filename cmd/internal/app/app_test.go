@@ -313,8 +313,9 @@ func limitsFile(t *testing.T, text string) string {
 
 // passTime lets time pass until fn returns.
 func (r *running) passTime(fn func()) {
-	done := make(chan struct{})
+	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
+		defer close(ended)
 		for {
 			select {
 			case <-done:
@@ -327,6 +328,8 @@ func (r *running) passTime(fn func()) {
 	}()
 	fn()
 	close(done)
+	<-ended
+	r.untilDegraded(false) // hours may have passed while the fold came to one record
 }
 
 // viewerOf is a stream that is read line by line.
