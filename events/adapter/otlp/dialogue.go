@@ -3,6 +3,7 @@ package otlp
 import (
 	"bytes"
 	"cmp"
+	"math"
 	"strconv"
 	"strings"
 
@@ -303,7 +304,7 @@ func (m *flat) take(member string, value []byte) {
 type turn struct {
 	asked
 	flow  string // the trace that the conversation began with
-	place int64  // of the first record of that, see adapter.Keeper
+	place int64  // of the first record of that, see adapter.Keeper; math.MaxInt64 when it is not needed
 	at    int64  // when it ended
 	told  bool   // the call was told
 }
@@ -358,6 +359,15 @@ func (k *turns) forget(before int64) {
 			return
 		}
 		k.open.Delete(key)
+	}
+}
+
+// release lets go of the input that calls were asked for in: when all is silent, nobody keeps
+// content for a result that may never come. A result is still known by the call, but not
+// after the reader was begun anew.
+func (k *turns) release() {
+	for _, made := range k.open.All() {
+		made.place = math.MaxInt64
 	}
 }
 

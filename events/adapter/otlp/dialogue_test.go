@@ -70,3 +70,37 @@ func TestDialogue(t *testing.T) {
 		first, request(2, list(user("a"), asks("search"), brings), list()))
 	f("a handoff is no tool", "", request(2, list(user("a"), asks("transfer_to_billing"), brings), list()))
 }
+
+// TestDialogueKeepsNoInput holds that what was received is not kept for a result that may
+// never come, and that the result is known when it does.
+func TestDialogueKeepsNoInput(t *testing.T) {
+	a := otlp.Format().New(adapter.Options{})
+	keeper := a.(adapter.Keeper)
+	var got []string
+	emit := func(e *events.Event) {
+		if e.Kind == events.ToolCall {
+			got = append(got, e.Tool.Name+" of "+strings.TrimLeft(e.CorrelationID, "0"))
+		}
+	}
+	read := func(place int64, record string) {
+		t.Helper()
+		keeper.At(place)
+		if err := a.Decode([]byte(record), emit); err != nil {
+			t.Fatal(err)
+		}
+		if oldest, ok := keeper.Oldest(); !ok || oldest != place {
+			t.Errorf("the oldest record needed is %d, %t, want %d", oldest, ok, place)
+		}
+		if err := a.Flush(emit); err != nil {
+			t.Fatal(err)
+		}
+		if oldest, ok := keeper.Oldest(); ok {
+			t.Errorf("when all is silent record %d is needed", oldest)
+		}
+	}
+	read(7, request(1, `[{"role": "user", "content": "a"}]`, `[{"role": "assistant", "parts": [{"type": "tool_call", "id": "call_0", "name": "search", "arguments": {}}]}]`))
+	read(8, request(2, `[{"type": "function_call_output", "call_id": "call_0", "output": "none"}]`, "[]"))
+	if fmt.Sprint(got) != "[search of 1]" {
+		t.Errorf("told %q", got)
+	}
+}

@@ -1,5 +1,7 @@
 package otlp
 
+import "math"
+
 // At says where in its input the batch is that is decoded next.
 func (r *reader) At(place int64) { r.place = place }
 
@@ -12,7 +14,7 @@ func (r *reader) Oldest() (place int64, ok bool) {
 		}
 	}
 	for _, made := range r.turns.open.All() {
-		if !ok || made.place < place {
+		if made.place != math.MaxInt64 && (!ok || made.place < place) {
 			place, ok = made.place, true
 		}
 	}

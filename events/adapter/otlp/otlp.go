@@ -141,6 +141,7 @@ func (r *reader) Flush(emit func(*events.Event)) error {
 	for {
 		_, t, ok := r.traces.PopOldest()
 		if !ok {
+			r.turns.release()
 			return nil
 		}
 		r.drop(t, emit)
