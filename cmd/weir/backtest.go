@@ -520,7 +520,7 @@ is printed beside a plain limit of steps calibrated on the same flows.`,
 	}
 }
 
-func (s *source) calibrate(ctx context.Context, env *cli.Env, args []string, share float64, labels []string, by *criteria) error {
+func (s *source) calibrate(ctx context.Context, env *cli.Env, args []string, share float64, labels []string, by criteria) error {
 	marks, err := readMarks(*s.marks)
 	if err != nil {
 		return err

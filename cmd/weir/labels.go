@@ -44,7 +44,7 @@ func isLabels(head []byte) bool {
 }
 
 // readLabels reads a file of labels, one JSON object per line.
-func readLabels(in *logs.Input, by *criteria) (out *labelFile, err error) {
+func readLabels(in *logs.Input, by criteria) (out *labelFile, err error) {
 	out = &labelFile{name: labelName(in.Name)}
 	fail := func(line int, fault error) {
 		if err == nil {
@@ -116,53 +116,82 @@ func labelName(path string) string {
 	return name
 }
 
-// criterion is a label with a value that says something of a flow.
+// criterion says what one label means: the values at which the flow should be caught, and those
+// at which it should be left alone. A value that is neither says nothing.
 type criterion struct {
-	field string
-	is    func(value any) bool
+	field          string
+	caught, honest func(value any) bool
 }
 
-// criteria say which labels mean that a flow should be caught, and which that it should be left
-// alone. What a set of labels means is known to who has it, and not to weir.
-type criteria struct{ caught, honest []criterion }
+// criteria decide by the first tier that says anything; within a tier "should be caught" wins.
+type criteria [][]criterion
 
-func newCriteria(caught, honest []string) *criteria {
-	c := &criteria{}
+// usualCriteria read labels by the words that people use for them: first what somebody has seen
+// of loops or caps, then how the run ended, then whether it was a success, and last that it was
+// not cut off. A failure alone is no reason to stop a flow.
+func usualCriteria() criteria {
+	row := func(caught, honest func(any) bool, fields ...string) (tier []criterion) {
+		for _, f := range fields {
+			tier = append(tier, criterion{f, caught, honest})
+		}
+		return tier
+	}
+	return criteria{
+		row(truthy, falsy, "loop_2plus", "looping", "loop", "step_repetition", "ran_to_cap"),
+		append(row(truthy, never, "out_of_budget"), row(spent, completed, "exit", "exit_status", "exit_reason", "end")...),
+		append(row(never, truthy, "finished", "submitted", "success", "resolved", "correct"), criterion{"reward", never, full}),
+		row(never, falsy, "out_of_budget"),
+	}
+}
+
+// newCriteria are the usual ones, unless fields are named.
+func newCriteria(caught, honest []string) criteria {
+	if len(caught) == 0 && len(honest) == 0 {
+		return usualCriteria()
+	}
+	var tier []criterion
 	for _, s := range caught {
-		c.caught = append(c.caught, readCriterion(s))
+		field, is := readField(s)
+		tier = append(tier, criterion{field, is, never})
 	}
 	for _, s := range honest {
-		c.honest = append(c.honest, readCriterion(s))
+		field, is := readField(s)
+		tier = append(tier, criterion{field, never, is})
 	}
-	return c
+	return criteria{tier}
 }
 
-// readCriterion reads FIELD, which has to be true, or FIELD=VALUE.
-func readCriterion(s string) criterion {
+// readField reads FIELD, which has to be true, or FIELD=VALUE.
+func readField(s string) (field string, is func(any) bool) {
 	field, want, given := strings.Cut(s, "=")
 	if !given {
-		return criterion{field, truthy}
+		return field, truthy
 	}
-	return criterion{field, func(v any) bool { return strings.EqualFold(text(v), want) }}
+	return field, func(v any) bool { return strings.EqualFold(text(v), want) }
 }
 
-// mark is what the labels say of a flow. "Should be caught" wins.
-func (c *criteria) mark(labels map[string]any) string {
-	holds := func(x criterion) bool {
-		v, ok := lookUp(labels, x.field)
-		return ok && x.is(v)
-	}
-	switch {
-	case slices.ContainsFunc(c.caught, holds):
-		return backtest.Right
-	case slices.ContainsFunc(c.honest, holds):
-		return backtest.Wrong
+// mark is what the labels say of a flow.
+func (c criteria) mark(labels map[string]any) (mark string) {
+	for _, tier := range c {
+		for _, x := range tier {
+			v, ok := lookUp(labels, x.field)
+			switch {
+			case !ok:
+			case x.caught(v):
+				return backtest.Right
+			case x.honest(v):
+				mark = backtest.Wrong
+			}
+		}
+		if mark != "" {
+			return mark
+		}
 	}
 	return ""
 }
 
 // lookUp finds a field whatever case, spaces or dashes its name is written with; a dot leads into
-// an object.
+// an object. What people have labelled may lie in "human", or be called so.
 func lookUp(labels map[string]any, field string) (any, bool) {
 	first, rest, nested := strings.Cut(field, ".")
 	for name, v := range labels {
@@ -175,6 +204,13 @@ func lookUp(labels map[string]any, field string) (any, bool) {
 		if inner, ok := v.(map[string]any); ok {
 			return lookUp(inner, rest)
 		}
+	}
+	const people = "human"
+	if human, ok := labels[people].(map[string]any); ok && !nested {
+		return lookUp(human, field)
+	}
+	if !strings.HasPrefix(field, people) && !nested {
+		return lookUp(labels, people+"_"+field)
 	}
 	return nil, false
 }
@@ -195,8 +231,24 @@ func text(v any) string {
 	return ""
 }
 
+func never(any) bool { return false }
+
 func truthy(v any) bool {
 	return slices.Contains([]string{"true", "yes", "1"}, strings.ToLower(text(v)))
+}
+func falsy(v any) bool {
+	return slices.Contains([]string{"false", "no", "0"}, strings.ToLower(text(v)))
+}
+func full(v any) bool { return text(v) == "1" }
+
+// spent and completed read how a run ended, such as "submitted (exit_cost)".
+func spent(v any) bool {
+	s := strings.ToLower(text(v))
+	return strings.Contains(s, "exit_cost") || strings.Contains(s, "out_of_budget") || strings.Contains(s, "budget_exceeded")
+}
+
+func completed(v any) bool {
+	return slices.Contains([]string{"submitted", "finished", "completed", "success"}, strings.ToLower(text(v)))
 }
 
 // labelScore is how a replay did against a file of labels.

@@ -31,8 +31,33 @@ func TestCriteria(t *testing.T) {
 	f(`{"verdict":"bad"}`, backtest.Right, []string{"verdict=BAD"}, nil)
 	f(`{"looping":true}`, "", []string{"verdict=bad"}, []string{"fine"})
 	f(`{"a":{"b":3}}`, backtest.Right, []string{"a.b=3"}, nil)
-	f(`{"looping":true}`, "", nil, nil)
 	f(`{}`, "", looping, fine)
+
+	// Without flags the words are known that people use.
+	usual := func(labels, want string) {
+		t.Helper()
+		f(labels, want, nil, nil)
+	}
+	usual(`{"loop_2plus":true,"loop_any":true,"end":"other"}`, backtest.Right)
+	usual(`{"loop_2plus":false,"loop_any":true,"end":"max_rounds"}`, backtest.Wrong)
+	usual(`{"reward":1.0,"success":true}`, backtest.Wrong)
+	usual(`{"reward":1}`, backtest.Wrong)
+	usual(`{"reward":0.0,"success":false}`, "")
+	usual(`{"ran_to_cap":true,"correct":true}`, backtest.Right)
+	usual(`{"ran_to_cap":false,"correct":false}`, backtest.Wrong)
+	usual(`{"exit":"submitted (exit_cost)","resolved":true}`, backtest.Right)
+	usual(`{"exit":"submitted"}`, backtest.Wrong)
+	usual(`{"exit_status":"early_exit"}`, "")
+	usual(`{"exit":null,"out_of_budget":true}`, backtest.Right)
+	usual(`{"out_of_budget":false,"submitted":true}`, backtest.Wrong)
+	usual(`{"out_of_budget":false}`, backtest.Wrong)
+	usual(`{"looping":"Yes","success":true}`, backtest.Right)
+	usual(`{"looping":"no"}`, backtest.Wrong)
+	usual(`{"finished":false}`, "")
+	usual(`{"human":{"Step repetition":1}}`, backtest.Right)
+	usual(`{"human_step_repetition":0}`, backtest.Wrong)
+	usual(`{"mistake_step":"12"}`, "")
+	usual(`{}`, "")
 }
 
 func TestLabelName(t *testing.T) {

@@ -37,7 +37,8 @@ its flow. "arm" is an order that takes effect with the next call.
 With --labels the outcome is compared with what is known of the traces: a label file
 has lines such as {"dataset":"d","trace_id":"1","labels":{"looping":true}}, and files
 that look like it may stand anywhere among the arguments. --caught and --honest say
-which labels mean that a trace should be caught or left alone.
+which labels mean that a trace should be caught or left alone; without them the usual
+words are known: loop, looping, step_repetition, ran_to_cap, exit, success, correct, ...
 
 With --brokers, and without a FILE, the topic of events is read instead: partition by
 partition, each in the order of the log, which is also the order of what is printed.

@@ -154,9 +154,9 @@ func (s *askStream) run(ctx context.Context, g *Guard, ready func()) error {
 func (s *askStream) ask(ctx context.Context, line []byte) (status int, body []byte, err error) {
 	answer := make(chan askAnswer, 1)
 	s.mu.Lock()
-	if s.err != nil {
+	if err := s.err; err != nil {
 		s.mu.Unlock()
-		return 0, nil, s.err
+		return 0, nil, err
 	}
 	s.lines++
 	n, before := s.lines, s.answers
