@@ -58,6 +58,7 @@ var functions = map[string]any{
 	"first":      func(n int, s []Stop) []Stop { return s[:min(n, len(s))] },
 	"firstDiff":  func(n int, s []Difference) []Difference { return s[:min(n, len(s))] },
 	"join":       func(s []string) string { return strings.Join(s, ", ") },
+	"sources":    sources,
 	"about":      about,
 	"cell":       func(s string) string { return strings.NewReplacer("|", `\|`, "\n", " ").Replace(s) },
 	"plot":       plot,
@@ -69,6 +70,15 @@ var functions = map[string]any{
 			Lines []costs.Line
 		}{title, lines}
 	},
+}
+
+// sources names what was read, or the first of it.
+func sources(names []string) string {
+	const most = 5
+	if more := len(names) - most; more > 0 {
+		names = append(slices.Clip(names[:most]), "and "+commas(int64(more))+" more")
+	}
+	return strings.Join(names, ", ")
 }
 
 func about(rule string) string {
