@@ -17,6 +17,7 @@ import (
 	"weir/cmd/internal/clock"
 	"weir/cmd/internal/phase"
 	"weir/cmd/internal/pump"
+	"weir/cmd/internal/retry"
 	"weir/events"
 	"weir/events/kafka"
 	sinkkafka "weir/sink/kafka"
@@ -102,10 +103,13 @@ func New(o Options, host Host) *Member {
 // meanwhile what changes hands.
 const heartbeat = 250 * time.Millisecond
 
+// startTries is how often a member looks for its topics, a second apart, before it gives up.
+const startTries = 15
+
 // Start looks whether the topics fit, joins the group and begins to fold what it is
 // given.
 func (m *Member) Start(ctx context.Context) error {
-	if err := m.checkTopics(ctx); err != nil {
+	if err := m.findTopics(ctx); err != nil {
 		return err
 	}
 	m.replicator = newReplicator(m)
@@ -115,6 +119,21 @@ func (m *Member) Start(ctx context.Context) error {
 	}
 	m.copying.Run("verdicts of the group", m.replicator.run)
 	return nil
+}
+
+// findTopics checks the topics. Who starts a member has waited for brokers and found some: one
+// that went away in the meantime is back soon, and is no reason to end.
+func (m *Member) findTopics(ctx context.Context) error {
+	for tries := 1; ; tries++ {
+		err := m.checkTopics(ctx)
+		if !errors.Is(err, kafka.ErrUnreachable) || tries == startTries {
+			return err
+		}
+		m.logger.Warn("the topics cannot be looked at, trying on", "err", err)
+		if err := retry.Pause(ctx, m.clock, time.Second); err != nil {
+			return err
+		}
+	}
 }
 
 // lanes is how many lanes the partition sets of both stages have together.
