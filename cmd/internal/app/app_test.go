@@ -329,7 +329,6 @@ func (r *running) passTime(fn func()) {
 	fn()
 	close(done)
 	<-ended
-	r.untilDegraded(false) // hours may have passed while the fold came to one record
 }
 
 // viewerOf is a stream that is read line by line.
