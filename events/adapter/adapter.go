@@ -11,6 +11,7 @@ package adapter
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"time"
 	"unicode/utf8"
@@ -133,6 +134,17 @@ func CheckDatabase(head []byte) error {
 // read.
 func Missing(field, reason string) *events.DecodeError {
 	return &events.DecodeError{Code: events.CodeMissingField, Field: field, Offset: -1, Reason: reason}
+}
+
+// CodeFormat is the code of a record that cannot be read for a reason without a code of its own.
+const CodeFormat events.Code = "format"
+
+// CodeOf is the code of what Decode says of a record.
+func CodeOf(err error) events.Code {
+	if e, ok := errors.AsType[*events.DecodeError](err); ok {
+		return e.Code
+	}
+	return CodeFormat
 }
 
 // YesNo returns Yes for true and No for false: what a log tells for sure.

@@ -2,15 +2,14 @@ package api
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 
 	"weir/cmd/internal/admission"
 	"weir/cmd/internal/gate"
 	"weir/cmd/internal/problem"
-	"weir/cmd/internal/pump"
 	"weir/events"
+	"weir/events/adapter"
 	"weir/sink/check"
 	"weir/sink/prom"
 	"weir/state"
@@ -49,10 +48,7 @@ func (a *Server) appendHooked(ctx context.Context, lines [][]byte) error {
 			entries = append(entries, state.Entry{Value: line})
 			continue
 		}
-		code := pump.CodeFormat
-		if e, ok := errors.AsType[*events.DecodeError](err); ok {
-			code = e.Code
-		}
+		code := adapter.CodeOf(err)
 		if a.letters.Keep(&a.letters.HTTP, code, len(line)) {
 			letters = append(letters, a.letters.New("http/hook", 0, code, "of the event that was made of it: "+err.Error(), line))
 		}

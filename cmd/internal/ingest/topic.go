@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"weir/events"
+	"weir/events/adapter"
 	"weir/events/envelope"
 	"weir/events/kafka"
 	sinkkafka "weir/sink/kafka"
@@ -235,25 +236,14 @@ func (p *partition) record(r *kafka.Record) {
 	p.topic.Read.Add(1)
 	err := p.decoder.Decode(r.Offset, m, func(ev *events.Event) { p.event(r, ev) })
 	if err != nil && r.Offset >= p.old { // else an earlier owner has told it
-		p.refuse(r, codeOf(err), err.Error())
+		p.refuse(r, adapter.CodeOf(err), err.Error())
 	}
 }
 
 func (p *partition) event(r *kafka.Record, ev *events.Event) {
 	if err := p.writer.Event(ev); err != nil {
-		p.refuse(&kafka.Record{Offset: r.Offset, Time: r.Time, Key: r.Key, Value: ev.AppendJSON(nil)}, codeOf(err), "of the event that was made of it: "+err.Error())
+		p.refuse(&kafka.Record{Offset: r.Offset, Time: r.Time, Key: r.Key, Value: ev.AppendJSON(nil)}, adapter.CodeOf(err), "of the event that was made of it: "+err.Error())
 	}
-}
-
-// codeFormat is the code of records that fit no format, or that an adapter cannot read
-// for a reason without a code.
-const codeFormat = "format"
-
-func codeOf(err error) events.Code {
-	if e, ok := errors.AsType[*events.DecodeError](err); ok {
-		return e.Code
-	}
-	return codeFormat
 }
 
 func (p *partition) refuse(r *kafka.Record, code events.Code, reason string) {

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"weir/cmd/internal/gate"
-	"weir/cmd/internal/pump"
 	"weir/cmd/internal/retry"
 	"weir/events"
 	"weir/events/adapter"
@@ -284,11 +283,7 @@ func (f *follower) record(r *jsonl.Record) {
 	if err == nil {
 		return
 	}
-	code := pump.CodeFormat
-	if e, ok := errors.AsType[*events.DecodeError](err); ok {
-		code = e.Code
-	}
-	f.bad(r, code, err.Error())
+	f.bad(r, adapter.CodeOf(err), err.Error())
 }
 
 // event takes an event over; r is nil when the adapter was only asked for the rest.
@@ -367,7 +362,7 @@ func (f *follower) rest(ctx context.Context) error {
 func (f *follower) flush(ctx context.Context) error {
 	f.held, f.quiet = false, false
 	if err := f.adapter.Flush(func(ev *events.Event) { f.event(ev, nil) }); err != nil {
-		f.bad(&jsonl.Record{}, pump.CodeFormat, err.Error())
+		f.bad(&jsonl.Record{}, adapter.CodeFormat, err.Error())
 	}
 	return f.append(ctx)
 }

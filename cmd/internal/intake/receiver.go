@@ -3,7 +3,6 @@ package intake
 import (
 	"bytes"
 	"context"
-	"errors"
 	"net/http"
 	"path/filepath"
 	"sync"
@@ -155,10 +154,7 @@ func (r *Receiver) Take(ctx context.Context, format string, record []byte) error
 	}
 	fault := r.decode(s, place, record)
 	if fault != nil {
-		code := pump.CodeFormat
-		if e, ok := errors.AsType[*events.DecodeError](fault); ok {
-			code = e.Code
-		}
+		code := adapter.CodeOf(fault)
 		if r.in.o.DeadLetters.Keep(&r.in.o.DeadLetters.Receiver, code, len(record)) {
 			d := r.in.o.DeadLetters.New("http/"+format, place, code, fault.Error(), bytes.Clone(record[:min(len(record), state.MaxRaw)]))
 			d.Size = int64(len(record))
@@ -192,10 +188,7 @@ func (r *Receiver) event(ev *events.Event) {
 		err = refused
 	}
 	if err != nil {
-		code := pump.CodeFormat
-		if e, ok := errors.AsType[*events.DecodeError](err); ok {
-			code = e.Code
-		}
+		code := adapter.CodeOf(err)
 		if r.in.o.DeadLetters.Keep(&r.in.o.DeadLetters.Receiver, code, len(line)) {
 			r.letters = append(r.letters, r.in.o.DeadLetters.New("http", 0, code, "of the event that was made of it: "+err.Error(), line))
 		}

@@ -87,7 +87,6 @@ type Standing struct {
 const (
 	CodePanic  events.Code = "panic"  // a fault in weir itself while folding the record
 	CodeLimits events.Code = "limits" // a limits.set whose document this weir does not accept
-	CodeFormat events.Code = "format" // a record that an adapter could not read
 	CodeLost   events.Code = "lost"   // records that expired before they were read
 	CodeCrash  events.Code = "crash"  // a record at which the process ended again and again
 
@@ -96,7 +95,7 @@ const (
 
 var letterCodes = [...]events.Code{events.CodeSyntax, events.CodeTooLong, events.CodeTooDeep, events.CodeDuplicateField,
 	events.CodeMisspelledField, events.CodeWrongType, events.CodeOutOfRange, events.CodeInvalidValue, events.CodeMissingField,
-	events.CodeInvalidUTF8, events.CodeTrailingData, events.CodeReservedKind, CodePanic, CodeLimits, CodeFormat, CodeLost, CodeCrash, CodeUnreadable, "other"}
+	events.CodeInvalidUTF8, events.CodeTrailingData, events.CodeReservedKind, CodePanic, CodeLimits, adapter.CodeFormat, CodeLost, CodeCrash, CodeUnreadable, "other"}
 
 // Verdicts returns how many verdicts with the action were published.
 func (c *Counts) Verdicts(a events.Action) (n int64) {

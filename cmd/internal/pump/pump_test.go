@@ -18,6 +18,7 @@ import (
 	"weir/cmd/internal/clock"
 	"weir/cmd/internal/pump/pumptest"
 	"weir/events"
+	"weir/events/adapter"
 	"weir/state"
 )
 
@@ -746,7 +747,7 @@ func TestStrayActivity(t *testing.T) {
 	if err := p.Batch(t.Context(), []Record{stray, elsewhere, limits}); err != nil {
 		t.Fatal(err)
 	}
-	if n := p.counts.DeadLetters()[CodeFormat]; n != 2 {
+	if n := p.counts.DeadLetters()[adapter.CodeFormat]; n != 2 {
 		t.Errorf("%d dead letters, want 2", n)
 	}
 	if l, _ := p.Limits(); l.Version != "test:strict" {

@@ -8,6 +8,7 @@ import (
 
 	"weir/analyzer"
 	"weir/events"
+	"weir/events/adapter"
 )
 
 // What flows tell of their parties waits in the flow stage, the last of each party alone,
@@ -47,7 +48,7 @@ func AppendReports(dst []byte, reports []analyzer.Report) []byte {
 	return dst
 }
 
-var errReports = &unfit{CodeFormat, "a batch of reports that is damaged, or of a newer weir: only weir may write to this log"}
+var errReports = &unfit{adapter.CodeFormat, "a batch of reports that is damaged, or of a newer weir: only weir may write to this log"}
 
 // EachReport calls fn for each report of a batch, with one that is good until fn returns.
 // Its strings alias the batch.
