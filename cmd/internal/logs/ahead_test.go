@@ -51,15 +51,7 @@ func TestAhead(t *testing.T) {
 		}
 		var inputs []*Input
 		for _, f := range files {
-			in, err := Open(f.Path)
-			if err == nil {
-				err = in.Recognize("")
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			in.Rest()
-			inputs = append(inputs, in)
+			inputs = append(inputs, rested(t, f.Path))
 		}
 		r := &Reader{Inputs: inputs, Workers: workers, Window: 300, Tick: func(int64, float64) {},
 			Event: func(ev *events.Event) error { out = append(out, string(ev.AppendJSON(nil))); return nil },
@@ -101,19 +93,25 @@ func TestAheadStops(t *testing.T) {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		in, err := Open(name)
-		if err == nil {
-			err = in.Recognize("")
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		in.Rest()
-		inputs = append(inputs, in)
+		inputs = append(inputs, rested(t, name))
 	}
 	enough := fmt.Errorf("enough")
 	r := &Reader{Inputs: inputs, Workers: 3, Window: 10, Bad: func(BadRecord) {}, Event: func(*events.Event) error { return enough }}
 	if err := r.Read(); err != enough {
 		t.Fatalf("the error is %v, want %v", err, enough)
 	}
+}
+
+// rested is an input whose format is known, and that waits for its turn.
+func rested(t *testing.T, path string) *Input {
+	t.Helper()
+	in, err := Open(path)
+	if err == nil {
+		err = in.Recognize("")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.Rest()
+	return in
 }

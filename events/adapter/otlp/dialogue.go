@@ -141,41 +141,47 @@ func (r *reading) item(c *jsonwalk.Cursor) {
 	}
 	switch string(kind) {
 	case "tool_call", "function_call", "tool_use", "tool-call":
-		if len(id) > 0 && len(name) > 0 && len(r.calls) < maxCalls {
-			r.calls = append(r.calls, r.call(id, name, args))
-		}
+		r.call(id, name, args)
 		return
 	case "tool_call_response", "function_call_output", "tool_result", "tool-result":
-		r.result(id, name, result)
+		r.result(id, result)
 		return
 	}
 	switch string(role) {
 	case "tool":
 		if len(id) > 0 {
-			r.result(id, name, result)
+			r.result(id, result)
 			return
 		}
 	case "assistant", "model", "ai":
 		r.calls, r.results = nil, nil
 	case "user", "human":
-		if r.dialogue.opening.IsZero() && len(r.results) == 0 {
-			r.dialogue.opening = fingerprint.Content(bytes.Join(within, nil))
-		}
+		r.user(within...)
 	}
 	for _, p := range within {
 		r.look(p)
 	}
 }
 
-func (r *reading) call(id, name, args []byte) asked {
+func (r *reading) call(id, name, args []byte) {
+	if len(id) == 0 || len(name) == 0 || len(r.calls) >= maxCalls {
+		return
+	}
 	args = unquoted(args)
 	a := asked{id: adapter.ID(id), name: adapter.Word(name, events.MaxID), size: int64(len(args))}
 	args, leftOut := withoutNotes(args, r.ignore.Of(a.name))
 	a.args = fingerprint.Args(args, leftOut)
-	return a
+	r.calls = append(r.calls, a)
 }
 
-func (r *reading) result(id, name, text []byte) {
+// user takes what a user says for the opening, where nothing was said before.
+func (r *reading) user(content ...[]byte) {
+	if r.dialogue.opening.IsZero() && len(r.results) == 0 {
+		r.dialogue.opening = fingerprint.Content(bytes.Join(content, nil))
+	}
+}
+
+func (r *reading) result(id, text []byte) {
 	if len(id) == 0 || len(r.results) >= maxCalls {
 		return
 	}
@@ -258,17 +264,13 @@ func (r *reading) lines(lines []line, answer bool) {
 	for _, m := range messages {
 		switch string(m.role) {
 		case "tool":
-			r.result(m.id, nil, m.content)
+			r.result(m.id, m.content)
 		case "user":
-			if r.dialogue.opening.IsZero() && len(r.results) == 0 {
-				r.dialogue.opening = fingerprint.Content(m.content)
-			}
+			r.user(m.content)
 		case "assistant":
 			r.calls, r.results = nil, nil
 			for _, c := range m.calls {
-				if len(c.id) > 0 && len(c.name) > 0 && len(r.calls) < maxCalls {
-					r.calls = append(r.calls, r.call(c.id, c.name, c.args))
-				}
+				r.call(c.id, c.name, c.args)
 			}
 		}
 	}
