@@ -9,12 +9,12 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"weir/events"
+	"weir/sink/recipient"
 )
 
 // Options are where log events are sent. URL is required.
@@ -49,19 +49,16 @@ type Counts struct {
 
 // New returns an Exporter, or an error when the URL cannot be one.
 func New(o Options) (*Exporter, error) {
-	u, err := url.Parse(o.URL)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, errors.New("otlp: the URL is no endpoint; want http:// or https:// and a host, such as http://127.0.0.1:4318")
+	u, err := recipient.Parse(o.URL)
+	if err != nil {
+		return nil, fmt.Errorf("otlp: %w, such as http://127.0.0.1:4318", err)
 	}
 	if strings.Trim(u.Path, "/") == "" {
 		u.Path = "/v1/logs"
 	}
 	o.URL = u.String()
 	if o.Client == nil {
-		o.Client = &http.Client{
-			Timeout:       10 * time.Second,
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		}
+		o.Client = recipient.Client()
 	}
 	if o.Refusals == 0 {
 		o.Refusals = 5
@@ -103,7 +100,7 @@ func (e *Exporter) Export(ctx context.Context, verdicts [][]byte) error {
 	rejected, err := e.try(ctx, b)
 	if err != nil {
 		e.counts.Failures.Add(1)
-		if !errors.As(err, new(*refusal)) {
+		if !errors.As(err, new(*recipient.Refusal)) {
 			return err
 		}
 		if e.refused++; e.refused < e.o.Refusals {
@@ -120,11 +117,6 @@ func (e *Exporter) Export(ctx context.Context, verdicts [][]byte) error {
 	return nil
 }
 
-// refusal is an answer that trying again will hardly change.
-type refusal struct{ status string }
-
-func (r *refusal) Error() string { return "refused with status " + r.status }
-
 // try sends the body once, and returns how many events the endpoint did not keep.
 func (e *Exporter) try(ctx context.Context, b []byte) (rejected int64, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.o.URL, bytes.NewReader(b))
@@ -138,10 +130,7 @@ func (e *Exporter) try(ctx context.Context, b []byte) (rejected int64, err error
 	req.Header.Set("User-Agent", "weir")
 	resp, err := e.o.Client.Do(req)
 	if err != nil {
-		if e, ok := errors.AsType[*url.Error](err); ok { // whose text has the URL, which may hold a secret
-			err = e.Err
-		}
-		return 0, err
+		return 0, recipient.WithoutURL(err)
 	}
 	defer resp.Body.Close()
 	said, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10)) // read, so that the connection can be used again
@@ -149,7 +138,7 @@ func (e *Exporter) try(ctx context.Context, b []byte) (rejected int64, err error
 	case code == http.StatusTooManyRequests || code == http.StatusBadGateway || code == http.StatusServiceUnavailable || code == http.StatusGatewayTimeout:
 		return 0, fmt.Errorf("status %s", resp.Status)
 	case code < 200 || code >= 300:
-		return 0, &refusal{resp.Status}
+		return 0, &recipient.Refusal{Status: resp.Status}
 	}
 	var answer struct {
 		PartialSuccess struct {

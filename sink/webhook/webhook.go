@@ -15,12 +15,12 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	"weir/sink/recipient"
 	"weir/sink/sign"
 )
 
@@ -65,18 +65,11 @@ type Counts struct {
 
 // New returns a Hook, or an error when the URL cannot be one.
 func New(o Options) (*Hook, error) {
-	u, err := url.Parse(o.URL)
-	if err != nil {
-		return nil, fmt.Errorf("webhook: the URL cannot be read: %w", withoutURL(err))
-	}
-	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, errors.New("webhook: the URL is no endpoint; want http:// or https:// and a host")
+	if _, err := recipient.Parse(o.URL); err != nil {
+		return nil, fmt.Errorf("webhook: %w", err)
 	}
 	if o.Client == nil {
-		o.Client = &http.Client{
-			Timeout:       10 * time.Second,
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		}
+		o.Client = recipient.Client()
 	}
 	if o.Refusals == 0 {
 		o.Refusals = 5
@@ -126,7 +119,7 @@ func (h *Hook) Send(ctx context.Context, position int64, verdict []byte) error {
 			return ctx.Err()
 		}
 		h.counts.Failures.Add(1)
-		if _, ok := errors.AsType[*refusal](err); ok {
+		if _, ok := errors.AsType[*recipient.Refusal](err); ok {
 			refusals++
 		}
 		if refusals >= h.o.Refusals {
@@ -144,20 +137,6 @@ func (h *Hook) Send(ctx context.Context, position int64, verdict []byte) error {
 		}
 	}
 }
-
-// withoutURL takes the URL out of an error: its path and query often are the secret by
-// which the endpoint knows its sender.
-func withoutURL(err error) error {
-	if e, ok := errors.AsType[*url.Error](err); ok {
-		return e.Err
-	}
-	return err
-}
-
-// refusal is an answer that trying again will hardly change.
-type refusal struct{ status string }
-
-func (r *refusal) Error() string { return "refused with status " + r.status }
 
 // try sends the body once, which is about the verdict. after is how long the endpoint wants to be left alone.
 func (h *Hook) try(ctx context.Context, position int64, body, verdict []byte) (after time.Duration, err error) {
@@ -178,7 +157,7 @@ func (h *Hook) try(ctx context.Context, position int64, body, verdict []byte) (a
 	}
 	resp, err := h.o.Client.Do(req)
 	if err != nil {
-		return 0, withoutURL(err)
+		return 0, recipient.WithoutURL(err)
 	}
 	defer resp.Body.Close()
 	_, _ = io.CopyN(io.Discard, resp.Body, 64<<10) // so that the connection can be used again
@@ -186,7 +165,7 @@ func (h *Hook) try(ctx context.Context, position int64, body, verdict []byte) (a
 	case code >= 200 && code < 300:
 		return 0, nil
 	case code >= 400 && code < 500 && code != http.StatusRequestTimeout && code != http.StatusTooManyRequests:
-		return 0, &refusal{resp.Status}
+		return 0, &recipient.Refusal{Status: resp.Status}
 	}
 	if s, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && s > 0 {
 		after = time.Duration(min(s, 1<<20)) * time.Second

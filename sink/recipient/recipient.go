@@ -1,0 +1,47 @@
+// Package recipient is what all have in common who post verdicts to somebody else's HTTP endpoint:
+// who it is, how long it may take, and what its refusal is.
+package recipient
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// Parse reads the URL of an endpoint, which has a host and the scheme http or https. No error
+// tells the URL: its path and query often are the secret by which the endpoint knows its sender.
+func Parse(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("the URL cannot be read: %w", WithoutURL(err))
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, errors.New("the URL is no endpoint; want http:// or https:// and a host")
+	}
+	return u, nil
+}
+
+// Client returns a client that waits for 10 s at most and follows no redirects, since verdicts
+// go to whom they were meant for.
+func Client() *http.Client {
+	return &http.Client{
+		Timeout:       10 * time.Second,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// WithoutURL takes the URL out of an error, see Parse.
+func WithoutURL(err error) error {
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		return e.Err
+	}
+	return err
+}
+
+// Refusal is the error of an answer that trying again will hardly change.
+type Refusal struct{ Status string }
+
+// Error says with which status.
+func (r *Refusal) Error() string { return "refused with status " + r.Status }
