@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"weir/analyzer/record"
 	"weir/events"
 )
 
@@ -79,7 +80,7 @@ func (a *Agent) encode(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(a.revision))
 	b = binary.AppendUvarint(b, uint64(a.events))
 	b = binary.AppendUvarint(b, uint64(a.reports))
-	b = putString(putString(putString(b, a.status), a.margin), a.health)
+	b = record.AppendString(record.AppendString(record.AppendString(b, a.status), a.margin), a.health)
 	if has&agentHasFigures != 0 {
 		b = le.AppendUint64(le.AppendUint64(b, math.Float64bits(a.coherence)), math.Float64bits(a.risk))
 	}
@@ -111,14 +112,14 @@ func (a *Agent) encode(b []byte) []byte {
 	}
 	for i := range a.notes {
 		n := &a.notes[i]
-		b = putString(putString(a.putTimes(b, n.Time), n.Author), n.Summary)
+		b = record.AppendString(record.AppendString(a.putTimes(b, n.Time), n.Author), n.Summary)
 		b = append(b, byte(len(n.Tags)))
 		for _, tag := range n.Tags {
-			b = putString(b, tag)
+			b = record.AppendString(b, tag)
 		}
 	}
 	if version == treeCodecVersion {
-		b = putString(a.tree.AppendBinary(b, a.clock), a.within)
+		b = record.AppendString(a.tree.AppendBinary(b, a.clock), a.within)
 		b = append(b, byte(len(a.grants)))
 		for i := range a.grants {
 			g := &a.grants[i]
@@ -153,7 +154,7 @@ func (c *agentCap) encode(b []byte) []byte {
 }
 
 func (a *Agent) encodeOrder(b []byte, o *agentOrder) []byte {
-	b = append(b, byte(o.rule), byte(o.phase), byte(o.action.Place()), bit(o.shadow, 0))
+	b = append(b, byte(o.rule), byte(o.phase), byte(o.action.Place()), record.Bit(o.shadow, 0))
 	b = le.AppendUint32(b, o.limits)
 	b = a.putTimes(b, o.since, o.begun, o.issued, o.expires, o.due)
 	for _, n := range [...]uint64{uint64(o.revision), uint64(o.observed), uint64(o.limit), uint64(o.attempts), uint64(o.tried), uint64(o.leaked)} {
@@ -163,10 +164,10 @@ func (a *Agent) encodeOrder(b []byte, o *agentOrder) []byte {
 }
 
 func (a *Agent) encodeStuck(b []byte, s *stuck) []byte {
-	b = append(b, byte(s.rule), byte(s.step), bit(s.certain, 0)|bit(s.extended, 1))
+	b = append(b, byte(s.rule), byte(s.step), record.Bit(s.certain, 0)|record.Bit(s.extended, 1))
 	b = a.putTimes(b, s.since, s.silentSince, s.due, s.issued)
 	b = binary.AppendUvarint(b, uint64(s.revision))
-	return putString(putString(b, s.reviewer), s.requestedBy)
+	return record.AppendString(record.AppendString(b, s.reviewer), s.requestedBy)
 }
 
 // UnmarshalBinary reads the record of the agent called key, keeping the memory of a's
@@ -174,150 +175,127 @@ func (a *Agent) encodeStuck(b []byte, s *stuck) []byte {
 // written by a newer weir.
 func (a *Agent) UnmarshalBinary(key string, b []byte) error {
 	a.Reset(key)
-	d := decoder{b: b}
+	d := record.NewReader(b)
 	if len(b) > MaxAgentRecord {
-		d.fail()
+		d.Fail()
 	}
-	h := d.take(sizeAgentHead)
-	if !d.bad && h[0] != agentCodecVersion && h[0] != treeCodecVersion && h[0] != loneTreeCodecVersion {
+	h := d.Take(sizeAgentHead)
+	if !d.Bad() && h[0] != agentCodecVersion && h[0] != treeCodecVersion && h[0] != loneTreeCodecVersion {
 		return fmt.Errorf("agent record has version %d, this weir reads version %d: use the weir that wrote it, or delete the state and fold the log again", h[0], agentCodecVersion)
 	}
 	has := h[1]
 	a.told = agentTold(h[2])
-	a.clock = d.stamp(0)
-	a.last, a.reported = d.stamp(a.clock), d.stamp(a.clock)
-	a.revision = d.count()
-	a.events, a.reports = uint32(d.uvarint()), uint32(d.uvarint())
-	a.status, a.margin, a.health = d.string(), d.string(), d.string()
+	a.clock = d.Stamp(0)
+	a.last, a.reported = d.Stamp(a.clock), d.Stamp(a.clock)
+	a.revision = d.Count(1 << 62)
+	a.events, a.reports = uint32(d.Uvarint()), uint32(d.Uvarint())
+	a.status, a.margin, a.health = d.String(), d.String(), d.String()
 	if has&agentHasFigures != 0 {
-		x := d.take(16)
+		x := d.Take(16)
 		a.coherence, a.risk = math.Float64frombits(le.Uint64(x)), math.Float64frombits(le.Uint64(x[8:]))
 		if sum := a.coherence + a.risk; math.IsNaN(sum) || math.IsInf(sum, 0) { // no event says so
-			d.fail()
+			d.Fail()
 		}
 	}
-	a.ids = sized(a.ids, d.most(h[3], a.mostIDs()))
+	a.ids = record.Sized(a.ids, d.Most(h[3], a.mostIDs()))
 	for i := range a.ids {
-		a.ids[i] = le.Uint64(d.take(8))
+		a.ids[i] = le.Uint64(d.Take(8))
 	}
-	for range d.most(h[5], maxAgentFlows) {
-		x := d.take(9)
-		a.works = append(a.works, agentWork{state: doing(x[0]), flow: le.Uint64(x[1:]), at: d.stamp(a.clock)})
+	for range d.Most(h[5], maxAgentFlows) {
+		x := d.Take(9)
+		a.works = append(a.works, agentWork{state: doing(x[0]), flow: le.Uint64(x[1:]), at: d.Stamp(a.clock)})
 	}
-	a.stamps = d.stamps(a.stamps, h[4], a.clock)
-	a.messages = d.stamps(a.messages, h[6], a.clock)
-	a.opened = d.stamps(a.opened, h[7], a.clock)
-	a.tries = d.stamps(a.tries, h[8], a.clock)
+	a.stamps = readStamps(&d, a.stamps, h[4], a.clock)
+	a.messages = readStamps(&d, a.messages, h[6], a.clock)
+	a.opened = readStamps(&d, a.opened, h[7], a.clock)
+	a.tries = readStamps(&d, a.tries, h[8], a.clock)
 	if has&agentHasCaps != 0 {
 		a.caps.decode(&d)
 	}
-	a.orders = sized(a.orders, d.most(h[9], maxAgentOrders))
+	a.orders = record.Sized(a.orders, d.Most(h[9], maxAgentOrders))
 	for i := range a.orders {
-		a.orders[i] = d.agentOrder(a.clock)
+		a.orders[i] = readOrder(&d, a.clock)
 	}
 	if has&agentHasStuck != 0 {
-		a.stuck = d.stuck(a.clock)
+		a.stuck = readStuck(&d, a.clock)
 	}
 	if has&agentHasShadow != 0 {
-		a.shadow = d.stuck(a.clock)
+		a.shadow = readStuck(&d, a.clock)
 	}
-	a.notes = sized(a.notes, d.most(h[10], maxAgentNotes))
+	a.notes = record.Sized(a.notes, d.Most(h[10], maxAgentNotes))
 	for i := range a.notes {
 		n := &a.notes[i]
-		*n = Note{Time: d.stamp(a.clock), Author: d.string(), Summary: d.string()}
+		*n = Note{Time: d.Stamp(a.clock), Author: d.String(), Summary: d.String()}
 		first := len(a.tags)
-		for range d.most(d.take(1)[0], maxNoteTags) {
-			a.tags = append(a.tags, d.string())
+		for range d.Most(d.Take(1)[0], maxNoteTags) {
+			a.tags = append(a.tags, d.String())
 		}
 		if len(a.tags) > first {
 			n.Tags = slices.Clip(a.tags[first:])
 		}
 	}
-	if !d.bad && h[0] >= loneTreeCodecVersion {
-		var err error
-		if d.b, err = a.tree.Read(d.b, a.clock); err != nil {
-			d.fail()
-		}
-		if !d.bad && h[0] == treeCodecVersion {
-			a.within = d.string()
-			for range d.most(d.take(1)[0], maxTreeGrants) {
-				a.grants = append(a.grants, treeGrant{AgentRuleID(d.most(d.take(1)[0], int(AgentRuleCount)-1)), d.count(), d.stamp(a.clock)})
+	if !d.Bad() && h[0] >= loneTreeCodecVersion {
+		a.tree.Read(&d, a.clock)
+		if !d.Bad() && h[0] == treeCodecVersion {
+			a.within = d.String()
+			for range d.Most(d.Take(1)[0], maxTreeGrants) {
+				a.grants = append(a.grants, treeGrant{AgentRuleID(d.Most(d.Take(1)[0], int(AgentRuleCount)-1)), d.Count(1 << 62), d.Stamp(a.clock)})
 			}
 		}
 	}
-	return d.end("agent record")
+	return d.End("agent record")
 }
 
-func (c *agentCap) decode(d *decoder) {
-	c.width, c.newest = events.Stamp(d.count()), events.Stamp(d.count())
+func (c *agentCap) decode(d *record.Reader) {
+	c.width, c.newest = events.Stamp(d.Count(1<<62)), events.Stamp(d.Count(1<<62))
 	if c.width == 0 || c.newest > lastStamp/c.width {
-		d.fail()
+		d.Fail()
 		*c = agentCap{}
 		return
 	}
-	mask := le.Uint64(d.take(8))
+	mask := le.Uint64(d.Take(8))
 	if mask>>capBuckets != 0 {
-		d.fail()
+		d.Fail()
 		return
 	}
 	for ; mask != 0; mask &= mask - 1 {
-		c.counts[bits.TrailingZeros64(mask)] = uint32(d.uvarint())
+		c.counts[bits.TrailingZeros64(mask)] = uint32(d.Uvarint())
 	}
 }
 
-func (d *decoder) agentOrder(clock events.Stamp) (o agentOrder) {
-	h := d.take(8)
-	o.rule, o.phase, o.action, o.shadow = AgentRuleID(d.most(h[0], int(AgentRuleCount)-1)), phase(d.most(h[1], int(phaseStop))), events.ActionAt(int(d.most(h[2], events.Hold.Place()))), h[3] == 1
+func readOrder(d *record.Reader, clock events.Stamp) (o agentOrder) {
+	h := d.Take(8)
+	o.rule, o.phase, o.action, o.shadow = AgentRuleID(d.Most(h[0], int(AgentRuleCount)-1)), phase(d.Most(h[1], int(phaseStop))), events.ActionAt(int(d.Most(h[2], events.Hold.Place()))), h[3] == 1
 	o.limits = le.Uint32(h[4:])
-	o.since, o.begun, o.issued, o.expires, o.due = d.stamp(clock), d.stamp(clock), d.stamp(clock), d.stamp(clock), d.stamp(clock)
-	o.revision, o.observed, o.limit = d.count(), d.count(), d.count()
-	o.attempts, o.tried, o.leaked = uint16(d.uvarint()), uint16(d.uvarint()), uint16(d.uvarint())
+	o.since, o.begun, o.issued, o.expires, o.due = d.Stamp(clock), d.Stamp(clock), d.Stamp(clock), d.Stamp(clock), d.Stamp(clock)
+	o.revision, o.observed, o.limit = d.Count(1<<62), d.Count(1<<62), d.Count(1<<62)
+	o.attempts, o.tried, o.leaked = uint16(d.Uvarint()), uint16(d.Uvarint()), uint16(d.Uvarint())
 	if o.due == 0 || AgentRules[o.rule].Counts == CountedNothing {
-		d.fail()
+		d.Fail()
 	}
 	return o
 }
 
-func (d *decoder) stuck(clock events.Stamp) (s stuck) {
-	h := d.take(3)
-	s.rule, s.step = AgentRuleID(d.most(h[0], int(AgentRuleCount)-1)), recoveryStep(d.most(h[1], int(stepNotified)))
+func readStuck(d *record.Reader, clock events.Stamp) (s stuck) {
+	h := d.Take(3)
+	s.rule, s.step = AgentRuleID(d.Most(h[0], int(AgentRuleCount)-1)), recoveryStep(d.Most(h[1], int(stepNotified)))
 	s.certain, s.extended = h[2]&1 != 0, h[2]&2 != 0
-	s.since, s.silentSince, s.due, s.issued = d.stamp(clock), d.stamp(clock), d.stamp(clock), d.stamp(clock)
-	s.revision = d.count()
-	s.reviewer, s.requestedBy = d.string(), d.string()
+	s.since, s.silentSince, s.due, s.issued = d.Stamp(clock), d.Stamp(clock), d.Stamp(clock), d.Stamp(clock)
+	s.revision = d.Count(1 << 62)
+	s.reviewer, s.requestedBy = d.String(), d.String()
 	return s
 }
 
-// stamp reads a time that was told from another.
-func (d *decoder) stamp(from events.Stamp) events.Stamp {
-	at := from + events.Stamp(d.varint())
-	if at < 0 || at > 2*lastStamp {
-		d.fail()
-		return 0
-	}
-	return at
-}
-
-func (d *decoder) stamps(list []events.Stamp, n byte, clock events.Stamp) []events.Stamp {
-	for i := range d.most(n, maxAgentStamps) {
-		at := d.stamp(clock)
+func readStamps(d *record.Reader, list []events.Stamp, n byte, clock events.Stamp) []events.Stamp {
+	for i := range d.Most(n, maxAgentStamps) {
+		at := d.Stamp(clock)
 		if i > 0 && at < clock { // they are kept sorted
-			d.fail()
+			d.Fail()
 		}
 		list = append(list, at)
 		clock = at
 	}
 	return list
-}
-
-// count reads a number that never was negative.
-func (d *decoder) count() int64 {
-	n := d.uvarint()
-	if n > 1<<62 {
-		d.fail()
-		return 0
-	}
-	return int64(n)
 }
 
 // AgentMayBeStuck reports whether the record is of an agent that is stuck, may be, or was

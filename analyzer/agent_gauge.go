@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"time"
 
+	"weir/analyzer/record"
 	"weir/events"
 )
 
@@ -100,11 +101,11 @@ func (l *gaugeDays) move(from, to gaugeCell) {
 		h.live++
 	}
 	if h := l.on(from.stuck); h != nil {
-		n := &h.stuck[from.rule][bit(from.certain, 0)]
+		n := &h.stuck[from.rule][record.Bit(from.certain, 0)]
 		*n = max(*n, 1) - 1
 	}
 	if h := l.on(to.stuck); h != nil {
-		h.stuck[to.rule][bit(to.certain, 0)]++
+		h.stuck[to.rule][record.Bit(to.certain, 0)]++
 	}
 }
 
@@ -143,18 +144,18 @@ func (l *gaugeDays) appendBinary(b []byte) []byte {
 
 // read reads what appendBinary wrote when there were so many rows. A count that has no place
 // fails.
-func (l *gaugeDays) read(d *decoder, rules uint64) {
+func (l *gaugeDays) read(d *record.Reader, rules uint64) {
 	columns := 1 + 2*rules
-	*l = gaugeDays{newest: d.count()}
-	for !d.bad {
-		place := d.uvarint()
+	*l = gaugeDays{newest: d.Count(1 << 62)}
+	for !d.Bad() {
+		place := d.Uvarint()
 		if place == 0 {
 			return
 		}
 		day, column := (place-1)/columns, (place-1)%columns
-		n := d.uvarint()
+		n := d.Uvarint()
 		if day >= gaugeKept || n > 1<<32-1 {
-			d.fail()
+			d.Fail()
 			return
 		}
 		if h := &l.days[day]; column == 0 {

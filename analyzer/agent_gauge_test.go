@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/analyzer/record"
 	"weir/events"
 )
 
@@ -37,7 +38,7 @@ func recount(t *testing.T, e *Engine, p *Agents, agents [][]byte, latest *events
 		}
 		stuck := v.State == "stuck"
 		if (stuck || v.State == "potentially_stuck") && within(events.Stamp(v.Since)) {
-			m.Stuck[reasonRow(v.Reason)][bit(stuck, 0)]++
+			m.Stuck[reasonRow(v.Reason)][record.Bit(stuck, 0)]++
 		}
 	}
 	return m

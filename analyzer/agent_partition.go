@@ -8,6 +8,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"weir/analyzer/record"
 	"weir/events"
 )
 
@@ -123,24 +124,24 @@ func (p *Agents) UnmarshalBinary(b []byte) error {
 	if len(b) == 0 {
 		return nil
 	}
-	d := decoder{b: b}
-	h := d.take(2)
+	d := record.NewReader(b)
+	h := d.Take(2)
 	if h[0] != agentsVersion && h[0] != 1 {
 		return errors.New("state of the agents was written by another version of weir: delete the state to fold the log again")
 	}
-	p.Watermark = events.Stamp(d.varint())
-	p.candidates = make([]candidate, d.most(h[1], maxCandidates))
+	p.Watermark = events.Stamp(d.Varint())
+	p.candidates = make([]candidate, d.Most(h[1], maxCandidates))
 	for i := range p.candidates {
 		c := &p.candidates[i]
-		c.at = events.Stamp(d.varint())
-		c.reviews = uint32(d.uvarint())
-		c.name = []byte(d.string())
+		c.at = events.Stamp(d.Varint())
+		c.reviews = uint32(d.Uvarint())
+		c.name = []byte(d.String())
 		c.id = xxhash.Sum64(c.name)
 	}
 	rules := uint64(firstAgentRules)
 	if h[0] != 1 {
-		rules = min(d.uvarint(), uint64(AgentRuleCount))
+		rules = min(d.Uvarint(), uint64(AgentRuleCount))
 	}
 	p.gauge.read(&d, rules)
-	return d.end("state of the agents")
+	return d.End("state of the agents")
 }

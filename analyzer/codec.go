@@ -3,8 +3,8 @@ package analyzer
 import (
 	"encoding/binary"
 	"fmt"
-	"slices"
 
+	"weir/analyzer/record"
 	"weir/events"
 )
 
@@ -90,7 +90,7 @@ func (f *Flow) encode(b []byte) []byte {
 	if f.root != "" {
 		has |= hasTree
 	}
-	b, h := room(b, sizeHead)
+	b, h := record.Room(b, sizeHead)
 	h[0], h[1], h[2], h[3], h[4], h[5] = codecVersion, has, byte(f.flags), f.aged, byte(f.source), f.pos
 	h[6], h[7], h[8], h[9] = byte(len(f.ids)), byte(len(f.tools)), byte(len(f.parties)), byte(len(f.rate))
 	h[10], h[11], h[12], h[13] = byte(len(f.ring)), byte(len(f.streakAt)), byte(len(f.pairs)), byte(len(f.delegations))
@@ -111,7 +111,7 @@ func (f *Flow) encode(b []byte) []byte {
 	b = append(b, f.turnID...)
 	if has&hasTimes != 0 {
 		var e []byte
-		b, e = room(b, 32)
+		b, e = record.Room(b, 32)
 		le.PutUint64(e, uint64(f.forgotAt))
 		le.PutUint64(e[8:], uint64(f.released))
 		le.PutUint64(e[16:], uint64(f.idTimes[1]))
@@ -124,8 +124,8 @@ func (f *Flow) encode(b []byte) []byte {
 		b = binary.AppendUvarint(b, uint64(f.cost))
 	}
 	if has&hasRuns != 0 {
-		b = putRuns(b, f.pairRun[1:])
-		b = putRuns(b, f.sameRun[1:])
+		b = record.AppendRuns(b, f.pairRun[1:])
+		b = record.AppendRuns(b, f.sameRun[1:])
 	}
 	if has&hasReporting != 0 {
 		for _, r := range f.reporting {
@@ -133,28 +133,28 @@ func (f *Flow) encode(b []byte) []byte {
 		}
 	}
 	if has&hasTries != 0 {
-		b = binary.AppendVarint(binary.AppendVarint(b, ago(f.clock, f.triesTold)), ago(f.clock, f.triesDue))
+		b = binary.AppendVarint(binary.AppendVarint(b, record.Ago(f.clock, f.triesTold)), record.Ago(f.clock, f.triesDue))
 	}
 	if has&hasTree != 0 {
-		b = putString(putString(b, f.root), f.parent)
+		b = record.AppendString(record.AppendString(b, f.root), f.parent)
 	}
-	b, e := room(b, 8*len(f.ids))
+	b, e := record.Room(b, 8*len(f.ids))
 	for _, id := range f.ids {
 		le.PutUint64(e, id)
 		e = e[8:]
 	}
 	for _, t := range f.tools {
-		b = putString(b, t)
+		b = record.AppendString(b, t)
 	}
 	for i := range f.parties {
 		b = f.parties[i].encode(b, f.clock)
 	}
-	b, e = room(b, sizeRate*len(f.rate))
+	b, e = record.Room(b, sizeRate*len(f.rate))
 	for i, r := range f.rate {
 		le.PutUint32(e[sizeRate*i:], r.at)
 		e[sizeRate*i+4] = r.caller
 	}
-	b, e = room(b, sizeHop*len(f.ring))
+	b, e = record.Room(b, sizeHop*len(f.ring))
 	for i, x := range f.ring {
 		p := e[sizeHop*i:][:sizeHop]
 		p[0], p[1] = x.from, x.to
@@ -169,13 +169,13 @@ func (f *Flow) encode(b []byte) []byte {
 	}
 	for i := range f.delegations {
 		d := &f.delegations[i]
-		b, e = room(b, sizeDelegate)
+		b, e = record.Room(b, sizeDelegate)
 		e[0], e[1], e[2] = d.from, d.to, byte(d.algorithm)
 		le.PutUint64(e[3:], d.content)
 		le.PutUint64(e[11:], d.answer)
 		le.PutUint16(e[19:], d.count)
 		le.PutUint32(e[21:], d.n)
-		le.PutUint32(e[25:], uint32(min(ago(f.clock, d.answered), longAgo)))
+		le.PutUint32(e[25:], uint32(min(record.Ago(f.clock, d.answered), longAgo)))
 	}
 	for _, t := range f.turnSeen {
 		b = le.AppendUint32(b, t)
@@ -195,7 +195,7 @@ func (f *Flow) encode(b []byte) []byte {
 		b = le.AppendUint64(b, uint64(o.last))
 	}
 	for _, o := range f.overrides {
-		b = append(b, byte(o.rule), byte(o.mode), bit(o.warn.Set, 0)|bit(o.stop.Set, 1))
+		b = append(b, byte(o.rule), byte(o.mode), record.Bit(o.warn.Set, 0)|record.Bit(o.stop.Set, 1))
 		b = le.AppendUint64(le.AppendUint64(le.AppendUint64(b, uint64(o.warn.Value)), uint64(o.stop.Value)), uint64(o.expires))
 	}
 	return b
@@ -242,7 +242,7 @@ func (p *party) encode(b []byte, clock events.Stamp) []byte {
 	if p.tries != 0 {
 		has |= partyHasTries
 	}
-	b, e := room(b, sizeParty)
+	b, e := record.Room(b, sizeParty)
 	le.PutUint16(e, uint16(len(p.name)))
 	e[2], e[3], e[4], e[5], e[6], e[7] = p.parent, byte(p.flags), byte(len(p.calls)), byte(len(p.seen)), byte(len(p.runs)), has
 	le.PutUint32(e[8:], p.lastSeen)
@@ -259,12 +259,12 @@ func (p *party) encode(b []byte, clock events.Stamp) []byte {
 		b = append(b, p.open)
 	}
 	if p.agent != "" {
-		b = putString(b, p.agent)
+		b = record.AppendString(b, p.agent)
 	}
 	if p.tries != 0 {
-		b = binary.AppendVarint(le.AppendUint16(b, p.tries), ago(clock, p.triedAt))
+		b = binary.AppendVarint(le.AppendUint16(b, p.tries), record.Ago(clock, p.triedAt))
 	}
-	b, e = room(b, size*len(p.calls))
+	b, e = record.Room(b, size*len(p.calls))
 	for i := range p.calls {
 		c, x := &p.calls[i], e[size*i:][:size]
 		x[0] = c.tool
@@ -284,19 +284,19 @@ func (p *party) encode(b []byte, clock events.Stamp) []byte {
 			x[done] = byte(c.done - min(c.n, c.done))
 		}
 	}
-	b, e = room(b, 4*len(p.seen))
+	b, e = record.Room(b, 4*len(p.seen))
 	for i, s := range p.seen {
 		le.PutUint32(e[4*i:], s)
 	}
-	b, e = room(b, sizeRun*len(p.runs))
+	b, e = record.Room(b, sizeRun*len(p.runs))
 	for i := range p.runs {
 		r, x := &p.runs[i], e[sizeRun*i:][:sizeRun]
-		x[0], x[1] = r.tool, bit(r.failed, 0)
+		x[0], x[1] = r.tool, record.Bit(r.failed, 0)
 		le.PutUint16(x[2:], r.n)
 		le.PutUint64(x[4:], r.hash)
 	}
 	if has&partyHasCycle != 0 {
-		b = putRuns(b, p.cycleRun[1:])
+		b = record.AppendRuns(b, p.cycleRun[1:])
 	}
 	if p.flags&partyUsage != 0 {
 		for _, u := range p.usage {
@@ -322,8 +322,8 @@ func (p *pair) encode(b []byte) []byte {
 			break
 		}
 	}
-	b, e := room(b, sizePair+size*len(p.answers))
-	e[0], e[1], e[2], e[3] = p.from, p.to, bit(p.open, 0)|bit(p.fresh, 1)|bit(p.used, 2)|bit(sims, 3), byte(len(p.answers))
+	b, e := record.Room(b, sizePair+size*len(p.answers))
+	e[0], e[1], e[2], e[3] = p.from, p.to, record.Bit(p.open, 0)|record.Bit(p.fresh, 1)|record.Bit(p.used, 2)|record.Bit(sims, 3), byte(len(p.answers))
 	le.PutUint32(e[4:], p.stale)
 	le.PutUint32(e[8:], p.same)
 	le.PutUint32(e[12:], p.lastSeen)
@@ -338,8 +338,8 @@ func (p *pair) encode(b []byte) []byte {
 }
 
 func (o *order) encode(b []byte) []byte {
-	b, e := room(b, sizeOrder)
-	e[0], e[1], e[2], e[3], e[4], e[5], e[6], e[7], e[8] = byte(o.rule), byte(o.phase), byte(o.action.Place()), byte(o.scope.Place()), bit(o.shadow, 0)|bit(o.hidden, 1)|bit(o.lapsed, 2), o.wide, o.a, o.b, o.period
+	b, e := record.Room(b, sizeOrder)
+	e[0], e[1], e[2], e[3], e[4], e[5], e[6], e[7], e[8] = byte(o.rule), byte(o.phase), byte(o.action.Place()), byte(o.scope.Place()), record.Bit(o.shadow, 0)|record.Bit(o.hidden, 1)|record.Bit(o.lapsed, 2), o.wide, o.a, o.b, o.period
 	e[9], e[10], e[11], e[12], e[13] = byte(o.kind), byte(o.picks), byte(o.content.Algorithm), byte(len(o.edges)), byte(len(o.calls))
 	le.PutUint16(e[14:], uint16(len(o.subject)))
 	le.PutUint16(e[16:], o.episode)
@@ -368,65 +368,13 @@ func (o *order) encode(b []byte) []byte {
 // longAgo stands for never, and for all that is 49 days before the clock of the flow.
 const longAgo = 1<<32 - 1
 
-// ago is a time as so long before the clock of the flow that it fits in a few bytes; 0
-// for none.
-func ago(clock, at events.Stamp) int64 {
-	if at == 0 {
-		return 0
-	}
-	d := int64(clock - at)
-	if d >= 0 {
-		d++
-	}
-	return d
-}
-
-// room lengthens b by n bytes and returns it and the new part, which holds
-// garbage: every byte of it must be written.
-func room(b []byte, n int) (whole, part []byte) {
-	l := len(b)
-	if cap(b)-l < n {
-		b = slices.Grow(b, n+1024)
-	}
-	b = b[:l+n]
-	return b, b[l:]
-}
-
-func bit(v bool, n int) byte {
-	if v {
-		return 1 << n
-	}
-	return 0
-}
-
-func putString(b []byte, s string) []byte {
-	b = binary.AppendUvarint(b, uint64(len(s)))
-	return append(b, s...)
-}
-
-func putRuns(b []byte, runs []uint16) []byte {
-	mask := uint16(0)
-	for i, r := range runs {
-		if r != 0 {
-			mask |= 1 << i
-		}
-	}
-	b = le.AppendUint16(b, mask)
-	for _, r := range runs {
-		if r != 0 {
-			b = le.AppendUint16(b, r)
-		}
-	}
-	return b
-}
-
 // UnmarshalBinary reads the record of the flow called key, keeping the memory of
 // f's slices. The flow's strings alias b. It fails on a record that is damaged or
 // was written by a newer weir.
 func (f *Flow) UnmarshalBinary(key string, b []byte) error {
 	f.Reset(key)
-	d := decoder{b: b}
-	h := d.take(sizeHead)
+	d := record.NewReader(b)
+	h := d.Take(sizeHead)
 	if h[0] != codecVersion {
 		return fmt.Errorf("flow record has version %d, this weir reads version %d: use the weir that wrote it, or delete the state and fold the log again", h[0], codecVersion)
 	}
@@ -436,7 +384,7 @@ func (f *Flow) UnmarshalBinary(key string, b []byte) error {
 	f.last = events.Stamp(le.Uint64(h[29:]))
 	f.start = events.Stamp(le.Uint64(h[37:]))
 	if f.last > f.clock || f.start > f.clock {
-		d.fail()
+		d.Fail()
 	}
 	f.revision = int64(le.Uint64(h[45:]))
 	f.idTimes[0] = events.Stamp(le.Uint64(h[53:]))
@@ -447,130 +395,130 @@ func (f *Flow) UnmarshalBinary(key string, b []byte) error {
 	f.unique = le.Uint16(h[75:])
 	f.turns = le.Uint16(h[77:])
 	f.streak = le.Uint16(h[79:])
-	f.turnID = d.text(int(h[20]))
+	f.turnID = d.Text(int(h[20]))
 	if has&hasTimes != 0 {
-		e := d.take(32)
+		e := d.Take(32)
 		f.forgotAt, f.released, f.idTimes[1] = events.Stamp(le.Uint64(e)), events.Stamp(le.Uint64(e[8:])), events.Stamp(le.Uint64(e[16:]))
 		f.forgotID = le.Uint64(e[24:])
 	}
 	if has&hasTokens != 0 {
 		for i := range f.tokens {
-			f.tokens[i] = int64(d.uvarint())
+			f.tokens[i] = int64(d.Uvarint())
 		}
-		f.cost = int64(d.uvarint())
+		f.cost = int64(d.Uvarint())
 	}
 	if has&hasRuns != 0 {
-		d.runs(f.pairRun[1:])
-		d.runs(f.sameRun[1:])
+		d.Runs(f.pairRun[1:])
+		d.Runs(f.sameRun[1:])
 	}
 	if has&hasReporting != 0 {
-		e := d.take(16)
+		e := d.Take(16)
 		for i := range f.reporting {
 			f.reporting[i] = le.Uint32(e[4*i:])
 		}
 	}
 	if has&hadReports != 0 {
-		d.ago(f.clock)
-		d.ago(f.clock)
+		d.Ago(f.clock)
+		d.Ago(f.clock)
 	}
 	if has&hasTries != 0 {
-		f.triesTold, f.triesDue = d.ago(f.clock), d.ago(f.clock)
+		f.triesTold, f.triesDue = d.Ago(f.clock), d.Ago(f.clock)
 	}
 	if has&hasTree != 0 {
-		f.root, f.parent = d.string(), d.string()
+		f.root, f.parent = d.String(), d.String()
 	}
-	f.ids = sized(f.ids, d.most(h[6], maxIDs))
-	e := d.take(8 * len(f.ids))
+	f.ids = record.Sized(f.ids, d.Most(h[6], maxIDs))
+	e := d.Take(8 * len(f.ids))
 	for i := range f.ids {
 		f.ids[i] = le.Uint64(e)
 		e = e[8:]
 	}
-	tools := d.most(h[7], maxTools)
+	tools := d.Most(h[7], maxTools)
 	for range tools {
-		f.tools = append(f.tools, d.string())
+		f.tools = append(f.tools, d.String())
 	}
-	parties := d.most(h[8], maxParties)
+	parties := d.Most(h[8], maxParties)
 	for range parties {
 		f.addParty().decode(&d, f.clock, parties, tools)
 	}
-	d.index(f.pos, parties)
+	d.Index(f.pos, parties)
 
-	n := d.most(h[9], maxRateStamps)
-	e = d.take(sizeRate * n)
+	n := d.Most(h[9], maxRateStamps)
+	e = d.Take(sizeRate * n)
 	for i := range n {
-		f.rate = append(f.rate, rateStamp{le.Uint32(e[sizeRate*i:]), d.index(e[sizeRate*i+4], parties)})
+		f.rate = append(f.rate, rateStamp{le.Uint32(e[sizeRate*i:]), d.Index(e[sizeRate*i+4], parties)})
 	}
-	n = d.most(h[10], maxRing)
-	e = d.take(sizeHop * n)
+	n = d.Most(h[10], maxRing)
+	e = d.Take(sizeHop * n)
 	for i := range n {
 		x := e[sizeHop*i:][:sizeHop]
-		f.ring = append(f.ring, hop{d.index(x[0], parties), d.index(x[1], parties), le.Uint64(x[2:]), le.Uint32(x[10:])})
+		f.ring = append(f.ring, hop{d.Index(x[0], parties), d.Index(x[1], parties), le.Uint64(x[2:]), le.Uint32(x[10:])})
 	}
-	n = d.most(h[11], maxBurst)
-	e = d.take(4 * n)
+	n = d.Most(h[11], maxBurst)
+	e = d.Take(4 * n)
 	for i := range n {
 		f.streakAt = append(f.streakAt, le.Uint32(e[4*i:]))
 	}
-	for range d.most(h[12], maxPairs) {
+	for range d.Most(h[12], maxPairs) {
 		f.addPair().decode(&d, parties)
 	}
-	for range d.most(h[13], maxDelegations) {
-		x := d.take(sizeDelegate)
-		f.delegations = append(f.delegations, delegation{from: d.index(x[0], parties), to: d.index(x[1], parties), algorithm: events.HashAlgorithm(x[2]),
+	for range d.Most(h[13], maxDelegations) {
+		x := d.Take(sizeDelegate)
+		f.delegations = append(f.delegations, delegation{from: d.Index(x[0], parties), to: d.Index(x[1], parties), algorithm: events.HashAlgorithm(x[2]),
 			content: le.Uint64(x[3:]), answer: le.Uint64(x[11:]), count: le.Uint16(x[19:]), n: le.Uint32(x[21:])})
 		if ago := le.Uint32(x[25:]); ago != 0 {
 			f.delegations[len(f.delegations)-1].answered = f.clock - events.Stamp(ago-1)
 		}
 	}
-	for range d.most(h[14], maxTurnIDs) {
-		f.turnSeen = append(f.turnSeen, le.Uint32(d.take(4)))
+	for range d.Most(h[14], maxTurnIDs) {
+		f.turnSeen = append(f.turnSeen, le.Uint32(d.Take(4)))
 	}
-	for range d.most(h[15], maxConversations) {
-		x := d.take(8)
+	for range d.Most(h[15], maxConversations) {
+		x := d.Take(8)
 		f.conversations = append(f.conversations, counter{le.Uint32(x), le.Uint32(x[4:])})
 	}
-	for range d.most(h[16], maxTasks) {
-		x := d.take(8)
+	for range d.Most(h[16], maxTasks) {
+		x := d.Take(8)
 		f.tasks = append(f.tasks, task{le.Uint32(x), le.Uint16(x[4:]), le.Uint16(x[6:])})
 	}
-	for range d.most(h[17], maxOrders) {
+	for range d.Most(h[17], maxOrders) {
 		o := f.addOrder()
 		o.decode(&d, parties, tools)
 		if o.due < f.clock { // was fired when the clock passed it
-			d.fail()
+			d.Fail()
 		}
 	}
-	for range d.most(h[18], maxOffences) {
-		x := d.take(11)
-		f.offences = append(f.offences, offence{d.rule(x[0]), le.Uint16(x[1:]), events.Stamp(le.Uint64(x[3:]))})
+	for range d.Most(h[18], maxOffences) {
+		x := d.Take(11)
+		f.offences = append(f.offences, offence{RuleID(d.Most(x[0], int(RuleCount)-1)), le.Uint16(x[1:]), events.Stamp(le.Uint64(x[3:]))})
 	}
-	for range d.most(h[19], maxOverrides) {
-		x := d.take(27)
-		f.overrides = append(f.overrides, flowOverride{rule: d.rule(x[0]), mode: Mode(x[1]),
+	for range d.Most(h[19], maxOverrides) {
+		x := d.Take(27)
+		f.overrides = append(f.overrides, flowOverride{rule: RuleID(d.Most(x[0], int(RuleCount)-1)), mode: Mode(x[1]),
 			warn:    events.Optional{Set: x[2]&1 != 0, Value: int64(le.Uint64(x[3:]))},
 			stop:    events.Optional{Set: x[2]&2 != 0, Value: int64(le.Uint64(x[11:]))},
 			expires: events.Stamp(le.Uint64(x[19:]))})
 	}
-	return d.end("flow record")
+	return d.End("flow record")
 }
 
-func (p *party) decode(d *decoder, clock events.Stamp, parties, tools int) {
-	h := d.take(sizeParty)
+func (p *party) decode(d *record.Reader, clock events.Stamp, parties, tools int) {
+	h := d.Take(sizeParty)
 	if ago := le.Uint32(h[18:]); ago != longAgo {
 		p.did = clock - events.Stamp(ago)
 	}
-	p.parent, p.flags = d.index(h[2], parties), partyFlags(h[3])
+	p.parent, p.flags = d.Index(h[2], parties), partyFlags(h[3])
 	p.lastSeen = le.Uint32(h[8:])
 	p.revisits, p.points, p.chain = le.Uint16(h[12:]), le.Uint16(h[14:]), le.Uint16(h[16:])
-	p.name = d.text(int(le.Uint16(h)))
+	p.name = d.Text(int(le.Uint16(h)))
 	if h[7]&partyHasOpen != 0 {
-		p.open = d.take(1)[0]
+		p.open = d.Take(1)[0]
 	}
 	if h[7]&partyHasAgent != 0 {
-		p.agent = d.string()
+		p.agent = d.String()
 	}
 	if h[7]&partyHasTries != 0 {
-		p.tries, p.triedAt = le.Uint16(d.take(2)), d.ago(clock)
+		p.tries, p.triedAt = le.Uint16(d.Take(2)), d.Ago(clock)
 	}
 	size := sizeCall
 	if h[7]&partyHasSims != 0 {
@@ -584,11 +532,11 @@ func (p *party) decode(d *decoder, clock events.Stamp, parties, tools int) {
 	if h[7]&partyHasDone != 0 {
 		size++
 	}
-	p.calls = sized(p.calls, d.most(h[4], maxCalls))
-	e := d.take(size * len(p.calls))
+	p.calls = record.Sized(p.calls, d.Most(h[4], maxCalls))
+	e := d.Take(size * len(p.calls))
 	for i := range p.calls {
 		c, x := &p.calls[i], e[:sizeCall]
-		c.tool, c.flags = d.index(x[0], tools), callFlags(le.Uint16(x[1:]))
+		c.tool, c.flags = d.Index(x[0], tools), callFlags(le.Uint16(x[1:]))
 		c.id, c.at, c.n = le.Uint32(x[3:]), le.Uint32(x[7:]), le.Uint32(x[11:])
 		c.args, c.result, c.sim, c.argsSim, c.done = le.Uint64(x[15:]), le.Uint64(x[23:]), 0, 0, 0
 		if c.done = c.atOnce(); size > done && e[done] != 0 {
@@ -602,38 +550,38 @@ func (p *party) decode(d *decoder, clock events.Stamp, parties, tools int) {
 		}
 		e = e[size:]
 	}
-	p.seen = sized(p.seen, d.most(h[5], maxSeen))
-	e = d.take(4 * len(p.seen))
+	p.seen = record.Sized(p.seen, d.Most(h[5], maxSeen))
+	e = d.Take(4 * len(p.seen))
 	for i := range p.seen {
 		p.seen[i] = le.Uint32(e)
 		e = e[4:]
 	}
-	p.runs = sized(p.runs, d.most(h[6], maxRuns))
-	e = d.take(sizeRun * len(p.runs))
+	p.runs = record.Sized(p.runs, d.Most(h[6], maxRuns))
+	e = d.Take(sizeRun * len(p.runs))
 	for i := range p.runs {
-		p.runs[i] = run{d.index(e[0], tools), e[1] != 0, le.Uint16(e[2:]), le.Uint64(e[4:])}
+		p.runs[i] = run{d.Index(e[0], tools), e[1] != 0, le.Uint16(e[2:]), le.Uint64(e[4:])}
 		e = e[sizeRun:]
 	}
 	if h[7]&partyHasCycle != 0 {
-		d.runs(p.cycleRun[1:])
+		d.Runs(p.cycleRun[1:])
 	}
 	if p.flags&partyUsage != 0 {
 		for i := range p.usage {
-			p.usage[i] = int64(d.uvarint())
+			p.usage[i] = int64(d.Uvarint())
 		}
 	}
 }
 
-func (p *pair) decode(d *decoder, parties int) {
-	h := d.take(sizePair)
-	p.from, p.to = d.index(h[0], parties), d.index(h[1], parties)
+func (p *pair) decode(d *record.Reader, parties int) {
+	h := d.Take(sizePair)
+	p.from, p.to = d.Index(h[0], parties), d.Index(h[1], parties)
 	p.open, p.fresh, p.used = h[2]&1 != 0, h[2]&2 != 0, h[2]&4 != 0
 	p.stale, p.same, p.lastSeen = le.Uint32(h[4:]), le.Uint32(h[8:]), le.Uint32(h[12:])
-	n, size := d.most(h[3], maxAnswers), sizeAnswer
+	n, size := d.Most(h[3], maxAnswers), sizeAnswer
 	if h[2]&8 != 0 {
 		size += 8
 	}
-	e := d.take(size * n)
+	e := d.Take(size * n)
 	for i := range n {
 		a := answer{hash: le.Uint64(e[size*i:])}
 		if size > sizeAnswer {
@@ -643,11 +591,11 @@ func (p *pair) decode(d *decoder, parties int) {
 	}
 }
 
-func (o *order) decode(d *decoder, parties, tools int) {
-	h := d.take(sizeOrder)
-	o.rule, o.phase, o.action, o.scope = d.rule(h[0]), phase(d.most(h[1], int(phaseStop))), events.ActionAt(int(h[2])), events.ScopeAt(int(h[3]))
+func (o *order) decode(d *record.Reader, parties, tools int) {
+	h := d.Take(sizeOrder)
+	o.rule, o.phase, o.action, o.scope = RuleID(d.Most(h[0], int(RuleCount)-1)), phase(d.Most(h[1], int(phaseStop))), events.ActionAt(int(h[2])), events.ScopeAt(int(h[3]))
 	o.shadow, o.hidden, o.lapsed = h[4]&1 != 0, h[4]&2 != 0, h[4]&4 != 0
-	o.wide, o.a, o.b, o.period = h[5], d.index(h[6], parties), d.index(h[7], parties), h[8]
+	o.wide, o.a, o.b, o.period = h[5], d.Index(h[6], parties), d.Index(h[7], parties), h[8]
 	o.kind, o.picks = events.Kind(h[9]), selection(h[10])
 	o.content.Algorithm = events.HashAlgorithm(h[11])
 	o.episode, o.attempts, o.tried, o.leaked = le.Uint16(h[16:]), le.Uint16(h[18:]), le.Uint16(h[20:]), le.Uint16(h[22:])
@@ -657,23 +605,15 @@ func (o *order) decode(d *decoder, parties, tools int) {
 	o.since, o.issued, o.expires, o.due = stamp(0), stamp(1), stamp(2), stamp(3)
 	o.begun = o.issued - events.Stamp(le.Uint32(h[89:]))
 	o.revision, o.observed, o.limit = int64(stamp(4)), int64(stamp(5)), int64(stamp(6))
-	x := d.take(16)
+	x := d.Take(16)
 	o.tokens0, o.content.Value = int64(le.Uint64(x)), le.Uint64(x[8:])
-	o.subject = d.text(int(le.Uint16(h[14:])))
-	for range d.most(h[12], maxOrderCalls) {
-		x := d.take(2)
-		o.edges = append(o.edges, edge{d.index(x[0], parties), d.index(x[1], parties)})
+	o.subject = d.Text(int(le.Uint16(h[14:])))
+	for range d.Most(h[12], maxOrderCalls) {
+		x := d.Take(2)
+		o.edges = append(o.edges, edge{d.Index(x[0], parties), d.Index(x[1], parties)})
 	}
-	for range d.most(h[13], maxOrderCalls) {
-		x := d.take(10)
-		o.calls = append(o.calls, callRef{d.index(x[0], tools), events.HashAlgorithm(x[1]), le.Uint64(x[2:])})
+	for range d.Most(h[13], maxOrderCalls) {
+		x := d.Take(10)
+		o.calls = append(o.calls, callRef{d.Index(x[0], tools), events.HashAlgorithm(x[1]), le.Uint64(x[2:])})
 	}
-}
-
-// sized returns s with n elements, whatever they hold.
-func sized[E any](s []E, n int) []E {
-	if n > cap(s) {
-		return make([]E, n, max(n, 8))
-	}
-	return s[:n]
 }

@@ -3,6 +3,7 @@ package analyzer
 import (
 	"time"
 
+	"weir/analyzer/record"
 	"weir/events"
 )
 
@@ -37,7 +38,7 @@ const (
 	maxOverrides     = 8
 	maxSpan          = 255 // events from a call to its result
 
-	none = 0xff // no party, no tool
+	none = record.None // no party, no tool
 )
 
 // Flow is all that is remembered of one correlation id. The zero Flow is a flow

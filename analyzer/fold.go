@@ -118,7 +118,11 @@ type Counts struct {
 
 // acked counts an acknowledgement that is about an order of the row.
 func (n *Counts) acked(r RuleID, ack *events.Ack) {
-	n.Acks[r][bit(ack != nil && ack.Applied, 0)]++
+	applied := 0
+	if ack != nil && ack.Applied {
+		applied = 1
+	}
+	n.Acks[r][applied]++
 }
 
 // Reset empties the effects and keeps their memory.

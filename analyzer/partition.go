@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 
+	"weir/analyzer/record"
 	"weir/events"
 )
 
@@ -55,7 +56,7 @@ const partitionVersion = 1
 
 // AppendBinary appends the partition's record to dst.
 func (p *Partition) AppendBinary(dst []byte) ([]byte, error) {
-	dst = append(dst, partitionVersion, bit(p.busy, 0)|bit(p.turned, 1))
+	dst = append(dst, partitionVersion, record.Bit(p.busy, 0)|record.Bit(p.turned, 1))
 	dst = binary.AppendVarint(dst, int64(p.Watermark))
 	dst = binary.AppendVarint(dst, int64(p.second))
 	for _, b := range p.buckets {
@@ -71,17 +72,17 @@ func (p *Partition) UnmarshalBinary(b []byte) error {
 	if len(b) == 0 {
 		return nil
 	}
-	d := decoder{b: b}
-	h := d.take(2)
+	d := record.NewReader(b)
+	h := d.Take(2)
 	if h[0] != partitionVersion {
 		return errors.New("partition state was written by another version of weir: delete the state to fold the log again")
 	}
 	p.busy, p.turned = h[1]&1 != 0, h[1]&2 != 0
-	p.Watermark = events.Stamp(d.varint())
-	p.second = events.Stamp(d.varint())
+	p.Watermark = events.Stamp(d.Varint())
+	p.second = events.Stamp(d.Varint())
 	for i := range p.buckets {
-		p.buckets[i] = uint32(d.uvarint())
+		p.buckets[i] = uint32(d.Uvarint())
 		p.sum += int64(p.buckets[i])
 	}
-	return d.end("partition state")
+	return d.End("partition state")
 }

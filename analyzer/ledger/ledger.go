@@ -6,9 +6,9 @@ package ledger
 
 import (
 	"encoding/binary"
-	"errors"
 	"slices"
 
+	"weir/analyzer/record"
 	"weir/events"
 )
 
@@ -224,80 +224,31 @@ func (n *Amount) append(b []byte) []byte {
 	return b
 }
 
-var errDamaged = errors.New("the ledger of a tree is damaged")
-
-// Read reads what AppendBinary wrote from the beginning of b, and returns the rest.
-func (l *Ledger) Read(b []byte, clock events.Stamp) (rest []byte, err error) {
+// Read reads what AppendBinary wrote. Of a ledger that is damaged, which the reader knows
+// then, nothing is kept.
+func (l *Ledger) Read(d *record.Reader, clock events.Stamp) {
 	l.Reset()
-	d := reader{b: b}
-	l.Start, l.Last = d.time(clock), d.time(clock)
-	d.amount(&l.Spent)
-	n := d.number(MaxChildren)
+	l.Start, l.Last = d.Stamp(clock), d.Stamp(clock)
+	l.Spent.read(d)
+	n := d.Count(MaxChildren)
 	for range n {
 		var c Child
-		c.flow, c.parent = binary.LittleEndian.Uint64(d.take(8)), binary.LittleEndian.Uint32(d.take(4))
-		c.Seen = d.time(clock)
-		if told := d.varint(); told&1 != 0 {
+		c.flow, c.parent = binary.LittleEndian.Uint64(d.Take(8)), binary.LittleEndian.Uint32(d.Take(4))
+		c.Seen = d.Stamp(clock)
+		if told := d.Varint(); told&1 != 0 {
 			c.Told = clock + events.Stamp(told>>1)
 		}
-		d.amount(&c.Spent)
+		c.Spent.read(d)
 		l.children = append(l.children, c)
 	}
-	if d.bad || l.Start <= 0 {
+	if d.Bad() || l.Start <= 0 {
+		d.Fail()
 		l.Reset()
-		return nil, errDamaged
 	}
-	return d.b, nil
 }
 
-// reader reads a record; the first fault sticks and everything after is zero.
-type reader struct {
-	b   []byte
-	bad bool
-}
-
-func (d *reader) take(n int) []byte {
-	if len(d.b) < n {
-		d.bad, d.b = true, nil
-		return make([]byte, n)
-	}
-	p := d.b[:n]
-	d.b = d.b[n:]
-	return p
-}
-
-func (d *reader) varint() int64 {
-	v, n := binary.Varint(d.b)
-	if n <= 0 {
-		d.bad, d.b = true, nil
-		return 0
-	}
-	d.b = d.b[n:]
-	return v
-}
-
-// number reads one from 0 to the greatest.
-func (d *reader) number(greatest uint64) int64 {
-	v, n := binary.Uvarint(d.b)
-	if n <= 0 || v > greatest {
-		d.bad, d.b = true, nil
-		return 0
-	}
-	d.b = d.b[n:]
-	return int64(v)
-}
-
-func (d *reader) time(clock events.Stamp) events.Stamp {
-	at := clock + events.Stamp(d.varint())
-	if at < 0 || at > 1<<53 {
-		d.bad = true
-		return 0
-	}
-	return at
-}
-
-func (d *reader) amount(n *Amount) {
+func (n *Amount) read(d *record.Reader) {
 	for i := range n {
-		n[i] = d.number(most)
+		n[i] = d.Count(most)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"testing"
 
+	"weir/analyzer/record"
 	"weir/events"
 )
 
@@ -100,14 +101,15 @@ func TestRecord(t *testing.T) {
 			l.Spend(c, Amount{r.Int64N(9), r.Int64N(1 << 50), r.Int64N(1 << 50)})
 		}
 		clock := l.Last + events.Stamp(r.IntN(3))
-		record := l.AppendBinary(nil, clock)
-		rest, err := got.Read(append(record, "rest"...), clock)
-		if err != nil || string(rest) != "rest" || !reflect.DeepEqual(append([]Child{}, got.children...), append([]Child{}, l.children...)) || got.Spent != l.Spent || got.Start != l.Start || got.Last != l.Last {
-			t.Fatalf("read %+v, %v; wrote %+v", got, err, l)
+		bytes := l.AppendBinary(nil, clock)
+		d := record.NewReader(append(bytes, "rest"...))
+		if got.Read(&d, clock); d.Text(len("rest")) != "rest" || d.End("ledger") != nil || !reflect.DeepEqual(append([]Child{}, got.children...), append([]Child{}, l.children...)) || got.Spent != l.Spent || got.Start != l.Start || got.Last != l.Last {
+			t.Fatalf("read %+v, %v; wrote %+v", got, d.Bad(), l)
 		}
-		for cut := range record {
-			if _, err := got.Read(record[:cut], clock); err == nil {
-				t.Fatalf("a record of %d bytes reads when %d are left", len(record), cut)
+		for cut := range bytes {
+			d := record.NewReader(bytes[:cut])
+			if got.Read(&d, clock); !d.Bad() {
+				t.Fatalf("a record of %d bytes reads when %d are left", len(bytes), cut)
 			}
 		}
 	}

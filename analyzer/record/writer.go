@@ -1,0 +1,70 @@
+package record
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"weir/events"
+)
+
+// Ago is a time as so long before a clock that it fits in a few bytes; 0 for none.
+func Ago(clock, at events.Stamp) int64 {
+	if at == 0 {
+		return 0
+	}
+	d := int64(clock - at)
+	if d >= 0 {
+		d++
+	}
+	return d
+}
+
+// Room lengthens b by n bytes and returns it and the new part, which holds
+// garbage: every byte of it must be written.
+func Room(b []byte, n int) (whole, part []byte) {
+	l := len(b)
+	if cap(b)-l < n {
+		b = slices.Grow(b, n+1024)
+	}
+	b = b[:l+n]
+	return b, b[l:]
+}
+
+// Bit is a byte with bit n set if v, else 0.
+func Bit(v bool, n int) byte {
+	if v {
+		return 1 << n
+	}
+	return 0
+}
+
+// AppendString appends text behind its length.
+func AppendString(b []byte, s string) []byte {
+	b = binary.AppendUvarint(b, uint64(len(s)))
+	return append(b, s...)
+}
+
+// AppendRuns appends a list of at most 16 numbers, most of which are 0 as a rule.
+func AppendRuns(b []byte, runs []uint16) []byte {
+	mask := uint16(0)
+	for i, r := range runs {
+		if r != 0 {
+			mask |= 1 << i
+		}
+	}
+	b = binary.LittleEndian.AppendUint16(b, mask)
+	for _, r := range runs {
+		if r != 0 {
+			b = binary.LittleEndian.AppendUint16(b, r)
+		}
+	}
+	return b
+}
+
+// Sized returns s with n elements, whatever they hold: each must be written.
+func Sized[E any](s []E, n int) []E {
+	if n > cap(s) {
+		return make([]E, n, max(n, 8))
+	}
+	return s[:n]
+}
