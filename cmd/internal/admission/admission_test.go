@@ -134,6 +134,7 @@ func slow(t *testing.T) (*http.Request, *body) {
 	t.Helper()
 	in, _ := io.Pipe()
 	b := &body{ReadCloser: in, control: http.NewResponseController(httptest.NewRecorder()), since: time.Now().Add(-Patience)}
+	b.awaited.Store(true)
 	r := httptest.NewRequestWithContext(context.WithValue(t.Context(), bodyKey, b), "POST", "/", b)
 	return r, b
 }
@@ -163,6 +164,22 @@ func TestSlowBodiesGiveWay(t *testing.T) {
 	leave() // which has none any more
 	if _, ok := g.Enter(quick); ok {
 		t.Error("a place was given back twice")
+	}
+}
+
+// TestWhoIsKeptWaitingKeepsHisPlace holds that the place of a request goes to nobody else while
+// it is the server that lets it wait, as for memory: its goroutine would stay, and more would
+// be let in than there are places.
+func TestWhoIsKeptWaitingKeepsHisPlace(t *testing.T) {
+	g := NewGate(1)
+	waiting, b := slow(t)
+	b.awaited.Store(false)
+	if _, ok := g.Enter(waiting); !ok {
+		t.Fatal("no place in an empty gate")
+	}
+	other, _ := slow(t)
+	if _, ok := g.Enter(other); ok {
+		t.Error("two are let in where there is place for one")
 	}
 }
 

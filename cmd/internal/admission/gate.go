@@ -16,10 +16,13 @@ type body struct {
 	since   time.Time // when it began to come
 
 	whole, left atomic.Bool
+	awaited     atomic.Bool // more of it is waited for, which a server that is busy itself does not
 }
 
 func (b *body) Read(p []byte) (int, error) {
+	b.awaited.Store(true)
 	n, err := b.ReadCloser.Read(p)
+	b.awaited.Store(false)
 	if err == io.EOF {
 		b.came()
 	}
@@ -57,7 +60,7 @@ func Unread(r *http.Request) bool {
 
 // Gate bounds how many requests of a sort are served at one time. When all places are
 // taken, a newcomer gets that of the request whose body is on its way for the longest,
-// when that is longer than Patience.
+// when that is longer than Patience and the client is waited for.
 type Gate struct {
 	most int
 
@@ -96,7 +99,7 @@ func (g *Gate) Enter(r *http.Request) (leave func(), ok bool) {
 
 func (g *Gate) slowest(now time.Time) (found *place) {
 	for p := range g.held {
-		if p.body == nil || p.body.whole.Load() || now.Sub(p.body.since) < Patience {
+		if p.body == nil || p.body.whole.Load() || !p.body.awaited.Load() || now.Sub(p.body.since) < Patience {
 			continue
 		}
 		if found == nil || p.body.since.Before(found.body.since) {

@@ -79,13 +79,20 @@ func (p *port) close() {
 	}
 }
 
-// gatewayConnections is how many gateways may be connected. One of them asks about many
-// requests at a time over one connection.
-const gatewayConnections = 256
+// One connection of a gateway asks about many requests at a time. Each takes some 20 KiB until
+// its answer is taken, so a client that takes none holds no more than these bounds leave it.
+const (
+	gatewayConnections = 128
+	gatewayStreams     = 64        // on one connection
+	gatewayReceived    = 256 << 10 // bytes of messages on one connection that are not read yet
+)
 
-// gatewayTimeout is how long a message of a gateway may take to come. A gateway has all of
-// it before it asks.
-const gatewayTimeout = 5 * time.Second
+// How long a message of a gateway may take to come, which has all of it before it asks, and
+// how long until its answer is taken.
+const (
+	gatewayTimeout = 5 * time.Second
+	gatewayAnswer  = 10 * time.Second
+)
 
 // listenForGateways opens the port, when there is to be one. On another address than
 // loopback a token is needed, as for the other routes.
@@ -123,8 +130,9 @@ func (a *Server) listenForGateways() error {
 		ConnContext:       admission.ConnContext,
 		Protocols:         new(http.Protocols),
 		ReadHeaderTimeout: headerTimeout,
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: gatewayStreams, MaxReceiveBufferPerConnection: gatewayReceived, MaxReceiveBufferPerStream: gatewayReceived},
 		ReadTimeout:       gatewayTimeout, // of each stream
-		WriteTimeout:      writeTimeout,
+		WriteTimeout:      gatewayAnswer,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    headerBytes,
 		ErrorLog:          slog.NewLogLogger(a.logger.Handler(), slog.LevelDebug),

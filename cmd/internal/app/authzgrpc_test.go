@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/http"
 	"runtime"
+	"runtime/pprof"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -110,5 +112,62 @@ func TestGatewaysAreNotLockedOut(t *testing.T) {
 	}
 	if code, err := r.askByGRPC(gatewayClient(), &bytesOnce{[]byte{0, 0, 0, 0, 0}}); err != nil || code == "" {
 		t.Errorf("status %q, %v", code, err)
+	}
+}
+
+// frame is a frame of HTTP/2.
+func frame(kind, flags byte, stream uint32, payload string) string {
+	n := len(payload)
+	head := binary.BigEndian.AppendUint32([]byte{byte(n >> 16), byte(n >> 8), byte(n), kind, flags}, stream)
+	return string(head) + payload
+}
+
+// TestAnswersThatNobodyTakes asks on many streams whose client leaves no window for an answer:
+// what waits to be taken is bounded, and other gateways are answered.
+func TestAnswersThatNobodyTakes(t *testing.T) {
+	r := begin(t, Options{AuthzGRPC: "127.0.0.1:0"})
+	const (
+		connections, streams, most        = 4, 240, 64
+		data, headers, settings, ping     = 0, 1, 4, 6
+		ack, endOfStream, endOfHeaderList = 1, 1, 4
+	)
+	var head strings.Builder
+	for _, h := range [][2]string{{":method", "POST"}, {":scheme", "http"}, {":authority", "localhost"}, {":path", "/envoy.service.auth.v3.Authorization/Check"}, {"content-type", "application/grpc"}} {
+		head.WriteString("\x00" + string(rune(len(h[0]))) + h[0] + string(rune(len(h[1]))) + h[1]) // as it is, known to no table
+	}
+	for range connections {
+		c, err := net.Dial("tcp", r.GatewayAddr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		said := "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(settings, 0, 0, "\x00\x04\x00\x00\x00\x00") + frame(settings, ack, 0, "")
+		for n := range uint32(streams) {
+			said += frame(headers, endOfHeaderList, 2*n+1, head.String()) + frame(data, endOfStream, 2*n+1, "\x00\x00\x00\x00\x00")
+		}
+		if _, err := io.WriteString(c, said+frame(ping, 0, 0, "12345678")); err != nil {
+			t.Fatal(err)
+		}
+		// All before the ping was read when it is answered.
+		for answered := false; !answered; {
+			var got [9]byte
+			if _, err := io.ReadFull(c, got[:]); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.CopyN(io.Discard, c, int64(binary.BigEndian.Uint32(got[:4])>>8)); err != nil {
+				t.Fatal(err)
+			}
+			answered = got[3] == ping && got[4] == ack
+		}
+	}
+	if code, err := r.askByGRPC(gatewayClient(), &bytesOnce{[]byte{0, 0, 0, 0, 0}}); err != nil || code == "" {
+		t.Errorf("status %q, %v", code, err)
+	}
+	var stacks strings.Builder
+	if err := pprof.Lookup("goroutine").WriteTo(&stacks, 2); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(stacks.String(), "http2serverConn).runHandler("); n > connections*most || n == 0 {
+		t.Errorf("%d answers wait, of %d streams on each of %d connections", n, streams, connections)
 	}
 }
