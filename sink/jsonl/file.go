@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"syscall"
 )
 
 // File is an open file of verdicts. Its methods may be called by any number of
@@ -92,6 +93,13 @@ func (f *File) Append(lines [][]byte) error {
 	before, err := f.file.Stat()
 	if err != nil {
 		return fmt.Errorf("append to verdict file: %w", err)
+	}
+	if st, ok := before.Sys().(*syscall.Stat_t); ok && st.Nlink == 0 { // what is written there goes with the process
+		old := f.file
+		if err := f.open(); err != nil {
+			return fmt.Errorf("append to verdict file: it was removed while it was in use: %w", err)
+		}
+		return errors.Join(fmt.Errorf("append to verdict file: %s was removed while it was in use; what was in it is gone, and another one is begun", f.path), old.Close())
 	}
 	if _, err := f.file.Write(out); err != nil {
 		if before.Mode().IsRegular() { // a part of it may be there; it is written again

@@ -78,3 +78,29 @@ func TestOpenFails(t *testing.T) {
 		t.Error("opened a file in no directory")
 	}
 }
+
+// TestRemovedWhileInUse holds that a verdict is not written where nobody finds it: that the
+// file was removed is told, and what is tried again is in the next one.
+func TestRemovedWhileInUse(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "verdicts.jsonl")
+	f, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := f.Append([][]byte{[]byte("one")}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Append([][]byte{[]byte("two")}); err == nil || !strings.Contains(err.Error(), "was removed while it was in use") {
+		t.Errorf("told %v", err)
+	}
+	if err := f.Append([][]byte{[]byte("two")}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(path); err != nil || string(got) != "two\n" {
+		t.Errorf("the file has %q, %v", got, err)
+	}
+}

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
+	"syscall"
 	"time"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -18,6 +20,7 @@ const (
 	Asked    = "asked"    // and is about to be carried out
 	Answered = "answered" // with a status
 	Refused  = "refused"  // before anything of it was looked at
+	Begun    = "begun"    // no order: the file is another one, because somebody removed that before it
 )
 
 // Record is a line of the audit log.
@@ -111,11 +114,27 @@ func (a *Audit) Write(records ...Record) error {
 	if len(out) == 0 {
 		return nil
 	}
+	st, err := a.file.Stat()
+	if err != nil {
+		return fmt.Errorf("audit log: %w", err)
+	}
+	if on, ok := st.Sys().(*syscall.Stat_t); ok && on.Nlink == 0 { // what is written there goes with the process
+		old := a.file
+		if err := a.open(); err != nil {
+			return fmt.Errorf("%w; the one before was removed while it was in use", err)
+		}
+		_ = old.Close()
+		begun, err := json.Marshal(Record{Time: records[0].Time, Stage: Begun, Detail: "the file before this one was removed while it was in use"})
+		if err != nil {
+			return fmt.Errorf("audit log: %w", err)
+		}
+		out = slices.Concat(begun, []byte("\n"), out)
+	}
 	if _, err := a.file.Write(out); err != nil {
 		a.leftOut = max(before, a.leftOut)
 		return fmt.Errorf("audit log: %w", err)
 	}
-	if st, err := a.file.Stat(); err == nil && !st.Mode().IsRegular() {
+	if !st.Mode().IsRegular() {
 		return nil // a pipe or a terminal is not synced
 	}
 	if err := a.file.Sync(); err != nil {

@@ -180,6 +180,9 @@ func (s *Spool) Append(record []byte) (place int64, err error) {
 	if len(record) > MaxRecord {
 		return 0, fmt.Errorf("spool: a record of %d bytes; want at most %d", len(record), MaxRecord)
 	}
+	if err := s.present(); err != nil {
+		return 0, err
+	}
 	if s.file == nil || s.segments[len(s.segments)-1].size >= s.o.Segment {
 		if err := s.begin(); err != nil {
 			return 0, err
@@ -202,6 +205,27 @@ func (s *Spool) Append(record []byte) (place int64, err error) {
 		return 0, fmt.Errorf("write to the spool: %w", err)
 	}
 	return place, nil
+}
+
+// present fails when somebody has taken away the file that is written to, with all that is in
+// it: what is written there would be gone with the process. The next record begins another
+// one, and what is missing is told at the next open.
+func (s *Spool) present() error {
+	if s.file == nil {
+		return nil
+	}
+	last := &s.segments[len(s.segments)-1]
+	open, err := s.file.Stat()
+	if err != nil {
+		return fmt.Errorf("write to the spool: %w", err)
+	}
+	if there, err := os.Stat(last.path); err == nil && os.SameFile(there, open) {
+		return nil
+	}
+	err = errors.Join(fmt.Errorf("write to the spool: %s was removed while it was in use; the %d records in it are lost if weir is killed before they are needed no more", last.path, s.next-last.first),
+		s.file.Close(), os.MkdirAll(s.dir, 0o700))
+	s.file = nil
+	return err
 }
 
 // begin begins another file and lets the oldest go that are beyond what may be kept.

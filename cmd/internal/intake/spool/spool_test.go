@@ -10,6 +10,36 @@ import (
 	"testing"
 )
 
+// TestFileTakenAway holds that nothing is acknowledged once the file that is written to is gone,
+// that the spool goes on with another one, and that what is lost is told.
+func TestFileTakenAway(t *testing.T) {
+	for what, take := range map[string]func(dir string) error{
+		"folder":  os.RemoveAll,
+		"file":    func(dir string) error { return os.Remove(files(t, dir)[0]) },
+		"renamed": func(dir string) error { return os.Rename(dir, dir+".away") },
+		"replaced": func(dir string) error {
+			name := files(t, dir)[0]
+			return errors.Join(os.Remove(name), os.WriteFile(name, nil, 0o600))
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "spool")
+			s, _, _ := opened(t, dir, Options{})
+			add(t, s, 0, 3)
+			if err := take(dir); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Append([]byte("r3")); err == nil || !strings.Contains(err.Error(), "was removed") {
+				t.Errorf("a record that nobody will find is taken: %v", err)
+			}
+			add(t, s, 3, 5)
+			if _, got, damaged := opened(t, dir, Options{}); !slices.Equal(got, records(3, 5)) || damaged == nil || !strings.Contains(damaged.Error(), "3 records that were acknowledged are missing or damaged, the first is 0") {
+				t.Errorf("found %q, told %v", got, damaged)
+			}
+		})
+	}
+}
+
 // opened opens a spool and returns what is in it, as place=record.
 func opened(t *testing.T, dir string, o Options) (*Spool, []string, error) {
 	t.Helper()
