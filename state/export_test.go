@@ -21,9 +21,16 @@ func WithSync(o Options, sync func(log *os.File) error) Options {
 	return o
 }
 
-// WithClock returns o with another wall clock, and segments of so many bytes.
+// WithClock returns o with another wall clock, which nobody sets while a store is open, and
+// segments of so many bytes.
 func WithClock(o Options, now func() time.Time, segmentBytes int64) Options {
-	o.now, o.segmentBytes = now, segmentBytes
+	begun := now()
+	return WithSetClock(o, now, func() time.Duration { return now().Sub(begun) }, segmentBytes)
+}
+
+// WithSetClock is WithClock of a clock that may be set; uptime is how long it has run.
+func WithSetClock(o Options, now func() time.Time, uptime func() time.Duration, segmentBytes int64) Options {
+	o.now, o.uptime, o.segmentBytes = now, uptime, segmentBytes
 	return o
 }
 

@@ -184,6 +184,37 @@ func TestLogKeepsWhenClockIsWrong(t *testing.T) {
 	})
 }
 
+// A clock that is set while the store is open removes nothing that is young, and what is old
+// goes all the same, whether it was ahead or is behind by then.
+func TestLogKeepsWhenClockIsSet(t *testing.T) {
+	inBothWith(t, func(t *testing.T, dir string) {
+		var wall, running clock
+		wall.ms.Store(1_000_000)
+		uptime := func() time.Duration { return time.Duration(running.ms.Load()) * time.Millisecond }
+		o := state.WithSetClock(small(), wall.now, uptime, 1)
+		o.JournalTTL = time.Hour
+		hour := o.JournalTTL.Milliseconds()
+		s := open(t, dir, o)
+		put := func(value string, set, runs int64) {
+			t.Helper()
+			wall.ms.Add(set + runs)
+			running.ms.Add(runs)
+			appendTo(t, s.Journal(0), value)
+			must(t, s.SetCursor("c", nil)) // the writer has been past its trimming
+		}
+		put("0", 0, 0)
+		put("1", 1000*hour, 0)
+		put("2", 0, hour-1)
+		equal(t, "while it is ahead", read(t, s.Journal(0), 0, 10), []string{"0", "1", "2"})
+		put("3", -2000*hour, 0)
+		put("4", 0, 1)
+		wantGap(t, s.Journal(0), 0, 1)
+		put("5", 0, hour-1)
+		wantGap(t, s.Journal(0), 0, 3)
+		equal(t, "while it is behind", read(t, s.Journal(0), 3, 10), []string{"3", "4", "5"})
+	})
+}
+
 // Expired segments go also below the floor, because nothing else makes room.
 func TestLogExpiresBelowFloor(t *testing.T) {
 	var c clock

@@ -26,9 +26,9 @@ type Options struct {
 
 	// RecordTTL removes records with their deadlines so long after they were last
 	// written. JournalTTL removes the entries of logs and dead letters, many at a time,
-	// when they are all older than that. 0 means never. Both go by the wall clock and
-	// only reclaim space: choose them far longer than anything that a replay after
-	// downtime may need.
+	// when they are all older than that. 0 means never. Both go by the wall clock as
+	// it was at Open and by the time since, and only reclaim space: choose them far longer
+	// than anything that a replay after downtime may need.
 	RecordTTL, JournalTTL time.Duration
 
 	// LockWait is how long Open waits for the lock of another process, which may be
@@ -42,10 +42,12 @@ type Options struct {
 	// Logger gets Badger's messages as warnings and for debugging; nil drops them.
 	Logger *slog.Logger
 
-	// For tests; zero values mean statfs, datasync, time.Now and segmentBytes.
+	// For tests; zero values mean statfs, datasync, time.Now, how long this has
+	// run whatever the clock was set to, and segmentBytes.
 	free         func(path string) (int64, error)
 	sync         func(log *os.File) error
 	now          func() time.Time
+	uptime       func() time.Duration
 	segmentBytes int64
 }
 
@@ -96,6 +98,14 @@ func (o Options) withDefaults() (Options, error) {
 	if o.now == nil {
 		o.now = time.Now
 	}
+	begun := o.now()
+	if o.uptime == nil {
+		o.uptime = func() time.Duration { return time.Since(begun) }
+	}
+	// A clock that is set while the store is open neither removes what is young nor keeps
+	// what is old for ever: after begun it only counts how much time has passed.
+	atOpen := o.uptime()
+	o.now = func() time.Time { return begun.Add(o.uptime() - atOpen) }
 	if o.segmentBytes == 0 {
 		o.segmentBytes = segmentBytes
 	}

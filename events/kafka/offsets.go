@@ -41,3 +41,36 @@ func (c *Cluster) OffsetAt(ctx context.Context, topic string, partition int, t t
 	}
 	return at, nil
 }
+
+// OffsetBack returns the offset of the first record that is at most so much older than the
+// last one, and the end of an empty partition. The clock of this machine counts only when it
+// says less than the last record: one that is ahead would leave out what is not that old.
+func (c *Cluster) OffsetBack(ctx context.Context, topic string, partition int, back time.Duration) (int64, error) {
+	first, end, err := c.Bounds(ctx, topic, partition)
+	if err != nil || first == end {
+		return end, err
+	}
+	now := time.Now()
+	r := NewReader(c, topic, partition, end-1, ReaderOptions{})
+	defer r.Close()
+	var records []Record
+	for r.Next() < end {
+		records, err = r.Fetch(ctx, records)
+		if next, ok := Behind(err); ok {
+			r.SkipTo(next)
+			continue
+		}
+		if _, why := r.Trouble(); err == nil {
+			err = why
+		}
+		if err != nil {
+			return 0, err
+		}
+		for i := range records {
+			if at := records[i].Time.Time(); at.Before(now) {
+				now = at
+			}
+		}
+	}
+	return c.OffsetAt(ctx, topic, partition, now.Add(-back))
+}

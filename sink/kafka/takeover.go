@@ -113,7 +113,7 @@ const lookBack = 2 * time.Hour
 func (p *Producer) shutOut(ctx context.Context) error {
 	var from, end int64
 	err := p.retry(ctx, func(ctx context.Context) (err error) {
-		if from, err = p.cluster.OffsetAt(ctx, p.topic, p.partition, time.Now().Add(-lookBack)); err == nil {
+		if from, err = p.cluster.OffsetBack(ctx, p.topic, p.partition, lookBack); err == nil {
 			_, end, err = p.cluster.Bounds(ctx, p.topic, p.partition)
 		}
 		return err

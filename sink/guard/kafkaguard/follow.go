@@ -24,8 +24,8 @@ type Options struct {
 
 	Cluster *kafka.Cluster
 	Topic   string // of verdicts; default agent-verdicts
-	// Back is how long ago an order that still stands may have been given; default:
-	// everything that the topic holds is read.
+	// Back is how long before the last order one that still stands may have been given, by
+	// the times of the records; default: everything that the topic holds is read.
 	Back time.Duration
 }
 
@@ -38,7 +38,7 @@ func New(o Options) (*guard.Guard, error) {
 	if o.Cluster == nil || len(o.Cluster.Brokers) == 0 {
 		return nil, errors.New("kafkaguard: no brokers are named; give host:port of one at least")
 	}
-	t := &topic{cluster: o.Cluster, name: cmp.Or(o.Topic, defaultTopic), back: o.Back, stale: cmp.Or(max(o.StaleAfter, 0), 5*time.Second)}
+	t := &topic{cluster: o.Cluster, name: cmp.Or(o.Topic, defaultTopic), back: o.Back, stale: cmp.Or(max(o.StaleAfter, 0), 5*time.Second), begun: time.Now()}
 	o.Follow = t.follow
 	return guard.New(o.Options)
 }
@@ -49,6 +49,7 @@ type topic struct {
 	name    string
 	back    time.Duration
 	stale   time.Duration // without an answer of the broker the table may be out of date
+	begun   time.Time     // what partition.answered counts from
 }
 
 // The time between two tries to begin is a random part of a span that doubles.
@@ -126,14 +127,14 @@ var errNotReached = errors.New("the topic is not read to the end yet")
 
 // lost says why the table may be out of date; nil when it is not.
 func (t *topic) lost(parts []partition) error {
-	now := time.Now()
+	now := time.Since(t.begun)
 	for i := range parts {
 		p := &parts[i]
 		if !p.reached.Load() {
 			return errNotReached
 		}
-		if last := time.UnixMilli(p.answered.Load()); now.Sub(last) > t.stale {
-			return fmt.Errorf("the leader of partition %d has not answered since %s", p.number, last.Format(time.TimeOnly))
+		if silent := now - time.Duration(p.answered.Load()); silent > t.stale {
+			return fmt.Errorf("the leader of partition %d has not answered for %v", p.number, silent.Round(time.Millisecond))
 		}
 	}
 	return nil
@@ -145,7 +146,7 @@ type partition struct {
 	number   int
 	feed     guard.Feed
 	reached  atomic.Bool  // the end that it had at the start
-	answered atomic.Int64 // when its leader did so last, Unix milliseconds
+	answered atomic.Int64 // how long after topic.begun its leader did so last, whatever the clock was set to meanwhile
 }
 
 func (p *partition) read(ctx context.Context) error {
@@ -155,7 +156,7 @@ func (p *partition) read(ctx context.Context) error {
 		return err
 	}
 	if t.back > 0 {
-		at, err := t.cluster.OffsetAt(ctx, t.name, p.number, time.Now().Add(-t.back))
+		at, err := t.cluster.OffsetBack(ctx, t.name, p.number, t.back)
 		if err != nil {
 			return err
 		}
@@ -182,7 +183,7 @@ func (p *partition) read(ctx context.Context) error {
 			return err
 		}
 		if _, trouble := r.Trouble(); trouble == nil {
-			p.answered.Store(time.Now().UnixMilli())
+			p.answered.Store(int64(time.Since(t.begun)))
 		}
 		for i := range records {
 			if records[i].Value != nil {

@@ -4,14 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	kafkago "github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"weir/events"
 	eventkafka "weir/events/kafka"
 	sinkkafka "weir/sink/kafka"
 )
@@ -151,6 +154,25 @@ func TestSinkTakeOver(t *testing.T) {
 	if mark.Key != nil || mark.Value != nil || len(mark.Headers) != 1 || mark.Headers[0].Key != "weir-owner" ||
 		string(mark.Headers[0].Value) != name+fmt.Sprint(mark.ProducerID) {
 		t.Errorf("the mark is %v %q %q", mark.Headers, mark.Key, mark.Value)
+	}
+}
+
+// TestSinkShutsOutByTheTimesOfTheRecords holds that an earlier owner under another producer id
+// is found by whoever takes over, though his clock is hours ahead of the one that the records
+// have their times from.
+func TestSinkShutsOutByTheTimesOfTheRecords(t *testing.T) {
+	b := startBroker(t)
+	topic := b.topic(t, 1)
+	const earlier = 123_456
+	_, err := sinkkafka.AppendTo(t.Context(), b.cluster(t), topic, 0, []sinkkafka.Message{{Key: []byte("k"), Value: []byte("x"), Time: events.StampOf(time.Now().Add(-3 * time.Hour)),
+		Headers: []kafkago.Header{{Key: "weir-owner", Value: fmt.Appendf(nil, "weir/g/%s/0 %d", topic, earlier)}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, openProducer(t, b, "g", topic, 0), "y")
+	got := b.records(t, topic, 0)
+	if !slices.ContainsFunc(got, func(r *kgo.Record) bool { return r.ProducerID == earlier && r.ProducerEpoch == math.MaxInt16 }) {
+		t.Errorf("of %d records none shuts producer %d out", len(got), earlier)
 	}
 }
 

@@ -129,6 +129,41 @@ func TestGuardFollowsTheTopic(t *testing.T) {
 	r.until("the order is cleared", func() bool { d := g.Check(ctx, guard.Call{Flow: "f0", From: "a", To: "b"}); return !d.Stopped() })
 }
 
+// TestBackByTheTimesOfTheRecords holds that a guard whose clock is hours ahead of the brokers'
+// misses no order that was given within Back of the last one, and reads none before it.
+func TestBackByTheTimesOfTheRecords(t *testing.T) {
+	broker := startBroker(t, 0, t.TempDir())
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	r := &rig{T: t, ctx: ctx, cluster: &kafka.Cluster{Brokers: broker.ListenAddrs()}}
+	defer r.cluster.Close()
+	if _, err := r.cluster.CreateTopics(ctx, kafka.NewTopic{Name: topic, Partitions: 2, Replication: 1}); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now().Add(-3 * time.Hour) // of the brokers; the second partition is empty
+	for i, ago := range []time.Duration{2 * time.Hour, 50 * time.Minute, 0} {
+		flow := fmt.Sprint("f", i)
+		v := events.Verdict{ID: fmt.Sprint("v", i), Revision: 1, Mode: "enforce", Action: events.Deny, Reason: events.MaxTotalCalls, CorrelationID: flow,
+			Scope: events.Scope{Kind: "flow", ID: flow}, ExpiresAt: events.RFC3339(events.StampOf(time.Now().Add(time.Hour)))}
+		if _, err := sinkkafka.AppendTo(ctx, r.cluster, topic, 0, []sinkkafka.Message{{Key: []byte("k"), Value: v.AppendJSON(nil), Time: events.StampOf(now.Add(-ago))}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g, err := kafkaguard.New(kafkaguard.Options{Options: guard.Options{URL: "http://127.0.0.1:1", Quiet: true}, Cluster: r.cluster, Back: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	if err := g.Wait(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for flow, stopped := range map[string]bool{"f0": false, "f1": true, "f2": true} {
+		if d := g.Check(ctx, guard.Call{Flow: flow, From: "a", To: "b"}); d.Stopped() != stopped {
+			t.Errorf("%s is %s by %s", flow, d.Action, d.Source)
+		}
+	}
+}
+
 // TestSignedRecords holds the records of the topic to the signatures in their headers.
 func TestSignedRecords(t *testing.T) {
 	broker := startBroker(t, 0, t.TempDir())
