@@ -31,6 +31,16 @@ var codes = [...]Code{CodeSyntax, CodeTooLong, CodeTooDeep, CodeDuplicateField, 
 // Codes lists all codes.
 func Codes() []Code { return slices.Clone(codes[:]) }
 
+// Codes of records that became dead letters for another reason than what an event or a verdict
+// may be. They are no part of Codes.
+const (
+	CodePanic      Code = "panic"      // a fault in weir itself while folding the record
+	CodeLimits     Code = "limits"     // a limits.set whose document this weir does not accept
+	CodeLost       Code = "lost"       // records that expired before they were read
+	CodeCrash      Code = "crash"      // a record at which the process ended again and again
+	CodeUnreadable Code = "unreadable" // records that cannot be taken out of their batch
+)
+
 // DecodeError says what is wrong with an event or a verdict, where, and how to go on.
 type DecodeError struct {
 	Code   Code

@@ -148,7 +148,7 @@ func (o *replayFlags) readFiles(_ context.Context, env *cli.Env, r *replay, file
 	}
 	defer closeAll(inputs)
 	elapsed, err := r.read(env, inputs, o.reading)
-	if err == nil && r.counts.Events.Load() == 0 {
+	if err == nil && r.counted().Events == 0 {
 		r.bad.tell(env)
 		what := ""
 		if unheard := strings.TrimSpace(r.summary(elapsed).unheard()); unheard != "" {
@@ -175,7 +175,7 @@ type replay struct {
 	pump      *pump.Pump // of flows
 	agentPump *pump.Pump // of agents
 	judge     func(ev *events.Event, offset int64) []events.Verdict
-	counts    pump.Counts
+	past      pump.Counted // by pumps of partitions that were read
 	offset    int64
 	last      events.Stamp    // latest time
 	answer    *events.Verdict // to the last ask
@@ -204,13 +204,21 @@ type ruleCount struct {
 
 func newReplay(ctx context.Context, limits analyzer.Limits, verdict func(*events.Verdict) error) (*replay, error) {
 	r := &replay{limits: limits, verdict: verdict, flows: map[string]*backtest.Flow{}, agents: map[string]struct{}{}, rules: map[ruleAction]*ruleCount{}}
-	both, err := pump.NewReplay(ctx, pump.Options{Limits: limits, Counts: &r.counts, Answer: r.answered})
+	both, err := pump.NewReplay(ctx, pump.Options{Limits: limits, Answer: r.answered})
 	if err != nil {
 		return nil, err
 	}
 	r.pump, r.agentPump = both.Pumps()
 	r.judge = both.Fold
 	return r, nil
+}
+
+// counted is what was folded, dropped and refused.
+func (r *replay) counted() pump.Counted {
+	n := r.past
+	n.Add(r.pump.Counted())
+	n.Add(r.agentPump.Counted())
+	return n
 }
 
 // answered keeps what the fold said to an ask.
@@ -241,11 +249,11 @@ func (r *replay) fold(ev *events.Event) error {
 	if !aboutAgentAlone(ev) {
 		f = r.flow(ev.FlowKey())
 	}
-	counted := backtest.CountedIn(&r.counts)
+	counted := r.counted()
 	given := r.judge(ev, r.offset)
 	r.offset++
 	r.last = max(r.last, ev.Time)
-	if counted.Called(ev, backtest.CountedIn(&r.counts)) {
+	if counted.Called(ev, r.counted()) {
 		f.Calls++
 	}
 	return r.heard(given)
@@ -361,7 +369,8 @@ type ruleSummary struct {
 }
 
 func (r *replay) summary(elapsed time.Duration) *replaySummary {
-	s := &replaySummary{Events: r.counts.Events.Load(), Duplicates: r.counts.Duplicates.Load(), BadRecords: r.bad.n, Flows: len(r.flows),
+	counted := r.counted()
+	s := &replaySummary{Events: counted.Events, Duplicates: counted.Duplicates, BadRecords: r.bad.n, Flows: len(r.flows),
 		Agents: len(r.agents), Profile: r.limits.Profile, ConfigVersion: r.limits.Version, Seconds: round(elapsed.Seconds(), 1000), Verdicts: []ruleSummary{}}
 	s.Coverage, s.Blind, s.Files = r.told, r.told.Blind(&r.limits), r.files
 	for why, n := range r.silent {

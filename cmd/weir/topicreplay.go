@@ -218,13 +218,14 @@ func (t *topicReplay) run(ctx context.Context) error {
 		if t.sources == 0 {
 			fold = t.foldEvent
 		}
+		t.past.Add(t.pump.Counted())
 		if t.pump, err = pump.New(ctx, o); err != nil {
 			return err
 		}
 		t.judge = t.pump.Fold
 		err = operate.EachRecord(ctx, t.cluster, t.topic, n, part.from, part.to, func(rec *kafka.Record) error {
 			if t.done++; t.done%tickEvery == 0 {
-				t.progress.At(t.counts.Events.Load(), float64(t.done)/float64(t.all))
+				t.progress.At(t.counted().Events, float64(t.done)/float64(t.all))
 			}
 			if t.sources > 0 && pump.IsReports(rec.Value) {
 				return t.foldReports(n, rec)
@@ -268,7 +269,7 @@ func (t *topicReplay) foldReports(n int, rec *kafka.Record) error {
 
 // options are those of the pump of a partition.
 func (t *topicReplay) options(ctx context.Context, n int, part section) (pump.Options, error) {
-	o := pump.Options{Partition: uint16(t.sources + n), Source: t.topic, Limits: t.first, Counts: &t.counts, Answer: t.answered}
+	o := pump.Options{Partition: uint16(t.sources + n), Source: t.topic, Limits: t.first, Answer: t.answered}
 	if t.sources > 0 {
 		o.Stage, o.Sources, o.AgentPartitions = pump.AgentStage, t.sources, len(t.list)
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
-	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -147,29 +146,6 @@ func (m *Metrics) FlowClosed(lasted time.Duration, calls int64, counters []analy
 // id itself may be longer, and would end the process.
 func exemplarLabels(flow uint64) prometheus.Labels {
 	return prometheus.Labels{"flow_key": fmt.Sprintf("%016x", flow)}
-}
-
-// flowReasons lists the reasons that rules about flows have, each once.
-func flowReasons() (out []events.Reason) {
-	var seen [events.ReasonCount]bool
-	for i := range analyzer.Rules {
-		if r := analyzer.Rules[i].Reason; !seen[r.Place()] {
-			seen[r.Place()] = true
-			out = append(out, r)
-		}
-	}
-	return out
-}
-
-// refusing lists the reasons of orders that refuse calls, each once.
-func refusing() []events.Reason {
-	out := flowReasons()
-	for i := range analyzer.AgentRules {
-		if r := &analyzer.AgentRules[i]; r.Action.Stops() && !slices.Contains(out, r.Reason) {
-			out = append(out, r.Reason)
-		}
-	}
-	return out
 }
 
 // histograms makes those of a registry.

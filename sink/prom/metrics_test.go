@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -34,9 +35,8 @@ func everything(partitions int) func(*Reading) {
 		for i := range r.Depths {
 			r.Depths[i] = 1
 		}
-		r.Rejected = map[events.Code]int64{}
-		for _, c := range events.Codes() {
-			r.Rejected[c] = next()
+		for i := range r.Rejected {
+			r.Rejected[i] = next()
 		}
 		for i := range partitions {
 			r.Sources = append(r.Sources, Source{Topic: "agent-events", Partition: i, LagRecords: next(), Lag: time.Second},
@@ -125,7 +125,7 @@ func TestSeriesAreThereFromTheStart(t *testing.T) {
 	read := func(r *Reading) { r.SelfTest.On, r.HasAgents = true, true }
 	m := New(Options{Read: func(r *Reading) { read(r) }, Requests: requests()})
 	read = func(r *Reading) {
-		r.SelfTest.On, r.HasAgents, r.Rejected = true, true, map[events.Code]int64{"other": 0}
+		r.SelfTest.On, r.HasAgents = true, true
 	}
 	before := m.series(t)
 	for i := range 100_000 {
@@ -138,7 +138,7 @@ func TestSeriesAreThereFromTheStart(t *testing.T) {
 	handler(httptest.NewRecorder(), httptest.NewRequest("GET", "/"+strings.Repeat("x", 1000), nil))
 	read = func(r *Reading) {
 		everything(0)(r)
-		r.Rejected, r.Limits = map[events.Code]int64{"other": 7}, nil
+		r.Limits = nil
 		r.Verdicts[events.PingPong.Place()] = [events.ActionCount][2]VerdictCount{4: {{N: 5, Last: Example{1, time.Unix(1, 0)}}}}
 	}
 	if after := m.series(t); after != before {
@@ -164,8 +164,10 @@ func TestAgents(t *testing.T) {
 		r.Verdicts[events.ActivityTimeout.Place()][events.Notify.Place()] = [2]VerdictCount{{N: 2}, {N: 9}}
 		r.Verdicts[events.RescueRefusedNotStuck.Place()][events.Notify.Place()][0].N = 8 // nobody was helped
 		r.Activity, r.AgentsTold, r.HasAgents = [2]int64{10, 3}, 90*time.Second, true
-		r.Leaked[events.AgentMessageRate.Place()], r.Defied[events.OrdersDefied.Place()] = 5, 6
-		r.Acks[events.PingPong.Place()], r.Acks[events.ReasonCount] = [2]int64{1, 2}, [2]int64{3, 4}
+		r.Fold.LeakedAgents[analyzer.AgentRuleRate], r.Fold.LeakedAgents[analyzer.AgentRuleMinted] = 2, 3 // of the same reason
+		r.Fold.DefiedAgents[analyzer.AgentRuleAttempts] = 6
+		r.Fold.Acks[analyzer.RulePingPongSame], r.Fold.Acks[analyzer.RulePingPongOther] = [2]int64{1, 1}, [2]int64{0, 1} // of the same reason
+		r.Fold.Acks[analyzer.RuleCount] = [2]int64{3, 4}
 	})
 	for _, line := range []string{
 		`weir_agents_live 7`,
@@ -257,5 +259,39 @@ func TestNoMetrics(t *testing.T) {
 	m.Counted(Request{}, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) })(w, httptest.NewRequest("GET", "/", nil))
 	if w.Code != 204 {
 		t.Error(w.Code)
+	}
+}
+
+// TestCountersAreFigures holds that all that is counted is added up: a field of another type
+// would be taken for figures.
+func TestCountersAreFigures(t *testing.T) {
+	figure := reflect.TypeFor[int64]()
+	var f func(at string, of reflect.Type) int
+	f = func(at string, of reflect.Type) (n int) {
+		switch {
+		case of == figure:
+			return 1
+		case of.Kind() == reflect.Array:
+			return of.Len() * f(at+"[]", of.Elem())
+		case of.Kind() == reflect.Struct:
+			for i := range of.NumField() {
+				n += f(at+"."+of.Field(i).Name, of.Field(i).Type)
+			}
+			return n
+		}
+		t.Errorf("%s is %s, want int64 or an array or struct of it", at, of)
+		return 0
+	}
+	if n := f("Counters", reflect.TypeFor[Counters]()); n != int(size) {
+		t.Errorf("%d figures, of which %d are added", n, size)
+	}
+	var one, sum Counters
+	for i := range one.figures() {
+		one.figures()[i] = int64(i)
+	}
+	sum.Add(&one)
+	sum.Add(&one)
+	if last := len(rejections) - 1; sum.Rejected[last] != 2*one.Rejected[last] || one.Rejected[last] == 0 || sum.CheckpointWaits != 2*one.CheckpointWaits {
+		t.Errorf("twice %+v is %+v", one, sum)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"weir/analyzer"
 	"weir/analyzer/coverage"
 	"weir/events"
-	"weir/events/adapter"
 )
 
 // Outcome is what became of an event that was read from the log.
@@ -82,53 +81,35 @@ type Intake struct {
 	Refused     int64 // requests for which there was no room
 }
 
-// Reading is what the counters stand at when Prometheus asks. All figures that are not
-// said to be of now are monotonic over the life of the process.
+// VerdictCounts is how many verdicts were published; the last index is 1 for shadow verdicts.
+type VerdictCounts [events.ReasonCount][events.ActionCount][2]VerdictCount
+
+// Reading is where everything stands when Prometheus asks. The counters are monotonic over
+// the life of the process; what follows them is of now.
 type Reading struct {
-	Events      [KindCount][OutcomeCount]int64
-	Clamped     int64                 // events stamped later than they were appended
-	Rejected    map[events.Code]int64 // by code, of a closed list that is always there in full
-	NotKept     int64                 // dead letters that were counted alone, for there were too many
-	Misnamed    int64                 // events that lack what stands under a name a slip away
-	Bytes       int64                 // of records
-	Intake      Intake
-	Calls       [OriginCount]int64                                      // of agents, by who set them off
-	Depths      [MaxDepth + 1]int64                                     // calls of agents, by the depth of the stack after them
-	Verdicts    [events.ReasonCount][events.ActionCount][2]VerdictCount // the last index is 1 for shadow verdicts
-	Leaked      [events.ReasonCount]int64                               // calls in flight when an order went out
-	Granted     [events.ReasonCount]int64                               // times that a person granted more of a limit
-	Defied      [events.ReasonCount]int64                               // calls that were made against an order
-	Refused     [events.ReasonCount]int64                               // calls that were refused, by asks or by dispatchers
-	Acks        [events.ReasonCount + 1][2]int64                        // what dispatchers reported of orders, last of those that no flow has; at 1 that one was applied
-	Unsent      int64                                                   // verdicts that wait to be published, now
-	Unpublished Troubles                                                // tries to publish that failed
+	Counters
+	Verdicts VerdictCounts
+	Waste    []Waste           // what was spent after a warning or a stop, at most MostSpenders and one for each Spender
+	Told     coverage.Coverage // what the events of all sources tell
+	Longest  int64             // calls of the longest flow that was never stopped
 
-	Live       [analyzer.StandingCount]int64 // flows of now: without orders, warned, stopped, held
-	Opened     int64
-	Closed     [ClosingCount]int64
-	Longest    int64 // calls of the longest flow that was never stopped
-	FlowMemory int64 // bytes of flows in memory, now
+	Intake     Intake
+	Live       [analyzer.StandingCount]int64 // flows: without orders, warned, stopped, held
+	FlowMemory int64                         // bytes of flows in memory
+	Unsent     int64                         // verdicts that wait to be published
 
-	Agents      analyzer.AgentGauge // of now
-	Activity    [2]int64            // records of the agent stage that were folded; at 1 those that had been before
-	AgentsTold  time.Duration       // how far behind the clock the time is up to which the agent stage was told everything, now
-	AgentMemory int64               // bytes of agents in memory, now
-	HasAgents   bool                // part of the agent stage is folded here; else AgentsTold says nothing
+	Agents      analyzer.AgentGauge
+	AgentsTold  time.Duration // how far behind the clock the time is up to which the agent stage was told everything
+	AgentMemory int64         // bytes of agents in memory
+	HasAgents   bool          // part of the agent stage is folded here; else AgentsTold says nothing
 
-	Spent [SpentPhases]Spent // by all flows, by how they had been judged: not at all, warned, stopped
-	Waste []Waste            // what was spent after a warning or a stop, at most MostSpenders and one for each Spender
+	Sources      []Source // that are folded
+	Rebalances   int64    // so far
+	FetchTrouble Troubles // so far
+	Commits      [2]int64 // of offsets to the broker, so far; at 1 those that failed
 
-	Told   coverage.Coverage // what the events of all sources tell
-	Silent adapter.Silences  // spans that gave no event
-
-	Sources      []Source // that are folded now
-	Rebalances   int64
-	FetchTrouble Troubles
-	Commits      [2]int64 // of offsets to the broker; at 1 those that failed
-
-	StoreBytes          [2]int64      // of the state on disk, now: tables, value log
-	DiskFree, DiskFloor int64         // bytes, now; nothing is written below the floor
-	CheckpointWaits     int64         // times that a pump waited for a checkpoint
+	StoreBytes          [2]int64      // of the state on disk: tables, value log
+	DiskFree, DiskFloor int64         // bytes; nothing is written below the floor
 	Restored            time.Duration // from the last start until the log was caught up with; 0 before that
 
 	Limits     *analyzer.Limits // in force; nil when they are not known yet
@@ -163,6 +144,17 @@ type Spent struct {
 	Calls    int64             // of agents and tools
 	Tokens   [PriceCount]int64 // by where their price is from
 	MicroUSD [PriceUnknown]int64
+}
+
+// Add adds o to s.
+func (s *Spent) Add(o *Spent) {
+	s.Calls += o.Calls
+	for price, n := range o.Tokens {
+		s.Tokens[price] += n
+	}
+	for price, n := range o.MicroUSD {
+		s.MicroUSD[price] += n
+	}
 }
 
 // Spender is by what waste is told apart.
@@ -207,6 +199,13 @@ type Source struct {
 	Partition  int
 	LagRecords int64         // in the log and not folded
 	Lag        time.Duration // since the oldest of them was appended
+}
+
+func (s *Source) stage() string {
+	if s.Agents {
+		return "agents"
+	}
+	return "flows"
 }
 
 // SelfTest is how weir's own loops went.

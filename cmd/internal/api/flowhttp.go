@@ -186,13 +186,14 @@ func (a *Server) serveDeadLetters(w http.ResponseWriter, r *http.Request) error 
 	if err != nil {
 		return err
 	}
+	counted := a.counts.Sum()
 	out := struct {
 		Count   int64                 `json:"count"` // ever, expired ones included
 		Next    int64                 `json:"next"`  // where to go on
 		ByCode  map[events.Code]int64 `json:"by_code"`
 		Letters []DeadLetterAnswer    `json:"dead_letters"`
 		NotKept int64                 `json:"not_kept,omitempty"` // since the start: counted alone, for there were too many
-	}{count, from + int64(len(letters)), a.counts.DeadLetters(), make([]DeadLetterAnswer, 0, len(letters)), a.counts.LettersDropped.Load()}
+	}{count, from + int64(len(letters)), counted.DeadLetters(), make([]DeadLetterAnswer, 0, len(letters)), counted.NotKept}
 	for i := range letters {
 		l := &letters[i]
 		shown := DeadLetterAnswer{l.Sequence, l.Source, l.Position, l.Code, l.Reason, events.RFC3339(l.Appended), l.Size, strings.ToValidUTF8(string(l.Raw), "\uFFFD"), nil}

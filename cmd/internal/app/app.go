@@ -32,6 +32,7 @@ import (
 	"weir/events"
 	"weir/sink/jsonl"
 	"weir/sink/otlp"
+	"weir/sink/prom"
 	"weir/sink/webhook"
 	"weir/state"
 )
@@ -151,7 +152,12 @@ func (a *App) openOTLP() (err error) {
 // tellMisnamed counts an event that lacks what rules need and has it under a name that is a slip
 // away, and says so once.
 func (a *App) tellMisnamed(ev *events.Event, near events.Nearby) {
-	if a.counts.Misnamed.Add(1) == 1 {
+	first := false
+	a.counts.Count(func(n *prom.Counters) {
+		n.Misnamed++
+		first = n.Misnamed == 1
+	})
+	if first {
 		a.logger.Warn("a name in an event is not known and is ignored; others like it are only counted", "source", ev.Source, "event", ev.ID, "name", near.Name, "meant", near.Meant)
 	}
 }

@@ -297,8 +297,8 @@ func TestTicksFireDeadlines(t *testing.T) {
 		stream.until(`"action":"warn"`)
 		stream.until(`"action":"halt"`)
 	})
-	if r.counts.Ticks.Load() == 0 || r.counts.Deadlines.Load() == 0 {
-		t.Errorf("%d ticks, %d deadlines", r.counts.Ticks.Load(), r.counts.Deadlines.Load())
+	if n := r.counts.Sum(); n.Ticks == 0 || n.Deadlines == 0 {
+		t.Errorf("%d ticks, %d deadlines", n.Ticks, n.Deadlines)
 	}
 }
 

@@ -17,7 +17,6 @@ import (
 	"weir/cmd/internal/clock"
 	"weir/events"
 	"weir/sink/guard"
-	"weir/sink/prom"
 )
 
 // guarded is a weir, and a guard that follows it.
@@ -128,11 +127,9 @@ func TestLeaks(t *testing.T) {
 					group.Wait()
 				}
 				g.folded()
-				counts := g.App.Counts()
-				leaked, defied := counts.Leaked.Load(), int64(0)
-				var r prom.Reading
-				counts.Read(&r)
-				for _, n := range r.Defied {
+				counts := g.App.Counts().Sum().Fold
+				leaked, defied := counts.Leaked, int64(0)
+				for _, n := range append(counts.Defied[:], counts.DefiedAgents[:]...) {
 					defied += n
 				}
 				t.Logf("%-26s made %d of %d; told: %d in flight when the order went out, %d after it", how, made.Load(), limit, leaked, defied)
@@ -184,7 +181,7 @@ func TestGuardsReport(t *testing.T) {
 		runtime.Gosched()
 	}
 	g.folded()
-	if n := g.App.Counts().Attempts.Load(); n != 3 {
+	if n := g.App.Counts().Sum().Fold.Attempts; n != 3 {
 		t.Errorf("%d attempts are counted", n)
 	}
 	if err := g.Release(t.Context(), "f", "ann", "a false alarm", time.Minute); err != nil {

@@ -93,18 +93,19 @@ func TestSelfTest(t *testing.T) {
 	if schema := string(schemas.Verdict()); !strings.Contains(schema, events.SelfTestFlows) {
 		t.Error("the schema of verdicts does not say by what they are told")
 	}
-	for code, n := range r.counts.DeadLetters() {
+	counted := r.counts.Sum()
+	for code, n := range counted.DeadLetters() {
 		if n != 0 {
 			t.Errorf("%d dead letters: %s", n, code)
 		}
 	}
-	if n := r.counts.Episodes.Load(); n != 3 || r.counts.Verdicts(events.Deny) != 1 || r.counts.Attempts.Load() != 0 || r.counts.Leaked.Load() != 0 {
-		t.Errorf("%d episodes, %d denials, %d attempts, %d leaked", n, r.counts.Verdicts(events.Deny), r.counts.Attempts.Load(), r.counts.Leaked.Load())
+	if n := &counted.Fold; n.Episodes != 3 || r.counts.Verdicts(events.Deny) != 1 || n.Attempts != 0 || n.Leaked != 0 {
+		t.Errorf("%d episodes, %d denials, %d attempts, %d leaked", n.Episodes, r.counts.Verdicts(events.Deny), n.Attempts, n.Leaked)
 	}
 	var m prom.Reading
 	r.api.Measure(&m)
-	if m.Events[events.AgentCall][prom.Folded] != r.counts.Events.Load() || m.SelfTest.Runs != [2]int64{3, 0} || !m.Ready {
-		t.Errorf("%d calls, %d events, self-test %+v, ready %v", m.Events[events.AgentCall][prom.Folded], r.counts.Events.Load(), m.SelfTest, m.Ready)
+	if m.Events[events.AgentCall][prom.Folded] != counted.Fold.Events || m.SelfTest.Runs != [2]int64{3, 0} || !m.Ready {
+		t.Errorf("%d calls, %d events, self-test %+v, ready %v", m.Events[events.AgentCall][prom.Folded], counted.Fold.Events, m.SelfTest, m.Ready)
 	}
 	if got := <-sent; !strings.Contains(got, "theirs") {
 		t.Errorf("the webhook got %s", got)
@@ -191,7 +192,8 @@ func TestOwnFlowsAreReserved(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.folded()
-	if n := r.counts.DeadLetters()[events.CodeReservedKind]; n != 2 {
+	counted := r.counts.Sum()
+	if n := counted.DeadLetters()[events.CodeReservedKind]; n != 2 {
 		t.Errorf("%d dead letters, want those of the intake and of the log", n)
 	}
 	if selftest.OwnVerdict([]byte(`{"correlation_id":"f","message":"\"correlation_id\":\"` + events.SelfTestFlows + `1\""}`)) {

@@ -337,7 +337,7 @@ func (g *grove) sameAsReplay() (repeated int64) {
 	if len(want) == 0 || !slices.Equal(got, want) {
 		g.t.Errorf("said %d verdicts, a replay says %d:\n%q\n%q", len(got), len(want), got, want)
 	}
-	return p.Counts().ActivityRepeated.Load()
+	return p.Counts().Sum().Activity[1]
 }
 
 // counted is what the ledger of the tree says.

@@ -99,7 +99,6 @@ type Trial struct {
 	Steps bool
 
 	replay *pump.Replay
-	counts pump.Counts
 	flows  map[string]*Flow
 	list   []*Flow // in the order of their first events
 	at     *Flow   // whose event is being folded
@@ -113,7 +112,7 @@ type Trial struct {
 // NewTrial returns a trial that has seen nothing.
 func NewTrial(ctx context.Context, limits analyzer.Limits) (*Trial, error) {
 	t := &Trial{Limits: limits, flows: map[string]*Flow{}, ledger: costs.NewLedger(mostLines)}
-	replay, err := pump.NewReplay(ctx, pump.Options{Limits: limits, Counts: &t.counts, Observe: t.observe})
+	replay, err := pump.NewReplay(ctx, pump.Options{Limits: limits, Observe: t.observe})
 	if err != nil {
 		return nil, err
 	}
@@ -129,11 +128,11 @@ func (t *Trial) Fold(ev *events.Event) {
 		f.First = ev.Time
 	}
 	f.Last = max(f.Last, ev.Time)
-	counted := CountedIn(&t.counts)
+	counted := t.replay.Counted()
 	before := *f
 	given := t.replay.Fold(ev, t.offset)
 	t.offset++
-	if now := CountedIn(&t.counts); now.Repeats == counted.Repeats {
+	if now := t.replay.Counted(); now.Repeats() == counted.Repeats() {
 		t.seen.Add(ev)
 		if counted.Called(ev, now) {
 			f.Calls++
@@ -146,18 +145,6 @@ func (t *Trial) Fold(ev *events.Event) {
 		}
 	}
 }
-
-// Counted is how much the fold has dropped and refused so far.
-type Counted struct{ Repeats, Refused int64 }
-
-// CountedIn returns what pumps have counted.
-func CountedIn(c *pump.Counts) Counted {
-	return Counted{c.Duplicates.Load() + c.TooLate.Load(), c.Refused.Load()}
-}
-
-// Called reports whether the event, which was folded between c and now, was a call that was made:
-// not one that had been folded before, and not one that was refused when it was asked for.
-func (c Counted) Called(ev *events.Event, now Counted) bool { return ev.Refusable() && c == now }
 
 // mostLines is how many names one list of the ledger keeps.
 const mostLines = 10_000
@@ -251,7 +238,8 @@ func (f *Flow) Saved() float64 {
 
 // Events returns how many events were folded, and how many of them were repeats.
 func (t *Trial) Events() (folded, repeats int64) {
-	return t.counts.Events.Load(), CountedIn(&t.counts).Repeats
+	counted := t.replay.Counted()
+	return counted.Events, counted.Repeats()
 }
 
 // Flows returns the flows in the order of their first events. The caller must not change

@@ -303,7 +303,7 @@ func (f *feed) fold(ctx context.Context) (left int64, err error) {
 	}
 	f.entries = entries
 	if first > f.next {
-		f.journal.o.Pump.Counts.DeadLetter(pump.CodeLost)
+		f.journal.o.Pump.Counts.Count(func(n *prom.Counters) { n.Reject(events.CodeLost) })
 		f.journal.o.Pump.Logger.Error("records have expired before they were folded; keep them longer", "log", f.name, "from", f.next, "to", first)
 		f.next = first
 	}

@@ -244,7 +244,7 @@ func replayed(t *testing.T, records []pump.Record) (out []string) {
 		}
 	}
 	_, agents := p.Pumps()
-	if agents.Counts().ActivityRepeated.Load() != 0 {
+	if agents.Counts().Sum().Activity[1] != 0 {
 		t.Error("a replay repeats itself")
 	}
 	return out
@@ -308,8 +308,8 @@ func TestStages(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if n := s.agents.Standing().Flows.Load(); n == 0 || s.agents.Counts().Activity.Load() != s.log.End()-told(t, s.log) || s.agents.Counts().Events.Load() != 0 {
-			t.Errorf("%d agents, %d of %d records folded, %d taken for events", n, s.agents.Counts().Activity.Load(), s.log.End(), s.agents.Counts().Events.Load())
+		if n := s.agents.Standing().Flows.Load(); n == 0 || s.agents.Counts().Sum().Activity[0] != s.log.End()-told(t, s.log) || s.agents.Counts().Sum().Fold.Events != 0 {
+			t.Errorf("%d agents, %d of %d records folded, %d taken for events", n, s.agents.Counts().Sum().Activity[0], s.log.End(), s.agents.Counts().Sum().Fold.Events)
 		}
 	}
 	f(1, 1)
@@ -377,7 +377,7 @@ func TestStagesCrash(t *testing.T) {
 					t.Fatal(err)
 				}
 				s.abandon()
-				repeated += s.agents.Counts().ActivityRepeated.Load()
+				repeated += s.agents.Counts().Sum().Activity[1]
 				for lane := range uint16(2) {
 					if r.IntN(5) == 0 {
 						if err := store.Forget(lane); err != nil {
@@ -391,7 +391,7 @@ func TestStagesCrash(t *testing.T) {
 				ended = false
 			}
 			s.abandon()
-			repeated += s.agents.Counts().ActivityRepeated.Load()
+			repeated += s.agents.Counts().Sum().Activity[1]
 			if crashes < 3 {
 				t.Fatalf("only %d crashes", crashes)
 			}

@@ -233,7 +233,7 @@ func (p *partitionOwner) place(ctx context.Context, o *pump.Options) error {
 	case known && meta.Next >= first:
 		return nil
 	case known:
-		m.host.Pump.Counts.DeadLetter(pump.CodeLost)
+		m.host.Pump.Counts.Count(func(n *prom.Counters) { n.Reject(events.CodeLost) })
 		m.logger.Error("records have expired before they were folded: what is open begins anew behind them, and what it did before is not counted; keep the topic longer",
 			"topic", p.set.topic, "partition", p.partition, "from", meta.Next, "to", first)
 	}
@@ -383,7 +383,7 @@ func (p *partitionOwner) past(ctx context.Context, err error) error {
 	}
 	if bad, ok := errors.AsType[*kafka.BatchError](err); ok {
 		m.logger.Error("records cannot be read; they become dead letters without a value", "topic", p.set.topic, "partition", p.partition, "error", bad)
-		if err := p.pump.Refuse(ctx, pump.Record{Offset: bad.Offset}, pump.CodeUnreadable, bad.Error()); err != nil {
+		if err := p.pump.Refuse(ctx, pump.Record{Offset: bad.Offset}, events.CodeUnreadable, bad.Error()); err != nil {
 			return err
 		}
 		p.reader.SkipTo(bad.Next)

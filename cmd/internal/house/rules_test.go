@@ -27,7 +27,7 @@ var ownNames = map[string]string{
 	"sink/check/denyformat.go":        "another system's sentence",
 	"cmd/internal/selftest/prober.go": "the loop that it makes",
 	"cmd/weir/agents.go":              "an exit code",
-	"sink/prom/collector.go":          "a reason of no row",
+	"sink/prom/verdicts.go":           "a reason of no row",
 }
 
 // TestNoFileNamesARule holds that a new rule is a row, a measure and its cases: what is

@@ -8,6 +8,7 @@ import (
 	"weir/cmd/internal/clock"
 	"weir/cmd/internal/pump"
 	"weir/events"
+	"weir/sink/prom"
 	"weir/state"
 )
 
@@ -66,11 +67,13 @@ func (b *LetterBound) take(now time.Time, size int) (kept bool, tell int64) {
 // Keep counts what was not accepted and reports whether a dead letter of so many bytes
 // is to be made of it.
 func (l *DeadLetters) Keep(bound *LetterBound, code events.Code, size int) bool {
-	l.Counts.DeadLetter(code)
 	kept, tell := bound.take(l.Clock.Now(), min(size, state.MaxRaw))
-	if !kept {
-		l.Counts.LettersDropped.Add(1)
-	}
+	l.Counts.Count(func(n *prom.Counters) {
+		n.Reject(code)
+		if !kept {
+			n.NotKept++
+		}
+	})
 	if tell > 0 {
 		l.Logger.Warn("so much is refused that it is counted and not all of it kept as dead letters", "not_kept", tell, "last_code", code)
 	}

@@ -15,6 +15,7 @@ import (
 	"weir/events/adapter"
 	"weir/events/adapter/registry"
 	"weir/events/jsonl"
+	"weir/sink/prom"
 	"weir/state"
 )
 
@@ -133,7 +134,9 @@ func (in *Intake) Close() (err error) {
 func (in *Intake) adapter(format adapter.Format) adapter.Adapter {
 	return format.New(adapter.Options{
 		IgnoreArgs: func(tool string) []string { return in.o.Limits().IgnoredArgs(tool) },
-		Silent:     in.o.Counts.Silent,
-		Own:        in.o.Own,
+		Silent: func(why adapter.Silence) {
+			in.o.Counts.Count(func(n *prom.Counters) { n.Silent[why]++ })
+		},
+		Own: in.o.Own,
 	})
 }

@@ -11,11 +11,11 @@ import (
 	"weir/cmd/internal/gate"
 	"weir/cmd/internal/intake/spool"
 	"weir/cmd/internal/problem"
-	"weir/cmd/internal/pump"
 	"weir/cmd/internal/retry"
 	"weir/events"
 	"weir/events/adapter"
 	"weir/events/adapter/registry"
+	"weir/sink/prom"
 	"weir/state"
 )
 
@@ -70,7 +70,7 @@ func openReceiver(in *Intake) (*Receiver, error) {
 		return nil, err
 	}
 	if damaged != nil {
-		in.o.Counts.DeadLetter(pump.CodeLost)
+		in.o.Counts.Count(func(n *prom.Counters) { n.Reject(events.CodeLost) })
 		in.o.Logger.Error("spans that were received before weir ended are lost", "error", damaged)
 	}
 	return r, nil

@@ -25,7 +25,7 @@ func (s *agentStage) fresh(r *Record) (bool, error) {
 		return false, &unfit{adapter.CodeFormat, fmt.Sprintf("activity of lane %d, of %d of events and activity together", r.From.Source, most)}
 	}
 	if !s.sources.take(r.From) {
-		s.pump.metrics.repeated++
+		s.pump.counted.Activity[1]++
 		return false, nil
 	}
 	return true, nil
@@ -65,7 +65,7 @@ func (s *agentStage) empty() bool { return s.scratch.Events() == 0 }
 
 func (s *agentStage) step(ev *events.Event) {
 	s.pump.engine.StepAgent(&s.partition, &s.scratch, ev, &s.pump.fx)
-	s.pump.metrics.activity++
+	s.pump.counted.Activity[0]++
 }
 
 func (s *agentStage) advance(now events.Stamp) {

@@ -63,8 +63,8 @@ func TestSeriesStay(t *testing.T) {
 		}
 	}
 	after := series()
-	t.Logf("%d events of different flows, agents, tools: %d families' members before, %d after; %d verdicts", counts.Events.Load(), before, after, counts.Verdicts(events.Deny))
-	if after != before || counts.Events.Load() != int64(n) || counts.Verdicts(events.Deny) == 0 {
+	t.Logf("%d events of different flows, agents, tools: %d families' members before, %d after; %d verdicts", counts.Sum().Fold.Events, before, after, counts.Verdicts(events.Deny))
+	if after != before || counts.Sum().Fold.Events != int64(n) || counts.Verdicts(events.Deny) == 0 {
 		t.Errorf("%d series before, %d after", before, after)
 	}
 }
@@ -107,7 +107,7 @@ func TestLiveFlows(t *testing.T) {
 	want(3, 0, 0, 5, [prom.ClosingCount]int64{prom.ClosedEnded: 1, prom.ClosedStopped: 1})
 	send(40*time.Minute, &events.Event{Kind: events.Tick})
 	want(0, 0, 0, 5, [prom.ClosingCount]int64{prom.ClosedIdle: 3, prom.ClosedEnded: 1, prom.ClosedStopped: 1})
-	if n := counts.longest.Load(); n != 2 {
+	if n := counts.longest; n != 2 {
 		t.Errorf("the longest flow that was not stopped has %d calls", n)
 	}
 	p.cache.evict(0, 1<<60) // nothing is live any more

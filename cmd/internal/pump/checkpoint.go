@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"weir/sink/prom"
 	"weir/state"
 )
 
@@ -89,7 +90,7 @@ func (p *Pump) checkpoint(ctx context.Context) error {
 		if !full {
 			return nil
 		}
-		p.counts.Waits.Add(1)
+		p.counts.Count(func(n *prom.Counters) { n.CheckpointWaits++ })
 		if err := p.awaitCheckpoint(ctx); err != nil {
 			return err
 		}
@@ -145,7 +146,7 @@ func (p *Pump) land(err error) error {
 		return err
 	}
 	c.durable, c.safe = c.number, c.one.Next
-	p.counts.Checkpoints.Add(1)
+	p.counts.Count(func(n *prom.Counters) { n.Checkpoints++ })
 	return nil
 }
 

@@ -44,7 +44,7 @@ func (s *flowStage) admit(ev *events.Event, r *Record) (string, error) {
 			s.turnBack(at, r.Offset)
 		}
 		s.partition.Watermark = max(s.partition.Watermark, at)
-		p.counts.Ticks.Add(1)
+		p.counted.Ticks++
 		return "", nil
 	}
 	if selftest.OwnFlow(ev.CorrelationID) && ev.Source != selftest.Source {
@@ -75,7 +75,7 @@ func (s *flowStage) relay(ev *events.Event) (relayed bool, err error) {
 	p := s.pump
 	defer p.caught("", &err)
 	if relayed = p.engine.Relay(&s.partition, ev, &p.fx); relayed {
-		p.metrics.kinds[ev.Kind][prom.Folded]++
+		p.counted.Events[ev.Kind][prom.Folded]++
 	}
 	return relayed, nil
 }

@@ -6,7 +6,6 @@ import (
 	"runtime/debug"
 	"strings"
 
-	"weir/analyzer"
 	"weir/cmd/internal/selftest"
 	"weir/events"
 	"weir/events/fingerprint"
@@ -43,7 +42,7 @@ func (p *Pump) fold(records []Record) (n int) {
 }
 
 func (p *Pump) record(r *Record, d *decoded) {
-	p.metrics.bytes += int64(len(r.Value))
+	p.counted.Bytes += int64(len(r.Value))
 	if p.isReports(r) {
 		p.takeReports(r)
 		return
@@ -74,7 +73,7 @@ func codeOf(err error) events.Code {
 	case *unfit:
 		return e.code
 	case *fault:
-		return CodePanic
+		return events.CodePanic
 	}
 	return "other"
 }
@@ -83,7 +82,7 @@ func codeOf(err error) events.Code {
 func (p *Pump) take(ev *events.Event, r *Record) {
 	if ev.Kind == events.LimitsSet {
 		if err := p.setLimits(ev.Limits); err != nil {
-			p.buryEvent(CodeLimits, err.Error(), ev, r)
+			p.buryEvent(events.CodeLimits, err.Error(), ev, r)
 		}
 		p.limits.at, p.limits.since = r.Appended, 0
 		return
@@ -93,7 +92,7 @@ func (p *Pump) take(ev *events.Event, r *Record) {
 	}
 	key, err := p.stage.admit(ev, r)
 	if err != nil {
-		if codeOf(err) == CodePanic {
+		if codeOf(err) == events.CodePanic {
 			p.withdraw()
 		}
 		p.buryEvent(codeOf(err), err.Error(), ev, r)
@@ -282,7 +281,9 @@ func (p *Pump) close() {
 // withdraw forgets what a step that failed has done to the open flow.
 func (p *Pump) withdraw() {
 	p.close()
+	counted := p.fx.Counts
 	p.fx.Reset()
+	p.fx.Counts = counted // of the steps before, too
 }
 
 // fire advances the flows whose deadline the watermark has passed, each at exactly
@@ -307,7 +308,7 @@ func (p *Pump) fire() {
 		}
 		if err := p.advance(due); err != nil {
 			p.withdraw()
-			p.bury(CodePanic, err.Error(), p.next-1, 0, []byte(key))
+			p.bury(events.CodePanic, err.Error(), p.next-1, 0, []byte(key))
 			r := p.cache.get(key)
 			p.setDue(r, 0) // or it would fire for ever
 			p.note(r, r.record)
@@ -351,27 +352,6 @@ func (p *Pump) collect(offset int64) {
 	p.repartition(offset)
 }
 
-// tally moves the counters of the fold to where others read them.
-func (p *Pump) tally(records int64) {
-	p.standing.Flows.Store(int64(len(p.cache.byKey)))
-	p.standing.FlowBytes.Store(p.cache.bytes)
-	p.standing.Watermark.Store(int64(p.stage.seen()))
-	p.standing.Next.Store(p.next)
-	if p.o.Store != nil {
-		p.checkpoints.uncheckpointed += records
-		p.counts.uncheckpointed.Add(records)
-	}
-	if p.o.Stage == AgentStage {
-		p.flushAgents()
-	} else {
-		p.tellLoad()
-		p.counts.add(&p.fx.Counts)
-		p.counts.Records.Add(records)
-		p.flush()
-	}
-	p.fx.Counts = analyzer.Counts{}
-}
-
 // addHash fills in the hash of a tool's arguments, by which calls are compared, when
 // the producer has sent the arguments alone.
 func (p *Pump) addHash(ev *events.Event) {
@@ -406,7 +386,7 @@ func (p *Pump) buryEvent(code events.Code, reason string, ev *events.Event, r *R
 
 // bury makes a dead letter, unless the record was one before a crash.
 func (p *Pump) bury(code events.Code, reason string, offset int64, appended events.Stamp, raw []byte) {
-	p.counts.DeadLetter(code)
+	p.counted.Reject(code)
 	if p.dedup.buried(offset) {
 		return
 	}

@@ -3,37 +3,24 @@ package pump
 import (
 	"fmt"
 	"runtime/debug"
-	"sync/atomic"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
 
 	"weir/analyzer"
-	"weir/cmd/internal/costs"
 	"weir/cmd/internal/selftest"
 	"weir/events"
 	"weir/sink/prom"
 )
 
-// metrics counts what the records of one pump are since the last tally, in memory that
-// nobody else looks at: what all look at is touched once for each batch.
+// metrics is what a pump needs to count.
 type metrics struct {
-	kinds  [prom.KindCount][prom.OutcomeCount]int64
-	calls  [prom.OriginCount]int64
-	depths [prom.MaxDepth + 1]int64
-	bytes  int64
-	opened int64
-
 	late, duplicates, expired int64           // of the fold, before the event at hand
 	aside                     analyzer.Counts // of the fold, before an event of the self-test
 	idle                      time.Duration   // silence that ends an episode, by the limits in force
 	came                      []events.Stamp  // when the log took what brought about each verdict that waits
 	scratch                   analyzer.Flow   // one that is live no more
 	spent                     spent           // by the flow, before the event at hand
-
-	spending [costs.PhaseCount]costs.Spent
-
-	activity, repeated int64 // records of an agent stage, folded and seen before
 }
 
 // before is called before an event is folded.
@@ -64,7 +51,7 @@ func (s *flowStage) after(ev *events.Event) {
 	case n.Late != c.late:
 		outcome = prom.Late
 	}
-	c.kinds[ev.Kind][outcome]++
+	p.counted.Events[ev.Kind][outcome]++
 	if outcome == prom.Duplicate || outcome == prom.Expired {
 		return
 	}
@@ -76,15 +63,15 @@ func (s *flowStage) after(ev *events.Event) {
 	s.spend(ev, refused)
 	p.open.judged.hear(p.fx.Verdicts)
 	if ev.Kind == events.AgentCall && !refused { // what was refused was not called
-		c.calls[ev.By()]++
-		c.depths[min(s.scratch.Depth(), prom.MaxDepth)]++
+		p.counted.Calls[ev.By()]++
+		p.counted.Depths[min(s.scratch.Depth(), prom.MaxDepth)]++
 	}
 	c.idle = p.engine.Limits().Flow.Idle
 	r := p.open
 	if !r.live {
 		r.live, r.standing = true, analyzer.Free
 		p.cache.live[r.standing]++
-		c.opened++
+		p.counted.Opened++
 	}
 	r.ended, r.last = ev.Kind == events.FlowEnd, s.scratch.Last()
 	s.stands()
@@ -100,45 +87,34 @@ func (s *flowStage) stands() {
 	}
 }
 
-// flush moves what was counted to where others read it.
-func (p *Pump) flush() {
-	if p.o.Store == nil {
+// tally shows others how the pump stands, and adds what it has counted to what all have.
+func (p *Pump) tally(records int64) {
+	p.standing.Flows.Store(int64(len(p.cache.byKey)))
+	p.standing.FlowBytes.Store(p.cache.bytes)
+	p.standing.Watermark.Store(int64(p.stage.seen()))
+	p.standing.Next.Store(p.next)
+	if p.o.Stage == FlowStage {
+		p.tellLoad()
+	}
+	if p.o.Store == nil { // a replay is asked, see Counted
 		return
 	}
-	c, to := &p.metrics, p.counts
-	for k := range c.kinds {
-		move(to.kinds[k][:], c.kinds[k][:])
-	}
-	move(to.calls[:], c.calls[:])
-	move(to.depths[:], c.depths[:])
-	to.spending.add(&c.spending)
-	to.Bytes.Add(c.bytes)
-	to.opened.Add(c.opened)
-	c.bytes, c.opened = 0, 0
-	p.fade()
-	for i := range p.cache.live {
-		p.standing.Live[i].Store(p.cache.live[i])
-	}
-	p.standing.Unsent.Store(int64(len(p.out)))
-}
-
-// flushAgents is flush of an agent stage, which counts in figures of its own.
-func (p *Pump) flushAgents() {
-	c, to := &p.metrics, p.counts
-	to.Activity.Add(c.activity)
-	to.ActivityRepeated.Add(c.repeated)
-	to.addAgents(&p.fx.Counts)
-	c.activity, c.repeated, c.bytes = 0, 0, 0
-	p.standing.Unsent.Store(int64(len(p.out)))
-}
-
-func move(to []atomic.Int64, from []int64) {
-	for i, n := range from {
-		if n != 0 {
-			to[i].Add(n)
-			from[i] = 0
+	p.checkpoints.uncheckpointed += records
+	p.counts.uncheckpointed.Add(records)
+	n := &p.counted
+	n.Fold = p.fx.Counts
+	if p.o.Stage == FlowStage {
+		n.Records += records
+		p.fade()
+		for i := range p.cache.live {
+			p.standing.Live[i].Store(p.cache.live[i])
 		}
+	} else { // whose records are those of the flows once more
+		n.Bytes, n.Fold.Events, n.Fold.Duplicates, n.Fold.TooLate, n.Fold.Late, n.Fold.Clamped, n.Fold.Asks, n.Fold.Episodes = 0, 0, 0, 0, 0, 0, 0, 0
 	}
+	p.standing.Unsent.Store(int64(len(p.out)))
+	p.counts.Count(func(all *prom.Counters) { all.Add(n) })
+	*n, p.fx.Counts = prom.Counters{}, analyzer.Counts{}
 }
 
 // The most flows that one tally looks at: how many may stop being live, and how many
@@ -165,7 +141,7 @@ func (p *Pump) fade() {
 		if r.live {
 			r.live = false
 			s.live[r.standing]--
-			p.counts.closed[closingOf(r)].Add(1)
+			p.counted.Closed[closingOf(r)]++
 			if measured++; measured <= mostMeasured && p.o.Metrics != nil {
 				p.measure(r)
 			}
@@ -175,7 +151,7 @@ func (p *Pump) fade() {
 		}
 	}
 	if s.lost > 0 {
-		p.counts.closed[prom.ClosedEvicted].Add(s.lost)
+		p.counted.Closed[prom.ClosedEvicted] += s.lost
 		s.lost = 0
 	}
 }
@@ -204,13 +180,7 @@ func (p *Pump) measure(r *cachedRecord) {
 	v := p.engine.View(f)
 	p.o.Metrics.FlowClosed(events.Stamp(v.Last).Sub(events.Stamp(v.Start)), v.Hops, v.Counters)
 	if r.standing != analyzer.Stopped && len(v.Offences) == 0 {
-		raise(&p.counts.longest, v.Hops)
-	}
-}
-
-// raise sets a maximum that pumps share: none of them may lose a greater one of another.
-func raise(greatest *atomic.Int64, n int64) {
-	for have := greatest.Load(); n > have && !greatest.CompareAndSwap(have, n); have = greatest.Load() {
+		p.counts.unstopped(v.Hops)
 	}
 }
 
@@ -257,7 +227,7 @@ func (p *Pump) timed(records int) func() {
 // fired tells how late a deadline is, in the time of the log.
 func (p *Pump) fired(due events.Stamp) {
 	if !p.open.own {
-		p.counts.Deadlines.Add(1)
+		p.counted.Deadlines++
 		p.o.Metrics.Deadline(p.stage.seen().Sub(due))
 	}
 }

@@ -124,7 +124,7 @@ func (s *PoisonRecords) look(p folder) {
 
 func (s *PoisonRecords) foldOne(ctx context.Context, p folder, r Record) error {
 	if n := s.note.Ended[r.Offset]; n >= poisonTries {
-		return p.Refuse(ctx, r, CodeCrash, fmt.Sprintf("the process ended %d times while it folded this record", n))
+		return p.Refuse(ctx, r, events.CodeCrash, fmt.Sprintf("the process ended %d times while it folded this record", n))
 	}
 	s.note.Record = r.Offset
 	if err := s.save(); err != nil {

@@ -187,6 +187,7 @@ const diskRetry = time.Second
 type Pump struct {
 	o        Options
 	counts   *Counts
+	counted  prom.Counters // since the last tally: what all look at is touched once for each batch
 	standing Standing
 
 	mu        sync.Mutex // held while records are folded, for those who look at flows and agents
@@ -481,7 +482,7 @@ func (p *Pump) retryUntilSpace(ctx context.Context, write func() error) error {
 	for {
 		err := write()
 		if err != nil {
-			p.counts.unpublished[p.o.Trouble(err)].Add(1)
+			p.counts.Count(func(n *prom.Counters) { n.Unpublished[p.o.Trouble(err)]++ })
 		}
 		low := errors.Is(err, state.ErrDiskLow)
 		if p.standing.DiskLow.Swap(low) != low {

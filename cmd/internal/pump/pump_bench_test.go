@@ -67,7 +67,7 @@ func BenchmarkPump(b *testing.B) {
 			b.StopTimer()
 			b.ReportMetric(float64(size)/float64(b.N), "B/event")
 			b.ReportMetric(float64(p.standing.FlowBytes.Load())/float64(max(1, p.standing.Flows.Load())), "B/flow")
-			b.ReportMetric(float64(p.counts.Checkpoints.Load()), "checkpoints")
+			b.ReportMetric(float64(p.counts.Sum().Checkpoints), "checkpoints")
 		})
 	}
 	f("memory/flows=1000", 1000, false)

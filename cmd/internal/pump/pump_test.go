@@ -468,11 +468,12 @@ func TestPanic(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	panics := slices.DeleteFunc(letters, func(l state.DeadLetter) bool { return l.Code != string(CodePanic) })
+	panics := slices.DeleteFunc(letters, func(l state.DeadLetter) bool { return l.Code != string(events.CodePanic) })
 	if len(panics) != 1 || panics[0].Position != 200 || !bytes.Equal(panics[0].Raw, poison) {
 		t.Fatalf("dead letters of the panic: %+v", panics)
 	}
-	if n := p.counts.DeadLetters()[CodePanic]; n != 1 {
+	counted := p.counts.Sum()
+	if n := counted.DeadLetters()[events.CodePanic]; n != 1 {
 		t.Errorf("counted %d panics", n)
 	}
 	trim := func(m *memoryLog) (out []string) {
@@ -513,7 +514,7 @@ func TestPanicOfDeadline(t *testing.T) {
 	again := newTestPump(t, Options{Store: store, Sink: log})
 	batch(again, 3, late)
 	letters, err := store.DeadLetters(0, 10, nil)
-	if err != nil || len(letters) != 1 || letters[0].Code != string(CodePanic) || letters[0].Position != 1 || string(letters[0].Raw) != "f" {
+	if err != nil || len(letters) != 1 || letters[0].Code != string(events.CodePanic) || letters[0].Position != 1 || string(letters[0].Raw) != "f" {
 		t.Errorf("dead letters %+v, %v", letters, err)
 	}
 	if v, ok, err := again.View("f"); err != nil || !ok || v.Events != 2 {
@@ -568,7 +569,7 @@ func TestBadLimits(t *testing.T) {
 		t.Errorf("limits %s by %s", l.Version, document)
 	}
 	letters, err := store.DeadLetters(0, 10, nil)
-	if err != nil || len(letters) != 1 || letters[0].Code != string(CodeLimits) || letters[0].Position != 1 {
+	if err != nil || len(letters) != 1 || letters[0].Code != string(events.CodeLimits) || letters[0].Position != 1 {
 		t.Errorf("dead letters %+v, %v", letters, err)
 	}
 	if err := p.Close(t.Context()); err != nil {
@@ -589,13 +590,13 @@ func TestCounts(t *testing.T) {
 	if err := p.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	c, s := p.counts, &p.standing
+	c, s := p.counts.Sum(), &p.standing
 	letters, verdicts := int64(0), int64(0)
 	for _, n := range c.DeadLetters() {
 		letters += n
 	}
 	for a := events.Allow.Place(); a <= events.Notify.Place(); a++ {
-		verdicts += c.Verdicts(events.ActionAt(a))
+		verdicts += p.counts.Verdicts(events.ActionAt(a))
 	}
 	sets := int64(0)
 	for _, r := range records {
@@ -603,11 +604,11 @@ func TestCounts(t *testing.T) {
 			sets++
 		}
 	}
-	if got := c.Events.Load() + c.Duplicates.Load() + c.TooLate.Load() + c.Ticks.Load() + letters + sets; got != int64(len(records)) || c.Records.Load() != got {
+	if got := c.Fold.Events + c.Fold.Duplicates + c.Fold.TooLate + c.Ticks + letters + sets; got != int64(len(records)) || c.Records != got {
 		t.Errorf("%d of %d records are accounted for", got, len(records))
 	}
 	if verdicts != int64(len(p.o.Sink.(*memoryLog).lines)) || s.Flows.Load() == 0 || s.FlowBytes.Load() == 0 ||
-		s.Next.Load() != int64(len(records)) || c.Checkpoints.Load() == 0 || c.Asks.Load() == 0 || s.Watermark.Load() < int64(pumptest.Start) {
+		s.Next.Load() != int64(len(records)) || c.Checkpoints == 0 || c.Fold.Asks == 0 || s.Watermark.Load() < int64(pumptest.Start) {
 		t.Errorf("counts %+v", c)
 	}
 }
@@ -747,7 +748,8 @@ func TestStrayActivity(t *testing.T) {
 	if err := p.Batch(t.Context(), []Record{stray, elsewhere, limits}); err != nil {
 		t.Fatal(err)
 	}
-	if n := p.counts.DeadLetters()[adapter.CodeFormat]; n != 2 {
+	counted := p.counts.Sum()
+	if n := counted.DeadLetters()[adapter.CodeFormat]; n != 2 {
 		t.Errorf("%d dead letters, want 2", n)
 	}
 	if l, _ := p.Limits(); l.Version != "test:strict" {

@@ -104,5 +104,12 @@ func (r *Replay) passReports(from Position, batch []byte) {
 	r.activity++
 }
 
+// Counted returns what was folded, and what was refused by flows and by trees.
+func (r *Replay) Counted() Counted {
+	n := r.flows.Counted()
+	n.Add(r.agents.Counted())
+	return n
+}
+
 // Pumps returns the pumps of the stages, for questions about what was folded.
 func (r *Replay) Pumps() (flows, agents *Pump) { return r.flows, r.agents }

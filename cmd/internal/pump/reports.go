@@ -194,7 +194,7 @@ func (p *Pump) takeReports(r *Record) {
 	if !fresh {
 		return
 	}
-	p.metrics.activity++
+	p.counted.Activity[0]++
 	_ = EachReport(r.Value, func(report *analyzer.Report) {
 		s.key = report.AppendKey(s.key[:0])
 		if p.err == nil && s.mayWatch(s.key) {

@@ -1,65 +1,25 @@
 package pump
 
 import (
-	"sync"
-
 	"weir/analyzer"
 	"weir/cmd/internal/costs"
 	"weir/events"
 	"weir/sink/prom"
 )
 
-// spending is what the flows of all pumps have spent since the process began. Only what is spent
-// after a warning or a stop is told by name, so that honest flows pay for a sum alone.
-type spending struct {
-	mu     sync.Mutex
-	phases [costs.PhaseCount]costs.Spent
-	waste  *costs.Ledger
-}
-
 // What is read has the same phases.
 var _ [costs.PhaseCount]int = [prom.SpentPhases]int{}
 
-// add takes over what a pump has noted since the last time.
-func (s *spending) add(phases *[costs.PhaseCount]costs.Spent) {
-	if *phases == ([costs.PhaseCount]costs.Spent{}) {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i := range phases {
-		s.phases[i].Add(phases[i])
-	}
-	*phases = [costs.PhaseCount]costs.Spent{}
-}
-
-// note enters what was spent after a warning or a stop.
-func (s *spending) note(ev *events.Event, spent costs.Spent, when costs.Phase, rule events.Reason) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.waste == nil {
-		s.waste = costs.NewLedger(prom.MostSpenders)
-	}
-	s.waste.Note(ev, spent, when, string(rule))
-}
-
-// read fills in where it stands.
-func (s *spending) read(r *prom.Reading) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i := range s.phases {
-		r.Spent[i] = reading(&s.phases[i])
-	}
-	if s.waste == nil {
-		return
-	}
-	c := s.waste.Costs()
+// wasteOf is what a ledger has come to. Only what is spent after a warning or a stop is told by
+// name, so that honest flows pay for a sum alone.
+func wasteOf(c *costs.Costs) (out []prom.Waste) {
 	for by, lines := range [...][]costs.Line{prom.ByService: c.Services, prom.ByAgent: c.Agents, prom.ByTool: c.Tools, prom.ByTenant: c.Tenants, prom.ByRule: c.Rules} {
 		for i := range lines {
 			l := &lines[i]
-			r.Waste = append(r.Waste, prom.Waste{By: prom.Spender(by), Name: l.Name, AfterWarning: reading(&l.AfterWarning), AfterStop: reading(&l.AfterStop)})
+			out = append(out, prom.Waste{By: prom.Spender(by), Name: l.Name, AfterWarning: reading(&l.AfterWarning), AfterStop: reading(&l.AfterStop)})
 		}
 	}
+	return out
 }
 
 func reading(s *costs.Spent) prom.Spent {
@@ -96,9 +56,10 @@ func (s *flowStage) spend(ev *events.Event, refused bool) {
 	}
 	when, rule := p.open.judged.phase()
 	x := p.o.Prices.By(ev, calls, is.tokens, is.cost)
-	p.metrics.spending[when].Add(x)
+	told := reading(&x)
+	p.counted.Spent[when].Add(&told)
 	if when != costs.Unjudged {
-		p.counts.spending.note(ev, x, when, rule)
+		p.counts.wasted(ev, x, when, rule)
 	}
 }
 

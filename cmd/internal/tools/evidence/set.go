@@ -201,8 +201,7 @@ func (s *set) replay(l analyzer.Limits, file string) ([]*outcome, error) {
 	if err != nil || len(evs) == 0 {
 		return nil, err // an unknown format is passed over
 	}
-	var counts pump.Counts
-	r, err := pump.NewReplay(context.Background(), pump.Options{Limits: l, Counts: &counts})
+	r, err := pump.NewReplay(context.Background(), pump.Options{Limits: l})
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,218 @@
+package prom
+
+import (
+	"slices"
+
+	"weir/analyzer"
+	"weir/events"
+)
+
+// Which series rules have: those of a rule that the limits have turned off are left out, and
+// come with the limits that turn it on. All others are there before the first thing is
+// counted, or nobody would see the first in a rate.
+
+// flowReasons lists the reasons that rules about flows have, each once.
+func flowReasons() (out []events.Reason) {
+	for i := range analyzer.Rules {
+		if r := analyzer.Rules[i].Reason; !slices.Contains(out, r) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// refusing lists the reasons of orders that refuse calls, each once.
+func refusing() []events.Reason {
+	out := flowReasons()
+	for i := range analyzer.AgentRules {
+		if r := &analyzer.AgentRules[i]; r.Action.Stops() && !slices.Contains(out, r.Reason) {
+			out = append(out, r.Reason)
+		}
+	}
+	return out
+}
+
+// grantable lists the reasons of the limits of which a person can grant more, each once.
+func grantable() (out []events.Reason) {
+	for _, r := range analyzer.Rows() {
+		if r.Tells && !slices.Contains(out, r.Reason) {
+			out = append(out, r.Reason)
+		}
+	}
+	return out
+}
+
+// speaks tells whether the limits have the rule of a row about flows say anything, be it in
+// an override alone. Limits that are not known yet have all speak.
+func speaks(l *analyzer.Limits, row int) bool {
+	return l == nil || analyzer.Rules[row].ID == analyzer.RuleOperator || !l.Rules[row].Mute() ||
+		slices.ContainsFunc(l.Overrides, func(o analyzer.Override) bool { return int(o.Rule) == row })
+}
+
+// expectation says which verdicts rules give, enforced and in shadow mode.
+type expectation [events.ReasonCount][events.ActionCount][2]bool
+
+// silent tells that the rules with the reason, if any, are off.
+func (x *expectation) silent(r events.Reason) bool {
+	return x[r.Place()] == [events.ActionCount][2]bool{}
+}
+
+func expectedVerdicts(l *analyzer.Limits) (x expectation) {
+	for i := range analyzer.Rules {
+		rule := &analyzer.Rules[i]
+		if !speaks(l, i) {
+			continue
+		}
+		e := &x[rule.Reason.Place()]
+		e[events.Allow.Place()][0] = true
+		e[rule.Action.Place()][0], e[rule.Action.Place()][1] = true, true
+		if l != nil && l.Rules[i].Hold {
+			e[events.Hold.Place()][0] = true
+		}
+		if rule.ID != analyzer.RuleOperator {
+			e[events.Warn.Place()][0], e[events.Warn.Place()][1] = true, true
+			e[events.Halt.Place()][0] = true // attempts widen an order
+		}
+	}
+	for i := range analyzer.AgentRules {
+		rule := &analyzer.AgentRules[i]
+		e := &x[rule.Reason.Place()]
+		e[events.Allow.Place()][0] = true
+		e[events.Warn.Place()][0], e[events.Warn.Place()][1] = true, true
+		e[rule.Action.Place()][0], e[rule.Action.Place()][1] = true, true
+		if !recovers(rule) {
+			continue
+		}
+		for _, step := range recoverySteps {
+			e[step.Place()][0] = true
+		}
+	}
+	refused := &x[events.RescueRefusedNotStuck.Place()]
+	refused[events.Notify.Place()][0], refused[events.Notify.Place()][1] = true, true
+	return x
+}
+
+// recoverySteps are the actions of the ladder.
+var recoverySteps = [...]events.Action{events.Resume, events.ReviewAgent, events.Archive, events.Notify}
+
+// recovers reports whether the row may find an agent stuck.
+func recovers(rule *analyzer.AgentRule) bool {
+	return rule.Silence || rule.Action == events.Resume
+}
+
+// byReason adds up what was counted by row: several rows may have one reason.
+func byReason(rows *[analyzer.RuleCount]int64, agents *[analyzer.AgentRuleCount]int64) (out [events.ReasonCount]int64) {
+	for row, n := range rows {
+		out[analyzer.Rules[row].Reason.Place()] += n
+	}
+	for row, n := range agents {
+		out[analyzer.AgentRules[row].Reason.Place()] += n
+	}
+	return out
+}
+
+// The calls that orders met, by the reason of the order: those that were made against one,
+// those in flight when one went out, and those that were refused by an ask or a dispatcher.
+func (c *Counters) defied() [events.ReasonCount]int64 {
+	return byReason(&c.Fold.Defied, &c.Fold.DefiedAgents)
+}
+
+func (c *Counters) leaked() [events.ReasonCount]int64 {
+	return byReason(&c.Fold.LeakedBy, &c.Fold.LeakedAgents)
+}
+
+func (c *Counters) refused() [events.ReasonCount]int64 {
+	return byReason(&c.Fold.RefusedBy, &c.Fold.RefusedAgents)
+}
+
+// ordered reads what orders met: of a reason all of it is there, or nothing.
+func ordered(get func(*Counters) [events.ReasonCount]int64) func(*Reading, *series) {
+	return func(r *Reading, to *series) {
+		expected, n := expectedVerdicts(r.Limits), get(&r.Counters)
+		defied, leaked, refused := r.defied(), r.leaked(), r.refused()
+		for _, reason := range refusing() {
+			if at := reason.Place(); defied[at]+leaked[at]+refused[at] > 0 || !expected.silent(reason) {
+				to.count(n[at], string(reason))
+			}
+		}
+	}
+}
+
+func readVerdicts(r *Reading, to *series) {
+	expected := expectedVerdicts(r.Limits)
+	for at, reason := range events.Reasons() {
+		for a := events.Allow.Place(); a < events.ActionCount; a++ {
+			for shadow, mode := range [...]events.Mode{events.ModeEnforce, events.ModeShadow} {
+				if v := &r.Verdicts[at][a][shadow]; v.N > 0 || expected[at][a][shadow] {
+					to.example(v, string(reason), string(events.ActionAt(a)), string(mode))
+				}
+			}
+		}
+	}
+}
+
+func readGrants(r *Reading, to *series) {
+	expected, granted := expectedVerdicts(r.Limits), byReason(&r.Fold.Granted, &r.Fold.GrantedAgents)
+	for _, reason := range grantable() {
+		if n := granted[reason.Place()]; n > 0 || !expected.silent(reason) {
+			to.count(n, string(reason))
+		}
+	}
+}
+
+func readAcks(r *Reading, to *series) {
+	var acks [events.ReasonCount][2]int64
+	for row := range analyzer.Rules {
+		of := &acks[analyzer.Rules[row].Reason.Place()]
+		of[0] += r.Fold.Acks[row][0]
+		of[1] += r.Fold.Acks[row][1]
+	}
+	expected := expectedVerdicts(r.Limits)
+	say := func(rule string, n [2]int64) {
+		to.count(n[0], rule, "false")
+		to.count(n[1], rule, "true")
+	}
+	for _, reason := range flowReasons() {
+		if n := acks[reason.Place()]; n != [2]int64{} || !expected.silent(reason) {
+			say(string(reason), n)
+		}
+	}
+	say("other", r.Fold.Acks[analyzer.RuleCount])
+}
+
+func readStuck(r *Reading, to *series) {
+	var stuck [events.ReasonCount][2]int64
+	var known [events.ReasonCount]bool
+	for i := range analyzer.AgentRules {
+		if rule := &analyzer.AgentRules[i]; recovers(rule) {
+			at := rule.Reason.Place()
+			known[at] = true
+			stuck[at][0] += r.Agents.Stuck[i][0]
+			stuck[at][1] += r.Agents.Stuck[i][1]
+		}
+	}
+	for at, reason := range events.Reasons() {
+		if known[at] {
+			to.count(stuck[at][0], string(reason), "potentially_stuck")
+			to.count(stuck[at][1], string(reason), "stuck")
+		}
+	}
+}
+
+func readRecoveries(r *Reading, to *series) {
+	var known [events.ReasonCount]bool
+	var steps [len(recoverySteps)]int64
+	for i := range analyzer.AgentRules {
+		at := analyzer.AgentRules[i].Reason.Place()
+		if known[at] || !recovers(&analyzer.AgentRules[i]) {
+			continue
+		}
+		known[at] = true
+		for i, step := range recoverySteps {
+			steps[i] += r.Verdicts[at][step.Place()][0].N
+		}
+	}
+	for i, step := range recoverySteps {
+		to.count(steps[i], string(step))
+	}
+}
