@@ -77,6 +77,8 @@ type agentRows struct {
 	silence  bool // what parties do
 	trees    bool // what flows spend that name a parent or a root
 	tells    bool // and some row tells who asks what is left
+
+	counting []AgentRuleID // the rows that count events of agents and projects
 }
 
 func agentRowsOf(l *AgentLimits) (w agentRows) {
@@ -84,6 +86,9 @@ func agentRowsOf(l *AgentLimits) (w agentRows) {
 		set := &l.Rules[r]
 		if set.Mute() {
 			continue
+		}
+		if c := AgentRules[r].Counts; c != CountedNothing && !c.OfTree() {
+			w.counting = append(w.counting, r)
 		}
 		switch AgentRules[r].Counts {
 		case CountedEscaped:

@@ -121,7 +121,7 @@ func (e *Engine) concerns(a *Agent, ev *events.Event) bool {
 	if a.isTree() {
 		return e.agents.trees && (a.events > 0 || ev.Kind == events.AgentActivity || ev.Kind == events.OverrideSet && ev.Override != nil)
 	}
-	for r := range AgentRuleCount {
+	for _, r := range e.agents.counting {
 		if e.countsEvent(r, a, ev) {
 			return true
 		}

@@ -8,7 +8,7 @@ import (
 
 // count counts the event for every row that counts the like.
 func (e *Engine) count(a *Agent, m *agentMoment, fx *Effects) {
-	for r := range AgentRuleCount {
+	for _, r := range e.agents.counting {
 		switch {
 		case !e.countsEvent(r, a, m.ev):
 		case AgentRules[r].Coarse:
@@ -19,11 +19,8 @@ func (e *Engine) count(a *Agent, m *agentMoment, fx *Effects) {
 	}
 }
 
-// countsEvent reports whether the row counts the event, about whom a is.
+// countsEvent reports whether the row, which is on, counts the event, about whom a is.
 func (e *Engine) countsEvent(r AgentRuleID, a *Agent, ev *events.Event) bool {
-	if !e.countsAgents(r) {
-		return false
-	}
 	switch AgentRules[r].Counts {
 	case CountedEscaped:
 		return ev.Kind == events.AgentCall && !a.isProject() && (e.limits.Agents.Rules[r].All || escaped(ev))

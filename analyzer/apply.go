@@ -48,9 +48,12 @@ type moment struct {
 	fits         events.Stamp
 }
 
-// momentAt is the moment of a time, of which nothing else is known yet.
-func momentAt(at events.Stamp) moment {
-	return moment{at: at, when: at, from: none, to: none, tool: none, callAt: -1, stalePair: -1, delegation: -1}
+// begin makes it the moment of a time, of which nothing else is known yet.
+func (m *moment) begin(at events.Stamp) {
+	*m = moment{}
+	m.at, m.when = at, at
+	m.from, m.to, m.tool = none, none, none
+	m.callAt, m.stalePair, m.delegation = -1, -1, -1
 }
 
 func (m *moment) ifHop(v int64) int64 {
@@ -95,7 +98,7 @@ func (e *Engine) apply(f *Flow, m *moment) {
 	if e.agents.silence {
 		f.follow(m)
 	}
-	if isUnnamed(ev) {
+	if m.from == none && isUnnamed(ev) {
 		m.from = f.party(unnamed, true)
 	}
 	f.applyUsage(m)

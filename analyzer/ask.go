@@ -29,7 +29,7 @@ func (e *Engine) ask(p *Partition, f *Flow, m *moment, fx *Effects) {
 				e.noteTry(f, m, fx)
 			}
 			e.attempt(f, o, m, fx)
-			e.judgeRow(ruleOfTries, f, m, fx)
+			e.judgeRow(&Rules[ruleOfTries], f, m, fx)
 		}
 		return
 	}

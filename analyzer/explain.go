@@ -89,7 +89,8 @@ func (e *Engine) View(f *Flow) View {
 			v.Parties = append(v.Parties, PartyView{strings.Clone(p.name), strings.Clone(f.nameOf(p.parent)), len(p.calls), int(p.points)})
 		}
 	}
-	at := momentAt(f.clock)
+	var at moment
+	at.begin(f.clock)
 	m := &at
 	status := phase(0)
 	for i := range f.orders {

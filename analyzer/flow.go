@@ -47,6 +47,7 @@ const (
 // Strings of a decoded Flow alias the record that it was decoded from.
 type Flow struct {
 	key      string
+	hash     uint64       // of the key; 0 until somebody asks for it
 	clock    events.Stamp // latest time folded; never runs backwards
 	last     events.Stamp // latest event, ticks not counted
 	start    events.Stamp // when the episode began
@@ -97,7 +98,7 @@ type Flow struct {
 	triesTold events.Stamp // when the agent stage was told of tries against orders last
 	triesDue  events.Stamp // when the agent stage is to be told of what parties tried against orders; 0 for never
 	gone      []tries      // of parties that gave way while an event is applied; else empty
-	untold    bool         // within a step: a party did something
+	untold    uint32       // within a step: the parties that are to be told of, a bit each
 }
 
 type flowFlags uint8
@@ -138,7 +139,7 @@ const (
 	partyWorked // since it was called
 	partyUsage  // usage holds cumulative figures
 	partyPlaced // called or was called, so that its parent means something
-	partyUntold // within a step: it is to be told of
+	_           // was stored once
 	partyDone   // gave control back: nothing is expected of it
 	partyBeside // was sent out beside another, and is no further party in the count of them
 )
@@ -442,6 +443,7 @@ func (f *Flow) makeParty(name string) uint8 {
 		victim = f.silentParty()
 		f.depart(victim)
 		p := &f.parties[victim]
+		f.untold &^= 1 << victim
 		f.forgetParty(victim)
 		total -= len(p.name)
 		*p = party{parent: none, calls: p.calls[:0], seen: p.seen[:0], runs: p.runs[:0]}

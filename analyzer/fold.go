@@ -13,7 +13,7 @@ import (
 // many goroutines; a change of limits is a new Engine.
 type Engine struct {
 	limits  Limits
-	byKind  [32][]RuleID // rows that are on, by the kind they follow
+	byKind  [32][]*FlowRule // rows that are on, by the kind they follow
 	scaled  RuleSet
 	tells   bool   // of some limit the model is told what is left
 	version uint32 // of the limits, as orders keep it
@@ -29,7 +29,7 @@ func New(l Limits) *Engine {
 	for i := range Rules {
 		for _, k := range events.Kinds() {
 			if Rules[i].On.Has(k) && e.mayFire(RuleID(i)) {
-				e.byKind[k] = append(e.byKind[k], RuleID(i))
+				e.byKind[k] = append(e.byKind[k], &Rules[i])
 			}
 		}
 	}
@@ -52,7 +52,7 @@ func (e *Engine) Observing(observe func(row RuleID, value int64)) *Engine {
 	for i := range Rules {
 		for _, k := range events.Kinds() {
 			if Rules[i].On.Has(k) {
-				x.byKind[k] = append(x.byKind[k], RuleID(i))
+				x.byKind[k] = append(x.byKind[k], &Rules[i])
 			}
 		}
 	}
@@ -166,7 +166,7 @@ func (e *Engine) Step(p *Partition, f *Flow, ev *events.Event, fx *Effects) {
 	m := &fx.m
 	if f.repeated(ev, when, fx) {
 		if ev.Ask {
-			*m = momentAt(f.clock)
+			m.begin(f.clock)
 			m.ev, m.user = ev, ev.By() == events.OriginUser
 			fx.Answer = e.again(f, m)
 			if f.root != "" && e.agents.trees && !m.user && fx.Answer.Action == events.Allow {
@@ -177,7 +177,7 @@ func (e *Engine) Step(p *Partition, f *Flow, ev *events.Event, fx *Effects) {
 	}
 	e.Advance(p, f, when, fx)
 	given := len(fx.Verdicts)
-	*m = momentAt(max(when, f.clock))
+	m.begin(max(when, f.clock))
 	m.ev, m.when, m.late, m.user = ev, when, when < f.clock, ev.By() == events.OriginUser
 	m.word = m.user && !m.late && !(ev.Claimed && f.stopped())
 	if m.late {
@@ -211,7 +211,9 @@ func (e *Engine) Step(p *Partition, f *Flow, ev *events.Event, fx *Effects) {
 			fx.Answer = e.allowed(f, m)
 		}
 	}
-	e.uncover(f, m, fx)
+	if len(f.orders) > 0 {
+		e.uncover(f, m, fx)
+	}
 	e.report(f, m.at, len(fx.Verdicts) > given, fx)
 }
 
@@ -236,7 +238,9 @@ func (e *Engine) see(p *Partition, f *Flow, m *moment, fx *Effects) {
 	}
 	e.defied(f, m, fx)
 	e.apply(f, m)
-	f.tellGone(fx)
+	if len(f.gone) > 0 {
+		f.tellGone(fx)
+	}
 	p.count(m, &e.limits.Load)
 	m.busy = p.busy
 	e.judge(f, m, fx)
@@ -324,9 +328,9 @@ func (e *Engine) Advance(p *Partition, f *Flow, now events.Stamp, fx *Effects) {
 		}
 		f.clock = max(f.clock, at)
 		m := &fx.m
-		*m = momentAt(at)
+		m.begin(at)
 		if what == dueDuration {
-			e.judgeRow(ruleOfAge, f, m, fx)
+			e.judgeRow(&Rules[ruleOfAge], f, m, fx)
 			s := e.setting(ruleOfAge, f, m)
 			if f.aged == agedNot && int64(f.ageOf(at).Seconds()) < s.Stop && s.Stop != Off {
 				f.aged = agedWarned
@@ -376,10 +380,12 @@ func (e *Engine) durationDue(f *Flow) events.Stamp {
 	if f.events == 0 || f.aged == agedStopped || f.flags&flagEnded != 0 || f.held(f.clock) { // for a flow that waits, time stands still
 		return 0
 	}
-	s := e.limits.Rules[ruleOfAge]
+	s := &e.limits.Rules[ruleOfAge]
 	if e.varies(f) {
-		m := momentAt(f.clock)
-		s = e.setting(ruleOfAge, f, &m)
+		var m moment
+		m.begin(f.clock)
+		set := e.setting(ruleOfAge, f, &m)
+		s = &set
 	}
 	if s.Mode == ModeOff {
 		return 0

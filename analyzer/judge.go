@@ -8,8 +8,8 @@ import (
 
 // judge walks the rules of the event's kind.
 func (e *Engine) judge(f *Flow, m *moment, fx *Effects) {
-	for _, r := range e.byKind[m.ev.Kind] {
-		e.judgeRow(r, f, m, fx)
+	for _, rule := range e.byKind[m.ev.Kind] {
+		e.judgeRow(rule, f, m, fx)
 	}
 	if e.observe != nil {
 		e.observe(ruleOfAge, Rules[ruleOfAge].Value(f, m, &m.set)) // judged at its deadline only
@@ -17,16 +17,15 @@ func (e *Engine) judge(f *Flow, m *moment, fx *Effects) {
 }
 
 // judgeRow measures one row and gives, tightens or lifts its order.
-func (e *Engine) judgeRow(r RuleID, f *Flow, m *moment, fx *Effects) {
-	rule := &Rules[r]
+func (e *Engine) judgeRow(rule *FlowRule, f *Flow, m *moment, fx *Effects) {
+	r := rule.ID
 	if m.user || rule.Repeat && m.exempt {
 		return // nothing ever refuses a user's message
 	}
-	// The setting lives in the moment: passed to a function value it would escape.
-	m.set = e.limits.Rules[r]
-	set := &m.set
+	set := &e.limits.Rules[r]
 	if e.varies(f) {
-		*set = e.setting(r, f, m)
+		m.set = e.setting(r, f, m) // in the moment: passed to a function value it would escape
+		set = &m.set
 	}
 	if set.Mode == ModeOff && e.observe == nil {
 		return
@@ -34,7 +33,7 @@ func (e *Engine) judgeRow(r RuleID, f *Flow, m *moment, fx *Effects) {
 	observed := rule.Value(f, m, set)
 	if e.observe != nil {
 		if m.ev != nil { // not at deadlines, which fire between the events of other flows
-			e.observe(r, observed/f.paceOf(rule, m))
+			e.observe(r, observed/f.paceOf(rule, set, m))
 		}
 		if set.Mode == ModeOff {
 			return
@@ -43,6 +42,8 @@ func (e *Engine) judgeRow(r RuleID, f *Flow, m *moment, fx *Effects) {
 	if observed < set.Warn && observed < set.Stop-1 && !rule.Lifts && len(f.offences) == 0 {
 		return
 	}
+	m.set = *set
+	set = &m.set
 	if f.offended(r) && set.Warn < set.Stop {
 		set.Stop = set.Warn // who was stopped before is stopped at the warning
 		if set.Max {
@@ -50,7 +51,7 @@ func (e *Engine) judgeRow(r RuleID, f *Flow, m *moment, fx *Effects) {
 		}
 	}
 	if observed >= min(set.Warn, set.Stop) {
-		if x := f.paceOf(rule, m); x > 1 {
+		if x := f.paceOf(rule, set, m); x > 1 {
 			set.widen(x)
 		}
 	}
@@ -71,9 +72,9 @@ func (e *Engine) judgeRow(r RuleID, f *Flow, m *moment, fx *Effects) {
 }
 
 // paceOf returns by how much the pace of the event's party widens the thresholds of the
-// row, as m.set has it; 1 for not at all.
-func (f *Flow) paceOf(rule *FlowRule, m *moment) int64 {
-	if !rule.Paced || m.set.Unpaced {
+// row; 1 for not at all.
+func (f *Flow) paceOf(rule *FlowRule, set *Setting, m *moment) int64 {
+	if !rule.Paced || set.Unpaced {
 		return 1
 	}
 	return f.pace(m)

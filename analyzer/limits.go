@@ -44,22 +44,23 @@ const Off = math.MaxInt64
 
 // Setting is the limit of one rule row.
 type Setting struct {
-	Mode Mode
 	Warn int64 // observed value from which the rule warns; Off for never
 	Stop int64 // observed value from which it stops; Off for never
-	// Max says that the file gave the stop as the highest allowed value: verdicts
-	// then report Stop-1 as the limit, and the order goes out armed (effective next)
-	// when that value is used up. Otherwise the limit reported is Stop itself.
-	Max bool
 	// Tell is how much is left when the model begins to be told so; 0 for never. It is of
 	// the rows that say what is left.
 	Tell int64
 	// Reserve is how much of a tree's budget each living child may count on; 0 for nothing.
 	// What it has not spent of that nobody else can spend. It is of the rows that share a budget.
 	Reserve int64
+	Window  int64 // of the rows that have one; seconds or calls, see Rule.Window
+
+	Mode Mode
+	// Max says that the file gave the stop as the highest allowed value: verdicts
+	// then report Stop-1 as the limit, and the order goes out armed (effective next)
+	// when that value is used up. Otherwise the limit reported is Stop itself.
+	Max bool
 	// Hold has the whole flow wait for a person where the row would refuse calls; see Hold of OrderLimits.
-	Hold   bool
-	Window int64 // of the rows that have one; seconds or calls, see Rule.Window
+	Hold bool
 	// IgnoreResults makes repetition_blind count calls whatever their results were,
 	// as guards do that never look at results.
 	IgnoreResults bool

@@ -66,7 +66,7 @@ func TestOrdersAreApart(t *testing.T) {
 		e := New(Balanced())
 		ev := events.Event{ID: "late", Kind: events.AgentCall, Time: 1 + events.Stamp(e.limits.Flow.MaxAge.Milliseconds())*2, CorrelationID: "f"}
 		var fx Effects
-		fx.m = momentAt(ev.Time)
+		fx.m.begin(ev.Time)
 		fx.m.ev, fx.m.when = &ev, ev.Time
 		e.beginEpisode(&f, &fx.m, &fx)
 		check(fmt.Sprint("order ", keep, " outlives the episode"), &f)

@@ -1,6 +1,7 @@
 package analyzer
 
 import (
+	"math/bits"
 	"slices"
 	"strconv"
 	"time"
@@ -17,11 +18,11 @@ import (
 // flow: they are good as long as those of Activity.
 type Report struct {
 	Flow   uint64                   // a hash of its key
-	Source events.CorrelationSource // by what it is known
 	Name   string                   // the party: as the flow calls it
 	Agent  string                   // its stable id, if that is another one
 	Did    events.Stamp             // when it did something last
-	Work   Work                     // how it is at work
+	Source events.CorrelationSource // by what the flow is known
+	Work   Work                     // how the party is at work
 }
 
 // Work is how a party is at work, as far as a flow can tell. It stands in logs, so that
@@ -150,8 +151,7 @@ func (f *Flow) act(i uint8, when events.Stamp) {
 
 // tell has the step tell of the party.
 func (f *Flow) tell(i uint8) {
-	f.parties[i].flags |= partyUntold
-	f.untold = true
+	f.untold |= 1 << i
 }
 
 // tried notes that the event's party did something although its call came to nothing.
@@ -274,22 +274,25 @@ func (e *Engine) report(f *Flow, at events.Stamp, judged bool, fx *Effects) {
 			}
 		}
 	}
-	if !f.untold {
+	untold := f.untold
+	f.untold = 0
+	if f.source == events.CorrelationPrincipal { // parties report in flows of their own
 		return
 	}
-	f.untold = false
-	flow := xxhash.Sum64String(f.key)
-	for i := range f.parties {
-		p := &f.parties[i]
-		if p.flags&partyUntold == 0 {
-			continue
-		}
-		p.flags &^= partyUntold
-		// Parties report in flows of their own.
-		if f.source != events.CorrelationPrincipal && p.did != 0 {
-			fx.Reports = append(fx.Reports, Report{Flow: flow, Source: f.source, Name: p.name, Agent: p.agent, Did: p.did, Work: f.work(uint8(i), at)})
+	for ; untold != 0; untold &= untold - 1 {
+		i := uint8(bits.TrailingZeros32(untold))
+		if p := &f.parties[i]; p.did != 0 {
+			fx.Reports = append(fx.Reports, Report{Flow: f.keyHash(), Source: f.source, Name: p.name, Agent: p.agent, Did: p.did, Work: f.work(i, at)})
 		}
 	}
+}
+
+// keyHash is the hash of its key by which reports name the flow.
+func (f *Flow) keyHash() uint64 {
+	if f.hash == 0 {
+		f.hash = xxhash.Sum64String(f.key)
+	}
+	return f.hash
 }
 
 // depart takes what is to be told of a party that is about to be forgotten.
@@ -380,7 +383,7 @@ func (f *Flow) sayTries(t tries, said events.Stamp, fx *Effects) {
 	if t.agent != "" {
 		who = events.Party{Session: t.name, Agent: t.agent}
 	}
-	ev := events.Event{ID: fx.said.id(xxhash.Sum64String(f.key), t.name, said), Source: "weir", Kind: events.AgentActivity,
+	ev := events.Event{ID: fx.said.id(f.keyHash(), t.name, said), Source: "weir", Kind: events.AgentActivity,
 		CorrelationID: f.key, CorrelationSource: f.source, From: who}
 	s := fx.said.state(WorkRefused)
 	s.TotalUpdates = int64(t.n)
