@@ -13,17 +13,25 @@ import (
 // is taken for volatile.
 func fold(dst, text []byte, isError bool) []byte {
 	copied := 0
-	for i := nextWord(text, 0); i < len(text); i = nextWord(text, i) {
+	inside := uint64(0) // the bit of the byte before those that are looked at: it is of a word
+	for i := 0; i < len(text); {
+		words := wordBits(eight(text, i))
 		// Volatile parts begin where a word begins.
-		if c := text[i]; isError || c-'0' <= 9 || mayLabel(c|0x20, byteAt(text, i+1)) || byteAt(text, i+8) == '-' {
-			if n, name := volatile(text, i, isError); n > 0 {
-				dst = append(append(dst, text[copied:i]...), name...)
-				i += n
-				copied = i
+		begins := words &^ (words<<8 | inside)
+		inside = words >> 56
+		next := i + 8
+		for ; begins != 0; begins &= begins - 1 {
+			at := i + bits.TrailingZeros64(begins)>>3
+			if c := text[at]; !isError && c-'0' > 9 && byteAt(text, at+8) != '-' && !(beginsLabel[c] && mayLabel(text, at)) {
 				continue
 			}
+			if n, name := volatile(text, at, isError); n > 0 {
+				dst = append(append(dst, text[copied:at]...), name...)
+				copied, next, inside = at+n, at+n, 0
+				break
+			}
 		}
-		i = wordEnd(text, i+1)
+		i = next
 	}
 	if copied == 0 {
 		return text
@@ -31,30 +39,14 @@ func fold(dst, text []byte, isError bool) []byte {
 	return append(dst, text[copied:]...)
 }
 
-// nextWord returns where the first word of p from i on begins, or the length of p.
-func nextWord(p []byte, i int) int {
-	for ; i+8 <= len(p); i += 8 {
-		if words := wordBits(binary.LittleEndian.Uint64(p[i:])); words != 0 {
-			return i + bits.TrailingZeros64(words)>>3
-		}
+// eight returns the eight bytes of p from i on, zeros behind its end.
+func eight(p []byte, i int) uint64 {
+	if i+8 <= len(p) {
+		return binary.LittleEndian.Uint64(p[i:])
 	}
-	for i < len(p) && !isWord(p[i]) {
-		i++
-	}
-	return i
-}
-
-// wordEnd returns the first index of p from i on that is of no word, or the length of p.
-func wordEnd(p []byte, i int) int {
-	for ; i+8 <= len(p); i += 8 {
-		if others := ^wordBits(binary.LittleEndian.Uint64(p[i:])) & jsontext.Tops; others != 0 {
-			return i + bits.TrailingZeros64(others)>>3
-		}
-	}
-	for i < len(p) && isWord(p[i]) {
-		i++
-	}
-	return i
+	var room [8]byte
+	copy(room[:], p[i:])
+	return binary.LittleEndian.Uint64(room[:])
 }
 
 // wordBits is isWord of eight bytes, in their top bits.
@@ -340,7 +332,7 @@ func hexRun(p []byte, i int) int {
 // (call_bb923d07ce), or by the name before it ("request_id": "q-7"). The name is
 // part of the match.
 func labelled(p []byte, i int) int {
-	if !mayLabel(p[i]|0x20, byteAt(p, i+1)) {
+	if !beginsLabel[p[i]] || !mayLabel(p, i) {
 		return 0
 	}
 	if n := prefixed(p, i); n > 0 {
@@ -371,33 +363,36 @@ func labelled(p []byte, i int) int {
 	return n + gap + k
 }
 
-// mayLabel reports whether a name or prefix below begins with these letters, which spares
-// most words a closer look.
-func mayLabel(first, second byte) bool {
-	switch first {
-	case 'x':
+// beginsLabel is true for the letters that names and prefixes below begin with.
+var beginsLabel = [256]bool{'a': true, 'c': true, 'm': true, 'r': true, 's': true, 't': true, 'x': true,
+	'A': true, 'C': true, 'M': true, 'R': true, 'S': true, 'T': true, 'X': true}
+
+// mayLabel reports whether a name or prefix below may begin at i, by its first four
+// letters, which spares most words a closer look.
+func mayLabel(p []byte, i int) bool {
+	switch {
+	case p[i]|0x20 == 'x':
 		return true
-	case 'a', 'c', 'm', 'r', 's', 't':
-	default:
-		return false
+	case len(p)-i < 4:
+		return false // the shortest is longer
 	}
-	switch second | 0x20 {
-	case 'a', 'h':
-		return first == 'c'
-	case 'd', 'i':
-		return first == 'a'
-	case 'e', 'u':
-		return first == 'r'
-	case 'o':
-		return first == 'c' || first == 't'
-	case 'p':
-		return first == 's'
-	case 'r':
-		return first == 't'
-	case 's':
-		return first == 'm'
+	first := binary.LittleEndian.Uint32(p[i:]) | 0x20202020
+	switch first {
+	case 'a' | 'i'<<8 | 't'<<16 | 'x'<<24,
+		'c' | 'a'<<8 | 'l'<<16 | 'l'<<24,
+		'c' | 'h'<<8 | 'a'<<16 | 't'<<24,
+		'c' | 'o'<<8 | 'r'<<16 | 'r'<<24,
+		'r' | 'e'<<8 | 'q'<<16 | 'u'<<24,
+		'r' | 'e'<<8 | 's'<<16 | 'p'<<24,
+		'r' | 'u'<<8 | 'n'<<16 | 'i'<<24,
+		's' | 'p'<<8 | 'a'<<16 | 'n'<<24,
+		't' | 'o'<<8 | 'o'<<16 | 'l'<<24,
+		't' | 'r'<<8 | 'a'<<16 | 'c'<<24:
+		return true
 	}
-	return second == '_' || second == '-' // which names may hold anywhere
+	const ones, tops = 0x01010101, 0x80808080
+	isZero := func(x uint32) bool { return (x-ones)&^x&tops != 0 }
+	return isZero(first^('_'|0x20)*ones) || isZero(first^'-'*ones) // which names may hold anywhere
 }
 
 // idName tells whether a name is that of an id that is new for every request.

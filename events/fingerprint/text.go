@@ -60,7 +60,17 @@ func word(dst, text []byte, i int) ([]byte, int) {
 			if len(dst) == start { // to where a word may begin
 				if skip := bits.TrailingZeros64((inWord|x)&jsontext.Tops) >> 3; skip > 0 {
 					i += skip
-					continue
+					if skip == 8 {
+						continue
+					}
+					// Most words end within the eight bytes.
+					x, inWord = x>>(8*skip), inWord>>(8*skip)
+					n := bits.TrailingZeros64(^inWord&jsontext.Tops) >> 3
+					if n == 0 || n >= 8-skip || x>>(8*n)&0x80 != 0 {
+						continue
+					}
+					dst = binary.LittleEndian.AppendUint64(dst, x)
+					return dst[:len(dst)-8+n], i + n
 				}
 			}
 			// Eight bytes are written, and as many count as are of the word.
