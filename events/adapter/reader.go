@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 
 	"weir/events"
 )
@@ -69,6 +70,19 @@ const (
 	arrayMode      // records are the elements of one array
 	endMode        // the array has ended
 )
+
+// rooms are buffers of readers that were closed.
+var rooms sync.Pool
+
+// Close gives the room of the reader to the next one. Neither the reader nor a record of it
+// may be used any more. It does not close the input.
+func (r *Reader) Close() {
+	if cap(r.buf) > 0 {
+		room := r.buf[:0]
+		rooms.Put(&room)
+	}
+	r.buf, r.start, r.err = nil, 0, io.EOF
+}
 
 // NewReader returns a reader of in. Whether it is compressed is told by its first
 // bytes.
@@ -144,7 +158,15 @@ func (r *Reader) Next() (Record, error) {
 			continue
 		}
 		record := Record{r.at, bytes.TrimRight(r.buf[r.start:r.start+end], " \t\r\n")}
-		r.take(end)
+		if r.mode == lineMode { // in which there is no other end of a line
+			if r.buf[r.start+end-1] == '\n' {
+				r.at.Line++
+			}
+			r.at.Offset += int64(end)
+			r.start += end
+		} else {
+			r.take(end)
+		}
 		return record, nil
 	}
 }
@@ -157,6 +179,11 @@ func (r *Reader) fill() bool {
 	if r.start > 0 && (len(r.buf) == cap(r.buf) || r.start == len(r.buf)) {
 		r.buf = r.buf[:copy(r.buf, r.buf[r.start:])]
 		r.start = 0
+	}
+	if cap(r.buf) == 0 {
+		if room, ok := rooms.Get().(*[]byte); ok {
+			r.buf = *room
+		}
 	}
 	if len(r.buf) == cap(r.buf) {
 		r.buf = append(make([]byte, 0, max(HeadSize, 2*cap(r.buf))), r.buf...)

@@ -117,6 +117,9 @@ func (in *Input) wake() error {
 func (in *Input) Close() {
 	if in.file != nil {
 		_ = in.file.Close() // it was only read
+		if in.body != nil {
+			in.body.Close()
+		}
 		in.file, in.body = nil, nil
 	}
 }

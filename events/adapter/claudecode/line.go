@@ -159,7 +159,7 @@ func (l *line) readBlock(c *jsonwalk.Cursor, ignore adapter.IgnoreArgs) {
 		return
 	}
 	var b block
-	var text, content, input []byte
+	var text, said, input []byte
 	for c.Object(); c.Member(); {
 		switch string(c.Key()) {
 		case "type":
@@ -173,7 +173,7 @@ func (l *line) readBlock(c *jsonwalk.Cursor, ignore adapter.IgnoreArgs) {
 		case "input":
 			input = c.Raw()
 		case "content":
-			content = c.Raw()
+			said = texts(c)
 		case "is_error":
 			b.failed = c.Bool()
 		default:
@@ -187,7 +187,6 @@ func (l *line) readBlock(c *jsonwalk.Cursor, ignore adapter.IgnoreArgs) {
 		}
 		l.text = append(l.text, text...)
 	case "tool_result":
-		said := texts(content)
 		b.said, b.sim = fingerprint.Content(said), fingerprint.Text(said)
 		b.size = int64(max(1, len(said)))
 		b.notMade = b.failed && bytes.Contains(said, siblingFailed)
@@ -234,17 +233,17 @@ func (b *block) readPrompt(input []byte) {
 	}
 }
 
-// texts returns the content of a result: a string, or a list of parts of which the
+// texts reads the content of a result: a string, or a list of parts of which the
 // texts are joined. Parts without text count as they are.
-func texts(content []byte) []byte {
-	c := jsonwalk.New(content)
-	switch c.Peek() {
-	case '"':
+func texts(c *jsonwalk.Cursor) []byte {
+	if c.Peek() == '"' {
 		return c.Text()
-	case '[':
-	default:
+	}
+	content := c.Raw()
+	if len(content) == 0 || content[0] != '[' {
 		return content
 	}
+	c = jsonwalk.New(content)
 	var parts [][]byte
 	for c.Array(); c.Element(); {
 		raw := c.Raw()
