@@ -362,7 +362,7 @@ func fuzzLog(f *testing.F, format adapter.Format) {
 		a := format.New(adapter.Options{MaxHeld: 8})
 		out := &told{}
 		emit := func(e *events.Event) { out.add(t, e) }
-		_ = format.Score(in)
+		_ = format.Score(&adapter.Head{Bytes: in})
 		_ = a.Decode(in, emit)
 		for line := range bytes.Lines(in) {
 			_ = a.Decode(bytes.TrimSpace(line), emit)

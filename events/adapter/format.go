@@ -7,7 +7,7 @@ type Format struct {
 	Name    string // as on the command line
 	Title   string // one line for people
 	Framing Framing
-	Score   func(head []byte) Match // whether the beginning of an input looks like this format
+	Score   func(*Head) Match // whether the beginning of an input looks like this format
 	New     func(Options) Adapter
 	Gives   Gives
 

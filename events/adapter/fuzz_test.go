@@ -41,7 +41,7 @@ func fuzz(f *testing.F, format adapter.Format) {
 		a := format.New(adapter.Options{MaxHeld: 8})
 		out := &told{}
 		emit := func(e *events.Event) { out.add(t, e) }
-		_ = format.Score(in)
+		_ = format.Score(&adapter.Head{Bytes: in})
 		_ = a.Decode(in, emit)
 		for line := range bytes.Lines(in) {
 			_ = a.Decode(bytes.TrimSpace(line), emit)

@@ -3,6 +3,7 @@ package adapter
 import (
 	"bytes"
 	"iter"
+	"slices"
 
 	"weir/events/adapter/jsonwalk"
 )
@@ -26,6 +27,22 @@ const (
 	maxProbed  = 16  // records looked at
 	maxMembers = 128 // members looked at in one
 )
+
+// Head is the beginning of an input, by which its format is told. What many formats look at
+// is read once. It is for one goroutine.
+type Head struct {
+	Bytes []byte
+	tops  []Top
+	read  bool
+}
+
+// Tops is Tops of the bytes.
+func (h *Head) Tops() iter.Seq[Top] {
+	if !h.read {
+		h.tops, h.read = slices.Collect(Tops(h.Bytes)), true
+	}
+	return slices.Values(h.tops)
+}
 
 // Tops reads the outermost level of the first records of an input, of which head is
 // the beginning: lines, the elements of an array, or one document that may be cut

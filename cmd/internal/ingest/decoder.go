@@ -87,7 +87,7 @@ func (d *Decoder) find(record []byte) (*reading, error) {
 		return d.last, nil
 	}
 	head := record[:min(len(record), headBytes)]
-	if d.last != nil && d.last.format.Score(head) == adapter.Certain {
+	if d.last != nil && d.last.format.Score(&adapter.Head{Bytes: head}) == adapter.Certain {
 		return d.last, nil
 	}
 	format, err := registry.Detect(head)

@@ -48,8 +48,8 @@ func Format() adapter.Format {
 	}
 }
 
-func score(head []byte) adapter.Match {
-	for r := range wire.Head(head) {
+func score(head *adapter.Head) adapter.Match {
+	for r := range wire.Head(head.Bytes) {
 		if r.Header.A2A || strings.HasSuffix(r.Path, "/.well-known/agent-card.json") || strings.HasSuffix(r.Path, "/.well-known/agent.json") {
 			return adapter.Certain
 		}

@@ -37,8 +37,8 @@ func Format() adapter.Format {
 	}
 }
 
-func score(head []byte) adapter.Match {
-	for top := range adapter.Tops(head) {
+func score(head *adapter.Head) adapter.Match {
+	for top := range head.Tops() {
 		isEvent := top.Has("author") && (top.Has("invocationId") || top.Has("invocation_id"))
 		isSession := top["events"] == "[" && (top.Has("appName", "userId") || top.Has("app_name", "user_id"))
 		if isEvent || isSession {

@@ -44,8 +44,8 @@ func Format() adapter.Format {
 	}
 }
 
-func score(head []byte) adapter.Match {
-	for line := range bytes.Lines(head) {
+func score(head *adapter.Head) adapter.Match {
+	for line := range bytes.Lines(head.Bytes) {
 		if l, err := read(bytes.TrimSpace(line)); err == nil && l.isRequest {
 			return adapter.Certain
 		}

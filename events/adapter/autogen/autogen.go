@@ -39,9 +39,10 @@ func Format() adapter.Format {
 	}
 }
 
-func score(head []byte) adapter.Match {
+func score(head *adapter.Head) adapter.Match {
+	left := head.Bytes
 	for range 16 {
-		line, rest, more := bytes.Cut(head, []byte("\n"))
+		line, rest, more := bytes.Cut(left, []byte("\n"))
 		if _, record := split(bytes.TrimLeft(line, "\xef\xbb\xbf \t[,")); len(record) > 0 {
 			for top := range adapter.Tops(record) {
 				switch {
@@ -52,7 +53,7 @@ func score(head []byte) adapter.Match {
 				}
 			}
 		}
-		if head = rest; !more {
+		if left = rest; !more {
 			break
 		}
 	}

@@ -41,9 +41,9 @@ func Format() adapter.Format {
 
 // score is certain of what only Caco writes. Its sessions are those of Copilot's SDK, so that
 // the log of one by itself may as well be of any other program that is made with it.
-func score(head []byte) adapter.Match {
+func score(head *adapter.Head) adapter.Match {
 	match := adapter.NoMatch
-	for top := range adapter.Tops(head) {
+	for top := range head.Tops() {
 		switch {
 		case top["body"] == "{" && sessionIn(top["path"]) != "",
 			top["line"] == "{" && strings.HasSuffix(top["file"], "events.jsonl"):

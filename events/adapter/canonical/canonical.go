@@ -26,9 +26,9 @@ func Format() adapter.Format {
 	}
 }
 
-func score(head []byte) adapter.Match {
+func score(head *adapter.Head) adapter.Match {
 	kinds := events.Kinds()
-	for top := range adapter.Tops(head) {
+	for top := range head.Tops() {
 		if slices.ContainsFunc(kinds, func(k events.Kind) bool { return k.String() == top["kind"] }) {
 			return adapter.Certain
 		}

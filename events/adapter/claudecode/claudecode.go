@@ -36,12 +36,12 @@ func Format() adapter.Format {
 	}
 }
 
-func score(head []byte) adapter.Match {
+func score(head *adapter.Head) adapter.Match {
 	match := adapter.NoMatch
-	for top := range adapter.Tops(head) {
+	for top := range head.Tops() {
 		switch {
 		case top.Has("type", "sessionId", "uuid", "parentUuid"):
-			if isOthers(head) {
+			if isOthers(head.Bytes) {
 				return adapter.NoMatch
 			}
 			return adapter.Certain

@@ -37,8 +37,8 @@ func Format() adapter.Format {
 	}
 }
 
-func score(head []byte) adapter.Match {
-	for top := range adapter.Tops(head) {
+func score(head *adapter.Head) adapter.Match {
+	for top := range head.Tops() {
 		if top.Has("hook_event_name", "session_id") {
 			return adapter.Certain
 		}

@@ -36,8 +36,8 @@ func Format() adapter.Format {
 }
 
 // score looks for what stands before the messages.
-func score(head []byte) adapter.Match {
-	for top := range adapter.Tops(head) {
+func score(head *adapter.Head) adapter.Match {
+	for top := range head.Tops() {
 		if top.Has("version") && top.Has("agent") && top.Has("sessionId") && top.Has("messages") {
 			return adapter.Certain
 		}

@@ -37,8 +37,8 @@ func Format() adapter.Format {
 
 // score looks for the start of a session that names its producer: others write events of this
 // shape, too.
-func score(head []byte) adapter.Match {
-	for c := range adapter.Heads(head) {
+func score(head *adapter.Head) adapter.Match {
+	for c := range adapter.Heads(head.Bytes) {
 		kind, producer := "", ""
 		for c.Object(); c.Member(); {
 			switch string(c.Key()) {

@@ -39,16 +39,16 @@ func Format() adapter.Format {
 	}
 }
 
-func score(head []byte) adapter.Match {
-	for top := range adapter.Tops(head) {
+func score(head *adapter.Head) adapter.Match {
+	for top := range head.Tops() {
 		switch {
 		case top.Has("run_type", "dotted_order"), top.Has("run_type", "id", "start_time"):
 			return adapter.Certain
-		case isBatch(top) && (bytes.Contains(head, []byte(`"run_type"`)) || bytes.Contains(head, []byte(`"dotted_order"`))):
+		case isBatch(top) && (bytes.Contains(head.Bytes, []byte(`"run_type"`)) || bytes.Contains(head.Bytes, []byte(`"dotted_order"`))):
 			return adapter.Certain
 		}
 	}
-	if _, ok := partOf(head[max(0, bytes.Index(head, []byte(disposition))):]); ok {
+	if _, ok := partOf(head.Bytes[max(0, bytes.Index(head.Bytes, []byte(disposition))):]); ok {
 		return adapter.Certain
 	}
 	return adapter.NoMatch

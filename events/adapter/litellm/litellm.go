@@ -34,9 +34,9 @@ func Format() adapter.Format {
 	}
 }
 
-func score(head []byte) adapter.Match {
-	has := func(name string) bool { return bytes.Contains(head, []byte(name)) }
-	for range adapter.Heads(head) { // it begins with an object
+func score(head *adapter.Head) adapter.Match {
+	has := func(name string) bool { return bytes.Contains(head.Bytes, []byte(name)) }
+	for range adapter.Heads(head.Bytes) { // it begins with an object
 		if has(`"call_type"`) && has(`"startTime"`) && (has(`"litellm_call_id"`) || has(`"request_id"`) && has(`"spend"`)) {
 			return adapter.Certain
 		}

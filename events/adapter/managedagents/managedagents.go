@@ -38,8 +38,8 @@ func Format() adapter.Format {
 	}
 }
 
-func score(head []byte) adapter.Match {
-	for c := range adapter.Heads(stream(head)) {
+func score(head *adapter.Head) adapter.Match {
+	for c := range adapter.Heads(stream(head.Bytes)) {
 		if looksLike(c) {
 			return adapter.Certain
 		}

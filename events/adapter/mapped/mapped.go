@@ -43,7 +43,7 @@ func Format(mapping string) (adapter.Format, error) {
 		Name:    Prefix + mapping,
 		Title:   "JSON objects, read by a mapping",
 		Framing: adapter.Lines,
-		Score:   func([]byte) adapter.Match { return adapter.NoMatch },
+		Score:   func(*adapter.Head) adapter.Match { return adapter.NoMatch },
 		New:     func(o adapter.Options) adapter.Adapter { return newReader(m, o) },
 		Gives:   m.gives(),
 	}, nil

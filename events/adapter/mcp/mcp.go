@@ -35,8 +35,8 @@ func Format() adapter.Format {
 	}
 }
 
-func score(head []byte) adapter.Match {
-	for r := range wire.Head(head) {
+func score(head *adapter.Head) adapter.Match {
+	for r := range wire.Head(head.Bytes) {
 		if r.Header.MCP {
 			return adapter.Certain
 		}

@@ -37,14 +37,14 @@ func Format() adapter.Format {
 	}
 }
 
-func score(head []byte) adapter.Match {
+func score(head *adapter.Head) adapter.Match {
 	match := adapter.NoMatch
-	for top := range adapter.Tops(head) {
+	for top := range head.Tops() {
 		switch {
 		case top["object"] == "trace.span" && top.Has("span_data"), top["object"] == "trace" && top.Has("workflow_name"):
 			return adapter.Certain
 		case top["data"] == "[" && len(top) == 1:
-			match = scoreBody(head)
+			match = scoreBody(head.Bytes)
 		}
 	}
 	return match

@@ -35,8 +35,8 @@ func Format() adapter.Format {
 	}
 }
 
-func score(head []byte) adapter.Match {
-	for c := range adapter.Heads(head) {
+func score(head *adapter.Head) adapter.Match {
+	for c := range adapter.Heads(head.Bytes) {
 		run, session := 0, false
 		for c.Object(); c.Member(); {
 			switch string(c.Key()) {

@@ -35,8 +35,8 @@ func Format() adapter.Format {
 	}
 }
 
-func score(head []byte) adapter.Match {
-	for top := range adapter.Tops(head) {
+func score(head *adapter.Head) adapter.Match {
+	for top := range head.Tops() {
 		if !top.Has("id", "timestamp", "source", "kind") || top.Has("correlation_id") {
 			continue
 		}

@@ -44,8 +44,8 @@ func Format() adapter.Format {
 	}
 }
 
-func score(head []byte) adapter.Match {
-	for top := range adapter.Tops(head) {
+func score(head *adapter.Head) adapter.Match {
+	for top := range head.Tops() {
 		if top.Has("resourceLogs") {
 			return adapter.Certain
 		}

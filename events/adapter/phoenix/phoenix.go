@@ -29,9 +29,9 @@ func Format() adapter.Format {
 	}
 }
 
-func score(head []byte) adapter.Match {
-	has := func(name string) bool { return bytes.Contains(head, []byte(name)) }
-	for range adapter.Heads(head) { // it begins with an object
+func score(head *adapter.Head) adapter.Match {
+	has := func(name string) bool { return bytes.Contains(head.Bytes, []byte(name)) }
+	for range adapter.Heads(head.Bytes) { // it begins with an object
 		if has(`"span_kind"`) && has(`"parent_id"`) && has(`"status_code"`) && (has(`"context"`) && has(`"trace_id"`) || has(`"context.trace_id"`)) {
 			return adapter.Certain
 		}

@@ -36,8 +36,8 @@ func Format() adapter.Format {
 
 // score looks for messages that are made of parts: those of Claude Code, whose lines are alike
 // else, have content.
-func score(head []byte) adapter.Match {
-	for c := range adapter.Heads(head) {
+func score(head *adapter.Head) adapter.Match {
+	for c := range adapter.Heads(head.Bytes) {
 		named, parts := 0, false
 		for c.Object(); c.Member(); {
 			switch string(c.Key()) {

@@ -139,9 +139,10 @@ func Detect(head []byte) (adapter.Format, error) {
 }
 
 func detect(head []byte, formats []adapter.Format) (adapter.Format, error) {
+	beginning := &adapter.Head{Bytes: head}
 	best, fit := adapter.Maybe, []adapter.Format(nil)
 	for _, f := range formats {
-		switch m := f.Score(head); {
+		switch m := f.Score(beginning); {
 		case m < best:
 		case m == best:
 			fit = append(fit, f)

@@ -87,7 +87,7 @@ func TestSources(t *testing.T) {
 
 func TestDetectAmbiguous(t *testing.T) {
 	format := func(name string, m adapter.Match) adapter.Format {
-		return adapter.Format{Name: name, Score: func([]byte) adapter.Match { return m }}
+		return adapter.Format{Name: name, Score: func(*adapter.Head) adapter.Match { return m }}
 	}
 	f := func(want string, formats ...adapter.Format) {
 		t.Helper()

@@ -35,8 +35,8 @@ func Format() adapter.Format {
 	}
 }
 
-func score(head []byte) adapter.Match {
-	for c := range adapter.Heads(head) {
+func score(head *adapter.Head) adapter.Match {
+	for c := range adapter.Heads(head.Bytes) {
 		seen := map[string]bool{}
 		columns(c, func(name string) { seen[name] = true })
 		if seen["message_id"] && seen["sender_id"] && seen["from_agent"] && seen["agent"] && seen["created_at"] {

@@ -36,8 +36,8 @@ func Format() adapter.Format {
 	}
 }
 
-func score(head []byte) adapter.Match {
-	for top := range adapter.Tops(head) {
+func score(head *adapter.Head) adapter.Match {
+	for top := range head.Tops() {
 		if top.Has("dataset", "trace_id", "seq", "kind", "from") {
 			return adapter.Certain
 		}
