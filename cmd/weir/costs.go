@@ -101,9 +101,6 @@ func runningCosts(ctx context.Context, env *cli.Env, server *client.ServerFlags,
 	if err != nil {
 		return err
 	}
-	if n := len(told.Others); n > 0 {
-		env.Notice("these are the flows of one member of the group, %s; --brokers reads the whole topic", cli.Count(int64(n), "other")+" fold the rest")
-	}
 	return printCosts(env, &told, by)
 }
 

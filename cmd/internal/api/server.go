@@ -67,10 +67,10 @@ type Log interface {
 	// Ready says what is wrong, and how many records the fold is behind.
 	Ready() (why []string, lag int64)
 
-	// Events calls fn for the records of all flows that this process folds and that came into
-	// the log at or after since, until it returns false; ticks and limits are among them. The
-	// line is good until fn returns.
-	Events(ctx context.Context, since events.Stamp, fn func(line []byte) bool) error
+	// Events calls fn for the records of all flows, whoever folds them, that came into the log at
+	// or after since, and says when each did, until it returns false; ticks and limits are among
+	// them. The line is good until fn returns.
+	Events(ctx context.Context, since events.Stamp, fn func(line []byte, appended events.Stamp) bool) error
 
 	// ClockDiffers says by how much the clock of the machine and the log disagree; "" when
 	// they do not.

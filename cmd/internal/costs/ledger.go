@@ -176,9 +176,6 @@ type Told struct {
 	*Costs
 	Saved      Spent  `json:"saved_estimate"`
 	Assumption string `json:"saved_assumption"`
-	// Others are the addresses of further members of the group that told, of whose flows nothing
-	// is in it.
-	Others []string `json:"others,omitempty"`
 }
 
 // Tell returns what is told of c.

@@ -196,12 +196,12 @@ func (j *Journal) SetLimits(limits analyzer.Limits) error {
 // until it returns false. The line is good until fn returns.
 func (j *Journal) EventsOf(ctx context.Context, key string, since events.Stamp, fn func(line []byte) bool) error {
 	find := pump.NewFinder(key)
-	return j.Events(ctx, since, func(line []byte) bool { return !find.Has(line) || fn(line) })
+	return j.Events(ctx, since, func(line []byte, _ events.Stamp) bool { return !find.Has(line) || fn(line) })
 }
 
-// Events calls fn for all records that came into the journal at or after since, until it
-// returns false. The line is good until fn returns.
-func (j *Journal) Events(ctx context.Context, since events.Stamp, fn func(line []byte) bool) error {
+// Events calls fn for all records that came into the journal at or after since, and says when
+// each did, until it returns false. The line is good until fn returns.
+func (j *Journal) Events(ctx context.Context, since events.Stamp, fn func(line []byte, appended events.Stamp) bool) error {
 	from, err := j.appendedAt(since)
 	if err != nil {
 		return err
@@ -214,7 +214,7 @@ func (j *Journal) Events(ctx context.Context, since events.Stamp, fn func(line [
 			return err
 		}
 		for i := range entries {
-			if !fn(entries[i].Value) {
+			if !fn(entries[i].Value, entries[i].Appended) {
 				return nil
 			}
 		}

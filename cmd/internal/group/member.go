@@ -247,15 +247,16 @@ func (m *Member) SetLimits(analyzer.Limits) error { return nil }
 // until it returns false. The line is good until fn returns.
 func (m *Member) EventsOf(ctx context.Context, key string, since events.Stamp, fn func(line []byte) bool) error {
 	find := pump.NewFinder(key)
-	_, err := m.eventsIn(ctx, m.flowSet.partitionOf(key), since, func(line []byte) bool { return !find.Has(line) || fn(line) })
+	_, err := m.eventsIn(ctx, m.flowSet.partitionOf(key), since, func(line []byte, _ events.Stamp) bool { return !find.Has(line) || fn(line) })
 	return err
 }
 
-// Events calls fn for the records of the partitions that this member folds, one partition
-// after the other, until it returns false. The line is good until fn returns.
-func (m *Member) Events(ctx context.Context, since events.Stamp, fn func(line []byte) bool) error {
-	for _, p := range m.Pumps() {
-		if on, err := m.eventsIn(ctx, p.Partition(), since, fn); err != nil || !on {
+// Events calls fn for the records of all partitions, whoever folds them, and says when each
+// came into the topic, one partition after the other, until fn returns false. The line is good
+// until fn returns.
+func (m *Member) Events(ctx context.Context, since events.Stamp, fn func(line []byte, appended events.Stamp) bool) error {
+	for _, number := range m.flowSet.partitions {
+		if on, err := m.eventsIn(ctx, number, since, fn); err != nil || !on {
 			return err
 		}
 	}
@@ -263,7 +264,7 @@ func (m *Member) Events(ctx context.Context, since events.Stamp, fn func(line []
 }
 
 // eventsIn calls fn for the records of a partition; on is false when fn wants no more.
-func (m *Member) eventsIn(ctx context.Context, number int, since events.Stamp, fn func(line []byte) bool) (on bool, err error) {
+func (m *Member) eventsIn(ctx context.Context, number int, since events.Stamp, fn func(line []byte, appended events.Stamp) bool) (on bool, err error) {
 	cluster, topic := m.o.Cluster, m.o.Topics.Events
 	from, err := cluster.OffsetAt(ctx, topic, number, time.UnixMilli(int64(since)))
 	if err != nil {
@@ -286,7 +287,7 @@ func (m *Member) eventsIn(ctx context.Context, number int, since events.Stamp, f
 			return false, err
 		}
 		for i := range records {
-			if !fn(records[i].Value) {
+			if !fn(records[i].Value, records[i].Time) {
 				return false, nil
 			}
 		}

@@ -1,9 +1,11 @@
 package e2e
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
+	"mime/multipart"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -83,5 +85,62 @@ func TestMemberOrders(t *testing.T) {
 	}
 	if n := len(g.verdicts()); n != 3*flows {
 		t.Errorf("%d verdicts, want %d", n, 3*flows)
+	}
+}
+
+// TestMemberBacktest asks one member what limits would have done, and what was spent: it reads
+// the partitions of the others, too.
+func TestMemberBacktest(t *testing.T) {
+	const flows = 8
+	g := newGroup(t, startBroker(t), 4)
+	g.produce(loops("f", flows, 14)...)
+	var members []*running
+	for range 2 {
+		o := g.options(t.TempDir())
+		o.Listen = freeAddress(t)
+		o.Kafka.Advertise = "http://" + o.Listen
+		members = append(members, g.start(o))
+	}
+	g.until("both have partitions", func() bool { return len(members[0].Places()) == 2 && len(members[1].Places()) == 2 })
+	g.folded(members...)
+	for i, m := range members {
+		var body bytes.Buffer
+		form := multipart.NewWriter(&body)
+		for _, part := range [][2]string{{"a", "profile: none"}, {"b", "profile: balanced"}, {"since", "0s"}} {
+			if err := form.WriteField(part[0], part[1]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := form.Close(); err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.Post("http://"+m.Addr()+"/v1/inspect/backtest", form.FormDataContentType(), &body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		told, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		var out struct {
+			B struct {
+				Flows   int `json:"flows"`
+				Stopped int `json:"flows_stopped"`
+			}
+		}
+		if err := json.Unmarshal(told, &out); err != nil || out.B.Flows != flows || out.B.Stopped != flows {
+			t.Errorf("member %d tried %d flows and would stop %d, want %d of %d: %v", i, out.B.Flows, out.B.Stopped, flows, flows, err)
+		}
+		var spent struct {
+			Total struct {
+				All struct {
+					Calls int64 `json:"calls"`
+				} `json:"all"`
+			} `json:"total"`
+		}
+		if status, body := m.get("/v1/costs"); status != http.StatusOK || json.Unmarshal([]byte(body), &spent) != nil || spent.Total.All.Calls != flows*14 {
+			t.Errorf("member %d: %d calls were spent, want %d: %.300s", i, spent.Total.All.Calls, flows*14, body)
+		}
 	}
 }
