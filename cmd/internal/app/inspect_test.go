@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -158,6 +159,12 @@ func TestInspectorBacktest(t *testing.T) {
 		t.Errorf("what was tried is among the flows: %+v", list)
 	}
 	r.want(r.do("POST", "/v1/events", log), 202)
+	// A clock that is three hours ahead makes no flow old, neither here nor when it came.
+	for i := range 16 {
+		ev := call("ahead", i+1, "a", "b")
+		ev.Time, ev.HadWork = events.StampOf(time.Now().Add(time.Duration(i)*9*time.Minute)), events.Yes
+		r.want(r.do("POST", "/v1/events", lines(ev)), 202)
+	}
 	ask(200, with([2]string{"since", "0"}), `"the log of this weir"`, `"differ":1`)
 	ask(200, with([2]string{"since", "1h"}), `"the log of this weir"`)
 }
