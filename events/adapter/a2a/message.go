@@ -38,8 +38,6 @@ func readParams(raw []byte) *message {
 			m.readMetadata(c)
 		case "sessionId": // of 2025
 			m.context = adapter.ID(c.Text())
-		default:
-			c.Skip()
 		}
 	}
 	return m
@@ -65,8 +63,6 @@ func (m *message) read(c *jsonwalk.Cursor) {
 		case "parts":
 			text := c.Texts()
 			m.said, m.sim = fingerprint.Content(text), fingerprint.Text(text)
-		default:
-			c.Skip()
 		}
 	}
 }
@@ -84,8 +80,6 @@ func (m *message) readMetadata(c *jsonwalk.Cursor) {
 			m.baggage = wire.Baggage(c.Text())
 		case "traceparent":
 			m.trace = wire.Traceparent(c.Text())
-		default:
-			c.Skip()
 		}
 	}
 }
@@ -159,8 +153,6 @@ func (o *outcome) readResult(c *jsonwalk.Cursor) {
 			artifact = readParts(c)
 		case "append":
 			isMore = c.Bool()
-		default:
-			c.Skip()
 		}
 	}
 	if id != "" {
@@ -197,8 +189,6 @@ func readParts(c *jsonwalk.Cursor) (text []byte) {
 	for c.MaybeObject(); c.Member(); {
 		if string(c.Key()) == "parts" {
 			text = c.Texts()
-		} else {
-			c.Skip()
 		}
 	}
 	return text
@@ -215,8 +205,6 @@ func (o *outcome) readStatus(c *jsonwalk.Cursor) {
 			} else {
 				c.Skip()
 			}
-		default:
-			c.Skip()
 		}
 	}
 }

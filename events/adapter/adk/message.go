@@ -142,8 +142,6 @@ func (m *message) member(c *jsonwalk.Cursor, ignore adapter.IgnoreArgs) {
 		m.usage = counts.Read(c)
 	case "content":
 		m.readContent(c, ignore)
-	default:
-		c.Skip()
 	}
 }
 
@@ -161,8 +159,6 @@ func (m *message) readActions(c *jsonwalk.Cursor) {
 		switch string(c.Key()) {
 		case "transfer_to_agent", "transferToAgent":
 			m.transfer = word(c)
-		default:
-			c.Skip()
 		}
 	}
 }
@@ -181,7 +177,6 @@ var counts = usage.Names{
 func (m *message) readContent(c *jsonwalk.Cursor, ignore adapter.IgnoreArgs) {
 	for c.MaybeObject(); c.Member(); {
 		if string(c.Key()) != "parts" {
-			c.Skip()
 			continue
 		}
 		for c.MaybeArray(); c.Element(); {
@@ -207,8 +202,6 @@ func (m *message) readPart(c *jsonwalk.Cursor, ignore adapter.IgnoreArgs) {
 			m.readFunction(c, functionCall, ignore)
 		case "function_response", "functionResponse":
 			m.readFunction(c, functionResponse, ignore)
-		default:
-			c.Skip()
 		}
 	}
 	if thought || len(text) == 0 {
@@ -237,8 +230,6 @@ func (m *message) readFunction(c *jsonwalk.Cursor, kind partKind, ignore adapter
 			args = c.Raw()
 		case "response":
 			response = c.Raw()
-		default:
-			c.Skip()
 		}
 	}
 	if p.name == "" {

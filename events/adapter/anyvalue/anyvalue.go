@@ -14,8 +14,6 @@ func Text(c *jsonwalk.Cursor) (text []byte) {
 			text = c.Scalar()
 		case "arrayValue", "kvlistValue":
 			text = appendComposite(nil, string(c.Key()), c)
-		default:
-			c.Skip()
 		}
 	}
 	return text
@@ -38,8 +36,6 @@ func appendJSON(dst []byte, c *jsonwalk.Cursor) []byte {
 			dst = append(dst[:start], c.Raw()...)
 		case "arrayValue", "kvlistValue":
 			dst = appendComposite(dst[:start], kind, c)
-		default:
-			c.Skip()
 		}
 	}
 	if len(dst) == start {
@@ -57,7 +53,6 @@ func appendComposite(dst []byte, kind string, c *jsonwalk.Cursor) []byte {
 	dst = append(dst, open)
 	for c.Object(); c.Member(); {
 		if string(c.Key()) != "values" {
-			c.Skip()
 			continue
 		}
 		for c.Array(); c.Element(); {
@@ -75,8 +70,6 @@ func appendComposite(dst []byte, kind string, c *jsonwalk.Cursor) []byte {
 					key = c.Raw()
 				case "value":
 					value = appendJSON(nil, c)
-				default:
-					c.Skip()
 				}
 			}
 			dst = append(append(append(dst, key...), ':'), value...)
@@ -105,8 +98,6 @@ func Attributes(c *jsonwalk.Cursor, known func(key []byte) bool, take func(key, 
 				default:
 					c.Skip()
 				}
-			default:
-				c.Skip()
 			}
 		}
 		if wanted && key != nil {

@@ -115,8 +115,6 @@ func read(record []byte) (*line, error) {
 			l.count(c, &l.usage.Output)
 		case "response":
 			l.readResponse(c)
-		default:
-			c.Skip()
 		}
 	}
 	c.End()
@@ -145,8 +143,6 @@ func (l *line) readResponse(c *jsonwalk.Cursor) {
 			l.response = adapter.ID(c.Text())
 		case "model":
 			l.model = adapter.Word(c.Text(), events.MaxID)
-		default:
-			c.Skip()
 		}
 	}
 }
@@ -174,12 +170,8 @@ func (p *payload) read(text []byte) {
 			for c.Object(); c.Member(); {
 				if string(c.Key()) == "chat_message" && c.Peek() == '{' {
 					p.reply = readMessage(c)
-				} else {
-					c.Skip()
 				}
 			}
-		default:
-			c.Skip()
 		}
 	}
 	p.request = empty && c.Err() == nil
@@ -226,8 +218,6 @@ func readMessage(c *jsonwalk.Cursor) *message {
 			}
 		case "metadata":
 			m.correlation = adapter.Word(c.TextOf("correlation_id"), events.MaxID)
-		default:
-			c.Skip()
 		}
 	}
 	m.said, m.sim = fingerprint.Content(content), fingerprint.Text(content)
@@ -242,7 +232,6 @@ func (m *message) readCalls(list []byte) {
 	c := jsonwalk.New(list)
 	for c.Array(); c.Element(); {
 		if c.Peek() != '{' {
-			c.Skip()
 			continue
 		}
 		var t toolPart
@@ -258,8 +247,6 @@ func (m *message) readCalls(list []byte) {
 				t.result = c.Scalar()
 			case "is_error":
 				t.failed = c.Bool()
-			default:
-				c.Skip()
 			}
 		}
 		if t.id != "" && t.name != "" {

@@ -104,8 +104,6 @@ func read(c *jsonwalk.Cursor) *line {
 			l.kind = string(c.Text())
 		case "timestamp", "time":
 			l.at, _ = c.Stamp()
-		default:
-			c.Skip()
 		}
 	}
 	if inner != nil {
@@ -200,8 +198,6 @@ func (r *reader) post(l *line, emit func(*events.Event)) {
 			from = adapter.ID(c.Text())
 		case "correlationId":
 			correlation = adapter.Word(c.Text(), events.MaxID)
-		default:
-			c.Skip()
 		}
 	}
 	// A user's message begins a flow of its own; the server makes its id and logs it
@@ -349,8 +345,6 @@ func readData(raw []byte) (d data) {
 			count(&d.usage.Output)
 		case "cacheReadTokens":
 			count(&d.usage.CacheRead)
-		default:
-			c.Skip()
 		}
 	}
 	return d

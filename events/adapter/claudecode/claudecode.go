@@ -58,7 +58,6 @@ func isOthers(head []byte) bool {
 	for c := range adapter.Heads(head) {
 		for c.Object(); c.Member(); {
 			if string(c.Key()) != "message" {
-				c.Skip()
 				continue
 			}
 			for c.MaybeObject(); c.Member(); {

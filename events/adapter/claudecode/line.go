@@ -85,8 +85,6 @@ func read(record []byte, ignore adapter.IgnoreArgs) (l *line, n int, err error) 
 			l.readMessage(c, ignore)
 		case "toolUseResult":
 			l.readResult(c)
-		default:
-			c.Skip()
 		}
 	}
 	n = c.Offset()
@@ -140,8 +138,6 @@ func (l *line) readMessage(c *jsonwalk.Cursor, ignore adapter.IgnoreArgs) {
 			} else {
 				l.text = append(l.text, c.Text()...)
 			}
-		default:
-			c.Skip()
 		}
 	}
 }
@@ -176,8 +172,6 @@ func (l *line) readBlock(c *jsonwalk.Cursor, ignore adapter.IgnoreArgs) {
 			said = texts(c)
 		case "is_error":
 			b.failed = c.Bool()
-		default:
-			c.Skip()
 		}
 	}
 	switch b.kind {
@@ -227,8 +221,6 @@ func (b *block) readPrompt(input []byte) {
 			b.said, b.sim = fingerprint.Content(p), fingerprint.Text(p)
 		case "subagent_type":
 			b.agentKind = adapter.Word(c.Text(), events.MaxID)
-		default:
-			c.Skip()
 		}
 	}
 }
@@ -253,8 +245,6 @@ func texts(c *jsonwalk.Cursor) []byte {
 			for inner.Object(); inner.Member(); {
 				if string(inner.Key()) == "text" {
 					part = inner.Text()
-				} else {
-					inner.Skip()
 				}
 			}
 		}
@@ -277,8 +267,6 @@ func (l *line) readResult(c *jsonwalk.Cursor) {
 			if c.Bool() {
 				l.launched = true
 			}
-		default:
-			c.Skip()
 		}
 	}
 }

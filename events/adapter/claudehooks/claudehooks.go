@@ -127,8 +127,6 @@ func read(record []byte) (*line, error) {
 			l.said = c.Text()
 		case "time", "timestamp", "ts":
 			l.at, _ = c.Stamp()
-		default:
-			c.Skip()
 		}
 	}
 	c.End()
@@ -163,8 +161,6 @@ func (l *line) readResponse(c *jsonwalk.Cursor) {
 				l.async = string(inner.Text()) == "async_launched"
 			case "agentId":
 				l.child = id(inner)
-			default:
-				inner.Skip()
 			}
 		}
 	}
@@ -393,8 +389,6 @@ func readTask(input []byte) (kind string, prompt []byte) {
 			kind = adapter.Word(c.Text(), events.MaxID)
 		case "prompt":
 			prompt = c.Text()
-		default:
-			c.Skip()
 		}
 	}
 	return kind, prompt

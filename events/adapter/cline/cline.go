@@ -69,14 +69,10 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 			for c.MaybeObject(); c.Member(); {
 				if string(c.Key()) == "parentThreadId" {
 					parent = adapter.ID(c.Text())
-				} else {
-					c.Skip()
 				}
 			}
 		case "messages":
 			messages = c.Raw()
-		default:
-			c.Skip()
 		}
 	}
 	c.End()
@@ -149,8 +145,6 @@ func (r *reader) call(t *transcript.Turn, m *message, u *transcript.Use, emit fu
 		for c.MaybeObject(); c.Member(); {
 			if string(c.Key()) == "task" {
 				u.Asked = c.Text()
-			} else {
-				c.Skip()
 			}
 		}
 		if len(u.Asked) > 0 {
@@ -183,14 +177,10 @@ func read(c *jsonwalk.Cursor) *message {
 					m.model = adapter.Word(c.Text(), events.MaxID)
 				case "provider":
 					m.provider = adapter.Word(c.Text(), events.MaxProvider)
-				default:
-					c.Skip()
 				}
 			}
 		case "metrics":
 			m.used = counts.Read(c)
-		default:
-			c.Skip()
 		}
 	}
 	return m
@@ -218,8 +208,6 @@ func (m *message) readPart(c *jsonwalk.Cursor) {
 			content = c.Raw()
 		case "is_error":
 			failed = c.Bool()
-		default:
-			c.Skip()
 		}
 	}
 	switch kind {

@@ -211,8 +211,6 @@ func (t *task) read(args []byte) {
 			t.asked = bytes.Clone(c.Text())
 		case "agent_type":
 			t.kind = adapter.Word(c.Text(), events.MaxID)
-		default:
-			c.Skip()
 		}
 	}
 }

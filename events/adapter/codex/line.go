@@ -40,8 +40,6 @@ func read(record []byte) (*line, error) {
 			l.kind = string(c.Text())
 		case "payload":
 			payload = c.Raw()
-		default:
-			c.Skip()
 		}
 	}
 	c.End()
@@ -104,8 +102,6 @@ func (l *line) readPayload(c *jsonwalk.Cursor) {
 			output = c.Raw()
 		case "info":
 			l.readTokens(c)
-		default:
-			c.Skip()
 		}
 	}
 	l.id = l.item
@@ -143,8 +139,6 @@ func (l *line) readSource(c *jsonwalk.Cursor) {
 			if role := adapter.Word(c.Text(), events.MaxID); role != "" {
 				l.role = role
 			}
-		default:
-			c.Skip()
 		}
 	}
 }
@@ -157,8 +151,6 @@ func (l *line) readItem(c *jsonwalk.Cursor) {
 			l.itemKind = string(c.Text())
 		case "content":
 			l.text = c.Texts()
-		default:
-			c.Skip()
 		}
 	}
 }
@@ -171,8 +163,6 @@ func (l *line) readTokens(c *jsonwalk.Cursor) {
 		case "last_token_usage":
 			l.last = counts.Read(c)
 			l.last.Total = 0
-		default:
-			c.Skip()
 		}
 	}
 }
@@ -209,8 +199,6 @@ func (l *line) readOutput(output []byte) {
 				if !c.Bool() {
 					l.status = events.StatusError
 				}
-			default:
-				c.Skip()
 			}
 		}
 	}
@@ -272,12 +260,8 @@ func (l *line) readWrapped(c *jsonwalk.Cursor) {
 				if string(c.Key()) == "exit_code" {
 					v, ok := c.Int()
 					code, isShell = strconv.FormatInt(v, 10), ok
-				} else {
-					c.Skip()
 				}
 			}
-		default:
-			c.Skip()
 		}
 	}
 	if isShell && c.Err() == nil {

@@ -46,8 +46,6 @@ func score(head *adapter.Head) adapter.Match {
 				kind = string(c.Text())
 			case "data":
 				producer = string(c.TextOf("producer"))
-			default:
-				c.Skip()
 			}
 		}
 		if kind == "session.start" && producer == "copilot-agent" {
@@ -181,8 +179,6 @@ func task(args []byte) (kind string, asked []byte) {
 			kind = adapter.Word(c.Text(), events.MaxID)
 		case "prompt":
 			asked = c.Text()
-		default:
-			c.Skip()
 		}
 	}
 	return kind, asked

@@ -22,8 +22,6 @@ func read(record []byte) (*line, error) {
 			l.agent = adapter.ID(c.Text())
 		case "data":
 			l.data = c.Raw()
-		default:
-			c.Skip()
 		}
 	}
 	c.End()
@@ -91,16 +89,12 @@ func (l *line) readData(c *jsonwalk.Cursor) {
 					l.message = c.Text()
 				case "code":
 					l.code = string(c.Text())
-				default:
-					c.Skip()
 				}
 			}
 		case "shellExecution":
 			for c.MaybeObject(); c.Member(); {
 				if string(c.Key()) == "exitCode" {
 					l.exit, l.exited = c.Int()
-				} else {
-					c.Skip()
 				}
 			}
 		case "usage":

@@ -63,8 +63,6 @@ func read(record []byte) (*line, error) {
 			l.usage = counts.Read(c)
 		case "inputs":
 			l.correlation = adapter.ID(c.TextOf("correlation_id"))
-		default:
-			c.Skip()
 		}
 	}
 	c.End()

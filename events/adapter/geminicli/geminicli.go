@@ -88,14 +88,10 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 			for c.MaybeObject(); c.Member(); {
 				if string(c.Key()) == "messages" {
 					messages = elements(c)
-				} else {
-					c.Skip()
 				}
 			}
 		case "type":
 			isMessage = true
-			c.Skip()
-		default:
 			c.Skip()
 		}
 	}

@@ -44,8 +44,6 @@ func read(record []byte) (*message, *events.DecodeError) {
 			for c.MaybeArray(); c.Element(); {
 				m.readUse(c)
 			}
-		default:
-			c.Skip()
 		}
 	}
 	if err, _ := c.Err().(*events.DecodeError); err != nil {
@@ -91,8 +89,6 @@ func (m *message) readUse(c *jsonwalk.Cursor) {
 				for c.MaybeObject(); c.Member(); {
 					if string(c.Key()) == "functionResponse" {
 						_, u.Said = transcript.Response(c)
-					} else {
-						c.Skip()
 					}
 				}
 			}
@@ -100,8 +96,6 @@ func (m *message) readUse(c *jsonwalk.Cursor) {
 			status = string(c.Text())
 		case "timestamp":
 			at, _ = c.Stamp()
-		default:
-			c.Skip()
 		}
 	}
 	if u.ID == "" || u.Tool == "" {

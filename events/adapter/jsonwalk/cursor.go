@@ -20,7 +20,8 @@ import (
 const MaxDepth = 256
 
 // Cursor reads one JSON text. After the first fault every method returns its zero
-// value at once, so that Err needs to be looked at only at the end.
+// value at once, so that Err needs to be looked at only at the end. A member or an element that
+// nobody reads is skipped.
 //
 //	c := jsonwalk.New(record)
 //	for c.Object(); c.Member(); {
@@ -29,8 +30,6 @@ const MaxDepth = 256
 //			for c.Array(); c.Element(); {
 //				...
 //			}
-//		default:
-//			c.Skip()
 //		}
 //	}
 //	return c.Err()
@@ -39,6 +38,7 @@ type Cursor struct {
 	at    int
 	depth int
 	value bool // a value was read in the object or array that is open
+	due   bool // its next value was announced, by Member or Element
 	null  bool // instead of an object or an array something else was read
 	key   []byte
 	err   *events.DecodeError
@@ -114,7 +114,7 @@ func (c *Cursor) open(bracket byte, want string) {
 	case c.err != nil:
 	case b == bracket:
 		c.at++
-		c.value = false
+		c.value, c.due = false, false
 		if c.depth++; c.depth > MaxDepth {
 			c.tooDeep()
 		}
@@ -132,9 +132,8 @@ func (c *Cursor) tooDeep() {
 	c.fail(events.CodeTooDeep, "want at most "+strconv.Itoa(MaxDepth)+" objects and arrays inside each other")
 }
 
-// Member goes to the next member of the object that was entered last; its value
-// must be read or skipped before Member is called again. It is false at the end of
-// the object and after a fault.
+// Member goes to the next member of the object that was entered last, past the value of the
+// one before if that was not read. It is false at the end of the object and after a fault.
 func (c *Cursor) Member() bool {
 	if !c.more('}') {
 		return false
@@ -149,23 +148,31 @@ func (c *Cursor) Member() bool {
 		return false
 	}
 	c.at++
+	c.due = true
 	return true
 }
 
 // Key is the name of the member. It holds until the next call of Member.
 func (c *Cursor) Key() []byte { return c.key }
 
-// Element goes to the next element of the array that was entered last; it must be
-// read or skipped before Element is called again. It is false at the end of the
-// array and after a fault.
-func (c *Cursor) Element() bool { return c.more(']') }
+// Element goes to the next element of the array that was entered last, past the one before if
+// that was not read. It is false at the end of the array and after a fault.
+func (c *Cursor) Element() bool {
+	c.due = c.more(']')
+	return c.due
+}
 
-// more reads the comma before the next value, or the bracket that ends them.
+// more reads what nobody has read, then the comma before the next value, or the bracket that
+// ends them.
 func (c *Cursor) more(end byte) bool {
 	if c.null {
 		c.null = false
 		return false
 	}
+	if c.due && !c.value {
+		c.Skip()
+	}
+	c.due = false
 	switch b := c.Peek(); {
 	case c.err != nil:
 		return false

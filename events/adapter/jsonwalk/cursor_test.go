@@ -79,6 +79,42 @@ func TestCursor(t *testing.T) {
 	f(strings.Repeat("[", 10_000), `too_deep`)
 }
 
+// TestUnread holds that what nobody reads is passed over, wherever it stands.
+func TestUnread(t *testing.T) {
+	f := func(text, want string) {
+		t.Helper()
+		var got []byte
+		c := jsonwalk.New([]byte(text))
+		for c.Object(); c.Member(); {
+			switch string(c.Key()) {
+			case "a":
+				got = append(append(got, c.Text()...), ' ')
+			case "list":
+				for c.MaybeArray(); c.Element(); {
+					if c.Peek() == '"' {
+						got = append(append(got, c.Text()...), ' ')
+					}
+				}
+			}
+		}
+		c.End()
+		if string(got) != want || c.Err() != nil {
+			t.Errorf("%s: got %q, want %q; %v", text, got, want, c.Err())
+		}
+	}
+	f(`{"x":{"a":"no","y":[1,{}]},"a":"1","y":null,"a":"2","z":[[]]}`, "1 2 ")
+	f(`{"list":[1,"b",[],{"a":"no"},"c",null],"a":"d"}`, "b c d ")
+	f(`{"list":7,"x":-1e3,"list":[],"list":null,"a":"e","x":"f"}`, "e ")
+	f(`{ "x" : true , "list" : [ [ ] , [ ] ] }`, "")
+	f(`null`, "")
+	c := jsonwalk.New([]byte(`{"x":[1,"a":2}`))
+	for c.Object(); c.Member(); {
+	}
+	if c.Err() == nil {
+		t.Error("what is passed over is not followed to its end")
+	}
+}
+
 func TestCursorSkips(t *testing.T) {
 	c := jsonwalk.New([]byte(`{"skip":{"x":["]}\"",{}]},"n":"12","m":13,"f":1.5,"big":18446744073709551616,"yes":true,"nothing":null,"list":null,"wrong":"x"}`))
 	got := map[string]any{}

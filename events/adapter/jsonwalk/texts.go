@@ -14,8 +14,6 @@ func (c *Cursor) TextOf(name string) (text []byte) {
 	for c.MaybeObject(); c.Member(); {
 		if string(c.Key()) == name {
 			text = c.Text()
-		} else {
-			c.Skip()
 		}
 	}
 	return text
@@ -43,8 +41,6 @@ func textOfBlock(block []byte) []byte {
 	for c.MaybeObject(); c.Member(); {
 		if string(c.Key()) == "text" && c.Peek() == '"' {
 			text = c.Text()
-		} else {
-			c.Skip()
 		}
 	}
 	return text

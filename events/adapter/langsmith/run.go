@@ -96,8 +96,6 @@ func (u *run) readExtra(c *jsonwalk.Cursor) {
 			u.callID = adapter.Word(c.Text(), events.MaxID)
 		case "metadata":
 			u.readMetadata(c)
-		default:
-			c.Skip()
 		}
 	}
 }
@@ -130,8 +128,6 @@ func (u *run) readMetadata(c *jsonwalk.Cursor) {
 			u.provider = adapter.Word(c.Text(), events.MaxProvider)
 		case "usage_metadata":
 			u.usage = counts.Read(c)
-		default:
-			c.Skip()
 		}
 	}
 	u.thread = cmp.Or(thread, session)

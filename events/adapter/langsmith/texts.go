@@ -23,7 +23,6 @@ func readOutput(p []byte) (o output) {
 	o.text = p
 	for c.Object(); c.Member(); {
 		if string(c.Key()) != "output" {
-			c.Skip()
 			continue
 		}
 		if c.Peek() != '{' {
@@ -43,8 +42,6 @@ func readOutput(p []byte) (o output) {
 				o.failed = string(m.Text()) == "error"
 			case "goto":
 				o.next = adapter.Word(m.Text(), events.MaxID)
-			default:
-				m.Skip()
 			}
 		}
 	}
@@ -65,12 +62,8 @@ func usageOf(p []byte) (u events.Usage) {
 			for c.MaybeObject(); c.Member(); {
 				if key := string(c.Key()); (key == "token_usage" || key == "tokenUsage") && !u.Known {
 					u = counts.Read(c)
-				} else {
-					c.Skip()
 				}
 			}
-		default:
-			c.Skip()
 		}
 	}
 	return u
@@ -90,8 +83,6 @@ func lastText(p []byte) []byte {
 					look(c, true)
 				case "messages", "update", "kwargs", "value":
 					look(c, false)
-				default:
-					c.Skip()
 				}
 			}
 		case '[':

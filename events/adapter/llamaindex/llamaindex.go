@@ -80,8 +80,6 @@ func read(record []byte) (*line, error) {
 			l.event = string(c.Text())
 		case "data":
 			l.data(c)
-		default:
-			c.Skip()
 		}
 	}
 	c.End()
@@ -116,8 +114,6 @@ func (l *line) data(c *jsonwalk.Cursor) {
 			}
 		case "tool_output":
 			l.output(c)
-		default:
-			c.Skip()
 		}
 	}
 }
@@ -134,8 +130,6 @@ func (l *line) message(c *jsonwalk.Cursor) {
 					l.said = text
 				}
 			}
-		default:
-			c.Skip()
 		}
 	}
 }
@@ -147,8 +141,6 @@ func (l *line) output(c *jsonwalk.Cursor) {
 			l.said = c.Texts()
 		case "is_error":
 			l.failed = c.Bool()
-		default:
-			c.Skip()
 		}
 	}
 }

@@ -78,12 +78,8 @@ func looksLike(c *jsonwalk.Cursor) (is bool) {
 			for c.MaybeArray(); c.Element(); {
 				if c.Peek() == '{' {
 					is = looksLike(c) || is
-				} else {
-					c.Skip()
 				}
 			}
-		default:
-			c.Skip()
 		}
 	}
 	area, _, _ := strings.Cut(kind, ".")
@@ -177,8 +173,6 @@ func read(c *jsonwalk.Cursor) []entry {
 			for c.MaybeArray(); c.Element(); {
 				if c.Peek() == '{' {
 					page = append(page, read(c)...)
-				} else {
-					c.Skip()
 				}
 			}
 		case "id":
@@ -227,8 +221,6 @@ func read(c *jsonwalk.Cursor) []entry {
 			n.model = id(c)
 		case "model_usage":
 			n.usage = counts.Read(c)
-		default:
-			c.Skip()
 		}
 	}
 	if isPage {

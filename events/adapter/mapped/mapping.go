@@ -312,8 +312,6 @@ func (n *node) within(c *jsonwalk.Cursor, slots [][]byte) {
 		for c.Object(); c.Member(); {
 			if next := n.members[string(c.Key())]; next != nil {
 				next.walk(c, slots)
-			} else {
-				c.Skip()
 			}
 		}
 	case '[':
@@ -321,8 +319,6 @@ func (n *node) within(c *jsonwalk.Cursor, slots [][]byte) {
 		for c.Array(); c.Element(); i++ {
 			if next := n.items[i]; next != nil {
 				next.walk(c, slots)
-			} else {
-				c.Skip()
 			}
 		}
 	default:

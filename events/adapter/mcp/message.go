@@ -35,8 +35,6 @@ func readParams(raw []byte, ignore adapter.IgnoreArgs) *params {
 			p.client = adapter.Word(c.TextOf("name"), events.MaxID)
 		case "_meta":
 			p.readMeta(c)
-		default:
-			c.Skip()
 		}
 	}
 	p.args, p.size = fingerprint.Args(args, ignore.Of(p.tool)), int64(len(args))
@@ -52,8 +50,6 @@ func (p *params) readMeta(c *jsonwalk.Cursor) {
 			p.trace = wire.Traceparent(c.Text())
 		case "io.modelcontextprotocol/clientInfo":
 			p.client = adapter.Word(c.TextOf("name"), events.MaxID)
-		default:
-			c.Skip()
 		}
 	}
 }
@@ -88,8 +84,6 @@ func readResult(m *wire.Message) result {
 			if string(c.Text()) == "input_required" {
 				got.status = events.StatusInputRequired
 			}
-		default:
-			c.Skip()
 		}
 	}
 	if len(text) == 0 {

@@ -38,7 +38,6 @@ func read(record []byte, ignore adapter.IgnoreArgs) ([]item, error) {
 	if isBody(record) {
 		for c.Object(); c.Member(); {
 			if string(c.Key()) != "data" {
-				c.Skip()
 				continue
 			}
 			for c.Array(); c.Element(); {
@@ -62,8 +61,6 @@ func (it *item) readMetadata(c *jsonwalk.Cursor) {
 			it.parentFlow = adapter.ID(c.Text())
 		case "root_correlation_id":
 			it.rootFlow = adapter.ID(c.Text())
-		default:
-			c.Skip()
 		}
 	}
 }
@@ -102,8 +99,6 @@ func readItem(c *jsonwalk.Cursor, ignore adapter.IgnoreArgs) item {
 			it.readData(c)
 		case "error":
 			it.readError(c)
-		default:
-			c.Skip()
 		}
 	}
 	return it
@@ -132,8 +127,6 @@ func (it *item) readData(c *jsonwalk.Cursor) {
 			it.server = adapter.Word(c.TextOf("server"), events.MaxID)
 		case "data":
 			it.readCustom(c)
-		default:
-			c.Skip()
 		}
 	}
 }
@@ -153,8 +146,6 @@ func (it *item) readCustom(c *jsonwalk.Cursor) {
 			it.agent = adapter.Word(c.Text(), events.MaxID)
 		case "usage":
 			usage = counts.Read(c)
-		default:
-			c.Skip()
 		}
 	}
 	if it.sdkType != "" {
@@ -200,8 +191,6 @@ func (it *item) readError(c *jsonwalk.Cursor) {
 			message = c.Text()
 		case "data":
 			detail = c.TextOf("error")
-		default:
-			c.Skip()
 		}
 	}
 	text := bytes.Trim(bytes.Join([][]byte{message, detail}, []byte(": ")), ": ")

@@ -55,7 +55,6 @@ func scoreBody(head []byte) adapter.Match {
 	c := jsonwalk.New(head)
 	for c.Object(); c.Member(); {
 		if string(c.Key()) != "data" {
-			c.Skip()
 			continue
 		}
 		for top := range adapter.Tops(head[c.Offset():]) {

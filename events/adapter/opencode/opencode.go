@@ -56,8 +56,6 @@ func score(head *adapter.Head) adapter.Match {
 			case "part", "timestamp":
 				run++
 				c.Skip()
-			default:
-				c.Skip()
 			}
 		}
 		if session || run == 3 {
@@ -114,8 +112,6 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 			part = c.Raw()
 		case "error":
 			failure = c.Raw()
-		default:
-			c.Skip()
 		}
 	}
 	c.End()
@@ -180,8 +176,6 @@ func (r *reader) session(s *info, messages *jsonwalk.Cursor, emit func(*events.E
 				m.read(messages)
 			case "parts":
 				parts = messages.Raw()
-			default:
-				messages.Skip()
 			}
 		}
 		switch {

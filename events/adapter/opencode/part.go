@@ -46,8 +46,6 @@ func (m *info) read(c *jsonwalk.Cursor) {
 			counts.Into(c, &m.used)
 		case "cost":
 			readCost(c, &m.used)
-		default:
-			c.Skip()
 		}
 	}
 }
@@ -70,8 +68,6 @@ func span(c *jsonwalk.Cursor, first, second string) (from, to events.Stamp) {
 			from, _ = c.Stamp()
 		case second:
 			to, _ = c.Stamp()
-		default:
-			c.Skip()
 		}
 	}
 	return from, to
@@ -135,8 +131,6 @@ func (p *part) read(c *jsonwalk.Cursor) {
 			p.readState(c)
 		case "time": // of a text
 			p.began, p.ended = span(c, "start", "end")
-		default:
-			c.Skip()
 		}
 	}
 }
@@ -161,12 +155,8 @@ func (p *part) readState(c *jsonwalk.Cursor) {
 					p.exit, _ = c.Int()
 				case "sessionId":
 					p.child = adapter.ID(c.Text())
-				default:
-					c.Skip()
 				}
 			}
-		default:
-			c.Skip()
 		}
 	}
 }
@@ -204,8 +194,6 @@ func (p *part) use(session string) *transcript.Use {
 			u.Asked = c.Text()
 		case "subagent_type":
 			kind = adapter.Word(c.Text(), events.MaxID)
-		default:
-			c.Skip()
 		}
 	}
 	if len(u.Asked) > 0 {

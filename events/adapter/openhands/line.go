@@ -67,8 +67,6 @@ func read(record []byte) (*line, error) {
 			state = string(c.Text())
 		case "value":
 			value = c.Raw()
-		default:
-			c.Skip()
 		}
 	}
 	c.End()
@@ -116,8 +114,6 @@ func (l *line) readCall(c *jsonwalk.Cursor) {
 	for c.MaybeObject(); c.Member(); {
 		if string(c.Key()) == "arguments" {
 			l.args = c.Raw()
-		} else {
-			c.Skip()
 		}
 	}
 }
@@ -138,8 +134,6 @@ func (l *line) readAction(c *jsonwalk.Cursor) {
 			prompt = c.Text()
 		case "message":
 			message = c.Text()
-		default:
-			c.Skip()
 		}
 	}
 	switch l.action {
@@ -179,8 +173,6 @@ func (l *line) readObservation(c *jsonwalk.Cursor) {
 			if code, ok := c.Int(); ok {
 				exit = strconv.FormatInt(code, 10)
 			}
-		default:
-			c.Skip()
 		}
 	}
 	if exit != "" {
@@ -192,8 +184,6 @@ func (l *line) readMessage(c *jsonwalk.Cursor) {
 	for c.MaybeObject(); c.Member(); {
 		if string(c.Key()) == "content" {
 			l.text = texts(c)
-		} else {
-			c.Skip()
 		}
 	}
 }
@@ -217,8 +207,6 @@ func (l *line) readStats(c *jsonwalk.Cursor, whole bool) {
 			for c.Object(); c.Member(); {
 				l.readMetrics(c)
 			}
-		default:
-			c.Skip()
 		}
 	}
 }
@@ -244,8 +232,6 @@ func (l *line) readMetrics(c *jsonwalk.Cursor) {
 				*sum.to = min(*sum.to+sum.of, events.MaxNumber)
 			}
 			u.Known = u.Known || one.Known
-		default:
-			c.Skip()
 		}
 	}
 }

@@ -189,8 +189,6 @@ func (a *attributes) read(c *jsonwalk.Cursor) {
 				default:
 					c.Skip()
 				}
-			default:
-				c.Skip()
 			}
 		}
 		if isPart && len(value) > 0 && len(a.lines) < maxLines {

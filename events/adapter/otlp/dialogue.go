@@ -81,8 +81,6 @@ func (r *reading) look(p []byte) {
 		for c.Array(); c.Element(); {
 			if c.Peek() == '{' {
 				r.item(c)
-			} else {
-				c.Skip()
 			}
 		}
 	case '{':
@@ -125,8 +123,6 @@ func (r *reading) item(c *jsonwalk.Cursor) {
 					name = scalar(c)
 				case "arguments":
 					args = c.Raw()
-				default:
-					c.Skip()
 				}
 			}
 			kind = []byte("function_call")
@@ -135,8 +131,6 @@ func (r *reading) item(c *jsonwalk.Cursor) {
 			within = append(within, result)
 		case "parts", "tool_calls", "messages", "choices", "message":
 			within = append(within, c.Raw())
-		default:
-			c.Skip()
 		}
 	}
 	switch string(kind) {

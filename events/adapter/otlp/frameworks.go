@@ -61,8 +61,6 @@ func (s *span) langGraph(a *attributes, isChain bool) {
 			graphNode = adapter.Word(c.Text(), events.MaxID)
 		case "langgraph_checkpoint_ns":
 			namespace = string(c.Text())
-		default:
-			c.Skip()
 		}
 	}
 	s.runOfGraph(agent, graphNode, namespace, isChain)
@@ -152,8 +150,6 @@ func genkitUsage(answer []byte) (u events.Usage) {
 	for c.MaybeObject(); c.Member(); {
 		if string(c.Key()) == "usage" {
 			u = genkitCounts.Read(c)
-		} else {
-			c.Skip()
 		}
 	}
 	return u
@@ -181,7 +177,6 @@ func langfuseUsage(tokens, cost []byte) (u events.Usage) {
 	c := jsonwalk.New(cost)
 	for c.MaybeObject(); c.Member(); {
 		if string(c.Key()) != "total" {
-			c.Skip()
 			continue
 		}
 		if usd, err := strconv.ParseFloat(string(c.Scalar()), 64); err == nil && usd > 0 && usd <= events.MaxCostUSD {

@@ -27,8 +27,6 @@ func (s *span) readEvents(c *jsonwalk.Cursor, a *attributes) {
 				name = string(c.Text())
 			case "attributes":
 				list = c.Raw()
-			default:
-				c.Skip()
 			}
 		}
 		if len(list) == 0 {
@@ -75,8 +73,6 @@ func message(list []byte) (text []byte) {
 				key = string(c.Text())
 			case "value":
 				value = anyvalue.Text(c)
-			default:
-				c.Skip()
 			}
 		}
 		switch key {

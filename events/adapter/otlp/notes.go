@@ -108,7 +108,6 @@ func constructed(p []byte) (text []byte, failed, ok bool) {
 	c := jsonwalk.New(p)
 	for c.Object(); c.Member(); {
 		if string(c.Key()) != "kwargs" || c.Peek() != '{' {
-			c.Skip()
 			continue
 		}
 		for c.Object(); c.Member(); {
@@ -117,8 +116,6 @@ func constructed(p []byte) (text []byte, failed, ok bool) {
 				text, ok = c.Raw(), true
 			case "status":
 				failed = string(c.Text()) == "error"
-			default:
-				c.Skip()
 			}
 		}
 	}

@@ -284,8 +284,6 @@ func (b *batch) resource(c *jsonwalk.Cursor) {
 			for c.Array(); c.Element(); {
 				b.scope(c)
 			}
-		default:
-			c.Skip()
 		}
 	}
 	for _, s := range b.spans[first:] {
@@ -298,7 +296,6 @@ func service(c *jsonwalk.Cursor) string {
 	var name, namespace string
 	for c.Object(); c.Member(); {
 		if string(c.Key()) != "attributes" {
-			c.Skip()
 			continue
 		}
 		for c.Array(); c.Element(); {
@@ -310,8 +307,6 @@ func service(c *jsonwalk.Cursor) string {
 					key = string(c.Text())
 				case "value":
 					value = anyvalue.Text(c)
-				default:
-					c.Skip()
 				}
 			}
 			switch key {
@@ -339,8 +334,6 @@ func (b *batch) scope(c *jsonwalk.Cursor) {
 			for c.Object(); c.Member(); {
 				if string(c.Key()) == "name" {
 					name = adapter.Word(c.Text(), events.MaxID)
-				} else {
-					c.Skip()
 				}
 			}
 			named = true
@@ -352,8 +345,6 @@ func (b *batch) scope(c *jsonwalk.Cursor) {
 			for c.Array(); c.Element(); {
 				b.span(c, name)
 			}
-		default:
-			c.Skip()
 		}
 	}
 	if len(early) > 0 {
@@ -405,8 +396,6 @@ func (b *batch) span(c *jsonwalk.Cursor, scope string) {
 			s.readEvents(c, &a)
 		case "links":
 			s.readLinks(c)
-		default:
-			c.Skip()
 		}
 	}
 	if c.Err() != nil {
@@ -474,8 +463,6 @@ func (s *span) readStatus(c *jsonwalk.Cursor) {
 			}
 		case "message":
 			s.failure = string(c.Text())
-		default:
-			c.Skip()
 		}
 	}
 }
@@ -491,8 +478,6 @@ func (s *span) readLinks(c *jsonwalk.Cursor) {
 				id = spanID(c.Text())
 			case "traceId":
 				trace, _ = traceID(c.Text())
-			default:
-				c.Skip()
 			}
 		}
 		if s.link == 0 {

@@ -120,12 +120,8 @@ func markedAsError(p []byte) bool {
 			for c.MaybeObject(); c.Member(); {
 				if string(c.Key()) == "status" {
 					failed = string(c.Text()) == "error"
-				} else {
-					c.Skip()
 				}
 			}
-		default:
-			c.Skip()
 		}
 	}
 	return isError || isMessage && failed

@@ -161,8 +161,6 @@ func resource(c *jsonwalk.Cursor) (out []*line) {
 			for c.MaybeObject(); c.Member(); {
 				if string(c.Key()) == "attributes" {
 					shared.attributes(c, false)
-				} else {
-					c.Skip()
 				}
 			}
 			named = true
@@ -172,8 +170,6 @@ func resource(c *jsonwalk.Cursor) (out []*line) {
 				continue
 			}
 			out = append(out, scopes(c, &shared)...)
-		default:
-			c.Skip()
 		}
 	}
 	if late != nil {
@@ -190,7 +186,6 @@ func scopes(c *jsonwalk.Cursor, shared *line) (out []*line) {
 	for c.Array(); c.Element(); {
 		for c.Object(); c.Member(); {
 			if string(c.Key()) != "logRecords" {
-				c.Skip()
 				continue
 			}
 			for c.Array(); c.Element(); {
@@ -224,8 +219,6 @@ func (l *line) read(c *jsonwalk.Cursor) {
 			l.span = hexID(c.Text(), 16)
 		case "attributes":
 			l.attributes(c, true)
-		default:
-			c.Skip()
 		}
 	}
 	l.at = cmp.Or(l.at, observed)

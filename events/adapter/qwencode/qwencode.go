@@ -49,8 +49,6 @@ func score(head *adapter.Head) adapter.Match {
 					parts = parts || string(c.Key()) == "parts"
 					c.Skip()
 				}
-			default:
-				c.Skip()
 			}
 		}
 		if named == 4 && parts {
@@ -131,8 +129,6 @@ func (r *reader) call(l *record, t *transcript.Turn, u *transcript.Use, emit fun
 				kind = adapter.Word(c.Text(), events.MaxID)
 			case "prompt":
 				u.Asked = c.Text()
-			default:
-				c.Skip()
 			}
 		}
 		if len(u.Asked) > 0 {
@@ -183,8 +179,6 @@ func read(line []byte) (*record, error) {
 					parts := c.Raw()
 					l.text = transcript.PartTexts(jsonwalk.New(parts))
 					l.readParts(jsonwalk.New(parts))
-				} else {
-					c.Skip()
 				}
 			}
 		case "usageMetadata":
@@ -196,12 +190,8 @@ func read(line []byte) (*record, error) {
 					l.status = string(c.Text())
 				case "errorType":
 					l.errorType = string(c.Text())
-				default:
-					c.Skip()
 				}
 			}
-		default:
-			c.Skip()
 		}
 	}
 	c.End()
@@ -235,8 +225,6 @@ func (l *record) readParts(c *jsonwalk.Cursor) {
 						u.Tool = adapter.Word(c.Text(), events.MaxID)
 					case "args":
 						u.Args = c.Raw()
-					default:
-						c.Skip()
 					}
 				}
 				if u.ID != "" && u.Tool != "" {
@@ -247,8 +235,6 @@ func (l *record) readParts(c *jsonwalk.Cursor) {
 				if u.ID, u.Said = transcript.Response(c); u.ID != "" {
 					l.results = append(l.results, u)
 				}
-			default:
-				c.Skip()
 			}
 		}
 	}

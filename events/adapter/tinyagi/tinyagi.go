@@ -52,8 +52,6 @@ func columns(c *jsonwalk.Cursor, take func(name string)) {
 		take(name)
 		if name == "row" {
 			columns(c, take)
-		} else {
-			c.Skip()
 		}
 	}
 }
@@ -109,8 +107,6 @@ func (m *row) read(c *jsonwalk.Cursor) {
 			m.conversation = adapter.Word(c.Scalar(), events.MaxID)
 		case "created_at":
 			m.at, _ = c.Stamp()
-		default:
-			c.Skip()
 		}
 	}
 }

@@ -148,8 +148,6 @@ func read(record []byte) (*line, error) {
 			l.in = count(c, key, events.MaxNumber)
 		case "tokens_out":
 			l.out = count(c, key, events.MaxNumber)
-		default:
-			c.Skip()
 		}
 	}
 	c.End()

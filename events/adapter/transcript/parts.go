@@ -18,8 +18,6 @@ func PartTexts(c *jsonwalk.Cursor) (text []byte) {
 				said = c.Text()
 			case "thought":
 				thought = c.Bool()
-			default:
-				c.Skip()
 			}
 		}
 		if thought || len(said) == 0 {
@@ -54,8 +52,6 @@ func Response(c *jsonwalk.Cursor) (id string, said []byte) {
 				}
 				inner.Skip()
 			}
-		default:
-			c.Skip()
 		}
 	}
 	return id, said

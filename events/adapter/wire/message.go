@@ -36,8 +36,6 @@ func (m *Message) Failure() string {
 			code, _ = c.Int()
 		case "message":
 			text = c.Text()
-		default:
-			c.Skip()
 		}
 	}
 	// The code is put before the text after it was normalised: it tells errors apart.
@@ -88,8 +86,6 @@ func message(c *jsonwalk.Cursor) *Message {
 			m.Result = c.Raw()
 		case "error":
 			m.Error = c.Raw()
-		default:
-			c.Skip()
 		}
 	}
 	if !is || c.Err() != nil {

@@ -106,8 +106,6 @@ func walk(c *jsonwalk.Cursor) (r *Record, direction string) {
 			r.body = c.Raw()
 		case "events":
 			r.stream = c.Raw()
-		default:
-			c.Skip()
 		}
 	}
 	return r, direction
@@ -147,8 +145,6 @@ func (h *Header) read(c *jsonwalk.Cursor) {
 			c.Skip()
 		case "a2a-version", "a2a-extensions", "x-a2a-extensions":
 			h.A2A = true
-			c.Skip()
-		default:
 			c.Skip()
 		}
 	}
