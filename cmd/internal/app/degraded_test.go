@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"os"
@@ -11,35 +10,15 @@ import (
 	"testing"
 	"time"
 
+	"weir/cmd/internal/pump/pumptest"
 	"weir/events"
 )
-
-// stuckLog takes no line about one flow until it is let go: what writes it, the pump, waits.
-type stuckLog struct {
-	slog.Handler
-	flow  string
-	stuck chan struct{}
-	free  chan struct{}
-}
-
-func (h *stuckLog) Handle(ctx context.Context, r slog.Record) error {
-	r.Attrs(func(a slog.Attr) bool {
-		if a.Key == "flow" && a.Value.String() == h.flow {
-			close(h.stuck)
-			<-h.free
-			return false
-		}
-		return true
-	})
-	return nil
-}
-
-func (h *stuckLog) Enabled(context.Context, slog.Level) bool { return true }
 
 // TestDegradedMode puts weir behind by a log that takes no line, and asks meanwhile: the
 // answers come, by what was known, and say so; so do health, metrics and the order's answer.
 func TestDegradedMode(t *testing.T) {
-	h := &stuckLog{slog.DiscardHandler, "stall", make(chan struct{}), make(chan struct{})}
+	h := pumptest.NewStuckLog()
+	h.At("stall")
 	limits := filepath.Join(t.TempDir(), "limits.yaml")
 	if err := os.WriteFile(limits, []byte("profile: delegation\ndegraded: {after: 1s, until: 5s, percent: 50, scale: [call_rate_per_flow]}\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -63,7 +42,7 @@ func TestDegradedMode(t *testing.T) {
 	r.want(r.do("GET", "/readyz", ""), 200, `"ready":true`)
 
 	r.want(r.do("POST", "/v1/events", lines(selfCall("stall", 1))), 202)
-	<-h.stuck
+	<-h.Stuck
 	r.want(r.do("POST", "/v1/events", lines(call("more", 1, "x", "y"))), 202)
 	r.untilDegraded(true)
 	r.want(r.do("GET", "/readyz", ""), 200, `"ready":true`, `"degraded":[{"reason":"behind","since":"`, `"partitions":[0]`)
@@ -82,7 +61,7 @@ func TestDegradedMode(t *testing.T) {
 	r.want(r.do("POST", "/v1/check", string(selfCall("h", 1).AppendJSON(nil))), 400, "self_call")
 	r.scraped(`weir_degraded_answers_total{answer="allowed"} 5`, `weir_degraded_answers_total{answer="refused"} 3`, "weir_degraded_unlogged_total 0")
 
-	close(h.free)
+	h.Free()
 	r.untilDegraded(false)
 	r.want(r.do("GET", "/readyz", ""), 200, `"ready":true`)
 	if got := r.do("GET", "/readyz", ""); strings.Contains(got.body, "degraded") {

@@ -9,9 +9,10 @@ import (
 	"io"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	texttemplate "text/template"
+
+	"github.com/dustin/go-humanize"
 
 	"weir/analyzer"
 	"weir/cmd/internal/costs"
@@ -76,7 +77,7 @@ var functions = map[string]any{
 func sources(names []string) string {
 	const most = 5
 	if more := len(names) - most; more > 0 {
-		names = append(slices.Clip(names[:most]), "and "+commas(int64(more))+" more")
+		names = append(slices.Clip(names[:most]), "and "+humanize.Comma(int64(more))+" more")
 	}
 	return strings.Join(names, ", ")
 }
@@ -128,22 +129,13 @@ func thresholds(r RuleReport) string {
 	return "Warns at " + value(r.Unit, *r.Warn) + ", stops at " + amount(r.Unit, *r.Stop)
 }
 
-// commas writes a number with a comma after every three digits.
-func commas(n int64) string {
-	s := strconv.FormatInt(n, 10)
-	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
-}
-
 // grouped is a whole number of any kind with a comma after every three digits.
 func grouped(n any) string {
 	switch n := n.(type) {
 	case int:
-		return commas(int64(n))
+		return humanize.Comma(int64(n))
 	case int64:
-		return commas(n)
+		return humanize.Comma(n)
 	}
 	return fmt.Sprint(n)
 }
@@ -153,7 +145,7 @@ func value(u events.Unit, v int64) string {
 	if u == events.UnitUSD {
 		return amount(u, v)
 	}
-	return commas(v)
+	return humanize.Comma(v)
 }
 
 func threshold(u events.Unit, v *int64) string {

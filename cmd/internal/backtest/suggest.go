@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/dustin/go-humanize"
+
 	"weir/analyzer"
 	"weir/events"
 )
@@ -107,5 +109,5 @@ func amount(u events.Unit, v int64) string {
 	if u == events.UnitUSD {
 		return fmt.Sprintf("$%.2f", float64(v)/1e6)
 	}
-	return fmt.Sprintf("%s %s", commas(v), u)
+	return fmt.Sprintf("%s %s", humanize.Comma(v), u)
 }

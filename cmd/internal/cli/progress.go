@@ -3,6 +3,8 @@ package cli
 import (
 	"fmt"
 	"time"
+
+	"github.com/dustin/go-humanize"
 )
 
 // Progress tells how far a long piece of work has come: on a terminal in one line
@@ -81,13 +83,7 @@ func left(elapsed time.Duration, share float64) time.Duration {
 }
 
 // Grouped writes a number with a comma after every three digits.
-func Grouped(n int64) string {
-	s := fmt.Sprint(n)
-	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
-}
+func Grouped(n int64) string { return humanize.Comma(n) }
 
 // Count writes a number with what it counts.
 func Count(n int64, what string) string {

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -10,35 +9,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
 
+	"weir/cmd/internal/pump/pumptest"
 	"weir/events"
 )
-
-// stuckLog takes no line about one flow until it is let go: what writes it, the fold, waits.
-type stuckLog struct {
-	slog.Handler
-	flow        atomic.Value // string
-	stuck, free chan struct{}
-}
-
-func (h *stuckLog) Handle(_ context.Context, r slog.Record) error {
-	r.Attrs(func(a slog.Attr) bool {
-		if a.Key == "flow" && a.Value.String() == h.flow.Load() {
-			close(h.stuck)
-			<-h.free
-			return false
-		}
-		return true
-	})
-	return nil
-}
-
-func (h *stuckLog) Enabled(context.Context, slog.Level) bool { return true }
 
 // TestMemberDegraded holds up the fold of one member: asks of its flows are answered all the
 // same, whichever member is asked, say so, and are counted when the fold goes on.
@@ -49,7 +27,7 @@ func TestMemberDegraded(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h := &stuckLog{Handler: slog.DiscardHandler, stuck: make(chan struct{}), free: make(chan struct{})}
+	h := pumptest.NewStuckLog()
 	var members []*running
 	for i := range 2 {
 		o := g.options(t.TempDir())
@@ -72,7 +50,7 @@ func TestMemberDegraded(t *testing.T) {
 		}
 	}
 	flow, stalls := named("f"), named("stall")
-	h.flow.Store(stalls)
+	h.At(stalls)
 	asked := 0
 	ask := func(m *running, status int, parts ...string) {
 		t.Helper()
@@ -98,7 +76,7 @@ func TestMemberDegraded(t *testing.T) {
 	ask(members[1], 200)
 	stall := events.Event{ID: "s", Source: "test", Time: testStart, Kind: events.AgentCall, CorrelationID: stalls, From: events.Party{Agent: "a"}, To: events.Party{Agent: "a"}}
 	g.produce(kafkago.Message{Key: []byte(stalls), Value: stall.AppendJSON(nil)})
-	<-h.stuck
+	<-h.Stuck
 	more := stall
 	more.ID, more.To.Agent = "more", "b"
 	g.produce(kafkago.Message{Key: []byte(stalls), Value: more.AppendJSON(nil)})
@@ -111,7 +89,7 @@ func TestMemberDegraded(t *testing.T) {
 	ask(members[1], 200, `"degraded":"behind"`)
 	ask(members[1], http.StatusPaymentRequired, `"degraded":"behind"`, `"limit":5`)
 	ask(members[0], http.StatusPaymentRequired)
-	close(h.free)
+	h.Free()
 	g.until("the mode has ended", func() bool {
 		_, body := members[0].get("/readyz")
 		return !strings.Contains(body, "degraded")
