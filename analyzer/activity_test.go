@@ -9,6 +9,7 @@ import (
 
 	"weir/analyzer"
 	"weir/analyzer/reports"
+	"weir/analyzer/rules"
 	"weir/events"
 )
 
@@ -16,7 +17,7 @@ import (
 func quiet() analyzer.Limits {
 	l := analyzer.Balanced()
 	for i := range l.Agents.Rules {
-		l.Agents.Rules[i].Mode = analyzer.ModeOff
+		l.Agents.Rules[i].Mode = rules.ModeOff
 	}
 	return l
 }
@@ -93,7 +94,7 @@ func TestActivity(t *testing.T) {
 	with := func(rows ...analyzer.AgentRuleID) analyzer.Limits {
 		l := quiet()
 		for _, r := range rows {
-			l.Agents.Rules[r] = analyzer.Setting{Warn: analyzer.Off, Stop: 5}
+			l.Agents.Rules[r] = rules.Setting{Warn: rules.Off, Stop: 5}
 		}
 		return l
 	}
@@ -181,7 +182,7 @@ func TestActivity(t *testing.T) {
 		s.call("a", "read", `{"file":"a"}`)
 	})
 	throttled := with(analyzer.AgentRuleAttempts)
-	throttled.Rules[analyzer.RuleFlowRate] = analyzer.Setting{Warn: analyzer.Off, Stop: 2, Window: 60}
+	throttled.Rules[analyzer.RuleFlowRate] = rules.Setting{Warn: rules.Off, Stop: 2, Window: 60}
 	f("asking whether it is time", throttled, func(s *story) {
 		s.gap = 3 * time.Second
 		for range 4 {
@@ -198,7 +199,7 @@ func TestReports(t *testing.T) {
 		s := newStory()
 		tell(s)
 		l := quiet()
-		l.Agents.Rules[analyzer.AgentRuleActivity].Mode = analyzer.ModeEnforce
+		l.Agents.Rules[analyzer.AgentRuleActivity].Mode = rules.ModeEnforce
 		got := s.heard(l)
 		for i := range got {
 			got[i] = strings.TrimSuffix(strings.Replace(got[i], " agent.activity", "", 1), ".0")
@@ -208,7 +209,7 @@ func TestReports(t *testing.T) {
 		}
 		for _, off := range []func(l *analyzer.Limits){
 			func(l *analyzer.Limits) { l.Agents.Report = 0 },
-			func(l *analyzer.Limits) { l.Agents.Rules[analyzer.AgentRuleActivity].Mode = analyzer.ModeOff },
+			func(l *analyzer.Limits) { l.Agents.Rules[analyzer.AgentRuleActivity].Mode = rules.ModeOff },
 		} {
 			l := l
 			off(&l)
@@ -362,11 +363,11 @@ func TestReportsOfManyParties(t *testing.T) {
 func TestActivityDoesNotAllocate(t *testing.T) {
 	l := quiet()
 	for i := range l.Rules {
-		l.Rules[i].Mode = analyzer.ModeOff
+		l.Rules[i].Mode = rules.ModeOff
 	}
 	l.Agents = analyzer.Balanced().Agents
 	l.Agents.Report = 10 * time.Second
-	l.Agents.Rules[analyzer.AgentRuleMessages] = analyzer.Setting{Warn: analyzer.Off, Stop: 1 << 40, Window: 3600}
+	l.Agents.Rules[analyzer.AgentRuleMessages] = rules.Setting{Warn: rules.Off, Stop: 1 << 40, Window: 3600}
 	l.Agents.Rules[analyzer.AgentRuleProject] = l.Agents.Rules[analyzer.AgentRuleMessages]
 	s := newStory()
 	for i := range 1200 {
@@ -418,7 +419,7 @@ func TestTold(t *testing.T) {
 // that they tell of every call it tried.
 func TestTriesAreToldTogether(t *testing.T) {
 	l := analyzer.Balanced()
-	l.Rules[analyzer.RuleTotalCalls] = analyzer.Setting{Warn: analyzer.Off, Stop: 2}
+	l.Rules[analyzer.RuleTotalCalls] = rules.Setting{Warn: rules.Off, Stop: 2}
 	e := analyzer.New(l)
 	var (
 		p    analyzer.Partition

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"weir/analyzer/record"
+	"weir/analyzer/standing"
 	"weir/events"
 )
 
@@ -47,7 +48,7 @@ func (a *Agent) AppendBinary(dst []byte) ([]byte, error) {
 		case len(a.orders) > 0:
 			a.orders = a.orders[:copy(a.orders, a.orders[1:])]
 		default:
-			return dst[:start], fmt.Errorf("record of %s takes %d bytes without its notes, at most %d fit: its texts are longer than an event may hold", printable(a.key), len(dst)-start, MaxAgentRecord)
+			return dst[:start], fmt.Errorf("record of %s takes %d bytes without its notes, at most %d fit: its texts are longer than an event may hold", standing.Printable(a.key), len(dst)-start, MaxAgentRecord)
 		}
 	}
 	return dst, nil
@@ -154,10 +155,10 @@ func (c *agentCap) encode(b []byte) []byte {
 }
 
 func (a *Agent) encodeOrder(b []byte, o *agentOrder) []byte {
-	b = append(b, byte(o.rule), byte(o.phase), byte(o.action.Place()), record.Bit(o.shadow, 0))
-	b = le.AppendUint32(b, o.limits)
-	b = a.putTimes(b, o.since, o.begun, o.issued, o.expires, o.due)
-	for _, n := range [...]uint64{uint64(o.revision), uint64(o.observed), uint64(o.limit), uint64(o.attempts), uint64(o.tried), uint64(o.leaked)} {
+	b = append(b, byte(o.rule), byte(o.Phase), byte(o.Action.Place()), record.Bit(o.Shadow, 0))
+	b = le.AppendUint32(b, o.Limits)
+	b = a.putTimes(b, o.Since, o.Begun, o.Issued, o.Expires, o.Due)
+	for _, n := range [...]uint64{uint64(o.Revision), uint64(o.Observed), uint64(o.Limit), uint64(o.Attempts), uint64(o.Tried), uint64(o.Leaked)} {
 		b = binary.AppendUvarint(b, n)
 	}
 	return b
@@ -265,12 +266,12 @@ func (c *agentCap) decode(d *record.Reader) {
 
 func readOrder(d *record.Reader, clock events.Stamp) (o agentOrder) {
 	h := d.Take(8)
-	o.rule, o.phase, o.action, o.shadow = AgentRuleID(d.Most(h[0], int(AgentRuleCount)-1)), phase(d.Most(h[1], int(phaseStop))), events.ActionAt(int(d.Most(h[2], events.Hold.Place()))), h[3] == 1
-	o.limits = le.Uint32(h[4:])
-	o.since, o.begun, o.issued, o.expires, o.due = d.Stamp(clock), d.Stamp(clock), d.Stamp(clock), d.Stamp(clock), d.Stamp(clock)
-	o.revision, o.observed, o.limit = d.Count(1<<62), d.Count(1<<62), d.Count(1<<62)
-	o.attempts, o.tried, o.leaked = uint16(d.Uvarint()), uint16(d.Uvarint()), uint16(d.Uvarint())
-	if o.due == 0 || AgentRules[o.rule].Counts == CountedNothing {
+	o.rule, o.Phase, o.Action, o.Shadow = AgentRuleID(d.Most(h[0], int(AgentRuleCount)-1)), standing.Phase(d.Most(h[1], int(standing.Stop))), events.ActionAt(int(d.Most(h[2], events.Hold.Place()))), h[3] == 1
+	o.Limits = le.Uint32(h[4:])
+	o.Since, o.Begun, o.Issued, o.Expires, o.Due = d.Stamp(clock), d.Stamp(clock), d.Stamp(clock), d.Stamp(clock), d.Stamp(clock)
+	o.Revision, o.Observed, o.Limit = d.Count(1<<62), d.Count(1<<62), d.Count(1<<62)
+	o.Attempts, o.Tried, o.Leaked = uint16(d.Uvarint()), uint16(d.Uvarint()), uint16(d.Uvarint())
+	if o.Due == 0 || AgentRules[o.rule].Counts == CountedNothing {
 		d.Fail()
 	}
 	return o
@@ -308,7 +309,7 @@ func AgentMayBeStuck(record []byte) bool {
 func (a *Agent) Clone() *Agent {
 	c := new(Agent)
 	if err := c.UnmarshalBinary(strings.Clone(a.key), a.encode(nil)); err != nil {
-		panic("agent " + printable(a.key) + " does not read its own record: " + err.Error())
+		panic("agent " + standing.Printable(a.key) + " does not read its own record: " + err.Error())
 	}
 	return c
 }

@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"weir/analyzer/ledger"
+	"weir/analyzer/standing"
 	"weir/events"
 )
 
@@ -41,8 +42,8 @@ func fillAny(t *testing.T, r *rand.Rand, v reflect.Value, path string, elements,
 	case *AgentRuleID:
 		*x = 1 + AgentRuleID(r.IntN(int(AgentRuleAttempts)))
 		return
-	case *phase:
-		*x = 1 + phase(r.IntN(int(phaseStop)))
+	case *standing.Phase:
+		*x = 1 + standing.Phase(r.IntN(int(standing.Stop)))
 		return
 	case *events.Action:
 		*x = events.ActionAt(1 + r.IntN(events.Hold.Place()))
@@ -238,7 +239,7 @@ func TestRecordOfATreeThatIsFullFits(t *testing.T) {
 	full.clock = 1 << 40
 	full.tree = anyLedger(r, 2*ledger.MaxChildren)
 	for r := AgentRuleTreeCalls; r < AgentRuleCount; r++ {
-		full.orders = append(full.orders, agentOrder{rule: r, standingOrder: standingOrder{phase: phaseStop, due: 1 << 41, observed: 1 << 60, limit: 1 << 60}})
+		full.orders = append(full.orders, agentOrder{rule: r, Order: standing.Order{Phase: standing.Stop, Due: 1 << 41, Observed: 1 << 60, Limit: 1 << 60}})
 	}
 	spent := full.tree.Spent
 	record, err := full.AppendBinary(nil)

@@ -222,7 +222,7 @@ const (
 // or end its deadline: one that stays where it was would fire for ever.
 func (e *Engine) nextOfAgent(a *Agent) (at events.Stamp, what agentDue) {
 	if o := a.earliestOrder(); o != nil {
-		at = o.due
+		at = o.Due
 	}
 	if d := a.stuck.due; d != 0 && (at == 0 || d < at) {
 		at, what = d, dueRecovery
@@ -236,7 +236,7 @@ func (e *Engine) nextOfAgent(a *Agent) (at events.Stamp, what agentDue) {
 // advanceOrders fires the deadlines of orders up to now: what is counted goes by the
 // time of events at once.
 func (e *Engine) advanceOrders(a *Agent, now events.Stamp, fx *Effects) {
-	for o := a.earliestOrder(); o != nil && o.due <= now; o = a.earliestOrder() {
+	for o := a.earliestOrder(); o != nil && o.Due <= now; o = a.earliestOrder() {
 		e.agentOrderDue(a, o, fx)
 	}
 }

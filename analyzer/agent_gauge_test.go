@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"weir/analyzer/record"
+	"weir/analyzer/rules"
 	"weir/events"
 )
 
@@ -71,8 +72,8 @@ func TestGaugeIsARecount(t *testing.T) {
 	recovering := Balanced()
 	recovering.Agents.Recover = true
 	shadowing := Balanced()
-	shadowing.Agents.Rules[AgentRuleCriticalMargin].Mode = ModeShadow
-	shadowing.Agents.Rules[AgentRuleRescue].Mode = ModeWarn
+	shadowing.Agents.Rules[AgentRuleCriticalMargin].Mode = rules.ModeShadow
+	shadowing.Agents.Rules[AgentRuleRescue].Mode = rules.ModeWarn
 	var most AgentGauge
 	for seed := range uint64(30) {
 		r := rand.New(rand.NewPCG(seed, 2))

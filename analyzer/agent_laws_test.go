@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/analyzer/rules"
 	"weir/events"
 )
 
@@ -121,10 +122,10 @@ func TestLawsOfAgents(t *testing.T) {
 	l := Balanced()
 	l.Agents.Recover = true
 	settings := []Limits{l}
-	l.Agents.Rules[AgentRuleCriticalMargin].Mode = ModeShadow
-	l.Agents.Rules[AgentRuleActivity].Mode = ModeWarn
+	l.Agents.Rules[AgentRuleCriticalMargin].Mode = rules.ModeShadow
+	l.Agents.Rules[AgentRuleActivity].Mode = rules.ModeWarn
 	settings = append(settings, l)
-	l.Agents.Rules[AgentRuleRescue].Mode = ModeWarn
+	l.Agents.Rules[AgentRuleRescue].Mode = rules.ModeWarn
 	l.Agents.Recover, l.Agents.WatchAll = false, true
 	settings = append(settings, l)
 

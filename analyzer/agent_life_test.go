@@ -12,6 +12,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"weir/analyzer"
+	"weir/analyzer/rules"
 	"weir/events"
 	"weir/schemas"
 )
@@ -100,7 +101,7 @@ func strict(recover bool, modes uint64) analyzer.Limits {
 		a.Rules[r].Warn, a.Rules[r].Stop = 120, 300
 	}
 	for r := range a.Rules {
-		a.Rules[r].Mode = []analyzer.Mode{analyzer.ModeEnforce, analyzer.ModeEnforce, analyzer.ModeWarn, analyzer.ModeShadow}[modes>>(2*r)&3]
+		a.Rules[r].Mode = []rules.Mode{rules.ModeEnforce, rules.ModeEnforce, rules.ModeWarn, rules.ModeShadow}[modes>>(2*r)&3]
 	}
 	a.Recover, a.WatchAll = recover, recover
 	return l
@@ -242,7 +243,7 @@ var lawsOfLives = []struct {
 	}},
 	{"when it is told changes nothing of what is counted", func(t *testing.T, l analyzer.Limits, log life) {
 		for r := analyzer.AgentRuleCriticalMargin; r < analyzer.AgentRuleCount; r++ {
-			l.Agents.Rules[r].Mode = analyzer.ModeOff
+			l.Agents.Rules[r].Mode = rules.ModeOff
 		}
 		seldom, often := slices.Clone(log), slices.Clone(log)
 		for i := range log {

@@ -1,17 +1,21 @@
 package analyzer
 
-import "weir/events"
+import (
+	"weir/analyzer/rules"
+	"weir/analyzer/standing"
+	"weir/events"
+)
 
 // agentOrder is a standing order about an agent or a project, for what is counted of it.
 // At most one stands for a reason: dispatchers tell orders of one scope apart by that.
 type agentOrder struct {
-	standingOrder // whose due is never 0
-	rule          AgentRuleID
+	standing.Order // whose due is never 0
+	rule           AgentRuleID
 }
 
 // refuses reports whether the order stands at the time, and is one of the action.
 func (o *agentOrder) refuses(action events.Action, at events.Stamp) bool {
-	return o.binds() && o.action == action && o.expires > at
+	return o.Binds() && o.Action == action && o.Expires > at
 }
 
 // orderFor returns the order that stands for the reason, or nil.
@@ -37,7 +41,7 @@ func (a *Agent) dropOrder(o *agentOrder) {
 func (a *Agent) earliestOrder() *agentOrder {
 	var first *agentOrder
 	for i := range a.orders {
-		if o := &a.orders[i]; first == nil || o.due < first.due {
+		if o := &a.orders[i]; first == nil || o.Due < first.Due {
 			first = o
 		}
 	}
@@ -55,21 +59,21 @@ func (e *Engine) judgeAgent(r AgentRuleID, a *Agent, m *agentMoment, t *tally, f
 	if set.Max && rule.Armed {
 		least--
 	}
-	ph := phase(0)
-	mayStop := set.Mode != ModeWarn && m.ev.SampledRate <= 1 && e.limits.WarnOnly>>m.ev.CorrelationSource&1 == 0
+	ph := standing.Phase(0)
+	mayStop := set.Mode != rules.ModeWarn && m.ev.SampledRate <= 1 && e.limits.WarnOnly>>m.ev.CorrelationSource&1 == 0
 	switch {
 	case t.n >= set.Stop && mayStop:
-		ph = phaseStop
+		ph = standing.Stop
 	case t.n >= least && t.n > 0 && mayStop:
-		ph = phaseArmed
+		ph = standing.Armed
 	case t.n >= floorOf(rule, &set):
-		ph = phaseWarn
+		ph = standing.Warn
 	default:
 		return
 	}
 	expires := m.at.Add(e.limits.Order.TTL)
 	switch {
-	case ph == phaseWarn:
+	case ph == standing.Warn:
 		expires = t.below(floorOf(rule, &set))
 	case action == events.Throttle:
 		expires = t.below(least)
@@ -83,24 +87,24 @@ func (e *Engine) judgeAgent(r AgentRuleID, a *Agent, m *agentMoment, t *tally, f
 		if len(a.orders) == maxAgentOrders {
 			a.dropOrder(a.earliestOrder())
 		}
-		a.orders = append(a.orders, agentOrder{standingOrder: standingOrder{since: m.at}})
+		a.orders = append(a.orders, agentOrder{Order: standing.Order{Since: m.at}})
 		o = &a.orders[len(a.orders)-1]
-	case o.phase >= ph:
-		if o.rule == r && !(o.action == events.Hold && o.phase == phaseStop) {
-			o.observed = t.n
-			if o.phase == phaseWarn {
-				o.expires, o.due = expires, expires
+	case o.Phase >= ph:
+		if o.rule == r && !(o.Action == events.Hold && o.Phase == standing.Stop) {
+			o.Observed = t.n
+			if o.Phase == standing.Warn {
+				o.Expires, o.Due = expires, expires
 			}
 		}
 		return
 	}
-	o.give(ph, action, &set, t.n, m.at)
-	o.rule, o.limits = r, e.version
+	o.Give(ph, action, &set, t.n, m.at)
+	o.rule, o.Limits = r, e.version
 	e.issueAgent(a, o, m, expires, fx)
 }
 
 // floorOf is the count from which the row says anything at all: below it an offence is over.
-func floorOf(rule *AgentRule, set *Setting) int64 {
+func floorOf(rule *AgentRule, set *rules.Setting) int64 {
 	least := min(set.Warn, set.Stop)
 	if set.Max && rule.Armed {
 		least = min(least, set.Stop-1)
@@ -112,35 +116,35 @@ func floorOf(rule *AgentRule, set *Setting) int64 {
 // moved on; a halt is looked at before it ends, and renewed while it is defied.
 func (e *Engine) issueAgent(a *Agent, o *agentOrder, m *agentMoment, expires events.Stamp, fx *Effects) {
 	switch {
-	case o.action == events.Hold && o.phase == phaseStop: // see awaitPerson
-		o.until(m.at, m.at.Add(e.limits.Order.Hold))
-		o.expires = o.due.Add(e.limits.Order.TTL / 5)
-	case o.action == events.Halt, o.action == events.Hold:
-		o.stand(m.at, e.limits.Order.TTL)
+	case o.Action == events.Hold && o.Phase == standing.Stop: // see awaitPerson
+		o.Until(m.at, m.at.Add(e.limits.Order.Hold))
+		o.Expires = o.Due.Add(e.limits.Order.TTL / 5)
+	case o.Action == events.Halt, o.Action == events.Hold:
+		o.Stand(m.at, e.limits.Order.TTL)
 	default:
-		o.until(m.at, expires)
+		o.Until(m.at, expires)
 	}
 	e.tell(a, m, o.finding(), fx)
-	o.revision = a.revision
+	o.Revision = a.revision
 }
 
 // agentOrderDue fires the deadline of an order: it ends, or is renewed.
 func (e *Engine) agentOrderDue(a *Agent, o *agentOrder, fx *Effects) {
-	fx.agent = deadlineOf(o.due)
+	fx.agent = deadlineOf(o.Due)
 	m := &fx.agent
 	a.clock = max(a.clock, m.at)
-	if o.limits != e.version {
+	if o.Limits != e.version {
 		e.reviewOrders(a, m, fx)
 		return // what still stands is due as before
 	}
 	rule, set := &AgentRules[o.rule], e.agentSetting(o.rule, a, m.at)
-	if o.action == events.Hold && o.phase == phaseStop { // nobody has decided
-		o.action = events.Halt
-		o.until(m.at, m.at.Add(e.limits.Flow.MaxAge))
+	if o.Action == events.Hold && o.Phase == standing.Stop { // nobody has decided
+		o.Action = events.Halt
+		o.Until(m.at, m.at.Add(e.limits.Flow.MaxAge))
 		e.tell(a, m, o.finding(), fx)
 		return
 	}
-	if o.action == events.Halt || o.action == events.Hold {
+	if o.Action == events.Halt || o.Action == events.Hold {
 		switch {
 		case o.lapsed(e):
 			a.dropOrder(o)
@@ -148,20 +152,20 @@ func (e *Engine) agentOrderDue(a *Agent, o *agentOrder, fx *Effects) {
 		case a.isTree() && m.at >= a.treeEnds(e):
 			a.dropOrder(o)
 			return
-		case o.tried > 0:
+		case o.Tried > 0:
 			e.issueAgent(a, o, m, m.at.Add(e.limits.Order.TTL), fx)
 			return
-		case m.at < o.expires:
-			o.due = o.expires
+		case m.at < o.Expires:
+			o.Due = o.Expires
 			return
 		}
 	}
 	// An order that has run out leaves the offence behind while the count is still near the
 	// limit: what was warned of is not warned of again before it was over.
-	if floor := floorOf(rule, &set); set.Mode != ModeOff {
+	if floor := floorOf(rule, &set); set.Mode != rules.ModeOff {
 		t := e.tallyAt(o.rule, a, m.at)
 		if calm := t.below(floor); t.n >= floor && calm > m.at {
-			o.phase, o.action, o.observed, o.expires, o.due, o.tried = phaseWarn, events.Warn, t.n, calm, calm, 0
+			o.Phase, o.Action, o.Observed, o.Expires, o.Due, o.Tried = standing.Warn, events.Warn, t.n, calm, calm, 0
 			return
 		}
 	}
@@ -177,20 +181,20 @@ func (e *Engine) defiedAgent(a *Agent, m *agentMoment, fx *Effects) {
 		// A call that opens a flow comes a second time as a message: each is counted where
 		// the order was given for the like.
 		if a.isTree() && o.refuses(events.Hold, m.when) {
-			o.attempt()
+			o.Attempt()
 			tried = min(tried, o.rule)
 			continue
 		}
-		if !o.refuses(AgentRules[o.rule].Action, m.when) || o.action == events.Halt && !a.isTree() || !a.isTree() && (AgentRules[o.rule].Counts == CountedOpened) != (m.ev.Kind == events.AgentActivity) {
+		if !o.refuses(AgentRules[o.rule].Action, m.when) || o.Action == events.Halt && !a.isTree() || !a.isTree() && (AgentRules[o.rule].Counts == CountedOpened) != (m.ev.Kind == events.AgentActivity) {
 			continue
 		}
-		if !o.early(m.when, false, e.limits.Order.Grace) {
+		if !o.Early(m.when, false, e.limits.Order.Grace) {
 			tried = min(tried, o.rule)
-			o.attempt()
+			o.Attempt()
 			continue
 		}
 		leaked = min(leaked, o.rule)
-		o.leak()
+		o.Leak()
 	}
 	switch {
 	case tried < AgentRuleCount:
@@ -207,15 +211,15 @@ func (e *Engine) defiedAgent(a *Agent, m *agentMoment, fx *Effects) {
 func (e *Engine) refusedBy(a *Agent, m *agentMoment, fx *Effects) bool {
 	id := uint64(0)
 	if m.ev.Ack != nil {
-		id = orderOfVerdict(m.ev.Ack.VerdictID)
+		id = standing.OrderOf(m.ev.Ack.VerdictID)
 	}
 	for i := range a.orders {
 		o := &a.orders[i]
-		if id == 0 || a.verdictOrder(string(AgentRules[o.rule].Reason), o.since) != id {
+		if id == 0 || a.verdictOrder(string(AgentRules[o.rule].Reason), o.Since) != id {
 			continue
 		}
-		if m.ev.Ack.Applied && o.phase > phaseWarn {
-			o.attempt()
+		if m.ev.Ack.Applied && o.Phase > standing.Warn {
+			o.Attempt()
 			fx.Counts.Attempts++
 			fx.Counts.RefusedAgents[o.rule]++
 		}
@@ -228,16 +232,16 @@ func (e *Engine) refusedBy(a *Agent, m *agentMoment, fx *Effects) bool {
 func (e *Engine) reviewOrders(a *Agent, m *agentMoment, fx *Effects) {
 	for i := len(a.orders) - 1; i >= 0; i-- {
 		o := &a.orders[i]
-		if o.limits == e.version {
+		if o.Limits == e.version {
 			continue
 		}
-		o.limits = e.version
+		o.Limits = e.version
 		rule, set := &AgentRules[o.rule], e.agentSetting(o.rule, a, m.at)
-		if !o.groundless(&set, floorOf(rule, &set)) {
+		if !o.Groundless(&set, floorOf(rule, &set)) {
 			continue
 		}
-		if o.phase > phaseWarn && o.expires > m.at {
-			o.action = events.Allow
+		if o.Phase > standing.Warn && o.Expires > m.at {
+			o.Action = events.Allow
 			e.tell(a, m, o.finding(), fx)
 		}
 		a.dropOrder(o)
@@ -246,5 +250,5 @@ func (e *Engine) reviewOrders(a *Agent, m *agentMoment, fx *Effects) {
 
 // finding is what the order says.
 func (o *agentOrder) finding() *finding {
-	return &finding{rule: o.rule, standingOrder: o.standingOrder}
+	return &finding{rule: o.rule, Order: o.Order}
 }

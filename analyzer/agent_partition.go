@@ -138,10 +138,10 @@ func (p *Agents) UnmarshalBinary(b []byte) error {
 		c.name = []byte(d.String())
 		c.id = xxhash.Sum64(c.name)
 	}
-	rules := uint64(firstAgentRules)
+	kept := uint64(firstAgentRules)
 	if h[0] != 1 {
-		rules = min(d.Uvarint(), uint64(AgentRuleCount))
+		kept = min(d.Uvarint(), uint64(AgentRuleCount))
 	}
-	p.gauge.read(&d, rules)
+	p.gauge.read(&d, kept)
 	return d.End("state of the agents")
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/analyzer/rules"
 	"weir/events"
 )
 
@@ -38,20 +39,20 @@ func newAgentPlay(t *testing.T, change ...func(*AgentLimits)) *agentPlay {
 func recovers(l *AgentLimits) { l.Recover = true }
 
 // only leaves one row about silence on.
-func only(rules ...AgentRuleID) func(*AgentLimits) {
+func only(on ...AgentRuleID) func(*AgentLimits) {
 	return func(l *AgentLimits) {
 		for r := AgentRuleCriticalMargin; r <= AgentRuleCadence; r++ {
-			l.Rules[r].Mode = ModeOff
+			l.Rules[r].Mode = rules.ModeOff
 		}
-		for _, r := range rules {
-			l.Rules[r].Mode = ModeEnforce
+		for _, r := range on {
+			l.Rules[r].Mode = rules.ModeEnforce
 		}
 	}
 }
 
-func inMode(m Mode, rules ...AgentRuleID) func(*AgentLimits) {
+func inMode(m rules.Mode, on ...AgentRuleID) func(*AgentLimits) {
 	return func(l *AgentLimits) {
-		for _, r := range rules {
+		for _, r := range on {
 			l.Rules[r].Mode = m
 		}
 	}

@@ -3,6 +3,7 @@ package analyzer
 import (
 	"slices"
 
+	"weir/analyzer/rules"
 	"weir/events"
 )
 
@@ -47,8 +48,8 @@ func (e *Engine) countRefusals(a *Agent, m *agentMoment, fx *Effects) {
 	for range min(max(1, m.ev.AgentState.TotalUpdates), maxAgentStamps) {
 		for i := range a.orders {
 			// The flow whose order refused the call has told of the attempt.
-			if o := &a.orders[i]; o.refuses(events.Halt, m.when) && !o.early(m.when, false, e.limits.Order.Grace) {
-				o.attempt()
+			if o := &a.orders[i]; o.refuses(events.Halt, m.when) && !o.Early(m.when, false, e.limits.Order.Grace) {
+				o.Attempt()
 			}
 		}
 		e.count(a, m, fx)
@@ -179,8 +180,8 @@ type agentCap struct {
 }
 
 // windowOf is the width of the window of the row, bucketOf that of its buckets.
-func windowOf(set *Setting) events.Stamp { return max(1, stampOfSeconds(set.Window)) }
-func bucketOf(set *Setting) events.Stamp { return max(1, windowOf(set)/capBuckets) }
+func windowOf(set *rules.Setting) events.Stamp { return max(1, rules.StampOf(set.Window)) }
+func bucketOf(set *rules.Setting) events.Stamp { return max(1, windowOf(set)/capBuckets) }
 
 func place(bucket events.Stamp) int { return int(bucket % capBuckets) }
 

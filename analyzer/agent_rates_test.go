@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"weir/analyzer"
+	"weir/analyzer/rules"
 	"weir/events"
 )
 
@@ -29,7 +30,7 @@ const noon events.Stamp = 1_700_000_040_000
 func counting(t testing.TB, key string, change func(*analyzer.Limits)) *counted {
 	l := analyzer.Balanced()
 	for i := range l.Agents.Rules {
-		l.Agents.Rules[i].Mode = analyzer.ModeOff
+		l.Agents.Rules[i].Mode = rules.ModeOff
 	}
 	change(&l)
 	c := &counted{t: t, engine: analyzer.New(l)}
@@ -111,7 +112,7 @@ func refused() events.Event {
 	return events.Event{Kind: events.AgentActivity, From: events.Party{Agent: "coder"}, AgentState: &events.AgentState{Status: analyzer.WorkRefused}}
 }
 
-func row(r analyzer.AgentRuleID, mode analyzer.Mode) func(*analyzer.Limits) {
+func row(r analyzer.AgentRuleID, mode rules.Mode) func(*analyzer.Limits) {
 	return func(l *analyzer.Limits) {
 		s := &l.Agents.Rules[r]
 		*s = analyzer.AgentRules[r].Default
@@ -126,7 +127,7 @@ func row(r analyzer.AgentRuleID, mode analyzer.Mode) func(*analyzer.Limits) {
 }
 
 func TestMessageRateIsArmedStoppedAndRunsOut(t *testing.T) {
-	c := counting(t, "agent:coder", row(analyzer.AgentRuleRate, analyzer.ModeEnforce))
+	c := counting(t, "agent:coder", row(analyzer.AgentRuleRate, rules.ModeEnforce))
 	for i := range 7 {
 		c.want(c.at(float64(i), message()), "")
 	}
@@ -155,7 +156,7 @@ func TestMessageRateIsArmedStoppedAndRunsOut(t *testing.T) {
 }
 
 func TestRefusalsToldTogetherAllCount(t *testing.T) {
-	c := counting(t, "agent:coder", row(analyzer.AgentRuleAttempts, analyzer.ModeEnforce))
+	c := counting(t, "agent:coder", row(analyzer.AgentRuleAttempts, rules.ModeEnforce))
 	many := func(n int64) events.Event {
 		ev := refused()
 		ev.AgentState.TotalUpdates = n
@@ -170,7 +171,7 @@ func TestRefusalsToldTogetherAllCount(t *testing.T) {
 // a verdict that says the same again decides whether a message was in flight.
 func TestLeakedMessagesGoByWhenTheOrderBegan(t *testing.T) {
 	spent := func() *counted { // an order refuses from 9 s on
-		c := counting(t, "agent:coder", row(analyzer.AgentRuleRate, analyzer.ModeEnforce))
+		c := counting(t, "agent:coder", row(analyzer.AgentRuleRate, rules.ModeEnforce))
 		for i := range 10 {
 			c.at(float64(i), message())
 		}
@@ -203,7 +204,7 @@ func TestMessageRateCountsWhatEscaped(t *testing.T) {
 	f := func(name string, all bool, ev events.Event, want string) {
 		t.Helper()
 		c := counting(t, "agent:coder", func(l *analyzer.Limits) {
-			row(analyzer.AgentRuleRate, analyzer.ModeEnforce)(l)
+			row(analyzer.AgentRuleRate, rules.ModeEnforce)(l)
 			l.Agents.Rules[analyzer.AgentRuleRate].All = all
 		})
 		said := ""
@@ -227,7 +228,7 @@ func TestMessageRateCountsWhatEscaped(t *testing.T) {
 }
 
 func TestThrottleSaysHowLongToWait(t *testing.T) {
-	c := counting(t, "agent:coder", row(analyzer.AgentRuleRate, analyzer.ModeEnforce))
+	c := counting(t, "agent:coder", row(analyzer.AgentRuleRate, rules.ModeEnforce))
 	for i := range 10 {
 		ev := message()
 		ev.ID, ev.ProjectID = fmt.Sprint("m", i), "shop"
@@ -245,7 +246,7 @@ func TestThrottleSaysHowLongToWait(t *testing.T) {
 }
 
 func TestFlowsOpenedAtOneAgent(t *testing.T) {
-	c := counting(t, "agent:coder", row(analyzer.AgentRuleMinted, analyzer.ModeEnforce))
+	c := counting(t, "agent:coder", row(analyzer.AgentRuleMinted, rules.ModeEnforce))
 	for i := range 60 {
 		want := ""
 		switch i {
@@ -269,7 +270,7 @@ func TestFlowsOpenedAtOneAgent(t *testing.T) {
 func TestCapsCountInBuckets(t *testing.T) {
 	capped := func(r analyzer.AgentRuleID) func(*analyzer.Limits) {
 		return func(l *analyzer.Limits) {
-			l.Agents.Rules[r] = analyzer.Setting{Warn: 900, Stop: 1001, Max: true, Window: 3600}
+			l.Agents.Rules[r] = rules.Setting{Warn: 900, Stop: 1001, Max: true, Window: 3600}
 		}
 	}
 	c := counting(t, "agent:coder", capped(analyzer.AgentRuleMessages))
@@ -312,7 +313,7 @@ func TestCapsCountInBuckets(t *testing.T) {
 }
 
 func TestDefianceHaltsTheAgent(t *testing.T) {
-	c := counting(t, "agent:coder", row(analyzer.AgentRuleAttempts, analyzer.ModeEnforce))
+	c := counting(t, "agent:coder", row(analyzer.AgentRuleAttempts, rules.ModeEnforce))
 	for i := range 24 {
 		want := ""
 		switch i {
@@ -344,7 +345,7 @@ func TestDefianceHaltsTheAgent(t *testing.T) {
 }
 
 func TestModesOfRowsAboutAgents(t *testing.T) {
-	f := func(mode analyzer.Mode, want string) {
+	f := func(mode rules.Mode, want string) {
 		t.Helper()
 		c := counting(t, "agent:coder", row(analyzer.AgentRuleRate, mode))
 		var said []string
@@ -356,18 +357,18 @@ func TestModesOfRowsAboutAgents(t *testing.T) {
 		if got := strings.Join(said, ", "); got != want {
 			t.Errorf("%s: said %q, want %q", mode, got, want)
 		}
-		if mode != analyzer.ModeEnforce && c.counts.Attempts+c.counts.Leaked != 0 {
+		if mode != rules.ModeEnforce && c.counts.Attempts+c.counts.Leaked != 0 {
 			t.Errorf("%s: %+v", mode, c.counts)
 		}
 	}
-	f(analyzer.ModeOff, "")
-	f(analyzer.ModeWarn, "7s warn 8/8 until 60s")
-	f(analyzer.ModeShadow, "7s warn 8/8 until 60s shadow, 9s throttle next 10/10 until 60s shadow, 10s throttle now 11/10 until 61s shadow")
-	f(analyzer.ModeEnforce, "7s warn 8/8 until 60s, 9s throttle next 10/10 until 60s, 10s throttle now 11/10 until 61s")
+	f(rules.ModeOff, "")
+	f(rules.ModeWarn, "7s warn 8/8 until 60s")
+	f(rules.ModeShadow, "7s warn 8/8 until 60s shadow, 9s throttle next 10/10 until 60s shadow, 10s throttle now 11/10 until 61s shadow")
+	f(rules.ModeEnforce, "7s warn 8/8 until 60s, 9s throttle next 10/10 until 60s, 10s throttle now 11/10 until 61s")
 }
 
 func TestSampledMessagesOnlyWarn(t *testing.T) {
-	c := counting(t, "agent:coder", row(analyzer.AgentRuleRate, analyzer.ModeEnforce))
+	c := counting(t, "agent:coder", row(analyzer.AgentRuleRate, rules.ModeEnforce))
 	for i := range 20 {
 		ev := message()
 		ev.SampledRate = 10
@@ -385,18 +386,18 @@ func TestSampledMessagesOnlyWarn(t *testing.T) {
 // A message that comes late counts where it belongs: it may be the one that a window was
 // full without.
 func TestLateMessagesCountWhereTheyBelong(t *testing.T) {
-	c := counting(t, "agent:coder", row(analyzer.AgentRuleRate, analyzer.ModeEnforce))
+	c := counting(t, "agent:coder", row(analyzer.AgentRuleRate, rules.ModeEnforce))
 	for i := range 9 {
 		c.at(float64(i), message())
 	}
 	c.want(c.at(70, message()), "")  // alone in its window
 	c.want(c.at(8.5, message()), "") // ten in a window that is over: nobody has to wait for it
-	c = counting(t, "agent:coder", row(analyzer.AgentRuleRate, analyzer.ModeEnforce))
+	c = counting(t, "agent:coder", row(analyzer.AgentRuleRate, rules.ModeEnforce))
 	for i := range 9 {
 		c.at(float64(10+i), message())
 	}
 	c.want(c.at(50, message()), "50s throttle next 10/10 until 70s")
-	c = counting(t, "agent:coder", row(analyzer.AgentRuleRate, analyzer.ModeEnforce))
+	c = counting(t, "agent:coder", row(analyzer.AgentRuleRate, rules.ModeEnforce))
 	for i := range 9 {
 		c.at(float64(50-i), message()) // in the wrong order
 	}
@@ -405,7 +406,7 @@ func TestLateMessagesCountWhereTheyBelong(t *testing.T) {
 }
 
 func TestRepeatedMessagesCountOnce(t *testing.T) {
-	c := counting(t, "agent:coder", row(analyzer.AgentRuleRate, analyzer.ModeEnforce))
+	c := counting(t, "agent:coder", row(analyzer.AgentRuleRate, rules.ModeEnforce))
 	for i := range 30 {
 		ev := message()
 		ev.ID = fmt.Sprint(i % 9)
@@ -423,9 +424,9 @@ func TestRepeatedMessagesCountOnce(t *testing.T) {
 // One call may be told of in several ways, under one id.
 func TestOneCallToldInManyWaysIsNoRepeat(t *testing.T) {
 	c := counting(t, "agent:coder", func(l *analyzer.Limits) {
-		row(analyzer.AgentRuleRate, analyzer.ModeEnforce)(l)
-		row(analyzer.AgentRuleMinted, analyzer.ModeEnforce)(l)
-		row(analyzer.AgentRuleAttempts, analyzer.ModeEnforce)(l)
+		row(analyzer.AgentRuleRate, rules.ModeEnforce)(l)
+		row(analyzer.AgentRuleMinted, rules.ModeEnforce)(l)
+		row(analyzer.AgentRuleAttempts, rules.ModeEnforce)(l)
 	})
 	for _, ev := range []events.Event{message(), opened(), refused(), message(), opened(), refused()} {
 		ev.ID = "one"
@@ -437,7 +438,7 @@ func TestOneCallToldInManyWaysIsNoRepeat(t *testing.T) {
 }
 
 func TestRaisedLimitsTakeOrdersBack(t *testing.T) {
-	c := counting(t, "agent:coder", row(analyzer.AgentRuleRate, analyzer.ModeEnforce))
+	c := counting(t, "agent:coder", row(analyzer.AgentRuleRate, rules.ModeEnforce))
 	for i := range 10 {
 		c.at(float64(i), message())
 	}

@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"strings"
 
+	"weir/analyzer/rules"
+	"weir/analyzer/standing"
 	"weir/events"
 )
 
@@ -15,9 +17,9 @@ const (
 
 // about is what every verdict of the episode says.
 func (a *Agent) about(s *stuck, action events.Action) finding {
-	x := finding{standingOrder: standingOrder{action: action, since: s.since}, rule: s.rule, group: stuckGroup, certain: s.certain}
+	x := finding{Order: standing.Order{Action: action, Since: s.since}, rule: s.rule, group: stuckGroup, certain: s.certain}
 	if s == &a.shadow {
-		x.group, x.shadow = shadowGroup, true
+		x.group, x.Shadow = shadowGroup, true
 	}
 	return x
 }
@@ -26,7 +28,7 @@ func (a *Agent) about(s *stuck, action events.Action) finding {
 func (e *Engine) order(a *Agent, s *stuck, action events.Action, m *agentMoment, fx *Effects) {
 	x := a.about(s, action)
 	s.issued = m.at
-	x.issued, x.expires = s.issued, s.due
+	x.Issued, x.Expires = s.issued, s.due
 	x.recovery = e.recovery(a, s, m.at)
 	switch action {
 	case events.Resume:
@@ -35,17 +37,17 @@ func (e *Engine) order(a *Agent, s *stuck, action events.Action, m *agentMoment,
 		x.recovery.Reviewer = strings.Clone(s.reviewer)
 	}
 	if AgentRules[s.rule].Silence {
-		x.observed = silentFor(s.silentSince, m.at)
-		x.limit = int64(e.silenceAllowed(a, s.rule, s.certain) / 1000)
-		if x.limit >= Off/1000 { // the row no longer speaks of the agent
-			x.limit = 0
+		x.Observed = silentFor(s.silentSince, m.at)
+		x.Limit = int64(e.silenceAllowed(a, s.rule, s.certain) / 1000)
+		if x.Limit >= rules.Off/1000 { // the row no longer speaks of the agent
+			x.Limit = 0
 		}
 	}
 	if m.ev != nil {
 		x.detail = detailOf(m.ev)
 	}
 	e.tell(a, m, &x, fx)
-	s.revision = x.revision
+	s.revision = x.Revision
 }
 
 // resumeCondition goes with every order to resume.
@@ -180,12 +182,12 @@ func (e *Engine) rescue(p *Agents, a *Agent, m *agentMoment, admin bool, fx *Eff
 	mode := e.limits.Agents.Rules[ruleOfRescue].Mode
 	by := m.ev.From.ID()
 	switch {
-	case mode == ModeOff:
+	case mode == rules.ModeOff:
 	case s.since == 0 && !admin:
-		e.refuse(a, m, mode == ModeShadow, fx)
-	case mode == ModeShadow:
+		e.refuse(a, m, mode == rules.ModeShadow, fx)
+	case mode == rules.ModeShadow:
 		x := a.about(&stuck{rule: ruleOfRescue, since: m.at, certain: s.certain}, events.Notify)
-		x.group, x.shadow, x.detail = "", true, detailOf(m.ev)
+		x.group, x.Shadow, x.detail = "", true, detailOf(m.ev)
 		x.recovery = e.recovery(a, &stuck{requestedBy: by, certain: s.certain}, m.at)
 		e.tell(a, m, &x, fx)
 	case s.step == stepReview, s.step == stepResume && s.due != 0:
@@ -197,7 +199,7 @@ func (e *Engine) rescue(p *Agents, a *Agent, m *agentMoment, admin bool, fx *Eff
 			s.since, s.silentSince = m.at, a.last
 		}
 		s.rule, s.requestedBy = ruleOfRescue, by
-		if mode == ModeWarn {
+		if mode == rules.ModeWarn {
 			e.order(a, s, events.Warn, m, fx)
 			return
 		}
@@ -208,7 +210,7 @@ func (e *Engine) rescue(p *Agents, a *Agent, m *agentMoment, admin bool, fx *Eff
 // refuse answers a request for help for an agent that needs none. Nothing stands
 // because of it.
 func (e *Engine) refuse(a *Agent, m *agentMoment, shadow bool, fx *Effects) {
-	x := finding{standingOrder: standingOrder{action: events.Notify, shadow: shadow, since: m.at}, rule: ruleOfRescue, reason: RescueRefused,
+	x := finding{Order: standing.Order{Action: events.Notify, Shadow: shadow, Since: m.at}, rule: ruleOfRescue, reason: RescueRefused,
 		detail: detailOf(m.ev), recovery: e.recovery(a, &stuck{requestedBy: m.ev.From.ID()}, m.at)}
 	x.recovery.Certainty = ""
 	e.tell(a, m, &x, fx)
@@ -267,5 +269,5 @@ func (e *Engine) acknowledged(_ *Agents, a *Agent, m *agentMoment, _ *Effects) {
 func (a *Agent) names(verdict string, s *stuck) bool {
 	_, revision, _ := strings.Cut(verdict, "-")
 	n, err := strconv.ParseInt(revision, 16, 64)
-	return err == nil && n == s.revision && orderOfVerdict(verdict) == a.verdictOrder(stuckGroup, s.since)
+	return err == nil && n == s.revision && standing.OrderOf(verdict) == a.verdictOrder(stuckGroup, s.since)
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/analyzer/rules"
 	"weir/events"
 )
 
@@ -502,7 +503,7 @@ func TestRescueByAdmin(t *testing.T) {
 }
 
 func TestModesOfRescue(t *testing.T) {
-	f := func(mode Mode, want ...string) {
+	f := func(mode rules.Mode, want ...string) {
 		t.Helper()
 		y := newAgentPlay(t, inMode(mode, AgentRuleRescue))
 		y.status(0, resumable)
@@ -512,12 +513,12 @@ func TestModesOfRescue(t *testing.T) {
 		y.status(7*time.Minute, resumable)
 		y.want(want...)
 	}
-	f(ModeOff, "notify critical_margin_timeout 301/300 @300001", "allow critical_margin_timeout @420000")
-	f(ModeEnforce, "notify rescue_refused_not_stuck @60000 for peer", "notify critical_margin_timeout 301/300 @300001",
+	f(rules.ModeOff, "notify critical_margin_timeout 301/300 @300001", "allow critical_margin_timeout @420000")
+	f(rules.ModeEnforce, "notify rescue_refused_not_stuck @60000 for peer", "notify critical_margin_timeout 301/300 @300001",
 		"resume rescue_requested @360000 for peer", "allow rescue_requested @420000")
-	f(ModeWarn, "notify rescue_refused_not_stuck @60000 for peer", "notify critical_margin_timeout 301/300 @300001",
+	f(rules.ModeWarn, "notify rescue_refused_not_stuck @60000 for peer", "notify critical_margin_timeout 301/300 @300001",
 		"warn rescue_requested @360000 for peer", "allow rescue_requested @420000")
-	f(ModeShadow, "notify rescue_refused_not_stuck @60000 for peer shadow", "notify critical_margin_timeout 301/300 @300001",
+	f(rules.ModeShadow, "notify rescue_refused_not_stuck @60000 for peer shadow", "notify critical_margin_timeout 301/300 @300001",
 		"notify rescue_requested @360000 for peer shadow", "allow critical_margin_timeout @420000")
 }
 

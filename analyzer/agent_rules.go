@@ -1,6 +1,9 @@
 package analyzer
 
-import "weir/events"
+import (
+	"weir/analyzer/rules"
+	"weir/events"
+)
 
 // AgentRuleID is the permanent number of a rule row about agents. It stands in stored
 // state, so it is never reused and never changes; new rows come at the end.
@@ -29,8 +32,14 @@ const (
 	AgentRuleCount
 )
 
-// AgentRule is a rule about one agent or one project.
-type AgentRule = Rule[*Agent, AgentRuleID]
+// AgentRule is a rule about one agent, one project or one tree of flows.
+type AgentRule struct {
+	rules.Row
+	ID     AgentRuleID
+	Counts Counted             // what is counted; nothing for what is about silence
+	Coarse bool                // counted in buckets, since numbers and windows are large
+	Speaks func(a *Agent) bool // whether silence of an agent in this state counts
+}
 
 // Counted is what of the activity a row counts.
 type Counted uint8
@@ -79,76 +88,126 @@ func agentRuleNamed(name string) (AgentRuleID, bool) {
 // rows about silence are seconds that may pass: one millisecond more is too long; warn
 // is "potentially stuck", stop is "stuck". The defaults are the balanced profile.
 var AgentRules = [AgentRuleCount]AgentRule{
-	{ID: AgentRuleRate, Name: "agent_message_rate", Reason: "agent_message_rate_exceeded", Unit: events.UnitMessages,
-		About: "Messages of agents to one agent over all flows in a sliding window of event time: those without a correlation id of their own, or, as the setting count says, all.",
-		Text:  "{head}{n} messages to one agent within {window} s {bound}", Counts: CountedEscaped, Most: messageTimesKept,
-		Action: events.Throttle, Armed: true, Window: "seconds", Span: agentWindows, Status: 429, From: "team", Default: window(60, most(8, 10))},
-	{ID: AgentRuleMinted, Name: "agent_flow_rate", Reason: "agent_message_rate_exceeded", Unit: events.UnitMessages,
-		About: "Flows that agents opened by a call to this agent in a sliding window: a new correlation id for every call hides a loop from every flow.",
-		Text:  "{head}{n} flows opened by calls to one agent within {window} s {bound}", Counts: CountedOpened, Most: messageTimesKept,
-		Action: events.Throttle, Armed: true, Window: "seconds", Span: agentWindows, Status: 429, From: "weir", Default: window(60, most(60, Off-1))},
-	{ID: AgentRuleMessages, Name: "max_agent_messages", Reason: "max_agent_messages_exceeded", Unit: events.UnitMessages,
-		About: "Messages of agents to one agent over all flows in a long window.",
-		Text:  "{head}{n} messages to one agent within {window} s {bound}", Counts: CountedMessages, Coarse: true,
-		Action: events.Throttle, Armed: true, Window: "seconds", Span: capWindows, Status: 429, From: "task (future work there)", Default: window(3600, most(Off, Off-1))},
-	{ID: AgentRuleProject, Name: "max_project_messages", Reason: "max_project_messages_exceeded", Unit: events.UnitMessages,
-		About: "Messages between agents in one project over all flows in a long window.",
-		Text:  "{head}{n} messages in one project within {window} s {bound}", Counts: CountedProject, Coarse: true,
-		Action: events.Throttle, Armed: true, Window: "seconds", Span: capWindows, Status: 429, From: "task (future work there)", Default: window(3600, most(Off, Off-1))},
-	{ID: AgentRuleAttempts, Name: "agent_attempts", Reason: "orders_defied", Unit: events.UnitCalls,
-		About: "Calls that one agent tried against standing orders, over all flows in a sliding window.",
-		Text:  "{head}{n} calls of one agent against standing orders within {window} s {bound}", Counts: CountedRefused, Most: agentTimesKept,
-		Action: events.Halt, Window: "seconds", Span: agentWindows, Status: 403, From: "weir", Default: window(600, stop(24, Off))},
-	{ID: AgentRuleCriticalMargin, Name: "critical_margin_timeout", Reason: "critical_margin_timeout", Unit: events.UnitSeconds, Silence: true,
+	{ID: AgentRuleRate, Counts: CountedEscaped, Row: rules.Row{
+		Name: "agent_message_rate", Reason: "agent_message_rate_exceeded", Unit: events.UnitMessages,
+		About:  "Messages of agents to one agent over all flows in a sliding window of event time: those without a correlation id of their own, or, as the setting count says, all.",
+		Text:   "{head}{n} messages to one agent within {window} s {bound}",
+		Action: events.Throttle, Armed: true, Status: 429, From: "team",
+		Most:   messageTimesKept,
+		Window: "seconds", Span: agentWindows, Default: rules.Window(60, rules.Most(8, 10))}},
+	{ID: AgentRuleMinted, Counts: CountedOpened, Row: rules.Row{
+		Name: "agent_flow_rate", Reason: "agent_message_rate_exceeded", Unit: events.UnitMessages,
+		About:  "Flows that agents opened by a call to this agent in a sliding window: a new correlation id for every call hides a loop from every flow.",
+		Text:   "{head}{n} flows opened by calls to one agent within {window} s {bound}",
+		Action: events.Throttle, Armed: true, Status: 429, From: "weir",
+		Most:   messageTimesKept,
+		Window: "seconds", Span: agentWindows, Default: rules.Window(60, rules.Most(60, rules.Off-1))}},
+	{ID: AgentRuleMessages, Counts: CountedMessages, Coarse: true, Row: rules.Row{
+		Name: "max_agent_messages", Reason: "max_agent_messages_exceeded", Unit: events.UnitMessages,
+		About:  "Messages of agents to one agent over all flows in a long window.",
+		Text:   "{head}{n} messages to one agent within {window} s {bound}",
+		Action: events.Throttle, Armed: true, Status: 429, From: "task (future work there)",
+		Window: "seconds", Span: capWindows, Default: rules.Window(3600, rules.Most(rules.Off, rules.Off-1))}},
+	{ID: AgentRuleProject, Counts: CountedProject, Coarse: true, Row: rules.Row{
+		Name: "max_project_messages", Reason: "max_project_messages_exceeded", Unit: events.UnitMessages,
+		About:  "Messages between agents in one project over all flows in a long window.",
+		Text:   "{head}{n} messages in one project within {window} s {bound}",
+		Action: events.Throttle, Armed: true, Status: 429, From: "task (future work there)",
+		Window: "seconds", Span: capWindows, Default: rules.Window(3600, rules.Most(rules.Off, rules.Off-1))}},
+	{ID: AgentRuleAttempts, Counts: CountedRefused, Row: rules.Row{
+		Name: "agent_attempts", Reason: "orders_defied", Unit: events.UnitCalls,
+		About:  "Calls that one agent tried against standing orders, over all flows in a sliding window.",
+		Text:   "{head}{n} calls of one agent against standing orders within {window} s {bound}",
+		Action: events.Halt, Status: 403, From: "weir",
+		Most:   agentTimesKept,
+		Window: "seconds", Span: agentWindows, Default: rules.Window(600, rules.Stop(24, rules.Off))}},
+	{ID: AgentRuleCriticalMargin, Row: rules.Row{
+		Name: "critical_margin_timeout", Reason: "critical_margin_timeout", Unit: events.UnitSeconds,
 		About:  "An agent whose margin is critical is silent.",
-		Speaks: func(a *Agent) bool { return a.margin == "critical" }, Most: silenceKept,
-		Action: events.Notify, From: "recovery", Default: stop(Off, 300)},
-	{ID: AgentRuleTightMargin, Name: "tight_margin_timeout", Reason: "tight_margin_timeout", Unit: events.UnitSeconds, Silence: true,
+		Action: events.Notify, From: "recovery",
+		Most: silenceKept, Silence: true,
+		Default: rules.Stop(rules.Off, 300)},
+		Speaks: func(a *Agent) bool { return a.margin == "critical" }},
+	{ID: AgentRuleTightMargin, Row: rules.Row{
+		Name: "tight_margin_timeout", Reason: "tight_margin_timeout", Unit: events.UnitSeconds,
 		About:  "An agent whose margin is tight is silent.",
-		Speaks: func(a *Agent) bool { return a.margin == "tight" }, Most: silenceKept,
-		Action: events.Notify, From: "recovery", Default: stop(900, Off)},
-	{ID: AgentRuleActivity, Name: "activity_timeout", Reason: "activity_timeout", Unit: events.UnitSeconds, Silence: true,
+		Action: events.Notify, From: "recovery",
+		Most: silenceKept, Silence: true,
+		Default: rules.Stop(900, rules.Off)},
+		Speaks: func(a *Agent) bool { return a.margin == "tight" }},
+	{ID: AgentRuleActivity, Row: rules.Row{
+		Name: "activity_timeout", Reason: "activity_timeout", Unit: events.UnitSeconds,
 		About:  "An agent of which something is expected is silent.",
-		Speaks: func(*Agent) bool { return true }, Most: silenceKept,
-		Action: events.Notify, From: "recovery", Default: stop(600, 1800)},
-	{ID: AgentRuleHealthPoor, Name: "health_timeout", Reason: "health_timeout", Unit: events.UnitSeconds, Silence: true,
+		Action: events.Notify, From: "recovery",
+		Most: silenceKept, Silence: true,
+		Default: rules.Stop(600, 1800)},
+		Speaks: func(*Agent) bool { return true }},
+	{ID: AgentRuleHealthPoor, Row: rules.Row{
+		Name: "health_timeout", Reason: "health_timeout", Unit: events.UnitSeconds,
 		About:  "An agent whose health is moderate or critical is silent.",
-		Speaks: func(a *Agent) bool { return a.health == "moderate" || a.health == "critical" }, Most: silenceKept,
-		Action: events.Notify, From: "recovery", Default: stop(Off, 300)},
-	{ID: AgentRuleHealthGood, Name: "health_timeout_healthy", Reason: "health_timeout", Unit: events.UnitSeconds, Silence: true,
+		Action: events.Notify, From: "recovery",
+		Most: silenceKept, Silence: true,
+		Default: rules.Stop(rules.Off, 300)},
+		Speaks: func(a *Agent) bool { return a.health == "moderate" || a.health == "critical" }},
+	{ID: AgentRuleHealthGood, Row: rules.Row{
+		Name: "health_timeout_healthy", Reason: "health_timeout", Unit: events.UnitSeconds,
 		About:  "A healthy agent is silent.",
-		Speaks: func(a *Agent) bool { return a.health == "healthy" }, Most: silenceKept,
-		Action: events.Notify, From: "recovery", Default: stop(1800, Off)},
-	{ID: AgentRuleCadence, Name: "cadence_broken", Reason: "cadence_broken", Unit: events.UnitSeconds, Silence: true,
+		Action: events.Notify, From: "recovery",
+		Most: silenceKept, Silence: true,
+		Default: rules.Stop(1800, rules.Off)},
+		Speaks: func(a *Agent) bool { return a.health == "healthy" }},
+	{ID: AgentRuleCadence, Row: rules.Row{
+		Name: "cadence_broken", Reason: "cadence_broken", Unit: events.UnitSeconds,
 		About:  "An agent that has reported five times or more is silent for longer than the threshold and than so many of its mean gaps.",
-		Speaks: hasCadence, Most: silenceKept,
-		Action: events.Notify, Window: "gaps", Span: gapWindows, From: "recovery", Default: window(6, stop(1800, Off))},
-	{ID: AgentRuleRescue, Name: "rescue", Reason: "rescue_requested", Unit: events.UnitNone,
+		Action: events.Notify, From: "recovery",
+		Most: silenceKept, Silence: true,
+		Window: "gaps", Span: gapWindows, Default: rules.Window(6, rules.Stop(1800, rules.Off))},
+		Speaks: hasCadence},
+	{ID: AgentRuleRescue, Row: rules.Row{
+		Name: "rescue", Reason: "rescue_requested", Unit: events.UnitNone,
 		About:  "Somebody asks for help for an agent, or an agent for itself by a note with the tags stuck and help.",
-		Most:   silenceKept,
-		Action: events.Resume, From: "recovery"},
-	{ID: AgentRuleTreeCalls, Name: "max_tree_calls", Reason: "max_tree_calls_exceeded", Unit: events.UnitCalls,
-		About: "Calls of agents and tools by a flow and all that descend from it, together.",
-		Text:  "{head}{n} calls in the tree {bound}", Counts: CountedTreeCalls, Shares: true, Tells: true,
-		Action: events.Halt, Armed: true, Status: 402, From: "weir", Needs: NeedCaller, Default: most(Off, Off-1)},
-	{ID: AgentRuleTreeTokens, Name: "max_tree_tokens", Reason: "max_tree_tokens_exceeded", Unit: events.UnitTokens,
-		About: "Tokens of a flow and of all that descend from it, together; only deltas are summed.",
-		Text:  "{head}{n} tokens in the tree {bound}", Counts: CountedTreeTokens, Shares: true, Tells: true,
-		Action: events.Halt, Armed: true, Status: 402, From: "weir", Needs: NeedTokens, Default: most(Off, Off-1)},
-	{ID: AgentRuleTreeCost, Name: "max_tree_cost_usd", Reason: "max_tree_cost_exceeded", Unit: events.UnitUSD,
-		About: "US dollars spent by a flow and all that descend from it, together.",
-		Text:  "{head}{n} USD in the tree {bound}", Counts: CountedTreeCost, Shares: true, Tells: true,
-		Action: events.Halt, Armed: true, Status: 402, From: "weir", Needs: NeedTokens, Default: most(Off, Off-1)},
-	{ID: AgentRuleTreeDuration, Name: "max_tree_duration", Reason: "max_tree_duration_exceeded", Unit: events.UnitSeconds,
-		About: "Seconds since a tree of flows began, looked at when one of them calls or spends.",
-		Text:  "{head}the tree is {n} s old {bound}", Counts: CountedTreeAge, Tells: true, Most: episodeLength,
-		Action: events.Halt, Status: 402, From: "weir", Needs: NeedTime, Default: stop(Off, Off)},
-	{ID: AgentRuleTreeDepth, Name: "max_tree_depth", Reason: "max_tree_depth_exceeded", Unit: events.UnitHops,
-		About: "How far a flow is below the root of its tree: 1 for one that the root opened. The order is about that flow alone.",
-		Text:  "{head}the flow is {n} below the root {bound}", Counts: CountedTreeDepth, Most: childrenKept,
-		Action: events.Halt, Status: 403, From: "weir", Needs: NeedCaller, Default: most(Off, Off-1)},
-	{ID: AgentRuleTreeChildren, Name: "max_tree_children", Reason: "max_tree_children_exceeded", Unit: events.UnitFlows,
-		About: "Flows below the root that are at work at one time. The order is about the flow that is one too many, until one of the others may have fallen silent.",
-		Text:  "{head}{n} flows of the tree are at work {bound}", Counts: CountedTreeChildren, Most: childrenKept,
-		Action: events.Throttle, Status: 429, From: "weir", Needs: NeedCaller, Default: most(Off, Off-1)},
+		Action: events.Resume, From: "recovery",
+		Most: silenceKept}},
+	{ID: AgentRuleTreeCalls, Counts: CountedTreeCalls, Row: rules.Row{
+		Name: "max_tree_calls", Reason: "max_tree_calls_exceeded", Unit: events.UnitCalls,
+		About:  "Calls of agents and tools by a flow and all that descend from it, together.",
+		Text:   "{head}{n} calls in the tree {bound}",
+		Action: events.Halt, Armed: true, Status: 402, From: "weir",
+		Needs: rules.NeedCaller, Tells: true, Shares: true,
+		Default: rules.Most(rules.Off, rules.Off-1)}},
+	{ID: AgentRuleTreeTokens, Counts: CountedTreeTokens, Row: rules.Row{
+		Name: "max_tree_tokens", Reason: "max_tree_tokens_exceeded", Unit: events.UnitTokens,
+		About:  "Tokens of a flow and of all that descend from it, together; only deltas are summed.",
+		Text:   "{head}{n} tokens in the tree {bound}",
+		Action: events.Halt, Armed: true, Status: 402, From: "weir",
+		Needs: rules.NeedTokens, Tells: true, Shares: true,
+		Default: rules.Most(rules.Off, rules.Off-1)}},
+	{ID: AgentRuleTreeCost, Counts: CountedTreeCost, Row: rules.Row{
+		Name: "max_tree_cost_usd", Reason: "max_tree_cost_exceeded", Unit: events.UnitUSD,
+		About:  "US dollars spent by a flow and all that descend from it, together.",
+		Text:   "{head}{n} USD in the tree {bound}",
+		Action: events.Halt, Armed: true, Status: 402, From: "weir",
+		Needs: rules.NeedTokens, Tells: true, Shares: true,
+		Default: rules.Most(rules.Off, rules.Off-1)}},
+	{ID: AgentRuleTreeDuration, Counts: CountedTreeAge, Row: rules.Row{
+		Name: "max_tree_duration", Reason: "max_tree_duration_exceeded", Unit: events.UnitSeconds,
+		About:  "Seconds since a tree of flows began, looked at when one of them calls or spends.",
+		Text:   "{head}the tree is {n} s old {bound}",
+		Action: events.Halt, Status: 402, From: "weir",
+		Needs: rules.NeedTime, Most: episodeLength, Tells: true,
+		Default: rules.Stop(rules.Off, rules.Off)}},
+	{ID: AgentRuleTreeDepth, Counts: CountedTreeDepth, Row: rules.Row{
+		Name: "max_tree_depth", Reason: "max_tree_depth_exceeded", Unit: events.UnitHops,
+		About:  "How far a flow is below the root of its tree: 1 for one that the root opened. The order is about that flow alone.",
+		Text:   "{head}the flow is {n} below the root {bound}",
+		Action: events.Halt, Status: 403, From: "weir",
+		Needs: rules.NeedCaller, Most: childrenKept,
+		Default: rules.Most(rules.Off, rules.Off-1)}},
+	{ID: AgentRuleTreeChildren, Counts: CountedTreeChildren, Row: rules.Row{
+		Name: "max_tree_children", Reason: "max_tree_children_exceeded", Unit: events.UnitFlows,
+		About:  "Flows below the root that are at work at one time. The order is about the flow that is one too many, until one of the others may have fallen silent.",
+		Text:   "{head}{n} flows of the tree are at work {bound}",
+		Action: events.Throttle, Status: 429, From: "weir",
+		Needs: rules.NeedCaller, Most: childrenKept,
+		Default: rules.Most(rules.Off, rules.Off-1)}},
 }

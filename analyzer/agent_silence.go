@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"weir/analyzer/rules"
 	"weir/events"
 )
 
@@ -256,10 +257,10 @@ func (e *Engine) silenceAllowed(a *Agent, r AgentRuleID, certain bool) events.St
 	if certain {
 		threshold = set.Limit()
 	}
-	if set.Mode == ModeOff || threshold == Off || !rule.Speaks(a) {
-		return Off
+	if set.Mode == rules.ModeOff || threshold == rules.Off || !rule.Speaks(a) {
+		return rules.Off
 	}
-	ms := stampOfSeconds(threshold)
+	ms := rules.StampOf(threshold)
 	if rule.Window == "gaps" {
 		gaps := events.Stamp(len(a.stamps) - 1)
 		ms = max(ms, events.Stamp(min(set.Window, 1<<16))*(a.stamps[gaps]-a.stamps[0])/gaps)
@@ -289,7 +290,7 @@ func (e *Engine) nextAlarm(a *Agent, s *stuck, q *quiet) (next alarm) {
 	shadow := s == &a.shadow
 	for r := range AgentRuleCount {
 		rule, mode := &AgentRules[r], e.limits.Agents.Rules[r].Mode
-		if !rule.Silence || mode == ModeOff || (mode == ModeShadow) != shadow || !rule.Speaks(a) {
+		if !rule.Silence || mode == rules.ModeOff || (mode == rules.ModeShadow) != shadow || !rule.Speaks(a) {
 			continue
 		}
 		for _, certain := range [...]bool{true, false} {
@@ -297,7 +298,7 @@ func (e *Engine) nextAlarm(a *Agent, s *stuck, q *quiet) (next alarm) {
 				continue
 			}
 			allowed := e.silenceAllowed(a, r, certain)
-			if allowed == Off {
+			if allowed == rules.Off {
 				continue
 			}
 			at := max(q.since+allowed, q.until) + 1
@@ -311,7 +312,7 @@ func (e *Engine) nextAlarm(a *Agent, s *stuck, q *quiet) (next alarm) {
 
 // news reports whether it would change anything that the agent is found stuck, or
 // potentially stuck, by a row of that mode.
-func (e *Engine) news(s *stuck, certain bool, mode Mode) bool {
+func (e *Engine) news(s *stuck, certain bool, mode rules.Mode) bool {
 	switch {
 	case s.since == 0:
 		return true
@@ -320,7 +321,7 @@ func (e *Engine) news(s *stuck, certain bool, mode Mode) bool {
 	case s.step != stepNone: // a resumed agent is given time again, once
 		return s.step == stepResume && s.due == 0
 	case s.certain: // a row that only warns does not keep others from recovery
-		return mode == ModeEnforce && e.limits.Agents.Rules[s.rule].Mode == ModeWarn
+		return mode == rules.ModeEnforce && e.limits.Agents.Rules[s.rule].Mode == rules.ModeWarn
 	}
 	return true
 }
@@ -361,9 +362,9 @@ func (e *Engine) silent(p *Agents, a *Agent, at events.Stamp, fx *Effects) {
 			p.offer(a.name(), at, false) // who is stuck cannot review others
 		}
 		switch mode := e.limits.Agents.Rules[next.rule].Mode; {
-		case !next.certain || mode == ModeWarn:
+		case !next.certain || mode == rules.ModeWarn:
 			e.order(a, s, events.Warn, &m, fx)
-		case mode == ModeShadow:
+		case mode == rules.ModeShadow:
 			e.order(a, s, events.Notify, &m, fx)
 		case e.limits.Agents.Recover:
 			e.climb(p, a, &m, fx)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/analyzer/rules"
 	"weir/events"
 )
 
@@ -322,7 +323,7 @@ func TestLateWordExcuses(t *testing.T) {
 }
 
 func TestModesOfSilence(t *testing.T) {
-	f := func(mode Mode, want ...string) {
+	f := func(mode rules.Mode, want ...string) {
 		t.Helper()
 		y := newAgentPlay(t, recovers, only(AgentRuleActivity), inMode(mode, AgentRuleActivity))
 		y.status(0, healthy)
@@ -330,16 +331,16 @@ func TestModesOfSilence(t *testing.T) {
 		y.status(time.Hour, healthy)
 		y.want(want...)
 	}
-	f(ModeOff)
-	f(ModeWarn, "warn activity_timeout 601/600 @600001", "warn activity_timeout 1801/1800 @1800001", "allow activity_timeout @3600000")
-	f(ModeShadow, "warn activity_timeout 601/600 @600001 shadow", "notify activity_timeout 1801/1800 @1800001 shadow",
+	f(rules.ModeOff)
+	f(rules.ModeWarn, "warn activity_timeout 601/600 @600001", "warn activity_timeout 1801/1800 @1800001", "allow activity_timeout @3600000")
+	f(rules.ModeShadow, "warn activity_timeout 601/600 @600001 shadow", "notify activity_timeout 1801/1800 @1800001 shadow",
 		"allow activity_timeout @3600000 shadow")
-	f(ModeEnforce, "warn activity_timeout 601/600 @600001", "archive activity_timeout 1801/1800 @1800001",
+	f(rules.ModeEnforce, "warn activity_timeout 601/600 @600001", "archive activity_timeout 1801/1800 @1800001",
 		"notify activity_timeout 1801/1800 @1800001", "allow activity_timeout @3600000")
 }
 
 func TestShadowDoesNotHideOthers(t *testing.T) {
-	y := newAgentPlay(t, only(AgentRuleCriticalMargin, AgentRuleActivity), inMode(ModeShadow, AgentRuleCriticalMargin))
+	y := newAgentPlay(t, only(AgentRuleCriticalMargin, AgentRuleActivity), inMode(rules.ModeShadow, AgentRuleCriticalMargin))
 	y.status(0, events.AgentState{Status: "active", Margin: "critical"})
 	y.advance(day)
 	y.want("notify critical_margin_timeout 301/300 @300001 shadow",
@@ -350,7 +351,7 @@ func TestShadowDoesNotHideOthers(t *testing.T) {
 }
 
 func TestRowThatOnlyWarnsDoesNotKeepOthersFromRecovery(t *testing.T) {
-	y := newAgentPlay(t, recovers, only(AgentRuleCriticalMargin, AgentRuleActivity), inMode(ModeWarn, AgentRuleCriticalMargin))
+	y := newAgentPlay(t, recovers, only(AgentRuleCriticalMargin, AgentRuleActivity), inMode(rules.ModeWarn, AgentRuleCriticalMargin))
 	y.status(0, events.AgentState{Status: "active", Margin: "critical"})
 	y.advance(day)
 	y.want("warn critical_margin_timeout 301/300 @300001",
@@ -390,7 +391,7 @@ func TestLastUpdateOfOthers(t *testing.T) {
 
 func TestMaxOfSilence(t *testing.T) {
 	y := newAgentPlay(t, only(AgentRuleActivity), func(l *AgentLimits) {
-		l.Rules[AgentRuleActivity] = Setting{Warn: Off, Stop: 61, Max: true}
+		l.Rules[AgentRuleActivity] = rules.Setting{Warn: rules.Off, Stop: 61, Max: true}
 	})
 	y.status(0, healthy)
 	y.advance(time.Minute)

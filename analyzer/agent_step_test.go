@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"weir/analyzer"
+	"weir/analyzer/rules"
 	"weir/events"
 )
 
@@ -12,7 +13,7 @@ import (
 // called sees it, at the limit exactly, whatever the ids and however many follow.
 func TestAHundredThousandFlowsBetweenTwoAgents(t *testing.T) {
 	l := analyzer.Balanced()
-	row(analyzer.AgentRuleMinted, analyzer.ModeEnforce)(&l)
+	row(analyzer.AgentRuleMinted, rules.ModeEnforce)(&l)
 	e := analyzer.New(l)
 	var (
 		p      analyzer.Agents
@@ -62,7 +63,7 @@ func TestAHundredThousandFlowsBetweenTwoAgents(t *testing.T) {
 func TestFlowsThatSpeakAtTheSameTime(t *testing.T) {
 	said := func(first, second string) (out []string) {
 		c := counting(t, "agent:coder", func(l *analyzer.Limits) {
-			row(analyzer.AgentRuleRate, analyzer.ModeEnforce)(l)
+			row(analyzer.AgentRuleRate, rules.ModeEnforce)(l)
 			l.Agents.Rules[analyzer.AgentRuleRate].All = true
 		})
 		for i := range 30 {

@@ -6,6 +6,8 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"weir/analyzer/rules"
+	"weir/analyzer/standing"
 	"weir/events"
 )
 
@@ -19,14 +21,14 @@ const (
 // finding is what a verdict about an agent or a project says. What is left zero is left
 // out of it.
 type finding struct {
-	standingOrder // expires is 0 when nothing stands because of it; without phase and limit no figures are told
-	rule          AgentRuleID
-	reason        events.Reason // when it is not the row's
-	group         string        // with since, which order it is: "stuck" for all of one episode of being stuck; "" for the reason
-	certain       bool          // stuck, not only potentially
-	recovery      *events.Recovery
-	flow          string // of a tree: the one flow that it is about
-	detail        string // text of others, for people only: cloned and cut
+	standing.Order // expires is 0 when nothing stands because of it; without phase and limit no figures are told
+	rule           AgentRuleID
+	reason         events.Reason // when it is not the row's
+	group          string        // with since, which order it is: "stuck" for all of one episode of being stuck; "" for the reason
+	certain        bool          // stuck, not only potentially
+	recovery       *events.Recovery
+	flow           string // of a tree: the one flow that it is about
+	detail         string // text of others, for people only: cloned and cut
 }
 
 // maxDetail is how much of the text of others a verdict about an agent holds, in bytes.
@@ -39,7 +41,7 @@ func (e *Engine) tell(a *Agent, m *agentMoment, x *finding, fx *Effects) {
 	// Event time, as of flows: an agent that is folded again from its middle counts on as
 	// it did the first time.
 	a.revision = max(a.revision+1, int64(m.at))
-	x.revision = a.revision
+	x.Revision = a.revision
 	fx.Verdicts = append(fx.Verdicts, e.agentVerdict(a, m, x))
 }
 
@@ -47,7 +49,7 @@ func (e *Engine) tell(a *Agent, m *agentMoment, x *finding, fx *Effects) {
 func (e *Engine) agentVerdict(a *Agent, m *agentMoment, x *finding) events.Verdict {
 	rule := &AgentRules[x.rule]
 	id := strings.Clone(a.name())
-	v := rule.verdict(&x.standingOrder, a.verdictOrder(x.orderGroup(), x.since), m.at, e.limits.Agents.Rules[x.rule].Window, e.limits.Agents.HTTPStatus[x.rule])
+	v := x.Order.Verdict(&rule.Row, a.verdictOrder(x.orderGroup(), x.Since), m.at, e.limits.Agents.Rules[x.rule].Window, e.limits.Agents.HTTPStatus[x.rule])
 	v.Scope = events.Scope{Kind: events.ScopeAgent, ID: id}
 	v.Reason, v.ConfigVersion, v.Confidence = x.reasonCode(), e.limits.Version, confidenceOf(m.ev)
 	switch {
@@ -68,15 +70,15 @@ func (e *Engine) agentVerdict(a *Agent, m *agentMoment, x *finding) events.Verdi
 	v.Message = e.agentText(x)
 	v.Recovery = x.recovery
 	v.Detail = strings.Clone(cut(x.detail, maxDetail))
-	if x.action == events.Allow {
+	if x.Action == events.Allow {
 		return v
 	}
-	if x.phase > phaseWarn && x.flow == "" {
-		v.Match = a.match(x.action)
+	if x.Phase > standing.Warn && x.flow == "" {
+		v.Match = a.match(x.Action)
 	}
 	v.AgentMessage = x.agentMessage()
-	if x.attempts > 0 || x.leaked > 0 {
-		v.Evidence = &events.Evidence{Attempts: int64(x.attempts), Leaked: int64(x.leaked)}
+	if x.Attempts > 0 || x.Leaked > 0 {
+		v.Evidence = &events.Evidence{Attempts: int64(x.Attempts), Leaked: int64(x.Leaked)}
 	}
 	return v
 }
@@ -142,12 +144,12 @@ func confidenceOf(ev *events.Event) string {
 // fixed words and numbers, and of what the limits say.
 func (e *Engine) agentText(x *finding) string {
 	rule := &AgentRules[x.rule]
-	why := reasonText(x.reasonCode())
-	limit, observed := x.figures(rule.Unit)
-	n, l := number(observed), number(limit)
-	switch x.action {
+	why := standing.ReasonText(x.reasonCode())
+	limit, observed := x.Figures(rule.Unit)
+	n, l := standing.Number(observed), standing.Number(limit)
+	switch x.Action {
 	case events.Allow:
-		return clearedText(x.reasonCode())
+		return standing.Cleared(x.reasonCode())
 	case events.Resume:
 		return "Auto-recovery: " + why
 	case events.ReviewAgent:
@@ -163,31 +165,31 @@ func (e *Engine) agentText(x *finding) string {
 		if x.certain {
 			head = "Agent is stuck: "
 		}
-		if x.limit == 0 {
+		if x.Limit == 0 {
 			return head + why
 		}
 		return head + why + ", silent for " + n + "s, more than " + l + "s"
 	}
 	text := e.limits.Agents.Texts[x.rule]
 	if text == "" {
-		text = textOf(rule)
+		text = rule.Sentence()
 	}
 	set := &e.limits.Agents.Rules[x.rule]
-	return fill(text, func(word string) string {
+	return standing.Fill(text, func(word string) string {
 		switch word {
 		case "{bound}":
-			return x.bound(set, inUnit(rule.Unit))
+			return x.Bound(set, rules.InUnit(rule.Unit))
 		case "{window}":
 			return strconv.FormatInt(set.Window, 10)
 		}
-		return x.word(word, events.AgentCall, limit, observed)
+		return x.Word(word, events.AgentCall, limit, observed)
 	})
 }
 
 // agentMessage is the sentence for the model: fixed words and numbers only, since text of
 // an event would be a way to give the model instructions.
 func (x *finding) agentMessage() string {
-	switch x.action {
+	switch x.Action {
 	case events.Resume:
 		return "You were taken for stuck (" + string(x.reasonCode()) + "). Go on where you stopped and report your status, or report what blocks you."
 	case events.ReviewAgent:
@@ -195,18 +197,18 @@ func (x *finding) agentMessage() string {
 	case events.Archive:
 		return "You were archived because you were silent (" + string(x.reasonCode()) + "). Report your status before you take up work again."
 	}
-	if x.phase <= phaseWarn {
+	if x.Phase <= standing.Warn {
 		return ""
 	}
-	limit, observed := x.figures(AgentRules[x.rule].Unit)
-	what := x.refused(x.reasonCode(), limit, observed)
-	switch x.action {
+	limit, observed := x.Figures(AgentRules[x.rule].Unit)
+	what := x.Refused(x.reasonCode(), limit, observed)
+	switch x.Action {
 	case events.Throttle:
-		return what + adviceWait
+		return what + standing.AdviceWait
 	case events.Hold:
-		return what + adviceHold
+		return what + standing.AdviceHold
 	}
-	return what + adviceReport
+	return what + standing.AdviceReport
 }
 
 // cut returns at most n bytes of the text, whole characters of it.

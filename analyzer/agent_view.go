@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"weir/analyzer/rules"
+	"weir/analyzer/standing"
 	"weir/events"
 )
 
@@ -102,13 +104,13 @@ func (e *Engine) agentCounters(p *Agents, a *Agent) (out []CounterView) {
 		}
 		set := &e.limits.Agents.Rules[r]
 		t := e.tallyAt(r, &look, max(p.Watermark, a.clock))
-		unit := inUnit(AgentRules[r].Unit)
+		unit := rules.InUnit(AgentRules[r].Unit)
 		c := CounterView{Rule: AgentRules[r].Name, Unit: AgentRules[r].Unit, Observed: float64(t.n) / unit}
-		if set.Warn != Off {
+		if set.Warn != rules.Off {
 			c.Warn = float64(set.Warn) / unit
 			c.Near = float64(t.n) / max(1, float64(set.Warn))
 		}
-		if set.Stop != Off {
+		if set.Stop != rules.Off {
 			c.Limit = float64(set.Limit()) / unit
 			c.Near = float64(t.n) / max(1, float64(set.Limit()))
 		}
@@ -138,15 +140,15 @@ func (s recoveryStep) action() events.Action {
 func (e *Engine) ExplainAgent(p *Agents, a *Agent) string {
 	v := e.AgentView(p, a)
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s=%s state=%s", v.Kind, printable(v.Agent), v.State)
+	fmt.Fprintf(&b, "%s=%s state=%s", v.Kind, standing.Printable(v.Agent), v.State)
 	told := func(name, value string) {
 		if value != "" {
-			fmt.Fprintf(&b, " %s=%s", name, printable(value))
+			fmt.Fprintf(&b, " %s=%s", name, standing.Printable(value))
 		}
 	}
 	told("waiting", v.Waiting)
 	if v.SilentS > 0 {
-		fmt.Fprintf(&b, " silent=%ss", number(v.SilentS))
+		fmt.Fprintf(&b, " silent=%ss", standing.Number(v.SilentS))
 	}
 	fmt.Fprintf(&b, " events=%d", v.Events)
 	if v.Reports > 0 {
@@ -160,7 +162,7 @@ func (e *Engine) ExplainAgent(p *Agents, a *Agent) string {
 	told("health", v.Health)
 	for i := range v.Counters {
 		if c := &v.Counters[i]; c.Observed > 0 {
-			fmt.Fprintf(&b, " %s=%s", c.Rule, number(c.Observed))
+			fmt.Fprintf(&b, " %s=%s", c.Rule, standing.Number(c.Observed))
 		}
 	}
 	b.WriteByte('\n')
@@ -181,7 +183,7 @@ func (e *Engine) ExplainAgent(p *Agents, a *Agent) string {
 		if o.Mode != events.ModeEnforce {
 			told("mode", string(o.Mode))
 		}
-		fmt.Fprintf(&b, " observed=%s limit=%s until=%s\n", number(*o.Observed), number(*o.Limit), o.ExpiresAt)
+		fmt.Fprintf(&b, " observed=%s limit=%s until=%s\n", standing.Number(*o.Observed), standing.Number(*o.Limit), o.ExpiresAt)
 	}
 	for _, n := range slices.Backward(v.Notes) {
 		if n.Author == noteAuthor { // what others write is text of events

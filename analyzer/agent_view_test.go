@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"weir/analyzer"
+	"weir/analyzer/rules"
 	"weir/events"
 )
 
@@ -16,9 +17,9 @@ func status(s events.AgentState) events.Event {
 
 func TestExplainAgent(t *testing.T) {
 	c := counting(t, "agent:coder", func(l *analyzer.Limits) {
-		row(analyzer.AgentRuleRate, analyzer.ModeEnforce)(l)
-		row(analyzer.AgentRuleAttempts, analyzer.ModeShadow)(l)
-		row(analyzer.AgentRuleTightMargin, analyzer.ModeEnforce)(l)
+		row(analyzer.AgentRuleRate, rules.ModeEnforce)(l)
+		row(analyzer.AgentRuleAttempts, rules.ModeShadow)(l)
+		row(analyzer.AgentRuleTightMargin, rules.ModeEnforce)(l)
 	})
 	f := func(want ...string) {
 		t.Helper()
@@ -46,7 +47,7 @@ func TestExplainAgent(t *testing.T) {
 
 func TestAgentViewIsOfItsOwn(t *testing.T) {
 	c := counting(t, "agent:coder", func(l *analyzer.Limits) {
-		row(analyzer.AgentRuleRate, analyzer.ModeEnforce)(l)
+		row(analyzer.AgentRuleRate, rules.ModeEnforce)(l)
 	})
 	c.at(1, status(events.AgentState{Status: "active", Health: "healthy", Margin: "tight", Coherence: 0, HasCoherence: true}))
 	c.at(2, events.Event{Kind: events.NoteAdded, From: events.Party{Agent: "coder"}, Note: &events.Note{Summary: "look", Tags: []string{"how", "to"}}})

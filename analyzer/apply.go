@@ -6,6 +6,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"weir/analyzer/ledger"
+	"weir/analyzer/rules"
 	"weir/events"
 )
 
@@ -25,7 +26,7 @@ type moment struct {
 	before ledger.Amount // what the flow had told its tree of; nothing where there is none
 	joins  bool          // it is the first event of the flow that names a tree
 
-	set      Setting // of the row that is judged
+	set      rules.Setting // of the row that is judged
 	from, to uint8
 	tool     uint8
 	retry    bool // legally repeats a call

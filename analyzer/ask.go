@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"weir/analyzer/rules"
+	"weir/analyzer/standing"
 	"weir/events"
 )
 
@@ -18,14 +20,14 @@ func (e *Engine) ask(p *Partition, f *Flow, m *moment, fx *Effects) {
 		fx.Counts.Attempts++
 		fx.Counts.RefusedBy[o.rule]++
 		m.from, m.to, m.tool = c.from, c.to, c.tool
-		if o.action == events.Hold && o.phase == phaseArmed {
+		if o.Action == events.Hold && o.Phase == standing.Armed {
 			e.hold(f, o, m, fx)
 		}
 		fx.Answer = e.answer(f, o, m)
 		e.addRemaining(f, m, fx.Answer)
 		e.tried(f, m)
 		if _, known := e.broken(f, &c, m); known {
-			if o.action != events.Throttle { // who is told to wait may ask whether it is time
+			if o.Action != events.Throttle { // who is told to wait may ask whether it is time
 				e.noteTry(f, m, fx)
 			}
 			e.attempt(f, o, m, fx)
@@ -140,7 +142,7 @@ func (f *Flow) takeBack(before *Flow) bool {
 	}
 	for i := range before.orders {
 		o := &before.orders[i]
-		if o.phase != phaseStop {
+		if o.Phase != standing.Stop {
 			continue // it stands by what was counted
 		}
 		k := f.orderOf(Rules[o.rule].Reason, o.scope, o.a, o.b, o.subject)
@@ -169,18 +171,18 @@ func (e *Engine) applyAck(f *Flow, m *moment, fx *Effects) {
 	known := false
 	for i := range f.orders {
 		o := &f.orders[i]
-		if f.orderID(o) != orderOfVerdict(m.ev.Ack.VerdictID) {
+		if f.orderID(o) != standing.OrderOf(m.ev.Ack.VerdictID) {
 			continue
 		}
 		if !known {
 			fx.Counts.acked(o.rule, m.ev.Ack)
 		}
 		known = true
-		if o.phase > phaseWarn && m.ev.Ack.Applied {
+		if o.Phase > standing.Warn && m.ev.Ack.Applied {
 			fx.Counts.Attempts++
 			fx.Counts.RefusedBy[o.rule]++
 			e.tried(f, m)
-			if o.action != events.Throttle && !o.shadow {
+			if o.Action != events.Throttle && !o.Shadow {
 				e.noteTry(f, m, fx)
 			}
 			e.attempt(f, o, m, fx)
@@ -203,14 +205,14 @@ func (e *Engine) applyOperator(f *Flow, m *moment, fx *Effects) {
 		o := f.orderOf(Rules[ruleOfPerson].Reason, events.ScopeFlow, none, none, "")
 		if o == nil {
 			o = f.addOrder()
-			*o = order{standingOrder: standingOrder{since: m.at, begun: m.at}, a: none, b: none, edges: o.edges[:0], calls: o.calls[:0]}
+			*o = order{Order: standing.Order{Since: m.at, Begun: m.at}, a: none, b: none, edges: o.edges[:0], calls: o.calls[:0]}
 		}
-		o.rule, o.phase, o.action, o.scope, o.episode = ruleOfPerson, phaseStop, events.Halt, events.ScopeFlow, f.episode
+		o.rule, o.Phase, o.Action, o.scope, o.episode = ruleOfPerson, standing.Stop, events.Halt, events.ScopeFlow, f.episode
 		stands := ev.Operator.For
 		if stands <= 0 {
 			stands = 24 * time.Hour
 		}
-		o.until(m.at, m.at.Add(stands))
+		o.Until(m.at, m.at.Add(stands))
 		e.emit(f, o, m, nil, fx)
 		for i := len(f.orders) - 1; i >= 0; i-- { // a person has decided
 			if f.orders[i].holdsFlow() {
@@ -237,7 +239,7 @@ func (e *Engine) applyOperator(f *Flow, m *moment, fx *Effects) {
 			return
 		}
 		mode := e.limits.Rules[r].Mode
-		if given, ok := ParseMode(ev.Override.Mode); ok && ev.Override.Mode != "" {
+		if given, ok := rules.ParseMode(ev.Override.Mode); ok && ev.Override.Mode != "" {
 			mode = given
 		}
 		limit := e.setting(r, f, m) // with what was granted before
@@ -263,7 +265,7 @@ func (e *Engine) applyOperator(f *Flow, m *moment, fx *Effects) {
 		}
 		for i := range f.orders {
 			if f.orders[i].rule == r {
-				f.orders[i].limits = ^e.version // to be looked at again
+				f.orders[i].Limits = ^e.version // to be looked at again
 			}
 		}
 		e.review(f, m, fx)

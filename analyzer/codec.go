@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"weir/analyzer/record"
+	"weir/analyzer/rules"
+	"weir/analyzer/standing"
 	"weir/events"
 )
 
@@ -339,18 +341,18 @@ func (p *pair) encode(b []byte) []byte {
 
 func (o *order) encode(b []byte) []byte {
 	b, e := record.Room(b, sizeOrder)
-	e[0], e[1], e[2], e[3], e[4], e[5], e[6], e[7], e[8] = byte(o.rule), byte(o.phase), byte(o.action.Place()), byte(o.scope.Place()), record.Bit(o.shadow, 0)|record.Bit(o.hidden, 1)|record.Bit(o.lapsed, 2), o.wide, o.a, o.b, o.period
+	e[0], e[1], e[2], e[3], e[4], e[5], e[6], e[7], e[8] = byte(o.rule), byte(o.Phase), byte(o.Action.Place()), byte(o.scope.Place()), record.Bit(o.Shadow, 0)|record.Bit(o.hidden, 1)|record.Bit(o.lapsed, 2), o.wide, o.a, o.b, o.period
 	e[9], e[10], e[11], e[12], e[13] = byte(o.kind), byte(o.picks), byte(o.content.Algorithm), byte(len(o.edges)), byte(len(o.calls))
 	le.PutUint16(e[14:], uint16(len(o.subject)))
 	le.PutUint16(e[16:], o.episode)
-	le.PutUint16(e[18:], o.attempts)
-	le.PutUint16(e[20:], o.tried)
-	le.PutUint16(e[22:], o.leaked)
+	le.PutUint16(e[18:], o.Attempts)
+	le.PutUint16(e[20:], o.Tried)
+	le.PutUint16(e[22:], o.Leaked)
 	le.PutUint32(e[24:], o.calls0)
 	e[28] = o.least
-	le.PutUint32(e[85:], o.limits)
-	le.PutUint32(e[89:], uint32(min(max(0, o.issued-o.begun), longAgo)))
-	for i, v := range [...]int64{int64(o.since), int64(o.issued), int64(o.expires), int64(o.due), o.revision, o.observed, o.limit} {
+	le.PutUint32(e[85:], o.Limits)
+	le.PutUint32(e[89:], uint32(min(max(0, o.Issued-o.Begun), longAgo)))
+	for i, v := range [...]int64{int64(o.Since), int64(o.Issued), int64(o.Expires), int64(o.Due), o.Revision, o.Observed, o.Limit} {
 		le.PutUint64(e[29+8*i:], uint64(v))
 	}
 	b = le.AppendUint64(b, uint64(o.tokens0))
@@ -484,7 +486,7 @@ func (f *Flow) UnmarshalBinary(key string, b []byte) error {
 	for range d.Most(h[17], maxOrders) {
 		o := f.addOrder()
 		o.decode(&d, parties, tools)
-		if o.due < f.clock { // was fired when the clock passed it
+		if o.Due < f.clock { // was fired when the clock passed it
 			d.Fail()
 		}
 	}
@@ -494,7 +496,7 @@ func (f *Flow) UnmarshalBinary(key string, b []byte) error {
 	}
 	for range d.Most(h[19], maxOverrides) {
 		x := d.Take(27)
-		f.overrides = append(f.overrides, flowOverride{rule: RuleID(d.Most(x[0], int(RuleCount)-1)), mode: Mode(x[1]),
+		f.overrides = append(f.overrides, flowOverride{rule: RuleID(d.Most(x[0], int(RuleCount)-1)), mode: rules.Mode(x[1]),
 			warn:    events.Optional{Set: x[2]&1 != 0, Value: int64(le.Uint64(x[3:]))},
 			stop:    events.Optional{Set: x[2]&2 != 0, Value: int64(le.Uint64(x[11:]))},
 			expires: events.Stamp(le.Uint64(x[19:]))})
@@ -593,18 +595,18 @@ func (p *pair) decode(d *record.Reader, parties int) {
 
 func (o *order) decode(d *record.Reader, parties, tools int) {
 	h := d.Take(sizeOrder)
-	o.rule, o.phase, o.action, o.scope = RuleID(d.Most(h[0], int(RuleCount)-1)), phase(d.Most(h[1], int(phaseStop))), events.ActionAt(int(h[2])), events.ScopeAt(int(h[3]))
-	o.shadow, o.hidden, o.lapsed = h[4]&1 != 0, h[4]&2 != 0, h[4]&4 != 0
+	o.rule, o.Phase, o.Action, o.scope = RuleID(d.Most(h[0], int(RuleCount)-1)), standing.Phase(d.Most(h[1], int(standing.Stop))), events.ActionAt(int(h[2])), events.ScopeAt(int(h[3]))
+	o.Shadow, o.hidden, o.lapsed = h[4]&1 != 0, h[4]&2 != 0, h[4]&4 != 0
 	o.wide, o.a, o.b, o.period = h[5], d.Index(h[6], parties), d.Index(h[7], parties), h[8]
 	o.kind, o.picks = events.Kind(h[9]), selection(h[10])
 	o.content.Algorithm = events.HashAlgorithm(h[11])
-	o.episode, o.attempts, o.tried, o.leaked = le.Uint16(h[16:]), le.Uint16(h[18:]), le.Uint16(h[20:]), le.Uint16(h[22:])
+	o.episode, o.Attempts, o.Tried, o.Leaked = le.Uint16(h[16:]), le.Uint16(h[18:]), le.Uint16(h[20:]), le.Uint16(h[22:])
 	o.calls0, o.least = le.Uint32(h[24:]), h[28]
-	o.limits = le.Uint32(h[85:])
+	o.Limits = le.Uint32(h[85:])
 	stamp := func(i int) events.Stamp { return events.Stamp(le.Uint64(h[29+8*i:])) }
-	o.since, o.issued, o.expires, o.due = stamp(0), stamp(1), stamp(2), stamp(3)
-	o.begun = o.issued - events.Stamp(le.Uint32(h[89:]))
-	o.revision, o.observed, o.limit = int64(stamp(4)), int64(stamp(5)), int64(stamp(6))
+	o.Since, o.Issued, o.Expires, o.Due = stamp(0), stamp(1), stamp(2), stamp(3)
+	o.Begun = o.Issued - events.Stamp(le.Uint32(h[89:]))
+	o.Revision, o.Observed, o.Limit = int64(stamp(4)), int64(stamp(5)), int64(stamp(6))
 	x := d.Take(16)
 	o.tokens0, o.content.Value = int64(le.Uint64(x)), le.Uint64(x[8:])
 	o.subject = d.Text(int(le.Uint16(h[14:])))

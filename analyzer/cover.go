@@ -3,6 +3,7 @@ package analyzer
 import (
 	"slices"
 
+	"weir/analyzer/standing"
 	"weir/events"
 )
 
@@ -13,7 +14,7 @@ import (
 // covers reports whether the order refuses all that the other one is about, as strictly, and
 // dispatchers know of it.
 func (w *order) covers(o *order, at events.Stamp) bool {
-	if !w.binds() || w.hidden || w.expires <= at || severity(w.action) < severity(o.action) {
+	if !w.Binds() || w.hidden || w.Expires <= at || severity(w.Action) < severity(o.Action) {
 		return false
 	}
 	if w.kind != events.KindUnset && w.kind != o.about() {
@@ -39,7 +40,7 @@ func (o *order) about() events.Kind {
 // covered reports whether a wider order says as much. A person's word is always told, and so
 // is what only would have been ordered.
 func (f *Flow) covered(o *order, at events.Stamp) bool {
-	if o.shadow || Rules[o.rule].Fixed || Rules[o.rule].Told {
+	if o.Shadow || Rules[o.rule].Fixed || Rules[o.rule].Told {
 		return false
 	}
 	for i := range f.orders {
@@ -53,7 +54,7 @@ func (f *Flow) covered(o *order, at events.Stamp) bool {
 // uncover tells of the orders whose cover is gone.
 func (e *Engine) uncover(f *Flow, m *moment, fx *Effects) {
 	for i := range f.orders {
-		if o := &f.orders[i]; o.hidden && o.expires > m.at {
+		if o := &f.orders[i]; o.hidden && o.Expires > m.at {
 			e.emit(f, o, m, nil, fx)
 		}
 	}
@@ -64,7 +65,7 @@ func (e *Engine) uncover(f *Flow, m *moment, fx *Effects) {
 func (f *Flow) forgetUnder(at events.Stamp) {
 	for i := len(f.orders) - 1; i >= 0; i-- {
 		o := &f.orders[i]
-		throttles := o.phase > phaseWarn && o.action == events.Throttle
+		throttles := o.Phase > standing.Warn && o.Action == events.Throttle
 		if o.hidden && !throttles && !f.holds(o) && !f.covered(o, at) {
 			f.dropOrder(i)
 		}
@@ -75,7 +76,7 @@ func (f *Flow) forgetUnder(at events.Stamp) {
 // none.
 func (f *Flow) reasons(o *order, at events.Stamp) (out []events.Reason) {
 	for i := range f.orders {
-		if u := &f.orders[i]; u != o && u.binds() && o.covers(u, at) {
+		if u := &f.orders[i]; u != o && u.Binds() && o.covers(u, at) {
 			if out == nil {
 				out = []events.Reason{Rules[o.rule].Reason}
 			}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"weir/analyzer"
+	"weir/analyzer/rules"
 	"weir/analyzer/scenario"
 	"weir/events"
 )
@@ -99,9 +100,9 @@ func primitive(word []int) bool {
 func found(t *testing.T, log, word []int, times int, distinct bool, evs []events.Event, row analyzer.RuleID) {
 	l := analyzer.Balanced()
 	for i := range l.Rules {
-		l.Rules[i].Mode = analyzer.ModeOff
+		l.Rules[i].Mode = rules.ModeOff
 	}
-	l.Rules[row] = analyzer.Setting{Warn: analyzer.Off, Stop: int64(times)}
+	l.Rules[row] = rules.Setting{Warn: rules.Off, Stop: int64(times)}
 	w := newFold(l)
 	each := len(evs) / len(log)
 	for i := range evs {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"weir/analyzer/rules"
+	"weir/analyzer/standing"
 	"weir/events"
 )
 
@@ -62,7 +64,7 @@ type OffenceView struct {
 }
 
 // RulesThatNeed lists the rules about flows that are on and need what is asked about.
-func (l *Limits) RulesThatNeed(what Need) (names []string) {
+func (l *Limits) RulesThatNeed(what rules.Need) (names []string) {
 	for i := range Rules {
 		if r := &Rules[i]; r.Needs&what != 0 && !l.Rules[i].Mute() {
 			names = append(names, r.Name)
@@ -78,7 +80,7 @@ func (e *Engine) View(f *Flow) View {
 		ToolCalls: int64(f.toolCalls), Turns: int64(f.turns), Tokens: f.tokens[2], CostUSD: float64(f.cost) / 1e6,
 		Released: events.RFC3339(f.released), Orders: []events.Verdict{}}
 	if f.flags&flagWorkUnknown != 0 {
-		v.WorkUnknown = e.limits.RulesThatNeed(NeedWork)
+		v.WorkUnknown = e.limits.RulesThatNeed(rules.NeedWork)
 	}
 	for _, s := range f.Stack() {
 		v.Stack = append(v.Stack, strings.Clone(s))
@@ -92,11 +94,11 @@ func (e *Engine) View(f *Flow) View {
 	var at moment
 	at.begin(f.clock)
 	m := &at
-	status := phase(0)
+	status := standing.Phase(0)
 	for i := range f.orders {
 		o := &f.orders[i]
 		v.Orders = append(v.Orders, e.verdict(f, o, m, nil))
-		status = max(status, o.phase)
+		status = max(status, o.Phase)
 	}
 	v.Status = [...]string{"ok", "warned", "armed", "stopped"}[status]
 	switch {
@@ -125,16 +127,16 @@ func (e *Engine) counters(f *Flow, m *moment) []CounterView {
 	for i := range Rules {
 		rule := &Rules[i]
 		s := e.setting(rule.ID, f, m)
-		if rule.Show == nil || s.Mode == ModeOff {
+		if rule.Show == nil || s.Mode == rules.ModeOff {
 			continue
 		}
-		unit := inUnit(rule.Unit)
+		unit := rules.InUnit(rule.Unit)
 		c := CounterView{Rule: rule.Name, Unit: rule.Unit, Observed: float64(rule.Show(f, &s)) / unit}
-		if s.Warn != Off {
+		if s.Warn != rules.Off {
 			c.Warn = float64(s.Warn) / unit
 			c.Near = c.Observed / c.Warn
 		}
-		if s.Stop != Off {
+		if s.Stop != rules.Off {
 			c.Limit = float64(s.Limit()) / unit
 			if c.Limit > 0 {
 				c.Near = c.Observed / c.Limit
@@ -160,7 +162,7 @@ func (e *Engine) Explain(f *Flow) string {
 		fmt.Fprintf(&b, " tokens=%d", f.tokens[2])
 	}
 	if f.root != "" {
-		fmt.Fprintf(&b, " root=%s", printable(f.root))
+		fmt.Fprintf(&b, " root=%s", standing.Printable(f.root))
 	}
 	if f.episode > 0 {
 		fmt.Fprintf(&b, " episode=%d", f.episode+1)

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"weir/analyzer/record"
+	"weir/analyzer/rules"
+	"weir/analyzer/standing"
 	"weir/events"
 )
 
@@ -242,7 +244,7 @@ type offence struct {
 
 type flowOverride struct {
 	rule    RuleID
-	mode    Mode
+	mode    rules.Mode
 	warn    events.Optional
 	stop    events.Optional
 	expires events.Stamp
@@ -276,9 +278,9 @@ func (f *Flow) Standing() Standing {
 		switch o := &f.orders[i]; {
 		case o.holdsFlow():
 			return Held
-		case o.phase == phaseStop && !o.shadow:
+		case o.Phase == standing.Stop && !o.Shadow:
 			s = Stopped
-		case o.phase != 0:
+		case o.Phase != 0:
 			s = max(s, Warned)
 		}
 	}
@@ -299,7 +301,7 @@ func (f *Flow) Judged() (warned, stopped events.Reason) {
 		return stopped, stopped
 	}
 	for i := range f.orders {
-		if o := &f.orders[i]; o.phase != 0 && !o.shadow {
+		if o := &f.orders[i]; o.Phase != 0 && !o.Shadow {
 			return Rules[o.rule].Reason, ""
 		}
 	}
@@ -309,7 +311,7 @@ func (f *Flow) Judged() (warned, stopped events.Reason) {
 // Halted reports whether a person's stop stands against the flow at the time.
 func (f *Flow) Halted(at events.Stamp) bool {
 	for i := range f.orders {
-		if o := &f.orders[i]; Rules[o.rule].Fixed && o.scope == events.ScopeFlow && o.expires > at {
+		if o := &f.orders[i]; Rules[o.rule].Fixed && o.scope == events.ScopeFlow && o.Expires > at {
 			return true
 		}
 	}
@@ -613,7 +615,7 @@ func (f *Flow) episodeEnds(l *Limits) events.Stamp { return f.last.Add(l.Flow.Id
 func (f *Flow) ageOf(at events.Stamp) time.Duration {
 	for i := range f.orders {
 		if o := &f.orders[i]; o.holdsFlow() || o.lapsed {
-			at = min(at, max(o.begun, f.start))
+			at = min(at, max(o.Begun, f.start))
 		}
 	}
 	return at.Sub(f.start)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"weir/analyzer/rules"
 	"weir/events"
 )
 
@@ -24,7 +25,7 @@ type Engine struct {
 // New returns an engine for the limits, which must be valid (see limitfile.Validate).
 func New(l Limits) *Engine {
 	e := &Engine{limits: l, scaled: l.Load.Scale, version: shortHash(l.Version), agents: agentRowsOf(&l.Agents)}
-	e.tells = slices.ContainsFunc(l.Rules[:], func(s Setting) bool { return s.Tell != 0 }) ||
+	e.tells = slices.ContainsFunc(l.Rules[:], func(s rules.Setting) bool { return s.Tell != 0 }) ||
 		slices.ContainsFunc(l.Overrides, func(o Override) bool { return o.Setting.Tell != 0 })
 	for i := range Rules {
 		for _, k := range events.Kinds() {
@@ -270,7 +271,7 @@ func (e *Engine) beginEpisode(f *Flow, m *moment, fx *Effects) {
 			f.source = old.source
 		}
 		for i := range old.orders { // a person's word stands as long as the person said
-			if o := &old.orders[i]; Rules[o.rule].Fixed && o.expires > m.at {
+			if o := &old.orders[i]; Rules[o.rule].Fixed && o.Expires > m.at {
 				n := len(f.orders)
 				f.orders = old.orders[:n+1]
 				f.orders[n], *o = *o, f.orders[n] // no two may share the memory of their slices
@@ -332,7 +333,7 @@ func (e *Engine) Advance(p *Partition, f *Flow, now events.Stamp, fx *Effects) {
 		if what == dueDuration {
 			e.judgeRow(&Rules[ruleOfAge], f, m, fx)
 			s := e.setting(ruleOfAge, f, m)
-			if f.aged == agedNot && int64(f.ageOf(at).Seconds()) < s.Stop && s.Stop != Off {
+			if f.aged == agedNot && int64(f.ageOf(at).Seconds()) < s.Stop && s.Stop != rules.Off {
 				f.aged = agedWarned
 			} else {
 				f.aged = agedStopped
@@ -364,7 +365,7 @@ func (e *Engine) next(f *Flow) (at events.Stamp, what int) {
 		at = d
 	}
 	for i := range f.orders {
-		if d := f.orders[i].due; at == 0 || d < at {
+		if d := f.orders[i].Due; at == 0 || d < at {
 			at, what = d, i
 		}
 	}
@@ -387,17 +388,17 @@ func (e *Engine) durationDue(f *Flow) events.Stamp {
 		set := e.setting(ruleOfAge, f, &m)
 		s = &set
 	}
-	if s.Mode == ModeOff {
+	if s.Mode == rules.ModeOff {
 		return 0
 	}
 	after := s.Stop
 	if f.aged == agedNot {
 		after = min(s.Warn, s.Stop)
 	}
-	if after == Off {
+	if after == rules.Off {
 		return 0
 	}
-	at := max(f.start+stampOfSeconds(after), f.clock)
+	at := max(f.start+rules.StampOf(after), f.clock)
 	if at > f.episodeEnds(&e.limits) {
 		return 0
 	}
@@ -410,13 +411,6 @@ const (
 	agedWarned
 	agedStopped
 )
-
-func stampOfSeconds(s int64) events.Stamp {
-	if s > 1<<40 {
-		return 1 << 50
-	}
-	return events.Stamp(s * 1000)
-}
 
 // exempt reports whether the limits exempt the tool from rules about repetition.
 func (e *Engine) exempt(tool string) bool {

@@ -3,6 +3,8 @@ package analyzer
 import (
 	"time"
 
+	"weir/analyzer/rules"
+	"weir/analyzer/standing"
 	"weir/events"
 )
 
@@ -27,7 +29,7 @@ func (e *Engine) judgeRow(rule *FlowRule, f *Flow, m *moment, fx *Effects) {
 		m.set = e.setting(r, f, m) // in the moment: passed to a function value it would escape
 		set = &m.set
 	}
-	if set.Mode == ModeOff && e.observe == nil {
+	if set.Mode == rules.ModeOff && e.observe == nil {
 		return
 	}
 	observed := rule.Value(f, m, set)
@@ -35,7 +37,7 @@ func (e *Engine) judgeRow(rule *FlowRule, f *Flow, m *moment, fx *Effects) {
 		if m.ev != nil { // not at deadlines, which fire between the events of other flows
 			e.observe(r, observed/f.paceOf(rule, set, m))
 		}
-		if set.Mode == ModeOff {
+		if set.Mode == rules.ModeOff {
 			return
 		}
 	}
@@ -52,47 +54,38 @@ func (e *Engine) judgeRow(rule *FlowRule, f *Flow, m *moment, fx *Effects) {
 	}
 	if observed >= min(set.Warn, set.Stop) {
 		if x := f.paceOf(rule, set, m); x > 1 {
-			set.widen(x)
+			set.Widen(x)
 		}
 	}
 	scope, a, b := f.whom(rule, m)
 	switch {
 	case observed >= set.Stop && e.mayStop(f, m, set):
-		e.issue(rule, phaseStop, f, m, set, observed, scope, a, b, fx)
+		e.issue(rule, standing.Stop, f, m, set, observed, scope, a, b, fx)
 	case observed >= set.Stop-1 && set.Max && rule.Armed && observed > 0 && e.mayStop(f, m, set):
-		e.issue(rule, phaseArmed, f, m, set, observed, scope, a, b, fx)
+		e.issue(rule, standing.Armed, f, m, set, observed, scope, a, b, fx)
 	case observed >= min(set.Warn, set.Stop):
 		if rule.Lifts {
-			e.lift(rule, f, m, a, b, phaseArmed, fx)
+			e.lift(rule, f, m, a, b, standing.Armed, fx)
 		}
-		e.issue(rule, phaseWarn, f, m, set, observed, scope, a, b, fx)
+		e.issue(rule, standing.Warn, f, m, set, observed, scope, a, b, fx)
 	case rule.Lifts:
-		e.lift(rule, f, m, a, b, phaseWarn, fx)
+		e.lift(rule, f, m, a, b, standing.Warn, fx)
 	}
 }
 
 // paceOf returns by how much the pace of the event's party widens the thresholds of the
 // row; 1 for not at all.
-func (f *Flow) paceOf(rule *FlowRule, set *Setting, m *moment) int64 {
+func (f *Flow) paceOf(rule *FlowRule, set *rules.Setting, m *moment) int64 {
 	if !rule.Paced || set.Unpaced {
 		return 1
 	}
 	return f.pace(m)
 }
 
-func (s *Setting) widen(x int64) {
-	if s.Warn != Off {
-		s.Warn *= x
-	}
-	if s.Stop != Off {
-		s.Stop *= x
-	}
-}
-
 // mayStop tells whether evidence and mode allow more than a warning.
-func (e *Engine) mayStop(f *Flow, m *moment, set *Setting) bool {
+func (e *Engine) mayStop(f *Flow, m *moment, set *rules.Setting) bool {
 	switch {
-	case set.Mode == ModeWarn, m.at < f.released:
+	case set.Mode == rules.ModeWarn, m.at < f.released:
 		return false
 	case m.ev == nil:
 		return e.limits.WarnOnly>>f.source&1 == 0
@@ -140,50 +133,50 @@ func (f *Flow) ordered(a, b uint8) (uint8, uint8) {
 
 // issue gives an order, or tightens the one that stands. A weaker phase than the
 // one that stands changes nothing.
-func (e *Engine) issue(rule *FlowRule, ph phase, f *Flow, m *moment, set *Setting, observed int64, scope events.ScopeKind, a, b uint8, fx *Effects) {
+func (e *Engine) issue(rule *FlowRule, ph standing.Phase, f *Flow, m *moment, set *rules.Setting, observed int64, scope events.ScopeKind, a, b uint8, fx *Effects) {
 	subject, action := "", rule.Action
 	if rule.Subject != nil {
 		subject = rule.Subject(m.ev)
 	}
-	if set.Hold && ph > phaseWarn { // the whole flow waits
+	if set.Hold && ph > standing.Warn { // the whole flow waits
 		action, scope, a, b = events.Hold, events.ScopeFlow, none, none
 	}
 	o := f.orderOf(rule.Reason, scope, a, b, subject)
-	was := phase(0)
+	was := standing.Phase(0)
 	if o == nil {
 		o = f.addOrder()
-		*o = order{standingOrder: standingOrder{since: m.at}, rule: rule.ID, scope: scope, a: a, b: b, edges: o.edges[:0], calls: o.calls[:0],
+		*o = order{Order: standing.Order{Since: m.at}, rule: rule.ID, scope: scope, a: a, b: b, edges: o.edges[:0], calls: o.calls[:0],
 			calls0: f.hops + f.toolCalls, tokens0: f.tokens[2]}
 	} else {
-		was = o.phase
+		was = o.Phase
 		// Back at the limit after it was passed, other parties are on the stack: the
 		// order has to name them.
-		back := was == phaseStop && ph == phaseArmed && o.picks == selectOffStack && !m.late
+		back := was == standing.Stop && ph == standing.Armed && o.picks == selectOffStack && !m.late
 		if was > ph && !back || was == ph && !o.changed(f, m, rule) {
 			return
 		}
 	}
-	o.give(ph, action, set, observed, m.at)
-	o.rule, o.episode, o.limits, o.lapsed = rule.ID, f.episode, e.version, false
+	o.Give(ph, action, set, observed, m.at)
+	o.rule, o.episode, o.Limits, o.lapsed = rule.ID, f.episode, e.version, false
 	o.picks, o.kind, o.subject, o.content = selectAll, events.KindUnset, "", events.Hash{}
 	o.edges, o.calls = o.edges[:0], o.calls[:0]
-	if rule.Match != nil && !(action == events.Hold && (ph == phaseStop || rule.Scope != events.ScopeFlow)) {
+	if rule.Match != nil && !(action == events.Hold && (ph == standing.Stop || rule.Scope != events.ScopeFlow)) {
 		rule.Match(f, m, o)
 	}
-	if ph == phaseStop && !o.shadow {
+	if ph == standing.Stop && !o.Shadow {
 		f.offend(rule.ID, m.at)
 	}
-	switch o.stand(m.at, e.ttl(f, o, m.at)); {
-	case ph == phaseWarn:
-		o.until(m.at, o.expires)
+	switch o.Stand(m.at, e.ttl(f, o, m.at)); {
+	case ph == standing.Warn:
+		o.Until(m.at, o.Expires)
 	case action == events.Throttle:
-		o.until(m.at, max(m.at+1, m.fits))
-	case action == events.Hold && ph == phaseStop:
+		o.Until(m.at, max(m.at+1, m.fits))
+	case action == events.Hold && ph == standing.Stop:
 		e.awaitPerson(o, m.at)
 	}
 	e.emit(f, o, m, set, fx)
-	if ph == phaseStop && !o.shadow && len(rule.Leaves) > 0 && m.ev != nil {
-		limit, observed := o.figures(rule.Unit)
+	if ph == standing.Stop && !o.Shadow && len(rule.Leaves) > 0 && m.ev != nil {
+		limit, observed := o.Figures(rule.Unit)
 		e.leaveNote(m, e.message(f, o, m, set.Window, limit, observed), rule.Leaves, fx)
 	}
 }
@@ -191,17 +184,17 @@ func (e *Engine) issue(rule *FlowRule, ph phase, f *Flow, m *moment, set *Settin
 // awaitPerson has an order hold the flow until a person decides, for so long at most. It is
 // looked at then, and ends a little later, so that the halt that follows it leaves no gap.
 func (e *Engine) awaitPerson(o *order, at events.Stamp) {
-	o.until(at, at.Add(e.limits.Order.Hold))
-	o.expires = o.due.Add(e.limits.Order.TTL / 5)
+	o.Until(at, at.Add(e.limits.Order.Hold))
+	o.Expires = o.Due.Add(e.limits.Order.TTL / 5)
 }
 
 // hold has the flow wait from now on because of an order that held it from its next call on,
 // which is this one: asked for, it was not made.
 func (e *Engine) hold(f *Flow, o *order, m *moment, fx *Effects) {
-	o.phase, o.picks, o.kind, o.begun = phaseStop, selectAll, events.KindUnset, m.at
+	o.Phase, o.picks, o.kind, o.Begun = standing.Stop, selectAll, events.KindUnset, m.at
 	o.edges, o.calls, o.subject, o.content = o.edges[:0], o.calls[:0], "", events.Hash{}
-	if counted(Rules[o.rule].Unit) {
-		o.observed++
+	if rules.OneByOne(Rules[o.rule].Unit) {
+		o.Observed++
 	}
 	f.offend(o.rule, m.at)
 	e.awaitPerson(o, m.at)
@@ -212,7 +205,7 @@ func (e *Engine) hold(f *Flow, o *order, m *moment, fx *Effects) {
 // came.
 func (f *Flow) held(at events.Stamp) bool {
 	for i := range f.orders {
-		if o := &f.orders[i]; (o.holdsFlow() || o.lapsed) && o.expires > at {
+		if o := &f.orders[i]; (o.holdsFlow() || o.lapsed) && o.Expires > at {
 			return true
 		}
 	}
@@ -221,17 +214,17 @@ func (f *Flow) held(at events.Stamp) bool {
 
 // holdsFlow reports whether the flow waits for a person because of the order.
 func (o *order) holdsFlow() bool {
-	return o.action == events.Hold && o.phase == phaseStop && !o.shadow
+	return o.Action == events.Hold && o.Phase == standing.Stop && !o.Shadow
 }
 
 // changed tells whether an order of the same phase has to name other calls now.
 func (o *order) changed(f *Flow, m *moment, rule *FlowRule) bool {
-	if o.phase == phaseWarn {
+	if o.Phase == standing.Warn {
 		return false
 	}
 	switch o.picks {
 	case selectOffStack:
-		return o.phase == phaseArmed && f.pos != none && o.subject != f.parties[f.pos].name
+		return o.Phase == standing.Armed && f.pos != none && o.subject != f.parties[f.pos].name
 	case selectTurn, selectNewTurn:
 		return o.subject != f.turnID
 	case selectNew:
@@ -259,15 +252,15 @@ func (o *order) changed(f *Flow, m *moment, rule *FlowRule) bool {
 
 // lift ends an order whose measure has fallen below the limit. Late events never
 // lift anything.
-func (e *Engine) lift(rule *FlowRule, f *Flow, m *moment, a, b uint8, from phase, fx *Effects) {
+func (e *Engine) lift(rule *FlowRule, f *Flow, m *moment, a, b uint8, from standing.Phase, fx *Effects) {
 	if m.late || len(f.orders) == 0 {
 		return
 	}
 	o := f.orderOf(rule.Reason, rule.Scope, a, b, "")
-	if o == nil || o.rule != rule.ID || o.phase < from {
+	if o == nil || o.rule != rule.ID || o.Phase < from {
 		return
 	}
-	if rule.Action == events.Throttle && o.expires > m.at {
+	if rule.Action == events.Throttle && o.Expires > m.at {
 		return // the window has to move on first
 	}
 	e.clear(f, o, m, fx)
@@ -277,10 +270,10 @@ func (e *Engine) lift(rule *FlowRule, f *Flow, m *moment, a, b uint8, from phase
 func (e *Engine) clear(f *Flow, o *order, m *moment, fx *Effects) {
 	waited := events.Stamp(0)
 	if o.holdsFlow() || o.lapsed {
-		waited = o.begun
+		waited = o.Begun
 	}
-	if o.phase > phaseWarn && o.expires > m.at && o.revision != 0 { // else nobody was told of it
-		o.action = events.Allow
+	if o.Phase > standing.Warn && o.Expires > m.at && o.Revision != 0 { // else nobody was told of it
+		o.Action = events.Allow
 		e.emit(f, o, m, nil, fx)
 	}
 	for i := range f.orders {
@@ -310,7 +303,7 @@ func (e *Engine) clearByUser(f *Flow, m *moment, fx *Effects) {
 // claim does what the word of a user does, or conversations would grow without an end.
 func (f *Flow) stopped() bool {
 	for i := range f.orders {
-		if f.orders[i].binds() {
+		if f.orders[i].Binds() {
 			return true
 		}
 	}
@@ -322,16 +315,16 @@ func (f *Flow) stopped() bool {
 func (e *Engine) review(f *Flow, m *moment, fx *Effects) {
 	for i := len(f.orders) - 1; i >= 0; i-- {
 		o := &f.orders[i]
-		if o.limits == e.version || Rules[o.rule].Fixed {
+		if o.Limits == e.version || Rules[o.rule].Fixed {
 			continue
 		}
-		o.limits = e.version
+		o.Limits = e.version
 		set := e.setting(o.rule, f, m)
 		floor := min(set.Warn, set.Stop)
 		if f.offended(o.rule) { // who was stopped before is stopped at the warning
 			set.Stop, set.Max = floor, false
 		}
-		if o.groundless(&set, floor) {
+		if o.Groundless(&set, floor) {
 			e.clear(f, o, m, fx)
 		}
 	}
@@ -365,8 +358,8 @@ func (f *Flow) offend(r RuleID, at events.Stamp) {
 // that is still used up.
 func (f *Flow) holds(o *order) bool {
 	rule := &Rules[o.rule]
-	return o.phase > phaseWarn && !rule.Fixed && rule.Action != events.Throttle &&
-		(o.tried > 0 || rule.Lasts && f.last > o.issued && o.episode == f.episode)
+	return o.Phase > standing.Warn && !rule.Fixed && rule.Action != events.Throttle &&
+		(o.Tried > 0 || rule.Lasts && f.last > o.Issued && o.episode == f.episode)
 }
 
 // ttl is how long an order stands that is given or renewed at a time. One about the age of the
@@ -384,22 +377,22 @@ func (e *Engine) ttl(f *Flow, o *order, at events.Stamp) time.Duration {
 func (e *Engine) orderDue(f *Flow, i int, m *moment, fx *Effects) {
 	o := &f.orders[i]
 	switch {
-	case o.action == events.Hold && o.phase == phaseStop: // nobody has decided
-		o.action, o.lapsed = events.Halt, true
-		o.until(m.at, m.at.Add(e.limits.Flow.MaxAge))
+	case o.Action == events.Hold && o.Phase == standing.Stop: // nobody has decided
+		o.Action, o.lapsed = events.Halt, true
+		o.Until(m.at, m.at.Add(e.limits.Flow.MaxAge))
 		e.emit(f, o, m, nil, fx)
 	case f.holds(o):
-		o.stand(m.at, e.ttl(f, o, m.at))
+		o.Stand(m.at, e.ttl(f, o, m.at))
 		given := len(fx.Verdicts)
 		e.emit(f, o, m, nil, fx)
 		for j := range fx.Verdicts[given:] {
 			v := &fx.Verdicts[given+j]
 			v.Message = "Renewed: " + v.Message
 		}
-	case m.at >= o.expires:
+	case m.at >= o.Expires:
 		f.dropOrder(i)
 	default:
-		o.due = o.expires
+		o.Due = o.Expires
 	}
 }
 
@@ -430,7 +423,7 @@ func (e *Engine) defied(f *Flow, m *moment, fx *Effects) {
 		case known:
 			e.attempt(f, o, m, fx)
 		default:
-			o.leak()
+			o.Leak()
 		}
 	}
 }
@@ -443,7 +436,7 @@ func (e *Engine) broken(f *Flow, c *announced, m *moment) (strictest *order, kno
 		if !f.refuses(o, c) {
 			continue
 		}
-		knew := !o.early(m.when, m.ev.Ask, e.limits.Order.Grace)
+		knew := !o.Early(m.when, m.ev.Ask, e.limits.Order.Grace)
 		if strictest == nil || knew && !known || knew == known && o.strictness() > strictest.strictness() {
 			strictest, known = o, knew
 		}
@@ -453,18 +446,18 @@ func (e *Engine) broken(f *Flow, c *announced, m *moment) (strictest *order, kno
 
 // refuses reports whether the order refuses the call.
 func (f *Flow) refuses(o *order, c *announced) bool {
-	return o.binds() && f.matches(o, c)
+	return o.Binds() && f.matches(o, c)
 }
 
 // attempt counts one try against an order and widens it: from the offence to the
 // pair (or the whole tool), to the agent, to the flow.
 func (e *Engine) attempt(f *Flow, o *order, m *moment, fx *Effects) {
-	o.attempt()
-	if o.action == events.Throttle || o.haltsFlow() {
+	o.Attempt()
+	if o.Action == events.Throttle || o.haltsFlow() {
 		return // who is told to wait may ask whether it is time; and nothing is wider than the flow
 	}
 	esc := &e.limits.Escalate
-	n := int64(o.attempts)
+	n := int64(o.Attempts)
 	switch {
 	case o.wide < 3 && esc.Flow > 0 && n >= esc.Flow:
 		e.widen(f, o, m, 3, events.ScopeFlow, none, none, fx)
@@ -488,25 +481,25 @@ func (e *Engine) widen(f *Flow, o *order, m *moment, wide uint8, scope events.Sc
 	if scope == events.ScopePair {
 		action = events.Deny
 	}
-	if f.covered(&order{standingOrder: standingOrder{action: action}, rule: o.rule, scope: scope, a: a, b: b}, m.at) {
+	if f.covered(&order{Order: standing.Order{Action: action}, rule: o.rule, scope: scope, a: a, b: b}, m.at) {
 		return
 	}
 	o.wide = wide
 	src := *o
 	if w := f.orderOf(Rules[src.rule].Reason, scope, a, b, ""); w != nil {
-		if w.phase == phaseStop && w.picks == selectAll && w.kind == events.KindUnset {
+		if w.Phase == standing.Stop && w.picks == selectAll && w.kind == events.KindUnset {
 			return
 		}
-		w.phase, w.action, w.picks, w.kind, w.wide = phaseStop, action, selectAll, events.KindUnset, src.wide
+		w.Phase, w.Action, w.picks, w.kind, w.wide = standing.Stop, action, selectAll, events.KindUnset, src.wide
 		w.edges, w.calls, w.content, w.subject = w.edges[:0], w.calls[:0], events.Hash{}, ""
-		e.stands(w, m, w.tried)
+		e.stands(w, m, w.Tried)
 		e.emit(f, w, m, nil, fx)
 		return
 	}
 	w := f.addOrder()
-	*w = order{standingOrder: src.standingOrder, rule: src.rule, scope: scope, wide: src.wide, a: a, b: b,
+	*w = order{Order: src.Order, rule: src.rule, scope: scope, wide: src.wide, a: a, b: b,
 		period: src.period, episode: src.episode, calls0: src.calls0, tokens0: src.tokens0, edges: w.edges[:0], calls: w.calls[:0]}
-	w.phase, w.action, w.begun, w.revision = phaseStop, action, m.at, 0
+	w.Phase, w.Action, w.Begun, w.Revision = standing.Stop, action, m.at, 0
 	e.stands(w, m, 1)
 	e.emit(f, w, m, nil, fx)
 }
@@ -514,6 +507,6 @@ func (e *Engine) widen(f *Flow, o *order, m *moment, wide uint8, scope events.Sc
 // stands has a wider order hold from now on, by the limits in force. So many tries were
 // made against it since it was issued.
 func (e *Engine) stands(o *order, m *moment, tried uint16) {
-	o.stand(m.at, e.limits.Order.TTL)
-	o.tried, o.limits = tried, e.version
+	o.Stand(m.at, e.limits.Order.TTL)
+	o.Tried, o.Limits = tried, e.version
 }

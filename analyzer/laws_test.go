@@ -12,6 +12,7 @@ import (
 
 	"weir/analyzer"
 	"weir/analyzer/limitfile"
+	"weir/analyzer/rules"
 	"weir/analyzer/scenario"
 	"weir/events"
 )
@@ -346,14 +347,14 @@ func raised(t *testing.T, l analyzer.Limits, log []events.Event) {
 			continue
 		}
 		set := l.Rules[r]
-		if set.Stop == analyzer.Off || set.Mode == analyzer.ModeOff || r == analyzer.RuleOperator {
+		if set.Stop == rules.Off || set.Mode == rules.ModeOff || r == analyzer.RuleOperator {
 			continue
 		}
-		set.Warn = analyzer.Off
+		set.Warn = rules.Off
 		first := func(stop int64) int {
 			one := l
 			for i := range one.Rules {
-				one.Rules[i].Mode = analyzer.ModeOff
+				one.Rules[i].Mode = rules.ModeOff
 			}
 			one.Overrides = nil
 			one.Rules[r] = set
@@ -448,10 +449,10 @@ func TestTheFullestFlow(t *testing.T) {
 	l.Flow.MaxAge, l.Flow.Idle, l.Order.TTL = 2*time.Hour, time.Hour, time.Hour
 	for i := range l.Rules {
 		if r := analyzer.RuleID(i); r != analyzer.RuleLoops {
-			l.Rules[i].Warn, l.Rules[i].Stop, l.Rules[i].Max = analyzer.Off, analyzer.Off, false
+			l.Rules[i].Warn, l.Rules[i].Stop, l.Rules[i].Max = rules.Off, rules.Off, false
 		}
 	}
-	l.Rules[analyzer.RuleLoops].Warn, l.Rules[analyzer.RuleLoops].Stop = analyzer.Off, 1
+	l.Rules[analyzer.RuleLoops].Warn, l.Rules[analyzer.RuleLoops].Stop = rules.Off, 1
 	var log []events.Event
 	add := func(kind events.Kind, from, to int) *events.Event {
 		name := func(i int) string { return fmt.Sprintf("%048d", i) }

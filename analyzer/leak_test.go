@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"weir/analyzer"
+	"weir/analyzer/rules"
 	"weir/events"
 )
 
@@ -67,9 +68,9 @@ func TestLeaksAreCounted(t *testing.T) {
 	total := func(most int64) analyzer.Limits {
 		l := analyzer.Balanced()
 		for i := range l.Rules {
-			l.Rules[i].Mode = analyzer.ModeOff
+			l.Rules[i].Mode = rules.ModeOff
 		}
-		l.Rules[analyzer.RuleTotalCalls] = analyzer.Setting{Warn: analyzer.Off, Stop: most + 1, Max: true}
+		l.Rules[analyzer.RuleTotalCalls] = rules.Setting{Warn: rules.Off, Stop: most + 1, Max: true}
 		return l
 	}
 	round := func(s *story, ack bool) {
@@ -82,7 +83,7 @@ func TestLeaksAreCounted(t *testing.T) {
 	}
 
 	for most := int64(1); most <= callers; most++ {
-		f(fmt.Sprint("at most ", most), total(most), func(s *story) { round(s, false) }, max(0, callers-most), 0, rules(most < callers, analyzer.RuleTotalCalls)...)
+		f(fmt.Sprint("at most ", most), total(most), func(s *story) { round(s, false) }, max(0, callers-most), 0, rulesIf(most < callers, analyzer.RuleTotalCalls)...)
 	}
 	f("others are refused in the meantime", total(5), func(s *story) { round(s, true) }, 11, 4, analyzer.RuleTotalCalls)
 	f("within the grace", total(5), func(s *story) {
@@ -103,15 +104,15 @@ func TestLeaksAreCounted(t *testing.T) {
 		round(s, false)
 	}, 3, 8, analyzer.RuleTotalCalls)
 	more := total(5)
-	more.Rules[analyzer.RuleFlowRate] = analyzer.Setting{Warn: analyzer.Off, Stop: 6, Max: true, Window: 60}
-	more.Rules[analyzer.RuleUniqueSessions] = analyzer.Setting{Warn: analyzer.Off, Stop: 7, Max: true}
+	more.Rules[analyzer.RuleFlowRate] = rules.Setting{Warn: rules.Off, Stop: 6, Max: true, Window: 60}
+	more.Rules[analyzer.RuleUniqueSessions] = rules.Setting{Warn: rules.Off, Stop: 7, Max: true}
 	f("three limits at once", more, func(s *story) { round(s, false) }, 11, 0, analyzer.RuleTotalCalls)
 	f("three limits, one after the other", more, func(s *story) {
 		s.gap = 2 * time.Second
 		round(s, false)
 	}, 0, 11, analyzer.RuleTotalCalls)
 	rate := total(100)
-	rate.Rules[analyzer.RuleFlowRate] = analyzer.Setting{Warn: analyzer.Off, Stop: 6, Max: true, Window: 60}
+	rate.Rules[analyzer.RuleFlowRate] = rules.Setting{Warn: rules.Off, Stop: 6, Max: true, Window: 60}
 	f("a rate", rate, func(s *story) { round(s, false) }, 11, 0, analyzer.RuleFlowRate)
 	f("calls that were made before and come late", total(5), func(s *story) {
 		round(s, false)
@@ -136,7 +137,7 @@ func TestLeaksAreCounted(t *testing.T) {
 	}, 12, 16, analyzer.RuleTotalCalls, analyzer.RuleOperator)
 }
 
-func rules(on bool, r analyzer.RuleID) []analyzer.RuleID {
+func rulesIf(on bool, r analyzer.RuleID) []analyzer.RuleID {
 	if on {
 		return []analyzer.RuleID{r}
 	}
@@ -197,14 +198,14 @@ func TestNothingIsWiderThanAFlow(t *testing.T) {
 	}
 	l := analyzer.Balanced()
 	for i := range l.Rules {
-		l.Rules[i].Mode = analyzer.ModeOff
+		l.Rules[i].Mode = rules.ModeOff
 	}
 	f("a person's stop", l, func(s *story) {
 		s.hop("a", "b", "x")
 		s.add(events.OperatorStop, "", "").Operator = &events.Operator{Reason: "r", By: "o", For: time.Hour}
 	})
 	spent := l
-	spent.Rules[analyzer.RuleTotalTokens] = analyzer.Setting{Warn: analyzer.Off, Stop: 100}
+	spent.Rules[analyzer.RuleTotalTokens] = rules.Setting{Warn: rules.Off, Stop: 100}
 	f("a budget of tokens", spent, func(s *story) {
 		s.hop("a", "b", "x")
 		s.add(events.LLMCall, "b", "").Usage = events.Usage{Known: true, Input: 200}

@@ -1,90 +1,11 @@
 package analyzer
 
 import (
-	"math"
 	"time"
 
+	"weir/analyzer/rules"
 	"weir/events"
 )
-
-// Mode says what a rule may do.
-type Mode uint8
-
-// The modes, from nothing to orders. A shadow verdict is judged, counted and
-// published, marked so that no dispatcher honors it.
-const (
-	ModeEnforce Mode = iota
-	ModeOff
-	ModeShadow
-	ModeWarn
-)
-
-var modeNames = [...]string{"enforce", "off", "shadow", "warn"}
-
-// String returns the mode as the limits file spells it.
-func (m Mode) String() string {
-	if int(m) < len(modeNames) {
-		return modeNames[m]
-	}
-	return "invalid"
-}
-
-// ParseMode returns the mode that the limits file spells so.
-func ParseMode(s string) (Mode, bool) {
-	for i, n := range modeNames {
-		if n == s {
-			return Mode(i), true
-		}
-	}
-	return 0, false
-}
-
-// Off as a threshold means never.
-const Off = math.MaxInt64
-
-// Setting is the limit of one rule row.
-type Setting struct {
-	Warn int64 // observed value from which the rule warns; Off for never
-	Stop int64 // observed value from which it stops; Off for never
-	// Tell is how much is left when the model begins to be told so; 0 for never. It is of
-	// the rows that say what is left.
-	Tell int64
-	// Reserve is how much of a tree's budget each living child may count on; 0 for nothing.
-	// What it has not spent of that nobody else can spend. It is of the rows that share a budget.
-	Reserve int64
-	Window  int64 // of the rows that have one; seconds or calls, see Rule.Window
-
-	Mode Mode
-	// Max says that the file gave the stop as the highest allowed value: verdicts
-	// then report Stop-1 as the limit, and the order goes out armed (effective next)
-	// when that value is used up. Otherwise the limit reported is Stop itself.
-	Max bool
-	// Hold has the whole flow wait for a person where the row would refuse calls; see Hold of OrderLimits.
-	Hold bool
-	// IgnoreResults makes repetition_blind count calls whatever their results were,
-	// as guards do that never look at results.
-	IgnoreResults bool
-	// All makes agent_message_rate count every message, not only those that escaped, and
-	// self_call every call of a party to itself, not only delegations, and max_turns every
-	// change of the turn id, not only distinct ones, and call_rate_per_flow only the calls of the
-	// first window of an episode. Of ping_pong_same it has every rule about
-	// hops without work take those for idle of which nobody knows.
-	All bool
-	// Unpaced keeps the pace of the party from widening the thresholds of a paced
-	// row, as guards do that know no pace.
-	Unpaced bool
-}
-
-// Mute reports whether the row says nothing at all: it is off, or has no threshold.
-func (s *Setting) Mute() bool { return s.Mode == ModeOff || s.Warn == Off && s.Stop == Off }
-
-// Limit is the figure to report for the stop threshold.
-func (s Setting) Limit() int64 {
-	if s.Max && s.Stop != Off {
-		return s.Stop - 1
-	}
-	return s.Stop
-}
 
 // FlowLimits says when an episode of a flow ends.
 type FlowLimits struct {
@@ -142,7 +63,7 @@ func (l *Limits) WhenBehind() Limits {
 	out := *l
 	for i := range out.Rules {
 		if l.Degraded.Scale.Has(RuleID(i)) {
-			out.Rules[i] = out.Rules[i].scale(l.Degraded.Percent)
+			out.Rules[i] = out.Rules[i].Scale(l.Degraded.Percent)
 		}
 	}
 	return out
@@ -170,7 +91,7 @@ type Override struct {
 	Scope   events.ScopeKind // project, agent, tool or flow
 	ID      string
 	Rule    RuleID
-	Setting Setting
+	Setting rules.Setting
 	Reason  string
 	Expires events.Stamp
 }
@@ -201,7 +122,7 @@ type Limits struct {
 	Order      OrderLimits
 	Escalate   Escalation
 	WarnOnly   uint16 // bit set of 1<<CorrelationSource whose flows are never stopped
-	Rules      [RuleCount]Setting
+	Rules      [RuleCount]rules.Setting
 	Load       Load
 	Degraded   Degraded
 	Tools      []ToolLimits
@@ -214,7 +135,7 @@ type Limits struct {
 
 // AgentLimits is what agents and projects are judged by, over all flows.
 type AgentLimits struct {
-	Rules      [AgentRuleCount]Setting
+	Rules      [AgentRuleCount]rules.Setting
 	HTTPStatus [AgentRuleCount]int16 // of a refusal; 0 is the row's own
 	Texts      [AgentRuleCount]string
 	// Report is how soon a flow tells what its parties did: once in so long for each
@@ -279,10 +200,10 @@ func (e *Engine) varies(f *Flow) bool {
 }
 
 // setting returns the setting of row r for the flow and event at hand.
-func (e *Engine) setting(r RuleID, f *Flow, m *moment) Setting {
+func (e *Engine) setting(r RuleID, f *Flow, m *moment) rules.Setting {
 	s := e.limits.Rules[r]
 	if e.scaled.Has(r) && m.busy {
-		s = s.scale(e.limits.Load.Percent)
+		s = s.Scale(e.limits.Load.Percent)
 	}
 	if len(e.limits.Overrides) > 0 {
 		for i := range e.limits.Overrides {
@@ -300,28 +221,11 @@ func (e *Engine) setting(r RuleID, f *Flow, m *moment) Setting {
 			}
 			if o.stop.Set {
 				s.Stop = o.stop.Value
-				if s.Max && s.Stop != Off {
+				if s.Max && s.Stop != rules.Off {
 					s.Stop++
 				}
 			}
 		}
-	}
-	return s
-}
-
-func (s Setting) scale(percent int64) Setting {
-	shrink := func(v int64) int64 {
-		if v == Off {
-			return v
-		}
-		if s.Max {
-			return max(1, (v-1)*percent/100) + 1
-		}
-		return max(1, v*percent/100)
-	}
-	s.Stop = shrink(s.Stop)
-	if s.Warn != Off {
-		s.Warn = max(1, s.Warn*percent/100)
 	}
 	return s
 }

@@ -4,12 +4,13 @@ import (
 	"slices"
 	"time"
 
+	"weir/analyzer/rules"
 	"weir/events"
 )
 
 // The measures of the table that take more than a field of the flow.
 
-func uncorrelated(_ *Flow, m *moment, _ *Setting) int64 {
+func uncorrelated(_ *Flow, m *moment, _ *rules.Setting) int64 {
 	if m.hop && m.ev.CorrelationID == "" {
 		return 1
 	}
@@ -18,7 +19,7 @@ func uncorrelated(_ *Flow, m *moment, _ *Setting) int64 {
 
 // selfCall counts calls of which it is known that they give work away. Who speaks twice in
 // a row in a group chat looks like a caller of itself and is none.
-func selfCall(_ *Flow, m *moment, set *Setting) int64 {
+func selfCall(_ *Flow, m *moment, set *rules.Setting) int64 {
 	if m.hop && m.from == m.to && (set.All || m.ev.TransferMode == events.ReturnToCaller) {
 		return 1
 	}
@@ -36,17 +37,17 @@ func uniqueSessions(f *Flow) int64 {
 	return n
 }
 
-func revisits(f *Flow, m *moment, _ *Setting) int64 {
+func revisits(f *Flow, m *moment, _ *rules.Setting) int64 {
 	if !m.hop || !m.returned {
 		return 0
 	}
 	return int64(f.parties[m.to].revisits)
 }
 
-func callerRate(f *Flow, m *moment, set *Setting) int64 { return f.countRate(m, set, m.from) }
+func callerRate(f *Flow, m *moment, set *rules.Setting) int64 { return f.countRate(m, set, m.from) }
 
 // flowRate counts the hops of the window, or all of an episode that is no older than one.
-func flowRate(f *Flow, m *moment, set *Setting) int64 {
+func flowRate(f *Flow, m *moment, set *rules.Setting) int64 {
 	if !set.All {
 		return f.countRate(m, set, none)
 	}
@@ -60,7 +61,7 @@ func flowRate(f *Flow, m *moment, set *Setting) int64 {
 
 // countRate counts the hops of a caller (of all, for none) in the window that ends
 // now, and notes when so few of them are left that one more fits.
-func (f *Flow) countRate(m *moment, set *Setting, caller uint8) (n int64) {
+func (f *Flow) countRate(m *moment, set *rules.Setting, caller uint8) (n int64) {
 	if !m.hop {
 		return 0
 	}
@@ -83,7 +84,7 @@ func (f *Flow) hopsIn(at events.Stamp, window int64, caller uint8, most int64) (
 	return n, below
 }
 
-func repeatedDelegation(f *Flow, m *moment, _ *Setting) int64 {
+func repeatedDelegation(f *Flow, m *moment, _ *rules.Setting) int64 {
 	if m.delegation < 0 {
 		return 0
 	}
@@ -98,7 +99,7 @@ func (f *Flow) repeats(d *delegation, m *moment) int64 {
 	if m.idle || d.answer != 0 {
 		return n
 	}
-	if made, _ := f.hopsIn(m.at, hurried, d.from, Off); made >= n {
+	if made, _ := f.hopsIn(m.at, hurried, d.from, rules.Off); made >= n {
 		return n / 2
 	}
 	return n / 5
@@ -107,7 +108,7 @@ func (f *Flow) repeats(d *delegation, m *moment) int64 {
 // hurried is how many seconds a message that is sent again and again has for each to count.
 const hurried = 30
 
-func noWorkBurst(f *Flow, m *moment, set *Setting) (n int64) {
+func noWorkBurst(f *Flow, m *moment, set *rules.Setting) (n int64) {
 	if !m.hop || !m.idle {
 		return 0
 	}
@@ -122,7 +123,7 @@ func noWorkBurst(f *Flow, m *moment, set *Setting) (n int64) {
 
 // repetition counts the calls like the one at hand, with a result like its own,
 // among the party's last.
-func repetition(f *Flow, m *moment, set *Setting) (n int64) {
+func repetition(f *Flow, m *moment, set *rules.Setting) (n int64) {
 	if m.callAt < 0 || m.retry {
 		return 0
 	}
@@ -140,7 +141,7 @@ func repetition(f *Flow, m *moment, set *Setting) (n int64) {
 
 // repetitionBlind counts calls like the one at hand that have no result in the
 // log; with IgnoreResults whatever their result was.
-func repetitionBlind(f *Flow, m *moment, set *Setting) (n int64) {
+func repetitionBlind(f *Flow, m *moment, set *rules.Setting) (n int64) {
 	if m.callAt < 0 || m.retry {
 		return 0
 	}
@@ -155,19 +156,19 @@ func repetitionBlind(f *Flow, m *moment, set *Setting) (n int64) {
 	return n
 }
 
-func repetitionAny(f *Flow, m *moment, set *Setting) int64 {
-	any := Setting{Window: set.Window, IgnoreResults: true}
+func repetitionAny(f *Flow, m *moment, set *rules.Setting) int64 {
+	any := rules.Setting{Window: set.Window, IgnoreResults: true}
 	return repetitionBlind(f, m, &any)
 }
 
-func chainDepth(f *Flow, m *moment, _ *Setting) int64 {
+func chainDepth(f *Flow, m *moment, _ *rules.Setting) int64 {
 	if m.from == none {
 		return 0
 	}
 	return int64(f.parties[m.from].chain)
 }
 
-func circling(f *Flow, m *moment, _ *Setting) int64 {
+func circling(f *Flow, m *moment, _ *rules.Setting) int64 {
 	if m.callAt < 0 || f.parties[m.from].calls[m.callAt].flags&callScored == 0 {
 		return 0
 	}
@@ -184,7 +185,7 @@ func (m *moment) toolCycle(f *Flow, lo, hi int) int64 {
 
 // delegationDepth counts the delegations that a call comes after, as callers do that send
 // the figure along: the first has none before it.
-func delegationDepth(f *Flow, m *moment, _ *Setting) int64 {
+func delegationDepth(f *Flow, m *moment, _ *rules.Setting) int64 {
 	return max(f.delegated(), m.ev.DelegationDepth)
 }
 
@@ -217,9 +218,9 @@ func conversationOf(ev *events.Event) string { return ev.ConversationID }
 
 // What people are shown of a flow, whatever its last event was.
 
-func hopsSoFar(f *Flow, _ *Setting) int64 { return int64(f.hops) }
+func hopsSoFar(f *Flow, _ *rules.Setting) int64 { return int64(f.hops) }
 
-func mostRepeated(f *Flow, _ *Setting) (most int64) {
+func mostRepeated(f *Flow, _ *rules.Setting) (most int64) {
 	for i := range f.delegations {
 		most = max(most, int64(f.delegations[i].count))
 	}
@@ -227,8 +228,8 @@ func mostRepeated(f *Flow, _ *Setting) (most int64) {
 }
 
 // widest is the greatest value among the parties.
-func widest(value func(*party) int64) func(*Flow, *Setting) int64 {
-	return func(f *Flow, _ *Setting) (most int64) {
+func widest(value func(*party) int64) func(*Flow, *rules.Setting) int64 {
+	return func(f *Flow, _ *rules.Setting) (most int64) {
 		for i := range f.parties {
 			most = max(most, value(&f.parties[i]))
 		}
@@ -236,7 +237,7 @@ func widest(value func(*party) int64) func(*Flow, *Setting) int64 {
 	}
 }
 
-func longestRun(failed bool) func(*Flow, *Setting) int64 {
+func longestRun(failed bool) func(*Flow, *rules.Setting) int64 {
 	return widest(func(p *party) (n int64) {
 		for _, x := range p.runs {
 			if x.failed == failed {
@@ -281,7 +282,7 @@ func (f *Flow) pace(m *moment) int64 {
 // hammering is how often calls were tried against the order that was defied most, of those that
 // refuse for good. Who is told to wait may ask whether it is time, and a held flow is asked about
 // while it waits.
-func hammering(f *Flow, m *moment, _ *Setting) int64 {
+func hammering(f *Flow, m *moment, _ *rules.Setting) int64 {
 	if m.from == none {
 		return 0
 	}
@@ -290,8 +291,8 @@ func hammering(f *Flow, m *moment, _ *Setting) int64 {
 
 func mostDefied(f *Flow) (most int64) {
 	for i := range f.orders {
-		if o := &f.orders[i]; o.binds() && o.action != events.Throttle && o.rule != ruleOfTries {
-			most = max(most, int64(o.attempts))
+		if o := &f.orders[i]; o.Binds() && o.Action != events.Throttle && o.rule != ruleOfTries {
+			most = max(most, int64(o.Attempts))
 		}
 	}
 	return most

@@ -3,12 +3,13 @@ package analyzer
 import (
 	"slices"
 
+	"weir/analyzer/standing"
 	"weir/events"
 )
 
 // order is a standing order of the flow. At most one stands per scope and reason.
 type order struct {
-	standingOrder
+	standing.Order
 	rule    RuleID
 	scope   events.ScopeKind
 	lapsed  bool  // it held the flow, and nobody decided
@@ -56,7 +57,7 @@ type callRef struct {
 
 // haltsFlow reports whether the order refuses every call of the flow.
 func (o *order) haltsFlow() bool {
-	return (o.action == events.Halt || o.action == events.Hold) && o.scope == events.ScopeFlow && o.picks == selectAll && o.kind == events.KindUnset
+	return (o.Action == events.Halt || o.Action == events.Hold) && o.scope == events.ScopeFlow && o.picks == selectAll && o.kind == events.KindUnset
 }
 
 // strictness orders orders by what they do, then by how wide they are.
@@ -70,7 +71,7 @@ func (o *order) strictness() int {
 	case events.ScopePair:
 		width = 1
 	}
-	return severity(o.action)<<2 + width
+	return severity(o.Action)<<2 + width
 }
 
 // severity orders actions by how final they are: a hold waits for a person, a halt for nobody.
@@ -129,7 +130,7 @@ func (f *Flow) addOrder() *order {
 		victim := 0
 		for i := range f.orders {
 			v, o := &f.orders[victim], &f.orders[i]
-			if o.phase < v.phase || o.phase == v.phase && (o.wide < v.wide || o.wide == v.wide && o.issued < v.issued) {
+			if o.Phase < v.Phase || o.Phase == v.Phase && (o.wide < v.wide || o.wide == v.wide && o.Issued < v.Issued) {
 				victim = i
 			}
 		}
@@ -317,7 +318,7 @@ func matchRing(f *Flow, m *moment, o *order) {
 func matchDelegation(f *Flow, m *moment, o *order) {
 	matchEdge(f, m, o)
 	o.content = m.ev.Content
-	if o.phase == phaseWarn {
+	if o.Phase == standing.Warn {
 		return
 	}
 	for i := range f.delegations {

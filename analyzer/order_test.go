@@ -61,7 +61,7 @@ func TestOrdersAreApart(t *testing.T) {
 		var f Flow
 		f.Reset("f")
 		fill(&f)
-		f.orders[keep].rule, f.orders[keep].expires = RuleOperator, 1<<50
+		f.orders[keep].rule, f.orders[keep].Expires = RuleOperator, 1<<50
 		f.events, f.start, f.last, f.clock = 1, 1, 1, 1
 		e := New(Balanced())
 		ev := events.Event{ID: "late", Kind: events.AgentCall, Time: 1 + events.Stamp(e.limits.Flow.MaxAge.Milliseconds())*2, CorrelationID: "f"}

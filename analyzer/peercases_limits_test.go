@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"weir/analyzer"
+	"weir/analyzer/rules"
 )
 
 // peerConfig is a peer's own thresholds for a case.
@@ -37,7 +38,7 @@ func (cfg peerConfig) names(name string) (out []string) {
 	return out
 }
 
-const never = analyzer.Off
+const never = rules.Off
 
 // peerRules sets rows of a table in which everything else is off.
 type peerRules struct{ l analyzer.Limits }
@@ -45,20 +46,20 @@ type peerRules struct{ l analyzer.Limits }
 func onlyThese() *peerRules {
 	l := analyzer.Balanced()
 	for i := range l.Rules {
-		l.Rules[i].Mode = analyzer.ModeOff
+		l.Rules[i].Mode = rules.ModeOff
 	}
 	l.Escalate = analyzer.Escalation{} // no peer widens what it refuses
 	return &peerRules{l}
 }
 
-func (r *peerRules) set(id analyzer.RuleID, warn, stop int64) *analyzer.Setting {
+func (r *peerRules) set(id analyzer.RuleID, warn, stop int64) *rules.Setting {
 	s := &r.l.Rules[id]
-	*s = analyzer.Setting{Warn: warn, Stop: stop, Window: s.Window}
+	*s = rules.Setting{Warn: warn, Stop: stop, Window: s.Window}
 	return s
 }
 
 // most allows n and refuses what comes after.
-func (r *peerRules) most(id analyzer.RuleID, n int64) *analyzer.Setting {
+func (r *peerRules) most(id analyzer.RuleID, n int64) *rules.Setting {
 	s := r.set(id, never, n+1)
 	s.Max = true
 	return s

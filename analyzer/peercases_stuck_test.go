@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"weir/analyzer"
+	"weir/analyzer/rules"
 	"weir/events"
 )
 
@@ -23,7 +24,7 @@ func TestPeerCasesOfSilence(t *testing.T) {
 	l := analyzer.Balanced()
 	for r := analyzer.AgentRuleCriticalMargin; r <= analyzer.AgentRuleCadence; r++ {
 		if r != analyzer.AgentRuleCriticalMargin && r != analyzer.AgentRuleCadence {
-			l.Agents.Rules[r].Mode = analyzer.ModeOff
+			l.Agents.Rules[r].Mode = rules.ModeOff
 		}
 	}
 	e := analyzer.New(l)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"weir/analyzer"
+	"weir/analyzer/rules"
 	"weir/events"
 	"weir/events/fingerprint"
 )
@@ -222,11 +223,11 @@ func (tr *peerTranslator) translate(op peerOp) peerStep {
 // disable turns off for this flow what is on.
 func (tr *peerTranslator) disable(op peerOp) (s peerStep) {
 	for i := range tr.limits.Rules {
-		if tr.limits.Rules[i].Mode == analyzer.ModeOff {
+		if tr.limits.Rules[i].Mode == rules.ModeOff {
 			continue
 		}
 		ev := tr.event(op, events.OverrideSet)
-		ev.Override = &events.Override{Scope: events.ScopeFlow, ScopeID: ev.CorrelationID, Rule: analyzer.Rules[i].Name, Mode: analyzer.ModeOff.String(),
+		ev.Override = &events.Override{Scope: events.ScopeFlow, ScopeID: ev.CorrelationID, Rule: analyzer.Rules[i].Name, Mode: rules.ModeOff.String(),
 			Reason: "disabled", By: "caller", Expires: ev.Time.Add(24 * time.Hour)}
 		s.events = append(s.events, ev)
 	}

@@ -1,10 +1,10 @@
 package analyzer
 
 import (
-	"fmt"
-	"strings"
 	"time"
 
+	"weir/analyzer/rules"
+	"weir/analyzer/standing"
 	"weir/events"
 )
 
@@ -27,15 +27,15 @@ func (e *Engine) addRemaining(f *Flow, m *moment, answer *events.Verdict) {
 		if f.offended(r) && set.Warn < set.Stop {
 			set.Stop, set.Max = set.Warn, false // as it is judged
 		}
-		if set.Mode != ModeEnforce || set.Stop == Off || !e.mayStop(f, m, set) {
+		if set.Mode != rules.ModeEnforce || set.Stop == rules.Off || !e.mayStop(f, m, set) {
 			continue
 		}
 		left := set.Limit() - rule.Value(f, m, set)
-		if !set.Max && counted(rule.Unit) {
+		if !set.Max && rules.OneByOne(rule.Unit) {
 			left-- // the call that reaches a stop is refused
 		}
 		left = max(0, left)
-		unit := inUnit(rule.Unit)
+		unit := rules.InUnit(rule.Unit)
 		is := events.Remaining{RuleID: rule.Name, Left: float64(left) / unit, Limit: float64(set.Limit()) / unit, Unit: rule.Unit}
 		if r == ruleOfAge {
 			is.Until = events.RFC3339(m.at.Add(time.Duration(left) * time.Second))
@@ -49,7 +49,7 @@ func (e *Engine) addRemaining(f *Flow, m *moment, answer *events.Verdict) {
 		}
 	}
 	if len(few) > 0 && !answer.Stops() {
-		answer.AgentMessage = wrapUp(few)
+		answer.AgentMessage = standing.WrapUp(few)
 	}
 }
 
@@ -63,45 +63,24 @@ var telling = func() (rows []RuleID) {
 	return rows
 }()
 
-// counted reports whether each call or turn adds one to what is measured.
-func counted(u events.Unit) bool {
-	switch u {
-	case events.UnitSeconds, events.UnitTokens, events.UnitUSD:
-		return false
-	}
-	return true
-}
-
 // granted is the threshold with which the flow may use so much more than the limit that
 // stands, or than it has used when that is more: what went over in between is no part of
 // the extra. It is as a person's override gives it. Without a limit there is nothing to add to.
-func (e *Engine) granted(f *Flow, m *moment, r RuleID, extra int64, limit Setting) int64 {
-	if limit.Stop == Off {
-		return Off
+func (e *Engine) granted(f *Flow, m *moment, r RuleID, extra int64, limit rules.Setting) int64 {
+	if limit.Stop == rules.Off {
+		return rules.Off
 	}
 	most := max(limit.Limit(), 0)
 	if show := Rules[r].Show; show != nil {
 		m.set = limit
 		used := show(f, &m.set)
-		if !limit.Max && counted(Rules[r].Unit) {
+		if !limit.Max && rules.OneByOne(Rules[r].Unit) {
 			used++
 		}
 		most = max(most, used)
 	}
-	if most > Off-1-extra {
-		return Off
+	if most > rules.Off-1-extra {
+		return rules.Off
 	}
 	return most + extra
-}
-
-// wrapUp says to the model that not much is left, in fixed words and numbers only.
-func wrapUp(few []events.Remaining) string {
-	var b strings.Builder
-	for i, r := range few {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		fmt.Fprintf(&b, "%s of %s %s left (%s)", number(r.Left), number(r.Limit), r.Unit, r.RuleID)
-	}
-	return "The flow guard counts: " + b.String() + ". Wrap up: finish what matters most and report what is done and what is not, before calls are refused."
 }

@@ -7,6 +7,7 @@ import (
 
 	"weir/analyzer"
 	"weir/analyzer/limitfile"
+	"weir/analyzer/rules"
 	"weir/events"
 )
 
@@ -52,8 +53,8 @@ func leftOf(v *events.Verdict, rule string) float64 {
 func TestAnswersSayWhatIsLeft(t *testing.T) {
 	for _, allowed := range []bool{true, false} {
 		l := analyzer.Balanced()
-		l.Rules[analyzer.RuleToolCalls] = analyzer.Setting{Warn: analyzer.Off, Stop: 6, Max: allowed, Tell: 2}
-		l.Rules[analyzer.RuleCost] = analyzer.Setting{Warn: analyzer.Off, Stop: 5_000_000}
+		l.Rules[analyzer.RuleToolCalls] = rules.Setting{Warn: rules.Off, Stop: 6, Max: allowed, Tell: 2}
+		l.Rules[analyzer.RuleCost] = rules.Setting{Warn: rules.Off, Stop: 5_000_000}
 		answers := asksOf(t, l, 7)
 		for i := range answers {
 			v := &answers[i]
@@ -82,8 +83,8 @@ func TestAnswersSayWhatIsLeft(t *testing.T) {
 func TestNothingIsLeftToTellOfWhatRefusesNothing(t *testing.T) {
 	l := analyzer.Balanced()
 	for i := range l.Rules {
-		if l.Rules[i].Mode = analyzer.ModeShadow; analyzer.Rules[i].Fixed {
-			l.Rules[i].Mode = analyzer.ModeEnforce
+		if l.Rules[i].Mode = rules.ModeShadow; analyzer.Rules[i].Fixed {
+			l.Rules[i].Mode = rules.ModeEnforce
 		}
 	}
 	for _, v := range asksWanting(t, l, 3) {
@@ -95,7 +96,7 @@ func TestNothingIsLeftToTellOfWhatRefusesNothing(t *testing.T) {
 
 func TestTimeThatIsLeftHasAnEnd(t *testing.T) {
 	l := analyzer.Balanced()
-	l.Rules[analyzer.RuleFlowDuration] = analyzer.Setting{Warn: analyzer.Off, Stop: 60}
+	l.Rules[analyzer.RuleFlowDuration] = rules.Setting{Warn: rules.Off, Stop: 60}
 	answers := asksWanting(t, l, 11)
 	for _, r := range answers[10].Remaining {
 		if r.RuleID == "max_flow_duration" && (r.Left != 50 || r.Until.String() != "2026-11-20T14:01:00.000Z") {
@@ -109,7 +110,7 @@ func TestTimeThatIsLeftHasAnEnd(t *testing.T) {
 
 func TestWhatIsLeftIsWorkedOutOnlyForWhoWantsIt(t *testing.T) {
 	l := analyzer.Balanced()
-	l.Rules[analyzer.RuleToolCalls] = analyzer.Setting{Warn: analyzer.Off, Stop: 6, Max: true}
+	l.Rules[analyzer.RuleToolCalls] = rules.Setting{Warn: rules.Off, Stop: 6, Max: true}
 	for i, v := range asksOf(t, l, 7) {
 		if v.Remaining != nil {
 			t.Errorf("ask %d, which wants nothing told, is told %v", i+1, v.Remaining)

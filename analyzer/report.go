@@ -8,6 +8,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"weir/analyzer/standing"
 	"weir/events"
 )
 
@@ -253,7 +254,7 @@ func (f *Flow) waits(i uint8) bool {
 func (f *Flow) stands(i uint8, action events.Action, at events.Stamp) bool {
 	for k := range f.orders {
 		o := &f.orders[k]
-		if o.phase > phaseWarn && !o.shadow && o.action == action && o.expires > at &&
+		if o.Phase > standing.Warn && !o.Shadow && o.Action == action && o.Expires > at &&
 			(o.scope == events.ScopeFlow || o.scope == events.ScopeSession && o.a == i) {
 			return true
 		}
@@ -318,7 +319,7 @@ func (e *Engine) noteTry(f *Flow, m *moment, fx *Effects) {
 		return
 	}
 	together := triesTogether
-	if slices.ContainsFunc(f.orders, func(o order) bool { return o.attempts >= manyTries }) {
+	if slices.ContainsFunc(f.orders, func(o order) bool { return o.Attempts >= manyTries }) {
 		together = manyTogether
 	}
 	id, next := &m.ev.From, f.triesTold.Add(together)

@@ -4,16 +4,17 @@ import (
 	"testing"
 
 	"weir/analyzer"
+	"weir/analyzer/rules"
 	"weir/events"
 )
 
 // TestRaisedLimitsHoldForStoppedFlows changes the limits between the events of a flow
 // that is stopped, as a reload does.
 func TestRaisedLimitsHoldForStoppedFlows(t *testing.T) {
-	budget := func(version string, most int64, mode analyzer.Mode) *analyzer.Engine {
+	budget := func(version string, most int64, mode rules.Mode) *analyzer.Engine {
 		l := analyzer.Balanced()
 		l.Version = version
-		l.Rules[analyzer.RuleTotalCalls] = analyzer.Setting{Warn: analyzer.Off, Stop: most + 1, Max: true, Mode: mode}
+		l.Rules[analyzer.RuleTotalCalls] = rules.Setting{Warn: rules.Off, Stop: most + 1, Max: true, Mode: mode}
 		return analyzer.New(l)
 	}
 	f := func(name string, second *analyzer.Engine, want string, cleared bool) {
@@ -29,7 +30,7 @@ func TestRaisedLimitsHoldForStoppedFlows(t *testing.T) {
 				HadWork: events.Yes, From: events.Party{Agent: "a"}, To: events.Party{Agent: "b"}}, &fx)
 			return string(fx.Answer.Action)
 		}
-		first := budget("one", 2, analyzer.ModeEnforce)
+		first := budget("one", 2, rules.ModeEnforce)
 		for i, want := range []string{"allow", "allow", "deny"} {
 			if got := ask(first, string(rune('p'+i)), events.Stamp(i)); got != want {
 				t.Fatalf("%s: ask %d: got %s, want %s", name, i+1, got, want)
@@ -43,8 +44,8 @@ func TestRaisedLimitsHoldForStoppedFlows(t *testing.T) {
 			t.Errorf("%s: the order was taken back: %v, want %v", name, took, cleared)
 		}
 	}
-	f("the limit is raised", budget("two", 5, analyzer.ModeEnforce), "allow", true)
-	f("the rule is turned off", budget("three", 2, analyzer.ModeOff), "allow", true)
-	f("something else was changed", budget("four", 2, analyzer.ModeEnforce), "deny", false)
-	f("the limit is lowered", budget("five", 1, analyzer.ModeEnforce), "deny", false)
+	f("the limit is raised", budget("two", 5, rules.ModeEnforce), "allow", true)
+	f("the rule is turned off", budget("three", 2, rules.ModeOff), "allow", true)
+	f("something else was changed", budget("four", 2, rules.ModeEnforce), "deny", false)
+	f("the limit is lowered", budget("five", 1, rules.ModeEnforce), "deny", false)
 }

@@ -45,11 +45,11 @@ func (f *Flow) rewind(now events.Stamp) {
 	}
 	for i := range f.orders {
 		o := &f.orders[i]
-		if ahead := o.issued - now; ahead > 0 {
-			o.expires, o.due = o.expires-ahead, o.due-ahead
+		if ahead := o.Issued - now; ahead > 0 {
+			o.Expires, o.Due = o.Expires-ahead, o.Due-ahead
 		}
-		sooner(&o.issued)
-		sooner(&o.since)
-		sooner(&o.begun)
+		sooner(&o.Issued)
+		sooner(&o.Since)
+		sooner(&o.Begun)
 	}
 }

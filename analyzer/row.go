@@ -3,21 +3,13 @@ package analyzer
 import (
 	"fmt"
 	"strings"
-	"time"
 
+	"weir/analyzer/rules"
 	"weir/events"
 )
 
-// Bounds of what a setting may say.
+// Bounds of windows and counters.
 const (
-	// MaxThreshold leaves room for the factors of pace and load, and is a number that
-	// JSON readers hold exactly.
-	MaxThreshold = 1_000_000_000_000_000
-	// MaxDuration is the longest that anything about a flow or an agent may last.
-	MaxDuration = 366 * 24 * time.Hour
-	// MaxCount is where the counters of a flow stop counting.
-	MaxCount = 1 << 15
-
 	maxPoints      = 1000           // of circling
 	maxRateWindow  = 600            // seconds for which the times of hops are kept
 	maxAgentWindow = 3600           // seconds for which the times of messages to an agent are kept
@@ -28,38 +20,12 @@ const (
 // Row is a row of one of the two tables, of Rules or of AgentRules, as limits files and
 // people see them: one list of names, each with a setting.
 type Row struct {
-	Name        string
-	Reason      events.Reason
-	Unit        events.Unit
-	About       string
-	Action      events.Action
-	Window      string // what Setting.Window means; "" when the row has none
-	From        string
-	Status      int // HTTP status of a refusal; 0 when the row refuses nothing
-	Armed       bool
-	Paced       bool
-	Tells       bool // who asks is told what is left
-	Holds       bool // the setting may hold the flow where the row would refuse
-	Silence     bool // the value is how many seconds an agent was silent
-	Needs       Need // what a log has to tell for the rule to say anything
-	Shares      bool // the setting may set aside a share for each child of a tree
-	Fixed       bool // nothing about the row can be set
-	Blind       bool // the setting may say that results do not count
-	Delegations bool // the setting may say that calls count that are no delegations
-	Returns     bool // the setting may say that turns count again that come back
-	Unknown     bool // the setting may say that hops count of which nobody knows whether they brought work
-	Newcomers   bool // the setting may say that hops count to whom the talk had not reached
-	Default     Setting
-
-	Text      string // what people are told; "" when the row has words of its own for each step
-	Smells    int64  // a limit above it is a design smell; 0 for none
-	Beginning bool   // the setting may say that only what the episode began with counts
+	rules.Row
+	Holds bool // the setting may hold the flow where the row would refuse
 
 	place  int
 	agents bool
 	counts Counted
-	span   span
-	most   reach
 }
 
 // Rows lists the rows about flows, then those about agents and projects.
@@ -75,20 +41,21 @@ func Rows() []Row {
 }
 
 // FlowRow returns a row about flows.
-func FlowRow(id RuleID) Row { return rowOf(&Rules[id]) }
-
-// AgentRow returns a row about agents or projects.
-func AgentRow(id AgentRuleID) Row {
-	r := rowOf(&AgentRules[id])
-	r.agents, r.Holds = true, r.counts.OfTree() && r.Action == events.Halt && r.counts != CountedTreeDepth
-	return r
+func FlowRow(id RuleID) Row {
+	r := &Rules[id]
+	holds := (r.Action == events.Deny || r.Action == events.Halt) && !r.Lifts && !r.Fixed
+	out := Row{Row: r.Row, Holds: holds, place: int(id)}
+	out.Text = r.Sentence()
+	return out
 }
 
-func rowOf[S any, ID ~uint8](r *Rule[S, ID]) Row {
-	return Row{Name: r.Name, Reason: r.Reason, Unit: r.Unit, About: r.About, Action: r.Action, Window: r.Window, From: r.From, Status: r.Status,
-		Armed: r.Armed, Tells: r.Tells, Holds: (r.Action == events.Deny || r.Action == events.Halt) && !r.Lifts && !r.Fixed, Paced: r.Paced, Silence: r.Silence, Shares: r.Shares, Needs: r.Needs, Fixed: r.Fixed, Blind: r.Blind, Delegations: r.Delegations, Returns: r.Returns, Unknown: r.Unknown, Newcomers: r.Newcomers, Default: r.Default,
-		Text: textOf(r), Smells: r.Smells, Beginning: r.Beginning,
-		place: int(r.ID), counts: r.Counts, span: r.Span, most: r.Most}
+// AgentRow returns a row about agents, projects or trees.
+func AgentRow(id AgentRuleID) Row {
+	r := &AgentRules[id]
+	holds := r.Counts.OfTree() && r.Action == events.Halt && r.Counts != CountedTreeDepth
+	out := Row{Row: r.Row, Holds: holds, place: int(id), agents: true, counts: r.Counts}
+	out.Text = r.Sentence()
+	return out
 }
 
 // RowNamed returns the row that limits files call name.
@@ -133,7 +100,7 @@ func (r *Row) Counts() Counted { return r.counts }
 func (r *Row) ModeOnly() bool { return r.Unit == events.UnitNone && !r.Fixed }
 
 // Setting returns the setting of the row in l.
-func (r *Row) Setting(l *Limits) *Setting {
+func (r *Row) Setting(l *Limits) *rules.Setting {
 	if r.agents {
 		return &l.Agents.Rules[r.place]
 	}
@@ -157,11 +124,11 @@ func (r *Row) TextOf(l *Limits) *string {
 }
 
 // Off returns the setting with which the row never speaks.
-func (r *Row) Off() Setting {
+func (r *Row) Off() rules.Setting {
 	if r.ModeOnly() {
-		return Setting{Mode: ModeOff}
+		return rules.Setting{Mode: rules.ModeOff}
 	}
-	return Setting{Warn: Off, Stop: Off, Max: r.Default.Max, Window: r.Default.Window}
+	return rules.Setting{Warn: rules.Off, Stop: rules.Off, Max: r.Default.Max, Window: r.Default.Window}
 }
 
 // Windows returns the least and the greatest window of the row, in the unit that Window
@@ -173,17 +140,17 @@ func (r *Row) Windows() (least, most int64, why string) {
 	case r.Window == "calls":
 		return 1, maxCalls, fmt.Sprintf("the last %d calls of a party are kept", maxCalls)
 	}
-	return r.span.least, r.span.most, r.span.why
+	return r.Span.Least, r.Span.Most, r.Span.Why
 }
 
 // Reach returns the greatest value that the row can observe with the window of s, and
 // why it is not more. A threshold above it would be a limit that does not exist.
-func (r *Row) Reach(s *Setting) (most int64, why string) {
+func (r *Row) Reach(s *rules.Setting) (most int64, why string) {
 	switch {
-	case r.most.most != 0:
-		return r.most.most, r.most.why
+	case r.Most.Most != 0:
+		return r.Most.Most, r.Most.Why
 	case r.Window == "calls":
 		return s.Window, "so many calls are in the window"
 	}
-	return MaxThreshold, "write off for no limit"
+	return rules.MaxThreshold, "write off for no limit"
 }

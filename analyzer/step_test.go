@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"weir/analyzer"
+	"weir/analyzer/rules"
 	"weir/events"
 )
 
@@ -45,7 +46,7 @@ func ordinary(flow string, n int) []events.Event {
 
 func TestStepDoesNotAllocate(t *testing.T) {
 	l := analyzer.Balanced()
-	l.Rules[analyzer.RuleChainDepth].Mode = analyzer.ModeOff // a thousand calls in a turn are over it
+	l.Rules[analyzer.RuleChainDepth].Mode = rules.ModeOff // a thousand calls in a turn are over it
 	e := analyzer.New(l)
 	var (
 		p      analyzer.Partition

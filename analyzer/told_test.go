@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir/analyzer"
+	"weir/analyzer/rules"
 	"weir/events"
 )
 
@@ -141,7 +142,7 @@ func unheard(t *testing.T, l analyzer.Limits, log []events.Event) {
 	deaf := l
 	deaf.Agents = analyzer.AgentLimits{}
 	for i := range deaf.Agents.Rules {
-		deaf.Agents.Rules[i].Mode = analyzer.ModeOff
+		deaf.Agents.Rules[i].Mode = rules.ModeOff
 	}
 	all, none := newFold(l), newFold(deaf)
 	for _, w := range []*fold{all, none} {

@@ -8,6 +8,8 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"weir/analyzer/ledger"
+	"weir/analyzer/rules"
+	"weir/analyzer/standing"
 	"weir/events"
 )
 
@@ -186,8 +188,8 @@ func (a *Agent) passUp(m *agentMoment, fx *Effects) bool {
 func (e *Engine) clearTree(a *Agent, m *agentMoment, fx *Effects) {
 	for len(a.orders) > 0 {
 		o := &a.orders[0]
-		if o.phase > phaseWarn && o.expires > m.at {
-			o.action = events.Allow
+		if o.Phase > standing.Warn && o.Expires > m.at {
+			o.Action = events.Allow
 			e.tell(a, m, o.finding(), fx)
 		}
 		a.dropOrder(o)
@@ -279,14 +281,14 @@ func (e *Engine) judgeTree(r AgentRuleID, a *Agent, c *ledger.Child, call *treeC
 		return
 	}
 	// These are about one flow. That the limit is near is told of the tree.
-	over := t.n >= set.Stop && c != nil && set.Mode != ModeWarn && e.limits.WarnOnly>>m.ev.CorrelationSource&1 == 0
+	over := t.n >= set.Stop && c != nil && set.Mode != rules.ModeWarn && e.limits.WarnOnly>>m.ev.CorrelationSource&1 == 0
 	if over && rule.Counts == CountedTreeChildren && a.tree.Before(c)+1 < set.Stop {
 		over = false // it is one of those for which there was room
 	}
 	if over && (c.Told == 0 || m.at >= c.Told) {
 		x := e.treeFinding(r, a, t.n, m)
 		e.tell(a, m, x, fx)
-		c.Told = x.expires
+		c.Told = x.Expires
 	}
 	if t.n = min(t.n, set.Stop-1); t.n > 0 {
 		e.judgeAgent(r, a, m, &t, fx)
@@ -305,15 +307,15 @@ const boundFor events.Stamp = 60_000
 func (e *Engine) bindFlow(a *Agent, c *ledger.Child, m *agentMoment, fx *Effects) {
 	for i := range a.orders {
 		o := &a.orders[i]
-		if c == nil || !o.binds() || o.expires <= m.at || c.Told > m.at {
+		if c == nil || !o.Binds() || o.Expires <= m.at || c.Told > m.at {
 			continue
 		}
 		x := o.finding()
 		x.flow, x.group = m.ev.CorrelationID, string(AgentRules[o.rule].Reason)+"\x00"+m.ev.CorrelationID
-		x.phase, x.since, x.begun = phaseStop, m.at, m.at
-		x.until(m.at, min(o.expires, m.at+boundFor))
+		x.Phase, x.Since, x.Begun = standing.Stop, m.at, m.at
+		x.Until(m.at, min(o.Expires, m.at+boundFor))
 		e.tell(a, m, x, fx)
-		c.Told = x.expires
+		c.Told = x.Expires
 	}
 }
 
@@ -329,8 +331,8 @@ func (e *Engine) treeFinding(r AgentRuleID, a *Agent, observed int64, m *agentMo
 	if rule.Shares {
 		action = events.Throttle // what others do not use comes back
 	}
-	x.give(phaseStop, action, &set, observed, m.at)
-	x.since = m.at
+	x.Give(standing.Stop, action, &set, observed, m.at)
+	x.Since = m.at
 	end := m.at.Add(e.limits.Order.TTL)
 	if action == events.Throttle {
 		end = m.at + shareAgain
@@ -338,7 +340,7 @@ func (e *Engine) treeFinding(r AgentRuleID, a *Agent, observed int64, m *agentMo
 			end = min(end, freed)
 		}
 	}
-	x.until(m.at, end)
+	x.Until(m.at, end)
 	return x
 }
 
@@ -349,17 +351,17 @@ func (e *Engine) treeRefuses(a *Agent, call *treeCall, m *agentMoment, fx *Effec
 		if !o.refuses(events.Halt, m.at) && !o.refuses(events.Hold, m.at) {
 			continue
 		}
-		if o.action == events.Hold && o.phase == phaseArmed {
+		if o.Action == events.Hold && o.Phase == standing.Armed {
 			e.holdTree(a, o, m, fx)
 		}
-		if !o.early(m.when, true, e.limits.Order.Grace) {
-			o.attempt()
+		if !o.Early(m.when, true, e.limits.Order.Grace) {
+			o.Attempt()
 		}
 		told := *o
-		if told.phase == phaseArmed {
-			told.phase = phaseStop
-			if counted(AgentRules[o.rule].Unit) {
-				told.observed++
+		if told.Phase == standing.Armed {
+			told.Phase = standing.Stop
+			if rules.OneByOne(AgentRules[o.rule].Unit) {
+				told.Observed++
 			}
 		}
 		v := e.agentVerdict(a, m, told.finding())
@@ -372,7 +374,7 @@ func (e *Engine) treeRefuses(a *Agent, call *treeCall, m *agentMoment, fx *Effec
 	own := l.Child(call.flow)
 	for r := range AgentRuleCount {
 		rule, set := &AgentRules[r], e.agentSetting(r, a, m.at)
-		if !rule.Counts.OfTree() || !e.countsAgents(r) || set.Mode != ModeEnforce || set.Stop == Off {
+		if !rule.Counts.OfTree() || !e.countsAgents(r) || set.Mode != rules.ModeEnforce || set.Stop == rules.Off {
 			continue
 		}
 		var would int64
@@ -393,7 +395,7 @@ func (e *Engine) treeRefuses(a *Agent, call *treeCall, m *agentMoment, fx *Effec
 			needs := max(1, call.spends[of])
 			if spent := l.Spent[of] + needs; spent >= set.Stop { // as after a grant has expired: nothing stands
 				e.judgeAgent(r, a, m, &tally{n: spent, ends: a.treeEnds(e)}, fx)
-				if o := a.orderFor(rule.Reason); o != nil && o.binds() {
+				if o := a.orderFor(rule.Reason); o != nil && o.Binds() {
 					v := e.agentVerdict(a, m, o.finding())
 					return &v
 				}
@@ -428,15 +430,15 @@ func (e *Engine) treeAllows(a *Agent, m *agentMoment) *events.Verdict {
 	var few []events.Remaining
 	for r := range AgentRuleCount {
 		rule, set := &AgentRules[r], e.agentSetting(r, a, m.at)
-		if !rule.Counts.OfTree() || !rule.Tells || !e.countsAgents(r) || set.Mode != ModeEnforce || set.Stop == Off {
+		if !rule.Counts.OfTree() || !rule.Tells || !e.countsAgents(r) || set.Mode != rules.ModeEnforce || set.Stop == rules.Off {
 			continue
 		}
 		left := set.Limit() - a.treeValue(rule.Counts, nil, m.at)
-		if !set.Max && counted(rule.Unit) {
+		if !set.Max && rules.OneByOne(rule.Unit) {
 			left-- // the call that reaches a stop is refused
 		}
 		left = max(0, left)
-		unit := inUnit(rule.Unit)
+		unit := rules.InUnit(rule.Unit)
 		is := events.Remaining{RuleID: rule.Name, Left: float64(left) / unit, Limit: float64(set.Limit()) / unit, Unit: rule.Unit}
 		v.Remaining = append(v.Remaining, is)
 		if left <= set.Tell && set.Tell != 0 {
@@ -444,7 +446,7 @@ func (e *Engine) treeAllows(a *Agent, m *agentMoment) *events.Verdict {
 		}
 	}
 	if len(few) > 0 {
-		v.AgentMessage = wrapUp(few)
+		v.AgentMessage = standing.WrapUp(few)
 	}
 	return v
 }
@@ -462,12 +464,12 @@ type treeGrant struct {
 const maxTreeGrants = 6
 
 // agentSetting is the setting of the row, with what a person has granted.
-func (e *Engine) agentSetting(r AgentRuleID, a *Agent, at events.Stamp) Setting {
+func (e *Engine) agentSetting(r AgentRuleID, a *Agent, at events.Stamp) rules.Setting {
 	set := e.limits.Agents.Rules[r]
 	for i := range a.grants {
 		if g := &a.grants[i]; g.rule == r && at < g.expires {
 			set.Warn, set.Stop = g.most, g.most
-			if set.Max && g.most != Off {
+			if set.Max && g.most != rules.Off {
 				set.Stop++
 			}
 		}
@@ -487,15 +489,15 @@ func (e *Engine) grantTree(a *Agent, m *agentMoment, fx *Effects) {
 		return
 	}
 	set := e.agentSetting(r, a, m.at)
-	if set.Stop == Off {
+	if set.Stop == rules.Off {
 		return
 	}
 	used := a.treeValue(AgentRules[r].Counts, nil, m.at)
-	if !set.Max && counted(AgentRules[r].Unit) {
+	if !set.Max && rules.OneByOne(AgentRules[r].Unit) {
 		used++
 	}
-	g := treeGrant{rule: r, most: Off, expires: m.ev.Override.Expires}
-	if most := max(set.Limit(), used); most < Off-m.ev.Override.Extra {
+	g := treeGrant{rule: r, most: rules.Off, expires: m.ev.Override.Expires}
+	if most := max(set.Limit(), used); most < rules.Off-m.ev.Override.Extra {
 		g.most = most + m.ev.Override.Extra
 	}
 	a.grants = slices.DeleteFunc(a.grants, func(o treeGrant) bool { return o.rule == r || o.expires <= m.at })
@@ -506,11 +508,11 @@ func (e *Engine) grantTree(a *Agent, m *agentMoment, fx *Effects) {
 		if o.rule != r {
 			continue
 		}
-		if o.action == events.Hold && o.phase == phaseStop { // time stood still
-			a.tree.Start += m.at - o.begun
+		if o.Action == events.Hold && o.Phase == standing.Stop { // time stood still
+			a.tree.Start += m.at - o.Begun
 		}
-		if o.phase > phaseWarn {
-			o.action = events.Allow
+		if o.Phase > standing.Warn {
+			o.Action = events.Allow
 			e.tell(a, m, o.finding(), fx)
 		}
 		a.dropOrder(o)
@@ -530,7 +532,7 @@ func (e *Engine) releaseTree(a *Agent, m *agentMoment, fx *Effects) {
 	}
 	for r := range AgentRuleCount {
 		if AgentRules[r].Counts.OfTree() && !e.limits.Agents.Rules[r].Mute() {
-			a.grants = append(a.grants, treeGrant{r, Off, m.at.Add(m.ev.Operator.For)})
+			a.grants = append(a.grants, treeGrant{r, rules.Off, m.at.Add(m.ev.Operator.For)})
 		}
 	}
 }
@@ -538,9 +540,9 @@ func (e *Engine) releaseTree(a *Agent, m *agentMoment, fx *Effects) {
 // holdTree has the tree wait from now on because of an order that held it from its next call
 // on, which is this one: asked for, it was not made.
 func (e *Engine) holdTree(a *Agent, o *agentOrder, m *agentMoment, fx *Effects) {
-	o.phase, o.begun = phaseStop, m.at
-	if counted(AgentRules[o.rule].Unit) {
-		o.observed++
+	o.Phase, o.Begun = standing.Stop, m.at
+	if rules.OneByOne(AgentRules[o.rule].Unit) {
+		o.Observed++
 	}
 	e.issueAgent(a, o, m, 0, fx)
 }
@@ -550,7 +552,7 @@ func (e *Engine) holdTree(a *Agent, o *agentOrder, m *agentMoment, fx *Effects) 
 func (e *Engine) treeWaits(a *Agent, at events.Stamp) bool {
 	for i := range a.orders {
 		o := &a.orders[i]
-		if o.phase == phaseStop && !o.shadow && o.expires > at && (o.action == events.Hold || o.lapsed(e)) {
+		if o.Phase == standing.Stop && !o.Shadow && o.Expires > at && (o.Action == events.Hold || o.lapsed(e)) {
 			return true
 		}
 	}
@@ -559,7 +561,7 @@ func (e *Engine) treeWaits(a *Agent, at events.Stamp) bool {
 
 // lapsed reports whether nobody has decided in time about a tree that waited.
 func (o *agentOrder) lapsed(e *Engine) bool {
-	return o.action == events.Halt && o.phase == phaseStop && e.limits.Agents.Rules[o.rule].Hold
+	return o.Action == events.Halt && o.Phase == standing.Stop && e.limits.Agents.Rules[o.rule].Hold
 }
 
 // LastWord is the answer to an ask that the flow has allowed, when its tree has answered as

@@ -6,19 +6,21 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"weir/analyzer/rules"
+	"weir/analyzer/standing"
 	"weir/events"
 )
 
 // emit publishes the order as it stands now, unless a wider one says as much. Every string in the verdict is its
 // own: the flow's strings may alias a record that is about to be overwritten.
-func (e *Engine) emit(f *Flow, o *order, m *moment, set *Setting, fx *Effects) {
-	if o.hidden = o.action != events.Allow && f.covered(o, m.at); o.hidden {
+func (e *Engine) emit(f *Flow, o *order, m *moment, set *rules.Setting, fx *Effects) {
+	if o.hidden = o.Action != events.Allow && f.covered(o, m.at); o.hidden {
 		return
 	}
 	// The revision is event time, so that a flow that is folded again from its
 	// middle counts on as it did the first time.
 	f.revision = max(f.revision+1, int64(m.at))
-	o.revision = f.revision
+	o.Revision = f.revision
 	fx.Verdicts = append(fx.Verdicts, e.verdict(f, o, m, set))
 }
 
@@ -26,9 +28,9 @@ func (e *Engine) emit(f *Flow, o *order, m *moment, set *Setting, fx *Effects) {
 // is armed the refused call would have been the one over the limit.
 func (e *Engine) answer(f *Flow, o *order, m *moment) *events.Verdict {
 	armed := *o
-	if o.phase == phaseArmed {
-		armed.phase = phaseStop
-		armed.observed++
+	if o.Phase == standing.Armed {
+		armed.Phase = standing.Stop
+		armed.Observed++
 	}
 	v := e.verdict(f, &armed, m, nil)
 	return &v
@@ -49,22 +51,22 @@ func (e *Engine) degraded(scaled bool, m *moment) string {
 	return ""
 }
 
-func (e *Engine) verdict(f *Flow, o *order, m *moment, set *Setting) events.Verdict {
+func (e *Engine) verdict(f *Flow, o *order, m *moment, set *rules.Setting) events.Verdict {
 	rule := &Rules[o.rule]
 	window := int64(0)
 	if rule.Window != "" {
 		window = e.setting(o.rule, f, m).Window
 	}
-	v := rule.verdict(&o.standingOrder, f.orderID(o), m.at, window, e.limits.HTTPStatus[o.rule])
+	v := o.Order.Verdict(&rule.Row, f.orderID(o), m.at, window, e.limits.HTTPStatus[o.rule])
 	v.Scope = events.Scope{Kind: o.scope, ID: f.scopeID(o)}
 	v.ConfigVersion, v.Confidence, v.CorrelationID = e.limits.Version, e.confidence(f, m), strings.Clone(f.key)
 	v.Trigger, v.Degraded = trigger(f, m), e.degraded(e.scaled.Has(o.rule), m)
-	if o.action == events.Allow {
-		v.Message = clearedText(rule.Reason)
+	if o.Action == events.Allow {
+		v.Message = standing.Cleared(rule.Reason)
 		return v
 	}
-	limit, observed := o.figures(rule.Unit)
-	if o.phase > phaseWarn {
+	limit, observed := o.Figures(rule.Unit)
+	if o.Phase > standing.Warn {
 		v.Match = f.match(o)
 		v.AgentMessage = agentMessage(o, limit, observed)
 		v.Reasons = f.reasons(o, m.at)
@@ -104,10 +106,10 @@ func (e *Engine) describe(v *events.Verdict, f *Flow, o *order, m *moment) {
 	v.TraceID, v.SpanID = clone(ev.TraceID), clone(ev.SpanID)
 	v.LoopCount, v.DelegationDepth = max(ev.LoopCount, m.loops, m.reflects), ev.DelegationDepth
 	if rule := &Rules[o.rule]; rule.Deepens {
-		v.DelegationDepth = max(v.DelegationDepth, o.observed)
+		v.DelegationDepth = max(v.DelegationDepth, o.Observed)
 	}
 	if v.Unit == events.UnitLoops { // also where a standing order refuses a call that counted nothing
-		v.LoopCount = max(v.LoopCount, o.observed)
+		v.LoopCount = max(v.LoopCount, o.Observed)
 	}
 }
 
@@ -140,25 +142,12 @@ func (f *Flow) orderID(o *order) uint64 {
 	_, _ = d.WriteString("\x00")
 	_, _ = d.WriteString(f.scopeID(o))
 	_, _ = d.WriteString("\x00")
-	_, _ = d.WriteString(strconv.FormatInt(int64(o.since), 16))
+	_, _ = d.WriteString(strconv.FormatInt(int64(o.Since), 16))
 	if rule := &Rules[o.rule]; rule.Subject != nil && rule.Scope == events.ScopeFlow { // of which several have the scope of the flow
 		_, _ = d.WriteString("\x00")
 		_, _ = d.WriteString(o.subject)
 	}
 	return d.Sum64()
-}
-
-// orderOfVerdict is the order that a verdict id is about; 0 for an id of another make.
-func orderOfVerdict(id string) uint64 {
-	order, _, ok := strings.Cut(id, "-")
-	if !ok || len(order) != 16 {
-		return 0
-	}
-	n, err := strconv.ParseUint(order, 16, 64)
-	if err != nil {
-		return 0
-	}
-	return n
 }
 
 func (f *Flow) scopeID(o *order) string {
@@ -261,8 +250,8 @@ func (f *Flow) evidence(o *order) *events.Evidence {
 		Calls:    int64(f.hops) + int64(f.toolCalls) - int64(o.calls0),
 		Tokens:   f.tokens[2] - o.tokens0,
 		Period:   int64(o.period),
-		Attempts: int64(o.attempts),
-		Leaked:   int64(o.leaked),
+		Attempts: int64(o.Attempts),
+		Leaked:   int64(o.Leaked),
 	}
 	ev.Calls, ev.Tokens = max(0, ev.Calls), max(0, ev.Tokens)
 	for _, name := range f.Stack() {
@@ -271,7 +260,7 @@ func (f *Flow) evidence(o *order) *events.Evidence {
 	for i := range f.offences {
 		if f.offences[i].rule == o.rule {
 			ev.Offences = int64(f.offences[i].count)
-			if o.phase == phaseStop {
+			if o.Phase == standing.Stop {
 				ev.Offences-- // this one
 			}
 		}

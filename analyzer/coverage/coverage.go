@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"weir/analyzer"
+	"weir/analyzer/rules"
 	"weir/events"
 )
 
@@ -83,13 +84,13 @@ type Ratio struct {
 	In   string `json:"in"`   // what tells it
 	Told int64  `json:"told"`
 	Of   int64  `json:"of"`
-	need analyzer.Need
+	need rules.Need
 }
 
 // Ratios lists how much is told of all that rules need.
 func (c *Coverage) Ratios() []Ratio {
 	calls := c.Calls()
-	tools := Ratio{"tools", "calls", c.ToolCalls, calls, analyzer.NeedTools}
+	tools := Ratio{"tools", "calls", c.ToolCalls, calls, rules.NeedTools}
 	switch { // what agents that only answer did to answer is not told, nor what became of requests
 	case calls > 0:
 	case c.Answers > 0:
@@ -99,11 +100,11 @@ func (c *Coverage) Ratios() []Ratio {
 	}
 	return []Ratio{
 		tools,
-		{"arguments", "tool calls", c.WithArgs, c.ToolCalls, analyzer.NeedArgs},
-		{"results", "tool calls", min(c.WithContent, c.ToolCalls), c.ToolCalls, analyzer.NeedResults},
-		{"callers", "agent calls", c.WithCaller, c.AgentCalls, analyzer.NeedCaller},
-		{"known work", "agent calls", min(c.WithWork+c.ToolCalls, c.AgentCalls), c.AgentCalls, analyzer.NeedWork},
-		{"tokens", "calls", min(c.WithTokens, calls), calls, analyzer.NeedTokens},
+		{"arguments", "tool calls", c.WithArgs, c.ToolCalls, rules.NeedArgs},
+		{"results", "tool calls", min(c.WithContent, c.ToolCalls), c.ToolCalls, rules.NeedResults},
+		{"callers", "agent calls", c.WithCaller, c.AgentCalls, rules.NeedCaller},
+		{"known work", "agent calls", min(c.WithWork+c.ToolCalls, c.AgentCalls), c.AgentCalls, rules.NeedWork},
+		{"tokens", "calls", min(c.WithTokens, calls), calls, rules.NeedTokens},
 	}
 }
 

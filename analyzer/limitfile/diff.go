@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"weir/analyzer"
+	"weir/analyzer/rules"
 	"weir/analyzer/strictyaml"
 )
 
@@ -19,7 +20,7 @@ type Change struct {
 func Diff(a, b analyzer.Limits) []Change {
 	base := none()
 	for _, r := range analyzer.Rows() {
-		r.Setting(&base).Mode = analyzer.ModeOff // so that every mode is written
+		r.Setting(&base).Mode = rules.ModeOff // so that every mode is written
 	}
 	was, is := flatten(nil, "", describeLimits(&a, &base, false)), flatten(nil, "", describeLimits(&b, &base, false))
 	stays := map[string]bool{}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir/analyzer"
+	"weir/analyzer/rules"
 	"weir/events"
 )
 
@@ -121,9 +122,9 @@ func describeOrders(l *analyzer.OrderLimits) object {
 
 // describeSetting writes a setting so that it says everything, whatever it changes;
 // from is what it changes.
-func describeSetting(r *analyzer.Row, s, from *analyzer.Setting) object {
+func describeSetting(r *analyzer.Row, s, from *rules.Setting) object {
 	var o object
-	if s.Mode != analyzer.ModeEnforce || from.Mode != analyzer.ModeEnforce || r.ModeOnly() {
+	if s.Mode != rules.ModeEnforce || from.Mode != rules.ModeEnforce || r.ModeOnly() {
 		o.put("mode", word(s.Mode.String()))
 	}
 	if r.ModeOnly() {
@@ -165,9 +166,9 @@ func describeSetting(r *analyzer.Row, s, from *analyzer.Setting) object {
 
 // Line returns a setting as a limits file may have it on one line, such as
 // {warn: 3, stop: 6}.
-func Line(r *analyzer.Row, s *analyzer.Setting) string {
+func Line(r *analyzer.Row, s *rules.Setting) string {
 	var parts []string
-	for _, p := range describeSetting(r, s, &analyzer.Setting{}) {
+	for _, p := range describeSetting(r, s, &rules.Setting{}) {
 		parts = append(parts, fmt.Sprintf("%s: %v", p.key, p.value))
 	}
 	return "{" + strings.Join(parts, ", ") + "}"
@@ -197,7 +198,7 @@ func describeTool(t *analyzer.ToolLimits) object {
 	return o
 }
 
-func describeOverride(x *analyzer.Override, from *analyzer.Setting) object {
+func describeOverride(x *analyzer.Override, from *rules.Setting) object {
 	r := analyzer.FlowRow(x.Rule)
 	o := object{{string(x.Scope), x.ID}, {"rule", word(r.Name)}}
 	o = append(o, describeSetting(&r, &x.Setting, from)...)
@@ -211,7 +212,7 @@ func integer(v int64) number { return number(strconv.FormatInt(v, 10)) }
 // amount writes a threshold as reader.amount reads it.
 func amount(unit events.Unit, v int64) any {
 	s := Amount(unit, v)
-	if v == analyzer.Off || unit == events.UnitSeconds {
+	if v == rules.Off || unit == events.UnitSeconds {
 		return word(s)
 	}
 	return number(s)

@@ -10,6 +10,7 @@ import (
 
 	"weir/analyzer"
 	"weir/analyzer/limitfile"
+	"weir/analyzer/rules"
 	"weir/events"
 )
 
@@ -97,10 +98,10 @@ func anyLimits(r *rand.Rand, name, reason string) analyzer.Limits {
 	if err != nil {
 		panic(err)
 	}
-	setting := func(row analyzer.Row) analyzer.Setting {
-		s := analyzer.Setting{Mode: analyzer.Mode(r.IntN(4)), Warn: analyzer.Off, Stop: analyzer.Off, Max: !row.Silence && r.IntN(2) == 0}
+	setting := func(row analyzer.Row) rules.Setting {
+		s := rules.Setting{Mode: rules.Mode(r.IntN(4)), Warn: rules.Off, Stop: rules.Off, Max: !row.Silence && r.IntN(2) == 0}
 		if row.ModeOnly() {
-			return analyzer.Setting{Mode: s.Mode}
+			return rules.Setting{Mode: s.Mode}
 		}
 		if least, widest, _ := row.Windows(); widest > 0 {
 			s.Window = least + r.Int64N(widest-least+1)

@@ -8,6 +8,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"weir/analyzer"
+	"weir/analyzer/rules"
 	"weir/analyzer/strictyaml"
 	"weir/events"
 )
@@ -243,7 +244,7 @@ func (r *reader) tools(n *yaml.Node, tools []analyzer.ToolLimits) []analyzer.Too
 
 // override reads a change of one rule for one scope. What it does not say is as
 // the rule has it for everybody.
-func (r *reader) override(path string, n *yaml.Node, rules *[analyzer.RuleCount]analyzer.Setting) (o analyzer.Override) {
+func (r *reader) override(path string, n *yaml.Node, rules *[analyzer.RuleCount]rules.Setting) (o analyzer.Override) {
 	scopes := []string{"project", "agent", "tool", "flow"}
 	f := r.fields(path, n, append(append([]string{"rule", "reason", "expires"}, scopes...), settingKeys...)...)
 	for _, name := range scopes {
@@ -290,12 +291,12 @@ func (r *reader) override(path string, n *yaml.Node, rules *[analyzer.RuleCount]
 var settingKeys = []string{"warn", "stop", "max", "mode", "tell", "reserve", "action", "window", "ignore_results", "paced", "count"}
 
 // setting reads the value of a rule: a mapping, or in short a mode or a number.
-func (r *reader) setting(path string, row *analyzer.Row, n *yaml.Node, s *analyzer.Setting) {
+func (r *reader) setting(path string, row *analyzer.Row, n *yaml.Node, s *rules.Setting) {
 	if n.Kind != yaml.ScalarNode {
 		r.row(path, row, r.fields(path, n, settingKeys...), s)
 		return
 	}
-	if m, ok := analyzer.ParseMode(n.Value); ok {
+	if m, ok := rules.ParseMode(n.Value); ok {
 		s.Mode = m
 		return
 	}
@@ -321,9 +322,9 @@ func (r *reader) setting(path string, row *analyzer.Row, n *yaml.Node, s *analyz
 func bareIsMax(row *analyzer.Row) bool { return row.Armed || row.Default.Max }
 
 // row reads the keys of a setting.
-func (r *reader) row(path string, row *analyzer.Row, f map[string]*yaml.Node, s *analyzer.Setting) {
+func (r *reader) row(path string, row *analyzer.Row, f map[string]*yaml.Node, s *rules.Setting) {
 	if i, ok := r.choice(path+".mode", f["mode"], modes()); ok {
-		s.Mode, _ = analyzer.ParseMode(modes()[i])
+		s.Mode, _ = rules.ParseMode(modes()[i])
 	}
 	if row.ModeOnly() {
 		for _, key := range settingKeys {
@@ -340,7 +341,7 @@ func (r *reader) row(path string, row *analyzer.Row, f map[string]*yaml.Node, s 
 		r.fail(n, path+".max", "max is the highest allowed value, stop the value at which it stops: keep one of them", "stop is given as well")
 	} else if v, ok := r.amount(path+".max", n, row.Unit); ok {
 		s.Stop, s.Max = v, true
-		if v != analyzer.Off {
+		if v != rules.Off {
 			s.Stop++
 		}
 	}
@@ -350,13 +351,13 @@ func (r *reader) row(path string, row *analyzer.Row, f map[string]*yaml.Node, s 
 		warnBelow(s)
 	}
 	if v, ok := r.amount(path+".tell", f["tell"], row.Unit); ok {
-		if s.Tell = v; v == analyzer.Off {
+		if s.Tell = v; v == rules.Off {
 			s.Tell = 0
 		}
 	}
 	r.either(path+".action", f["action"], actionWords, &s.Hold)
 	if v, ok := r.amount(path+".reserve", f["reserve"], row.Unit); ok {
-		if s.Reserve = v; v == analyzer.Off {
+		if s.Reserve = v; v == rules.Off {
 			s.Reserve = 0
 		}
 	}
@@ -387,15 +388,15 @@ func (r *reader) row(path string, row *analyzer.Row, f map[string]*yaml.Node, s 
 
 // warnBelow drops a warning that the file did not give and that could no longer
 // come before the stop.
-func warnBelow(s *analyzer.Setting) {
-	if s.Warn != analyzer.Off && s.Warn > s.Limit() {
-		s.Warn = analyzer.Off
+func warnBelow(s *rules.Setting) {
+	if s.Warn != rules.Off && s.Warn > s.Limit() {
+		s.Warn = rules.Off
 	}
 }
 
 // modes lists the modes from the weakest on.
 func modes() []string {
-	return []string{analyzer.ModeOff.String(), analyzer.ModeShadow.String(), analyzer.ModeWarn.String(), analyzer.ModeEnforce.String()}
+	return []string{rules.ModeOff.String(), rules.ModeShadow.String(), rules.ModeWarn.String(), rules.ModeEnforce.String()}
 }
 
 // validate adds what is wrong with the limits as a whole, at the lines that say so.

@@ -15,6 +15,7 @@ import (
 
 	"weir/analyzer"
 	"weir/analyzer/limitfile"
+	"weir/analyzer/rules"
 )
 
 func TestRefused(t *testing.T) {
@@ -305,7 +306,7 @@ func TestEveryRuleIsSettable(t *testing.T) {
 		}
 		balanced := analyzer.Balanced()
 		base := *r.Setting(&balanced)
-		for _, m := range []analyzer.Mode{analyzer.ModeOff, analyzer.ModeShadow, analyzer.ModeWarn, analyzer.ModeEnforce} {
+		for _, m := range []rules.Mode{rules.ModeOff, rules.ModeShadow, rules.ModeWarn, rules.ModeEnforce} {
 			with := base
 			with.Mode = m
 			f(fmt.Sprintf("rules: {%s: %s}", r.Name, m), func(l *analyzer.Limits) bool { return *r.Setting(l) == with })
@@ -320,7 +321,7 @@ func TestEveryRuleIsSettable(t *testing.T) {
 		if id, ok := r.Flow(); ok {
 			f(fmt.Sprintf("load: {scale: [%s]}", r.Name), func(l *analyzer.Limits) bool { return l.Load.Scale == analyzer.RuleSet(0).With(id) })
 			f(fmt.Sprintf("overrides: [{flow: f, rule: %s, mode: shadow, reason: r, expires: 2026-12-01T00:00:00Z}]", r.Name), func(l *analyzer.Limits) bool {
-				return len(l.Overrides) == 1 && l.Overrides[0].Rule == id && l.Overrides[0].Setting.Mode == analyzer.ModeShadow && l.Overrides[0].Setting.Stop == base.Stop
+				return len(l.Overrides) == 1 && l.Overrides[0].Rule == id && l.Overrides[0].Setting.Mode == rules.ModeShadow && l.Overrides[0].Setting.Stop == base.Stop
 			})
 		}
 		if r.ModeOnly() {
@@ -330,10 +331,10 @@ func TestEveryRuleIsSettable(t *testing.T) {
 		top := limitfile.Amount(r.Unit, most)
 		f(fmt.Sprintf("rules: {%s: {warn: off, stop: %s}}", r.Name, top), func(l *analyzer.Limits) bool {
 			s := r.Setting(l)
-			return s.Stop == most && !s.Max && s.Warn == analyzer.Off
+			return s.Stop == most && !s.Max && s.Warn == rules.Off
 		})
 		f(fmt.Sprintf("rules: {%s: {warn: %s, stop: off}}", r.Name, top), func(l *analyzer.Limits) bool {
-			return r.Setting(l).Stop == analyzer.Off && r.Setting(l).Warn == most
+			return r.Setting(l).Stop == rules.Off && r.Setting(l).Warn == most
 		})
 		if r.Silence {
 			f(fmt.Sprintf("rules: {%s: 3m}", r.Name), func(l *analyzer.Limits) bool { return r.Setting(l).Limit() == 180 })

@@ -9,6 +9,7 @@ import (
 
 	"weir/analyzer"
 	"weir/analyzer/limitfile"
+	"weir/analyzer/rules"
 )
 
 func TestProfiles(t *testing.T) {
@@ -112,7 +113,7 @@ func TestProfilesOfOthersHaveNoRulesOfWeir(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, id := range own {
-			if s := l.Rules[id]; name != "balanced" && (s.Warn != analyzer.Off || s.Stop != analyzer.Off) && (name != "gateway" || id != analyzer.RuleChainDepth) {
+			if s := l.Rules[id]; name != "balanced" && (s.Warn != rules.Off || s.Stop != rules.Off) && (name != "gateway" || id != analyzer.RuleChainDepth) {
 				t.Errorf("%s has %s", name, analyzer.Rules[id].Name)
 			}
 		}

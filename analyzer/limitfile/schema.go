@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"weir/analyzer"
+	"weir/analyzer/rules"
 	"weir/events"
 )
 
@@ -15,10 +16,10 @@ import (
 // of rules. It refuses what can be told from one place of a file alone; what depends
 // on several, such as a warning above its stop, only Parse sees.
 func JSONSchema() []byte {
-	rules, names, status, said := object{}, list{}, object{}, object{}
+	limits, names, status, said := object{}, list{}, object{}, object{}
 	for _, r := range analyzer.Rows() {
 		if !r.Fixed {
-			rules.put(r.Name, ruleSchema(&r))
+			limits.put(r.Name, ruleSchema(&r))
 			if !r.OfAgents() {
 				names = append(names, r.Name)
 			}
@@ -32,7 +33,7 @@ func JSONSchema() []byte {
 	}
 	profiles := list{}
 	stands := "What people are told of the orders of a rule, where it is not the rule's own text. Words in it that stand for something:"
-	for _, w := range analyzer.Words {
+	for _, w := range rules.Words {
 		stands += " " + w[0] + " " + w[1] + ";"
 	}
 	for _, p := range Profiles() {
@@ -60,7 +61,7 @@ func JSONSchema() []byte {
 				{"flow", countSchema(0, "To the flow.")},
 			})},
 			{"warn_only", sourceSchema("Flows that are warned and never stopped, by how the correlation id was found.")},
-			{"rules", closed("The rules that differ from the profile. A rule is a mapping, a mode, or a number. A warning of the profile that a new stop comes before is dropped.", rules)},
+			{"rules", closed("The rules that differ from the profile. A rule is a mapping, a mode, or a number. A warning of the profile that a new stop comes before is dropped.", limits)},
 			{"agents", closed("What rules about agents share. They are judged over all flows; those about silence, by what agents tell of themselves and by what flows tell of them.", object{
 				{"report", durationSchema("How soon a flow tells what its parties did, once in so long for each; 0s turns it off. No silence is judged below twice as much.")},
 				{"patience", durationSchema("How long an agent is believed to be in a tool or to wait.")},
@@ -194,7 +195,7 @@ func ruleSchema(r *analyzer.Row) object {
 // stopMost is the greatest threshold of the rule that its widest window lets it reach.
 func stopMost(r *analyzer.Row, less int64) int64 {
 	_, widest, _ := r.Windows()
-	most, _ := r.Reach(&analyzer.Setting{Window: widest})
+	most, _ := r.Reach(&rules.Setting{Window: widest})
 	return most - less
 }
 
@@ -288,12 +289,12 @@ func texts(words []string) list {
 }
 
 // settingText writes a setting in words, for descriptions.
-func settingText(r *analyzer.Row, s *analyzer.Setting) string {
+func settingText(r *analyzer.Row, s *rules.Setting) string {
 	if *s == r.Off() {
 		return "off"
 	}
 	var parts []string
-	for _, p := range describeSetting(r, s, &analyzer.Setting{}) {
+	for _, p := range describeSetting(r, s, &rules.Setting{}) {
 		if v, isFlag := p.value.(bool); isFlag {
 			parts = append(parts, p.key+" "+strconv.FormatBool(v))
 			continue

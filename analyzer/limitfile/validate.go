@@ -11,14 +11,15 @@ import (
 	"unicode/utf8"
 
 	"weir/analyzer"
+	"weir/analyzer/rules"
 	"weir/events"
 )
 
 // Bounds of what limits may say.
 const (
-	maxThreshold = analyzer.MaxThreshold
-	maxDuration  = analyzer.MaxDuration
-	maxCount     = analyzer.MaxCount
+	maxThreshold = rules.MaxThreshold
+	maxDuration  = rules.MaxDuration
+	maxCount     = rules.MaxCount
 	maxLoad      = 1_000_000_000_000
 	maxReport    = time.Hour // a flow tells once in so long at the latest
 	maxListed    = 256       // tools, overrides
@@ -64,7 +65,7 @@ func check(l *analyzer.Limits) []Problem {
 // Remarks are what people should know of limits that are not wrong.
 func Remarks(l *analyzer.Limits) (out []Problem) {
 	for _, r := range analyzer.Rows() {
-		if s := r.Setting(l); r.Smells != 0 && !s.Mute() && s.Stop != analyzer.Off && s.Limit() > r.Smells {
+		if s := r.Setting(l); r.Smells != 0 && !s.Mute() && s.Stop != rules.Off && s.Limit() > r.Smells {
 			out = append(out, Problem{Path: "rules." + r.Name, Message: fmt.Sprintf("a limit above %d is a design smell", r.Smells),
 				Hint: "have agents that are deep in a chain do the work, or report back to whom they came from"})
 		}
@@ -100,7 +101,7 @@ func (c *checker) general(l *analyzer.Limits) {
 	c.duration("orders.ttl", l.Order.TTL, time.Second)
 	c.duration("orders.grace", l.Order.Grace, 0)
 	c.duration("orders.hold", l.Order.Hold, time.Second)
-	if l.Order.Hold > l.Flow.MaxAge && (l.Order.Hold != analyzer.DefaultHold || slices.ContainsFunc(l.Rules[:], func(s analyzer.Setting) bool { return s.Hold })) {
+	if l.Order.Hold > l.Flow.MaxAge && (l.Order.Hold != analyzer.DefaultHold || slices.ContainsFunc(l.Rules[:], func(s rules.Setting) bool { return s.Hold })) {
 		c.fail("orders.hold", "let it wait for max_age at most", "%s is longer than flow.max_age, %s: the flow would be forgotten while it waits", durationText(l.Order.Hold), durationText(l.Flow.MaxAge))
 	}
 	if l.Order.Grace > l.Order.TTL {
@@ -174,14 +175,14 @@ func fixed(set analyzer.RuleSet) bool {
 }
 
 // setting checks one row, in the rules or in an override.
-func (c *checker) setting(path string, r *analyzer.Row, s *analyzer.Setting) {
+func (c *checker) setting(path string, r *analyzer.Row, s *rules.Setting) {
 	if r.Fixed {
 		if *s != r.Default {
 			c.fail(path, "a person's stop always holds; delete the key", "has no limits")
 		}
 		return
 	}
-	if s.Mode > analyzer.ModeWarn {
+	if s.Mode > rules.ModeWarn {
 		c.fail(path+".mode", "", "%d is no mode", s.Mode)
 	}
 	if s.IgnoreResults && !r.Blind {
@@ -204,7 +205,7 @@ func (c *checker) setting(path string, r *analyzer.Row, s *analyzer.Setting) {
 	case s.Reserve == 0:
 	case !r.Shares:
 		c.fail(path+".reserve", "only "+analyzer.RowsThat(func(r *analyzer.Row) bool { return r.Shares })+" set aside shares", "means nothing here")
-	case s.Reserve < 0 || s.Reserve >= maxThreshold || s.Stop != analyzer.Off && s.Reserve > s.Limit():
+	case s.Reserve < 0 || s.Reserve >= maxThreshold || s.Stop != rules.Off && s.Reserve > s.Limit():
 		c.fail(path+".reserve", "write how much of the limit each child may count on, or off", "%s is out of range", Amount(r.Unit, s.Reserve))
 	}
 	if s.Unpaced && !r.Paced {
@@ -220,7 +221,7 @@ func (c *checker) setting(path string, r *analyzer.Row, s *analyzer.Setting) {
 }
 
 // thresholds checks the figures of a row that measures something, and its window.
-func (c *checker) thresholds(path string, r *analyzer.Row, s *analyzer.Setting) {
+func (c *checker) thresholds(path string, r *analyzer.Row, s *rules.Setting) {
 	if least, widest, why := r.Windows(); s.Window > widest || s.Window < least {
 		switch r.Window {
 		case "":
@@ -245,7 +246,7 @@ func (c *checker) thresholds(path string, r *analyzer.Row, s *analyzer.Setting) 
 	default:
 		good = c.threshold(path+".stop", r, s.Stop, 0, most, why) && good
 	}
-	if good && s.Warn != analyzer.Off && s.Stop != analyzer.Off && s.Warn > s.Limit() {
+	if good && s.Warn != rules.Off && s.Stop != rules.Off && s.Warn > s.Limit() {
 		c.fail(path+".warn", "a warning must come before the stop: lower warn, raise "+stop+", or write warn: off",
 			"%s is above %s, %s", Amount(r.Unit, s.Warn), stop, Amount(r.Unit, s.Limit()))
 	}
@@ -280,9 +281,9 @@ func (c *checker) words(path string, r *analyzer.Row, s string) {
 		if end := strings.IndexByte(word, '}'); end >= 0 {
 			word = word[:end+1]
 		}
-		if !slices.ContainsFunc(analyzer.Words[:], func(w [2]string) bool { return w[0] == word }) {
+		if !slices.ContainsFunc(rules.Words[:], func(w [2]string) bool { return w[0] == word }) {
 			var known []string
-			for _, w := range analyzer.Words {
+			for _, w := range rules.Words {
 				known = append(known, w[0])
 			}
 			c.fail(path, "known are "+strings.Join(known, ", "), "has %s, which stands for nothing", strconv.Quote(word))
@@ -306,7 +307,7 @@ func (c *checker) agents(a *analyzer.AgentLimits) {
 	c.share("agents.safe_risk", a.SafeRisk)
 	for id, s := range a.Rules {
 		r := analyzer.AgentRow(analyzer.AgentRuleID(id))
-		if !r.Silence || s.Mode == analyzer.ModeOff || s.Max || a.Report <= 0 || a.Report > maxReport {
+		if !r.Silence || s.Mode == rules.ModeOff || s.Max || a.Report <= 0 || a.Report > maxReport {
 			continue
 		}
 		for _, t := range [...]struct {
@@ -332,7 +333,7 @@ func (c *checker) share(path string, v int64) {
 // the figure in the file is.
 func (c *checker) threshold(path string, rule *analyzer.Row, v, written, most int64, why string) bool {
 	switch {
-	case v == analyzer.Off:
+	case v == rules.Off:
 		return true
 	case v < 1:
 		c.fail(path, "write off for never", "%s is too low", Amount(rule.Unit, v-written))
@@ -462,8 +463,8 @@ func arrange(l *analyzer.Limits) {
 }
 
 // arrangeSetting makes settings without a stop equal, however they were given.
-func arrangeSetting(s, usual *analyzer.Setting) {
-	if s.Stop == analyzer.Off {
+func arrangeSetting(s, usual *rules.Setting) {
+	if s.Stop == rules.Off {
 		s.Max = usual.Max
 	}
 }
@@ -484,10 +485,10 @@ func pathKey(s string) string {
 }
 
 // Amount writes a threshold as the limits file does: dollars for money, which is
-// held in millionths, a duration for seconds, off for analyzer.Off, else a whole number.
+// held in millionths, a duration for seconds, off for rules.Off, else a whole number.
 func Amount(unit events.Unit, v int64) string {
 	switch {
-	case v == analyzer.Off:
+	case v == rules.Off:
 		return "off"
 	case unit == events.UnitUSD:
 		sign := ""

@@ -10,6 +10,7 @@ import (
 
 	"weir/analyzer"
 	"weir/analyzer/limitfile"
+	"weir/analyzer/rules"
 	"weir/events"
 )
 
@@ -43,7 +44,7 @@ func TestValidate(t *testing.T) {
 			t.Errorf("faults at %v, want %v: %v", got, want, limitfile.Validate(&l))
 		}
 	}
-	rule := func(id analyzer.RuleID, change func(s *analyzer.Setting)) func(*analyzer.Limits) {
+	rule := func(id analyzer.RuleID, change func(s *rules.Setting)) func(*analyzer.Limits) {
 		return func(l *analyzer.Limits) { change(&l.Rules[id]) }
 	}
 	override := func(o analyzer.Override) func(*analyzer.Limits) {
@@ -63,34 +64,34 @@ func TestValidate(t *testing.T) {
 	f(func(l *analyzer.Limits) { l.Escalate = analyzer.Escalation{Agent: 2, Flow: 2} })
 	f(func(l *analyzer.Limits) { l.Load = analyzer.Load{High: -1, Low: -2, Percent: 101} }, "load.high", "load.low", "load.percent")
 	f(func(l *analyzer.Limits) { l.Load.Scale = 1 << 63 }, "load.scale")
-	f(rule(analyzer.RuleTurns, func(s *analyzer.Setting) { s.Mode = 9 }), "rules.max_turns.mode")
-	f(rule(analyzer.RuleTurns, func(s *analyzer.Setting) { s.Warn, s.Stop = 0, -3 }), "rules.max_turns.warn", "rules.max_turns.stop")
-	f(rule(analyzer.RuleTurns, func(s *analyzer.Setting) { s.Stop, s.Max = 0, true }), "rules.max_turns.max")
-	f(rule(analyzer.RuleTurns, func(s *analyzer.Setting) { s.Window = 1 }), "rules.max_turns.window")
-	f(rule(analyzer.RuleTurns, func(s *analyzer.Setting) { s.IgnoreResults = true }), "rules.max_turns.ignore_results")
-	f(rule(analyzer.RuleTotalTokens, func(s *analyzer.Setting) { s.Stop = analyzer.Off - 1 }), "rules.max_total_tokens.max")
-	f(rule(analyzer.RuleFlowRate, func(s *analyzer.Setting) { s.Window = 0 }), "rules.call_rate_per_flow.window")
-	f(rule(analyzer.RuleFlowRate, func(s *analyzer.Setting) { s.Window = -1 }), "rules.call_rate_per_flow.window")
-	f(rule(analyzer.RuleFlowRate, func(s *analyzer.Setting) { s.Stop = 128 })) // a max of 127
-	f(rule(analyzer.RuleFlowRate, func(s *analyzer.Setting) { s.Stop = 129 }), "rules.call_rate_per_flow.max")
-	f(rule(analyzer.RuleRepetition, func(s *analyzer.Setting) { s.Window = 5 }), "rules.repetition.stop")
-	f(rule(analyzer.RuleOperator, func(s *analyzer.Setting) { s.Mode = analyzer.ModeOff }), "rules.operator_stop")
-	agents := func(id analyzer.AgentRuleID, change func(s *analyzer.Setting)) func(*analyzer.Limits) {
+	f(rule(analyzer.RuleTurns, func(s *rules.Setting) { s.Mode = 9 }), "rules.max_turns.mode")
+	f(rule(analyzer.RuleTurns, func(s *rules.Setting) { s.Warn, s.Stop = 0, -3 }), "rules.max_turns.warn", "rules.max_turns.stop")
+	f(rule(analyzer.RuleTurns, func(s *rules.Setting) { s.Stop, s.Max = 0, true }), "rules.max_turns.max")
+	f(rule(analyzer.RuleTurns, func(s *rules.Setting) { s.Window = 1 }), "rules.max_turns.window")
+	f(rule(analyzer.RuleTurns, func(s *rules.Setting) { s.IgnoreResults = true }), "rules.max_turns.ignore_results")
+	f(rule(analyzer.RuleTotalTokens, func(s *rules.Setting) { s.Stop = rules.Off - 1 }), "rules.max_total_tokens.max")
+	f(rule(analyzer.RuleFlowRate, func(s *rules.Setting) { s.Window = 0 }), "rules.call_rate_per_flow.window")
+	f(rule(analyzer.RuleFlowRate, func(s *rules.Setting) { s.Window = -1 }), "rules.call_rate_per_flow.window")
+	f(rule(analyzer.RuleFlowRate, func(s *rules.Setting) { s.Stop = 128 })) // a max of 127
+	f(rule(analyzer.RuleFlowRate, func(s *rules.Setting) { s.Stop = 129 }), "rules.call_rate_per_flow.max")
+	f(rule(analyzer.RuleRepetition, func(s *rules.Setting) { s.Window = 5 }), "rules.repetition.stop")
+	f(rule(analyzer.RuleOperator, func(s *rules.Setting) { s.Mode = rules.ModeOff }), "rules.operator_stop")
+	agents := func(id analyzer.AgentRuleID, change func(s *rules.Setting)) func(*analyzer.Limits) {
 		return func(l *analyzer.Limits) { change(&l.Agents.Rules[id]) }
 	}
-	f(agents(analyzer.AgentRuleRate, func(s *analyzer.Setting) { s.All, s.Stop, s.Window = true, 128, 3600 }))
-	f(agents(analyzer.AgentRuleRate, func(s *analyzer.Setting) { s.Stop = 129 }), "rules.agent_message_rate.max")
-	f(agents(analyzer.AgentRuleMinted, func(s *analyzer.Setting) { s.Window = 3601 }), "rules.agent_flow_rate.window")
-	f(agents(analyzer.AgentRuleMinted, func(s *analyzer.Setting) { s.All = true }), "rules.agent_flow_rate.count")
-	f(agents(analyzer.AgentRuleProject, func(s *analyzer.Setting) { s.Stop, s.Window = 1e9, 60 }))
-	f(agents(analyzer.AgentRuleProject, func(s *analyzer.Setting) { s.Window = 59 }), "rules.max_project_messages.window")
-	f(agents(analyzer.AgentRuleActivity, func(s *analyzer.Setting) { s.Warn = 120 }))
-	f(agents(analyzer.AgentRuleActivity, func(s *analyzer.Setting) { s.Warn, s.Stop = 119, 119 }), "rules.activity_timeout.warn", "rules.activity_timeout.stop")
-	f(agents(analyzer.AgentRuleActivity, func(s *analyzer.Setting) { s.Warn, s.Mode = 119, analyzer.ModeOff }))
-	f(agents(analyzer.AgentRuleActivity, func(s *analyzer.Setting) { s.Stop = s.Warn - 1 }), "rules.activity_timeout.warn")
-	f(agents(analyzer.AgentRuleActivity, func(s *analyzer.Setting) { s.Max = true }), "rules.activity_timeout.max")
-	f(agents(analyzer.AgentRuleCadence, func(s *analyzer.Setting) { s.Window = 0 }), "rules.cadence_broken.window")
-	f(agents(analyzer.AgentRuleRescue, func(s *analyzer.Setting) { s.Stop = 1 }), "rules.rescue")
+	f(agents(analyzer.AgentRuleRate, func(s *rules.Setting) { s.All, s.Stop, s.Window = true, 128, 3600 }))
+	f(agents(analyzer.AgentRuleRate, func(s *rules.Setting) { s.Stop = 129 }), "rules.agent_message_rate.max")
+	f(agents(analyzer.AgentRuleMinted, func(s *rules.Setting) { s.Window = 3601 }), "rules.agent_flow_rate.window")
+	f(agents(analyzer.AgentRuleMinted, func(s *rules.Setting) { s.All = true }), "rules.agent_flow_rate.count")
+	f(agents(analyzer.AgentRuleProject, func(s *rules.Setting) { s.Stop, s.Window = 1e9, 60 }))
+	f(agents(analyzer.AgentRuleProject, func(s *rules.Setting) { s.Window = 59 }), "rules.max_project_messages.window")
+	f(agents(analyzer.AgentRuleActivity, func(s *rules.Setting) { s.Warn = 120 }))
+	f(agents(analyzer.AgentRuleActivity, func(s *rules.Setting) { s.Warn, s.Stop = 119, 119 }), "rules.activity_timeout.warn", "rules.activity_timeout.stop")
+	f(agents(analyzer.AgentRuleActivity, func(s *rules.Setting) { s.Warn, s.Mode = 119, rules.ModeOff }))
+	f(agents(analyzer.AgentRuleActivity, func(s *rules.Setting) { s.Stop = s.Warn - 1 }), "rules.activity_timeout.warn")
+	f(agents(analyzer.AgentRuleActivity, func(s *rules.Setting) { s.Max = true }), "rules.activity_timeout.max")
+	f(agents(analyzer.AgentRuleCadence, func(s *rules.Setting) { s.Window = 0 }), "rules.cadence_broken.window")
+	f(agents(analyzer.AgentRuleRescue, func(s *rules.Setting) { s.Stop = 1 }), "rules.rescue")
 	f(func(l *analyzer.Limits) {
 		l.Agents.Report, l.Agents.Rules[analyzer.AgentRuleActivity].Warn = 0, 1
 	})
@@ -181,7 +182,7 @@ func TestAmount(t *testing.T) {
 		}
 	}
 	f(events.UnitCalls, 5, "5")
-	f(events.UnitCalls, analyzer.Off, "off")
+	f(events.UnitCalls, rules.Off, "off")
 	f(events.UnitUSD, 2_500_000, "2.5")
 	f(events.UnitUSD, 1, "0.000001")
 	f(events.UnitUSD, -1_000_000, "-1")
@@ -202,7 +203,7 @@ func TestRemarks(t *testing.T) {
 	if r := limitfile.Remarks(&l); len(r) != 1 || r[0].Path != "rules.max_stack_depth" || r[0].Message != "a limit above 5 is a design smell" {
 		t.Errorf("of a depth of 6: %v", r)
 	}
-	l.Rules[analyzer.RuleStackDepth].Mode = analyzer.ModeOff
+	l.Rules[analyzer.RuleStackDepth].Mode = rules.ModeOff
 	if r := limitfile.Remarks(&l); len(r) != 0 {
 		t.Errorf("of a rule that is off: %v", r)
 	}

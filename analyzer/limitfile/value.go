@@ -8,6 +8,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"weir/analyzer"
+	"weir/analyzer/rules"
 	"weir/analyzer/spelling"
 	"weir/events"
 )
@@ -33,7 +34,7 @@ func digits(s string) (int64, bool) {
 
 func parseAmount(n *yaml.Node, unit events.Unit) (int64, bool) {
 	if n.Value == "off" {
-		return analyzer.Off, true
+		return rules.Off, true
 	}
 	switch unit {
 	case events.UnitUSD:

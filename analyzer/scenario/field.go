@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"weir/analyzer"
+	"weir/analyzer/rules"
 	"weir/analyzer/spelling"
 	"weir/events"
 )
@@ -29,7 +30,7 @@ var fieldKeys = [...]struct {
 	{"cost", func(v string) error { _, err := dollars(v); return err }},
 	{"late", aTime}, {"for", aTime},
 	{"mode", func(v string) error {
-		_, ok := analyzer.ParseMode(v)
+		_, ok := rules.ParseMode(v)
 		return known(ok, v, []string{"off", "shadow", "warn", "enforce"})
 	}},
 	{"retry", flag}, {"noid", flag}, {"refused", anything},
@@ -94,7 +95,7 @@ func optional(v string) events.Optional {
 		return events.Optional{}
 	}
 	if v == "off" {
-		return events.Optional{Set: true, Value: analyzer.Off}
+		return events.Optional{Set: true, Value: rules.Off}
 	}
 	return events.Optional{Set: true, Value: whole(v)}
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"weir/analyzer"
+	"weir/analyzer/rules"
 	"weir/analyzer/spelling"
 	"weir/cmd/internal/cli"
 	"weir/cmd/internal/operate"
@@ -158,20 +159,20 @@ func grouped(rules []silenced) (out []silenced) {
 // none.
 func needs(g *adapter.Gives) []need {
 	return []need{
-		{analyzer.NeedTools, g.Tools, "calls of tools"},
-		{analyzer.NeedArgs, g.Args, "arguments of tools"},
-		{analyzer.NeedResults, g.Results, "results"},
-		{analyzer.NeedCaller, g.Caller, "who called an agent"},
-		{analyzer.NeedWork, g.Work, "whether a hop came without work"},
-		{analyzer.NeedTurn, g.Turn, "goal turns"},
-		{analyzer.NeedTokens, g.Tokens, "tokens and money"},
-		{analyzer.NeedTime, g.Time, madeUp},
-		{analyzer.NeedTasks, g.Tasks, "tasks"},
+		{rules.NeedTools, g.Tools, "calls of tools"},
+		{rules.NeedArgs, g.Args, "arguments of tools"},
+		{rules.NeedResults, g.Results, "results"},
+		{rules.NeedCaller, g.Caller, "who called an agent"},
+		{rules.NeedWork, g.Work, "whether a hop came without work"},
+		{rules.NeedTurn, g.Turn, "goal turns"},
+		{rules.NeedTokens, g.Tokens, "tokens and money"},
+		{rules.NeedTime, g.Time, madeUp},
+		{rules.NeedTasks, g.Tasks, "tasks"},
 	}
 }
 
 type need struct {
-	of    analyzer.Need
+	of    rules.Need
 	level adapter.Level
 	what  string // that is missing, or told at times only
 }

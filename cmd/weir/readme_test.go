@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"weir/analyzer"
+	"weir/analyzer/rules"
 	"weir/events"
 )
 
@@ -82,7 +83,7 @@ func rulesTable() string {
 		if !slices.Contains(order, r.Reason) {
 			order = append(order, r.Reason)
 		}
-		if r.Default.Warn != analyzer.Off || r.Default.Stop != analyzer.Off {
+		if r.Default.Warn != rules.Off || r.Default.Stop != rules.Off {
 			cells[r.Reason] = append(cells[r.Reason], threshold(r.Default.Warn)+" / "+threshold(r.Default.Stop)+" "+string(r.Unit))
 		}
 	}
@@ -99,7 +100,7 @@ func rulesTable() string {
 }
 
 func threshold(v int64) string {
-	if v == analyzer.Off {
+	if v == rules.Off {
 		return "–"
 	}
 	return fmt.Sprint(v)

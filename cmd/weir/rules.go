@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"weir/analyzer"
+	"weir/analyzer/rules"
 	"weir/analyzer/spelling"
 	"weir/cmd/internal/cli"
 	"weir/cmd/internal/operate"
@@ -44,7 +45,7 @@ func viewOfRule(r *analyzer.Row, l *analyzer.Limits) ruleView {
 		unit, s.Stop = 1e6, s.Limit() // nobody wants to read of the millionth of a dollar above it
 	}
 	figure := func(v int64) *float64 {
-		if v == analyzer.Off || v >= analyzer.Off-1 || r.ModeOnly() {
+		if v == rules.Off || v >= rules.Off-1 || r.ModeOnly() {
 			return nil
 		}
 		f := float64(v) / unit
@@ -191,7 +192,7 @@ func listRules(env *cli.Env, l *analyzer.Limits) error {
 	lines := cli.NewLines(env, func(v *ruleView) []cli.Cell {
 		number := func(s string) cli.Cell { return cli.Cell{Text: s, Right: true} }
 		action := string(v.Action)
-		if v.Mode != analyzer.ModeEnforce.String() {
+		if v.Mode != rules.ModeEnforce.String() {
 			action = v.Mode
 		}
 		return []cli.Cell{{Text: v.Name}, {Text: string(v.Over)}, number(amount(v.Warn)), number(amount(v.Stop)), {Text: string(v.Unit)}, {Text: action}, {Text: v.About}}

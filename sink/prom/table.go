@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir/analyzer"
+	"weir/analyzer/rules"
 	"weir/events"
 	"weir/events/adapter"
 )
@@ -247,7 +248,7 @@ var limits = []row{
 			}
 			for i := range r.Limits.Rules {
 				set := &r.Limits.Rules[i]
-				if set.Mode == analyzer.ModeOff || set.Stop == analyzer.Off {
+				if set.Mode == rules.ModeOff || set.Stop == rules.Off {
 					continue
 				}
 				v := float64(set.Limit())

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir/analyzer"
+	"weir/analyzer/rules"
 	"weir/cmd/internal/problem"
 	"weir/events"
 	"weir/state"
@@ -61,11 +62,11 @@ func (a *Server) serveGrant(w http.ResponseWriter, r *http.Request) error {
 	}
 	flow := r.PathValue("id")
 	limits, _ := a.inForce()
-	var rules []string
+	var granted []string
 	var grants []events.Event
 	for _, row := range analyzer.Rows() {
 		extra, set := asked.extra(row.Unit), row.Setting(limits)
-		if row.OfAgents() && !row.Counts().OfTree() || !row.Tells || extra == 0 || set.Mute() || set.Stop == analyzer.Off {
+		if row.OfAgents() && !row.Counts().OfTree() || !row.Tells || extra == 0 || set.Mute() || set.Stop == rules.Off {
 			continue
 		}
 		scope := events.ScopeFlow
@@ -77,7 +78,7 @@ func (a *Server) serveGrant(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		rules = append(rules, row.Name)
+		granted = append(granted, row.Name)
 		grants = append(grants, events.Event{Kind: events.OverrideSet, CorrelationID: flow, Override: &x})
 	}
 	if len(grants) == 0 {
@@ -89,7 +90,7 @@ func (a *Server) serveGrant(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if known && view != nil {
-		if by := heldBy(view, rules); by != "" {
+		if by := heldBy(view, granted); by != "" {
 			return &problem.Error{Status: http.StatusConflict, Code: string(events.CodeInvalidValue),
 				Detail: fmt.Sprintf("the flow waits because of %s, of which nothing is granted here: grant what that counts, release the flow if it counts no budget, or stop it", by)}
 		}
@@ -112,9 +113,9 @@ func (a *Server) serveGrant(w http.ResponseWriter, r *http.Request) error {
 	}
 	first := &grants[0]
 	visitOf(r.Context()).tell(first)
-	out := GrantAnswer{Rules: rules, OperatorAnswer: OperatorAnswer{ID: first.ID, Kind: first.Kind.String(), Flow: flow, Time: events.RFC3339(first.Time),
+	out := GrantAnswer{Rules: granted, OperatorAnswer: OperatorAnswer{ID: first.ID, Kind: first.Kind.String(), Flow: flow, Time: events.RFC3339(first.Time),
 		By: first.Override.By, New: !known, Until: events.RFC3339(first.Override.Expires)}}
-	a.logger.Info("a person has granted a flow more", "flow", flow, "rules", rules, "by", out.By, "reason", asked.Reason, "until", out.Until.String(), "event", out.ID,
+	a.logger.Info("a person has granted a flow more", "flow", flow, "rules", granted, "by", out.By, "reason", asked.Reason, "until", out.Until.String(), "event", out.ID,
 		"calls", asked.Calls, "tokens", asked.Tokens, "cost_usd", fmt.Sprint(asked.CostUSD), "duration", time.Duration(asked.DurationS)*time.Second)
 	writeJSON(w, "application/json", http.StatusAccepted, out)
 	return nil

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"weir/analyzer"
+	"weir/analyzer/rules"
 	"weir/cmd/internal/ask"
 	"weir/cmd/internal/clock"
 	"weir/cmd/internal/pump"
@@ -173,7 +174,7 @@ func newGrove(t *testing.T) *grove {
 	g.activity.memlog = new(memlog)
 	for i := range g.limits.Rules {
 		if !analyzer.Rules[i].Fixed {
-			g.limits.Rules[i].Mode = analyzer.ModeOff
+			g.limits.Rules[i].Mode = rules.ModeOff
 		}
 	}
 	set := &g.limits.Agents.Rules[analyzer.AgentRuleTreeCalls]

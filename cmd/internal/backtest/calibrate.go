@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"weir/analyzer"
+	"weir/analyzer/rules"
 )
 
 // Calibration is limits of which at most a share of good flows is stopped.
@@ -162,7 +163,7 @@ func (t *Trial) rarity(flows []*Flow) *rarity {
 	r := &rarity{n: len(flows)}
 	for id := range analyzer.RuleCount {
 		set := &t.Limits.Rules[id]
-		if analyzer.Rules[id].Fixed || set.Mode != analyzer.ModeEnforce || set.Stop == analyzer.Off || set.Stop <= 1 {
+		if analyzer.Rules[id].Fixed || set.Mode != rules.ModeEnforce || set.Stop == rules.Off || set.Stop <= 1 {
 			continue
 		}
 		r.lasts[id], r.stops[id] = t.lasts(id), set.Stop
@@ -234,14 +235,14 @@ func (r *rarity) first(id analyzer.RuleID, line float64) int64 {
 
 // moved is a setting with another stop, and a warning as far before it as it was. A stop
 // that the row can never reach is none.
-func moved(id analyzer.RuleID, s analyzer.Setting, stop int64) analyzer.Setting {
+func moved(id analyzer.RuleID, s rules.Setting, stop int64) rules.Setting {
 	row := analyzer.FlowRow(id)
 	reach, _ := row.Reach(&s)
-	if s.Warn != analyzer.Off {
+	if s.Warn != rules.Off {
 		s.Warn = max(1, min(stop-1, reach, int64(math.Round(float64(s.Warn)/float64(s.Stop)*float64(stop)))))
 	}
 	if s.Stop = stop; stop > reach {
-		s.Stop = analyzer.Off
+		s.Stop = rules.Off
 	}
 	return s
 }

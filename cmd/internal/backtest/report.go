@@ -6,6 +6,7 @@ import (
 
 	"weir/analyzer"
 	"weir/analyzer/coverage"
+	"weir/analyzer/rules"
 	"weir/cmd/internal/costs"
 	"weir/events"
 )
@@ -139,10 +140,10 @@ func (t *Trial) Report(marks Marks) *Report {
 func (t *Trial) rule(id analyzer.RuleID) RuleReport {
 	row, set := &analyzer.Rules[id], &t.Limits.Rules[id]
 	r := RuleReport{Rule: row.Name, Unit: row.Unit, Mode: set.Mode.String(), Bars: []Bar{}, At: []Other{}, Nearest: []Near{}}
-	if set.Warn != analyzer.Off {
+	if set.Warn != rules.Off {
 		r.Warn = &set.Warn
 	}
-	if set.Stop != analyzer.Off {
+	if set.Stop != rules.Off {
 		r.Stop = &set.Stop
 	}
 	var values []int64
@@ -184,10 +185,10 @@ func quantile(sorted []int64, q float64) int64 {
 
 // bars draws how the values are spread: bars of one width, from zero to what is greater,
 // the greatest value or a threshold that is not far above it.
-func bars(sorted []int64, set *analyzer.Setting) []Bar {
+func bars(sorted []int64, set *rules.Setting) []Bar {
 	top := sorted[len(sorted)-1] + 1
 	for _, v := range [...]int64{set.Warn, set.Stop} {
-		if v != analyzer.Off && v < 4*top {
+		if v != rules.Off && v < 4*top {
 			top = max(top, v+1)
 		}
 	}

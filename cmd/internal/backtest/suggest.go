@@ -7,13 +7,14 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"weir/analyzer"
+	"weir/analyzer/rules"
 	"weir/events"
 )
 
 // Suggestion is a threshold for one row and what it stands on.
 type Suggestion struct {
 	Row      analyzer.RuleID
-	Setting  analyzer.Setting
+	Setting  rules.Setting
 	Evidence string // one sentence
 	Changed  bool
 }
@@ -42,7 +43,7 @@ func (t *Trial) Suggest(marks Marks) ([]Suggestion, error) {
 	var out []Suggestion
 	for i := range analyzer.Rules {
 		id, row, set := analyzer.RuleID(i), &analyzer.Rules[i], t.Limits.Rules[i]
-		if row.Fixed || set.Mode == analyzer.ModeOff || row.Lifts && !row.Armed {
+		if row.Fixed || set.Mode == rules.ModeOff || row.Lifts && !row.Armed {
 			continue
 		}
 		s := Suggestion{Row: id, Setting: set}
@@ -60,11 +61,11 @@ func (t *Trial) Suggest(marks Marks) ([]Suggestion, error) {
 		switch budget := row.Armed && isAmount(row.Unit); {
 		case flows == 0:
 			continue
-		case set.Stop == analyzer.Off && (!budget || flows < LeastFlows):
+		case set.Stop == rules.Off && (!budget || flows < LeastFlows):
 			continue
-		case set.Stop == analyzer.Off, budget && flows >= LeastFlows && room < set.Stop, room > set.Stop:
+		case set.Stop == rules.Off, budget && flows >= LeastFlows && room < set.Stop, room > set.Stop:
 			s.Setting.Stop, s.Changed = max(2, room), true
-			if set.Warn != analyzer.Off && set.Stop != analyzer.Off {
+			if set.Warn != rules.Off && set.Stop != rules.Off {
 				s.Setting.Warn = max(top, int64(float64(set.Warn)/float64(set.Stop)*float64(room)))
 			}
 			s.Setting.Warn = warnBelow(s.Setting)
@@ -78,8 +79,8 @@ func (t *Trial) Suggest(marks Marks) ([]Suggestion, error) {
 	return out, nil
 }
 
-func warnBelow(s analyzer.Setting) int64 {
-	if s.Warn == analyzer.Off {
+func warnBelow(s rules.Setting) int64 {
+	if s.Warn == rules.Off {
 		return s.Warn
 	}
 	return min(s.Warn, s.Stop-1)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"weir/analyzer"
+	"weir/analyzer/rules"
 	"weir/cmd/internal/clock"
 	"weir/cmd/internal/pump"
 	"weir/cmd/internal/pump/pumptest"
@@ -104,7 +105,7 @@ func foldReporters(b *testing.B, agents, silent, rounds int, both bool) (perEven
 	defer store.Close()
 	clock := clock.System{}
 	limits := pumptest.Limits()
-	limits.Rules[analyzer.RuleFlowDuration].Mode = analyzer.ModeOff // each flow is a whole day's work
+	limits.Rules[analyzer.RuleFlowDuration].Mode = rules.ModeOff // each flow is a whole day's work
 	j := &Journal{clock: clock}
 	flows := feed{journal: j, name: "journal", log: store.Journal(partition), read: journalRecord}
 	activity := feed{journal: j, name: activitySource, log: store.Journal(agentPartition), read: activityRecord}

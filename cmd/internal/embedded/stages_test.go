@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"weir/analyzer"
+	"weir/analyzer/rules"
 	"weir/cmd/internal/clock"
 	"weir/cmd/internal/pump"
 	"weir/cmd/internal/pump/pumptest"
@@ -100,8 +101,8 @@ func teamLimits() analyzer.Limits {
 		rule                analyzer.AgentRuleID
 		warn, stop, reserve int64
 	}{
-		{analyzer.AgentRuleTreeCalls, 12, 17, 3}, {analyzer.AgentRuleTreeTokens, 1000, 2000, 300}, {analyzer.AgentRuleTreeCost, analyzer.Off, 200_000, 0},
-		{analyzer.AgentRuleTreeDuration, 120, 900, 0}, {analyzer.AgentRuleTreeDepth, analyzer.Off, 2, 0}, {analyzer.AgentRuleTreeChildren, 3, 5, 0},
+		{analyzer.AgentRuleTreeCalls, 12, 17, 3}, {analyzer.AgentRuleTreeTokens, 1000, 2000, 300}, {analyzer.AgentRuleTreeCost, rules.Off, 200_000, 0},
+		{analyzer.AgentRuleTreeDuration, 120, 900, 0}, {analyzer.AgentRuleTreeDepth, rules.Off, 2, 0}, {analyzer.AgentRuleTreeChildren, 3, 5, 0},
 	} {
 		set := &l.Agents.Rules[s.rule]
 		set.Warn, set.Stop, set.Reserve = s.warn, s.stop, s.reserve

@@ -10,6 +10,7 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 
 	"weir/analyzer"
+	"weir/analyzer/rules"
 	"weir/cmd/internal/pump"
 	"weir/events/kafka"
 	sinkkafka "weir/sink/kafka"
@@ -203,7 +204,7 @@ func Lookback(stage pump.Stage, l *analyzer.Limits) time.Duration {
 			continue
 		}
 		for _, threshold := range []int64{r.Warn, r.Stop} {
-			if threshold != analyzer.Off {
+			if threshold != rules.Off {
 				back = max(back, a.Patience+time.Duration(threshold)*time.Second+a.ResumeWithin+2*a.ReviewWithin)
 			}
 		}

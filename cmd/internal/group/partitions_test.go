@@ -6,6 +6,7 @@ import (
 
 	"weir/analyzer"
 	"weir/analyzer/limitfile"
+	"weir/analyzer/rules"
 	"weir/cmd/internal/pump"
 	"weir/events/kafka"
 )
@@ -26,13 +27,13 @@ func TestLookback(t *testing.T) {
 	f(pump.AgentStage, agentDay, func(l *analyzer.Limits) { l.Flow.MaxAge = 100 * time.Hour })
 	// Half an hour of silence, and the steps of the ladder.
 	f(pump.AgentStage, 40*time.Hour+time.Hour, func(l *analyzer.Limits) { l.Agents.Patience = 40 * time.Hour })
-	long := func(mode analyzer.Mode) func(l *analyzer.Limits) {
+	long := func(mode rules.Mode) func(l *analyzer.Limits) {
 		return func(l *analyzer.Limits) {
-			l.Agents.Rules[analyzer.AgentRuleMessages] = analyzer.Setting{Mode: mode, Warn: analyzer.Off, Stop: 1_000_000, Window: 48 * 3600}
+			l.Agents.Rules[analyzer.AgentRuleMessages] = rules.Setting{Mode: mode, Warn: rules.Off, Stop: 1_000_000, Window: 48 * 3600}
 		}
 	}
-	f(pump.AgentStage, 48*time.Hour, long(analyzer.ModeEnforce))
-	f(pump.AgentStage, agentDay, long(analyzer.ModeOff))
+	f(pump.AgentStage, 48*time.Hour, long(rules.ModeEnforce))
+	f(pump.AgentStage, agentDay, long(rules.ModeOff))
 }
 
 // TestPartitionSets holds how the partitions of both topics are numbered, and what a record of

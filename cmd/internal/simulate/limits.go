@@ -5,6 +5,7 @@ import (
 
 	"weir/analyzer"
 	"weir/analyzer/limitfile"
+	"weir/analyzer/rules"
 	"weir/cmd/internal/pump"
 	"weir/cmd/internal/pump/pumptest"
 )
@@ -33,7 +34,7 @@ func limitTrees(l *analyzer.Limits) {
 		default:
 			continue
 		}
-		set.Mode, set.Max = analyzer.ModeEnforce, true
+		set.Mode, set.Max = rules.ModeEnforce, true
 	}
 }
 

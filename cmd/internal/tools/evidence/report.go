@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"weir/analyzer"
+	"weir/analyzer/rules"
 )
 
 // count is how many runs were warned (or stopped, too) and stopped, of how many.
@@ -125,9 +126,9 @@ func share(known bool, v float64) string {
 	return fmt.Sprintf("%.1f %%", 100*v)
 }
 
-func thresholds(s *analyzer.Setting) string {
+func thresholds(s *rules.Setting) string {
 	one := func(v int64) string {
-		if v == analyzer.Off {
+		if v == rules.Off {
 			return "–"
 		}
 		return fmt.Sprint(v)
@@ -166,7 +167,7 @@ passes, the greatest of all, and how many reach the stop. Slow calls count as ru
 	for id := range analyzer.RuleCount {
 		row := analyzer.FlowRow(id)
 		set := row.Setting(l)
-		if set.Mode == analyzer.ModeOff || set.Mute() || row.ModeOnly() || row.Fixed {
+		if set.Mode == rules.ModeOff || set.Mute() || row.ModeOnly() || row.Fixed {
 			continue
 		}
 		var most []int64

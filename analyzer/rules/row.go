@@ -1,0 +1,133 @@
+package rules
+
+import (
+	"time"
+
+	"weir/events"
+)
+
+// Bounds of what a setting may say.
+const (
+	// MaxThreshold leaves room for the factors of pace and load, and is a number that
+	// JSON readers hold exactly.
+	MaxThreshold = 1_000_000_000_000_000
+	// MaxDuration is the longest that anything about a flow or an agent may last.
+	MaxDuration = 366 * 24 * time.Hour
+	// MaxCount is where the counters of a flow stop counting.
+	MaxCount = 1 << 15
+)
+
+// Need is a set of things that a log has to tell for a rule to say anything: unknown is
+// never taken for no.
+type Need uint16
+
+// The things. Only times are made up where a log has none.
+const (
+	NeedTools   Need = 1 << iota // calls of tools
+	NeedArgs                     // their arguments
+	NeedResults                  // results of tools, answers of agents
+	NeedCaller                   // who called an agent
+	NeedWork                     // whether a hop came without work
+	NeedTurn                     // goal turns
+	NeedTokens                   // tokens and money
+	NeedTime                     // when things happened
+	NeedTasks                    // tasks
+)
+
+// Row is what is said and shown of a rule, whatever it is about: its names, its sentences,
+// what its orders do, what a log has to tell for it, and what its setting may say. How it is
+// measured is the business of the table that it stands in.
+type Row struct {
+	Name   string        // key in the limits file
+	Reason events.Reason // reason code of its verdicts
+	Unit   events.Unit
+	About  string // one sentence for people
+	// Text is the sentence of its verdicts, with Words in it. Without one, see Sentence.
+	Text   string
+	Advice string        // what the model is told instead of what it is told of others
+	Action events.Action // of a stop
+	Armed  bool          // a budget: the order goes out when it is used up
+	Status int           // HTTP status of a refusal
+	From   string        // where the rule comes from
+	Needs  Need          // what a log has to tell
+	Window string        // what Setting.Window means; "" when the row has none
+	Span   Span          // how long a window may be that is not of calls
+	Most   Reach         // the greatest value that can be observed; none for as much as can be written
+	Smells int64         // a limit above it is a design smell; 0 for none
+	Fixed  bool          // nothing about it can be set: it is a person's word
+	Tells  bool          // who asks is told what is left
+	Paced  bool          // the pace of the party widens the limit
+
+	// What the setting may say.
+	Blind       bool // that results do not count
+	Delegations bool // that calls count that are no delegations
+	Returns     bool // that turns count again that come back
+	Beginning   bool // that only what the episode began with counts
+	Unknown     bool // that hops count of which nobody knows whether they brought work
+	Newcomers   bool // that hops count to whom the talk had not reached
+	Shares      bool // how much is set aside for each child of a tree
+	Silence     bool // it is about silence: the value is seconds, the threshold a deadline
+
+	Default Setting
+}
+
+// Reach is the greatest value that a row can observe, and why it is not more.
+type Reach struct {
+	Most int64
+	Why  string
+}
+
+// Span is the shortest and the longest window of a row, and why they are so.
+type Span struct {
+	Least, Most int64
+	Why         string
+}
+
+// InUnit is how much one of the unit is in the fold, which has no fractions.
+func InUnit(u events.Unit) float64 {
+	if u == events.UnitUSD {
+		return 1e6
+	}
+	return 1
+}
+
+// OneByOne reports whether each call or turn adds one to what is measured.
+func OneByOne(u events.Unit) bool {
+	switch u {
+	case events.UnitSeconds, events.UnitTokens, events.UnitUSD:
+		return false
+	}
+	return true
+}
+
+// Words are what a text of limits may name, and what each stands for.
+var Words = [...][2]string{
+	{"{head}", "what was done, such as \"Tool call rejected: \", \"Warning: \" or that the limit is used up"},
+	{"{rejected}", "the same, but a call that has to wait is rejected, too"},
+	{"{warning}", "\"Warning: \" where nothing was refused, else nothing"},
+	{"{n}", "what was observed"},
+	{"{limit}", "the limit"},
+	{"{minutes}", "the limit in minutes, of limits in seconds"},
+	{"{over}", "how what was observed is to the limit, as the predicate of a sentence"},
+	{"{bound}", "the limit in brackets: when it stops, where it only warns so far"},
+	{"{window}", "the length of the window, in seconds or calls"},
+	{"{period}", "the length of what repeats"},
+	{"{before}", "how many calls before the one at hand the window has"},
+	{"{task}", "the task"},
+	{"{from}", "who calls"},
+	{"{to}", "who is called"},
+	{"{tool}", "the tool"},
+	{"{args}", "the first eight digits of the hash of the arguments"},
+}
+
+// Sentence is what people are told of a row's orders, with Words in it. A row without a text says the
+// least that can be said of any: what it counted.
+func (r *Row) Sentence() string {
+	switch {
+	case r.Text != "":
+		return r.Text
+	case r.Silence, r.Unit == events.UnitNone:
+		return ""
+	}
+	return "{head}{n} " + string(r.Unit) + " in the flow {bound}"
+}

@@ -1,0 +1,136 @@
+package rules
+
+import (
+	"math"
+
+	"weir/events"
+)
+
+// Mode says what a rule may do.
+type Mode uint8
+
+// The modes, from nothing to orders. A shadow verdict is judged, counted and
+// published, marked so that no dispatcher honors it.
+const (
+	ModeEnforce Mode = iota
+	ModeOff
+	ModeShadow
+	ModeWarn
+)
+
+var modeNames = [...]string{"enforce", "off", "shadow", "warn"}
+
+// String returns the mode as the limits file spells it.
+func (m Mode) String() string {
+	if int(m) < len(modeNames) {
+		return modeNames[m]
+	}
+	return "invalid"
+}
+
+// ParseMode returns the mode that the limits file spells so.
+func ParseMode(s string) (Mode, bool) {
+	for i, n := range modeNames {
+		if n == s {
+			return Mode(i), true
+		}
+	}
+	return 0, false
+}
+
+// Off as a threshold means never.
+const Off = math.MaxInt64
+
+// Setting is the limit of one rule row.
+type Setting struct {
+	Warn int64 // observed value from which the rule warns; Off for never
+	Stop int64 // observed value from which it stops; Off for never
+	// Tell is how much is left when the model begins to be told so; 0 for never. It is of
+	// the rows that say what is left.
+	Tell int64
+	// Reserve is how much of a tree's budget each living child may count on; 0 for nothing.
+	// What it has not spent of that nobody else can spend. It is of the rows that share a budget.
+	Reserve int64
+	Window  int64 // of the rows that have one; seconds or calls, see Row.Window
+
+	Mode Mode
+	// Max says that the file gave the stop as the highest allowed value: verdicts
+	// then report Stop-1 as the limit, and the order goes out armed (effective next)
+	// when that value is used up. Otherwise the limit reported is Stop itself.
+	Max bool
+	// Hold has the whole flow wait for a person where the row would refuse calls.
+	Hold bool
+	// IgnoreResults makes repetition_blind count calls whatever their results were,
+	// as guards do that never look at results.
+	IgnoreResults bool
+	// All makes agent_message_rate count every message, not only those that escaped, and
+	// self_call every call of a party to itself, not only delegations, and max_turns every
+	// change of the turn id, not only distinct ones, and call_rate_per_flow only the calls of the
+	// first window of an episode. Of ping_pong_same it has every rule about
+	// hops without work take those for idle of which nobody knows.
+	All bool
+	// Unpaced keeps the pace of the party from widening the thresholds of a paced
+	// row, as guards do that know no pace.
+	Unpaced bool
+}
+
+// Mute reports whether the row says nothing at all: it is off, or has no threshold.
+func (s *Setting) Mute() bool { return s.Mode == ModeOff || s.Warn == Off && s.Stop == Off }
+
+// Limit is the figure to report for the stop threshold.
+func (s Setting) Limit() int64 {
+	if s.Max && s.Stop != Off {
+		return s.Stop - 1
+	}
+	return s.Stop
+}
+
+// Widen multiplies both thresholds, as the pace of a party does.
+func (s *Setting) Widen(x int64) {
+	if s.Warn != Off {
+		s.Warn *= x
+	}
+	if s.Stop != Off {
+		s.Stop *= x
+	}
+}
+
+// Scale returns the setting of which so many percent are left, as load does, and never
+// nothing: what was allowed at all stays allowed once.
+func (s Setting) Scale(percent int64) Setting {
+	shrink := func(v int64) int64 {
+		if v == Off {
+			return v
+		}
+		if s.Max {
+			return max(1, (v-1)*percent/100) + 1
+		}
+		return max(1, v*percent/100)
+	}
+	s.Stop = shrink(s.Stop)
+	if s.Warn != Off {
+		s.Warn = max(1, s.Warn*percent/100)
+	}
+	return s
+}
+
+// Stop is the setting that warns and stops at these values.
+func Stop(warn, at int64) Setting { return Setting{Warn: warn, Stop: at} }
+
+// Most is the setting that warns at the one and allows at most the other.
+func Most(warn, n int64) Setting { return Setting{Warn: warn, Stop: n + 1, Max: true} }
+
+// Window is the setting with a window of so many seconds, calls or gaps.
+func Window(w int64, s Setting) Setting {
+	s.Window = w
+	return s
+}
+
+// StampOf is a threshold or a window of so many seconds as times are counted; of one that is
+// as good as none, so much that adding it to a time overflows nothing.
+func StampOf(s int64) events.Stamp {
+	if s > 1<<40 {
+		return 1 << 50
+	}
+	return events.Stamp(s * 1000)
+}

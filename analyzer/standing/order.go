@@ -1,0 +1,110 @@
+package standing
+
+import (
+	"time"
+
+	"weir/analyzer/rules"
+	"weir/events"
+)
+
+// Phase is how far an order goes; 0 for one that refuses nothing and warns of nothing, such as
+// to resume an agent.
+type Phase uint8
+
+// The phases. They stand in stored state, so that numbers are never reused.
+const (
+	Warn  Phase = 1 + iota
+	Armed       // the limit is used up: the next call is the first to refuse
+	Stop
+)
+
+// Order is what an order has whatever it is about: a flow and whom in it, an agent
+// or a project.
+type Order struct {
+	Phase    Phase
+	Action   events.Action
+	Shadow   bool         // no dispatcher honors it
+	Limits   uint32       // by which limits it was given or looked at last
+	Since    events.Stamp // when the offence began
+	Begun    events.Stamp // when it began to refuse what it refuses
+	Issued   events.Stamp // or renewed
+	Expires  events.Stamp
+	Due      events.Stamp // when it is to be renewed, or ends
+	Revision int64        // of the last verdict about it
+	Observed int64        // what the row measured when it was given
+	Limit    int64        // as the limits file says it
+	Attempts uint16       // calls of somebody who knew of it
+	Tried    uint16       // attempts since it was issued
+	Leaked   uint16       // calls that were in flight
+}
+
+// Give makes it an order of the phase, by a setting that the observed value has reached.
+func (o *Order) Give(ph Phase, action events.Action, set *rules.Setting, observed int64, at events.Stamp) {
+	if o.Phase != Armed || ph != Stop { // else the call after the last one that was allowed is what it refuses anyway
+		o.Begun = at
+	}
+	o.Phase, o.Action, o.Shadow = ph, events.Warn, set.Mode == rules.ModeShadow
+	if ph > Warn {
+		o.Action = action
+	}
+	o.Observed, o.Limit = observed, set.Limit()
+	if ph == Warn && set.Warn < set.Stop {
+		o.Limit = set.Warn
+	}
+}
+
+// Stand has the order hold from now on, for so long. It is looked at before it ends, so
+// that one that is renewed has no gap.
+func (o *Order) Stand(at events.Stamp, ttl time.Duration) {
+	o.Issued, o.Expires, o.Due, o.Tried = at, at.Add(ttl), at.Add(ttl-ttl/5), 0
+}
+
+// Until has the order hold from now on up to a time at which it ends.
+func (o *Order) Until(at, end events.Stamp) {
+	o.Issued, o.Expires, o.Due, o.Tried = at, end, end, 0
+}
+
+// Binds reports whether the order refuses the calls that it is about.
+func (o *Order) Binds() bool { return o.Phase > Warn && !o.Shadow && o.Action.Stops() }
+
+// Early reports whether a call of that time may have been made before anybody could know
+// of the order: many callers at once are no defiance. An ask is answered at once, so one
+// that comes a full grace later is made by somebody who knew.
+func (o *Order) Early(when events.Stamp, ask bool, grace time.Duration) bool {
+	end := o.Begun.Add(grace)
+	return when < end || when == end && !ask
+}
+
+// Attempt counts a call of somebody who knew of the order.
+func (o *Order) Attempt() {
+	if o.Attempts < 1<<15 {
+		o.Attempts++
+		o.Tried++
+	}
+}
+
+// Leak counts a call that was in flight.
+func (o *Order) Leak() {
+	if o.Leaked < 1<<15 {
+		o.Leaked++
+	}
+}
+
+// Groundless reports whether the setting would not give the order for what was observed.
+// From floor on the row says anything at all.
+func (o *Order) Groundless(set *rules.Setting, floor int64) bool {
+	least := set.Stop
+	switch {
+	case o.Phase == Warn:
+		least = floor
+	case o.Phase == Armed && set.Max:
+		least--
+	}
+	return set.Mode == rules.ModeOff || o.Observed < least || o.Phase > Warn && set.Mode == rules.ModeWarn || o.Shadow != (set.Mode == rules.ModeShadow)
+}
+
+// Figures are the limit and what was observed, in the unit.
+func (o *Order) Figures(u events.Unit) (limit, observed float64) {
+	unit := rules.InUnit(u)
+	return float64(o.Limit) / unit, float64(o.Observed) / unit
+}

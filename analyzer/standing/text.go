@@ -1,0 +1,158 @@
+package standing
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"weir/analyzer/rules"
+	"weir/events"
+)
+
+// Head says to people what becomes of a call of the kind, and over how what was observed
+// is to the limit.
+func (o *Order) Head(kind events.Kind) string {
+	switch {
+	case o.Phase == Warn:
+		return "Warning: "
+	case o.Phase == Armed && o.Action == events.Hold:
+		return "Limit used up, from the next call on the flow waits for a person: "
+	case o.Phase == Armed:
+		return "Limit used up, the next call will be rejected: "
+	case o.Action == events.Hold:
+		return "Flow held for a person to decide: "
+	case o.Action == events.Throttle:
+		return "Agent call delayed: "
+	case kind == events.ToolCall:
+		return "Tool call rejected: "
+	}
+	return "Agent call rejected: "
+}
+
+// over says to people how what was observed is to the limit.
+func (o *Order) over(limit string) string {
+	switch {
+	case o.Phase == Warn:
+		return "is near its limit (warns at " + limit + ")"
+	case o.Phase != Stop || o.Observed <= o.Limit:
+		return "has reached the limit (" + limit + ")"
+	}
+	return "exceeds limit (max " + limit + ")"
+}
+
+// Bound says to people beside a figure how far it may go. Who is warned wants to know when it
+// will be refused, which is in the setting and not in the order.
+func (o *Order) Bound(set *rules.Setting, unit float64) string {
+	limit := float64(o.Limit) / unit
+	switch {
+	case o.Phase == Stop && o.Observed > o.Limit:
+		return "(max " + Number(limit) + ")"
+	case o.Phase != Warn:
+		return "(limit " + Number(limit) + ")"
+	case set.Stop == rules.Off || set.Mode == rules.ModeWarn:
+		return "(only warns, from " + Number(limit) + " on)"
+	case set.Max:
+		return "(max " + Number(float64(set.Limit())/unit) + ")"
+	}
+	return "(stops at " + Number(float64(set.Stop)/unit) + ")"
+}
+
+// Refused says to the model that its call was refused, or the next one will be.
+func (o *Order) Refused(reason events.Reason, limit, observed float64) string {
+	if o.Phase == Armed {
+		return "The flow guard refuses the next call (" + string(reason) + ", limit " + Number(limit) + " used up). "
+	}
+	return "The call was refused by the flow guard (" + string(reason) + ", " + Number(observed) + " of " + Number(limit) + "). "
+}
+
+// What the model is told to do.
+const (
+	AdviceHold   = "The flow waits for a person, who may grant more. What is done is kept. Do not try the call again: end your turn and say what you wait for."
+	AdviceWait   = "Wait before you call again; do other work meanwhile."
+	AdviceReport = "Do not try it again. Finish with what you have and report back."
+)
+
+// Fill puts what words in braces stand for into a text.
+func Fill(text string, stands func(word string) string) string {
+	var b strings.Builder
+	for {
+		begin := strings.IndexByte(text, '{')
+		if begin < 0 {
+			break
+		}
+		end := strings.IndexByte(text[begin:], '}')
+		if end < 0 {
+			break
+		}
+		b.WriteString(text[:begin])
+		b.WriteString(stands(text[begin : begin+end+1]))
+		text = text[begin+end+1:]
+	}
+	b.WriteString(text)
+	return b.String()
+}
+
+// Word is what a word of a text stands for as far as that takes no flow.
+func (o *Order) Word(word string, kind events.Kind, limit, observed float64) string {
+	switch word {
+	case "{head}":
+		return o.Head(kind)
+	case "{rejected}":
+		if o.Phase == Stop && o.Action == events.Throttle {
+			return "Agent call rejected: "
+		}
+		return o.Head(kind)
+	case "{warning}":
+		if o.Phase == Warn {
+			return o.Head(kind)
+		}
+	case "{n}":
+		return Number(observed)
+	case "{limit}":
+		return Number(limit)
+	case "{minutes}":
+		return Number(limit / 60)
+	case "{over}":
+		return o.over(Number(limit))
+	}
+	return ""
+}
+
+// Number is a figure for people, without needless digits.
+func Number(v float64) string {
+	if v >= rules.Off {
+		return "none"
+	}
+	return strconv.FormatFloat(v, 'f', -1, 64)
+}
+
+// Printable keeps ids from events out of terminals and logs as anything but text.
+func Printable(s string) string {
+	if len(s) > 128 {
+		s = s[:128]
+	}
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r >= 0x80 && r <= 0x9f || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+// Cleared says to people that an order is taken back.
+func Cleared(r events.Reason) string { return "Cleared: " + ReasonText(r) + " no longer holds." }
+
+// ReasonText is a reason code as words.
+func ReasonText(r events.Reason) string { return strings.ReplaceAll(string(r), "_", " ") }
+
+// WrapUp says to the model that not much is left, in fixed words and numbers only.
+func WrapUp(few []events.Remaining) string {
+	var b strings.Builder
+	for i, r := range few {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%s of %s %s left (%s)", Number(r.Left), Number(r.Limit), r.Unit, r.RuleID)
+	}
+	return "The flow guard counts: " + b.String() + ". Wrap up: finish what matters most and report what is done and what is not, before calls are refused."
+}
