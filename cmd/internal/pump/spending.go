@@ -70,9 +70,9 @@ type judged struct{ warned, stopped uint8 }
 func (j judged) phase() (costs.Phase, events.Reason) {
 	switch {
 	case j.stopped != 0:
-		return costs.AfterStop, events.Reasons()[j.stopped-1]
+		return costs.AfterStop, events.ReasonAt(int(j.stopped) - 1)
 	case j.warned != 0:
-		return costs.AfterWarning, events.Reasons()[j.warned-1]
+		return costs.AfterWarning, events.ReasonAt(int(j.warned) - 1)
 	}
 	return costs.Unjudged, ""
 }
