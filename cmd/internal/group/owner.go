@@ -347,12 +347,11 @@ func (p *partitionOwner) run(ctx, hard context.Context) error {
 			records = append(records, p.set.record(&fetched[i]))
 			p.ticks.see(&fetched[i])
 		}
-		if err := p.poison.Fold(hard, p.pump, records); err != nil {
+		if err := p.poison.Fold(hard, p.pump, records, p.behind() > 0); err != nil {
 			return err
 		}
 		now := m.clock.Now()
 		p.turned.Store(now.UnixMilli())
-		p.folded.Store(p.reader.Next())
 		up := clock.Uptime(m.clock, p.began, now)
 		if n := len(records); n > 0 {
 			p.appended = up
@@ -366,7 +365,10 @@ func (p *partitionOwner) run(ctx, hard context.Context) error {
 				return err
 			}
 		}
-		p.commit(hard, false)
+		if !p.pump.Gathered() { // what others are told of is published
+			p.folded.Store(p.reader.Next())
+			p.commit(hard, false)
+		}
 	}
 	return nil
 }
@@ -427,14 +429,19 @@ func (m *Member) later(ctx context.Context, err error) error {
 	return nil
 }
 
-// commitEvery is how often the group is told how far the fold is.
-const commitEvery = time.Second
+// How often the group is told how far the fold is: each second, and at once when so many
+// records were worked off that somebody may wait for the last of them.
+const (
+	commitEvery   = time.Second
+	commitBacklog = 1000
+)
 
 // commit tells the group how far the fold is, for those who watch its lag. It is done
 // beside the fold unless it is the last time.
 func (p *partitionOwner) commit(ctx context.Context, last bool) {
 	next, now := p.pump.Next(), p.member.clock.Now()
-	if next == p.committed || !last && now.Sub(p.toldGroup) < commitEvery {
+	workedOff := p.behind() == 0 && next-p.committed >= commitBacklog
+	if next == p.committed || !last && !workedOff && now.Sub(p.toldGroup) < commitEvery {
 		return
 	}
 	if last {

@@ -90,13 +90,14 @@ func (s *PoisonRecords) Clear() {
 
 // folder is a Pump, except in tests.
 type folder interface {
+	Gather(ctx context.Context, records []Record) error
 	Batch(ctx context.Context, records []Record) error
 	Refuse(ctx context.Context, r Record, code events.Code, reason string) error
 	Durable() int64
 }
 
-// Fold is Batch of the pump.
-func (s *PoisonRecords) Fold(ctx context.Context, p folder, records []Record) error {
+// Fold is Batch of the pump, or Gather if more records stand behind these.
+func (s *PoisonRecords) Fold(ctx context.Context, p folder, records []Record, more bool) error {
 	for ; s.on && len(records) > 0; records = records[1:] {
 		if err := s.foldOne(ctx, p, records[0]); err != nil {
 			return err
@@ -109,7 +110,11 @@ func (s *PoisonRecords) Fold(ctx context.Context, p folder, records []Record) er
 			return err
 		}
 	}
-	if err := p.Batch(ctx, records); err != nil {
+	fold := p.Batch
+	if more && len(records) > 0 {
+		fold = p.Gather
+	}
+	if err := fold(ctx, records); err != nil {
 		return err
 	}
 	s.look(p)

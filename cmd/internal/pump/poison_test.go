@@ -53,7 +53,7 @@ func TestPoisonRecords(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = s.Fold(t.Context(), d, records[d.Next():])
+		err = s.Fold(t.Context(), d, records[d.Next():], false)
 		switch {
 		case errors.Is(err, errEnded):
 			d.CloseWithoutCheckpoint()
@@ -99,7 +99,7 @@ func TestPoisonRecordsSpareWhatWasFolded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Fold(t.Context(), d, records[d.Next():]); err != nil {
+		if err := s.Fold(t.Context(), d, records[d.Next():], false); err != nil {
 			t.Fatal(err)
 		}
 		if len(d.refused) > 0 {

@@ -183,7 +183,7 @@ const diskRetry = time.Second
 // publishes depends on the records alone, neither on how they are batched nor on crashes
 // in between.
 //
-// Batch, Fold and Close are for one goroutine; the other methods are for all.
+// Batch, Gather, Fold and Close are for one goroutine; the other methods are for all.
 type Pump struct {
 	o        Options
 	counts   *Counts
@@ -209,6 +209,7 @@ type Pump struct {
 	touched  byte  // see prefetch
 
 	next           int64 // first offset that is not folded
+	gathered       int   // so many records were folded since the last publication, see Gather
 	end            int64 // of the verdict log
 	buried         int64 // end of the dead letters
 	out            []Emitted
@@ -311,6 +312,29 @@ func (p *Pump) Batch(ctx context.Context, records []Record) error {
 		}
 	}
 }
+
+// mostGathered is how many records Gather folds before what came of them is published.
+const mostGathered = 1 << 13
+
+// Gather is Batch for records that many others stand behind: what comes of them may wait,
+// within bounds, and go out with what comes of those, because each publication costs the
+// brokers as much as hundreds of records. Batch publishes it.
+func (p *Pump) Gather(ctx context.Context, records []Record) error {
+	if p.gathered += len(records); p.gathered > mostGathered || p.o.Store == nil {
+		return p.Batch(ctx, records)
+	}
+	done := p.timed(len(records))
+	n := p.fold(records)
+	done()
+	if n == len(records) && p.err == nil && !p.full() && !p.due() {
+		return nil
+	}
+	return p.Batch(ctx, records[n:])
+}
+
+// Gathered reports whether Gather has folded records of which nothing is published yet. It is
+// for the goroutine of Batch.
+func (p *Pump) Gathered() bool { return p.gathered > 0 }
 
 // Refuse makes a record a dead letter without folding it, as Batch does with one that
 // cannot be read.
@@ -431,6 +455,7 @@ func (p *Pump) settle(ctx context.Context) error {
 		p.forget()
 		return nil
 	}
+	p.gathered = 0
 	if err := p.publish(ctx); err != nil {
 		return fmt.Errorf("publish the verdicts of %s up to %d: %w", p.o.Source, p.next, err)
 	}

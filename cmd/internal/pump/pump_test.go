@@ -211,7 +211,11 @@ func TestCrash(t *testing.T) {
 					from -= min(from, 5) // a source may go back
 				}
 				clock.Advance(time.Duration(r.IntN(1500)) * time.Millisecond)
-				err := p.Batch(t.Context(), records[from:min(len(records), int(from)+1+r.IntN(60))])
+				fold := p.Batch
+				if !ended && r.IntN(3) == 0 {
+					fold = p.Gather
+				}
+				err := fold(t.Context(), records[from:min(len(records), int(from)+1+r.IntN(60))])
 				if err == nil && !ended && r.IntN(20) == 0 {
 					err = pumptest.ErrSink // a crash out of the blue
 				}
@@ -789,4 +793,33 @@ func TestStateBeforeStages(t *testing.T) {
 	if err == nil {
 		t.Error("an agent stage goes on from the state of flows")
 	}
+}
+
+// A backlog that is gathered gives the same log as one that is published record by record,
+// and less often.
+func TestGather(t *testing.T) {
+	records := traffic(5, 40_000)
+	want := undisturbed(t, records)
+	log := &memoryLog{}
+	p := newTestPump(t, Options{Store: pumptest.OpenState(t), Sink: log, Clock: clock.NewFake()})
+	published := 0
+	for part := range slices.Chunk(records, 1000) {
+		if err := p.Gather(t.Context(), part); err != nil {
+			t.Fatal(err)
+		}
+		if !p.Gathered() {
+			published++
+		}
+	}
+	// Once more for the first checkpoint, which is due at once.
+	if most := len(records)/mostGathered + 1; published < 2 || published > most {
+		t.Errorf("40 batches were published %d times, want 2 to %d", published, most)
+	}
+	if err := p.Batch(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if p.Gathered() {
+		t.Error("a batch has left something unpublished")
+	}
+	sameLog(t, log, want)
 }
