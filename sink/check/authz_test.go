@@ -100,6 +100,33 @@ func TestAuthzReads(t *testing.T) {
 	f("POST", "/authz/nginx", "", []string{"X-Original-Method", "POST", "X-Original-Uri", "/x", "X-Session-Id", "s\x01"}, "s session s/client POST /x ")
 }
 
+// TestSentAgain looks at calls that the answer to the one before asked to send again: MCP's
+// input_required, with what was asked for, and with the state of the server alone.
+func TestSentAgain(t *testing.T) {
+	for params, again := range map[string]bool{
+		`"inputResponses":{"q":{"action":"accept"}},`: true,
+		`"requestState":"s1",`:                        true,
+		`"requestState":"s1","inputResponses":null,`:  true,
+		`"requestState":"",`:                          true,
+		`"requestState":null,"inputResponses":null,`:  false,
+		``: false,
+	} {
+		asked := 0
+		a := NewAuthz(func(_ context.Context, ev *events.Event, _ []byte) (*events.Verdict, error) {
+			asked++
+			if got := ev.Tool.RetryOf != ""; got != again {
+				t.Errorf("%s: sent again %v, want %v", params, got, again)
+			}
+			return &events.Verdict{Mode: "enforce", Action: "allow"}, nil
+		}, func(_ http.ResponseWriter, _ *http.Request, err error) { t.Error(err) }, time.Now)
+		r, _ := FromGateway(httptest.NewRequest("POST", "/authz/envoy/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{`+params+`"name":"wait","arguments":{}}}`)), true)
+		a.ServeHTTP(httptest.NewRecorder(), r)
+		if asked == 0 {
+			t.Errorf("%s: nothing was asked", params)
+		}
+	}
+}
+
 func TestAuthzRefuses(t *testing.T) {
 	deny := &events.Verdict{ID: "v1", Mode: "enforce", Action: "deny", Reason: "max_tool_calls_exceeded", HTTPStatus: 429, Message: "no", AgentMessage: "Stop.", RetryAfterS: 3}
 	f := func(path, body string, v *events.Verdict, status int, contentType, part string, header ...string) {

@@ -126,18 +126,19 @@ func (s *said) meta(m *meta) {
 // toolCall reads the parameters of tools/call into the event.
 func (m *Message) toolCall(ev *events.Event, s *said) bool {
 	var p struct {
-		Name      string          `json:"name"`
-		Arguments json.RawMessage `json:"arguments"`
-		Responses json.RawMessage `json:"inputResponses"`
-		Meta      meta            `json:"_meta"`
+		Name      string                     `json:"name"`
+		Arguments json.RawMessage            `json:"arguments"`
+		Responses map[string]json.RawMessage `json:"inputResponses"`
+		State     *string                    `json:"requestState"`
+		Meta      meta                       `json:"_meta"`
 	}
 	if json.Unmarshal(m.Params, &p) != nil || p.Name == "" {
 		return false
 	}
 	ev.Kind, ev.Tool.Name, ev.Tool.Type = events.ToolCall, p.Name, "mcp"
 	ev.Tool.ArgsHash, ev.Tool.ArgsSize = fingerprint.ArgsSHA256(p.Arguments, nil), int64(len(p.Arguments))
-	if len(p.Responses) > 0 {
-		ev.Tool.RetryOf = "input_required" // what the call asked for is handed in: legally sent again
+	if p.Responses != nil || p.State != nil {
+		ev.Tool.RetryOf = "input_required" // the answer to the call before asked to send it again, with what it lacked or without
 	}
 	s.meta(&p.Meta)
 	return true

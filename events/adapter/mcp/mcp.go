@@ -179,7 +179,7 @@ func (r *reader) call(rec *wire.Record, m *wire.Message, p *params) call {
 	}
 	same := rec.Proxy + " " + e.From.Agent + " " + p.tool + " " + p.args.String()
 	if p.resent {
-		// What the call asked for is handed in: it is the same call, legally sent again.
+		// The answer to the call asked for it: it is the same call, legally sent again.
 		e.Tool.RetryOf, _ = r.asking.Get(same)
 	}
 	return call{m.ID, e, same}

@@ -13,7 +13,7 @@ type params struct {
 	tool, client string
 	args         events.Hash
 	size         int64
-	resent       bool // with what an earlier call asked for
+	resent       bool // because the answer to an earlier one asked for it
 	baggage      wire.Flow
 	trace        wire.Trace
 }
@@ -29,7 +29,10 @@ func readParams(raw []byte, ignore adapter.IgnoreArgs) *params {
 		case "arguments":
 			args = c.Raw()
 		case "inputResponses":
-			p.resent = c.Peek() == '{'
+			p.resent = p.resent || c.Peek() == '{'
+			c.Skip()
+		case "requestState": // alone where nothing is asked for and the client is to look again
+			p.resent = p.resent || c.Peek() == '"'
 			c.Skip()
 		case "clientInfo":
 			p.client = adapter.Word(c.TextOf("name"), events.MaxID)

@@ -32,7 +32,7 @@ done
 debian redis-tools usr/bin/redis-check-rdb redis-server
 
 # The official MCP clients, and a server for them to call.
-[ -d ../python/mcp ] || python3 -m pip install --quiet --no-warn-conflicts --disable-pip-version-check --target ../python mcp==2.3.0 uvicorn ||
+[ -d ../python/opentelemetry/sdk ] || python3 -m pip install --quiet --no-warn-conflicts --disable-pip-version-check --target ../python --upgrade mcp==2.3.0 uvicorn opentelemetry-sdk ||
 	echo "*** NOT THERE: the MCP SDK for Python" >&2
 [ -d ../node/node_modules ] || { mkdir -p ../node && npm install --silent --no-audit --no-fund --prefix ../node @modelcontextprotocol/sdk@1.32.2; } ||
 	echo "*** NOT THERE: the MCP SDK for TypeScript" >&2
