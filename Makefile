@@ -131,7 +131,7 @@ guards: ## the guards installed as packages, before the tools of real frameworks
 
 sdks: ## how often the real SDKs of language models and of MCP try again after each refusal
 	sink/check/sdks/install.sh $(CURDIR)/bin/sdks
-	WEIR_SDKS=$(CURDIR)/bin/sdks $(GO) test -count=1 -v ./sink/check/sdks
+	WEIR_SDKS=$(CURDIR)/bin/sdks $(GO) test -count=1 -timeout 30m -v ./sink/check/sdks
 
 clients: ## the real coding agents, stopped by their hooks: calls that ran, were refused, and what the model was told
 	sink/check/clients/install.sh $(CLIENTS)

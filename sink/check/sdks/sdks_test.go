@@ -111,22 +111,27 @@ func TestRetries(t *testing.T) {
 	}{{"Python", python}, {"TypeScript", node}} {
 		for _, sdk := range []string{"openai", "anthropic", "google", "mcp", "a2a"} {
 			t.Run(language.name+"_"+sdk, func(t *testing.T) {
-				name, cells := "", ""
+				var refusing []*counted
+				args := append(language.command[1:len(language.command):len(language.command)], sdk)
 				for _, r := range refusals() {
 					c := &counted{refusal: r}
 					server := httptest.NewServer(c)
-					args := append(language.command[1:len(language.command):len(language.command)], sdk, server.URL)
-					run := exec.CommandContext(t.Context(), language.command[0], args...)
-					var errs strings.Builder
-					run.Stderr = &errs
-					run.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "NO_PROXY=127.0.0.1"}
-					out, err := run.Output()
-					server.Close()
+					defer server.Close()
+					refusing, args = append(refusing, c), append(args, server.URL)
+				}
+				run := exec.CommandContext(t.Context(), language.command[0], args...) // one, because it takes long to load some of them
+				var errs strings.Builder
+				run.Stderr = &errs
+				run.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "NO_PROXY=127.0.0.1"}
+				out, err := run.Output()
+				name, _, _ := strings.Cut(string(out), "\n")
+				cells := ""
+				for _, c := range refusing {
+					r := c.refusal
 					if err != nil || c.calls == 0 {
 						t.Errorf("MISSING, or it did not call: %v, %d calls: %s%.2000s", err, c.calls, out, errs.String())
 						return
 					}
-					name, _, _ = strings.Cut(string(out), "\n")
 					cells += fmt.Sprintf(" | %*d", len(r.name), c.calls-1)
 					// Clients of language models know the header; others go by the status alone.
 					knows := sdk == "openai" || sdk == "anthropic"

@@ -1,10 +1,10 @@
-"""Makes one call by an official SDK, with its own way of trying again, at a server that refuses it."""
+"""Makes one call by an official SDK, with its own way of trying again, at each of the servers, which refuse it."""
 
 import asyncio
 import importlib.metadata
 import sys
 
-sdk, url = sys.argv[1:]
+sdk, *urls = sys.argv[1:]
 
 
 def openai():
@@ -55,9 +55,10 @@ def a2a():
 
 run, package = {"openai": (openai, "openai"), "anthropic": (anthropic, "anthropic"), "google": (google, "google-genai"), "mcp": (mcp, "mcp"), "a2a": (a2a, "a2a-sdk")}[sdk]
 print(package, importlib.metadata.version(package), flush=True)
-try:
-    run()
-except ImportError:
-    raise
-except BaseException as err:
-    print(type(err).__name__)
+for url in urls:
+    try:
+        run()
+    except ImportError:
+        raise
+    except BaseException as err:
+        print(type(err).__name__)
