@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/analyzer"
 	"weir/cmd/internal/pump/pumptest"
 	"weir/events"
 	"weir/state"
@@ -126,4 +127,69 @@ func stored(t *testing.T, s *state.Store) (out []string) {
 		t.Fatal(err)
 	}
 	return out
+}
+
+// narrowStore takes small checkpoints only.
+type narrowStore struct{ Store }
+
+func (narrowStore) MaxCheckpoint() (bytes int64, writes int) { return 1 << 20, 20 }
+
+// TestToldAfterDeadlines lets checkpoints pass amid the deadlines of many flows: agents are told
+// of a time when all that was due before it has been passed on, and not earlier.
+func TestToldAfterDeadlines(t *testing.T) {
+	var sent passedOn
+	limits := pumptest.Limits()
+	limits.Agents.Rules[analyzer.AgentRuleAttempts].Mode = analyzer.ModeEnforce // agents are told of tries
+	p, err := New(t.Context(), Options{Limits: limits, Parse: parseTestLimits, Store: narrowStore{pumptest.OpenState(t)}, Sink: &memoryLog{}, Activity: &sent})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := pumptest.Start
+	batch := func(value []byte) {
+		t.Helper()
+		if err := p.Batch(t.Context(), []Record{{Offset: p.Next(), Appended: at, Value: value}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n := range 4 { // a stop, and when nothing is in flight any more tries against it
+		for flow := range 60 {
+			at = at.Add(time.Millisecond)
+			ev := events.Event{ID: fmt.Sprint(flow, "-", n), Source: "test", Time: at, Kind: events.AgentCall, CorrelationID: fmt.Sprint("f", flow),
+				From: events.Party{Agent: fmt.Sprint("a", flow)}, To: events.Party{Agent: fmt.Sprint("a", flow)}, TransferMode: events.ReturnToCaller}
+			batch(ev.AppendJSON(nil))
+		}
+		if n == 0 {
+			at = at.Add(2 * time.Second)
+		}
+	}
+	for range 4 {
+		at = at.Add(10 * time.Minute)
+		batch(pumptest.Tick(at))
+		for p.ripe() {
+			if err := p.Batch(t.Context(), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	told, late, tries := events.Stamp(0), 0, 0
+	for _, r := range sent {
+		var ev events.Event
+		if IsReports(r.Value) {
+			continue
+		}
+		if err := events.Decode(r.Value, &ev); err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case r.Key == "":
+			told = max(told, ev.Time)
+		case ev.Time < told:
+			late++
+		default:
+			tries++
+		}
+	}
+	if late > 0 || told == 0 || tries < 120 {
+		t.Errorf("%d events of activity come after agents were told of a later time; %d do not; told up to %d", late, tries, told)
+	}
 }

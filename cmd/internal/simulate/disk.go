@@ -158,6 +158,7 @@ func (s *store) MaxCheckpoint() (int64, int) { return s.world.maxCheckpoint, 1 <
 // Commit waits until the checkpoint is on the disk, or is not.
 func (s *store) Commit(c *state.Checkpoint) error {
 	s.world.checkCheckpoint(s.owner, c)
+	s.checkDeadlines(c)
 	return s.wait("commit", func() error {
 		w := s.world
 		if s.disk.full && w.faulty {
@@ -173,6 +174,21 @@ func (s *store) Commit(c *state.Checkpoint) error {
 		s.disk.commit(c)
 		return nil
 	}, func() { s.disk.commit(c) })
+}
+
+// checkDeadlines holds that a checkpoint takes away each deadline that it replaces. One that
+// stayed would be looked at for ever.
+func (s *store) checkDeadlines(c *state.Checkpoint) {
+	k := s.disk.lanes[c.Partition]
+	if k == nil {
+		return
+	}
+	for i := range c.Records {
+		r := &c.Records[i]
+		if due := k.records[subjectKey{r.Subject, r.Key}].due; due != 0 && due != r.Due && due != r.OldDue {
+			s.world.violate("a checkpoint takes away the deadlines that it replaces", "lane %d, %q: %d stays, %d is taken away, %d comes", c.Partition, r.Key, due, r.OldDue, r.Due)
+		}
+	}
 }
 
 // The dead letters go to the log.
