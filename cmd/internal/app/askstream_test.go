@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -49,6 +50,14 @@ func TestAskStream(t *testing.T) {
 	ask(call("f", 5, "a", "b"), `{"line":5,"status":429`)
 	r.fake.Advance(time.Second)
 	ask(call("f", 6, "a", "b"), `"status":200`)
+	// Who is no longer known asks no more, on a stream that stands either.
+	if err := os.WriteFile(r.o.AccessFile, []byte("eve: {token-sha256: "+strings.Repeat("0", 64)+", roles: observe}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	ask(call("f", 7, "a", "b"), `{"line":7,"status":401`)
 	if n := strings.Count(strings.Join(r.journalLines(), "\n"), `"ask":true`); n != 4 {
 		t.Errorf("%d asks are in the journal, want 4", n)
 	}

@@ -29,10 +29,10 @@ func TestAhead(t *testing.T) {
 			use := fmt.Sprintf("toolu_%d_%d", session, i)
 			fmt.Fprintf(&claude, `{"type":"assistant","sessionId":"s%d","uuid":"a%d-%d","parentUuid":null,"timestamp":%q,"message":{"id":"m%d-%d","model":"m","content":[{"type":"tool_use","id":%q,"name":"Bash","input":{"command":"ls %d"}}],"usage":{"input_tokens":7}}}`+"\n", session, n, i, at, n, i, use, i)
 			if i%7 == 3 {
-				fmt.Fprintln(&claude, `{"type":"user","sessionId"`)
+				fmt.Fprintf(&claude, `{"type":"user","sessionId":"%d-%d`+"\n", n, i)
 			}
 			use = fmt.Sprintf("toolu_%d_%d", session, 29-i)
-			fmt.Fprintf(&claude, `{"type":"user","sessionId":"s%d","uuid":"u%d-%d","parentUuid":"a","timestamp":%q,"message":{"content":[{"type":"tool_result","tool_use_id":%q,"content":"file %d"}]}}`+"\n", session, n, i, at, use, i)
+			fmt.Fprintf(&claude, `{"type":"user","sessionId":"s%d","uuid":"u%d-%d","parentUuid":"a","timestamp":%q,"message":{"content":[{"type":"tool_result","tool_use_id":%q,"content":"file %d %s"}]}}`+"\n", session, n, i, at, use, i, strings.Repeat("x", 500*n))
 			if i == 0 {
 				fmt.Fprintf(&codex, `{"timestamp":%q,"type":"session_meta","payload":{"id":"c%d"}}`+"\n", at, n)
 			}
@@ -56,7 +56,7 @@ func TestAhead(t *testing.T) {
 		r := &Reader{Inputs: inputs, Workers: workers, Window: 300, Tick: func(int64, float64) {},
 			Event: func(ev *events.Event) error { out = append(out, string(ev.AppendJSON(nil))); return nil },
 			Bad: func(b BadRecord) {
-				out = append(out, fmt.Sprint(filepath.Base(b.Source), b.Line, b.Reason, len(b.Raw)))
+				out = append(out, fmt.Sprint(filepath.Base(b.Source), b.Line, b.Reason, string(b.Raw)))
 			}}
 		if err := r.Read(); err != nil {
 			t.Fatal(err)
