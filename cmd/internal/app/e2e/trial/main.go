@@ -2,6 +2,7 @@
 // holds what comes out against what must.
 //
 //	trial storm   kill, freeze, join and drop members and kill the broker, then compare
+//	trial soak    the same for long, with what the members take
 //	trial bench   catch-up and latency
 //	trial peers   catch-up beside a program on Kafka Streams, over flows of several kinds
 //	trial growth  what one process costs as flows and partitions become more
@@ -34,13 +35,15 @@ func main() {
 }
 
 func command(ctx context.Context, args []string) error {
-	usage := errors.New("usage: trial storm|bench|peers|growth|lines [FLAGS]; -h lists them")
+	usage := errors.New("usage: trial storm|soak|bench|peers|growth|lines [FLAGS]; -h lists them")
 	if len(args) == 0 {
 		return usage
 	}
 	switch args[0] {
 	case "storm":
 		return stormCommand(ctx, args[1:])
+	case "soak":
+		return soakCommand(ctx, args[1:])
 	case "bench":
 		return benchCommand(ctx, args[1:])
 	case "peers":
@@ -84,7 +87,7 @@ func onKafka(ctx context.Context, args []string) (err error) {
 }
 
 func stormCommand(ctx context.Context, args []string) error {
-	s := &storm{out: os.Stdout, faults: faults{hardExits: 30, joins: 10, brokerDowns: 2, loseStates: 1, freezes: 1}}
+	s := &storm{out: os.Stdout, soak: &soak{away: 2 * time.Second}, faults: faults{hardExits: 30, joins: 10, brokerDowns: 2, loseStates: 1, freezes: 1}}
 	fs := flag.NewFlagSet("trial storm", flag.ExitOnError)
 	fs.BoolVar(&s.real, "real", false, "Apache Kafka by kafka.sh instead of kfake")
 	fs.IntVar(&s.events, "events", 1_000_000, "how many")

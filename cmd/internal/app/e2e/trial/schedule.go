@@ -16,6 +16,8 @@ const (
 	brokerDown fault = "kill -9 of the broker"
 	loseState  fault = "member loses its state"
 	freeze     fault = "member frozen (SIGSTOP)"
+
+	otherLimits fault = "other limits"
 )
 
 // step in the schedule: after a pause comes a fault.

@@ -188,7 +188,7 @@ func serveFake(args []string) error {
 // client returns a client of the broker that is not the one that weir uses: a second
 // opinion about what is on the wire.
 func (s *server) client(options ...kgo.Opt) (*kgo.Client, error) {
-	return kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(s.addr), kgo.RetryTimeout(2 * time.Minute), kgo.MetadataMinAge(100 * time.Millisecond)}, options...)...)
+	return kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(s.addr), kgo.RetryTimeout(15 * time.Minute), kgo.MetadataMinAge(100 * time.Millisecond)}, options...)...)
 }
 
 // module is the folder of a Go module that the working folder knows.

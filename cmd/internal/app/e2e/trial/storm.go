@@ -30,6 +30,7 @@ type storm struct {
 	seed          uint64
 	gap           time.Duration // mean time between faults
 	faults        faults
+	soak          *soak
 	dir           string
 	keep          bool // the folder, also when all is well
 	out           io.Writer
@@ -105,16 +106,24 @@ func (s *storm) blow(ctx context.Context) (ok bool, err error) {
 		return false, err
 	}
 
-	// Half of the events lie in the past and are caught up with, half happen now.
 	plan := s.faults.schedule(s.seed, s.gap)
+	if s.soak.lasts > 0 {
+		plan = s.soak.schedule(s.seed)
+		if err = s.begin(ctx); err != nil {
+			return false, err
+		}
+	}
 	var lasts time.Duration
 	for _, m := range plan {
 		lasts += m.pause
 	}
-	now := time.Now()
-	past := &traffic{seed: s.seed, name: "past", events: s.events / 2, flows: s.flows / 2, bad: s.events / 20_000, reporters: talkers, from: events.StampOf(now.Add(-time.Hour)), to: events.StampOf(now)}
-	if err = s.server.produce(ctx, s.topics.events, past, false, nil); err != nil {
-		return false, err
+	// Half of the events of a storm lie in the past and are caught up with, all others happen now.
+	past, now := &traffic{}, time.Now()
+	if s.soak.lasts == 0 {
+		past = &traffic{seed: s.seed, name: "past", events: s.events / 2, flows: s.flows / 2, bad: s.events / 20_000, reporters: talkers, from: events.StampOf(now.Add(-time.Hour)), to: events.StampOf(now)}
+		if err = s.server.produce(ctx, s.topics.events, past, false, nil); err != nil {
+			return false, err
+		}
 	}
 	now = time.Now()
 	live := &traffic{seed: s.seed + 1, name: "live", events: s.events - past.events, flows: s.flows - past.flows, bad: s.events / 20_000, reporters: talkers,
@@ -122,10 +131,17 @@ func (s *storm) blow(ctx context.Context) (ok bool, err error) {
 	produced := make(chan error, 1)
 	go func() { produced <- s.server.produce(ctx, s.topics.events, live, true, nil) }()
 
-	for range 2 {
+	for len(s.members) < 2 {
 		if err = s.join(); err != nil {
 			return false, err
 		}
+	}
+	watching, seen := context.WithCancel(ctx)
+	defer seen()
+	var watchers sync.WaitGroup
+	if s.soak.lasts > 0 {
+		watchers.Go(func() { s.soak.watch(watching) })
+		watchers.Go(func() { s.soak.follow(watching) })
 	}
 	for _, m := range plan {
 		select {
@@ -140,6 +156,11 @@ func (s *storm) blow(ctx context.Context) (ok bool, err error) {
 	s.outage.Wait()
 	if err = <-produced; err != nil {
 		return false, err
+	}
+	seen()
+	watchers.Wait()
+	if s.soak.lasts > 0 {
+		s.problems = append(s.problems, s.soak.judge(s.out)...)
 	}
 	r := result{storm: s, asked: past.events + live.events, planted: past.bad + live.bad}
 	if r.caught, r.settled, err = s.folded(ctx); err != nil {
@@ -195,11 +216,15 @@ func (s *storm) join() error {
 		m, s.resting = s.resting[0], s.resting[1:]
 	} else {
 		s.serial++
-		var err error
-		if m, err = newMember(s.binary, s.dir, fmt.Sprintf("member-%d", s.serial), s.server.addr, groupName); err != nil {
+		flags, err := s.soak.flags(s.dir)
+		if err != nil {
+			return err
+		}
+		if m, err = newMember(s.binary, s.dir, fmt.Sprintf("member-%d", s.serial), s.server.addr, groupName, flags...); err != nil {
 			return err
 		}
 	}
+	s.soak.add(m)
 	s.members = append(s.members, m)
 	return m.start()
 }
@@ -251,6 +276,8 @@ func (s *storm) strike(ctx context.Context, f fault) error {
 				s.problem("go on after SIGSTOP: %v", err)
 			}
 		})
+	case otherLimits:
+		return s.otherLimits()
 	case brokerDown:
 		s.outage.Wait() // one at a time
 		if err := s.server.kill(); err != nil {
@@ -258,7 +285,7 @@ func (s *storm) strike(ctx context.Context, f fault) error {
 		}
 		s.setAway(true)
 		s.outage.Go(func() {
-			<-time.After(2 * time.Second)
+			<-time.After(s.soak.away)
 			began := time.Now()
 			if err := s.server.start(ctx); err != nil {
 				s.problem("start the broker again: %v", err)
@@ -483,7 +510,7 @@ func (r *result) print(w io.Writer) {
 		{"records of activity (repeats, told times), for each of the log", fmt.Sprintf("%d (%d, %d), %.3f", activity, r.agents.repeats, r.agents.ticks,
 			float64(activity-r.agents.repeats)/float64(records))},
 	}
-	for _, f := range []fault{hardExit, join, leave, brokerDown, loseState, freeze} {
+	for _, f := range []fault{hardExit, join, leave, brokerDown, loseState, freeze, otherLimits} {
 		rows = append(rows, [2]string{string(f), fmt.Sprint(r.counts[f])})
 	}
 	for _, stage := range []struct {
