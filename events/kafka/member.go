@@ -55,8 +55,8 @@ func (g *Group) Members(ctx context.Context) (members []Member, state string, er
 	return members, group.GroupState, nil
 }
 
-// Owners returns the address of the owner of each partition that has one. An owner
-// without an address is not in it.
+// Owners returns the address of the owner of each partition that has one; "" of an owner that
+// does not say where it can be reached.
 func (g *Group) Owners(ctx context.Context) (map[int]string, error) {
 	members, _, err := g.Members(ctx)
 	if err != nil {
@@ -65,9 +65,7 @@ func (g *Group) Owners(ctx context.Context) (map[int]string, error) {
 	owners := make(map[int]string)
 	for _, m := range members {
 		for _, p := range m.Partitions {
-			if m.Address != "" {
-				owners[p] = m.Address
-			}
+			owners[p] = m.Address
 		}
 	}
 	return owners, nil

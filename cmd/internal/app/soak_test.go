@@ -133,7 +133,7 @@ func TestSoak(t *testing.T) {
 	s.setUp()
 	s.start()
 	var senders sync.WaitGroup
-	for i := range 4 {
+	for i := range honestSenders {
 		senders.Go(func() { s.honest(i) })
 	}
 	for i := range *hostile {
@@ -271,11 +271,18 @@ func (s *soaking) fullDisk(*rand.Rand) {
 	s.away.Store(false)
 }
 
-// honest sends 125 events a second, each until it is acknowledged.
+// Honest senders are so many that they keep their rate, of all together so many events a
+// second, also when a request takes a while.
+const (
+	honestSenders = 20
+	honestRate    = 500
+)
+
+// honest sends its part of the events, each until it is acknowledged.
 func (s *soaking) honest(sender int) {
 	const batch = 5
 	client := &http.Client{Timeout: 10 * time.Second}
-	every := time.NewTicker(time.Second * batch / 125)
+	every := time.NewTicker(time.Second * batch * honestSenders / honestRate)
 	defer every.Stop()
 	for n := 0; s.ctx.Err() == nil; n += batch {
 		var body strings.Builder

@@ -110,6 +110,26 @@ func (s *Source) Server(mustShow bool, protocols ...string) *tls.Config {
 	return c
 }
 
+// Serving is the certificate that the server shows.
+func (s *Source) Serving() *x509.Certificate { return s.now.Load().certificate.Leaf }
+
+// ToItself returns what a program on this machine asks the server by, whose certificate it
+// knows from the same file whoever has signed it.
+func (s *Source) ToItself() *http.Transport {
+	t := s.Transport()
+	t.DialTLSContext = nil
+	t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true, VerifyConnection: func(c tls.ConnectionState) error {
+		if !c.PeerCertificates[0].Equal(s.Serving()) {
+			return ErrOther
+		}
+		return nil
+	}}
+	return t
+}
+
+// ErrOther says that a server shows another certificate than that in its file.
+var ErrOther = errors.New("another certificate is shown than that in the file")
+
 // Transport returns what other members are asked by: they are trusted by the authorities,
 // and shown the server's own certificate. A nil Source asks like any client.
 func (s *Source) Transport() *http.Transport {

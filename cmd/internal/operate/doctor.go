@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"weir/cmd/internal/app"
+	"weir/cmd/internal/certificates"
 	"weir/cmd/internal/cli"
 	"weir/cmd/internal/client"
 	"weir/cmd/internal/config"
@@ -197,8 +198,17 @@ func (d *doctor) sources(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, checkBound)
 	defer cancel()
 	c := &client.Client{Base: client.URLOf(d.run.O.Listen), HTTP: &http.Client{}}
+	if t, err := certificates.Open(d.run.O.TLS); err == nil && t != nil {
+		c.Base = "https" + strings.TrimPrefix(c.Base, "http")
+		c.HTTP.Transport = t.ToItself()
+		d.certificate(t)
+	}
 	resp, err := c.Do(ctx, http.MethodGet, "/readyz", nil, nil)
 	body := []byte(nil)
+	if errors.Is(err, certificates.ErrOther) {
+		d.warn("tls", "send it SIGHUP, and look in its log for why it has not taken the file up", "the weir at %s shows another certificate than %s", d.run.O.Listen, d.run.O.TLS.Certificate)
+		return
+	}
 	if status, ok := errors.AsType[*client.StatusError](err); ok {
 		body = status.Body // not ready, which says as much of sources
 	} else if err != nil {
@@ -219,6 +229,25 @@ func (d *doctor) sources(ctx context.Context) {
 	}
 	if len(ready.Blind) == 0 {
 		d.ok(check, "no source of the weir at %s is known to lack what rules need", d.run.O.Listen)
+	}
+}
+
+// soonExpired is how long before its end a certificate should have been exchanged.
+const soonExpired = 14 * 24 * time.Hour
+
+// certificate looks at what the server shows.
+func (d *doctor) certificate(t *certificates.Source) {
+	const check = "tls"
+	file, until := d.run.O.TLS.Certificate, t.Serving().NotAfter
+	switch now := d.env.Now(); {
+	case now.Before(t.Serving().NotBefore):
+		d.fail(check, "wait, or set the clock", "%s is good from %s on", file, t.Serving().NotBefore.Format(time.DateTime))
+	case now.After(until):
+		d.fail(check, "put a new one in its place; weir takes it up by itself", "%s has expired at %s", file, until.Format(time.DateTime))
+	case until.Sub(now) < soonExpired:
+		d.warn(check, "put a new one in its place; weir takes it up by itself", "%s expires at %s", file, until.Format(time.DateTime))
+	default:
+		d.ok(check, "%s is good until %s", file, until.Format(time.DateTime))
 	}
 }
 
