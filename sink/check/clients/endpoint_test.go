@@ -117,16 +117,17 @@ func stream(w http.ResponseWriter, names []string, data []any) {
 	}
 }
 
-// messages is Anthropic's, for Claude Code.
-func (e *endpoint) messages(w http.ResponseWriter, body []byte) {
-	var q struct {
-		Model    string
-		Stream   bool
-		Tools    []struct{ Name string }
-		Messages []struct{ Content json.RawMessage }
-	}
-	_ = json.Unmarshal(body, &q)
-	calls := 0
+// question is what Anthropic's model is asked, by Claude Code.
+type question struct {
+	Model    string
+	Stream   bool
+	Tools    []struct{ Name string }
+	Messages []struct{ Content json.RawMessage }
+}
+
+// made is how many calls the model has made so far. Of each that something came back of, heard
+// is given its id, the result, and the message that this came in.
+func (q *question) made(heard func(call string, result, message json.RawMessage)) (calls int) {
 	for _, m := range q.Messages {
 		var blocks []struct {
 			Type      string
@@ -139,10 +140,18 @@ func (e *endpoint) messages(w http.ResponseWriter, body []byte) {
 			case "tool_use":
 				calls++
 			case "tool_result":
-				e.results[b.ToolUseID] = string(b.Content)
+				heard(b.ToolUseID, b.Content, m.Content)
 			}
 		}
 	}
+	return calls
+}
+
+// messages is Anthropic's, for Claude Code.
+func (e *endpoint) messages(w http.ResponseWriter, body []byte) {
+	var q question
+	_ = json.Unmarshal(body, &q)
+	calls := q.made(func(call string, result, _ json.RawMessage) { e.results[call] = string(result) })
 	id, tool, input := "", "Bash", object{}
 	if slices.ContainsFunc(q.Tools, func(t struct{ Name string }) bool { return t.Name == tool }) {
 		id, input["command"] = e.next(calls)

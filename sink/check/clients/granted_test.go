@@ -37,37 +37,19 @@ type use struct {
 
 func (c *crew) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
-	var q struct {
-		Model    string
-		Stream   bool
-		Tools    []struct{ Name string }
-		Messages []struct{ Content json.RawMessage }
-	}
+	var q question
 	_ = json.Unmarshal(body, &q)
 	if !strings.HasSuffix(r.URL.Path, "/v1/messages") || len(q.Messages) == 0 {
 		reply(w, object{"input_tokens": 10})
 		return
 	}
-	made := 0
-	for _, m := range q.Messages {
-		var blocks []struct {
-			Type      string
-			ToolUseID string `json:"tool_use_id"`
+	c.mu.Lock()
+	made := q.made(func(call string, _, message json.RawMessage) {
+		if c.heard[call] == "" {
+			c.heard[call] = string(message) // what a hook adds stands beside the result
 		}
-		_ = json.Unmarshal(m.Content, &blocks) // a text has none
-		for _, b := range blocks {
-			if b.Type == "tool_use" {
-				made++
-			}
-			if b.Type == "tool_result" {
-				c.mu.Lock()
-				if c.heard[b.ToolUseID] == "" {
-					c.heard[b.ToolUseID] = string(m.Content) // what a hook adds stands beside the result
-				}
-				c.mu.Unlock()
-			}
-		}
-	}
+	})
+	c.mu.Unlock()
 	id, next := "", use{}
 	for word, play := range c.plays {
 		if len(q.Tools) > 0 && made < len(play) && bytes.Contains(q.Messages[0].Content, []byte(word)) {
