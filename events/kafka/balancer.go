@@ -74,22 +74,7 @@ func shareOut(members []member, partitions []int) map[string][]int {
 		owner[partition] = m
 	}
 
-	// Who has state of a partition, the furthest first.
-	type claim struct {
-		member int
-		next   int64
-	}
-	claims := make(map[int][]claim)
-	deepest := 0
-	for m := range members {
-		for _, h := range members[m].holds {
-			claims[h.Partition] = append(claims[h.Partition], claim{m, h.Next})
-		}
-	}
-	for _, c := range claims {
-		slices.SortFunc(c, func(a, b claim) int { return cmp.Or(cmp.Compare(b.next, a.next), a.member-b.member) })
-		deepest = max(deepest, len(c))
-	}
+	claims, deepest := claimsOf(members)
 	// First everybody's first choice, so that nobody's second takes the room of another's
 	// first.
 	for rank := range deepest {
@@ -124,4 +109,25 @@ func shareOut(members []member, partitions []int) map[string][]int {
 		shares[id] = append(shares[id], p)
 	}
 	return shares
+}
+
+// claim says that a member has state of a partition, up to before an offset.
+type claim struct {
+	member int
+	next   int64
+}
+
+// claimsOf returns who has state of each partition, the furthest first, and how many have at most.
+func claimsOf(members []member) (claims map[int][]claim, most int) {
+	claims = make(map[int][]claim)
+	for m := range members {
+		for _, h := range members[m].holds {
+			claims[h.Partition] = append(claims[h.Partition], claim{m, h.Next})
+		}
+	}
+	for _, c := range claims {
+		slices.SortFunc(c, func(a, b claim) int { return cmp.Or(cmp.Compare(b.next, a.next), a.member-b.member) })
+		most = max(most, len(c))
+	}
+	return claims, most
 }

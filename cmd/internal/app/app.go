@@ -189,6 +189,30 @@ func (a *App) Start(ctx context.Context) (err error) {
 			err = errors.Join(err, a.leave())
 		}
 	}()
+	if err = a.open(); err != nil {
+		return err
+	}
+	if err := a.api.Listen(); err != nil {
+		return err
+	}
+	if err := a.limits.Begin(a.backend.SetLimits); err != nil {
+		return err
+	}
+	if err := a.backend.Start(ctx); err != nil {
+		return err
+	}
+	a.runAll()
+	if err := a.api.Serve(api.Parts{Program: a, Audit: a.audit, Log: a.backend, Store: a.store, Verdicts: a.verdicts, Limits: a.limits,
+		Intake: a.reading, Letters: a.letters, SelfTest: a.selfTest, Degraded: a.degraded, Ask: a.orders.Ask}); err != nil {
+		return err
+	}
+	a.serving = true
+	a.logger.Info("weir is running", "address", a.Addr(), "page", a.api.Page(), "state", a.o.StateDir)
+	return nil
+}
+
+// open opens what weir keeps and what it reads and writes, none of which does anything yet.
+func (a *App) open() (err error) {
 	a.api.Begin()
 	a.o.State.Failed = a.Fail
 	if a.store, err = state.Open(a.o.StateDir, a.o.State); err != nil {
@@ -213,19 +237,13 @@ func (a *App) Start(ctx context.Context) (err error) {
 		}
 	}
 	a.letters = &intake.DeadLetters{Counts: &a.counts, Clock: a.clock, Logger: a.logger}
-	if a.reading, err = intake.Open(intake.Options{Follow: a.o.Follow, StateDir: a.o.StateDir, Log: a.backend, Store: a.store, DeadLetters: a.letters, Trust: a.trust,
-		Counts: &a.counts, Own: a.misnamed.Look, Clock: a.clock, Logger: a.logger, Limits: a.inForce, Fail: a.Fail}); err != nil {
-		return err
-	}
-	if err := a.api.Listen(); err != nil {
-		return err
-	}
-	if err := a.limits.Begin(a.backend.SetLimits); err != nil {
-		return err
-	}
-	if err := a.backend.Start(ctx); err != nil {
-		return err
-	}
+	a.reading, err = intake.Open(intake.Options{Follow: a.o.Follow, StateDir: a.o.StateDir, Log: a.backend, Store: a.store, DeadLetters: a.letters, Trust: a.trust,
+		Counts: &a.counts, Own: a.misnamed.Look, Clock: a.clock, Logger: a.logger, Limits: a.inForce, Fail: a.Fail})
+	return err
+}
+
+// runAll begins what goes on beside requests until weir ends.
+func (a *App) runAll() {
 	a.run(a.intake, "degraded mode", a.degraded.Run)
 	a.run(a.intake, "limits", a.limits.Watch)
 	a.run(a.intake, "access", a.watchAccess)
@@ -246,13 +264,6 @@ func (a *App) Start(ctx context.Context) (err error) {
 	if a.otlp != nil {
 		a.forward(forwarder.ToOTLP(a.o.OTLPLogs, a.otlp))
 	}
-	if err := a.api.Serve(api.Parts{Program: a, Audit: a.audit, Log: a.backend, Store: a.store, Verdicts: a.verdicts, Limits: a.limits,
-		Intake: a.reading, Letters: a.letters, SelfTest: a.selfTest, Degraded: a.degraded, Ask: a.orders.Ask}); err != nil {
-		return err
-	}
-	a.serving = true
-	a.logger.Info("weir is running", "address", a.Addr(), "page", a.api.Page(), "state", a.o.StateDir)
-	return nil
 }
 
 // inForce returns the limits that are judged by.

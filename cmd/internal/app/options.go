@@ -167,25 +167,31 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	return o, o.resolveFollowed()
+}
+
+// resolveFollowed makes the paths of followed files absolute: their places in the store are kept
+// by them, and may not depend on where weir was started.
+func (o *Options) resolveFollowed() error {
 	seen := make(map[string]bool)
 	for i := range o.Follow {
 		f := &o.Follow[i]
 		if f.Path == "" {
-			return o, errors.New("follow: a path is empty")
+			return errors.New("follow: a path is empty")
 		}
 		if f.Path != "-" {
 			path, err := filepath.Abs(f.Path)
 			if err != nil {
-				return o, fmt.Errorf("follow %s: %w", f.Path, err)
+				return fmt.Errorf("follow %s: %w", f.Path, err)
 			}
 			f.Path = path
 		}
 		if seen[f.Path] {
-			return o, fmt.Errorf("follow: %s is named twice", f.Path)
+			return fmt.Errorf("follow: %s is named twice", f.Path)
 		}
 		seen[f.Path] = true
 	}
-	return o, nil
+	return nil
 }
 
 // readSecret reads a file that holds one secret.

@@ -166,76 +166,91 @@ func (r *reader) request(record []byte, emit func(*events.Event)) error {
 		return &r.event
 	}
 	flow := begin(events.LLMCall, id, start).FlowKey()
+	last, told := q.told()
+	for i := range told {
+		e := begin(events.ToolResult, callID(flow, told[i].CallID)+"/end", start)
+		for j := range last.Calls {
+			if c := &last.Calls[j]; c.ID == told[i].CallID {
+				e.Tool = r.tool(c)
+			}
+		}
+		result := []byte(spanrow.Text(told[i].Content))
+		e.Content, e.Sim, e.Status = fingerprint.Content(result), fingerprint.Text(result), events.StatusOK
+		emit(e)
+	}
+	if m.MCPTool != nil { // the proxy made the call itself
+		tool := r.tool(&toolCall{Function: function{m.MCPTool.Name, string(m.MCPTool.Arguments)}})
+		tool.Server = adapter.Word([]byte(m.MCPTool.Server), events.MaxID)
+		e := begin(events.ToolCall, id+"/start", start)
+		e.Tool = tool
+		emit(e)
+		e = begin(events.ToolResult, id+"/end", end)
+		result := []byte(spanrow.Text(q.Response))
+		e.Tool, e.Content, e.Sim = tool, fingerprint.Content(result), fingerprint.Text(result)
+		q.outcome(e)
+		emit(e)
+		return nil
+	}
+	e := begin(events.LLMCall, id+"/model", end)
+	e.Model, e.Provider = adapter.Word([]byte(q.Model), events.MaxID), adapter.Word([]byte(q.Provider), events.MaxProvider)
+	e.Usage = q.used()
+	e.DurationMS = float64(end.Sub(start).Microseconds()) / 1e3
+	q.outcome(e)
+	emit(e)
+	for _, c := range q.asked() {
+		e := begin(events.ToolCall, callID(flow, c.ID)+"/start", end)
+		e.Tool = r.tool(&c)
+		emit(e)
+	}
+	return nil
+}
 
+// told returns the last answer of the model before the request, and the results that stand
+// behind it, which are what is new in it. Requests may be logged in another order than they
+// were made in.
+func (q *request) told() (last message, results []message) {
 	var said []message
 	if unwrapped(q.Messages, &said) != nil || said == nil {
 		var proxied struct{ Messages []message }
 		_ = unwrapped(q.ProxyRequest, &proxied)
 		said = proxied.Messages
 	}
-	// What is new stands behind the last answer of the model, and what was asked for in it.
-	// Requests may be logged in another order than they were made in.
-	last := 0
 	for i := range said {
-		if said[i].Role == "assistant" {
-			last = i
+		if said[i].Role == "assistant" || i == 0 {
+			last, results = said[i], nil
+		}
+		if said[i].Role == "tool" && said[i].CallID != "" {
+			results = append(results, said[i])
 		}
 	}
-	for _, told := range said[min(last, len(said)):] {
-		if told.Role != "tool" || told.CallID == "" {
-			continue
-		}
-		e := begin(events.ToolResult, callID(flow, told.CallID)+"/end", start)
-		for i := range said[last].Calls {
-			if c := &said[last].Calls[i]; c.ID == told.CallID {
-				e.Tool = r.tool(c)
-			}
-		}
-		result := []byte(spanrow.Text(told.Content))
-		e.Content, e.Sim, e.Status = fingerprint.Content(result), fingerprint.Text(result), events.StatusOK
-		emit(e)
-	}
+	return last, results
+}
 
-	e := begin(events.LLMCall, id+"/model", end)
-	e.Model, e.Provider = adapter.Word([]byte(q.Model), events.MaxID), adapter.Word([]byte(q.Provider), events.MaxProvider)
-	e.Usage = events.Usage{Known: true, Input: max(0, q.Input), Output: max(0, q.Output), Total: max(0, q.Total)}
+// used is what the model's answer took.
+func (q *request) used() events.Usage {
+	u := events.Usage{Known: true, Input: max(0, q.Input), Output: max(0, q.Output), Total: max(0, q.Total)}
 	if usd := cmp.Or(q.Cost, q.Spend); usd > 0 && usd <= events.MaxCostUSD {
-		e.Usage.CostMicroUSD = int64(math.Round(usd * 1e6))
+		u.CostMicroUSD = int64(math.Round(usd * 1e6))
 	}
-	e.DurationMS, e.Status = float64(end.Sub(start).Microseconds())/1e3, events.StatusOK
+	return u
+}
+
+// outcome says of an event how the request ended.
+func (q *request) outcome(e *events.Event) {
+	e.Status = events.StatusOK
 	if q.Status == "failure" {
 		e.Status, e.ErrorType = events.StatusError, cmp.Or(fingerprint.Error([]byte(q.Error)), "error")
 	}
-	if m.MCPTool == nil {
-		emit(e)
-	}
+}
 
-	if t := m.MCPTool; t != nil { // the proxy made the call itself
-		tool := r.tool(&toolCall{Function: function{t.Name, string(t.Arguments)}})
-		tool.Server = adapter.Word([]byte(t.Server), events.MaxID)
-		e := begin(events.ToolCall, id+"/start", start)
-		e.Tool = tool
-		emit(e)
-		e = begin(events.ToolResult, id+"/end", end)
-		result := []byte(spanrow.Text(q.Response))
-		e.Tool, e.Content, e.Sim, e.Status = tool, fingerprint.Content(result), fingerprint.Text(result), events.StatusOK
-		if q.Status == "failure" {
-			e.Status, e.ErrorType = events.StatusError, cmp.Or(fingerprint.Error([]byte(q.Error)), "error")
-		}
-		emit(e)
-		return nil
-	}
+// asked returns the calls that the answer asks for. Answers of other forms ask for none.
+func (q *request) asked() (calls []toolCall) {
 	var answer struct{ Choices []struct{ Message message } }
-	_ = unwrapped(q.Response, &answer) // answers of other forms ask for no tools here
+	_ = unwrapped(q.Response, &answer)
 	for _, choice := range answer.Choices {
-		for i := range choice.Message.Calls {
-			c := &choice.Message.Calls[i]
-			e := begin(events.ToolCall, callID(flow, c.ID)+"/start", end)
-			e.Tool = r.tool(c)
-			emit(e)
-		}
+		calls = append(calls, choice.Message.Calls...)
 	}
-	return nil
+	return calls
 }
 
 // callID is the id of a call: ids of calls are told apart within a conversation only.

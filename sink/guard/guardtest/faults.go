@@ -1,17 +1,10 @@
 package guardtest
 
 import (
-	"bytes"
-	"compress/gzip"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
+	"slices"
 	"strings"
-	"sync"
-	"time"
-
-	"weir/events"
 )
 
 // Fault is one way in which what answers at weir's address misbehaves: a weir that is
@@ -73,41 +66,53 @@ const (
 
 // Faults returns all of them, those that are known.
 func Faults() []Fault {
-	stopped := "id: 0\ndata: " + order("f", "") + "\n\n"
-	// after lets the guard hear the order and a sign of life first.
-	after := func(fn http.HandlerFunc) http.HandlerFunc {
-		return func(rw http.ResponseWriter, r *http.Request) {
-			begin(rw)
-			say(rw, stopped+alive)
-			fn(rw, r)
-		}
+	return slices.Concat(deadStreams(), badStreams(), strangeMessages(), wrongLimits(), badAnswers(), lostAcks())
+}
+
+// stopped is the order that a guard is to hear.
+var stopped = "id: 0\ndata: " + order("f", "") + "\n\n"
+
+// after lets the guard hear the order and a sign of life first.
+func after(fn http.HandlerFunc) http.HandlerFunc {
+	return func(rw http.ResponseWriter, r *http.Request) {
+		begin(rw)
+		say(rw, stopped+alive)
+		fn(rw, r)
 	}
-	// among sends a message before the order, which is heard all the same.
-	among := func(text string) http.HandlerFunc {
-		return func(rw http.ResponseWriter, r *http.Request) {
-			begin(rw)
-			say(rw, text+stopped)
-			beat(rw, r)
-		}
+}
+
+// among sends a message before the order, which is heard all the same.
+func among(text string) http.HandlerFunc {
+	return func(rw http.ResponseWriter, r *http.Request) {
+		begin(rw)
+		say(rw, text+stopped)
+		beat(rw, r)
 	}
-	data := func(text string) http.HandlerFunc { return among("id: 7\ndata: " + text + "\n\n") }
-	stream := func(name string, want Want, serve http.HandlerFunc) Fault {
-		return Fault{Name: "stream " + name, Want: want, path: pathVerdicts, serve: serve}
-	}
-	odd := func(name, text string) Fault {
-		return stream(name, hears.unreadable(1), data(text)).lasting()
-	}
-	limits := func(name string, serve http.HandlerFunc) Fault {
-		return Fault{Name: "limits " + name, Want: hears, path: pathLimits, serve: serve}.lasting()
-	}
-	check := func(name string, serve http.HandlerFunc) Fault {
-		return Fault{Name: "check " + name, Want: unasked, path: pathCheck, serve: serve, then: serve}
-	}
-	ack := func(name string, serve http.HandlerFunc) Fault {
-		return Fault{Name: "events " + name, Want: hears, path: pathEvents, serve: serve, then: serve}
-	}
+}
+
+func data(text string) http.HandlerFunc { return among("id: 7\ndata: " + text + "\n\n") }
+
+func stream(name string, want Want, serve http.HandlerFunc) Fault {
+	return Fault{Name: "stream " + name, Want: want, path: pathVerdicts, serve: serve}
+}
+
+func odd(name, text string) Fault { return stream(name, hears.unreadable(1), data(text)).lasting() }
+
+func limits(name string, serve http.HandlerFunc) Fault {
+	return Fault{Name: "limits " + name, Want: hears, path: pathLimits, serve: serve}.lasting()
+}
+
+func check(name string, serve http.HandlerFunc) Fault {
+	return Fault{Name: "check " + name, Want: unasked, path: pathCheck, serve: serve, then: serve}
+}
+
+func ack(name string, serve http.HandlerFunc) Fault {
+	return Fault{Name: "events " + name, Want: hears, path: pathEvents, serve: serve, then: serve}
+}
+
+// deadStreams are nothing that could be followed.
+func deadStreams() []Fault {
 	return []Fault{
-		// Nothing that could be followed.
 		stream("is cut before it is answered", never, cut),
 		stream("is never answered", never, hang),
 		stream("is answered in another protocol", never, raw("SSH-2.0-OpenSSH_9.6\r\n")),
@@ -125,8 +130,12 @@ func Faults() []Fault {
 			say(rw, stopped)
 			every(rw, r, ": behind\n\n")
 		}).lasting(),
+	}
+}
 
-		// A stream that goes bad.
+// badStreams begin well.
+func badStreams() []Fault {
+	return []Fault{
 		stream("falls silent", noMore, after(hang)),
 		stream("ends", noMore, after(func(http.ResponseWriter, *http.Request) {})),
 		stream("ends in the middle of an order", noMore, after(func(rw http.ResponseWriter, _ *http.Request) { say(rw, "data: "+order("h", "")[:40]) })),
@@ -148,8 +157,12 @@ func Faults() []Fault {
 			begin(rw)
 			_, _ = rw.Write(packed(stopped+alive, "data: "+strings.Repeat("x", 1<<14)+"\n"))
 		}),
+	}
+}
 
-		// Messages that are none, before one that counts.
+// strangeMessages come before one that counts.
+func strangeMessages() []Fault {
+	return []Fault{
 		stream("has a message of 1 MiB among others", hears.unreadable(1), among("data: "+strings.Repeat("x", 1<<20)+"\n\n")).lasting(),
 		stream("has a message of many lines among others", hears.unreadable(1), among(strings.Repeat("data: "+strings.Repeat("x", 1000)+"\n", 1000)+"\n")).lasting(),
 		odd("has what is not JSON", `{"id":`),
@@ -195,16 +208,24 @@ func Faults() []Fault {
 			every(rw, r, alive)
 		}).lasting(),
 		{Name: "stream has more orders than there is room for", Want: hears, path: pathVerdicts, lasts: true, serve: crowd(stopped), then: crowd(stopped)},
+	}
+}
 
-		// The limits, which a guard asks for beside.
+// wrongLimits are about the limits, which a guard asks for beside.
+func wrongLimits() []Fault {
+	return []Fault{
 		limits("are never answered", hang),
 		limits("come byte by byte", dripOf(http.StatusOK)),
 		limits("are 192 MiB", floodOf(http.StatusOK, "application/json", `{"document":{"rules":{}},"more":"`)),
 		limits("are a list", reply(http.StatusOK, "application/json", `{"document":{"rules":[]}}`)),
 		limits("are numbers", reply(http.StatusOK, "application/json", `{"document":{"rules":{"max_total_calls":5,"call_rate_per_flow":6}}}`)),
 		limits("are nothing", reply(http.StatusOK, "application/json", `null`)),
+	}
+}
 
-		// Asks.
+// badAnswers are of asks.
+func badAnswers() []Fault {
+	return []Fault{
 		check("is cut", cut),
 		check("is never answered", hang),
 		check("is answered byte by byte", dripOf(http.StatusOK)),
@@ -223,8 +244,12 @@ func Faults() []Fault {
 		check("is refused for a time that is a text", reply(http.StatusTooManyRequests, "application/problem+json", `{"reason_code":"self_call","action":"deny","retry_after_s":"x"}`)),
 		{Name: "check is refused with status 200", Want: Want{"deny table", "allow table", "deny weir", "deny weir", 0}, path: pathCheck, serve: refusedWell, then: refusedWell},
 		{Name: "check is refused by an action that nobody knows", Want: Want{"deny table", "allow table", "deny weir", "deny weir", 0}, path: pathCheck, serve: held, then: held},
+	}
+}
 
-		// Acknowledgements, which nobody waits for.
+// lostAcks are about acknowledgements, which nobody waits for.
+func lostAcks() []Fault {
+	return []Fault{
 		ack("are cut", cut),
 		ack("are never answered", hang),
 		ack("are answered byte by byte", dripOf(http.StatusAccepted)),
@@ -258,223 +283,4 @@ func crowd(first string) http.HandlerFunc {
 		say(rw, more.String())
 		beat(rw, r)
 	}
-}
-
-// Faulty is a server with one fault.
-type Faulty struct {
-	fault Fault
-	weir  *Weir
-
-	mu    sync.Mutex
-	tries int
-	once  sync.Once
-	ended chan struct{} // the first wrong answer is over
-}
-
-// Serve returns a server with the fault.
-func (f Fault) Serve() *Faulty {
-	weir := New()
-	weir.Give(events.Verdict{ID: "of-f", CorrelationID: "f", Action: "deny", Reason: events.SelfCall})
-	weir.Answer(func(ev *events.Event) *events.Verdict {
-		if ev.CorrelationID != "f" {
-			return nil
-		}
-		return &events.Verdict{ID: "a", Mode: "enforce", Action: "deny", Reason: events.SelfCall, HTTPStatus: http.StatusForbidden}
-	})
-	return &Faulty{fault: f, weir: weir, ended: make(chan struct{})}
-}
-
-// Over reports whether the guard has seen the fault, and has left it where it does not
-// end by itself.
-func (f *Faulty) Over() bool {
-	if f.fault.lasts {
-		return true
-	}
-	select {
-	case <-f.ended:
-		return true
-	default:
-		return false
-	}
-}
-
-// ServeHTTP answers as a weir does, but for the fault.
-func (f *Faulty) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
-	if r.URL.Path == pathElsewhere {
-		begin(rw) // orders, or answers, of somebody who is not weir
-		say(rw, alive)
-		beat(rw, r)
-		return
-	}
-	if r.URL.Path != f.fault.path {
-		if r.URL.Path == pathVerdicts { // whose signs of life come too seldom for these tests
-			begin(rw)
-			say(rw, "id: 0\ndata: "+order("f", "")+"\n\n")
-			beat(rw, r)
-			return
-		}
-		f.weir.ServeHTTP(rw, r)
-		return
-	}
-	f.mu.Lock()
-	f.tries++
-	first := f.tries == 1
-	f.mu.Unlock()
-	switch {
-	case first:
-		defer f.once.Do(func() { close(f.ended) })
-		f.fault.serve(rw, r)
-	case f.fault.then != nil:
-		f.fault.then(rw, r)
-	default:
-		hang(rw, r)
-	}
-}
-
-func begin(rw http.ResponseWriter) { rw.Header().Set("Content-Type", "text/event-stream") }
-
-// say sends a text at once. It reports whether somebody may still listen.
-func say(rw http.ResponseWriter, text string) bool {
-	_, err := io.WriteString(rw, text)
-	return err == nil && http.NewResponseController(rw).Flush() == nil
-}
-
-// pace is how often something comes that comes bit by bit.
-const pace = 50 * time.Millisecond
-
-// every says a text again and again until nobody listens.
-func every(rw http.ResponseWriter, r *http.Request, text string) {
-	tick := time.NewTicker(pace)
-	defer tick.Stop()
-	for say(rw, text) {
-		select {
-		case <-tick.C:
-		case <-r.Context().Done():
-			return
-		}
-	}
-}
-
-func beat(rw http.ResponseWriter, r *http.Request) { every(rw, r, alive) }
-
-// hang says nothing until nobody listens.
-func hang(_ http.ResponseWriter, r *http.Request) {
-	_, _ = io.Copy(io.Discard, r.Body) // only then is it seen that the other side hangs up
-	<-r.Context().Done()
-}
-
-func cut(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
-
-func reply(status int, contentType, text string) http.HandlerFunc {
-	return func(rw http.ResponseWriter, _ *http.Request) {
-		rw.Header().Set("Content-Type", contentType)
-		rw.WriteHeader(status)
-		_, _ = io.WriteString(rw, text)
-	}
-}
-
-func pageOf(text string) http.HandlerFunc { return reply(http.StatusOK, "text/html", text) }
-
-// flood sends a text, and then another one again and again.
-func flood(text, again string) http.HandlerFunc {
-	return func(rw http.ResponseWriter, r *http.Request) {
-		_, err := io.WriteString(rw, text)
-		for sent := 0; sent < Flood && err == nil; sent += len(again) {
-			_, err = io.WriteString(rw, again)
-		}
-		if say(rw, "") {
-			hang(rw, r)
-		}
-	}
-}
-
-func floodOf(status int, contentType, text string) http.HandlerFunc {
-	return func(rw http.ResponseWriter, r *http.Request) {
-		rw.Header().Set("Content-Type", contentType)
-		rw.WriteHeader(status)
-		flood(text, strings.Repeat("x", 1<<16))(rw, r)
-	}
-}
-
-func dripOf(status int) http.HandlerFunc {
-	return func(rw http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		rw.Header().Set("Content-Type", "application/json")
-		rw.WriteHeader(status)
-		every(rw, r, " ")
-	}
-}
-
-const pathElsewhere = "/elsewhere"
-
-// elsewhere leads away from weir.
-func elsewhere(rw http.ResponseWriter, r *http.Request) {
-	http.Redirect(rw, r, pathElsewhere, http.StatusTemporaryRedirect)
-}
-
-// packed is a text and more, Flood bytes of it, in the form of gzip. What is repeated is
-// packed once, for a file of gzip may have many members, and packing all of it takes the
-// race detector longer than a guard waits.
-func packed(text, again string) []byte {
-	member := func(text string) []byte {
-		var out bytes.Buffer
-		zip := gzip.NewWriter(&out)
-		_, _ = io.WriteString(zip, text) // memory takes everything
-		_ = zip.Close()
-		return out.Bytes()
-	}
-	many := max(1, (1<<20)/len(again))
-	return append(member(text), bytes.Repeat(member(strings.Repeat(again, many)), 1+Flood/(many*len(again)))...)
-}
-
-// hijacked answers below HTTP. What it sends ends with the connection.
-func hijacked(fn func(conn net.Conn, gone <-chan struct{})) http.HandlerFunc {
-	return func(rw http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		conn, _, err := http.NewResponseController(rw).Hijack()
-		if err != nil {
-			panic(err) // the server of the test is one of HTTP/1.1
-		}
-		defer conn.Close()
-		gone := make(chan struct{})
-		go func() {
-			defer close(gone)
-			_, _ = io.Copy(io.Discard, conn)
-		}()
-		fn(conn, gone)
-	}
-}
-
-func raw(text string) http.HandlerFunc {
-	return hijacked(func(conn net.Conn, _ <-chan struct{}) { _, _ = io.WriteString(conn, text) })
-}
-
-// rawEvery sends a text, and then others one by one, over and over.
-func rawEvery(text string, others ...string) http.HandlerFunc {
-	return hijacked(func(conn net.Conn, gone <-chan struct{}) {
-		tick := time.NewTicker(pace)
-		defer tick.Stop()
-		_, err := io.WriteString(conn, text)
-		for n := 0; err == nil; n++ {
-			_, err = io.WriteString(conn, others[n%len(others)])
-			select {
-			case <-tick.C:
-			case <-gone:
-				return
-			}
-		}
-	})
-}
-
-func rawFlood(text, again string) http.HandlerFunc {
-	return hijacked(func(conn net.Conn, _ <-chan struct{}) {
-		_, err := io.WriteString(conn, text)
-		for sent := 0; sent < Flood && err == nil; sent += len(again) {
-			_, err = io.WriteString(conn, again)
-		}
-	})
-}
-
-func rawChunks(text string) http.HandlerFunc {
-	return raw(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\nthis is no length\r\n", len(text), text))
 }

@@ -1,0 +1,234 @@
+package guardtest
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"weir/events"
+)
+
+// Faulty is a server with one fault.
+type Faulty struct {
+	fault Fault
+	weir  *Weir
+
+	mu    sync.Mutex
+	tries int
+	once  sync.Once
+	ended chan struct{} // the first wrong answer is over
+}
+
+// Serve returns a server with the fault.
+func (f Fault) Serve() *Faulty {
+	weir := New()
+	weir.Give(events.Verdict{ID: "of-f", CorrelationID: "f", Action: "deny", Reason: events.SelfCall})
+	weir.Answer(func(ev *events.Event) *events.Verdict {
+		if ev.CorrelationID != "f" {
+			return nil
+		}
+		return &events.Verdict{ID: "a", Mode: "enforce", Action: "deny", Reason: events.SelfCall, HTTPStatus: http.StatusForbidden}
+	})
+	return &Faulty{fault: f, weir: weir, ended: make(chan struct{})}
+}
+
+// Over reports whether the guard has seen the fault, and has left it where it does not
+// end by itself.
+func (f *Faulty) Over() bool {
+	if f.fault.lasts {
+		return true
+	}
+	select {
+	case <-f.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// ServeHTTP answers as a weir does, but for the fault.
+func (f *Faulty) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == pathElsewhere {
+		begin(rw) // orders, or answers, of somebody who is not weir
+		say(rw, alive)
+		beat(rw, r)
+		return
+	}
+	if r.URL.Path != f.fault.path {
+		if r.URL.Path == pathVerdicts { // whose signs of life come too seldom for these tests
+			begin(rw)
+			say(rw, "id: 0\ndata: "+order("f", "")+"\n\n")
+			beat(rw, r)
+			return
+		}
+		f.weir.ServeHTTP(rw, r)
+		return
+	}
+	f.mu.Lock()
+	f.tries++
+	first := f.tries == 1
+	f.mu.Unlock()
+	switch {
+	case first:
+		defer f.once.Do(func() { close(f.ended) })
+		f.fault.serve(rw, r)
+	case f.fault.then != nil:
+		f.fault.then(rw, r)
+	default:
+		hang(rw, r)
+	}
+}
+
+func begin(rw http.ResponseWriter) { rw.Header().Set("Content-Type", "text/event-stream") }
+
+// say sends a text at once. It reports whether somebody may still listen.
+func say(rw http.ResponseWriter, text string) bool {
+	_, err := io.WriteString(rw, text)
+	return err == nil && http.NewResponseController(rw).Flush() == nil
+}
+
+// pace is how often something comes that comes bit by bit.
+const pace = 50 * time.Millisecond
+
+// every says a text again and again until nobody listens.
+func every(rw http.ResponseWriter, r *http.Request, text string) {
+	tick := time.NewTicker(pace)
+	defer tick.Stop()
+	for say(rw, text) {
+		select {
+		case <-tick.C:
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+func beat(rw http.ResponseWriter, r *http.Request) { every(rw, r, alive) }
+
+// hang says nothing until nobody listens.
+func hang(_ http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body) // only then is it seen that the other side hangs up
+	<-r.Context().Done()
+}
+
+func cut(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+
+func reply(status int, contentType, text string) http.HandlerFunc {
+	return func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Type", contentType)
+		rw.WriteHeader(status)
+		_, _ = io.WriteString(rw, text)
+	}
+}
+
+func pageOf(text string) http.HandlerFunc { return reply(http.StatusOK, "text/html", text) }
+
+// flood sends a text, and then another one again and again.
+func flood(text, again string) http.HandlerFunc {
+	return func(rw http.ResponseWriter, r *http.Request) {
+		_, err := io.WriteString(rw, text)
+		for sent := 0; sent < Flood && err == nil; sent += len(again) {
+			_, err = io.WriteString(rw, again)
+		}
+		if say(rw, "") {
+			hang(rw, r)
+		}
+	}
+}
+
+func floodOf(status int, contentType, text string) http.HandlerFunc {
+	return func(rw http.ResponseWriter, r *http.Request) {
+		rw.Header().Set("Content-Type", contentType)
+		rw.WriteHeader(status)
+		flood(text, strings.Repeat("x", 1<<16))(rw, r)
+	}
+}
+
+func dripOf(status int) http.HandlerFunc {
+	return func(rw http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		rw.Header().Set("Content-Type", "application/json")
+		rw.WriteHeader(status)
+		every(rw, r, " ")
+	}
+}
+
+const pathElsewhere = "/elsewhere"
+
+// elsewhere leads away from weir.
+func elsewhere(rw http.ResponseWriter, r *http.Request) {
+	http.Redirect(rw, r, pathElsewhere, http.StatusTemporaryRedirect)
+}
+
+// packed is a text and more, Flood bytes of it, in the form of gzip. What is repeated is
+// packed once, for a file of gzip may have many members, and packing all of it takes the
+// race detector longer than a guard waits.
+func packed(text, again string) []byte {
+	member := func(text string) []byte {
+		var out bytes.Buffer
+		zip := gzip.NewWriter(&out)
+		_, _ = io.WriteString(zip, text) // memory takes everything
+		_ = zip.Close()
+		return out.Bytes()
+	}
+	many := max(1, (1<<20)/len(again))
+	return append(member(text), bytes.Repeat(member(strings.Repeat(again, many)), 1+Flood/(many*len(again)))...)
+}
+
+// hijacked answers below HTTP. What it sends ends with the connection.
+func hijacked(fn func(conn net.Conn, gone <-chan struct{})) http.HandlerFunc {
+	return func(rw http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		conn, _, err := http.NewResponseController(rw).Hijack()
+		if err != nil {
+			panic(err) // the server of the test is one of HTTP/1.1
+		}
+		defer conn.Close()
+		gone := make(chan struct{})
+		go func() {
+			defer close(gone)
+			_, _ = io.Copy(io.Discard, conn)
+		}()
+		fn(conn, gone)
+	}
+}
+
+func raw(text string) http.HandlerFunc {
+	return hijacked(func(conn net.Conn, _ <-chan struct{}) { _, _ = io.WriteString(conn, text) })
+}
+
+// rawEvery sends a text, and then others one by one, over and over.
+func rawEvery(text string, others ...string) http.HandlerFunc {
+	return hijacked(func(conn net.Conn, gone <-chan struct{}) {
+		tick := time.NewTicker(pace)
+		defer tick.Stop()
+		_, err := io.WriteString(conn, text)
+		for n := 0; err == nil; n++ {
+			_, err = io.WriteString(conn, others[n%len(others)])
+			select {
+			case <-tick.C:
+			case <-gone:
+				return
+			}
+		}
+	})
+}
+
+func rawFlood(text, again string) http.HandlerFunc {
+	return hijacked(func(conn net.Conn, _ <-chan struct{}) {
+		_, err := io.WriteString(conn, text)
+		for sent := 0; sent < Flood && err == nil; sent += len(again) {
+			_, err = io.WriteString(conn, again)
+		}
+	})
+}
+
+func rawChunks(text string) http.HandlerFunc {
+	return raw(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\nthis is no length\r\n", len(text), text))
+}
