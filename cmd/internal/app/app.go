@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"os"
 	"sync"
 	"time"
@@ -18,11 +17,9 @@ import (
 	"weir/cmd/internal/certificates"
 	"weir/cmd/internal/clock"
 	"weir/cmd/internal/costs"
-	"weir/cmd/internal/embedded"
 	"weir/cmd/internal/filewatch"
 	"weir/cmd/internal/forwarder"
 	"weir/cmd/internal/gate"
-	"weir/cmd/internal/group"
 	"weir/cmd/internal/intake"
 	"weir/cmd/internal/limits"
 	"weir/cmd/internal/misnamed"
@@ -278,59 +275,6 @@ func (a *App) forward(f *forwarder.Forwarder) {
 	a.run(a.leaving, f.Name, f.Run)
 }
 
-// folded tells what is folded here.
-type folded struct{ backend }
-
-func (f folded) Folded() (out []int) {
-	for _, p := range f.Pumps() {
-		out = append(out, p.Partition())
-	}
-	return out
-}
-
-func (f folded) PartitionOf(flow string) (int, bool) {
-	p, err := f.PumpOf(flow)
-	if err != nil {
-		return 0, false
-	}
-	return p.Partition(), true
-}
-
-func (f folded) Progress() (out []ask.Progress) {
-	for _, p := range f.backend.Progress() {
-		out = append(out, ask.Progress(p))
-	}
-	return out
-}
-
-func (f folded) Known(flow string) (*analyzer.Flow, analyzer.Partition, error) {
-	p, err := f.PumpOf(flow)
-	if err != nil {
-		return nil, analyzer.Partition{}, err
-	}
-	return p.Known(flow)
-}
-
-func (a *App) newBackend() (backend, error) {
-	shared := pump.Options{Limits: a.limits.Current(), Parse: pump.ParseLimits, Answer: a.answers.Deliver, Memory: a.o.Memory,
-		CheckpointEvery: a.o.CheckpointEvery, Counts: &a.counts, Prices: a.prices, Metrics: a.api.Metrics(), Clock: a.clock, Logger: a.logger}
-	await := func(end func() int64) func(context.Context, *events.Event, func() error) (*events.Verdict, error) {
-		return func(ctx context.Context, ev *events.Event, append func() error) (*events.Verdict, error) {
-			return a.degraded.Ask(ctx, ev, func(ctx context.Context) (*events.Verdict, error) {
-				return a.answers.Await(ctx, ev, end(), append)
-			})
-		}
-	}
-	if a.o.Kafka == nil {
-		shared.Held = func(_ int64, ev *events.Event, _ string, v *events.Verdict) { a.answers.Hold(ev, v) }
-		return embedded.New(embedded.Options{Pump: shared, Store: a.store, Tick: a.o.Tick, Await: await(a.store.Journal(0).End), Settle: a.answers.Settle, CaughtUp: a.api.CaughtUp, Fail: a.Fail}), nil
-	}
-	shared.Read = a.misnamed.Look
-	return group.New(*a.o.Kafka, group.Host{Pump: shared, Store: a.store, StateDir: a.o.StateDir, Token: a.access.Own, Client: &http.Client{Transport: a.tls.Transport()}, Tick: a.o.Tick,
-		AnswerTimeout: a.o.AnswerTimeout, KeepVerdicts: a.o.State.JournalTTL, Limits: a.limits.Current, Await: await(func() int64 { return ask.EndUnknown }),
-		Hold: a.answers.Hold, Settle: a.answers.Settle, CaughtUp: a.api.CaughtUp, Fail: a.Fail}), nil
-}
-
 // run starts a goroutine of a phase.
 func (a *App) run(p *phase.Phase, what string, fn func(context.Context) error) { p.Run(what, fn) }
 
@@ -388,26 +332,6 @@ func (a *App) MetricsAddr() string { return a.api.MetricsAddr() }
 
 // Ending is done when the app is told to stop.
 func (a *App) Ending() context.Context { return a.intake.Ending() }
-
-// Place is how far a partition of the log is folded.
-type Place struct {
-	Partition int
-	Next      int64 // the first offset that is not folded
-}
-
-// Places returns the partitions of events that are folded here, in order.
-func (a *App) Places() []Place { return placesOf(a.backend.Pumps()) }
-
-// AgentPlaces returns those of the activity that are folded here, in order. They are
-// numbered as what comes of them is: behind all partitions of events.
-func (a *App) AgentPlaces() []Place { return placesOf(a.backend.Agents()) }
-
-func placesOf(pumps []*pump.Pump) (out []Place) {
-	for _, p := range pumps {
-		out = append(out, Place{p.Partition(), p.Next()})
-	}
-	return out
-}
 
 // Counts returns the counters of the pump.
 func (a *App) Counts() *pump.Counts { return &a.counts }

@@ -2,9 +2,13 @@ package app
 
 import (
 	"context"
+	"net/http"
 
 	"weir/analyzer"
 	"weir/cmd/internal/api"
+	"weir/cmd/internal/ask"
+	"weir/cmd/internal/embedded"
+	"weir/cmd/internal/group"
 	"weir/cmd/internal/pump"
 	"weir/events"
 )
@@ -32,4 +36,57 @@ type backend interface {
 
 	// Stop folds what is there to the end, publishes it, and takes a last checkpoint.
 	Stop(ctx context.Context) error
+}
+
+// folded tells what is folded here.
+type folded struct{ backend }
+
+func (f folded) Folded() (out []int) {
+	for _, p := range f.Pumps() {
+		out = append(out, p.Partition())
+	}
+	return out
+}
+
+func (f folded) PartitionOf(flow string) (int, bool) {
+	p, err := f.PumpOf(flow)
+	if err != nil {
+		return 0, false
+	}
+	return p.Partition(), true
+}
+
+func (f folded) Progress() (out []ask.Progress) {
+	for _, p := range f.backend.Progress() {
+		out = append(out, ask.Progress(p))
+	}
+	return out
+}
+
+func (f folded) Known(flow string) (*analyzer.Flow, analyzer.Partition, error) {
+	p, err := f.PumpOf(flow)
+	if err != nil {
+		return nil, analyzer.Partition{}, err
+	}
+	return p.Known(flow)
+}
+
+func (a *App) newBackend() (backend, error) {
+	shared := pump.Options{Limits: a.limits.Current(), Parse: pump.ParseLimits, Answer: a.answers.Deliver, Memory: a.o.Memory,
+		CheckpointEvery: a.o.CheckpointEvery, Counts: &a.counts, Prices: a.prices, Metrics: a.api.Metrics(), Clock: a.clock, Logger: a.logger}
+	await := func(end func() int64) func(context.Context, *events.Event, func() error) (*events.Verdict, error) {
+		return func(ctx context.Context, ev *events.Event, append func() error) (*events.Verdict, error) {
+			return a.degraded.Ask(ctx, ev, func(ctx context.Context) (*events.Verdict, error) {
+				return a.answers.Await(ctx, ev, end(), append)
+			})
+		}
+	}
+	if a.o.Kafka == nil {
+		shared.Held = func(_ int64, ev *events.Event, _ string, v *events.Verdict) { a.answers.Hold(ev, v) }
+		return embedded.New(embedded.Options{Pump: shared, Store: a.store, Tick: a.o.Tick, Await: await(a.store.Journal(0).End), Settle: a.answers.Settle, CaughtUp: a.api.CaughtUp, Fail: a.Fail}), nil
+	}
+	shared.Read = a.misnamed.Look
+	return group.New(*a.o.Kafka, group.Host{Pump: shared, Store: a.store, StateDir: a.o.StateDir, Token: a.access.Own, Client: &http.Client{Transport: a.tls.Transport()}, Tick: a.o.Tick,
+		AnswerTimeout: a.o.AnswerTimeout, KeepVerdicts: a.o.State.JournalTTL, Limits: a.limits.Current, Await: await(func() int64 { return ask.EndUnknown }),
+		Hold: a.answers.Hold, Settle: a.answers.Settle, CaughtUp: a.api.CaughtUp, Fail: a.Fail}), nil
 }

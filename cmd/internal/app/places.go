@@ -1,0 +1,25 @@
+package app
+
+import (
+	"weir/cmd/internal/pump"
+)
+
+// Place is how far a partition of the log is folded.
+type Place struct {
+	Partition int
+	Next      int64 // the first offset that is not folded
+}
+
+// Places returns the partitions of events that are folded here, in order.
+func (a *App) Places() []Place { return placesOf(a.backend.Pumps()) }
+
+// AgentPlaces returns those of the activity that are folded here, in order. They are
+// numbered as what comes of them is: behind all partitions of events.
+func (a *App) AgentPlaces() []Place { return placesOf(a.backend.Agents()) }
+
+func placesOf(pumps []*pump.Pump) (out []Place) {
+	for _, p := range pumps {
+		out = append(out, Place{p.Partition(), p.Next()})
+	}
+	return out
+}

@@ -1,0 +1,164 @@
+package simulate
+
+import (
+	"strings"
+
+	"weir/analyzer"
+	"weir/cmd/internal/pump"
+	"weir/events"
+)
+
+// plainAgents folds a partition of the activity.
+type plainAgents struct {
+	plain
+	partition analyzer.Agents
+	sources   []activitySource // the flows, then the agents, of whom trees pass on to those above
+	flows     int
+	settled   map[pump.Position]string // what trees said to asks
+	trees     map[string]*budget
+}
+
+// activitySource is what is known of a source of activity.
+type activitySource struct {
+	last pump.Position // seen
+	any  bool
+	told events.Stamp
+}
+
+func newPlainAgents(lane, flows, agents int, limits analyzer.Limits) *plainAgents {
+	return &plainAgents{plain: newPlain(lane, limits), sources: make([]activitySource, flows+agents), flows: flows,
+		settled: make(map[pump.Position]string), trees: make(map[string]*budget)}
+}
+
+// fold reports whether the record was one that had not come before.
+func (p *plainAgents) fold(offset int64, key string, from pump.Position, value []byte) (fresh bool) {
+	p.fx.Reset()
+	var ev events.Event
+	reports := pump.IsReports(value)
+	if !reports {
+		must(events.Decode(value, &ev))
+	}
+	if ev.Kind == events.LimitsSet {
+		p.limits(ev.Limits, offset)
+		p.fire(offset)
+		return false
+	}
+	s := &p.sources[from.Source]
+	if fresh = !s.any || from.Offset > s.last.Offset || from.Offset == s.last.Offset && from.Part > s.last.Part; fresh {
+		s.last, s.any = from, true
+		if reports {
+			must(pump.EachReport(value, func(r *analyzer.Report) { p.report(r, offset) }))
+		} else {
+			p.take(&ev, key, from, offset)
+		}
+	}
+	p.fire(offset)
+	return fresh
+}
+
+func (p *plainAgents) take(ev *events.Event, key string, from pump.Position, offset int64) {
+	if ev.Kind == events.Tick {
+		s := &p.sources[from.Source]
+		s.told = max(s.told, ev.Time)
+		least := s.told
+		for i := range p.flows {
+			least = min(least, p.sources[i].told)
+		}
+		p.partition.Watermark = max(p.partition.Watermark, least)
+		return
+	}
+	var a analyzer.Agent
+	p.open(&a, key)
+	p.engine.StepAgent(&p.partition, &a, ev, &p.fx)
+	if v := p.fx.Answer; v != nil {
+		p.settled[from] = string(v.AppendJSON(nil))
+	}
+	if strings.HasPrefix(key, analyzer.TreeKey("x")[:len(analyzer.TreeKey("x"))-1]) {
+		p.spend(&a, key, ev)
+	}
+	p.keep(&a, key, offset)
+}
+
+// budget is what the asks of a tree were allowed since it began anew.
+type budget struct {
+	began, last events.Stamp
+	allowed     int
+	known       map[string]bool // ids of all that were allowed ever: who asks again makes no second call
+}
+
+// spend counts the asks that a tree has allowed, beside what the tree counts itself.
+func (p *plainAgents) spend(a *analyzer.Agent, key string, ev *events.Event) {
+	b := p.trees[key]
+	if b == nil {
+		b = &budget{known: make(map[string]bool)}
+		p.trees[strings.Clone(key)] = b
+	}
+	limits := p.engine.Limits()
+	last := events.Stamp(p.engine.AgentView(&p.partition, a).Last)
+	if last.Sub(b.last) > limits.Flow.Idle || last.Sub(b.began) > limits.Flow.MaxAge {
+		b.began, b.allowed = last, 0 // after silence it is whole again
+	}
+	b.last = last
+	if v := p.fx.Answer; ev.Ask && v != nil && !v.Stops() {
+		if id := strings.Clone(ev.CorrelationID + " " + ev.ID); !b.known[id] {
+			b.known[id] = true
+			b.allowed++
+		}
+	}
+}
+
+// mostAllowed is the tree that has allowed most.
+func (p *plainAgents) mostAllowed() (tree string, n int) {
+	for key, b := range p.trees {
+		if b.allowed > n {
+			tree, n = key, b.allowed
+		}
+	}
+	return tree, n
+}
+
+func (p *plainAgents) report(r *analyzer.Report, offset int64) {
+	p.fx.Reset()
+	key := string(r.AppendKey(nil))
+	var a analyzer.Agent
+	p.open(&a, key)
+	p.engine.StepReport(&p.partition, &a, r, &p.fx)
+	p.keep(&a, key, offset)
+}
+
+func (p *plainAgents) fire(offset int64) {
+	for {
+		key, due, ok := p.ripe(p.partition.Watermark)
+		if !ok {
+			return
+		}
+		delete(p.due, key)
+		p.fx.Reset()
+		var a analyzer.Agent
+		p.open(&a, key)
+		p.engine.AdvanceAgent(&p.partition, &a, due, &p.fx)
+		p.keep(&a, key, offset)
+	}
+}
+
+func (p *plainAgents) open(a *analyzer.Agent, key string) {
+	a.Reset(key)
+	if r := p.records[key]; r != "" {
+		must(a.UnmarshalBinary(key, []byte(r)))
+	}
+}
+
+func (p *plainAgents) keep(a *analyzer.Agent, key string, offset int64) {
+	if a.Events() > 0 {
+		record, err := a.AppendBinary(nil)
+		must(err)
+		due := p.engine.DueAgent(a)
+		if old := p.due[key]; old != 0 && (due == 0 || due > old) {
+			due = old // an agent's deadline is never moved back: it is looked at when it comes
+		}
+		p.set(strings.Clone(key), offset, record, due)
+	}
+	for _, x := range p.collect(offset) {
+		p.pass(x.Key, offset, &x.Event)
+	}
+}

@@ -1,0 +1,76 @@
+package autogen
+
+import (
+	"cmp"
+
+	"weir/events"
+	"weir/events/fingerprint"
+)
+
+// use is a tool call that waits for what came of it: a handoff is made by a tool.
+type use struct {
+	id, tool, by string
+	args         events.Hash
+	size         int64
+	at, end      events.Stamp
+	done, failed bool
+	result       events.Hash
+	near         events.Fingerprint
+	failure      string
+}
+
+// release tells the tool calls of an agent, or of all, when it is known that they
+// are no handoffs: the next message would be one.
+func (r *reader) release(f *flow, agent string, next *message, emit func(*events.Event)) {
+	var waiting, ready []*use
+	for _, u := range f.calls {
+		switch {
+		case agent != "" && u.by != agent:
+			waiting = append(waiting, u)
+		case next != nil && next.kind == "HandoffMessage" && (u.tool == "transfer_to_"+next.target || !u.result.IsZero() && u.result == next.said):
+		default:
+			ready = append(ready, u)
+		}
+	}
+	f.calls = waiting
+	r.use(f, ready, emit)
+}
+
+// use tells calls that were made at the same time, and then their results.
+func (r *reader) use(f *flow, calls []*use, emit func(*events.Event)) {
+	for _, u := range calls {
+		if len(f.worked) >= maxOpen {
+			clear(f.worked)
+		}
+		f.worked[u.by] = true
+		e := r.begin(f, u.id+"/start", events.ToolCall, u.at)
+		e.From, e.Tool = party(u.by), u.event()
+		emit(e)
+	}
+	for _, u := range calls {
+		if !u.done {
+			continue
+		}
+		e := r.begin(f, u.id+"/end", events.ToolResult, max(u.end, u.at))
+		e.From, e.Tool, e.Content, e.Sim, e.Status = party(u.by), u.event(), u.result, u.near, events.StatusOK
+		if u.failed {
+			e.Status, e.ErrorType = events.StatusError, u.failure
+		}
+		e.DurationMS = max(0, float64(u.end-u.at))
+		emit(e)
+	}
+}
+
+func (u *use) event() events.Tool {
+	return events.Tool{Name: u.tool, CallID: u.id, ArgsHash: u.args, ArgsSize: u.size}
+}
+
+// tool reads a ToolCall, which is written when the tool has run.
+func (r *reader) tool(f *flow, l *line, emit func(*events.Event)) {
+	if f.asks[l.agent.name] {
+		return // the messages about it tell more
+	}
+	r.use(f, []*use{{id: f.name(), tool: cmp.Or(l.tool, "tool"), by: cmp.Or(l.agent.name, r.source), at: f.clock, end: f.clock, done: true,
+		args: fingerprint.Args(l.args, r.ignore.Of(l.tool)), size: int64(len(l.args)),
+		result: fingerprint.Content(l.result), near: fingerprint.Text(l.result)}}, emit)
+}

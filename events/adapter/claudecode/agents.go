@@ -1,0 +1,130 @@
+package claudecode
+
+import (
+	"weir/events"
+	"weir/events/adapter"
+)
+
+// agent is one running agent: a session, or a child of one.
+type agent struct {
+	party   events.Party
+	session string
+	prompt  string       // promptId
+	parent  events.Party // who called it last
+	told    events.Hash  // the prompt, while its parent was not seen
+	asked   string       // promptId of the user's last message
+	called  bool
+	worked  bool // used a tool, or got an answer that took work, since it was called or called somebody
+}
+
+// agent finds out whose line it is.
+func (r *reader) agent(l *line) *agent {
+	key := l.session
+	switch {
+	case l.agent != "":
+		key += "/" + l.agent
+	case l.sidechain:
+		// Old versions wrote child agents into the file of the session, each as a
+		// chain of lines that begins without a parent.
+		if parent, ok := r.lines.Get(l.parent); ok {
+			key = parent
+		} else {
+			key += "/" + l.uuid
+		}
+	}
+	if l.sidechain && l.agent == "" && l.uuid != "" {
+		r.lines.Put(l.uuid, key)
+	}
+	a, ok := r.agents.Get(key)
+	if !ok {
+		a = &agent{session: l.session, party: events.Party{Session: adapter.Word([]byte(key), events.MaxID)}}
+		if key == l.session {
+			a.party.Agent = "claude-code"
+		}
+		r.agents.Put(key, a)
+	}
+	if l.prompt != "" && (!a.called || key == l.session) {
+		a.prompt = l.prompt
+	}
+	return a
+}
+
+// childPrompt is what a child agent is told to do.
+func (r *reader) childPrompt(l *line, by *agent, emit func(*events.Event)) {
+	if !by.called {
+		if u := r.waiting(by.session, l.said); u != nil {
+			r.adopt(u, by)
+			r.start(u, by, u.at, emit)
+			return
+		}
+		// Its parent was not seen. All children are called by somebody of the session.
+		by.parent, by.told = events.Party{Session: by.session, Agent: "claude-code"}, l.said
+	}
+	e := r.begin(by.party.Session+"/prompt", events.AgentCall, l.at, by)
+	if by.called {
+		e.ID = adapter.Word([]byte(l.uuid+"/prompt"), events.MaxID)
+	}
+	e.From, e.To, e.Content, e.Sim = by.parent, by.party, l.said, l.sim
+	by.called, by.worked = true, false
+	emit(e)
+}
+
+// waiting finds the tool use that calls an agent with this prompt and has no child
+// yet: the first one, for equal calls are made in order.
+func (r *reader) waiting(session string, prompt events.Hash) *use {
+	for _, u := range r.uses.All() {
+		if u.delegates && u.child == nil && u.by.session == session && u.prompt == prompt && !prompt.IsZero() {
+			return u
+		}
+	}
+	return nil
+}
+
+// adopt makes a the child of a tool use. It belongs to the flow of its parent.
+func (r *reader) adopt(u *use, a *agent) {
+	u.child = a
+	a.parent, a.prompt = u.by.party, u.by.prompt
+	if a.party.Agent == "" {
+		a.party.Agent = u.kind
+	}
+}
+
+// child makes up the agent of a tool use whose transcript was not seen.
+func (r *reader) child(u *use, id string) *agent {
+	key := u.by.session + "/" + id
+	a, ok := r.agents.Get(key)
+	if !ok {
+		a = &agent{session: u.by.session, party: events.Party{Session: adapter.Word([]byte(key), events.MaxID)}}
+		r.agents.Put(key, a)
+	}
+	r.adopt(u, a)
+	return a
+}
+
+// start tells that a child was called.
+func (r *reader) start(u *use, a *agent, at events.Stamp, emit func(*events.Event)) {
+	if a.called {
+		return
+	}
+	a.called, a.worked = true, false
+	e := r.begin(u.id+"/call", events.AgentCall, at, u.by)
+	e.From, e.To, e.Content, e.Sim = u.by.party, a.party, u.prompt, u.sim
+	e.HadWork, e.TransferMode = u.hadWork, events.ReturnToCaller
+	emit(e)
+}
+
+// meet links a tool use with a child whose transcript was read before.
+func (r *reader) meet(u *use) {
+	for _, a := range r.agents.All() {
+		if a.session == u.by.session && a.told == u.prompt && !a.told.IsZero() {
+			a.told = events.Hash{}
+			r.adopt(u, a)
+			return
+		}
+	}
+}
+
+// delegates tells whether a tool runs an agent.
+func delegates(b *block) bool {
+	return (b.name == "Agent" || b.name == "Task") && !b.said.IsZero()
+}

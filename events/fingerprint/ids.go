@@ -1,0 +1,142 @@
+package fingerprint
+
+import (
+	"bytes"
+	"encoding/binary"
+)
+
+// hexRun matches eight and more hex digits of which at least one is decimal and one a letter.
+func hexRun(p []byte, i int) int {
+	n, decimal, letter := 0, false, false
+	if byteAt(p, i) == '0' && byteAt(p, i+1)|0x20 == 'x' {
+		n, letter = 2, true
+	}
+	start := n
+	for ; ; n++ {
+		c := byteAt(p, i+n)
+		if !isHex(c) {
+			break
+		}
+		if c-'0' <= 9 {
+			decimal = true
+		} else {
+			letter = true
+		}
+	}
+	if n-start < 8 || !decimal || !letter || wordAt(p, i+n) {
+		return 0
+	}
+	return n
+}
+
+// labelled matches an id that says of itself that it is one: by its prefix
+// (call_bb923d07ce), or by the name before it ("request_id": "q-7"). The name is
+// part of the match.
+func labelled(p []byte, i int) int {
+	if !beginsLabel[p[i]] || !mayLabel(p, i) {
+		return 0
+	}
+	if n := prefixed(p, i); n > 0 {
+		return n
+	}
+	n := 0
+	for n < 24 && i+n < len(p) && (isWord(p[i+n]) && p[i+n] < 0x80 || p[i+n] == '-') {
+		n++
+	}
+	if n < 5 || !idName(p[i:i+n]) {
+		return 0
+	}
+	// At most a quote, a colon or equals sign, a space and a quote lie between name and value.
+	gap, assigned := 0, false
+	for gap < 5 {
+		c := byteAt(p, i+n+gap)
+		if c == ':' || c == '=' {
+			assigned = true
+		} else if c != '"' && c != '\'' && c != ' ' && c != '\\' {
+			break
+		}
+		gap++
+	}
+	k := idLength(p, i+n+gap)
+	if !assigned || k < 3 {
+		return 0
+	}
+	return n + gap + k
+}
+
+// beginsLabel is true for the letters that names and prefixes below begin with.
+var beginsLabel = [256]bool{'a': true, 'c': true, 'm': true, 'r': true, 's': true, 't': true, 'x': true,
+	'A': true, 'C': true, 'M': true, 'R': true, 'S': true, 'T': true, 'X': true}
+
+// mayLabel reports whether a name or prefix below may begin at i, by its first four
+// letters, which spares most words a closer look.
+func mayLabel(p []byte, i int) bool {
+	switch {
+	case p[i]|0x20 == 'x':
+		return true
+	case len(p)-i < 4:
+		return false // the shortest is longer
+	}
+	first := binary.LittleEndian.Uint32(p[i:]) | 0x20202020
+	switch first {
+	case 'a' | 'i'<<8 | 't'<<16 | 'x'<<24,
+		'c' | 'a'<<8 | 'l'<<16 | 'l'<<24,
+		'c' | 'h'<<8 | 'a'<<16 | 't'<<24,
+		'c' | 'o'<<8 | 'r'<<16 | 'r'<<24,
+		'r' | 'e'<<8 | 'q'<<16 | 'u'<<24,
+		'r' | 'e'<<8 | 's'<<16 | 'p'<<24,
+		'r' | 'u'<<8 | 'n'<<16 | 'i'<<24,
+		's' | 'p'<<8 | 'a'<<16 | 'n'<<24,
+		't' | 'o'<<8 | 'o'<<16 | 'l'<<24,
+		't' | 'r'<<8 | 'a'<<16 | 'c'<<24:
+		return true
+	}
+	const ones, tops = 0x01010101, 0x80808080
+	isZero := func(x uint32) bool { return (x-ones)&^x&tops != 0 }
+	return isZero(first^('_'|0x20)*ones) || isZero(first^'-'*ones) // which names may hold anywhere
+}
+
+// idName tells whether a name is that of an id that is new for every request.
+func idName(name []byte) bool {
+	var room [24]byte
+	plain := room[:0]
+	for _, c := range name {
+		if c != '_' && c != '-' {
+			plain = append(plain, c|0x20)
+		}
+	}
+	plain = bytes.TrimPrefix(plain, []byte("x"))
+	switch string(plain) {
+	case "requestid", "traceid", "spanid", "correlationid", "toolcallid", "callid", "responseid", "runid":
+		return true
+	}
+	return false
+}
+
+var idPrefixes = [...]string{"call_", "toolu_", "req_", "req-", "msg_", "resp_", "chatcmpl-", "run_", "run-", "trace_", "span_", "adk-", "aitxt-"}
+
+// prefixed matches ids as services mint them: a known prefix and at least eight
+// letters and digits, a digit among them.
+func prefixed(p []byte, i int) int {
+	for _, prefix := range idPrefixes {
+		if p[i] != prefix[0] || len(p)-i < len(prefix) || string(p[i:i+len(prefix)]) != prefix {
+			continue
+		}
+		n := idLength(p, i+len(prefix))
+		id := p[i+len(prefix) : i+len(prefix)+n]
+		if n >= 8 && bytes.ContainsAny(id, "0123456789") {
+			return len(prefix) + n
+		}
+	}
+	return 0
+}
+
+func idLength(p []byte, i int) int {
+	n := 0
+	for i+n < len(p) && (isWord(p[i+n]) && p[i+n] < 0x80 || p[i+n] == '-') {
+		n++
+	}
+	return n
+}
+
+func isHex(c byte) bool { return c-'0' <= 9 || c|0x20-'a' < 6 }

@@ -1,0 +1,100 @@
+package guardtest
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"sync"
+)
+
+// errAway is what a guard sees of a weir that is away.
+var errAway = errors.New("guardtest: connection refused, as the test wants")
+
+// Client returns a client whose requests all go to this weir.
+func (w *Weir) Client() *http.Client { return &http.Client{Transport: (*transport)(w)} }
+
+type transport Weir
+
+// RoundTrip serves the request in a goroutine that ends with it.
+func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := (*Weir)(t)
+	if state, _ := w.look(); state == Away {
+		return nil, errAway
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	out, in := io.Pipe()
+	rw := &answer{header: make(http.Header), begun: make(chan struct{}), body: in}
+	request := r.Clone(ctx)
+	if request.Body == nil {
+		request.Body = http.NoBody
+	}
+	go func() {
+		defer cancel()
+		defer func() {
+			if p := recover(); p != nil && p != http.ErrAbortHandler {
+				panic(p)
+			} else if p != nil {
+				rw.fail = errAway
+			}
+			rw.begin(http.StatusOK)
+			_ = in.CloseWithError(rw.fail) // nil is the end of the body
+		}()
+		w.ServeHTTP(rw, request)
+	}()
+	stop := context.AfterFunc(r.Context(), func() {
+		cancel()
+		_ = out.CloseWithError(context.Cause(r.Context()))
+	})
+	select {
+	case <-rw.begun:
+		if rw.fail != nil {
+			return nil, rw.fail
+		}
+		return &http.Response{Status: strconv.Itoa(rw.status) + " " + http.StatusText(rw.status), StatusCode: rw.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+			Header: rw.header, Body: &body{out, cancel, stop}, Request: r}, nil
+	case <-r.Context().Done():
+		return nil, context.Cause(r.Context())
+	}
+}
+
+// answer is the ResponseWriter of the transport.
+type answer struct {
+	header http.Header
+	status int
+	fail   error
+	once   sync.Once
+	begun  chan struct{}
+	body   *io.PipeWriter
+}
+
+func (a *answer) Header() http.Header { return a.header }
+
+func (a *answer) WriteHeader(status int) { a.begin(status) }
+
+func (a *answer) Write(p []byte) (int, error) {
+	a.begin(http.StatusOK)
+	return a.body.Write(p)
+}
+
+func (a *answer) FlushError() error { return nil }
+
+func (a *answer) begin(status int) {
+	a.once.Do(func() {
+		a.status = status
+		close(a.begun)
+	})
+}
+
+type body struct {
+	*io.PipeReader
+	cancel context.CancelFunc
+	stop   func() bool
+}
+
+func (b *body) Close() error {
+	b.stop()
+	b.cancel()
+	return b.PipeReader.Close()
+}
