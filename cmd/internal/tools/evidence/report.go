@@ -1,6 +1,7 @@
 package main
 
 import (
+	_ "embed"
 	"fmt"
 	"io"
 	"maps"
@@ -10,6 +11,11 @@ import (
 	"weir/analyzer"
 	"weir/analyzer/rules"
 )
+
+// oneByOne is what was found by reading the runs that are stopped, which no figure tells.
+//
+//go:embed onebyone.md
+var oneByOne string
 
 // count is how many runs were warned (or stopped, too) and stopped, of how many.
 type count struct{ warned, stopped, of int }
@@ -115,6 +121,7 @@ In the columns stands the share of the calls of loops that each saves. A set wit
 			}
 		}
 	}
+	b.WriteString(oneByOne)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
