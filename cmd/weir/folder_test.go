@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/klauspost/compress/zstd"
 )
 
 // TestFolder converts all that is in a folder, and what is wrapped in CloudEvents.
@@ -41,12 +43,22 @@ func TestFolder(t *testing.T) {
 		wrapped = append(append(append(wrapped, `{"specversion":"1.0","id":"1","source":"/x","type":"com.example.line","data":`...), bytes.TrimSpace(line)...), "}\n"...)
 	}
 	write("wrapped.jsonl", string(wrapped))
+	small, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write("small.jsonl.zst", string(small.EncodeAll([]byte(event("z")), nil)))
+	for name, to := range map[string]string{"gone.jsonl": "nowhere", "around": "."} {
+		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
 
 	code, out, told := weir(t, "", "events", "convert", dir)
-	if code != 0 || !strings.Contains(out, `"id":"a"`) || !strings.Contains(out, `"id":"b"`) || strings.Contains(out, `"id":"c"`) {
+	if code != 0 || !strings.Contains(out, `"id":"a"`) || !strings.Contains(out, `"id":"b"`) || !strings.Contains(out, `"id":"z"`) || strings.Contains(out, `"id":"c"`) {
 		t.Errorf("exit code %d\n%s%s", code, out, told)
 	}
-	for _, part := range []string{"notes.txt is skipped", "deep/er/b.jsonl as canonical (detected)", "wrapped.jsonl as claudecode in CloudEvents (structured) (detected)"} {
+	for _, part := range []string{"notes.txt is skipped", "gone.jsonl is skipped: a link to nothing", "around is skipped: a link to a folder", "deep/er/b.jsonl as canonical (detected)", "wrapped.jsonl as claudecode in CloudEvents (structured) (detected)"} {
 		if !strings.Contains(told, part) {
 			t.Errorf("no %q in\n%s", part, told)
 		}

@@ -50,11 +50,14 @@ func (r *reading) open(env *cli.Env, names []string) (inputs []*logs.Input, err 
 		return nil, err
 	}
 	var unknown, empty []string
+	var others [][2]string // what is no file, and why
 	for i, one := range r.lookInto(env, files) {
 		file, in, err := files[i], one.in, one.err
 		switch {
 		case err == nil:
 			inputs = append(inputs, in)
+		case isNotFile(err):
+			others = append(others, [2]string{file.Path, err.Error()})
 		case errors.Is(err, logs.ErrEmpty) && (file.InFolder || len(files) > 1):
 			empty = append(empty, file.Path)
 		case errors.Is(err, registry.ErrUnknown) && file.InFolder && r.format.Value == "":
@@ -68,13 +71,26 @@ func (r *reading) open(env *cli.Env, names []string) (inputs []*logs.Input, err 
 	r.tell(env, inputs)
 	tellFiles(env, unknown, "skipped", "unknown format")
 	tellFiles(env, empty, "empty", "")
+	for _, x := range others[:min(len(others), toldFiles)] {
+		tellFiles(env, x[:1], "skipped", x[1])
+	}
+	if n := len(others) - toldFiles; n > 0 {
+		env.Notice("and %d more that are no files", n)
+	}
 	switch {
 	case len(inputs) > 0:
 		return inputs, nil
+	case len(files) == len(others):
+		return nil, cli.Failure("there is no file in %s", strings.Join(names, ", ")).Advise("hidden files and folders are passed over")
 	case len(empty) > 0 && len(unknown) == 0 && r.left == 0:
 		return nil, cli.Failure("all files in %s are empty", strings.Join(names, ", "))
 	}
 	return nil, cli.Failure("no file in %s has a format that is known", strings.Join(names, ", ")).Advise("weir events describe says what each format is")
+}
+
+func isNotFile(err error) bool {
+	_, is := errors.AsType[logs.NotFile](err)
+	return is
 }
 
 // opened is an input whose format is known, or why there is none.
@@ -91,7 +107,10 @@ func (r *reading) lookInto(env *cli.Env, files []logs.File) []opened {
 	for range min(runtime.GOMAXPROCS(0), len(files)) {
 		running.Go(func() {
 			for i := next.Add(1) - 1; int(i) < len(files); i = next.Add(1) - 1 {
-				in, err := open(env, files[i].Path)
+				in, err := (*logs.Input)(nil), files[i].Fault
+				if err == nil {
+					in, err = open(env, files[i].Path)
+				}
 				if err == nil {
 					if err = recognize(in, r.format.Value); err != nil {
 						in.Close()

@@ -25,11 +25,11 @@ import (
 func replayCommand() cli.Command {
 	return cli.Command{
 		Name: "replay", Args: "[FILE...|-]", Short: "judge logs that exist and print what would have been said",
-		Long: `Reads logs of agents as they are, plain or compressed with gzip, and folds them by the
-very code that judges live traffic. The format is detected from the beginning of each
-file, and reported on standard error; --format names it where that is not possible. Logs
-of weir's own format are taken in the order in which they stand, all others are put in
-the order of time first.
+		Long: `Reads logs of agents as they are, plain or compressed with gzip or zstd, and folds them
+by the very code that judges live traffic. The format is detected from the beginning of
+each file, and reported on standard error; --format names it where that is not possible.
+Logs of weir's own format are taken in the order in which they stand, all others are put
+in the order of time first.
 
 SEEN/LIMIT is the observed value against the limit, EVENT the number of the event in
 its flow. "arm" is an order that takes effect with the next call.

@@ -9,6 +9,8 @@ import (
 	"io"
 	"sync"
 
+	"github.com/klauspost/compress/zstd"
+
 	"weir/events"
 )
 
@@ -45,7 +47,7 @@ func (f Fault) Unwrap() error { return f.Reason }
 const HeadSize = 64 << 10
 
 // Reader cuts a finished input into records: lines, the elements of an array, or
-// documents that span many lines; plain or compressed with gzip. It holds one record
+// documents that span many lines; plain or compressed with gzip or zstd. It holds one record
 // at a time. It is for one goroutine.
 type Reader struct {
 	in    io.Reader
@@ -84,17 +86,29 @@ func (r *Reader) Close() {
 	r.buf, r.start, r.err = nil, 0, io.EOF
 }
 
+// maxWindow is how far back a zstd file may refer, all of which is held: as far as zstd goes
+// without --ultra and --long.
+const maxWindow = 8 << 20
+
 // NewReader returns a reader of in. Whether it is compressed is told by its first
 // bytes.
 func NewReader(in io.Reader) (*Reader, error) {
 	b := bufio.NewReader(in)
-	if magic, err := b.Peek(2); err == nil && magic[0] == 0x1f && magic[1] == 0x8b {
+	magic, _ := b.Peek(4) // an input may be shorter
+	switch {
+	case bytes.HasPrefix(magic, []byte("\x1f\x8b")):
 		z, err := gzip.NewReader(b)
 		if err != nil {
 			return nil, fmt.Errorf("read gzip header: %w", err)
 		}
 		in = z
-	} else {
+	case bytes.HasPrefix(magic, []byte("\x28\xb5\x2f\xfd")):
+		z, err := zstd.NewReader(b, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow)) // in this goroutine
+		if err != nil {
+			return nil, fmt.Errorf("read zstd: %w", err)
+		}
+		in = z
+	default:
 		in = b
 	}
 	return &Reader{in: in, at: Position{Line: 1}, most: MaxRecord}, nil

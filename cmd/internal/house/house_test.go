@@ -39,7 +39,7 @@ var laws = []law{
 	{folder: "events", may: []string{"weir/events/jsontext"}, not: noIO},
 	{folder: "events/jsontext", not: noIO},
 	{folder: "events/fingerprint", may: fold, not: noIO},
-	{folder: "events/adapter", may: append([]string{"weir/events/fingerprint", "weir/events/adapter"}, fold...), not: []string{"os", "net", "log", "math/rand", "syscall"}},
+	{folder: "events/adapter", may: append([]string{"weir/events/fingerprint", "weir/events/adapter", "github.com/klauspost/compress"}, fold...), not: []string{"os", "net", "log", "math/rand", "syscall"}},
 	{folder: "events/adapter/mapped", may: append([]string{"weir/events/fingerprint", "weir/events/adapter", "github.com/itchyny/gojq"}, fold...), not: []string{"os", "net", "log", "math/rand", "syscall"}},
 	{folder: "events/adapter/cloudevents", may: append([]string{"weir/events/adapter", "weir/events/envelope"}, fold...), not: []string{"os", "net", "log", "math/rand", "syscall"}},
 	{folder: "events/envelope", may: []string{"weir/events", "weir/events/adapter", "google.golang.org/protobuf"}, not: append([]string{"weir/events/kafka"}, noIO...)},

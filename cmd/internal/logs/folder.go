@@ -10,36 +10,57 @@ import (
 // File is a file that is to be read.
 type File struct {
 	Path     string
-	InFolder bool // a folder was named, not the file
+	InFolder bool  // a folder was named, not the file
+	Fault    error // why what is in the folder cannot be read; a NotFile where it is no file
 }
 
-// isFile tells whether the entry is a file, or a link to one.
-func isFile(path string, d fs.DirEntry) bool {
-	if d.Type()&fs.ModeSymlink == 0 {
-		return d.Type().IsRegular()
+// NotFile is what stands in a folder and is neither a file nor a folder.
+type NotFile string
+
+// Error returns what it is.
+func (n NotFile) Error() string { return string(n) }
+
+// notFile says why the entry is neither a file nor a link to one; nil when it is.
+func notFile(path string, d fs.DirEntry) error {
+	mode, isLink := d.Type(), d.Type()&fs.ModeSymlink != 0
+	if isLink {
+		info, err := os.Stat(path)
+		if err != nil {
+			return NotFile("a link to nothing")
+		}
+		mode = info.Mode()
 	}
-	info, err := os.Stat(path)
-	return err == nil && info.Mode().IsRegular()
+	switch {
+	case mode.IsRegular():
+		return nil
+	case mode.IsDir():
+		return NotFile("a link to a folder")
+	case mode&fs.ModeNamedPipe != 0:
+		return NotFile("a named pipe")
+	}
+	return NotFile("a device or a socket")
 }
 
 // Expand replaces folders by the files in them and below, in the order of their names,
-// and takes links to files for files. Hidden files and folders are passed over.
+// and takes links to files for files. Hidden files and folders are passed over; of all else
+// it is said why it cannot be read.
 func Expand(names []string) (out []File, err error) {
 	for _, name := range names {
 		info, err := os.Stat(name)
 		if name == Stdin || err != nil || !info.IsDir() { // what is wrong is told when it is opened
-			out = append(out, File{name, false})
+			out = append(out, File{Path: name})
 			continue
 		}
 		err = filepath.WalkDir(name, func(path string, d fs.DirEntry, err error) error {
 			hidden := path != name && strings.HasPrefix(d.Name(), ".")
 			switch {
-			case err != nil:
-				return err
 			case d.IsDir() && hidden:
 				return filepath.SkipDir
-			case !hidden && isFile(path, d):
-				out = append(out, File{path, true})
+			case hidden:
+			case err != nil: // a folder that may not be read, of which this is the second word
+				out = append(out, File{path, true, err})
+			case !d.IsDir():
+				out = append(out, File{path, true, notFile(path, d)})
 			}
 			return nil
 		})
