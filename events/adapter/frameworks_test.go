@@ -36,8 +36,12 @@ var frameworkRuns = []struct {
 	{"ag2/tool_loop", stopped, 0, 12},
 	{"agento11y/honest", untouched, 0, 3},
 	{"agento11y/tool_loop", stopped, 0, 12},
+	{"agentscope/honest", untouched, 0, 3},
+	{"agentscope/tool_loop", stopped, 0, 12},
 	{"agno/honest", untouched, 0, 3},
 	{"agno/tool_loop", stopped, 0, 12},
+	{"ai_sdk/honest", untouched, 0, 3},
+	{"ai_sdk/tool_loop", stopped, 0, 12},
 	{"camel/honest", untouched, 0, 3}, // the calls are told by requests alone, each a trace of its own
 	{"camel/tool_loop", stopped, 0, 12},
 	{"dspy/honest", untouched, 0, 4}, // the end of a run is a tool, too
@@ -64,8 +68,14 @@ var frameworkRuns = []struct {
 	{"langfuse/tool_loop.langchain", stopped, 0, 12},
 	{"langroid/honest", untouched, 0, 3},
 	{"langroid/tool_loop", stopped, 0, 12},
+	{"mastra/honest", untouched, 0, 3},
+	{"mastra/tool_loop", stopped, 0, 12},
 	{"mcp_sdk/honest", untouched, 0, 3},
 	{"mcp_sdk/tool_loop", hidden, 0, 12},
+	{"mlflow/honest", untouched, 0, 3},
+	{"mlflow/tool_loop", stopped, 0, 12},
+	{"openai_agents_js/honest", untouched, 0, 3},
+	{"openai_agents_js/tool_loop", stopped, 0, 12},
 	{"semantic_kernel/group_chat.content", stopped, 15, 0},
 	{"semantic_kernel/group_chat.default", hidden, 0, 0},
 	{"semantic_kernel/group_chat.root_content", stopped, 15, 0},
@@ -92,6 +102,8 @@ var frameworkRuns = []struct {
 	{"traceloop_langgraph/honest", untouched, 0, 3},
 	{"traceloop_langgraph/poll", untouched, 0, 10},
 	{"traceloop_langgraph/tool_loop", stopped, 0, 12},
+	{"voltagent/honest", untouched, 0, 3},
+	{"voltagent/tool_loop", stopped, 0, 12},
 }
 
 // TestFrameworks holds that the loops among the recorded runs are stopped where the

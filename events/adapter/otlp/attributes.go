@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"weir/events/adapter"
 	"weir/events/adapter/anyvalue"
 	"weir/events/adapter/jsonwalk"
 )
@@ -88,7 +89,7 @@ var aliases = [fields][]string{
 	workflowName: {"gen_ai.workflow.name", "workflow.name"},
 
 	toolName:       {"gen_ai.tool.name", "tool.name", "ai.toolCall.name", "haystack.tool.name", "mcp.tool.name", "traceloop.entity.name"},
-	toolCallID:     {"gen_ai.tool.call.id", "tool_call.id", "tool.id", "ai.toolCall.id"},
+	toolCallID:     {"gen_ai.tool.call.id", "tool_call.id", "tool.id", "ai.toolCall.id", "tool_call_id"},
 	toolType:       {"gen_ai.tool.type"},
 	toolServer:     {"mcp.server.name", "mcp.target"},
 	transferTarget: {"gen_ai.transfer.target.name"},
@@ -111,32 +112,32 @@ var aliases = [fields][]string{
 	turnID:              {"gcp.vertex.agent.invocation_id"},
 
 	inputTokens: {"gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt", "ai.usage.inputTokens", "ai.usage.promptTokens",
-		"gen_ai.aggregated_usage.input_tokens", "llm.usage.prompt_tokens"},
+		"gen_ai.aggregated_usage.input_tokens", "llm.usage.prompt_tokens", "usage.prompt_tokens"},
 	outputTokens: {"gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.token_count.completion", "ai.usage.outputTokens", "ai.usage.completionTokens",
-		"gen_ai.aggregated_usage.output_tokens", "llm.usage.completion_tokens"},
+		"gen_ai.aggregated_usage.output_tokens", "llm.usage.completion_tokens", "usage.completion_tokens"},
 	cacheReadTokens: {"gen_ai.usage.cache_read.input_tokens", "gen_ai.usage.cache_read_input_tokens", "llm.token_count.prompt_details.cache_read",
 		"ai.usage.cachedInputTokens"},
 	cacheCreationTokens: {"gen_ai.usage.cache_creation.input_tokens", "gen_ai.usage.cache_creation_input_tokens", "gen_ai.usage.cache_write_input_tokens", "llm.token_count.prompt_details.cache_write",
 		"ai.usage.inputTokenDetails.cacheWriteTokens"},
 	reasoningTokens: {"gen_ai.usage.reasoning.output_tokens", "gen_ai.usage.details.reasoning_tokens", "llm.token_count.completion_details.reasoning",
 		"ai.usage.reasoningTokens", "gen_ai.usage.reasoning_tokens"},
-	totalTokens: {"gen_ai.usage.total_tokens", "llm.token_count.total", "ai.usage.totalTokens", "llm.usage.total_tokens"},
+	totalTokens: {"gen_ai.usage.total_tokens", "llm.token_count.total", "ai.usage.totalTokens", "llm.usage.total_tokens", "usage.total_tokens"},
 	costUSD:     {"gen_ai.usage.cost", "operation.cost", "llm.cost.total"},
 
-	model:    {"gen_ai.response.model", "gen_ai.request.model", "llm.model_name", "ai.response.model", "ai.model.id", "langfuse.observation.model.name"},
-	provider: {"gen_ai.provider.name", "gen_ai.system", "llm.provider", "ai.model.provider", "llm.system"},
+	model:    {"gen_ai.response.model", "gen_ai.request.model", "llm.model_name", "ai.response.model", "ai.model.id", "langfuse.observation.model.name", "mlflow.llm.model"},
+	provider: {"gen_ai.provider.name", "gen_ai.system", "llm.provider", "ai.model.provider", "llm.system", "mlflow.llm.provider"},
 
 	errorType:    {"error.type", "exception.type"},
 	errorMessage: {"exception.message", "langfuse.observation.status_message"},
 	systemPrompt: {"gen_ai.system_instructions", "llm.input_messages.0.message.content"},
 
-	// Langfuse's: usage and cost as objects, and what LangChain told it as JSON.
-	usageDetails: {"langfuse.observation.usage_details"},
+	// Usage and cost as objects, and what LangChain told of its graphs.
+	usageDetails: {"langfuse.observation.usage_details", "mlflow.chat.tokenUsage"},
 	costDetails:  {"langfuse.observation.cost_details"},
 	level:        {"langfuse.observation.level"},
-	lcAgent:      {"langfuse.observation.metadata.lc_agent_name"},
-	lcNode:       {"langfuse.observation.metadata.langgraph_node"},
-	lcNamespace:  {"langfuse.observation.metadata.langgraph_checkpoint_ns"},
+	lcAgent:      {"langfuse.observation.metadata.lc_agent_name", "langsmith.metadata.lc_agent_name"},
+	lcNode:       {"langfuse.observation.metadata.langgraph_node", "langsmith.metadata.langgraph_node"},
+	lcNamespace:  {"langfuse.observation.metadata.langgraph_checkpoint_ns", "langsmith.metadata.langgraph_checkpoint_ns"},
 }
 
 // place is a field and how far an alias is from the preferred one.
@@ -161,6 +162,7 @@ type attributes struct {
 	text [fields][]byte
 	rank [fields]uint8
 	told told
+	free free
 
 	lines []line // parts of messages that are attributes of their own
 }
@@ -173,16 +175,17 @@ func (a *attributes) read(c *jsonwalk.Cursor) {
 		var key, value []byte
 		known := true
 		var part line
-		isPart := false
+		isPart, isFree := false, false
 		for c.Object(); c.Member(); {
 			switch string(c.Key()) {
 			case "key":
 				key = c.Text()
 				_, known = places[string(key)]
 				part, isPart = flattened(key)
+				isFree = !known && !isPart && isFreeName(key)
 			case "value":
 				switch {
-				case (known || isPart) && key != nil:
+				case (known || isPart || isFree) && key != nil:
 					value = anyvalue.Text(c)
 				case known: // the value came before the key
 					value = anyvalue.Text(jsonwalk.New(c.Raw()))
@@ -195,11 +198,19 @@ func (a *attributes) read(c *jsonwalk.Cursor) {
 			part.value = value
 			a.lines = append(a.lines, part)
 		}
+		if isFree {
+			a.free.take(key, value)
+		}
 		p, known := places[string(key)]
 		if known && len(value) > 0 && (!a.has(p.field) || p.rank < a.rank[p.field]) {
 			a.text[p.field], a.rank[p.field] = value, p.rank
 		}
 	}
+}
+
+// word is a name or an id. Some write it as JSON, in quotes.
+func (a *attributes) word(f field, most int) string {
+	return adapter.Word(unquoted(a.text[f]), most)
 }
 
 // number returns a count of tokens; what is none or negative is 0.

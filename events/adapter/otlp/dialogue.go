@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -90,8 +91,11 @@ func (r *reading) look(p []byte) {
 
 // item reads a message, a part of one, or what messages are wrapped into. Only when all of
 // it was seen it is known which of them it is.
-func (r *reading) item(c *jsonwalk.Cursor) {
-	var kind, role, id, name, args, result []byte
+func (r *reading) item(c *jsonwalk.Cursor) { r.itemOf(nil, c) }
+
+func (r *reading) itemOf(role []byte, c *jsonwalk.Cursor) {
+	var kind, id, name, args, result, built []byte
+	var class string // of what its constructor was given, as LangChain writes messages down
 	var within [][]byte
 	for c.Object(); c.Member(); {
 		switch string(c.Key()) {
@@ -102,7 +106,11 @@ func (r *reading) item(c *jsonwalk.Cursor) {
 		case "call_id", "tool_call_id", "tool_use_id", "toolCallId":
 			id = scalar(c)
 		case "id":
-			if v := scalar(c); len(id) == 0 {
+			if c.Peek() == '[' {
+				for c.Array(); c.Element(); {
+					class = string(scalar(c))
+				}
+			} else if v := scalar(c); len(id) == 0 {
 				id = v
 			}
 		case "name", "toolName":
@@ -129,9 +137,17 @@ func (r *reading) item(c *jsonwalk.Cursor) {
 		case "content", "response", "result", "output":
 			result = c.Raw()
 			within = append(within, result)
-		case "parts", "tool_calls", "messages", "choices", "message":
+		case "parts", "tool_calls", "messages", "choices", "message", "update":
 			within = append(within, c.Raw())
+		case "kwargs":
+			built = c.Raw()
 		}
+	}
+	if role, known := roles[class]; known && len(built) > 0 {
+		if inner := jsonwalk.New(built); inner.Peek() == '{' {
+			r.itemOf([]byte(role), inner)
+		}
+		return
 	}
 	switch string(kind) {
 	case "tool_call", "function_call", "tool_use", "tool-call":
@@ -141,7 +157,7 @@ func (r *reading) item(c *jsonwalk.Cursor) {
 		r.result(id, result)
 		return
 	}
-	switch string(role) {
+	switch cmp.Or(string(role), string(kind)) {
 	case "tool":
 		if len(id) > 0 {
 			r.result(id, result)
@@ -156,6 +172,9 @@ func (r *reading) item(c *jsonwalk.Cursor) {
 		r.look(p)
 	}
 }
+
+// roles are those of LangChain's messages, by their class.
+var roles = map[string]string{"HumanMessage": "human", "AIMessage": "ai", "AIMessageChunk": "ai", "ToolMessage": "tool"}
 
 func (r *reading) call(id, name, args []byte) {
 	if len(id) == 0 || len(name) == 0 || len(r.calls) >= maxCalls {
@@ -303,6 +322,8 @@ type turn struct {
 	place int64  // of the first record of that, see adapter.Keeper; math.MaxInt64 when it is not needed
 	at    int64  // when it ended
 	told  bool   // the call was told
+
+	brought *brought // by a later request, nil before
 }
 
 // maxTurns bounds the calls whose results are waited for.
@@ -329,22 +350,51 @@ func (k *turns) follow(s *span, t *trace) {
 	d := s.dialogue
 	if s.kind == toolUse && !s.retrieves {
 		k.tooled.Put(s.source, struct{}{})
+		k.goOn(s, t, s.tool.CallID, events.Hash{})
 	}
 	if d == nil {
 		return
 	}
-	if s.parent == 0 && s.link == 0 && !t.begun && t.goesOn == "" {
-		for _, b := range d.brought {
-			if made, ok := k.open.Get(s.key(b.id, d.opening)); ok && made.flow != t.id {
-				t.goesOn, t.place = made.flow, min(t.place, made.place)
-				break
-			}
+	for i := range d.brought {
+		b := &d.brought[i]
+		k.goOn(s, t, b.id, d.opening)
+		if made, ok := k.open.Get(s.key(b.id, d.opening)); ok && made.brought == nil {
+			made.brought = b
 		}
 	}
 	for _, a := range d.asked {
 		made := &turn{asked: a, flow: cmp.Or(t.goesOn, t.id), place: t.place, at: s.end}
 		k.open.Put(s.key(a.id, d.opening), made)
 		k.open.Put(s.key(a.id, events.Hash{}), made)
+	}
+}
+
+// goOn makes a trace whose root nothing else ties to another one go on with that of the
+// request which asked for a call.
+func (k *turns) goOn(s *span, t *trace, id string, opening events.Hash) {
+	if s.parent != 0 || s.link != 0 || t.begun || t.goesOn != "" || id == "" {
+		return
+	}
+	if made, ok := k.open.Get(s.key(id, opening)); ok && made.flow != t.id {
+		t.goesOn, t.place = made.flow, min(t.place, made.place)
+	}
+}
+
+// fill gives a call what its own span does not tell of it, as far as the requests around it
+// do: the arguments, which the model asked for, and what it brought.
+func (t *emitter) fill(s *span) {
+	if s.tool.CallID == "" || !s.tool.ArgsHash.IsZero() && !s.answer.IsZero() {
+		return
+	}
+	made, known := t.turns.open.Get(s.key(s.tool.CallID, events.Hash{}))
+	if !known || made.flow != cmp.Or(t.goesOn, t.id) && !slices.Contains(t.joined, made.flow) {
+		return
+	}
+	if s.tool.ArgsHash.IsZero() {
+		s.tool.ArgsHash, s.tool.ArgsSize = made.args, made.size
+	}
+	if made.brought != nil && s.answer.IsZero() {
+		s.answer, s.near = made.brought.result, made.brought.near
 	}
 }
 

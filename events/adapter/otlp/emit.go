@@ -520,6 +520,7 @@ func (t *trace) actor(s *span) string {
 
 func (t *emitter) use(s *span) {
 	agent := t.actor(s)
+	t.fill(s)
 	t.goOn(s, agent)
 	if s.passes {
 		if len(t.said) >= maxParties {

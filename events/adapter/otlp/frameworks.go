@@ -28,8 +28,7 @@ func (s *span) frameworks(a *attributes) {
 	case a.has(metadata) && a.has(spanKind):
 		s.langGraph(a, isChain)
 	case a.has(lcAgent) || a.has(lcNode):
-		text := func(f field) []byte { return jsonwalk.New(a.text[f]).Text() }
-		s.runOfGraph(adapter.Word(text(lcAgent), events.MaxID), adapter.Word(text(lcNode), events.MaxID), string(text(lcNamespace)), string(a.text[observationType]) == "chain")
+		s.runOfGraph(a.word(lcAgent, events.MaxID), a.word(lcNode, events.MaxID), string(unquoted(a.text[lcNamespace])), isChain || string(a.text[observationType]) == "chain")
 	case s.scope == scopeLlamaIndex && isChain:
 		s.llamaIndex(a)
 	case strings.HasPrefix(s.name, "haystack."), s.scope == scopeHaystackOI && isChain:
@@ -155,8 +154,11 @@ func genkitUsage(answer []byte) (u events.Usage) {
 	return u
 }
 
-// langfuseCounts are the names of the counts in Langfuse's usage.
-var langfuseCounts = usage.Names{
+// objectCounts are the names of the counts where usage is an object: Langfuse's, MLflow's.
+var objectCounts = usage.Names{
+	"input_tokens":                usage.Input,
+	"output_tokens":               usage.Output,
+	"total_tokens":                usage.Total,
 	"input":                       usage.Input,
 	"output":                      usage.Output,
 	"total":                       usage.Total,
@@ -169,10 +171,10 @@ var langfuseCounts = usage.Names{
 	"output_reasoning":            usage.Reasoning,
 }
 
-// langfuseUsage reads what Langfuse keeps of tokens and money, two objects.
-func langfuseUsage(tokens, cost []byte) (u events.Usage) {
+// usageObjects reads what is kept of tokens and money as objects.
+func usageObjects(tokens, cost []byte) (u events.Usage) {
 	if len(tokens) > 0 {
-		u = langfuseCounts.Read(jsonwalk.New(tokens))
+		u = objectCounts.Read(jsonwalk.New(tokens))
 	}
 	c := jsonwalk.New(cost)
 	for c.MaybeObject(); c.Member(); {

@@ -69,12 +69,23 @@ func withoutNotes(p []byte, ignore []string) ([]byte, []string) {
 	return p, ignore
 }
 
-// resultWithoutNotes takes the result of a tool out of what a tracer recorded, an object
-// with output and the kwargs of its own call, and tells whether it says that it failed.
-func resultWithoutNotes(p []byte) (result []byte, failed bool) {
+// result is what a tool brought, without what a tracer writes around it.
+type result struct {
+	text   []byte
+	call   []byte // id of the call, where the result names it
+	tool   []byte // and its tool
+	failed bool
+}
+
+// resultWithoutNotes takes the result of a tool out of what a tracer recorded: a message,
+// or an object with output and the kwargs of its own call.
+func resultWithoutNotes(p []byte) result {
 	p = bytes.TrimSpace(p)
 	if len(p) == 0 || p[0] != '{' {
-		return p, false
+		return result{text: p}
+	}
+	if r, ok := constructed(p); ok {
+		return r
 	}
 	var output []byte
 	noted := false
@@ -87,23 +98,23 @@ func resultWithoutNotes(p []byte) (result []byte, failed bool) {
 			noted = true
 			c.Skip()
 		default:
-			return p, markedAsError(p)
+			return result{text: p, failed: markedAsError(p)}
 		}
 	}
 	if c.Err() != nil || !noted || len(output) == 0 {
-		return p, markedAsError(p)
+		return result{text: p, failed: markedAsError(p)}
 	}
-	if text, failed, ok := constructed(output); ok {
-		return text, failed
+	if r, ok := constructed(output); ok {
+		return r
 	}
-	return output, markedAsError(output)
+	return result{text: output, failed: markedAsError(output)}
 }
 
-// constructed takes the text out of a message as LangChain writes it down: the arguments
-// of its constructor, among which are ids.
-func constructed(p []byte) (text []byte, failed, ok bool) {
+// constructed takes what a tool brought out of a message as LangChain writes it down: the
+// arguments of its constructor, among which are ids.
+func constructed(p []byte) (r result, ok bool) {
 	if p[0] != '{' {
-		return nil, false, false
+		return r, false
 	}
 	c := jsonwalk.New(p)
 	for c.Object(); c.Member(); {
@@ -113,11 +124,15 @@ func constructed(p []byte) (text []byte, failed, ok bool) {
 		for c.Object(); c.Member(); {
 			switch string(c.Key()) {
 			case "content":
-				text, ok = c.Raw(), true
+				r.text, ok = c.Raw(), true
 			case "status":
-				failed = string(c.Text()) == "error"
+				r.failed = string(scalar(c)) == "error"
+			case "tool_call_id":
+				r.call = scalar(c)
+			case "name":
+				r.tool = scalar(c)
 			}
 		}
 	}
-	return text, failed, ok && c.Err() == nil
+	return r, ok && c.Err() == nil
 }

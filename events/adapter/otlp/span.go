@@ -69,17 +69,15 @@ type span struct {
 	emitted                              bool
 
 	retrieves bool      // it is a search, which instrumentations tell that tell no tools
-	dialogue  *dialogue // of an inference
+	dialogue  *dialogue // of an inference, or of a root that is no run
 
 	call *call // of a visit, once it was told
 }
 
 // make fills the span from its attributes.
 func (s *span) make(a *attributes, ignore adapter.IgnoreArgs) {
-	s.agent = adapter.Word(a.text[agentName], events.MaxID)
-	if s.agent == "" {
-		s.agent = adapter.Word(a.text[agentID], events.MaxID)
-	}
+	a.free.settle(a)
+	s.agent = cmp.Or(a.word(agentName, events.MaxID), a.word(agentID, events.MaxID))
 	s.named = s.agent != ""
 	s.kind = kindOf(a, s)
 	s.frameworks(a)
@@ -103,6 +101,10 @@ func (s *span) make(a *attributes, ignore adapter.IgnoreArgs) {
 	}
 
 	switch s.kind {
+	case plain, workflow:
+		if s.parent == 0 && s.link == 0 { // it may be all that ties a trace to others
+			s.readDialogue(a, ignore)
+		}
 	case toolUse:
 		s.retrieves = string(a.text[operation]) == "retrieval" || a.upper(spanKind) == "RETRIEVER" || string(a.text[observationType]) == "retriever"
 		s.readTool(a, ignore)
@@ -115,21 +117,17 @@ func (s *span) make(a *attributes, ignore adapter.IgnoreArgs) {
 		s.readUsage(a)
 		s.usage.Scope = events.UsageAggregate
 	case inference:
-		var d dialogue
-		d.read(a.text[input], a.text[output], ignore)
-		if d.readLines(a.lines, ignore); len(d.brought)+len(d.asked) > 0 {
-			s.dialogue = &d
-		}
+		s.readDialogue(a, ignore)
 		s.prompt = fingerprint.Content(a.text[systemPrompt])
 		s.readUsage(a)
 		switch {
 		case a.has(genkitKind):
 			s.usage = genkitUsage(a.text[output])
 		case a.has(usageDetails), a.has(costDetails):
-			s.usage = langfuseUsage(a.text[usageDetails], a.text[costDetails])
+			s.usage = usageObjects(a.text[usageDetails], a.text[costDetails])
 		}
-		s.model = adapter.Word(a.text[model], events.MaxID)
-		s.provider = adapter.Word(a.text[provider], events.MaxProvider)
+		s.model = a.word(model, events.MaxID)
+		s.provider = a.word(provider, events.MaxProvider)
 	}
 }
 
@@ -222,17 +220,25 @@ func kindOf(a *attributes, s *span) kind {
 	return plain
 }
 
+func (s *span) readDialogue(a *attributes, ignore adapter.IgnoreArgs) {
+	var d dialogue
+	d.read(a.text[input], a.text[output], ignore)
+	if d.readLines(a.lines, ignore); len(d.brought)+len(d.asked) > 0 {
+		s.dialogue = &d
+	}
+}
+
 func (s *span) readTool(a *attributes, ignore adapter.IgnoreArgs) {
-	name := a.text[toolName]
-	if len(name) == 0 {
-		name = []byte(s.name)
+	raw := a.text[toolResult]
+	if len(raw) == 0 {
+		raw = a.text[output]
 	}
+	got := resultWithoutNotes(raw)
 	s.tool = events.Tool{
-		Name: adapter.Word(name, events.MaxID), CallID: adapter.Word(a.text[toolCallID], events.MaxID),
-		Type: adapter.Word(a.text[toolType], events.MaxToolType), Server: adapter.Word(a.text[toolServer], events.MaxID),
-	}
-	if s.tool.Name == "" {
-		s.tool.Name = "tool"
+		// What a tool brought knows its name better than a tracer, to which all tools may be of one class.
+		Name:   cmp.Or(adapter.Word(got.tool, events.MaxID), a.word(toolName, events.MaxID), s.name, "tool"),
+		CallID: cmp.Or(a.word(toolCallID, events.MaxID), adapter.Word(got.call, events.MaxID)),
+		Type:   adapter.Word(a.text[toolType], events.MaxToolType), Server: adapter.Word(a.text[toolServer], events.MaxID),
 	}
 	args, leftOut := a.text[toolArgs], ignore.Of(s.tool.Name)
 	if len(args) == 0 {
@@ -241,14 +247,9 @@ func (s *span) readTool(a *attributes, ignore adapter.IgnoreArgs) {
 	args, leftOut = withoutNotes(args, leftOut)
 	s.tool.ArgsSize = int64(len(args))
 	s.tool.ArgsHash = fingerprint.Args(withoutAddresses(args), leftOut)
-	result := a.text[toolResult]
-	if len(result) == 0 {
-		result = a.text[output]
-	}
-	result, failed := resultWithoutNotes(result)
-	s.answer, s.near = fingerprint.Content(result), fingerprint.Text(result)
-	if s.status == events.StatusOK && failed {
-		s.status, s.failure = events.StatusError, fingerprint.Error(result)
+	s.answer, s.near = fingerprint.Content(got.text), fingerprint.Text(got.text)
+	if s.status == events.StatusOK && got.failed {
+		s.status, s.failure = events.StatusError, fingerprint.Error(got.text)
 	}
 	s.readHandoff(a, args)
 }
