@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cespare/xxhash/v2"
+
 	"weir/analyzer"
 	"weir/analyzer/rules"
 	"weir/events"
@@ -27,7 +29,18 @@ type Coverage struct {
 	WithTokens    int64 `json:"events_with_tokens"`
 	Turns         int64 `json:"events_with_turn"`
 	Tasks         int64 `json:"events_with_task"`
+	AfterOthers   int64 `json:"tool_calls_after_others"` // of their flow
+
+	flows *[rememberedFlows]uint64 // of the last calls of tools, by what their ids hash to
 }
+
+const (
+	// rememberedFlows is of how many flows it is known at most that they had a call: one that
+	// goes on is enough to tell that calls are told together.
+	rememberedFlows = 64
+	// enoughCalls is from how many calls on it says something that each is alone in its flow.
+	enoughCalls = 8
+)
 
 // Add counts one event.
 func (c *Coverage) Add(ev *events.Event) {
@@ -46,6 +59,7 @@ func (c *Coverage) Add(ev *events.Event) {
 		c.ToolCalls++
 		c.WithArgs += one(ev.Tool.ArgsHash != (events.Hash{}) || len(ev.Tool.Args) > 0)
 		c.ToolsByAgents += one(!ev.From.IsZero())
+		c.AfterOthers += one(c.follows(ev.CorrelationID))
 	case events.ToolResult:
 		c.ToolResults++
 		c.WithContent += one(ev.Content != (events.Hash{}))
@@ -53,6 +67,18 @@ func (c *Coverage) Add(ev *events.Event) {
 	c.WithTokens += one(ev.Usage.Known)
 	c.Turns += one(ev.TurnID != "")
 	c.Tasks += one(ev.TaskID != "")
+}
+
+// follows tells whether a flow had a call before, as far as is remembered.
+func (c *Coverage) follows(flow string) bool {
+	if c.flows == nil {
+		c.flows = new([rememberedFlows]uint64)
+	}
+	sum := xxhash.Sum64String(flow)
+	last := &c.flows[sum%rememberedFlows]
+	known := *last == sum
+	*last = sum
+	return known
 }
 
 // Plus adds what others count.
@@ -70,6 +96,7 @@ func (c *Coverage) Plus(o *Coverage) {
 	c.WithTokens += o.WithTokens
 	c.Turns += o.Turns
 	c.Tasks += o.Tasks
+	c.AfterOthers += o.AfterOthers
 }
 
 // Size is how much there is to judge a source by: calls, or answers where no call is told.
@@ -77,6 +104,9 @@ func (c *Coverage) Size() int64 { return max(c.Calls(), c.Answers) }
 
 // Calls is how many calls of agents and of tools there were.
 func (c *Coverage) Calls() int64 { return c.AgentCalls + c.ToolCalls }
+
+// Together is what is not told where each call is a flow of its own.
+const Together = "an earlier call of the same flow"
 
 // Ratio is how many of the things that could tell something do so.
 type Ratio struct {
@@ -98,8 +128,13 @@ func (c *Coverage) Ratios() []Ratio {
 	default:
 		tools.In, tools.Of = "requests to models", c.Requests
 	}
+	together := Ratio{Together, "tool calls", c.AfterOthers, c.ToolCalls, rules.NeedArgs}
+	if c.ToolCalls < enoughCalls {
+		together.Of = 0
+	}
 	return []Ratio{
 		tools,
+		together,
 		{"arguments", "tool calls", c.WithArgs, c.ToolCalls, rules.NeedArgs},
 		{"results", "tool calls", min(c.WithContent, c.ToolCalls), c.ToolCalls, rules.NeedResults},
 		{"callers", "agent calls", c.WithCaller, c.AgentCalls, rules.NeedCaller},

@@ -1,6 +1,7 @@
 package coverage_test
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
@@ -42,4 +43,17 @@ func TestBlind(t *testing.T) {
 		events.Event{Kind: events.AgentReturn, From: events.Party{Agent: "b"}})
 	f("tools in 0 of 2 requests to models", events.Event{Kind: events.LLMCall}, events.Event{Kind: events.LLMCall})
 	f("", events.Event{Kind: events.LLMCall}, told, result)
+
+	var apart, together []events.Event
+	for n := range 8 {
+		one, another := told, result
+		one.CorrelationID = strconv.Itoa(n)
+		another.CorrelationID = one.CorrelationID
+		apart = append(apart, one, another)
+		one.CorrelationID = strconv.Itoa(n / 2)
+		together = append(together, one, another)
+	}
+	f("an earlier call of the same flow in 0 of 8 tool calls", apart...)
+	f("", apart[:14]...)
+	f("", together...)
 }

@@ -488,6 +488,9 @@ func (s *replaySummary) unheard() string {
 // remedy says what to set, so that a log tells what its format has room for; "" where nothing
 // is known to help.
 func (s *replaySummary) remedy() string {
+	if slices.ContainsFunc(s.Blind, func(b coverage.Blind) bool { return b.What == coverage.Together }) {
+		return "; if they belong together, let them share a trace (a span around the run) or a correlation id"
+	}
 	content := func(b coverage.Blind) bool { return b.What == "arguments" || b.What == "results" }
 	tools := func(b coverage.Blind) bool { return b.What == "tools" }
 	hasTools := !slices.ContainsFunc(s.Blind, tools)
