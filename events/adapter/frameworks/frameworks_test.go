@@ -46,16 +46,23 @@ var telemetries = []struct {
 	loop       sight
 	calls      int // of tools that are seen of the honest run, which makes three
 }{
+	{"adk_js", "", []string{"@google/adk"}, shown, 3},
 	{"ag2", "", []string{"ag2"}, shown, 3},
 	{"agent_framework", "", []string{"agent-framework-core"}, shown, 3},
 	{"agent_framework", "default", []string{"agent-framework-core"}, hidden, 3},
 	{"agento11y", "", []string{"agento11y", "agento11y-langgraph", "langgraph"}, shown, 3},
+	{"agentscope", "", []string{"agentscope"}, shown, 3},
 	{"agno", "", []string{"agno", "openinference-instrumentation-agno"}, shown, 3},
+	{"ai_sdk", "", []string{"ai", "@ai-sdk/otel"}, shown, 3},
+	{"ai_sdk", "stream", []string{"ai", "@ai-sdk/otel"}, shown, 3},
+	{"ai_sdk", "legacy", []string{"ai", "@ai-sdk/otel"}, shown, 3},
+	{"ai_sdk", "hidden", []string{"ai", "@ai-sdk/otel"}, hidden, 3},
 	{"autogen", "", []string{"autogen-agentchat"}, hidden, 3},
 	{"beeai", "", []string{"beeai-framework", "openinference-instrumentation-beeai"}, ends, 4}, // so is it here
 	{"camel", "", []string{"camel-ai", "opentelemetry-instrumentation-openai"}, shown, 3},
 	{"crewai", "", []string{"crewai", "openinference-instrumentation-crewai"}, ends, 3},
 	{"dspy", "", []string{"dspy", "openinference-instrumentation-dspy"}, shown, 4}, // the end of a run is a tool, too
+	{"genkit", "", []string{"genkit"}, shown, 3},
 	{"google_adk", "", []string{"google-adk"}, shown, 3},
 	{"haystack", "", []string{"haystack-ai", "opentelemetry-haystack"}, shown, 3},
 	{"haystack", "openinference", []string{"haystack-ai", "openinference-instrumentation-haystack"}, hidden, 0},
@@ -64,18 +71,27 @@ var telemetries = []struct {
 	{"langfuse", "decorators", []string{"langfuse"}, shown, 3},
 	{"langgraph", "", []string{"langgraph", "opentelemetry-instrumentation-langchain"}, shown, 3},
 	{"langgraph", "openinference", []string{"langgraph", "openinference-instrumentation-langchain"}, shown, 3},
+	{"langgraph_js", "", []string{"@langchain/langgraph", "@traceloop/instrumentation-langchain"}, shown, 3},
+	{"langgraph_js", "openinference", []string{"@langchain/langgraph", "@arizeai/openinference-instrumentation-langchain"}, shown, 3},
 	{"langroid", "", []string{"langroid", "opentelemetry-instrumentation-openai"}, shown, 3},
 	{"langroid", "openinference", []string{"langroid", "openinference-instrumentation-openai"}, shown, 3},
 	{"langroid", "hidden", []string{"langroid", "opentelemetry-instrumentation-openai"}, hidden, 0},
+	{"langsmith", "", []string{"langsmith", "langgraph"}, shown, 3},
 	{"llama_index", "", []string{"llama-index-core", "openinference-instrumentation-llama-index"}, shown, 3},
+	{"mastra", "", []string{"@mastra/core", "@mastra/otel-exporter"}, shown, 3},
 	{"mcp_sdk", "", []string{"mcp"}, hidden, 3},
+	{"mlflow", "", []string{"mlflow", "langgraph"}, shown, 3},
+	{"mlflow", "decorators", []string{"mlflow"}, shown, 3},
 	{"openai_agents", "", []string{"openai-agents", "openinference-instrumentation-openai-agents"}, shown, 3},
+	{"openai_agents_js", "", []string{"@openai/agents", "@arizeai/openinference-instrumentation-openai-agents"}, shown, 3},
 	{"pydantic_ai", "", []string{"pydantic-ai-slim"}, shown, 3},
 	{"pydantic_ai", "logfire", []string{"pydantic-ai-slim", "logfire"}, shown, 3},
 	{"semantic_kernel", "", []string{"semantic-kernel"}, shown, 3},
 	{"semantic_kernel", "default", []string{"semantic-kernel"}, hidden, 3},
 	{"smolagents", "", []string{"smolagents", "openinference-instrumentation-smolagents"}, shown, 3},
 	{"strands", "", []string{"strands-agents"}, shown, 3},
+	{"strands_js", "", []string{"@strands-agents/sdk"}, shown, 3},
+	{"voltagent", "", []string{"@voltagent/core"}, shown, 3},
 }
 
 // TestFrameworks runs each telemetry twice, a loop and an honest run.
@@ -94,7 +110,6 @@ func TestFrameworks(t *testing.T) {
 	for _, each := range telemetries {
 		name := strings.TrimSuffix(each.name+"/"+each.kind, "/")
 		t.Run(name, func(t *testing.T) {
-			python := filepath.Join(dir, each.name, "bin", "python")
 			if _, err := os.Stat(filepath.Join(dir, each.name, "installed")); err != nil {
 				fmt.Fprintf(w, "%s\t*** NOT INSTALLED ***\t\t\t\t\t\t\t\n", name)
 				if os.Getenv(required) != "" {
@@ -102,9 +117,9 @@ func TestFrameworks(t *testing.T) {
 				}
 				t.Skip("not installed")
 			}
-			loop := run(t, weir, python, each.name, each.kind, "loop")
-			honest := run(t, weir, python, each.name, each.kind, "honest")
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d of 3\t%t\n", name, versions(t, python, each.packages), each.loop, loop.file, loop.live, honest.file, honest.live, honest.calls, loop.blind)
+			loop := run(t, weir, dir, each.name, each.kind, "loop")
+			honest := run(t, weir, dir, each.name, each.kind, "honest")
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d of 3\t%t\n", name, versions(t, filepath.Join(dir, each.name), each.packages), each.loop, loop.file, loop.live, honest.file, honest.live, honest.calls, loop.blind)
 			for how, said := range map[string]action{"by its file": loop.file, "live": loop.live} {
 				if stopped := said == "deny" || said == "halt"; stopped != (each.loop == shown) {
 					t.Errorf("the loop, %s: %q, want it %s", how, said, each.loop)
@@ -143,7 +158,6 @@ func TestLimitsOfFrameworks(t *testing.T) {
 		{"openai_agents", "openai-agents", "max_turns", "max_tool_calls"},
 	} {
 		t.Run(each.name, func(t *testing.T) {
-			python := filepath.Join(dir, each.name, "bin", "python")
 			if _, err := os.Stat(filepath.Join(dir, each.name, "installed")); err != nil {
 				t.Skip("not installed")
 			}
@@ -154,7 +168,7 @@ func TestLimitsOfFrameworks(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				got := run(t, weir, python, each.name, "", "loop", fmt.Sprintf("LIMIT=%d", limit)).calls
+				got := run(t, weir, dir, each.name, "", "loop", fmt.Sprintf("LIMIT=%d", limit)).calls
 				t.Logf("%s %d: %d calls of tools", each.setting, limit, got)
 				if want := fmt.Sprintf("%s: {max: %d}", each.rule, got); !strings.Contains(string(text), want) {
 					t.Errorf("%s %d: %d calls of tools ran, and it is imported as\n%s", each.setting, limit, got, text)
@@ -181,20 +195,16 @@ type outcome struct {
 	blind      bool // replay says that something cannot be judged
 }
 
-func run(t *testing.T, weir, python, framework, kind, script string, more ...string) (out outcome) {
+func run(t *testing.T, weir, dir, framework, kind, script string, more ...string) (out outcome) {
 	t.Helper()
 	model := httptest.NewServer(&scripted{calls: scripts[script]})
 	defer model.Close()
 	home := t.TempDir()
 	server := start(t, weir, home)
 	spans := filepath.Join(home, "spans.jsonl")
-	runs, err := filepath.Abs("runs")
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	program := exec.CommandContext(ctx, python, filepath.Join(runs, "run_"+framework+".py"))
+	program := command(ctx, t, dir, framework, home)
 	program.Dir = home
 	program.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + home, "PYTHONDONTWRITEBYTECODE=1", "CASE=" + script, "KIND=" + kind, "MODEL=" + model.URL + "/v1", "OUT=" + spans,
 		"OTEL_EXPORTER_OTLP_ENDPOINT=" + server, "OPENAI_API_KEY=sk-dummy", "HAYSTACK_TELEMETRY_ENABLED=False"}
@@ -224,6 +234,41 @@ func run(t *testing.T, weir, python, framework, kind, script string, more ...str
 		out.live = verdicts(t, server, strings.Count(string(converted), "\n"))
 	}
 	return out
+}
+
+// command is that of a framework's run, in Python or in JavaScript.
+func command(ctx context.Context, t *testing.T, dir, framework, home string) *exec.Cmd {
+	t.Helper()
+	runs, err := filepath.Abs("runs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if script := filepath.Join(runs, "run_"+framework+".py"); isThere(script) {
+		return exec.CommandContext(ctx, filepath.Join(dir, framework, "bin", "python"), script)
+	}
+	// Modules of JavaScript are looked for beside the file that wants them.
+	for _, name := range []string{"telemetry.mjs", "run_" + framework + ".mjs"} {
+		text, err := os.ReadFile(filepath.Join(runs, name))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(home, name), text, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(filepath.Join(dir, framework, "node_modules"), filepath.Join(home, "node_modules")); err != nil {
+		t.Fatal(err)
+	}
+	node, err := filepath.Glob(filepath.Join(dir, "node", "node_modules", "*", "bin", "node"))
+	if err != nil || len(node) == 0 {
+		t.Fatal("there is no Node.js: ", err)
+	}
+	return exec.CommandContext(ctx, node[0], filepath.Join(home, "run_"+framework+".mjs"))
+}
+
+func isThere(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // start runs weir and returns its URL.
@@ -317,13 +362,25 @@ func fetch(t *testing.T, url string, into any) {
 	}
 }
 
-func versions(t *testing.T, python string, packages []string) string {
+func versions(t *testing.T, environment string, packages []string) string {
 	t.Helper()
-	out, err := exec.Command(python, append([]string{"-c", "import sys, importlib.metadata as m; print(', '.join(p + ' ' + m.version(p) for p in sys.argv[1:]))"}, packages...)...).Output()
-	if err != nil {
-		t.Error(err)
+	var all []string
+	for _, name := range packages {
+		var said struct{ Version string }
+		if text, err := os.ReadFile(filepath.Join(environment, "node_modules", name, "package.json")); err == nil {
+			if err := json.Unmarshal(text, &said); err != nil {
+				t.Error(err)
+			}
+		} else {
+			out, err := exec.Command(filepath.Join(environment, "bin", "python"), "-c", "import sys, importlib.metadata as m; print(m.version(sys.argv[1]))", name).Output()
+			if err != nil {
+				t.Error(err)
+			}
+			said.Version = strings.TrimSpace(string(out))
+		}
+		all = append(all, name+" "+said.Version)
 	}
-	return strings.TrimSpace(string(out))
+	return strings.Join(all, ", ")
 }
 
 // call is what the model asks for.
