@@ -202,7 +202,7 @@ func run(t *testing.T, weir, dir, framework, kind, script string, more ...string
 	home := t.TempDir()
 	server := start(t, weir, home)
 	spans := filepath.Join(home, "spans.jsonl")
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	program := command(ctx, t, dir, framework, home)
 	program.Dir = home

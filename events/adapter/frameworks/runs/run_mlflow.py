@@ -2,7 +2,7 @@
 around a program without a framework where KIND is decorators."""
 import os
 import telemetry as t
-os.environ.update(MLFLOW_TRACKING_URI="file://" + os.path.abspath("mlruns"), OTEL_EXPORTER_OTLP_PROTOCOL="http/protobuf", MLFLOW_USE_DEFAULT_TRACER_PROVIDER="false")
+os.environ.update(MLFLOW_DISABLE_TELEMETRY="true", MLFLOW_TRACKING_URI="file://" + os.path.abspath("mlruns"), OTEL_EXPORTER_OTLP_PROTOCOL="http/protobuf", MLFLOW_USE_DEFAULT_TRACER_PROVIDER="false")
 p = t.provider()
 import mlflow
 if os.environ.get("KIND") == "decorators":
