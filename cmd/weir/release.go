@@ -100,7 +100,10 @@ running weir.`,
 					return err
 				}
 				o := api.GrantOrder{Calls: *calls, Tokens: *tokens, CostUSD: *cost, Reason: *h.reason}
-				if o.Calls <= 0 && o.Tokens <= 0 && o.CostUSD <= 0 && *long <= 0 {
+				if !(o.CostUSD >= 0 && o.CostUSD <= api.MostGranted) {
+					return cli.Usage("--cost %v: want dollars, at most %.0f", o.CostUSD, api.MostGranted)
+				}
+				if o.Calls <= 0 && o.Tokens <= 0 && o.CostUSD == 0 && *long <= 0 {
 					return cli.Usage("nothing is granted").Advise("give --calls, --tokens, --cost or --duration, each above 0")
 				}
 				var err error
@@ -108,7 +111,9 @@ running weir.`,
 					return err
 				}
 				if d, wrong := time.ParseDuration(*until); wrong == nil {
-					o.ForS, err = seconds("until", d)
+					if o.ForS, err = seconds("until", d); err == nil && d == 0 {
+						err = cli.Usage("--until %s: the extra would be over at once", *until)
+					}
 				} else if _, ok := events.ParseStamp(*until); ok {
 					o.Expires = *until
 				} else {

@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"weir/events"
@@ -37,14 +36,7 @@ type Options struct {
 type Exporter struct {
 	o       Options
 	refused int // in a row
-	counts  Counts
-}
-
-// Counts is what an Exporter has done. Any goroutine may read it.
-type Counts struct {
-	Delivered atomic.Int64 // log events
-	Failures  atomic.Int64 // requests that failed
-	Dropped   atomic.Int64 // log events that were given up, or that the endpoint did not keep
+	counts  recipient.Counts
 }
 
 // New returns an Exporter, or an error when the URL cannot be one.
@@ -73,7 +65,7 @@ func New(o Options) (*Exporter, error) {
 }
 
 // Counts returns the counters of the exporter.
-func (e *Exporter) Counts() *Counts { return &e.counts }
+func (e *Exporter) Counts() *recipient.Counts { return &e.counts }
 
 // Export sends the verdicts in one request. It returns nil when they were taken, or dropped
 // because the endpoint refuses them; after an error they are to be sent again. One that cannot be

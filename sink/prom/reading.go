@@ -108,6 +108,8 @@ type Reading struct {
 	FetchTrouble Troubles // so far
 	Commits      [2]int64 // of offsets to the broker, so far; at 1 those that failed
 
+	Posted []Posted // to endpoints of others, one for each
+
 	StoreBytes          [2]int64      // of the state on disk: tables, value log
 	DiskFree, DiskFloor int64         // bytes; nothing is written below the floor
 	Restored            time.Duration // from the last start until the log was caught up with; 0 before that
@@ -118,6 +120,13 @@ type Reading struct {
 	Ready      bool
 	SelfTest   SelfTest
 	Degraded   Degraded
+}
+
+// Posted is what became of the verdicts for one endpoint, so far.
+type Posted struct {
+	To                 string // webhook or otlp
+	Delivered, Dropped int64
+	Failures           int64 // requests that failed; their verdicts are sent again
 }
 
 // SpentPhases is by how many phases spending is told apart: before flows were warned, after that,

@@ -289,6 +289,19 @@ var itself = []row{
 		read: tested(float(func(r *Reading) float64 { return unix(r.SelfTest.Passed) }))},
 	{name: "selftest_duration_seconds", help: "Time from the append of the last loop of weir's own until its verdict was read back.", kind: gauge,
 		read: tested(float(func(r *Reading) float64 { return r.SelfTest.Took.Seconds() }))},
+	{name: "posted_verdicts_total", help: "Verdicts for the endpoints of --webhook and --otlp-logs, by whether they were taken or given up.", kind: counter, labels: []string{"to", "outcome"},
+		read: func(r *Reading, to *series) {
+			for _, p := range r.Posted {
+				to.count(p.Delivered, p.To, "delivered")
+				to.count(p.Dropped, p.To, "dropped")
+			}
+		}},
+	{name: "post_failures_total", help: "Requests to the endpoints of --webhook and --otlp-logs that failed; their verdicts are sent again, or given up.", kind: counter, labels: []string{"to"},
+		read: func(r *Reading, to *series) {
+			for _, p := range r.Posted {
+				to.count(p.Failures, p.To)
+			}
+		}},
 	{name: "selftest_runs_total", help: "Loops of weir's own.", kind: counter, labels: []string{"outcome"},
 		read: tested(each([]string{"stopped", "missed"}, func(r *Reading) []int64 { return r.SelfTest.Runs[:] }))},
 }

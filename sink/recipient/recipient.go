@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"sync/atomic"
 	"time"
 )
 
@@ -38,6 +39,13 @@ func WithoutURL(err error) error {
 		return e.Err
 	}
 	return err
+}
+
+// Counts is what was done with verdicts. Any goroutine may read it.
+type Counts struct {
+	Delivered atomic.Int64
+	Failures  atomic.Int64 // requests that failed
+	Dropped   atomic.Int64 // verdicts that were given up, or that the endpoint did not keep
 }
 
 // Refusal is the error of an answer that trying again will hardly change.

@@ -17,7 +17,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"weir/sink/recipient"
@@ -53,14 +52,7 @@ type Options struct {
 // Hook sends verdicts to one endpoint. Send is for one goroutine.
 type Hook struct {
 	o      Options
-	counts Counts
-}
-
-// Counts is what a Hook has done. Any goroutine may read it.
-type Counts struct {
-	Delivered atomic.Int64
-	Failures  atomic.Int64 // tries that failed
-	Dropped   atomic.Int64 // verdicts that were given up
+	counts recipient.Counts
 }
 
 // New returns a Hook, or an error when the URL cannot be one.
@@ -93,7 +85,7 @@ func New(o Options) (*Hook, error) {
 }
 
 // Counts returns the counters of the hook.
-func (h *Hook) Counts() *Counts { return &h.counts }
+func (h *Hook) Counts() *recipient.Counts { return &h.counts }
 
 // Send delivers one verdict, however long it takes. It returns nil when the endpoint
 // has taken it, when its format says nothing of it, or when it was dropped, and else the error of

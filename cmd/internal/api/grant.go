@@ -50,6 +50,9 @@ type GrantAnswer struct {
 	Rules []string `json:"rules"` // that have more room now
 }
 
+// MostGranted is how many dollars may be granted at most.
+const MostGranted = 1e9
+
 // serveGrant is POST /v1/flows/{id}/grant: an override for each limit in force that counts
 // what is granted, all put into the log together.
 func (a *Server) serveGrant(w http.ResponseWriter, r *http.Request) error {
@@ -57,8 +60,8 @@ func (a *Server) serveGrant(w http.ResponseWriter, r *http.Request) error {
 	if err := readOrder(w, r, &asked); err != nil {
 		return err
 	}
-	if asked.Calls < 0 || asked.Tokens < 0 || asked.DurationS < 0 || !(asked.CostUSD >= 0 && asked.CostUSD <= 1e9) {
-		return &problem.Error{Status: http.StatusBadRequest, Code: string(events.CodeOutOfRange), Detail: "calls, tokens, cost_usd and duration_s are what is granted more; none is below 0"}
+	if asked.Calls < 0 || asked.Tokens < 0 || asked.DurationS < 0 || !(asked.CostUSD >= 0 && asked.CostUSD <= MostGranted) {
+		return &problem.Error{Status: http.StatusBadRequest, Code: string(events.CodeOutOfRange), Detail: "calls, tokens, cost_usd and duration_s are what is granted more; none is below 0, and cost_usd at most 1e9"}
 	}
 	flow := r.PathValue("id")
 	limits, _ := a.inForce()

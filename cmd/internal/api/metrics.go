@@ -67,6 +67,7 @@ func (a *Server) Measure(r *prom.Reading) {
 	}
 	a.meter.mu.Unlock()
 	a.selfTest.Measure(r)
+	a.program.Measure(r)
 	r.Degraded.Busy = int64(len(a.busy()))
 	if behind := a.degraded.Status(); behind != nil {
 		r.Degraded.Behind = int64(len(behind.Partitions))

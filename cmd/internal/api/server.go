@@ -137,6 +137,8 @@ type Program interface {
 	Reload() error
 	// Ending is done when the program is told to stop.
 	Ending() context.Context
+	// Measure fills in what became of verdicts that are passed on.
+	Measure(r *prom.Reading)
 }
 
 // Options are what a server is made with. All have to be given that have no default here.

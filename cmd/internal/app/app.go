@@ -30,6 +30,7 @@ import (
 	"weir/sink/jsonl"
 	"weir/sink/otlp"
 	"weir/sink/prom"
+	"weir/sink/recipient"
 	"weir/sink/webhook"
 	"weir/state"
 )
@@ -273,6 +274,19 @@ func (a *App) inForce() *analyzer.Limits {
 func (a *App) forward(f *forwarder.Forwarder) {
 	f.Log, f.Cursors, f.Clock, f.Logger = a.verdicts, a.store, a.clock, a.logger
 	a.run(a.leaving, f.Name, f.Run)
+}
+
+// Measure fills in what became of the verdicts that endpoints of others are sent.
+func (a *App) Measure(r *prom.Reading) {
+	add := func(to string, c *recipient.Counts) {
+		r.Posted = append(r.Posted, prom.Posted{To: to, Delivered: c.Delivered.Load(), Dropped: c.Dropped.Load(), Failures: c.Failures.Load()})
+	}
+	if a.hook != nil {
+		add("webhook", a.hook.Counts())
+	}
+	if a.otlp != nil {
+		add("otlp", a.otlp.Counts())
+	}
 }
 
 // run starts a goroutine of a phase.

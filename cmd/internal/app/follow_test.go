@@ -17,6 +17,7 @@ import (
 
 	"weir/cmd/internal/clock"
 	"weir/cmd/internal/intake"
+	"weir/sink/prom"
 	"weir/sink/webhook"
 )
 
@@ -290,6 +291,11 @@ func TestWebhook(t *testing.T) {
 			next = string(b)
 		}
 	})
+	var m prom.Reading
+	r.api.Measure(&m)
+	if want := []prom.Posted{{To: "webhook", Delivered: 2, Failures: 2}}; !slices.Equal(m.Posted, want) {
+		t.Errorf("counted %v, want %v", m.Posted, want)
+	}
 	r.stop()
 	r = begin(t, o)
 	r.want(r.do("POST", "/v1/events", lines(selfCall("f3", 3))), 202)

@@ -51,6 +51,27 @@ func program(got *[]string) *Program {
 	return p
 }
 
+// TestWant counts arguments, of which none may be empty.
+func TestWant(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"f"}, ""},
+		{nil, "the id of a FLOW is missing"},
+		{[]string{""}, "an argument is empty"},
+		{[]string{"f", "g"}, `"g" is one argument too many`},
+	} {
+		got := ""
+		if err := Want(c.args, 1, 1, "the id of a FLOW"); err != nil {
+			got = err.Error()
+		}
+		if got != c.want {
+			t.Errorf("%q: %q, want %q", c.args, got, c.want)
+		}
+	}
+}
+
 func TestDispatch(t *testing.T) {
 	f := func(args string, code int, want string, errText string) {
 		t.Helper()
@@ -74,6 +95,7 @@ func TestDispatch(t *testing.T) {
 	f("thing show x", 3, "show x", "")
 	f("list a b c d", 2, "new  table a b c d", "prog list: \"d\" is one argument too many\n  wanted: files\n")
 	f("lits", 2, "", "prog: unknown command \"lits\"\n  did you mean: prog list\n")
+	f("thing shwo --all x", 2, "", "prog thing: unknown command \"shwo\"\n  did you mean: prog thing show\n")
 	f("thing shwo", 2, "", "prog thing: unknown command \"shwo\"\n  did you mean: prog thing show\n")
 	f("--all list", 2, "", "prog: flag --all stands before the command\n  flags come after it: prog COMMAND --all\n")
 	f("list --limt 3", 2, "", "prog list: unknown flag --limt\n  did you mean --limit\n")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -72,7 +73,6 @@ func (p *Program) tree(env *Env) *cobra.Command {
 	root.SetErr(env.Err)
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.SetFlagErrorFunc(flagFault)
 	group(p, root, p.Commands, env)
 	return root
 }
@@ -89,6 +89,12 @@ func group(p *Program, c *cobra.Command, cmds []Command, env *Env) {
 		}
 		return Exit(CodeUsage)
 	}
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		if args := c.Flags().Args(); c.HasSubCommands() && len(args) > 0 {
+			return unknown(c.CommandPath(), args[0], cmds)
+		}
+		return flagFault(c, err)
+	})
 	c.SetHelpFunc(func(c *cobra.Command, _ []string) { _ = p.writeGroup(env.Out, c.CommandPath(), cmds) })
 	for i := range cmds {
 		sub := p.command(&cmds[i], env)
@@ -176,11 +182,14 @@ func dashed(name string) string {
 	return "--" + name
 }
 
-// Want checks the number of arguments; most < 0 means any number.
+// Want checks the number of arguments; most < 0 means any number. None may be empty, as that of
+// a variable of the shell that was never set.
 func Want(args []string, least, most int, what string) error {
 	switch {
 	case len(args) < least:
 		return Usage("%s is missing", what)
+	case slices.Contains(args, ""):
+		return Usage("an argument is empty").Advise("wanted: %s", orNothing(what))
 	case most >= 0 && len(args) > most:
 		return Usage("%q is one argument too many", args[most]).Advise("wanted: %s", orNothing(what))
 	}
