@@ -31,21 +31,38 @@ const measured = 3 * time.Second
 // and nothing else.
 const script = `for i = 1, 4 do local n = redis.call('INCR', KEYS[1] .. ':' .. i) if n == 1 then redis.call('EXPIRE', KEYS[1] .. ':' .. i, 600) end if n > 1000000 then return i end end return 0`
 
+// baseWeir names another build of weir, which is measured in turn with this one.
+const baseWeir = "WEIR_BASE"
+
 // TestChecksBesideRedis measures POST /v1/check over loopback beside that script, in one
-// run, and the stream of asks that all who ask share who have one guard. It asserts nothing: see what it prints.
+// run, and the stream of asks that all who ask share who have one guard. Beside both stands
+// what this machine takes at least. It asserts nothing: see what it prints.
 func TestChecksBesideRedis(t *testing.T) {
 	redis := os.Getenv(redisServer)
 	if redis == "" {
 		t.Skipf("MISSING: %s, the path of redis-server; run: make bench-check", redisServer)
 	}
-	binary := build(t)
+	builds := []struct{ name, binary string }{{"weir", build(t)}}
+	if base := os.Getenv(baseWeir); base != "" {
+		builds = append(builds, struct{ name, binary string }{"base", base})
+	}
 	t.Logf("%-22s %9s %10s %10s %10s %16s", "", "in flight", "p50", "p99", "per second", "per CPU second")
+	measureSync(t)
 	for _, inFlight := range []int{1, 16} {
 		measure(t, "redis, four counters", inFlight, startRedis(t, redis))
-		measure(t, "weir, in memory", inFlight, startAsked(t, byRequest, binary, "--in-memory"))
-		measure(t, "weir, on disk", inFlight, startAsked(t, byRequest, binary, "--state", filepath.Join(t.TempDir(), "state")))
-		measure(t, "stream, in memory", inFlight, startAsked(t, byGuard, binary, "--in-memory"))
-		measure(t, "stream, on disk", inFlight, startAsked(t, byGuard, binary, "--state", filepath.Join(t.TempDir(), "state")))
+		measure(t, "floor, TCP in Go", inFlight, startEcho(t))
+		measure(t, "floor, net/http", inFlight, startConstant(t))
+		for _, by := range []struct {
+			name string
+			ask  func(*testing.T, string) func(int) func(int) error
+		}{{"request", byRequest}, {"stream", byGuard}} {
+			for _, b := range builds {
+				measure(t, b.name+", "+by.name+", memory", inFlight, startAsked(t, by.ask, b.binary, "--in-memory"))
+			}
+			for _, b := range builds {
+				measure(t, b.name+", "+by.name+", disk", inFlight, startAsked(t, by.ask, b.binary, "--state", filepath.Join(t.TempDir(), "state")))
+			}
+		}
 	}
 }
 
