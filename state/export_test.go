@@ -91,7 +91,11 @@ func (kv Stored) Store(s *Store) error {
 	} else {
 		b.set(kv.Key, kv.Value, kv.Expires)
 	}
-	return s.writer.write(b)
+	err := s.writer.write(b)
+	for _, l := range s.logs { // what is read is what is stored, as after a restart
+		l.dropRecent(len(l.recent))
+	}
+	return err
 }
 
 // Break closes the database behind the back of the store, so that writes fail.

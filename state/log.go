@@ -29,12 +29,17 @@ type Log struct {
 	mu     sync.Mutex
 	end    int64
 	starts []logStart    // by segment; what is before the first has expired
+	recent []Entry       // the last ones, which most readers are about to read
+	bytes  int           // of recent
 	more   chan struct{} // closed and forgotten when the log grows; nil when nobody waits
 	shut   bool
 }
 
-// readBytes is about how much one Read returns at most.
-const readBytes = 4 << 20
+const (
+	readBytes   = 4 << 20   // about how much one Read returns at most
+	recentBytes = 512 << 10 // and how much of a log stays in memory
+	recentLeast = 64        // what one entry takes there beside its value
+)
 
 // Journal returns the journal of a partition: what the embedded form takes in.
 func (s *Store) Journal(partition uint16) *Log {
@@ -73,7 +78,7 @@ func (l *Log) Append(entries []Entry) (first int64, err error) {
 	if len(entries) == 0 {
 		return l.End(), nil
 	}
-	b := &batch{log: l, ops: make([]op, len(entries))}
+	b := &batch{log: l, ops: make([]op, len(entries)), kept: make([]Entry, len(entries))}
 	keyBytes := 1 + 4 + len(l.id) + offsetBytes
 	keys := make([]byte, len(entries)*keyBytes) // filled in by the writer
 	for i := range entries {
@@ -84,8 +89,10 @@ func (l *Log) Append(entries []Entry) (first int64, err error) {
 		v := newValue(2*binary.MaxVarintLen64 + len(e.Value))
 		v = binary.AppendVarint(v, int64(e.Appended))
 		v = binary.AppendVarint(v, e.Trigger)
-		at := i * keyBytes
-		b.ops[i].entry = badger.Entry{Key: keys[at : at+keyBytes : at+keyBytes], Value: append(v, e.Value...)}
+		from, at := len(v), i*keyBytes
+		v = append(v, e.Value...)
+		b.ops[i].entry = badger.Entry{Key: keys[at : at+keyBytes : at+keyBytes], Value: v}
+		b.kept[i] = Entry{Appended: e.Appended, Trigger: e.Trigger, Value: v[from:]}
 	}
 	if err := l.store.writer.write(b); err != nil {
 		return 0, fmt.Errorf("append: %w", err)
@@ -106,6 +113,9 @@ func (l *Log) Read(from int64, limit int, dst []Entry) ([]Entry, error) {
 	}
 	defer l.store.leave()
 	r := reader{log: l, next: from, limit: limit, dst: dst}
+	if r.readRecent() {
+		return r.dst, nil
+	}
 	for r.limit > 0 && r.size < readBytes {
 		number, end, err := l.find(r.next)
 		if err != nil {
@@ -151,6 +161,25 @@ type reader struct {
 	size  int
 	dst   []Entry
 	arena arena
+}
+
+// readRecent takes entries that are in memory; false when the next one is not.
+func (r *reader) readRecent() bool {
+	l := r.log
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.recent) == 0 || r.next < l.recent[0].Offset || r.next >= l.end {
+		return false
+	}
+	for _, e := range l.recent[r.next-l.recent[0].Offset:] {
+		if r.limit <= 0 {
+			break
+		}
+		e.Value = r.arena.copy(e.Value)
+		r.dst = append(r.dst, e)
+		r.limit--
+	}
+	return true
 }
 
 // read takes entries of one segment, up to end.
@@ -265,7 +294,23 @@ func (l *Log) grow(g *growth, number uint32) {
 		l.starts = append(l.starts, logStart{segment: number, first: l.end})
 	}
 	l.end = g.end
+	l.recent = append(l.recent, g.kept...)
+	for i := range g.kept {
+		l.bytes += recentLeast + len(g.kept[i].Value)
+	}
+	for l.bytes > recentBytes {
+		l.dropRecent(1)
+	}
 	l.wake()
+}
+
+// dropRecent lets the oldest entries that are in memory go.
+func (l *Log) dropRecent(n int) {
+	for i := range l.recent[:n] {
+		l.bytes -= recentLeast + len(l.recent[i].Value)
+	}
+	clear(l.recent[:n])
+	l.recent = l.recent[n:]
 }
 
 // forget gives up a segment and those before it.
@@ -273,6 +318,15 @@ func (l *Log) forget(number uint32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.starts = slices.DeleteFunc(l.starts, func(s logStart) bool { return s.segment <= number })
+	first := l.end
+	if len(l.starts) > 0 {
+		first = l.starts[0].first
+	}
+	n := 0
+	for n < len(l.recent) && l.recent[n].Offset < first {
+		n++
+	}
+	l.dropRecent(n)
 }
 
 func (l *Log) close() {

@@ -82,7 +82,6 @@ func open(dir string, o Options) (_ *Store, err error) {
 	if err != nil {
 		return nil, errors.Join(err, s.mark.Close(), s.presence.close(), s.db.Close(), s.directory.close())
 	}
-	go s.writer.run()
 	if s.presence == nil {
 		close(s.watched)
 	} else {
@@ -249,7 +248,6 @@ func (s *Store) Close() error {
 	}
 	s.mu.Unlock()
 	s.users.Wait()
-	s.writer.close()
 	close(s.closing)
 	<-s.watched
 	closing := s.db.Close

@@ -2,29 +2,32 @@ package state
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 
 	"github.com/dgraph-io/badger/v4"
 )
 
-// writer is the only goroutine that writes to the database. While one transaction
-// is being synced the writes of all callers queue up, and the next transaction
-// takes as many of them as fit: Badger itself would sync for each.
+// writer lets one caller at a time write to the database, for itself and for all that have
+// come by then: so one that is alone wakes nobody, and while one transaction is being
+// synced the writes of all others queue up and share the next. Badger itself would sync
+// for each.
 //
-// A single writer is also what lets commit timestamps be dense and in order, which
-// the chain relies on, and lets reads choose their own instead of waiting for
+// That there is one at a time is also what lets commit timestamps be dense and in order,
+// which the chain relies on, and lets reads choose their own instead of waiting for
 // commits under way.
 type writer struct {
 	store *Store
 	mu    sync.Mutex
-	more  sync.Cond // on mu
 	queue []*batch
-	stop  bool
-	done  chan struct{} // closed when the goroutine has ended
+	busy  bool // somebody writes, or was told to
 
-	// The goroutine's own.
-	tape tape
+	// Of whoever writes.
+	tape    tape
+	taken   []*batch
+	several int // so many turns ago at most callers shared one
 }
 
 // batch is what one caller wants written: either entries that must stay in one
@@ -33,7 +36,8 @@ type batch struct {
 	ops    []op
 	log    *Log
 	first  int64      // offset of the first entry of a log
-	result chan error // one value, when all is durable or nothing more will be
+	result chan error // the last value, when all is durable or nothing more will be
+	kept   []Entry    // of a log, as they are in ops
 }
 
 // op sets a key or removes it.
@@ -55,48 +59,49 @@ func cost(key, value int) int64 { return int64(key + value + entryOverhead) }
 
 func (o *op) cost() int64 { return cost(len(o.entry.Key), len(o.entry.Value)) }
 
-func newWriter(s *Store) *writer {
-	w := &writer{store: s, done: make(chan struct{})}
-	w.more.L = &w.mu
-	return w
-}
+func newWriter(s *Store) *writer { return &writer{store: s} }
 
-// write queues b and waits until it is durable.
+// severalTurns is for how long those who shared a write are waited for.
+const severalTurns = 16
+
+// errTurn tells a caller that waits that it has to write, for itself and for the others.
+var errTurn = errors.New("turn")
+
+// write returns when b is durable.
 func (w *writer) write(b *batch) error {
-	b.result = make(chan error, 1)
+	b.result = make(chan error, 2)
 	w.mu.Lock()
 	w.queue = append(w.queue, b)
+	alone := !w.busy
+	w.busy = true
 	w.mu.Unlock()
-	w.more.Signal()
+	if !alone {
+		if err := <-b.result; err != errTurn {
+			return err
+		}
+	}
+	if w.several > 0 { // they are about to come again
+		runtime.Gosched()
+	}
+	w.turn()
 	return <-b.result
 }
 
-// close ends the goroutine when the queue is empty. No write may begin after it.
-func (w *writer) close() {
+// turn writes what is queued and lets the next one write who came meanwhile.
+func (w *writer) turn() {
+	w.trim()
 	w.mu.Lock()
-	w.stop = true
+	w.taken, w.queue = w.queue, w.taken[:0]
 	w.mu.Unlock()
-	w.more.Signal()
-	<-w.done
-}
-
-func (w *writer) run() {
-	defer close(w.done)
-	var taken []*batch
-	for {
-		w.trim()
-		w.mu.Lock()
-		for len(w.queue) == 0 && !w.stop {
-			w.more.Wait()
-		}
-		if len(w.queue) == 0 {
-			w.mu.Unlock()
-			return
-		}
-		taken, w.queue = w.queue, taken[:0]
-		w.mu.Unlock()
-		w.writeAll(taken)
-		clear(taken)
+	if w.several = max(0, w.several-1); len(w.taken) > 1 {
+		w.several = severalTurns
+	}
+	w.writeAll(w.taken)
+	clear(w.taken)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.busy = len(w.queue) > 0; w.busy {
+		w.queue[0].result <- errTurn
 	}
 }
 
@@ -170,6 +175,7 @@ type group struct {
 type growth struct {
 	first, end int64
 	opens      bool // these are the first entries of the log in the segment
+	kept       []Entry
 }
 
 func (w *writer) newGroup() *group {
@@ -213,6 +219,8 @@ func (g *group) number(b *batch, i int) {
 	key = append(key, l.id...)
 	binary.BigEndian.AppendUint64(key, uint64(grown.end))
 	seal(o.entry.Value, o.entry.Key)
+	b.kept[i].Offset = grown.end
+	grown.kept = append(grown.kept, b.kept[i])
 	grown.end++
 	g.logBytes += o.cost()
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"sort"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -54,8 +55,8 @@ type Options struct {
 }
 
 // Journal is the log backend that needs nothing but a directory. One goroutine folds both
-// stages, a batch of events and then the activity that came of it. Make it with New, then
-// Start, then Stop.
+// stages, a batch of events and then the activity that came of it; who asks folds what is to
+// be folded himself, when that one has nothing to do. Make it with New, then Start, then Stop.
 type Journal struct {
 	o        Options
 	clock    clock.Clock
@@ -68,11 +69,16 @@ type Journal struct {
 	failed   atomic.Bool
 
 	telling, folding *phase.Phase // who appends beside producers, and who folds
+
+	turn  sync.Mutex    // of whoever folds
+	stays bool          // only the pump loop may fold: it has to publish, or has not begun, or has ended; with turn
+	idle  bool          // the pump loop waits for more, and for no checkpoint; with turn
+	more  chan struct{} // told when there is something for the pump loop
 }
 
 // New returns a journal that does not fold yet.
 func New(o Options) *Journal {
-	j := &Journal{o: o, clock: o.Pump.Clock, log: o.Store.Journal(partition)}
+	j := &Journal{o: o, clock: o.Pump.Clock, log: o.Store.Journal(partition), stays: true, more: make(chan struct{}, 1)}
 	j.told = newLogClock(j.clock, lastAppended(j.log))
 	j.flows = feed{journal: j, name: "journal", log: j.log, read: journalRecord}
 	j.activity = feed{journal: j, name: activitySource, log: o.Store.Journal(agentPartition), read: activityRecord}
@@ -117,6 +123,9 @@ func (j *Journal) Stop(ctx context.Context) error {
 	if err := errors.Join(err, j.folding.End(ctx)); err != nil {
 		return err
 	}
+	j.turn.Lock()
+	j.stays = true
+	j.turn.Unlock()
 	for _, p := range pumps {
 		if j.failed.Load() || err != nil {
 			p.CloseWithoutCheckpoint()
@@ -145,6 +154,9 @@ func (j *Journal) Others(context.Context) (addresses, missed []string) { return 
 // Turned is when the loop of the pumps last turned.
 func (j *Journal) Turned() time.Time { return time.UnixMilli(j.turned.Load()) }
 
+// few is how many events are folded by who appends them, if nobody else folds.
+const few = 16
+
 // Append puts events into the log and returns when they are safe there.
 func (j *Journal) Append(_ context.Context, entries []state.Entry) error {
 	now := j.told.now()
@@ -154,12 +166,45 @@ func (j *Journal) Append(_ context.Context, entries []state.Entry) error {
 	if _, err := j.log.Append(entries); err != nil {
 		return fmt.Errorf("append to the journal: %w", err)
 	}
+	if len(entries) <= few {
+		j.foldAhead()
+	} else {
+		j.wake()
+	}
 	return nil
 }
 
 // Ask puts an event that asks into the log and returns what the fold says of it.
 func (j *Journal) Ask(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error) {
 	return j.o.Await(ctx, ev, func() error { return j.Append(ctx, []state.Entry{{Value: raw}}) })
+}
+
+// wake lets the pump loop turn.
+func (j *Journal) wake() {
+	select {
+	case j.more <- struct{}{}:
+	default:
+	}
+}
+
+// foldAhead folds what is in the log, unless somebody does already: he looks again when he
+// is done. So the answer to one ask waits for no other goroutine. What else there is to do, and
+// may have to wait for the disk, is left to the pump loop, and nothing more is folded before.
+func (j *Journal) foldAhead() {
+	for j.turn.TryLock() {
+		if !j.stays {
+			j.stays = j.flows.foldAhead()
+		}
+		wake := j.stays || j.idle && j.flows.pump.Pending()
+		j.turn.Unlock()
+		if wake {
+			j.wake()
+			return
+		}
+		if j.flows.behind() == 0 {
+			return
+		}
+	}
 }
 
 // AskHere refuses an ask that another process passes on: there is none that could.
@@ -297,9 +342,32 @@ func (f *feed) behind() int64 { return f.log.End() - f.pump.Next() }
 
 // fold folds the next records of the log, if there are any, and returns how many are left.
 func (f *feed) fold(ctx context.Context) (left int64, err error) {
+	if err := f.readOn(); err != nil {
+		return 0, err
+	}
+	if err := f.pump.Batch(ctx, f.records); err != nil {
+		return 0, err
+	}
+	f.next += int64(len(f.records))
+	return f.log.End() - f.next, nil
+}
+
+// foldAhead folds as much as can be folded without a write, and reports whether there is
+// more to do.
+func (f *feed) foldAhead() (more bool) {
+	if f.readOn() != nil {
+		return true // which tells the same again
+	}
+	n, due := f.pump.Ahead(f.records)
+	f.next += int64(n)
+	return due
+}
+
+// readOn reads the next records of the log.
+func (f *feed) readOn() error {
 	first, entries, err := state.ReadOn(f.log.Read, f.next, batchRecords, f.entries[:0])
 	if err != nil {
-		return 0, fmt.Errorf("read the %s: %w", f.name, err)
+		return fmt.Errorf("read the %s: %w", f.name, err)
 	}
 	f.entries = entries
 	if first > f.next {
@@ -311,15 +379,11 @@ func (f *feed) fold(ctx context.Context) (left int64, err error) {
 	for i := range f.entries {
 		r, err := f.read(&f.entries[i])
 		if err != nil {
-			return 0, err
+			return err
 		}
 		f.records = append(f.records, r)
 	}
-	if err := f.pump.Batch(ctx, f.records); err != nil {
-		return 0, err
-	}
-	f.next += int64(len(f.records))
-	return f.log.End() - f.next, nil
+	return nil
 }
 
 func (f *feed) measure(r *prom.Reading, agents bool) {
@@ -341,34 +405,48 @@ func (f *feed) measure(r *prom.Reading, agents bool) {
 func (j *Journal) runPumps(ctx context.Context) error {
 	hard := j.folding.Over()
 	j.flows.next, j.activity.next = j.flows.pump.Next(), j.activity.pump.Next()
-	for ctx.Err() == nil || j.flows.next < j.log.End() && hard.Err() == nil {
-		behind, err := j.flows.fold(hard)
-		if err != nil {
+	for ctx.Err() == nil || j.flows.behind() > 0 && hard.Err() == nil {
+		wait, err := j.foldAll(hard)
+		switch {
+		case err != nil:
 			return err
-		}
-		for left := int64(1); left > 0 && hard.Err() == nil; {
-			if left, err = j.activity.fold(hard); err != nil {
-				return err
-			}
-			j.turned.Store(j.clock.Now().UnixMilli())
-		}
-		if behind > 0 {
+		case j.flows.behind() > 0:
 			continue
-		}
-		if !j.caughtUp.Swap(true) {
+		case !j.caughtUp.Swap(true):
 			j.o.CaughtUp()
 		}
-		wait := turnEvery
-		if j.flows.pump.Pending() || j.activity.pump.Pending() {
-			wait = min(wait, j.o.Pump.CheckpointEvery)
-		}
 		select {
-		case <-j.log.Ready(j.flows.next):
+		case <-j.more:
 		case <-j.clock.After(wait):
 		case <-ctx.Done():
 		}
 	}
 	return nil
+}
+
+// foldAll folds the next records of the log of events, and all activity, and returns when the
+// next turn is due when nothing comes.
+func (j *Journal) foldAll(ctx context.Context) (wait time.Duration, err error) {
+	j.turn.Lock()
+	defer j.turn.Unlock()
+	if err := j.flows.pump.Batch(ctx, nil); err != nil { // what was folded ahead goes out first
+		return 0, err
+	}
+	if _, err := j.flows.fold(ctx); err != nil {
+		return 0, err
+	}
+	for left := int64(1); left > 0 && ctx.Err() == nil; {
+		if left, err = j.activity.fold(ctx); err != nil {
+			return 0, err
+		}
+		j.turned.Store(j.clock.Now().UnixMilli())
+	}
+	j.stays = false
+	j.idle = !j.flows.pump.Pending() && !j.activity.pump.Pending()
+	if j.idle {
+		return turnEvery, nil
+	}
+	return min(turnEvery, j.o.Pump.CheckpointEvery), nil
 }
 
 // runTicks appends a tick when nothing else was appended for a while, so that
@@ -389,6 +467,7 @@ func (j *Journal) runTicks(ctx context.Context) error {
 		}
 		now := j.told.now()
 		offset, err := j.log.Append([]state.Entry{{Appended: now, Value: pump.TickRecord(now)}})
+		j.wake()
 		switch {
 		case err == nil:
 			last = offset + 1
@@ -405,6 +484,7 @@ func (j *Journal) turnBack() (turned bool, err error) {
 		return false, nil
 	}
 	_, err = j.log.Append([]state.Entry{{Appended: to, Value: pump.TurnBackRecord(from, to)}})
+	j.wake()
 	if errors.Is(err, state.ErrDiskLow) { // which the pump tells about
 		return false, nil
 	}

@@ -17,6 +17,10 @@ import (
 func (p *Pump) fold(records []Record) (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.foldLocked(records)
+}
+
+func (p *Pump) foldLocked(records []Record) (n int) {
 	p.fire() // what a checkpoint or a crash has interrupted
 	p.tellLowWatermark()
 	for n < len(records) && p.err == nil && !p.full() {

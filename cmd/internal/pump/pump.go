@@ -336,6 +336,20 @@ func (p *Pump) Gather(ctx context.Context, records []Record) error {
 // for the goroutine of Batch.
 func (p *Pump) Gathered() bool { return p.gathered > 0 }
 
+// Ahead folds records like Batch, as far as it has not to wait for anything: it publishes
+// nothing and lets no checkpoint pass. Whoever asked has his answer, and what else came of
+// it goes out with the next Batch. It returns how many it has folded, and whether that Batch
+// is due at once.
+func (p *Pump) Ahead(records []Record) (n int, due bool) {
+	if !p.mu.TryLock() { // somebody looks at flows
+		return 0, true
+	}
+	defer p.mu.Unlock()
+	defer p.timed(len(records))()
+	n = p.foldLocked(records)
+	return n, n < len(records) || p.err != nil || len(p.out) > 0 || len(p.letters) > 0 || len(p.repartitioned) > 0 || p.ripe()
+}
+
 // Refuse makes a record a dead letter without folding it, as Batch does with one that
 // cannot be read.
 func (p *Pump) Refuse(ctx context.Context, r Record, code events.Code, reason string) error {

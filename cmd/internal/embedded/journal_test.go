@@ -1,0 +1,132 @@
+package embedded
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"weir/cmd/internal/clock"
+	"weir/cmd/internal/pump"
+	"weir/cmd/internal/pump/pumptest"
+	"weir/events"
+	"weir/state"
+)
+
+// asking is a journal, and what was answered to each ask, by its id.
+type asking struct {
+	*Journal
+	answered sync.Map
+}
+
+func openAsking(t *testing.T) *asking {
+	t.Helper()
+	store, err := state.Open("", state.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, caughtUp := new(asking), make(chan struct{})
+	fail := func(err error) { t.Error(err) }
+	a.Journal = New(Options{
+		Pump: pump.Options{Limits: pumptest.Limits(), Clock: clock.NewFake(), CheckpointEvery: time.Hour, Counts: new(pump.Counts),
+			Answer: func(_ int64, ev *events.Event, v *events.Verdict) { a.answered.Store(ev.ID, v) }},
+		Store: store, Tick: time.Hour, CaughtUp: func() { close(caughtUp) }, Fail: fail,
+		Settle: func(*events.Event, *events.Verdict) {},
+		Await: func(_ context.Context, ev *events.Event, append func() error) (*events.Verdict, error) {
+			return nil, append()
+		},
+	})
+	if err := a.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := a.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	<-caughtUp
+	return a
+}
+
+func (a *asking) ask(t *testing.T, ev *events.Event) {
+	ev.Ask = true
+	if _, err := a.Ask(t.Context(), ev, ev.AppendJSON(nil)); err != nil {
+		t.Error(err)
+	}
+}
+
+func (a *asking) has(id string) bool {
+	_, ok := a.answered.Load(id)
+	return ok
+}
+
+func callOf(flow string, n int) *events.Event {
+	return &events.Event{ID: fmt.Sprint(flow, "-", n), Source: "test", Time: pumptest.Start, Kind: events.AgentCall, CorrelationID: flow,
+		From: events.Party{Agent: "a"}, To: events.Party{Agent: "b"}, HadWork: events.Yes}
+}
+
+// TestAskFoldsItself has its answer when its ask is in the log, although nobody else folds.
+func TestAskFoldsItself(t *testing.T) {
+	a := openAsking(t)
+	ev := callOf("f", 1)
+	a.ask(t, ev)
+	if !a.has(ev.ID) {
+		t.Fatal("the ask waits for somebody else")
+	}
+}
+
+// TestAskWaitsForNobodyWhoFolds leaves an ask to whoever folds, and to whoever looks at flows:
+// it can be told in time that its answer takes too long.
+func TestAskWaitsForNobodyWhoFolds(t *testing.T) {
+	a := openAsking(t)
+	a.turn.Lock()
+	first := callOf("f", 1)
+	a.ask(t, first)
+	if a.has(first.ID) {
+		t.Error("two fold at a time")
+	}
+	a.turn.Unlock()
+	release := a.flows.pump.Hold()
+	second := callOf("f", 2)
+	a.ask(t, second)
+	release()
+	for !a.has(first.ID) || !a.has(second.ID) {
+		a.ask(t, callOf("g", 1)) // lets others run
+	}
+}
+
+// TestAsksAndEventsTogether answers each of many asks that come with events at one time.
+func TestAsksAndEventsTogether(t *testing.T) {
+	a := openAsking(t)
+	const each = 200
+	var all sync.WaitGroup
+	for worker := range 8 {
+		all.Go(func() {
+			flow := fmt.Sprint("f", worker)
+			for n := range each {
+				ev := callOf(flow, n)
+				if worker%4 > 0 {
+					a.ask(t, ev)
+				} else if err := a.Append(t.Context(), []state.Entry{{Value: ev.AppendJSON(nil)}}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	for a.flows.behind() > 0 {
+		runtime.Gosched()
+	}
+	for worker := range 8 {
+		for n := range each {
+			if ev := callOf(fmt.Sprint("f", worker), n); worker%4 > 0 && !a.has(ev.ID) {
+				t.Errorf("%s has no answer", ev.ID)
+			}
+		}
+	}
+}
