@@ -1,15 +1,19 @@
 package guard
 
 import (
+	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"reflect"
 	"sync"
 	"testing"
 
 	"weir/events"
+	"weir/sink/check"
 	"weir/sink/guard/guardtest"
 )
 
@@ -53,5 +57,62 @@ func TestPythonAsksOnOneConnection(t *testing.T) {
 	defer mu.Unlock()
 	if asks != 10 || len(connections) != 2 {
 		t.Errorf("%d asks on %d connections, want 10 on 2", asks, len(connections))
+	}
+}
+
+// TestTypeScriptAsksTogether asks for parallel calls in one request, by what reads them in weir,
+// and one by one where that takes no more than one.
+func TestTypeScriptAsksTogether(t *testing.T) {
+	command := languages()[1].command(t)
+	for _, older := range []bool{false, true} {
+		var mu sync.Mutex
+		asked, requests := make(map[string]int), make(map[string]int)
+		asks := check.Handler{
+			Ask: func(_ context.Context, ev *events.Event, _ []byte) (*events.Verdict, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				asked[ev.ID]++
+				if ev.To.Agent == "forbidden" {
+					return &events.Verdict{ID: "v", Mode: "enforce", Action: "deny", Reason: "operator_stop", HTTPStatus: 403, Message: "no"}, nil
+				}
+				return &events.Verdict{ID: "v", Mode: "enforce", Action: "allow"}, nil
+			},
+			Fail: func(w http.ResponseWriter, _ *http.Request, err error) {
+				http.Error(w, err.Error(), http.StatusBadRequest)
+			},
+		}
+		weir := guardtest.New()
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/v1/check" {
+				weir.ServeHTTP(w, r)
+				return
+			}
+			mu.Lock()
+			requests[r.Header.Get("Content-Type")]++
+			mu.Unlock()
+			if older && r.Header.Get("Content-Type") != "application/json" {
+				http.Error(w, "{}", http.StatusBadRequest)
+				return
+			}
+			asks.ServeHTTP(w, r)
+		}))
+		run := exec.CommandContext(t.Context(), command[0], "testdata/together.mjs", command[2], server.URL)
+		run.Stderr = os.Stderr
+		out, err := run.Output()
+		weir.Set(guardtest.Away)
+		server.Close()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		want := map[string]int{"application/json": 1, "application/x-ndjson": 2} // one alone, and 100 in 64 and 36
+		if older {
+			want["application/json"] += 100
+		}
+		if !reflect.DeepEqual(requests, want) {
+			t.Errorf("requests %v, want %v", requests, want)
+		}
+		if len(asked) != 101 {
+			t.Errorf("%d calls were asked for, want 101: %s", len(asked), fmt.Sprint(asked))
+		}
 	}
 }

@@ -268,6 +268,7 @@ const leeway = 3; // how many times over its limits a flow may go while weir is 
 const shortest = 100; // milliseconds between two tries to connect
 const longest = 30_000;
 const mostAcks = 1024;
+const mostAsks = 64; // in one request
 const mostMessage = (1 << 18) + 4096; // characters of a message of the stream: a verdict, its id and its signature
 const mostId = 1024; // characters of the id of a message
 const mostAnswer = 1 << 20; // bytes of any other answer
@@ -287,6 +288,13 @@ interface Message {
 
 function message(): Message {
   return { id: "", event: "", signature: "", data: [], size: 0, long: false };
+}
+
+/** An ask that waits for its answer. */
+interface Asking {
+  line: string;
+  answer: (body: unknown) => void;
+  fail: (err: unknown) => void;
 }
 
 interface Spent {
@@ -335,6 +343,7 @@ export class Guard {
   private spent = new Map<string, Spent>();
   private spentBefore = new Map<string, Spent>();
   private acks: object[] = [];
+  private asks: Asking[] = []; // of this moment
   private reporting = false;
   private lastId = "";
   private heard = new Map<string, { revision: number; until: number }>(); // by order: the last revision
@@ -831,9 +840,9 @@ export class Guard {
   private async askWeir(call: Call): Promise<Decision> {
     const flow = call.flow ?? "";
     const ev = this.stamped({ ...event(call, kind(call)), ask: true, tell: call.tell, had_work: call.hadWork });
-    let answer: string;
+    let answer: unknown;
     try {
-      answer = await this.call("POST", "/v1/check", { "content-type": "application/json" }, JSON.stringify(ev), this.askTimeout);
+      answer = await this.askBy(JSON.stringify(ev));
     } catch (err) {
       const p = (err instanceof StatusError ? err.body : {}) as Partial<Verdict> & { instance?: string; detail?: string };
       if (!p.reason_code) throw err;
@@ -842,9 +851,42 @@ export class Guard {
       const action = stops(p.action ?? "") ? p.action : "deny";
       return this.refused(typed({ ...p, id, action, message: p.detail }), flow, "weir", false, true);
     }
-    const v = verdict((JSON.parse(answer) as { verdict: unknown }).verdict);
+    const v = verdict((answer as { verdict: unknown }).verdict);
     if (v.mode === "enforce" && (v.action === "warn" || stops(v.action))) return this.refused(v, flow, "weir", false, true);
     return new Decision("allow", "weir", false, flow || v.correlation_id || "", { remaining: remaining(v), note: v.agent_message ?? "" });
+  }
+
+  /** Returns what weir answers to a line that asks. Asks of the same moment, as those of parallel
+   * calls are, share a request: weir judges each as if it had come alone. */
+  private askBy(line: string): Promise<unknown> {
+    return new Promise((answer, fail) => {
+      if (this.asks.push({ line, answer, fail }) > 1) return;
+      queueMicrotask(() => {
+        const asks = this.asks;
+        this.asks = [];
+        while (asks.length > 0) void this.askTogether(asks.splice(0, mostAsks));
+      });
+    });
+  }
+
+  private async askTogether(asks: Asking[]): Promise<void> {
+    const alone = (a: Asking) =>
+      this.call("POST", "/v1/check", { "content-type": "application/json" }, a.line, this.askTimeout).then((text) => a.answer(JSON.parse(text))).catch(a.fail);
+    if (asks.length === 1) return alone(asks[0]!);
+    try {
+      const text = await this.call("POST", "/v1/check", { "content-type": "application/x-ndjson" }, asks.map((a) => a.line + "\n").join(""), this.askTimeout);
+      const answers = text.trimEnd().split("\n").map((line) => object(JSON.parse(line), "the answer"));
+      if (answers.length !== asks.length) throw new Error(`weir gives ${answers.length} answers to ${asks.length} asks`);
+      asks.forEach((a, i) => {
+        const { status, body } = answers[i]!;
+        if (status === 200) a.answer(body);
+        else a.fail(problem(Number(status), JSON.stringify(body)));
+      });
+    } catch (err) {
+      // An older weir takes one at a time, and some are too long together.
+      if (err instanceof StatusError && (err.status === 400 || err.status === 413 || err.status === 415)) asks.forEach(alone);
+      else asks.forEach((a) => a.fail(err));
+    }
   }
 
   private stamped(ev: Record<string, unknown>): Record<string, unknown> {
