@@ -6,6 +6,7 @@ package clients
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"flag"
@@ -203,7 +204,9 @@ func TestModelsAreToldWhatIsLeft(t *testing.T) {
 
 func TestClients(t *testing.T) {
 	dir, weir := begin(t)
-	url := startWeir(t, weir)
+	// Whatever a client asks for after an order was under way, so that on a slow machine
+	// nothing is made of its trying: see TestHaltEndsTheRun.
+	url := startWeir(t, weir, "--limits", grace(t, "15m"))
 	hangs, err := net.Listen("tcp", "127.0.0.1:0") // connections wait in its queue
 	if err != nil {
 		t.Fatal(err)
@@ -239,6 +242,42 @@ func TestClients(t *testing.T) {
 	t.Logf("calls: run / refused of those that the model asked for\n%s", table(rows))
 }
 
+// grace writes limits in which calls so soon after an order count as under way.
+func grace(t *testing.T, so string) (file string) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "limits.yaml")
+	if err := os.WriteFile(file, []byte("orders: {grace: "+so+"}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// TestHaltEndsTheRun holds what becomes of a model that goes on trying against an order: after
+// six calls its agent is halted. Gemini CLI ends the run then, as it is told to; Claude Code is
+// told, too, and goes on.
+func TestHaltEndsTheRun(t *testing.T) {
+	dir, weir := begin(t)
+	url := startWeir(t, weir, "--limits", grace(t, "0s"))
+	most := map[string]int{"claude-code": 15, "gemini-cli": 13}
+	for _, c := range all {
+		if most[c.name] == 0 {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
+			c.find(t, dir)
+			home := t.TempDir()
+			r := run{T: t, client: c, weir: weir}
+			out, err := r.live(home, url, false, slices.Repeat([]string{"echo hi"}, 15))
+			asked, _ := r.model.told()
+			ran := r.lines(filepath.Join(home, "project", "ran"))
+			t.Logf("%s %s: %d calls were asked for, %d ran (%v)", c.name, c.installed(t), asked, ran, err)
+			if asked != most[c.name] || ran != 6 {
+				t.Errorf("%d calls were asked for and %d ran, want %d and 6\n%s", asked, ran, most[c.name], tail(out))
+			}
+		})
+	}
+}
+
 // update writes the recording of the demonstration anew.
 var update = flag.Bool("update", false, "write what weir demo shows of a real client")
 
@@ -267,7 +306,8 @@ type run struct {
 	weir   string
 	model  *endpoint // of the last play
 
-	asPlugin bool // the hooks are installed as a plugin
+	asPlugin bool   // the hooks are installed as a plugin
+	pluginAt string // below the home, where the client wants it; "" where it is installed from anywhere
 }
 
 // play runs the client in a home of its own, with hooks that ask weir at the URL, and wants
@@ -309,7 +349,7 @@ func (r *run) live(home, url string, closed bool, commands []string) (out []byte
 	project := filepath.Join(home, "project")
 	model := newEndpoint(r.T, marked(commands)...)
 	r.model = model
-	plugin := filepath.Join(home, "weir-plugin")
+	plugin := filepath.Join(home, cmp.Or(r.pluginAt, "weir-plugin"))
 	fill := strings.NewReplacer("{model}", model.URL, "{home}", home, "{plugin}", plugin).Replace
 	for path, text := range r.client.files {
 		for old, with := range r.client.pluginFile {

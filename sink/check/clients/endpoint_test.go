@@ -193,6 +193,7 @@ func shell(tools []string, command string) (name string, arguments object) {
 		{"exec_command", object{"cmd": command}},                                                           // Codex
 		{"run_shell_command", object{"command": command, "description": "say hi", "is_background": false}}, // Qwen Code
 		{"bash", object{"command": command, "description": "say hi"}},                                      // OpenCode, Copilot CLI
+		{"run_commands", object{"commands": []string{command}}},                                            // Cline
 	} {
 		if slices.Contains(tools, t.name) {
 			return t.name, t.arguments

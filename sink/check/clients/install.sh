@@ -24,5 +24,6 @@ agent codex @openai/codex@0.169.0
 agent gemini-cli @google/gemini-cli@0.61.0
 agent qwen-code @qwen-code/qwen-code@0.15.10
 agent copilot-cli @github/copilot@1.0.102
+agent cline cline@3.0.65
 agent opencode opencode-ai@1.18.33
 agent opencode-plugin @opencode-ai/plugin@1.18.33 # or OpenCode waits for the network at its start
