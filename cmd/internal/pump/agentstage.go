@@ -22,7 +22,7 @@ type agentStage struct {
 // fresh reports whether the record has not been folded before; an error makes it a dead letter.
 func (s *agentStage) fresh(r *Record) (bool, error) {
 	if most := s.sources.want + max(1, s.pump.o.AgentPartitions); r.From.Source < 0 || r.From.Source >= most {
-		return false, &unfit{adapter.CodeFormat, fmt.Sprintf("activity of lane %d, of %d of events and activity together", r.From.Source, most)}
+		return false, &unfit{adapter.CodeFormat, fmt.Sprintf("activity of source %d, of %d partitions of events and activity together", r.From.Source, most)}
 	}
 	if !s.sources.take(r.From) {
 		s.pump.counted.Activity[1]++

@@ -26,7 +26,7 @@ type Record struct {
 	Value    []byte       // one event as JSON; of the activity log also a batch of reports
 
 	// Of a record of the activity log, which is what an agent stage folds.
-	Key  string   // whom it concerns, see Rekeyed; "" of ticks and limits
+	Key  string   // whom it concerns, see Repartitioned; "" of ticks and limits
 	From Position // what it was made of; says nothing of limits
 }
 
@@ -139,7 +139,7 @@ type Options struct {
 	// Trouble tells what a write failed of, for the metrics. Default: TroubleOf.
 	Trouble func(error) prom.Trouble
 	// Answer gets what the fold said to each ask, in the order of the log and before
-	// the verdicts of its batch are published: a refold says the same, so nobody has
+	// the verdicts of its batch are published: who folds again says the same, so nobody has
 	// to wait for that. It must not block and must not keep ev.
 	Answer func(offset int64, ev *events.Event, v *events.Verdict)
 
