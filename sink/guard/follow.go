@@ -95,6 +95,7 @@ func (g *Guard) stream(ctx context.Context) (reached bool, err error) {
 		return false, fmt.Errorf("what answers is no stream of verdicts: Content-Type %.100q, Content-Encoding %.100q", resp.Header.Get("Content-Type"), resp.Header.Get("Content-Encoding"))
 	}
 	g.counts.Connections.Add(1)
+	g.hearTime(resp.Header.Get("Date"))
 	g.working.Go(func() { g.learn(ctx) }) // orders need not wait for the limits
 	lines := newLines(resp.Body)
 	var m message

@@ -57,6 +57,7 @@ type Guard struct {
 	o      Options
 	logger *slog.Logger
 	now    func() time.Time
+	heard  atomic.Pointer[timeOfWeir] // of weir's clock; nil before it said anything
 
 	table   Table
 	signed  *signed
@@ -295,7 +296,36 @@ func (g *Guard) observe(c *Call, d *Decision) {
 	g.o.Observe(*c, *d)
 }
 
-func (g *Guard) stamp() events.Stamp { return events.StampOf(g.now()) }
+// stamp is the time by which orders end. Where the clock of this machine and weir's are
+// clocksApart, weir's counts, which goes on as time passes here: by one that is ahead no order
+// would stand.
+func (g *Guard) stamp() events.Stamp {
+	now := g.now()
+	if h := g.heard.Load(); h != nil {
+		if weirs := h.weirs.Add(time.Since(h.here)); now.Sub(weirs).Abs() > clocksApart {
+			now = weirs
+		}
+	}
+	return events.StampOf(now)
+}
+
+// clocksApart is more than what the time in an answer leaves out and what it takes to come.
+const clocksApart = 5 * time.Second
+
+// timeOfWeir is what weir's clock said at a time here.
+type timeOfWeir struct{ weirs, here time.Time }
+
+// hearTime takes in what an answer says of weir's clock, if it does.
+func (g *Guard) hearTime(date string) {
+	weirs, err := http.ParseTime(date)
+	if err != nil {
+		return
+	}
+	h := &timeOfWeir{weirs, time.Now()}
+	if before := g.heard.Swap(h); before == nil && h.here.Sub(weirs).Abs() > clocksApart {
+		g.logger.Warn("the clock of this machine differs from weir's, by which orders end and which counts here, too", "weir", g.o.URL, "differs", h.here.Sub(weirs).Round(time.Second))
+	}
+}
 
 // about is the time to within a tick: to ask for it exactly takes as long as all the
 // rest of a Check. An order may stand a tick longer by that.

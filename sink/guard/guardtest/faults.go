@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Fault is one way in which what answers at weir's address misbehaves: a weir that is
@@ -90,6 +91,17 @@ func among(text string) http.HandlerFunc {
 	}
 }
 
+// behind is a weir whose clock is so far behind the guard's, by which its order ends.
+func behind(d time.Duration) http.HandlerFunc {
+	return func(rw http.ResponseWriter, r *http.Request) {
+		now := time.Now().Add(-d).UTC()
+		rw.Header().Set("Date", now.Format(http.TimeFormat))
+		begin(rw)
+		say(rw, "id: 0\ndata: "+order("f", fmt.Sprintf(`,"expires_at":%q`, now.Add(15*time.Minute).Format(time.RFC3339)))+"\n\n")
+		beat(rw, r)
+	}
+}
+
 func data(text string) http.HandlerFunc { return among("id: 7\ndata: " + text + "\n\n") }
 
 func stream(name string, want Want, serve http.HandlerFunc) Fault {
@@ -130,6 +142,7 @@ func deadStreams() []Fault {
 			say(rw, stopped)
 			every(rw, r, ": behind\n\n")
 		}).lasting(),
+		stream("is of a weir whose clock is three hours behind", hears, behind(3*time.Hour)).lasting(),
 	}
 }
 

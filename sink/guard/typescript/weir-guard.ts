@@ -265,6 +265,7 @@ const heldAdvice = "The flow waits for a person, who may grant more. What is don
 const armed = "Limit used up, the next call will be rejected: ";
 const uncounted = ["s", "tokens", "usd", "none", ""]; // units to which a call does not add one
 const leeway = 3; // how many times over its limits a flow may go while weir is away
+const clocksApart = 5_000; // milliseconds: more than what the time in an answer leaves out and what it takes to come
 const shortest = 100; // milliseconds between two tries to connect
 const longest = 30_000;
 const mostAcks = 1024;
@@ -639,6 +640,18 @@ export class Guard {
     }
   }
 
+  /** Goes by weir's clock from now on where that and the clock of this machine are apart: orders end by it, and by one that is ahead none would stand. */
+  private hearTime(date: string | null): void {
+    const weirs = Date.parse(date ?? "");
+    if (Number.isNaN(weirs)) return;
+    const begun = performance.now();
+    this.now = () => {
+      const here = Date.now();
+      const there = weirs + performance.now() - begun;
+      return Math.abs(here - there) > clocksApart ? there : here;
+    };
+  }
+
   private async readStream(): Promise<void> {
     const silent = new AbortController();
     const abort = () => silent.abort();
@@ -660,6 +673,7 @@ export class Guard {
         throw new Error("what answers is no stream of verdicts");
       }
       this.counts.connections++;
+      this.hearTime(resp.headers.get("date"));
       void this.learn(); // orders need not wait for the limits
       const reader = resp.body.getReader();
       const decoder = new TextDecoder();

@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import datetime
+import email.utils
 import hashlib
 import hmac
 import http.client
@@ -46,6 +47,7 @@ _STOPS = ("throttle", "deny", "hold", "halt")
 _UNCOUNTED = ("s", "tokens", "usd", "none", "")  # units to which a call does not add one
 _ARMED = "Limit used up, the next call will be rejected: "
 _LEEWAY = 3  # how many times over its limits a flow may go while weir is away
+_CLOCKS_APART = 5.0  # seconds: more than what the time in an answer leaves out and what it takes to come
 _SHORTEST, _LONGEST = 0.1, 30.0  # seconds between two tries to connect
 _MOST_MESSAGE = (1 << 18) + 4096  # bytes of a message of the stream: a verdict, its id and its signature
 _MOST_ID = 1024  # characters of the id of a message
@@ -607,6 +609,21 @@ class Guard:
             self._closed.wait(random.uniform(0, span))
             span = min(2 * span, _LONGEST)
 
+    def _hear_time(self, date: Optional[str]) -> None:
+        """Goes by weir's clock from now on where that and the clock of this machine are apart:
+        orders end by it, and by one that is ahead none would stand."""
+        try:
+            weirs = email.utils.parsedate_to_datetime(date or "").timestamp()
+        except (TypeError, ValueError):
+            return
+        begun = time.monotonic()
+
+        def now() -> float:
+            here, there = time.time(), weirs + time.monotonic() - begun
+            return there if abs(here - there) > _CLOCKS_APART else here
+
+        self._now = now
+
     def _read_stream(self) -> None:
         headers = {"Accept": "text/event-stream"}
         if self._last_id:
@@ -622,6 +639,7 @@ class Guard:
             if resp.headers.get_content_type() != "text/event-stream" or resp.headers.get("Content-Encoding"):
                 raise ConnectionError("what answers is no stream of verdicts")
             self.counts.connections += 1
+            self._hear_time(resp.headers.get("Date"))
             self._learn_beside()
             swept, message = time.monotonic(), _Message()
             while not self._closed.is_set():
