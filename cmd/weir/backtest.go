@@ -320,7 +320,7 @@ func printBacktest(env *cli.Env, d *backtest.Document, elapsed time.Duration) er
 				after += fmt.Sprintf(", %s of %s tokens", cli.Grouped(r.TokensAfterStop), cli.Grouped(r.Tokens))
 			}
 			if r.Cost > 0 {
-				after += fmt.Sprintf(", $%.2f of $%.2f", float64(r.CostAfterStop)/1e6, float64(r.Cost)/1e6)
+				after += fmt.Sprintf(", %s of %s", costs.Dollars(r.CostAfterStop, 2), costs.Dollars(r.Cost, 2))
 			}
 			say("after the stop came %s", after)
 		}
@@ -383,7 +383,7 @@ func rowAmount(u events.Unit, v *int64) string {
 	case v == nil:
 		return "off"
 	case u == events.UnitUSD:
-		return fmt.Sprintf("$%.2f", float64(*v)/1e6)
+		return costs.Dollars(*v, 2)
 	}
 	return cli.Grouped(*v)
 }

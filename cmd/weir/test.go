@@ -186,7 +186,7 @@ func (s *source) testMarks(ctx context.Context, env *cli.Env, args []string) err
 		return err
 	}
 	if differ > 0 {
-		return cli.Failure("%d of %s differ from what was said of them", differ, cli.Count(int64(len(marks)), "flow")).Advise("weir backtest LOG --marks %s --report FILE.html shows why", *s.marks)
+		return cli.Failure("treated otherwise than marked: %d of %s", differ, cli.Count(int64(len(marks)), "flow")).Advise("weir backtest LOG --marks %s --report FILE.html shows why", *s.marks)
 	}
 	env.Notice("%s, none differs", cli.Count(int64(len(marks)), "flow"))
 	return s.reading.done(env)

@@ -8,6 +8,7 @@ import (
 
 	"weir/analyzer"
 	"weir/analyzer/rules"
+	"weir/cmd/internal/costs"
 	"weir/events"
 )
 
@@ -108,7 +109,7 @@ func isAmount(u events.Unit) bool {
 // amount is a value for people.
 func amount(u events.Unit, v int64) string {
 	if u == events.UnitUSD {
-		return fmt.Sprintf("$%.2f", float64(v)/1e6)
+		return costs.Dollars(v, 2)
 	}
 	return fmt.Sprintf("%s %s", humanize.Comma(v), u)
 }

@@ -2,10 +2,10 @@ package costs
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strconv"
 	"strings"
+
+	"github.com/dustin/go-humanize"
 
 	"weir/events"
 )
@@ -192,7 +192,7 @@ func Text(s Spent) string {
 		return "-"
 	}
 	text := ""
-	switch usd := fmt.Sprintf("$%.3f", float64(s.Cost())/1e6); {
+	switch usd := Dollars(s.Cost(), 3); {
 	case s.Reported > 0 && s.Priced > 0:
 		text = usd + " (reported, price file)"
 	case s.Priced > 0:
@@ -201,14 +201,20 @@ func Text(s Spent) string {
 		text = usd + " (reported)"
 	}
 	if s.Tokens > 0 {
-		text = strings.TrimSpace(text + " " + strconv.FormatInt(s.Tokens, 10) + " tokens")
+		text = strings.TrimSpace(text + " " + humanize.Comma(s.Tokens) + " tokens")
 	}
 	switch {
 	case s.Unpriced == 0:
 	case s.Unpriced == s.Tokens:
 		text += " (price unknown)"
 	default:
-		text += " (price of " + strconv.FormatInt(s.Unpriced, 10) + " unknown)"
+		text += " (price of " + humanize.Comma(s.Unpriced) + " unknown)"
 	}
 	return text
+}
+
+// Dollars is an amount in millionths of a US dollar as people read it, with so many digits
+// behind the point.
+func Dollars(micro int64, digits int) string {
+	return "$" + humanize.FormatFloat("#,###."+strings.Repeat("#", digits), float64(micro)/1e6)
 }

@@ -81,7 +81,7 @@ var laws = []law{
 		"weir/cmd/internal/selftest", "github.com/cespare/xxhash/v2"}, not: []string{"os", "weir/events/kafka"}},
 	{folder: "cmd/internal/ask", may: []string{"weir/events", "weir/analyzer", "weir/state", "weir/sink/check", "weir/sink/guard", "weir/cmd/internal/clock", "github.com/cespare/xxhash/v2"}, not: []string{"os", "weir/events/kafka"}},
 	{folder: "cmd/internal/backtest", may: []string{"github.com/dustin/go-humanize", "weir/analyzer", "weir/events", "weir/cmd/internal/costs", "weir/cmd/internal/pump"}, not: []string{"net"}},
-	{folder: "cmd/internal/costs", may: []string{"weir/events"}, not: []string{"net"}},
+	{folder: "cmd/internal/costs", may: []string{"github.com/dustin/go-humanize", "weir/events"}, not: []string{"net"}},
 	{folder: "cmd/internal/logs", may: []string{"weir/events"}, not: []string{"net"}},
 	{folder: "cmd/internal/clock", not: []string{"net", "os"}},
 	{folder: "cmd/internal/selftest", may: []string{"weir/events", "weir/analyzer", "weir/state", "weir/sink/prom", "weir/cmd/internal/clock", "weir/cmd/internal/retry"}, not: []string{"net", "os", "weir/events/kafka"}},
