@@ -148,6 +148,9 @@ const maxPassed = 16
 func (e *Engine) belongs(a *Agent, m *agentMoment, fx *Effects) {
 	e.heardOfTree(a, m, fx)
 	root, l := m.ev.RootCorrelationID, &a.tree
+	if m.ev.Sequence > 0 && a.within != "" && a.within != a.name() {
+		a.within = root // further up, see shorten
+	}
 	if a.within != "" || root == "" || root == a.name() {
 		return
 	}
@@ -184,6 +187,16 @@ func (a *Agent) passUp(m *agentMoment, fx *Effects) bool {
 	return true
 }
 
+// shorten tells the tree that what is at hand came through first to pass on directly to this one:
+// of a long line of flows, each of which names the one before, as of a run that is begun anew
+// again and again, each would else be further away than anything is passed on.
+func (a *Agent) shorten(ev *events.Event, when events.Stamp, fx *Effects) {
+	if first := ev.ParentCorrelationID; ev.Sequence > 1 && first != "" && first != a.name() {
+		to := fx.sayTo(treePrefix, first, ev, when)
+		to.Kind, to.AgentState, to.RootCorrelationID, to.Sequence = events.AgentActivity, fx.said.state(WorkBelongs), a.name(), ev.Sequence
+	}
+}
+
 // clearTree takes back what stands.
 func (e *Engine) clearTree(a *Agent, m *agentMoment, fx *Effects) {
 	for len(a.orders) > 0 {
@@ -216,6 +229,7 @@ func (e *Engine) spend(a *Agent, m *agentMoment, fx *Effects) {
 	if a.passUp(m, fx) {
 		return
 	}
+	a.shorten(ev, m.when, fx)
 	call := a.treeCallOf(ev)
 	if ev.Ask {
 		if a.repeats(ev) { // it was allowed, and its answer was lost
