@@ -12,6 +12,8 @@ const (
 	source
 	sequence
 	correlationID
+	parentID
+	rootID
 	baggage
 	promptID
 	traceID
@@ -58,7 +60,7 @@ const (
 // names are the fields as a mapping spells them.
 var names = [fields]string{
 	id: "id", at: "time", kind: "kind", source: "source", sequence: "sequence",
-	correlationID: "correlation_id", baggage: "baggage", promptID: "prompt_id", traceID: "trace_id", spanID: "span_id",
+	correlationID: "correlation_id", parentID: "parent_correlation_id", rootID: "root_correlation_id", baggage: "baggage", promptID: "prompt_id", traceID: "trace_id", spanID: "span_id",
 	conversationID: "conversation_id", sessionID: "session_id", taskID: "task_id", turnID: "turn_id", messageID: "message_id",
 	projectID: "project_id", teamID: "team_id", tenantID: "tenant_id",
 	from: "from", fromSession: "from_session", to: "to", toSession: "to_session", origin: "origin",

@@ -154,7 +154,7 @@ func (r *reader) begin(id string, kind events.Kind, when events.Stamp) *events.E
 		events.CorrelationSession: r.word(sessionID), events.CorrelationTask: r.word(taskID),
 	}
 	e := r.pair.Begin(id, kind, when, &flow)
-	e.ParentCorrelationID, e.RootCorrelationID = said.Parent, said.Root
+	e.ParentCorrelationID, e.RootCorrelationID = cmp.Or(r.word(parentID), said.Parent), cmp.Or(r.word(rootID), said.Root)
 	if s := r.word(source); s != "" {
 		e.Source = s
 	}

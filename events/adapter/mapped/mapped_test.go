@@ -45,6 +45,30 @@ func decodeAll(t *testing.T, mapping string, lines ...string) string {
 	return out.String()
 }
 
+// TestRunsBegunAnew links runs by what their schedulers say of them: which run one repeats, and
+// which one all of them go back to.
+func TestRunsBegunAnew(t *testing.T) {
+	f, err := Format("correlation_id=.id,parent_correlation_id=.retryOf,root_correlation_id=.first,from=.from,to=.to,baggage=.baggage")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := f.New(adapter.Options{})
+	for line, want := range map[string]string{
+		`{"id":"230","retryOf":null,"from":"a","to":"b"}`:                                              " ",
+		`{"id":"231","retryOf":230,"from":"a","to":"b"}`:                                               "230 ",
+		`{"id":"232","retryOf":"231","first":"230","from":"a","to":"b"}`:                               "231 230",
+		`{"id":"233","from":"a","to":"b","baggage":"parent_correlation_id=p,root_correlation_id=top"}`: "p top",
+	} {
+		if err := a.Decode([]byte(line), func(e *events.Event) {
+			if got := e.ParentCorrelationID + " " + e.RootCorrelationID; got != want {
+				t.Errorf("%s: parent and root %q, want %q", line, got, want)
+			}
+		}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestMappings(t *testing.T) {
 	f := func(mapping, want string, lines ...string) {
 		t.Helper()
