@@ -2,6 +2,7 @@ package registry
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -63,6 +64,11 @@ func TestSources(t *testing.T) {
 		seen[s.Name] = true
 		if got, err := Source(s.Name); err != nil || got.Name != s.Name {
 			t.Errorf("%s: %+v, %v", s.Name, got, err)
+		}
+	}
+	for _, format := range Formats() {
+		if !slices.ContainsFunc(Sources(), func(s adapter.Source) bool { return s.Format == format.Name }) {
+			t.Errorf("%s has no source: nobody is told how to get at such a log", format.Name)
 		}
 	}
 	f := func(name, want string) {
