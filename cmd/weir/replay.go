@@ -510,7 +510,7 @@ func (s *replaySummary) remedy() string {
 		return ""
 	}
 	if format == "otlp" {
-		return "; set OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true where the spans are made to see them"
+		return "; set OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true where the spans are made to see them, or what weir events describe NAME says of the framework"
 	}
 	return "; weir events describe " + format + " says what to set to see them"
 }
