@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"weir/analyzer"
+	"weir/analyzer/activity"
 	"weir/events"
 )
 
@@ -40,9 +41,9 @@ func TestAcksAreCountedByRow(t *testing.T) {
 	if !e.Relay(&p, loose, &fx) {
 		t.Fatal("an acknowledgement without a flow is not passed on")
 	}
-	var want analyzer.Counts
-	want.Acks[analyzer.RuleSelfCall] = [2]int64{1, 2}
-	want.Acks[analyzer.RuleCount] = [2]int64{1, 2}
+	var want activity.Counts
+	want.Acks[events.SelfCall.Place()] = [2]int64{1, 2}
+	want.Acks[events.ReasonCount] = [2]int64{1, 2}
 	if fx.Counts.Acks != want.Acks {
 		t.Errorf("counted %v, want %v", fx.Counts.Acks, want.Acks)
 	}

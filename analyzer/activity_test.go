@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"weir/analyzer"
+	"weir/analyzer/activity"
+	"weir/analyzer/agents"
 	"weir/analyzer/reports"
 	"weir/analyzer/rules"
 	"weir/events"
@@ -37,7 +39,7 @@ func (s *story) heard(l analyzer.Limits) (lines []string) {
 	tell := func() {
 		for i := range waiting.Len() {
 			r := waiting.At(i)
-			lines = append(lines, activityLine(&analyzer.Activity{Key: string(r.AppendKey(nil)), Event: reported(&r)}, begin))
+			lines = append(lines, activityLine(&activity.Activity{Key: string(r.AppendKey(nil)), Event: reported(&r)}, begin))
 		}
 		waiting.Reset()
 	}
@@ -74,7 +76,7 @@ func (s *story) heard(l analyzer.Limits) (lines []string) {
 	return lines
 }
 
-func activityLine(a *analyzer.Activity, begin events.Stamp) string {
+func activityLine(a *activity.Activity, begin events.Stamp) string {
 	line := a.Key + " " + a.Event.Kind.String()
 	if a.Event.AgentState != nil {
 		line += " " + a.Event.AgentState.Status
@@ -91,7 +93,7 @@ func TestActivity(t *testing.T) {
 			t.Errorf("%s: heard\n\t%s\nwant\n\t%s", name, strings.Join(got, "\n\t"), strings.Join(want, "\n\t"))
 		}
 	}
-	with := func(rows ...analyzer.AgentRuleID) analyzer.Limits {
+	with := func(rows ...agents.RuleID) analyzer.Limits {
 		l := quiet()
 		for _, r := range rows {
 			l.Agents.Rules[r] = rules.Setting{Warn: rules.Off, Stop: 5}
@@ -130,18 +132,18 @@ func TestActivity(t *testing.T) {
 		s.events[2].CorrelationSource = events.CorrelationDerived
 	}
 	f("nobody counts calls", quiet(), hops)
-	f("calls that escaped", with(analyzer.AgentRuleRate), hops, "agent:c agent.call 3")
-	all := with(analyzer.AgentRuleRate)
-	all.Agents.Rules[analyzer.AgentRuleRate].All = true
+	f("calls that escaped", with(agents.RuleRate), hops, "agent:c agent.call 3")
+	all := with(agents.RuleRate)
+	all.Agents.Rules[agents.RuleRate].All = true
 	f("all calls", all, hops, "agent:b agent.call 1", "agent:c agent.call 3")
-	f("calls of a long window", with(analyzer.AgentRuleMessages), hops, "agent:b agent.call 1", "agent:c agent.call 3")
-	f("calls in projects", with(analyzer.AgentRuleProject), hops, "project:p agent.call 1")
-	f("calls that open flows", with(analyzer.AgentRuleMinted), hops, "agent:b agent.activity opened 1")
-	f("a person opens the flow", with(analyzer.AgentRuleMinted), func(s *story) {
+	f("calls of a long window", with(agents.RuleMessages), hops, "agent:b agent.call 1", "agent:c agent.call 3")
+	f("calls in projects", with(agents.RuleProject), hops, "project:p agent.call 1")
+	f("calls that open flows", with(agents.RuleMinted), hops, "agent:b agent.activity opened 1")
+	f("a person opens the flow", with(agents.RuleMinted), func(s *story) {
 		s.user("a", "x")
 		s.hop("a", "b", "x")
 	})
-	f("calls without an id", with(analyzer.AgentRuleRate), func(s *story) {
+	f("calls without an id", with(agents.RuleRate), func(s *story) {
 		s.hop("a", "b", "x")
 		s.events[0].CorrelationID = ""
 	}, "agent:b agent.call 1")
@@ -160,7 +162,7 @@ func TestActivity(t *testing.T) {
 		}
 		s.gap = 3 * time.Second // no longer in flight
 	}
-	attempts := with(analyzer.AgentRuleAttempts)
+	attempts := with(agents.RuleAttempts)
 	f("a call in spite of an order", attempts, func(s *story) {
 		loop(s)
 		s.call("a", "read", `{"file":"a"}`)
@@ -181,7 +183,7 @@ func TestActivity(t *testing.T) {
 		s.gap = 500 * time.Millisecond
 		s.call("a", "read", `{"file":"a"}`)
 	})
-	throttled := with(analyzer.AgentRuleAttempts)
+	throttled := with(agents.RuleAttempts)
 	throttled.Rules[analyzer.RuleFlowRate] = rules.Setting{Warn: rules.Off, Stop: 2, Window: 60}
 	f("asking whether it is time", throttled, func(s *story) {
 		s.gap = 3 * time.Second
@@ -199,7 +201,7 @@ func TestReports(t *testing.T) {
 		s := newStory()
 		tell(s)
 		l := quiet()
-		l.Agents.Rules[analyzer.AgentRuleActivity].Mode = rules.ModeEnforce
+		l.Agents.Rules[agents.RuleActivity].Mode = rules.ModeEnforce
 		got := s.heard(l)
 		for i := range got {
 			got[i] = strings.TrimSuffix(strings.Replace(got[i], " agent.activity", "", 1), ".0")
@@ -209,7 +211,7 @@ func TestReports(t *testing.T) {
 		}
 		for _, off := range []func(l *analyzer.Limits){
 			func(l *analyzer.Limits) { l.Agents.Report = 0 },
-			func(l *analyzer.Limits) { l.Agents.Rules[analyzer.AgentRuleActivity].Mode = rules.ModeOff },
+			func(l *analyzer.Limits) { l.Agents.Rules[agents.RuleActivity].Mode = rules.ModeOff },
 		} {
 			l := l
 			off(&l)
@@ -367,8 +369,8 @@ func TestActivityDoesNotAllocate(t *testing.T) {
 	}
 	l.Agents = analyzer.Balanced().Agents
 	l.Agents.Report = 10 * time.Second
-	l.Agents.Rules[analyzer.AgentRuleMessages] = rules.Setting{Warn: rules.Off, Stop: 1 << 40, Window: 3600}
-	l.Agents.Rules[analyzer.AgentRuleProject] = l.Agents.Rules[analyzer.AgentRuleMessages]
+	l.Agents.Rules[agents.RuleMessages] = rules.Setting{Warn: rules.Off, Stop: 1 << 40, Window: 3600}
+	l.Agents.Rules[agents.RuleProject] = l.Agents.Rules[agents.RuleMessages]
 	s := newStory()
 	for i := range 1200 {
 		s.hop("a", "b", "text")
@@ -440,7 +442,7 @@ func TestTriesAreToldTogether(t *testing.T) {
 	attempts = fx.Counts.Attempts
 	told, records := int64(0), 0
 	for i := range fx.Activity {
-		if a := &fx.Activity[i].Event; a.AgentState != nil && a.AgentState.Status == analyzer.WorkRefused {
+		if a := &fx.Activity[i].Event; a.AgentState != nil && a.AgentState.Status == activity.WorkRefused {
 			told += max(1, a.AgentState.TotalUpdates)
 			records++
 		}

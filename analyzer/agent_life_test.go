@@ -12,6 +12,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"weir/analyzer"
+	"weir/analyzer/activity"
+	"weir/analyzer/agents"
 	"weir/analyzer/rules"
 	"weir/events"
 	"weir/schemas"
@@ -33,7 +35,7 @@ func lifeOf(data []byte) (out life) {
 	flows := []string{"", "flow-a", "flow-b"}
 	others := []string{"planner", "reviewer", "tester"}
 	states := []string{"active", "in_tool", "waiting_input", "paused", "archived", ""}
-	works := []string{analyzer.WorkActive, analyzer.WorkInTool, analyzer.WorkChild, analyzer.WorkBackOff, analyzer.WorkDone, "unheard of"}
+	works := []string{activity.WorkActive, activity.WorkInTool, activity.WorkChild, activity.WorkBackOff, activity.WorkDone, "unheard of"}
 	me := events.Party{Agent: "coder"}
 	for i := 0; i+1 < len(data) && len(out) < 400; i += 2 {
 		what, how := data[i], int(data[i+1])
@@ -43,9 +45,9 @@ func lifeOf(data []byte) (out life) {
 		case 0, 1, 2:
 			ev.Kind, ev.From, ev.To = events.AgentCall, other, me
 		case 3, 4:
-			ev.Kind, ev.From, ev.To, ev.AgentState = events.AgentActivity, other, me, &events.AgentState{Status: analyzer.WorkOpened}
+			ev.Kind, ev.From, ev.To, ev.AgentState = events.AgentActivity, other, me, &events.AgentState{Status: activity.WorkOpened}
 		case 5, 6:
-			ev.Kind, ev.From, ev.AgentState = events.AgentActivity, me, &events.AgentState{Status: analyzer.WorkRefused}
+			ev.Kind, ev.From, ev.AgentState = events.AgentActivity, me, &events.AgentState{Status: activity.WorkRefused}
 		case 7, 8:
 			ev.Kind, ev.From, ev.AgentState = events.AgentActivity, me, &events.AgentState{Status: works[how%len(works)]}
 		case 9, 10, 11:
@@ -93,11 +95,11 @@ func lifeOf(data []byte) (out life) {
 func strict(recover bool, modes uint64) analyzer.Limits {
 	l := analyzer.Balanced()
 	a := &l.Agents
-	for r := analyzer.AgentRuleRate; r <= analyzer.AgentRuleAttempts; r++ {
+	for r := agents.RuleRate; r <= agents.RuleAttempts; r++ {
 		a.Rules[r].Warn, a.Rules[r].Stop, a.Rules[r].Max = 2, 5, r%2 == 0
 	}
-	a.Rules[analyzer.AgentRuleRate].All = true
-	for r := analyzer.AgentRuleCriticalMargin; r <= analyzer.AgentRuleCadence; r++ {
+	a.Rules[agents.RuleRate].All = true
+	for r := agents.RuleCriticalMargin; r <= agents.RuleCadence; r++ {
 		a.Rules[r].Warn, a.Rules[r].Stop = 120, 300
 	}
 	for r := range a.Rules {
@@ -110,9 +112,9 @@ func strict(recover bool, modes uint64) analyzer.Limits {
 // living folds a life.
 type living struct {
 	engine *analyzer.Engine
-	agents analyzer.Agents
-	agent  *analyzer.Agent
-	peer   analyzer.Agent // who can review
+	agents agents.Partition
+	agent  *agents.Agent
+	peer   agents.Agent // who can review
 	fx     analyzer.Effects
 	said   []string         // verdicts, as bytes
 	given  []events.Verdict // the same
@@ -122,7 +124,7 @@ type living struct {
 }
 
 func newLiving(l analyzer.Limits) *living {
-	w := &living{engine: analyzer.New(l), agent: new(analyzer.Agent)}
+	w := &living{engine: analyzer.New(l), agent: new(agents.Agent)}
 	w.agent.Reset("agent:coder")
 	w.peer.Reset("agent:reviewer")
 	return w
@@ -135,10 +137,10 @@ func (w *living) step(t testing.TB, x moment) {
 	if x.ev.Time%3 == 0 {
 		report := events.Event{ID: x.ev.ID, Source: "/peer", Time: x.ev.Time, Kind: events.AgentStatus, From: events.Party{Agent: "reviewer"},
 			AgentState: &events.AgentState{Status: "active", Health: "healthy"}}
-		w.engine.StepAgent(&w.agents, &w.peer, &report, &w.fx)
+		w.engine.Agents().Step(&w.agents, &w.peer, &report, &w.fx.Effects)
 	}
 	w.fx.Reset()
-	w.engine.StepAgent(&w.agents, w.agent, &x.ev, &w.fx)
+	w.engine.Agents().Step(&w.agents, w.agent, &x.ev, &w.fx.Effects)
 	w.hear(t)
 	w.tell(t, x.told)
 }
@@ -149,8 +151,8 @@ func (w *living) tell(t testing.TB, told events.Stamp) {
 	}
 	w.agents.Watermark = told
 	w.fx.Reset()
-	w.engine.AdvanceAgent(&w.agents, w.agent, told, &w.fx)
-	if due := w.engine.DueAgent(w.agent); due != 0 && due <= told {
+	w.engine.Agents().Advance(&w.agents, w.agent, told, &w.fx.Effects)
+	if due := w.engine.Agents().Due(w.agent); due != 0 && due <= told {
 		t.Fatalf("due at %v although it is %v", due, told)
 	}
 	w.hear(t)
@@ -163,14 +165,14 @@ func (w *living) hear(t testing.TB) {
 		w.said, w.given = append(w.said, string(v.AppendJSON(nil))), append(w.given, v)
 	}
 	record, err := w.agent.AppendBinary(w.record[:0])
-	if err != nil || len(record) > analyzer.MaxAgentRecord {
+	if err != nil || len(record) > agents.MaxRecord {
 		t.Fatalf("record of %d bytes: %v", len(record), err)
 	}
 	w.record = record
 	if !w.coded {
 		return
 	}
-	w.agent = new(analyzer.Agent)
+	w.agent = new(agents.Agent)
 	if err := w.agent.UnmarshalBinary("agent:coder", bytes.Clone(record)); err != nil {
 		t.Fatalf("a record that was just written: %v", err)
 	}
@@ -205,7 +207,7 @@ func sameSaid(t *testing.T, what string, want, got *living) {
 	if diff := firstDifference(want.said, got.said); diff != "" {
 		t.Fatalf("%s: %s", what, diff)
 	}
-	if a, b := want.engine.ExplainAgent(&want.agents, want.agent), got.engine.ExplainAgent(&got.agents, got.agent); a != b {
+	if a, b := want.engine.Agents().Explain(&want.agents, want.agent), got.engine.Agents().Explain(&got.agents, got.agent); a != b {
 		t.Fatalf("%s: state\n%swant\n%s", what, b, a)
 	}
 }
@@ -242,7 +244,7 @@ var lawsOfLives = []struct {
 		sameSaid(t, "delivered twice", want, w)
 	}},
 	{"when it is told changes nothing of what is counted", func(t *testing.T, l analyzer.Limits, log life) {
-		for r := analyzer.AgentRuleCriticalMargin; r < analyzer.AgentRuleCount; r++ {
+		for r := agents.RuleCriticalMargin; r < agents.RuleCount; r++ {
 			l.Agents.Rules[r].Mode = rules.ModeOff
 		}
 		seldom, often := slices.Clone(log), slices.Clone(log)
@@ -368,10 +370,10 @@ func FuzzAgentRecord(f *testing.F) {
 			return
 		}
 		again, err := w.agent.AppendBinary(nil)
-		if err != nil || len(again) > analyzer.MaxAgentRecord {
+		if err != nil || len(again) > agents.MaxRecord {
 			t.Fatalf("written again it has %d bytes: %v", len(again), err)
 		}
-		w.engine.AgentView(&w.agents, w.agent)
+		w.engine.Agents().View(&w.agents, w.agent)
 		w.run(t, after)
 	})
 }

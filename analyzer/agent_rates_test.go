@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"weir/analyzer"
+	"weir/analyzer/activity"
+	"weir/analyzer/agents"
 	"weir/analyzer/rules"
 	"weir/events"
 )
@@ -14,12 +16,12 @@ import (
 type counted struct {
 	t      testing.TB
 	engine *analyzer.Engine
-	agents analyzer.Agents
-	agent  analyzer.Agent
+	agents agents.Partition
+	agent  agents.Agent
 	fx     analyzer.Effects
 	n      int
 	last   []events.Verdict // of the last step
-	counts analyzer.Counts  // over all steps
+	counts activity.Counts  // over all steps
 }
 
 // noon is when the activity of these tests begins; it is a whole minute.
@@ -46,7 +48,7 @@ func (c *counted) at(seconds float64, ev events.Event) string {
 	}
 	ev.Source, ev.Time = "/test", noon+events.Stamp(seconds*1000)
 	c.fx.Reset()
-	c.engine.StepAgent(&c.agents, &c.agent, &ev, &c.fx)
+	c.engine.Agents().Step(&c.agents, &c.agent, &ev, &c.fx.Effects)
 	return c.heard()
 }
 
@@ -54,7 +56,7 @@ func (c *counted) at(seconds float64, ev events.Event) string {
 func (c *counted) pass(seconds float64) string {
 	c.fx.Reset()
 	c.agents.Watermark = noon + events.Stamp(seconds*1000)
-	c.engine.AdvanceAgent(&c.agents, &c.agent, c.agents.Watermark, &c.fx)
+	c.engine.Agents().Advance(&c.agents, &c.agent, c.agents.Watermark, &c.fx.Effects)
 	return c.heard()
 }
 
@@ -62,9 +64,9 @@ func (c *counted) heard() string {
 	c.last = append([]events.Verdict(nil), c.fx.Verdicts...)
 	c.counts.Attempts += c.fx.Counts.Attempts
 	c.counts.Leaked += c.fx.Counts.Leaked
-	for r := range c.counts.DefiedAgents {
-		c.counts.DefiedAgents[r] += c.fx.Counts.DefiedAgents[r]
-		c.counts.LeakedAgents[r] += c.fx.Counts.LeakedAgents[r]
+	for at := range c.counts.Defied {
+		c.counts.Defied[at] += c.fx.Counts.Defied[at]
+		c.counts.LeakedBy[at] += c.fx.Counts.LeakedBy[at]
 	}
 	c.counts.Duplicates += c.fx.Counts.Duplicates
 	var out []string
@@ -103,31 +105,31 @@ func message() events.Event {
 // opened tells that a call to the agent under test opened a flow of its own.
 func opened() events.Event {
 	ev := message()
-	ev.Kind, ev.AgentState = events.AgentActivity, &events.AgentState{Status: analyzer.WorkOpened}
+	ev.Kind, ev.AgentState = events.AgentActivity, &events.AgentState{Status: activity.WorkOpened}
 	return ev
 }
 
 // refused tells that the agent under test tried a call that an order refused.
 func refused() events.Event {
-	return events.Event{Kind: events.AgentActivity, From: events.Party{Agent: "coder"}, AgentState: &events.AgentState{Status: analyzer.WorkRefused}}
+	return events.Event{Kind: events.AgentActivity, From: events.Party{Agent: "coder"}, AgentState: &events.AgentState{Status: activity.WorkRefused}}
 }
 
-func row(r analyzer.AgentRuleID, mode rules.Mode) func(*analyzer.Limits) {
+func row(r agents.RuleID, mode rules.Mode) func(*analyzer.Limits) {
 	return func(l *analyzer.Limits) {
 		s := &l.Agents.Rules[r]
-		*s = analyzer.AgentRules[r].Default
+		*s = agents.Rules[r].Default
 		s.Mode = mode
 		switch r { // the defaults of these only warn
-		case analyzer.AgentRuleMinted:
+		case agents.RuleMinted:
 			s.Warn, s.Stop = 30, 61
-		case analyzer.AgentRuleAttempts:
+		case agents.RuleAttempts:
 			s.Warn, s.Stop = 12, 24
 		}
 	}
 }
 
 func TestMessageRateIsArmedStoppedAndRunsOut(t *testing.T) {
-	c := counting(t, "agent:coder", row(analyzer.AgentRuleRate, rules.ModeEnforce))
+	c := counting(t, "agent:coder", row(agents.RuleRate, rules.ModeEnforce))
 	for i := range 7 {
 		c.want(c.at(float64(i), message()), "")
 	}
@@ -142,21 +144,21 @@ func TestMessageRateIsArmedStoppedAndRunsOut(t *testing.T) {
 	if c.counts.Leaked != 1 || c.counts.Attempts != 1 {
 		t.Errorf("%d leaked, %d attempts; want 1 and 1", c.counts.Leaked, c.counts.Attempts)
 	}
-	if c.counts.LeakedAgents[analyzer.AgentRuleRate] != 1 || c.counts.DefiedAgents[analyzer.AgentRuleRate] != 1 {
-		t.Errorf("by row %d leaked, %d were attempts; want 1 and 1", c.counts.LeakedAgents, c.counts.DefiedAgents)
+	if at := agents.Rules[agents.RuleRate].Reason.Place(); c.counts.LeakedBy[at] != 1 || c.counts.Defied[at] != 1 {
+		t.Errorf("by reason %d leaked, %d were attempts; want 1 and 1", c.counts.LeakedBy, c.counts.Defied)
 	}
 	c.want(c.pass(61), "")
 	c.want(c.at(61.5, message()), "61.5s throttle now 11/10 until 63s") // ten are left of the twelve
 	c.want(c.at(63, message()), "63s throttle next 10/10 until 64s")    // nine and one, not a warning again
 	c.want(c.pass(200), "")
 	c.want(c.at(201, message()), "")
-	if got := c.engine.DueAgent(&c.agent); got != 0 {
+	if got := c.engine.Agents().Due(&c.agent); got != 0 {
 		t.Errorf("due at %v although nothing stands", got)
 	}
 }
 
 func TestRefusalsToldTogetherAllCount(t *testing.T) {
-	c := counting(t, "agent:coder", row(analyzer.AgentRuleAttempts, rules.ModeEnforce))
+	c := counting(t, "agent:coder", row(agents.RuleAttempts, rules.ModeEnforce))
 	many := func(n int64) events.Event {
 		ev := refused()
 		ev.AgentState.TotalUpdates = n
@@ -171,7 +173,7 @@ func TestRefusalsToldTogetherAllCount(t *testing.T) {
 // a verdict that says the same again decides whether a message was in flight.
 func TestLeakedMessagesGoByWhenTheOrderBegan(t *testing.T) {
 	spent := func() *counted { // an order refuses from 9 s on
-		c := counting(t, "agent:coder", row(analyzer.AgentRuleRate, rules.ModeEnforce))
+		c := counting(t, "agent:coder", row(agents.RuleRate, rules.ModeEnforce))
 		for i := range 10 {
 			c.at(float64(i), message())
 		}
@@ -204,8 +206,8 @@ func TestMessageRateCountsWhatEscaped(t *testing.T) {
 	f := func(name string, all bool, ev events.Event, want string) {
 		t.Helper()
 		c := counting(t, "agent:coder", func(l *analyzer.Limits) {
-			row(analyzer.AgentRuleRate, rules.ModeEnforce)(l)
-			l.Agents.Rules[analyzer.AgentRuleRate].All = all
+			row(agents.RuleRate, rules.ModeEnforce)(l)
+			l.Agents.Rules[agents.RuleRate].All = all
 		})
 		said := ""
 		for i := range 10 {
@@ -228,7 +230,7 @@ func TestMessageRateCountsWhatEscaped(t *testing.T) {
 }
 
 func TestThrottleSaysHowLongToWait(t *testing.T) {
-	c := counting(t, "agent:coder", row(analyzer.AgentRuleRate, rules.ModeEnforce))
+	c := counting(t, "agent:coder", row(agents.RuleRate, rules.ModeEnforce))
 	for i := range 10 {
 		ev := message()
 		ev.ID, ev.ProjectID = fmt.Sprint("m", i), "shop"
@@ -246,7 +248,7 @@ func TestThrottleSaysHowLongToWait(t *testing.T) {
 }
 
 func TestFlowsOpenedAtOneAgent(t *testing.T) {
-	c := counting(t, "agent:coder", row(analyzer.AgentRuleMinted, rules.ModeEnforce))
+	c := counting(t, "agent:coder", row(agents.RuleMinted, rules.ModeEnforce))
 	for i := range 60 {
 		want := ""
 		switch i {
@@ -268,12 +270,12 @@ func TestFlowsOpenedAtOneAgent(t *testing.T) {
 }
 
 func TestCapsCountInBuckets(t *testing.T) {
-	capped := func(r analyzer.AgentRuleID) func(*analyzer.Limits) {
+	capped := func(r agents.RuleID) func(*analyzer.Limits) {
 		return func(l *analyzer.Limits) {
 			l.Agents.Rules[r] = rules.Setting{Warn: 900, Stop: 1001, Max: true, Window: 3600}
 		}
 	}
-	c := counting(t, "agent:coder", capped(analyzer.AgentRuleMessages))
+	c := counting(t, "agent:coder", capped(agents.RuleMessages))
 	in := message()
 	in.CorrelationID = "flow"
 	for i := range 1000 { // one every two seconds: 30 a bucket
@@ -299,7 +301,7 @@ func TestCapsCountInBuckets(t *testing.T) {
 		c.want(c.at(float64(3602+i), in), want)
 	}
 
-	c = counting(t, "project:shop", capped(analyzer.AgentRuleProject))
+	c = counting(t, "project:shop", capped(agents.RuleProject))
 	in.ProjectID = "shop"
 	said := ""
 	for i := range 1000 {
@@ -313,7 +315,7 @@ func TestCapsCountInBuckets(t *testing.T) {
 }
 
 func TestDefianceHaltsTheAgent(t *testing.T) {
-	c := counting(t, "agent:coder", row(analyzer.AgentRuleAttempts, rules.ModeEnforce))
+	c := counting(t, "agent:coder", row(agents.RuleAttempts, rules.ModeEnforce))
 	for i := range 24 {
 		want := ""
 		switch i {
@@ -339,7 +341,7 @@ func TestDefianceHaltsTheAgent(t *testing.T) {
 	}
 	c.want(c.pass(1463), "1463s halt now 25/24 until 2363s")
 	c.want(c.pass(5000), "") // nobody tried again
-	if got := c.engine.DueAgent(&c.agent); got != 0 {
+	if got := c.engine.Agents().Due(&c.agent); got != 0 {
 		t.Errorf("due at %v although nothing stands", got)
 	}
 }
@@ -347,7 +349,7 @@ func TestDefianceHaltsTheAgent(t *testing.T) {
 func TestModesOfRowsAboutAgents(t *testing.T) {
 	f := func(mode rules.Mode, want string) {
 		t.Helper()
-		c := counting(t, "agent:coder", row(analyzer.AgentRuleRate, mode))
+		c := counting(t, "agent:coder", row(agents.RuleRate, mode))
 		var said []string
 		for i := range 12 {
 			if s := c.at(float64(i), message()); s != "" {
@@ -368,7 +370,7 @@ func TestModesOfRowsAboutAgents(t *testing.T) {
 }
 
 func TestSampledMessagesOnlyWarn(t *testing.T) {
-	c := counting(t, "agent:coder", row(analyzer.AgentRuleRate, rules.ModeEnforce))
+	c := counting(t, "agent:coder", row(agents.RuleRate, rules.ModeEnforce))
 	for i := range 20 {
 		ev := message()
 		ev.SampledRate = 10
@@ -386,18 +388,18 @@ func TestSampledMessagesOnlyWarn(t *testing.T) {
 // A message that comes late counts where it belongs: it may be the one that a window was
 // full without.
 func TestLateMessagesCountWhereTheyBelong(t *testing.T) {
-	c := counting(t, "agent:coder", row(analyzer.AgentRuleRate, rules.ModeEnforce))
+	c := counting(t, "agent:coder", row(agents.RuleRate, rules.ModeEnforce))
 	for i := range 9 {
 		c.at(float64(i), message())
 	}
 	c.want(c.at(70, message()), "")  // alone in its window
 	c.want(c.at(8.5, message()), "") // ten in a window that is over: nobody has to wait for it
-	c = counting(t, "agent:coder", row(analyzer.AgentRuleRate, rules.ModeEnforce))
+	c = counting(t, "agent:coder", row(agents.RuleRate, rules.ModeEnforce))
 	for i := range 9 {
 		c.at(float64(10+i), message())
 	}
 	c.want(c.at(50, message()), "50s throttle next 10/10 until 70s")
-	c = counting(t, "agent:coder", row(analyzer.AgentRuleRate, rules.ModeEnforce))
+	c = counting(t, "agent:coder", row(agents.RuleRate, rules.ModeEnforce))
 	for i := range 9 {
 		c.at(float64(50-i), message()) // in the wrong order
 	}
@@ -406,7 +408,7 @@ func TestLateMessagesCountWhereTheyBelong(t *testing.T) {
 }
 
 func TestRepeatedMessagesCountOnce(t *testing.T) {
-	c := counting(t, "agent:coder", row(analyzer.AgentRuleRate, rules.ModeEnforce))
+	c := counting(t, "agent:coder", row(agents.RuleRate, rules.ModeEnforce))
 	for i := range 30 {
 		ev := message()
 		ev.ID = fmt.Sprint(i % 9)
@@ -424,9 +426,9 @@ func TestRepeatedMessagesCountOnce(t *testing.T) {
 // One call may be told of in several ways, under one id.
 func TestOneCallToldInManyWaysIsNoRepeat(t *testing.T) {
 	c := counting(t, "agent:coder", func(l *analyzer.Limits) {
-		row(analyzer.AgentRuleRate, rules.ModeEnforce)(l)
-		row(analyzer.AgentRuleMinted, rules.ModeEnforce)(l)
-		row(analyzer.AgentRuleAttempts, rules.ModeEnforce)(l)
+		row(agents.RuleRate, rules.ModeEnforce)(l)
+		row(agents.RuleMinted, rules.ModeEnforce)(l)
+		row(agents.RuleAttempts, rules.ModeEnforce)(l)
 	})
 	for _, ev := range []events.Event{message(), opened(), refused(), message(), opened(), refused()} {
 		ev.ID = "one"
@@ -438,13 +440,13 @@ func TestOneCallToldInManyWaysIsNoRepeat(t *testing.T) {
 }
 
 func TestRaisedLimitsTakeOrdersBack(t *testing.T) {
-	c := counting(t, "agent:coder", row(analyzer.AgentRuleRate, rules.ModeEnforce))
+	c := counting(t, "agent:coder", row(agents.RuleRate, rules.ModeEnforce))
 	for i := range 10 {
 		c.at(float64(i), message())
 	}
 	l := *c.engine.Limits()
 	l.Version = "raised"
-	l.Agents.Rules[analyzer.AgentRuleRate].Stop = 51
+	l.Agents.Rules[agents.RuleRate].Stop = 51
 	c.engine = analyzer.New(l)
 	c.want(c.at(10, message()), "10s allow, 10s warn 11/8 until 63s")
 	if v := c.last[0]; !strings.HasPrefix(v.Message, "Cleared: ") || v.ExpiresAt != 0 || v.Match != nil {
@@ -455,7 +457,7 @@ func TestRaisedLimitsTakeOrdersBack(t *testing.T) {
 func TestWhatSaysNothingIsNotRemembered(t *testing.T) {
 	c := counting(t, "agent:coder", func(*analyzer.Limits) {})
 	busy := refused()
-	busy.AgentState = &events.AgentState{Status: analyzer.WorkInTool}
+	busy.AgentState = &events.AgentState{Status: activity.WorkInTool}
 	for _, ev := range []events.Event{message(), opened(), refused(), busy,
 		{Kind: events.VerdictAck, From: events.Party{Agent: "coder"}, Ack: &events.Ack{VerdictID: "x", Applied: true}},
 		{Kind: events.ReviewResult, To: events.Party{Agent: "coder"}, Review: &events.Review{Decision: "keep"}}} {

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"weir/analyzer"
+	"weir/analyzer/activity"
+	"weir/analyzer/agents"
 	"weir/analyzer/rules"
 	"weir/events"
 )
@@ -13,11 +15,11 @@ import (
 // called sees it, at the limit exactly, whatever the ids and however many follow.
 func TestAHundredThousandFlowsBetweenTwoAgents(t *testing.T) {
 	l := analyzer.Balanced()
-	row(analyzer.AgentRuleMinted, rules.ModeEnforce)(&l)
+	row(agents.RuleMinted, rules.ModeEnforce)(&l)
 	e := analyzer.New(l)
 	var (
-		p      analyzer.Agents
-		coder  analyzer.Agent
+		p      agents.Partition
+		coder  agents.Agent
 		fx     analyzer.Effects
 		record []byte
 	)
@@ -29,7 +31,7 @@ func TestAHundredThousandFlowsBetweenTwoAgents(t *testing.T) {
 		ev.ID, ev.Source, ev.Time = fmt.Sprint("call-", i), "/test", noon+events.Stamp(i)*100 // ten a second
 		ev.CorrelationID = fmt.Sprint("flow-", i)
 		fx.Reset()
-		e.StepAgent(&p, &coder, &ev, &fx)
+		e.Agents().Step(&p, &coder, &ev, &fx.Effects)
 		for j := range fx.Verdicts {
 			v := &fx.Verdicts[j]
 			if _, known := at[i]; known || len(at) > 5000 {
@@ -63,8 +65,8 @@ func TestAHundredThousandFlowsBetweenTwoAgents(t *testing.T) {
 func TestFlowsThatSpeakAtTheSameTime(t *testing.T) {
 	said := func(first, second string) (out []string) {
 		c := counting(t, "agent:coder", func(l *analyzer.Limits) {
-			row(analyzer.AgentRuleRate, rules.ModeEnforce)(l)
-			l.Agents.Rules[analyzer.AgentRuleRate].All = true
+			row(agents.RuleRate, rules.ModeEnforce)(l)
+			l.Agents.Rules[agents.RuleRate].All = true
 		})
 		for i := range 30 {
 			for _, flow := range []string{first, second} {
@@ -92,12 +94,12 @@ func usual(n int) []events.Event {
 		case 0:
 			ev.Kind, ev.From, ev.To, ev.CorrelationID = events.AgentCall, other, me, ""
 		case 1:
-			ev.Kind, ev.From, ev.AgentState = events.AgentActivity, me, &events.AgentState{Status: analyzer.WorkInTool}
+			ev.Kind, ev.From, ev.AgentState = events.AgentActivity, me, &events.AgentState{Status: activity.WorkInTool}
 		case 2:
 			ev.Kind, ev.From = events.AgentStatus, me
 			ev.AgentState = &events.AgentState{Status: "active", Health: "healthy", Margin: "comfortable", HasCoherence: true, Coherence: 0.9, HasRisk: true, Risk: 0.1}
 		case 3:
-			ev.Kind, ev.From, ev.To, ev.AgentState = events.AgentActivity, other, me, &events.AgentState{Status: analyzer.WorkOpened}
+			ev.Kind, ev.From, ev.To, ev.AgentState = events.AgentActivity, other, me, &events.AgentState{Status: activity.WorkOpened}
 		}
 	}
 	return out
@@ -106,8 +108,8 @@ func usual(n int) []events.Event {
 func TestAgentStepDoesNotAllocate(t *testing.T) {
 	e := analyzer.New(analyzer.Balanced())
 	var (
-		p      analyzer.Agents
-		a      analyzer.Agent
+		p      agents.Partition
+		a      agents.Agent
 		fx     analyzer.Effects
 		record []byte
 	)
@@ -116,8 +118,8 @@ func TestAgentStepDoesNotAllocate(t *testing.T) {
 	i := 0
 	step := func() {
 		p.Watermark = evs[i].Time - 60_000
-		e.AdvanceAgent(&p, &a, p.Watermark, &fx)
-		e.StepAgent(&p, &a, &evs[i], &fx)
+		e.Agents().Advance(&p, &a, p.Watermark, &fx.Effects)
+		e.Agents().Step(&p, &a, &evs[i], &fx.Effects)
 		i++
 		record, _ = a.AppendBinary(record[:0])
 		if err := a.UnmarshalBinary("agent:coder", record); err != nil {
@@ -136,8 +138,8 @@ func TestAgentStepDoesNotAllocate(t *testing.T) {
 func BenchmarkAgentStep(b *testing.B) {
 	e := analyzer.New(analyzer.Balanced())
 	var (
-		p  analyzer.Agents
-		a  analyzer.Agent
+		p  agents.Partition
+		a  agents.Agent
 		fx analyzer.Effects
 	)
 	evs := usual(1000)
@@ -147,7 +149,7 @@ func BenchmarkAgentStep(b *testing.B) {
 			a.Reset("agent:coder")
 			fx.Reset()
 		}
-		e.StepAgent(&p, &a, &evs[i%len(evs)], &fx)
+		e.Agents().Step(&p, &a, &evs[i%len(evs)], &fx.Effects)
 	}
 }
 
@@ -156,8 +158,8 @@ func BenchmarkAgentStep(b *testing.B) {
 func BenchmarkAgentFold(b *testing.B) {
 	e := analyzer.New(analyzer.Balanced())
 	var (
-		p             analyzer.Agents
-		a             analyzer.Agent
+		p             agents.Partition
+		a             agents.Agent
 		fx            analyzer.Effects
 		record, spare []byte
 	)
@@ -170,7 +172,7 @@ func BenchmarkAgentFold(b *testing.B) {
 		} else if err := a.UnmarshalBinary("agent:coder", record); err != nil {
 			b.Fatal(err)
 		}
-		e.StepAgent(&p, &a, &evs[i%len(evs)], &fx)
+		e.Agents().Step(&p, &a, &evs[i%len(evs)], &fx.Effects)
 		spare, _ = a.AppendBinary(spare[:0])
 		record, spare = spare, record
 	}

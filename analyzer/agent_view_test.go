@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"weir/analyzer"
+	"weir/analyzer/agents"
 	"weir/analyzer/rules"
 	"weir/events"
 )
@@ -17,13 +18,13 @@ func status(s events.AgentState) events.Event {
 
 func TestExplainAgent(t *testing.T) {
 	c := counting(t, "agent:coder", func(l *analyzer.Limits) {
-		row(analyzer.AgentRuleRate, rules.ModeEnforce)(l)
-		row(analyzer.AgentRuleAttempts, rules.ModeShadow)(l)
-		row(analyzer.AgentRuleTightMargin, rules.ModeEnforce)(l)
+		row(agents.RuleRate, rules.ModeEnforce)(l)
+		row(agents.RuleAttempts, rules.ModeShadow)(l)
+		row(agents.RuleTightMargin, rules.ModeEnforce)(l)
 	})
 	f := func(want ...string) {
 		t.Helper()
-		if got := c.engine.ExplainAgent(&c.agents, &c.agent); got != strings.Join(want, "\n")+"\n" {
+		if got := c.engine.Agents().Explain(&c.agents, &c.agent); got != strings.Join(want, "\n")+"\n" {
 			t.Errorf("explained\n%swant\n%s", got, strings.Join(want, "\n"))
 		}
 	}
@@ -47,7 +48,7 @@ func TestExplainAgent(t *testing.T) {
 
 func TestAgentViewIsOfItsOwn(t *testing.T) {
 	c := counting(t, "agent:coder", func(l *analyzer.Limits) {
-		row(analyzer.AgentRuleRate, rules.ModeEnforce)(l)
+		row(agents.RuleRate, rules.ModeEnforce)(l)
 	})
 	c.at(1, status(events.AgentState{Status: "active", Health: "healthy", Margin: "tight", Coherence: 0, HasCoherence: true}))
 	c.at(2, events.Event{Kind: events.NoteAdded, From: events.Party{Agent: "coder"}, Note: &events.Note{Summary: "look", Tags: []string{"how", "to"}}})
@@ -58,11 +59,11 @@ func TestAgentViewIsOfItsOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var a analyzer.Agent
+	var a agents.Agent
 	if err := a.UnmarshalBinary("agent:coder", record); err != nil {
 		t.Fatal(err)
 	}
-	v := c.engine.AgentView(&c.agents, &a)
+	v := c.engine.Agents().View(&c.agents, &a)
 	before, err := json.Marshal(v)
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +79,7 @@ func TestAgentViewIsOfItsOwn(t *testing.T) {
 		t.Errorf("the view was\n%s\nand is\n%s\nwhen the record is written over", before, after)
 	}
 	if v.Agent != "coder" || v.Kind != "agent" || v.Coherence == nil || *v.Coherence != 0 || v.Risk != nil || len(v.Orders) != 1 || len(v.Notes) != 1 ||
-		len(v.Counters) != 1 || v.Counters[0] != (analyzer.CounterView{Rule: "agent_message_rate", Unit: "messages", Observed: 10, Warn: 8, Limit: 10, Near: 1}) {
+		len(v.Counters) != 1 || v.Counters[0] != (rules.CounterView{Rule: "agent_message_rate", Unit: "messages", Observed: 10, Warn: 8, Limit: 10, Near: 1}) {
 		t.Errorf("%s", before)
 	}
 	if got, want := v.Orders[0].ID, c.last[0].ID; got != want {

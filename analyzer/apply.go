@@ -96,7 +96,7 @@ func (e *Engine) apply(f *Flow, m *moment) {
 		m.to = f.party(e.limits.Identity.Of(ev.To), false)
 		m.joined = f.unique > known
 	}
-	if e.agents.silence {
+	if e.agents.Silence {
 		f.follow(m)
 	}
 	if m.from == none && isUnnamed(ev) {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"weir/analyzer/activity"
 	"weir/analyzer/rules"
 	"weir/analyzer/standing"
 	"weir/events"
@@ -18,7 +19,7 @@ func (e *Engine) ask(p *Partition, f *Flow, m *moment, fx *Effects) {
 	if o := f.refusing(&c); o != nil {
 		fx.Counts.Refused++
 		fx.Counts.Attempts++
-		fx.Counts.RefusedBy[o.rule]++
+		fx.Counts.RefusedBy[Rules[o.rule].Reason.Place()]++
 		m.from, m.to, m.tool = c.from, c.to, c.tool
 		if o.Action == events.Hold && o.Phase == standing.Armed {
 			e.hold(f, o, m, fx)
@@ -49,7 +50,7 @@ func (e *Engine) ask(p *Partition, f *Flow, m *moment, fx *Effects) {
 			fx.Counts.Refused++
 			fx.Counts.Attempts++
 			if r, ok := RuleNamed(v.RuleID); ok {
-				fx.Counts.RefusedBy[r]++
+				fx.Counts.RefusedBy[Rules[r].Reason.Place()]++
 			}
 			*p = load
 			undone := f.takeBack(before)
@@ -175,12 +176,12 @@ func (e *Engine) applyAck(f *Flow, m *moment, fx *Effects) {
 			continue
 		}
 		if !known {
-			fx.Counts.acked(o.rule, m.ev.Ack)
+			fx.Counts.Acked(Rules[o.rule].Reason.Place(), m.ev.Ack)
 		}
 		known = true
 		if o.Phase > standing.Warn && m.ev.Ack.Applied {
 			fx.Counts.Attempts++
-			fx.Counts.RefusedBy[o.rule]++
+			fx.Counts.RefusedBy[Rules[o.rule].Reason.Place()]++
 			e.tried(f, m)
 			if o.Action != events.Throttle && !o.Shadow {
 				e.noteTry(f, m, fx)
@@ -191,8 +192,8 @@ func (e *Engine) applyAck(f *Flow, m *moment, fx *Effects) {
 	}
 	if !known {
 		e.passAck(m.ev, m.when, fx)
-		if f.root != "" && e.agents.trees {
-			fx.sayTo(treePrefix, f.root, m.ev, m.when).Ack = m.ev.Ack
+		if f.root != "" && e.agents.Trees {
+			fx.SayTo(activity.TreePrefix, f.root, m.ev, m.when).Ack = m.ev.Ack
 		}
 	}
 }
@@ -226,12 +227,12 @@ func (e *Engine) applyOperator(f *Flow, m *moment, fx *Effects) {
 		f.offences = f.offences[:0]
 		f.clearPatterns(true)
 		f.released = m.at.Add(ev.Operator.For)
-		if e.agents.trees {
-			fx.sayTo(treePrefix, f.treeOf(), ev, m.when).Operator = ev.Operator
+		if e.agents.Trees {
+			fx.SayTo(activity.TreePrefix, f.treeOf(), ev, m.when).Operator = ev.Operator
 		}
 	case ev.Kind == events.OverrideSet && ev.Override != nil && ev.Override.Scope == events.ScopeTree:
-		if e.agents.trees {
-			fx.sayTo(treePrefix, f.treeOf(), ev, m.when).Override = ev.Override
+		if e.agents.Trees {
+			fx.SayTo(activity.TreePrefix, f.treeOf(), ev, m.when).Override = ev.Override
 		}
 	case ev.Kind == events.OverrideSet && ev.Override != nil && ev.Override.Scope == events.ScopeFlow:
 		r, ok := RuleNamed(ev.Override.Rule)
@@ -256,7 +257,7 @@ func (e *Engine) applyOperator(f *Flow, m *moment, fx *Effects) {
 		own := flowOverride{rule: r, mode: mode, warn: ev.Override.Warn, stop: ev.Override.Stop, expires: ev.Override.Expires}
 		if ev.Override.Extra > 0 {
 			most := e.granted(f, m, r, ev.Override.Extra, limit)
-			fx.Counts.Granted[r]++
+			fx.Counts.Granted[Rules[r].Reason.Place()]++
 			own.warn, own.stop = events.Optional{Set: true, Value: most}, events.Optional{Set: true, Value: most}
 		}
 		f.overrides = append(f.overrides, own)

@@ -13,25 +13,25 @@ import (
 // View is a flow as people and programs look at it: the state, each counter
 // against its limit, and what stands.
 type View struct {
-	Flow       string           `json:"flow"`
-	Root       string           `json:"root_correlation_id,omitempty"` // of the tree that it belongs to
-	Episode    int              `json:"episode"`
-	Start      events.RFC3339   `json:"start"`
-	Last       events.RFC3339   `json:"last"`
-	Events     int64            `json:"events"`
-	Status     string           `json:"status"` // ok, expired (was stopped, nothing stands any more), warned, armed, stopped, held
-	Incomplete bool             `json:"incomplete,omitempty"`
-	Stack      []string         `json:"stack"`
-	Parties    []PartyView      `json:"parties"`
-	Hops       int64            `json:"hops"`
-	ToolCalls  int64            `json:"tool_calls"`
-	Turns      int64            `json:"turns,omitempty"`
-	Tokens     int64            `json:"tokens,omitempty"`
-	CostUSD    float64          `json:"cost_usd,omitempty"`
-	Counters   []CounterView    `json:"counters"`
-	Orders     []events.Verdict `json:"orders"`
-	Offences   []OffenceView    `json:"offences,omitempty"`
-	Released   events.RFC3339   `json:"released_until,omitzero"`
+	Flow       string              `json:"flow"`
+	Root       string              `json:"root_correlation_id,omitempty"` // of the tree that it belongs to
+	Episode    int                 `json:"episode"`
+	Start      events.RFC3339      `json:"start"`
+	Last       events.RFC3339      `json:"last"`
+	Events     int64               `json:"events"`
+	Status     string              `json:"status"` // ok, expired (was stopped, nothing stands any more), warned, armed, stopped, held
+	Incomplete bool                `json:"incomplete,omitempty"`
+	Stack      []string            `json:"stack"`
+	Parties    []PartyView         `json:"parties"`
+	Hops       int64               `json:"hops"`
+	ToolCalls  int64               `json:"tool_calls"`
+	Turns      int64               `json:"turns,omitempty"`
+	Tokens     int64               `json:"tokens,omitempty"`
+	CostUSD    float64             `json:"cost_usd,omitempty"`
+	Counters   []rules.CounterView `json:"counters"`
+	Orders     []events.Verdict    `json:"orders"`
+	Offences   []OffenceView       `json:"offences,omitempty"`
+	Released   events.RFC3339      `json:"released_until,omitzero"`
 
 	// WorkUnknown lists the rules that did not count the last call, because nobody knows
 	// whether work was done before it; none where that is known.
@@ -44,16 +44,6 @@ type PartyView struct {
 	Parent string `json:"parent,omitempty"`
 	Calls  int    `json:"calls_compared"` // tool calls that rules compare
 	Points int    `json:"circling_points,omitempty"`
-}
-
-// CounterView is one counter of the flow against its limit. A limit of 0 is off.
-type CounterView struct {
-	Rule     string      `json:"rule"`
-	Unit     events.Unit `json:"unit"`
-	Observed float64     `json:"observed"`
-	Warn     float64     `json:"warn,omitempty"`
-	Limit    float64     `json:"limit,omitempty"`
-	Near     float64     `json:"near"` // observed / limit, 0 when off
 }
 
 // OffenceView is what the flow was stopped for before.
@@ -122,8 +112,8 @@ func (f *Flow) overridden(r RuleID, at events.Stamp) bool {
 
 // counters measures what a flow has used up of each budget and how far each
 // pattern has come, whatever the last event was.
-func (e *Engine) counters(f *Flow, m *moment) []CounterView {
-	var out []CounterView
+func (e *Engine) counters(f *Flow, m *moment) []rules.CounterView {
+	var out []rules.CounterView
 	for i := range Rules {
 		rule := &Rules[i]
 		s := e.setting(rule.ID, f, m)
@@ -131,7 +121,7 @@ func (e *Engine) counters(f *Flow, m *moment) []CounterView {
 			continue
 		}
 		unit := rules.InUnit(rule.Unit)
-		c := CounterView{Rule: rule.Name, Unit: rule.Unit, Observed: float64(rule.Show(f, &s)) / unit}
+		c := rules.CounterView{Rule: rule.Name, Unit: rule.Unit, Observed: float64(rule.Show(f, &s)) / unit}
 		if s.Warn != rules.Off {
 			c.Warn = float64(s.Warn) / unit
 			c.Near = c.Observed / c.Warn

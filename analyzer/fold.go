@@ -6,7 +6,10 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"weir/analyzer/activity"
+	"weir/analyzer/agents"
 	"weir/analyzer/rules"
+	"weir/analyzer/standing"
 	"weir/events"
 )
 
@@ -16,15 +19,17 @@ type Engine struct {
 	limits  Limits
 	byKind  [32][]*FlowRule // rows that are on, by the kind they follow
 	scaled  RuleSet
-	tells   bool   // of some limit the model is told what is left
-	version uint32 // of the limits, as orders keep it
-	agents  agentRows
+	tells   bool         // of some limit the model is told what is left
+	version uint32       // of the limits, as orders keep it
+	agents  agents.Wants // what the agent stage is told
+	stage   *agents.Engine
 	observe func(RuleID, int64) // see Observing; nil but in backtests
 }
 
 // New returns an engine for the limits, which must be valid (see limitfile.Validate).
 func New(l Limits) *Engine {
-	e := &Engine{limits: l, scaled: l.Load.Scale, version: shortHash(l.Version), agents: agentRowsOf(&l.Agents)}
+	e := &Engine{limits: l, scaled: l.Load.Scale, version: standing.VersionOf(l.Version), agents: agents.WantsOf(&l.Agents), stage: agents.New(l.Agents, agents.Terms{
+		TTL: l.Order.TTL, Grace: l.Order.Grace, Hold: l.Order.Hold, Idle: l.Flow.Idle, MaxAge: l.Flow.MaxAge, WarnOnly: l.WarnOnly, Version: l.Version})}
 	e.tells = slices.ContainsFunc(l.Rules[:], func(s rules.Setting) bool { return s.Tell != 0 }) ||
 		slices.ContainsFunc(l.Overrides, func(o Override) bool { return o.Setting.Tell != 0 })
 	for i := range Rules {
@@ -74,72 +79,20 @@ func (e *Engine) mayFire(r RuleID) bool {
 	return false
 }
 
+// agents.Partition returns the engine of the agent stage, which judges by the same limits.
+func (e *Engine) Agents() *agents.Engine { return e.stage }
+
 // Limits returns what the engine judges by. The caller must not change what its
 // slices hold.
 func (e *Engine) Limits() *Limits { return &e.limits }
 
-// Effects is what one or more steps brought about. The caller reuses it; Reset
-// empties it. Verdicts own their strings.
+// Effects is what one or more steps of flows brought about. What those of the agent stage bring
+// about is part of it, so that who runs both keeps one.
 type Effects struct {
-	Verdicts []events.Verdict
-	Answer   *events.Verdict // to the last ask; nil when the last event was none
-	Activity []Activity      // for the agent stage, see there what it aliases
-	Reports  []Report        // the same
-	// Asked tells that the flow has allowed the last ask and that its tree has the last word: it
-	// is asked by one of the Activity.
-	Asked  bool
-	Counts Counts
+	activity.Effects
 
-	m        moment
-	agent    agentMoment
-	reported events.Event // what agent is about, of a report
-	scratch  Flow
-	said     saying
-}
-
-// Counts is what the steps since the last Reset did, for metrics.
-type Counts struct {
-	Events, Duplicates, TooLate, Late, Clamped int64
-	Asks, Refused                              int64
-	Attempts, Leaked                           int64
-	Episodes                                   int64
-	Defied                                     [RuleCount]int64 // calls made against an order of the row
-	LeakedBy                                   [RuleCount]int64 // calls in flight when an order of the row went out
-	Granted                                    [RuleCount]int64 // times that a person granted more of the row's limit
-	// Acks are the acknowledgements by the row of the flow's order that they are about, at
-	// RuleCount those about no order of the flow; at 1 those that say that it was applied.
-	Acks                       [RuleCount + 1][2]int64
-	GrantedAgents              [AgentRuleCount]int64 // as Granted, of rows about trees
-	DefiedAgents, LeakedAgents [AgentRuleCount]int64 // as Defied and LeakedBy, of rows about agents
-	// RefusedBy are the calls that were refused, by the row of the order: asks, and calls that
-	// a dispatcher says that it refused.
-	RefusedBy     [RuleCount]int64
-	RefusedAgents [AgentRuleCount]int64
-}
-
-// acked counts an acknowledgement that is about an order of the row.
-func (n *Counts) acked(r RuleID, ack *events.Ack) {
-	applied := 0
-	if ack != nil && ack.Applied {
-		applied = 1
-	}
-	n.Acks[r][applied]++
-}
-
-// Reset empties the effects and keeps their memory.
-func (fx *Effects) Reset() {
-	clear(fx.Verdicts)
-	fx.Verdicts, fx.Answer, fx.Counts = fx.Verdicts[:0], nil, Counts{}
-	fx.ResetActivity()
-}
-
-// ResetActivity empties the activity and the reports alone.
-func (fx *Effects) ResetActivity() {
-	clear(fx.Activity)
-	fx.Activity = fx.Activity[:0]
-	clear(fx.Reports)
-	fx.Reports = fx.Reports[:0]
-	fx.said.reset()
+	m       moment
+	scratch Flow
 }
 
 // Fold is Step on a copy: it leaves f alone and returns the new flow and the
@@ -170,7 +123,7 @@ func (e *Engine) Step(p *Partition, f *Flow, ev *events.Event, fx *Effects) {
 			m.begin(f.clock)
 			m.ev, m.user = ev, ev.By() == events.OriginUser
 			fx.Answer = e.again(f, m)
-			if f.root != "" && e.agents.trees && !m.user && fx.Answer.Action == events.Allow {
+			if f.root != "" && e.agents.Trees && !m.user && fx.Answer.Action == events.Allow {
 				f.passAgain(ev, fx)
 			}
 		}
@@ -186,7 +139,7 @@ func (e *Engine) Step(p *Partition, f *Flow, ev *events.Event, fx *Effects) {
 	}
 	episodes := fx.Counts.Episodes
 	e.beginEpisode(f, m, fx)
-	if e.agents.trees {
+	if e.agents.Trees {
 		e.join(f, m, fx.Counts.Episodes > episodes, fx)
 	}
 	f.clock, f.last = m.at, m.at

@@ -411,11 +411,11 @@ func (e *Engine) defied(f *Flow, m *moment, fx *Effects) {
 		return
 	case known:
 		fx.Counts.Attempts++
-		fx.Counts.Defied[o.rule]++
+		fx.Counts.Defied[Rules[o.rule].Reason.Place()]++
 		e.noteTry(f, m, fx)
 	default:
 		fx.Counts.Leaked++
-		fx.Counts.LeakedBy[o.rule]++
+		fx.Counts.LeakedBy[Rules[o.rule].Reason.Place()]++
 	}
 	for i, n := 0, len(f.orders); i < n && i < len(f.orders); i++ { // orders that are given on the way are not defied yet
 		switch o := &f.orders[i]; {

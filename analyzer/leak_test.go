@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"weir/analyzer"
+	"weir/analyzer/activity"
 	"weir/analyzer/rules"
 	"weir/events"
 )
@@ -26,7 +27,7 @@ func TestLeaksAreCounted(t *testing.T) {
 			flow    analyzer.Flow
 			fx      analyzer.Effects
 			refused string
-			got     analyzer.Counts
+			got     activity.Counts
 		)
 		for i := range s.events {
 			ev := &s.events[i]
@@ -53,7 +54,7 @@ func TestLeaksAreCounted(t *testing.T) {
 		}
 		var want analyzer.RuleSet
 		for _, r := range by {
-			want = want.With(r)
+			want = want.With(placeOf(r))
 		}
 		var had analyzer.RuleSet
 		for r := range got.LeakedBy {
@@ -137,6 +138,11 @@ func TestLeaksAreCounted(t *testing.T) {
 	}, 12, 16, analyzer.RuleTotalCalls, analyzer.RuleOperator)
 }
 
+// placeOf is where the calls are counted that met orders of the row.
+func placeOf(r analyzer.RuleID) analyzer.RuleID {
+	return analyzer.RuleID(analyzer.Rules[r].Reason.Place())
+}
+
 func rulesIf(on bool, r analyzer.RuleID) []analyzer.RuleID {
 	if on {
 		return []analyzer.RuleID{r}
@@ -156,7 +162,7 @@ func once(t *testing.T, l analyzer.Limits, log []events.Event) {
 			defied += c.Defied[r]
 		}
 		if leaked != c.Leaked || leaked+defied > 1 || defied > c.Attempts || c.Attempts > 1 || leaked > 0 && c.Attempts > 0 {
-			t.Fatalf("event %d: %d leaked, by rows %d; %d attempts, by rows %d", i+1, c.Leaked, leaked, c.Attempts, defied)
+			t.Fatalf("event %d: %d leaked, by reason %d; %d attempts, by reason %d", i+1, c.Leaked, leaked, c.Attempts, defied)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package analyzer
 import (
 	"time"
 
+	"weir/analyzer/agents"
 	"weir/analyzer/rules"
 	"weir/events"
 )
@@ -130,32 +131,7 @@ type Limits struct {
 	Version    string // hash of the effective limits, in every verdict
 	HTTPStatus [RuleCount]int16
 	Texts      [RuleCount]string // what people are told of a row's orders, see Words; "" is the row's own
-	Agents     AgentLimits
-}
-
-// AgentLimits is what agents and projects are judged by, over all flows.
-type AgentLimits struct {
-	Rules      [AgentRuleCount]rules.Setting
-	HTTPStatus [AgentRuleCount]int16 // of a refusal; 0 is the row's own
-	Texts      [AgentRuleCount]string
-	// Report is how soon a flow tells what its parties did: once in so long for each
-	// party, and once more when it falls silent. 0 turns it off: then silence is judged
-	// by what agents say themselves. No threshold of silence may be below twice as much.
-	Report time.Duration
-	// Patience is how long an agent is believed to be in a tool or to wait.
-	Patience time.Duration
-	// WatchAll judges the silence of agents that never reported, too.
-	WatchAll bool
-	// BelieveNotes takes an agent's own note that it is stuck for proof that it is.
-	BelieveNotes bool
-	// Recover has weir give orders about stuck agents: resume, review, archive. Without
-	// it they are only told of.
-	Recover      bool
-	ResumeWithin time.Duration // after an order to resume, for the agent to report again
-	ReviewWithin time.Duration // for the reviewer
-	// SafeCoherence and SafeRisk, in hundredths: an agent above the one and below the
-	// other may be resumed without a review.
-	SafeCoherence, SafeRisk int64
+	Agents     agents.Limits
 }
 
 // RuleSet is a set of rule rows.
@@ -181,11 +157,7 @@ func Balanced() Limits {
 		WarnOnly: 1<<events.CorrelationDerived | 1<<events.CorrelationPrincipal,
 		Load:     Load{Percent: 50},
 		Degraded: DefaultDegraded(),
-		Agents: AgentLimits{Report: time.Minute, Patience: 2 * time.Hour, ResumeWithin: 10 * time.Minute, ReviewWithin: 10 * time.Minute,
-			SafeCoherence: 40, SafeRisk: 60},
-	}
-	for i := range l.Agents.Rules {
-		l.Agents.Rules[i] = AgentRules[i].Default
+		Agents:   agents.Balanced(),
 	}
 	for i := range l.Rules {
 		l.Rules[i] = Rules[i].Default

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"weir/analyzer"
+	"weir/analyzer/agents"
 	"weir/analyzer/rules"
 	"weir/events"
 )
@@ -22,8 +23,8 @@ var stuckDisagreements = map[string]string{
 func TestPeerCasesOfSilence(t *testing.T) {
 	cases, pinned := readPeerCases(t)
 	l := analyzer.Balanced()
-	for r := analyzer.AgentRuleCriticalMargin; r <= analyzer.AgentRuleCadence; r++ {
-		if r != analyzer.AgentRuleCriticalMargin && r != analyzer.AgentRuleCadence {
+	for r := agents.RuleCriticalMargin; r <= agents.RuleCadence; r++ {
+		if r != agents.RuleCriticalMargin && r != agents.RuleCadence {
 			l.Agents.Rules[r].Mode = rules.ModeOff
 		}
 	}
@@ -54,8 +55,8 @@ func TestPeerCasesOfSilence(t *testing.T) {
 // the peer looks at it.
 func silenceOf(e *analyzer.Engine, op peerOp, n int) level {
 	var (
-		p  analyzer.Agents
-		a  analyzer.Agent
+		p  agents.Partition
+		a  agents.Agent
 		fx analyzer.Effects
 	)
 	minutes := func(field string) time.Duration {
@@ -68,13 +69,13 @@ func silenceOf(e *analyzer.Engine, op peerOp, n int) level {
 		if i > 0 {
 			at = at.Add(minutes("avg_gap_min"))
 		}
-		e.StepAgent(&p, &a, &events.Event{ID: fmt.Sprint(i), Time: at, Kind: events.AgentStatus, From: events.Party{Agent: name},
-			AgentState: &events.AgentState{Status: fieldOf[string](op, "status"), Margin: fieldOf[string](op, "margin")}}, &fx)
+		e.Agents().Step(&p, &a, &events.Event{ID: fmt.Sprint(i), Time: at, Kind: events.AgentStatus, From: events.Party{Agent: name},
+			AgentState: &events.AgentState{Status: fieldOf[string](op, "status"), Margin: fieldOf[string](op, "margin")}}, &fx.Effects)
 	}
 	fx.Reset()
 	p.Watermark = at.Add(minutes("idle_min"))
-	e.AdvanceAgent(&p, &a, p.Watermark, &fx)
-	switch e.AgentView(&p, &a).State {
+	e.Agents().Advance(&p, &a, p.Watermark, &fx.Effects)
+	switch e.Agents().View(&p, &a).State {
 	case "stuck":
 		return levelStop
 	case "potentially_stuck":

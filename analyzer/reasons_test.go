@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"weir/analyzer"
+	"weir/analyzer/agents"
+	"weir/analyzer/standing"
 	"weir/events"
 )
 
@@ -51,7 +53,7 @@ func tableReasons() (out []events.Reason) {
 			out = append(out, r.Reason)
 		}
 	}
-	return append(out, analyzer.RescueRefused, analyzer.Allowed)
+	return append(out, agents.RescueRefused, standing.Allowed)
 }
 
 func reasonsSource(t *testing.T, reasons []events.Reason) []byte {

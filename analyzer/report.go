@@ -3,71 +3,21 @@ package analyzer
 import (
 	"math/bits"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
 
+	"weir/analyzer/activity"
 	"weir/analyzer/standing"
 	"weir/events"
 )
 
-// Report is what a step of a flow tells the agent stage of a party that did something. Of
-// those of one flow and party only the last counts, so whoever passes them on may keep them
-// for as long as Limits.Agents.Report, each in the place of the one before, and owes
-// the agent stage all that happened before it says so (see Engine.LowWatermark). Strings alias the
-// flow: they are good as long as those of Activity.
-type Report struct {
-	Flow   uint64                   // a hash of its key
-	Name   string                   // the party: as the flow calls it
-	Agent  string                   // its stable id, if that is another one
-	Did    events.Stamp             // when it did something last
-	Source events.CorrelationSource // by what the flow is known
-	Work   Work                     // how the party is at work
-}
-
-// Work is how a party is at work, as far as a flow can tell. It stands in logs, so that
-// numbers are never reused.
-type Work uint8
-
-// The ways of being at work, and the status by which agent.activity names each.
-const (
-	AtWork    Work = iota // it did something, and something else is expected of it
-	InTool                // a tool that it called has not answered
-	OnChild               // an agent that it called is at work
-	OnBackOff             // it is told to wait
-	Done                  // it gave control back: nothing is expected of it
-	WorkCount
-)
-
-var workNames = [WorkCount]string{WorkActive, WorkInTool, WorkChild, WorkBackOff, WorkDone}
-
-// String returns the status by which an agent.activity names it.
-func (w Work) String() string { return workNames[w] }
-
-// Who returns the party.
-func (r *Report) Who() events.Party {
-	if r.Agent != "" {
-		return events.Party{Session: r.Name, Agent: r.Agent}
-	}
-	return events.Party{Agent: r.Name}
-}
-
 // ReportsDue reports whether what waits has to be passed on now that the time of the log is
-// at, when it was last at another time: once in Limits.Agents.Report. Who asks before each
+// at, when it was last at another time: once in Limits.agents.Partition.Report. Who asks before each
 // time that it says LowWatermark keeps what that promises.
 func (e *Engine) ReportsDue(last, at events.Stamp) bool {
 	every := events.Stamp(e.limits.Agents.Report.Milliseconds())
 	return every <= 0 || at/every != last/every
-}
-
-// AppendKey appends the key of the agent (see AgentKey) to dst.
-func (r *Report) AppendKey(dst []byte) []byte {
-	dst = append(dst, agentPrefix...)
-	if r.Agent != "" {
-		return append(dst, r.Agent...)
-	}
-	return append(dst, r.Name...)
 }
 
 // tries are the calls of a party that an order refused, of which the agent stage is told.
@@ -143,7 +93,7 @@ func (f *Flow) followCall(m *moment) {
 // says something only if it is not much later than what was told.
 func (f *Flow) act(i uint8, when events.Stamp) {
 	p := &f.parties[i]
-	if when < p.did.Add(-Grace) {
+	if when < p.did.Add(-activity.Grace) {
 		return
 	}
 	p.did = max(p.did, when)
@@ -157,7 +107,7 @@ func (f *Flow) tell(i uint8) {
 
 // tried notes that the event's party did something although its call came to nothing.
 func (e *Engine) tried(f *Flow, m *moment) {
-	if e.agents.silence && m.from != none {
+	if e.agents.Silence && m.from != none {
 		f.act(m.from, m.when)
 	}
 }
@@ -220,19 +170,19 @@ func (f *Flow) giveBack(from, to uint8, when events.Stamp) {
 }
 
 // work is how the party is at work, as far as the flow can tell.
-func (f *Flow) work(i uint8, at events.Stamp) Work {
+func (f *Flow) work(i uint8, at events.Stamp) activity.Work {
 	p := &f.parties[i]
 	switch {
 	case p.flags&partyDone != 0, f.stands(i, events.Halt, at):
-		return Done
+		return activity.Done
 	case p.open > 0:
-		return InTool
+		return activity.InTool
 	case f.waits(i):
-		return OnChild
+		return activity.OnChild
 	case f.stands(i, events.Throttle, at), f.held(at):
-		return OnBackOff
+		return activity.OnBackOff
 	}
-	return AtWork
+	return activity.AtWork
 }
 
 // waits reports whether control is with somebody whom the party called, or somebody whom
@@ -265,7 +215,7 @@ func (f *Flow) stands(i uint8, action events.Action, at events.Stamp) bool {
 // report tells the agent stage of everybody who did something in the step and, when the step
 // gave verdicts, of those who did something lately: they may have been told to wait.
 func (e *Engine) report(f *Flow, at events.Stamp, judged bool, fx *Effects) {
-	if !e.agents.silence {
+	if !e.agents.Silence {
 		return
 	}
 	if judged {
@@ -283,7 +233,7 @@ func (e *Engine) report(f *Flow, at events.Stamp, judged bool, fx *Effects) {
 	for ; untold != 0; untold &= untold - 1 {
 		i := uint8(bits.TrailingZeros32(untold))
 		if p := &f.parties[i]; p.did != 0 {
-			fx.Reports = append(fx.Reports, Report{Flow: f.keyHash(), Source: f.source, Name: p.name, Agent: p.agent, Did: p.did, Work: f.work(i, at)})
+			fx.Reports = append(fx.Reports, activity.Report{Flow: f.keyHash(), Source: f.source, Name: p.name, Agent: p.agent, Did: p.did, Work: f.work(i, at)})
 		}
 	}
 }
@@ -315,7 +265,7 @@ const (
 // noteTry tells the agent stage that the event's party tried a call that an order refuses,
 // at once or, when it was told a moment ago, together with those that follow.
 func (e *Engine) noteTry(f *Flow, m *moment, fx *Effects) {
-	if !e.agents.attempts {
+	if !e.agents.Attempts {
 		return
 	}
 	together := triesTogether
@@ -325,8 +275,8 @@ func (e *Engine) noteTry(f *Flow, m *moment, fx *Effects) {
 	id, next := &m.ev.From, f.triesTold.Add(together)
 	known := m.from != none && (id.Session == "" || id.Agent == "" || f.parties[m.from].agentID() == id.Agent)
 	if !known || f.triesDue == 0 && m.at >= next {
-		if a := fx.say(*id, m.ev, m.when); a != nil {
-			a.Kind, a.AgentState = events.AgentActivity, fx.said.state(WorkRefused)
+		if a := fx.Say(*id, m.ev, m.when); a != nil {
+			a.Kind, a.AgentState = events.AgentActivity, fx.State(activity.WorkRefused)
 		}
 		f.triesTold = m.at
 		return
@@ -384,20 +334,11 @@ func (f *Flow) sayTries(t tries, said events.Stamp, fx *Effects) {
 	if t.agent != "" {
 		who = events.Party{Session: t.name, Agent: t.agent}
 	}
-	ev := events.Event{ID: fx.said.id(f.keyHash(), t.name, said), Source: "weir", Kind: events.AgentActivity,
+	ev := events.Event{ID: fx.ID(f.keyHash(), t.name, said), Source: "weir", Kind: events.AgentActivity,
 		CorrelationID: f.key, CorrelationSource: f.source, From: who}
-	s := fx.said.state(WorkRefused)
+	s := fx.State(activity.WorkRefused)
 	s.TotalUpdates = int64(t.n)
-	fx.say(who, &ev, t.at).AgentState = s
-}
-
-// id returns the id of what a flow tells: a hash of the flow, the party and the time.
-func (s *saying) id(flow uint64, party string, at events.Stamp) string {
-	h := flow*0x9e3779b97f4a7c15 ^ xxhash.Sum64String(party)
-	h = (h ^ uint64(at)) * 0xff51afd7ed558ccd
-	n := len(s.bytes)
-	s.bytes = strconv.AppendUint(s.bytes, h^h>>33, 16)
-	return s.from(n)
+	fx.Say(who, &ev, t.at).AgentState = s
 }
 
 // know learns the stable id of a party that goes by another name. The ids take what the

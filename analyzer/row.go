@@ -4,20 +4,18 @@ import (
 	"fmt"
 	"strings"
 
+	"weir/analyzer/agents"
 	"weir/analyzer/rules"
 	"weir/events"
 )
 
 // Bounds of windows and counters.
 const (
-	maxPoints      = 1000           // of circling
-	maxRateWindow  = 600            // seconds for which the times of hops are kept
-	maxAgentWindow = 3600           // seconds for which the times of messages to an agent are kept
-	maxCapWindow   = 30 * 24 * 3600 // seconds
-	maxGapFactor   = 100            // mean gaps between reports
+	maxPoints     = 1000 // of circling
+	maxRateWindow = 600  // seconds for which the times of hops are kept
 )
 
-// Row is a row of one of the two tables, of Rules or of AgentRules, as limits files and
+// Row is a row of one of the two tables, of Rules or of agents.Rules, as limits files and
 // people see them: one list of names, each with a setting.
 type Row struct {
 	rules.Row
@@ -25,16 +23,16 @@ type Row struct {
 
 	place  int
 	agents bool
-	counts Counted
+	counts agents.Counted
 }
 
 // Rows lists the rows about flows, then those about agents and projects.
 func Rows() []Row {
-	out := make([]Row, 0, int(RuleCount)+int(AgentRuleCount))
+	out := make([]Row, 0, int(RuleCount)+int(agents.RuleCount))
 	for id := range RuleCount {
 		out = append(out, FlowRow(id))
 	}
-	for id := range AgentRuleCount {
+	for id := range agents.RuleCount {
 		out = append(out, AgentRow(id))
 	}
 	return out
@@ -50,9 +48,9 @@ func FlowRow(id RuleID) Row {
 }
 
 // AgentRow returns a row about agents, projects or trees.
-func AgentRow(id AgentRuleID) Row {
-	r := &AgentRules[id]
-	holds := r.Counts.OfTree() && r.Action == events.Halt && r.Counts != CountedTreeDepth
+func AgentRow(id agents.RuleID) Row {
+	r := &agents.Rules[id]
+	holds := r.Counts.OfTree() && r.Action == events.Halt && r.Counts != agents.CountedTreeDepth
 	out := Row{Row: r.Row, Holds: holds, place: int(id), agents: true, counts: r.Counts}
 	out.Text = r.Sentence()
 	return out
@@ -63,8 +61,8 @@ func RowNamed(name string) (Row, bool) {
 	if id, ok := RuleNamed(name); ok {
 		return FlowRow(id), true
 	}
-	for id := range AgentRuleCount {
-		if AgentRules[id].Name == name {
+	for id := range agents.RuleCount {
+		if agents.Rules[id].Name == name {
 			return AgentRow(id), true
 		}
 	}
@@ -90,11 +88,11 @@ func (r *Row) Flow() (RuleID, bool) { return RuleID(r.place), !r.agents }
 
 // ChoosesCount tells whether the setting may say what the row counts.
 func (r *Row) ChoosesCount() bool {
-	return r.counts == CountedEscaped || r.Delegations || r.Returns || r.Beginning || r.Unknown || r.Newcomers
+	return r.counts == agents.CountedEscaped || r.Delegations || r.Returns || r.Beginning || r.Unknown || r.Newcomers
 }
 
 // Counts returns what of the activity a row about agents counts.
-func (r *Row) Counts() Counted { return r.counts }
+func (r *Row) Counts() agents.Counted { return r.counts }
 
 // ModeOnly tells whether the row measures nothing, so that it has a mode alone.
 func (r *Row) ModeOnly() bool { return r.Unit == events.UnitNone && !r.Fixed }

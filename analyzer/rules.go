@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"weir/analyzer/ledger"
 	"weir/analyzer/rules"
 	"weir/events"
 )
@@ -96,24 +95,16 @@ type FlowRule struct {
 
 // What the bounds of what is remembered let rows observe.
 var (
-	yesOrNo          = rules.Reach{Most: 1, Why: "a call is one or it is not"}
-	partiesKept      = rules.Reach{Most: maxParties, Why: fmt.Sprintf("at most %d parties of a flow are kept", maxParties)}
-	hopTimesKept     = rules.Reach{Most: maxRateStamps, Why: fmt.Sprintf("the times of the last %d hops are kept; max_total_calls counts further", maxRateStamps)}
-	burstTimesKept   = rules.Reach{Most: maxBurst, Why: fmt.Sprintf("the times of the last %d such hops are kept; no_work_hops counts further", maxBurst)}
-	roundsKept       = rules.Reach{Most: maxRounds, Why: fmt.Sprintf("the last %d rounds of a pair are looked at", maxRounds)}
-	pointsKept       = rules.Reach{Most: maxPoints, Why: "points stop there"}
-	countKept        = rules.Reach{Most: rules.MaxCount, Why: "the counter stops there"}
-	episodeLength    = rules.Reach{Most: int64(rules.MaxDuration / time.Second), Why: "no episode lasts longer"}
-	silenceKept      = rules.Reach{Most: int64(rules.MaxDuration / time.Second), Why: "nobody waits longer"}
-	messageTimesKept = rules.Reach{Most: maxAgentStamps, Why: fmt.Sprintf("the times of the last %d are kept; max_agent_messages counts further", maxAgentStamps)}
-	agentTimesKept   = rules.Reach{Most: maxAgentStamps, Why: fmt.Sprintf("the times of the last %d are kept", maxAgentStamps)}
+	yesOrNo        = rules.Reach{Most: 1, Why: "a call is one or it is not"}
+	partiesKept    = rules.Reach{Most: maxParties, Why: fmt.Sprintf("at most %d parties of a flow are kept", maxParties)}
+	hopTimesKept   = rules.Reach{Most: maxRateStamps, Why: fmt.Sprintf("the times of the last %d hops are kept; max_total_calls counts further", maxRateStamps)}
+	burstTimesKept = rules.Reach{Most: maxBurst, Why: fmt.Sprintf("the times of the last %d such hops are kept; no_work_hops counts further", maxBurst)}
+	roundsKept     = rules.Reach{Most: maxRounds, Why: fmt.Sprintf("the last %d rounds of a pair are looked at", maxRounds)}
+	pointsKept     = rules.Reach{Most: maxPoints, Why: "points stop there"}
+	countKept      = rules.Reach{Most: rules.MaxCount, Why: "the counter stops there"}
+	episodeLength  = rules.Reach{Most: int64(rules.MaxDuration / time.Second), Why: "no episode lasts longer"}
 
-	childrenKept = rules.Reach{Most: ledger.MaxChildren, Why: fmt.Sprintf("at most %d flows of a tree are remembered one by one", ledger.MaxChildren)}
-
-	hopWindows   = rules.Span{Least: 1, Most: maxRateWindow, Why: "times are kept for 10 minutes"}
-	agentWindows = rules.Span{Least: 1, Most: maxAgentWindow, Why: "times are kept for an hour: max_agent_messages counts further"}
-	capWindows   = rules.Span{Least: capBuckets, Most: maxCapWindow, Why: "a cap is for a long time: agent_message_rate is for a short one"}
-	gapWindows   = rules.Span{Least: 1, Most: maxGapFactor, Why: "it is how many mean gaps between reports may pass"}
+	hopWindows = rules.Span{Least: 1, Most: maxRateWindow, Why: "times are kept for 10 minutes"}
 )
 
 var (

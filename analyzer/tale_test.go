@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"weir/analyzer"
+	"weir/analyzer/agents"
 	"weir/analyzer/rules"
 	"weir/analyzer/scenario"
 	"weir/events"
@@ -64,7 +65,7 @@ func tale(data []byte) (analyzer.Limits, []events.Event) {
 		l = tight()
 	}
 	l.Agents.Report = 20 * time.Second
-	for _, r := range []analyzer.AgentRuleID{analyzer.AgentRuleMessages, analyzer.AgentRuleProject} {
+	for _, r := range []agents.RuleID{agents.RuleMessages, agents.RuleProject} {
 		l.Agents.Rules[r] = rules.Setting{Warn: rules.Off, Stop: 100, Window: 3600}
 	}
 	flows := []string{"main", "main", "main", "second", ""}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"weir/analyzer"
+	"weir/analyzer/activity"
+	"weir/analyzer/agents"
 	"weir/analyzer/rules"
 	"weir/events"
 )
@@ -34,8 +36,8 @@ func (w *fold) pump(t *testing.T, log []events.Event, check func(key string, ev 
 			ev = nil
 		}
 		for key, f := range w.flows {
-			if due := w.engine.Due(f); due != 0 && due <= w.partition.Watermark.Add(-analyzer.Grace) {
-				w.advance(key, w.partition.Watermark.Add(-analyzer.Grace))
+			if due := w.engine.Due(f); due != 0 && due <= w.partition.Watermark.Add(-activity.Grace) {
+				w.advance(key, w.partition.Watermark.Add(-activity.Grace))
 			}
 		}
 		check(key, ev, before)
@@ -50,7 +52,7 @@ func (w *fold) reportsOf(t *testing.T, key string, n int) (out []events.Event) {
 		if err := events.Decode([]byte(line[i:]), &ev); err != nil {
 			t.Fatalf("%s: %v", line, err)
 		}
-		if ev.Kind == events.AgentActivity && ev.Source == "weir" && ev.AgentState.Status != analyzer.WorkRefused {
+		if ev.Kind == events.AgentActivity && ev.Source == "weir" && ev.AgentState.Status != activity.WorkRefused {
 			out = append(out, ev)
 		}
 	}
@@ -86,7 +88,7 @@ func keepsPromise(t *testing.T, l analyzer.Limits, log []events.Event) {
 		n++
 		if ev != nil && !ev.From.IsZero() && ev.From.Type != events.PartyHuman {
 			p := who{key, l.Identity.Of(ev.From)}
-			if before == 0 || ev.Time >= before.Add(-analyzer.Grace) { // else it is too late for any promise
+			if before == 0 || ev.Time >= before.Add(-activity.Grace) { // else it is too late for any promise
 				did[p] = append(did[p], ev.Time)
 			}
 		}
@@ -140,7 +142,7 @@ func forward(t *testing.T, l analyzer.Limits, log []events.Event) {
 // unheard wants the verdicts to be the same when nobody wants to hear of agents.
 func unheard(t *testing.T, l analyzer.Limits, log []events.Event) {
 	deaf := l
-	deaf.Agents = analyzer.AgentLimits{}
+	deaf.Agents = agents.Limits{}
 	for i := range deaf.Agents.Rules {
 		deaf.Agents.Rules[i].Mode = rules.ModeOff
 	}
@@ -157,7 +159,7 @@ func unheard(t *testing.T, l analyzer.Limits, log []events.Event) {
 }
 
 // reported is a report as an event.
-func reported(r *analyzer.Report) events.Event {
+func reported(r *activity.Report) events.Event {
 	return events.Event{ID: fmt.Sprintf("%x", r.Flow), Source: "weir", Time: r.Did, Kind: events.AgentActivity, CorrelationSource: r.Source,
 		From: r.Who(), AgentState: &events.AgentState{Status: r.Work.String()}}
 }

@@ -40,7 +40,7 @@ func (e *Engine) answer(f *Flow, o *order, m *moment) *events.Verdict {
 func (e *Engine) allowed(f *Flow, m *moment) *events.Verdict {
 	return &events.Verdict{SchemaVersion: 1, ID: strconv.FormatUint(xxhash.Sum64String(f.key+"\x00"+m.ev.ID), 16), Time: events.RFC3339(m.at),
 		Mode: events.ModeEnforce, Scope: events.Scope{Kind: events.ScopeFlow, ID: strings.Clone(f.key)}, Action: events.Allow,
-		Reason: Allowed, ConfigVersion: e.limits.Version, CorrelationID: strings.Clone(m.ev.CorrelationID), Degraded: e.degraded(e.scaled != 0, m)}
+		Reason: standing.Allowed, ConfigVersion: e.limits.Version, CorrelationID: strings.Clone(m.ev.CorrelationID), Degraded: e.degraded(e.scaled != 0, m)}
 }
 
 // degraded says whether what is judged by has shrunk because everything is busy.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir/analyzer"
+	"weir/analyzer/agents"
 	"weir/analyzer/rules"
 	"weir/events"
 )
@@ -175,7 +176,7 @@ func Line(r *analyzer.Row, s *rules.Setting) string {
 }
 
 // describeAgents writes what all rules about agents share.
-func describeAgents(a *analyzer.AgentLimits) object {
+func describeAgents(a *agents.Limits) object {
 	return object{
 		{"report", duration(a.Report)}, {"patience", duration(a.Patience)}, {"watch", either(watchWords, a.WatchAll)}, {"own_notes", either(noteWords, a.BelieveNotes)},
 		{"recovery", either(recoveryWords, a.Recover)}, {"resume_within", duration(a.ResumeWithin)}, {"review_within", duration(a.ReviewWithin)},

@@ -8,6 +8,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"weir/analyzer"
+	"weir/analyzer/agents"
 	"weir/analyzer/rules"
 	"weir/analyzer/strictyaml"
 	"weir/events"
@@ -143,7 +144,7 @@ func (r *reader) base(n *yaml.Node) analyzer.Limits {
 }
 
 // agents reads what all rules about agents share.
-func (r *reader) agents(n *yaml.Node, a *analyzer.AgentLimits) {
+func (r *reader) agents(n *yaml.Node, a *agents.Limits) {
 	f := r.fields("agents", n, "report", "patience", "watch", "own_notes", "recovery", "resume_within", "review_within", "safe_coherence", "safe_risk")
 	r.duration("agents.report", f["report"], &a.Report)
 	r.duration("agents.patience", f["patience"], &a.Patience)

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"weir/analyzer"
+	"weir/analyzer/agents"
 	"weir/analyzer/rules"
 	"weir/events"
 )
@@ -295,7 +296,7 @@ func (c *checker) words(path string, r *analyzer.Row, s string) {
 
 // agents checks the section about agents, and that no silence is judged before flows
 // have told of it.
-func (c *checker) agents(a *analyzer.AgentLimits) {
+func (c *checker) agents(a *agents.Limits) {
 	c.duration("agents.report", a.Report, 0)
 	if a.Report > maxReport {
 		c.fail("agents.report", "0s turns it off", "%s is longer than %s", durationText(a.Report), durationText(maxReport))
@@ -306,7 +307,7 @@ func (c *checker) agents(a *analyzer.AgentLimits) {
 	c.share("agents.safe_coherence", a.SafeCoherence)
 	c.share("agents.safe_risk", a.SafeRisk)
 	for id, s := range a.Rules {
-		r := analyzer.AgentRow(analyzer.AgentRuleID(id))
+		r := analyzer.AgentRow(agents.RuleID(id))
 		if !r.Silence || s.Mode == rules.ModeOff || s.Max || a.Report <= 0 || a.Report > maxReport {
 			continue
 		}

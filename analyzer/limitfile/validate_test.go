@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir/analyzer"
+	"weir/analyzer/agents"
 	"weir/analyzer/limitfile"
 	"weir/analyzer/rules"
 	"weir/events"
@@ -76,24 +77,24 @@ func TestValidate(t *testing.T) {
 	f(rule(analyzer.RuleFlowRate, func(s *rules.Setting) { s.Stop = 129 }), "rules.call_rate_per_flow.max")
 	f(rule(analyzer.RuleRepetition, func(s *rules.Setting) { s.Window = 5 }), "rules.repetition.stop")
 	f(rule(analyzer.RuleOperator, func(s *rules.Setting) { s.Mode = rules.ModeOff }), "rules.operator_stop")
-	agents := func(id analyzer.AgentRuleID, change func(s *rules.Setting)) func(*analyzer.Limits) {
+	ofAgents := func(id agents.RuleID, change func(s *rules.Setting)) func(*analyzer.Limits) {
 		return func(l *analyzer.Limits) { change(&l.Agents.Rules[id]) }
 	}
-	f(agents(analyzer.AgentRuleRate, func(s *rules.Setting) { s.All, s.Stop, s.Window = true, 128, 3600 }))
-	f(agents(analyzer.AgentRuleRate, func(s *rules.Setting) { s.Stop = 129 }), "rules.agent_message_rate.max")
-	f(agents(analyzer.AgentRuleMinted, func(s *rules.Setting) { s.Window = 3601 }), "rules.agent_flow_rate.window")
-	f(agents(analyzer.AgentRuleMinted, func(s *rules.Setting) { s.All = true }), "rules.agent_flow_rate.count")
-	f(agents(analyzer.AgentRuleProject, func(s *rules.Setting) { s.Stop, s.Window = 1e9, 60 }))
-	f(agents(analyzer.AgentRuleProject, func(s *rules.Setting) { s.Window = 59 }), "rules.max_project_messages.window")
-	f(agents(analyzer.AgentRuleActivity, func(s *rules.Setting) { s.Warn = 120 }))
-	f(agents(analyzer.AgentRuleActivity, func(s *rules.Setting) { s.Warn, s.Stop = 119, 119 }), "rules.activity_timeout.warn", "rules.activity_timeout.stop")
-	f(agents(analyzer.AgentRuleActivity, func(s *rules.Setting) { s.Warn, s.Mode = 119, rules.ModeOff }))
-	f(agents(analyzer.AgentRuleActivity, func(s *rules.Setting) { s.Stop = s.Warn - 1 }), "rules.activity_timeout.warn")
-	f(agents(analyzer.AgentRuleActivity, func(s *rules.Setting) { s.Max = true }), "rules.activity_timeout.max")
-	f(agents(analyzer.AgentRuleCadence, func(s *rules.Setting) { s.Window = 0 }), "rules.cadence_broken.window")
-	f(agents(analyzer.AgentRuleRescue, func(s *rules.Setting) { s.Stop = 1 }), "rules.rescue")
+	f(ofAgents(agents.RuleRate, func(s *rules.Setting) { s.All, s.Stop, s.Window = true, 128, 3600 }))
+	f(ofAgents(agents.RuleRate, func(s *rules.Setting) { s.Stop = 129 }), "rules.agent_message_rate.max")
+	f(ofAgents(agents.RuleMinted, func(s *rules.Setting) { s.Window = 3601 }), "rules.agent_flow_rate.window")
+	f(ofAgents(agents.RuleMinted, func(s *rules.Setting) { s.All = true }), "rules.agent_flow_rate.count")
+	f(ofAgents(agents.RuleProject, func(s *rules.Setting) { s.Stop, s.Window = 1e9, 60 }))
+	f(ofAgents(agents.RuleProject, func(s *rules.Setting) { s.Window = 59 }), "rules.max_project_messages.window")
+	f(ofAgents(agents.RuleActivity, func(s *rules.Setting) { s.Warn = 120 }))
+	f(ofAgents(agents.RuleActivity, func(s *rules.Setting) { s.Warn, s.Stop = 119, 119 }), "rules.activity_timeout.warn", "rules.activity_timeout.stop")
+	f(ofAgents(agents.RuleActivity, func(s *rules.Setting) { s.Warn, s.Mode = 119, rules.ModeOff }))
+	f(ofAgents(agents.RuleActivity, func(s *rules.Setting) { s.Stop = s.Warn - 1 }), "rules.activity_timeout.warn")
+	f(ofAgents(agents.RuleActivity, func(s *rules.Setting) { s.Max = true }), "rules.activity_timeout.max")
+	f(ofAgents(agents.RuleCadence, func(s *rules.Setting) { s.Window = 0 }), "rules.cadence_broken.window")
+	f(ofAgents(agents.RuleRescue, func(s *rules.Setting) { s.Stop = 1 }), "rules.rescue")
 	f(func(l *analyzer.Limits) {
-		l.Agents.Report, l.Agents.Rules[analyzer.AgentRuleActivity].Warn = 0, 1
+		l.Agents.Report, l.Agents.Rules[agents.RuleActivity].Warn = 0, 1
 	})
 	f(func(l *analyzer.Limits) {
 		l.Agents.Report, l.Agents.Patience, l.Agents.ResumeWithin, l.Agents.ReviewWithin = -1, 0, time.Microsecond, 1<<62
@@ -101,12 +102,12 @@ func TestValidate(t *testing.T) {
 	}, "agents.report", "agents.patience", "agents.resume_within", "agents.review_within", "agents.safe_coherence", "agents.safe_risk")
 	f(func(l *analyzer.Limits) { l.Agents.Report = 2 * time.Hour }, "agents.report")
 	f(func(l *analyzer.Limits) {
-		l.Agents.HTTPStatus[analyzer.AgentRuleRate], l.Agents.HTTPStatus[analyzer.AgentRuleRescue] = 302, 429
+		l.Agents.HTTPStatus[agents.RuleRate], l.Agents.HTTPStatus[agents.RuleRescue] = 302, 429
 	}, "http_status.agent_message_rate", "http_status.rescue")
 	f(func(l *analyzer.Limits) { l.HTTPStatus[analyzer.RuleTurns] = 302 }, "http_status.max_turns")
 	f(func(l *analyzer.Limits) {
 		l.Texts[analyzer.RuleTurns], l.Texts[analyzer.RuleLoops], l.Texts[analyzer.RuleOperator] = "{number} turns", "a\x1b[31m", "stop"
-		l.Texts[analyzer.RuleSelfCall], l.Agents.Texts[analyzer.AgentRuleActivity] = "{head", "silent"
+		l.Texts[analyzer.RuleSelfCall], l.Agents.Texts[agents.RuleActivity] = "{head", "silent"
 	}, "texts.self_call", "texts.max_turns", "texts.max_loops", "texts.operator_stop", "texts.activity_timeout")
 	f(func(l *analyzer.Limits) {
 		l.Tools = []analyzer.ToolLimits{{Name: "a"}, {Name: "a"}, {Name: strings.Repeat("x", 300)}}

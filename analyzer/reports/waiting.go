@@ -8,7 +8,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"weir/analyzer"
+	"weir/analyzer/activity"
 )
 
 // Waiting is what the agent stage has to be told of parties and was not yet: of each party
@@ -22,13 +22,13 @@ type Waiting struct {
 
 // named is a report whose names are in the memory of all.
 type named struct {
-	analyzer.Report
+	activity.Report
 	from, name, agent int // name and agent are one after the other
 }
 
 // Add takes over a report, which may stand in the place of an earlier one. It keeps nothing
 // of what the report aliases.
-func (w *Waiting) Add(r *analyzer.Report) {
+func (w *Waiting) Add(r *activity.Report) {
 	who := (r.Flow*0x9e3779b97f4a7c15 ^ xxhash.Sum64String(r.Name)) * 0xff51afd7ed558ccd
 	if r.Agent != "" {
 		who ^= xxhash.Sum64String(r.Agent)
@@ -52,7 +52,7 @@ func (w *Waiting) Add(r *analyzer.Report) {
 func (w *Waiting) Len() int { return len(w.list) }
 
 // At returns one of the reports that wait, good until the next Add.
-func (w *Waiting) At(i int) analyzer.Report {
+func (w *Waiting) At(i int) activity.Report {
 	x := &w.list[i]
 	names := ""
 	if n := x.name + x.agent; n > 0 {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"weir/analyzer"
+	"weir/analyzer/activity"
 	"weir/analyzer/reports"
 	"weir/events"
 )
@@ -17,7 +17,7 @@ func TestWaiting(t *testing.T) {
 		name := []byte("party-0")
 		for i := range 9 {
 			name[6] = '0' + byte(i%2)
-			w.Add(&analyzer.Report{Flow: uint64(i / 2 % 2), Name: string(name), Agent: "agent", Did: events.Stamp(100 + i), Work: analyzer.Work(i % int(analyzer.WorkCount))})
+			w.Add(&activity.Report{Flow: uint64(i / 2 % 2), Name: string(name), Agent: "agent", Did: events.Stamp(100 + i), Work: activity.Work(i % int(activity.WorkCount))})
 		}
 		var got []string
 		for i := range w.Len() {
@@ -37,6 +37,6 @@ func TestWaiting(t *testing.T) {
 		if i > 2000 {
 			t.Fatal("it is never full")
 		}
-		w.Add(&analyzer.Report{Flow: uint64(i), Name: "party"})
+		w.Add(&activity.Report{Flow: uint64(i), Name: "party"})
 	}
 }

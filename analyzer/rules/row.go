@@ -131,3 +131,13 @@ func (r *Row) Sentence() string {
 	}
 	return "{head}{n} " + string(r.Unit) + " in the flow {bound}"
 }
+
+// CounterView is one counter of the flow against its limit. A limit of 0 is off.
+type CounterView struct {
+	Rule     string      `json:"rule"`
+	Unit     events.Unit `json:"unit"`
+	Observed float64     `json:"observed"`
+	Warn     float64     `json:"warn,omitempty"`
+	Limit    float64     `json:"limit,omitempty"`
+	Near     float64     `json:"near"` // observed / limit, 0 when off
+}

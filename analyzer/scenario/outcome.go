@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"weir/analyzer"
+	"weir/analyzer/activity"
 	"weir/events"
 )
 
@@ -16,7 +16,7 @@ type Outcome struct {
 	Said   []Said
 	Flows  []FlowState // in the order in which the flows appeared
 	Agents []FlowState // that were told of or that told of themselves, likewise; the key is agent:a or project:p
-	Counts analyzer.Counts
+	Counts activity.Counts
 }
 
 // Said is one verdict or answer.

@@ -29,7 +29,7 @@ func (c *Case) Run(l analyzer.Limits) Outcome {
 	}
 	for _, m := range r.stage.members {
 		if m.shown {
-			r.out.Agents = append(r.out.Agents, FlowState{m.key, r.engine.ExplainAgent(&r.stage.partition, &m.agent)})
+			r.out.Agents = append(r.out.Agents, FlowState{m.key, r.engine.Agents().Explain(&r.stage.partition, &m.agent)})
 		}
 	}
 	return r.out

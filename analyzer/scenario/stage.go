@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"weir/analyzer"
+	"weir/analyzer/activity"
+	"weir/analyzer/agents"
 	"weir/analyzer/reports"
 	"weir/events"
 )
@@ -14,7 +16,7 @@ const watermarkEvery = 30_000
 
 // agentStage is the agent stage, with one partition.
 type agentStage struct {
-	partition analyzer.Agents
+	partition agents.Partition
 	fx        analyzer.Effects
 	reports   reports.Waiting // of flows, which wait
 	reported  events.Stamp    // when they were passed on last
@@ -25,7 +27,7 @@ type agentStage struct {
 // member is an agent or a project.
 type member struct {
 	key   string
-	agent analyzer.Agent
+	agent agents.Agent
 	due   events.Stamp
 	shown bool // it told of itself, or something was said of it
 }
@@ -70,7 +72,7 @@ func (r *run) foldAgents(n int) (answer *events.Verdict) {
 		}
 		fx := &r.stage.fx
 		fx.Reset()
-		r.engine.StepAgent(&r.stage.partition, &m.agent, &ev, fx)
+		r.engine.Agents().Step(&r.stage.partition, &m.agent, &ev, &fx.Effects)
 		attempts, leaked = attempts || fx.Counts.Attempts > 0, leaked || fx.Counts.Leaked > 0
 		r.hear(m, n)
 		waiting = logged(waiting, fx.Activity) // of trees to those above
@@ -94,10 +96,10 @@ func (r *run) foldAgents(n int) (answer *events.Verdict) {
 
 // logged appends activity as a log carries it, which keeps nothing of what the flow goes on to
 // change.
-func logged(dst, activity []analyzer.Activity) []analyzer.Activity {
-	for i := range activity {
-		one := analyzer.Activity{Key: strings.Clone(activity[i].Key)}
-		if events.Decode(activity[i].Event.AppendJSON(nil), &one.Event) == nil {
+func logged(dst, told []activity.Activity) []activity.Activity {
+	for i := range told {
+		one := activity.Activity{Key: strings.Clone(told[i].Key)}
+		if events.Decode(told[i].Event.AppendJSON(nil), &one.Event) == nil {
 			dst = append(dst, one)
 		}
 	}
@@ -111,7 +113,7 @@ func (r *run) report() {
 		report := s.reports.At(i)
 		m := s.member(string(report.AppendKey(nil)))
 		s.fx.Reset()
-		r.engine.StepReport(&s.partition, &m.agent, &report, &s.fx)
+		r.engine.Agents().StepReport(&s.partition, &m.agent, &report, &s.fx.Effects)
 		r.hear(m, 0)
 	}
 	s.reports.Reset()
@@ -119,7 +121,7 @@ func (r *run) report() {
 
 // hear takes in what the agent stage said of the agent or project.
 func (r *run) hear(m *member, n int) {
-	m.due = r.engine.DueAgent(&m.agent)
+	m.due = r.engine.Agents().Due(&m.agent)
 	for _, v := range r.stage.fx.Verdicts {
 		s := Said{Event: n, Verdict: v}
 		if n == 0 {
@@ -132,7 +134,7 @@ func (r *run) hear(m *member, n int) {
 
 func (r *run) fireAgent(m *member) {
 	r.stage.fx.Reset()
-	r.engine.AdvanceAgent(&r.stage.partition, &m.agent, m.due, &r.stage.fx)
+	r.engine.Agents().Advance(&r.stage.partition, &m.agent, m.due, &r.stage.fx.Effects)
 	r.hear(m, 0)
 }
 

@@ -5,6 +5,8 @@ import (
 
 	"weir/analyzer/rules"
 	"weir/events"
+
+	"github.com/cespare/xxhash/v2"
 )
 
 // Phase is how far an order goes; 0 for one that refuses nothing and warns of nothing, such as
@@ -107,4 +109,10 @@ func (o *Order) Groundless(set *rules.Setting, floor int64) bool {
 func (o *Order) Figures(u events.Unit) (limit, observed float64) {
 	unit := rules.InUnit(u)
 	return float64(o.Limit) / unit, float64(o.Observed) / unit
+}
+
+// VersionOf is the version of limits as orders keep it, see Order.Limits: never 0.
+func VersionOf(limits string) uint32 {
+	h := xxhash.Sum64String(limits)
+	return uint32(h>>32) ^ uint32(h) | 1
 }

@@ -95,3 +95,6 @@ func httpStatus(action events.Action, row int, limits int16) int {
 	}
 	return row
 }
+
+// Allowed is the reason, of no row, of the answer to a call that nothing is said against.
+const Allowed events.Reason = "allowed"

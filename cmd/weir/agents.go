@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"weir/analyzer"
+	"weir/analyzer/agents"
 	"weir/cmd/internal/api"
 	"weir/cmd/internal/cli"
 	"weir/cmd/internal/pump"
@@ -195,7 +195,7 @@ func listAgents(ctx context.Context, env *cli.Env, target *target, q pump.AgentQ
 
 // showAgent says how an agent stands, and prints what is counted, what stands against it
 // and what was noted.
-func showAgent(env *cli.Env, v *analyzer.AgentView) error {
+func showAgent(env *cli.Env, v *agents.View) error {
 	var b strings.Builder
 	state := stateCell(v.State, v.Waiting)
 	fmt.Fprintf(&b, "%s is %s", v.Agent, env.Painted(state.Text, state.Paint))
@@ -256,7 +256,7 @@ func showAgent(env *cli.Env, v *analyzer.AgentView) error {
 }
 
 // toldOf is what the agent tells of itself.
-func toldOf(v *analyzer.AgentView) string {
+func toldOf(v *agents.View) string {
 	var parts []string
 	add := func(name, value string) {
 		if value != "" {

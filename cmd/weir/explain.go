@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"weir/analyzer"
+	"weir/analyzer/rules"
 	"weir/cmd/internal/cli"
 	"weir/events"
 )
@@ -211,8 +212,8 @@ func times(n int) string {
 
 // nearest lists the counters that are nearest to their limits.
 func nearest(env *cli.Env, v *analyzer.View) error {
-	near := slices.DeleteFunc(slices.Clone(v.Counters), func(c analyzer.CounterView) bool { return c.Near == 0 })
-	slices.SortStableFunc(near, func(a, b analyzer.CounterView) int { return cmp.Compare(b.Near, a.Near) })
+	near := slices.DeleteFunc(slices.Clone(v.Counters), func(c rules.CounterView) bool { return c.Near == 0 })
+	slices.SortStableFunc(near, func(a, b rules.CounterView) int { return cmp.Compare(b.Near, a.Near) })
 	const shown = 6
 	if len(near) > shown {
 		near = near[:shown]
@@ -221,7 +222,7 @@ func nearest(env *cli.Env, v *analyzer.View) error {
 }
 
 // counters prints counters as a table below a title.
-func counters(env *cli.Env, list []analyzer.CounterView, title string) error {
+func counters(env *cli.Env, list []rules.CounterView, title string) error {
 	if len(list) == 0 {
 		return nil
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"weir/analyzer"
+	"weir/analyzer/agents"
 	"weir/cmd/internal/api"
 	"weir/cmd/internal/cli"
 	"weir/cmd/internal/client"
@@ -69,7 +69,7 @@ may ask for itself so.`,
 }
 
 func listNotes(env *cli.Env, list *pump.NoteList) error {
-	lines := cli.NewLines(env, func(n *analyzer.NoteView) []cli.Cell {
+	lines := cli.NewLines(env, func(n *agents.NoteView) []cli.Cell {
 		return []cli.Cell{{Text: n.Time.String()}, {Text: n.Agent}, {Text: n.Author}, {Text: orDash(strings.Join(n.Tags, " "))}, {Text: n.Summary}}
 	}, "TIME", "AGENT", "AUTHOR", "TAGS", "NOTE")
 	for i := range list.Notes {

@@ -13,6 +13,7 @@ import (
 
 	"weir/analyzer"
 	"weir/analyzer/coverage"
+	"weir/analyzer/standing"
 	"weir/cmd/internal/backtest"
 	"weir/cmd/internal/cli"
 	"weir/cmd/internal/logs"
@@ -286,7 +287,7 @@ func (r *replay) ask(ev *events.Event) (*events.Verdict, error) {
 	case r.answer != nil:
 		return r.answer, nil
 	case ev.By() == events.OriginUser:
-		return &events.Verdict{Mode: events.ModeEnforce, Action: events.Allow, Reason: analyzer.Allowed, CorrelationID: ev.FlowKey()}, nil
+		return &events.Verdict{Mode: events.ModeEnforce, Action: events.Allow, Reason: standing.Allowed, CorrelationID: ev.FlowKey()}, nil
 	}
 	return nil, cli.Failure("this event was folded before").Advise("ask with an id of its own, or without one")
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"weir/analyzer"
+	"weir/analyzer/agents"
 	"weir/analyzer/rules"
 	"weir/analyzer/spelling"
 	"weir/cmd/internal/cli"
@@ -84,13 +85,13 @@ func overAllFlows(r *analyzer.Row) (whose events.ScopeKind, on []events.Kind) {
 		return whose, nil
 	case r.ModeOnly():
 		return whose, []events.Kind{events.NoteAdded, events.RescueRequest}
-	case counts == analyzer.CountedRefused:
+	case counts == agents.CountedRefused:
 		return whose, []events.Kind{events.AgentCall, events.ToolCall, events.VerdictAck}
-	case counts == analyzer.CountedProject:
+	case counts == agents.CountedProject:
 		whose = events.ScopeProject
-	case counts == analyzer.CountedTreeDepth, counts == analyzer.CountedTreeChildren:
+	case counts == agents.CountedTreeDepth, counts == agents.CountedTreeChildren:
 		return events.ScopeFlow, []events.Kind{events.AgentCall, events.ToolCall, events.LLMCall}
-	case counts >= analyzer.CountedTreeCalls:
+	case counts >= agents.CountedTreeCalls:
 		return events.ScopeTree, []events.Kind{events.AgentCall, events.ToolCall, events.LLMCall}
 	}
 	return whose, []events.Kind{events.AgentCall}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"weir/analyzer"
+	"weir/analyzer/agents"
 	"weir/analyzer/limitfile"
 	"weir/analyzer/spelling"
 	"weir/cmd/internal/cli"
@@ -47,7 +48,7 @@ type known interface {
 	View(ctx context.Context, flow string) (analyzer.View, bool, error)
 
 	Agents(ctx context.Context, q pump.AgentQuery) (pump.AgentList, error)
-	Agent(ctx context.Context, kind events.ScopeKind, id string) (analyzer.AgentView, bool, error)
+	Agent(ctx context.Context, kind events.ScopeKind, id string) (agents.View, bool, error)
 	Notes(ctx context.Context, q pump.NoteQuery) (pump.NoteList, error)
 }
 
@@ -109,7 +110,7 @@ func (ps *pumps) Agents(_ context.Context, q pump.AgentQuery) (pump.AgentList, e
 	return pump.AgentsOf(ps.ofAgents, q)
 }
 
-func (ps *pumps) Agent(_ context.Context, kind events.ScopeKind, id string) (v analyzer.AgentView, ok bool, err error) {
+func (ps *pumps) Agent(_ context.Context, kind events.ScopeKind, id string) (v agents.View, ok bool, err error) {
 	for _, p := range ps.ofAgents {
 		if v, ok, err = p.AgentView(pump.AgentKeyOf(kind, id)); ok || err != nil {
 			break

@@ -3,7 +3,7 @@ package prom
 import (
 	"unsafe"
 
-	"weir/analyzer"
+	"weir/analyzer/activity"
 	"weir/events"
 	"weir/events/adapter"
 )
@@ -16,7 +16,7 @@ import (
 // What weir does to test itself is in none of them.
 type Counters struct {
 	// Fold is what flow stages fold; of agent stages it has only what is about orders.
-	Fold analyzer.Counts
+	Fold activity.Counts
 
 	Records  int64                          // taken from the log by flow stages, bad ones included
 	Bytes    int64                          // of them

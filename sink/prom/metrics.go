@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"weir/analyzer"
+	"weir/analyzer/rules"
 	"weir/events"
 )
 
@@ -120,7 +121,7 @@ func (m *Metrics) Published(a events.Action, took time.Duration, flow uint64) {
 
 // FlowClosed tells of a flow that is live no more: how long it was, how many calls
 // agents made, and how much of each limit it had used up.
-func (m *Metrics) FlowClosed(lasted time.Duration, calls int64, counters []analyzer.CounterView) {
+func (m *Metrics) FlowClosed(lasted time.Duration, calls int64, counters []rules.CounterView) {
 	if m == nil {
 		return
 	}

@@ -12,8 +12,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"weir/analyzer"
+	"weir/analyzer/agents"
 	"weir/analyzer/limitfile"
+	"weir/analyzer/rules"
 	"weir/events"
 )
 
@@ -132,7 +133,7 @@ func TestSeriesAreThereFromTheStart(t *testing.T) {
 		m.Published(events.ActionAt(i%12), time.Duration(i), uint64(i))
 		m.Batch(i%1000, time.Duration(i))
 		m.Check(Route(i%5), &events.Verdict{Action: events.Action(fmt.Sprint(i)), CorrelationID: fmt.Sprint(i)}, time.Duration(i))
-		m.FlowClosed(time.Duration(i), int64(i), []analyzer.CounterView{{Rule: fmt.Sprint(i), Limit: 1}, {Rule: "max_total_calls", Limit: 1}})
+		m.FlowClosed(time.Duration(i), int64(i), []rules.CounterView{{Rule: fmt.Sprint(i), Limit: 1}, {Rule: "max_total_calls", Limit: 1}})
 	}
 	handler := m.Counted(requests()[0], func(w http.ResponseWriter, r *http.Request) { http.Error(w, r.URL.Path, 404) })
 	handler(httptest.NewRecorder(), httptest.NewRequest("GET", "/"+strings.Repeat("x", 1000), nil))
@@ -156,18 +157,18 @@ func scraped(read func(*Reading)) string {
 func TestAgents(t *testing.T) {
 	text := scraped(func(r *Reading) {
 		r.Agents.Live = 7
-		r.Agents.Stuck[analyzer.AgentRuleHealthPoor] = [2]int64{0, 2}
-		r.Agents.Stuck[analyzer.AgentRuleHealthGood] = [2]int64{3, 0} // of the same reason
-		r.Agents.Stuck[analyzer.AgentRuleRescue] = [2]int64{1, 1}
+		r.Agents.Stuck[agents.RuleHealthPoor] = [2]int64{0, 2}
+		r.Agents.Stuck[agents.RuleHealthGood] = [2]int64{3, 0} // of the same reason
+		r.Agents.Stuck[agents.RuleRescue] = [2]int64{1, 1}
 		r.Verdicts[events.HealthTimeout.Place()][events.Resume.Place()][0].N = 4
 		r.Verdicts[events.RescueRequested.Place()][events.Resume.Place()][0].N = 1
 		r.Verdicts[events.ActivityTimeout.Place()][events.Notify.Place()] = [2]VerdictCount{{N: 2}, {N: 9}}
 		r.Verdicts[events.RescueRefusedNotStuck.Place()][events.Notify.Place()][0].N = 8 // nobody was helped
 		r.Activity, r.AgentsTold, r.HasAgents = [2]int64{10, 3}, 90*time.Second, true
-		r.Fold.LeakedAgents[analyzer.AgentRuleRate], r.Fold.LeakedAgents[analyzer.AgentRuleMinted] = 2, 3 // of the same reason
-		r.Fold.DefiedAgents[analyzer.AgentRuleAttempts] = 6
-		r.Fold.Acks[analyzer.RulePingPongSame], r.Fold.Acks[analyzer.RulePingPongOther] = [2]int64{1, 1}, [2]int64{0, 1} // of the same reason
-		r.Fold.Acks[analyzer.RuleCount] = [2]int64{3, 4}
+		r.Fold.LeakedBy[events.AgentMessageRate.Place()] = 5
+		r.Fold.Defied[events.OrdersDefied.Place()] = 6
+		r.Fold.Acks[events.PingPong.Place()] = [2]int64{1, 2}
+		r.Fold.Acks[events.ReasonCount] = [2]int64{3, 4}
 	})
 	for _, line := range []string{
 		`weir_agents_live 7`,

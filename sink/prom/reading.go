@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"weir/analyzer"
+	"weir/analyzer/agents"
 	"weir/analyzer/coverage"
 	"weir/events"
 )
@@ -98,7 +99,7 @@ type Reading struct {
 	FlowMemory int64                         // bytes of flows in memory
 	Unsent     int64                         // verdicts that wait to be published
 
-	Agents      analyzer.AgentGauge
+	Agents      agents.Gauge
 	AgentsTold  time.Duration // how far behind the clock the time is up to which the agent stage was told everything
 	AgentMemory int64         // bytes of agents in memory
 	HasAgents   bool          // part of the agent stage is folded here; else AgentsTold says nothing

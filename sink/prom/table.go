@@ -15,7 +15,7 @@ import (
 // table lists the metrics. A rate needs the first of its sort, too, so what is counted is
 // there from the start, at 0.
 func table() []row {
-	return slices.Concat(intake, judged, live, agents, spent(), partitions, store, limits, itself)
+	return slices.Concat(intake, judged, live, agentStage, spent(), partitions, store, limits, itself)
 }
 
 var intake = []row{
@@ -111,8 +111,8 @@ var live = []row{
 		read: one(func(r *Reading) int64 { return r.FlowMemory })},
 }
 
-// agents is of the stage that judges agents over all their flows.
-var agents = []row{
+// agentStage is of the stage that judges agents over all their flows.
+var agentStage = []row{
 	{name: "agents_live", help: "Agents that have reported within a week and have not taken their leave: their silence is judged.", kind: gauge,
 		read: one(func(r *Reading) int64 { return r.Agents.Live })},
 	{name: "agents_stuck", help: "Agents that were found stuck within a week and have not been heard of since; not those that were archived for it.", kind: gauge, labels: []string{"reason", "certainty"}, read: readStuck},

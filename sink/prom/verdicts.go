@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"weir/analyzer"
+	"weir/analyzer/agents"
 	"weir/events"
 )
 
@@ -24,8 +25,8 @@ func flowReasons() (out []events.Reason) {
 // refusing lists the reasons of orders that refuse calls, each once.
 func refusing() []events.Reason {
 	out := flowReasons()
-	for i := range analyzer.AgentRules {
-		if r := &analyzer.AgentRules[i]; r.Action.Stops() && !slices.Contains(out, r.Reason) {
+	for i := range agents.Rules {
+		if r := &agents.Rules[i]; r.Action.Stops() && !slices.Contains(out, r.Reason) {
 			out = append(out, r.Reason)
 		}
 	}
@@ -74,8 +75,8 @@ func expectedVerdicts(l *analyzer.Limits) (x expectation) {
 			e[events.Halt.Place()][0] = true // attempts widen an order
 		}
 	}
-	for i := range analyzer.AgentRules {
-		rule := &analyzer.AgentRules[i]
+	for i := range agents.Rules {
+		rule := &agents.Rules[i]
 		e := &x[rule.Reason.Place()]
 		e[events.Allow.Place()][0] = true
 		e[events.Warn.Place()][0], e[events.Warn.Place()][1] = true, true
@@ -96,33 +97,22 @@ func expectedVerdicts(l *analyzer.Limits) (x expectation) {
 var recoverySteps = [...]events.Action{events.Resume, events.ReviewAgent, events.Archive, events.Notify}
 
 // recovers reports whether the row may find an agent stuck.
-func recovers(rule *analyzer.AgentRule) bool {
+func recovers(rule *agents.Rule) bool {
 	return rule.Silence || rule.Action == events.Resume
-}
-
-// byReason adds up what was counted by row: several rows may have one reason.
-func byReason(rows *[analyzer.RuleCount]int64, agents *[analyzer.AgentRuleCount]int64) (out [events.ReasonCount]int64) {
-	for row, n := range rows {
-		out[analyzer.Rules[row].Reason.Place()] += n
-	}
-	for row, n := range agents {
-		out[analyzer.AgentRules[row].Reason.Place()] += n
-	}
-	return out
 }
 
 // The calls that orders met, by the reason of the order: those that were made against one,
 // those in flight when one went out, and those that were refused by an ask or a dispatcher.
 func (c *Counters) defied() [events.ReasonCount]int64 {
-	return byReason(&c.Fold.Defied, &c.Fold.DefiedAgents)
+	return c.Fold.Defied
 }
 
 func (c *Counters) leaked() [events.ReasonCount]int64 {
-	return byReason(&c.Fold.LeakedBy, &c.Fold.LeakedAgents)
+	return c.Fold.LeakedBy
 }
 
 func (c *Counters) refused() [events.ReasonCount]int64 {
-	return byReason(&c.Fold.RefusedBy, &c.Fold.RefusedAgents)
+	return c.Fold.RefusedBy
 }
 
 // ordered reads what orders met: of a reason all of it is there, or nothing.
@@ -152,7 +142,7 @@ func readVerdicts(r *Reading, to *series) {
 }
 
 func readGrants(r *Reading, to *series) {
-	expected, granted := expectedVerdicts(r.Limits), byReason(&r.Fold.Granted, &r.Fold.GrantedAgents)
+	expected, granted := expectedVerdicts(r.Limits), &r.Fold.Granted
 	for _, reason := range grantable() {
 		if n := granted[reason.Place()]; n > 0 || !expected.silent(reason) {
 			to.count(n, string(reason))
@@ -161,30 +151,24 @@ func readGrants(r *Reading, to *series) {
 }
 
 func readAcks(r *Reading, to *series) {
-	var acks [events.ReasonCount][2]int64
-	for row := range analyzer.Rules {
-		of := &acks[analyzer.Rules[row].Reason.Place()]
-		of[0] += r.Fold.Acks[row][0]
-		of[1] += r.Fold.Acks[row][1]
-	}
 	expected := expectedVerdicts(r.Limits)
 	say := func(rule string, n [2]int64) {
 		to.count(n[0], rule, "false")
 		to.count(n[1], rule, "true")
 	}
 	for _, reason := range flowReasons() {
-		if n := acks[reason.Place()]; n != [2]int64{} || !expected.silent(reason) {
+		if n := r.Fold.Acks[reason.Place()]; n != [2]int64{} || !expected.silent(reason) {
 			say(string(reason), n)
 		}
 	}
-	say("other", r.Fold.Acks[analyzer.RuleCount])
+	say("other", r.Fold.Acks[events.ReasonCount])
 }
 
 func readStuck(r *Reading, to *series) {
 	var stuck [events.ReasonCount][2]int64
 	var known [events.ReasonCount]bool
-	for i := range analyzer.AgentRules {
-		if rule := &analyzer.AgentRules[i]; recovers(rule) {
+	for i := range agents.Rules {
+		if rule := &agents.Rules[i]; recovers(rule) {
 			at := rule.Reason.Place()
 			known[at] = true
 			stuck[at][0] += r.Agents.Stuck[i][0]
@@ -202,9 +186,9 @@ func readStuck(r *Reading, to *series) {
 func readRecoveries(r *Reading, to *series) {
 	var known [events.ReasonCount]bool
 	var steps [len(recoverySteps)]int64
-	for i := range analyzer.AgentRules {
-		at := analyzer.AgentRules[i].Reason.Place()
-		if known[at] || !recovers(&analyzer.AgentRules[i]) {
+	for i := range agents.Rules {
+		at := agents.Rules[i].Reason.Place()
+		if known[at] || !recovers(&agents.Rules[i]) {
 			continue
 		}
 		known[at] = true

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"net/http"
 
-	"weir/analyzer"
+	"weir/analyzer/agents"
 	"weir/cmd/internal/problem"
 	"weir/cmd/internal/pump"
 	"weir/events"
@@ -152,7 +152,7 @@ func (a *Server) tell(w http.ResponseWriter, r *http.Request, ev *events.Event, 
 	a.sign(ev, orderID())
 	// When another process folds the agent, the log takes the event all the same.
 	if p, key, err := a.agentPump(events.ScopeAgent, about); err == nil {
-		var view analyzer.AgentView
+		var view agents.View
 		if view, known, err = p.AgentView(key); err != nil {
 			return err
 		}

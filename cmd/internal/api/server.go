@@ -45,7 +45,7 @@ type Log interface {
 	Agents() []*pump.Pump
 
 	// AgentsOf returns the pump that folds an agent or a project (see
-	// analyzer.AgentKey), or an error that says who does.
+	// activity.AgentKey), or an error that says who does.
 	AgentsOf(key string) (*pump.Pump, error)
 
 	// AskHere puts an event that asks and that another process passes on into the log and

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/analyzer"
+	"weir/analyzer/agents"
 	"weir/analyzer/limitfile"
 	"weir/cmd/internal/api"
 	"weir/cmd/internal/clock"
@@ -105,7 +105,7 @@ func TestStuckAgent(t *testing.T) {
 	if got := names(list); !slices.Equal(got, []string{"planner"}) || list.Scanned < 3 {
 		t.Errorf("the first agent is %q of %d", got, list.Scanned)
 	}
-	var view analyzer.AgentView
+	var view agents.View
 	h.get("/v1/agents/planner", &view)
 	if view.State != "stuck" || view.Reason != events.CriticalMarginTimeout || view.Margin != "critical" || view.Reports != 1 || view.SilentS < 300 || len(view.Notes) != 1 {
 		t.Errorf("planner is %+v", view)

@@ -129,7 +129,7 @@ func TestLeaks(t *testing.T) {
 				g.folded()
 				counts := g.App.Counts().Sum().Fold
 				leaked, defied := counts.Leaked, int64(0)
-				for _, n := range append(counts.Defied[:], counts.DefiedAgents[:]...) {
+				for _, n := range counts.Defied {
 					defied += n
 				}
 				t.Logf("%-26s made %d of %d; told: %d in flight when the order went out, %d after it", how, made.Load(), limit, leaked, defied)

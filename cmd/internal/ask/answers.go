@@ -9,7 +9,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"weir/analyzer"
+	"weir/analyzer/agents"
 	"weir/cmd/internal/clock"
 	"weir/events"
 	"weir/sink/check"
@@ -130,7 +130,7 @@ func (a *Answers) Settle(ev *events.Event, v *events.Verdict) {
 	defer a.mu.Unlock()
 	if h, ok := a.held[call]; ok {
 		delete(a.held, call)
-		a.tell(h.key, analyzer.LastWord(h.verdict, v))
+		a.tell(h.key, agents.LastWord(h.verdict, v))
 	}
 }
 

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"weir/analyzer"
+	"weir/analyzer/activity"
+	"weir/analyzer/agents"
 	"weir/analyzer/rules"
 	"weir/cmd/internal/ask"
 	"weir/cmd/internal/clock"
@@ -109,15 +111,15 @@ func (l verdicts) Since(_ context.Context, from int64, fn func(string, int64)) (
 	return from + int64(len(entries)), nil
 }
 
-// activity is the log between the stages; each record of it says which partition it is from.
-type activity struct {
+// activityLog is the log between the stages; each record of it says which partition it is from.
+type activityLog struct {
 	*memlog
 	mu      sync.Mutex
 	records []pump.Record
 }
 
 type sender struct {
-	*activity
+	*activityLog
 	from int
 }
 
@@ -133,7 +135,7 @@ func (s sender) Send(_ context.Context, list []pump.Repartitioned) error {
 	return nil
 }
 
-func (a *activity) since(from int64) []pump.Record {
+func (a *activityLog) since(from int64) []pump.Record {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Clone(a.records[from:])
@@ -146,7 +148,7 @@ type grove struct {
 	store    *state.Store
 	log      [groveParts]memlog
 	out      [groveParts + 1]memlog // verdicts, the last of them of the agents' stage
-	activity activity
+	activity activityLog
 	clock    *clock.Fake // of pumps, which take checkpoints by it
 	made     atomic.Int64
 	told     atomic.Int64 // made when the first verdict about a tree was published
@@ -177,7 +179,7 @@ func newGrove(t *testing.T) *grove {
 			g.limits.Rules[i].Mode = rules.ModeOff
 		}
 	}
-	set := &g.limits.Agents.Rules[analyzer.AgentRuleTreeCalls]
+	set := &g.limits.Agents.Rules[agents.RuleTreeCalls]
 	set.Stop = groveLimit + 1
 	return g
 }
@@ -344,12 +346,12 @@ func (g *grove) sameAsReplay() (repeated int64) {
 // counted is what the ledger of the tree says.
 func (g *grove) counted() (n float64) {
 	g.t.Helper()
-	v, ok, err := g.now().agents.AgentView(analyzer.TreeKey("flow-0"))
+	v, ok, err := g.now().agents.AgentView(activity.TreeKey("flow-0"))
 	if err != nil || !ok {
 		g.t.Fatal(ok, err)
 	}
 	for _, c := range v.Counters {
-		if c.Rule == analyzer.AgentRules[analyzer.AgentRuleTreeCalls].Name {
+		if c.Rule == agents.Rules[agents.RuleTreeCalls].Name {
 			n = c.Observed
 		}
 	}

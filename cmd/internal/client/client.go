@@ -22,6 +22,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"weir/analyzer"
+	"weir/analyzer/agents"
 	"weir/cmd/internal/app"
 	"weir/cmd/internal/certificates"
 	"weir/cmd/internal/cli"
@@ -201,7 +202,7 @@ func (c *Client) Agents(ctx context.Context, query pump.AgentQuery) (list pump.A
 }
 
 // Agent returns one agent, or one project; false when the server does not know it.
-func (c *Client) Agent(ctx context.Context, kind events.ScopeKind, id string) (v analyzer.AgentView, ok bool, err error) {
+func (c *Client) Agent(ctx context.Context, kind events.ScopeKind, id string) (v agents.View, ok bool, err error) {
 	err = c.get(ctx, "/v1/agents/"+url.PathEscape(id)+"?"+url.Values{"kind": {string(kind)}}.Encode(), &v)
 	if e, is := errors.AsType[*StatusError](err); is && e.Status == http.StatusNotFound {
 		return v, false, nil

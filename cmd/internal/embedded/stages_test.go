@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"weir/analyzer"
+	"weir/analyzer/agents"
 	"weir/analyzer/rules"
 	"weir/cmd/internal/clock"
 	"weir/cmd/internal/pump"
@@ -98,11 +99,11 @@ func teamLimits() analyzer.Limits {
 	l := pumptest.Limits()
 	l.Agents.Recover = true
 	for _, s := range []struct {
-		rule                analyzer.AgentRuleID
+		rule                agents.RuleID
 		warn, stop, reserve int64
 	}{
-		{analyzer.AgentRuleTreeCalls, 12, 17, 3}, {analyzer.AgentRuleTreeTokens, 1000, 2000, 300}, {analyzer.AgentRuleTreeCost, rules.Off, 200_000, 0},
-		{analyzer.AgentRuleTreeDuration, 120, 900, 0}, {analyzer.AgentRuleTreeDepth, rules.Off, 2, 0}, {analyzer.AgentRuleTreeChildren, 3, 5, 0},
+		{agents.RuleTreeCalls, 12, 17, 3}, {agents.RuleTreeTokens, 1000, 2000, 300}, {agents.RuleTreeCost, rules.Off, 200_000, 0},
+		{agents.RuleTreeDuration, 120, 900, 0}, {agents.RuleTreeDepth, rules.Off, 2, 0}, {agents.RuleTreeChildren, 3, 5, 0},
 	} {
 		set := &l.Agents.Rules[s.rule]
 		set.Warn, set.Stop, set.Reserve = s.warn, s.stop, s.reserve

@@ -10,6 +10,8 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 
 	"weir/analyzer"
+	"weir/analyzer/activity"
+	"weir/analyzer/agents"
 	"weir/analyzer/rules"
 	"weir/cmd/internal/pump"
 	"weir/events/kafka"
@@ -183,19 +185,19 @@ const agentDay = 24 * time.Hour
 // of a flow that is still open can have begun so long ago, and nothing about an agent
 // that was said before decides a verdict.
 func Lookback(stage pump.Stage, l *analyzer.Limits) time.Duration {
-	back := l.Flow.MaxAge + l.Flow.Idle + analyzer.Grace
+	back := l.Flow.MaxAge + l.Flow.Idle + activity.Grace
 	if stage != pump.AgentStage {
 		return back + limitsEvery
 	}
 	back = agentDay
 	a := &l.Agents
 	for i := range a.Rules {
-		r, row := &a.Rules[i], &analyzer.AgentRules[i]
+		r, row := &a.Rules[i], &agents.Rules[i]
 		if r.Mute() {
 			continue
 		}
 		if row.Counts.OfTree() {
-			back = max(back, l.Flow.MaxAge+l.Flow.Idle+analyzer.Grace) // one that is open can have begun so long ago
+			back = max(back, l.Flow.MaxAge+l.Flow.Idle+activity.Grace) // one that is open can have begun so long ago
 		}
 		if row.Window == "seconds" {
 			back = max(back, time.Duration(r.Window)*time.Second)

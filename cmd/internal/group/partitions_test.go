@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"weir/analyzer"
+	"weir/analyzer/activity"
+	"weir/analyzer/agents"
 	"weir/analyzer/limitfile"
 	"weir/analyzer/rules"
 	"weir/cmd/internal/pump"
@@ -20,7 +22,7 @@ func TestLookback(t *testing.T) {
 			t.Errorf("%v and %v, want %v", got-limitsEvery, limitsEvery, want)
 		}
 	}
-	episode := 2*time.Hour + 10*time.Minute + analyzer.Grace
+	episode := 2*time.Hour + 10*time.Minute + activity.Grace
 	f(pump.FlowStage, episode, func(*analyzer.Limits) {})
 	f(pump.FlowStage, episode+time.Hour, func(l *analyzer.Limits) { l.Flow.MaxAge += time.Hour })
 	f(pump.AgentStage, agentDay, func(*analyzer.Limits) {})
@@ -29,7 +31,7 @@ func TestLookback(t *testing.T) {
 	f(pump.AgentStage, 40*time.Hour+time.Hour, func(l *analyzer.Limits) { l.Agents.Patience = 40 * time.Hour })
 	long := func(mode rules.Mode) func(l *analyzer.Limits) {
 		return func(l *analyzer.Limits) {
-			l.Agents.Rules[analyzer.AgentRuleMessages] = rules.Setting{Mode: mode, Warn: rules.Off, Stop: 1_000_000, Window: 48 * 3600}
+			l.Agents.Rules[agents.RuleMessages] = rules.Setting{Mode: mode, Warn: rules.Off, Stop: 1_000_000, Window: 48 * 3600}
 		}
 	}
 	f(pump.AgentStage, 48*time.Hour, long(rules.ModeEnforce))

@@ -26,7 +26,7 @@ import (
 // TreeAsk names what is asked of a tree: the record of its activity that is made of the
 // event at an offset of a source partition.
 type TreeAsk struct {
-	Key    string `json:"key"` // of the tree, see analyzer.TreeKey
+	Key    string `json:"key"` // of the tree, see activity.TreeKey
 	Source int    `json:"source"`
 	Offset int64  `json:"offset"`
 }

@@ -14,7 +14,7 @@ import (
 
 // tables are the files in which rules may be named: the tables, the measures, and what is
 // generated from the tables.
-var tables = []string{"analyzer/rules.go", "analyzer/agent_rules.go", "analyzer/measure.go", "events/reasons.go"}
+var tables = []string{"analyzer/rules.go", "analyzer/agents/rules.go", "analyzer/measure.go", "events/reasons.go"}
 
 // ownNames are the files that may name some rules or reasons all the same, and why. None
 // of them has to know a new rule.
@@ -68,11 +68,11 @@ func TestNoFileNamesARule(t *testing.T) {
 				}
 			case *ast.SelectorExpr:
 				x, ok := n.X.(*ast.Ident)
-				if ok && (x.Name == "events" && reasons[n.Sel.Name] || x.Name == "analyzer" && isRule(n.Sel.Name)) {
+				if ok && (x.Name == "events" && reasons[n.Sel.Name] || (x.Name == "analyzer" || x.Name == "agents") && isRule(n.Sel.Name)) {
 					found(n.Pos(), n.Sel.Name)
 				}
 			case *ast.Ident:
-				if folder == "analyzer" && isRule(n.Name) {
+				if (folder == "analyzer" || folder == "analyzer/agents") && isRule(n.Name) {
 					found(n.Pos(), n.Name)
 				}
 			case *ast.BasicLit:
@@ -101,10 +101,7 @@ func where(t *testing.T, path string) string {
 
 // isRule reports whether the name is that of a row's number, and not of a type.
 func isRule(name string) bool {
-	short, agent := strings.CutPrefix(name, "AgentRule")
-	if !agent {
-		short, _ = strings.CutPrefix(name, "Rule")
-	}
+	short, _ := strings.CutPrefix(name, "Rule")
 	switch short {
 	case "", name, "s", "ID", "Count", "Set", "Named":
 		return false

@@ -6,7 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"weir/analyzer"
+	"weir/analyzer/activity"
+	"weir/analyzer/agents"
 	"weir/events"
 )
 
@@ -57,7 +58,7 @@ type AgentQuery struct {
 
 // NoteList is an answer to a question for notes, the newest first.
 type NoteList struct {
-	Notes []analyzer.NoteView `json:"notes"`
+	Notes []agents.NoteView `json:"notes"`
 	// Scanned is how many agents were looked at. When Truncated is set there are more.
 	Scanned   int  `json:"scanned"`
 	Truncated bool `json:"truncated"`
@@ -74,11 +75,11 @@ type NoteQuery struct {
 func AgentKeyOf(kind events.ScopeKind, id string) string {
 	switch kind {
 	case events.ScopeProject:
-		return analyzer.ProjectKey(id)
+		return activity.ProjectKey(id)
 	case events.ScopeTree:
-		return analyzer.TreeKey(id)
+		return activity.TreeKey(id)
 	}
-	return analyzer.AgentKey(events.Party{Agent: id})
+	return activity.AgentKey(events.Party{Agent: id})
 }
 
 // The states that make an agent stuck.
@@ -96,47 +97,47 @@ type agentScan struct {
 
 // agentViews calls fn for each agent that a pump of the agent stage knows, those used
 // last first, at most MaxScanned. Of those that are not stuck none is looked at if stuck.
-func (p *Pump) agentViews(stuck bool, fn func(v *analyzer.AgentView, told events.Stamp)) (s agentScan, err error) {
+func (p *Pump) agentViews(stuck bool, fn func(v *agents.View, told events.Stamp)) (s agentScan, err error) {
 	all, err := p.agentPartition()
 	if err != nil {
 		return s, err
 	}
 	var want func([]byte) bool
 	if stuck {
-		want = analyzer.AgentMayBeStuck
+		want = agents.MayBeStuck
 	}
 	records, engine, truncated, err := p.snapshot(want)
 	if err != nil {
 		return s, err
 	}
-	var a analyzer.Agent
+	var a agents.Agent
 	for _, r := range records {
 		if err := a.UnmarshalBinary(r.key, r.record); err != nil {
 			return s, fmt.Errorf("%q: %w", r.key, err)
 		}
-		view := engine.AgentView(all, &a)
+		view := engine.Agents().View(all, &a)
 		fn(&view, all.Watermark)
 	}
 	return agentScan{all.Watermark, len(records), truncated}, nil
 }
 
 // AgentView returns an agent for people and programs; false when nothing is known of
-// it. The key is that of analyzer.AgentKey or ProjectKey. It is for pumps of the agent
+// it. The key is that of activity.AgentKey or ProjectKey. It is for pumps of the agent
 // stage; any goroutine may call it.
-func (p *Pump) AgentView(key string) (analyzer.AgentView, bool, error) {
+func (p *Pump) AgentView(key string) (agents.View, bool, error) {
 	all, err := p.agentPartition()
 	if err != nil {
-		return analyzer.AgentView{}, false, err
+		return agents.View{}, false, err
 	}
 	record, engine, err := p.lookUp(key)
 	if err != nil || len(record) == 0 {
-		return analyzer.AgentView{}, false, err
+		return agents.View{}, false, err
 	}
-	var a analyzer.Agent
+	var a agents.Agent
 	if err := a.UnmarshalBinary(key, record); err != nil {
-		return analyzer.AgentView{}, false, fmt.Errorf("%q: %w", key, err)
+		return agents.View{}, false, fmt.Errorf("%q: %w", key, err)
 	}
-	return engine.AgentView(all, &a), true, nil
+	return engine.Agents().View(all, &a), true, nil
 }
 
 // AgentsOf returns the agents that pumps of the agent stage know.
@@ -144,7 +145,7 @@ func AgentsOf(pumps []*Pump, q AgentQuery) (AgentList, error) {
 	list := AgentList{Agents: []AgentSummary{}}
 	kind := cmp.Or(q.Kind, events.ScopeAgent)
 	for i, p := range pumps {
-		scan, err := p.agentViews(q.Stuck, func(v *analyzer.AgentView, told events.Stamp) {
+		scan, err := p.agentViews(q.Stuck, func(v *agents.View, told events.Stamp) {
 			if v.Kind != kind {
 				return
 			}
@@ -175,7 +176,7 @@ func AgentsOf(pumps []*Pump, q AgentQuery) (AgentList, error) {
 	return list, nil
 }
 
-func agentSummary(v *analyzer.AgentView, told events.Stamp) AgentSummary {
+func agentSummary(v *agents.View, told events.Stamp) AgentSummary {
 	s := AgentSummary{Agent: v.Agent, Kind: v.Kind, State: v.State, Waiting: v.Waiting, Reason: v.Reason, SilentS: v.SilentS, Last: v.Last, Since: v.Since,
 		Step: v.Step, StepDue: v.StepDue, Reviewer: v.Reviewer, Status: v.Status, Events: v.Events, Orders: len(v.Orders), Notes: len(v.Notes), Flows: v.Flows}
 	if v.State == stateStuck || v.State == statePotentially {
@@ -207,9 +208,9 @@ func (s *AgentSummary) rank() int {
 
 // NotesOf returns the notes about agents that pumps of the agent stage keep.
 func NotesOf(pumps []*Pump, q NoteQuery) (NoteList, error) {
-	list := NoteList{Notes: []analyzer.NoteView{}}
+	list := NoteList{Notes: []agents.NoteView{}}
 	for _, p := range pumps {
-		scan, err := p.agentViews(false, func(v *analyzer.AgentView, _ events.Stamp) { list.take(v, q) })
+		scan, err := p.agentViews(false, func(v *agents.View, _ events.Stamp) { list.take(v, q) })
 		if err != nil {
 			return NoteList{}, err
 		}
@@ -220,10 +221,10 @@ func NotesOf(pumps []*Pump, q NoteQuery) (NoteList, error) {
 	return list, nil
 }
 
-// NotesAbout returns the notes about one agent. The key is that of analyzer.AgentKey. It is
+// NotesAbout returns the notes about one agent. The key is that of activity.AgentKey. It is
 // for pumps of the agent stage; any goroutine may call it.
 func (p *Pump) NotesAbout(key string, q NoteQuery) (NoteList, error) {
-	list := NoteList{Notes: []analyzer.NoteView{}}
+	list := NoteList{Notes: []agents.NoteView{}}
 	view, known, err := p.AgentView(key)
 	if known {
 		list.Scanned = 1
@@ -234,7 +235,7 @@ func (p *Pump) NotesAbout(key string, q NoteQuery) (NoteList, error) {
 }
 
 // take adds the notes about an agent that are wanted.
-func (l *NoteList) take(v *analyzer.AgentView, q NoteQuery) {
+func (l *NoteList) take(v *agents.View, q NoteQuery) {
 	if q.Agent != "" && v.Agent != q.Agent {
 		return
 	}
@@ -246,7 +247,7 @@ func (l *NoteList) take(v *analyzer.AgentView, q NoteQuery) {
 }
 
 func (l *NoteList) cut(q NoteQuery) {
-	slices.SortStableFunc(l.Notes, func(a, b analyzer.NoteView) int {
+	slices.SortStableFunc(l.Notes, func(a, b agents.NoteView) int {
 		return cmp.Or(cmp.Compare(b.Time, a.Time), cmp.Compare(a.Agent, b.Agent))
 	})
 	l.Notes = l.Notes[:min(q.Limit, len(l.Notes))]
@@ -254,12 +255,12 @@ func (l *NoteList) cut(q NoteQuery) {
 
 // AgentGauge returns how many agents an agent stage has; false when the pump folds flows. Any
 // goroutine may call it.
-func (p *Pump) AgentGauge() (analyzer.AgentGauge, bool) {
+func (p *Pump) AgentGauge() (agents.Gauge, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s, ok := p.stage.(*agentStage)
 	if !ok {
-		return analyzer.AgentGauge{}, false
+		return agents.Gauge{}, false
 	}
 	return s.partition.Gauge(), true
 }

@@ -3,7 +3,7 @@ package pump
 import (
 	"fmt"
 
-	"weir/analyzer"
+	"weir/analyzer/agents"
 	"weir/events"
 	"weir/events/adapter"
 )
@@ -12,8 +12,8 @@ import (
 type agentStage struct {
 	pump      *Pump
 	sources   sources
-	partition analyzer.Agents
-	scratch   analyzer.Agent
+	partition agents.Partition
+	scratch   agents.Agent
 
 	key    []byte              // of the agent that a report is about
 	nobody map[string]struct{} // agents of which neither memory nor store has anything
@@ -64,15 +64,15 @@ func (s *agentStage) encode(dst []byte) ([]byte, error) { return s.scratch.Appen
 func (s *agentStage) empty() bool { return s.scratch.Events() == 0 }
 
 func (s *agentStage) step(ev *events.Event) {
-	s.pump.engine.StepAgent(&s.partition, &s.scratch, ev, &s.pump.fx)
+	s.pump.engine.Agents().Step(&s.partition, &s.scratch, ev, &s.pump.fx.Effects)
 	s.pump.counted.Activity[0]++
 }
 
 func (s *agentStage) advance(now events.Stamp) {
-	s.pump.engine.AdvanceAgent(&s.partition, &s.scratch, now, &s.pump.fx)
+	s.pump.engine.Agents().Advance(&s.partition, &s.scratch, now, &s.pump.fx.Effects)
 }
 
-func (s *agentStage) due() events.Stamp { return s.pump.engine.DueAgent(&s.scratch) }
+func (s *agentStage) due() events.Stamp { return s.pump.engine.Agents().Due(&s.scratch) }
 
 func (s *agentStage) watermark() events.Stamp { return s.partition.Watermark }
 

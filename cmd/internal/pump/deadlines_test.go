@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/analyzer"
+	"weir/analyzer/agents"
 	"weir/analyzer/rules"
 	"weir/cmd/internal/pump/pumptest"
 	"weir/events"
@@ -140,7 +140,7 @@ func (narrowStore) MaxCheckpoint() (bytes int64, writes int) { return 1 << 20, 2
 func TestToldAfterDeadlines(t *testing.T) {
 	var sent passedOn
 	limits := pumptest.Limits()
-	limits.Agents.Rules[analyzer.AgentRuleAttempts].Mode = rules.ModeEnforce // agents are told of tries
+	limits.Agents.Rules[agents.RuleAttempts].Mode = rules.ModeEnforce // agents are told of tries
 	p, err := New(t.Context(), Options{Limits: limits, Parse: parseTestLimits, Store: narrowStore{pumptest.OpenState(t)}, Sink: &memoryLog{}, Activity: &sent})
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"weir/analyzer"
+	"weir/analyzer/activity"
 	"weir/cmd/internal/selftest"
 	"weir/events"
 	"weir/sink/prom"
@@ -126,7 +127,7 @@ func (s *flowStage) judge() *analyzer.Engine {
 
 // watermark is a grace behind what was seen: so late may an event come that should have
 // been seen before a deadline.
-func (s *flowStage) watermark() events.Stamp { return s.partition.Watermark.Add(-analyzer.Grace) }
+func (s *flowStage) watermark() events.Stamp { return s.partition.Watermark.Add(-activity.Grace) }
 
 func (s *flowStage) seen() events.Stamp { return s.partition.Watermark }
 

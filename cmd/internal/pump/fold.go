@@ -241,7 +241,7 @@ func (p *Pump) keep() {
 		return
 	}
 	if s, ok := p.stage.(*agentStage); ok {
-		p.open.unwatched = !p.engine.Watched(&s.scratch)
+		p.open.unwatched = !p.engine.Agents().Watched(&s.scratch)
 		if len(p.open.record) == 0 {
 			delete(s.nobody, p.open.key)
 		}

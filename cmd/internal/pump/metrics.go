@@ -8,6 +8,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"weir/analyzer"
+	"weir/analyzer/activity"
 	"weir/cmd/internal/selftest"
 	"weir/events"
 	"weir/sink/prom"
@@ -16,7 +17,7 @@ import (
 // metrics is what a pump needs to count.
 type metrics struct {
 	late, duplicates, expired int64           // of the fold, before the event at hand
-	aside                     analyzer.Counts // of the fold, before an event of the self-test
+	aside                     activity.Counts // of the fold, before an event of the self-test
 	idle                      time.Duration   // silence that ends an episode, by the limits in force
 	came                      []events.Stamp  // when the log took what brought about each verdict that waits
 	scratch                   analyzer.Flow   // one that is live no more
@@ -114,7 +115,7 @@ func (p *Pump) tally(records int64) {
 	}
 	p.standing.Unsent.Store(int64(len(p.out)))
 	p.counts.Count(func(all *prom.Counters) { all.Add(n) })
-	*n, p.fx.Counts = prom.Counters{}, analyzer.Counts{}
+	*n, p.fx.Counts = prom.Counters{}, activity.Counts{}
 }
 
 // The most flows that one tally looks at: how many may stop being live, and how many

@@ -73,7 +73,7 @@ type DeadLetters interface {
 
 // Repartitioned is an event as the rules about agents want it, which cut across flows.
 type Repartitioned struct {
-	Key    string // whom it concerns (see analyzer.Activity); "" of a tick, which is for every partition of the activity
+	Key    string // whom it concerns (see activity.Activity); "" of a tick, which is for every partition of the activity
 	Offset int64  // of the record that it is made of
 	Part   int    // its place among what was made of that record, from 0
 	Value  []byte // an event as JSON, or a batch of reports (see IsReports); good until Send returns

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"weir/analyzer"
+	"weir/analyzer/agents"
 	"weir/cmd/internal/selftest"
 	"weir/events"
 )
@@ -277,7 +278,7 @@ func (p *Pump) Known(key string) (*analyzer.Flow, analyzer.Partition, error) {
 }
 
 // agentPartition copies what an agent stage has folded over all its agents.
-func (p *Pump) agentPartition() (*analyzer.Agents, error) {
+func (p *Pump) agentPartition() (*agents.Partition, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s, ok := p.stage.(*agentStage)
@@ -288,7 +289,7 @@ func (p *Pump) agentPartition() (*analyzer.Agents, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := new(analyzer.Agents)
+	out := new(agents.Partition)
 	return out, out.UnmarshalBinary(b)
 }
 

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"weir/analyzer"
+	"weir/analyzer/activity"
 	"weir/analyzer/reports"
 	"weir/events"
 )
@@ -25,7 +25,7 @@ type repartitioning struct {
 
 	reports  reports.Waiting     // of parties, which wait
 	reported events.Stamp        // the time of the log when they were passed on last
-	shares   [][]analyzer.Report // by partition of the activity; empty but while they are passed on
+	shares   [][]activity.Report // by partition of the activity; empty but while they are passed on
 }
 
 // repartition passes on what the last step gave for agents, except what went out before a

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"strings"
 
-	"weir/analyzer"
+	"weir/analyzer/agents"
 	"weir/events"
 )
 
@@ -54,7 +54,7 @@ func (r *Replay) Fold(ev *events.Event, offset int64) []events.Verdict {
 	r.held, r.last = nil, nil
 	flows := r.flows.Fold(ev, offset)
 	if r.held != nil && r.answer != nil {
-		r.answer(offset, ev, analyzer.LastWord(r.held, r.last))
+		r.answer(offset, ev, agents.LastWord(r.held, r.last))
 	}
 	if len(r.given) == 0 {
 		return flows

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unsafe"
 
-	"weir/analyzer"
+	"weir/analyzer/activity"
 	"weir/events"
 	"weir/events/adapter"
 )
@@ -31,7 +31,7 @@ const mostReports = 256
 func IsReports(value []byte) bool { return len(value) > 0 && value[0] == reportsVersion }
 
 // AppendReports appends a batch of reports to dst.
-func AppendReports(dst []byte, reports []analyzer.Report) []byte {
+func AppendReports(dst []byte, reports []activity.Report) []byte {
 	first := events.Stamp(0)
 	if len(reports) > 0 {
 		first = reports[0].Did
@@ -52,13 +52,13 @@ var errReports = &unfit{adapter.CodeFormat, "a batch of reports that is damaged,
 
 // EachReport calls fn for each report of a batch, with one that is good until fn returns.
 // Its strings alias the batch.
-func EachReport(batch []byte, fn func(r *analyzer.Report)) error {
+func EachReport(batch []byte, fn func(r *activity.Report)) error {
 	if !IsReports(batch) {
 		return errReports
 	}
 	d := stateReader{rest: batch[1:]}
 	first := events.Stamp(d.number())
-	var r analyzer.Report
+	var r activity.Report
 	for d.err == nil && len(d.rest) > 0 {
 		if len(d.rest) < 8 {
 			return errReports
@@ -66,10 +66,10 @@ func EachReport(batch []byte, fn func(r *analyzer.Report)) error {
 		r.Flow = binary.LittleEndian.Uint64(d.rest)
 		d.rest = d.rest[8:]
 		r.Did = first + events.Stamp(d.number())
-		if len(d.rest) < 2 || d.rest[0] >= byte(analyzer.WorkCount) {
+		if len(d.rest) < 2 || d.rest[0] >= byte(activity.WorkCount) {
 			return errReports
 		}
-		r.Work, r.Source = analyzer.Work(d.rest[0]), events.CorrelationSource(d.rest[1])
+		r.Work, r.Source = activity.Work(d.rest[0]), events.CorrelationSource(d.rest[1])
 		d.rest = d.rest[2:]
 		r.Name, r.Agent = aliased(d.bytes()), aliased(d.bytes())
 		if d.err == nil {
@@ -170,7 +170,7 @@ func (p *Pump) tellShare(n int, offset int64) {
 
 // FoldReports is FoldRecord of a record that holds a batch of reports.
 func (p *Pump) FoldReports(r *Record) ([]events.Verdict, error) {
-	if err := EachReport(r.Value, func(*analyzer.Report) {}); err != nil {
+	if err := EachReport(r.Value, func(*activity.Report) {}); err != nil {
 		return nil, err
 	}
 	return p.foldOne(r, func() { p.takeReports(r) }), nil
@@ -185,7 +185,7 @@ func (p *Pump) takeReports(r *Record) {
 	}
 	fresh, err := s.fresh(r)
 	if err == nil && fresh {
-		err = EachReport(r.Value, func(*analyzer.Report) {}) // all of it or nothing
+		err = EachReport(r.Value, func(*activity.Report) {}) // all of it or nothing
 	}
 	if err != nil {
 		p.refuse(r, err)
@@ -195,7 +195,7 @@ func (p *Pump) takeReports(r *Record) {
 		return
 	}
 	p.counted.Activity[0]++
-	_ = EachReport(r.Value, func(report *analyzer.Report) {
+	_ = EachReport(r.Value, func(report *activity.Report) {
 		s.key = report.AppendKey(s.key[:0])
 		if p.err == nil && s.mayWatch(s.key) {
 			p.takeReport(s, aliased(s.key), report, r)
@@ -203,11 +203,11 @@ func (p *Pump) takeReports(r *Record) {
 	})
 }
 
-func (p *Pump) takeReport(s *agentStage, key string, report *analyzer.Report, r *Record) {
+func (p *Pump) takeReport(s *agentStage, key string, report *activity.Report, r *Record) {
 	if p.err = p.enter(key); p.err != nil {
 		return
 	}
-	if !s.empty() && !p.engine.Watched(&s.scratch) { // known by other things: nothing to write either
+	if !s.empty() && !p.engine.Agents().Watched(&s.scratch) { // known by other things: nothing to write either
 		p.open.unwatched = true
 		return
 	}
@@ -254,16 +254,16 @@ func (s *agentStage) unknown(key string) {
 }
 
 // report folds a report into scratch.
-func (s *agentStage) report(r *analyzer.Report) (err error) {
+func (s *agentStage) report(r *activity.Report) (err error) {
 	defer s.pump.caught(s.pump.open.key, &err)
-	s.pump.engine.StepReport(&s.partition, &s.scratch, r, &s.pump.fx)
+	s.pump.engine.Agents().StepReport(&s.partition, &s.scratch, r, &s.pump.fx.Effects)
 	return nil
 }
 
 // appendReports encodes what waits, for a checkpoint.
 func (t *repartitioning) appendReports(dst []byte) []byte {
 	dst = binary.AppendVarint(dst, int64(t.reported))
-	list := make([]analyzer.Report, t.reports.Len())
+	list := make([]activity.Report, t.reports.Len())
 	for i := range list {
 		list[i] = t.reports.At(i)
 	}

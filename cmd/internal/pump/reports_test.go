@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir/analyzer"
+	"weir/analyzer/activity"
 	"weir/analyzer/limitfile"
 	"weir/cmd/internal/pump/pumptest"
 	"weir/events"
@@ -16,14 +17,14 @@ import (
 )
 
 func TestReportsBatch(t *testing.T) {
-	want := []analyzer.Report{
-		{Flow: 1, Name: "a", Did: pumptest.Start, Work: analyzer.InTool},
-		{Flow: 1<<64 - 1, Name: "session", Agent: "b", Did: pumptest.Start - 1, Work: analyzer.Done, Source: events.CorrelationDerived},
+	want := []activity.Report{
+		{Flow: 1, Name: "a", Did: pumptest.Start, Work: activity.InTool},
+		{Flow: 1<<64 - 1, Name: "session", Agent: "b", Did: pumptest.Start - 1, Work: activity.Done, Source: events.CorrelationDerived},
 		{Did: 1 << 52},
 	}
 	batch := AppendReports(nil, want)
-	var got []analyzer.Report
-	if err := EachReport(batch, func(r *analyzer.Report) { got = append(got, *r) }); err != nil || !reflect.DeepEqual(got, want) {
+	var got []activity.Report
+	if err := EachReport(batch, func(r *activity.Report) { got = append(got, *r) }); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("read %+v, %v", got, err)
 	}
 	if !IsReports(batch) || IsReports([]byte("{}")) || IsReports(nil) {
@@ -36,12 +37,12 @@ func TestReportsBatch(t *testing.T) {
 	ends[len(AppendReports(nil, want[:1]))] = true
 	first := len(binary.AppendVarint([]byte{reportsVersion}, int64(want[0].Did)))
 	for n := range batch {
-		if err := EachReport(batch[:n], func(*analyzer.Report) {}); (err == nil) != (ends[n] || n == first) {
+		if err := EachReport(batch[:n], func(*activity.Report) {}); (err == nil) != (ends[n] || n == first) {
 			t.Errorf("%d of %d bytes: %v", n, len(batch), err)
 		}
 	}
-	batch[first+8+1] = byte(analyzer.WorkCount)
-	if EachReport(batch, func(*analyzer.Report) {}) == nil {
+	batch[first+8+1] = byte(activity.WorkCount)
+	if EachReport(batch, func(*activity.Report) {}) == nil {
 		t.Error("a way of being at work that nobody knows is read")
 	}
 }
@@ -83,7 +84,7 @@ func TestReportsAreFew(t *testing.T) {
 			continue
 		}
 		records++
-		err := EachReport(r.Value, func(one *analyzer.Report) {
+		err := EachReport(r.Value, func(one *activity.Report) {
 			who := fmt.Sprint(one.Flow, one.Name)
 			told[who]++
 			last[who] = max(last[who], one.Did)

@@ -46,7 +46,7 @@ func (w *world) activityTaken(n int) func(*entry) {
 			i++
 		}
 		next[e.from.Source] = i + 1
-		got := activity{e.key, e.from, e.value}
+		got := toldRecord{e.key, e.from, e.value}
 		if i >= len(want) || want[i] != got {
 			w.violate("activity is what the plain fold passes on", "partition %d:\n got %+v\nwant %+v", n, got, want[min(i, len(want)):min(i+1, len(want))])
 		}

@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"weir/analyzer"
+	"weir/analyzer/agents"
 	"weir/analyzer/limitfile"
 	"weir/analyzer/rules"
 	"weir/cmd/internal/pump"
@@ -22,14 +23,14 @@ func firstLimits() analyzer.Limits {
 const treeLimit = 12
 
 func limitTrees(l *analyzer.Limits) {
-	for r := range analyzer.AgentRuleCount {
+	for r := range agents.RuleCount {
 		set := &l.Agents.Rules[r]
-		switch analyzer.AgentRules[r].Counts {
-		case analyzer.CountedTreeCalls:
+		switch agents.Rules[r].Counts {
+		case agents.CountedTreeCalls:
 			set.Stop, set.Reserve = treeLimit+1, 2
-		case analyzer.CountedTreeDepth:
+		case agents.CountedTreeDepth:
 			set.Stop = 4
-		case analyzer.CountedTreeChildren:
+		case agents.CountedTreeChildren:
 			set.Stop = 6
 		default:
 			continue

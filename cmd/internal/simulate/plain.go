@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"weir/analyzer"
+	"weir/analyzer/activity"
 	"weir/cmd/internal/pump"
 	"weir/events"
 	"weir/events/fingerprint"
@@ -16,8 +17,8 @@ type said struct {
 	trigger int64
 }
 
-// activity is a record as it has to stand in the log of activity.
-type activity struct {
+// toldRecord is a record as it has to stand in the log of activity.
+type toldRecord struct {
 	key   string // "" for every partition
 	at    pump.Position
 	value string
@@ -39,7 +40,7 @@ type plain struct {
 
 	verdicts []said
 	source   int // of what is passed on
-	activity []activity
+	activity []toldRecord
 	last     pump.Position // of the last of it
 	parts    int
 	letters  []int64
@@ -88,7 +89,7 @@ func (p *plain) ripe(upTo events.Stamp) (key string, at events.Stamp, ok bool) {
 }
 
 // collect takes over what the last step gave, and returns what it passes on.
-func (p *plain) collect(offset int64) []analyzer.Activity {
+func (p *plain) collect(offset int64) []activity.Activity {
 	for i := range p.fx.Verdicts {
 		p.verdicts = append(p.verdicts, said{string(p.fx.Verdicts[i].AppendJSON(nil)), offset})
 	}
@@ -111,7 +112,7 @@ type plainFlows struct {
 	told      int64
 	place     func(key string) int // the partition of the activity
 
-	waiting  []analyzer.Report // the last of each party
+	waiting  []activity.Report // the last of each party
 	reported events.Stamp      // when they were passed on last
 }
 
@@ -125,7 +126,7 @@ const tellEvery = 30_000
 func (p *plainFlows) fold(offset int64, appended events.Stamp, value []byte) {
 	p.one(offset, appended, value)
 	for {
-		key, due, ok := p.ripe(p.partition.Watermark.Add(-analyzer.Grace))
+		key, due, ok := p.ripe(p.partition.Watermark.Add(-activity.Grace))
 		if !ok {
 			break
 		}
@@ -217,7 +218,7 @@ func (p *plainFlows) reportDue(offset int64) {
 }
 
 // wait keeps a report, instead of one of the same flow about the same party.
-func (p *plainFlows) wait(r analyzer.Report) {
+func (p *plainFlows) wait(r activity.Report) {
 	r.Name, r.Agent = strings.Clone(r.Name), strings.Clone(r.Agent)
 	for i := range p.waiting {
 		if x := &p.waiting[i]; x.Flow == r.Flow && x.Name == r.Name && x.Agent == r.Agent {
@@ -234,7 +235,7 @@ const mostReports = 256
 // report passes on what waits, by the partition of the activity. What fills a record goes
 // before what does not.
 func (p *plainFlows) report(offset int64) {
-	shares, last := map[int][]analyzer.Report{}, -1
+	shares, last := map[int][]activity.Report{}, -1
 	put := func(n int) {
 		if s := shares[n]; len(s) > 0 {
 			p.put(string(s[0].AppendKey(nil)), offset, string(pump.AppendReports(nil, s)))
@@ -264,7 +265,7 @@ func (p *plain) put(key string, offset int64, value string) {
 	}
 	at := pump.Position{Source: p.source, Offset: offset, Part: p.parts}
 	p.parts++
-	p.activity = append(p.activity, activity{strings.Clone(key), at, value})
+	p.activity = append(p.activity, toldRecord{strings.Clone(key), at, value})
 }
 
 // must is for what the simulation has made itself.

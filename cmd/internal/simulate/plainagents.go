@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"weir/analyzer"
+	"weir/analyzer/activity"
+	"weir/analyzer/agents"
 	"weir/cmd/internal/pump"
 	"weir/events"
 )
@@ -11,7 +13,7 @@ import (
 // plainAgents folds a partition of the activity.
 type plainAgents struct {
 	plain
-	partition analyzer.Agents
+	partition agents.Partition
 	sources   []activitySource // the flows, then the agents, of whom trees pass on to those above
 	flows     int
 	settled   map[pump.Position]string // what trees said to asks
@@ -47,7 +49,7 @@ func (p *plainAgents) fold(offset int64, key string, from pump.Position, value [
 	if fresh = !s.any || from.Offset > s.last.Offset || from.Offset == s.last.Offset && from.Part > s.last.Part; fresh {
 		s.last, s.any = from, true
 		if reports {
-			must(pump.EachReport(value, func(r *analyzer.Report) { p.report(r, offset) }))
+			must(pump.EachReport(value, func(r *activity.Report) { p.report(r, offset) }))
 		} else {
 			p.take(&ev, key, from, offset)
 		}
@@ -67,13 +69,13 @@ func (p *plainAgents) take(ev *events.Event, key string, from pump.Position, off
 		p.partition.Watermark = max(p.partition.Watermark, least)
 		return
 	}
-	var a analyzer.Agent
+	var a agents.Agent
 	p.open(&a, key)
-	p.engine.StepAgent(&p.partition, &a, ev, &p.fx)
+	p.engine.Agents().Step(&p.partition, &a, ev, &p.fx.Effects)
 	if v := p.fx.Answer; v != nil {
 		p.settled[from] = string(v.AppendJSON(nil))
 	}
-	if strings.HasPrefix(key, analyzer.TreeKey("x")[:len(analyzer.TreeKey("x"))-1]) {
+	if strings.HasPrefix(key, activity.TreePrefix) {
 		p.spend(&a, key, ev)
 	}
 	p.keep(&a, key, offset)
@@ -87,14 +89,14 @@ type budget struct {
 }
 
 // spend counts the asks that a tree has allowed, beside what the tree counts itself.
-func (p *plainAgents) spend(a *analyzer.Agent, key string, ev *events.Event) {
+func (p *plainAgents) spend(a *agents.Agent, key string, ev *events.Event) {
 	b := p.trees[key]
 	if b == nil {
 		b = &budget{known: make(map[string]bool)}
 		p.trees[strings.Clone(key)] = b
 	}
 	limits := p.engine.Limits()
-	last := events.Stamp(p.engine.AgentView(&p.partition, a).Last)
+	last := events.Stamp(p.engine.Agents().View(&p.partition, a).Last)
 	if last.Sub(b.last) > limits.Flow.Idle || last.Sub(b.began) > limits.Flow.MaxAge {
 		b.began, b.allowed = last, 0 // after silence it is whole again
 	}
@@ -117,12 +119,12 @@ func (p *plainAgents) mostAllowed() (tree string, n int) {
 	return tree, n
 }
 
-func (p *plainAgents) report(r *analyzer.Report, offset int64) {
+func (p *plainAgents) report(r *activity.Report, offset int64) {
 	p.fx.Reset()
 	key := string(r.AppendKey(nil))
-	var a analyzer.Agent
+	var a agents.Agent
 	p.open(&a, key)
-	p.engine.StepReport(&p.partition, &a, r, &p.fx)
+	p.engine.Agents().StepReport(&p.partition, &a, r, &p.fx.Effects)
 	p.keep(&a, key, offset)
 }
 
@@ -134,25 +136,25 @@ func (p *plainAgents) fire(offset int64) {
 		}
 		delete(p.due, key)
 		p.fx.Reset()
-		var a analyzer.Agent
+		var a agents.Agent
 		p.open(&a, key)
-		p.engine.AdvanceAgent(&p.partition, &a, due, &p.fx)
+		p.engine.Agents().Advance(&p.partition, &a, due, &p.fx.Effects)
 		p.keep(&a, key, offset)
 	}
 }
 
-func (p *plainAgents) open(a *analyzer.Agent, key string) {
+func (p *plainAgents) open(a *agents.Agent, key string) {
 	a.Reset(key)
 	if r := p.records[key]; r != "" {
 		must(a.UnmarshalBinary(key, []byte(r)))
 	}
 }
 
-func (p *plainAgents) keep(a *analyzer.Agent, key string, offset int64) {
+func (p *plainAgents) keep(a *agents.Agent, key string, offset int64) {
 	if a.Events() > 0 {
 		record, err := a.AppendBinary(nil)
 		must(err)
-		due := p.engine.DueAgent(a)
+		due := p.engine.Agents().Due(a)
 		if old := p.due[key]; old != 0 && (due == 0 || due > old) {
 			due = old // an agent's deadline is never moved back: it is looked at when it comes
 		}

@@ -10,6 +10,7 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 
 	"weir/analyzer"
+	"weir/analyzer/activity"
 	"weir/analyzer/limitfile"
 	"weir/cmd/internal/group"
 	"weir/cmd/internal/pump"
@@ -299,7 +300,7 @@ func TestMemberActivity(t *testing.T) {
 			if ev.Kind != events.AgentCall {
 				continue
 			}
-			if want := analyzer.AgentKey(ev.To); string(records[i].Key) != want {
+			if want := activity.AgentKey(ev.To); string(records[i].Key) != want {
 				t.Errorf("key %s of an event of %s", records[i].Key, want)
 			}
 			sent++

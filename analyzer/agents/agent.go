@@ -1,4 +1,4 @@
-package analyzer
+package agents
 
 import (
 	"weir/analyzer/ledger"
@@ -6,23 +6,23 @@ import (
 )
 
 // Bounds of what is remembered of one agent. Together they keep its record below
-// MaxAgentRecord whatever its producers send.
+// MaxRecord whatever its producers send.
 const (
-	maxAgentFlows  = 16  // flows in which it is at work
-	maxAgentStamps = 128 // of one row: no threshold of agent_message_rate, agent_flow_rate and agent_attempts may be above
-	maxAgentGaps   = 16  // reports by which the cadence is known
-	maxAgentNotes  = 8
-	maxNoteBytes   = 512 // of one note's summary
-	maxNoteTags    = 8
-	maxTagBytes    = 48
-	maxAgentOrders = 8
-	maxAgentIDs    = 32
-	maxTreeIDs     = 240 // of asks: many callers ask at once, and one whose answer was lost asks again
-	capBuckets     = 60  // of the window of a cap
+	maxFlows     = 16  // flows in which it is at work
+	maxStamps    = 128 // of one row: no threshold of agent_message_rate, agent_flow_rate and agent_attempts may be above
+	maxGaps      = 16  // reports by which the cadence is known
+	maxNotes     = 8
+	maxNoteBytes = 512 // of one note's summary
+	maxNoteTags  = 8
+	maxTagBytes  = 48
+	maxOrders    = 8
+	maxIDs       = 32
+	maxTreeIDs   = 240 // of asks: many callers ask at once, and one whose answer was lost asks again
+	capBuckets   = 60  // of the window of a cap
 )
 
-// MaxAgentRecord is the most bytes that the record of one agent takes.
-const MaxAgentRecord = 16 << 10
+// MaxRecord is the most bytes that the record of one agent takes.
+const MaxRecord = 16 << 10
 
 // Agent is all that is remembered of one agent over all flows, or of one project, of
 // which only the caps are counted, or of one tree of flows, of which only the ledger is kept. The zero Agent is one of which nothing was seen.
@@ -57,7 +57,7 @@ type Agent struct {
 	tries    []events.Stamp // calls against standing orders
 	caps     agentCap
 
-	orders []agentOrder
+	orders []order
 	stuck  stuck
 	shadow stuck // by rows in shadow mode: it has no ladder
 	notes  []Note
@@ -84,20 +84,20 @@ type agentWork struct {
 	at    events.Stamp
 }
 
-// agentMoment is what one step knows: the event and when it counts.
+// moment is what one step knows: the event and when it counts.
 // A deadline's is made by deadlineOf.
-type agentMoment struct {
+type moment struct {
 	ev   *events.Event // nil for a deadline
 	when events.Stamp  // true time of the event; for a deadline its own time
 	at   events.Stamp  // the agent's clock after it: the time of verdicts; for a deadline its own time
 	late bool          // behind the agent's clock
 }
 
-func deadlineOf(at events.Stamp) agentMoment { return agentMoment{when: at, at: at} }
+func deadlineOf(at events.Stamp) moment { return moment{when: at, at: at} }
 
 // stuck is the episode in which an agent is stuck, or may be; the zero stuck is none.
 type stuck struct {
-	rule        AgentRuleID
+	rule        RuleID
 	certain     bool         // stuck, not only potentially
 	since       events.Stamp // when it was found; 0 for never
 	silentSince events.Stamp

@@ -1,4 +1,4 @@
-package analyzer
+package agents
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/analyzer/activity"
 	"weir/analyzer/rules"
 	"weir/events"
 )
@@ -174,7 +175,7 @@ func TestWhoReviews(t *testing.T) {
 	}
 
 	// Reviews go round.
-	var p Agents
+	var p Partition
 	p.offer("a", dawn, true)
 	p.offer("b", dawn, true)
 	p.offer("c", dawn, true)
@@ -191,7 +192,7 @@ func TestWhoReviews(t *testing.T) {
 }
 
 func TestCandidatesAreBounded(t *testing.T) {
-	var p Agents
+	var p Partition
 	for i := range 1000 {
 		p.offer(fmt.Sprint("agent-", i), dawn+events.Stamp(i), true)
 	}
@@ -208,7 +209,7 @@ func TestCandidatesAreBounded(t *testing.T) {
 		t.Error("who is not fit any more must not be chosen")
 	}
 	record, _ := p.AppendBinary(nil)
-	var q Agents
+	var q Partition
 	if err := q.UnmarshalBinary(record); err != nil {
 		t.Fatal(err)
 	}
@@ -217,11 +218,11 @@ func TestCandidatesAreBounded(t *testing.T) {
 		t.Error("decoded and encoded again the record differs")
 	}
 	for i := range record {
-		if err := new(Agents).UnmarshalBinary(record[:i]); err == nil && i > 0 {
+		if err := new(Partition).UnmarshalBinary(record[:i]); err == nil && i > 0 {
 			t.Errorf("a record cut to %d of %d bytes was read", i, len(record))
 		}
 	}
-	if new(Agents).UnmarshalBinary([]byte{99, 0, 0}) == nil {
+	if new(Partition).UnmarshalBinary([]byte{99, 0, 0}) == nil {
 		t.Error("a record of another version was read")
 	}
 }
@@ -369,7 +370,7 @@ func TestReportsAgainAtEachStep(t *testing.T) {
 func TestFlowsShowThatItLivesAgain(t *testing.T) {
 	y := stuckPlay(t, resumable)
 	y.fx.Reset()
-	y.work(6*time.Minute, "flow-1", WorkActive)
+	y.work(6*time.Minute, "flow-1", activity.WorkActive)
 	y.want("allow critical_margin_timeout @360000")
 
 	y = stuckPlay(t, resumable)
@@ -393,7 +394,7 @@ func TestRecoverOff(t *testing.T) {
 func TestRecoverTurnedOffOnTheWay(t *testing.T) {
 	y := stuckPlay(t, resumable, "reviewer")
 	y.fx.Reset()
-	y.e = New(Balanced())
+	y.e = New(Balanced(), balancedTerms)
 	y.advance(day)
 	y.want("notify critical_margin_timeout 901/300 @900001")
 }
@@ -505,7 +506,7 @@ func TestRescueByAdmin(t *testing.T) {
 func TestModesOfRescue(t *testing.T) {
 	f := func(mode rules.Mode, want ...string) {
 		t.Helper()
-		y := newAgentPlay(t, inMode(mode, AgentRuleRescue))
+		y := newAgentPlay(t, inMode(mode, RuleRescue))
 		y.status(0, resumable)
 		y.rescue(time.Minute, "peer", false)
 		y.advance(found)

@@ -1,4 +1,4 @@
-package analyzer
+package agents
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/analyzer/activity"
 	"weir/analyzer/rules"
 	"weir/events"
 )
@@ -13,35 +14,39 @@ import (
 // dawn is when the plays of agents begin.
 const dawn = events.Stamp(1_700_000_000_000)
 
+// balancedTerms are those of the default limits.
+var balancedTerms = Terms{TTL: 15 * time.Minute, Grace: time.Second, Hold: time.Hour, Idle: 10 * time.Minute, MaxAge: 2 * time.Hour,
+	WarnOnly: 1<<events.CorrelationDerived | 1<<events.CorrelationPrincipal}
+
 // agentPlay folds one agent as the pump does: decoded before each step, encoded after it.
 type agentPlay struct {
 	t      *testing.T
 	e      *Engine
-	p      Agents
+	p      Partition
 	a      Agent
-	fx     Effects
+	fx     activity.Effects
 	record []byte
 	n      int
 }
 
-func newAgentPlay(t *testing.T, change ...func(*AgentLimits)) *agentPlay {
+func newAgentPlay(t *testing.T, change ...func(*Limits)) *agentPlay {
 	t.Helper()
 	l := Balanced()
 	for _, c := range change {
-		c(&l.Agents)
+		c(&l)
 	}
-	y := &agentPlay{t: t, e: New(l)}
+	y := &agentPlay{t: t, e: New(l, balancedTerms)}
 	y.a.Reset("agent:probe")
 	return y
 }
 
 // recovers turns the ladder on.
-func recovers(l *AgentLimits) { l.Recover = true }
+func recovers(l *Limits) { l.Recover = true }
 
 // only leaves one row about silence on.
-func only(on ...AgentRuleID) func(*AgentLimits) {
-	return func(l *AgentLimits) {
-		for r := AgentRuleCriticalMargin; r <= AgentRuleCadence; r++ {
+func only(on ...RuleID) func(*Limits) {
+	return func(l *Limits) {
+		for r := RuleCriticalMargin; r <= RuleCadence; r++ {
 			l.Rules[r].Mode = rules.ModeOff
 		}
 		for _, r := range on {
@@ -50,8 +55,8 @@ func only(on ...AgentRuleID) func(*AgentLimits) {
 	}
 }
 
-func inMode(m rules.Mode, on ...AgentRuleID) func(*AgentLimits) {
-	return func(l *AgentLimits) {
+func inMode(m rules.Mode, on ...RuleID) func(*Limits) {
+	return func(l *Limits) {
 		for _, r := range on {
 			l.Rules[r].Mode = m
 		}
@@ -66,14 +71,14 @@ func (y *agentPlay) step(at time.Duration, ev events.Event) {
 		ev.ID = fmt.Sprint("e", y.n)
 	}
 	ev.Time = dawn.Add(at)
-	y.e.StepAgent(&y.p, &y.a, &ev, &y.fx)
+	y.e.Step(&y.p, &y.a, &ev, &y.fx)
 	y.restart()
 }
 
 func (y *agentPlay) advance(to time.Duration) {
 	y.t.Helper()
 	y.p.Watermark = max(y.p.Watermark, dawn.Add(to))
-	y.e.AdvanceAgent(&y.p, &y.a, y.p.Watermark, &y.fx)
+	y.e.Advance(&y.p, &y.a, y.p.Watermark, &y.fx)
 	y.restart()
 }
 
@@ -86,7 +91,7 @@ func (y *agentPlay) restart() {
 		y.t.Fatal(err)
 	}
 	all, _ := y.p.AppendBinary(nil)
-	y.a, y.p = Agent{}, Agents{}
+	y.a, y.p = Agent{}, Partition{}
 	if err := y.a.UnmarshalBinary("agent:probe", record); err != nil {
 		y.t.Fatal(err)
 	}
@@ -141,7 +146,7 @@ func (y *agentPlay) peer(at time.Duration, name string, s events.AgentState) {
 	a.Reset("agent:" + name)
 	y.n++
 	ev := events.Event{ID: fmt.Sprint("e", y.n), Time: dawn.Add(at), Kind: events.AgentStatus, From: events.Party{Agent: name}, AgentState: &s}
-	y.e.StepAgent(&y.p, &a, &ev, &y.fx)
+	y.e.Step(&y.p, &a, &ev, &y.fx)
 }
 
 // told returns what was told since the last call, one line per verdict.
@@ -174,7 +179,7 @@ func (y *agentPlay) last() events.Verdict {
 
 // condition is what people are shown of the agent at that time.
 func (y *agentPlay) condition(at time.Duration) string {
-	state, waiting, _ := y.e.agentCondition(&y.a, dawn.Add(at))
+	state, waiting, _ := y.e.condition(&y.a, dawn.Add(at))
 	return strings.TrimSpace(state + " " + waiting)
 }
 

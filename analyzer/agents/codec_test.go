@@ -1,4 +1,4 @@
-package analyzer
+package agents
 
 import (
 	"math/rand/v2"
@@ -39,8 +39,8 @@ func fillAny(t *testing.T, r *rand.Rand, v reflect.Value, path string, elements,
 	case *events.Stamp:
 		*x = 1 + events.Stamp(r.Int64N(int64(lastStamp)))
 		return
-	case *AgentRuleID:
-		*x = 1 + AgentRuleID(r.IntN(int(AgentRuleAttempts)))
+	case *RuleID:
+		*x = 1 + RuleID(r.IntN(int(RuleAttempts)))
 		return
 	case *standing.Phase:
 		*x = 1 + standing.Phase(r.IntN(int(standing.Stop)))
@@ -86,8 +86,8 @@ func fillAny(t *testing.T, r *rand.Rand, v reflect.Value, path string, elements,
 	}
 }
 
-var listCaps = map[string]int{"Agent.ids": maxAgentIDs, "Agent.stamps": maxAgentGaps, "Agent.works": maxAgentFlows, "Agent.messages": maxAgentStamps,
-	"Agent.opened": maxAgentStamps, "Agent.tries": maxAgentStamps, "Agent.orders": maxAgentOrders, "Agent.grants": maxTreeGrants, "Agent.notes": maxAgentNotes, "Agent.notes[].Tags": maxNoteTags}
+var listCaps = map[string]int{"Agent.ids": maxIDs, "Agent.stamps": maxGaps, "Agent.works": maxFlows, "Agent.messages": maxStamps,
+	"Agent.opened": maxStamps, "Agent.tries": maxStamps, "Agent.orders": maxOrders, "Agent.grants": maxTreeGrants, "Agent.notes": maxNotes, "Agent.notes[].Tags": maxNoteTags}
 
 func TestRecordOfAnAgentHoldsEveryField(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
@@ -126,8 +126,8 @@ func TestRecordOfAnAgentThatIsFullFits(t *testing.T) {
 			t.Errorf("texts of %d bytes: %v", text, err)
 		}
 	}
-	f(48, 12<<10, maxAgentNotes)
-	f(512, MaxAgentRecord, 0)
+	f(48, 12<<10, maxNotes)
+	f(512, MaxRecord, 0)
 }
 
 // A record that is cut short, or in which a byte is another, is refused or is the record
@@ -238,12 +238,12 @@ func TestRecordOfATreeThatIsFullFits(t *testing.T) {
 	full.Reset("tree:" + strings.Repeat("r", events.MaxID))
 	full.clock = 1 << 40
 	full.tree = anyLedger(r, 2*ledger.MaxChildren)
-	for r := AgentRuleTreeCalls; r < AgentRuleCount; r++ {
-		full.orders = append(full.orders, agentOrder{rule: r, Order: standing.Order{Phase: standing.Stop, Due: 1 << 41, Observed: 1 << 60, Limit: 1 << 60}})
+	for r := RuleTreeCalls; r < RuleCount; r++ {
+		full.orders = append(full.orders, order{rule: r, Order: standing.Order{Phase: standing.Stop, Due: 1 << 41, Observed: 1 << 60, Limit: 1 << 60}})
 	}
 	spent := full.tree.Spent
 	record, err := full.AppendBinary(nil)
-	if err != nil || len(record) > MaxAgentRecord {
+	if err != nil || len(record) > MaxRecord {
 		t.Fatalf("%d bytes, %v", len(record), err)
 	}
 	var got Agent

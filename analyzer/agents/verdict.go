@@ -1,4 +1,4 @@
-package analyzer
+package agents
 
 import (
 	"strconv"
@@ -6,23 +6,17 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"weir/analyzer/activity"
 	"weir/analyzer/rules"
 	"weir/analyzer/standing"
 	"weir/events"
-)
-
-// The kinds of keys of the agent stage.
-const (
-	agentPrefix   = "agent:"
-	projectPrefix = "project:"
-	treePrefix    = "tree:" // and the correlation id of the root
 )
 
 // finding is what a verdict about an agent or a project says. What is left zero is left
 // out of it.
 type finding struct {
 	standing.Order // expires is 0 when nothing stands because of it; without phase and limit no figures are told
-	rule           AgentRuleID
+	rule           RuleID
 	reason         events.Reason // when it is not the row's
 	group          string        // with since, which order it is: "stuck" for all of one episode of being stuck; "" for the reason
 	certain        bool          // stuck, not only potentially
@@ -37,21 +31,21 @@ const maxDetail = 512
 // tell publishes the finding as the next verdict about the agent. Every string of the
 // verdict is its own: the agent's strings may alias a record that is about to be
 // overwritten.
-func (e *Engine) tell(a *Agent, m *agentMoment, x *finding, fx *Effects) {
+func (e *Engine) tell(a *Agent, m *moment, x *finding, fx *activity.Effects) {
 	// Event time, as of flows: an agent that is folded again from its middle counts on as
 	// it did the first time.
 	a.revision = max(a.revision+1, int64(m.at))
 	x.Revision = a.revision
-	fx.Verdicts = append(fx.Verdicts, e.agentVerdict(a, m, x))
+	fx.Verdicts = append(fx.Verdicts, e.verdict(a, m, x))
 }
 
-// agentVerdict is the finding as dispatchers, people and models get it.
-func (e *Engine) agentVerdict(a *Agent, m *agentMoment, x *finding) events.Verdict {
-	rule := &AgentRules[x.rule]
+// verdict is the finding as dispatchers, people and models get it.
+func (e *Engine) verdict(a *Agent, m *moment, x *finding) events.Verdict {
+	rule := &Rules[x.rule]
 	id := strings.Clone(a.name())
-	v := x.Order.Verdict(&rule.Row, a.verdictOrder(x.orderGroup(), x.Since), m.at, e.limits.Agents.Rules[x.rule].Window, e.limits.Agents.HTTPStatus[x.rule])
+	v := x.Order.Verdict(&rule.Row, a.verdictOrder(x.orderGroup(), x.Since), m.at, e.limits.Rules[x.rule].Window, e.limits.HTTPStatus[x.rule])
 	v.Scope = events.Scope{Kind: events.ScopeAgent, ID: id}
-	v.Reason, v.ConfigVersion, v.Confidence = x.reasonCode(), e.limits.Version, confidenceOf(m.ev)
+	v.Reason, v.ConfigVersion, v.Confidence = x.reasonCode(), e.terms.Version, confidenceOf(m.ev)
 	switch {
 	case a.isProject():
 		v.Scope.Kind, v.ProjectID = events.ScopeProject, id
@@ -67,7 +61,7 @@ func (e *Engine) agentVerdict(a *Agent, m *agentMoment, x *finding) events.Verdi
 		v.From, v.To = strings.Clone(m.ev.From.ID()), strings.Clone(m.ev.To.ID())
 		v.Trigger = &events.Trigger{EventID: strings.Clone(m.ev.ID), Ordinal: int64(a.events)}
 	}
-	v.Message = e.agentText(x)
+	v.Message = e.text(x)
 	v.Recovery = x.recovery
 	v.Detail = strings.Clone(cut(x.detail, maxDetail))
 	if x.Action == events.Allow {
@@ -120,7 +114,7 @@ func (x *finding) reasonCode() events.Reason {
 	if x.reason != "" {
 		return x.reason
 	}
-	return AgentRules[x.rule].Reason
+	return Rules[x.rule].Reason
 }
 
 func (x *finding) orderGroup() string {
@@ -140,10 +134,10 @@ func confidenceOf(ev *events.Event) string {
 	return "exact"
 }
 
-// agentText is the sentence for people, in the shape of those about flows. It is made of
+// text is the sentence for people, in the shape of those about flows. It is made of
 // fixed words and numbers, and of what the limits say.
-func (e *Engine) agentText(x *finding) string {
-	rule := &AgentRules[x.rule]
+func (e *Engine) text(x *finding) string {
+	rule := &Rules[x.rule]
 	why := standing.ReasonText(x.reasonCode())
 	limit, observed := x.Figures(rule.Unit)
 	n, l := standing.Number(observed), standing.Number(limit)
@@ -170,11 +164,11 @@ func (e *Engine) agentText(x *finding) string {
 		}
 		return head + why + ", silent for " + n + "s, more than " + l + "s"
 	}
-	text := e.limits.Agents.Texts[x.rule]
+	text := e.limits.Texts[x.rule]
 	if text == "" {
 		text = rule.Sentence()
 	}
-	set := &e.limits.Agents.Rules[x.rule]
+	set := &e.limits.Rules[x.rule]
 	return standing.Fill(text, func(word string) string {
 		switch word {
 		case "{bound}":
@@ -200,7 +194,7 @@ func (x *finding) agentMessage() string {
 	if x.Phase <= standing.Warn {
 		return ""
 	}
-	limit, observed := x.Figures(AgentRules[x.rule].Unit)
+	limit, observed := x.Figures(Rules[x.rule].Unit)
 	what := x.Refused(x.reasonCode(), limit, observed)
 	switch x.Action {
 	case events.Throttle:

@@ -1,18 +1,19 @@
-package analyzer
+package agents
 
 import (
 	"slices"
 
+	"weir/analyzer/activity"
 	"weir/analyzer/rules"
 	"weir/events"
 )
 
 // count counts the event for every row that counts the like.
-func (e *Engine) count(a *Agent, m *agentMoment, fx *Effects) {
-	for _, r := range e.agents.counting {
+func (e *Engine) count(a *Agent, m *moment, fx *activity.Effects) {
+	for _, r := range e.counting {
 		switch {
 		case !e.countsEvent(r, a, m.ev):
-		case AgentRules[r].Coarse:
+		case Rules[r].Coarse:
 			e.countCap(r, a, m, fx)
 		default:
 			e.countStamp(r, a, m, fx)
@@ -21,18 +22,18 @@ func (e *Engine) count(a *Agent, m *agentMoment, fx *Effects) {
 }
 
 // countsEvent reports whether the row, which is on, counts the event, about whom a is.
-func (e *Engine) countsEvent(r AgentRuleID, a *Agent, ev *events.Event) bool {
-	switch AgentRules[r].Counts {
+func (e *Engine) countsEvent(r RuleID, a *Agent, ev *events.Event) bool {
+	switch Rules[r].Counts {
 	case CountedEscaped:
-		return ev.Kind == events.AgentCall && !a.isProject() && (e.limits.Agents.Rules[r].All || escaped(ev))
+		return ev.Kind == events.AgentCall && !a.isProject() && (e.limits.Rules[r].All || escaped(ev))
 	case CountedMessages:
 		return ev.Kind == events.AgentCall && !a.isProject()
 	case CountedProject:
 		return ev.Kind == events.AgentCall && a.isProject()
 	case CountedOpened:
-		return work(ev) == WorkOpened && ev.Kind == events.AgentActivity && !a.isProject()
+		return work(ev) == activity.WorkOpened && ev.Kind == events.AgentActivity && !a.isProject()
 	case CountedRefused:
-		return work(ev) == WorkRefused && ev.Kind == events.AgentActivity && !a.isProject()
+		return work(ev) == activity.WorkRefused && ev.Kind == events.AgentActivity && !a.isProject()
 	}
 	return false
 }
@@ -44,11 +45,11 @@ func escaped(ev *events.Event) bool {
 
 // countRefusals counts calls of the agent that an order refused: as many as the record
 // tells of.
-func (e *Engine) countRefusals(a *Agent, m *agentMoment, fx *Effects) {
-	for range min(max(1, m.ev.AgentState.TotalUpdates), maxAgentStamps) {
+func (e *Engine) countRefusals(a *Agent, m *moment, fx *activity.Effects) {
+	for range min(max(1, m.ev.AgentState.TotalUpdates), maxStamps) {
 		for i := range a.orders {
 			// The flow whose order refused the call has told of the attempt.
-			if o := &a.orders[i]; o.refuses(events.Halt, m.when) && !o.Early(m.when, false, e.limits.Order.Grace) {
+			if o := &a.orders[i]; o.refuses(events.Halt, m.when) && !o.Early(m.when, false, e.terms.Grace) {
 				o.Attempt()
 			}
 		}
@@ -56,30 +57,30 @@ func (e *Engine) countRefusals(a *Agent, m *agentMoment, fx *Effects) {
 	}
 }
 
-// countsAgents reports whether the row says anything at all.
-func (e *Engine) countsAgents(r AgentRuleID) bool { return !e.limits.Agents.Rules[r].Mute() }
+// on reports whether the row says anything at all.
+func (e *Engine) on(r RuleID) bool { return !e.limits.Rules[r].Mute() }
 
 // countStamp counts by true times.
-func (e *Engine) countStamp(r AgentRuleID, a *Agent, m *agentMoment, fx *Effects) {
-	set := &e.limits.Agents.Rules[r]
+func (e *Engine) countStamp(r RuleID, a *Agent, m *moment, fx *activity.Effects) {
+	set := &e.limits.Rules[r]
 	width := windowOf(set)
 	stamps := a.stampsOf(r)
 	all, full := slide(*stamps, m.when, width)
 	*stamps = all
-	e.judgeAgent(r, a, m, &tally{n: int64(len(full)), stamps: full, width: width}, fx)
+	e.judge(r, a, m, &tally{n: int64(len(full)), stamps: full, width: width}, fx)
 }
 
 // countCap counts in buckets, for numbers and windows that are too large for stamps.
-func (e *Engine) countCap(r AgentRuleID, a *Agent, m *agentMoment, fx *Effects) {
-	if !a.caps.count(m.when, bucketOf(&e.limits.Agents.Rules[r])) {
+func (e *Engine) countCap(r RuleID, a *Agent, m *moment, fx *activity.Effects) {
+	if !a.caps.count(m.when, bucketOf(&e.limits.Rules[r])) {
 		return
 	}
 	t := tally{n: a.caps.sum(a.caps.newest), buckets: &a.caps}
-	e.judgeAgent(r, a, m, &t, fx)
+	e.judge(r, a, m, &t, fx)
 }
 
-func (a *Agent) stampsOf(r AgentRuleID) *[]events.Stamp {
-	switch AgentRules[r].Counts {
+func (a *Agent) stampsOf(r RuleID) *[]events.Stamp {
+	switch Rules[r].Counts {
 	case CountedOpened:
 		return &a.opened
 	case CountedRefused:
@@ -89,12 +90,12 @@ func (a *Agent) stampsOf(r AgentRuleID) *[]events.Stamp {
 }
 
 // tallyAt is what a row counts in the window that ends at a time, whatever comes after.
-func (e *Engine) tallyAt(r AgentRuleID, a *Agent, at events.Stamp) tally {
-	set := &e.limits.Agents.Rules[r]
-	if AgentRules[r].Counts.OfTree() {
-		return tally{n: a.treeValue(AgentRules[r].Counts, nil, at), ends: a.treeEnds(e)}
+func (e *Engine) tallyAt(r RuleID, a *Agent, at events.Stamp) tally {
+	set := &e.limits.Rules[r]
+	if Rules[r].Counts.OfTree() {
+		return tally{n: a.treeValue(Rules[r].Counts, nil, at), ends: a.treeEnds(e)}
 	}
-	if AgentRules[r].Coarse {
+	if Rules[r].Coarse {
 		a.caps.rescale(bucketOf(set))
 		return tally{n: a.caps.sum(at / a.caps.width), buckets: &a.caps}
 	}
@@ -148,7 +149,7 @@ func slide(stamps []events.Stamp, at, width events.Stamp) (all, full []events.St
 	for drop < len(stamps) && stamps[drop] <= newest-2*width {
 		drop++
 	}
-	if len(stamps)-drop == maxAgentStamps {
+	if len(stamps)-drop == maxStamps {
 		drop++
 	}
 	if at <= newest-2*width || i < drop {

@@ -1,4 +1,4 @@
-package analyzer
+package agents
 
 import (
 	"encoding/binary"
@@ -12,10 +12,10 @@ import (
 	"weir/events"
 )
 
-// Agents is what is folded over all agents of one partition of the activity log: how far
+// Partition is what is folded over all agents of one partition of the activity log: how far
 // it was told everything, who could review a stuck agent, and how many agents there are.
-// The zero Agents is one of which nothing was seen.
-type Agents struct {
+// The zero Partition is one of which nothing was seen.
+type Partition struct {
 	Watermark  events.Stamp // everything up to here was told; runs backwards only when a log is turned back
 	candidates []candidate
 	gauge      gaugeDays
@@ -37,7 +37,7 @@ const (
 )
 
 // offer remembers that the agent said at that time whether it is fit to review another.
-func (p *Agents) offer(name string, at events.Stamp, fit bool) {
+func (p *Partition) offer(name string, at events.Stamp, fit bool) {
 	id := xxhash.Sum64String(name)
 	oldest := -1
 	for i := range p.candidates {
@@ -69,7 +69,7 @@ func (p *Agents) offer(name string, at events.Stamp, fit bool) {
 // choose picks who reviews the agent at that time, and counts it: of those that reported
 // lately the one with the fewest reviews, then the latest report, then the first name.
 // It is empty when there is nobody. The agent itself is never chosen.
-func (p *Agents) choose(agent string, at events.Stamp) string {
+func (p *Partition) choose(agent string, at events.Stamp) string {
 	var best *candidate
 	for i := range p.candidates {
 		c := &p.candidates[i]
@@ -97,15 +97,15 @@ func (c *candidate) before(o *candidate) bool {
 	return string(c.name) < string(o.name)
 }
 
-const agentsVersion = 2
+const partitionVersion = 2
 
 // firstAgentRules is how many rows about agents there were when the version was 1: the counts
 // of stuck agents by row were as many then.
 const firstAgentRules = 12
 
 // AppendBinary appends the record of the partition to dst. It never fails.
-func (p *Agents) AppendBinary(dst []byte) ([]byte, error) {
-	dst = append(dst, agentsVersion, byte(len(p.candidates)))
+func (p *Partition) AppendBinary(dst []byte) ([]byte, error) {
+	dst = append(dst, partitionVersion, byte(len(p.candidates)))
 	dst = binary.AppendVarint(dst, int64(p.Watermark))
 	for i := range p.candidates {
 		c := &p.candidates[i]
@@ -114,19 +114,19 @@ func (p *Agents) AppendBinary(dst []byte) ([]byte, error) {
 		dst = binary.AppendUvarint(dst, uint64(len(c.name)))
 		dst = append(dst, c.name...)
 	}
-	return p.gauge.appendBinary(binary.AppendUvarint(dst, uint64(AgentRuleCount))), nil
+	return p.gauge.appendBinary(binary.AppendUvarint(dst, uint64(RuleCount))), nil
 }
 
 // UnmarshalBinary reads a record that AppendBinary wrote. An empty record is the zero
-// Agents. It fails on a record that is cut short or of another version.
-func (p *Agents) UnmarshalBinary(b []byte) error {
-	*p = Agents{}
+// Partition. It fails on a record that is cut short or of another version.
+func (p *Partition) UnmarshalBinary(b []byte) error {
+	*p = Partition{}
 	if len(b) == 0 {
 		return nil
 	}
 	d := record.NewReader(b)
 	h := d.Take(2)
-	if h[0] != agentsVersion && h[0] != 1 {
+	if h[0] != partitionVersion && h[0] != 1 {
 		return errors.New("state of the agents was written by another version of weir: delete the state to fold the log again")
 	}
 	p.Watermark = events.Stamp(d.Varint())
@@ -140,7 +140,7 @@ func (p *Agents) UnmarshalBinary(b []byte) error {
 	}
 	kept := uint64(firstAgentRules)
 	if h[0] != 1 {
-		kept = min(d.Uvarint(), uint64(AgentRuleCount))
+		kept = min(d.Uvarint(), uint64(RuleCount))
 	}
 	p.gauge.read(&d, kept)
 	return d.End("state of the agents")

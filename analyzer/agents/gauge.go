@@ -1,4 +1,4 @@
-package analyzer
+package agents
 
 import (
 	"encoding/binary"
@@ -8,19 +8,19 @@ import (
 	"weir/events"
 )
 
-// AgentGauge is how many agents of one partition there are, or of several.
-type AgentGauge struct {
+// Gauge is how many agents of one partition there are, or of several.
+type Gauge struct {
 	// Live agents have reported within the last week, and have not taken their leave.
 	Live int64
 	// Stuck agents were found to be so within the last week and have not been heard of
 	// since, by the row that found them; at 1 those that are stuck for certain, at 0
 	// those that only may be. Those that were archived for it are not among them, nor is
 	// what a row in shadow mode finds.
-	Stuck [AgentRuleCount][2]int64
+	Stuck [RuleCount][2]int64
 }
 
 // Add adds the agents of another partition.
-func (m *AgentGauge) Add(o *AgentGauge) {
+func (m *Gauge) Add(o *Gauge) {
 	m.Live += o.Live
 	for r := range m.Stuck {
 		m.Stuck[r][0] += o.Stuck[r][0]
@@ -29,7 +29,7 @@ func (m *AgentGauge) Add(o *AgentGauge) {
 }
 
 // Gauge returns how many agents of the partition there are, without a look at any.
-func (p *Agents) Gauge() (m AgentGauge) {
+func (p *Partition) Gauge() (m Gauge) {
 	gone := max(0, p.gauge.newest-gaugeKept, dayOf(p.Watermark)-gaugeKept)
 	for day := gone + 1; day <= p.gauge.newest; day++ {
 		h := &p.gauge.days[day%gaugeKept]
@@ -52,7 +52,7 @@ type gaugeDays struct {
 
 type headcount struct {
 	live  uint32
-	stuck [AgentRuleCount][2]uint32
+	stuck [RuleCount][2]uint32
 }
 
 // gaugeKept is how many days agents are counted for.
@@ -70,7 +70,7 @@ func dayOf(at events.Stamp) int64 {
 type gaugeCell struct {
 	live    int64 // day; 0 when it does not count
 	stuck   int64 // day; 0 when it is not
-	rule    AgentRuleID
+	rule    RuleID
 	certain bool
 }
 

@@ -1,45 +1,46 @@
-package analyzer
+package agents
 
 import (
 	"fmt"
 	"slices"
 	"strings"
 
+	"weir/analyzer/activity"
 	"weir/analyzer/rules"
 	"weir/analyzer/standing"
 	"weir/events"
 )
 
-// AgentView is an agent for people and programs.
-type AgentView struct {
-	Agent       string           `json:"agent"`             // id, without the kind before the colon
-	Kind        events.ScopeKind `json:"kind"`              // agent, project or tree
-	State       string           `json:"state"`             // active, in_tool, waiting, silent, potentially_stuck, stuck, archived, unwatched
-	Waiting     string           `json:"waiting,omitempty"` // for what: user, approval, child, backoff; work when nothing is expected of it
-	Events      int64            `json:"events"`
-	Reports     int64            `json:"reports"`
-	Last        events.RFC3339   `json:"last,omitzero"` // when it did something last
-	SilentS     float64          `json:"silent_s"`      // up to the watermark; 0 when silence does not count
-	Status      string           `json:"status,omitempty"`
-	Margin      string           `json:"margin,omitempty"`
-	Health      string           `json:"health,omitempty"`
-	Coherence   *float64         `json:"coherence,omitempty"`
-	Risk        *float64         `json:"risk,omitempty"`
-	VoidActive  bool             `json:"void_active,omitempty"`
-	MeanGapS    float64          `json:"mean_gap_s,omitempty"`
-	Due         events.RFC3339   `json:"due,omitzero"`          // next deadline
-	Reason      events.Reason    `json:"reason_code,omitempty"` // why it is stuck
-	Since       events.RFC3339   `json:"since,omitzero"`        // when that was found
-	Step        events.Action    `json:"step,omitempty"`        // of the ladder: resume, review, archive, notify
-	StepDue     events.RFC3339   `json:"step_due,omitzero"`
-	Reviewer    string           `json:"reviewer,omitempty"`
-	RequestedBy string           `json:"requested_by,omitempty"`
-	Counters    []CounterView    `json:"counters,omitempty"`
-	Orders      []events.Verdict `json:"orders,omitempty"`
-	Notes       []NoteView       `json:"notes,omitempty"`     // newest first
-	Children    int64            `json:"children,omitempty"`  // of a tree: flows below the root that are at work
-	Flows       int              `json:"flows"`               // in which it was at work lately
-	FlowKeys    []string         `json:"flow_keys,omitempty"` // of those: xxhash64 of their ids, as exemplars of metrics carry it
+// View is an agent for people and programs.
+type View struct {
+	Agent       string              `json:"agent"`             // id, without the kind before the colon
+	Kind        events.ScopeKind    `json:"kind"`              // agent, project or tree
+	State       string              `json:"state"`             // active, in_tool, waiting, silent, potentially_stuck, stuck, archived, unwatched
+	Waiting     string              `json:"waiting,omitempty"` // for what: user, approval, child, backoff; work when nothing is expected of it
+	Events      int64               `json:"events"`
+	Reports     int64               `json:"reports"`
+	Last        events.RFC3339      `json:"last,omitzero"` // when it did something last
+	SilentS     float64             `json:"silent_s"`      // up to the watermark; 0 when silence does not count
+	Status      string              `json:"status,omitempty"`
+	Margin      string              `json:"margin,omitempty"`
+	Health      string              `json:"health,omitempty"`
+	Coherence   *float64            `json:"coherence,omitempty"`
+	Risk        *float64            `json:"risk,omitempty"`
+	VoidActive  bool                `json:"void_active,omitempty"`
+	MeanGapS    float64             `json:"mean_gap_s,omitempty"`
+	Due         events.RFC3339      `json:"due,omitzero"`          // next deadline
+	Reason      events.Reason       `json:"reason_code,omitempty"` // why it is stuck
+	Since       events.RFC3339      `json:"since,omitzero"`        // when that was found
+	Step        events.Action       `json:"step,omitempty"`        // of the ladder: resume, review, archive, notify
+	StepDue     events.RFC3339      `json:"step_due,omitzero"`
+	Reviewer    string              `json:"reviewer,omitempty"`
+	RequestedBy string              `json:"requested_by,omitempty"`
+	Counters    []rules.CounterView `json:"counters,omitempty"`
+	Orders      []events.Verdict    `json:"orders,omitempty"`
+	Notes       []NoteView          `json:"notes,omitempty"`     // newest first
+	Children    int64               `json:"children,omitempty"`  // of a tree: flows below the root that are at work
+	Flows       int                 `json:"flows"`               // in which it was at work lately
+	FlowKeys    []string            `json:"flow_keys,omitempty"` // of those: xxhash64 of their ids, as exemplars of metrics carry it
 }
 
 // NoteView is a note for people and programs.
@@ -51,13 +52,13 @@ type NoteView struct {
 	Summary string         `json:"summary,omitempty"`
 }
 
-// AgentView returns the agent as it stands at the watermark of its partition. Its strings
+// View returns the agent as it stands at the watermark of its partition. Its strings
 // are its own.
-func (e *Engine) AgentView(p *Agents, a *Agent) AgentView {
+func (e *Engine) View(p *Partition, a *Agent) View {
 	clone := strings.Clone
-	v := AgentView{Agent: clone(a.name()), Kind: events.ScopeAgent, Events: a.Events(), Reports: int64(a.reports),
+	v := View{Agent: clone(a.name()), Kind: events.ScopeAgent, Events: a.Events(), Reports: int64(a.reports),
 		Last: events.RFC3339(a.last), Status: clone(a.status), Margin: clone(a.margin), Health: clone(a.health),
-		VoidActive: a.told&toldVoid != 0, MeanGapS: a.meanGap(), Due: events.RFC3339(e.DueAgent(a)), Flows: len(a.works)}
+		VoidActive: a.told&toldVoid != 0, MeanGapS: a.meanGap(), Due: events.RFC3339(e.Due(a)), Flows: len(a.works)}
 	if a.isProject() {
 		v.Kind = events.ScopeProject
 	}
@@ -70,42 +71,42 @@ func (e *Engine) AgentView(p *Agents, a *Agent) AgentView {
 	if a.told&toldRisk != 0 {
 		v.Risk = &[]float64{a.risk}[0]
 	}
-	state, waiting, since := e.agentCondition(a, p.Watermark)
+	state, waiting, since := e.condition(a, p.Watermark)
 	v.State, v.Waiting = state, waiting
 	if since != 0 {
 		v.SilentS = max(0, p.Watermark.Sub(since).Seconds())
 	}
 	if s := &a.stuck; s.since != 0 {
-		v.Reason, v.Since = AgentRules[s.rule].Reason, events.RFC3339(s.since)
+		v.Reason, v.Since = Rules[s.rule].Reason, events.RFC3339(s.since)
 		v.Step, v.StepDue = s.step.action(), events.RFC3339(s.due)
 		v.Reviewer, v.RequestedBy = clone(s.reviewer), clone(s.requestedBy)
 	}
 	for i := range a.works {
 		v.FlowKeys = append(v.FlowKeys, fmt.Sprintf("%016x", a.works[i].flow))
 	}
-	v.Counters = e.agentCounters(p, a)
+	v.Counters = e.counters(p, a)
 	m := deadlineOf(a.clock)
 	for i := range a.orders {
 		o := &a.orders[i]
-		v.Orders = append(v.Orders, e.agentVerdict(a, &m, o.finding()))
+		v.Orders = append(v.Orders, e.verdict(a, &m, o.finding()))
 	}
 	v.Notes = a.Notes("")
 	return v
 }
 
-// agentCounters measures what is counted of the agent in the windows that end at the
+// counters measures what is counted of the agent in the windows that end at the
 // watermark, or at its clock when that is ahead.
-func (e *Engine) agentCounters(p *Agents, a *Agent) (out []CounterView) {
+func (e *Engine) counters(p *Partition, a *Agent) (out []rules.CounterView) {
 	look := *a // the window of a cap may have to be put into other buckets
-	for r := range AgentRuleCount {
-		counts := AgentRules[r].Counts
-		if counts == CountedNothing || a.isProject() != (counts == CountedProject) || a.isTree() != counts.OfTree() || !e.countsAgents(r) || counts == CountedTreeDepth {
+	for r := range RuleCount {
+		counts := Rules[r].Counts
+		if counts == CountedNothing || a.isProject() != (counts == CountedProject) || a.isTree() != counts.OfTree() || !e.on(r) || counts == CountedTreeDepth {
 			continue
 		}
-		set := &e.limits.Agents.Rules[r]
+		set := &e.limits.Rules[r]
 		t := e.tallyAt(r, &look, max(p.Watermark, a.clock))
-		unit := rules.InUnit(AgentRules[r].Unit)
-		c := CounterView{Rule: AgentRules[r].Name, Unit: AgentRules[r].Unit, Observed: float64(t.n) / unit}
+		unit := rules.InUnit(Rules[r].Unit)
+		c := rules.CounterView{Rule: Rules[r].Name, Unit: Rules[r].Unit, Observed: float64(t.n) / unit}
 		if set.Warn != rules.Off {
 			c.Warn = float64(set.Warn) / unit
 			c.Near = float64(t.n) / max(1, float64(set.Warn))
@@ -134,11 +135,11 @@ func (s recoveryStep) action() events.Action {
 	return events.ActionUnset
 }
 
-// ExplainAgent returns the canonical text of an agent, which golden tests, the command
+// Explain returns the canonical text of an agent, which golden tests, the command
 // line and bug reports share: one line of state, one for the step that a stuck agent has
 // come to, then one line per order and per note that weir left.
-func (e *Engine) ExplainAgent(p *Agents, a *Agent) string {
-	v := e.AgentView(p, a)
+func (e *Engine) Explain(p *Partition, a *Agent) string {
+	v := e.View(p, a)
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s=%s state=%s", v.Kind, standing.Printable(v.Agent), v.State)
 	told := func(name, value string) {
@@ -186,7 +187,7 @@ func (e *Engine) ExplainAgent(p *Agents, a *Agent) string {
 		fmt.Fprintf(&b, " observed=%s limit=%s until=%s\n", standing.Number(*o.Observed), standing.Number(*o.Limit), o.ExpiresAt)
 	}
 	for _, n := range slices.Backward(v.Notes) {
-		if n.Author == noteAuthor { // what others write is text of events
+		if n.Author == activity.NoteAuthor { // what others write is text of events
 			fmt.Fprintf(&b, "  note %q %s\n", n.Summary, strings.Join(n.Tags, ","))
 		}
 	}

@@ -1,4 +1,4 @@
-package analyzer
+package agents
 
 import (
 	"math/rand/v2"
@@ -12,17 +12,17 @@ import (
 
 // recount counts agents one by one, as they are shown to people. The week ends on the
 // latest day that anything counted for so far.
-func recount(t *testing.T, e *Engine, p *Agents, agents [][]byte, latest *events.Stamp) (m AgentGauge) {
+func recount(t *testing.T, e *Engine, p *Partition, agents [][]byte, latest *events.Stamp) (m Gauge) {
 	t.Helper()
 	*latest = max(*latest, p.Watermark)
-	views := make([]AgentView, len(agents))
+	views := make([]View, len(agents))
 	reported := make([]events.Stamp, len(agents))
 	for i, record := range agents {
 		var a Agent
 		if err := a.UnmarshalBinary("agent:probe", record); err != nil {
 			t.Fatal(err)
 		}
-		views[i] = e.AgentView(p, &a)
+		views[i] = e.View(p, &a)
 		if views[i].Step != "archive" && views[i].Step != "notify" {
 			*latest = max(*latest, a.stuck.since)
 		}
@@ -46,20 +46,20 @@ func recount(t *testing.T, e *Engine, p *Agents, agents [][]byte, latest *events
 }
 
 // reasonRow is the first row with the reason.
-func reasonRow(reason events.Reason) AgentRuleID {
-	for r := range AgentRules {
-		if AgentRules[r].Reason == reason {
-			return AgentRuleID(r)
+func reasonRow(reason events.Reason) RuleID {
+	for r := range Rules {
+		if Rules[r].Reason == reason {
+			return RuleID(r)
 		}
 	}
-	return AgentRuleCount
+	return RuleCount
 }
 
 // byReason puts rows with the same reason together.
-func (m AgentGauge) byReason() (out AgentGauge) {
+func (m Gauge) byReason() (out Gauge) {
 	out.Live = m.Live
 	for r := range m.Stuck {
-		to := &out.Stuck[reasonRow(AgentRules[r].Reason)]
+		to := &out.Stuck[reasonRow(Rules[r].Reason)]
 		to[0], to[1] = to[0]+m.Stuck[r][0], to[1]+m.Stuck[r][1]
 	}
 	return out
@@ -70,14 +70,14 @@ func (m AgentGauge) byReason() (out AgentGauge) {
 // the end of the week.
 func TestGaugeIsARecount(t *testing.T) {
 	recovering := Balanced()
-	recovering.Agents.Recover = true
+	recovering.Recover = true
 	shadowing := Balanced()
-	shadowing.Agents.Rules[AgentRuleCriticalMargin].Mode = rules.ModeShadow
-	shadowing.Agents.Rules[AgentRuleRescue].Mode = rules.ModeWarn
-	var most AgentGauge
+	shadowing.Rules[RuleCriticalMargin].Mode = rules.ModeShadow
+	shadowing.Rules[RuleRescue].Mode = rules.ModeWarn
+	var most Gauge
 	for seed := range uint64(30) {
 		r := rand.New(rand.NewPCG(seed, 2))
-		e := New([]Limits{Balanced(), recovering, shadowing}[seed%3])
+		e := New([]Limits{Balanced(), recovering, shadowing}[seed%3], balancedTerms)
 		y := &agentPlay{t: t, e: e}
 		var agents [][]byte
 		var latest events.Stamp
@@ -104,10 +104,10 @@ func TestGaugeIsARecount(t *testing.T) {
 				if act.ev != nil {
 					ev := *act.ev
 					ev.Time += shift
-					e.StepAgent(&y.p, &y.a, &ev, &y.fx)
+					e.Step(&y.p, &y.a, &ev, &y.fx)
 				} else {
 					y.p.Watermark = max(y.p.Watermark, act.to+shift)
-					e.AdvanceAgent(&y.p, &y.a, act.to+shift, &y.fx)
+					e.Advance(&y.p, &y.a, act.to+shift, &y.fx)
 				}
 				y.fx.Reset()
 				if r.IntN(3) == 0 {
@@ -123,32 +123,32 @@ func TestGaugeIsARecount(t *testing.T) {
 				t.Fatal(err)
 			}
 			ev := events.Event{ID: "again", Time: dawn + shift, Kind: events.AgentStatus, From: probe, AgentState: &healthy}
-			e.StepAgent(&y.p, &y.a, &ev, &y.fx)
+			e.Step(&y.p, &y.a, &ev, &y.fx)
 			y.fx.Reset()
 			agents[i], _ = y.a.AppendBinary(nil)
 			check()
 		}
 		y.p.Watermark = max(y.p.Watermark, dawn+shift).Add(gaugeKept * day)
-		if got := y.p.Gauge(); got != (AgentGauge{}) {
+		if got := y.p.Gauge(); got != (Gauge{}) {
 			t.Fatalf("seed %d: %+v after a week of silence", seed, got)
 		}
 	}
-	for _, row := range []AgentRuleID{AgentRuleCriticalMargin, AgentRuleActivity, AgentRuleHealthPoor, AgentRuleRescue} {
+	for _, row := range []RuleID{RuleCriticalMargin, RuleActivity, RuleHealthPoor, RuleRescue} {
 		if most.Stuck[row][1] == 0 {
-			t.Errorf("no tale made an agent stuck by %s: %+v", AgentRules[row].Name, most)
+			t.Errorf("no tale made an agent stuck by %s: %+v", Rules[row].Name, most)
 		}
 	}
-	if most.Stuck[AgentRuleActivity][0] == 0 || most.Live < 5 {
+	if most.Stuck[RuleActivity][0] == 0 || most.Live < 5 {
 		t.Errorf("the tales leave out too much: %+v", most)
 	}
 }
 
 func TestGaugeOfARecordThatIsDamaged(t *testing.T) {
-	var p Agents
-	p.gauge.move(gaugeCell{}, gaugeCell{live: 20_000, stuck: 20_001, rule: AgentRuleRescue, certain: true})
+	var p Partition
+	p.gauge.move(gaugeCell{}, gaugeCell{live: 20_000, stuck: 20_001, rule: RuleRescue, certain: true})
 	whole, _ := p.AppendBinary(nil)
 	for i := range whole {
-		var q Agents
+		var q Partition
 		if err := q.UnmarshalBinary(whole[:i]); err == nil && i > 0 {
 			t.Errorf("the first %d of %d bytes are taken", i, len(whole))
 		}
@@ -161,11 +161,11 @@ func TestGaugeOfARecordThatIsDamaged(t *testing.T) {
 			}
 		}
 	}
-	var q Agents
+	var q Partition
 	if err := q.UnmarshalBinary(whole); err != nil {
 		t.Fatal(err)
 	}
-	if q.Gauge() != p.Gauge() || q.Gauge().Live != 1 || q.Gauge().Stuck[AgentRuleRescue][1] != 1 {
+	if q.Gauge() != p.Gauge() || q.Gauge().Live != 1 || q.Gauge().Stuck[RuleRescue][1] != 1 {
 		t.Errorf("%+v, want %+v", q.Gauge(), p.Gauge())
 	}
 }

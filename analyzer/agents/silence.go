@@ -1,9 +1,10 @@
-package analyzer
+package agents
 
 import (
 	"slices"
 	"time"
 
+	"weir/analyzer/activity"
 	"weir/analyzer/rules"
 	"weir/events"
 )
@@ -53,11 +54,11 @@ func doingByStatus(status string) doing {
 }
 
 // doingByFlow reads what a flow tells of a party.
-var doingByFlow = [WorkCount]doing{AtWork: acting, InTool: inTool, OnChild: onChild, OnBackOff: onBackOff, Done: resting}
+var doingByFlow = [activity.WorkCount]doing{activity.AtWork: acting, activity.InTool: inTool, activity.OnChild: onChild, activity.OnBackOff: onBackOff, activity.Done: resting}
 
 // reported folds what the agent tells of itself. A report is the whole state: what it
 // does not tell is not known any more.
-func (e *Engine) reported(p *Agents, a *Agent, m *agentMoment, fx *Effects) {
+func (e *Engine) reported(p *Partition, a *Agent, m *moment, fx *activity.Effects) {
 	s := m.ev.AgentState
 	if s == nil {
 		return
@@ -95,7 +96,7 @@ func (a *Agent) countReport(at events.Stamp) {
 	if a.reports < 1<<32-1 {
 		a.reports++
 	}
-	if len(a.stamps) == maxAgentGaps {
+	if len(a.stamps) == maxGaps {
 		if i == 0 {
 			return
 		}
@@ -107,7 +108,7 @@ func (a *Agent) countReport(at events.Stamp) {
 }
 
 // atWork folds what a flow tells of the agent.
-func (e *Engine) atWork(a *Agent, m *agentMoment, flow uint64, w Work, fx *Effects) {
+func (e *Engine) atWork(a *Agent, m *moment, flow uint64, w activity.Work, fx *activity.Effects) {
 	d := doingByFlow[w]
 	if e.watched(a) {
 		w := a.workOf(flow)
@@ -133,7 +134,7 @@ func (a *Agent) workOf(flow uint64) *agentWork {
 // addWork makes room for one more flow. Flows in which the agent rests go first, then
 // those of which nothing was heard for the longest time.
 func (a *Agent) addWork(flow uint64) *agentWork {
-	if len(a.works) < maxAgentFlows {
+	if len(a.works) < maxFlows {
 		a.works = append(a.works, agentWork{flow: flow})
 		return &a.works[len(a.works)-1]
 	}
@@ -154,7 +155,7 @@ func (a *Agent) addWork(flow uint64) *agentWork {
 
 // watched reports whether the agent's silence is judged: it has promised to report, or
 // all are watched.
-func (e *Engine) watched(a *Agent) bool { return a.reports > 0 || e.limits.Agents.WatchAll }
+func (e *Engine) watched(a *Agent) bool { return a.reports > 0 || e.limits.WatchAll }
 
 // quiet is what is known of an agent's silence.
 type quiet struct {
@@ -171,7 +172,7 @@ func (e *Engine) quietOf(a *Agent) quiet {
 	if !e.watched(a) {
 		return q
 	}
-	patience := e.limits.Agents.Patience
+	patience := e.limits.Patience
 	var told events.Stamp
 	for i := range a.works {
 		w := &a.works[i]
@@ -211,7 +212,7 @@ func (e *Engine) quietOf(a *Agent) quiet {
 
 // heard notes that the agent did something at that time, or that something else is known
 // of it. If it was silent, that is over.
-func (e *Engine) heard(a *Agent, m *agentMoment, at events.Stamp, fx *Effects) {
+func (e *Engine) heard(a *Agent, m *moment, at events.Stamp, fx *activity.Effects) {
 	spoke := at > a.last
 	a.last = max(a.last, at)
 	if a.stuck.since != 0 && (spoke || e.excused(a, &a.stuck)) {
@@ -225,7 +226,7 @@ func (e *Engine) heard(a *Agent, m *agentMoment, at events.Stamp, fx *Effects) {
 // excused reports whether what was told late shows that the agent was not silent when it
 // was found to be.
 func (e *Engine) excused(a *Agent, s *stuck) bool {
-	if !AgentRules[s.rule].Silence {
+	if !Rules[s.rule].Silence {
 		return false // somebody asked for help
 	}
 	q := e.quietOf(a)
@@ -233,7 +234,7 @@ func (e *Engine) excused(a *Agent, s *stuck) bool {
 }
 
 // cleared takes the order about a stuck agent back.
-func (e *Engine) cleared(a *Agent, s *stuck, m *agentMoment, fx *Effects) {
+func (e *Engine) cleared(a *Agent, s *stuck, m *moment, fx *activity.Effects) {
 	x := a.about(s, events.Allow)
 	e.tell(a, m, &x, fx)
 	again := s.silentSince
@@ -251,8 +252,8 @@ const minCadence = 5
 
 // silenceAllowed is how long, in milliseconds, the agent may be silent before the row
 // calls it stuck (certain) or potentially stuck; Off when it never does.
-func (e *Engine) silenceAllowed(a *Agent, r AgentRuleID, certain bool) events.Stamp {
-	rule, set := &AgentRules[r], &e.limits.Agents.Rules[r]
+func (e *Engine) silenceAllowed(a *Agent, r RuleID, certain bool) events.Stamp {
+	rule, set := &Rules[r], &e.limits.Rules[r]
 	threshold := set.Warn
 	if certain {
 		threshold = set.Limit()
@@ -280,7 +281,7 @@ func (a *Agent) meanGap() (seconds float64) {
 // alarm is what silence will be found to be, and when.
 type alarm struct {
 	at      events.Stamp // 0 for never
-	rule    AgentRuleID
+	rule    RuleID
 	certain bool
 }
 
@@ -288,8 +289,8 @@ type alarm struct {
 // Of those that fall together stuck comes before potentially stuck, then the table order.
 func (e *Engine) nextAlarm(a *Agent, s *stuck, q *quiet) (next alarm) {
 	shadow := s == &a.shadow
-	for r := range AgentRuleCount {
-		rule, mode := &AgentRules[r], e.limits.Agents.Rules[r].Mode
+	for r := range RuleCount {
+		rule, mode := &Rules[r], e.limits.Rules[r].Mode
 		if !rule.Silence || mode == rules.ModeOff || (mode == rules.ModeShadow) != shadow || !rule.Speaks(a) {
 			continue
 		}
@@ -321,7 +322,7 @@ func (e *Engine) news(s *stuck, certain bool, mode rules.Mode) bool {
 	case s.step != stepNone: // a resumed agent is given time again, once
 		return s.step == stepResume && s.due == 0
 	case s.certain: // a row that only warns does not keep others from recovery
-		return mode == rules.ModeEnforce && e.limits.Agents.Rules[s.rule].Mode == rules.ModeWarn
+		return mode == rules.ModeEnforce && e.limits.Rules[s.rule].Mode == rules.ModeWarn
 	}
 	return true
 }
@@ -340,7 +341,7 @@ func (e *Engine) silenceDue(a *Agent) events.Stamp {
 }
 
 // silent judges the silence of the agent when silenceDue has come.
-func (e *Engine) silent(p *Agents, a *Agent, at events.Stamp, fx *Effects) {
+func (e *Engine) silent(p *Partition, a *Agent, at events.Stamp, fx *activity.Effects) {
 	m := deadlineOf(at)
 	a.clock = max(a.clock, at)
 	q := e.quietOf(a)
@@ -361,12 +362,12 @@ func (e *Engine) silent(p *Agents, a *Agent, at events.Stamp, fx *Effects) {
 		if s == &a.stuck && s.certain {
 			p.offer(a.name(), at, false) // who is stuck cannot review others
 		}
-		switch mode := e.limits.Agents.Rules[next.rule].Mode; {
+		switch mode := e.limits.Rules[next.rule].Mode; {
 		case !next.certain || mode == rules.ModeWarn:
 			e.order(a, s, events.Warn, &m, fx)
 		case mode == rules.ModeShadow:
 			e.order(a, s, events.Notify, &m, fx)
-		case e.limits.Agents.Recover:
+		case e.limits.Recover:
 			e.climb(p, a, &m, fx)
 		default:
 			e.order(a, s, events.Notify, &m, fx)
@@ -374,11 +375,11 @@ func (e *Engine) silent(p *Agents, a *Agent, at events.Stamp, fx *Effects) {
 	}
 }
 
-// agentCondition is the state of the agent at a time: active, in_tool, waiting, silent,
+// condition is the state of the agent at a time: active, in_tool, waiting, silent,
 // potentially_stuck, stuck, archived or unwatched. Waiting says for what: user, approval,
 // child, backoff, or work when nothing is expected of the agent. The time since when it is
 // silent is given for silent, potentially_stuck and stuck.
-func (e *Engine) agentCondition(a *Agent, at events.Stamp) (state, waiting string, silentSince events.Stamp) {
+func (e *Engine) condition(a *Agent, at events.Stamp) (state, waiting string, silentSince events.Stamp) {
 	q := e.quietOf(a)
 	switch s := &a.stuck; {
 	case s.step >= stepArchived:
@@ -394,7 +395,7 @@ func (e *Engine) agentCondition(a *Agent, at events.Stamp) (state, waiting strin
 	case !q.counts || at <= q.until:
 		state, waiting = q.state.words()
 		return state, waiting, 0
-	case at.Sub(q.since) > max(e.limits.Agents.Report, time.Minute):
+	case at.Sub(q.since) > max(e.limits.Report, time.Minute):
 		return "silent", "", q.since
 	}
 	return "active", "", 0

@@ -1,18 +1,16 @@
-package analyzer
+package agents
 
 import (
 	"slices"
 	"strings"
 
+	"weir/analyzer/activity"
 	"weir/events"
 )
 
-// noteAuthor signs the notes that weir itself leaves with an agent.
-const noteAuthor = "weir"
-
 // noted keeps a note with the agent that it is about. A note with the tags stuck and help
 // calls for help; any other by the agent itself shows that it lives.
-func (e *Engine) noted(p *Agents, a *Agent, m *agentMoment, fx *Effects) {
+func (e *Engine) noted(p *Partition, a *Agent, m *moment, fx *activity.Effects) {
 	n := m.ev.Note
 	if n == nil {
 		return
@@ -20,27 +18,19 @@ func (e *Engine) noted(p *Agents, a *Agent, m *agentMoment, fx *Effects) {
 	a.keep(Note{Time: m.when, Author: m.ev.From.ID(), Tags: n.Tags, Summary: n.Summary})
 	switch {
 	case tagged(n.Tags, "stuck") && tagged(n.Tags, "help"):
-		e.rescue(p, a, m, e.limits.Agents.BelieveNotes && AgentKey(m.ev.From) == a.key, fx)
-	case AgentKey(m.ev.From) == a.key:
+		e.rescue(p, a, m, e.limits.BelieveNotes && activity.AgentKey(m.ev.From) == a.key, fx)
+	case activity.AgentKey(m.ev.From) == a.key:
 		e.heard(a, m, m.when, fx)
-	}
-}
-
-// leaveNote has the agent stage keep a note with the agent that the event is of.
-func (e *Engine) leaveNote(m *moment, summary string, tags []string, fx *Effects) {
-	if a := fx.say(m.ev.From, m.ev, m.when); a != nil {
-		a.Kind, a.To, a.From = events.NoteAdded, m.ev.From, events.Party{Agent: noteAuthor}
-		a.Note = &events.Note{Summary: summary, Tags: tags}
 	}
 }
 
 // keep remembers the note as far as there is room, in the place of the oldest.
 func (a *Agent) keep(n Note) {
 	var tags []string
-	if len(a.notes) == maxAgentNotes {
+	if len(a.notes) == maxNotes {
 		tags = a.notes[0].Tags[:0]
 		copy(a.notes, a.notes[1:])
-		a.notes = a.notes[:maxAgentNotes-1]
+		a.notes = a.notes[:maxNotes-1]
 	}
 	for _, tag := range n.Tags[:min(len(n.Tags), maxNoteTags)] {
 		tags = append(tags, cut(tag, maxTagBytes))

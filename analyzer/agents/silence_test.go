@@ -1,10 +1,11 @@
-package analyzer
+package agents
 
 import (
 	"fmt"
 	"testing"
 	"time"
 
+	"weir/analyzer/activity"
 	"weir/analyzer/rules"
 	"weir/events"
 )
@@ -14,13 +15,13 @@ const day = 24 * time.Hour
 var healthy = events.AgentState{Status: "active", Margin: "comfortable", Health: "healthy"}
 
 func TestEveryThresholdOfSilence(t *testing.T) {
-	f := func(row AgentRuleID, state events.AgentState, seconds int64, want string) {
+	f := func(row RuleID, state events.AgentState, seconds int64, want string) {
 		t.Helper()
 		y := newAgentPlay(t, only(row))
 		y.status(0, state)
 		limit := time.Duration(seconds) * time.Second
-		if got, want := y.e.DueAgent(&y.a), dawn.Add(limit+time.Millisecond); got != want {
-			t.Errorf("%s: due %d after dawn, want %d", AgentRules[row].Name, got-dawn, want-dawn)
+		if got, want := y.e.Due(&y.a), dawn.Add(limit+time.Millisecond); got != want {
+			t.Errorf("%s: due %d after dawn, want %d", Rules[row].Name, got-dawn, want-dawn)
 		}
 		y.advance(limit - time.Millisecond)
 		y.want()
@@ -31,33 +32,33 @@ func TestEveryThresholdOfSilence(t *testing.T) {
 		y.advance(limit + time.Hour/100)
 		y.want()
 	}
-	f(AgentRuleCriticalMargin, events.AgentState{Status: "active", Margin: "critical"}, 300, "notify critical_margin_timeout")
-	f(AgentRuleTightMargin, events.AgentState{Status: "active", Margin: "tight"}, 900, "warn tight_margin_timeout")
-	f(AgentRuleActivity, events.AgentState{Status: "active"}, 600, "warn activity_timeout")
-	f(AgentRuleActivity, events.AgentState{}, 600, "warn activity_timeout")
-	f(AgentRuleHealthPoor, events.AgentState{Status: "active", Health: "moderate"}, 300, "notify health_timeout")
-	f(AgentRuleHealthPoor, events.AgentState{Status: "active", Health: "critical"}, 300, "notify health_timeout")
-	f(AgentRuleHealthGood, events.AgentState{Status: "active", Health: "healthy"}, 1800, "warn health_timeout")
+	f(RuleCriticalMargin, events.AgentState{Status: "active", Margin: "critical"}, 300, "notify critical_margin_timeout")
+	f(RuleTightMargin, events.AgentState{Status: "active", Margin: "tight"}, 900, "warn tight_margin_timeout")
+	f(RuleActivity, events.AgentState{Status: "active"}, 600, "warn activity_timeout")
+	f(RuleActivity, events.AgentState{}, 600, "warn activity_timeout")
+	f(RuleHealthPoor, events.AgentState{Status: "active", Health: "moderate"}, 300, "notify health_timeout")
+	f(RuleHealthPoor, events.AgentState{Status: "active", Health: "critical"}, 300, "notify health_timeout")
+	f(RuleHealthGood, events.AgentState{Status: "active", Health: "healthy"}, 1800, "warn health_timeout")
 }
 
 func TestRowsOfSilenceSpeakOfTheirAgentsAlone(t *testing.T) {
-	f := func(row AgentRuleID, state events.AgentState) {
+	f := func(row RuleID, state events.AgentState) {
 		t.Helper()
 		y := newAgentPlay(t, only(row))
 		y.status(0, state)
 		y.advance(30 * day)
 		y.want()
 	}
-	f(AgentRuleCriticalMargin, events.AgentState{Status: "active", Margin: "tight", Health: "critical"})
-	f(AgentRuleTightMargin, events.AgentState{Status: "active", Margin: "critical"})
-	f(AgentRuleHealthPoor, events.AgentState{Status: "active", Margin: "critical", Health: "healthy"})
-	f(AgentRuleHealthGood, events.AgentState{Status: "active", Health: "moderate"})
-	f(AgentRuleHealthGood, events.AgentState{Status: "active"})
-	f(AgentRuleCadence, healthy)
+	f(RuleCriticalMargin, events.AgentState{Status: "active", Margin: "tight", Health: "critical"})
+	f(RuleTightMargin, events.AgentState{Status: "active", Margin: "critical"})
+	f(RuleHealthPoor, events.AgentState{Status: "active", Margin: "critical", Health: "healthy"})
+	f(RuleHealthGood, events.AgentState{Status: "active", Health: "moderate"})
+	f(RuleHealthGood, events.AgentState{Status: "active"})
+	f(RuleCadence, healthy)
 }
 
 func TestActivityWarnsThenCallsStuck(t *testing.T) {
-	y := newAgentPlay(t, only(AgentRuleActivity))
+	y := newAgentPlay(t, only(RuleActivity))
 	y.status(0, healthy)
 	y.advance(30 * day)
 	first := y.fx.Verdicts[0]
@@ -87,8 +88,8 @@ func TestActivityWarnsThenCallsStuck(t *testing.T) {
 }
 
 func TestStuckComesBeforePotentiallyStuck(t *testing.T) {
-	y := newAgentPlay(t, only(AgentRuleCriticalMargin, AgentRuleHealthPoor, AgentRuleActivity), func(l *AgentLimits) {
-		l.Rules[AgentRuleActivity].Warn = 300
+	y := newAgentPlay(t, only(RuleCriticalMargin, RuleHealthPoor, RuleActivity), func(l *Limits) {
+		l.Rules[RuleActivity].Warn = 300
 	})
 	y.status(0, events.AgentState{Status: "active", Margin: "critical", Health: "critical"})
 	y.advance(day)
@@ -133,9 +134,9 @@ func TestWhoWaitsIsNotSilent(t *testing.T) {
 	f("waiting child", own("waiting_child"))
 	f("waiting backoff", own("rate_limited"))
 	f("in_tool", own("in_tool"))
-	f("in_tool", flow(WorkInTool))
-	f("waiting child", flow(WorkChild))
-	f("waiting backoff", flow(WorkBackOff))
+	f("in_tool", flow(activity.WorkInTool))
+	f("waiting child", flow(activity.WorkChild))
+	f("waiting backoff", flow(activity.WorkBackOff))
 }
 
 func TestNothingIsExpectedOfWhoRests(t *testing.T) {
@@ -146,7 +147,7 @@ func TestNothingIsExpectedOfWhoRests(t *testing.T) {
 		if got := y.condition(time.Hour); got != want {
 			t.Errorf("condition %q, want %q", got, want)
 		}
-		if due := y.e.DueAgent(&y.a); due != 0 {
+		if due := y.e.Due(&y.a); due != 0 {
 			t.Errorf("it is to be looked at %d ms after dawn, want never", due-dawn)
 		}
 		y.advance(30 * day)
@@ -163,11 +164,11 @@ func TestNothingIsExpectedOfWhoRests(t *testing.T) {
 	f("archived", own("completed"))
 	f("waiting work", func(y *agentPlay) { // it returned
 		y.status(0, healthy)
-		y.work(time.Minute, "flow-1", WorkActive)
-		y.work(2*time.Minute, "flow-1", WorkDone)
+		y.work(time.Minute, "flow-1", activity.WorkActive)
+		y.work(2*time.Minute, "flow-1", activity.WorkDone)
 	})
 	f("waiting work", func(y *agentPlay) { // its last word counts, though a tool has not answered
-		y.work(0, "flow-1", WorkInTool)
+		y.work(0, "flow-1", activity.WorkInTool)
 		y.status(time.Minute, events.AgentState{Status: "idle"})
 	})
 }
@@ -183,34 +184,34 @@ func TestLatestWordCounts(t *testing.T) {
 		}
 	}
 	f("silent", func(y *agentPlay) {})
-	f("active", func(y *agentPlay) { y.work(2*time.Minute, "flow-1", WorkActive) })
+	f("active", func(y *agentPlay) { y.work(2*time.Minute, "flow-1", activity.WorkActive) })
 	f("silent", func(y *agentPlay) { // done in one flow, at work in another
-		y.work(time.Minute, "flow-1", WorkActive)
-		y.work(90*time.Second, "flow-2", WorkDone)
+		y.work(time.Minute, "flow-1", activity.WorkActive)
+		y.work(90*time.Second, "flow-2", activity.WorkDone)
 	})
 	f("active", func(y *agentPlay) {
-		y.work(time.Minute, "flow-1", WorkDone)
+		y.work(time.Minute, "flow-1", activity.WorkDone)
 		y.status(2*time.Minute, healthy)
 	})
 	f("in_tool", func(y *agentPlay) { // a tool in one flow is enough
-		y.work(time.Minute, "flow-1", WorkInTool)
-		y.work(90*time.Second, "flow-2", WorkActive)
+		y.work(time.Minute, "flow-1", activity.WorkInTool)
+		y.work(90*time.Second, "flow-2", activity.WorkActive)
 	})
 	f("in_tool", func(y *agentPlay) {
-		y.work(time.Minute, "flow-1", WorkInTool)
+		y.work(time.Minute, "flow-1", activity.WorkInTool)
 		y.status(2*time.Minute, healthy)
 	})
 	f("waiting user", func(y *agentPlay) {
-		y.work(time.Minute, "flow-1", WorkActive)
+		y.work(time.Minute, "flow-1", activity.WorkActive)
 		y.status(2*time.Minute, events.AgentState{Status: "waiting_input"})
 	})
 	f("active", func(y *agentPlay) {
 		y.status(time.Minute, events.AgentState{Status: "waiting_input"})
-		y.work(2*time.Minute, "flow-1", WorkActive)
+		y.work(2*time.Minute, "flow-1", activity.WorkActive)
 	})
 	f("in_tool", func(y *agentPlay) { // what comes late does not undo what is known
-		y.work(2*time.Minute, "flow-1", WorkInTool)
-		y.work(time.Minute, "flow-1", WorkActive)
+		y.work(2*time.Minute, "flow-1", activity.WorkInTool)
+		y.work(time.Minute, "flow-1", activity.WorkActive)
 	})
 	f("waiting user", func(y *agentPlay) {
 		y.status(2*time.Minute, events.AgentState{Status: "waiting_input"})
@@ -221,10 +222,10 @@ func TestLatestWordCounts(t *testing.T) {
 func TestToolOfTwentyMinutes(t *testing.T) {
 	y := newAgentPlay(t, recovers)
 	y.status(0, events.AgentState{Status: "active", Margin: "critical"})
-	y.work(time.Minute, "flow-1", WorkInTool)
+	y.work(time.Minute, "flow-1", activity.WorkInTool)
 	y.advance(21 * time.Minute)
 	y.want()
-	y.work(21*time.Minute, "flow-1", WorkActive) // the tool has answered
+	y.work(21*time.Minute, "flow-1", activity.WorkActive) // the tool has answered
 	y.advance(26 * time.Minute)
 	y.want()
 	y.advance(26*time.Minute + time.Millisecond)
@@ -236,22 +237,22 @@ func TestToolOfTwentyMinutes(t *testing.T) {
 func TestManyFlowsAreRememberedByWhatTheyExpect(t *testing.T) {
 	y := newAgentPlay(t)
 	y.status(0, healthy)
-	y.work(time.Second, "slow", WorkInTool)
+	y.work(time.Second, "slow", activity.WorkInTool)
 	for i := range 100 {
-		y.work(time.Duration(2+i)*time.Second, fmt.Sprint("flow-", i), WorkDone)
+		y.work(time.Duration(2+i)*time.Second, fmt.Sprint("flow-", i), activity.WorkDone)
 	}
 	if got := y.condition(time.Hour); got != "in_tool" {
 		t.Errorf("condition %q, want in_tool: a hundred other flows came and went", got)
 	}
-	if len(y.a.works) != maxAgentFlows {
-		t.Errorf("%d flows are remembered, want %d", len(y.a.works), maxAgentFlows)
+	if len(y.a.works) != maxFlows {
+		t.Errorf("%d flows are remembered, want %d", len(y.a.works), maxFlows)
 	}
 }
 
 func TestCadence(t *testing.T) {
 	f := func(gap time.Duration, reports int, seconds int64) {
 		t.Helper()
-		y := newAgentPlay(t, only(AgentRuleCadence))
+		y := newAgentPlay(t, only(RuleCadence))
 		for i := range reports {
 			y.status(time.Duration(i)*gap, healthy)
 		}
@@ -269,27 +270,27 @@ func TestCadence(t *testing.T) {
 	}
 	f(time.Minute, 4, 0) // four reports make no cadence
 	f(time.Minute, 5, 1800)
-	f(5*time.Minute, 5, 1800)                   // six gaps are half an hour
-	f(5*time.Minute+time.Second/2, 100, 1803)   // and here a little more
-	f(20*time.Minute, 10, 7200)                 // who reports rarely may be silent for long
-	f(2*time.Hour, 5, 12*60*60)                 // the slow cron job
-	f(time.Duration(1), 5, 0)                   // the same report five times is one report
-	f(30*time.Second, maxAgentGaps*3, 30*60+00) // the last reports count
+	f(5*time.Minute, 5, 1800)                 // six gaps are half an hour
+	f(5*time.Minute+time.Second/2, 100, 1803) // and here a little more
+	f(20*time.Minute, 10, 7200)               // who reports rarely may be silent for long
+	f(2*time.Hour, 5, 12*60*60)               // the slow cron job
+	f(time.Duration(1), 5, 0)                 // the same report five times is one report
+	f(30*time.Second, maxGaps*3, 30*60+00)    // the last reports count
 }
 
 func TestCadenceForgetsOldGaps(t *testing.T) {
-	y := newAgentPlay(t, only(AgentRuleCadence))
+	y := newAgentPlay(t, only(RuleCadence))
 	at := time.Duration(0)
 	for range 20 {
 		y.status(at, healthy)
 		at += 2 * time.Hour
 	}
-	for range maxAgentGaps {
+	for range maxGaps {
 		y.status(at, healthy)
 		at += time.Minute
 	}
 	if got := y.a.meanGap(); got != 60 {
-		t.Errorf("mean gap %v s, want 60: only the last %d reports count", got, maxAgentGaps)
+		t.Errorf("mean gap %v s, want 60: only the last %d reports count", got, maxGaps)
 	}
 }
 
@@ -307,14 +308,14 @@ func TestLateWordExcuses(t *testing.T) {
 	y.status(time.Minute, healthy)
 	y.advance(time.Minute + 600*time.Second + time.Millisecond)
 	y.want("warn activity_timeout 601/600 @660001")
-	y.work(30*time.Second, "flow-1", WorkInTool) // it had been in a tool all the time
+	y.work(30*time.Second, "flow-1", activity.WorkInTool) // it had been in a tool all the time
 	y.want("allow activity_timeout @660001")
 
 	y = newAgentPlay(t)
 	y.status(0, healthy)
 	y.advance(601 * time.Second)
 	y.want("warn activity_timeout 601/600 @600001")
-	y.work(300*time.Second, "flow-1", WorkActive) // it had been at work
+	y.work(300*time.Second, "flow-1", activity.WorkActive) // it had been at work
 	y.want("allow activity_timeout @600001")
 	y.advance(900 * time.Second)
 	y.want()
@@ -325,7 +326,7 @@ func TestLateWordExcuses(t *testing.T) {
 func TestModesOfSilence(t *testing.T) {
 	f := func(mode rules.Mode, want ...string) {
 		t.Helper()
-		y := newAgentPlay(t, recovers, only(AgentRuleActivity), inMode(mode, AgentRuleActivity))
+		y := newAgentPlay(t, recovers, only(RuleActivity), inMode(mode, RuleActivity))
 		y.status(0, healthy)
 		y.advance(45 * time.Minute)
 		y.status(time.Hour, healthy)
@@ -340,7 +341,7 @@ func TestModesOfSilence(t *testing.T) {
 }
 
 func TestShadowDoesNotHideOthers(t *testing.T) {
-	y := newAgentPlay(t, only(AgentRuleCriticalMargin, AgentRuleActivity), inMode(rules.ModeShadow, AgentRuleCriticalMargin))
+	y := newAgentPlay(t, only(RuleCriticalMargin, RuleActivity), inMode(rules.ModeShadow, RuleCriticalMargin))
 	y.status(0, events.AgentState{Status: "active", Margin: "critical"})
 	y.advance(day)
 	y.want("notify critical_margin_timeout 301/300 @300001 shadow",
@@ -351,7 +352,7 @@ func TestShadowDoesNotHideOthers(t *testing.T) {
 }
 
 func TestRowThatOnlyWarnsDoesNotKeepOthersFromRecovery(t *testing.T) {
-	y := newAgentPlay(t, recovers, only(AgentRuleCriticalMargin, AgentRuleActivity), inMode(rules.ModeWarn, AgentRuleCriticalMargin))
+	y := newAgentPlay(t, recovers, only(RuleCriticalMargin, RuleActivity), inMode(rules.ModeWarn, RuleCriticalMargin))
 	y.status(0, events.AgentState{Status: "active", Margin: "critical"})
 	y.advance(day)
 	y.want("warn critical_margin_timeout 301/300 @300001",
@@ -360,7 +361,7 @@ func TestRowThatOnlyWarnsDoesNotKeepOthersFromRecovery(t *testing.T) {
 
 func TestWhoNeverReportedIsNotWatched(t *testing.T) {
 	y := newAgentPlay(t)
-	y.work(0, "flow-1", WorkActive)
+	y.work(0, "flow-1", activity.WorkActive)
 	y.advance(30 * day)
 	y.want()
 	if y.a.Events() != 0 {
@@ -370,15 +371,15 @@ func TestWhoNeverReportedIsNotWatched(t *testing.T) {
 		t.Errorf("condition %q, want unwatched", got)
 	}
 
-	y = newAgentPlay(t, func(l *AgentLimits) { l.WatchAll = true })
-	y.work(0, "flow-1", WorkActive)
+	y = newAgentPlay(t, func(l *Limits) { l.WatchAll = true })
+	y.work(0, "flow-1", activity.WorkActive)
 	y.advance(30 * day)
 	y.want("warn activity_timeout 601/600 @600001", "notify activity_timeout 1801/1800 @1800001")
 }
 
 func TestLastUpdateOfOthers(t *testing.T) {
 	// A monitor tells every minute of an agent, and when it did something last.
-	y := newAgentPlay(t, only(AgentRuleActivity))
+	y := newAgentPlay(t, only(RuleActivity))
 	for i := range 20 {
 		y.status(time.Duration(i)*time.Minute, events.AgentState{Status: "active", LastUpdate: dawn})
 	}
@@ -390,8 +391,8 @@ func TestLastUpdateOfOthers(t *testing.T) {
 }
 
 func TestMaxOfSilence(t *testing.T) {
-	y := newAgentPlay(t, only(AgentRuleActivity), func(l *AgentLimits) {
-		l.Rules[AgentRuleActivity] = rules.Setting{Warn: rules.Off, Stop: 61, Max: true}
+	y := newAgentPlay(t, only(RuleActivity), func(l *Limits) {
+		l.Rules[RuleActivity] = rules.Setting{Warn: rules.Off, Stop: 61, Max: true}
 	})
 	y.status(0, healthy)
 	y.advance(time.Minute)

@@ -1,9 +1,10 @@
-package analyzer
+package agents
 
 import (
 	"strconv"
 	"strings"
 
+	"weir/analyzer/activity"
 	"weir/analyzer/rules"
 	"weir/analyzer/standing"
 	"weir/events"
@@ -25,7 +26,7 @@ func (a *Agent) about(s *stuck, action events.Action) finding {
 }
 
 // order gives the order about a stuck agent that holds from now on.
-func (e *Engine) order(a *Agent, s *stuck, action events.Action, m *agentMoment, fx *Effects) {
+func (e *Engine) order(a *Agent, s *stuck, action events.Action, m *moment, fx *activity.Effects) {
 	x := a.about(s, action)
 	s.issued = m.at
 	x.Issued, x.Expires = s.issued, s.due
@@ -36,7 +37,7 @@ func (e *Engine) order(a *Agent, s *stuck, action events.Action, m *agentMoment,
 	case events.ReviewAgent:
 		x.recovery.Reviewer = strings.Clone(s.reviewer)
 	}
-	if AgentRules[s.rule].Silence {
+	if Rules[s.rule].Silence {
 		x.Observed = silentFor(s.silentSince, m.at)
 		x.Limit = int64(e.silenceAllowed(a, s.rule, s.certain) / 1000)
 		if x.Limit >= rules.Off/1000 { // the row no longer speaks of the agent
@@ -80,13 +81,13 @@ func (e *Engine) recovery(a *Agent, s *stuck, at events.Stamp) *events.Recovery 
 // safe reports whether the agent may be resumed without a review. What it did not tell is
 // not safe.
 func (e *Engine) safe(a *Agent) bool {
-	l := &e.limits.Agents
+	l := &e.limits
 	return a.told&(toldCoherence|toldRisk|toldVoid) == toldCoherence|toldRisk &&
 		a.coherence > float64(l.SafeCoherence)/100 && a.risk < float64(l.SafeRisk)/100
 }
 
 // climb takes the first step of the ladder.
-func (e *Engine) climb(p *Agents, a *Agent, m *agentMoment, fx *Effects) {
+func (e *Engine) climb(p *Partition, a *Agent, m *moment, fx *activity.Effects) {
 	a.stuck.reviewer, a.stuck.extended = "", false
 	if e.safe(a) {
 		e.resume(a, m, fx)
@@ -95,25 +96,25 @@ func (e *Engine) climb(p *Agents, a *Agent, m *agentMoment, fx *Effects) {
 	e.reviewStuck(p, a, m, fx)
 }
 
-func (e *Engine) resume(a *Agent, m *agentMoment, fx *Effects) {
-	a.stuck.step, a.stuck.due = stepResume, m.at.Add(e.limits.Agents.ResumeWithin)
+func (e *Engine) resume(a *Agent, m *moment, fx *activity.Effects) {
+	a.stuck.step, a.stuck.due = stepResume, m.at.Add(e.limits.ResumeWithin)
 	e.intervene(a, events.Resume, m, fx)
 }
 
 // reviewStuck asks another agent. Without one the agent is archived.
-func (e *Engine) reviewStuck(p *Agents, a *Agent, m *agentMoment, fx *Effects) {
+func (e *Engine) reviewStuck(p *Partition, a *Agent, m *moment, fx *activity.Effects) {
 	reviewer := p.choose(a.name(), m.at)
 	if reviewer == "" {
 		e.archive(a, m, fx)
 		return
 	}
 	s := &a.stuck
-	s.step, s.due, s.reviewer, s.extended = stepReview, m.at.Add(e.limits.Agents.ReviewWithin), reviewer, false
+	s.step, s.due, s.reviewer, s.extended = stepReview, m.at.Add(e.limits.ReviewWithin), reviewer, false
 	e.intervene(a, events.ReviewAgent, m, fx)
 }
 
 // archive ends the ladder and tells people. Who was archived already is not archived again.
-func (e *Engine) archive(a *Agent, m *agentMoment, fx *Effects) {
+func (e *Engine) archive(a *Agent, m *moment, fx *activity.Effects) {
 	s := &a.stuck
 	s.due = 0
 	if s.step >= stepArchived {
@@ -126,7 +127,7 @@ func (e *Engine) archive(a *Agent, m *agentMoment, fx *Effects) {
 }
 
 // intervene gives an order of the ladder and leaves a note about it with the agent.
-func (e *Engine) intervene(a *Agent, action events.Action, m *agentMoment, fx *Effects) {
+func (e *Engine) intervene(a *Agent, action events.Action, m *moment, fx *activity.Effects) {
 	e.order(a, &a.stuck, action, m, fx)
 	what, did := "Stuck agent ", string(action)
 	switch action {
@@ -135,15 +136,15 @@ func (e *Engine) intervene(a *Agent, action events.Action, m *agentMoment, fx *E
 	case events.Archive:
 		what = "stuck - auto-archived: agent "
 	}
-	a.keep(Note{Time: m.at, Author: noteAuthor, Tags: []string{"auto-recovery", "stuck-agent"},
-		Summary: what + a.name() + ". Reason: " + string(AgentRules[a.stuck.rule].Reason) + ", Action: " + did})
+	a.keep(Note{Time: m.at, Author: activity.NoteAuthor, Tags: []string{"auto-recovery", "stuck-agent"},
+		Summary: what + a.name() + ". Reason: " + string(Rules[a.stuck.rule].Reason) + ", Action: " + did})
 }
 
 // unheard takes the next step when an order to resume did not help: a review, unless
 // there was one.
-func (e *Engine) unheard(p *Agents, a *Agent, m *agentMoment, fx *Effects) {
+func (e *Engine) unheard(p *Partition, a *Agent, m *moment, fx *activity.Effects) {
 	switch s := &a.stuck; {
-	case !e.limits.Agents.Recover && s.rule != ruleOfRescue:
+	case !e.limits.Recover && s.rule != ruleOfRescue:
 		// The limits changed on the way: people are told, and nothing else is ordered.
 		s.step, s.due, s.certain = stepNone, 0, true
 		e.order(a, s, events.Notify, m, fx)
@@ -155,7 +156,7 @@ func (e *Engine) unheard(p *Agents, a *Agent, m *agentMoment, fx *Effects) {
 }
 
 // recoveryDue fires when a step of the ladder was to be over.
-func (e *Engine) recoveryDue(p *Agents, a *Agent, at events.Stamp, fx *Effects) {
+func (e *Engine) recoveryDue(p *Partition, a *Agent, at events.Stamp, fx *activity.Effects) {
 	m := deadlineOf(at)
 	a.clock = max(a.clock, at)
 	switch a.stuck.step {
@@ -169,7 +170,7 @@ func (e *Engine) recoveryDue(p *Agents, a *Agent, at events.Stamp, fx *Effects) 
 }
 
 // rescueAsked answers somebody who asks for help for the agent.
-func (e *Engine) rescueAsked(p *Agents, a *Agent, m *agentMoment, fx *Effects) {
+func (e *Engine) rescueAsked(p *Partition, a *Agent, m *moment, fx *activity.Effects) {
 	if r := m.ev.Rescue; r != nil {
 		e.rescue(p, a, m, r.Admin, fx)
 	}
@@ -177,9 +178,9 @@ func (e *Engine) rescueAsked(p *Agents, a *Agent, m *agentMoment, fx *Effects) {
 
 // rescue starts the ladder for an agent that is stuck, or may be. Others need no help,
 // unless a person with the right to say so says that they do.
-func (e *Engine) rescue(p *Agents, a *Agent, m *agentMoment, admin bool, fx *Effects) {
+func (e *Engine) rescue(p *Partition, a *Agent, m *moment, admin bool, fx *activity.Effects) {
 	s := &a.stuck
-	mode := e.limits.Agents.Rules[ruleOfRescue].Mode
+	mode := e.limits.Rules[ruleOfRescue].Mode
 	by := m.ev.From.ID()
 	switch {
 	case mode == rules.ModeOff:
@@ -209,7 +210,7 @@ func (e *Engine) rescue(p *Agents, a *Agent, m *agentMoment, admin bool, fx *Eff
 
 // refuse answers a request for help for an agent that needs none. Nothing stands
 // because of it.
-func (e *Engine) refuse(a *Agent, m *agentMoment, shadow bool, fx *Effects) {
+func (e *Engine) refuse(a *Agent, m *moment, shadow bool, fx *activity.Effects) {
 	x := finding{Order: standing.Order{Action: events.Notify, Shadow: shadow, Since: m.at}, rule: ruleOfRescue, reason: RescueRefused,
 		detail: detailOf(m.ev), recovery: e.recovery(a, &stuck{requestedBy: m.ev.From.ID()}, m.at)}
 	x.recovery.Certainty = ""
@@ -231,9 +232,9 @@ func detailOf(ev *events.Event) string {
 
 // reviewed folds what a reviewer says. The agent itself has no say, and when no review is
 // open there is nothing to decide.
-func (e *Engine) reviewed(_ *Agents, a *Agent, m *agentMoment, fx *Effects) {
+func (e *Engine) reviewed(_ *Partition, a *Agent, m *moment, fx *activity.Effects) {
 	s, r := &a.stuck, m.ev.Review
-	if r == nil || s.step != stepReview || AgentKey(m.ev.From) == a.key {
+	if r == nil || s.step != stepReview || activity.AgentKey(m.ev.From) == a.key {
 		return
 	}
 	switch r.Decision {
@@ -252,7 +253,7 @@ func (e *Engine) reviewed(_ *Agents, a *Agent, m *agentMoment, fx *Effects) {
 
 // acknowledged folds that an order about a stuck agent is carried out: who was resumed is
 // given the time of silence again, and a reviewer the time of a review once more.
-func (e *Engine) acknowledged(_ *Agents, a *Agent, m *agentMoment, _ *Effects) {
+func (e *Engine) acknowledged(_ *Partition, a *Agent, m *moment, _ *activity.Effects) {
 	s, ack := &a.stuck, m.ev.Ack
 	if ack == nil || !ack.Applied || s.due == 0 || !a.names(ack.VerdictID, s) {
 		return
@@ -261,7 +262,7 @@ func (e *Engine) acknowledged(_ *Agents, a *Agent, m *agentMoment, _ *Effects) {
 	case s.step == stepResume:
 		s.due, s.silentSince = 0, max(s.silentSince, m.when)
 	case s.step == stepReview && !s.extended:
-		s.due, s.extended = s.due.Add(e.limits.Agents.ReviewWithin), true
+		s.due, s.extended = s.due.Add(e.limits.ReviewWithin), true
 	}
 }
 

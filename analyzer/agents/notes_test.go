@@ -1,4 +1,4 @@
-package analyzer
+package agents
 
 import (
 	"fmt"
@@ -22,8 +22,8 @@ func TestNotesAreKeptWithinBounds(t *testing.T) {
 			Note: &events.Note{Summary: fmt.Sprint(i, " ", long), Tags: tags}})
 	}
 	notes := y.a.Notes("")
-	if len(notes) != maxAgentNotes {
-		t.Fatalf("%d notes are kept, want %d", len(notes), maxAgentNotes)
+	if len(notes) != maxNotes {
+		t.Fatalf("%d notes are kept, want %d", len(notes), maxNotes)
 	}
 	for i, n := range notes {
 		if want := fmt.Sprint("author-", 99-i); n.Author != want || n.Agent != "probe" || events.Stamp(n.Time) != dawn.Add(time.Duration(99-i)*time.Second) {

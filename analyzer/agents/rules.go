@@ -1,41 +1,44 @@
-package analyzer
+package agents
 
 import (
+	"fmt"
+	"time"
+	"weir/analyzer/ledger"
 	"weir/analyzer/rules"
 	"weir/events"
 )
 
-// AgentRuleID is the permanent number of a rule row about agents. It stands in stored
+// RuleID is the permanent number of a rule row about agents. It stands in stored
 // state, so it is never reused and never changes; new rows come at the end.
-type AgentRuleID uint8
+type RuleID uint8
 
 // The rule rows about agents and projects.
 const (
-	AgentRuleRate AgentRuleID = iota
-	AgentRuleMinted
-	AgentRuleMessages
-	AgentRuleProject
-	AgentRuleAttempts
-	AgentRuleCriticalMargin
-	AgentRuleTightMargin
-	AgentRuleActivity
-	AgentRuleHealthPoor
-	AgentRuleHealthGood
-	AgentRuleCadence
-	AgentRuleRescue
-	AgentRuleTreeCalls
-	AgentRuleTreeTokens
-	AgentRuleTreeCost
-	AgentRuleTreeDuration
-	AgentRuleTreeDepth
-	AgentRuleTreeChildren
-	AgentRuleCount
+	RuleRate RuleID = iota
+	RuleMinted
+	RuleMessages
+	RuleProject
+	RuleAttempts
+	RuleCriticalMargin
+	RuleTightMargin
+	RuleActivity
+	RuleHealthPoor
+	RuleHealthGood
+	RuleCadence
+	RuleRescue
+	RuleTreeCalls
+	RuleTreeTokens
+	RuleTreeCost
+	RuleTreeDuration
+	RuleTreeDepth
+	RuleTreeChildren
+	RuleCount
 )
 
-// AgentRule is a rule about one agent, one project or one tree of flows.
-type AgentRule struct {
+// Rule is a rule about one agent, one project or one tree of flows.
+type Rule struct {
 	rules.Row
-	ID     AgentRuleID
+	ID     RuleID
 	Counts Counted             // what is counted; nothing for what is about silence
 	Coarse bool                // counted in buckets, since numbers and windows are large
 	Speaks func(a *Agent) bool // whether silence of an agent in this state counts
@@ -66,144 +69,160 @@ const (
 func (c Counted) OfTree() bool { return c >= CountedTreeCalls }
 
 // ruleOfRescue is the row that the fold itself looks for: somebody asks for help.
-const ruleOfRescue = AgentRuleRescue
+const ruleOfRescue = RuleRescue
 
-// Reasons of no row.
-const (
-	RescueRefused events.Reason = "rescue_refused_not_stuck" // help was asked for and is not needed
-	Allowed       events.Reason = "allowed"                  // of the answer to a call that nothing is said against
-)
+// RescueRefused is a reason of no row: help was asked for and is not needed.
+const RescueRefused events.Reason = "rescue_refused_not_stuck"
 
-// agentRuleNamed returns the row about agents or trees that limits files call name.
-func agentRuleNamed(name string) (AgentRuleID, bool) {
-	for r := range AgentRuleCount {
-		if AgentRules[r].Name == name {
+// RuleNamed returns the row about agents or trees that limits files call name.
+func RuleNamed(name string) (RuleID, bool) {
+	for r := range RuleCount {
+		if Rules[r].Name == name {
 			return r, true
 		}
 	}
 	return 0, false
 }
 
-// AgentRules is the table, in the order in which verdicts are given. Thresholds of the
+// Bounds of windows.
+const (
+	maxAgentWindow = 3600           // seconds for which the times of messages to an agent are kept
+	maxCapWindow   = 30 * 24 * 3600 // seconds
+	maxGapFactor   = 100            // mean gaps between reports
+)
+
+// What the bounds of what is remembered let rows observe.
+var (
+	silenceKept      = rules.Reach{Most: int64(rules.MaxDuration / time.Second), Why: "nobody waits longer"}
+	messageTimesKept = rules.Reach{Most: maxStamps, Why: fmt.Sprintf("the times of the last %d are kept; max_agent_messages counts further", maxStamps)}
+	agentTimesKept   = rules.Reach{Most: maxStamps, Why: fmt.Sprintf("the times of the last %d are kept", maxStamps)}
+	childrenKept     = rules.Reach{Most: ledger.MaxChildren, Why: fmt.Sprintf("at most %d flows of a tree are remembered one by one", ledger.MaxChildren)}
+	agentWindows     = rules.Span{Least: 1, Most: maxAgentWindow, Why: "times are kept for an hour: max_agent_messages counts further"}
+	capWindows       = rules.Span{Least: capBuckets, Most: maxCapWindow, Why: "a cap is for a long time: agent_message_rate is for a short one"}
+	gapWindows       = rules.Span{Least: 1, Most: maxGapFactor, Why: "it is how many mean gaps between reports may pass"}
+	treeLength       = rules.Reach{Most: int64(rules.MaxDuration / time.Second), Why: "no episode lasts longer"}
+)
+
+// Rules is the table, in the order in which verdicts are given. Thresholds of the
 // rows about silence are seconds that may pass: one millisecond more is too long; warn
 // is "potentially stuck", stop is "stuck". The defaults are the balanced profile.
-var AgentRules = [AgentRuleCount]AgentRule{
-	{ID: AgentRuleRate, Counts: CountedEscaped, Row: rules.Row{
+var Rules = [RuleCount]Rule{
+	{ID: RuleRate, Counts: CountedEscaped, Row: rules.Row{
 		Name: "agent_message_rate", Reason: "agent_message_rate_exceeded", Unit: events.UnitMessages,
 		About:  "Messages of agents to one agent over all flows in a sliding window of event time: those without a correlation id of their own, or, as the setting count says, all.",
 		Text:   "{head}{n} messages to one agent within {window} s {bound}",
 		Action: events.Throttle, Armed: true, Status: 429, From: "team",
 		Most:   messageTimesKept,
 		Window: "seconds", Span: agentWindows, Default: rules.Window(60, rules.Most(8, 10))}},
-	{ID: AgentRuleMinted, Counts: CountedOpened, Row: rules.Row{
+	{ID: RuleMinted, Counts: CountedOpened, Row: rules.Row{
 		Name: "agent_flow_rate", Reason: "agent_message_rate_exceeded", Unit: events.UnitMessages,
 		About:  "Flows that agents opened by a call to this agent in a sliding window: a new correlation id for every call hides a loop from every flow.",
 		Text:   "{head}{n} flows opened by calls to one agent within {window} s {bound}",
 		Action: events.Throttle, Armed: true, Status: 429, From: "weir",
 		Most:   messageTimesKept,
 		Window: "seconds", Span: agentWindows, Default: rules.Window(60, rules.Most(60, rules.Off-1))}},
-	{ID: AgentRuleMessages, Counts: CountedMessages, Coarse: true, Row: rules.Row{
+	{ID: RuleMessages, Counts: CountedMessages, Coarse: true, Row: rules.Row{
 		Name: "max_agent_messages", Reason: "max_agent_messages_exceeded", Unit: events.UnitMessages,
 		About:  "Messages of agents to one agent over all flows in a long window.",
 		Text:   "{head}{n} messages to one agent within {window} s {bound}",
 		Action: events.Throttle, Armed: true, Status: 429, From: "task (future work there)",
 		Window: "seconds", Span: capWindows, Default: rules.Window(3600, rules.Most(rules.Off, rules.Off-1))}},
-	{ID: AgentRuleProject, Counts: CountedProject, Coarse: true, Row: rules.Row{
+	{ID: RuleProject, Counts: CountedProject, Coarse: true, Row: rules.Row{
 		Name: "max_project_messages", Reason: "max_project_messages_exceeded", Unit: events.UnitMessages,
 		About:  "Messages between agents in one project over all flows in a long window.",
 		Text:   "{head}{n} messages in one project within {window} s {bound}",
 		Action: events.Throttle, Armed: true, Status: 429, From: "task (future work there)",
 		Window: "seconds", Span: capWindows, Default: rules.Window(3600, rules.Most(rules.Off, rules.Off-1))}},
-	{ID: AgentRuleAttempts, Counts: CountedRefused, Row: rules.Row{
+	{ID: RuleAttempts, Counts: CountedRefused, Row: rules.Row{
 		Name: "agent_attempts", Reason: "orders_defied", Unit: events.UnitCalls,
 		About:  "Calls that one agent tried against standing orders, over all flows in a sliding window.",
 		Text:   "{head}{n} calls of one agent against standing orders within {window} s {bound}",
 		Action: events.Halt, Status: 403, From: "weir",
 		Most:   agentTimesKept,
 		Window: "seconds", Span: agentWindows, Default: rules.Window(600, rules.Stop(24, rules.Off))}},
-	{ID: AgentRuleCriticalMargin, Row: rules.Row{
+	{ID: RuleCriticalMargin, Row: rules.Row{
 		Name: "critical_margin_timeout", Reason: "critical_margin_timeout", Unit: events.UnitSeconds,
 		About:  "An agent whose margin is critical is silent.",
 		Action: events.Notify, From: "recovery",
 		Most: silenceKept, Silence: true,
 		Default: rules.Stop(rules.Off, 300)},
 		Speaks: func(a *Agent) bool { return a.margin == "critical" }},
-	{ID: AgentRuleTightMargin, Row: rules.Row{
+	{ID: RuleTightMargin, Row: rules.Row{
 		Name: "tight_margin_timeout", Reason: "tight_margin_timeout", Unit: events.UnitSeconds,
 		About:  "An agent whose margin is tight is silent.",
 		Action: events.Notify, From: "recovery",
 		Most: silenceKept, Silence: true,
 		Default: rules.Stop(900, rules.Off)},
 		Speaks: func(a *Agent) bool { return a.margin == "tight" }},
-	{ID: AgentRuleActivity, Row: rules.Row{
+	{ID: RuleActivity, Row: rules.Row{
 		Name: "activity_timeout", Reason: "activity_timeout", Unit: events.UnitSeconds,
 		About:  "An agent of which something is expected is silent.",
 		Action: events.Notify, From: "recovery",
 		Most: silenceKept, Silence: true,
 		Default: rules.Stop(600, 1800)},
 		Speaks: func(*Agent) bool { return true }},
-	{ID: AgentRuleHealthPoor, Row: rules.Row{
+	{ID: RuleHealthPoor, Row: rules.Row{
 		Name: "health_timeout", Reason: "health_timeout", Unit: events.UnitSeconds,
 		About:  "An agent whose health is moderate or critical is silent.",
 		Action: events.Notify, From: "recovery",
 		Most: silenceKept, Silence: true,
 		Default: rules.Stop(rules.Off, 300)},
 		Speaks: func(a *Agent) bool { return a.health == "moderate" || a.health == "critical" }},
-	{ID: AgentRuleHealthGood, Row: rules.Row{
+	{ID: RuleHealthGood, Row: rules.Row{
 		Name: "health_timeout_healthy", Reason: "health_timeout", Unit: events.UnitSeconds,
 		About:  "A healthy agent is silent.",
 		Action: events.Notify, From: "recovery",
 		Most: silenceKept, Silence: true,
 		Default: rules.Stop(1800, rules.Off)},
 		Speaks: func(a *Agent) bool { return a.health == "healthy" }},
-	{ID: AgentRuleCadence, Row: rules.Row{
+	{ID: RuleCadence, Row: rules.Row{
 		Name: "cadence_broken", Reason: "cadence_broken", Unit: events.UnitSeconds,
 		About:  "An agent that has reported five times or more is silent for longer than the threshold and than so many of its mean gaps.",
 		Action: events.Notify, From: "recovery",
 		Most: silenceKept, Silence: true,
 		Window: "gaps", Span: gapWindows, Default: rules.Window(6, rules.Stop(1800, rules.Off))},
 		Speaks: hasCadence},
-	{ID: AgentRuleRescue, Row: rules.Row{
+	{ID: RuleRescue, Row: rules.Row{
 		Name: "rescue", Reason: "rescue_requested", Unit: events.UnitNone,
 		About:  "Somebody asks for help for an agent, or an agent for itself by a note with the tags stuck and help.",
 		Action: events.Resume, From: "recovery",
 		Most: silenceKept}},
-	{ID: AgentRuleTreeCalls, Counts: CountedTreeCalls, Row: rules.Row{
+	{ID: RuleTreeCalls, Counts: CountedTreeCalls, Row: rules.Row{
 		Name: "max_tree_calls", Reason: "max_tree_calls_exceeded", Unit: events.UnitCalls,
 		About:  "Calls of agents and tools by a flow and all that descend from it, together.",
 		Text:   "{head}{n} calls in the tree {bound}",
 		Action: events.Halt, Armed: true, Status: 402, From: "weir",
 		Needs: rules.NeedCaller, Tells: true, Shares: true,
 		Default: rules.Most(rules.Off, rules.Off-1)}},
-	{ID: AgentRuleTreeTokens, Counts: CountedTreeTokens, Row: rules.Row{
+	{ID: RuleTreeTokens, Counts: CountedTreeTokens, Row: rules.Row{
 		Name: "max_tree_tokens", Reason: "max_tree_tokens_exceeded", Unit: events.UnitTokens,
 		About:  "Tokens of a flow and of all that descend from it, together; only deltas are summed.",
 		Text:   "{head}{n} tokens in the tree {bound}",
 		Action: events.Halt, Armed: true, Status: 402, From: "weir",
 		Needs: rules.NeedTokens, Tells: true, Shares: true,
 		Default: rules.Most(rules.Off, rules.Off-1)}},
-	{ID: AgentRuleTreeCost, Counts: CountedTreeCost, Row: rules.Row{
+	{ID: RuleTreeCost, Counts: CountedTreeCost, Row: rules.Row{
 		Name: "max_tree_cost_usd", Reason: "max_tree_cost_exceeded", Unit: events.UnitUSD,
 		About:  "US dollars spent by a flow and all that descend from it, together.",
 		Text:   "{head}{n} USD in the tree {bound}",
 		Action: events.Halt, Armed: true, Status: 402, From: "weir",
 		Needs: rules.NeedTokens, Tells: true, Shares: true,
 		Default: rules.Most(rules.Off, rules.Off-1)}},
-	{ID: AgentRuleTreeDuration, Counts: CountedTreeAge, Row: rules.Row{
+	{ID: RuleTreeDuration, Counts: CountedTreeAge, Row: rules.Row{
 		Name: "max_tree_duration", Reason: "max_tree_duration_exceeded", Unit: events.UnitSeconds,
 		About:  "Seconds since a tree of flows began, looked at when one of them calls or spends.",
 		Text:   "{head}the tree is {n} s old {bound}",
 		Action: events.Halt, Status: 402, From: "weir",
-		Needs: rules.NeedTime, Most: episodeLength, Tells: true,
+		Needs: rules.NeedTime, Most: treeLength, Tells: true,
 		Default: rules.Stop(rules.Off, rules.Off)}},
-	{ID: AgentRuleTreeDepth, Counts: CountedTreeDepth, Row: rules.Row{
+	{ID: RuleTreeDepth, Counts: CountedTreeDepth, Row: rules.Row{
 		Name: "max_tree_depth", Reason: "max_tree_depth_exceeded", Unit: events.UnitHops,
 		About:  "How far a flow is below the root of its tree: 1 for one that the root opened. The order is about that flow alone.",
 		Text:   "{head}the flow is {n} below the root {bound}",
 		Action: events.Halt, Status: 403, From: "weir",
 		Needs: rules.NeedCaller, Most: childrenKept,
 		Default: rules.Most(rules.Off, rules.Off-1)}},
-	{ID: AgentRuleTreeChildren, Counts: CountedTreeChildren, Row: rules.Row{
+	{ID: RuleTreeChildren, Counts: CountedTreeChildren, Row: rules.Row{
 		Name: "max_tree_children", Reason: "max_tree_children_exceeded", Unit: events.UnitFlows,
 		About:  "Flows below the root that are at work at one time. The order is about the flow that is one too many, until one of the others may have fallen silent.",
 		Text:   "{head}{n} flows of the tree are at work {bound}",

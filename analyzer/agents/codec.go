@@ -1,4 +1,4 @@
-package analyzer
+package agents
 
 import (
 	"encoding/binary"
@@ -13,9 +13,9 @@ import (
 	"weir/events"
 )
 
-// agentCodecVersion is the first byte of an agent's record. A reader knows all older
+// codecVersion is the first byte of an agent's record. A reader knows all older
 // versions; a newer one is refused.
-const agentCodecVersion = 2
+const codecVersion = 2
 
 // treeCodecVersion is that of a record with a ledger, which an older weir must not read. In
 // the one before nothing was said of the tree above and of grants.
@@ -24,22 +24,24 @@ const (
 	loneTreeCodecVersion = 3
 )
 
+var le = binary.LittleEndian
+
 // Presence bits of an agent's record.
 const (
-	agentHasCaps byte = 1 << iota
-	agentHasStuck
-	agentHasShadow
-	agentHasFigures
+	hasCaps byte = 1 << iota
+	hasStuck
+	hasShadow
+	hasFigures
 )
 
-const sizeAgentHead = 11
+const sizeHead = 11
 
 // AppendBinary appends the agent's record to dst. The key is not part of it. When the
 // record would be too long the agent forgets notes, the oldest first: a record of what
 // was said is worth less than what stands.
 func (a *Agent) AppendBinary(dst []byte) ([]byte, error) {
 	start := len(dst)
-	for dst = a.encode(dst); len(dst)-start > MaxAgentRecord; dst = a.encode(dst[:start]) {
+	for dst = a.encode(dst); len(dst)-start > MaxRecord; dst = a.encode(dst[:start]) {
 		switch {
 		case a.isTree() && a.tree.Living() > 0:
 			a.tree.ForgetOldest()
@@ -48,7 +50,7 @@ func (a *Agent) AppendBinary(dst []byte) ([]byte, error) {
 		case len(a.orders) > 0:
 			a.orders = a.orders[:copy(a.orders, a.orders[1:])]
 		default:
-			return dst[:start], fmt.Errorf("record of %s takes %d bytes without its notes, at most %d fit: its texts are longer than an event may hold", standing.Printable(a.key), len(dst)-start, MaxAgentRecord)
+			return dst[:start], fmt.Errorf("record of %s takes %d bytes without its notes, at most %d fit: its texts are longer than an event may hold", standing.Printable(a.key), len(dst)-start, MaxRecord)
 		}
 	}
 	return dst, nil
@@ -59,18 +61,18 @@ func (a *Agent) AppendBinary(dst []byte) ([]byte, error) {
 func (a *Agent) encode(b []byte) []byte {
 	has := byte(0)
 	if a.caps.width != 0 {
-		has |= agentHasCaps
+		has |= hasCaps
 	}
 	if a.stuck != (stuck{}) {
-		has |= agentHasStuck
+		has |= hasStuck
 	}
 	if a.shadow != (stuck{}) {
-		has |= agentHasShadow
+		has |= hasShadow
 	}
 	if a.coherence != 0 || a.risk != 0 {
-		has |= agentHasFigures
+		has |= hasFigures
 	}
-	version := byte(agentCodecVersion)
+	version := byte(codecVersion)
 	if a.tree.Began() {
 		version = treeCodecVersion
 	}
@@ -82,7 +84,7 @@ func (a *Agent) encode(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(a.events))
 	b = binary.AppendUvarint(b, uint64(a.reports))
 	b = record.AppendString(record.AppendString(record.AppendString(b, a.status), a.margin), a.health)
-	if has&agentHasFigures != 0 {
+	if has&hasFigures != 0 {
 		b = le.AppendUint64(le.AppendUint64(b, math.Float64bits(a.coherence)), math.Float64bits(a.risk))
 	}
 	for _, id := range a.ids {
@@ -99,16 +101,16 @@ func (a *Agent) encode(b []byte) []byte {
 			before = at
 		}
 	}
-	if has&agentHasCaps != 0 {
+	if has&hasCaps != 0 {
 		b = a.caps.encode(b)
 	}
 	for i := range a.orders {
 		b = a.encodeOrder(b, &a.orders[i])
 	}
-	if has&agentHasStuck != 0 {
+	if has&hasStuck != 0 {
 		b = a.encodeStuck(b, &a.stuck)
 	}
-	if has&agentHasShadow != 0 {
+	if has&hasShadow != 0 {
 		b = a.encodeStuck(b, &a.shadow)
 	}
 	for i := range a.notes {
@@ -154,7 +156,7 @@ func (c *agentCap) encode(b []byte) []byte {
 	return b
 }
 
-func (a *Agent) encodeOrder(b []byte, o *agentOrder) []byte {
+func (a *Agent) encodeOrder(b []byte, o *order) []byte {
 	b = append(b, byte(o.rule), byte(o.Phase), byte(o.Action.Place()), record.Bit(o.Shadow, 0))
 	b = le.AppendUint32(b, o.Limits)
 	b = a.putTimes(b, o.Since, o.Begun, o.Issued, o.Expires, o.Due)
@@ -177,12 +179,12 @@ func (a *Agent) encodeStuck(b []byte, s *stuck) []byte {
 func (a *Agent) UnmarshalBinary(key string, b []byte) error {
 	a.Reset(key)
 	d := record.NewReader(b)
-	if len(b) > MaxAgentRecord {
+	if len(b) > MaxRecord {
 		d.Fail()
 	}
-	h := d.Take(sizeAgentHead)
-	if !d.Bad() && h[0] != agentCodecVersion && h[0] != treeCodecVersion && h[0] != loneTreeCodecVersion {
-		return fmt.Errorf("agent record has version %d, this weir reads version %d: use the weir that wrote it, or delete the state and fold the log again", h[0], agentCodecVersion)
+	h := d.Take(sizeHead)
+	if !d.Bad() && h[0] != codecVersion && h[0] != treeCodecVersion && h[0] != loneTreeCodecVersion {
+		return fmt.Errorf("agent record has version %d, this weir reads version %d: use the weir that wrote it, or delete the state and fold the log again", h[0], codecVersion)
 	}
 	has := h[1]
 	a.told = agentTold(h[2])
@@ -191,7 +193,7 @@ func (a *Agent) UnmarshalBinary(key string, b []byte) error {
 	a.revision = d.Count(1 << 62)
 	a.events, a.reports = uint32(d.Uvarint()), uint32(d.Uvarint())
 	a.status, a.margin, a.health = d.String(), d.String(), d.String()
-	if has&agentHasFigures != 0 {
+	if has&hasFigures != 0 {
 		x := d.Take(16)
 		a.coherence, a.risk = math.Float64frombits(le.Uint64(x)), math.Float64frombits(le.Uint64(x[8:]))
 		if sum := a.coherence + a.risk; math.IsNaN(sum) || math.IsInf(sum, 0) { // no event says so
@@ -202,7 +204,7 @@ func (a *Agent) UnmarshalBinary(key string, b []byte) error {
 	for i := range a.ids {
 		a.ids[i] = le.Uint64(d.Take(8))
 	}
-	for range d.Most(h[5], maxAgentFlows) {
+	for range d.Most(h[5], maxFlows) {
 		x := d.Take(9)
 		a.works = append(a.works, agentWork{state: doing(x[0]), flow: le.Uint64(x[1:]), at: d.Stamp(a.clock)})
 	}
@@ -210,20 +212,20 @@ func (a *Agent) UnmarshalBinary(key string, b []byte) error {
 	a.messages = readStamps(&d, a.messages, h[6], a.clock)
 	a.opened = readStamps(&d, a.opened, h[7], a.clock)
 	a.tries = readStamps(&d, a.tries, h[8], a.clock)
-	if has&agentHasCaps != 0 {
+	if has&hasCaps != 0 {
 		a.caps.decode(&d)
 	}
-	a.orders = record.Sized(a.orders, d.Most(h[9], maxAgentOrders))
+	a.orders = record.Sized(a.orders, d.Most(h[9], maxOrders))
 	for i := range a.orders {
 		a.orders[i] = readOrder(&d, a.clock)
 	}
-	if has&agentHasStuck != 0 {
+	if has&hasStuck != 0 {
 		a.stuck = readStuck(&d, a.clock)
 	}
-	if has&agentHasShadow != 0 {
+	if has&hasShadow != 0 {
 		a.shadow = readStuck(&d, a.clock)
 	}
-	a.notes = record.Sized(a.notes, d.Most(h[10], maxAgentNotes))
+	a.notes = record.Sized(a.notes, d.Most(h[10], maxNotes))
 	for i := range a.notes {
 		n := &a.notes[i]
 		*n = Note{Time: d.Stamp(a.clock), Author: d.String(), Summary: d.String()}
@@ -240,7 +242,7 @@ func (a *Agent) UnmarshalBinary(key string, b []byte) error {
 		if !d.Bad() && h[0] == treeCodecVersion {
 			a.within = d.String()
 			for range d.Most(d.Take(1)[0], maxTreeGrants) {
-				a.grants = append(a.grants, treeGrant{AgentRuleID(d.Most(d.Take(1)[0], int(AgentRuleCount)-1)), d.Count(1 << 62), d.Stamp(a.clock)})
+				a.grants = append(a.grants, treeGrant{RuleID(d.Most(d.Take(1)[0], int(RuleCount)-1)), d.Count(1 << 62), d.Stamp(a.clock)})
 			}
 		}
 	}
@@ -264,14 +266,14 @@ func (c *agentCap) decode(d *record.Reader) {
 	}
 }
 
-func readOrder(d *record.Reader, clock events.Stamp) (o agentOrder) {
+func readOrder(d *record.Reader, clock events.Stamp) (o order) {
 	h := d.Take(8)
-	o.rule, o.Phase, o.Action, o.Shadow = AgentRuleID(d.Most(h[0], int(AgentRuleCount)-1)), standing.Phase(d.Most(h[1], int(standing.Stop))), events.ActionAt(int(d.Most(h[2], events.Hold.Place()))), h[3] == 1
+	o.rule, o.Phase, o.Action, o.Shadow = RuleID(d.Most(h[0], int(RuleCount)-1)), standing.Phase(d.Most(h[1], int(standing.Stop))), events.ActionAt(int(d.Most(h[2], events.Hold.Place()))), h[3] == 1
 	o.Limits = le.Uint32(h[4:])
 	o.Since, o.Begun, o.Issued, o.Expires, o.Due = d.Stamp(clock), d.Stamp(clock), d.Stamp(clock), d.Stamp(clock), d.Stamp(clock)
 	o.Revision, o.Observed, o.Limit = d.Count(1<<62), d.Count(1<<62), d.Count(1<<62)
 	o.Attempts, o.Tried, o.Leaked = uint16(d.Uvarint()), uint16(d.Uvarint()), uint16(d.Uvarint())
-	if o.Due == 0 || AgentRules[o.rule].Counts == CountedNothing {
+	if o.Due == 0 || Rules[o.rule].Counts == CountedNothing {
 		d.Fail()
 	}
 	return o
@@ -279,7 +281,7 @@ func readOrder(d *record.Reader, clock events.Stamp) (o agentOrder) {
 
 func readStuck(d *record.Reader, clock events.Stamp) (s stuck) {
 	h := d.Take(3)
-	s.rule, s.step = AgentRuleID(d.Most(h[0], int(AgentRuleCount)-1)), recoveryStep(d.Most(h[1], int(stepNotified)))
+	s.rule, s.step = RuleID(d.Most(h[0], int(RuleCount)-1)), recoveryStep(d.Most(h[1], int(stepNotified)))
 	s.certain, s.extended = h[2]&1 != 0, h[2]&2 != 0
 	s.since, s.silentSince, s.due, s.issued = d.Stamp(clock), d.Stamp(clock), d.Stamp(clock), d.Stamp(clock)
 	s.revision = d.Count(1 << 62)
@@ -288,7 +290,7 @@ func readStuck(d *record.Reader, clock events.Stamp) (s stuck) {
 }
 
 func readStamps(d *record.Reader, list []events.Stamp, n byte, clock events.Stamp) []events.Stamp {
-	for i := range d.Most(n, maxAgentStamps) {
+	for i := range d.Most(n, maxStamps) {
 		at := d.Stamp(clock)
 		if i > 0 && at < clock { // they are kept sorted
 			d.Fail()
@@ -299,10 +301,10 @@ func readStamps(d *record.Reader, list []events.Stamp, n byte, clock events.Stam
 	return list
 }
 
-// AgentMayBeStuck reports whether the record is of an agent that is stuck, may be, or was
+// MayBeStuck reports whether the record is of an agent that is stuck, may be, or was
 // archived for it, without reading all of it. Where it is true the agent has to be looked at.
-func AgentMayBeStuck(record []byte) bool {
-	return len(record) > 1 && record[0] == agentCodecVersion && record[1]&agentHasStuck != 0
+func MayBeStuck(record []byte) bool {
+	return len(record) > 1 && record[0] == codecVersion && record[1]&hasStuck != 0
 }
 
 // Clone returns a copy that shares no memory with a.

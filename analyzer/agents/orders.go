@@ -1,34 +1,35 @@
-package analyzer
+package agents
 
 import (
+	"weir/analyzer/activity"
 	"weir/analyzer/rules"
 	"weir/analyzer/standing"
 	"weir/events"
 )
 
-// agentOrder is a standing order about an agent or a project, for what is counted of it.
+// order is a standing order about an agent or a project, for what is counted of it.
 // At most one stands for a reason: dispatchers tell orders of one scope apart by that.
-type agentOrder struct {
+type order struct {
 	standing.Order // whose due is never 0
-	rule           AgentRuleID
+	rule           RuleID
 }
 
 // refuses reports whether the order stands at the time, and is one of the action.
-func (o *agentOrder) refuses(action events.Action, at events.Stamp) bool {
+func (o *order) refuses(action events.Action, at events.Stamp) bool {
 	return o.Binds() && o.Action == action && o.Expires > at
 }
 
 // orderFor returns the order that stands for the reason, or nil.
-func (a *Agent) orderFor(reason events.Reason) *agentOrder {
+func (a *Agent) orderFor(reason events.Reason) *order {
 	for i := range a.orders {
-		if AgentRules[a.orders[i].rule].Reason == reason {
+		if Rules[a.orders[i].rule].Reason == reason {
 			return &a.orders[i]
 		}
 	}
 	return nil
 }
 
-func (a *Agent) dropOrder(o *agentOrder) {
+func (a *Agent) dropOrder(o *order) {
 	for i := range a.orders {
 		if &a.orders[i] == o {
 			a.orders = a.orders[:i+copy(a.orders[i:], a.orders[i+1:])]
@@ -38,8 +39,8 @@ func (a *Agent) dropOrder(o *agentOrder) {
 }
 
 // earliestOrder returns the order with the earliest deadline; nil for none.
-func (a *Agent) earliestOrder() *agentOrder {
-	var first *agentOrder
+func (a *Agent) earliestOrder() *order {
+	var first *order
 	for i := range a.orders {
 		if o := &a.orders[i]; first == nil || o.Due < first.Due {
 			first = o
@@ -48,9 +49,9 @@ func (a *Agent) earliestOrder() *agentOrder {
 	return first
 }
 
-// judgeAgent compares what a row counted with its limit, and gives or tightens the order.
-func (e *Engine) judgeAgent(r AgentRuleID, a *Agent, m *agentMoment, t *tally, fx *Effects) {
-	rule, set := &AgentRules[r], e.agentSetting(r, a, m.at)
+// judge compares what a row counted with its limit, and gives or tightens the order.
+func (e *Engine) judge(r RuleID, a *Agent, m *moment, t *tally, fx *activity.Effects) {
+	rule, set := &Rules[r], e.setting(r, a, m.at)
 	action := rule.Action
 	if set.Hold {
 		action = events.Hold // a tree that waits for a person
@@ -60,7 +61,7 @@ func (e *Engine) judgeAgent(r AgentRuleID, a *Agent, m *agentMoment, t *tally, f
 		least--
 	}
 	ph := standing.Phase(0)
-	mayStop := set.Mode != rules.ModeWarn && m.ev.SampledRate <= 1 && e.limits.WarnOnly>>m.ev.CorrelationSource&1 == 0
+	mayStop := set.Mode != rules.ModeWarn && m.ev.SampledRate <= 1 && e.terms.WarnOnly>>m.ev.CorrelationSource&1 == 0
 	switch {
 	case t.n >= set.Stop && mayStop:
 		ph = standing.Stop
@@ -71,7 +72,7 @@ func (e *Engine) judgeAgent(r AgentRuleID, a *Agent, m *agentMoment, t *tally, f
 	default:
 		return
 	}
-	expires := m.at.Add(e.limits.Order.TTL)
+	expires := m.at.Add(e.terms.TTL)
 	switch {
 	case ph == standing.Warn:
 		expires = t.below(floorOf(rule, &set))
@@ -84,10 +85,10 @@ func (e *Engine) judgeAgent(r AgentRuleID, a *Agent, m *agentMoment, t *tally, f
 	o := a.orderFor(rule.Reason)
 	switch {
 	case o == nil:
-		if len(a.orders) == maxAgentOrders {
+		if len(a.orders) == maxOrders {
 			a.dropOrder(a.earliestOrder())
 		}
-		a.orders = append(a.orders, agentOrder{Order: standing.Order{Since: m.at}})
+		a.orders = append(a.orders, order{Order: standing.Order{Since: m.at}})
 		o = &a.orders[len(a.orders)-1]
 	case o.Phase >= ph:
 		if o.rule == r && !(o.Action == events.Hold && o.Phase == standing.Stop) {
@@ -100,11 +101,11 @@ func (e *Engine) judgeAgent(r AgentRuleID, a *Agent, m *agentMoment, t *tally, f
 	}
 	o.Give(ph, action, &set, t.n, m.at)
 	o.rule, o.Limits = r, e.version
-	e.issueAgent(a, o, m, expires, fx)
+	e.issue(a, o, m, expires, fx)
 }
 
 // floorOf is the count from which the row says anything at all: below it an offence is over.
-func floorOf(rule *AgentRule, set *rules.Setting) int64 {
+func floorOf(rule *Rule, set *rules.Setting) int64 {
 	least := min(set.Warn, set.Stop)
 	if set.Max && rule.Armed {
 		least = min(least, set.Stop-1)
@@ -112,15 +113,15 @@ func floorOf(rule *AgentRule, set *rules.Setting) int64 {
 	return least
 }
 
-// issueAgent publishes the order as of now. Throttles and warnings end when the window has
+// issue publishes the order as of now. Throttles and warnings end when the window has
 // moved on; a halt is looked at before it ends, and renewed while it is defied.
-func (e *Engine) issueAgent(a *Agent, o *agentOrder, m *agentMoment, expires events.Stamp, fx *Effects) {
+func (e *Engine) issue(a *Agent, o *order, m *moment, expires events.Stamp, fx *activity.Effects) {
 	switch {
 	case o.Action == events.Hold && o.Phase == standing.Stop: // see awaitPerson
-		o.Until(m.at, m.at.Add(e.limits.Order.Hold))
-		o.Expires = o.Due.Add(e.limits.Order.TTL / 5)
+		o.Until(m.at, m.at.Add(e.terms.Hold))
+		o.Expires = o.Due.Add(e.terms.TTL / 5)
 	case o.Action == events.Halt, o.Action == events.Hold:
-		o.Stand(m.at, e.limits.Order.TTL)
+		o.Stand(m.at, e.terms.TTL)
 	default:
 		o.Until(m.at, expires)
 	}
@@ -128,19 +129,19 @@ func (e *Engine) issueAgent(a *Agent, o *agentOrder, m *agentMoment, expires eve
 	o.Revision = a.revision
 }
 
-// agentOrderDue fires the deadline of an order: it ends, or is renewed.
-func (e *Engine) agentOrderDue(a *Agent, o *agentOrder, fx *Effects) {
-	fx.agent = deadlineOf(o.Due)
-	m := &fx.agent
+// orderDue fires the deadline of an order: it ends, or is renewed.
+func (e *Engine) orderDue(a *Agent, o *order, fx *activity.Effects) {
+	at := deadlineOf(o.Due)
+	m := &at
 	a.clock = max(a.clock, m.at)
 	if o.Limits != e.version {
 		e.reviewOrders(a, m, fx)
 		return // what still stands is due as before
 	}
-	rule, set := &AgentRules[o.rule], e.agentSetting(o.rule, a, m.at)
+	rule, set := &Rules[o.rule], e.setting(o.rule, a, m.at)
 	if o.Action == events.Hold && o.Phase == standing.Stop { // nobody has decided
 		o.Action = events.Halt
-		o.Until(m.at, m.at.Add(e.limits.Flow.MaxAge))
+		o.Until(m.at, m.at.Add(e.terms.MaxAge))
 		e.tell(a, m, o.finding(), fx)
 		return
 	}
@@ -153,7 +154,7 @@ func (e *Engine) agentOrderDue(a *Agent, o *agentOrder, fx *Effects) {
 			a.dropOrder(o)
 			return
 		case o.Tried > 0:
-			e.issueAgent(a, o, m, m.at.Add(e.limits.Order.TTL), fx)
+			e.issue(a, o, m, m.at.Add(e.terms.TTL), fx)
 			return
 		case m.at < o.Expires:
 			o.Due = o.Expires
@@ -172,10 +173,10 @@ func (e *Engine) agentOrderDue(a *Agent, o *agentOrder, fx *Effects) {
 	a.dropOrder(o)
 }
 
-// defiedAgent counts a message that was sent although an order about its receiver, or its
+// defied counts a message that was sent although an order about its receiver, or its
 // project, refused it.
-func (e *Engine) defiedAgent(a *Agent, m *agentMoment, fx *Effects) {
-	leaked, tried := AgentRuleCount, AgentRuleCount // the first row whose order refuses the message
+func (e *Engine) defied(a *Agent, m *moment, fx *activity.Effects) {
+	leaked, tried := RuleCount, RuleCount // the first row whose order refuses the message
 	for i := range a.orders {
 		o := &a.orders[i]
 		// A call that opens a flow comes a second time as a message: each is counted where
@@ -185,10 +186,10 @@ func (e *Engine) defiedAgent(a *Agent, m *agentMoment, fx *Effects) {
 			tried = min(tried, o.rule)
 			continue
 		}
-		if !o.refuses(AgentRules[o.rule].Action, m.when) || o.Action == events.Halt && !a.isTree() || !a.isTree() && (AgentRules[o.rule].Counts == CountedOpened) != (m.ev.Kind == events.AgentActivity) {
+		if !o.refuses(Rules[o.rule].Action, m.when) || o.Action == events.Halt && !a.isTree() || !a.isTree() && (Rules[o.rule].Counts == CountedOpened) != (m.ev.Kind == events.AgentActivity) {
 			continue
 		}
-		if !o.Early(m.when, false, e.limits.Order.Grace) {
+		if !o.Early(m.when, false, e.terms.Grace) {
 			tried = min(tried, o.rule)
 			o.Attempt()
 			continue
@@ -197,31 +198,31 @@ func (e *Engine) defiedAgent(a *Agent, m *agentMoment, fx *Effects) {
 		o.Leak()
 	}
 	switch {
-	case tried < AgentRuleCount:
+	case tried < RuleCount:
 		fx.Counts.Attempts++
-		fx.Counts.DefiedAgents[tried]++
-	case leaked < AgentRuleCount:
+		fx.Counts.Defied[Rules[tried].Reason.Place()]++
+	case leaked < RuleCount:
 		fx.Counts.Leaked++
-		fx.Counts.LeakedAgents[leaked]++
+		fx.Counts.LeakedBy[Rules[leaked].Reason.Place()]++
 	}
 }
 
 // refusedBy takes an acknowledgement that a dispatcher refused a call by one of the
 // agent's orders; false when it is about something else.
-func (e *Engine) refusedBy(a *Agent, m *agentMoment, fx *Effects) bool {
+func (e *Engine) refusedBy(a *Agent, m *moment, fx *activity.Effects) bool {
 	id := uint64(0)
 	if m.ev.Ack != nil {
 		id = standing.OrderOf(m.ev.Ack.VerdictID)
 	}
 	for i := range a.orders {
 		o := &a.orders[i]
-		if id == 0 || a.verdictOrder(string(AgentRules[o.rule].Reason), o.Since) != id {
+		if id == 0 || a.verdictOrder(string(Rules[o.rule].Reason), o.Since) != id {
 			continue
 		}
 		if m.ev.Ack.Applied && o.Phase > standing.Warn {
 			o.Attempt()
 			fx.Counts.Attempts++
-			fx.Counts.RefusedAgents[o.rule]++
+			fx.Counts.RefusedBy[Rules[o.rule].Reason.Place()]++
 		}
 		return true
 	}
@@ -229,14 +230,14 @@ func (e *Engine) refusedBy(a *Agent, m *agentMoment, fx *Effects) bool {
 }
 
 // reviewOrders takes back the orders that other limits gave and that these would not.
-func (e *Engine) reviewOrders(a *Agent, m *agentMoment, fx *Effects) {
+func (e *Engine) reviewOrders(a *Agent, m *moment, fx *activity.Effects) {
 	for i := len(a.orders) - 1; i >= 0; i-- {
 		o := &a.orders[i]
 		if o.Limits == e.version {
 			continue
 		}
 		o.Limits = e.version
-		rule, set := &AgentRules[o.rule], e.agentSetting(o.rule, a, m.at)
+		rule, set := &Rules[o.rule], e.setting(o.rule, a, m.at)
 		if !o.Groundless(&set, floorOf(rule, &set)) {
 			continue
 		}
@@ -249,6 +250,6 @@ func (e *Engine) reviewOrders(a *Agent, m *agentMoment, fx *Effects) {
 }
 
 // finding is what the order says.
-func (o *agentOrder) finding() *finding {
+func (o *order) finding() *finding {
 	return &finding{rule: o.rule, Order: o.Order}
 }

@@ -1,4 +1,4 @@
-package analyzer
+package agents
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/analyzer/activity"
 	"weir/analyzer/rules"
 	"weir/events"
 )
@@ -37,7 +38,7 @@ func agentTale(r *rand.Rand, n int) []agentAct {
 				Risk: r.Float64(), HasRisk: r.IntN(4) > 0, VoidActive: r.IntN(8) == 0}
 		case 3, 4:
 			ev.Kind, ev.CorrelationID = events.AgentActivity, pick("f1", "f2", "f3")
-			ev.AgentState = &events.AgentState{Status: pick(WorkActive, WorkInTool, WorkChild, WorkBackOff, WorkDone, WorkRefused)}
+			ev.AgentState = &events.AgentState{Status: pick(activity.WorkActive, activity.WorkInTool, activity.WorkChild, activity.WorkBackOff, activity.WorkDone, activity.WorkRefused)}
 		case 5:
 			ev.Kind, ev.Note = events.NoteAdded, &events.Note{Summary: "n", Tags: []string{pick("stuck", "plan"), "help"}}
 			if r.IntN(2) == 0 {
@@ -75,14 +76,14 @@ func playTale(t *testing.T, e *Engine, tale []agentAct, twice, slowly bool, betw
 	revision := int64(0)
 	for _, act := range tale {
 		if act.ev == nil {
-			for due := e.DueAgent(&y.a); slowly && due != 0 && due < act.to; due = e.DueAgent(&y.a) {
-				e.AdvanceAgent(&y.p, &y.a, due-1, &y.fx)
+			for due := e.Due(&y.a); slowly && due != 0 && due < act.to; due = e.Due(&y.a) {
+				e.Advance(&y.p, &y.a, due-1, &y.fx)
 				between(y)
-				e.AdvanceAgent(&y.p, &y.a, due, &y.fx)
+				e.Advance(&y.p, &y.a, due, &y.fx)
 				between(y)
 			}
-			e.AdvanceAgent(&y.p, &y.a, act.to, &y.fx)
-			if due := e.DueAgent(&y.a); due != 0 && due <= act.to {
+			e.Advance(&y.p, &y.a, act.to, &y.fx)
+			if due := e.Due(&y.a); due != 0 && due <= act.to {
 				t.Fatalf("due at %d after it was advanced to %d", due-dawn, act.to-dawn)
 			}
 		} else {
@@ -90,10 +91,10 @@ func playTale(t *testing.T, e *Engine, tale []agentAct, twice, slowly bool, betw
 			if ev.Ack != nil {
 				ev.Ack = &events.Ack{Applied: ev.Ack.Applied, VerdictID: last}
 			}
-			e.StepAgent(&y.p, &y.a, &ev, &y.fx)
+			e.Step(&y.p, &y.a, &ev, &y.fx)
 			if twice {
 				between(y)
-				e.StepAgent(&y.p, &y.a, &ev, &y.fx)
+				e.Step(&y.p, &y.a, &ev, &y.fx)
 			}
 		}
 		between(y)
@@ -112,26 +113,26 @@ func playTale(t *testing.T, e *Engine, tale []agentAct, twice, slowly bool, betw
 		y.fx.Reset()
 	}
 	record, _ = y.a.AppendBinary(nil)
-	if len(record) > MaxAgentRecord {
-		t.Fatalf("the record takes %d bytes, want at most %d", len(record), MaxAgentRecord)
+	if len(record) > MaxRecord {
+		t.Fatalf("the record takes %d bytes, want at most %d", len(record), MaxRecord)
 	}
 	return verdicts, record
 }
 
 func TestLawsOfAgents(t *testing.T) {
 	l := Balanced()
-	l.Agents.Recover = true
+	l.Recover = true
 	settings := []Limits{l}
-	l.Agents.Rules[AgentRuleCriticalMargin].Mode = rules.ModeShadow
-	l.Agents.Rules[AgentRuleActivity].Mode = rules.ModeWarn
+	l.Rules[RuleCriticalMargin].Mode = rules.ModeShadow
+	l.Rules[RuleActivity].Mode = rules.ModeWarn
 	settings = append(settings, l)
-	l.Agents.Rules[AgentRuleRescue].Mode = rules.ModeWarn
-	l.Agents.Recover, l.Agents.WatchAll = false, true
+	l.Rules[RuleRescue].Mode = rules.ModeWarn
+	l.Recover, l.WatchAll = false, true
 	settings = append(settings, l)
 
 	seen := map[string]int{}
 	for seed := range uint64(150) {
-		e := New(settings[seed%uint64(len(settings))])
+		e := New(settings[seed%uint64(len(settings))], balancedTerms)
 		tale := agentTale(rand.New(rand.NewPCG(seed, 1)), 60)
 		nothing := func(*agentPlay) {}
 		want, state := playTale(t, e, tale, false, false, nothing)
@@ -214,11 +215,11 @@ func TestAThousandOfAHundredThousandFallSilent(t *testing.T) {
 	for len(stops) < silent {
 		stops[r.IntN(agents)] = dawn.Add(every + time.Duration(r.Int64N(int64(8*time.Minute))))
 	}
-	e := New(Balanced())
+	e := New(Balanced(), balancedTerms)
 	var (
-		p       Agents
+		p       Partition
 		a       Agent
-		fx      Effects
+		fx      activity.Effects
 		queue   dueAgents
 		looks   int
 		last    = make(map[int]events.Stamp, silent)
@@ -245,7 +246,7 @@ func TestAThousandOfAHundredThousandFallSilent(t *testing.T) {
 	}
 	store := func(i int) {
 		spare, _ = a.AppendBinary(spare[:0])
-		at := e.DueAgent(&a) // before the memory that the agent's strings alias is written to
+		at := e.Due(&a) // before the memory that the agent's strings alias is written to
 		records[i] = append(records[i][:0], spare...)
 		if at != 0 && (due[i] == 0 || at < due[i]) {
 			due[i] = at
@@ -267,8 +268,8 @@ func TestAThousandOfAHundredThousandFallSilent(t *testing.T) {
 			}
 			load(i)
 			ids++
-			ev := events.Event{ID: fmt.Sprint(ids), Time: next[i], Kind: events.AgentStatus, From: events.Party{Agent: keys[i][len(agentPrefix):]}, AgentState: state}
-			e.StepAgent(&p, &a, &ev, &fx)
+			ev := events.Event{ID: fmt.Sprint(ids), Time: next[i], Kind: events.AgentStatus, From: events.Party{Agent: keys[i][len(activity.AgentPrefix):]}, AgentState: state}
+			e.Step(&p, &a, &ev, &fx)
 			store(i)
 			if state == &rest {
 				continue
@@ -290,7 +291,7 @@ func TestAThousandOfAHundredThousandFallSilent(t *testing.T) {
 			due[x.agent] = 0
 			looks++
 			load(x.agent)
-			e.AdvanceAgent(&p, &a, watermark, &fx)
+			e.Advance(&p, &a, watermark, &fx)
 			store(x.agent)
 		}
 		for i := range fx.Verdicts {
@@ -304,7 +305,7 @@ func TestAThousandOfAHundredThousandFallSilent(t *testing.T) {
 	}
 	for i, at := range last {
 		want := at.Add(thresholds[i%len(states)]) + 1
-		if got := found[keys[i][len(agentPrefix):]]; got != want {
+		if got := found[keys[i][len(activity.AgentPrefix):]]; got != want {
 			t.Errorf("%s, silent from %d: found at %d, want %d", keys[i], at-dawn, got-dawn, want-dawn)
 		}
 	}
@@ -319,11 +320,11 @@ func TestAThousandOfAHundredThousandFallSilent(t *testing.T) {
 }
 
 func TestReportWithoutConsequenceDoesNotAllocate(t *testing.T) {
-	e := New(Balanced())
+	e := New(Balanced(), balancedTerms)
 	var (
-		p      Agents
+		p      Partition
 		a      Agent
-		fx     Effects
+		fx     activity.Effects
 		record []byte
 	)
 	a.Reset("agent:probe")
@@ -336,8 +337,8 @@ func TestReportWithoutConsequenceDoesNotAllocate(t *testing.T) {
 	step := func() {
 		ev.ID, ev.Time = ids[n], ev.Time+30_000
 		n++
-		e.StepAgent(&p, &a, &ev, &fx)
-		if e.DueAgent(&a) == 0 {
+		e.Step(&p, &a, &ev, &fx)
+		if e.Due(&a) == 0 {
 			t.Fatal("an active agent is due some time")
 		}
 		record, _ = a.AppendBinary(record[:0])

@@ -1,33 +1,74 @@
-package analyzer
+package agents
 
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/cespare/xxhash/v2"
 
+	"weir/analyzer/activity"
+	"weir/analyzer/standing"
 	"weir/events"
 )
 
-// StepAgent folds one event of the activity log into the agent, in place, and adds what
+// Terms are what of the limits holds for orders about agents as for those about flows.
+type Terms struct {
+	TTL          time.Duration // of an order; renewed while it holds
+	Grace        time.Duration // calls seen this soon after an order were in flight, not defiance
+	Hold         time.Duration // how long a tree that is held waits for a person; then it is halted
+	Idle, MaxAge time.Duration // silence that ends a tree, and its greatest age
+	WarnOnly     uint16        // bit set of 1<<CorrelationSource of what is never stopped
+	Version      string        // of the limits, in every verdict
+}
+
+// Engine folds what concerns agents, projects and trees by one set of limits. It is
+// immutable and safe for use by many goroutines; a change of limits is a new one.
+type Engine struct {
+	limits   Limits
+	terms    Terms
+	version  uint32   // of the limits, as orders keep it
+	trees    bool     // some row about trees is on
+	tells    bool     // and some row tells who asks what is left
+	counting []RuleID // the rows that are on and count events of agents and projects
+}
+
+// New returns an engine for limits, which must be valid (see limitfile.Validate).
+func New(l Limits, t Terms) *Engine {
+	e := &Engine{limits: l, terms: t, version: standing.VersionOf(t.Version)}
+	for r := range RuleCount {
+		if l.Rules[r].Mute() {
+			continue
+		}
+		c := Rules[r].Counts
+		if c != CountedNothing && !c.OfTree() {
+			e.counting = append(e.counting, r)
+		}
+		e.trees = e.trees || c.OfTree()
+		e.tells = e.tells || l.Rules[r].Tell != 0
+	}
+	return e
+}
+
+// Step folds one event of the activity log into the agent, in place, and adds what
 // came of it to fx. The event must belong to the agent: a was Reset with the key, or was
 // folded from events with the same key. What it keeps of ev it keeps by reference;
 // encode or clone the agent before the bytes under ev change. Deadlines of silence do
-// not fire by the time of an event, only in AdvanceAgent: others may know of the agent
+// not fire by the time of an event, only in Advance: others may know of the agent
 // what came before, and have not told it yet.
-func (e *Engine) StepAgent(p *Agents, a *Agent, ev *events.Event, fx *Effects) {
+func (e *Engine) Step(p *Partition, a *Agent, ev *events.Event, fx *activity.Effects) {
 	fx.Answer, fx.Asked = nil, false
 	if !e.concerns(a, ev) {
 		return
 	}
 	was := a.gaugeCell()
-	m := e.begin(a, ev, fx)
-	if m == nil {
+	m := new(moment)
+	if !e.begin(a, ev, m, fx) {
 		return
 	}
 	switch ev.Kind {
 	case events.AgentCall:
-		e.defiedAgent(a, m, fx)
+		e.defied(a, m, fx)
 		e.count(a, m, fx)
 	case events.AgentStatus:
 		e.reported(p, a, m, fx)
@@ -53,18 +94,18 @@ func (e *Engine) StepAgent(p *Agents, a *Agent, ev *events.Event, fx *Effects) {
 		e.releaseTree(a, m, fx)
 	case events.AgentActivity:
 		switch work(ev) {
-		case WorkOpened:
-			e.defiedAgent(a, m, fx)
+		case activity.WorkOpened:
+			e.defied(a, m, fx)
 			e.count(a, m, fx)
-		case WorkRefused:
+		case activity.WorkRefused:
 			e.countRefusals(a, m, fx)
-		case WorkSpent, WorkEnded:
+		case activity.WorkSpent, activity.WorkEnded:
 			e.spend(a, m, fx)
-		case WorkBelongs:
+		case activity.WorkBelongs:
 			e.belongs(a, m, fx)
 		default: // of an older weir, which told of each party in an event
-			if w := slices.Index(workNames[:], work(ev)); w >= 0 {
-				e.atWork(a, m, xxhash.Sum64String(ev.CorrelationID), Work(w), fx)
+			if w, ok := activity.WorkNamed(work(ev)); ok {
+				e.atWork(a, m, xxhash.Sum64String(ev.CorrelationID), w, fx)
 			}
 		}
 	}
@@ -74,30 +115,30 @@ func (e *Engine) StepAgent(p *Agents, a *Agent, ev *events.Event, fx *Effects) {
 // Watched reports whether what flows tell of the agent can change anything about it.
 func (e *Engine) Watched(a *Agent) bool { return !a.isProject() && !a.isTree() && e.watched(a) }
 
-// StepReport folds what a flow tells of the agent, as StepAgent does events.
-func (e *Engine) StepReport(p *Agents, a *Agent, r *Report, fx *Effects) {
+// StepReport folds what a flow tells of the agent, as Step does events.
+func (e *Engine) StepReport(p *Partition, a *Agent, r *activity.Report, fx *activity.Effects) {
 	fx.Answer = nil
 	if !e.Watched(a) {
 		return
 	}
 	was := a.gaugeCell()
-	fx.reported = events.Event{ID: fx.said.id(r.Flow^uint64(r.Work), r.Name, r.Did), Source: "weir", Time: r.Did, Kind: events.AgentActivity, CorrelationSource: r.Source, From: r.Who()}
-	if m := e.begin(a, &fx.reported, fx); m != nil {
+	ev, m := events.Event{ID: fx.ID(r.Flow^uint64(r.Work), r.Name, r.Did), Source: "weir", Time: r.Did, Kind: events.AgentActivity, CorrelationSource: r.Source, From: r.Who()}, new(moment)
+	if e.begin(a, &ev, m, fx) {
 		e.atWork(a, m, r.Flow, r.Work, fx)
 		p.gauge.move(was, a.gaugeCell())
 	}
 }
 
-// begin counts an event that concerns the agent; nil when it was folded before.
-func (e *Engine) begin(a *Agent, ev *events.Event, fx *Effects) *agentMoment {
+// begin counts an event that concerns the agent, and says what is known of it; false when it
+// was folded before.
+func (e *Engine) begin(a *Agent, ev *events.Event, m *moment, fx *activity.Effects) bool {
 	if !a.isTree() && a.repeats(ev) { // a flow tells its tree of each event once
 		fx.Counts.Duplicates++
-		return nil
+		return false
 	}
 	when := min(max(ev.Time, 1), lastStamp)
 	e.advanceOrders(a, when, fx)
-	m := &fx.agent
-	*m = agentMoment{ev: ev, when: when, at: max(when, a.clock), late: when < a.clock}
+	*m = moment{ev: ev, when: when, at: max(when, a.clock), late: when < a.clock}
 	if m.late {
 		fx.Counts.Late++
 	}
@@ -109,7 +150,7 @@ func (e *Engine) begin(a *Agent, ev *events.Event, fx *Effects) *agentMoment {
 	if len(a.orders) > 0 {
 		e.reviewOrders(a, m, fx)
 	}
-	return m
+	return true
 }
 
 // lastStamp is the latest time that is folded, so that what is added to one stays a time.
@@ -119,9 +160,9 @@ const lastStamp events.Stamp = 1 << 52
 // dropped without a trace, so that agents of which nothing is to be known need no record.
 func (e *Engine) concerns(a *Agent, ev *events.Event) bool {
 	if a.isTree() {
-		return e.agents.trees && (a.events > 0 || ev.Kind == events.AgentActivity || ev.Kind == events.OverrideSet && ev.Override != nil)
+		return e.trees && (a.events > 0 || ev.Kind == events.AgentActivity || ev.Kind == events.OverrideSet && ev.Override != nil)
 	}
-	for _, r := range e.agents.counting {
+	for _, r := range e.counting {
 		if e.countsEvent(r, a, ev) {
 			return true
 		}
@@ -136,12 +177,12 @@ func (e *Engine) concerns(a *Agent, ev *events.Event) bool {
 		return a.events > 0
 	case events.AgentActivity:
 		w := work(ev)
-		return w != WorkOpened && w != WorkRefused && e.watched(a)
+		return w != activity.WorkOpened && w != activity.WorkRefused && e.watched(a)
 	}
 	return false
 }
 
-func (a *Agent) isProject() bool { return strings.HasPrefix(a.key, projectPrefix) }
+func (a *Agent) isProject() bool { return strings.HasPrefix(a.key, activity.ProjectPrefix) }
 
 // repeats reports whether the event was folded before, as far as that is remembered. One
 // call may be told of as a message, as the opening of a flow and as refused.
@@ -150,7 +191,7 @@ func (a *Agent) repeats(ev *events.Event) bool {
 	if ev.Source != "" {
 		id ^= xxhash.Sum64String(ev.Source) * 0x9e3779b97f4a7c15
 	}
-	if work(ev) == WorkRefused {
+	if work(ev) == activity.WorkRefused {
 		id = ^id
 	}
 	if slices.Contains(a.ids, id) {
@@ -168,7 +209,7 @@ func (a *Agent) mostIDs() int {
 	if a.isTree() {
 		return maxTreeIDs
 	}
-	return maxAgentIDs
+	return maxIDs
 }
 
 // work is the status of an agent.activity; empty for none.
@@ -179,19 +220,19 @@ func work(ev *events.Event) string {
 	return ev.AgentState.Status
 }
 
-// AdvanceAgent fires every deadline up to now, each at its own time. The pump calls it
+// Advance fires every deadline up to now, each at its own time. The pump calls it
 // when the watermark of the activity passes DueAgent.
-func (e *Engine) AdvanceAgent(p *Agents, a *Agent, now events.Stamp, fx *Effects) {
+func (e *Engine) Advance(p *Partition, a *Agent, now events.Stamp, fx *activity.Effects) {
 	was := a.gaugeCell()
 	for {
-		at, what := e.nextOfAgent(a)
+		at, what := e.next(a)
 		if at == 0 || at > now {
 			p.gauge.move(was, a.gaugeCell())
 			return
 		}
 		switch what {
 		case dueOrder:
-			e.agentOrderDue(a, a.earliestOrder(), fx)
+			e.orderDue(a, a.earliestOrder(), fx)
 		case dueRecovery:
 			a.clock = max(a.clock, at)
 			e.recoveryDue(p, a, at, fx)
@@ -202,9 +243,9 @@ func (e *Engine) AdvanceAgent(p *Agents, a *Agent, now events.Stamp, fx *Effects
 	}
 }
 
-// DueAgent is when the agent wants to be looked at even if nothing comes; zero for never.
-func (e *Engine) DueAgent(a *Agent) events.Stamp {
-	at, _ := e.nextOfAgent(a)
+// Due is when the agent wants to be looked at even if nothing comes; zero for never.
+func (e *Engine) Due(a *Agent) events.Stamp {
+	at, _ := e.next(a)
 	return at
 }
 
@@ -218,9 +259,9 @@ const (
 	dueSilence
 )
 
-// nextOfAgent returns the next deadline and what it is about. Each that fires must move
+// next returns the next deadline and what it is about. Each that fires must move
 // or end its deadline: one that stays where it was would fire for ever.
-func (e *Engine) nextOfAgent(a *Agent) (at events.Stamp, what agentDue) {
+func (e *Engine) next(a *Agent) (at events.Stamp, what agentDue) {
 	if o := a.earliestOrder(); o != nil {
 		at = o.Due
 	}
@@ -235,8 +276,8 @@ func (e *Engine) nextOfAgent(a *Agent) (at events.Stamp, what agentDue) {
 
 // advanceOrders fires the deadlines of orders up to now: what is counted goes by the
 // time of events at once.
-func (e *Engine) advanceOrders(a *Agent, now events.Stamp, fx *Effects) {
+func (e *Engine) advanceOrders(a *Agent, now events.Stamp, fx *activity.Effects) {
 	for o := a.earliestOrder(); o != nil && o.Due <= now; o = a.earliestOrder() {
-		e.agentOrderDue(a, o, fx)
+		e.orderDue(a, o, fx)
 	}
 }

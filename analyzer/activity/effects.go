@@ -1,0 +1,154 @@
+package activity
+
+import (
+	"strconv"
+	"unsafe"
+	"weir/analyzer/ledger"
+	"weir/events"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// Effects is what one or more steps of either stage brought about. The caller reuses it;
+// Reset empties it. Verdicts own their strings.
+type Effects struct {
+	Verdicts []events.Verdict
+	Answer   *events.Verdict // to the last ask; nil when the last event was none
+	Activity []Activity      // for the agent stage, see there what it aliases
+	Reports  []Report        // the same
+	// Asked tells that the last ask was allowed so far and that a tree has the last word: it
+	// is asked by one of the Activity.
+	Asked  bool
+	Counts Counts
+
+	said saying
+}
+
+// Counts is what the steps since the last Reset did, for metrics. What is about orders is
+// counted by the place of their reason, see events.Reason.Place.
+type Counts struct {
+	Events, Duplicates, TooLate, Late, Clamped int64
+	Asks, Refused                              int64
+	Attempts, Leaked                           int64
+	Episodes                                   int64
+	Defied                                     [events.ReasonCount]int64 // calls made against an order
+	LeakedBy                                   [events.ReasonCount]int64 // calls in flight when an order went out
+	// RefusedBy are the calls that were refused by an order: asks, and calls that a dispatcher
+	// says that it refused.
+	RefusedBy [events.ReasonCount]int64
+	Granted   [events.ReasonCount]int64 // times that a person granted more of a limit
+	// Acks are the acknowledgements by the reason of the flow's order that they are about, at
+	// ReasonCount those about no order of the flow; at 1 those that say that it was applied.
+	Acks [events.ReasonCount + 1][2]int64
+}
+
+// Acked counts an acknowledgement that is about an order with the reason at the place.
+func (n *Counts) Acked(place int, ack *events.Ack) {
+	applied := 0
+	if ack != nil && ack.Applied {
+		applied = 1
+	}
+	n.Acks[place][applied]++
+}
+
+// Reset empties the effects and keeps their memory.
+func (fx *Effects) Reset() {
+	clear(fx.Verdicts)
+	fx.Verdicts, fx.Answer, fx.Counts = fx.Verdicts[:0], nil, Counts{}
+	fx.ResetActivity()
+}
+
+// ResetActivity empties the activity and the reports alone.
+func (fx *Effects) ResetActivity() {
+	clear(fx.Activity)
+	fx.Activity = fx.Activity[:0]
+	clear(fx.Reports)
+	fx.Reports = fx.Reports[:0]
+	fx.said.reset()
+}
+
+// Activity is an event as the agent stage wants it, which cuts across flows: what an
+// agent says of itself or others say of it, calls that rules about agents count, and
+// what a flow tells of its parties. Its strings and pointers alias the event, the flow
+// or the Effects that it stands in: it is good until the next Reset of the Effects, and
+// as long as the bytes under event and flow stay what they are.
+type Activity struct {
+	Key   string // whom it concerns, see AgentKey, ProjectKey and TreeKey
+	Event events.Event
+}
+
+// ID returns an id for what a flow tells: a hash of the flow, the party and the time. It is
+// good as long as the activity.
+func (fx *Effects) ID(flow uint64, party string, at events.Stamp) string {
+	return fx.said.id(flow, party, at)
+}
+
+// State returns the state of an agent of which nothing but the status is told. It is good as
+// long as the activity.
+func (fx *Effects) State(status string) *events.AgentState { return fx.said.state(status) }
+
+// Say adds an activity about the party, made of the event, and returns its event to be
+// filled in; nil when the party is nobody.
+func (fx *Effects) Say(about events.Party, ev *events.Event, when events.Stamp) *events.Event {
+	id := about.Agent
+	if id == "" {
+		id = about.Session
+	}
+	if id == "" {
+		return nil
+	}
+	return fx.SayTo("agent:", id, ev, when)
+}
+
+// SayTo adds an activity under a key of that kind (see AgentPrefix), made of the event, and
+// returns its event to be filled in.
+func (fx *Effects) SayTo(kind, id string, ev *events.Event, when events.Stamp) *events.Event {
+	fx.Activity = append(fx.Activity, Activity{Key: fx.said.text(kind, id), Event: events.Event{ID: ev.ID, Source: ev.Source, Time: when, Kind: ev.Kind,
+		CorrelationID: ev.CorrelationID, CorrelationSource: ev.CorrelationSource, From: ev.From, To: ev.To, ProjectID: ev.ProjectID}})
+	return &fx.Activity[len(fx.Activity)-1].Event
+}
+
+// saying is the memory of what activities need beside the event and the flow. What was
+// handed out stays good while more is added, until reset.
+type saying struct {
+	bytes  []byte
+	states []events.AgentState
+}
+
+func (s *saying) reset() { s.bytes, s.states = s.bytes[:0], s.states[:0] }
+
+// text returns a and b joined.
+func (s *saying) text(a, b string) string {
+	n := len(s.bytes)
+	s.bytes = append(append(s.bytes, a...), b...)
+	return s.from(n)
+}
+
+// from returns what was written from n on.
+func (s *saying) from(n int) string { return unsafe.String(&s.bytes[n], len(s.bytes)-n) }
+
+// state returns the state of an agent of which nothing but the status is told.
+func (s *saying) state(status string) *events.AgentState {
+	s.states = append(s.states, events.AgentState{Status: status})
+	return &s.states[len(s.states)-1]
+}
+
+// id returns the id of what a flow tells: a hash of the flow, the party and the time.
+func (s *saying) id(flow uint64, party string, at events.Stamp) string {
+	h := flow*0x9e3779b97f4a7c15 ^ xxhash.Sum64String(party)
+	h = (h ^ uint64(at)) * 0xff51afd7ed558ccd
+	n := len(s.bytes)
+	s.bytes = strconv.AppendUint(s.bytes, h^h>>33, 16)
+	return s.from(n)
+}
+
+// SaySpent adds an activity that tells the tree of the root what was spent, or asks it, made of
+// the event, and returns its event to be filled in.
+func (fx *Effects) SaySpent(root string, ev *events.Event, when events.Stamp, status string, n ledger.Amount) *events.Event {
+	a := fx.SayTo(TreePrefix, root, ev, when)
+	a.Kind, a.AgentState = events.AgentActivity, fx.State(status)
+	a.SampledRate, a.Tell = ev.SampledRate, ev.Tell
+	a.Work = events.Work{Known: n[ledger.Calls] > 0, ToolCalls: n[ledger.Calls]}
+	a.Usage = events.Usage{Known: n[ledger.Tokens]+n[ledger.Cost] > 0, Total: n[ledger.Tokens], CostMicroUSD: n[ledger.Cost]}
+	return a
+}

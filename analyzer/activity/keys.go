@@ -1,0 +1,41 @@
+package activity
+
+import "weir/events"
+
+// The kinds of keys of the agent stage.
+const (
+	AgentPrefix   = "agent:"
+	ProjectPrefix = "project:"
+	TreePrefix    = "tree:" // and the correlation id of the root
+)
+
+// AgentKey is the key under which the state of an agent is kept: the stable id, else the
+// session. It is empty for the zero Party, which nobody looks after.
+func AgentKey(p events.Party) string {
+	switch {
+	case p.Agent != "":
+		return "agent:" + p.Agent
+	case p.Session != "":
+		return "agent:" + p.Session
+	}
+	return ""
+}
+
+// ProjectKey is the key under which the caps of a project are kept; empty for none.
+func ProjectKey(id string) string {
+	if id == "" {
+		return ""
+	}
+	return "project:" + id
+}
+
+// TreeKey is the key under which the ledger of a tree is kept; empty for none.
+func TreeKey(root string) string {
+	if root == "" {
+		return ""
+	}
+	return TreePrefix + root
+}
+
+// NoteAuthor signs the notes that weir itself leaves with an agent.
+const NoteAuthor = "weir"

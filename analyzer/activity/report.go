@@ -1,0 +1,86 @@
+package activity
+
+import (
+	"slices"
+	"time"
+	"weir/events"
+)
+
+// Grace is how far the watermark of a log has to be past a deadline for it to fire
+// without an event of its flow: so late may an event come that should have been seen
+// first. It is a constant because it decides verdicts.
+const Grace = 5 * time.Second
+
+// What a flow tells of a party: the status of an agent.activity event. The first five are
+// the names of Work; logs of an older weir have them in such events.
+const (
+	WorkActive  = "active"
+	WorkInTool  = "in_tool"
+	WorkChild   = "waiting_child"
+	WorkBackOff = "waiting_backoff"
+	WorkDone    = "done"
+	WorkRefused = "refused" // it tried calls that an order refused, as many as total_updates says
+	WorkOpened  = "opened"  // it opened a flow by calling the agent of the key
+
+	// Of a flow, to the tree that it belongs to: work and usage say what it spent since it told last.
+	WorkSpent = "spent"
+	WorkEnded = "ended" // and it is over
+	// Of the flow of the key, to those that name it as their root: the tree that it belongs to.
+	WorkBelongs = "belongs"
+)
+
+// Report is what a step of a flow tells the agent stage of a party that did something. Of
+// those of one flow and party only the last counts, so whoever passes them on may keep them
+// for as long as Limits.Agents.Report, each in the place of the one before, and owes
+// the agent stage all that happened before it says so (see Engine.LowWatermark). Strings alias the
+// flow: they are good as long as those of Activity.
+type Report struct {
+	Flow   uint64                   // a hash of its key
+	Name   string                   // the party: as the flow calls it
+	Agent  string                   // its stable id, if that is another one
+	Did    events.Stamp             // when it did something last
+	Source events.CorrelationSource // by what the flow is known
+	Work   Work                     // how the party is at work
+}
+
+// Work is how a party is at work, as far as a flow can tell. It stands in logs, so that
+// numbers are never reused.
+type Work uint8
+
+// The ways of being at work, and the status by which agent.activity names each.
+const (
+	AtWork    Work = iota // it did something, and something else is expected of it
+	InTool                // a tool that it called has not answered
+	OnChild               // an agent that it called is at work
+	OnBackOff             // it is told to wait
+	Done                  // it gave control back: nothing is expected of it
+	WorkCount
+)
+
+var workNames = [WorkCount]string{WorkActive, WorkInTool, WorkChild, WorkBackOff, WorkDone}
+
+// WorkNamed returns the way of being at work that an agent.activity names so.
+func WorkNamed(status string) (Work, bool) {
+	i := slices.Index(workNames[:], status)
+	return Work(max(i, 0)), i >= 0
+}
+
+// String returns the status by which an agent.activity names it.
+func (w Work) String() string { return workNames[w] }
+
+// Who returns the party.
+func (r *Report) Who() events.Party {
+	if r.Agent != "" {
+		return events.Party{Session: r.Name, Agent: r.Agent}
+	}
+	return events.Party{Agent: r.Name}
+}
+
+// AppendKey appends the key of the agent (see AgentKey) to dst.
+func (r *Report) AppendKey(dst []byte) []byte {
+	dst = append(dst, AgentPrefix...)
+	if r.Agent != "" {
+		return append(dst, r.Agent...)
+	}
+	return append(dst, r.Name...)
+}

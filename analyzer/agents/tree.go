@@ -1,0 +1,498 @@
+package agents
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"weir/analyzer/activity"
+	"weir/analyzer/ledger"
+	"weir/analyzer/rules"
+	"weir/analyzer/standing"
+	"weir/events"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// A tree in the stage of agents.
+
+func (a *Agent) isTree() bool { return strings.HasPrefix(a.key, activity.TreePrefix) }
+
+// treeCall is a flow of the tree and what it spends, or asks to spend.
+type treeCall struct {
+	flow, parent uint64 // hashes; the parent is 0 when it is the root, or nobody told
+	root         bool   // it is the flow of the root
+	spends       ledger.Amount
+}
+
+func (a *Agent) treeCallOf(ev *events.Event) (c treeCall) {
+	c.flow, c.root = xxhash.Sum64String(ev.CorrelationID), ev.CorrelationID == a.name()
+	if ev.ParentCorrelationID != "" {
+		c.parent = xxhash.Sum64String(ev.ParentCorrelationID)
+	}
+	c.spends = spentBy(ev)
+	return c
+}
+
+func spentBy(ev *events.Event) ledger.Amount {
+	return ledger.Amount{ledger.Calls: ev.Work.ToolCalls, ledger.Tokens: ev.Usage.Total, ledger.Cost: ev.Usage.CostMicroUSD}
+}
+
+// maxPassed is through how many trees something is passed on.
+const maxPassed = 16
+
+// belongs notes that the flow of the key belongs to a tree itself, and passes on what was
+// counted here before that was known, as spent by that flow.
+func (e *Engine) belongs(a *Agent, m *moment, fx *activity.Effects) {
+	e.heardOfTree(a, m, fx)
+	root, l := m.ev.RootCorrelationID, &a.tree
+	if m.ev.Sequence > 0 && a.within != "" && a.within != a.name() {
+		a.within = root // further up, see shorten
+	}
+	if a.within != "" || root == "" || root == a.name() {
+		return
+	}
+	a.within = root
+	e.clearTree(a, m, fx)
+	if l.Spent != (ledger.Amount{}) {
+		up := fx.SaySpent(root, m.ev, m.when, activity.WorkSpent, l.Spent)
+		up.CorrelationID, up.TaskID, up.Sequence = a.name(), a.name(), 1
+		up.ID = "before:" + up.ID // the event itself may have spent something as well
+	}
+	l.Begin(l.Start)
+}
+
+// passUp passes on to the tree above what concerns the tree, where there is one; that has the
+// last word on what is asked for.
+func (a *Agent) passUp(m *moment, fx *activity.Effects) bool {
+	ev := m.ev
+	if ev.Sequence > 0 && ev.TaskID == a.name() {
+		a.within = a.name() // it came back: of flows that name each other in a circle the first by name is the root
+	}
+	if a.within == "" || a.within == a.name() || ev.Sequence >= maxPassed {
+		return false
+	}
+	up := fx.SayTo(activity.TreePrefix, a.within, ev, m.when)
+	*up = *ev
+	up.Time, up.Sequence = m.when, ev.Sequence+1
+	if up.TaskID == "" || a.name() < up.TaskID {
+		up.TaskID = a.name() // the first by name of those that it was passed on by
+	}
+	if up.ParentCorrelationID == "" && up.CorrelationID != a.name() {
+		up.ParentCorrelationID = a.name()
+	}
+	fx.Asked = ev.Ask
+	return true
+}
+
+// shorten tells the tree that what is at hand came through first to pass on directly to this one:
+// of a long line of flows, each of which names the one before, as of a run that is begun anew
+// again and again, each would else be further away than anything is passed on.
+func (a *Agent) shorten(ev *events.Event, when events.Stamp, fx *activity.Effects) {
+	if first := ev.ParentCorrelationID; ev.Sequence > 1 && first != "" && first != a.name() {
+		to := fx.SayTo(activity.TreePrefix, first, ev, when)
+		to.Kind, to.AgentState, to.RootCorrelationID, to.Sequence = events.AgentActivity, fx.State(activity.WorkBelongs), a.name(), ev.Sequence
+	}
+}
+
+// clearTree takes back what stands.
+func (e *Engine) clearTree(a *Agent, m *moment, fx *activity.Effects) {
+	for len(a.orders) > 0 {
+		o := &a.orders[0]
+		if o.Phase > standing.Warn && o.Expires > m.at {
+			o.Action = events.Allow
+			e.tell(a, m, o.finding(), fx)
+		}
+		a.dropOrder(o)
+	}
+}
+
+// heardOfTree begins the tree anew after silence, or at the greatest age: then its budget is
+// whole again, as that of a flow is.
+func (e *Engine) heardOfTree(a *Agent, m *moment, fx *activity.Effects) {
+	l := &a.tree
+	idle := events.Stamp(e.terms.Idle.Milliseconds())
+	if !l.Began() || (m.at-l.Last > idle || m.at.Sub(l.Start) > e.terms.MaxAge) && !e.treeWaits(a, m.at) {
+		e.clearTree(a, m, fx)
+		l.Begin(m.at)
+	}
+	l.Last = m.at
+	l.Forget(m.at - idle)
+}
+
+// spend folds what a flow of the tree spent, or asks whether it may.
+func (e *Engine) spend(a *Agent, m *moment, fx *activity.Effects) {
+	l, ev := &a.tree, m.ev
+	e.heardOfTree(a, m, fx)
+	if a.passUp(m, fx) {
+		return
+	}
+	a.shorten(ev, m.when, fx)
+	call := a.treeCallOf(ev)
+	if ev.Ask {
+		if a.repeats(ev) { // it was allowed, and its answer was lost
+			fx.Counts.Duplicates++
+			fx.Answer = e.treeAllows(a, m)
+			return
+		}
+		if fx.Answer = e.treeRefuses(a, &call, m, fx); fx.Answer != nil {
+			a.ids = a.ids[:len(a.ids)-1] // who asks again asks anew
+			fx.Counts.Refused++
+			fx.Counts.Attempts++
+			return
+		}
+	} else if call.spends[ledger.Calls] > 0 {
+		e.defied(a, m, fx)
+	}
+	var c *ledger.Child
+	if !call.root {
+		c = l.Hear(call.flow, call.parent, m.when)
+	}
+	l.Spend(c, call.spends)
+	if ev.Sequence > 0 && !ev.Ask {
+		e.bindFlow(a, c, m, fx)
+	}
+	for r := range RuleCount {
+		if Rules[r].Counts.OfTree() && e.on(r) {
+			e.judgeTree(r, a, c, &call, m, fx)
+		}
+	}
+	if work(ev) == activity.WorkEnded {
+		l.End(call.flow)
+	}
+	if ev.Ask {
+		fx.Answer = e.treeAllows(a, m)
+	}
+}
+
+// treeValue is what the row measures; of the flow at hand where the row is about one.
+func (a *Agent) treeValue(counts Counted, call *treeCall, at events.Stamp) int64 {
+	switch counts {
+	case CountedTreeCalls, CountedTreeTokens, CountedTreeCost:
+		return a.tree.Spent[amountOf(counts)]
+	case CountedTreeAge:
+		return int64(max(0, at.Sub(a.tree.Start)).Seconds())
+	case CountedTreeDepth:
+		if call != nil && !call.root {
+			return a.tree.Depth(call.flow, call.parent)
+		}
+		return 0
+	}
+	return a.tree.Living()
+}
+
+// amountOf is the place of what the row counts in a ledger.
+func amountOf(counts Counted) int { return int(counts - CountedTreeCalls) }
+
+// judgeTree holds what the row measures against its limit, after the flow was heard of.
+func (e *Engine) judgeTree(r RuleID, a *Agent, c *ledger.Child, call *treeCall, m *moment, fx *activity.Effects) {
+	rule, set := &Rules[r], e.setting(r, a, m.at)
+	t := tally{n: a.treeValue(rule.Counts, call, m.at), ends: a.treeEnds(e)}
+	if rule.Counts != CountedTreeDepth && rule.Counts != CountedTreeChildren {
+		e.judge(r, a, m, &t, fx)
+		return
+	}
+	// These are about one flow. That the limit is near is told of the tree.
+	over := t.n >= set.Stop && c != nil && set.Mode != rules.ModeWarn && e.terms.WarnOnly>>m.ev.CorrelationSource&1 == 0
+	if over && rule.Counts == CountedTreeChildren && a.tree.Before(c)+1 < set.Stop {
+		over = false // it is one of those for which there was room
+	}
+	if over && (c.Told == 0 || m.at >= c.Told) {
+		x := e.treeFinding(r, a, t.n, m)
+		e.tell(a, m, x, fx)
+		c.Told = x.Expires
+	}
+	if t.n = min(t.n, set.Stop-1); t.n > 0 {
+		e.judge(r, a, m, &t, fx)
+	}
+}
+
+// treeEnds is when the tree is over if nothing more comes.
+func (a *Agent) treeEnds(e *Engine) events.Stamp { return a.tree.Last.Add(e.terms.Idle) + 1 }
+
+// boundFor is for how long a flow that names its parent alone is told of an order about the
+// tree above: it may not know that an order which was taken back was about it.
+const boundFor events.Stamp = 60_000
+
+// bindFlow tells a flow that came through another tree, and so knows nothing of this one, of
+// an order that refuses its calls.
+func (e *Engine) bindFlow(a *Agent, c *ledger.Child, m *moment, fx *activity.Effects) {
+	for i := range a.orders {
+		o := &a.orders[i]
+		if c == nil || !o.Binds() || o.Expires <= m.at || c.Told > m.at {
+			continue
+		}
+		x := o.finding()
+		x.flow, x.group = m.ev.CorrelationID, string(Rules[o.rule].Reason)+"\x00"+m.ev.CorrelationID
+		x.Phase, x.Since, x.Begun = standing.Stop, m.at, m.at
+		x.Until(m.at, min(o.Expires, m.at+boundFor))
+		e.tell(a, m, x, fx)
+		c.Told = x.Expires
+	}
+}
+
+// shareAgain is after how long a flow for which there was no room may ask again: another may
+// have ended by then.
+const shareAgain events.Stamp = 10_000
+
+// treeFinding says to one flow that the tree has no room for it.
+func (e *Engine) treeFinding(r RuleID, a *Agent, observed int64, m *moment) *finding {
+	rule, set := &Rules[r], e.setting(r, a, m.at)
+	x := &finding{rule: r, flow: m.ev.CorrelationID, group: string(rule.Reason) + "\x00" + m.ev.CorrelationID}
+	action := rule.Action
+	if rule.Shares {
+		action = events.Throttle // what others do not use comes back
+	}
+	x.Give(standing.Stop, action, &set, observed, m.at)
+	x.Since = m.at
+	end := m.at.Add(e.terms.TTL)
+	if action == events.Throttle {
+		end = m.at + shareAgain
+		if freed := a.tree.Freed(events.Stamp(e.terms.Idle.Milliseconds())); freed > m.at {
+			end = min(end, freed)
+		}
+	}
+	x.Until(m.at, end)
+	return x
+}
+
+// treeRefuses returns why the tree refuses the call that is asked for; nil when it does not.
+func (e *Engine) treeRefuses(a *Agent, call *treeCall, m *moment, fx *activity.Effects) *events.Verdict {
+	for i := range a.orders {
+		o := &a.orders[i]
+		if !o.refuses(events.Halt, m.at) && !o.refuses(events.Hold, m.at) {
+			continue
+		}
+		if o.Action == events.Hold && o.Phase == standing.Armed {
+			e.holdTree(a, o, m, fx)
+		}
+		if !o.Early(m.when, true, e.terms.Grace) {
+			o.Attempt()
+		}
+		told := *o
+		if told.Phase == standing.Armed {
+			told.Phase = standing.Stop
+			if rules.OneByOne(Rules[o.rule].Unit) {
+				told.Observed++
+			}
+		}
+		v := e.verdict(a, m, told.finding())
+		return &v
+	}
+	if e.terms.WarnOnly>>m.ev.CorrelationSource&1 != 0 {
+		return nil
+	}
+	l := &a.tree
+	own := l.Child(call.flow)
+	for r := range RuleCount {
+		rule, set := &Rules[r], e.setting(r, a, m.at)
+		if !rule.Counts.OfTree() || !e.on(r) || set.Mode != rules.ModeEnforce || set.Stop == rules.Off {
+			continue
+		}
+		var would int64
+		switch rule.Counts {
+		case CountedTreeAge:
+			continue // an order tells when it is over
+		case CountedTreeDepth:
+			would = a.treeValue(rule.Counts, call, m.at)
+		case CountedTreeChildren:
+			if own != nil || call.root {
+				continue
+			}
+			would = l.Living() + 1
+		default:
+			// What a call will take of tokens and money is not known before it is made: then there
+			// has to be something left.
+			of := amountOf(rule.Counts)
+			needs := max(1, call.spends[of])
+			if spent := l.Spent[of] + needs; spent >= set.Stop { // as after a grant has expired: nothing stands
+				e.judge(r, a, m, &tally{n: spent, ends: a.treeEnds(e)}, fx)
+				if o := a.orderFor(rule.Reason); o != nil && o.Binds() {
+					v := e.verdict(a, m, o.finding())
+					return &v
+				}
+			}
+			if own != nil && own.Spent[of]+needs <= set.Reserve {
+				continue // it was set aside
+			}
+			if own == nil && !call.root {
+				needs = max(needs, set.Reserve)
+			}
+			would = l.Spent[of] + l.Reserved(of, set.Reserve, call.flow) + needs
+		}
+		if would >= set.Stop {
+			x := e.treeFinding(r, a, would, m)
+			e.tell(a, m, x, fx)
+			v := fx.Verdicts[len(fx.Verdicts)-1]
+			return &v
+		}
+	}
+	return nil
+}
+
+// treeAllows is the answer to a call that nothing is said against, with what is left in the
+// tree.
+func (e *Engine) treeAllows(a *Agent, m *moment) *events.Verdict {
+	v := &events.Verdict{SchemaVersion: 1, ID: strconv.FormatUint(xxhash.Sum64String(a.key+"\x00"+m.ev.ID), 16), Time: events.RFC3339(m.at),
+		Mode: events.ModeEnforce, Scope: events.Scope{Kind: events.ScopeTree, ID: strings.Clone(a.name())}, Action: events.Allow,
+		Reason: standing.Allowed, ConfigVersion: e.terms.Version, CorrelationID: strings.Clone(m.ev.CorrelationID), RootCorrelationID: strings.Clone(a.name())}
+	if !m.ev.Tell && !e.tells {
+		return v
+	}
+	var few []events.Remaining
+	for r := range RuleCount {
+		rule, set := &Rules[r], e.setting(r, a, m.at)
+		if !rule.Counts.OfTree() || !rule.Tells || !e.on(r) || set.Mode != rules.ModeEnforce || set.Stop == rules.Off {
+			continue
+		}
+		left := set.Limit() - a.treeValue(rule.Counts, nil, m.at)
+		if !set.Max && rules.OneByOne(rule.Unit) {
+			left-- // the call that reaches a stop is refused
+		}
+		left = max(0, left)
+		unit := rules.InUnit(rule.Unit)
+		is := events.Remaining{RuleID: rule.Name, Left: float64(left) / unit, Limit: float64(set.Limit()) / unit, Unit: rule.Unit}
+		v.Remaining = append(v.Remaining, is)
+		if left <= set.Tell && set.Tell != 0 {
+			few = append(few, is)
+		}
+	}
+	if len(few) > 0 {
+		v.AgentMessage = standing.WrapUp(few)
+	}
+	return v
+}
+
+// A tree that waits for a person, and what one grants it.
+
+// treeGrant is what a person has granted a tree of what a row counts.
+type treeGrant struct {
+	rule    RuleID
+	most    int64 // as limits say max, or stop where they say that
+	expires events.Stamp
+}
+
+// maxTreeGrants is how many grants stand at one time: one for each row about trees.
+const maxTreeGrants = 6
+
+// setting is the setting of the row, with what a person has granted.
+func (e *Engine) setting(r RuleID, a *Agent, at events.Stamp) rules.Setting {
+	set := e.limits.Rules[r]
+	for i := range a.grants {
+		if g := &a.grants[i]; g.rule == r && at < g.expires {
+			set.Warn, set.Stop = g.most, g.most
+			if set.Max && g.most != rules.Off {
+				set.Stop++
+			}
+		}
+	}
+	return set
+}
+
+// grantTree gives the tree so much more of what the row counts than its limit, or than what it
+// has spent where that is more, and takes back what stands because of it.
+func (e *Engine) grantTree(a *Agent, m *moment, fx *activity.Effects) {
+	e.heardOfTree(a, m, fx)
+	if a.passUp(m, fx) {
+		return
+	}
+	r, ok := RuleNamed(m.ev.Override.Rule)
+	if !ok || !Rules[r].Counts.OfTree() || m.ev.Override.Extra <= 0 {
+		return
+	}
+	set := e.setting(r, a, m.at)
+	if set.Stop == rules.Off {
+		return
+	}
+	used := a.treeValue(Rules[r].Counts, nil, m.at)
+	if !set.Max && rules.OneByOne(Rules[r].Unit) {
+		used++
+	}
+	g := treeGrant{rule: r, most: rules.Off, expires: m.ev.Override.Expires}
+	if most := max(set.Limit(), used); most < rules.Off-m.ev.Override.Extra {
+		g.most = most + m.ev.Override.Extra
+	}
+	a.grants = slices.DeleteFunc(a.grants, func(o treeGrant) bool { return o.rule == r || o.expires <= m.at })
+	a.grants = append(a.grants, g)
+	fx.Counts.Granted[Rules[r].Reason.Place()]++
+	for i := len(a.orders) - 1; i >= 0; i-- {
+		o := &a.orders[i]
+		if o.rule != r {
+			continue
+		}
+		if o.Action == events.Hold && o.Phase == standing.Stop { // time stood still
+			a.tree.Start += m.at - o.Begun
+		}
+		if o.Phase > standing.Warn {
+			o.Action = events.Allow
+			e.tell(a, m, o.finding(), fx)
+		}
+		a.dropOrder(o)
+	}
+}
+
+// releaseTree takes back what stands against the tree, because a person said so.
+func (e *Engine) releaseTree(a *Agent, m *moment, fx *activity.Effects) {
+	e.heardOfTree(a, m, fx)
+	if a.passUp(m, fx) {
+		return
+	}
+	e.clearTree(a, m, fx)
+	a.grants = a.grants[:0]
+	if m.ev.Operator.For <= 0 {
+		return
+	}
+	for r := range RuleCount {
+		if Rules[r].Counts.OfTree() && !e.limits.Rules[r].Mute() {
+			a.grants = append(a.grants, treeGrant{r, rules.Off, m.at.Add(m.ev.Operator.For)})
+		}
+	}
+}
+
+// holdTree has the tree wait from now on because of an order that held it from its next call
+// on, which is this one: asked for, it was not made.
+func (e *Engine) holdTree(a *Agent, o *order, m *moment, fx *activity.Effects) {
+	o.Phase, o.Begun = standing.Stop, m.at
+	if rules.OneByOne(Rules[o.rule].Unit) {
+		o.Observed++
+	}
+	e.issue(a, o, m, 0, fx)
+}
+
+// treeWaits reports whether the tree waits for a person, or is halted because nobody came:
+// silence brings it no new budget then.
+func (e *Engine) treeWaits(a *Agent, at events.Stamp) bool {
+	for i := range a.orders {
+		o := &a.orders[i]
+		if o.Phase == standing.Stop && !o.Shadow && o.Expires > at && (o.Action == events.Hold || o.lapsed(e)) {
+			return true
+		}
+	}
+	return false
+}
+
+// lapsed reports whether nobody has decided in time about a tree that waited.
+func (o *order) lapsed(e *Engine) bool {
+	return o.Action == events.Halt && o.Phase == standing.Stop && e.limits.Rules[o.rule].Hold
+}
+
+// LastWord is the answer to an ask that the flow has allowed, when its tree has answered as
+// well; nil for a tree that said nothing.
+func LastWord(flow, tree *events.Verdict) *events.Verdict {
+	if tree == nil {
+		return flow
+	}
+	if tree.Stops() {
+		v := *tree
+		v.CorrelationID = flow.CorrelationID
+		return &v
+	}
+	v := *flow
+	v.Remaining = append(v.Remaining[:len(v.Remaining):len(v.Remaining)], tree.Remaining...)
+	switch {
+	case v.AgentMessage == "":
+		v.AgentMessage = tree.AgentMessage
+	case tree.AgentMessage != "":
+		v.AgentMessage += " " + tree.AgentMessage
+	}
+	return &v
+}
