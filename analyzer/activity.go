@@ -38,7 +38,7 @@ func (e *Engine) Relay(p *Partition, ev *events.Event, fx *Effects) bool {
 // repartition tells the agent stage what it wants to know of an event that the flow has
 // counted.
 func (e *Engine) repartition(f *Flow, m *moment, fx *Effects) {
-	if f.root != "" && e.agents.Trees {
+	if e.agents.Trees {
 		e.passSpent(f, m, fx)
 	}
 	switch m.ev.Kind {

@@ -192,8 +192,8 @@ func (e *Engine) applyAck(f *Flow, m *moment, fx *Effects) {
 	}
 	if !known {
 		e.passAck(m.ev, m.when, fx)
-		if f.root != "" && e.agents.Trees {
-			fx.SayTo(activity.TreePrefix, f.root, m.ev, m.when).Ack = m.ev.Ack
+		if e.agents.Trees {
+			fx.SayTo(activity.TreePrefix, f.treeOf(), m.ev, m.when).Ack = m.ev.Ack
 		}
 	}
 }

@@ -123,7 +123,7 @@ func (e *Engine) Step(p *Partition, f *Flow, ev *events.Event, fx *Effects) {
 			m.begin(f.clock)
 			m.ev, m.user = ev, ev.By() == events.OriginUser
 			fx.Answer = e.again(f, m)
-			if f.root != "" && e.agents.Trees && !m.user && fx.Answer.Action == events.Allow {
+			if e.agents.Trees && !m.user && fx.Answer.Action == events.Allow {
 				f.passAgain(ev, fx)
 			}
 		}

@@ -11,37 +11,44 @@ import (
 // held against the limits. A call that is asked for is judged there last, after its flow has
 // allowed it, because only there all flows of the tree meet.
 //
+// A flow that names neither a parent nor a root is the root of its own tree, because it hears
+// of its children last: so it tells what it spends from its first event on.
+//
 // A flow that names its parent alone tells that one's tree. Where the parent has a parent in
 // turn, it has told so under its own key, and what comes there is passed on to the tree above.
 
 // join notes to which tree the flow belongs, the first time that it is told, and what it had
-// spent before the event at hand: all that it spends before it is known to belong to a tree
-// is told at that moment. With each episode the flow tells those that descend from it, under
-// its own key, to which tree they belong.
+// spent before the event at hand: all that it spends before it is known to belong to another
+// tree is told to that one at that moment, and its own is told that this no longer counts
+// there. With each episode the flow tells those that descend from it, under its own key, to
+// which tree they belong.
 func (e *Engine) join(f *Flow, m *moment, began bool, fx *Effects) {
-	if f.root != "" {
-		m.before = f.spent()
-	} else {
+	m.before = f.spent()
+	var moved ledger.Amount
+	if f.root == "" && m.ev.Root() != "" {
 		f.root = m.ev.Root()
 		if p := m.ev.ParentCorrelationID; p != f.root && p != f.key {
 			f.parent = p
 		}
-		began, m.joins = f.root != "", f.root != ""
+		began, m.joins = true, true
+		if f.root != f.key {
+			m.before, moved = moved, m.before
+		}
 	}
 	if !began || f.root == "" || m.ev.CorrelationSource == events.CorrelationPrincipal {
 		return
 	}
-	e.belong(f, f.key, m, fx)
+	e.belong(f, f.key, moved, m, fx)
 	if m.ev.CorrelationSource == events.CorrelationPrompt {
-		e.belong(f, m.ev.ConversationID, m, fx) // of a session that opens another one no more is known there
+		e.belong(f, m.ev.ConversationID, ledger.Amount{}, m, fx) // of a session that opens another one no more is known there
 	}
 }
 
-// belong says under a name by which others know the flow to which tree it belongs.
-func (e *Engine) belong(f *Flow, name string, m *moment, fx *Effects) {
+// belong says under a name by which others know the flow to which tree it belongs, and what
+// of that which was counted there it tells that tree itself.
+func (e *Engine) belong(f *Flow, name string, moved ledger.Amount, m *moment, fx *Effects) {
 	if name != "" && name != f.root {
-		a := fx.SayTo(activity.TreePrefix, name, m.ev, m.when)
-		a.Kind, a.AgentState, a.RootCorrelationID = events.AgentActivity, fx.State(activity.WorkBelongs), f.root
+		fx.SaySpent(name, m.ev, m.when, activity.WorkBelongs, moved).RootCorrelationID = f.root
 	}
 }
 
@@ -88,6 +95,6 @@ func (f *Flow) passAgain(ev *events.Event, fx *Effects) {
 }
 
 func (f *Flow) saySpent(ev *events.Event, when events.Stamp, status string, n ledger.Amount, asks bool, fx *Effects) {
-	a := fx.SaySpent(f.root, ev, when, status, n)
+	a := fx.SaySpent(f.treeOf(), ev, when, status, n)
 	a.CorrelationID, a.ParentCorrelationID, a.Ask = f.key, f.parent, asks
 }

@@ -42,7 +42,7 @@ type Event struct {
 	CorrelationID     string // one flow: all that follows from one user, scheduler or applet action
 	CorrelationSource CorrelationSource
 	// ParentCorrelationID is the flow that opened this one, and RootCorrelationID the first of
-	// them all, whose budget the whole tree of flows shares. A root names itself as its root.
+	// them all, whose budget the whole tree of flows shares. A flow that names neither is a root.
 	ParentCorrelationID, RootCorrelationID string
 
 	CausationID string // ID of the event that caused this one

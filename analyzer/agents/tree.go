@@ -41,7 +41,8 @@ func spentBy(ev *events.Event) ledger.Amount {
 const maxPassed = 16
 
 // belongs notes that the flow of the key belongs to a tree itself, and passes on what was
-// counted here before that was known, as spent by that flow.
+// counted here before that was known, as spent by that flow, but for what the flow tells that
+// tree itself.
 func (e *Engine) belongs(a *Agent, m *moment, fx *activity.Effects) {
 	e.heardOfTree(a, m, fx)
 	root, l := m.ev.RootCorrelationID, &a.tree
@@ -53,8 +54,12 @@ func (e *Engine) belongs(a *Agent, m *moment, fx *activity.Effects) {
 	}
 	a.within = root
 	e.clearTree(a, m, fx)
-	if l.Spent != (ledger.Amount{}) {
-		up := fx.SaySpent(root, m.ev, m.when, activity.WorkSpent, l.Spent)
+	left := l.Spent
+	for i, moved := range spentBy(m.ev) {
+		left[i] = max(0, left[i]-moved)
+	}
+	if left != (ledger.Amount{}) {
+		up := fx.SaySpent(root, m.ev, m.when, activity.WorkSpent, left)
 		up.CorrelationID, up.TaskID, up.Sequence = a.name(), a.name(), 1
 		up.ID = "before:" + up.ID // the event itself may have spent something as well
 	}
