@@ -422,6 +422,8 @@ func (s *replaySummary) print(env *cli.Env, apart bool) error {
 			return err
 		}
 		switch {
+		case s.FlowsWarned == 0 && s.Agents > 0:
+			_, err = fmt.Fprintln(env.Out, "no rule fired within a flow")
 		case s.FlowsWarned == 0:
 			_, err = fmt.Fprintln(env.Out, "no rule fired")
 		case s.FlowsStopped == 0:
@@ -434,7 +436,7 @@ func (s *replaySummary) print(env *cli.Env, apart bool) error {
 			err = s.printBlind(env)
 		}
 		if s.Agents > 0 && err == nil {
-			_, err = fmt.Fprintf(env.Out, "over all flows there is something to say about %s\n", cli.Count(int64(s.Agents), "agent"))
+			_, err = fmt.Fprintf(env.Out, "over all flows (of agents, projects, trees) rules fired for %d\n", s.Agents)
 		}
 		if err != nil || len(s.Verdicts) == 0 {
 			return err

@@ -58,7 +58,7 @@ func TestReplayAgents(t *testing.T) {
 	if summary.Agents != 2 || summary.Flows != 13 || summary.FlowsStopped != 0 {
 		t.Errorf("%d agents, %d of %d flows stopped", summary.Agents, summary.FlowsStopped, summary.Flows)
 	}
-	if code, out, _ = weir(t, log.String(), "replay", "--summary", "-"); code != 0 || !strings.Contains(out, "something to say about 2 agents") || !strings.Contains(out, "AGENTS") {
+	if code, out, _ = weir(t, log.String(), "replay", "--summary", "-"); code != 0 || !strings.Contains(out, "(of agents, projects, trees) rules fired for 2") || !strings.Contains(out, "AGENTS") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 }
