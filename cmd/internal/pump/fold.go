@@ -1,6 +1,7 @@
 package pump
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -388,11 +389,12 @@ func (p *Pump) buryEvent(code events.Code, reason string, ev *events.Event, r *R
 	p.bury(code, reason, r.Offset, r.Appended, raw)
 }
 
-// bury makes a dead letter, unless the record was one before a crash.
+// bury makes a dead letter, unless the record was one before a crash. The letter keeps a copy:
+// it is published when the memory of the record may be its reader's again (see Gather, Ahead).
 func (p *Pump) bury(code events.Code, reason string, offset int64, appended events.Stamp, raw []byte) {
 	p.counted.Reject(code)
 	if p.dedup.buried(offset) {
 		return
 	}
-	p.letters = append(p.letters, state.DeadLetter{Source: p.o.Source, Position: offset, Code: string(code), Reason: reason, Appended: appended, Raw: raw})
+	p.letters = append(p.letters, state.DeadLetter{Source: p.o.Source, Position: offset, Code: string(code), Reason: reason, Appended: appended, Raw: bytes.Clone(raw)})
 }

@@ -316,6 +316,9 @@ func (p *Pump) Batch(ctx context.Context, records []Record) error {
 // mostGathered is how many records Gather folds before what came of them is published.
 const mostGathered = 1 << 13
 
+// mostLetterBytes is how much of the dead letters is held back meanwhile.
+const mostLetterBytes = 1 << 20
+
 // Gather is Batch for records that many others stand behind: what comes of them may wait,
 // within bounds, and go out with what comes of those, because each publication costs the
 // brokers as much as hundreds of records. Batch publishes it.
@@ -326,10 +329,17 @@ func (p *Pump) Gather(ctx context.Context, records []Record) error {
 	done := p.timed(len(records))
 	n := p.fold(records)
 	done()
-	if n == len(records) && p.err == nil && !p.full() && !p.due() {
+	if n == len(records) && p.err == nil && !p.full() && !p.due() && p.letterBytes() < mostLetterBytes {
 		return nil
 	}
 	return p.Batch(ctx, records[n:])
+}
+
+func (p *Pump) letterBytes() (n int) {
+	for i := range p.letters {
+		n += len(p.letters[i].Raw)
+	}
+	return n
 }
 
 // Gathered reports whether Gather has folded records of which nothing is published yet. It is

@@ -468,7 +468,7 @@ func TestPanic(t *testing.T) {
 	if err := p.Batch(t.Context(), rest); err != nil {
 		t.Fatal(err)
 	}
-	letters, err := store.DeadLetters(0, 1000, nil)
+	letters, err := store.DeadLetters(0, len(records), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -796,16 +796,25 @@ func TestStateBeforeStages(t *testing.T) {
 }
 
 // A backlog that is gathered gives the same log as one that is published record by record,
-// and less often.
+// and less often, although its memory is used again after each call, as that of a fetch is.
 func TestGather(t *testing.T) {
 	records := traffic(5, 40_000)
 	want := undisturbed(t, records)
-	log := &memoryLog{}
-	p := newTestPump(t, Options{Store: pumptest.OpenState(t), Sink: log, Clock: clock.NewFake()})
+	log, store := &memoryLog{}, pumptest.OpenState(t)
+	p := newTestPump(t, Options{Store: store, Sink: log, Clock: clock.NewFake()})
 	published := 0
 	for part := range slices.Chunk(records, 1000) {
-		if err := p.Gather(t.Context(), part); err != nil {
+		fetched := slices.Clone(part)
+		for i := range fetched {
+			fetched[i].Value = slices.Clone(fetched[i].Value)
+		}
+		if err := p.Gather(t.Context(), fetched); err != nil {
 			t.Fatal(err)
+		}
+		for _, r := range fetched {
+			for i := range r.Value {
+				r.Value[i] = '#'
+			}
 		}
 		if !p.Gathered() {
 			published++
@@ -822,4 +831,13 @@ func TestGather(t *testing.T) {
 		t.Error("a batch has left something unpublished")
 	}
 	sameLog(t, log, want)
+	letters, err := store.DeadLetters(0, len(records), nil)
+	if err != nil || len(letters) == 0 {
+		t.Fatalf("%d dead letters, %v", len(letters), err)
+	}
+	for _, l := range letters {
+		if want := records[l.Position].Value; string(l.Raw) != string(want) {
+			t.Fatalf("the dead letter of %d is %q, want %q", l.Position, l.Raw, want)
+		}
+	}
 }
