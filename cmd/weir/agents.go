@@ -18,6 +18,9 @@ import (
 	"weir/events"
 )
 
+// agentsCommand is weir agents: what the second stage of the fold keeps of agents, projects
+// and trees of flows, over all flows (see decisions 27 and 41), and requests to help one that
+// is stuck. Reading works on a running weir, a state folder and logs alike; see target.
 func agentsCommand() cli.Command {
 	return cli.Command{Name: "agents", Short: "the agents that a weir knows; which are stuck, and help for them", Commands: []cli.Command{
 		{
@@ -38,6 +41,8 @@ silent for longer than its limits allow, though nothing is known that it waits f
 						return err
 					}
 					switch {
+					// Projects and trees lie in the same index as agents, so all three are one
+					// query of another kind. An empty kind means agents.
 					case *projects:
 						q.Kind = events.ScopeProject
 					case *trees:
@@ -84,6 +89,9 @@ silent for longer than its limits allow, though nothing is known that it waits f
 	}}
 }
 
+// rescueCommand is weir agents rescue. The request goes into the log as an event, and the fold
+// answers it by what it knows of the agent: folding the log again gives the same answer. The
+// command itself decides nothing. See decision 46.
 func rescueCommand() cli.Command {
 	return cli.Command{
 		Name: "rescue", Args: "AGENT", Short: "ask for help for an agent",
@@ -121,6 +129,8 @@ var statePaint = [...]struct {
 	paint cli.Paint
 }{{"stuck", cli.Bad}, {"potentially_stuck", cli.Caution}, {"archived", cli.Caution}, {"active", cli.Good}, {"in_tool", cli.Good}, {"unwatched", cli.Faint}}
 
+// stateCell is the state of an agent in its colour, with how long it has been waiting for what
+// it waits for, where that is known. A state that the table above does not name is plain.
 func stateCell(state, waiting string) cli.Cell {
 	c := cli.Cell{Text: state}
 	for _, s := range statePaint {
@@ -144,6 +154,8 @@ func lasting(seconds float64) string {
 	return d.Truncate(time.Second).String()
 }
 
+// orDash writes a dash where there is nothing to tell, so that a row has a word in each column
+// and can be cut by programs that split at blanks.
 func orDash(s string) string {
 	if s == "" {
 		return "-"
@@ -151,6 +163,9 @@ func orDash(s string) string {
 	return s
 }
 
+// listAgents prints the agents that the query finds, in the order in which the target gives
+// them. What is said below the list goes to standard error, where it does not get in the way
+// of who reads the list by a program.
 func listAgents(ctx context.Context, env *cli.Env, target *target, q pump.AgentQuery) error {
 	k, done, err := target.open(ctx, env)
 	if err != nil {
@@ -162,6 +177,7 @@ func listAgents(ctx context.Context, env *cli.Env, target *target, q pump.AgentQ
 		return err
 	}
 	lines := cli.NewLines(env, func(a *pump.AgentSummary) []cli.Cell {
+		// No time of a last event is no silence since the beginning of time.
 		last, silent := "-", "-"
 		if a.Last != 0 {
 			last, silent = a.Last.String(), lasting(a.AgeS)
@@ -184,9 +200,12 @@ func listAgents(ctx context.Context, env *cli.Env, target *target, q pump.AgentQ
 		env.Notice("there are no projects yet")
 	case len(list.Agents) == 0:
 		env.Notice("there are no agents yet")
+	// A list that is just as long as the limit may have been cut there.
 	case len(list.Agents) == q.Limit && list.Scanned > q.Limit:
 		env.Notice("%s listed, there may be more; --limit shows more", cli.Count(int64(q.Limit), "agent"))
 	}
+	// The search looks at so many agents at most, those that were at work last. Who is not in
+	// the list may still be known then.
 	if list.Truncated {
 		env.Notice("only the %s agents used last were looked at", cli.Grouped(int64(list.Scanned)))
 	}
@@ -206,6 +225,8 @@ func showAgent(env *cli.Env, v *agents.View) error {
 		fmt.Fprintf(&b, " since %s", v.Since)
 	}
 	b.WriteString(".\n")
+	// Everything goes into one text first: a value that is not known has no line at all, and
+	// an error of writing is looked at in one place.
 	row := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "  %-9s %s\n", name, fmt.Sprintf(format, args...))
 	}
@@ -263,6 +284,7 @@ func toldOf(v *agents.View) string {
 			parts = append(parts, name+" "+value)
 		}
 	}
+	// An agent may tell 0, which is the worst of figures, so nothing told is nil and not 0.
 	number := func(f *float64) string {
 		if f == nil {
 			return ""
@@ -280,6 +302,9 @@ func toldOf(v *agents.View) string {
 	return strings.Join(parts, ", ")
 }
 
+// rescue sends the request. Whether the admin token is needed depends on what is asked for:
+// anybody who may send events may ask for help, and only that token helps whom weir does not
+// hold for stuck.
 func (h *hand) rescue(ctx context.Context, env *cli.Env, agent string, o api.RescueOrder) error {
 	var a api.AgentAnswer
 	if err := h.inform(ctx, env, "/v1/agents/"+url.PathEscape(agent)+"/rescue", o.Admin, o, &a); err != nil {
@@ -307,6 +332,8 @@ func sayRescue(env *cli.Env, a *api.AgentAnswer, said []events.Verdict) error {
 			return err
 		}
 	}
+	// The same agent may be told several things at once, such as that it is reviewed, and by
+	// whom.
 	for i := range said {
 		v := &said[i]
 		line := a.Agent + ": " + actionCell(v).Text

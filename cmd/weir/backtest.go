@@ -24,6 +24,9 @@ import (
 	"weir/events/kafka"
 )
 
+// backtestCommand is weir backtest: limits are tried on a log before anybody is stopped by
+// them. It folds the log in this process and tells no running weir of it. See decision 55 for
+// how limits are found in a log.
 func backtestCommand() cli.Command {
 	return cli.Command{
 		Name: "backtest", Args: "[FILE|DIR...|-]", Short: "try limits on a log that exists: whom they would stop, and at what",
@@ -63,6 +66,10 @@ weir replay.`,
 }
 
 // source is the flags that say which log is tried, and by which limits.
+//
+// The commands that fold a log and do not print its verdicts share it: backtest, costs,
+// limits suggest, limits calibrate and test --marks. The last one makes its own without
+// brokers and stretch, since it takes files alone; topic must not be called on that one.
 type source struct {
 	*operate.LimitFlags
 	*reading
@@ -70,16 +77,23 @@ type source struct {
 	stretch *offsetRange
 	marks   *string
 
+	// Both stay at nothing where no flag sets them: all of the log counts then, and tokens
+	// without a reported price stay unpriced.
 	since  events.Stamp // costs count from then on
 	prices costs.Prices // of tokens of which the log does not say what they cost
 }
 
+// newSource declares the flags of all that a source consists of. --marks is among them because
+// what people said of stops bears on each of these commands but costs, which does not read it.
 func newSource(fs *pflag.FlagSet) *source {
 	return &source{LimitFlags: operate.NewLimitFlags(fs), reading: newReading(fs), brokers: operate.NewBrokerFlags(fs), stretch: newOffsetRange(fs),
 		marks: fs.String("marks", "", "take what people said of flows from this `FILE` (see weir review)")}
 }
 
 // one folds the logs by the limits of the command line alone.
+//
+// With steps the trial remembers, for each flow, when each rule measured more than before,
+// which takes memory and which calibration alone needs.
 func (s *source) one(ctx context.Context, env *cli.Env, args []string, steps bool) (analyzer.Limits, *backtest.Trial, error) {
 	limits, err := s.LimitFlags.Limits()
 	if err != nil {
@@ -93,6 +107,11 @@ func (s *source) one(ctx context.Context, env *cli.Env, args []string, steps boo
 }
 
 // trial folds the log by each of the limits.
+//
+// The log is read once, and each event is given to one trial after the other: so trials of
+// several limits see the same events in the same order, whatever comes out of a pipe. What
+// could not be read is told here and counted in bad. A log without any event is an error,
+// because all that would be said of it is that nobody is stopped.
 func (s *source) trial(ctx context.Context, env *cli.Env, args []string, steps bool, limits ...analyzer.Limits) (trials []*backtest.Trial, bad *refusals, elapsed time.Duration, err error) {
 	for _, l := range limits {
 		t, err := backtest.NewTrial(ctx, l)
@@ -103,6 +122,7 @@ func (s *source) trial(ctx context.Context, env *cli.Env, args []string, steps b
 		t.Count(s.since, s.prices)
 		trials = append(trials, t)
 	}
+	// Each event goes to all trials before the next one is read, since the reader uses its memory again.
 	bad = new(refusals)
 	fold := func(ev *events.Event) error {
 		for _, t := range trials {
@@ -112,6 +132,7 @@ func (s *source) trial(ctx context.Context, env *cli.Env, args []string, steps b
 	}
 	progress := env.Progress("events")
 	switch {
+	// Files go before a topic that the environment or the configuration file may name.
 	case len(args) > 0:
 		err = s.files(env, args, &limits[0], fold, bad, progress)
 	default:
@@ -128,6 +149,9 @@ func (s *source) trial(ctx context.Context, env *cli.Env, args []string, steps b
 	return trials, bad, progress.Elapsed(), nil
 }
 
+// files folds recorded logs. limits are those that say which arguments of tools are left out
+// before calls are compared: adapters hash arguments while they read, so one answer has to do
+// for all trials.
 func (s *source) files(env *cli.Env, args []string, limits *analyzer.Limits, fold func(*events.Event) error, bad *refusals, progress *cli.Progress) error {
 	inputs, err := s.reading.open(env, args)
 	if err != nil {
@@ -138,6 +162,10 @@ func (s *source) files(env *cli.Env, args []string, limits *analyzer.Limits, fol
 	return rd.Read()
 }
 
+// topic folds a part of the topic of events, partition by partition, as weir replay does, and
+// never the topic of activity: a trial passes on by itself what flows tell of agents.
+// "limits", "profile" and "set" of the configuration file are those of the weir that runs and
+// are left out, because limits are what is tried here.
 func (s *source) topic(ctx context.Context, env *cli.Env, fold func(*events.Event) error, bad *refusals, progress *cli.Progress) error {
 	if _, err := operate.Settings().Load(s.brokers.Flags, env.Getenv, "limits", "profile", "set"); err != nil {
 		return err
@@ -154,6 +182,8 @@ func (s *source) topic(ctx context.Context, env *cli.Env, fold func(*events.Even
 	var list []section
 	var all, done int64
 	err = operate.Settled(ctx, func(ctx context.Context) (err error) {
+		// The ends are asked for before anything is read: a topic that grows meanwhile would
+		// have none.
 		list, all, err = s.stretch.sections(ctx, c, topic, env.Now())
 		return err
 	})
@@ -173,6 +203,8 @@ func (s *source) topic(ctx context.Context, env *cli.Env, fold func(*events.Even
 			if ev.Kind == events.LimitsSet || ev.Kind == events.Tick {
 				return nil // the limits are those that are tried
 			}
+			// A running weir takes the time at which the brokers took a record as that of the
+			// log, so a trial has to do the same to say the same.
 			ev.Appended = rec.Time
 			return fold(&ev)
 		}, func(err error) { env.Notice("%v", err) })
@@ -184,6 +216,8 @@ func (s *source) topic(ctx context.Context, env *cli.Env, fold func(*events.Even
 }
 
 // readMarks reads the file of marks, none without a name.
+//
+// A file that is named and is not there is an error, or judgements would silently count for nothing.
 func readMarks(name string) (backtest.Marks, error) {
 	if name == "" {
 		return nil, nil
@@ -200,8 +234,13 @@ func readMarks(name string) (backtest.Marks, error) {
 	return marks, nil
 }
 
+// backtestFlags are the flags of weir backtest, which are those of a source; what only
+// backtest takes comes as arguments of run.
 type backtestFlags struct{ *source }
 
+// run is weir backtest. All that can be wrong with the flags and with the marks is found
+// before the log is read, which may take minutes. The report is written before anything is
+// printed and before --check decides, so that a pipeline that fails still has it.
 func (o *backtestFlags) run(ctx context.Context, env *cli.Env, args []string, against, report string, check bool) error {
 	marks, err := readMarks(*o.marks)
 	switch {
@@ -223,6 +262,9 @@ func (o *backtestFlags) run(ctx context.Context, env *cli.Env, args []string, ag
 			return err
 		}
 		all = append(all, other)
+		// The hashes of arguments were made by the first limits. A second set that leaves out
+		// others would be judged by calls that it tells apart otherwise, which is said rather
+		// than read twice.
 		if !sameIgnored(&limits, &other) {
 			env.Notice("%s leaves out other arguments of tools (ignore_args); calls of files are told apart as the first limits say", against)
 		}
@@ -232,10 +274,12 @@ func (o *backtestFlags) run(ctx context.Context, env *cli.Env, args []string, ag
 		return err
 	}
 	d := &backtest.Document{Title: "Backtest", Sources: args, Report: trials[0].Report(marks)}
+	// Trials are given events, so what could not be read is known only here.
 	d.BadRecords = bad.n
 	if against != "" {
 		d.Against, d.Other, d.Differences = against, trials[1].Report(marks), backtest.Differences(trials[0], trials[1])
 	}
+	// Marks of flows that are not there are no fault: one file of marks may serve many logs.
 	if n := trials[0].Unknown(marks); n > 0 {
 		env.Notice("%d of %d marks are of flows that are not in the log", n, len(marks))
 	}
@@ -256,6 +300,8 @@ func (o *backtestFlags) run(ctx context.Context, env *cli.Env, args []string, ag
 
 // sameIgnored reports whether both limits leave out the same arguments.
 func sameIgnored(a, b *analyzer.Limits) bool {
+	// What a says of its tools has to be what b says of them. Tools that b alone names are
+	// found the other way round.
 	same := func(a, b *analyzer.Limits) bool {
 		for _, t := range a.Tools {
 			if !slices.Equal(t.IgnoreArgs, b.IgnoredArgs(t.Name)) {
@@ -268,6 +314,10 @@ func sameIgnored(a, b *analyzer.Limits) bool {
 }
 
 // broken tells of flows that a person judged otherwise.
+//
+// Only flows that are stopped again although they were marked wrong end the command with a
+// finding, and only with check. A runaway that is missed is told and no more: that is weir
+// test --marks.
 func broken(env *cli.Env, t *backtest.Trial, marks backtest.Marks, check bool) error {
 	again, missed := t.Broken(marks)
 	for _, id := range again {
@@ -282,6 +332,8 @@ func broken(env *cli.Env, t *backtest.Trial, marks backtest.Marks, check bool) e
 	return nil
 }
 
+// writeReport writes the page or the table by the end of the name. It is made in memory first,
+// so a fault in making it leaves the report of an earlier run in place.
 func writeReport(name string, d *backtest.Document) error {
 	var b bytes.Buffer
 	write := d.HTML
@@ -297,8 +349,11 @@ func writeReport(name string, d *backtest.Document) error {
 // shownStops is how many stops are listed on a terminal; the reports list more.
 const shownStops = 10
 
+// printBacktest prints the report: as one document with all of it in JSON and YAML, and the
+// most telling part of it for people.
 func printBacktest(env *cli.Env, d *backtest.Document, elapsed time.Duration) error {
 	r := d.Report
+	// The report's members stand at the top of the document, beside what the comparison adds.
 	value := struct {
 		*backtest.Report
 		Seconds     float64               `json:"seconds"`
@@ -308,6 +363,7 @@ func printBacktest(env *cli.Env, d *backtest.Document, elapsed time.Duration) er
 	}{r, round(elapsed.Seconds(), 1000), d.Against, d.Other, d.Differences}
 	return env.Value(value, func() error {
 		rate := ""
+		// Below that the rate would tell of the start of the process and not of the fold.
 		if s := elapsed.Seconds(); s >= 0.1 {
 			rate = fmt.Sprintf(" in %.1f s (%s a second)", s, cli.Grouped(int64(float64(r.Events)/s)))
 		}
@@ -324,12 +380,15 @@ func printBacktest(env *cli.Env, d *backtest.Document, elapsed time.Duration) er
 			}
 			say("after the stop came %s", after)
 		}
+		// A rule that has nothing to measure looks like one that found nothing, so what the
+		// log does not tell is said before the rules.
 		for _, b := range r.Blind {
 			say("%s in %d of %d: blind are %s", b.What, b.Told, b.Of, strings.Join(b.Rules, ", "))
 		}
 		say("")
 		t := env.Table("RULE", "FLOWS", "P50", "P99", "MAX", "WARNS AT", "STOPS AT", "WARNED", "STOPPED", "VALUES")
 		for _, x := range r.Rules {
+			// Rules that measured nothing would fill the screen; JSON has them.
 			if x.Measured == 0 {
 				continue
 			}
@@ -370,6 +429,8 @@ func printBacktest(env *cli.Env, d *backtest.Document, elapsed time.Duration) er
 	})
 }
 
+// outcomeText says what became of a flow, for the comparison of two sets of limits. When is
+// nil where no rule said anything.
 func outcomeText(o backtest.Outcome) string {
 	if o.When == nil {
 		return o.Word
@@ -378,6 +439,7 @@ func outcomeText(o backtest.Outcome) string {
 }
 
 // rowAmount is a threshold or a value of a row in its unit, nil for off.
+// Thresholds about money are kept in millionths of a US dollar and printed in dollars.
 func rowAmount(u events.Unit, v *int64) string {
 	switch {
 	case v == nil:
@@ -388,6 +450,8 @@ func rowAmount(u events.Unit, v *int64) string {
 	return cli.Grouped(*v)
 }
 
+// reviewCommand is weir review: what people say of stops. It writes and reads the file of
+// marks alone and asks no weir, so it works on what backtest has found in any log.
 func reviewCommand() cli.Command {
 	return cli.Command{
 		Name: "review", Short: "say of stops whether they are right",
@@ -405,6 +469,8 @@ and weir limits calibrate take in. The last mark of a flow counts.`,
 						if err := cli.Want(args, 2, 2, "a FLOW and right or wrong"); err != nil {
 							return err
 						}
+						// The flow is not looked for: a mark may be made before or after the
+						// log is here.
 						m := backtest.Mark{Flow: args[0], Mark: args[1], Reason: *reason, By: *by, At: env.Now().UTC().Truncate(time.Second)}
 						if err := m.Validate(); err != nil {
 							return cli.Usage("%w", err).Advise("right: the flow ran away, and the stop was right; wrong: it was honest work")
@@ -429,16 +495,22 @@ and weir limits calibrate take in. The last mark of a flow counts.`,
 	}
 }
 
+// appendMark adds a line to the file of marks. Each mark is one write to a file opened for
+// appending, so several people may mark at the same time; nothing is ever changed in it, and
+// the last mark of a flow counts.
 func appendMark(name string, m *backtest.Mark) (err error) {
 	f, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
 	}
+	// What was written may turn out not to be there only when the file is closed.
 	defer func() { err = errors.Join(err, f.Close()) }()
 	_, err = f.Write(m.Line())
 	return err
 }
 
+// listMarks prints all marks as they stand in the file, also those that a later one has
+// overruled.
 func listMarks(env *cli.Env, name string) error {
 	f, err := os.Open(name)
 	if err != nil {
@@ -460,6 +532,9 @@ func listMarks(env *cli.Env, name string) error {
 	return lines.Flush()
 }
 
+// suggestCommand is weir limits suggest: a limits file on standard output that can be used as
+// it is, and notices of what it stands on as comments beside each line. See Trial.Suggest for
+// what counts as honest.
 func suggestCommand() cli.Command {
 	return cli.Command{
 		Name: "suggest", Args: "[FILE|DIR...|-]", Short: "print a limits file under which no honest flow of a log is stopped",
@@ -490,6 +565,8 @@ It refuses to guess from fewer than 100 honest flows.`,
 	}
 }
 
+// calibrateCommand is weir limits calibrate. Unlike suggest it takes a share of good flows
+// that may be stopped and draws all thresholds together for it; see backtest.Calibration.
 func calibrateCommand() cli.Command {
 	return cli.Command{
 		Name: "calibrate", Args: "[FILE|DIR...|-]", Short: "print limits that stop at most a given share of good flows",
@@ -520,11 +597,16 @@ is printed beside a plain limit of steps calibrated on the same flows.`,
 	}
 }
 
+// calibrate folds the log, says which flows are good and which are runaways, and prints the
+// limits that come of it. share is from 0 to 1. What people said of flows comes by marks or by
+// label files; with labels the marks decide only about runaways.
 func (s *source) calibrate(ctx context.Context, env *cli.Env, args []string, share float64, labels []string, by criteria) error {
 	marks, err := readMarks(*s.marks)
 	if err != nil {
 		return err
 	}
+	// Several files of labels are taken as one: a share of good flows is promised over all of
+	// them.
 	said := &labelFile{name: strings.Join(labels, ", ")}
 	for _, name := range labels {
 		in, err := open(env, name)
@@ -549,6 +631,8 @@ func (s *source) calibrate(ctx context.Context, env *cli.Env, args []string, sha
 	for _, t := range said.traces {
 		says[t.flow] = t.mark
 	}
+	// Labels that name no flow of the log would leave no good flow, of which the fault that is
+	// told then would say nothing.
 	if score := said.score(flows); len(labels) > 0 {
 		if err := said.matched(&score, flows); err != nil {
 			return err
@@ -558,6 +642,8 @@ func (s *source) calibrate(ctx context.Context, env *cli.Env, args []string, sha
 		if len(labels) > 0 {
 			return says[f.ID] == backtest.Wrong
 		}
+		// Without labels all flows with a call are good that nobody marked as a runaway,
+		// stopped or not: this is about logs of which somebody says that they are good.
 		return f.Calls > 0 && marks[f.ID] != backtest.Right
 	}
 	runaway := func(f *backtest.Flow) bool { return marks[f.ID] == backtest.Right || says[f.ID] == backtest.Right }
@@ -572,6 +658,7 @@ func (s *source) calibrate(ctx context.Context, env *cli.Env, args []string, sha
 			env.Notice("at %.2g %% of good flows stopped, %d failed flows: %.1f %% of their %s saved, by a limit of steps %.1f %%", 100*x.Share, x.Failed, 100*x.Rules, x.Unit, 100*x.Steps)
 		}
 	}
+	// Only rows that were moved are printed. Those that are not named are as in the profile.
 	var list []backtest.Suggestion
 	for i := range analyzer.Rules {
 		id := analyzer.RuleID(i)
@@ -584,6 +671,9 @@ func (s *source) calibrate(ctx context.Context, env *cli.Env, args []string, sha
 }
 
 // writeLimits writes suggestions as a limits file and holds it to what reads such files.
+//
+// A comment on each line says what it stands on. That the file can be read again is checked
+// before a byte is written: a redirect would leave half a limits file otherwise.
 func writeLimits(w io.Writer, profile string, list []backtest.Suggestion) error {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "profile: %s\nrules:\n", profile)
@@ -595,6 +685,7 @@ func writeLimits(w io.Writer, profile string, list []backtest.Suggestion) error 
 		}
 		fmt.Fprintf(&b, "  %s: %s # %s\n", row.Name, limitfile.Line(&row, &s.Setting), s.Evidence)
 	}
+	// No row changed: rules with nothing but comments below it would be no mapping.
 	if !bytes.Contains(b.Bytes(), []byte("{")) {
 		b.WriteString("  {}\n")
 	}

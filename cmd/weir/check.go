@@ -18,6 +18,8 @@ import (
 	"weir/sink/check"
 )
 
+// checkCommand is weir check: one ask, by whoever cannot speak HTTP, and the hooks of coding
+// agents. Its three forms share flags and nothing else: an ask, --hook, and --hook-config.
 func checkCommand() cli.Command {
 	return cli.Command{
 		Name: "check", Short: "ask whether one call may be made",
@@ -48,6 +50,8 @@ starts in half the time, which an agent waits for at each use of a tool.`,
 			"weir check --hook-config codex --closed --install --yes",
 		},
 		Setup: func(fs *pflag.FlagSet) cli.Run {
+			// Not by newTarget: an ask cannot be put to a state folder, of which the fold does
+			// not run, so there is no --state.
 			p := &target{ServerFlags: client.NewServerFlags(fs), LimitFlags: operate.NewLimitFlags(fs), reading: newReading(fs), state: new(string)}
 			p.logs = cli.NewList(fs, "log", "replay this `FILE` first; may be given many times")
 			hook := fs.Bool("hook", false, "read the input of a hook, and answer as hooks do")
@@ -64,6 +68,8 @@ starts in half the time, which an agent waits for at each use of a tool.`,
 					return err
 				}
 				switch {
+				// --closed goes into the settings that are printed, which is why it may be
+				// given beside --hook-config.
 				case *setup.program != "":
 					return setup.run(env, p, *closed)
 				case *hook:
@@ -75,13 +81,19 @@ starts in half the time, which an agent waits for at each use of a tool.`,
 	}
 }
 
+// runCheck answers one ask. A refusal is an answer, and ends with the code of a finding, 3,
+// after it was printed.
 func runCheck(ctx context.Context, env *cli.Env, p *target) error {
+	// One byte more than an event may have, so that one that is too long is refused as such
+	// and not as broken JSON.
 	body, err := io.ReadAll(io.LimitReader(env.In, events.MaxEventBytes+1))
 	if err != nil {
 		return err
 	}
 	var a client.CheckAnswer
 	if len(*p.logs) > 0 {
+		// Only the flag counts here. A server that the environment names does not forbid
+		// --log.
 		if p.Given() {
 			return cli.Usage("more than one place is named").Advise("give one of --server and --log")
 		}
@@ -101,6 +113,7 @@ func runCheck(ctx context.Context, env *cli.Env, p *target) error {
 	return nil
 }
 
+// checkByServer puts the ask to a running weir, which counts the call when it allows it.
 func checkByServer(ctx context.Context, env *cli.Env, p *target, body []byte) (a client.CheckAnswer, err error) {
 	var ev events.Event
 	if body, err = asked(body, &ev, events.StampOf(env.Now())); err != nil {
@@ -113,6 +126,9 @@ func checkByServer(ctx context.Context, env *cli.Env, p *target, body []byte) (a
 	return c.Check(ctx, body)
 }
 
+// checkByLog folds the logs in this process and then the ask as the event that follows, a
+// millisecond after the last one. if it says no time: by the wall clock an old log would lie
+// so far back that silence had forgiven all.
 func checkByLog(ctx context.Context, env *cli.Env, p *target, body []byte) (a client.CheckAnswer, err error) {
 	r, err := p.replay(ctx, env)
 	if err != nil {
@@ -131,8 +147,12 @@ func checkByLog(ctx context.Context, env *cli.Env, p *target, body []byte) (a cl
 
 // asked reads the event, fills in what a person would leave out, and makes an ask of
 // it. It returns the event as JSON.
+//
+// At most id and time are filled in, each when decoding complains of it. Everything else
+// that is missing is a fault of whoever wrote the event. now is the time that it gets.
 func asked(body []byte, ev *events.Event, now events.Stamp) ([]byte, error) {
 	err := events.Decode(body, ev)
+	// Decoding names one missing field at a time.
 	for range 2 {
 		missing, ok := errors.AsType[*events.DecodeError](err)
 		if !ok || missing.Code != events.CodeMissingField || missing.Field != "id" && missing.Field != "time" {
@@ -151,11 +171,16 @@ func asked(body []byte, ev *events.Event, now events.Stamp) ([]byte, error) {
 	if !ev.Kind.Asked() {
 		return nil, cli.Failure("the event: only agent.call, tool.call, task.loop and task.reflect can be asked for, not %s", ev.Kind)
 	}
+	// Whatever was in the event, this is a question, and its answer says what is left of the
+	// budgets.
 	ev.Ask, ev.Tell = true, true
 	return ev.AppendJSON(nil), nil
 }
 
 // withMember puts a member at the beginning of an object.
+//
+// An object that has none of the name stays valid JSON, since the rest is copied as it
+// stands; an empty object gets a comma too many, and is refused when it is decoded again.
 func withMember(object []byte, name, value string) []byte {
 	for i, c := range object {
 		if c == '{' {
@@ -167,6 +192,8 @@ func withMember(object []byte, name, value string) []byte {
 	return object
 }
 
+// printAnswer prints what was said of a call. A warning allows it and has another colour than
+// a plain yes.
 func printAnswer(env *cli.Env, a *client.CheckAnswer) error {
 	return env.Value(a, func() error {
 		action := cli.Cell{Text: string(a.Action), Paint: cli.Good}

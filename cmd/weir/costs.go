@@ -16,6 +16,8 @@ import (
 	"weir/events"
 )
 
+// costsCommand is weir costs: what was spent before and after the first warning and the first
+// stop of each flow. See decision 77 for what counts as waste.
 func costsCommand() cli.Command {
 	return cli.Command{
 		Name: "costs", Args: "[FILE|DIR...|-]", Short: "what flows have spent, and how much of it after a warning or a stop",
@@ -53,12 +55,18 @@ the same since the start of weir.`,
 // costLists are the lists of the ledger, as --by names them.
 var costLists = []string{"rule", "service", "agent", "tool", "tenant"}
 
+// runCosts finds out where the figures come from and prints them. FILEs are folded here;
+// without any a running weir is asked, unless brokers are named, by a flag, the environment or
+// the configuration file, and --server is not given: the flag of whom to ask goes before
+// brokers that are set for good.
 func runCosts(ctx context.Context, env *cli.Env, o *source, server *client.ServerFlags, args []string, since, prices, by string) error {
 	if by != "" && !slices.Contains(costLists, by) {
 		return cli.Usage("--by %s: there is no such list", by).Advise("give one of %s", strings.Join(costLists, ", "))
 	}
 	long := time.Duration(0)
 	if since != "" {
+		// A flow is judged from its first event on, however old; only what is spent before is
+		// not counted. So since bounds the ledger and not what is read.
 		var err error
 		if long, err = days(since); err != nil || long <= 0 {
 			return cli.Usage("--since %s: want how long, such as 7d or 36h", since)
@@ -89,6 +97,9 @@ func runCosts(ctx context.Context, env *cli.Env, o *source, server *client.Serve
 }
 
 // runningCosts asks a weir that runs for what the flows of its log have spent.
+//
+// The server folds its log by the limits and prices that it runs with. So --prices is
+// refused here: it would be silently without effect. long is how far back, 0 for all.
 func runningCosts(ctx context.Context, env *cli.Env, server *client.ServerFlags, long time.Duration, prices, by string) error {
 	if prices != "" {
 		return cli.Usage("--prices is for logs").Advise("a running weir prices tokens by the file of weir run --prices")
@@ -105,6 +116,9 @@ func runningCosts(ctx context.Context, env *cli.Env, server *client.ServerFlags,
 }
 
 // priced takes the prices of a file; none without a name.
+//
+// It is called before anything is folded, because the ledger prices each event when it
+// notes it.
 func (s *source) priced(file string) (err error) {
 	if file == "" {
 		return nil
@@ -115,6 +129,8 @@ func (s *source) priced(file string) (err error) {
 	return nil
 }
 
+// printCosts prints the sums and the lists. by is the one list to print in full, "" for the
+// beginning of each that says anything; a list whose only line has no name does not.
 func printCosts(env *cli.Env, c *costs.Told, by string) error {
 	return env.Value(c, func() error {
 		say := func(format string, args ...any) { _, _ = fmt.Fprintf(env.Out, format+"\n", args...) }
@@ -125,6 +141,7 @@ func printCosts(env *cli.Env, c *costs.Told, by string) error {
 			say("%s: %s, %s", part.what, cli.Count(part.spent.Calls, "call"), costs.Text(part.spent))
 		}
 		say("estimate: %s saved, %s", costs.Text(c.Saved), c.Assumption)
+		// In the order of costLists, from which the heads come.
 		for i, lines := range [...][]costs.Line{c.Rules, c.Services, c.Agents, c.Tools, c.Tenants} {
 			if by != "" && by != costLists[i] || len(lines) == 0 || by == "" && len(lines) == 1 && lines[0].Name == "" {
 				continue
@@ -160,6 +177,8 @@ func printCosts(env *cli.Env, c *costs.Told, by string) error {
 const shownLines = 10
 
 // days reads a duration that may be in days.
+// days reads a duration that may be in days, which Go's own durations do not have; so "1.5d"
+// is 36 hours. An error of what stands before the d is one of a duration in hours.
 func days(s string) (time.Duration, error) {
 	if n, ok := strings.CutSuffix(s, "d"); ok {
 		long, err := time.ParseDuration(n + "h")

@@ -14,6 +14,10 @@ import (
 )
 
 // sourceView is what is known of a source.
+//
+// The words from Tools to Tasks are levels: always, sometimes or never does a log of this
+// source tell it. Set, Run, Flow, Sees and Blind are sentences for people, and are out of the
+// table of sources.
 type sourceView struct {
 	Name    string     `json:"name"`
 	Format  string     `json:"format"`
@@ -38,6 +42,8 @@ type sourceView struct {
 	Rules   []silenced `json:"rules,omitempty"` // that are not on
 }
 
+// viewOfSource takes a source out of the registry, with the rules that what it gives leaves
+// without a word. The order of the fields is that of sourceView.
 func viewOfSource(s *adapter.Source) sourceView {
 	f, _ := registry.Lookup(s.Format) // the table of sources is tested
 	g := &s.Gives
@@ -45,6 +51,8 @@ func viewOfSource(s *adapter.Source) sourceView {
 		g.Tokens.String(), g.Time.String(), g.Starts.String(), g.Work.String(), g.Tasks.String(), s.Set, s.Run, s.Flow, s.Sees, s.Blind, silencedBy(g)}
 }
 
+// sourceNames are all words by which a source can be asked for, what its users call it
+// included, for completion and for the word that was meant.
 func sourceNames() (out []string) {
 	for _, s := range registry.Sources() {
 		out = append(append(out, s.Name), s.Known...)
@@ -52,6 +60,9 @@ func sourceNames() (out []string) {
 	return out
 }
 
+// describeSources prints one source in full or all of them as a table. The argument may also
+// be the name of a format or a mapping (map:...), which registry.Source takes for a source of
+// its own, so that who writes a mapping sees which rules it leaves blind.
 func describeSources(env *cli.Env, args []string) error {
 	if err := cli.Want(args, 0, 1, "the name of one SOURCE"); err != nil {
 		return err
@@ -89,6 +100,8 @@ func formatOf(v *sourceView) string {
 	return v.Format
 }
 
+// level is how surely a log tells something. Only the two ends have colours: in between it
+// depends.
 func level(s string) cli.Cell {
 	return cli.Cell{Text: s, Paint: map[string]cli.Paint{"always": cli.Good, "never": cli.Faint}[s]}
 }
@@ -97,6 +110,8 @@ func level(s string) cli.Cell {
 func describeSource(env *cli.Env, v sourceView) error {
 	return env.Value(v, func() error {
 		t := env.Table()
+		// The rows say in words what the level means for rules. One with neither level nor
+		// text is left out.
 		for _, row := range [][3]string{
 			{"source", v.Name, v.Title},
 			{"also", "", strings.Join(v.Known, ", ")},
@@ -135,6 +150,7 @@ func describeSource(env *cli.Env, v sourceView) error {
 
 // grouped joins rules that are in one state for one reason, those that are off first.
 func grouped(rules []silenced) (out []silenced) {
+	// The worst first. Within a state the rules keep the order of their table.
 	for _, state := range []string{ruleOff, ruleUnfit, ruleDepends} {
 		first := len(out)
 	next:
@@ -171,6 +187,7 @@ func needs(g *adapter.Gives) []need {
 	}
 }
 
+// need is one thing that rules may need, and how well a log gives it.
 type need struct {
 	of    rules.Need
 	level adapter.Level
@@ -203,6 +220,9 @@ func silencedBy(g *adapter.Gives) (out []silenced) {
 			if analyzer.Rules[i].Needs&n.of == 0 {
 				continue
 			}
+			// One need that is never met is enough to silence a rule, so off is final, and
+			// worse states replace lighter ones. Made-up times silence no rule: it speaks, and
+			// should not be believed.
 			switch level := n.level; {
 			case state == ruleOff:
 			case level == adapter.Never && n.what == madeUp:

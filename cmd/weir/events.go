@@ -13,6 +13,9 @@ import (
 	"weir/events/adapter/canonical"
 )
 
+// eventsCommand is weir events: logs are read and nothing is judged. The three commands under
+// it read by the same adapters as replay, ingest and a running weir, so what passes here
+// passes there.
 func eventsCommand() cli.Command {
 	return cli.Command{Name: "events", Short: "check, convert and describe logs of agents", Commands: []cli.Command{
 		{
@@ -24,6 +27,8 @@ The exit code is 3 when any was refused.`,
 			Setup: func(fs *pflag.FlagSet) cli.Run {
 				reading := newReading(fs)
 				return func(_ context.Context, env *cli.Env, args []string) error {
+					// Whoever validates means weir's own format. To detect it would take a
+					// broken log for one of another program.
 					if reading.format.Value == "" {
 						reading.format.Value = canonical.Format().Name
 					}
@@ -61,6 +66,11 @@ its logs can tell, and which rules are off for it, and why.`,
 
 // readAll reads the files and says, besides what the callbacks do, how many records
 // were refused.
+//
+// event and bad are called from this goroutine, in the order of the log; an event belongs
+// to the reader and is good until the call returns. An error of event ends the reading; the
+// first of bad is kept until the end, because refused records must not hide those behind them.
+// near may have seen nothing when it ends.
 func (r *reading) readAll(env *cli.Env, args []string, event func(*events.Event) error, bad func(logs.BadRecord) error, near *misspelled) (read, refused int64, err error) {
 	if err := cli.Want(args, 1, -1, "a FILE"); err != nil {
 		return 0, 0, err
@@ -77,6 +87,7 @@ func (r *reading) readAll(env *cli.Env, args []string, event func(*events.Event)
 		Event:  func(ev *events.Event) error { read++; return event(ev) },
 		Bad: func(b logs.BadRecord) {
 			refused++
+			// The output is broken: what comes after is still counted and no more printed.
 			if failed == nil {
 				failed = bad(b)
 			}
@@ -95,6 +106,9 @@ func (r *reading) readAll(env *cli.Env, args []string, event func(*events.Event)
 }
 
 // misspelled warns of names that are ignored and near to known ones, the first few one by one.
+//
+// A member that nobody knows is ignored by the format of events, so that newer producers
+// can speak to older weirs; a misspelled one would silence rules without a word.
 type misspelled struct {
 	misnamed.Lookout
 	env  *cli.Env
@@ -105,6 +119,9 @@ type misspelled struct {
 
 // newMisspelled returns what looks at the events of files; every one, or those that lack what
 // rules need.
+//
+// The embedded Lookout is given whole records by the reader (Own), and at tells it where
+// they stand.
 func newMisspelled(env *cli.Env, every bool) *misspelled {
 	m := &misspelled{env: env}
 	m.Every = every
@@ -116,6 +133,8 @@ func newMisspelled(env *cli.Env, every bool) *misspelled {
 	return m
 }
 
+// at takes down where the record is that is read next, for what is told of it. Such files are
+// never read ahead of their turn, so one place is enough.
 func (m *misspelled) at(in *logs.Input, r adapter.Record) { m.file, m.line = in.Name, r.Line }
 
 // rest says how many there are beside those that were told.
@@ -125,6 +144,8 @@ func (m *misspelled) rest() {
 	}
 }
 
+// validateEvents prints each refused record and ends with a finding when there was one. Events
+// that pass are not kept: files may be of any size.
 func validateEvents(env *cli.Env, reading *reading, args []string) error {
 	lines := cli.NewLines(env, func(b *logs.BadRecord) []cli.Cell {
 		return []cli.Cell{{Text: b.Place()}, {Text: b.Code, Paint: cli.Bad}, {Text: b.Reason}}
@@ -139,12 +160,16 @@ func validateEvents(env *cli.Env, reading *reading, args []string) error {
 	}
 	near.rest()
 	env.Notice("%s read, %s refused", cli.Count(read, "event"), cli.Count(refused, "record"))
+	// A refused record and a file that could not be read end with the same code; done is
+	// called for what it tells, also when the code is known.
 	if err = reading.done(env); refused > 0 {
 		err = cli.Exit(cli.CodeFinding)
 	}
 	return err
 }
 
+// convertEvents prints all events that can be read, one a line, also when others cannot: the
+// exit code tells.
 func convertEvents(env *cli.Env, reading *reading, args []string) error {
 	var line []byte
 	var bad refusals

@@ -16,6 +16,9 @@ import (
 	"weir/events"
 )
 
+// explainCommand is weir explain: the state of one flow as a story. It is for the person who
+// finds an agent stopped, and says first what is most asked: what stands, why, and what it
+// refuses.
 func explainCommand() cli.Command {
 	return cli.Command{
 		Name: "explain", Args: "FLOW", Short: "say how a flow stands and why",
@@ -28,6 +31,9 @@ running weir, in the state folder of one that does not run (--state), or in logs
 }
 
 // ofOneFlow is a command that prints what is known of one flow.
+//
+// explain and flows show differ in what they print for people only: as JSON and YAML both
+// print the same view.
 func ofOneFlow(show func(*cli.Env, *analyzer.View) error) func(*pflag.FlagSet) cli.Run {
 	return func(fs *pflag.FlagSet) cli.Run {
 		p := newTarget(fs, true)
@@ -50,11 +56,16 @@ func ofOneFlow(show func(*cli.Env, *analyzer.View) error) func(*pflag.FlagSet) c
 }
 
 // explain tells the story of a flow.
+//
+// What stands against the flow comes first, then what it was stopped for earlier, then the
+// limits that it has come nearest to.
 func explain(env *cli.Env, v *analyzer.View) error {
 	var b strings.Builder
 	tellFlow(env, &b, v)
 	if len(v.Orders) == 0 {
 		b.WriteString("\nNothing stands against it.\n")
+		// Rules about talk without work say nothing where the log does not tell of work (see
+		// decision 4). Silence is easily taken for innocence, so it is said.
 		if len(v.WorkUnknown) > 0 && v.Hops > 1 {
 			fmt.Fprintf(&b, "Whether work was done before its calls is unknown, so %s do not count them: the log has to tell uses of tools, or had_work.\n", strings.Join(v.WorkUnknown, ", "))
 		}
@@ -78,11 +89,13 @@ func explain(env *cli.Env, v *analyzer.View) error {
 	return nil
 }
 
+// statusPaint is how the states of flows are painted; one that is not here is plain.
 var statusPaint = [...]struct {
 	status string
 	paint  cli.Paint
 }{{"ok", cli.Good}, {"expired", cli.Caution}, {"warned", cli.Caution}, {"armed", cli.Caution}, {"stopped", cli.Bad}, {"held", cli.Bad}}
 
+// statusCell is the state of a flow in its colour.
 func statusCell(status string) cli.Cell {
 	for _, s := range statusPaint {
 		if s.status == status {
@@ -100,6 +113,7 @@ func tellFlow(env *cli.Env, b *strings.Builder, v *analyzer.View) {
 		fmt.Fprintf(b, " in its episode %d", v.Episode)
 	}
 	fmt.Fprintf(b, ".\n\n%s from %s to %s", cli.Count(v.Events, "event"), v.Start, v.Last)
+	// What happened before is in none of the figures.
 	if v.Incomplete {
 		b.WriteString("; the beginning was not seen")
 	}
@@ -124,6 +138,8 @@ func tellOrder(env *cli.Env, b *strings.Builder, o *events.Verdict) {
 	action := actionCell(o)
 	fmt.Fprintf(b, "%s  %s %s\n", env.Painted(action.Text, action.Paint), o.RuleID, figures(o))
 	fmt.Fprintf(b, "  %s\n", o.Message)
+	// Each line stands only where there is
+	// something to say.
 	row := func(name, format string, args ...any) {
 		fmt.Fprintf(b, "  %-9s %s\n", name, fmt.Sprintf(format, args...))
 	}
@@ -153,6 +169,8 @@ func tellOrder(env *cli.Env, b *strings.Builder, o *events.Verdict) {
 }
 
 // matchText says in words which calls an order refuses.
+//
+// It reads the match as dispatchers do: all parts have to hold. A match without any part refuses every call in its scope.
 func matchText(m *events.Match) string {
 	var parts []string
 	add := func(format string, list []string) {
@@ -195,6 +213,7 @@ func matchText(m *events.Match) string {
 	return strings.TrimSpace(what + " " + strings.Join(parts, " "))
 }
 
+// ordinals are events by their number in their flow, which is how replay prints them as well.
 func ordinals(list []int64) string {
 	var out []string
 	for _, n := range list {
@@ -203,6 +222,7 @@ func ordinals(list []int64) string {
 	return strings.Join(out, " ")
 }
 
+// times says how often, and leads over to when it was last: "at", or "3 times, last at".
 func times(n int) string {
 	if n == 1 {
 		return "at"
@@ -211,6 +231,9 @@ func times(n int) string {
 }
 
 // nearest lists the counters that are nearest to their limits.
+//
+// Near is the share of the limit that is used; 0 for a rule that is off or has measured
+// nothing, which is left out.
 func nearest(env *cli.Env, v *analyzer.View) error {
 	near := slices.DeleteFunc(slices.Clone(v.Counters), func(c rules.CounterView) bool { return c.Near == 0 })
 	slices.SortStableFunc(near, func(a, b rules.CounterView) int { return cmp.Compare(b.Near, a.Near) })
@@ -222,6 +245,8 @@ func nearest(env *cli.Env, v *analyzer.View) error {
 }
 
 // counters prints counters as a table below a title.
+// counters prints counters as a table below a title, and nothing at all when there are none. A
+// threshold of 0 is one that is off.
 func counters(env *cli.Env, list []rules.CounterView, title string) error {
 	if len(list) == 0 {
 		return nil
