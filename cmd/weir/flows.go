@@ -16,6 +16,8 @@ import (
 	"weir/state"
 )
 
+// flowsCommand is weir flows: lists and verdicts of flows wherever they are, and the orders of
+// a person to a running weir.
 func flowsCommand() cli.Command {
 	return cli.Command{Name: "flows", Short: "the flows that a weir knows; stop and release them", Commands: []cli.Command{
 		{
@@ -31,6 +33,8 @@ func flowsCommand() cli.Command {
 					if err := cli.Want(args, 0, 0, ""); err != nil {
 						return err
 					}
+					// The order is made where the flows are, since only the first of it are
+					// sent.
 					order := pump.Newest
 					if sort.Value == "near" {
 						order = pump.Nearby
@@ -50,6 +54,7 @@ func flowsCommand() cli.Command {
 ended. With --state those that a weir has kept that does not run.`,
 			Examples: []string{"weir flows tail", "weir flows tail -n 0 -o json | jq .action"},
 			Setup: func(fs *pflag.FlagSet) cli.Run {
+				// Without logs: what a log brings about is printed by weir replay.
 				p := newTarget(fs, false)
 				last := fs.IntP("last", "n", 20, "begin with the last `N` verdicts")
 				return func(ctx context.Context, env *cli.Env, args []string) error {
@@ -69,6 +74,8 @@ ended. With --state those that a weir has kept that does not run.`,
 	}}
 }
 
+// listFlows prints the flows that the query finds, in its order. How many were looked at and
+// not listed is said on standard error.
 func listFlows(ctx context.Context, env *cli.Env, p *target, q pump.FlowQuery) error {
 	k, done, err := p.open(ctx, env)
 	if err != nil {
@@ -81,6 +88,7 @@ func listFlows(ctx context.Context, env *cli.Env, p *target, q pump.FlowQuery) e
 	}
 	lines := cli.NewLines(env, func(f *pump.FlowSummary) []cli.Cell {
 		number := func(n int64) cli.Cell { return cli.Cell{Text: cli.Grouped(n), Right: true} }
+		// No rule of this flow has measured anything of its limit yet.
 		near := "-"
 		if n := f.Nearest; n != nil {
 			near = fmt.Sprintf("%3.0f %% %s", 100*n.Near, n.Rule)
@@ -96,6 +104,8 @@ func listFlows(ctx context.Context, env *cli.Env, p *target, q pump.FlowQuery) e
 		return err
 	}
 	switch {
+	// What is said depends on why the list ends: nothing fits, nothing is there, not all were
+	// looked at, or not all are listed.
 	case len(list.Flows) == 0 && q.Text != "":
 		env.Notice("none of %s has %q in its id or in the name of an agent", cli.Count(int64(list.Scanned), "flow"), q.Text)
 	case len(list.Flows) == 0:
@@ -121,6 +131,7 @@ func showFlow(env *cli.Env, v *analyzer.View) error {
 			return err
 		}
 	}
+	// A table without rows prints nothing, so its empty line must not be printed either.
 	if len(v.Parties) > 0 {
 		if _, err := io.WriteString(env.Out, "\n"); err != nil {
 			return err
@@ -147,6 +158,9 @@ func showFlow(env *cli.Env, v *analyzer.View) error {
 	return orders.Flush()
 }
 
+// tailVerdicts prints verdicts as they come, until ctx or the server ends, or those that a
+// state folder holds. flow is "" for all; last bounds only what is printed of all flows, since
+// all that is kept of one flow is asked for.
 func tailVerdicts(ctx context.Context, env *cli.Env, p *target, last int, flow string) error {
 	lines := newVerdictLines(env)
 	if *p.state != "" {
@@ -175,11 +189,17 @@ func tailVerdicts(ctx context.Context, env *cli.Env, p *target, last int, flow s
 		if err := lines.Print(v); err != nil {
 			return err
 		}
+		// A verdict that waits for more rows to find its column widths is not seen as it is
+		// given.
 		return lines.Flush()
 	})
 }
 
 // keptVerdicts reads the verdict log of a state folder, or what it has of one flow.
+//
+// They come partition by partition, each in the order in which it was given: across
+// partitions the order is not that of time. It takes the lock of the folder, so it fails while
+// a weir runs there.
 func keptVerdicts(dir, flow string) (kept []events.Verdict, err error) {
 	s, err := openStore(dir)
 	if err != nil {
@@ -192,6 +212,8 @@ func keptVerdicts(dir, flow string) (kept []events.Verdict, err error) {
 	}
 	for _, n := range partitions {
 		log := s.Verdicts(n)
+		// What retention has dropped from the front is stepped over by ReadOn, which says
+		// where it began to read.
 		for next := int64(0); next < log.End(); {
 			first, entries, err := state.ReadOn(log.Read, next, 1000, nil)
 			if err != nil {

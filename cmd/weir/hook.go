@@ -21,6 +21,10 @@ import (
 )
 
 // runHook answers the hook of a coding agent.
+//
+// It ends with a code that the agent understands, and never with that of a misspelled flag
+// (see usageCode). When the address or the token cannot be found out, closed decides: it lets
+// hook.Run fail by asking nobody, so that the tool is refused in the agent's own words.
 func runHook(ctx context.Context, env *cli.Env, p *target, closed bool) error {
 	s := hook.Server{Closed: closed}
 	c, err := p.Client(env)
@@ -39,6 +43,9 @@ func runHook(ctx context.Context, env *cli.Env, p *target, closed bool) error {
 
 // hookCommand is how the shell of an agent runs the hook: by weir-hook where that lies beside
 // this program, because it starts sooner.
+//
+// The result is the words of a command line that are already quoted for a shell. A file
+// that is there and cannot be executed is passed over.
 func hookCommand(env *cli.Env) []string {
 	weir := weirCommand(env)
 	self, err := os.Executable()
@@ -57,13 +64,21 @@ func hookCommand(env *cli.Env) []string {
 }
 
 // hookSetup is what the flags say of the settings of an agent.
+//
+// They are pointers because flags are declared before they are parsed. program is the
+// agent's name, as check.HookPrograms lists them; "" for who wants no settings.
 type hookSetup struct {
 	program, settings, plugin *string
 	install, yes              *bool
 }
 
 // run prints the settings of the agent with weir's hooks in them, or writes them.
+//
+// The server and the token file that it was given go into the command that the agent will
+// run, because agents start hooks with an environment of their own. Nothing is written without
+// --install, and then only when the text differs and somebody agrees.
 func (h *hookSetup) run(env *cli.Env, p *target, closed bool) error {
+	// For the address alone, which plugins and some settings name; nobody is asked.
 	c, err := p.Client(env)
 	if err != nil {
 		return err
@@ -89,6 +104,7 @@ func (h *hookSetup) run(env *cli.Env, p *target, closed bool) error {
 	if err != nil {
 		return err
 	}
+	// A file that is not there yet has no settings, and becomes those of weir alone.
 	var old []byte
 	if path != "" {
 		if old, err = os.ReadFile(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -96,11 +112,15 @@ func (h *hookSetup) run(env *cli.Env, p *target, closed bool) error {
 		}
 	}
 	text := config.Text
+	// A file of weir's own is written as it is. In one that belongs to the agent, everything
+	// else stays.
 	if !config.Own {
 		if text, err = hooksettings.Merge(old, config.Text); err != nil {
 			return cli.Failure("the settings in %s: %w", path, err).Advise("nothing was changed; mend the file, or name another one with --settings FILE")
 		}
 	}
+	// What would be written goes to standard output and nothing else does, so that it can be
+	// redirected.
 	if !*h.install {
 		_, err := env.Out.Write(text)
 		if path != "" && err == nil {
@@ -131,6 +151,9 @@ func (h *hookSetup) run(env *cli.Env, p *target, closed bool) error {
 }
 
 // writePlugin writes the hooks as a plugin into a folder, and says how to install it.
+//
+// Each file is replaced in one step, but not all of them together; they are written in the
+// order of their names.
 func (h *hookSetup) writePlugin(env *cli.Env, command, url string, closed bool) error {
 	if *h.install || *h.settings != "" {
 		return cli.Usage("--plugin is given beside --install or --settings").Advise("a plugin is installed by the agent itself")
@@ -154,6 +177,9 @@ func (h *hookSetup) writePlugin(env *cli.Env, command, url string, closed bool) 
 }
 
 // path is where the settings are; "" when that is not known.
+//
+// file is below the home folder, with slashes. Home is read from the environment of the
+// command, so that tests have one of their own.
 func (h *hookSetup) path(env *cli.Env, file string) (string, error) {
 	path := *h.settings
 	if home := env.Getenv("HOME"); path == "" && home != "" {
@@ -184,6 +210,8 @@ func weirCommand(env *cli.Env) string {
 	return quotedForShell(self)
 }
 
+// sameFile reports whether both paths lead to one file, by whatever links. Two that cannot be
+// looked at are not the same.
 func sameFile(a, b string) bool {
 	first, err := os.Stat(a)
 	second, err2 := os.Stat(b)
@@ -198,6 +226,8 @@ func quotedForShell(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
+// agrees asks the person at the terminal. Only y and yes agree: no input, as in a script, is
+// no.
 func agrees(env *cli.Env, path string) bool {
 	_, _ = fmt.Fprintf(env.Err, "Write %s? [y/N] ", path)
 	answer, _ := bufio.NewReader(io.LimitReader(env.In, 100)).ReadString('\n') // what ends early is no yes
@@ -208,6 +238,8 @@ func agrees(env *cli.Env, path string) bool {
 // replaceFile writes a file in one step, so that an agent that starts meanwhile reads the
 // old settings or the new ones.
 func replaceFile(path string, text []byte) error {
+	// Settings of agents may hold keys. A new file is for its owner alone; one that is there
+	// keeps its mode.
 	mode := fs.FileMode(0o600)
 	if info, err := os.Stat(path); err == nil {
 		mode = info.Mode().Perm()
@@ -215,6 +247,7 @@ func replaceFile(path string, text []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
+	// In the same folder, since a rename does not cross file systems.
 	f, err := os.CreateTemp(filepath.Dir(path), ".weir-*")
 	if err != nil {
 		return err
@@ -229,9 +262,14 @@ func replaceFile(path string, text []byte) error {
 
 // lineDiff returns the lines of both texts, those that go with a minus and those that
 // come with a plus, and of the same ones at most three beside them.
+//
+// It compares each line of one with each of the other, which is quick enough for settings
+// files and for nothing larger.
 func lineDiff(old, text string) string {
 	a, b := strings.SplitAfter(old, "\n"), strings.SplitAfter(text, "\n")
 	same := make([][]int, len(a)+1) // how many lines are the same from i and j on
+	// same is filled from the end, so that the walk from the beginning below knows at each
+	// step which way keeps more lines.
 	for i := range same {
 		same[i] = make([]int, len(b)+1)
 	}

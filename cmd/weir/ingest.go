@@ -23,6 +23,9 @@ import (
 	sinkkafka "weir/sink/kafka"
 )
 
+// ingestCommand is weir ingest: it makes events of raw logs and judges nothing. It runs beside
+// the weirs and may be ended and begun again at any time, because events have the same ids
+// each time that a record is read (see decision 6 for how repeats are told).
 func ingestCommand() cli.Command {
 	return cli.Command{
 		Name: "ingest", Args: "[FILE|DIR...|-]", Short: "bring raw logs, from a topic or files, onto the topic of events",
@@ -58,6 +61,8 @@ their trace, and after a crash those of open traces are read again. Tool argumen
 	}
 }
 
+// ingestFlags are the flags of weir ingest. Of the limits only the arguments that are left out
+// of hashes are used.
 type ingestFlags struct {
 	brokers *operate.BrokerFlags
 	*reading
@@ -66,6 +71,9 @@ type ingestFlags struct {
 	until        *cli.Choice
 }
 
+// run finds out whether a topic or files are read, waits for the brokers and reads until it is
+// done or a signal ends it. A topic that is not there is not waited for; the advice says whose
+// it is, since the raw topic is not one of weir's own.
 func (f *ingestFlags) run(ctx context.Context, env *cli.Env, args []string) error {
 	if err := f.brokers.Load(env); err != nil {
 		return err
@@ -75,6 +83,7 @@ func (f *ingestFlags) run(ctx context.Context, env *cli.Env, args []string) erro
 		return cli.Usage("a FILE is given beside --from-topic").Advise("give one or the other")
 	case f.topic == "" && (f.until.Value != "" || f.group != ""):
 		return cli.Usage("--until and --ingest-group are for --from-topic")
+	// It would write to the topic that it reads, and never end.
 	case f.topic != "" && f.topic == f.brokers.Topics.Events:
 		return cli.Usage("--from-topic %s is the topic of events itself", f.topic).Advise("name the topic with the raw logs; --events-topic names the one to write to")
 	case f.topic == "":
@@ -91,6 +100,8 @@ func (f *ingestFlags) run(ctx context.Context, env *cli.Env, args []string) erro
 		return err
 	}
 	defer cluster.Close()
+	// Signals end the context and not the process, so that what was read is still written and
+	// the place in the raw topic is committed.
 	signals := make(chan os.Signal, 4)
 	if env.Notify != nil {
 		defer env.Notify(signals, syscall.SIGINT, syscall.SIGTERM)()
@@ -113,10 +124,15 @@ func (f *ingestFlags) run(ctx context.Context, env *cli.Env, args []string) erro
 	return cli.Failure("%w", err).Advise("weir topics plan says which topics are missing; weir topics create creates them")
 }
 
+// fromTopic reads the raw topic as a member of a consumer group, until it is ended or, with
+// --until end, until all is read that was there. What was read is told in either case, before
+// the error.
 func (f *ingestFlags) fromTopic(ctx context.Context, env *cli.Env, cluster *kafka.Cluster, ignore adapter.IgnoreArgs) error {
 	if f.group == "" {
 		f.group = f.brokers.Group + "-ingest"
 	}
+	// Only the first of the names that may be misspelled are told one by one: producers repeat
+	// themselves.
 	var found atomic.Int64
 	near := misnamed.Lookout{Told: func(ev *events.Event, n events.Nearby) {
 		if found.Add(1) <= toldRefusals { // partitions are read side by side
@@ -133,12 +149,17 @@ func (f *ingestFlags) fromTopic(ctx context.Context, env *cli.Env, cluster *kafk
 	if n := found.Load() - toldRefusals; n > 0 {
 		env.Notice("and %s more with names that may be misspelled", cli.Count(n, "event"))
 	}
+	// Without an end there is nobody who would look at an exit code; refused records are in
+	// the topic of dead letters.
 	if err == nil && f.until.Value != "" && t.Refused.Load() > 0 {
 		return cli.Exit(cli.CodeFinding)
 	}
 	return err
 }
 
+// fromFiles writes the events of files to the topic, and what cannot be read to that of dead
+// letters. There is no place to commit: who begins again reads the files again, and weir drops
+// what it has seen.
 func (f *ingestFlags) fromFiles(ctx context.Context, env *cli.Env, cluster *kafka.Cluster, ignore adapter.IgnoreArgs, args []string) error {
 	topics := f.brokers.Topics
 	w, err := ingest.NewWriter(ctx, cluster, topics.Events, topics.DeadLetters, env.Now)
@@ -152,6 +173,8 @@ func (f *ingestFlags) fromFiles(ctx context.Context, env *cli.Env, cluster *kafk
 	defer closeAll(inputs)
 	progress := env.Progress("events")
 	defer progress.Done()
+	// The callbacks of the reader have nobody to return an error to but the next event, which
+	// ends the reading.
 	var failed error
 	flush := func(always bool) {
 		if failed == nil && (always || w.Full()) {
@@ -161,6 +184,8 @@ func (f *ingestFlags) fromFiles(ctx context.Context, env *cli.Env, cluster *kafk
 	var bad refusals
 	refuse := func(b logs.BadRecord) {
 		bad.add(b)
+		// The letter may wait in the writer, and the reader uses its memory for the next
+		// record, so the bytes are copied.
 		w.Letter("file:"+absolute(b.Source), 0, sinkkafka.DeadLetter{Position: b.Byte, Code: b.Code, Reason: b.Reason, Raw: bytes.Clone(b.Raw)})
 		flush(false)
 	}
@@ -168,6 +193,8 @@ func (f *ingestFlags) fromFiles(ctx context.Context, env *cli.Env, cluster *kafk
 	r := &logs.Reader{
 		Inputs: inputs, IgnoreArgs: ignore, Whole: near.at, Own: near.Look,
 		Event: func(ev *events.Event) error {
+			// An event that the log does not take, such as one that is too large, becomes a
+			// dead letter like a record that cannot be read.
 			if err := w.Event(ev); err != nil {
 				refuse(eventRefused(ev, err))
 			}
@@ -179,6 +206,8 @@ func (f *ingestFlags) fromFiles(ctx context.Context, env *cli.Env, cluster *kafk
 		Broken: func(err error) { f.reading.leave(env, err) },
 	}
 	err = r.Read()
+	// After an error nothing more is written: what is still in the writer comes again when the
+	// files are read again.
 	if err == nil {
 		flush(true)
 		err = failed
@@ -197,6 +226,8 @@ func (f *ingestFlags) fromFiles(ctx context.Context, env *cli.Env, cluster *kafk
 }
 
 // eventRefused tells of an event that is not fit for the log.
+// eventRefused tells of an event that is not fit for the log. It is named by its id, since it
+// may come out of many records.
 func eventRefused(ev *events.Event, err error) logs.BadRecord {
 	b := logs.BadRecord{Source: "event " + ev.ID, Code: "format", Reason: err.Error(), Raw: ev.AppendJSON(nil)}
 	if d, ok := errors.AsType[*events.DecodeError](err); ok {
@@ -206,6 +237,9 @@ func eventRefused(ev *events.Event, err error) logs.BadRecord {
 }
 
 // absolute returns a path as others on this machine would say it.
+//
+// A dead letter is read elsewhere than where the files were named. Standard input stays as
+// it is.
 func absolute(path string) string {
 	if whole, err := filepath.Abs(path); err == nil && path != logs.Stdin {
 		return whole

@@ -22,6 +22,8 @@ import (
 type labelled struct{ flow, mark string }
 
 // labelFile is one file of labels.
+// labelFile is one file of labels: what a data set says of its runs, as opposed to marks,
+// which are what somebody said of single stops.
 type labelFile struct {
 	name   string
 	traces []labelled
@@ -29,6 +31,9 @@ type labelFile struct {
 }
 
 // labelLine is a line of a label file as it stands there.
+//
+// trace_id may be a number or a text. Values of labels are kept as JSON gives them, and
+// read by criteria.
 type labelLine struct {
 	Dataset string          `json:"dataset"`
 	TraceID json.RawMessage `json:"trace_id"`
@@ -36,6 +41,9 @@ type labelLine struct {
 }
 
 // isLabels reports whether the beginning of a file looks like labels of traces.
+//
+// Only the first value is looked at. An event of weir's own has a kind, and may have
+// members of these names.
 func isLabels(head []byte) bool {
 	for top := range adapter.Tops(head) {
 		return top.Has("trace_id", "labels") && !top.Has("kind")
@@ -44,6 +52,9 @@ func isLabels(head []byte) bool {
 }
 
 // readLabels reads a file of labels, one JSON object per line.
+//
+// One bad line refuses the file, with its number: a score over half of the labels would
+// look like one over all.
 func readLabels(in *logs.Input, by criteria) (out *labelFile, err error) {
 	out = &labelFile{name: labelName(in.Name)}
 	fail := func(line int, fault error) {
@@ -77,6 +88,9 @@ func readLabels(in *logs.Input, by criteria) (out *labelFile, err error) {
 }
 
 // flowOf is the flow that the adapter for traces makes of the trace.
+//
+// Both have to spell an id alike, or no label meets its flow: so the same characters are
+// replaced and the same lengths are cut here and there.
 func flowOf(l labelLine) string {
 	id := strings.Trim(string(l.TraceID), `"`)
 	var text string
@@ -87,6 +101,10 @@ func flowOf(l labelLine) string {
 }
 
 // matched says what is wrong with labels that say nothing of the flows.
+//
+// A score of nothing at all would look like one without any mistake. It tells what the log
+// calls its flows, by the first of them in the order of names, so that the same log gives the
+// same sentence.
 func (f *labelFile) matched(s *labelScore, flows map[string]*backtest.Flow) error {
 	switch {
 	case s.Traces == 0:
@@ -118,6 +136,8 @@ func labelName(path string) string {
 
 // criterion says what one label means: the values at which the flow should be caught, and those
 // at which it should be left alone. A value that is neither says nothing.
+//
+// field is a name as lookUp takes it.
 type criterion struct {
 	field          string
 	caught, honest func(value any) bool
@@ -137,6 +157,8 @@ func usualCriteria() criteria {
 		return tier
 	}
 	return criteria{
+		// Each row is a tier. That somebody has seen a loop goes before how the run ended,
+		// since runs that loop may end well.
 		row(truthy, falsy, "loop_2plus", "looping", "loop", "step_repetition", "ran_to_cap"),
 		append(row(truthy, never, "out_of_budget"), row(spent, completed, "exit", "exit_status", "exit_reason", "end")...),
 		append(row(never, truthy, "finished", "submitted", "success", "resolved", "correct"), criterion{"reward", never, full}),
@@ -145,6 +167,9 @@ func usualCriteria() criteria {
 }
 
 // newCriteria are the usual ones, unless fields are named.
+//
+// Named fields are one tier that replaces the usual ones and does not add to them: who
+// names fields wants those to decide and no other.
 func newCriteria(caught, honest []string) criteria {
 	if len(caught) == 0 && len(honest) == 0 {
 		return usualCriteria()
@@ -162,6 +187,8 @@ func newCriteria(caught, honest []string) criteria {
 }
 
 // readField reads FIELD, which has to be true, or FIELD=VALUE.
+//
+// Values are compared as texts, whatever their case.
 func readField(s string) (field string, is func(any) bool) {
 	field, want, given := strings.Cut(s, "=")
 	if !given {
@@ -171,6 +198,9 @@ func readField(s string) (field string, is func(any) bool) {
 }
 
 // mark is what the labels say of a flow.
+//
+// It is backtest.Right for a flow that should be caught, backtest.Wrong for one that should
+// be left alone, "" when no tier says anything.
 func (c criteria) mark(labels map[string]any) (mark string) {
 	for _, tier := range c {
 		for _, x := range tier {
@@ -215,10 +245,13 @@ func lookUp(labels map[string]any, field string) (any, bool) {
 	return nil, false
 }
 
+// plainName is a name without what people spell differently: case, blanks and dashes.
 func plainName(s string) string {
 	return strings.NewReplacer(" ", "_", "-", "_").Replace(strings.ToLower(s))
 }
 
+// text is a value of JSON as people would write it; "" for null, lists and objects, which no
+// criterion reads.
 func text(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -231,14 +264,20 @@ func text(v any) string {
 	return ""
 }
 
+// never is a criterion that no value meets: a field that speaks for one side alone.
 func never(any) bool { return false }
 
+// truthy and falsy are not each other's opposite: of a value that is neither, such as
+// "unknown", nothing is taken.
 func truthy(v any) bool {
 	return slices.Contains([]string{"true", "yes", "1"}, strings.ToLower(text(v)))
 }
 func falsy(v any) bool {
 	return slices.Contains([]string{"false", "no", "0"}, strings.ToLower(text(v)))
 }
+
+// full is the greatest reward, as data sets give it that grade runs from 0 to 1. Less may be
+// anything.
 func full(v any) bool { return text(v) == "1" }
 
 // spent and completed read how a run ended, such as "submitted (exit_cost)".
@@ -247,11 +286,15 @@ func spent(v any) bool {
 	return strings.Contains(s, "exit_cost") || strings.Contains(s, "out_of_budget") || strings.Contains(s, "budget_exceeded")
 }
 
+// completed is how a run says that it came to its end by itself.
 func completed(v any) bool {
 	return slices.Contains([]string{"submitted", "finished", "completed", "success"}, strings.ToLower(text(v)))
 }
 
 // labelScore is how a replay did against a file of labels.
+//
+// Its members are the JSON of a replay with labels. The percentages are of those that
+// should be caught, and of those that should be left alone; 0 when there are none.
 type labelScore struct {
 	Labels           string  `json:"labels"`
 	Traces           int     `json:"traces"`
@@ -269,6 +312,9 @@ type labelScore struct {
 	MedianWorkSaved  float64 `json:"median_work_saved"` // of the flows that were rightly stopped, from 0 to 1
 }
 
+// score compares what was said of the flows with what the labels say. A flow that is stopped
+// was warned, too, so Warned includes Stopped. Labels without a mark are counted in Traces and
+// nowhere else.
 func (f *labelFile) score(flows map[string]*backtest.Flow) labelScore {
 	s := labelScore{Labels: f.name, Traces: len(f.traces)}
 	var saved []float64
@@ -298,6 +344,8 @@ func (f *labelFile) score(flows map[string]*backtest.Flow) labelScore {
 	return s
 }
 
+// printScores prints a line for each file of labels, after the summary. In the JSON form they
+// are further lines behind it.
 func printScores(env *cli.Env, labels []*labelFile, flows map[string]*backtest.Flow) error {
 	if len(labels) == 0 {
 		return nil
@@ -315,6 +363,7 @@ func printScores(env *cli.Env, labels []*labelFile, flows map[string]*backtest.F
 		return []cli.Cell{{Text: s.Labels}, {Text: fmt.Sprint(s.Traces), Right: true}, n(s.Warned, s.ShouldBeCaught), n(s.Stopped, s.ShouldBeCaught),
 			n(s.WronglyWarned, s.ShouldBeLeft), n(s.WronglyStopped, s.ShouldBeLeft), {Text: fmt.Sprintf("%.0f %%", 100*s.MedianWorkSaved), Right: true}}
 	}, "LABELS", "TRACES", "WARNED", "STOPPED", "WRONGLY WARNED", "WRONGLY STOPPED", "WORK SAVED")
+	// The summary stands above, so the first line of YAML needs its mark, too.
 	lines.Apart()
 	// Files that match nothing are named; it is an error when all of them are like that.
 	var nothing error
@@ -346,6 +395,10 @@ func printScores(env *cli.Env, labels []*labelFile, flows map[string]*backtest.F
 
 // sortOut tells label files from logs: the former may stand among the arguments when
 // the shell made many names out of one pattern.
+//
+// Nothing is looked into without --labels, so that a log is never taken for labels by
+// accident, and standard input never is, because it can be read only once. topic says that a
+// topic is read, for which no files are needed.
 func (o *replayFlags) sortOut(env *cli.Env, args []string, topic bool) (files []string, labels []*labelFile, err error) {
 	by := newCriteria(*o.caught, *o.honest)
 	take := func(in *logs.Input) error {
@@ -391,6 +444,7 @@ func (o *replayFlags) sortOut(env *cli.Env, args []string, topic bool) (files []
 	return files, labels, nil
 }
 
+// one lets what is true be added up.
 func one(b bool) int {
 	if b {
 		return 1
@@ -399,6 +453,7 @@ func one(b bool) int {
 }
 
 // percent has one digit after the point.
+// percent is 0 of nothing.
 func percent(n, of int) float64 {
 	if of == 0 {
 		return 0
@@ -406,8 +461,11 @@ func percent(n, of int) float64 {
 	return round(100*float64(n)/float64(of), 10)
 }
 
+// round rounds to one part in so many, as for JSON that people compare; v must not be
+// negative.
 func round(v, to float64) float64 { return float64(int64(v*to+0.5)) / to }
 
+// median is 0 of no values. It puts v in order.
 func median(v []float64) float64 {
 	if len(v) == 0 {
 		return 0

@@ -20,6 +20,8 @@ import (
 	"weir/cmd/internal/operate"
 )
 
+// limitsCommand is weir limits. All but override work on files and the built-in profiles and
+// ask no weir; override is here because people look for it here.
 func limitsCommand() cli.Command {
 	return cli.Command{Name: "limits", Short: "limits files: show, check, compare, import; override a limit", Commands: []cli.Command{
 		{
@@ -91,6 +93,8 @@ own sentence when a limit is reached.`,
 
 // limitsNamed returns the limits of a file or, when there is none of that name, of a
 // profile.
+//
+// A file goes before a profile of the same name, because who has such a file means it.
 func limitsNamed(name string) (analyzer.Limits, error) {
 	data, err := os.ReadFile(name)
 	if errors.Is(err, os.ErrNotExist) {
@@ -113,6 +117,8 @@ func limitsNamed(name string) (analyzer.Limits, error) {
 	return l, nil
 }
 
+// showLimits prints limits with all values. What is printed can be read as a limits file, so
+// there is no other form for people; YAML is that form as well.
 func showLimits(env *cli.Env, limitFlags *operate.LimitFlags, args []string) error {
 	if err := cli.Want(args, 0, 1, "one FILE or PROFILE"); err != nil {
 		return err
@@ -121,6 +127,8 @@ func showLimits(env *cli.Env, limitFlags *operate.LimitFlags, args []string) err
 		if *limitFlags.File != "" || limitFlags.Profile.Value != "" {
 			return cli.Usage("%s is given beside --limits or --profile", args[0]).Advise("give one of them")
 		}
+		// The argument becomes the flag that it stands for, so that --set goes on top of
+		// either.
 		if _, err := os.Stat(args[0]); err != nil && limitFlags.Profile.Set(args[0]) == nil {
 			args = nil
 		} else {
@@ -139,6 +147,9 @@ func showLimits(env *cli.Env, limitFlags *operate.LimitFlags, args []string) err
 }
 
 // limitProblem is one thing that is wrong with a limits file.
+//
+// Line and Column are those of the file, from 1; 0 when it is about the file as a whole.
+// Path is the key, such as rules.max_turns.stop.
 type limitProblem struct {
 	File    string `json:"file"`
 	Line    int    `json:"line,omitempty"`
@@ -148,6 +159,9 @@ type limitProblem struct {
 	Hint    string `json:"hint,omitempty"`
 }
 
+// validateLimits lists all that is wrong with all files, and not only with the first. What
+// cannot be read at all is an error. Good files may have remarks, which say what is allowed
+// and hardly meant, and change no exit code.
 func validateLimits(env *cli.Env, args []string) error {
 	if err := cli.Want(args, 1, -1, "a FILE"); err != nil {
 		return err
@@ -189,6 +203,7 @@ func validateLimits(env *cli.Env, args []string) error {
 				return err
 			}
 		}
+		// A file that is nothing but mistakes is listed in part only; the rest still counts.
 		wrong += problems.More
 	}
 	if err := lines.Flush(); err != nil || wrong == 0 {
@@ -199,12 +214,17 @@ func validateLimits(env *cli.Env, args []string) error {
 }
 
 // limitChange is one value that differs.
+//
+// From or To is empty when the key is in one of them only.
 type limitChange struct {
 	Path string `json:"path"`
 	From string `json:"from,omitempty"`
 	To   string `json:"to,omitempty"`
 }
 
+// diffLimits compares what is in force by two limits, not their texts: profiles are filled in
+// before, and what is spelled differently is the same. With one argument it is compared with
+// the defaults.
 func diffLimits(env *cli.Env, args []string) error {
 	if err := cli.Want(args, 1, 2, "a FILE or PROFILE"); err != nil {
 		return err
@@ -245,6 +265,9 @@ func diffLimits(env *cli.Env, args []string) error {
 	return cli.Exit(cli.CodeFinding)
 }
 
+// importLimits makes a limits file of another system's. framework is "" for files of guards,
+// whose form is found by their content; with one, the name of a framework, no FILE means what
+// that does by itself.
 func importLimits(env *cli.Env, framework string, args []string) error {
 	least := 1
 	if framework != "" {
@@ -259,6 +282,8 @@ func importLimits(env *cli.Env, framework string, args []string) error {
 	if len(args) == 1 {
 		name = args[0]
 		if name == logs.Stdin {
+			// One byte more than a file may have, so that what is too long is refused and not
+			// cut.
 			data, err = io.ReadAll(io.LimitReader(env.In, limitfile.MaxSize+1))
 		} else {
 			data, err = os.ReadFile(name)
@@ -266,6 +291,7 @@ func importLimits(env *cli.Env, framework string, args []string) error {
 		if err != nil {
 			return err
 		}
+		// nil means no file to ImportFrom, and an empty one is a file.
 		if data == nil {
 			data = []byte{}
 		}

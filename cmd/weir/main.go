@@ -16,6 +16,8 @@ import (
 )
 
 func main() {
+	// This is the one place that touches the process: its streams, environment, clock and
+	// signals. Commands get them from env, so tests run all of program in their own process.
 	env := cli.Env{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv, Environ: os.Environ, Now: time.Now,
 		Notify: func(c chan<- os.Signal, sig ...os.Signal) func() {
@@ -24,10 +26,15 @@ func main() {
 		},
 		OutTerminal: cli.IsTerminal(os.Stdout), ErrTerminal: cli.IsTerminal(os.Stderr), Width: cli.Width(os.Stdout),
 	}
+	// The context never ends by itself. Commands that end in order ask for signals by
+	// env.Notify; all others are killed by them.
 	os.Exit(program().Main(context.Background(), env, os.Args[1:]))
 }
 
 // program is the table of commands.
+//
+// Help, completion and REFERENCE.md are made of it, in this order. help and completion need
+// the program itself, and look at its commands only when they run.
 func program() *cli.Program {
 	p := &cli.Program{
 		Name:  "weir",

@@ -13,6 +13,8 @@ import (
 	"weir/cmd/internal/pump"
 )
 
+// notesCommand is weir notes. A note is an event, so all of them stand in the log; what is
+// listed is the last eight of each agent, which its state keeps. See decision 46.
 func notesCommand() cli.Command {
 	return cli.Command{Name: "notes", Short: "what agents and people have noted about agents", Commands: []cli.Command{
 		{
@@ -50,6 +52,8 @@ help for the agent, as weir agents rescue does, and with the same exit codes; an
 may ask for itself so.`,
 			Examples: []string{`weir notes add "waits for a key that nobody has" --agent planner-3 --tag stuck --tag help`},
 			Setup: func(fs *pflag.FlagSet) cli.Run {
+				// A note needs no --reason: it is one itself. So hand.reason is nil here, and
+				// signed must not be called.
 				h := &hand{client.NewServerFlags(fs), nil, fs.String("by", "", "say `WHO` you are; by default the name that you are logged in with")}
 				tags := cli.NewList(fs, "tag", "give it this `TAG`; may be given many times")
 				agent := fs.String("agent", "", "it is about this `AGENT`; without it about who leaves it")
@@ -57,6 +61,8 @@ may ask for itself so.`,
 					if err := cli.Want(args, 1, 1, "the SUMMARY in one argument"); err != nil {
 						return err
 					}
+					// Without --agent the note is about its author: an agent that asks for
+					// help says only what is wrong.
 					author, err := h.who(env)
 					if err != nil {
 						return err
@@ -68,6 +74,7 @@ may ask for itself so.`,
 	}}
 }
 
+// listNotes prints notes, and says when agents were not looked at whose notes may fit.
 func listNotes(env *cli.Env, list *pump.NoteList) error {
 	lines := cli.NewLines(env, func(n *agents.NoteView) []cli.Cell {
 		return []cli.Cell{{Text: n.Time.String()}, {Text: n.Agent}, {Text: n.Author}, {Text: orDash(strings.Join(n.Tags, " "))}, {Text: n.Summary}}
@@ -89,6 +96,8 @@ func listNotes(env *cli.Env, list *pump.NoteList) error {
 	return nil
 }
 
+// note sends a note. One with the tags stuck and help is a request for help at the same time,
+// and is answered and ends as that of rescue does.
 func (h *hand) note(ctx context.Context, env *cli.Env, o api.NoteOrder) error {
 	var a api.AgentAnswer
 	if err := h.inform(ctx, env, "/v1/notes", false, o, &a); err != nil {
@@ -96,6 +105,7 @@ func (h *hand) note(ctx context.Context, env *cli.Env, o api.NoteOrder) error {
 	}
 	said := decoded(a.Verdicts)
 	err := env.Value(a, func() error {
+		// A plain note brings no verdict about.
 		if len(said) > 0 {
 			return sayRescue(env, &a, said)
 		}

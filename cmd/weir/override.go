@@ -17,6 +17,8 @@ import (
 	"weir/events"
 )
 
+// overrideCommand is weir limits override: other limits of one rule for one flow, for a while.
+// It is an event in the log, so a fold of the log takes it into account from where it stands.
 func overrideCommand() cli.Command {
 	return cli.Command{
 		Name: "override", Short: "give one flow other limits for a while",
@@ -64,17 +66,24 @@ stand under overrides in the limits file, which a running weir reads again by it
 }
 
 // overrideFlags say what is different, for what and until when.
+//
+// "" and 0 mean that a flag was not given; a threshold of 0 is written as "0".
 type overrideFlags struct {
 	rule, flow, scope, warn, stop, until *string
 	mode                                 *cli.Choice
 	long                                 *time.Duration
 }
 
+// order checks what can be checked without asking, in the order in which a person can mend it,
+// and makes the order. Whether the rule is on by the limits in force only the running weir
+// knows, and it has the last word.
 func (f *overrideFlags) order() (o api.OverrideOrder, err error) {
 	row, ok := analyzer.RowNamed(*f.rule)
 	switch {
 	case *f.rule == "":
 		return o, cli.Usage("--rule is missing").Advise("weir rules ls lists the rules")
+	// Before the name is found wanting: an agents' rule is known and still cannot be changed
+	// for one flow.
 	case row.OfAgents():
 		return o, cli.Usage("%s is about agents over all flows; overrides change rules about flows", row.Name).Advise("change it in the limits file, for everybody")
 	case !ok || row.Fixed:
@@ -91,6 +100,8 @@ func (f *overrideFlags) order() (o api.OverrideOrder, err error) {
 		return o, cli.Usage("it changes nothing").Advise("give --stop, --warn or --mode")
 	}
 	o = api.OverrideOrder{Scope: events.ScopeFlow, ScopeID: *f.flow, Rule: *f.rule, Mode: f.mode.Value, Expires: *f.until}
+	// Scopes of other kinds are sent as they are, so that the answer is the server's and grows
+	// with it.
 	if *f.scope != "" {
 		kind, id, ok := strings.Cut(*f.scope, ":")
 		if o.Scope, o.ScopeID = events.ScopeKind(kind), id; !ok || id == "" {
@@ -114,6 +125,10 @@ func (f *overrideFlags) order() (o api.OverrideOrder, err error) {
 
 // amountOf reads a value as people write it, in the unit of a rule, and returns it as
 // events carry it.
+//
+// nil means that the flag was not given. Money becomes millionths of a US dollar, time
+// whole seconds, of which fractions are cut. Nothing is above 2^53, up to which JSON numbers
+// are exact in every language.
 func amountOf(name, s string, unit events.Unit) (*int64, error) {
 	if s == "" {
 		return nil, nil
@@ -126,6 +141,7 @@ func amountOf(name, s string, unit events.Unit) (*int64, error) {
 		want = "dollars such as 2.50"
 		var dollars float64
 		dollars, err = strconv.ParseFloat(s, 64)
+		// Written so that NaN is refused, too.
 		if dollars = math.Round(dollars * 1e6); !(dollars >= 0 && dollars <= most) {
 			return nil, cli.Usage("--%s %s: want %s", name, s, want)
 		}
@@ -144,6 +160,7 @@ func amountOf(name, s string, unit events.Unit) (*int64, error) {
 	return &v, nil
 }
 
+// override sends the order and says until when it holds, by the server's clock.
 func (h *hand) override(ctx context.Context, env *cli.Env, o *api.OverrideOrder) error {
 	var a api.OperatorAnswer
 	if err := h.give(ctx, env, "/v1/overrides", o, &a); err != nil {

@@ -17,11 +17,16 @@ import (
 )
 
 // reading is the flags that say how logs are read.
+//
+// It is made for one command and holds what happened to its files: done has to be called at
+// the end, or files that were left out go unsaid in the exit code.
 type reading struct {
 	format *cli.Choice
 	left   int // files that could not be read, and were left out
 }
 
+// newReading declares the flags. --map and --map-file write into format, so that a mapping is
+// a format like any other from there on.
 func newReading(fs *pflag.FlagSet) *reading {
 	var names []string
 	for _, f := range registry.Formats() {
@@ -39,6 +44,10 @@ const toldFiles = 8
 
 // open opens the files, finds their formats and says what was found. A file that cannot be
 // read ends it only when it is the only one that was named.
+//
+// Folders are replaced by the files in them. What a person named by itself has to be
+// readable; what merely lay in a folder, or beside others, is told and left out. The inputs
+// are in the order of the names and rest: none of them is open. The caller closes them.
 func (r *reading) open(env *cli.Env, names []string) (inputs []*logs.Input, err error) {
 	defer func() {
 		if err != nil {
@@ -49,6 +58,7 @@ func (r *reading) open(env *cli.Env, names []string) (inputs []*logs.Input, err 
 	if err != nil {
 		return nil, err
 	}
+	// Folders hold all kinds of things, so files are told by reason and not one by one.
 	var unknown, empty []string
 	var others [][2]string // what is no file, and why
 	for i, one := range r.lookInto(env, files) {
@@ -60,6 +70,8 @@ func (r *reading) open(env *cli.Env, names []string) (inputs []*logs.Input, err 
 			others = append(others, [2]string{file.Path, err.Error()})
 		case errors.Is(err, logs.ErrEmpty) && (file.InFolder || len(files) > 1):
 			empty = append(empty, file.Path)
+		// With a --format every file of a folder has to be of it, so one that is not is worth
+		// a word of its own.
 		case errors.Is(err, registry.ErrUnknown) && file.InFolder && r.format.Value == "":
 			unknown = append(unknown, file.Path)
 		case len(files) > 1:
@@ -68,6 +80,7 @@ func (r *reading) open(env *cli.Env, names []string) (inputs []*logs.Input, err 
 			return inputs, err
 		}
 	}
+	// What was found is told before what was not, so that the eye finds first what is read.
 	r.tell(env, inputs)
 	tellFiles(env, unknown, "skipped", "unknown format")
 	tellFiles(env, empty, "empty", "")
@@ -88,6 +101,7 @@ func (r *reading) open(env *cli.Env, names []string) (inputs []*logs.Input, err 
 	return nil, cli.Failure("no file in %s has a format that is known", strings.Join(names, ", ")).Advise("weir events describe says what each format is")
 }
 
+// isNotFile reports whether a folder holds something there that is no file, such as a socket.
 func isNotFile(err error) bool {
 	_, is := errors.AsType[logs.NotFile](err)
 	return is
@@ -100,6 +114,10 @@ type opened struct {
 }
 
 // lookInto opens the files and finds their formats, several at a time.
+//
+// Finding a format takes the beginning of each file, which for thousands of files in a
+// folder is mostly waiting for the disk. The result is in the order of files, whoever was
+// first.
 func (r *reading) lookInto(env *cli.Env, files []logs.File) []opened {
 	out := make([]opened, len(files))
 	var next atomic.Int64
@@ -115,6 +133,8 @@ func (r *reading) lookInto(env *cli.Env, files []logs.File) []opened {
 					if err = recognize(in, r.format.Value); err != nil {
 						in.Close()
 					} else {
+						// Opened again in its turn: descriptors are few, and each open file
+						// has buffers.
 						in.Rest()
 					}
 				}
@@ -143,6 +163,9 @@ func (r *reading) done(env *cli.Env) error {
 }
 
 // tell says which formats were found.
+//
+// Nothing is told when a person said the format. Many files are told by format, in the
+// order in which each was first found.
 func (r *reading) tell(env *cli.Env, inputs []*logs.Input) {
 	if r.format.Value != "" {
 		return
@@ -183,6 +206,7 @@ func tellFiles(env *cli.Env, files []string, what, why string) {
 	}
 }
 
+// closeAll closes inputs, also those that rest or were read to their ends.
 func closeAll(inputs []*logs.Input) {
 	for _, in := range inputs {
 		in.Close()
@@ -196,8 +220,12 @@ type refusals struct {
 	first []logs.BadRecord
 }
 
+// toldRefusals is how many of one kind of trouble are told one by one: enough to see what is
+// wrong, since the hundredth is like the first.
 const toldRefusals = 3
 
+// add keeps a record of the first few. Its Raw may be overwritten afterwards; only where it
+// stands and why is told.
 func (r *refusals) add(b logs.BadRecord) {
 	r.n++
 	if len(r.first) < toldRefusals {
@@ -205,6 +233,8 @@ func (r *refusals) add(b logs.BadRecord) {
 	}
 }
 
+// tell says on standard error what could not be read. It is called when progress is over,
+// which would write over it.
 func (r *refusals) tell(env *cli.Env) {
 	for _, b := range r.first {
 		env.Notice("%s: not read: %s", b.Place(), b.Reason)
@@ -215,6 +245,9 @@ func (r *refusals) tell(env *cli.Env) {
 }
 
 // open opens a file, or standard input.
+//
+// Standard input must be opened once only. A folder is a fault of use here, because folders
+// that may stand in the arguments were replaced before.
 func open(env *cli.Env, name string) (*logs.Input, error) {
 	if name == logs.Stdin {
 		return logs.From(name, env.In)
@@ -227,6 +260,9 @@ func open(env *cli.Env, name string) (*logs.Input, error) {
 }
 
 // recognize finds the format of an input, by the name of a format or by its beginning.
+//
+// format is "" to detect it. Faults of detection get a way on, those of a format that
+// somebody named stay as they are.
 func recognize(in *logs.Input, format string) error {
 	err := in.Recognize(format)
 	switch {

@@ -17,6 +17,8 @@ import (
 // enough to see how it goes on.
 const releaseHold = 10 * time.Minute
 
+// releaseCommand is weir flows release: a person takes back what stands against one flow.
+// Budgets are not given back; that is weir flows grant.
 func releaseCommand() cli.Command {
 	return cli.Command{
 		Name: "release", Args: "FLOW", Short: "take back what stands against a flow",
@@ -42,6 +44,8 @@ The running weir has to have an admin token, and wants it.`,
 	}
 }
 
+// release sends the order and says what was taken back, as far as the fold has come to it by
+// the time of the answer.
 func (h *hand) release(ctx context.Context, env *cli.Env, flow string, o api.OperatorOrder) error {
 	var a api.OperatorAnswer
 	if err := h.give(ctx, env, flowPath(flow, "release"), o, &a); err != nil {
@@ -73,6 +77,9 @@ func (h *hand) release(ctx context.Context, env *cli.Env, flow string, o api.Ope
 	})
 }
 
+// grantCommand is weir flows grant: more of what budgets count, for one flow. Unlike an
+// override it says how much more and not up to where, so who grants need not know what was
+// used. See decision 62.
 func grantCommand() cli.Command {
 	return cli.Command{
 		Name: "grant", Args: "FLOW", Short: "let a flow use more than its limits, for a while",
@@ -100,6 +107,7 @@ running weir.`,
 					return err
 				}
 				o := api.GrantOrder{Calls: *calls, Tokens: *tokens, CostUSD: *cost, Reason: *h.reason}
+				// Written so that NaN is refused, too.
 				if !(o.CostUSD >= 0 && o.CostUSD <= api.MostGranted) {
 					return cli.Usage("--cost %v: want dollars, at most %.0f", o.CostUSD, api.MostGranted)
 				}
@@ -110,6 +118,8 @@ running weir.`,
 				if o.DurationS, err = seconds("duration", *long); err != nil {
 					return err
 				}
+				// How long is tried first: no time of day reads as a duration. Of the two one
+				// is sent, and the server counts a duration from when it takes the order.
 				if d, wrong := time.ParseDuration(*until); wrong == nil {
 					if o.ForS, err = seconds("until", d); err == nil && d == 0 {
 						err = cli.Usage("--until %s: the extra would be over at once", *until)
@@ -131,6 +141,8 @@ running weir.`,
 	}
 }
 
+// grant sends the order and says which limits have more: one override for each that counts
+// what was granted.
 func (h *hand) grant(ctx context.Context, env *cli.Env, flow string, o *api.GrantOrder) error {
 	var a api.GrantAnswer
 	if err := h.give(ctx, env, flowPath(flow, "grant"), o, &a); err != nil {

@@ -23,6 +23,9 @@ import (
 	"weir/events/adapter"
 )
 
+// replayCommand is weir replay: what would have been said of a log, verdict by verdict. It
+// folds by the same Step as a running weir (see decision 1), in memory, and leaves nothing
+// behind.
 func replayCommand() cli.Command {
 	return cli.Command{
 		Name: "replay", Args: "[FILE...|-]", Short: "judge logs that exist and print what would have been said",
@@ -67,6 +70,7 @@ those. Flows that began before --from are judged by what is left of them.`,
 	}
 }
 
+// replayFlags are the flags of weir replay, see replayCommand.
 type replayFlags struct {
 	*operate.LimitFlags
 	*reading
@@ -76,7 +80,11 @@ type replayFlags struct {
 	labels, caught, honest *cli.List
 }
 
+// run folds files or a topic and prints verdicts as they are given, then the summary, then
+// what labels say of them. The summary is the last line of JSON, which programs find by its
+// one member.
 func (o *replayFlags) run(ctx context.Context, env *cli.Env, args []string) error {
+	// What is wrong with flags, labels and limits is found before anything is folded.
 	topic, err := o.fromTopic(env, args)
 	if err != nil {
 		return err
@@ -91,6 +99,7 @@ func (o *replayFlags) run(ctx context.Context, env *cli.Env, args []string) erro
 	}
 	lines := newVerdictLines(env)
 	r, err := newReplay(ctx, limits, func(v *events.Verdict) error {
+		// Verdicts are still counted.
 		if o.summary {
 			return nil
 		}
@@ -142,6 +151,9 @@ func (o *replayFlags) fromTopic(env *cli.Env, args []string) (bool, error) {
 	return o.brokers.Given(), nil
 }
 
+// readFiles folds files and returns how long it took. A log without any event is an error that
+// says why, as far as the adapters know: a replay of it would find nothing, which looks like a
+// clean log.
 func (o *replayFlags) readFiles(_ context.Context, env *cli.Env, r *replay, files []string) (time.Duration, error) {
 	inputs, err := o.reading.open(env, files)
 	if err != nil {
@@ -160,6 +172,8 @@ func (o *replayFlags) readFiles(_ context.Context, env *cli.Env, r *replay, file
 	return elapsed, err
 }
 
+// readTopic folds the topics of events and activity. Without limits on the command line those
+// are in force that the log itself says (see decision 30).
 func (o *replayFlags) readTopic(ctx context.Context, env *cli.Env, r *replay, _ []string) (time.Duration, error) {
 	c, err := o.brokers.Reach(ctx)
 	if err != nil {
@@ -172,37 +186,54 @@ func (o *replayFlags) readTopic(ctx context.Context, env *cli.Env, r *replay, _ 
 
 // replay folds events as the running program does, in memory and without ticks:
 // the time is that of the events.
+//
+// It is for one goroutine. Files go through a pump.Replay, which passes on to the agent
+// stage what flows tell it; of topics each partition gets a pump of its own, and what the
+// flows passed on is in the topic of activity. It is also what flows and agents of --log are
+// looked up in.
 type replay struct {
 	pump      *pump.Pump // of flows
 	agentPump *pump.Pump // of agents
-	judge     func(ev *events.Event, offset int64) []events.Verdict
-	past      pump.Counted // by pumps of partitions that were read
-	offset    int64
-	last      events.Stamp    // latest time
-	answer    *events.Verdict // to the last ask
-	limits    analyzer.Limits
-	verdict   func(*events.Verdict) error
+	// judge folds one event by whatever pump is in its turn. The verdicts are good until the
+	// next call.
+	judge func(ev *events.Event, offset int64) []events.Verdict
+	// A pump counts for itself, and one is thrown away with each partition that was read.
+	past    pump.Counted // by pumps of partitions that were read
+	offset  int64
+	last    events.Stamp    // latest time
+	answer  *events.Verdict // to the last ask
+	limits  analyzer.Limits
+	verdict func(*events.Verdict) error
 
 	progress *cli.Progress // of topics
 	done     int64         // records
 	all      int64
 
+	// By their ids. All flows stay in memory, with how often they called and what was said
+	// first.
 	flows  map[string]*backtest.Flow
 	agents map[string]struct{} // and projects, about which something was said
 	rules  map[ruleAction]*ruleCount
 	bad    refusals
+	// What the log tells of all that rules need, over all files; files has it for each.
 	told   coverage.Coverage
 	silent adapter.Silences
 	files  []*fileCoverage
 }
 
+// ruleAction is a line of the summary: what one rule did, in the word that is printed for it,
+// so warnings and stops of a rule are two lines.
 type ruleAction struct{ rule, action string }
 
+// ruleCount counts verdicts, and whom they were about: many verdicts may be about one flow.
 type ruleCount struct {
 	verdicts      int64
 	flows, agents map[string]struct{}
 }
 
+// newReplay returns a replay that has folded nothing. verdict is called for each verdict in
+// the order in which they are given; its argument is good until it returns, and its error ends
+// the replay.
 func newReplay(ctx context.Context, limits analyzer.Limits, verdict func(*events.Verdict) error) (*replay, error) {
 	r := &replay{limits: limits, verdict: verdict, flows: map[string]*backtest.Flow{}, agents: map[string]struct{}{}, rules: map[ruleAction]*ruleCount{}}
 	both, err := pump.NewReplay(ctx, pump.Options{Limits: limits, Answer: r.answered})
@@ -226,6 +257,9 @@ func (r *replay) counted() pump.Counted {
 func (r *replay) answered(_ int64, _ *events.Event, v *events.Verdict) { r.answer = v }
 
 // read folds all events of the inputs.
+//
+// by is told of inputs that cannot be read to their end. Seen is called by the goroutines
+// that read ahead, which is why each input has a coverage of its own.
 func (r *replay) read(env *cli.Env, inputs []*logs.Input, by *reading) (time.Duration, error) {
 	progress := env.Progress("events")
 	of := map[*logs.Input]*fileCoverage{}
@@ -244,6 +278,10 @@ func (r *replay) read(env *cli.Env, inputs []*logs.Input, by *reading) (time.Dur
 }
 
 // fold takes one event, and what is said because of it.
+//
+// An event of no flow is folded like all others and counts for a Flow that nobody keeps.
+// The offset is the position in the log that is folded, so it grows with each event, repeats
+// included.
 func (r *replay) fold(ev *events.Event) error {
 	r.told.Add(ev)
 	f := &backtest.Flow{}
@@ -261,6 +299,9 @@ func (r *replay) fold(ev *events.Event) error {
 }
 
 // heard counts and prints verdicts.
+//
+// Verdicts are about the flow that they name, which need not be that of the event: orders
+// about a tree go to each of its flows.
 func (r *replay) heard(given []events.Verdict) error {
 	for i := range given {
 		v := &given[i]
@@ -278,6 +319,9 @@ func (r *replay) heard(given []events.Verdict) error {
 }
 
 // ask folds an event that asks and returns the answer.
+//
+// A user's event is never refused and gets no answer from the fold, so it is allowed here.
+// No answer to another one means that an event with its id was folded before.
 func (r *replay) ask(ev *events.Event) (*events.Verdict, error) {
 	r.answer = nil
 	if err := r.fold(ev); err != nil {
@@ -305,6 +349,7 @@ func aboutAgentAlone(ev *events.Event) bool {
 	return false
 }
 
+// flow returns what is kept of a flow, and begins with it at its first event.
 func (r *replay) flow(key string) *backtest.Flow {
 	f := r.flows[key]
 	if f == nil {
@@ -314,6 +359,7 @@ func (r *replay) flow(key string) *backtest.Flow {
 	return f
 }
 
+// count enters a verdict into the table of rules that the summary has.
 func (r *replay) count(v *events.Verdict) {
 	key := ruleAction{v.RuleID, actionCell(v).Text}
 	c := r.rules[key]
@@ -330,6 +376,9 @@ func (r *replay) count(v *events.Verdict) {
 }
 
 // replaySummary is what a replay found in all.
+//
+// It is what a replay prints last. Members with omitempty are left out where they would say
+// that there was nothing of the kind.
 type replaySummary struct {
 	Events          int64         `json:"events"`
 	Duplicates      int64         `json:"duplicates,omitempty"`
@@ -354,6 +403,8 @@ type replaySummary struct {
 }
 
 // fileCoverage is what one file tells.
+//
+// It is filled by one goroutine, that which reads the file, and read when all is folded.
 type fileCoverage struct {
 	File     string            `json:"file"`
 	Format   string            `json:"format"`
@@ -361,6 +412,7 @@ type fileCoverage struct {
 	Blind    []coverage.Blind  `json:"blind,omitempty"`
 }
 
+// ruleSummary is a line of the table of rules: flows and agents are each counted once.
 type ruleSummary struct {
 	Rule     string `json:"rule"`
 	Action   string `json:"action"`
@@ -369,6 +421,8 @@ type ruleSummary struct {
 	Agents   int    `json:"agents,omitempty"`
 }
 
+// summary sums up what was folded in so long. The lines of rules are in an order that depends
+// on the figures and names alone, since maps have none.
 func (r *replay) summary(elapsed time.Duration) *replaySummary {
 	counted := r.counted()
 	s := &replaySummary{Events: counted.Events, Duplicates: counted.Duplicates, BadRecords: r.bad.n, Flows: len(r.flows),
@@ -394,6 +448,8 @@ func (r *replay) summary(elapsed time.Duration) *replaySummary {
 		s.FlowsWarned += one(f.Warned != nil)
 		if f.Stopped != nil {
 			s.FlowsStopped++
+			// The log went on after the stop: what came then is what a dispatcher would not
+			// have sent.
 			s.CallsSaved += f.Calls - f.Stopped.Call
 			saved = append(saved, f.Saved())
 		}
@@ -414,6 +470,7 @@ func (s *replaySummary) print(env *cli.Env, apart bool) error {
 		Summary *replaySummary `json:"summary"`
 	}{s}, func() error {
 		rate := ""
+		// Below that the rate would tell of the start of the process and not of the fold.
 		if s.Seconds >= 0.1 {
 			rate = fmt.Sprintf(" in %.1f s (%s a second)", s.Seconds, cli.Grouped(s.EventsPerSecond))
 		}
@@ -473,6 +530,7 @@ func (s *replaySummary) printBlind(env *cli.Env) error {
 
 // unheard says how many spans gave no event, and why; "" when all did.
 func (s *replaySummary) unheard() string {
+	// In the order of the constants of adapter.Silence.
 	words := [...]string{"%d tell of no agent, tool or model", "%d only tie others together", "%d tell what others tell", "%d are requests to models without tokens"}
 	var parts []string
 	var all int64
@@ -490,6 +548,10 @@ func (s *replaySummary) unheard() string {
 
 // remedy says what to set, so that a log tells what its format has room for; "" where nothing
 // is known to help.
+//
+// It speaks only when all files are of one format, since what to set differs from format to
+// format. Flows that seem to belong together go first: with them apart, most rules see too
+// little, whatever else is told.
 func (s *replaySummary) remedy() string {
 	if slices.ContainsFunc(s.Blind, func(b coverage.Blind) bool { return b.What == coverage.Together }) {
 		return "; if they belong together, let them share a trace (a span around the run) or a correlation id"

@@ -18,6 +18,9 @@ import (
 )
 
 // ruleView is one row of the tables of rules by the limits in force.
+//
+// Thresholds are those at which the rule speaks, in the unit that people read: dollars and
+// not millionths. Warn and Stop are pointers because 0 would be a threshold.
 type ruleView struct {
 	Name   string           `json:"name"`
 	Reason events.Reason    `json:"reason_code"`
@@ -39,12 +42,15 @@ type ruleView struct {
 	silence bool
 }
 
+// viewOfRule says what a row does by these limits. A row of flows tells by itself which events
+// it counts; for those over all flows that is worked out by what they count.
 func viewOfRule(r *analyzer.Row, l *analyzer.Limits) ruleView {
 	s := *r.Setting(l)
 	unit := 1.0
 	if r.Unit == events.UnitUSD {
 		unit, s.Stop = 1e6, s.Limit() // nobody wants to read of the millionth of a dollar above it
 	}
+	// One below Off is no threshold either: it comes of an Off that was counted as a max.
 	figure := func(v int64) *float64 {
 		if v == rules.Off || v >= rules.Off-1 || r.ModeOnly() {
 			return nil
@@ -105,6 +111,8 @@ func amount(v *float64) string {
 	return strconv.FormatFloat(*v, 'f', -1, 64)
 }
 
+// ruleNames are the names of all rules, of flows and of agents, for completion and for the
+// word that was meant.
 func ruleNames() (out []string) {
 	for _, r := range analyzer.Rows() {
 		out = append(out, r.Name)
@@ -112,6 +120,8 @@ func ruleNames() (out []string) {
 	return out
 }
 
+// rulesCommand is weir rules: the tables of rules as they are by some limits. It asks no weir;
+// what a running one goes by is said by its limits.
 func rulesCommand() cli.Command {
 	return cli.Command{Name: "rules", Short: "what is judged, and from which value", Commands: []cli.Command{
 		{
@@ -147,6 +157,8 @@ project. The limits are those of the profile balanced unless flags say otherwise
 					if err != nil {
 						return err
 					}
+					// A reason code is taken, too, since it is what stands in verdicts, and
+					// may belong to several rows (see decision 10).
 					rules := rulesNamed(args[0])
 					if len(rules) == 0 {
 						f := cli.Usage("there is no rule %q", args[0])
@@ -165,8 +177,8 @@ project. The limits are those of the profile balanced unless flags say otherwise
 	}}
 }
 
-// rulesNamed returns the rule with the name, or all that give the reason code.
-// rulesLike are the rules in whose names the word is, however it is spelled.
+// rulesLike are the rules in whose names the word is, however it is spelled: for who remembers
+// a part of a name, which is too far from the whole one to be a misspelling.
 func rulesLike(word string) (out []string) {
 	plain := strings.NewReplacer("_", "", "-", "", " ", "")
 	for _, name := range ruleNames() {
@@ -177,6 +189,8 @@ func rulesLike(word string) (out []string) {
 	return out
 }
 
+// rulesNamed returns the rule with the name, or all that give the reason code; none when it is
+// neither.
 func rulesNamed(name string) (out []analyzer.Row) {
 	if r, ok := analyzer.RowNamed(name); ok {
 		return append(out, r)
@@ -189,6 +203,8 @@ func rulesNamed(name string) (out []analyzer.Row) {
 	return out
 }
 
+// listRules prints a line for each rule. A rule that does not enforce has its mode where the
+// others have what they do.
 func listRules(env *cli.Env, l *analyzer.Limits) error {
 	lines := cli.NewLines(env, func(v *ruleView) []cli.Cell {
 		number := func(s string) cli.Cell { return cli.Cell{Text: s, Right: true} }
@@ -207,6 +223,7 @@ func listRules(env *cli.Env, l *analyzer.Limits) error {
 	return lines.Flush()
 }
 
+// showRules prints rules in full: one of them as one document, several as a list.
 func showRules(env *cli.Env, rules []analyzer.Row, l *analyzer.Limits) error {
 	views := make([]ruleView, len(rules))
 	for i := range rules {
@@ -225,6 +242,7 @@ func showRules(env *cli.Env, rules []analyzer.Row, l *analyzer.Limits) error {
 	})
 }
 
+// showRule prints one rule; apart puts an empty line before it.
 func showRule(env *cli.Env, apart bool, v *ruleView) error {
 	if apart {
 		fmt.Fprintln(env.Out)
@@ -234,6 +252,8 @@ func showRule(env *cli.Env, apart bool, v *ruleView) error {
 		if f == nil {
 			return "never"
 		}
+		// A rule about silence is judged when its time is over and not at a value that an
+		// event reaches.
 		if v.silence {
 			return "above " + amount(f) + " " + string(v.Unit)
 		}
@@ -257,6 +277,7 @@ func showRule(env *cli.Env, apart bool, v *ruleView) error {
 		rows = append(rows, [2]string{"armed", "the order goes out when the limit is used up: the next call is the first to be refused"})
 	}
 	if len(v.On) == 0 {
+		// The line "after", which has no events to name.
 		rows[4][1] = "no event: its time comes by itself"
 	}
 	for _, r := range rows {

@@ -19,6 +19,8 @@ import (
 	"weir/events"
 )
 
+// stopCommand is weir flows stop: a person's order, which stands like that of a rule and is
+// given by an event in the log. See decision 34 for what --all stops.
 func stopCommand() cli.Command {
 	return cli.Command{
 		Name: "stop", Args: "[FLOW]", Short: "stop a flow by hand, or all that are live",
@@ -63,11 +65,15 @@ is not stopped. The exit code is 1 when flows may have been missed.`,
 }
 
 // hand is the flags of the commands by which a person gives orders.
+//
+// reason is nil in the commands that take none. The name of who gives an order is what they
+// say of themselves: what proves it is the token.
 type hand struct {
 	*client.ServerFlags
 	reason, by *string
 }
 
+// newHand declares the flags, --reason among them.
 func newHand(fs *pflag.FlagSet) *hand {
 	return &hand{client.NewServerFlags(fs), fs.String("reason", "", "`REASON`, recorded in the log"), fs.String("by", "", "say `WHO` you are; by default the name that you are logged in with")}
 }
@@ -81,6 +87,9 @@ func (h *hand) signed(env *cli.Env) (by string, err error) {
 }
 
 // who returns the name of who is at the keyboard.
+//
+// On a machine of many the user that is logged in may be root or that of a service, so --by
+// goes first.
 func (h *hand) who(env *cli.Env) (by string, err error) {
 	if by = cmp.Or(*h.by, env.Getenv("USER"), env.Getenv("LOGNAME")); by != "" {
 		return by, nil
@@ -92,6 +101,9 @@ func (h *hand) who(env *cli.Env) (by string, err error) {
 }
 
 // seconds is a duration as orders carry it.
+//
+// flag is the name that a fault is told of. Orders are in whole seconds, and none is longer
+// than a year and a day, so that nothing stands for ever because of a slip.
 func seconds(flag string, d time.Duration) (int64, error) {
 	if d < 0 || d > events.MaxHold || d%time.Second != 0 {
 		return 0, cli.Usage("--%s %v: want whole seconds, at most %v", flag, d, events.MaxHold)
@@ -99,6 +111,7 @@ func seconds(flag string, d time.Duration) (int64, error) {
 	return int64(d / time.Second), nil
 }
 
+// order makes the part that all orders have: why, by whom, and for how long.
 func (h *hand) order(env *cli.Env, long time.Duration) (o api.OperatorOrder, err error) {
 	if o.By, err = h.signed(env); err != nil {
 		return o, err
@@ -115,6 +128,9 @@ func (h *hand) give(ctx context.Context, env *cli.Env, path string, asked, said 
 
 // inform sends something for the log and decodes what is said of it. It may be that only
 // who has the admin token may.
+//
+// path is that of the API; asked becomes JSON, and said is filled by the answer. A refusal
+// for want of a token is told with how to give it.
 func (h *hand) inform(ctx context.Context, env *cli.Env, path string, admin bool, asked, said any) error {
 	c, err := h.Client(env)
 	if err != nil {
@@ -132,8 +148,12 @@ func (h *hand) inform(ctx context.Context, env *cli.Env, path string, admin bool
 }
 
 // flowPath is where a flow is asked for something.
+//
+// Ids of flows may hold slashes and anything else, so they are escaped.
 func flowPath(flow, what string) string { return "/v1/flows/" + url.PathEscape(flow) + "/" + what }
 
+// stop sends an order about one flow. The answer waits a moment for the fold; without a
+// verdict in it the order is in the log all the same and will be carried out.
 func (h *hand) stop(ctx context.Context, env *cli.Env, flow string, o api.OperatorOrder) error {
 	var a api.OperatorAnswer
 	if err := h.give(ctx, env, flowPath(flow, "stop"), o, &a); err != nil {
@@ -173,6 +193,8 @@ func decoded(verdicts []json.RawMessage) (out []events.Verdict) {
 	return out
 }
 
+// stopAll stops what is live now. Flows that may have been missed are a failure and not a
+// finding: who gave the order in an emergency has to give it again.
 func (h *hand) stopAll(ctx context.Context, env *cli.Env, o api.OperatorOrder) error {
 	var a api.StopAllAnswer
 	if err := h.give(ctx, env, "/v1/flows/stop", api.StopAll{All: true, OperatorOrder: o}, &a); err != nil {

@@ -24,6 +24,9 @@ import (
 
 // target is the flags that say where flows and agents are looked for: in a running weir, in the
 // state folder of one that does not run, or in logs.
+//
+// LimitFlags, reading and logs are used only where logs may be named. Two places at once
+// are refused, because nothing says which one is meant.
 type target struct {
 	*client.ServerFlags
 	*operate.LimitFlags
@@ -32,6 +35,7 @@ type target struct {
 	logs  *cli.List
 }
 
+// newTarget declares the flags of where to look, those of logs where withLogs is true.
 func newTarget(fs *pflag.FlagSet, withLogs bool) *target {
 	p := &target{ServerFlags: client.NewServerFlags(fs), logs: &cli.List{}}
 	p.state = fs.String("state", "", "look into the state folder `DIR` of a weir that does not run")
@@ -43,8 +47,12 @@ func newTarget(fs *pflag.FlagSet, withLogs bool) *target {
 }
 
 // known is what can be asked about flows and agents, wherever they are.
+//
+// client.Client is one, for a running weir, and pumps are another, for what is in this
+// process.
 type known interface {
 	Flows(ctx context.Context, q pump.FlowQuery) (pump.FlowList, error)
+	// View is false for a flow that is not known, by its whole id.
 	View(ctx context.Context, flow string) (analyzer.View, bool, error)
 
 	Agents(ctx context.Context, q pump.AgentQuery) (pump.AgentList, error)
@@ -53,6 +61,9 @@ type known interface {
 }
 
 // open opens the target. The caller calls close at the end.
+//
+// Without a flag a running weir is asked, at the address that the environment names or the
+// usual one.
 func (p *target) open(ctx context.Context, env *cli.Env) (k known, close func(), err error) {
 	switch {
 	case p.Given() && (*p.state != "" || len(*p.logs) > 0), *p.state != "" && len(*p.logs) > 0:
@@ -71,6 +82,8 @@ func (p *target) open(ctx context.Context, env *cli.Env) (k known, close func(),
 }
 
 // replay folds the logs.
+// replay folds the logs that --log names. Nobody is told of the verdicts: what they did stands
+// in the state of the flows.
 func (p *target) replay(ctx context.Context, env *cli.Env) (*replay, error) {
 	limits, err := p.LimitFlags.Limits()
 	if err != nil {
@@ -97,6 +110,8 @@ func (ps *pumps) Flows(_ context.Context, q pump.FlowQuery) (pump.FlowList, erro
 	return pump.FlowsOf(ps.ofFlows, q)
 }
 
+// View asks one partition after the other: which one a flow is in depends on how many there
+// were when it came.
 func (ps *pumps) View(_ context.Context, flow string) (v analyzer.View, ok bool, err error) {
 	for _, p := range ps.ofFlows {
 		if v, ok, err = p.View(flow); ok || err != nil {
@@ -128,6 +143,8 @@ func openStore(dir string) (*state.Store, error) {
 	if _, err := os.Stat(dir); err != nil {
 		return nil, cli.Failure("state folder: %w", err).Advise("weir run says at its start where its state is")
 	}
+	// Below 0 it does not wait for the lock: who looks wants to know at once that a weir runs
+	// there.
 	s, err := state.Open(dir, state.Options{LockWait: -1})
 	if errors.Is(err, state.ErrLocked) {
 		return nil, cli.Failure("%w", err).Advise("ask the weir that runs there: --server URL")
@@ -136,12 +153,17 @@ func openStore(dir string) (*state.Store, error) {
 }
 
 // openState looks into a state folder without changing anything in it.
+//
+// What it shows is the last checkpoint, which may be older than the last event; a notice
+// says by how much. The caller calls the function to close when done with the result, which
+// reads from the store as it is asked.
 func openState(ctx context.Context, env *cli.Env, dir string) (known, func(), error) {
 	s, err := openStore(dir)
 	if err != nil {
 		return nil, nil, err
 	}
 	ps := new(pumps)
+	// No checkpoint: a look leaves the folder as it was.
 	closeState := func() {
 		for _, p := range slices.Concat(ps.ofFlows, ps.ofAgents) {
 			p.CloseWithoutCheckpoint()
@@ -161,6 +183,8 @@ func openState(ctx context.Context, env *cli.Env, dir string) (known, func(), er
 		}
 		var p *pump.Pump
 		stage := pump.StageOf(meta.State)
+		// The limits of the checkpoint are read by Parse; the default ones are for a state
+		// that has none.
 		p, err = pump.New(ctx, pump.Options{Partition: n, Stage: stage, Limits: limitfile.Default(), Store: s, Sink: nowhere{},
 			Parse: func(doc []byte) (analyzer.Limits, error) { return limitfile.ParseJSON("limits", doc) }})
 		if err != nil {
@@ -189,11 +213,16 @@ func (nowhere) Emit(context.Context, []pump.Emitted) (int64, error) {
 	return 0, errors.New("nothing is written while looking")
 }
 
+// Since has nothing to tell: no verdict is left out as one that is there already.
 func (nowhere) Since(_ context.Context, from int64, _ func(string, int64)) (int64, error) {
 	return from, nil
 }
 
 // find returns the flow of that name, or the only one whose name begins so.
+//
+// Ids are long, and the beginning is what people copy. Only the flows used last are looked
+// through, so an old one has to be named in full. What is told when there is none helps to
+// find what was meant.
 func find(ctx context.Context, k known, name string) (analyzer.View, error) {
 	v, ok, err := k.View(ctx, name)
 	if ok || err != nil {

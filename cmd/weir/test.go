@@ -19,6 +19,9 @@ import (
 )
 
 // testResult is what became of one case.
+//
+// Diff has a line for each that was expected (-) and was said (+); empty when they are the
+// same.
 type testResult struct {
 	File  string `json:"file"`
 	Line  int    `json:"line"`
@@ -27,6 +30,9 @@ type testResult struct {
 	Diff  string `json:"diff,omitempty"`
 }
 
+// testCommand is weir test: limits are held to scenarios, or to logs of which people have said
+// what is right. Unlike other answers that are no, a case that differs ends with 1, as test
+// programs do.
 func testCommand() cli.Command {
 	return cli.Command{
 		Name: "test", Args: "FILE...", Short: "run scenarios (.flow), or hold logs to what people said of their flows",
@@ -51,6 +57,7 @@ Settings stand above the events: "profile gateway", "rule max_turns: {stop: 3}".
 		Examples: []string{"weir test my.flow", "weir test --update my.flow", "weir test --marks review.jsonl logs/"},
 		Setup: func(fs *pflag.FlagSet) cli.Run {
 			update := fs.Bool("update", false, "write what was said into the files")
+			// Without the flags of brokers: marks are tried on files.
 			s := &source{LimitFlags: operate.NewLimitFlags(fs), reading: newReading(fs), marks: fs.String("marks", "", "hold recorded logs to what people said of their flows in this `FILE` (see weir review)")}
 			return func(ctx context.Context, env *cli.Env, args []string) error {
 				if err := cli.Want(args, 1, -1, "a FILE"); err != nil {
@@ -65,6 +72,9 @@ Settings stand above the events: "profile gateway", "rule max_turns: {stop: 3}".
 	}
 }
 
+// testFiles runs all cases of all files before it says how many differ. Settings in a scenario
+// go on top of the limits of the flags. With update the files are written with what was said,
+// only where that changes them.
 func testFiles(env *cli.Env, files []string, update bool, limitFlags *operate.LimitFlags) error {
 	base, err := limitFlags.Limits()
 	if err != nil {
@@ -83,6 +93,7 @@ func testFiles(env *cli.Env, files []string, update bool, limitFlags *operate.Li
 		if err != nil {
 			return err
 		}
+		// A log parses as a scenario of nonsense, so it is told before its hundredth fault.
 		if f, err := registry.Detect(data[:min(len(data), adapter.HeadSize)]); err == nil || bytes.HasPrefix(data, []byte("\x1f\x8b")) {
 			return cli.Usage("%s is a log%s and no scenario", file, named(f.Name)).
 				Advise("say of its flows whether their stops are right (weir review mark), then: weir test --marks review.jsonl %s", file)
@@ -129,6 +140,7 @@ func testFiles(env *cli.Env, files []string, update bool, limitFlags *operate.Li
 	return nil
 }
 
+// named puts a format in brackets; "" where it is not known, as of what is compressed.
 func named(format string) string {
 	if format == "" {
 		return ""

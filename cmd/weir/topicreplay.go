@@ -23,8 +23,12 @@ import (
 )
 
 // offsetRange is the flags that say which part of a topic is read.
+//
+// Times and ages mean the times at which the brokers took the records, and offsets one and
+// the same number in each partition.
 type offsetRange struct{ from, until *string }
 
+// newOffsetRange declares the flags. By default all that is there is read.
 func newOffsetRange(fs *pflag.FlagSet) *offsetRange {
 	return &offsetRange{
 		from:  fs.String("from", "beginning", "with --brokers: begin at `POINT`: beginning, an age such as -1h, a time such as @2026-11-20T14:00:00Z, or an offset"),
@@ -36,6 +40,8 @@ func newOffsetRange(fs *pflag.FlagSet) *offsetRange {
 func (s *offsetRange) given() bool { return *s.from != "beginning" || *s.until != "end" }
 
 // point is a place in every partition of a topic: one of its ends, a time, or an offset.
+//
+// It is what is left of a flag when its text is read, before any partition is known.
 type point struct {
 	end    bool // the end, or else the beginning, when there is neither a time nor an offset
 	at     time.Time
@@ -43,6 +49,8 @@ type point struct {
 }
 
 // parseAge reads a duration, or whole days such as 7d.
+//
+// Days are 24 hours, and at most 65,535 of them.
 func parseAge(text string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		n, err := strconv.ParseUint(days, 10, 16)
@@ -52,6 +60,8 @@ func parseAge(text string) (time.Duration, error) {
 }
 
 // parsePoint reads a point; ages are counted back from now.
+//
+// The error says what could stand there, and not which flag it was.
 func parsePoint(text string, now time.Time) (point, error) {
 	switch text {
 	case "beginning":
@@ -81,6 +91,9 @@ func parsePoint(text string, now time.Time) (point, error) {
 }
 
 // in returns the offset of the point in a partition, never outside of its bounds.
+//
+// first and end are the bounds of what the partition still holds. An offset that is gone
+// becomes the first that is there.
 func (p point) in(ctx context.Context, c *kafka.Cluster, topic string, partition int, first, end int64) (int64, error) {
 	switch {
 	case p.offset >= 0:
@@ -100,6 +113,9 @@ type section struct{ first, from, to int64 }
 
 // sections finds out what is read of each partition. It is done before anything is
 // read, so that a topic that grows has an end.
+//
+// The sections are by partition, and records is how many there are in all, by offsets:
+// marks of transactions count, so it may be more than will be read.
 func (s *offsetRange) sections(ctx context.Context, c *kafka.Cluster, topic string, now time.Time) (list []section, records int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, operate.LagBound)
 	defer cancel()
@@ -145,6 +161,7 @@ func (r *replay) readTopics(ctx context.Context, env *cli.Env, c *kafka.Cluster,
 	stages := []*topicReplay{flows}
 	agents := &topicReplay{replay: r, env: env, cluster: c, topic: t.Activity, sources: len(flows.list), recorded: recorded, first: r.limits}
 	switch err := agents.look(ctx, s); {
+	// Flows are still judged: only what cuts across them is left out, and that is said.
 	case errors.Is(err, kafka.ErrNoTopic), err == nil && s.byOffset():
 		env.Notice("rules about agents are left out: %s", agents.missing(err))
 	case err != nil:
@@ -159,6 +176,8 @@ func (r *replay) readTopics(ctx context.Context, env *cli.Env, c *kafka.Cluster,
 	r.progress = env.Progress("events")
 	defer r.progress.Done()
 	r.all = max(all, 1)
+	// The agent stage goes second, over what the flows had passed on when it was live; what
+	// this replay would pass on is not used.
 	for _, stage := range stages {
 		if err := stage.run(ctx); err != nil {
 			return 0, err
@@ -178,6 +197,10 @@ func (s *offsetRange) byOffset() bool {
 }
 
 // topicReplay folds one topic, as the stage that reads it.
+//
+// The embedded replay is one for both stages: it has the counts, the flows and the
+// progress. first is what the replay began with, since the limits of one partition must not
+// judge the next.
 type topicReplay struct {
 	*replay
 	env      *cli.Env
@@ -207,6 +230,8 @@ func (t *topicReplay) missing(err error) string {
 	return "--from and --until name offsets of the events, and say nothing of topic " + t.topic
 }
 
+// run folds the sections one after the other, each by a pump of its own: partitions share
+// nothing but limits.
 func (t *topicReplay) run(ctx context.Context) error {
 	var ev events.Event
 	for n, part := range t.list {
@@ -227,6 +252,7 @@ func (t *topicReplay) run(ctx context.Context) error {
 			if t.done++; t.done%tickEvery == 0 {
 				t.progress.At(t.counted().Events, float64(t.done)/float64(t.all))
 			}
+			// Reports of parties are no JSON, see decision 75.
 			if t.sources > 0 && pump.IsReports(rec.Value) {
 				return t.foldReports(n, rec)
 			}
@@ -234,6 +260,7 @@ func (t *topicReplay) run(ctx context.Context) error {
 				t.bad.add(badRecordAt(t.topic, n, rec.Offset, err))
 				return nil
 			}
+			// The limits of the command line judge all of it.
 			if ev.Kind == events.LimitsSet && !t.recorded {
 				return nil
 			}
@@ -247,16 +274,20 @@ func (t *topicReplay) run(ctx context.Context) error {
 	return nil
 }
 
+// foldEvent folds an event at its own offset, by which recovery and repeats go.
 func (t *topicReplay) foldEvent(ev *events.Event, rec *kafka.Record) error {
 	t.offset = rec.Offset
 	return t.fold(ev)
 }
 
+// foldActivity folds what a flow told of an agent. Calls are not counted here: they were, by
+// the flow.
 func (t *topicReplay) foldActivity(ev *events.Event, rec *kafka.Record) error {
 	one := group.ActivityRecord(rec)
 	return t.heard(t.pump.FoldRecord(ev, &one))
 }
 
+// foldReports folds what flows told of their parties, many in one record.
 func (t *topicReplay) foldReports(n int, rec *kafka.Record) error {
 	one := group.ActivityRecord(rec)
 	given, err := t.pump.FoldReports(&one)
@@ -303,6 +334,8 @@ func (t *topicReplay) options(ctx context.Context, n int, part section) (pump.Op
 const lookBack = 1_000_000
 
 // recordedLimits are the limits that a log said last before a place.
+//
+// set is false when there were none; more tells that there may be some further back.
 type recordedLimits struct {
 	limits analyzer.Limits
 	set    bool
@@ -312,6 +345,8 @@ type recordedLimits struct {
 // limitsBefore looks for the last limits.set before a section, in steps backwards.
 func limitsBefore(ctx context.Context, c *kafka.Cluster, topic string, partition int, s section) (found recordedLimits, err error) {
 	var ev events.Event
+	// Backwards in steps that grow, because limits are mostly near; each step is read
+	// forwards, so the last that is found in it is the one that counts.
 	for to, step := s.from, int64(4096); to > s.first && !found.set; step *= 4 {
 		if s.from-to >= lookBack {
 			found.more = true
@@ -319,6 +354,7 @@ func limitsBefore(ctx context.Context, c *kafka.Cluster, topic string, partition
 		}
 		from := max(s.first, to-step)
 		err := operate.EachRecord(ctx, c, topic, partition, from, to, func(r *kafka.Record) error {
+			// Decoding all records would take longer than the replay.
 			if !bytes.Contains(r.Value, []byte(limitsSetKind)) || events.Decode(r.Value, &ev) != nil || ev.Kind != events.LimitsSet {
 				return nil
 			}

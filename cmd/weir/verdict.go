@@ -9,6 +9,9 @@ import (
 
 // actionCell is the action in one word: arm is a stop of the next call, and what is
 // only watched is marked.
+//
+// clear is an order that is taken back, and shadow what would have been done in mode
+// enforce. The summary of a replay counts by these words.
 func actionCell(v *events.Verdict) cli.Cell {
 	word, paint := string(v.Action), cli.Plain
 	switch {
@@ -28,6 +31,8 @@ func actionCell(v *events.Verdict) cli.Cell {
 }
 
 // figures are the observed value against the limit.
+//
+// "" for verdicts that no measure brings about, such as a person's.
 func figures(v *events.Verdict) string {
 	if v.Observed == nil || v.Limit == nil {
 		return ""
@@ -53,6 +58,8 @@ func subjectOf(v *events.Verdict) string {
 }
 
 // newVerdictLines prints verdicts one after the other.
+//
+// Replay and flows tail print by it, so both can be read by the same program.
 func newVerdictLines(env *cli.Env) *cli.Lines[events.Verdict] {
 	return cli.NewLines(env, func(v *events.Verdict) []cli.Cell {
 		return []cli.Cell{{Text: subjectOf(v)}, {Text: eventOf(v), Right: true}, actionCell(v), {Text: v.RuleID}, {Text: figures(v), Right: true}, {Text: v.Message}}

@@ -11,6 +11,9 @@ import (
 )
 
 // build says what this program was made of.
+//
+// It comes out of the program itself, as Go puts it there when it builds in a checkout.
+// Nothing is set by the linker.
 type build struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`
@@ -20,6 +23,8 @@ type build struct {
 	System   string `json:"system"`
 }
 
+// buildOf reads what Go has put into the program; ok is false where it has put nothing, as in
+// some test programs. Without a version in it, it was built from a checkout.
 func buildOf(info *debug.BuildInfo, ok bool) build {
 	b := build{Version: "unknown", Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH}
 	if !ok {
