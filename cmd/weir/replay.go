@@ -81,8 +81,8 @@ type replayFlags struct {
 }
 
 // run folds files or a topic and prints verdicts as they are given, then the summary, then
-// what labels say of them. The summary is the last line of JSON, which programs find by its
-// one member.
+// what labels say of them. In JSON each of these is a line, and that of the summary has it as
+// its one member.
 func (o *replayFlags) run(ctx context.Context, env *cli.Env, args []string) error {
 	// What is wrong with flags, labels and limits is found before anything is folded.
 	topic, err := o.fromTopic(env, args)
@@ -404,7 +404,7 @@ type replaySummary struct {
 
 // fileCoverage is what one file tells.
 //
-// It is filled by one goroutine, that which reads the file, and read when all is folded.
+// It is filled by one goroutine at a time, and read when all is folded.
 type fileCoverage struct {
 	File     string            `json:"file"`
 	Format   string            `json:"format"`

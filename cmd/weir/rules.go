@@ -50,7 +50,7 @@ func viewOfRule(r *analyzer.Row, l *analyzer.Limits) ruleView {
 	if r.Unit == events.UnitUSD {
 		unit, s.Stop = 1e6, s.Limit() // nobody wants to read of the millionth of a dollar above it
 	}
-	// One below Off is no threshold either: it comes of an Off that was counted as a max.
+	// Off is the greatest number, and so is one below it that was reckoned from it.
 	figure := func(v int64) *float64 {
 		if v == rules.Off || v >= rules.Off-1 || r.ModeOnly() {
 			return nil

@@ -110,8 +110,7 @@ func (ps *pumps) Flows(_ context.Context, q pump.FlowQuery) (pump.FlowList, erro
 	return pump.FlowsOf(ps.ofFlows, q)
 }
 
-// View asks one partition after the other: which one a flow is in depends on how many there
-// were when it came.
+// View asks one partition after the other, because nothing here says how flows were spread.
 func (ps *pumps) View(_ context.Context, flow string) (v analyzer.View, ok bool, err error) {
 	for _, p := range ps.ofFlows {
 		if v, ok, err = p.View(flow); ok || err != nil {

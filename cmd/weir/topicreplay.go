@@ -274,7 +274,7 @@ func (t *topicReplay) run(ctx context.Context) error {
 	return nil
 }
 
-// foldEvent folds an event at its own offset, by which recovery and repeats go.
+// foldEvent folds an event at the offset that it has in the topic, as a running weir does.
 func (t *topicReplay) foldEvent(ev *events.Event, rec *kafka.Record) error {
 	t.offset = rec.Offset
 	return t.fold(ev)

@@ -20,11 +20,17 @@ import (
 // BrokerFlags say how the brokers of a Kafka cluster are reached, and which topics and
 // which group of it are weir's.
 type BrokerFlags struct {
-	Flags     *pflag.FlagSet
+	// Flags is the set that the flags are declared in. Settings are loaded into it, so that
+	// the environment and the configuration file speak for commands that share only these
+	// flags.
+	Flags *pflag.FlagSet
+	// Addresses are as they were written: each may hold several, with commas. Hosts takes them
+	// apart.
 	Addresses *cli.List
 	Group     string
 	Topics    group.Topics
 
+	// What is below says how to log in. It is used by Connect alone.
 	tls           bool
 	ca, cert, key string
 	sasl          *cli.Choice
@@ -33,6 +39,9 @@ type BrokerFlags struct {
 }
 
 // NewBrokerFlags declares the flags, and that of the configuration file.
+//
+// Commands that read or write topics take them all, also those that use one topic only, so
+// that one configuration file serves every command.
 func NewBrokerFlags(fs *pflag.FlagSet) *BrokerFlags {
 	b := &BrokerFlags{Flags: fs}
 	config.AddFileFlag(fs)
@@ -55,10 +64,15 @@ func NewBrokerFlags(fs *pflag.FlagSet) *BrokerFlags {
 }
 
 // Given reports whether brokers are named.
+//
+// Before Load only the command line counts, after it the environment and the file as well.
 func (b *BrokerFlags) Given() bool { return len(*b.Addresses) > 0 }
 
 // Load takes what the command line leaves open out of the environment and the
 // configuration file, and wants that brokers are named then.
+//
+// Flags named in except mean something else in this command than the setting of their name,
+// and are left alone; see config.Table.Load.
 func (b *BrokerFlags) Load(env *cli.Env, except ...string) error {
 	if _, err := Settings().Load(b.Flags, env.Getenv, except...); err != nil {
 		return err
@@ -70,6 +84,9 @@ func (b *BrokerFlags) Load(env *cli.Env, except ...string) error {
 }
 
 // Hosts returns the addresses of the brokers, with the usual port where none is said.
+//
+// An address of IPv6 needs its port, since its colons could not be told from that of a
+// port.
 func (b *BrokerFlags) Hosts() (list []string, err error) {
 	for _, some := range *b.Addresses {
 		for one := range strings.SplitSeq(some, ",") {
@@ -89,6 +106,9 @@ func (b *BrokerFlags) Hosts() (list []string, err error) {
 
 // Connect returns how the brokers are reached. It reads the files that are named and
 // connects to nobody.
+//
+// Wrong names of files, an empty password and settings that do not fit each other come out
+// here, before anything waits for a broker. The caller closes the cluster.
 func (b *BrokerFlags) Connect() (*kafka.Cluster, error) {
 	hosts, err := b.Hosts()
 	if err != nil {
@@ -110,6 +130,10 @@ func (b *BrokerFlags) Connect() (*kafka.Cluster, error) {
 const reachable = 15 * time.Second
 
 // Reach returns the cluster when one of its brokers has let weir in.
+//
+// It gives up after reachable: who types a command wants to know, where weir run waits for
+// brokers by Await. The cluster is returned with an error, too, when it was the check that
+// failed.
 func (b *BrokerFlags) Reach(ctx context.Context) (*kafka.Cluster, error) {
 	c, err := b.Connect()
 	if err != nil {
@@ -128,6 +152,10 @@ const (
 )
 
 // Settled calls ask until the answer is not one of brokers that have yet to settle.
+//
+// Only errors that Kafka itself calls temporary are tried again. A topic that is not there
+// counts as final, though right after it was created it may not be known everywhere. ask gets
+// ctx as it is, so what it asks may take longer than settleMost; that bounds the tries.
 func Settled(ctx context.Context, ask func(context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, settleMost)
 	defer cancel()
@@ -155,6 +183,9 @@ const (
 
 // Await returns when check finds brokers that let weir in. What time does not heal,
 // such as a wrong password, is an error at once.
+//
+// Each try is told to the log, at most every awaitTell, so that a weir that hangs at its
+// start says why.
 func Await(ctx context.Context, log *slog.Logger, check func(context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, awaitMost)
 	defer cancel()
@@ -171,6 +202,7 @@ func Await(ctx context.Context, log *slog.Logger, check func(context.Context) er
 		select {
 		case <-time.After(awaitPause):
 		case <-limited.Done():
+			// Ended by whoever started it, such as by a signal; the cause says so.
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
@@ -188,6 +220,11 @@ const (
 // EachRecord calls fn for the records of a partition from an offset to before another.
 // The record is good until fn returns. Records that are gone or cannot be read go to
 // lost, where that is not nil.
+//
+// It runs in the goroutine of its caller, and an error of fn ends it. A partition that
+// falls silent before the end is taken for read: the last offsets may be marks of
+// transactions, which no reader sees. Brokers that are away for longer than awayMost are an
+// error.
 func EachRecord(ctx context.Context, c *kafka.Cluster, topic string, partition int, from, to int64, fn func(*kafka.Record) error, lost func(error)) error {
 	r := kafka.NewReader(c, topic, partition, from, kafka.ReaderOptions{})
 	defer r.Close()
@@ -195,6 +232,7 @@ func EachRecord(ctx context.Context, c *kafka.Cluster, topic string, partition i
 	for silent := 0; r.Next() < to && silent < silentFetches; {
 		var err error
 		records, err = r.Fetch(ctx, records)
+		// Retention has dropped them while they were to be read. What is left is read on.
 		if next, ok := kafka.Behind(err); ok {
 			if lost != nil {
 				lost(err)

@@ -11,12 +11,18 @@ import (
 )
 
 // Settings is the table of what a configuration file may hold: the flags of weir run.
+//
+// It is made anew for each use: a table holds flags, and flags hold values. All commands
+// that load settings use this one, so a file may hold settings that a command does not know
+// without being refused.
 func Settings() *config.Table {
 	return config.NewTable(func(fs *pflag.FlagSet) { NewRunFlags(fs) })
 }
 
 // strangeVariables says which variables of the environment nobody reads, misspelled
 // ones most likely.
+//
+// None are found where the environment is not to be listed, as in tests.
 func strangeVariables(env *cli.Env) []string {
 	if env.Environ == nil {
 		return nil
@@ -25,6 +31,9 @@ func strangeVariables(env *cli.Env) []string {
 }
 
 // ConfigCommand is weir config: the settings, where each comes from, and their schema.
+//
+// It declares the flags of weir run on its own command, so what it prints is what weir run
+// would find, flags on this command line included.
 func ConfigCommand() cli.Command {
 	return cli.Command{Name: "config", Short: "settings: where they come from, and their schema", Commands: []cli.Command{
 		{
@@ -66,6 +75,8 @@ the file, and are never printed.`,
 	}}
 }
 
+// printConfig prints each setting once, in the order of names. A value that comes from a
+// secret's file is the name of the file.
 func printConfig(env *cli.Env, fs *pflag.FlagSet, args []string) error {
 	if err := cli.Want(args, 0, 0, ""); err != nil {
 		return err

@@ -30,6 +30,9 @@ import (
 )
 
 // DoctorCommand is weir doctor, which checks what weir run needs before it runs.
+//
+// It takes the flags of weir run and reads the same settings, so it is right about another
+// weir only if it is given what that one was given.
 func DoctorCommand() cli.Command {
 	return cli.Command{
 		Name: "doctor", Short: "find out what keeps a weir from working, and how to mend it",
@@ -60,11 +63,13 @@ check has failed.`,
 
 // doctor makes the checks and prints what they find.
 type doctor struct {
+	// The flags of weir run, of which run has the values.
 	flags   *pflag.FlagSet
 	run     *RunFlags
 	noProbe bool
 
-	env    *cli.Env
+	env *cli.Env
+	// nil until the first finding in a format for programs.
 	lines  *cli.Lines[finding]
 	failed int
 	err    error // of printing
@@ -88,6 +93,8 @@ const (
 // checkBound is how long one check may take.
 const checkBound = 30 * time.Second
 
+// ok, warn and fail say what a check has found. A check may say several things, or nothing
+// where another one has said it already. Only fail changes the exit code.
 func (d *doctor) ok(check, format string, args ...any) {
 	d.say(finding{check, stateOK, fmt.Sprintf(format, args...), ""})
 }
@@ -102,6 +109,9 @@ func (d *doctor) fail(check, fix, format string, args ...any) {
 }
 
 // say prints a finding at once, because the next check may take its time.
+//
+// A text of several lines becomes one. The first error of printing is kept and ends
+// nothing: the checks go on, for what they say may be half on the screen.
 func (d *doctor) say(f finding) {
 	f.Text = strings.Join(strings.Fields(strings.ReplaceAll(strings.TrimSpace(f.Text), "\n", "; ")), " ")
 	if d.env.Format != cli.TableFormat {
@@ -120,7 +130,11 @@ func (d *doctor) say(f finding) {
 }
 
 // examine makes all checks.
+//
+// They are in the order in which things depend on each other: what a wrong setting breaks
+// is told after it. Brokers are asked only when settings name them.
 func (d *doctor) examine(ctx context.Context) error {
+	// Settings that cannot be read name no brokers; to say that none are named would be wrong.
 	understood := d.settings()
 	d.limits()
 	d.state()
@@ -146,7 +160,8 @@ func adviceOf(err error, otherwise string) string {
 	return otherwise
 }
 
-// Settings reports whether all settings could be read.
+// settings reports whether all settings could be read. That they fit each other is found by
+// making the program of them, without starting it.
 func (d *doctor) settings() bool {
 	const check = "settings"
 	list, err := Settings().Load(d.flags, d.env.Getenv)
@@ -178,6 +193,7 @@ func (d *doctor) settings() bool {
 	return true
 }
 
+// limits reads the limits as weir run would at its start. A weir that runs may have others.
 func (d *doctor) limits() {
 	l, err := d.run.LimitFlags.Limits()
 	if err != nil {
@@ -197,7 +213,10 @@ func (d *doctor) sources(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkBound)
 	defer cancel()
+	// Without a token: /readyz is told to anybody.
 	c := &client.Client{Base: client.URLOf(d.run.O.Listen), HTTP: &http.Client{}}
+	// A weir that speaks TLS is asked by the certificate of the settings, so that another one
+	// in its place comes out.
 	if t, err := certificates.Open(d.run.O.TLS); err == nil && t != nil {
 		c.Base = "https" + strings.TrimPrefix(c.Base, "http")
 		c.HTTP.Transport = t.ToItself()
@@ -222,6 +241,7 @@ func (d *doctor) sources(ctx context.Context) {
 		Blind map[string]string `json:"blind"`
 	}
 	if json.Unmarshal(body, &ready) != nil || ready.Why == nil {
+		// Not one line of a check is about a program that only has the same port.
 		return // another program
 	}
 	for _, source := range slices.Sorted(maps.Keys(ready.Blind)) {
@@ -257,6 +277,9 @@ const (
 	freeGood  = 4 << 30
 )
 
+// state looks whether weir can write where its state is, and for how long there is room. It
+// writes an empty file and removes it; a weir that runs there is not disturbed, since the
+// store is not opened.
 func (d *doctor) state() {
 	const check = "state"
 	dir := d.run.O.StateDir
@@ -293,6 +316,7 @@ func (d *doctor) state() {
 		d.warn(check, "", "ask for the free space of %s: %v", there, err)
 		return
 	}
+	// What others than root may use, which is less than what is free.
 	free := int64(fs.Bavail) * fs.Bsize
 	text := fmt.Sprintf("%s can be written to, %s MiB are free", dir, cli.Grouped(free>>20))
 	switch {
@@ -305,7 +329,8 @@ func (d *doctor) state() {
 	}
 }
 
-// Connect makes the checks that need brokers, each within its bound.
+// cluster makes the checks that need brokers, each within its bound, so that one broker that
+// is slow leaves time for the other checks.
 func (d *doctor) cluster(ctx context.Context) {
 	c, err := d.run.brokers.Reach(ctx)
 	if err != nil {
@@ -332,6 +357,8 @@ func (d *doctor) brokerFix(err error) string {
 	return "see to --brokers, to the network in between, and whether a broker runs there"
 }
 
+// topics compares the topics with what weir topics plan wants of them. What loses or misplaces
+// records fails; what only costs is a warning.
 func (d *doctor) topics(ctx context.Context, c *kafka.Cluster) {
 	const check = "topics"
 	t := &TopicFlags{BrokerFlags: d.run.brokers, judging: d.run.LimitFlags, retention: d.run.O.State.JournalTTL}
@@ -357,12 +384,16 @@ func (d *doctor) topics(ctx context.Context, c *kafka.Cluster) {
 // A group is behind when its oldest record waits for longer than this.
 const behind = 10 * time.Second
 
+// groups looks at the group of each stage: flows may be in time while what cuts across them is
+// behind.
 func (d *doctor) groups(ctx context.Context, c *kafka.Cluster) {
 	for _, stage := range stages {
 		d.group(ctx, c, stage)
 	}
 }
 
+// group says how far one group is, the worst that is true of it. A group of none is a warning,
+// as doctor may well run before the first weir.
 func (d *doctor) group(ctx context.Context, c *kafka.Cluster, stage pump.Stage) {
 	check, b := "group", d.run.brokers
 	name := group.NameOf(b.Group, stage)

@@ -15,9 +15,14 @@ import (
 )
 
 // sampled is how many of the newest records of each partition are looked at.
+//
+// A wrong producer shows in nearly every record, so a few suffice; old records may come
+// from producers that were mended since.
 const sampled = 200
 
 // keyed is a record of which the key says something.
+//
+// key is a copy: what it was read into is used again.
 type keyed struct {
 	partition int
 	key       []byte
@@ -33,6 +38,9 @@ type keySample struct {
 }
 
 // keys looks whether producers put each flow into the partition that all look for it in.
+//
+// A flow whose records lie in several partitions is folded by several weirs, each of which
+// sees a part of it: loops are then found late or never. Nothing else shows this fault.
 func (d *doctor) keys(ctx context.Context, c *kafka.Cluster) {
 	const check = "keys"
 	var s *keySample
@@ -65,6 +73,8 @@ func (d *doctor) keys(ctx context.Context, c *kafka.Cluster) {
 	}
 }
 
+// sampleKeys looks at the newest records of each partition of the topic. It reads to the ends
+// as they are when it begins.
 func sampleKeys(ctx context.Context, c *kafka.Cluster, topic string) (*keySample, error) {
 	n, err := c.Partitions(ctx, topic)
 	if err != nil {
@@ -98,6 +108,8 @@ func (s *keySample) add(partition int, r *kafka.Record) {
 		s.keyless++
 		return
 	}
+	// A strange key is still looked at for its partition: the producer's partitioner shows in
+	// it all the same.
 	if flow := ev.FlowKey(); flow != string(r.Key) {
 		s.strange++
 		s.example = cmp.Or(s.example, fmt.Sprintf("%.40q for the flow %.40q", r.Key, flow))
@@ -116,6 +128,9 @@ func (s *keySample) astray() (list []keyed) {
 }
 
 // suspect says how the records may have come where they are.
+//
+// An explanation has to fit nine in ten of the wrong records, and there have to be five,
+// because a wrong partitioner hits the right partition by chance, too.
 func (s *keySample) suspect(wrong []keyed) string {
 	explains := func(b kafkago.Balancer, partitions int) bool {
 		n := 0
@@ -141,6 +156,7 @@ func (s *keySample) suspect(wrong []keyed) string {
 			return other.who
 		}
 	}
+	// A topic that was made larger has its old records where its former size put them.
 	for n := s.partitions - 1; n > 0; n-- {
 		if explains(kafkago.Murmur2Balancer{Consistent: true}, n) {
 			return fmt.Sprintf("where murmur2 puts them among %d partitions; was the topic smaller once?", n)

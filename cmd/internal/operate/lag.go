@@ -17,6 +17,8 @@ import (
 )
 
 // LagCommand is weir lag: how far a group is behind the topics that it folds.
+//
+// It works when no weir answers, which is when one wants to know most.
 func LagCommand() cli.Command {
 	return cli.Command{
 		Name: "lag", Short: "say how far a group of weirs is behind, partition by partition",
@@ -41,6 +43,9 @@ done. OWNER is the address that a weir gave with --advertise, or else where it r
 }
 
 // partitionLag is how far one partition is.
+//
+// Lag counts from what is committed, or from the first record where nothing is. A weir that
+// works commits at each checkpoint, so some lag is usual.
 type partitionLag struct {
 	Topic     string  `json:"topic"`
 	Partition int     `json:"partition"`
@@ -55,6 +60,7 @@ type partitionLag struct {
 // LagBound is how long asking for the lag may take in all.
 const LagBound = 30 * time.Second
 
+// showLag prints the partitions of both groups, that of the flows first.
 func showLag(ctx context.Context, env *cli.Env, b *BrokerFlags) error {
 	c, err := b.Reach(ctx)
 	if err != nil {
@@ -109,6 +115,8 @@ type groupLag struct {
 }
 
 // records is how many are not done.
+//
+// Marks of transactions count as records here, because offsets cannot tell them.
 func (g *groupLag) records() (n int64) {
 	for i := range g.partitions {
 		n += g.partitions[i].Lag
@@ -129,6 +137,8 @@ func lagOf(ctx context.Context, c *kafka.Cluster, b *BrokerFlags, stage pump.Sta
 	return g, err
 }
 
+// askLag asks for one group and one topic. It is tried again as a whole, so it keeps nothing.
+// The places are asked for before the ends, so lag is never less than it was.
 func askLag(ctx context.Context, c *kafka.Cluster, name, topic string, now func() time.Time) (*groupLag, error) {
 	partitions, err := c.Partitions(ctx, topic)
 	if err != nil {
@@ -152,6 +162,7 @@ func askLag(ctx context.Context, c *kafka.Cluster, name, topic string, now func(
 		if l.First, l.End, err = c.Bounds(ctx, topic, n); err != nil {
 			return nil, err
 		}
+		// What retention has dropped cannot be behind any more.
 		next := l.First
 		if at, ok := committed[n]; ok {
 			l.Committed, next = &at, max(next, at)
@@ -167,6 +178,9 @@ func askLag(ctx context.Context, c *kafka.Cluster, name, topic string, now func(
 }
 
 // ownerOf returns where the owner of a partition is, as well as it is known.
+//
+// "" when nobody owns it. Members say their address with --advertise; else it is who they
+// are to the brokers.
 func ownerOf(members []kafka.Member, partition int) string {
 	for _, m := range members {
 		for _, p := range m.Partitions {
@@ -186,6 +200,9 @@ func ownerOf(members []kafka.Member, partition int) string {
 
 // age returns how many seconds ago the log took the record at the offset, or the one
 // that comes after it.
+//
+// It goes by the time at which the broker took the record, and by the own clock: clocks
+// that differ show here. 0 when there is nothing to read yet.
 func age(ctx context.Context, c *kafka.Cluster, topic string, partition int, offset int64, now func() time.Time) (float64, error) {
 	r := kafka.NewReader(c, topic, partition, offset, kafka.ReaderOptions{Bytes: 64 << 10})
 	defer r.Close()

@@ -17,6 +17,8 @@ import (
 
 // LimitFlags is the flags that say by which limits to judge: a profile, a file, single
 // values, each over the one before.
+//
+// All are empty when nobody gave a flag, which means the balanced profile.
 type LimitFlags struct {
 	Profile *cli.Choice
 	File    *string
@@ -33,6 +35,10 @@ func NewLimitFlags(fs *pflag.FlagSet) *LimitFlags {
 }
 
 // Limits returns what the flags say; the balanced profile when they say nothing.
+//
+// It reads the file each time that it is called. Flags go over the file by becoming a part
+// of it: the text is put together and read again, so that values on the command line are
+// checked like those in the file and the version is that of the whole.
 func (j *LimitFlags) Limits() (analyzer.Limits, error) {
 	var data []byte
 	name := *j.File
@@ -51,6 +57,7 @@ func (j *LimitFlags) Limits() (analyzer.Limits, error) {
 		}
 	}
 	sets := *j.Sets
+	// The profile first, and in one list with the values, so that --set goes over it.
 	if j.Profile.Value != "" {
 		sets = append([]string{"profile=" + j.Profile.Value}, sets...)
 	}
@@ -69,11 +76,15 @@ func (j *LimitFlags) Limits() (analyzer.Limits, error) {
 }
 
 // LimitsFault tells of a file that was refused.
+//
+// It is a failure and not a fault of use, as the file is to be mended and not the command.
 func LimitsFault(err error) error {
 	return cli.Failure("%w", err).Advise("weir limits validate FILE lists all that is wrong; weir limits schema prints the schema")
 }
 
 // setFault tells of values that were refused; lines mean nothing to who typed them.
+//
+// Only the first problem is told: it is named by its key, which is what was typed.
 func setFault(err error) error {
 	problems, ok := errors.AsType[*limitfile.Problems](err)
 	if !ok {
@@ -88,6 +99,9 @@ func setFault(err error) error {
 }
 
 // withValues puts values, each KEY=VALUE, into a limits file.
+//
+// What is left of the file keeps its meaning but not its layout; nobody sees the result but
+// the parser.
 func withValues(data []byte, sets []string) ([]byte, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(data, &doc); err != nil {
@@ -119,6 +133,9 @@ func withValues(data []byte, sets []string) ([]byte, error) {
 }
 
 // put sets the value at a path of a mapping and makes the mappings on the way.
+//
+// The value at the path is replaced where there is one. Style is taken off mappings on the
+// way, since one in braces could not hold a value of several lines.
 func put(n *yaml.Node, path []string, value *yaml.Node) error {
 	if n.Kind != yaml.MappingNode {
 		return fmt.Errorf("there is a single value above it; give that as a mapping, such as {warn: 3, stop: 6}")

@@ -14,6 +14,8 @@ import (
 
 // IsFormat takes what is no plain name of a format: otlp@conversation, which says what
 // flows are called by, and mappings.
+//
+// It is for cli.Choice.Other: nil takes the word.
 func IsFormat(s string) error {
 	_, err := registry.Lookup(s)
 	if near := spelling.Nearest(s, FormatNames()); err != nil && near != "" {
@@ -24,6 +26,9 @@ func IsFormat(s string) error {
 
 // MapFlag is a flag that takes a part of a mapping, or the file with it. The format is
 // then the mapping.
+//
+// Parts of several flags are joined by line ends in the order in which they were given.
+// Beside another --format it is refused.
 type MapFlag struct {
 	Format *cli.Choice
 	IsFile bool
@@ -54,6 +59,10 @@ func (f MapFlag) Set(s string) error {
 
 // Followed reads [FORMAT=]FILE. A mapping ends at the last equals sign; one in a file is
 // named as map@FILE=LOG.
+//
+// A file whose name holds an equals sign is taken for what it is when it is there; what
+// looks like a format that nobody knows is refused only where no such file is. Format is empty
+// when it is to be detected.
 func Followed(s string) (f intake.Follow, err error) {
 	format, path, ok := strings.Cut(s, "=")
 	if strings.HasPrefix(s, mapped.Prefix) {

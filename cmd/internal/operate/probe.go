@@ -25,6 +25,10 @@ const (
 const probeHeader = "weir-probe"
 
 // probe writes a record to the topic of verdicts, reads it back, and compares clocks.
+//
+// It goes to the topic of verdicts because weir has to be able to write there, and nowhere
+// else it would be skipped by all who read. The token tells it from the records of others who
+// probe at the same time.
 func (d *doctor) probe(ctx context.Context, c *kafka.Cluster) {
 	check, topic := "verdicts", d.run.brokers.Topics.Verdicts
 	if d.noProbe {
@@ -46,6 +50,8 @@ func (d *doctor) probe(ctx context.Context, c *kafka.Cluster) {
 		return
 	}
 	var appended time.Time
+	// Ends the reading at once; what is sent is exactly one record at from, but another may
+	// have been put before it.
 	found := errors.New("found")
 	err = EachRecord(ctx, c, topic, 0, from, from+1, func(r *kafka.Record) error {
 		for _, h := range r.Headers {
@@ -71,9 +77,13 @@ func (d *doctor) probe(ctx context.Context, c *kafka.Cluster) {
 
 // clocks compares the time at which the broker took the record with the own times
 // around it.
+//
+// Between before and after nothing is known, so a difference that the way there explains
+// counts as none.
 func (d *doctor) clocks(before, appended, after time.Time) {
 	skew := time.Duration(0)
 	switch {
+	// Brokers tell milliseconds.
 	case appended.Before(before.Truncate(time.Millisecond)):
 		skew = before.Sub(appended)
 	case appended.After(after):

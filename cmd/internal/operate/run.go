@@ -22,6 +22,8 @@ import (
 )
 
 // RunCommand is weir run, the server.
+//
+// Its flags are the settings of the whole program: Settings makes its table of them.
 func RunCommand() cli.Command {
 	return cli.Command{
 		Name: "run", Short: "take events in and give verdicts out, by HTTP, files and pipes",
@@ -83,19 +85,28 @@ by a configuration file; weir config print says what is in force and why.`,
 const defaultState = "weir-state"
 
 // RunFlags are the flags of weir run, which are its settings.
+//
+// They become app.Options by options, when all values are known. Those that app takes as
+// they are stand in O already.
 type RunFlags struct {
-	LimitFlags    *LimitFlags
-	brokers       *BrokerFlags
+	LimitFlags *LimitFlags
+	brokers    *BrokerFlags
+	// O has what flags write into it directly. It is complete only after options.
 	O             app.Options
 	inMemory      bool
 	hosts, follow *cli.List
-	memoryMiB     int64
-	intakeMiB     int64
-	advertise     string
-	lookback      time.Duration
+	// Both are in MiB, as people say it; app takes bytes.
+	memoryMiB int64
+	intakeMiB int64
+	advertise string
+	// 0 means as long as an episode can last by the limits.
+	lookback time.Duration
 }
 
 // NewRunFlags declares the flags.
+//
+// Doctor and config declare the same flags. What a flag's text says in backquotes is what
+// help prints for its value, and from the type comes its schema.
 func NewRunFlags(fs *pflag.FlagSet) *RunFlags {
 	r := &RunFlags{LimitFlags: NewLimitFlags(fs), brokers: NewBrokerFlags(fs)}
 	fs.StringVar(&r.O.Listen, "listen", app.DefaultListen, "serve HTTP on this `ADDRESS`")
@@ -134,11 +145,16 @@ func NewRunFlags(fs *pflag.FlagSet) *RunFlags {
 }
 
 // options returns what the flags say.
+//
+// It reads files that are named, such as mappings, and opens and starts nothing. r is not
+// changed, so it may be called again.
 func (r *RunFlags) options() (app.Options, error) {
 	o := r.O
 	o.Hosts = *r.hosts
 	o.Memory = r.memoryMiB << 20
 	o.IntakeMemory = r.intakeMiB << 20
+	// Flows are kept as long as the journal: one that is forgotten earlier could not be folded
+	// again from what is there.
 	o.State.RecordTTL = o.State.JournalTTL
 	if r.inMemory {
 		o.StateDir = ""
@@ -173,6 +189,8 @@ func (r *RunFlags) onKafka(o *app.Options) error {
 		return cli.Usage("--advertise and --horizon are for a weir that has --brokers")
 	case !r.brokers.Given():
 		return nil
+	// Where files were read to would be kept by one member, and another one could not go on
+	// there.
 	case len(o.Follow) > 0:
 		return cli.Usage("--follow is given beside --brokers").Advise("weir ingest puts files onto the topic of events")
 	}
@@ -200,8 +218,12 @@ const (
 const garbage = 50
 
 // serve runs the program until a signal ends it.
+//
+// The settings are complete when it is called. It returns nil when a signal has ended weir
+// in order.
 func serve(ctx context.Context, env *cli.Env, o app.Options) error {
 	o.Logger = env.ServerLog()
+	// Asked for before anything starts, so that no signal kills a weir that is half started.
 	signals := make(chan os.Signal, 4)
 	if env.Notify != nil {
 		defer env.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)()
@@ -218,6 +240,8 @@ func serve(ctx context.Context, env *cli.Env, o app.Options) error {
 			return err
 		}
 	}
+	// Start returns when requests are answered; what fails is told with the most likely
+	// remedy.
 	if err := a.Start(ctx); err != nil {
 		if errors.Is(err, syscall.EADDRINUSE) {
 			return cli.Failure("%w", err).Advise("is another weir running? choose a port with --listen 127.0.0.1:8081")
@@ -227,6 +251,7 @@ func serve(ctx context.Context, env *cli.Env, o app.Options) error {
 		}
 		return err
 	}
+	// A unit of type notify counts as failed when nobody tells it. Weir serves all the same.
 	if err := TellSystemd(env, SystemdReady); err != nil {
 		o.Logger.Warn("systemd does not know that weir runs", "error", err)
 	}
@@ -235,6 +260,8 @@ func serve(ctx context.Context, env *cli.Env, o app.Options) error {
 	}
 	for ended := false; !ended; {
 		select {
+		// SIGHUP reads files again and nothing else; a file that is refused leaves the old
+		// limits in force.
 		case s := <-signals:
 			if ended = s != syscall.SIGHUP; !ended {
 				o.Logger.Info("limits are read again")
@@ -242,6 +269,7 @@ func serve(ctx context.Context, env *cli.Env, o app.Options) error {
 					o.Logger.Error("reload", "error", err)
 				}
 			}
+		// It ended by itself, because of a fault that it must not go on with; Err tells.
 		case <-a.Done():
 			ended = true
 		case <-ctx.Done():
@@ -253,6 +281,10 @@ func serve(ctx context.Context, env *cli.Env, o app.Options) error {
 }
 
 // UntilSignal calls fn with a context that a signal to end ends.
+//
+// It is for the time before serve looks at signals itself. SIGHUP is taken and does
+// nothing, since there is nothing to read again yet. fn has to return when its context ends:
+// it is waited for.
 func UntilSignal(ctx context.Context, signals <-chan os.Signal, fn func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -271,6 +303,10 @@ func UntilSignal(ctx context.Context, signals <-chan os.Signal, fn func(context.
 }
 
 // stop ends the program in order, unless a second signal comes.
+//
+// ctx may have ended already, so its values are kept and its end is not. A second signal,
+// or a disk that hangs, ends the process without waiting: recovery at the next start is the
+// same as after a crash.
 func stop(ctx context.Context, signals <-chan os.Signal, o app.Options, a *app.App) error {
 	o.Logger.Info("weir ends")
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), Graceful)

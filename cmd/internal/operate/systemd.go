@@ -15,6 +15,9 @@ const (
 
 // TellSystemd tells systemd how weir stands, when it was started by a unit of the type
 // notify (see sd_notify). Without one it does nothing.
+//
+// An error means that systemd does not know, and not that weir is unwell: who calls it goes
+// on.
 func TellSystemd(env *cli.Env, state string) error {
 	socket := env.Getenv("NOTIFY_SOCKET")
 	if socket == "" {

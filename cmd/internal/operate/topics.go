@@ -19,6 +19,9 @@ import (
 )
 
 // TopicsCommand is weir topics, which makes the topics that weir needs and checks them.
+//
+// plan changes nothing and create only adds: weir never alters or deletes a topic, since
+// records of others may be in it.
 func TopicsCommand() cli.Command {
 	command := func(c cli.Command, run func(context.Context, *cli.Env, *TopicFlags) error) cli.Command {
 		c.Setup = func(fs *pflag.FlagSet) cli.Run {
@@ -63,6 +66,9 @@ many, and those of verdicts and dead letters twice as many.`,
 }
 
 // TopicFlags say which topics there have to be, and what they have to hold.
+//
+// judging are the limits, by which it is known how long records are needed. 0 of partitions
+// and replication means that nobody said a number.
 type TopicFlags struct {
 	*BrokerFlags
 	judging                 *LimitFlags
@@ -80,9 +86,14 @@ func NewTopicFlags(fs *pflag.FlagSet) *TopicFlags {
 }
 
 // defaultPartitions is how many partitions topics get when nobody says otherwise.
+//
+// Many numbers of machines divide it.
 const defaultPartitions = 12
 
 // topicNeeds is what weir wants of one topic.
+//
+// A topic may have more partitions than it needs; the number of those of events decides in
+// which one a flow is, and is never changed.
 type topicNeeds struct {
 	Name       string
 	partitions int // at least
@@ -90,12 +101,17 @@ type topicNeeds struct {
 }
 
 // settingNeed is what weir wants of one setting of a topic.
+//
+// want is what the topic is created with, and good what passes on one that is there: more
+// than is wanted mostly does.
 type settingNeed struct {
 	name, want string
 	good       func(is string) bool
 }
 
 // topicGap is one thing that has to be done about a topic, or that nothing has.
+//
+// Fix is a command to type, or a sentence where there is none.
 type topicGap struct {
 	Topic   string `json:"topic"`
 	State   string `json:"state"` // ok, missing, differs
@@ -113,6 +129,9 @@ const (
 )
 
 // TopicPlan is what has to be done about all topics.
+//
+// Gaps has a line for each topic that is as it should be, too. Missing is what create would
+// create.
 type TopicPlan struct {
 	Gaps    []topicGap
 	Missing []kafka.NewTopic
@@ -120,6 +139,9 @@ type TopicPlan struct {
 }
 
 // plan compares what is there with what weir needs.
+//
+// Topics that are there say more than flags: partitions of events are counted before
+// --partitions is looked at, because the others have to fit those.
 func (t *TopicFlags) plan(ctx context.Context, c *kafka.Cluster) (*TopicPlan, error) {
 	limits, err := t.judging.Limits()
 	if err != nil {
@@ -140,6 +162,7 @@ func (t *TopicFlags) plan(ctx context.Context, c *kafka.Cluster) (*TopicPlan, er
 			there[name] = info
 		}
 	}
+	// The first that is not 0.
 	events := cmp.Or(there[t.Topics.Events].Partitions, t.partitions, there[t.Topics.Activity].Partitions, defaultPartitions)
 	activity := cmp.Or(there[t.Topics.Activity].Partitions, events)
 	for _, n := range t.Needs(limits, events, activity) {
@@ -160,6 +183,7 @@ func (t *TopicFlags) plan(ctx context.Context, c *kafka.Cluster) (*TopicPlan, er
 // Needs returns what weir wants of each of its topics, by how many partitions those of
 // events and of activity have.
 func (t *TopicFlags) Needs(limits analyzer.Limits, events, activity int) []topicNeeds {
+	// A weir that takes a partition over without a state folds so far back, see decision 24.
 	lookback := func(s pump.Stage) time.Duration { return group.Lookback(s, &limits) + skew }
 	both := max(lookback(pump.FlowStage), lookback(pump.AgentStage))
 	same := func(name, want string) settingNeed {
@@ -168,6 +192,7 @@ func (t *TopicFlags) Needs(limits analyzer.Limits, events, activity int) []topic
 	atLeast := func(name string, least, want int64) settingNeed {
 		return settingNeed{name, strconv.FormatInt(want, 10), func(is string) bool {
 			n, err := strconv.ParseInt(is, 10, 64)
+			// Below 0 means without end.
 			return err == nil && (n >= least || n < 0)
 		}}
 	}
@@ -196,6 +221,8 @@ func (t *TopicFlags) Needs(limits analyzer.Limits, events, activity int) []topic
 const skew = 5 * time.Minute
 
 // Lacks adds a topic that is missing.
+//
+// replication is 0 for what brokers do by default.
 func (p *TopicPlan) Lacks(n topicNeeds, replication int) {
 	config := map[string]string{}
 	want := cli.Count(int64(n.partitions), "partition")
@@ -215,6 +242,9 @@ func (p *TopicPlan) Lacks(n topicNeeds, replication int) {
 }
 
 // Compare adds what is not as it should be of a topic that is there.
+//
+// A setting that the broker does not tell is not judged. More partitions than are needed
+// are no fault.
 func (p *TopicPlan) Compare(n topicNeeds, is kafka.TopicInfo) {
 	before := p.Differs
 	if is.Partitions < n.partitions {
@@ -233,12 +263,14 @@ func (p *TopicPlan) Compare(n topicNeeds, is kafka.TopicInfo) {
 	}
 }
 
+// differ adds a gap that somebody has to close by hand.
 func (p *TopicPlan) differ(g topicGap) {
 	p.Differs++
 	g.State = TopicDiffers
 	p.Gaps = append(p.Gaps, g)
 }
 
+// newGapLines prints gaps: for people with what to type, for programs as they are.
 func newGapLines(env *cli.Env) *cli.Lines[topicGap] {
 	return cli.NewLines(env, func(g *topicGap) []cli.Cell {
 		state := cli.Cell{Text: g.State, Paint: cli.Good}
@@ -254,6 +286,7 @@ func newGapLines(env *cli.Env) *cli.Lines[topicGap] {
 	}, "TOPIC", "STATE", "WANT")
 }
 
+// planTopics is weir topics plan. It needs no more than the right to look.
 func planTopics(ctx context.Context, env *cli.Env, t *TopicFlags) error {
 	c, err := t.Reach(ctx)
 	if err != nil {
@@ -303,6 +336,9 @@ func awaitLeaders(ctx context.Context, c *kafka.Cluster, created []kafka.NewTopi
 	return nil
 }
 
+// createTopics is weir topics create. It plans a second time after it has created, so what it
+// prints is what the brokers have, and may be run again until nothing is missing: what it
+// created before an error stays.
 func createTopics(ctx context.Context, env *cli.Env, t *TopicFlags) error {
 	c, err := t.Reach(ctx)
 	if err != nil {
