@@ -20,11 +20,15 @@ const (
 )
 
 // bounded is a handler of log lines that bounds their length and their number.
+//
+// It wraps the handler of the format. Handlers made of it by With share one count, or a
+// logger that carries attributes would have a burst of its own.
 type bounded struct {
 	slog.Handler
 	causes *causes
 }
 
+// newBounded returns a handler before h that has seen no line.
 func newBounded(h slog.Handler) slog.Handler {
 	return &bounded{h, &causes{all: make(map[string]*cause)}}
 }
@@ -32,12 +36,16 @@ func newBounded(h slog.Handler) slog.Handler {
 // Handle passes a line on, cut to what may be long.
 func (b *bounded) Handle(ctx context.Context, r slog.Record) error {
 	leftOut := 0
+	// What is no warning is written because of something that weir did itself, orders of
+	// persons among it, and is never left out.
 	if r.Level >= slog.LevelWarn {
 		var ok bool
 		if leftOut, ok = b.causes.take(r.Message, r.Time); !ok {
 			return nil
 		}
 	}
+	// A new record: that of the caller may be shared with other handlers and must not be
+	// changed.
 	out := slog.NewRecord(r.Time, r.Level, cutText(r.Message, logText), r.PC)
 	r.Attrs(func(a slog.Attr) bool {
 		out.AddAttrs(cutAttr(a))
@@ -63,6 +71,8 @@ func (b *bounded) WithGroup(name string) slog.Handler {
 	return &bounded{b.Handler.WithGroup(name), b.causes}
 }
 
+// Values of any kind are written as text before they are measured, errors among them,
+// because only the text has a length.
 func cutAttr(a slog.Attr) slog.Attr {
 	most := logText
 	if a.Key == "stack" {
@@ -83,6 +93,8 @@ func cutAttr(a slog.Attr) slog.Attr {
 	return a
 }
 
+// cutText cuts a text to so many bytes and says how long it was. It may cut within a
+// character, which the writer behind it quotes.
 func cutText(s string, most int) string {
 	if len(s) <= most {
 		return s
@@ -91,11 +103,15 @@ func cutText(s string, most int) string {
 }
 
 // causes counts lines by their message.
+//
+// Any goroutine may log, so they are behind a lock.
 type causes struct {
 	mu  sync.Mutex
 	all map[string]*cause
 }
 
+// cause is one message: how much of its burst is spent, which comes back with time, and how
+// many lines were left out since one came through.
 type cause struct {
 	spent   float64 // of logBurst
 	at      time.Time
@@ -117,6 +133,7 @@ func (c *causes) take(message string, now time.Time) (leftOut int, ok bool) {
 			c.all[message] = s
 		}
 	}
+	// A clock that goes back gives nothing back, and takes nothing.
 	if passed := now.Sub(s.at).Seconds(); passed > 0 {
 		s.spent = max(0, s.spent-passed*logRate)
 	}

@@ -15,19 +15,27 @@ import (
 
 // Program is a command line program: its name and its table of commands.
 type Program struct {
-	Name     string
+	Name string
+	// Texts are printed as they stand: whoever writes them breaks the lines.
 	Short    string // one sentence
 	Intro    string // shown above the list of commands; may be empty
 	Outro    string // shown below it; may be empty
 	Commands []Command
 
 	// UsageCode is the exit code when args were asked for in a wrong way; nil means CodeUsage.
+	//
+	// It is asked with all args, since the flags that decide may be those that could not be
+	// parsed.
 	UsageCode func(args []string) int
 }
 
 // Command is one row of the table. It has either Commands of its own or a Setup.
+//
+// Its order is that of help and of the reference, and a row is data: nothing is done until
+// its Run is called.
 type Command struct {
-	Name     string
+	Name string
+	// Completion looks for the word FILE in it.
 	Args     string   // what follows the name in the usage line, such as "FILE..."
 	Short    string   // one line without a full stop
 	Long     string   // help; paragraphs
@@ -46,10 +54,15 @@ type Command struct {
 
 // Run runs a command with the arguments that are not flags. What it returns decides
 // the exit code: see Fault.
+//
+// env is good for this call. An error is told by Main, so a Run tells none itself.
 type Run func(ctx context.Context, env *Env, args []string) error
 
 // Main finds the command that args name, parses its flags, runs it, tells its error
 // on standard error, and returns the exit code.
+//
+// All that is printed goes through quoting. It may be called many times in one process,
+// since each call builds its commands anew.
 func (p *Program) Main(ctx context.Context, env Env, args []string) int {
 	out, errs := &quoting{out: env.Out}, &quoting{out: env.Err}
 	defer out.end()
@@ -58,6 +71,8 @@ func (p *Program) Main(ctx context.Context, env Env, args []string) int {
 	root := p.tree(&env)
 	root.SetArgs(append([]string{}, args...)) // nil would mean those of the process
 	c, err := root.ExecuteContextC(ctx)
+	// Only a fault with words is one of use; a bare exit code is an answer of the command and
+	// stays.
 	if fault, ok := errors.AsType[*Fault](err); ok && fault.Err != nil && fault.Code == CodeUsage && p.UsageCode != nil {
 		fault.Code = p.UsageCode(args)
 	}
@@ -66,6 +81,9 @@ func (p *Program) Main(ctx context.Context, env Env, args []string) int {
 
 // tree builds the table's commands for cobra, which finds the one that is named,
 // parses its flags and answers the shells; texts and exit codes are ours.
+//
+// Cobra's own texts, suggestions and completion command are switched off, so that help,
+// errors and exit codes come from here alone.
 func (p *Program) tree(env *Env) *cobra.Command {
 	root := &cobra.Command{Use: p.Name, Short: p.Short}
 	root.SetIn(env.In)
@@ -78,6 +96,9 @@ func (p *Program) tree(env *Env) *cobra.Command {
 }
 
 // group makes a command of a list of commands: by itself it prints them.
+//
+// Without a command of its own it ends with CodeUsage after printing them, to standard
+// error: nothing was done.
 func group(p *Program, c *cobra.Command, cmds []Command, env *Env) {
 	c.Args, c.ValidArgsFunction = cobra.ArbitraryArgs, cobra.NoFileCompletions
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -124,6 +145,8 @@ func (p *Program) command(row *Command, env *Env) *cobra.Command {
 }
 
 // setup declares the flags of a command, the common ones included.
+// setup declares the flags of a command, the common ones included, and returns what runs it. A
+// command must not declare one of the common names itself, on which pflag panics.
 func setup(row *Command, fs *pflag.FlagSet) (*globals, Run) {
 	g := newGlobals()
 	run := row.Setup(fs)
@@ -132,12 +155,15 @@ func setup(row *Command, fs *pflag.FlagSet) (*globals, Run) {
 }
 
 // flagsOf returns the flags of a command, for those who only read them.
+//
+// They are made anew, so that reading them never meets values of a call.
 func flagsOf(row *Command) *pflag.FlagSet {
 	fs := pflag.NewFlagSet(row.Name, pflag.ContinueOnError)
 	setup(row, fs)
 	return fs
 }
 
+// unknown is the fault of a word that is no command, with the one that was meant.
 func unknown(path, word string, cmds []Command) error {
 	f := Usage("unknown command %q", word)
 	if near := spelling.Nearest(word, names(cmds)); near != "" {
@@ -149,6 +175,8 @@ func unknown(path, word string, cmds []Command) error {
 // flagFault says in our words what is wrong with a flag.
 func flagFault(c *cobra.Command, err error) error {
 	path := c.CommandPath()
+	// Groups have no flags, so any flag before the command is misplaced, whatever it is
+	// called.
 	if c.HasSubCommands() {
 		word, _, _ := strings.Cut(err.Error()[strings.LastIndex(err.Error(), " ")+1:], "=")
 		return Usage("flag %s stands before the command", word).Advise("flags come after it: %s COMMAND %s", path, word)
@@ -175,6 +203,7 @@ func flagFault(c *cobra.Command, err error) error {
 	return Usage("%w", err).Advise("%s --help says what the flags take", path)
 }
 
+// dashed is a flag as it is typed: one letter with one dash, a word with two.
 func dashed(name string) string {
 	if len(name) == 1 {
 		return "-" + name
@@ -184,6 +213,8 @@ func dashed(name string) string {
 
 // Want checks the number of arguments; most < 0 means any number. None may be empty, as that of
 // a variable of the shell that was never set.
+//
+// what names them for people, as "the id of a FLOW"; "" where no arguments are taken.
 func Want(args []string, least, most int, what string) error {
 	switch {
 	case len(args) < least:
@@ -205,6 +236,8 @@ func orNothing(what string) string {
 
 // visible calls fn for each command that is listed, with its words, in the order of
 // the table; groups come before what is in them.
+//
+// Hidden commands are left out with all that is in them.
 func visible(path string, cmds []Command, fn func(path string, c *Command)) {
 	for i := range cmds {
 		c := &cmds[i]

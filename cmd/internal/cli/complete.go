@@ -18,6 +18,7 @@ var scripts = map[string]func(root *cobra.Command, env *Env) error{
 	"zsh":        func(root *cobra.Command, env *Env) error { return root.GenZshCompletion(env.Out) },
 }
 
+// shells are the names of scripts, in the order in which they are listed.
 var shells = []string{"bash", "fish", "powershell", "zsh"}
 
 // CompletionCommand is the row of the table that prints the completion script of a
@@ -46,6 +47,9 @@ func CompletionCommand(p *Program) Command {
 
 // completeCommand says what may stand as an argument of a command and as the value of
 // each of its flags.
+//
+// What a flag takes is read off its type and off the word in backquotes in its usage, so no
+// command says it a second time.
 func completeCommand(c *cobra.Command, row *Command) {
 	switch {
 	case row.Words != nil:
@@ -73,6 +77,8 @@ func completeCommand(c *cobra.Command, row *Command) {
 	})
 }
 
+// starting returns the words that begin so, in the order of the alphabet. It is a copy: words
+// belong to the command.
 func starting(words []string, with string) []string {
 	var out []string
 	for _, w := range words {

@@ -10,13 +10,17 @@ import (
 
 // Env is everything that a command may use of the outside.
 type Env struct {
+	// In may be read once. It is not looked at until a command reads it.
 	In  io.Reader
 	Out io.Writer // data, and nothing else
 	Err io.Writer // everything else
 
+	// Getenv is nil in tests that have no environment; see getenv. An empty variable counts as
+	// one that is not set.
 	Getenv  func(name string) string
 	Environ func() []string // all variables, NAME=VALUE; nil when they are not to be listed
-	Now     func() time.Time
+	// Now is the wall clock, in tests one of their own. Progress alone does without it.
+	Now func() time.Time
 
 	// Notify registers for signals as signal.Notify does and returns what ends it.
 	// Nil means that none will come.
@@ -27,6 +31,7 @@ type Env struct {
 	Width       int // of the terminal at Out in columns; 0 when not known
 
 	// What the common flags say.
+	// They are set by apply before a Run is called, and are zero in Setup.
 	Format Format
 	Quiet  bool
 	Log    *slog.Logger // never nil in a Run
@@ -35,6 +40,9 @@ type Env struct {
 }
 
 // Notice tells a person something on standard error, unless they want quiet.
+//
+// A line's end is added. What goes wrong in writing is not looked at: there is nobody else
+// to tell.
 func (e *Env) Notice(format string, args ...any) {
 	if !e.Quiet {
 		_, _ = fmt.Fprintf(e.Err, format+"\n", args...)
@@ -42,6 +50,8 @@ func (e *Env) Notice(format string, args ...any) {
 }
 
 // colour reports whether text to Out may be coloured.
+//
+// NO_COLOR and TERM=dumb are what people set by convention.
 func (e *Env) colour() bool {
 	return e.OutTerminal && e.getenv("NO_COLOR") == "" && e.getenv("TERM") != "dumb"
 }

@@ -8,6 +8,9 @@ import (
 )
 
 // The exit codes.
+//
+// They are a part of the interface: scripts go by them, so a number never changes its
+// meaning.
 const (
 	CodeOK      = 0
 	CodeFailure = 1 // it could not be done
@@ -16,6 +19,9 @@ const (
 )
 
 // Fault is an error with an exit code and a way on. Any other error is a failure.
+//
+// It is made by Usage, Failure and Exit, and told by Main in at most three lines, of which
+// Next is the last. Code is never CodeOK.
 type Fault struct {
 	Code int
 	Err  error  // nil when all is said already
@@ -23,6 +29,8 @@ type Fault struct {
 }
 
 // Error returns what went wrong.
+// Error returns what went wrong, without what to do about it. A bare exit code has no words;
+// these are for tests and logs.
 func (f *Fault) Error() string {
 	if f.Err == nil {
 		return fmt.Sprintf("exit code %d", f.Code)
@@ -34,12 +42,17 @@ func (f *Fault) Error() string {
 func (f *Fault) Unwrap() error { return f.Err }
 
 // Advise says how to go on.
+//
+// It changes f and returns it, so that it can stand behind the call that makes it. A later
+// advice replaces an earlier one.
 func (f *Fault) Advise(format string, args ...any) *Fault {
 	f.Next = fmt.Sprintf(format, args...)
 	return f
 }
 
 // Usage is a fault of whoever typed the command.
+//
+// The command did nothing, and what was typed is wrong whatever the state of the world.
 func Usage(format string, args ...any) *Fault {
 	return &Fault{Code: CodeUsage, Err: fmt.Errorf(format, args...)}
 }
@@ -50,6 +63,8 @@ func Failure(format string, args ...any) *Fault {
 }
 
 // Exit ends the command with a code and without a word.
+//
+// All that there is to say was printed by the command.
 func Exit(code int) *Fault { return &Fault{Code: code} }
 
 // report tells the error in at most three lines and returns the exit code.
@@ -69,6 +84,7 @@ func (e *Env) report(path string, err error) int {
 	if fault.Next != "" {
 		room--
 	}
+	// The end of a long list says less than how long it is.
 	if len(lines) > room {
 		lines[room-1] = fmt.Sprintf("%s (and %d more)", lines[room-1], len(lines)-room)
 		lines = lines[:room]

@@ -10,7 +10,11 @@ import (
 )
 
 // Choice is a flag value out of a list.
+//
+// Help, errors and completion know its words. A default in Value need not be one of them:
+// "" is how nothing is said.
 type Choice struct {
+	// Value is what was given last, and the default before.
 	Value string
 	Words []string
 	// Other, when it is set, is asked about what is none of the words, but may be taken
@@ -32,6 +36,8 @@ func (c *Choice) String() string { return c.Value }
 func (c *Choice) Type() string { return "word" }
 
 // Set takes one of the words.
+//
+// An error leaves the value as it was.
 func (c *Choice) Set(s string) error {
 	for _, w := range c.Words {
 		if s == w {
@@ -53,6 +59,8 @@ func (c *Choice) Set(s string) error {
 }
 
 // List is a flag that may be given many times.
+//
+// Each time adds to it, in the order of the command line. nil is what nobody gave.
 type List []string
 
 // NewList declares a flag that may be given many times.
@@ -69,6 +77,8 @@ func (l *List) String() string { return strings.Join(*l, ",") }
 func (l *List) Type() string { return "list" }
 
 // Set adds a value.
+//
+// An empty value is refused, as that of a variable of the shell that was never set.
 func (l *List) Set(s string) error {
 	if s == "" {
 		return fmt.Errorf("want a value")
@@ -78,6 +88,9 @@ func (l *List) Set(s string) error {
 }
 
 // globals are the flags that every command takes.
+//
+// They are declared on each command and not on the program, because flags come after the
+// command.
 type globals struct {
 	format, log *Choice
 	quiet       bool
@@ -101,6 +114,7 @@ func isGlobal(name string) bool {
 	return name == "output" || name == "log-format" || name == "quiet"
 }
 
+// apply takes what the common flags of a call say, before it runs.
 func (e *Env) apply(g *globals) {
 	e.Format, e.Quiet, e.logFormat = Format(g.format.Value), g.quiet, g.log.Value
 	if e.Format == "jsonl" {

@@ -11,6 +11,8 @@ import (
 )
 
 // writeGroup writes the commands of a group, or of the whole program.
+//
+// path is the words that lead there. The whole program has its introduction above.
 func (p *Program) writeGroup(w io.Writer, path string, cmds []Command) error {
 	var b strings.Builder
 	if path == p.Name {
@@ -70,6 +72,9 @@ func (p *Program) writeCommand(w io.Writer, path string, c *Command) error {
 }
 
 // flagRows lists the flags of a command: its own, or those that all have.
+//
+// Defaults that say nothing, as 0 and false, are left out; the others stand behind the
+// text.
 func flagRows(c *Command, global bool) (rows [][2]string) {
 	flagsOf(c).VisitAll(func(f *pflag.Flag) {
 		if isGlobal(f.Name) != global {
@@ -92,6 +97,9 @@ func flagRows(c *Command, global bool) (rows [][2]string) {
 }
 
 // align writes two columns; a left side that is too long gets a line of its own.
+//
+// The width is that of the longest left side that is not too long, so that one long flag
+// does not push all texts to the right.
 func align(b *strings.Builder, rows [][2]string) {
 	const most = 28
 	width := 0
@@ -110,6 +118,8 @@ func align(b *strings.Builder, rows [][2]string) {
 }
 
 // Reference writes the whole table as Markdown.
+//
+// Common flags are not repeated for each command. A test holds REFERENCE.md to it.
 func (p *Program) Reference(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n\n%s %s\n", p.Name, p.Name, p.Short)
@@ -134,6 +144,7 @@ func (p *Program) Reference(w io.Writer) error {
 	return write(w, b.String())
 }
 
+// upper begins a text of ASCII with a capital.
 func upper(s string) string {
 	if s == "" {
 		return s
@@ -159,6 +170,8 @@ func HelpCommand(p *Program) Command {
 	}
 }
 
+// help finds the command that the arguments name, word by word, and prints what --help would
+// print.
 func (p *Program) help(markdown *bool) Run {
 	return func(_ context.Context, env *Env, args []string) error {
 		if *markdown {

@@ -11,6 +11,9 @@ import (
 )
 
 // Format is how data are printed.
+//
+// Whoever adds one has to look at each place that asks for TableFormat: all others are for
+// programs.
 type Format string
 
 // The formats.
@@ -21,6 +24,9 @@ const (
 )
 
 // Value prints v to Out as one JSON or YAML document, or calls table for people.
+//
+// v says all there is to say, for programs; table is called for people only and may say
+// less. Nothing of table is run for other formats, so a command must not do work in it.
 func (e *Env) Value(v any, table func() error) error {
 	switch e.Format {
 	case JSONFormat:
@@ -33,6 +39,9 @@ func (e *Env) Value(v any, table func() error) error {
 
 // Lines prints values one after the other, each on a line of its own: as rows of a
 // table, as JSON lines, or as YAML documents.
+//
+// It is for lists that may be long: nothing is kept but the first rows of a table. In YAML
+// each value is a document of its own.
 type Lines[T any] struct {
 	env   *Env
 	table *Table
@@ -47,6 +56,8 @@ func NewLines[T any](e *Env, row func(*T) []Cell, columns ...string) *Lines[T] {
 
 // Print prints one value. Rows of a table are held back until their widths are
 // known, or Flush.
+//
+// v is not kept, so the next value may be made in the same place.
 func (l *Lines[T]) Print(v *T) error {
 	defer func() { l.any = true }()
 	switch l.env.Format {
@@ -70,10 +81,14 @@ func (l *Lines[T]) Flush() error { return l.table.Flush() }
 func (l *Lines[T]) Any() bool { return l.any }
 
 // Apart says that something else was printed before.
+//
+// The first YAML document then begins with its mark.
 func (l *Lines[T]) Apart() { l.any = true }
 
 // Last prints v after lines: as one more line of JSON, one more YAML document, or by
 // table after an empty line. Apart says whether there were lines.
+//
+// In JSON it is one line like the others, so that a stream of lines stays one.
 func (e *Env) Last(apart bool, v any, table func() error) error {
 	switch {
 	case e.Format == JSONFormat:
@@ -90,6 +105,8 @@ func (e *Env) Last(apart bool, v any, table func() error) error {
 	return e.Value(v, table)
 }
 
+// writeJSON writes one value and a line end. Characters of HTML are left alone, since this is
+// for terminals and programs. indent is "" for one line.
 func writeJSON(w io.Writer, v any, indent string) error {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
@@ -100,6 +117,8 @@ func writeJSON(w io.Writer, v any, indent string) error {
 	return nil
 }
 
+// oldBooleans are words that YAML 1.1 takes for booleans, and many readers are of that
+// version.
 var oldBooleans = [...]string{"y", "n", "yes", "no", "on", "off"}
 
 // writeYAML goes by way of JSON, so that names and order are the same in both.

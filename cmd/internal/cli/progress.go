@@ -10,6 +10,8 @@ import (
 // Progress tells how far a long piece of work has come: on a terminal in one line
 // that is written over, else with a log line now and then. What is over soon is not
 // told at all.
+//
+// It is for one goroutine. It keeps no total: whoever counts knows which share is done.
 type Progress struct {
 	env   *Env
 	what  string
@@ -19,6 +21,8 @@ type Progress struct {
 }
 
 const (
+	// What is done within a second needs no progress; more often than five times a second
+	// nobody can read it, and a log gets a line every ten.
 	progressAfter  = time.Second
 	progressEvery  = 200 * time.Millisecond
 	progressLogged = 10 * time.Second
@@ -64,6 +68,9 @@ func (p *Progress) At(n int64, share float64) {
 }
 
 // Done wipes the line.
+//
+// It may be called more than once, and has to be called before something else is told on
+// standard error.
 func (p *Progress) Done() {
 	if p.shown {
 		_, _ = fmt.Fprint(p.env.Err, "\r\x1b[K")
@@ -78,6 +85,7 @@ func rate(n int64, d time.Duration) float64 {
 	return float64(n) / d.Seconds()
 }
 
+// left is how long the rest will take if it goes on as it did; share must be above 0.
 func left(elapsed time.Duration, share float64) time.Duration {
 	return time.Duration(float64(elapsed) * (1 - share) / share).Round(time.Second)
 }
@@ -86,6 +94,8 @@ func left(elapsed time.Duration, share float64) time.Duration {
 func Grouped(n int64) string { return humanize.Comma(n) }
 
 // Count writes a number with what it counts.
+//
+// what is in the singular, and has a plain s in the plural.
 func Count(n int64, what string) string {
 	if n != 1 {
 		what += "s"

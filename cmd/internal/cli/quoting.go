@@ -21,6 +21,10 @@ type quoting struct {
 var ownSequences = [][]byte{[]byte("\r\x1b[K"), []byte("\x1b[0m"), []byte("\x1b[32m"), []byte("\x1b[33m"), []byte("\x1b[31m"), []byte("\x1b[2m")}
 
 // Write writes p with what is not fit for a terminal quoted.
+//
+// A character that is cut at the end of p waits for the next call, so a write may pass on
+// less than it was given; it reports all of p, as writers have to. It is for one goroutine at
+// a time.
 func (v *quoting) Write(p []byte) (int, error) {
 	text := p
 	if len(v.rest) > 0 {
@@ -44,6 +48,8 @@ func (v *quoting) Write(p []byte) (int, error) {
 			break
 		}
 		r, size := utf8.DecodeRune(text[i:])
+		// Below 0xa0 are the control characters C1, of which a terminal takes 0x9b for an
+		// escape.
 		if r >= 0xa0 && !turnsText(r) && !(r == utf8.RuneError && size == 1) {
 			i += size
 			continue
@@ -73,6 +79,9 @@ func (v *quoting) end() {
 }
 
 // quoted is a text of others, in which not even colours are our own, on one line.
+//
+// Cells of tables go through it before they are painted. Most texts are plain, and come
+// back as they are.
 func quoted(s string) string {
 	for i := 0; i < len(s); i++ {
 		if c := s[i]; c < ' ' || c >= 0x7f {
@@ -97,6 +106,8 @@ func quoted(s string) string {
 	return s
 }
 
+// ownSequence returns how long the sequence of our own is with which p begins, 0 for none.
+// Only whole ones count: a write of ours never cuts one in two.
 func ownSequence(p []byte) int {
 	for _, s := range ownSequences {
 		if bytes.HasPrefix(p, s) {

@@ -6,6 +6,8 @@ import (
 )
 
 // Cell is one cell of a table.
+//
+// Text may be what others have written: it is quoted before it is printed.
 type Cell struct {
 	Text  string
 	Paint Paint
@@ -44,15 +46,22 @@ func (e *Env) Painted(s string, p Paint) string {
 }
 
 // heldRows is after how many rows the widths of the columns are settled.
+//
+// It bounds what is kept of a list, and rows that come later may be wider than their
+// column.
 const heldRows = 500
 
 // Table prints rows in columns. It holds the first ones back to learn how wide the
 // columns are.
+//
+// It is for one goroutine. After the first Flush rows are printed as they come, by the
+// widths that were found until then.
 type Table struct {
 	env     *Env
 	columns []string
 	widths  []int
 	rows    [][]Cell
+	// headed is true when the head was printed, or there is none.
 	headed  bool
 	settled bool
 }
@@ -67,6 +76,9 @@ func (e *Env) Table(columns ...string) *Table {
 }
 
 // Row adds a row.
+//
+// The cells are kept until Flush, and their texts are changed to what is printed. Rows may
+// have different numbers of cells.
 func (t *Table) Row(cells ...Cell) error {
 	for len(t.widths) < len(cells) {
 		t.widths = append(t.widths, 0)
@@ -106,6 +118,9 @@ func (t *Table) Flush() error {
 }
 
 // line writes one row. On a terminal the last cell is cut to what fits.
+//
+// Widths are counted in characters, by which wide ones of East Asia stand out. What is not
+// cut stays whole when a program reads it, since Width is 0 then.
 func (t *Table) line(b *strings.Builder, cells []Cell) {
 	const gap = "  "
 	used := 0
@@ -132,6 +147,7 @@ func (t *Table) line(b *strings.Builder, cells []Cell) {
 }
 
 // cut shortens s to n characters.
+// cut shortens s to n characters, of which the last says that there was more.
 func cut(s string, n int) string {
 	if utf8.RuneCountInString(s) <= n {
 		return s

@@ -213,7 +213,7 @@ func (d *doctor) sources(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkBound)
 	defer cancel()
-	// Without a token: /readyz is told to anybody.
+	// No token is sent.
 	c := &client.Client{Base: client.URLOf(d.run.O.Listen), HTTP: &http.Client{}}
 	// A weir that speaks TLS is asked by the certificate of the settings, so that another one
 	// in its place comes out.

@@ -44,8 +44,7 @@ done. OWNER is the address that a weir gave with --advertise, or else where it r
 
 // partitionLag is how far one partition is.
 //
-// Lag counts from what is committed, or from the first record where nothing is. A weir that
-// works commits at each checkpoint, so some lag is usual.
+// Lag counts from what is committed, or from the first record where nothing is.
 type partitionLag struct {
 	Topic     string  `json:"topic"`
 	Partition int     `json:"partition"`
@@ -138,7 +137,8 @@ func lagOf(ctx context.Context, c *kafka.Cluster, b *BrokerFlags, stage pump.Sta
 }
 
 // askLag asks for one group and one topic. It is tried again as a whole, so it keeps nothing.
-// The places are asked for before the ends, so lag is never less than it was.
+// The places are asked for before the ends, so lag is told too large for a moment and never
+// too small.
 func askLag(ctx context.Context, c *kafka.Cluster, name, topic string, now func() time.Time) (*groupLag, error) {
 	partitions, err := c.Partitions(ctx, topic)
 	if err != nil {

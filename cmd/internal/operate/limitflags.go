@@ -134,8 +134,8 @@ func withValues(data []byte, sets []string) ([]byte, error) {
 
 // put sets the value at a path of a mapping and makes the mappings on the way.
 //
-// The value at the path is replaced where there is one. Style is taken off mappings on the
-// way, since one in braces could not hold a value of several lines.
+// The value at the path is replaced where there is one. Mappings on the way are written in
+// block form.
 func put(n *yaml.Node, path []string, value *yaml.Node) error {
 	if n.Kind != yaml.MappingNode {
 		return fmt.Errorf("there is a single value above it; give that as a mapping, such as {warn: 3, stop: 6}")

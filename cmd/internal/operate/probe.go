@@ -26,8 +26,8 @@ const probeHeader = "weir-probe"
 
 // probe writes a record to the topic of verdicts, reads it back, and compares clocks.
 //
-// It goes to the topic of verdicts because weir has to be able to write there, and nowhere
-// else it would be skipped by all who read. The token tells it from the records of others who
+// It goes to the topic of verdicts because weir has to be able to write there, and because its
+// readers skip records without a value. The token tells it from the records of others who
 // probe at the same time.
 func (d *doctor) probe(ctx context.Context, c *kafka.Cluster) {
 	check, topic := "verdicts", d.run.brokers.Topics.Verdicts
@@ -50,8 +50,8 @@ func (d *doctor) probe(ctx context.Context, c *kafka.Cluster) {
 		return
 	}
 	var appended time.Time
-	// Ends the reading at once; what is sent is exactly one record at from, but another may
-	// have been put before it.
+	// An error of its own ends the reading at once, and tells a record that was found from
+	// none.
 	found := errors.New("found")
 	err = EachRecord(ctx, c, topic, 0, from, from+1, func(r *kafka.Record) error {
 		for _, h := range r.Headers {

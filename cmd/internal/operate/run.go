@@ -153,8 +153,7 @@ func (r *RunFlags) options() (app.Options, error) {
 	o.Hosts = *r.hosts
 	o.Memory = r.memoryMiB << 20
 	o.IntakeMemory = r.intakeMiB << 20
-	// Flows are kept as long as the journal: one that is forgotten earlier could not be folded
-	// again from what is there.
+	// One setting, --retention, says how long both are kept.
 	o.State.RecordTTL = o.State.JournalTTL
 	if r.inMemory {
 		o.StateDir = ""
@@ -189,8 +188,7 @@ func (r *RunFlags) onKafka(o *app.Options) error {
 		return cli.Usage("--advertise and --horizon are for a weir that has --brokers")
 	case !r.brokers.Given():
 		return nil
-	// Where files were read to would be kept by one member, and another one could not go on
-	// there.
+	// On Kafka events come from the topic alone.
 	case len(o.Follow) > 0:
 		return cli.Usage("--follow is given beside --brokers").Advise("weir ingest puts files onto the topic of events")
 	}
@@ -240,8 +238,7 @@ func serve(ctx context.Context, env *cli.Env, o app.Options) error {
 			return err
 		}
 	}
-	// Start returns when requests are answered; what fails is told with the most likely
-	// remedy.
+	// What fails at the start is told with the most likely remedy.
 	if err := a.Start(ctx); err != nil {
 		if errors.Is(err, syscall.EADDRINUSE) {
 			return cli.Failure("%w", err).Advise("is another weir running? choose a port with --listen 127.0.0.1:8081")
