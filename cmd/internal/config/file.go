@@ -15,14 +15,19 @@ import (
 )
 
 // schemaKey may stand in the file, for editors.
+//
+// It is the one key that is no setting, and its value is not looked at.
 const schemaKey = "$schema"
 
 // file is what a configuration file says.
+//
+// Settings that it does not name have no entry; a file that nobody named has none at all.
 type file struct {
 	name    string
 	entries map[string]entry
 }
 
+// entry is what the file says of one setting, as a flag would be given it, and where.
 type entry struct {
 	values       []string // more than one of a list only
 	line, column int
@@ -39,6 +44,8 @@ func (t *Table) read(name string, data []byte) (*file, error) {
 	return &r.file, nil
 }
 
+// reader reads one file and gathers what is wrong with it, so that a person mends all of it at
+// once.
 type reader struct {
 	table    *Table
 	file     file
@@ -46,10 +53,13 @@ type reader struct {
 	problems strictyaml.Problems
 }
 
+// fail notes what is wrong at a node. Reading goes on.
 func (r *reader) fail(n *yaml.Node, format string, args ...any) {
 	r.problems.Add(strictyaml.Problem{Line: n.Line, Column: n.Column, Message: fmt.Sprintf(format, args...)})
 }
 
+// document reads what must be one document with one mapping. An empty file says nothing and is
+// good.
 func (r *reader) document(data []byte) {
 	for _, n := range strictyaml.Documents(data, 0, &r.problems) {
 		switch {
@@ -65,6 +75,8 @@ func (r *reader) document(data []byte) {
 	}
 }
 
+// mapping reads the settings. A key counts as given also when its value is wrong, so that
+// giving it again is told as well.
 func (r *reader) mapping(n *yaml.Node) {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
@@ -97,6 +109,9 @@ func (r *reader) mapping(n *yaml.Node) {
 }
 
 // unknown says what may have been meant by a key that is no setting.
+//
+// Names of variables are taken for those of settings, as WEIR_KAFKA_USER is often copied
+// without its beginning.
 func (r *reader) unknown(name string) string {
 	if f := r.table.flags.Lookup(name + fileSuffix); f != nil {
 		if _, ok := f.Value.(*Secret); ok {
@@ -114,6 +129,9 @@ func (r *reader) unknown(name string) string {
 
 // fromText returns the values in the text of a variable: of a list that is written as
 // in the file its members, else the text itself.
+//
+// It is strict only about lists in brackets; what a value must look like is said by the
+// flag that takes it.
 func fromText(v pflag.Value, text string) ([]string, error) {
 	if kindOf(v) != listKind || !strings.HasPrefix(text, "[") {
 		return []string{text}, nil
@@ -130,6 +148,9 @@ func fromText(v pflag.Value, text string) ([]string, error) {
 }
 
 // kind is what values a setting takes.
+//
+// It is found by the type of the flag, so that flags, file and schema agree without a
+// table.
 type kind uint8
 
 const (
@@ -160,6 +181,9 @@ func kindOf(v pflag.Value) kind {
 }
 
 // texts returns what stands at the node as a flag is given it, or where and why not.
+//
+// Types have to be those of YAML: a number where text is wanted is refused, because what
+// YAML makes of 0123 or 1e3 is not what was written.
 func (k kind) texts(n *yaml.Node) (values []string, at *yaml.Node, why string) {
 	if k == listKind {
 		if n.Kind != yaml.SequenceNode {
@@ -197,6 +221,9 @@ func (k kind) texts(n *yaml.Node) (values []string, at *yaml.Node, why string) {
 }
 
 // durationPattern is what a length of time looks like, for this reader and for others.
+//
+// It is what time.ParseDuration takes but for a plain 0 and the sign for micro, and stands
+// in the schema as well.
 const durationPattern = `^[-+]?(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|ms|s|m|h))+$`
 
 func isDuration(s string) bool {

@@ -13,6 +13,9 @@ import (
 // Schema returns the JSON Schema (2020-12) of configuration files. What a setting
 // makes of a value, such as an address that cannot be listened on, only the program
 // sees.
+//
+// It is made of the flags, so it is never behind them, and the same for the same program:
+// names of members are sorted.
 func (t *Table) Schema() []byte {
 	properties := map[string]any{
 		schemaKey: map[string]any{"type": "string", "description": "For editors; not read."},
@@ -44,9 +47,13 @@ func (t *Table) Schema() []byte {
 }
 
 // property is the schema of one setting.
+//
+// Its description is the usage of the flag as a sentence. Defaults that say nothing, as 0
+// and false, are left out, as in help.
 func property(f *pflag.Flag) map[string]any {
 	what, usage := pflag.UnquoteUsage(f)
 	if what != "" && what != "value" {
+		// Only the word in backquotes is changed.
 		usage = strings.Replace(f.Usage, "`"+what+"`", what, 1)
 	}
 	p := map[string]any{"description": strings.ToUpper(usage[:1]) + usage[1:] + "."}

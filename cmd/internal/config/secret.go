@@ -14,6 +14,7 @@ import (
 // may come by the environment instead: that of the flag --NAME-file as WEIR_NAME. It
 // never stands on a command line or in the configuration file, and is never printed.
 type Secret struct {
+	// One of the two is set at most. value is never copied into a setting.
 	path  string
 	value []byte
 }
@@ -22,6 +23,8 @@ type Secret struct {
 const fileSuffix = "-file"
 
 // NewSecret declares the flag name, which must end with -file.
+//
+// The text of help says the variable, which is nowhere else.
 func NewSecret(fs *pflag.FlagSet, name, usage string) *Secret {
 	s := new(Secret)
 	fs.Var(s, name, usage+" ("+secretVariable(name)+" holds it itself)")
@@ -29,6 +32,8 @@ func NewSecret(fs *pflag.FlagSet, name, usage string) *Secret {
 }
 
 // String returns the path of the file.
+//
+// It is what prints as the value, so the secret itself must never be returned here.
 func (s *Secret) String() string { return s.path }
 
 // Type is what pflag asks for.
@@ -44,6 +49,9 @@ func (s *Secret) Set(path string) error {
 func (s *Secret) Given() bool { return s.path != "" || len(s.value) > 0 }
 
 // Read returns the secret, nil when none is given. Line ends after it are no part of it.
+//
+// The file is read at each call, so that one that was exchanged counts the next time. An
+// empty one is an error: it is more likely half written than meant.
 func (s *Secret) Read() ([]byte, error) {
 	if s.path == "" {
 		return s.value, nil

@@ -20,6 +20,8 @@ import (
 const FileFlag = "config"
 
 // AddFileFlag declares the flag that names the configuration file.
+//
+// A set of flags without it reads no file, whatever the environment says.
 func AddFileFlag(fs *pflag.FlagSet) {
 	fs.String(FileFlag, "", "take settings that no flag gives from this configuration `FILE` ("+Variable(FileFlag)+")")
 }
@@ -28,6 +30,8 @@ func AddFileFlag(fs *pflag.FlagSet) {
 const prefix = "WEIR_"
 
 // Variable returns the environment variable of a setting.
+//
+// It is the only place that makes such names.
 func Variable(name string) string {
 	return prefix + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 }
@@ -37,6 +41,9 @@ type Table struct{ flags *pflag.FlagSet }
 
 // NewTable returns the table of the flags that declare declares, but for the one that
 // names the file.
+//
+// The values are those of flags that nobody parses: the table is looked at for names, types
+// and texts.
 func NewTable(declare func(*pflag.FlagSet)) *Table {
 	all, flags := pflag.NewFlagSet("", pflag.ContinueOnError), pflag.NewFlagSet("", pflag.ContinueOnError)
 	declare(all)
@@ -52,6 +59,8 @@ func NewTable(declare func(*pflag.FlagSet)) *Table {
 const Default = "default"
 
 // Setting is a setting with its value and where that comes from.
+//
+// It may be printed anywhere: nothing in it is secret.
 type Setting struct {
 	Name   string `json:"name"`
 	Value  string `json:"value"`  // as a flag is given it; without what is secret in it
@@ -63,6 +72,10 @@ type Setting struct {
 // all settings of fs. Flags named in except mean something else than the setting of
 // their name and are left alone. Values that are refused are a fault of use, which
 // tells all of them.
+//
+// A flag counts as given when it was on the command line, even with the value of its
+// default. An empty variable counts as none. Flags of fs that are no settings are not touched
+// and not returned.
 func (t *Table) Load(fs *pflag.FlagSet, getenv func(string) string, except ...string) ([]Setting, error) {
 	given := map[string]bool{}
 	fs.Visit(func(f *pflag.Flag) { given[f.Name] = true })
@@ -100,6 +113,7 @@ func (t *Table) Strange(environ []string, also ...string) (list []string) {
 	for _, e := range environ {
 		name, _, _ := strings.Cut(e, "=")
 		// Kubernetes tells of a service that is called weir.
+		// It sets such variables in each container beside it, and no setting begins so.
 		isService := strings.HasPrefix(name, "WEIR_PORT") || strings.HasPrefix(name, "WEIR_SERVICE_")
 		if !strings.HasPrefix(name, prefix) || isService || slices.Contains(names, name) {
 			continue
@@ -117,6 +131,8 @@ func (t *Table) Strange(environ []string, also ...string) (list []string) {
 func settle(f *pflag.Flag, given bool, file *file, getenv func(string) string) (origin string, err error) {
 	variable := Variable(f.Name)
 	secret, isSecret := f.Value.(*Secret)
+	// A secret in the environment goes before the name of its file in the configuration file,
+	// as the environment does for all settings.
 	if isSecret && !given {
 		if origin, err = secret.take(f.Name, getenv); origin != "" || err != nil {
 			return origin, err
@@ -175,6 +191,7 @@ func readSome(name string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
+	// One byte more, so that one that is too large is refused and not cut.
 	return io.ReadAll(io.LimitReader(f, strictyaml.MaxSize+1))
 }
 
@@ -190,6 +207,8 @@ func set(v pflag.Value, values []string) error {
 
 // printable returns the value without what may be secret in it: users, passwords and
 // queries of URLs.
+//
+// Values that are lists of URLs may not read as one URL, and are not shown then.
 func printable(v pflag.Value) string {
 	text := v.String()
 	if s, ok := v.(*Secret); ok && text == "" && s.Given() {

@@ -12,6 +12,10 @@ import (
 
 // Spent is what events have spent, with where its price comes from. Money is in millionths of a
 // US dollar.
+//
+// Reported and Priced never hold the same tokens: an event whose log says a price is not
+// priced again. A price file that lacks a model leaves its tokens in Unpriced and nothing in
+// the money.
 type Spent struct {
 	Calls    int64 `json:"calls"` // of agents and tools
 	Tokens   int64 `json:"tokens"`
@@ -39,6 +43,7 @@ func (p Prices) By(ev *events.Event, calls, tokens, reported int64) Spent {
 	}
 	// What a cumulative figure grew by is taken to be input and output as all of it is.
 	in := tokens
+	// Without such figures all tokens count as input, which is mostly the cheaper side.
 	if both := ev.Usage.Input + ev.Usage.Output; both > 0 {
 		in = int64(float64(tokens) * float64(ev.Usage.Input) / float64(both))
 	}
@@ -55,6 +60,7 @@ type Phase int
 
 // The phases.
 const (
+	// Neither warned nor stopped so far.
 	Unjudged Phase = iota
 	AfterWarning
 	AfterStop
@@ -70,6 +76,8 @@ type Line struct {
 	AfterStop    Spent  `json:"after_stop"`
 }
 
+// add adds to All in any case, so AfterWarning and AfterStop are parts of it that do not
+// overlap.
 func (l *Line) add(s Spent, when Phase) {
 	l.All.Add(s)
 	switch when {
@@ -105,6 +113,9 @@ const (
 )
 
 // Ledger adds up what is spent. It is for one goroutine.
+//
+// The same ledger serves the metrics of a running weir and weir costs, with other numbers
+// of names; see decision 77.
 type Ledger struct {
 	most  int // names of one list
 	total Line
@@ -130,6 +141,8 @@ func (l *Ledger) Note(ev *events.Event, s Spent, when Phase, rule string) {
 	}
 }
 
+// line returns the line of a name, or the one for all others when the list is full. Names that
+// came first stay, because the lines are sums and none can be taken out again.
 func (l *Ledger) line(list int, name string) *Line {
 	if l.lists[list] == nil {
 		l.lists[list] = map[string]*Line{}
@@ -164,6 +177,8 @@ func (l *Ledger) Costs() *Costs {
 }
 
 // Most keeps the first lines of each list.
+//
+// It changes c. What is cut is still in the total.
 func (c *Costs) Most(n int) *Costs {
 	for _, list := range [...]*[]Line{&c.Services, &c.Agents, &c.Tools, &c.Tenants, &c.Rules} {
 		*list = (*list)[:min(n, len(*list))]

@@ -11,6 +11,9 @@ import (
 type Prices map[string]Price
 
 // Price is that of one model.
+//
+// Figures are whole: a millionth of a dollar for a million tokens is finer than any price
+// list.
 type Price struct{ Input, Output int64 }
 
 // ReadPrices reads a price file in the form that LiteLLM publishes: an object with a member for
@@ -34,6 +37,8 @@ func ReadPrices(name string) (Prices, error) {
 		if json.Unmarshal(raw, &x) != nil || x.In == nil || x.Out == nil { // models of images and sounds are priced otherwise
 			continue
 		}
+		// Most prices of a million tokens lie above it, and are not taken for that of one. NaN
+		// passes no comparison.
 		if !(*x.In >= 0 && *x.In <= 1 && *x.Out >= 0 && *x.Out <= 1) {
 			return nil, fmt.Errorf("%s: %s: a token costs between 0 and 1 US dollar, not %v and %v", name, model, *x.In, *x.Out)
 		}
@@ -46,6 +51,9 @@ func ReadPrices(name string) (Prices, error) {
 }
 
 // of returns what the tokens of a model cost, in millionths of a dollar; false when that is not known.
+//
+// The name alone goes first, then with the provider before it, as the lists of LiteLLM have
+// many. A nil Prices knows none.
 func (p Prices) of(provider, model string, in, out int64) (int64, bool) {
 	price, ok := p[model]
 	if !ok {

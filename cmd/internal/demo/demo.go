@@ -27,6 +27,9 @@ import (
 var Files embed.FS
 
 // Recordings are the recorded runs of the demonstration.
+//
+// Those that are not honest are runaways as their framework let them go on. They are events
+// of other people's programs, so what can be said of them depends on what their logs tell.
 var Recordings = [...]struct {
 	File, title string
 	honest      bool
@@ -42,6 +45,9 @@ var Recordings = [...]struct {
 }
 
 // Command is weir demo.
+//
+// It needs no file, no network and no setting, so it is the first thing that somebody may
+// try.
 func Command() cli.Command {
 	return cli.Command{
 		Name: "demo", Short: "watch runaways being stopped, and honest work pass",
@@ -84,11 +90,15 @@ type Run struct {
 	title  string
 	name   string // of its flow in the live part
 	honest bool
+	// A scenario may have limits of its own; recordings are judged by the default ones.
 	limits analyzer.Limits
 	events []events.Event // they own their strings
 }
 
 // Runs reads what is embedded, the runaways first.
+//
+// They are in the order in which they are shown: scenarios, then recordings, all runaways
+// before all honest ones. They are embedded, so an error is a fault of the build.
 func Runs() (runs []Run, err error) {
 	text, err := Files.ReadFile("recordings/scenarios.flow")
 	if err != nil {
@@ -123,11 +133,16 @@ func Runs() (runs []Run, err error) {
 }
 
 // nameOf makes a word of a title.
+//
+// It becomes a part of ids of flows, which people type: small letters, digits and dashes.
 func nameOf(title string) string {
 	return strings.Join(strings.FieldsFunc(strings.ToLower(title), func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') }), "-")
 }
 
 // recorded reads an embedded recording as replay would.
+//
+// The events are decoded into memory of their own, because those of the reader are good for
+// one call only and a run is played many times.
 func recorded(name string) (out []events.Event, err error) {
 	f, err := Files.Open("recordings/" + name + ".gz")
 	if err != nil {
@@ -158,6 +173,9 @@ func recorded(name string) (out []events.Event, err error) {
 }
 
 // Result is what became of a run.
+//
+// Saved is what the recorded run went on to spend after the first refused call, that call
+// included; tokens are counted only where the log tells each use by itself.
 type Result struct {
 	Run         string        `json:"run"`
 	Honest      bool          `json:"honest"`
@@ -174,6 +192,10 @@ type Result struct {
 }
 
 // play sends a run through a dispatcher. The first refused call ends its flow.
+//
+// Orders take effect as they do for a dispatcher that reads the verdict stream: a verdict
+// counts from the next event on. A run of several flows goes on in those that were not
+// refused.
 func (r *Run) play(ctx context.Context) (Result, error) {
 	res := Result{Run: r.title, Honest: r.honest, Profile: r.limits.Profile}
 	fold, err := pump.NewReplay(ctx, pump.Options{Limits: r.limits})
@@ -196,6 +218,8 @@ func (r *Run) play(ctx context.Context) (Result, error) {
 				}
 				continue
 			}
+			// What comes of an ended flow is never folded: a dispatcher would not have sent
+			// it.
 			ended[flow] = true
 			if res.StoppedAt == 0 {
 				res.StoppedAt, res.Rule, res.Action, res.Why = res.Calls, v.RuleID, v.Action, v.Message
@@ -221,6 +245,8 @@ func refusing(standing *guard.Table, ev *events.Event) *events.Verdict {
 	return standing.Refusing(&call, ev.Time)
 }
 
+// tokens is what one event spent. Figures that grow through a run would be counted again with
+// each event, so they count nothing here.
 func tokens(u *events.Usage) int64 {
 	switch {
 	case !u.Known || u.Scope != events.UsageDelta:
@@ -232,6 +258,8 @@ func tokens(u *events.Usage) int64 {
 }
 
 // playDemo plays all runs and prints what became of them.
+//
+// last is true when nothing follows, so that this is where to say what to do next.
 func playDemo(ctx context.Context, env *cli.Env, runs []Run, last bool) error {
 	results := make([]Result, len(runs))
 	for i := range runs {
@@ -253,6 +281,8 @@ func playDemo(ctx context.Context, env *cli.Env, runs []Run, last bool) error {
 }
 
 // demoPrinter writes the results for people.
+// demoPrinter writes the results for people. It gathers all text first, since the width of the
+// first column is known only when all runs are.
 type demoPrinter struct {
 	env   *cli.Env
 	width int // of the longest title
@@ -261,6 +291,8 @@ type demoPrinter struct {
 
 func (p *demoPrinter) line(format string, args ...any) { fmt.Fprintf(&p.text, format+"\n", args...) }
 
+// results writes a line for each run and the sums below them. What was saved is that of
+// runaways alone: nothing should be saved in honest work.
 func (p *demoPrinter) results(results []Result) {
 	var all Result
 	var runaways, stopped, honest, untouched int
@@ -306,6 +338,7 @@ func (p *demoPrinter) client() {
 	p.line("\nrecorded %s, weir its hook: calls that ran / were refused of those asked for: %s;", said[0], said[1])
 	line := "         the model was told:"
 	for word := range strings.FieldsSeq(said[2]) {
+		// As wide as the longest lines above it.
 		if len(line)+len(word) > 106 {
 			p.line("%s", p.env.Painted(line, cli.Faint))
 			line = "         "

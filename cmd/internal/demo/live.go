@@ -21,6 +21,8 @@ import (
 )
 
 // liveFlags are those of the part of the demonstration that goes on.
+//
+// pace is used by the part with two agents, too, as how long they think.
 type liveFlags struct {
 	listen *string
 	pace   *time.Duration
@@ -35,11 +37,14 @@ func newLiveFlags(fs *pflag.FlagSet) *liveFlags {
 
 // serve starts a weir in memory and sends it the runs that the default limits are
 // for, over and over, until a signal ends it.
+//
+// It ends without an error when a signal, ctx or the server ends it.
 func (l *liveFlags) serve(ctx context.Context, env *cli.Env, runs []Run) (err error) {
 	signals := make(chan os.Signal, 2)
 	if env.Notify != nil {
 		defer env.Notify(signals, syscall.SIGINT, syscall.SIGTERM)()
 	}
+	// What it opens is closed by the function below, in whatever way this ends.
 	a, err := l.start(ctx)
 	if err != nil {
 		return err
@@ -85,6 +90,8 @@ func (l *liveFlags) start(ctx context.Context) (*app.App, error) {
 	return nil, cli.Failure("no port is free")
 }
 
+// tell says where to look. The commands are printed with --server only when the port is not
+// the one that they ask by themselves.
 func (l *liveFlags) tell(env *cli.Env, url string) error {
 	server := ""
 	if url != client.URLOf(app.DefaultListen) {
@@ -105,6 +112,8 @@ with Ctrl-C:
 }
 
 // Feed is a dispatcher that asks before each call.
+//
+// It is for one goroutine, which calls Send as often as events should come.
 type Feed struct {
 	env    *cli.Env
 	client *client.Client
@@ -121,6 +130,9 @@ type liveRun struct {
 }
 
 // NewFeed returns a dispatcher of the runs that asks the weir at url.
+//
+// It takes only runs of the default limits, since the weir that it asks has those for all
+// flows. The runs are shared and not changed.
 func NewFeed(env *cli.Env, url string, runs []Run) *Feed {
 	f := &Feed{env: env, client: &client.Client{Base: url, HTTP: http.DefaultClient}, round: 1}
 	for i := range runs {
@@ -132,6 +144,9 @@ func NewFeed(env *cli.Env, url string, runs []Run) *Feed {
 }
 
 // Send sends the next event of the next run.
+//
+// The runs take turns, so that many flows are at work at the same time. When all are over
+// it sends nothing once, and the next call begins them anew as other flows.
 func (f *Feed) Send(ctx context.Context) error {
 	for range f.runs {
 		r := f.runs[f.turn]
@@ -151,8 +166,11 @@ func (f *Feed) Send(ctx context.Context) error {
 func (f *Feed) one(ctx context.Context, r *liveRun) error {
 	ev := r.events[r.next]
 	r.next++
+	// Ids are new in each round, or they would count as repeats of the round before.
 	ev.CorrelationID = fmt.Sprintf("%s-%d", r.name, f.round)
 	ev.ID = fmt.Sprintf("%s-%d", ev.CorrelationID, r.next)
+	// The times are those of now: recorded ones lie in the past, where rates and silences
+	// would be judged by them.
 	ev.Source, ev.Time, ev.Ask = "demo", events.StampOf(f.env.Now()), false
 	if !ev.Refusable() {
 		return f.client.Post(ctx, "/v1/events", ev.AppendJSON(nil))

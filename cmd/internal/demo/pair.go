@@ -21,14 +21,19 @@ import (
 )
 
 // pair is two agents that cannot stop to thank each other, and what stands between them.
+//
+// Nothing of it is made up: two servers, a running weir and the guard that dispatchers use.
 type pair struct {
 	env    *cli.Env
 	agents map[string]string // address by name
-	calls  int
+	// Only calls that were sent.
+	calls int
 }
 
 // playPair starts a weir in memory and two agents, each a server of its own, and lets
 // them talk through a dispatcher until weir cuts it short.
+//
+// The port is any that is free. pace is how long each agent takes for its answer.
 func playPair(ctx context.Context, env *cli.Env, pace time.Duration) (err error) {
 	a, err := app.New(app.Options{Listen: "127.0.0.1:0"})
 	if err != nil {
@@ -66,6 +71,9 @@ func playPair(ctx context.Context, env *cli.Env, pace time.Duration) (err error)
 }
 
 // dispatch is the dispatcher: it asks, sends, and swaps the two, until it is told to stop.
+//
+// It says of each call that no work was done before, which a dispatcher knows best and
+// without which weir has to be more patient (see decision 4).
 func (p *pair) dispatch(ctx context.Context, g *guard.Guard) error {
 	from, to, text := "planner", "coder", "The report is done. Anything to add?"
 	for {
@@ -107,6 +115,8 @@ func (p *pair) send(ctx context.Context, from, to, text string) (string, error) 
 }
 
 // cut tells what became of the call that was refused.
+//
+// A guard may also stop for want of an answer; then its error is all there is to tell.
 func (p *pair) cut(from, to string, d *guard.Decision) error {
 	stop, ok := errors.AsType[*guard.Stop](d.Err())
 	if !ok {
@@ -118,6 +128,8 @@ func (p *pair) cut(from, to string, d *guard.Decision) error {
 }
 
 // startAgent starts an agent that gives the same answer to whatever it hears.
+//
+// The caller closes the server. The address is a URL on loopback, with a port that is free.
 func startAgent(line string, pace time.Duration) (*http.Server, string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

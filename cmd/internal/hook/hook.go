@@ -33,6 +33,8 @@ const Timeout = 3 * time.Second
 const CodeRefused = 2
 
 // Server is the weir that is asked.
+//
+// It has no client of its own that is kept: the process ends after one question.
 type Server struct {
 	URL    string // without a slash at the end
 	Token  string // empty for none
@@ -43,6 +45,10 @@ type Server struct {
 
 // Run reads the question of one hook, answers it, and returns the exit code. Only an answer
 // that cannot be written is an error.
+//
+// An answer is an object on out, for agents that read it, and where the agent goes by the exit
+// code, the reason on errs. Where nothing refuses and weir has nothing to say, nothing is
+// written to out, which all agents take for going on.
 func Run(ctx context.Context, s Server, in io.Reader, out, errs io.Writer) (code int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
@@ -55,6 +61,8 @@ func Run(ctx context.Context, s Server, in io.Reader, out, errs io.Writer) (code
 		if s.Closed {
 			answer = check.RefuseHook(body, "The flow guard does not answer, and calls are refused until it does. Try again later.")
 		}
+		// RefuseHook refuses the use of tools alone. What a person says goes on also with
+		// Closed.
 		if !answer.Refuses() {
 			_, err = fmt.Fprintf(errs, "weir did not answer, so this goes on without it: %v\n", err)
 			return 0, err
@@ -98,6 +106,8 @@ func read(ctx context.Context, in io.Reader) ([]byte, error) {
 }
 
 // kept keeps what was read by somebody who may still be reading.
+//
+// The reader goes on in its goroutine when the time is over, until the process ends.
 type kept struct {
 	mu  sync.Mutex
 	got bytes.Buffer
@@ -144,6 +154,7 @@ func (s Server) ask(ctx context.Context, body []byte) (answer check.HookAnswer, 
 		return answer, err
 	case resp.StatusCode != http.StatusOK:
 		return answer, fmt.Errorf("%s answers HTTP %s %.200s", s.URL, resp.Status, strings.TrimSpace(string(text)))
+	// Some other server, behind the same port, may answer everything with 200.
 	case resp.Header.Get(check.HookHeader) == "":
 		return answer, fmt.Errorf("what answers at %s is no weir, or an older one", s.URL)
 	}

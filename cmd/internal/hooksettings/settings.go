@@ -17,6 +17,11 @@ import (
 // moment, in place of those that weir put there before, and other members where there
 // are none of their name. The order of members and comments stay. Settings that have all
 // of it already are returned as they are; those that are empty become wanted.
+//
+// It is a pure function: who calls it reads and writes the file. settings may be JSON with
+// comments and trailing commas, as some agents take it. A second merge of the same changes
+// nothing, so it may be run at each update; groups that weir put there before are found by
+// their command.
 func Merge(settings, wanted []byte) ([]byte, error) {
 	if len(bytes.TrimSpace(settings)) == 0 {
 		return append(bytes.TrimSpace(wanted), '\n'), nil
@@ -25,6 +30,8 @@ func Merge(settings, wanted []byte) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("they are no JSON: %w", err)
 	}
+	// The clone is for reading by encoding/json; the file itself keeps comments and is what is
+	// patched.
 	plain := file.Clone()
 	plain.Standardize()
 	var have, want map[string]json.RawMessage
@@ -37,6 +44,8 @@ func Merge(settings, wanted []byte) ([]byte, error) {
 	var p patch
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		switch {
+		// A member that is there by its name belongs to the person, whatever it says; hooks
+		// alone are merged.
 		case have[name] == nil:
 			p.add("add", "/"+name, want[name])
 		case name == "hooks":
@@ -52,6 +61,7 @@ func Merge(settings, wanted []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Settings without comments are laid out anew, because what a patch inserts has no layout.
 	isPlain := bytes.Equal(plain.Pack(), file.Pack())
 	if err := file.Patch(text); err != nil {
 		return nil, err
@@ -69,6 +79,7 @@ func Merge(settings, wanted []byte) ([]byte, error) {
 // patch is one of RFC 6902.
 type patch []operation
 
+// operation is one step of a patch. Each is applied to what those before it have left.
 type operation struct {
 	Op    string          `json:"op"`
 	Path  string          `json:"path"`
@@ -79,6 +90,8 @@ func (p *patch) add(op, path string, value json.RawMessage) {
 	*p = append(*p, operation{op, path, value})
 }
 
+// hooks adds what makes the wanted hooks out of those that are there, by moment, such as
+// before the use of a tool. The moments of weir have one group each.
 func (p *patch) hooks(have, want json.RawMessage) error {
 	var old, wanted map[string][]json.RawMessage
 	if err := json.Unmarshal(have, &old); err != nil {
@@ -104,6 +117,8 @@ func (p *patch) hooks(have, want json.RawMessage) error {
 
 // moment puts the group in the place of weir's first, and takes weir's others away. They
 // go from the last to the first, so that the places of those before stay.
+//
+// A hook of weir's in a group with others is taken out of it, and the others stay.
 func (p *patch) moment(path string, old []json.RawMessage, group json.RawMessage) {
 	first := slices.IndexFunc(old, alone)
 	for i := len(old) - 1; i >= 0; i-- {
@@ -129,6 +144,9 @@ func (p *patch) moment(path string, old []json.RawMessage, group json.RawMessage
 }
 
 // ours reports whether a hook runs or asks weir.
+//
+// Agents name the command or the address differently, and case counts for nothing. A hook
+// of somebody else's that runs weir's hook is taken for weir's.
 func ours(hook json.RawMessage) bool {
 	var h struct{ Command, Bash, URL string }
 	_ = json.Unmarshal(hook, &h)
@@ -150,12 +168,14 @@ func alone(group json.RawMessage) bool {
 	return len(inner) > 0 && !slices.ContainsFunc(inner, func(h json.RawMessage) bool { return !ours(h) })
 }
 
+// members are the hooks of a group; nil for a hook that stands without one.
 func members(group json.RawMessage) []json.RawMessage {
 	var g struct{ Hooks []json.RawMessage }
 	_ = json.Unmarshal(group, &g)
 	return g.Hooks
 }
 
+// equal compares values and not how they are written.
 func equal(a, b json.RawMessage) bool {
 	canonical := func(raw json.RawMessage) string {
 		var v any
@@ -167,6 +187,8 @@ func equal(a, b json.RawMessage) bool {
 }
 
 // indentOf returns what the first member is indented by.
+//
+// Two blanks where the first member stands on the line of the brace.
 func indentOf(settings []byte) string {
 	_, rest, _ := bytes.Cut(settings, []byte("{"))
 	rest = bytes.TrimLeft(rest, "\r\n")
