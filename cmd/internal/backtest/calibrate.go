@@ -26,18 +26,26 @@ import (
 // those rows take part that are worth it: one after the other is taken that saves most in them,
 // until no more is saved. The others keep their thresholds, or one that no good flow reaches.
 type Calibration struct {
-	Share   float64         `json:"share"`
+	// Share is from 0 to 1, as it was asked for.
+	Share float64 `json:"share"`
+	// Good is how many flows the promise stands on.
 	Good    int             `json:"good_flows"`
 	Stopped int             `json:"good_flows_stopped"` // of those that it was calibrated on
 	Upper   float64         `json:"stopped_share_95"`   // the exact upper bound of the share, at 95 % (Clopper and Pearson)
 	Steps   int64           `json:"step_limit"`         // the plain limit of calls calibrated on the same flows
 	Limits  analyzer.Limits `json:"-"`
 
+	// stops are the thresholds as drawn, before those that a row can never reach are turned
+	// off.
 	stops lines
 }
 
 // LeastGood is how many good flows a calibration for the share needs: with fewer, no
 // threshold can promise it.
+//
+// At least one flow has to be allowed beyond the line, which takes 1/share-1 of them; twice
+// that many keeps the line from standing on a single flow. The small number taken off is
+// against shares that a float64 writes a little too small.
 func LeastGood(share float64) int { return 2 * int(math.Ceil(1/share-1-1e-9)) }
 
 // Calibrate calibrates the limits of a trial that kept steps on the good flows in it, and by the
@@ -46,6 +54,7 @@ func (t *Trial) Calibrate(share float64, good, runaway func(*Flow) bool) (*Calib
 	var all, failed []*Flow
 	for _, f := range t.list {
 		switch {
+		// A flow that is both counts as good.
 		case good(f):
 			all = append(all, f)
 		case runaway(f):
@@ -59,6 +68,8 @@ func (t *Trial) Calibrate(share float64, good, runaway func(*Flow) bool) (*Calib
 	c := &Calibration{Share: share, Good: len(all), Limits: t.Limits}
 	chosen := r.worth(share, all, failed)
 	c.stops = r.draw(share, all, &chosen)
+	// Rows whose threshold is where it was keep their setting, so that nothing is printed of
+	// them.
 	for id := range analyzer.RuleCount {
 		if stop := c.stops[id]; stop != 0 && int64(stop) != t.Limits.Rules[id].Stop {
 			c.Limits.Rules[id] = moved(id, t.Limits.Rules[id], int64(stop))
@@ -78,6 +89,9 @@ func (t *Trial) Calibrate(share float64, good, runaway func(*Flow) bool) (*Calib
 }
 
 // lines are the values at which rows stop; 0 for rows that take no part.
+//
+// 32 bits are enough, as for all that a trial keeps of values: greater ones count as the
+// greatest.
 type lines [analyzer.RuleCount]int32
 
 // rows says of each row how much rarer than one of weight 1 its values are taken to be; 0 for a
@@ -85,10 +99,16 @@ type lines [analyzer.RuleCount]int32
 type rows [analyzer.RuleCount]float64
 
 // weights are how much less than the others a row may take of the good flows that may be stopped.
+//
+// A weight of 4 says that a value has to be four times as rare before the row stops it.
 var weights = [...]float64{1, 2, 4, 8}
 
 // worth returns the rows that are worth their share of good flows: all of them where no
 // runaway is known.
+//
+// In each round every row that may take part is tried with every weight beside those that
+// were chosen, and the best one is taken, so its cost grows with the square of the rows. -1
+// begins it, so that a row is chosen also when it saves nothing at first.
 func (r *rarity) worth(share float64, good, failed []*Flow) (chosen rows) {
 	if len(failed) == 0 {
 		for id := range chosen {
@@ -126,6 +146,8 @@ func (r *rarity) draw(share float64, good []*Flow, chosen *rows) (stops lines) {
 		unusual[i] = r.of(f, chosen)
 	}
 	slices.Sort(unusual)
+	// The line lies at the last flow that may be stopped: those that are rarer than it lie
+	// beyond.
 	line := unusual[int(share*float64(len(good)+1)+1e-9)-1]
 	for id := range analyzer.RuleCount {
 		switch {
@@ -134,6 +156,7 @@ func (r *rarity) draw(share float64, good []*Flow, chosen *rows) (stops lines) {
 			stops[id] = int32(r.first(id, line/chosen[id]))
 		default:
 			list := r.values[id]
+			// As patient as a suggested limit, and never stricter than the row was.
 			beyond := int64(math.Ceil(float64(list[len(list)-1])*headroom)) + 1
 			stops[id] = int32(min(math.MaxInt32, max(beyond, r.stops[id])))
 		}
@@ -142,6 +165,8 @@ func (r *rarity) draw(share float64, good []*Flow, chosen *rows) (stops lines) {
 }
 
 // saved returns how many calls of the flows come after the thresholds are reached.
+//
+// It needs flows whose steps were kept.
 func (t *lines) saved(flows []*Flow) (calls int64) {
 	for _, f := range flows {
 		if at, over := t.over(f); over {
@@ -152,6 +177,9 @@ func (t *lines) saved(flows []*Flow) (calls int64) {
 }
 
 // rarity says how rare values of rows are among flows.
+//
+// It is made of the good flows once and asked many times; all lists of values have n
+// members.
 type rarity struct {
 	n      int
 	stops  [analyzer.RuleCount]int64
@@ -159,6 +187,8 @@ type rarity struct {
 	lasts  [analyzer.RuleCount]int32   // see Trial.lasts
 }
 
+// rarity gathers the values of the rows that can be moved: those that enforce and stop. A row
+// that stops at 1 is left alone, since it has no value below its stop.
 func (t *Trial) rarity(flows []*Flow) *rarity {
 	r := &rarity{n: len(flows)}
 	for id := range analyzer.RuleCount {
@@ -225,6 +255,8 @@ func (r *rarity) first(id analyzer.RuleID, line float64) int64 {
 	lo, hi := int64(2), int64(math.MaxInt32)
 	for lo < hi {
 		if mid := (lo + hi) / 2; r.share(id, int32(mid)) < line {
+			// share falls as the value grows, so the least one that is rare enough is found by
+			// halves.
 			hi = mid
 		} else {
 			lo = mid + 1
@@ -248,6 +280,9 @@ func moved(id analyzer.RuleID, s rules.Setting, stop int64) rules.Setting {
 }
 
 // over returns where the flow first reaches a threshold.
+//
+// steps are in the order of the log, so the first that reaches any threshold is where the
+// flow would be stopped.
 func (t *lines) over(f *Flow) (step, bool) {
 	for _, s := range f.steps {
 		if stop := t[s.row]; stop != 0 && s.value >= stop {
@@ -276,6 +311,8 @@ func upper(k, n int) float64 {
 }
 
 // atMost is the probability of at most k of n at a share p.
+//
+// By logarithms, since the factorials of thousands of flows are too large for a float64.
 func atMost(k, n int, p float64) float64 {
 	sum := 0.0
 	choose, _ := math.Lgamma(float64(n + 1))
@@ -290,9 +327,10 @@ func atMost(k, n int, p float64) float64 {
 // Saving is what limits calibrated to a share of good flows would have saved in failed
 // runs, beside the plain step limit that is calibrated on the same good flows.
 type Saving struct {
-	Share       float64 `json:"share"`
-	Failed      int     `json:"failed_flows"`
-	Rules       float64 `json:"saved_by_rules"` // share of the tokens, or of the calls where no tokens are told
+	Share  float64 `json:"share"`
+	Failed int     `json:"failed_flows"`
+	Rules  float64 `json:"saved_by_rules"` // share of the tokens, or of the calls where no tokens are told
+	// The step limit is the rival that costs nothing: a run ends after so many calls.
 	Steps       float64 `json:"saved_by_step_limit"`
 	GoodByRules int     `json:"good_flows_stopped_by_rules"`
 	GoodBySteps int     `json:"good_flows_stopped_by_step_limit"`
@@ -302,6 +340,9 @@ type Saving struct {
 // Savings computes one Saving for each share that there are good flows enough for. Which rows
 // take part is chosen by one half of the failed flows, and what is saved is measured in the
 // other, each in its turn.
+//
+// Without halves rows would be chosen by the runs in which their savings are measured, and
+// look better than they are. A share that there are too few good flows for is left out.
 func (t *Trial) Savings(shares []float64, good, failed func(*Flow) bool) (out []Saving) {
 	for _, share := range shares {
 		s := Saving{Share: share, Unit: "tokens"}
@@ -330,6 +371,8 @@ func (t *Trial) Savings(shares []float64, good, failed func(*Flow) bool) (out []
 				}
 				if f.Calls > c.Steps {
 					callsBySteps += f.Calls - c.Steps
+					// Where in a run the tokens were spent is not known for a limit of calls,
+					// so they are taken to be spread evenly.
 					bySteps += f.Tokens * (f.Calls - c.Steps) / f.Calls
 				}
 			}
@@ -346,6 +389,8 @@ func (t *Trial) Savings(shares []float64, good, failed func(*Flow) bool) (out []
 }
 
 // halfOf is 0 or 1, by a hash of the id.
+//
+// It depends on the id alone, so a flow is in the same half in each run of the command.
 func halfOf(id string) int {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(id)) // it cannot fail

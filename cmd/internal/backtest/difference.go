@@ -1,6 +1,8 @@
 package backtest
 
 // Difference is a flow of which two sets of limits say different things.
+//
+// Was is by the limits that were given first, Is by those they are compared with.
 type Difference struct {
 	Flow  string  `json:"flow"`
 	Calls int64   `json:"calls"`
@@ -9,6 +11,8 @@ type Difference struct {
 }
 
 // Outcome is the strongest thing that was said of a flow; without a Moment nothing was.
+//
+// A flow that was warned and then stopped is stopped.
 type Outcome struct {
 	Word string  `json:"outcome"` // stopped, warned or left alone
 	When *Moment `json:"when,omitempty"`
@@ -34,6 +38,9 @@ func (f *Flow) outcome() Outcome {
 // Differences lists the flows that b treats otherwise than a, which folded the same
 // events: those of another outcome, and those that are stopped at another call or by
 // another rule.
+//
+// Flows that are only warned at another call count as treated alike. They are in the order
+// of their first events; the list is never nil, so that JSON has a list.
 func Differences(a, b *Trial) []Difference {
 	out := []Difference{}
 	for _, f := range a.list {

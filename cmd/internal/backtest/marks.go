@@ -22,6 +22,8 @@ const (
 type Marks map[string]string
 
 // Mark is one line of a file of marks.
+//
+// Only Flow and Mark are used; the rest is for people who read the file later.
 type Mark struct {
 	Flow   string    `json:"flow"`
 	Mark   string    `json:"mark"` // right or wrong
@@ -31,6 +33,8 @@ type Mark struct {
 }
 
 // Line returns the mark as a line of the file.
+//
+// It ends with a line end, so that it can be appended as it is.
 func (m *Mark) Line() []byte {
 	b, err := json.Marshal(m)
 	if err != nil {
@@ -40,6 +44,9 @@ func (m *Mark) Line() []byte {
 }
 
 // ListMarks reads a file of marks, one JSON object a line.
+//
+// They are in the order of the file. Empty lines are passed over, since people edit it; any
+// other bad line refuses the whole file with its number.
 func ListMarks(r io.Reader) (list []Mark, err error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, events.MaxEventBytes)
@@ -60,6 +67,8 @@ func ListMarks(r io.Reader) (list []Mark, err error) {
 }
 
 // ReadMarks reads a file of marks. Of several marks of a flow the last one counts.
+//
+// It never returns nil marks, and with an error none that are to be used.
 func ReadMarks(r io.Reader) (Marks, error) {
 	list, err := ListMarks(r)
 	m := make(Marks, len(list))
@@ -70,6 +79,9 @@ func ReadMarks(r io.Reader) (Marks, error) {
 }
 
 // Validate says what is wrong with a mark.
+//
+// It is asked before a mark is written and after one is read, so nothing gets into a file
+// that is refused from then on.
 func (m *Mark) Validate() error {
 	switch {
 	case m.Flow == "" || len(m.Flow) > events.MaxID:
@@ -82,6 +94,9 @@ func (m *Mark) Validate() error {
 
 // Broken lists the flows that are marked wrong and would be stopped again, and those
 // marked right that would not.
+//
+// Marks of flows that are not in the log are neither. Both lists are sorted, as marks are a
+// map.
 func (t *Trial) Broken(marks Marks) (again, missed []string) {
 	for id, mark := range marks {
 		f := t.flows[id]

@@ -26,8 +26,12 @@ var page string
 var sheet string
 
 // Document is what the reports for a person are made of.
+//
+// The templates read it, and weir backtest prints from it. Other is nil without other
+// limits.
 type Document struct {
-	Title   string
+	Title string
+	// What was read, as it was named.
 	Sources []string
 	*Report
 	Against     string // the name of the other limits; empty for none
@@ -35,6 +39,8 @@ type Document struct {
 	Differences []Difference
 }
 
+// functions are what both templates may call. What they return is escaped by the page's
+// template, but for plot, which writes markup itself.
 var functions = map[string]any{
 	"amount": amount,
 	"share": func(n, of int64) string {
@@ -74,6 +80,8 @@ var functions = map[string]any{
 }
 
 // sources names what was read, or the first of it.
+//
+// names is not changed: it belongs to who made the document.
 func sources(names []string) string {
 	const most = 5
 	if more := len(names) - most; more > 0 {
@@ -82,6 +90,7 @@ func sources(names []string) string {
 	return strings.Join(names, ", ")
 }
 
+// about is what a rule measures, "" for a name that is no rule's.
 func about(rule string) string {
 	if r, ok := analyzer.RowNamed(rule); ok {
 		return r.About
@@ -148,6 +157,7 @@ func value(u events.Unit, v int64) string {
 	return humanize.Comma(v)
 }
 
+// threshold is one with its unit, or that there is none.
 func threshold(u events.Unit, v *int64) string {
 	if v == nil {
 		return "off"
@@ -157,6 +167,8 @@ func threshold(u events.Unit, v *int64) string {
 
 // HTML writes the report as one page that needs nothing else: no script, no font, no
 // picture from anywhere.
+//
+// An error may leave a part of it written, so it is given a buffer.
 func (d *Document) HTML(w io.Writer) error {
 	t, err := template.New("report").Funcs(functions).Parse(page)
 	if err != nil {
@@ -166,6 +178,8 @@ func (d *Document) HTML(w io.Writer) error {
 }
 
 // Markdown writes the report for a pull request.
+//
+// Nothing is written unless all of it could be made.
 func (d *Document) Markdown(w io.Writer) error {
 	t, err := texttemplate.New("report").Funcs(functions).Parse(sheet)
 	if err != nil {
@@ -179,9 +193,13 @@ func (d *Document) Markdown(w io.Writer) error {
 	return err
 }
 
+// levels are how a bar is drawn in one character: a blank for nothing, then eight heights.
 var levels = []rune(" ▁▂▃▄▅▆▇█")
 
 // Spark draws bars in one line; those that have any flow are seen.
+//
+// Heights are in proportion to the highest; a single flow among thousands has the lowest
+// mark and not a blank.
 func Spark(list []Bar) string {
 	most := 0
 	for _, b := range list {
@@ -232,4 +250,5 @@ func plot(r RuleReport) template.HTML {
 	return template.HTML(s.String()) // numbers and words of ours alone
 }
 
+// root makes bars of a few flows visible beside those of many.
 func root(n int) float64 { return math.Sqrt(float64(n)) }

@@ -12,9 +12,15 @@ import (
 )
 
 // listed is how many lines of each list of the ledger a report has.
+//
+// The sums below a list are over all lines, listed or not.
 const listed = 50
 
 // Report is what a trial found. Shares are from 0 to 1.
+//
+// It is printed as JSON as it is. Repeats are events that had been folded before, BadRecords
+// what could not be read, which the caller of the trial fills in. AfterStop is what came after
+// the first stop of each flow, in the log as it is.
 type Report struct {
 	Profile       string `json:"profile"`
 	ConfigVersion string `json:"config_version"`
@@ -40,6 +46,9 @@ type Report struct {
 }
 
 // RuleReport is what one row measured in all flows and what it brought about.
+//
+// Thresholds are the values at which the row speaks, nil where it does not. The quantiles
+// are over flows in which the row measured anything, not over all.
 type RuleReport struct {
 	Rule    string      `json:"rule"`
 	Unit    events.Unit `json:"unit"`
@@ -61,6 +70,8 @@ type RuleReport struct {
 }
 
 // Bar is how many flows had their greatest value from From to before To.
+//
+// Together the bars of a row cover all values from 0 on.
 type Bar struct {
 	From  int64 `json:"from"`
 	To    int64 `json:"to"`
@@ -80,6 +91,9 @@ type Near struct {
 }
 
 // Stop is a flow that would have been stopped.
+//
+// CallsAfter and the others after it are what the stop would have saved if nobody had gone
+// on.
 type Stop struct {
 	Flow string `json:"flow"`
 	Moment
@@ -97,6 +111,9 @@ const (
 )
 
 // Report sums up what was folded.
+//
+// The trial may go on being folded afterwards: nothing of it is shared but the texts. marks
+// may be nil.
 func (t *Trial) Report(marks Marks) *Report {
 	r := &Report{Profile: t.Limits.Profile, ConfigVersion: t.Limits.Version, Flows: len(t.list), Coverage: t.seen, Costs: t.Costs().Most(listed),
 		Blind: t.seen.Blind(&t.Limits), Stops: []Stop{}}
@@ -137,6 +154,7 @@ func (t *Trial) Report(marks Marks) *Report {
 	return r
 }
 
+// rule sums up what one row measured, over all flows, and where its thresholds lie in it.
 func (t *Trial) rule(id analyzer.RuleID) RuleReport {
 	row, set := &analyzer.Rules[id], &t.Limits.Rules[id]
 	r := RuleReport{Rule: row.Name, Unit: row.Unit, Mode: set.Mode.String(), Bars: []Bar{}, At: []Other{}, Nearest: []Near{}}
@@ -150,6 +168,7 @@ func (t *Trial) rule(id analyzer.RuleID) RuleReport {
 	for _, f := range t.list {
 		if v := f.Most(id); v > 0 {
 			values = append(values, v)
+			// Who was stopped by this row is past the threshold and not near it.
 			if f.Stopped == nil || f.Stopped.Rule != row.Name {
 				r.Nearest = nearer(r.Nearest, Near{f.ID, v})
 			}
@@ -169,6 +188,8 @@ func (t *Trial) rule(id analyzer.RuleID) RuleReport {
 }
 
 // nearer keeps the nearest few, the nearest first.
+//
+// Of equal values the one that came first stays.
 func nearer(list []Near, n Near) []Near {
 	at, _ := slices.BinarySearchFunc(list, n, func(a, b Near) int { return cmp.Compare(b.Value, a.Value) })
 	if at < nearest {
@@ -216,6 +237,9 @@ func roundUp(v int64) int64 {
 }
 
 // others says how many flows reach other thresholds around the one in force.
+//
+// They are shares of that threshold, so a small one has fewer of them. It is an answer by
+// greatest values: a flow that is stopped early would have measured less.
 func others(sorted []int64, stop int64) (out []Other) {
 	seen := map[int64]bool{}
 	for _, share := range [...]float64{0.5, 0.75, 1, 1.25, 1.5, 2, 4} {

@@ -13,6 +13,9 @@ import (
 )
 
 // Suggestion is a threshold for one row and what it stands on.
+//
+// Setting is the whole setting of the row, with the thresholds as they are when Changed is
+// false.
 type Suggestion struct {
 	Row      analyzer.RuleID
 	Setting  rules.Setting
@@ -24,6 +27,8 @@ type Suggestion struct {
 const LeastFlows = 100
 
 // headroom is by how much a suggested threshold lies above the greatest honest value.
+//
+// Logs do not hold the greatest flow that will ever come.
 const headroom = 1.25
 
 // Suggest suggests thresholds under which no flow is stopped that is honest work, as far
@@ -31,6 +36,9 @@ const headroom = 1.25
 // and that no rule stopped. A budget (a limit that counts up to a most) may become
 // stricter than it is; what finds patterns only becomes more patient, since that honest
 // flows never repeat themselves says nothing about the first that does.
+//
+// Rows that no honest flow has measured anything in get no suggestion. The error is that
+// there are too few flows.
 func (t *Trial) Suggest(marks Marks) ([]Suggestion, error) {
 	honest := 0
 	for _, f := range t.list {
@@ -44,6 +52,7 @@ func (t *Trial) Suggest(marks Marks) ([]Suggestion, error) {
 	var out []Suggestion
 	for i := range analyzer.Rules {
 		id, row, set := analyzer.RuleID(i), &analyzer.Rules[i], t.Limits.Rules[i]
+		// What a person decides has no threshold, and a row that is off is not turned on.
 		if row.Fixed || set.Mode == rules.ModeOff || row.Lifts && !row.Armed {
 			continue
 		}
@@ -54,10 +63,13 @@ func (t *Trial) Suggest(marks Marks) ([]Suggestion, error) {
 			case v == 0:
 			case isHonest(f, marks):
 				top, flows = max(top, v+int64(t.lasts(id))), flows+1
+			// A flow that was stopped and not judged may be either. It is left out, and that
+			// is said.
 			case marks[f.ID] == "":
 				unjudged++
 			}
 		}
+		// The stop lies one above: a flow may use all of the room.
 		room := int64(math.Ceil(float64(top)*headroom)) + 1
 		switch budget := row.Armed && isAmount(row.Unit); {
 		case flows == 0:
@@ -80,6 +92,8 @@ func (t *Trial) Suggest(marks Marks) ([]Suggestion, error) {
 	return out, nil
 }
 
+// warnBelow is the warning of a setting, held below its stop, since one at the stop would
+// never be told by itself.
 func warnBelow(s rules.Setting) int64 {
 	if s.Warn == rules.Off {
 		return s.Warn
@@ -87,6 +101,7 @@ func warnBelow(s rules.Setting) int64 {
 	return min(s.Warn, s.Stop-1)
 }
 
+// isHonest is what people said of the flow, or else that no rule stopped it.
 func isHonest(f *Flow, marks Marks) bool {
 	switch marks[f.ID] {
 	case Wrong:
@@ -107,6 +122,8 @@ func isAmount(u events.Unit) bool {
 }
 
 // amount is a value for people.
+//
+// Money is in dollars, all else in its unit.
 func amount(u events.Unit, v int64) string {
 	if u == events.UnitUSD {
 		return costs.Dollars(v, 2)

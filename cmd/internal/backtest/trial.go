@@ -12,6 +12,9 @@ import (
 )
 
 // Moment is when something was said of a flow first, and how far the flow had come.
+//
+// It is made when the verdict is heard, so Call counts the call at which it was given.
+// Observed and Limit are 0 where a verdict tells none.
 type Moment struct {
 	Rule     string        `json:"rule"`
 	Reason   events.Reason `json:"reason_code"`
@@ -24,6 +27,9 @@ type Moment struct {
 }
 
 // Flow is what one log and one set of limits say of one flow.
+//
+// Replay and evidence use it, too, for what is counted of flows there; the fields that are
+// not exported are filled by a Trial alone.
 type Flow struct {
 	ID          string
 	First, Last events.Stamp // times of its events
@@ -44,6 +50,8 @@ type Flow struct {
 }
 
 // sum adds up what a row measures that begins anew with each episode.
+//
+// all is over all episodes, last what the row measured last in the one that goes on.
 type sum struct{ all, last int64 }
 
 // to takes what the row measures now, and returns the sum over all episodes.
@@ -56,6 +64,8 @@ func (s *sum) to(value int64) int64 {
 	return s.all
 }
 
+// sum returns what is added up of a row, and begins with it. Most flows tell no tokens, so the
+// map is made late.
 func (f *Flow) sum(row analyzer.RuleID) *sum {
 	s := f.counted[row]
 	if s == nil {
@@ -69,6 +79,8 @@ func (f *Flow) sum(row analyzer.RuleID) *sum {
 }
 
 // step is a new greatest value of a row, and how far the flow had come.
+//
+// value is as the row will have measured it when the episode is over, see Trial.lasts.
 type step struct {
 	row    analyzer.RuleID
 	value  int32
@@ -98,6 +110,7 @@ type Trial struct {
 	// needs it.
 	Steps bool
 
+	// The same fold as that of a running weir, with agents and trees.
 	replay *pump.Replay
 	flows  map[string]*Flow
 	list   []*Flow // in the order of their first events
@@ -110,6 +123,8 @@ type Trial struct {
 }
 
 // NewTrial returns a trial that has seen nothing.
+//
+// ctx is for as long as the trial is used.
 func NewTrial(ctx context.Context, limits analyzer.Limits) (*Trial, error) {
 	t := &Trial{Limits: limits, flows: map[string]*Flow{}, ledger: costs.NewLedger(mostLines)}
 	replay, err := pump.NewReplay(ctx, pump.Options{Limits: limits, Observe: t.observe})
@@ -121,6 +136,9 @@ func NewTrial(ctx context.Context, limits analyzer.Limits) (*Trial, error) {
 }
 
 // Fold takes the next event of the log.
+//
+// The event may be changed or used again when it returns. Repeats are folded and not
+// counted, as live; observe is called by the fold in the meantime, and finds the flow in t.at.
 func (t *Trial) Fold(ev *events.Event) {
 	t.at = t.flow(ev.FlowKey())
 	f := t.at
@@ -129,6 +147,8 @@ func (t *Trial) Fold(ev *events.Event) {
 	}
 	f.Last = max(f.Last, ev.Time)
 	counted := t.replay.Counted()
+	// A copy, to see by how much the event has made the flow grow. Its maps and lists are
+	// shared and not looked at.
 	before := *f
 	given := t.replay.Fold(ev, t.offset)
 	t.offset++
@@ -147,6 +167,8 @@ func (t *Trial) Fold(ev *events.Event) {
 }
 
 // mostLines is how many names one list of the ledger keeps.
+//
+// Whoever has more agents or tools finds the rest in one line.
 const mostLines = 10_000
 
 // Count has the ledger note events from a time on only, and price tokens by p where the log does
@@ -172,6 +194,7 @@ func (t *Trial) note(ev *events.Event, f, before *Flow) {
 	}
 }
 
+// flow returns what is kept of a flow, and begins with it at its first event.
 func (t *Trial) flow(key string) *Flow {
 	f := t.flows[key]
 	if f == nil {
@@ -183,6 +206,9 @@ func (t *Trial) flow(key string) *Flow {
 }
 
 // observe takes down what a row measured at the event that is being folded.
+//
+// It is called by the fold for each row that was judged at the event, whether or not the
+// row says anything. Values of 0 and less are the same as nothing measured.
 func (t *Trial) observe(row analyzer.RuleID, value int64) {
 	f := t.at
 	if f == nil || value <= 0 {
@@ -205,6 +231,9 @@ func (t *Trial) observe(row analyzer.RuleID, value int64) {
 
 // Hear takes down a verdict about the flow that is given now: the first that warns and the first
 // that stops are kept.
+//
+// Verdicts in shadow mode count for nothing. A stop that is armed, for the next call,
+// counts as a warning here: until that call nothing is refused.
 func (f *Flow) Hear(v *events.Verdict) {
 	if v.Mode != events.ModeEnforce {
 		return
@@ -222,6 +251,7 @@ func (f *Flow) Hear(v *events.Verdict) {
 	if f.Warned == nil {
 		f.Warned = m
 	}
+	// A flow that is stopped without a warning counts as warned by the same moment.
 	if v.Stops() && v.Effective == events.EffectiveNow && f.Stopped == nil {
 		f.Stopped = m
 	}

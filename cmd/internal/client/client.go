@@ -42,6 +42,8 @@ const (
 )
 
 // ServerFlags say which running weir to ask.
+//
+// Flags go before variables, and those before the defaults. Files are read by Client.
 type ServerFlags struct{ URL, TokenFile, caFile, certFile, keyFile *string }
 
 // NewServerFlags declares the flags.
@@ -56,9 +58,15 @@ func NewServerFlags(fs *pflag.FlagSet) *ServerFlags {
 }
 
 // Given reports whether a flag names a server.
+//
+// The environment does not count: a server that is always set must not forbid a command to
+// look into a file.
 func (s *ServerFlags) Given() bool { return *s.URL != "" }
 
 // Client returns a client of the server.
+//
+// It asks nobody. An address without a scheme is taken for HTTP. Errors are a bad URL, and
+// files that cannot be read.
 func (s *ServerFlags) Client(env *cli.Env) (*Client, error) {
 	c := &Client{Base: *s.URL, HTTP: &http.Client{}}
 	if c.Base == "" {
@@ -92,12 +100,19 @@ func (s *ServerFlags) Client(env *cli.Env) (*Client, error) {
 }
 
 // Client asks a running weir.
+//
+// Base has no slash at its end, and Token is "" for none. It may be used by many
+// goroutines, as HTTP may. There is no time limit: verdicts are read for as long as somebody
+// looks, and everything else is ended by its context.
 type Client struct {
 	Base, Token string
 	HTTP        *http.Client
 }
 
 // StatusError is an answer that is none.
+//
+// detail is what a problem document says, "" when the answer was none. Body is at most 1
+// MiB of what came.
 type StatusError struct {
 	Status int
 	detail string
@@ -113,6 +128,9 @@ func (e *StatusError) Error() string {
 }
 
 // Do sends a request; an answer of 400 or more is a *StatusError.
+//
+// path begins with a slash and may have a query. The caller closes the body of the answer.
+// That nobody listens is told apart from other errors, because it is what is wrong most often.
 func (c *Client) Do(ctx context.Context, method, path string, body []byte, header http.Header) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, method, c.Base+path, bytes.NewReader(body))
 	if err != nil {
@@ -151,6 +169,7 @@ func (c *Client) Do(ctx context.Context, method, path string, body []byte, heade
 }
 
 // get decodes the answer into v.
+// get asks for a document and decodes it into v.
 func (c *Client) get(ctx context.Context, path string, v any) error {
 	resp, err := c.Do(ctx, http.MethodGet, path, nil, nil)
 	if err != nil {
@@ -164,6 +183,8 @@ func (c *Client) get(ctx context.Context, path string, v any) error {
 }
 
 // Post sends a body of JSON.
+//
+// What is answered is thrown away.
 func (c *Client) Post(ctx context.Context, path string, body []byte) error {
 	resp, err := c.Do(ctx, http.MethodPost, path, body, http.Header{"Content-Type": {"application/json"}})
 	if err != nil {
@@ -173,6 +194,8 @@ func (c *Client) Post(ctx context.Context, path string, body []byte) error {
 }
 
 // Ask posts something as JSON and decodes the answer.
+//
+// said has to be a pointer. Refusals are a *StatusError, of which callers make sentences.
 func (c *Client) Ask(ctx context.Context, path string, asked, said any) error {
 	body, err := json.Marshal(asked)
 	if err != nil {
@@ -204,6 +227,7 @@ func (c *Client) Agents(ctx context.Context, query pump.AgentQuery) (list pump.A
 // Agent returns one agent, or one project; false when the server does not know it.
 func (c *Client) Agent(ctx context.Context, kind events.ScopeKind, id string) (v agents.View, ok bool, err error) {
 	err = c.get(ctx, "/v1/agents/"+url.PathEscape(id)+"?"+url.Values{"kind": {string(kind)}}.Encode(), &v)
+	// Not known is an answer and no error.
 	if e, is := errors.AsType[*StatusError](err); is && e.Status == http.StatusNotFound {
 		return v, false, nil
 	}
@@ -251,6 +275,10 @@ func (c *Client) View(ctx context.Context, flow string) (v analyzer.View, ok boo
 }
 
 // Check asks whether the call may be made.
+//
+// A refusal comes with an HTTP status of 400 and more and is an answer here, not an error.
+// event is JSON. Any other error means that nobody knows: it is for the caller to decide what
+// that allows.
 func (c *Client) Check(ctx context.Context, event []byte) (a CheckAnswer, err error) {
 	resp, err := c.Do(ctx, http.MethodPost, "/v1/check", event, http.Header{"Content-Type": {"application/json"}})
 	if e, ok := errors.AsType[*StatusError](err); ok && bytes.Contains(e.Body, []byte(`"reason_code"`)) {
@@ -274,6 +302,8 @@ func (c *Client) Check(ctx context.Context, event []byte) (a CheckAnswer, err er
 
 // Verdicts calls fn for each verdict as they come, until ctx ends or the server does:
 // of one flow all that are kept, else the last ones first.
+//
+// The verdict is fn's to keep. An error of fn ends it; the end of ctx is no error.
 func (c *Client) Verdicts(ctx context.Context, flow string, last int, fn func(*events.Verdict) error) error {
 	q := url.Values{}
 	switch {
@@ -312,6 +342,9 @@ func (c *Client) Verdicts(ctx context.Context, flow string, last int, fn func(*e
 }
 
 // CheckAnswer is what is said of one call.
+//
+// It is what weir check prints. Limit and Observed are nil for answers that no figure
+// brings about.
 type CheckAnswer struct {
 	Allowed       bool          `json:"allowed"`
 	Action        events.Action `json:"action"`
@@ -335,6 +368,8 @@ func AnswerOf(v *events.Verdict) CheckAnswer {
 }
 
 // URLOf is how a server on the address is called.
+//
+// An address that means all of the machine, such as ":8080", is asked by loopback.
 func URLOf(address string) string {
 	host, port, err := net.SplitHostPort(address)
 	if err == nil && (host == "" || net.ParseIP(host).IsUnspecified()) {

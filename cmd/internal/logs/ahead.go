@@ -14,6 +14,10 @@ import (
 
 // ahead reads inputs before it is their turn, several at a time. What it finds is taken in the
 // order of the inputs and of their records, so that nobody can tell how many read.
+//
+// Workers put chunks into found, and turn takes them out in the goroutine of Read, where
+// Event, Bad and Broken are called. So what is slow, unpacking and parsing, is spread over
+// processors, and what has to be in order is not.
 type ahead struct {
 	inputs  []*Input
 	parsers []adapter.Parser // by input; nil where an adapter of its own reads it
@@ -24,10 +28,15 @@ type ahead struct {
 }
 
 // chunk is what was found in some records.
+//
+// It is handed on whole, because a channel for each event would cost more than parsing it.
 type chunk []finding
 
 // finding is an event, what tells events in its turn, a record that cannot be read, or why an
 // input cannot be read to its end.
+//
+// tell is what a parser makes of a record: called in its turn, it gives the events to the
+// shared adapter's order of things. Exactly one of the four is set.
 type finding struct {
 	held held
 	tell func(emit func(*events.Event))
@@ -38,6 +47,7 @@ type finding struct {
 const (
 	// recordsAhead and bytesAhead are how much of an input is in a chunk at most, and
 	// chunksAhead how many chunks of an input wait for their turn.
+	// They bound the memory: so many inputs with so many chunks of at most so many bytes.
 	recordsAhead = 1024
 	bytesAhead   = 1 << 20
 	chunksAhead  = 16
@@ -54,6 +64,7 @@ func (r *Reader) readAhead() *ahead {
 	if workers == 0 {
 		workers = runtime.GOMAXPROCS(0)
 	}
+	// One file cannot be split: what its records mean depends on those before.
 	if workers < 2 || len(r.Inputs) < 2 {
 		return nil
 	}
@@ -63,6 +74,8 @@ func (r *Reader) readAhead() *ahead {
 		if in.wraps != "" || in.size == 0 { // a pipe is read once, and in its turn
 			continue
 		}
+		// Adapters that look at other inputs can be helped only by parsing apart, where they
+		// know how.
 		if !in.Format.Apart {
 			if a.parsers[i], _ = r.adapter(in).(adapter.Parser); a.parsers[i] == nil {
 				continue
@@ -70,6 +83,9 @@ func (r *Reader) readAhead() *ahead {
 		}
 		a.found[i] = make(chan chunk, chunksAhead)
 	}
+	// Inputs are given out in their order, each after taking a place in turns, which turn
+	// gives back when the input has had its turn. So no worker runs far ahead of what is
+	// needed next.
 	a.running.Go(func() {
 		defer close(next)
 		for i := range a.inputs {
@@ -100,6 +116,7 @@ func (r *Reader) readAhead() *ahead {
 
 // read reads one input by a parser, or by an adapter of its own.
 func (a *ahead) read(r *Reader, in *Input, parser adapter.Parser, to chan<- chunk) {
+	// Closed last, after what is left was given: turn reads until then.
 	defer close(to)
 	defer in.Close()
 	var out chunk
@@ -119,6 +136,8 @@ func (a *ahead) read(r *Reader, in *Input, parser adapter.Parser, to chan<- chun
 		return
 	}
 	bad := func(f adapter.Fault) {
+		// The record is told in its turn, when the memory that it was read into is used for
+		// others.
 		f.Raw = bytes.Clone(f.Raw)
 		b := newBad(in.Name, f)
 		out = append(out, finding{bad: &b})
@@ -168,6 +187,9 @@ func (a *ahead) read(r *Reader, in *Input, parser adapter.Parser, to chan<- chun
 }
 
 // end stops all that read and waits for them.
+//
+// A nil ahead, which reads nothing, has nothing to end. Files that were open are closed by
+// their workers.
 func (a *ahead) end() {
 	if a != nil {
 		close(a.stop)
@@ -176,6 +198,10 @@ func (a *ahead) end() {
 }
 
 // turn takes what was found in an input that was read ahead. It is false for one that was not.
+//
+// It waits for the workers. err is why the input could not be read to its end, after all
+// that could be read was taken; a fault of the callbacks is in r.err as well, and ends it at
+// once.
 func (a *ahead) turn(r *Reader, i int) (was bool, err error) {
 	if a == nil {
 		return false, nil

@@ -8,6 +8,9 @@ import (
 )
 
 // File is a file that is to be read.
+//
+// Fault is told when the file is to be opened, so that one bad entry does not keep a folder
+// from being read.
 type File struct {
 	Path     string
 	InFolder bool  // a folder was named, not the file
@@ -15,6 +18,9 @@ type File struct {
 }
 
 // NotFile is what stands in a folder and is neither a file nor a folder.
+//
+// It is an error of its own type, since nobody has to mend it: a folder may well hold a
+// socket.
 type NotFile string
 
 // Error returns what it is.

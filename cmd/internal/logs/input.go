@@ -18,6 +18,10 @@ import (
 const Stdin = "-"
 
 // Input is one log: a file, or what a reader gives.
+//
+// It is opened, its format is recognized, and then it may rest until a Reader reads it to
+// its end, once. It is for one goroutine at a time; only how far it was read may be looked at
+// by another.
 type Input struct {
 	Name   string
 	Format adapter.Format
@@ -38,9 +42,13 @@ func (in *Input) Says() string {
 }
 
 // Body cuts the input into records.
+//
+// It is nil while the file rests. What it gives is unpacked already.
 func (in *Input) Body() *adapter.Reader { return in.body }
 
 // counter counts what is read through it.
+//
+// It counts before anything is unpacked, because the size of a file is known only so.
 type counter struct {
 	r io.Reader
 	n atomic.Int64
@@ -53,6 +61,8 @@ func (c *counter) Read(p []byte) (int, error) {
 }
 
 // Open opens a file, which may be compressed with gzip.
+//
+// A folder is an error that wraps ErrFolder. Nothing is recognized yet.
 func Open(name string) (*Input, error) {
 	in := &Input{Name: name}
 	if err := in.open(); err != nil {
@@ -62,6 +72,8 @@ func Open(name string) (*Input, error) {
 	return in, nil
 }
 
+// open opens the file, also a second time after it rested: it is read from its beginning then,
+// and the count of what was read begins again.
 func (in *Input) open() (err error) {
 	if in.file, err = os.Open(in.Name); err != nil {
 		return err
@@ -85,11 +97,14 @@ func (in *Input) open() (err error) {
 }
 
 // From returns an input of what r gives, which may be compressed with gzip.
+//
+// r is not closed, and the input does not rest, for it cannot be read twice.
 func From(name string, r io.Reader) (*Input, error) {
 	in := &Input{Name: name, read: &counter{r: r}}
 	return in, in.begin()
 }
 
+// begin unpacks what is read, if it is packed, and reads as much as shows the format.
 func (in *Input) begin() (err error) {
 	if in.body, err = adapter.NewReader(in.read); err != nil {
 		return fmt.Errorf("read %s: %w", in.Name, err)
@@ -99,6 +114,8 @@ func (in *Input) begin() (err error) {
 
 // Rest closes a file until its turn to be read comes, so that many of them take neither
 // memory nor descriptors. It does nothing to what cannot be opened twice.
+//
+// Recognize has to be called before, while the beginning is at hand.
 func (in *Input) Rest() {
 	if in.size > 0 {
 		in.Close()
@@ -132,6 +149,9 @@ var ErrEmpty = errors.New("is empty")
 
 // Recognize finds the format of the input, by the name of a format or, without one, by the
 // beginning of the input.
+//
+// A name goes before what the content looks like, and makes an empty file a good one.
+// Errors are ErrEmpty, those of the registry (ErrUnknown when nothing fits), or of reading.
 func (in *Input) Recognize(name string) (err error) {
 	head := in.body.Head()
 	if err := in.body.Err(); err != nil {
@@ -156,6 +176,9 @@ func (in *Input) Recognize(name string) (err error) {
 
 // unwrap looks whether the lines are records in envelopes. The adapter of CloudEvents
 // does so itself for events of weir's own.
+//
+// err is that of recognizing the lines themselves, and is taken back when what is in the
+// envelope is known. A name that somebody gave is that of the content.
 func (in *Input) unwrap(head []byte, unnamed bool, err *error) {
 	first, _, _ := bytes.Cut(bytes.TrimSpace(head), []byte("\n"))
 	c, oerr := envelope.Open(envelope.Message{Value: first})

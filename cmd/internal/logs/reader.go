@@ -14,6 +14,9 @@ import (
 )
 
 // BadRecord is a record that could not be read.
+//
+// Line and Byte are those of the record in its source; of a topic Source has all of it and
+// both are 0. Code is that of a DecodeError, or "format".
 type BadRecord struct {
 	Source string `json:"source"`
 	Line   int    `json:"line"`
@@ -24,6 +27,7 @@ type BadRecord struct {
 	Raw []byte `json:"-"` // the record; good until the function returns that was given the BadRecord
 }
 
+// newBad makes a record of a fault. Raw is not copied.
 func newBad(source string, f adapter.Fault) BadRecord {
 	b := BadRecord{source, f.Line, f.Offset, "format", f.Reason.Error(), f.Raw}
 	if d, ok := errors.AsType[*events.DecodeError](f.Reason); ok {
@@ -46,8 +50,11 @@ func (b *BadRecord) Place() string {
 // order are the same as if they were not.
 type Reader struct {
 	Inputs []*Input
-	Event  func(*events.Event) error
-	Bad    func(BadRecord)
+	// Event takes the events in order. An event is good until it returns, and its error ends
+	// the reading.
+	Event func(*events.Event) error
+	// Bad takes what cannot be read. It is required, like Event.
+	Bad func(BadRecord)
 
 	// Tick is told now and then how many events were read, and which share of all inputs
 	// that was, from 0 to 1; less than 0 when nobody knows. It may be nil.
@@ -74,8 +81,11 @@ type Reader struct {
 	// Window is how many events are held back at least to put them in order; 0 is 131,072.
 	Window int
 
+	// What is below is used by the goroutine of Read alone.
 	count int64 // of events
 
+	// One for each format, in the order in which they were first needed: this order is that of
+	// End.
 	adapters []adapter.Adapter
 	names    []string // of their formats
 	last     []*Input // that was read with them
@@ -84,9 +94,14 @@ type Reader struct {
 }
 
 // tickEvery is after how many records somebody is told how far it is.
+//
+// A look at the clock for each record would be seen in the time that reading takes.
 const tickEvery = 1024
 
 // Read reads all inputs to their ends.
+//
+// Errors of the callbacks end it. An input that breaks is left behind with all that was
+// read of it, when there are others and somebody is told.
 func (r *Reader) Read() error {
 	r.begin()
 	ahead := r.readAhead()
@@ -106,6 +121,7 @@ func (r *Reader) Read() error {
 	return r.End()
 }
 
+// begin makes what puts events in order, when the first input comes.
 func (r *Reader) begin() {
 	if r.order == nil {
 		r.order = &order{window: r.Window, emit: r.Event, bad: r.Bad, tick: r.tick}
@@ -113,6 +129,9 @@ func (r *Reader) begin() {
 }
 
 // End hands over what is held back, after the last input.
+//
+// It may be called when no input was read. Adapters that wait for more, as for the end of a
+// trace, give what they have.
 func (r *Reader) End() error {
 	for i, a := range r.adapters {
 		if err := a.Flush(r.take(r.last[i])); err != nil {
@@ -210,6 +229,8 @@ func unwrapped(a adapter.Adapter, record []byte, take func(*events.Event)) error
 	return a.Decode(c.Bytes, take)
 }
 
+// adapter returns the adapter that all inputs of a format share, and takes down that this one
+// was read with it last: what is flushed at the end comes in its name.
 func (r *Reader) adapter(in *Input) adapter.Adapter {
 	for i, name := range r.names {
 		if name == in.Format.Name {
@@ -222,6 +243,7 @@ func (r *Reader) adapter(in *Input) adapter.Adapter {
 	return a
 }
 
+// options are what each adapter of this reader gets.
 func (r *Reader) options() adapter.Options {
 	return adapter.Options{IgnoreArgs: r.IgnoreArgs, Silent: r.Silent, Own: r.Own}
 }
@@ -237,6 +259,7 @@ func (r *Reader) take(in *Input) func(*events.Event) {
 		if r.count++; r.Seen != nil {
 			r.Seen(in, ev)
 		}
+		// Its order is also what a replay has to keep, to say what was said live.
 		if in.Format.Name == canonical.Format().Name {
 			r.err = r.Event(ev)
 			return
@@ -250,6 +273,9 @@ const orderWindow = 1 << 17
 
 // order puts events in the order of their times, those of one time as they came. Of
 // more than two windows of events it lets the earlier half go.
+//
+// It cannot wait for the end, since logs may be larger than memory. Events that lie further
+// apart than the window come out of order, as they would to a running weir.
 type order struct {
 	emit   func(*events.Event) error
 	bad    func(BadRecord)
@@ -260,12 +286,17 @@ type order struct {
 	room   []byte // for what is held
 }
 
+// held is an event that waits, as JSON: an Event itself is several times as large, and its
+// texts belong to the adapter.
 type held struct {
 	at   events.Stamp
 	json []byte
 }
 
 // hold writes an event into the room, of which what is left is returned, or into new room.
+//
+// Room is had in pieces of 64 KiB, so that many small events are one piece for the garbage
+// collector; an event that does not fit grows out of it by itself.
 func hold(ev *events.Event, room []byte) (h held, left []byte) {
 	if cap(room)-len(room) < 2<<10 {
 		room = make([]byte, 0, 64<<10)
@@ -281,6 +312,8 @@ func (o *order) add(ev *events.Event) (err error) {
 	return o.put(h)
 }
 
+// put takes an event, and lets the earlier half go when there are two windows of them: so each
+// is compared with at least a window of others before it goes.
 func (o *order) put(h held) error {
 	o.held = append(o.held, h)
 	if n := cmp.Or(o.window, orderWindow); len(o.held) >= 2*n {
