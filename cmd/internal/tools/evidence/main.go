@@ -20,6 +20,7 @@ import (
 	"weir/analyzer/limitfile"
 )
 
+// main is run by make evidence, whose output becomes EVIDENCE.md. Nothing else depends on it.
 func main() {
 	log.SetFlags(0)
 	limits := flag.String("limits", "", "measure by this limits `FILE`, not by the defaults")
@@ -31,6 +32,8 @@ func main() {
 	}
 }
 
+// run measures the sets in the folders by the limits in file, or by the default ones, and
+// prints the table, or with each the list of honest runs that were warned.
 func run(file, half string, each bool, folders []string) error {
 	if len(folders) == 0 {
 		return fmt.Errorf("name a folder of recorded runs")
@@ -56,6 +59,8 @@ func run(file, half string, each bool, folders []string) error {
 	return writeReport(os.Stdout, l, sets)
 }
 
+// measureAll finds all sets before it measures the first, so that a folder that is misspelled
+// is told at once. half is "" for all runs.
 func measureAll(l analyzer.Limits, half string, folders []string) (all []*set, err error) {
 	for _, folder := range folders {
 		found, err := find(folder)

@@ -18,8 +18,11 @@ import (
 var oneByOne string
 
 // count is how many runs were warned (or stopped, too) and stopped, of how many.
+//
+// Who is stopped was warned, too, so stopped is never more than warned.
 type count struct{ warned, stopped, of int }
 
+// add counts one run.
 func (c *count) add(warned, stopped bool) {
 	c.of++
 	if warned {
@@ -30,6 +33,8 @@ func (c *count) add(warned, stopped bool) {
 	}
 }
 
+// String is a cell of the table: shares in per cent, and the numbers that they are of; a dash
+// where there is no run.
 func (c count) String() string {
 	if c.of == 0 {
 		return "–"
@@ -38,10 +43,13 @@ func (c count) String() string {
 	return fmt.Sprintf("%.1f / %.1f (%d / %d of %d)", p(c.warned), p(c.stopped), c.warned, c.stopped, c.of)
 }
 
+// count counts the runs of the set that are loops, or those that are honest. rule is the one
+// that spoke of them, "" for any.
 func (s *set) count(loop bool, rule string) count {
 	return s.countIf(loop, rule, func(string) bool { return true })
 }
 
+// countIf counts only the runs whose names are wanted.
 func (s *set) countIf(loop bool, rule string, has func(run string) bool) (c count) {
 	for _, o := range s.runs {
 		if o.loop != loop || !has(o.name) {
@@ -49,6 +57,7 @@ func (s *set) countIf(loop bool, rule string, has func(run string) bool) (c coun
 		}
 		if rule == "" {
 			c.add(o.warned, o.stop)
+			// A rule that is in the map has warned at least.
 		} else if r := o.rules[rule]; r != nil {
 			c.add(true, r.stop)
 		} else {
@@ -77,6 +86,9 @@ func (s *set) saved() float64 {
 }
 
 // writeReport writes the tables.
+//
+// The sets are in the order of the folders. All of it is made before anything is written,
+// since the output replaces a page that is under version control.
 func writeReport(w io.Writer, l analyzer.Limits, sets []*set) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, `# Evidence
@@ -90,6 +102,7 @@ was warned, too. Runs without a loop are honest work: what is said against them 
 	for _, s := range sets {
 		fmt.Fprintf(&b, "| %s | %v | %v | %s |\n", s.name, s.count(true, ""), s.count(false, ""), share(s.count(true, "").of > 0, s.saved()))
 	}
+	// Of one half alone there is nothing to compare.
 	if half := sets[0].half; half == "" {
 		writeHalves(&b, sets)
 	}
@@ -126,6 +139,7 @@ In the columns stands the share of the calls of loops that each saves. A set wit
 	return err
 }
 
+// share is a share in per cent, or a dash where none is known.
 func share(known bool, v float64) string {
 	if !known {
 		return "–"
@@ -133,6 +147,7 @@ func share(known bool, v float64) string {
 	return fmt.Sprintf("%.1f %%", 100*v)
 }
 
+// thresholds are those of a row as the tables have them, a dash for one that is off.
 func thresholds(s *rules.Setting) string {
 	one := func(v int64) string {
 		if v == rules.Off {
@@ -144,6 +159,8 @@ func thresholds(s *rules.Setting) string {
 }
 
 // writeHalves says how the rules do on runs on which a change was tried, and on the others.
+//
+// A change that was fitted to the runs on which it was tried does worse on the others.
 func writeHalves(b *strings.Builder, sets []*set) {
 	b.WriteString(`
 ## By half
@@ -174,6 +191,8 @@ passes, the greatest of all, and how many reach the stop. Slow calls count as ru
 	for id := range analyzer.RuleCount {
 		row := analyzer.FlowRow(id)
 		set := row.Setting(l)
+		// Rows that say nothing, or that measure nothing, have no numbers that could rest on
+		// anything.
 		if set.Mode == rules.ModeOff || set.Mute() || row.ModeOnly() || row.Fixed {
 			continue
 		}
@@ -193,11 +212,15 @@ passes, the greatest of all, and how many reach the stop. Slow calls count as ru
 			continue
 		}
 		slices.Sort(most)
+		// The value that one in so many runs reaches or passes; with fewer runs than that, the
+		// greatest.
 		rank := func(one int) int64 { return most[len(most)-1-(len(most)-1)/one] }
 		fmt.Fprintf(b, "| %s | %s | %d | %d | %d | %d of %d |\n", row.Name, thresholds(set), rank(100), rank(1000), most[len(most)-1], over, len(most))
 	}
 }
 
+// listWrong prints a line for each rule that spoke of an honest run, with what somebody needs
+// to find the place in the recording. It names runs, so its output is not for the repository.
 func listWrong(w io.Writer, sets []*set) {
 	for _, s := range sets {
 		for _, o := range s.runs {

@@ -35,8 +35,10 @@ type kind struct {
 	honest func(labels) bool
 }
 
+// labels are what a published set says of one run. Their names differ from set to set.
 type labels map[string]any
 
+// is reports whether a label is true; one that is missing, or no boolean, is not.
 func (l labels) is(field string) bool { v, _ := l[field].(bool); return v }
 
 // kinds are the published sets that are known.
@@ -50,23 +52,35 @@ var kinds = []kind{
 	{"tau-bench", "tau_", all, none, func(l labels) bool { return l.is("success") }},
 }
 
+// all and none are for sets without a label of that kind; capped and endedWell for those of
+// which the cap that ended a run is known. A run that ended before its cap and was wrong is
+// neither loop nor honest.
 func all(labels) bool         { return true }
 func none(labels) bool        { return false }
 func capped(l labels) bool    { return l.is("ran_to_cap") }
 func endedWell(l labels) bool { return !l.is("ran_to_cap") && l.is("correct") }
 
 // set is one set of runs, and what was found in it.
+//
+// Runs are filled by measure, from several goroutines under its lock, and sorted by name
+// after that.
 type set struct {
-	name   string
-	files  []string
-	kind   *kind // nil for sessions: each file is one honest run
-	label  map[string]labels
+	name  string
+	files []string
+	kind  *kind // nil for sessions: each file is one honest run
+	// By the id of the flow, as the adapter of the set makes it; only those runs that the kind
+	// is about.
+	label map[string]labels
+	// "", even or odd.
 	half   string
 	runs   []*outcome
 	shares []backtest.Saving // by rules, and by a step limit, as far as there are honest runs enough
 }
 
 // outcome is what a replay said of one run.
+//
+// A run of a session may have several flows; all that is said of any of them is said of the
+// run.
 type outcome struct {
 	name   string
 	loop   bool
@@ -86,6 +100,9 @@ type said struct {
 }
 
 // find lists the sets below a folder.
+//
+// A labelled file of which no kind knows what its labels mean is an error: a guess would
+// become a figure. One file may be several sets, as its runs are of several kinds.
 func find(folder string) (sets []*set, err error) {
 	events, err := filepath.Glob(filepath.Join(folder, "*.events.jsonl.gz"))
 	if err != nil {
@@ -124,6 +141,7 @@ func find(folder string) (sets []*set, err error) {
 	return sets, err
 }
 
+// readLabels reads the labels of the runs that of wants, by the ids of their flows.
 func readLabels(file string, of func(labels) bool) (map[string]labels, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -134,6 +152,7 @@ func readLabels(file string, of func(labels) bool) (map[string]labels, error) {
 	if err != nil {
 		return nil, err
 	}
+	// A line that cannot be read leaves its run without labels, which is then left out.
 	in.Use(adapter.Lines, func(adapter.Fault) {})
 	out := map[string]labels{}
 	for {
@@ -159,6 +178,8 @@ func readLabels(file string, of func(labels) bool) (map[string]labels, error) {
 }
 
 // measure replays all files of the set.
+//
+// A file is one job, and each has its own fold, so files share nothing.
 func (s *set) measure(l analyzer.Limits) error {
 	var mu sync.Mutex
 	var group sync.WaitGroup
@@ -180,6 +201,7 @@ func (s *set) measure(l analyzer.Limits) error {
 	}
 	close(next)
 	group.Wait()
+	// Whoever was first: the tables have to be the same each time.
 	slices.SortFunc(s.runs, func(a, b *outcome) int { return cmp.Compare(a.name, b.name) })
 	return failed
 }
@@ -189,6 +211,8 @@ func (s *set) inHalf(name string) bool {
 	return s.half == "" || isOdd(name) == (s.half == "odd")
 }
 
+// It is by a hash of the name, so a run stays in its half whatever else is added to the
+// set.
 func isOdd(name string) bool { return xxhash.Sum64String(name)>>7&1 == 1 }
 
 // replay folds one file. In a labelled set every flow of it is a run, else the file is.
@@ -209,6 +233,7 @@ func (s *set) replay(l analyzer.Limits, file string) ([]*outcome, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Only labelled sets are calibrated.
 	trial.Steps = s.kind != nil
 	runs := map[string]*outcome{}
 	var ev events.Event
@@ -219,6 +244,8 @@ func (s *set) replay(l analyzer.Limits, file string) ([]*outcome, error) {
 		name := base
 		if s.kind != nil {
 			name = ev.FlowKey()
+			// Runs that are not wanted are not folded either: nothing of one flow bears on
+			// another here.
 			if s.label[name] == nil || !s.inHalf(name) {
 				continue
 			}
@@ -228,6 +255,8 @@ func (s *set) replay(l analyzer.Limits, file string) ([]*outcome, error) {
 			o = &outcome{name: strings.Clone(name), rules: map[string]*said{}}
 			runs[o.name] = o
 		}
+		// Two folds of the same events: the trial for what rows measured, the other for each
+		// verdict, of which a trial keeps the first only.
 		trial.Fold(&ev)
 		given := r.Fold(&ev, int64(i))
 		if ev.Refusable() {
@@ -252,6 +281,7 @@ func (s *set) replay(l analyzer.Limits, file string) ([]*outcome, error) {
 	for name, o := range runs {
 		if s.kind != nil {
 			o.loop = s.kind.loop(s.label[name])
+			// Neither: nobody knows what should have been said of it.
 			if !o.loop && !s.kind.honest(s.label[name]) {
 				continue
 			}
@@ -270,6 +300,9 @@ func (s *set) replay(l analyzer.Limits, file string) ([]*outcome, error) {
 }
 
 // note takes down a verdict about a flow.
+//
+// What is only watched, and what is about agents over all flows, counts for nothing here.
+// An armed order counts as a warning.
 func (o *outcome) note(v *events.Verdict) {
 	if v.CorrelationID == "" || v.Mode != events.ModeEnforce {
 		return
@@ -285,6 +318,7 @@ func (o *outcome) note(v *events.Verdict) {
 		r = &said{}
 		o.rules[strings.Clone(v.RuleID)] = r
 	}
+	// The first stop, or as long as there is none the first warning.
 	if !r.warned || stops && !r.stop {
 		if r.at = o.calls; v.Observed != nil {
 			r.observed = *v.Observed
@@ -299,12 +333,17 @@ func (o *outcome) note(v *events.Verdict) {
 	}
 }
 
+// timed is an event as JSON, which owns its bytes; those of the adapter are good for one call.
 type timed struct {
 	at   events.Stamp
 	json []byte
 }
 
 // read decodes a file into events in the order of time.
+//
+// A file whose format nobody knows has no events and no error, since folders of sessions
+// hold other things as well. Events of weir's own format stay in the order in which they
+// stand.
 func read(file string) (out []timed, err error) {
 	f, err := os.Open(file)
 	if err != nil {

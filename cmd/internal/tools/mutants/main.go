@@ -22,8 +22,11 @@ import (
 	"time"
 )
 
+// simulation is what runs when a patch names no test: the whole simulation, by many seeds, as
+// a fault may show in few of them.
 const simulation = "./cmd/internal/simulate -run TestSimulation -seeds 600 -shrink=false"
 
+// main ends with 1 when a fault was not found, with 2 when it was called in a wrong way.
 func main() {
 	if len(os.Args) < 2 {
 		fmt.Fprintln(os.Stderr, "mutants: say where the patches are: mutants FOLDER [NAME...]")
@@ -40,6 +43,9 @@ func main() {
 }
 
 // run returns how many mutants were not found.
+//
+// names are those of patches, without the ending; none means all. Patches are tried one
+// after the other in one copy, each taken back before the next.
 func run(folder string, names []string) (survived int, err error) {
 	patches, err := filepath.Glob(filepath.Join(folder, "*.patch"))
 	if err != nil || len(patches) == 0 {
@@ -69,6 +75,7 @@ func run(folder string, names []string) (survived int, err error) {
 		tried++
 		start := time.Now()
 		by, err := find(tree, path)
+		// The seed that has found the fault is played on the sound program, too.
 		if m := bySeed.FindStringSubmatch(by); m != nil && err == nil {
 			if out, serr := exec.Command(sound, "-test.run", "TestSimulation", "-seed", m[1]).CombinedOutput(); serr != nil {
 				err = fmt.Errorf("%s, and does so without the fault: %s", by, bySeed.Find(out))
@@ -85,6 +92,9 @@ func run(folder string, names []string) (survived int, err error) {
 }
 
 // copyTree copies the files of the repository, with what is not committed.
+//
+// It runs in the root of the repository. Each file keeps its mode, since tests start
+// scripts.
 func copyTree(to string) error {
 	list, err := exec.Command("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard").Output()
 	if err != nil {
@@ -121,6 +131,9 @@ var (
 )
 
 // find applies a patch, says what finds it, and takes it back.
+//
+// The error is why the patch does not count as found. A patch that does not build proves
+// nothing and is one, too.
 func find(tree, path string) (by string, err error) {
 	patch, err := os.ReadFile(path)
 	if err != nil {
@@ -138,6 +151,7 @@ func find(tree, path string) (by string, err error) {
 			test = value
 		case "in":
 			in = value
+		// A misspelled line would run another test than was meant.
 		default:
 			return "", fmt.Errorf("the patch begins with %q", line)
 		}
@@ -153,6 +167,7 @@ func find(tree, path string) (by string, err error) {
 			err = fmt.Errorf("the patch cannot be taken back: %s", out)
 		}
 	}()
+	// Without the cache of results: the same patch must be seen to fail each time.
 	command := exec.Command("go", append([]string{"test", "-trimpath", "-count=1", "-timeout", "10m"}, strings.Fields(test)...)...)
 	command.Dir = filepath.Join(tree, in)
 	out, err := command.CombinedOutput()
@@ -174,6 +189,8 @@ func find(tree, path string) (by string, err error) {
 	return "", fmt.Errorf("go test fails and does not say by what: %s", out)
 }
 
+// The copy lies in no repository of its own, and one that is somewhere above it must not be
+// taken for its own.
 func apply(tree string, patch []byte, flags ...string) (out []byte, err error) {
 	command := exec.Command("git", append([]string{"apply"}, flags...)...)
 	command.Dir, command.Stdin = tree, bytes.NewReader(patch)

@@ -10,6 +10,8 @@ import (
 	"runtime/debug"
 )
 
+// bill is a document of CycloneDX, of which it has what readers need: what the program is, and
+// what it was built from. Names and order are those of the standard.
 type bill struct {
 	Format     string      `json:"bomFormat"`
 	Spec       string      `json:"specVersion"`
@@ -22,6 +24,8 @@ type metadata struct {
 	Component component `json:"component"`
 }
 
+// component is the program, the standard library, or a module. URL is its package URL, by
+// which advisories are looked up.
 type component struct {
 	Type       string     `json:"type"`
 	Name       string     `json:"name"`
@@ -30,11 +34,14 @@ type component struct {
 	Properties []property `json:"properties,omitempty"`
 }
 
+// property is what CycloneDX has no member for: settings of the build, and sums of modules.
 type property struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
 }
 
+// main reads the program itself, so the bill is of what is shipped and not of what a go.mod
+// says.
 func main() {
 	if len(os.Args) != 2 {
 		fmt.Fprintln(os.Stderr, "usage: sbom PROGRAM")
@@ -52,6 +59,9 @@ func main() {
 	}
 }
 
+// billOf makes a bill of what Go has put into a program. A module that was replaced stands
+// there as what it was replaced by. There is no time and no random number in it: the same
+// program has the same bill.
 func billOf(info *debug.BuildInfo) bill {
 	main := component{Type: "application", Name: info.Path}
 	for _, s := range info.Settings {
