@@ -78,6 +78,8 @@ silent for longer than its limits allow, though nothing is known that it waits f
 					if err != nil {
 						return err
 					}
+					// An agent that is not known is a failure and not an empty answer, so that
+					// a misspelled name does not look like a healthy agent.
 					if !ok {
 						return cli.Failure("nothing is known of %s %s", kind, args[0]).Advise("weir agents ls lists those that are")
 					}
@@ -113,6 +115,8 @@ admin token, and wants it. The exit code is 3 when the request is refused.`,
 				if err := cli.Want(args, 1, 1, "the id of an AGENT"); err != nil {
 					return err
 				}
+				// A person's request is signed by a name and a reason, as orders are, because
+				// it may bring orders about.
 				by, err := h.signed(env)
 				if err != nil {
 					return err
@@ -243,6 +247,7 @@ func showAgent(env *cli.Env, v *agents.View) error {
 	if v.MeanGapS > 0 {
 		row("reports", "every %s in the mean", lasting(v.MeanGapS))
 	}
+	// The step of the ladder on which it is, who takes it, and when it is over.
 	if v.Step != "" {
 		step := string(v.Step)
 		if v.Reviewer != "" {
@@ -256,6 +261,7 @@ func showAgent(env *cli.Env, v *agents.View) error {
 	if v.RequestedBy != "" {
 		row("asked by", "%s", v.RequestedBy)
 	}
+	// Silence is judged when its time is over and not before; this is when.
 	if v.Due != 0 {
 		row("looked at", "again at %s", v.Due)
 	}
@@ -344,6 +350,8 @@ func sayRescue(env *cli.Env, a *api.AgentAnswer, said []events.Verdict) error {
 			return err
 		}
 	}
+	// Nothing stops a request for an agent that is yet to be heard of; most likely the name is
+	// misspelled.
 	if a.New {
 		env.Notice("this weir has not heard of %s before", a.Agent)
 	}

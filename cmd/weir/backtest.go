@@ -134,6 +134,8 @@ func (s *source) trial(ctx context.Context, env *cli.Env, args []string, steps b
 	switch {
 	// Files go before a topic that the environment or the configuration file may name.
 	case len(args) > 0:
+		// Arguments of tools are hashed while a file is read, by what the first limits leave
+		// out.
 		err = s.files(env, args, &limits[0], fold, bad, progress)
 	default:
 		err = s.topic(ctx, env, fold, bad, progress)
@@ -157,7 +159,9 @@ func (s *source) files(env *cli.Env, args []string, limits *analyzer.Limits, fol
 	if err != nil {
 		return err
 	}
+	// Those that were not reached when something went wrong.
 	defer closeAll(inputs)
+	// A file that breaks off is told and left behind; what was read of it before counts.
 	rd := &logs.Reader{Inputs: inputs, Event: fold, IgnoreArgs: limits.IgnoredArgs, Bad: bad.add, Broken: func(err error) { s.reading.leave(env, err) }, Tick: progress.At}
 	return rd.Read()
 }
@@ -201,6 +205,8 @@ func (s *source) topic(ctx context.Context, env *cli.Env, fold func(*events.Even
 				return nil
 			}
 			if ev.Kind == events.LimitsSet || ev.Kind == events.Tick {
+				// Ticks are left out as well: a trial has no silence but that between its
+				// events.
 				return nil // the limits are those that are tried
 			}
 			// A running weir takes the time at which the brokers took a record as that of the
@@ -248,6 +254,8 @@ func (o *backtestFlags) run(ctx context.Context, env *cli.Env, args []string, ag
 		return err
 	case check && len(marks) == 0:
 		return cli.Usage("--check is given and there are no marks").Advise("name the file of judgements with --marks FILE")
+	// The name says the form, so one that says none would be written in a form that nobody
+	// asked for.
 	case report != "" && !strings.HasSuffix(report, ".html") && !strings.HasSuffix(report, ".md"):
 		return cli.Usage("--report %s: want a name that ends with .html or .md", report)
 	}
@@ -255,6 +263,8 @@ func (o *backtestFlags) run(ctx context.Context, env *cli.Env, args []string, ag
 	if err != nil {
 		return err
 	}
+	// The first limits are those that the report is about, the others what it is compared
+	// with.
 	all := []analyzer.Limits{limits}
 	if against != "" {
 		other, err := limitsNamed(against)
@@ -367,9 +377,12 @@ func printBacktest(env *cli.Env, d *backtest.Document, elapsed time.Duration) er
 		if s := elapsed.Seconds(); s >= 0.1 {
 			rate = fmt.Sprintf(" in %.1f s (%s a second)", s, cli.Grouped(int64(float64(r.Events)/s)))
 		}
+		// What goes wrong in writing is told by the tables, which write to the same place.
 		say := func(format string, args ...any) { _, _ = fmt.Fprintf(env.Out, format+"\n", args...) }
 		say("%s of %s%s, judged by profile %s", cli.Count(r.Events, "event"), cli.Count(int64(r.Flows), "flow"), rate, r.Profile)
 		say("would be stopped: %d, warned: %d (the stopped included)", r.Stopped, r.Warned)
+		// What is not known is left out: a log without tokens or money has none after a stop
+		// either.
 		if r.Stopped > 0 {
 			after := fmt.Sprintf("%s of %s calls", cli.Grouped(r.CallsAfterStop), cli.Grouped(r.Calls))
 			if r.Tokens > 0 {
@@ -413,6 +426,7 @@ func printBacktest(env *cli.Env, d *backtest.Document, elapsed time.Duration) er
 		}
 		say("\nto review (weir review mark FLOW right|wrong):")
 		t = env.Table("FLOW", "RULE", "AT CALL", "CALLS AFTER", "MARK", "WHY")
+		// Those that would have saved most stand first.
 		for _, s := range r.Stops[:min(shownStops, len(r.Stops))] {
 			if err := t.Row(cli.Cell{Text: s.Flow}, cli.Cell{Text: s.Rule}, cli.Cell{Text: fmt.Sprint(s.Call), Right: true}, cli.Cell{Text: fmt.Sprint(s.CallsAfter), Right: true},
 				cli.Cell{Text: s.Mark}, cli.Cell{Text: s.Message}); err != nil {
@@ -471,6 +485,8 @@ and weir limits calibrate take in. The last mark of a flow counts.`,
 						}
 						// The flow is not looked for: a mark may be made before or after the
 						// log is here.
+						// Whole seconds, so that lines are short; of two marks the later line
+						// counts and not the later time.
 						m := backtest.Mark{Flow: args[0], Mark: args[1], Reason: *reason, By: *by, At: env.Now().UTC().Truncate(time.Second)}
 						if err := m.Validate(); err != nil {
 							return cli.Usage("%w", err).Advise("right: the flow ran away, and the stop was right; wrong: it was honest work")
@@ -555,6 +571,7 @@ It refuses to guess from fewer than 100 honest flows.`,
 				if err != nil {
 					return err
 				}
+				// Without marks all flows that no rule stops count as honest.
 				list, err := tried.Suggest(marks)
 				if err != nil {
 					return cli.Failure("%w", err).Advise("take a longer log; weir backtest says what there is")
@@ -587,6 +604,7 @@ is printed beside a plain limit of steps calibrated on the same flows.`,
 			caught := cli.NewList(fs, "caught", "with --labels: `FIELD[=VALUE]` says that a trace should be caught")
 			honest := cli.NewList(fs, "honest", "with --labels: `FIELD[=VALUE]` says that a trace should be left alone")
 			return func(ctx context.Context, env *cli.Env, args []string) error {
+				// From 0 to 100, with or without the sign.
 				var v float64
 				if _, err := fmt.Sscanf(strings.TrimSuffix(*share, "%"), "%g", &v); err != nil || v <= 0 || v >= 100 {
 					return cli.Usage("--share %s: want a share such as 1%%", *share)
@@ -624,6 +642,7 @@ func (s *source) calibrate(ctx context.Context, env *cli.Env, args []string, sha
 	if err != nil {
 		return err
 	}
+	// What the labels say, in the words of marks, by flow.
 	flows, says := map[string]*backtest.Flow{}, map[string]string{}
 	for _, f := range tried.Flows() {
 		flows[f.ID] = f
@@ -654,6 +673,7 @@ func (s *source) calibrate(ctx context.Context, env *cli.Env, args []string, sha
 	env.Notice("%d of %d good flows are stopped by these limits; of further flows of the same kind, with 95 %% certainty, at most %.2g %%", c.Stopped, c.Good, 100*c.Upper)
 	env.Notice("a plain limit of steps that promises the same would be %d", c.Steps)
 	if len(labels) > 0 {
+		// The shares are fixed, so that figures of different logs can be compared.
 		for _, x := range tried.Savings([]float64{0.005, 0.01, 0.05}, good, runaway) {
 			env.Notice("at %.2g %% of good flows stopped, %d failed flows: %.1f %% of their %s saved, by a limit of steps %.1f %%", 100*x.Share, x.Failed, 100*x.Rules, x.Unit, 100*x.Steps)
 		}

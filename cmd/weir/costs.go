@@ -71,6 +71,7 @@ func runCosts(ctx context.Context, env *cli.Env, o *source, server *client.Serve
 		if long, err = days(since); err != nil || long <= 0 {
 			return cli.Usage("--since %s: want how long, such as 7d or 36h", since)
 		}
+		// By the wall clock, for a log that is folded; a running weir reckons by its own.
 		o.since = events.StampOf(env.Now().Add(-long))
 	}
 	if len(args) == 0 {
@@ -80,6 +81,7 @@ func runCosts(ctx context.Context, env *cli.Env, o *source, server *client.Serve
 		if server.Given() || !o.brokers.Given() {
 			return runningCosts(ctx, env, server, long, prices, by)
 		}
+		// A FILE would be left unread without a word.
 	} else if server.Given() {
 		return cli.Usage("more than one place is named").Advise("give either --server or a FILE")
 	}
@@ -148,6 +150,8 @@ func printCosts(env *cli.Env, c *costs.Told, by string) error {
 			}
 			say("")
 			t := env.Table(strings.ToUpper(costLists[i]), "CALLS", "ALL", "AFTER WARNING", "AFTER STOP")
+			// All lists at once are for an overview; a list that was asked for by --by is
+			// printed whole.
 			shown := lines
 			if by == "" {
 				shown = lines[:min(len(lines), shownLines)]

@@ -78,6 +78,7 @@ func describeSources(env *cli.Env, args []string) error {
 		}
 		return describeSource(env, viewOfSource(&s))
 	}
+	// Only levels fit into a table; the sentences are for one source at a time, and in JSON.
 	lines := cli.NewLines(env, func(v *sourceView) []cli.Cell {
 		return []cli.Cell{{Text: v.Name}, {Text: formatOf(v)}, level(v.Tools), level(v.Args), level(v.Results), level(v.Caller), level(v.Turn), level(v.Tokens),
 			level(v.Time), level(v.Starts), level(v.Work), {Text: v.Title}}
@@ -214,9 +215,12 @@ const (
 // silencedBy lists the rules that are off for a source, and those that depend on what
 // its logs happen to tell, in the order of the table of rules.
 func silencedBy(g *adapter.Gives) (out []silenced) {
+	// Only rules about flows: what those about agents need is told by agents and not by
+	// sources.
 	for i := range analyzer.Rules {
 		state, why := "", ""
 		for _, n := range needs(g) {
+			// Needs is a set of bits, one for each need.
 			if analyzer.Rules[i].Needs&n.of == 0 {
 				continue
 			}

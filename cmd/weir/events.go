@@ -174,6 +174,8 @@ func convertEvents(env *cli.Env, reading *reading, args []string) error {
 	var line []byte
 	var bad refusals
 	near := newMisspelled(env, false)
+	// One buffer for all lines; each goes out whole, so a pipe that breaks ends the reading at
+	// once.
 	_, refused, err := reading.readAll(env, args, func(ev *events.Event) error {
 		line = append(ev.AppendJSON(line[:0]), '\n')
 		_, err := env.Out.Write(line)

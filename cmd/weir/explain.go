@@ -170,7 +170,8 @@ func tellOrder(env *cli.Env, b *strings.Builder, o *events.Verdict) {
 
 // matchText says in words which calls an order refuses.
 //
-// It reads the match as dispatchers do: all parts have to hold. A match without any part refuses every call in its scope.
+// It reads the match as dispatchers do: all parts have to hold. A match without any part
+// refuses every call in its scope.
 func matchText(m *events.Match) string {
 	var parts []string
 	add := func(format string, list []string) {
@@ -237,6 +238,7 @@ func times(n int) string {
 func nearest(env *cli.Env, v *analyzer.View) error {
 	near := slices.DeleteFunc(slices.Clone(v.Counters), func(c rules.CounterView) bool { return c.Near == 0 })
 	slices.SortStableFunc(near, func(a, b rules.CounterView) int { return cmp.Compare(b.Near, a.Near) })
+	// More would be far from their limits, and flows show has all.
 	const shown = 6
 	if len(near) > shown {
 		near = near[:shown]

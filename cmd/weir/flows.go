@@ -172,6 +172,8 @@ func tailVerdicts(ctx context.Context, env *cli.Env, p *target, last int, flow s
 			return err
 		}
 		if flow == "" {
+			// As with a running weir: of all flows the last ones, of one flow all that is
+			// kept.
 			kept = kept[max(0, len(kept)-last):]
 		}
 		for i := range kept {
@@ -201,6 +203,7 @@ func tailVerdicts(ctx context.Context, env *cli.Env, p *target, last int, flow s
 // partitions the order is not that of time. It takes the lock of the folder, so it fails while
 // a weir runs there.
 func keptVerdicts(dir, flow string) (kept []events.Verdict, err error) {
+	// No pump is made: the verdict log can be read as it is.
 	s, err := openStore(dir)
 	if err != nil {
 		return nil, err

@@ -57,6 +57,7 @@ func hookCommand(env *cli.Env) []string {
 	switch {
 	case err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0:
 		return []string{weir, "check", "--hook"}
+	// Settings that name no path can be carried to another machine.
 	case weir == "weir": // found by its name, so what lies beside it is, too
 		return []string{"weir-hook"}
 	}
@@ -84,12 +85,15 @@ func (h *hookSetup) run(env *cli.Env, p *target, closed bool) error {
 		return err
 	}
 	command := hookCommand(env)
+	// Only what was given here by a flag: a variable of this shell may not be set where the
+	// agent starts.
 	if *p.URL != "" {
 		command = append(command, "--server", *p.URL)
 	}
 	if *p.TokenFile != "" {
 		command = append(command, "--token-file", quotedForShell(*p.TokenFile))
 	}
+	// The hook of an agent is told once, when it is set up, what to do while weir is away.
 	if closed {
 		command = append(command, "--closed")
 	}

@@ -91,6 +91,8 @@ func (f *ingestFlags) run(ctx context.Context, env *cli.Env, args []string) erro
 			return err
 		}
 	}
+	// Events of the same call have to have the same hash whoever reads them, so what is left
+	// out of it must be what the weirs leave out.
 	limits, err := f.LimitFlags.Limits()
 	if err != nil {
 		return err
@@ -107,6 +109,7 @@ func (f *ingestFlags) run(ctx context.Context, env *cli.Env, args []string) erro
 		defer env.Notify(signals, syscall.SIGINT, syscall.SIGTERM)()
 	}
 	err = operate.UntilSignal(ctx, signals, func(ctx context.Context) error {
+		// Waited for as by weir run: it may be started together with the brokers.
 		if err := operate.Await(ctx, env.Log, cluster.Check); err != nil {
 			return err
 		}
@@ -176,6 +179,7 @@ func (f *ingestFlags) fromFiles(ctx context.Context, env *cli.Env, cluster *kafk
 	// The callbacks of the reader have nobody to return an error to but the next event, which
 	// ends the reading.
 	var failed error
+	// Writes are bundled: a batch goes out when it is full, and the last one at the end.
 	flush := func(always bool) {
 		if failed == nil && (always || w.Full()) {
 			failed = w.Flush(ctx)
@@ -219,6 +223,7 @@ func (f *ingestFlags) fromFiles(ctx context.Context, env *cli.Env, cluster *kafk
 	if err != nil {
 		return err
 	}
+	// A refused record and a file that could not be read end with the same code.
 	if err = f.reading.done(env); bad.n > 0 {
 		err = cli.Exit(cli.CodeFinding)
 	}

@@ -79,6 +79,7 @@ func readLabels(in *logs.Input, by criteria) (out *labelFile, err error) {
 		if fault != nil {
 			fail(record.Line, fault)
 		}
+		// Those of the first line stand for all, to be named when no label says anything.
 		if out.fields == nil {
 			out.fields = slices.Sorted(maps.Keys(l.Labels))
 		}
@@ -207,6 +208,7 @@ func (c criteria) mark(labels map[string]any) (mark string) {
 			v, ok := lookUp(labels, x.field)
 			switch {
 			case !ok:
+			// The first that says "caught" decides, whatever the others of its tier say.
 			case x.caught(v):
 				return backtest.Right
 			case x.honest(v):
@@ -371,6 +373,8 @@ func printScores(env *cli.Env, labels []*labelFile, flows map[string]*backtest.F
 	for _, l := range labels {
 		s := l.score(flows)
 		if err := l.matched(&s, flows); err != nil {
+			// The first is kept, for it is the error when no file fits; the others are told as
+			// they come.
 			if nothing == nil {
 				nothing = err
 			} else {

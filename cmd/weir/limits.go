@@ -102,6 +102,7 @@ func limitsNamed(name string) (analyzer.Limits, error) {
 			return limitfile.Profile(name)
 		}
 		f := cli.Failure("%w, nor a profile of that name", err)
+		// Most names that are no file are misspelled profiles.
 		if near := spelling.Nearest(name, limitfile.Profiles()); near != "" {
 			return analyzer.Limits{}, f.Advise("did you mean the profile %s", near)
 		}
@@ -230,6 +231,7 @@ func diffLimits(env *cli.Env, args []string) error {
 		return err
 	}
 	if len(args) == 1 {
+		// One argument is what changed against the defaults.
 		args = []string{limitfile.Default().Profile, args[0]}
 	}
 	from, err := limitsNamed(args[0])

@@ -92,6 +92,7 @@ func (f *overrideFlags) order() (o api.OverrideOrder, err error) {
 			return o, fault.Advise("did you mean %s", near)
 		}
 		return o, fault.Advise("weir rules ls lists the rules")
+	// Neither or both.
 	case (*f.flow == "") == (*f.scope == ""):
 		return o, cli.Usage("want one of --flow and --scope")
 	case (*f.until == "") == (*f.long == 0):

@@ -54,6 +54,7 @@ func (r *reading) open(env *cli.Env, names []string) (inputs []*logs.Input, err 
 			closeAll(inputs)
 		}
 	}()
+	// Of a folder the files; what is no folder stays as it was named, there or not.
 	files, err := logs.Expand(names)
 	if err != nil {
 		return nil, err
@@ -74,6 +75,7 @@ func (r *reading) open(env *cli.Env, names []string) (inputs []*logs.Input, err 
 		// a word of its own.
 		case errors.Is(err, registry.ErrUnknown) && file.InFolder && r.format.Value == "":
 			unknown = append(unknown, file.Path)
+		// One bad file among many is told and left out, and the exit code says so at the end.
 		case len(files) > 1:
 			r.leave(env, err)
 		default:
@@ -93,6 +95,7 @@ func (r *reading) open(env *cli.Env, names []string) (inputs []*logs.Input, err 
 	switch {
 	case len(inputs) > 0:
 		return inputs, nil
+	// What kept all files out is told by what was most likely meant.
 	case len(files) == len(others):
 		return nil, cli.Failure("there is no file in %s", strings.Join(names, ", ")).Advise("hidden files and folders are passed over")
 	case len(empty) > 0 && len(unknown) == 0 && r.left == 0:

@@ -116,9 +116,11 @@ func (o *replayFlags) run(ctx context.Context, env *cli.Env, args []string) erro
 	if err != nil {
 		return err
 	}
+	// Rows may still wait for the widths of their columns.
 	if err := lines.Flush(); err != nil {
 		return err
 	}
+	// After the verdicts and before the summary, so that both stand where the eye looks last.
 	r.bad.tell(env)
 	s := r.summary(elapsed)
 	if err := s.print(env, lines.Any()); err != nil {
@@ -136,9 +138,12 @@ func (o *replayFlags) fromTopic(env *cli.Env, args []string) (bool, error) {
 	switch {
 	case len(args) > 0 && (o.brokers.Given() || o.stretch.given()):
 		return false, cli.Usage("%s is given beside --brokers, --from or --until", args[0]).Advise("replay a FILE, or the topic of events with --brokers")
+	// Files are what was named, so brokers of the environment say nothing here.
 	case len(args) > 0:
 		return false, nil
 	}
+	// Limits of the configuration file are those of the weir that runs. In a replay only the
+	// command line may replace those of the log.
 	if _, err := operate.Settings().Load(o.brokers.Flags, env.Getenv, "limits", "profile", "set"); err != nil {
 		return false, err
 	}
@@ -180,6 +185,7 @@ func (o *replayFlags) readTopic(ctx context.Context, env *cli.Env, r *replay, _ 
 		return 0, err
 	}
 	defer c.Close()
+	// Nothing on the command line says otherwise, so the log's own limits judge.
 	recorded := *o.LimitFlags.File == "" && o.LimitFlags.Profile.Value == "" && len(*o.LimitFlags.Sets) == 0
 	return r.readTopics(ctx, env, c, o.brokers.Topics, o.stretch, recorded)
 }
@@ -240,6 +246,7 @@ func newReplay(ctx context.Context, limits analyzer.Limits, verdict func(*events
 	if err != nil {
 		return nil, err
 	}
+	// Kept for what is asked of flows and agents afterwards.
 	r.pump, r.agentPump = both.Pumps()
 	r.judge = both.Fold
 	return r, nil
@@ -427,6 +434,7 @@ func (r *replay) summary(elapsed time.Duration) *replaySummary {
 	counted := r.counted()
 	s := &replaySummary{Events: counted.Events, Duplicates: counted.Duplicates, BadRecords: r.bad.n, Flows: len(r.flows),
 		Agents: len(r.agents), Profile: r.limits.Profile, ConfigVersion: r.limits.Version, Seconds: round(elapsed.Seconds(), 1000), Verdicts: []ruleSummary{}}
+	// What rules lack is told by the limits that judged: a rule that is off lacks nothing.
 	s.Coverage, s.Blind, s.Files = r.told, r.told.Blind(&r.limits), r.files
 	for why, n := range r.silent {
 		if n > 0 {
@@ -443,6 +451,7 @@ func (r *replay) summary(elapsed time.Duration) *replaySummary {
 		s.EventsPerSecond = int64(float64(s.Events) / elapsed.Seconds())
 	}
 	var saved []float64
+	// In no order: only sums and a median come of it.
 	for _, f := range r.flows {
 		s.Calls += f.Calls
 		s.FlowsWarned += one(f.Warned != nil)
@@ -500,6 +509,7 @@ func (s *replaySummary) print(env *cli.Env, apart bool) error {
 		}
 		_, _ = fmt.Fprintln(env.Out)
 		columns := []string{"RULE", "ACTION", "VERDICTS", "FLOWS"}
+		// A column that is empty in nearly all logs is not shown.
 		if s.Agents > 0 {
 			columns = append(columns, "AGENTS")
 		}

@@ -37,6 +37,7 @@ is not stopped. The exit code is 1 when flows may have been missed.`,
 		},
 		Setup: func(fs *pflag.FlagSet) cli.Run {
 			h := newHand(fs)
+			// Long enough for somebody to look, and not for ever if nobody does.
 			long := fs.Duration("for", 24*time.Hour, "it stands for this `DURATION`")
 			all := fs.Bool("all", false, "stop every flow that is live now")
 			return func(ctx context.Context, env *cli.Env, args []string) error {
@@ -52,6 +53,7 @@ is not stopped. The exit code is 1 when flows may have been missed.`,
 				if err != nil {
 					return err
 				}
+				// For a release 0 has a meaning, which is why order lets it pass.
 				if o.ForS == 0 {
 					return cli.Usage("--for 0: an order that ends at once stops nothing")
 				}
@@ -207,6 +209,7 @@ func (h *hand) stopAll(ctx context.Context, env *cli.Env, o api.OperatorOrder) e
 	if err != nil {
 		return err
 	}
+	// An event for each flow, all with the same beginning of their ids.
 	env.Notice("events %s-0 and on, by %s", a.ID, a.By)
 	if a.More {
 		env.Notice("there are more flows than one order stops: give it again, and it takes the next")

@@ -94,6 +94,8 @@ func (p *target) replay(ctx context.Context, env *cli.Env) (*replay, error) {
 		return nil, err
 	}
 	defer closeAll(inputs)
+	// Logs are folded before the question is looked at: how a flow stands depends on all of
+	// it.
 	r, err := newReplay(ctx, limits, func(*events.Verdict) error { return nil })
 	if err != nil {
 		return nil, err

@@ -131,6 +131,7 @@ func (s *offsetRange) sections(ctx context.Context, c *kafka.Cluster, topic stri
 	if err != nil {
 		return nil, 0, err
 	}
+	// All partitions at once, before any is read: they grow while they are read.
 	for p := range n {
 		first, end, err := c.Bounds(ctx, topic, p)
 		if err != nil {
@@ -159,6 +160,8 @@ func (r *replay) readTopics(ctx context.Context, env *cli.Env, c *kafka.Cluster,
 		return 0, err
 	}
 	stages := []*topicReplay{flows}
+	// sources is how many partitions the events have: records of activity name where they come
+	// from, and partitions of agents are numbered behind those.
 	agents := &topicReplay{replay: r, env: env, cluster: c, topic: t.Activity, sources: len(flows.list), recorded: recorded, first: r.limits}
 	switch err := agents.look(ctx, s); {
 	// Flows are still judged: only what cuts across them is left out, and that is said.
@@ -243,6 +246,7 @@ func (t *topicReplay) run(ctx context.Context) error {
 		if t.sources == 0 {
 			fold = t.foldEvent
 		}
+		// What the pump before this one has counted would be lost with it.
 		t.past.Add(t.pump.Counted())
 		if t.pump, err = pump.New(ctx, o); err != nil {
 			return err
@@ -318,6 +322,7 @@ func (t *topicReplay) options(ctx context.Context, n int, part section) (pump.Op
 		t.env.Notice("%s/%d: no limits in the %s records before %d: judged by the profile %s until the log says others",
 			t.topic, n, cli.Grouped(lookBack), part.from, t.first.Profile)
 	}
+	// The summary says one profile and version, that of the last limits in force.
 	t.limits = o.Limits // for the summary
 	o.Parse = func(document []byte) (analyzer.Limits, error) {
 		l, err := limitfile.ParseJSON(limitsSetKind, document)

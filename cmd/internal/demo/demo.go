@@ -76,6 +76,8 @@ cuts them short.`,
 				if err != nil {
 					return err
 				}
+				// The runs are read once and played twice: against a fold in this process, and
+				// against a weir.
 				if err := playDemo(ctx, env, runs, *once); err != nil || *once {
 					return err
 				}
@@ -158,7 +160,9 @@ func recorded(name string) (out []events.Event, err error) {
 	}
 	rd := &logs.Reader{
 		Inputs: []*logs.Input{in},
-		Bad:    func(b logs.BadRecord) { err = fmt.Errorf("line %d: %s", b.Line, b.Reason) },
+		// A recording that cannot be read whole is a fault of the build, so the run is not
+		// shown with less.
+		Bad: func(b logs.BadRecord) { err = fmt.Errorf("line %d: %s", b.Line, b.Reason) },
 		Event: func(ev *events.Event) error {
 			var own events.Event
 			fault := events.Decode(ev.AppendJSON(nil), &own)
@@ -198,10 +202,14 @@ type Result struct {
 // refused.
 func (r *Run) play(ctx context.Context) (Result, error) {
 	res := Result{Run: r.title, Honest: r.honest, Profile: r.limits.Profile}
+	// Each run has a fold of its own, because runs have limits of their own and must not count
+	// for each other.
 	fold, err := pump.NewReplay(ctx, pump.Options{Limits: r.limits})
 	if err != nil {
 		return res, err
 	}
+	// The table of orders is the one that guards use, so what is shown is what a dispatcher
+	// does.
 	standing, ended := new(guard.Table), map[string]bool{}
 	for i := range r.events {
 		ev := r.events[i]

@@ -61,6 +61,7 @@ func playPair(ctx context.Context, env *cli.Env, pace time.Duration) (err error)
 		if err != nil {
 			return err
 		}
+		// Both are open until the talk is over.
 		defer server.Close()
 		p.agents[name] = address
 	}
