@@ -70,6 +70,8 @@ func describeSources(env *cli.Env, args []string) error {
 	if len(args) == 1 {
 		s, err := registry.Source(args[0])
 		if err != nil {
+			// A name of a format is as good as that of a source, so both are looked through
+			// for the word that was meant.
 			fault := cli.Usage("%w", err)
 			if near := spelling.Nearest(args[0], append(sourceNames(), operate.FormatNames()...)); near != "" {
 				return fault.Advise("did you mean: weir events describe %s", near)

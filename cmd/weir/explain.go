@@ -74,6 +74,8 @@ func explain(env *cli.Env, v *analyzer.View) error {
 		b.WriteByte('\n')
 		tellOrder(env, &b, &v.Orders[i])
 	}
+	// Offences outlast their orders: who was stopped once is stopped at the warning next time
+	// (see decision 5).
 	for _, o := range v.Offences {
 		fmt.Fprintf(&b, "\nIt was stopped for %s %s %s.\n", o.Rule, times(o.Count), o.Last)
 	}
@@ -83,6 +85,7 @@ func explain(env *cli.Env, v *analyzer.View) error {
 	if err := nearest(env, v); err != nil {
 		return err
 	}
+	// Where to read on is said only when something stands.
 	if len(v.Orders) > 0 {
 		env.Notice("\nweir rules show %s says what the rule measures; weir limits show where its limit stands", v.Orders[0].RuleID)
 	}

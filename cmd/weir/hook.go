@@ -148,6 +148,8 @@ func (h *hookSetup) run(env *cli.Env, p *target, closed bool) error {
 		}
 		env.Notice("%s was written.", path)
 	}
+	// What remains to be done by hand, such as to say that the hooks may run; said also when
+	// nothing changed.
 	if config.Note != "" {
 		env.Notice("%s", config.Note)
 	}
@@ -300,6 +302,7 @@ func lineDiff(old, text string) string {
 			j++
 		}
 	}
+	// As many lines as other programs show that compare texts.
 	const beside = 3
 	var out strings.Builder
 	for n, line := range lines {

@@ -30,6 +30,8 @@ func limitsCommand() cli.Command {
 printed is a limits file itself.`,
 			Examples: []string{"weir limits show", "weir limits show gateway", "weir limits show my.yaml --set flow.idle=5m"},
 			Setup: func(fs *pflag.FlagSet) cli.Run {
+				// What is shown may be a mixture of file, profile and values, which exists
+				// nowhere else.
 				limitFlags := operate.NewLimitFlags(fs)
 				return func(_ context.Context, env *cli.Env, args []string) error {
 					return showLimits(env, limitFlags, args)
@@ -140,6 +142,7 @@ func showLimits(env *cli.Env, limitFlags *operate.LimitFlags, args []string) err
 	if err != nil {
 		return err
 	}
+	// The text of a limits file is YAML, with comments and in the order of the tables.
 	if env.Format != cli.JSONFormat {
 		_, err = env.Out.Write(limitfile.Format(l))
 		return err

@@ -55,6 +55,8 @@ stand under overrides in the limits file, which a running weir reads again by it
 				if err != nil {
 					return err
 				}
+				// The flags of the order are looked at before who gives it, so that what is
+				// wrong with it is told first.
 				o.Reason = *h.reason
 				if o.By, err = h.signed(env); err != nil {
 					return err

@@ -34,6 +34,8 @@ The running weir has to have an admin token, and wants it.`,
 				if err := cli.Want(args, 1, 1, "the id of a FLOW"); err != nil {
 					return err
 				}
+				// Here 0 is a duration like any other: it takes orders back and keeps rules
+				// from nothing.
 				o, err := h.order(env, *long)
 				if err != nil {
 					return err

@@ -208,6 +208,7 @@ func rulesNamed(name string) (out []analyzer.Row) {
 func listRules(env *cli.Env, l *analyzer.Limits) error {
 	lines := cli.NewLines(env, func(v *ruleView) []cli.Cell {
 		number := func(s string) cli.Cell { return cli.Cell{Text: s, Right: true} }
+		// What it would do is of no use where it does nothing.
 		action := string(v.Action)
 		if v.Mode != rules.ModeEnforce.String() {
 			action = v.Mode
@@ -225,6 +226,7 @@ func listRules(env *cli.Env, l *analyzer.Limits) error {
 
 // showRules prints rules in full: one of them as one document, several as a list.
 func showRules(env *cli.Env, rules []analyzer.Row, l *analyzer.Limits) error {
+	// Several rows give one reason where it has several thresholds.
 	views := make([]ruleView, len(rules))
 	for i := range rules {
 		views[i] = viewOfRule(&rules[i], l)

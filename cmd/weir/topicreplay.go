@@ -156,6 +156,8 @@ func (s *offsetRange) sections(ctx context.Context, c *kafka.Cluster, topic stri
 // everything.
 func (r *replay) readTopics(ctx context.Context, env *cli.Env, c *kafka.Cluster, t group.Topics, s *offsetRange, recorded bool) (time.Duration, error) {
 	flows := &topicReplay{replay: r, env: env, cluster: c, topic: t.Events, recorded: recorded, first: r.limits}
+	// Both topics are looked at before one is read, so that the share that is done is one of
+	// all.
 	if err := flows.look(ctx, s); err != nil {
 		return 0, err
 	}
@@ -268,6 +270,7 @@ func (t *topicReplay) run(ctx context.Context) error {
 			if ev.Kind == events.LimitsSet && !t.recorded {
 				return nil
 			}
+			// The log's own time, as a running weir has it.
 			ev.Appended = rec.Time
 			return fold(&ev, rec)
 		}, func(err error) { t.env.Notice("%v", err) })

@@ -61,6 +61,7 @@ func versionCommand() cli.Command {
 					if revision == "" {
 						revision = "unknown"
 					}
+					// The revision alone would be believed to be what runs.
 					if b.Modified {
 						revision += ", modified"
 					}
