@@ -122,7 +122,8 @@ func (s *source) trial(ctx context.Context, env *cli.Env, args []string, steps b
 		t.Count(s.since, s.prices)
 		trials = append(trials, t)
 	}
-	// Each event goes to all trials before the next one is read, since the reader uses its memory again.
+	// Each event goes to all trials before the next one is read, since the reader uses its
+	// memory again.
 	bad = new(refusals)
 	fold := func(ev *events.Event) error {
 		for _, t := range trials {
@@ -223,7 +224,8 @@ func (s *source) topic(ctx context.Context, env *cli.Env, fold func(*events.Even
 
 // readMarks reads the file of marks, none without a name.
 //
-// A file that is named and is not there is an error, or judgements would silently count for nothing.
+// A file that is named and is not there is an error, or judgements would silently count for
+// nothing.
 func readMarks(name string) (backtest.Marks, error) {
 	if name == "" {
 		return nil, nil
