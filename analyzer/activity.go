@@ -8,6 +8,8 @@ import (
 // LowWatermark returns up to when the agent stage has everything: whatever the flows of a log did
 // up to that time was handed over when the watermark of the log reached at. It is zero
 // before anything was.
+// It is what the promise to the agent stage rests on: silence is judged up to the least of
+// what all source partitions say (decision 38).
 func (e *Engine) LowWatermark(at events.Stamp) events.Stamp {
 	return max(0, at.Add(-activity.Grace-e.limits.Agents.Report))
 }
@@ -15,6 +17,8 @@ func (e *Engine) LowWatermark(at events.Stamp) events.Stamp {
 // Relay passes an event on to the agent stage that belongs to no flow: what an agent says
 // of itself or others say of it, without a correlation id. It returns false for an event
 // that a flow has to fold, and then does nothing.
+// Who has no flow has no state to be folded into, so nothing is kept of it here and repeats
+// are told by the agent stage.
 func (e *Engine) Relay(p *Partition, ev *events.Event, fx *Effects) bool {
 	if ev.CorrelationID != "" {
 		return false
@@ -37,6 +41,7 @@ func (e *Engine) Relay(p *Partition, ev *events.Event, fx *Effects) bool {
 
 // repartition tells the agent stage what it wants to know of an event that the flow has
 // counted.
+// An ask that was refused is passed on by noteTry and not here: it was no call.
 func (e *Engine) repartition(f *Flow, m *moment, fx *Effects) {
 	if e.agents.Trees {
 		e.passSpent(f, m, fx)
@@ -63,6 +68,8 @@ func (e *Engine) passWord(ev *events.Event, when events.Stamp, fx *Effects) {
 }
 
 // passCall passes on a call between agents, if some row counts it.
+// A call may be told three times, to the agent, to its project and as the opening of a flow,
+// each to another key or as another kind, since each is counted by itself.
 func (e *Engine) passCall(f *Flow, m *moment, fx *Effects) {
 	ev := m.ev
 	if ev.CorrelationSource == events.CorrelationPrincipal {
@@ -77,6 +84,7 @@ func (e *Engine) passCall(f *Flow, m *moment, fx *Effects) {
 	if e.agents.Projects && ev.ProjectID != "" {
 		fx.SayTo(activity.ProjectPrefix, ev.ProjectID, ev, m.when).SampledRate = ev.SampledRate
 	}
+	// The first event of a flow is a call between agents: an agent made up its id.
 	if e.agents.Opened && f.events == 1 {
 		if a := fx.Say(ev.To, ev, m.when); a != nil {
 			a.Kind, a.AgentState = events.AgentActivity, fx.State(activity.WorkOpened)

@@ -12,6 +12,8 @@ import (
 
 // moment is what is known of the event at hand while it is judged: what apply
 // found out and rules measure by. It is reset for every event.
+// Rules read it beside the flow. It lives in the Effects, so a pointer to it is good for one
+// step only.
 type moment struct {
 	ev   *events.Event // nil at a deadline
 	at   events.Stamp  // time at which the event is folded
@@ -26,16 +28,21 @@ type moment struct {
 	before ledger.Amount // what the flow had told its tree of; nothing where there is none
 	joins  bool          // it is the first event of the flow that names a tree
 
+	// A place in the moment and not a local variable, because a pointer to it is passed to
+	// function values.
 	set      rules.Setting // of the row that is judged
 	from, to uint8
 	tool     uint8
-	retry    bool // legally repeats a call
-	exempt   bool // the limits exempt the tool
-	callAt   int  // index into calls of from; -1 when the call is not remembered
+	// A retry is what the producer says is one (retry_of), and a look again at what others
+	// still work on (decision 80). Rules about repetition pass over it.
+	retry  bool // legally repeats a call
+	exempt bool // the limits exempt the tool
+	callAt int  // index into calls of from; -1 when the call is not remembered
 
-	returned     bool // the hop returned to a party that control had come through
-	joined       bool // the callee was not in the episode before
-	beside       bool // the hop was made beside the one before, whose callee has not answered yet
+	returned bool // the hop returned to a party that control had come through
+	joined   bool // the callee was not in the episode before
+	beside   bool // the hop was made beside the one before, whose callee has not answered yet
+	// The measures below are of this event alone; 0 where it says nothing of them.
 	stale        int64
 	staleSame    int64
 	stalePair    int // index into pairs, -1 when no round was closed
@@ -46,7 +53,8 @@ type moment struct {
 	reflects     int64
 	earlier      int64 // loops, or reflections, of the task before the one at hand
 	conversation int64
-	fits         events.Stamp
+	// When a throttle that is given now may end: as soon as one more hop fits into the window.
+	fits events.Stamp
 }
 
 // begin makes it the moment of a time, of which nothing else is known yet.
@@ -57,6 +65,8 @@ func (m *moment) begin(at events.Stamp) {
 	m.callAt, m.stalePair, m.delegation = -1, -1, -1
 }
 
+// ifHop is the value where the event is a hop, else 0: counters of hops do not speak at calls
+// of a person.
 func (m *moment) ifHop(v int64) int64 {
 	if !m.hop {
 		return 0
@@ -66,6 +76,8 @@ func (m *moment) ifHop(v int64) int64 {
 
 // trace notes by what the flow is known: by the least trusted of all that named it. What
 // a gateway asks about once more says nothing of a flow that others name.
+// The larger a CorrelationSource, the less it is trusted. A flow known by a principal takes
+// the source of whoever names it next.
 func (f *Flow) trace(by events.CorrelationSource) {
 	switch {
 	case f.events == 1, f.source == events.CorrelationPrincipal:
@@ -76,18 +88,23 @@ func (f *Flow) trace(by events.CorrelationSource) {
 }
 
 // apply counts the event. It is the only code that writes counters.
+// It gives no verdict, and takes orders away only where a party that they name gives way to a
+// new one.
 func (e *Engine) apply(f *Flow, m *moment) {
 	ev := m.ev
 	m.from, m.to, m.tool = none, none, none
 	f.trace(ev.CorrelationSource)
+	// Whatever comes after the end shows that somebody is at work again.
 	f.flags &^= flagEnded
 	if m.word {
 		f.clearPatterns(true)
+		// A mere claim clears windows and none of the offences (decision 59).
 		if !ev.Claimed {
 			f.offences = f.offences[:0]
 		}
 		f.newTurn()
 	}
+	// People take no index: nothing is ever refused to them, and they would count as sessions.
 	if !ev.From.IsZero() && ev.From.Type != events.PartyHuman {
 		m.from = f.party(e.limits.Identity.Of(ev.From), false)
 	}
@@ -96,12 +113,14 @@ func (e *Engine) apply(f *Flow, m *moment) {
 		m.to = f.party(e.limits.Identity.Of(ev.To), false)
 		m.joined = f.unique > known
 	}
+	// Before the stack moves, because it has to see from where control comes.
 	if e.agents.Silence {
 		f.follow(m)
 	}
 	if m.from == none && isUnnamed(ev) {
 		m.from = f.party(unnamed, true)
 	}
+	// Usage may come with any kind of event, and budgets of it are judged after five of them.
 	f.applyUsage(m)
 	f.applyTurn(m, e.limits.Rules[ruleOfTurns].All)
 	switch ev.Kind {
@@ -124,10 +143,14 @@ func (e *Engine) apply(f *Flow, m *moment) {
 // counts as no session, takes no part in calls, and nothing is reported of it.
 const unnamed = "(unnamed)"
 
+// isUnnamed reports whether the event is a use of a tool by nobody in particular.
 func isUnnamed(ev *events.Event) bool {
 	return ev.From.IsZero() && (ev.Kind == events.ToolCall || ev.Kind == events.ToolResult)
 }
 
+// applyCall counts a call to an agent. The order of what it does is what rules rely on:
+// whether it came without work is found before the call clears the marks of work, and the
+// streak after the stack has moved.
 func (e *Engine) applyCall(f *Flow, m *moment) {
 	ev := m.ev
 	if m.to == none {
@@ -140,6 +163,7 @@ func (e *Engine) applyCall(f *Flow, m *moment) {
 		// A person, a scheduler or an applet gave the work: control starts here.
 		f.moveTo(none, m.to)
 		callee.flags &^= partyWorked
+		// The round of a person has no caller, so stale rounds are not counted for it.
 		f.openRound(m, none, m.to)
 		return
 	}
@@ -151,6 +175,7 @@ func (e *Engine) applyCall(f *Flow, m *moment) {
 		callee.flags |= partyBeside
 	}
 	m.returned = f.moveTo(m.from, m.to)
+	// Counters stop at rules.MaxCount; no limit can be above it.
 	if m.returned && callee.revisits < 1<<15 {
 		callee.revisits++
 	}
@@ -161,10 +186,12 @@ func (e *Engine) applyCall(f *Flow, m *moment) {
 	f.openRound(m, m.from, m.to)
 	f.delegate(m)
 	m.conversation = f.countConversation(ev.ConversationID)
+	// What was done is spent by the call: the next hop needs new work behind it.
 	caller.flags &^= partyWorked
 	if m.from != m.to {
 		callee.flags &^= partyWorked
 	}
+	// For its loops: a call may tell how often its task has gone round.
 	f.applyTask(m)
 }
 
@@ -179,6 +206,9 @@ func (f *Flow) sideBySide(m *moment) bool {
 
 // noWork tells whether the caller is known to have done nothing since it was
 // called. Unknown is never no work, unless the limits say so.
+// Work is known to be missing when the producer says so, or when its source has reported uses
+// of tools in this flow and none of this caller (see decision 4). It notes for people when
+// nobody knew.
 func (f *Flow) noWork(m *moment, caller *party, unknown bool) bool {
 	ev := m.ev
 	if caller.flags&partyWorked != 0 || ev.HadWork == events.Yes || ev.Work.ToolCalls > 0 || ev.Work.Outputs > 0 {
@@ -193,6 +223,7 @@ func (f *Flow) noWork(m *moment, caller *party, unknown bool) bool {
 }
 
 // worked breaks the cycles and streaks that the party is part of.
+// Delegations of and to the party go as well: an answer after work may differ.
 func (f *Flow) worked(i uint8) {
 	if i == none {
 		return
@@ -220,6 +251,8 @@ func (f *Flow) reports(source string) bool {
 	return false
 }
 
+// setReports notes that the source tells of tools. From then on its silence about them means
+// that none were used.
 func (f *Flow) setReports(source string) {
 	h := shortHash(source)
 	for i, r := range f.reporting {
@@ -233,6 +266,8 @@ func (f *Flow) setReports(source string) {
 	}
 }
 
+// applyReturn gives control back. A return to a person ends the work where there is nobody
+// further up, and the flow is at rest from then on.
 func (f *Flow) applyReturn(m *moment) {
 	ev := m.ev
 	if m.from == none {
@@ -255,6 +290,8 @@ func (f *Flow) applyReturn(m *moment) {
 	f.moveTo(m.from, m.to)
 }
 
+// applyToolCall counts a call of a tool and puts it into the window of its party. Rules that
+// need the result judge it when that comes.
 func (e *Engine) applyToolCall(f *Flow, m *moment) {
 	ev := m.ev
 	f.toolCalls++
@@ -267,13 +304,16 @@ func (e *Engine) applyToolCall(f *Flow, m *moment) {
 	if m.from == none {
 		return
 	}
+	// The use of a tool is work, whatever comes of it.
 	f.worked(m.from)
 	p := &f.parties[m.from]
+	// As the gateway counts, whose rule this is.
 	if ev.TurnID != "" && f.flags&flagTurnOpen == 0 {
 		f.flags |= flagTurnOpen // the call that opens the turn is not chained
 	} else if p.chain < 1<<15 {
 		p.chain++
 	}
+	// The call is complete but for its result; applyToolResult fills that in.
 	c := call{tool: m.tool, at: f.since(m.at), n: f.events, id: shortHash(ev.Tool.CallID)}
 	if ev.Tool.CallID == "" {
 		c.id = 0
@@ -290,6 +330,9 @@ func (e *Engine) applyToolCall(f *Flow, m *moment) {
 	f.noteCall(m, p, c)
 }
 
+// applyToolResult puts the result to its call and lets the measures of repetition see it. A
+// result whose call is forgotten, and a request for input, which is no result yet, change
+// nothing.
 func (e *Engine) applyToolResult(f *Flow, m *moment) {
 	ev := m.ev
 	if !isUnnamed(ev) {
@@ -309,6 +352,8 @@ func (e *Engine) applyToolResult(f *Flow, m *moment) {
 	m.callAt = i
 	m.retry = c.flags&callRetry != 0
 	c.flags |= callResult
+	// By ordinal, for it is compared with ordinals of other calls to tell which were made side
+	// by side.
 	c.done = min(f.events, c.n+maxSpan)
 	failed := ev.Status == events.StatusError || ev.Status == events.StatusTimeout || ev.Status == events.StatusDenied
 	if failed {
@@ -319,6 +364,8 @@ func (e *Engine) applyToolResult(f *Flow, m *moment) {
 		c.result = mix(ev.Content)
 	} else if failed && ev.ErrorType != "" {
 		c.flags |= callHashed
+		// An error without content is told by its type, so that one tool that fails in one way
+		// is seen to.
 		c.result = xxhash.Sum64String(ev.ErrorType)
 	}
 	if !ev.Sim.IsZero() {
@@ -335,6 +382,8 @@ func (e *Engine) applyToolResult(f *Flow, m *moment) {
 		c.flags |= callRetry // to look again is what a caller has to do meanwhile
 		m.retry = true
 	}
+	// Runs count exempt and slow calls as well; rows about repetition are not judged for
+	// exempt tools at all.
 	f.followRun(m, p, c)
 	if !m.exempt && !f.slow(m, c) {
 		f.score(p, i)
@@ -342,12 +391,16 @@ func (e *Engine) applyToolResult(f *Flow, m *moment) {
 	f.followCycle(p, i)
 }
 
+// applyUsage adds what the event spent. Producers tell it in three ways: as deltas, as sums of
+// a party since its start, of which only the growth counts, and as aggregates of what was told
+// in parts before. Aggregates are left out once deltas were seen, or all would count twice.
 func (f *Flow) applyUsage(m *moment) {
 	u := &m.ev.Usage
 	if !u.Known {
 		return
 	}
 	in, out, total := u.Input, u.Output, u.Total
+	// Some tell the parts alone.
 	if total == 0 {
 		total = saturate(in, out)
 	}
@@ -382,6 +435,7 @@ func (f *Flow) applyTurn(m *moment, changes bool) {
 		return
 	}
 	f.turnID = id
+	// Chains of tool calls are counted within a turn, also in one that comes back.
 	f.newTurn()
 	h := shortHash(id)
 	if !changes && slices.Contains(f.turnSeen, h) {
@@ -405,6 +459,8 @@ func (f *Flow) newTurn() {
 	}
 }
 
+// applyTask counts loops and reflections of a task. The larger of our count and the caller's
+// own is what rules see: the caller may have begun before the log did.
 func (f *Flow) applyTask(m *moment) {
 	ev := m.ev
 	if ev.TaskID == "" {
@@ -430,6 +486,8 @@ func (f *Flow) applyTask(m *moment) {
 	t := &f.tasks[i]
 	switch ev.Kind {
 	case events.TaskLoop:
+		// Before this one is counted, for an ask may make the last loop that is allowed; see
+		// lastLoop.
 		m.earlier = max(int64(t.loops), ev.LoopCount)
 		t.loops = uint16(min(1<<15, int64(t.loops)+1))
 		m.loops = max(int64(t.loops), ev.LoopCount)
@@ -442,6 +500,8 @@ func (f *Flow) applyTask(m *moment) {
 	}
 }
 
+// countConversation counts a message in its conversation and returns how many there were;
+// where the log names none, the flow is the conversation.
 func (f *Flow) countConversation(id string) int64 {
 	if id == "" {
 		return int64(f.hops)
@@ -462,6 +522,8 @@ func (f *Flow) countConversation(id string) int64 {
 }
 
 // stampRate keeps the true times of hops, sorted, as long as the widest window.
+// Sorted, because a late hop belongs into a window that may have ended already. The oldest
+// gives way at maxRateStamps, so no rate above that can be told.
 func (f *Flow) stampRate(m *moment) {
 	const widest = 10 * 60 * 1000 // milliseconds
 	at := f.since(m.when)
@@ -485,6 +547,8 @@ func (f *Flow) stampRate(m *moment) {
 	f.rate[i] = rateStamp{at, m.from}
 }
 
+// shortHash is a hash of a name in 32 bits, for lists of a few names: half the room, and a
+// collision among sixteen is of no account.
 func shortHash(s string) uint32 {
 	h := xxhash.Sum64String(s)
 	return uint32(h>>32) ^ uint32(h) | 1 // never 0, which means none
@@ -502,6 +566,7 @@ func mix(h events.Hash) uint64 {
 	return v
 }
 
+// saturate adds without overflow: figures come from producers, who may tell anything.
 func saturate(a, b int64) int64 {
 	const most = 1 << 60
 	if b > most-a {

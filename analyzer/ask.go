@@ -12,6 +12,9 @@ import (
 
 // ask judges a call before it is sent. Allowed, it counts as the call. Refused, it
 // counts as an attempt: it moves the escalation and leaves the counters alone.
+// The answer is one verdict of the kind that streams carry; where several rows stop the call
+// it is that of the first. There is no second evaluator: what is not refused by a standing
+// order is folded, and taken back when that stops it (decision 9).
 func (e *Engine) ask(p *Partition, f *Flow, m *moment, fx *Effects) {
 	fx.Counts.Asks++
 	m.busy = p.busy
@@ -21,6 +24,7 @@ func (e *Engine) ask(p *Partition, f *Flow, m *moment, fx *Effects) {
 		fx.Counts.Attempts++
 		fx.Counts.RefusedBy[Rules[o.rule].Reason.Place()]++
 		m.from, m.to, m.tool = c.from, c.to, c.tool
+		// The call that would go over the limit is the one at which the flow begins to wait.
 		if o.Action == events.Hold && o.Phase == standing.Armed {
 			e.hold(f, o, m, fx)
 		}
@@ -32,10 +36,13 @@ func (e *Engine) ask(p *Partition, f *Flow, m *moment, fx *Effects) {
 				e.noteTry(f, m, fx)
 			}
 			e.attempt(f, o, m, fx)
+			// The row about hammering is about asks alone, so it has no kind of event and is
+			// judged here.
 			e.judgeRow(&Rules[ruleOfTries], f, m, fx)
 		}
 		return
 	}
+	// The partition as well: a refused call is no load.
 	before, load := &fx.scratch, *p
 	f.copyTo(before)
 	given := len(fx.Verdicts)
@@ -43,6 +50,7 @@ func (e *Engine) ask(p *Partition, f *Flow, m *moment, fx *Effects) {
 	var warning *events.Verdict
 	for i := given; i < len(fx.Verdicts); i++ {
 		v := &fx.Verdicts[i]
+		// Nobody is refused by a row in shadow mode.
 		if v.Mode != events.ModeEnforce {
 			continue
 		}
@@ -52,12 +60,16 @@ func (e *Engine) ask(p *Partition, f *Flow, m *moment, fx *Effects) {
 			if r, ok := RuleNamed(v.RuleID); ok {
 				fx.Counts.RefusedBy[Rules[r].Reason.Place()]++
 			}
+			// The watermark was moved before the copy was made, so time does not run
+			// backwards.
 			*p = load
 			undone := f.takeBack(before)
 			e.tried(f, m)
+			// A copy, because what stands in fx.Verdicts may move when more are added.
 			answer := *v
 			fx.Answer = &answer
 			e.addRemaining(f, m, fx.Answer)
+			// The call stays counted, and so does all that it brought about.
 			if !undone {
 				return
 			}
@@ -103,6 +115,7 @@ func (e *Engine) again(f *Flow, m *moment) *events.Verdict {
 }
 
 // refusing returns the standing order that refuses the call, the widest first.
+// The widest says most to who asks: that the flow is stopped, and not that one call is.
 func (f *Flow) refusing(c *announced) *order {
 	var best *order
 	for i := range f.orders {
@@ -119,6 +132,8 @@ func (f *Flow) refusing(c *announced) *order {
 
 // takeBack undoes what a refused call counted, but keeps the orders that refuse calls from now
 // on and the offences: those that it brought about. It returns false where there is no way back.
+// There is none when a party or a tool gave way for the call: indices would then mean somebody
+// else. New parties and tools stay, with nothing counted of them, since orders may name them.
 func (f *Flow) takeBack(before *Flow) bool {
 	for i := range before.parties {
 		if f.parties[i].name != before.parties[i].name {
@@ -159,6 +174,8 @@ func (f *Flow) takeBack(before *Flow) bool {
 
 // applyAck counts a refusal that a dispatcher reports as an attempt. What is about no
 // order of the flow may be about one of an agent.
+// The order is found by its id, so an acknowledgement of an order that is gone counts for
+// nothing here.
 func (e *Engine) applyAck(f *Flow, m *moment, fx *Effects) {
 	if m.ev.Ack == nil {
 		return
@@ -183,6 +200,7 @@ func (e *Engine) applyAck(f *Flow, m *moment, fx *Effects) {
 			fx.Counts.Attempts++
 			fx.Counts.RefusedBy[Rules[o.rule].Reason.Place()]++
 			e.tried(f, m)
+			// Who waits, and who was refused nothing, defied nobody.
 			if o.Action != events.Throttle && !o.Shadow {
 				e.noteTry(f, m, fx)
 			}
@@ -199,6 +217,8 @@ func (e *Engine) applyAck(f *Flow, m *moment, fx *Effects) {
 }
 
 // applyOperator carries out a person's order about the flow.
+// Nothing of it is counted or judged: a person's word is no call. What concerns the tree of
+// the flow is passed on to it.
 func (e *Engine) applyOperator(f *Flow, m *moment, fx *Effects) {
 	ev := m.ev
 	switch {
@@ -211,6 +231,8 @@ func (e *Engine) applyOperator(f *Flow, m *moment, fx *Effects) {
 		o.rule, o.Phase, o.Action, o.scope, o.episode = ruleOfPerson, standing.Stop, events.Halt, events.ScopeFlow, f.episode
 		stands := ev.Operator.For
 		if stands <= 0 {
+			// A stop that nobody limits has an end, so that forgotten ones do not stand for
+			// ever.
 			stands = 24 * time.Hour
 		}
 		o.Until(m.at, m.at.Add(stands))
@@ -243,6 +265,7 @@ func (e *Engine) applyOperator(f *Flow, m *moment, fx *Effects) {
 		if given, ok := rules.ParseMode(ev.Override.Mode); ok && ev.Override.Mode != "" {
 			mode = given
 		}
+		// A second grant adds up with the first (decision 62).
 		limit := e.setting(r, f, m) // with what was granted before
 		n := 0
 		for _, o := range f.overrides {
@@ -261,11 +284,13 @@ func (e *Engine) applyOperator(f *Flow, m *moment, fx *Effects) {
 			own.warn, own.stop = events.Optional{Set: true, Value: most}, events.Optional{Set: true, Value: most}
 		}
 		f.overrides = append(f.overrides, own)
+		// Its deadline is worked out from what it has said.
 		if r == ruleOfAge {
 			f.aged = agedNot // it has another threshold to pass
 		}
 		for i := range f.orders {
 			if f.orders[i].rule == r {
+				// A version that no limits have, so that review does not pass over it.
 				f.orders[i].Limits = ^e.version // to be looked at again
 			}
 		}

@@ -12,12 +12,18 @@ import (
 
 // codecVersion is the first byte of a flow record. A record of another version is refused:
 // the log can be folded again.
+// It changes with the layout; what is only added behind a presence bit leaves it as it is.
 const codecVersion = 4
 
 // MaxRecord is the most bytes that the record of one flow takes.
+// The caps of all lists keep a flow far below it, but for one with every list full of the
+// longest names (decision 2).
 const MaxRecord = 8 << 10
 
 // AppendBinary appends the flow's record to dst. The key is not part of it.
+// It may change the flow: a record that would be too long makes it forget windows and then
+// orders. So a flow is encoded after each event, also when it is kept decoded (see decision
+// 15). The error is always nil; the signature is that of encoding.BinaryAppender.
 func (f *Flow) AppendBinary(dst []byte) ([]byte, error) {
 	start := len(dst)
 	dst = f.encode(dst)
@@ -36,6 +42,8 @@ func (f *Flow) AppendBinary(dst []byte) ([]byte, error) {
 // element; then what is rarely there, behind presence bits. Times within an
 // episode are milliseconds since its start.
 const (
+	// A size that is wrong shows at once, since what follows is read from the wrong place and
+	// record.Reader fails.
 	sizeHead     = 81
 	sizeParty    = 22
 	sizeCall     = 31 // and 8 for the fingerprint of its result, 8 for that of its arguments, 1 when results did not come at once
@@ -52,6 +60,8 @@ var le = binary.LittleEndian
 
 // Presence bits of the head.
 const (
+	// Numbers of these bits are never reused: an older record may have one that is not written
+	// any more.
 	hasTimes byte = 1 << iota // forgotAt, released, idTimes
 	hasTokens
 	hasRuns // of hops
@@ -72,6 +82,7 @@ const (
 	partyHasDone
 )
 
+// encode writes the record as UnmarshalBinary reads it, part by part in the same order.
 func (f *Flow) encode(b []byte) []byte {
 	var has byte
 	if f.forgotAt != 0 || f.released != 0 || f.idTimes[1] != 0 {
@@ -92,6 +103,8 @@ func (f *Flow) encode(b []byte) []byte {
 	if f.root != "" {
 		has |= hasTree
 	}
+	// The lengths of all lists stand in the head, one byte each: no list has more than 255
+	// elements.
 	b, h := record.Room(b, sizeHead)
 	h[0], h[1], h[2], h[3], h[4], h[5] = codecVersion, has, byte(f.flags), f.aged, byte(f.source), f.pos
 	h[6], h[7], h[8], h[9] = byte(len(f.ids)), byte(len(f.tools)), byte(len(f.parties)), byte(len(f.rate))
@@ -203,6 +216,8 @@ func (f *Flow) encode(b []byte) []byte {
 	return b
 }
 
+// encode writes a party. Calls of a party have all the same size: where one of them has a
+// fingerprint, there is room for one in each.
 func (p *party) encode(b []byte, clock events.Stamp) []byte {
 	var has byte
 	for _, r := range p.cycleRun {
@@ -219,6 +234,7 @@ func (p *party) encode(b []byte, clock events.Stamp) []byte {
 			break
 		}
 	}
+	// Offsets within a call of what follows its fixed part.
 	args := size
 	for i := range p.calls {
 		if p.calls[i].argsSim != 0 {
@@ -251,6 +267,7 @@ func (p *party) encode(b []byte, clock events.Stamp) []byte {
 	le.PutUint16(e[12:], p.revisits)
 	le.PutUint16(e[14:], p.points)
 	le.PutUint16(e[16:], p.chain)
+	// Milliseconds before the clock of the flow, in four bytes.
 	did := uint32(longAgo)
 	if p.did != 0 {
 		did = uint32(min(max(0, clock-p.did), longAgo))
@@ -309,6 +326,7 @@ func (p *party) encode(b []byte, clock events.Stamp) []byte {
 }
 
 // atOnce is when the result of the call came, if it was the next event of the flow.
+// Nearly all results come so, and a party whose calls all did stores no ordinals of results.
 func (c *call) atOnce() uint32 {
 	if c.flags&callResult == 0 {
 		return 0
@@ -316,6 +334,7 @@ func (c *call) atOnce() uint32 {
 	return c.n + 1
 }
 
+// encode writes a pair; fingerprints of answers have room only where there is one.
 func (p *pair) encode(b []byte) []byte {
 	size, sims := sizeAnswer, false
 	for _, a := range p.answers {
@@ -339,6 +358,8 @@ func (p *pair) encode(b []byte) []byte {
 	return b
 }
 
+// encode writes an order. Action and scope are written by their permanent places, not by their
+// names.
 func (o *order) encode(b []byte) []byte {
 	b, e := record.Room(b, sizeOrder)
 	e[0], e[1], e[2], e[3], e[4], e[5], e[6], e[7], e[8] = byte(o.rule), byte(o.Phase), byte(o.Action.Place()), byte(o.scope.Place()), record.Bit(o.Shadow, 0)|record.Bit(o.hidden, 1)|record.Bit(o.lapsed, 2), o.wide, o.a, o.b, o.period
@@ -373,6 +394,8 @@ const longAgo = 1<<32 - 1
 // UnmarshalBinary reads the record of the flow called key, keeping the memory of
 // f's slices. The flow's strings alias b. It fails on a record that is damaged or
 // was written by a newer weir.
+// Damage is told once, at the end: a record.Reader that has failed gives zeros, so everything
+// between may go on reading (see package record).
 func (f *Flow) UnmarshalBinary(key string, b []byte) error {
 	f.Reset(key)
 	d := record.NewReader(b)
@@ -385,6 +408,7 @@ func (f *Flow) UnmarshalBinary(key string, b []byte) error {
 	f.clock = events.Stamp(le.Uint64(h[21:]))
 	f.last = events.Stamp(le.Uint64(h[29:]))
 	f.start = events.Stamp(le.Uint64(h[37:]))
+	// Other code subtracts these without a look.
 	if f.last > f.clock || f.start > f.clock {
 		d.Fail()
 	}
@@ -419,6 +443,7 @@ func (f *Flow) UnmarshalBinary(key string, b []byte) error {
 			f.reporting[i] = le.Uint32(e[4*i:])
 		}
 	}
+	// Read over: nobody asks for it any more.
 	if has&hadReports != 0 {
 		d.Ago(f.clock)
 		d.Ago(f.clock)
@@ -441,6 +466,8 @@ func (f *Flow) UnmarshalBinary(key string, b []byte) error {
 	}
 	parties := d.Most(h[8], maxParties)
 	for range parties {
+		// Indices are checked against the number of parties and tools as they are read, so
+		// that no damaged record makes the fold panic.
 		f.addParty().decode(&d, f.clock, parties, tools)
 	}
 	d.Index(f.pos, parties)
@@ -486,6 +513,8 @@ func (f *Flow) UnmarshalBinary(key string, b []byte) error {
 	for range d.Most(h[17], maxOrders) {
 		o := f.addOrder()
 		o.decode(&d, parties, tools)
+		// An order whose deadline lies behind would fire at a time before the flow's last
+		// event.
 		if o.Due < f.clock { // was fired when the clock passed it
 			d.Fail()
 		}

@@ -13,6 +13,8 @@ import (
 
 // covers reports whether the order refuses all that the other one is about, as strictly, and
 // dispatchers know of it.
+// Only orders for a whole flow or a whole agent cover others. A hidden one covers nothing,
+// because dispatchers do not know of it.
 func (w *order) covers(o *order, at events.Stamp) bool {
 	if !w.Binds() || w.hidden || w.Expires <= at || severity(w.Action) < severity(o.Action) {
 		return false
@@ -52,6 +54,8 @@ func (f *Flow) covered(o *order, at events.Stamp) bool {
 }
 
 // uncover tells of the orders whose cover is gone.
+// emit looks once more whether another order covers it. It is called after whatever may have
+// taken an order away: an event, a deadline, other limits.
 func (e *Engine) uncover(f *Flow, m *moment, fx *Effects) {
 	for i := range f.orders {
 		if o := &f.orders[i]; o.hidden && o.Expires > m.at {
@@ -74,6 +78,7 @@ func (f *Flow) forgetUnder(at events.Stamp) {
 
 // reasons lists the reason of an order and those of the orders under it; nil when there are
 // none.
+// They are shown in the wider order, so that a person who lifts it knows what else is there.
 func (f *Flow) reasons(o *order, at events.Stamp) (out []events.Reason) {
 	for i := range f.orders {
 		if u := &f.orders[i]; u != o && u.Binds() && o.covers(u, at) {

@@ -12,6 +12,7 @@ import (
 
 // View is a flow as people and programs look at it: the state, each counter
 // against its limit, and what stands.
+// It is written as JSON, so its fields are a promise to programs.
 type View struct {
 	Flow       string              `json:"flow"`
 	Root       string              `json:"root_correlation_id,omitempty"` // of the tree that it belongs to
@@ -39,6 +40,7 @@ type View struct {
 }
 
 // PartyView is one party of a flow.
+// Only parties that took part in the episode are shown.
 type PartyView struct {
 	Name   string `json:"name"`
 	Parent string `json:"parent,omitempty"`
@@ -54,6 +56,7 @@ type OffenceView struct {
 }
 
 // RulesThatNeed lists the rules about flows that are on and need what is asked about.
+// It is for sentences that say which rules are blind where a log does not tell something.
 func (l *Limits) RulesThatNeed(what rules.Need) (names []string) {
 	for i := range Rules {
 		if r := &Rules[i]; r.Needs&what != 0 && !l.Rules[i].Mute() {
@@ -64,6 +67,8 @@ func (l *Limits) RulesThatNeed(what rules.Need) (names []string) {
 }
 
 // View returns the flow for people and programs. Its strings are its own.
+// It shows the flow as of its own clock; what is due by the partition's time has to be fired
+// before.
 func (e *Engine) View(f *Flow) View {
 	v := View{Flow: strings.Clone(f.key), Root: strings.Clone(f.root), Episode: int(f.episode) + 1, Start: events.RFC3339(f.start), Last: events.RFC3339(f.last),
 		Events: int64(f.events), Status: "ok", Incomplete: f.flags&flagIncomplete != 0, Stack: []string{}, Hops: int64(f.hops),
@@ -90,6 +95,7 @@ func (e *Engine) View(f *Flow) View {
 		v.Orders = append(v.Orders, e.verdict(f, o, m, nil))
 		status = max(status, o.Phase)
 	}
+	// In the order of the phases.
 	v.Status = [...]string{"ok", "warned", "armed", "stopped"}[status]
 	switch {
 	case f.Standing() == Held:
@@ -112,6 +118,7 @@ func (f *Flow) overridden(r RuleID, at events.Stamp) bool {
 
 // counters measures what a flow has used up of each budget and how far each
 // pattern has come, whatever the last event was.
+// Rows without Show have nothing to show between events and are left out.
 func (e *Engine) counters(f *Flow, m *moment) []rules.CounterView {
 	var out []rules.CounterView
 	for i := range Rules {

@@ -12,24 +12,31 @@ import (
 // Bounds of what is remembered of one flow. Together they keep an encoded flow
 // below 8 KiB whatever its producers send.
 const (
-	maxParties       = 32
-	maxPartyBytes    = 1536 // names of parties, together
-	maxTools         = 32
-	maxToolBytes     = 768 // names of tools, together
-	maxCalls         = 32  // calls of one party that are compared
-	maxWindowCalls   = 64  // calls of all parties that are compared, together
-	maxSeen          = 64  // calls of one party that are told new from old
-	maxSeenTotal     = 128 // of all parties, together
-	maxPeriod        = 16  // of a cycle of tool calls
-	maxRing          = 8   // hops, and the longest cycle of agents
-	maxPairs         = 12
-	maxAnswers       = 8 // of one pair
-	maxAnswersTotal  = 24
-	maxRounds        = 20 // of one pair
-	maxDelegations   = 12
-	maxRuns          = 6 // tools of one party whose results are followed in a row
-	maxRunsTotal     = 24
-	maxRateStamps    = 128
+	maxParties     = 32
+	maxPartyBytes  = 1536 // names of parties, together
+	maxTools       = 32
+	maxToolBytes   = 768 // names of tools, together
+	maxCalls       = 32  // calls of one party that are compared
+	maxWindowCalls = 64  // calls of all parties that are compared, together
+	maxSeen        = 64  // calls of one party that are told new from old
+	maxSeenTotal   = 128 // of all parties, together
+	maxPeriod      = 16  // of a cycle of tool calls
+	maxRing        = 8   // hops, and the longest cycle of agents
+	// A pair that finds no room takes the place of the one that was used least lately, see
+	// openRound.
+	maxPairs        = 12
+	maxAnswers      = 8 // of one pair
+	maxAnswersTotal = 24
+	// The rounds of a pair are the bits of one uint32, see pair.stale.
+	maxRounds      = 20 // of one pair
+	maxDelegations = 12
+	maxRuns        = 6 // tools of one party whose results are followed in a row
+	maxRunsTotal   = 24
+	// Above this no rate can be told, so that limits beyond it are refused when they are read
+	// (see hopTimesKept).
+	maxRateStamps = 128
+	// Kept in two halves of which the older is dropped as a whole, so between 32 and 64 are
+	// known (see decision 6).
 	maxIDs           = 64
 	maxOrders        = 12
 	maxOrderCalls    = 32 // calls or edges that one order names: as many as a window holds
@@ -38,8 +45,11 @@ const (
 	maxTasks         = 12
 	maxTurnIDs       = 16
 	maxOverrides     = 8
-	maxSpan          = 255 // events from a call to its result
+	// It is stored as one byte, see partyHasDone.
+	maxSpan = 255 // events from a call to its result
 
+	// Index 255, which no list reaches: parties, tools and calls are named by their place in a
+	// slice, so that records stay small. Whoever uses one has to check for none first.
 	none = record.None // no party, no tool
 )
 
@@ -47,38 +57,59 @@ const (
 // of which nothing was seen yet. Every slice has a cap.
 //
 // Strings of a decoded Flow alias the record that it was decoded from.
+// A Flow belongs to the one goroutine that steps it; nothing in it is locked. Parties and
+// tools are named by their index, so whoever takes one out of its list has to take its index
+// out of everything else as well (see forgetParty and forgetTool).
 type Flow struct {
-	key      string
-	hash     uint64       // of the key; 0 until somebody asks for it
-	clock    events.Stamp // latest time folded; never runs backwards
-	last     events.Stamp // latest event, ticks not counted
-	start    events.Stamp // when the episode began
+	key   string
+	hash  uint64       // of the key; 0 until somebody asks for it
+	clock events.Stamp // latest time folded; never runs backwards
+	last  events.Stamp // latest event, ticks not counted
+	start events.Stamp // when the episode began
+	// These two keep an event from being counted twice although its id was forgotten; see
+	// repeated.
 	forgotAt events.Stamp // nothing older can be told from a repeat
 	forgotID uint64       // the last id that was forgotten, which may be as old
-	revision int64        // of the last verdict
-	events   uint32       // folded, over all episodes
+	// It grows by at least one with each verdict and never falls, also through a new episode:
+	// guards take what has a lower one for a replay.
+	revision int64  // of the last verdict
+	events   uint32 // folded, over all episodes
+	// Counted from 0; people are shown one more.
 	episode  uint16
 	flags    flowFlags
 	aged     uint8        // how far max_flow_duration has spoken in this episode
 	released events.Stamp // nothing stops the flow before: a person released it
-	source   events.CorrelationSource
+	// The least trusted of all sources that named the flow, see trace. It decides whether the
+	// flow may be stopped at all (Limits.WarnOnly).
+	source events.CorrelationSource
 
 	root, parent string // of the tree that it belongs to; a root's own is its key. The parent is empty when it is the root
 
+	// A hash of id and source, in order of arrival. The first half of the list has its newest
+	// time in idTimes[0], the second in idTimes[1].
 	ids     []uint64        // (source, id) of the last events, in two halves
 	idTimes [2]events.Stamp // newest time in each half
 	parties []party
 	tools   []string
 	pos     uint8 // where control is: a party, or none
-	unique  uint16
+	// Parties that took part in this episode, humans not counted. It is counted on arrival and
+	// not from the list, because parties give way when the list is full.
+	unique uint16
 
-	hops      uint32
-	rate      []rateStamp // hops of the rate window
-	ring      []hop       // last hops that came without work
-	pairRun   [maxRing + 1]uint16
-	sameRun   [maxRing + 1]uint16
-	streak    uint16    // hops in a row without work
-	streakAt  []uint32  // when, in milliseconds since the episode began
+	hops uint32
+	// Sorted by true event time, which is not the order of arrival. What is older than ten
+	// minutes goes.
+	rate []rateStamp // hops of the rate window
+	ring []hop       // last hops that came without work
+	// For each period d from 1 to maxRing: for how many hops in a row each hop was between the
+	// same parties as the one d hops before it. sameRun asks for the same content, too. Index
+	// 0 is not used. rounds makes rounds of it.
+	pairRun  [maxRing + 1]uint16
+	sameRun  [maxRing + 1]uint16
+	streak   uint16   // hops in a row without work
+	streakAt []uint32 // when, in milliseconds since the episode began
+	// Hashes of source names; 0 is a free place. Four suffice: a fifth source is never
+	// believed to report, which makes its hops count as unknown and not as idle.
 	reporting [4]uint32 // sources that were seen to report tools
 
 	pairs       []pair
@@ -87,16 +118,21 @@ type Flow struct {
 	toolCalls uint32
 	turns     uint16
 	turnID    string
-	turnSeen  []uint32
-	tokens    [3]int64 // input, output, total
-	cost      int64    // millionths of a US dollar
+	// Hashes of the last turn ids, so that a turn that comes back is not a new one.
+	turnSeen []uint32
+	tokens   [3]int64 // input, output, total
+	cost     int64    // millionths of a US dollar
 
+	// Messages by hash of the conversation id; the one that was begun first gives way.
 	conversations []counter
 	tasks         []task
 	orders        []order
 	offences      []offence
-	overrides     []flowOverride
+	// What a person set or granted for this flow alone; each has its own end.
+	overrides []flowOverride
 
+	// The four below are what the flow has yet to say to the agent stage. They change no
+	// verdict of the flow: who listens must not matter to what is judged.
 	triesTold events.Stamp // when the agent stage was told of tries against orders last
 	triesDue  events.Stamp // when the agent stage is to be told of what parties tried against orders; 0 for never
 	gone      []tries      // of parties that gave way while an event is applied; else empty
@@ -113,8 +149,13 @@ const (
 	flagWorkUnknown                       // of the last hop nobody knows whether it came without work
 )
 
+// party is one session or agent of the flow and what is remembered of its tool calls. Windows
+// are per party because windows over all parties are diluted where several work at once.
 type party struct {
-	name     string
+	// As Identity gives it: the session where there is one, else the agent.
+	name string
+	// Who called it last, unless that call was a return; none for one that stands at the root.
+	// The parents of all parties make the collapsed stack.
 	parent   uint8
 	flags    partyFlags
 	open     uint8        // tool calls without a result
@@ -127,10 +168,17 @@ type party struct {
 	chain    uint16 // tool calls in this turn
 	points   uint16 // of circling
 	calls    []call
+	// As Flow.pairRun, of tool calls with their results; index is the period.
 	cycleRun [maxPeriod + 1]uint16
-	seen     []uint32
-	runs     []run
-	usage    [3]int64 // cumulative figures last told
+	// Keys of the calls that the party ever made in the episode, see callKey. It outlasts the
+	// window of calls.
+	seen []uint32
+	// For each tool how often in a row it brought the same, for rules that do not look at
+	// arguments.
+	runs []run
+	// Input, output and total as the producer last summed them up: only what goes beyond
+	// counts.
+	usage [3]int64 // cumulative figures last told
 }
 
 type partyFlags uint8
@@ -153,16 +201,23 @@ const shortResult = 200
 
 // call is one tool call of a party, with its result when that is known.
 type call struct {
-	tool    uint8
-	flags   callFlags
-	args    uint64
-	result  uint64
+	tool  uint8
+	flags callFlags
+	// Hash of the arguments; it means something only with callArgs, and the algorithm stands
+	// in the upper byte of the flags (see algorithmFlags).
+	args uint64
+	// Mixed with its algorithm, so that hashes of two algorithms are never equal by chance. It
+	// means something only with callHashed.
+	result uint64
+	// Fingerprint of the result; near results differ in few bits. It means something only with
+	// callSim.
 	sim     uint64
 	argsSim uint64 // of the arguments; 0 when not known
-	id      uint32 // of the call id
-	at      uint32 // milliseconds since the episode began
-	n       uint32 // ordinal
-	done    uint32 // ordinal of its result, at most maxSpan after its own; 0 while there is none
+	// Hash of the call id by which a result finds its call; 0 when the producer gives none.
+	id   uint32 // of the call id
+	at   uint32 // milliseconds since the episode began
+	n    uint32 // ordinal
+	done uint32 // ordinal of its result, at most maxSpan after its own; 0 while there is none
 }
 
 type callFlags uint16
@@ -170,6 +225,7 @@ type callFlags uint16
 const (
 	callResult callFlags = 1 << iota // a result came
 	callHashed                       // and its content is known
+	// The three below are about the result.
 	callSim
 	callError
 	callRetry  // legally repeats another call
@@ -186,11 +242,15 @@ type run struct {
 	hash   uint64
 }
 
+// rateStamp is the time and the caller of one hop. The caller is none when that party has been
+// forgotten since; the hop still counts for the flow.
 type rateStamp struct {
 	at     uint32 // milliseconds since the episode began
 	caller uint8
 }
 
+// hop is one call between agents that came without work. The ring of them is what cycles are
+// shown by.
 type hop struct {
 	from, to uint8
 	content  uint64 // 0 when not known
@@ -201,19 +261,25 @@ type hop struct {
 type pair struct {
 	from, to uint8
 	open     bool
-	fresh    bool   // the callee made a call in this round that it had not made before
-	used     bool   // the callee used a tool in this round
-	stale    uint32 // last rounds, newest in bit 0: nothing new was done
-	same     uint32 // and the answer was an old one, too
+	// The two below are reset when a round begins and weighed when it ends.
+	fresh bool   // the callee made a call in this round that it had not made before
+	used  bool   // the callee used a tool in this round
+	stale uint32 // last rounds, newest in bit 0: nothing new was done
+	same  uint32 // and the answer was an old one, too
+	// The ordinal of the event that began the last round; the least gives way when there are
+	// too many pairs.
 	lastSeen uint32
 	answers  []answer
 }
 
+// answer is what a round brought: the hash of it and its fingerprint, 0 for what is not known.
 type answer struct {
 	hash uint64
 	sim  uint64
 }
 
+// delegation is one message from one party to another and how often it was sent. The algorithm
+// is kept beside the content because the order about it names the hash to dispatchers.
 type delegation struct {
 	from, to  uint8
 	content   uint64
@@ -224,11 +290,14 @@ type delegation struct {
 	n         uint32
 }
 
+// counter counts what has an id, which is kept as a hash.
 type counter struct {
 	id uint32
 	n  uint32
 }
 
+// task counts the iterations of one task as the flow sees them; callers may tell a larger
+// figure.
 type task struct {
 	id       uint32
 	loops    uint16
@@ -242,6 +311,8 @@ type offence struct {
 	last  events.Stamp
 }
 
+// flowOverride is another limit that a person gave one row of this flow. Warn and stop that
+// are not set leave those of the limits file; the mode always counts.
 type flowOverride struct {
 	rule    RuleID
 	mode    rules.Mode
@@ -272,6 +343,8 @@ const (
 )
 
 // Standing returns how the flow stands.
+// An order in shadow mode stops nobody and counts as a warning. It looks at no time: orders
+// that have ended are dropped at their deadlines.
 func (f *Flow) Standing() Standing {
 	s := Free
 	for i := range f.orders {
@@ -295,6 +368,8 @@ func (f *Flow) Spent() (episode, tokens, cost int64) {
 
 // Judged returns the reasons for which the flow was warned and stopped first, as far as it
 // remembers: its orders end, and a user's message takes offences away. "" for none.
+// The first of the offences is the oldest that is remembered. Who was stopped counts as warned
+// for the same reason.
 func (f *Flow) Judged() (warned, stopped events.Reason) {
 	if len(f.offences) > 0 {
 		stopped = Rules[f.offences[0].rule].Reason
@@ -309,6 +384,7 @@ func (f *Flow) Judged() (warned, stopped events.Reason) {
 }
 
 // Halted reports whether a person's stop stands against the flow at the time.
+// The pump asks it so as not to list flows as at work that a person has stopped.
 func (f *Flow) Halted(at events.Stamp) bool {
 	for i := range f.orders {
 		if o := &f.orders[i]; Rules[o.rule].Fixed && o.scope == events.ScopeFlow && o.Expires > at {
@@ -319,7 +395,10 @@ func (f *Flow) Halted(at events.Stamp) bool {
 }
 
 // Reset forgets everything but keeps the memory of its slices.
+// A pump decodes one flow after the other into the same Flow, so what one left behind in its
+// slices is used by the next.
 func (f *Flow) Reset(key string) {
+	// The parties behind the length keep their own slices; addParty finds them there.
 	parties := f.parties[:cap(f.parties)]
 	*f = Flow{key: key, pos: none, ids: f.ids[:0], parties: parties[:0], tools: f.tools[:0], rate: f.rate[:0], ring: f.ring[:0],
 		streakAt: f.streakAt[:0], pairs: f.pairs[:0], delegations: f.delegations[:0], turnSeen: f.turnSeen[:0],
@@ -340,6 +419,8 @@ func (f *Flow) addParty() *party {
 	return &f.parties[n]
 }
 
+// addPair makes room for one more pair as addParty does for a party. The caller has looked at
+// maxPairs.
 func (f *Flow) addPair() *pair {
 	n := len(f.pairs)
 	if n < cap(f.pairs) {
@@ -354,6 +435,7 @@ func (f *Flow) addPair() *pair {
 
 // newEpisode cleans the counters. Orders stand until they expire; offences,
 // repeated delegations and what is needed to tell repeats stay.
+// The parties stay, since orders and delegations name them by index.
 func (f *Flow) newEpisode(at events.Stamp) {
 	f.episode++
 	f.start = at
@@ -388,12 +470,16 @@ func (f *Flow) clearPatterns(delegations bool) {
 	}
 }
 
+// clearHops begins cycles, streaks and bursts of hops again. They go together, because all of
+// them are about one run of hops.
 func (f *Flow) clearHops() {
 	f.ring, f.streak, f.streakAt = f.ring[:0], 0, f.streakAt[:0]
 	f.pairRun, f.sameRun = [maxRing + 1]uint16{}, [maxRing + 1]uint16{}
 }
 
 // party returns the index of the party called name, adding it when it is new.
+// It counts the party as one that takes part in the episode, so whoever only asks uses
+// findParty.
 func (f *Flow) party(name string, human bool) uint8 {
 	i := f.findParty(name)
 	if i == none {
@@ -418,6 +504,9 @@ func (f *Flow) placed(i uint8) bool {
 	return int(i) < len(f.parties) && f.parties[i].flags&partyPlaced != 0
 }
 
+// findParty returns the index of the party called name; none when the flow has not seen it, or
+// has forgotten it. A walk over at most 32 names is quicker than a map that has to be built
+// for each event.
 func (f *Flow) findParty(name string) uint8 {
 	for i := range f.parties {
 		if f.parties[i].name == name {
@@ -427,6 +516,9 @@ func (f *Flow) findParty(name string) uint8 {
 	return none
 }
 
+// makeParty adds a party, which takes no part in the episode yet. Names are bounded together
+// and not each for itself, because most are short and a record must not exceed MaxRecord. The
+// memory of its slices is that of the party which gave way.
 func (f *Flow) makeParty(name string) uint8 {
 	total := len(name)
 	for i := range f.parties {
@@ -445,6 +537,8 @@ func (f *Flow) makeParty(name string) uint8 {
 		victim = f.silentParty()
 		f.depart(victim)
 		p := &f.parties[victim]
+		// What was to be told of the party that goes must not be told of the one that takes
+		// its index.
 		f.untold &^= 1 << victim
 		f.forgetParty(victim)
 		total -= len(p.name)
@@ -457,6 +551,9 @@ func (f *Flow) makeParty(name string) uint8 {
 	}
 }
 
+// silentParty chooses who is forgotten next: of those off the stack the one silent longest,
+// and somebody on the stack only when all are on it. A party on the stack that goes would
+// shorten the depth.
 func (f *Flow) silentParty() uint8 {
 	victim, onStack := none, true
 	for i := range f.parties {
@@ -473,15 +570,20 @@ func (f *Flow) silentParty() uint8 {
 }
 
 // forgetParty takes every mention of party i out of the flow.
+// It has to visit everything that names parties: a forgotten index soon belongs to somebody
+// else, who would inherit orders and cycles.
 func (f *Flow) forgetParty(i uint8) {
 	for j := range f.parties {
 		if f.parties[j].parent == i {
+			// The stack closes over the gap, so that those below keep their way to the root.
 			f.parties[j].parent = f.parties[i].parent
 		}
 	}
 	if f.pos == i {
 		f.pos = f.parties[i].parent
 	}
+	// uniqueSessions subtracts each party with this flag; without it the count has to fall
+	// here.
 	if f.parties[i].flags&partyBeside != 0 {
 		f.unique--
 	}
@@ -510,6 +612,8 @@ func (f *Flow) forgetParty(i uint8) {
 	f.orders = f.orders[:n]
 }
 
+// clearHopsOf begins cycles and streaks again if the party stands in the ring. Others' work
+// does not hide a cycle that the party is no part of.
 func (f *Flow) clearHopsOf(i uint8) {
 	for j := range f.ring {
 		if f.ring[j].from == i || f.ring[j].to == i {
@@ -519,6 +623,8 @@ func (f *Flow) clearHopsOf(i uint8) {
 	}
 }
 
+// dropPairs takes pairs out and keeps those that go behind the end, because their slices of
+// answers are used again (see addPair).
 func (f *Flow) dropPairs(drop func(*pair) bool) {
 	n := 0
 	for j := range f.pairs {
@@ -535,6 +641,8 @@ func (f *Flow) dropPairs(drop func(*pair) bool) {
 
 // tool returns the index of the tool called name, adding it when it is new. When
 // the table is full, tools that stand in no window give way, then the first ones.
+// As with parties, the names are bounded together, so more than one tool may have to go for a
+// long name.
 func (f *Flow) tool(name string) uint8 {
 	total := len(name)
 	for i := range f.tools {
@@ -559,6 +667,8 @@ func (f *Flow) tool(name string) uint8 {
 	}
 }
 
+// idleTool chooses which tool is forgotten next: the first that stands in no window, else the
+// first. Names that were just taken away are empty and are passed over.
 func (f *Flow) idleTool() uint8 {
 	first := none
 	for i := range f.tools {
@@ -575,6 +685,7 @@ func (f *Flow) idleTool() uint8 {
 	return uint8(first)
 }
 
+// toolInUse reports whether a call that rules compare is of the tool.
 func (f *Flow) toolInUse(t uint8) bool {
 	for i := range f.parties {
 		for j := range f.parties[i].calls {
@@ -586,6 +697,9 @@ func (f *Flow) toolInUse(t uint8) bool {
 	return false
 }
 
+// forgetTool takes every mention of the tool out of the flow. Its calls stay in their windows
+// without a name, so that ordinals and paces go on; they are like no other call (see
+// sameCall).
 func (f *Flow) forgetTool(t uint8) {
 	for i := range f.parties {
 		p := &f.parties[i]
@@ -609,12 +723,15 @@ func (f *Flow) forgetTool(t uint8) {
 }
 
 // episodeEnds returns when the episode is over if nothing more comes.
+// The first event after that time begins another one; the flow itself has no deadline for it.
 func (f *Flow) episodeEnds(l *Limits) events.Stamp { return f.last.Add(l.Flow.Idle) }
 
 // ageOf is how old the episode is. For a flow that waits for a person, time stands still.
 func (f *Flow) ageOf(at events.Stamp) time.Duration {
 	for i := range f.orders {
 		if o := &f.orders[i]; o.holdsFlow() || o.lapsed {
+			// Both a flow that waits and one that was halted because nobody came stand still
+			// from when the wait began.
 			at = min(at, max(o.Begun, f.start))
 		}
 	}
@@ -622,6 +739,7 @@ func (f *Flow) ageOf(at events.Stamp) time.Duration {
 }
 
 // since is a time as the flow keeps it: milliseconds since the episode began.
+// It is clamped to 0 before the start, where late events are, and to 49 days.
 func (f *Flow) since(at events.Stamp) uint32 {
 	return uint32(min(max(0, at-f.start), 1<<32-1))
 }
@@ -634,6 +752,8 @@ func (f *Flow) Clone() *Flow {
 }
 
 // copyTo makes dst equal to f, keeping the memory of dst's slices.
+// The two share no slice afterwards, so that either may be stepped. It is called for each ask
+// (decision 9), which is why it must not allocate in the long run.
 func (f *Flow) copyTo(dst *Flow) {
 	dst.Reset(f.key)
 	old := *dst
@@ -649,6 +769,8 @@ func (f *Flow) copyTo(dst *Flow) {
 	dst.tasks = append(old.tasks, f.tasks...)
 	dst.offences = append(old.offences, f.offences...)
 	dst.overrides = append(old.overrides, f.overrides...)
+	// It is empty outside of an event, and copying is done between events or before one is
+	// applied.
 	dst.gone = old.gone
 	dst.parties, dst.pairs, dst.orders = old.parties, old.pairs, old.orders
 	for i := range f.parties {

@@ -16,9 +16,13 @@ import (
 // Engine folds events by one set of limits. It is immutable and safe for use by
 // many goroutines; a change of limits is a new Engine.
 type Engine struct {
-	limits  Limits
-	byKind  [32][]*FlowRule // rows that are on, by the kind they follow
-	scaled  RuleSet
+	limits Limits
+	// Rows that no limit and no override turns on are in no list: most events then meet half
+	// of the table or less.
+	byKind [32][]*FlowRule // rows that are on, by the kind they follow
+	// Rows that shrink under load; empty where load is off.
+	scaled RuleSet
+	// Without it answers carry figures only to asks that want them (decision 60).
 	tells   bool         // of some limit the model is told what is left
 	version uint32       // of the limits, as orders keep it
 	agents  agents.Wants // what the agent stage is told
@@ -27,6 +31,7 @@ type Engine struct {
 }
 
 // New returns an engine for the limits, which must be valid (see limitfile.Validate).
+// It checks nothing itself.
 func New(l Limits) *Engine {
 	e := &Engine{limits: l, scaled: l.Load.Scale, version: standing.VersionOf(l.Version), agents: agents.WantsOf(&l.Agents), stage: agents.New(l.Agents, agents.Terms{
 		TTL: l.Order.TTL, Grace: l.Order.Grace, Hold: l.Order.Hold, Idle: l.Flow.Idle, MaxAge: l.Flow.MaxAge, WarnOnly: l.WarnOnly, Version: l.Version})}
@@ -49,6 +54,8 @@ func New(l Limits) *Engine {
 // that all of them can be held against the thresholds as they stand in the limits.
 // Backtests ask so which other thresholds would have warned or stopped; observe is called
 // by the goroutine that calls Step, for the flow whose event is folded.
+// Rows that are off have to be walked for that, so judgeRow leaves those again after it has
+// measured.
 func (e *Engine) Observing(observe func(row RuleID, value int64)) *Engine {
 	x := *e
 	x.observe = observe
@@ -79,19 +86,23 @@ func (e *Engine) mayFire(r RuleID) bool {
 	return false
 }
 
-// agents.Partition returns the engine of the agent stage, which judges by the same limits.
+// Agents returns the engine of the agent stage, which judges by the same limits.
 func (e *Engine) Agents() *agents.Engine { return e.stage }
 
 // Limits returns what the engine judges by. The caller must not change what its
 // slices hold.
+// They are the engine's own and not a copy.
 func (e *Engine) Limits() *Limits { return &e.limits }
 
 // Effects is what one or more steps of flows brought about. What those of the agent stage bring
 // about is part of it, so that who runs both keeps one.
+// The moment and the copy of the flow stand here and not on the stack of Step, because both
+// would escape with each event. So an Effects is for one goroutine at a time.
 type Effects struct {
 	activity.Effects
 
-	m       moment
+	m moment
+	// The flow as it was before an ask, to take a refused one back.
 	scratch Flow
 }
 
@@ -108,17 +119,20 @@ func (e *Engine) Fold(p Partition, f *Flow, ev *events.Event) (Partition, *Flow,
 // The event must belong to the flow: f is the zero Flow, or was folded from
 // events with the same FlowKey. What Step keeps of ev it keeps by reference;
 // encode or clone the flow before the bytes under ev change.
+// The Answer of fx is of this event alone; verdicts and activity are added to what is there.
 func (e *Engine) Step(p *Partition, f *Flow, ev *events.Event, fx *Effects) {
 	fx.Answer, fx.Asked = nil, false
 	if f.events == 0 && f.key == "" {
 		f.Reset(ev.FlowKey())
 	}
 	when := p.take(ev, fx)
+	// The flow was folded while the log's time was ahead, see TurnBack.
 	if p.turned && f.clock > p.Watermark {
 		f.rewind(p.Watermark)
 	}
 	m := &fx.m
 	if f.repeated(ev, when, fx) {
+		// A repeat that asks has to be answered, or who lost an answer would wait for ever.
 		if ev.Ask {
 			m.begin(f.clock)
 			m.ev, m.user = ev, ev.By() == events.OriginUser
@@ -129,25 +143,33 @@ func (e *Engine) Step(p *Partition, f *Flow, ev *events.Event, fx *Effects) {
 		}
 		return
 	}
+	// What was due before the event happened before it: orders that had run out by then refuse
+	// nothing.
 	e.Advance(p, f, when, fx)
 	given := len(fx.Verdicts)
 	m.begin(max(when, f.clock))
 	m.ev, m.when, m.late, m.user = ev, when, when < f.clock, ev.By() == events.OriginUser
+	// Late words of a user lift nothing: what happened after them would be taken back with it.
+	// A claimed one lifts nothing while an order stops calls (decision 59).
 	m.word = m.user && !m.late && !(ev.Claimed && f.stopped())
 	if m.late {
 		fx.Counts.Late++
 	}
 	episodes := fx.Counts.Episodes
+	// Before the clock moves: the silence is told by the time of the event before.
 	e.beginEpisode(f, m, fx)
 	if e.agents.Trees {
 		e.join(f, m, fx.Counts.Episodes > episodes, fx)
 	}
 	f.clock, f.last = m.at, m.at
+	// The ordinal stays at its greatest value: begun anew at 0 it would make the flow look
+	// like one of which nothing was seen.
 	if f.events < 1<<32-1 {
 		f.events++
 	}
 	fx.Counts.Events++
 	if len(f.orders) > 0 {
+		// Orders of other limits are looked at before anything is judged by them.
 		e.review(f, m, fx)
 		e.uncover(f, m, fx)
 	}
@@ -165,6 +187,7 @@ func (e *Engine) Step(p *Partition, f *Flow, ev *events.Event, fx *Effects) {
 			fx.Answer = e.allowed(f, m)
 		}
 	}
+	// What covered another order may have been lifted by this event.
 	if len(f.orders) > 0 {
 		e.uncover(f, m, fx)
 	}
@@ -172,9 +195,12 @@ func (e *Engine) Step(p *Partition, f *Flow, ev *events.Event, fx *Effects) {
 }
 
 // MaxSkew is how far a producer's clock may be ahead of the log's.
+// A time further ahead is taken for that of the append, since one wrong clock would otherwise
+// fire the deadlines of all flows of the partition.
 const MaxSkew = time.Minute
 
 // take observes the time of an event, which is no later than the log's, and returns it.
+// Where the log has no time of its own (Appended 0) the producer is believed.
 func (p *Partition) take(ev *events.Event, fx *Effects) events.Stamp {
 	when := ev.Time
 	if ev.Appended != 0 && when > ev.Appended.Add(MaxSkew) {
@@ -186,6 +212,8 @@ func (p *Partition) take(ev *events.Event, fx *Effects) events.Stamp {
 }
 
 // see counts and judges an event that happened.
+// The order matters: attempts are counted against the flow as the caller could know it, before
+// the call itself moves the stack or a window.
 func (e *Engine) see(p *Partition, f *Flow, m *moment, fx *Effects) {
 	if m.word {
 		e.clearByUser(f, m, fx)
@@ -202,12 +230,15 @@ func (e *Engine) see(p *Partition, f *Flow, m *moment, fx *Effects) {
 
 // beginEpisode starts a new episode after silence, at the greatest age, or when a
 // user speaks in a flow whose id stands for a whole conversation.
+// It counts the new episode in fx, by which Step sees that there was one.
 func (e *Engine) beginEpisode(f *Flow, m *moment, fx *Effects) {
 	fl := &e.limits.Flow
 	switch {
 	case f.events == 0:
 		f.start, f.pos = m.at, none
 		if m.ev.Kind != events.FlowStart && !m.user && m.ev.Kind != events.AgentCall && m.ev.Kind != events.TurnStart {
+			// Somebody else saw the beginning: counters are too low, never too high (decision
+			// 25).
 			f.flags |= flagIncomplete
 		}
 	case m.at.Sub(f.last) > fl.MaxAge:
@@ -217,6 +248,8 @@ func (e *Engine) beginEpisode(f *Flow, m *moment, fx *Effects) {
 		old := *f
 		f.Reset(f.key)
 		f.revision, f.events, f.episode = old.revision, old.events, old.episode+1
+		// Ids and revision go on, because they are promises to others: no event counts twice
+		// and no verdict's revision falls.
 		f.ids, f.idTimes, f.forgotAt, f.forgotID = old.ids, old.idTimes, old.forgotAt, old.forgotID
 		f.start, f.released = m.at, old.released
 		f.root, f.parent = old.root, old.parent
@@ -244,6 +277,8 @@ func (e *Engine) beginEpisode(f *Flow, m *moment, fx *Effects) {
 
 // repeated drops an event that was folded before, and one that is older than all
 // that is remembered, of which nobody can tell.
+// It remembers the event if it returns false. An event with a time before forgotAt is dropped
+// unseen, because a second delivery of an old file looks exactly like a loop (decision 6).
 func (f *Flow) repeated(ev *events.Event, when events.Stamp, fx *Effects) bool {
 	id := xxhash.Sum64String(ev.ID)
 	if ev.Source != "" {
@@ -258,6 +293,8 @@ func (f *Flow) repeated(ev *events.Event, when events.Stamp, fx *Effects) bool {
 		return true
 	}
 	if len(f.ids) == maxIDs { // the older half goes, and with it all that is older
+		// The very last id that goes stays known by itself: it may have the time forgotAt,
+		// which is not below it.
 		f.forgotAt, f.forgotID = max(f.forgotAt, f.idTimes[0]), f.ids[maxIDs/2-1]
 		f.idTimes[0], f.idTimes[1] = f.idTimes[1], 0
 		f.ids = f.ids[:copy(f.ids, f.ids[maxIDs/2:])]
@@ -270,6 +307,8 @@ func (f *Flow) repeated(ev *events.Event, when events.Stamp, fx *Effects) bool {
 
 // Advance fires every deadline up to now, each at its own time. The pump calls it
 // when the partition's watermark passes the flow's Due; Step calls it by itself.
+// Each deadline that fires has to move or end, or the loop would not. A deadline may give
+// verdicts, end orders and bring others to light, but never counts anything.
 func (e *Engine) Advance(p *Partition, f *Flow, now events.Stamp, fx *Effects) {
 	for {
 		at, what := e.next(f)
@@ -287,6 +326,8 @@ func (e *Engine) Advance(p *Partition, f *Flow, now events.Stamp, fx *Effects) {
 			e.judgeRow(&Rules[ruleOfAge], f, m, fx)
 			s := e.setting(ruleOfAge, f, m)
 			if f.aged == agedNot && int64(f.ageOf(at).Seconds()) < s.Stop && s.Stop != rules.Off {
+				// The row has spoken of this threshold whether it gave an order or not, so the
+				// next deadline is that of the stop.
 				f.aged = agedWarned
 			} else {
 				f.aged = agedStopped
@@ -294,12 +335,15 @@ func (e *Engine) Advance(p *Partition, f *Flow, now events.Stamp, fx *Effects) {
 			continue
 		}
 		e.orderDue(f, what, m, fx)
+		// Before uncover: what nobody defied ends with its cover and is not told.
 		f.forgetUnder(m.at)
 		e.uncover(f, m, fx)
 	}
 }
 
 // Due is when the flow wants to be looked at even if nothing comes; zero for never.
+// The pump keeps it in an index by time and calls Advance when the watermark has passed it; it
+// changes with each Step.
 func (e *Engine) Due(f *Flow) events.Stamp {
 	at, _ := e.next(f)
 	return at
@@ -312,6 +356,8 @@ const (
 )
 
 // next returns the next deadline, and the order that it is about, or one of the above.
+// Of deadlines that fall together the age comes first, then orders as they stand, then what is
+// told to the agent stage: the order of verdicts must be the same in each fold.
 func (e *Engine) next(f *Flow) (at events.Stamp, what int) {
 	what = dueDuration
 	if d := e.durationDue(f); d != 0 {
@@ -330,6 +376,8 @@ func (e *Engine) next(f *Flow) (at events.Stamp, what int) {
 
 // durationDue is when the age of the episode passes a threshold that has not been
 // spoken of, if the episode lives so long. Who is done grows no older.
+// It is 0 where the episode ends sooner: the next event begins another one then, whose age is
+// 0.
 func (e *Engine) durationDue(f *Flow) events.Stamp {
 	if f.events == 0 || f.aged == agedStopped || f.flags&flagEnded != 0 || f.held(f.clock) { // for a flow that waits, time stands still
 		return 0
@@ -360,6 +408,7 @@ func (e *Engine) durationDue(f *Flow) events.Stamp {
 
 // What max_flow_duration has said in the episode.
 const (
+	// They stand in stored state, so that numbers are never reused.
 	agedNot uint8 = iota
 	agedWarned
 	agedStopped

@@ -9,6 +9,8 @@ import (
 )
 
 // judge walks the rules of the event's kind.
+// All rows are walked although one has stopped the call: each has its own order, and which one
+// is told is decided by emit.
 func (e *Engine) judge(f *Flow, m *moment, fx *Effects) {
 	for _, rule := range e.byKind[m.ev.Kind] {
 		e.judgeRow(rule, f, m, fx)
@@ -19,11 +21,15 @@ func (e *Engine) judge(f *Flow, m *moment, fx *Effects) {
 }
 
 // judgeRow measures one row and gives, tightens or lifts its order.
+// It is called for each row of each event, so it leaves as soon as it is known that nothing
+// can come of the row: the value is below all thresholds, nothing is to be lifted and no
+// offence lowers the stop.
 func (e *Engine) judgeRow(rule *FlowRule, f *Flow, m *moment, fx *Effects) {
 	r := rule.ID
 	if m.user || rule.Repeat && m.exempt {
 		return // nothing ever refuses a user's message
 	}
+	// Not copied where nothing varies, since this runs for each row of each event.
 	set := &e.limits.Rules[r]
 	if e.varies(f) {
 		m.set = e.setting(r, f, m) // in the moment: passed to a function value it would escape
@@ -52,6 +58,8 @@ func (e *Engine) judgeRow(rule *FlowRule, f *Flow, m *moment, fx *Effects) {
 			set.Max = false
 		}
 	}
+	// The pace is worked out only where it could save the party: it sorts the gaps of its
+	// calls.
 	if observed >= min(set.Warn, set.Stop) {
 		if x := f.paceOf(rule, set, m); x > 1 {
 			set.Widen(x)
@@ -61,10 +69,14 @@ func (e *Engine) judgeRow(rule *FlowRule, f *Flow, m *moment, fx *Effects) {
 	switch {
 	case observed >= set.Stop && e.mayStop(f, m, set):
 		e.issue(rule, standing.Stop, f, m, set, observed, scope, a, b, fx)
+	// The last allowed call was seen: a stream sees a call only after it left, so the order
+	// goes out armed (decision 3).
 	case observed >= set.Stop-1 && set.Max && rule.Armed && observed > 0 && e.mayStop(f, m, set):
 		e.issue(rule, standing.Armed, f, m, set, observed, scope, a, b, fx)
 	case observed >= min(set.Warn, set.Stop):
 		if rule.Lifts {
+			// Still near the limit, but no longer at it: what refused calls goes, and a
+			// warning takes its place.
 			e.lift(rule, f, m, a, b, standing.Armed, fx)
 		}
 		e.issue(rule, standing.Warn, f, m, set, observed, scope, a, b, fx)
@@ -83,6 +95,9 @@ func (f *Flow) paceOf(rule *FlowRule, set *rules.Setting, m *moment) int64 {
 }
 
 // mayStop tells whether evidence and mode allow more than a warning.
+// Not where a person released the flow, where events are a sample that is counted up, and
+// where the id was guessed or stands for more than one piece of work (Limits.WarnOnly). At a
+// deadline there is no event to look at, only what the flow is known by.
 func (e *Engine) mayStop(f *Flow, m *moment, set *rules.Setting) bool {
 	switch {
 	case set.Mode == rules.ModeWarn, m.at < f.released:
@@ -98,6 +113,9 @@ func (e *Engine) mayStop(f *Flow, m *moment, set *rules.Setting) bool {
 	return e.limits.WarnOnly>>f.source&1 == 0 || m.ev.CorrelationID == ""
 }
 
+// offended reports whether the row has stopped the flow in an earlier episode. An offence of
+// this one does not lower its own stop, or an order that ran out would come back at the
+// warning.
 func (f *Flow) offended(r RuleID) bool {
 	for i := range f.offences {
 		if f.offences[i].rule == r {
@@ -108,6 +126,8 @@ func (f *Flow) offended(r RuleID) bool {
 }
 
 // whom names the parties that an order of the rule is about.
+// A row about sessions is about the caller; parties are none where the scope has none, so that
+// equal scopes compare equal in orderOf.
 func (f *Flow) whom(rule *FlowRule, m *moment) (scope events.ScopeKind, a, b uint8) {
 	if rule.Whom != nil {
 		return rule.Whom(f, m)
@@ -133,6 +153,8 @@ func (f *Flow) ordered(a, b uint8) (uint8, uint8) {
 
 // issue gives an order, or tightens the one that stands. A weaker phase than the
 // one that stands changes nothing.
+// An order keeps its identity (Since, and so the id of its verdicts) as long as it stands for
+// the same reason, scope and subject; only what it refuses and its phase change.
 func (e *Engine) issue(rule *FlowRule, ph standing.Phase, f *Flow, m *moment, set *rules.Setting, observed int64, scope events.ScopeKind, a, b uint8, fx *Effects) {
 	subject, action := "", rule.Action
 	if rule.Subject != nil {
@@ -146,6 +168,7 @@ func (e *Engine) issue(rule *FlowRule, ph standing.Phase, f *Flow, m *moment, se
 	if o == nil {
 		o = f.addOrder()
 		*o = order{Order: standing.Order{Since: m.at}, rule: rule.ID, scope: scope, a: a, b: b, edges: o.edges[:0], calls: o.calls[:0],
+			// What the flow had used when the offence began, for the evidence; see evidence.
 			calls0: f.hops + f.toolCalls, tokens0: f.tokens[2]}
 	} else {
 		was = o.Phase
@@ -158,14 +181,19 @@ func (e *Engine) issue(rule *FlowRule, ph standing.Phase, f *Flow, m *moment, se
 	}
 	o.Give(ph, action, set, observed, m.at)
 	o.rule, o.episode, o.Limits, o.lapsed = rule.ID, f.episode, e.version, false
+	// What it refused before is forgotten and filled in anew by Match.
 	o.picks, o.kind, o.subject, o.content = selectAll, events.KindUnset, "", events.Hash{}
 	o.edges, o.calls = o.edges[:0], o.calls[:0]
+	// A hold is for the whole flow once it stands. Up to then, where its row is about the
+	// flow, only calls that the row counts begin the wait.
 	if rule.Match != nil && !(action == events.Hold && (ph == standing.Stop || rule.Scope != events.ScopeFlow)) {
 		rule.Match(f, m, o)
 	}
 	if ph == standing.Stop && !o.Shadow {
 		f.offend(rule.ID, m.at)
 	}
+	// Warnings and throttles are not renewed: a warning is looked at when it ends, and a
+	// throttle ends when one more call fits (m.fits, from countRate).
 	switch o.Stand(m.at, e.ttl(f, o, m.at)); {
 	case ph == standing.Warn:
 		o.Until(m.at, o.Expires)
@@ -175,6 +203,7 @@ func (e *Engine) issue(rule *FlowRule, ph standing.Phase, f *Flow, m *moment, se
 		e.awaitPerson(o, m.at)
 	}
 	e.emit(f, o, m, set, fx)
+	// Only the rows that are taken over from the task system leave notes.
 	if ph == standing.Stop && !o.Shadow && len(rule.Leaves) > 0 && m.ev != nil {
 		limit, observed := o.Figures(rule.Unit)
 		e.leaveNote(m, e.message(f, o, m, set.Window, limit, observed), rule.Leaves, fx)
@@ -193,6 +222,7 @@ func (e *Engine) awaitPerson(o *order, at events.Stamp) {
 func (e *Engine) hold(f *Flow, o *order, m *moment, fx *Effects) {
 	o.Phase, o.picks, o.kind, o.Begun = standing.Stop, selectAll, events.KindUnset, m.at
 	o.edges, o.calls, o.subject, o.content = o.edges[:0], o.calls[:0], "", events.Hash{}
+	// The call that was asked for would have been one more.
 	if rules.OneByOne(Rules[o.rule].Unit) {
 		o.Observed++
 	}
@@ -203,6 +233,8 @@ func (e *Engine) hold(f *Flow, o *order, m *moment, fx *Effects) {
 
 // held reports whether the flow waits for a person at the time, or is halted because nobody
 // came.
+// Both keep time from passing for the flow: silence brings it no new budget and its age does
+// not grow (decision 66).
 func (f *Flow) held(at events.Stamp) bool {
 	for i := range f.orders {
 		if o := &f.orders[i]; (o.holdsFlow() || o.lapsed) && o.Expires > at {
@@ -218,11 +250,15 @@ func (o *order) holdsFlow() bool {
 }
 
 // changed tells whether an order of the same phase has to name other calls now.
+// Without it, a verdict would go out with each refused call; with it, one goes out only when
+// dispatchers have to know other parties, calls or turns.
 func (o *order) changed(f *Flow, m *moment, rule *FlowRule) bool {
 	if o.Phase == standing.Warn {
 		return false
 	}
 	switch o.picks {
+	// Control is with somebody else: other parties may still call. A passed limit names nobody
+	// anew, see issue.
 	case selectOffStack:
 		return o.Phase == standing.Armed && f.pos != none && o.subject != f.parties[f.pos].name
 	case selectTurn, selectNewTurn:
@@ -252,6 +288,8 @@ func (o *order) changed(f *Flow, m *moment, rule *FlowRule) bool {
 
 // lift ends an order whose measure has fallen below the limit. Late events never
 // lift anything.
+// Only orders at the phase from or above go; the row that gave it is the only one that may
+// take it.
 func (e *Engine) lift(rule *FlowRule, f *Flow, m *moment, a, b uint8, from standing.Phase, fx *Effects) {
 	if m.late || len(f.orders) == 0 {
 		return
@@ -267,6 +305,8 @@ func (e *Engine) lift(rule *FlowRule, f *Flow, m *moment, a, b uint8, from stand
 }
 
 // clear takes an order back; a stop is taken back by a verdict.
+// The verdict is the Allow that ends it for dispatchers. What nobody was told of, because a
+// wider order covered it or it only warned, goes without one.
 func (e *Engine) clear(f *Flow, o *order, m *moment, fx *Effects) {
 	waited := events.Stamp(0)
 	if o.holdsFlow() || o.lapsed {
@@ -289,6 +329,7 @@ func (e *Engine) clear(f *Flow, o *order, m *moment, fx *Effects) {
 
 // clearByUser takes back what a user's event makes void: patterns always, budgets
 // when the event began an episode with clean counters.
+// Orders of earlier episodes go as well. A person's stop (Fixed) stays.
 func (e *Engine) clearByUser(f *Flow, m *moment, fx *Effects) {
 	fresh := f.start == m.at
 	for i := len(f.orders) - 1; i >= 0; i-- {
@@ -312,6 +353,7 @@ func (f *Flow) stopped() bool {
 
 // review takes back the orders that other limits gave and that these would not: who
 // raises a limit, or turns a rule off, wants it to hold for the flows that it stops.
+// Lowered limits need nothing here, because the next call is judged by them (see decision 20).
 func (e *Engine) review(f *Flow, m *moment, fx *Effects) {
 	for i := len(f.orders) - 1; i >= 0; i-- {
 		o := &f.orders[i]
@@ -340,6 +382,9 @@ func (e *Engine) clearBudgets(f *Flow, m *moment, fx *Effects) {
 	}
 }
 
+// offend notes that the row stopped the flow. It counts for later episodes, where it lowers
+// the stop to the warning (decision 5). The row that offended first gives way when there is no
+// room.
 func (f *Flow) offend(r RuleID, at events.Stamp) {
 	for i := range f.offences {
 		if f.offences[i].rule == r {
@@ -356,6 +401,7 @@ func (f *Flow) offend(r RuleID, at events.Stamp) {
 
 // holds reports whether the order is to be renewed: it was defied, or is about a budget
 // that is still used up.
+// Throttles are never renewed, and a person's stop ends when the person said.
 func (f *Flow) holds(o *order) bool {
 	rule := &Rules[o.rule]
 	return o.Phase > standing.Warn && !rule.Fixed && rule.Action != events.Throttle &&
@@ -365,6 +411,7 @@ func (f *Flow) holds(o *order) bool {
 // ttl is how long an order stands that is given or renewed at a time. One about the age of the
 // episode comes while the flow may be silent, and stands no longer than the episode if nothing
 // more comes: the first call after the break begins another one.
+// The millisecond makes it end just behind the episode and not with it.
 func (e *Engine) ttl(f *Flow, o *order, at events.Stamp) time.Duration {
 	ttl := e.limits.Order.TTL
 	if o.rule == ruleOfAge {
@@ -374,6 +421,7 @@ func (e *Engine) ttl(f *Flow, o *order, at events.Stamp) time.Duration {
 }
 
 // orderDue renews an order that still holds, or ends it.
+// The index i stays good: emit changes no order's place, and what is dropped is dropped last.
 func (e *Engine) orderDue(f *Flow, i int, m *moment, fx *Effects) {
 	o := &f.orders[i]
 	switch {
@@ -387,11 +435,13 @@ func (e *Engine) orderDue(f *Flow, i int, m *moment, fx *Effects) {
 		e.emit(f, o, m, nil, fx)
 		for j := range fx.Verdicts[given:] {
 			v := &fx.Verdicts[given+j]
+			// In words only: machines see a higher revision and a later end.
 			v.Message = "Renewed: " + v.Message
 		}
 	case m.at >= o.Expires:
 		f.dropOrder(i)
 	default:
+		// Looked at before its end and nothing to renew: it ends when it said.
 		o.Due = o.Expires
 	}
 }
@@ -399,6 +449,8 @@ func (e *Engine) orderDue(f *Flow, i int, m *moment, fx *Effects) {
 // defied counts a call that was made although orders refuse it: once, by the row of the
 // strictest of them. What was in flight when they went out has leaked; who knew of one
 // has tried. It looks at the flow as the dispatcher did, before the call is counted.
+// A user's message is never refused, and results and returns are taken from anybody, so
+// neither defies.
 func (e *Engine) defied(f *Flow, m *moment, fx *Effects) {
 	if len(f.orders) == 0 || m.user || m.ev.Kind != events.AgentCall && m.ev.Kind != events.ToolCall {
 		return
@@ -417,6 +469,8 @@ func (e *Engine) defied(f *Flow, m *moment, fx *Effects) {
 		fx.Counts.Leaked++
 		fx.Counts.LeakedBy[Rules[o.rule].Reason.Place()]++
 	}
+	// Each order that refuses the call counts it for itself, since each is widened by its own
+	// attempts.
 	for i, n := 0, len(f.orders); i < n && i < len(f.orders); i++ { // orders that are given on the way are not defied yet
 		switch o := &f.orders[i]; {
 		case !f.refuses(o, &c):
@@ -430,6 +484,8 @@ func (e *Engine) defied(f *Flow, m *moment, fx *Effects) {
 
 // broken returns the strictest order that refuses the call, of those that its caller may
 // have known of if there is one.
+// It is judged by when the order began to refuse (Order.Early), not by when a dispatcher
+// received it, of which nothing is known.
 func (e *Engine) broken(f *Flow, c *announced, m *moment) (strictest *order, known bool) {
 	for i := range f.orders {
 		o := &f.orders[i]
@@ -451,6 +507,8 @@ func (f *Flow) refuses(o *order, c *announced) bool {
 
 // attempt counts one try against an order and widens it: from the offence to the
 // pair (or the whole tool), to the agent, to the flow.
+// It widens by one step at a time at most: each of the cases is looked at from the widest
+// down, and a step that was left out is never made up for.
 func (e *Engine) attempt(f *Flow, o *order, m *moment, fx *Effects) {
 	o.Attempt()
 	if o.Action == events.Throttle || o.haltsFlow() {
@@ -465,6 +523,7 @@ func (e *Engine) attempt(f *Flow, o *order, m *moment, fx *Effects) {
 		e.widen(f, o, m, 2, events.ScopeSession, m.from, none, fx)
 	case o.wide < 1 && esc.Pair > 0 && n >= esc.Pair && m.from != none:
 		if m.ev.Kind == events.ToolCall {
+			// The same order, wider: the tool whatever the arguments.
 			o.wide, o.picks = 1, selectTools
 			e.emit(f, o, m, nil, fx)
 		} else if m.to != none {
@@ -476,6 +535,8 @@ func (e *Engine) attempt(f *Flow, o *order, m *moment, fx *Effects) {
 
 // widen gives a second, wider order for the same reason, unless one that stands says as
 // much.
+// The narrow order stays, for it is told again when the wide one is lifted (decision 54). The
+// wide one is a halt, but a pair is only denied: its parties may still talk to others.
 func (e *Engine) widen(f *Flow, o *order, m *moment, wide uint8, scope events.ScopeKind, a, b uint8, fx *Effects) {
 	action := events.Halt
 	if scope == events.ScopePair {
@@ -485,6 +546,7 @@ func (e *Engine) widen(f *Flow, o *order, m *moment, wide uint8, scope events.Sc
 		return
 	}
 	o.wide = wide
+	// A copy: addOrder may move the orders, or drop one, and o with it.
 	src := *o
 	if w := f.orderOf(Rules[src.rule].Reason, scope, a, b, ""); w != nil {
 		if w.Phase == standing.Stop && w.picks == selectAll && w.kind == events.KindUnset {
@@ -499,6 +561,7 @@ func (e *Engine) widen(f *Flow, o *order, m *moment, wide uint8, scope events.Sc
 	w := f.addOrder()
 	*w = order{Order: src.Order, rule: src.rule, scope: scope, wide: src.wide, a: a, b: b,
 		period: src.period, episode: src.episode, calls0: src.calls0, tokens0: src.tokens0, edges: w.edges[:0], calls: w.calls[:0]}
+	// Revision 0 says that nobody was told of it yet.
 	w.Phase, w.Action, w.Begun, w.Revision = standing.Stop, action, m.at, 0
 	e.stands(w, m, 1)
 	e.emit(f, w, m, nil, fx)

@@ -27,11 +27,17 @@ type OrderLimits struct {
 }
 
 // Escalation is after how many attempts against an order it is widened.
+// After so many attempts the order is widened to the pair (for a tool call: to the tool
+// whatever the arguments), to the agent and to the flow; 0 leaves that step out (see decision
+// 8).
 type Escalation struct {
+	// Each counts attempts since the order was given, not since the last step.
 	Pair, Agent, Flow int64
 }
 
 // Load shrinks limits while everything together is busy.
+// Hops are counted per partition and by event time, so a replay shrinks where the live run did
+// (see decision 14). Low is below High so that limits do not flap.
 type Load struct {
 	High, Low int64   // hops per minute in the partition; High 0 turns it off
 	Percent   int64   // what is left of a scaled limit above High
@@ -40,6 +46,8 @@ type Load struct {
 
 // Degraded is the mode in which calls that are asked for do not wait for a fold that is
 // behind: they are judged by what it had folded last.
+// It is not folded from the log: the pump decides when it is on, and the fold of such asks is
+// thrown away (see decision 73).
 type Degraded struct {
 	After   time.Duration // the fold is behind for so long when the mode begins; 0 turns it off
 	Until   time.Duration // it has kept up for so long again when the mode ends
@@ -60,6 +68,8 @@ func DefaultDegraded() Degraded {
 }
 
 // WhenBehind returns the limits that hold while the mode for a fold that is behind is on.
+// They keep the version of the limits that they are made of: the mode is no other set of
+// limits.
 func (l *Limits) WhenBehind() Limits {
 	out := *l
 	for i := range out.Rules {
@@ -78,6 +88,7 @@ type ToolLimits struct {
 }
 
 // IgnoredArgs returns the top-level arguments of a tool that do not tell its calls apart.
+// Who makes events of foreign logs asks this before it hashes; the fold sees hashes alone.
 func (l *Limits) IgnoredArgs(tool string) []string {
 	for i := range l.Tools {
 		if l.Tools[i].Name == tool {
@@ -88,6 +99,8 @@ func (l *Limits) IgnoredArgs(tool string) []string {
 }
 
 // Override changes one row for one scope until it expires.
+// It comes from the limits file, for any scope; what a person gives one flow at run time is
+// kept in the flow (flowOverride).
 type Override struct {
 	Scope   events.ScopeKind // project, agent, tool or flow
 	ID      string
@@ -98,6 +111,8 @@ type Override struct {
 }
 
 // Identity says what makes two parties the same.
+// It matters where a log tells both a session and an agent: two sessions of one agent are two
+// parties by session and one by agent. An order's scope carries the name that was chosen.
 type Identity uint8
 
 // The identities.
@@ -117,17 +132,19 @@ func (i Identity) Of(p events.Party) string {
 // Limits is everything that the fold is judged by. A Limits is a plain value;
 // New makes an Engine of it.
 type Limits struct {
-	Profile    string
-	Identity   Identity
-	Flow       FlowLimits
-	Order      OrderLimits
-	Escalate   Escalation
-	WarnOnly   uint16 // bit set of 1<<CorrelationSource whose flows are never stopped
-	Rules      [RuleCount]rules.Setting
-	Load       Load
-	Degraded   Degraded
-	Tools      []ToolLimits
-	Overrides  []Override
+	Profile   string
+	Identity  Identity
+	Flow      FlowLimits
+	Order     OrderLimits
+	Escalate  Escalation
+	WarnOnly  uint16 // bit set of 1<<CorrelationSource whose flows are never stopped
+	Rules     [RuleCount]rules.Setting
+	Load      Load
+	Degraded  Degraded
+	Tools     []ToolLimits
+	Overrides []Override
+	// An order carries four bytes of it, by which it is seen that other limits gave it
+	// (decision 20).
 	Version    string // hash of the effective limits, in every verdict
 	HTTPStatus [RuleCount]int16
 	Texts      [RuleCount]string // what people are told of a row's orders, see Words; "" is the row's own
@@ -135,6 +152,7 @@ type Limits struct {
 }
 
 // RuleSet is a set of rule rows.
+// One bit for each row, so there may be 64 rows at most.
 type RuleSet uint64
 
 // Has reports whether r is in the set.
@@ -167,11 +185,14 @@ func Balanced() Limits {
 
 // varies reports whether settings may differ from the file's for some flows or
 // events, so that setting has to be asked.
+// It is the fast way out: without it every row of every event would copy its setting.
 func (e *Engine) varies(f *Flow) bool {
 	return e.scaled != 0 || len(e.limits.Overrides) > 0 || len(f.overrides) > 0
 }
 
 // setting returns the setting of row r for the flow and event at hand.
+// What counts later wins: load, the overrides of the limits file, what a person gave the flow.
+// So a person's grant holds as given, however busy everything is.
 func (e *Engine) setting(r RuleID, f *Flow, m *moment) rules.Setting {
 	s := e.limits.Rules[r]
 	if e.scaled.Has(r) && m.busy {
@@ -194,6 +215,7 @@ func (e *Engine) setting(r RuleID, f *Flow, m *moment) rules.Setting {
 			if o.stop.Set {
 				s.Stop = o.stop.Value
 				if s.Max && s.Stop != rules.Off {
+					// A figure is given as the file writes it, the highest that is allowed.
 					s.Stop++
 				}
 			}

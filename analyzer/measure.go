@@ -10,6 +10,8 @@ import (
 
 // The measures of the table that take more than a field of the flow.
 
+// uncorrelated counts calls between agents whose producer names no flow. The flow that it is
+// kept under was made up then.
 func uncorrelated(_ *Flow, m *moment, _ *rules.Setting) int64 {
 	if m.hop && m.ev.CorrelationID == "" {
 		return 1
@@ -37,6 +39,7 @@ func uniqueSessions(f *Flow) int64 {
 	return n
 }
 
+// revisits is how often control has come back to the party that it came back to just then.
 func revisits(f *Flow, m *moment, _ *rules.Setting) int64 {
 	if !m.hop || !m.returned {
 		return 0
@@ -47,6 +50,8 @@ func revisits(f *Flow, m *moment, _ *rules.Setting) int64 {
 func callerRate(f *Flow, m *moment, set *rules.Setting) int64 { return f.countRate(m, set, m.from) }
 
 // flowRate counts the hops of the window, or all of an episode that is no older than one.
+// The latter is what systems do that count from the first call of a task and not in a sliding
+// window.
 func flowRate(f *Flow, m *moment, set *rules.Setting) int64 {
 	if !set.All {
 		return f.countRate(m, set, none)
@@ -71,6 +76,8 @@ func (f *Flow) countRate(m *moment, set *rules.Setting, caller uint8) (n int64) 
 
 // hopsIn counts the hops of a caller (of all, for none) in the window of so many seconds
 // that ends at a time, and returns when less than most of them are left if no more come.
+// It walks from the newest, so below ends as the time at which the hop leaves that is one too
+// many.
 func (f *Flow) hopsIn(at events.Stamp, window int64, caller uint8, most int64) (n int64, below events.Stamp) {
 	from := int64(at-f.start) - window*1000
 	below = at
@@ -84,6 +91,8 @@ func (f *Flow) hopsIn(at events.Stamp, window int64, caller uint8, most int64) (
 	return n, below
 }
 
+// repeatedDelegation speaks of the message at hand alone, or one that repeats would stop all
+// others.
 func repeatedDelegation(f *Flow, m *moment, _ *rules.Setting) int64 {
 	if m.delegation < 0 {
 		return 0
@@ -108,6 +117,7 @@ func (f *Flow) repeats(d *delegation, m *moment) int64 {
 // hurried is how many seconds a message that is sent again and again has for each to count.
 const hurried = 30
 
+// noWorkBurst counts the hops of the streak that lie within the window.
 func noWorkBurst(f *Flow, m *moment, set *rules.Setting) (n int64) {
 	if !m.hop || !m.idle {
 		return 0
@@ -123,6 +133,8 @@ func noWorkBurst(f *Flow, m *moment, set *rules.Setting) (n int64) {
 
 // repetition counts the calls like the one at hand, with a result like its own,
 // among the party's last.
+// Calls that were made before the result of the last one was known count with it: who sends
+// several out at once made one attempt.
 func repetition(f *Flow, m *moment, set *rules.Setting) (n int64) {
 	if m.callAt < 0 || m.retry {
 		return 0
@@ -156,11 +168,15 @@ func repetitionBlind(f *Flow, m *moment, set *rules.Setting) (n int64) {
 	return n
 }
 
+// repetitionAny is repetitionBlind for guards that never look at results. It has a row of its
+// own so that both may be on (decision 19).
 func repetitionAny(f *Flow, m *moment, set *rules.Setting) int64 {
 	any := rules.Setting{Window: set.Window, IgnoreResults: true}
 	return repetitionBlind(f, m, &any)
 }
 
+// chainDepth is per party, because honest work of five agents would add up to a chain that
+// nobody made (decision 18).
 func chainDepth(f *Flow, m *moment, _ *rules.Setting) int64 {
 	if m.from == none {
 		return 0
@@ -168,6 +184,8 @@ func chainDepth(f *Flow, m *moment, _ *rules.Setting) int64 {
 	return int64(f.parties[m.from].chain)
 }
 
+// circling speaks only after a call that made points, so that points of before stop nobody who
+// does something new.
 func circling(f *Flow, m *moment, _ *rules.Setting) int64 {
 	if m.callAt < 0 || f.parties[m.from].calls[m.callAt].flags&callScored == 0 {
 		return 0
@@ -175,6 +193,8 @@ func circling(f *Flow, m *moment, _ *rules.Setting) int64 {
 	return int64(f.parties[m.from].points)
 }
 
+// toolCycle is the number of rounds of the cycle that the call at hand goes on with, of a
+// period from lo to hi.
 func (m *moment) toolCycle(f *Flow, lo, hi int) int64 {
 	if m.callAt < 0 {
 		return 0
@@ -190,6 +210,7 @@ func delegationDepth(f *Flow, m *moment, _ *rules.Setting) int64 {
 }
 
 // delegated is how many delegations came before the one that gave control to where it is.
+// At a depth of 2 the first delegation was made, which has none before it.
 func (f *Flow) delegated() int64 { return max(0, f.depth()-2) }
 
 // Whom orders of the table are about.
@@ -213,6 +234,7 @@ func ringPair(f *Flow, m *moment) (events.ScopeKind, uint8, uint8) {
 	return events.ScopePair, a, b
 }
 
+// Subjects keep orders of one reason and scope apart: a flow may work at several tasks.
 func taskOf(ev *events.Event) string         { return ev.TaskID }
 func conversationOf(ev *events.Event) string { return ev.ConversationID }
 
@@ -220,6 +242,7 @@ func conversationOf(ev *events.Event) string { return ev.ConversationID }
 
 func hopsSoFar(f *Flow, _ *rules.Setting) int64 { return int64(f.hops) }
 
+// mostRepeated is about the message that was sent most, whichever was sent last.
 func mostRepeated(f *Flow, _ *rules.Setting) (most int64) {
 	for i := range f.delegations {
 		most = max(most, int64(f.delegations[i].count))
@@ -237,6 +260,8 @@ func widest(value func(*party) int64) func(*Flow, *rules.Setting) int64 {
 	}
 }
 
+// longestRun is the longest run of one tool of any party, of errors or of results that are
+// none.
 func longestRun(failed bool) func(*Flow, *rules.Setting) int64 {
 	return widest(func(p *party) (n int64) {
 		for _, x := range p.runs {
@@ -251,6 +276,8 @@ func longestRun(failed bool) func(*Flow, *rules.Setting) int64 {
 // pace widens limits for parties that take their time: ×1 when the median gap of
 // the last calls is below 20 s, ×2 below a minute, ×6 beyond. Twenty seconds is
 // one ordinary call of a model.
+// A party that makes a call a minute needs longer for as many rounds. For rounds of a pair it
+// is the callee whose pace counts, since it does the work.
 func (f *Flow) pace(m *moment) int64 {
 	var gaps [8]int64
 	n := 0
@@ -289,6 +316,8 @@ func hammering(f *Flow, m *moment, _ *rules.Setting) int64 {
 	return mostDefied(f)
 }
 
+// mostDefied leaves out the order about hammering itself, or it would feed on its own
+// refusals.
 func mostDefied(f *Flow) (most int64) {
 	for i := range f.orders {
 		if o := &f.orders[i]; o.Binds() && o.Action != events.Throttle && o.rule != ruleOfTries {

@@ -8,20 +8,25 @@ import (
 )
 
 // order is a standing order of the flow. At most one stands per scope and reason.
+// Its slices belong to it alone. Orders are swapped and never copied where both stay in use,
+// since two that share memory would change each other.
 type order struct {
 	standing.Order
-	rule    RuleID
-	scope   events.ScopeKind
-	lapsed  bool  // it held the flow, and nobody decided
-	hidden  bool  // nobody is told: a wider order says as much
-	wide    uint8 // how far attempts have widened it: 0, 1 pair, 2 agent, 3 flow
-	a, b    uint8 // parties of the scope; none where the scope has none
-	least   uint8 // of selectOffStack: the depth
-	period  uint8
+	rule   RuleID
+	scope  events.ScopeKind
+	lapsed bool // it held the flow, and nobody decided
+	// It stands, counts and is renewed all the same (decision 54).
+	hidden bool  // nobody is told: a wider order says as much
+	wide   uint8 // how far attempts have widened it: 0, 1 pair, 2 agent, 3 flow
+	a, b   uint8 // parties of the scope; none where the scope has none
+	least  uint8 // of selectOffStack: the depth
+	period uint8
+	// In which it was given or tightened last: budgets of another one are whole again.
 	episode uint16
 	kind    events.Kind // calls it is about; KindUnset for both
 	picks   selection
 	subject string // task id or turn id
+	// With selectEdges: only calls with this content; zero for any.
 	content events.Hash
 	edges   []edge
 	calls   []callRef
@@ -32,6 +37,7 @@ type order struct {
 // selection is how an order tells which calls it refuses, beside its lists.
 type selection uint8
 
+// They stand in stored state, so that numbers are never reused.
 const (
 	selectAll          selection = iota // every call of the scope
 	selectEdges                         // calls along the edges
@@ -47,8 +53,10 @@ const (
 	selectConversation                  // calls in the conversation
 )
 
+// edge is a call from one party to another, whatever it says.
 type edge struct{ from, to uint8 }
 
+// callRef names a tool call by what a dispatcher knows before it makes it: tool and arguments.
 type callRef struct {
 	tool      uint8
 	algorithm events.HashAlgorithm
@@ -61,6 +69,7 @@ func (o *order) haltsFlow() bool {
 }
 
 // strictness orders orders by what they do, then by how wide they are.
+// Of several orders that refuse a call, the strictest is the one that the try is counted for.
 func (o *order) strictness() int {
 	width := 0
 	switch o.scope {
@@ -75,6 +84,8 @@ func (o *order) strictness() int {
 }
 
 // severity orders actions by how final they are: a hold waits for a person, a halt for nobody.
+// It is not the place of the action, because places stand in stored state and say nothing of
+// how final one is.
 func severity(a events.Action) int {
 	switch a {
 	case events.Hold:
@@ -83,6 +94,8 @@ func severity(a events.Action) int {
 	return 2 * a.Place()
 }
 
+// mentions reports whether the order names the party; if so it goes when the party is
+// forgotten.
 func (o *order) mentions(party uint8) bool {
 	if o.a == party || o.b == party {
 		return true
@@ -95,6 +108,8 @@ func (o *order) mentions(party uint8) bool {
 	return false
 }
 
+// forgetTool takes the tool out of the calls that are refused. Their places stay, so the order
+// goes on refusing the others.
 func (o *order) forgetTool(t uint8) {
 	for i := range o.calls {
 		if o.calls[i].tool == t {
@@ -115,6 +130,8 @@ func (f *Flow) orderOf(reason events.Reason, scope events.ScopeKind, a, b uint8,
 	return nil
 }
 
+// dropOrder takes an order out. Its slices go to the end of the list, where addOrder finds
+// them.
 func (f *Flow) dropOrder(i int) {
 	n := len(f.orders) - 1
 	gone := f.orders[i]
@@ -125,6 +142,8 @@ func (f *Flow) dropOrder(i int) {
 
 // addOrder makes room for one more order. When there are too many, warnings go
 // before orders that stop, the oldest first.
+// The pointer is good until the next order is added or dropped. The order that it returns is
+// empty but for the memory of its slices.
 func (f *Flow) addOrder() *order {
 	if len(f.orders) == maxOrders {
 		victim := 0
@@ -149,6 +168,7 @@ func (f *Flow) addOrder() *order {
 
 // matches reports whether the order is about the call that m announces. Parties
 // and tools that the flow has not seen have the index none.
+// It has to agree with match, which says it to dispatchers as far as they can know.
 func (f *Flow) matches(o *order, c *announced) bool {
 	if o.kind != events.KindUnset && o.kind != c.kind {
 		return false
@@ -199,6 +219,7 @@ func (f *Flow) matches(o *order, c *announced) bool {
 
 // rewords reports whether the call is one more wording of calls of which two wordings have made
 // points already.
+// Two different wordings are asked for, because one alone is only a call that came back.
 func (f *Flow) rewords(c *announced) bool {
 	if c.from == none || c.kind != events.ToolCall || c.argsSim == 0 {
 		return false
@@ -220,6 +241,8 @@ func (f *Flow) rewords(c *announced) bool {
 }
 
 // announced is a call in the terms of the flow, before it is counted.
+// Both an ask and a call that was made are read as one, so that what is refused and what
+// counts as defiance are the same.
 type announced struct {
 	kind         events.Kind
 	from, to     uint8
@@ -233,6 +256,8 @@ type announced struct {
 }
 
 // announce reads the call out of the event without changing the flow.
+// It is asked before the call is counted, so parties and tools that it would bring in are
+// none.
 func (e *Engine) announce(f *Flow, ev *events.Event) announced {
 	c := announced{kind: ev.Kind, from: none, to: none, tool: none, args: ev.Tool.ArgsHash, argsSim: ev.Tool.ArgsSim.Value, content: ev.Content, turn: ev.TurnID, task: ev.TaskID, conversation: ev.ConversationID}
 	if !ev.From.IsZero() {
@@ -255,6 +280,8 @@ func (e *Engine) announce(f *Flow, ev *events.Event) announced {
 
 // The match functions of the table: which calls an order refuses.
 
+// Each fills in kind, picks and the lists; the caller has emptied them before. They look at
+// the flow after the event was counted.
 func matchAll(_ *Flow, _ *moment, o *order)       { o.picks = selectAll }
 func matchCalls(_ *Flow, _ *moment, o *order)     { o.kind = events.AgentCall }
 func matchToolCalls(_ *Flow, _ *moment, o *order) { o.kind = events.ToolCall }
@@ -264,6 +291,8 @@ func matchEdge(_ *Flow, m *moment, o *order) {
 	o.edges = append(o.edges[:0], edge{m.from, m.to})
 }
 
+// matchOffStack is for limits of depth: who stands at the last allowed depth may call nobody
+// but those it came through (decision 8).
 func matchOffStack(f *Flow, m *moment, o *order) {
 	o.kind, o.picks = events.AgentCall, selectOffStack
 	f.fromDepth(o, m.set.Stop-1)
@@ -279,6 +308,8 @@ func matchDeeper(f *Flow, m *moment, o *order) {
 	f.fromDepth(o, least)
 }
 
+// fromDepth has the order bind parties at the depth least or deeper, and notes for whom it was
+// given.
 func (f *Flow) fromDepth(o *order, least int64) {
 	o.least = uint8(min(max(least, 0), maxParties))
 	if f.pos != none {
@@ -299,6 +330,8 @@ func matchCallee(_ *Flow, m *moment, o *order) {
 	o.edges = append(o.edges[:0], edge{none, m.to})
 }
 
+// matchRing refuses the edges of the cycle that repeats. They are sorted, so that the order is
+// the same wherever in the cycle it was found.
 func matchRing(f *Flow, m *moment, o *order) {
 	o.kind, o.picks = events.AgentCall, selectEdges
 	_, period := rounds(f.pairRun[:], 2, maxRing)
@@ -331,6 +364,8 @@ func matchDelegation(f *Flow, m *moment, o *order) {
 	}
 }
 
+// matchPair refuses work from the caller to the callee of the round that ended. The round may
+// have been ended by the return, so the event's own parties would be the wrong way round.
 func matchPair(f *Flow, m *moment, o *order) {
 	o.kind, o.picks = events.AgentCall, selectEdges
 	r := &f.pairs[m.stalePair]
@@ -368,6 +403,8 @@ func matchCall(f *Flow, m *moment, o *order) {
 	o.calls = append(o.calls[:0], refTo(&f.parties[m.from].calls[m.callAt]))
 }
 
+// matchScored refuses the calls that made points, the newest first: when there are more than
+// fit, old ones are left out.
 func matchScored(f *Flow, m *moment, o *order) {
 	o.kind, o.picks = events.ToolCall, selectCalls
 	o.calls = o.calls[:0]
@@ -379,6 +416,7 @@ func matchScored(f *Flow, m *moment, o *order) {
 	}
 }
 
+// matchCycle refuses the calls of the last period, which are those of any other.
 func matchCycle(f *Flow, m *moment, o *order) {
 	o.kind, o.picks = events.ToolCall, selectCalls
 	o.calls = o.calls[:0]
@@ -396,6 +434,8 @@ func (o *order) addCall(r callRef) {
 	}
 }
 
+// matchThisTurn refuses tool calls of the turn at hand; without turn ids all of them, until a
+// user speaks.
 func matchThisTurn(f *Flow, _ *moment, o *order) {
 	o.kind = events.ToolCall
 	if f.turnID != "" {
@@ -403,6 +443,7 @@ func matchThisTurn(f *Flow, _ *moment, o *order) {
 	}
 }
 
+// matchNewTurn lets the turn at hand end, and refuses the next one.
 func matchNewTurn(f *Flow, _ *moment, o *order) {
 	o.picks, o.subject = selectNewTurn, f.turnID
 }
@@ -418,11 +459,14 @@ func matchTask(_ *Flow, m *moment, o *order) {
 	o.picks, o.subject = selectTask, m.ev.TaskID
 }
 
+// The algorithm takes the upper byte of the flags of a call; callFlags has no more than eight
+// bits below it.
 const algorithmShift = 8
 
 // algorithmFlags keeps in a call what its arguments were hashed by.
 func algorithmFlags(a events.HashAlgorithm) callFlags { return callFlags(a) << algorithmShift }
 
+// refTo is the call as an order names it.
 func refTo(c *call) callRef {
 	return callRef{tool: c.tool, algorithm: events.HashAlgorithm(c.flags >> algorithmShift), args: c.args}
 }

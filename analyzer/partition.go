@@ -11,13 +11,17 @@ import (
 // Partition is what is folded over all flows of one partition of the log: how far
 // event time has come, and how busy everything together is. The zero Partition is
 // one of which nothing was seen.
+// It is written with each checkpoint beside the flows, and owned by the goroutine of the pump
+// that folds the partition.
 type Partition struct {
+	// Deadlines of silent flows fire by it. In milliseconds, as all stamps.
 	Watermark events.Stamp // the latest time seen; runs backwards by TurnBack alone
 	second    events.Stamp // the second that the newest bucket counts
 	buckets   [60]uint32   // hops per second of the last minute
-	sum       int64
-	busy      bool
-	turned    bool // the time was turned back: flows may be ahead of it
+	// The sum of the buckets; it is not stored.
+	sum    int64
+	busy   bool
+	turned bool // the time was turned back: flows may be ahead of it
 }
 
 // observe moves the watermark.
@@ -27,6 +31,8 @@ func (p *Partition) observe(at events.Stamp) { p.Watermark = max(p.Watermark, at
 func (p *Partition) Busy() bool { return p.busy }
 
 // count adds a hop to the load and switches the busy state with hysteresis.
+// It goes by the watermark and not by the time of the event: late events count as load when
+// they come.
 func (p *Partition) count(m *moment, l *Load) {
 	if l.High == 0 {
 		return
@@ -34,6 +40,8 @@ func (p *Partition) count(m *moment, l *Load) {
 	now := p.Watermark / 1000
 	if gap := now - p.second; gap > 0 {
 		for i := events.Stamp(1); i <= min(gap, 60); i++ {
+			// Seconds in which nothing came are emptied, too, or hops of the minute before
+			// would be counted again.
 			b := &p.buckets[(p.second+i)%60]
 			p.sum -= int64(*b)
 			*b = 0

@@ -12,6 +12,8 @@ import (
 // who asks can end its work before a limit ends it: when the ask wants to be told, and always
 // when the limits tell it of one (Setting.Tell). As soon as no more is left of that one than they
 // set, an answer that refuses nothing says so in words, too.
+// What is told is what would refuse: rows in shadow mode and flows that are only warned have
+// nothing left to tell (decision 60).
 func (e *Engine) addRemaining(f *Flow, m *moment, answer *events.Verdict) {
 	if !e.tells && !m.ev.Tell {
 		return
@@ -41,6 +43,7 @@ func (e *Engine) addRemaining(f *Flow, m *moment, answer *events.Verdict) {
 			is.Until = events.RFC3339(m.at.Add(time.Duration(left) * time.Second))
 		}
 		if answer.Remaining == nil {
+			// Only here, for most asks want no figures (decision 60).
 			answer.Remaining = make([]events.Remaining, 0, len(telling))
 		}
 		answer.Remaining = append(answer.Remaining, is)
@@ -66,6 +69,7 @@ var telling = func() (rows []RuleID) {
 // granted is the threshold with which the flow may use so much more than the limit that
 // stands, or than it has used when that is more: what went over in between is no part of
 // the extra. It is as a person's override gives it. Without a limit there is nothing to add to.
+// The one more for limits that stop at a value makes room for the call that reaches it.
 func (e *Engine) granted(f *Flow, m *moment, r RuleID, extra int64, limit rules.Setting) int64 {
 	if limit.Stop == rules.Off {
 		return rules.Off

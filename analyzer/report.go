@@ -13,7 +13,7 @@ import (
 )
 
 // ReportsDue reports whether what waits has to be passed on now that the time of the log is
-// at, when it was last at another time: once in Limits.agents.Partition.Report. Who asks before each
+// at, when it was last at another time: once in Limits.Agents.Report. Who asks before each
 // time that it says LowWatermark keeps what that promises.
 func (e *Engine) ReportsDue(last, at events.Stamp) bool {
 	every := events.Stamp(e.limits.Agents.Report.Milliseconds())
@@ -21,6 +21,7 @@ func (e *Engine) ReportsDue(last, at events.Stamp) bool {
 }
 
 // tries are the calls of a party that an order refused, of which the agent stage is told.
+// They are copied out of the party because it may be forgotten before they are told.
 type tries struct {
 	name, agent string
 	at          events.Stamp // of the last
@@ -29,6 +30,8 @@ type tries struct {
 
 // follow notes what the event says of how its parties are at work, before the stack
 // changes. Late events never turn back what is known of a later time.
+// It runs only where some row about silence is on; the verdicts of the flow do not depend on
+// it.
 func (f *Flow) follow(m *moment) {
 	ev, when := m.ev, m.when
 	if m.from != none {
@@ -71,6 +74,9 @@ func (f *Flow) follow(m *moment) {
 	}
 }
 
+// followCall notes who waits for whom after a call: a return to somebody on the stack gives
+// control back, a hand-over ends the caller's work, any other call leaves the caller waiting
+// for the callee.
 func (f *Flow) followCall(m *moment) {
 	if m.to == none {
 		return
@@ -101,6 +107,7 @@ func (f *Flow) act(i uint8, when events.Stamp) {
 }
 
 // tell has the step tell of the party.
+// It only sets a bit; report sends at the end of the step what the party has come to by then.
 func (f *Flow) tell(i uint8) {
 	f.untold |= 1 << i
 }
@@ -170,6 +177,8 @@ func (f *Flow) giveBack(from, to uint8, when events.Stamp) {
 }
 
 // work is how the party is at work, as far as the flow can tell.
+// The order of the cases is what is believed first: who is done waits for nothing, and a tool
+// that runs says more than an order.
 func (f *Flow) work(i uint8, at events.Stamp) activity.Work {
 	p := &f.parties[i]
 	switch {
@@ -214,6 +223,8 @@ func (f *Flow) stands(i uint8, action events.Action, at events.Stamp) bool {
 
 // report tells the agent stage of everybody who did something in the step and, when the step
 // gave verdicts, of those who did something lately: they may have been told to wait.
+// What it says waits in the partition until ReportsDue (decision 75), so it may be told again
+// and again at no cost.
 func (e *Engine) report(f *Flow, at events.Stamp, judged bool, fx *Effects) {
 	if !e.agents.Silence {
 		return
@@ -227,6 +238,7 @@ func (e *Engine) report(f *Flow, at events.Stamp, judged bool, fx *Effects) {
 	}
 	untold := f.untold
 	f.untold = 0
+	// The bits are cleared before, or they would be told later.
 	if f.source == events.CorrelationPrincipal { // parties report in flows of their own
 		return
 	}
@@ -257,6 +269,7 @@ func (f *Flow) depart(i uint8) {
 // its stop must not cost more than one that needs none. Once an order was defied so often
 // that rules about defiance have spoken, a sixtieth of their window suffices.
 const (
+	// The windows of rules about defiance are ten minutes by default.
 	triesTogether = time.Second
 	manyTogether  = 10 * time.Second
 	manyTries     = 24
@@ -264,6 +277,8 @@ const (
 
 // noteTry tells the agent stage that the event's party tried a call that an order refuses,
 // at once or, when it was told a moment ago, together with those that follow.
+// What waits is told by a deadline (triesDue) that moves no clock of the flow, so verdicts are
+// the same whether anybody listens.
 func (e *Engine) noteTry(f *Flow, m *moment, fx *Effects) {
 	if !e.agents.Attempts {
 		return
@@ -310,6 +325,7 @@ func (f *Flow) tellTries(at events.Stamp, fx *Effects) {
 	f.triesDue, f.triesTold = 0, max(f.triesTold, at)
 }
 
+// takeTries takes what the party has tried, and leaves none; false when it tried nothing.
 func (f *Flow) takeTries(i uint8) (t tries, ok bool) {
 	p := &f.parties[i]
 	if p.tries == 0 {
@@ -329,6 +345,7 @@ func (f *Flow) tellGone(fx *Effects) {
 }
 
 // sayTries says that the party tried calls. The time at which it is said tells it from others.
+// TotalUpdates carries the number of tries.
 func (f *Flow) sayTries(t tries, said events.Stamp, fx *Effects) {
 	who := events.Party{Agent: t.name}
 	if t.agent != "" {
@@ -343,6 +360,7 @@ func (f *Flow) sayTries(t tries, said events.Stamp, fx *Effects) {
 
 // know learns the stable id of a party that goes by another name. The ids take what the
 // names leave of the room that both have.
+// Tries that were counted under another id are told under that one first.
 func (f *Flow) know(i uint8, id *events.Party) {
 	if id.Session == "" || id.Agent == "" {
 		return
@@ -356,6 +374,7 @@ func (f *Flow) know(i uint8, id *events.Party) {
 	}
 }
 
+// nameBytes is how much of maxPartyBytes names and ids take together.
 func (f *Flow) nameBytes() (n int) {
 	for i := range f.parties {
 		n += len(f.parties[i].name) + len(f.parties[i].agent)

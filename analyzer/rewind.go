@@ -10,6 +10,8 @@ func (p *Partition) TurnBack(at events.Stamp) {
 		return
 	}
 	busy := p.busy
+	// The load of the last minute is forgotten, since its seconds lie ahead; whether it was
+	// busy stays, as the best guess.
 	*p = Partition{Watermark: at, second: at / 1000, busy: busy, turned: true}
 }
 
@@ -25,6 +27,7 @@ func (f *Flow) rewind(now events.Stamp) {
 	if f.triesDue > now {
 		f.triesDue = now
 	}
+	// After the start was moved back: times within the episode count from it.
 	age := f.since(now)
 	for i := range f.rate {
 		f.rate[i].at = min(f.rate[i].at, age)

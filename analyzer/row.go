@@ -17,10 +17,12 @@ const (
 
 // Row is a row of one of the two tables, of Rules or of agents.Rules, as limits files and
 // people see them: one list of names, each with a setting.
+// It is a copy for reading; settings are changed in the Limits to which Setting points.
 type Row struct {
 	rules.Row
 	Holds bool // the setting may hold the flow where the row would refuse
 
+	// Its number in the table that it is of: two rows may have one place.
 	place  int
 	agents bool
 	counts agents.Counted
@@ -41,6 +43,8 @@ func Rows() []Row {
 // FlowRow returns a row about flows.
 func FlowRow(id RuleID) Row {
 	r := &Rules[id]
+	// What is lifted by the work going on cannot wait for a person, nor what only delays
+	// (decision 66).
 	holds := (r.Action == events.Deny || r.Action == events.Halt) && !r.Lifts && !r.Fixed
 	out := Row{Row: r.Row, Holds: holds, place: int(id)}
 	out.Text = r.Sentence()
@@ -48,6 +52,8 @@ func FlowRow(id RuleID) Row {
 }
 
 // AgentRow returns a row about agents, projects or trees.
+// Of these only rows about a whole tree can hold: an agent is no piece of work that could
+// wait.
 func AgentRow(id agents.RuleID) Row {
 	r := &agents.Rules[id]
 	holds := r.Counts.OfTree() && r.Action == events.Halt && r.Counts != agents.CountedTreeDepth
@@ -57,6 +63,7 @@ func AgentRow(id agents.RuleID) Row {
 }
 
 // RowNamed returns the row that limits files call name.
+// It looks at rows about flows first.
 func RowNamed(name string) (Row, bool) {
 	if id, ok := RuleNamed(name); ok {
 		return FlowRow(id), true
@@ -70,6 +77,7 @@ func RowNamed(name string) (Row, bool) {
 }
 
 // RowsThat names the rows of which something is true.
+// It is for messages that say which rows a key is for.
 func RowsThat(is func(*Row) bool) string {
 	var names []string
 	for _, r := range Rows() {
@@ -98,6 +106,7 @@ func (r *Row) Counts() agents.Counted { return r.counts }
 func (r *Row) ModeOnly() bool { return r.Unit == events.UnitNone && !r.Fixed }
 
 // Setting returns the setting of the row in l.
+// The pointer is into l, so that who reads a limits file writes through it.
 func (r *Row) Setting(l *Limits) *rules.Setting {
 	if r.agents {
 		return &l.Agents.Rules[r.place]
@@ -122,6 +131,8 @@ func (r *Row) TextOf(l *Limits) *string {
 }
 
 // Off returns the setting with which the row never speaks.
+// Window and Max stay as they are by default, so that what a person turns on later has a
+// meaning.
 func (r *Row) Off() rules.Setting {
 	if r.ModeOnly() {
 		return rules.Setting{Mode: rules.ModeOff}

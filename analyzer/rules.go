@@ -10,10 +10,13 @@ import (
 
 // RuleID is the permanent number of a rule row. It stands in stored state, so it
 // is never reused and never changes; new rows come at the end.
+// Rows of agents have numbers of their own (agents.RuleID); both share names, since limits
+// files list them side by side.
 type RuleID uint8
 
 // The rule rows.
 const (
+	// The order is also that in which rows are walked, and so that of verdicts of one event.
 	RuleCorrelationID RuleID = iota
 	RuleSelfCall
 	RuleStackDepth
@@ -55,8 +58,10 @@ const (
 )
 
 // KindSet is a set of event kinds.
+// A bit for each kind, so there may be 32 kinds at most; byKind of the Engine is as long.
 type KindSet uint32
 
+// kinds is a set of these.
 func kinds(ks ...events.Kind) (s KindSet) {
 	for _, k := range ks {
 		s |= 1 << k
@@ -70,27 +75,38 @@ func (s KindSet) Has(k events.Kind) bool { return s>>k&1 == 1 }
 // FlowRule is one row of the table about flows: what is said of it, what is measured after which
 // events, and whom and which calls an order is about when the measure is over its limit. Rules
 // never write to the flow and never see each other.
+// A new rule is one row at the end, with the functions that measure and match; the fold itself
+// looks only for the rows named below.
 type FlowRule struct {
 	rules.Row
-	ID      RuleID
-	On      KindSet          // kinds after which it is measured
-	Scope   events.ScopeKind // of a stop
-	Lifts   bool             // the order is lifted when the measure falls below the limit
-	Lasts   bool             // the order is renewed while the flow is active at all, not only while it is defied
-	Cleans  bool             // a user's event clears it
-	Repeat  bool             // about repetition: tools can be exempt
-	Rewords bool             // calls in other words count, so that one more wording of them is refused
-	Told    bool             // people are told of it also under a wider order, which says something else
-	Deepens bool             // the value is what callers tell as delegation_depth
-	Leaves  []string         // tags of the note that a stop leaves with the agent that was stopped; none for no note
+	ID RuleID
+	// Empty for rows that the fold judges by itself: at a deadline, at a refused ask, or
+	// never.
+	On    KindSet          // kinds after which it is measured
+	Scope events.ScopeKind // of a stop
+	// For what can fall again, as a depth or a rate. Late events never lift.
+	Lifts bool // the order is lifted when the measure falls below the limit
+	// For budgets: used up, they stay so until the episode ends.
+	Lasts bool // the order is renewed while the flow is active at all, not only while it is defied
+	// For patterns, which a person who speaks has ended.
+	Cleans  bool     // a user's event clears it
+	Repeat  bool     // about repetition: tools can be exempt
+	Rewords bool     // calls in other words count, so that one more wording of them is refused
+	Told    bool     // people are told of it also under a wider order, which says something else
+	Deepens bool     // the value is what callers tell as delegation_depth
+	Leaves  []string // tags of the note that a stop leaves with the agent that was stopped; none for no note
 
 	// Whom says whom an order is about, when it is not the parties of the event as far as
 	// the scope names them.
+	// a and b are indices of parties, or none.
 	Whom    func(f *Flow, m *moment) (scope events.ScopeKind, a, b uint8)
-	Subject func(ev *events.Event) string                      // what keeps orders of one scope apart
-	Match   func(f *Flow, m *moment, o *order)                 // fills in which calls the order refuses
-	Value   func(f *Flow, m *moment, set *rules.Setting) int64 // the observed value
-	Show    func(f *Flow, set *rules.Setting) int64            // the value whatever the last event was, for people
+	Subject func(ev *events.Event) string      // what keeps orders of one scope apart
+	Match   func(f *Flow, m *moment, o *order) // fills in which calls the order refuses
+	// Below the thresholds it may be anything; it must not change the flow, and reads the
+	// moment only for what apply has found out.
+	Value func(f *Flow, m *moment, set *rules.Setting) int64 // the observed value
+	// Nil for what has no value between events; such rows are in no list of counters.
+	Show func(f *Flow, set *rules.Setting) int64 // the value whatever the last event was, for people
 }
 
 // What the bounds of what is remembered let rows observe.
@@ -108,6 +124,8 @@ var (
 )
 
 var (
+	// A row that is measured after a kind that it says nothing of costs time with each such
+	// event, so the sets are as small as they can be.
 	calls     = kinds(events.AgentCall)
 	toolCalls = kinds(events.ToolCall)
 	results   = kinds(events.ToolResult)

@@ -7,6 +7,8 @@ package analyzer
 
 // moveTo moves control from one party to another and reports whether it returned to
 // a party that it had come through.
+// A call to somebody on the way to the root is a return, whatever the producer calls it. The
+// steps are counted because damaged or odd parents must not make a loop of the walk.
 func (f *Flow) moveTo(from, to uint8) (returned bool) {
 	if from == none {
 		f.parties[to].parent = none
@@ -19,6 +21,7 @@ func (f *Flow) moveTo(from, to uint8) (returned bool) {
 			return from != to
 		}
 	}
+	// A party that is called again from elsewhere moves there, with all whom it called.
 	f.parties[to].parent = from
 	f.pos = to
 	return false
@@ -49,6 +52,7 @@ func (f *Flow) cameThrough(party, other uint8) bool {
 	return false
 }
 
+// onStack reports whether the party is on the path from the root to where control is.
 func (f *Flow) onStack(party uint8) bool { return f.cameThrough(f.pos, party) }
 
 // Stack returns the names on the collapsed stack, root first.

@@ -12,6 +12,8 @@ import (
 
 // message is the sentence for people. The shape of the delegation system's texts
 // is kept: what was refused, what was seen, what the limit is.
+// The sentence is that of the limits (Texts) or of the row, with words in braces (decision
+// 71). Ids that come from events are made printable: they end up in terminals and logs.
 func (e *Engine) message(f *Flow, o *order, m *moment, window int64, limit, observed float64) string {
 	head := o.Head(o.kind)
 	if o.wide > 0 && o.Attempts > 0 && o.scope != Rules[o.rule].Scope {
@@ -50,12 +52,14 @@ func (e *Engine) message(f *Flow, o *order, m *moment, window int64, limit, obse
 			return standing.Printable(m.ev.Tool.Name)
 		case "{args}":
 			_, digits, _ := strings.Cut(m.ev.Tool.ArgsHash.String(), ":")
+			// As logs of other guards show it.
 			return digits[:min(len(digits), 8)]
 		}
 		return o.Word(word, o.kind, limit, observed)
 	})
 }
 
+// subject is the task that the order is about, or that of the event where it names none.
 func subject(o *order, m *moment) string {
 	if o.subject == "" && m.ev != nil {
 		return m.ev.TaskID
@@ -63,6 +67,7 @@ func subject(o *order, m *moment) string {
 	return o.subject
 }
 
+// wideName is the scope in the words of people, who know agents and no sessions.
 func wideName(s events.ScopeKind) string {
 	switch s {
 	case events.ScopeSession:

@@ -22,9 +22,13 @@ import (
 // tree is told to that one at that moment, and its own is told that this no longer counts
 // there. With each episode the flow tells those that descend from it, under its own key, to
 // which tree they belong.
+// It runs before the event is counted, so that m.before is what the event did not add. Flows
+// of a principal tell nothing: their calls are counted in the flow that the caller names
+// (decision 63).
 func (e *Engine) join(f *Flow, m *moment, began bool, fx *Effects) {
 	m.before = f.spent()
 	var moved ledger.Amount
+	// Only the first word counts: what was told to one tree stays there.
 	if f.root == "" && m.ev.Root() != "" {
 		f.root = m.ev.Root()
 		if p := m.ev.ParentCorrelationID; p != f.root && p != f.key {
@@ -61,12 +65,16 @@ func (f *Flow) treeOf() string {
 }
 
 // spent is what the flow has spent in this episode.
+// Calls are hops and tool calls together. It is always told as a difference, so that trees can
+// add up what comes in any order.
 func (f *Flow) spent() ledger.Amount {
 	return ledger.Amount{ledger.Calls: int64(f.hops) + int64(f.toolCalls), ledger.Tokens: f.tokens[2], ledger.Cost: f.cost}
 }
 
 // passSpent tells the tree what the flow spent by the event, or that it asks, or ended. The
 // answer to an ask is given by the tree then.
+// An event that spends nothing and asks nothing is not passed on. It sets fx.Asked, by which
+// the pump knows that the tree has the last word.
 func (e *Engine) passSpent(f *Flow, m *moment, fx *Effects) {
 	ev := m.ev
 	if ev.CorrelationSource == events.CorrelationPrincipal {
@@ -89,11 +97,14 @@ func (e *Engine) passSpent(f *Flow, m *moment, fx *Effects) {
 }
 
 // passAgain asks the tree about a call that was asked for before, as when the answer was lost.
+// It is given as one call; the tree knows the ask by its id and counts nothing.
 func (f *Flow) passAgain(ev *events.Event, fx *Effects) {
 	f.saySpent(ev, f.clock, activity.WorkSpent, ledger.Amount{ledger.Calls: 1}, true, fx)
 	fx.Asked = true
 }
 
+// saySpent fills in by which flow it is said. The id of the activity is that of the event, so
+// the tree tells repeats by it.
 func (f *Flow) saySpent(ev *events.Event, when events.Stamp, status string, n ledger.Amount, asks bool, fx *Effects) {
 	a := fx.SaySpent(f.treeOf(), ev, when, status, n)
 	a.CorrelationID, a.ParentCorrelationID, a.Ask = f.key, f.parent, asks

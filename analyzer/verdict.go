@@ -13,6 +13,7 @@ import (
 
 // emit publishes the order as it stands now, unless a wider one says as much. Every string in the verdict is its
 // own: the flow's strings may alias a record that is about to be overwritten.
+// set is not used by it; a verdict about an order shows the setting in force.
 func (e *Engine) emit(f *Flow, o *order, m *moment, set *rules.Setting, fx *Effects) {
 	if o.hidden = o.Action != events.Allow && f.covered(o, m.at); o.hidden {
 		return
@@ -26,6 +27,8 @@ func (e *Engine) emit(f *Flow, o *order, m *moment, set *rules.Setting, fx *Effe
 
 // answer is the verdict about a call that a standing order refuses. When the order
 // is armed the refused call would have been the one over the limit.
+// It is no verdict of the log: it has the order's id and revision, and who asks may follow the
+// stream by them.
 func (e *Engine) answer(f *Flow, o *order, m *moment) *events.Verdict {
 	armed := *o
 	if o.Phase == standing.Armed {
@@ -37,6 +40,7 @@ func (e *Engine) answer(f *Flow, o *order, m *moment) *events.Verdict {
 }
 
 // allowed is the answer to a call that nothing is said against.
+// Its id is made of flow and event and has no revision, for there is no order behind it.
 func (e *Engine) allowed(f *Flow, m *moment) *events.Verdict {
 	return &events.Verdict{SchemaVersion: 1, ID: strconv.FormatUint(xxhash.Sum64String(f.key+"\x00"+m.ev.ID), 16), Time: events.RFC3339(m.at),
 		Mode: events.ModeEnforce, Scope: events.Scope{Kind: events.ScopeFlow, ID: strings.Clone(f.key)}, Action: events.Allow,
@@ -51,6 +55,9 @@ func (e *Engine) degraded(scaled bool, m *moment) string {
 	return ""
 }
 
+// verdict is the order as dispatchers, people and models get it, as of the moment. It changes
+// nothing, so views use it too. An Allow carries no match and no figures: it ends the order
+// with this id.
 func (e *Engine) verdict(f *Flow, o *order, m *moment, set *rules.Setting) events.Verdict {
 	rule := &Rules[o.rule]
 	window := int64(0)
@@ -66,6 +73,8 @@ func (e *Engine) verdict(f *Flow, o *order, m *moment, set *rules.Setting) event
 		return v
 	}
 	limit, observed := o.Figures(rule.Unit)
+	// A warning binds nobody, so there is nothing for dispatchers to match and nothing to tell
+	// the model.
 	if o.Phase > standing.Warn {
 		v.Match = f.match(o)
 		v.AgentMessage = agentMessage(o, limit, observed)
@@ -81,6 +90,8 @@ func (e *Engine) verdict(f *Flow, o *order, m *moment, set *rules.Setting) event
 }
 
 // describe copies the ids of the event that dispatchers and people look for.
+// At a deadline there is none. Names of parties are those of the flow where it has them, so
+// that they equal those in Match.
 func (e *Engine) describe(v *events.Verdict, f *Flow, o *order, m *moment) {
 	if m.ev == nil {
 		return
@@ -113,6 +124,8 @@ func (e *Engine) describe(v *events.Verdict, f *Flow, o *order, m *moment) {
 	}
 }
 
+// trigger names the event at which the verdict was given, and its ordinal in the flow; views
+// of the past find the place by it.
 func trigger(f *Flow, m *moment) *events.Trigger {
 	if m.ev == nil {
 		return nil // a deadline
@@ -120,6 +133,8 @@ func trigger(f *Flow, m *moment) *events.Trigger {
 	return &events.Trigger{EventID: strings.Clone(m.ev.ID), Ordinal: int64(f.events)}
 }
 
+// confidence says how well what was counted is known: estimated from a sample, counted in a
+// flow whose id was guessed, or exact.
 func (e *Engine) confidence(f *Flow, m *moment) string {
 	switch {
 	case m.ev != nil && m.ev.SampledRate > 1:
@@ -131,6 +146,8 @@ func (e *Engine) confidence(f *Flow, m *moment) string {
 }
 
 // orderID is the same for all verdicts about one order.
+// It has to come out the same whenever the log is folded again, so it is made of what stands
+// in the log and not of any counter (decision 7).
 func (f *Flow) orderID(o *order) uint64 {
 	var d xxhash.Digest
 	d.Reset()
@@ -150,6 +167,8 @@ func (f *Flow) orderID(o *order) uint64 {
 	return d.Sum64()
 }
 
+// scopeID is the name of whom the order is about, as verdicts carry it. The names of a pair
+// are sorted, so both directions have one.
 func (f *Flow) scopeID(o *order) string {
 	switch o.scope {
 	case events.ScopeSession:
@@ -166,6 +185,7 @@ func (f *Flow) scopeID(o *order) string {
 	return strings.Clone(f.key)
 }
 
+// nameOf is the name of the party; "" for none. The string aliases the flow's record.
 func (f *Flow) nameOf(party uint8) string {
 	if int(party) < len(f.parties) {
 		return f.parties[party].name
@@ -175,6 +195,8 @@ func (f *Flow) nameOf(party uint8) string {
 
 // match tells a dispatcher, who knows nothing of the flow's state, which calls the
 // order refuses.
+// Each field narrows it, and all must hold. It says what matches does, but for rewordings of a
+// call, which only the fold can tell.
 func (f *Flow) match(o *order) *events.Match {
 	x := &events.Match{Kind: o.kind.String()}
 	// Who asks for a call of nobody names no caller either, so such an order is for all.
@@ -195,6 +217,8 @@ func (f *Flow) match(o *order) *events.Match {
 		if !o.content.IsZero() {
 			x.ContentHash = []string{o.content.String()}
 		}
+	// The parties are listed that may go on, because those that may not include everybody not
+	// seen yet.
 	case selectOffStack:
 		for i := range f.parties {
 			if f.placed(uint8(i)) && f.depthOf(uint8(i)) < int64(o.least) {
@@ -245,6 +269,7 @@ func appendNew(list []string, s string) []string {
 }
 
 // evidence is what a person needs to believe the verdict.
+// Calls and tokens are what was spent since the offence began: what it has cost so far.
 func (f *Flow) evidence(o *order) *events.Evidence {
 	ev := &events.Evidence{
 		Calls:    int64(f.hops) + int64(f.toolCalls) - int64(o.calls0),
@@ -287,6 +312,7 @@ func (f *Flow) evidence(o *order) *events.Evidence {
 	return ev
 }
 
+// names reports whether the call is one of those that the order refuses.
 func (o *order) names(c *call) bool {
 	r := refTo(c)
 	for _, have := range o.calls {

@@ -11,6 +11,8 @@ import (
 // diluted by interleaving and find no loop at all on real traces.
 
 // pushCall remembers the call and returns its index.
+// The windows of all parties together are bounded, too: the longest one then gives up its
+// oldest call, so one busy party cannot push the others out.
 func (f *Flow) pushCall(p *party, c call) int {
 	total := 0
 	largest := p
@@ -30,6 +32,8 @@ func (f *Flow) pushCall(p *party, c call) int {
 	return len(p.calls) - 1
 }
 
+// dropCall forgets the oldest call of the party. Indices into its calls are off by one after
+// it, so it is called only before a call is pushed.
 func dropCall(p *party) {
 	n := copy(p.calls, p.calls[1:])
 	p.calls = p.calls[:n]
@@ -37,6 +41,8 @@ func dropCall(p *party) {
 
 // findCall returns the call that a result belongs to: the one with its call id,
 // else the oldest of that tool that has no result yet; -1 when it is forgotten.
+// A result with an id that no call has belongs to none: a guess would give one call the result
+// of another.
 func findCall(p *party, tool uint8, id string) int {
 	if id != "" {
 		h := shortHash(id)
@@ -58,19 +64,26 @@ func findCall(p *party, tool uint8, id string) int {
 	return -1
 }
 
+// sameCall asks for known arguments of both: two calls of which nobody knows what they asked
+// for are not alike.
 func sameCall(a, b *call) bool {
 	return a.tool == b.tool && a.tool != none && a.flags&b.flags&callArgs != 0 && a.args == b.args
 }
 
+// sameResult asks for known results of both, and that both failed or neither did.
 func sameResult(a, b *call) bool {
 	return a.flags&b.flags&callHashed != 0 && a.result == b.result && (a.flags^b.flags)&callError == 0
 }
 
+// nearResult goes by fingerprints: texts that differ by a counter or a date are a few bits
+// apart (events.NearBits).
 func nearResult(a, b *call) bool {
 	return a.flags&b.flags&callSim != 0 && bits.OnesCount64(a.sim^b.sim) <= events.NearBits && (a.flags^b.flags)&callError == 0
 }
 
 // callKey is what a call is told new from old by.
+// 32 bits, because it is kept for up to 128 calls of a flow; a collision makes one new call
+// look old, and a round is stale only if all of its calls do.
 func callKey(c *call) uint32 {
 	v := c.args*0x9e3779b97f4a7c15 + uint64(c.tool)*0xff51afd7ed558ccd
 	return uint32(v>>32) ^ uint32(v)
@@ -78,6 +91,8 @@ func callKey(c *call) uint32 {
 
 // noteCall follows what stale_delegation asks: whether the party ever made this
 // call before.
+// A call without known arguments, a retry and an exempt tool count as new, because unknown is
+// never taken for a loop.
 func (f *Flow) noteCall(m *moment, p *party, c call) {
 	key := callKey(&c)
 	fresh := c.flags&callArgs == 0 || !slices.Contains(p.seen, key)
@@ -98,6 +113,8 @@ func (f *Flow) noteCall(m *moment, p *party, c call) {
 	}
 }
 
+// pushSeen remembers the key. As with windows of calls, the party with most of them gives way
+// when all are full.
 func (f *Flow) pushSeen(p *party, key uint32) {
 	total := 0
 	largest := p
@@ -118,6 +135,7 @@ func (f *Flow) pushSeen(p *party, key uint32) {
 
 // openRound begins a round of the pair; a round of the callee that was still open
 // ends here without an answer.
+// One party is in one round at a time: whoever calls it takes it from who called before.
 func (f *Flow) openRound(m *moment, from, to uint8) {
 	for i := range f.pairs {
 		if r := &f.pairs[i]; r.to == to && r.open {
@@ -136,6 +154,7 @@ func (f *Flow) openRound(m *moment, from, to uint8) {
 					oldest = j
 				}
 			}
+			// The pair keeps the memory of its answers, as all that give way do.
 			i = oldest
 			f.pairs[i] = pair{answers: f.pairs[i].answers[:0]}
 		} else {
@@ -147,6 +166,9 @@ func (f *Flow) openRound(m *moment, from, to uint8) {
 	r.open, r.used, r.fresh, r.lastSeen = true, false, false, f.events
 }
 
+// closeRound ends the round of the callee that its return answers: the last one begun by whom
+// it returns to, by a person, or by anybody when it returns to a person. Without such a round
+// it does nothing.
 func (f *Flow) closeRound(m *moment, callee, caller uint8) {
 	best := -1
 	for i := range f.pairs {
@@ -161,6 +183,8 @@ func (f *Flow) closeRound(m *moment, callee, caller uint8) {
 	f.endRound(m, best, answer{hash: mix(m.ev.Content), sim: m.ev.Sim.Value})
 }
 
+// endRound weighs a round: it is stale when the callee used tools and made no call that it had
+// not made before. A round without tools says nothing, and so does one that a person began.
 func (f *Flow) endRound(m *moment, i int, a answer) {
 	r := &f.pairs[i]
 	r.open = false
@@ -176,6 +200,7 @@ func (f *Flow) endRound(m *moment, i int, a answer) {
 	if !r.used || r.from == none {
 		return
 	}
+	// The newest round is bit 0; those behind the last 20 fall out.
 	const window = 1<<maxRounds - 1
 	r.stale = r.stale << 1 & window
 	r.same = r.same << 1 & window
@@ -186,6 +211,7 @@ func (f *Flow) endRound(m *moment, i int, a answer) {
 		}
 		m.stalePair = i
 		m.stale = int64(bits.OnesCount32(r.stale))
+		// Old answers count only in a round whose own answer is old.
 		m.staleSame = 0
 		if known {
 			m.staleSame = int64(bits.OnesCount32(r.same))
@@ -193,6 +219,8 @@ func (f *Flow) endRound(m *moment, i int, a answer) {
 	}
 }
 
+// pushAnswer remembers the answer in the place of the oldest; one for which all pairs together
+// leave no room is not remembered, and so never makes a later one look old.
 func (f *Flow) pushAnswer(r *pair, a answer) {
 	total := 0
 	for i := range f.pairs {
@@ -210,12 +238,15 @@ func (f *Flow) pushAnswer(r *pair, a answer) {
 // look at a process that runs on. Waiting is no circling.
 const slowCall = 15_000
 
+// slow goes by what the producer says it took, and else by the times of call and result.
 func (f *Flow) slow(m *moment, c *call) bool {
 	return m.ev.DurationMS >= slowCall || int64(f.since(m.at))-int64(c.at) >= slowCall
 }
 
 // awaits tells whether the party's call at i looks again at what others do for it: since it made
 // that call last, somebody whom it called, and who has not answered, has brought something new.
+// Who waits for children that go on is no loop (decision 80). Only somebody whom the caller
+// itself called counts, so that no worker's progress excuses the loop of another.
 func (f *Flow) awaits(from uint8, i int) bool {
 	calls := f.parties[from].calls
 	for j := i - 1; j >= 0; j-- {
@@ -264,6 +295,7 @@ func (f *Flow) backedOff(p *party, i int) bool {
 
 // atOnce tells whether the calls were made side by side: the result of neither was known when
 // the other was made.
+// A result whose time is not known came after everything.
 func atOnce(a, b *call) bool {
 	if a.n > b.n {
 		a, b = b, a
@@ -294,6 +326,8 @@ func nearArgs(a, b *call) bool {
 	return a.tool == b.tool && a.tool != none && a.argsSim != 0 && b.argsSim != 0 && bits.OnesCount64(a.argsSim^b.argsSim) <= rewordedArgs
 }
 
+// reworded asks for near arguments and near results both: near arguments alone are what paging
+// has.
 func reworded(a, b *call) bool {
 	return nearArgs(a, b) &&
 		a.flags&b.flags&callSim != 0 && bits.OnesCount64(a.sim^b.sim) <= rewordedResult && (a.flags^b.flags)&callError == 0
@@ -317,12 +351,16 @@ func (p *party) polls(i int) bool {
 
 // score gives the points of circling for the call at i, whose result just came. Calls that were
 // made side by side are one attempt: none is evidence against another, and one of them scores.
+// Points fall by two for anything new and never below 0, so honest work wears off what was
+// counted. The figures are measured on labelled runs (decision 11, EVIDENCE.md).
 func (f *Flow) score(p *party, i int) {
 	c := &p.calls[i]
 	if c.flags&callHashed == 0 || c.flags&callRetry != 0 {
 		return
 	}
 	same, near, known, alike, scored := false, false, false, false, false
+	// A known result of another call counts only where the tool has brought three different
+	// ones: a tool that always says "done" proves nothing.
 	var different [3]uint64
 	n := 0
 	for j := range p.calls {
@@ -365,6 +403,7 @@ func (f *Flow) score(p *party, i int) {
 		if scored {
 			return
 		}
+		// It is what orders about circling refuse.
 		c.flags |= callScored
 	}
 	p.points = uint16(min(1000, max(0, int(p.points)+points)))
@@ -372,6 +411,8 @@ func (f *Flow) score(p *party, i int) {
 
 // followCycle counts, for each period, how long the sequence of calls with their
 // results has repeated; the call at i just got its result.
+// A call that is looked at has to have its result already: what is not known yet is not the
+// same.
 func (f *Flow) followCycle(p *party, i int) {
 	c := &p.calls[i]
 	if c.flags&callRetry != 0 {
@@ -386,6 +427,8 @@ func (f *Flow) followCycle(p *party, i int) {
 
 // rounds returns how often the sequence with the smallest period in lo to hi has
 // repeated, and that period.
+// A run of n over a period of d is one round and n/d more: the first round had nothing before
+// it to be the same as.
 func rounds(run []uint16, lo, hi int) (best int64, period int) {
 	for d := lo; d <= hi && d < len(run); d++ {
 		r := 1 + int64(run[d])/int64(d)
@@ -407,6 +450,8 @@ func rounds(run []uint16, lo, hi int) (best int64, period int) {
 }
 
 // followRun counts results of one tool that are the same in a row.
+// What the run has come to goes into the moment, as errors or as oks, for the rows that judge
+// it. Errors of a provider that is busy neither count nor end a run.
 func (f *Flow) followRun(m *moment, p *party, c *call) {
 	i := 0
 	for i < len(p.runs) && p.runs[i].tool != c.tool {
@@ -454,6 +499,7 @@ func (f *Flow) followRun(m *moment, p *party, c *call) {
 
 // infrastructure tells whether the error says that the provider is busy and not
 // that the call is wrong.
+// These are statuses, codes of systems and names that the libraries of providers use for it.
 func infrastructure(ev *events.Event) bool {
 	if ev.Status == events.StatusTimeout {
 		return true
@@ -468,6 +514,7 @@ func infrastructure(ev *events.Event) bool {
 
 // hopRuns follows repeating sequences of hops, and counts those of the talk: all of them, or
 // those among who talks already.
+// All periods are followed at once, since nobody knows beforehand how long a cycle is.
 func (f *Flow) hopRuns(m *moment, all bool) {
 	if !m.idle { // work elsewhere in the flow does not hide a cycle
 		f.clearHopsOf(m.from)
@@ -508,6 +555,7 @@ func (f *Flow) turnsToAnother(callee uint8) bool {
 // maxBurst is how many times of hops without work are kept.
 const maxBurst = 16
 
+// extend is one more in a row, or none.
 func extend(run uint16, more bool) uint16 {
 	if !more {
 		return 0
@@ -516,6 +564,7 @@ func extend(run uint16, more bool) uint16 {
 }
 
 // pingPong is the number of rounds of the shortest repeating sequence of hops.
+// It speaks only at a hop without work: a cycle that ended must not stop what comes after it.
 func (f *Flow) pingPong(m *moment, run *[maxRing + 1]uint16) int64 {
 	if !m.hop || !m.idle {
 		return 0
@@ -525,6 +574,8 @@ func (f *Flow) pingPong(m *moment, run *[maxRing + 1]uint16) int64 {
 }
 
 // delegate counts the same message from one party to another.
+// Silence does not clear it, unlike all else that is about patterns: who sends the same
+// message each hour goes round in a slow circle.
 func (f *Flow) delegate(m *moment) {
 	ev := m.ev
 	if ev.Content.IsZero() || !m.idle && f.parties[m.from].flags&partyWorked != 0 {
@@ -544,6 +595,8 @@ func (f *Flow) delegate(m *moment) {
 		f.delegations = append(f.delegations, delegation{from: m.from, to: m.to, content: key, algorithm: ev.Content.Algorithm, n: f.events})
 	}
 	d := &f.delegations[i]
+	// The asker has waited since an answer that said something new, so it asks how far the
+	// other one is.
 	if d.answered != 0 && m.at.Sub(d.answered).Milliseconds() >= unhurried {
 		d.count = 1
 		f.clearHopsOf(m.to)
