@@ -8,6 +8,7 @@ import (
 // Bounds of what is remembered of one agent. Together they keep its record below
 // MaxRecord whatever its producers send.
 const (
+	// When there are more, flows in which the agent rests give way first, see addWork.
 	maxFlows     = 16  // flows in which it is at work
 	maxStamps    = 128 // of one row: no threshold of agent_message_rate, agent_flow_rate and agent_attempts may be above
 	maxGaps      = 16  // reports by which the cadence is known
@@ -16,12 +17,15 @@ const (
 	maxNoteTags  = 8
 	maxTagBytes  = 48
 	maxOrders    = 8
-	maxIDs       = 32
-	maxTreeIDs   = 240 // of asks: many callers ask at once, and one whose answer was lost asks again
-	capBuckets   = 60  // of the window of a cap
+	// What is told again later than so many other events counts twice.
+	maxIDs     = 32
+	maxTreeIDs = 240 // of asks: many callers ask at once, and one whose answer was lost asks again
+	// The bits of one uint64 say which of them are not 0, so there may be 64 at most.
+	capBuckets = 60 // of the window of a cap
 )
 
 // MaxRecord is the most bytes that the record of one agent takes.
+// Twice that of a flow, because a ledger remembers the children of a tree one by one.
 const MaxRecord = 16 << 10
 
 // Agent is all that is remembered of one agent over all flows, or of one project, of
@@ -29,26 +33,38 @@ const MaxRecord = 16 << 10
 // Every slice has a cap.
 //
 // Strings of a decoded Agent alias the record that it was decoded from.
+// It belongs to the one goroutine that steps it. What it is of is told by the kind in its key
+// alone: the fields of the other kinds stay empty.
 type Agent struct {
-	key      string
-	clock    events.Stamp // latest time folded; never runs backwards
-	last     events.Stamp // when it did something last
-	revision int64        // of the last verdict
-	events   uint32
-	ids      []uint64 // (source, id) of the last reports, notes and requests
+	// With the kind before the colon, as activity.AgentKey gives it.
+	key   string
+	clock events.Stamp // latest time folded; never runs backwards
+	last  events.Stamp // when it did something last
+	// It grows by at least one with each verdict, also when the stuck episode that it was
+	// about is over.
+	revision int64 // of the last verdict
+	// Only what concerned the agent counts, so one that nobody has to remember stays at 0 and
+	// is never stored.
+	events uint32
+	ids    []uint64 // (source, id) of the last reports, notes and requests
 
 	// What it tells of itself.
-	reports   uint32         // agent.status events
-	stamps    []events.Stamp // of the last reports, newest last
-	status    string
-	margin    string
-	health    string
+	reports uint32 // agent.status events
+	// maxGaps of them, sorted; the mean gap of them is what cadence_broken goes by.
+	stamps []events.Stamp // of the last reports, newest last
+	// The last report as it stands: what it did not tell is empty, and told says which figures
+	// were told at all.
+	status string
+	margin string
+	health string
+	// From 0 to 1, as the agent says.
 	coherence float64
 	risk      float64
 	told      agentTold
 	reported  events.Stamp // the last report
 
 	// What flows tell of it.
+	// Written only for agents whose silence is judged, see watched.
 	works []agentWork
 
 	// What is counted, per row with a window.
@@ -59,16 +75,22 @@ type Agent struct {
 
 	orders []order
 	stuck  stuck
+	// It runs beside stuck with its own deadlines, so that a row may be tried without touching
+	// what is done.
 	shadow stuck // by rows in shadow mode: it has no ladder
 	notes  []Note
 
+	// Its memory is kept by Reset, as that of the slices.
 	tree   ledger.Ledger // of a tree of flows
 	within string        // root of the tree that this one belongs to: "" for none, its own where flows name each other in a circle
-	grants []treeGrant   // by persons
+	// At most one for each row about trees.
+	grants []treeGrant // by persons
 
 	tags []string // memory of the tags of notes that were decoded
 }
 
+// agentTold says which of the figures of the last report were told. One that is missing is
+// never safe, see safe.
 type agentTold uint8
 
 const (
@@ -78,6 +100,8 @@ const (
 )
 
 // agentWork is what one flow last told of the agent.
+// Of each flow only the last word is kept. The flow is a hash, because nobody has to find it
+// again, and names would not fit sixteen times.
 type agentWork struct {
 	flow  uint64 // hash of the flow's key
 	state doing
@@ -93,23 +117,35 @@ type moment struct {
 	late bool          // behind the agent's clock
 }
 
+// deadlineOf is the moment of a deadline, which fires at its own time whenever it is looked
+// at.
 func deadlineOf(at events.Stamp) moment { return moment{when: at, at: at} }
 
 // stuck is the episode in which an agent is stuck, or may be; the zero stuck is none.
+// An episode begins when silence is found or help is asked for and ends with a sign of life.
+// All its verdicts are one order (stuckGroup) with rising revisions.
 type stuck struct {
-	rule        RuleID
-	certain     bool         // stuck, not only potentially
-	since       events.Stamp // when it was found; 0 for never
+	rule    RuleID
+	certain bool         // stuck, not only potentially
+	since   events.Stamp // when it was found; 0 for never
+	// Since when it was silent as it was found. It outlives the episode when a reviewer or an
+	// acknowledgement has the silence counted anew.
 	silentSince events.Stamp
 	step        recoveryStep
 	due         events.Stamp // when the step has to be over; 0 for never
 	issued      events.Stamp
-	revision    int64
-	reviewer    string
+	// Of the last order of the episode: an acknowledgement of an older one changes nothing.
+	revision int64
+	// Who was chosen; it stays known through the steps after it, since an agent is reviewed
+	// once.
+	reviewer string
+	// Who asked for help; "" where silence was found.
 	requestedBy string
 	extended    bool // the reviewer has acknowledged, once
 }
 
+// It stands in stored state, so that numbers are never reused. From stepArchived on the ladder
+// is over.
 type recoveryStep uint8
 
 // The steps of the ladder.
@@ -129,7 +165,7 @@ type Note struct {
 	Summary string // cut at 512 bytes
 }
 
-// Key returns the key of the agent or project (see AgentKey).
+// Key returns the key of the agent or project (see activity.AgentKey).
 func (a *Agent) Key() string { return a.key }
 
 // Events returns how many events were folded. An agent that was never worth
@@ -137,9 +173,12 @@ func (a *Agent) Key() string { return a.key }
 func (a *Agent) Events() int64 { return int64(a.events) }
 
 // Last returns when the agent did something last.
+// Later reports about an earlier time do not turn it back.
 func (a *Agent) Last() events.Stamp { return a.last }
 
 // Reset forgets everything but keeps the memory of its slices.
+// The key is kept and not copied: it must not alias memory that the caller is about to
+// overwrite.
 func (a *Agent) Reset(key string) {
 	tree := a.tree
 	tree.Reset()

@@ -15,6 +15,8 @@ import (
 
 // codecVersion is the first byte of an agent's record. A reader knows all older
 // versions; a newer one is refused.
+// Times are varints here and not of fixed width as in flows, for most of an agent is times
+// close to each other.
 const codecVersion = 2
 
 // treeCodecVersion is that of a record with a ledger, which an older weir must not read. In
@@ -28,17 +30,21 @@ var le = binary.LittleEndian
 
 // Presence bits of an agent's record.
 const (
+	// Their numbers are never reused; MayBeStuck reads them without the rest of the record.
 	hasCaps byte = 1 << iota
 	hasStuck
 	hasShadow
 	hasFigures
 )
 
+// version, presence bits, what was told, and the lengths of eight lists, a byte each.
 const sizeHead = 11
 
 // AppendBinary appends the agent's record to dst. The key is not part of it. When the
 // record would be too long the agent forgets notes, the oldest first: a record of what
 // was said is worth less than what stands.
+// It fails only for an agent whose own texts are longer than any event may carry. A tree gives
+// up what it knows of single flows first, whose sums stay.
 func (a *Agent) AppendBinary(dst []byte) ([]byte, error) {
 	start := len(dst)
 	for dst = a.encode(dst); len(dst)-start > MaxRecord; dst = a.encode(dst[:start]) {
@@ -73,6 +79,8 @@ func (a *Agent) encode(b []byte) []byte {
 		has |= hasFigures
 	}
 	version := byte(codecVersion)
+	// Agents and projects keep the older version, so that a weir from before trees reads them
+	// still.
 	if a.tree.Began() {
 		version = treeCodecVersion
 	}
@@ -132,6 +140,7 @@ func (a *Agent) encode(b []byte) []byte {
 	return b
 }
 
+// putTimes appends times as what they are before or after the agent's clock.
 func (a *Agent) putTimes(b []byte, times ...events.Stamp) []byte {
 	for _, at := range times {
 		b = binary.AppendVarint(b, int64(at-a.clock))
@@ -139,6 +148,7 @@ func (a *Agent) putTimes(b []byte, times ...events.Stamp) []byte {
 	return b
 }
 
+// encode writes only the buckets that are not 0, behind a mask of which they are.
 func (c *agentCap) encode(b []byte) []byte {
 	b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(c.width)), uint64(c.newest))
 	mask := uint64(0)
@@ -156,6 +166,7 @@ func (c *agentCap) encode(b []byte) []byte {
 	return b
 }
 
+// encodeOrder writes an order; whom it is about is the agent itself.
 func (a *Agent) encodeOrder(b []byte, o *order) []byte {
 	b = append(b, byte(o.rule), byte(o.Phase), byte(o.Action.Place()), record.Bit(o.Shadow, 0))
 	b = le.AppendUint32(b, o.Limits)
@@ -176,6 +187,8 @@ func (a *Agent) encodeStuck(b []byte, s *stuck) []byte {
 // UnmarshalBinary reads the record of the agent called key, keeping the memory of a's
 // slices. The agent's strings alias b. It fails on a record that is damaged or was
 // written by a newer weir.
+// Between the head and the end nothing is looked at for damage: a record.Reader that has
+// failed gives zeros, and End tells of it.
 func (a *Agent) UnmarshalBinary(key string, b []byte) error {
 	a.Reset(key)
 	d := record.NewReader(b)
@@ -196,6 +209,8 @@ func (a *Agent) UnmarshalBinary(key string, b []byte) error {
 	if has&hasFigures != 0 {
 		x := d.Take(16)
 		a.coherence, a.risk = math.Float64frombits(le.Uint64(x)), math.Float64frombits(le.Uint64(x[8:]))
+		// One NaN would compare as neither safe nor unsafe, and would never equal itself when
+		// states are compared.
 		if sum := a.coherence + a.risk; math.IsNaN(sum) || math.IsInf(sum, 0) { // no event says so
 			d.Fail()
 		}
@@ -229,6 +244,7 @@ func (a *Agent) UnmarshalBinary(key string, b []byte) error {
 	for i := range a.notes {
 		n := &a.notes[i]
 		*n = Note{Time: d.Stamp(a.clock), Author: d.String(), Summary: d.String()}
+		// All tags share one slice of the agent, so that notes cost no allocation each.
 		first := len(a.tags)
 		for range d.Most(d.Take(1)[0], maxNoteTags) {
 			a.tags = append(a.tags, d.String())
@@ -237,6 +253,7 @@ func (a *Agent) UnmarshalBinary(key string, b []byte) error {
 			n.Tags = slices.Clip(a.tags[first:])
 		}
 	}
+	// Versions of records with a ledger are the higher ones.
 	if !d.Bad() && h[0] >= loneTreeCodecVersion {
 		a.tree.Read(&d, a.clock)
 		if !d.Bad() && h[0] == treeCodecVersion {
@@ -249,6 +266,8 @@ func (a *Agent) UnmarshalBinary(key string, b []byte) error {
 	return d.End("agent record")
 }
 
+// decode checks that the times of the buckets stay below lastStamp, since sum and below
+// multiply by the width without a look.
 func (c *agentCap) decode(d *record.Reader) {
 	c.width, c.newest = events.Stamp(d.Count(1<<62)), events.Stamp(d.Count(1<<62))
 	if c.width == 0 || c.newest > lastStamp/c.width {
@@ -257,6 +276,7 @@ func (c *agentCap) decode(d *record.Reader) {
 		return
 	}
 	mask := le.Uint64(d.Take(8))
+	// A bit behind the last bucket would be written outside of counts.
 	if mask>>capBuckets != 0 {
 		d.Fail()
 		return
@@ -266,6 +286,8 @@ func (c *agentCap) decode(d *record.Reader) {
 	}
 }
 
+// readOrder refuses an order without a deadline, which would stand for ever, and one of a row
+// that counts nothing.
 func readOrder(d *record.Reader, clock events.Stamp) (o order) {
 	h := d.Take(8)
 	o.rule, o.Phase, o.Action, o.Shadow = RuleID(d.Most(h[0], int(RuleCount)-1)), standing.Phase(d.Most(h[1], int(standing.Stop))), events.ActionAt(int(d.Most(h[2], events.Hold.Place()))), h[3] == 1

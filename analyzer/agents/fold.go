@@ -13,6 +13,8 @@ import (
 )
 
 // Terms are what of the limits holds for orders about agents as for those about flows.
+// They are copied out of the limits of flows by who makes the engine, because this package
+// knows no flow (decision 58).
 type Terms struct {
 	TTL          time.Duration // of an order; renewed while it holds
 	Grace        time.Duration // calls seen this soon after an order were in flight, not defiance
@@ -25,11 +27,12 @@ type Terms struct {
 // Engine folds what concerns agents, projects and trees by one set of limits. It is
 // immutable and safe for use by many goroutines; a change of limits is a new one.
 type Engine struct {
-	limits   Limits
-	terms    Terms
-	version  uint32   // of the limits, as orders keep it
-	trees    bool     // some row about trees is on
-	tells    bool     // and some row tells who asks what is left
+	limits  Limits
+	terms   Terms
+	version uint32 // of the limits, as orders keep it
+	trees   bool   // some row about trees is on
+	tells   bool   // and some row tells who asks what is left
+	// In the order of the table, so verdicts of one event come in one order.
 	counting []RuleID // the rows that are on and count events of agents and projects
 }
 
@@ -56,11 +59,15 @@ func New(l Limits, t Terms) *Engine {
 // encode or clone the agent before the bytes under ev change. Deadlines of silence do
 // not fire by the time of an event, only in Advance: others may know of the agent
 // what came before, and have not told it yet.
+// The partition is that of the activity log; the step changes who could review and how many
+// are stuck in it.
 func (e *Engine) Step(p *Partition, a *Agent, ev *events.Event, fx *activity.Effects) {
 	fx.Answer, fx.Asked = nil, false
 	if !e.concerns(a, ev) {
 		return
 	}
+	// The agent is counted where it was before and after the step, whatever the step does in
+	// between.
 	was := a.gaugeCell()
 	m := new(moment)
 	if !e.begin(a, ev, m, fx) {
@@ -81,6 +88,8 @@ func (e *Engine) Step(p *Partition, a *Agent, ev *events.Event, fx *activity.Eff
 	case events.VerdictAck:
 		if a.isTree() {
 			e.heardOfTree(a, m, fx)
+			// An acknowledgement is about an order of the tree that refused, which may be one
+			// further up.
 			if a.passUp(m, fx) {
 				break
 			}
@@ -104,6 +113,7 @@ func (e *Engine) Step(p *Partition, a *Agent, ev *events.Event, fx *activity.Eff
 		case activity.WorkBelongs:
 			e.belongs(a, m, fx)
 		default: // of an older weir, which told of each party in an event
+			// Such events may stand in an activity log that is folded again.
 			if w, ok := activity.WorkNamed(work(ev)); ok {
 				e.atWork(a, m, xxhash.Sum64String(ev.CorrelationID), w, fx)
 			}
@@ -113,9 +123,13 @@ func (e *Engine) Step(p *Partition, a *Agent, ev *events.Event, fx *activity.Eff
 }
 
 // Watched reports whether what flows tell of the agent can change anything about it.
+// The pump remembers a no, so that agents that never report cost one look into memory
+// (decision 75).
 func (e *Engine) Watched(a *Agent) bool { return !a.isProject() && !a.isTree() && e.watched(a) }
 
 // StepReport folds what a flow tells of the agent, as Step does events.
+// It makes an event of the report, because that is what the rest of the fold goes by; the id
+// is a hash of what the report says, so that one that is told twice counts once.
 func (e *Engine) StepReport(p *Partition, a *Agent, r *activity.Report, fx *activity.Effects) {
 	fx.Answer = nil
 	if !e.Watched(a) {
@@ -131,12 +145,16 @@ func (e *Engine) StepReport(p *Partition, a *Agent, r *activity.Report, fx *acti
 
 // begin counts an event that concerns the agent, and says what is known of it; false when it
 // was folded before.
+// The time of an event is taken as it is, late or not: windows are filled in whatever order
+// events come (decision 41).
 func (e *Engine) begin(a *Agent, ev *events.Event, m *moment, fx *activity.Effects) bool {
 	if !a.isTree() && a.repeats(ev) { // a flow tells its tree of each event once
 		fx.Counts.Duplicates++
 		return false
 	}
 	when := min(max(ev.Time, 1), lastStamp)
+	// Orders that had run out by the time of the event refused nothing. Deadlines of silence
+	// are left to Advance.
 	e.advanceOrders(a, when, fx)
 	*m = moment{ev: ev, when: when, at: max(when, a.clock), late: when < a.clock}
 	if m.late {
@@ -154,11 +172,15 @@ func (e *Engine) begin(a *Agent, ev *events.Event, m *moment, fx *activity.Effec
 }
 
 // lastStamp is the latest time that is folded, so that what is added to one stays a time.
+// It is some 140,000 years from 1970.
 const lastStamp events.Stamp = 1 << 52
 
 // concerns reports whether the event can change anything about the agent. What does not is
 // dropped without a trace, so that agents of which nothing is to be known need no record.
+// A review or an acknowledgement of somebody of whom nothing is known cannot be about an order
+// that stands.
 func (e *Engine) concerns(a *Agent, ev *events.Event) bool {
+	// A tree is begun by what a flow spends, or by a grant that comes before that.
 	if a.isTree() {
 		return e.trees && (a.events > 0 || ev.Kind == events.AgentActivity || ev.Kind == events.OverrideSet && ev.Override != nil)
 	}
@@ -182,10 +204,13 @@ func (e *Engine) concerns(a *Agent, ev *events.Event) bool {
 	return false
 }
 
+// isProject tells by the key whether only caps are counted.
 func (a *Agent) isProject() bool { return strings.HasPrefix(a.key, activity.ProjectPrefix) }
 
 // repeats reports whether the event was folded before, as far as that is remembered. One
 // call may be told of as a message, as the opening of a flow and as refused.
+// It remembers the event if it returns false. The kind is part of what is remembered, and so
+// is whether it tells of a refused call.
 func (a *Agent) repeats(ev *events.Event) bool {
 	id := xxhash.Sum64String(ev.ID) + uint64(ev.Kind)*0xff51afd7ed558ccd
 	if ev.Source != "" {
@@ -205,6 +230,7 @@ func (a *Agent) repeats(ev *events.Event) bool {
 }
 
 // mostIDs is how many events are remembered by their ids.
+// Of a tree only asks are remembered, of which many callers have some under way at once.
 func (a *Agent) mostIDs() int {
 	if a.isTree() {
 		return maxTreeIDs
@@ -221,7 +247,9 @@ func work(ev *events.Event) string {
 }
 
 // Advance fires every deadline up to now, each at its own time. The pump calls it
-// when the watermark of the activity passes DueAgent.
+// when the watermark of the activity passes Due.
+// It goes by what was told and not by the time of events: the watermark is the least of what
+// all sources promise (decision 38).
 func (e *Engine) Advance(p *Partition, a *Agent, now events.Stamp, fx *activity.Effects) {
 	was := a.gaugeCell()
 	for {
@@ -231,6 +259,7 @@ func (e *Engine) Advance(p *Partition, a *Agent, now events.Stamp, fx *activity.
 			return
 		}
 		switch what {
+		// orderDue moves the clock itself.
 		case dueOrder:
 			e.orderDue(a, a.earliestOrder(), fx)
 		case dueRecovery:
@@ -261,6 +290,7 @@ const (
 
 // next returns the next deadline and what it is about. Each that fires must move
 // or end its deadline: one that stays where it was would fire for ever.
+// Of those that fall together orders come first, then recovery, then silence.
 func (e *Engine) next(a *Agent) (at events.Stamp, what agentDue) {
 	if o := a.earliestOrder(); o != nil {
 		at = o.Due

@@ -29,7 +29,10 @@ func (m *Gauge) Add(o *Gauge) {
 }
 
 // Gauge returns how many agents of the partition there are, without a look at any.
+// It is read by whoever owns the partition; metrics get a copy.
 func (p *Partition) Gauge() (m Gauge) {
+	// By the watermark as well as by the newest day: where nothing happens any more, days
+	// leave all the same.
 	gone := max(0, p.gauge.newest-gaugeKept, dayOf(p.Watermark)-gaugeKept)
 	for day := gone + 1; day <= p.gauge.newest; day++ {
 		h := &p.gauge.days[day%gaugeKept]
@@ -50,6 +53,7 @@ type gaugeDays struct {
 	days   [gaugeKept]headcount
 }
 
+// headcount is how many agents are counted for one day.
 type headcount struct {
 	live  uint32
 	stuck [RuleCount][2]uint32
@@ -59,6 +63,7 @@ type headcount struct {
 const gaugeKept = 7
 
 // dayOf is the number of the day of a time: 0 only of no time.
+// Days are counted from 1970-01-01, which is 1.
 func dayOf(at events.Stamp) int64 {
 	if at == 0 {
 		return 0
@@ -67,6 +72,8 @@ func dayOf(at events.Stamp) int64 {
 }
 
 // gaugeCell is where an agent is counted.
+// Live and stuck are counted by different days: that of the last report and that of the
+// finding.
 type gaugeCell struct {
 	live    int64 // day; 0 when it does not count
 	stuck   int64 // day; 0 when it is not
@@ -90,6 +97,7 @@ func (a *Agent) gaugeCell() (m gaugeCell) {
 }
 
 // move counts an agent anew of which something was folded.
+// Counts never go below 0: an agent may leave a day that was begun anew since.
 func (l *gaugeDays) move(from, to gaugeCell) {
 	if from == to {
 		return
@@ -110,6 +118,8 @@ func (l *gaugeDays) move(from, to gaugeCell) {
 }
 
 // on returns the count of a day; nil when it has left, or is none.
+// A day later than the newest one makes room: days between the two begin at 0, and those a
+// week back go.
 func (l *gaugeDays) on(day int64) *headcount {
 	if day == 0 || day <= l.newest-gaugeKept {
 		return nil
@@ -123,6 +133,7 @@ func (l *gaugeDays) on(day int64) *headcount {
 
 // appendBinary appends the counts that are not zero: the newest day and, for each, its
 // place, from 1, and the number; a place of 0 is the end.
+// Most counts are 0, so places and numbers take less than all numbers in a row would.
 func (l *gaugeDays) appendBinary(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(l.newest))
 	place := uint64(0)
@@ -144,6 +155,8 @@ func (l *gaugeDays) appendBinary(b []byte) []byte {
 
 // read reads what appendBinary wrote when there were so many rows. A count that has no place
 // fails.
+// The number of rows of that time decides what a place means, since rows are added at the end
+// of the table.
 func (l *gaugeDays) read(d *record.Reader, rules uint64) {
 	columns := 1 + 2*rules
 	*l = gaugeDays{newest: d.Count(1 << 62)}

@@ -31,6 +31,7 @@ type Limits struct {
 }
 
 // Balanced returns the default limits.
+// Recovery is off in it: people are told of stuck agents and nothing is ordered.
 func Balanced() Limits {
 	l := Limits{Report: time.Minute, Patience: 2 * time.Hour, ResumeWithin: 10 * time.Minute, ReviewWithin: 10 * time.Minute,
 		SafeCoherence: 40, SafeRisk: 60}
@@ -42,6 +43,7 @@ func Balanced() Limits {
 
 // Wants is which kinds of activity the rows that are on want to be told of. What nobody wants
 // is not worth telling.
+// The stage of flows asks it with each event, so it is worked out once for each set of limits.
 type Wants struct {
 	Escaped  bool // calls without a correlation id of their own
 	Calls    bool // all calls between agents
@@ -53,6 +55,8 @@ type Wants struct {
 }
 
 // WantsOf returns what the rows want that are on by the limits.
+// A row in shadow mode wants as much as one that gives orders; one that is off, or has no
+// threshold, wants nothing.
 func WantsOf(l *Limits) (w Wants) {
 	for r := range RuleCount {
 		set := &l.Rules[r]

@@ -15,6 +15,7 @@ func (e *Engine) noted(p *Partition, a *Agent, m *moment, fx *activity.Effects) 
 	if n == nil {
 		return
 	}
+	// Kept under the name of who wrote it, whoever the note is about.
 	a.keep(Note{Time: m.when, Author: m.ev.From.ID(), Tags: n.Tags, Summary: n.Summary})
 	switch {
 	case tagged(n.Tags, "stuck") && tagged(n.Tags, "help"):
@@ -25,9 +26,11 @@ func (e *Engine) noted(p *Partition, a *Agent, m *moment, fx *activity.Effects) 
 }
 
 // keep remembers the note as far as there is room, in the place of the oldest.
+// Texts are cut, so that notes leave room for the rest of the record.
 func (a *Agent) keep(n Note) {
 	var tags []string
 	if len(a.notes) == maxNotes {
+		// The memory of the tags that go; the note that comes uses it.
 		tags = a.notes[0].Tags[:0]
 		copy(a.notes, a.notes[1:])
 		a.notes = a.notes[:maxNotes-1]

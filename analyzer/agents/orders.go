@@ -9,12 +9,15 @@ import (
 
 // order is a standing order about an agent or a project, for what is counted of it.
 // At most one stands for a reason: dispatchers tell orders of one scope apart by that.
+// There is no scope in it: it is about all calls to the agent, for a halt all calls of it, in
+// a project or in a tree (see match).
 type order struct {
 	standing.Order // whose due is never 0
 	rule           RuleID
 }
 
 // refuses reports whether the order stands at the time, and is one of the action.
+// An order in shadow mode refuses nothing.
 func (o *order) refuses(action events.Action, at events.Stamp) bool {
 	return o.Binds() && o.Action == action && o.Expires > at
 }
@@ -29,6 +32,8 @@ func (a *Agent) orderFor(reason events.Reason) *order {
 	return nil
 }
 
+// dropOrder takes the order out; pointers to orders behind it point to the next one
+// afterwards.
 func (a *Agent) dropOrder(o *order) {
 	for i := range a.orders {
 		if &a.orders[i] == o {
@@ -50,6 +55,9 @@ func (a *Agent) earliestOrder() *order {
 }
 
 // judge compares what a row counted with its limit, and gives or tightens the order.
+// It does not look at what stands before it has found a phase: most events come nowhere near a
+// limit. An order is only ever tightened here; what falls below its limit ends by its own
+// time.
 func (e *Engine) judge(r RuleID, a *Agent, m *moment, t *tally, fx *activity.Effects) {
 	rule, set := &Rules[r], e.setting(r, a, m.at)
 	action := rule.Action
@@ -61,6 +69,7 @@ func (e *Engine) judge(r RuleID, a *Agent, m *moment, t *tally, fx *activity.Eff
 		least--
 	}
 	ph := standing.Phase(0)
+	// A sample that is counted up, and a flow whose id was guessed, are no proof.
 	mayStop := set.Mode != rules.ModeWarn && m.ev.SampledRate <= 1 && e.terms.WarnOnly>>m.ev.CorrelationSource&1 == 0
 	switch {
 	case t.n >= set.Stop && mayStop:
@@ -72,6 +81,8 @@ func (e *Engine) judge(r RuleID, a *Agent, m *moment, t *tally, fx *activity.Eff
 	default:
 		return
 	}
+	// Throttles and warnings last until the window holds less than what gave them, and no
+	// longer.
 	expires := m.at.Add(e.terms.TTL)
 	switch {
 	case ph == standing.Warn:
@@ -85,12 +96,16 @@ func (e *Engine) judge(r RuleID, a *Agent, m *moment, t *tally, fx *activity.Eff
 	o := a.orderFor(rule.Reason)
 	switch {
 	case o == nil:
+		// The one that ends soonest anyway gives way.
 		if len(a.orders) == maxOrders {
 			a.dropOrder(a.earliestOrder())
 		}
 		a.orders = append(a.orders, order{Order: standing.Order{Since: m.at}})
 		o = &a.orders[len(a.orders)-1]
 	case o.Phase >= ph:
+		// The count is kept up to date without a word, and a warning lasts as long as there is
+		// ground for it. Another row of the same reason, and a tree that waits, change
+		// nothing.
 		if o.rule == r && !(o.Action == events.Hold && o.Phase == standing.Stop) {
 			o.Observed = t.n
 			if o.Phase == standing.Warn {
@@ -105,6 +120,7 @@ func (e *Engine) judge(r RuleID, a *Agent, m *moment, t *tally, fx *activity.Eff
 }
 
 // floorOf is the count from which the row says anything at all: below it an offence is over.
+// For a budget that is one below the stop, where its order goes out armed.
 func floorOf(rule *Rule, set *rules.Setting) int64 {
 	least := min(set.Warn, set.Stop)
 	if set.Max && rule.Armed {
@@ -117,6 +133,8 @@ func floorOf(rule *Rule, set *rules.Setting) int64 {
 // moved on; a halt is looked at before it ends, and renewed while it is defied.
 func (e *Engine) issue(a *Agent, o *order, m *moment, expires events.Stamp, fx *activity.Effects) {
 	switch {
+	// It is looked at when nobody has decided, and ends a little later, so that the halt that
+	// follows leaves no gap.
 	case o.Action == events.Hold && o.Phase == standing.Stop: // see awaitPerson
 		o.Until(m.at, m.at.Add(e.terms.Hold))
 		o.Expires = o.Due.Add(e.terms.TTL / 5)
@@ -130,6 +148,8 @@ func (e *Engine) issue(a *Agent, o *order, m *moment, expires events.Stamp, fx *
 }
 
 // orderDue fires the deadline of an order: it ends, or is renewed.
+// A throttle that has run out is not lifted by a verdict: dispatchers know when it ends
+// (decision 42).
 func (e *Engine) orderDue(a *Agent, o *order, fx *activity.Effects) {
 	at := deadlineOf(o.Due)
 	m := &at
@@ -150,6 +170,7 @@ func (e *Engine) orderDue(a *Agent, o *order, fx *activity.Effects) {
 		case o.lapsed(e):
 			a.dropOrder(o)
 			return
+		// The tree is over, and its budget whole again.
 		case a.isTree() && m.at >= a.treeEnds(e):
 			a.dropOrder(o)
 			return
@@ -175,7 +196,10 @@ func (e *Engine) orderDue(a *Agent, o *order, fx *activity.Effects) {
 
 // defied counts a message that was sent although an order about its receiver, or its
 // project, refused it.
+// It is counted once in the metrics, by the first row of the table whose order was defied, and
+// by each order for itself.
 func (e *Engine) defied(a *Agent, m *moment, fx *activity.Effects) {
+	// RuleCount stands for none.
 	leaked, tried := RuleCount, RuleCount // the first row whose order refuses the message
 	for i := range a.orders {
 		o := &a.orders[i]
@@ -209,6 +233,7 @@ func (e *Engine) defied(a *Agent, m *moment, fx *activity.Effects) {
 
 // refusedBy takes an acknowledgement that a dispatcher refused a call by one of the
 // agent's orders; false when it is about something else.
+// An acknowledgement that says that the order was not applied is known and counts for nothing.
 func (e *Engine) refusedBy(a *Agent, m *moment, fx *activity.Effects) bool {
 	id := uint64(0)
 	if m.ev.Ack != nil {
@@ -230,6 +255,7 @@ func (e *Engine) refusedBy(a *Agent, m *moment, fx *activity.Effects) bool {
 }
 
 // reviewOrders takes back the orders that other limits gave and that these would not.
+// As with orders about flows (decision 20).
 func (e *Engine) reviewOrders(a *Agent, m *moment, fx *activity.Effects) {
 	for i := len(a.orders) - 1; i >= 0; i-- {
 		o := &a.orders[i]

@@ -15,6 +15,8 @@ import (
 // Partition is what is folded over all agents of one partition of the activity log: how far
 // it was told everything, who could review a stuck agent, and how many agents there are.
 // The zero Partition is one of which nothing was seen.
+// It is written with each checkpoint and owned by the goroutine that folds the agents of the
+// partition.
 type Partition struct {
 	Watermark  events.Stamp // everything up to here was told; runs backwards only when a log is turned back
 	candidates []candidate
@@ -22,6 +24,7 @@ type Partition struct {
 }
 
 // candidate is an agent that said that it is active and healthy.
+// It holds no agent: the agent may not be in memory when another one needs a reviewer.
 type candidate struct {
 	id      uint64       // hash of the name
 	name    []byte       // memory is used again by who takes the place
@@ -31,12 +34,15 @@ type candidate struct {
 
 const (
 	// maxCandidates is how many agents are remembered that could review.
+	// All of them are looked at with each choice.
 	maxCandidates = 64
 	// candidateAge is how old a report may be for its agent to be asked for a review.
 	candidateAge = 30 * time.Minute
 )
 
 // offer remembers that the agent said at that time whether it is fit to review another.
+// When all places are taken, the one whose report is oldest gives way, unless it is younger
+// than this one.
 func (p *Partition) offer(name string, at events.Stamp, fit bool) {
 	id := xxhash.Sum64String(name)
 	oldest := -1
@@ -58,6 +64,7 @@ func (p *Partition) offer(name string, at events.Stamp, fit bool) {
 	}
 	if len(p.candidates) < maxCandidates {
 		oldest = len(p.candidates)
+		// The candidate behind the end keeps the memory of its name.
 		p.candidates = slices.Grow(p.candidates, 1)[:oldest+1]
 	} else if p.candidates[oldest].at > at {
 		return
@@ -69,6 +76,7 @@ func (p *Partition) offer(name string, at events.Stamp, fit bool) {
 // choose picks who reviews the agent at that time, and counts it: of those that reported
 // lately the one with the fewest reviews, then the latest report, then the first name.
 // It is empty when there is nobody. The agent itself is never chosen.
+// It must give the same answer in each fold, which is why the name decides at last.
 func (p *Partition) choose(agent string, at events.Stamp) string {
 	var best *candidate
 	for i := range p.candidates {
@@ -87,6 +95,7 @@ func (p *Partition) choose(agent string, at events.Stamp) string {
 	return string(best.name)
 }
 
+// before reports whether c is rather to be asked than o.
 func (c *candidate) before(o *candidate) bool {
 	switch {
 	case c.reviews != o.reviews:
@@ -97,6 +106,7 @@ func (c *candidate) before(o *candidate) bool {
 	return string(c.name) < string(o.name)
 }
 
+// In version 1 the number of rows was not told, see firstAgentRules.
 const partitionVersion = 2
 
 // firstAgentRules is how many rows about agents there were when the version was 1: the counts
@@ -119,6 +129,7 @@ func (p *Partition) AppendBinary(dst []byte) ([]byte, error) {
 
 // UnmarshalBinary reads a record that AppendBinary wrote. An empty record is the zero
 // Partition. It fails on a record that is cut short or of another version.
+// The counts of rows that were added since begin at 0.
 func (p *Partition) UnmarshalBinary(b []byte) error {
 	*p = Partition{}
 	if len(b) == 0 {

@@ -22,6 +22,8 @@ func (e *Engine) count(a *Agent, m *moment, fx *activity.Effects) {
 }
 
 // countsEvent reports whether the row, which is on, counts the event, about whom a is.
+// What a is about is told by its key, and the event only by its kind: messages are counted for
+// whom they are to, refused calls for who made them.
 func (e *Engine) countsEvent(r RuleID, a *Agent, ev *events.Event) bool {
 	switch Rules[r].Counts {
 	case CountedEscaped:
@@ -39,12 +41,15 @@ func (e *Engine) countsEvent(r RuleID, a *Agent, ev *events.Event) bool {
 }
 
 // escaped reports whether no flow that somebody named counts the call.
+// A call under an id that was derived is in a flow, but one that nobody else knows by that id.
 func escaped(ev *events.Event) bool {
 	return ev.CorrelationID == "" || ev.CorrelationSource == events.CorrelationDerived
 }
 
 // countRefusals counts calls of the agent that an order refused: as many as the record
 // tells of.
+// One record stands for all tries of a second or more (decision 27), all counted at the time
+// of the last. More than maxStamps of them change nothing.
 func (e *Engine) countRefusals(a *Agent, m *moment, fx *activity.Effects) {
 	for range min(max(1, m.ev.AgentState.TotalUpdates), maxStamps) {
 		for i := range a.orders {
@@ -61,6 +66,7 @@ func (e *Engine) countRefusals(a *Agent, m *moment, fx *activity.Effects) {
 func (e *Engine) on(r RuleID) bool { return !e.limits.Rules[r].Mute() }
 
 // countStamp counts by true times.
+// An event too late to count fills no window, and nothing comes of it.
 func (e *Engine) countStamp(r RuleID, a *Agent, m *moment, fx *activity.Effects) {
 	set := &e.limits.Rules[r]
 	width := windowOf(set)
@@ -71,6 +77,7 @@ func (e *Engine) countStamp(r RuleID, a *Agent, m *moment, fx *activity.Effects)
 }
 
 // countCap counts in buckets, for numbers and windows that are too large for stamps.
+// The window ends with the newest bucket, also for an event that comes late.
 func (e *Engine) countCap(r RuleID, a *Agent, m *moment, fx *activity.Effects) {
 	if !a.caps.count(m.when, bucketOf(&e.limits.Rules[r])) {
 		return
@@ -79,6 +86,8 @@ func (e *Engine) countCap(r RuleID, a *Agent, m *moment, fx *activity.Effects) {
 	e.judge(r, a, m, &t, fx)
 }
 
+// stampsOf is where the row keeps its times. There is one row of each kind, so no two share a
+// list.
 func (a *Agent) stampsOf(r RuleID) *[]events.Stamp {
 	switch Rules[r].Counts {
 	case CountedOpened:
@@ -90,6 +99,7 @@ func (a *Agent) stampsOf(r RuleID) *[]events.Stamp {
 }
 
 // tallyAt is what a row counts in the window that ends at a time, whatever comes after.
+// It may put a cap into other buckets, and leaves all else as it is.
 func (e *Engine) tallyAt(r RuleID, a *Agent, at events.Stamp) tally {
 	set := &e.limits.Rules[r]
 	if Rules[r].Counts.OfTree() {
@@ -108,6 +118,7 @@ func (e *Engine) tallyAt(r RuleID, a *Agent, at events.Stamp) tally {
 }
 
 // tally is what one row counts in one window.
+// Exactly one of stamps, buckets and ends says when less of it is left.
 type tally struct {
 	n       int64
 	stamps  []events.Stamp // what is counted, or
@@ -118,6 +129,7 @@ type tally struct {
 
 // below is when less than k of it is left if nothing comes, for a k of which so much is
 // there.
+// It is 0 when there is less than k already; who gets that drops the order.
 func (t *tally) below(k int64) events.Stamp {
 	k = max(k, 1)
 	if t.ends != 0 {
@@ -136,6 +148,8 @@ func (t *tally) below(k int64) events.Stamp {
 // is the fullest window with the time in it. In order that is the window which ends
 // there; a late event may be the one that was missing in a window that ends after it.
 // What is two windows old is forgotten, and the oldest when there are too many.
+// All is the whole list, to be kept. Full is a part of it, good until the next call; it is nil
+// for a time that is too late to count.
 func slide(stamps []events.Stamp, at, width events.Stamp) (all, full []events.Stamp) {
 	i := len(stamps)
 	for i > 0 && stamps[i-1] > at {
@@ -165,6 +179,7 @@ func slide(stamps []events.Stamp, at, width events.Stamp) (all, full []events.St
 		for stamps[first] <= stamps[last]-width {
 			first++
 		}
+		// Of windows as full as each other the last one counts, which ends last.
 		if last+1-first >= end-best {
 			best, end = first, last+1
 		}
@@ -174,6 +189,7 @@ func slide(stamps []events.Stamp, at, width events.Stamp) (all, full []events.St
 
 // agentCap counts messages in buckets of a sixtieth of the window: what is counted is
 // between fifty-nine sixtieths of the window and all of it.
+// It takes a few hundred bytes for any number of messages and any window (decision 41).
 type agentCap struct {
 	width  events.Stamp // of a bucket; 0 before anything was counted
 	newest events.Stamp // number of the newest bucket
@@ -184,6 +200,7 @@ type agentCap struct {
 func windowOf(set *rules.Setting) events.Stamp { return max(1, rules.StampOf(set.Window)) }
 func bucketOf(set *rules.Setting) events.Stamp { return max(1, windowOf(set)/capBuckets) }
 
+// place is where a bucket is counted; buckets are numbered from 1970 on.
 func place(bucket events.Stamp) int { return int(bucket % capBuckets) }
 
 // count counts one message; false when it is too late to be counted.
@@ -192,6 +209,8 @@ func (c *agentCap) count(at, width events.Stamp) bool {
 	return c.add(at/width, 1)
 }
 
+// add counts n in the bucket; false for one that has left the window. Buckets in between are
+// emptied, since they held what is a whole window older.
 func (c *agentCap) add(bucket events.Stamp, n uint32) bool {
 	if bucket <= c.newest-capBuckets {
 		return false
@@ -211,6 +230,8 @@ func (c *agentCap) add(bucket events.Stamp, n uint32) bool {
 
 // rescale puts what was counted into buckets of another width, after a change of the
 // window.
+// What was counted goes to where its bucket began, so that it leaves the window early rather
+// than late.
 func (c *agentCap) rescale(width events.Stamp) {
 	if c.width == width {
 		return
@@ -228,6 +249,7 @@ func (c *agentCap) rescale(width events.Stamp) {
 }
 
 // sum is what was counted in the window whose last bucket is last.
+// What lies in buckets behind last counts, too: the log has come there already.
 func (c *agentCap) sum(last events.Stamp) (n int64) {
 	for b := max(0, last-capBuckets+1, c.newest-capBuckets+1); b <= c.newest; b++ {
 		n += int64(c.counts[place(b)])
@@ -236,6 +258,7 @@ func (c *agentCap) sum(last events.Stamp) (n int64) {
 }
 
 // below is when less than k of what was counted is left.
+// It is when the bucket leaves the window with which k were still there.
 func (c *agentCap) below(k int64) events.Stamp {
 	after := int64(0) // counted in newer buckets
 	for b := c.newest; b >= 0 && b > c.newest-capBuckets; b-- {

@@ -12,6 +12,8 @@ import (
 
 // stuckGroup is what makes all verdicts of one episode of being stuck one order.
 const (
+	// A resume, a review and an archive of one episode follow each other as revisions of one
+	// order, so that dispatchers and guards carry out the last alone.
 	stuckGroup  = "stuck"
 	shadowGroup = "stuck/shadow"
 )
@@ -26,6 +28,8 @@ func (a *Agent) about(s *stuck, action events.Action) finding {
 }
 
 // order gives the order about a stuck agent that holds from now on.
+// It stands until the step is due; 0 where the step has no end, and then until the agent is
+// heard of.
 func (e *Engine) order(a *Agent, s *stuck, action events.Action, m *moment, fx *activity.Effects) {
 	x := a.about(s, action)
 	s.issued = m.at
@@ -40,6 +44,7 @@ func (e *Engine) order(a *Agent, s *stuck, action events.Action, m *moment, fx *
 	if Rules[s.rule].Silence {
 		x.Observed = silentFor(s.silentSince, m.at)
 		x.Limit = int64(e.silenceAllowed(a, s.rule, s.certain) / 1000)
+		// silenceAllowed says Off for such a row, here in seconds.
 		if x.Limit >= rules.Off/1000 { // the row no longer speaks of the agent
 			x.Limit = 0
 		}
@@ -58,6 +63,8 @@ const resumeCondition = "Monitor for 1 hour"
 func silentFor(since, at events.Stamp) int64 { return int64(max(0, at-since)+999) / 1000 }
 
 // recovery is what the verdict tells of the agent.
+// The strings are copies, because the agent's may alias a record that is about to be
+// overwritten.
 func (e *Engine) recovery(a *Agent, s *stuck, at events.Stamp) *events.Recovery {
 	r := &events.Recovery{
 		SafeToResume: e.safe(a),
@@ -80,6 +87,8 @@ func (e *Engine) recovery(a *Agent, s *stuck, at events.Stamp) *events.Recovery 
 
 // safe reports whether the agent may be resumed without a review. What it did not tell is
 // not safe.
+// The figures in limits are hundredths, so that limits have no fractions. An agent whose void
+// is active is never safe.
 func (e *Engine) safe(a *Agent) bool {
 	l := &e.limits
 	return a.told&(toldCoherence|toldRisk|toldVoid) == toldCoherence|toldRisk &&
@@ -87,6 +96,7 @@ func (e *Engine) safe(a *Agent) bool {
 }
 
 // climb takes the first step of the ladder.
+// It is a resume where that is safe, and else a review by another agent.
 func (e *Engine) climb(p *Partition, a *Agent, m *moment, fx *activity.Effects) {
 	a.stuck.reviewer, a.stuck.extended = "", false
 	if e.safe(a) {
@@ -96,12 +106,14 @@ func (e *Engine) climb(p *Partition, a *Agent, m *moment, fx *activity.Effects) 
 	e.reviewStuck(p, a, m, fx)
 }
 
+// resume orders the agent to go on, and gives it Limits.ResumeWithin to report.
 func (e *Engine) resume(a *Agent, m *moment, fx *activity.Effects) {
 	a.stuck.step, a.stuck.due = stepResume, m.at.Add(e.limits.ResumeWithin)
 	e.intervene(a, events.Resume, m, fx)
 }
 
 // reviewStuck asks another agent. Without one the agent is archived.
+// The reviewer is one of this partition's agents: others are not known here (decision 40).
 func (e *Engine) reviewStuck(p *Partition, a *Agent, m *moment, fx *activity.Effects) {
 	reviewer := p.choose(a.name(), m.at)
 	if reviewer == "" {
@@ -114,6 +126,8 @@ func (e *Engine) reviewStuck(p *Partition, a *Agent, m *moment, fx *activity.Eff
 }
 
 // archive ends the ladder and tells people. Who was archived already is not archived again.
+// The notice follows at once and has a step of its own, so that views show that people were
+// told.
 func (e *Engine) archive(a *Agent, m *moment, fx *activity.Effects) {
 	s := &a.stuck
 	s.due = 0
@@ -142,12 +156,14 @@ func (e *Engine) intervene(a *Agent, action events.Action, m *moment, fx *activi
 
 // unheard takes the next step when an order to resume did not help: a review, unless
 // there was one.
+// It is called when the time of the step is over and when a resumed agent falls silent again.
 func (e *Engine) unheard(p *Partition, a *Agent, m *moment, fx *activity.Effects) {
 	switch s := &a.stuck; {
 	case !e.limits.Recover && s.rule != ruleOfRescue:
 		// The limits changed on the way: people are told, and nothing else is ordered.
 		s.step, s.due, s.certain = stepNone, 0, true
 		e.order(a, s, events.Notify, m, fx)
+	// It was reviewed before, and a second review would say no more.
 	case s.reviewer != "":
 		e.archive(a, m, fx)
 	default:
@@ -156,6 +172,7 @@ func (e *Engine) unheard(p *Partition, a *Agent, m *moment, fx *activity.Effects
 }
 
 // recoveryDue fires when a step of the ladder was to be over.
+// A review that nobody answers ends in the archive: the reviewer may be stuck as well.
 func (e *Engine) recoveryDue(p *Partition, a *Agent, at events.Stamp, fx *activity.Effects) {
 	m := deadlineOf(at)
 	a.clock = max(a.clock, at)
@@ -170,6 +187,7 @@ func (e *Engine) recoveryDue(p *Partition, a *Agent, at events.Stamp, fx *activi
 }
 
 // rescueAsked answers somebody who asks for help for the agent.
+// Who may say admin is decided where events come in (decision 46).
 func (e *Engine) rescueAsked(p *Partition, a *Agent, m *moment, fx *activity.Effects) {
 	if r := m.ev.Rescue; r != nil {
 		e.rescue(p, a, m, r.Admin, fx)
@@ -178,6 +196,8 @@ func (e *Engine) rescueAsked(p *Partition, a *Agent, m *moment, fx *activity.Eff
 
 // rescue starts the ladder for an agent that is stuck, or may be. Others need no help,
 // unless a person with the right to say so says that they do.
+// The mode of the row decides how far it goes: shadow and warn tell people, and enforce
+// climbs, also where recovery of silent agents is off (Limits.Recover).
 func (e *Engine) rescue(p *Partition, a *Agent, m *moment, admin bool, fx *activity.Effects) {
 	s := &a.stuck
 	mode := e.limits.Rules[ruleOfRescue].Mode
@@ -196,6 +216,7 @@ func (e *Engine) rescue(p *Partition, a *Agent, m *moment, admin bool, fx *activ
 			s.requestedBy = by
 		}
 	default:
+		// A person found what silence has not: the episode begins here.
 		if s.since == 0 {
 			s.since, s.silentSince = m.at, a.last
 		}
@@ -210,6 +231,7 @@ func (e *Engine) rescue(p *Partition, a *Agent, m *moment, admin bool, fx *activ
 
 // refuse answers a request for help for an agent that needs none. Nothing stands
 // because of it.
+// It is a notice with a reason of its own, so that who asked learns it from the stream.
 func (e *Engine) refuse(a *Agent, m *moment, shadow bool, fx *activity.Effects) {
 	x := finding{Order: standing.Order{Action: events.Notify, Shadow: shadow, Since: m.at}, rule: ruleOfRescue, reason: RescueRefused,
 		detail: detailOf(m.ev), recovery: e.recovery(a, &stuck{requestedBy: m.ev.From.ID()}, m.at)}
@@ -218,6 +240,7 @@ func (e *Engine) refuse(a *Agent, m *moment, shadow bool, fx *activity.Effects) 
 }
 
 // detailOf is what the event says for people.
+// It is text of others, which goes to people and never to a model.
 func detailOf(ev *events.Event) string {
 	switch {
 	case ev.Rescue != nil:
@@ -232,6 +255,7 @@ func detailOf(ev *events.Event) string {
 
 // reviewed folds what a reviewer says. The agent itself has no say, and when no review is
 // open there is nothing to decide.
+// Whoever else speaks is taken for the reviewer: not only the chosen one may know.
 func (e *Engine) reviewed(_ *Partition, a *Agent, m *moment, fx *activity.Effects) {
 	s, r := &a.stuck, m.ev.Review
 	if r == nil || s.step != stepReview || activity.AgentKey(m.ev.From) == a.key {
@@ -253,6 +277,8 @@ func (e *Engine) reviewed(_ *Partition, a *Agent, m *moment, fx *activity.Effect
 
 // acknowledged folds that an order about a stuck agent is carried out: who was resumed is
 // given the time of silence again, and a reviewer the time of a review once more.
+// It has to name the last order of the episode (names). A reviewer can ask for more time once,
+// or an open review would never end.
 func (e *Engine) acknowledged(_ *Partition, a *Agent, m *moment, _ *activity.Effects) {
 	s, ack := &a.stuck, m.ev.Ack
 	if ack == nil || !ack.Applied || s.due == 0 || !a.names(ack.VerdictID, s) {
@@ -267,6 +293,7 @@ func (e *Engine) acknowledged(_ *Partition, a *Agent, m *moment, _ *activity.Eff
 }
 
 // names reports whether the verdict is the last one of the episode.
+// An id is made of the order and the revision, in hexadecimal digits (decision 7).
 func (a *Agent) names(verdict string, s *stuck) bool {
 	_, revision, _ := strings.Cut(verdict, "-")
 	n, err := strconv.ParseInt(revision, 16, 64)

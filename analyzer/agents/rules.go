@@ -10,6 +10,7 @@ import (
 
 // RuleID is the permanent number of a rule row about agents. It stands in stored
 // state, so it is never reused and never changes; new rows come at the end.
+// Records hold it, and sets of counts have one place for each.
 type RuleID uint8
 
 // The rule rows about agents and projects.
@@ -36,15 +37,21 @@ const (
 )
 
 // Rule is a rule about one agent, one project or one tree of flows.
+// What it measures is told by Counts or by Speaks; there is no function for it as in rows
+// about flows.
 type Rule struct {
 	rules.Row
 	ID     RuleID
-	Counts Counted             // what is counted; nothing for what is about silence
+	Counts Counted // what is counted; nothing for what is about silence
+	// The buckets of an agent are one set: of rows of this kind one counts agents and one
+	// projects.
 	Coarse bool                // counted in buckets, since numbers and windows are large
 	Speaks func(a *Agent) bool // whether silence of an agent in this state counts
 }
 
 // Counted is what of the activity a row counts.
+// The order matters: what is of trees comes last (OfTree), and the first three of those are in
+// the order of a ledger (amountOf).
 type Counted uint8
 
 // What can be counted.
@@ -72,9 +79,11 @@ func (c Counted) OfTree() bool { return c >= CountedTreeCalls }
 const ruleOfRescue = RuleRescue
 
 // RescueRefused is a reason of no row: help was asked for and is not needed.
+// It stands in verdicts of the row rescue.
 const RescueRefused events.Reason = "rescue_refused_not_stuck"
 
 // RuleNamed returns the row about agents or trees that limits files call name.
+// It is asked for grants as well, whose row stands in the log by name.
 func RuleNamed(name string) (RuleID, bool) {
 	for r := range RuleCount {
 		if Rules[r].Name == name {
@@ -93,6 +102,7 @@ const (
 
 // What the bounds of what is remembered let rows observe.
 var (
+	// Each has the reason beside it that people are told when a limit lies beyond.
 	silenceKept      = rules.Reach{Most: int64(rules.MaxDuration / time.Second), Why: "nobody waits longer"}
 	messageTimesKept = rules.Reach{Most: maxStamps, Why: fmt.Sprintf("the times of the last %d are kept; max_agent_messages counts further", maxStamps)}
 	agentTimesKept   = rules.Reach{Most: maxStamps, Why: fmt.Sprintf("the times of the last %d are kept", maxStamps)}

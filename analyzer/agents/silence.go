@@ -11,6 +11,8 @@ import (
 
 // doing is what an agent is known to do. It stands in stored state, so that numbers are
 // never reused.
+// The order matters as well: those from inTool to onBackOff are believed for a while
+// (patient).
 type doing uint8
 
 const (
@@ -31,6 +33,7 @@ func (d doing) patient() bool { return d >= inTool && d <= onBackOff }
 
 // doingByStatus reads the status that an agent tells. A word that nobody agreed on says
 // nothing about what is to be expected of it, and a report without one says that it lives.
+// Each word stands in the spellings that are in use, such as those of the task states of A2A.
 func doingByStatus(status string) doing {
 	switch status {
 	case "", "active", "running", "working", "busy", "thinking", "processing", "in_progress":
@@ -54,10 +57,13 @@ func doingByStatus(status string) doing {
 }
 
 // doingByFlow reads what a flow tells of a party.
+// A flow cannot know that its party waits for a person: who waits so says it.
 var doingByFlow = [activity.WorkCount]doing{activity.AtWork: acting, activity.InTool: inTool, activity.OnChild: onChild, activity.OnBackOff: onBackOff, activity.Done: resting}
 
 // reported folds what the agent tells of itself. A report is the whole state: what it
 // does not tell is not known any more.
+// A report that is older than the last one counts for the cadence and as a sign of life, and
+// changes nothing else.
 func (e *Engine) reported(p *Partition, a *Agent, m *moment, fx *activity.Effects) {
 	s := m.ev.AgentState
 	if s == nil {
@@ -88,6 +94,8 @@ func (e *Engine) reported(p *Partition, a *Agent, m *moment, fx *activity.Effect
 
 // countReport remembers when reports came, in order of time. The same last update told
 // twice is one report.
+// The oldest time gives way. One older than all that are kept counts as a report and is not
+// kept.
 func (a *Agent) countReport(at events.Stamp) {
 	i, known := slices.BinarySearch(a.stamps, at)
 	if known {
@@ -108,6 +116,7 @@ func (a *Agent) countReport(at events.Stamp) {
 }
 
 // atWork folds what a flow tells of the agent.
+// What is told of an agent that is not watched is only a sign of life.
 func (e *Engine) atWork(a *Agent, m *moment, flow uint64, w activity.Work, fx *activity.Effects) {
 	d := doingByFlow[w]
 	if e.watched(a) {
@@ -122,6 +131,7 @@ func (e *Engine) atWork(a *Agent, m *moment, flow uint64, w activity.Work, fx *a
 	e.heard(a, m, m.when, fx)
 }
 
+// workOf returns what the flow said last; nil for nothing. The flow is a hash of its key.
 func (a *Agent) workOf(flow uint64) *agentWork {
 	for i := range a.works {
 		if a.works[i].flow == flow {
@@ -155,9 +165,11 @@ func (a *Agent) addWork(flow uint64) *agentWork {
 
 // watched reports whether the agent's silence is judged: it has promised to report, or
 // all are watched.
+// One report is a promise for good: who stops reporting is what the rules look for.
 func (e *Engine) watched(a *Agent) bool { return a.reports > 0 || e.limits.WatchAll }
 
 // quiet is what is known of an agent's silence.
+// It is worked out anew each time and never stored.
 type quiet struct {
 	state  doing
 	since  events.Stamp // the last that was heard of it
@@ -167,6 +179,8 @@ type quiet struct {
 
 // quietOf weighs what the agent and what flows tell of it. The latest word counts, except
 // that one flow in which it is in a tool or waits is enough.
+// An agent of which no flow says that it is at work, and which says nothing itself, is not
+// expected to speak.
 func (e *Engine) quietOf(a *Agent) quiet {
 	q := quiet{since: max(a.last, a.stuck.silentSince)}
 	if !e.watched(a) {
@@ -190,6 +204,7 @@ func (e *Engine) quietOf(a *Agent) quiet {
 	if q.counts && q.until == 0 {
 		q.state = acting
 	}
+	// A flow has told of it since it reported last, so its own word is the older one.
 	if a.reports == 0 || a.reported < told {
 		return q
 	}
@@ -204,6 +219,8 @@ func (e *Engine) quietOf(a *Agent) quiet {
 		if until := a.reported.Add(patience); until >= q.until {
 			q.state, q.until = own, until
 		}
+	// At rest, paused or gone by its own word: whatever flows said before, nothing is
+	// expected.
 	default:
 		q.state, q.until, q.counts = own, 0, false
 	}
@@ -212,6 +229,8 @@ func (e *Engine) quietOf(a *Agent) quiet {
 
 // heard notes that the agent did something at that time, or that something else is known
 // of it. If it was silent, that is over.
+// It is called for each event that tells of the agent. A late word of an earlier time ends the
+// episode only if it shows that there was no silence.
 func (e *Engine) heard(a *Agent, m *moment, at events.Stamp, fx *activity.Effects) {
 	spoke := at > a.last
 	a.last = max(a.last, at)
@@ -234,6 +253,8 @@ func (e *Engine) excused(a *Agent, s *stuck) bool {
 }
 
 // cleared takes the order about a stuck agent back.
+// Silence that is to be counted from a later time than the agent was heard of last
+// (silentSince) outlives it: a reviewer said "keep".
 func (e *Engine) cleared(a *Agent, s *stuck, m *moment, fx *activity.Effects) {
 	x := a.about(s, events.Allow)
 	e.tell(a, m, &x, fx)
@@ -245,6 +266,7 @@ func (e *Engine) cleared(a *Agent, s *stuck, m *moment, fx *activity.Effects) {
 }
 
 // hasCadence reports whether it is known how often the agent reports.
+// hasCadence also asks for two kept times, between which there is a gap.
 func hasCadence(a *Agent) bool { return a.reports >= minCadence && len(a.stamps) > 1 }
 
 // minCadence is how many reports make a cadence.
@@ -252,6 +274,7 @@ const minCadence = 5
 
 // silenceAllowed is how long, in milliseconds, the agent may be silent before the row
 // calls it stuck (certain) or potentially stuck; Off when it never does.
+// For cadence_broken it is the longer of the threshold and so many mean gaps.
 func (e *Engine) silenceAllowed(a *Agent, r RuleID, certain bool) events.Stamp {
 	rule, set := &Rules[r], &e.limits.Rules[r]
 	threshold := set.Warn
@@ -287,6 +310,8 @@ type alarm struct {
 
 // nextAlarm returns what silence tells next, by the rows in shadow mode or by the others.
 // Of those that fall together stuck comes before potentially stuck, then the table order.
+// Rows in shadow mode have an episode of their own, so that what they find does not hide what
+// others do.
 func (e *Engine) nextAlarm(a *Agent, s *stuck, q *quiet) (next alarm) {
 	shadow := s == &a.shadow
 	for r := range RuleCount {
@@ -302,6 +327,8 @@ func (e *Engine) nextAlarm(a *Agent, s *stuck, q *quiet) (next alarm) {
 			if allowed == rules.Off {
 				continue
 			}
+			// One millisecond more than what may pass, and never while a tool or a wait is
+			// believed.
 			at := max(q.since+allowed, q.until) + 1
 			if next.at == 0 || at < next.at || at == next.at && certain && !next.certain {
 				next = alarm{at, r, certain}
@@ -313,6 +340,7 @@ func (e *Engine) nextAlarm(a *Agent, s *stuck, q *quiet) (next alarm) {
 
 // news reports whether it would change anything that the agent is found stuck, or
 // potentially stuck, by a row of that mode.
+// Without it a deadline would fire for ever at the same time.
 func (e *Engine) news(s *stuck, certain bool, mode rules.Mode) bool {
 	switch {
 	case s.since == 0:
@@ -328,6 +356,8 @@ func (e *Engine) news(s *stuck, certain bool, mode rules.Mode) bool {
 }
 
 // silenceDue is when silence has to be judged next; 0 for never.
+// The partition keeps it in its index of deadlines and calls Advance when what was told has
+// passed it.
 func (e *Engine) silenceDue(a *Agent) events.Stamp {
 	q := e.quietOf(a)
 	if !q.counts || a.isTree() {
@@ -341,6 +371,8 @@ func (e *Engine) silenceDue(a *Agent) events.Stamp {
 }
 
 // silent judges the silence of the agent when silenceDue has come.
+// It decides by the row: some only warn, those in shadow mode tell nobody who acts, others
+// begin the ladder.
 func (e *Engine) silent(p *Partition, a *Agent, at events.Stamp, fx *activity.Effects) {
 	m := deadlineOf(at)
 	a.clock = max(a.clock, at)
@@ -379,6 +411,8 @@ func (e *Engine) silent(p *Partition, a *Agent, at events.Stamp, fx *activity.Ef
 // potentially_stuck, stuck, archived or unwatched. Waiting says for what: user, approval,
 // child, backoff, or work when nothing is expected of the agent. The time since when it is
 // silent is given for silent, potentially_stuck and stuck.
+// Silent is for people alone: longer than what an agent at work is told of, and no rule has
+// spoken yet.
 func (e *Engine) condition(a *Agent, at events.Stamp) (state, waiting string, silentSince events.Stamp) {
 	q := e.quietOf(a)
 	switch s := &a.stuck; {
@@ -401,6 +435,7 @@ func (e *Engine) condition(a *Agent, at events.Stamp) (state, waiting string, si
 	return "active", "", 0
 }
 
+// words says it as views do.
 func (d doing) words() (state, waiting string) {
 	switch d {
 	case acting:

@@ -15,6 +15,8 @@ import (
 
 // A tree in the stage of agents.
 
+// isTree tells by the key whether it is a tree, of which only the ledger, its orders and its
+// grants are used.
 func (a *Agent) isTree() bool { return strings.HasPrefix(a.key, activity.TreePrefix) }
 
 // treeCall is a flow of the tree and what it spends, or asks to spend.
@@ -24,6 +26,7 @@ type treeCall struct {
 	spends       ledger.Amount
 }
 
+// treeCallOf reads what a flow said by activity.SaySpent.
 func (a *Agent) treeCallOf(ev *events.Event) (c treeCall) {
 	c.flow, c.root = xxhash.Sum64String(ev.CorrelationID), ev.CorrelationID == a.name()
 	if ev.ParentCorrelationID != "" {
@@ -33,16 +36,20 @@ func (a *Agent) treeCallOf(ev *events.Event) (c treeCall) {
 	return c
 }
 
+// spentBy is what the flow spent since it told last, or asks to spend.
 func spentBy(ev *events.Event) ledger.Amount {
 	return ledger.Amount{ledger.Calls: ev.Work.ToolCalls, ledger.Tokens: ev.Usage.Total, ledger.Cost: ev.Usage.CostMicroUSD}
 }
 
 // maxPassed is through how many trees something is passed on.
+// Sequence of the event counts them. It bounds what a circle of names, or a line of thousands,
+// can make of one event.
 const maxPassed = 16
 
 // belongs notes that the flow of the key belongs to a tree itself, and passes on what was
 // counted here before that was known, as spent by that flow, but for what the flow tells that
 // tree itself.
+// The ledger here begins anew then, so that nothing counts in two trees.
 func (e *Engine) belongs(a *Agent, m *moment, fx *activity.Effects) {
 	e.heardOfTree(a, m, fx)
 	root, l := m.ev.RootCorrelationID, &a.tree
@@ -53,6 +60,7 @@ func (e *Engine) belongs(a *Agent, m *moment, fx *activity.Effects) {
 		return
 	}
 	a.within = root
+	// What stood here was about sums that the tree above holds now.
 	e.clearTree(a, m, fx)
 	left := l.Spent
 	for i, moved := range spentBy(m.ev) {
@@ -68,6 +76,8 @@ func (e *Engine) belongs(a *Agent, m *moment, fx *activity.Effects) {
 
 // passUp passes on to the tree above what concerns the tree, where there is one; that has the
 // last word on what is asked for.
+// It returns false for a tree that is a root, or where the line is too long: then it is judged
+// here.
 func (a *Agent) passUp(m *moment, fx *activity.Effects) bool {
 	ev := m.ev
 	if ev.Sequence > 0 && ev.TaskID == a.name() {
@@ -85,6 +95,7 @@ func (a *Agent) passUp(m *moment, fx *activity.Effects) bool {
 	if up.ParentCorrelationID == "" && up.CorrelationID != a.name() {
 		up.ParentCorrelationID = a.name()
 	}
+	// The pump goes on asking until a tree gives an answer.
 	fx.Asked = ev.Ask
 	return true
 }
@@ -100,6 +111,7 @@ func (a *Agent) shorten(ev *events.Event, when events.Stamp, fx *activity.Effect
 }
 
 // clearTree takes back what stands.
+// Each order that bound anybody is lifted by a verdict.
 func (e *Engine) clearTree(a *Agent, m *moment, fx *activity.Effects) {
 	for len(a.orders) > 0 {
 		o := &a.orders[0]
@@ -113,6 +125,8 @@ func (e *Engine) clearTree(a *Agent, m *moment, fx *activity.Effects) {
 
 // heardOfTree begins the tree anew after silence, or at the greatest age: then its budget is
 // whole again, as that of a flow is.
+// Children that were silent as long are forgotten with their shares. A tree that waits for a
+// person does not begin anew.
 func (e *Engine) heardOfTree(a *Agent, m *moment, fx *activity.Effects) {
 	l := &a.tree
 	idle := events.Stamp(e.terms.Idle.Milliseconds())
@@ -125,6 +139,9 @@ func (e *Engine) heardOfTree(a *Agent, m *moment, fx *activity.Effects) {
 }
 
 // spend folds what a flow of the tree spent, or asks whether it may.
+// Asks of all flows of a tree come here one after the other, which is what makes a budget
+// exact (decision 68). What was spent without an ask counts even when an order forbids it: it
+// happened.
 func (e *Engine) spend(a *Agent, m *moment, fx *activity.Effects) {
 	l, ev := &a.tree, m.ev
 	e.heardOfTree(a, m, fx)
@@ -134,6 +151,7 @@ func (e *Engine) spend(a *Agent, m *moment, fx *activity.Effects) {
 	a.shorten(ev, m.when, fx)
 	call := a.treeCallOf(ev)
 	if ev.Ask {
+		// Only asks are remembered by id: deltas are told once by their position in the log.
 		if a.repeats(ev) { // it was allowed, and its answer was lost
 			fx.Counts.Duplicates++
 			fx.Answer = e.treeAllows(a, m)
@@ -148,6 +166,7 @@ func (e *Engine) spend(a *Agent, m *moment, fx *activity.Effects) {
 	} else if call.spends[ledger.Calls] > 0 {
 		e.defied(a, m, fx)
 	}
+	// Nil for the root itself, which has no share and is not counted as a child.
 	var c *ledger.Child
 	if !call.root {
 		c = l.Hear(call.flow, call.parent, m.when)
@@ -170,6 +189,7 @@ func (e *Engine) spend(a *Agent, m *moment, fx *activity.Effects) {
 }
 
 // treeValue is what the row measures; of the flow at hand where the row is about one.
+// Calls, tokens and millionths of a dollar as the ledger sums them; seconds for the age.
 func (a *Agent) treeValue(counts Counted, call *treeCall, at events.Stamp) int64 {
 	switch counts {
 	case CountedTreeCalls, CountedTreeTokens, CountedTreeCost:
@@ -186,9 +206,12 @@ func (a *Agent) treeValue(counts Counted, call *treeCall, at events.Stamp) int64
 }
 
 // amountOf is the place of what the row counts in a ledger.
+// It relies on the order of Counted and of the places in ledger.Amount.
 func amountOf(counts Counted) int { return int(counts - CountedTreeCalls) }
 
 // judgeTree holds what the row measures against its limit, after the flow was heard of.
+// Rows about the whole tree are judged as any other. Those about one flow tell that flow by an
+// order of its own and keep only a warning for the tree.
 func (e *Engine) judgeTree(r RuleID, a *Agent, c *ledger.Child, call *treeCall, m *moment, fx *activity.Effects) {
 	rule, set := &Rules[r], e.setting(r, a, m.at)
 	t := tally{n: a.treeValue(rule.Counts, call, m.at), ends: a.treeEnds(e)}
@@ -201,6 +224,7 @@ func (e *Engine) judgeTree(r RuleID, a *Agent, c *ledger.Child, call *treeCall, 
 	if over && rule.Counts == CountedTreeChildren && a.tree.Before(c)+1 < set.Stop {
 		over = false // it is one of those for which there was room
 	}
+	// Once while the order stands, or each call of that flow would bring a verdict.
 	if over && (c.Told == 0 || m.at >= c.Told) {
 		x := e.treeFinding(r, a, t.n, m)
 		e.tell(a, m, x, fx)
@@ -212,6 +236,7 @@ func (e *Engine) judgeTree(r RuleID, a *Agent, c *ledger.Child, call *treeCall, 
 }
 
 // treeEnds is when the tree is over if nothing more comes.
+// The budget of a tree is whole again then, so no order about it has to stand longer.
 func (a *Agent) treeEnds(e *Engine) events.Stamp { return a.tree.Last.Add(e.terms.Idle) + 1 }
 
 // boundFor is for how long a flow that names its parent alone is told of an order about the
@@ -227,6 +252,7 @@ func (e *Engine) bindFlow(a *Agent, c *ledger.Child, m *moment, fx *activity.Eff
 			continue
 		}
 		x := o.finding()
+		// An order of its own for each flow, so that one does not end another's.
 		x.flow, x.group = m.ev.CorrelationID, string(Rules[o.rule].Reason)+"\x00"+m.ev.CorrelationID
 		x.Phase, x.Since, x.Begun = standing.Stop, m.at, m.at
 		x.Until(m.at, min(o.Expires, m.at+boundFor))
@@ -240,6 +266,8 @@ func (e *Engine) bindFlow(a *Agent, c *ledger.Child, m *moment, fx *activity.Eff
 const shareAgain events.Stamp = 10_000
 
 // treeFinding says to one flow that the tree has no room for it.
+// What is refused for want of a share is only put off: shares come back when other flows end
+// or fall silent.
 func (e *Engine) treeFinding(r RuleID, a *Agent, observed int64, m *moment) *finding {
 	rule, set := &Rules[r], e.setting(r, a, m.at)
 	x := &finding{rule: r, flow: m.ev.CorrelationID, group: string(rule.Reason) + "\x00" + m.ev.CorrelationID}
@@ -261,6 +289,8 @@ func (e *Engine) treeFinding(r RuleID, a *Agent, observed int64, m *moment) *fin
 }
 
 // treeRefuses returns why the tree refuses the call that is asked for; nil when it does not.
+// It looks at standing orders first, then at what the call would bring each row to. A refused
+// ask spends nothing.
 func (e *Engine) treeRefuses(a *Agent, call *treeCall, m *moment, fx *activity.Effects) *events.Verdict {
 	for i := range a.orders {
 		o := &a.orders[i]
@@ -273,6 +303,8 @@ func (e *Engine) treeRefuses(a *Agent, call *treeCall, m *moment, fx *activity.E
 		if !o.Early(m.when, true, e.terms.Grace) {
 			o.Attempt()
 		}
+		// A copy as the answer shows it: the call that was refused would have been the one
+		// over the limit.
 		told := *o
 		if told.Phase == standing.Armed {
 			told.Phase = standing.Stop
@@ -300,6 +332,7 @@ func (e *Engine) treeRefuses(a *Agent, call *treeCall, m *moment, fx *activity.E
 		case CountedTreeDepth:
 			would = a.treeValue(rule.Counts, call, m.at)
 		case CountedTreeChildren:
+			// A flow that is at work has its place already.
 			if own != nil || call.root {
 				continue
 			}
@@ -322,6 +355,8 @@ func (e *Engine) treeRefuses(a *Agent, call *treeCall, m *moment, fx *activity.E
 			if own == nil && !call.root {
 				needs = max(needs, set.Reserve)
 			}
+			// What others may still count on is as good as spent; a new flow has to find room
+			// for a whole share.
 			would = l.Spent[of] + l.Reserved(of, set.Reserve, call.flow) + needs
 		}
 		if would >= set.Stop {
@@ -336,6 +371,7 @@ func (e *Engine) treeRefuses(a *Agent, call *treeCall, m *moment, fx *activity.E
 
 // treeAllows is the answer to a call that nothing is said against, with what is left in the
 // tree.
+// Figures are worked out only where the ask or the limits want them (decision 60).
 func (e *Engine) treeAllows(a *Agent, m *moment) *events.Verdict {
 	v := &events.Verdict{SchemaVersion: 1, ID: strconv.FormatUint(xxhash.Sum64String(a.key+"\x00"+m.ev.ID), 16), Time: events.RFC3339(m.at),
 		Mode: events.ModeEnforce, Scope: events.Scope{Kind: events.ScopeTree, ID: strings.Clone(a.name())}, Action: events.Allow,
@@ -370,6 +406,7 @@ func (e *Engine) treeAllows(a *Agent, m *moment) *events.Verdict {
 // A tree that waits for a person, and what one grants it.
 
 // treeGrant is what a person has granted a tree of what a row counts.
+// It stands with the tree and not with a flow, since any flow of the tree may use it.
 type treeGrant struct {
 	rule    RuleID
 	most    int64 // as limits say max, or stop where they say that
@@ -380,6 +417,7 @@ type treeGrant struct {
 const maxTreeGrants = 6
 
 // setting is the setting of the row, with what a person has granted.
+// A row that is off stays off in effect: its events are not judged at all.
 func (e *Engine) setting(r RuleID, a *Agent, at events.Stamp) rules.Setting {
 	set := e.limits.Rules[r]
 	for i := range a.grants {
@@ -395,6 +433,8 @@ func (e *Engine) setting(r RuleID, a *Agent, at events.Stamp) rules.Setting {
 
 // grantTree gives the tree so much more of what the row counts than its limit, or than what it
 // has spent where that is more, and takes back what stands because of it.
+// Without a limit there is nothing to add to. A second grant adds to the first and takes its
+// place (decision 62).
 func (e *Engine) grantTree(a *Agent, m *moment, fx *activity.Effects) {
 	e.heardOfTree(a, m, fx)
 	if a.passUp(m, fx) {
@@ -436,6 +476,8 @@ func (e *Engine) grantTree(a *Agent, m *moment, fx *activity.Effects) {
 }
 
 // releaseTree takes back what stands against the tree, because a person said so.
+// With a time (Operator.For) nothing of the tree is limited for so long; without one it is
+// judged again with its next call.
 func (e *Engine) releaseTree(a *Agent, m *moment, fx *activity.Effects) {
 	e.heardOfTree(a, m, fx)
 	if a.passUp(m, fx) {
@@ -465,6 +507,7 @@ func (e *Engine) holdTree(a *Agent, o *order, m *moment, fx *activity.Effects) {
 
 // treeWaits reports whether the tree waits for a person, or is halted because nobody came:
 // silence brings it no new budget then.
+// A shadow order has nobody wait.
 func (e *Engine) treeWaits(a *Agent, at events.Stamp) bool {
 	for i := range a.orders {
 		o := &a.orders[i]
@@ -476,12 +519,15 @@ func (e *Engine) treeWaits(a *Agent, at events.Stamp) bool {
 }
 
 // lapsed reports whether nobody has decided in time about a tree that waited.
+// The action alone does not tell: a halt by a row that holds can only come of that.
 func (o *order) lapsed(e *Engine) bool {
 	return o.Action == events.Halt && o.Phase == standing.Stop && e.limits.Rules[o.rule].Hold
 }
 
 // LastWord is the answer to an ask that the flow has allowed, when its tree has answered as
 // well; nil for a tree that said nothing.
+// A refusal of the tree is told as the flow's, or who asked would not find its own id in it.
+// What is left in both is told together. The verdicts that it is given are not changed.
 func LastWord(flow, tree *events.Verdict) *events.Verdict {
 	if tree == nil {
 		return flow

@@ -14,6 +14,8 @@ import (
 
 // finding is what a verdict about an agent or a project says. What is left zero is left
 // out of it.
+// It is made for each verdict and thrown away; what has to last stands in the order or in the
+// episode that it is made of.
 type finding struct {
 	standing.Order // expires is 0 when nothing stands because of it; without phase and limit no figures are told
 	rule           RuleID
@@ -26,11 +28,14 @@ type finding struct {
 }
 
 // maxDetail is how much of the text of others a verdict about an agent holds, in bytes.
+// In a verdict that goes to every dispatcher, text of others is kept short.
 const maxDetail = 512
 
 // tell publishes the finding as the next verdict about the agent. Every string of the
 // verdict is its own: the agent's strings may alias a record that is about to be
 // overwritten.
+// It sets the revision in the finding; who keeps an order copies it from there or from the
+// agent.
 func (e *Engine) tell(a *Agent, m *moment, x *finding, fx *activity.Effects) {
 	// Event time, as of flows: an agent that is folded again from its middle counts on as
 	// it did the first time.
@@ -40,6 +45,7 @@ func (e *Engine) tell(a *Agent, m *moment, x *finding, fx *activity.Effects) {
 }
 
 // verdict is the finding as dispatchers, people and models get it.
+// A view calls it, too, so it changes nothing.
 func (e *Engine) verdict(a *Agent, m *moment, x *finding) events.Verdict {
 	rule := &Rules[x.rule]
 	id := strings.Clone(a.name())
@@ -49,6 +55,7 @@ func (e *Engine) verdict(a *Agent, m *moment, x *finding) events.Verdict {
 	switch {
 	case a.isProject():
 		v.Scope.Kind, v.ProjectID = events.ScopeProject, id
+	// To the flow it looks like an order about itself, with the root beside it.
 	case x.flow != "":
 		v.CorrelationID = strings.Clone(x.flow)
 		v.Scope, v.RootCorrelationID = events.Scope{Kind: events.ScopeFlow, ID: v.CorrelationID}, id
@@ -67,6 +74,7 @@ func (e *Engine) verdict(a *Agent, m *moment, x *finding) events.Verdict {
 	if x.Action == events.Allow {
 		return v
 	}
+	// An order for one flow is about all of its calls: the scope says so.
 	if x.Phase > standing.Warn && x.flow == "" {
 		v.Match = a.match(x.Action)
 	}
@@ -84,6 +92,8 @@ func (a *Agent) name() string {
 }
 
 // verdictOrder is the same for all verdicts about one order.
+// It is made of the key, the group and when the offence began, so it comes out the same in
+// each fold (decision 7).
 func (a *Agent) verdictOrder(group string, since events.Stamp) uint64 {
 	var d xxhash.Digest
 	d.Reset()
@@ -110,6 +120,7 @@ func (a *Agent) match(action events.Action) *events.Match {
 	return &events.Match{Kind: events.AgentCall.String(), To: []string{id}}
 }
 
+// reasonCode is the reason of the row, unless the finding has one of its own.
 func (x *finding) reasonCode() events.Reason {
 	if x.reason != "" {
 		return x.reason
@@ -117,6 +128,8 @@ func (x *finding) reasonCode() events.Reason {
 	return Rules[x.rule].Reason
 }
 
+// orderGroup is what tells orders about one agent apart: the reason, unless several reasons
+// are one episode.
 func (x *finding) orderGroup() string {
 	if x.group != "" {
 		return x.group
@@ -124,6 +137,7 @@ func (x *finding) orderGroup() string {
 	return string(x.reasonCode())
 }
 
+// confidenceOf says how well what was counted is known; at a deadline it is exact.
 func confidenceOf(ev *events.Event) string {
 	switch {
 	case ev != nil && ev.SampledRate > 1:
@@ -136,6 +150,8 @@ func confidenceOf(ev *events.Event) string {
 
 // text is the sentence for people, in the shape of those about flows. It is made of
 // fixed words and numbers, and of what the limits say.
+// Ladders and notices have words of their own. Only what counts against a limit takes the text
+// of the limits (decision 71).
 func (e *Engine) text(x *finding) string {
 	rule := &Rules[x.rule]
 	why := standing.ReasonText(x.reasonCode())
@@ -154,6 +170,7 @@ func (e *Engine) text(x *finding) string {
 	switch {
 	case x.reasonCode() == RescueRefused:
 		return "Agent is not stuck - no rescue needed"
+	// Notify and resume, by which rows about silence and rescue are told, stop nothing.
 	case !rule.Action.Stops(): // about being stuck
 		head := "Agent is potentially stuck: "
 		if x.certain {
@@ -182,6 +199,7 @@ func (e *Engine) text(x *finding) string {
 
 // agentMessage is the sentence for the model: fixed words and numbers only, since text of
 // an event would be a way to give the model instructions.
+// It is "" where nothing is refused and nothing asked of a model.
 func (x *finding) agentMessage() string {
 	switch x.Action {
 	case events.Resume:
@@ -206,6 +224,7 @@ func (x *finding) agentMessage() string {
 }
 
 // cut returns at most n bytes of the text, whole characters of it.
+// It aliases s; who keeps the text clones it.
 func cut(s string, n int) string {
 	if len(s) <= n {
 		return s

@@ -12,6 +12,7 @@ import (
 )
 
 // View is an agent for people and programs.
+// Its fields are a promise to programs. Of a project or a tree most of them are empty.
 type View struct {
 	Agent       string              `json:"agent"`             // id, without the kind before the colon
 	Kind        events.ScopeKind    `json:"kind"`              // agent, project or tree
@@ -54,6 +55,7 @@ type NoteView struct {
 
 // View returns the agent as it stands at the watermark of its partition. Its strings
 // are its own.
+// Only the goroutine that owns the agent may call it; what it returns may go anywhere.
 func (e *Engine) View(p *Partition, a *Agent) View {
 	clone := strings.Clone
 	v := View{Agent: clone(a.name()), Kind: events.ScopeAgent, Events: a.Events(), Reports: int64(a.reports),
@@ -85,6 +87,8 @@ func (e *Engine) View(p *Partition, a *Agent) View {
 		v.FlowKeys = append(v.FlowKeys, fmt.Sprintf("%016x", a.works[i].flow))
 	}
 	v.Counters = e.counters(p, a)
+	// The orders are shown as a deadline at the agent's clock would tell them, without an
+	// event.
 	m := deadlineOf(a.clock)
 	for i := range a.orders {
 		o := &a.orders[i]
@@ -96,6 +100,7 @@ func (e *Engine) View(p *Partition, a *Agent) View {
 
 // counters measures what is counted of the agent in the windows that end at the
 // watermark, or at its clock when that is ahead.
+// The depth of a tree is of one flow, so there is nothing to show of it.
 func (e *Engine) counters(p *Partition, a *Agent) (out []rules.CounterView) {
 	look := *a // the window of a cap may have to be put into other buckets
 	for r := range RuleCount {
@@ -106,6 +111,7 @@ func (e *Engine) counters(p *Partition, a *Agent) (out []rules.CounterView) {
 		set := &e.limits.Rules[r]
 		t := e.tallyAt(r, &look, max(p.Watermark, a.clock))
 		unit := rules.InUnit(Rules[r].Unit)
+		// In the unit that people write, dollars for money.
 		c := rules.CounterView{Rule: Rules[r].Name, Unit: Rules[r].Unit, Observed: float64(t.n) / unit}
 		if set.Warn != rules.Off {
 			c.Warn = float64(set.Warn) / unit
@@ -138,6 +144,8 @@ func (s recoveryStep) action() events.Action {
 // Explain returns the canonical text of an agent, which golden tests, the command
 // line and bug reports share: one line of state, one for the step that a stuck agent has
 // come to, then one line per order and per note that weir left.
+// Text of others is left out but for names, which are made printable: it would make golden
+// files depend on what agents write.
 func (e *Engine) Explain(p *Partition, a *Agent) string {
 	v := e.View(p, a)
 	var b strings.Builder
