@@ -9,15 +9,18 @@ import (
 	"weir/analyzer/strictyaml"
 )
 
-// Change is one value that differs between two limits.
+// Change is one value that differs between two limits. Either side is empty where only one of
+// the limits has the path, as with an override that one of them lacks.
 type Change struct {
 	Path     string // such as rules.max_turns.max
 	From, To string // as the file writes it; empty where the path is not given
 }
 
 // Diff returns what differs from a to b, in the order of the file. Limits without
-// a difference have the same version.
+// a difference have the same version. Profiles are compared by what they say, so a file that
+// spells its profile out differs in nothing from one that names it.
 func Diff(a, b analyzer.Limits) []Change {
+	// Against limits that are off everything is written, whichever profile the two name.
 	base := none()
 	for _, r := range analyzer.Rows() {
 		r.Setting(&base).Mode = rules.ModeOff // so that every mode is written
@@ -28,6 +31,8 @@ func Diff(a, b analyzer.Limits) []Change {
 		stays[x.path] = true
 	}
 	var out []Change
+	// Both lists are in the order of the file: what is gone is told before what stands in its
+	// place.
 	for len(was) > 0 || len(is) > 0 {
 		switch {
 		case len(was) > 0 && (len(is) == 0 || !stays[was[0].path]):
@@ -46,6 +51,7 @@ func Diff(a, b analyzer.Limits) []Change {
 	return out
 }
 
+// leaf is one value of a limits file and where it stands.
 type leaf struct{ path, value string }
 
 // flatten lists the values of a tree. Overrides go by what they are for and not by
@@ -62,11 +68,13 @@ func flatten(out []leaf, path string, v any) []leaf {
 		}
 		return out
 	case list:
+		// Any other list is one value: which of its members is new is plain to see.
 		if path != "overrides" {
 			break
 		}
 		for _, c := range v {
 			o := c.(object)
+			// As describeOverride writes them.
 			who, rule := o[0], o[1]
 			out = flatten(out, path+"["+who.key+" "+who.value.(string)+" "+string(rule.value.(word))+"]", o[2:])
 		}

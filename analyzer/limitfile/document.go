@@ -13,10 +13,12 @@ const MaxSize = strictyaml.MaxSize
 type Problem = strictyaml.Problem
 
 // Problems is the error for a file that was refused: all that is wrong with it, in the
-// order of its lines.
+// order of its lines. Who reads a limits file asks for it by errors.As, to show each problem
+// at its line.
 type Problems = strictyaml.Problems
 
-// document reads a file that must be one document.
+// document reads a file that must be one document. It returns nil where p has a problem. Lines
+// are counted from those above the data, for a file inside another one.
 func document(data []byte, above int, p *Problems) *yaml.Node {
 	roots := strictyaml.Documents(data, above, p)
 	switch {

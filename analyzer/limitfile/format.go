@@ -13,10 +13,12 @@ import (
 )
 
 // Format writes the whole limits as a file that Parse reads as the same limits,
-// every rule spelled out. The limits must be valid.
+// every rule spelled out. The limits must be valid. It is for people: what is the same as in
+// the profile is written as well, so that a file stays as it is when a later profile differs.
 func Format(l analyzer.Limits) []byte {
 	base, err := unversioned(l.Profile)
 	if err != nil {
+		// Limits of a log may name a profile that this weir does not have.
 		l.Profile, base = "none", none()
 	}
 	comment := "# The limits in force, version " + Version(&l) + ". What is not written is as the profile has it.\n" +
@@ -29,7 +31,8 @@ func Format(l analyzer.Limits) []byte {
 }
 
 // FormatJSON writes the whole limits as one line of JSON that ParseJSON reads as
-// the same limits, with the same version: what the log keeps when limits change.
+// the same limits, with the same version: what the log keeps when limits change. A version
+// that l has is kept and not computed again, for it stands in verdicts already.
 func FormatJSON(l analyzer.Limits) []byte {
 	doc := object{{"version", l.Version}}
 	if l.Version == "" {
@@ -42,6 +45,7 @@ func FormatJSON(l analyzer.Limits) []byte {
 	return mustJSON(append(doc, describeLimits(&l, &base, true)...))
 }
 
+// mustJSON is the value as JSON; only objects of this package are given to it.
 func mustJSON(v any) []byte {
 	b, err := encode(v)
 	if err != nil {
@@ -51,7 +55,10 @@ func mustJSON(v any) []byte {
 }
 
 // describeLimits lists everything but the profile. Rules that are off altogether
-// are left out if sparse, and so is what agents are judged by if no rule is about them.
+// are left out if sparse, and so is what agents are judged by if no rule is about them. base
+// is what the file changes: a value that is usual by itself is written where base has another
+// one. Its form when sparse is what Version hashes, so a key that is added here has to be left
+// out where it says nothing new, or the version of all limits changes.
 func describeLimits(l, base *analyzer.Limits, sparse bool) object {
 	o := object{
 		{"identity", word(identities[l.Identity])},
@@ -73,6 +80,7 @@ func describeLimits(l, base *analyzer.Limits, sparse bool) object {
 		}
 		if s := *r.HTTPStatus(l); s != 0 {
 			status.put(r.Name, integer(int64(s)))
+			// The profile says otherwise: the row's own has to be written out.
 		} else if *r.HTTPStatus(base) != 0 {
 			status.put(r.Name, integer(int64(r.Status)))
 		}
@@ -113,6 +121,7 @@ func describeLimits(l, base *analyzer.Limits, sparse bool) object {
 	return o
 }
 
+// describeOrders writes the section about orders.
 func describeOrders(l *analyzer.OrderLimits) object {
 	o := object{{"ttl", duration(l.TTL)}, {"grace", duration(l.Grace)}}
 	if l.Hold != analyzer.DefaultHold { // limits that say nothing of it keep their version
@@ -128,10 +137,12 @@ func describeSetting(r *analyzer.Row, s, from *rules.Setting) object {
 	if s.Mode != rules.ModeEnforce || from.Mode != rules.ModeEnforce || r.ModeOnly() {
 		o.put("mode", word(s.Mode.String()))
 	}
+	// It measures nothing, so nothing else can be said of it.
 	if r.ModeOnly() {
 		return o
 	}
 	o.put("warn", amount(r.Unit, s.Warn))
+	// As the file gave it: a verdict prints the figure that stands in the file (decision 3).
 	name := "stop"
 	if s.Max {
 		name = "max"
@@ -166,7 +177,7 @@ func describeSetting(r *analyzer.Row, s, from *rules.Setting) object {
 }
 
 // Line returns a setting as a limits file may have it on one line, such as
-// {warn: 3, stop: 6}.
+// {warn: 3, stop: 6}. It is for suggestions, which people paste below rules.
 func Line(r *analyzer.Row, s *rules.Setting) string {
 	var parts []string
 	for _, p := range describeSetting(r, s, &rules.Setting{}) {
@@ -184,6 +195,7 @@ func describeAgents(a *agents.Limits) object {
 	}
 }
 
+// describeTool writes what a tool is exempt from; nothing that is usual.
 func describeTool(t *analyzer.ToolLimits) object {
 	var o object
 	if len(t.IgnoreArgs) > 0 {
@@ -199,6 +211,7 @@ func describeTool(t *analyzer.ToolLimits) object {
 	return o
 }
 
+// describeOverride writes whom it is for first, then the rule: flatten relies on the order.
 func describeOverride(x *analyzer.Override, from *rules.Setting) object {
 	r := analyzer.FlowRow(x.Rule)
 	o := object{{string(x.Scope), x.ID}, {"rule", word(r.Name)}}
@@ -206,8 +219,10 @@ func describeOverride(x *analyzer.Override, from *rules.Setting) object {
 	return append(o, pair{"reason", x.Reason}, pair{"expires", word(strings.Replace(events.RFC3339(x.Expires).String(), ".000Z", "Z", 1))})
 }
 
+// duration writes a length of time as limits files do.
 func duration(d time.Duration) word { return word(durationText(d)) }
 
+// integer writes a whole number.
 func integer(v int64) number { return number(strconv.FormatInt(v, 10)) }
 
 // amount writes a threshold as reader.amount reads it.
@@ -219,6 +234,7 @@ func amount(unit events.Unit, v int64) any {
 	return number(s)
 }
 
+// sourceList writes a bit set of 1<<CorrelationSource in the order of the sources.
 func sourceList(bits uint16) list {
 	out := list{}
 	for i, name := range correlationSources() {

@@ -11,7 +11,8 @@ import (
 
 // framework is one whose own limits its users know, and what those are in weir's words.
 // What they allow was counted with the programs themselves, see package
-// events/adapter/frameworks.
+// events/adapter/frameworks. Its limits are about an agent or a graph, those of weir about a
+// flow, so what comes out is a beginning and says so in comments.
 type framework struct {
 	name     string
 	title    string
@@ -20,6 +21,7 @@ type framework struct {
 
 // frameworkSetting is one limit of a framework.
 type frameworkSetting struct {
+	// In snake case; look finds other spellings of them, too.
 	names    []string // as the framework spells it, in code and in files
 	byItself float64  // what the framework takes when nobody sets anything; 0 for no limit
 	path     string   // rules.<rule>.<key>; "" when weir has no such rule
@@ -28,9 +30,12 @@ type frameworkSetting struct {
 	note     string // what its users have to know; may be empty
 }
 
+// It makes the table anew each time, because its functions are made with it; nobody calls it
+// often.
 func frameworks() []framework {
 	calls := func(n float64) any { return integer(int64(n)) }
 	seconds := func(n float64) any { return duration(time.Duration(min(n, 1e9) * float64(time.Second))) }
+	// Two steps of a graph make one call of a tool.
 	half := func(n float64) any { return integer(max(1, int64(n/2))) }
 	money := func(n float64) any { return number(strconv.FormatFloat(n, 'f', -1, 64)) }
 	const perAgent = "It is about each agent by itself, and so is max_chain_depth."
@@ -75,7 +80,8 @@ func frameworks() []framework {
 	}
 }
 
-// Frameworks are the names of the frameworks whose own limits can be imported.
+// Frameworks are the names of the frameworks whose own limits can be imported. In the order of
+// the table, which is that of the alphabet.
 func Frameworks() (names []string) {
 	for _, f := range frameworks() {
 		names = append(names, f.name)
@@ -87,7 +93,9 @@ func Frameworks() (names []string) {
 // weir has the rules; a comment in it names what has none. The settings are looked for in
 // what their users have: configuration, workflows as JSON, code, command lines. Without
 // data the framework's own defaults are taken. Of a setting that stands there several times
-// the greatest is taken. The error is a *Problems, of which each names a line.
+// the greatest is taken. The error is a *Problems, of which each names a line. Data that is
+// nil means none, and an empty file is one in which no limit stands. An unknown framework is a
+// plain error.
 func ImportFrom(frameworkName, name string, data []byte) ([]byte, error) {
 	all := frameworks()
 	i := slices.IndexFunc(all, func(f framework) bool { return f.name == frameworkName })
@@ -96,6 +104,7 @@ func ImportFrom(frameworkName, name string, data []byte) ([]byte, error) {
 	}
 	f := &all[i]
 	r := newReader(name)
+	// A limit that somebody commented out is none.
 	text := withoutComments(string(data))
 	var found []frameworkLimit
 	for i := range f.settings {
@@ -122,6 +131,7 @@ func ImportFrom(frameworkName, name string, data []byte) ([]byte, error) {
 		r.problems.Add(Problem{Message: what, Hint: "known are " + strings.Join(names, ", ")})
 	}
 	out := f.document(found, data == nil)
+	// What is made here must be a file that Parse takes.
 	r.importedProblems(out, nil)
 	if err := r.problems.Err(); err != nil {
 		return nil, err
@@ -139,7 +149,8 @@ type frameworkLimit struct {
 	there   bool
 }
 
-// document writes a limits file.
+// document writes a limits file. Each setting that was found has a line of comment, with what
+// became of it: what is not carried over must be seen.
 func (f *framework) document(found []frameworkLimit, byItself bool) []byte {
 	comment := "# Limits of " + f.title + ", as weir has them. Rules that are not named here are those of the profile."
 	if byItself {
@@ -163,6 +174,7 @@ func (f *framework) document(found []frameworkLimit, byItself bool) []byte {
 			comment += ": not carried over."
 		case l.n == 0:
 			comment += ": no limit here either."
+		// Two of a framework's limits may be one here; the first of the table counts.
 		case taken[s.path]:
 			comment += ": not carried over, since " + rule + " stands for another one already."
 		default:
@@ -187,6 +199,7 @@ func (f *framework) document(found []frameworkLimit, byItself bool) []byte {
 	return printYAML(comment, doc)
 }
 
+// says is the number as people write it.
 func (l *frameworkLimit) says() string {
 	if l.n == 0 {
 		return "without an end"
@@ -195,12 +208,16 @@ func (l *frameworkLimit) says() string {
 }
 
 // look finds the setting in a text: the name, in snake or camel case or as a flag, then what
-// sets it, then a number, a name that the text gives a number, or none.
+// sets it, then a number, a name that the text gives a number, or none. The greatest counts,
+// and no limit more than any: a smaller one would stop flows that the program lets go on. What
+// is set to a name that nobody gives a number is a problem, since to guess would lose the
+// limit.
 func (l *frameworkLimit) look(r *reader, text string) {
 	for _, name := range l.setting.names {
 		for _, m := range settingOf(name).FindAllStringSubmatchIndex(text, -1) {
 			from, to := max(m[2], m[4]), max(m[3], m[5])
 			said, line := text[from:to], 1+strings.Count(text[:from], "\n")
+			// The last word after a dot is what an attribute is called.
 			n, ok := numberSaid(said, text)
 			if !ok && (snake(said[strings.LastIndex(said, ".")+1:]) == name || isDeclaration(said) || !endsValue(text[to:])) {
 				continue // it is handed on, declared, or spoken of
@@ -219,28 +236,35 @@ func (l *frameworkLimit) look(r *reader, text string) {
 }
 
 // settingOf finds what a name is set to: "name": 5, name=5, name: int = 5, name := 5, NAME=5,
-// --name 5, and "--name", "5".
+// --name 5, and "--name", "5". It looks for text and not for syntax, because the settings
+// stand in many languages.
 func settingOf(name string) *regexp.Regexp {
+	// The two groups of the expression are the two ways in which a value is set; one of them
+	// is always empty.
 	const value = `([0-9][0-9_]*(?:\.[0-9]+)?|[A-Za-z_$][A-Za-z0-9_.$]*)`
 	loose := strings.ReplaceAll(regexp.QuoteMeta(name), "_", "[-_]?")
 	return regexp.MustCompile(`(?i)(?:(?:^|[^A-Za-z0-9_-])` + loose + `["']?\s*(?::\s*[A-Za-z][A-Za-z0-9_|\[\]. ]*=|:=|[:=])\s*["']?` + value +
 		`|--` + loose + `["']?(?:[ \t]*[ \t,=][ \t]*)["']?` + value + `)`)
 }
 
-// isDeclaration reports whether a word only says what a setting may be.
+// isDeclaration reports whether a word only says what a setting may be. Such as int,
+// Optional[int], z.number() or Field(...).
 func isDeclaration(word string) bool {
 	first, _, _ := strings.Cut(strings.ToLower(word), ".")
 	return slices.Contains([]string{"int", "float", "number", "optional", "union", "field", "str", "string", "z"}, first)
 }
 
 // endsValue reports whether a value ends where a text goes on like this, so that its last word
-// was all of it.
+// was all of it. Where it goes on otherwise, the word begins an expression and no number is
+// known.
 func endsValue(rest string) bool {
 	rest = strings.TrimLeft(rest, " \t\"'")
 	return rest == "" || strings.ContainsRune(",)}][(;\n\r", rune(rest[0]))
 }
 
 // numberSaid returns the number that a word is, or that the text gives to it; 0 for no limit.
+// A name that the text gives a number is looked for anywhere in it: a constant mostly stands
+// above its use.
 func numberSaid(said, text string) (n float64, ok bool) {
 	if said[0] >= '0' && said[0] <= '9' {
 		n, err := strconv.ParseFloat(strings.ReplaceAll(said, "_", ""), 64)
@@ -259,7 +283,8 @@ func numberSaid(said, text string) (n float64, ok bool) {
 }
 
 // withoutComments blanks the comments of a text, of whichever language, and keeps its lines.
-// What stands in quotes is no comment.
+// What stands in quotes is no comment. Lines and columns of what is left stay the same, so
+// that problems can be told at them.
 func withoutComments(text string) string {
 	out := []byte(text)
 	var quote byte
@@ -278,8 +303,10 @@ func withoutComments(text string) string {
 				end = len(text) - i - 6
 			}
 			i = blank(out, i, i+3+end+3) - 1
+		// A quote behind a letter is an apostrophe.
 		case c == '"' || c == '`' || c == '\'' && (i == 0 || !isWordByte(out[i-1])):
 			quote = c
+		// Not inside a word, as in a color, nor behind the colon of an address.
 		case c == '#' && (i == 0 || out[i-1] == ' ' || out[i-1] == '\t' || out[i-1] == '\n'), c == '/' && i+1 < len(out) && out[i+1] == '/' && (i == 0 || out[i-1] != ':'):
 			end := strings.IndexByte(text[i:], '\n')
 			if end < 0 {
@@ -307,12 +334,13 @@ func blank(text []byte, from, to int) int {
 	return to
 }
 
+// isWordByte tells whether c is of a word in ASCII.
 func isWordByte(c byte) bool {
 	return c == '_' || c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z'
 }
 
 // KnownAs lists, by the names of rules, what frameworks call the limits that ImportFrom makes of
-// theirs.
+// theirs. It is for lists of rules, in which users look for the words that they know.
 func KnownAs() map[string][]string {
 	known := map[string][]string{}
 	for _, f := range frameworks() {

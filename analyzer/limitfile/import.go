@@ -23,7 +23,8 @@ import (
 //   - gateway: budgets.yaml, with maxToolCalls and the like, also inside its ConfigMap
 //
 // Keys may be in camel case or in snake case. One that is not known is a problem:
-// a limit must not get lost on the way. The error is a *Problems.
+// a limit must not get lost on the way. The error is a *Problems. The name is for messages
+// alone. The file that comes out has been parsed once, so Parse takes it.
 func Import(name string, data []byte) ([]byte, error) {
 	r := newReader(name)
 	out := r.importFile(data)
@@ -42,8 +43,10 @@ type system struct {
 
 // systemKey says what a key of a system means in a limits file.
 type systemKey struct {
+	// A file with two of them says one thing twice, which is a problem.
 	names []string // in snake case; the system's own first
 	path  string   // where it goes: flow.idle, or rules.<rule>.<key>
+	// It makes the value of weir's key of the number, in its unit.
 	write func(int64) any
 	also  string // where it goes as well, unless the file has a key for that
 	unset bool   // zero means the system's default
@@ -52,6 +55,7 @@ type systemKey struct {
 func systems() []system {
 	as := func(v int64) any { return integer(v) }
 	seconds := func(v int64) any { return duration(time.Duration(min(v, 1e9)) * time.Second) } // 32 years are refused like more
+	// A window here has the call at hand in it.
 	next := func(v int64) any { return integer(v + 1) }
 	return []system{
 		{"delegation", "recursion-limits.json", []systemKey{
@@ -84,6 +88,7 @@ func systems() []system {
 	}
 }
 
+// key returns the key that is called so in snake case; nil for none.
 func (s *system) key(name string) *systemKey {
 	for i := range s.keys {
 		if slices.Contains(s.keys[i].names, name) {
@@ -102,6 +107,8 @@ func (s *system) names() []string {
 	return names
 }
 
+// importFile returns the file, or nil with problems. It goes on behind a problem, so that all
+// of them are told at once.
 func (r *reader) importFile(data []byte) []byte {
 	root, path := r.importRoot(data)
 	if root == nil {
@@ -120,6 +127,7 @@ func (r *reader) importFile(data []byte) []byte {
 		here := join(path, k.Value)
 		key := s.key(snake(k.Value))
 		if key == nil {
+			// Those systems have limits for single agents beside the general ones.
 			hint := meant(snake(k.Value), s.names())
 			if strings.Contains(snake(k.Value), "agent") || strings.Contains(snake(k.Value), "project") {
 				hint = "limits for one agent or project are overrides in a limits file, with a reason and an end"
@@ -139,6 +147,7 @@ func (r *reader) importFile(data []byte) []byte {
 		if !ok {
 			r.fail(v, here, "", "want a whole number that is not negative, got %s", describe(v))
 		}
+		// In the gateway's file 0 is a number that nobody gave.
 		if !ok || n == 0 && key.unset {
 			continue // the number of the profile
 		}
@@ -148,6 +157,8 @@ func (r *reader) importFile(data []byte) []byte {
 			flow.put(rest, key.write(n))
 			continue
 		}
+		// A limit without a rule here is told in the file, so that nobody believes it to be in
+		// force.
 		if _, ok := analyzer.RowNamed(rule); !ok {
 			comment += fmt.Sprintf("\n# Not carried over: %s %d, for weir has no rule %s.", pathKey(k.Value), n, rule)
 			continue
@@ -160,6 +171,7 @@ func (r *reader) importFile(data []byte) []byte {
 			shared[key.also] = key.write(n)
 		}
 	}
+	// It holds one path at most, so the order of the map does not show.
 	for path, k := range shared {
 		if from[path] == nil {
 			_, rule, _ := strings.Cut(path, ".")
@@ -179,7 +191,8 @@ func (r *reader) importFile(data []byte) []byte {
 	return out
 }
 
-// putIn adds a field to the object at key, which is made if it is not there.
+// putIn adds a field to the object at key, which is made if it is not there. Fields stand in
+// the order in which they were put.
 func (o *object) putIn(key, field string, value any) {
 	for i := range *o {
 		if p := &(*o)[i]; p.key == key {
@@ -192,7 +205,9 @@ func (o *object) putIn(key, field string, value any) {
 	o.put(key, object{{field, value}})
 }
 
-// importedProblems tells at the lines of the source what weir would not accept of it.
+// importedProblems tells at the lines of the source what weir would not accept of it. What
+// cannot be told at a line is told of the file that was made. It does nothing when problems
+// are known already, of which these would only follow.
 func (r *reader) importedProblems(out []byte, from map[string]*yaml.Node) {
 	if len(r.problems.List) > 0 {
 		return
@@ -211,7 +226,8 @@ func (r *reader) importedProblems(out []byte, from map[string]*yaml.Node) {
 	}
 }
 
-// importRoot finds the mapping that holds the limits, and the path to it.
+// importRoot finds the mapping that holds the limits, and the path to it. It is nil with
+// problems. The path is "" for a file that is all limits.
 func (r *reader) importRoot(data []byte) (*yaml.Node, string) {
 	roots := strictyaml.Documents(data, 0, &r.problems)
 	if len(r.problems.List) > 0 {
@@ -241,6 +257,7 @@ func (r *reader) configMap(n *yaml.Node) (*yaml.Node, string) {
 		r.fail(at, "data", "its key has to be called budgets.yaml", "the ConfigMap holds no budgets.yaml")
 		return nil, ""
 	}
+	// The problems of the inner file are shown at lines of the outer one.
 	above := inner.Line - 1
 	if inner.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
 		above++ // the text begins below its key
@@ -261,8 +278,10 @@ func child(n *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// detect tells by the keys which system the file is from.
+// detect tells by the keys which system the file is from. The one of which the file has the
+// most keys; when two have as many, it is refused, because a guess would give other limits.
 func (r *reader) detect(path string, root *yaml.Node) *system {
+	// The block protection is of one system alone.
 	all := systems()
 	if path == "protection" {
 		return &all[slices.IndexFunc(all, func(s system) bool { return s.profile == "team" })]
@@ -290,6 +309,7 @@ func (r *reader) detect(path string, root *yaml.Node) *system {
 	return best
 }
 
+// importable is the hint that names what can be imported.
 func importable() string {
 	var known []string
 	for _, s := range systems() {
@@ -298,7 +318,8 @@ func importable() string {
 	return "known are " + strings.Join(known, ", ")
 }
 
-// snake returns a name in snake case, from that or from camel case.
+// snake returns a name in snake case, from that or from camel case. A run of capitals is one
+// word: sessionTTLSec is session_ttl_sec.
 func snake(s string) string {
 	var b strings.Builder
 	runes := []rune(s)

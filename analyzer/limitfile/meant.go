@@ -6,7 +6,8 @@ import (
 	"weir/analyzer/spelling"
 )
 
-// meant is the hint for a name that is not one of names.
+// meant is the hint for a name that is not one of names. It is empty where nothing is near and
+// the names are too many to list.
 func meant(s string, names []string) string {
 	if n := spelling.Nearest(s, names); n != "" {
 		if spelling.Same(n, s) {

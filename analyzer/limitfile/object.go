@@ -8,14 +8,17 @@ import (
 )
 
 // object is a mapping in a fixed order, to be printed as YAML or JSON. Its values
-// are objects, lists, strings, words, numbers and bools.
+// are objects, lists, strings, words, numbers and bools. A map would be printed in another
+// order each time, and the order is part of what Version hashes.
 type object []pair
 
+// pair is a key with its value.
 type pair struct {
 	key   string
 	value any
 }
 
+// list is a list of values, printed in one line where it holds no mapping.
 type list []any
 
 // word is text that needs no quotes in YAML: a mode, a duration, a time.
@@ -24,6 +27,7 @@ type word string
 // number is written as it is.
 type number string
 
+// put adds a key behind the others; it does not look whether it is there.
 func (o *object) put(key string, value any) { *o = append(*o, pair{key, value}) }
 
 // MarshalJSON writes the object with its keys in their order.
@@ -52,7 +56,8 @@ func (l list) MarshalJSON() ([]byte, error) { return encode(append([]any{}, l...
 // MarshalJSON writes the digits.
 func (n number) MarshalJSON() ([]byte, error) { return []byte(n), nil }
 
-// encode is json.Marshal that leaves <, > and & as they are.
+// encode is json.Marshal that leaves <, > and & as they are. Version hashes what it writes, so
+// it must not change with how HTML is escaped.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -61,13 +66,15 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimRight(b.Bytes(), "\n"), err
 }
 
-// node returns the value as a YAML tree. What holds no mapping is written in one line.
+// node returns the value as a YAML tree. What holds no mapping is written in one line. A value
+// of any other type is a fault of this package, and a panic.
 func node(v any) *yaml.Node {
 	scalar := func(tag, s string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: s} }
 	switch v := v.(type) {
 	case object:
 		n := &yaml.Node{Kind: yaml.MappingNode, Style: yaml.FlowStyle}
 		for _, p := range v {
+			// A mapping that holds mappings has a line for each of its keys.
 			if _, deep := p.value.(object); deep {
 				n.Style = 0
 			}
@@ -99,7 +106,8 @@ func node(v any) *yaml.Node {
 }
 
 // printYAML writes the object as a file that begins with the comment. Sections are
-// mappings of their own, also where they would fit in one line.
+// mappings of their own, also where they would fit in one line. Lines are never folded, so
+// that a rule stays one line for whoever greps.
 func printYAML(comment string, o object) []byte {
 	root := node(o)
 	root.Style, root.HeadComment = 0, comment

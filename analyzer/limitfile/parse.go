@@ -25,13 +25,15 @@ func Parse(name string, data []byte) (analyzer.Limits, error) {
 // keeps them. Where Parse fills gaps from a profile, a rule that the document does
 // not name is off: a log that was judged before a rule existed is judged without it
 // when it is folded again. The version is the one that the document tells, for it
-// stands in verdicts already.
+// stands in verdicts already. It checks as strictly as Parse: a record of the log may be
+// damaged.
 func ParseJSON(name string, data []byte) (analyzer.Limits, error) {
 	r := newReader(name)
 	r.recorded = true
 	return parse(r, data)
 }
 
+// parse reads one document and returns limits only where nothing is wrong.
 func parse(r *reader, data []byte) (analyzer.Limits, error) {
 	var l analyzer.Limits
 	if root := document(data, 0, &r.problems); root != nil {
@@ -44,17 +46,22 @@ func parse(r *reader, data []byte) (analyzer.Limits, error) {
 	return l, nil
 }
 
+// In the order in which they are listed to who mistypes one.
 var topKeys = []string{"profile", "identity", "flow", "orders", "escalate", "warn_only", "rules", "agents", "tools", "load", "degraded", "overrides", "http_status", "texts", "$schema"}
 
 // limits reads the whole file. Sections are read in an order of their own, for
-// overrides change what rules say and rules change what the profile says.
+// overrides change what rules say and rules change what the profile says. It goes on behind
+// each problem with the value of the profile, so that all problems are told at once; the
+// caller throws the limits away then.
 func (r *reader) limits(root *yaml.Node) analyzer.Limits {
 	keys := topKeys
 	if r.recorded {
+		// A person must not write one: it is the hash of the rest.
 		keys = append(slices.Clone(keys), "version")
 	}
 	top := r.fields("", root, keys...)
 	l := r.base(top["profile"])
+	// Editors read it. Here it only has to be text.
 	r.text("$schema", top["$schema"])
 	if i, ok := r.choice("identity", top["identity"], identities); ok {
 		l.Identity = analyzer.Identity(i)
@@ -72,6 +79,7 @@ func (r *reader) limits(root *yaml.Node) analyzer.Limits {
 	r.integer("escalate.agent", f["agent"], &l.Escalate.Agent)
 	r.integer("escalate.flow", f["flow"], &l.Escalate.Flow)
 	r.sources("warn_only", top["warn_only"], &l.WarnOnly)
+	// Before overrides, which begin from what the rules of this file say.
 	for key, v := range r.pairs("rules", top["rules"]) {
 		if row, ok := r.rule(join("rules", key.Value), key); ok {
 			r.setting("rules."+key.Value, &row, v, row.Setting(&l))
@@ -101,6 +109,7 @@ func (r *reader) limits(root *yaml.Node) analyzer.Limits {
 			set := row.HTTPStatus(&l)
 			status := int64(*set)
 			r.integer("http_status."+key.Value, v, &status)
+			// Any number above is refused as 1000 is, and fits.
 			*set = int16(min(status, 1000))
 		}
 	}
@@ -112,6 +121,7 @@ func (r *reader) limits(root *yaml.Node) analyzer.Limits {
 		}
 	}
 	r.validate(&l)
+	// After validate, which has put equal limits into one form.
 	l.Version = Version(&l)
 	if v, ok := r.text("version", top["version"]); ok {
 		if _, err := events.ParseHash(v); err != nil {
@@ -124,7 +134,8 @@ func (r *reader) limits(root *yaml.Node) analyzer.Limits {
 
 var identities = []string{"session", "agent"}
 
-// base returns the limits that the file changes.
+// base returns the limits that the file changes. A file without a profile changes the balanced
+// one; a record of the log changes limits that are all off.
 func (r *reader) base(n *yaml.Node) analyzer.Limits {
 	name, ok := r.text("profile", n)
 	if r.recorded {
@@ -157,7 +168,8 @@ func (r *reader) agents(n *yaml.Node, a *agents.Limits) {
 	r.share("agents.safe_risk", f["safe_risk"], &a.SafeRisk)
 }
 
-// rule finds the rule that a key or a value names.
+// rule finds the rule that a key or a value names. It refuses the rows of which nothing can be
+// set.
 func (r *reader) rule(path string, n *yaml.Node) (analyzer.Row, bool) {
 	row, ok := r.anyRule(path, n)
 	if ok && row.Fixed {
@@ -167,7 +179,8 @@ func (r *reader) rule(path string, n *yaml.Node) (analyzer.Row, bool) {
 	return row, ok
 }
 
-// flowRule finds the rule about flows that a value names.
+// flowRule finds the rule about flows that a value names. The hint says what to do instead
+// where the rule is about agents.
 func (r *reader) flowRule(path, hint string, n *yaml.Node) (analyzer.RuleID, bool) {
 	row, ok := r.rule(path, n)
 	if !ok {
@@ -180,6 +193,8 @@ func (r *reader) flowRule(path, hint string, n *yaml.Node) (analyzer.RuleID, boo
 	return id, ok
 }
 
+// anyRule finds the rule that a key or a value names, also one of which nothing can be set. A
+// reason code is no name, for several rules may share it; the hint then names those.
 func (r *reader) anyRule(path string, n *yaml.Node) (analyzer.Row, bool) {
 	if !r.scalar(path, "the name of a rule", n) {
 		return analyzer.Row{}, false
@@ -205,6 +220,7 @@ func (r *reader) anyRule(path string, n *yaml.Node) (analyzer.Row, bool) {
 	return analyzer.Row{}, false
 }
 
+// ruleNames lists the names of both tables.
 func ruleNames() []string {
 	var names []string
 	for _, row := range analyzer.Rows() {
@@ -213,6 +229,7 @@ func ruleNames() []string {
 	return names
 }
 
+// ruleSet reads a list of rules about flows; a rule that is listed twice is a problem.
 func (r *reader) ruleSet(path string, n *yaml.Node) (set analyzer.RuleSet) {
 	for i, c := range r.items(path, n) {
 		id, ok := r.flowRule(index(path, i), "only limits of flows shrink", c)
@@ -226,6 +243,8 @@ func (r *reader) ruleSet(path string, n *yaml.Node) (set analyzer.RuleSet) {
 	return set
 }
 
+// tools reads the section about tools. A tool that the profile has as well is replaced by what
+// the file says, not added to.
 func (r *reader) tools(n *yaml.Node, tools []analyzer.ToolLimits) []analyzer.ToolLimits {
 	for key, v := range r.pairs("tools", n) {
 		path := join("tools", key.Value)
@@ -244,7 +263,7 @@ func (r *reader) tools(n *yaml.Node, tools []analyzer.ToolLimits) []analyzer.Too
 }
 
 // override reads a change of one rule for one scope. What it does not say is as
-// the rule has it for everybody.
+// the rule has it for everybody. It begins with the setting that the file gives the rule.
 func (r *reader) override(path string, n *yaml.Node, rules *[analyzer.RuleCount]rules.Setting) (o analyzer.Override) {
 	scopes := []string{"project", "agent", "tool", "flow"}
 	f := r.fields(path, n, append(append([]string{"rule", "reason", "expires"}, scopes...), settingKeys...)...)
@@ -253,6 +272,7 @@ func (r *reader) override(path string, n *yaml.Node, rules *[analyzer.RuleCount]
 		if v == nil {
 			continue
 		}
+		// One with two scopes could mean either of them or both.
 		if o.Scope != events.ScopeUnset {
 			r.fail(v, path+"."+name, "write two overrides", "%s is given as well; an override is for one scope", o.Scope)
 			continue
@@ -282,16 +302,20 @@ func (r *reader) override(path string, n *yaml.Node, rules *[analyzer.RuleCount]
 	o.Rule, o.Setting = id, rules[id]
 	row := analyzer.FlowRow(id)
 	r.row(path, &row, f, &o.Setting)
+	// It would be an override that nobody notices.
 	if !slices.ContainsFunc(settingKeys, func(k string) bool { return f[k] != nil }) {
 		r.fail(n, path, "say what is different: "+strings.Join(settingKeys[:4], ", "), "changes nothing")
 	}
 	return o
 }
 
-// settingKeys are the keys of a setting, the usual ones first.
+// settingKeys are the keys of a setting, the usual ones first. An override takes all of them,
+// too.
 var settingKeys = []string{"warn", "stop", "max", "mode", "tell", "reserve", "action", "window", "ignore_results", "paced", "count"}
 
-// setting reads the value of a rule: a mapping, or in short a mode or a number.
+// setting reads the value of a rule: a mapping, or in short a mode or a number. A mode alone
+// leaves the figures as they are. A number alone is the limit, and drops a warning that could
+// no longer come.
 func (r *reader) setting(path string, row *analyzer.Row, n *yaml.Node, s *rules.Setting) {
 	if n.Kind != yaml.ScalarNode {
 		r.row(path, row, r.fields(path, n, settingKeys...), s)
@@ -319,10 +343,11 @@ func (r *reader) setting(path string, row *analyzer.Row, n *yaml.Node, s *rules.
 }
 
 // bareIsMax tells whether a bare number for the rule is the highest allowed value,
-// as it is for budgets, or else the value at which the rule stops.
+// as it is for budgets, or else the value at which the rule stops. People say "at most 100
+// calls" of budgets and "at the third round" of patterns (decision 3).
 func bareIsMax(row *analyzer.Row) bool { return row.Armed || row.Default.Max }
 
-// row reads the keys of a setting.
+// row reads the keys of a setting. Keys that are not there leave s as it is.
 func (r *reader) row(path string, row *analyzer.Row, f map[string]*yaml.Node, s *rules.Setting) {
 	if i, ok := r.choice(path+".mode", f["mode"], modes()); ok {
 		s.Mode, _ = rules.ParseMode(modes()[i])
@@ -343,11 +368,13 @@ func (r *reader) row(path string, row *analyzer.Row, f map[string]*yaml.Node, s 
 	} else if v, ok := r.amount(path+".max", n, row.Unit); ok {
 		s.Stop, s.Max = v, true
 		if v != rules.Off {
+			// Inside there is one threshold, at which it stops.
 			s.Stop++
 		}
 	}
 	if v, ok := r.amount(path+".warn", f["warn"], row.Unit); ok {
 		s.Warn = v
+		// The profile's warning was meant for the profile's stop.
 	} else if f["warn"] == nil && (f["stop"] != nil || f["max"] != nil) {
 		warnBelow(s)
 	}
@@ -366,6 +393,7 @@ func (r *reader) row(path string, row *analyzer.Row, f map[string]*yaml.Node, s 
 	case n == nil:
 	case row.Window == "":
 		r.fail(n, path+".window", "delete the key", "the rule has no window")
+	// A window of time is written as a duration.
 	case row.Window == "seconds":
 		d := time.Duration(s.Window) * time.Second
 		r.duration(path+".window", n, &d)
@@ -382,25 +410,30 @@ func (r *reader) row(path string, row *analyzer.Row, f map[string]*yaml.Node, s 
 		r.either(path+".count", n, words, &s.All)
 	}
 	r.boolean(path+".ignore_results", f["ignore_results"], &s.IgnoreResults)
+	// The file says what holds, the setting what does not, so that its zero value is the usual
+	// one.
 	paced := !s.Unpaced
 	r.boolean(path+".paced", f["paced"], &paced)
 	s.Unpaced = !paced
 }
 
 // warnBelow drops a warning that the file did not give and that could no longer
-// come before the stop.
+// come before the stop. It would be refused as a warning above its stop, which the person has
+// not written.
 func warnBelow(s *rules.Setting) {
 	if s.Warn != rules.Off && s.Warn > s.Limit() {
 		s.Warn = rules.Off
 	}
 }
 
-// modes lists the modes from the weakest on.
+// modes lists the modes from the weakest on. The order is that of help and hints, not of the
+// values.
 func modes() []string {
 	return []string{rules.ModeOff.String(), rules.ModeShadow.String(), rules.ModeWarn.String(), rules.ModeEnforce.String()}
 }
 
-// validate adds what is wrong with the limits as a whole, at the lines that say so.
+// validate adds what is wrong with the limits as a whole, at the lines that say so. What only
+// follows from a problem that is told already is left out.
 func (r *reader) validate(l *analyzer.Limits) {
 	told := r.problems.List
 	for _, q := range check(l) {

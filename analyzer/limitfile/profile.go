@@ -32,7 +32,8 @@ func Default() analyzer.Limits {
 	return l
 }
 
-// Profile returns the limits of a profile, with their version.
+// Profile returns the limits of a profile, with their version. Its error names the profiles
+// that there are.
 func Profile(name string) (analyzer.Limits, error) {
 	l, err := unversioned(name)
 	if err != nil {
@@ -43,8 +44,10 @@ func Profile(name string) (analyzer.Limits, error) {
 }
 
 // ProfileFile returns the profile as it is written, with the comments that say
-// whose numbers these are and what cannot be reproduced.
+// whose numbers these are and what cannot be reproduced. The profiles balanced and none have a
+// file as well, which says what they are and is not read as limits.
 func ProfileFile(name string) ([]byte, error) {
+	// A name comes from files and requests of others and must not lead out of the folder.
 	if name == "" || strings.ContainsAny(name, `/\.`) {
 		return nil, unknownProfile(name)
 	}
@@ -55,12 +58,14 @@ func ProfileFile(name string) ([]byte, error) {
 	return b, nil
 }
 
+// unknownProfile is the error for a name that is none.
 func unknownProfile(name string) error {
 	return fmt.Errorf("profile %s is not known: the profiles are %s", strictyaml.Quote(name), strings.Join(Profiles(), ", "))
 }
 
 // unversioned returns the profile without its version, as what a file changes.
-// The two that other profiles are made of are not read from files.
+// The two that other profiles are made of are not read from files. A file that changes a
+// profile gets a version of its own.
 func unversioned(name string) (analyzer.Limits, error) {
 	switch name {
 	case "balanced":
@@ -80,7 +85,9 @@ func unversioned(name string) (analyzer.Limits, error) {
 	return l, nil
 }
 
-// none returns limits that never warn and never stop.
+// none returns limits that never warn and never stop. All else is as in the balanced limits:
+// what is on then has the usual times and steps. It is the base of limits in a log, so its
+// figures must not change (decision 47).
 func none() analyzer.Limits {
 	l := analyzer.Balanced()
 	l.Profile = "none"

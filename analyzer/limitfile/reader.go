@@ -16,24 +16,30 @@ import (
 )
 
 // reader takes values out of a tree and notes what is wrong with them. Every
-// method does nothing for a nil node, which is a key that was not given.
+// method does nothing for a nil node, which is a key that was not given. A key with a problem
+// leaves the value as it was, and reading goes on.
 type reader struct {
 	problems Problems
 	at       map[string]place // where each path stands
 	recorded bool             // the file is a record of weir's own log
 }
 
+// place is a line and a column, from 1.
 type place struct{ line, column int }
 
+// newReader returns a reader for a file of that name, which is for messages alone.
 func newReader(name string) *reader {
 	return &reader{problems: Problems{Name: name}, at: map[string]place{"": {1, 1}}}
 }
 
+// fail notes what is wrong at the node. The path is where a person finds it, the hint how to
+// go on; it may be empty.
 func (r *reader) fail(n *yaml.Node, path, hint, format string, args ...any) {
 	r.problems.Add(Problem{Line: n.Line, Column: n.Column, Path: path, Message: fmt.Sprintf(format, args...), Hint: hint})
 }
 
-// plain refuses what a limits file does without: anchors, aliases, merge keys, tags.
+// plain refuses what a limits file does without: anchors, aliases, merge keys, tags. With them
+// a value would stand at another line than where it counts, and two readers might not agree.
 func (r *reader) plain(n *yaml.Node) {
 	const hint = "write the values out"
 	switch {
@@ -52,7 +58,7 @@ func (r *reader) plain(n *yaml.Node) {
 }
 
 // fields returns the values of a mapping by key. Keys that are not known are
-// problems.
+// problems. It is for mappings whose keys are fixed; those named by people are read by pairs.
 func (r *reader) fields(path string, n *yaml.Node, known ...string) map[string]*yaml.Node {
 	out := map[string]*yaml.Node{}
 	for key, v := range r.pairs(path, n) {
@@ -76,7 +82,8 @@ func (r *reader) fields(path string, n *yaml.Node, known ...string) map[string]*
 }
 
 // pairs yields keys and values of a mapping, in the order of the file. A key that
-// is given twice or has no value is a problem and is left out.
+// is given twice or has no value is a problem and is left out. It also notes where each value
+// stands, for problems that are found later.
 func (r *reader) pairs(path string, n *yaml.Node) func(func(*yaml.Node, *yaml.Node) bool) {
 	return func(yield func(*yaml.Node, *yaml.Node) bool) {
 		if n == nil || n.Kind == yaml.AliasNode {
@@ -95,11 +102,13 @@ func (r *reader) pairs(path string, n *yaml.Node) func(func(*yaml.Node, *yaml.No
 			case k.Kind != yaml.ScalarNode:
 				r.fail(k, path, "", "want a name as key, got %s", describe(k))
 				continue
+			// A tool called 5 or true has to be written in quotes.
 			case k.Tag != "!!str":
 				r.fail(k, join(path, k.Value), "write it in quotes", "want a name as key, got %s", describe(k))
 				continue
 			}
 			here := join(path, k.Value)
+			// Most readers of YAML take one of the two without a word.
 			if line, twice := seen[k.Value]; twice {
 				r.fail(k, here, "keep one of them", "is given twice, first in line %d", line)
 				continue
@@ -117,7 +126,7 @@ func (r *reader) pairs(path string, n *yaml.Node) func(func(*yaml.Node, *yaml.No
 	}
 }
 
-// items returns the members of a list.
+// items returns the members of a list. A single value is no list of one.
 func (r *reader) items(path string, n *yaml.Node) []*yaml.Node {
 	if n == nil || n.Kind == yaml.AliasNode {
 		return nil
@@ -132,7 +141,8 @@ func (r *reader) items(path string, n *yaml.Node) []*yaml.Node {
 	return n.Content
 }
 
-// scalar tells whether the node is a single value; if not, it is a problem.
+// scalar tells whether the node is a single value; if not, it is a problem. Aliases are
+// refused by plain already.
 func (r *reader) scalar(path, want string, n *yaml.Node) bool {
 	if n == nil || n.Kind == yaml.AliasNode {
 		return false
@@ -144,7 +154,8 @@ func (r *reader) scalar(path, want string, n *yaml.Node) bool {
 	return true
 }
 
-// text reads a name or a sentence.
+// text reads a name or a sentence. Numbers and the like are refused, for YAML would have
+// changed them.
 func (r *reader) text(path string, n *yaml.Node) (string, bool) {
 	if !r.scalar(path, "text", n) {
 		return "", false
@@ -156,7 +167,8 @@ func (r *reader) text(path string, n *yaml.Node) (string, bool) {
 	return n.Value, true
 }
 
-// choice reads one of the names and returns its index.
+// choice reads one of the names and returns its index. Case matters; the hint says how it is
+// spelled.
 func (r *reader) choice(path string, n *yaml.Node, names []string) (int, bool) {
 	if !r.scalar(path, "one of "+strings.Join(names, ", "), n) {
 		return 0, false
@@ -172,6 +184,7 @@ func (r *reader) choice(path string, n *yaml.Node, names []string) (int, bool) {
 	return i, i >= 0
 }
 
+// boolean reads true or false and none of the other words that YAML once had for them.
 func (r *reader) boolean(path string, n *yaml.Node, set *bool) {
 	if !r.scalar(path, "true or false", n) {
 		return
@@ -183,7 +196,8 @@ func (r *reader) boolean(path string, n *yaml.Node, set *bool) {
 	*set = n.Value == "true"
 }
 
-// either reads one of two words; set tells whether it is the second.
+// either reads one of two words; set tells whether it is the second. The first word is the
+// usual one.
 func (r *reader) either(path string, n *yaml.Node, words []string, set *bool) {
 	if i, ok := r.choice(path, n, words); ok {
 		*set = i == 1
@@ -216,7 +230,7 @@ func (r *reader) integer(path string, n *yaml.Node, set *int64) {
 	*set = v
 }
 
-// duration reads a duration as Go writes it.
+// duration reads a duration as Go writes it. A bare number is refused: nobody knows of what.
 func (r *reader) duration(path string, n *yaml.Node, set *time.Duration) {
 	if !r.scalar(path, "a duration", n) {
 		return
@@ -233,7 +247,8 @@ func (r *reader) duration(path string, n *yaml.Node, set *time.Duration) {
 	}
 }
 
-// sources reads a list of correlation sources into a bit set.
+// sources reads a list of correlation sources into a bit set. The list replaces the profile's,
+// also when it is empty.
 func (r *reader) sources(path string, n *yaml.Node, set *uint16) {
 	if n == nil {
 		return
@@ -272,7 +287,8 @@ func (r *reader) amount(path string, n *yaml.Node, unit events.Unit) (int64, boo
 }
 
 // follows tells whether a fault at the path only follows from a problem that is
-// told already, because a value that could not be read was left as it was.
+// told already, because a value that could not be read was left as it was. One mistake would
+// otherwise be told three times, twice where nothing has to be changed.
 func follows(path string, told []Problem) bool {
 	holder, key := split(path)
 	for i := range told {
@@ -293,7 +309,8 @@ func follows(path string, told []Problem) bool {
 	return false
 }
 
-// dependsOn lists the keys beside key that decide whether its value makes sense.
+// dependsOn lists the keys beside key that decide whether its value makes sense. It names what
+// check looks at together.
 func dependsOn(key string) []string {
 	switch key {
 	case "warn":
@@ -316,7 +333,9 @@ func dependsOn(key string) []string {
 	return nil
 }
 
-// place returns where the path stands, or what holds it.
+// place returns where the path stands, or what holds it. A path of which nothing stands in the
+// file, since its value is the profile's, is told at what holds it, at last at the beginning
+// of the file.
 func (r *reader) place(path string) place {
 	for {
 		if at, ok := r.at[path]; ok || path == "" {
@@ -326,6 +345,7 @@ func (r *reader) place(path string) place {
 	}
 }
 
+// join is the path of a key in what the path leads to.
 func join(path, key string) string {
 	if path == "" {
 		return pathKey(key)
@@ -333,6 +353,7 @@ func join(path, key string) string {
 	return path + "." + pathKey(key)
 }
 
+// index is the path of a member of a list; members count from 0.
 func index(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
 
 // split returns the path of what holds the path, empty for the file, and the key in it.

@@ -14,12 +14,14 @@ import (
 
 // JSONSchema returns the JSON Schema (2020-12) of limits files, made of the table
 // of rules. It refuses what can be told from one place of a file alone; what depends
-// on several, such as a warning above its stop, only Parse sees.
+// on several, such as a warning above its stop, only Parse sees. Editors check with it while a
+// file is written; it says less than Parse.
 func JSONSchema() []byte {
 	limits, names, status, said := object{}, list{}, object{}, object{}
 	for _, r := range analyzer.Rows() {
 		if !r.Fixed {
 			limits.put(r.Name, ruleSchema(&r))
+			// Overrides and load are about rules of flows alone.
 			if !r.OfAgents() {
 				names = append(names, r.Name)
 			}
@@ -114,7 +116,8 @@ func JSONSchema() []byte {
 	return b.Bytes()
 }
 
-// closed returns the schema of a mapping with these keys and no others.
+// closed returns the schema of a mapping with these keys and no others. A mistyped key shows
+// in the editor then.
 func closed(about string, properties object) object {
 	var o object
 	if about != "" {
@@ -123,12 +126,15 @@ func closed(about string, properties object) object {
 	return append(o, pair{"type", "object"}, pair{"additionalProperties", false}, pair{"properties", properties})
 }
 
+// ruleSchema is what may stand at the name of a rule: a mode, a number where the row measures
+// something, or a mapping.
 func ruleSchema(r *analyzer.Row) object {
 	about := r.About + " From: " + r.From + ". Balanced: " + settingText(r, &r.Default) + "."
 	mode := object{{"$ref", "#/$defs/mode"}}
 	if r.ModeOnly() {
 		return object{{"description", about}, {"anyOf", list{mode, closed("", object{{"mode", mode}})}}}
 	}
+	// As bareIsMax reads it.
 	bare := "stop, the value at which it stops"
 	switch {
 	case bareIsMax(r):
@@ -184,6 +190,7 @@ func ruleSchema(r *analyzer.Row) object {
 		keys.put("paced", object{{"type", "boolean"}, {"description", "Whether parties that call more slowly than once in 20 s (60 s) get twice (six times) the room."}})
 	}
 	full := closed("", keys)
+	// Both at once are refused, as by row.
 	full.put("not", object{{"required", list{"stop", "max"}}})
 	short := bounded(r.Unit, stopMost(r, 0), 1)
 	if bareIsMax(r) {
@@ -192,14 +199,16 @@ func ruleSchema(r *analyzer.Row) object {
 	return object{{"description", about}, {"anyOf", list{mode, short, full}}}
 }
 
-// stopMost is the greatest threshold of the rule that its widest window lets it reach.
+// stopMost is the greatest threshold of the rule that its widest window lets it reach. less is
+// how much lower the figure in the file is than the threshold: 1 for max.
 func stopMost(r *analyzer.Row, less int64) int64 {
 	_, widest, _ := r.Windows()
 	most, _ := r.Reach(&rules.Setting{Window: widest})
 	return most - less
 }
 
-// settingSchema returns the keys that every rule has.
+// settingSchema returns the keys that every rule has. most is for thresholds, mostAllowed for
+// the figure of max.
 func settingSchema(unit events.Unit, most, mostAllowed int64) object {
 	return object{
 		{"warn", described(threshold(unit, most, 1), "Observed value from which it warns.")},
@@ -209,13 +218,16 @@ func settingSchema(unit events.Unit, most, mostAllowed int64) object {
 	}
 }
 
+// described puts a sentence before the schema.
 func described(o object, about string) object { return append(object{{"description", about}}, o...) }
 
+// threshold is the schema of a figure that may be off.
 func threshold(unit events.Unit, most, least int64) object {
 	return object{{"anyOf", list{object{{"const", "off"}}, bounded(unit, most, least)}}}
 }
 
-// bounded returns the schema of a threshold that is not off.
+// bounded returns the schema of a threshold that is not off. Money is in dollars in the file
+// and in millionths inside.
 func bounded(unit events.Unit, most, least int64) object {
 	switch unit {
 	case events.UnitUSD:
@@ -226,6 +238,8 @@ func bounded(unit events.Unit, most, least int64) object {
 	return object{{"type", "integer"}, {"minimum", integer(least)}, {"maximum", integer(most)}}
 }
 
+// overrideSchema is loose about figures, whose unit depends on the rule that is named beside
+// them.
 func overrideSchema(rules list) object {
 	any := object{{"type", list{"number", "string"}}}
 	keys := object{}
@@ -254,6 +268,7 @@ func overrideSchema(rules list) object {
 	return o
 }
 
+// durationSchema is a length of time as Go writes it.
 func durationSchema(about string) object {
 	return object{{"$ref", "#/$defs/duration"}, {"description", about}}
 }
@@ -272,6 +287,7 @@ func shareSchema(about string) object {
 	return object{{"type", "number"}, {"minimum", number("0")}, {"maximum", number("1")}, {"description", about}}
 }
 
+// nameSchema is a name of somebody's; about may be empty.
 func nameSchema(about string) object {
 	o := object{{"type", "string"}, {"minLength", number("1")}, {"maxLength", number("256")}}
 	if about != "" {
@@ -280,6 +296,7 @@ func nameSchema(about string) object {
 	return o
 }
 
+// texts is a list of words.
 func texts(words []string) list {
 	var l list
 	for _, w := range words {

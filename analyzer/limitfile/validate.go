@@ -22,12 +22,13 @@ const (
 	maxDuration  = rules.MaxDuration
 	maxCount     = rules.MaxCount
 	maxLoad      = 1_000_000_000_000
-	maxReport    = time.Hour // a flow tells once in so long at the latest
-	maxListed    = 256       // tools, overrides
-	maxIgnored   = 64        // arguments of one tool
-	maxName      = 256       // bytes of an id or a name
-	maxReason    = 1024      // bytes of the reason of an override
-	maxText      = 512       // bytes of what people are told of a rule
+	// No threshold of silence may be below twice as much.
+	maxReport  = time.Hour // a flow tells once in so long at the latest
+	maxListed  = 256       // tools, overrides
+	maxIgnored = 64        // arguments of one tool
+	maxName    = 256       // bytes of an id or a name
+	maxReason  = 1024      // bytes of the reason of an override
+	maxText    = 512       // bytes of what people are told of a rule
 )
 
 // Validate returns all that is wrong with the limits at once, as *Problems; a path is the
@@ -35,7 +36,8 @@ const (
 // without a fault are put into the one order in which equal limits are equal values: tools
 // and overrides are sorted (project before agent before tool before flow, so that the
 // narrower scope wins), and what only repeats a default is dropped. The slices of l are
-// replaced, never written to.
+// replaced, never written to. An engine must be made of limits that passed; who changes limits
+// in code calls it again.
 func Validate(l *analyzer.Limits) error {
 	if problems := check(l); len(problems) > 0 {
 		return &Problems{Name: "limits", List: problems}
@@ -43,7 +45,8 @@ func Validate(l *analyzer.Limits) error {
 	return nil
 }
 
-// check is Validate for a reader, who knows at which line each path stands.
+// check is Validate for a reader, who knows at which line each path stands. It puts l in order
+// only where nothing is wrong.
 func check(l *analyzer.Limits) []Problem {
 	var c checker
 	c.general(l)
@@ -63,7 +66,8 @@ func check(l *analyzer.Limits) []Problem {
 	return c.problems
 }
 
-// Remarks are what people should know of limits that are not wrong.
+// Remarks are what people should know of limits that are not wrong. They refuse nothing;
+// people see them beside the limits.
 func Remarks(l *analyzer.Limits) (out []Problem) {
 	for _, r := range analyzer.Rows() {
 		if s := r.Setting(l); r.Smells != 0 && !s.Mute() && s.Stop != rules.Off && s.Limit() > r.Smells {
@@ -74,12 +78,15 @@ func Remarks(l *analyzer.Limits) (out []Problem) {
 	return out
 }
 
+// checker gathers what is wrong; unlike a reader it knows paths and no lines.
 type checker struct{ problems []Problem }
 
 func (c *checker) fail(path, hint, format string, args ...any) {
 	c.problems = append(c.problems, Problem{Path: path, Message: fmt.Sprintf(format, args...), Hint: hint})
 }
 
+// general checks what is about all rules. Each fault says what would become of it, since
+// figures that are good alone may make no sense together.
 func (c *checker) general(l *analyzer.Limits) {
 	if l.Profile != "" {
 		c.text("profile", l.Profile, maxName)
@@ -87,6 +94,7 @@ func (c *checker) general(l *analyzer.Limits) {
 	if l.Identity > analyzer.ByAgent {
 		c.fail("identity", "write session or agent", "%d is no identity", l.Identity)
 	}
+	// A bit for each source there is.
 	const sources = 1<<(events.CorrelationPrincipal+1) - 1
 	if l.Flow.UserStarts&^sources != 0 {
 		c.fail("flow.user_starts", "", "names a correlation source that does not exist")
@@ -102,6 +110,8 @@ func (c *checker) general(l *analyzer.Limits) {
 	c.duration("orders.ttl", l.Order.TTL, time.Second)
 	c.duration("orders.grace", l.Order.Grace, 0)
 	c.duration("orders.hold", l.Order.Hold, time.Second)
+	// The usual hold is not held against a short max_age where no rule holds: nobody has
+	// written it.
 	if l.Order.Hold > l.Flow.MaxAge && (l.Order.Hold != analyzer.DefaultHold || slices.ContainsFunc(l.Rules[:], func(s rules.Setting) bool { return s.Hold })) {
 		c.fail("orders.hold", "let it wait for max_age at most", "%s is longer than flow.max_age, %s: the flow would be forgotten while it waits", durationText(l.Order.Hold), durationText(l.Flow.MaxAge))
 	}
@@ -112,6 +122,7 @@ func (c *checker) general(l *analyzer.Limits) {
 		path string
 		n    int64
 	}{{"escalate.pair", l.Escalate.Pair}, {"escalate.agent", l.Escalate.Agent}, {"escalate.flow", l.Escalate.Flow}}
+	// The last step that is on; steps that are off are passed over.
 	narrow := 0
 	for i, s := range steps {
 		if s.n < 0 || s.n >= maxCount {
@@ -125,6 +136,7 @@ func (c *checker) general(l *analyzer.Limits) {
 	}
 }
 
+// duration checks a length of time that the fold adds to event times, which have milliseconds.
 func (c *checker) duration(path string, d, least time.Duration) {
 	switch {
 	case d < least || d > maxDuration:
@@ -134,6 +146,7 @@ func (c *checker) duration(path string, d, least time.Duration) {
 	}
 }
 
+// load checks that limits that shrink also come back.
 func (c *checker) load(l *analyzer.Load) {
 	if l.High < 0 || l.High > maxLoad {
 		c.fail("load.high", "0 turns it off", "%d is no number of hops per minute from 0 to %d", l.High, int64(maxLoad))
@@ -154,6 +167,7 @@ func (c *checker) load(l *analyzer.Load) {
 	}
 }
 
+// degraded checks the mode for a fold that is behind; after 0 is off.
 func (c *checker) degraded(d *analyzer.Degraded) {
 	c.duration("degraded.after", d.After, 0)
 	c.duration("degraded.until", d.Until, time.Second)
@@ -175,7 +189,8 @@ func fixed(set analyzer.RuleSet) bool {
 	return false
 }
 
-// setting checks one row, in the rules or in an override.
+// setting checks one row, in the rules or in an override. A key that the row makes nothing of
+// is refused, because a limit that is silently not there is worse.
 func (c *checker) setting(path string, r *analyzer.Row, s *rules.Setting) {
 	if r.Fixed {
 		if *s != r.Default {
@@ -221,7 +236,8 @@ func (c *checker) setting(path string, r *analyzer.Row, s *rules.Setting) {
 	c.thresholds(path, r, s)
 }
 
-// thresholds checks the figures of a row that measures something, and its window.
+// thresholds checks the figures of a row that measures something, and its window. A threshold
+// that can never be reached is refused, with the reason why it cannot.
 func (c *checker) thresholds(path string, r *analyzer.Row, s *rules.Setting) {
 	if least, widest, why := r.Windows(); s.Window > widest || s.Window < least {
 		switch r.Window {
@@ -232,6 +248,7 @@ func (c *checker) thresholds(path string, r *analyzer.Row, s *rules.Setting) {
 		default:
 			c.fail(path+".window", why, "%d is no number of %s from %d to %d", s.Window, r.Window, least, widest)
 		}
+		// With a wrong window nobody knows what can be reached.
 		return
 	}
 	most, why := r.Reach(s)
@@ -253,6 +270,7 @@ func (c *checker) thresholds(path string, r *analyzer.Row, s *rules.Setting) {
 	}
 }
 
+// status checks the HTTP status of a refusal; 0 is the row's own.
 func (c *checker) status(path string, r *analyzer.Row, s int16) {
 	switch {
 	case s == 0:
@@ -263,7 +281,8 @@ func (c *checker) status(path string, r *analyzer.Row, s int16) {
 	}
 }
 
-// words checks what people are to be told of a row.
+// words checks what people are to be told of a row. A word in braces that stands for nothing
+// would be shown as nothing.
 func (c *checker) words(path string, r *analyzer.Row, s string) {
 	switch {
 	case s == "":
@@ -295,7 +314,8 @@ func (c *checker) words(path string, r *analyzer.Row, s string) {
 }
 
 // agents checks the section about agents, and that no silence is judged before flows
-// have told of it.
+// have told of it. A silence shorter than twice agents.report cannot be told from one that
+// nobody has reported yet (decision 47).
 func (c *checker) agents(a *agents.Limits) {
 	c.duration("agents.report", a.Report, 0)
 	if a.Report > maxReport {
@@ -331,7 +351,8 @@ func (c *checker) share(path string, v int64) {
 }
 
 // threshold checks a value from which on a rule acts; written is how much lower
-// the figure in the file is.
+// the figure in the file is. It returns whether the value is good, so that two of them can be
+// compared.
 func (c *checker) threshold(path string, rule *analyzer.Row, v, written, most int64, why string) bool {
 	switch {
 	case v == rules.Off:
@@ -346,6 +367,8 @@ func (c *checker) threshold(path string, rule *analyzer.Row, v, written, most in
 	return false
 }
 
+// tools checks tools and the arguments that are left out of their hashes; both lists are
+// bounded, because they are gone through with each call of a tool.
 func (c *checker) tools(tools []analyzer.ToolLimits) {
 	if len(tools) > maxListed {
 		c.fail("tools", "", "%d tools are more than the %d that can be listed", len(tools), maxListed)
@@ -374,6 +397,8 @@ func (c *checker) tools(tools []analyzer.ToolLimits) {
 	}
 }
 
+// overrides checks that each can come into force at all: a row that fires without an event has
+// no project, agent or tool to look at.
 func (c *checker) overrides(overrides []analyzer.Override) {
 	if len(overrides) > maxListed {
 		c.fail("overrides", "", "%d overrides are more than the %d that can be listed", len(overrides), maxListed)
@@ -416,7 +441,7 @@ func (c *checker) overrides(overrides []analyzer.Override) {
 	}
 }
 
-// text checks a name that goes into verdicts, logs and pages.
+// text checks a name that goes into verdicts, logs and pages. Its bound is in bytes.
 func (c *checker) text(path, s string, most int) {
 	switch {
 	case s == "":
@@ -429,12 +454,13 @@ func (c *checker) text(path, s string, most int) {
 }
 
 // scopeRank orders scopes from wide to narrow; -1 for those that limits cannot be
-// changed for.
+// changed for. The order is that in which setting applies overrides, so a narrower one wins.
 func scopeRank(s events.ScopeKind) int {
 	return slices.Index([]events.ScopeKind{events.ScopeProject, events.ScopeAgent, events.ScopeTool, events.ScopeFlow}, s)
 }
 
-// arrange puts limits into the one order in which equal limits are equal values.
+// arrange puts limits into the one order in which equal limits are equal values. The slices of
+// l are made anew, since others may hold the old ones.
 func arrange(l *analyzer.Limits) {
 	var tools []analyzer.ToolLimits
 	for _, t := range l.Tools {
@@ -463,7 +489,8 @@ func arrange(l *analyzer.Limits) {
 	}
 }
 
-// arrangeSetting makes settings without a stop equal, however they were given.
+// arrangeSetting makes settings without a stop equal, however they were given. Off is off,
+// whether it was written as stop or as max.
 func arrangeSetting(s, usual *rules.Setting) {
 	if s.Stop == rules.Off {
 		s.Max = usual.Max
@@ -471,7 +498,8 @@ func arrangeSetting(s, usual *rules.Setting) {
 }
 
 // pathKey shows a key of the limits file as part of a path: as it is when it is a
-// plain word, else in quotes.
+// plain word, else in quotes. Keys come from files, so they are cut at 60 bytes and never
+// break a line.
 func pathKey(s string) string {
 	odd := func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-' && r != '.' && r != '$'
@@ -486,7 +514,8 @@ func pathKey(s string) string {
 }
 
 // Amount writes a threshold as the limits file does: dollars for money, which is
-// held in millionths, a duration for seconds, off for rules.Off, else a whole number.
+// held in millionths, a duration for seconds, off for rules.Off, else a whole number. What it
+// writes, Parse reads as the same value.
 func Amount(unit events.Unit, v int64) string {
 	switch {
 	case v == rules.Off:

@@ -13,6 +13,7 @@ import (
 	"weir/events"
 )
 
+// A number in quotes is text.
 const quoted = yaml.SingleQuotedStyle | yaml.DoubleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
 
 // wholeNumber reads decimal digits. Other forms that YAML has for numbers are not
@@ -24,6 +25,8 @@ func wholeNumber(n *yaml.Node) (int64, bool) {
 	return digits(n.Value)
 }
 
+// digits reads up to 18 decimal digits without a sign or a zero in front, so that nothing
+// overflows.
 func digits(s string) (int64, bool) {
 	if s == "" || len(s) > 18 || len(s) > 1 && s[0] == '0' || strings.Trim(s, "0123456789") != "" {
 		return 0, false
@@ -32,6 +35,8 @@ func digits(s string) (int64, bool) {
 	return v, err == nil
 }
 
+// parseAmount reads a threshold in the unit of the rule: whole seconds, millionths of a
+// dollar, or a count. off is rules.Off in each.
 func parseAmount(n *yaml.Node, unit events.Unit) (int64, bool) {
 	if n.Value == "off" {
 		return rules.Off, true
@@ -50,7 +55,8 @@ func parseAmount(n *yaml.Node, unit events.Unit) (int64, bool) {
 	return wholeNumber(n)
 }
 
-// dollars reads dollars with at most six decimals, as millionths.
+// dollars reads dollars with at most six decimals, as millionths. It goes by digits and not by
+// floating point, which would not hold 0.1.
 func dollars(s string) (int64, bool) {
 	whole, part, dot := strings.Cut(s, ".")
 	v, ok := digits(whole)
@@ -61,7 +67,8 @@ func dollars(s string) (int64, bool) {
 	return v*1e6 + millionths, err == nil
 }
 
-// numberHint is the way out when a number was wanted.
+// numberHint is the way out when a number was wanted. It is empty where nothing better than
+// what was wanted can be said.
 func numberHint(n *yaml.Node) string {
 	switch v := n.Value; {
 	case v == "false" || v == "no" || v == "none" || v == "never" || v == "null" || strings.HasPrefix(v, "-"):
@@ -78,6 +85,7 @@ func numberHint(n *yaml.Node) string {
 	return ""
 }
 
+// durationHint is the way out when a duration was wanted: people write days, or no unit.
 func durationHint(n *yaml.Node) string {
 	if _, ok := digits(n.Value); ok {
 		return "say of what: " + n.Value + "s for seconds, " + n.Value + "m for minutes"
@@ -88,7 +96,8 @@ func durationHint(n *yaml.Node) string {
 	return "units are ms, s, m and h"
 }
 
-// correlationSources lists the names in the order of their values.
+// correlationSources lists the names in the order of their values. Their place in the list is
+// their bit in a set.
 func correlationSources() []string {
 	var names []string
 	for s := events.CorrelationExplicit; s <= events.CorrelationPrincipal; s++ {
@@ -99,6 +108,7 @@ func correlationSources() []string {
 
 // The words for what is one thing or the other, the usual first.
 var (
+	// The second word is what Setting.All, or the flag of the agents, stands for.
 	escapedWords  = []string{"escaped", "all"}
 	selfWords     = []string{"delegations", "all"}
 	idleWords     = []string{"idle", "unknown"}
@@ -123,6 +133,7 @@ func either(words []string, second bool) word {
 var actionWords = []string{"refuse", "hold"}
 
 // countWords returns what the row may count, the usual first; nil when there is no choice.
+// Every row that chooses has one pair of words, so that all of them fit one flag.
 func countWords(r *analyzer.Row) []string {
 	switch {
 	case !r.ChoosesCount():
@@ -141,7 +152,8 @@ func countWords(r *analyzer.Row) []string {
 	return selfWords
 }
 
-// hundredths reads a part of one with at most two decimals.
+// hundredths reads a part of one with at most two decimals. Fractions are read as money is,
+// which has six decimals.
 func hundredths(n *yaml.Node) (int64, bool) {
 	if n.Style&quoted != 0 {
 		return 0, false
