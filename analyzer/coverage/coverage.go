@@ -14,8 +14,10 @@ import (
 	"weir/events"
 )
 
-// Coverage counts what events tell.
+// Coverage counts what events tell. The zero Coverage has counted nothing. It is for one
+// goroutine; several are put together by Plus. The keys of its JSON are read by programs.
 type Coverage struct {
+	// Calls by users are left out: they never have a caller.
 	AgentCalls    int64 `json:"agent_calls"`
 	WithCaller    int64 `json:"agent_calls_with_caller"`
 	Answers       int64 `json:"answers"`
@@ -29,8 +31,10 @@ type Coverage struct {
 	WithTokens    int64 `json:"events_with_tokens"`
 	Turns         int64 `json:"events_with_turn"`
 	Tasks         int64 `json:"events_with_task"`
-	AfterOthers   int64 `json:"tool_calls_after_others"` // of their flow
+	// Where it stays 0, each call is a flow of its own and no pattern can be seen.
+	AfterOthers int64 `json:"tool_calls_after_others"` // of their flow
 
+	// It is made with the first call of a tool.
 	flows *[rememberedFlows]uint64 // of the last calls of tools, by what their ids hash to
 }
 
@@ -69,7 +73,9 @@ func (c *Coverage) Add(ev *events.Event) {
 	c.Tasks += one(ev.TaskID != "")
 }
 
-// follows tells whether a flow had a call before, as far as is remembered.
+// follows tells whether a flow had a call before, as far as is remembered. A flow forgets
+// another one whose hash falls on the same place, so it may say no too often and never yes
+// wrongly but for equal hashes.
 func (c *Coverage) follows(flow string) bool {
 	if c.flows == nil {
 		c.flows = new([rememberedFlows]uint64)
@@ -81,7 +87,7 @@ func (c *Coverage) follows(flow string) bool {
 	return known
 }
 
-// Plus adds what others count.
+// Plus adds what others count. What o remembers of flows is not taken over.
 func (c *Coverage) Plus(o *Coverage) {
 	c.AgentCalls += o.AgentCalls
 	c.WithCaller += o.WithCaller
@@ -105,10 +111,12 @@ func (c *Coverage) Size() int64 { return max(c.Calls(), c.Answers) }
 // Calls is how many calls of agents and of tools there were.
 func (c *Coverage) Calls() int64 { return c.AgentCalls + c.ToolCalls }
 
-// Together is what is not told where each call is a flow of its own.
+// Together is what is not told where each call is a flow of its own. Callers compare
+// Blind.What with it, to say what can be done about that alone.
 const Together = "an earlier call of the same flow"
 
-// Ratio is how many of the things that could tell something do so.
+// Ratio is how many of the things that could tell something do so. Of is 0 where there was
+// nothing that could have told it, and then nothing is said of it.
 type Ratio struct {
 	What string `json:"what"` // is told
 	In   string `json:"in"`   // what tells it
@@ -117,7 +125,8 @@ type Ratio struct {
 	need rules.Need
 }
 
-// Ratios lists how much is told of all that rules need.
+// Ratios lists how much is told of all that rules need. Told is held at Of where the two are
+// counted by different events.
 func (c *Coverage) Ratios() []Ratio {
 	calls := c.Calls()
 	tools := Ratio{"tools", "calls", c.ToolCalls, calls, rules.NeedTools}
@@ -168,7 +177,8 @@ func Line(blind []Blind) string {
 	return strings.Join(missing, ", ") + ": " + strings.Join(rules, ", ") + " cannot be judged"
 }
 
-// Blind lists what is never told, with the rules that are on and need it.
+// Blind lists what is never told, with the rules that are on and need it. One thing told once
+// is enough not to be listed: what is told in part is shown by Ratios.
 func (c *Coverage) Blind(l *analyzer.Limits) (out []Blind) {
 	for _, n := range c.Ratios() {
 		if n.Told > 0 || n.Of == 0 {
@@ -181,6 +191,7 @@ func (c *Coverage) Blind(l *analyzer.Limits) (out []Blind) {
 	return out
 }
 
+// one counts a thing that is so.
 func one(b bool) int64 {
 	if b {
 		return 1

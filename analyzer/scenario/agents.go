@@ -9,13 +9,15 @@ import (
 	"weir/events"
 )
 
-// ofAgents tells whether the event is about an agent and not about a flow.
+// ofAgents tells whether the event is about an agent and not about a flow. Such events take
+// the agent stage by way of Engine.Relay, unless their brackets name a flow.
 func (a *action) ofAgents() bool {
 	return a.verb == verbStatus || a.verb == verbNote || a.verb == verbWord && (a.word == "rescue" || a.word == "review" || a.word == "ack")
 }
 
 // ofAgent makes an event about an agent. It belongs to no flow, unless its own brackets
-// say so.
+// say so. argument is what stands after the colon, with its counters filled in: the text of a
+// note, or the agent that a word is about.
 func (x *expansion) ofAgent(it *item, from, to events.Party, argument string) (err error) {
 	flow := ""
 	if it.given("flow") != nil {
@@ -23,6 +25,8 @@ func (x *expansion) ofAgent(it *item, from, to events.Party, argument string) (e
 	}
 	a, ev := &it.act, x.base(it, flow)
 	if a.verb == verbWord {
+		// A word names its agent after the colon, so what the scanner read as parties is
+		// empty.
 		to = partyOf(argument)
 		from = partyOf(x.value(it, "by"))
 	}
@@ -56,7 +60,8 @@ func (x *expansion) ofAgent(it *item, from, to events.Party, argument string) (e
 	return err
 }
 
-// state is what an agent tells of itself.
+// state is what an agent tells of itself. A figure that is not in brackets was not told, which
+// is not the same as 0 (see agents.Agent).
 func (x *expansion) state(it *item) (*events.AgentState, error) {
 	status, err := x.count(it.act.word)
 	if err != nil {
@@ -76,14 +81,16 @@ func (x *expansion) state(it *item) (*events.AgentState, error) {
 	return s, nil
 }
 
-// partyOf reads a party as events name it: a session, and perhaps its agent.
+// partyOf reads a party as events name it: a session, and perhaps its agent. It does no more
+// checking: the name was in a text, in which anything may stand.
 func partyOf(s string) events.Party {
 	session, agent, _ := strings.Cut(s, "@")
 	return events.Party{Session: session, Agent: agent}
 }
 
 // concerns tells whether the verdict is an order about an agent or a project of the
-// event: one that refuses calls, or a step of the ladder for a stuck agent.
+// event: one that refuses calls, or a step of the ladder for a stuck agent. It is by this that
+// "ack" and "refused" find the order that they are about among those of all flows.
 func concerns(v *events.Verdict, ev *events.Event) bool {
 	switch v.Action {
 	case events.Resume, events.ReviewAgent, events.Archive:

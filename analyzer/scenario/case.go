@@ -9,18 +9,22 @@ import (
 	"weir/events"
 )
 
-// Case is one case of a file: what happened, and what is expected to be said.
+// Case is one case of a file: what happened, and what is expected to be said. Its parts stay
+// as they were written, so that Format gives them back, beside what they were expanded to.
 type Case struct {
 	File  string   // as given to Parse
 	Line  int      // of its first line
 	Notes []string // comment lines before the events; the first is the title
 	Want  []string // lines of the expected outcome
 
-	settings   []setting
+	// As they stand in the file, in its order.
+	settings []setting
+	// Comments between events included.
 	lines      [][]item
 	limits     *analyzer.Limits // what the settings say; nil when they say nothing
 	deliveries []delivery
-	end        events.Stamp
+	// Later than the last event where the case ends with "+5m".
+	end events.Stamp
 }
 
 // Title is the first comment line, or where the case stands when it has none.
@@ -31,7 +35,9 @@ func (c *Case) Title() string {
 	return fmt.Sprintf("%s:%d", c.File, c.Line)
 }
 
-// Limits is what the case is judged by: base, unless its settings say otherwise.
+// Limits is what the case is judged by: base, unless its settings say otherwise. What its
+// settings say replaces base as a whole: a case that names a rule is judged by the balanced
+// profile with that rule.
 func (c *Case) Limits(base analyzer.Limits) analyzer.Limits {
 	if c.limits != nil {
 		return *c.limits
@@ -50,20 +56,23 @@ func (c *Case) Events() []events.Event {
 	return out
 }
 
-// Start is the time of the first event of every case.
+// Start is the time of the first event of every case. A fixed time, so that outcomes hold the
+// same figures whenever they are run.
 const Start events.Stamp = 1_767_225_600_000 // 2026-01-01T00:00:00Z
 
 // End is when the case is over: the time of its last event, or later when it ends
 // with time that passes.
 func (c *Case) End() events.Stamp { return c.end }
 
+// setting is a line of settings: its first word and the rest.
 type setting struct {
 	word  string
 	value string
 	line  int
 }
 
-// delivery is one event as it comes in, and what the clock shows then.
+// delivery is one event as it comes in, and what the clock shows then. An event that is told
+// late has a time before now, so both are kept.
 type delivery struct {
 	ev  events.Event
 	now events.Stamp
@@ -92,6 +101,7 @@ const (
 	itemFields           // brackets that stand alone
 )
 
+// item is one thing in a line of events. Which of the fields mean something says the kind.
 type item struct {
 	kind    itemKind
 	comment string
@@ -118,6 +128,8 @@ const (
 	verbWord
 )
 
+// action is one event as it was written. Names and texts may still hold {i}, which expansion
+// fills in.
 type action struct {
 	ask    bool
 	verb   verb
@@ -137,7 +149,8 @@ type name struct {
 
 func (n name) isZero() bool { return n == name{} }
 
-// text is what stands for a message or result; when it is not given no hash is known.
+// text is what stands for a message or result; when it is not given no hash is known. Given
+// and empty are two things: "" has a hash, and what was left out has none.
 type text struct {
 	given bool
 	s     string
@@ -145,6 +158,8 @@ type text struct {
 	bits  int    // in which the fingerprint differs from the group's
 }
 
+// field is a key in brackets. One without an equals sign only has to be there; one with an
+// empty value takes back what brackets before it set.
 type field struct {
 	key   string
 	value string

@@ -15,6 +15,7 @@ import (
 
 // Bounds of a case, so that no file can exhaust whoever reads it.
 const (
+	// Checked after each item, so that nested ( ... ) cannot multiply beyond it.
 	maxDeliveries = 20_000
 	maxText       = 4096 // bytes of a name or text after counting
 	maxNesting    = 3    // of ( ... )
@@ -23,22 +24,27 @@ const (
 // mainFlow is the correlation id of events that name none.
 const mainFlow = "main"
 
-// expansion makes events of items.
+// expansion makes events of items. It plays the producer: who is in control, who has worked,
+// and which calls await their result is what a producer would know. It is used for one case.
 type expansion struct {
 	step     time.Duration
 	fields   map[string]field // in force for all that follow
 	counters []int            // of the ( ... ) around, the innermost last
-	control  map[string]events.Party
-	worked   map[string]bool     // by flow and party
-	open     map[string][]string // call ids that await their result, by flow, party, tool and arguments
-	calls    map[string]string   // the latest call id of the same
-	wait     time.Duration
-	waits    bool
-	now      events.Stamp
-	out      []delivery
+	// By flow; who acts where the event does not say.
+	control map[string]events.Party
+	worked  map[string]bool // by flow and party
+	// The oldest first: results come in the order of calls where nothing else is said.
+	open  map[string][]string // call ids that await their result, by flow, party, tool and arguments
+	calls map[string]string   // the latest call id of the same
+	// Waits that follow each other add up. waits tells a wait of 0 from none.
+	wait  time.Duration
+	waits bool
+	now   events.Stamp
+	out   []delivery
 }
 
-// expand fills in the deliveries of c, or reports what is wrong with its events.
+// expand fills in the deliveries of c, or reports what is wrong with its events. Only the
+// first fault is told: what comes after it depends on who is in control by then.
 func (x *expansion) expand(c *Case, p *parser) {
 	x.fields, x.control, x.worked = map[string]field{}, map[string]events.Party{}, map[string]bool{}
 	x.open, x.calls = map[string][]string{}, map[string]string{}
@@ -72,6 +78,7 @@ func (x *expansion) group(items []item) (line int, err error) {
 			if len(x.counters) == maxNesting {
 				return it.line, fmt.Errorf("parentheses stand in one another %d deep at most", maxNesting)
 			}
+			// The counter of the innermost is the last, and so is {i}.
 			x.counters = append(x.counters, 0)
 			n := len(x.out)
 			for k := 1; k <= items[end].times; k++ {
@@ -113,6 +120,8 @@ func closing(items []item, i int) int {
 	return -1
 }
 
+// item carries out one item. Brackets that stand alone are counted when they are met, and not
+// when they are used.
 func (x *expansion) item(it *item) error {
 	switch it.kind {
 	case itemWait:
@@ -135,7 +144,8 @@ func (x *expansion) item(it *item) error {
 	return nil
 }
 
-// count puts the counters of the ( ... ) around in the place of {i}, {j} and {k}.
+// count puts the counters of the ( ... ) around in the place of {i}, {j} and {k}. {i} is of
+// the innermost, whatever is around it.
 func (x *expansion) count(s string) (string, error) {
 	if !strings.Contains(s, "{") {
 		return s, nil
@@ -156,7 +166,9 @@ func (x *expansion) count(s string) (string, error) {
 	return s, nil
 }
 
-// field is the value of a key for the event at hand.
+// field is the value of a key for the event at hand. Its own brackets come before those that
+// stand alone, and of two in its own the last. has tells whether it is there with a value, or
+// at all where it needs none.
 func (x *expansion) field(it *item, key string) (value string, has bool) {
 	for i := len(it.fields) - 1; i >= 0; i-- {
 		if it.fields[i].key == key {
@@ -171,11 +183,13 @@ func (x *expansion) field(it *item, key string) (value string, has bool) {
 	return f.value, ok && (!f.has || f.value != "")
 }
 
+// value is the value alone; "" for none.
 func (x *expansion) value(it *item, key string) string {
 	v, _ := x.field(it, key)
 	return v
 }
 
+// party fills the counters into a name.
 func (x *expansion) party(n name) (events.Party, error) {
 	session, err := x.count(n.session)
 	if err != nil {
@@ -185,7 +199,8 @@ func (x *expansion) party(n name) (events.Party, error) {
 	return events.Party{Session: session, Agent: agent}, err
 }
 
-// tick moves the clock on to the next event.
+// tick moves the clock on to the next event. The first event is at Start, and a wait takes the
+// place of the step.
 func (x *expansion) tick() {
 	switch {
 	case x.waits:
@@ -196,6 +211,8 @@ func (x *expansion) tick() {
 	x.wait, x.waits = 0, false
 }
 
+// flow is the correlation id of the event. An empty one that was given means none, which is
+// not the same as not given.
 func (x *expansion) flow(it *item) string {
 	if own := it.given("flow"); own != nil || x.fields["flow"].key != "" {
 		return x.value(it, "flow")
@@ -203,6 +220,7 @@ func (x *expansion) flow(it *item) string {
 	return mainFlow
 }
 
+// given is the field as the event's own brackets have it; nil for none.
 func (it *item) given(key string) *field {
 	for i := range it.fields {
 		if it.fields[i].key == key {
@@ -212,7 +230,8 @@ func (it *item) given(key string) *field {
 	return nil
 }
 
-// event makes the one or two deliveries of an item.
+// event makes the one or two deliveries of an item. An output makes none: it only marks that
+// work was done.
 func (x *expansion) event(it *item) (err error) {
 	a := &it.act
 	if a.verb == verbWord && a.word == "dup" {
@@ -242,6 +261,7 @@ func (x *expansion) event(it *item) (err error) {
 	}
 	ev := x.base(it, flow)
 	switch a.verb {
+	// A user's message begins the work of whom it is to anew.
 	case verbUser:
 		ev.Kind, ev.To = events.AgentCall, to
 		x.control[flow] = to
@@ -251,8 +271,11 @@ func (x *expansion) event(it *item) (err error) {
 		ev.Kind, ev.From, ev.To = events.AgentCall, from, to
 		setContent(&ev, texts[0])
 		x.work(it, &ev, flow)
+		// As the fold sees it: the call uses up the work of who calls, and the callee has done
+		// none yet.
 		x.worked[flow+"\x00"+from.ID()], x.worked[flow+"\x00"+to.ID()] = false, false
 		x.control[flow] = to
+	// An answer to a user leaves control where it is.
 	case verbReturn:
 		ev.Kind, ev.From, ev.To = events.AgentReturn, from, to
 		setContent(&ev, texts[0])
@@ -291,7 +314,8 @@ func (x *expansion) parties(a *action, flow string) (from, to events.Party, err 
 	return from, to, nil
 }
 
-// base is what all events have.
+// base is what all events have. Values were checked when they were read, so faults are passed
+// over here.
 func (x *expansion) base(it *item, flow string) events.Event {
 	ev := events.Event{ID: "e" + strconv.Itoa(len(x.out)+1), Source: "flow", Time: x.now, CorrelationID: flow}
 	if v, has := x.field(it, "source"); has {
@@ -314,7 +338,8 @@ func (x *expansion) base(it *item, flow string) events.Event {
 	return ev
 }
 
-// work sets had_work as a producer that knows would.
+// work sets had_work as a producer that knows would. It is asked for calls and answers, before
+// the marks of the parties are set anew.
 func (x *expansion) work(it *item, ev *events.Event, flow string) {
 	switch x.value(it, "work") {
 	case "yes":
@@ -330,7 +355,8 @@ func (x *expansion) work(it *item, ev *events.Event, flow string) {
 	}
 }
 
-// usage sets tokens and money.
+// usage sets tokens and money. What is not told leaves Usage unknown, which is not the same as
+// nothing spent.
 func (x *expansion) usage(it *item, ev *events.Event) {
 	cost, err := dollars(x.value(it, "cost"))
 	if err != nil {
@@ -352,6 +378,7 @@ func (x *expansion) tool(it *item, ev events.Event, flow string, from events.Par
 		return err
 	}
 	x.worked[flow+"\x00"+from.ID()] = true
+	// By this a result finds its call and a retry what it repeats.
 	like := strings.Join([]string{flow, from.ID(), tool, strconv.FormatBool(texts[0].given), texts[0].s}, "\x00")
 	ev.From, ev.Tool.Name, ev.Tool.ArgsHash = from, tool, hash(texts[0])
 	if a.verb == verbTool {
@@ -362,6 +389,7 @@ func (x *expansion) tool(it *item, ev events.Event, flow string, from events.Par
 		}
 		if _, retry := x.field(it, "retry"); retry {
 			if call.Tool.RetryOf = x.calls[like]; call.Tool.RetryOf == "" {
+				// Nothing like it was seen; the fold only asks whether the field is there.
 				call.Tool.RetryOf = "earlier"
 			}
 		}
@@ -372,6 +400,7 @@ func (x *expansion) tool(it *item, ev events.Event, flow string, from events.Par
 		if err != nil {
 			return err
 		}
+		// A call that was refused has no result to wait for.
 		if kind == events.ToolCall && call.Tool.CallID != "" {
 			x.open[like] = append(x.open[like], call.Tool.CallID)
 			x.calls[like] = call.Tool.CallID
@@ -379,6 +408,7 @@ func (x *expansion) tool(it *item, ev events.Event, flow string, from events.Par
 		if a.ended == 0 {
 			return nil
 		}
+		// The result is an event of its own, one step later.
 		x.tick()
 		ev = x.base(it, flow)
 		ev.From, ev.Tool.Name, ev.Tool.ArgsHash = from, tool, hash(texts[0])
@@ -402,7 +432,7 @@ func (x *expansion) tool(it *item, ev events.Event, flow string, from events.Par
 	return err
 }
 
-// word makes the event of a word.
+// word makes the event of a word. Words about agents are made by ofAgent.
 func (x *expansion) word(it *item, ev *events.Event, argument string) {
 	forTime, err := duration(x.value(it, "for"))
 	if err != nil {
@@ -421,6 +451,7 @@ func (x *expansion) word(it *item, ev *events.Event, argument string) {
 		ev.Kind, ev.TaskID = events.TaskReflect, argument
 	case "stop", "release":
 		if argument == "" {
+			// Every order of a person has a reason beside it.
 			argument = "unsaid"
 		}
 		ev.Kind, ev.Operator = events.OperatorStop, &events.Operator{Reason: argument, By: "operator", For: forTime}
@@ -435,13 +466,15 @@ func (x *expansion) word(it *item, ev *events.Event, argument string) {
 			Warn: optional(x.value(it, "warn")), Stop: optional(x.value(it, "stop")), Extra: whole(x.value(it, "extra")), Mode: x.value(it, "mode"),
 			Reason: "scenario", By: "operator", Expires: ev.Time.Add(forTime)}
 		if row, ok := analyzer.RowNamed(argument); ok && row.OfAgents() {
+			// A person's limits for agents are those of trees alone (see checkArgument).
 			ev.Override.Scope = events.ScopeTree
 		}
 	}
 }
 
 // deliver appends the event and returns its kind: a call that was refused becomes
-// an acknowledgement. It fails on an event that weir would not take in.
+// an acknowledgement. It fails on an event that weir would not take in. The event is checked
+// as an intake would, so that no case rests on what cannot come in.
 func (x *expansion) deliver(it *item, ev events.Event) (events.Kind, error) {
 	ev.Ask = it.act.ask
 	d := delivery{ev: ev, now: x.now}
@@ -460,7 +493,8 @@ func (x *expansion) deliver(it *item, ev events.Event) (events.Kind, error) {
 	return d.ev.Kind, nil
 }
 
-// dup delivers an event once more. No time passes.
+// dup delivers an event once more. No time passes. The event is the same to the last field, so
+// only its id can tell that it comes again.
 func (x *expansion) dup(a *action) error {
 	n := len(x.out)
 	if a.text.given {
@@ -475,6 +509,7 @@ func (x *expansion) dup(a *action) error {
 	return nil
 }
 
+// hash is the hash of a text; none for one that was not given.
 func hash(t text) events.Hash {
 	if !t.given {
 		return events.Hash{}
@@ -482,6 +517,8 @@ func hash(t text) events.Hash {
 	return events.Hash{Algorithm: events.XXH64, Value: xxhash.Sum64String(t.s)}
 }
 
+// setContent sets hash and fingerprint. The fingerprint is made of the group's name and not of
+// the text; the bits that differ are the highest.
 func setContent(ev *events.Event, t text) {
 	ev.Content = hash(t)
 	if t.near == "" {

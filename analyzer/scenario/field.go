@@ -12,7 +12,8 @@ import (
 	"weir/events"
 )
 
-// fields are the keys that brackets know, with how a value is told good from bad.
+// fields are the keys that brackets know, with how a value is told good from bad. They are
+// checked when the file is read, before any event is made.
 var fieldKeys = [...]struct {
 	key   string
 	check func(value string) error
@@ -42,6 +43,8 @@ var fieldKeys = [...]struct {
 // bareKeys are the fields that say what they say without a value.
 var bareKeys = [...]string{"retry", "noid", "refused", "void", "admin", "claimed"}
 
+// checkField says what is wrong with a field. A value that is empty takes the field back, so
+// it is always good.
 func checkField(f field) error {
 	for _, k := range fieldKeys {
 		if k.key != f.key {
@@ -68,8 +71,10 @@ func checkField(f field) error {
 
 func anything(string) error { return nil }
 
+// flag is the check of a field that is there or not.
 func flag(string) error { return fmt.Errorf("it takes no value") }
 
+// aTime is the check of a length of time.
 func aTime(v string) error {
 	_, err := duration(v)
 	return err
@@ -82,6 +87,8 @@ func integer(v string) error {
 	return nil
 }
 
+// threshold is the check of a limit: a whole number in the unit of the fold, or off. Money is
+// in millionths of a dollar there.
 func threshold(v string) error {
 	if v == "off" {
 		return nil
@@ -89,7 +96,8 @@ func threshold(v string) error {
 	return integer(v)
 }
 
-// optional is a threshold as an override carries it.
+// optional is a threshold as an override carries it. One that is not set leaves the limit in
+// force as it is.
 func optional(v string) events.Optional {
 	if v == "" {
 		return events.Optional{}
@@ -100,6 +108,7 @@ func optional(v string) events.Optional {
 	return events.Optional{Set: true, Value: whole(v)}
 }
 
+// whole is a number that was checked before; 0 for none.
 func whole(v string) int64 {
 	n, err := strconv.ParseInt(v, 10, 64)
 	if err != nil {
@@ -108,6 +117,7 @@ func whole(v string) int64 {
 	return n
 }
 
+// part is the check of a figure from 0 to 1; NaN is none.
 func part(v string) error {
 	if p, err := strconv.ParseFloat(v, 64); err != nil || !(p >= 0 && p <= 1) {
 		return fmt.Errorf("want a number from 0 to 1")
@@ -142,6 +152,7 @@ func parseTransfer(v string) (events.TransferMode, bool) { return parse(transfer
 func parseUsage(v string) (events.UsageScope, bool) { return parse(usages[:], v) }
 func parseStatus(v string) (events.Status, bool)    { return parse(statuses[:], v) }
 
+// parse finds the value that is spelled so.
 func parse[T fmt.Stringer](all []T, v string) (T, bool) {
 	for _, x := range all {
 		if x.String() == v {
@@ -152,6 +163,7 @@ func parse[T fmt.Stringer](all []T, v string) (T, bool) {
 	return zero, false
 }
 
+// names are the spellings of the values, for messages.
 func names[T fmt.Stringer](all []T) []string {
 	out := make([]string, len(all))
 	for i := range all {
@@ -160,6 +172,7 @@ func names[T fmt.Stringer](all []T) []string {
 	return out
 }
 
+// correlations are the spellings of all sources, in the order of their values.
 func correlations() (out []string) {
 	for c := events.CorrelationExplicit; c <= events.CorrelationPrincipal; c++ {
 		out = append(out, c.String())
@@ -167,6 +180,7 @@ func correlations() (out []string) {
 	return out
 }
 
+// index is the place of a word in a list; -1 for none.
 func index(all []string, v string) int {
 	for i := range all {
 		if all[i] == v {
@@ -176,6 +190,7 @@ func index(all []string, v string) int {
 	return -1
 }
 
+// known says what the value should have been: the word that was meant, or all of them.
 func known(ok bool, v string, all []string) error {
 	if ok {
 		return nil
@@ -196,6 +211,8 @@ var words = [...]struct {
 	{"rescue", 'y'}, {"review", 'y'}, {"ack", 'y'},
 }
 
+// checkWord says what is wrong with a word that is told instead of an event; at is the text
+// for the message.
 func checkWord(word, at string) error {
 	all := make([]string, len(words))
 	for i, w := range words {
@@ -210,6 +227,7 @@ func checkWord(word, at string) error {
 	return fmt.Errorf("%s is no event; an agent's name alone says nothing: a->b calls, a!tool uses a tool, a~ makes an output", at)
 }
 
+// checkArgument says what is wrong with what stands after the colon of a word.
 func (a *action) checkArgument() error {
 	for _, w := range words {
 		if w.word != a.word {
@@ -240,6 +258,7 @@ func (a *action) checkArgument() error {
 	return nil
 }
 
+// ruleNames are the rules about flows, for messages.
 func ruleNames() []string {
 	out := make([]string, len(analyzer.Rules))
 	for i := range analyzer.Rules {
@@ -248,6 +267,7 @@ func ruleNames() []string {
 	return out
 }
 
+// unknown is the error for a name that is none of all.
 func unknown(what, v string, all []string) error {
 	if near := spelling.Nearest(v, all); near != "" {
 		return fmt.Errorf("%q is no %s; did you mean %q", v, what, near)

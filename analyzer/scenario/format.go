@@ -22,6 +22,7 @@ func Format(cases []Case) []byte {
 	return b.Bytes()
 }
 
+// Settings and events keep their order and lines; only the spaces between items are made one.
 func (c *Case) format(b *strings.Builder) {
 	for _, n := range c.Notes {
 		writeComment(b, n)
@@ -50,11 +51,13 @@ func (c *Case) format(b *strings.Builder) {
 	}
 }
 
+// writeComment writes an empty comment without a space at its end.
 func writeComment(b *strings.Builder, s string) {
 	b.WriteString(strings.TrimRight("# "+s, " "))
 	b.WriteByte('\n')
 }
 
+// Brackets of an event stand at it, and brackets that stand alone are an item of their own.
 func (it *item) format(b *strings.Builder) {
 	switch it.kind {
 	case itemOpen:
@@ -73,6 +76,7 @@ func (it *item) format(b *strings.Builder) {
 	}
 }
 
+// It is the other direction of scanner.action, case by case.
 func (a *action) format(b *strings.Builder) {
 	if a.ask {
 		b.WriteByte('?')
@@ -154,6 +158,8 @@ func (t text) format(b *strings.Builder) {
 	}
 }
 
+// bareOrQuoted quotes what the scanner would read otherwise: every byte has to be one that may
+// stand bare.
 func bareOrQuoted(s string, bare func(s string, i int) bool) string {
 	for i := range len(s) {
 		if !bare(s, i) {
@@ -166,6 +172,7 @@ func bareOrQuoted(s string, bare func(s string, i int) bool) string {
 	return s
 }
 
+// writeFields writes brackets; a value is quoted where its end could not be told.
 func writeFields(b *strings.Builder, fields []field) {
 	b.WriteByte('[')
 	for i, f := range fields {

@@ -11,15 +11,17 @@ import (
 	"weir/events"
 )
 
-// Outcome is what was said of a case.
+// Outcome is what was said of a case. It holds whole verdicts, of which the lines show a part:
+// what a case does not name is not compared.
 type Outcome struct {
 	Said   []Said
 	Flows  []FlowState // in the order in which the flows appeared
 	Agents []FlowState // that were told of or that told of themselves, likewise; the key is agent:a or project:p
+	// Only the sums; what is counted by reason is not added up.
 	Counts activity.Counts
 }
 
-// Said is one verdict or answer.
+// Said is one verdict or answer. At is told in lines as the time since Start.
 type Said struct {
 	Event   int          // number of the event in the case, from 1; 0 when a deadline spoke
 	At      events.Stamp // when a deadline spoke
@@ -30,7 +32,7 @@ type Said struct {
 // FlowState is how a flow, or an agent, ended.
 type FlowState struct {
 	Key   string
-	State string // lines of Engine.Explain, or of Engine.ExplainAgent
+	State string // lines of Engine.Explain, of this stage or of that of agents
 }
 
 // Lines returns the outcome as it stands in a file, without fields of verdicts.
@@ -39,7 +41,8 @@ func (o *Outcome) Lines() []string {
 	return lines
 }
 
-// lines returns the lines, and how many of them are said by verdicts.
+// lines returns the lines, and how many of them are said by verdicts. A flow's name stands
+// before its state only where there are several flows.
 func (o *Outcome) lines() (lines []string, said int) {
 	for i := range o.Said {
 		lines = append(lines, o.Said[i].String())
@@ -64,6 +67,7 @@ func (o *Outcome) lines() (lines []string, said int) {
 	return lines, said
 }
 
+// counts are those that are not 0, in a fixed order.
 func (o *Outcome) counts() string {
 	var b strings.Builder
 	for _, c := range [...]struct {
@@ -101,6 +105,8 @@ func (s *Said) String() string {
 		return b.String()
 	case v.Action == events.Allow:
 		b.WriteString("clear")
+	// The action of an armed order is what it will do; that it is armed is what matters to a
+	// case.
 	case v.Effective == events.EffectiveNext:
 		b.WriteString("arm")
 	default:
@@ -120,9 +126,11 @@ func (s *Said) String() string {
 	return b.String()
 }
 
+// figure is a number without needless digits.
 func figure(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
-// field is the value of a field of the verdict, as JSON; the name may have dots.
+// field is the value of a field of the verdict, as JSON; the name may have dots. What is not
+// there is null, as a field that was left out of the JSON is.
 func (s *Said) field(name string) string {
 	raw, err := json.Marshal(&s.Verdict)
 	if err != nil {
@@ -141,7 +149,8 @@ func (s *Said) field(name string) string {
 }
 
 // expected is the outcome in lines, with those fields of verdicts that the case
-// names under the same verdict.
+// names under the same verdict. Fields go with the first verdict that has the same line and
+// comes after those before it.
 func (c *Case) expected(o *Outcome) []string {
 	lines, said := o.lines()
 	out := make([]string, 0, len(lines))
@@ -185,7 +194,8 @@ func (c *Case) Diff(o *Outcome) string {
 	return b.String()
 }
 
-// difference returns the lines of want and got in one list, marked.
+// difference returns the lines of want and got in one list, marked. It is the longest common
+// subsequence: outcomes are short, so the square of their length is of no account.
 func difference(want, got []string) (out []string) {
 	// common[i][j] is how many lines want[i:] and got[j:] share.
 	common := make([][]int, len(want)+1)

@@ -10,10 +10,12 @@ import (
 	"weir/analyzer/spelling"
 )
 
+// It stands between what happened and what has to be said of it.
 const rule = "----"
 
 // Parse reads the cases of a file. Its errors name the file and the line, and say
-// what was expected; all faulty lines are told at once.
+// what was expected; all faulty lines are told at once. The cases come with the errors, those
+// without a fault whole.
 func Parse(file string, data []byte) ([]Case, error) {
 	p := parser{file: file}
 	for i, line := range strings.Split(string(data), "\n") {
@@ -34,6 +36,7 @@ type parser struct {
 	wanting bool  // below the rule
 }
 
+// After 20 faults no more are told, for the first ones mostly bring about the rest.
 func (p *parser) fail(line int, format string, args ...any) {
 	const most = 20
 	if len(p.errs) < most {
@@ -41,6 +44,8 @@ func (p *parser) fail(line int, format string, args ...any) {
 	}
 }
 
+// next reads one line. An empty line ends a case below its rule; between the events of one it
+// is passed over. A comment below the rule is the title of the next case.
 func (p *parser) next(line string) {
 	comment := line == "#" || strings.HasPrefix(line, "# ")
 	if p.wanting && (line == "" || comment) {
@@ -90,7 +95,8 @@ func (p *parser) content(line string) {
 	p.c.lines = append(p.c.lines, items)
 }
 
-// wantLine brings a line of the outcome into its canonical form.
+// wantLine brings a line of the outcome into its canonical form. What is indented names a
+// field of the verdict above, by two spaces whatever the file has.
 func wantLine(line string) string {
 	trimmed := strings.TrimSpace(line)
 	if trimmed != line && strings.TrimLeft(line, " \t") != line {
@@ -102,7 +108,8 @@ func wantLine(line string) string {
 // flush forgets comments that no case follows.
 func (p *parser) flush() { p.c = nil }
 
-// finish closes the case that is being read.
+// finish closes the case that is being read. A case with a fault in its settings is not
+// expanded: the faults that this would bring about are not its own.
 func (p *parser) finish() {
 	c := p.c
 	wanting := p.wanting
@@ -124,6 +131,7 @@ func (p *parser) finish() {
 
 var settingWords = [...]string{"profile", "limits", "rule", "step"}
 
+// isSetting tells whether the first word of a line makes it one of settings.
 func isSetting(word string) bool {
 	for _, w := range settingWords {
 		if w == word {
@@ -133,7 +141,8 @@ func isSetting(word string) bool {
 	return false
 }
 
-// scanner reads one line of events.
+// scanner reads one line of events. It goes through the line once, from left to right, and
+// never back.
 type scanner struct {
 	s    string
 	i    int
@@ -142,6 +151,7 @@ type scanner struct {
 
 func (s *scanner) rest() string { return s.s[s.i:] }
 
+// has tells whether the prefix comes next, and take passes over it if it does.
 func (s *scanner) has(prefix string) bool { return strings.HasPrefix(s.rest(), prefix) }
 
 func (s *scanner) take(prefix string) bool {
@@ -167,6 +177,7 @@ func (s *scanner) here() string {
 	return strconv.Quote(word)
 }
 
+// items reads the line to its end, or to the first fault in it.
 func (s *scanner) items() (out []item, err error) {
 	for {
 		s.spaces()
@@ -182,6 +193,7 @@ func (s *scanner) items() (out []item, err error) {
 	}
 }
 
+// item reads one item with the brackets that stand at it.
 func (s *scanner) item() (it item, err error) {
 	switch {
 	case s.take("("):
@@ -217,7 +229,7 @@ func (s *scanner) item() (it item, err error) {
 	return it, nil
 }
 
-// action reads one event.
+// action reads one event. A name alone is a word such as start.
 func (s *scanner) action() (a action, err error) {
 	at := s.here()
 	a.ask = s.take("?")
@@ -229,6 +241,7 @@ func (s *scanner) action() (a action, err error) {
 		a.text, err = s.colon()
 		return a, err
 	}
+	// A quoted name is never a word.
 	bare := !s.has(`"`)
 	if s.i < len(s.s) && (nameByte(s.s, s.i) || !bare) {
 		if a.from, err = s.name("a party"); err != nil {
@@ -353,6 +366,7 @@ func (s *scanner) name(what string) (n name, err error) {
 	return n, err
 }
 
+// plain reads one name, quoted or bare, into the session; what says of whom, for the message.
 func (s *scanner) plain(what string) (n name, err error) {
 	if s.has(`"`) {
 		n.session, err = s.quoted()
@@ -371,6 +385,7 @@ func (s *scanner) plain(what string) (n name, err error) {
 	return name{session: s.s[start:s.i]}, nil
 }
 
+// orEnd says what stands where something else should.
 func (s *scanner) orEnd() string {
 	if s.i == len(s.s) {
 		return "the line ends"
@@ -434,11 +449,13 @@ func (s *scanner) text() (t text, err error) {
 	return t, err
 }
 
-// textByte reports whether a text that is not quoted may hold c.
+// textByte reports whether a text that is not quoted may hold c. Signs that end a text, or
+// begin what may follow it, have to be quoted.
 func textByte(c byte) bool {
 	return c > ' ' && c < 0x7f && !strings.ContainsRune(`[]()"=?~^`, rune(c))
 }
 
+// Quotations are Go's, so whatever a case holds can be written.
 func (s *scanner) quoted() (string, error) {
 	prefix, err := strconv.QuotedPrefix(s.rest())
 	if err != nil {
@@ -448,6 +465,7 @@ func (s *scanner) quoted() (string, error) {
 	return strconv.Unquote(prefix)
 }
 
+// A number is never above maxDeliveries, since all of them count events or bits.
 func (s *scanner) number() (int, error) {
 	start := s.i
 	for s.i < len(s.s) && s.s[s.i] >= '0' && s.s[s.i] <= '9' {
@@ -460,6 +478,7 @@ func (s *scanner) number() (int, error) {
 	return n, nil
 }
 
+// until reads up to one of the bytes, or to the end of the line.
 func (s *scanner) until(stop string) string {
 	n := strings.IndexAny(s.rest(), stop)
 	if n < 0 {
@@ -470,6 +489,7 @@ func (s *scanner) until(stop string) string {
 	return out
 }
 
+// fields reads brackets; each field is checked as it is read.
 func (s *scanner) fields() (out []field, err error) {
 	s.take("[")
 	for {
@@ -499,7 +519,8 @@ func (s *scanner) fields() (out []field, err error) {
 	}
 }
 
-// duration reads a length of time up to a year.
+// duration reads a length of time up to a year. Finer than milliseconds is refused, which is
+// what event time has.
 func duration(s string) (time.Duration, error) {
 	d, err := time.ParseDuration(s)
 	if err != nil || d < 0 || d > 366*24*time.Hour || d%time.Millisecond != 0 {

@@ -11,7 +11,8 @@ import (
 // flows tell of agents is folded by the agent stage, every deadline is fired when the
 // clock passes it, whatever flow it belongs to, and once more at the end of the case. It
 // returns what was said. What the case expects and what its settings say does not
-// matter here; see Limits and Diff.
+// matter here; see Limits and Diff. It is the same Step as the pump's (decision 1), with one
+// partition of each stage in memory. A Case can be run many times.
 func (c *Case) Run(l analyzer.Limits) Outcome {
 	r := run{engine: analyzer.New(l), byKey: map[string]*tracked{}, stage: agentStage{byKey: map[string]*member{}}}
 	for i := range c.deliveries {
@@ -22,6 +23,8 @@ func (c *Case) Run(l analyzer.Limits) Outcome {
 		r.step(i+1, &ev)
 	}
 	r.advance(c.end)
+	// Where a case ends everything is known: what waits is told, and the deadlines of agents
+	// fire.
 	r.report()
 	r.advanceAll(c.end)
 	for _, f := range r.flows {
@@ -35,14 +38,17 @@ func (c *Case) Run(l analyzer.Limits) Outcome {
 	return r.out
 }
 
+// run is one run of a case. It plays the pump: it keeps flows, deadlines and what waits for
+// the agent stage.
 type run struct {
 	engine    *analyzer.Engine
 	partition analyzer.Partition
 	fx        analyzer.Effects
 	byKey     map[string]*tracked
-	flows     []*tracked // in the order in which they appeared
-	stage     agentStage
-	out       Outcome
+	// A slice beside the map, because the order of a map would show in the outcome.
+	flows []*tracked // in the order in which they appeared
+	stage agentStage
+	out   Outcome
 }
 
 // tracked is a flow and its next deadline.
@@ -52,6 +58,8 @@ type tracked struct {
 	due  events.Stamp
 }
 
+// step folds event n of the case, first by its flow and then by the agents and trees that it
+// tells of.
 func (r *run) step(n int, ev *events.Event) {
 	r.fx.Reset()
 	if r.engine.Relay(&r.partition, ev, &r.fx) {
@@ -65,6 +73,7 @@ func (r *run) step(n int, ev *events.Event) {
 		f = &tracked{key: key}
 		r.byKey[key], r.flows = f, append(r.flows, f)
 	}
+	// A verdict without a trigger in a step was given by a deadline before the event.
 	before := f.due
 	r.engine.Step(&r.partition, &f.flow, ev, &r.fx)
 	f.due = r.engine.Due(&f.flow)
@@ -123,6 +132,7 @@ func (r *run) next() (first *tracked) {
 	return first
 }
 
+// fire fires the deadline of a flow at its own time.
 func (r *run) fire(f *tracked) {
 	due := f.due
 	r.fx.Reset()
@@ -154,7 +164,8 @@ func (r *run) acknowledge(ev *events.Event, reason string) {
 	}
 }
 
-// count adds up what the last step counted.
+// count adds up what the last step counted. What is counted by reason is left out: no line
+// shows it.
 func (r *run) count() {
 	c, n := &r.out.Counts, &r.fx.Counts
 	c.Events += n.Events

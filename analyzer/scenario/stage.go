@@ -11,10 +11,12 @@ import (
 )
 
 // watermarkEvery is the step of time, in milliseconds, at which the running program tells the
-// agent stage how far its flows have told everything.
+// agent stage how far its flows have told everything. What a case says of silence would come
+// at another time if this differed from the program's.
 const watermarkEvery = 30_000
 
-// agentStage is the agent stage, with one partition.
+// agentStage is the agent stage, with one partition. Its agents are kept decoded, unlike those
+// of the program: what a record forgets when it is full does not show in cases.
 type agentStage struct {
 	partition agents.Partition
 	fx        analyzer.Effects
@@ -24,7 +26,8 @@ type agentStage struct {
 	members   []*member // in the order in which they appeared
 }
 
-// member is an agent or a project.
+// member is an agent or a project. It may also be a tree. One that is not shown was only told
+// of, as each agent is that takes part in a flow.
 type member struct {
 	key   string
 	agent agents.Agent
@@ -32,6 +35,8 @@ type member struct {
 	shown bool // it told of itself, or something was said of it
 }
 
+// member returns who is kept under the key, a new one if need be. The key is cloned, because
+// it aliases effects that are reset.
 func (s *agentStage) member(key string) *member {
 	m := s.byKey[key]
 	if m == nil {
@@ -58,7 +63,8 @@ func (s *agentStage) advance(upTo events.Stamp) {
 }
 
 // foldAgents folds what the last step of a flow tells of agents. The step was that of event n
-// of the case, or, when n is 0, of a deadline. It returns what was answered last.
+// of the case, or, when n is 0, of a deadline. It returns what was answered last. Trees pass
+// on to those above them, so there may be more to fold after each.
 func (r *run) foldAgents(n int) (answer *events.Verdict) {
 	attempts, leaked := false, false
 	waiting := logged(nil, r.fx.Activity)
@@ -95,7 +101,7 @@ func (r *run) foldAgents(n int) (answer *events.Verdict) {
 }
 
 // logged appends activity as a log carries it, which keeps nothing of what the flow goes on to
-// change.
+// change. It goes through JSON and back, as what a log keeps does.
 func logged(dst, told []activity.Activity) []activity.Activity {
 	for i := range told {
 		one := activity.Activity{Key: strings.Clone(told[i].Key)}
@@ -106,7 +112,8 @@ func logged(dst, told []activity.Activity) []activity.Activity {
 	return dst
 }
 
-// report passes on what flows tell of their parties and has waited so far.
+// report passes on what flows tell of their parties and has waited so far. It is done where
+// the program does it: by Engine.ReportsDue, and at the end of the case.
 func (r *run) report() {
 	s := &r.stage
 	for i := range s.reports.Len() {
@@ -119,7 +126,8 @@ func (r *run) report() {
 	s.reports.Reset()
 }
 
-// hear takes in what the agent stage said of the agent or project.
+// hear takes in what the agent stage said of the agent or project. With n 0 they are told by
+// the time of the verdict.
 func (r *run) hear(m *member, n int) {
 	m.due = r.engine.Agents().Due(&m.agent)
 	for _, v := range r.stage.fx.Verdicts {
@@ -132,13 +140,16 @@ func (r *run) hear(m *member, n int) {
 	}
 }
 
+// fireAgent fires the deadline of an agent at its own time.
 func (r *run) fireAgent(m *member) {
 	r.stage.fx.Reset()
 	r.engine.Agents().Advance(&r.stage.partition, &m.agent, m.due, &r.stage.fx.Effects)
 	r.hear(m, 0)
 }
 
-// knownBy returns the step of time at which the agent stage knows everything up to due.
+// knownBy returns the step of time at which the agent stage knows everything up to due. It is
+// when the program would find out: later than due by the grace, the interval of reports and a
+// step of the watermark.
 func (r *run) knownBy(due events.Stamp) events.Stamp {
 	at := due
 	for r.engine.LowWatermark(at) < due {

@@ -10,7 +10,7 @@ import (
 )
 
 // Phase is how far an order goes; 0 for one that refuses nothing and warns of nothing, such as
-// to resume an agent.
+// to resume an agent. A higher one is stricter.
 type Phase uint8
 
 // The phases. They stand in stored state, so that numbers are never reused.
@@ -21,26 +21,34 @@ const (
 )
 
 // Order is what an order has whatever it is about: a flow and whom in it, an agent
-// or a project.
+// or a project. It has no scope and no deadline of its own kind; flows and agents embed it
+// (decision 58). Times are event times.
 type Order struct {
-	Phase    Phase
-	Action   events.Action
-	Shadow   bool         // no dispatcher honors it
-	Limits   uint32       // by which limits it was given or looked at last
-	Since    events.Stamp // when the offence began
-	Begun    events.Stamp // when it began to refuse what it refuses
-	Issued   events.Stamp // or renewed
+	Phase  Phase
+	Action events.Action
+	// It is judged, counted and published like any other, marked as such (Row mode shadow).
+	Shadow bool // no dispatcher honors it
+	// As VersionOf gives it: when limits change, orders of others are looked at again
+	// (decision 20).
+	Limits uint32       // by which limits it was given or looked at last
+	Since  events.Stamp // when the offence began
+	// Calls up to a grace after it were in flight. Arming counts as the beginning of the stop.
+	Begun  events.Stamp // when it began to refuse what it refuses
+	Issued events.Stamp // or renewed
+	// Dispatchers forget the order then, without a word of ours.
 	Expires  events.Stamp
 	Due      events.Stamp // when it is to be renewed, or ends
 	Revision int64        // of the last verdict about it
 	Observed int64        // what the row measured when it was given
 	Limit    int64        // as the limits file says it
-	Attempts uint16       // calls of somebody who knew of it
-	Tried    uint16       // attempts since it was issued
-	Leaked   uint16       // calls that were in flight
+	// It stays through renewals, and moves how wide the order is; Tried begins anew with each.
+	Attempts uint16 // calls of somebody who knew of it
+	Tried    uint16 // attempts since it was issued
+	Leaked   uint16 // calls that were in flight
 }
 
-// Give makes it an order of the phase, by a setting that the observed value has reached.
+// Give makes it an order of the phase, by a setting that the observed value has reached. It
+// sets what the verdict says and not how long it stands; Stand or Until follows.
 func (o *Order) Give(ph Phase, action events.Action, set *rules.Setting, observed int64, at events.Stamp) {
 	if o.Phase != Armed || ph != Stop { // else the call after the last one that was allowed is what it refuses anyway
 		o.Begun = at
@@ -56,17 +64,20 @@ func (o *Order) Give(ph Phase, action events.Action, set *rules.Setting, observe
 }
 
 // Stand has the order hold from now on, for so long. It is looked at before it ends, so
-// that one that is renewed has no gap.
+// that one that is renewed has no gap. A fifth of the time is left when it is renewed, for the
+// verdict to reach dispatchers.
 func (o *Order) Stand(at events.Stamp, ttl time.Duration) {
 	o.Issued, o.Expires, o.Due, o.Tried = at, at.Add(ttl), at.Add(ttl-ttl/5), 0
 }
 
-// Until has the order hold from now on up to a time at which it ends.
+// Until has the order hold from now on up to a time at which it ends. It is for what is not
+// renewed before it ends: throttles, warnings, holds.
 func (o *Order) Until(at, end events.Stamp) {
 	o.Issued, o.Expires, o.Due, o.Tried = at, end, end, 0
 }
 
-// Binds reports whether the order refuses the calls that it is about.
+// Binds reports whether the order refuses the calls that it is about. An armed order binds:
+// the next call is the one that it refuses.
 func (o *Order) Binds() bool { return o.Phase > Warn && !o.Shadow && o.Action.Stops() }
 
 // Early reports whether a call of that time may have been made before anybody could know
@@ -93,7 +104,8 @@ func (o *Order) Leak() {
 }
 
 // Groundless reports whether the setting would not give the order for what was observed.
-// From floor on the row says anything at all.
+// From floor on the row says anything at all. It goes by what was observed when the order was
+// given, since what is observed now may be of another event.
 func (o *Order) Groundless(set *rules.Setting, floor int64) bool {
 	least := set.Stop
 	switch {

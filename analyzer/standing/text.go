@@ -10,7 +10,8 @@ import (
 )
 
 // Head says to people what becomes of a call of the kind, and over how what was observed
-// is to the limit.
+// is to the limit. It is the same for all rows, so people know a warning from a refusal by the
+// first word.
 func (o *Order) Head(kind events.Kind) string {
 	switch {
 	case o.Phase == Warn:
@@ -57,7 +58,9 @@ func (o *Order) Bound(set *rules.Setting, unit float64) string {
 	return "(stops at " + Number(float64(set.Stop)/unit) + ")"
 }
 
-// Refused says to the model that its call was refused, or the next one will be.
+// Refused says to the model that its call was refused, or the next one will be. It names the
+// reason code and figures alone: nothing that an event said may become an instruction to a
+// model.
 func (o *Order) Refused(reason events.Reason, limit, observed float64) string {
 	if o.Phase == Armed {
 		return "The flow guard refuses the next call (" + string(reason) + ", limit " + Number(limit) + " used up). "
@@ -67,12 +70,15 @@ func (o *Order) Refused(reason events.Reason, limit, observed float64) string {
 
 // What the model is told to do.
 const (
+	// They differ in what is to be done and not in how kind they are: a model that is only
+	// told no tries again.
 	AdviceHold   = "The flow waits for a person, who may grant more. What is done is kept. Do not try the call again: end your turn and say what you wait for."
 	AdviceWait   = "Wait before you call again; do other work meanwhile."
 	AdviceReport = "Do not try it again. Finish with what you have and report back."
 )
 
-// Fill puts what words in braces stand for into a text.
+// Fill puts what words in braces stand for into a text. A brace that does not close stays as
+// it is, and so does what comes after it.
 func Fill(text string, stands func(word string) string) string {
 	var b strings.Builder
 	for {
@@ -92,7 +98,8 @@ func Fill(text string, stands func(word string) string) string {
 	return b.String()
 }
 
-// Word is what a word of a text stands for as far as that takes no flow.
+// Word is what a word of a text stands for as far as that takes no flow. Other words are ""
+// here; who fills a text about a flow looks for those itself.
 func (o *Order) Word(word string, kind events.Kind, limit, observed float64) string {
 	switch word {
 	case "{head}":
@@ -126,7 +133,9 @@ func Number(v float64) string {
 	return strconv.FormatFloat(v, 'f', -1, 64)
 }
 
-// Printable keeps ids from events out of terminals and logs as anything but text.
+// Printable keeps ids from events out of terminals and logs as anything but text. Besides
+// control characters it takes out those that turn the direction of text, by which a line could
+// be made to read as another. It is cut at 128 bytes.
 func Printable(s string) string {
 	if len(s) > 128 {
 		s = s[:128]

@@ -11,7 +11,9 @@ import (
 )
 
 // Verdict is what the row says of an order, whatever it is about. Who calls it adds whom
-// the order is about and why, in words.
+// the order is about and why, in words. id is the order's, the same for all its verdicts;
+// status is what the limits say of the row, 0 for nothing; window is in the row's own unit. An
+// Allow, which takes the order back, says no more than that.
 func (o *Order) Verdict(r *rules.Row, id uint64, at events.Stamp, window int64, status int16) events.Verdict {
 	v := events.Verdict{
 		SchemaVersion:    1,
@@ -37,6 +39,7 @@ func (o *Order) Verdict(r *rules.Row, id uint64, at events.Stamp, window int64, 
 	if o.Action == events.Allow {
 		return v
 	}
+	// Notices stand for nothing and so until no time.
 	if o.Expires != 0 {
 		v.ExpiresAt = events.RFC3339(o.Expires)
 		v.TTLS = secondsUp(o.Expires.Sub(o.Issued).Seconds())
@@ -63,7 +66,8 @@ func (o *Order) Verdict(r *rules.Row, id uint64, at events.Stamp, window int64, 
 // secondsUp rounds up to whole seconds, at least one.
 func secondsUp(s float64) int64 { return max(1, int64(math.Ceil(s))) }
 
-// OrderOf is the order that a verdict id is about; 0 for an id of another make.
+// OrderOf is the order that a verdict id is about; 0 for an id of another make. It is how an
+// acknowledgement finds its order.
 func OrderOf(id string) uint64 {
 	order, _, ok := strings.Cut(id, "-")
 	if !ok || len(order) != 16 {

@@ -10,19 +10,22 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// MaxSize is how many bytes a file may have.
+// MaxSize is how many bytes a file may have. It is looked at before anything is parsed.
 const MaxSize = 1 << 20
 
 // maxDepth is how deep a file may nest. Limits need four levels, settings two.
 const maxDepth = 16
 
 // Documents reads the YAML documents of a file as trees, or adds to p why it cannot. Trees
-// keep lines, counted from those above the data, and aliases in them are not expanded.
+// keep lines, counted from those above the data, and aliases in them are not expanded. It adds
+// one problem at most, since nothing is known behind it. above is how many lines stand before
+// the data in the file that a person sees. The trees are the caller's.
 func Documents(data []byte, above int, p *Problems) []*yaml.Node {
 	if len(data) > MaxSize {
 		p.Add(Problem{Message: fmt.Sprintf("the file has %d bytes", len(data)), Hint: fmt.Sprintf("at most %d are read", MaxSize)})
 		return nil
 	}
+	// The parser would tell of it at no line, or take it for text.
 	if at := unreadable(data); at >= 0 {
 		line := 1 + above + bytes.Count(data[:at], []byte{'\n'})
 		p.Add(Problem{Line: line, Column: at - bytes.LastIndexByte(data[:at], '\n'), Message: fmt.Sprintf("byte %#02x is not text", data[at]), Hint: "save the file as UTF-8"})
@@ -43,6 +46,7 @@ func Documents(data []byte, above int, p *Problems) []*yaml.Node {
 	return roots
 }
 
+// shift moves lines on, for data that stands inside another file.
 func shift(n *yaml.Node, lines int) {
 	n.Line += lines
 	for _, c := range n.Content {
@@ -50,7 +54,8 @@ func shift(n *yaml.Node, lines int) {
 	}
 }
 
-// unreadable returns where text stops being text, or -1.
+// unreadable returns where text stops being text, or -1. Control characters count as well, but
+// for tabs and ends of lines: in a limit or a name they are a mistake that nobody sees.
 func unreadable(data []byte) int {
 	for i := 0; i < len(data); {
 		r, n := utf8.DecodeRune(data[i:])
@@ -62,6 +67,8 @@ func unreadable(data []byte) int {
 	return -1
 }
 
+// syntax is what the parser says, at its line, with a way out where it is known, as for a line
+// that is indented with tabs.
 func syntax(err error, data []byte, above int) Problem {
 	q := Problem{Message: "is not YAML: " + oneLine(err.Error())}
 	var at *yaml.LoadError
@@ -82,9 +89,11 @@ func syntax(err error, data []byte, above int) Problem {
 	return q
 }
 
+// oneLine keeps messages of the parser from breaking the lists of problems.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// bounds stops the YAML parser at a depth that no file of ours has.
+// bounds stops the YAML parser at a depth that no file of ours has. A file of brackets alone
+// would else nest as deep as it is long.
 type bounds struct{}
 
 func (bounds) CheckDepth(depth int, _ *yaml.DepthContext) error {
@@ -97,7 +106,8 @@ func (bounds) CheckDepth(depth int, _ *yaml.DepthContext) error {
 // CheckAlias allows all: aliases are refused in the tree, where they have a line.
 func (bounds) CheckAlias(int, int) error { return nil }
 
-// IsNull tells whether nothing stands at a node.
+// IsNull tells whether nothing stands at a node. An empty value and a written null are the
+// same here, and different from an empty text.
 func IsNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
 // Describe says what stands at a node, for a message.

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// Problem is one thing that is wrong with a file.
+// Problem is one thing that is wrong with a file. Path names the place as a person would look
+// for it; both it and the line are told, since a file may be made by a program.
 type Problem struct {
 	Line, Column int    // from 1; 0 when it is about the file as a whole
 	Path         string // such as rules.max_turns.warn or state; empty for the whole file
@@ -17,14 +18,16 @@ type Problem struct {
 }
 
 // Problems is the error for a file that was refused: all that is wrong with it, in
-// the order of its lines.
+// the order of its lines. The zero value has none. It becomes an error by Err alone, so that
+// no empty list is returned as one.
 type Problems struct {
 	Name string // of the file
 	List []Problem
 	More int // problems that were found and not listed
 }
 
-// maxProblems is how many problems of one file are told.
+// maxProblems is how many problems of one file are told. A file of another kind has one in
+// each line.
 const maxProblems = 100
 
 // Error returns two lines at most for each problem: where and what, then how to go on.
@@ -67,7 +70,8 @@ func (p *Problems) Add(q Problem) {
 	p.List = append(p.List, q)
 }
 
-// Err returns the problems in the order of the file, or nil if there are none.
+// Err returns the problems in the order of the file, or nil if there are none. It sorts by
+// place: readers look at sections in an order of their own.
 func (p *Problems) Err() error {
 	if len(p.List) == 0 {
 		return nil
@@ -78,7 +82,8 @@ func (p *Problems) Err() error {
 	return p
 }
 
-// Quote shows text from a file on one line.
+// Quote shows text from a file on one line. It is cut at 60 bytes, so that a message stays a
+// line.
 func Quote(s string) string {
 	const most = 60
 	if len(s) > most {
