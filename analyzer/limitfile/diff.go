@@ -23,11 +23,13 @@ func Diff(a, b analyzer.Limits) []Change {
 	// Against limits that are off everything is written, whichever profile the two name.
 	base := none()
 	for _, r := range analyzer.Rows() {
+		// A mode is left out where both that and the base enforce.
 		r.Setting(&base).Mode = rules.ModeOff // so that every mode is written
 	}
 	was, is := flatten(nil, "", describeLimits(&a, &base, false)), flatten(nil, "", describeLimits(&b, &base, false))
 	stays := map[string]bool{}
 	for _, x := range is {
+		// To tell a path that is gone from one that only stands behind new ones.
 		stays[x.path] = true
 	}
 	var out []Change

@@ -24,6 +24,7 @@ func document(data []byte, above int, p *Problems) *yaml.Node {
 	switch {
 	case len(p.List) > 0:
 		return nil
+	// Which of two documents holds would be a guess.
 	case len(roots) > 1:
 		p.Add(Problem{Line: roots[1].Line, Column: roots[1].Column, Message: "a second document begins here", Hint: "a limits file is one document; delete the line --- before it"})
 		return nil

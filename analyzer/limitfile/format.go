@@ -23,6 +23,7 @@ func Format(l analyzer.Limits) []byte {
 	}
 	comment := "# The limits in force, version " + Version(&l) + ". What is not written is as the profile has it.\n" +
 		"# 'weir limits schema' prints the JSON Schema for editors."
+	// People who print limits are those who can change them.
 	for _, r := range Remarks(&l) {
 		comment += "\n# " + r.Path + ": " + r.Message + "; " + r.Hint + "."
 	}
@@ -35,6 +36,7 @@ func Format(l analyzer.Limits) []byte {
 // that l has is kept and not computed again, for it stands in verdicts already.
 func FormatJSON(l analyzer.Limits) []byte {
 	doc := object{{"version", l.Version}}
+	// Limits that were made in code have none yet.
 	if l.Version == "" {
 		doc[0].value = Version(&l)
 	}
@@ -69,6 +71,8 @@ func describeLimits(l, base *analyzer.Limits, sparse bool) object {
 	}
 	rules, scale, degraded, status, said := object{}, list{}, list{}, object{}, object{}
 	for _, r := range analyzer.Rows() {
+		// A row that was added later is off in old limits, so it is left out of what their
+		// version hashes.
 		if s := r.Setting(l); !r.Fixed && (!sparse || *s != r.Off()) {
 			rules.put(r.Name, describeSetting(&r, s, r.Setting(base)))
 		}
@@ -164,6 +168,7 @@ func describeSetting(r *analyzer.Row, s, from *rules.Setting) object {
 	default:
 		o.put("window", integer(s.Window))
 	}
+	// These are written also where they are as usual, because a row has them by its nature.
 	if r.Blind {
 		o.put("ignore_results", s.IgnoreResults)
 	}
@@ -205,6 +210,7 @@ func describeTool(t *analyzer.ToolLimits) object {
 		}
 		o.put("ignore_args", args)
 	}
+	// What is false is not written: arrange has dropped tools that say nothing.
 	if t.Exempt {
 		o.put("exempt", true)
 	}

@@ -19,7 +19,8 @@ type framework struct {
 	settings []frameworkSetting
 }
 
-// frameworkSetting is one limit of a framework.
+// frameworkSetting is one limit of a framework. Without a path it is known only to be told of:
+// a setting that is passed over in silence would look carried over.
 type frameworkSetting struct {
 	// In snake case; look finds other spellings of them, too.
 	names    []string // as the framework spells it, in code and in files
@@ -111,6 +112,7 @@ func ImportFrom(frameworkName, name string, data []byte) ([]byte, error) {
 		s := &f.settings[i]
 		l := frameworkLimit{setting: s, name: s.names[0]}
 		if data == nil {
+			// What has no limit by itself is not there.
 			l.n, l.there = s.byItself, s.byItself > 0
 		} else {
 			l.look(r, text)
@@ -152,6 +154,8 @@ type frameworkLimit struct {
 // document writes a limits file. Each setting that was found has a line of comment, with what
 // became of it: what is not carried over must be seen.
 func (f *framework) document(found []frameworkLimit, byItself bool) []byte {
+	// Each comment stands at the head of the file, since YAML is printed from a tree without
+	// others.
 	comment := "# Limits of " + f.title + ", as weir has them. Rules that are not named here are those of the profile."
 	if byItself {
 		comment += "\n# Nobody has set any: these are its own defaults."
@@ -182,6 +186,7 @@ func (f *framework) document(found []frameworkLimit, byItself bool) []byte {
 			comment += ": " + rule + "."
 			rules.putIn(rule, field, s.write(l.n))
 			if s.text != "" {
+				// Who comes from that framework searches logs for its sentence (decision 71).
 				texts.put(rule, "{head}"+fmt.Sprintf(s.text, l.n))
 			}
 		}
@@ -227,6 +232,7 @@ func (l *frameworkLimit) look(r *reader, text string) {
 					Message: fmt.Sprintf("is set to %.40s, which is no number here", said), Hint: "import a copy in which the number stands there"})
 				continue
 			}
+			// 0 is no limit, which is more than any.
 			if l.times++; !l.there || n == 0 || l.n != 0 && n > l.n {
 				l.n, l.line, l.name = n, line, name
 			}
@@ -242,6 +248,8 @@ func settingOf(name string) *regexp.Regexp {
 	// The two groups of the expression are the two ways in which a value is set; one of them
 	// is always empty.
 	const value = `([0-9][0-9_]*(?:\.[0-9]+)?|[A-Za-z_$][A-Za-z0-9_.$]*)`
+	// Snake case, camel case and flags differ only in what stands between the words, and in
+	// case.
 	loose := strings.ReplaceAll(regexp.QuoteMeta(name), "_", "[-_]?")
 	return regexp.MustCompile(`(?i)(?:(?:^|[^A-Za-z0-9_-])` + loose + `["']?\s*(?::\s*[A-Za-z][A-Za-z0-9_|\[\]. ]*=|:=|[:=])\s*["']?` + value +
 		`|--` + loose + `["']?(?:[ \t]*[ \t,=][ \t]*)["']?` + value + `)`)
@@ -271,6 +279,7 @@ func numberSaid(said, text string) (n float64, ok bool) {
 		return n, err == nil && n <= 1e15
 	}
 	switch strings.ToLower(said) {
+	// The words of Python, JSON, JavaScript and Go for no limit.
 	case "none", "null", "undefined", "nil", "infinity", "inf", "math.inf", "false", "sys.maxsize", "number.max_safe_integer":
 		return 0, true
 	}

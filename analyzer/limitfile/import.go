@@ -34,7 +34,8 @@ func Import(name string, data []byte) ([]byte, error) {
 	return out, nil
 }
 
-// system is one whose file can be imported.
+// system is one whose file can be imported. The keys tell it from the others; the profile is
+// what the file changes.
 type system struct {
 	profile string
 	file    string
@@ -45,7 +46,9 @@ type system struct {
 type systemKey struct {
 	// A file with two of them says one thing twice, which is a problem.
 	names []string // in snake case; the system's own first
-	path  string   // where it goes: flow.idle, or rules.<rule>.<key>
+	// The path tells also by which field of the rule: max and stop are not the same figure
+	// (decision 3).
+	path string // where it goes: flow.idle, or rules.<rule>.<key>
 	// It makes the value of weir's key of the number, in its unit.
 	write func(int64) any
 	also  string // where it goes as well, unless the file has a key for that
@@ -119,6 +122,7 @@ func (r *reader) importFile(data []byte) []byte {
 	if s == nil {
 		return nil
 	}
+	// What was not carried over stands in it as well.
 	comment := "# Imported from the " + s.file + " of the " + s.profile + " system."
 	rules, flow := object{}, object{}
 	shared := map[string]any{}      // what goes to a path that has no key of its own
@@ -151,6 +155,7 @@ func (r *reader) importFile(data []byte) []byte {
 		if !ok || n == 0 && key.unset {
 			continue // the number of the profile
 		}
+		// A path of two parts is of the section flow, one of three of a rule.
 		section, rest, _ := strings.Cut(key.path, ".")
 		rule, field, deep := strings.Cut(rest, ".")
 		if !deep {
@@ -242,6 +247,7 @@ func (r *reader) importRoot(data []byte) (*yaml.Node, string) {
 		r.problems.Add(Problem{Message: "is not one mapping of limits", Hint: importable()})
 		return nil, ""
 	}
+	// A settings.json holds much else, which is not looked at.
 	if v := child(roots[0], "protection"); v != nil {
 		return v, "protection"
 	}
@@ -298,6 +304,7 @@ func (r *reader) detect(path string, root *yaml.Node) *system {
 		switch {
 		case n > most:
 			best, most, tied = &all[i], n, false
+		// A later system with more keys takes the doubt away.
 		case n == most && n > 0:
 			tied = true
 		}

@@ -30,7 +30,8 @@ type number string
 // put adds a key behind the others; it does not look whether it is there.
 func (o *object) put(key string, value any) { *o = append(*o, pair{key, value}) }
 
-// MarshalJSON writes the object with its keys in their order.
+// MarshalJSON writes the object with its keys in their order. It is written by hand, because a
+// map of Go's would be sorted by its keys.
 func (o object) MarshalJSON() ([]byte, error) {
 	b := []byte{'{'}
 	for i, p := range o {
@@ -69,6 +70,8 @@ func encode(v any) ([]byte, error) {
 // node returns the value as a YAML tree. What holds no mapping is written in one line. A value
 // of any other type is a fault of this package, and a panic.
 func node(v any) *yaml.Node {
+	// Without a tag the text decides what it is read as, so words and numbers are never
+	// quoted.
 	scalar := func(tag, s string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: s} }
 	switch v := v.(type) {
 	case object:

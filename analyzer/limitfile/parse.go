@@ -124,6 +124,7 @@ func (r *reader) limits(root *yaml.Node) analyzer.Limits {
 	// After validate, which has put equal limits into one form.
 	l.Version = Version(&l)
 	if v, ok := r.text("version", top["version"]); ok {
+		// It would stand in verdicts, where a hash is expected.
 		if _, err := events.ParseHash(v); err != nil {
 			r.fail(top["version"], "version", "the record was not written by weir", "is no hash")
 		}
@@ -146,6 +147,7 @@ func (r *reader) base(n *yaml.Node) analyzer.Limits {
 	if !ok {
 		return analyzer.Balanced()
 	}
+	// Its version is not that of a file which changes it.
 	l, err := unversioned(name)
 	if err != nil {
 		r.fail(n, "profile", meant(name, Profiles()), "there is no profile %s", strictyaml.Quote(name))
@@ -210,6 +212,7 @@ func (r *reader) anyRule(path string, n *yaml.Node) (analyzer.Row, bool) {
 			behind = append(behind, row.Name)
 		}
 	}
+	// People copy what they see, which is the reason in a verdict.
 	if len(behind) > 0 {
 		hint = "that is a reason code; write " + strings.Join(behind, " or ")
 	}
@@ -256,6 +259,7 @@ func (r *reader) tools(n *yaml.Node, tools []analyzer.ToolLimits) []analyzer.Too
 			}
 		}
 		r.boolean(path+".exempt", f["exempt"], &t.Exempt)
+		// The slice may be that of the profile, which is made anew for each file.
 		tools = slices.DeleteFunc(tools, func(o analyzer.ToolLimits) bool { return o.Name == t.Name })
 		tools = append(tools, t)
 	}
@@ -299,6 +303,7 @@ func (r *reader) override(path string, n *yaml.Node, rules *[analyzer.RuleCount]
 	if !ok {
 		return o
 	}
+	// What the override does not say is as it is for everybody.
 	o.Rule, o.Setting = id, rules[id]
 	row := analyzer.FlowRow(id)
 	r.row(path, &row, f, &o.Setting)
@@ -321,6 +326,7 @@ func (r *reader) setting(path string, row *analyzer.Row, n *yaml.Node, s *rules.
 		r.row(path, row, r.fields(path, n, settingKeys...), s)
 		return
 	}
+	// off is a mode here and not a threshold.
 	if m, ok := rules.ParseMode(n.Value); ok {
 		s.Mode = m
 		return
@@ -379,6 +385,7 @@ func (r *reader) row(path string, row *analyzer.Row, f map[string]*yaml.Node, s 
 		warnBelow(s)
 	}
 	if v, ok := r.amount(path+".tell", f["tell"], row.Unit); ok {
+		// Off is 0 for what is left: nobody is told when nothing is left.
 		if s.Tell = v; v == rules.Off {
 			s.Tell = 0
 		}
@@ -391,6 +398,7 @@ func (r *reader) row(path string, row *analyzer.Row, f map[string]*yaml.Node, s 
 	}
 	switch n := f["window"]; {
 	case n == nil:
+	// A window that nobody looks at would be a limit that is silently not there.
 	case row.Window == "":
 		r.fail(n, path+".window", "delete the key", "the rule has no window")
 	// A window of time is written as a duration.

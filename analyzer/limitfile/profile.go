@@ -77,10 +77,12 @@ func unversioned(name string) (analyzer.Limits, error) {
 	if err != nil {
 		return analyzer.Limits{}, err
 	}
+	// Profiles other than the two change balanced or none, so Parse comes back here once.
 	l, err := Parse(name+".yaml", data)
 	if err != nil {
 		return analyzer.Limits{}, fmt.Errorf("profile %s: %w", name, err)
 	}
+	// The name is that under which it was asked for, and not of what it changes.
 	l.Profile, l.Version = name, ""
 	return l, nil
 }

@@ -71,6 +71,7 @@ func (r *reader) fields(path string, n *yaml.Node, known ...string) map[string]*
 		switch {
 		case path == "" && key.Value == "version":
 			hint = "the version is computed from the limits; delete the key"
+		// The commonest mistake of who writes a first file.
 		case path == "" && isRule:
 			hint = "rules stand under the key rules"
 		default:
@@ -115,6 +116,7 @@ func (r *reader) pairs(path string, n *yaml.Node) func(func(*yaml.Node, *yaml.No
 			}
 			seen[k.Value] = k.Line
 			r.at[here] = place{v.Line, v.Column}
+			// It may mean off, the default, or a line that was not finished.
 			if strictyaml.IsNull(v) {
 				r.fail(k, here, "write a value or delete the key", "has no value")
 				continue
@@ -136,6 +138,7 @@ func (r *reader) items(path string, n *yaml.Node) []*yaml.Node {
 		return nil
 	}
 	for i, c := range n.Content {
+		// check tells of members by their index.
 		r.at[index(path, i)] = place{c.Line, c.Column}
 	}
 	return n.Content
@@ -189,6 +192,7 @@ func (r *reader) boolean(path string, n *yaml.Node, set *bool) {
 	if !r.scalar(path, "true or false", n) {
 		return
 	}
+	// YAML 1.1 had yes, no, on and off as well.
 	if n.Tag != "!!bool" || n.Value != "true" && n.Value != "false" {
 		r.fail(n, path, "", "want true or false, got %s", describe(n))
 		return
@@ -260,6 +264,7 @@ func (r *reader) sources(path string, n *yaml.Node, set *uint16) {
 			if bits>>s&1 == 1 {
 				r.fail(c, index(path, i), "keep one of them", "%s is listed twice", names[s])
 			}
+			// A bit set of 1<<CorrelationSource, as limits hold it.
 			bits |= 1 << s
 		}
 	}
@@ -298,6 +303,7 @@ func follows(path string, told []Problem) bool {
 		}
 		above, last := split(at)
 		switch {
+		// The value itself could not be read, or what holds it.
 		case at == path, at == holder:
 			return true
 		case above == path && slices.Contains([]string{"rule", "project", "agent", "tool", "flow"}, last):

@@ -34,6 +34,7 @@ func JSONSchema() []byte {
 		}
 	}
 	profiles := list{}
+	// The words are listed, because an editor shows nothing else of them.
 	stands := "What people are told of the orders of a rule, where it is not the rule's own text. Words in it that stand for something:"
 	for _, w := range rules.Words {
 		stands += " " + w[0] + " " + w[1] + ";"
@@ -98,6 +99,7 @@ func JSONSchema() []byte {
 			{"http_status", closed("HTTP status of a refusal, where it is not the rule's own.", status)},
 			{"texts", closed(strings.TrimSuffix(stands, ";")+".", said)},
 		})
+	// The id is a name and no address: nothing is ever loaded from there.
 	doc = append(object{
 		{"$schema", "https://json-schema.org/draft/2020-12/schema"},
 		{"$id", "urn:weir:schema:limits:1"},
@@ -144,6 +146,7 @@ func ruleSchema(r *analyzer.Row) object {
 	}
 	about = r.About + " A number alone is " + bare + "." + strings.TrimPrefix(about, r.About)
 	keys := settingSchema(r.Unit, stopMost(r, 0), stopMost(r, 1))
+	// max is refused for them: silence may last so long, and no longer.
 	if r.Silence {
 		keys = slices.DeleteFunc(keys, func(p pair) bool { return p.key == "max" })
 	}
@@ -156,6 +159,7 @@ func ruleSchema(r *analyzer.Row) object {
 	if r.Shares {
 		keys.put("reserve", described(threshold(r.Unit, stopMost(r, 0), 1), "How much of the limit each flow below the root may count on while it is at work: what it has not spent of that nobody else can spend, and a flow for which there is no share left is refused. Off by default."))
 	}
+	// A duration is bounded in words alone, since JSON Schema cannot compare texts.
 	least, widest, _ := r.Windows()
 	switch r.Window {
 	case "":

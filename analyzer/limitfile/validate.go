@@ -50,6 +50,7 @@ func Validate(l *analyzer.Limits) error {
 func check(l *analyzer.Limits) []Problem {
 	var c checker
 	c.general(l)
+	// Rows of both tables, under the one section that files have.
 	for _, r := range analyzer.Rows() {
 		c.setting("rules."+r.Name, &r, r.Setting(l))
 		c.status("http_status."+r.Name, &r, *r.HTTPStatus(l))
@@ -125,6 +126,8 @@ func (c *checker) general(l *analyzer.Limits) {
 	// The last step that is on; steps that are off are passed over.
 	narrow := 0
 	for i, s := range steps {
+		// The counter of attempts stops at maxCount, so a step above it would never
+		// come.
 		if s.n < 0 || s.n >= maxCount {
 			c.fail(s.path, "0 means never", "%d is no number of attempts from 0 to %d", s.n, maxCount-1)
 		} else if s.n != 0 {
@@ -156,6 +159,7 @@ func (c *checker) load(l *analyzer.Load) {
 		c.fail("load.low", "", "%d is no number of hops per minute", l.Low)
 	case l.Low > l.High:
 		c.fail("load.low", "limits shrink above high and return below low", "%d is above high, %d", l.Low, l.High)
+	// The sum of hops is never below 0.
 	case l.High > 0 && l.Low == 0:
 		c.fail("load.low", "give a number of hops per minute below high", "is missing: limits that shrank would never return")
 	}
@@ -192,12 +196,14 @@ func fixed(set analyzer.RuleSet) bool {
 // setting checks one row, in the rules or in an override. A key that the row makes nothing of
 // is refused, because a limit that is silently not there is worse.
 func (c *checker) setting(path string, r *analyzer.Row, s *rules.Setting) {
+	// In a file the key is refused by the reader; this is for limits that were made in code.
 	if r.Fixed {
 		if *s != r.Default {
 			c.fail(path, "a person's stop always holds; delete the key", "has no limits")
 		}
 		return
 	}
+	// Limits that were made in code may hold anything.
 	if s.Mode > rules.ModeWarn {
 		c.fail(path+".mode", "", "%d is no mode", s.Mode)
 	}
@@ -328,6 +334,8 @@ func (c *checker) agents(a *agents.Limits) {
 	c.share("agents.safe_risk", a.SafeRisk)
 	for id, s := range a.Rules {
 		r := analyzer.AgentRow(agents.RuleID(id))
+		// Without reports of flows (0) silence is judged by what agents say themselves, at any
+		// time.
 		if !r.Silence || s.Mode == rules.ModeOff || s.Max || a.Report <= 0 || a.Report > maxReport {
 			continue
 		}
@@ -378,6 +386,7 @@ func (c *checker) tools(tools []analyzer.ToolLimits) {
 		t := &tools[i]
 		path := "tools." + pathKey(t.Name)
 		c.text(path, t.Name, maxName)
+		// A file cannot list one twice; limits made in code can.
 		for _, o := range tools[:i] {
 			if o.Name == t.Name {
 				c.fail(path, "keep one of them", "is listed twice")
@@ -429,9 +438,12 @@ func (c *checker) overrides(overrides []analyzer.Override) {
 		} else {
 			c.text(path+".reason", o.Reason, maxReason)
 		}
+		// Only that it has an end is checked: this package never asks for the time, and what
+		// is over does nothing.
 		if o.Expires <= 0 {
 			c.fail(path+".expires", "an override ends by itself: give a time such as 2026-12-01T00:00:00Z", "is missing")
 		}
+		// Which of the two holds would depend on their order.
 		for j, before := range overrides[:i] {
 			if before.Scope == o.Scope && before.ID == o.ID && before.Rule == o.Rule {
 				c.fail(path, "keep one of them", "changes the same rule for the same %s as overrides[%d]", o.Scope, j)
@@ -464,6 +476,7 @@ func scopeRank(s events.ScopeKind) int {
 func arrange(l *analyzer.Limits) {
 	var tools []analyzer.ToolLimits
 	for _, t := range l.Tools {
+		// A tool of which nothing is said is as one that is not listed.
 		if t.Exempt || len(t.IgnoreArgs) > 0 {
 			t.IgnoreArgs = slices.Clip(slices.Sorted(slices.Values(t.IgnoreArgs)))
 			tools = append(tools, t)
