@@ -17,10 +17,9 @@ import (
 // many goroutines; a change of limits is a new Engine.
 type Engine struct {
 	limits Limits
-	// Rows that no limit and no override turns on are in no list: most events then meet half
-	// of the table or less.
+	// Rows that no limit and no override turns on are in no list.
 	byKind [32][]*FlowRule // rows that are on, by the kind they follow
-	// Rows that shrink under load; empty where load is off.
+	// Rows that shrink while the partition is busy (Load.Scale).
 	scaled RuleSet
 	// Without it answers carry figures only to asks that want them (decision 60).
 	tells   bool         // of some limit the model is told what is left

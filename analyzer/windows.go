@@ -238,7 +238,7 @@ func (f *Flow) pushAnswer(r *pair, a answer) {
 // look at a process that runs on. Waiting is no circling.
 const slowCall = 15_000
 
-// slow goes by what the producer says it took, and else by the times of call and result.
+// slow goes by what the producer says it took, and by the times of call and result.
 func (f *Flow) slow(m *moment, c *call) bool {
 	return m.ev.DurationMS >= slowCall || int64(f.since(m.at))-int64(c.at) >= slowCall
 }
