@@ -22,17 +22,22 @@ const (
 	streamAgain = 30 * time.Second
 )
 
+// Any goroutine may use it; the stream itself is read by one that run is called in. See
+// decision 79.
 // asks opens the stream that asks share. Until there is one, and where there is none because
 // weir is older or a proxy does not let it through, they go by themselves.
 type asks struct {
-	mu     sync.Mutex
-	ctx    context.Context // of the guard; nil: none is opened
-	open   *askStream
-	opens  bool      // somebody is opening it
-	last   time.Time // when somebody asked
+	mu sync.Mutex
+	// Close sets it to nil, too, so that no stream is opened behind it.
+	ctx   context.Context // of the guard; nil: none is opened
+	open  *askStream
+	opens bool      // somebody is opening it
+	last  time.Time // when somebody asked
+	// The zero time lets the first try begin at once.
 	resume time.Time // when to try to open one again
 }
 
+// It never waits: an ask that causes a stream to be opened goes by a request itself.
 // stream returns the stream, if there is one, and has it opened when it is needed.
 func (a *asks) stream(g *Guard) *askStream {
 	a.mu.Lock()
@@ -54,6 +59,7 @@ func (a *asks) stream(g *Guard) *askStream {
 	return nil
 }
 
+// The stream that is open ends with the context of the guard.
 // close lets no more streams be opened.
 func (a *asks) close() {
 	a.mu.Lock()
@@ -70,31 +76,43 @@ func (a *asks) run(ctx context.Context, g *Guard, s *askStream) {
 	})
 	a.mu.Lock()
 	a.resume = g.now().Add(streamAgain)
+	// A stream that broke after it did well was cut by somebody, and a new one may be had at
+	// once.
 	if a.open != nil { // it did for a while
 		a.resume = g.now().Add(often)
 	}
 	a.open, a.opens = nil, false
 	a.mu.Unlock()
+	// What waits is told after the stream is out of the way, so that nobody begins to wait on
+	// it.
 	s.end(err)
 	if ctx.Err() == nil {
 		g.logger.Debug("asks go one by one", "weir", g.o.URL, "error", err)
 	}
 }
 
+// Its Read is called by the transport of the client, and its other methods by who asks.
 // askStream is a request that asks for one call after the other. It is the body of that
 // request.
 type askStream struct {
 	cancel context.CancelFunc // ends the request
 
-	mu      sync.Mutex
-	more    sync.Cond // on mu
-	out     []byte    // lines that are not sent yet
-	lines   int64
+	mu   sync.Mutex
+	more sync.Cond // on mu
+	// Read takes from its front.
+	out []byte // lines that are not sent yet
+	// How many were sent: the number of a line is its name in answers. Empty lines are never
+	// sent.
+	lines int64
+	// How many came, for whom ever: ask sees by it whether the stream lives.
 	answers int64
+	// By line. A channel has room for one answer and gets one, so who sends into it never
+	// waits.
 	waiting map[int64]chan askAnswer
 	err     error // why it has ended
 }
 
+// err is set where there is no answer, because the stream has ended.
 type askAnswer struct {
 	Line   int64           `json:"line"`
 	Status int             `json:"status"`
@@ -112,6 +130,7 @@ var errStreamEnded = errors.New("the stream of asks has ended")
 
 // run makes the request, calls ready when asks may be sent, and returns why it has ended.
 func (s *askStream) run(ctx context.Context, g *Guard, ready func()) error {
+	// The context alone does not end a Read that waits for lines.
 	// The client waits until its body is read no more.
 	stop := context.AfterFunc(ctx, func() { s.end(context.Cause(ctx)) })
 	defer stop()
@@ -135,6 +154,7 @@ func (s *askStream) run(ctx context.Context, g *Guard, ready func()) error {
 	}
 	ready()
 	in := bufio.NewScanner(resp.Body)
+	// Twice a verdict has room for what stands around it.
 	in.Buffer(nil, 2*events.MaxVerdictBytes)
 	for in.Scan() {
 		var a askAnswer
@@ -170,6 +190,8 @@ func (s *askStream) ask(ctx context.Context, line []byte) (status int, body []by
 	case <-ctx.Done():
 		s.mu.Lock()
 		delete(s.waiting, n)
+		// Other asks may be slow for reasons of their own; only silence for all of them is a
+		// broken stream.
 		silent := s.answers == before
 		s.mu.Unlock()
 		if silent && errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -179,6 +201,8 @@ func (s *askStream) ask(ctx context.Context, line []byte) (status int, body []by
 	}
 }
 
+// An answer to who has given up, or to a line that never was, is for nobody, and still a sign
+// of life.
 func (s *askStream) deliver(a askAnswer) {
 	s.mu.Lock()
 	answer := s.waiting[a.Line]
@@ -190,6 +214,7 @@ func (s *askStream) deliver(a askAnswer) {
 	}
 }
 
+// The last reason given is what later asks are told. It may be called more than once.
 // end lets all who wait ask in another way.
 func (s *askStream) end(err error) {
 	s.mu.Lock()
@@ -209,10 +234,12 @@ func (s *askStream) Read(p []byte) (int, error) {
 	for len(s.out) == 0 && s.err == nil {
 		s.more.Wait()
 	}
+	// The end of the body lets the transport end the request.
 	if s.err != nil {
 		return 0, io.EOF
 	}
 	n := copy(p, s.out)
+	// What is left moves to the front, so the buffer does not grow with the stream.
 	s.out = s.out[:copy(s.out, s.out[n:])]
 	return n, nil
 }

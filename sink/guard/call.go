@@ -43,6 +43,7 @@ type Call struct {
 	Origin events.Origin `json:"-"` // unset: a person for an agent call without From, else an agent
 }
 
+// Weir asks its own table by it, as do simulations: see Table.
 // CallOf returns the call that an event announces or reports; false when it is none,
 // or a person's, which nothing refuses.
 func CallOf(ev *events.Event) (Call, bool) {
@@ -59,6 +60,7 @@ func CallOf(ev *events.Event) (Call, bool) {
 	return c, true
 }
 
+// It has neither id nor time; stampEvent gives them.
 // event returns the call as an event of the kind: a request for an answer, or what an
 // acknowledgement is about.
 func (c *Call) event(kind events.Kind) events.Event {
@@ -70,6 +72,7 @@ func (c *Call) event(kind events.Kind) events.Event {
 	return ev
 }
 
+// A party with one name is told as an agent; which of the two it is nobody knows here.
 func party(id, agent string) events.Party {
 	if agent == "" || agent == id {
 		return events.Party{Agent: id}
@@ -85,10 +88,13 @@ func (c *Call) kind() events.Kind {
 }
 
 // byPerson reports whether a person makes the call.
+// Such calls are never refused: see decision 59 for whose word that is in weir.
 func (c *Call) byPerson() bool {
 	return c.Origin == events.OriginUser || c.Origin == events.OriginUnset && c.Tool == "" && c.From == "" && c.FromAgent == ""
 }
 
+// It has to be the same as events.Event.FlowKey says, or orders about calls without a flow
+// would not be found.
 // flowKey is the flow that weir folds the call in.
 func (c *Call) flowKey() string {
 	switch {

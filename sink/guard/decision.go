@@ -11,6 +11,7 @@ import (
 )
 
 // Source says where a decision comes from.
+// The zero Source is of no decision.
 type Source uint8
 
 // The sources.
@@ -48,6 +49,7 @@ const (
 // the orders and was told to refuse then.
 const ReasonStale events.Reason = "guard_stale"
 
+// Who gets one may keep it; its Verdict is shared with the table.
 // Decision is what a guard says of a call. It costs no memory unless the call is
 // refused and Err is asked for.
 type Decision struct {
@@ -76,6 +78,7 @@ func allowed(by Source) Decision {
 // refused is the decision by an order.
 func refused(v *events.Verdict, flow string, by Source, now events.Stamp) Decision {
 	d := Decision{Action: actionOf(v), Source: by, Reason: v.Reason, Limit: math.NaN(), Observed: math.NaN(), Verdict: v, Flow: flow}
+	// A figure without the other says nothing, and neither is told then.
 	if v.Limit != nil && v.Observed != nil {
 		d.Limit, d.Observed = *v.Limit, *v.Observed
 		if v.Effective == events.EffectiveNext && counted(v.Unit) {
@@ -83,7 +86,11 @@ func refused(v *events.Verdict, flow string, by Source, now events.Stamp) Decisi
 		}
 	}
 	switch {
+	// Only a throttle, and what says how long to wait, has a time to wait for; an order that
+	// merely expires is none.
 	case v.Action != events.Throttle && v.RetryAfterS == 0:
+	// Without a time, as in an answer of weir, the seconds in the verdict count. Rounded up:
+	// who waits a little less is refused again.
 	case v.ExpiresAt != 0 && now != 0:
 		d.RetryAfter = max(time.Second, (events.Stamp(v.ExpiresAt).Sub(now) + time.Second - 1).Truncate(time.Second))
 	default:
@@ -100,6 +107,7 @@ func (d Decision) telling(v *events.Verdict) Decision {
 	return d
 }
 
+// c may be a call without a flow; the answer then names the flow that it is folded in.
 // Answer is the order as the answer to a call that it refuses, for those who answer
 // others: it says what the call would have been counted as, and how long to wait.
 func Answer(v *events.Verdict, c *Call, now events.Stamp) *events.Verdict {
@@ -113,6 +121,7 @@ func Answer(v *events.Verdict, c *Call, now events.Stamp) *events.Verdict {
 	return &a
 }
 
+// Seconds, tokens and money grow by what a call brings, which nobody knows before it.
 // counted reports whether one more call adds one to what is measured.
 func counted(u events.Unit) bool {
 	switch u {
@@ -122,6 +131,8 @@ func counted(u events.Unit) bool {
 	return true
 }
 
+// What is neither a warning nor a stop is allowed: an action of a later version is no reason
+// to refuse.
 func actionOf(v *events.Verdict) events.Action {
 	if v.Action == events.Warn || v.Action.Stops() {
 		return v.Action
@@ -132,6 +143,7 @@ func actionOf(v *events.Verdict) events.Action {
 // Stopped reports whether the call must not be made.
 func (d *Decision) Stopped() bool { return d.Action.Stops() }
 
+// It allocates, which Check does not.
 // Err returns nil for a call that may be made and else a *Stop.
 func (d *Decision) Err() error {
 	if !d.Stopped() {
@@ -150,6 +162,7 @@ func (d *Decision) Advice() Advice {
 	switch {
 	case !d.Stopped():
 		return ""
+	// Waiting goes first: a throttle that lasts is still no case for a person.
 	case d.RetryAfter > 0 || d.Action == events.Throttle:
 		return BackOff
 	case d.Action == events.Halt || d.Action == events.Hold:
@@ -161,6 +174,8 @@ func (d *Decision) Advice() Advice {
 // armedHead begins the sentence of an order that waits for the next call.
 const armedHead = "Limit used up, the next call will be rejected: "
 
+// An armed order is written before the call that it refuses; the sentence is turned into one
+// about this call.
 func (d *Decision) message() string {
 	switch {
 	case d.Verdict != nil && d.Verdict.Message != "":
@@ -176,6 +191,8 @@ func (d *Decision) message() string {
 	return "Agent call rejected: " + string(d.Reason)
 }
 
+// No name or text of the log gets into it: what an agent wrote could give orders to the model
+// that reads it.
 // agentMessage is for the model: fixed words and numbers only.
 func (d *Decision) agentMessage() string {
 	if d.Verdict != nil && d.Verdict.AgentMessage != "" {
@@ -197,6 +214,7 @@ func (d *Decision) agentMessage() string {
 func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
 // Stop is the error of a call that must not be made.
+// It is reached by errors.As through whatever a framework wraps around it.
 type Stop struct {
 	Flow            string
 	Reason          events.Reason

@@ -1,3 +1,4 @@
+// The zero Work is none. Root is empty for a flow that belongs to no tree.
 package guard
 
 import (
@@ -19,6 +20,7 @@ type Work struct {
 	Root  string // first flow of the tree that the flow belongs to
 }
 
+// A type of its own, so that no other package has the same key.
 type workKey struct{}
 
 // WithWork returns a context for what is done in the work.
@@ -44,6 +46,7 @@ const (
 // SetHeader puts the work into the headers of a request to another dispatcher, in the place of
 // what they have of it.
 func (w Work) SetHeader(h http.Header) {
+	// What is empty is deleted: a header of the caller's own caller must not stay.
 	for name, value := range map[string]string{flowHeader: w.Flow, partyHeader: w.Party, agentHeader: w.Agent, rootHeader: w.Root} {
 		h.Del(name)
 		if value != "" {
@@ -69,11 +72,14 @@ func NewFlow() string {
 
 // Dispatch asks weir about a call and returns the context of the work that it begins: what is
 // done with it is done in the flow of the call, by its callee. Of an agent's call the flow and
+// The callee is the party of the new work, so that its own calls name it as their caller.
 // the caller are those of ctx where the call does not say; a call of anybody else that names no
 // flow begins a new one. When the call may not be made, ctx itself is returned.
 func (g *Guard) Dispatch(ctx context.Context, c Call) (context.Context, Decision) {
 	c.take(ctx)
 	if c.Flow == "" && !c.byAgent() {
+		// A new flow gets its id here and not from weir, so that the context has it also when
+		// weir is away.
 		c.Flow = NewFlow()
 	}
 	d := g.Ask(ctx, c)
@@ -86,6 +92,7 @@ func (g *Guard) Dispatch(ctx context.Context, c Call) (context.Context, Decision
 // take fills in what an agent's call does not say with the work of the context. What people,
 // schedulers and applets send belongs to no work.
 func (c *Call) take(ctx context.Context) {
+	// A call that says both needs nothing of the context.
 	if c.Flow != "" && (c.From != "" || c.FromAgent != "") || c.Origin != events.OriginUnset && c.Origin != events.OriginAgent {
 		return
 	}
@@ -95,6 +102,7 @@ func (c *Call) take(ctx context.Context) {
 	}
 	if c.Flow == "" {
 		c.Flow = w.Flow
+		// The root belongs to the flow: one is not taken without the other.
 		if c.Root == "" {
 			c.Root = w.Root
 		}

@@ -1,3 +1,4 @@
+// It is random, so that many guards do not come back at the same moment when weir does.
 package guard
 
 import (
@@ -38,10 +39,12 @@ const eventStream = "text/event-stream"
 // mostMessage is the length of the longest message of a stream that is read: of a
 // verdict, with its id and its signature. mostID is that of an id.
 const (
+	// bufio reads lines of this length without asking for more memory.
 	mostMessage = events.MaxVerdictBytes + 4096
 	mostID      = 1024
 )
 
+// It runs in one goroutine of the guard, which alone uses lastID.
 // follow keeps the table up to date until ctx ends.
 func (g *Guard) follow(ctx context.Context) {
 	span := shortestWait
@@ -52,6 +55,7 @@ func (g *Guard) follow(ctx context.Context) {
 			return
 		}
 		g.becomeStale(err)
+		// A connection that told all was a good one, so the next try comes soon.
 		if reached {
 			span = shortestWait
 		}
@@ -66,17 +70,21 @@ func (g *Guard) follow(ctx context.Context) {
 
 // stream reads verdicts from one connection. reached tells that all orders that stood
 // when it began were read.
+// The error is never nil: every stream ends.
 func (g *Guard) stream(ctx context.Context) (reached bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	// One timer for all: no answer, no sign of life and single bytes end alike.
 	watch := time.AfterFunc(g.o.StaleAfter, func() { cancel(errSilent) })
 	defer watch.Stop()
+	// The cancelled request would say only that its context was cancelled.
 	defer func() {
 		if cause := context.Cause(ctx); errors.Is(cause, errSilent) {
 			err = cause
 		}
 	}()
 	header := http.Header{"Accept": {eventStream}, "Accept-Encoding": {"identity"}} // what is packed may be any size
+	// Weir goes on behind that verdict.
 	if g.lastID != "" {
 		header.Set("Last-Event-ID", g.lastID)
 	}
@@ -91,6 +99,7 @@ func (g *Guard) stream(ctx context.Context) (reached bool, err error) {
 		}
 		return false, statusError(resp)
 	}
+	// A proxy's page in the place of the stream would be read as one without orders.
 	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind != eventStream || resp.Header.Get("Content-Encoding") != "" {
 		return false, fmt.Errorf("what answers is no stream of verdicts: Content-Type %.100q, Content-Encoding %.100q", resp.Header.Get("Content-Type"), resp.Header.Get("Content-Encoding"))
 	}
@@ -111,9 +120,13 @@ func (g *Guard) stream(ctx context.Context) (reached bool, err error) {
 				watch.Reset(g.o.StaleAfter) // a whole message is a sign of life, single bytes are none
 			}
 			g.deliver(&m)
+			// The memory of the data is used again: the table keeps a decoded verdict and none
+			// of these bytes.
 			m = message{data: m.data[:0]}
+		// The rest of a message that is too long is passed over up to the empty line.
 		case m.long:
 		case line[0] == ':':
+			// Signs of life within a message are not counted to its length.
 			m.size = 0
 			watch.Reset(g.o.StaleAfter)
 			if string(line) == lineBehind {
@@ -122,6 +135,7 @@ func (g *Guard) stream(ctx context.Context) (reached bool, err error) {
 			}
 			// Weir says so when the viewer has all that there is, and whenever it has
 			// nothing to say.
+			// Orders were read before this line, so all that stood are in the table.
 			reached = true
 			g.becomeFresh()
 		case m.size > mostMessage:
@@ -143,6 +157,7 @@ func (g *Guard) tooLong(m *message) {
 }
 
 // deliver takes a message of the stream.
+// The id counts also for what is no verdict, or the same would be sent again and again.
 func (g *Guard) deliver(m *message) {
 	if sendable(m.id) {
 		g.lastID = m.id
@@ -153,6 +168,7 @@ func (g *Guard) deliver(m *message) {
 	g.take(m.data, m.signature)
 }
 
+// Control characters would break the header of the next request.
 // sendable reports whether a request can say that this was the last message.
 func sendable(id string) bool {
 	for _, c := range []byte(id) {
@@ -164,21 +180,25 @@ func sendable(id string) bool {
 }
 
 // take takes in a verdict. What is not signed as it should be is not even read.
+// It may be called by several goroutines, by way of Feed.
 func (g *Guard) take(verdict []byte, signature string) {
 	if err := g.signed.verify(verdict, signature); err != nil {
 		g.ignore(err)
 		return
 	}
+	// A new one each time, since the table keeps it.
 	v := new(events.Verdict)
 	if err := events.DecodeVerdict(verdict, v); err != nil {
 		g.counts.Unreadable.Add(1)
 		g.logger.Warn("what is no verdict came among them", "error", err)
 		return
 	}
+	// Before the table, which would take a replay for news.
 	if err := g.signed.remember(v, g.stamp()); err != nil {
 		g.ignore(err)
 		return
 	}
+	// What clears is taken at any size, since it makes room.
 	if g.table.Len() >= g.o.MostOrders && v.Stops() {
 		g.counts.LeftOut.Add(1)
 		return
@@ -188,6 +208,7 @@ func (g *Guard) take(verdict []byte, signature string) {
 	}
 }
 
+// Fields that nobody knows are passed over, as the standard of server-sent events says.
 // message is one of a stream of server-sent events.
 type message struct {
 	id, event, signature string
@@ -210,6 +231,7 @@ func (m *message) field(line []byte) {
 		if len(m.data) > 0 {
 			m.data = append(m.data, '\n')
 		}
+		// Several lines of data are one text with line ends between.
 		m.data = append(m.data, value...)
 	}
 }
@@ -223,6 +245,7 @@ func newLines(r io.Reader) *lines { return &lines{bufio.NewReaderSize(r, mostMes
 func (l *lines) next(passed func()) ([]byte, error) {
 	for {
 		line, long, err := l.r.ReadLine()
+		// An end is an error like any other: there is no last verdict.
 		if err != nil {
 			if err == io.EOF {
 				err = errors.New("weir ended the stream")
@@ -241,6 +264,7 @@ func (l *lines) next(passed func()) ([]byte, error) {
 	}
 }
 
+// It runs beside the stream, which it must not hold up.
 // learn asks weir for its limits. What goes wrong leaves the bounds as they were.
 func (g *Guard) learn(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, g.o.StaleAfter)
@@ -255,12 +279,14 @@ func (g *Guard) learn(ctx context.Context) {
 			Rules map[string]rule `json:"rules"`
 		} `json:"document"`
 	}
+	// A megabyte is many times a document of limits.
 	if resp.StatusCode != http.StatusOK || json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&answer) != nil || answer.Document.Rules == nil {
 		return
 	}
 	rules := answer.Document.Rules
 	rate := rules["call_rate_per_flow"]
 	b := Bounds{Calls: rules["max_total_calls"].most(), ToolCalls: rules["max_tool_calls"].most(), Rate: rate.most(), Window: rate.window()}
+	// Figures that no limit of weir can have are a fault; times leeway they could overflow.
 	if min(b.Calls, b.ToolCalls, b.Rate) < 0 || max(b.Calls, b.ToolCalls, b.Rate) > mostBound {
 		return
 	}
@@ -270,6 +296,7 @@ func (g *Guard) learn(ctx context.Context) {
 // mostBound is more than any limit of weir.
 const mostBound = 1 << 40
 
+// The values are any, since what is written there may be a number or a text.
 // rule is a row of the limits as far as the limiter needs it.
 type rule struct {
 	Max, Stop, Window any
@@ -280,6 +307,7 @@ func (r rule) most() int64 {
 	if n, ok := r.Max.(float64); ok {
 		return int64(n)
 	}
+	// Stop is the figure at which it stops, Max the last that is allowed (see decision 3).
 	if n, ok := r.Stop.(float64); ok {
 		return max(1, int64(n)-1)
 	}
@@ -312,6 +340,7 @@ func (g *Guard) do(ctx context.Context, method, path string, body []byte, header
 
 // statusError says why weir did not do what it was asked for.
 func statusError(resp *http.Response) error {
+	// Bodies of errors are for people, who read no more than this.
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 	var problem struct{ Detail string }
 	_ = json.Unmarshal(body, &problem) // what is not JSON has no detail
@@ -322,6 +351,7 @@ func statusError(resp *http.Response) error {
 // Options.Follow. Its methods may be called by many goroutines.
 type Feed struct{ g *Guard }
 
+// It keeps nothing of verdict.
 // Take takes a verdict as JSON. Those about one flow come in the order in which they
 // were given; to hear one again does no harm. What is no verdict is counted. The
 // signature is that of exactly these bytes, "" when they are not signed.

@@ -28,6 +28,7 @@ type Options struct {
 	FailClosed bool
 	// Bounds are what the local limiter goes by until weir has told its limits;
 	// default: those of weir's default limits.
+	// The zero Bounds count as none given.
 	Bounds Bounds
 
 	// Keys, where they are given, are those that weir signs orders with: others are then
@@ -49,31 +50,38 @@ type Options struct {
 	Logger *slog.Logger // default: drops everything
 	// Observe is called with every decision that refuses, or that was made while the
 	// orders may be out of date, by the goroutine that asked. It must be quick.
+	// A panic of it is counted as a fault and changes nothing.
 	Observe func(Call, Decision)
 }
 
+// Check reads state, table and clock by atomics and takes no lock.
 // Guard answers whether calls may be made. Any goroutine may use it.
 type Guard struct {
 	o      Options
 	logger *slog.Logger
 	now    func() time.Time
-	heard  atomic.Pointer[timeOfWeir] // of weir's clock; nil before it said anything
+	// It is replaced whole with each connection.
+	heard atomic.Pointer[timeOfWeir] // of weir's clock; nil before it said anything
 
-	table   Table
-	signed  *signed
-	ticked  atomic.Int64  // the time as of the last tick; 0 when nothing ticks
-	state   atomic.Uint32 // of the table
-	limits  *limiter
-	bounds  atomic.Pointer[Bounds]
-	counts  Counts
-	acks    chan ack
-	asks    asks
-	lastID  string // of the stream; for the follower alone
-	serial  atomic.Int64
-	ready   chan struct{}
-	once    sync.Once
-	warned  atomic.Bool // that a call was decided before the orders were known
-	end     context.CancelFunc
+	table  Table
+	signed *signed
+	ticked atomic.Int64  // the time as of the last tick; 0 when nothing ticks
+	state  atomic.Uint32 // of the table
+	limits *limiter
+	bounds atomic.Pointer[Bounds]
+	counts Counts
+	// It has room for 1,024; see acknowledge.
+	acks   chan ack
+	asks   asks
+	lastID string // of the stream; for the follower alone
+	// Of the ids that it gives to events, together with the time.
+	serial atomic.Int64
+	// It is closed once, when the orders were known for the first time.
+	ready  chan struct{}
+	once   sync.Once
+	warned atomic.Bool // that a call was decided before the orders were known
+	end    context.CancelFunc
+	// Everything that Close waits for.
 	working sync.WaitGroup
 
 	closeIdle func() // connections that only this guard has
@@ -118,6 +126,7 @@ func New(o Options) (*Guard, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Not the caller's context: a guard lives until Close.
 	ctx, cancel := context.WithCancel(context.Background())
 	g.end, g.asks.ctx = cancel, ctx
 	g.working.Go(func() {
@@ -125,6 +134,7 @@ func New(o Options) (*Guard, error) {
 			g.follow(ctx)
 			return
 		}
+		// A feed brings verdicts alone; limits are always asked for.
 		g.working.Go(func() { g.learn(ctx) })
 		o.Follow(ctx, Feed{g})
 		g.becomeStale(errClosed)
@@ -153,6 +163,7 @@ func newGuard(o Options) (*Guard, error) {
 		}
 	}
 	if o.Client.CheckRedirect == nil {
+		// A copy, because the client is the caller's.
 		client := *o.Client
 		client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // orders come from weir, and from nowhere else
 		o.Client = &client
@@ -185,6 +196,8 @@ func newGuard(o Options) (*Guard, error) {
 
 // Close ends the guard: it tries once more to send what it has to acknowledge, and
 // waits for its goroutines. Check still answers after that, as when weir is away.
+// It may be called once the guard is not asked any more; what is asked all the same finds the
+// orders stale.
 func (g *Guard) Close() {
 	g.asks.close()
 	g.end()
@@ -216,6 +229,8 @@ func (g *Guard) Orders() int { return g.table.Len() }
 // nothing, and tells weir of a refusal in the background. What the call does not say of its
 // flow and its caller is that of the work of the context, see Dispatch.
 func (g *Guard) Check(ctx context.Context, c Call) (d Decision) {
+	// A fault in the guard must not stop the program that it guards, and must not refuse its
+	// work.
 	defer func() {
 		if p := recover(); p != nil {
 			g.counts.Faults.Add(1)
@@ -230,8 +245,10 @@ func (g *Guard) Check(ctx context.Context, c Call) (d Decision) {
 func (g *Guard) check(c *Call) Decision {
 	state := g.state.Load()
 	now := moment{guard: g}
+	// The clock is read only when an order matches.
 	if v := g.table.refusing(c, &now); v != nil {
 		d := refused(v, c.Flow, FromTable, now.stamp())
+		// A known order counts, however old the knowledge is: it expires by itself.
 		d.Stale = state != fresh
 		g.counts.Refused.Add(1)
 		if !g.o.Quiet {
@@ -252,12 +269,14 @@ func (g *Guard) check(c *Call) Decision {
 // withoutOrders decides about a call that no known order refuses while the orders may
 // be out of date.
 func (g *Guard) withoutOrders(c *Call, state uint32) Decision {
+	// Said once, since every call until then would say it.
 	if state == never && !g.warned.Swap(true) {
 		g.logger.Warn("a call is decided before weir was reached; orders may stand that the guard does not know", "weir", g.o.URL)
 	}
 	d := allowed(StaleOpen)
 	d.Flow = c.Flow
 	switch {
+	// A person is never refused, also with FailClosed.
 	case c.byPerson():
 		g.counts.StaleAllowed.Add(1)
 	case g.o.FailClosed:
@@ -282,6 +301,7 @@ func (g *Guard) withoutOrders(c *Call, state uint32) Decision {
 	return d
 }
 
+// The copies keep the decision out of the hands of the function.
 // observe tells of a decision. It stands whatever becomes of that.
 func (g *Guard) observe(c *Call, d *Decision) {
 	if g.o.Observe == nil {
@@ -301,6 +321,7 @@ func (g *Guard) observe(c *Call, d *Decision) {
 // would stand.
 func (g *Guard) stamp() events.Stamp {
 	now := g.now()
+	// A monotonic difference, which no change of this machine's clock touches.
 	if h := g.heard.Load(); h != nil {
 		if weirs := h.weirs.Add(time.Since(h.here)); now.Sub(weirs).Abs() > clocksApart {
 			now = weirs
@@ -310,6 +331,7 @@ func (g *Guard) stamp() events.Stamp {
 }
 
 // clocksApart is more than what the time in an answer leaves out and what it takes to come.
+// The header Date has whole seconds.
 const clocksApart = 5 * time.Second
 
 // timeOfWeir is what weir's clock said at a time here.
@@ -322,6 +344,7 @@ func (g *Guard) hearTime(date string) {
 		return
 	}
 	h := &timeOfWeir{weirs, time.Now()}
+	// Said at the first answer only; the clock may be set right later.
 	if before := g.heard.Swap(h); before == nil && h.here.Sub(weirs).Abs() > clocksApart {
 		g.logger.Warn("the clock of this machine differs from weir's, by which orders end and which counts here, too", "weir", g.o.URL, "differs", h.here.Sub(weirs).Round(time.Second))
 	}
@@ -341,6 +364,7 @@ const tick = 100 * time.Millisecond
 
 // becomeFresh is called when every order that stood at the beginning of the stream is
 // in the table.
+// What the limiter counted meanwhile is forgotten: the orders count again.
 func (g *Guard) becomeFresh() {
 	if g.state.Swap(fresh) == fresh {
 		return
@@ -350,6 +374,7 @@ func (g *Guard) becomeFresh() {
 	g.logger.Info("weir is followed", "weir", g.o.URL, "orders", g.table.Len())
 }
 
+// It does nothing before the orders were known once, so the state stays never.
 func (g *Guard) becomeStale(why error) {
 	if g.state.CompareAndSwap(fresh, stale) {
 		g.counts.Stales.Add(1)
@@ -357,9 +382,11 @@ func (g *Guard) becomeStale(why error) {
 	}
 }
 
+// Its first turn comes at once, so that about is exact enough from the beginning.
 // housekeep keeps the time, and once a minute forgets what has expired and learns the
 // limits.
 func (g *Guard) housekeep(ctx context.Context) {
+	// 0 makes about look at the clock: nothing keeps the time after Close.
 	defer g.ticked.Store(0)
 	next := time.NewTicker(tick)
 	defer next.Stop()

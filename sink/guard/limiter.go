@@ -17,12 +17,15 @@ type Bounds struct {
 	Window    time.Duration // of Rate; 0 is a minute
 }
 
+// See decision 36.
 // leeway is how many times over its limits a flow may go while weir is away.
 const leeway = 3
 
 // defaultBounds are those of weir's default limits.
+// Tool calls have no limit by default.
 func defaultBounds() Bounds { return Bounds{Calls: 100, Rate: 60, Window: time.Minute} }
 
+// It is in 64 parts with a lock each, so that flows seldom wait for one another.
 // limiter counts calls per flow while the orders are out of date. It forgets the flows
 // that were not used for longest when there are too many.
 type limiter struct {
@@ -32,7 +35,9 @@ type limiter struct {
 }
 
 type limiterPart struct {
-	mu       sync.Mutex
+	mu sync.Mutex
+	// Two generations: when now is full it becomes old, and what is used moves on. So
+	// forgetting costs no lists and no clock.
 	now, old map[string]*spent
 }
 
@@ -41,11 +46,13 @@ type spent struct {
 	calls, tools int64
 	begun        time.Time // of the window
 	inWindow     int64     // calls in it
-	before       int64     // calls in the window before it
+	// For a window that slides, see count.
+	before int64 // calls in the window before it
 }
 
 func newLimiter(flows int) *limiter {
 	l := &limiter{seed: maphash.MakeSeed()}
+	// Two generations in each part make up the whole.
 	l.most = max(1, flows/2/len(l.parts))
 	return l
 }
@@ -67,6 +74,7 @@ type refusal struct {
 	retryAfter      time.Duration
 }
 
+// Calls of tools and of agents are counted apart, as weir's limits are.
 // count counts the call, or says why it is refused. A refused call counts nothing.
 func (l *limiter) count(c *Call, b Bounds, now time.Time) (r refusal, over bool) {
 	flow := c.flowKey()
@@ -74,6 +82,7 @@ func (l *limiter) count(c *Call, b Bounds, now time.Time) (r refusal, over bool)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.of(flow, l.most)
+	// Tools have no rate among the limits that a guard learns.
 	if c.kind() == events.ToolCall {
 		if most := b.ToolCalls * leeway; most > 0 && s.tools >= most {
 			return refusal{events.MaxToolCalls, most, s.tools + 1, 0}, true
@@ -93,6 +102,7 @@ func (l *limiter) count(c *Call, b Bounds, now time.Time) (r refusal, over bool)
 	share := 1 - float64(now.Sub(s.begun))/float64(window)
 	seen := s.inWindow + int64(float64(s.before)*share)
 	if most := b.Rate * leeway; most > 0 && seen >= most {
+		// It is told in whole seconds, rounded up. Waiting that long brings the next window.
 		wait := (window - now.Sub(s.begun) + time.Second - 1).Truncate(time.Second)
 		return refusal{events.CallRate, most, seen + 1, wait}, true
 	}
@@ -101,15 +111,18 @@ func (l *limiter) count(c *Call, b Bounds, now time.Time) (r refusal, over bool)
 	return r, false
 }
 
+// turn moves the window on. A clock that was set back begins a new one.
 func (s *spent) turn(now time.Time, window time.Duration) {
 	switch age := now.Sub(s.begun); {
 	case age < 0 || age >= 2*window:
 		s.begun, s.inWindow, s.before = now, 0, 0
+	// It goes on from its end, not from now, so that the windows of a flow join.
 	case age >= window:
 		s.begun, s.before, s.inWindow = s.begun.Add(window), s.inWindow, 0
 	}
 }
 
+// The caller holds the lock.
 func (p *limiterPart) of(flow string, most int) *spent {
 	if s := p.now[flow]; s != nil {
 		return s

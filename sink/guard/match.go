@@ -7,6 +7,8 @@ import (
 	"weir/events"
 )
 
+// c is the call before it is made; both sides of a check have to be told in the same words as
+// the events.
 // Matches reports whether an order is about the call, whatever it orders and however
 // long it stands. This is the one place where calls and orders are compared.
 func Matches(v *events.Verdict, c *Call) bool {
@@ -15,6 +17,7 @@ func Matches(v *events.Verdict, c *Call) bool {
 
 // binds reports whether the call is within the flow and the scope of the order.
 func binds(v *events.Verdict, c *Call) bool {
+	// An order with a flow is about this flow alone, whatever its scope is.
 	if v.CorrelationID != "" && v.CorrelationID != c.flowKey() {
 		return false
 	}
@@ -24,12 +27,16 @@ func binds(v *events.Verdict, c *Call) bool {
 		return v.CorrelationID != "" || id == c.flowKey()
 	case events.ScopeSession, events.ScopeAgent:
 		switch {
+		// Session and agent say who the order is about; the match says on which side of a call
+		// they stand.
 		case v.Match != nil && (len(v.Match.From) > 0 || len(v.Match.To) > 0 || len(v.Match.Edges) > 0):
 			return true // which says whose calls
+		// This rule counts what an agent is sent, and refuses the senders.
 		case v.Reason == events.AgentMessageRate:
 			return called(c.To, c.ToAgent, id)
 		}
 		return called(c.From, c.FromAgent, id)
+	// Without edges both directions of the pair are meant.
 	case events.ScopePair:
 		if v.Match != nil && len(v.Match.Edges) > 0 {
 			return true
@@ -47,9 +54,12 @@ func binds(v *events.Verdict, c *Call) bool {
 	case events.ScopeTree:
 		return c.inTree(id)
 	}
+	// An order that is not understood refuses nothing: better a call too many than all of
+	// them.
 	return false // a scope that this guard does not know yet
 }
 
+// A field that is empty fits every call; one that is given fits no call that leaves it out.
 // describes reports whether every field that is given fits the call.
 func describes(m *events.Match, c *Call) bool {
 	if m.Kind != "" && m.Kind != c.kind().String() {
@@ -58,6 +68,7 @@ func describes(m *events.Match, c *Call) bool {
 	if len(m.From) > 0 && !calledAny(c.From, c.FromAgent, m.From) || len(m.To) > 0 && !calledAny(c.To, c.ToAgent, m.To) {
 		return false
 	}
+	// NotFrom and NotTo name who is let through.
 	if calledAny(c.From, c.FromAgent, m.NotFrom) || calledAny(c.To, c.ToAgent, m.NotTo) {
 		return false
 	}
@@ -71,6 +82,8 @@ func describes(m *events.Match, c *Call) bool {
 		return false
 	}
 	return (m.TurnID == "" || m.TurnID == c.Turn) &&
+		// NotTurnID is about the calls of other turns; a call without a turn may be of that
+		// one, and is let through.
 		(m.NotTurnID == "" || c.Turn != "" && m.NotTurnID != c.Turn) &&
 		(m.TaskID == "" || m.TaskID == c.Task) &&
 		(m.ConversationID == "" || m.ConversationID == c.Conversation) &&
@@ -93,6 +106,7 @@ func calledAny(id, agent string, names []string) bool {
 	return false
 }
 
+// An edge has a direction.
 func along(edges []events.Edge, c *Call) bool {
 	for i := range edges {
 		if called(c.From, c.FromAgent, edges[i].From) && called(c.To, c.ToAgent, edges[i].To) {
@@ -111,6 +125,7 @@ func sameAny(hash string, list []string) bool {
 	return false
 }
 
+// Systems shorten hashes for people; the algorithm has to be the same in any case.
 // sameHash compares hashes of which one may have been cut.
 func sameHash(a, b string) bool {
 	an, av, aok := strings.Cut(a, ":")

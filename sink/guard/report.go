@@ -16,6 +16,7 @@ import (
 	"weir/events"
 )
 
+// It keeps a copy of the call and the time of the refusal, because it is sent later.
 // ack is a refusal that weir is to be told of.
 type ack struct {
 	call  Call
@@ -24,6 +25,7 @@ type ack struct {
 }
 
 // acknowledge queues that the order was applied; when there is no room it is dropped
+// See Counts.AcksDropped.
 // and counted, because a dispatcher waits for nobody.
 func (g *Guard) acknowledge(c *Call, v *events.Verdict, at events.Stamp) {
 	select {
@@ -36,6 +38,7 @@ func (g *Guard) acknowledge(c *Call, v *events.Verdict, at events.Stamp) {
 // ackBatch is how many acknowledgements are sent at one time.
 const ackBatch = 256
 
+// One goroutine runs it; the body is used again for each batch.
 // report sends what is queued until ctx ends, and then once more.
 func (g *Guard) report(ctx context.Context) {
 	var body []byte
@@ -46,6 +49,7 @@ func (g *Guard) report(ctx context.Context) {
 			body, n = g.appendAck(body[:0], &a), 1
 		case <-ctx.Done():
 		}
+		// What has gathered meanwhile goes with it, without waiting for more.
 		for n < ackBatch {
 			select {
 			case a := <-g.acks:
@@ -65,9 +69,12 @@ func (g *Guard) report(ctx context.Context) {
 	}
 }
 
+// Meanwhile refusals gather in the queue, and those beyond it are dropped.
 // deliverAcks sends a body until weir takes it. When ctx has ended it tries once.
 func (g *Guard) deliverAcks(ctx context.Context, body []byte, n int64) {
 	for span := shortestWait; ; span = min(2*span, longestWait) {
+		// The context of the guard does not cut a request, so that Close tells what there is
+		// to tell.
 		try, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.o.AskTimeout)
 		err := g.send(try, body)
 		cancel()
@@ -76,6 +83,7 @@ func (g *Guard) deliverAcks(ctx context.Context, body []byte, n int64) {
 		case err == nil:
 			g.counts.Acked.Add(n)
 			return
+		// What weir refuses once it refuses always.
 		case ok || ctx.Err() != nil:
 			g.counts.AcksDropped.Add(n)
 			g.logger.Warn("acknowledgements are dropped", "count", n, "error", err, "refused", refused != nil)
@@ -90,6 +98,8 @@ func (g *Guard) deliverAcks(ctx context.Context, body []byte, n int64) {
 
 func (g *Guard) appendAck(dst []byte, a *ack) []byte {
 	ev := a.call.event(events.VerdictAck)
+	// An attempt is told by its flow; whether it came with work is not known of a call that
+	// was not made.
 	ev.CorrelationID, ev.HadWork = a.call.flowKey(), events.Unknown
 	g.stampEvent(&ev, a.at)
 	ev.Ack = &events.Ack{VerdictID: a.order.ID, Applied: true}
@@ -101,9 +111,12 @@ func (g *Guard) appendAck(dst []byte, a *ack) []byte {
 // stampEvent gives the event an id of its own and a time.
 func (g *Guard) stampEvent(ev *events.Event, at events.Stamp) {
 	ev.Source, ev.Time = g.o.Source, at
+	// The time is part of it, so a guard that starts again with the same Source does not
+	// repeat ids.
 	ev.ID = strconv.FormatInt(int64(at), 36) + "-" + strconv.FormatInt(g.serial.Add(1), 36)
 }
 
+// It is dropped instead of sent again.
 // refusedError is an answer that trying again will not change.
 type refusedError struct{ error }
 
@@ -116,8 +129,10 @@ func (g *Guard) send(ctx context.Context, lines []byte) error {
 	defer resp.Body.Close()
 	switch code := resp.StatusCode; {
 	case code < 300:
+		// A connection whose answer is not read to the end is closed.
 		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10)) // so that the connection can be used again
 		return nil
+	// 429 and 408 are the two of the four hundreds that pass by waiting.
 	case code >= 400 && code < 500 && code != http.StatusTooManyRequests && code != http.StatusRequestTimeout:
 		return &refusedError{statusError(resp)}
 	}
@@ -153,10 +168,12 @@ func (g *Guard) Release(ctx context.Context, flow, by, reason string, long time.
 //
 // What the call does not say of its flow and its caller is that of the work of the context,
 // see Dispatch. A person's call without a flow gets one from weir: Decision.Flow.
+// It waits for AskTimeout at most.
 func (g *Guard) Ask(ctx context.Context, c Call) Decision {
 	c.take(ctx)
 	ev := c.event(c.kind())
 	g.stampEvent(&ev, g.stamp())
+	// Ask makes the event one that weir folds as a question, see decision 9.
 	ev.Ask, ev.Tell = true, c.Tell
 	d, err := g.ask(ctx, &ev)
 	if err == nil {
@@ -170,12 +187,14 @@ func (g *Guard) Ask(ctx context.Context, c Call) Decision {
 	}
 	g.counts.AskFailures.Add(1)
 	g.logger.Warn("weir did not answer; the call is decided from memory", "flow", c.Flow, "error", err)
+	// Check would count nothing against the local limiter while the orders are fresh.
 	if g.table.Refusing(&c, g.stamp()) == nil {
 		return g.withoutOrders(&c, g.state.Load())
 	}
 	return g.Check(ctx, c)
 }
 
+// An error says that there is no answer; a refusal is none.
 func (g *Guard) ask(ctx context.Context, ev *events.Event) (d Decision, err error) {
 	ctx, cancel := context.WithTimeout(ctx, g.o.AskTimeout)
 	defer cancel()
@@ -192,17 +211,20 @@ func (g *Guard) ask(ctx context.Context, ev *events.Event) (d Decision, err erro
 		if err := events.DecodeVerdict(answer.Verdict, v); err != nil {
 			return d, err
 		}
+		// Verdicts in shadow mode and warnings let the call pass.
 		if v.Action == events.Allow || v.Mode != events.ModeEnforce {
 			d = allowed(FromWeir)
 			d.Flow = cmp.Or(ev.CorrelationID, v.CorrelationID)
 			return d.telling(v), nil // what is only watched is allowed
 		}
+		// The time is 0: how long to wait stands in the answer.
 		return refused(v, ev.CorrelationID, FromWeir, 0).telling(v), nil
 	}
 	p, err := readProblem(status, body)
 	if err != nil {
 		return d, err
 	}
+	// A refusal comes as a problem, from which the verdict is put together as far as it tells.
 	*v = events.Verdict{ID: p.verdict(), Mode: events.ModeEnforce, Action: p.Action, Reason: p.Reason, Limit: p.Limit, Observed: p.Observed, Unit: p.Unit,
 		Message: p.Detail, AgentMessage: p.AgentMessage, RetryAfterS: p.RetryAfterS, HTTPStatus: status, CorrelationID: p.CorrelationID, Remaining: p.Remaining}
 	if !v.Stops() {
@@ -214,6 +236,7 @@ func (g *Guard) ask(ctx context.Context, ev *events.Event) (d Decision, err erro
 // answer sends an ask and returns what weir says: on the stream, where there is one, and else,
 // or when that breaks before there is an answer, by a request. An ask that is sent again has
 // the same id, and counts once.
+// The error of the stream is not told: the request that follows says what is wrong.
 func (g *Guard) answer(ctx context.Context, ask []byte) (status int, body []byte, err error) {
 	if s := g.asks.stream(g); s != nil {
 		if status, body, err = s.ask(ctx, ask); err == nil || ctx.Err() != nil {
@@ -225,6 +248,7 @@ func (g *Guard) answer(ctx context.Context, ask []byte) (status int, body []byte
 		return 0, nil, err
 	}
 	defer resp.Body.Close()
+	// An answer that is longer is cut, and then cannot be read.
 	body, err = io.ReadAll(io.LimitReader(resp.Body, 2*events.MaxVerdictBytes))
 	return resp.StatusCode, body, err
 }
@@ -245,6 +269,7 @@ type problem struct {
 	Remaining []events.Remaining `json:"remaining"`
 }
 
+// Any proxy may answer with status 403 and a page; only a reason code makes it weir's refusal.
 // readProblem tells a refusal from all else that may go wrong.
 func readProblem(status int, body []byte) (p problem, err error) {
 	if err := json.Unmarshal(body, &p); err != nil || p.Reason == "" {
@@ -253,6 +278,7 @@ func readProblem(status int, body []byte) (p problem, err error) {
 	return p, nil
 }
 
+// "" when the answer names no verdict.
 func (p *problem) verdict() string {
 	const prefix = "urn:weir:verdict:"
 	if len(p.Instance) > len(prefix) && p.Instance[:len(prefix)] == prefix {

@@ -17,11 +17,13 @@ import (
 // of it: a stop after it was lifted, or a clearance after the order was given anew. It
 // is told by the revision, which is signed. To hear the revision again that was heard
 // last is none, and changes nothing.
+// See decision 45.
 type signed struct {
 	keys sign.Keys
 	most int // orders that are remembered
 
-	mu    sync.Mutex
+	mu sync.Mutex
+	// By the first part of the verdict's id, or by scope and reason.
 	heard map[string]heard // by order
 
 	unsigned, forged, replayed atomic.Bool // was logged
@@ -39,6 +41,7 @@ const remembered = time.Hour
 
 var errReplayed = errors.New("a later revision of the order was heard before")
 
+// No keys: verify and remember take everything.
 func newSigned(keys sign.Keys, most int) *signed {
 	return &signed{keys: keys, most: most, heard: make(map[string]heard)}
 }
@@ -55,6 +58,7 @@ func (s *signed) verify(verdict []byte, signature string) error {
 // remember notes which revision of an order was heard. The error is errReplayed.
 func (s *signed) remember(v *events.Verdict, now events.Stamp) error {
 	clears := v.Action == events.Allow
+	// Only orders that are obeyed can be replayed to some use.
 	if len(s.keys) == 0 || v.Mode != events.ModeEnforce || !clears && !v.Stops() {
 		return nil
 	}
@@ -66,6 +70,7 @@ func (s *signed) remember(v *events.Verdict, now events.Stamp) error {
 	case expires <= now:
 		return nil // it refuses nothing, however often it is heard
 	}
+	// The same key as sameOrder goes by.
 	key := orderID(v.ID)
 	if key == "" {
 		key = v.CorrelationID + "\x00" + string(v.Scope.Kind) + "\x00" + v.Scope.ID + "\x00" + string(v.Reason)
@@ -76,6 +81,8 @@ func (s *signed) remember(v *events.Verdict, now events.Stamp) error {
 	if known && v.Revision < last.revision {
 		return errReplayed
 	}
+	// Beyond its room it remembers no new orders: these are obeyed, and a replay of them is,
+	// too.
 	if known || len(s.heard) < s.most {
 		s.heard[key] = heard{v.Revision, max(last.until, expires, now.Add(remembered))}
 	}
@@ -83,6 +90,7 @@ func (s *signed) remember(v *events.Verdict, now events.Stamp) error {
 }
 
 // sweep forgets what need not be remembered.
+// It is called once a minute by housekeep.
 func (s *signed) sweep(now events.Stamp) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

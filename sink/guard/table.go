@@ -10,18 +10,24 @@ import (
 	"weir/events"
 )
 
+// Writers copy what they change, so Take costs as much as a part holds. Weir uses it, too, in
+// front of its fold (see decision 44).
 // Table holds standing orders. Readers never wait: what they see is replaced whole,
 // one small part at a time. The zero Table is empty and ready for use.
 type Table struct {
+	// The same keys of two tables do not fall into the same parts, and nobody can choose flows
+	// that all fall into one.
 	seed  atomic.Pointer[maphash.Seed]
 	parts [1024]part // by flow
 	wide  [256]part  // orders that bind more than one flow, by the id of their scope
 	held  atomic.Int64
+	// Most calls see from it that nothing but their flow has to be looked up.
 	wides atomic.Int64 // of those that are held, in wide
 }
 
 // part is a piece of the table that is replaced whole.
 type part struct {
+	// A map that is stored is never changed again, nor are its lists.
 	mu     sync.Mutex // of writers
 	orders atomic.Pointer[map[string][]*events.Verdict]
 }
@@ -33,6 +39,7 @@ func (t *Table) Len() int { return int(t.held.Load()) }
 // or forgets what it clears. The table keeps v, which nobody may change from then on. It
 // reports whether the table has changed.
 func (t *Table) Take(v *events.Verdict) bool {
+	// Warnings and verdicts in shadow mode order nothing.
 	clears := v.Action == events.Allow
 	if !clears && (!v.Stops() || v.Mode != events.ModeEnforce) {
 		return false
@@ -43,9 +50,11 @@ func (t *Table) Take(v *events.Verdict) bool {
 	list := p.load()[key]
 	at := slices.IndexFunc(list, func(o *events.Verdict) bool { return sameOrder(o, v) })
 	switch {
+	// An older revision comes late, or again.
 	case at < 0 && clears, at >= 0 && list[at].Revision > v.Revision:
 		return false
 	case at < 0:
+		// Clip makes append copy: readers may hold the old list.
 		list = append(slices.Clip(list), v)
 		t.count(1, wide)
 	case clears:
@@ -88,6 +97,7 @@ func orderID(id string) string {
 	return id[:orderDigits]
 }
 
+// Expired orders refuse nothing in any case; Sweep gives back their room.
 // Sweep forgets the orders that have expired.
 func (t *Table) Sweep(now events.Stamp) {
 	for i := range t.parts {
@@ -120,8 +130,10 @@ func (t *Table) refusing(c *Call, now *moment) *events.Verdict {
 	}
 	var best *events.Verdict
 	flow := c.flowKey()
+	// An order about the flow is found by it; all others by one of the names that they bind.
 	best = first(best, t.part(flow).load()[flow], c, now)
 	if t.wides.Load() > 0 {
+		// Orders about pairs lie under "", see place.
 		best = first(best, t.widePart("").load()[""], c, now)
 		for _, id := range [...]string{c.From, c.FromAgent, c.To, c.ToAgent, c.Task, c.Project, c.Tenant, c.Tool, c.Root, flow} {
 			if id != "" {
@@ -134,6 +146,8 @@ func (t *Table) refusing(c *Call, now *moment) *events.Verdict {
 
 // first returns the order of the list that refuses the call, if it was given before
 // best. It takes what it needs one by one, so that the call need not be on the heap.
+// The first that was given is the one that people were told of; of equal revisions the id
+// decides, so that all guards say the same.
 func first(best *events.Verdict, list []*events.Verdict, c *Call, now *moment) *events.Verdict {
 	for _, v := range list {
 		if !Matches(v, c) || v.ExpiresAt != 0 && events.Stamp(v.ExpiresAt) <= now.stamp() {
@@ -148,6 +162,7 @@ func first(best *events.Verdict, list []*events.Verdict, c *Call, now *moment) *
 
 // moment is the time of a decision. To ask for it takes longer than all the rest, so
 // that is done once at most.
+// It is for one decision of one goroutine. at is 0 until it was asked for.
 type moment struct {
 	guard *Guard
 	at    events.Stamp
@@ -161,6 +176,7 @@ func (m *moment) stamp() events.Stamp {
 }
 
 // place is where an order is kept, under which key, and whether that is beyond one flow.
+// refusing has to look under the same keys.
 func (t *Table) place(v *events.Verdict) (p *part, key string, wide bool) {
 	switch {
 	case v.CorrelationID != "":
@@ -177,6 +193,7 @@ func (t *Table) part(flow string) *part { return &t.parts[t.hash(flow)%uint64(le
 
 func (t *Table) widePart(id string) *part { return &t.wide[t.hash(id)%uint64(len(t.wide))] }
 
+// The seed is made by whoever comes first, so that the zero Table is ready.
 func (t *Table) hash(key string) uint64 {
 	seed := t.seed.Load()
 	if seed == nil {
@@ -187,6 +204,7 @@ func (t *Table) hash(key string) uint64 {
 	return maphash.String(*seed, key)
 }
 
+// It may be nil, and must not be changed.
 func (p *part) load() map[string][]*events.Verdict {
 	if m := p.orders.Load(); m != nil {
 		return *m
@@ -208,6 +226,7 @@ func (p *part) put(key string, list []*events.Verdict) {
 	p.orders.Store(&m)
 }
 
+// The map is only copied if something has expired.
 // sweep forgets what has expired and returns by how many orders it has grown.
 func (p *part) sweep(now events.Stamp) (more int) {
 	p.mu.Lock()

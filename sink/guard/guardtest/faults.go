@@ -24,6 +24,7 @@ type Fault struct {
 // Want is what a guard decides about two calls in the end, each as action, source and
 // "stale" where it says so. Weir has an order to deny the calls of flow f, and answers
 // asks accordingly.
+// The texts are those of Action and Source.
 type Want struct {
 	CheckStopped, CheckOther string // the call of flow f, and that of another flow
 	AskStopped, AskOther     string
@@ -39,6 +40,7 @@ var (
 	unasked = Want{CheckStopped: "deny table", CheckOther: "allow table", AskStopped: "deny table", AskOther: "allow stale_open stale"}
 )
 
+// unreadable returns a copy with the count.
 func (w Want) unreadable(n int64) Want {
 	w.Unreadable = n
 	return w
@@ -52,9 +54,11 @@ const (
 	pathEvents   = "/v1/events"
 )
 
+// It is far more than a guard has any reason to read, and little enough for a test.
 // Flood is how many bytes a fault sends that has no end.
 const Flood = 192 << 20
 
+// The id has no revision in the form of weir, so that scope and reason tell the order.
 // order is a verdict that stops a flow, with more fields or none.
 func order(flow, more string) string {
 	return fmt.Sprintf(`{"id":"of-%s","revision":1,"mode":"enforce","action":"deny","reason_code":"self_call","correlation_id":%q,"scope":{"kind":"flow","id":%q}%s}`, flow, flow, flow, more)
@@ -108,6 +112,7 @@ func stream(name string, want Want, serve http.HandlerFunc) Fault {
 	return Fault{Name: "stream " + name, Want: want, path: pathVerdicts, serve: serve}
 }
 
+// An odd message counts as unreadable, and what follows it is heard.
 func odd(name, text string) Fault { return stream(name, hears.unreadable(1), data(text)).lasting() }
 
 func limits(name string, serve http.HandlerFunc) Fault {
@@ -122,6 +127,7 @@ func ack(name string, serve http.HandlerFunc) Fault {
 	return Fault{Name: "events " + name, Want: hears, path: pathEvents, serve: serve, then: serve}
 }
 
+// A guard that meets one never knew any order.
 // deadStreams are nothing that could be followed.
 func deadStreams() []Fault {
 	return []Fault{
@@ -146,6 +152,7 @@ func deadStreams() []Fault {
 	}
 }
 
+// The order was heard, and stays in force.
 // badStreams begin well.
 func badStreams() []Fault {
 	return []Fault{
@@ -173,6 +180,7 @@ func badStreams() []Fault {
 	}
 }
 
+// The one that counts has to be obeyed all the same.
 // strangeMessages come before one that counts.
 func strangeMessages() []Fault {
 	return []Fault{
@@ -224,6 +232,7 @@ func strangeMessages() []Fault {
 	}
 }
 
+// A guard keeps the bounds that it had.
 // wrongLimits are about the limits, which a guard asks for beside.
 func wrongLimits() []Fault {
 	return []Fault{
@@ -236,6 +245,8 @@ func wrongLimits() []Fault {
 	}
 }
 
+// What a guard makes of each is in Want: mostly it goes by the orders that it knows, as if
+// weir had not answered.
 // badAnswers are of asks.
 func badAnswers() []Fault {
 	return []Fault{
@@ -271,6 +282,7 @@ func lostAcks() []Fault {
 	}
 }
 
+// lasting makes the fault one of every try, which never ends by itself.
 func (f Fault) lasting() Fault {
 	f.lasts, f.then = true, f.serve
 	return f

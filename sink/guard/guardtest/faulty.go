@@ -1,3 +1,4 @@
+// It is for one guard: the first request on the faulty path gets the fault, whoever sends it.
 package guardtest
 
 import (
@@ -25,6 +26,8 @@ type Faulty struct {
 	ended chan struct{} // the first wrong answer is over
 }
 
+// Its weir has one order against flow f, and refuses asks about it: so a test sees by flow f
+// what the guard knows and by any other flow what it lets through.
 // Serve returns a server with the fault.
 func (f Fault) Serve() *Faulty {
 	weir := New()
@@ -62,6 +65,8 @@ func (f *Faulty) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 	if r.URL.Path != f.fault.path {
 		if r.URL.Path == pathVerdicts { // whose signs of life come too seldom for these tests
+			// A guard that hears nothing for long says that weir is away, which would hide the
+			// fault in question.
 			begin(rw)
 			say(rw, "id: 0\ndata: "+order("f", "")+"\n\n")
 			beat(rw, r)
@@ -76,11 +81,14 @@ func (f *Faulty) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	f.mu.Unlock()
 	switch {
 	case first:
+		// The guard has seen the fault when the handler is over; a fault that hangs is over
+		// when the guard hangs up.
 		defer f.once.Do(func() { close(f.ended) })
 		f.fault.serve(rw, r)
 	case f.fault.then != nil:
 		f.fault.then(rw, r)
 	default:
+		// The guard is kept waiting, so that no later answer makes up for the fault.
 		hang(rw, r)
 	}
 }
@@ -117,6 +125,7 @@ func hang(_ http.ResponseWriter, r *http.Request) {
 	<-r.Context().Done()
 }
 
+// net/http ends the connection after this panic, and writes nothing about it.
 func cut(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 
 func reply(status int, contentType, text string) http.HandlerFunc {
@@ -129,6 +138,8 @@ func reply(status int, contentType, text string) http.HandlerFunc {
 
 func pageOf(text string) http.HandlerFunc { return reply(http.StatusOK, "text/html", text) }
 
+// It stops after Flood bytes, so that a guard that reads all of it ends too, and is found out
+// by its memory.
 // flood sends a text, and then another one again and again.
 func flood(text, again string) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
@@ -181,6 +192,7 @@ func packed(text, again string) []byte {
 	return append(member(text), bytes.Repeat(member(strings.Repeat(again, many)), 1+Flood/(many*len(again)))...)
 }
 
+// HTTP/2 cannot be hijacked, and panics here.
 // hijacked answers below HTTP. What it sends ends with the connection.
 func hijacked(fn func(conn net.Conn, gone <-chan struct{})) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
@@ -191,6 +203,7 @@ func hijacked(fn func(conn net.Conn, gone <-chan struct{})) http.HandlerFunc {
 		}
 		defer conn.Close()
 		gone := make(chan struct{})
+		// Reading is what tells that the other side has gone.
 		go func() {
 			defer close(gone)
 			_, _ = io.Copy(io.Discard, conn)
@@ -220,6 +233,7 @@ func rawEvery(text string, others ...string) http.HandlerFunc {
 	})
 }
 
+// Without a head of its own: text is the head, too.
 func rawFlood(text, again string) http.HandlerFunc {
 	return hijacked(func(conn net.Conn, _ <-chan struct{}) {
 		_, err := io.WriteString(conn, text)
@@ -229,6 +243,7 @@ func rawFlood(text, again string) http.HandlerFunc {
 	})
 }
 
+// The last chunk has no length, so the body breaks off in a way that HTTP can tell.
 func rawChunks(text string) http.HandlerFunc {
 	return raw(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\nthis is no length\r\n", len(text), text))
 }

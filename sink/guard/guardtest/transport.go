@@ -15,6 +15,8 @@ var errAway = errors.New("guardtest: connection refused, as the test wants")
 // Client returns a client whose requests all go to this weir.
 func (w *Weir) Client() *http.Client { return &http.Client{Transport: (*transport)(w)} }
 
+// transport is a Weir seen as the way to it. It dials nothing, so a bubble of testing/synctest
+// sees all that waits.
 type transport Weir
 
 // RoundTrip serves the request in a goroutine that ends with it.
@@ -24,6 +26,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, errAway
 	}
 	ctx, cancel := context.WithCancel(r.Context())
+	// The pipe has no room: the weir waits until the guard reads, as with a full connection.
 	out, in := io.Pipe()
 	rw := &answer{header: make(http.Header), begun: make(chan struct{}), body: in}
 	request := r.Clone(ctx)
@@ -34,15 +37,19 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		defer cancel()
 		defer func() {
 			if p := recover(); p != nil && p != http.ErrAbortHandler {
+				// A panic that is no cut is a fault of the test, and ends it.
 				panic(p)
 			} else if p != nil {
 				rw.fail = errAway
 			}
+			// A handler that wrote nothing answers with status 200, as in net/http.
 			rw.begin(http.StatusOK)
 			_ = in.CloseWithError(rw.fail) // nil is the end of the body
 		}()
 		w.ServeHTTP(rw, request)
 	}()
+	// A request that is given up ends the handler and the body, as a connection would that is
+	// closed.
 	stop := context.AfterFunc(r.Context(), func() {
 		cancel()
 		_ = out.CloseWithError(context.Cause(r.Context()))
@@ -59,6 +66,8 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
+// begun is closed when the head is known; fail, which is set before that, says that there is
+// none.
 // answer is the ResponseWriter of the transport.
 type answer struct {
 	header http.Header
@@ -78,6 +87,7 @@ func (a *answer) Write(p []byte) (int, error) {
 	return a.body.Write(p)
 }
 
+// Nothing is buffered, so there is nothing to flush.
 func (a *answer) FlushError() error { return nil }
 
 func (a *answer) begin(status int) {
@@ -87,6 +97,7 @@ func (a *answer) begin(status int) {
 	})
 }
 
+// Closing the body ends the handler.
 type body struct {
 	*io.PipeReader
 	cancel context.CancelFunc

@@ -23,16 +23,20 @@ import (
 // Weir is a weir that knows what a test tells it. The zero Weir is not ready; New makes
 // one. Any goroutine may use it.
 type Weir struct {
-	mu       sync.Mutex
-	state    State
+	mu    sync.Mutex
+	state State
+	// Who waits takes the channel and the state under one lock, so that no change is missed.
 	changed  chan struct{} // closed whenever something has changed
 	verdicts []given       // the place of each is its id
 	keys     sign.Keys
 	reports  []events.Event
 	asks     []events.Event
-	answer   func(*events.Event) *events.Verdict
-	limits   string
-	full     bool
+	// nil allows all.
+	answer func(*events.Event) *events.Verdict
+	// As the body of GET /v1/limits.
+	limits string
+	// Asks and events are refused with status 503.
+	full bool
 }
 
 // given is a verdict as JSON, with its signature.
@@ -154,6 +158,7 @@ func (w *Weir) Asks() []events.Event {
 }
 
 // note wakes all who wait. The caller holds the lock.
+// Who waits takes a new channel afterwards.
 func (w *Weir) note() {
 	close(w.changed)
 	w.changed = make(chan struct{})
@@ -167,6 +172,7 @@ func (w *Weir) look() (State, chan struct{}) {
 
 // ServeHTTP answers as weir does, for tests that want a real port.
 func (w *Weir) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	// A connection to a mute weir hangs until the weir speaks again.
 	for {
 		state, changed := w.look()
 		switch state {
@@ -228,12 +234,15 @@ func (w *Weir) release(rw http.ResponseWriter, r *http.Request, flow string) {
 
 func (w *Weir) stream(rw http.ResponseWriter, r *http.Request) {
 	next := 0
+	// The id of an event on the stream is the place of its verdict, so a position is good for
+	// this weir until it forgets.
 	if id := r.Header.Get("Last-Event-ID"); id != "" {
 		n, err := strconv.Atoi(id)
 		w.mu.Lock()
 		known := err == nil && n >= 0 && n < len(w.verdicts)
 		w.mu.Unlock()
 		if !known {
+			// The real weir refuses unknown positions, too: the guard has to begin anew.
 			http.Error(rw, `{"detail":"this is not a position"}`, http.StatusBadRequest)
 			return
 		}
@@ -248,6 +257,7 @@ func (w *Weir) stream(rw http.ResponseWriter, r *http.Request) {
 		w.mu.Lock()
 		state, changed := w.state, w.changed
 		var news []given
+		// Forget may have left fewer verdicts than this stream has told.
 		if (state == Up || state == Behind) && next <= len(w.verdicts) {
 			news = w.verdicts[next:]
 		}
@@ -263,6 +273,7 @@ func (w *Weir) stream(rw http.ResponseWriter, r *http.Request) {
 			fmt.Fprintf(rw, "data: %s\n\n", v.verdict)
 			next++
 		}
+		// A sign of life follows at once, so a guard knows that it has heard everything.
 		switch state {
 		case Up:
 			_, _ = io.WriteString(rw, ": heartbeat\n\n")
@@ -281,8 +292,10 @@ func (w *Weir) stream(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// check asks the function of the test without the lock, so that it may use the weir.
 func (w *Weir) check(rw http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
+	// The event aliases body, which is the request's own.
 	var ev events.Event
 	if err := events.Decode(body, &ev); err != nil {
 		http.Error(rw, `{"detail":"`+strings.ReplaceAll(err.Error(), `"`, "'")+`"}`, http.StatusBadRequest)
@@ -318,6 +331,7 @@ func (w *Weir) check(rw http.ResponseWriter, r *http.Request) {
 		"observed": v.Observed, "unit": v.Unit, "detail": v.Message, "agent_message": v.AgentMessage, "retry_after_s": v.RetryAfterS, "status": status, "remaining": v.Remaining})
 }
 
+// take takes all lines or none.
 func (w *Weir) take(rw http.ResponseWriter, r *http.Request) {
 	lines := bufio.NewScanner(r.Body)
 	lines.Buffer(nil, 1<<20)

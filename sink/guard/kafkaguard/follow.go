@@ -18,6 +18,7 @@ import (
 	"weir/sink/sign"
 )
 
+// Its options hold for the table as with weir's stream; Follow is set by New.
 // Options are how a guard follows a topic. Cluster and URL are required.
 type Options struct {
 	guard.Options // URL is that of any weir: for Ask and for acknowledgements
@@ -26,6 +27,8 @@ type Options struct {
 	Topic   string // of verdicts; default agent-verdicts
 	// Back is how long before the last order one that still stands may have been given, by
 	// the times of the records; default: everything that the topic holds is read.
+	// 0 reads all. A span that is shorter than orders stand misses some, and then allows what
+	// weir refuses.
 	Back time.Duration
 }
 
@@ -38,6 +41,7 @@ func New(o Options) (*guard.Guard, error) {
 	if o.Cluster == nil || len(o.Cluster.Brokers) == 0 {
 		return nil, errors.New("kafkaguard: no brokers are named; give host:port of one at least")
 	}
+	// The default of StaleAfter is that of guard.New, which is not known yet here.
 	t := &topic{cluster: o.Cluster, name: cmp.Or(o.Topic, defaultTopic), back: o.Back, stale: cmp.Or(max(o.StaleAfter, 0), 5*time.Second), begun: time.Now()}
 	o.Follow = t.follow
 	return guard.New(o.Options)
@@ -58,6 +62,7 @@ const (
 	longestWait  = 30 * time.Second
 )
 
+// It is the guard's Options.Follow: it runs in one goroutine until the guard is closed.
 func (t *topic) follow(ctx context.Context, feed guard.Feed) {
 	for span := shortestWait; ; span = min(2*span, longestWait) {
 		reached, err := t.read(ctx, feed)
@@ -81,6 +86,7 @@ func (t *topic) follow(ctx context.Context, feed guard.Feed) {
 func (t *topic) read(ctx context.Context, feed guard.Feed) (reached bool, err error) {
 	n, err := t.cluster.Partitions(ctx, t.name)
 	if err != nil {
+		// A partition more may hold orders that are not read: then all is read anew.
 		return false, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -91,12 +97,14 @@ func (t *topic) read(ctx context.Context, feed guard.Feed) (reached bool, err er
 	for i := range parts {
 		p := &parts[i]
 		p.topic, p.number, p.feed = t, i, feed
+		// Each partition has a reader of its own, which keeps its order.
 		working.Go(func() {
 			if err := p.read(ctx); err != nil {
 				cancel(err)
 			}
 		})
 	}
+	// Deferred calls run backwards: the readers are told to end before they are waited for.
 	defer cancel(nil) // before the wait
 	look := time.NewTicker(t.stale / 10)
 	defer look.Stop()
@@ -105,10 +113,13 @@ func (t *topic) read(ctx context.Context, feed guard.Feed) (reached bool, err er
 	for {
 		select {
 		case <-look.C:
+			// It is looked at from outside, since a reader that waits for its broker says
+			// nothing.
 			switch lost := t.lost(parts); {
 			case lost == nil:
 				reached = true
 				feed.Fresh()
+			// Before the end was reached for the first time the guard is stale already.
 			case reached:
 				feed.Stale(lost)
 			}
@@ -126,6 +137,7 @@ func (t *topic) read(ctx context.Context, feed guard.Feed) (reached bool, err er
 var errNotReached = errors.New("the topic is not read to the end yet")
 
 // lost says why the table may be out of date; nil when it is not.
+// It reads atomics only, which the readers of the partitions set.
 func (t *topic) lost(parts []partition) error {
 	now := time.Since(t.begun)
 	for i := range parts {
@@ -151,6 +163,7 @@ type partition struct {
 
 func (p *partition) read(ctx context.Context) error {
 	t := p.topic
+	// The end is that of the moment: what comes later is followed, and is not waited for.
 	from, end, err := t.cluster.Bounds(ctx, t.name, p.number)
 	if err != nil {
 		return err
@@ -166,6 +179,7 @@ func (p *partition) read(ctx context.Context) error {
 	defer r.Close()
 	var records []kafka.Record
 	for {
+		// An empty partition is reached at once.
 		if r.Next() >= end {
 			p.reached.Store(true)
 		}
@@ -182,9 +196,12 @@ func (p *partition) read(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		// A fetch without records is an answer, too, unless the reader is in trouble and tries
+		// on.
 		if _, trouble := r.Trouble(); trouble == nil {
 			p.answered.Store(int64(time.Since(t.begun)))
 		}
+		// A record without a value is no verdict, see the README.
 		for i := range records {
 			if records[i].Value != nil {
 				p.feed.Take(records[i].Value, signature(&records[i]))
@@ -193,6 +210,7 @@ func (p *partition) read(ctx context.Context) error {
 	}
 }
 
+// The header has to be the one that weir's writer sets.
 // signature is what the record says of who gave the order; "" when it says nothing.
 func signature(r *kafka.Record) string {
 	for i := range r.Headers {
