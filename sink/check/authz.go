@@ -26,6 +26,7 @@ type Authz struct {
 	Fail func(w http.ResponseWriter, r *http.Request, err error)
 	Now  func() time.Time
 
+	// It is made anew at each start and put before the count, so no id has to be kept on disk.
 	word   string // of this run, so that ids of two runs differ
 	serial atomic.Int64
 }
@@ -44,10 +45,14 @@ const (
 	gatewayNginx = "nginx" // passes on no status but 401 and 403
 )
 
+// It is in bytes. A longer body is cut, and then its message cannot be read and the headers
+// count.
 // maxForwarded is how much of a body that a gateway sends along is read.
 const maxForwarded = 1 << 20
 
 // Forwarded is a request that a gateway asks about.
+// Its strings are the gateway's words about its client, of which only Address and the
+// principal are checked by the gateway.
 type Forwarded struct {
 	Method, Host, Path string
 	Header             func(name string) string
@@ -60,15 +65,19 @@ type Forwarded struct {
 // Decide asks for every call in the request. When it may be passed on there is no
 // refusal, and told are headers that say what is left after the last of the calls.
 func (a *Authz) Decide(ctx context.Context, f *Forwarded) (refusal *Reply, told http.Header, err error) {
+	// It is never nil, so that callers may add to it.
 	told = make(http.Header)
 	batch, err := messages(f.Body)
 	if err != nil {
 		return nil, told, err
 	}
+	// Without a message the headers may tell a call.
 	if len(batch) == 0 {
 		refusal, err = a.decide(ctx, f, nil, told)
 	}
 	for i := range batch {
+		// The calls before the one that is refused stay counted; the gateway refuses the whole
+		// body.
 		if refusal, err = a.decide(ctx, f, &batch[i], told); refusal != nil || err != nil {
 			break
 		}
@@ -81,6 +90,7 @@ func (a *Authz) Decide(ctx context.Context, f *Forwarded) (refusal *Reply, told 
 // where that is another one. So a new id for each call begins a new flow for the calls
 // that belong together by it, and escapes no counter of the caller. A call that the second
 // flow refuses stays counted in the first.
+// See decision 63.
 func (a *Authz) decide(ctx context.Context, f *Forwarded, m *Message, told http.Header) (*Reply, error) {
 	var ev events.Event
 	if !a.read(f, m, &ev) {
@@ -91,6 +101,7 @@ func (a *Authz) decide(ctx context.Context, f *Forwarded, m *Message, told http.
 	case ev.CorrelationSource == events.CorrelationDerived: // the client names no flow: it has this one
 		ev.CorrelationID = id
 		ev.From.Session = boundParty(&ev, id)
+	// The id gets a suffix of its own, because one id is good for one call (see decision 9).
 	default:
 		once := ev
 		once.ID += "-p"
@@ -105,6 +116,7 @@ func (a *Authz) decide(ctx context.Context, f *Forwarded, m *Message, told http.
 		return nil, err
 	}
 	if !Refuses(v) {
+		// The figures of the later calls of a batch take the place of those before.
 		setRemaining(told, v)
 		return nil, nil
 	}
@@ -121,6 +133,7 @@ func (f *Forwarded) refuse(v *events.Verdict, m *Message) *Reply {
 		format = Problem // a gateway takes 200 for an allowance
 	}
 	r := Refuse(v, format, m)
+	// A refusal that means 200 to a model would be an allowance to the gateway.
 	if !f.Soft && r.Status < 300 {
 		r.Status = status(v)
 	}
@@ -163,6 +176,7 @@ func boundParty(ev *events.Event, id string) string {
 	return id
 }
 
+// Else a client could use up the budget of another one by naming its flow.
 // unreserved returns the id of a flow that a client names, or nothing for one of those that
 // only weir names.
 func unreserved(id string) string {
@@ -174,8 +188,10 @@ func unreserved(id string) string {
 
 func (f *Forwarded) named(header string) string { return unreserved(f.word(header)) }
 
+// It fills in all that an event needs.
 // read makes an ask of the request; false when there is no call in it.
 func (a *Authz) read(f *Forwarded, m *Message, ev *events.Event) bool {
+	// Ids of other systems are taken under any of their names.
 	s := said{explicit: cmp.Or(f.word("X-Correlation-Id"), f.word("Correlation-Id")), baggage: wire.Baggage([]byte(f.Header("Baggage"))),
 		trace: wire.Traceparent([]byte(f.Header("Traceparent"))), session: cmp.Or(f.named("Mcp-Session-Id"), f.named("X-Session-Id"))}
 	if !f.call(m, ev, &s) {
@@ -186,6 +202,7 @@ func (a *Authz) read(f *Forwarded, m *Message, ev *events.Event) bool {
 	}
 	now := a.Now()
 	ev.ID = a.word + "-" + strconv.FormatInt(a.serial.Add(1), 36)
+	// An ask is an event of the log with Ask set, so that a replay judges it again.
 	ev.Source, ev.Time, ev.Ask, ev.Origin = "authz", events.StampOf(now), true, events.OriginAgent
 	ev.TurnID = cmp.Or(f.word("X-Goal-Turn"), f.word("X-Turn-Id"))
 	ev.TaskID = cmp.Or(ev.TaskID, f.word("X-Task-Id"))
@@ -195,6 +212,8 @@ func (a *Authz) read(f *Forwarded, m *Message, ev *events.Event) bool {
 	ev.From = events.Party{Session: clip(s.session), Agent: agent}
 	s.correlate(ev, agent)
 	ev.ParentCorrelationID, ev.RootCorrelationID = clip(s.baggage.Parent), clip(s.baggage.Root)
+	// An unnamed client would else be one party in all flows together, and its calls those of
+	// everybody.
 	if ev.From.Session == "" && agent == unnamed {
 		ev.From.Session = clip(ev.CorrelationID) // all that tells callers apart
 	}
@@ -213,6 +232,7 @@ func (s *said) correlate(ev *events.Event, agent string) {
 	}{
 		{s.explicit, events.CorrelationExplicit}, {s.baggage.ID, events.CorrelationBaggage}, {s.conversation, events.CorrelationConversation},
 		{s.session, events.CorrelationSession}, {s.trace.ID, events.CorrelationTrace}, {ev.TaskID, events.CorrelationTask},
+		// The last one is always there, and is only warned by default.
 		{"authz:" + agent, events.CorrelationDerived},
 	} {
 		if id := unreserved(clip(found.id)); id != "" {
@@ -222,10 +242,13 @@ func (s *said) correlate(ev *events.Event, agent string) {
 	}
 }
 
+// Without a message it is the headers' word; a plain request is a call, too.
 // call reads which call the request is, from the message or else from the headers.
 func (f *Forwarded) call(m *Message, ev *events.Event, s *said) bool {
 	switch {
 	case m != nil && m.Method == methodToolsCall:
+		// A tools/call that cannot be read goes on to be a call of the tool at its path: it
+		// must not escape the count.
 		if m.toolCall(ev, s) {
 			ev.Tool.Name, ev.Tool.Server = clip(ev.Tool.Name), clip(f.Host)
 			return true
@@ -235,6 +258,7 @@ func (f *Forwarded) call(m *Message, ev *events.Event, s *said) bool {
 			ev.To = events.Party{Agent: f.callee()}
 			return true
 		}
+	// A look or an answer counts nothing and is let pass.
 	case m != nil, f.Method == http.MethodOptions, f.Method == http.MethodHead, strings.HasPrefix(f.Path, "/.well-known/"):
 		return false // of the protocol, an answer, or a look at what there is
 	case f.Method != http.MethodPost && (f.Header("Mcp-Session-Id") != "" || f.Header("Mcp-Protocol-Version") != ""):
@@ -256,6 +280,7 @@ func (f *Forwarded) call(m *Message, ev *events.Event, s *said) bool {
 	return true
 }
 
+// Without a header it is known by where it is, as the client wrote it.
 // callee is the agent that an A2A message is for.
 func (f *Forwarded) callee() string {
 	path, _, _ := strings.Cut(f.Path, "?")
@@ -264,8 +289,10 @@ func (f *Forwarded) callee() string {
 
 func (f *Forwarded) word(header string) string { return clip(f.Header(header)) }
 
+// The bound is in bytes.
 // clip makes an id of text: what no id may hold is left out.
 func clip(s string) string {
+	// What is cut in the middle of a character loses that character.
 	s = strings.ToValidUTF8(s, "")
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' {
@@ -294,19 +321,25 @@ func FromGateway(r *http.Request, trusted bool) (*http.Request, bool) {
 		return r, false
 	}
 	gateway, path, long := strings.Cut(rest, "/")
+	// The clone keeps the caller's request, which other handlers may still see.
 	r = r.Clone(r.Context())
 	h := r.Header
 	if long {
 		h.Set("X-Original-Uri", "/"+path)
+		// Its parameters would be taken for the gateway's settings, such as ?deny=.
 		r.URL.RawQuery = "" // the client's
 	}
 	if h.Get("X-Forwarded-Host") == "" {
 		h.Set("X-Forwarded-Host", r.Host)
 	}
 	r.URL.Path, r.URL.RawPath = AuthzPath+gateway, ""
+	// The client's credentials are none for weir; TokenHeader puts the gateway's in their
+	// place.
 	h.Del("Authorization")
 	h.Del("X-Api-Key")
 	if trusted {
+		// What is asked here counts as coming from this machine, whatever host the client
+		// named.
 		r.Host = "localhost"
 		h.Del("Origin")
 		h.Del("Sec-Fetch-Site")
@@ -320,6 +353,8 @@ func FromGateway(r *http.Request, trusted bool) (*http.Request, bool) {
 // lastAddress returns the address that the gateway itself saw, which it puts at the end of
 // what its client says of others.
 func lastAddress(h http.Header) string {
+	// Of several lines the last counts, and of its list the last address: what stands before
+	// it was sent by the client.
 	said := h.Values("X-Forwarded-For")
 	if len(said) == 0 {
 		return ""
@@ -330,6 +365,7 @@ func lastAddress(h http.Header) string {
 
 // ServeHTTP answers a gateway that asks by HTTP, of whose request FromGateway was made.
 func (a *Authz) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	// LimitReader cuts without an error; see Forwarded.Body.
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxForwarded))
 	if err != nil {
 		a.Fail(w, r, err)
@@ -343,6 +379,7 @@ func (a *Authz) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if f.Deny, err = ParseDenyFormat(cmp.Or(r.Header.Get("Weir-Deny"), r.URL.Query().Get("deny"))); err == nil {
 		refusal, told, err = a.Decide(r.Context(), f)
 	}
+	// Faults are up to Fail: the gateway then goes by its failure mode.
 	switch {
 	case err != nil:
 		a.Fail(w, r, err)

@@ -23,7 +23,9 @@ import (
 // the verdict and a refusal in the format that the query asks for: ?deny=bare, by default
 // a problem (RFC 9457). Several events, one a line as application/x-ndjson, are asked for
 // together, see serveMany.
+// It holds nothing of its own, and any number of requests may be served at once.
 type Handler struct {
+	// Its error may be ErrTimeout, see there; others are told by Fail as they are.
 	// Ask appends the event, whose JSON is raw, and returns what the fold said of it.
 	// It keeps neither.
 	Ask func(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error)
@@ -40,6 +42,7 @@ const MemberPath = "/v1/asks"
 // has said to an ask.
 const TreePath = MemberPath + "/tree"
 
+// Errors of this type are the client's fault, and never count as failures of weir.
 // Error is what is wrong with a request.
 type Error struct {
 	Status int
@@ -51,6 +54,7 @@ func (e *Error) Error() string { return e.Detail }
 
 // ServeHTTP answers one ask, or several.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	// One byte more than is taken, so that Decode finds out that the body is too long.
 	body, err := io.ReadAll(io.LimitReader(r.Body, events.MaxEventBytes+1))
 	if err != nil {
 		h.Fail(w, r, fmt.Errorf("read the body: %w", err))
@@ -83,11 +87,14 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, ev *events.Even
 	Write(w, v, format)
 }
 
+// The returned line is what goes into the log. It may be body itself, which the caller then
+// may not change.
 // prepare reads the event and makes an ask of it.
 func prepare(body []byte, ev *events.Event) ([]byte, error) {
 	if err := events.Decode(body, ev); err != nil {
 		return nil, err
 	}
+	// Some kinds and fields are weir's own, and nobody else may say them.
 	if err := ev.FromProducer(); err != nil {
 		return nil, err
 	}
@@ -95,6 +102,8 @@ func prepare(body []byte, ev *events.Event) ([]byte, error) {
 		return nil, &Error{http.StatusUnprocessableEntity,
 			fmt.Sprintf("only agent.call, tool.call, task.loop and task.reflect can be asked for, not %s; send it to /v1/events", ev.Kind)}
 	}
+	// Only an event that was changed is written anew: what the producer wrote goes into the
+	// log as it is.
 	if begin(ev) || !ev.Ask {
 		ev.Ask = true
 		return ev.AppendJSON(make([]byte, 0, len(body)+askRoom)), nil
@@ -120,12 +129,14 @@ func begin(ev *events.Event) bool {
 	if ev.Kind != events.AgentCall || ev.CorrelationID != "" || by != events.OriginUser && by != events.OriginScheduler && by != events.OriginApplet {
 		return false
 	}
+	// The source is part of it, for ids are good within a source.
 	sum := sha256.Sum256([]byte(ev.Source + "\x00" + ev.ID))
 	sum[6], sum[8] = sum[6]&0x0f|0x80, sum[8]&0x3f|0x80 // a UUID of version 8
 	ev.CorrelationID = fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
 	return true
 }
 
+// A verdict in shadow mode says what would be refused, and refuses nothing.
 // Refuses reports whether the verdict, given as an answer, forbids the call.
 func Refuses(v *events.Verdict) bool {
 	return v.Mode != events.ModeShadow && v.Stops()
@@ -151,6 +162,7 @@ func allowance(v *events.Verdict) []byte {
 	return append(v.AppendJSON(out), "}\n"...)
 }
 
+// The status of the verdict goes first, since limits may set it (see decision 53).
 func status(v *events.Verdict) int {
 	switch {
 	case v.HTTPStatus >= 400 && v.HTTPStatus < 600:
@@ -161,6 +173,7 @@ func status(v *events.Verdict) int {
 	return http.StatusForbidden
 }
 
+// A figure that is nil was not measured, which is not 0.
 // problem is a refusal as RFC 9457 wants it, with the members that gateways know.
 type problem struct {
 	Type             string        `json:"type"`
@@ -181,10 +194,12 @@ type problem struct {
 	HeldUntil        string        `json:"held_until,omitempty"` // a person has to decide until then
 	CorrelationID    string        `json:"correlation_id,omitempty"`
 
+	// load or behind, see DegradedHeader.
 	Degraded  string             `json:"degraded,omitempty"`
 	Remaining []events.Remaining `json:"remaining,omitempty"`
 }
 
+// A hold ends by a person's word or at the end of the order, and only then HeldUntil is set.
 func problemOf(v *events.Verdict) []byte {
 	held := ""
 	if v.Action == events.Hold {
@@ -196,6 +211,7 @@ func problemOf(v *events.Verdict) []byte {
 		AgentMessage: v.AgentMessage, CorrelationID: v.CorrelationID, Degraded: v.Degraded, Remaining: v.Remaining})
 }
 
+// title is the reason as a person reads it; it does not change from one refusal to the next.
 func title(r events.Reason) string {
 	words := strings.ReplaceAll(string(r), "_", " ")
 	if words == "" {

@@ -12,6 +12,7 @@ import (
 	"weir/events"
 )
 
+// The zero value is AnyFormat.
 // DenyFormat is the shape in which a refusal is written.
 type DenyFormat uint8
 
@@ -24,6 +25,7 @@ const (
 	Flat                 // one flat object, as the gateway system and the task system write it
 	JSONRPC              // an error object of JSON-RPC
 	ToolError            // a result of an MCP tool that is an error: the one shape that a model reads
+	// It counts the formats, and is none.
 	denyFormatCount
 )
 
@@ -39,6 +41,7 @@ func (d DenyFormat) String() string {
 
 // ParseDenyFormat returns the format that settings spell so; the empty text is AnyFormat.
 func ParseDenyFormat(s string) (DenyFormat, error) {
+	// An empty text matches the first name, which is that of AnyFormat.
 	for d, name := range denyFormatNames {
 		if s == name || s == "" {
 			return DenyFormat(d), nil
@@ -54,6 +57,7 @@ type Reply struct {
 	Body   []byte
 }
 
+// -32768 to -32000 are kept, see JSON-RPC 2.0.
 // The JSON-RPC codes of refusals: ten times the status that says the same. They lie
 // outside the range that JSON-RPC, MCP and A2A keep for themselves.
 const (
@@ -65,6 +69,8 @@ const (
 // waits reports whether waiting helps: the verdict then says how long.
 func waits(v *events.Verdict) bool { return v.RetryAfterS > 0 }
 
+// The same split as that of statuses, see decision 53: a client that knows no HTTP learns by
+// the code whether to try again.
 func code(v *events.Verdict) int {
 	switch {
 	case waits(v):
@@ -80,6 +86,8 @@ func code(v *events.Verdict) int {
 // answer could be for, and the refusal is a Problem.
 func Refuse(v *events.Verdict, d DenyFormat, rpc *Message) *Reply {
 	answerable := rpc != nil && len(rpc.ID) > 0
+	// What the request cannot take is turned into what it can: an answer of JSON-RPC needs an
+	// id, and a result of a tool a call of one.
 	switch {
 	case d == Flat || d == Problem:
 	case !answerable:
@@ -89,6 +97,7 @@ func Refuse(v *events.Verdict, d DenyFormat, rpc *Message) *Reply {
 	case d == AnyFormat, d == ToolError && rpc.Method != methodToolsCall:
 		d = JSONRPC
 	}
+	// Status 200 is what JSON-RPC over HTTP wants of errors, too.
 	r := &Reply{Status: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}}
 	switch d {
 	case Flat:
@@ -102,6 +111,7 @@ func Refuse(v *events.Verdict, d DenyFormat, rpc *Message) *Reply {
 		r.Status, r.Body = status(v), problemOf(v)
 		r.Header.Set("Content-Type", "application/problem+json")
 	}
+	// These headers are on refusals of every format.
 	setRemaining(r.Header, v)
 	// For gateways that pass on the headers of an answer but not its body.
 	r.Header.Set("Weir-Verdict", v.ID)
@@ -115,6 +125,7 @@ func Refuse(v *events.Verdict, d DenyFormat, rpc *Message) *Reply {
 	return r
 }
 
+// A refusal is not to be cached: the next ask may be allowed.
 func (r *Reply) write(w http.ResponseWriter) {
 	copyHeader(w.Header(), r.Header)
 	w.Header().Set("Cache-Control", "no-store")
@@ -122,6 +133,7 @@ func (r *Reply) write(w http.ResponseWriter) {
 	_, _ = w.Write(r.Body)
 }
 
+// The slices of values are shared, and nobody changes them.
 func copyHeader(to, from http.Header) {
 	for name, values := range from {
 		to[name] = values
@@ -139,14 +151,17 @@ type bare struct {
 	Detail           string        `json:"detail,omitempty"`
 	ControlledCutoff bool          `json:"controlled_cutoff"`
 	RetryAfterS      int64         `json:"retry_after_s,omitempty"`
+	// Nil leaves its members out. Its Reason lies beside that of the outer object under
+	// another name of JSON.
 	*task
 }
 
 // task has the names of the task system. A loop that is refused has a count and a task, a
 // delegation a depth, and both the agent that was to do it.
 type task struct {
-	Status          string `json:"status"`
-	Reason          string `json:"reason"`
+	Status string `json:"status"`
+	Reason string `json:"reason"`
+	// A pointer, since a count of 0 is told where it is what the limit counts.
 	LoopCount       *int64 `json:"loop_count,omitempty"`
 	TaskID          string `json:"task_id,omitempty"`
 	ProjectID       string `json:"project_id,omitempty"`
@@ -162,6 +177,7 @@ var taskReasons = map[events.Reason]string{
 	events.MaxDelegationDepth: "Delegation depth exceeded",
 }
 
+// A refusal about no task keeps to the words of the gateway system alone.
 func bareOf(v *events.Verdict) bare {
 	b := bare{Reason: v.Reason, Limit: v.Limit, Observed: v.Observed, Session: sessionOf(v), Tool: v.Tool, Detail: detailOf(v), ControlledCutoff: v.ControlledCutoff, RetryAfterS: v.RetryAfterS}
 	words, known := taskReasons[v.Reason]
@@ -179,6 +195,7 @@ func bareOf(v *events.Verdict) bare {
 	return b
 }
 
+// sessionOf is the party whose call it was: not every source has sessions.
 func sessionOf(v *events.Verdict) string {
 	if v.Session != "" {
 		return v.Session
@@ -191,6 +208,7 @@ func sessionOf(v *events.Verdict) string {
 func detailOf(v *events.Verdict) string {
 	switch {
 	case v.Reason == events.Repetition && v.Tool != "" && v.ArgsHash != "":
+		// The hash is told by its first eight digits, as that system does.
 		_, digits, _ := strings.Cut(v.ArgsHash, ":")
 		last := "the last"
 		if before := v.WindowCalls - 1; before > 0 {
@@ -203,6 +221,7 @@ func detailOf(v *events.Verdict) string {
 	return v.Message
 }
 
+// A model always reads something that tells it to stop trying.
 func agentText(v *events.Verdict) string {
 	if v.AgentMessage != "" {
 		return v.AgentMessage
@@ -210,6 +229,7 @@ func agentText(v *events.Verdict) string {
 	return "The call was refused by the flow guard (" + string(v.Reason) + "). Finish with what you have and report back."
 }
 
+// Exactly one of Result and Error is set.
 type rpcAnswer struct {
 	JSONRPC string          `json:"jsonrpc"`
 	ID      json.RawMessage `json:"id"`
@@ -223,6 +243,7 @@ type rpcError struct {
 	Data    any    `json:"data"`
 }
 
+// Structured repeats the reason for programs, since models read only Content.
 type toolResult struct {
 	ResultType string      `json:"resultType"`
 	Content    []textPart  `json:"content"`
@@ -236,6 +257,7 @@ type resultMeta struct {
 	Remaining []events.Remaining `json:"weir/remaining"`
 }
 
+// nil leaves _meta out.
 func metaOf(v *events.Verdict) *resultMeta {
 	if len(v.Remaining) == 0 {
 		return nil
@@ -272,6 +294,8 @@ func rpcData(v *events.Verdict, rpc *Message) any {
 	return []errorInfo{info}
 }
 
+// Angle brackets stay as they are: models and people read these texts. The line end is part of
+// the answer.
 func encode(v any) []byte {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)

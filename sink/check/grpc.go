@@ -18,8 +18,10 @@ import (
 // which the HTTP/2 of the standard library and the wire format are enough; the server
 // that it is given to must speak HTTP/2, unencrypted where there is no TLS.
 type GRPC struct {
+	// It must be set: it decides about each call.
 	Authz *Authz
 	// Allowed reports whether the gateway may ask; it is shown its metadata as headers.
+	// nil lets everybody ask.
 	Allowed func(r *http.Request) bool
 	// Enter finds a place for a call, and returns what gives it back; false when there is
 	// none. Without it there is no end to the places.
@@ -29,6 +31,7 @@ type GRPC struct {
 	Busy func(error) bool
 }
 
+// The framing of gRPC over HTTP/2.
 const (
 	grpcCheckPath = "/envoy.service.auth.v3.Authorization/Check"
 	grpcFrame     = 5 // bytes before a message: whether it is compressed, and its length
@@ -55,17 +58,20 @@ func (g *GRPC) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/grpc")
 	body, code, err := g.serve(r)
+	// A failed call has no message, only trailers.
 	if code == 0 {
 		frame := make([]byte, grpcFrame, grpcFrame+len(body))
 		binary.BigEndian.PutUint32(frame[1:], uint32(len(body)))
 		_, _ = w.Write(append(frame, body...))
 	}
+	// The status of gRPC comes after the body; that of HTTP is 200 all the same.
 	w.Header().Set(http.TrailerPrefix+"Grpc-Status", strconv.Itoa(code))
 	if err != nil {
 		w.Header().Set(http.TrailerPrefix+"Grpc-Message", grpcMessage(err))
 	}
 }
 
+// Percent signs would begin an escape.
 // grpcMessage keeps to the characters that a trailer may have.
 func grpcMessage(err error) string {
 	return strings.Map(func(r rune) rune {
@@ -80,12 +86,14 @@ func (g *GRPC) serve(r *http.Request) (answer []byte, code int, err error) {
 	if r.URL.Path != grpcCheckPath {
 		return nil, grpcUnimplemented, fmt.Errorf("there is no %s here", r.URL.Path)
 	}
+	// Metadata of gRPC are headers of HTTP/2, so the token is checked as that of any request.
 	if token := r.Header.Get("Weir-Token"); token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
 	if g.Allowed != nil && !g.Allowed(r) {
 		return nil, grpcUnauthenticated, errors.New("send the token as metadata weir-token")
 	}
+	// A place is taken before the body is read: it is the body that takes memory.
 	if g.Enter != nil {
 		leave, ok := g.Enter(r)
 		if !ok {
@@ -104,12 +112,16 @@ func (g *GRPC) serve(r *http.Request) (answer []byte, code int, err error) {
 	if err := c.read(message); err != nil {
 		return nil, grpcInvalid, err
 	}
+	// Soft, because Envoy is told by the status in the message whether to refuse, and any
+	// status may be sent with it.
 	f := Forwarded{Method: c.method, Host: c.host, Path: c.path, Address: c.address, Body: c.body, Soft: true,
 		Header: func(name string) string { return c.headers[strings.ToLower(name)] }}
 	if f.Deny, err = ParseDenyFormat(cmp.Or(c.extensions["deny"], f.Header("Weir-Deny"))); err != nil {
 		return nil, grpcInvalid, err
 	}
 	refusal, told, err := g.Authz.Decide(r.Context(), &f)
+	// A fault of the client's request is refused to the client, and is no reason for the
+	// gateway to go by its failure mode.
 	if e, ok := errors.AsType[*Error](err); ok {
 		refusal, err = &Reply{Status: e.Status, Header: http.Header{"Content-Type": {"text/plain"}}, Body: []byte(e.Detail + "\n")}, nil
 	}
@@ -136,6 +148,8 @@ func readFrame(r io.Reader) ([]byte, error) {
 	if err == nil && len(message) < int(n) {
 		err = io.ErrUnexpectedEOF
 	}
+	// More than one message would be a stream, which Check is not; what is behind the end of
+	// one is a fault of the peer.
 	if err == nil { // one message and its end
 		if more, end := io.ReadFull(r, head[:1]); more > 0 {
 			err = errors.New("there is more than one")
@@ -149,6 +163,7 @@ func readFrame(r io.Reader) ([]byte, error) {
 	return message, nil
 }
 
+// Envoy gives the names of headers in lower case. Slices alias the message.
 // checkRequest is what is read of a CheckRequest.
 type checkRequest struct {
 	method, path, host string
@@ -158,6 +173,7 @@ type checkRequest struct {
 	extensions         map[string]string
 }
 
+// Only what is read here is named. A number is good within its own message.
 // The numbers of fields, from the definitions of Envoy.
 const (
 	fieldAttributes = 1 // of CheckRequest
@@ -181,6 +197,8 @@ const (
 	fieldHeaderMap = 13
 )
 
+// A field that is missing leaves its member empty: the request is then judged by what there
+// is.
 func (c *checkRequest) read(message []byte) error {
 	c.headers, c.extensions = map[string]string{}, map[string]string{}
 	return fields(message, func(n protowire.Number, attributes []byte) error {
@@ -234,6 +252,7 @@ func (c *checkRequest) http(n protowire.Number, v []byte) error {
 		c.path = string(v)
 	case fieldHost:
 		c.host = string(v)
+	// Envoy sends one of them, by its setting pack_as_bytes.
 	case fieldBody, fieldRawBody:
 		c.body = v
 	case fieldHeaders:
@@ -255,6 +274,8 @@ func entry(p []byte, into map[string]string) error {
 		}
 		return nil
 	})
+	// A header that comes again is one list, as in HTTP; the same value twice, once in each
+	// form of the map, stays one.
 	if have, ok := into[name]; ok && have != value {
 		value = have + "," + value
 	}
@@ -270,6 +291,7 @@ func fields(p []byte, fn func(n protowire.Number, v []byte) error) error {
 			return fmt.Errorf("read the message: %w", protowire.ParseError(size))
 		}
 		p = p[size:]
+		// Numbers of other types are skipped by their kind, which protowire knows.
 		if kind == protowire.BytesType {
 			v, size := protowire.ConsumeBytes(p)
 			if size < 0 {
@@ -289,12 +311,14 @@ func fields(p []byte, fn func(n protowire.Number, v []byte) error) error {
 	return nil
 }
 
+// Of a DeniedHttpResponse the status is 1, the headers 2 and the body 3.
 // The numbers of fields in an OkHttpResponse.
 const (
 	fieldToUpstream = 2
 	fieldToClient   = 6
 )
 
+// The order of headers is that of a map, and means nothing.
 // appendAnswer appends a CheckResponse: no refusal allows, and what is told goes to both
 // sides of the gateway.
 func appendAnswer(dst []byte, refusal *Reply, told http.Header) []byte {
@@ -310,6 +334,7 @@ func appendAnswer(dst []byte, refusal *Reply, told http.Header) []byte {
 	return message(message(dst, 1, number(nil, 1, code)), 2, denied)
 }
 
+// The inner message is a HeaderValue with key 1 and value 2.
 // appendHeader appends each value as a HeaderValueOption.
 func appendHeader(dst []byte, n protowire.Number, h http.Header) []byte {
 	for name, values := range h {

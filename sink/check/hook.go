@@ -29,20 +29,26 @@ const HookHeader = "Weir-Hook"
 // Hook answers the hooks of coding agents: what is about to be done is asked for, what
 // was done is recorded. The answer always has status 200, because a hook takes any other
 // for a fault and goes on.
+// The input of a hook is untrusted text of a program: whatever it is, the answer is one that
+// the program can read.
 type Hook struct {
 	// Ask appends the event, whose JSON is raw, and returns what the fold said of it.
 	Ask func(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error)
+	// The lines belong to it afterwards.
 	// Append appends events that are no asks, each of one line.
 	Append func(ctx context.Context, lines [][]byte) error
 	// Failed is told of what went wrong, after which the agent was let go on or not.
 	Failed func(err error)
 	Now    func() time.Time
 
-	mu      sync.Mutex
+	// It guards what follows. The fold is asked without it.
+	mu sync.Mutex
+	// One for each program, since the source of its events has the name of the program.
 	readers map[string]adapter.Adapter // by name of the program
-	open    *adapter.Recent[string]    // ids that were given to uses of tools, by what was used
-	prompts *adapter.Recent[prompt]    // that came without an id, by session: the last one
-	word    string                     // of this run, so that ids of two runs differ
+	// With it the end of a use finds its beginning, where programs number neither.
+	open    *adapter.Recent[string] // ids that were given to uses of tools, by what was used
+	prompts *adapter.Recent[prompt] // that came without an id, by session: the last one
+	word    string                  // of this run, so that ids of two runs differ
 	serial  int64
 }
 
@@ -50,6 +56,8 @@ type Hook struct {
 func NewHook(ask func(context.Context, *events.Event, []byte) (*events.Verdict, error), appendLines func(context.Context, [][]byte) error, failed func(error), now func() time.Time) *Hook {
 	h := &Hook{Ask: ask, Append: appendLines, Failed: failed, Now: now, open: adapter.NewRecent[string](openUses), prompts: adapter.NewRecent[prompt](openUses),
 		word: strings.ToLower(rand.Text()[:8]), readers: make(map[string]adapter.Adapter)}
+	// Inputs of all programs are brought to the names of Claude Code first, so one reader
+	// knows them all.
 	for _, program := range hookPrograms {
 		h.readers[program] = claudehooks.Format().New(adapter.Options{Source: program + "-hooks"})
 	}
@@ -66,9 +74,11 @@ const openUses = 4096
 // ServeHTTP answers one input of a hook. When weir cannot answer, the agent goes on,
 // unless the query has closed=1 and a tool was about to be used.
 func (h *Hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	// One byte more than a record may have, so that the reader refuses what is cut.
 	body, err := io.ReadAll(io.LimitReader(r.Body, adapter.MaxRecord+1))
 	in, broken := readHook(body)
 	var answer HookAnswer
+	// A broken input is judged by what came before the fault, see readHook.
 	if err = cmp.Or(err, broken); err != nil {
 		err = fmt.Errorf("read the input of a hook: %w", err)
 	} else {
@@ -76,11 +86,13 @@ func (h *Hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil {
 		h.Failed(err)
+		// A prompt of a person and an end of a turn are never refused for a fault of weir.
 		if r.URL.Query().Get("closed") == "1" && in.asks() {
 			answer = in.refusal(events.Deny, "The flow guard cannot answer ("+reasonOf(err)+"), and calls are refused until it can. Try again later.")
 		}
 	}
 	w.Header().Set("Content-Type", "application/json")
+	// Set on refusals of any kind, see HookHeader.
 	w.Header().Set(HookHeader, "1")
 	_, _ = w.Write(encode(answer))
 }
@@ -99,6 +111,7 @@ func (h *Hook) answer(ctx context.Context, in *hookInput) (answer HookAnswer, er
 		return answer, fmt.Errorf("the input of a hook: %w", err)
 	}
 	var rest [][]byte
+	// Asks one by one and in their order: an input seldom has more than one.
 	for i := range told {
 		ev := &told[i]
 		if ev.Kind != events.ToolCall && ev.Kind != events.AgentCall || ev.By() == events.OriginUser || !ev.Ask {
@@ -106,6 +119,7 @@ func (h *Hook) answer(ctx context.Context, in *hookInput) (answer HookAnswer, er
 			continue
 		}
 		v, err := h.Ask(ctx, ev, ev.AppendJSON(nil))
+		// Such as an id that was used for another call, see decision 9.
 		if e, ok := errors.AsType[*Error](err); ok { // the agent's fault, not weir's
 			return in.refusal(events.Deny, "weir: "+e.Detail), nil
 		}
@@ -113,6 +127,8 @@ func (h *Hook) answer(ctx context.Context, in *hookInput) (answer HookAnswer, er
 			return answer, err
 		}
 		switch reason := "weir " + string(v.Reason) + ": " + agentText(v); {
+		// A stop at the end of a turn ends the run; what is told of the end still goes into
+		// the log.
 		case Refuses(v) && in.ends(): // that the turn ended is told all the same
 			answer = in.ending(reason)
 			continue
@@ -123,18 +139,21 @@ func (h *Hook) answer(ctx context.Context, in *hookInput) (answer HookAnswer, er
 			answer = in.note(v.AgentMessage)
 		}
 	}
+	// What is no ask is appended when no ask was refused.
 	if len(rest) > 0 {
 		err = h.Append(ctx, rest)
 	}
 	return answer, err
 }
 
+// The lock is held until all is copied, since a reader's event is good until emit returns.
 // read makes events of the input. They own what they hold.
 func (h *Hook) read(in *hookInput) (told []events.Event, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := h.Now()
 	session := in.text("session_id")
+	// Clocks of those who run agents are not trusted: the time is that of the answer.
 	in.fields["time"] = quoted(events.RFC3339(events.StampOf(now)).String())
 	if in.text("prompt_id") == "" { // so that two prompts of a session are two flows
 		p, known := h.prompts.Get(session)
@@ -163,12 +182,15 @@ func (h *Hook) read(in *hookInput) (told []events.Event, err error) {
 	}
 	err = h.readers[in.program].Decode(line, func(ev *events.Event) {
 		own := *ev
+		// Counters begin anew with the process, so the id has the word of this run in it.
 		if in.text("tool_use_id") == "" { // a prompt or an end, of which an id that is counted would come again after a restart
 			own.ID = h.unique()
 		}
 		own.From, own.To = in.named(own.From), in.named(own.To)
 		own.Time = events.StampOf(now)
 		own.Ask = in.asks() || in.ends() && own.Kind == events.AgentCall
+		// By way of its JSON, so that nothing aliases the reader's memory, and nothing goes to
+		// Ask that Decode would refuse.
 		var copied events.Event
 		if err = events.Decode(own.AppendJSON(nil), &copied); err == nil {
 			told = append(told, copied)
@@ -177,6 +199,8 @@ func (h *Hook) read(in *hookInput) (told []events.Event, err error) {
 	return told, err
 }
 
+// Without ids only what was used tells uses apart: of two equal ones at the same time the
+// later id is kept.
 // useID is an id for a use of a tool that came without one: the same for its beginning
 // and its end, another one when the same is used again.
 func (h *Hook) useID(event, used string) string {
@@ -193,6 +217,7 @@ func (h *Hook) useID(event, used string) string {
 	return id
 }
 
+// The caller holds the lock.
 func (h *Hook) unique() string {
 	h.serial++
 	return h.word + "-" + strconv.FormatInt(h.serial, 36)

@@ -17,20 +17,24 @@ type HookConfig struct {
 	Note string // what else there is to do; may be empty
 }
 
+// It is so long because a program that gives up on a hook lets the call run.
 // hookLimit is how long a program may wait for a hook, in seconds. The hook itself
 // answers long before that.
 const hookLimit = 10
 
+// The settings differ by program in where they are, in units, and in the names of moments.
 // hookSettings is how a program wants to be told of hooks.
 type hookSettings struct {
 	file    string
 	note    string
 	matcher string // of hooks about tools
 	name    string // of the hook, where programs show one
-	perUnit int    // units of the limit in a second
+	// 1 for seconds, 1000 for milliseconds.
+	perUnit int // units of the limit in a second
 	moments []string
 }
 
+// Moments are those of which weir makes something: prompts, uses and ends.
 var hookFiles = map[string]hookSettings{
 	claudeCode: {file: ".claude/settings.json", matcher: "*", perUnit: 1,
 		moments: []string{"UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolUseFailure", "SubagentStop", "Stop"}},
@@ -41,6 +45,8 @@ var hookFiles = map[string]hookSettings{
 	openHands: {file: ".openhands/hooks.json", matcher: "*", perUnit: 1, moments: []string{"UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop"}},
 }
 
+// Its first {} stands for the settings.
+//
 //go:embed opencode.js
 var openCodePlugin string
 
@@ -74,6 +80,7 @@ func HookConfigFor(program, command, url string, closed bool) (c HookConfig, err
 	}
 	hook := map[string]any{"type": "command", "command": command, "timeout": hookLimit * s.perUnit}
 	if byHTTP {
+		// Its limit is always in seconds: only Claude Code has it.
 		hook = map[string]any{"type": "http", "url": url + HookPath, "timeout": hookLimit}
 		if closed {
 			return c, fmt.Errorf("%s lets calls run when nobody answers; take %s for --closed", program, claudeCode)
@@ -85,6 +92,7 @@ func HookConfigFor(program, command, url string, closed bool) (c HookConfig, err
 	hooks := make(map[string][]any)
 	for _, moment := range s.moments {
 		group := map[string]any{"hooks": []any{hook}}
+		// A matcher is a pattern of names of tools, and only goes with moments of tools.
 		if s.matcher != "" && strings.Contains(moment, "Tool") {
 			group["matcher"] = s.matcher
 		}

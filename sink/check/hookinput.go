@@ -24,14 +24,17 @@ const (
 	qwen       = "qwen-code"
 )
 
+// Each has a reader of its own, named PROGRAM-hooks as source of its events.
 var hookPrograms = []string{claudeCode, cline, codex, copilot, gemini, openCode, openHands, qwen}
 
+// The names of Claude Code are kept beside the program's own, which do no harm.
 // hookInput is what a program handed to a hook, under the names of Claude Code.
 type hookInput struct {
 	program string
 	event   string // "" when it cannot be told
 	camel   bool   // Copilot CLI with a hook that is registered as preToolUse, which has an answer of its own
-	fields  map[string]json.RawMessage
+	// Members whose value is null are left out, so nil means missing.
+	fields map[string]json.RawMessage
 }
 
 // hookNames are the names that programs have for what Claude Code calls otherwise.
@@ -50,8 +53,11 @@ var hookMoments = map[string]string{"BeforeTool": "PreToolUse", "AfterTool": "Po
 
 // readHook reads the input of a hook. Of one that is broken or cut it returns what came
 // before that, so that what kind of input it is can still be told.
+// The program is told by which members there are, since none of them says its name. The order
+// of the cases matters: the first that fits counts.
 func readHook(body []byte) (*hookInput, error) {
 	in := &hookInput{program: claudeCode, fields: make(map[string]json.RawMessage)}
+	// The error comes back at the end: an input that was cut is still told apart by its kind.
 	err := in.readFields(body)
 	has := func(name string) bool { return in.fields[name] != nil }
 	in.event = in.text("hook_event_name")
@@ -86,6 +92,7 @@ func readHook(body []byte) (*hookInput, error) {
 	case has("timestamp"):
 		in.program = qwen
 	}
+	// A name that is there in both forms keeps that of Claude Code.
 	for from, to := range hookNames {
 		if has(from) && !has(to) {
 			in.fields[to] = in.fields[from]
@@ -98,9 +105,11 @@ func readHook(body []byte) (*hookInput, error) {
 		delete(in.fields, "prompt") // Gemini CLI says it again, beside the answer
 	}
 	if in.program == qwen {
+		// Taken at its word, every end of a turn would be one that a hook had refused.
 		delete(in.fields, again) // which says so at every end
 	}
 	if response := in.fields["tool_response"]; response != nil {
+		// Counters in results that differ each time would hide that nothing changes.
 		in.fields["tool_response"] = adapter.WithoutSerials(response)
 	}
 	if in.event != "" {
@@ -117,6 +126,7 @@ func (in *hookInput) cline() {
 	var use struct{ ID, Name, Input, Output json.RawMessage }
 	var context struct{ RootSessionID json.RawMessage }
 	var said struct{ Prompt json.RawMessage }
+	// Its names are found in any case by encoding/json.
 	// What has another form is not there, and is found missing as with any other program.
 	_ = json.Unmarshal(in.fields[name], &use)
 	_ = json.Unmarshal(in.fields["sessionContext"], &context)
@@ -136,6 +146,8 @@ func (in *hookInput) cline() {
 // room once it is read.
 const maxMembers = 1000
 
+// By hand and not into a map at once: of a broken object what came before stays, and members
+// are counted as they come.
 // readFields reads the members of the object that have a value.
 func (in *hookInput) readFields(body []byte) error {
 	d := json.NewDecoder(bytes.NewReader(body))
@@ -162,6 +174,7 @@ func (in *hookInput) readFields(body []byte) error {
 	return err
 }
 
+// text is "" for what is missing.
 func (in *hookInput) text(name string) (s string) {
 	_ = json.Unmarshal(in.fields[name], &s) // what is no text is none
 	return s
@@ -179,6 +192,7 @@ func (in *hookInput) ending(reason string) (a HookAnswer) {
 }
 
 // asks reports whether a tool is about to be used. What cannot be told may be that, too.
+// An input that cannot be read is refused with closed=1, for it may be a use.
 func (in *hookInput) asks() bool { return in.event == "PreToolUse" || in.event == "" }
 
 // named gives the main agent the name of its program.
@@ -192,6 +206,7 @@ func (in *hookInput) named(p events.Party) events.Party {
 // HookAnswer is what a hook is told. Each program takes a part of it, and some refuse
 // nothing when they find a part that they do not know, so that no more is sent than
 // the program was seen to take (package clients).
+// The zero HookAnswer is {}, which lets every program go on.
 type HookAnswer struct {
 	Decision   string      `json:"decision,omitempty"`
 	Reason     string      `json:"reason,omitempty"`
@@ -216,12 +231,14 @@ type HookOutput struct {
 	Context  string `json:"additionalContext,omitempty"`        // and this, beside what the tool brings
 }
 
+// Continue alone refuses no use.
 // Refuses reports whether the answer refuses the use of a tool.
 func (a *HookAnswer) Refuses() bool { return a.Decision != "" || a.Permission != "" || a.Cancel }
 
 // Empty reports whether there is nothing that the program has to be told.
 func (a *HookAnswer) Empty() bool { return !a.Refuses() && a.Output == nil && a.Continue == nil }
 
+// OpenHands is the one, whose word is deny where the others take block.
 // ByCode returns the reason of a refusal to a program that goes by the exit code 2 of
 // its hook; "" where the program reads the answer, and wants the exit code 0.
 func (a *HookAnswer) ByCode() string {
@@ -231,6 +248,7 @@ func (a *HookAnswer) ByCode() string {
 	return ""
 }
 
+// It runs in the process of the hook, where weir may be away.
 // RefuseHook returns the answer to the input of a hook that weir does not answer in time.
 // It refuses the use of a tool for this reason, and nothing else: never what a person
 // says, and never the end of a turn.
@@ -271,6 +289,7 @@ func (in *hookInput) refusal(action events.Action, reason string) (a HookAnswer)
 	// Copilot CLI the second.
 	a.Decision, a.Reason = "block", reason
 	a.Output = &HookOutput{Event: "PreToolUse", Decision: "deny", Reason: reason}
+	// Of these two programs it ends the run; the others get the refusal alone.
 	if (action == events.Halt || action == events.Hold) && (in.program == claudeCode || in.program == gemini) {
 		goOn := false
 		a.Continue, a.StopReason = &goOn, reason

@@ -30,6 +30,7 @@ func HookPluginFor(program, command, url string, closed bool) (p HookPlugin, err
 		return p, fmt.Errorf("%q takes no plugins with hooks; want one of %s", program, strings.Join(HookPluginPrograms(), ", "))
 	}
 	if program == cline {
+		// exec, so that the exit code and signals are those of weir.
 		script := []byte("#!/bin/sh\nexec " + command + "\n")
 		p.Files = map[string][]byte{"PreToolUse": script, "PostToolUse": script, "UserPromptSubmit": script}
 		p.Note = "the files of %s belong into .cline/hooks of your home folder. Cline ends a run of which a call is refused."
@@ -39,6 +40,7 @@ func HookPluginFor(program, command, url string, closed bool) (p HookPlugin, err
 	if err != nil {
 		return p, err
 	}
+	// All manifests share these three members.
 	about := func(more map[string]any) []byte {
 		all := map[string]any{"name": "weir", "version": pluginVersion, "description": pluginAbout}
 		maps.Copy(all, more)

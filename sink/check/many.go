@@ -30,6 +30,7 @@ func (h *Handler) serveMany(w http.ResponseWriter, r *http.Request, body []byte)
 	}
 	format, err := ParseDenyFormat(r.URL.Query().Get("deny"))
 	switch {
+	// Faults of the body as a whole; those of a line are answered in its place.
 	case err != nil:
 	case len(body) > events.MaxEventBytes:
 		err = &Error{http.StatusRequestEntityTooLarge, fmt.Sprintf("the body has more than %d bytes; ask for fewer calls at once", events.MaxEventBytes)}
@@ -42,6 +43,7 @@ func (h *Handler) serveMany(w http.ResponseWriter, r *http.Request, body []byte)
 		h.Fail(w, r, err)
 		return
 	}
+	// Each goroutine writes its own element, so no lock is needed.
 	replies := make([]reply, len(lines))
 	asks := make([]events.Event, len(lines))
 	var asking sync.WaitGroup
@@ -49,6 +51,7 @@ func (h *Handler) serveMany(w http.ResponseWriter, r *http.Request, body []byte)
 		to, ev := &replies[i], &asks[i]
 		raw, err := prepare(line, ev)
 		if err != nil {
+			// Fail writes into the line's own reply, in the form of any other error.
 			h.Fail(to, r, err)
 			continue
 		}
@@ -65,6 +68,8 @@ func (h *Handler) serveMany(w http.ResponseWriter, r *http.Request, body []byte)
 	_, _ = w.Write(out)
 }
 
+// It is a ResponseWriter without a connection, so that one ask of many is answered by the code
+// that answers one.
 // reply is the answer to one ask of several.
 type reply struct {
 	header http.Header
@@ -79,6 +84,7 @@ func (r *reply) Header() http.Header {
 	return r.header
 }
 
+// The first status counts, as in net/http.
 func (r *reply) WriteHeader(status int) {
 	if r.status == 0 {
 		r.status = status
@@ -94,6 +100,7 @@ func (r *reply) Write(p []byte) (int, error) {
 func (r *reply) append(dst []byte) []byte { return r.appendMembers(append(dst, '{')) }
 
 // appendMembers appends the answer without the brace that it begins with.
+// The stream puts the number of the line before them.
 func (r *reply) appendMembers(dst []byte) []byte {
 	dst = append(dst, `"status":`...)
 	dst = strconv.AppendInt(dst, int64(r.status), 10)
@@ -101,6 +108,7 @@ func (r *reply) appendMembers(dst []byte) []byte {
 	if r.status == 0 { // nobody is there any more who could read it
 		return append(dst, "null}\n"...)
 	}
+	// A body is JSON without line ends inside, so the answer stays one line.
 	dst = append(dst, bytes.TrimSpace(r.body)...)
 	return append(dst, "}\n"...)
 }

@@ -26,6 +26,7 @@ func setRemaining(h http.Header, v *events.Verdict) {
 	}
 }
 
+// Each rule is an Item, and its figures are Parameters.
 func remainingText(left []events.Remaining) string {
 	var b strings.Builder
 	for i, r := range left {
@@ -34,6 +35,7 @@ func remainingText(left []events.Remaining) string {
 		}
 		b.WriteString(r.RuleID + ";left=" + figure(r.Left) + ";limit=" + figure(r.Limit) + ";unit=" + string(r.Unit))
 		if !r.Until.IsZero() {
+			// Stamps are milliseconds.
 			b.WriteString(";until=@" + strconv.FormatInt(int64(r.Until)/1000, 10)) // a Date, in seconds
 		}
 	}
@@ -46,5 +48,6 @@ func figure(v float64) string {
 	if whole := int64(v); float64(whole) == v {
 		return strconv.FormatInt(min(whole, 999_999_999_999_999), 10)
 	}
+	// A cut at three decimals rounds towards zero, so nobody is told more than is left.
 	return strconv.FormatFloat(float64(int64(v*1000))/1000, 'f', -1, 64)
 }

@@ -21,11 +21,13 @@ const (
 	methodStreamMessage = "SendStreamingMessage"
 )
 
+// A body with more would be one cheap request with many dear asks.
 // maxBatch bounds how many messages one body may hold.
 const maxBatch = 64
 
 // Message is a JSON-RPC request, as far as a guard reads it.
 type Message struct {
+	// Raw JSON: a number and a text are answered as they came. Empty for a notification.
 	Version string          `json:"jsonrpc"`
 	ID      json.RawMessage `json:"id"`
 	Method  string          `json:"method"`
@@ -41,6 +43,8 @@ func (m *Message) sendsMessage() bool {
 	return false
 }
 
+// An error is told only for a batch that is too long; what is not JSON-RPC may be any other
+// request.
 // messages reads the requests of a body: one, or a batch. A body that is none, or that
 // was cut, has none.
 func messages(body []byte) ([]Message, error) {
@@ -61,12 +65,16 @@ func messages(body []byte) ([]Message, error) {
 		if e, ok := errors.AsType[*Error](err); ok {
 			return nil, e
 		}
+		// A batch that is broken is not half a batch: the server behind the gateway refuses
+		// it, too.
 		if err != nil {
 			return nil, nil
 		}
 		return batch, nil
 	}
 	var m Message
+	// encoding/json finds members in any case, which is more than a strict server takes, and
+	// counts more rather than less.
 	if body[0] != '{' || json.Unmarshal(body, &m) != nil || m.Version != "2.0" {
 		return nil, nil
 	}
@@ -76,6 +84,7 @@ func messages(body []byte) ([]Message, error) {
 	return []Message{m}, nil
 }
 
+// The decoder stands behind the member when fn returns; fn must take exactly one.
 // each calls fn for each member of an array, which has nothing behind it, to take it off the decoder.
 func each(array []byte, fn func(*json.Decoder) error) error {
 	in := json.NewDecoder(bytes.NewReader(array))
@@ -96,6 +105,7 @@ func each(array []byte, fn func(*json.Decoder) error) error {
 	return nil
 }
 
+// The message goes before the headers, see meta.
 // said is what a request tells of the call in it, in its body and in its headers.
 type said struct {
 	explicit, conversation, session string // correlation ids, by where they were found
@@ -113,6 +123,7 @@ type meta struct {
 	} `json:"io.modelcontextprotocol/clientInfo"`
 }
 
+// Only what is there takes the place of what headers said.
 func (s *said) meta(m *meta) {
 	s.baggage = wire.Baggage([]byte(m.Baggage)).Or(s.baggage)
 	if t := wire.Traceparent([]byte(m.Traceparent)); t.ID != "" {
@@ -124,6 +135,7 @@ func (s *said) meta(m *meta) {
 }
 
 // toolCall reads the parameters of tools/call into the event.
+// false for parameters that are none: the call is then counted by its path.
 func (m *Message) toolCall(ev *events.Event, s *said) bool {
 	var p struct {
 		Name      string                     `json:"name"`
@@ -136,6 +148,7 @@ func (m *Message) toolCall(ev *events.Event, s *said) bool {
 		return false
 	}
 	ev.Kind, ev.Tool.Name, ev.Tool.Type = events.ToolCall, p.Name, "mcp"
+	// The hash is of all arguments, by SHA-256: gateways know no settings of tools.
 	ev.Tool.ArgsHash, ev.Tool.ArgsSize = fingerprint.ArgsSHA256(p.Arguments, nil), int64(len(p.Arguments))
 	if p.Responses != nil || p.State != nil {
 		ev.Tool.RetryOf = "input_required" // the answer to the call before asked to send it again, with what it lacked or without
@@ -149,6 +162,7 @@ func (m *Message) agentCall(ev *events.Event, s *said) bool {
 	type metadata struct {
 		Correlation string `json:"correlation_id"`
 		Camel       string `json:"correlationId"`
+		// Both spellings are in use; where both stand, the second counts.
 		meta
 	}
 	var p struct {
@@ -167,6 +181,7 @@ func (m *Message) agentCall(ev *events.Event, s *said) bool {
 	ev.Kind, ev.MessageID, ev.ConversationID, ev.TaskID = events.AgentCall, p.Message.ID, p.Message.Context, p.Message.Task
 	var text []byte
 	if len(p.Message.Parts) > 0 && !bytes.Equal(p.Message.Parts, []byte("null")) {
+		// A body of a megabyte may hold very many empty parts, so they are read one at a time.
 		err := each(p.Message.Parts, func(in *json.Decoder) error {
 			var part struct {
 				Text string `json:"text"`
@@ -184,6 +199,7 @@ func (m *Message) agentCall(ev *events.Event, s *said) bool {
 	if len(text) > 0 {
 		ev.Content, ev.Sim = fingerprint.Content(text), fingerprint.Text(text)
 	}
+	// What the message says of itself goes before the request around it.
 	for _, d := range []*metadata{&p.Metadata, &p.Message.Metadata} {
 		for _, id := range []string{d.Correlation, d.Camel} {
 			if id != "" {
@@ -192,6 +208,7 @@ func (m *Message) agentCall(ev *events.Event, s *said) bool {
 		}
 		s.meta(&d.meta)
 	}
+	// It names the flow only if nothing explicit does, see correlate.
 	s.conversation = p.Message.Context
 	return true
 }

@@ -36,6 +36,7 @@ const (
 // where n is the number of the line that asked, from 1; empty lines count. Answers come in
 // any order. At most MostAsks lines wait for theirs: then no more are read until some have
 // gone out. The answer has to be read while the request is written (HTTP/1.1, full duplex).
+// Handler answers each line; its ServeHTTP is not used.
 type Stream struct {
 	Handler
 	// Begin is called before each ask, and end when it is answered; an error is its answer.
@@ -44,6 +45,7 @@ type Stream struct {
 	// Read is called when a line is read no more. It may be nil.
 	Read func(r *http.Request)
 	// End is done when no more asks are to be read, because the program ends.
+	// It must not be nil.
 	End context.Context
 }
 
@@ -60,10 +62,12 @@ func (s *Stream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	_ = control.SetReadDeadline(time.Time{}) // who asks seldom asks all the same
+	// A deadline in the past wakes the reader, which no context does.
 	stop := context.AfterFunc(s.End, func() { _ = control.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 	in := bufio.NewReader(r.Body)
 	if r.Header.Get("Expect") != "" {
+		// Without a read nobody sends the 100 Continue that the client waits for.
 		_, _ = in.Peek(1) // which says that the body may come
 	}
 	h := w.Header()
@@ -73,6 +77,7 @@ func (s *Stream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusOK)
 	ctx, leave := context.WithCancel(r.Context())
 	out := &answers{w: w, control: control, broken: leave}
+	// The head goes out before the first ask, so that the client knows that it may begin.
 	if out.flush(nil); out.err == nil {
 		s.read(r.WithContext(ctx), in, out, format)
 	}
@@ -80,6 +85,7 @@ func (s *Stream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	leave()
 }
 
+// The answers are written by the goroutines of the asks, in whatever order these end.
 // read asks for each line until there are no more, and returns when all have their answers.
 func (s *Stream) read(r *http.Request, in *bufio.Reader, out *answers, format DenyFormat) {
 	under := newUnderWay()
@@ -91,6 +97,8 @@ func (s *Stream) read(r *http.Request, in *bufio.Reader, out *answers, format De
 			s.Read(r)
 		}
 		if err != nil && (!errors.Is(err, io.EOF) || len(line) == 0) {
+			// A connection that is lost or ended has nobody to tell it to; a line that is too
+			// long has.
 			if _, lost := errors.AsType[net.Error](err); !lost && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 				to := reply{}
 				s.Fail(&to, r, err)
@@ -109,12 +117,15 @@ func (s *Stream) read(r *http.Request, in *bufio.Reader, out *answers, format De
 				under.end(len(line))
 			})
 		}
+		// The last line may come without an end.
 		if err != nil {
 			return
 		}
 	}
 }
 
+// askFor lets each ask in anew, so a token that was taken out in the meantime asks no more
+// (see decision 79).
 func (s *Stream) askFor(to *reply, r *http.Request, line []byte, format DenyFormat) {
 	ctx := r.Context()
 	if s.Begin != nil {
@@ -143,6 +154,7 @@ func (s *Stream) askFor(to *reply, r *http.Request, line []byte, format DenyForm
 	}
 }
 
+// ReadSlice lends its buffer, so the line is a copy.
 // readLine returns the next line, which is the caller's; io.EOF may come with one.
 func readLine(in *bufio.Reader) ([]byte, error) {
 	var line []byte
@@ -150,6 +162,7 @@ func readLine(in *bufio.Reader) ([]byte, error) {
 		part, err := in.ReadSlice('\n')
 		line = append(line, part...)
 		switch {
+		// Two more bytes, for the line end.
 		case len(line) > events.MaxEventBytes+2:
 			return nil, &Error{http.StatusRequestEntityTooLarge, fmt.Sprintf("the line has more than %d bytes", events.MaxEventBytes)}
 		case !errors.Is(err, bufio.ErrBufferFull):
@@ -158,11 +171,14 @@ func readLine(in *bufio.Reader) ([]byte, error) {
 	}
 }
 
+// Both bounds keep a client that writes and does not read from filling memory.
 // underWay bounds the asks that wait for their answers.
 type underWay struct {
+	// Its room is MostAsks, so sending into it is taking a place.
 	asks  chan struct{}
 	mu    sync.Mutex
 	bytes int
+	// It holds one token, which is enough: there is one who waits, the reader of the stream.
 	fewer chan struct{} // told when there are fewer bytes
 }
 
@@ -179,6 +195,7 @@ func (u *underWay) begin(ctx context.Context, bytes int) bool {
 	}
 	for {
 		u.mu.Lock()
+		// A line that is longer than the bound alone is let in when it is the only one.
 		fits := u.bytes == 0 || u.bytes+bytes <= bytesUnderWay
 		if fits {
 			u.bytes += bytes
