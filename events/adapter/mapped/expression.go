@@ -15,6 +15,7 @@ type expression struct {
 	code  *gojq.Code
 }
 
+// The tree is searched by reflection, since gojq has no visitor.
 // clocks are the functions whose results depend on when and where they are called: a
 // record must give the same event whenever it is read. The same words may name members
 // of the record, and variables.
@@ -35,6 +36,7 @@ func clock(tree reflect.Value) string {
 		return clock(tree.Elem())
 	case reflect.Struct:
 		for i := range tree.NumField() {
+			// Fields that are not exported cannot be read, and gojq keeps no syntax in them.
 			if !tree.Type().Field(i).IsExported() {
 				continue
 			}
@@ -52,6 +54,8 @@ func clock(tree reflect.Value) string {
 	return ""
 }
 
+// compile is called when the mapping is read, so that a fault is told before the first record.
+// The error of gojq says where in the expression it is.
 func compile(f field, text string) (expression, error) {
 	query, err := gojq.Parse(text)
 	if err != nil {
@@ -67,6 +71,7 @@ func compile(f field, text string) (expression, error) {
 	return expression{f, code}, nil
 }
 
+// A float64 would round ids that are numbers of more than 15 digits.
 // decode reads a record without losing digits of numbers.
 func decode(record []byte) (v any, err error) {
 	d := json.NewDecoder(bytes.NewReader(record))
@@ -77,6 +82,7 @@ func decode(record []byte) (v any, err error) {
 
 // text returns the first result: what a string says, or JSON; nothing for null
 // and where there is no result.
+// An error of the expression is an error of the record, and the log goes on.
 func (x *expression) text(input any) ([]byte, error) {
 	result, ok := x.code.Run(input).Next()
 	if !ok {

@@ -6,6 +6,8 @@ import "strings"
 type field uint8
 
 const (
+	// Numbers, lists and objects are hashed as the JSON that gojq writes, whose members are
+	// sorted.
 	id field = iota
 	at
 	kind
@@ -44,6 +46,8 @@ const (
 	hadWork
 	loopCount
 	delegationDepth
+	// Those from here to costUSD stand together: the mapping asks by their range whether the
+	// log counts anything.
 	inputTokens
 	outputTokens
 	cacheRead
@@ -54,6 +58,7 @@ const (
 	scope
 	model
 	provider
+	// fields is how many there are, and the length of all tables by field.
 	fields
 )
 
@@ -71,10 +76,12 @@ var names = [fields]string{
 	reasoning: "reasoning_output_tokens", totalTokens: "total_tokens", costUSD: "cost_usd", scope: "usage_scope", model: "model", provider: "provider",
 }
 
+// They are words that people try first; what Fields lists and errors say is in names.
 // others are further spellings.
 var others = map[string]field{"result": content, "message": content, "answer": content, "correlation": correlationID, "flow": correlationID, "ts": at,
 	"timestamp": at, "conversation": conversationID, "session": sessionID, "task": taskID, "turn": turnID, "trace": traceID}
 
+// Fields are found in any case, their texts (FIELD.TEXT) are not.
 func fieldNamed(name string) (field, bool) {
 	name = strings.ToLower(name)
 	for f, n := range names {

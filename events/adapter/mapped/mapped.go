@@ -32,6 +32,7 @@ import (
 // Prefix begins the names of formats that are mappings.
 const Prefix = "map:"
 
+// Each adapter of the format shares the mapping, which is only read.
 // Format returns the format that a mapping describes, which is named after it. It never
 // fits an input by itself. The error says which part of the mapping is wrong.
 func Format(mapping string) (adapter.Format, error) {
@@ -43,13 +44,15 @@ func Format(mapping string) (adapter.Format, error) {
 		Name:    Prefix + mapping,
 		Title:   "JSON objects, read by a mapping",
 		Framing: adapter.Lines,
-		Score:   func(*adapter.Head) adapter.Match { return adapter.NoMatch },
-		New:     func(o adapter.Options) adapter.Adapter { return newReader(m, o) },
-		Gives:   m.gives(),
+		// Any JSON would fit.
+		Score: func(*adapter.Head) adapter.Match { return adapter.NoMatch },
+		New:   func(o adapter.Options) adapter.Adapter { return newReader(m, o) },
+		Gives: m.gives(),
 	}, nil
 }
 
 // gives says what a log can tell that is read by the mapping.
+// What is mapped is told sometimes at best: no mapping says that each record has it.
 func (m *mapping) gives() adapter.Gives {
 	level := func(fields ...field) adapter.Level {
 		if slices.ContainsFunc(fields, m.has) {
@@ -61,6 +64,8 @@ func (m *mapping) gives() adapter.Gives {
 		Tokens: level(inputTokens, outputTokens, totalTokens), Time: level(at), Starts: adapter.Sometimes, Work: level(hadWork, tool)}
 }
 
+// reader is an adapter for one goroutine: values is used again for each record, and aliases
+// it.
 type reader struct {
 	m      *mapping
 	pair   *pairing.Pairer
@@ -70,6 +75,8 @@ type reader struct {
 
 func newReader(m *mapping, o adapter.Options) adapter.Adapter {
 	r := &reader{m: m, pair: pairing.New(o, "map")}
+	// A log without uses of tools would make every hop look like one without work, which stops
+	// flows (see decision 4).
 	r.pair.Work = m.has(tool)
 	return r
 }
@@ -87,6 +94,8 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if !ok {
 		return nil
 	}
+	// A time that cannot be read is an error and no missing time: the order of the log would
+	// hang on a guess.
 	told, timed := jsonwalk.Stamp(r.values[at])
 	if !timed && len(r.values[at]) > 0 {
 		return r.wrong(at, "want an RFC 3339 time, or a number of seconds, ms, µs or ns since 1970")
@@ -95,6 +104,8 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	key := r.pair.Key
 	id := r.id(id)
 	if id == "" {
+		// Without an id the line is its own name; see pairing.Pairer.Key for lines without
+		// times.
 		id = key(record, timed)
 	}
 	e := r.begin(id, kind, when)
@@ -111,11 +122,14 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 // Flush has nothing to do: nothing is held back.
 func (r *reader) Flush(func(*events.Event)) error { return nil }
 
+// Offset -1 says that the place in the record is not known: a value may come from an
+// expression.
 func (r *reader) wrong(f field, reason string) error {
 	return &events.DecodeError{Code: events.CodeInvalidValue, Field: names[f], Offset: -1,
 		Reason: fmt.Sprintf("%s, found %q", reason, adapter.Word(r.values[f], 60))}
 }
 
+// word and id cut what is too long; an id leaves room for what is put around it.
 func (r *reader) word(f field) string { return adapter.Word(r.values[f], events.MaxID) }
 func (r *reader) id(f field) string   { return adapter.Word(r.values[f], events.MaxID/2) }
 
@@ -126,6 +140,8 @@ func (r *reader) kind() (events.Kind, bool) {
 		if len(r.values[tool]) > 0 {
 			return events.ToolCall, true
 		}
+		// Nobody is called: not an event, and no error either, since logs hold other lines,
+		// too.
 		return events.AgentCall, len(r.values[to]) > 0 || len(r.values[toSession]) > 0
 	}
 	for _, k := range events.Kinds() {
@@ -146,6 +162,8 @@ func told(k events.Kind) bool {
 	return false
 }
 
+// begin gives an event all of its names. That the flow is called by the first of them that is
+// there is up to the order of the pairing.
 func (r *reader) begin(id string, kind events.Kind, when events.Stamp) *events.Event {
 	said := wire.Baggage(r.values[baggage])
 	flow := adapter.Names{
@@ -155,12 +173,15 @@ func (r *reader) begin(id string, kind events.Kind, when events.Stamp) *events.E
 	}
 	e := r.pair.Begin(id, kind, when, &flow)
 	e.ParentCorrelationID, e.RootCorrelationID = cmp.Or(r.word(parentID), said.Parent), cmp.Or(r.word(rootID), said.Root)
+	// A source in the record goes before that of the options.
 	if s := r.word(source); s != "" {
 		e.Source = s
 	}
 	e.ConversationID = cmp.Or(r.word(conversationID), r.word(sessionID))
 	e.TaskID, e.TurnID, e.MessageID = r.word(taskID), r.word(turnID), r.word(messageID)
 	e.ProjectID, e.TeamID, e.TenantID = r.word(projectID), r.word(teamID), r.word(tenantID)
+	// Ids in other forms still name the flow, but are no ids of W3C traces, which is what
+	// TraceID and SpanID promise.
 	if trace := strings.ToLower(r.word(traceID)); isHex(trace, 32) {
 		e.TraceID = trace
 	}
@@ -176,6 +197,8 @@ func isHex(s string, n int) bool {
 	return len(s) == n && strings.Trim(s, "0123456789abcdef") == "" && strings.Trim(s, "0") != ""
 }
 
+// A party of such a name would be an agent that is called in circles, while a user's message
+// begins anew (see decision 59).
 // people are the names under which logs speak of the user.
 var people = []string{"user", "human", "customer"}
 
@@ -184,9 +207,11 @@ func (r *reader) fill(e *events.Event) error {
 	if e.From.Session == "" && slices.Contains(people, strings.ToLower(e.From.Agent)) {
 		e.From = events.Party{}
 	}
+	// Only an answer to the user goes to nobody; a call that names nobody would be no call.
 	if e.To.Session == "" && slices.Contains(people, strings.ToLower(e.To.Agent)) && e.Kind == events.AgentReturn {
 		e.To = events.Party{}
 	}
+	// Who does not say where a call comes from is an agent when it has a name.
 	if e.Kind == events.AgentCall && len(r.values[origin]) == 0 {
 		if e.Origin = events.OriginAgent; e.From.IsZero() {
 			e.Origin = events.OriginUser
@@ -206,9 +231,11 @@ func (r *reader) fill(e *events.Event) error {
 		}
 		e.Status = s
 	}
+	// Some logs write error: false on each line.
 	if p := r.values[failure]; len(p) > 0 && string(p) != "false" {
 		e.ErrorType = cmp.Or(fingerprint.Error(p), "error")
 		if e.Status == events.StatusUnset {
+			// A status that was mapped goes before what the error implies.
 			e.Status = events.StatusError
 		}
 	}
@@ -218,6 +245,7 @@ func (r *reader) fill(e *events.Event) error {
 	case "false":
 		e.HadWork = events.No
 	}
+	// Tools before numbers and texts, in no order that matters.
 	r.fillTool(e)
 	e.DurationMS = r.float(duration)
 	e.LoopCount, e.DelegationDepth = r.number(loopCount), r.number(delegationDepth)
@@ -239,22 +267,28 @@ func (r *reader) fillTool(e *events.Event) {
 	if p := r.values[args]; len(p) > 0 {
 		r.pair.Args(e, p)
 	}
+	// A hash that the log has goes before that of the arguments: who hashed them may have seen
+	// more.
 	if h, err := events.ParseHash(string(r.values[argsHash])); err == nil && len(r.values[argsHash]) > 0 {
 		e.Tool.ArgsHash = h
 	}
 }
 
 func (r *reader) fillUsage(e *events.Event) {
+	// Spares most logs the parsing of empty numbers.
 	if !r.m.counts {
 		return
 	}
 	u := &e.Usage
+	// The order of a map is random, and does no harm here: each field has a place of its own.
 	for f, to := range map[field]*int64{inputTokens: &u.Input, outputTokens: &u.Output, cacheRead: &u.CacheRead, cacheCreation: &u.CacheCreation,
 		reasoning: &u.Reasoning, totalTokens: &u.Total} {
 		if *to = r.number(f); len(r.values[f]) > 0 {
 			u.Known = true
 		}
 	}
+	// Money is kept in millionths of a dollar. What is over the bound is a fault of the log
+	// and is passed over, as what is negative is.
 	if usd := r.float(costUSD); usd > 0 && usd <= events.MaxCostUSD {
 		u.Known, u.CostMicroUSD = true, int64(math.Round(usd*1e6))
 	}
@@ -264,6 +298,7 @@ func (r *reader) fillUsage(e *events.Event) {
 	case "aggregate":
 		u.Scope = events.UsageAggregate
 	}
+	// A scope without a count says nothing.
 	if !u.Known {
 		*u = events.Usage{}
 	}
@@ -282,6 +317,8 @@ func lookup[E interface {
 	return 0, false
 }
 
+// number and float read 0 from what is none, negative or out of bounds: 0 means that nothing
+// is told.
 func (r *reader) number(f field) int64 {
 	v, err := strconv.ParseInt(string(r.values[f]), 10, 64)
 	if err != nil || v < 0 || v > events.MaxNumber {

@@ -9,12 +9,15 @@ import (
 	"weir/events/adapter/jsonwalk"
 )
 
+// It is made once by parse and only read after that.
 // mapping says where the fields of an event are found.
 type mapping struct {
-	filled  [fields]bool
-	counts  bool                      // tokens or money are told
-	fixed   [fields][]byte            // texts in double quotes
-	root    node                      // what the paths go through
+	// filled says which fields are given in any way: fixed, by path or by expression.
+	filled [fields]bool
+	counts bool           // tokens or money are told
+	fixed  [fields][]byte // texts in double quotes
+	root   node           // what the paths go through
+	// A slot is an index into what walk fills for a record: one for each path of the mapping.
 	paths   [fields][]int             // slots, the first that is filled counts
 	slots   int                       // of all paths
 	jq      []expression              // what is no path
@@ -24,12 +27,16 @@ type mapping struct {
 func (m *mapping) has(f field) bool { return m.filled[f] }
 
 // node is a place in a record that paths lead to or through.
+// Paths that begin alike share nodes, so a record is walked once, however many paths there
+// are.
 type node struct {
 	slots   []int // paths that end here
 	members map[string]*node
 	items   map[int]*node
 }
 
+// A mapping without what a flow is, or without any call, is refused: it would read a log and
+// say nothing of it.
 // parse reads a mapping: FIELD=VALUE, separated by commas or line ends; on a line of its
 // own a # begins a comment.
 func parse(text string) (*mapping, error) {
@@ -57,6 +64,7 @@ func (m *mapping) named() bool {
 	return false
 }
 
+// Commas inside brackets and quotes belong to expressions of jq.
 // split cuts a mapping at the commas and line ends that are not inside brackets or
 // quotes.
 func split(text string) (parts []string) {
@@ -69,12 +77,15 @@ func split(text string) (parts []string) {
 	}
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {
+		// The character behind a backslash ends nothing.
 		case quoted && c == '\\':
 			i++
 		case c == '"':
 			quoted = !quoted
 		case quoted:
 		case c == '#' && strings.TrimSpace(text[begin:i]) == "":
+			// The line end itself is left for the next turn, which takes the comment as a
+			// part; take passes it over.
 			if n := strings.IndexByte(text[i:], '\n'); n >= 0 {
 				i += n - 1
 			} else {
@@ -94,6 +105,8 @@ func split(text string) (parts []string) {
 	return parts
 }
 
+// add takes one FIELD=VALUE. FIELD.TEXT=VALUE may stand before or behind the place of its
+// field, and more than once.
 func (m *mapping) add(part string) error {
 	name, value, ok := strings.Cut(part, "=")
 	name, value = strings.TrimSpace(name), strings.TrimSpace(value)
@@ -116,11 +129,14 @@ func (m *mapping) add(part string) error {
 		return fmt.Errorf("%q: %s is given twice; put // between several places of one field", part, names[f])
 	}
 	m.filled[f] = true
+	// See the order of the constants.
 	m.counts = m.counts || f >= inputTokens && f <= costUSD
 	if fixed, ok := quoted(value); ok {
 		m.fixed[f] = fixed
 		return nil
 	}
+	// Paths go before expressions: they are found while the record is walked, without a tree
+	// of values. Each path is also a jq expression that means the same.
 	if paths, ok := readPaths(value); ok {
 		for _, p := range paths {
 			m.paths[f] = append(m.paths[f], m.root.put(p, &m.slots))
@@ -135,6 +151,7 @@ func (m *mapping) add(part string) error {
 	return nil
 }
 
+// quoted is false for a text with an interpolation, \(...), which is for jq to work out.
 func quoted(value string) ([]byte, bool) {
 	if len(value) < 2 || value[0] != '"' {
 		return nil, false
@@ -172,6 +189,8 @@ func readPath(p string) (steps []step, ok bool) {
 		switch {
 		case strings.HasPrefix(p, "[") || strings.HasPrefix(p, ".["):
 			end := strings.IndexByte(p, ']')
+			// Without a dot before it [0] makes a list in jq and looks nothing up, so it is no
+			// path at the beginning.
 			inner, isPath := strings.CutPrefix(p[:max(end, 0)], ".")
 			if end < 0 || !isPath && len(steps) == 0 {
 				return nil, false
@@ -181,6 +200,7 @@ func readPath(p string) (steps []step, ok bool) {
 				steps = append(steps, step{member: string(name)})
 			} else {
 				n, isNumber := jsonwalk.New([]byte(inner)).Int()
+				// An index beyond any record is refused here, and is left to jq.
 				if !isNumber || n < 0 || n > 1<<16 {
 					return nil, false
 				}
@@ -200,6 +220,7 @@ func readPath(p string) (steps []step, ok bool) {
 			p = p[end+3:]
 		case p[0] == '.':
 			n := 1
+			// The bytes wrap around below '0' and 'a', so one comparison checks both ends.
 			for n < len(p) && (p[n] == '_' || p[n]-'0' <= 9 || p[n]|0x20-'a' < 26) {
 				n++
 			}
@@ -215,6 +236,7 @@ func readPath(p string) (steps []step, ok bool) {
 	return steps, len(steps) > 0
 }
 
+// Each path has a slot of its own, also when two fields name the same place.
 // put adds a path and returns its slot.
 func (n *node) put(steps []step, slots *int) int {
 	for _, s := range steps {
@@ -242,6 +264,7 @@ func (n *node) put(steps []step, slots *int) int {
 	return *slots - 1
 }
 
+// A mapping has rarely more paths; with more, each record costs an allocation.
 // maxSlots is for how many paths there is room without asking for memory.
 const maxSlots = 64
 
@@ -263,6 +286,7 @@ func (m *mapping) read(record []byte, values *[fields][]byte) error {
 		return err
 	}
 	for f := range fields {
+		// A field has one of the three: a text, paths or an expression.
 		values[f] = m.fixed[f]
 		for _, slot := range m.paths[f] {
 			if values[f] = slots[slot]; values[f] != nil {
@@ -275,6 +299,7 @@ func (m *mapping) read(record []byte, values *[fields][]byte) error {
 			return err
 		}
 	}
+	// Meanings come last, so that they apply to values from expressions, too.
 	for f, meaning := range m.meaning {
 		if text, ok := meaning[string(values[f])]; ok && meaning != nil {
 			values[f] = []byte(text)
@@ -285,6 +310,7 @@ func (m *mapping) read(record []byte, values *[fields][]byte) error {
 
 // walk reads the value that follows.
 func (n *node) walk(c *jsonwalk.Cursor, slots [][]byte) {
+	// A path may end here and another one lead on from here: then the value is read twice.
 	if len(n.slots) > 0 {
 		raw := c.Raw()
 		inner := jsonwalk.New(raw)
@@ -293,6 +319,7 @@ func (n *node) walk(c *jsonwalk.Cursor, slots [][]byte) {
 		case '"':
 			value = inner.Text()
 		case 'n':
+			// null counts as missing, so that the next of several paths is tried.
 			value = nil
 		}
 		for _, slot := range n.slots {
@@ -326,6 +353,8 @@ func (n *node) within(c *jsonwalk.Cursor, slots [][]byte) {
 	}
 }
 
+// The record is decoded again for it, as a whole: it is only done when a mapping has
+// expressions.
 // evaluate computes what is no path.
 func (m *mapping) evaluate(record []byte, values *[fields][]byte) error {
 	input, err := decode(record)

@@ -49,6 +49,7 @@ func score(head *adapter.Head) adapter.Match {
 	return adapter.NoMatch
 }
 
+// Prefixes are enough: A2A, which comes the same way, has no methods that begin so.
 // isMethod tells whether only MCP has the method.
 func isMethod(method string) bool {
 	if method == "initialize" || method == "server/discover" {
@@ -67,33 +68,41 @@ const (
 	maxBatch      = 16   // calls of one request that are paired with their results
 )
 
+// reader remembers what is asked until it is answered. Its memories forget the oldest, since a
+// proxy may lose responses.
 type reader struct {
 	source      string
 	correlation []events.CorrelationSource
-	ignore      adapter.IgnoreArgs
-	open        *adapter.Recent[*exchange]
-	clients     *adapter.Recent[string] // names, by session
-	asking      *adapter.Recent[string] // ids of the calls that asked for input, by what they called
-	event       events.Event
+	// By what wire.Record.Key says, so one exchange at a time has the key.
+	ignore  adapter.IgnoreArgs
+	open    *adapter.Recent[*exchange]
+	clients *adapter.Recent[string] // names, by session
+	asking  *adapter.Recent[string] // ids of the calls that asked for input, by what they called
+	event   events.Event
 }
 
 // exchange is a request that has no response yet.
 type exchange struct {
+	// Empty for all requests but initialize.
 	client string // who opens a session with it
 	calls  []call
 }
 
 // call is a tool call that has no result yet.
 type call struct {
+	// Results are paired by it inside one exchange: it is not unique beyond.
 	rpc   string       // its JSON-RPC id
 	event events.Event // as it was told
-	same  string       // what tells equal calls
+	// The server, the client, the tool and the hash of the arguments, see asking.
+	same string // what tells equal calls
 }
 
 func newReader(o adapter.Options) adapter.Adapter {
 	most := o.HeldOr(maxRemembered)
 	return &reader{
 		source: cmp.Or(o.Source, "mcp"), ignore: o.IgnoreArgs,
+		// The trace goes before the session: a session lasts as long as the client runs, and
+		// holds many prompts.
 		correlation: o.CorrelationOr(events.CorrelationExplicit, events.CorrelationBaggage, events.CorrelationTrace,
 			events.CorrelationSession, events.CorrelationDerived),
 		open: adapter.NewRecent[*exchange](most), clients: adapter.NewRecent[string](most), asking: adapter.NewRecent[string](most),
@@ -117,6 +126,8 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 // Flush has nothing to do: calls are told at once.
 func (r *reader) Flush(func(*events.Event)) error { return nil }
 
+// request tells each tool call of a request at once, before it is known how it ends: orders
+// have to reach the next call.
 func (r *reader) request(rec *wire.Record, emit func(*events.Event)) {
 	var x exchange
 	for m := range rec.Messages() {
@@ -125,10 +136,12 @@ func (r *reader) request(rec *wire.Record, emit func(*events.Event)) {
 			x.client = readParams(m.Params, nil).client
 		case "tools/call":
 			p := readParams(m.Params, r.ignore)
+			// The server will refuse it, too.
 			if p.tool == "" {
 				continue
 			}
 			c := r.call(rec, m, p)
+			// Calls beyond maxBatch are told, but get no result.
 			if len(x.calls) < maxBatch {
 				x.calls = append(x.calls, c)
 			}
@@ -136,6 +149,7 @@ func (r *reader) request(rec *wire.Record, emit func(*events.Event)) {
 			emit(&r.event)
 		}
 	}
+	// Requests of other methods are not remembered, since their responses tell nothing.
 	if x.client != "" || len(x.calls) > 0 {
 		r.open.Put(rec.Key(), &x)
 	}
@@ -144,6 +158,7 @@ func (r *reader) request(rec *wire.Record, emit func(*events.Event)) {
 // call makes the event of a tool call.
 func (r *reader) call(rec *wire.Record, m *wire.Message, p *params) call {
 	client := p.client
+	// Where requests do not name the client, the one that opened the session did.
 	if client == "" {
 		client, _ = r.clients.Get(rec.Header.Session)
 	}
@@ -153,6 +168,8 @@ func (r *reader) call(rec *wire.Record, m *wire.Message, p *params) call {
 		Tool: events.Tool{Name: p.tool, CallID: id, Server: rec.Proxy, Type: "mcp", ArgsHash: p.args, ArgsSize: p.size}}
 	h := &rec.Header
 	trace := h.Trace
+	// What the message says goes before what the HTTP request says: proxies and pools put
+	// their own trace there.
 	if p.trace.ID != "" {
 		trace = p.trace
 	}
@@ -170,6 +187,8 @@ func (r *reader) call(rec *wire.Record, m *wire.Message, p *params) call {
 		case events.CorrelationSession:
 			e.CorrelationID = h.Session
 		case events.CorrelationDerived:
+			// All that a client calls on a server: too much for one flow, which is why derived
+			// flows are only warned.
 			e.CorrelationID = "mcp:" + rec.Proxy + ":" + adapter.ID([]byte(client))
 		}
 		if e.CorrelationID != "" {
@@ -188,12 +207,14 @@ func (r *reader) call(rec *wire.Record, m *wire.Message, p *params) call {
 // unnamed stands for clients that do not say who they are.
 const unnamed = "mcp-client"
 
+// response closes the exchange: what comes later with its number is unknown.
 func (r *reader) response(rec *wire.Record, emit func(*events.Event)) {
 	x, ok := r.open.Get(rec.Key())
 	if !ok {
 		return // without its request nothing is known of it
 	}
 	r.open.Delete(rec.Key())
+	// The server gives the session its id with the answer to initialize.
 	if x.client != "" && rec.Header.Session != "" {
 		r.clients.Put(rec.Header.Session, x.client)
 	}
@@ -203,6 +224,8 @@ func (r *reader) response(rec *wire.Record, emit func(*events.Event)) {
 		}
 		for i := range x.calls {
 			// An error may come without an id.
+			// The kind of a call is turned to ToolResult once it is answered, so that each
+			// gets one result.
 			if c := &x.calls[i]; (c.rpc == m.ID || m.ID == "") && c.event.Kind == events.ToolCall {
 				r.result(rec, c, readResult(m), emit)
 				c.event.Kind = events.ToolResult
@@ -210,6 +233,9 @@ func (r *reader) response(rec *wire.Record, emit func(*events.Event)) {
 			}
 		}
 	}
+	// A refusal by HTTP has no message: what is still open ended by it. A response that was
+	// served and leaves calls open may be a stream that broke off; these stay without a
+	// result.
 	for i := range x.calls {
 		if c := &x.calls[i]; c.event.Kind == events.ToolCall && rec.Refused() {
 			r.result(rec, c, result{status: events.StatusError, failure: "HTTP " + strconv.FormatInt(rec.Status, 10)}, emit)
@@ -222,9 +248,11 @@ func (r *reader) result(rec *wire.Record, c *call, got result, emit func(*events
 	e := &r.event
 	e.ID, e.Kind, e.Time = c.event.Tool.CallID+"/result", events.ToolResult, max(rec.At, c.event.Time)
 	e.DurationMS = float64(e.Time - c.event.Time)
+	// The size of the arguments and what was tried again are told once, with the call.
 	e.Tool.ArgsSize, e.Tool.RetryOf = 0, ""
 	e.Status, e.ErrorType, e.Content, e.Sim = got.status, got.failure, got.said, got.sim
 	if got.status == events.StatusInputRequired {
+		// The next equal call that brings answers is this one again, and no repetition.
 		r.asking.Put(c.same, c.event.Tool.CallID)
 	}
 	emit(e)

@@ -8,14 +8,17 @@ import (
 	"weir/events/fingerprint"
 )
 
+// Both have the client's name, so one reader serves both.
 // params are the parameters of tools/call and initialize, as far as they are of use.
 type params struct {
 	tool, client string
-	args         events.Hash
-	size         int64
-	resent       bool // because the answer to an earlier one asked for it
-	baggage      wire.Flow
-	trace        wire.Trace
+	// args and size are of the arguments as they stand in the record; nothing of their text is
+	// kept.
+	args    events.Hash
+	size    int64
+	resent  bool // because the answer to an earlier one asked for it
+	baggage wire.Flow
+	trace   wire.Trace
 }
 
 func readParams(raw []byte, ignore adapter.IgnoreArgs) *params {
@@ -40,10 +43,14 @@ func readParams(raw []byte, ignore adapter.IgnoreArgs) *params {
 			p.readMeta(c)
 		}
 	}
+	// Members come in any order, and which arguments are left out depends on the tool's name:
+	// the hash is made last.
 	p.args, p.size = fingerprint.Args(args, ignore.Of(p.tool)), int64(len(args))
 	return p
 }
 
+// readMeta reads _meta, where the protocol has trace contexts and, in some versions, the
+// client's name.
 func (p *params) readMeta(c *jsonwalk.Cursor) {
 	for c.MaybeObject(); c.Member(); {
 		switch string(c.Key()) {
@@ -65,6 +72,8 @@ type result struct {
 	sim     events.Fingerprint
 }
 
+// readResult takes a result in two ways of failing: a JSON-RPC error, and isError of a tool
+// that ran. Both are errors of the call.
 func readResult(m *wire.Message) result {
 	if m.Error != nil {
 		failure := m.Failure()
@@ -89,6 +98,7 @@ func readResult(m *wire.Message) result {
 			}
 		}
 	}
+	// Structured content repeats the text where a server gives both.
 	if len(text) == 0 {
 		text = structured
 	}

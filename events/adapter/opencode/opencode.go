@@ -65,6 +65,7 @@ func score(head *adapter.Head) adapter.Match {
 	return adapter.NoMatch
 }
 
+// log knows what was told; nothing here is held back.
 type reader struct {
 	log  *transcript.Log
 	last *adapter.Recent[last] // in a run, by message
@@ -77,6 +78,7 @@ type last struct {
 	at   events.Stamp
 }
 
+// The model describes each command anew, so the description does not tell calls of bash apart.
 func newReader(o adapter.Options) *reader {
 	return &reader{log: transcript.New(transcript.Ignoring(o, "bash", "description"), program), last: adapter.NewRecent[last](o.HeldOr(256))}
 }
@@ -87,6 +89,7 @@ func (r *reader) Flush(func(*events.Event)) error { return nil }
 // Decode reads one session, or one line of a run.
 func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if err := adapter.CheckSize(record); err != nil {
+		// What a record is shows only when all its members were seen: they come in any order.
 		return err
 	}
 	var session info
@@ -128,9 +131,11 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	return r.line(kind, at, session.id, part, failure, emit)
 }
 
+// A run tells a use of a tool when it is over, call and result in one line.
 // line reads what a run prints: a part of a message each time.
 func (r *reader) line(kind string, at events.Stamp, session string, raw, failure []byte, emit func(*events.Event)) error {
 	turn := transcript.Turn{Session: session, By: events.Party{Session: session, Agent: program}}
+	// An error has no message of its own: the time is what tells two of them apart.
 	if kind == "error" {
 		var m info
 		m.readError(jsonwalk.New(failure))
@@ -146,6 +151,7 @@ func (r *reader) line(kind string, at events.Stamp, session string, raw, failure
 	before, _ := r.last.Get(p.message)
 	switch p.kind {
 	case "text":
+		// Cloned, because the record is gone when the answer is told.
 		r.last.Put(p.message, last{bytes.Clone(p.text), cmp.Or(p.ended, at)})
 	case "tool":
 		if u := p.use(session); u.At != 0 {
@@ -153,6 +159,7 @@ func (r *reader) line(kind string, at events.Stamp, session string, raw, failure
 			r.last.Put(p.message, last{before.text, max(before.at, u.Ended)})
 		}
 	case "step-finish":
+		// Lines are printed late; the model was done when the last part of its message was.
 		at = cmp.Or(before.at, at)
 		r.log.Inference(&turn, p.message, at, "", "", p.used, emit)
 		if p.reason == "stop" {
@@ -164,6 +171,8 @@ func (r *reader) line(kind string, at events.Stamp, session string, raw, failure
 
 // session reads a whole session.
 func (r *reader) session(s *info, messages *jsonwalk.Cursor, emit func(*events.Event)) error {
+	// Faults of single messages are gathered, so that one bad message does not cost the
+	// session.
 	left := &adapter.PartError{What: "messages"}
 	asked := s.parent != "" // by another agent, which no event told yet
 	for messages.MaybeArray(); messages.Element(); {
@@ -200,9 +209,13 @@ func (r *reader) session(s *info, messages *jsonwalk.Cursor, emit func(*events.E
 // message reads one message and its parts. It reports whether the session still waits for what
 // it was made for.
 func (r *reader) message(s, m *info, parts *jsonwalk.Cursor, asked bool, emit func(*events.Event)) bool {
+	// An answer names by parentID the message of the user that it belongs to; that is the
+	// flow.
 	turn := transcript.Turn{Session: s.id, Prompt: m.parent, By: events.Party{Session: s.id, Agent: program}}
 	switch s.parent {
 	case "":
+		// A session that nobody opened is the root of a tree: what its children spend counts
+		// against it.
 		turn.Root = s.id
 	case s.id: // both were blotted out
 	default:
@@ -218,6 +231,7 @@ func (r *reader) message(s, m *info, parts *jsonwalk.Cursor, asked bool, emit fu
 		p.read(parts)
 		switch p.kind {
 		case "text":
+			// Synthetic text is what the program puts beside what the user wrote.
 			if !p.synthetic && len(p.text) > 0 {
 				text = append(append(text, p.text...), '\n')
 			}

@@ -11,6 +11,7 @@ import (
 	"weir/events/adapter/usage"
 )
 
+// The two share a reader, since their members have the same names; each uses its own half.
 // info is what a session or a message says of itself.
 type info struct {
 	id, parent, role, agent string
@@ -74,7 +75,8 @@ func span(c *jsonwalk.Cursor, first, second string) (from, to events.Stamp) {
 }
 
 var counts = usage.Names{
-	"input":     usage.Input,
+	"input": usage.Input,
+	// Costs are in dollars in the log.
 	"output":    usage.Output,
 	"reasoning": usage.Reasoning,
 	"read":      usage.CacheRead,

@@ -9,6 +9,8 @@ import (
 	"weir/events/adapter/jsonwalk"
 )
 
+// Values of attributes are kept by field, so a new field needs a name in aliases and somebody
+// who reads it.
 // field is what an attribute is about, whatever a convention calls it.
 type field uint8
 
@@ -64,6 +66,7 @@ const (
 	lcAgent
 	lcNode
 	lcNamespace
+	// fields is their number.
 	fields
 )
 
@@ -146,6 +149,7 @@ type place struct {
 	rank  uint8
 }
 
+// It is made once, and only read after that.
 var places = func() map[string]place {
 	m := map[string]place{}
 	for f, names := range aliases {
@@ -158,6 +162,7 @@ var places = func() map[string]place {
 
 // attributes are those of one span that are of use, as texts: what a string says,
 // the digits of a number, the JSON of a list. They alias the record.
+// They are those of one span at a time, and used again for the next.
 type attributes struct {
 	text [fields][]byte
 	rank [fields]uint8
@@ -178,6 +183,8 @@ func (a *attributes) read(c *jsonwalk.Cursor) {
 		isPart, isFree := false, false
 		for c.Object(); c.Member(); {
 			switch string(c.Key()) {
+			// Most exporters write the key first; the other order is read as well, for names
+			// that are known.
 			case "key":
 				key = c.Text()
 				_, known = places[string(key)]
@@ -194,6 +201,8 @@ func (a *attributes) read(c *jsonwalk.Cursor) {
 				}
 			}
 		}
+		// What is beyond maxLines is left out: the last messages count most, but no honest
+		// span has as many.
 		if isPart && len(value) > 0 && len(a.lines) < maxLines {
 			part.value = value
 			a.lines = append(a.lines, part)
@@ -202,6 +211,7 @@ func (a *attributes) read(c *jsonwalk.Cursor) {
 			a.free.take(key, value)
 		}
 		p, known := places[string(key)]
+		// The preferred name counts, whichever came first in the list.
 		if known && len(value) > 0 && (!a.has(p.field) || p.rank < a.rank[p.field]) {
 			a.text[p.field], a.rank[p.field] = value, p.rank
 		}
@@ -213,6 +223,7 @@ func (a *attributes) word(f field, most int) string {
 	return adapter.Word(unquoted(a.text[f]), most)
 }
 
+// The caller decides whether 0 is known or not: has tells.
 // number returns a count of tokens; what is none or negative is 0.
 func (a *attributes) number(f field) int64 {
 	v, err := strconv.ParseInt(string(a.text[f]), 10, 64)

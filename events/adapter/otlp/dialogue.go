@@ -20,8 +20,11 @@ import (
 // told by its requests, each with its result. And requests that nothing ties together but
 // that one brings the result of a call that another one asked for are one flow.
 
+// Of texts only hashes are kept.
 // dialogue is what the messages of a request say of calls of tools.
 type dialogue struct {
+	// Ids of calls are counted from 0 by some servers, so an id alone may be of any
+	// conversation.
 	opening events.Hash // what the user asked first; it tells conversations with equal ids apart
 	asked   []asked     // by the answer of the model
 	brought []brought   // since its last answer
@@ -42,6 +45,7 @@ type brought struct {
 	failed string // what kind of error it is, "" for none
 }
 
+// What is beyond it is neither told nor waited for.
 // maxCalls bounds the calls of one request of which more is kept than that it was made.
 const maxCalls = 64
 
@@ -49,6 +53,7 @@ const maxCalls = 64
 // conventions, of chat completions, of responses and of Anthropic's messages.
 func (d *dialogue) read(input, output []byte, ignore adapter.IgnoreArgs) {
 	in, out := reading{dialogue: d, ignore: ignore}, reading{dialogue: &dialogue{}, ignore: ignore}
+	// Only the last answer counts: all before it was told by earlier requests.
 	in.look(input)
 	out.look(output)
 	d.brought, d.asked = in.paired(), out.calls
@@ -63,6 +68,7 @@ type reading struct {
 }
 
 // paired are the results with the calls that they are of.
+// A result without its call in the same request has an id and no name.
 func (r *reading) paired() []brought {
 	for i := range r.results {
 		for _, made := range r.calls {
@@ -97,6 +103,7 @@ func (r *reading) itemOf(role []byte, c *jsonwalk.Cursor) {
 	var kind, id, name, args, result, built []byte
 	var class string // of what its constructor was given, as LangChain writes messages down
 	var within [][]byte
+	// They are read when it is known what the item is, since members come in any order.
 	for c.Object(); c.Member(); {
 		switch string(c.Key()) {
 		case "type":
@@ -143,6 +150,7 @@ func (r *reading) itemOf(role []byte, c *jsonwalk.Cursor) {
 			built = c.Raw()
 		}
 	}
+	// LangChain writes a message as the class and what its constructor was given.
 	if role, known := roles[class]; known && len(built) > 0 {
 		if inner := jsonwalk.New(built); inner.Peek() == '{' {
 			r.itemOf([]byte(role), inner)
@@ -151,6 +159,7 @@ func (r *reading) itemOf(role []byte, c *jsonwalk.Cursor) {
 	}
 	switch string(kind) {
 	case "tool_call", "function_call", "tool_use", "tool-call":
+		// A call or a result holds no messages, so nothing within it is looked at.
 		r.call(id, name, args)
 		return
 	case "tool_call_response", "function_call_output", "tool_result", "tool-result":
@@ -164,10 +173,12 @@ func (r *reading) itemOf(role []byte, c *jsonwalk.Cursor) {
 			return
 		}
 	case "assistant", "model", "ai":
+		// A new answer: what was asked and brought before is settled.
 		r.calls, r.results = nil, nil
 	case "user", "human":
 		r.user(within...)
 	}
+	// A wrapper, or a message whose parts are items themselves.
 	for _, p := range within {
 		r.look(p)
 	}
@@ -176,17 +187,20 @@ func (r *reading) itemOf(role []byte, c *jsonwalk.Cursor) {
 // roles are those of LangChain's messages, by their class.
 var roles = map[string]string{"HumanMessage": "human", "AIMessage": "ai", "AIMessageChunk": "ai", "ToolMessage": "tool"}
 
+// Calls without an id cannot be paired with results, and are left out.
 func (r *reading) call(id, name, args []byte) {
 	if len(id) == 0 || len(name) == 0 || len(r.calls) >= maxCalls {
 		return
 	}
 	args = unquoted(args)
 	a := asked{id: adapter.ID(id), name: adapter.Word(name, events.MaxID), size: int64(len(args))}
+	// What the program adds to the arguments is no argument, see withoutNotes.
 	args, leftOut := withoutNotes(args, r.ignore.Of(a.name))
 	a.args = fingerprint.Args(args, leftOut)
 	r.calls = append(r.calls, a)
 }
 
+// Only its hash is kept.
 // user takes what a user says for the opening, where nothing was said before.
 func (r *reading) user(content ...[]byte) {
 	if r.dialogue.opening.IsZero() && len(r.results) == 0 {
@@ -200,6 +214,8 @@ func (r *reading) result(id, text []byte) {
 	}
 	text = unquoted(text)
 	b := brought{asked: asked{id: adapter.ID(id)}, result: fingerprint.Content(text), near: fingerprint.Text(text)}
+	// A result has no status of its own in a conversation; only its text may say that it
+	// failed.
 	if markedAsError(text) {
 		b.failed = fingerprint.Error(text)
 	}
@@ -226,11 +242,13 @@ func unquoted(p []byte) []byte {
 // line is an attribute that is a part of a message: instrumentations write lists of
 // messages as one attribute for each member ("llm.input_messages.1.message.role").
 type line struct {
+	// It tells the answer's calls from those of the history.
 	answer bool   // it is of what the model said
 	name   string // what stands behind the name of the list
 	value  []byte
 }
 
+// It is as many as there are attributes in a large batch.
 // maxLines bounds the parts of messages of one span.
 const maxLines = 1 << 16
 
@@ -247,6 +265,7 @@ func flattened(key []byte) (l line, ok bool) {
 	return line{}, false
 }
 
+// It adds to what read found, since instrumentations may write both.
 // readLines reads messages that are attributes, one for each member.
 func (d *dialogue) readLines(lines []line, ignore adapter.IgnoreArgs) {
 	in, out := reading{dialogue: d, ignore: ignore}, reading{dialogue: &dialogue{}, ignore: ignore}
@@ -267,6 +286,8 @@ func (r *reading) lines(lines []line, answer bool) {
 	var messages []flat
 	for _, l := range lines {
 		number, rest, _ := strings.Cut(l.name, ".")
+		// The number of a message cannot be more than there are lines: a larger one would ask
+		// for memory that nobody sent.
 		n, err := strconv.Atoi(number)
 		if l.answer != answer || err != nil || n < 0 || n >= len(lines) {
 			continue
@@ -301,6 +322,7 @@ func (m *flat) take(member string, value []byte) {
 	list, found := strings.CutPrefix(member, "tool_calls.")
 	number, rest, _ := strings.Cut(list, ".")
 	n, err := strconv.Atoi(number)
+	// The same for the calls of one message.
 	if !found || err != nil || n < 0 || n >= maxCalls {
 		return
 	}
@@ -315,13 +337,16 @@ func (m *flat) take(member string, value []byte) {
 	}
 }
 
+// It is remembered until its result has come and after that, so that a second try of a request
+// finds it.
 // turn is a request that asked for a call, until the call was brought.
 type turn struct {
 	asked
-	flow  string // the trace that the conversation began with
-	place int64  // of the first record of that, see adapter.Keeper; math.MaxInt64 when it is not needed
-	at    int64  // when it ended
-	told  bool   // the call was told
+	flow string // the trace that the conversation began with
+	// The reader begins at it after a restart, since the content of the call is only there.
+	place int64 // of the first record of that, see adapter.Keeper; math.MaxInt64 when it is not needed
+	at    int64 // when it ended
+	told  bool  // the call was told
 
 	brought *brought // by a later request, nil before
 }
@@ -339,6 +364,7 @@ func newTurns() turns {
 	return turns{adapter.NewRecent[*turn](maxTurns), adapter.NewRecent[struct{}](maxParties)}
 }
 
+// Without an opening a second key is used, which is the zero hash.
 // key names a call in a conversation of a program. A request that goes on with what the
 // model's service keeps tells no opening.
 func (s *span) key(id string, opening events.Hash) string {
@@ -348,6 +374,7 @@ func (s *span) key(id string, opening events.Hash) string {
 // follow finds out what a request goes on with, and remembers what it asked for.
 func (k *turns) follow(s *span, t *trace) {
 	d := s.dialogue
+	// A program with spans of tools is taken by these, see decision 78.
 	if s.kind == toolUse && !s.retrieves {
 		k.tooled.Put(s.source, struct{}{})
 		k.goOn(s, t, s.tool.CallID, events.Hash{})
@@ -358,6 +385,7 @@ func (k *turns) follow(s *span, t *trace) {
 	for i := range d.brought {
 		b := &d.brought[i]
 		k.goOn(s, t, b.id, d.opening)
+		// The first result stays: later requests repeat the history.
 		if made, ok := k.open.Get(s.key(b.id, d.opening)); ok && made.brought == nil {
 			made.brought = b
 		}
@@ -365,6 +393,7 @@ func (k *turns) follow(s *span, t *trace) {
 	for _, a := range d.asked {
 		made := &turn{asked: a, flow: cmp.Or(t.goesOn, t.id), place: t.place, at: s.end}
 		k.open.Put(s.key(a.id, d.opening), made)
+		// Under both keys, for those who know only the id.
 		k.open.Put(s.key(a.id, events.Hash{}), made)
 	}
 }
@@ -372,10 +401,12 @@ func (k *turns) follow(s *span, t *trace) {
 // goOn makes a trace whose root nothing else ties to another one go on with that of the
 // request which asked for a call.
 func (k *turns) goOn(s *span, t *trace, id string, opening events.Hash) {
+	// Only a root that has told nothing may still change its flow.
 	if s.parent != 0 || s.link != 0 || t.begun || t.goesOn != "" || id == "" {
 		return
 	}
 	if made, ok := k.open.Get(s.key(id, opening)); ok && made.flow != t.id {
+		// The place goes back with the flow, so that a restart reads what began it.
 		t.goesOn, t.place = made.flow, min(t.place, made.place)
 	}
 }
@@ -387,6 +418,7 @@ func (t *emitter) fill(s *span) {
 		return
 	}
 	made, known := t.turns.open.Get(s.key(s.tool.CallID, events.Hash{}))
+	// The same id in another flow is another call.
 	if !known || made.flow != cmp.Or(t.goesOn, t.id) && !slices.Contains(t.joined, made.flow) {
 		return
 	}
@@ -400,6 +432,7 @@ func (t *emitter) fill(s *span) {
 
 // forget drops calls whose results have not come.
 func (k *turns) forget(before int64) {
+	// In the order of use: the first that is young enough ends the search.
 	for key, made := range k.open.All() {
 		if made.at >= before {
 			return
@@ -432,11 +465,13 @@ func (t *emitter) bring(s *span) {
 		key := s.key(b.id, s.dialogue.opening)
 		made, known := t.turns.open.Get(key)
 		switch {
+		// A call is told once, by the first request that brings its result.
 		case known && made.told:
 			continue // an earlier try of the same request brought it
 		case known:
 			made.told = true
 			b.asked = made.asked
+		// The call is known by the history alone: its asking was not in the log.
 		case b.name != "":
 			t.turns.open.Put(key, &turn{asked: b.asked, flow: cmp.Or(t.goesOn, t.id), place: t.place, at: s.end, told: true})
 		}
@@ -449,6 +484,7 @@ func (t *emitter) bring(s *span) {
 		e.From, e.Tool = events.Party{Agent: agent}, events.Tool{Name: b.name, CallID: b.id, ArgsHash: b.args, ArgsSize: b.size}
 		return e
 	}
+	// All calls before all results, as the model asked for them side by side.
 	for i := range calls {
 		t.work(agent, events.Yes)
 		t.emit(begin(events.ToolCall, &calls[i], "/start"))
@@ -467,6 +503,7 @@ func (t *emitter) bring(s *span) {
 // isAgent tells whether a call of that name hands over to an agent or runs one, which its
 // spans tell.
 func (t *emitter) isAgent(tool string) bool {
+	// Only names matter for it, so a span with nothing but a name is enough.
 	s := span{tool: events.Tool{Name: tool}}
 	if s.handoffByName(); s.handoff != "" || s.asks != "" {
 		return true

@@ -22,6 +22,7 @@ type moment struct {
 // emitter turns the spans of one trace into events.
 type emitter struct {
 	*trace
+	// It is made for each turn of telling; what lasts is in the trace.
 	correlation []events.CorrelationSource
 	silent      func(adapter.Silence)
 	turns       *turns
@@ -31,11 +32,13 @@ type emitter struct {
 
 // emitUntil emits the events of all spans that ended by until, in the order of time.
 // When the trace is complete, so are the answers to its user.
+// Spans that end later stay pending: their trace is not complete yet.
 func (t *emitter) tell(until int64, complete bool) {
 	t.prepare()
 	var moments []moment
 	rest := t.pending[:0]
 	t.oldest = 0
+	// Workflows without anything above them are flows of their own.
 	var roots []*span
 	for _, s := range t.pending {
 		if s.end > until && !complete {
@@ -49,6 +52,7 @@ func (t *emitter) tell(until int64, complete bool) {
 		depth := t.depth(s)
 		switch s.kind {
 		case workflow:
+			// A remote parent is in another program, whose spans may never come.
 			if s.parent == 0 || s.remote {
 				roots = append(roots, s)
 				moments = append(moments, moment{s.start, true, depth, s})
@@ -58,6 +62,8 @@ func (t *emitter) tell(until int64, complete bool) {
 		case visit, toolUse:
 			moments = append(moments, moment{s.start, true, depth, s}, moment{s.end, false, depth, s})
 		case inference:
+			// The results that a request brings are told when it begins: they were there
+			// before.
 			if s.dialogue != nil && len(s.dialogue.brought) > 0 && !t.turns.isTooled(s.source) {
 				moments = append(moments, moment{s.start, true, depth, s})
 			}
@@ -71,6 +77,7 @@ func (t *emitter) tell(until int64, complete bool) {
 	clear(t.pending[len(rest):])
 	t.pending = rest
 	slices.SortStableFunc(moments, inTime)
+	// A trace of which something was told before its workflow came has begun already.
 	late := t.begun
 	t.begun = t.begun || len(moments) > 0
 	for _, m := range moments {
@@ -96,6 +103,7 @@ func (t *emitter) tell(until int64, complete bool) {
 	if !complete {
 		return
 	}
+	// Whoever passed control and was not followed is told before the answers.
 	t.unanswered()
 	for _, s := range t.answers {
 		t.answer(s, events.Party{})
@@ -109,6 +117,7 @@ func (t *emitter) tell(until int64, complete bool) {
 // unanswered tells the handoffs to agents that did not run any more: they were
 // made all the same.
 func (t *emitter) unanswered() {
+	// In the order of time, since the map has none.
 	left := slices.SortedFunc(maps.Values(t.said), byStart)
 	for _, s := range left {
 		from := t.actor(s)
@@ -126,8 +135,10 @@ func (t *emitter) handOver(s *span, from string) {
 	e.From, e.To = events.Party{Agent: from}, events.Party{Agent: s.handoff}
 	e.Origin, e.TransferMode, e.Content, e.Sim = events.OriginAgent, events.PassControl, s.content, s.sim
 	e.HadWork = t.did(from)
+	// Who passed control does not answer the user.
 	t.answers = slices.DeleteFunc(t.answers, func(a *span) bool { return agentOf(a) == from })
 	t.emit(e)
+	// It is remembered in case the run comes late, see isTold.
 	if t.passed == nil || len(t.passed) >= maxParties {
 		t.passed = map[string][]*span{}
 	}
@@ -143,6 +154,7 @@ func (t *emitter) goOn(s *span, agent string) {
 	if len(t.said) == 0 || t.above(s).visit != nil {
 		return
 	}
+	// The agent is at work, so the handoff to it was followed.
 	for _, h := range slices.SortedFunc(maps.Values(t.said), byStart) {
 		from := t.actor(h)
 		again := from == agent && h != s && s.passes // and nobody else had it in between
@@ -209,6 +221,7 @@ func (t *trace) depth(s *span) int {
 
 // begin fills what all events of a span share.
 func (t *emitter) begin(s *span, kind events.Kind, phase string, at int64) *events.Event {
+	// All events share the memory of one: emit's callee may not keep it.
 	*t.event = events.Event{
 		ID: s.trace + "/" + hex16(s.id) + "/" + phase, Source: s.source, Kind: kind,
 		// The nanoseconds that a Stamp cuts off put events of one millisecond into order.
@@ -219,6 +232,7 @@ func (t *emitter) begin(s *span, kind events.Kind, phase string, at int64) *even
 	if s.parent != 0 {
 		e.ParentSpanID = hex16(s.parent)
 	}
+	// The names of the span go before those of the trace.
 	e.CorrelationID, e.CorrelationSource = t.flowOf(s, t.correlation)
 	e.ParentCorrelationID, e.RootCorrelationID = cmp.Or(s.parentFlow, t.parent), s.rootFlow
 	if t.opens && e.Root() == "" {
@@ -241,6 +255,8 @@ func (t *trace) flowOf(s *span, by []events.CorrelationSource) (string, events.C
 		case events.CorrelationConversation:
 			id = t.talk
 		case events.CorrelationTrace:
+			// A trace that is alone in its conversation is called by that, see flowOf's
+			// callers.
 			if id = cmp.Or(t.goesOn, t.id); t.alone != "" {
 				id, source = t.alone, events.CorrelationConversation
 			}
@@ -253,6 +269,7 @@ func (t *trace) flowOf(s *span, by []events.CorrelationSource) (string, events.C
 }
 
 // hex16 writes the id of a span.
+// Ids are kept as numbers inside, which costs less than texts.
 func hex16(v uint64) string {
 	var id [8]byte
 	binary.BigEndian.PutUint64(id[:], v)
@@ -261,6 +278,7 @@ func hex16(v uint64) string {
 
 func (t *emitter) flow(s *span, kind events.Kind, phase string, at int64) {
 	e := t.begin(s, kind, phase, at)
+	// Its beginning and end are not the flow's then.
 	if e.CorrelationSource != events.CorrelationTrace {
 		return // the flow is more than this trace
 	}
@@ -276,6 +294,7 @@ func milliseconds(s *span) float64 { return max(0, float64((s.end-s.start)/1e3)/
 func agentOf(s *span) string { return cmp.Or(s.agent, s.source) }
 
 // hub stands for whatever runs the agents when nothing is known of it.
+// Its type says that it is no agent, so that no rule about agents takes it for one.
 func hub(s *span) events.Party {
 	return events.Party{Agent: s.source, Type: events.PartyWorkflow}
 }
@@ -295,6 +314,7 @@ func (t *emitter) enter(s *span) {
 	if c.origin == events.OriginAgent {
 		e.HadWork = t.hadWork(s, c.agent)
 	}
+	// Both begin without work after the hop.
 	delete(t.worked, c.agent)
 	delete(t.worked, agent)
 	delete(t.said, c.agent)
@@ -307,9 +327,11 @@ func (t *emitter) enter(s *span) {
 // follow remembers a run that others may follow on. The answer of the agent that
 // passed control is its message, not an answer to the user.
 func (t *emitter) follow(s *span) {
+	// Its answer goes to whoever follows, and not to the user.
 	t.answers = slices.DeleteFunc(t.answers, func(a *span) bool {
 		return s.call.silent && a.agent == s.agent || s.call.agent != "" && a.agent == s.call.agent
 	})
+	// The runs that are oldest are forgotten, so that a trace without end stays bounded.
 	if len(t.runs) >= maxRuns {
 		t.runs = append(t.runs[:0], t.runs[1:]...)
 	}
@@ -338,6 +360,7 @@ func (t *emitter) message(s *span, c *call) (events.Hash, events.Fingerprint) {
 func (t *emitter) callOf(s *span) *call {
 	up := t.above(s)
 	switch {
+	// A name in the span goes first, unless the tree says the same.
 	case s.calledBy != "" && (up.visit == nil || s.calledBy != agentOf(up.visit)):
 		return passed(s.calledBy)
 	case up.visit != nil:
@@ -346,6 +369,7 @@ func (t *emitter) callOf(s *span) *call {
 		return delegated(up.carrier.agent)
 	}
 	if c := t.linked(s); c != nil {
+		// The tool that ran it knows its agent.
 		return c
 	}
 	before := t.before(s)
@@ -367,6 +391,7 @@ func (t *emitter) callOf(s *span) *call {
 	return &call{from: hub(s), origin: events.OriginAgent, mode: events.ReturnToCaller, agent: s.source, returns: true}
 }
 
+// The order of batches must not make the user ask twice.
 // isOvertaken tells whether a later run was told to have been called by the user, since
 // the batch with this one came after it. The user asked once.
 func (t *trace) isOvertaken(s *span) bool {

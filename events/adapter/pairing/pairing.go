@@ -27,6 +27,7 @@ type Pairer struct {
 	// can be seen. If not, whether a hop came without work is left open.
 	Work bool
 
+	// What Begin gives to each event, and what Args leaves out of hashes.
 	source string
 	order  []events.CorrelationSource
 	ignore adapter.IgnoreArgs
@@ -34,10 +35,13 @@ type Pairer struct {
 	open   *adapter.Recent[[]string] // by flow, party and tool: calls that were logged without an id
 	worked *adapter.Recent[bool]     // by flow and party
 	lines  *adapter.Recent[int]      // by key: how often lines without times came
-	event  events.Event
+	// event is the one event of the pairing: Begin empties it and Pair hands it over, so that
+	// a log of millions of lines asks for no memory per line.
+	event events.Event
 }
 
 // call is what is remembered of a tool call.
+// call is kept whole because results name their call by its id alone.
 type call struct {
 	tool events.Tool
 	from events.Party
@@ -51,6 +55,8 @@ func New(o adapter.Options, source string, order ...events.CorrelationSource) *P
 	if len(order) == 0 {
 		order = adapter.Order()
 	}
+	// Each of the four memories forgets what was used least recently, so a log that leaves
+	// calls open takes no more room than this.
 	most := o.HeldOr(maxRemembered)
 	return &Pairer{source: cmp.Or(o.Source, source), order: o.CorrelationOr(order...), ignore: o.IgnoreArgs,
 		calls: adapter.NewRecent[call](most), open: adapter.NewRecent[[]string](most), worked: adapter.NewRecent[bool](most), lines: adapter.NewRecent[int](most)}
@@ -78,11 +84,15 @@ func (t *Pairer) Args(e *events.Event, args []byte) {
 // Pair hands over an event after it was given what others before it say: who had
 // worked, what the tool of a result was called and called with.
 func (t *Pairer) Pair(e *events.Event, emit func(*events.Event)) {
+	// What a line leaves out is filled in here and not in the adapters, so that all of them
+	// mean the same by work and by the end of a call (see decision 4).
 	switch e.Kind {
 	case events.AgentCall:
 		if e.By() == events.OriginAgent && t.Work && e.HadWork == events.Unknown {
 			e.HadWork = adapter.YesNo(t.hasWorked(e, e.From))
 		}
+		// A hop uses up what both did before it: the next one counts as work only if a tool is
+		// used after this one.
 		t.forget(e, e.From)
 		t.forget(e, e.To)
 	case events.AgentReturn:
@@ -92,12 +102,17 @@ func (t *Pairer) Pair(e *events.Event, emit func(*events.Event)) {
 		if e.HadWork == events.Yes && !e.To.IsZero() {
 			t.work(e, e.To) // an answer that took work
 		}
+		// A log that says nothing of how a call ended tells that it ended well: StatusUnset is
+		// the least value.
 		e.Status = max(e.Status, events.StatusOK)
 	case events.ToolCall:
 		if e.Tool.CallID == "" {
+			// The event's own id stands in for the one that is missing, and the result finds
+			// it by party and tool instead.
 			e.Tool.CallID = e.ID
 			t.leaveOpen(e)
 		}
+		// An id that is used again takes the place of the call before it.
 		t.calls.Put(e.Tool.CallID, call{e.Tool, e.From, e.Time})
 		t.work(e, e.From)
 	case events.ToolResult:
@@ -114,28 +129,38 @@ func (t *Pairer) Pair(e *events.Event, emit func(*events.Event)) {
 func (t *Pairer) result(e *events.Event, emit func(*events.Event)) bool {
 	e.Status = max(e.Status, events.StatusOK)
 	if e.Tool.CallID == "" {
+		// A result that matches no call gets the id of its own event, and is then told with a
+		// call that is made up below.
 		e.Tool.CallID = cmp.Or(t.takeOpen(e), e.ID)
 	}
 	c, known := t.calls.Get(e.Tool.CallID)
 	switch {
 	case known:
+		// The call says what was called and with what. Of the result only its own size is
+		// kept, and the hash where the call had none; the size of the arguments is told once,
+		// on the call.
 		told := e.Tool
 		e.Tool, e.Tool.ArgsSize, e.Tool.ArgsSim, e.Tool.ResultSize = c.tool, 0, events.Fingerprint{}, told.ResultSize
 		if e.Tool.ArgsHash.IsZero() {
 			e.Tool.ArgsHash = told.ArgsHash
 		}
+		// A call that names nobody does not take away the party that its result names.
 		if e.From.IsZero() || !c.from.IsZero() {
 			e.From = c.from
 		}
+		// Clocks of two programs differ, and a result is never before its call.
 		e.Time = max(e.Time, c.at)
 		if e.DurationMS == 0 {
 			e.DurationMS = float64(e.Time - c.at)
 		}
 		return true
 	case e.Tool.Name == "":
+		// Neither its call nor its name: nothing that a rule could count.
 		return false
 	}
 	// The log has calls only when they are over.
+	// The event is used again for the call that is told first; its result is put back after
+	// it. Stamps are milliseconds, and 0 would mean that there is no time.
 	result := *e
 	began := max(1, e.Time-events.Stamp(e.DurationMS))
 	*e = events.Event{ID: adapter.Word([]byte(e.Tool.CallID+"/call"), events.MaxID), Source: e.Source, Kind: events.ToolCall, Time: began,
@@ -156,10 +181,12 @@ const maxOpen = 64
 // such call of the same party to the same tool.
 func (t *Pairer) leaveOpen(e *events.Event) {
 	key := who(e, e.From) + "\x00" + e.Tool.Name
+	// A party that leaves more calls open than maxOpen loses the oldest.
 	open, _ := t.open.Get(key)
 	t.open.Put(key, append(open[max(0, len(open)+1-maxOpen):], e.Tool.CallID))
 }
 
+// takeOpen takes the oldest call, since tools that log no ids log results in order.
 func (t *Pairer) takeOpen(e *events.Event) string {
 	key := who(e, e.From) + "\x00" + e.Tool.Name
 	open, _ := t.open.Get(key)
@@ -176,6 +203,8 @@ func (t *Pairer) takeOpen(e *events.Event) string {
 func (t *Pairer) Key(line []byte, timed bool) string {
 	key := strconv.FormatUint(xxhash.Sum64(line), 16)
 	if timed {
+		// The hash of a line with a time is enough: the same line in two files is one event,
+		// and what is read twice counts once.
 		return key
 	}
 	n, _ := t.lines.Get(key)
@@ -183,6 +212,7 @@ func (t *Pairer) Key(line []byte, timed bool) string {
 	return key + "/" + strconv.Itoa(n)
 }
 
+// who is a party within one flow: what it did in another flow is no work here.
 func who(e *events.Event, p events.Party) string { return e.FlowKey() + "\x00" + p.ID() }
 
 func (t *Pairer) hasWorked(e *events.Event, p events.Party) bool {

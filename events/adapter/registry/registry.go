@@ -40,6 +40,7 @@ import (
 	"weir/events/adapter/trace"
 )
 
+// The order decides nothing: Detect asks all of them.
 // Formats returns all formats, in the order in which they are shown.
 func Formats() []adapter.Format {
 	return []adapter.Format{
@@ -76,6 +77,7 @@ func Formats() []adapter.Format {
 }
 
 // ErrUnknown is returned when no format has a name or fits an input.
+// Both errors are matched by errors.Is; the text behind them is for people.
 var ErrUnknown = errors.New("unknown format")
 
 // ErrAmbiguous is returned when an input fits several formats.
@@ -94,11 +96,14 @@ func Lookup(name string) (adapter.Format, error) {
 		return f, nil
 	}
 	base, by, ordered := strings.Cut(name, "@")
+	// A mapping has no @: it says itself what its flows are called.
 	for _, f := range Formats() {
 		switch {
 		case f.Name != base:
 		case !ordered:
 			return f, nil
+		// These two read events of weir, which carry a correlation id already; another order
+		// would be passed over silently.
 		case base == canonical.Format().Name || base == cloudevents.Format().Name:
 			return f, fmt.Errorf("%s: the events say themselves what their flows are called", name)
 		default:
@@ -128,6 +133,8 @@ func orderOf(text string) (order []events.CorrelationSource, err error) {
 	return order, nil
 }
 
+// Whoever is not sure asks for --format: a wrong guess would read a log and find nothing in
+// it.
 // Detect tells the format of an input by its beginning, of which a few KiB are
 // enough. A format that fits for certain beats one that may fit. The error wraps
 // ErrUnknown, or ErrAmbiguous and then names the formats that fit.
@@ -138,9 +145,11 @@ func Detect(head []byte) (adapter.Format, error) {
 	return detect(head, Formats())
 }
 
+// detect is apart from Detect so that its caller chooses the formats.
 func detect(head []byte, formats []adapter.Format) (adapter.Format, error) {
 	beginning := &adapter.Head{Bytes: head}
 	best, fit := adapter.Maybe, []adapter.Format(nil)
+	// It starts at Maybe: what does not match at all is below it and never counted.
 	for _, f := range formats {
 		switch m := f.Score(beginning); {
 		case m < best:

@@ -13,6 +13,8 @@ import (
 
 // Sources returns what is known of the programs and libraries whose logs weir reads, in
 // the order in which they are shown.
+// A format says what it gives in general; a source says it where the program gives less or
+// more, and what it leaves out is the format's.
 func Sources() []adapter.Source {
 	out := sources()
 	for i := range out {
@@ -40,6 +42,7 @@ func Source(name string) (adapter.Source, error) {
 			return all[i], nil
 		}
 	}
+	// Names as they stand go first, so that no nickname hides the name of another program.
 	for i := range all {
 		if alike(all[i].Name, name) || slices.ContainsFunc(all[i].Known, func(known string) bool { return alike(known, name) }) {
 			return all[i], nil
@@ -54,6 +57,7 @@ func Source(name string) (adapter.Source, error) {
 			return all[i], nil
 		}
 	}
+	// It has to stay the last row of the table.
 	s := all[len(all)-1] // that of mappings
 	s.Name, s.Format, s.Gives = name, name, f.Gives
 	return s, nil
@@ -71,6 +75,8 @@ func alike(a, b string) bool {
 }
 
 // spans is what OTLP spans give when a library tells all that there is to tell.
+// Time, caller and work are always told: spans have times, lie in each other, and tools have
+// spans of their own.
 func spans(args, results, turn, tokens adapter.Level) adapter.Gives {
 	return adapter.Gives{Tools: adapter.Always, Args: args, Results: results, Caller: adapter.Always, Turn: turn, Tokens: tokens,
 		Time: adapter.Always, Starts: adapter.Never, Work: adapter.Always}
@@ -80,6 +86,8 @@ func spans(args, results, turn, tokens adapter.Level) adapter.Gives {
 const mapping = mapped.Prefix + "correlation_id=.flow,time=.ts,kind=.type,kind.ask=agent.call,kind.tool=tool.call,kind.done=tool.result," +
 	"from=.sender.id,to=.target,tool=.tool.name,args=.tool.args,result=.out"
 
+// sources is the table. Sample is a recorded log below events/adapter/testdata from which a
+// test checks what Gives promises; SOURCES.md is written from the same rows.
 func sources() []adapter.Source {
 	const never, sometimes, always = adapter.Never, adapter.Sometimes, adapter.Always
 	return []adapter.Source{

@@ -30,6 +30,8 @@ type Row struct {
 }
 
 // Reader makes events of records that hold rows.
+// It takes part as the adapter of OTLP spans that it wraps: what is held back, flushed and
+// told late is that one's doing.
 type Reader struct {
 	adapter.Adapter
 	// rows returns the rows of a record. An error is told of the record as a whole.
@@ -49,13 +51,17 @@ func (r *Reader) Decode(record []byte, emit func(*events.Event)) error {
 	if err := adapter.CheckSize(record); err != nil {
 		return err
 	}
+	// An export may have empty pages, which are no error.
 	rows, err := r.rows(record)
 	if err != nil || len(rows) == 0 {
 		return err
 	}
+	// The rows are written as JSON and read again: it costs a second pass, and saves a second
+	// reading of what attributes mean.
 	return r.Adapter.Decode(batch(rows), emit)
 }
 
+// A Reader always wraps the adapter of package otlp, which is a Keeper.
 // At and Oldest are those of what is held back, see adapter.Keeper.
 func (r *Reader) At(place int64) { r.Adapter.(adapter.Keeper).At(place) }
 
@@ -65,6 +71,8 @@ func (r *Reader) Oldest() (place int64, ok bool) { return r.Adapter.(adapter.Kee
 type object = map[string]any
 
 // batch writes rows as an export request. Rows of one program stand together.
+// The order of the programs is that of their first rows, since a map has none and the same
+// record has to give the same events. Attributes may come in any order.
 func batch(rows []Row) []byte {
 	byService := map[string][]any{}
 	var services []string
@@ -82,7 +90,9 @@ func batch(rows []Row) []byte {
 		if row.Parent != "" {
 			span["parentSpanId"] = id(row.Parent, 16)
 		}
+		// OTLP writes 64-bit numbers as texts.
 		if row.Failed {
+			// 2 is STATUS_CODE_ERROR.
 			span["status"] = object{"code": 2, "message": row.Message}
 		}
 		byService[row.Service] = append(byService[row.Service], span)
@@ -99,17 +109,21 @@ func batch(rows []Row) []byte {
 	return out
 }
 
+// Exports have UUIDs and ids of databases where OTLP has hex. The hash is the same for a span
+// and for its parent's mention, so the tree stays whole.
 // id returns an id of so many hex digits: the same where it is one, else the beginning of
 // its hash.
 func id(s string, digits int) string {
 	s = strings.ToLower(strings.TrimPrefix(s, "0x"))
 	if _, err := hex.DecodeString(s); err == nil && len(s) == digits && strings.Trim(s, "0") != "" {
+		// An id of zeros means none in OTLP, and would make all such spans one.
 		return s
 	}
 	sum := sha256.Sum256([]byte(s))
 	return hex.EncodeToString(sum[:])[:digits]
 }
 
+// Text is for exports that keep JSON now as text and now as an object, by version.
 // Text returns what a member says: the text of a string, else its JSON; "" for null.
 func Text(raw json.RawMessage) string {
 	var s string
@@ -126,6 +140,7 @@ func Text(raw json.RawMessage) string {
 // UTC, or milliseconds since 1970. The zero time is what is none.
 func Time(raw json.RawMessage) time.Time {
 	text := Text(raw)
+	// Through microseconds, so that fractions of a millisecond stay.
 	if ms, err := strconv.ParseFloat(text, 64); err == nil {
 		return time.UnixMicro(int64(ms * 1000)).UTC()
 	}
@@ -139,6 +154,7 @@ func Time(raw json.RawMessage) time.Time {
 
 // Objects returns the objects of a record: it itself, or the elements of one of its members
 // that hold them, such as the data of a page.
+// An error is a *events.DecodeError. An object without any of the members is one row itself.
 func Objects(record []byte, members ...string) ([]map[string]json.RawMessage, error) {
 	if err := Check(record); err != nil {
 		return nil, err
@@ -156,6 +172,7 @@ func Objects(record []byte, members ...string) ([]map[string]json.RawMessage, er
 	return []map[string]json.RawMessage{top}, nil
 }
 
+// It runs before encoding/json, which would follow any depth.
 // Check says where a record is no JSON object, or is deeper than any adapter reads.
 func Check(record []byte) error {
 	c := jsonwalk.New(record)

@@ -9,6 +9,7 @@ import (
 	"weir/events/adapter"
 )
 
+// It is found out once, when the agent begins, and kept for its end.
 // call is how an agent came to run.
 type call struct {
 	from    string // empty for nobody
@@ -18,6 +19,7 @@ type call struct {
 	silent  bool  // it is the span above or before, continued or tried again
 }
 
+// It is made for each turn of telling, and all that lasts is in the trace.
 // emitter turns the spans of one trace into events.
 type emitter struct {
 	*trace
@@ -27,6 +29,8 @@ type emitter struct {
 
 // emitUntil emits what happened by until, in the order of time. Unless force is set it
 // stops where it cannot be told yet what a span is.
+// Its order does not depend on how records were cut into batches, as long as nothing was
+// forced.
 func (t *emitter) emitUntil(until int64, force bool) {
 	t.sort()
 	t.blocked = 0
@@ -36,12 +40,15 @@ func (t *emitter) emitUntil(until int64, force bool) {
 		if m.at > until {
 			break
 		}
+		// What comes later waits, too: events of one trace are told in order.
 		if !force && m.begin && m.node.undecided() {
 			t.blocked = m.at
 			break
+			// See Settle, which gives up waiting after the hold and half of it.
 		}
 		t.moment(m)
 	}
+	// What was told is cleared, so that forgotten spans can be freed.
 	rest := copy(t.pending, t.pending[n:])
 	clear(t.pending[rest:])
 	if t.pending = t.pending[:rest]; rest > 0 {
@@ -75,6 +82,8 @@ func (t *emitter) moment(m moment) {
 // begin fills what all events of a span share.
 func (t *emitter) begin(n *node, kind events.Kind, phase string, at int64) *events.Event {
 	t.tree.event = events.Event{
+		// The id is made of the span's, so that a span that is read twice gives the same
+		// event.
 		ID: n.ID + "/" + phase, Source: t.tree.source, Kind: kind, Origin: events.OriginAgent,
 		// The microseconds that a Stamp cuts off put events of one millisecond into order.
 		Time: events.Stamp(at / 1000), Sequence: at % 1000, ConversationID: t.names.Conversation,
@@ -82,6 +91,7 @@ func (t *emitter) begin(n *node, kind events.Kind, phase string, at int64) *even
 	}
 	e := &t.tree.event
 	e.CorrelationID, e.CorrelationSource = t.tree.flow(t.trace)
+	// The flow is a root as soon as another trace descends from it (see decision 68).
 	if t.opens && e.Root() == "" {
 		e.RootCorrelationID = e.CorrelationID // what it spends itself counts, too
 	}
@@ -105,12 +115,14 @@ func (t *emitter) actor(n *node) string {
 	switch {
 	case up.agent != nil:
 		return t.agentOf(up.agent)
+	// A tool without a place in a tree belongs to whoever was called last.
 	case t.current != nil:
 		return t.agentOf(t.current)
 	}
 	return t.agentOf(up.top)
 }
 
+// It is forgotten because the next hop is judged by what comes behind this one.
 // hadWork tells whether an agent worked, and forgets it.
 func (t *emitter) hadWork(agent string) events.Tri {
 	worked := adapter.YesNo(t.worked[agent])
@@ -119,6 +131,8 @@ func (t *emitter) hadWork(agent string) events.Tri {
 }
 
 func (t *emitter) work(agent string) {
+	// All are forgotten at once when there are too many: then some hops count as without work,
+	// which costs less than a map without end.
 	if len(t.worked) >= maxParties {
 		clear(t.worked)
 	}
@@ -133,6 +147,7 @@ func remember(m map[string]*node, group string, n *node) {
 	m[group] = n
 }
 
+// The maps are brought up to date also for a silent call: those who follow look there.
 // enter tells that an agent was called.
 func (t *emitter) enter(n *node) {
 	group, agent := t.group(n), t.agentOf(n)
@@ -144,6 +159,7 @@ func (t *emitter) enter(n *node) {
 	if c.carrier != nil {
 		c.carrier.last = n
 	}
+	// Nothing happened that was not told by the span around it or before it.
 	if c.silent {
 		return
 	}
@@ -152,6 +168,8 @@ func (t *emitter) enter(n *node) {
 	e := t.begin(n, events.AgentCall, "start", n.Start)
 	e.From, e.To, e.Origin, e.TransferMode = party(c.from), party(agent), c.origin, c.mode
 	e.Content, e.Sim = n.Content, n.Sim
+	// In handoffs the message is what the handoff said, or the last answer; a task that runs
+	// an agent is what the tool was given.
 	switch {
 	case c.mode == events.PassControl && said != nil && !said.Content.IsZero():
 		e.Content, e.Sim = said.Content, said.Sim
@@ -176,9 +194,11 @@ func (t *emitter) enter(n *node) {
 func (t *emitter) callOf(n *node, group string) *call {
 	up := t.above(n)
 	agent := t.agentOf(n)
+	// Frameworks have spans of their own inside those of an instrumentation.
 	if up.agent != nil && up.carrier == nil && t.agentOf(up.agent) == agent {
 		return &call{silent: true} // one span that is told twice
 	}
+	// A handoff goes before the order of time: it names who passed control.
 	if said := t.said[group]; said != nil {
 		return &call{from: t.actor(said), origin: events.OriginAgent, mode: events.PassControl, carrier: up.carrier}
 	}
@@ -186,10 +206,12 @@ func (t *emitter) callOf(n *node, group string) *call {
 	switch ended := before != nil && before.End != 0 && before.End <= n.Start; {
 	case ended && t.agentOf(before) != agent:
 		return &call{from: t.agentOf(before), origin: events.OriginAgent, mode: events.PassControl, carrier: up.carrier}
+	// The same agent again is the same turn going on, not a call of itself.
 	case (ended || before != nil && up.carrier != nil) && t.agentOf(before) == agent:
 		return &call{silent: true, carrier: up.carrier}
 	case up.agent != nil:
 		return &call{from: t.agentOf(up.agent), origin: events.OriginAgent, mode: events.ReturnToCaller, carrier: up.carrier}
+	// Only the first call of a trace is a user's, and none in a trace that another one opened.
 	case t.begun, t.names.Parent != "":
 		return &call{origin: events.OriginSystem}
 	}
@@ -200,6 +222,7 @@ func (t *emitter) callOf(n *node, group string) *call {
 // called by the agent above without a tool, or that has nothing above it.
 func (t *emitter) leave(n *node) {
 	switch c := n.call; {
+	// The answers of the others are told by the tool that ran them, or by whoever follows.
 	case c == nil || c.carrier != nil || c.silent && n.Parent != "":
 	case c.mode == events.ReturnToCaller:
 		t.answer(n, c.from, n)
@@ -212,6 +235,8 @@ func (t *emitter) leave(n *node) {
 // end closes a group: a handoff that nobody followed was made all the same, and
 // what the last agent said is the answer.
 func (t *emitter) end(n *node) {
+	// A step with tokens of its own and no request below it stands for the requests that are
+	// missing.
 	if n.Kind == Step && n.marks == 0 && n.Usage.Known {
 		n.marks |= counted
 		t.inference(n)
@@ -220,6 +245,7 @@ func (t *emitter) end(n *node) {
 	t.finish(n.ID, n, up.agent == nil && up.carrier == nil)
 }
 
+// group is the id of the span below which agents followed each other.
 func (t *emitter) finish(group string, n *node, isAnswer bool) {
 	last, said := t.last[group], t.said[group]
 	delete(t.last, group)
@@ -234,6 +260,8 @@ func (t *emitter) finish(group string, n *node, isAnswer bool) {
 
 // close ends all groups, for nothing more will come.
 func (t *emitter) close() {
+	// In the order of names, because a map has none and the events have to be the same each
+	// time.
 	for _, group := range slices.Sorted(maps.Keys(t.said)) {
 		t.unanswered(t.said[group])
 		delete(t.last, group)
@@ -245,6 +273,7 @@ func (t *emitter) close() {
 	}
 }
 
+// unanswered tells a handoff of which the run has not come.
 func (t *emitter) unanswered(n *node) {
 	if n.To == "" || n.Status == events.StatusError {
 		return
@@ -258,6 +287,7 @@ func (t *emitter) unanswered(n *node) {
 
 // answer tells what an agent came back with when by ended: its own span, the tool or
 // the group that it ran in.
+// by is the span whose end is the time of the answer; to is "" for the user.
 func (t *emitter) answer(n *node, to string, by *node) {
 	agent := t.agentOf(n)
 	e := t.begin(n, events.AgentReturn, "end", by.End)
@@ -272,6 +302,7 @@ func (t *emitter) answer(n *node, to string, by *node) {
 			e.Status, e.ErrorType = r.Status, cmp.Or(r.Failure, "error")
 		}
 	}
+	// An answer that took work is work of whoever gets it, too.
 	if e.HadWork = events.No; t.worked[agent] {
 		e.HadWork = events.Yes
 		if to != "" {
@@ -281,6 +312,7 @@ func (t *emitter) answer(n *node, to string, by *node) {
 	t.emit(e)
 }
 
+// A handoff is told with the call of the agent that follows it, or when its group ends.
 func (t *emitter) handOff(n *node) { remember(t.said, t.groupOfActor(n), n) }
 
 // groupOfActor is the group of the agent that a handoff belongs to.
@@ -298,11 +330,13 @@ func (t *emitter) groupOfActor(n *node) string {
 	return t.group(n)
 }
 
+// use tells the call of a tool, unless an agent runs below it.
 func (t *emitter) use(n *node) {
 	if n.marks&hosts != 0 {
 		return // the call of the agent tells it all
 	}
 	agent := t.actor(n)
+	// A refused use is told as a call, since it was tried, but it is no work.
 	if !n.Refused {
 		t.work(agent)
 	}
@@ -315,6 +349,7 @@ func (t *emitter) result(n *node) {
 	if n.marks&hosts != 0 {
 		if c := n.last; c != nil {
 			up := t.above(n)
+			// The run is over, so nobody follows on it any more.
 			delete(t.last, n.ID)
 			t.answer(c, t.actorAbove(n, up), n)
 		}
@@ -353,6 +388,7 @@ func (t *emitter) inference(n *node) {
 	case !n.Usage.Known && (n.Kind == Step || n.Status != events.StatusError):
 		return // nothing that a rule could use
 	case n.Kind == Inference && t.isCounted(n):
+		// The sum of the step was told already; only the failure is news.
 		n.Usage = events.Usage{}
 		if n.Status != events.StatusError {
 			return

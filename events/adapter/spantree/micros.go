@@ -5,6 +5,7 @@ import (
 	"time"
 )
 
+// What is before 1970 or after 9999 is a fault of the log, and none, too.
 // Micros reads a time as µs since 1970: RFC 3339, the same without zone, which is
 // taken for UTC, or a whole number of ms. 0 stands for none.
 func Micros(p []byte) int64 {
@@ -13,6 +14,7 @@ func Micros(p []byte) int64 {
 	}
 	s := string(p)
 	if ms, err := strconv.ParseInt(s, 10, 64); err == nil {
+		// It is in ms.
 		const latest = 253402300799999 // year 9999
 		if ms < 0 || ms > latest {
 			return 0

@@ -32,6 +32,7 @@ const (
 type Span struct {
 	ID, Parent string // unique in the source; Parent is empty for a root
 	Kind       Kind
+	// A span with an End and no Start begins at its end.
 	Start, End int64  // µs since 1970; End is 0 while it runs
 	Agent      string // name of the agent; of other spans the agent that they belong to
 	To         string // the agent to which a Handoff passes control
@@ -51,10 +52,12 @@ type Span struct {
 	Provider string
 }
 
+// What came first stays for places and times; of the rest the later record knows more.
 // learn adds what another record tells of the same span.
 func (r *Span) learn(b *Span) {
 	r.Parent = cmp.Or(r.Parent, b.Parent)
 	r.Start, r.End = cmp.Or(r.Start, b.Start), cmp.Or(r.End, b.End)
+	// A node that was found to be an agent stays one, and nothing becomes a step again.
 	if b.Kind != Step && r.Kind != Agent {
 		r.Kind = b.Kind
 	}
@@ -79,6 +82,8 @@ func (r *Span) learn(b *Span) {
 	r.Model, r.Provider = cmp.Or(b.Model, r.Model), cmp.Or(b.Provider, r.Provider)
 }
 
+// Marks go up from span to span, see trace.spread, so that what a span is can be told without
+// looking below it.
 // mark is what lies below a span.
 type mark uint8
 
@@ -98,6 +103,7 @@ type node struct {
 	last  *node // the last agent that ran below a tool
 }
 
+// It ends at what is marked already, so that each mark goes each way once.
 // take notes what lies below and returns what of it the span above needs to know.
 func (n *node) take(m mark) mark {
 	if n.marks&m == m {
@@ -106,6 +112,8 @@ func (n *node) take(m mark) mark {
 	n.marks |= m
 	switch n.Kind {
 	case Agent:
+		// What lies below an agent is its own business, and the span above learns of the agent
+		// apart.
 		return 0
 	case Node:
 		if m&asks != 0 {
@@ -113,11 +121,13 @@ func (n *node) take(m mark) mark {
 			return hosts
 		}
 	case Tool:
+		// A request below a tool is not one of the node around the tool.
 		return m &^ asks
 	}
 	return m
 }
 
+// A tool that may run an agent, and a node that may be one, wait until they end or it shows.
 // undecided is true while it cannot be told what the span is.
 func (n *node) undecided() bool {
 	switch {

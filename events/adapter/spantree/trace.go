@@ -6,6 +6,7 @@ import (
 	"slices"
 )
 
+// Without these bounds a log could make each span cost as much as all before it.
 const (
 	maxUp      = 256 // spans above each other
 	maxParties = 256 // agents of one trace of which more than their name is remembered
@@ -13,17 +14,22 @@ const (
 
 // trace is what is held back and remembered of one trace.
 type trace struct {
-	id      string
-	place   int64 // of the record with its first span
-	names   Names
-	spans   map[string]*node
+	id    string
+	place int64 // of the record with its first span
+	names Names
+	spans map[string]*node
+	// An entry without marks says that the parent is missed: the trace is complete when there
+	// is none.
 	awaited map[string]mark // parents that have not come, and what lies below them
 	pending []moment        // not told yet
+	// pending is in the order of time.
 	sorted  bool
 	newest  int64 // of all moments
 	oldest  int64 // of those that were not told
 	blocked int64 // the moment that waits for its span to be decided; 0 for none
-	seen    int64 // the tree's clock when the last span came
+	// For traces that are silent, see bound.
+	seen int64 // the tree's clock when the last span came
+	// It is in Tree.touched.
 	touched bool
 	begun   bool // an agent was called
 	opens   bool // another trace, which descends from this one
@@ -44,6 +50,7 @@ type moment struct {
 func (t *trace) add(r Span) {
 	n, again := t.spans[r.ID]
 	if again {
+		// Both ends were told: what comes again changes nothing.
 		if n.ended && n.begun {
 			return
 		}
@@ -53,6 +60,7 @@ func (t *trace) add(r Span) {
 			t.spread(n)
 		}
 	} else {
+		// A span that is its own parent would be climbed for ever.
 		if r.Parent == r.ID {
 			r.Parent = ""
 		}
@@ -60,6 +68,7 @@ func (t *trace) add(r Span) {
 		n.Start = cmp.Or(r.Start, r.End)
 		t.spans[r.ID] = n
 		t.push(n.Start, true, n)
+		// Its children came before it, and said what they are.
 		if below, ok := t.awaited[r.ID]; ok {
 			delete(t.awaited, r.ID)
 			t.spreadMark(n, n.take(below))
@@ -70,6 +79,7 @@ func (t *trace) add(r Span) {
 		t.spread(n)
 	}
 	if n.End != 0 && !n.ended {
+		// Clocks of two machines may put the end first.
 		n.End = max(n.End, n.Start)
 		n.ended = true
 		t.push(n.End, false, n)
@@ -95,6 +105,7 @@ func (t *trace) spread(n *node) {
 	}
 }
 
+// A cycle of parents ends at maxUp.
 func (t *trace) spreadMark(n *node, m mark) {
 	for i := 0; i < maxUp && m != 0; i++ {
 		p := t.spans[n.Parent]
@@ -135,11 +146,13 @@ func (t *trace) sort() {
 		default:
 			by = cmp.Compare(t.depth(b.node), t.depth(a.node))
 		}
+		// The id decides in the end, so that the order is the same for all batches.
 		return cmp.Or(by, cmp.Compare(a.node.Start, b.node.Start), cmp.Compare(a.node.ID, b.node.ID))
 	})
 	t.sorted = true
 }
 
+// A span whose parents have not come is taken for an outer one.
 func (t *trace) depth(n *node) int {
 	depth := 0
 	for ; depth < maxUp; depth++ {
@@ -150,6 +163,7 @@ func (t *trace) depth(n *node) int {
 	return depth
 }
 
+// It is worked out anew each time, since parents may come late.
 // above is what lies above a span, up to the next agent.
 type above struct {
 	agent   *node
@@ -189,6 +203,7 @@ func (t *trace) group(n *node) string {
 	return n.Parent
 }
 
+// Half of the bound is left, so that it is not done for each span of a long trace.
 // shrink forgets the spans of a trace that ended first, until most are left, and returns how
 // many it forgot. All moments must have been told.
 func (t *Tree) shrink(tr *trace, most int) int {
@@ -201,6 +216,7 @@ func (t *Tree) shrink(tr *trace, most int) int {
 		delete(tr.spans, n.ID)
 		t.lose(tr, n.ID)
 	}
+	// What was awaited for half the spans is not waited for any more.
 	for id := range tr.awaited {
 		t.lose(tr, id)
 	}

@@ -12,6 +12,7 @@ import (
 const (
 	defaultHold = 30 * time.Second
 	defaultHeld = 65536
+	// One trace that never ends must not push all others out.
 	// ofOneTrace is the share of all spans that one trace may hold.
 	ofOneTrace = 4
 )
@@ -21,18 +22,23 @@ type Tree struct {
 	source      string
 	correlation []events.CorrelationSource
 	hold        int64 // µs
-	most        int
+	// See adapter.Options.MaxHeld.
+	most int
 
-	traces  *adapter.Recent[*trace]
-	where   map[string]place // by id of a span
-	held    int              // traces, and spans of all of them
-	clock   int64            // of the latest span
-	place   int64            // of the record that is read, see adapter.Keeper
+	traces *adapter.Recent[*trace]
+	// For the joining of traces, see find: entries go with their spans.
+	where map[string]place // by id of a span
+	held  int              // traces, and spans of all of them
+	clock int64            // of the latest span
+	place int64            // of the record that is read, see adapter.Keeper
+	// What the records since the last Settle were about.
 	touched []*trace
-	event   events.Event
+	// The one event that is used for all.
+	event events.Event
 }
 
 // place is the trace in which a span is, or is awaited.
+// known is false for a parent that has not come.
 type place struct {
 	trace *trace
 	known bool
@@ -56,6 +62,7 @@ func New(o adapter.Options, source string) *Tree {
 		where:  make(map[string]place),
 		traces: adapter.NewRecent[*trace](math.MaxInt), // bounded by their spans, see bound
 	}
+	// A negative hold means no limit; the quarter leaves room for the sums with half of it.
 	if t.hold < 0 {
 		t.hold = math.MaxInt64 / 4
 	}
@@ -74,12 +81,15 @@ func (t *Tree) Name(id string, n Names) {
 // End must be known.
 func (t *Tree) Add(id string, r Span) {
 	tr := t.trace(id)
+	// A record about a span that is known changes no count.
 	grew := len(tr.spans)
 	tr.add(r)
 	if len(tr.spans) > grew {
 		t.held++
 		t.find(tr, &r)
 	}
+	// The clock is event time, and never goes back: a span from the past does not keep a trace
+	// alive.
 	t.clock = max(t.clock, r.Start, r.End)
 	tr.seen = t.clock
 	t.touch(tr)
@@ -95,6 +105,7 @@ func (t *Tree) touch(tr *trace) {
 // find notes where a new span is, and whether it or its parent joins its trace to another one:
 // a program that begins a trace while a span of another one is open names that as the parent.
 func (t *Tree) find(tr *trace, r *Span) {
+	// A span that was awaited by one trace has come in another.
 	if at, ok := t.where[r.ID]; ok && !at.known && at.trace != tr {
 		t.opens(tr, at.trace, r.ID)
 	}
@@ -113,9 +124,11 @@ func (t *Tree) find(tr *trace, r *Span) {
 // opens notes that a span of one trace is the parent of one in another, which is a flow of
 // its own and descends from that of the first.
 func (t *Tree) opens(from, tr *trace, span string) {
+	// The parent is in another trace, so this one does not wait for it.
 	delete(tr.awaited, span)
 	t.touch(tr)
 	parent, _ := t.flow(from)
+	// A flow is not its own parent: both traces may be called by one conversation.
 	if own, _ := t.flow(tr); tr.names.Parent == "" && parent != own {
 		tr.names.Parent, tr.names.Root = parent, cmp.Or(tr.names.Root, from.names.Root, from.names.Parent)
 		from.opens = true
@@ -138,6 +151,7 @@ func (t *Tree) flow(tr *trace) (string, events.CorrelationSource) {
 			return id, source
 		}
 	}
+	// A trace always has an id, so each event has a flow.
 	return tr.id, events.CorrelationTrace
 }
 
@@ -148,14 +162,18 @@ func (t *Tree) Settle(emit func(*events.Event)) {
 		tr.touched = false
 		w := t.emitter(tr, emit)
 		switch {
+		// Every parent has come: nothing later can lie above what is there.
 		case len(tr.awaited) == 0:
 			w.emitUntil(math.MaxInt64, false)
+		// By half the hold more than is told at once, so that a long trace is not sorted for
+		// each record.
 		case len(tr.pending) > 0 && tr.newest-tr.oldest > t.hold+t.hold/2:
 			w.emitUntil(tr.newest-t.hold, true)
 		}
 		if tr.blocked != 0 && tr.newest-tr.blocked > t.hold+t.hold/2 {
 			w.emitUntil(tr.newest-t.hold, true)
 		}
+		// All is told before anything is forgotten.
 		if most := max(1, t.most/ofOneTrace); len(tr.spans) > most {
 			w.emitUntil(math.MaxInt64, true)
 			t.held -= t.shrink(tr, most/2)
@@ -163,6 +181,7 @@ func (t *Tree) Settle(emit func(*events.Event)) {
 	}
 	clear(t.touched)
 	t.touched = t.touched[:0]
+	// Traces that were silent are told here, in the order in which they fell silent.
 	t.bound(emit)
 }
 
@@ -192,6 +211,7 @@ func (t *Tree) trace(id string) *trace {
 // bound forgets traces that have been silent for the time of holding back, and the
 // most silent ones when there are too many spans.
 func (t *Tree) bound(emit func(*events.Event)) {
+	// All gives the most silent first, so the first that may stay ends the search.
 	for id, tr := range t.traces.All() {
 		if t.held <= t.most && t.clock-tr.seen <= t.hold {
 			return
@@ -205,6 +225,7 @@ func (t *Tree) drop(tr *trace, emit func(*events.Event)) {
 	w := t.emitter(tr, emit)
 	w.emitUntil(math.MaxInt64, true)
 	w.close()
+	// A trace counts as one, beside its spans.
 	t.held -= len(tr.spans) + 1
 	for id := range tr.spans {
 		t.lose(tr, id)
@@ -216,6 +237,7 @@ func (t *Tree) drop(tr *trace, emit func(*events.Event)) {
 
 // lose forgets where a span of a trace is, or is awaited.
 func (t *Tree) lose(tr *trace, id string) {
+	// The place may be another trace's by then.
 	if t.where[id].trace == tr {
 		delete(t.where, id)
 	}

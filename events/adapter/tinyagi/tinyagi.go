@@ -56,6 +56,7 @@ func columns(c *jsonwalk.Cursor, take func(name string)) {
 	}
 }
 
+// Nothing is held back; both memories forget what was used least recently.
 type reader struct {
 	pair    *pairing.Pairer
 	senders *adapter.Recent[string] // by channel and sender: the id of their last message
@@ -88,12 +89,14 @@ func (m *row) read(c *jsonwalk.Cursor) {
 				c.Skip()
 			}
 		case "id":
+			// A row without a number in id is no row, see Decode.
 			m.id, m.isRow = c.Int()
 		case "message_id":
 			m.message = adapter.Word(c.Text(), events.MaxID)
 		case "channel":
 			m.channel = adapter.Word(c.Text(), events.MaxID/4)
 		case "sender":
+			// sender is a name, sender_id an id: the id goes first, whichever comes first.
 			m.sender = cmp.Or(m.sender, adapter.Word(c.Text(), events.MaxID/4))
 		case "sender_id":
 			m.sender = cmp.Or(adapter.Word(c.Scalar(), events.MaxID/4), m.sender)
@@ -144,11 +147,14 @@ const standard = "default"
 func (r *reader) row(m *row, emit func(*events.Event)) {
 	m.agent = cmp.Or(m.agent, standard)
 	talk, number := m.channel+":"+m.sender, strconv.FormatInt(m.id, 10)
+	// A message of a user begins a flow for all that its sender's agents do on the channel.
 	if m.from == "" {
 		r.senders.Put(talk, number)
 	}
 	first, _ := r.senders.Get(talk)
 	flow := "tinyagi:" + talk + ":" + cmp.Or(first, "0")
+	// The author of a post to a chat room, or of a message whose beginning is not in the file,
+	// goes on in the flow in which it was called.
 	if m.from != "" && first == "" || strings.HasPrefix(m.message, "chat_") || m.channel == "chatroom" {
 		if last, ok := r.called.Get(m.sender + "\x00" + m.from); ok {
 			flow = last
@@ -157,6 +163,8 @@ func (r *reader) row(m *row, emit func(*events.Event)) {
 	r.called.Put(m.sender+"\x00"+m.agent, flow)
 
 	names := adapter.Names{events.CorrelationConversation: m.conversation, events.CorrelationDerived: flow}
+	// The number of the row is its id, so that a row that is read in several states counts
+	// once.
 	e := r.pair.Begin("tinyagi/"+number, events.AgentCall, m.at, &names)
 	e.MessageID, e.Sequence, e.To = m.message, max(0, m.id), events.Party{Agent: m.agent}
 	if e.Origin = events.OriginUser; m.from != "" {

@@ -49,6 +49,7 @@ func score(head *adapter.Head) adapter.Match {
 // file tells one trace after the other, so few are ever open at once.
 const maxFlows = 1024
 
+// reader keeps flows, of which the one that was used least recently is forgotten.
 type reader struct {
 	source string
 	flows  *adapter.Recent[*flow]
@@ -73,6 +74,7 @@ func newReader(o adapter.Options) adapter.Adapter {
 }
 
 // line is one line as it was read.
+// Zero is what the line leaves out; seq is -1 then, because 0 is a place.
 type line struct {
 	dataset, trace       string
 	seq                  int64
@@ -120,6 +122,7 @@ func read(record []byte) (*line, error) {
 			l.kind = string(c.Text())
 		case "tool":
 			l.tool = adapter.Word(c.Text(), events.MaxID)
+		// Hashes come without the name of the algorithm, which the format sets.
 		case "args_hash":
 			if p := c.Text(); len(p) > 0 {
 				h, err := events.ParseHash("sha256:" + string(p))
@@ -152,6 +155,7 @@ func read(record []byte) (*line, error) {
 	}
 	c.End()
 	switch {
+	// A fault of the line itself goes before: Fail keeps the first.
 	case l.trace == "":
 		c.Fail(events.CodeMissingField, "trace_id", "want the id of the trace")
 	case l.seq < 0:
@@ -190,9 +194,11 @@ func stamp(c *jsonwalk.Cursor) events.Stamp {
 		return at
 	}
 	v, err := strconv.ParseFloat(string(p), 64)
+	// Below this it can be no ms of our time, and above no seconds.
 	if err == nil && v < 1e11 {
 		v *= 1000
 	}
+	// Before the first second of 1970 and after 9999.
 	if err != nil || v < 1 || v > 2.5e14 {
 		c.Fail(events.CodeInvalidValue, "ts", "want a time from 1970 to 9999")
 		return 0
@@ -218,11 +224,13 @@ func (r *reader) emit(l *line, emit func(*events.Event)) error {
 		CorrelationID: f.id, From: party(l.from), Sim: l.sim, Content: l.hash,
 	}
 	e := &r.event
+	// A trace without times still has an order; the pace is such that rates say little.
 	if e.Time == 0 {
 		e.Time = adapter.Epoch.Add(time.Duration(l.seq) * adapter.Pace)
 	}
 	switch l.kind {
 	case "message":
+		// Two people talk in simulations, and an agent without addressee talks to itself.
 		if l.to == "" || human(l.from) && human(l.to) {
 			return nil // a thought
 		}
@@ -237,6 +245,7 @@ func (r *reader) emit(l *line, emit func(*events.Event)) error {
 		f.result(l, e)
 	case "error":
 		e.Status = events.StatusError
+		// An error of a party with an open call is that of the tool, else that of its answer.
 		if l.to == "" && len(f.open[l.from]) > 0 {
 			f.result(l, e)
 		} else {
@@ -262,6 +271,7 @@ func (f *flow) call(l *line, e *events.Event) {
 		f.back(l, e)
 		return
 	}
+	// The work of both up to now belongs to the hops before.
 	e.Kind, e.To = events.AgentCall, party(l.to)
 	if human(l.from) {
 		e.Origin = events.OriginUser
@@ -298,9 +308,11 @@ const (
 	maxParties = 256 // parties of one trace that are remembered
 )
 
+// use opens a call, which gets the number of its line for an id.
 func (f *flow) use(l *line, e *events.Event) {
 	e.Kind, e.Content, e.Sim = events.ToolCall, events.Hash{}, events.Fingerprint{}
 	e.Tool = events.Tool{Name: l.tool, CallID: strconv.FormatInt(l.seq, 10), ArgsHash: l.hash, ArgsSim: l.sim}
+	// Both maps are emptied together, so that neither outlives the other's bound.
 	if len(f.open) >= maxParties {
 		clear(f.open)
 		clear(f.worked)
@@ -319,8 +331,10 @@ func (f *flow) result(l *line, e *events.Event) {
 	}
 	open := f.open[l.from]
 	for i := len(open) - 1; i >= 0; i-- {
+		// From the end: tools are nested, so the last call ends first.
 		if c := open[i]; l.tool == "" || c.tool == l.tool {
 			e.Tool = events.Tool{Name: c.tool, CallID: c.id, ArgsHash: c.args}
+			// A time that was made up says nothing of how long something took.
 			if l.ts != 0 {
 				e.DurationMS = max(0, float64(e.Time-c.at))
 			}

@@ -9,6 +9,7 @@ import (
 
 // PartTexts reads a list of parts, as the API of Gemini has them, and joins their texts, but
 // for what the model only thought.
+// Thoughts are left out, because they differ where the answer is the same.
 func PartTexts(c *jsonwalk.Cursor) (text []byte) {
 	for c.MaybeArray(); c.Element(); {
 		said, thought := []byte(nil), false
@@ -31,6 +32,7 @@ func PartTexts(c *jsonwalk.Cursor) (text []byte) {
 	return text
 }
 
+// The text may alias the cursor's input.
 // Response reads the functionResponse of the API of Gemini: the id of the call, and what it
 // says in output, else in error or content, else the response as it is.
 func Response(c *jsonwalk.Cursor) (id string, said []byte) {
@@ -57,6 +59,7 @@ func Response(c *jsonwalk.Cursor) (id string, said []byte) {
 	return id, said
 }
 
+// A result without that line says nothing, and is not taken for a failure.
 // ShellFailed tells whether the result of a shell, as Gemini CLI and Qwen Code write it, says
 // that the command ended with another code than 0.
 func ShellFailed(said []byte) bool {

@@ -23,6 +23,7 @@ const maxRemembered = 16384
 // Log hands over the events of the transcripts of one program. It is for one goroutine.
 type Log struct {
 	pair *pairing.Pairer
+	// Logs that are written anew, or read from their beginning, tell each use again.
 	uses *adapter.Recent[progress] // by id
 	once *adapter.Recent[struct{}] // ids of what was told and may come again
 }
@@ -32,8 +33,11 @@ type progress struct{ called, ended bool }
 
 // New returns a log of a program of which all work is seen.
 func New(o adapter.Options, program string) *Log {
+	// The prompt goes before the session: a session holds many prompts.
 	l := &Log{pair: pairing.New(o, program, events.CorrelationPrompt, events.CorrelationSession),
 		uses: adapter.NewRecent[progress](o.HeldOr(maxRemembered)), once: adapter.NewRecent[struct{}](o.HeldOr(maxRemembered))}
+	// Coding agents log all they do, so a hop without work is known to be one (see decision
+	// 4).
 	l.pair.Work = true
 	return l
 }
@@ -52,6 +56,7 @@ func Ignoring(o adapter.Options, tool string, args ...string) adapter.Options {
 	return o
 }
 
+// The zero Prompt makes the session the flow.
 // Turn is where in a transcript something stands.
 type Turn struct {
 	Session string       // that the transcript is of
@@ -63,6 +68,7 @@ type Turn struct {
 	Parent, Root string
 }
 
+// Use is either of the two, by whether To is set.
 // Use is a use of a tool, or a task that an agent hands to another one.
 type Use struct {
 	ID     string
@@ -70,9 +76,10 @@ type Use struct {
 	Server string // of MCP
 	Args   []byte // JSON
 
-	To        events.Party // who is given a task; zero for a tool
-	Asked     []byte       // what it is asked to do
-	Elsewhere bool         // what it does stands in another log
+	To    events.Party // who is given a task; zero for a tool
+	Asked []byte       // what it is asked to do
+	// Elsewhere is for agents whose own transcripts tell their work.
+	Elsewhere bool // what it does stands in another log
 
 	At     events.Stamp  // when it was made
 	Ended  events.Stamp  // when its result came; 0 while there is none
@@ -80,6 +87,7 @@ type Use struct {
 	Said   []byte        // the result
 }
 
+// The conversation is the session in any case, also where the prompt is the flow.
 func (l *Log) begin(t *Turn, id string, kind events.Kind, at events.Stamp) *events.Event {
 	var names adapter.Names
 	names[events.CorrelationPrompt] = t.Prompt
@@ -100,6 +108,7 @@ func (l *Log) Again(id string) bool {
 
 // Prompt tells what the user said to the agent, once.
 func (l *Log) Prompt(t *Turn, id string, at events.Stamp, text []byte, emit func(*events.Event)) {
+	// The first telling began the flow; a second one would begin it anew and lift what stands.
 	if l.Again(id + "/prompt") {
 		return // what was done since then is not forgotten
 	}
@@ -115,6 +124,7 @@ func (l *Log) Asked(t *Turn, from events.Party, at events.Stamp, text []byte, em
 	e := l.begin(t, t.By.Session+"/call", events.AgentCall, at)
 	e.From, e.To, e.TransferMode = from, t.By, events.ReturnToCaller
 	pairing.Said(e, text)
+	// So it is not given to the pairing, which would say that there was no work.
 	emit(e) // what the other one did before stands in another log
 }
 
@@ -141,6 +151,7 @@ func (l *Log) Uses(t *Turn, uses []Use, emit func(*events.Event)) {
 			all = append(all, moment{max(u.Ended, u.At), u, true})
 		}
 	}
+	// Stable, so that at one time a call stays before its result.
 	slices.SortStableFunc(all, func(a, b moment) int { return int(a.at - b.at) })
 	for _, m := range all {
 		if m.end {
@@ -153,6 +164,7 @@ func (l *Log) Uses(t *Turn, uses []Use, emit func(*events.Event)) {
 
 // Call tells that a tool is used, or a task given.
 func (l *Log) Call(t *Turn, u *Use, emit func(*events.Event)) {
+	// Both ends are remembered by the id alone, since results name no more.
 	p, _ := l.uses.Get(u.ID)
 	if p.called {
 		return
@@ -177,6 +189,7 @@ func (l *Log) Call(t *Turn, u *Use, emit func(*events.Event)) {
 		e.Tool.Server, e.Tool.Type = u.Server, "mcp"
 	}
 	l.pair.Args(e, u.Args)
+	// Arguments that are nearly the same show a loop that changes a little each time.
 	e.Tool.ArgsSim = fingerprint.Text(u.Args)
 	l.pair.Pair(e, emit)
 }
@@ -185,11 +198,14 @@ func (l *Log) Call(t *Turn, u *Use, emit func(*events.Event)) {
 func (l *Log) Result(t *Turn, u *Use, emit func(*events.Event)) {
 	p, known := l.uses.Get(u.ID)
 	if !known || p.ended {
+		// A result whose call was not told is of a use that began before the log.
 		return
 	}
 	p.ended = true
 	l.uses.Put(u.ID, p)
 	e := l.begin(t, u.ID+"/result", events.ToolResult, u.Ended)
+	// Numbers that count on with each result would make equal results differ (see decision 80
+	// for what follows from new results).
 	said := adapter.WithoutSerials(u.Said)
 	switch e.Status = max(u.Status, events.StatusOK); {
 	case e.Status == events.StatusError:
@@ -199,8 +215,10 @@ func (l *Log) Result(t *Turn, u *Use, emit func(*events.Event)) {
 	}
 	pairing.Said(e, said)
 	if u.To.IsZero() {
+		// At least 1, so that an empty result is not taken for an unknown one.
 		e.From, e.Tool = t.By, events.Tool{Name: u.Tool, CallID: u.ID, ResultSize: int64(max(1, len(said)))}
 		l.pair.Pair(e, func(e *events.Event) {
+			// An acknowledgement without news is marked, see adapter.Acknowledge.
 			adapter.Acknowledge(e)
 			emit(e)
 		})
@@ -211,6 +229,7 @@ func (l *Log) Result(t *Turn, u *Use, emit func(*events.Event)) {
 		e.Time = max(e.Time, u.At)
 		e.DurationMS = float64(e.Time - u.At)
 	}
+	// The other transcript tells what it did, so no work is made up here.
 	if u.Elsewhere {
 		emit(e)
 		return
@@ -239,6 +258,7 @@ func (l *Log) Answer(t *Turn, id string, at events.Stamp, status events.Status, 
 	l.pair.Pair(e, emit)
 }
 
+// Claude Code began it, and others name tools of MCP so, too.
 // Server returns the server of a tool that is named mcp__SERVER__TOOL; "" for others.
 func Server(tool string) string {
 	rest, isMCP := strings.CutPrefix(tool, "mcp__")

@@ -15,6 +15,7 @@ type Field uint8
 // The fields.
 const (
 	Input Field = iota
+	// Input is as the source counts it: with or without what the cache gave, see events.Usage.
 	Output
 	Total
 	CacheRead
@@ -23,6 +24,7 @@ const (
 	Details // an object with counts of its own, which fill in what is not told beside it
 )
 
+// It is filled once and then only read, so all readers share it.
 // Names says what a source's names of counts mean. Members with other names are passed over.
 type Names map[string]Field
 
@@ -35,6 +37,7 @@ func (n Names) Read(c *jsonwalk.Cursor) (u events.Usage) {
 // Into reads an object of counts into u, and leaves what is not counted there as it is.
 func (n Names) Into(c *jsonwalk.Cursor, u *events.Usage) {
 	for c.MaybeObject(); c.Member(); {
+		// Skip is for members that are no count: Member leaves the cursor before their value.
 		if !n.Member(c, u) {
 			c.Skip()
 		}
@@ -49,11 +52,13 @@ func (n Names) Member(c *jsonwalk.Cursor, u *events.Usage) bool {
 		return false
 	}
 	if f == Details {
+		// The sum beside the object goes before what the object says, whichever stands first.
 		d := n.Read(c)
 		u.CacheRead, u.CacheCreation = cmp.Or(u.CacheRead, d.CacheRead), cmp.Or(u.CacheCreation, d.CacheCreation)
 		u.Reasoning = cmp.Or(u.Reasoning, d.Reasoning)
 		return true
 	}
+	// The table is indexed by Field; Details never gets here.
 	to := [...]*int64{Input: &u.Input, Output: &u.Output, Total: &u.Total, CacheRead: &u.CacheRead, CacheCreation: &u.CacheCreation, Reasoning: &u.Reasoning}[f]
 	if v, ok := c.Count(); ok {
 		*to, u.Known = v, true

@@ -9,6 +9,7 @@ import (
 	"weir/events/adapter"
 )
 
+// An ID without a Span does not occur: both are read or neither.
 // Trace is the W3C trace context of a request.
 type Trace struct {
 	ID   string // 32 lower-case hex digits, or nothing
@@ -17,6 +18,8 @@ type Trace struct {
 
 // Traceparent reads a traceparent header. What is none gives the zero Trace.
 func Traceparent(p []byte) Trace {
+	// Only the places of the four parts count; the version is not looked at, as the
+	// specification asks of readers of later versions.
 	const length = len("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 	if len(p) < length || p[2] != '-' || p[35] != '-' || p[52] != '-' || !isID(p[3:35]) || !isID(p[36:52]) {
 		return Trace{}
@@ -25,6 +28,8 @@ func Traceparent(p []byte) Trace {
 }
 
 // isID reports whether p is lower-case hex and not zero.
+// A byte below '0' or 'a' wraps around and is over the bound, too. Zero is forbidden by the
+// specification; some stays '0' only if all digits are.
 func isID(p []byte) bool {
 	some := byte('0')
 	for _, b := range p {
@@ -37,6 +42,7 @@ func isID(p []byte) bool {
 }
 
 // Flow is what W3C baggage says of a flow.
+// What a member leaves out is "".
 type Flow struct {
 	ID     string // correlation_id
 	Parent string // parent_correlation_id: the flow that opened it
@@ -49,6 +55,7 @@ func Baggage(p []byte) (f Flow) {
 	for len(p) > 0 {
 		var entry []byte
 		entry, p, _ = bytes.Cut(p, []byte(","))
+		// What stands behind a semicolon are properties of the member, of which none is read.
 		entry, _, _ = bytes.Cut(entry, []byte(";"))
 		key, value, _ := bytes.Cut(entry, []byte("="))
 		var to *string
@@ -63,6 +70,7 @@ func Baggage(p []byte) (f Flow) {
 			continue
 		}
 		value = bytes.TrimSpace(value)
+		// What is not percent-encoded properly counts as it stands.
 		if plain, err := url.PathUnescape(string(value)); err == nil {
 			value = []byte(plain)
 		}
@@ -73,6 +81,7 @@ func Baggage(p []byte) (f Flow) {
 	return f
 }
 
+// Or fills gaps only: what the message says of itself goes before what the header says.
 // Or returns f with what it leaves out as other says it.
 func (f Flow) Or(other Flow) Flow {
 	return Flow{cmp.Or(f.ID, other.ID), cmp.Or(f.Parent, other.Parent), cmp.Or(f.Root, other.Root)}

@@ -10,6 +10,7 @@ import (
 	"weir/events/fingerprint"
 )
 
+// Params, Result and Error alias the record that it was read from.
 // Message is one JSON-RPC message.
 type Message struct {
 	ID     string // of a request or its answer; unique per connection at best
@@ -20,11 +21,16 @@ type Message struct {
 }
 
 // Answers reports whether the message is the answer to a request.
+// A message with a method is a request or a notification, also when a faulty peer adds a
+// result to it.
 func (m *Message) Answers() bool { return m.Method == "" && (m.Result != nil || m.Error != nil) }
 
 // Failure is the error of an answer, normalised.
+// It is short enough for an event, and numbers and ids in the text are taken out of it, so
+// that the same failure is the same text each time.
 func (m *Message) Failure() string {
 	if len(m.Error) == 0 || m.Error[0] != '{' {
+		// A server that sends a text instead of an object.
 		return fingerprint.Error(m.Error)
 	}
 	var code int64
@@ -45,6 +51,7 @@ func (m *Message) Failure() string {
 // Messages reads the JSON-RPC messages of a record: its body, the elements of its
 // body when that is a batch, and the data of its events. What is none of these is
 // passed over.
+// The messages are good as long as the record that they alias.
 func (r *Record) Messages() iter.Seq[*Message] {
 	return func(yield func(*Message) bool) {
 		for _, text := range [...][]byte{r.body, r.stream} {
@@ -65,6 +72,8 @@ func (r *Record) Messages() iter.Seq[*Message] {
 	}
 }
 
+// It leaves the cursor behind the value in both cases, so that a batch goes on after an
+// element that is none.
 // message reads the value that follows; nil when it is no JSON-RPC message.
 func message(c *jsonwalk.Cursor) *Message {
 	if c.Peek() != '{' {
@@ -77,6 +86,7 @@ func message(c *jsonwalk.Cursor) *Message {
 		case "jsonrpc":
 			is = string(c.Text()) == "2.0"
 		case "id":
+			// Ids are numbers or strings: both are told as the text that stands there.
 			m.ID = adapter.Word(c.Scalar(), maxName)
 		case "method":
 			m.Method = adapter.Word(c.Text(), events.MaxID)

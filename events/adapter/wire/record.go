@@ -18,7 +18,9 @@ import (
 )
 
 // Record is one request or one response.
+// It may alias the line that it was read from: who keeps some of it keeps strings only.
 type Record struct {
+	// At is required, since the exchange of an earlier run of the proxy is told apart by it.
 	At       events.Stamp
 	Response bool
 	Proxy    string // the server's name in the log
@@ -32,6 +34,7 @@ type Record struct {
 }
 
 // Header is what the headers of a request or a response tell.
+// A header that is missing is its zero value. Names of headers count in any case.
 type Header struct {
 	Correlation string // x-correlation-id
 	Baggage     Flow   // in baggage
@@ -41,6 +44,7 @@ type Header struct {
 }
 
 // Key is what a request and its response share.
+// It is good within one run of the proxy only, see ID.
 func (r *Record) Key() string { return r.Proxy + "/" + r.Exchange }
 
 // ID tells the exchange of a request apart from all others, also from those of an
@@ -50,12 +54,15 @@ func (r *Record) ID() string { return r.Key() + "@" + strconv.FormatInt(int64(r.
 // Refused reports whether a response says that the request was not served.
 func (r *Record) Refused() bool { return r.Status >= 400 }
 
+// With them the longest id of an exchange, with the id of a message and a suffix, fits into
+// events.MaxID.
 // Room for what is put behind an id, or before it.
 const (
 	maxName   = 64
 	maxNumber = 24
 )
 
+// The error is a *events.DecodeError that names the field that is missing.
 // Read reads one record. What it holds may alias p.
 func Read(p []byte) (*Record, error) {
 	if err := adapter.CheckSize(p); err != nil {
@@ -63,6 +70,8 @@ func Read(p []byte) (*Record, error) {
 	}
 	c := jsonwalk.New(p)
 	r, direction := walk(c)
+	// After a failure a cursor passes over all that is left, so the walk needs no checks of
+	// its own.
 	c.End()
 	switch {
 	case c.Err() != nil:
@@ -111,6 +120,7 @@ func walk(c *jsonwalk.Cursor) (r *Record, direction string) {
 	return r, direction
 }
 
+// Head is for the scores of formats: a record whose end is missing is given as far as it goes.
 // Head reads the first records of an input, of which head is the beginning. The last
 // one may be cut off.
 func Head(head []byte) iter.Seq[*Record] {
@@ -123,7 +133,10 @@ func Head(head []byte) iter.Seq[*Record] {
 	}
 }
 
+// read reads the headers, of which only a few are known; the others cost a comparison.
 func (h *Header) read(c *jsonwalk.Cursor) {
+	// No name that is known is longer than room, so what is longer need not be made lower
+	// case.
 	var room [32]byte
 	for c.MaybeObject(); c.Member(); {
 		key := c.Key()
@@ -150,6 +163,7 @@ func (h *Header) read(c *jsonwalk.Cursor) {
 	}
 }
 
+// lower makes ASCII letters lower case; header names have no others.
 func lower(dst, p []byte) []byte {
 	for _, b := range p {
 		if b-'A' < 26 {
