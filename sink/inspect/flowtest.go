@@ -16,6 +16,8 @@ import (
 // the limits give. Only hashes are known of texts: equal hashes become equal texts.
 // Fingerprints and kinds that the language has no word for are left out, and the notes
 // of the case say so.
+// The events are those of one flow in the order of the log. An error is a fault of this
+// writer: what it wrote cannot be read.
 func FlowTest(title string, l analyzer.Limits, evs []events.Event) (string, error) {
 	w := flowWriter{}
 	var body strings.Builder
@@ -26,6 +28,8 @@ func FlowTest(title string, l analyzer.Limits, evs []events.Event) (string, erro
 		}
 	}
 	var b strings.Builder
+	// The title comes from people and agents: what would begin a line of its own is made one
+	// line.
 	fmt.Fprintf(&b, "# %s\n", strings.Join(strings.Fields(Plain(title)), " "))
 	if w.omitted > 0 {
 		fmt.Fprintf(&b, "# %d events of other kinds are left out.\n", w.omitted)
@@ -41,6 +45,7 @@ func FlowTest(title string, l analyzer.Limits, evs []events.Event) (string, erro
 	if err != nil {
 		return "", fmt.Errorf("write the flow as a case: %w", err)
 	}
+	// The outcome is what these limits give, and not what was said at the time.
 	for i := range cases {
 		out := cases[i].Run(cases[i].Limits(l))
 		cases[i].Accept(&out)
@@ -50,6 +55,7 @@ func FlowTest(title string, l analyzer.Limits, evs []events.Event) (string, erro
 
 // settings says the profile, when that is all there is to say. Other limits have to be
 // named to weir test by --limits.
+// Versions are hashes of all that limits say, so equal versions are equal limits.
 func settings(l analyzer.Limits) []string {
 	p, err := limitfile.Parse("", []byte("profile: "+l.Profile+"\n"))
 	if err == nil && limitfile.Version(&p) == limitfile.Version(&l) {
@@ -58,6 +64,7 @@ func settings(l analyzer.Limits) []string {
 	return []string{"# The limits were of version " + limitfile.Version(&l) + ": name their file with --limits."}
 }
 
+// clock is the time of the language so far: one second passes by itself before each event.
 type flowWriter struct {
 	clock   events.Stamp
 	omitted int
@@ -89,6 +96,7 @@ func (w *flowWriter) event(ev *events.Event) string {
 	if ev.Origin != events.OriginUnset {
 		add("origin", ev.Origin.String())
 	}
+	// A message that somebody claims to be a user's, see decision 59.
 	if ev.Claimed {
 		fields = append(fields, "claimed")
 	}
@@ -110,6 +118,7 @@ func (w *flowWriter) event(ev *events.Event) string {
 	}
 	w.similar = w.similar || ev.Sim != (events.Fingerprint{})
 	wait := ""
+	// An event that came late is written as such, for the order of the log has to stay.
 	switch gap := ev.Time.Sub(w.clock); {
 	case w.clock == 0:
 		w.clock = ev.Time
@@ -127,6 +136,7 @@ func (w *flowWriter) event(ev *events.Event) string {
 	return wait + act
 }
 
+// "" for a kind or a party that the language has no word for.
 // act returns the sign of an event, and the fields that belong to its kind.
 func (w *flowWriter) act(ev *events.Event) (act string, fields []string) {
 	ask := ""
@@ -190,6 +200,7 @@ func (w *flowWriter) act(ev *events.Event) (act string, fields []string) {
 	return "", nil
 }
 
+// The sign says what it is: ! for a call, < for a result, ? for a failure.
 func (w *flowWriter) tool(ev *events.Event, from string) string {
 	tool := quoted(ev.Tool.Name) + content(ev.Tool.ArgsHash)
 	switch {
@@ -232,6 +243,7 @@ func content(h events.Hash) string {
 	return ":" + word("", h)
 }
 
+// Equal hashes give equal words, which is all that the rules need of texts.
 func word(text string, h events.Hash) string {
 	if text == "" {
 		text = fmt.Sprintf("h%x", h.Value)
@@ -250,6 +262,8 @@ func quoted(s string) string {
 	return s
 }
 
+// Texts come from agents, and could else change how a terminal or a page shows what stands
+// around them.
 // Plain writes what cannot be seen, or changes how the rest is seen, as an escape.
 func Plain(s string) string {
 	q := strconv.QuoteToGraphic(s)

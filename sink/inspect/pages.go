@@ -25,6 +25,7 @@ const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 const assets = "assets/"
 
 // Pages serves the page below a prefix. Every path that is not an asset is the same
+// So a link to any flow can be opened and loaded again.
 // document, which reads the path by itself. It holds no data, so anyone may load it.
 type Pages struct {
 	prefix string
@@ -34,10 +35,12 @@ type Pages struct {
 // file is one file as it is sent. Embedded files have no time of change, so caches go
 // by a hash.
 type file struct {
+	// tag is the ETag of body, with its quotes.
 	kind, tag   string
 	body, small []byte // small is body as gzip
 }
 
+// An error is a fault of the build. Everything is packed once, at the start.
 // NewPages reads what is embedded. The prefix begins and ends with a slash.
 func NewPages(prefix string) (*Pages, error) {
 	p := &Pages{prefix: prefix, files: make(map[string]*file)}
@@ -89,6 +92,7 @@ func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name := strings.TrimPrefix(r.URL.Path, p.prefix)
 	f := p.files["index.html"]
 	if rest, ok := strings.CutPrefix(name, assets); ok {
+		// The document is not an asset, or it would be found under two names.
 		if f = p.files[rest]; f == nil || rest == "index.html" {
 			http.NotFound(w, r)
 			return
@@ -101,6 +105,7 @@ func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Type", f.kind)
 	h.Set("Vary", "Accept-Encoding")
 	body, tag := f.body, f.tag
+	// The packed body is another representation, and has a tag of its own.
 	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 		body, tag = f.small, strings.TrimSuffix(f.tag, `"`)+`-gz"`
 		h.Set("Content-Encoding", "gzip")

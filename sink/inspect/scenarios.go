@@ -12,6 +12,7 @@ import (
 	"weir/analyzer/scenario"
 )
 
+// Line is where it begins in its file, from 1.
 // Scenario is one case of the rule book.
 type Scenario struct {
 	File  string `json:"file"` // without its ending
@@ -20,6 +21,7 @@ type Scenario struct {
 	Text  string `json:"text"` // the case as it is written
 }
 
+// A case that cannot be read is an error of the whole.
 // Scenarios reads all cases of the .flow files in a folder, in the order of their names.
 func Scenarios(folder fs.FS) ([]Scenario, error) {
 	names, err := fs.Glob(folder, "*.flow")
@@ -44,6 +46,7 @@ func Scenarios(folder fs.FS) ([]Scenario, error) {
 	return out, nil
 }
 
+// The timeline is that of the limits that were played, whatever the case expects.
 // Played is what became of a case.
 type Played struct {
 	Timeline
@@ -55,6 +58,7 @@ type Played struct {
 }
 
 // MaxScenario is how many bytes a case may have that is to be played.
+// The text comes from a page, and is folded while its sender waits.
 const MaxScenario = 64 << 10
 
 // Play folds a case with an engine of its own, by the limits file that is given, or when
@@ -72,6 +76,7 @@ func Play(text, limits string, base analyzer.Limits) (Played, error) {
 		return Played{}, errors.New("this is not one case; an empty line ends a case")
 	}
 	c := &cases[0]
+	// What the case says of limits counts for base alone: limits that are given are complete.
 	l := c.Limits(base)
 	if limits != "" {
 		if l, err = limitfile.Parse("limits", []byte(limits)); err != nil {

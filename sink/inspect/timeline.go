@@ -15,6 +15,7 @@ type Timeline struct {
 }
 
 // Step is one event as a picture needs it.
+// Empty fields are left out of the JSON.
 type Step struct {
 	N       int            `json:"n"` // from 1
 	Ordinal int64          `json:"ordinal"`
@@ -41,6 +42,7 @@ type Said struct {
 	Verdict events.Verdict `json:"verdict"`
 }
 
+// Each call folds with an engine of its own, so nothing is shared with what runs.
 // Fold folds the events in their order. Time goes on to until at the end, where that is
 // later than the last event.
 func Fold(l analyzer.Limits, evs []events.Event, until events.Stamp) Timeline {
@@ -55,6 +57,7 @@ func Fold(l analyzer.Limits, evs []events.Event, until events.Stamp) Timeline {
 // ViewAt returns a flow as it stood after the first at of the events; false when none of
 // them is of the flow. The load of other flows is not known here, so limits that shrink
 // with it are not shrunk.
+// at counts events, not steps of this flow. A negative one is not expected.
 func ViewAt(l analyzer.Limits, evs []events.Event, flow string, at int) (analyzer.View, bool) {
 	t := newFolding(l)
 	for i := range evs[:min(at, len(evs))] {
@@ -67,16 +70,19 @@ func ViewAt(l analyzer.Limits, evs []events.Event, flow string, at int) (analyze
 	return t.engine.View(f), true
 }
 
+// It is the fold of the program without log and clock, for a few events.
 // folding folds and takes notes.
 type folding struct {
 	engine    *analyzer.Engine
 	partition analyzer.Partition
 	fx        analyzer.Effects
 	flows     map[string]*analyzer.Flow
-	keys      []string
-	counted   map[string]int64
-	refusing  map[string]string // by flow, the last verdict that refuses calls
-	timeline  Timeline
+	// The flows in the order in which they began, since a map has none.
+	keys []string
+	// By flow, what counts as ordinal.
+	counted  map[string]int64
+	refusing map[string]string // by flow, the last verdict that refuses calls
+	timeline Timeline
 }
 
 func newFolding(l analyzer.Limits) *folding {
@@ -91,6 +97,7 @@ func (t *folding) step(ev *events.Event) {
 		f = new(analyzer.Flow)
 		t.flows[key], t.keys = f, append(t.keys, key)
 	}
+	// Cases cannot know the ids of verdicts, so an acknowledgement is of the last order.
 	if ev.Ack != nil && ev.Ack.VerdictID == "" { // as cases are written
 		ack := *ev.Ack
 		ack.VerdictID = t.refusing[key]
@@ -101,6 +108,7 @@ func (t *folding) step(ev *events.Event) {
 	t.engine.Step(&t.partition, f, ev, &t.fx)
 	t.counted[key] += t.fx.Counts.Events
 	t.timeline.Counted += t.fx.Counts.Events
+	// What was dropped is a step all the same: people look for every event of theirs.
 	s := stepOf(ev)
 	s.N, s.Flow, s.Ordinal = len(t.timeline.Steps)+1, key, t.counted[key]
 	s.Repeat = t.fx.Counts.Duplicates+t.fx.Counts.TooLate > 0
@@ -117,6 +125,7 @@ func (t *folding) step(ev *events.Event) {
 func (t *folding) note(step int) {
 	for i := range t.fx.Verdicts {
 		v := t.fx.Verdicts[i]
+		// Only an order has a time at which it takes effect.
 		if v.Effective != "" && v.Mode != events.ModeShadow {
 			t.refusing[v.CorrelationID] = v.ID
 		}
@@ -124,6 +133,7 @@ func (t *folding) note(step int) {
 	}
 }
 
+// They are taken one after the other: time alone does nothing across flows here.
 // pass lets time go on in all flows.
 func (t *folding) pass(until events.Stamp) {
 	for _, key := range t.keys {

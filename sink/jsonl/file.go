@@ -17,11 +17,13 @@ import (
 type File struct {
 	path string
 
-	mu     sync.Mutex
-	file   *os.File
+	mu   sync.Mutex
+	file *os.File
+	// It is nil once a line was new: from there on nothing is a repeat.
 	recent map[string]struct{} // lines that the file ends with, from an earlier process
 }
 
+// A process that begins before the place of a crash repeats no more than this.
 // tailBytes is how much of the end of a file is read at open.
 const tailBytes = 4 << 20
 
@@ -35,6 +37,7 @@ func Open(path string) (*File, error) {
 	return f, nil
 }
 
+// Only the owner may read it: verdicts name agents and flows.
 func (f *File) open() error {
 	file, err := os.OpenFile(f.path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
@@ -53,6 +56,7 @@ func (f *File) readTail(file *os.File) error {
 		return err
 	}
 	f.recent = make(map[string]struct{})
+	// A pipe or a device has no end that could be read.
 	if !st.Mode().IsRegular() || st.Size() == 0 {
 		return nil
 	}
@@ -62,6 +66,7 @@ func (f *File) readTail(file *os.File) error {
 		return err
 	}
 	end := bytes.LastIndexByte(tail, '\n') + 1
+	// A line longer than all that was read is left alone, since its beginning is not known.
 	if end < len(tail) && (end > 0 || from == 0) {
 		if err := file.Truncate(from + int64(end)); err != nil {
 			return err
@@ -73,6 +78,7 @@ func (f *File) readTail(file *os.File) error {
 	return nil
 }
 
+// An error means that none of the lines counts as written: the caller gives all of them again.
 // Append writes lines, without their ends, and returns when they are on disk. Lines
 // that the file ended with when it was opened are left out, so that a process may
 // begin a little before the place at which another one was killed.
@@ -90,6 +96,7 @@ func (f *File) Append(lines [][]byte) error {
 	if len(out) == 0 {
 		return nil
 	}
+	// Asked each time, because somebody may remove the file while it is open.
 	before, err := f.file.Stat()
 	if err != nil {
 		return fmt.Errorf("append to verdict file: %w", err)
@@ -117,6 +124,7 @@ func (f *File) Append(lines [][]byte) error {
 }
 
 // Reopen opens the path anew, after the file was renamed.
+// The lines that the new file ends with are known again.
 func (f *File) Reopen() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

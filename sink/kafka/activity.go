@@ -20,10 +20,12 @@ type ActivityRecord struct {
 	Source Position // where in the events it comes from
 }
 
+// Without it each pair of a source and a target would be a batch (see decision 70).
 // ActivityTopic is the way of one process to the topic for the activity of agents. All
 // that pass events on write by it: what they have for one partition at one time goes
 // there in one batch, or with as many sources as partitions a process would write a batch
 // of its own for each pair of them. Its methods are safe for concurrent use.
+// It is closed when the process gives all its partitions away.
 type ActivityTopic struct {
 	writers    []*activityWriter // by partition
 	partitions []int
@@ -36,15 +38,20 @@ type activityWriter struct {
 	writer
 	ctx context.Context // of the topic
 
-	mu      sync.Mutex
+	mu sync.Mutex
+	// In the order in which they were handed over.
 	waiting []*share
+	// A goroutine is at work; send starts one if there is none.
 	writing bool
 }
 
 // share is what one Send has for one partition.
+// The messages are those of one goroutine that waits, which does not touch them until written
+// has told.
 type share struct {
 	messages []Message
-	written  chan error // one value
+	// It has room for the value, so the writer never waits for who has given up.
+	written chan error // one value
 }
 
 // NewActivityTopic returns the way to a topic with so many partitions. Nothing is
@@ -81,6 +88,7 @@ func (l *activityWriter) send(s *share) {
 // write writes all that waits as one batch, until nothing does.
 func (l *activityWriter) write() {
 	var messages []Message
+	// What gathered while the last batch was under way is the next one.
 	for {
 		l.mu.Lock()
 		shares := l.waiting
@@ -94,12 +102,14 @@ func (l *activityWriter) write() {
 			messages = append(messages, s.messages...)
 		}
 		_, err := l.writer.write(l.ctx, messages)
+		// A batch that failed has failed for all: each share is sent again by its source.
 		for _, s := range shares {
 			s.written <- err
 		}
 	}
 }
 
+// The memory of messages is kept from one Send to the next.
 // Activity sends on what one partition of the events brings about, by the agent. It is for
 // one goroutine.
 type Activity struct {
@@ -116,17 +126,22 @@ type Activity struct {
 // again, or with earlier ones, but not with later ones: some stand there more than once
 // then, and their positions tell.
 func (a *Activity) Send(ctx context.Context, records []ActivityRecord) error {
+	// The balancer of other clients, so that whoever writes to the topic finds the same
+	// partition for an agent.
 	byAgent := kafkago.Murmur2Balancer{Consistent: true}
 	headers, text := a.headers[:0], a.text[:0]
+	// The capacity is cut to the length, so that what is appended later cannot overwrite it.
 	since := func(start int) []byte { return text[start:len(text):len(text)] }
 	for i := range records {
 		r := &records[i]
+		// A slice that grows leaves the earlier parts where they were, and they stay good.
 		first := len(headers)
 		headers, text = r.Source.appendTo(headers, text)
 		// A copy, for a batch may be under way when ctx ends.
 		start := len(text)
 		text = append(text, r.Value...)
 		m := Message{Value: since(start), Headers: headers[first:len(headers):len(headers)]}
+		// Ticks, say, are for all partitions: no key says which one needs them.
 		if r.Key == "" {
 			for p := range a.shares {
 				a.shares[p].messages = append(a.shares[p].messages, m)
@@ -139,6 +154,7 @@ func (a *Activity) Send(ctx context.Context, records []ActivityRecord) error {
 		p := byAgent.Balance(kafkago.Message{Key: m.Key}, a.topic.partitions...)
 		a.shares[p].messages = append(a.shares[p].messages, m)
 	}
+	// All partitions are written at once, and then waited for.
 	for p := range a.shares {
 		if s := &a.shares[p]; len(s.messages) > 0 {
 			s.written = make(chan error, 1)
@@ -162,6 +178,7 @@ func (a *Activity) Send(ctx context.Context, records []ActivityRecord) error {
 			}
 			return context.Cause(ctx)
 		}
+		// Cleared so that the arrays hold no messages of the last Send.
 		clear(s.messages)
 		s.messages = s.messages[:0]
 	}
@@ -173,6 +190,7 @@ func (a *Activity) Send(ctx context.Context, records []ActivityRecord) error {
 	return errors.Join(errs...)
 }
 
+// Of several partitions the one counts that has been in trouble for longest.
 // Trouble returns since when a broker does not answer as it should, and why. The
 // error is nil when nothing is wrong, or nothing is being sent. Any goroutine may call it.
 func (t *ActivityTopic) Trouble() (since time.Time, err error) {

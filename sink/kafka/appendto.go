@@ -12,11 +12,13 @@ import (
 // returns the offset of the first. It tries until ctx ends, and after an answer that was
 // lost a message may stand there twice: what is written needs an id of its own. Calls at
 // the same time may mix only by batches of 900 kB.
+// Nobody owns the partition, so there is no epoch and no sequence.
 func AppendTo(ctx context.Context, cluster *eventkafka.Cluster, topic string, partition int, msgs []Message) (first int64, err error) {
 	l := writer{cluster: cluster, topic: topic, partition: partition, most: batchBytes}
 	return l.write(ctx, msgs)
 }
 
+// They are written by nobody in particular, as far as the broker knows.
 // batches are for those who write now and then to one of many partitions: none of them
 // keeps the memory of a batch to itself.
 var batches = sync.Pool{New: func() any { return &recordbatch.Encoder{From: recordbatch.Nobody} }}
@@ -34,6 +36,7 @@ func (l *writer) write(ctx context.Context, msgs []Message) (first int64, err er
 			base, err = l.produce(ctx, b)
 			return err
 		})
+		// The batch is tried again from the same message, smaller.
 		if tooLarge(err) && l.shrink(b, &msgs, done) {
 			continue
 		}

@@ -12,6 +12,7 @@ import (
 	eventkafka "weir/events/kafka"
 )
 
+// They are part of the format that other programs read.
 // The headers of dead letters.
 const (
 	errorHeader     = "weir-error"
@@ -24,6 +25,7 @@ const (
 )
 
 // DeadLetter is a record that could not be read.
+// A letter that was cut keeps the beginning of Key and Raw.
 type DeadLetter struct {
 	Position     int64        // its offset in the source partition
 	Code, Reason string       // for machines, for people
@@ -47,10 +49,14 @@ type DeadLetters struct {
 // NewDeadLetters returns the dead letters of a partition of the source topic, which the
 // producer writes.
 func NewDeadLetters(log *Producer, source string, partition int, now func() time.Time) *DeadLetters {
+	// A letter that is too large is cut and not refused, because nobody could make it smaller
+	// later.
 	log.cut = cutLetter
 	return &DeadLetters{log: log, source: source, partition: partition, now: now}
 }
 
+// It may be called for one message several times: the size stays that of the record as it
+// came.
 // cutLetter cuts the record that could not be read, and says how large it was.
 func cutLetter(m *Message, most int) bool {
 	size := len(m.Key) + len(m.Value)
@@ -61,6 +67,7 @@ func cutLetter(m *Message, most int) bool {
 	if last.Key != sizeHeader {
 		m.Headers = append(slices.Clone(m.Headers), decimal(sizeHeader, int64(size)))
 	}
+	// The header with the size takes room, too, so a half is left for it.
 	most = min(most, size/2)
 	m.Key = m.Key[:min(len(m.Key), most)]
 	m.Value = m.Value[:min(len(m.Value), most-len(m.Key))]
@@ -71,11 +78,13 @@ func cutLetter(m *Message, most int) bool {
 // keep them. A letter that is too large for the topic is cut: it must not be in the way
 // of the others. Called again with the same letters after an error it writes none twice.
 // It fails as Producer.Append does.
+// end is the place at which Since of the next owner begins.
 func (d *DeadLetters) Publish(ctx context.Context, letters []DeadLetter) (end int64, err error) {
 	_, err = d.log.Append(ctx, deadLetterMessages(d.source, d.partition, letters, d.now()))
 	return d.log.end, err
 }
 
+// They are written by owners and, where there is none, by PublishDeadLetters.
 // letterMessages are the records of letters of one partition of a source topic.
 func deadLetterMessages(source string, partition int, letters []DeadLetter, now time.Time) []Message {
 	msgs := make([]Message, len(letters))
@@ -89,6 +98,7 @@ func deadLetterMessages(source string, partition int, letters []DeadLetter, now 
 			decimal(partitionHeader, int64(partition)),
 			decimal(offsetHeader, l.Position),
 		}}
+		// Zero would read as 1970.
 		if l.Appended != 0 {
 			m.Headers = append(m.Headers, decimal(appendedHeader, int64(l.Appended)))
 		}
@@ -96,6 +106,7 @@ func deadLetterMessages(source string, partition int, letters []DeadLetter, now 
 	return msgs
 }
 
+// Letters of other partitions stand in the same topic and are passed over.
 // Since calls fn with the position of each letter of the source topic that earlier
 // owners have left from an offset on, and returns the offset after them. It fails as
 // Verdicts.Since does.

@@ -10,12 +10,16 @@ import (
 // it has that at which it is sent; brokers refuse times far ahead of theirs.
 type Message = recordbatch.Record
 
+// It tells whether an Append that is repeated is the same one. The seed is the Producer's,
+// since the hash is never stored.
 // digest is a hash of what messages say, without their times: verdicts that are
 // published again get a new time.
 func digest(seed maphash.Seed, msgs []Message) uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)
 	part := func(b []byte) {
+		// The length first, so that two fields cannot be mistaken for two others with the same
+		// bytes.
 		maphash.WriteComparable(&h, len(b))
 		_, _ = h.Write(b)
 	}

@@ -43,6 +43,7 @@ func PositionOf(headers []kafkago.Header) (Position, error) {
 	found := 0
 	for i := range headers {
 		h := &headers[i]
+		// Partitions and parts are int32 in Kafka, offsets int64; neither is negative.
 		bits := 31
 		if h.Key == fromOffsetHeader {
 			bits = 63

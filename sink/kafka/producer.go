@@ -26,6 +26,7 @@ const DefaultConfirmAfter = 10 * time.Minute
 // one goroutine; Trouble and MarkOffset are for all.
 type Producer struct {
 	// Compression is for the batches to come. The zero value is none.
+	// It may be set between two calls of Append.
 	Compression kafkago.Compression
 	// ConfirmAfter is how long the last answer of the broker proves that nobody has
 	// taken over. An Append after a longer silence asks the coordinator first, so it
@@ -34,18 +35,24 @@ type Producer struct {
 	ConfirmAfter time.Duration
 
 	writer
-	name   string // transactional id
-	mark   int64
-	end    int64     // offset after the last record that was written here
+	// It names group, topic and partition, so the broker knows one owner of each.
+	name string // transactional id
+	// Offset of the record with which this owner began; all before it was written by others.
+	mark int64
+	end  int64 // offset after the last record that was written here
+	// By when the request was sent, not answered: between the two somebody may have claimed.
 	proved time.Time // when the broker last took this Producer for the owner
 
-	batch  recordbatch.Encoder // its identity and sequence are the Producer's
-	flying bool                // the batch was sent, and whether it arrived is not known
-	broken error               // every Append fails with it
+	batch recordbatch.Encoder // its identity and sequence are the Producer's
+	// A flying batch has to be sent again as it is, under its sequence number, so that it is
+	// stored once.
+	flying bool  // the batch was sent, and whether it arrived is not known
+	broken error // every Append fails with it
 	seed   maphash.Seed
 	rest   rest
 }
 
+// It is only looked at when Append is called again.
 // rest is what an Append that failed leaves to the next one.
 type rest struct {
 	some   bool
@@ -58,6 +65,7 @@ type rest struct {
 // earlier owner can write there any more, and everything that those have written stands
 // before MarkOffset. Two that open at the same time both own it one after the other, and
 // the first gets ErrFenced. Owners of other groups are not concerned.
+// See decision 22.
 //
 // It waits for brokers that are away until ctx ends.
 func Open(ctx context.Context, cluster *eventkafka.Cluster, group, topic string, partition int) (*Producer, error) {
@@ -89,11 +97,16 @@ func (p *Producer) Append(ctx context.Context, msgs []Message) (first int64, err
 	if p.broken != nil {
 		return 0, p.broken
 	}
+	// given keeps the messages as they came: a message that had to be cut is replaced in msgs
+	// alone.
 	done, given := 0, msgs
 	first = p.end
 	if p.rest.some {
+		// The same messages again: go on where the last call ended.
 		if p.rest.digest == digest(p.seed, msgs) {
 			done, first = p.rest.done, p.rest.first
+			// Others: the batch that was sent has to be known to be in the log first, or a
+			// sequence number would be missing.
 		} else if p.flying {
 			if _, err := p.land(ctx); err != nil {
 				return 0, p.say("append to", err)
@@ -103,6 +116,7 @@ func (p *Producer) Append(ctx context.Context, msgs []Message) (first int64, err
 		p.rest = rest{}
 	}
 	for {
+		// A batch that may have arrived is not made anew.
 		if !p.flying {
 			if done == len(msgs) {
 				return first, nil
@@ -119,9 +133,11 @@ func (p *Producer) Append(ctx context.Context, msgs []Message) (first int64, err
 				first = base
 			}
 			done += p.batch.Count
+		// shrink leaves the batch to be made again, by the next turn.
 		case tooLarge(err) && p.shrink(&p.batch, &msgs, done):
 			err = nil
 		default:
+			// After ErrFenced there is nothing to go on with.
 			if !errors.Is(err, ErrFenced) {
 				p.rest = rest{true, digest(p.seed, given), done, first}
 			}
@@ -131,6 +147,7 @@ func (p *Producer) Append(ctx context.Context, msgs []Message) (first int64, err
 }
 
 // launch makes the next batch.
+// The header with the owner goes into the first record, see shutOut.
 func (p *Producer) launch(ctx context.Context, msgs []Message) error {
 	if err := p.confirm(ctx); err != nil {
 		return err
@@ -151,12 +168,14 @@ func (p *Producer) land(ctx context.Context) (int64, error) {
 		if p.flying && elapsed(p.proved) > p.ConfirmAfter {
 			return fmt.Errorf("%w: no answer for more than %v", ErrFenced, p.ConfirmAfter)
 		}
+		// It counts as sent before the call: a broken connection tells nothing.
 		p.flying, sent = true, time.Now()
 		base, err = p.produce(ctx, &p.batch)
 		return judge(err)
 	})
 	switch {
 	case err == nil:
+		// A duplicate is in the log already, where the last batch ended.
 		if base < 0 {
 			base = p.end
 		}
@@ -171,6 +190,7 @@ func (p *Producer) land(ctx context.Context) (int64, error) {
 	return base, err
 }
 
+// Other errors are passed on as they are, and may pass.
 // judge makes ErrFenced of the answers that end a Producer. A gap in the sequence means
 // that the broker has lost records that it had acknowledged, or never knew them.
 func judge(err error) error {

@@ -7,6 +7,7 @@ import (
 	eventkafka "weir/events/kafka"
 )
 
+// An owner is not needed, since letters bear their position.
 // PublishDeadLetters writes dead letters of a partition of a source, as DeadLetters does, to a partition
 // that several write to. It tries until ctx ends, and after an answer that was lost a
 // letter may stand there twice: its source, partition and offset tell.

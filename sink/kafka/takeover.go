@@ -19,12 +19,15 @@ import (
 // producer id of who wrote it.
 const ownerHeader = "weir-owner"
 
+// The transactional id has no space in it as far as the last one, at which it is cut again.
 func owner(name string, producer int64) kafkago.Header {
 	return kafkago.Header{Key: ownerHeader, Value: strconv.AppendInt(append([]byte(name), ' '), producer, 10)}
 }
 
 // takeOver gives the Producer an identity that shuts out earlier owners, and writes the
 // mark that makes it known.
+// The mark is what makes the broker know the new epoch: until then it compares with the old
+// one.
 func (p *Producer) takeOver(ctx context.Context) error {
 	id, err := p.claim(ctx, recordbatch.Nobody)
 	if err != nil {
@@ -43,6 +46,7 @@ func (p *Producer) takeOver(ctx context.Context) error {
 	return err
 }
 
+// With recordbatch.Nobody it claims, whoever was there before.
 // claim gets the next epoch. An owner that has one gives it, and fails with ErrFenced
 // when somebody else has claimed since.
 func (p *Producer) claim(ctx context.Context, have recordbatch.Producer) (id recordbatch.Producer, err error) {
@@ -58,6 +62,7 @@ func (p *Producer) claim(ctx context.Context, have recordbatch.Producer) (id rec
 		if err != nil {
 			return judge(err)
 		}
+		// An answer proves that at the time of the request nobody else had claimed later.
 		p.proved = sent
 		id = recordbatch.Producer{ID: int64(res.Producer.ProducerID), Epoch: int16(res.Producer.ProducerEpoch)}
 		return nil
@@ -87,6 +92,7 @@ func (p *Producer) confirm(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// A new epoch counts its batches from 0.
 	p.batch.From, p.batch.Sequence = id, 0
 	return nil
 }
@@ -103,6 +109,7 @@ func (p *Producer) alone(ctx context.Context) error {
 	})
 }
 
+// By the times of records.
 // lookBack is how far back an earlier owner is looked for that may still write. Longer
 // than ConfirmAfter, for clocks may differ.
 const lookBack = 2 * time.Hour
@@ -111,6 +118,7 @@ const lookBack = 2 * time.Hour
 // writes a mark in their place, with the last of all epochs. An owner that was silent
 // for so long that it is not found has to confirm first, and fails at that.
 func (p *Producer) shutOut(ctx context.Context) error {
+	// An offset of two hours back is found by the broker.
 	var from, end int64
 	err := p.retry(ctx, func(ctx context.Context) (err error) {
 		if from, err = p.cluster.OffsetBack(ctx, p.topic, p.partition, lookBack); err == nil {
@@ -123,6 +131,8 @@ func (p *Producer) shutOut(ctx context.Context) error {
 	}
 	others := make(map[int64]bool)
 	err = p.read(ctx, from, end, func(r *eventkafka.Record) {
+		// The name is compared, since owners of other groups write to the same topic and keep
+		// their right to.
 		name, producer, _ := strings.Cut(header(r, ownerHeader), " ")
 		if id, err := strconv.ParseInt(producer, 10, 64); err == nil && name == p.name && id != p.batch.From.ID {
 			others[id] = true
@@ -131,6 +141,7 @@ func (p *Producer) shutOut(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// No epoch can be later than the last, so the broker refuses that id for ever.
 	for id := range others {
 		b := recordbatch.Encoder{From: recordbatch.Producer{ID: id, Epoch: math.MaxInt16}, Lead: []kafkago.Header{owner(p.name, p.batch.From.ID)}}
 		if err := b.Encode([]Message{{}}, p.most); err != nil {
@@ -147,6 +158,7 @@ func (p *Producer) shutOut(ctx context.Context) error {
 	return nil
 }
 
+// It waits for brokers that are away, as retry does, until ctx ends.
 // read calls fn with the records from an offset on to before another one. What has
 // expired or cannot be read is left out.
 func (p *Producer) read(ctx context.Context, from, end int64, fn func(*eventkafka.Record)) (err error) {
@@ -179,6 +191,7 @@ func (p *Producer) read(ctx context.Context, from, end int64, fn func(*eventkafk
 
 // since calls fn with the records that stand before the mark, from an offset on, and
 // returns the offset after the mark.
+// A position behind the mark is of a topic that was made anew.
 func (p *Producer) since(ctx context.Context, from int64, fn func(*eventkafka.Record)) (int64, error) {
 	if from > p.mark {
 		return from, &eventkafka.BeyondEndError{Topic: p.topic, Partition: p.partition, Next: from, End: p.mark}
@@ -200,6 +213,7 @@ func header(r *eventkafka.Record, key string) string {
 }
 
 // number returns the value of a header that is a decimal number.
+// false for a header that is missing.
 func number(r *eventkafka.Record, key string) (int64, bool) {
 	n, err := strconv.ParseInt(header(r, key), 10, 64)
 	return n, err == nil

@@ -23,6 +23,7 @@ type Verdicts struct {
 	now  func() time.Time
 	sign func(verdict []byte) string // nil: nothing is signed
 
+	// What follows is memory that is used again.
 	msgs    []Message
 	headers []kafkago.Header
 	text    []byte // what the messages are made of
@@ -37,6 +38,7 @@ func NewVerdicts(log *Producer, now func() time.Time) *Verdicts { return &Verdic
 
 // Signed lets fn sign verdicts, and returns v. fn returns the signature of a verdict; with
 // "" it stays unsigned.
+// It is called before the first Emit. fn is asked with the exact bytes of the value.
 func (v *Verdicts) Signed(fn func(verdict []byte) string) *Verdicts {
 	v.sign = fn
 	return v
@@ -47,6 +49,8 @@ func (v *Verdicts) Signed(fn func(verdict []byte) string) *Verdicts {
 // It fails as Producer.Append does.
 func (v *Verdicts) Emit(ctx context.Context, verdicts []events.Emitted) (end int64, err error) {
 	now := events.StampOf(v.now())
+	// All messages are cut from one text: a batch of a thousand verdicts asks for memory a few
+	// times.
 	msgs, headers, text := v.msgs[:0], v.headers[:0], v.text[:0]
 	since := func(start int) []byte { return text[start:len(text):len(text)] }
 	for i := range verdicts {
@@ -61,6 +65,8 @@ func (v *Verdicts) Emit(ctx context.Context, verdicts []events.Emitted) (end int
 		text = strconv.AppendInt(text, e.Offset, 10)
 		first := len(headers)
 		headers = append(headers, kafkago.Header{Key: triggerHeader, Value: since(start)})
+		// The signature is made on the way out and never of other bytes than these, see
+		// decision 45.
 		if v.sign != nil {
 			if signature := v.sign(m.Value); signature != "" {
 				headers = append(headers, kafkago.Header{Key: sign.RecordHeader, Value: []byte(signature)})
@@ -73,12 +79,15 @@ func (v *Verdicts) Emit(ctx context.Context, verdicts []events.Emitted) (end int
 	clear(msgs)
 	clear(headers)
 	v.msgs, v.headers = msgs, headers
+	// One batch of very long verdicts must not keep its memory for ever.
 	if v.text = text; cap(text) > keptText {
 		v.text = nil
 	}
 	return v.log.end, err
 }
 
+// It is the first thing that an owner reads: what is there already is not written again (see
+// decision 16).
 // Since calls fn with the id and the trigger of each verdict that earlier owners have
 // left from an offset on, and returns the offset after them. Verdicts that have expired
 // and records that are none are left out. An offset behind the end of the log is a
@@ -86,6 +95,7 @@ func (v *Verdicts) Emit(ctx context.Context, verdicts []events.Emitted) (end int
 func (v *Verdicts) Since(ctx context.Context, from int64, fn func(id string, trigger int64)) (end int64, err error) {
 	return v.log.since(ctx, from, func(r *eventkafka.Record) {
 		trigger, ok := number(r, triggerHeader)
+		// A mark of an owner has no value.
 		if !ok || r.Value == nil {
 			return
 		}

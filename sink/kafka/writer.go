@@ -22,8 +22,9 @@ import (
 // after some 20 s, so it is the caller's context that ends the asking.
 const (
 	attemptTime = 10 * time.Second // for one answer
-	firstPause  = 10 * time.Millisecond
-	longPause   = time.Second
+	// Pauses double from the first to the long one.
+	firstPause = 10 * time.Millisecond
+	longPause  = time.Second
 )
 
 // batchBytes is the largest batch. The default limit of a topic is 1 MiB.
@@ -41,11 +42,13 @@ type writer struct {
 	trouble atomic.Pointer[trouble]
 }
 
+// since stays that of the first failure until something succeeds.
 type trouble struct {
 	since time.Time
 	err   error
 }
 
+// Any goroutine may call it.
 // Trouble returns since when the broker does not answer as it should, and why. The
 // error is nil when nothing is wrong, or nothing is being sent.
 func (l *writer) Trouble() (since time.Time, err error) {
@@ -58,6 +61,7 @@ func (l *writer) Trouble() (since time.Time, err error) {
 // retry calls fn until it succeeds, fails for good or ctx ends. Its context has the
 // time of one attempt.
 func (l *writer) retry(ctx context.Context, fn func(context.Context) error) error {
+	// However it ends, nothing is being sent afterwards.
 	defer l.trouble.Store(nil)
 	for pause := firstPause; ; pause = min(2*pause, longPause) {
 		one, cancel := context.WithTimeout(ctx, attemptTime)
@@ -84,6 +88,7 @@ func (l *writer) retry(ctx context.Context, fn func(context.Context) error) erro
 	}
 }
 
+// Errors of the connection and of the broker are not told apart here; see passing.
 // produce sends a batch once and returns the offset of its first record, or -1 when
 // the broker says that it has the batch and not where.
 func (l *writer) produce(ctx context.Context, b *recordbatch.Encoder) (int64, error) {
@@ -93,6 +98,8 @@ func (l *writer) produce(ctx context.Context, b *recordbatch.Encoder) (int64, er
 		Topic: l.topic, Partition: l.partition, RequiredAcks: kafkago.RequireAll,
 		RawRecords: protocol.RawRecordSet{Reader: &net.Buffers{size, b.Bytes}},
 	})
+	// A request that failed may still be on its way and read the bytes: the encoder must not
+	// write over them.
 	b.Lent = b.Lent || err != nil
 	if errors.Is(err, protocol.ErrNoTopic) { // or it may not be seen
 		if _, why := l.cluster.Partitions(ctx, l.topic); eventkafka.Final(why) {
@@ -114,6 +121,8 @@ func (l *writer) produce(ctx context.Context, b *recordbatch.Encoder) (int64, er
 // shrink is called when the broker has refused a batch as too large, of which message i
 // is the first. It makes the next batch smaller, or else the message, on a copy because
 // messages are the caller's. It reports whether that can help.
+// l.most stays smaller for all batches to come, since the topic's limit does not change by
+// itself.
 func (l *writer) shrink(b *recordbatch.Encoder, msgs *[]Message, i int) bool {
 	half := len(b.Bytes) / 2
 	if b.Count > 1 {
@@ -131,6 +140,7 @@ func tooLarge(err error) bool {
 	return errors.Is(err, kafkago.MessageSizeTooLarge) || errors.Is(err, kafkago.RecordListTooLarge)
 }
 
+// What helps never is told at once, so that a person sees it.
 // passing reports whether it may help to try again. Everything that does not come from
 // a broker is: a connection that breaks, a leader that nobody knows at the moment.
 func passing(err error) bool {
@@ -142,6 +152,7 @@ func passing(err error) bool {
 		return true
 	}
 	switch code {
+	// The library does not count these as temporary, and they are.
 	case kafkago.BrokerNotAvailable, kafkago.ReplicaNotAvailable, kafkago.ConcurrentTransactions, kafkago.TransactionCoordinatorFenced, kafkago.Unknown:
 		return true
 	}

@@ -24,6 +24,7 @@ type Options struct {
 	Header http.Header  // sent along, such as Authorization
 	Client *http.Client // default: one with a timeout of 10 s that follows no redirects
 
+	// See recipient.Refusal.
 	// Refusals is how often in a row a request may be answered with a status that trying again
 	// hardly changes before its events are dropped; default 5.
 	Refusals int
@@ -34,7 +35,8 @@ type Options struct {
 
 // Exporter sends log events to one endpoint. Export is for one goroutine.
 type Exporter struct {
-	o       Options
+	o Options
+	// It begins anew with each request that is taken.
 	refused int // in a row
 	counts  recipient.Counts
 }
@@ -45,6 +47,7 @@ func New(o Options) (*Exporter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("otlp: %w, such as http://127.0.0.1:4318", err)
 	}
+	// As SDKs of OpenTelemetry read their endpoint.
 	if strings.Trim(u.Path, "/") == "" {
 		u.Path = "/v1/logs"
 	}
@@ -67,6 +70,7 @@ func New(o Options) (*Exporter, error) {
 // Counts returns the counters of the exporter.
 func (e *Exporter) Counts() *recipient.Counts { return &e.counts }
 
+// All of them go or none, as far as the endpoint says.
 // Export sends the verdicts in one request. It returns nil when they were taken, or dropped
 // because the endpoint refuses them; after an error they are to be sent again. One that cannot be
 // read is left out.
@@ -92,6 +96,7 @@ func (e *Exporter) Export(ctx context.Context, verdicts [][]byte) error {
 	rejected, err := e.try(ctx, b)
 	if err != nil {
 		e.counts.Failures.Add(1)
+		// Nothing is dropped for an endpoint that is away.
 		if !errors.As(err, new(*recipient.Refusal)) {
 			return err
 		}
@@ -104,6 +109,7 @@ func (e *Exporter) Export(ctx context.Context, verdicts [][]byte) error {
 		return nil
 	}
 	e.refused = 0
+	// What the endpoint says that it did not keep is not sent again, as OTLP wants it.
 	e.counts.Delivered.Add(int64(len(records)) - rejected)
 	e.counts.Dropped.Add(rejected)
 	return nil
@@ -115,6 +121,7 @@ func (e *Exporter) try(ctx context.Context, b []byte) (rejected int64, err error
 	if err != nil {
 		return 0, err
 	}
+	// Before the two headers that are always the same.
 	for name, values := range e.o.Header {
 		req.Header[name] = values
 	}
@@ -127,6 +134,7 @@ func (e *Exporter) try(ctx context.Context, b []byte) (rejected int64, err error
 	defer resp.Body.Close()
 	said, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10)) // read, so that the connection can be used again
 	switch code := resp.StatusCode; {
+	// The statuses that OTLP tells senders to try again after.
 	case code == http.StatusTooManyRequests || code == http.StatusBadGateway || code == http.StatusServiceUnavailable || code == http.StatusGatewayTimeout:
 		return 0, fmt.Errorf("status %s", resp.Status)
 	case code < 200 || code >= 300:
@@ -147,6 +155,8 @@ func (e *Exporter) try(ctx context.Context, b []byte) (rejected int64, err error
 	return max(0, rejected), nil
 }
 
+// A name may come more than once. The error names the line and not its value, which may be a
+// secret.
 // ReadHeader reads headers from lines of the form "Name: value"; empty lines and those that begin
 // with # are left out.
 func ReadHeader(b []byte) (http.Header, error) {

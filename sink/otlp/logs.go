@@ -21,6 +21,7 @@ const (
 	severityError = 17
 )
 
+// Only what is sent is here. 64-bit numbers are texts in OTLP's JSON.
 // The request of OTLP for logs, in its JSON form.
 type (
 	request struct {
@@ -63,6 +64,7 @@ type (
 )
 
 // recordOf returns the log event of a verdict.
+// Time is that of the verdict, Observed the present.
 func recordOf(v *events.Verdict, now time.Time) record {
 	r := record{Time: nanos(events.Stamp(v.Time).Time()), Observed: nanos(now), EventName: EventName, Body: text(v.Message)}
 	r.Severity, r.SeverityText = severity(v)
@@ -70,6 +72,7 @@ func recordOf(v *events.Verdict, now time.Time) record {
 	if r.TraceID != "" {
 		r.Flags = 1 // what is known of a trace was sampled
 	}
+	// What is not known is left out, and never sent as "".
 	say := func(key, s string) {
 		if s != "" {
 			r.Attributes = append(r.Attributes, attribute{key, text(s)})
@@ -111,6 +114,7 @@ func finishReason(v *events.Verdict) string {
 	if v.Mode != events.ModeEnforce || !v.Stops() || v.Action == events.Throttle || v.Effective != events.EffectiveNow {
 		return ""
 	}
+	// A rule that is not known has the zero row, and is a guardrail.
 	row, _ := analyzer.RowNamed(v.RuleID)
 	switch {
 	case row.Fixed: // a person's order
@@ -127,6 +131,8 @@ func finishReason(v *events.Verdict) string {
 	return "guardrail"
 }
 
+// What stops is an error of the run, what slows it or warns is a warning, and what is only
+// watched is for information.
 func severity(v *events.Verdict) (int, string) {
 	switch {
 	case v.Mode != events.ModeEnforce || v.Action == events.Allow:
@@ -152,6 +158,7 @@ func traceOf(v *events.Verdict) (trace, span string) {
 	return trace, span
 }
 
+// W3C wants lower case, and views of traces find the call by exactly this text.
 // isID reports whether s is an id of so many bytes in lower-case hex, not all of them 0.
 func isID(s string, size int) bool {
 	b, err := hex.DecodeString(s)

@@ -10,11 +10,14 @@ const namespace = "weir"
 
 // row is a metric: a family of series that are read when they are asked for.
 type row struct {
+	// Names have no prefix; newCollector puts it before them.
 	name, help string
 	kind       prometheus.ValueType
 	labels     []string
-	read       func(r *Reading, to *series)
+	// It may give any number of series, one for each combination of labels, and none.
+	read func(r *Reading, to *series)
 
+	// Made once by newCollector.
 	desc *prometheus.Desc
 }
 
@@ -23,18 +26,22 @@ const (
 	gauge   = prometheus.GaugeValue
 )
 
+// It is made for each row of each scrape.
 // series takes those of one row.
 type series struct {
 	row *row
 	out chan<- prometheus.Metric
 }
 
+// The labels are the values of row.labels, in their order; a wrong number of them ends the
+// process, which tests find.
 func (s *series) is(v float64, labels ...string) {
 	s.out <- prometheus.MustNewConstMetric(s.row.desc, s.row.kind, v, labels...)
 }
 
 func (s *series) count(v int64, labels ...string) { s.is(float64(v), labels...) }
 
+// The exemplar has the hash of the flow's key, see exemplarLabels.
 // example is count with the flow to look at that was counted last.
 func (s *series) example(v *VerdictCount, labels ...string) {
 	m := prometheus.MustNewConstMetric(s.row.desc, s.row.kind, float64(v.N), labels...)
@@ -54,6 +61,7 @@ func float(get func(*Reading) float64) func(*Reading, *series) {
 	return func(r *Reading, to *series) { to.is(get(r)) }
 }
 
+// The array that get returns has to be as long as names.
 // each reads a series for each name, in the order of the figures.
 func each(names []string, get func(*Reading) []int64) func(*Reading, *series) {
 	return func(r *Reading, to *series) {
@@ -68,6 +76,7 @@ type collector struct {
 	read func(*Reading)
 	rows []row
 
+	// A reading is large and is used again, so scrapes at one time wait for each other.
 	mu      sync.Mutex // of what follows
 	reading Reading
 }
@@ -88,6 +97,7 @@ func (c *collector) Describe(chan<- *prometheus.Desc) {}
 func (c *collector) Collect(out chan<- prometheus.Metric) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	// What read does not fill in is zero, as of a weir that has done nothing.
 	c.reading = Reading{}
 	c.read(&c.reading)
 	for i := range c.rows {
@@ -101,11 +111,14 @@ var depthBuckets = [...]int{1, 2, 3, 4, 5, 6, 8, 12, 20}
 
 var depthDesc = prometheus.NewDesc(namespace+"_flow_depth", "Depth of the collapsed call stack after each call of an agent.", nil, nil)
 
+// It is made of exact counts by depth, so no call has to be told to Prometheus when it is
+// made.
 // depths is the only histogram that is read when it is asked for: it has a figure for each call.
 func (r *Reading) depths() prometheus.Metric {
 	below, sum, next := uint64(0), 0.0, 0
 	buckets := make(map[float64]uint64, len(depthBuckets))
 	for depth, n := range r.Depths {
+		// A bucket holds what is at most its bound, and all buckets before it.
 		for next < len(depthBuckets) && depth > depthBuckets[next] {
 			buckets[float64(depthBuckets[next])] = below
 			next++

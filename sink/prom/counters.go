@@ -29,24 +29,30 @@ type Counters struct {
 	Rejected [len(rejections)]int64         // records that became dead letters, see Reject
 	NotKept  int64                          // dead letters that were counted alone, for there were too many
 	Activity [2]int64                       // records of agent stages that were folded; at 1 those that had been before
-	Spent    [SpentPhases]Spent             // by all flows, by how they had been judged: not at all, warned, stopped
+	// Its indexes are those of spentAfter.
+	Spent [SpentPhases]Spent // by all flows, by how they had been judged: not at all, warned, stopped
 
 	Opened    int64               // flows that became live
 	Closed    [ClosingCount]int64 // flows that are live no more
 	Deadlines int64               // fired by the watermark
 
+	// By what they failed of.
 	Unpublished     Troubles // tries to publish that failed
 	Checkpoints     int64
 	CheckpointWaits int64 // times that a pump waited for one
 }
 
+// It only holds as long as Counters has nothing but int64 and arrays of them; a test sees to
+// that.
 // size is how many figures there are.
 const size = unsafe.Sizeof(Counters{}) / unsafe.Sizeof(int64(0))
 
 // figures is all of them in a row, so that none can be forgotten where they are added up.
+// Both types have the same size and alignment.
 func (c *Counters) figures() *[size]int64 { return (*[size]int64)(unsafe.Pointer(c)) }
 
 // Add adds all figures of n.
+// n is only read. The caller sees to it that nobody writes c meanwhile.
 func (c *Counters) Add(n *Counters) {
 	to := c.figures()
 	for i, v := range n.figures() {

@@ -34,22 +34,26 @@ type Request struct{ Method, Pattern string }
 // Metrics is a registry of its own with everything that is told of weir. A nil Metrics
 // takes what it is told and keeps nothing. Its methods may be called by any number of
 // goroutines.
+// What is read at each scrape is not among its fields: the registry has the collector.
 type Metrics struct {
 	registry *prometheus.Registry
 
-	batch      prometheus.Histogram
-	fold       prometheus.Histogram
-	commit     prometheus.Histogram
-	lateness   prometheus.Histogram
-	latency    [events.ActionCount]prometheus.Observer
-	duration   prometheus.Histogram
-	calls      prometheus.Histogram
+	batch    prometheus.Histogram
+	fold     prometheus.Histogram
+	commit   prometheus.Histogram
+	lateness prometheus.Histogram
+	// By events.Action.Place; nil for actions without a latency.
+	latency  [events.ActionCount]prometheus.Observer
+	duration prometheus.Histogram
+	calls    prometheus.Histogram
+	// By the place of a rule's reason; nil for rules that measure nothing at any time.
 	ratios     [events.ReasonCount]prometheus.Observer
 	checks     [RouteCount][decisionCount]prometheus.Counter
 	checkTimes [RouteCount]prometheus.Observer
 	requests   map[Request]*[classCount]prometheus.Counter
 }
 
+// A series that is there from the start begins at 0, so that a rate sees its first step.
 // New returns metrics under which every series is there from the start.
 func New(o Options) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry(), requests: make(map[Request]*[classCount]prometheus.Counter, len(o.Requests))}
@@ -64,6 +68,7 @@ func New(o Options) *Metrics {
 	m.calls = h.one("flow_calls", "Calls of agents in flows that were closed (a sample when many are).", 1, 2, 5, 10, 20, 50, 100)
 	latency := h.many("detection_latency_seconds", "Time from the append of the event that offends until its verdict is safe for dispatchers to read.", "action",
 		1e-3, 5e-3, 0.025, 0.1, 0.25, 0.5, 1, 5, 30)
+	// The actions that a verdict may bring about later than the event.
 	for _, a := range []events.Action{events.Warn, events.Throttle, events.Deny, events.Halt} {
 		m.latency[a.Place()] = latency.WithLabelValues(string(a))
 	}
@@ -82,6 +87,7 @@ func New(o Options) *Metrics {
 
 // Handler serves the metrics, with exemplars to those who ask for OpenMetrics.
 func (m *Metrics) Handler() http.Handler {
+	// More scrapes than this would only wait for one another.
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{EnableOpenMetrics: true, MaxRequestsInFlight: 4, Timeout: 10 * time.Second})
 }
 
@@ -113,9 +119,11 @@ func (m *Metrics) Deadline(late time.Duration) {
 // Published tells how long it took from an event to the verdict that it brought about.
 // flow is the hash of the flow's key.
 func (m *Metrics) Published(a events.Action, took time.Duration, flow uint64) {
+	// Clocks of producers are not asked: both times are weir's own.
 	if m == nil || m.latency[a.Place()] == nil {
 		return
 	}
+	// A latency below 0 is a clock that was set back.
 	m.latency[a.Place()].(prometheus.ExemplarObserver).ObserveWithExemplar(max(0, took.Seconds()), exemplarLabels(flow))
 }
 
@@ -127,6 +135,7 @@ func (m *Metrics) FlowClosed(lasted time.Duration, calls int64, counters []rules
 	}
 	m.duration.Observe(lasted.Seconds())
 	m.calls.Observe(float64(calls))
+	// Several rows of one reason count as the one that was used up most.
 	var near [events.ReasonCount]float64
 	var known [events.ReasonCount]bool
 	for i := range counters {
@@ -158,6 +167,7 @@ type histograms struct {
 func (h histograms) options(name, help string, buckets []float64) prometheus.HistogramOpts {
 	o := prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help, Buckets: buckets}
 	if h.native {
+		// Buckets grow by 1.1, at most 100 of them, and begin anew at most once an hour.
 		o.NativeHistogramBucketFactor, o.NativeHistogramMaxBucketNumber, o.NativeHistogramMinResetDuration = 1.1, 100, time.Hour
 	}
 	return o
@@ -175,6 +185,7 @@ func (h histograms) many(name, help, label string, buckets ...float64) *promethe
 	return x
 }
 
+// A program that was built without version control has "unknown".
 func buildInfo() prometheus.Collector {
 	labels := prometheus.Labels{"version": "unknown", "revision": "unknown", "goversion": "unknown"}
 	if info, ok := debug.ReadBuildInfo(); ok {

@@ -21,10 +21,12 @@ const (
 	OutcomeCount
 )
 
+// The names of values of labels are in the order of the constants, here and below.
 var outcomes = [OutcomeCount]string{"folded", "late", "duplicate", "expired"}
 
 // The sizes of what is counted by kind and origin of events.
 const (
+	// One more than the last value, so that a value is its index.
 	KindCount   = events.AgentActivity + 1
 	OriginCount = events.OriginSystem + 1
 )
@@ -62,6 +64,7 @@ var troubles = [TroubleCount]string{"timeout", "auth", "leader", "disk", "other"
 type Troubles [TroubleCount]int64
 
 // MaxDepth is the greatest call depth that is told apart from greater ones.
+// The depths beyond it are counted with it.
 const MaxDepth = 64
 
 // VerdictCount is how many verdicts of one sort were published.
@@ -71,6 +74,7 @@ type VerdictCount struct {
 }
 
 // Example is a flow to look at. The zero Example is none.
+// Flow is shown in hexadecimal, see exemplarLabels.
 type Example struct {
 	Flow uint64    // hash of the flow's key, by which the flow is found
 	At   time.Time // when it was counted
@@ -85,6 +89,7 @@ type Intake struct {
 // VerdictCounts is how many verdicts were published; the last index is 1 for shadow verdicts.
 type VerdictCounts [events.ReasonCount][events.ActionCount][2]VerdictCount
 
+// It is filled in by the program for each scrape, from what its parts have counted so far.
 // Reading is where everything stands when Prometheus asks. The counters are monotonic over
 // the life of the process; what follows them is of now.
 type Reading struct {
@@ -94,6 +99,7 @@ type Reading struct {
 	Told     coverage.Coverage // what the events of all sources tell
 	Longest  int64             // calls of the longest flow that was never stopped
 
+	// What follows is not added up: each figure is as it is at the time of the scrape.
 	Intake     Intake
 	Live       [analyzer.StandingCount]int64 // flows: without orders, warned, stopped, held
 	FlowMemory int64                         // bytes of flows in memory
@@ -139,6 +145,7 @@ var spentAfter = [SpentPhases]string{"nothing", "warning", "stop"}
 // Price says where the price of tokens is from.
 type Price uint8
 
+// A price of the log goes before one of the file.
 // The prices: that of the log, that of a file, and none.
 const (
 	PriceReported Price = iota
@@ -151,8 +158,9 @@ var prices = [PriceCount]string{"reported", "file", "unknown"}
 
 // Spent is how much was spent.
 type Spent struct {
-	Calls    int64             // of agents and tools
-	Tokens   [PriceCount]int64 // by where their price is from
+	Calls  int64             // of agents and tools
+	Tokens [PriceCount]int64 // by where their price is from
+	// In millionths of a dollar; tokens without a price have none.
 	MicroUSD [PriceUnknown]int64
 }
 
@@ -182,6 +190,7 @@ const (
 
 var spenders = [SpenderCount]string{"service", "agent", "tool", "tenant", "rule"}
 
+// See decision 77.
 // MostSpenders is how many names of each Spender are told apart, those that came first; the rest
 // are one.
 const MostSpenders = 20

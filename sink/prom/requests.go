@@ -20,6 +20,7 @@ const (
 	RouteCount
 )
 
+// In the order of the constants.
 var routes = [RouteCount]string{"check", "authz", "hook"}
 
 // The decisions: what a dispatcher does with an answer.
@@ -46,6 +47,7 @@ func (m *Metrics) addChecks(h histograms) {
 	}
 }
 
+// A verdict in shadow mode is an allowance, for that is what the dispatcher was told.
 // Check tells of one answer: v is nil when there was none.
 func (m *Metrics) Check(r Route, v *events.Verdict, took time.Duration) {
 	if m == nil || r >= RouteCount {

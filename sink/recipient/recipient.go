@@ -11,6 +11,7 @@ import (
 	"time"
 )
 
+// It is the one place that reads such URLs.
 // Parse reads the URL of an endpoint, which has a host and the scheme http or https. No error
 // tells the URL: its path and query often are the secret by which the endpoint knows its sender.
 func Parse(text string) (*url.URL, error) {
@@ -25,6 +26,8 @@ func Parse(text string) (*url.URL, error) {
 }
 
 // Client returns a client that waits for 10 s at most and follows no redirects, since verdicts
+// The timeout includes the body. A redirect is then an answer with its status, which is a
+// refusal or passes like any other.
 // go to whom they were meant for.
 func Client() *http.Client {
 	return &http.Client{
@@ -41,6 +44,7 @@ func WithoutURL(err error) error {
 	return err
 }
 
+// It is zero at the start of the program.
 // Counts is what was done with verdicts. Any goroutine may read it.
 type Counts struct {
 	Delivered atomic.Int64
@@ -48,6 +52,7 @@ type Counts struct {
 	Dropped   atomic.Int64 // verdicts that were given up, or that the endpoint did not keep
 }
 
+// It is matched by type; who posts decides how many of them are enough.
 // Refusal is the error of an answer that trying again will hardly change.
 type Refusal struct{ Status string }
 

@@ -25,15 +25,19 @@ const (
 	Field        = "signature"            // of a server-sent event whose data is the verdict
 )
 
+// In bytes of the file; a shorter one could be guessed.
 // LeastSecret is how many characters a secret has at least.
 const LeastSecret = 32
 
+// ID is told to everybody who sees a signature.
 // Key is a secret and the name that it goes by.
 type Key struct {
 	ID     string // letters, digits and . _ -
 	Secret []byte
 }
 
+// For a change of keys the new one goes first, and the old one stays until all know the new
+// one.
 // Keys are those that are accepted; the first one signs. The zero Keys signs nothing.
 type Keys []Key
 
@@ -54,6 +58,7 @@ func (k Keys) Sign(order []byte) string {
 	return string(hex.AppendEncode(b, sum))
 }
 
+// The keys of one id are all tried, and other ids cost no hash.
 // Verify checks a signature in constant time. The error is ErrUnsigned or ErrForged.
 func (k Keys) Verify(order []byte, signature string) error {
 	if signature == "" {
@@ -96,6 +101,7 @@ func Read(path string) (Keys, error) {
 // that begin with # are passed over. The error says which line is wrong, never the
 // secret.
 func Parse(text []byte) (Keys, error) {
+	// Cloned below, because text holds the whole file.
 	var keys Keys
 	seen := make(map[string]bool)
 	n := 0

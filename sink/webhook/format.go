@@ -10,6 +10,7 @@ import (
 	"weir/events"
 )
 
+// The zero value is FormatVerdict.
 // Format is the shape in which a verdict is sent.
 type Format uint8
 
@@ -47,6 +48,7 @@ func ParseFormat(s string) (Format, error) {
 	return 0, fmt.Errorf("webhook: there is no format %q; want one of %s", s, FormatWords())
 }
 
+// nil is no error: the verdict needs no person.
 // body returns what is sent of the verdict; nil for nothing.
 func (f Format) body(verdict []byte) ([]byte, error) {
 	if f == FormatVerdict {
@@ -66,6 +68,7 @@ func (f Format) body(verdict []byte) ([]byte, error) {
 	return json.Marshal(n.teams())
 }
 
+// Its texts are as they came; each format escapes them in its own way.
 // notice is what a person is told of a verdict.
 type notice struct {
 	title   string
@@ -79,6 +82,7 @@ func noticeOf(v *events.Verdict) (n notice, ok bool) {
 	if v.Mode != events.ModeEnforce {
 		return n, false
 	}
+	// An id may be "", and then the commands name no flow.
 	flow := shellWord(v.CorrelationID)
 	switch v.Action {
 	case events.Hold:
@@ -96,6 +100,7 @@ func noticeOf(v *events.Verdict) (n notice, ok bool) {
 		if flow != "" {
 			n.command = "weir explain " + flow
 		}
+	// A halt that waits for the next call may never come to pass.
 	case events.Notify:
 		n.title = "An agent needs a person"
 	default:
@@ -113,12 +118,14 @@ func noticeOf(v *events.Verdict) (n notice, ok bool) {
 	return n, true
 }
 
+// Facts are cut, since ids and rules come from outside and formats have bounds.
 func (n *notice) fact(name, value string) {
 	if value != "" {
 		n.facts = append(n.facts, [2]string{name, clip(value, 256)})
 	}
 }
 
+// The figures are an example that a person changes.
 // grantCommand is how a person gives more of what is used up; patterns are no budget.
 func grantCommand(u events.Unit, flow string) string {
 	what := map[events.Unit]string{events.UnitCalls: "--calls 20", events.UnitTokens: "--tokens 100000", events.UnitUSD: "--cost 1", events.UnitSeconds: "--duration 30m"}[u]
@@ -128,6 +135,7 @@ func grantCommand(u events.Unit, flow string) string {
 	return "weir flows grant " + flow + " " + what + ` --until 1h --reason "WHY"`
 }
 
+// Control characters are replaced, because a terminal obeys them even when they are pasted.
 // shellWord writes an id so that a shell takes it for one word: ids come from whoever sends
 // events, and a person may paste the command.
 func shellWord(id string) string {
@@ -157,6 +165,7 @@ func firstOf(words ...string) string {
 
 func figure(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
+// In characters, and not in bytes, as the bounds of the formats are.
 // clip cuts a text to so many characters.
 func clip(s string, most int) string {
 	if r := []rune(s); len(r) > most {
@@ -200,6 +209,7 @@ func (n *notice) slack() slackMessage {
 		{Type: "section", Text: &slackWords{"mrkdwn", slackPlain(firstOf(n.text, n.title), slackText)}},
 	}}
 	fields := slackBlock{Type: "section"}
+	// 64 characters are left for the name of the fact.
 	for _, f := range n.facts[:min(len(n.facts), slackFields)] {
 		fields.Fields = append(fields.Fields, &slackWords{"mrkdwn", clip("*"+f[0]+"*\n"+slackPlain(f[1], slackField-64), slackField)})
 	}
@@ -207,6 +217,7 @@ func (n *notice) slack() slackMessage {
 		m.Blocks = append(m.Blocks, fields)
 	}
 	if n.command != "" {
+		// A backquote would end the block of code; another character stands for it.
 		m.Blocks = append(m.Blocks, slackBlock{Type: "section", Text: &slackWords{"mrkdwn", "```\n" + clip(slackEscape.Replace(strings.ReplaceAll(n.command, "`", "ʼ")), slackText-16) + "\n```"}})
 	}
 	return m
@@ -260,6 +271,7 @@ func (n *notice) teams() teamsMessage {
 	if len(facts.Facts) > 0 {
 		card.Body = append(card.Body, facts)
 	}
+	// A line each, for a card has no block of code.
 	for line := range strings.Lines(n.command) {
 		card.Body = append(card.Body, teamsElement{Type: "TextBlock", Text: teamsPlain.Replace(strings.TrimSpace(line)), FontType: "Monospace", Wrap: true})
 	}

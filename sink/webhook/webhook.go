@@ -29,9 +29,11 @@ const (
 	PositionHeader  = "Weir-Position"  // of the verdict in its log
 )
 
+// What is not set has the default that is named beside it.
 // Options are how verdicts are sent. URL is required.
 type Options struct {
-	URL    string
+	URL string
+	// It says that the body is from weir; what package sign says holds for the order itself.
 	Secret []byte                      // key of the signature; empty sends none
 	Format Format                      // default: the verdict itself
 	Order  func(verdict []byte) string // returns what the header of package sign says; default: not sent
@@ -39,11 +41,13 @@ type Options struct {
 
 	// Refusals is how often a delivery may be answered with a status of 4xx (408 and
 	// 429 excepted) before it is dropped; default 5.
+	// 0 means the default.
 	Refusals int
 	// MinWait and MaxWait bound the time between two tries, which doubles from one
 	// try to the next and is then cut to a random part; default 500 ms and 5 min.
 	MinWait, MaxWait time.Duration
 
+	// Tests set both.
 	Now    func() time.Time                     // default time.Now
 	After  func(time.Duration) <-chan time.Time // default time.After
 	Logger *slog.Logger                         // default: drops everything
@@ -85,6 +89,7 @@ func New(o Options) (*Hook, error) {
 }
 
 // Counts returns the counters of the hook.
+// The counters are of one endpoint and go on for as long as the program runs.
 func (h *Hook) Counts() *recipient.Counts { return &h.counts }
 
 // Send delivers one verdict, however long it takes. It returns nil when the endpoint
@@ -110,6 +115,8 @@ func (h *Hook) Send(ctx context.Context, position int64, verdict []byte) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
+		// A cause that may pass is tried for ever, since the verdict log keeps what waits;
+		// refusals are counted apart.
 		h.counts.Failures.Add(1)
 		if _, ok := errors.AsType[*recipient.Refusal](err); ok {
 			refusals++
@@ -120,9 +127,11 @@ func (h *Hook) Send(ctx context.Context, position int64, verdict []byte) error {
 			return nil
 		}
 		h.o.Logger.Warn("the webhook did not take a verdict; it is sent again", "position", position, "error", err)
+		// At least half of the wait, so that tries do spread and none comes at once.
 		pause := wait/2 + rand.N(wait/2+1)
 		wait = min(2*wait, h.o.MaxWait)
 		select {
+		// What the endpoint asks for counts up to MaxWait, or it could stop all deliveries.
 		case <-h.o.After(max(pause, min(after, h.o.MaxWait))):
 		case <-ctx.Done():
 			return ctx.Err()
@@ -139,9 +148,11 @@ func (h *Hook) try(ctx context.Context, position int64, body, verdict []byte) (a
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "weir")
 	req.Header.Set(PositionHeader, strconv.FormatInt(position, 10))
+	// Signed anew for each try, since the time is part of it.
 	if len(h.o.Secret) > 0 {
 		req.Header.Set(SignatureHeader, Sign(h.o.Secret, h.o.Now(), body))
 	}
+	// Only the verdict itself is signed; the words for people are other bytes.
 	if h.o.Order != nil && h.o.Format == FormatVerdict {
 		if signature := h.o.Order(verdict); signature != "" {
 			req.Header.Set(sign.Header, signature)
@@ -149,6 +160,7 @@ func (h *Hook) try(ctx context.Context, position int64, body, verdict []byte) (a
 	}
 	resp, err := h.o.Client.Do(req)
 	if err != nil {
+		// Errors are logged, and the URL may be a secret (see package recipient).
 		return 0, recipient.WithoutURL(err)
 	}
 	defer resp.Body.Close()
@@ -160,6 +172,7 @@ func (h *Hook) try(ctx context.Context, position int64, body, verdict []byte) (a
 		return 0, &recipient.Refusal{Status: resp.Status}
 	}
 	if s, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && s > 0 {
+		// Cut, so that it cannot overflow.
 		after = time.Duration(min(s, 1<<20)) * time.Second
 	}
 	return after, fmt.Errorf("status %s", resp.Status)
@@ -172,6 +185,7 @@ func Sign(secret []byte, at time.Time, body []byte) string {
 	return "t=" + t + ",v1=" + hex.EncodeToString(sum(secret, t, body))
 }
 
+// The text of the time is what was signed, not its value.
 func sum(secret []byte, t string, body []byte) []byte {
 	mac := hmac.New(sha256.New, secret)
 	mac.Write([]byte(t + "."))
@@ -188,6 +202,8 @@ func Verify(secret []byte, header string, body []byte, now time.Time, tolerance 
 	if !ok || !isTime || err != nil {
 		return errors.New("webhook: the signature is not of the form t=<seconds>,v1=<hex>")
 	}
+	// The signature goes before the time, so nobody without the secret learns what the clock
+	// here says.
 	if !hmac.Equal(want, sum(secret, t, body)) {
 		return errors.New("webhook: the signature is wrong; check the secret, and that the body was not changed")
 	}

@@ -28,6 +28,8 @@ var (
 	asks      = desc("ask_failures_total", "Asks that were answered from memory because weir did not answer.")
 )
 
+// Guards are counted in the process of the dispatcher, so their names have a prefix of their
+// own.
 func desc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("weir_guard_"+name, help, labels, nil)
 }
@@ -40,6 +42,7 @@ func (c *Collector) Describe(out chan<- *prometheus.Desc) {
 }
 
 // Collect reads and sends.
+// What a guard counts goes on from its start; a guard that is made anew begins at 0.
 func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	count := func(d *prometheus.Desc, n int64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
