@@ -75,8 +75,7 @@ func span(c *jsonwalk.Cursor, first, second string) (from, to events.Stamp) {
 }
 
 var counts = usage.Names{
-	"input": usage.Input,
-	// Costs are in dollars in the log.
+	"input":     usage.Input,
 	"output":    usage.Output,
 	"reasoning": usage.Reasoning,
 	"read":      usage.CacheRead,

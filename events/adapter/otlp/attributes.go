@@ -162,7 +162,7 @@ var places = func() map[string]place {
 
 // attributes are those of one span that are of use, as texts: what a string says,
 // the digits of a number, the JSON of a list. They alias the record.
-// They are those of one span at a time, and used again for the next.
+// They are those of one span.
 type attributes struct {
 	text [fields][]byte
 	rank [fields]uint8
@@ -201,8 +201,7 @@ func (a *attributes) read(c *jsonwalk.Cursor) {
 				}
 			}
 		}
-		// What is beyond maxLines is left out: the last messages count most, but no honest
-		// span has as many.
+		// What is beyond maxLines is left out.
 		if isPart && len(value) > 0 && len(a.lines) < maxLines {
 			part.value = value
 			a.lines = append(a.lines, part)

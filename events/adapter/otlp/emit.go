@@ -255,8 +255,7 @@ func (t *trace) flowOf(s *span, by []events.CorrelationSource) (string, events.C
 		case events.CorrelationConversation:
 			id = t.talk
 		case events.CorrelationTrace:
-			// A trace that is alone in its conversation is called by that, see flowOf's
-			// callers.
+			// See trace.alone.
 			if id = cmp.Or(t.goesOn, t.id); t.alone != "" {
 				id, source = t.alone, events.CorrelationConversation
 			}
@@ -294,7 +293,7 @@ func milliseconds(s *span) float64 { return max(0, float64((s.end-s.start)/1e3)/
 func agentOf(s *span) string { return cmp.Or(s.agent, s.source) }
 
 // hub stands for whatever runs the agents when nothing is known of it.
-// Its type says that it is no agent, so that no rule about agents takes it for one.
+// Its type says that it is no agent.
 func hub(s *span) events.Party {
 	return events.Party{Agent: s.source, Type: events.PartyWorkflow}
 }

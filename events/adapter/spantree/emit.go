@@ -42,9 +42,9 @@ func (t *emitter) emitUntil(until int64, force bool) {
 		}
 		// What comes later waits, too: events of one trace are told in order.
 		if !force && m.begin && m.node.undecided() {
+			// See Settle, which gives up waiting after the hold and half of it.
 			t.blocked = m.at
 			break
-			// See Settle, which gives up waiting after the hold and half of it.
 		}
 		t.moment(m)
 	}
@@ -194,7 +194,6 @@ func (t *emitter) enter(n *node) {
 func (t *emitter) callOf(n *node, group string) *call {
 	up := t.above(n)
 	agent := t.agentOf(n)
-	// Frameworks have spans of their own inside those of an instrumentation.
 	if up.agent != nil && up.carrier == nil && t.agentOf(up.agent) == agent {
 		return &call{silent: true} // one span that is told twice
 	}

@@ -88,8 +88,7 @@ func (t *Tree) Add(id string, r Span) {
 		t.held++
 		t.find(tr, &r)
 	}
-	// The clock is event time, and never goes back: a span from the past does not keep a trace
-	// alive.
+	// The clock is event time, and never goes back.
 	t.clock = max(t.clock, r.Start, r.End)
 	tr.seen = t.clock
 	t.touch(tr)
@@ -165,8 +164,8 @@ func (t *Tree) Settle(emit func(*events.Event)) {
 		// Every parent has come: nothing later can lie above what is there.
 		case len(tr.awaited) == 0:
 			w.emitUntil(math.MaxInt64, false)
-		// By half the hold more than is told at once, so that a long trace is not sorted for
-		// each record.
+		// It waits for half the hold more than it then leaves, so that not each record of a
+		// long trace causes a telling.
 		case len(tr.pending) > 0 && tr.newest-tr.oldest > t.hold+t.hold/2:
 			w.emitUntil(tr.newest-t.hold, true)
 		}

@@ -224,7 +224,7 @@ func (r *reader) emit(l *line, emit func(*events.Event)) error {
 		CorrelationID: f.id, From: party(l.from), Sim: l.sim, Content: l.hash,
 	}
 	e := &r.event
-	// A trace without times still has an order; the pace is such that rates say little.
+	// A line without a time is placed by its number.
 	if e.Time == 0 {
 		e.Time = adapter.Epoch.Add(time.Duration(l.seq) * adapter.Pace)
 	}
@@ -331,7 +331,7 @@ func (f *flow) result(l *line, e *events.Event) {
 	}
 	open := f.open[l.from]
 	for i := len(open) - 1; i >= 0; i-- {
-		// From the end: tools are nested, so the last call ends first.
+		// From the end, as the format says.
 		if c := open[i]; l.tool == "" || c.tool == l.tool {
 			e.Tool = events.Tool{Name: c.tool, CallID: c.id, ArgsHash: c.args}
 			// A time that was made up says nothing of how long something took.

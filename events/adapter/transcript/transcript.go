@@ -108,7 +108,6 @@ func (l *Log) Again(id string) bool {
 
 // Prompt tells what the user said to the agent, once.
 func (l *Log) Prompt(t *Turn, id string, at events.Stamp, text []byte, emit func(*events.Event)) {
-	// The first telling began the flow; a second one would begin it anew and lift what stands.
 	if l.Again(id + "/prompt") {
 		return // what was done since then is not forgotten
 	}
@@ -204,8 +203,7 @@ func (l *Log) Result(t *Turn, u *Use, emit func(*events.Event)) {
 	p.ended = true
 	l.uses.Put(u.ID, p)
 	e := l.begin(t, u.ID+"/result", events.ToolResult, u.Ended)
-	// Numbers that count on with each result would make equal results differ (see decision 80
-	// for what follows from new results).
+	// Numbers that count on with each result would make equal results differ.
 	said := adapter.WithoutSerials(u.Said)
 	switch e.Status = max(u.Status, events.StatusOK); {
 	case e.Status == events.StatusError:
@@ -218,7 +216,7 @@ func (l *Log) Result(t *Turn, u *Use, emit func(*events.Event)) {
 		// At least 1, so that an empty result is not taken for an unknown one.
 		e.From, e.Tool = t.By, events.Tool{Name: u.Tool, CallID: u.ID, ResultSize: int64(max(1, len(said)))}
 		l.pair.Pair(e, func(e *events.Event) {
-			// An acknowledgement without news is marked, see adapter.Acknowledge.
+			// What tools only acknowledge by is taken out, see adapter.Acknowledge.
 			adapter.Acknowledge(e)
 			emit(e)
 		})
@@ -258,7 +256,6 @@ func (l *Log) Answer(t *Turn, id string, at events.Stamp, status events.Status, 
 	l.pair.Pair(e, emit)
 }
 
-// Claude Code began it, and others name tools of MCP so, too.
 // Server returns the server of a tool that is named mcp__SERVER__TOOL; "" for others.
 func Server(tool string) string {
 	rest, isMCP := strings.CutPrefix(tool, "mcp__")
