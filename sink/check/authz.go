@@ -45,9 +45,9 @@ const (
 	gatewayNginx = "nginx" // passes on no status but 401 and 403
 )
 
+// maxForwarded is how much of a body that a gateway sends along is read.
 // It is in bytes. A longer body is cut, and then its message cannot be read and the headers
 // count.
-// maxForwarded is how much of a body that a gateway sends along is read.
 const maxForwarded = 1 << 20
 
 // Forwarded is a request that a gateway asks about.
@@ -176,9 +176,9 @@ func boundParty(ev *events.Event, id string) string {
 	return id
 }
 
-// Else a client could use up the budget of another one by naming its flow.
 // unreserved returns the id of a flow that a client names, or nothing for one of those that
 // only weir names.
+// Else a client could use up the budget of another one by naming its flow.
 func unreserved(id string) string {
 	if strings.HasPrefix(id, principalFlow) || strings.HasPrefix(id, addressFlow) {
 		return ""
@@ -188,8 +188,8 @@ func unreserved(id string) string {
 
 func (f *Forwarded) named(header string) string { return unreserved(f.word(header)) }
 
-// It fills in all that an event needs.
 // read makes an ask of the request; false when there is no call in it.
+// It fills in all that an event needs.
 func (a *Authz) read(f *Forwarded, m *Message, ev *events.Event) bool {
 	// Ids of other systems are taken under any of their names.
 	s := said{explicit: cmp.Or(f.word("X-Correlation-Id"), f.word("Correlation-Id")), baggage: wire.Baggage([]byte(f.Header("Baggage"))),
@@ -242,8 +242,8 @@ func (s *said) correlate(ev *events.Event, agent string) {
 	}
 }
 
-// Without a message it is the headers' word; a plain request is a call, too.
 // call reads which call the request is, from the message or else from the headers.
+// Without a message it is the headers' word; a plain request is a call, too.
 func (f *Forwarded) call(m *Message, ev *events.Event, s *said) bool {
 	switch {
 	case m != nil && m.Method == methodToolsCall:
@@ -280,8 +280,8 @@ func (f *Forwarded) call(m *Message, ev *events.Event, s *said) bool {
 	return true
 }
 
-// Without a header it is known by where it is, as the client wrote it.
 // callee is the agent that an A2A message is for.
+// Without a header it is known by where it is, as the client wrote it.
 func (f *Forwarded) callee() string {
 	path, _, _ := strings.Cut(f.Path, "?")
 	return cmp.Or(f.word("X-To-Agent"), clip(strings.TrimSuffix(f.Host+path, "/")), "agent")
@@ -289,8 +289,8 @@ func (f *Forwarded) callee() string {
 
 func (f *Forwarded) word(header string) string { return clip(f.Header(header)) }
 
-// The bound is in bytes.
 // clip makes an id of text: what no id may hold is left out.
+// The bound is in bytes.
 func clip(s string) string {
 	// What is cut in the middle of a character loses that character.
 	s = strings.ToValidUTF8(s, "")

@@ -25,9 +25,9 @@ import (
 // together, see serveMany.
 // It holds nothing of its own, and any number of requests may be served at once.
 type Handler struct {
-	// Its error may be ErrTimeout, see there; others are told by Fail as they are.
 	// Ask appends the event, whose JSON is raw, and returns what the fold said of it.
 	// It keeps neither.
+	// Its error may be ErrTimeout, see there; others are told by Fail as they are.
 	Ask func(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error)
 	// Fail writes an error: one of Ask, or one of the request, which is a *Error or an
 	// *events.DecodeError.
@@ -42,8 +42,8 @@ const MemberPath = "/v1/asks"
 // has said to an ask.
 const TreePath = MemberPath + "/tree"
 
-// Errors of this type are the client's fault, and never count as failures of weir.
 // Error is what is wrong with a request.
+// Errors of this type are the client's fault, and never count as failures of weir.
 type Error struct {
 	Status int
 	Detail string // what, and how to go on
@@ -87,9 +87,9 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, ev *events.Even
 	Write(w, v, format)
 }
 
+// prepare reads the event and makes an ask of it.
 // The returned line is what goes into the log. It may be body itself, which the caller then
 // may not change.
-// prepare reads the event and makes an ask of it.
 func prepare(body []byte, ev *events.Event) ([]byte, error) {
 	if err := events.Decode(body, ev); err != nil {
 		return nil, err
@@ -136,8 +136,8 @@ func begin(ev *events.Event) bool {
 	return true
 }
 
-// A verdict in shadow mode says what would be refused, and refuses nothing.
 // Refuses reports whether the verdict, given as an answer, forbids the call.
+// A verdict in shadow mode says what would be refused, and refuses nothing.
 func Refuses(v *events.Verdict) bool {
 	return v.Mode != events.ModeShadow && v.Stops()
 }
@@ -173,8 +173,8 @@ func status(v *events.Verdict) int {
 	return http.StatusForbidden
 }
 
-// A figure that is nil was not measured, which is not 0.
 // problem is a refusal as RFC 9457 wants it, with the members that gateways know.
+// A figure that is nil was not measured, which is not 0.
 type problem struct {
 	Type             string        `json:"type"`
 	Title            string        `json:"title"`
@@ -199,7 +199,8 @@ type problem struct {
 	Remaining []events.Remaining `json:"remaining,omitempty"`
 }
 
-// A hold ends by a person's word or at the end of the order, and only then HeldUntil is set.
+// problemOf writes a refusal as a problem. A hold ends by a person's word or at the end of the
+// order, and only then HeldUntil is set.
 func problemOf(v *events.Verdict) []byte {
 	held := ""
 	if v.Action == events.Hold {

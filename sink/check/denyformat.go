@@ -12,8 +12,8 @@ import (
 	"weir/events"
 )
 
-// The zero value is AnyFormat.
 // DenyFormat is the shape in which a refusal is written.
+// The zero value is AnyFormat.
 type DenyFormat uint8
 
 // The formats of refusals. AnyFormat lets the request decide: ToolError for a tool call of MCP whose
@@ -57,9 +57,9 @@ type Reply struct {
 	Body   []byte
 }
 
-// -32768 to -32000 are kept, see JSON-RPC 2.0.
 // The JSON-RPC codes of refusals: ten times the status that says the same. They lie
 // outside the range that JSON-RPC, MCP and A2A keep for themselves.
+// -32768 to -32000 are kept, see JSON-RPC 2.0.
 const (
 	codeWait   = 4290 // waiting helps
 	codeSpent  = 4020 // a budget is used up
@@ -69,8 +69,8 @@ const (
 // waits reports whether waiting helps: the verdict then says how long.
 func waits(v *events.Verdict) bool { return v.RetryAfterS > 0 }
 
-// The same split as that of statuses, see decision 53: a client that knows no HTTP learns by
-// the code whether to try again.
+// code is the JSON-RPC code of a refusal. The same split as that of statuses, see decision 53:
+// a client that knows no HTTP learns by the code whether to try again.
 func code(v *events.Verdict) int {
 	switch {
 	case waits(v):
@@ -125,7 +125,7 @@ func Refuse(v *events.Verdict, d DenyFormat, rpc *Message) *Reply {
 	return r
 }
 
-// A refusal is not to be cached: the next ask may be allowed.
+// write sends the refusal. A refusal is not to be cached: the next ask may be allowed.
 func (r *Reply) write(w http.ResponseWriter) {
 	copyHeader(w.Header(), r.Header)
 	w.Header().Set("Cache-Control", "no-store")
@@ -133,7 +133,8 @@ func (r *Reply) write(w http.ResponseWriter) {
 	_, _ = w.Write(r.Body)
 }
 
-// The slices of values are shared, and nobody changes them.
+// copyHeader puts headers in the place of those of the same names. The slices of values are
+// shared, and nobody changes them.
 func copyHeader(to, from http.Header) {
 	for name, values := range from {
 		to[name] = values
@@ -177,7 +178,8 @@ var taskReasons = map[events.Reason]string{
 	events.MaxDelegationDepth: "Delegation depth exceeded",
 }
 
-// A refusal about no task keeps to the words of the gateway system alone.
+// bareOf is the refusal as one flat object. A refusal about no task keeps to the words of the
+// gateway system alone.
 func bareOf(v *events.Verdict) bare {
 	b := bare{Reason: v.Reason, Limit: v.Limit, Observed: v.Observed, Session: sessionOf(v), Tool: v.Tool, Detail: detailOf(v), ControlledCutoff: v.ControlledCutoff, RetryAfterS: v.RetryAfterS}
 	words, known := taskReasons[v.Reason]
@@ -221,7 +223,8 @@ func detailOf(v *events.Verdict) string {
 	return v.Message
 }
 
-// A model always reads something that tells it to stop trying.
+// agentText is what the model is told. A model always reads something that tells it to stop
+// trying.
 func agentText(v *events.Verdict) string {
 	if v.AgentMessage != "" {
 		return v.AgentMessage
@@ -229,7 +232,7 @@ func agentText(v *events.Verdict) string {
 	return "The call was refused by the flow guard (" + string(v.Reason) + "). Finish with what you have and report back."
 }
 
-// Exactly one of Result and Error is set.
+// rpcAnswer is an answer of JSON-RPC. Exactly one of Result and Error is set.
 type rpcAnswer struct {
 	JSONRPC string          `json:"jsonrpc"`
 	ID      json.RawMessage `json:"id"`
@@ -243,7 +246,8 @@ type rpcError struct {
 	Data    any    `json:"data"`
 }
 
-// Structured repeats the reason for programs, since models read only Content.
+// toolResult is a result of an MCP tool. Structured repeats the reason for programs, since
+// models read only Content.
 type toolResult struct {
 	ResultType string      `json:"resultType"`
 	Content    []textPart  `json:"content"`
@@ -257,7 +261,7 @@ type resultMeta struct {
 	Remaining []events.Remaining `json:"weir/remaining"`
 }
 
-// nil leaves _meta out.
+// metaOf is what is left of the limits, as _meta. nil leaves _meta out.
 func metaOf(v *events.Verdict) *resultMeta {
 	if len(v.Remaining) == 0 {
 		return nil
@@ -294,8 +298,8 @@ func rpcData(v *events.Verdict, rpc *Message) any {
 	return []errorInfo{info}
 }
 
-// Angle brackets stay as they are: models and people read these texts. The line end is part of
-// the answer.
+// encode writes JSON. Angle brackets stay as they are: models and people read these texts. The
+// line end is part of the answer.
 func encode(v any) []byte {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)

@@ -71,8 +71,8 @@ func (g *GRPC) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Percent signs would begin an escape.
 // grpcMessage keeps to the characters that a trailer may have.
+// Percent signs would begin an escape.
 func grpcMessage(err error) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' || r == '%' {
@@ -163,8 +163,8 @@ func readFrame(r io.Reader) ([]byte, error) {
 	return message, nil
 }
 
-// Envoy gives the names of headers in lower case. Slices alias the message.
 // checkRequest is what is read of a CheckRequest.
+// Envoy gives the names of headers in lower case. Slices alias the message.
 type checkRequest struct {
 	method, path, host string
 	address            string // of the client
@@ -173,8 +173,8 @@ type checkRequest struct {
 	extensions         map[string]string
 }
 
-// Only what is read here is named. A number is good within its own message.
 // The numbers of fields, from the definitions of Envoy.
+// Only what is read here is named. A number is good within its own message.
 const (
 	fieldAttributes = 1 // of CheckRequest
 
@@ -197,8 +197,8 @@ const (
 	fieldHeaderMap = 13
 )
 
-// A field that is missing leaves its member empty: the request is then judged by what there
-// is.
+// read reads a CheckRequest. A field that is missing leaves its member empty: the request is
+// then judged by what there is.
 func (c *checkRequest) read(message []byte) error {
 	c.headers, c.extensions = map[string]string{}, map[string]string{}
 	return fields(message, func(n protowire.Number, attributes []byte) error {
@@ -311,16 +311,16 @@ func fields(p []byte, fn func(n protowire.Number, v []byte) error) error {
 	return nil
 }
 
-// Of a DeniedHttpResponse the status is 1, the headers 2 and the body 3.
 // The numbers of fields in an OkHttpResponse.
+// Of a DeniedHttpResponse the status is 1, the headers 2 and the body 3.
 const (
 	fieldToUpstream = 2
 	fieldToClient   = 6
 )
 
-// The order of headers is that of a map, and means nothing.
 // appendAnswer appends a CheckResponse: no refusal allows, and what is told goes to both
 // sides of the gateway.
+// The order of headers is that of a map, and means nothing.
 func appendAnswer(dst []byte, refusal *Reply, told http.Header) []byte {
 	if refusal == nil {
 		return message(message(dst, 1, nil), 3, appendHeader(appendHeader(nil, fieldToUpstream, told), fieldToClient, told)) // status 0
@@ -334,8 +334,8 @@ func appendAnswer(dst []byte, refusal *Reply, told http.Header) []byte {
 	return message(message(dst, 1, number(nil, 1, code)), 2, denied)
 }
 
-// The inner message is a HeaderValue with key 1 and value 2.
 // appendHeader appends each value as a HeaderValueOption.
+// The inner message is a HeaderValue with key 1 and value 2.
 func appendHeader(dst []byte, n protowire.Number, h http.Header) []byte {
 	for name, values := range h {
 		for _, value := range values {

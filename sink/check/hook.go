@@ -34,8 +34,8 @@ const HookHeader = "Weir-Hook"
 type Hook struct {
 	// Ask appends the event, whose JSON is raw, and returns what the fold said of it.
 	Ask func(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error)
-	// The lines belong to it afterwards.
 	// Append appends events that are no asks, each of one line.
+	// The lines belong to it afterwards.
 	Append func(ctx context.Context, lines [][]byte) error
 	// Failed is told of what went wrong, after which the agent was let go on or not.
 	Failed func(err error)
@@ -146,8 +146,8 @@ func (h *Hook) answer(ctx context.Context, in *hookInput) (answer HookAnswer, er
 	return answer, err
 }
 
-// The lock is held until all is copied, since a reader's event is good until emit returns.
 // read makes events of the input. They own what they hold.
+// The lock is held until all is copied, since a reader's event is good until emit returns.
 func (h *Hook) read(in *hookInput) (told []events.Event, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -199,10 +199,10 @@ func (h *Hook) read(in *hookInput) (told []events.Event, err error) {
 	return told, err
 }
 
-// Without ids only what was used tells uses apart: of two equal ones at the same time the
-// later id is kept.
 // useID is an id for a use of a tool that came without one: the same for its beginning
 // and its end, another one when the same is used again.
+// Without ids only what was used tells uses apart: of two equal ones at the same time the
+// later id is kept.
 func (h *Hook) useID(event, used string) string {
 	if event != "PreToolUse" {
 		if id, ok := h.open.Get(used); ok {
@@ -217,7 +217,7 @@ func (h *Hook) useID(event, used string) string {
 	return id
 }
 
-// The caller holds the lock.
+// unique returns an id that no other use or prompt has. The caller holds the lock.
 func (h *Hook) unique() string {
 	h.serial++
 	return h.word + "-" + strconv.FormatInt(h.serial, 36)

@@ -17,13 +17,13 @@ type HookConfig struct {
 	Note string // what else there is to do; may be empty
 }
 
-// It is so long because a program that gives up on a hook lets the call run.
 // hookLimit is how long a program may wait for a hook, in seconds. The hook itself
 // answers long before that.
+// It is so long because a program that gives up on a hook lets the call run.
 const hookLimit = 10
 
-// The settings differ by program in where they are, in units, and in the names of moments.
 // hookSettings is how a program wants to be told of hooks.
+// The settings differ by program in where they are, in units, and in the names of moments.
 type hookSettings struct {
 	file    string
 	note    string

@@ -27,8 +27,8 @@ const (
 // Each has a reader of its own, named PROGRAM-hooks as source of its events.
 var hookPrograms = []string{claudeCode, cline, codex, copilot, gemini, openCode, openHands, qwen}
 
-// The names of Claude Code are kept beside the program's own, which do no harm.
 // hookInput is what a program handed to a hook, under the names of Claude Code.
+// The names of Claude Code are kept beside the program's own, which do no harm.
 type hookInput struct {
 	program string
 	event   string // "" when it cannot be told
@@ -126,8 +126,8 @@ func (in *hookInput) cline() {
 	var use struct{ ID, Name, Input, Output json.RawMessage }
 	var context struct{ RootSessionID json.RawMessage }
 	var said struct{ Prompt json.RawMessage }
-	// Its names are found in any case by encoding/json.
 	// What has another form is not there, and is found missing as with any other program.
+	// Its names are found in any case by encoding/json.
 	_ = json.Unmarshal(in.fields[name], &use)
 	_ = json.Unmarshal(in.fields["sessionContext"], &context)
 	_ = json.Unmarshal(in.fields["userPromptSubmit"], &said)
@@ -146,9 +146,9 @@ func (in *hookInput) cline() {
 // room once it is read.
 const maxMembers = 1000
 
+// readFields reads the members of the object that have a value.
 // By hand and not into a map at once: of a broken object what came before stays, and members
 // are counted as they come.
-// readFields reads the members of the object that have a value.
 func (in *hookInput) readFields(body []byte) error {
 	d := json.NewDecoder(bytes.NewReader(body))
 	if _, err := d.Token(); err != nil {
@@ -231,16 +231,16 @@ type HookOutput struct {
 	Context  string `json:"additionalContext,omitempty"`        // and this, beside what the tool brings
 }
 
-// Continue alone refuses no use.
 // Refuses reports whether the answer refuses the use of a tool.
+// Continue alone refuses no use.
 func (a *HookAnswer) Refuses() bool { return a.Decision != "" || a.Permission != "" || a.Cancel }
 
 // Empty reports whether there is nothing that the program has to be told.
 func (a *HookAnswer) Empty() bool { return !a.Refuses() && a.Output == nil && a.Continue == nil }
 
-// OpenHands is the one, whose word is deny where the others take block.
 // ByCode returns the reason of a refusal to a program that goes by the exit code 2 of
 // its hook; "" where the program reads the answer, and wants the exit code 0.
+// OpenHands is the one, whose word is deny where the others take block.
 func (a *HookAnswer) ByCode() string {
 	if a.Decision == "deny" {
 		return a.Reason
@@ -248,10 +248,10 @@ func (a *HookAnswer) ByCode() string {
 	return ""
 }
 
-// It runs in the process of the hook, where weir may be away.
 // RefuseHook returns the answer to the input of a hook that weir does not answer in time.
 // It refuses the use of a tool for this reason, and nothing else: never what a person
 // says, and never the end of a turn.
+// It runs in the process of the hook, where weir may be away.
 func RefuseHook(body []byte, reason string) (answer HookAnswer) {
 	if in, _ := readHook(body); in.asks() {
 		return in.refusal(events.Deny, reason)

@@ -68,9 +68,9 @@ func (h *Handler) serveMany(w http.ResponseWriter, r *http.Request, body []byte)
 	_, _ = w.Write(out)
 }
 
+// reply is the answer to one ask of several.
 // It is a ResponseWriter without a connection, so that one ask of many is answered by the code
 // that answers one.
-// reply is the answer to one ask of several.
 type reply struct {
 	header http.Header
 	status int
@@ -84,7 +84,7 @@ func (r *reply) Header() http.Header {
 	return r.header
 }
 
-// The first status counts, as in net/http.
+// WriteHeader keeps the status. The first status counts, as in net/http.
 func (r *reply) WriteHeader(status int) {
 	if r.status == 0 {
 		r.status = status

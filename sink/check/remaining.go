@@ -26,7 +26,8 @@ func setRemaining(h http.Header, v *events.Verdict) {
 	}
 }
 
-// Each rule is an Item, and its figures are Parameters.
+// remainingText writes the list of RemainingHeader. Each rule is an Item, and its figures are
+// Parameters.
 func remainingText(left []events.Remaining) string {
 	var b strings.Builder
 	for i, r := range left {

@@ -21,17 +21,18 @@ const (
 	methodStreamMessage = "SendStreamingMessage"
 )
 
-// A body with more would be one cheap request with many dear asks.
 // maxBatch bounds how many messages one body may hold.
+// A body with more would be one cheap request with many dear asks.
 const maxBatch = 64
 
 // Message is a JSON-RPC request, as far as a guard reads it.
 type Message struct {
-	// Raw JSON: a number and a text are answered as they came. Empty for a notification.
-	Version string          `json:"jsonrpc"`
-	ID      json.RawMessage `json:"id"`
-	Method  string          `json:"method"`
-	Params  json.RawMessage `json:"params"`
+	Version string `json:"jsonrpc"`
+	// ID is raw, so that a number and a text are answered as they came. It is empty for a
+	// notification.
+	ID     json.RawMessage `json:"id"`
+	Method string          `json:"method"`
+	Params json.RawMessage `json:"params"`
 }
 
 // sendsMessage reports whether it is a message to an agent, by A2A.
@@ -43,10 +44,10 @@ func (m *Message) sendsMessage() bool {
 	return false
 }
 
-// An error is told only for a batch that is too long; what is not JSON-RPC may be any other
-// request.
 // messages reads the requests of a body: one, or a batch. A body that is none, or that
 // was cut, has none.
+// An error is told only for a batch that is too long; what is not JSON-RPC may be any other
+// request.
 func messages(body []byte) ([]Message, error) {
 	body = bytes.TrimSpace(body)
 	if len(body) == 0 {
@@ -84,8 +85,8 @@ func messages(body []byte) ([]Message, error) {
 	return []Message{m}, nil
 }
 
-// The decoder stands behind the member when fn returns; fn must take exactly one.
 // each calls fn for each member of an array, which has nothing behind it, to take it off the decoder.
+// The decoder stands behind the member when fn returns; fn must take exactly one.
 func each(array []byte, fn func(*json.Decoder) error) error {
 	in := json.NewDecoder(bytes.NewReader(array))
 	if t, err := in.Token(); err != nil || t != json.Delim('[') {
@@ -105,8 +106,8 @@ func each(array []byte, fn func(*json.Decoder) error) error {
 	return nil
 }
 
-// The message goes before the headers, see meta.
 // said is what a request tells of the call in it, in its body and in its headers.
+// The message goes before the headers, see meta.
 type said struct {
 	explicit, conversation, session string // correlation ids, by where they were found
 	baggage                         wire.Flow
@@ -123,7 +124,7 @@ type meta struct {
 	} `json:"io.modelcontextprotocol/clientInfo"`
 }
 
-// Only what is there takes the place of what headers said.
+// meta takes in what _meta says. Only what is there takes the place of what headers said.
 func (s *said) meta(m *meta) {
 	s.baggage = wire.Baggage([]byte(m.Baggage)).Or(s.baggage)
 	if t := wire.Traceparent([]byte(m.Traceparent)); t.ID != "" {
@@ -160,9 +161,9 @@ func (m *Message) toolCall(ev *events.Event, s *said) bool {
 // agentCall reads the parameters of an A2A message into the event.
 func (m *Message) agentCall(ev *events.Event, s *said) bool {
 	type metadata struct {
+		// Both spellings are in use; where both stand, the second counts.
 		Correlation string `json:"correlation_id"`
 		Camel       string `json:"correlationId"`
-		// Both spellings are in use; where both stand, the second counts.
 		meta
 	}
 	var p struct {

@@ -85,8 +85,8 @@ func (s *Stream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	leave()
 }
 
-// The answers are written by the goroutines of the asks, in whatever order these end.
 // read asks for each line until there are no more, and returns when all have their answers.
+// The answers are written by the goroutines of the asks, in whatever order these end.
 func (s *Stream) read(r *http.Request, in *bufio.Reader, out *answers, format DenyFormat) {
 	under := newUnderWay()
 	var asking sync.WaitGroup
@@ -154,8 +154,8 @@ func (s *Stream) askFor(to *reply, r *http.Request, line []byte, format DenyForm
 	}
 }
 
-// ReadSlice lends its buffer, so the line is a copy.
 // readLine returns the next line, which is the caller's; io.EOF may come with one.
+// ReadSlice lends its buffer, so the line is a copy.
 func readLine(in *bufio.Reader) ([]byte, error) {
 	var line []byte
 	for {
@@ -171,8 +171,8 @@ func readLine(in *bufio.Reader) ([]byte, error) {
 	}
 }
 
-// Both bounds keep a client that writes and does not read from filling memory.
 // underWay bounds the asks that wait for their answers.
+// Both bounds keep a client that writes and does not read from filling memory.
 type underWay struct {
 	// Its room is MostAsks, so sending into it is taking a place.
 	asks  chan struct{}

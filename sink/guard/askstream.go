@@ -22,10 +22,10 @@ const (
 	streamAgain = 30 * time.Second
 )
 
-// Any goroutine may use it; the stream itself is read by one that run is called in. See
-// decision 79.
 // asks opens the stream that asks share. Until there is one, and where there is none because
 // weir is older or a proxy does not let it through, they go by themselves.
+// Any goroutine may use it; the stream itself is read by one that run is called in. See
+// decision 79.
 type asks struct {
 	mu sync.Mutex
 	// Close sets it to nil, too, so that no stream is opened behind it.
@@ -37,8 +37,8 @@ type asks struct {
 	resume time.Time // when to try to open one again
 }
 
-// It never waits: an ask that causes a stream to be opened goes by a request itself.
 // stream returns the stream, if there is one, and has it opened when it is needed.
+// It never waits: an ask that causes a stream to be opened goes by a request itself.
 func (a *asks) stream(g *Guard) *askStream {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -59,8 +59,8 @@ func (a *asks) stream(g *Guard) *askStream {
 	return nil
 }
 
-// The stream that is open ends with the context of the guard.
 // close lets no more streams be opened.
+// The stream that is open ends with the context of the guard.
 func (a *asks) close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -91,9 +91,9 @@ func (a *asks) run(ctx context.Context, g *Guard, s *askStream) {
 	}
 }
 
-// Its Read is called by the transport of the client, and its other methods by who asks.
 // askStream is a request that asks for one call after the other. It is the body of that
 // request.
+// Its Read is called by the transport of the client, and its other methods by who asks.
 type askStream struct {
 	cancel context.CancelFunc // ends the request
 
@@ -112,7 +112,8 @@ type askStream struct {
 	err     error // why it has ended
 }
 
-// err is set where there is no answer, because the stream has ended.
+// askAnswer is an answer on the stream. err is set where there is no answer, because the
+// stream has ended.
 type askAnswer struct {
 	Line   int64           `json:"line"`
 	Status int             `json:"status"`
@@ -130,8 +131,8 @@ var errStreamEnded = errors.New("the stream of asks has ended")
 
 // run makes the request, calls ready when asks may be sent, and returns why it has ended.
 func (s *askStream) run(ctx context.Context, g *Guard, ready func()) error {
-	// The context alone does not end a Read that waits for lines.
 	// The client waits until its body is read no more.
+	// The context alone does not end a Read that waits for lines.
 	stop := context.AfterFunc(ctx, func() { s.end(context.Cause(ctx)) })
 	defer stop()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, g.o.URL+"/v1/check/stream", s)
@@ -201,8 +202,8 @@ func (s *askStream) ask(ctx context.Context, line []byte) (status int, body []by
 	}
 }
 
-// An answer to who has given up, or to a line that never was, is for nobody, and still a sign
-// of life.
+// deliver hands an answer to who waits for it. An answer to who has given up, or to a line
+// that never was, is for nobody, and still a sign of life.
 func (s *askStream) deliver(a askAnswer) {
 	s.mu.Lock()
 	answer := s.waiting[a.Line]
@@ -214,8 +215,8 @@ func (s *askStream) deliver(a askAnswer) {
 	}
 }
 
-// The last reason given is what later asks are told. It may be called more than once.
 // end lets all who wait ask in another way.
+// The last reason given is what later asks are told. It may be called more than once.
 func (s *askStream) end(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -43,9 +43,9 @@ type Call struct {
 	Origin events.Origin `json:"-"` // unset: a person for an agent call without From, else an agent
 }
 
-// Weir asks its own table by it, as do simulations: see Table.
 // CallOf returns the call that an event announces or reports; false when it is none,
 // or a person's, which nothing refuses.
+// Weir asks its own table by it, as do simulations: see Table.
 func CallOf(ev *events.Event) (Call, bool) {
 	if ev.Kind != events.AgentCall && ev.Kind != events.ToolCall || ev.By() == events.OriginUser {
 		return Call{}, false
@@ -60,9 +60,9 @@ func CallOf(ev *events.Event) (Call, bool) {
 	return c, true
 }
 
-// It has neither id nor time; stampEvent gives them.
 // event returns the call as an event of the kind: a request for an answer, or what an
 // acknowledgement is about.
+// It has neither id nor time; stampEvent gives them.
 func (c *Call) event(kind events.Kind) events.Event {
 	ev := events.Event{Kind: kind, CorrelationID: c.Flow, RootCorrelationID: c.Root, From: party(c.From, c.FromAgent), To: party(c.To, c.ToAgent),
 		TurnID: c.Turn, TaskID: c.Task, ConversationID: c.Conversation, ProjectID: c.Project, TenantID: c.Tenant, Origin: c.Origin, HadWork: c.HadWork}
@@ -93,9 +93,9 @@ func (c *Call) byPerson() bool {
 	return c.Origin == events.OriginUser || c.Origin == events.OriginUnset && c.Tool == "" && c.From == "" && c.FromAgent == ""
 }
 
+// flowKey is the flow that weir folds the call in.
 // It has to be the same as events.Event.FlowKey says, or orders about calls without a flow
 // would not be found.
-// flowKey is the flow that weir folds the call in.
 func (c *Call) flowKey() string {
 	switch {
 	case c.Flow != "":

@@ -49,9 +49,9 @@ const (
 // the orders and was told to refuse then.
 const ReasonStale events.Reason = "guard_stale"
 
-// Who gets one may keep it; its Verdict is shared with the table.
 // Decision is what a guard says of a call. It costs no memory unless the call is
 // refused and Err is asked for.
+// Who gets one may keep it; its Verdict is shared with the table.
 type Decision struct {
 	Action events.Action // Allow, Warn, or one that Stops
 	Source Source
@@ -107,9 +107,9 @@ func (d Decision) telling(v *events.Verdict) Decision {
 	return d
 }
 
-// c may be a call without a flow; the answer then names the flow that it is folded in.
 // Answer is the order as the answer to a call that it refuses, for those who answer
 // others: it says what the call would have been counted as, and how long to wait.
+// c may be a call without a flow; the answer then names the flow that it is folded in.
 func Answer(v *events.Verdict, c *Call, now events.Stamp) *events.Verdict {
 	d := refused(v, c.Flow, FromTable, now)
 	a := *v
@@ -121,8 +121,8 @@ func Answer(v *events.Verdict, c *Call, now events.Stamp) *events.Verdict {
 	return &a
 }
 
-// Seconds, tokens and money grow by what a call brings, which nobody knows before it.
 // counted reports whether one more call adds one to what is measured.
+// Seconds, tokens and money grow by what a call brings, which nobody knows before it.
 func counted(u events.Unit) bool {
 	switch u {
 	case events.UnitSeconds, events.UnitTokens, events.UnitUSD, events.UnitNone, "":
@@ -131,8 +131,8 @@ func counted(u events.Unit) bool {
 	return true
 }
 
-// What is neither a warning nor a stop is allowed: an action of a later version is no reason
-// to refuse.
+// actionOf is the action by which a dispatcher goes. What is neither a warning nor a stop is
+// allowed: an action of a later version is no reason to refuse.
 func actionOf(v *events.Verdict) events.Action {
 	if v.Action == events.Warn || v.Action.Stops() {
 		return v.Action
@@ -143,8 +143,8 @@ func actionOf(v *events.Verdict) events.Action {
 // Stopped reports whether the call must not be made.
 func (d *Decision) Stopped() bool { return d.Action.Stops() }
 
-// It allocates, which Check does not.
 // Err returns nil for a call that may be made and else a *Stop.
+// It allocates, which Check does not.
 func (d *Decision) Err() error {
 	if !d.Stopped() {
 		return nil
@@ -174,8 +174,8 @@ func (d *Decision) Advice() Advice {
 // armedHead begins the sentence of an order that waits for the next call.
 const armedHead = "Limit used up, the next call will be rejected: "
 
-// An armed order is written before the call that it refuses; the sentence is turned into one
-// about this call.
+// message is the sentence for people. An armed order is written before the call that it
+// refuses; the sentence is turned into one about this call.
 func (d *Decision) message() string {
 	switch {
 	case d.Verdict != nil && d.Verdict.Message != "":
@@ -191,9 +191,9 @@ func (d *Decision) message() string {
 	return "Agent call rejected: " + string(d.Reason)
 }
 
+// agentMessage is for the model: fixed words and numbers only.
 // No name or text of the log gets into it: what an agent wrote could give orders to the model
 // that reads it.
-// agentMessage is for the model: fixed words and numbers only.
 func (d *Decision) agentMessage() string {
 	if d.Verdict != nil && d.Verdict.AgentMessage != "" {
 		return d.Verdict.AgentMessage

@@ -20,7 +20,8 @@ type Work struct {
 	Root  string // first flow of the tree that the flow belongs to
 }
 
-// A type of its own, so that no other package has the same key.
+// workKey is the key of the work in a context. A type of its own, so that no other package has
+// the same key.
 type workKey struct{}
 
 // WithWork returns a context for what is done in the work.
@@ -72,9 +73,9 @@ func NewFlow() string {
 
 // Dispatch asks weir about a call and returns the context of the work that it begins: what is
 // done with it is done in the flow of the call, by its callee. Of an agent's call the flow and
-// The callee is the party of the new work, so that its own calls name it as their caller.
 // the caller are those of ctx where the call does not say; a call of anybody else that names no
 // flow begins a new one. When the call may not be made, ctx itself is returned.
+// The callee is the party of the new work, so that its own calls name it as their caller.
 func (g *Guard) Dispatch(ctx context.Context, c Call) (context.Context, Decision) {
 	c.take(ctx)
 	if c.Flow == "" && !c.byAgent() {

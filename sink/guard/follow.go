@@ -44,8 +44,8 @@ const (
 	mostID      = 1024
 )
 
-// It runs in one goroutine of the guard, which alone uses lastID.
 // follow keeps the table up to date until ctx ends.
+// It runs in one goroutine of the guard, which alone uses lastID.
 func (g *Guard) follow(ctx context.Context) {
 	span := shortestWait
 	for {
@@ -168,8 +168,8 @@ func (g *Guard) deliver(m *message) {
 	g.take(m.data, m.signature)
 }
 
-// Control characters would break the header of the next request.
 // sendable reports whether a request can say that this was the last message.
+// Control characters would break the header of the next request.
 func sendable(id string) bool {
 	for _, c := range []byte(id) {
 		if c < ' ' || c > '~' {
@@ -208,8 +208,8 @@ func (g *Guard) take(verdict []byte, signature string) {
 	}
 }
 
-// Fields that nobody knows are passed over, as the standard of server-sent events says.
 // message is one of a stream of server-sent events.
+// Fields that nobody knows are passed over, as the standard of server-sent events says.
 type message struct {
 	id, event, signature string
 	data                 []byte
@@ -264,8 +264,8 @@ func (l *lines) next(passed func()) ([]byte, error) {
 	}
 }
 
-// It runs beside the stream, which it must not hold up.
 // learn asks weir for its limits. What goes wrong leaves the bounds as they were.
+// It runs beside the stream, which it must not hold up.
 func (g *Guard) learn(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, g.o.StaleAfter)
 	defer cancel()
@@ -296,8 +296,8 @@ func (g *Guard) learn(ctx context.Context) {
 // mostBound is more than any limit of weir.
 const mostBound = 1 << 40
 
-// The values are any, since what is written there may be a number or a text.
 // rule is a row of the limits as far as the limiter needs it.
+// The values are any, since what is written there may be a number or a text.
 type rule struct {
 	Max, Stop, Window any
 }
@@ -351,10 +351,10 @@ func statusError(resp *http.Response) error {
 // Options.Follow. Its methods may be called by many goroutines.
 type Feed struct{ g *Guard }
 
-// It keeps nothing of verdict.
 // Take takes a verdict as JSON. Those about one flow come in the order in which they
 // were given; to hear one again does no harm. What is no verdict is counted. The
 // signature is that of exactly these bytes, "" when they are not signed.
+// It keeps nothing of verdict.
 func (f Feed) Take(verdict []byte, signature string) { f.g.take(verdict, signature) }
 
 // Fresh says that the guard has every order that stands, which holds until Stale.

@@ -54,8 +54,8 @@ type Options struct {
 	Observe func(Call, Decision)
 }
 
-// Check reads state, table and clock by atomics and takes no lock.
 // Guard answers whether calls may be made. Any goroutine may use it.
+// Check reads state, table and clock by atomics and takes no lock.
 type Guard struct {
 	o      Options
 	logger *slog.Logger
@@ -301,8 +301,8 @@ func (g *Guard) withoutOrders(c *Call, state uint32) Decision {
 	return d
 }
 
-// The copies keep the decision out of the hands of the function.
 // observe tells of a decision. It stands whatever becomes of that.
+// The copies keep the decision out of the hands of the function.
 func (g *Guard) observe(c *Call, d *Decision) {
 	if g.o.Observe == nil {
 		return
@@ -374,7 +374,8 @@ func (g *Guard) becomeFresh() {
 	g.logger.Info("weir is followed", "weir", g.o.URL, "orders", g.table.Len())
 }
 
-// It does nothing before the orders were known once, so the state stays never.
+// becomeStale is called when orders may be missing. It does nothing before the orders were
+// known once, so the state stays never.
 func (g *Guard) becomeStale(why error) {
 	if g.state.CompareAndSwap(fresh, stale) {
 		g.counts.Stales.Add(1)
@@ -382,9 +383,9 @@ func (g *Guard) becomeStale(why error) {
 	}
 }
 
-// Its first turn comes at once, so that about is exact enough from the beginning.
 // housekeep keeps the time, and once a minute forgets what has expired and learns the
 // limits.
+// Its first turn comes at once, so that about is exact enough from the beginning.
 func (g *Guard) housekeep(ctx context.Context) {
 	// 0 makes about look at the clock: nothing keeps the time after Close.
 	defer g.ticked.Store(0)

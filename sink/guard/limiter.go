@@ -17,17 +17,17 @@ type Bounds struct {
 	Window    time.Duration // of Rate; 0 is a minute
 }
 
-// See decision 36.
 // leeway is how many times over its limits a flow may go while weir is away.
+// See decision 36.
 const leeway = 3
 
 // defaultBounds are those of weir's default limits.
 // Tool calls have no limit by default.
 func defaultBounds() Bounds { return Bounds{Calls: 100, Rate: 60, Window: time.Minute} }
 
-// It is in 64 parts with a lock each, so that flows seldom wait for one another.
 // limiter counts calls per flow while the orders are out of date. It forgets the flows
 // that were not used for longest when there are too many.
+// It is in 64 parts with a lock each, so that flows seldom wait for one another.
 type limiter struct {
 	most  int // flows per generation of a part
 	seed  maphash.Seed
@@ -74,8 +74,8 @@ type refusal struct {
 	retryAfter      time.Duration
 }
 
-// Calls of tools and of agents are counted apart, as weir's limits are.
 // count counts the call, or says why it is refused. A refused call counts nothing.
+// Calls of tools and of agents are counted apart, as weir's limits are.
 func (l *limiter) count(c *Call, b Bounds, now time.Time) (r refusal, over bool) {
 	flow := c.flowKey()
 	p := &l.parts[maphash.String(l.seed, flow)%uint64(len(l.parts))]
@@ -122,7 +122,7 @@ func (s *spent) turn(now time.Time, window time.Duration) {
 	}
 }
 
-// The caller holds the lock.
+// of returns what a flow has used up. The caller holds the lock.
 func (p *limiterPart) of(flow string, most int) *spent {
 	if s := p.now[flow]; s != nil {
 		return s

@@ -7,10 +7,10 @@ import (
 	"weir/events"
 )
 
-// c is the call before it is made; both sides of a check have to be told in the same words as
-// the events.
 // Matches reports whether an order is about the call, whatever it orders and however
 // long it stands. This is the one place where calls and orders are compared.
+// c is the call before it is made; both sides of a check have to be told in the same words as
+// the events.
 func Matches(v *events.Verdict, c *Call) bool {
 	return binds(v, c) && (v.Match == nil || describes(v.Match, c))
 }
@@ -59,8 +59,8 @@ func binds(v *events.Verdict, c *Call) bool {
 	return false // a scope that this guard does not know yet
 }
 
-// A field that is empty fits every call; one that is given fits no call that leaves it out.
 // describes reports whether every field that is given fits the call.
+// A field that is empty fits every call; one that is given fits no call that leaves it out.
 func describes(m *events.Match, c *Call) bool {
 	if m.Kind != "" && m.Kind != c.kind().String() {
 		return false
@@ -106,7 +106,7 @@ func calledAny(id, agent string, names []string) bool {
 	return false
 }
 
-// An edge has a direction.
+// along reports whether the call goes along one of the edges. An edge has a direction.
 func along(edges []events.Edge, c *Call) bool {
 	for i := range edges {
 		if called(c.From, c.FromAgent, edges[i].From) && called(c.To, c.ToAgent, edges[i].To) {
@@ -125,8 +125,8 @@ func sameAny(hash string, list []string) bool {
 	return false
 }
 
-// Systems shorten hashes for people; the algorithm has to be the same in any case.
 // sameHash compares hashes of which one may have been cut.
+// Systems shorten hashes for people; the algorithm has to be the same in any case.
 func sameHash(a, b string) bool {
 	an, av, aok := strings.Cut(a, ":")
 	bn, bv, bok := strings.Cut(b, ":")

@@ -16,8 +16,8 @@ import (
 	"weir/events"
 )
 
-// It keeps a copy of the call and the time of the refusal, because it is sent later.
 // ack is a refusal that weir is to be told of.
+// It keeps a copy of the call and the time of the refusal, because it is sent later.
 type ack struct {
 	call  Call
 	order *events.Verdict
@@ -25,8 +25,8 @@ type ack struct {
 }
 
 // acknowledge queues that the order was applied; when there is no room it is dropped
-// See Counts.AcksDropped.
 // and counted, because a dispatcher waits for nobody.
+// See Counts.AcksDropped.
 func (g *Guard) acknowledge(c *Call, v *events.Verdict, at events.Stamp) {
 	select {
 	case g.acks <- ack{*c, v, at}:
@@ -38,8 +38,8 @@ func (g *Guard) acknowledge(c *Call, v *events.Verdict, at events.Stamp) {
 // ackBatch is how many acknowledgements are sent at one time.
 const ackBatch = 256
 
-// One goroutine runs it; the body is used again for each batch.
 // report sends what is queued until ctx ends, and then once more.
+// One goroutine runs it; the body is used again for each batch.
 func (g *Guard) report(ctx context.Context) {
 	var body []byte
 	for {
@@ -69,8 +69,8 @@ func (g *Guard) report(ctx context.Context) {
 	}
 }
 
-// Meanwhile refusals gather in the queue, and those beyond it are dropped.
 // deliverAcks sends a body until weir takes it. When ctx has ended it tries once.
+// Meanwhile refusals gather in the queue, and those beyond it are dropped.
 func (g *Guard) deliverAcks(ctx context.Context, body []byte, n int64) {
 	for span := shortestWait; ; span = min(2*span, longestWait) {
 		// The context of the guard does not cut a request, so that Close tells what there is
@@ -116,8 +116,8 @@ func (g *Guard) stampEvent(ev *events.Event, at events.Stamp) {
 	ev.ID = strconv.FormatInt(int64(at), 36) + "-" + strconv.FormatInt(g.serial.Add(1), 36)
 }
 
-// It is dropped instead of sent again.
 // refusedError is an answer that trying again will not change.
+// It is dropped instead of sent again.
 type refusedError struct{ error }
 
 // send posts events, one per line.
@@ -194,7 +194,8 @@ func (g *Guard) Ask(ctx context.Context, c Call) Decision {
 	return g.Check(ctx, c)
 }
 
-// An error says that there is no answer; a refusal is none.
+// ask sends an ask and reads the answer. An error says that there is no answer; a refusal is
+// none.
 func (g *Guard) ask(ctx context.Context, ev *events.Event) (d Decision, err error) {
 	ctx, cancel := context.WithTimeout(ctx, g.o.AskTimeout)
 	defer cancel()
@@ -269,8 +270,8 @@ type problem struct {
 	Remaining []events.Remaining `json:"remaining"`
 }
 
-// Any proxy may answer with status 403 and a page; only a reason code makes it weir's refusal.
 // readProblem tells a refusal from all else that may go wrong.
+// Any proxy may answer with status 403 and a page; only a reason code makes it weir's refusal.
 func readProblem(status int, body []byte) (p problem, err error) {
 	if err := json.Unmarshal(body, &p); err != nil || p.Reason == "" {
 		return p, fmt.Errorf("weir answers with status %d: %s", status, p.Detail)

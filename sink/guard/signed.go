@@ -41,7 +41,8 @@ const remembered = time.Hour
 
 var errReplayed = errors.New("a later revision of the order was heard before")
 
-// No keys: verify and remember take everything.
+// newSigned returns a memory of at most so many orders. No keys: verify and remember take
+// everything.
 func newSigned(keys sign.Keys, most int) *signed {
 	return &signed{keys: keys, most: most, heard: make(map[string]heard)}
 }

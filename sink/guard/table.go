@@ -10,10 +10,10 @@ import (
 	"weir/events"
 )
 
-// Writers copy what they change, so Take costs as much as a part holds. Weir uses it, too, in
-// front of its fold (see decision 44).
 // Table holds standing orders. Readers never wait: what they see is replaced whole,
 // one small part at a time. The zero Table is empty and ready for use.
+// Writers copy what they change, so Take costs as much as a part holds. Weir uses it, too, in
+// front of its fold (see decision 44).
 type Table struct {
 	// The same keys of two tables do not fall into the same parts, and nobody can choose flows
 	// that all fall into one.
@@ -97,8 +97,8 @@ func orderID(id string) string {
 	return id[:orderDigits]
 }
 
-// Expired orders refuse nothing in any case; Sweep gives back their room.
 // Sweep forgets the orders that have expired.
+// Expired orders refuse nothing in any case; Sweep gives back their room.
 func (t *Table) Sweep(now events.Stamp) {
 	for i := range t.parts {
 		t.count(t.parts[i].sweep(now), false)
@@ -193,7 +193,8 @@ func (t *Table) part(flow string) *part { return &t.parts[t.hash(flow)%uint64(le
 
 func (t *Table) widePart(id string) *part { return &t.wide[t.hash(id)%uint64(len(t.wide))] }
 
-// The seed is made by whoever comes first, so that the zero Table is ready.
+// hash is that of a key in this table. The seed is made by whoever comes first, so that the
+// zero Table is ready.
 func (t *Table) hash(key string) uint64 {
 	seed := t.seed.Load()
 	if seed == nil {
@@ -204,7 +205,7 @@ func (t *Table) hash(key string) uint64 {
 	return maphash.String(*seed, key)
 }
 
-// It may be nil, and must not be changed.
+// load returns the orders of the part. It may be nil, and must not be changed.
 func (p *part) load() map[string][]*events.Verdict {
 	if m := p.orders.Load(); m != nil {
 		return *m
@@ -226,8 +227,8 @@ func (p *part) put(key string, list []*events.Verdict) {
 	p.orders.Store(&m)
 }
 
-// The map is only copied if something has expired.
 // sweep forgets what has expired and returns by how many orders it has grown.
+// The map is only copied if something has expired.
 func (p *part) sweep(now events.Stamp) (more int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

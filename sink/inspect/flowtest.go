@@ -55,7 +55,7 @@ func FlowTest(title string, l analyzer.Limits, evs []events.Event) (string, erro
 
 // settings says the profile, when that is all there is to say. Other limits have to be
 // named to weir test by --limits.
-// Versions are hashes of all that limits say, so equal versions are equal limits.
+// Limits of one version are the same limits.
 func settings(l analyzer.Limits) []string {
 	p, err := limitfile.Parse("", []byte("profile: "+l.Profile+"\n"))
 	if err == nil && limitfile.Version(&p) == limitfile.Version(&l) {
@@ -64,7 +64,8 @@ func settings(l analyzer.Limits) []string {
 	return []string{"# The limits were of version " + limitfile.Version(&l) + ": name their file with --limits."}
 }
 
-// clock is the time of the language so far: one second passes by itself before each event.
+// flowWriter writes events one after the other. clock is the time of the language so far: one
+// second passes by itself before each event.
 type flowWriter struct {
 	clock   events.Stamp
 	omitted int
@@ -136,8 +137,8 @@ func (w *flowWriter) event(ev *events.Event) string {
 	return wait + act
 }
 
-// "" for a kind or a party that the language has no word for.
 // act returns the sign of an event, and the fields that belong to its kind.
+// "" for a kind or a party that the language has no word for.
 func (w *flowWriter) act(ev *events.Event) (act string, fields []string) {
 	ask := ""
 	if ev.Ask {
@@ -200,7 +201,8 @@ func (w *flowWriter) act(ev *events.Event) (act string, fields []string) {
 	return "", nil
 }
 
-// The sign says what it is: ! for a call, < for a result, ? for a failure.
+// tool writes a call of a tool or its result. The sign says what it is: ! for a call, < for a
+// result, ? for a failure.
 func (w *flowWriter) tool(ev *events.Event, from string) string {
 	tool := quoted(ev.Tool.Name) + content(ev.Tool.ArgsHash)
 	switch {
@@ -243,7 +245,8 @@ func content(h events.Hash) string {
 	return ":" + word("", h)
 }
 
-// Equal hashes give equal words, which is all that the rules need of texts.
+// word is a text, or what stands for one of which only the hash is known. Equal hashes give
+// equal words, which is all that the rules need of texts.
 func word(text string, h events.Hash) string {
 	if text == "" {
 		text = fmt.Sprintf("h%x", h.Value)
@@ -262,9 +265,9 @@ func quoted(s string) string {
 	return s
 }
 
+// Plain writes what cannot be seen, or changes how the rest is seen, as an escape.
 // Texts come from agents, and could else change how a terminal or a page shows what stands
 // around them.
-// Plain writes what cannot be seen, or changes how the rest is seen, as an escape.
 func Plain(s string) string {
 	q := strconv.QuoteToGraphic(s)
 	return strings.ReplaceAll(q[1:len(q)-1], `\"`, `"`)

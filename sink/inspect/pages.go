@@ -25,8 +25,8 @@ const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 const assets = "assets/"
 
 // Pages serves the page below a prefix. Every path that is not an asset is the same
-// So a link to any flow can be opened and loaded again.
 // document, which reads the path by itself. It holds no data, so anyone may load it.
+// So a link to any flow can be opened and loaded again.
 type Pages struct {
 	prefix string
 	files  map[string]*file
@@ -40,8 +40,8 @@ type file struct {
 	body, small []byte // small is body as gzip
 }
 
-// An error is a fault of the build. Everything is packed once, at the start.
 // NewPages reads what is embedded. The prefix begins and ends with a slash.
+// An error is a fault of the build. Everything is packed once, at the start.
 func NewPages(prefix string) (*Pages, error) {
 	p := &Pages{prefix: prefix, files: make(map[string]*file)}
 	err := fs.WalkDir(files, "page", func(name string, d fs.DirEntry, err error) error {

@@ -12,8 +12,8 @@ import (
 	"weir/analyzer/scenario"
 )
 
-// Line is where it begins in its file, from 1.
 // Scenario is one case of the rule book.
+// Line is where it begins in its file, from 1.
 type Scenario struct {
 	File  string `json:"file"` // without its ending
 	Line  int    `json:"line"`
@@ -21,8 +21,8 @@ type Scenario struct {
 	Text  string `json:"text"` // the case as it is written
 }
 
-// A case that cannot be read is an error of the whole.
 // Scenarios reads all cases of the .flow files in a folder, in the order of their names.
+// A case that cannot be read is an error of the whole.
 func Scenarios(folder fs.FS) ([]Scenario, error) {
 	names, err := fs.Glob(folder, "*.flow")
 	if err != nil {
@@ -46,8 +46,8 @@ func Scenarios(folder fs.FS) ([]Scenario, error) {
 	return out, nil
 }
 
-// The timeline is that of the limits that were played, whatever the case expects.
 // Played is what became of a case.
+// The timeline is that of the limits that were played, whatever the case expects.
 type Played struct {
 	Timeline
 	Title  string   `json:"title"`

@@ -42,9 +42,9 @@ type Said struct {
 	Verdict events.Verdict `json:"verdict"`
 }
 
-// Each call folds with an engine of its own, so nothing is shared with what runs.
 // Fold folds the events in their order. Time goes on to until at the end, where that is
 // later than the last event.
+// Each call folds with an engine of its own, so nothing is shared with what runs.
 func Fold(l analyzer.Limits, evs []events.Event, until events.Stamp) Timeline {
 	t := newFolding(l)
 	for i := range evs {
@@ -70,8 +70,8 @@ func ViewAt(l analyzer.Limits, evs []events.Event, flow string, at int) (analyze
 	return t.engine.View(f), true
 }
 
-// It is the fold of the program without log and clock, for a few events.
 // folding folds and takes notes.
+// It is the fold of the program without log and clock, for a few events.
 type folding struct {
 	engine    *analyzer.Engine
 	partition analyzer.Partition
@@ -133,8 +133,8 @@ func (t *folding) note(step int) {
 	}
 }
 
-// They are taken one after the other: time alone does nothing across flows here.
 // pass lets time go on in all flows.
+// They are taken one after the other: time alone does nothing across flows here.
 func (t *folding) pass(until events.Stamp) {
 	for _, key := range t.keys {
 		t.fx.Reset()

@@ -23,8 +23,8 @@ type File struct {
 	recent map[string]struct{} // lines that the file ends with, from an earlier process
 }
 
-// A process that begins before the place of a crash repeats no more than this.
 // tailBytes is how much of the end of a file is read at open.
+// A process that begins before the place of a crash repeats no more than this.
 const tailBytes = 4 << 20
 
 // Open opens the file at path for appending and creates it when there is none. Half
@@ -37,7 +37,8 @@ func Open(path string) (*File, error) {
 	return f, nil
 }
 
-// Only the owner may read it: verdicts name agents and flows.
+// open opens the file and reads its end. Only the owner may read it: verdicts name agents and
+// flows.
 func (f *File) open() error {
 	file, err := os.OpenFile(f.path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
@@ -78,10 +79,10 @@ func (f *File) readTail(file *os.File) error {
 	return nil
 }
 
-// An error means that none of the lines counts as written: the caller gives all of them again.
 // Append writes lines, without their ends, and returns when they are on disk. Lines
 // that the file ended with when it was opened are left out, so that a process may
 // begin a little before the place at which another one was killed.
+// An error means that none of the lines counts as written: the caller gives all of them again.
 func (f *File) Append(lines [][]byte) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

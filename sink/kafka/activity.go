@@ -20,12 +20,11 @@ type ActivityRecord struct {
 	Source Position // where in the events it comes from
 }
 
-// Without it each pair of a source and a target would be a batch (see decision 70).
 // ActivityTopic is the way of one process to the topic for the activity of agents. All
 // that pass events on write by it: what they have for one partition at one time goes
 // there in one batch, or with as many sources as partitions a process would write a batch
 // of its own for each pair of them. Its methods are safe for concurrent use.
-// It is closed when the process gives all its partitions away.
+// Without it each pair of a source and a target would be a batch (see decision 70).
 type ActivityTopic struct {
 	writers    []*activityWriter // by partition
 	partitions []int
@@ -109,9 +108,9 @@ func (l *activityWriter) write() {
 	}
 }
 
-// The memory of messages is kept from one Send to the next.
 // Activity sends on what one partition of the events brings about, by the agent. It is for
 // one goroutine.
+// The memory of messages is kept from one Send to the next.
 type Activity struct {
 	topic  *ActivityTopic
 	shares []share // by partition
@@ -141,7 +140,7 @@ func (a *Activity) Send(ctx context.Context, records []ActivityRecord) error {
 		start := len(text)
 		text = append(text, r.Value...)
 		m := Message{Value: since(start), Headers: headers[first:len(headers):len(headers)]}
-		// Ticks, say, are for all partitions: no key says which one needs them.
+		// What all partitions are told has no agent.
 		if r.Key == "" {
 			for p := range a.shares {
 				a.shares[p].messages = append(a.shares[p].messages, m)
@@ -190,9 +189,9 @@ func (a *Activity) Send(ctx context.Context, records []ActivityRecord) error {
 	return errors.Join(errs...)
 }
 
-// Of several partitions the one counts that has been in trouble for longest.
 // Trouble returns since when a broker does not answer as it should, and why. The
 // error is nil when nothing is wrong, or nothing is being sent. Any goroutine may call it.
+// Of several partitions the one counts that has been in trouble for longest.
 func (t *ActivityTopic) Trouble() (since time.Time, err error) {
 	for _, l := range t.writers {
 		if s, e := l.Trouble(); e != nil && (err == nil || s.Before(since)) {

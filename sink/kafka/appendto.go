@@ -18,9 +18,9 @@ func AppendTo(ctx context.Context, cluster *eventkafka.Cluster, topic string, pa
 	return l.write(ctx, msgs)
 }
 
-// They are written by nobody in particular, as far as the broker knows.
 // batches are for those who write now and then to one of many partitions: none of them
 // keeps the memory of a batch to itself.
+// They are written by nobody in particular, as far as the broker knows.
 var batches = sync.Pool{New: func() any { return &recordbatch.Encoder{From: recordbatch.Nobody} }}
 
 // write writes messages without sequence numbers.

@@ -12,8 +12,8 @@ import (
 	eventkafka "weir/events/kafka"
 )
 
-// They are part of the format that other programs read.
 // The headers of dead letters.
+// They are part of the format that other programs read.
 const (
 	errorHeader     = "weir-error"
 	reasonHeader    = "weir-reason"
@@ -55,9 +55,9 @@ func NewDeadLetters(log *Producer, source string, partition int, now func() time
 	return &DeadLetters{log: log, source: source, partition: partition, now: now}
 }
 
+// cutLetter cuts the record that could not be read, and says how large it was.
 // It may be called for one message several times: the size stays that of the record as it
 // came.
-// cutLetter cuts the record that could not be read, and says how large it was.
 func cutLetter(m *Message, most int) bool {
 	size := len(m.Key) + len(m.Value)
 	if size == 0 {
@@ -84,7 +84,6 @@ func (d *DeadLetters) Publish(ctx context.Context, letters []DeadLetter) (end in
 	return d.log.end, err
 }
 
-// They are written by owners and, where there is none, by PublishDeadLetters.
 // letterMessages are the records of letters of one partition of a source topic.
 func deadLetterMessages(source string, partition int, letters []DeadLetter, now time.Time) []Message {
 	msgs := make([]Message, len(letters))
@@ -106,10 +105,10 @@ func deadLetterMessages(source string, partition int, letters []DeadLetter, now 
 	return msgs
 }
 
-// Letters of other partitions stand in the same topic and are passed over.
 // Since calls fn with the position of each letter of the source topic that earlier
 // owners have left from an offset on, and returns the offset after them. It fails as
 // Verdicts.Since does.
+// Letters of other partitions stand in the same topic and are passed over.
 func (d *DeadLetters) Since(ctx context.Context, from int64, fn func(position int64)) (end int64, err error) {
 	partition := strconv.Itoa(d.partition)
 	return d.log.since(ctx, from, func(r *eventkafka.Record) {

@@ -52,8 +52,8 @@ type Producer struct {
 	rest   rest
 }
 
-// It is only looked at when Append is called again.
 // rest is what an Append that failed leaves to the next one.
+// It is only looked at when Append is called again.
 type rest struct {
 	some   bool
 	digest uint64 // of its messages
@@ -65,9 +65,9 @@ type rest struct {
 // earlier owner can write there any more, and everything that those have written stands
 // before MarkOffset. Two that open at the same time both own it one after the other, and
 // the first gets ErrFenced. Owners of other groups are not concerned.
-// See decision 22.
 //
 // It waits for brokers that are away until ctx ends.
+// See decision 22.
 func Open(ctx context.Context, cluster *eventkafka.Cluster, group, topic string, partition int) (*Producer, error) {
 	p := &Producer{
 		ConfirmAfter: DefaultConfirmAfter,
@@ -105,8 +105,6 @@ func (p *Producer) Append(ctx context.Context, msgs []Message) (first int64, err
 		// The same messages again: go on where the last call ended.
 		if p.rest.digest == digest(p.seed, msgs) {
 			done, first = p.rest.done, p.rest.first
-			// Others: the batch that was sent has to be known to be in the log first, or a
-			// sequence number would be missing.
 		} else if p.flying {
 			if _, err := p.land(ctx); err != nil {
 				return 0, p.say("append to", err)
@@ -190,9 +188,9 @@ func (p *Producer) land(ctx context.Context) (int64, error) {
 	return base, err
 }
 
-// Other errors are passed on as they are, and may pass.
 // judge makes ErrFenced of the answers that end a Producer. A gap in the sequence means
 // that the broker has lost records that it had acknowledged, or never knew them.
+// Other errors are passed on as they are, and may pass.
 func judge(err error) error {
 	for _, code := range [...]kafkago.Error{kafkago.InvalidProducerEpoch, kafkago.ProducerFenced, kafkago.InvalidProducerIDMapping, kafkago.UnknownProducerId, kafkago.OutOfOrderSequenceNumber} {
 		if errors.Is(err, code) {

@@ -19,7 +19,8 @@ import (
 // producer id of who wrote it.
 const ownerHeader = "weir-owner"
 
-// The transactional id has no space in it as far as the last one, at which it is cut again.
+// owner is the header with which a batch names its owner. The transactional id has no space in
+// it as far as the last one, at which it is cut again.
 func owner(name string, producer int64) kafkago.Header {
 	return kafkago.Header{Key: ownerHeader, Value: strconv.AppendInt(append([]byte(name), ' '), producer, 10)}
 }
@@ -46,9 +47,9 @@ func (p *Producer) takeOver(ctx context.Context) error {
 	return err
 }
 
-// With recordbatch.Nobody it claims, whoever was there before.
 // claim gets the next epoch. An owner that has one gives it, and fails with ErrFenced
 // when somebody else has claimed since.
+// With recordbatch.Nobody it claims, whoever was there before.
 func (p *Producer) claim(ctx context.Context, have recordbatch.Producer) (id recordbatch.Producer, err error) {
 	err = p.retry(ctx, func(ctx context.Context) error {
 		sent := time.Now()
@@ -109,9 +110,9 @@ func (p *Producer) alone(ctx context.Context) error {
 	})
 }
 
-// By the times of records.
 // lookBack is how far back an earlier owner is looked for that may still write. Longer
 // than ConfirmAfter, for clocks may differ.
+// By the times of records.
 const lookBack = 2 * time.Hour
 
 // shutOut makes the broker refuse what earlier owners under other producer ids send: it
@@ -158,9 +159,9 @@ func (p *Producer) shutOut(ctx context.Context) error {
 	return nil
 }
 
-// It waits for brokers that are away, as retry does, until ctx ends.
 // read calls fn with the records from an offset on to before another one. What has
 // expired or cannot be read is left out.
+// It waits for brokers that are away, as retry does, until ctx ends.
 func (p *Producer) read(ctx context.Context, from, end int64, fn func(*eventkafka.Record)) (err error) {
 	r := eventkafka.NewReader(p.cluster, p.topic, p.partition, from, eventkafka.ReaderOptions{})
 	defer func() { err = errors.Join(err, r.Close()) }()

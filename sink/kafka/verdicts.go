@@ -86,12 +86,11 @@ func (v *Verdicts) Emit(ctx context.Context, verdicts []events.Emitted) (end int
 	return v.log.end, err
 }
 
-// It is the first thing that an owner reads: what is there already is not written again (see
-// decision 16).
 // Since calls fn with the id and the trigger of each verdict that earlier owners have
 // left from an offset on, and returns the offset after them. Verdicts that have expired
 // and records that are none are left out. An offset behind the end of the log is a
 // *eventkafka.BeyondEndError: the topic was created anew.
+// What is there already is not written again (see decision 16).
 func (v *Verdicts) Since(ctx context.Context, from int64, fn func(id string, trigger int64)) (end int64, err error) {
 	return v.log.since(ctx, from, func(r *eventkafka.Record) {
 		trigger, ok := number(r, triggerHeader)

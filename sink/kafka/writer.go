@@ -42,15 +42,16 @@ type writer struct {
 	trouble atomic.Pointer[trouble]
 }
 
-// since stays that of the first failure until something succeeds.
+// trouble is why a broker is asked again. since stays that of the first failure until
+// something succeeds.
 type trouble struct {
 	since time.Time
 	err   error
 }
 
-// Any goroutine may call it.
 // Trouble returns since when the broker does not answer as it should, and why. The
 // error is nil when nothing is wrong, or nothing is being sent.
+// Any goroutine may call it.
 func (l *writer) Trouble() (since time.Time, err error) {
 	if t := l.trouble.Load(); t != nil {
 		return t.since, t.err
@@ -88,9 +89,9 @@ func (l *writer) retry(ctx context.Context, fn func(context.Context) error) erro
 	}
 }
 
-// Errors of the connection and of the broker are not told apart here; see passing.
 // produce sends a batch once and returns the offset of its first record, or -1 when
 // the broker says that it has the batch and not where.
+// Errors of the connection and of the broker are not told apart here; see passing.
 func (l *writer) produce(ctx context.Context, b *recordbatch.Encoder) (int64, error) {
 	// The library wants the field of the request that holds the batch: its size first.
 	size := binary.BigEndian.AppendUint32(nil, uint32(len(b.Bytes)))
@@ -140,9 +141,9 @@ func tooLarge(err error) bool {
 	return errors.Is(err, kafkago.MessageSizeTooLarge) || errors.Is(err, kafkago.RecordListTooLarge)
 }
 
-// What helps never is told at once, so that a person sees it.
 // passing reports whether it may help to try again. Everything that does not come from
 // a broker is: a connection that breaks, a leader that nobody knows at the moment.
+// What helps never is told at once, so that a person sees it.
 func passing(err error) bool {
 	if errors.Is(err, ErrFenced) || eventkafka.Final(err) {
 		return false

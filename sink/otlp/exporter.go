@@ -24,9 +24,9 @@ type Options struct {
 	Header http.Header  // sent along, such as Authorization
 	Client *http.Client // default: one with a timeout of 10 s that follows no redirects
 
-	// See recipient.Refusal.
 	// Refusals is how often in a row a request may be answered with a status that trying again
 	// hardly changes before its events are dropped; default 5.
+	// See recipient.Refusal.
 	Refusals int
 
 	Now    func() time.Time // default time.Now
@@ -70,10 +70,10 @@ func New(o Options) (*Exporter, error) {
 // Counts returns the counters of the exporter.
 func (e *Exporter) Counts() *recipient.Counts { return &e.counts }
 
-// All of them go or none, as far as the endpoint says.
 // Export sends the verdicts in one request. It returns nil when they were taken, or dropped
 // because the endpoint refuses them; after an error they are to be sent again. One that cannot be
 // read is left out.
+// All of them go or none, as far as the endpoint says.
 func (e *Exporter) Export(ctx context.Context, verdicts [][]byte) error {
 	records := make([]record, 0, len(verdicts))
 	now := e.o.Now()
@@ -155,10 +155,10 @@ func (e *Exporter) try(ctx context.Context, b []byte) (rejected int64, err error
 	return max(0, rejected), nil
 }
 
-// A name may come more than once. The error names the line and not its value, which may be a
-// secret.
 // ReadHeader reads headers from lines of the form "Name: value"; empty lines and those that begin
 // with # are left out.
+// A name may come more than once. The error names the line and not its value, which may be a
+// secret.
 func ReadHeader(b []byte) (http.Header, error) {
 	h := http.Header{}
 	n := 0

@@ -21,8 +21,8 @@ const (
 	severityError = 17
 )
 
-// Only what is sent is here. 64-bit numbers are texts in OTLP's JSON.
 // The request of OTLP for logs, in its JSON form.
+// Only what is sent is here. 64-bit numbers are texts in OTLP's JSON.
 type (
 	request struct {
 		ResourceLogs []resourceLogs `json:"resourceLogs"`
@@ -131,8 +131,8 @@ func finishReason(v *events.Verdict) string {
 	return "guardrail"
 }
 
-// What stops is an error of the run, what slows it or warns is a warning, and what is only
-// watched is for information.
+// severity is the weight of a verdict in a view of logs. What stops is an error of the run,
+// what slows it or warns is a warning, and what is only watched is for information.
 func severity(v *events.Verdict) (int, string) {
 	switch {
 	case v.Mode != events.ModeEnforce || v.Action == events.Allow:
@@ -158,8 +158,8 @@ func traceOf(v *events.Verdict) (trace, span string) {
 	return trace, span
 }
 
-// W3C wants lower case, and views of traces find the call by exactly this text.
 // isID reports whether s is an id of so many bytes in lower-case hex, not all of them 0.
+// W3C wants lower case, and views of traces find the call by exactly this text.
 func isID(s string, size int) bool {
 	b, err := hex.DecodeString(s)
 	if err != nil || len(b) != size || hex.EncodeToString(b) != s {

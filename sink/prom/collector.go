@@ -26,23 +26,23 @@ const (
 	gauge   = prometheus.GaugeValue
 )
 
-// It is made for each row of each scrape.
 // series takes those of one row.
+// It is made for each row of each scrape.
 type series struct {
 	row *row
 	out chan<- prometheus.Metric
 }
 
-// The labels are the values of row.labels, in their order; a wrong number of them ends the
-// process, which tests find.
+// is sends one series. The labels are the values of row.labels, in their order; a wrong number
+// of them ends the process, which tests find.
 func (s *series) is(v float64, labels ...string) {
 	s.out <- prometheus.MustNewConstMetric(s.row.desc, s.row.kind, v, labels...)
 }
 
 func (s *series) count(v int64, labels ...string) { s.is(float64(v), labels...) }
 
-// The exemplar has the hash of the flow's key, see exemplarLabels.
 // example is count with the flow to look at that was counted last.
+// The exemplar has the hash of the flow's key, see exemplarLabels.
 func (s *series) example(v *VerdictCount, labels ...string) {
 	m := prometheus.MustNewConstMetric(s.row.desc, s.row.kind, float64(v.N), labels...)
 	if !v.Last.At.IsZero() {
@@ -61,8 +61,8 @@ func float(get func(*Reading) float64) func(*Reading, *series) {
 	return func(r *Reading, to *series) { to.is(get(r)) }
 }
 
-// The array that get returns has to be as long as names.
 // each reads a series for each name, in the order of the figures.
+// The array that get returns has to be as long as names.
 func each(names []string, get func(*Reading) []int64) func(*Reading, *series) {
 	return func(r *Reading, to *series) {
 		for i, n := range get(r) {
@@ -111,9 +111,9 @@ var depthBuckets = [...]int{1, 2, 3, 4, 5, 6, 8, 12, 20}
 
 var depthDesc = prometheus.NewDesc(namespace+"_flow_depth", "Depth of the collapsed call stack after each call of an agent.", nil, nil)
 
+// depths is the only histogram that is read when it is asked for: it has a figure for each call.
 // It is made of exact counts by depth, so no call has to be told to Prometheus when it is
 // made.
-// depths is the only histogram that is read when it is asked for: it has a figure for each call.
 func (r *Reading) depths() prometheus.Metric {
 	below, sum, next := uint64(0), 0.0, 0
 	buckets := make(map[float64]uint64, len(depthBuckets))

@@ -42,9 +42,9 @@ type Counters struct {
 	CheckpointWaits int64 // times that a pump waited for one
 }
 
+// size is how many figures there are.
 // It only holds as long as Counters has nothing but int64 and arrays of them; a test sees to
 // that.
-// size is how many figures there are.
 const size = unsafe.Sizeof(Counters{}) / unsafe.Sizeof(int64(0))
 
 // figures is all of them in a row, so that none can be forgotten where they are added up.

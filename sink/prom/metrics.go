@@ -53,8 +53,8 @@ type Metrics struct {
 	requests   map[Request]*[classCount]prometheus.Counter
 }
 
-// A series that is there from the start begins at 0, so that a rate sees its first step.
 // New returns metrics under which every series is there from the start.
+// A series that is there from the start begins at 0, so that a rate sees its first step.
 func New(o Options) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry(), requests: make(map[Request]*[classCount]prometheus.Counter, len(o.Requests))}
 	m.registry.MustRegister(newCollector(o.Read), buildInfo(), collectors.NewGoCollector(),
@@ -68,7 +68,6 @@ func New(o Options) *Metrics {
 	m.calls = h.one("flow_calls", "Calls of agents in flows that were closed (a sample when many are).", 1, 2, 5, 10, 20, 50, 100)
 	latency := h.many("detection_latency_seconds", "Time from the append of the event that offends until its verdict is safe for dispatchers to read.", "action",
 		1e-3, 5e-3, 0.025, 0.1, 0.25, 0.5, 1, 5, 30)
-	// The actions that a verdict may bring about later than the event.
 	for _, a := range []events.Action{events.Warn, events.Throttle, events.Deny, events.Halt} {
 		m.latency[a.Place()] = latency.WithLabelValues(string(a))
 	}
@@ -185,7 +184,8 @@ func (h histograms) many(name, help, label string, buckets ...float64) *promethe
 	return x
 }
 
-// A program that was built without version control has "unknown".
+// buildInfo tells which program this is. A program that was built without version control has
+// "unknown".
 func buildInfo() prometheus.Collector {
 	labels := prometheus.Labels{"version": "unknown", "revision": "unknown", "goversion": "unknown"}
 	if info, ok := debug.ReadBuildInfo(); ok {

@@ -89,9 +89,9 @@ type Intake struct {
 // VerdictCounts is how many verdicts were published; the last index is 1 for shadow verdicts.
 type VerdictCounts [events.ReasonCount][events.ActionCount][2]VerdictCount
 
-// It is filled in by the program for each scrape, from what its parts have counted so far.
 // Reading is where everything stands when Prometheus asks. The counters are monotonic over
 // the life of the process; what follows them is of now.
+// It is filled in by the program for each scrape, from what its parts have counted so far.
 type Reading struct {
 	Counters
 	Verdicts VerdictCounts
@@ -145,8 +145,8 @@ var spentAfter = [SpentPhases]string{"nothing", "warning", "stop"}
 // Price says where the price of tokens is from.
 type Price uint8
 
-// A price of the log goes before one of the file.
 // The prices: that of the log, that of a file, and none.
+// A price of the log goes before one of the file.
 const (
 	PriceReported Price = iota
 	PriceOfFile
@@ -190,9 +190,9 @@ const (
 
 var spenders = [SpenderCount]string{"service", "agent", "tool", "tenant", "rule"}
 
-// See decision 77.
 // MostSpenders is how many names of each Spender are told apart, those that came first; the rest
 // are one.
+// See decision 77.
 const MostSpenders = 20
 
 // Waste is what one spender spent in flows after they were judged.

@@ -47,8 +47,8 @@ func (m *Metrics) addChecks(h histograms) {
 	}
 }
 
-// A verdict in shadow mode is an allowance, for that is what the dispatcher was told.
 // Check tells of one answer: v is nil when there was none.
+// A verdict in shadow mode is an allowance, for that is what the dispatcher was told.
 func (m *Metrics) Check(r Route, v *events.Verdict, took time.Duration) {
 	if m == nil || r >= RouteCount {
 		return

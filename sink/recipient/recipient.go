@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// It is the one place that reads such URLs.
 // Parse reads the URL of an endpoint, which has a host and the scheme http or https. No error
 // tells the URL: its path and query often are the secret by which the endpoint knows its sender.
+// It is the one place that reads such URLs.
 func Parse(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -26,9 +26,9 @@ func Parse(text string) (*url.URL, error) {
 }
 
 // Client returns a client that waits for 10 s at most and follows no redirects, since verdicts
+// go to whom they were meant for.
 // The timeout includes the body. A redirect is then an answer with its status, which is a
 // refusal or passes like any other.
-// go to whom they were meant for.
 func Client() *http.Client {
 	return &http.Client{
 		Timeout:       10 * time.Second,
@@ -44,16 +44,16 @@ func WithoutURL(err error) error {
 	return err
 }
 
-// It is zero at the start of the program.
 // Counts is what was done with verdicts. Any goroutine may read it.
+// It is zero at the start of the program.
 type Counts struct {
 	Delivered atomic.Int64
 	Failures  atomic.Int64 // requests that failed
 	Dropped   atomic.Int64 // verdicts that were given up, or that the endpoint did not keep
 }
 
-// It is matched by type; who posts decides how many of them are enough.
 // Refusal is the error of an answer that trying again will hardly change.
+// It is matched by type; who posts decides how many of them are enough.
 type Refusal struct{ Status string }
 
 // Error says with which status.

@@ -25,20 +25,20 @@ const (
 	Field        = "signature"            // of a server-sent event whose data is the verdict
 )
 
-// In bytes of the file; a shorter one could be guessed.
 // LeastSecret is how many characters a secret has at least.
+// In bytes of the file; a shorter one could be guessed.
 const LeastSecret = 32
 
-// ID is told to everybody who sees a signature.
 // Key is a secret and the name that it goes by.
+// ID is told to everybody who sees a signature.
 type Key struct {
 	ID     string // letters, digits and . _ -
 	Secret []byte
 }
 
+// Keys are those that are accepted; the first one signs. The zero Keys signs nothing.
 // For a change of keys the new one goes first, and the old one stays until all know the new
 // one.
-// Keys are those that are accepted; the first one signs. The zero Keys signs nothing.
 type Keys []Key
 
 // The reasons for which a signature is no good.
@@ -58,8 +58,8 @@ func (k Keys) Sign(order []byte) string {
 	return string(hex.AppendEncode(b, sum))
 }
 
-// The keys of one id are all tried, and other ids cost no hash.
 // Verify checks a signature in constant time. The error is ErrUnsigned or ErrForged.
+// The keys of one id are all tried, and other ids cost no hash.
 func (k Keys) Verify(order []byte, signature string) error {
 	if signature == "" {
 		return ErrUnsigned

@@ -10,8 +10,8 @@ import (
 	"weir/events"
 )
 
-// The zero value is FormatVerdict.
 // Format is the shape in which a verdict is sent.
+// The zero value is FormatVerdict.
 type Format uint8
 
 // The formats. The others than FormatVerdict are for people: they say in words what a person has
@@ -48,8 +48,8 @@ func ParseFormat(s string) (Format, error) {
 	return 0, fmt.Errorf("webhook: there is no format %q; want one of %s", s, FormatWords())
 }
 
-// nil is no error: the verdict needs no person.
 // body returns what is sent of the verdict; nil for nothing.
+// nil is no error: the verdict needs no person.
 func (f Format) body(verdict []byte) ([]byte, error) {
 	if f == FormatVerdict {
 		return verdict, nil
@@ -68,8 +68,8 @@ func (f Format) body(verdict []byte) ([]byte, error) {
 	return json.Marshal(n.teams())
 }
 
-// Its texts are as they came; each format escapes them in its own way.
 // notice is what a person is told of a verdict.
+// Its texts are as they came; each format escapes them in its own way.
 type notice struct {
 	title   string
 	text    string
@@ -118,15 +118,16 @@ func noticeOf(v *events.Verdict) (n notice, ok bool) {
 	return n, true
 }
 
-// Facts are cut, since ids and rules come from outside and formats have bounds.
+// fact adds a fact, unless its value is empty. Facts are cut, since ids and rules come from
+// outside and formats have bounds.
 func (n *notice) fact(name, value string) {
 	if value != "" {
 		n.facts = append(n.facts, [2]string{name, clip(value, 256)})
 	}
 }
 
-// The figures are an example that a person changes.
 // grantCommand is how a person gives more of what is used up; patterns are no budget.
+// The figures are an example that a person changes.
 func grantCommand(u events.Unit, flow string) string {
 	what := map[events.Unit]string{events.UnitCalls: "--calls 20", events.UnitTokens: "--tokens 100000", events.UnitUSD: "--cost 1", events.UnitSeconds: "--duration 30m"}[u]
 	if what == "" {
@@ -135,9 +136,9 @@ func grantCommand(u events.Unit, flow string) string {
 	return "weir flows grant " + flow + " " + what + ` --until 1h --reason "WHY"`
 }
 
-// Control characters are replaced, because a terminal obeys them even when they are pasted.
 // shellWord writes an id so that a shell takes it for one word: ids come from whoever sends
 // events, and a person may paste the command.
+// Control characters are replaced, because a terminal obeys them even when they are pasted.
 func shellWord(id string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:@", r)
@@ -165,8 +166,8 @@ func firstOf(words ...string) string {
 
 func figure(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
-// In characters, and not in bytes, as the bounds of the formats are.
 // clip cuts a text to so many characters.
+// In characters, and not in bytes, as the bounds of the formats are.
 func clip(s string, most int) string {
 	if r := []rune(s); len(r) > most {
 		return string(r[:most-1]) + "…"

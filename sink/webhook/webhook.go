@@ -29,8 +29,8 @@ const (
 	PositionHeader  = "Weir-Position"  // of the verdict in its log
 )
 
-// What is not set has the default that is named beside it.
 // Options are how verdicts are sent. URL is required.
+// What is not set has the default that is named beside it.
 type Options struct {
 	URL string
 	// It says that the body is from weir; what package sign says holds for the order itself.
@@ -185,7 +185,8 @@ func Sign(secret []byte, at time.Time, body []byte) string {
 	return "t=" + t + ",v1=" + hex.EncodeToString(sum(secret, t, body))
 }
 
-// The text of the time is what was signed, not its value.
+// sum is the HMAC of the time and the body. The text of the time is what was signed, not its
+// value.
 func sum(secret []byte, t string, body []byte) []byte {
 	mac := hmac.New(sha256.New, secret)
 	mac.Write([]byte(t + "."))

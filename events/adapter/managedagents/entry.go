@@ -8,6 +8,7 @@ import (
 )
 
 // entry is one event of a session.
+// Which of its members are set depends on its kind.
 type entry struct {
 	id, kind, session, correlation string
 	thread, agent                  string
@@ -26,6 +27,7 @@ type entry struct {
 }
 
 // read reads an event, or the events of a page.
+// A page may hold pages only in theory; each element is read as an event.
 func read(c *jsonwalk.Cursor) []entry {
 	var n entry
 	var page []entry
@@ -59,6 +61,7 @@ func read(c *jsonwalk.Cursor) []entry {
 			n.toThread = id(c)
 		case "to_agent_name":
 			n.toAgent = id(c)
+		// The later of the two members counts.
 		case "processed_at", "created_at":
 			if at, ok := c.Stamp(); ok {
 				n.at = at
@@ -93,6 +96,7 @@ func read(c *jsonwalk.Cursor) []entry {
 	return []entry{n}
 }
 
+// It leaves room for what begin puts behind an id.
 func id(c *jsonwalk.Cursor) string { return adapter.Word(c.Text(), events.MaxID/2-16) }
 
 var counts = usage.Names{

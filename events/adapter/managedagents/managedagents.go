@@ -47,6 +47,7 @@ func score(head *adapter.Head) adapter.Match {
 }
 
 // stream returns the data of the first server-sent event, or the head as it is.
+// It is for the head of a file, where lines without data may stand before the first event.
 func stream(head []byte) []byte {
 	for line := range bytes.Lines(head) {
 		switch data, isData := bytes.CutPrefix(bytes.TrimSpace(line), []byte("data:")); {
@@ -65,6 +66,8 @@ func isField(line []byte) bool {
 	return bytes.HasPrefix(line, []byte("event:")) || bytes.HasPrefix(line, []byte("id:")) || bytes.HasPrefix(line, []byte(":"))
 }
 
+// looksLike tells whether an object is an event, or a page of them. Ids of events begin with
+// sevt_, which no other format has.
 func looksLike(c *jsonwalk.Cursor) (is bool) {
 	var id, kind string
 	for c.Object(); c.Member(); {
@@ -88,6 +91,7 @@ func looksLike(c *jsonwalk.Cursor) (is bool) {
 type reader struct {
 	pair    *pairing.Pairer
 	repeats *adapter.Repeats
+	// It names the flow where there is no session_id.
 	last    string                        // the user's last message
 	clock   events.Stamp                  // of the event before
 	names   *adapter.Recent[string]       // of agents, by thread
@@ -116,6 +120,7 @@ func newReader(o adapter.Options) adapter.Adapter {
 // Decode reads one event, or a page of them. Events that tell nothing of agents and
 // tools are passed over.
 func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
+	// Lines of server-sent events that hold no data are passed over.
 	if err := adapter.CheckSize(record); err != nil {
 		return err
 	}
@@ -151,6 +156,7 @@ func (r *reader) entry(n *entry, emit func(*events.Event)) error {
 	case n.at == 0 && r.clock == 0:
 		return adapter.Missing("processed_at", "want an RFC 3339 time in processed_at")
 	}
+	// A stream that was saved twice, or a page and a stream, hold the same events.
 	if r.repeats.Again([]byte(n.id)) {
 		return nil
 	}
@@ -161,6 +167,7 @@ func (r *reader) entry(n *entry, emit func(*events.Event)) error {
 	switch n.kind {
 	case "user.message":
 		r.last = n.id
+		// What was said before the message cannot be the answer to it.
 		r.said.Delete(n.session)
 		e := r.begin(n, "/call", events.AgentCall)
 		e.Origin, e.To = events.OriginUser, r.actor(n)
@@ -168,6 +175,7 @@ func (r *reader) entry(n *entry, emit func(*events.Event)) error {
 		r.pair.Pair(e, emit)
 	case "agent.message":
 		if n.thread == "" || r.isPrimary(n) {
+			// Whether it is the answer shows when the session is idle.
 			text := n.text()
 			r.said.Put(n.session, answer{fingerprint.Content(text), fingerprint.Text(text)})
 		}
@@ -183,6 +191,7 @@ func (r *reader) entry(n *entry, emit func(*events.Event)) error {
 		r.use(n, emit)
 	case "agent.tool_result", "agent.mcp_tool_result", "user.custom_tool_result":
 		e := r.begin(n, "", events.ToolResult)
+		// The result has the id of its use, so that both are one call.
 		e.ID, e.Tool.CallID = n.use+"/result", n.use
 		said := n.text()
 		pairing.Said(e, said)
@@ -197,6 +206,7 @@ func (r *reader) entry(n *entry, emit func(*events.Event)) error {
 	case "span.model_request_end":
 		r.request(n, emit)
 	case "session.error":
+		// An error ends the turn, and nothing else answers.
 		r.said.Delete(n.session)
 		e := r.begin(n, "/return", events.AgentReturn)
 		e.From, e.Status, e.ErrorType = r.actor(n), events.StatusError, cmp.Or(fingerprint.Error(n.failure), "error")
@@ -213,6 +223,7 @@ func (r *reader) begin(n *entry, phase string, kind events.Kind) *events.Event {
 }
 
 // meet remembers whose threads are whose.
+// It is called for each event before the event is told.
 func (r *reader) meet(n *entry) {
 	if n.thread == "" || n.agent == "" {
 		return
@@ -227,6 +238,7 @@ func (r *reader) meet(n *entry) {
 }
 
 // isPrimary tells whether an event happened in the thread that users talk to.
+// A thread that no agent made is the user's.
 func (r *reader) isPrimary(n *entry) bool {
 	_, created := r.created.Get(n.thread)
 	return !created
@@ -240,6 +252,8 @@ const unnamed = "agent"
 
 // party is the agent of a thread, or the one that users talk to.
 func (r *reader) party(n *entry, thread, agent string) events.Party {
+	// The event itself goes before what was learned of its thread, and that before the agent
+	// of the session.
 	if agent == "" && thread != "" {
 		agent, _ = r.names.Get(thread)
 	}
@@ -286,6 +300,7 @@ func (r *reader) message(n *entry, emit func(*events.Event)) {
 }
 
 func (r *reader) request(n *entry, emit func(*events.Event)) {
+	// Nothing that a rule could count.
 	if !n.usage.Known && !n.failed {
 		return
 	}

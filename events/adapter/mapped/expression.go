@@ -15,10 +15,10 @@ type expression struct {
 	code  *gojq.Code
 }
 
-// The tree is searched by reflection, since gojq has no visitor.
 // clocks are the functions whose results depend on when and where they are called: a
 // record must give the same event whenever it is read. The same words may name members
 // of the record, and variables.
+// The tree is searched by reflection, since gojq has no visitor.
 var clocks = map[string]bool{"now": true, "localtime": true, "strflocaltime": true, "input": true, "inputs": true, "debug": true,
 	"stderr": true, "input_line_number": true}
 
@@ -71,8 +71,8 @@ func compile(f field, text string) (expression, error) {
 	return expression{f, code}, nil
 }
 
-// A float64 would round ids that are numbers of more than 15 digits.
 // decode reads a record without losing digits of numbers.
+// A float64 would round ids that are numbers of more than 15 digits.
 func decode(record []byte) (v any, err error) {
 	d := json.NewDecoder(bytes.NewReader(record))
 	d.UseNumber()

@@ -76,12 +76,13 @@ var names = [fields]string{
 	reasoning: "reasoning_output_tokens", totalTokens: "total_tokens", costUSD: "cost_usd", scope: "usage_scope", model: "model", provider: "provider",
 }
 
-// They are words that people try first; what Fields lists and errors say is in names.
 // others are further spellings.
+// They are words that people try first; what Fields lists and errors say is in names.
 var others = map[string]field{"result": content, "message": content, "answer": content, "correlation": correlationID, "flow": correlationID, "ts": at,
 	"timestamp": at, "conversation": conversationID, "session": sessionID, "task": taskID, "turn": turnID, "trace": traceID}
 
-// Fields are found in any case, their texts (FIELD.TEXT) are not.
+// fieldNamed finds a field by any of its spellings. Fields are found in any case, their texts
+// (FIELD.TEXT) are not.
 func fieldNamed(name string) (field, bool) {
 	name = strings.ToLower(name)
 	for f, n := range names {

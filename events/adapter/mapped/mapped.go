@@ -32,9 +32,9 @@ import (
 // Prefix begins the names of formats that are mappings.
 const Prefix = "map:"
 
-// Each adapter of the format shares the mapping, which is only read.
 // Format returns the format that a mapping describes, which is named after it. It never
 // fits an input by itself. The error says which part of the mapping is wrong.
+// Each adapter of the format shares the mapping, which is only read.
 func Format(mapping string) (adapter.Format, error) {
 	m, err := parse(mapping)
 	if err != nil {
@@ -122,8 +122,8 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 // Flush has nothing to do: nothing is held back.
 func (r *reader) Flush(func(*events.Event)) error { return nil }
 
-// Offset -1 says that the place in the record is not known: a value may come from an
-// expression.
+// wrong is the error of a value that cannot be read. Offset -1 says that the place in the
+// record is not known: a value may come from an expression.
 func (r *reader) wrong(f field, reason string) error {
 	return &events.DecodeError{Code: events.CodeInvalidValue, Field: names[f], Offset: -1,
 		Reason: fmt.Sprintf("%s, found %q", reason, adapter.Word(r.values[f], 60))}
@@ -197,9 +197,9 @@ func isHex(s string, n int) bool {
 	return len(s) == n && strings.Trim(s, "0123456789abcdef") == "" && strings.Trim(s, "0") != ""
 }
 
+// people are the names under which logs speak of the user.
 // A party of such a name would be an agent that is called in circles, while a user's message
 // begins anew (see decision 59).
-// people are the names under which logs speak of the user.
 var people = []string{"user", "human", "customer"}
 
 // fill gives an event what is not a name.

@@ -9,8 +9,8 @@ import (
 	"weir/events/adapter/jsonwalk"
 )
 
-// It is made once by parse and only read after that.
 // mapping says where the fields of an event are found.
+// It is made once by parse and only read after that.
 type mapping struct {
 	// filled says which fields are given in any way: fixed, by path or by expression.
 	filled [fields]bool
@@ -35,10 +35,10 @@ type node struct {
 	items   map[int]*node
 }
 
-// A mapping without what a flow is, or without any call, is refused: it would read a log and
-// say nothing of it.
 // parse reads a mapping: FIELD=VALUE, separated by commas or line ends; on a line of its
 // own a # begins a comment.
+// A mapping without what a flow is, or without any call, is refused: it would read a log and
+// say nothing of it.
 func parse(text string) (*mapping, error) {
 	m := &mapping{}
 	for _, part := range split(text) {
@@ -64,9 +64,9 @@ func (m *mapping) named() bool {
 	return false
 }
 
-// Commas inside brackets and quotes belong to expressions of jq.
 // split cuts a mapping at the commas and line ends that are not inside brackets or
 // quotes.
+// Commas inside brackets and quotes belong to expressions of jq.
 func split(text string) (parts []string) {
 	depth, quoted, begin := 0, false, 0
 	take := func(end int) {
@@ -236,8 +236,8 @@ func readPath(p string) (steps []step, ok bool) {
 	return steps, len(steps) > 0
 }
 
-// Each path has a slot of its own, also when two fields name the same place.
 // put adds a path and returns its slot.
+// Each path has a slot of its own, also when two fields name the same place.
 func (n *node) put(steps []step, slots *int) int {
 	for _, s := range steps {
 		next := n.members[s.member]
@@ -264,8 +264,8 @@ func (n *node) put(steps []step, slots *int) int {
 	return *slots - 1
 }
 
-// A mapping has rarely more paths; with more, each record costs an allocation.
 // maxSlots is for how many paths there is room without asking for memory.
+// A mapping has rarely more paths; with more, each record costs an allocation.
 const maxSlots = 64
 
 // read finds the values of all fields in a record. They may alias it.
@@ -353,9 +353,9 @@ func (n *node) within(c *jsonwalk.Cursor, slots [][]byte) {
 	}
 }
 
+// evaluate computes what is no path.
 // The record is decoded again for it, as a whole: it is only done when a mapping has
 // expressions.
-// evaluate computes what is no path.
 func (m *mapping) evaluate(record []byte, values *[fields][]byte) error {
 	input, err := decode(record)
 	if err != nil {

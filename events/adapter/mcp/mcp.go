@@ -49,8 +49,8 @@ func score(head *adapter.Head) adapter.Match {
 	return adapter.NoMatch
 }
 
-// Prefixes are enough: A2A, which comes the same way, has no methods that begin so.
 // isMethod tells whether only MCP has the method.
+// Prefixes are enough: A2A, which comes the same way, has no methods that begin so.
 func isMethod(method string) bool {
 	if method == "initialize" || method == "server/discover" {
 		return true

@@ -8,8 +8,8 @@ import (
 	"weir/events/fingerprint"
 )
 
-// Both have the client's name, so one reader serves both.
 // params are the parameters of tools/call and initialize, as far as they are of use.
+// Both have the client's name, so one reader serves both.
 type params struct {
 	tool, client string
 	// args and size are of the arguments as they stand in the record; nothing of their text is

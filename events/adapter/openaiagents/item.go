@@ -13,6 +13,7 @@ import (
 )
 
 // item is one trace or span as it was read.
+// A trace has object "trace" and no times; of a span the members of its kind are set.
 type item struct {
 	object, id, trace, parent string
 	group, correlation        string // of a trace
@@ -25,10 +26,11 @@ type item struct {
 	sdkType, agent       string // span_data.data of a custom span
 	server               string
 	args                 []byte
-	ignore               adapter.IgnoreArgs
-	answer               []byte
-	model                string
-	usage                events.Usage
+	// readData hashes arguments only in run, since which are left out depends on the tool.
+	ignore adapter.IgnoreArgs
+	answer []byte
+	model  string
+	usage  events.Usage
 }
 
 // read returns the items of a record.
@@ -66,6 +68,7 @@ func (it *item) readMetadata(c *jsonwalk.Cursor) {
 }
 
 // isBody tells whether the first member of the record is data.
+// A span may have a member data as well, but not as its first.
 func isBody(record []byte) bool {
 	c := jsonwalk.New(record)
 	if c.Peek() != '{' {
@@ -104,6 +107,8 @@ func readItem(c *jsonwalk.Cursor, ignore adapter.IgnoreArgs) item {
 	return it
 }
 
+// readData reads span_data. Members of all kinds are read alike, and run takes what the kind
+// needs.
 func (it *item) readData(c *jsonwalk.Cursor) {
 	for c.Object(); c.Member(); {
 		switch string(c.Key()) {
@@ -137,6 +142,7 @@ func (it *item) readCustom(c *jsonwalk.Cursor) {
 		c.Skip()
 		return
 	}
+	// A custom span of a program may have any data; only the SDK's own are believed.
 	var usage events.Usage
 	for c.Object(); c.Member(); {
 		switch string(c.Key()) {
@@ -172,6 +178,7 @@ var counts = usage.Names{
 }
 
 // readError reads {"message": ..., "data": {"error": ...}}.
+// Programs may also give a text.
 func (it *item) readError(c *jsonwalk.Cursor) {
 	switch c.Peek() {
 	case '{':
@@ -193,11 +200,13 @@ func (it *item) readError(c *jsonwalk.Cursor) {
 			detail = c.TextOf("error")
 		}
 	}
+	// The colon is cut where one of the two is missing.
 	text := bytes.Trim(bytes.Join([][]byte{message, detail}, []byte(": ")), ": ")
 	it.failure = cmp.Or(fingerprint.Error(text), "error")
 }
 
 // run makes the run that a span stands for.
+// What it leaves zero a later record of the same span may fill in.
 func (it *item) run() spantree.Span {
 	r := spantree.Span{ID: it.id, Parent: it.parent, Start: it.start, End: it.end}
 	if it.end != 0 {
@@ -214,6 +223,7 @@ func (it *item) run() spantree.Span {
 	case "function":
 		r.Kind = spantree.Tool
 		r.Tool = events.Tool{Name: cmp.Or(it.name, "function"), Server: it.server}
+		// A start tells no arguments; an empty hash keeps them unknown until the end.
 		if it.end != 0 { // else they are empty, whatever the function was given
 			r.Tool.ArgsSize = int64(len(it.args))
 			r.Tool.ArgsHash = fingerprint.Args(it.args, it.ignore.Of(it.name))
@@ -234,6 +244,7 @@ func (it *item) run() spantree.Span {
 
 // told is what an agent that runs as a tool is told: the argument input, else all
 // arguments.
+// The SDK gives an agent that is a tool one argument, input.
 func told(args []byte) []byte {
 	c := jsonwalk.New(args)
 	for c.MaybeObject(); c.Member(); {

@@ -1,3 +1,4 @@
+// It is for adapter.Keeper.
 package openaiagents
 
 // At says where in its input the record is that is decoded next.

@@ -68,6 +68,7 @@ func scoreBody(head []byte) adapter.Match {
 }
 
 type reader struct {
+	// tree holds back and remembers; the reader itself keeps nothing.
 	tree   *spantree.Tree
 	ignore adapter.IgnoreArgs
 }
@@ -96,6 +97,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 		}
 	}
 	r.tree.Settle(emit)
+	// The error says how many items it is about, since the others were read.
 	if fault != nil {
 		fault.Reason += fmt.Sprintf(" (%d of %d left out)", refused, len(items))
 		return fault
@@ -111,6 +113,7 @@ func (r *reader) Flush(emit func(*events.Event)) error {
 
 func (r *reader) add(it *item) *events.DecodeError {
 	switch {
+	// The names of a trace may come before its spans.
 	case it.object == "trace" && it.id != "":
 		r.tree.Name(it.id, spantree.Names{Explicit: it.correlation, Conversation: it.group, Parent: it.parentFlow, Root: it.rootFlow})
 		return nil

@@ -65,7 +65,8 @@ func score(head *adapter.Head) adapter.Match {
 	return adapter.NoMatch
 }
 
-// log knows what was told; nothing here is held back.
+// reader holds what lasts from line to line. log knows what was told; nothing here is held
+// back.
 type reader struct {
 	log  *transcript.Log
 	last *adapter.Recent[last] // in a run, by message
@@ -78,7 +79,8 @@ type last struct {
 	at   events.Stamp
 }
 
-// The model describes each command anew, so the description does not tell calls of bash apart.
+// newReader returns a reader that leaves out the descriptions of commands. The model describes
+// each command anew, so the description does not tell calls of bash apart.
 func newReader(o adapter.Options) *reader {
 	return &reader{log: transcript.New(transcript.Ignoring(o, "bash", "description"), program), last: adapter.NewRecent[last](o.HeldOr(256))}
 }
@@ -131,8 +133,8 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	return r.line(kind, at, session.id, part, failure, emit)
 }
 
-// A run tells a use of a tool when it is over, call and result in one line.
 // line reads what a run prints: a part of a message each time.
+// A run tells a use of a tool when it is over, call and result in one line.
 func (r *reader) line(kind string, at events.Stamp, session string, raw, failure []byte, emit func(*events.Event)) error {
 	turn := transcript.Turn{Session: session, By: events.Party{Session: session, Agent: program}}
 	// An error has no message of its own: the time is what tells two of them apart.

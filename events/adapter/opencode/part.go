@@ -11,8 +11,8 @@ import (
 	"weir/events/adapter/usage"
 )
 
-// The two share a reader, since their members have the same names; each uses its own half.
 // info is what a session or a message says of itself.
+// The two share a reader, since their members have the same names; each uses its own half.
 type info struct {
 	id, parent, role, agent string
 	model, provider         string
@@ -83,6 +83,8 @@ var counts = usage.Names{
 	"cache":     usage.Details,
 }
 
+// readCost reads money. Money comes in dollars and is kept in millionths of one; what is no
+// number, or beyond a million, is passed over.
 func readCost(c *jsonwalk.Cursor, u *events.Usage) {
 	if b := c.Peek(); b != '-' && b-'0' > 9 {
 		c.Skip()
@@ -94,6 +96,7 @@ func readCost(c *jsonwalk.Cursor, u *events.Usage) {
 }
 
 // part is a part of a message.
+// Of its members only those are set that its kind has.
 type part struct {
 	kind, message, reason string
 	text                  []byte
@@ -129,6 +132,7 @@ func (p *part) read(c *jsonwalk.Cursor) {
 		case "tool":
 			p.tool = adapter.Word(c.Text(), events.MaxID)
 		case "state":
+			// state has times of its own, which are those of the use.
 			p.readState(c)
 		case "time": // of a text
 			p.began, p.ended = span(c, "start", "end")
@@ -171,6 +175,7 @@ func said(c *jsonwalk.Cursor) []byte {
 }
 
 // use is what a part tells of the use of a tool.
+// A use without id or tool is the zero Use, which callers tell by its At.
 func (p *part) use(session string) *transcript.Use {
 	u := &transcript.Use{ID: p.call, Tool: p.tool, Args: p.input, At: p.began, Said: p.out}
 	if p.call == "" || p.tool == "" {
@@ -197,6 +202,8 @@ func (p *part) use(session string) *transcript.Use {
 			kind = adapter.Word(c.Text(), events.MaxID)
 		}
 	}
+	// A child without a session of its own gets one made of the call, so that two tasks are
+	// two parties.
 	if len(u.Asked) > 0 {
 		child := p.child
 		if child == "" || child == session {

@@ -11,6 +11,7 @@ import (
 )
 
 // line is one event, as far as it is of use.
+// The members of all kinds of events share it.
 type line struct {
 	id, parent, kind, source, sender string
 	at                               events.Stamp
@@ -59,6 +60,7 @@ func read(record []byte) (*line, error) {
 			l.readObservation(c)
 		case "llm_message":
 			l.readMessage(c)
+		// A null is no error.
 		case "error", "detail", "rejection_reason":
 			if t := c.Text(); t != nil {
 				failure = t
@@ -82,6 +84,7 @@ func read(record []byte) (*line, error) {
 	if c.Err() != nil {
 		return nil, c.Err()
 	}
+	// The texts of failures are hashed as results are, below.
 	switch l.kind {
 	case "AgentErrorEvent", "ConversationErrorEvent":
 		l.status, l.text = events.StatusError, failure
@@ -92,6 +95,8 @@ func read(record []byte) (*line, error) {
 			l.readStats(jsonwalk.New(value), state == "full_state")
 		}
 	}
+	// Only hashes leave this function as content; text and args are read from the record while
+	// it is there.
 	l.said, l.sim = fingerprint.Content(l.text), fingerprint.Text(l.text)
 	if l.status == events.StatusError {
 		l.failure = fingerprint.Error(l.text)
@@ -175,6 +180,8 @@ func (l *line) readObservation(c *jsonwalk.Cursor) {
 			}
 		}
 	}
+	// Two runs of a command with the same output and another exit code are not the same. The
+	// slice is cut so that append copies: the text may alias the record.
 	if exit != "" {
 		l.text = append(append(l.text[:len(l.text):len(l.text)], "\nexit code "...), exit...)
 	}
@@ -198,9 +205,11 @@ func texts(c *jsonwalk.Cursor) []byte {
 
 // readStats adds up what the models of a conversation used: its agent's, its
 // condenser's.
+// A sum of all of them since the beginning, see reader.tokens.
 func (l *line) readStats(c *jsonwalk.Cursor, whole bool) {
 	for c.MaybeObject(); c.Member(); {
 		switch {
+		// The full state holds the statistics among other things.
 		case whole && string(c.Key()) == "stats":
 			l.readStats(jsonwalk.New(c.Raw()), false)
 		case !whole && string(c.Key()) == "usage_to_metrics" && c.Peek() == '{':
@@ -220,6 +229,7 @@ func (l *line) readMetrics(c *jsonwalk.Cursor) {
 	for c.Object(); c.Member(); {
 		switch key := string(c.Key()); {
 		case key == "accumulated_cost":
+			// In dollars; beyond a million it is a fault of the log.
 			if usd, err := strconv.ParseFloat(string(c.Scalar()), 64); err == nil && usd > 0 && usd < 1e6 {
 				u.CostMicroUSD = min(u.CostMicroUSD+int64(usd*1e6), events.MaxNumber)
 			}

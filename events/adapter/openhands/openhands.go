@@ -53,6 +53,8 @@ func score(head *adapter.Head) adapter.Match {
 // each.
 const maxRemembered = 16384
 
+// reader holds what lasts from event to event. The memories forget what was used least
+// recently.
 type reader struct {
 	source      string
 	correlation []events.CorrelationSource
@@ -60,12 +62,15 @@ type reader struct {
 	chain       *adapter.Recent[*conversation] // by the id of an event
 	actions     *adapter.Recent[*action]       // by the id of an event
 	calls       *adapter.Recent[string]        // id of the event, by tool call
-	last        *conversation
-	started     int // conversations seen
-	event       events.Event
+	// For events without a chain.
+	last *conversation
+	// By it begin tells whether the conversation is the only one.
+	started int // conversations seen
+	event   events.Event
 }
 
 // conversation is one agent at work for a user, or for another agent.
+// It goes on for as long as events name one of its own.
 type conversation struct {
 	id      string
 	party   events.Party
@@ -120,6 +125,8 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 func (r *reader) Flush(func(*events.Event)) error { return nil }
 
 // conversation finds out what conversation an event is part of.
+// A parent that is not known begins a conversation under the parent's id, so that all its
+// children find it.
 func (r *reader) conversation(l *line) *conversation {
 	c, ok := r.chain.Get(l.parent)
 	switch {
@@ -147,6 +154,7 @@ func (r *reader) start(id string, derived bool) *conversation {
 func (r *reader) begin(id string, kind events.Kind, l *line, by *conversation) *events.Event {
 	r.event = events.Event{ID: id, Source: r.source, Time: l.at, Kind: kind, Origin: events.OriginAgent, ConversationID: by.id}
 	e := &r.event
+	// Without a link the event is in the last conversation by guess, unless there is only one.
 	linked := !by.derived && (l.parent != "" || l.id == by.id || r.started == 1)
 	for _, source := range r.correlation {
 		if source == events.CorrelationConversation && linked || source == events.CorrelationDerived {
@@ -162,6 +170,7 @@ func (r *reader) message(l *line, by *conversation, emit func(*events.Event)) {
 	case "user":
 		e := r.begin(l.id+"/call", events.AgentCall, l, by)
 		e.To, e.Content, e.Sim = by.party, l.said, l.sim
+		// A sender is another agent that speaks in the user's place.
 		if e.Origin = events.OriginUser; l.sender != "" {
 			e.Origin, e.From = events.OriginAgent, events.Party{Agent: l.sender}
 		}
@@ -184,12 +193,14 @@ func (r *reader) action(l *line, by *conversation, emit func(*events.Event)) {
 	if l.tool == "" {
 		return
 	}
+	// The end of a conversation is an action of it, too.
 	if l.action == "FinishAction" {
 		r.answer(l, by, events.StatusOK, emit)
 		return
 	}
 	a := &action{by: by, at: l.at}
 	a.tool = events.Tool{Name: l.tool, CallID: cmp.Or(l.call, l.id), Type: "function"}
+	// Results name the action, or, in some events, the call of the model.
 	r.actions.Put(l.id, a)
 	if l.call != "" {
 		r.calls.Put(l.call, l.id)
@@ -199,6 +210,7 @@ func (r *reader) action(l *line, by *conversation, emit func(*events.Event)) {
 		e := r.begin(l.id+"/call", events.AgentCall, l, by)
 		e.From, e.To, e.Content, e.Sim = by.party, a.to, l.said, l.sim
 		e.TransferMode, e.HadWork = events.ReturnToCaller, adapter.YesNo(by.worked)
+		// The task is a hop, and what the agent did before it is used up.
 		by.worked = false
 		emit(e)
 		return
@@ -222,6 +234,7 @@ func (r *reader) ignored(tool string) []string {
 
 // observation reads what came of an action. Without its action nothing is known of
 // it.
+// A result that comes twice counts once: its action is forgotten.
 func (r *reader) observation(l *line, by *conversation, emit func(*events.Event)) {
 	id := l.actionID
 	if id == "" {
@@ -246,6 +259,7 @@ func (r *reader) observation(l *line, by *conversation, emit func(*events.Event)
 }
 
 // tokens tells what the models of a conversation used up since it began.
+// The sums grow from line to line, which their scope says.
 func (r *reader) tokens(l *line, by *conversation, emit func(*events.Event)) {
 	if !l.usage.Known {
 		return

@@ -9,9 +9,9 @@ import (
 	"weir/events/adapter/jsonwalk"
 )
 
+// field is what an attribute is about, whatever a convention calls it.
 // Values of attributes are kept by field, so a new field needs a name in aliases and somebody
 // who reads it.
-// field is what an attribute is about, whatever a convention calls it.
 type field uint8
 
 const (
@@ -222,8 +222,8 @@ func (a *attributes) word(f field, most int) string {
 	return adapter.Word(unquoted(a.text[f]), most)
 }
 
-// The caller decides whether 0 is known or not: has tells.
 // number returns a count of tokens; what is none or negative is 0.
+// The caller decides whether 0 is known or not: has tells.
 func (a *attributes) number(f field) int64 {
 	v, err := strconv.ParseInt(string(a.text[f]), 10, 64)
 	if err != nil || v < 0 {

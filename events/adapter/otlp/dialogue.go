@@ -20,8 +20,8 @@ import (
 // told by its requests, each with its result. And requests that nothing ties together but
 // that one brings the result of a call that another one asked for are one flow.
 
-// Of texts only hashes are kept.
 // dialogue is what the messages of a request say of calls of tools.
+// Of texts only hashes are kept.
 type dialogue struct {
 	// Ids of calls are counted from 0 by some servers, so an id alone may be of any
 	// conversation.
@@ -45,8 +45,8 @@ type brought struct {
 	failed string // what kind of error it is, "" for none
 }
 
-// What is beyond it is neither told nor waited for.
 // maxCalls bounds the calls of one request of which more is kept than that it was made.
+// What is beyond it is neither told nor waited for.
 const maxCalls = 64
 
 // read reads the messages of a request and of its answer, in the forms of the GenAI
@@ -187,7 +187,8 @@ func (r *reading) itemOf(role []byte, c *jsonwalk.Cursor) {
 // roles are those of LangChain's messages, by their class.
 var roles = map[string]string{"HumanMessage": "human", "AIMessage": "ai", "AIMessageChunk": "ai", "ToolMessage": "tool"}
 
-// Calls without an id cannot be paired with results, and are left out.
+// call notes a call that the model asks for. Calls without an id cannot be paired with
+// results, and are left out.
 func (r *reading) call(id, name, args []byte) {
 	if len(id) == 0 || len(name) == 0 || len(r.calls) >= maxCalls {
 		return
@@ -200,8 +201,8 @@ func (r *reading) call(id, name, args []byte) {
 	r.calls = append(r.calls, a)
 }
 
-// Only its hash is kept.
 // user takes what a user says for the opening, where nothing was said before.
+// Only its hash is kept.
 func (r *reading) user(content ...[]byte) {
 	if r.dialogue.opening.IsZero() && len(r.results) == 0 {
 		r.dialogue.opening = fingerprint.Content(bytes.Join(content, nil))
@@ -248,8 +249,8 @@ type line struct {
 	value  []byte
 }
 
-// It is as many as there are attributes in a large batch.
 // maxLines bounds the parts of messages of one span.
+// It is as many as there are attributes in a large batch.
 const maxLines = 1 << 16
 
 // flattened tells whether an attribute is a part of a message.
@@ -265,8 +266,8 @@ func flattened(key []byte) (l line, ok bool) {
 	return line{}, false
 }
 
-// It adds to what read found, since instrumentations may write both.
 // readLines reads messages that are attributes, one for each member.
+// It adds to what read found, since instrumentations may write both.
 func (d *dialogue) readLines(lines []line, ignore adapter.IgnoreArgs) {
 	in, out := reading{dialogue: d, ignore: ignore}, reading{dialogue: &dialogue{}, ignore: ignore}
 	in.lines(lines, false)
@@ -337,9 +338,9 @@ func (m *flat) take(member string, value []byte) {
 	}
 }
 
+// turn is a request that asked for a call, until the call was brought.
 // It is remembered until its result has come and after that, so that a second try of a request
 // finds it.
-// turn is a request that asked for a call, until the call was brought.
 type turn struct {
 	asked
 	flow string // the trace that the conversation began with
@@ -364,9 +365,9 @@ func newTurns() turns {
 	return turns{adapter.NewRecent[*turn](maxTurns), adapter.NewRecent[struct{}](maxParties)}
 }
 
-// Without an opening a second key is used, which is the zero hash.
 // key names a call in a conversation of a program. A request that goes on with what the
 // model's service keeps tells no opening.
+// Without an opening a second key is used, which is the zero hash.
 func (s *span) key(id string, opening events.Hash) string {
 	return s.source + "\x00" + id + "\x00" + opening.String()
 }

@@ -390,9 +390,9 @@ func (t *emitter) callOf(s *span) *call {
 	return &call{from: hub(s), origin: events.OriginAgent, mode: events.ReturnToCaller, agent: s.source, returns: true}
 }
 
-// The order of batches must not make the user ask twice.
 // isOvertaken tells whether a later run was told to have been called by the user, since
 // the batch with this one came after it. The user asked once.
+// The order of batches must not make the user ask twice.
 func (t *trace) isOvertaken(s *span) bool {
 	return slices.ContainsFunc(t.runs, func(p *span) bool {
 		return p.start > s.start && p.call.origin == events.OriginUser && t.container(p) == t.container(s)
@@ -409,6 +409,8 @@ func passed(agent string) *call {
 
 // linked follows the link that a run or its executor has to the span that caused
 // it. Who wrote that span called: an agent, or what manages the agents.
+// linked follows the link to its author. Executors on the way up may have it in the place of
+// the run.
 func (t *trace) linked(s *span) *call {
 	for range maxUp {
 		if s.link != 0 && t.spans[s.link] != nil {
@@ -427,6 +429,7 @@ func (t *trace) author(s *span) *call {
 		case visit:
 			return passed(agentOf(s))
 		case executor:
+			// The executor of an agent is that agent; any other one is a part of the workflow.
 			if agent := t.executes(s.executor); agent != "" {
 				return passed(agent)
 			}
@@ -460,6 +463,7 @@ func (t *trace) before(s *span) (last *span) {
 }
 
 // passedOn tells whether the run before ended with a handoff to the agent of s.
+// A handoff that names nobody may have been to anybody.
 func (t *trace) passedOn(before, s *span) bool {
 	h := t.said[agentOf(before)]
 	return h != nil && (h.handoff == whoever || alike(agentOf(s), h.handoff))
@@ -469,11 +473,13 @@ func (t *trace) passedOn(before, s *span) bool {
 func (t *emitter) leave(s *span) {
 	c := s.call
 	if c.returns {
+		// The work that an answer took is work of the caller, too.
 		if e := t.answer(s, c.from); e.HadWork == events.Yes {
 			t.work(c.agent, events.Yes) // an answer that took work
 		}
 		return
 	}
+	// The oldest answer is told early rather than none being kept.
 	if len(t.answers) >= maxRuns {
 		t.answer(t.answers[0], events.Party{})
 		t.answers = t.answers[1:]
@@ -511,6 +517,7 @@ func (t *emitter) hadWork(s *span, agent string) events.Tri {
 	}
 }
 
+// work notes that an agent worked, or may have. Yes goes before Unknown, and that before No.
 func (t *trace) work(agent string, worked events.Tri) {
 	if len(t.worked) >= maxParties {
 		clear(t.worked)
@@ -527,6 +534,7 @@ func (t *trace) did(agent string) events.Tri {
 }
 
 // actor is the agent that a tool or an inference belongs to.
+// The order is what the span says, what lies above it, who ran last, the program.
 func (t *trace) actor(s *span) string {
 	if s.agent != "" {
 		return s.agent
@@ -550,6 +558,7 @@ func (t *emitter) use(s *span) {
 		if len(t.said) >= maxParties {
 			clear(t.said)
 		}
+		// Only the last handoff of an agent counts: an agent passes control once at a time.
 		t.said[agent] = s
 	}
 	switch {
@@ -580,6 +589,7 @@ func (t *emitter) result(s *span) {
 	if s.carrier || s.passes || s.isTurnEnd() {
 		return
 	}
+	// What an agent answers that is seen as a tool goes back to its caller.
 	kind, from, to := events.ToolResult, t.actor(s), ""
 	if s.asks != "" {
 		kind, from, to = events.AgentReturn, s.asks, from

@@ -22,6 +22,7 @@ const (
 )
 
 // frameworks corrects kind and agent where a framework tells them in its own way.
+// It is called after the conventions were asked, and may overrule them.
 func (s *span) frameworks(a *attributes) {
 	isChain := a.upper(spanKind) == "CHAIN"
 	switch {
@@ -38,6 +39,7 @@ func (s *span) frameworks(a *attributes) {
 	if s.kind == visit && !s.named {
 		// Without a name of its own the agent is called as the span: "manager.run".
 		s.agent = adapter.Word([]byte(strings.TrimSuffix(s.name, ".run")), events.MaxID)
+		// Of a span by the GenAI conventions the name is that of the operation.
 		if a.has(operation) || a.has(operationID) {
 			s.agent = ""
 		}
@@ -46,6 +48,7 @@ func (s *span) frameworks(a *attributes) {
 
 // langGraph reads the metadata of a LangChain run: the agent of its graph, or the
 // node that it belongs to.
+// It is JSON in one attribute; with Langfuse each member is an attribute, see frameworks.
 func (s *span) langGraph(a *attributes, isChain bool) {
 	var agent, graphNode, namespace string
 	c := jsonwalk.New(a.text[metadata])
@@ -67,6 +70,7 @@ func (s *span) langGraph(a *attributes, isChain bool) {
 
 // runOfGraph makes of a LangChain run what it is by its metadata.
 func (s *span) runOfGraph(agent, graphNode, namespace string, isChain bool) {
+	// A namespace with a bar is that of a graph within a graph.
 	isTop := namespace != "" && !strings.Contains(namespace, "|")
 	if agent != "" {
 		s.agent, s.named = agent, true
@@ -106,6 +110,7 @@ func isHaystack(scope string) bool { return scope == scopeHaystack || scope == s
 
 // llamaIndex reads the steps of a workflow. The agent is told in no attribute, but
 // in the printed form of the events between the steps.
+// The output goes before the input.
 func (s *span) llamaIndex(a *attributes) {
 	for _, f := range [...]field{output, input} {
 		if name, whole := speaker(a.text[f]); !whole {
@@ -172,6 +177,7 @@ var objectCounts = usage.Names{
 }
 
 // usageObjects reads what is kept of tokens and money as objects.
+// In dollars; only the total counts, for its parts would be added twice.
 func usageObjects(tokens, cost []byte) (u events.Usage) {
 	if len(tokens) > 0 {
 		u = objectCounts.Read(jsonwalk.New(tokens))

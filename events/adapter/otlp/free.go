@@ -10,6 +10,7 @@ const Free = "A span of no convention that is known is what an attribute says of
 	"(mlflow.spanType, lmnr.span.type, agentops.span.kind, span_type): a tool, an agent, a model or a chain; then the attributes whose names end in input and output are what went in and came out."
 
 // free is what a span says of itself under names of its program's own.
+// It is only used where no convention says what the span is.
 type free struct {
 	kind          []byte // in the words of OpenInference, nil for none
 	rank          int    // of the name that told it
@@ -18,6 +19,7 @@ type free struct {
 }
 
 // freeKinds are the words for kinds of spans, and what OpenInference calls them.
+// A new word for a kind needs a line here and nothing else.
 var freeKinds = map[string]string{
 	"TOOL": "TOOL", "TOOL_CALL": "TOOL", "TOOL_EXECUTION": "TOOL", "MCP_TOOL_CALL": "TOOL",
 	"AGENT": "AGENT", "AGENT_RUN": "AGENT",
@@ -32,6 +34,7 @@ var freeKindNames = [...]string{"spankind", "spantype", "eventtype", "runtype", 
 const entityName = "entityname"
 
 // isFreeName tells whether an attribute may be of use for its name alone.
+// It is asked for each attribute, so it looks at the last letter first.
 func isFreeName(key []byte) bool {
 	switch n := len(key); {
 	case n < 5:
@@ -55,6 +58,7 @@ func kindName(key []byte) (rank int, ok bool) {
 
 // endsIn tells whether the last words of a name are these, in whatever spelling: "span.type",
 // "span_type", "spanType". A word begins behind what is no letter, or with a capital.
+// Letters are compared in either case.
 func endsIn(key []byte, words string) bool {
 	n := len(key)
 	first := byte(0)
@@ -74,6 +78,8 @@ func endsIn(key []byte, words string) bool {
 
 func isBetween(c byte) bool { return c == '.' || c == '_' || c == '-' }
 
+// take notes an attribute that isFreeName let through. Where several names tell a kind the
+// preferred one counts, and of inputs and outputs the last.
 func (f *free) take(key, value []byte) {
 	if rank, ok := kindName(key); ok {
 		word := bytes.ToUpper(bytes.ReplaceAll(unquoted(value), []byte("-"), []byte("_")))

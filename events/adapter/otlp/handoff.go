@@ -57,6 +57,8 @@ func (s *span) readHandoff(a *attributes, args []byte) {
 	if s.asks == whoever {
 		s.asks = target // without a target it is a tool like others
 	}
+	// A handoff without a message keeps the zero hash, and then the answer before it is the
+	// message.
 	if message {
 		args = withoutAddresses(args)
 		s.content, s.sim = fingerprint.Args(args, leftOut), fingerprint.Text(args)
@@ -72,6 +74,7 @@ func (s *span) handoffByName() {
 		return
 	}
 	if i := strings.LastIndexAny(name, "-./:"); i >= 0 {
+		// Its plugin has this name, so that the target need not be seen.
 		s.surely = name[:i] == "Handoff" // Semantic Kernel
 		name = name[i+1:]
 	}

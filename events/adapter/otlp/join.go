@@ -10,7 +10,9 @@ import (
 // it to the span that sent it (Semantic Kernel, AutoGen). It does so where one library
 // wrote both ends, for a batch that is linked to many messages goes on with none of them.
 // Where another one wrote it, the trace is a flow of its own that descends from the other.
+// See decision 57.
 func (r *reader) join(t *trace) {
+	// A trace of which something was told has a flow that cannot be changed any more.
 	if t.begun || t.cause == nil {
 		return
 	}
@@ -22,12 +24,14 @@ func (r *reader) join(t *trace) {
 	case from == nil:
 		return
 	case from.scope != t.cause.scope:
+		// A flow that is called alike by both is one in any case.
 		parent, _ := to.flowOf(from, r.correlation)
 		if own, _ := t.flowOf(t.cause, r.correlation); own != parent {
 			t.parent, to.opens = parent, true
 		}
 		return
 	}
+	// What one waits for may be in the other.
 	for id, s := range t.spans {
 		to.spans[id] = s
 		delete(to.awaited, id)
@@ -45,6 +49,7 @@ func (r *reader) join(t *trace) {
 	to.touched, to.joined = true, append(append(to.joined, t.id), t.joined...)
 	to.baggage, to.session = cmp.Or(to.baggage, t.baggage), cmp.Or(to.session, t.session)
 	to.talk, to.turn = cmp.Or(to.talk, t.talk), cmp.Or(to.turn, t.turn)
+	// Ids that were joined before go on with the same trace.
 	for _, id := range to.joined {
 		r.partOf[id] = to.id
 	}
@@ -63,6 +68,7 @@ func (r *reader) trace(id string) (*trace, bool) {
 // agent that handed over to it, or that answered last with what the run is told.
 func (t *trace) relayed(s *span) (from string, ok bool) {
 	var sent *span
+	// Of several handoffs the latest counts; maps have no order, so they are compared by time.
 	follows := func(agent string, h *span) {
 		if h.end > s.start || agent == agentOf(s) || !alike(agentOf(s), h.handoff) {
 			return
@@ -82,6 +88,7 @@ func (t *trace) relayed(s *span) (from string, ok bool) {
 	if sent != nil {
 		return from, true
 	}
+	// Equal hashes: the message is what the other one answered, word for word.
 	if p := t.last(s); p != nil && agentOf(p) != agentOf(s) && !s.content.IsZero() && s.content == p.answer {
 		return agentOf(p), true
 	}
@@ -113,6 +120,7 @@ func (t *trace) isSent(s *span) bool {
 
 // asked tells how a run came about that nothing above it and nothing before it in its
 // place called.
+// Who asked twice is the program, since a user asks once.
 func (t *trace) asked(s *span) *call {
 	switch from, ok := t.relayed(s); {
 	case ok:

@@ -3,6 +3,7 @@ package otlp
 import "math"
 
 // At says where in its input the batch is that is decoded next.
+// See adapter.Keeper.
 func (r *reader) At(place int64) { r.place = place }
 
 // Oldest returns the place of the first span of all traces that are remembered, and

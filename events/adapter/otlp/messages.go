@@ -10,6 +10,7 @@ import (
 // told is the content that span events carry, where a program follows the GenAI
 // conventions up to 1.36: one event for each message, none of it in attributes of the
 // span. It counts only where the span itself has no such attribute.
+// Its texts alias the record, and are hashed before it is gone.
 type told struct {
 	system, user []byte // what a run or a request was told
 	tool         []byte // what a tool was called with
@@ -32,6 +33,7 @@ func (s *span) readEvents(c *jsonwalk.Cursor, a *attributes) {
 		if len(list) == 0 {
 			continue
 		}
+		// An event has attributes of the same names as a span.
 		var own attributes
 		own.read(jsonwalk.New(list))
 		for _, f := range [...]field{errorType, errorMessage} {
@@ -57,6 +59,7 @@ func (s *span) readEvents(c *jsonwalk.Cursor, a *attributes) {
 // borrow takes a field of an event that the span itself does not have.
 func (a *attributes) borrow(f field, event *attributes) {
 	if !a.has(f) && event.has(f) {
+		// The rank is the worst one.
 		a.text[f], a.rank[f] = event.text[f], math.MaxUint8
 	}
 }
@@ -86,6 +89,7 @@ func message(list []byte) (text []byte) {
 // settle gives a span the content of its events where its attributes have none. A tool
 // is told by a message to it and the choice that came of it, anything else by what the
 // user said and the choice.
+// The attributes of the span go first in any case.
 func (t *told) settle(a *attributes, k kind) {
 	take := func(f field, text []byte) {
 		if !a.has(f) {

@@ -15,12 +15,14 @@ const Notes = "Not compared: what a tracer writes beside the arguments. Of an ob
 
 // isNote reports whether an argument names the run that a call belongs to, which is
 // another one each time, and nothing of the call.
+// Such ids would make equal calls differ.
 func isNote(key string) bool {
 	return key == "tool_call_id" || strings.HasPrefix(key, "langgraph_") || strings.HasPrefix(key, "checkpoint_") || strings.HasPrefix(key, "__pregel_")
 }
 
 // withoutNotes takes the arguments of a tool out of what a tracer recorded, and names
 // those that do not count. See Notes.
+// ignore is what the caller leaves out already; the second result adds to it.
 func withoutNotes(p []byte, ignore []string) ([]byte, []string) {
 	p = bytes.TrimSpace(p)
 	if len(p) == 0 || p[0] != '{' {
@@ -43,6 +45,7 @@ func withoutNotes(p []byte, ignore []string) ([]byte, []string) {
 			kwargs = c.Raw()
 		case "args":
 			raw := c.Raw()
+			// An empty list of positional arguments says nothing.
 			positional = len(raw) > 0 && raw[0] == '[' && len(bytes.TrimSpace(raw[1:len(raw)-1])) > 0
 		default:
 			if isNote(key) {
@@ -54,11 +57,13 @@ func withoutNotes(p []byte, ignore []string) ([]byte, []string) {
 	isObject := func(p []byte) bool { return len(p) > 0 && p[0] == '{' }
 	switch {
 	case c.Err() != nil:
+	// The inputs may be wrapped once more.
 	case noted && isObject(inputs):
 		return withoutNotes(inputs, ignore)
 	case len(text) > 0:
 		return text, ignore
 	case positional && isObject(kwargs):
+		// Both count, so only the tracer's own switch is left out.
 		notes = append(notes, "sanitize_inputs_outputs")
 	case isObject(kwargs):
 		return kwargs, ignore
@@ -70,6 +75,7 @@ func withoutNotes(p []byte, ignore []string) ([]byte, []string) {
 }
 
 // result is what a tool brought, without what a tracer writes around it.
+// Its texts alias the record.
 type result struct {
 	text   []byte
 	call   []byte // id of the call, where the result names it
@@ -97,6 +103,7 @@ func resultWithoutNotes(p []byte) result {
 		case "kwargs":
 			noted = true
 			c.Skip()
+		// Any other member makes it a result of the tool's own.
 		default:
 			return result{text: p, failed: markedAsError(p)}
 		}
@@ -118,6 +125,7 @@ func constructed(p []byte) (r result, ok bool) {
 	}
 	c := jsonwalk.New(p)
 	for c.Object(); c.Member(); {
+		// content alone makes it a message; ids beside it differ from call to call.
 		if string(c.Key()) != "kwargs" || c.Peek() != '{' {
 			continue
 		}

@@ -75,10 +75,12 @@ type reader struct {
 	correlation []events.CorrelationSource
 	ignore      adapter.IgnoreArgs
 	silent      func(adapter.Silence)
-	hold        int64 // ns
-	most        int
+	// It is in ns, and MaxInt64 for no limit.
+	hold int64 // ns
+	most int
 
 	traces *adapter.Recent[*trace]
+	// An id goes when the trace that it is part of is forgotten.
 	partOf map[string]string // ids of traces that go on with another one, see join
 	turns  turns
 	held   int   // spans of all traces
@@ -111,6 +113,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if err := adapter.CheckSize(record); err != nil {
 		return err
 	}
+	// Everything is read before anything is added, so a broken batch leaves no trace.
 	b := batch{ignore: r.ignore, fallback: r.source}
 	if err := b.read(record); err != nil {
 		return err
@@ -118,6 +121,8 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	for _, s := range b.spans {
 		r.add(s.trace, s.span)
 	}
+	// All spans first, then the joins, then the telling: the order of spans in a batch does
+	// not matter.
 	for _, s := range b.spans {
 		if t, ok := r.trace(s.trace); ok && t.touched {
 			r.join(t)
@@ -154,6 +159,7 @@ func (r *reader) add(id string, s *span) {
 		t = &trace{id: id, place: r.place, spans: map[uint64]*span{}, worked: map[string]events.Tri{}, said: map[string]*span{}, awaited: map[uint64]struct{}{}}
 		r.traces.Put(id, t)
 	}
+	// A span that is sent again is the same one.
 	if _, again := t.spans[s.id]; again {
 		return
 	}
@@ -176,11 +182,13 @@ func (r *reader) add(id string, s *span) {
 	t.touched, t.seen = true, r.clock
 	t.rooted = t.rooted || s.parent == 0
 	if s.parent == 0 && s.link == 0 && (s.kind == toolUse || s.kind == inference) {
+		// See trace.alone.
 		t.alone = s.conversation
 	}
 	if _, here := t.spans[s.parent]; !here && s.parent != 0 && !s.remote {
 		t.awaited[s.parent] = struct{}{}
 	}
+	// The one that was waited for may have come.
 	delete(t.awaited, s.id)
 	t.baggage, t.talk, t.turn = cmp.Or(t.baggage, s.baggage), cmp.Or(t.talk, s.conversation), cmp.Or(t.turn, s.turn)
 	t.session = cmp.Or(t.session, s.session)
@@ -196,6 +204,8 @@ func (r *reader) settle(t *trace, emit func(*events.Event)) {
 	case complete && !t.told:
 		t.told = true
 		r.tell(t, 0, true, emit)
+	// until has no bound, so all that is pending is told; it is not complete, since answers to
+	// the user were told before.
 	case complete && len(t.pending)*worth >= len(t.spans):
 		r.tell(t, math.MaxInt64, false, emit)
 	case !complete && len(t.pending) > 0 && t.newest-t.oldest > r.hold+r.hold/2:
@@ -220,9 +230,11 @@ func (r *reader) bound(emit func(*events.Event)) {
 	}
 	for id, t := range r.traces.All() {
 		silence := r.clock - t.seen
+		// The most silent trace comes first, so the search ends at the first that may stay.
 		if r.held <= r.most && silence <= r.hold {
 			return
 		}
+		// Other traces may yet go on with it.
 		if r.held <= r.most && t.isLinked() && silence/patience <= r.hold {
 			continue
 		}
@@ -240,6 +252,7 @@ func (r *reader) drop(t *trace, emit func(*events.Event)) {
 }
 
 // batch is one export batch while it is read.
+// Its spans are kept only when all of it was read.
 type batch struct {
 	ignore   adapter.IgnoreArgs
 	fallback string
@@ -274,6 +287,7 @@ func (b *batch) read(record []byte) error {
 	return c.Err()
 }
 
+// The source is set at the end, since the resource may come behind its spans.
 func (b *batch) resource(c *jsonwalk.Cursor) {
 	first, source := len(b.spans), ""
 	for c.Object(); c.Member(); {
@@ -318,6 +332,7 @@ func service(c *jsonwalk.Cursor) string {
 		}
 	}
 	if namespace != "" && name != "" {
+		// Two programs of one name in two namespaces are two programs.
 		return namespace + "/" + name
 	}
 	return name
@@ -339,6 +354,7 @@ func (b *batch) scope(c *jsonwalk.Cursor) {
 			named = true
 		case "spans":
 			if !named {
+				// The name is needed to read them, see span.frameworks.
 				early = c.Raw()
 				continue
 			}
@@ -367,6 +383,7 @@ func (b *batch) span(c *jsonwalk.Cursor, scope string) {
 	var a attributes
 	var trace string
 	ok := true
+	// For the error, which names the place in the record.
 	at := c.Offset()
 	for c.Object(); c.Member(); {
 		switch string(c.Key()) {
@@ -377,6 +394,7 @@ func (b *batch) span(c *jsonwalk.Cursor, scope string) {
 		case "parentSpanId":
 			s.parent = spanID(c.Text())
 		case "flags":
+			// The two bits are those of OTLP's SpanFlags.
 			const parentIsKnown, parentIsRemote = 0x100, 0x200
 			flags, _ := c.Int()
 			s.remote = flags&(parentIsKnown|parentIsRemote) == parentIsKnown|parentIsRemote
@@ -407,6 +425,7 @@ func (b *batch) span(c *jsonwalk.Cursor, scope string) {
 		b.refuse(at, "traceId", "want 32 hex digits")
 	case s.id == 0:
 		b.refuse(at, "spanId", "want 16 hex digits, not all of them 0")
+	// Times below a millisecond are none.
 	case s.start < 1e6 && s.end < 1e6 || s.start > latest || s.end > latest:
 		b.refuse(at, "endTimeUnixNano", "want a time in ns since 1970")
 	default:
@@ -453,6 +472,7 @@ func spanID(p []byte) uint64 {
 	return v
 }
 
+// readStatus reads whether a span failed. Exporters write the code as a number or by name.
 func (s *span) readStatus(c *jsonwalk.Cursor) {
 	for c.Object(); c.Member(); {
 		switch string(c.Key()) {
@@ -468,6 +488,7 @@ func (s *span) readStatus(c *jsonwalk.Cursor) {
 }
 
 // readLinks takes the span that is linked, or the first of several.
+// Links to several spans of one trace are one cause.
 func (s *span) readLinks(c *jsonwalk.Cursor) {
 	for c.Array(); c.Element(); {
 		var trace string
@@ -506,6 +527,7 @@ func sampledRate(state string) int64 {
 			if err != nil {
 				continue
 			}
+			// The threshold has 56 bits.
 			const all = 1 << 56
 			if rate := int64(math.Round(all / float64(all-threshold))); rate > 1 {
 				return rate

@@ -13,6 +13,7 @@ import (
 )
 
 // kind is what a span stands for.
+// It may change when other spans of the trace have come, see trace.prepare.
 type kind uint8
 
 const (
@@ -26,6 +27,7 @@ const (
 )
 
 // span is what is kept of a span: no content, only hashes.
+// Thousands of them are held back at a time.
 type span struct {
 	id, parent, link uint64
 	trace, linked    string // ids of its trace, and of that of the link
@@ -75,6 +77,8 @@ type span struct {
 }
 
 // make fills the span from its attributes.
+// The order matters: what a span is decides what of its attributes is read. a is not needed
+// afterwards.
 func (s *span) make(a *attributes, ignore adapter.IgnoreArgs) {
 	a.free.settle(a)
 	s.agent = cmp.Or(a.word(agentName, events.MaxID), a.word(agentID, events.MaxID))
@@ -93,6 +97,7 @@ func (s *span) make(a *attributes, ignore adapter.IgnoreArgs) {
 	s.baggage = adapter.Word(a.text[correlationID], events.MaxID)
 	s.parentFlow, s.rootFlow = adapter.Word(a.text[parentCorrelationID], events.MaxID), adapter.Word(a.text[rootCorrelationID], events.MaxID)
 	s.turn = adapter.Word(a.text[turnID], events.MaxID)
+	// Langfuse has its own word for failure.
 	if string(a.text[level]) == "ERROR" {
 		s.status = events.StatusError
 	}
@@ -115,6 +120,7 @@ func (s *span) make(a *attributes, ignore adapter.IgnoreArgs) {
 			s.answer, s.near = fingerprint.Content(answer), fingerprint.Text(answer)
 		}
 		s.readUsage(a)
+		// A run's tokens are the sum of requests below it, and are not added again.
 		s.usage.Scope = events.UsageAggregate
 	case inference:
 		s.readDialogue(a, ignore)
@@ -149,6 +155,7 @@ func (s *span) readCaller(a *attributes) {
 }
 
 // kindOf decides by the attributes that say what a span is.
+// The conventions come in the order of trust: the first that says something counts.
 func kindOf(a *attributes, s *span) kind {
 	switch string(a.text[operation]) {
 	case "invoke_agent":
@@ -200,6 +207,7 @@ func kindOf(a *attributes, s *span) kind {
 	case "generation":
 		return inference
 	}
+	// On the wire a call of an agent is seen, and nothing of what the agent does.
 	switch string(a.text[a2aMethod]) {
 	case "SendMessage", "SendStreamingMessage", "message/send", "message/stream":
 		if s.named {
@@ -220,6 +228,7 @@ func kindOf(a *attributes, s *span) kind {
 	return plain
 }
 
+// readDialogue reads the messages of a request. A dialogue without calls is not kept.
 func (s *span) readDialogue(a *attributes, ignore adapter.IgnoreArgs) {
 	var d dialogue
 	d.read(a.text[input], a.text[output], ignore)
@@ -228,6 +237,8 @@ func (s *span) readDialogue(a *attributes, ignore adapter.IgnoreArgs) {
 	}
 }
 
+// readTool reads a call of a tool and what it brought. The attributes for arguments and
+// results go before input and output, which hold more.
 func (s *span) readTool(a *attributes, ignore adapter.IgnoreArgs) {
 	raw := a.text[toolResult]
 	if len(raw) == 0 {
@@ -246,6 +257,7 @@ func (s *span) readTool(a *attributes, ignore adapter.IgnoreArgs) {
 	}
 	args, leftOut = withoutNotes(args, leftOut)
 	s.tool.ArgsSize = int64(len(args))
+	// Addresses of objects are new in each call, see withoutAddresses.
 	s.tool.ArgsHash = fingerprint.Args(withoutAddresses(args), leftOut)
 	s.answer, s.near = fingerprint.Content(got.text), fingerprint.Text(got.text)
 	if s.status == events.StatusOK && got.failed {
@@ -268,6 +280,7 @@ func (s *span) readUsage(a *attributes) {
 }
 
 // failure is what went wrong, in words that are the same the next time.
+// The class is put before the message unless that has it already.
 func failure(message string, a *attributes) string {
 	text, class := []byte(message), a.text[errorType]
 	if len(text) == 0 {

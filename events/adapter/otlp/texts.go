@@ -22,6 +22,7 @@ func lastText(p []byte) said {
 		return said{text: p}
 	}
 	found := said{list: p[0] == '['}
+	// The closure goes down JSON of any form; jsonwalk bounds its depth.
 	var look func(c *jsonwalk.Cursor, isText bool)
 	look = func(c *jsonwalk.Cursor, isText bool) {
 		switch c.Peek() {
@@ -45,6 +46,7 @@ func lastText(p []byte) said {
 	c := jsonwalk.New(p)
 	look(c, false)
 	found.cut = c.Err() != nil
+	// Of a document that was cut the texts within may not be the last.
 	if found.text == nil || found.cut && !found.list {
 		found.text = p
 	}
@@ -76,6 +78,7 @@ func holdsText(key []byte) bool {
 
 // withoutAddresses removes the addresses from what Python prints for an object
 // ("<Context object at 0x7fb7a0525a90>"), which are new in every call.
+// Less than six digits may be anything, and stay.
 func withoutAddresses(p []byte) []byte {
 	const mark = " at 0x"
 	if !bytes.Contains(p, []byte(mark)) {

@@ -11,6 +11,7 @@ import (
 )
 
 // trace is what is held back and remembered of one trace.
+// It belongs to one reader, and is for its goroutine.
 type trace struct {
 	id      string // 32 lower-case hex digits
 	place   int64  // of the record with its first span
@@ -57,6 +58,7 @@ const (
 )
 
 // call is how an agent came to run.
+// It is kept with the run, whose answer needs it.
 type call struct {
 	from    events.Party
 	origin  events.Origin
@@ -67,6 +69,7 @@ type call struct {
 }
 
 // above is what lies above a span, up to the next agent.
+// It is worked out anew each time, because parents come late.
 type above struct {
 	visit    *span
 	carrier  *span // the first tool on the way
@@ -101,6 +104,7 @@ func (t *trace) above(s *span) (a above) {
 }
 
 // isLinked tells whether another trace may go on with this one.
+// Such traces are remembered for longer, see patience.
 func (t *trace) isLinked() bool { return t.cause != nil || len(t.joined) > 0 }
 
 // container is the span below which runs follow each other: the parent, unless that
@@ -136,6 +140,7 @@ func (t *trace) prepare() {
 			agents = append(agents, s.agent)
 			// One run that two libraries tell of is one visit.
 			if up := t.above(s); up.visit != nil && up.carrier == nil && up.visit.agent == s.agent {
+				// Of two the one that was not told gives way.
 				if s.emitted {
 					s = up.visit
 				}
@@ -155,6 +160,7 @@ func (t *trace) prepare() {
 			t.sortOut(s, agents)
 		case inference:
 			// Of two nested spans for one request the one with tokens counts.
+			// Else its tokens would count twice.
 			if p := t.spans[s.parent]; p != nil && p.kind == inference && s.usage.Known {
 				p.kind = plain
 			}
@@ -162,6 +168,8 @@ func (t *trace) prepare() {
 	}
 }
 
+// byStart orders spans by their beginnings. An outer span goes before an inner one that begins
+// with it.
 func byStart(a, b *span) int {
 	return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end), cmp.Compare(a.id, b.id))
 }
@@ -169,6 +177,7 @@ func byStart(a, b *span) int {
 // straighten moves the ends of spans behind those of the spans within, where clocks
 // of milliseconds have them the other way round.
 func (t *trace) straighten(ordered []*span) {
+	// Two milliseconds: more is no rounding.
 	const inexact = 2e6 // ns
 	for _, s := range slices.Backward(ordered) {
 		for p, n := t.spans[s.parent], 0; p != nil && n < maxUp; p, n = t.spans[p.parent], n+1 {
@@ -182,6 +191,7 @@ func (t *trace) straighten(ordered []*span) {
 
 // dropUnnamed takes spans that look like an agent, but are only called like one,
 // for what they are where the same library names its agents: the run as a whole.
+// See frameworks: without a name the agent was called as its span.
 func (t *trace) dropUnnamed(ordered []*span) {
 	names := map[string]bool{}
 	for _, s := range ordered {
@@ -215,6 +225,7 @@ func (t *trace) nameByPlace(s *span) {
 }
 
 // promote makes a node of a graph an agent when it asks a model itself.
+// The nearest node counts, and an agent on the way has the request for itself.
 func (t *trace) promote(s *span) {
 	for range maxUp {
 		if s = t.spans[s.parent]; s == nil || s.kind == visit {
@@ -240,6 +251,7 @@ func (t *trace) nameSpeakers(ordered []*span) {
 		if s.scope != scopeLlamaIndex {
 			continue
 		}
+		// The first request of a step tells its prompt.
 		if s.kind == inference && !s.prompt.IsZero() {
 			if up := t.above(s); up.visit != nil && up.visit.speaks && prompt[up.visit].IsZero() {
 				prompt[up.visit] = s.prompt
@@ -254,6 +266,7 @@ func (t *trace) nameSpeakers(ordered []*span) {
 			if s.agent == "" {
 				s.agent, s.cut = before.name, cmp.Or(s.cut, before.cut)
 			}
+			// A name counts for the step behind it alone.
 			before = step{}
 		case s.kind == plain && (s.speaker != "" || s.cut != ""):
 			before = step{s.speaker, s.cut}
@@ -268,12 +281,14 @@ func (t *trace) nameSpeakers(ordered []*span) {
 	for _, s := range steps {
 		known := prompts[prompt[s]]
 		workflow, _, _ := strings.Cut(s.name, ".")
+		// The last resort is the name of the workflow.
 		s.agent = cmp.Or(s.agent, known.name, s.cut, known.cut, workflow)
 	}
 }
 
 // sortOut decides whether a tool passes control to one of the agents, and whether
 // it is a call of its own.
+// agents are the names of all agents of the trace, sorted.
 func (t *trace) sortOut(s *span, agents []string) {
 	s.passes = s.surely
 	if s.handoff != "" {
@@ -296,6 +311,7 @@ func (t *trace) sortOut(s *span, agents []string) {
 
 // shrink forgets the spans that ended first, until most are left, and returns how
 // many it forgot. All spans must have been told.
+// Those that come later and name a forgotten parent are told as if it had not come.
 func (t *trace) shrink(most int) int {
 	ordered := slices.SortedFunc(maps.Values(t.spans), func(a, b *span) int {
 		return cmp.Or(cmp.Compare(a.end, b.end), cmp.Compare(a.id, b.id))

@@ -3,6 +3,7 @@ package otlplogs
 import "weir/events/adapter"
 
 // what is what a log record tells.
+// Only these are read; others are nothing.
 type what uint8
 
 const (
@@ -27,6 +28,7 @@ var whats = map[string]what{
 }
 
 // field is what an attribute is about, whatever a version calls it.
+// A field that is added needs a name in aliases and somebody who reads it.
 type field uint8
 
 const (

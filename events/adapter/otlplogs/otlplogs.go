@@ -53,8 +53,11 @@ func score(head *adapter.Head) adapter.Match {
 	return adapter.NoMatch
 }
 
+// reader is an adapter for one goroutine. Nothing is held back; the pairing remembers calls
+// and work.
 type reader struct {
-	pair   *pairing.Pairer
+	pair *pairing.Pairer
+	// Options.Source, which goes before the name of the service.
 	source string
 }
 
@@ -70,6 +73,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	if err := adapter.CheckSize(record); err != nil {
 		return err
 	}
+	// All records are read first, so that a batch that is broken at its end tells nothing.
 	var read []*line
 	other, isBatch, refused := "", false, 0
 	c := jsonwalk.New(record)
@@ -117,6 +121,7 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 func (r *reader) Flush(func(*events.Event)) error { return nil }
 
 // line is one log record.
+// It starts as a copy of what its resource says.
 type line struct {
 	what  what
 	at    events.Stamp
@@ -127,7 +132,9 @@ type line struct {
 }
 
 func (l *line) word(f field) string { return adapter.Word(l.text[f], events.MaxID) }
-func (l *line) id(f field) string   { return adapter.Word(l.text[f], events.MaxID/2-16) }
+
+// id is a text from which ids of events are made. It leaves room for what is put around it.
+func (l *line) id(f field) string { return adapter.Word(l.text[f], events.MaxID/2-16) }
 
 func (l *line) number(f field) int64 {
 	v, err := strconv.ParseInt(string(l.text[f]), 10, 64)
@@ -142,6 +149,8 @@ func (l *line) number(f field) int64 {
 func (l *line) attributes(c *jsonwalk.Cursor, own bool) {
 	anyvalue.Attributes(c, func(key []byte) bool { _, ok := places[string(key)]; return ok }, func(key, text []byte) {
 		p := places[string(key)]
+		// The bit lifts the record's own attributes above those of the resource, whatever
+		// their rank.
 		if own {
 			p.Rank |= 0x80
 		}
@@ -164,6 +173,7 @@ func resource(c *jsonwalk.Cursor) (out []*line) {
 				}
 			}
 			named = true
+		// The resource may come behind its records; these wait for it then.
 		case "scopeLogs", "instrumentationLibraryLogs":
 			if !named {
 				late = c.Raw()
@@ -201,6 +211,7 @@ func scopes(c *jsonwalk.Cursor, shared *line) (out []*line) {
 }
 
 func (l *line) read(c *jsonwalk.Cursor) {
+	// Some exporters have the name of the event in the body or among the attributes.
 	var name, body []byte
 	var observed events.Stamp
 	for c.Object(); c.Member(); {
@@ -221,6 +232,7 @@ func (l *line) read(c *jsonwalk.Cursor) {
 			l.attributes(c, true)
 		}
 	}
+	// Who observes a record knows when; the record itself may not.
 	l.at = cmp.Or(l.at, observed)
 	for _, said := range [...][]byte{name, l.text[eventName], body} {
 		if w, ok := whats[strings.TrimPrefix(string(said), "claude_code.")]; ok && len(said) > 0 {
@@ -254,6 +266,8 @@ func (r *reader) begin(l *line, phase string, kind events.Kind) *events.Event {
 }
 
 // key tells a record apart from all others.
+// The id of a use stays the same when a batch is sent again. Else the session counts its
+// events, and without that the time has to do.
 func (l *line) key() string {
 	if use := l.id(callID); use != "" {
 		return use
@@ -266,6 +280,7 @@ func (l *line) key() string {
 }
 
 // actor is the agent of which a record speaks.
+// Only Claude Code logs without a name.
 func (l *line) actor() events.Party {
 	if name := l.word(agentName); name != "" {
 		return events.Party{Agent: name}
@@ -290,9 +305,12 @@ func (r *reader) line(l *line, emit func(*events.Event)) {
 }
 
 // heartbeat tells how an agent is. It belongs to a flow only when it names one.
+// The explicit id is the only one that it may name: a session or a trace says nothing of what
+// the agent is about.
 func (r *reader) heartbeat(l *line, emit func(*events.Event)) {
 	who := l.reporter()
 	e := r.begin(l, "/status/"+adapter.Word([]byte(who.ID()), events.MaxID/2-32), events.AgentStatus)
+	// An empty id means that it is in no flow.
 	e.From, e.CorrelationID, e.CorrelationSource = who, l.word(correlationID), events.CorrelationExplicit
 	s := &events.AgentState{Status: adapter.Word(l.text[agentStatus], events.MaxStatusText), Margin: adapter.Word(l.text[agentMargin], events.MaxLevel),
 		Health: adapter.Word(l.text[agentHealth], events.MaxLevel), VoidActive: string(l.text[agentVoid]) == "true"}
@@ -308,6 +326,7 @@ func (l *line) reporter() events.Party {
 }
 
 // share reads a number from 0 to 1.
+// The condition is written so that NaN fails it.
 func (l *line) share(f field) (float64, bool) {
 	v, err := strconv.ParseFloat(string(l.text[f]), 64)
 	if err != nil || !(v >= 0 && v <= 1) {
@@ -327,6 +346,7 @@ func (r *reader) tool(l *line, emit func(*events.Event)) {
 		r.pair.Args(e, args)
 	}
 	e.DurationMS = float64(l.number(duration))
+	// What does not say that it failed went well.
 	if success := string(l.text[succeeded]); success != "" && success != "true" {
 		e.Status, e.ErrorType = events.StatusError, cmp.Or(fingerprint.Error(l.text[failure]), "error")
 	}
@@ -341,6 +361,7 @@ func (r *reader) request(l *line, emit func(*events.Event)) {
 		e.Status, e.ErrorType = events.StatusError, cmp.Or(fingerprint.Error(l.text[failure]), "error")
 	} else {
 		e.Usage = events.Usage{Known: true, Input: l.number(inputTokens), Output: l.number(outputTokens),
+			// Money comes in dollars, and is kept in millionths of one.
 			CacheRead: l.number(cacheRead), CacheCreation: l.number(cacheCreation)}
 		if usd, err := strconv.ParseFloat(string(l.text[costUSD]), 64); err == nil && usd > 0 && usd <= events.MaxCostUSD {
 			e.Usage.CostMicroUSD = int64(math.Round(usd * 1e6))

@@ -31,6 +31,8 @@ func Format() adapter.Format {
 
 func score(head *adapter.Head) adapter.Match {
 	has := func(name string) bool { return bytes.Contains(head.Bytes, []byte(name)) }
+	// The first object is enough: a page and a line both hold the names close to their
+	// beginning.
 	for range adapter.Heads(head.Bytes) { // it begins with an object
 		if has(`"span_kind"`) && has(`"parent_id"`) && has(`"status_code"`) && (has(`"context"`) && has(`"trace_id"`) || has(`"context.trace_id"`)) {
 			return adapter.Certain
@@ -58,6 +60,7 @@ func rows(record []byte) (out []spanrow.Row, err error) {
 			Failed: spanrow.Text(span["status_code"]) == "ERROR", Message: spanrow.Text(span["status_message"]),
 			Attributes: map[string]string{"openinference.span.kind": spanrow.Text(span["span_kind"])},
 		}
+		// A data frame has one column for each attribute, and a page one object for all.
 		for name, value := range span {
 			if rest, ok := strings.CutPrefix(name, "attributes."); ok {
 				flatten(row.Attributes, rest, value)
@@ -73,6 +76,8 @@ func rows(record []byte) (out []spanrow.Row, err error) {
 		if row.Trace == "" {
 			row.Trace, row.Span = spanrow.Text(span["context.trace_id"]), spanrow.Text(span["context.span_id"])
 		}
+		// One such span spoils its page: what lies around it could not be told who called
+		// whom.
 		if row.Trace == "" || row.Span == "" || row.Start.IsZero() {
 			return nil, &events.DecodeError{Code: events.CodeMissingField, Field: "context", Offset: -1, Reason: "the span has no context.trace_id, context.span_id or start_time"}
 		}
@@ -86,6 +91,7 @@ func rows(record []byte) (out []spanrow.Row, err error) {
 
 // flatten names what is nested by its path, as the attributes of a span are. What holds
 // people's own members stays whole.
+// Lists are named by their indexes.
 func flatten(into map[string]string, name string, value json.RawMessage) {
 	var object map[string]json.RawMessage
 	var list []json.RawMessage
@@ -108,6 +114,7 @@ func flatten(into map[string]string, name string, value json.RawMessage) {
 }
 
 // gather puts the members of metadata, which Phoenix takes apart, together again.
+// Package otlp reads metadata as one JSON object.
 func gather(attributes map[string]string) {
 	const prefix = "metadata."
 	metadata := map[string]string{}

@@ -59,7 +59,8 @@ func score(head *adapter.Head) adapter.Match {
 }
 
 type reader struct {
-	log   *transcript.Log
+	log *transcript.Log
+	// A result belongs to the prompt that came last in its session.
 	turns *adapter.Recent[string]          // id of the prompt, by session
 	tasks *adapter.Recent[*transcript.Use] // given to other agents, by call
 }
@@ -96,6 +97,7 @@ func (r *reader) Decode(line []byte, emit func(*events.Event)) error {
 	turn.Prompt, _ = r.turns.Get(l.session)
 	switch l.kind {
 	case "user":
+		// A prompt that is read again begins nothing anew.
 		if len(l.text) > 0 && !r.log.Again(l.uuid) {
 			r.turns.Put(l.session, l.uuid)
 			turn.Prompt = l.uuid
@@ -106,6 +108,7 @@ func (r *reader) Decode(line []byte, emit func(*events.Event)) error {
 		for i := range l.calls {
 			r.call(l, &turn, &l.calls[i], emit)
 		}
+		// With calls the turn goes on.
 		if len(l.calls) == 0 && len(l.text) > 0 {
 			r.log.Answer(&turn, l.uuid, l.at, events.StatusOK, l.text, emit)
 		}
@@ -134,12 +137,14 @@ func (r *reader) call(l *record, t *transcript.Turn, u *transcript.Use, emit fun
 		if len(u.Asked) > 0 {
 			u.To = events.Party{Session: adapter.Word([]byte(l.session+"/"+u.ID), events.MaxID), Agent: cmp.Or(kind, "task")}
 			u.Elsewhere = true
+			// The result does not repeat what the call was.
 			r.tasks.Put(u.ID, &transcript.Use{ID: u.ID, To: u.To, Elsewhere: true, At: u.At})
 		}
 	}
 	r.log.Call(t, u, emit)
 }
 
+// What was cancelled has no result that could be compared.
 func (r *reader) result(l *record, t *transcript.Turn, u *transcript.Use, emit func(*events.Event)) {
 	if given, ok := r.tasks.Get(u.ID); ok {
 		said := u.Said
@@ -174,6 +179,7 @@ func read(line []byte) (*record, error) {
 		case "model":
 			l.model = adapter.Word(c.Text(), events.MaxID)
 		case "message":
+			// The parts are read twice, for their texts and for calls and results.
 			for c.MaybeObject(); c.Member(); {
 				if string(c.Key()) == "parts" {
 					parts := c.Raw()

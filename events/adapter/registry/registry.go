@@ -40,8 +40,8 @@ import (
 	"weir/events/adapter/trace"
 )
 
-// The order decides nothing: Detect asks all of them.
 // Formats returns all formats, in the order in which they are shown.
+// The order decides nothing: Detect asks all of them.
 func Formats() []adapter.Format {
 	return []adapter.Format{
 		canonical.Format(),
@@ -133,11 +133,11 @@ func orderOf(text string) (order []events.CorrelationSource, err error) {
 	return order, nil
 }
 
-// Whoever is not sure asks for --format: a wrong guess would read a log and find nothing in
-// it.
 // Detect tells the format of an input by its beginning, of which a few KiB are
 // enough. A format that fits for certain beats one that may fit. The error wraps
 // ErrUnknown, or ErrAmbiguous and then names the formats that fit.
+// Whoever is not sure asks for --format: a wrong guess would read a log and find nothing in
+// it.
 func Detect(head []byte) (adapter.Format, error) {
 	if err := adapter.CheckDatabase(head); err != nil {
 		return adapter.Format{}, fmt.Errorf("%w: %w", ErrUnknown, err)

@@ -61,8 +61,8 @@ func (r *Reader) Decode(record []byte, emit func(*events.Event)) error {
 	return r.Adapter.Decode(batch(rows), emit)
 }
 
-// A Reader always wraps the adapter of package otlp, which is a Keeper.
 // At and Oldest are those of what is held back, see adapter.Keeper.
+// A Reader always wraps the adapter of package otlp, which is a Keeper.
 func (r *Reader) At(place int64) { r.Adapter.(adapter.Keeper).At(place) }
 
 // Oldest returns the place of the first record that is still needed.
@@ -85,12 +85,12 @@ func batch(rows []Row) []byte {
 		for key, value := range row.Attributes {
 			attributes = append(attributes, object{"key": key, "value": object{"stringValue": value}})
 		}
+		// OTLP writes 64-bit numbers as texts.
 		span := object{"traceId": id(row.Trace, 32), "spanId": id(row.Span, 16), "name": row.Name, "attributes": attributes,
 			"startTimeUnixNano": strconv.FormatInt(row.Start.UnixNano(), 10), "endTimeUnixNano": strconv.FormatInt(row.End.UnixNano(), 10)}
 		if row.Parent != "" {
 			span["parentSpanId"] = id(row.Parent, 16)
 		}
-		// OTLP writes 64-bit numbers as texts.
 		if row.Failed {
 			// 2 is STATUS_CODE_ERROR.
 			span["status"] = object{"code": 2, "message": row.Message}
@@ -109,22 +109,22 @@ func batch(rows []Row) []byte {
 	return out
 }
 
-// Exports have UUIDs and ids of databases where OTLP has hex. The hash is the same for a span
-// and for its parent's mention, so the tree stays whole.
 // id returns an id of so many hex digits: the same where it is one, else the beginning of
 // its hash.
+// Exports have UUIDs and ids of databases where OTLP has hex. The hash is the same for a span
+// and for its parent's mention, so the tree stays whole.
 func id(s string, digits int) string {
 	s = strings.ToLower(strings.TrimPrefix(s, "0x"))
+	// An id of zeros means none in OTLP, and would make all such spans one.
 	if _, err := hex.DecodeString(s); err == nil && len(s) == digits && strings.Trim(s, "0") != "" {
-		// An id of zeros means none in OTLP, and would make all such spans one.
 		return s
 	}
 	sum := sha256.Sum256([]byte(s))
 	return hex.EncodeToString(sum[:])[:digits]
 }
 
-// Text is for exports that keep JSON now as text and now as an object, by version.
 // Text returns what a member says: the text of a string, else its JSON; "" for null.
+// Text is for exports that keep JSON now as text and now as an object, by version.
 func Text(raw json.RawMessage) string {
 	var s string
 	switch {
@@ -172,8 +172,8 @@ func Objects(record []byte, members ...string) ([]map[string]json.RawMessage, er
 	return []map[string]json.RawMessage{top}, nil
 }
 
-// It runs before encoding/json, which would follow any depth.
 // Check says where a record is no JSON object, or is deeper than any adapter reads.
+// It runs before encoding/json, which would follow any depth.
 func Check(record []byte) error {
 	c := jsonwalk.New(record)
 	for c.Object(); c.Member(); {

@@ -9,8 +9,8 @@ import (
 	"weir/events/adapter"
 )
 
-// It is found out once, when the agent begins, and kept for its end.
 // call is how an agent came to run.
+// It is found out once, when the agent begins, and kept for its end.
 type call struct {
 	from    string // empty for nobody
 	origin  events.Origin
@@ -19,8 +19,8 @@ type call struct {
 	silent  bool  // it is the span above or before, continued or tried again
 }
 
-// It is made for each turn of telling, and all that lasts is in the trace.
 // emitter turns the spans of one trace into events.
+// It is made for each turn of telling, and all that lasts is in the trace.
 type emitter struct {
 	*trace
 	tree *Tree
@@ -122,8 +122,8 @@ func (t *emitter) actor(n *node) string {
 	return t.agentOf(up.top)
 }
 
-// It is forgotten because the next hop is judged by what comes behind this one.
 // hadWork tells whether an agent worked, and forgets it.
+// It is forgotten because the next hop is judged by what comes behind this one.
 func (t *emitter) hadWork(agent string) events.Tri {
 	worked := adapter.YesNo(t.worked[agent])
 	delete(t.worked, agent)
@@ -147,8 +147,8 @@ func remember(m map[string]*node, group string, n *node) {
 	m[group] = n
 }
 
-// The maps are brought up to date also for a silent call: those who follow look there.
 // enter tells that an agent was called.
+// The maps are brought up to date also for a silent call: those who follow look there.
 func (t *emitter) enter(n *node) {
 	group, agent := t.group(n), t.agentOf(n)
 	c := t.callOf(n, group)
@@ -244,7 +244,7 @@ func (t *emitter) end(n *node) {
 	t.finish(n.ID, n, up.agent == nil && up.carrier == nil)
 }
 
-// group is the id of the span below which agents followed each other.
+// finish ends a group. group is the id of the span below which agents followed each other.
 func (t *emitter) finish(group string, n *node, isAnswer bool) {
 	last, said := t.last[group], t.said[group]
 	delete(t.last, group)
@@ -311,7 +311,8 @@ func (t *emitter) answer(n *node, to string, by *node) {
 	t.emit(e)
 }
 
-// A handoff is told with the call of the agent that follows it, or when its group ends.
+// handOff notes a handoff. A handoff is told with the call of the agent that follows it, or
+// when its group ends.
 func (t *emitter) handOff(n *node) { remember(t.said, t.groupOfActor(n), n) }
 
 // groupOfActor is the group of the agent that a handoff belongs to.

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// What is before 1970 or after 9999 is a fault of the log, and none, too.
 // Micros reads a time as µs since 1970: RFC 3339, the same without zone, which is
 // taken for UTC, or a whole number of ms. 0 stands for none.
+// What is before 1970 or after 9999 is a fault of the log, and none, too.
 func Micros(p []byte) int64 {
 	if len(p) == 0 {
 		return 0

@@ -52,8 +52,8 @@ type Span struct {
 	Provider string
 }
 
-// What came first stays for places and times; of the rest the later record knows more.
 // learn adds what another record tells of the same span.
+// What came first stays for places and times; of the rest the later record knows more.
 func (r *Span) learn(b *Span) {
 	r.Parent = cmp.Or(r.Parent, b.Parent)
 	r.Start, r.End = cmp.Or(r.Start, b.Start), cmp.Or(r.End, b.End)
@@ -82,9 +82,9 @@ func (r *Span) learn(b *Span) {
 	r.Model, r.Provider = cmp.Or(b.Model, r.Model), cmp.Or(b.Provider, r.Provider)
 }
 
+// mark is what lies below a span.
 // Marks go up from span to span, see trace.spread, so that what a span is can be told without
 // looking below it.
-// mark is what lies below a span.
 type mark uint8
 
 const (
@@ -103,8 +103,8 @@ type node struct {
 	last  *node // the last agent that ran below a tool
 }
 
-// It ends at what is marked already, so that each mark goes each way once.
 // take notes what lies below and returns what of it the span above needs to know.
+// It ends at what is marked already, so that each mark goes each way once.
 func (n *node) take(m mark) mark {
 	if n.marks&m == m {
 		return 0
@@ -127,8 +127,8 @@ func (n *node) take(m mark) mark {
 	return m
 }
 
-// A tool that may run an agent, and a node that may be one, wait until they end or it shows.
 // undecided is true while it cannot be told what the span is.
+// A tool that may run an agent, and a node that may be one, wait until they end or it shows.
 func (n *node) undecided() bool {
 	switch {
 	case n.End != 0:

@@ -105,7 +105,7 @@ func (t *trace) spread(n *node) {
 	}
 }
 
-// A cycle of parents ends at maxUp.
+// spreadMark gives the spans above a mark. A cycle of parents ends at maxUp.
 func (t *trace) spreadMark(n *node, m mark) {
 	for i := 0; i < maxUp && m != 0; i++ {
 		p := t.spans[n.Parent]
@@ -152,7 +152,8 @@ func (t *trace) sort() {
 	t.sorted = true
 }
 
-// A span whose parents have not come is taken for an outer one.
+// depth is how many spans lie above one. A span whose parents have not come is taken for an
+// outer one.
 func (t *trace) depth(n *node) int {
 	depth := 0
 	for ; depth < maxUp; depth++ {
@@ -163,8 +164,8 @@ func (t *trace) depth(n *node) int {
 	return depth
 }
 
-// It is worked out anew each time, since parents may come late.
 // above is what lies above a span, up to the next agent.
+// It is worked out anew each time, since parents may come late.
 type above struct {
 	agent   *node
 	carrier *node // the first tool on the way
@@ -203,9 +204,9 @@ func (t *trace) group(n *node) string {
 	return n.Parent
 }
 
-// Half of the bound is left, so that it is not done for each span of a long trace.
 // shrink forgets the spans of a trace that ended first, until most are left, and returns how
 // many it forgot. All moments must have been told.
+// Half of the bound is left, so that it is not done for each span of a long trace.
 func (t *Tree) shrink(tr *trace, most int) int {
 	end := func(n *node) int64 { return cmp.Or(n.End, n.Start) }
 	ordered := slices.SortedFunc(maps.Values(tr.spans), func(a, b *node) int {

@@ -12,8 +12,8 @@ import (
 const (
 	defaultHold = 30 * time.Second
 	defaultHeld = 65536
-	// One trace that never ends must not push all others out.
 	// ofOneTrace is the share of all spans that one trace may hold.
+	// One trace that never ends must not push all others out.
 	ofOneTrace = 4
 )
 

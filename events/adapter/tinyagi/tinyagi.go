@@ -56,7 +56,8 @@ func columns(c *jsonwalk.Cursor, take func(name string)) {
 	}
 }
 
-// Nothing is held back; both memories forget what was used least recently.
+// reader is an adapter for one goroutine. Nothing is held back; both memories forget what was
+// used least recently.
 type reader struct {
 	pair    *pairing.Pairer
 	senders *adapter.Recent[string] // by channel and sender: the id of their last message

@@ -32,9 +32,9 @@ func PartTexts(c *jsonwalk.Cursor) (text []byte) {
 	return text
 }
 
-// The text may alias the cursor's input.
 // Response reads the functionResponse of the API of Gemini: the id of the call, and what it
 // says in output, else in error or content, else the response as it is.
+// The text may alias the cursor's input.
 func Response(c *jsonwalk.Cursor) (id string, said []byte) {
 	for c.MaybeObject(); c.Member(); {
 		switch string(c.Key()) {
@@ -59,9 +59,9 @@ func Response(c *jsonwalk.Cursor) (id string, said []byte) {
 	return id, said
 }
 
-// A result without that line says nothing, and is not taken for a failure.
 // ShellFailed tells whether the result of a shell, as Gemini CLI and Qwen Code write it, says
 // that the command ended with another code than 0.
+// A result without that line says nothing, and is not taken for a failure.
 func ShellFailed(said []byte) bool {
 	for line := range bytes.SplitSeq(said, []byte("\n")) {
 		if code, ok := bytes.CutPrefix(line, []byte("Exit Code: ")); ok {

@@ -56,8 +56,8 @@ func Ignoring(o adapter.Options, tool string, args ...string) adapter.Options {
 	return o
 }
 
-// The zero Prompt makes the session the flow.
 // Turn is where in a transcript something stands.
+// The zero Prompt makes the session the flow.
 type Turn struct {
 	Session string       // that the transcript is of
 	Prompt  string       // id of what the user said; "" when that is not known
@@ -68,8 +68,8 @@ type Turn struct {
 	Parent, Root string
 }
 
-// Use is either of the two, by whether To is set.
 // Use is a use of a tool, or a task that an agent hands to another one.
+// Use is either of the two, by whether To is set.
 type Use struct {
 	ID     string
 	Tool   string
@@ -87,7 +87,8 @@ type Use struct {
 	Said   []byte        // the result
 }
 
-// The conversation is the session in any case, also where the prompt is the flow.
+// begin fills what all events of a turn share. The conversation is the session in any case,
+// also where the prompt is the flow.
 func (l *Log) begin(t *Turn, id string, kind events.Kind, at events.Stamp) *events.Event {
 	var names adapter.Names
 	names[events.CorrelationPrompt] = t.Prompt

@@ -24,8 +24,8 @@ const (
 	Details // an object with counts of its own, which fill in what is not told beside it
 )
 
-// It is filled once and then only read, so all readers share it.
 // Names says what a source's names of counts mean. Members with other names are passed over.
+// It is filled once and then only read, so all readers share it.
 type Names map[string]Field
 
 // Read reads an object of counts, and passes over anything else.

@@ -9,8 +9,8 @@ import (
 	"weir/events/adapter"
 )
 
-// An ID without a Span does not occur: both are read or neither.
 // Trace is the W3C trace context of a request.
+// An ID without a Span does not occur: both are read or neither.
 type Trace struct {
 	ID   string // 32 lower-case hex digits, or nothing
 	Span string // of the caller, 16 digits
@@ -81,8 +81,8 @@ func Baggage(p []byte) (f Flow) {
 	return f
 }
 
-// Or fills gaps only: what the message says of itself goes before what the header says.
 // Or returns f with what it leaves out as other says it.
+// Or fills gaps only: what the message says of itself goes before what the header says.
 func (f Flow) Or(other Flow) Flow {
 	return Flow{cmp.Or(f.ID, other.ID), cmp.Or(f.Parent, other.Parent), cmp.Or(f.Root, other.Root)}
 }

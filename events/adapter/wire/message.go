@@ -10,8 +10,8 @@ import (
 	"weir/events/fingerprint"
 )
 
-// Params, Result and Error alias the record that it was read from.
 // Message is one JSON-RPC message.
+// Params, Result and Error alias the record that it was read from.
 type Message struct {
 	ID     string // of a request or its answer; unique per connection at best
 	Method string
@@ -72,9 +72,9 @@ func (r *Record) Messages() iter.Seq[*Message] {
 	}
 }
 
+// message reads the value that follows; nil when it is no JSON-RPC message.
 // It leaves the cursor behind the value in both cases, so that a batch goes on after an
 // element that is none.
-// message reads the value that follows; nil when it is no JSON-RPC message.
 func message(c *jsonwalk.Cursor) *Message {
 	if c.Peek() != '{' {
 		c.Skip()

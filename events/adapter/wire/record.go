@@ -54,16 +54,16 @@ func (r *Record) ID() string { return r.Key() + "@" + strconv.FormatInt(int64(r.
 // Refused reports whether a response says that the request was not served.
 func (r *Record) Refused() bool { return r.Status >= 400 }
 
+// Room for what is put behind an id, or before it.
 // With them the longest id of an exchange, with the id of a message and a suffix, fits into
 // events.MaxID.
-// Room for what is put behind an id, or before it.
 const (
 	maxName   = 64
 	maxNumber = 24
 )
 
-// The error is a *events.DecodeError that names the field that is missing.
 // Read reads one record. What it holds may alias p.
+// The error is a *events.DecodeError that names the field that is missing.
 func Read(p []byte) (*Record, error) {
 	if err := adapter.CheckSize(p); err != nil {
 		return nil, err
@@ -120,9 +120,9 @@ func walk(c *jsonwalk.Cursor) (r *Record, direction string) {
 	return r, direction
 }
 
-// Head is for the scores of formats: a record whose end is missing is given as far as it goes.
 // Head reads the first records of an input, of which head is the beginning. The last
 // one may be cut off.
+// Head is for the scores of formats: a record whose end is missing is given as far as it goes.
 func Head(head []byte) iter.Seq[*Record] {
 	return func(yield func(*Record) bool) {
 		for c := range adapter.Heads(head) {

@@ -54,12 +54,12 @@ const (
 	pathEvents   = "/v1/events"
 )
 
-// It is far more than a guard has any reason to read, and little enough for a test.
 // Flood is how many bytes a fault sends that has no end.
+// It is far more than a guard has any reason to read, and little enough for a test.
 const Flood = 192 << 20
 
-// The id has no revision in the form of weir, so that scope and reason tell the order.
 // order is a verdict that stops a flow, with more fields or none.
+// The id has no revision in the form of weir, so that scope and reason tell the order.
 func order(flow, more string) string {
 	return fmt.Sprintf(`{"id":"of-%s","revision":1,"mode":"enforce","action":"deny","reason_code":"self_call","correlation_id":%q,"scope":{"kind":"flow","id":%q}%s}`, flow, flow, flow, more)
 }
@@ -127,8 +127,8 @@ func ack(name string, serve http.HandlerFunc) Fault {
 	return Fault{Name: "events " + name, Want: hears, path: pathEvents, serve: serve, then: serve}
 }
 
-// A guard that meets one never knew any order.
 // deadStreams are nothing that could be followed.
+// A guard that meets one never knew any order.
 func deadStreams() []Fault {
 	return []Fault{
 		stream("is cut before it is answered", never, cut),
@@ -152,8 +152,8 @@ func deadStreams() []Fault {
 	}
 }
 
-// The order was heard, and stays in force.
 // badStreams begin well.
+// The order was heard, and stays in force.
 func badStreams() []Fault {
 	return []Fault{
 		stream("falls silent", noMore, after(hang)),
@@ -180,8 +180,8 @@ func badStreams() []Fault {
 	}
 }
 
-// The one that counts has to be obeyed all the same.
 // strangeMessages come before one that counts.
+// The one that counts has to be obeyed all the same.
 func strangeMessages() []Fault {
 	return []Fault{
 		stream("has a message of 1 MiB among others", hears.unreadable(1), among("data: "+strings.Repeat("x", 1<<20)+"\n\n")).lasting(),
@@ -232,8 +232,8 @@ func strangeMessages() []Fault {
 	}
 }
 
-// A guard keeps the bounds that it had.
 // wrongLimits are about the limits, which a guard asks for beside.
+// A guard keeps the bounds that it had.
 func wrongLimits() []Fault {
 	return []Fault{
 		limits("are never answered", hang),
@@ -245,9 +245,9 @@ func wrongLimits() []Fault {
 	}
 }
 
+// badAnswers are of asks.
 // What a guard makes of each is in Want: mostly it goes by the orders that it knows, as if
 // weir had not answered.
-// badAnswers are of asks.
 func badAnswers() []Fault {
 	return []Fault{
 		check("is cut", cut),

@@ -26,9 +26,9 @@ type Faulty struct {
 	ended chan struct{} // the first wrong answer is over
 }
 
+// Serve returns a server with the fault.
 // Its weir has one order against flow f, and refuses asks about it: so a test sees by flow f
 // what the guard knows and by any other flow what it lets through.
-// Serve returns a server with the fault.
 func (f Fault) Serve() *Faulty {
 	weir := New()
 	weir.Give(events.Verdict{ID: "of-f", CorrelationID: "f", Action: "deny", Reason: events.SelfCall})
@@ -125,7 +125,8 @@ func hang(_ http.ResponseWriter, r *http.Request) {
 	<-r.Context().Done()
 }
 
-// net/http ends the connection after this panic, and writes nothing about it.
+// cut breaks the connection off. net/http ends the connection after this panic, and writes
+// nothing about it.
 func cut(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 
 func reply(status int, contentType, text string) http.HandlerFunc {
@@ -138,9 +139,9 @@ func reply(status int, contentType, text string) http.HandlerFunc {
 
 func pageOf(text string) http.HandlerFunc { return reply(http.StatusOK, "text/html", text) }
 
+// flood sends a text, and then another one again and again.
 // It stops after Flood bytes, so that a guard that reads all of it ends too, and is found out
 // by its memory.
-// flood sends a text, and then another one again and again.
 func flood(text, again string) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
 		_, err := io.WriteString(rw, text)
@@ -192,8 +193,8 @@ func packed(text, again string) []byte {
 	return append(member(text), bytes.Repeat(member(strings.Repeat(again, many)), 1+Flood/(many*len(again)))...)
 }
 
-// HTTP/2 cannot be hijacked, and panics here.
 // hijacked answers below HTTP. What it sends ends with the connection.
+// HTTP/2 cannot be hijacked, and panics here.
 func hijacked(fn func(conn net.Conn, gone <-chan struct{})) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -233,7 +234,7 @@ func rawEvery(text string, others ...string) http.HandlerFunc {
 	})
 }
 
-// Without a head of its own: text is the head, too.
+// rawFlood is flood below HTTP. Without a head of its own: text is the head, too.
 func rawFlood(text, again string) http.HandlerFunc {
 	return hijacked(func(conn net.Conn, _ <-chan struct{}) {
 		_, err := io.WriteString(conn, text)
@@ -243,7 +244,8 @@ func rawFlood(text, again string) http.HandlerFunc {
 	})
 }
 
-// The last chunk has no length, so the body breaks off in a way that HTTP can tell.
+// rawChunks sends a text as one chunk, and then what is no chunk. The last chunk has no
+// length, so the body breaks off in a way that HTTP can tell.
 func rawChunks(text string) http.HandlerFunc {
 	return raw(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\nthis is no length\r\n", len(text), text))
 }

@@ -66,9 +66,9 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
+// answer is the ResponseWriter of the transport.
 // begun is closed when the head is known; fail, which is set before that, says that there is
 // none.
-// answer is the ResponseWriter of the transport.
 type answer struct {
 	header http.Header
 	status int
@@ -87,7 +87,8 @@ func (a *answer) Write(p []byte) (int, error) {
 	return a.body.Write(p)
 }
 
-// Nothing is buffered, so there is nothing to flush.
+// FlushError is for http.ResponseController. Nothing is buffered, so there is nothing to
+// flush.
 func (a *answer) FlushError() error { return nil }
 
 func (a *answer) begin(status int) {

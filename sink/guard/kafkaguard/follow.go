@@ -18,8 +18,8 @@ import (
 	"weir/sink/sign"
 )
 
-// Its options hold for the table as with weir's stream; Follow is set by New.
 // Options are how a guard follows a topic. Cluster and URL are required.
+// Its options hold for the table as with weir's stream; Follow is set by New.
 type Options struct {
 	guard.Options // URL is that of any weir: for Ask and for acknowledgements
 
@@ -62,7 +62,8 @@ const (
 	longestWait  = 30 * time.Second
 )
 
-// It is the guard's Options.Follow: it runs in one goroutine until the guard is closed.
+// follow reads the topic, and begins anew when it cannot go on. It is the guard's
+// Options.Follow: it runs in one goroutine until the guard is closed.
 func (t *topic) follow(ctx context.Context, feed guard.Feed) {
 	for span := shortestWait; ; span = min(2*span, longestWait) {
 		reached, err := t.read(ctx, feed)
@@ -210,8 +211,8 @@ func (p *partition) read(ctx context.Context) error {
 	}
 }
 
-// The header has to be the one that weir's writer sets.
 // signature is what the record says of who gave the order; "" when it says nothing.
+// The header has to be the one that weir's writer sets.
 func signature(r *kafka.Record) string {
 	for i := range r.Headers {
 		if r.Headers[i].Key == sign.RecordHeader {

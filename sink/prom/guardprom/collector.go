@@ -28,8 +28,8 @@ var (
 	asks      = desc("ask_failures_total", "Asks that were answered from memory because weir did not answer.")
 )
 
-// Guards are counted in the process of the dispatcher, so their names have a prefix of their
-// own.
+// desc describes a metric of guards. Guards are counted in the process of the dispatcher, so
+// their names have a prefix of their own.
 func desc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("weir_guard_"+name, help, labels, nil)
 }
