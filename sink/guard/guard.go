@@ -55,7 +55,7 @@ type Options struct {
 }
 
 // Guard answers whether calls may be made. Any goroutine may use it.
-// Check reads state, table and clock by atomics and takes no lock.
+// Check reads state, table and clock by atomics; only the local limiter takes a lock.
 type Guard struct {
 	o      Options
 	logger *slog.Logger
