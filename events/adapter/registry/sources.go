@@ -86,8 +86,8 @@ func spans(args, results, turn, tokens adapter.Level) adapter.Gives {
 const mapping = mapped.Prefix + "correlation_id=.flow,time=.ts,kind=.type,kind.ask=agent.call,kind.tool=tool.call,kind.done=tool.result," +
 	"from=.sender.id,to=.target,tool=.tool.name,args=.tool.args,result=.out"
 
-// sources is the table. Sample is a recorded log below events/adapter/testdata from which a
-// test checks what Gives promises; SOURCES.md is written from the same rows.
+// sources is the table. Sample is a recorded log below events/adapter/testdata; a test holds
+// SOURCES.md to the same rows.
 func sources() []adapter.Source {
 	const never, sometimes, always = adapter.Never, adapter.Sometimes, adapter.Always
 	return []adapter.Source{
