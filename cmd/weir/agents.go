@@ -200,6 +200,8 @@ func listAgents(ctx context.Context, env *cli.Env, target *target, q pump.AgentQ
 	switch {
 	case len(list.Agents) == 0 && q.Stuck:
 		env.Notice("no agent is stuck")
+	case len(list.Agents) == 0 && q.Kind == events.ScopeTree:
+		env.Notice("there are no trees yet")
 	case len(list.Agents) == 0 && q.Kind != "":
 		env.Notice("there are no projects yet")
 	case len(list.Agents) == 0:

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -185,7 +186,10 @@ func withMember(object []byte, name, value string) []byte {
 	for i, c := range object {
 		if c == '{' {
 			out := append([]byte(nil), object[:i+1]...)
-			out = fmt.Appendf(out, "%q:%q,", name, value)
+			out = fmt.Appendf(out, "%q:%q", name, value)
+			if rest := bytes.TrimSpace(object[i+1:]); len(rest) > 0 && rest[0] != '}' {
+				out = append(out, ',')
+			}
 			return append(out, object[i+1:]...)
 		}
 	}

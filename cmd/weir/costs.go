@@ -68,7 +68,7 @@ func runCosts(ctx context.Context, env *cli.Env, o *source, server *client.Serve
 		// A flow is judged from its first event on, however old; only what is spent before is
 		// not counted. So since bounds the ledger and not what is read.
 		var err error
-		if long, err = days(since); err != nil || long <= 0 {
+		if long, err = parseAge(since); err != nil || long <= 0 {
 			return cli.Usage("--since %s: want how long, such as 7d or 36h", since)
 		}
 		// By the wall clock, for a log that is folded; a running weir reckons by its own.
@@ -179,14 +179,3 @@ func printCosts(env *cli.Env, c *costs.Told, by string) error {
 
 // shownLines is how many lines of each list are shown when all lists are.
 const shownLines = 10
-
-// days reads a duration that may be in days.
-// days reads a duration that may be in days, which Go's own durations do not have; so "1.5d"
-// is 36 hours. An error of what stands before the d is one of a duration in hours.
-func days(s string) (time.Duration, error) {
-	if n, ok := strings.CutSuffix(s, "d"); ok {
-		long, err := time.ParseDuration(n + "h")
-		return 24 * long, err
-	}
-	return time.ParseDuration(s)
-}

@@ -132,7 +132,7 @@ func testFiles(env *cli.Env, files []string, update bool, limitFlags *operate.Li
 	}
 	switch {
 	case differ > 0:
-		return cli.Failure("%d of %s differ", differ, cli.Count(int64(ran), "case")).Advise("lines with - were expected, lines with + were said; weir test -update keeps what was said")
+		return cli.Failure("%d of %s differ", differ, cli.Count(int64(ran), "case")).Advise("lines with - were expected, lines with + were said; weir test --update keeps what was said")
 	// A file without cases would pass for ever.
 	case ran == 0:
 		return cli.Failure("there is no case in %s", files[0]).Advise("weir test --help shows the language")

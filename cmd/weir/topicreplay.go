@@ -48,13 +48,16 @@ type point struct {
 	offset int64 // less than 0: none
 }
 
-// parseAge reads a duration, or whole days such as 7d.
+// parseAge reads a duration, or days such as 7d or 1.5d.
 //
 // Days are 24 hours, and at most 65,535 of them.
 func parseAge(text string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
-		n, err := strconv.ParseUint(days, 10, 16)
-		return time.Duration(n) * 24 * time.Hour, err
+		n, err := strconv.ParseFloat(days, 64)
+		if err == nil && !(n >= 0 && n <= 1<<16-1) {
+			err = strconv.ErrRange
+		}
+		return time.Duration(n * float64(24*time.Hour)), err
 	}
 	return time.ParseDuration(text)
 }

@@ -25,3 +25,17 @@ func TestPoints(t *testing.T) {
 		f(wrong, point{}, false)
 	}
 }
+
+// TestParseAge reads days beside what Go's durations are.
+func TestParseAge(t *testing.T) {
+	for text, want := range map[string]time.Duration{"7d": 168 * time.Hour, "1.5d": 36 * time.Hour, "90m": 90 * time.Minute} {
+		if got, err := parseAge(text); got != want || err != nil {
+			t.Errorf("%s is %s, %v; want %s", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"d", "xd", "-1d", "NaNd", "1e9d", "7"} {
+		if got, err := parseAge(text); err == nil {
+			t.Errorf("%s is taken for %s", text, got)
+		}
+	}
+}
