@@ -40,6 +40,7 @@ type Host struct {
 	KeepVerdicts  time.Duration // how far back the verdicts of the group are copied
 
 	// Limits are those that are wanted.
+	// Limits may change while the program runs; owners put new ones into the log of each partition.
 	Limits func() analyzer.Limits
 	// Await calls append, which puts an ask into the log, and returns what the fold says.
 	Await func(ctx context.Context, ev *events.Event, append func() error) (*events.Verdict, error)
@@ -62,14 +63,20 @@ type Member struct {
 	logger *slog.Logger
 	store  *state.Store
 
+	// folding has the loops of both groups and the asks of trees, copying the replicator.
 	folding, copying *phase.Phase
 
+	// One of each stage; nil until the topics were looked at.
 	flowSet    *partitionSet
 	agentSet   *partitionSet
 	replicator *replicator
-	activity   *sinkkafka.ActivityTopic
-	words      *treeWords
+	// All owners of this process send by it.
+	activity *sinkkafka.ActivityTopic
+	// What trees that are folded here have said, for other members.
+	words *treeWords
 
+	// mu guards owned, taking, generations and the generation of each set. It is never held while a
+	// broker or another member is asked.
 	mu     sync.Mutex
 	owned  map[int]*partitionOwner // by lane, see partitionSet
 	taking map[int]taking          // by lane, see partitionSet
@@ -92,6 +99,7 @@ func New(o Options, host Host) *Member {
 	t, names := &o.Topics, DefaultTopics()
 	*t = Topics{Events: cmp.Or(t.Events, names.Events), Verdicts: cmp.Or(t.Verdicts, names.Verdicts),
 		Activity: cmp.Or(t.Activity, names.Activity), DeadLetters: cmp.Or(t.DeadLetters, names.DeadLetters)}
+	// Errors of the brokers are told apart by their codes, which the pump does not know.
 	host.Pump.Trouble = troubleOf
 	return &Member{host: host, o: o, clock: host.Pump.Clock, logger: host.Pump.Logger, store: host.Store,
 		folding: phase.New(host.Fail), copying: phase.New(host.Fail),
@@ -108,6 +116,8 @@ const startTries = 15
 
 // Start looks whether the topics fit, joins the group and begins to fold what it is
 // given.
+// Its errors are those that waiting does not heal: topics that are missing or too small, a
+// password that is wrong, a state that is of other topics.
 func (m *Member) Start(ctx context.Context) error {
 	if err := m.findTopics(ctx); err != nil {
 		return err
@@ -123,6 +133,7 @@ func (m *Member) Start(ctx context.Context) error {
 
 // findTopics checks the topics. Who starts a member has waited for brokers and found some: one
 // that went away in the meantime is back soon, and is no reason to end.
+// The member has joined nothing yet: an error here costs nobody anything.
 func (m *Member) findTopics(ctx context.Context) error {
 	for tries := 1; ; tries++ {
 		err := m.checkTopics(ctx)
@@ -140,6 +151,8 @@ func (m *Member) findTopics(ctx context.Context) error {
 func (m *Member) lanes() int { return len(m.flowSet.partitions) + len(m.agentSet.partitions) }
 
 // memory is what one lane may take.
+// Every lane gets the same part, of all that there are and not of those that it owns: what it owns
+// changes, and to take memory away from a pump that runs would need a checkpoint.
 func (m *Member) memory(l *partitionSet) int64 {
 	flows, agents := pump.SplitMemory(m.host.Pump.Memory)
 	if l.stage == pump.AgentStage {
@@ -161,6 +174,7 @@ func (m *Member) Turned() time.Time {
 	return oldest
 }
 
+// own returns the owners that fold at this moment, by lane.
 func (m *Member) own() []*partitionOwner {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -187,6 +201,7 @@ func (m *Member) pumpsOf(l *partitionSet) (out []*pump.Pump) {
 	return out
 }
 
+// ownerHere is the owner of a partition in this process; nil when another one folds it, or nobody.
 func (m *Member) ownerHere(l *partitionSet, partition int) *partitionOwner {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -221,6 +236,7 @@ func (m *Member) Append(ctx context.Context, entries []state.Entry) error {
 		n := m.flowSet.partitionOf(key)
 		byPartition[n] = append(byPartition[n], m.message(key, entries[i].Value))
 	}
+	// Entries go to several partitions one after the other: after an error some may be there.
 	for n, messages := range byPartition {
 		if _, err := m.appendTo(ctx, m.o.Topics.Events, n, messages...); err != nil {
 			return err
@@ -229,10 +245,13 @@ func (m *Member) Append(ctx context.Context, entries []state.Entry) error {
 	return nil
 }
 
+// message keys a record by its flow, so that producers of others put it into the same partition.
 func (m *Member) message(key string, value []byte) sinkkafka.Message {
 	return sinkkafka.Message{Key: []byte(key), Value: value}
 }
 
+// Whoever appends events is no owner of the partition: these are not fenced, and are told apart by
+// their ids (decision 6).
 func (m *Member) appendTo(ctx context.Context, topic string, partition int, messages ...sinkkafka.Message) (first int64, err error) {
 	if first, err = sinkkafka.AppendTo(ctx, m.o.Cluster, topic, partition, messages); err != nil {
 		err = fmt.Errorf("append to %s: %w", topic, err)
@@ -276,9 +295,11 @@ func (m *Member) eventsIn(ctx context.Context, number int, since events.Stamp, f
 	}
 	r := kafka.NewReader(cluster, topic, number, from, kafka.ReaderOptions{})
 	defer r.Close()
+	// The end is that of the beginning: what comes meanwhile is not waited for.
 	var records []kafka.Record
 	for r.Next() < end {
 		records, err = r.Fetch(ctx, records)
+		// Records that have expired between the two questions are skipped.
 		if next, ok := kafka.Behind(err); ok {
 			r.SkipTo(next)
 			continue
@@ -330,6 +351,9 @@ func (m *Member) Ready() (why []string, lag int64) {
 }
 
 // Progress says how far the partitions of events are folded that this process folds.
+// Partitions that nobody of this process has are left out, as nobody here could say more.
+// It is for those who decide whether the fold is behind (decision 73). What was read and not
+// published counts as not folded.
 func (m *Member) Progress() (out []pump.Progress) {
 	for _, p := range m.own() {
 		if p.set == m.flowSet {
@@ -362,10 +386,13 @@ func (m *Member) Measure(r *prom.Reading) {
 
 // drainTime is how long a partition that is given up may take to end: well below what
 // the group waits for a member.
+// While it drains the next owner cannot begin, and asks of its flows are answered by nobody.
 const drainTime = 5 * time.Second
 
 // Stop folds what is under way to its end, publishes it, takes last checkpoints and
 // leaves the group.
+// A member that ends in order lets others take over at once, without the session timeout, and
+// with checkpoints that leave nothing to fold again.
 func (m *Member) Stop(ctx context.Context) error {
 	err := m.copying.End(ctx)
 	for _, p := range m.own() {

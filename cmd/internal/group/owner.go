@@ -21,29 +21,36 @@ import (
 )
 
 // partitionOwner is a lane that this process folds during one generation of its group.
+// Its goroutine is the one that the group has started for the assignment; the atomics are read by
+// whoever asks the member.
 type partitionOwner struct {
 	member    *Member
 	set       *partitionSet
 	partition int // of the topic of the set
 	lane      int // its number among those of both stages
-	as        kafka.Assignment
+	// What the group has assigned: with it offsets are committed for this generation alone.
+	as kafka.Assignment
 
 	reader      *kafka.Reader
 	verdicts    *sinkkafka.Producer
 	deadLetters *sinkkafka.Producer
 	pump        *pump.Pump
-	poison      *pump.PoisonRecords
+	// What ended the process twice is found by it, see decision 26.
+	poison *pump.PoisonRecords
 
-	began     time.Time
-	appended  time.Duration // how long it had been when the last record came or was appended
-	told      string        // version of the limits that was appended last
-	toldAt    time.Duration
-	ticks     ticks
-	caughtUp  atomic.Bool
-	turned    atomic.Int64 // when the loop turned last, Unix milliseconds
-	folded    atomic.Int64 // up to where what was read is folded
-	newest    atomic.Int64 // when the log took the last record that was read, Unix milliseconds
-	unread    time.Time    // since when reading failed last
+	began time.Time
+	// Measured by the time that the machine was up, so that a clock that is set does not tick.
+	appended time.Duration // how long it had been when the last record came or was appended
+	// Version and time of limits that may be on their way through the log still.
+	told     string // version of the limits that was appended last
+	toldAt   time.Duration
+	ticks    ticks
+	caughtUp atomic.Bool
+	turned   atomic.Int64 // when the loop turned last, Unix milliseconds
+	folded   atomic.Int64 // up to where what was read is folded
+	newest   atomic.Int64 // when the log took the last record that was read, Unix milliseconds
+	// Compared with the reader's, so that one trouble is counted once however often it is tried.
+	unread    time.Time // since when reading failed last
 	committed int64
 	toldGroup time.Time
 	commits   chan struct{} // holds a token while no commit is under way
@@ -53,9 +60,13 @@ type partitionOwner struct {
 var errAgain = errors.New("begin again")
 
 // fold is what the group calls for a partition that is assigned to this process.
+// It returns when ctx ends, or when nothing is to be hoped for: the group then takes the lost
+// partition as given up, and this process joins anew.
 func (m *Member) fold(ctx context.Context, l *partitionSet, as kafka.Assignment) {
 	m.note(l, as.Partition, nil)
 	m.mu.Lock()
+	// The generation is that of the group, so that a rebalance counts once, however many partitions
+	// it brings.
 	if l.generation != as.Generation {
 		l.generation = as.Generation
 		m.generations++
@@ -102,6 +113,8 @@ func (m *Member) note(l *partitionSet, partition int, p *partitionOwner) {
 }
 
 // fatal reports whether only a person can help.
+// Beyond the end of the log, another topic, a store that failed: to try again could fold the
+// wrong log into the right state.
 func (m *Member) fatal(err error) bool {
 	if _, ok := errors.AsType[*kafka.BeyondEndError](err); ok {
 		return true
@@ -109,6 +122,7 @@ func (m *Member) fatal(err error) bool {
 	return kafka.Final(err) || errors.Is(err, state.ErrFailed) || errors.Is(err, state.ErrDamaged) || errors.Is(err, errOtherLog)
 }
 
+// foldOnce takes a partition over and folds it until ctx ends or something fails.
 func (m *Member) foldOnce(ctx context.Context, l *partitionSet, as kafka.Assignment) error {
 	// What is under way when the partition is given up may come to its end.
 	hard, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -116,6 +130,7 @@ func (m *Member) foldOnce(ctx context.Context, l *partitionSet, as kafka.Assignm
 	defer context.AfterFunc(ctx, func() {
 		select {
 		case <-m.clock.After(drainTime):
+			// The group waits for this member meanwhile; after that whatever hangs is cut off.
 			cancel()
 		case <-hard.Done():
 		}
@@ -126,8 +141,10 @@ func (m *Member) foldOnce(ctx context.Context, l *partitionSet, as kafka.Assignm
 	if err := p.open(ctx); err != nil {
 		return err
 	}
+	// From here to the end of run other goroutines may find the owner and ask its pump.
 	m.note(l, p.partition, p)
 	err := p.run(ctx, hard)
+	// Before the pump is closed, so that nobody asks one that ends.
 	m.note(l, p.partition, nil)
 	if err != nil {
 		p.pump.CloseWithoutCheckpoint()
@@ -140,12 +157,15 @@ func (m *Member) foldOnce(ctx context.Context, l *partitionSet, as kafka.Assignm
 		m.logger.Warn("a partition is given up without a last checkpoint; whoever owns it next folds a little more again", "topic", l.topic, "partition", p.partition, "error", err)
 		return nil
 	}
+	// An end in order is no crash at this record.
 	p.poison.Clear()
 	p.commit(hard, true)
 	return nil
 }
 
 // open takes the partition over and finds where to begin.
+// It claims the logs that it publishes to before it reads anything: behind the marks nothing of an
+// owner before can come, and what is read back is all there is (decision 22).
 func (p *partitionOwner) open(ctx context.Context) (err error) {
 	m := p.member
 	o := m.o
@@ -167,13 +187,16 @@ func (p *partitionOwner) open(ctx context.Context) (err error) {
 	options.Activity = &topicActivity{topic: m.activity.Sender(), source: p.lane, place: m.agentSet.partitionOf}
 	options.AgentPartitions = len(m.agentSet.partitions)
 	if p.set.stage == pump.FlowStage {
+		// hold starts a goroutine and does not keep the fold waiting.
 		options.Held = func(offset int64, ev *events.Event, key string, v *events.Verdict) {
 			m.hold(p.partition, offset, ev, key, v)
 		}
 	} else {
+		// Asks and counts of flows are none of the agent stage's.
 		options.Answer, options.Metrics = nil, nil
 		options.Settled = func(from pump.Position, _ *events.Event, v *events.Verdict) { m.settled(from, v) }
 		options.PassedOn = func(from pump.Position, key string, to int64) {
+			// The key lies in the pump's buffer.
 			m.passedOn(from, TreeAsk{strings.Clone(key), p.lane, to})
 		}
 	}
@@ -183,6 +206,7 @@ func (p *partitionOwner) open(ctx context.Context) (err error) {
 	if p.pump, err = pump.New(ctx, options); err != nil {
 		return err
 	}
+	// Nothing was folded yet: a state of another topic must not get a single record more.
 	if err := p.verify(ctx); err != nil {
 		p.pump.CloseWithoutCheckpoint()
 		return err
@@ -200,6 +224,7 @@ func (p *partitionOwner) open(ctx context.Context) (err error) {
 	return nil
 }
 
+// readFrom returns a reader from an offset on, which goes on by itself when brokers fail.
 func (m *Member) readFrom(topic string, partition int, offset int64) *kafka.Reader {
 	return kafka.NewReader(m.o.Cluster, topic, partition, offset, kafka.ReaderOptions{Bytes: m.fetchBytes(), Logger: m.logger})
 }
@@ -213,6 +238,7 @@ const (
 )
 
 // fetchBytes is what the reader of one lane asks of a broker at once.
+// With thousands of lanes the least still adds up to more than allFetches.
 func (m *Member) fetchBytes() int { return min(max(allFetches/m.lanes(), leastFetched), mostFetched) }
 
 // place finds where to begin without a checkpoint: far enough back that nothing before
@@ -233,6 +259,7 @@ func (p *partitionOwner) place(ctx context.Context, o *pump.Options) error {
 	case known && meta.Next >= first:
 		return nil
 	case known:
+		// Decision 25: states of before the gap are not gone on with.
 		m.host.Pump.Counts.Count(func(n *prom.Counters) { n.Reject(events.CodeLost) })
 		m.logger.Error("records have expired before they were folded: what is open begins anew behind them, and what it did before is not counted; keep the topic longer",
 			"topic", p.set.topic, "partition", p.partition, "from", meta.Next, "to", first)
@@ -245,6 +272,8 @@ func (p *partitionOwner) place(ctx context.Context, o *pump.Options) error {
 	if err != nil {
 		return err
 	}
+	// The three logs are begun as of the same time. Verdicts and letters of the records that are
+	// folded again were published then or later, and none of them must be missed.
 	for _, x := range []struct {
 		topic     string
 		partition int
@@ -266,6 +295,7 @@ func (p *partitionOwner) lookback(ctx context.Context, first, end int64) (time.T
 	if p.set.stage == pump.FlowStage && m.o.Lookback != 0 {
 		back = m.o.Lookback + limitsEvery
 	}
+	// asOf is the least of what is known: too early only means that more is folded again.
 	asOf := m.Now()
 	if first < end {
 		at := end - 1
@@ -298,6 +328,7 @@ func (m *Member) record(ctx context.Context, topic string, partition int, offset
 		}
 		if len(records) > 0 {
 			one := records[0]
+			// The reader uses its memory again at the next fetch.
 			one.Value = append([]byte(nil), one.Value...)
 			return one, nil
 		}
@@ -310,6 +341,7 @@ var errOtherLog = errors.New("the topic was created anew, and the state is of th
 // verify compares the last record that was folded with what the topic has there.
 func (p *partitionOwner) verify(ctx context.Context) error {
 	offset, sum, ok := p.pump.Last()
+	// A pump that has folded nothing has no last record, and one that has expired cannot be compared.
 	if !ok {
 		return nil
 	}
@@ -325,12 +357,15 @@ func (p *partitionOwner) verify(ctx context.Context) error {
 }
 
 // run folds until ctx ends.
+// It ends with nil when ctx ends. hard is for what is written: it outlives ctx by drainTime, so
+// that a batch that was read is folded and published in full.
 func (p *partitionOwner) run(ctx, hard context.Context) error {
 	m := p.member
 	var fetched []kafka.Record
 	var records []pump.Record
 	for ctx.Err() == nil {
 		var err error
+		// Fetch returns without records from time to time, so that silence is noticed and ticks are sent.
 		fetched, err = p.reader.Fetch(ctx, fetched)
 		if ctx.Err() != nil {
 			return nil
@@ -347,6 +382,7 @@ func (p *partitionOwner) run(ctx, hard context.Context) error {
 			records = append(records, p.set.record(&fetched[i]))
 			p.ticks.see(&fetched[i])
 		}
+		// With more to come the pump may gather verdicts of several batches into one publication.
 		if err := p.poison.Fold(hard, p.pump, records, p.behind() > 0); err != nil {
 			return err
 		}
@@ -357,6 +393,8 @@ func (p *partitionOwner) run(ctx, hard context.Context) error {
 			p.appended = up
 			p.newest.Store(int64(records[n-1].Appended))
 		}
+		// Only who is at the end speaks: a tick in the middle of a backlog would be of the wrong time,
+		// and limits there would judge what was sent under others.
 		if p.behind() == 0 {
 			if !p.caughtUp.Swap(true) && p.set.stage == pump.FlowStage {
 				m.host.CaughtUp() // of the first partition that is
@@ -377,6 +415,8 @@ func (p *partitionOwner) run(ctx, hard context.Context) error {
 func (p *partitionOwner) behind() int64 { return max(0, p.reader.HighWatermark()-p.reader.Next()) }
 
 // past goes on behind what cannot be read.
+// Expired records make the partition begin anew; a batch that cannot be unpacked becomes one dead
+// letter, and the next one is read; other errors are the caller's.
 func (p *partitionOwner) past(ctx context.Context, err error) error {
 	m := p.member
 	if gap, ok := errors.AsType[*kafka.GapError](err); ok {
@@ -397,6 +437,8 @@ func (p *partitionOwner) past(ctx context.Context, err error) error {
 // speak appends what the log has to be told when it is read to the end: a tick when it
 // is silent, and the limits when it has none or others, or has not been told for long.
 // The activity needs no ticks: the flows tell it the time, from theirs.
+// Appended records come back through the log and are folded as all others: nothing is done
+// beside it, and whoever folds the log again sees the same.
 func (p *partitionOwner) speak(ctx context.Context, up time.Duration) error {
 	m, now := p.member, p.member.Now()
 	if p.set.stage == pump.FlowStage {
@@ -407,6 +449,7 @@ func (p *partitionOwner) speak(ctx context.Context, up time.Duration) error {
 	wanted := m.host.Limits()
 	limits, _ := p.pump.Limits()
 	since, told := p.pump.SinceLimits()
+	// Without that every turn of the loop until the record comes back would append one more.
 	asked := p.told == wanted.Version && up-p.toldAt < m.host.Tick // and it is on its way
 	stale := told > 0 && now.Sub(since) >= limitsEvery
 	if asked || limits.Version == wanted.Version && since != 0 && !stale {
@@ -418,6 +461,7 @@ func (p *partitionOwner) speak(ctx context.Context, up time.Duration) error {
 }
 
 // later logs an error of something that is tried again.
+// A broker that is away is no reason to give the partition up: decision 31.
 func (m *Member) later(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() != nil {
 		return nil
@@ -439,11 +483,13 @@ const (
 // commit tells the group how far the fold is, for those who watch its lag. It is done
 // beside the fold unless it is the last time.
 func (p *partitionOwner) commit(ctx context.Context, last bool) {
+	// By the pump and not by the reader: what is not published may not be told.
 	next, now := p.pump.Next(), p.member.clock.Now()
 	workedOff := p.behind() == 0 && next-p.committed >= commitBacklog
 	if next == p.committed || !last && !workedOff && now.Sub(p.toldGroup) < commitEvery {
 		return
 	}
+	// Only the last commit waits for the one under way, for it must not be overtaken by it.
 	if last {
 		select {
 		case <-p.commits:
@@ -463,6 +509,7 @@ func (p *partitionOwner) commit(ctx context.Context, last bool) {
 	}
 }
 
+// tell commits an offset. A failure costs nothing but a display that is late: decision 23.
 func (p *partitionOwner) tell(next int64) {
 	m := p.member
 	if err := p.as.Commit(next); err == nil {
@@ -474,6 +521,8 @@ func (p *partitionOwner) tell(next int64) {
 }
 
 // trouble is what keeps the brokers from answering; nil when they do.
+// Activity goes out by one sender for all lanes; the agent stage's own, to trees above, is told
+// of by the flows.
 func (p *partitionOwner) trouble() error {
 	what := p.set.describe(p.partition)
 	if since, err := p.reader.Trouble(); err != nil {
@@ -504,15 +553,17 @@ func (p *partitionOwner) ready() (why []string) {
 	return why
 }
 
+// close ends the reader; the pump was closed before by whoever knows whether with a checkpoint.
 func (p *partitionOwner) close() {
 	if p.reader != nil {
 		_ = p.reader.Close() // nothing is written by it
 	}
 }
 
-// topicLetters is a topic of dead letters, for a pump.
+// topicDeadLetters is a topic of dead letters, for a pump.
 type topicDeadLetters struct{ topic *sinkkafka.DeadLetters }
 
+// Publish returns the offset behind the last letter that is safe in the topic.
 func (l *topicDeadLetters) Publish(ctx context.Context, letters []state.DeadLetter) (int64, error) {
 	out := make([]sinkkafka.DeadLetter, len(letters))
 	for i := range letters {
@@ -528,10 +579,12 @@ func (l *topicDeadLetters) Since(ctx context.Context, from int64, fn func(offset
 
 // topicActivity is the topic of what concerns agents, for the pump of a partition.
 type topicActivity struct {
-	topic  *sinkkafka.Activity
+	topic *sinkkafka.Activity
+	// Its lane: a partition of the events, or, behind those, one of the activity itself.
 	source int // partition of the events
 	place  func(key string) int
-	out    []sinkkafka.ActivityRecord
+	// Used again for each batch; only the pump's goroutine calls Send.
+	out []sinkkafka.ActivityRecord
 }
 
 func (t *topicActivity) Place(key string) int { return t.place(key) }

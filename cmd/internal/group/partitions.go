@@ -23,8 +23,9 @@ import (
 // them. What comes of a lane stands in the partition of its number, of the verdicts and of
 // the dead letters, and so does its state in the store.
 type partitionSet struct {
-	stage      pump.Stage
-	topic      string
+	stage pump.Stage
+	topic string
+	// The numbers 0 to n-1: partitionOf wants them as a slice.
 	partitions []int
 	first      int    // lane of partition 0
 	name       string // of the group
@@ -37,6 +38,8 @@ type partitionSet struct {
 func (l *partitionSet) lane(partition int) int { return l.first + partition }
 
 // partitionOf is where all producers put what belongs to a key.
+// It is the hash of Kafka's Java client and of librdkafka's murmur2_random with a key: who writes
+// with another one splits a flow over partitions, and no limit sees all of it.
 func (l *partitionSet) partitionOf(key string) int {
 	return kafkago.Murmur2Balancer{Consistent: true}.Balance(kafkago.Message{Key: []byte(key)}, l.partitions...)
 }
@@ -84,6 +87,8 @@ func (m *Member) newPartitionSet(stage pump.Stage, topic string, partitions, fir
 	}
 	o := kafka.GroupOptions{Cluster: m.o.Cluster, Group: l.name, Topic: topic, Partitions: partitions, Holds: func() []kafka.Hold { return m.holds(l) },
 		Address: m.o.Advertise, Logger: m.logger, SessionTimeout: m.o.SessionTimeout, Heartbeat: heartbeat, JoinBackoff: heartbeat}
+	// The id of the member is kept in a file, so that after a crash the next Run takes the old
+	// member out of the group at once.
 	if m.host.StateDir != "" {
 		o.MemberFile = filepath.Join(m.host.StateDir, "member")
 		if stage == pump.AgentStage {
@@ -102,6 +107,7 @@ func (m *Member) run(ctx context.Context, l *partitionSet) error {
 
 // checkTopics makes the partition sets of both stages, when the topics fit together and the state
 // in the store is of the same topics.
+// It is called again after brokers were unreachable, and begins from the start then.
 func (m *Member) checkTopics(ctx context.Context) error {
 	t := m.o.Topics
 	counts := make(map[string]int)
@@ -114,10 +120,13 @@ func (m *Member) checkTopics(ctx context.Context) error {
 	}
 	flows, agents := counts[t.Events], counts[t.Activity]
 	all := flows + agents
+	// Lanes are 16 bits in the keys of the store.
 	if all > 1<<16 {
 		return fmt.Errorf("topics %s and %s have %d partitions together; weir numbers at most %d", t.Events, t.Activity, all, 1<<16)
 	}
 	for _, name := range []string{t.Verdicts, t.DeadLetters} {
+		// Each lane needs a partition of its own there, since one writer per partition is what fencing
+		// rests on (decision 22).
 		if counts[name] < all {
 			return fmt.Errorf("topic %s has %d partitions and needs %d: %d for those of %s and behind them %d for those of %s; add them with kafka-topics.sh --alter --topic %s --partitions %d, see weir topics plan",
 				name, counts[name], all, flows, t.Events, agents, t.Activity, name, all)
@@ -139,6 +148,7 @@ func (m *Member) checkTopics(ctx context.Context) error {
 // samePartitions fails when the state in the store is of a topic with another number of
 // partitions, for then keys have moved, and lanes too.
 func (m *Member) samePartitions(topic string, now int) error {
+	// Remembered on the first start, as a cursor of the store.
 	cursor := "partitions:" + topic
 	was, ok, err := m.store.Cursor(cursor)
 	if err != nil {
@@ -154,6 +164,7 @@ func (m *Member) samePartitions(topic string, now int) error {
 }
 
 // holds tells a group of which partitions the store has the state.
+// A partition goes by preference to who has its state, so that less is folded again.
 func (m *Member) holds(l *partitionSet) (out []kafka.Hold) {
 	partitions, err := m.store.Partitions()
 	if err != nil {
@@ -193,6 +204,7 @@ func Lookback(stage pump.Stage, l *analyzer.Limits) time.Duration {
 	a := &l.Agents
 	for i := range a.Rules {
 		r, row := &a.Rules[i], &agents.Rules[i]
+		// A rule that neither warns nor stops needs nothing of the past.
 		if r.Mute() {
 			continue
 		}
@@ -207,6 +219,8 @@ func Lookback(stage pump.Stage, l *analyzer.Limits) time.Duration {
 		}
 		for _, threshold := range []int64{r.Warn, r.Stop} {
 			if threshold != rules.Off {
+				// The longest way of the ladder: patience, the threshold, a resume, a review by one and by a
+				// second reviewer.
 				back = max(back, a.Patience+time.Duration(threshold)*time.Second+a.ResumeWithin+2*a.ReviewWithin)
 			}
 		}

@@ -28,6 +28,8 @@ const (
 )
 
 // ownerAddresses are the addresses of the members of a group.
+// They are asked for by every ask of a flow that is folded elsewhere, so they are remembered, and
+// many callers make one question.
 type ownerAddresses struct {
 	mu     sync.Mutex // never held while somebody is asked
 	until  time.Time  // known and err hold
@@ -39,6 +41,7 @@ type ownerAddresses struct {
 // get returns the addresses by partition, which it lets one of its callers find out for
 // all of them. The caller waits no longer than ctx; the question goes on without it, for
 // at most timeout.
+// find is called in a goroutine of its own and never under the lock.
 func (o *ownerAddresses) get(ctx context.Context, c clock.Clock, timeout time.Duration, find func(context.Context) (map[int]string, error)) (map[int]string, error) {
 	o.mu.Lock()
 	if c.Now().Before(o.until) {
@@ -49,12 +52,14 @@ func (o *ownerAddresses) get(ctx context.Context, c clock.Clock, timeout time.Du
 		asking := make(chan struct{})
 		o.asking = asking
 		go func() {
+			// The context of the caller is not used: the first one may go away while others wait.
 			ctx, cancel := context.WithTimeout(context.Background(), timeout)
 			defer cancel()
 			known, err := find(ctx)
 			o.mu.Lock()
 			defer o.mu.Unlock()
 			o.known, o.err, o.until = known, err, c.Now().Add(ownersFor)
+			// An error is remembered for a shorter time, and still keeps callers off a broken broker.
 			if err != nil {
 				o.until = c.Now().Add(unknownFor)
 			}
@@ -75,6 +80,8 @@ func (o *ownerAddresses) get(ctx context.Context, c clock.Clock, timeout time.Du
 }
 
 // forget lets the next caller ask anew.
+// An ask that was not answered calls it: the owner may be another one. An answer that is under way
+// still counts.
 func (o *ownerAddresses) forget() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -111,6 +118,7 @@ func (m *Member) elsewhere(l *partitionSet, partition int) error {
 }
 
 // ownerOf returns the address of the member that folds a partition.
+// Its errors say what a client can do: try again in a second, or tell the operator.
 func (m *Member) ownerOf(ctx context.Context, l *partitionSet, partition int) (string, error) {
 	what := l.describe(partition)
 	known, err := l.addresses.get(ctx, m.clock, m.host.AnswerTimeout, l.group.Owners)
@@ -127,6 +135,7 @@ func (m *Member) ownerOf(ctx context.Context, l *partitionSet, partition int) (s
 	return address, nil
 }
 
+// askHere lets the ask go through the log like any event, and waits for what its fold says.
 func (m *Member) askHere(ctx context.Context, number int, ev *events.Event, raw []byte) (*events.Verdict, error) {
 	return m.host.Await(ctx, ev, func() error {
 		_, err := m.appendTo(ctx, m.o.Topics.Events, number, m.message(ev.FlowKey(), raw))
@@ -168,6 +177,8 @@ func (m *Member) forward(ctx context.Context, address string, raw []byte) (*even
 
 const maxForwarded = 64 << 10 // bytes of a verdict
 
+// unanswered makes the error for who asked. What has taken too long is ErrTimeout, on which guards
+// go by what they know.
 func (m *Member) unanswered(ctx context.Context, address string, err error) error {
 	m.flowSet.addresses.forget() // it may have changed
 	if ctx.Err() != nil {
@@ -179,6 +190,7 @@ func (m *Member) unanswered(ctx context.Context, address string, err error) erro
 
 // AskHere answers an ask that another member has passed on. When the flow has another
 // owner by now, it is not passed on again.
+// To pass it on again could go round in a circle between two members that each believe the other.
 func (m *Member) AskHere(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error) {
 	number := m.flowSet.partitionOf(ev.FlowKey())
 	if m.ownerHere(m.flowSet, number) == nil {
@@ -189,6 +201,7 @@ func (m *Member) AskHere(ctx context.Context, ev *events.Event, raw []byte) (*ev
 
 // Others are the addresses of the other members that fold flows; missed says which
 // partitions nobody folds who could be asked.
+// It is for lists over all flows, which each member can only answer for its own part.
 func (m *Member) Others(ctx context.Context) (addresses, missed []string) {
 	l := m.flowSet
 	known, err := l.group.Owners(ctx)

@@ -16,6 +16,8 @@ import (
 // replicator copies the verdicts of the whole group, of both stages, into the log of this
 // process that streams, files and webhooks read, so that a dispatcher may follow any member. A
 // crash may copy some twice; their ids tell.
+// One goroutine per lane copies; what comes of different lanes stands there in any order, but of
+// each lane in its own.
 type replicator struct {
 	member  *Member
 	reached []atomic.Bool // by lane: everything was copied when it was looked last
@@ -40,6 +42,8 @@ func (m *replicator) ready() (why []string) {
 // and verdicts are few.
 const replicatorBytes = 128 << 10
 
+// run copies until ctx ends, or until one lane fails with what only a person can mend: then it ends
+// the others and returns that error.
 func (m *replicator) run(ctx context.Context) error {
 	var group sync.WaitGroup
 	failed := make([]error, len(m.reached))
@@ -80,6 +84,7 @@ func (m *replicator) retry(ctx context.Context, number int) error {
 	}
 }
 
+// follow copies one partition from where its cursor stands.
 func (m *replicator) follow(ctx context.Context, number int) error {
 	topic := m.member.o.Topics.Verdicts
 	cursor := fmt.Sprintf("mirror:%s:%d", topic, number)
@@ -100,6 +105,7 @@ func (m *replicator) follow(ctx context.Context, number int) error {
 		if err != nil {
 			return err
 		}
+		// The cursor is stored after the entries: the other way round a crash would lose some.
 		if err := m.copy(ctx, records, cursor, r.Next()); err != nil {
 			return err
 		}
@@ -120,6 +126,8 @@ func (m *replicator) copy(ctx context.Context, records []kafka.Record, cursor st
 			entries = append(entries, state.Entry{Appended: records[i].Time, Trigger: records[i].Offset, Value: records[i].Value})
 		}
 	}
+	// Low space is waited out. A try whose entries are in the log and whose cursor is not stored must
+	// not append them again, so they are dropped once they are there.
 	return retry.WhileDiskLow(ctx, m.member.clock, func() error {
 		if _, err := m.member.store.Verdicts(0).Append(entries); err != nil {
 			return err
@@ -141,6 +149,8 @@ func (m *replicator) begin(ctx context.Context, cursor string, number int) (int6
 		return 0, err
 	}
 	if ok {
+		// A cursor behind the end is of a topic that was made anew: it is begun again like one that is
+		// not known.
 		if n, err := strconv.ParseInt(string(b), 10, 64); err == nil && n <= end {
 			return n, nil
 		}

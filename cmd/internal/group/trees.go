@@ -77,9 +77,11 @@ func newTreeWords() *treeWords {
 }
 
 // say keeps a word, and wakes who waits for it.
+// A word that is said again, since the record was folded again, replaces the same one.
 func (w *treeWords) say(at place, v word) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	// The oldest makes place. Who asks for it later waits until its ask times out.
 	if _, known := w.said[at]; !known {
 		delete(w.said, w.order[w.next])
 		w.order[w.next] = at
@@ -93,6 +95,7 @@ func (w *treeWords) say(at place, v word) {
 }
 
 // get returns a word that was said, or else what is closed when it is.
+// Who got a channel and gives up calls leave, or the map would grow with each ask without an answer.
 func (w *treeWords) get(at place) (word, <-chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -119,6 +122,8 @@ func (w *treeWords) leave(at place) {
 
 // hold is called by the pump of a partition of events for each ask that its flow has
 // allowed and whose tree has the last word.
+// It returns at once. ev, key and v lie in memory of the pump that is used again, so what outlives
+// the call is cloned.
 func (m *Member) hold(partition int, offset int64, ev *events.Event, key string, v *events.Verdict) {
 	if !m.host.Hold(ev, v) {
 		return // nobody waits: it is folded again
@@ -138,6 +143,7 @@ func (m *Member) hold(partition int, offset int64, ev *events.Event, key string,
 
 // treeWord returns what the tree says, whoever folds it, or the tree above that has the last
 // word; nil when that is not known in time.
+// Trees pass on upwards only, so the way ends at a root, or when the time of the ask is over.
 func (m *Member) treeWord(ctx context.Context, ask TreeAsk) *events.Verdict {
 	for ctx.Err() == nil {
 		w, err := m.treeWordOnce(ctx, ask)
@@ -156,6 +162,7 @@ func (m *Member) treeWord(ctx context.Context, ask TreeAsk) *events.Verdict {
 	return nil
 }
 
+// treeWordOnce asks whoever folds the tree once; the zero word means that it is not said yet.
 func (m *Member) treeWordOnce(ctx context.Context, ask TreeAsk) (w word, err error) {
 	number := m.agentSet.partitionOf(ask.Key)
 	if m.ownerHere(m.agentSet, number) != nil {
@@ -203,6 +210,7 @@ func (m *Member) treeWordOnce(ctx context.Context, ask TreeAsk) (w word, err err
 }
 
 // wordHere waits a while for a word of a tree that is folded here; none when it is not said.
+// treePoll bounds it: an owner that loses the tree would never say the word.
 func (m *Member) wordHere(ctx context.Context, ask TreeAsk) word {
 	at := place{ask.Source, ask.Offset}
 	w, said := m.words.get(at)
@@ -222,6 +230,8 @@ func (m *Member) wordHere(ctx context.Context, ask TreeAsk) word {
 
 // TreeHere returns what a tree that is folded here has said to an ask that another member
 // waits for; nothing when it is not said yet.
+// It is for check.TreePath, which only members of the group may call. A nil answer without an error
+// is sent as 204.
 func (m *Member) TreeHere(ctx context.Context, request []byte) ([]byte, error) {
 	var ask TreeAsk
 	if err := json.Unmarshal(request, &ask); err != nil || ask.Key == "" || ask.Source < 0 || ask.Offset < 0 {
@@ -237,6 +247,7 @@ func (m *Member) TreeHere(ctx context.Context, request []byte) ([]byte, error) {
 	case w.verdict != nil:
 		return json.Marshal(TreeWord{Verdict: w.verdict.AppendJSON(nil)})
 	}
+	// Nil when the time of this member's patience is over and not that of the request.
 	return nil, context.Cause(ctx)
 }
 

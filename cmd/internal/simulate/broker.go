@@ -12,22 +12,31 @@ import (
 
 // entry is a record of a partition of a topic. What has no value is the mark of an owner.
 type entry struct {
+	// When the partition took it, by the clock of the world: it never runs back in a partition.
 	appended events.Stamp
-	value    string
-	key      string
-	from     pump.Position
-	id       string // of a verdict
-	trigger  int64  // of a verdict or a dead letter
-	epoch    int
+	// For the events and the activity it is what the pump reads; for verdicts their JSON; for
+	// dead letters their code. "" makes the entry a mark, which no reader is given.
+	value string
+	// The subject of a record of activity, and its place in the events. Unused elsewhere.
+	key     string
+	from    pump.Position
+	id      string // of a verdict
+	trigger int64  // of a verdict or a dead letter
+	// Under which it was written. verdictTaken holds it against that of the partition.
+	epoch int
 }
 
 // partition is one of a topic. A topic of verdicts or dead letters takes records from the
 // owner of the last epoch alone.
 type partition struct {
+	// Offsets are indexes: nothing is ever deleted, so that every check may look at all of it.
 	entries []entry
-	epoch   int
-	real    int // entries that are no marks
-	taken   func(e *entry)
+	// Of the owner that claimed it last; 0 before the first. Events and activity have none.
+	epoch int
+	real  int // entries that are no marks
+	// Called for each entry, marks too, as soon as it is there: here the invariants are checked, so
+	// that a violation is found in the step that made it. nil for none.
+	taken func(e *entry)
 }
 
 func (p *partition) end() int64 { return int64(len(p.entries)) }
@@ -45,6 +54,8 @@ func (w *world) append(p *partition, e entry) {
 
 // request is one that a broker has not seen yet, and whose sender waits no more.
 type request struct {
+	// fenced requests carry the epoch of their sender, and a broker drops them when it is over:
+	// that is the promise of decision 22 which the verdicts are published by.
 	to      *partition
 	epoch   int
 	fenced  bool
@@ -71,6 +82,8 @@ type producer struct {
 }
 
 // claim takes the partition over.
+// It may fail before the mark is there or after it. In the second case the epoch is lost: the
+// owner claims the next one, and nobody may publish under the lost one.
 func (o *owner) claim(to *partition, what string) (*producer, error) {
 	p := &producer{owner: o, to: to}
 	err := o.wait("claim "+what, func() error {
@@ -88,6 +101,9 @@ func (o *owner) claim(to *partition, what string) (*producer, error) {
 	return p, err
 }
 
+// write puts entries into the partition, all of them and in order, or fails. Who gets another
+// error than errFenced calls it again with the same entries; done remembers how many of them are
+// there already.
 func (p *producer) write(what string, entries []entry) (end int64, err error) {
 	for i := range entries {
 		entries[i].epoch = p.epoch
@@ -98,6 +114,8 @@ func (p *producer) write(what string, entries []entry) (end int64, err error) {
 		}
 		p.done += n
 	}
+	// The last argument is for a process that is killed here: its batch may be on the way, and arrives
+	// unless the partition has another owner by then.
 	err = p.wait(what, func() error {
 		w, left := p.world, len(entries)-p.done
 		if p.to.epoch != p.epoch {
@@ -114,9 +132,12 @@ func (p *producer) write(what string, entries []entry) (end int64, err error) {
 			put(w.rand.IntN(left + 1))
 			return fmt.Errorf("a log of the simulation: %w", state.ErrDiskLow)
 		case w.fault(Wire, 40): // later, when it may be too late
+			// The broker may take it behind the mark of the next owner, and has to refuse it then. A
+			// copy, since the pump uses the slice again.
 			w.wire = append(w.wire, &request{p.to, p.epoch, true, append([]entry(nil), entries[p.done:]...)})
 			return errBroker
 		}
+		// Only now may the batch be forgotten: before, a next try begins behind what is there.
 		put(left)
 		p.done = 0
 		return nil
@@ -127,6 +148,7 @@ func (p *producer) write(what string, entries []entry) (end int64, err error) {
 // verdicts is the log of verdicts of a lane.
 type verdicts struct{ *producer }
 
+// Emit and Since are those of pump.Sink.
 func (v *verdicts) Emit(_ context.Context, list []pump.Emitted) (int64, error) {
 	entries := make([]entry, len(list))
 	for i := range list {
@@ -135,6 +157,7 @@ func (v *verdicts) Emit(_ context.Context, list []pump.Emitted) (int64, error) {
 	return v.write("emit", entries)
 }
 
+// Since leaves marks out, as a reader of the topic skips records without a value.
 func (v *verdicts) Since(_ context.Context, from int64, fn func(string, int64)) (end int64, err error) {
 	return v.since(from, func(e *entry) { fn(e.id, e.trigger) })
 }
@@ -160,6 +183,8 @@ func (p *producer) since(from int64, fn func(e *entry)) (end int64, err error) {
 // letters is the log of dead letters of a lane.
 type letters struct{ *producer }
 
+// Publish and Since are those of pump.DeadLetters. A letter keeps only its code and offset here:
+// what the checks ask is which records became letters.
 func (l *letters) Publish(_ context.Context, list []state.DeadLetter) (int64, error) {
 	entries := make([]entry, len(list))
 	for i := range list {
@@ -181,6 +206,8 @@ type activityLog struct {
 
 func (a *activityLog) Place(key string) int { return a.world.place(key, len(a.world.activity)) }
 
+// Send fails as a whole when one of its batches failed, though others were taken: the pump sends
+// all again, and the agent stage has to drop by their positions what it has seen (decision 27).
 func (a *activityLog) Send(_ context.Context, list []pump.Repartitioned) error {
 	w := a.world
 	batches := make([][]entry, len(w.activity))
@@ -188,12 +215,15 @@ func (a *activityLog) Send(_ context.Context, list []pump.Repartitioned) error {
 		r := &list[i]
 		e := entry{key: r.Key, value: string(r.Value), from: pump.Position{Source: a.source, Offset: r.Offset, Part: r.Part}}
 		for p := range batches {
+			// What has no key is told to every partition: the time, and limits.
 			if r.Key == "" || w.place(r.Key, len(batches)) == p {
 				batches[p] = append(batches[p], e)
 			}
 		}
 	}
 	put := func(p, n int) { w.arrive(&request{to: w.activity[p], entries: batches[p][:n]}) }
+	// Activity is not fenced: an owner of before may still write what the next one writes too,
+	// and both write the same.
 	return a.wait("send", func() (err error) {
 		for p, b := range batches {
 			switch {
@@ -223,6 +253,7 @@ func (a *activityLog) Send(_ context.Context, list []pump.Repartitioned) error {
 }
 
 // place is the partition of a key among so many.
+// All parts of the world agree on it, as producers of the Kafka form agree on their hash.
 func (w *world) place(key string, partitions int) int {
 	h := fnv.New32a()
 	h.Write([]byte(key))

@@ -13,6 +13,7 @@ import (
 
 // disk is the store of one process. What is on it changes only while everybody waits, so
 // nobody has to lock it.
+// A process has one, with a part for each lane that it has ever folded, as a state directory has.
 type disk struct {
 	lanes map[uint16]*kept
 	full  bool // writes find too little free space
@@ -34,6 +35,7 @@ type kept struct {
 	due     map[dueKey]bool
 }
 
+// keptRecord is a state with its deadline; a due of 0 is none.
 type keptRecord struct {
 	value string
 	due   events.Stamp
@@ -44,6 +46,8 @@ type subjectKey struct {
 	key     string
 }
 
+// dueKey is an entry of the index of deadlines. It is kept apart from the records, as the store
+// does, so that an entry that was left behind by a wrong checkpoint can be found.
 type dueKey struct {
 	subjectKey
 	at events.Stamp
@@ -61,6 +65,7 @@ func (d *disk) commit(c *state.Checkpoint) {
 	if old != nil {
 		next.records, next.due = maps.Clone(old.records), maps.Clone(old.due)
 	}
+	// Cloned, since the pump uses the buffers of a checkpoint again after Commit.
 	next.meta = state.Meta{Next: c.Next, Published: c.Published, State: slices.Clone(c.State)}
 	for i := range c.Records {
 		r := &c.Records[i]
@@ -71,6 +76,8 @@ func (d *disk) commit(c *state.Checkpoint) {
 		} else {
 			next.records[key] = keptRecord{string(r.Value), due}
 		}
+		// The index is cleared by what the checkpoint says was there, not by what is there: the store
+		// does not look either, and checkDeadlines holds that it need not.
 		if r.OldDue != 0 && r.OldDue != due {
 			delete(next.due, dueKey{key, r.OldDue})
 		}
@@ -90,6 +97,8 @@ func (d *disk) losePower(writes int) {
 	for ; writes > 0 && len(d.before) > 0; writes-- {
 		last := d.before[len(d.before)-1]
 		d.before = d.before[:len(d.before)-1]
+		// before may hold lanes in any mixture: taking them back in reverse order leaves the disk as
+		// it was at one moment, as a journal does that loses its tail.
 		if d.lanes[last.lane] = last.kept; last.kept == nil {
 			delete(d.lanes, last.lane)
 		}
@@ -117,6 +126,7 @@ func (s *store) Due(lane uint16, subject state.Subject, after events.Stamp, key 
 	if k == nil {
 		return nil
 	}
+	// The order of the store's index: by time, then by key. Recovery depends on it.
 	order := func(a, b dueKey) int {
 		return cmp.Or(cmp.Compare(a.subject, b.subject), cmp.Compare(a.at, b.at), cmp.Compare(a.key, b.key))
 	}
@@ -157,6 +167,7 @@ func (s *store) MaxCheckpoint() (int64, int) { return s.world.maxCheckpoint, 1 <
 
 // Commit waits until the checkpoint is on the disk, or is not.
 func (s *store) Commit(c *state.Checkpoint) error {
+	// Checked here and not in run: a checkpoint that is wrong is wrong even if the disk then fails.
 	s.world.checkCheckpoint(s.owner, c)
 	s.checkDeadlines(c)
 	return s.wait("commit", func() error {
@@ -168,6 +179,8 @@ func (s *store) Commit(c *state.Checkpoint) error {
 		case w.fault(Disk, 30):
 			return errDisk
 		case w.fault(Disk, 30):
+			// On the disk, and its writer is told that it is not: the pump has to write it again and
+			// the second time must do no harm.
 			s.disk.commit(c)
 			return errDisk
 		}

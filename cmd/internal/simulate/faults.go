@@ -19,6 +19,7 @@ func (f Faults) String() string {
 // Set reads what String says.
 func (f *Faults) Set(text string) error {
 	*f = None
+	// Nothing between two commas is nothing, so that "" is None.
 	for name := range strings.SplitSeq(text, ",") {
 		found := name == ""
 		for i, known := range faultNames {

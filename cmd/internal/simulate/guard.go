@@ -8,11 +8,17 @@ import (
 // watcher is a guard that follows the verdicts, now and then from a place that it has been
 // at before, beside a plain list of all that it has read.
 type watcher struct {
+	// What is tried: the table as dispatchers hold it.
 	table *guard.Table
+	// By lane, where it reads on. It may go back, for a stream that breaks off begins again at an
+	// event that was shown before.
 	next  []int64
 	fresh map[string]*events.Verdict // by order, the latest that was read
 }
 
+// turn reads on a little in one lane, and then asks the table about the last calls that were made.
+// Between the list and the table two things have to hold: what the table refuses is refused by
+// an order that stands and matches, and nothing that a fresh order refuses is allowed.
 func (g *watcher) turn(w *world) {
 	if g.table == nil {
 		g.table, g.next, g.fresh = new(guard.Table), make([]int64, len(w.verdicts)), make(map[string]*events.Verdict)
@@ -31,6 +37,8 @@ func (g *watcher) turn(w *world) {
 		v := new(events.Verdict)
 		must(events.DecodeVerdict([]byte(e.value), v))
 		g.table.Take(v)
+		// The first part of an id names the order, the rest is the revision, see decision 45. Verdicts
+		// of one order that come again, or late, must not replace a later revision.
 		order := v.ID[:16]
 		if old := g.fresh[order]; old == nil || old.Revision <= v.Revision {
 			g.fresh[order] = v
@@ -61,6 +69,8 @@ func (g *watcher) turn(w *world) {
 	}
 }
 
+// refuses says by the words of a verdict alone whether it refuses a call. It is written a second
+// time, so that a fault in the table is not asked whether it is one.
 func (g *watcher) refuses(v *events.Verdict, c *guard.Call, now events.Stamp) bool {
 	return (v.Action == "throttle" || v.Action == "deny" || v.Action == "hold" || v.Action == "halt") && v.Mode == "enforce" && guard.Matches(v, c) && (v.ExpiresAt == 0 || events.Stamp(v.ExpiresAt) > now)
 }

@@ -13,6 +13,8 @@ import (
 )
 
 // eventTaken folds what comes into the log, at once.
+// The plain fold is thereby always at the end of the log, ahead of every pump: whatever a pump
+// says can be looked up at once.
 func (w *world) eventTaken(n int) func(*entry) {
 	return func(e *entry) {
 		w.flows[n].fold(w.events[n].end()-1, e.appended, []byte(e.value))
@@ -27,6 +29,7 @@ func (w *world) activityTaken(n int) func(*entry) {
 		p := w.agents[n]
 		w.stats.Activity++
 		if fresh := p.fold(w.activity[n].end()-1, e.key, e.from, []byte(e.value)); !fresh {
+			// What a record says that came before is dropped by the agent stage, and is no more to compare.
 			return
 		}
 		if e.from.Source >= len(w.flows) {
@@ -37,11 +40,13 @@ func (w *world) activityTaken(n int) func(*entry) {
 		} else if said != "" {
 			w.stats.Settled[1]++
 		}
+		// The tree's own count is held against one made beside it: no more asks are allowed than calls.
 		if tree, n := p.mostAllowed(); n > treeLimit {
 			w.violate("a tree allows no more asks than its root may make calls", "%s: %d of %d", tree, n, treeLimit)
 		}
 		want := w.fold(e.from.Source).activity
 		i := next[e.from.Source]
+		// Others of the list go to other partitions; those without a key go to each.
 		for i < len(want) && want[i].key != "" && w.place(want[i].key, len(w.activity)) != n {
 			i++
 		}
@@ -54,6 +59,8 @@ func (w *world) activityTaken(n int) func(*entry) {
 }
 
 // verdictTaken holds each verdict against the one of the plain fold.
+// It is called while the partition appends, so p.real counts the entry already: the verdict is
+// the p.real-th that the plain fold has given.
 func (w *world) verdictTaken(lane int) func(*entry) {
 	return func(e *entry) {
 		p := w.verdicts[lane]
@@ -81,6 +88,8 @@ func (p *partition) tail() string {
 	return b.String()
 }
 
+// letterTaken holds each dead letter against those of the plain fold: the same records in the
+// same order, each once.
 func (w *world) letterTaken(lane int) func(*entry) {
 	return func(e *entry) {
 		p := w.letters[lane]
@@ -96,11 +105,15 @@ func (w *world) letterTaken(lane int) func(*entry) {
 
 // checkCheckpoint holds a checkpoint against the plain fold and the logs before it may be
 // written.
+// It runs in the goroutine of a pump that writes in the background, hence the lock.
 func (w *world) checkCheckpoint(o *owner, c *state.Checkpoint) {
 	w.mu.Lock()
 	w.stats.Commits++
 	w.mu.Unlock()
 	lane, fold := o.partition, w.fold(o.partition)
+	// The verdicts of a record are due before a checkpoint that goes past it. With small
+	// checkpoints (not exact) one may be cut in the middle of a record whose deadlines fire one by
+	// one, and then the verdicts of that last record need not all be there.
 	due := func(trigger int64) bool { return trigger < c.Next-1 || trigger == c.Next-1 && w.exact }
 	const ahead = "a checkpoint is never ahead of what was published"
 	n := 0
@@ -125,11 +138,14 @@ func (w *world) checkCheckpoint(o *owner, c *state.Checkpoint) {
 			if a.key != "" && w.place(a.key, len(w.activity)) != p {
 				continue
 			}
+			// The lane's activity of this offset is due in every partition that its key belongs to.
 			if s := &w.agents[p].sources[lane]; !s.any || s.last.Offset < a.at.Offset || s.last.Offset == a.at.Offset && s.last.Part < a.at.Part {
 				w.violate(ahead, "lane %d: the checkpoint at %d is ahead of the activity %+v, the log has %+v", lane, c.Next, a.at, s.last)
 			}
 		}
 	}
+	// Who starts at this checkpoint reads the verdicts from Published on to know what need not be
+	// said again (decision 16). One that stands before that place would be published twice.
 	for i := range w.verdicts[lane].entries {
 		if e := &w.verdicts[lane].entries[i]; int64(i) < c.Published && e.trigger >= c.Next && e.value != "" {
 			w.violate("who recovers reads all that may come again", "lane %d: the checkpoint at %d begins to read verdicts at %d, behind one of record %d", lane, c.Next, c.Published, e.trigger)
@@ -138,6 +154,7 @@ func (w *world) checkCheckpoint(o *owner, c *state.Checkpoint) {
 	if !w.exact {
 		return
 	}
+	// A record without a value is a deletion; the plain fold has "" for it.
 	for i := range c.Records {
 		r := &c.Records[i]
 		if want := fold.at(r.Key, c.Next); string(r.Value) != want {
@@ -147,12 +164,15 @@ func (w *world) checkCheckpoint(o *owner, c *state.Checkpoint) {
 }
 
 // heal ends all trouble, lets everything be folded, and looks at what is there then.
+// heal is called once, at the end of the trouble. After it no invariant may hold only because a
+// fault has kept something from being done.
 func (w *world) heal() {
 	w.faulty = false
 	w.note("everything heals")
 	for _, p := range w.processes {
 		p.disk.full = false
 	}
+	// Who was frozen is told to end, too, if nothing else ends it first.
 	for _, o := range w.ghosts {
 		o.tell()
 	}
@@ -160,11 +180,14 @@ func (w *world) heal() {
 	now := events.StampOf(w.clock.Now())
 	w.clock.Advance(time.Hour)
 	w.settle()
+	// Two ticks, so that the deadlines of an hour fire and the flows tell the agents of it; before
+	// that the world is idle, and no pump would see the time pass.
 	for _, at := range []events.Stamp{now, now.Add(time.Hour)} {
 		for _, p := range w.events {
 			w.append(p, entry{value: string(pump.TickRecord(at))})
 		}
 	}
+	// Far more rounds than any plan needs: who is not done by then hangs.
 	const rounds = 5000
 	for round := 0; !w.done(); round++ {
 		if w.broken != nil {
@@ -177,6 +200,7 @@ func (w *world) heal() {
 		w.giveAll()
 		w.round()
 	}
+	// The last checkpoints are taken on the way out, which is what checkEnd looks at.
 	for _, o := range w.owners {
 		o.tell()
 	}
@@ -198,6 +222,7 @@ func (w *world) giveAll() {
 		if o == nil || o.ended {
 			p := w.processes[w.rand.IntN(len(w.processes))]
 			free := true
+			// A process that still has an owner of the lane, one that was frozen, cannot have a second.
 			for _, g := range w.ghosts {
 				free = free && (g.partition != lane || g.process != p || g.ended)
 			}
@@ -210,6 +235,7 @@ func (w *world) giveAll() {
 
 // round lets everybody who waits go on once.
 func (w *world) round() {
+	// A copy, since answer changes the list.
 	waiting := append([]*call(nil), w.waiting()...)
 	for _, c := range waiting {
 		w.answer(c)
@@ -218,6 +244,7 @@ func (w *world) round() {
 	w.settle()
 }
 
+// alive is how many owners have not ended, those that were replaced included.
 func (w *world) alive() (n int) {
 	for _, o := range append(append([]*owner(nil), w.ghosts...), w.owners...) {
 		if o != nil && !o.ended {
@@ -240,6 +267,7 @@ func (w *world) done() bool {
 			return false
 		}
 	}
+	// A fetch that waits is an owner with nothing to read; anything else is work under way.
 	for _, c := range w.parked { // or something is on its way still
 		if c.what != "fetch" {
 			return false
@@ -249,6 +277,7 @@ func (w *world) done() bool {
 }
 
 // state says how far everything is.
+// It is the detail of a run that does not come to rest.
 func (w *world) state() string {
 	var b strings.Builder
 	for lane, o := range w.owners {
@@ -279,6 +308,7 @@ func (w *world) checkEnd() {
 			}
 			continue
 		}
+		// Every state of the plain fold is on disk with its deadline, and no deadline more.
 		for key, want := range fold.records {
 			subject := state.FlowSubject
 			if lane >= len(w.flows) {
@@ -301,12 +331,15 @@ func (w *world) checkEnd() {
 
 // checkOnce holds what was folded against what producers were told is safe: each of their
 // events once, however often it came.
+// It looks from the producers' side, beside all comparisons with the plain fold, which would not
+// see that an event is missing in the log itself.
 func (w *world) checkOnce() {
 	missing := maps.Clone(w.traffic.acked)
 	for n, p := range w.events {
 		flows := make(map[string]map[string]bool) // ids by flow
 		for i := range p.entries {
 			var ev events.Event
+			// Neither ticks nor limits are of a producer.
 			if events.Decode([]byte(p.entries[i].value), &ev) != nil || ev.Kind == events.Tick || ev.Kind == events.LimitsSet {
 				continue
 			}
@@ -324,6 +357,7 @@ func (w *world) checkOnce() {
 		for x, record := range kept.records {
 			var f analyzer.Flow
 			must(f.UnmarshalBinary(x.key, []byte(record.value)))
+			// What a flow without a correlation id tells goes to the agents and is no flow of its own.
 			if x.subject == state.FlowSubject && f.Events() != int64(len(flows[x.key])) && !strings.HasPrefix(x.key, "agent:") {
 				w.violate("what was acknowledged is folded once", "lane %d, flow %q: %d events folded, %d in the log", n, x.key, f.Events(), len(flows[x.key]))
 			}

@@ -12,6 +12,7 @@ import (
 )
 
 // firstLimits are in force until the log says otherwise.
+// Recovery by orders and the budgets of trees are on, so that both are tried in every run.
 func firstLimits() analyzer.Limits {
 	l := pumptest.Limits()
 	l.Agents.Recover = true
@@ -20,8 +21,11 @@ func firstLimits() analyzer.Limits {
 }
 
 // treeLimit is how many calls the flows of a tree may make together, by whatever limits.
+// Small, so that trees run out of calls within a run; mostAllowed is held against it.
 const treeLimit = 12
 
+// limitTrees sets what trees may do: calls of all flows together, how deep they go and how many
+// flows one may open. The reserve is what each living child may count on.
 func limitTrees(l *analyzer.Limits) {
 	for r := range agents.RuleCount {
 		set := &l.Agents.Rules[r]
@@ -40,6 +44,8 @@ func limitTrees(l *analyzer.Limits) {
 }
 
 // limits are those that the log may set.
+// Profiles that differ in which rules are on, so that a change of limits takes orders back
+// (decision 20) and moves deadlines. Each gets the version that its content has.
 var limits = func() (out []analyzer.Limits) {
 	for _, name := range []string{"balanced", "delegation", "recovery", "task", "team"} {
 		l, err := limitfile.Profile(name)
@@ -55,6 +61,8 @@ var limits = func() (out []analyzer.Limits) {
 // parsed are the limits by their documents: to read one takes longer than hundreds of steps.
 var parsed sync.Map
 
+// parseLimits is used by pumps and by the plain fold alike: what it says is no matter of the
+// simulation, only when it is said.
 func parseLimits(document []byte) (analyzer.Limits, error) {
 	if l, ok := parsed.Load(string(document)); ok {
 		return l.(analyzer.Limits), nil

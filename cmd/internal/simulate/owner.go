@@ -22,6 +22,7 @@ var (
 // process is one weir: what is killed together, over one disk.
 type process struct {
 	name int
+	// Replaced when it is lost; owners that are made later get the new one.
 	disk *disk
 }
 
@@ -32,16 +33,21 @@ type owner struct {
 	process   *process
 	partition int
 	number    int // of all owners there were
-	told      context.Context
-	tell      context.CancelFunc
-	hard      context.Context // ends what is under way
-	abort     context.CancelFunc
+	// told ends when the group wants the lane back: the owner finishes what it has and takes a last
+	// checkpoint. It is derived from hard, so that abort ends both.
+	told  context.Context
+	tell  context.CancelFunc
+	hard  context.Context // ends what is under way
+	abort context.CancelFunc
 
+	// mu guards killed and ended, which the world reads while the owner runs.
 	mu     sync.Mutex
 	killed bool
 	ended  bool
 
+	// Replaced at each try; nil before the first.
 	pump *pump.Pump
+	// What look saw last. A new pump begins anew, since a disk may have lost what the old one had.
 	seen standing
 }
 
@@ -50,7 +56,9 @@ type standing struct{ watermark, next int64 }
 
 // call is a goroutine that waits: for the answer of a disk, a broker or the group.
 type call struct {
-	owner  *owner
+	owner *owner
+	// With the owner's number it is the order in which those who wait are drawn, so that it has to be
+	// the same whenever the plan is run again: no addresses, no times.
 	what   string
 	run    func() error // what is done when its turn comes
 	dying  func()       // what may still be done when the process is killed; nil for nothing
@@ -59,6 +67,8 @@ type call struct {
 
 // wait lets everybody else go on, and returns what run has returned when it was this
 // call's turn. Nothing else runs during run.
+// run and dying are called by the goroutine of the world while all others wait; neither needs a
+// lock, and neither may wait. Whoever was killed meanwhile gets errKilled and goes no further.
 func (o *owner) wait(what string, run func() error, dying func()) error {
 	c := &call{owner: o, what: what, run: run, dying: dying, answer: make(chan error, 1)}
 	o.mu.Lock()
@@ -85,10 +95,12 @@ func (o *owner) own() {
 			return
 		case err == nil, errors.Is(err, errFenced), errors.Is(err, errKilled), o.told.Err() != nil:
 			return
+		// Free space that is missing is no error here: the pump waits for it.
 		case !errors.Is(err, errBroker) && !errors.Is(err, errDisk):
 			o.world.violate("an owner fails only with what failed it", "lane %d: %v", o.partition, err)
 			return
 		}
+		// A step of its own, so that everybody else may go on before the second try.
 		if o.wait("begin again", func() error { return nil }, nil) != nil {
 			return
 		}
@@ -98,6 +110,8 @@ func (o *owner) own() {
 // errBroken says that an invariant is broken: the run ends.
 var errBroken = errors.New("an invariant is broken")
 
+// fold is one try: it claims the logs of the lane first, so that nothing of an owner before comes
+// behind what it reads back, then opens the pump, which recovers, and follows the log.
 func (o *owner) fold() error {
 	w := o.world
 	out, err := o.claim(w.verdicts[o.partition], "verdicts")
@@ -123,6 +137,7 @@ func (o *owner) fold() error {
 	}
 	o.seen = standing{o.pump.Standing().Watermark.Load(), o.pump.Next()}
 	if err := o.follow(source); err != nil {
+		// As after a crash: what the pump holds may be of an error, and must not reach the disk.
 		o.pump.CloseWithoutCheckpoint()
 		return err
 	}
@@ -132,6 +147,7 @@ func (o *owner) fold() error {
 // follow folds the log until the owner is told to end.
 func (o *owner) follow(source *partition) error {
 	w, next := o.world, o.pump.Next()
+	// Beyond the end would be a checkpoint that knows more than the log: decision 23.
 	if next > source.end() {
 		w.violate("a checkpoint is of the log", "lane %d: begins at %d, the log ends at %d", o.partition, next, source.end())
 		return errBroken
@@ -139,6 +155,7 @@ func (o *owner) follow(source *partition) error {
 	for o.told.Err() == nil {
 		var records []pump.Record
 		err := o.wait("fetch", func() error {
+			// A reader that goes back gives records a second time; the pump has to drop them.
 			if w.fault(Back, 20) {
 				next = max(0, next-1-int64(w.rand.IntN(5)))
 			}
@@ -162,6 +179,7 @@ func (o *owner) follow(source *partition) error {
 }
 
 // look holds the pump against what it was before.
+// It is called after each batch, by the owner's goroutine. next is behind the last record given.
 func (o *owner) look(next int64) error {
 	w, s := o.world, o.pump.Standing()
 	now := standing{s.Watermark.Load(), o.pump.Next()}
@@ -170,6 +188,7 @@ func (o *owner) look(next int64) error {
 		w.violate("watermarks never run back", "lane %d: from %d to %d", o.partition, o.seen.watermark, now.watermark)
 	case now.next < o.seen.next, now.next < next:
 		w.violate("what was folded stays folded", "lane %d: next is %d, was %d, and was given up to %d", o.partition, now.next, o.seen.next, next)
+	// What no checkpoint holds yet cannot leave memory, and may come on top of the budget.
 	case s.FlowBytes.Load() > w.memory+w.unwritten:
 		w.violate("memory stays within its budget", "lane %d: %d bytes of flows, the budget is %d and %d for what two checkpoints hold", o.partition, s.FlowBytes.Load(), w.memory, w.unwritten)
 	default:
@@ -180,6 +199,8 @@ func (o *owner) look(next int64) error {
 }
 
 // answered compares the answer to an ask with that of the plain fold.
+// answered is pump.Options.Answer: called for each ask that is folded, again after a recovery too,
+// and must be the same each time (decision 9).
 func (o *owner) answered(offset int64, ev *events.Event, v *events.Verdict) {
 	got, want := string(v.AppendJSON(nil)), o.world.flows[o.partition].answers[offset]
 	if got != want {

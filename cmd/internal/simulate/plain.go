@@ -33,18 +33,23 @@ type version struct {
 // plain folds a log as simply as that can be done, with the one fold: no batches, no
 // memory that ends, no checkpoints, and the next deadline found by a look at all.
 type plain struct {
-	engine  *analyzer.Engine
+	engine *analyzer.Engine
+	// The states by key, as they are encoded; decoded and encoded for every event, see decision 15.
 	records map[string]string
-	due     map[string]events.Stamp
+	// When each of them wants to be looked at again; those without a deadline are not in it.
+	due map[string]events.Stamp
+	// All that a record ever was, since a checkpoint may be of any place behind the end.
 	history map[string][]version
 
 	verdicts []said
 	source   int // of what is passed on
+	// All that was passed on to the agents, in order, with the position that each record must have.
 	activity []toldRecord
 	last     pump.Position // of the last of it
-	parts    int
-	letters  []int64
-	answers  map[int64]string // by the offset of the ask
+	// How many records the event at last has been made into so far; with it positions are unique.
+	parts   int
+	letters []int64
+	answers map[int64]string // by the offset of the ask
 
 	fx analyzer.Effects
 }
@@ -55,6 +60,7 @@ func newPlain(source int, limits analyzer.Limits) plain {
 }
 
 // set makes record the one of key after the record at an offset.
+// A record that changes twice at one offset, by an event and then by a deadline, has one version.
 func (p *plain) set(key string, offset int64, record []byte, due events.Stamp) {
 	p.records[key] = string(record)
 	if p.due[key] = due; due == 0 {
@@ -79,6 +85,7 @@ func (p *plain) at(key string, next int64) string {
 }
 
 // ripe returns the key whose deadline comes first among those up to a time.
+// It looks through all of them; the index by which the pump finds them is what is tried.
 func (p *plain) ripe(upTo events.Stamp) (key string, at events.Stamp, ok bool) {
 	for k, due := range p.due {
 		if due <= upTo && (!ok || due < at || due == at && k < key) {
@@ -89,6 +96,7 @@ func (p *plain) ripe(upTo events.Stamp) (key string, at events.Stamp, ok bool) {
 }
 
 // collect takes over what the last step gave, and returns what it passes on.
+// The activity is good until the next step.
 func (p *plain) collect(offset int64) []activity.Activity {
 	for i := range p.fx.Verdicts {
 		p.verdicts = append(p.verdicts, said{string(p.fx.Verdicts[i].AppendJSON(nil)), offset})
@@ -96,6 +104,8 @@ func (p *plain) collect(offset int64) []activity.Activity {
 	return p.fx.Activity
 }
 
+// limits takes up limits that stand in the log. What cannot be read is a dead letter, and the limits
+// of before stay in force.
 func (p *plain) limits(document []byte, offset int64) {
 	l, err := parseLimits(document)
 	if err != nil {
@@ -109,8 +119,9 @@ func (p *plain) limits(document []byte, offset int64) {
 type plainFlows struct {
 	plain
 	partition analyzer.Partition
-	told      int64
-	place     func(key string) int // the partition of the activity
+	// The last multiple of tellEvery that the agents were told of, as a number of steps.
+	told  int64
+	place func(key string) int // the partition of the activity
 
 	waiting  []activity.Report // the last of each party
 	reported events.Stamp      // when they were passed on last
@@ -123,9 +134,12 @@ func newPlainFlows(source int, limits analyzer.Limits, place func(key string) in
 // tellEvery is how often the flows tell the agents of the time, in milliseconds.
 const tellEvery = 30_000
 
+// fold takes a record, fires what is ripe after it, and tells the agents of the time: the same
+// order as in the pump, on which the offsets of verdicts depend.
 func (p *plainFlows) fold(offset int64, appended events.Stamp, value []byte) {
 	p.one(offset, appended, value)
 	for {
+		// Deadlines wait for events that come late by less than the grace.
 		key, due, ok := p.ripe(p.partition.Watermark.Add(-activity.Grace))
 		if !ok {
 			break
@@ -139,11 +153,13 @@ func (p *plainFlows) fold(offset int64, appended events.Stamp, value []byte) {
 	if step := int64(p.partition.Watermark) / tellEvery; step > p.told {
 		p.told = step
 		p.reportDue(offset)
+		// Of this the agents are sure: up to then the flows have told everything, see decision 38.
 		at := p.engine.LowWatermark(p.partition.Watermark)
 		p.pass("", offset, &events.Event{ID: fmt.Sprintf("told:%d", at), Time: at, Kind: events.Tick})
 	}
 }
 
+// one folds one record without what time brings.
 func (p *plainFlows) one(offset int64, appended events.Stamp, value []byte) {
 	p.fx.Reset()
 	var ev events.Event
@@ -157,12 +173,14 @@ func (p *plainFlows) one(offset int64, appended events.Stamp, value []byte) {
 		p.limits(ev.Limits, offset)
 		return
 	case events.Tick:
+		// A tick by a clock that is ahead counts only up to when the log took it (decision 61).
 		p.partition.Watermark = max(p.partition.Watermark, min(ev.Time, appended))
 		return
 	}
 	if len(ev.Tool.Args) > 0 && ev.Tool.ArgsHash.IsZero() {
 		ev.Tool.ArgsHash = fingerprint.Args(ev.Tool.Args, nil)
 	}
+	// What belongs to no flow goes to the agents as it is, and no flow state is made.
 	if ev.CorrelationID == "" && p.engine.Relay(&p.partition, &ev, &p.fx) {
 		for i := range p.fx.Activity {
 			p.pass(p.fx.Activity[i].Key, offset, &p.fx.Activity[i].Event)
@@ -186,6 +204,8 @@ func (p *plainFlows) open(f *analyzer.Flow, key string) {
 	}
 }
 
+// keep encodes a flow that was stepped and takes over all that came of it. The order in which
+// activity, then reports, are passed on is part of what is compared.
 func (p *plainFlows) keep(f *analyzer.Flow, key string, offset int64) {
 	if f.Events() > 0 {
 		record, err := f.AppendBinary(nil)
@@ -205,11 +225,14 @@ func (p *plainFlows) keep(f *analyzer.Flow, key string, offset int64) {
 	for _, r := range p.waiting {
 		size += len(r.Name) + len(r.Agent) + 20
 	}
+	// So much is passed on at once, whatever the time: the pump bounds what waits by bytes. 20 is
+	// the fixed part of a report there.
 	if size >= 32<<10 {
 		p.report(offset)
 	}
 }
 
+// reportDue passes on what waits once in the interval of the log's time, see decision 50.
 func (p *plainFlows) reportDue(offset int64) {
 	if p.engine.ReportsDue(p.reported, p.partition.Watermark) {
 		p.report(offset)
@@ -219,9 +242,11 @@ func (p *plainFlows) reportDue(offset int64) {
 
 // wait keeps a report, instead of one of the same flow about the same party.
 func (p *plainFlows) wait(r activity.Report) {
+	// Cloned, since names lie in the buffers of the step.
 	r.Name, r.Agent = strings.Clone(r.Name), strings.Clone(r.Agent)
 	for i := range p.waiting {
 		if x := &p.waiting[i]; x.Flow == r.Flow && x.Name == r.Name && x.Agent == r.Agent {
+			// The latest word counts, except that what it did is never earlier than was told before.
 			x.Source, x.Did, x.Work = r.Source, max(x.Did, r.Did), r.Work
 			return
 		}
@@ -255,10 +280,13 @@ func (p *plainFlows) report(offset int64) {
 	p.waiting = nil
 }
 
+// pass appends an event to what is passed on.
 func (p *plain) pass(key string, offset int64, ev *events.Event) {
 	p.put(key, offset, string(ev.AppendJSON(nil)))
 }
 
+// put gives a record its position: the offset of the event that it is made of, and its number
+// among those of that event.
 func (p *plain) put(key string, offset int64, value string) {
 	if offset != p.last.Offset {
 		p.last, p.parts = pump.Position{Offset: offset}, 0

@@ -16,14 +16,17 @@ type plainAgents struct {
 	partition agents.Partition
 	sources   []activitySource // the flows, then the agents, of whom trees pass on to those above
 	flows     int
-	settled   map[pump.Position]string // what trees said to asks
-	trees     map[string]*budget
+	// Held against what the owners are told, see owner.settled.
+	settled map[pump.Position]string // what trees said to asks
+	// Kept beside the trees themselves, to count their asks a second time.
+	trees map[string]*budget
 }
 
 // activitySource is what is known of a source of activity.
 type activitySource struct {
 	last pump.Position // seen
 	any  bool
+	// Up to when this source has told everything; 0 before its first tick.
 	told events.Stamp
 }
 
@@ -33,6 +36,7 @@ func newPlainAgents(lane, flows, agents int, limits analyzer.Limits) *plainAgent
 }
 
 // fold reports whether the record was one that had not come before.
+// Whatever it is, time may have passed with it, so deadlines are looked for in any case.
 func (p *plainAgents) fold(offset int64, key string, from pump.Position, value []byte) (fresh bool) {
 	p.fx.Reset()
 	var ev events.Event
@@ -40,12 +44,14 @@ func (p *plainAgents) fold(offset int64, key string, from pump.Position, value [
 	if !reports {
 		must(events.Decode(value, &ev))
 	}
+	// Limits come from no source and may stand there twice: taking them up again changes nothing.
 	if ev.Kind == events.LimitsSet {
 		p.limits(ev.Limits, offset)
 		p.fire(offset)
 		return false
 	}
 	s := &p.sources[from.Source]
+	// Positions of a source only rise; what is not above the last came before (decision 27).
 	if fresh = !s.any || from.Offset > s.last.Offset || from.Offset == s.last.Offset && from.Part > s.last.Part; fresh {
 		s.last, s.any = from, true
 		if reports {
@@ -58,11 +64,14 @@ func (p *plainAgents) fold(offset int64, key string, from pump.Position, value [
 	return fresh
 }
 
+// take folds one event of activity that is new.
 func (p *plainAgents) take(ev *events.Event, key string, from pump.Position, offset int64) {
 	if ev.Kind == events.Tick {
 		s := &p.sources[from.Source]
 		s.told = max(s.told, ev.Time)
 		least := s.told
+		// Silence is judged up to what all flow partitions have told (decision 38). The agent lanes,
+		// which pass on to trees above, tell no time.
 		for i := range p.flows {
 			least = min(least, p.sources[i].told)
 		}
@@ -83,6 +92,7 @@ func (p *plainAgents) take(ev *events.Event, key string, from pump.Position, off
 
 // budget is what the asks of a tree were allowed since it began anew.
 type budget struct {
+	// When it began, and when the tree had its last event: both by the time of the events.
 	began, last events.Stamp
 	allowed     int
 	known       map[string]bool // ids of all that were allowed ever: who asks again makes no second call
@@ -119,6 +129,7 @@ func (p *plainAgents) mostAllowed() (tree string, n int) {
 	return tree, n
 }
 
+// report folds one report of a record that holds many.
 func (p *plainAgents) report(r *activity.Report, offset int64) {
 	p.fx.Reset()
 	key := string(r.AppendKey(nil))
@@ -128,6 +139,8 @@ func (p *plainAgents) report(r *activity.Report, offset int64) {
 	p.keep(&a, key, offset)
 }
 
+// fire advances what is due by the watermark. The deadline is taken away first: the step sets the
+// next one, and a state that gives none must not be found again.
 func (p *plainAgents) fire(offset int64) {
 	for {
 		key, due, ok := p.ripe(p.partition.Watermark)
@@ -143,6 +156,7 @@ func (p *plainAgents) fire(offset int64) {
 	}
 }
 
+// open decodes the state of a key; an unknown one is empty.
 func (p *plainAgents) open(a *agents.Agent, key string) {
 	a.Reset(key)
 	if r := p.records[key]; r != "" {
@@ -150,6 +164,7 @@ func (p *plainAgents) open(a *agents.Agent, key string) {
 	}
 }
 
+// keep encodes a state and takes over what came of it. An agent without an event is not kept.
 func (p *plainAgents) keep(a *agents.Agent, key string, offset int64) {
 	if a.Events() > 0 {
 		record, err := a.AppendBinary(nil)

@@ -12,8 +12,10 @@ import (
 // fall silent. Some of their events come twice, and some cannot be read.
 type traffic struct {
 	flows int
+	// Numbers the events, and moves the agents and flows that are busy slowly on.
 	made  int
 	calls []events.Event // the last that were made
+	// For sending again later, as producers do that have lost an answer.
 	last  []sent
 	acked map[string]bool // ids of what a broker has said that it keeps
 }
@@ -29,9 +31,11 @@ func (w *world) produce() {
 	if t.acked == nil {
 		t.acked = make(map[string]bool)
 	}
+	// A handful at a time, up to nearly a second late, out of order.
 	for n := 1 + r.IntN(8); n > 0; n-- {
 		at := events.StampOf(w.clock.Now()).Add(-time.Duration(r.IntN(900)) * time.Millisecond)
 		switch x := r.IntN(100); {
+		// What cannot be read has to become a dead letter, and everything behind it has to be folded.
 		case x < 2:
 			bad := []string{"{", `{"id":1}`, "nonsense"}[r.IntN(3)]
 			w.append(w.events[r.IntN(len(w.events))], entry{value: bad})
@@ -44,6 +48,7 @@ func (w *world) produce() {
 		ev := w.event(at)
 		s := sent{w.place(ev.FlowKey(), len(w.events)), string(ev.AppendJSON(nil))}
 		w.append(w.events[s.partition], entry{value: s.value})
+		// The same bytes right behind: the fold has to count them once (decision 6).
 		if w.fault(Late, 20) {
 			w.append(w.events[s.partition], entry{value: s.value})
 		}
@@ -80,6 +85,8 @@ func inTree(ev *events.Event) {
 	}
 }
 
+// event makes up one. The shares follow what has found faults: status and calls of few agents
+// that move on slowly, so that some fall silent and are found stuck, and asks in trees.
 func (w *world) event(at events.Stamp) *events.Event {
 	t, r := &w.traffic, w.rand
 	t.made++
@@ -87,6 +94,7 @@ func (w *world) event(at events.Stamp) *events.Event {
 	ev := &events.Event{ID: fmt.Sprint("s", t.made), Source: "simulation", Time: at, From: agent()}
 	switch x := r.IntN(100); {
 	case x < 18:
+		// One of three that change every hundred events: who was one before falls silent.
 		ev.From.Agent = fmt.Sprint("worker-", (t.made/100+r.IntN(3))%9)
 		ev.Kind, ev.AgentState = events.AgentStatus, &events.AgentState{Status: []string{"active", "active", "waiting_user", "completed"}[r.IntN(4)]}
 		if r.IntN(2) == 0 {

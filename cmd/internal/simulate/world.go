@@ -59,6 +59,8 @@ func (v *Violation) Error() string {
 }
 
 // Stats is what happened in runs.
+// It adds up over all runs that are given the same Stats. The goroutine that runs a plan owns it,
+// but Commits, which pumps count.
 type Stats struct {
 	Runs, Steps, Events, Verdicts, Activity, Commits, Owners int
 	PassedUp                                                 int    // records of activity by trees to those above
@@ -66,20 +68,27 @@ type Stats struct {
 	Faults                                                   map[string]int
 }
 
+// world is one run. But for what mu guards it is touched only by the one goroutine whose turn it
+// is: the one that runs the plan, or an owner while all others wait.
 type world struct {
-	plan   Plan
-	rand   *rand.Rand
-	clock  *clock.Fake
+	plan Plan
+	// The only source of chance. Whatever is drawn from it must be drawn in the same order each time.
+	rand  *rand.Rand
+	clock *clock.Fake
+	// Returns when every other goroutine waits, by testing/synctest or alike.
 	settle func()
 	stats  *Stats
 	step   int
+	// No fault happens while it is false: at the end, when everything heals.
 	faulty bool
 	trace  []string
 
+	// mu guards what owners change while others may run, too.
 	mu     sync.Mutex
 	parked []*call
 	broken *Violation
 
+	// The topics by partition; verdicts and letters by lane: those of the events, then the activity's.
 	events, activity, verdicts, letters []*partition
 	flows                               []*plainFlows
 	agents                              []*plainAgents
@@ -91,16 +100,19 @@ type world struct {
 	ghosts    []*owner // who had a lane and goes on
 	born      int
 
+	// Which budget the pumps have, and how large a checkpoint may be, both in bytes.
 	memory, maxCheckpoint int64
 	unwritten             int64 // most that cannot leave memory, because no checkpoint holds it yet
 	checkpointEvery       time.Duration
 	exact                 bool // a checkpoint never has to pass in the middle of a record
-	batch                 int
-	traffic               traffic
-	guard                 watcher
+	// The most records of a fetch.
+	batch   int
+	traffic traffic
+	guard   watcher
 }
 
 // Run runs a plan. settle returns when all goroutines wait.
+// It leaves no goroutine behind, whatever came of the run: the next one would wait for it.
 func Run(plan Plan, settle func(), stats *Stats) *Violation {
 	w := newWorld(plan, settle, stats)
 	defer w.end()
@@ -115,12 +127,14 @@ func Run(plan Plan, settle func(), stats *Stats) *Violation {
 }
 
 func newWorld(plan Plan, settle func(), stats *Stats) *world {
+	// 29 is any number: it makes the stream this simulation's own.
 	w := &world{plan: plan, rand: rand.New(rand.NewPCG(plan.Seed, 29)), clock: clock.NewFake(), settle: settle, stats: stats, faulty: true}
 	sources, agents := 1+w.rand.IntN(3), 1+w.rand.IntN(2)
 	w.agentLanes = agents
 	w.memory, w.batch = int64(4000+w.rand.IntN(30_000)), 1+w.rand.IntN(40)
 	w.checkpointEvery = time.Duration(50+w.rand.IntN(600)) * time.Millisecond
 	w.maxCheckpoint, w.unwritten, w.exact = 1<<20, 2<<20, true
+	// In a third of the runs a checkpoint is so small that states have to be written in parts.
 	if w.rand.IntN(3) == 0 {
 		room := int64(6000 + w.rand.IntN(12_000)) // beside that for the state of the partition
 		w.maxCheckpoint, w.unwritten, w.exact = 64<<10+room, 3*room+4096, false
@@ -182,12 +196,15 @@ func (s *Stats) fault(f Faults) {
 	s.Faults[f.String()]++
 }
 
+// park is called by goroutines of owners; which of them come first is left to the scheduler, see
+// waiting.
 func (w *world) park(c *call) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.parked = append(w.parked, c)
 }
 
+// violate keeps the first violation. Those that follow are mostly of the same cause.
 func (w *world) violate(invariant, format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -226,6 +243,8 @@ func (w *world) answer(c *call) {
 }
 
 // turn is one step of a run.
+// turn lets somebody who waits go on, mostly, or lets something happen in the world. Shares are per
+// cent of what is drawn.
 func (w *world) turn() {
 	w.stats.Steps++
 	if waiting := w.waiting(); len(waiting) > 0 && w.rand.IntN(100) < 75 {
@@ -251,6 +270,7 @@ func (w *world) turn() {
 		w.wire = slices.Delete(w.wire, n, n+1)
 	case x < 80:
 		p := w.processes[w.rand.IntN(len(w.processes))]
+		// A disk gets its space back by the same roll, so that nobody waits for ever.
 		p.disk.full = !p.disk.full && w.allowed(Full) && w.rand.IntN(3) == 0
 	case x < 84:
 		if w.allowed(Kill) {
@@ -263,6 +283,7 @@ func (w *world) turn() {
 	}
 }
 
+// pass lets time pass, in which timers of pumps fire.
 func (w *world) pass(d time.Duration) {
 	w.note("%v passes", d)
 	w.clock.Advance(d)
@@ -273,6 +294,7 @@ func (w *world) pass(d time.Duration) {
 func (w *world) tick() {
 	now := events.StampOf(w.clock.Now())
 	n := w.rand.IntN(len(w.events))
+	// The fold has to believe no more than the log itself says of the time.
 	if w.rand.IntN(8) == 0 { // by a clock that is ahead
 		now = now.Add(time.Duration(w.rand.IntN(3000)) * time.Second)
 	}
@@ -285,6 +307,7 @@ func (w *world) setLimits() {
 	for _, p := range w.events {
 		w.append(p, entry{value: value})
 	}
+	// From no source: limits are not dropped as repeats.
 	for _, p := range w.activity {
 		w.append(p, entry{value: value, from: pump.Position{Source: -1}})
 	}
@@ -295,6 +318,7 @@ func (w *world) assign(lane int) {
 	p := w.processes[w.rand.IntN(len(w.processes))]
 	for _, o := range append(slices.Clone(w.ghosts), w.owners[lane]) {
 		if o != nil && o.partition == lane && o.process == p && !o.ended {
+			// A process never folds a lane twice at once; in the program the group sees to that.
 			return // it has not let go yet
 		}
 	}
@@ -308,11 +332,13 @@ func (w *world) assign(lane int) {
 		default:
 			return
 		}
+		// Who was frozen or told goes on beside the next owner until it notices.
 		w.ghosts = append(w.ghosts, old)
 	}
 	w.give(lane, p)
 }
 
+// give makes an owner and lets it run until it waits for the first time.
 func (w *world) give(lane int, p *process) {
 	o := &owner{world: w, process: p, partition: lane, number: w.born}
 	w.born++
@@ -335,6 +361,8 @@ func (w *world) kill(p *process) {
 			w.endOwner(o)
 		}
 	}
+	// The disk is lost, or loses its last writes, only after its owners have ended: what they had
+	// under way may have reached it before.
 	switch {
 	case w.fault(Lose, 8):
 		w.note("and its disk is lost")
@@ -357,7 +385,9 @@ func (w *world) endOwner(o *owner) {
 			calls = append(calls, c)
 		}
 	}
+	// Taken out before they are answered, since an answer lets goroutines run that park again.
 	w.parked = slices.DeleteFunc(w.parked, func(c *call) bool { return c.owner == o })
+	// A last write is done or not, by a coin: that is where crashes find the faults.
 	for _, c := range calls {
 		if c.dying != nil && w.faulty && w.rand.IntN(2) == 0 {
 			w.note("%v: its last %s is done", o, c.what)
@@ -377,6 +407,7 @@ func (w *world) end() {
 			w.endOwner(o)
 		}
 	}
+	// Ten hours in steps, since who wakes may wait again before it sees that it was killed.
 	for range 10 { // who waits for free space
 		w.clock.Advance(time.Hour)
 		w.settle()
