@@ -83,7 +83,9 @@ func (w *treeWords) say(at place, v word) {
 	defer w.mu.Unlock()
 	// The oldest makes place. Who asks for it later waits until its ask times out.
 	if _, known := w.said[at]; !known {
-		delete(w.said, w.order[w.next])
+		if len(w.said) == treeWordsKept { // before, what the ring holds there is the first record's own place
+			delete(w.said, w.order[w.next])
+		}
 		w.order[w.next] = at
 		w.next = (w.next + 1) % treeWordsKept
 	}
