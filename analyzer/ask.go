@@ -236,7 +236,7 @@ func (e *Engine) applyOperator(f *Flow, m *moment, fx *Effects) {
 			stands = 24 * time.Hour
 		}
 		o.Until(m.at, m.at.Add(stands))
-		e.emit(f, o, m, nil, fx)
+		e.emit(f, o, m, fx)
 		for i := len(f.orders) - 1; i >= 0; i-- { // a person has decided
 			if f.orders[i].holdsFlow() {
 				e.clear(f, &f.orders[i], m, fx)

@@ -59,7 +59,7 @@ func (f *Flow) covered(o *order, at events.Stamp) bool {
 func (e *Engine) uncover(f *Flow, m *moment, fx *Effects) {
 	for i := range f.orders {
 		if o := &f.orders[i]; o.hidden && o.Expires > m.at {
-			e.emit(f, o, m, nil, fx)
+			e.emit(f, o, m, fx)
 		}
 	}
 }

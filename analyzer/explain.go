@@ -92,7 +92,7 @@ func (e *Engine) View(f *Flow) View {
 	status := standing.Phase(0)
 	for i := range f.orders {
 		o := &f.orders[i]
-		v.Orders = append(v.Orders, e.verdict(f, o, m, nil))
+		v.Orders = append(v.Orders, e.verdict(f, o, m))
 		status = max(status, o.Phase)
 	}
 	// In the order of the phases.

@@ -202,7 +202,7 @@ func (e *Engine) issue(rule *FlowRule, ph standing.Phase, f *Flow, m *moment, se
 	case action == events.Hold && ph == standing.Stop:
 		e.awaitPerson(o, m.at)
 	}
-	e.emit(f, o, m, set, fx)
+	e.emit(f, o, m, fx)
 	// Only the rows that are taken over from the task system leave notes.
 	if ph == standing.Stop && !o.Shadow && len(rule.Leaves) > 0 && m.ev != nil {
 		limit, observed := o.Figures(rule.Unit)
@@ -228,7 +228,7 @@ func (e *Engine) hold(f *Flow, o *order, m *moment, fx *Effects) {
 	}
 	f.offend(o.rule, m.at)
 	e.awaitPerson(o, m.at)
-	e.emit(f, o, m, nil, fx)
+	e.emit(f, o, m, fx)
 }
 
 // held reports whether the flow waits for a person at the time, or is halted because nobody
@@ -314,7 +314,7 @@ func (e *Engine) clear(f *Flow, o *order, m *moment, fx *Effects) {
 	}
 	if o.Phase > standing.Warn && o.Expires > m.at && o.Revision != 0 { // else nobody was told of it
 		o.Action = events.Allow
-		e.emit(f, o, m, nil, fx)
+		e.emit(f, o, m, fx)
 	}
 	for i := range f.orders {
 		if &f.orders[i] == o {
@@ -428,11 +428,11 @@ func (e *Engine) orderDue(f *Flow, i int, m *moment, fx *Effects) {
 	case o.Action == events.Hold && o.Phase == standing.Stop: // nobody has decided
 		o.Action, o.lapsed = events.Halt, true
 		o.Until(m.at, m.at.Add(e.limits.Flow.MaxAge))
-		e.emit(f, o, m, nil, fx)
+		e.emit(f, o, m, fx)
 	case f.holds(o):
 		o.Stand(m.at, e.ttl(f, o, m.at))
 		given := len(fx.Verdicts)
-		e.emit(f, o, m, nil, fx)
+		e.emit(f, o, m, fx)
 		for j := range fx.Verdicts[given:] {
 			v := &fx.Verdicts[given+j]
 			// In words only: machines see a higher revision and a later end.
@@ -525,7 +525,7 @@ func (e *Engine) attempt(f *Flow, o *order, m *moment, fx *Effects) {
 		if m.ev.Kind == events.ToolCall {
 			// The same order, wider: the tool whatever the arguments.
 			o.wide, o.picks = 1, selectTools
-			e.emit(f, o, m, nil, fx)
+			e.emit(f, o, m, fx)
 		} else if m.to != none {
 			a, b := f.ordered(m.from, m.to)
 			e.widen(f, o, m, 1, events.ScopePair, a, b, fx)
@@ -555,7 +555,7 @@ func (e *Engine) widen(f *Flow, o *order, m *moment, wide uint8, scope events.Sc
 		w.Phase, w.Action, w.picks, w.kind, w.wide = standing.Stop, action, selectAll, events.KindUnset, src.wide
 		w.edges, w.calls, w.content, w.subject = w.edges[:0], w.calls[:0], events.Hash{}, ""
 		e.stands(w, m, w.Tried)
-		e.emit(f, w, m, nil, fx)
+		e.emit(f, w, m, fx)
 		return
 	}
 	w := f.addOrder()
@@ -564,7 +564,7 @@ func (e *Engine) widen(f *Flow, o *order, m *moment, wide uint8, scope events.Sc
 	// Revision 0 says that nobody was told of it yet.
 	w.Phase, w.Action, w.Begun, w.Revision = standing.Stop, action, m.at, 0
 	e.stands(w, m, 1)
-	e.emit(f, w, m, nil, fx)
+	e.emit(f, w, m, fx)
 }
 
 // stands has a wider order hold from now on, by the limits in force. So many tries were

@@ -6,15 +6,13 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"weir/analyzer/rules"
 	"weir/analyzer/standing"
 	"weir/events"
 )
 
 // emit publishes the order as it stands now, unless a wider one says as much. Every string in the verdict is its
 // own: the flow's strings may alias a record that is about to be overwritten.
-// set is not used by it; a verdict about an order shows the setting in force.
-func (e *Engine) emit(f *Flow, o *order, m *moment, set *rules.Setting, fx *Effects) {
+func (e *Engine) emit(f *Flow, o *order, m *moment, fx *Effects) {
 	if o.hidden = o.Action != events.Allow && f.covered(o, m.at); o.hidden {
 		return
 	}
@@ -22,7 +20,7 @@ func (e *Engine) emit(f *Flow, o *order, m *moment, set *rules.Setting, fx *Effe
 	// middle counts on as it did the first time.
 	f.revision = max(f.revision+1, int64(m.at))
 	o.Revision = f.revision
-	fx.Verdicts = append(fx.Verdicts, e.verdict(f, o, m, set))
+	fx.Verdicts = append(fx.Verdicts, e.verdict(f, o, m))
 }
 
 // answer is the verdict about a call that a standing order refuses. When the order
@@ -35,7 +33,7 @@ func (e *Engine) answer(f *Flow, o *order, m *moment) *events.Verdict {
 		armed.Phase = standing.Stop
 		armed.Observed++
 	}
-	v := e.verdict(f, &armed, m, nil)
+	v := e.verdict(f, &armed, m)
 	return &v
 }
 
@@ -58,7 +56,7 @@ func (e *Engine) degraded(scaled bool, m *moment) string {
 // verdict is the order as dispatchers, people and models get it, as of the moment. It changes
 // nothing, so views use it too. An Allow carries no match and no figures: it ends the order
 // with this id.
-func (e *Engine) verdict(f *Flow, o *order, m *moment, set *rules.Setting) events.Verdict {
+func (e *Engine) verdict(f *Flow, o *order, m *moment) events.Verdict {
 	rule := &Rules[o.rule]
 	window := int64(0)
 	if rule.Window != "" {

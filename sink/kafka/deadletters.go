@@ -84,7 +84,7 @@ func (d *DeadLetters) Publish(ctx context.Context, letters []DeadLetter) (end in
 	return d.log.end, err
 }
 
-// letterMessages are the records of letters of one partition of a source topic.
+// deadLetterMessages are the records of letters of one partition of a source topic.
 func deadLetterMessages(source string, partition int, letters []DeadLetter, now time.Time) []Message {
 	msgs := make([]Message, len(letters))
 	for i := range letters {

@@ -13,7 +13,7 @@ type LetterStore interface {
 	DeadLetterCount() int64
 }
 
-// storedLetters are the dead letters of one source in the store.
+// storedDeadLetters are the dead letters of one source in the store.
 type storedDeadLetters struct {
 	store  LetterStore
 	source string

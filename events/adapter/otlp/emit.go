@@ -30,7 +30,7 @@ type emitter struct {
 	event       *events.Event
 }
 
-// emitUntil emits the events of all spans that ended by until, in the order of time.
+// tell emits the events of all spans that ended by until, in the order of time.
 // When the trace is complete, so are the answers to its user.
 // Spans that end later stay pending: their trace is not complete yet.
 func (t *emitter) tell(until int64, complete bool) {

@@ -485,19 +485,25 @@ func TestMemberPartitions(t *testing.T) {
 	}
 }
 
-// A check is answered by whoever folds the flow, whichever member is asked.
-func TestMemberCheck(t *testing.T) {
-	g := newGroup(t, startBroker(t), 4)
-	g.produce(loops("f", 8, 14)...)
-	var members []*running
+// two starts two members that reach each other, and returns when each has two of the four
+// partitions and has folded what is there.
+func (g *members) two() (members []*running) {
 	for range 2 {
-		o := g.options(t.TempDir())
-		o.Listen = freeAddress(t)
+		o := g.options(g.t.TempDir())
+		o.Listen = freeAddress(g.t)
 		o.Kafka.Advertise = "http://" + o.Listen
 		members = append(members, g.start(o))
 	}
 	g.until("both have partitions", func() bool { return len(members[0].Places()) == 2 && len(members[1].Places()) == 2 })
 	g.folded(members...)
+	return members
+}
+
+// A check is answered by whoever folds the flow, whichever member is asked.
+func TestMemberCheck(t *testing.T) {
+	g := newGroup(t, startBroker(t), 4)
+	g.produce(loops("f", 8, 14)...)
+	members := g.two()
 	for f := range 8 {
 		for i, m := range members {
 			ask := events.Event{ID: fmt.Sprintf("ask-%d-%d", f, i), Source: "test", Time: testStart.Add(time.Minute), Kind: events.AgentCall, Ask: true,

@@ -94,15 +94,7 @@ func TestMemberBacktest(t *testing.T) {
 	const flows = 8
 	g := newGroup(t, startBroker(t), 4)
 	g.produce(loops("f", flows, 14)...)
-	var members []*running
-	for range 2 {
-		o := g.options(t.TempDir())
-		o.Listen = freeAddress(t)
-		o.Kafka.Advertise = "http://" + o.Listen
-		members = append(members, g.start(o))
-	}
-	g.until("both have partitions", func() bool { return len(members[0].Places()) == 2 && len(members[1].Places()) == 2 })
-	g.folded(members...)
+	members := g.two()
 	for i, m := range members {
 		var body bytes.Buffer
 		form := multipart.NewWriter(&body)
