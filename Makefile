@@ -183,11 +183,15 @@ evidence: ## measure the rules on recorded runs: TRACES="FOLDER..." writes analy
 simulate: ## whole groups with crashes, hand-overs and failing disks and brokers, by SEEDS (1000) from FIRST (1)
 	$(GO) test -count=1 -timeout 0 -run TestSimulation -v ./cmd/internal/simulate -seeds $(or $(SEEDS),1000) -first $(or $(FIRST),1)
 
-.PHONY: soak
+.PHONY: siege soak
 soak: ## run weir for T (1h) under kills, set clocks, a full disk, other limits and HOSTILE (8) senders, then a group whose broker goes away; bin/*.csv have the plots
 	@mkdir -p bin
 	$(GO) test -count=1 -timeout 0 -run '^TestSoak$$' -v ./cmd/internal/app -soak $(or $(T),1h) -hostile $(or $(HOSTILE),8) -soak-plot $(CURDIR)/bin/soak.csv
 	cd $(E2E) && $(GO) run ./trial soak -for $(or $(T),1h) -plot $(CURDIR)/bin/soak-group.csv $(SOAK)
+
+siege: ## hold weir under 32 hostile senders for T (1h) beside 500 honest events a second; bin/siege.csv has the plot
+	@mkdir -p bin
+	$(GO) test -count=1 -timeout 0 -run '^TestSoak$$' -v ./cmd/internal/app -soak $(or $(T),1h) -soak-calm -hostile $(or $(HOSTILE),32) -soak-plot $(CURDIR)/bin/siege.csv
 
 mutants: ## plant each of a folder of faults and show what finds it
 	$(GO) run ./cmd/internal/tools/mutants cmd/internal/simulate/testdata/mutants $(MUTANTS)
