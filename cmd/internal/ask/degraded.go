@@ -34,8 +34,8 @@ type Degraded struct {
 	Clock   clock.Clock
 	Logger  *slog.Logger
 
-	mu    sync.Mutex
-	lanes map[int]*lane
+	mu         sync.Mutex
+	partitions map[int]*partition
 
 	begun, unlogged atomic.Int64
 	answered        [2]atomic.Int64
@@ -65,8 +65,8 @@ const (
 	leastMissed = 4
 )
 
-// lane is one partition.
-type lane struct {
+// partition is how far the fold of one partition is behind its log.
+type partition struct {
 	end    int64     // where the log ended at since
 	since  time.Time // when the fold was last seen to have come to where the log had ended before
 	missed int       // looks since then
@@ -107,14 +107,14 @@ func (d *Degraded) look() {
 	now, limits := d.Clock.Now(), d.Limits()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	lanes := make(map[int]*lane, len(d.lanes))
+	partitions := make(map[int]*partition, len(d.partitions))
 	for _, p := range d.Fold.Progress() {
-		l := d.lanes[p.Partition]
+		l := d.partitions[p.Partition]
 		if l == nil {
-			l = &lane{end: p.End, since: now}
+			l = &partition{end: p.End, since: now}
 			l.arm()
 		}
-		lanes[p.Partition] = l
+		partitions[p.Partition] = l
 		if p.Next >= l.end {
 			l.end, l.since, l.missed = p.End, now, 0
 		} else {
@@ -144,15 +144,15 @@ func (d *Degraded) look() {
 			}
 		}
 	}
-	for n, l := range d.lanes {
-		if lanes[n] == nil { // another process folds it now, and answers
+	for n, l := range d.partitions {
+		if partitions[n] == nil { // another process folds it now, and answers
 			l.begin()
 		}
 	}
-	d.lanes = lanes
+	d.partitions = partitions
 }
 
-func (l *lane) arm() { l.beginning, l.begin = context.WithCancel(context.Background()) }
+func (l *partition) arm() { l.beginning, l.begin = context.WithCancel(context.Background()) }
 
 // Ask answers whether the call of an event may be made. wait puts it into the log and
 // returns what the fold says; while the mode is on it is called for a call alone of which a tree
@@ -188,7 +188,7 @@ func (d *Degraded) modeOf(flow string) (beginning context.Context, on bool) {
 	n, folded := d.Fold.PartitionOf(flow)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if l := d.lanes[n]; folded && l != nil {
+	if l := d.partitions[n]; folded && l != nil {
 		return l.beginning, !l.on.IsZero()
 	}
 	return context.Background(), false
@@ -239,7 +239,7 @@ func (d *Degraded) judge(ev *events.Event) (*events.Verdict, error) {
 	n, _ := d.Fold.PartitionOf(flow)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	l := d.lanes[n]
+	l := d.partitions[n]
 	if l == nil || l.on.IsZero() {
 		return nil, check.ErrTimeout // the mode has ended in between: asked again, the fold answers
 	}
@@ -281,7 +281,7 @@ func (d *Degraded) Status() *DegradedStatus {
 	defer d.mu.Unlock()
 	var out *DegradedStatus
 	for _, p := range d.Fold.Progress() {
-		l := d.lanes[p.Partition]
+		l := d.partitions[p.Partition]
 		if l == nil || l.on.IsZero() {
 			continue
 		}

@@ -380,9 +380,9 @@ func TestStagesCrash(t *testing.T) {
 				}
 				s.abandon()
 				repeated += s.agents.Counts().Sum().Activity[1]
-				for lane := range uint16(2) {
+				for partition := range uint16(2) {
 					if r.IntN(5) == 0 {
-						if err := store.Forget(lane); err != nil {
+						if err := store.Forget(partition); err != nil {
 							t.Fatal(err)
 						}
 						lost++

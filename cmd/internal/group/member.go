@@ -78,8 +78,8 @@ type Member struct {
 	// mu guards owned, taking, generations and the generation of each set. It is never held while a
 	// broker or another member is asked.
 	mu     sync.Mutex
-	owned  map[int]*partitionOwner // by lane, see partitionSet
-	taking map[int]taking          // by lane, see partitionSet
+	owned  map[int]*partitionOwner // by output partition, see partitionSet
+	taking map[int]taking          // by output partition, see partitionSet
 
 	generations int64 // of both groups
 
@@ -147,11 +147,11 @@ func (m *Member) findTopics(ctx context.Context) error {
 	}
 }
 
-// lanes is how many lanes the partition sets of both stages have together.
-func (m *Member) lanes() int { return len(m.flowSet.partitions) + len(m.agentSet.partitions) }
+// outputs is how many partitions the sets of both stages have together.
+func (m *Member) outputs() int { return len(m.flowSet.partitions) + len(m.agentSet.partitions) }
 
-// memory is what one lane may take.
-// Every lane gets the same part, of all that there are and not of those that it owns: what it owns
+// memory is what one partition may take.
+// Every partition gets the same part, of all that there are and not of those that it owns: what it owns
 // changes, and to take memory away from a pump that runs would need a checkpoint.
 func (m *Member) memory(l *partitionSet) int64 {
 	flows, agents := pump.SplitMemory(m.host.Pump.Memory)
@@ -174,7 +174,7 @@ func (m *Member) Turned() time.Time {
 	return oldest
 }
 
-// own returns the owners that fold at this moment, by lane.
+// own returns the owners that fold at this moment, by output partition.
 func (m *Member) own() []*partitionOwner {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -182,7 +182,7 @@ func (m *Member) own() []*partitionOwner {
 	for _, p := range m.owned {
 		out = append(out, p)
 	}
-	slices.SortFunc(out, func(a, b *partitionOwner) int { return a.lane - b.lane })
+	slices.SortFunc(out, func(a, b *partitionOwner) int { return a.output - b.output })
 	return out
 }
 
@@ -205,7 +205,7 @@ func (m *Member) pumpsOf(l *partitionSet) (out []*pump.Pump) {
 func (m *Member) ownerHere(l *partitionSet, partition int) *partitionOwner {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.owned[l.lane(partition)]
+	return m.owned[l.output(partition)]
 }
 
 // PumpOf returns the pump that folds a flow, or an error that says who does.
@@ -343,8 +343,8 @@ func (m *Member) Ready() (why []string, lag int64) {
 	why = append(why, m.replicator.ready()...)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, lane := range slices.Sorted(maps.Keys(m.taking)) {
-		t := m.taking[lane]
+	for _, output := range slices.Sorted(maps.Keys(m.taking)) {
+		t := m.taking[output]
 		why = append(why, fmt.Sprintf("%s is being taken over since %s", t.what, t.since.UTC().Format(time.RFC3339)))
 	}
 	return why, lag

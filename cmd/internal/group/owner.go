@@ -20,14 +20,14 @@ import (
 	"weir/state"
 )
 
-// partitionOwner is a lane that this process folds during one generation of its group.
+// partitionOwner is a partition that this process folds during one generation of its group.
 // Its goroutine is the one that the group has started for the assignment; the atomics are read by
 // whoever asks the member.
 type partitionOwner struct {
 	member    *Member
 	set       *partitionSet
 	partition int // of the topic of the set
-	lane      int // its number among those of both stages
+	output    int // its number among those of both stages
 	// What the group has assigned: with it offsets are committed for this generation alone.
 	as kafka.Assignment
 
@@ -75,7 +75,7 @@ func (m *Member) fold(ctx context.Context, l *partitionSet, as kafka.Assignment)
 	defer func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		delete(m.taking, l.lane(as.Partition))
+		delete(m.taking, l.output(as.Partition))
 	}()
 	for ctx.Err() == nil {
 		err := m.foldOnce(ctx, l, as)
@@ -102,14 +102,14 @@ func (m *Member) fold(ctx context.Context, l *partitionSet, as kafka.Assignment)
 func (m *Member) note(l *partitionSet, partition int, p *partitionOwner) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	lane := l.lane(partition)
+	output := l.output(partition)
 	if p != nil {
-		m.owned[lane] = p
-		delete(m.taking, lane)
+		m.owned[output] = p
+		delete(m.taking, output)
 		return
 	}
-	delete(m.owned, lane)
-	m.taking[lane] = taking{l.describe(partition), m.clock.Now()}
+	delete(m.owned, output)
+	m.taking[output] = taking{l.describe(partition), m.clock.Now()}
 }
 
 // fatal reports whether only a person can help.
@@ -135,7 +135,7 @@ func (m *Member) foldOnce(ctx context.Context, l *partitionSet, as kafka.Assignm
 		case <-hard.Done():
 		}
 	})()
-	p := &partitionOwner{member: m, set: l, partition: as.Partition, lane: l.lane(as.Partition), as: as, commits: make(chan struct{}, 1)}
+	p := &partitionOwner{member: m, set: l, partition: as.Partition, output: l.output(as.Partition), as: as, commits: make(chan struct{}, 1)}
 	p.commits <- struct{}{}
 	defer p.close()
 	if err := p.open(ctx); err != nil {
@@ -170,21 +170,21 @@ func (p *partitionOwner) open(ctx context.Context) (err error) {
 	m := p.member
 	o := m.o
 	// From here on the brokers take nothing more from an owner before.
-	p.verdicts, err = sinkkafka.Open(ctx, o.Cluster, o.Group, o.Topics.Verdicts, p.lane)
+	p.verdicts, err = sinkkafka.Open(ctx, o.Cluster, o.Group, o.Topics.Verdicts, p.output)
 	if err != nil {
-		return fmt.Errorf("take over partition %d of %s: %w", p.lane, o.Topics.Verdicts, err)
+		return fmt.Errorf("take over partition %d of %s: %w", p.output, o.Topics.Verdicts, err)
 	}
-	p.deadLetters, err = sinkkafka.Open(ctx, o.Cluster, o.Group, o.Topics.DeadLetters, p.lane)
+	p.deadLetters, err = sinkkafka.Open(ctx, o.Cluster, o.Group, o.Topics.DeadLetters, p.output)
 	if err != nil {
-		return fmt.Errorf("take over partition %d of %s: %w", p.lane, o.Topics.DeadLetters, err)
+		return fmt.Errorf("take over partition %d of %s: %w", p.output, o.Topics.DeadLetters, err)
 	}
 	options := m.host.Pump
-	options.Partition, options.Source, options.Stage, options.Sources = uint16(p.lane), p.set.topic, p.set.stage, len(m.flowSet.partitions)
+	options.Partition, options.Source, options.Stage, options.Sources = uint16(p.output), p.set.topic, p.set.stage, len(m.flowSet.partitions)
 	options.Limits, options.Store, options.Memory = m.host.Limits(), m.store, m.memory(p.set)
 	options.Sink = sinkkafka.NewVerdicts(p.verdicts, m.clock.Now)
 	options.DeadLetters = &topicDeadLetters{sinkkafka.NewDeadLetters(p.deadLetters, p.set.topic, p.partition, m.clock.Now)}
-	// The lanes of the agent stage are sources as well: of what a tree passes on to the one above.
-	options.Activity = &topicActivity{topic: m.activity.Sender(), source: p.lane, place: m.agentSet.partitionOf}
+	// The partitions of the agent stage are sources as well: of what a tree passes on to the one above.
+	options.Activity = &topicActivity{topic: m.activity.Sender(), source: p.output, place: m.agentSet.partitionOf}
 	options.AgentPartitions = len(m.agentSet.partitions)
 	if p.set.stage == pump.FlowStage {
 		// hold starts a goroutine and does not keep the fold waiting.
@@ -197,7 +197,7 @@ func (p *partitionOwner) open(ctx context.Context) (err error) {
 		options.Settled = func(from pump.Position, _ *events.Event, v *events.Verdict) { m.settled(from, v) }
 		options.PassedOn = func(from pump.Position, key string, to int64) {
 			// The key lies in the pump's buffer.
-			m.passedOn(from, TreeAsk{strings.Clone(key), p.lane, to})
+			m.passedOn(from, TreeAsk{strings.Clone(key), p.output, to})
 		}
 	}
 	if err := p.place(ctx, &options); err != nil {
@@ -211,7 +211,7 @@ func (p *partitionOwner) open(ctx context.Context) (err error) {
 		p.pump.CloseWithoutCheckpoint()
 		return err
 	}
-	if p.poison, err = pump.OpenPoisonRecords(m.store, p.lane, p.pump.Next()); err != nil {
+	if p.poison, err = pump.OpenPoisonRecords(m.store, p.output, p.pump.Next()); err != nil {
 		p.pump.CloseWithoutCheckpoint()
 		return err
 	}
@@ -229,7 +229,7 @@ func (m *Member) readFrom(topic string, partition int, offset int64) *kafka.Read
 	return kafka.NewReader(m.o.Cluster, topic, partition, offset, kafka.ReaderOptions{Bytes: m.fetchBytes(), Logger: m.logger})
 }
 
-// What the readers of all lanes ask of brokers at once, of which each keeps some times its
+// What the readers of all partitions ask of brokers at once, of which each keeps some times its
 // part in memory, and what one of them asks at least and at most.
 const (
 	allFetches   = 64 << 20
@@ -237,9 +237,9 @@ const (
 	mostFetched  = 1 << 20
 )
 
-// fetchBytes is what the reader of one lane asks of a broker at once.
-// With thousands of lanes the least still adds up to more than allFetches.
-func (m *Member) fetchBytes() int { return min(max(allFetches/m.lanes(), leastFetched), mostFetched) }
+// fetchBytes is what the reader of one partition asks of a broker at once.
+// With thousands of partitions the least still adds up to more than allFetches.
+func (m *Member) fetchBytes() int { return min(max(allFetches/m.outputs(), leastFetched), mostFetched) }
 
 // place finds where to begin without a checkpoint: far enough back that nothing before
 // it decides a verdict (see Lookback), and the limits of that time are in the log.
@@ -278,7 +278,7 @@ func (p *partitionOwner) place(ctx context.Context, o *pump.Options) error {
 		topic     string
 		partition int
 		offset    *int64
-	}{{p.set.topic, p.partition, &o.Start}, {t.Verdicts, p.lane, &o.Published}, {t.DeadLetters, p.lane, &o.Buried}} {
+	}{{p.set.topic, p.partition, &o.Start}, {t.Verdicts, p.output, &o.Published}, {t.DeadLetters, p.output, &o.Buried}} {
 		if *x.offset, err = cluster.OffsetAt(ctx, x.topic, x.partition, since); err != nil {
 			return err
 		}
@@ -521,7 +521,7 @@ func (p *partitionOwner) tell(next int64) {
 }
 
 // trouble is what keeps the brokers from answering; nil when they do.
-// Activity goes out by one sender for all lanes; the agent stage's own, to trees above, is told
+// Activity goes out by one sender for all partitions; the agent stage's own, to trees above, is told
 // of by the flows.
 func (p *partitionOwner) trouble() error {
 	what := p.set.describe(p.partition)
@@ -580,7 +580,7 @@ func (l *topicDeadLetters) Since(ctx context.Context, from int64, fn func(offset
 // topicActivity is the topic of what concerns agents, for the pump of a partition.
 type topicActivity struct {
 	topic *sinkkafka.Activity
-	// Its lane: a partition of the events, or, behind those, one of the activity itself.
+	// Its output partition: a partition of the events, or, behind those, one of the activity itself.
 	source int // partition of the events
 	place  func(key string) int
 	// Used again for each batch; only the pump's goroutine calls Send.

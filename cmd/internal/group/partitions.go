@@ -20,22 +20,23 @@ import (
 
 // partitionSet are the partitions of one topic that the members of a group share among them, for
 // one stage: the flow stage folds the events, the agent stage the activity that comes of
-// them. What comes of a lane stands in the partition of its number, of the verdicts and of
+// them. What comes of a partition stands in its output partition, of the verdicts and of
 // the dead letters, and so does its state in the store.
 type partitionSet struct {
 	stage pump.Stage
 	topic string
 	// The numbers 0 to n-1: partitionOf wants them as a slice.
 	partitions []int
-	first      int    // lane of partition 0
+	first      int    // output partition of partition 0
 	name       string // of the group
 	group      *kafka.Group
 	generation int // of the group, that was seen last; guarded by the member
 	addresses  ownerAddresses
 }
 
-// lane is the number of the lane of a partition.
-func (l *partitionSet) lane(partition int) int { return l.first + partition }
+// output is the output partition of a partition: those of the agent stage come behind those of the
+// flow stage, so that each has one writer.
+func (l *partitionSet) output(partition int) int { return l.first + partition }
 
 // partitionOf is where all producers put what belongs to a key.
 // It is the hash of Kafka's Java client and of librdkafka's murmur2_random with a key: who writes
@@ -49,7 +50,7 @@ func (l *partitionSet) describe(partition int) string {
 	return fmt.Sprintf("partition %d of %s", partition, l.topic)
 }
 
-// record is what the pump of a lane is given of a record.
+// record is what the pump of a partition is given of a record.
 func (l *partitionSet) record(r *kafka.Record) pump.Record {
 	if l.stage == pump.AgentStage {
 		return ActivityRecord(r)
@@ -120,12 +121,12 @@ func (m *Member) checkTopics(ctx context.Context) error {
 	}
 	flows, agents := counts[t.Events], counts[t.Activity]
 	all := flows + agents
-	// Lanes are 16 bits in the keys of the store.
+	// Output partitions are 16 bits in the keys of the store.
 	if all > 1<<16 {
 		return fmt.Errorf("topics %s and %s have %d partitions together; weir numbers at most %d", t.Events, t.Activity, all, 1<<16)
 	}
 	for _, name := range []string{t.Verdicts, t.DeadLetters} {
-		// Each lane needs a partition of its own there, since one writer per partition is what fencing
+		// Each needs a partition of its own there, since one writer per partition is what fencing
 		// rests on (decision 22).
 		if counts[name] < all {
 			return fmt.Errorf("topic %s has %d partitions and needs %d: %d for those of %s and behind them %d for those of %s; add them with kafka-topics.sh --alter --topic %s --partitions %d, see weir topics plan",
@@ -146,7 +147,7 @@ func (m *Member) checkTopics(ctx context.Context) error {
 }
 
 // samePartitions fails when the state in the store is of a topic with another number of
-// partitions, for then keys have moved, and lanes too.
+// partitions, for then keys have moved, and output partitions too.
 func (m *Member) samePartitions(topic string, now int) error {
 	// Remembered on the first start, as a cursor of the store.
 	cursor := "partitions:" + topic
@@ -170,12 +171,12 @@ func (m *Member) holds(l *partitionSet) (out []kafka.Hold) {
 	if err != nil {
 		m.logger.Warn("the store does not say of which partitions it has the state; others may get them", "topic", l.topic, "error", err)
 	}
-	for _, lane := range partitions {
-		partition := int(lane) - l.first
+	for _, output := range partitions {
+		partition := int(output) - l.first
 		if partition < 0 || partition >= len(l.partitions) {
 			continue
 		}
-		if meta, ok, err := m.store.Meta(lane); err == nil && ok {
+		if meta, ok, err := m.store.Meta(output); err == nil && ok {
 			out = append(out, kafka.Hold{Partition: partition, Next: meta.Next})
 		}
 	}
@@ -186,7 +187,7 @@ func (m *Member) holds(l *partitionSet) (out []kafka.Hold) {
 // that who begins in the middle of it need not go far back to learn of them.
 const limitsEvery = 10 * time.Minute
 
-// agentDay is how far back a lane of the agent stage begins at least. What an agent said
+// agentDay is how far back a partition of the agent stage begins at least. What an agent said
 // a day ago still decides whether its silence is judged, and how: by then also those
 // have spoken that work in shifts. Of one that speaks more rarely than that, and of
 // which the state is lost, nothing is known until it speaks again.

@@ -43,8 +43,8 @@ func TestLookback(t *testing.T) {
 func TestPartitionSets(t *testing.T) {
 	flows := &partitionSet{stage: pump.FlowStage, topic: "events", partitions: []int{0, 1, 2}}
 	agents := &partitionSet{stage: pump.AgentStage, topic: "activity", partitions: []int{0, 1}, first: 3}
-	if flows.lane(2) != 2 || agents.lane(1) != 4 || agents.describe(1) != "partition 1 of activity" {
-		t.Errorf("%d, %d, %s", flows.lane(2), agents.lane(1), agents.describe(1))
+	if flows.output(2) != 2 || agents.output(1) != 4 || agents.describe(1) != "partition 1 of activity" {
+		t.Errorf("%d, %d, %s", flows.output(2), agents.output(1), agents.describe(1))
 	}
 	if NameOf("weir", pump.FlowStage) != "weir" || NameOf("weir", pump.AgentStage) != "weir-agents" {
 		t.Error("the groups have other names")

@@ -16,15 +16,15 @@ import (
 // replicator copies the verdicts of the whole group, of both stages, into the log of this
 // process that streams, files and webhooks read, so that a dispatcher may follow any member. A
 // crash may copy some twice; their ids tell.
-// One goroutine per lane copies; what comes of different lanes stands there in any order, but of
-// each lane in its own.
+// One goroutine per output partition copies; what comes of different ones stands there in any order, but of
+// each in its own.
 type replicator struct {
 	member  *Member
-	reached []atomic.Bool // by lane: everything was copied when it was looked last
+	reached []atomic.Bool // by output partition: everything was copied when it was looked last
 }
 
 func newReplicator(m *Member) *replicator {
-	return &replicator{member: m, reached: make([]atomic.Bool, m.lanes())}
+	return &replicator{member: m, reached: make([]atomic.Bool, m.outputs())}
 }
 
 // ready says which partitions are not copied to their end: who follows the verdicts here
@@ -42,7 +42,7 @@ func (m *replicator) ready() (why []string) {
 // and verdicts are few.
 const replicatorBytes = 128 << 10
 
-// run copies until ctx ends, or until one lane fails with what only a person can mend: then it ends
+// run copies until ctx ends, or until one partition fails with what only a person can mend: then it ends
 // the others and returns that error.
 func (m *replicator) run(ctx context.Context) error {
 	var group sync.WaitGroup

@@ -145,7 +145,7 @@ func (p *producer) write(what string, entries []entry) (end int64, err error) {
 	return p.to.end(), err
 }
 
-// verdicts is the log of verdicts of a lane.
+// verdicts is the log of verdicts of a partition.
 type verdicts struct{ *producer }
 
 // Emit and Since are those of pump.Sink.
@@ -180,7 +180,7 @@ func (p *producer) since(from int64, fn func(e *entry)) (end int64, err error) {
 	return p.to.end(), nil
 }
 
-// letters is the log of dead letters of a lane.
+// letters is the log of dead letters of a partition.
 type letters struct{ *producer }
 
 // Publish and Since are those of pump.DeadLetters. A letter keeps only its code and offset here:

@@ -13,10 +13,10 @@ import (
 
 // disk is the store of one process. What is on it changes only while everybody waits, so
 // nobody has to lock it.
-// A process has one, with a part for each lane that it has ever folded, as a state directory has.
+// A process has one, with a part for each partition that it has ever folded, as a state directory has.
 type disk struct {
-	lanes map[uint16]*kept
-	full  bool // writes find too little free space
+	partitions map[uint16]*kept
+	full       bool // writes find too little free space
 
 	// What it held before the last writes, for a loss of power of a disk that said that
 	// they were safe. They come back in their order.
@@ -24,11 +24,11 @@ type disk struct {
 }
 
 type before struct {
-	lane uint16
-	kept *kept // nil when there was nothing
+	partition uint16
+	kept      *kept // nil when there was nothing
 }
 
-// kept is what a store has of one lane. It is replaced whole.
+// kept is what a store has of one partition. It is replaced whole.
 type kept struct {
 	meta    state.Meta
 	records map[subjectKey]keptRecord
@@ -56,11 +56,11 @@ type dueKey struct {
 // mostLies is how many writes a disk may lose that it said were safe.
 const mostLies = 6
 
-func newDisk() *disk { return &disk{lanes: make(map[uint16]*kept)} }
+func newDisk() *disk { return &disk{partitions: make(map[uint16]*kept)} }
 
 // commit writes a checkpoint as state.Store does.
 func (d *disk) commit(c *state.Checkpoint) {
-	old := d.lanes[c.Partition]
+	old := d.partitions[c.Partition]
 	next := &kept{records: make(map[subjectKey]keptRecord), due: make(map[dueKey]bool)}
 	if old != nil {
 		next.records, next.due = maps.Clone(old.records), maps.Clone(old.due)
@@ -89,7 +89,7 @@ func (d *disk) commit(c *state.Checkpoint) {
 	if n := len(d.before) - mostLies; n > 0 {
 		d.before = slices.Delete(d.before, 0, n)
 	}
-	d.lanes[c.Partition] = next
+	d.partitions[c.Partition] = next
 }
 
 // losePower takes back the last writes.
@@ -97,15 +97,15 @@ func (d *disk) losePower(writes int) {
 	for ; writes > 0 && len(d.before) > 0; writes-- {
 		last := d.before[len(d.before)-1]
 		d.before = d.before[:len(d.before)-1]
-		// before may hold lanes in any mixture: taking them back in reverse order leaves the disk as
+		// before may hold partitions in any mixture: taking them back in reverse order leaves the disk as
 		// it was at one moment, as a journal does that loses its tail.
-		if d.lanes[last.lane] = last.kept; last.kept == nil {
-			delete(d.lanes, last.lane)
+		if d.partitions[last.partition] = last.kept; last.kept == nil {
+			delete(d.partitions, last.partition)
 		}
 	}
 }
 
-// store is the disk as the pump of a lane sees it.
+// store is the disk as the pump of a partition sees it.
 type store struct {
 	*owner
 	disk *disk
@@ -113,16 +113,16 @@ type store struct {
 
 var _ pump.Store = (*store)(nil)
 
-func (s *store) Meta(lane uint16) (state.Meta, bool, error) {
-	k := s.disk.lanes[lane]
+func (s *store) Meta(partition uint16) (state.Meta, bool, error) {
+	k := s.disk.partitions[partition]
 	if k == nil {
 		return state.Meta{}, false, nil
 	}
 	return k.meta, true, nil
 }
 
-func (s *store) Due(lane uint16, subject state.Subject, after events.Stamp, key string, fn func(events.Stamp, string) bool) error {
-	k := s.disk.lanes[lane]
+func (s *store) Due(partition uint16, subject state.Subject, after events.Stamp, key string, fn func(events.Stamp, string) bool) error {
+	k := s.disk.partitions[partition]
 	if k == nil {
 		return nil
 	}
@@ -138,8 +138,8 @@ func (s *store) Due(lane uint16, subject state.Subject, after events.Stamp, key 
 	return nil
 }
 
-func (s *store) Load(lane uint16, subject state.Subject, key string) ([]byte, events.Stamp, bool, error) {
-	if k := s.disk.lanes[lane]; k != nil {
+func (s *store) Load(partition uint16, subject state.Subject, key string) ([]byte, events.Stamp, bool, error) {
+	if k := s.disk.partitions[partition]; k != nil {
 		if r, ok := k.records[subjectKey{subject, key}]; ok {
 			return []byte(r.value), r.due, true, nil
 		}
@@ -147,8 +147,8 @@ func (s *store) Load(lane uint16, subject state.Subject, key string) ([]byte, ev
 	return nil, 0, false, nil
 }
 
-func (s *store) Records(lane uint16, subject state.Subject, fn func(string, []byte) error) error {
-	k := s.disk.lanes[lane]
+func (s *store) Records(partition uint16, subject state.Subject, fn func(string, []byte) error) error {
+	k := s.disk.partitions[partition]
 	if k == nil {
 		return nil
 	}
@@ -192,14 +192,14 @@ func (s *store) Commit(c *state.Checkpoint) error {
 // checkDeadlines holds that a checkpoint takes away each deadline that it replaces. One that
 // stayed would be looked at for ever.
 func (s *store) checkDeadlines(c *state.Checkpoint) {
-	k := s.disk.lanes[c.Partition]
+	k := s.disk.partitions[c.Partition]
 	if k == nil {
 		return
 	}
 	for i := range c.Records {
 		r := &c.Records[i]
 		if due := k.records[subjectKey{r.Subject, r.Key}].due; due != 0 && due != r.Due && due != r.OldDue {
-			s.world.violate("a checkpoint takes away the deadlines that it replaces", "lane %d, %q: %d stays, %d is taken away, %d comes", c.Partition, r.Key, due, r.OldDue, r.Due)
+			s.world.violate("a checkpoint takes away the deadlines that it replaces", "partition %d, %q: %d stays, %d is taken away, %d comes", c.Partition, r.Key, due, r.OldDue, r.Due)
 		}
 	}
 }

@@ -10,27 +10,27 @@ import (
 type watcher struct {
 	// What is tried: the table as dispatchers hold it.
 	table *guard.Table
-	// By lane, where it reads on. It may go back, for a stream that breaks off begins again at an
+	// By partition, where it reads on. It may go back, for a stream that breaks off begins again at an
 	// event that was shown before.
 	next  []int64
 	fresh map[string]*events.Verdict // by order, the latest that was read
 }
 
-// turn reads on a little in one lane, and then asks the table about the last calls that were made.
+// turn reads on a little in one partition, and then asks the table about the last calls that were made.
 // Between the list and the table two things have to hold: what the table refuses is refused by
 // an order that stands and matches, and nothing that a fresh order refuses is allowed.
 func (g *watcher) turn(w *world) {
 	if g.table == nil {
 		g.table, g.next, g.fresh = new(guard.Table), make([]int64, len(w.verdicts)), make(map[string]*events.Verdict)
 	}
-	lane := w.rand.IntN(len(w.verdicts))
-	log := w.verdicts[lane]
+	partition := w.rand.IntN(len(w.verdicts))
+	log := w.verdicts[partition]
 	if w.rand.IntN(4) == 0 {
-		g.next[lane] = max(0, g.next[lane]-int64(w.rand.IntN(6)))
+		g.next[partition] = max(0, g.next[partition]-int64(w.rand.IntN(6)))
 	}
-	for n := w.rand.IntN(12); n > 0 && g.next[lane] < log.end(); n-- {
-		e := &log.entries[g.next[lane]]
-		g.next[lane]++
+	for n := w.rand.IntN(12); n > 0 && g.next[partition] < log.end(); n-- {
+		e := &log.entries[g.next[partition]]
+		g.next[partition]++
 		if e.value == "" {
 			continue
 		}

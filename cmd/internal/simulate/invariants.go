@@ -24,7 +24,7 @@ func (w *world) eventTaken(n int) func(*entry) {
 // activityTaken folds what comes into the log of activity, and holds it against what the
 // plain fold of the events passes on: all of it, in its order, and nothing else.
 func (w *world) activityTaken(n int) func(*entry) {
-	next := make([]int, len(w.flows)+w.agentLanes) // of what the plain folds pass on
+	next := make([]int, len(w.flows)+w.agentPartitions) // of what the plain folds pass on
 	return func(e *entry) {
 		p := w.agents[n]
 		w.stats.Activity++
@@ -61,19 +61,19 @@ func (w *world) activityTaken(n int) func(*entry) {
 // verdictTaken holds each verdict against the one of the plain fold.
 // It is called while the partition appends, so p.real counts the entry already: the verdict is
 // the p.real-th that the plain fold has given.
-func (w *world) verdictTaken(lane int) func(*entry) {
+func (w *world) verdictTaken(partition int) func(*entry) {
 	return func(e *entry) {
-		p := w.verdicts[lane]
+		p := w.verdicts[partition]
 		if e.epoch != p.epoch {
-			w.violate("nobody publishes behind the mark of a next owner", "lane %d: epoch %d after the mark of %d", lane, e.epoch, p.epoch)
+			w.violate("nobody publishes behind the mark of a next owner", "partition %d: epoch %d after the mark of %d", partition, e.epoch, p.epoch)
 		}
 		if e.value == "" {
 			return
 		}
 		w.stats.Verdicts++
-		want, i := w.fold(lane).verdicts, p.real-1
+		want, i := w.fold(partition).verdicts, p.real-1
 		if i >= len(want) || want[i].line != e.value || want[i].trigger != e.trigger {
-			w.violate("verdicts equal the plain fold", "lane %d, verdict %d:\n got %s @%d\nwant %+v\n%s", lane, i, e.value, e.trigger, want[min(i, len(want)):min(i+1, len(want))], p.tail())
+			w.violate("verdicts equal the plain fold", "partition %d, verdict %d:\n got %s @%d\nwant %+v\n%s", partition, i, e.value, e.trigger, want[min(i, len(want)):min(i+1, len(want))], p.tail())
 		}
 	}
 }
@@ -90,15 +90,15 @@ func (p *partition) tail() string {
 
 // letterTaken holds each dead letter against those of the plain fold: the same records in the
 // same order, each once.
-func (w *world) letterTaken(lane int) func(*entry) {
+func (w *world) letterTaken(partition int) func(*entry) {
 	return func(e *entry) {
-		p := w.letters[lane]
+		p := w.letters[partition]
 		if e.value == "" {
 			return
 		}
-		want, i := w.fold(lane).letters, p.real-1
+		want, i := w.fold(partition).letters, p.real-1
 		if i >= len(want) || want[i] != e.trigger {
-			w.violate("dead letters equal the plain fold", "lane %d, letter %d about %d (%s), want %v", lane, i, e.trigger, e.value, want[min(i, len(want)):min(i+1, len(want))])
+			w.violate("dead letters equal the plain fold", "partition %d, letter %d about %d (%s), want %v", partition, i, e.trigger, e.value, want[min(i, len(want)):min(i+1, len(want))])
 		}
 	}
 }
@@ -110,7 +110,7 @@ func (w *world) checkCheckpoint(o *owner, c *state.Checkpoint) {
 	w.mu.Lock()
 	w.stats.Commits++
 	w.mu.Unlock()
-	lane, fold := o.partition, w.fold(o.partition)
+	partition, fold := o.partition, w.fold(o.partition)
 	// The verdicts of a record are due before a checkpoint that goes past it. With small
 	// checkpoints (not exact) one may be cut in the middle of a record whose deadlines fire one by
 	// one, and then the verdicts of that last record need not all be there.
@@ -120,15 +120,15 @@ func (w *world) checkCheckpoint(o *owner, c *state.Checkpoint) {
 	for n < len(fold.verdicts) && due(fold.verdicts[n].trigger) {
 		n++
 	}
-	if have := w.verdicts[lane].real; have < n {
-		w.violate(ahead, "lane %d: the checkpoint at %d holds %d verdicts, the log %d", lane, c.Next, n, have)
+	if have := w.verdicts[partition].real; have < n {
+		w.violate(ahead, "partition %d: the checkpoint at %d holds %d verdicts, the log %d", partition, c.Next, n, have)
 	}
 	n = 0
 	for n < len(fold.letters) && fold.letters[n] < c.Next {
 		n++
 	}
-	if have := w.letters[lane].real; have < n {
-		w.violate(ahead, "lane %d: the checkpoint at %d holds %d dead letters, the log %d", lane, c.Next, n, have)
+	if have := w.letters[partition].real; have < n {
+		w.violate(ahead, "partition %d: the checkpoint at %d holds %d dead letters, the log %d", partition, c.Next, n, have)
 	}
 	for _, a := range fold.activity {
 		if !due(a.at.Offset) {
@@ -138,17 +138,17 @@ func (w *world) checkCheckpoint(o *owner, c *state.Checkpoint) {
 			if a.key != "" && w.place(a.key, len(w.activity)) != p {
 				continue
 			}
-			// The lane's activity of this offset is due in every partition that its key belongs to.
-			if s := &w.agents[p].sources[lane]; !s.any || s.last.Offset < a.at.Offset || s.last.Offset == a.at.Offset && s.last.Part < a.at.Part {
-				w.violate(ahead, "lane %d: the checkpoint at %d is ahead of the activity %+v, the log has %+v", lane, c.Next, a.at, s.last)
+			// The partition's activity of this offset is due in every partition that its key belongs to.
+			if s := &w.agents[p].sources[partition]; !s.any || s.last.Offset < a.at.Offset || s.last.Offset == a.at.Offset && s.last.Part < a.at.Part {
+				w.violate(ahead, "partition %d: the checkpoint at %d is ahead of the activity %+v, the log has %+v", partition, c.Next, a.at, s.last)
 			}
 		}
 	}
 	// Who starts at this checkpoint reads the verdicts from Published on to know what need not be
 	// said again (decision 16). One that stands before that place would be published twice.
-	for i := range w.verdicts[lane].entries {
-		if e := &w.verdicts[lane].entries[i]; int64(i) < c.Published && e.trigger >= c.Next && e.value != "" {
-			w.violate("who recovers reads all that may come again", "lane %d: the checkpoint at %d begins to read verdicts at %d, behind one of record %d", lane, c.Next, c.Published, e.trigger)
+	for i := range w.verdicts[partition].entries {
+		if e := &w.verdicts[partition].entries[i]; int64(i) < c.Published && e.trigger >= c.Next && e.value != "" {
+			w.violate("who recovers reads all that may come again", "partition %d: the checkpoint at %d begins to read verdicts at %d, behind one of record %d", partition, c.Next, c.Published, e.trigger)
 		}
 	}
 	if !w.exact {
@@ -158,7 +158,7 @@ func (w *world) checkCheckpoint(o *owner, c *state.Checkpoint) {
 	for i := range c.Records {
 		r := &c.Records[i]
 		if want := fold.at(r.Key, c.Next); string(r.Value) != want {
-			w.violate("a checkpoint equals the plain fold of its prefix", "lane %d, checkpoint at %d, %s %q:\n got %x\nwant %x", lane, c.Next, r.Subject, r.Key, r.Value, want)
+			w.violate("a checkpoint equals the plain fold of its prefix", "partition %d, checkpoint at %d, %s %q:\n got %x\nwant %x", partition, c.Next, r.Subject, r.Key, r.Value, want)
 		}
 	}
 }
@@ -216,18 +216,18 @@ func (w *world) heal() {
 	}
 }
 
-// giveAll gives the lanes that nobody folds to somebody.
+// giveAll gives the partitions that nobody folds to somebody.
 func (w *world) giveAll() {
-	for lane, o := range w.owners {
+	for partition, o := range w.owners {
 		if o == nil || o.ended {
 			p := w.processes[w.rand.IntN(len(w.processes))]
 			free := true
-			// A process that still has an owner of the lane, one that was frozen, cannot have a second.
+			// A process that still has an owner of the partition, one that was frozen, cannot have a second.
 			for _, g := range w.ghosts {
-				free = free && (g.partition != lane || g.process != p || g.ended)
+				free = free && (g.partition != partition || g.process != p || g.ended)
 			}
 			if free {
-				w.give(lane, p)
+				w.give(partition, p)
 			}
 		}
 	}
@@ -256,9 +256,9 @@ func (w *world) alive() (n int) {
 
 // done reports whether everything is folded and published.
 func (w *world) done() bool {
-	for lane, o := range w.owners {
-		source, _ := w.sourceOf(lane)
-		if o == nil || o.ended || o.pump == nil || o.pump.Next() < source.end() || w.verdicts[lane].real < len(w.fold(lane).verdicts) {
+	for partition, o := range w.owners {
+		source, _ := w.sourceOf(partition)
+		if o == nil || o.ended || o.pump == nil || o.pump.Next() < source.end() || w.verdicts[partition].real < len(w.fold(partition).verdicts) {
 			return false
 		}
 	}
@@ -280,10 +280,10 @@ func (w *world) done() bool {
 // It is the detail of a run that does not come to rest.
 func (w *world) state() string {
 	var b strings.Builder
-	for lane, o := range w.owners {
-		source, _ := w.sourceOf(lane)
-		fmt.Fprintf(&b, "lane %d: the log ends at %d, %d of %d verdicts, %d of %d dead letters", lane, source.end(), w.verdicts[lane].real, len(w.fold(lane).verdicts),
-			w.letters[lane].real, len(w.fold(lane).letters))
+	for partition, o := range w.owners {
+		source, _ := w.sourceOf(partition)
+		fmt.Fprintf(&b, "partition %d: the log ends at %d, %d of %d verdicts, %d of %d dead letters", partition, source.end(), w.verdicts[partition].real, len(w.fold(partition).verdicts),
+			w.letters[partition].real, len(w.fold(partition).letters))
 		if o != nil && o.pump != nil {
 			fmt.Fprintf(&b, ", %v is at %d, ended: %v", o, o.pump.Next(), o.ended)
 		}
@@ -297,33 +297,33 @@ func (w *world) state() string {
 
 // checkEnd compares the disks of the last owners with the plain folds.
 func (w *world) checkEnd() {
-	for lane, o := range w.owners {
-		fold, kept := w.fold(lane), o.process.disk.lanes[uint16(lane)]
-		if got, want := w.letters[lane].real, len(fold.letters); got != want {
-			w.violate("dead letters equal the plain fold", "lane %d: %d, want %d", lane, got, want)
+	for partition, o := range w.owners {
+		fold, kept := w.fold(partition), o.process.disk.partitions[uint16(partition)]
+		if got, want := w.letters[partition].real, len(fold.letters); got != want {
+			w.violate("dead letters equal the plain fold", "partition %d: %d, want %d", partition, got, want)
 		}
 		if kept == nil {
 			if len(fold.records) > 0 {
-				w.violate("the last checkpoint holds everything", "lane %d: there is none", lane)
+				w.violate("the last checkpoint holds everything", "partition %d: there is none", partition)
 			}
 			continue
 		}
 		// Every state of the plain fold is on disk with its deadline, and no deadline more.
 		for key, want := range fold.records {
 			subject := state.FlowSubject
-			if lane >= len(w.flows) {
+			if partition >= len(w.flows) {
 				subject = state.AgentSubject
 			}
 			x := subjectKey{subject, key}
 			if got := kept.records[x]; got.value != want {
-				w.violate("the last checkpoint holds everything", "lane %d, %q:\n got %x\nwant %x", lane, key, got.value, want)
+				w.violate("the last checkpoint holds everything", "partition %d, %q:\n got %x\nwant %x", partition, key, got.value, want)
 			}
 			if due := fold.due[key]; due != 0 && !kept.due[dueKey{x, due}] {
-				w.violate("the last checkpoint holds everything", "lane %d, %q: no deadline at %d", lane, key, due)
+				w.violate("the last checkpoint holds everything", "partition %d, %q: no deadline at %d", partition, key, due)
 			}
 		}
 		if len(kept.due) != len(fold.due) {
-			w.violate("the last checkpoint holds everything", "lane %d: %d deadlines, want %d", lane, len(kept.due), len(fold.due))
+			w.violate("the last checkpoint holds everything", "partition %d: %d deadlines, want %d", partition, len(kept.due), len(fold.due))
 		}
 	}
 	w.checkOnce()
@@ -350,7 +350,7 @@ func (w *world) checkOnce() {
 			}
 			flows[key][ev.ID] = true
 		}
-		kept := w.owners[n].process.disk.lanes[uint16(n)]
+		kept := w.owners[n].process.disk.partitions[uint16(n)]
 		if kept == nil {
 			continue
 		}
@@ -359,7 +359,7 @@ func (w *world) checkOnce() {
 			must(f.UnmarshalBinary(x.key, []byte(record.value)))
 			// What a flow without a correlation id tells goes to the agents and is no flow of its own.
 			if x.subject == state.FlowSubject && f.Events() != int64(len(flows[x.key])) && !strings.HasPrefix(x.key, "agent:") {
-				w.violate("what was acknowledged is folded once", "lane %d, flow %q: %d events folded, %d in the log", n, x.key, f.Events(), len(flows[x.key]))
+				w.violate("what was acknowledged is folded once", "partition %d, flow %q: %d events folded, %d in the log", n, x.key, f.Events(), len(flows[x.key]))
 			}
 		}
 	}

@@ -26,14 +26,14 @@ type process struct {
 	disk *disk
 }
 
-// owner folds a lane in a process, from the moment that the group gives it to it until
+// owner folds a partition in a process, from the moment that the group gives it to it until
 // it is told to end, finds that there is another one, or is killed.
 type owner struct {
 	world     *world
 	process   *process
 	partition int
 	number    int // of all owners there were
-	// told ends when the group wants the lane back: the owner finishes what it has and takes a last
+	// told ends when the group wants the partition back: the owner finishes what it has and takes a last
 	// checkpoint. It is derived from hard, so that abort ends both.
 	told  context.Context
 	tell  context.CancelFunc
@@ -97,7 +97,7 @@ func (o *owner) own() {
 			return
 		// Free space that is missing is no error here: the pump waits for it.
 		case !errors.Is(err, errBroker) && !errors.Is(err, errDisk):
-			o.world.violate("an owner fails only with what failed it", "lane %d: %v", o.partition, err)
+			o.world.violate("an owner fails only with what failed it", "partition %d: %v", o.partition, err)
 			return
 		}
 		// A step of its own, so that everybody else may go on before the second try.
@@ -110,7 +110,7 @@ func (o *owner) own() {
 // errBroken says that an invariant is broken: the run ends.
 var errBroken = errors.New("an invariant is broken")
 
-// fold is one try: it claims the logs of the lane first, so that nothing of an owner before comes
+// fold is one try: it claims the logs of the partition first, so that nothing of an owner before comes
 // behind what it reads back, then opens the pump, which recovers, and follows the log.
 func (o *owner) fold() error {
 	w := o.world
@@ -149,7 +149,7 @@ func (o *owner) follow(source *partition) error {
 	w, next := o.world, o.pump.Next()
 	// Beyond the end would be a checkpoint that knows more than the log: decision 23.
 	if next > source.end() {
-		w.violate("a checkpoint is of the log", "lane %d: begins at %d, the log ends at %d", o.partition, next, source.end())
+		w.violate("a checkpoint is of the log", "partition %d: begins at %d, the log ends at %d", o.partition, next, source.end())
 		return errBroken
 	}
 	for o.told.Err() == nil {
@@ -185,12 +185,12 @@ func (o *owner) look(next int64) error {
 	now := standing{s.Watermark.Load(), o.pump.Next()}
 	switch {
 	case now.watermark < o.seen.watermark:
-		w.violate("watermarks never run back", "lane %d: from %d to %d", o.partition, o.seen.watermark, now.watermark)
+		w.violate("watermarks never run back", "partition %d: from %d to %d", o.partition, o.seen.watermark, now.watermark)
 	case now.next < o.seen.next, now.next < next:
-		w.violate("what was folded stays folded", "lane %d: next is %d, was %d, and was given up to %d", o.partition, now.next, o.seen.next, next)
+		w.violate("what was folded stays folded", "partition %d: next is %d, was %d, and was given up to %d", o.partition, now.next, o.seen.next, next)
 	// What no checkpoint holds yet cannot leave memory, and may come on top of the budget.
 	case s.FlowBytes.Load() > w.memory+w.unwritten:
-		w.violate("memory stays within its budget", "lane %d: %d bytes of flows, the budget is %d and %d for what two checkpoints hold", o.partition, s.FlowBytes.Load(), w.memory, w.unwritten)
+		w.violate("memory stays within its budget", "partition %d: %d bytes of flows, the budget is %d and %d for what two checkpoints hold", o.partition, s.FlowBytes.Load(), w.memory, w.unwritten)
 	default:
 		o.seen = now
 		return nil
@@ -204,7 +204,7 @@ func (o *owner) look(next int64) error {
 func (o *owner) answered(offset int64, ev *events.Event, v *events.Verdict) {
 	got, want := string(v.AppendJSON(nil)), o.world.flows[o.partition].answers[offset]
 	if got != want {
-		o.world.violate("an ask is answered as the plain fold answers it", "lane %d, offset %d, ask %s:\n got %s\nwant %s", o.partition, offset, ev.ID, got, want)
+		o.world.violate("an ask is answered as the plain fold answers it", "partition %d, offset %d, ask %s:\n got %s\nwant %s", o.partition, offset, ev.ID, got, want)
 	}
 }
 
@@ -213,10 +213,10 @@ func (o *owner) answered(offset int64, ev *events.Event, v *events.Verdict) {
 func (o *owner) settled(from pump.Position, ev *events.Event, v *events.Verdict) {
 	got, want := string(v.AppendJSON(nil)), o.world.agents[o.partition-len(o.world.flows)].settled[from]
 	if got != want {
-		o.world.violate("an ask is answered as the plain fold answers it", "lane %d, from %+v, ask %s in a tree:\n got %s\nwant %s", o.partition, from, ev.ID, got, want)
+		o.world.violate("an ask is answered as the plain fold answers it", "partition %d, from %+v, ask %s in a tree:\n got %s\nwant %s", o.partition, from, ev.ID, got, want)
 	}
 }
 
 func (o *owner) String() string {
-	return fmt.Sprintf("owner %d of lane %d in process %d", o.number, o.partition, o.process.name)
+	return fmt.Sprintf("owner %d of partition %d in process %d", o.number, o.partition, o.process.name)
 }

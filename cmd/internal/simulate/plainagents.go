@@ -30,8 +30,8 @@ type activitySource struct {
 	told events.Stamp
 }
 
-func newPlainAgents(lane, flows, agents int, limits analyzer.Limits) *plainAgents {
-	return &plainAgents{plain: newPlain(lane, limits), sources: make([]activitySource, flows+agents), flows: flows,
+func newPlainAgents(partition, flows, agents int, limits analyzer.Limits) *plainAgents {
+	return &plainAgents{plain: newPlain(partition, limits), sources: make([]activitySource, flows+agents), flows: flows,
 		settled: make(map[pump.Position]string), trees: make(map[string]*budget)}
 }
 
@@ -70,7 +70,7 @@ func (p *plainAgents) take(ev *events.Event, key string, from pump.Position, off
 		s := &p.sources[from.Source]
 		s.told = max(s.told, ev.Time)
 		least := s.told
-		// Silence is judged up to what all flow partitions have told (decision 38). The agent lanes,
+		// Silence is judged up to what all flow partitions have told (decision 38). Those of the agent stage,
 		// which pass on to trees above, tell no time.
 		for i := range p.flows {
 			least = min(least, p.sources[i].told)

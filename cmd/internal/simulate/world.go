@@ -22,8 +22,8 @@ const (
 	Kill      Faults = 1 << iota // a process ends at once
 	Power                        // a killed process's disk loses writes that it said were safe
 	Lose                         // a killed process's disk is lost
-	Rebalance                    // a lane changes its owner, which is told
-	Freeze                       // a lane changes its owner, which is not told and goes on
+	Rebalance                    // a partition changes its owner, which is told
+	Freeze                       // a partition changes its owner, which is not told and goes on
 	Sink                         // brokers fail, before or after they have taken a batch
 	Wire                         // brokers take a batch long after its sender has given up
 	Twice                        // activity is taken twice
@@ -88,16 +88,16 @@ type world struct {
 	parked []*call
 	broken *Violation
 
-	// The topics by partition; verdicts and letters by lane: those of the events, then the activity's.
+	// The topics by partition; verdicts and dead letters by output partition: those of the events, then the activity's.
 	events, activity, verdicts, letters []*partition
 	flows                               []*plainFlows
 	agents                              []*plainAgents
-	agentLanes                          int
+	agentPartitions                     int
 	wire                                []*request
 
 	processes []*process
-	owners    []*owner // by lane: who has it now, as the group knows
-	ghosts    []*owner // who had a lane and goes on
+	owners    []*owner // by partition: who has it now, as the group knows
+	ghosts    []*owner // who had a partition and goes on
 	born      int
 
 	// Which budget the pumps have, and how large a checkpoint may be, both in bytes.
@@ -130,7 +130,7 @@ func newWorld(plan Plan, settle func(), stats *Stats) *world {
 	// 29 is any number: it makes the stream this simulation's own.
 	w := &world{plan: plan, rand: rand.New(rand.NewPCG(plan.Seed, 29)), clock: clock.NewFake(), settle: settle, stats: stats, faulty: true}
 	sources, agents := 1+w.rand.IntN(3), 1+w.rand.IntN(2)
-	w.agentLanes = agents
+	w.agentPartitions = agents
 	w.memory, w.batch = int64(4000+w.rand.IntN(30_000)), 1+w.rand.IntN(40)
 	w.checkpointEvery = time.Duration(50+w.rand.IntN(600)) * time.Millisecond
 	w.maxCheckpoint, w.unwritten, w.exact = 1<<20, 2<<20, true
@@ -160,20 +160,20 @@ func newWorld(plan Plan, settle func(), stats *Stats) *world {
 	return w
 }
 
-// sourceOf is the log that a lane folds.
-func (w *world) sourceOf(lane int) (p *partition, agents bool) {
-	if lane < len(w.events) {
-		return w.events[lane], false
+// sourceOf is the log that a partition folds.
+func (w *world) sourceOf(partition int) (p *partition, agents bool) {
+	if partition < len(w.events) {
+		return w.events[partition], false
 	}
-	return w.activity[lane-len(w.events)], true
+	return w.activity[partition-len(w.events)], true
 }
 
-// fold is the plain fold of a lane.
-func (w *world) fold(lane int) *plain {
-	if lane < len(w.flows) {
-		return &w.flows[lane].plain
+// fold is the plain fold of a partition.
+func (w *world) fold(partition int) *plain {
+	if partition < len(w.flows) {
+		return &w.flows[partition].plain
 	}
-	return &w.agents[lane-len(w.flows)].plain
+	return &w.agents[partition-len(w.flows)].plain
 }
 
 func (w *world) allowed(f Faults) bool { return w.faulty && w.plan.Without&f == 0 }
@@ -313,16 +313,16 @@ func (w *world) setLimits() {
 	}
 }
 
-// assign gives a lane to a process. Who had it before is told, or goes on.
-func (w *world) assign(lane int) {
+// assign gives a partition to a process. Who had it before is told, or goes on.
+func (w *world) assign(partition int) {
 	p := w.processes[w.rand.IntN(len(w.processes))]
-	for _, o := range append(slices.Clone(w.ghosts), w.owners[lane]) {
-		if o != nil && o.partition == lane && o.process == p && !o.ended {
-			// A process never folds a lane twice at once; in the program the group sees to that.
+	for _, o := range append(slices.Clone(w.ghosts), w.owners[partition]) {
+		if o != nil && o.partition == partition && o.process == p && !o.ended {
+			// A process never folds a partition twice at once; in the program the group sees to that.
 			return // it has not let go yet
 		}
 	}
-	if old := w.owners[lane]; old != nil && !old.ended {
+	if old := w.owners[partition]; old != nil && !old.ended {
 		switch {
 		case w.fault(Freeze, 2):
 			w.note("%v freezes", old)
@@ -335,17 +335,17 @@ func (w *world) assign(lane int) {
 		// Who was frozen or told goes on beside the next owner until it notices.
 		w.ghosts = append(w.ghosts, old)
 	}
-	w.give(lane, p)
+	w.give(partition, p)
 }
 
 // give makes an owner and lets it run until it waits for the first time.
-func (w *world) give(lane int, p *process) {
-	o := &owner{world: w, process: p, partition: lane, number: w.born}
+func (w *world) give(partition int, p *process) {
+	o := &owner{world: w, process: p, partition: partition, number: w.born}
 	w.born++
 	w.stats.Owners++
 	o.hard, o.abort = context.WithCancel(context.Background())
 	o.told, o.tell = context.WithCancel(o.hard)
-	w.owners[lane] = o
+	w.owners[partition] = o
 	w.note("%v takes over", o)
 	go o.own()
 	w.settle()

@@ -160,13 +160,13 @@ func (r *running) get(path string) (status int, body string) {
 // folded waits until the members together have folded everything, of both stages.
 func (g *members) folded(members ...*running) {
 	g.t.Helper()
-	lanes, err := kafka.NewGroup(kafka.GroupOptions{Cluster: g.cluster, Group: g.name, Topic: g.topics.Events})
+	group, err := kafka.NewGroup(kafka.GroupOptions{Cluster: g.cluster, Group: g.name, Topic: g.topics.Events})
 	if err != nil {
 		g.t.Fatal(err)
 	}
 	// What is committed has passed on its activity.
 	g.until("all events are folded", func() bool {
-		committed, err := lanes.Committed(g.t.Context())
+		committed, err := group.Committed(g.t.Context())
 		return err == nil && g.reached(g.topics.Events, 0, committed)
 	})
 	g.until("all activity is folded", func() bool {

@@ -22,10 +22,10 @@ func foldActivity(ctx context.Context, s *server, topic string, flows int32) (*o
 	seen := map[int32]map[int]pump.Position{}
 	var failed, err error
 	o.records, err = s.readAll(ctx, topic, func(r *kgo.Record) {
-		lane := flows + r.Partition
+		output := flows + r.Partition
 		p := pumps[r.Partition]
 		if p == nil {
-			p, failed = pump.New(ctx, pump.Options{Partition: uint16(lane), Stage: pump.AgentStage, Sources: int(flows), AgentPartitions: int(flows), Limits: limitfile.Default(),
+			p, failed = pump.New(ctx, pump.Options{Partition: uint16(output), Stage: pump.AgentStage, Sources: int(flows), AgentPartitions: int(flows), Limits: limitfile.Default(),
 				Parse: func(b []byte) (analyzer.Limits, error) { return limitfile.ParseJSON("limits.set", b) }})
 			if failed != nil {
 				return
@@ -63,18 +63,18 @@ func foldActivity(ctx context.Context, s *server, topic string, flows int32) (*o
 			given = p.FoldRecord(&ev, &one)
 		}
 		for _, v := range given {
-			o.verdicts = append(o.verdicts, said{lane, r.Offset, v.ID, v.Scope.String(), string(v.AppendJSON(nil))})
+			o.verdicts = append(o.verdicts, said{output, r.Offset, v.ID, v.Scope.String(), string(v.AppendJSON(nil))})
 		}
 	})
 	if failed != nil {
 		return nil, fmt.Errorf("fold topic %s: %w", topic, failed)
 	}
-	o.records = lanesOf(o.records, flows)
+	o.records = outputsOf(o.records, flows)
 	return o, err
 }
 
-// lanesOf numbers the partitions of the activity as what comes of them is numbered.
-func lanesOf(partitions map[int32]int64, flows int32) map[int32]int64 {
+// outputsOf numbers the partitions of the activity as what comes of them is numbered.
+func outputsOf(partitions map[int32]int64, flows int32) map[int32]int64 {
 	out := map[int32]int64{}
 	for p, n := range partitions {
 		out[flows+p] = n

@@ -87,9 +87,9 @@ type published struct {
 	strange  []string // records that nobody can read
 }
 
-// lane is the order of owners in one partition of a topic. An owner is known by what
+// owners is the order of owners in one partition of a topic. An owner is known by what
 // the broker knows it by: the producer id and the epoch in its batches.
-type lane struct {
+type owners struct {
 	now    identity
 	former map[identity]bool
 }
@@ -104,7 +104,7 @@ type identity struct {
 const lastEpoch = math.MaxInt16
 
 // late reports whether the record comes from an owner that has been replaced.
-func (l *lane) late(r *kgo.Record) bool {
+func (l *owners) late(r *kgo.Record) bool {
 	by := identity{r.ProducerID, r.ProducerEpoch}
 	if by == l.now || by.epoch == lastEpoch {
 		return false
@@ -142,14 +142,14 @@ func readPublished(ctx context.Context, s *server, t topics, flows int32) (*publ
 		topic     string
 		partition int32
 	}
-	lanes := map[place]*lane{}
+	of := map[place]*owners{}
 	take := func(list *[]said, offset string, id func(r *kgo.Record) (string, error)) func(r *kgo.Record) {
 		return func(r *kgo.Record) {
 			at := place{r.Topic, r.Partition}
-			if lanes[at] == nil {
-				lanes[at] = &lane{former: map[identity]bool{}}
+			if of[at] == nil {
+				of[at] = &owners{former: map[identity]bool{}}
 			}
-			if lanes[at].late(r) {
+			if of[at].late(r) {
 				out.former = append(out.former, fmt.Sprintf("%s/%d@%d: written by producer %d in epoch %d, which was replaced before", r.Topic, r.Partition, r.Offset, r.ProducerID, r.ProducerEpoch))
 			}
 			if r.Value == nil && r.Key == nil && len(r.Headers) == 1 && r.Headers[0].Key == "weir-owner" {

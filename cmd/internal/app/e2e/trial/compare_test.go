@@ -48,19 +48,19 @@ func TestCompare(t *testing.T) {
 	f("a record that nobody can read", func(p *published) { p.strange = []string{"?"} }, difference{strange: 1})
 }
 
-// TestLane holds that a record behind the mark of a later owner is seen, and that
+// TestLateOwner holds that a record behind the mark of a later owner is seen, and that
 // neither further epochs nor marks that shut somebody out are taken for one.
-func TestLane(t *testing.T) {
-	f := func(want int, owners ...identity) {
+func TestLateOwner(t *testing.T) {
+	f := func(want int, records ...identity) {
 		t.Helper()
-		l, late := lane{former: map[identity]bool{}}, 0
-		for _, o := range owners {
+		l, late := owners{former: map[identity]bool{}}, 0
+		for _, o := range records {
 			if l.late(&kgo.Record{ProducerID: o.id, ProducerEpoch: o.epoch}) {
 				late++
 			}
 		}
 		if late != want {
-			t.Errorf("%v: %d records are late, want %d", owners, late, want)
+			t.Errorf("%v: %d records are late, want %d", records, late, want)
 		}
 	}
 	a, b, next, c, out := identity{4, 0}, identity{4, 1}, identity{4, 2}, identity{9, 0}, identity{4, lastEpoch}

@@ -198,7 +198,7 @@ func judgeCommand(ctx context.Context, args []string) error {
 	if o, err = foldActivity(ctx, s, t.activity, flows); err != nil {
 		return err
 	}
-	compare(o, ofAgents, lanesOf(folded, flows)).print("agents")
+	compare(o, ofAgents, outputsOf(folded, flows)).print("agents")
 	return nil
 }
 

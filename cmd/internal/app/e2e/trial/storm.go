@@ -458,7 +458,7 @@ func (s *storm) judge(ctx context.Context, r *result) error {
 	}
 	r.published, r.ofAgents = published.stages(flows)
 	r.difference = compare(r.oracle, r.published, r.folded)
-	r.agentDifference = compare(r.agents, r.ofAgents, lanesOf(r.agentsFolded, flows))
+	r.agentDifference = compare(r.agents, r.ofAgents, outputsOf(r.agentsFolded, flows))
 	replay := exec.CommandContext(ctx, s.binary, "replay", "--brokers", s.server.addr, "--from", "beginning", "--until", "end", "-o", "jsonl")
 	var lines, complaints strings.Builder
 	replay.Stdout, replay.Stderr = &lines, &complaints
