@@ -36,9 +36,9 @@ func readAll(s *state.Store) error {
 	_, _, cursor := s.Cursor("c")
 	_, journal := s.Journal(1).Read(0, 10, nil)
 	_, verdicts := s.Verdicts(1).Read(0, 10, nil)
-	_, letters := s.DeadLetters(0, 10, nil)
+	_, deadLetters := s.DeadLetters(0, 10, nil)
 	_, partitions := s.Partitions()
-	for _, err := range []error{meta, load, cursor, journal, verdicts, letters, partitions} {
+	for _, err := range []error{meta, load, cursor, journal, verdicts, deadLetters, partitions} {
 		if err != nil {
 			return err
 		}

@@ -25,10 +25,10 @@ type DeadLetter struct {
 // DeadLetter keeps letters, in order, and returns when they are durable. They expire
 // as journal entries do. A source that is read again after a crash may leave the same
 // letter twice: Source and Position tell.
-func (s *Store) DeadLetter(letters ...DeadLetter) error {
-	entries := make([]Entry, len(letters))
-	for i := range letters {
-		entries[i] = Entry{Appended: letters[i].Appended, Value: letters[i].encode()}
+func (s *Store) DeadLetter(deadLetters ...DeadLetter) error {
+	entries := make([]Entry, len(deadLetters))
+	for i := range deadLetters {
+		entries[i] = Entry{Appended: deadLetters[i].Appended, Value: deadLetters[i].encode()}
 	}
 	_, err := s.deadLetters().Append(entries)
 	if err != nil {

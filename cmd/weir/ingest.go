@@ -143,7 +143,7 @@ func (f *ingestFlags) fromTopic(ctx context.Context, env *cli.Env, cluster *kafk
 		}
 	}}
 	t := &ingest.Topic{
-		Cluster: cluster, Name: f.topic, Group: f.group, Events: f.brokers.Topics.Events, Letters: f.brokers.Topics.DeadLetters,
+		Cluster: cluster, Name: f.topic, Group: f.group, Events: f.brokers.Topics.Events, DeadLetters: f.brokers.Topics.DeadLetters,
 		Decoder:  ingest.DecoderOptions{Format: f.reading.format.Value, IgnoreArgs: ignore, Own: near.Look},
 		UntilEnd: f.until.Value != "", Logger: env.ServerLog(), Now: env.Now,
 	}
@@ -190,7 +190,7 @@ func (f *ingestFlags) fromFiles(ctx context.Context, env *cli.Env, cluster *kafk
 		bad.add(b)
 		// The letter may wait in the writer, and the reader uses its memory for the next
 		// record, so the bytes are copied.
-		w.Letter("file:"+absolute(b.Source), 0, sinkkafka.DeadLetter{Position: b.Byte, Code: b.Code, Reason: b.Reason, Raw: bytes.Clone(b.Raw)})
+		w.DeadLetter("file:"+absolute(b.Source), 0, sinkkafka.DeadLetter{Position: b.Byte, Code: b.Code, Reason: b.Reason, Raw: bytes.Clone(b.Raw)})
 		flush(false)
 	}
 	near := newMisspelled(env, false)

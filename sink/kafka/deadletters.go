@@ -79,16 +79,16 @@ func cutLetter(m *Message, most int) bool {
 // of the others. Called again with the same letters after an error it writes none twice.
 // It fails as Producer.Append does.
 // end is the place at which Since of the next owner begins.
-func (d *DeadLetters) Publish(ctx context.Context, letters []DeadLetter) (end int64, err error) {
-	_, err = d.log.Append(ctx, deadLetterMessages(d.source, d.partition, letters, d.now()))
+func (d *DeadLetters) Publish(ctx context.Context, deadLetters []DeadLetter) (end int64, err error) {
+	_, err = d.log.Append(ctx, deadLetterMessages(d.source, d.partition, deadLetters, d.now()))
 	return d.log.end, err
 }
 
 // deadLetterMessages are the records of letters of one partition of a source topic.
-func deadLetterMessages(source string, partition int, letters []DeadLetter, now time.Time) []Message {
-	msgs := make([]Message, len(letters))
-	for i := range letters {
-		l := &letters[i]
+func deadLetterMessages(source string, partition int, deadLetters []DeadLetter, now time.Time) []Message {
+	msgs := make([]Message, len(deadLetters))
+	for i := range deadLetters {
+		l := &deadLetters[i]
 		m := &msgs[i]
 		*m = Message{Key: l.Key, Value: l.Raw, Time: events.StampOf(now), Headers: []kafkago.Header{
 			{Key: errorHeader, Value: []byte(l.Code)},

@@ -31,7 +31,7 @@ func (a *Server) hookRoutes() []route {
 // appendHooked puts what hooks have told into the log.
 func (a *Server) appendHooked(ctx context.Context, lines [][]byte) error {
 	var entries []state.Entry
-	var letters []state.DeadLetter
+	var deadLetters []state.DeadLetter
 	for _, line := range lines {
 		var ev events.Event
 		err := events.Decode(line, &ev)
@@ -49,13 +49,13 @@ func (a *Server) appendHooked(ctx context.Context, lines [][]byte) error {
 			continue
 		}
 		code := adapter.CodeOf(err)
-		if a.letters.Keep(&a.letters.HTTP, code, len(line)) {
-			letters = append(letters, a.letters.New("http/hook", 0, code, "of the event that was made of it: "+err.Error(), line))
+		if a.deadLetters.Keep(&a.deadLetters.HTTP, code, len(line)) {
+			deadLetters = append(deadLetters, a.deadLetters.New("http/hook", 0, code, "of the event that was made of it: "+err.Error(), line))
 		}
 	}
-	if len(letters) > 0 {
-		if err := a.store.DeadLetter(letters...); err != nil {
-			a.logger.Error("what a hook told could not be kept", "count", len(letters), "error", err)
+	if len(deadLetters) > 0 {
+		if err := a.store.DeadLetter(deadLetters...); err != nil {
+			a.logger.Error("what a hook told could not be kept", "count", len(deadLetters), "error", err)
 		}
 	}
 	if len(entries) == 0 {

@@ -18,11 +18,11 @@ import (
 
 // The sizes of lists.
 const (
-	defaultFlows = 50
-	maxFlows     = 5000
-	defaultLimit = 1000
-	maxLimit     = 100_000
-	maxLetters   = 1000
+	defaultFlows   = 50
+	maxFlows       = 5000
+	defaultLimit   = 1000
+	maxLimit       = 100_000
+	maxDeadLetters = 1000
 )
 
 func (a *Server) serveFlows(w http.ResponseWriter, r *http.Request) error {
@@ -173,7 +173,7 @@ type DeadLetterAnswer struct {
 // serveDeadLetters is the dead letters from a sequence number on, by default the last
 // hundred.
 func (a *Server) serveDeadLetters(w http.ResponseWriter, r *http.Request) error {
-	limit, err := intParameter(r, "limit", 100, maxLetters)
+	limit, err := intParameter(r, "limit", 100, maxDeadLetters)
 	if err != nil {
 		return err
 	}
@@ -182,25 +182,25 @@ func (a *Server) serveDeadLetters(w http.ResponseWriter, r *http.Request) error 
 	if err != nil {
 		return err
 	}
-	from, letters, err := state.ReadOn(a.store.DeadLetters, from, int(limit), nil)
+	from, deadLetters, err := state.ReadOn(a.store.DeadLetters, from, int(limit), nil)
 	if err != nil {
 		return err
 	}
 	counted := a.counts.Sum()
 	out := struct {
-		Count   int64                 `json:"count"` // ever, expired ones included
-		Next    int64                 `json:"next"`  // where to go on
-		ByCode  map[events.Code]int64 `json:"by_code"`
-		Letters []DeadLetterAnswer    `json:"dead_letters"`
-		NotKept int64                 `json:"not_kept,omitempty"` // since the start: counted alone, for there were too many
-	}{count, from + int64(len(letters)), counted.DeadLetters(), make([]DeadLetterAnswer, 0, len(letters)), counted.NotKept}
-	for i := range letters {
-		l := &letters[i]
+		Count       int64                 `json:"count"` // ever, expired ones included
+		Next        int64                 `json:"next"`  // where to go on
+		ByCode      map[events.Code]int64 `json:"by_code"`
+		DeadLetters []DeadLetterAnswer    `json:"dead_letters"`
+		NotKept     int64                 `json:"not_kept,omitempty"` // since the start: counted alone, for there were too many
+	}{count, from + int64(len(deadLetters)), counted.DeadLetters(), make([]DeadLetterAnswer, 0, len(deadLetters)), counted.NotKept}
+	for i := range deadLetters {
+		l := &deadLetters[i]
 		shown := DeadLetterAnswer{l.Sequence, l.Source, l.Position, l.Code, l.Reason, events.RFC3339(l.Appended), l.Size, strings.ToValidUTF8(string(l.Raw), "\uFFFD"), nil}
 		if !utf8.Valid(l.Raw) {
 			shown.RawBase64 = l.Raw
 		}
-		out.Letters = append(out.Letters, shown)
+		out.DeadLetters = append(out.DeadLetters, shown)
 	}
 	return answer(w, out)
 }

@@ -109,12 +109,12 @@ type delivery struct {
 	held    *budget.Hold
 	answer  intakeAnswer
 
-	event   events.Event
-	room    []byte // of the lines in good
-	good    []state.Entry
-	letters []state.DeadLetter
-	orders  []access.Record // of persons, among what is good
-	lines   int             // since others were let run
+	event       events.Event
+	room        []byte // of the lines in good
+	good        []state.Entry
+	deadLetters []state.DeadLetter
+	orders      []access.Record // of persons, among what is good
+	lines       int             // since others were let run
 }
 
 // What is put into the journal at one time, and how many lines are read until other
@@ -133,7 +133,7 @@ func (t *delivery) take(in *lineReader) error {
 	err := t.check(in)
 	if err != nil {
 		t.refuse(in, err)
-		if len(t.letters) < takeEntries {
+		if len(t.deadLetters) < takeEntries {
 			return nil
 		}
 		return t.flush()
@@ -197,7 +197,7 @@ func (t *delivery) refuse(in *lineReader, err error) {
 		code, field = fault.Code, fault.Field
 	}
 	t.answer.RefusedInAll++
-	kept, told := t.server.letters.Keep(&t.server.letters.HTTP, code, len(in.line)), len(t.answer.Refused) < maxRefusals
+	kept, told := t.server.deadLetters.Keep(&t.server.deadLetters.HTTP, code, len(in.line)), len(t.answer.Refused) < maxRefusals
 	if !kept && !told {
 		return
 	}
@@ -206,9 +206,9 @@ func (t *delivery) refuse(in *lineReader, err error) {
 		t.answer.Refused = append(t.answer.Refused, Refusal{Line: in.number, Code: code, Field: field, Message: reason})
 	}
 	if kept {
-		d := t.server.letters.New("http", int64(in.number), code, reason, bytes.Clone(in.line[:min(len(in.line), state.MaxRaw)]))
+		d := t.server.deadLetters.New("http", int64(in.number), code, reason, bytes.Clone(in.line[:min(len(in.line), state.MaxRaw)]))
 		d.Size = int64(in.size)
-		t.letters = append(t.letters, d)
+		t.deadLetters = append(t.deadLetters, d)
 	}
 }
 
@@ -222,13 +222,13 @@ func (t *delivery) flush() error {
 	}
 	t.orders = t.orders[:0]
 	t.visit.cost.Add(int64(len(t.good)))
-	if err := t.server.store.DeadLetter(t.letters...); err != nil {
-		t.server.logger.Error("refused events could not be kept", "count", len(t.letters), "error", err)
+	if err := t.server.store.DeadLetter(t.deadLetters...); err != nil {
+		t.server.logger.Error("refused events could not be kept", "count", len(t.deadLetters), "error", err)
 	}
 	t.answer.Accepted += len(t.good)
 	clear(t.good)
-	clear(t.letters)
-	t.good, t.letters, t.room = t.good[:0], t.letters[:0], t.room[:0]
+	clear(t.deadLetters)
+	t.good, t.deadLetters, t.room = t.good[:0], t.deadLetters[:0], t.room[:0]
 	t.held.Clear()
 	return nil
 }

@@ -94,7 +94,7 @@ type Verdicts interface {
 
 // Store keeps what could not be read, and says how much room there is.
 type Store interface {
-	DeadLetter(letters ...state.DeadLetter) error
+	DeadLetter(deadLetters ...state.DeadLetter) error
 	DeadLetters(from int64, max int, dst []state.DeadLetter) ([]state.DeadLetter, error)
 	DeadLetterCount() int64
 	MaxValue() int
@@ -176,15 +176,15 @@ type Options struct {
 
 // Parts are what requests are answered from: what a program has opened before it listens.
 type Parts struct {
-	Program  Program
-	Audit    *access.Audit // where orders of persons are told; nil for nowhere
-	Log      Log
-	Store    Store
-	Verdicts Verdicts
-	Limits   Limits
-	Intake   Intake
-	Letters  *intake.DeadLetters
-	SelfTest *selftest.Prober // nil when weir does not test itself
+	Program     Program
+	Audit       *access.Audit // where orders of persons are told; nil for nowhere
+	Log         Log
+	Store       Store
+	Verdicts    Verdicts
+	Limits      Limits
+	Intake      Intake
+	DeadLetters *intake.DeadLetters
+	SelfTest    *selftest.Prober // nil when weir does not test itself
 
 	// Degraded is the mode in which asks do not wait for the fold.
 	Degraded Degraded
@@ -207,17 +207,17 @@ type Server struct {
 	meter   meter
 	turns   turns // of dear answers
 
-	program  Program
-	auditLog *access.Audit
-	log      Log
-	store    Store
-	verdicts Verdicts
-	limits   Limits
-	reading  Intake
-	letters  *intake.DeadLetters
-	selfTest *selftest.Prober
-	degraded Degraded
-	ask      func(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error)
+	program     Program
+	auditLog    *access.Audit
+	log         Log
+	store       Store
+	verdicts    Verdicts
+	limits      Limits
+	reading     Intake
+	deadLetters *intake.DeadLetters
+	selfTest    *selftest.Prober
+	degraded    Degraded
+	ask         func(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error)
 
 	listener    net.Listener
 	connections *admission.Listener // of the server
@@ -263,7 +263,7 @@ func (a *Server) Listen() (err error) {
 // Serve begins to serve requests, and returns.
 func (a *Server) Serve(p Parts) error {
 	a.auditLog = p.Audit
-	a.program, a.log, a.store, a.verdicts, a.limits, a.reading, a.letters, a.selfTest, a.degraded, a.ask = p.Program, p.Log, p.Store, p.Verdicts, p.Limits, p.Intake, p.Letters, p.SelfTest, p.Degraded, p.Ask
+	a.program, a.log, a.store, a.verdicts, a.limits, a.reading, a.deadLetters, a.selfTest, a.degraded, a.ask = p.Program, p.Log, p.Store, p.Verdicts, p.Limits, p.Intake, p.DeadLetters, p.SelfTest, p.Degraded, p.Ask
 	a.server = a.newServer()
 	a.serveMetrics()
 	if err := a.listenForGateways(); err != nil {

@@ -259,14 +259,14 @@ func TestFilesHaveNoAdmin(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "events.jsonl")
 	appendFile(t, path, lines(ev))
 	r := begin(t, Options{Follow: []intake.Follow{{Path: path}}})
-	var letters []state.DeadLetter
+	var deadLetters []state.DeadLetter
 	r.until(func() bool {
 		var err error
-		letters, err = r.store.DeadLetters(0, 10, nil)
-		return err == nil && len(letters) > 0
+		deadLetters, err = r.store.DeadLetters(0, 10, nil)
+		return err == nil && len(deadLetters) > 0
 	})
-	if len(letters) != 1 || letters[0].Code != string(events.CodeReservedKind) || !strings.Contains(letters[0].Reason, "rescue.admin") {
-		t.Errorf("dead letters %+v", letters)
+	if len(deadLetters) != 1 || deadLetters[0].Code != string(events.CodeReservedKind) || !strings.Contains(deadLetters[0].Reason, "rescue.admin") {
+		t.Errorf("dead letters %+v", deadLetters)
 	}
 	for _, line := range r.journalLines() {
 		if strings.Contains(line, "admin") {

@@ -60,7 +60,7 @@ type App struct {
 	counts      pump.Counts
 	misnamed    misnamed.Lookout // looks at what comes in
 	budget      *budget.Budget   // of what is taken in at one time
-	letters     *intake.DeadLetters
+	deadLetters *intake.DeadLetters
 	selfTest    *selftest.Prober // nil when weir does not test itself
 	answers     *ask.Answers
 	orders      *ask.GlobalOrders
@@ -201,7 +201,7 @@ func (a *App) Start(ctx context.Context) (err error) {
 	}
 	a.runAll()
 	if err := a.api.Serve(api.Parts{Program: a, Audit: a.audit, Log: a.backend, Store: a.store, Verdicts: a.verdicts, Limits: a.limits,
-		Intake: a.reading, Letters: a.letters, SelfTest: a.selfTest, Degraded: a.degraded, Ask: a.orders.Ask}); err != nil {
+		Intake: a.reading, DeadLetters: a.deadLetters, SelfTest: a.selfTest, Degraded: a.degraded, Ask: a.orders.Ask}); err != nil {
 		return err
 	}
 	a.serving = true
@@ -234,8 +234,8 @@ func (a *App) open() (err error) {
 			return err
 		}
 	}
-	a.letters = &intake.DeadLetters{Counts: &a.counts, Clock: a.clock, Logger: a.logger}
-	a.reading, err = intake.Open(intake.Options{Follow: a.o.Follow, StateDir: a.o.StateDir, Log: a.backend, Store: a.store, DeadLetters: a.letters, Trust: a.trust,
+	a.deadLetters = &intake.DeadLetters{Counts: &a.counts, Clock: a.clock, Logger: a.logger}
+	a.reading, err = intake.Open(intake.Options{Follow: a.o.Follow, StateDir: a.o.StateDir, Log: a.backend, Store: a.store, DeadLetters: a.deadLetters, Trust: a.trust,
 		Counts: &a.counts, Own: a.misnamed.Look, Clock: a.clock, Logger: a.logger, Limits: a.inForce, Fail: a.Fail})
 	return err
 }

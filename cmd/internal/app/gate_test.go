@@ -54,12 +54,12 @@ func TestFilesGiveNoOrders(t *testing.T) {
 		}
 	}
 	var told struct {
-		Letters []api.DeadLetterAnswer `json:"dead_letters"`
+		DeadLetters []api.DeadLetterAnswer `json:"dead_letters"`
 	}
-	if err := json.Unmarshal([]byte(r.do("GET", "/v1/deadletters?limit=100", "").body), &told); err != nil || len(told.Letters) != 2*len(orders) {
-		t.Fatalf("%d dead letters, %v", len(told.Letters), err)
+	if err := json.Unmarshal([]byte(r.do("GET", "/v1/deadletters?limit=100", "").body), &told); err != nil || len(told.DeadLetters) != 2*len(orders) {
+		t.Fatalf("%d dead letters, %v", len(told.DeadLetters), err)
 	}
-	for _, l := range told.Letters {
+	for _, l := range told.DeadLetters {
 		if l.Code != string(events.CodeReservedKind) || !strings.Contains(l.Reason, "admin token") {
 			t.Errorf("dead letter %+v", l)
 		}

@@ -150,14 +150,14 @@ func TestGarbage(t *testing.T) {
 	r.want(r.do("GET", "/v1/flows/f", ""), 200, fmt.Sprintf(`"events":%d`, len(bad)))
 	r.want(r.do("GET", "/v1/flows/g", ""), 200, fmt.Sprintf(`"events":%d`, len(bad)))
 	var shown struct {
-		Count   int64                  `json:"count"`
-		Next    int64                  `json:"next"`
-		ByCode  map[string]int64       `json:"by_code"`
-		Letters []api.DeadLetterAnswer `json:"dead_letters"`
+		Count       int64                  `json:"count"`
+		Next        int64                  `json:"next"`
+		ByCode      map[string]int64       `json:"by_code"`
+		DeadLetters []api.DeadLetterAnswer `json:"dead_letters"`
 	}
 	r.get("/v1/deadletters?limit=1000", &shown)
-	if int(shown.Count) != 2*len(bad) || len(shown.Letters) != 2*len(bad) || shown.Next != shown.Count {
-		t.Fatalf("%d dead letters of %d", len(shown.Letters), 2*len(bad))
+	if int(shown.Count) != 2*len(bad) || len(shown.DeadLetters) != 2*len(bad) || shown.Next != shown.Count {
+		t.Fatalf("%d dead letters of %d", len(shown.DeadLetters), 2*len(bad))
 	}
 	counted, codes := int64(0), map[string]bool{}
 	for code, n := range shown.ByCode {
@@ -167,7 +167,7 @@ func TestGarbage(t *testing.T) {
 	if counted != shown.Count || codes["other"] {
 		t.Errorf("counted %v", shown.ByCode)
 	}
-	for i, l := range shown.Letters {
+	for i, l := range shown.DeadLetters {
 		want, source, position := bad[i%len(bad)], "http", int64(2*i+1)
 		if i >= len(bad) {
 			source, position = "journal", first+int64(2*(i-len(bad)))
@@ -180,10 +180,10 @@ func TestGarbage(t *testing.T) {
 		}
 	}
 	var last struct {
-		Letters []api.DeadLetterAnswer `json:"dead_letters"`
+		DeadLetters []api.DeadLetterAnswer `json:"dead_letters"`
 	}
 	r.get(fmt.Sprintf("/v1/deadletters?from=%d", shown.Count-1), &last)
-	if len(last.Letters) != 1 || last.Letters[0].Sequence != shown.Count-1 {
+	if len(last.DeadLetters) != 1 || last.DeadLetters[0].Sequence != shown.Count-1 {
 		t.Errorf("the last dead letter: %+v", last)
 	}
 }

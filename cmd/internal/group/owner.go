@@ -278,7 +278,7 @@ func (p *partitionOwner) place(ctx context.Context, o *pump.Options) error {
 		topic     string
 		partition int
 		offset    *int64
-	}{{p.set.topic, p.partition, &o.Start}, {t.Verdicts, p.output, &o.Published}, {t.DeadLetters, p.output, &o.Buried}} {
+	}{{p.set.topic, p.partition, &o.Start}, {t.Verdicts, p.output, &o.Published}, {t.DeadLetters, p.output, &o.DeadLettered}} {
 		if *x.offset, err = cluster.OffsetAt(ctx, x.topic, x.partition, since); err != nil {
 			return err
 		}

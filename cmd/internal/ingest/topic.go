@@ -20,14 +20,14 @@ import (
 // tell to the topic of events. Spans of one trace have to be in one partition: their
 // producer keys them by the trace.
 type Topic struct {
-	Cluster    *kafka.Cluster
-	Name       string // of the raw topic
-	Group      string
-	Events     string // topic
-	Letters    string // topic
-	Decoder    DecoderOptions
-	UntilEnd   bool          // Run returns when all partitions were read to the ends that they had at its beginning
-	FlushAfter time.Duration // silence of a partition after which what is held back is told; default 30 s
+	Cluster     *kafka.Cluster
+	Name        string // of the raw topic
+	Group       string
+	Events      string // topic
+	DeadLetters string // topic
+	Decoder     DecoderOptions
+	UntilEnd    bool          // Run returns when all partitions were read to the ends that they had at its beginning
+	FlushAfter  time.Duration // silence of a partition after which what is held back is told; default 30 s
 	// CommitEvery is the least time between two commits of a partition; default 1 s.
 	CommitEvery time.Duration
 	Logger      *slog.Logger // not nil
@@ -146,7 +146,7 @@ func (t *Topic) begin(ctx context.Context, a kafka.Assignment) (*partition, erro
 	if p.decoder, err = NewDecoder(o); err != nil {
 		return nil, err
 	}
-	if p.writer, err = NewWriter(ctx, t.Cluster, t.Events, t.Letters, t.Now); err != nil {
+	if p.writer, err = NewWriter(ctx, t.Cluster, t.Events, t.DeadLetters, t.Now); err != nil {
 		return nil, err
 	}
 	p.reader = kafka.NewReader(t.Cluster, t.Name, a.Partition, max(first, p.old-Lookback), kafka.ReaderOptions{Logger: t.Logger})
@@ -250,14 +250,14 @@ func (p *partition) refuse(r *kafka.Record, code events.Code, reason string) {
 	p.topic.Logger.Debug("record refused", "topic", p.topic.Name, "partition", p.owned.Partition, "offset", r.Offset, "code", code, "reason", reason)
 	// The bytes of the record are good until the next Fetch, and the letter is written
 	// before that.
-	p.writer.Letter(p.topic.Name, p.owned.Partition, sinkkafka.DeadLetter{Position: r.Offset, Code: string(code), Reason: reason, Appended: r.Time, Key: r.Key, Raw: r.Value})
+	p.writer.DeadLetter(p.topic.Name, p.owned.Partition, sinkkafka.DeadLetter{Position: r.Offset, Code: string(code), Reason: reason, Appended: r.Time, Key: r.Key, Raw: r.Value})
 }
 
 func (p *partition) write(ctx context.Context) error {
-	written, buried := p.writer.Written, p.writer.Buried
+	written, deadLetterPartitions := p.writer.Written, p.writer.DeadLettered
 	err := p.writer.Flush(ctx)
 	p.topic.Written.Add(p.writer.Written - written)
-	p.topic.Refused.Add(p.writer.Buried - buried)
+	p.topic.Refused.Add(p.writer.DeadLettered - deadLetterPartitions)
 	return err
 }
 

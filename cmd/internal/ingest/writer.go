@@ -19,18 +19,18 @@ import (
 // its flow, as all producers do, and what cannot be read to the topic for dead letters.
 // It is for one goroutine.
 type Writer struct {
-	cluster         *kafka.Cluster
-	events, letters string // topics
-	buried          int    // partitions of letters
-	partitions      []int
-	waiting         [][]sinkkafka.Message // by partition
-	dead            []sinkkafka.DeadLetter
-	deadOf          []origin
-	bytes           int
-	now             func() time.Time
+	cluster              *kafka.Cluster
+	events, deadLetters  string // topics
+	deadLetterPartitions int    // partitions of the topic of dead letters
+	partitions           []int
+	waiting              [][]sinkkafka.Message // by partition
+	dead                 []sinkkafka.DeadLetter
+	deadOf               []origin
+	bytes                int
+	now                  func() time.Time
 
-	// Written and Buried are how many events and letters were acknowledged.
-	Written, Buried int64
+	// Written and DeadLettered are how many events and dead letters were acknowledged.
+	Written, DeadLettered int64
 }
 
 // origin is where a record came from that could not be read.
@@ -40,16 +40,16 @@ type origin struct {
 }
 
 // NewWriter asks how many partitions the topics have.
-func NewWriter(ctx context.Context, c *kafka.Cluster, eventsTopic, lettersTopic string, now func() time.Time) (*Writer, error) {
+func NewWriter(ctx context.Context, c *kafka.Cluster, eventsTopic, deadLettersTopic string, now func() time.Time) (*Writer, error) {
 	n, err := c.Partitions(ctx, eventsTopic)
 	if err != nil {
 		return nil, err
 	}
-	w := &Writer{cluster: c, events: eventsTopic, letters: lettersTopic, now: now, waiting: make([][]sinkkafka.Message, n)}
+	w := &Writer{cluster: c, events: eventsTopic, deadLetters: deadLettersTopic, now: now, waiting: make([][]sinkkafka.Message, n)}
 	for i := range n {
 		w.partitions = append(w.partitions, i)
 	}
-	if w.buried, err = c.Partitions(ctx, lettersTopic); err != nil {
+	if w.deadLetterPartitions, err = c.Partitions(ctx, deadLettersTopic); err != nil {
 		return nil, err
 	}
 	return w, nil
@@ -71,8 +71,8 @@ func (w *Writer) Event(ev *events.Event) error {
 	return nil
 }
 
-// Letter takes over what could not be read of a partition of a topic, or of a file.
-func (w *Writer) Letter(source string, partition int, l sinkkafka.DeadLetter) {
+// DeadLetter takes over what could not be read of a partition of a topic, or of a file.
+func (w *Writer) DeadLetter(source string, partition int, l sinkkafka.DeadLetter) {
 	w.dead, w.deadOf = append(w.dead, l), append(w.deadOf, origin{source, partition})
 	w.bytes += len(l.Key) + len(l.Raw)
 }
@@ -106,25 +106,25 @@ func (w *Writer) Flush(ctx context.Context) error {
 	if err := errors.Join(failed...); err != nil {
 		return fmt.Errorf("write events: %w", err)
 	}
-	if err := w.bury(ctx); err != nil {
+	if err := w.publishDeadLetters(ctx); err != nil {
 		return fmt.Errorf("write dead letters: %w", err)
 	}
 	w.bytes = 0
 	return nil
 }
 
-// bury writes the letters of one origin after the other.
-func (w *Writer) bury(ctx context.Context) error {
+// bury writes the dead letters of one origin after the other.
+func (w *Writer) publishDeadLetters(ctx context.Context) error {
 	for len(w.dead) > 0 {
 		n := 1
 		for n < len(w.dead) && w.deadOf[n] == w.deadOf[0] {
 			n++
 		}
 		of := w.deadOf[0]
-		if err := sinkkafka.PublishDeadLetters(ctx, w.cluster, w.letters, of.partition%w.buried, of.source, of.partition, w.dead[:n], w.now); err != nil {
+		if err := sinkkafka.PublishDeadLetters(ctx, w.cluster, w.deadLetters, of.partition%w.deadLetterPartitions, of.source, of.partition, w.dead[:n], w.now); err != nil {
 			return err
 		}
-		w.Buried += int64(n)
+		w.DeadLettered += int64(n)
 		w.dead, w.deadOf = w.dead[n:], w.deadOf[n:]
 	}
 	w.dead, w.deadOf = nil, nil

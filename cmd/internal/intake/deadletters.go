@@ -16,7 +16,7 @@ import (
 // many: whoever may send could fill the disk with what is refused, and hold up what is
 // not. How many were not kept is a metric, a line in the log, and in the answer of
 // /v1/deadletters. Those of the pumps are not sampled, for a fold from the same log has to
-// bury the same.
+// make the same.
 
 // DeadLetters are the dead letters of the intakes. Any goroutine may use them.
 type DeadLetters struct {
@@ -25,20 +25,20 @@ type DeadLetters struct {
 	Logger *slog.Logger
 
 	// The bounds of what is kept, for each way that letters come.
-	HTTP, Receiver, Files LetterBound
+	HTTP, Receiver, Files DeadLetterBound
 }
 
-// What may be kept: at first letterBurst bytes, then letterRate a second.
+// What may be kept: at first burst bytes, then rate a second.
 const (
-	letterBurst    = 4 << 20
-	letterRate     = 16 << 10
-	letterOverhead = 256 // of each, beside what came
+	burst    = 4 << 20
+	rate     = 16 << 10
+	overhead = 256 // of each, beside what came
 )
 
-// LetterBound says which dead letters are kept. The zero value is fit for use.
-type LetterBound struct {
+// DeadLetterBound says which dead letters are kept. The zero value is fit for use.
+type DeadLetterBound struct {
 	mu      sync.Mutex
-	spent   float64 // of letterBurst
+	spent   float64 // of burst
 	at      time.Time
 	told    time.Time
 	dropped int64 // since told
@@ -46,14 +46,14 @@ type LetterBound struct {
 
 // take reports whether a letter of so many bytes may be kept; tell is how many could not
 // be, when that is to be said.
-func (b *LetterBound) take(now time.Time, size int) (kept bool, tell int64) {
+func (b *DeadLetterBound) take(now time.Time, size int) (kept bool, tell int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if passed := now.Sub(b.at).Seconds(); passed > 0 {
-		b.spent = max(0, b.spent-passed*letterRate)
+		b.spent = max(0, b.spent-passed*rate)
 	}
 	b.at = now
-	if cost := float64(letterOverhead + size); b.spent+cost <= letterBurst {
+	if cost := float64(overhead + size); b.spent+cost <= burst {
 		b.spent += cost
 		return true, 0
 	}
@@ -66,7 +66,7 @@ func (b *LetterBound) take(now time.Time, size int) (kept bool, tell int64) {
 
 // Keep counts what was not accepted and reports whether a dead letter of so many bytes
 // is to be made of it.
-func (l *DeadLetters) Keep(bound *LetterBound, code events.Code, size int) bool {
+func (l *DeadLetters) Keep(bound *DeadLetterBound, code events.Code, size int) bool {
 	kept, tell := bound.take(l.Clock.Now(), min(size, state.MaxRaw))
 	l.Counts.Count(func(n *prom.Counters) {
 		n.Reject(code)

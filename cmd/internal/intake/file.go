@@ -31,15 +31,15 @@ type follower struct {
 	known  bool     // the format
 	folder *fileSet // that the file is in; nil for a file of its own
 
-	tail    *jsonl.Tail
-	adapter adapter.Adapter
-	entries []state.Entry
-	bytes   int
-	letters []state.DeadLetter
-	place   jsonl.Position
-	quiet   bool // events are of records whose events the journal has
-	held    bool // the adapter may hold events back
-	idle    time.Time
+	tail        *jsonl.Tail
+	adapter     adapter.Adapter
+	entries     []state.Entry
+	bytes       int
+	deadLetters []state.DeadLetter
+	place       jsonl.Position
+	quiet       bool // events are of records whose events the journal has
+	held        bool // the adapter may hold events back
+	idle        time.Time
 
 	mu     sync.Mutex
 	status Status
@@ -265,7 +265,7 @@ func (f *follower) take(ctx context.Context) error {
 		f.held = f.format.Name != canonicalName
 		f.record(&r)
 		f.place = r.Next
-		if len(f.entries) >= followEntries || f.bytes >= followBytes || len(f.letters) >= followEntries {
+		if len(f.entries) >= followEntries || f.bytes >= followBytes || len(f.deadLetters) >= followEntries {
 			if err := f.append(ctx); err != nil {
 				return err
 			}
@@ -316,20 +316,20 @@ func (f *follower) bad(r *jsonl.Record, code events.Code, reason string) {
 	if f.in.o.DeadLetters.Keep(&f.in.o.DeadLetters.Files, code, len(r.Bytes)) {
 		d := f.in.o.DeadLetters.New(f.path, r.At, code, reason, bytes.Clone(r.Bytes[:min(len(r.Bytes), state.MaxRaw)]))
 		d.Size = int64(len(r.Bytes))
-		f.letters = append(f.letters, d)
+		f.deadLetters = append(f.deadLetters, d)
 	}
 }
 
 // append puts what was gathered into the journal, and then stores the place.
 func (f *follower) append(ctx context.Context) error {
 	in := f.in
-	if f.place == (jsonl.Position{}) && len(f.entries)+len(f.letters) == 0 {
+	if f.place == (jsonl.Position{}) && len(f.entries)+len(f.deadLetters) == 0 {
 		return nil
 	}
-	if err := retry.WhileDiskLow(ctx, in.o.Clock, func() error { return in.o.Store.DeadLetter(f.letters...) }); err != nil {
+	if err := retry.WhileDiskLow(ctx, in.o.Clock, func() error { return in.o.Store.DeadLetter(f.deadLetters...) }); err != nil {
 		return err
 	}
-	f.letters = f.letters[:0]
+	f.deadLetters = f.deadLetters[:0]
 	if err := retry.WhileDiskLow(ctx, in.o.Clock, func() error { return in.o.Log.Append(ctx, f.entries) }); err != nil {
 		return err
 	}

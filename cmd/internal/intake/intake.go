@@ -36,7 +36,7 @@ type Log interface {
 type Store interface {
 	Cursor(name string) ([]byte, bool, error)
 	SetCursor(name string, value []byte) error
-	DeadLetter(letters ...state.DeadLetter) error
+	DeadLetter(deadLetters ...state.DeadLetter) error
 }
 
 // Options are what an intake works with.

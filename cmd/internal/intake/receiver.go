@@ -27,14 +27,14 @@ import (
 type Receiver struct {
 	in *Intake
 
-	mu      sync.Mutex
-	spool   *spool.Spool
-	sources map[string]*source // by name of the format
-	entries []state.Entry      // not in the log yet
-	letters []state.DeadLetter
-	from    gate.Source // of the record that is read
-	taken   int         // records since the spool was cleared
-	idle    time.Time
+	mu          sync.Mutex
+	spool       *spool.Spool
+	sources     map[string]*source // by name of the format
+	entries     []state.Entry      // not in the log yet
+	deadLetters []state.DeadLetter
+	from        gate.Source // of the record that is read
+	taken       int         // records since the spool was cleared
+	idle        time.Time
 }
 
 // source is one format that is received.
@@ -158,7 +158,7 @@ func (r *Receiver) Take(ctx context.Context, format string, record []byte) error
 		if r.in.o.DeadLetters.Keep(&r.in.o.DeadLetters.Receiver, code, len(record)) {
 			d := r.in.o.DeadLetters.New("http/"+format, place, code, fault.Error(), bytes.Clone(record[:min(len(record), state.MaxRaw)]))
 			d.Size = int64(len(record))
-			r.letters = append(r.letters, d)
+			r.deadLetters = append(r.deadLetters, d)
 		}
 	}
 	if err := r.append(ctx); err != nil {
@@ -190,7 +190,7 @@ func (r *Receiver) event(ev *events.Event) {
 	if err != nil {
 		code := adapter.CodeOf(err)
 		if r.in.o.DeadLetters.Keep(&r.in.o.DeadLetters.Receiver, code, len(line)) {
-			r.letters = append(r.letters, r.in.o.DeadLetters.New("http", 0, code, "of the event that was made of it: "+err.Error(), line))
+			r.deadLetters = append(r.deadLetters, r.in.o.DeadLetters.New("http", 0, code, "of the event that was made of it: "+err.Error(), line))
 		}
 		return
 	}
@@ -200,11 +200,11 @@ func (r *Receiver) event(ev *events.Event) {
 // append puts what was gathered into the log. After an error it is still there, for the
 // adapter does not tell it again.
 func (r *Receiver) append(ctx context.Context) error {
-	if len(r.letters) > 0 {
-		if err := r.in.o.Store.DeadLetter(r.letters...); err != nil {
+	if len(r.deadLetters) > 0 {
+		if err := r.in.o.Store.DeadLetter(r.deadLetters...); err != nil {
 			return err
 		}
-		r.letters = r.letters[:0]
+		r.deadLetters = r.deadLetters[:0]
 	}
 	if len(r.entries) == 0 {
 		return nil

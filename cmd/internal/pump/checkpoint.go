@@ -55,7 +55,7 @@ func (p *Pump) full() bool {
 	}
 	bytes, writes := p.o.Store.MaxCheckpoint()
 	bytes -= int64(len(p.document)) + partitionRoom
-	return p.checkpoints.bytes > bytes/4*3 || p.checkpoints.writes > writes/4*3 || len(p.out) >= maxWaiting || len(p.letters) >= maxWaiting || len(p.repartitioned) >= maxWaiting
+	return p.checkpoints.bytes > bytes/4*3 || p.checkpoints.writes > writes/4*3 || len(p.out) >= maxWaiting || len(p.deadLetters) >= maxWaiting || len(p.repartitioned) >= maxWaiting
 }
 
 // partitionRoom is more than the state of a partition takes beside its limits.
@@ -180,7 +180,7 @@ func (p *Pump) handOver() {
 	if p.ripe() { // the checkpoint passes amid the deadlines that the last record fires
 		folded--
 	}
-	p.dedup.pass(folded, p.end, p.buried)
+	p.dedup.pass(folded, p.end, p.deadLettersEnd)
 	c.state = p.appendState(c.state[:0])
 	c.one.Partition, c.one.Next, c.one.Published, c.one.State = p.o.Partition, p.next, p.dedup.verdictsFrom, c.state
 	c.written, c.last = p.next, p.o.Clock.Now()

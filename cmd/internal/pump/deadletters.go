@@ -6,21 +6,21 @@ import (
 	"weir/state"
 )
 
-// LetterStore is where the dead letters go that have no other place. See state.Store.
-type LetterStore interface {
-	DeadLetter(letters ...state.DeadLetter) error
+// DeadLetterStore is where the dead letters go that have no other place. See state.Store.
+type DeadLetterStore interface {
+	DeadLetter(deadLetters ...state.DeadLetter) error
 	DeadLetters(from int64, max int, dst []state.DeadLetter) ([]state.DeadLetter, error)
 	DeadLetterCount() int64
 }
 
 // storedDeadLetters are the dead letters of one source in the store.
 type storedDeadLetters struct {
-	store  LetterStore
+	store  DeadLetterStore
 	source string
 }
 
-func (l *storedDeadLetters) Publish(_ context.Context, letters []state.DeadLetter) (int64, error) {
-	err := l.store.DeadLetter(letters...)
+func (l *storedDeadLetters) Publish(_ context.Context, deadLetters []state.DeadLetter) (int64, error) {
+	err := l.store.DeadLetter(deadLetters...)
 	return l.store.DeadLetterCount(), err
 }
 

@@ -67,7 +67,7 @@ func (p *Pump) record(r *Record, d *decoded) {
 func (p *Pump) isReports(r *Record) bool { return p.o.Stage == AgentStage && IsReports(r.Value) }
 
 func (p *Pump) refuse(r *Record, err error) {
-	p.bury(codeOf(err), err.Error(), r.Offset, r.Appended, r.Value)
+	p.reject(codeOf(err), err.Error(), r.Offset, r.Appended, r.Value)
 }
 
 // codeOf is the code of a dead letter.
@@ -87,7 +87,7 @@ func codeOf(err error) events.Code {
 func (p *Pump) take(ev *events.Event, r *Record) {
 	if ev.Kind == events.LimitsSet {
 		if err := p.setLimits(ev.Limits); err != nil {
-			p.buryEvent(events.CodeLimits, err.Error(), ev, r)
+			p.rejectEvent(events.CodeLimits, err.Error(), ev, r)
 		}
 		p.limits.at, p.limits.since = r.Appended, 0
 		return
@@ -100,7 +100,7 @@ func (p *Pump) take(ev *events.Event, r *Record) {
 		if codeOf(err) == events.CodePanic {
 			p.withdraw()
 		}
-		p.buryEvent(codeOf(err), err.Error(), ev, r)
+		p.rejectEvent(codeOf(err), err.Error(), ev, r)
 		return
 	}
 	if key == "" {
@@ -112,7 +112,7 @@ func (p *Pump) take(ev *events.Event, r *Record) {
 	}
 	if err := p.step(ev); err != nil {
 		p.withdraw()
-		p.buryEvent(codeOf(err), err.Error(), ev, r)
+		p.rejectEvent(codeOf(err), err.Error(), ev, r)
 		return
 	}
 	p.keep()
@@ -313,7 +313,7 @@ func (p *Pump) fire() {
 		}
 		if err := p.advance(due); err != nil {
 			p.withdraw()
-			p.bury(events.CodePanic, err.Error(), p.next-1, 0, []byte(key))
+			p.reject(events.CodePanic, err.Error(), p.next-1, 0, []byte(key))
 			r := p.cache.get(key)
 			p.setDue(r, 0) // or it would fire for ever
 			p.note(r, r.record)
@@ -381,20 +381,20 @@ func (p *Pump) setLimits(document []byte) error {
 	return nil
 }
 
-func (p *Pump) buryEvent(code events.Code, reason string, ev *events.Event, r *Record) {
+func (p *Pump) rejectEvent(code events.Code, reason string, ev *events.Event, r *Record) {
 	raw := r.Value
 	if raw == nil {
 		raw = ev.AppendJSON(nil)
 	}
-	p.bury(code, reason, r.Offset, r.Appended, raw)
+	p.reject(code, reason, r.Offset, r.Appended, raw)
 }
 
-// bury makes a dead letter, unless the record was one before a crash. The letter keeps a copy:
+// reject makes a dead letter, unless the record was one before a crash. The letter keeps a copy:
 // it is published when the memory of the record may be its reader's again (see Gather, Ahead).
-func (p *Pump) bury(code events.Code, reason string, offset int64, appended events.Stamp, raw []byte) {
+func (p *Pump) reject(code events.Code, reason string, offset int64, appended events.Stamp, raw []byte) {
 	p.counted.Reject(code)
-	if p.dedup.buried(offset) {
+	if p.dedup.wasDeadLetter(offset) {
 		return
 	}
-	p.letters = append(p.letters, state.DeadLetter{Source: p.o.Source, Position: offset, Code: string(code), Reason: reason, Appended: appended, Raw: bytes.Clone(raw)})
+	p.deadLetters = append(p.deadLetters, state.DeadLetter{Source: p.o.Source, Position: offset, Code: string(code), Reason: reason, Appended: appended, Raw: bytes.Clone(raw)})
 }

@@ -64,7 +64,7 @@ type Sink interface {
 type DeadLetters interface {
 	// Publish returns when the letters are safe, with the position after the last of
 	// them. After an error it may be called again with the same letters.
-	Publish(ctx context.Context, letters []state.DeadLetter) (end int64, err error)
+	Publish(ctx context.Context, deadLetters []state.DeadLetter) (end int64, err error)
 
 	// Since calls fn with the offset of the record that each letter is about, from a
 	// position on, and returns the position after the last of them.
@@ -103,7 +103,7 @@ type Store interface {
 	// MaxCheckpoint is how much one checkpoint may hold.
 	MaxCheckpoint() (bytes int64, writes int)
 
-	LetterStore
+	DeadLetterStore
 }
 
 // Options are what a pump works with. Limits is required.
@@ -126,9 +126,9 @@ type Options struct {
 	// Store keeps checkpoints. Without it nothing is kept, all flows stay in memory
 	// and nothing is published: this is for replays, which use Fold.
 	Store Store
-	// Start, Published and Buried are where to begin in the source log, the verdict
+	// Start, Published and DeadLettered are where to begin in the source log, the verdict
 	// log and the dead letters when the store has no checkpoint of the partition.
-	Start, Published, Buried int64
+	Start, Published, DeadLettered int64
 
 	// Sink gets the verdicts. Required with a Store.
 	Sink Sink
@@ -211,9 +211,9 @@ type Pump struct {
 	next           int64 // first offset that is not folded
 	gathered       int   // so many records were folded since the last publication, see Gather
 	end            int64 // of the verdict log
-	buried         int64 // end of the dead letters
+	deadLettersEnd int64 // end of the dead letters
 	out            []Emitted
-	letters        []state.DeadLetter
+	deadLetters    []state.DeadLetter
 	repartitioned  []Repartitioned
 	dedup          recoveryDedup
 	repartitioning repartitioning
@@ -316,8 +316,8 @@ func (p *Pump) Batch(ctx context.Context, records []Record) error {
 // mostGathered is how many records Gather folds before what came of them is published.
 const mostGathered = 1 << 13
 
-// mostLetterBytes is how much of the dead letters is held back meanwhile.
-const mostLetterBytes = 1 << 20
+// mostDeadBytes is how much of the dead letters is held back meanwhile.
+const mostDeadBytes = 1 << 20
 
 // Gather is Batch for records that many others stand behind: what comes of them may wait,
 // within bounds, and go out with what comes of those, because each publication costs the
@@ -329,15 +329,15 @@ func (p *Pump) Gather(ctx context.Context, records []Record) error {
 	done := p.timed(len(records))
 	n := p.fold(records)
 	done()
-	if n == len(records) && p.err == nil && !p.full() && !p.due() && p.letterBytes() < mostLetterBytes {
+	if n == len(records) && p.err == nil && !p.full() && !p.due() && p.deadBytes() < mostDeadBytes {
 		return nil
 	}
 	return p.Batch(ctx, records[n:])
 }
 
-func (p *Pump) letterBytes() (n int) {
-	for i := range p.letters {
-		n += len(p.letters[i].Raw)
+func (p *Pump) deadBytes() (n int) {
+	for i := range p.deadLetters {
+		n += len(p.deadLetters[i].Raw)
 	}
 	return n
 }
@@ -357,7 +357,7 @@ func (p *Pump) Ahead(records []Record) (n int, due bool) {
 	defer p.mu.Unlock()
 	defer p.timed(len(records))()
 	n = p.foldLocked(records)
-	return n, n < len(records) || p.err != nil || len(p.out) > 0 || len(p.letters) > 0 || len(p.repartitioned) > 0 || p.ripe()
+	return n, n < len(records) || p.err != nil || len(p.out) > 0 || len(p.deadLetters) > 0 || len(p.repartitioned) > 0 || p.ripe()
 }
 
 // Refuse makes a record a dead letter without folding it, as Batch does with one that
@@ -365,7 +365,7 @@ func (p *Pump) Ahead(records []Record) (n int, due bool) {
 func (p *Pump) Refuse(ctx context.Context, r Record, code events.Code, reason string) error {
 	p.mu.Lock()
 	if r.Offset >= p.next {
-		p.bury(code, reason, r.Offset, r.Appended, r.Value)
+		p.reject(code, reason, r.Offset, r.Appended, r.Value)
 		p.next = r.Offset + 1
 		p.tally(1)
 	}
@@ -431,7 +431,7 @@ func (p *Pump) foldOne(r *Record, take func()) []events.Verdict {
 // forget drops what would be published with a Store.
 func (p *Pump) forget() {
 	clear(p.out)
-	p.out, p.letters, p.repartitioned, p.repartitioning.memory = p.out[:0], p.letters[:0], p.repartitioned[:0], p.repartitioning.memory[:0]
+	p.out, p.deadLetters, p.repartitioned, p.repartitioning.memory = p.out[:0], p.deadLetters[:0], p.repartitioned[:0], p.repartitioning.memory[:0]
 }
 
 // Close publishes what is left, writes a last checkpoint and waits for it. When ctx
@@ -496,16 +496,16 @@ func (p *Pump) publish(ctx context.Context) error {
 		clear(p.repartitioned)
 		p.repartitioned, p.repartitioning.memory = p.repartitioned[:0], p.repartitioning.memory[:0]
 	}
-	if len(p.letters) > 0 {
+	if len(p.deadLetters) > 0 {
 		err := p.retryUntilSpace(ctx, func() (err error) {
-			p.buried, err = p.o.DeadLetters.Publish(ctx, p.letters)
+			p.deadLettersEnd, err = p.o.DeadLetters.Publish(ctx, p.deadLetters)
 			return err
 		})
 		if err != nil {
 			return err
 		}
-		clear(p.letters)
-		p.letters = p.letters[:0]
+		clear(p.deadLetters)
+		p.deadLetters = p.deadLetters[:0]
 	}
 	if len(p.out) == 0 {
 		return nil

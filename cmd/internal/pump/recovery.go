@@ -19,8 +19,8 @@ type recoveryDedup struct {
 
 	// Where the next process has to begin to read. As long as records are folded
 	// again these must not move: a crash may come again.
-	verdictsFrom int64
-	lettersFrom  int64
+	verdictsFrom    int64
+	deadLettersFrom int64
 }
 
 func (r *recoveryDedup) notePublished(id string, trigger int64) {
@@ -37,7 +37,7 @@ func (r *recoveryDedup) published(id string, trigger int64) bool {
 	return ok || trigger < r.upTo
 }
 
-func (r *recoveryDedup) noteBuried(offset int64) {
+func (r *recoveryDedup) noteDeadLetter(offset int64) {
 	if r.offsets == nil {
 		r.offsets = make(map[int64]struct{})
 	}
@@ -45,7 +45,7 @@ func (r *recoveryDedup) noteBuried(offset int64) {
 	r.last = max(r.last, offset)
 }
 
-func (r *recoveryDedup) buried(offset int64) bool {
+func (r *recoveryDedup) wasDeadLetter(offset int64) bool {
 	_, ok := r.offsets[offset]
 	delete(r.offsets, offset)
 	return ok
@@ -54,12 +54,12 @@ func (r *recoveryDedup) buried(offset int64) bool {
 // pass moves on where the next process begins, once the recovery is past what the logs
 // held when it began: everything before their ends came from before folded, the first
 // offset of which something may still come.
-func (r *recoveryDedup) pass(folded, verdicts, letters int64) {
+func (r *recoveryDedup) pass(folded, verdicts, deadLetters int64) {
 	if folded > r.upTo {
 		r.ids, r.verdictsFrom = nil, verdicts
 	}
 	if len(r.offsets) == 0 || folded > r.last {
-		r.offsets, r.lettersFrom = nil, letters
+		r.offsets, r.deadLettersFrom = nil, deadLetters
 	}
 }
 
@@ -84,7 +84,7 @@ func (p *Pump) appendState(dst []byte) []byte {
 	dst = append(dst, fold...)
 	dst = binary.AppendUvarint(dst, uint64(len(p.document)))
 	dst = append(dst, p.document...)
-	dst = binary.AppendVarint(dst, p.dedup.lettersFrom)
+	dst = binary.AppendVarint(dst, p.dedup.deadLettersFrom)
 	dst = binary.AppendVarint(dst, int64(p.limits.at))
 	if !p.last.known {
 		return dst
@@ -99,7 +99,7 @@ func (p *Pump) resume(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.dedup.verdictsFrom, p.dedup.lettersFrom = p.o.Published, p.o.Buried
+	p.dedup.verdictsFrom, p.dedup.deadLettersFrom = p.o.Published, p.o.DeadLettered
 	if ok {
 		p.next, p.dedup.verdictsFrom = meta.Next, meta.Published
 		p.cache.restored()
@@ -116,9 +116,9 @@ func (p *Pump) resume(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the verdict log: %w", err)
 	}
-	p.buried, err = p.o.DeadLetters.Since(ctx, p.dedup.lettersFrom, func(offset int64) {
+	p.deadLettersEnd, err = p.o.DeadLetters.Since(ctx, p.dedup.deadLettersFrom, func(offset int64) {
 		if offset >= p.next {
-			p.dedup.noteBuried(offset)
+			p.dedup.noteDeadLetter(offset)
 		}
 	})
 	if err != nil {
@@ -172,7 +172,7 @@ func (p *Pump) restoreState(b []byte) error {
 	}
 	d := stateReader{rest: b[2:]}
 	fold, document := d.bytes(), d.bytes()
-	p.dedup.lettersFrom, p.limits.at = d.number(), events.Stamp(d.number())
+	p.dedup.deadLettersFrom, p.limits.at = d.number(), events.Stamp(d.number())
 	if d.err == nil && len(d.rest) > 0 {
 		p.last.offset, p.last.known = d.number(), true
 		if len(d.rest) != 8 {

@@ -180,20 +180,20 @@ func (p *producer) since(from int64, fn func(e *entry)) (end int64, err error) {
 	return p.to.end(), nil
 }
 
-// letters is the log of dead letters of a partition.
-type letters struct{ *producer }
+// deadLetters is the log of dead letters of a partition.
+type deadLetters struct{ *producer }
 
 // Publish and Since are those of pump.DeadLetters. A letter keeps only its code and offset here:
 // what the checks ask is which records became letters.
-func (l *letters) Publish(_ context.Context, list []state.DeadLetter) (int64, error) {
+func (l *deadLetters) Publish(_ context.Context, list []state.DeadLetter) (int64, error) {
 	entries := make([]entry, len(list))
 	for i := range list {
 		entries[i] = entry{value: list[i].Code, trigger: list[i].Position}
 	}
-	return l.write("bury", entries)
+	return l.write("publish dead letters", entries)
 }
 
-func (l *letters) Since(_ context.Context, from int64, fn func(int64)) (int64, error) {
+func (l *deadLetters) Since(_ context.Context, from int64, fn func(int64)) (int64, error) {
 	return l.since(from, func(e *entry) { fn(e.trigger) })
 }
 

@@ -88,15 +88,15 @@ func (p *partition) tail() string {
 	return b.String()
 }
 
-// letterTaken holds each dead letter against those of the plain fold: the same records in the
+// deadLetterTaken holds each dead letter against those of the plain fold: the same records in the
 // same order, each once.
-func (w *world) letterTaken(partition int) func(*entry) {
+func (w *world) deadLetterTaken(partition int) func(*entry) {
 	return func(e *entry) {
-		p := w.letters[partition]
+		p := w.deadLetters[partition]
 		if e.value == "" {
 			return
 		}
-		want, i := w.fold(partition).letters, p.real-1
+		want, i := w.fold(partition).deadLetters, p.real-1
 		if i >= len(want) || want[i] != e.trigger {
 			w.violate("dead letters equal the plain fold", "partition %d, letter %d about %d (%s), want %v", partition, i, e.trigger, e.value, want[min(i, len(want)):min(i+1, len(want))])
 		}
@@ -124,10 +124,10 @@ func (w *world) checkCheckpoint(o *owner, c *state.Checkpoint) {
 		w.violate(ahead, "partition %d: the checkpoint at %d holds %d verdicts, the log %d", partition, c.Next, n, have)
 	}
 	n = 0
-	for n < len(fold.letters) && fold.letters[n] < c.Next {
+	for n < len(fold.deadLetters) && fold.deadLetters[n] < c.Next {
 		n++
 	}
-	if have := w.letters[partition].real; have < n {
+	if have := w.deadLetters[partition].real; have < n {
 		w.violate(ahead, "partition %d: the checkpoint at %d holds %d dead letters, the log %d", partition, c.Next, n, have)
 	}
 	for _, a := range fold.activity {
@@ -283,7 +283,7 @@ func (w *world) state() string {
 	for partition, o := range w.owners {
 		source, _ := w.sourceOf(partition)
 		fmt.Fprintf(&b, "partition %d: the log ends at %d, %d of %d verdicts, %d of %d dead letters", partition, source.end(), w.verdicts[partition].real, len(w.fold(partition).verdicts),
-			w.letters[partition].real, len(w.fold(partition).letters))
+			w.deadLetters[partition].real, len(w.fold(partition).deadLetters))
 		if o != nil && o.pump != nil {
 			fmt.Fprintf(&b, ", %v is at %d, ended: %v", o, o.pump.Next(), o.ended)
 		}
@@ -299,7 +299,7 @@ func (w *world) state() string {
 func (w *world) checkEnd() {
 	for partition, o := range w.owners {
 		fold, kept := w.fold(partition), o.process.disk.partitions[uint16(partition)]
-		if got, want := w.letters[partition].real, len(fold.letters); got != want {
+		if got, want := w.deadLetters[partition].real, len(fold.deadLetters); got != want {
 			w.violate("dead letters equal the plain fold", "partition %d: %d, want %d", partition, got, want)
 		}
 		if kept == nil {

@@ -118,12 +118,12 @@ func (o *owner) fold() error {
 	if err != nil {
 		return err
 	}
-	dead, err := o.claim(w.letters[o.partition], "letters")
+	dead, err := o.claim(w.deadLetters[o.partition], "dead letters")
 	if err != nil {
 		return err
 	}
 	options := pump.Options{Partition: uint16(o.partition), Source: "events", Limits: firstLimits(), Parse: parseLimits, Store: &store{o, o.process.disk},
-		Sink: &verdicts{out}, DeadLetters: &letters{dead}, Memory: w.memory, CheckpointEvery: w.checkpointEvery, Clock: w.clock, Logger: slog.New(slog.DiscardHandler)}
+		Sink: &verdicts{out}, DeadLetters: &deadLetters{dead}, Memory: w.memory, CheckpointEvery: w.checkpointEvery, Clock: w.clock, Logger: slog.New(slog.DiscardHandler)}
 	source, agents := w.sourceOf(o.partition)
 	options.Activity = &activityLog{o, o.partition}
 	if agents {

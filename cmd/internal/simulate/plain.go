@@ -47,9 +47,9 @@ type plain struct {
 	activity []toldRecord
 	last     pump.Position // of the last of it
 	// How many records the event at last has been made into so far; with it positions are unique.
-	parts   int
-	letters []int64
-	answers map[int64]string // by the offset of the ask
+	parts       int
+	deadLetters []int64
+	answers     map[int64]string // by the offset of the ask
 
 	fx analyzer.Effects
 }
@@ -109,7 +109,7 @@ func (p *plain) collect(offset int64) []activity.Activity {
 func (p *plain) limits(document []byte, offset int64) {
 	l, err := parseLimits(document)
 	if err != nil {
-		p.letters = append(p.letters, offset)
+		p.deadLetters = append(p.deadLetters, offset)
 		return
 	}
 	p.engine = analyzer.New(l)
@@ -164,7 +164,7 @@ func (p *plainFlows) one(offset int64, appended events.Stamp, value []byte) {
 	p.fx.Reset()
 	var ev events.Event
 	if events.Decode(value, &ev) != nil {
-		p.letters = append(p.letters, offset)
+		p.deadLetters = append(p.deadLetters, offset)
 		return
 	}
 	ev.Appended = appended

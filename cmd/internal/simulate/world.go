@@ -89,11 +89,11 @@ type world struct {
 	broken *Violation
 
 	// The topics by partition; verdicts and dead letters by output partition: those of the events, then the activity's.
-	events, activity, verdicts, letters []*partition
-	flows                               []*plainFlows
-	agents                              []*plainAgents
-	agentPartitions                     int
-	wire                                []*request
+	events, activity, verdicts, deadLetters []*partition
+	flows                                   []*plainFlows
+	agents                                  []*plainAgents
+	agentPartitions                         int
+	wire                                    []*request
 
 	processes []*process
 	owners    []*owner // by partition: who has it now, as the group knows
@@ -149,7 +149,7 @@ func newWorld(plan Plan, settle func(), stats *Stats) *world {
 	}
 	for n := range sources + agents {
 		w.verdicts = append(w.verdicts, &partition{taken: w.verdictTaken(n)})
-		w.letters = append(w.letters, &partition{taken: w.letterTaken(n)})
+		w.deadLetters = append(w.deadLetters, &partition{taken: w.deadLetterTaken(n)})
 	}
 	for n := range 2 + w.rand.IntN(2) {
 		w.processes = append(w.processes, &process{n, newDisk()})

@@ -61,7 +61,7 @@ func weir(t *testing.T, env []string, args ...string) (code int, stdout, stderr 
 }
 
 // names are topics and a group that nobody else uses.
-type names struct{ events, verdicts, activity, letters, group string }
+type names struct{ events, verdicts, activity, deadLetters, group string }
 
 func newNames(t *testing.T) names {
 	u := unique(t)
@@ -71,7 +71,7 @@ func newNames(t *testing.T) names {
 // flags are those of weir for the names, after the command.
 func (n names) flags(command string, b *broker, more ...string) []string {
 	args := append(strings.Fields(command), "--brokers", b.Addr, "--events-topic", n.events, "--verdicts-topic", n.verdicts,
-		"--activity-topic", n.activity, "--dead-letter-topic", n.letters, "--group", n.group)
+		"--activity-topic", n.activity, "--dead-letter-topic", n.deadLetters, "--group", n.group)
 	return append(args, more...)
 }
 

@@ -9,7 +9,7 @@ func TestTopicsArePlannedAndCreated(t *testing.T) {
 	b, n := startBroker(t), newNames(t)
 	expects(t, 3, []string{n.events, "missing", "5 partitions", "retention.ms=604800000", "cleanup.policy=delete", "message.timestamp.type=LogAppendTime",
 		"compression.type=uncompressed", "weir topics create"}, n.flags("topics plan", b, "--partitions", "5", "--replication", "1")...)
-	out := expects(t, 0, []string{"created " + n.events, "created " + n.letters}, n.flags("topics create", b, "--partitions", "5", "--replication", "1")...)
+	out := expects(t, 0, []string{"created " + n.events, "created " + n.deadLetters}, n.flags("topics create", b, "--partitions", "5", "--replication", "1")...)
 	if strings.Count(out, "  ok") != 4 || strings.Count(out, " 5 partitions") != 2 || strings.Count(out, "10 partitions") != 2 {
 		t.Errorf("not all as they should be:\n%s", out)
 	}

@@ -231,9 +231,9 @@ func TestIngestTopic(t *testing.T) {
 		}
 	}
 
-	letters := b.all(t, n.letters)
+	deadLetters := b.all(t, n.deadLetters)
 	var reasons []string
-	for _, m := range letters {
+	for _, m := range deadLetters {
 		if m.Partition != 1 {
 			t.Errorf("a dead letter of partition 1 is in partition %d", m.Partition)
 		}
@@ -317,7 +317,7 @@ func TestIngestCrash(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 1))
-	raw, out, letters := b.topic(t, 1), b.topic(t, 3), b.topic(t, 3)
+	raw, out, deadLetters := b.topic(t, 1), b.topic(t, 3), b.topic(t, 3)
 	var records [][]byte
 	for _, name := range []string{"google_adk/transfer_pingpong", "google_adk/honest", "pydantic_ai/delegation_pingpong", "smolagents/managed_agent_loop", "vercel_ai_sdk/subagent_pingpong"} {
 		records = append(records, recordsOf(t, name+".otlp.jsonl.gz")...)
@@ -326,7 +326,7 @@ func TestIngestCrash(t *testing.T) {
 	cluster := &kafka.Cluster{Brokers: []string{b.Addr}}
 	defer cluster.Close()
 	begin := func() *ingest.Topic {
-		return &ingest.Topic{Cluster: cluster, Name: raw, Group: raw, Events: out, Letters: letters, CommitEvery: time.Nanosecond,
+		return &ingest.Topic{Cluster: cluster, Name: raw, Group: raw, Events: out, DeadLetters: deadLetters, CommitEvery: time.Nanosecond,
 			Logger: slog.New(slog.DiscardHandler), Now: time.Now}
 	}
 	crashes := 0

@@ -319,7 +319,7 @@ func (g *members) check(limits analyzer.Limits) {
 }
 
 // letters counts the dead letters of the topic of events.
-func (g *members) letters() (n int) {
+func (g *members) deadLetters() (n int) {
 	for _, records := range g.records(g.topics.DeadLetters) {
 		n += len(records)
 	}
@@ -346,7 +346,7 @@ func TestMembers(t *testing.T) {
 	g.folded(three)
 	three.stop()
 	g.check(limitfile.Default())
-	if n := g.letters(); n != 130 {
+	if n := g.deadLetters(); n != 130 {
 		t.Errorf("%d dead letters, want 130", n)
 	}
 }

@@ -193,12 +193,12 @@ func TestSinkDeadLetters(t *testing.T) {
 	}
 	first := open("a")
 	huge := make([]byte, 1<<20)
-	letters := []sinkkafka.DeadLetter{
+	deadLetters := []sinkkafka.DeadLetter{
 		{Position: 7, Code: "bad_json", Reason: "it ends\nin the middle", Appended: 5, Key: []byte("k"), Raw: []byte("{")},
 		{Position: 8, Code: "too_large", Reason: "it is too large", Raw: huge},
 		{Position: 9, Code: "bad_json", Reason: "there is nothing", Raw: []byte{}},
 	}
-	if end, err := first.Publish(t.Context(), letters); err != nil || end != 4 {
+	if end, err := first.Publish(t.Context(), deadLetters); err != nil || end != 4 {
 		t.Fatal(end, err)
 	}
 	if _, err := open("b").Publish(t.Context(), []sinkkafka.DeadLetter{{Position: 1, Code: "c", Reason: "r", Raw: []byte("x")}}); err != nil {
@@ -223,8 +223,8 @@ func TestSinkDeadLetters(t *testing.T) {
 		t.Errorf("of a letter that is too large %d bytes are left, %v", len(cut.Value), headersOf(cut))
 	}
 
-	// Others bury without owning the partition.
-	if err := sinkkafka.PublishDeadLetters(t.Context(), b.cluster(t), topic, 2, "raw", 11, letters, time.Now); err != nil {
+	// Others publish without owning the partition.
+	if err := sinkkafka.PublishDeadLetters(t.Context(), b.cluster(t), topic, 2, "raw", 11, deadLetters, time.Now); err != nil {
 		t.Fatal(err)
 	}
 	var positions []string
@@ -233,7 +233,7 @@ func TestSinkDeadLetters(t *testing.T) {
 		positions = append(positions, h["weir-source-topic"]+" "+h["weir-source-partition"]+" "+h["weir-source-offset"])
 	}
 	if !slices.Equal(positions, []string{"raw 11 7", "raw 11 8", "raw 11 9"}) {
-		t.Errorf("buried by others: %q", positions)
+		t.Errorf("published by others: %q", positions)
 	}
 }
 

@@ -83,7 +83,7 @@ func (b *bench) run(ctx context.Context) (err error) {
 func (b *bench) topics(ctx context.Context, name string) (topics, []string, error) {
 	b.serial++
 	t := topics{name + "-events", fmt.Sprint("verdicts-", b.serial), fmt.Sprint("activity-", b.serial), fmt.Sprint("dead-letter-", b.serial)}
-	flags := []string{"--events-topic", t.events, "--verdicts-topic", t.verdicts, "--activity-topic", t.activity, "--dead-letter-topic", t.letters}
+	flags := []string{"--events-topic", t.events, "--verdicts-topic", t.verdicts, "--activity-topic", t.activity, "--dead-letter-topic", t.deadLetters}
 	args := append([]string{"topics", "create", "--brokers", b.server.addr, "--partitions", fmt.Sprint(b.partitions), "--replication", "1"}, flags...)
 	if out, err := exec.CommandContext(ctx, b.binary, args...).CombinedOutput(); err != nil {
 		return t, flags, fmt.Errorf("weir topics create: %w\n%s", err, out)

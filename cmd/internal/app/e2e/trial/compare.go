@@ -28,11 +28,11 @@ type said struct {
 
 // oracle is what an undisturbed fold says of a log.
 type oracle struct {
-	verdicts []said
-	letters  []said
-	records  map[int32]int64 // in each partition
-	ticks    int64
-	repeats  int64 // of activity that stands there more than once
+	verdicts    []said
+	deadLetters []said
+	records     map[int32]int64 // in each partition
+	ticks       int64
+	repeats     int64 // of activity that stands there more than once
 }
 
 // sum is how many records all partitions have.
@@ -60,7 +60,7 @@ func foldLog(ctx context.Context, s *server, topic string) (*oracle, error) {
 		}
 		var ev events.Event
 		if err := events.Decode(r.Value, &ev); err != nil {
-			o.letters = append(o.letters, said{partition: r.Partition, trigger: r.Offset, value: string(r.Value)})
+			o.deadLetters = append(o.deadLetters, said{partition: r.Partition, trigger: r.Offset, value: string(r.Value)})
 			return
 		}
 		if ev.Kind == events.Tick {
@@ -80,11 +80,11 @@ func foldLog(ctx context.Context, s *server, topic string) (*oracle, error) {
 
 // published is what the members wrote, in the order of each partition.
 type published struct {
-	verdicts []said
-	letters  []said
-	marks    int      // records by which an owner took a partition over
-	former   []string // records of an owner that stand behind the mark of a later one
-	strange  []string // records that nobody can read
+	verdicts    []said
+	deadLetters []said
+	marks       int      // records by which an owner took a partition over
+	former      []string // records of an owner that stand behind the mark of a later one
+	strange     []string // records that nobody can read
 }
 
 // owners is the order of owners in one partition of a topic. An owner is known by what
@@ -130,7 +130,7 @@ func (p *published) stages(events int32) (flows, agents *published) {
 		}
 	}
 	split(p.verdicts, &flows.verdicts, &agents.verdicts)
-	split(p.letters, &flows.letters, &agents.letters)
+	split(p.deadLetters, &flows.deadLetters, &agents.deadLetters)
 	return flows, agents
 }
 
@@ -176,7 +176,7 @@ func readPublished(ctx context.Context, s *server, t topics, flows int32) (*publ
 	if err != nil {
 		return nil, err
 	}
-	_, err = s.readAll(ctx, t.letters, take(&out.letters, "weir-source-offset", func(r *kgo.Record) (string, error) {
+	_, err = s.readAll(ctx, t.deadLetters, take(&out.deadLetters, "weir-source-offset", func(r *kgo.Record) (string, error) {
 		topic, first := t.events, int32(0)
 		if r.Partition >= flows {
 			topic, first = t.activity, flows
@@ -203,16 +203,16 @@ func header(r *kgo.Record, name string) string {
 
 // difference is what was published against what should have been; all zero is right.
 type difference struct {
-	missing, extra, doubled, changed, misplaced int // verdicts
-	backwards                                   int // verdicts whose trigger is before that of one further up in the partition
-	former                                      int // records of owners that had been replaced
-	lettersMissing, lettersExtra, lettersTwice  int
-	strange                                     int // records that nobody can read
-	first                                       []string
+	missing, extra, doubled, changed, misplaced            int // verdicts
+	backwards                                              int // verdicts whose trigger is before that of one further up in the partition
+	former                                                 int // records of owners that had been replaced
+	deadLettersMissing, deadLettersExtra, deadLettersTwice int
+	strange                                                int // records that nobody can read
+	first                                                  []string
 }
 
 func (d *difference) any() bool {
-	return d.missing+d.extra+d.doubled+d.changed+d.misplaced+d.backwards+d.former+d.lettersMissing+d.lettersExtra+d.lettersTwice+d.strange > 0
+	return d.missing+d.extra+d.doubled+d.changed+d.misplaced+d.backwards+d.former+d.deadLettersMissing+d.deadLettersExtra+d.deadLettersTwice+d.strange > 0
 }
 
 const examples = 12
@@ -262,25 +262,25 @@ func compare(o *oracle, p *published, folded map[int32]int64) *difference {
 		partition int32
 		offset    int64
 	}
-	letters := map[place]string{}
-	for _, l := range o.letters {
-		letters[place{l.partition, l.trigger}] = l.value
+	deadLetters := map[place]string{}
+	for _, l := range o.deadLetters {
+		deadLetters[place{l.partition, l.trigger}] = l.value
 	}
-	buried := map[place]bool{}
-	for _, l := range p.letters {
+	published := map[place]bool{}
+	for _, l := range p.deadLetters {
 		at := place{l.partition, l.trigger}
-		value, known := letters[at]
+		value, known := deadLetters[at]
 		switch {
 		case !known || value != l.value:
-			d.note(&d.lettersExtra, "partition %d: the dead letter of offset %d is not the bad record: %.200s", l.partition, l.trigger, l.value)
-		case buried[at]:
-			d.note(&d.lettersTwice, "partition %d: the dead letter of offset %d is there twice", l.partition, l.trigger)
+			d.note(&d.deadLettersExtra, "partition %d: the dead letter of offset %d is not the bad record: %.200s", l.partition, l.trigger, l.value)
+		case published[at]:
+			d.note(&d.deadLettersTwice, "partition %d: the dead letter of offset %d is there twice", l.partition, l.trigger)
 		}
-		buried[at] = true
+		published[at] = true
 	}
-	for _, l := range o.letters {
-		if !buried[place{l.partition, l.trigger}] && due(l) {
-			d.note(&d.lettersMissing, "partition %d: the dead letter of offset %d is missing", l.partition, l.trigger)
+	for _, l := range o.deadLetters {
+		if !published[place{l.partition, l.trigger}] && due(l) {
+			d.note(&d.deadLettersMissing, "partition %d: the dead letter of offset %d is missing", l.partition, l.trigger)
 		}
 	}
 	for _, s := range p.former {

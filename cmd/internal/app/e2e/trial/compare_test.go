@@ -15,13 +15,13 @@ func TestCompare(t *testing.T) {
 		return said{partition, trigger, id, "flow:" + id, "{" + id + "}"}
 	}
 	log := &oracle{
-		verdicts: []said{verdict(0, 3, "a"), verdict(0, 5, "b"), verdict(0, 5, "c"), verdict(1, 2, "d"), verdict(1, 90, "late")},
-		letters:  []said{{partition: 0, trigger: 4, value: "x"}, {partition: 1, trigger: 91, value: "late"}},
+		verdicts:    []said{verdict(0, 3, "a"), verdict(0, 5, "b"), verdict(0, 5, "c"), verdict(1, 2, "d"), verdict(1, 90, "late")},
+		deadLetters: []said{{partition: 0, trigger: 4, value: "x"}, {partition: 1, trigger: 91, value: "late"}},
 	}
 	folded := map[int32]int64{0: 10, 1: 80}
 	f := func(what string, change func(p *published), want difference) {
 		t.Helper()
-		p := &published{verdicts: slices.Clone(log.verdicts[:4]), letters: slices.Clone(log.letters[:1])}
+		p := &published{verdicts: slices.Clone(log.verdicts[:4]), deadLetters: slices.Clone(log.deadLetters[:1])}
 		change(p)
 		got := compare(log, p, folded)
 		if got.any() != want.any() || got.any() != (len(got.first) > 0) {
@@ -41,9 +41,9 @@ func TestCompare(t *testing.T) {
 	f("another partition", func(p *published) { p.verdicts[3].partition = 2 }, difference{misplaced: 1})
 	f("another key", func(p *published) { p.verdicts[3].key = "flow:a" }, difference{misplaced: 1})
 	f("out of order", func(p *published) { slices.Reverse(p.verdicts[:2]) }, difference{backwards: 1})
-	f("a letter missing", func(p *published) { p.letters = nil }, difference{lettersMissing: 1})
-	f("a letter twice", func(p *published) { p.letters = append(p.letters, p.letters[0]) }, difference{lettersTwice: 1})
-	f("a letter with another record", func(p *published) { p.letters[0].value = "y" }, difference{lettersExtra: 1})
+	f("a letter missing", func(p *published) { p.deadLetters = nil }, difference{deadLettersMissing: 1})
+	f("a letter twice", func(p *published) { p.deadLetters = append(p.deadLetters, p.deadLetters[0]) }, difference{deadLettersTwice: 1})
+	f("a letter with another record", func(p *published) { p.deadLetters[0].value = "y" }, difference{deadLettersExtra: 1})
 	f("a record of a former owner", func(p *published) { p.former = []string{"?"} }, difference{former: 1})
 	f("a record that nobody can read", func(p *published) { p.strange = []string{"?"} }, difference{strange: 1})
 }

@@ -498,7 +498,7 @@ type result struct {
 }
 
 func (r *result) ok() bool {
-	return len(r.problems) == 0 && !r.difference.any() && !r.agentDifference.any() && r.onlyFold+r.onlyReplay == 0 && len(r.oracle.letters) >= r.planted
+	return len(r.problems) == 0 && !r.difference.any() && !r.agentDifference.any() && r.onlyFold+r.onlyReplay == 0 && len(r.oracle.deadLetters) >= r.planted
 }
 
 func (r *result) print(w io.Writer) {
@@ -524,7 +524,7 @@ func (r *result) print(w io.Writer) {
 			[2]string{stage.name + ": verdicts of the fold / published", fmt.Sprintf("%d / %d", len(stage.want.verdicts), len(stage.got.verdicts))},
 			[2]string{"**" + stage.name + ": missing; doubled by id; not in the fold; other bytes**", fmt.Sprintf("%d; %d; %d; %d", d.missing, d.doubled, d.extra, d.changed)},
 			[2]string{stage.name + ": out of the order of the log; wrong partition, key or trigger", fmt.Sprintf("%d; %d", d.backwards, d.misplaced)},
-			[2]string{stage.name + ": dead letters, missing, doubled, wrong", fmt.Sprintf("%d, %d, %d, %d", len(stage.got.letters), d.lettersMissing, d.lettersTwice, d.lettersExtra)},
+			[2]string{stage.name + ": dead letters, missing, doubled, wrong", fmt.Sprintf("%d, %d, %d, %d", len(stage.got.deadLetters), d.deadLettersMissing, d.deadLettersTwice, d.deadLettersExtra)},
 		)
 	}
 	d := r.difference

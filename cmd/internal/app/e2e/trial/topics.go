@@ -12,7 +12,7 @@ import (
 )
 
 // topics are those of one trial.
-type topics struct{ events, verdicts, activity, letters string }
+type topics struct{ events, verdicts, activity, deadLetters string }
 
 func defaultTopics() topics {
 	return topics{"agent-events", "agent-verdicts", "agent-activity", "dead-letter"}
