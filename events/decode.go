@@ -6,9 +6,14 @@ import (
 )
 
 // MaxEventBytes is the length of the longest event that Decode takes.
+// An event has hashes in the place of contents, so one that is longer carries what it should not.
 const MaxEventBytes = 1 << 20
 
 // The lengths of texts, in characters, and of lists.
+//
+// Decode checks them, so that whatever lies behind it (state records, keys, messages for
+// people) needs no bound of its own. A character is a rune: a text that is not ASCII may have
+// up to four times as many bytes.
 const (
 	MaxID         = 256 // ids, and names of tools, models and the like
 	MaxSource     = 512
@@ -25,7 +30,8 @@ const (
 	MaxAttributes = 64
 )
 
-// MaxHold is the longest time that an operator's order may be given for.
+// MaxHold is the longest time that an operator's order may be given for: what is to stand
+// longer than a year is a setting and not an order.
 const MaxHold = 366 * 24 * time.Hour
 
 // Decode reads one canonical JSON event, as event.v1.json describes it, into e,
@@ -57,6 +63,8 @@ func Decode(p []byte, e *Event) error {
 }
 
 // end checks that nothing but white space follows.
+// What follows is refused and not ignored: two objects on one line would otherwise count as
+// one event, and the second would be lost without a word.
 func (s *scanner) end() bool {
 	if s.peek(); s.i < len(s.p) {
 		return s.fail(CodeTrailingData, s.i, "want nothing after the object; send one object at a time")
@@ -64,12 +72,16 @@ func (s *scanner) end() bool {
 	return true
 }
 
+// event reads the object itself. Which fields must be there depends on the kind, so that is
+// left to validate, which runs after all fields were read in whatever order.
 func (s *scanner) event(e *Event) bool {
 	o := object{known: eventFields}
 	if !s.open(&o) {
 		return false
 	}
 	for s.next(&o) {
+		// A field of the table that has no case here leaves ok false with no fault told, and
+		// in would panic on it: the first event with that field finds the mistake.
 		ok := false
 		switch o.field {
 		case eventSchemaVersion:
@@ -195,9 +207,13 @@ func (s *scanner) event(e *Event) bool {
 	return s.err == nil
 }
 
+// version takes 1 alone. Another number means that names may mean something else, so nothing
+// of the event can be trusted.
+// Absent means 1, too: see AppendJSON, which never writes it.
 func (s *scanner) version() bool {
 	start, v := s.i, int64(0)
 	if !s.count(&v, 0) {
+		// The fault is told already.
 		return false
 	}
 	if v != 1 {
@@ -207,7 +223,10 @@ func (s *scanner) version() bool {
 }
 
 // party reads a party or null, which is the zero Party.
+// An object with neither session nor agent is refused: taken for a human it would lift limits
+// that hold for agents alone.
 func (s *scanner) party(dst *Party) bool {
+	// Of the known fields only parties may be null: no caller is how the schema writes a human.
 	if s.peek() == 'n' {
 		return s.word("null")
 	}
@@ -218,6 +237,8 @@ func (s *scanner) party(dst *Party) bool {
 	for s.next(&o) {
 		ok := false
 		switch o.field {
+		// Session and agent may not be empty: an empty id would be compared as one, and all
+		// that have none would be one party.
 		case partySession:
 			ok = s.id(&dst.Session)
 		case partyAgent:
@@ -237,6 +258,8 @@ func (s *scanner) party(dst *Party) bool {
 	return s.err == nil
 }
 
+// tool reads the tool of a call or a result. The name is the only thing that rules cannot do
+// without: arguments and ids may be unknown.
 func (s *scanner) tool(dst *Tool) bool {
 	o := object{known: toolFields}
 	if !s.open(&o) {
@@ -246,6 +269,8 @@ func (s *scanner) tool(dst *Tool) bool {
 		ok := false
 		switch o.field {
 		case toolName:
+			// A missing name leaves Name empty; require refuses it below, so nobody folds a
+			// tool without one.
 			ok = s.id(&dst.Name)
 		case toolCallID:
 			ok = s.id(&dst.CallID)
@@ -275,11 +300,14 @@ func (s *scanner) tool(dst *Tool) bool {
 	return s.require(&o, toolName)
 }
 
+// work reads what the agent did. That the object is there makes it known, also when it is
+// empty: then no work was done, which is not the same as not told (decision 4).
 func (s *scanner) work(dst *Work) bool {
 	o := object{known: workFields}
 	if !s.open(&o) {
 		return false
 	}
+	// Set before the fields are read, as an object without fields is known as well.
 	dst.Known = true
 	for s.next(&o) {
 		ok := false
@@ -296,6 +324,8 @@ func (s *scanner) work(dst *Work) bool {
 	return s.err == nil
 }
 
+// usage reads tokens and money. As with work, an empty object is a usage of nothing and not an
+// unknown one.
 func (s *scanner) usage(dst *Usage) bool {
 	o := object{known: usageFields}
 	if !s.open(&o) {
@@ -330,6 +360,7 @@ func (s *scanner) usage(dst *Usage) bool {
 }
 
 // require refuses an object that was read to its end without one of the fields.
+// The fault is told at the closing brace, where it became certain.
 func (s *scanner) require(o *object, wanted ...uint8) bool {
 	if s.err != nil {
 		return false

@@ -9,7 +9,8 @@ import (
 // closed list, fit for a metric label and a dead-letter header.
 type Code string
 
-// The codes. They are permanent and never reused.
+// The codes. They are permanent and never reused: dashboards, alerts and whoever reads dead
+// letters match them as text.
 const (
 	CodeSyntax          Code = "syntax"           // not JSON
 	CodeTooLong         Code = "too_long"         // more bytes, characters, digits or members than allowed
@@ -32,7 +33,8 @@ var codes = [...]Code{CodeSyntax, CodeTooLong, CodeTooDeep, CodeDuplicateField, 
 func Codes() []Code { return slices.Clone(codes[:]) }
 
 // Codes of records that became dead letters for another reason than what an event or a verdict
-// may be. They are no part of Codes.
+// may be. They are no part of Codes, because Decode never gives them; the shell around the
+// fold does.
 const (
 	CodePanic      Code = "panic"      // a fault in weir itself while folding the record
 	CodeLimits     Code = "limits"     // a limits.set whose document this weir does not accept
@@ -42,6 +44,8 @@ const (
 )
 
 // DecodeError says what is wrong with an event or a verdict, where, and how to go on.
+// It holds names and at most short pieces of the event, never a whole content, because it ends
+// up in logs and dead letters.
 type DecodeError struct {
 	Code   Code
 	Field  string // path of the field, such as tool.args_hash; empty when no field is concerned
@@ -50,6 +54,7 @@ type DecodeError struct {
 }
 
 // Error returns code, field, offset and reason in one line.
+// Offset counts bytes from 0 within the one record, not within its file or body.
 func (e *DecodeError) Error() string {
 	where := ""
 	if e.Offset >= 0 {

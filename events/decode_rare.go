@@ -6,9 +6,12 @@ import (
 	"unicode/utf8"
 )
 
-// This file reads the objects that few events carry.
+// This file reads the objects that few events carry. They share a loop (object) that calls a
+// closure for each field; party, tool, work and usage, which nearly all events carry, have
+// loops of their own in decode.go and save those calls.
 
-// object reads one, each of its known fields by read, and wants some of them.
+// object reads one, each of its known fields by read, and wants some of them. A read that is
+// false must have told a fault, see in.
 func (s *scanner) object(known *fields, read func(field uint8) bool, wanted ...uint8) bool {
 	o := object{known: known}
 	if !s.open(&o) {
@@ -22,6 +25,8 @@ func (s *scanner) object(known *fields, read func(field uint8) bool, wanted ...u
 	return s.require(&o, wanted...)
 }
 
+// agentState reads a heartbeat. Its words (status, margin, health) are kept whatever they are:
+// words that weir does not know match no rule, and the agent that sends them is not cut off.
 func (s *scanner) agentState(dst *AgentState) bool {
 	return s.object(stateFields, func(field uint8) bool {
 		switch field {
@@ -31,6 +36,8 @@ func (s *scanner) agentState(dst *AgentState) bool {
 			return s.line(&dst.Margin, MaxLevel)
 		case stateHealth:
 			return s.line(&dst.Health, MaxLevel)
+		// A flag is set beside the figure, for 0 is a coherence that an agent may well have
+		// and means something else than none.
 		case stateCoherence:
 			dst.HasCoherence = true
 			return s.float(&dst.Coherence, 1)
@@ -48,6 +55,8 @@ func (s *scanner) agentState(dst *AgentState) bool {
 	})
 }
 
+// note reads a knowledge note. Its texts are prose, since people and models write them with
+// line breaks.
 func (s *scanner) note(dst *Note) bool {
 	return s.object(noteFields, func(field uint8) bool {
 		switch field {
@@ -62,6 +71,8 @@ func (s *scanner) note(dst *Note) bool {
 	})
 }
 
+// tags reads an array of short lines. The count is bounded before the element is read, so a
+// long list costs no memory.
 func (s *scanner) tags(dst *[]string) bool {
 	if c := s.peek(); c != '[' {
 		return s.unexpected(c, "an array")
@@ -82,6 +93,7 @@ func (s *scanner) tags(dst *[]string) bool {
 	return s.err == nil
 }
 
+// rescue reads a cry for help. Both fields may be absent: who needs help may say no more.
 func (s *scanner) rescue(dst *Rescue) bool {
 	return s.object(rescueFields, func(field uint8) bool {
 		switch field {
@@ -94,6 +106,8 @@ func (s *scanner) rescue(dst *Rescue) bool {
 	})
 }
 
+// ack reads a dispatcher's answer to a verdict. Without applied it would be unknown whether
+// the verdict was honored, so that field is wanted too.
 func (s *scanner) ack(dst *Ack) bool {
 	return s.object(ackFields, func(field uint8) bool {
 		switch field {
@@ -110,8 +124,11 @@ func (s *scanner) ack(dst *Ack) bool {
 	}, ackVerdictID, ackApplied)
 }
 
+// decisions are what a reviewer can say of a stuck agent.
+// The zero decision does not exist, so the list has no empty word at place 0.
 var decisions = [...]string{"resume", "keep", "archive"}
 
+// review reads a reviewer's decision; who is reviewed stands in the event's to.
 func (s *scanner) review(dst *Review) bool {
 	return s.object(reviewFields, func(field uint8) bool {
 		switch field {
@@ -124,8 +141,11 @@ func (s *scanner) review(dst *Review) bool {
 	}, reviewDecision)
 }
 
+// overrideModes are the modes that a rule may have in a limits file.
 var overrideModes = [...]string{"off", "shadow", "warn", "enforce"}
 
+// override reads a changed limit. Reason, author and end are wanted, because an exception
+// without them stays for ever and nobody remembers why.
 func (s *scanner) override(dst *Override) bool {
 	if !s.object(overrideFields, func(field uint8) bool {
 		switch field {
@@ -136,6 +156,7 @@ func (s *scanner) override(dst *Override) bool {
 		case overrideRule:
 			return s.filled(&dst.Rule, MaxRule)
 		case overrideWarn:
+			// Set tells a threshold of 0 from none.
 			dst.Warn.Set = true
 			return s.count(&dst.Warn.Value, 0)
 		case overrideStop:
@@ -156,6 +177,7 @@ func (s *scanner) override(dst *Override) bool {
 	}, overrideScope, overrideScopeID, overrideRule, overrideReason, overrideBy, overrideExpires) {
 		return false
 	}
+	// An override that changes nothing is a mistake of who wrote it, for example of a name.
 	if !dst.Warn.Set && !dst.Stop.Set && dst.Extra == 0 && dst.Mode == "" {
 		return s.fail(CodeMissingField, s.i-1, "changes nothing; give warn, stop, extra or mode")
 	}
@@ -172,8 +194,11 @@ func (s *scanner) overrideScope(dst *ScopeKind) bool {
 	return true
 }
 
+// Fewer than all scopes: those of which a limit can be looked up when a call comes.
 var overrideScopes = [...]string{"project", "agent", "tool", "flow", "tree"}
 
+// operator reads a person's order. Without for_s a stop ends by itself after a day, see
+// Operator.
 func (s *scanner) operator(dst *Operator) bool {
 	return s.object(operatorFields, func(field uint8) bool {
 		switch field {
@@ -202,12 +227,14 @@ func (s *scanner) seconds(dst *time.Duration) bool {
 	return true
 }
 
-// attributes reads names and scalars of any kind.
+// attributes reads names and scalars of any kind. They are kept as raw JSON, because nothing
+// but AppendJSON reads them. An object or an array is refused, which keeps contents out.
 func (s *scanner) attributes(dst *[]Attribute) bool {
 	o := object{known: anyFields}
 	if !s.open(&o) {
 		return false
 	}
+	// The bounds are checked before the value is read, so that a fault names the attribute.
 	for s.nextAny(&o) {
 		if len(*dst) == MaxAttributes {
 			s.fail(CodeTooLong, o.at, fmt.Sprintf("want at most %d attributes", MaxAttributes))

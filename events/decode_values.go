@@ -6,7 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// text reads a string of at most most characters.
+// text reads a string of at most most characters. Bytes are looked at first: a text has never
+// more characters than bytes, so nearly none has to be counted. escaped tells whether it had
+// escapes, which is the only way in which a control character comes in.
 func (s *scanner) text(most int) (v string, escaped, ok bool) {
 	if v, ok = s.plain(most); ok {
 		return v, false, true
@@ -28,6 +30,8 @@ func (s *scanner) text(most int) (v string, escaped, ok bool) {
 }
 
 // prose reads what people write, with line breaks and all.
+//
+// Control characters are let through; whoever shows prose in a terminal or a page escapes it.
 func (s *scanner) prose(dst *string, most int) bool {
 	v, _, ok := s.text(most)
 	*dst = v
@@ -35,6 +39,7 @@ func (s *scanner) prose(dst *string, most int) bool {
 }
 
 // reason reads prose that must say something.
+// An empty reason would pass for a given one in every list that people look at later.
 func (s *scanner) reason(dst *string) bool {
 	s.peek()
 	start := s.i
@@ -47,13 +52,16 @@ func (s *scanner) reason(dst *string) bool {
 	return true
 }
 
-// line reads a text without control characters, which could only come as escapes.
-// Ids, names and words end up in keys, log lines and terminals.
+// line reads a text without control characters. Ids, names and words end up in keys, log lines
+// and terminals, where a line break or an escape sequence would forge others.
 func (s *scanner) line(dst *string, most int) bool {
+	// A fault is told where the value begins, and text moves s.i on.
 	s.peek()
 	start := s.i
 	v, escaped, ok := s.text(most)
 	*dst = v
+	// A control character that was not escaped was refused already, by plain and by
+	// skipString.
 	if escaped && ok {
 		for i := 0; i < len(v); i++ {
 			if v[i] < ' ' {
@@ -64,8 +72,11 @@ func (s *scanner) line(dst *string, most int) bool {
 	return ok
 }
 
-// id reads a line that is not empty.
+// id reads a line that is not empty. An empty id is refused and not taken for an absent one:
+// it is nearly always a variable that the producer forgot to set.
 func (s *scanner) id(dst *string) bool {
+	// Whatever plain reads passes all the checks below: it is not empty, has no escapes, and
+	// no more bytes than MaxID.
 	if v, ok := s.plain(MaxID); ok {
 		*dst = v
 		return true
@@ -73,6 +84,7 @@ func (s *scanner) id(dst *string) bool {
 	return s.filled(dst, MaxID)
 }
 
+// filled is id with a length of its own, and the slow way of id.
 func (s *scanner) filled(dst *string, most int) bool {
 	s.peek()
 	start := s.i
@@ -85,7 +97,8 @@ func (s *scanner) filled(dst *string, most int) bool {
 	return true
 }
 
-// hex reads exactly n lower-case hex digits.
+// hex reads exactly n lower-case hex digits. Upper-case digits are refused, because ids are
+// compared as text and two spellings would be two ids.
 func (s *scanner) hex(dst *string, n int) bool {
 	s.peek()
 	start := s.i
@@ -98,8 +111,12 @@ func (s *scanner) hex(dst *string, n int) bool {
 }
 
 // maxHash is the length of the longest hash with its algorithm.
+// The longest hash is 128 digits behind a name and a colon; the rest is room for a message
+// that shows what was sent.
 const maxHash = 160
 
+// hash reads algorithm:hex. What is wrong with it is said by ParseHash, which adapters call as
+// well.
 func (s *scanner) hash(dst *Hash) bool {
 	s.peek()
 	start := s.i
@@ -114,6 +131,8 @@ func (s *scanner) hash(dst *Hash) bool {
 	return true
 }
 
+// fingerprint reads a similarity hash, of which there is one algorithm. It has fewer digits
+// than maxHash; ParseFingerprint counts them.
 func (s *scanner) fingerprint(dst *Fingerprint) bool {
 	s.peek()
 	start := s.i
@@ -143,6 +162,8 @@ func (s *scanner) time(dst *Stamp) bool {
 	return true
 }
 
+// kind reads also the kinds that only weir writes, for it reads its own log by the same
+// function; FromProducer refuses them from others, and the message here does not offer them.
 func (s *scanner) kind(dst *Kind) bool {
 	s.peek()
 	start := s.i
@@ -156,10 +177,16 @@ func (s *scanner) kind(dst *Kind) bool {
 	return true
 }
 
+// kindIndex finds a kind as fields find their names: each event has one, and the list is too
+// long to be compared word by word.
 var kindIndex = newFields(kindNames[:])
 
 // oneOf reads a word of the list and gives its place.
+//
+// An empty word is refused, although most lists have "" at place 0, where it stands for
+// absent: that is said by leaving the field out.
 func (s *scanner) oneOf(dst *uint8, words []string) bool {
+	// A fault is told where the word begins.
 	s.peek()
 	start := s.i
 	v, _, ok := s.text(MaxID)
@@ -182,6 +209,8 @@ func (s *scanner) choice(dst *string, words []string) bool {
 	return true
 }
 
+// notOneOf names what would have been right. The empty word that most lists begin with stands
+// for absent and is not offered.
 func (s *scanner) notOneOf(at int, v string, words []string) bool {
 	if words[0] == "" {
 		words = words[1:]
@@ -202,6 +231,7 @@ func (s *scanner) bool(dst *bool) bool {
 	}
 }
 
+// tri never gives Unknown, which is what an absent field is.
 func (s *scanner) tri(dst *Tri) bool {
 	yes := false
 	if !s.bool(&yes) {
@@ -215,6 +245,9 @@ func (s *scanner) tri(dst *Tri) bool {
 }
 
 // rawObject reads over an object and gives its text.
+//
+// The text aliases the event's bytes. What is inside is checked as JSON and nothing else; who
+// folds a limits.set reads it strictly.
 func (s *scanner) rawObject(dst *[]byte) (ok bool) {
 	if c := s.peek(); c != '{' {
 		return s.unexpected(c, "an object")

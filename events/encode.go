@@ -17,6 +17,8 @@ import (
 // Args, Limits and the values of Attributes are taken as they are and must be JSON;
 // line breaks between their tokens become spaces. Text that is not UTF-8 gets
 // replacement characters. Appended is not written: it belongs to the log.
+// Nothing is validated: Decode may refuse what comes out, see Validate. schema_version is not
+// written, since absent means 1.
 func (e *Event) AppendJSON(dst []byte) []byte {
 	w := writer{append(dst, '{')}
 	w.text("id", e.ID)
@@ -26,6 +28,8 @@ func (e *Event) AppendJSON(dst []byte) []byte {
 	w.int("sequence", e.Sequence)
 	w.word("kind", e.Kind.String())
 	w.text("correlation_id", e.CorrelationID)
+	// Defaults are not written, so that an event which does not say them and one which does
+	// have the same bytes.
 	if e.CorrelationSource != CorrelationExplicit {
 		w.word("correlation_source", e.CorrelationSource.String())
 	}
@@ -53,6 +57,7 @@ func (e *Event) AppendJSON(dst []byte) []byte {
 	w.int("loop_count", e.LoopCount)
 	w.int("delegation_depth", e.DelegationDepth)
 	w.word("transfer_mode", e.TransferMode.String())
+	// A tool without a name is none: Decode would refuse it.
 	if e.Tool.Name != "" {
 		w.tool(&e.Tool)
 	}
@@ -90,9 +95,12 @@ func (e *Event) AppendJSON(dst []byte) []byte {
 	return append(w.b, '}')
 }
 
-// writer writes the fields of an object, leaving out those that are absent.
+// writer writes the fields of an object, leaving out those that are absent. It cannot fail:
+// text that does not fit into JSON is replaced. It appends to the caller's slice, so one
+// buffer serves all lines of a log.
 type writer struct{ b []byte }
 
+// A zero party is left out and not written as null: both decode to the same.
 func (w *writer) party(name string, p Party) {
 	if p.IsZero() {
 		return
@@ -107,6 +115,7 @@ func (w *writer) party(name string, p Party) {
 	w.close()
 }
 
+// tool writes what there is; Args are the producer's own bytes.
 func (w *writer) tool(t *Tool) {
 	w.open("tool")
 	w.text("name", t.Name)
@@ -123,6 +132,8 @@ func (w *writer) tool(t *Tool) {
 	w.close()
 }
 
+// usage writes the object also when all its figures are 0, since that it is there says that
+// usage is known.
 func (w *writer) usage(u *Usage) {
 	w.open("usage")
 	if u.Scope != UsageDelta {
@@ -197,12 +208,15 @@ func (w *writer) rare(e *Event) {
 		w.open("operator")
 		w.text("reason", o.Reason)
 		w.text("by", o.By)
+		// Fractions of a second are cut off; the schema has whole seconds.
 		w.int("for_s", int64(o.For/time.Second))
 		w.close()
 	}
 	w.raw("limits", e.Limits)
 }
 
+// open begins an object in the object that is being written; close ends it. That they pair is
+// the caller's care.
 func (w *writer) open(name string) {
 	w.key(name)
 	w.b = append(w.b, '{')
@@ -210,6 +224,8 @@ func (w *writer) open(name string) {
 
 func (w *writer) close() { w.b = append(w.b, '}') }
 
+// comma knows by the last byte whether it is at the first member, so the writer needs no state
+// of its own beside the buffer.
 func (w *writer) comma() {
 	if w.b[len(w.b)-1] != '{' {
 		w.b = append(w.b, ',')
@@ -224,6 +240,7 @@ func (w *writer) key(name string) {
 	w.b = append(w.b, '"', ':')
 }
 
+// text leaves out an empty string, which is what an absent field decodes to.
 func (w *writer) text(name, v string) {
 	if v != "" {
 		w.key(name)
@@ -231,6 +248,8 @@ func (w *writer) text(name, v string) {
 	}
 }
 
+// texts leaves out an empty list. The index picks the bracket before the first element and a
+// comma before the others.
 func (w *writer) texts(name string, vs []string) {
 	if len(vs) == 0 {
 		return
@@ -265,6 +284,8 @@ func (w *writer) flag(name string, v bool) {
 	}
 }
 
+// int leaves out 0, which decodes to the same. Where 0 and absent differ, the field is an
+// Optional, or stands in an object that is there or not.
 func (w *writer) int(name string, v int64) {
 	if v != 0 {
 		w.key(name)
@@ -272,6 +293,7 @@ func (w *writer) int(name string, v int64) {
 	}
 }
 
+// optional writes 0 as well, if it is set.
 func (w *writer) optional(name string, v Optional) {
 	if v.Set {
 		w.key(name)
@@ -279,8 +301,10 @@ func (w *writer) optional(name string, v Optional) {
 	}
 }
 
+// float leaves out 0; given writes it where the field has a flag of its own.
 func (w *writer) float(name string, v float64) { w.given(name, v != 0, v) }
 
+// given writes v, also 0, when it is known.
 func (w *writer) given(name string, given bool, v float64) {
 	if given {
 		w.key(name)
@@ -288,7 +312,8 @@ func (w *writer) given(name string, given bool, v float64) {
 	}
 }
 
-// dollars writes millionths as a decimal without trailing zeros.
+// dollars writes millionths as a decimal without trailing zeros, so that one amount has one
+// spelling, and no float comes between it and Decode.
 func (w *writer) dollars(name string, micro int64) {
 	if micro == 0 {
 		return
@@ -304,6 +329,7 @@ func (w *writer) dollars(name string, micro int64) {
 	}
 }
 
+// time leaves out the zero Stamp, which Decode takes from nobody.
 func (w *writer) time(name string, t Stamp) {
 	if t != 0 {
 		w.key(name)
@@ -312,7 +338,8 @@ func (w *writer) time(name string, t Stamp) {
 	}
 }
 
-// sum writes algorithm:hex with 16 digits.
+// sum writes algorithm:hex with 16 digits, which is all that is kept of a longer hash (see
+// Hash). No algorithm means that no hash is known.
 func (w *writer) sum(name, algorithm string, v uint64) {
 	if algorithm == "" {
 		return
@@ -329,6 +356,7 @@ func (w *writer) sum(name, algorithm string, v uint64) {
 
 const hexDigits = "0123456789abcdef"
 
+// raw writes JSON that somebody else has made.
 func (w *writer) raw(name string, v []byte) {
 	if len(v) > 0 {
 		w.key(name)
@@ -336,7 +364,9 @@ func (w *writer) raw(name string, v []byte) {
 	}
 }
 
-// oneLine writes JSON with its line breaks, which can only stand between tokens, as spaces.
+// oneLine writes JSON with its line breaks as spaces: a log has one event a line, and
+// arguments that came indented would end it. In JSON a line break can only stand between
+// tokens, so no content is touched.
 func (w *writer) oneLine(v []byte) {
 	from := len(w.b)
 	w.b = append(w.b, v...)
@@ -347,9 +377,13 @@ func (w *writer) oneLine(v []byte) {
 	}
 }
 
-// quote writes a string with the escapes that JSON asks for and no others.
+// quote writes a string with the escapes that JSON asks for and no others: </script> and the
+// like stay as they are, because nothing here goes into HTML. Most strings need none and are
+// copied in one piece.
 func (w *writer) quote(v string) {
 	w.b = append(w.b, '"')
+	// The slice aliases the string and is only read, by a search that looks at eight bytes at
+	// a time.
 	if jsontext.StringEnd(unsafe.Slice(unsafe.StringData(v), len(v)), 0) == len(v) && utf8.ValidString(v) {
 		w.b = append(append(w.b, v...), '"')
 		return
@@ -363,6 +397,8 @@ func (w *writer) quote(v string) {
 		}
 		if c >= utf8.RuneSelf {
 			r, n := utf8.DecodeRuneInString(v[i:])
+			// A byte that is no UTF-8 becomes U+FFFD: Decode refuses bad UTF-8, and the line
+			// would be lost for one byte.
 			if r == utf8.RuneError && n == 1 {
 				w.b = append(append(w.b, v[from:i]...), "\uFFFD"...)
 				from = i + 1

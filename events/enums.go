@@ -5,7 +5,9 @@ import "slices"
 // Kind says what happened. Its text is the value of "kind" in the schema.
 type Kind uint8
 
-// The kinds. LimitsSet, Tick and AgentActivity are written by weir itself and refused from producers.
+// The kinds. LimitsSet, Tick and AgentActivity are written by weir itself and refused from
+// producers. Standing orders in stored state hold the number of a kind, so a new one comes at
+// the end.
 const (
 	KindUnset Kind = iota
 	AgentCall
@@ -29,14 +31,17 @@ const (
 	LimitsSet
 	Tick
 	AgentActivity // what a flow tells of a party; internal, like Tick
+	// kindCount ends Kinds; it is no kind.
 	kindCount
 )
 
+// kindNames stand at the places of the constants above, as all lists of names here do.
 var kindNames = [...]string{"", "agent.call", "agent.return", "tool.call", "tool.result", "llm.call", "turn.start",
 	"task.loop", "task.reflect", "agent.status", "note", "rescue.request", "flow.start", "flow.end", "verdict.ack",
 	"review.result", "override.set", "operator.stop", "operator.release", "limits.set", "tick", "agent.activity"}
 
-// String returns the kind as the schema spells it.
+// String returns the kind as the schema spells it; "invalid" for a number that is none, which
+// only a damaged record can hold.
 func (k Kind) String() string { return nameOf(kindNames[:], uint8(k)) }
 
 // Kinds lists all kinds in the order of the schema.
@@ -49,14 +54,17 @@ func Kinds() []Kind {
 }
 
 // Asked reports whether events of the kind can be asked for before what they tell of happens.
+// Of the other kinds nothing could be refused: a result or a status has happened.
 func (k Kind) Asked() bool {
 	return k == AgentCall || k == ToolCall || k == TaskLoop || k == TaskReflect
 }
 
-// Origin says who set an event off.
+// Origin says who set an event off. Rules ask Event.By, which has an answer also when the
+// producer gives none.
 type Origin uint8
 
-// The origins. Only agents count in agent-to-agent rules.
+// The origins. Only agents count in agent-to-agent rules. A user's event clears patterns and
+// their orders, see decision 5.
 const (
 	OriginUnset Origin = iota
 	OriginUser
@@ -66,12 +74,15 @@ const (
 	OriginSystem
 )
 
+// The first word of a list is what an absent field decodes to; it is never written.
 var originNames = [...]string{"", "user", "agent", "scheduler", "applet", "system"}
 
 // String returns the origin as the schema spells it.
 func (o Origin) String() string { return nameOf(originNames[:], uint8(o)) }
 
-// CorrelationSource says how a correlation id was found.
+// CorrelationSource says how a correlation id was found. It tells how far the flow can be
+// trusted to be one action of a user: where the id is that of a conversation or a session it
+// holds many of them, and a user's call begins a new episode (decision 5).
 type CorrelationSource uint8
 
 // The sources, from the most to the least trusted but for the last. Explicit is the default.
@@ -96,12 +107,14 @@ var correlationNames = [...]string{"explicit", "baggage", "prompt", "trace", "co
 func (c CorrelationSource) String() string { return nameOf(correlationNames[:], uint8(c)) }
 
 // ParseCorrelationSource returns the source that the schema spells so.
+// It is for settings that name a source; Decode reads words by itself.
 func ParseCorrelationSource(s string) (CorrelationSource, bool) {
 	i, ok := indexOf(correlationNames[:], s)
 	return CorrelationSource(i), ok
 }
 
-// PartyType says what a party is.
+// PartyType says what a party is. Only PartyHuman matters: such a party is no agent in the
+// rules, and a call by one is a user's, see Event.By. The other types are for people.
 type PartyType uint8
 
 // The party types. PartyAgent is the default.
@@ -112,12 +125,14 @@ const (
 	PartyTool
 )
 
+// PartyAgent is both the zero value and a word, so this list has no empty one.
 var partyNames = [...]string{"agent", "workflow", "human", "tool"}
 
 // String returns the type as the schema spells it.
 func (p PartyType) String() string { return nameOf(partyNames[:], uint8(p)) }
 
-// TransferMode says whether an agent.return will follow a call.
+// TransferMode says whether an agent.return will follow a call. When it is unset, an agent may
+// be a speaker of a group chat who hands on the word.
 type TransferMode uint8
 
 // The transfer modes.
@@ -132,7 +147,8 @@ var transferNames = [...]string{"", "return_to_caller", "pass_control"}
 // String returns the mode as the schema spells it.
 func (t TransferMode) String() string { return nameOf(transferNames[:], uint8(t)) }
 
-// Status is the outcome of a return, a result or an inference.
+// Status is the outcome of a return, a result or an inference. StatusUnset is not success: the
+// source did not say.
 type Status uint8
 
 // The outcomes.
@@ -151,7 +167,8 @@ var statusNames = [...]string{"", "ok", "error", "denied", "cancelled", "timeout
 // String returns the status as the schema spells it.
 func (s Status) String() string { return nameOf(statusNames[:], uint8(s)) }
 
-// UsageScope says how token figures add up.
+// UsageScope says how token figures add up, since a source may tell single calls and their
+// sum, and both counted would be twice the bill.
 type UsageScope uint8
 
 // The scopes. UsageDelta is the default.
@@ -166,7 +183,8 @@ var usageNames = [...]string{"delta", "cumulative", "aggregate"}
 // String returns the scope as the schema spells it.
 func (u UsageScope) String() string { return nameOf(usageNames[:], uint8(u)) }
 
-// Tri is yes, no or unknown. Unknown is never taken for no.
+// Tri is yes, no or unknown. Unknown is never taken for no, or whoever reports nothing would
+// look idle.
 type Tri uint8
 
 // The three values.
@@ -198,6 +216,8 @@ const (
 var scopes = [...]ScopeKind{ScopeUnset, ScopeFlow, ScopeSession, ScopeAgent, ScopePair, ScopeTask, ScopeProject, ScopeTenant, ScopeTool, ScopeTree}
 
 // Place returns the number of the scope; 0 for one that this version does not know.
+//
+// What is stored of an order is its place; of a verdict it is the word.
 func (s ScopeKind) Place() int { return max(0, slices.Index(scopes[:], s)) }
 
 // ScopeAt returns the scope with that number; ScopeUnset where there is none.
@@ -223,7 +243,8 @@ const (
 type Action string
 
 // The actions, from allow (an earlier verdict is cleared) to halt, then the
-// recovery steps for stuck agents, and Hold.
+// The actions, from allow (an earlier verdict is cleared) to halt, then the recovery steps for
+// stuck agents, and Hold. Their order up to Halt is that of severity.
 const (
 	ActionUnset Action = ""
 	Allow       Action = "allow"
@@ -242,9 +263,12 @@ const (
 var actions = [ActionCount]Action{ActionUnset, Allow, Warn, Throttle, Deny, Halt, Resume, ReviewAgent, Archive, Notify, Hold}
 
 // ActionCount is how many actions there are, ActionUnset among them.
+//
+// Arrays that count by action are as long.
 const ActionCount = 11
 
-// Place returns the number of the action; 0 for one that this version does not know.
+// Place returns the number of the action; 0 for one that this version does not know, which
+// counts as none.
 func (a Action) Place() int { return max(0, slices.Index(actions[:], a)) }
 
 // ActionAt returns the action with that number; ActionUnset where there is none.
@@ -255,9 +279,11 @@ func ActionAt(place int) Action {
 	return ActionUnset
 }
 
-// Stops reports whether the action refuses calls: throttle, deny, hold or halt.
+// Stops reports whether the action refuses calls: throttle, deny, hold or halt. Warn, notify
+// and the recovery steps refuse nothing.
 func (a Action) Stops() bool { return a == Throttle || a == Deny || a == Hold || a == Halt }
 
+// nameOf is indexOf the other way round; it takes any number.
 func nameOf(names []string, i uint8) string {
 	if int(i) < len(names) {
 		return names[i]
@@ -265,6 +291,7 @@ func nameOf(names []string, i uint8) string {
 	return "invalid"
 }
 
+// indexOf walks, for the lists are short. 0 with false is no place.
 func indexOf(names []string, s string) (uint8, bool) {
 	for i, n := range names {
 		if n == s {

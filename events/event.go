@@ -6,19 +6,23 @@ import (
 )
 
 // Stamp is a point in event time, in milliseconds since the Unix epoch, UTC.
-// The zero Stamp means "not given".
+// The zero Stamp means "not given". Rules measure by such times alone; the machine's clock
+// decides nothing (decision 1).
 type Stamp int64
 
-// StampOf returns t as a Stamp; fractions of a millisecond are cut off.
+// StampOf returns t as a Stamp; fractions of a millisecond are cut off. A time before 1970
+// becomes negative, which no decoded Stamp is.
 func StampOf(t time.Time) Stamp { return Stamp(t.UnixMilli()) }
 
 // Time returns s as a time in UTC.
 func (s Stamp) Time() time.Time { return time.UnixMilli(int64(s)).UTC() }
 
-// Add returns s moved by d.
+// Add returns s moved by d; fractions of a millisecond in d are cut off.
 func (s Stamp) Add(d time.Duration) Stamp { return s + Stamp(d.Milliseconds()) }
 
-// Sub returns the duration from o to s, at most the 292 years that a Duration holds.
+// Sub returns the duration from o to s, at most the 292 years that a Duration holds. Two times
+// from 1970 to 9999 may lie farther apart, and an overflow would turn a long silence into a
+// negative one.
 func (s Stamp) Sub(o Stamp) time.Duration {
 	const most = Stamp(math.MaxInt64 / time.Millisecond)
 	return time.Duration(max(-most, min(most, s-o))) * time.Millisecond
@@ -45,6 +49,7 @@ type Event struct {
 	// them all, whose budget the whole tree of flows shares. A flow that names neither is a root.
 	ParentCorrelationID, RootCorrelationID string
 
+	// CausationID is passed through for people; no rule reads it.
 	CausationID string // ID of the event that caused this one
 	Origin      Origin // who set it off; OriginUnset when the producer did not say (see By)
 	Claimed     bool   // that a user set it off is no more than its sender's claim; written by intakes
@@ -55,14 +60,17 @@ type Event struct {
 	MessageID, ConversationID, TaskID, TaskType string
 	ProjectID, TeamID, TenantID, MemoryTraceID  string
 	TraceID, SpanID, ParentSpanID               string // lower-case hex, W3C
-	TurnID                                      string // goal turn as the orchestrator marks it
-	LoopCount, DelegationDepth                  int64  // as the caller tells them; hints, never trusted below our own count
-	TransferMode                                TransferMode
+	// Another TurnID than the last one is another turn, and chains of tool calls are counted
+	// within one.
+	TurnID                     string // goal turn as the orchestrator marks it
+	LoopCount, DelegationDepth int64  // as the caller tells them; hints, never trusted below our own count
+	TransferMode               TransferMode
 
 	Tool    Tool
 	Content Hash        // of the message of agent.call, the answer of agent.return, the result of tool.result
 	Sim     Fingerprint // of the same content, for "nearly the same"
 
+	// Status and ErrorType are of returns, results, inferences and flows.
 	Status     Status
 	ErrorType  string
 	DurationMS float64
@@ -72,6 +80,7 @@ type Event struct {
 	Model      string
 	Provider   string
 
+	// Each of these is nil unless the kind that stands behind it decoded one.
 	AgentState  *AgentState // agent.status
 	Note        *Note       // note
 	Rescue      *Rescue     // rescue.request
@@ -84,9 +93,10 @@ type Event struct {
 	Attributes  []Attribute // passed through, used by no rule
 }
 
-// By tells who set the event off: what the producer said, or, when it did not, a
-// human for an agent.call without a caller and an agent for everything else. An agent
-// that only claims to be the user is an agent.
+// By tells who set the event off: what the producer said, or, when it did not, a human for an
+// agent.call without a caller and an agent for everything else. An agent that only claims to
+// be the user is an agent: a user's message takes orders back, so who could claim to be one
+// could free himself (decision 59).
 func (e *Event) By() Origin {
 	human := e.From.IsZero() || e.From.Type == PartyHuman
 	switch {
@@ -100,7 +110,8 @@ func (e *Event) By() Origin {
 	return OriginAgent
 }
 
-// Refusable reports whether an agent calls an agent or a tool, which is what an order can refuse.
+// Refusable reports whether an agent calls an agent or a tool, which is what an order can
+// refuse. A user's message never is.
 func (e *Event) Refusable() bool {
 	return (e.Kind == AgentCall || e.Kind == ToolCall) && e.By() != OriginUser
 }
@@ -109,6 +120,7 @@ func (e *Event) Refusable() bool {
 // when it has none, "agent:" and the party that it concerns, so that calls that
 // escaped correlation are still folded in one place.
 func (e *Event) FlowKey() string {
+	// The callee comes first: calls without correlation pile up there, whoever makes them.
 	if e.CorrelationID != "" {
 		return e.CorrelationID
 	}
@@ -121,8 +133,9 @@ func (e *Event) FlowKey() string {
 	return "agent:"
 }
 
-// Root is the flow whose budget the event counts against beside that of its own flow: the
-// root that it names, else the parent; empty for an event that names neither.
+// Root is the flow whose budget the event counts against beside that of its own flow: the root
+// that it names, else the parent; empty for an event that names neither. The parent is the
+// root in trees of two levels; deeper ones have to name theirs.
 func (e *Event) Root() string {
 	if e.RootCorrelationID != "" {
 		return e.RootCorrelationID
@@ -130,7 +143,8 @@ func (e *Event) Root() string {
 	return e.ParentCorrelationID
 }
 
-// Party is who acts or is acted on: a running session, a stable agent, or both.
+// Party is who acts or is acted on: a running session, a stable agent, or both, as far as the
+// source knows them.
 type Party struct {
 	Session string // the running instance
 	Agent   string // the stable id
@@ -141,7 +155,8 @@ type Party struct {
 // IsZero reports whether nothing identifies the party, which as caller means a human.
 func (p Party) IsZero() bool { return p.Session == "" && p.Agent == "" }
 
-// ID is the identity that rules compare by default: the session, else the agent.
+// ID is the identity that rules compare by default: the session, else the agent. One agent in
+// two sessions is two parties by it.
 func (p Party) ID() string {
 	if p.Session != "" {
 		return p.Session
@@ -149,7 +164,8 @@ func (p Party) ID() string {
 	return p.Agent
 }
 
-// Tool is the tool of a tool.call or tool.result.
+// Tool is the tool of a tool.call or tool.result. The rules look at names, hashes,
+// sizes and fingerprints, never into arguments or results.
 type Tool struct {
 	Name     string
 	CallID   string // joins tool.call with tool.result
@@ -164,10 +180,12 @@ type Tool struct {
 	// are errors tell it: a short result that is none proves nothing when it comes again.
 	ResultSize int64
 	RetryOf    string // CallID that this call legitimately repeats; never counted as repetition
-	Attempt    int64
+	// Attempt counts from 1, as the producer does; 0 means that it does not say.
+	Attempt int64
 }
 
-// Work is what an agent did between its call and this event, as the producer counts it.
+// Work is what an agent did between its call and this event, as the producer counts it. Known
+// tells "no tool calls" from "not told" (decision 4).
 type Work struct {
 	Known     bool
 	ToolCalls int64
@@ -188,7 +206,8 @@ type Usage struct {
 	CostMicroUSD  int64 // millionths of a US dollar
 }
 
-// AgentState is what an agent.status tells of its agent.
+// AgentState is what an agent.status tells of its agent. Coherence and Risk lie between 0 and
+// 1; whether they were told stands beside them, because 0 is a value.
 type AgentState struct {
 	Status       string // active, waiting_input, paused, archived, ...
 	Margin       string // comfortable, tight, critical
@@ -202,20 +221,23 @@ type AgentState struct {
 	LastUpdate   Stamp
 }
 
-// Note is a knowledge note; the tags stuck and help together call for rescue.
+// Note is a knowledge note; the tags stuck and help together call for rescue. An agent keeps
+// its last eight (decision 46).
 type Note struct {
 	Summary string
 	Tags    []string
 	Details string
 }
 
-// Rescue asks for help for the agent in To.
+// Rescue asks for help for the agent in To. Whoever may send events may ask, and is refused
+// unless the agent is stuck (decision 46).
 type Rescue struct {
 	Reason string
 	Admin  bool // a claim only
 }
 
 // Ack says that a dispatcher applied, or overrode, a verdict.
+// LatencyMS is how long the dispatcher took to apply it, in milliseconds; 0 is not told.
 type Ack struct {
 	VerdictID      string
 	Applied        bool
@@ -243,20 +265,24 @@ type Override struct {
 	Expires Stamp
 }
 
-// Optional is a number that may be absent.
+// Optional is a number that may be absent. Copies of an Override share nothing, as they would
+// with a pointer.
 type Optional struct {
 	Set   bool
 	Value int64
 }
 
-// Operator is a person's order about the flow of the event.
+// Operator is a person's order about the flow of the event. For is how long a stop stands, and
+// 0 stands for 24 hours; of a release it is how long nothing of the tree is limited. It is
+// written in whole seconds and is at most MaxHold.
 type Operator struct {
 	Reason string
 	By     string
 	For    time.Duration
 }
 
-// Attribute is a name and a scalar that is passed through.
+// Attribute is a name and a scalar that is passed through. Value aliases the decoded bytes, as
+// the strings of an Event do.
 type Attribute struct {
 	Name  string
 	Value []byte // raw JSON scalar

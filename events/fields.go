@@ -7,6 +7,9 @@ import (
 
 // fields are the names that one kind of object knows. A field is told by its place
 // in the list of names; 0 stands for all names that are not in it.
+//
+// Tables are made once, when the program starts, and only read then. A name is looked for
+// three times at most: as quickName reads it, by find, and folded when it is not known.
 type fields struct {
 	names  []string
 	exact  index // of the names and their aliases
@@ -19,6 +22,8 @@ type alias struct {
 	field uint8
 }
 
+// names[0] stands for every name that is not known and is skipped. Aliases are found exactly
+// and not folded: their misspellings fold to those of the name itself.
 func newFields(names []string, aliases ...alias) *fields {
 	f := &fields{names: names}
 	for i, name := range names[1:] {
@@ -33,6 +38,9 @@ func newFields(names []string, aliases ...alias) *fields {
 }
 
 // misspelled returns the name that was probably meant by one that is not known.
+//
+// It finds names that fold to the same letters; a slip of a letter is told by Misnamed, which
+// costs more.
 func (f *fields) misspelled(name string) (string, bool) {
 	var buf [maxFolded]byte
 	if i := f.folded.find(string(fold(&buf, name))); i > 0 {
@@ -42,6 +50,8 @@ func (f *fields) misspelled(name string) (string, bool) {
 }
 
 // maxFolded is one more than the longest known name has letters.
+//
+// So a longer name, cut to it by fold, can never be taken for a known one.
 const maxFolded = 32
 
 // fold drops the case of ASCII letters, the underscores and what is beyond maxFolded bytes.
@@ -61,6 +71,9 @@ func fold(buf *[maxFolded]byte, name string) []byte {
 
 // index is a hash table from a few names to small numbers. It is a quarter full at
 // most, so that nearly every name is found, or not found, at the first look.
+//
+// It lies in one piece of memory and has no pointers to follow but those of names, and it is
+// searched for every name of every event.
 type index [256]entry
 
 type entry struct {
@@ -70,6 +83,9 @@ type entry struct {
 	next  uint8 // where to look when this is another name
 }
 
+// add puts a name into its slot or the next free one. next is only followed while a slot is
+// taken, so all that collide form a chain that the first free slot ends; the number of the
+// next slot wraps at 256.
 func (x *index) add(name string, field uint8) {
 	h := slot(head(name), len(name))
 	for x[h].field != 0 {
@@ -79,6 +95,8 @@ func (x *index) add(name string, field uint8) {
 }
 
 // find returns the number of name, or 0.
+//
+// It is for names that quickName did not read: with escapes, or white space around.
 func (x *index) find(name string) uint8 {
 	first := head(name)
 	for e := &x[slot(first, len(name))]; e.field != 0; e = &x[e.next] {
@@ -90,6 +108,9 @@ func (x *index) find(name string) uint8 {
 }
 
 // head is the first eight bytes of name as one number, the first byte lowest.
+//
+// The rest is filled with zeros, as quickName clears what lies behind the quote: both have to
+// give the same number for the same name.
 func head(name string) (w uint64) {
 	if len(name) >= 8 {
 		return binary.LittleEndian.Uint64(unsafe.Slice(unsafe.StringData(name), 8))
@@ -101,12 +122,18 @@ func head(name string) (w uint64) {
 }
 
 // slot mixes the head and the length, which tell nearly all names apart.
+//
+// The product's highest eight bits depend on all of them, which is why it is shifted and not
+// masked.
 func slot(head uint64, length int) uint8 {
 	const golden = 0x9e3779b97f4a7c15
 	return uint8((head + uint64(length)) * golden >> 56)
 }
 
 // Fields of an event, in the order of the schema.
+//
+// They count from 1, because 0 is the unknown name. A new one comes with a line in the list of
+// names below, in scanner.event, in AppendJSON and in the schema.
 const (
 	eventSchemaVersion = iota + 1
 	eventID
@@ -165,6 +192,8 @@ const (
 )
 
 // The aliases are how CloudEvents and one widespread dispatcher spell the field.
+// Without case and underscores the names of a CloudEvents attribute are the same as ours, so
+// they would be refused as misspellings if they were not aliases.
 var eventFields = newFields([]string{
 	eventSchemaVersion:       "schema_version",
 	eventID:                  "id",
@@ -344,4 +373,6 @@ const (
 var operatorFields = newFields([]string{operatorReason: "reason", operatorBy: "by", operatorFor: "for_s"})
 
 // anyFields knows no name: all fields of its objects are read over.
+//
+// With it the scanner reads objects of which it wants no field, or all of them.
 var anyFields = newFields([]string{""})

@@ -9,6 +9,8 @@ import (
 )
 
 // HashAlgorithm names what made a Hash. Hashes of unlike algorithms are never equal.
+//
+// Stored orders hold the number, so a new algorithm comes at the end.
 type HashAlgorithm uint8
 
 // The algorithms that producers may use.
@@ -28,8 +30,9 @@ var hashNames = [...]string{"", "xxh64", "sha256", "sha1", "md5", "blake3", "sha
 // String returns the algorithm as it stands before the colon.
 func (a HashAlgorithm) String() string { return nameOf(hashNames[:], uint8(a)) }
 
-// Hash is the first 64 bits of a content hash and what made it. The zero Hash
-// means "not known" and is equal to nothing.
+// Hash is the first 64 bits of a content hash and what made it, whatever its length (decision
+// 12). The zero Hash means "not known"; whoever compares two hashes asks IsZero first, because
+// two that are not known are not the same content.
 type Hash struct {
 	Algorithm HashAlgorithm
 	Value     uint64
@@ -47,8 +50,9 @@ func (h Hash) String() string {
 	return fmt.Sprintf("%s:%016x", h.Algorithm, h.Value)
 }
 
-// ParseHash reads algorithm:hex with 16 to 128 hex digits; digits after the 16th
-// are dropped. It fails on an unknown algorithm, upper-case or missing digits.
+// ParseHash reads algorithm:hex with 16 to 128 hex digits; digits after the 16th are dropped.
+// It fails on an unknown algorithm, upper-case or missing digits. The first digits are kept,
+// so that what weir prints is how the producer's own hash begins.
 func ParseHash(s string) (Hash, error) {
 	name, digits, ok := strings.Cut(s, ":")
 	if !ok {
@@ -58,6 +62,8 @@ func ParseHash(s string) (Hash, error) {
 	if !ok || a == 0 {
 		return Hash{}, fmt.Errorf("hash algorithm %q: want one of %s", cut(name), strings.Join(hashNames[1:], ", "))
 	}
+	// The digits that are dropped are checked as well: a text that is not hex to its end is no
+	// hash, whatever it begins with.
 	v, ok := hex16(digits)
 	if !ok || len(digits) > 128 || !lowerHex(digits[16:]) {
 		return Hash{}, fmt.Errorf("hash %q: want 16 to 128 lower-case hex digits after the colon", cut(s))
@@ -91,8 +97,9 @@ func (a FingerprintAlgorithm) String() string { return nameOf(fingerprintNames[:
 // unrelated texts lie near 32.
 const NearBits = 12
 
-// Near reports whether both fingerprints are known, of one algorithm, and differ
-// in at most 12 bits.
+// Near reports whether both fingerprints are known, of one algorithm, and differ in at most
+// NearBits bits. Two that are not known are not near, just as two unknown hashes are not
+// equal.
 func (f Fingerprint) Near(o Fingerprint) bool {
 	return f.Algorithm != FingerprintNone && f.Algorithm == o.Algorithm && bits.OnesCount64(f.Value^o.Value) <= NearBits
 }
@@ -108,7 +115,8 @@ func (f Fingerprint) String() string {
 	return fmt.Sprintf("%s:%016x", f.Algorithm, f.Value)
 }
 
-// ParseFingerprint reads algorithm:hex with exactly 16 hex digits.
+// ParseFingerprint reads algorithm:hex with exactly 16 hex digits. Unlike a hash it cannot be
+// cut, since its bits are compared at their places.
 func ParseFingerprint(s string) (Fingerprint, error) {
 	name, digits, ok := strings.Cut(s, ":")
 	a, known := indexOf(fingerprintNames[:], name)
@@ -120,6 +128,8 @@ func ParseFingerprint(s string) (Fingerprint, error) {
 }
 
 // hex16 reads the 16 lower-case hex digits that s begins with.
+//
+// What follows them is the caller's to check.
 func hex16(s string) (v uint64, ok bool) {
 	if len(s) < 16 {
 		return 0, false
@@ -150,7 +160,8 @@ func lowerHex(s string) bool {
 	return true
 }
 
-// cut shortens text that goes into an error message.
+// cut shortens text that goes into an error message, so that a message is never as long as
+// what was sent. It may cut a character in half.
 func cut(s string) string {
 	if len(s) > 80 {
 		return s[:80] + "…"

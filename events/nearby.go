@@ -15,27 +15,34 @@ type Nearby struct {
 // Misnamed lists the names of an event that are not known and that differ by one letter, or by
 // two that changed places, from a known one that is not there. What they say is lost, for names
 // that are not known are ignored. It is for who writes producers, and reads the event once more.
+//
+// A record that is no JSON object has none.
 func Misnamed(record []byte) (out []Nearby) {
 	var top map[string]json.RawMessage
 	if json.Unmarshal(record, &top) != nil {
 		return nil
 	}
 	out = misnamed(out, "", top, eventFields)
+	// Only the objects that rules read most are looked into.
 	for name, known := range map[string]*fields{"from": partyFields, "to": partyFields, "tool": toolFields} {
 		var inner map[string]json.RawMessage
 		if json.Unmarshal(top[name], &inner) == nil {
 			out = misnamed(out, name+".", inner, known)
 		}
 	}
+	// Maps have no order, and equal records are to be told of in equal words.
 	slices.SortFunc(out, func(a, b Nearby) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }
 
+// misnamed looks at one object; path is what its names are told with.
 func misnamed(out []Nearby, path string, object map[string]json.RawMessage, known *fields) []Nearby {
 	for name := range object {
 		if known.exact.find(name) > 0 {
 			continue
 		}
+		// A known name that is there as well was meant by nobody, and names of two letters are
+		// a slip away from too much.
 		for _, meant := range known.names {
 			if _, there := object[meant]; !there && len(meant) > 2 && slip(name, meant) {
 				out = append(out, Nearby{path + name, path + meant})
@@ -47,7 +54,8 @@ func misnamed(out []Nearby, path string, object map[string]json.RawMessage, know
 }
 
 // slip reports whether a becomes b when one letter is left out, put in or changed, or when two
-// neighbours change places.
+// neighbours change places. Equal ends are cut off first, so that what is left is the slip
+// alone.
 func slip(a, b string) bool {
 	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
 		a, b = a[1:], b[1:]
@@ -65,6 +73,7 @@ func slip(a, b string) bool {
 }
 
 // Lacks reports whether an event says less than rules need, as one with a misnamed field does.
+// Events that lack nothing are not read again to look for slips.
 func (e *Event) Lacks() bool {
 	isCall := e.Kind == AgentCall || e.Kind == ToolCall
 	return e.CorrelationID == "" || isCall && e.From.IsZero() || e.Kind == AgentCall && e.To.IsZero() ||

@@ -11,9 +11,11 @@ const MaxNumber = 1 << 53
 
 const notNegative = "must not be negative"
 
-// count reads a whole number from least to MaxNumber.
+// count reads a whole number from least to MaxNumber. The bound is looked at with each digit,
+// so v cannot overflow however long the number is.
 func (s *scanner) count(dst *int64, least int64) bool {
 	c := s.peek()
+	// The subtraction wraps, so one comparison covers everything that is no digit.
 	if c-'0' > 9 {
 		return s.notCount(c)
 	}
@@ -36,6 +38,7 @@ func (s *scanner) count(dst *int64, least int64) bool {
 	return true
 }
 
+// notCount has words of its own for a negative number: it is a whole number.
 func (s *scanner) notCount(c byte) bool {
 	if c == '-' {
 		return s.fail(CodeOutOfRange, s.i, notNegative)
@@ -43,14 +46,17 @@ func (s *scanner) notCount(c byte) bool {
 	return s.unexpected(c, "a whole number")
 }
 
-// decimal is a number as it is written: digits times ten to the power of exp.
+// decimal is a number as it is written: digits times ten to the power of exp. Of the digits
+// that find no room it is enough to know whether all are 0, since they matter for rounding
+// alone.
 type decimal struct {
 	digits  uint64 // the first 19 that count
 	exp     int
 	dropped bool // further digits are not all 0
 }
 
-// number reads a number of any size. The text is not copied.
+// number reads a number of any size, by the grammar of JSON: no leading zeros, and digits on
+// both sides of a point. The text is not copied. skip reads numbers by it, too.
 func (s *scanner) number() (text string, d decimal, ok bool) {
 	p, start := s.p, s.i
 	i := start
@@ -59,6 +65,8 @@ func (s *scanner) number() (text string, d decimal, ok bool) {
 	}
 	whole := i
 	for ; i < len(p) && p[i]-'0' <= 9; i++ {
+		// A digit of the whole part that finds no room still makes the number ten times
+		// larger.
 		if !d.add(p[i]) {
 			d.exp++
 		}
@@ -89,6 +97,7 @@ func (s *scanner) number() (text string, d decimal, ok bool) {
 		}
 		exponent, e := i, 0
 		for ; i < len(p) && p[i]-'0' <= 9; i++ {
+			// It saturates, so that an exponent of a million digits cannot overflow.
 			e = min(e*10+int(p[i]-'0'), maxExponent)
 		}
 		if i == exponent {
@@ -104,6 +113,8 @@ func (s *scanner) number() (text string, d decimal, ok bool) {
 const maxExponent = 1 << 30
 
 // add appends a digit if there is room for it.
+//
+// With room for one more digit below 1e18 there are at most 19 of them, which a uint64 holds.
 func (d *decimal) add(c byte) bool {
 	const room = 1e18
 	if d.digits >= room {
@@ -115,6 +126,8 @@ func (d *decimal) add(c byte) bool {
 }
 
 // float reads a number from 0 to most.
+//
+// The bounds are of the field: MaxNumber for milliseconds, 1 for shares.
 func (s *scanner) float(dst *float64, most float64) bool {
 	c := s.peek()
 	if c-'0' > 9 {
@@ -126,6 +139,7 @@ func (s *scanner) float(dst *float64, most float64) bool {
 		return false
 	}
 	v := 0.0
+	// Clinger's quick path: a whole number up to 2^53 and a power of ten up to 10^22.
 	if n := -d.exp; 0 <= n && n < len(powers) && d.digits <= MaxNumber && !d.dropped {
 		v = float64(d.digits) / powers[n] // both are exact, so the quotient is rounded once
 	} else {
@@ -155,9 +169,9 @@ var powers = [...]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 
 // MaxCostUSD is the largest cost of one event, in US dollars.
 const MaxCostUSD = 1_000_000_000
 
-// dollars reads an amount of US dollars from 0 to MaxCostUSD as millionths. It is
-// read as the decimal that is written, never as a float, and half a millionth is
-// rounded up.
+// dollars reads an amount of US dollars from 0 to MaxCostUSD as millionths. It is read as the
+// decimal that is written, never as a float, and half a millionth is rounded up: sums of whole
+// millionths do not depend on their order.
 func (s *scanner) dollars(dst *int64) bool {
 	c := s.peek()
 	if c-'0' > 9 {
@@ -181,6 +195,8 @@ func (d decimal) millionths() (int64, bool) {
 	if v == 0 {
 		return 0, true
 	}
+	// Both loops end early, by most or when nothing is left, so an exponent of a billion costs
+	// no time.
 	for ; exp > 0; exp-- {
 		if v *= 10; v > most {
 			return 0, false
@@ -194,6 +210,7 @@ func (d decimal) millionths() (int64, bool) {
 	if v > most || v == most && (last != 0 || rest) {
 		return 0, false
 	}
+	// rest is not asked: at half and above it is rounded up in any case.
 	if last >= 5 {
 		v++
 	}

@@ -3,12 +3,16 @@ package events
 import "slices"
 
 // ReasonCount is how many reason codes there are.
+//
+// Arrays that count by reason are as long.
 const ReasonCount = len(reasons)
 
 // Reasons lists all reason codes, for whoever counts by them.
 func Reasons() []Reason { return slices.Clone(reasons[:]) }
 
 // Place returns the place of the reason in Reasons; -1 for one that is not there.
+//
+// Nothing that is stored may hold a place: it moves when a rule is put between others.
 func (r Reason) Place() int { return slices.Index(reasons[:], r) }
 
 // ReasonAt returns the reason with that place; "" where there is none.

@@ -13,18 +13,22 @@ import (
 )
 
 // MaxDepth is how many objects and arrays may lie inside each other, the event itself counted.
+// skip recurses, so a text of a million brackets would take as much stack.
 const MaxDepth = 32
 
-// scanner reads one JSON text from front to back, once. Its methods report by a
-// bool whether to go on; the first fault is kept in err.
+// scanner reads one JSON text from front to back, once. Its methods report by a bool whether
+// to go on; the first fault is kept in err. encoding/json does not serve: of equal names it
+// takes the last, it folds the case of names, and it copies all strings, where Decode promises
+// the opposite. One scanner reads one text, in one goroutine.
 type scanner struct {
 	p     []byte
 	i     int // next byte to read
 	depth int // objects and arrays that are open
 	err   *DecodeError
 
-	// The unknown names of all open objects, to find those given twice. An object
-	// that finds no room keeps its own in a map.
+	// The unknown names of all open objects, to find those given twice. An object that finds
+	// no room keeps its own in a map. As on a stack, an object takes its room behind that of
+	// the object around it and gives it back at its end.
 	names [fewNames]string
 	named int
 
@@ -33,6 +37,8 @@ type scanner struct {
 }
 
 // object is one JSON object while it is read.
+//
+// It lives on the stack of the method that reads the object; only many is ever allocated.
 type object struct {
 	known *fields
 	field uint8               // the field just read
@@ -45,9 +51,12 @@ type object struct {
 }
 
 // fewNames is up to how many unknown names are compared one by one.
+//
+// Sixteen strings are compared sooner than a map is made.
 const fewNames = 16
 
-// open reads the brace that begins an object.
+// open reads the brace that begins an object. The object is fresh: known is set, and all else
+// is zero.
 func (s *scanner) open(o *object) bool {
 	if c := s.peek(); c != '{' {
 		return s.unexpected(c, "an object")
@@ -61,6 +70,7 @@ func (s *scanner) open(o *object) bool {
 func (s *scanner) next(o *object) bool {
 	for s.quickName(o) || s.name(o) {
 		if o.field != 0 {
+			// A field has a bit of seen, so a list of names has at most 63 of them.
 			bit := uint64(1) << o.field
 			if o.seen&bit != 0 {
 				return s.twice(o)
@@ -75,8 +85,9 @@ func (s *scanner) next(o *object) bool {
 	return false
 }
 
-// quickName is name for what nearly all names are: known, without escapes and
-// without white space around. Otherwise it is false and has read nothing.
+// quickName is name for what nearly all names are: known, without escapes and without white
+// space around. Otherwise it is false and has read nothing. It compares the first eight bytes
+// as one number, and the rest only of longer names.
 func (s *scanner) quickName(o *object) bool {
 	p, i := s.p, s.i
 	if o.begun {
@@ -85,6 +96,9 @@ func (s *scanner) quickName(o *object) bool {
 		}
 		i++
 	}
+	// At least a quote, a name of seven bytes and a quote, or eight bytes of whatever follows
+	// a short name, so that eight can be read at once. An event that ends sooner is read by
+	// name.
 	if i+9 > len(p) || p[i] != '"' {
 		return false
 	}
@@ -94,6 +108,8 @@ func (s *scanner) quickName(o *object) bool {
 	n := 8
 	if quote := jsontext.ZeroBytes(first ^ jsontext.Ones*'"'); quote != 0 {
 		n = bits.TrailingZeros64(quote) >> 3
+		// What lies behind the name is cleared, since the heads in the table are filled with
+		// zeros.
 		first &= quote&-quote>>7 - 1 // the bytes before the quote
 	} else {
 		for ; n < maxFolded; n += 8 {
@@ -110,6 +126,7 @@ func (s *scanner) quickName(o *object) bool {
 	if end+1 >= len(p) || p[end+1] != ':' {
 		return false
 	}
+	// Names that share a slot are a chain, which a free slot (field 0) ends.
 	x := &o.known.exact
 	for e := &x[slot(first, n)]; e.field != 0; e = &x[e.next] {
 		if e.head == first && len(e.name) == n && (n <= 8 || e.name == string(p[i:end])) {
@@ -121,12 +138,14 @@ func (s *scanner) quickName(o *object) bool {
 	return false
 }
 
-// nextAny is next for an object of which no field is known: each one is given.
+// nextAny is next for an object of which no field is known: each one is given. The caller
+// reads the value; that a name is given twice is found here.
 func (s *scanner) nextAny(o *object) bool {
 	return s.name(o) && (s.unknown(o) || s.in(o))
 }
 
 // name reads the name of the next field, the colon behind it and what stands before.
+// At the closing brace it gives back the room of the object's unknown names.
 func (s *scanner) name(o *object) (ok bool) {
 	c := s.peek()
 	switch {
@@ -147,6 +166,8 @@ func (s *scanner) name(o *object) (ok bool) {
 		return s.fail(CodeSyntax, s.i, "want a name in double quotes here")
 	}
 	o.at = s.i
+	// plain serves for nearly all; its bound of bytes is of no meaning, for longer names are
+	// read by quoted.
 	if o.key, ok = s.plain(maxFolded); !ok {
 		o.key, _, ok = s.quoted()
 	}
@@ -165,6 +186,8 @@ func (s *scanner) name(o *object) (ok bool) {
 func (o *object) has(field uint8) bool { return o.seen&(1<<field) != 0 }
 
 // path is the field's own name, also when it was given by an alias.
+//
+// Faults are told by the name that the schema has.
 func (o *object) path() string {
 	if o.field != 0 {
 		return o.known.names[o.field]
@@ -172,15 +195,21 @@ func (o *object) path() string {
 	return cut(o.key)
 }
 
-// unknown refuses an unknown name that was given before or is a known one misspelled.
+// unknown refuses an unknown name that was given before or is a known one misspelled. Skipped
+// like other unknown names, a misspelled one would leave a rule blind without anyone knowing
+// why.
 func (s *scanner) unknown(o *object) bool {
 	if meant, ok := o.known.misspelled(o.key); ok {
 		return s.fail(CodeMisspelledField, o.at, "is not a known name; write "+meant)
 	}
 	name := o.key
+	// Up and down again brings letters with two lower-case forms together, as encoding/json
+	// does when it matches names: it is what reads a verdict after this.
 	if s.anyCase {
 		name = strings.ToLower(strings.ToUpper(name))
 	}
+	// When the room is used up, the names of this object move to a map, so that an object of a
+	// hundred thousand names takes no quadratic time. Objects further out keep their room.
 	if o.many == nil && s.named == len(s.names) {
 		o.many = make(map[string]struct{}, s.named-o.base+1)
 		for _, n := range s.names[o.base:] {
@@ -208,6 +237,8 @@ func (s *scanner) unknown(o *object) bool {
 const givenTwice = "is given twice in one object; give it once"
 
 // twice refuses a known field that was given before.
+//
+// An alias beside the name is twice as well: the two could differ.
 func (s *scanner) twice(o *object) bool {
 	reason := givenTwice
 	if o.key != o.path() {
@@ -217,7 +248,8 @@ func (s *scanner) twice(o *object) bool {
 	return s.in(o)
 }
 
-// in puts the object's field before the path of the fault.
+// in puts the object's field before the path of the fault. It is called on the way out of each
+// object, from the inside to the outside. Something must have failed.
 func (s *scanner) in(o *object) bool {
 	if s.err.Field != "" {
 		s.err.Field = o.path() + "." + s.err.Field
@@ -227,7 +259,8 @@ func (s *scanner) in(o *object) bool {
 	return false
 }
 
-// fail keeps the first fault. It returns false, as all methods do that cannot go on.
+// fail keeps the first fault, for later ones are consequences of it. It returns false, as all
+// methods do that cannot go on.
 func (s *scanner) fail(code Code, at int, reason string) bool {
 	if s.err == nil {
 		s.err = &DecodeError{Code: code, Offset: at, Reason: reason}
@@ -235,7 +268,8 @@ func (s *scanner) fail(code Code, at int, reason string) bool {
 	return false
 }
 
-// unexpected refuses c, the first byte of a value, where want belongs.
+// unexpected refuses c, the first byte of a value, where want belongs. What could begin a
+// value is of the wrong type; all else is not JSON.
 func (s *scanner) unexpected(c byte, want string) bool {
 	switch c {
 	case '"', '{', '[', 't', 'f', 'n', '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
@@ -244,7 +278,9 @@ func (s *scanner) unexpected(c byte, want string) bool {
 	return s.fail(CodeSyntax, s.i, "want "+want+" here")
 }
 
-// peek skips white space and returns the byte after it, or 0 at the end.
+// peek skips white space and returns the byte after it, or 0 at the end, without reading it. A
+// NUL byte in the text is no mistake for the end, since both are refused wherever something is
+// wanted.
 func (s *scanner) peek() byte {
 	if s.i < len(s.p) && s.p[s.i] > ' ' {
 		return s.p[s.i]
@@ -252,6 +288,7 @@ func (s *scanner) peek() byte {
 	return s.peekAfterSpace()
 }
 
+// peekAfterSpace is apart so that peek is short enough to be inlined.
 func (s *scanner) peekAfterSpace() byte {
 	for ; s.i < len(s.p); s.i++ {
 		switch c := s.p[s.i]; c {
@@ -263,7 +300,8 @@ func (s *scanner) peekAfterSpace() byte {
 	return 0
 }
 
-// deeper reads the brace or bracket that begins an object or an array.
+// deeper reads the brace or bracket that begins an object or an array. Who reads its end takes
+// depth back; after a fault nobody does.
 func (s *scanner) deeper() bool {
 	if s.depth++; s.depth > MaxDepth {
 		return s.fail(CodeTooDeep, s.i, "want at most 32 objects and arrays inside each other")
@@ -272,15 +310,18 @@ func (s *scanner) deeper() bool {
 	return true
 }
 
-// plain reads a string of 1 to most bytes of ASCII without escapes, which nearly all
-// strings of an event are. Otherwise it is false and has read nothing.
+// plain reads a string of 1 to most bytes of ASCII without escapes, which nearly all strings
+// of an event are. Otherwise it is false and has read nothing. It does not skip white space:
+// behind some of it, text reads the string.
 func (s *scanner) plain(most int) (string, bool) {
 	p, start := s.p, s.i+1
 	if start >= len(p) || p[start-1] != '"' {
 		return "", false
+		// Not a string, or one behind white space.
 	}
 	i := start
 	for ; ; i += 8 {
+		// Fewer than eight bytes are left.
 		if i+8 > len(p) {
 			for i < len(p) && p[i] != '"' && p[i] != '\\' && p[i] >= ' ' && p[i] < utf8.RuneSelf {
 				i++
@@ -296,15 +337,18 @@ func (s *scanner) plain(most int) (string, bool) {
 			break
 		}
 	}
+	// The subtraction wraps for the empty string, which is longer than any bound by it.
 	if i >= len(p) || p[i] != '"' || uint(i-start-1) >= uint(most) {
 		return "", false
 	}
 	s.i = i + 1
+	// The string aliases the event's bytes, as Decode promises.
 	return unsafe.String(&p[start], i-start), true
 }
 
-// quoted reads a string, which begins at s.i. It aliases the text unless it has
-// escapes; whether it has is the second result.
+// quoted reads a string, which begins at s.i. It aliases the text unless it has escapes;
+// whether it has is the second result. What an escape stands for is never longer than the
+// escape, so the raw length is enough room.
 func (s *scanner) quoted() (v string, escaped, ok bool) {
 	start := s.i + 1
 	if !s.skipString() {
@@ -318,7 +362,8 @@ func (s *scanner) quoted() (v string, escaped, ok bool) {
 	return unsafe.String(unsafe.SliceData(raw), len(raw)), false, true
 }
 
-// skipString reads over a string, which begins at s.i, and checks all of it.
+// skipString reads over a string, which begins at s.i, and checks all of it. Whether it is
+// UTF-8 is asked of the raw text as a whole, since escapes are ASCII.
 func (s *scanner) skipString() bool {
 	start := s.i + 1
 	for i := start; ; {
@@ -343,7 +388,8 @@ func (s *scanner) skipString() bool {
 	}
 }
 
-// escape checks the escape at i and returns its length.
+// escape checks the escape at i and returns its length in bytes. Half of a surrogate pair
+// stands for no character: readers differ in what they make of it, and so would their hashes.
 func (s *scanner) escape(i int) (int, bool) {
 	if i+1 == len(s.p) {
 		return 0, s.fail(CodeSyntax, i, "the string has no end")

@@ -7,13 +7,18 @@ const maxStamp Stamp = 253402300799999
 // T and Z are upper case and the fraction has at most nine digits, of which those
 // after the third are cut off. It is false for any other form, for a date that the
 // calendar does not have, for a leap second, and for times before 1970 or after 9999.
+// Cut off and not rounded, a time is the Stamp that StampOf gives of it. The form is narrower
+// than that of time.Parse, so that whoever writes or reads a time in another language means
+// the same instant.
 func ParseStamp(s string) (Stamp, bool) {
+	// s[19] is there below because of it: the Z, the sign of an offset or the point.
 	const shortest = len("2006-01-02T15:04:05Z")
 	if len(s) < shortest || s[4] != '-' || s[7] != '-' || s[10] != 'T' || s[13] != ':' || s[16] != ':' {
 		return 0, false
 	}
 	century, year, month, day := twoDigits(s, 0), twoDigits(s, 2), twoDigits(s, 5), twoDigits(s, 8)
 	hour, minute, second := twoDigits(s, 11), twoDigits(s, 14), twoDigits(s, 17)
+	// twoDigits is negative when it found no digits, and or keeps the sign.
 	if century|year|month|day|hour|minute|second < 0 {
 		return 0, false
 	}
@@ -26,6 +31,7 @@ func ParseStamp(s string) (Stamp, bool) {
 		weight := 100
 		for rest++; rest < len(s) && s[rest]-'0' <= 9; rest++ {
 			ms += int(s[rest]-'0') * weight
+			// From the fourth digit on the weight is 0.
 			weight /= 10
 		}
 		if digits := rest - 20; digits < 1 || digits > 9 {
@@ -40,7 +46,8 @@ func ParseStamp(s string) (Stamp, bool) {
 	return at, at >= 0 && at <= maxStamp
 }
 
-// zoneMinutes reads Z or an offset such as +05:30.
+// zoneMinutes reads Z or an offset such as +05:30, in minutes east of Greenwich. No offset is
+// negative zero: -00:00 is UTC.
 func zoneMinutes(s string) (int, bool) {
 	if s == "Z" {
 		return 0, true
@@ -59,6 +66,8 @@ func zoneMinutes(s string) (int, bool) {
 }
 
 // twoDigits reads the two digits at i; it is negative when they are none.
+//
+// s must have both.
 func twoDigits(s string, i int) int {
 	tens, ones := s[i]-'0', s[i+1]-'0'
 	if tens > 9 || ones > 9 {
@@ -67,6 +76,9 @@ func twoDigits(s string, i int) int {
 	return int(tens)*10 + int(ones)
 }
 
+// daysIn is the length of a month in the Gregorian calendar.
+//
+// It takes a month from 1 to 12.
 func daysIn(year, month int) int {
 	switch month {
 	case 4, 6, 9, 11:
@@ -82,6 +94,9 @@ func daysIn(year, month int) int {
 
 // daysSince1970 counts with years that begin in March, so that the day that leap
 // years add comes last.
+//
+// (153*(month-3)+2)/5 is how many days lie between 1 March and the first of the month: 31, 30,
+// 31, 30, 31 in turn.
 func daysSince1970(year, month, day int) int {
 	if month <= 2 {
 		year--
@@ -94,6 +109,7 @@ func daysSince1970(year, month, day int) int {
 // append appends s as RFC 3339 in UTC with milliseconds. It does by hand what
 // time.Time.AppendFormat does with layout, for that costs several times as much.
 func (s Stamp) append(dst []byte) []byte {
+	// Arithmetic may lead outside of what ParseStamp reads; such a Stamp is still printed.
 	if s < 0 || s > maxStamp {
 		return s.Time().AppendFormat(dst, layout)
 	}

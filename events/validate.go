@@ -9,29 +9,32 @@ import (
 // what they are for are counted together.
 const UnknownTask = "unknown"
 
-// Validate reports what Decode will say of the canonical encoding of e. It is for
-// events that are made by hand or by an adapter and not decoded. The error is a
-// *DecodeError whose Offset is a place in AppendJSON's output.
+// Validate reports what Decode will say of the canonical encoding of e. It is for events that
+// are made by hand or by an adapter and not decoded. The error is a *DecodeError whose Offset
+// is a place in AppendJSON's output. It costs an encoding and a decoding.
 func (e *Event) Validate() error {
 	_, err := e.Canonical()
 	return err
 }
 
 // Canonical returns the canonical encoding of e, and what Validate says of it: for who puts
-// the event into a log if it is fit for one.
+// the event into a log if it is fit for one. With an error there is a line, too, for the dead
+// letter.
 func (e *Event) Canonical() (line []byte, err error) {
 	var again Event
 	line = e.AppendJSON(nil)
 	return line, Decode(line, &again)
 }
 
-// FromProducer refuses the kinds and the flows that only weir itself may write. Whoever
-// takes events in from outside calls it after Decode. The error is a *DecodeError.
+// FromProducer refuses the kinds and the flows that only weir itself may write. Whoever takes
+// events in from outside calls it after Decode, which has to read weir's own log as well. The
+// error is a *DecodeError.
 func (e *Event) FromProducer() error {
 	if e.Kind == LimitsSet || e.Kind == Tick || e.Kind == AgentActivity {
 		return &DecodeError{Code: CodeReservedKind, Field: "kind", Offset: -1,
 			Reason: fmt.Sprintf("%s is written by weir alone; leave it out", e.Kind)}
 	}
+	// Nobody is shown the flows of the self-test, so a producer could hide in one.
 	if strings.HasPrefix(e.CorrelationID, SelfTestFlows) {
 		return &DecodeError{Code: CodeReservedKind, Field: "correlation_id", Offset: -1,
 			Reason: "flows of " + SelfTestFlows + " are weir's own, to test itself; choose another id"}
@@ -39,6 +42,9 @@ func (e *Event) FromProducer() error {
 	return nil
 }
 
+// validate wants of each kind what its rules cannot do without, and nothing that they only
+// profit from: a log that tells little is folded as far as it goes. The one thing that it
+// changes is that a loop without a task gets one.
 func (e *Event) validate() *DecodeError {
 	switch {
 	case e.ID == "":
@@ -91,6 +97,7 @@ func (e *Event) validate() *DecodeError {
 	return nil
 }
 
+// needs takes what was found and not the field, since each is looked for in another way.
 func (e *Event) needs(has bool, field string) *DecodeError {
 	if has {
 		return nil
@@ -98,6 +105,7 @@ func (e *Event) needs(has bool, field string) *DecodeError {
 	return e.missing(field, e.Kind.String())
 }
 
+// Offset is set by Decode, to the end of the event: that is where the field was not found.
 func (e *Event) missing(field, who string) *DecodeError {
 	return &DecodeError{Code: CodeMissingField, Field: field, Offset: -1, Reason: who + " needs it; add it"}
 }

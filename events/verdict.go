@@ -29,6 +29,9 @@ const (
 )
 
 // The values of Verdict.Effective: from the next call on, or with the one that was judged.
+//
+// EffectiveNext is given when a limit is used up but not passed: a stream sees a call only
+// after it left, so the order is out before the next one (decision 3).
 const (
 	EffectiveNow  = "now"
 	EffectiveNext = "next"
@@ -45,60 +48,79 @@ const (
 // defines it. A verdict with a CorrelationID binds the calls of that flow alone;
 // Scope says whom within it, Match which calls. It holds no wall-clock time: its
 // bytes are the same whenever the log is folded again.
+//
+// Dispatchers keep the newest verdict for each scope and reason: of two with the same, the one
+// with the greater Revision holds (decision 7). An absent field is the zero value, but for
+// Limit and Observed, where 0 is a figure and nil is none.
 type Verdict struct {
-	SchemaVersion    int      `json:"schema_version,omitempty"`
-	ID               string   `json:"id"`
-	Time             RFC3339  `json:"time"`
-	Revision         int64    `json:"revision"`
-	Mode             Mode     `json:"mode"`
-	Scope            Scope    `json:"scope"`
-	Action           Action   `json:"action"`
-	ControlledCutoff bool     `json:"controlled_cutoff"`
-	Effective        string   `json:"effective,omitempty"` // now or next
-	Match            *Match   `json:"match,omitempty"`
-	Reason           Reason   `json:"reason_code"`
-	Reasons          []Reason `json:"reasons,omitempty"`
-	RuleID           string   `json:"rule_id,omitempty"`
-	ConfigVersion    string   `json:"config_version,omitempty"` // hash of the limits in force
-	Limit            *float64 `json:"limit,omitempty"`
-	Observed         *float64 `json:"observed,omitempty"`
-	Unit             Unit     `json:"unit,omitempty"`
-	WindowS          float64  `json:"window_s,omitempty"`
-	WindowCalls      int64    `json:"window_calls,omitempty"`  // last calls of the party that were looked at, its own included
-	Message          string   `json:"message,omitempty"`       // for people
-	AgentMessage     string   `json:"agent_message,omitempty"` // for the model: fixed words and numbers only
-	Detail           string   `json:"detail,omitempty"`
-	TTLS             int64    `json:"ttl_s,omitempty"`
-	ExpiresAt        RFC3339  `json:"expires_at,omitzero"`
-	RetryAfterS      int64    `json:"retry_after_s,omitempty"`
-	HTTPStatus       int      `json:"http_status,omitempty"`
-	Confidence       string   `json:"confidence,omitempty"` // exact, derived, estimated
-	CorrelationID    string   `json:"correlation_id,omitempty"`
+	SchemaVersion    int     `json:"schema_version,omitempty"`
+	ID               string  `json:"id"`
+	Time             RFC3339 `json:"time"`
+	Revision         int64   `json:"revision"`
+	Mode             Mode    `json:"mode"`
+	Scope            Scope   `json:"scope"`
+	Action           Action  `json:"action"`
+	ControlledCutoff bool    `json:"controlled_cutoff"`
+	Effective        string  `json:"effective,omitempty"` // now or next
+	Match            *Match  `json:"match,omitempty"`
+	Reason           Reason  `json:"reason_code"`
+	// Reasons are all codes in force for the scope; Reason is the strictest of them.
+	Reasons []Reason `json:"reasons,omitempty"`
+	// RuleID is the name of the row as in the limits file; two rows may share a reason
+	// (decision 10).
+	RuleID        string `json:"rule_id,omitempty"`
+	ConfigVersion string `json:"config_version,omitempty"` // hash of the limits in force
+	// Limit and Observed are what stands in the limits file and what was measured, in Unit;
+	// nil for orders that measure nothing, such as those of a person.
+	Limit    *float64 `json:"limit,omitempty"`
+	Observed *float64 `json:"observed,omitempty"`
+	Unit     Unit     `json:"unit,omitempty"`
+	// WindowS is in seconds; 0 means that the rule looks at no window of time.
+	WindowS      float64 `json:"window_s,omitempty"`
+	WindowCalls  int64   `json:"window_calls,omitempty"`  // last calls of the party that were looked at, its own included
+	Message      string  `json:"message,omitempty"`       // for people
+	AgentMessage string  `json:"agent_message,omitempty"` // for the model: fixed words and numbers only
+	Detail       string  `json:"detail,omitempty"`
+	// TTLS is how many seconds it stands from Time on; 0 means until it is cleared, and then
+	// ExpiresAt is zero as well.
+	TTLS      int64   `json:"ttl_s,omitempty"`
+	ExpiresAt RFC3339 `json:"expires_at,omitzero"`
+	// RetryAfterS is after how many seconds a try may help; 0 means that waiting does not.
+	RetryAfterS int64 `json:"retry_after_s,omitempty"`
+	// HTTPStatus is what a gateway answers a refused call with, as the row or the limits say
+	// (decision 53).
+	HTTPStatus int `json:"http_status,omitempty"`
+	// Confidence is estimated when events stand for others that were left out
+	// (Event.SampledRate).
+	Confidence    string `json:"confidence,omitempty"` // exact, derived, estimated
+	CorrelationID string `json:"correlation_id,omitempty"`
 	// RootCorrelationID is of an order about a tree of flows, or about one flow because of its
 	// tree: the flow that the others descend from.
-	RootCorrelationID string    `json:"root_correlation_id,omitempty"`
-	Session           string    `json:"session,omitempty"`
-	Agent             string    `json:"agent,omitempty"`
-	From              string    `json:"from,omitempty"`
-	To                string    `json:"to,omitempty"`
-	Tool              string    `json:"tool,omitempty"`
-	ArgsHash          string    `json:"args_hash,omitempty"`
-	TurnID            string    `json:"turn_id,omitempty"`
-	TaskID            string    `json:"task_id,omitempty"`
-	TaskType          string    `json:"task_type,omitempty"`
-	ProjectID         string    `json:"project_id,omitempty"`
-	TeamID            string    `json:"team_id,omitempty"`
-	TenantID          string    `json:"tenant_id,omitempty"`
-	MemoryTraceID     string    `json:"memory_trace_id,omitempty"`
-	ConversationID    string    `json:"conversation_id,omitempty"`
-	MessageID         string    `json:"message_id,omitempty"`
-	TraceID           string    `json:"trace_id,omitempty"`
-	SpanID            string    `json:"span_id,omitempty"`
-	LoopCount         int64     `json:"loop_count,omitempty"`
-	DelegationDepth   int64     `json:"delegation_depth,omitempty"`
-	Trigger           *Trigger  `json:"trigger,omitempty"`
-	Evidence          *Evidence `json:"evidence,omitempty"`
-	Recovery          *Recovery `json:"recovery,omitempty"`
+	RootCorrelationID string `json:"root_correlation_id,omitempty"`
+	// What follows up to DelegationDepth says whom it is about and which event brought it
+	// about, so that people and dispatchers find it by whatever id they know.
+	Session         string    `json:"session,omitempty"`
+	Agent           string    `json:"agent,omitempty"`
+	From            string    `json:"from,omitempty"`
+	To              string    `json:"to,omitempty"`
+	Tool            string    `json:"tool,omitempty"`
+	ArgsHash        string    `json:"args_hash,omitempty"`
+	TurnID          string    `json:"turn_id,omitempty"`
+	TaskID          string    `json:"task_id,omitempty"`
+	TaskType        string    `json:"task_type,omitempty"`
+	ProjectID       string    `json:"project_id,omitempty"`
+	TeamID          string    `json:"team_id,omitempty"`
+	TenantID        string    `json:"tenant_id,omitempty"`
+	MemoryTraceID   string    `json:"memory_trace_id,omitempty"`
+	ConversationID  string    `json:"conversation_id,omitempty"`
+	MessageID       string    `json:"message_id,omitempty"`
+	TraceID         string    `json:"trace_id,omitempty"`
+	SpanID          string    `json:"span_id,omitempty"`
+	LoopCount       int64     `json:"loop_count,omitempty"`
+	DelegationDepth int64     `json:"delegation_depth,omitempty"`
+	Trigger         *Trigger  `json:"trigger,omitempty"`
+	Evidence        *Evidence `json:"evidence,omitempty"`
+	Recovery        *Recovery `json:"recovery,omitempty"`
 	// Degraded says that the limits were not those of quiet times, and why: DegradedLoad or
 	// DegradedBehind.
 	Degraded string `json:"degraded,omitempty"`
@@ -108,6 +130,8 @@ type Verdict struct {
 }
 
 // Remaining is what is left of a limit.
+//
+// A row that is not limited has none.
 type Remaining struct {
 	RuleID string  `json:"rule_id"`
 	Left   float64 `json:"left"` // 0: used up
@@ -117,12 +141,16 @@ type Remaining struct {
 }
 
 // Emitted is a verdict and the offset of the record that brought it about.
+//
+// The offset is no part of the verdict, see Trigger.
 type Emitted struct {
 	Verdict Verdict
 	Offset  int64
 }
 
 // Scope is what an order is about.
+//
+// ID is of the flow, session, agent and so on that Kind says.
 type Scope struct {
 	Kind ScopeKind `json:"kind"`
 	ID   string    `json:"id"` // pair: the two ids sorted and joined with a bar
@@ -134,6 +162,8 @@ func (s Scope) String() string { return string(s.Kind) + ":" + s.ID }
 // Match narrows an order: every field that is given must match the call to be
 // dispatched; a list matches any of its members, NotFrom and NotTo none. A hash matches when
 // the algorithm is the same and one value is a prefix of the other.
+//
+// An absent list narrows nothing. A nil Match is the whole scope.
 type Match struct {
 	From           []string `json:"from,omitempty"`
 	To             []string `json:"to,omitempty"`
@@ -169,34 +199,43 @@ type Trigger struct {
 }
 
 // Evidence is what a person needs to believe the verdict.
+//
+// It holds names and figures, never contents.
 type Evidence struct {
 	Stack     []string `json:"stack,omitempty"`      // collapsed call stack
 	ChainTail []string `json:"chain_tail,omitempty"` // last callees
-	Ordinals  []int64  `json:"ordinals,omitempty"`   // events of the flow that count, by ordinal
-	Calls     int64    `json:"calls,omitempty"`      // calls spent since the offence began
-	Tokens    int64    `json:"tokens,omitempty"`     // tokens spent since the offence began
-	Period    int64    `json:"period,omitempty"`     // length of the repeating unit
-	Attempts  int64    `json:"attempts,omitempty"`   // calls tried against the order
-	Leaked    int64    `json:"leaked,omitempty"`     // calls that were in flight when the order went out
-	Offences  int64    `json:"offences,omitempty"`   // how often this flow was stopped for the reason before
+	// Ordinals count the events of a flow from 1, as they were folded.
+	Ordinals []int64 `json:"ordinals,omitempty"` // events of the flow that count, by ordinal
+	Calls    int64   `json:"calls,omitempty"`    // calls spent since the offence began
+	Tokens   int64   `json:"tokens,omitempty"`   // tokens spent since the offence began
+	Period   int64   `json:"period,omitempty"`   // length of the repeating unit
+	Attempts int64   `json:"attempts,omitempty"` // calls tried against the order
+	Leaked   int64   `json:"leaked,omitempty"`   // calls that were in flight when the order went out
+	Offences int64   `json:"offences,omitempty"` // how often this flow was stopped for the reason before
 }
 
 // Recovery is what the ladder for a stuck agent says.
+//
+// Reviewer is who is to look at the agent, and RequestedBy who asked for its rescue; Certainty
+// is stuck or potentially_stuck.
 type Recovery struct {
-	SafeToResume bool     `json:"safe_to_resume"`
-	Coherence    float64  `json:"coherence,omitempty"`
-	Risk         float64  `json:"risk,omitempty"`
-	VoidActive   bool     `json:"void_active,omitempty"`
-	IdleS        float64  `json:"idle_s,omitempty"`
-	Margin       string   `json:"margin,omitempty"`
-	Health       string   `json:"health,omitempty"`
-	Conditions   []string `json:"conditions,omitempty"`
-	Reviewer     string   `json:"reviewer,omitempty"`
-	RequestedBy  string   `json:"requested_by,omitempty"`
-	Certainty    string   `json:"certainty,omitempty"`
+	SafeToResume bool    `json:"safe_to_resume"`
+	Coherence    float64 `json:"coherence,omitempty"`
+	Risk         float64 `json:"risk,omitempty"`
+	VoidActive   bool    `json:"void_active,omitempty"`
+	// IdleS is in seconds.
+	IdleS       float64  `json:"idle_s,omitempty"`
+	Margin      string   `json:"margin,omitempty"`
+	Health      string   `json:"health,omitempty"`
+	Conditions  []string `json:"conditions,omitempty"`
+	Reviewer    string   `json:"reviewer,omitempty"`
+	RequestedBy string   `json:"requested_by,omitempty"`
+	Certainty   string   `json:"certainty,omitempty"`
 }
 
 // RFC3339 is a Stamp that is written as RFC 3339 in UTC with milliseconds.
+//
+// A Stamp itself is written by hand in AppendJSON; this type is for encoding/json.
 type RFC3339 Stamp
 
 // IsZero reports whether no time is given.

@@ -17,6 +17,9 @@ import (
 // fields left out and without the escapes that only HTML needs. Equal verdicts give
 // equal bytes, those that encoding/json gives. It panics when a number of v is infinite
 // or not a number, which no rule can measure.
+// The order of the lines below is that of the struct and of the schema. string, number and
+// bool write a field in any case; text, int and float leave out the zero value, as omitempty
+// does.
 func (v *Verdict) AppendJSON(dst []byte) []byte {
 	w := verdictWriter{writer{append(dst, '{')}}
 	w.int("schema_version", int64(v.SchemaVersion))
@@ -100,6 +103,9 @@ func (v *Verdict) AppendJSON(dst []byte) []byte {
 
 // verdictWriter writes strings and fractions as encoding/json does, which is in the rare
 // cases not as events are written.
+//
+// Verdicts are compared byte by byte, so a verdict has to look the same whichever of the two
+// writes it.
 type verdictWriter struct{ writer }
 
 func (w *verdictWriter) match(m *Match) {
@@ -167,6 +173,8 @@ func (w *verdictWriter) recovery(r *Recovery) {
 	w.close()
 }
 
+// remaining has no field that may be left out but until: 0 left is what the reader has to
+// know.
 func (w *verdictWriter) remaining(left []Remaining) {
 	w.key("remaining")
 	for i, r := range left {
@@ -183,6 +191,8 @@ func (w *verdictWriter) remaining(left []Remaining) {
 	w.b = append(w.b, ']')
 }
 
+// text and the other writers of strings here hide those of writer, which escape in another
+// way.
 func (w *verdictWriter) text(name, v string) {
 	if v != "" {
 		w.string(name, v)
@@ -195,6 +205,7 @@ func (w *verdictWriter) string(name, v string) {
 	w.quote(v)
 }
 
+// list leaves out an empty list.
 func list[S ~string](w *verdictWriter, name string, vs []S) {
 	if len(vs) == 0 {
 		return
@@ -212,6 +223,7 @@ func (w *verdictWriter) stamp(name string, t RFC3339) {
 	w.b = append(Stamp(t).append(append(w.b, '"')), '"')
 }
 
+// float leaves out 0.
 func (w *verdictWriter) float(name string, v float64) {
 	if v != 0 {
 		w.number(name, v)
@@ -221,6 +233,8 @@ func (w *verdictWriter) float(name string, v float64) {
 // number writes v also when it is zero.
 func (w *verdictWriter) number(name string, v float64) {
 	w.key(name)
+	// Whole numbers are written here; -0 and those from MaxNumber on are left to
+	// encoding/json, which may spell them in another way.
 	if whole := int64(v); math.Abs(v) < MaxNumber && float64(whole) == v && (v != 0 || !math.Signbit(v)) {
 		w.b = strconv.AppendInt(w.b, whole, 10)
 		return
@@ -229,6 +243,8 @@ func (w *verdictWriter) number(name string, v float64) {
 }
 
 // quote writes what needs no escape at once.
+//
+// Beside what JSON wants, encoding/json escapes the two line separators of Unicode.
 func (w *verdictWriter) quote(v string) {
 	plain := jsontext.StringEnd(unsafe.Slice(unsafe.StringData(v), len(v)), 0) == len(v) && utf8.ValidString(v)
 	if !plain || strings.Contains(v, "\u2028") || strings.Contains(v, "\u2029") { // which ended lines in old JavaScript
@@ -239,6 +255,8 @@ func (w *verdictWriter) quote(v string) {
 }
 
 // rarely leaves a string or number to encoding/json.
+//
+// It panics for infinite numbers, see AppendJSON.
 func (w *verdictWriter) rarely(v any) {
 	out := bytes.NewBuffer(w.b)
 	enc := json.NewEncoder(out)

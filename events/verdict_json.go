@@ -7,6 +7,8 @@ import (
 )
 
 // MaxVerdictBytes is the length of the longest verdict that DecodeVerdict takes.
+//
+// Verdicts are some kilobytes; the bound keeps a dispatcher from reading what is none.
 const MaxVerdictBytes = 1 << 18
 
 // DecodeVerdict reads one verdict into v, which it resets first. Unknown fields are
@@ -14,12 +16,16 @@ const MaxVerdictBytes = 1 << 18
 // given twice, also in other case, bad UTF-8, anything after the object, and a
 // verdict without id or action are refused. Nothing of v aliases p. The error is a
 // *DecodeError, and then what v holds is not to be relied on.
+// It is what guards and consumers of the verdict topic call, and is slower than Decode:
+// verdicts are few.
 func DecodeVerdict(p []byte, v *Verdict) error {
 	*v = Verdict{}
 	if len(p) > MaxVerdictBytes {
 		return &DecodeError{Code: CodeTooLong, Offset: MaxVerdictBytes,
 			Reason: fmt.Sprintf("the verdict has %d bytes; want at most %d", len(p), MaxVerdictBytes)}
 	}
+	// The text is read twice: by the scanner for what encoding/json lets pass, and by
+	// encoding/json for the fields.
 	s := scanner{p: p, anyCase: true}
 	if c := s.peek(); c != '{' {
 		s.unexpected(c, "an object")
@@ -41,6 +47,8 @@ func DecodeVerdict(p []byte, v *Verdict) error {
 }
 
 // unmarshalFault says in our words what encoding/json found wrong with a text that is JSON.
+//
+// Its offset is -1 when the fault has no place, as of a time that cannot be read.
 func unmarshalFault(err error) *DecodeError {
 	if t, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return &DecodeError{Code: CodeWrongType, Field: t.Field, Offset: int(t.Offset), Reason: "want " + t.Type.String() + ", not " + t.Value}
