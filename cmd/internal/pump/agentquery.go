@@ -12,6 +12,7 @@ import (
 )
 
 // AgentSummary is one agent, or one project, in a list.
+// Times are those of the log, not of a clock; seconds are rounded to milliseconds.
 type AgentSummary struct {
 	Agent     string           `json:"agent"`
 	Kind      events.ScopeKind `json:"kind"` // agent, project or tree
@@ -50,6 +51,7 @@ type AgentList struct {
 }
 
 // AgentQuery says which agents are wanted.
+// The zero Limit wants none.
 type AgentQuery struct {
 	Kind  events.ScopeKind // agent, project or tree; "" is agent
 	Stuck bool             // only those that are stuck, or may be, or were archived for it
@@ -72,6 +74,7 @@ type NoteQuery struct {
 }
 
 // AgentKeyOf returns the key under which an agent, a project or a tree of flows is folded.
+// A kind that is neither is taken for an agent.
 func AgentKeyOf(kind events.ScopeKind, id string) string {
 	switch kind {
 	case events.ScopeProject:
@@ -84,11 +87,13 @@ func AgentKeyOf(kind events.ScopeKind, id string) string {
 
 // The states that make an agent stuck.
 const (
+	// They are words of agents.View, which people and programs read.
 	stateStuck       = "stuck"
 	statePotentially = "potentially_stuck"
 )
 
 // agentScan is what was looked at for a list.
+// told is the watermark of that pump: up to then silence was judged.
 type agentScan struct {
 	told      events.Stamp
 	scanned   int
@@ -103,6 +108,7 @@ func (p *Pump) agentViews(stuck bool, fn func(v *agents.View, told events.Stamp)
 		return s, err
 	}
 	var want func([]byte) bool
+	// It tells by a byte of the record, so that of thousands of healthy agents none is decoded.
 	if stuck {
 		want = agents.MayBeStuck
 	}
@@ -160,6 +166,7 @@ func AgentsOf(pumps []*Pump, q AgentQuery) (AgentList, error) {
 		if err != nil {
 			return AgentList{}, err
 		}
+		// The list is as old as the partition that was told least.
 		if told := events.RFC3339(scan.told); i == 0 || told < list.Told {
 			list.Told = told
 		}
@@ -167,6 +174,8 @@ func AgentsOf(pumps []*Pump, q AgentQuery) (AgentList, error) {
 		list.Truncated = list.Truncated || scan.truncated
 	}
 	slices.SortFunc(list.Agents, func(a, b AgentSummary) int {
+		// Of the stuck the longest silent is first, since somebody has waited longest for it; of
+		// the others the one that did something last, as in a list of flows.
 		if ra, rb := a.rank(), b.rank(); ra != rb || ra < calm {
 			return cmp.Or(cmp.Compare(ra, rb), cmp.Compare(b.AgeS, a.AgeS), cmp.Compare(a.Agent, b.Agent))
 		}
@@ -194,6 +203,7 @@ func (s *AgentSummary) stuck() bool { return s.rank() < calm }
 // calm is the rank of agents that nobody has to look after.
 const calm = 3
 
+// rank is how much an agent needs somebody, 0 the most.
 func (s *AgentSummary) rank() int {
 	switch {
 	case s.State == stateStuck:
@@ -246,6 +256,8 @@ func (l *NoteList) take(v *agents.View, q NoteQuery) {
 	}
 }
 
+// cut sorts the notes and leaves as many as are wanted. Notes of one time and agent stay in the
+// order in which the agent keeps them.
 func (l *NoteList) cut(q NoteQuery) {
 	slices.SortStableFunc(l.Notes, func(a, b agents.NoteView) int {
 		return cmp.Or(cmp.Compare(b.Time, a.Time), cmp.Compare(a.Agent, b.Agent))
@@ -255,6 +267,7 @@ func (l *NoteList) cut(q NoteQuery) {
 
 // AgentGauge returns how many agents an agent stage has; false when the pump folds flows. Any
 // goroutine may call it.
+// It looks at no agent: each step keeps the counts (decision 49).
 func (p *Pump) AgentGauge() (agents.Gauge, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

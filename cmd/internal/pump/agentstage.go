@@ -10,17 +10,26 @@ import (
 
 // agentStage folds activity by the agent, project or tree that it concerns.
 type agentStage struct {
-	pump      *Pump
+	pump *Pump
+	// sources tells what was folded already: activity comes at least once, and after a crash or
+	// a hand-over some of it comes twice (decision 27).
 	sources   sources
 	partition agents.Partition
-	scratch   agents.Agent
+	// scratch is what is at hand; its strings alias the record, as in the flow stage.
+	scratch agents.Agent
 
+	// Most reports are about agents that never tell how they are, and these two make those
+	// cheap: key is memory that is used again, and who is in nobody is not asked of the store
+	// once more.
 	key    []byte              // of the agent that a report is about
 	nobody map[string]struct{} // agents of which neither memory nor store has anything
 }
 
 // fresh reports whether the record has not been folded before; an error makes it a dead letter.
 func (s *agentStage) fresh(r *Record) (bool, error) {
+	// Sources from want on are the partitions of the activity itself, which pass on to the trees
+	// above. A number beyond both means that the topics had other numbers of partitions, or a
+	// stranger's record.
 	if most := s.sources.want + max(1, s.pump.o.AgentPartitions); r.From.Source < 0 || r.From.Source >= most {
 		return false, &unfit{adapter.CodeFormat, fmt.Sprintf("activity of source %d, of %d partitions of events and activity together", r.From.Source, most)}
 	}
@@ -37,9 +46,14 @@ func (s *agentStage) admit(ev *events.Event, r *Record) (string, error) {
 	}
 	if ev.Kind == events.Tick {
 		if ev.Observed > ev.Time {
+			// Only ticks of a flow stage that was turned back say so, see flowStage.turnBack.
+			// The watermark goes back with the least of the sources, and not at all while
+			// another source is behind the new time.
 			s.sources.turnBack(r.From.Source, ev.Time)
 			s.partition.Watermark = min(s.partition.Watermark, s.sources.lowWatermark())
 		}
+		// A source that stands still holds the watermark back and with it all deadlines: silence
+		// is not judged by a part of what happened (decision 38).
 		s.sources.raise(r.From.Source, ev.Time)
 		s.partition.Watermark = max(s.partition.Watermark, s.sources.lowWatermark())
 		return "", nil
@@ -61,6 +75,7 @@ func (s *agentStage) decode(key string, record []byte) error {
 
 func (s *agentStage) encode(dst []byte) ([]byte, error) { return s.scratch.AppendBinary(dst) }
 
+// empty: what has taken no event needs no record.
 func (s *agentStage) empty() bool { return s.scratch.Events() == 0 }
 
 func (s *agentStage) step(ev *events.Event) {
@@ -74,6 +89,8 @@ func (s *agentStage) advance(now events.Stamp) {
 
 func (s *agentStage) due() events.Stamp { return s.pump.engine.Agents().Due(&s.scratch) }
 
+// watermark and seen are one here: the flow stages took the grace for late events off before they
+// told how far they are.
 func (s *agentStage) watermark() events.Stamp { return s.partition.Watermark }
 
 func (s *agentStage) seen() events.Stamp { return s.partition.Watermark }

@@ -12,19 +12,26 @@ import (
 // checkpoints gathers the flows that have changed and writes them in the background:
 // while one checkpoint is being written the next gathers.
 type checkpoints struct {
-	dirty          []*cachedRecord
-	bytes          int64 // what the next checkpoint takes, in the units of the store
+	// dirty has each of them once, in the order in which they were touched first.
+	dirty []*cachedRecord
+	bytes int64 // what the next checkpoint takes, in the units of the store
+	// writes is the same in writes of the store, which bounds both.
 	writes         int
 	written        int64 // Next of the last checkpoint that was handed over
 	safe           int64 // Next of the last checkpoint that is on disk
 	last           time.Time
 	uncheckpointed int64 // records folded since then
 
+	// Numbers count the checkpoints of this pump, from 1. A record may leave memory when the one
+	// that it was part of last is durable, see cachedRecord.stored.
 	number  uint64 // of the last checkpoint that was handed over
 	durable uint64 // of the last checkpoint that is on disk
-	flight  chan error
+	// flight gets the result of the checkpoint that is being written; nil when none is.
+	flight chan error
 
 	// The memory of the checkpoint in flight.
+	// It may be used again when that one has landed, not before: the goroutine that writes reads
+	// it.
 	one    state.Checkpoint
 	copies []byte
 	state  []byte
@@ -42,6 +49,8 @@ func (c *checkpoints) note(r *cachedRecord, record []byte) {
 		c.dirty = append(c.dirty, r)
 	}
 	x := state.Record{Key: r.key, Value: record, Due: r.due, OldDue: r.kept}
+	// What it took before is taken off, so that a flow that changes often counts once, by its
+	// last size.
 	bytes, writes := x.Size()
 	c.bytes, c.writes = c.bytes+bytes-r.bytes, c.writes+writes-r.writes
 	r.bytes, r.writes = bytes, writes
@@ -55,6 +64,8 @@ func (p *Pump) full() bool {
 	}
 	bytes, writes := p.o.Store.MaxCheckpoint()
 	bytes -= int64(len(p.document)) + partitionRoom
+	// A quarter stays free for what one more record may bring: a batch of reports touches
+	// hundreds of agents (see mostReports), and is never folded in part.
 	return p.checkpoints.bytes > bytes/4*3 || p.checkpoints.writes > writes/4*3 || len(p.out) >= maxWaiting || len(p.deadLetters) >= maxWaiting || len(p.repartitioned) >= maxWaiting
 }
 
@@ -63,6 +74,7 @@ const partitionRoom = 64 << 10
 
 // Pending reports whether something was folded that no checkpoint holds yet, so that
 // Batch should be called again soon even if there are no records.
+// It is for the goroutine of Batch.
 func (p *Pump) Pending() bool {
 	return len(p.checkpoints.dirty) > 0 || p.checkpoints.flight != nil
 }
@@ -70,12 +82,15 @@ func (p *Pump) Pending() bool {
 // lazily is how many records without any effect may be folded again after a restart.
 const lazily = 1000
 
+// behind reports whether a checkpoint would say anything new.
 func (c *checkpoints) behind(p *Pump) bool { return len(c.dirty) > 0 || p.next > c.written }
 
 // checkpoint hands over what was gathered when it is time to, and waits when the one
 // before is still being written and there is no more room.
 func (p *Pump) checkpoint(ctx context.Context) error {
 	c := &p.checkpoints
+	// A checkpoint that failed ends the pump at its next turn: whether it is on disk is not
+	// known.
 	if err := p.landed(); err != nil {
 		return err
 	}
@@ -86,6 +101,7 @@ func (p *Pump) checkpoint(ctx context.Context) error {
 	if !full && !p.due() {
 		return nil
 	}
+	// One that is due can wait for the one in flight, since what is gathered still has room.
 	if c.flight != nil {
 		if !full {
 			return nil
@@ -117,6 +133,7 @@ func (p *Pump) due() bool {
 }
 
 // landed looks whether the checkpoint in flight is done.
+// A nil channel is never ready, so without one in flight there is nothing to look at.
 func (p *Pump) landed() error {
 	select {
 	case err := <-p.checkpoints.flight:
@@ -126,6 +143,7 @@ func (p *Pump) landed() error {
 	}
 }
 
+// awaitCheckpoint waits for the checkpoint in flight, if there is one, or for the end of ctx.
 func (p *Pump) awaitCheckpoint(ctx context.Context) error {
 	if p.checkpoints.flight == nil {
 		return nil
@@ -138,6 +156,7 @@ func (p *Pump) awaitCheckpoint(ctx context.Context) error {
 	}
 }
 
+// land takes in the result of the checkpoint that was in flight.
 func (p *Pump) land(err error) error {
 	c := &p.checkpoints
 	c.flight = nil
@@ -151,6 +170,7 @@ func (p *Pump) land(err error) error {
 }
 
 // handOver starts the next checkpoint. Everything folded is published, and none is in flight.
+// It copies what it writes, so that folding goes on meanwhile.
 func (p *Pump) handOver() {
 	c := &p.checkpoints
 	c.number++
@@ -162,6 +182,7 @@ func (p *Pump) handOver() {
 		c.copies = make([]byte, 0, total+total/4)
 	}
 	c.copies = c.copies[:0]
+	// Cleared, so that keys of records that left memory are not kept alive.
 	clear(c.one.Records)
 	c.one.Records = c.one.Records[:0]
 	for _, r := range c.dirty {
@@ -172,6 +193,8 @@ func (p *Pump) handOver() {
 			x.Value = nil
 		}
 		c.one.Records = append(c.one.Records, x)
+		// Clean from here on, though not yet on disk: what changes it next belongs to the next
+		// checkpoint.
 		r.kept, r.dirty, r.generation = r.due, false, c.number
 	}
 	clear(c.dirty)
@@ -191,6 +214,8 @@ func (p *Pump) handOver() {
 }
 
 // write commits a checkpoint, trying again while there is too little free space.
+// It runs in a goroutine of its own, with nothing of the pump but c and what is safe for any
+// goroutine.
 func (p *Pump) write(c *state.Checkpoint, done chan<- error) {
 	start := p.o.Clock.Now()
 	err := p.o.Store.Commit(c)

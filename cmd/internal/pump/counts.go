@@ -17,7 +17,8 @@ import (
 // counts in memory of its own and adds that up here once for each batch; whoever counts
 // rarely does it here at once. Any goroutine may use it.
 type Counts struct {
-	mu       sync.Mutex // of what follows
+	mu sync.Mutex // of what follows
+	// All of it only grows, so that rates can be made of two readings.
 	sum      prom.Counters
 	verdicts prom.VerdictCounts
 	longest  int64         // calls of the longest flow that was never stopped
@@ -42,6 +43,7 @@ func (c *Counts) Sum() prom.Counters {
 }
 
 // Verdicts returns how many verdicts with the action were published.
+// It adds up all reasons, enforced and in shadow mode.
 func (c *Counts) Verdicts(a events.Action) (n int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -56,6 +58,7 @@ func (c *Counts) Verdicts(a events.Action) (n int64) {
 // about no flow.
 func (c *Counts) verdict(v *events.Verdict, flow uint64, now time.Time) {
 	reason, action, shadow := v.Reason.Place(), v.Action.Place(), 0
+	// A reason without a place has no counter.
 	if reason < 0 {
 		return
 	}
@@ -67,11 +70,13 @@ func (c *Counts) verdict(v *events.Verdict, flow uint64, now time.Time) {
 	x := &c.verdicts[reason][action][shadow]
 	x.N++
 	if flow != 0 {
+		// The example leads from a figure to one flow behind it.
 		x.Last = prom.Example{Flow: flow, At: now}
 	}
 }
 
 // wasted enters what was spent after a warning or a stop.
+// Only these go by name into the ledger, so that honest flows cost a sum (decision 77).
 func (c *Counts) wasted(ev *events.Event, spent costs.Spent, when costs.Phase, rule events.Reason) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -89,7 +94,9 @@ func (c *Counts) unstopped(calls int64) {
 }
 
 // Read fills in where everything stands.
+// r is the caller's and may be kept.
 func (c *Counts) Read(r *prom.Reading) {
+	// It has a lock of its own, so that counting what sources tell does not wait for a reading.
 	r.Told = c.coverage.sum()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -101,6 +108,7 @@ func (c *Counts) Read(r *prom.Reading) {
 
 // TroubleOf tells what an exchange failed of, as far as that does not depend on whom it
 // is with.
+// Kafka's errors are told apart by the group, which gives pumps a function of its own.
 func TroubleOf(err error) prom.Trouble {
 	var timeout interface{ Timeout() bool }
 	switch {
@@ -113,6 +121,7 @@ func TroubleOf(err error) prom.Trouble {
 }
 
 // Standing is how one pump stands now. Any goroutine may read it.
+// Each field is set by itself, so two of them may be of different moments.
 type Standing struct {
 	Flows        atomic.Int64 // in memory; agents of an agent stage
 	FlowBytes    atomic.Int64 // that they take
@@ -145,6 +154,7 @@ func (c Counted) Called(ev *events.Event, now Counted) bool {
 
 // Counted returns what a pump without a store has counted; those with one add it to their
 // Counts. It is for the goroutine that folds.
+// The difference of two readings is what one event came to, see Called.
 func (p *Pump) Counted() Counted {
 	n := &p.fx.Counts
 	if p.o.Stage == AgentStage { // whose events are those of the flows

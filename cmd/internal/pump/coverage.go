@@ -13,6 +13,7 @@ import (
 // what it is never told.
 type sourceCoverage struct {
 	mu sync.Mutex
+	// by is nil until the first event, and has at most maxSources names and otherSource.
 	by map[string]*coverage.Coverage
 }
 
@@ -29,6 +30,7 @@ const (
 func (t *sourceCoverage) add(ev *events.Event) (say coverage.Coverage, now bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	// The source of an event aliases its record; only what is kept is copied.
 	c := t.by[ev.Source]
 	if c == nil {
 		name := strings.Clone(ev.Source)
@@ -43,6 +45,7 @@ func (t *sourceCoverage) add(ev *events.Event) (say coverage.Coverage, now bool)
 			t.by[name] = c
 		}
 	}
+	// Said when the number is passed and not at or above it, so that it is said once.
 	before := c.Size()
 	c.Add(ev)
 	return *c, before < enoughCovered && c.Size() == enoughCovered
@@ -74,6 +77,7 @@ func (c *Counts) Blind(l *analyzer.Limits) map[string]string {
 
 // covers counts what an event tells, and says it in the log once for each source.
 func (p *Pump) covers(ev *events.Event) {
+	// A replay counts for itself what it reads.
 	if p.o.Store == nil {
 		return
 	}

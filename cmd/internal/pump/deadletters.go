@@ -9,11 +9,13 @@ import (
 // DeadLetterStore is where the dead letters go that have no other place. See state.Store.
 type DeadLetterStore interface {
 	DeadLetter(deadLetters ...state.DeadLetter) error
+	// DeadLetters appends at most max dead letters to dst, from a sequence number on.
 	DeadLetters(from int64, max int, dst []state.DeadLetter) ([]state.DeadLetter, error)
 	DeadLetterCount() int64
 }
 
 // storedDeadLetters are the dead letters of one source in the store.
+// The list has those of all sources; positions count over all of them.
 type storedDeadLetters struct {
 	store  DeadLetterStore
 	source string
@@ -24,6 +26,7 @@ func (l *storedDeadLetters) Publish(_ context.Context, deadLetters []state.DeadL
 	return l.store.DeadLetterCount(), err
 }
 
+// Since goes on behind dead letters that have expired.
 func (l *storedDeadLetters) Since(_ context.Context, from int64, fn func(offset int64)) (int64, error) {
 	var batch []state.DeadLetter
 	for {

@@ -21,6 +21,7 @@ type deadlines struct {
 	last  deadline // everything up to here is held
 	whole bool     // and nothing is behind it
 
+	// It is made once, when the first of them is asked for, and nil before.
 	older map[string]events.Stamp // those of records of an older format, which do not say them
 }
 
@@ -31,11 +32,14 @@ type deadline struct {
 }
 
 func (x *deadline) before(due events.Stamp, key string) bool {
+	// The key decides between equal times, so that the order is one of the log and not of the
+	// heap.
 	return x.due < due || x.due == due && x.key < key
 }
 
 // A deadline takes some 130 bytes: one for each KiB is an eighth of a budget.
 const (
+	// leastDeadlines keeps a small budget from fetching from the store for every few that fire.
 	bytesPerDeadline = 1 << 10
 	leastDeadlines   = 64
 )
@@ -58,6 +62,7 @@ func (d *deadlines) of(key string) events.Stamp {
 }
 
 // short reports whether deadlines up to a time may be missing.
+// They may when all up to last were fired or are later than that time.
 func (d *deadlines) short(until events.Stamp) bool {
 	return !d.whole && d.last.due <= until && (len(d.heap) == 0 || d.heap[0].due > until)
 }
@@ -67,6 +72,8 @@ func (d *deadlines) shorten() {
 	if d.most == 0 || len(d.heap) <= d.most {
 		return
 	}
+	// Half, so that the next set does not sort again. The later half is in the store, or with
+	// the flows in memory that are not saved yet, and moreDeadlines looks at both.
 	slices.SortFunc(d.heap, func(a, b *deadline) int { return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.key, b.key)) })
 	half := len(d.heap) / 2
 	for _, x := range d.heap[half:] {
@@ -81,6 +88,8 @@ func (d *deadlines) shorten() {
 }
 
 // moreDeadlines fetches those that come next.
+// It goes on behind the last one held: first from the index of the store, then from memory,
+// whose flows may have deadlines that no checkpoint has written yet.
 func (p *Pump) moreDeadlines() error {
 	d := &p.deadlines
 	from, n := d.last, 0
@@ -90,6 +99,8 @@ func (p *Pump) moreDeadlines() error {
 			d.whole = false
 			return false
 		}
+		// Also where the flow is in memory: its own deadline is set below if it is not behind
+		// last, and by a later look if it is.
 		d.last = deadline{due: due, key: key}
 		if p.cache.byKey[key] == nil { // or its own is newer
 			d.set(key, due)
@@ -109,6 +120,7 @@ func (p *Pump) moreDeadlines() error {
 }
 
 // dueOf returns the deadline of a flow whose record does not say it.
+// The index cannot be asked by key, so all of it that is not held is read once.
 func (p *Pump) dueOf(key string) (events.Stamp, error) {
 	d := &p.deadlines
 	if due := d.of(key); due != 0 || d.whole {
@@ -147,12 +159,15 @@ func (d *deadlines) set(key string, due events.Stamp) {
 		x = &deadline{due: due, key: key, place: len(d.heap)}
 		d.byKey[key] = x
 		d.heap = append(d.heap, x)
+		// shorten comes after the place in the heap is right, since it sorts and numbers them
+		// anew.
 		d.up(x.place)
 		d.shorten()
 	case due == 0:
 		delete(d.byKey, key)
 		last := len(d.heap) - 1
 		place := x.place
+		// The last one takes the place, and may belong above it or below.
 		d.swap(place, last)
 		d.heap[last] = nil
 		d.heap = d.heap[:last]
@@ -177,6 +192,7 @@ func (d *deadlines) swap(i, j int) {
 	h[i].place, h[j].place = i, j
 }
 
+// up and down keep the earliest on top, and with each deadline its place.
 func (d *deadlines) up(i int) {
 	for i > 0 {
 		parent := (i - 1) / 2

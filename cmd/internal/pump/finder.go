@@ -9,8 +9,10 @@ import (
 )
 
 // Finder tells the records of one flow from others, most of them without decoding.
+// It is for one goroutine.
 type Finder struct {
-	key   string
+	key string
+	// The key of a flow without an id is made of a party's name, see events.Event.FlowKey.
 	bare  []byte // is in each record of the flow
 	plain bool   // JSON writes bare in one way only
 	event events.Event
@@ -26,6 +28,8 @@ func NewFinder(key string) *Finder {
 
 // Has reports whether a record is an event of the flow.
 func (f *Finder) Has(record []byte) bool {
+	// A record with an escape may hold the key in a form that is not searched for, so it is
+	// decoded.
 	if f.plain && !bytes.Contains(record, f.bare) && !bytes.Contains(record, []byte(`\u`)) {
 		return false
 	}

@@ -16,10 +16,13 @@ type flowStage struct {
 	pump      *Pump
 	own       *analyzer.Engine // judges weir's own flows
 	partition analyzer.Partition
-	scratch   analyzer.Flow
+	// scratch is the flow at hand. Its strings alias the record that it was decoded from, which
+	// must stay as it is until another flow is decoded, see Pump.keep.
+	scratch analyzer.Flow
 }
 
 // tellLoad says when limits shrink because everything together is busy, and when they return.
+// Load is counted for each partition alone (decision 14), and so it is said of each.
 func (p *Pump) tellLoad() {
 	s, ok := p.stage.(*flowStage)
 	if !ok {
@@ -44,14 +47,19 @@ func (s *flowStage) admit(ev *events.Event, r *Record) (string, error) {
 		if ev.Observed > at && s.partition.Watermark > at {
 			s.turnBack(at, r.Offset)
 		}
+		// Ticks may stand in the log in another order than their times. Time never goes back by
+		// one, except by a tick that says so.
 		s.partition.Watermark = max(s.partition.Watermark, at)
 		p.counted.Ticks++
 		return "", nil
 	}
+	// Before the flow is looked up: a stranger's event must leave no record of a reserved flow.
 	if selftest.OwnFlow(ev.CorrelationID) && ev.Source != selftest.Source {
 		return "", &unfit{events.CodeReservedKind, "flows of " + events.SelfTestFlows + " are weir's own, to test itself; choose another id"}
 	}
 	p.addHash(ev)
+	// If the rules about agents take the event it is theirs alone; else it is folded as one that
+	// has escaped correlation, see events.Event.FlowKey.
 	if ev.CorrelationID == "" {
 		if relayed, err := s.relay(ev); relayed || err != nil {
 			return "", err
@@ -63,15 +71,21 @@ func (s *flowStage) admit(ev *events.Event, r *Record) (string, error) {
 // turnBack takes the time of the log back, here and where agents are told of it.
 func (s *flowStage) turnBack(at events.Stamp, offset int64) {
 	p := s.pump
+	// What is in scratch was decoded at the time of before.
 	p.close() // no flow stays in scratch across it
 	s.partition.TurnBack(at)
+	// Agents are told from the new time on; else they would hear nothing until the log has
+	// caught up with the time that was ahead.
 	p.repartitioning.step, p.repartitioning.reported = int64(at)/lowWatermarkEvery, min(p.repartitioning.reported, at)
+	// 0 would mean that nothing was told yet, see source.low.
 	told := max(1, p.engine.LowWatermark(at))
+	// Observed above Time is how such a tick is known, as in TurnBackRecord.
 	p.repartitionOne("", offset, &events.Event{ID: fmt.Sprintf("told:%d:back", told), Time: told, Observed: at, Kind: events.Tick})
 	p.o.Logger.Warn("the time of the log was taken back: a clock was ahead", "partition", p.o.Partition, "to", at.Time())
 }
 
 // relay passes an event on that is about agents alone.
+// An error is a fault of the core; then nothing was passed on.
 func (s *flowStage) relay(ev *events.Event) (relayed bool, err error) {
 	p := s.pump
 	defer p.caught("", &err)
@@ -91,9 +105,12 @@ func (s *flowStage) decode(key string, record []byte) error {
 
 func (s *flowStage) encode(dst []byte) ([]byte, error) { return s.scratch.AppendBinary(dst) }
 
+// empty: a flow that has taken no event, because the first one was dropped, leaves no record.
 func (s *flowStage) empty() bool { return s.scratch.Events() == 0 }
 
 func (s *flowStage) step(ev *events.Event) {
+	// before and after measure what the step between them has changed; hush comes last because
+	// after looks at what the step gave.
 	s.before()
 	s.judge().Step(&s.partition, &s.scratch, ev, &s.pump.fx)
 	s.after(ev)
@@ -102,6 +119,7 @@ func (s *flowStage) step(ev *events.Event) {
 
 func (s *flowStage) advance(now events.Stamp) {
 	s.judge().Advance(&s.partition, &s.scratch, now, &s.pump.fx)
+	// A deadline warns and stops as an event does.
 	s.pump.open.judged.hear(s.pump.fx.Verdicts)
 	s.stands()
 	s.hush()
@@ -118,6 +136,8 @@ func (s *flowStage) hush() {
 func (s *flowStage) due() events.Stamp { return s.judge().Due(&s.scratch) }
 
 // judge returns the engine for the flow that is open.
+// Weir's own flows are judged by fixed limits, so that nobody's limits file turns the proof off
+// that loops are found (decision 33).
 func (s *flowStage) judge() *analyzer.Engine {
 	if s.pump.open.own {
 		return s.own

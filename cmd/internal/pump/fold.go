@@ -15,12 +15,15 @@ import (
 
 // fold takes records until there are none or until a checkpoint has to pass, and
 // returns how many it took.
+// It holds the lock for all of them: whoever looks at flows waits for one batch at most.
 func (p *Pump) fold(records []Record) (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.foldLocked(records)
 }
 
+// foldLocked is fold for who holds the lock. Ripe deadlines fire between two records, as soon as
+// one has made them ripe, so nothing that comes of the log depends on where batches end.
 func (p *Pump) foldLocked(records []Record) (n int) {
 	p.fire() // what a checkpoint or a crash has interrupted
 	p.tellLowWatermark()
@@ -39,6 +42,7 @@ func (p *Pump) foldLocked(records []Record) (n int) {
 		p.tellLowWatermark()
 	}
 	p.close()
+	// A record that was skipped because it is known says nothing of what stands before p.next.
 	if n > 0 && records[n-1].Offset == p.next-1 {
 		p.last.offset, p.last.sum, p.last.known = p.next-1, Sum(records[n-1].Value), true
 	}
@@ -46,8 +50,11 @@ func (p *Pump) foldLocked(records []Record) (n int) {
 	return n
 }
 
+// record folds one record or makes it a dead letter. p.err says afterwards whether the pump has
+// to end.
 func (p *Pump) record(r *Record, d *decoded) {
 	p.counted.Bytes += int64(len(r.Value))
+	// Reports are no JSON, so prefetch has not decoded them.
 	if p.isReports(r) {
 		p.takeReports(r)
 		return
@@ -66,6 +73,7 @@ func (p *Pump) record(r *Record, d *decoded) {
 // isReports reports whether the record is a batch of reports.
 func (p *Pump) isReports(r *Record) bool { return p.o.Stage == AgentStage && IsReports(r.Value) }
 
+// refuse makes a dead letter of a record that could not be read.
 func (p *Pump) refuse(r *Record, err error) {
 	p.reject(codeOf(err), err.Error(), r.Offset, r.Appended, r.Value)
 }
@@ -89,14 +97,17 @@ func (p *Pump) take(ev *events.Event, r *Record) {
 		if err := p.setLimits(ev.Limits); err != nil {
 			p.rejectEvent(events.CodeLimits, err.Error(), ev, r)
 		}
+		// Also for a document that cannot be read, which leaves the limits of before in force.
 		p.limits.at, p.limits.since = r.Appended, 0
 		return
 	}
 	if ev.Kind != events.Tick {
+		// A partition in which only time passes does not need its limits again.
 		p.limits.since++
 	}
 	key, err := p.stage.admit(ev, r)
 	if err != nil {
+		// What panicked may have left half of its effects behind; what was refused has none.
 		if codeOf(err) == events.CodePanic {
 			p.withdraw()
 		}
@@ -104,6 +115,7 @@ func (p *Pump) take(ev *events.Event, r *Record) {
 		return
 	}
 	if key == "" {
+		// A tick, or what is the agent stage's alone, or known already.
 		p.repartition(r.Offset)
 		return
 	}
@@ -116,6 +128,8 @@ func (p *Pump) take(ev *events.Event, r *Record) {
 		return
 	}
 	p.keep()
+	// The answer may go out before the verdicts of its batch, see Options.Answer: the log has
+	// the ask, and whoever folds it again says the same.
 	p.answer(r, ev)
 	p.collect(r.Offset)
 }
@@ -123,6 +137,8 @@ func (p *Pump) take(ev *events.Event, r *Record) {
 // answer hands out what was said to an ask.
 func (p *Pump) answer(r *Record, ev *events.Event) {
 	switch {
+	// Here Asked says that the tree above has the last word: whoever waits for this tree's waits
+	// for that one's from now on.
 	case p.o.Stage == AgentStage && p.fx.Asked:
 		for i := range p.fx.Activity {
 			if a := &p.fx.Activity[i]; a.Event.Ask && p.o.PassedOn != nil {
@@ -134,6 +150,8 @@ func (p *Pump) answer(r *Record, ev *events.Event) {
 		if p.o.Settled != nil {
 			p.o.Settled(r.From, ev, p.fx.Answer)
 		}
+	// The flow allows it and its tree has to as well. Which tree that is, is the key of what was
+	// passed on for the ask.
 	case p.fx.Asked && p.o.Held != nil:
 		for i := range p.fx.Activity {
 			if a := &p.fx.Activity[i]; a.Event.Ask {
@@ -145,7 +163,8 @@ func (p *Pump) answer(r *Record, ev *events.Event) {
 	}
 }
 
-// fault is a panic of the core.
+// fault is a panic of the core: a bug in weir and not in the record. The stack goes into the log
+// and not into the dead letter.
 type fault struct {
 	value any
 	stack []byte
@@ -153,12 +172,14 @@ type fault struct {
 
 func (f *fault) Error() string { return fmt.Sprintf("the fold panicked: %v", f.value) }
 
+// step folds an event into scratch. After an error, which is a fault, scratch must be withdrawn.
 func (p *Pump) step(ev *events.Event) (err error) {
 	defer p.caught(p.open.key, &err)
 	p.stage.step(ev)
 	return nil
 }
 
+// advance fires the deadlines in scratch up to now, with the errors of step.
 func (p *Pump) advance(now events.Stamp) (err error) {
 	defer p.caught(p.open.key, &err)
 	p.stage.advance(now)
@@ -166,6 +187,8 @@ func (p *Pump) advance(now events.Stamp) (err error) {
 }
 
 // caught turns a panic into an error, so that one record cannot stop the pump.
+// It has to be deferred itself, because recover works nowhere else. What cannot be recovered is
+// left to PoisonRecords.
 func (p *Pump) caught(key string, err *error) {
 	if r := recover(); r != nil {
 		f := &fault{r, debug.Stack()}
@@ -182,6 +205,8 @@ func (p *Pump) enter(key string) error {
 		return nil
 	}
 	p.close()
+	// close came first: the flow that is looked up may take the place of the one before in
+	// scratch, and its record must be whole by then.
 	r, err := p.flow(key)
 	if err != nil {
 		return err
@@ -189,6 +214,7 @@ func (p *Pump) enter(key string) error {
 	if err := p.stage.decode(r.key, r.record); err != nil {
 		return fmt.Errorf("%s %q: %w", p.subject, key, err)
 	}
+	// What a flow was warned and stopped for before it left memory stands in its record only.
 	if s, ok := p.stage.(*flowStage); ok && r.loaded {
 		r.loaded, r.judged = false, judgedBy(&s.scratch)
 	}
@@ -196,11 +222,13 @@ func (p *Pump) enter(key string) error {
 	return nil
 }
 
-// flow returns the flow or agent from memory, from the store, or as a new one.
+// flow returns the flow or agent from memory, from the store, or as a new one, whose record is
+// empty. It is in the cache from here on; keep takes it out again if nothing came of it.
 func (p *Pump) flow(key string) (*cachedRecord, error) {
 	if r := p.cache.get(key); r != nil {
 		return r, nil
 	}
+	// The key given is in the memory of the record at hand.
 	r := &cachedRecord{key: strings.Clone(key), own: selftest.OwnFlow(key)}
 	if p.cache.mayBeOutside(key) {
 		record, due, known, err := p.o.Store.Load(p.o.Partition, p.subject, key)
@@ -208,12 +236,15 @@ func (p *Pump) flow(key string) (*cachedRecord, error) {
 		case err != nil:
 		case !known: // its deadline may be left
 			due = p.deadlines.of(key)
+		// A deadline that is set while that of the index stands would leave two of one flow.
 		case due == state.DueUnknown:
 			due, err = p.dueOf(key)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("load %s %q: %w", p.subject, key, err)
 		}
+		// kept is what the store has, which the next checkpoint removes when the deadline has
+		// moved.
 		r.record, r.loaded, r.due, r.kept = record, len(record) > 0, due, due
 	}
 	p.cache.add(r)
@@ -230,6 +261,8 @@ func (p *Pump) flow(key string) (*cachedRecord, error) {
 // record leaves no trace.
 func (p *Pump) keep() {
 	if p.stage.empty() {
+		// One that drop has marked stays, because the next checkpoint has to take its deadline
+		// away.
 		if len(p.open.record) == 0 && !p.open.dirty {
 			p.cache.remove(p.open)
 			p.open = nil
@@ -242,6 +275,7 @@ func (p *Pump) keep() {
 		return
 	}
 	if s, ok := p.stage.(*agentStage); ok {
+		// What reports may skip follows what was kept last, see mayWatch.
 		p.open.unwatched = !p.engine.Agents().Watched(&s.scratch)
 		if len(p.open.record) == 0 {
 			delete(s.nobody, p.open.key)
@@ -249,6 +283,8 @@ func (p *Pump) keep() {
 	}
 	p.encoded, p.ahead = encoded, true
 	p.postpone(p.open, p.stage.due())
+	// The new size counts for the next checkpoint at once, though the record is replaced by
+	// close.
 	p.note(p.open, encoded)
 }
 
@@ -262,12 +298,14 @@ func (p *Pump) postpone(r *cachedRecord, due events.Stamp) {
 	p.setDue(r, due)
 }
 
+// note says that the next checkpoint has to write r, with what its record is from now on.
 func (p *Pump) note(r *cachedRecord, record []byte) {
 	if p.o.Store != nil {
 		p.checkpoints.note(r, record)
 	}
 }
 
+// setDue moves a deadline in memory. The store learns of it by the next checkpoint.
 func (p *Pump) setDue(r *cachedRecord, due events.Stamp) {
 	if due != r.due {
 		p.deadlines.set(r.key, due)
@@ -276,6 +314,8 @@ func (p *Pump) setDue(r *cachedRecord, due events.Stamp) {
 }
 
 // close puts what was encoded last into the record of the open flow.
+// It has to come before scratch takes in another flow, and before anything changes by which
+// scratch was made: limits, or a time that is turned back.
 func (p *Pump) close() {
 	if p.open != nil && p.ahead {
 		p.cache.set(p.open, p.encoded)
@@ -284,6 +324,7 @@ func (p *Pump) close() {
 }
 
 // withdraw forgets what a step that failed has done to the open flow.
+// encoded still holds what was kept after the event before, so only the failed step is lost.
 func (p *Pump) withdraw() {
 	p.close()
 	counted := p.fx.Counts
@@ -294,9 +335,13 @@ func (p *Pump) withdraw() {
 // fire advances the flows whose deadline the watermark has passed, each at exactly
 // its deadline, in the order of time. It stops when a checkpoint has to pass: the
 // rest is found again by the watermark and the deadlines, also after a crash.
+//
+// What they bring about is that of the last record, because that one has moved the watermark.
 func (p *Pump) fire() {
 	for p.err == nil && p.ripe() && !p.full() {
 		if p.deadlines.short(p.stage.watermark()) {
+			// Those that are ripe have to be complete before the first of them fires: their
+			// order must not depend on which of them memory holds.
 			p.err = p.moreDeadlines()
 			continue
 		}
@@ -315,16 +360,19 @@ func (p *Pump) fire() {
 			p.withdraw()
 			p.reject(events.CodePanic, err.Error(), p.next-1, 0, []byte(key))
 			r := p.cache.get(key)
+			// The record stays as it was. Its next event gives it a deadline again.
 			p.setDue(r, 0) // or it would fire for ever
 			p.note(r, r.record)
 			continue
 		}
+		// Else postpone would leave the deadline that has just fired where it is.
 		p.setDue(p.open, 0)
 		p.keep()
 		p.collect(p.next - 1)
 	}
 }
 
+// ripe reports whether a deadline has to fire, or has to be fetched to tell.
 func (p *Pump) ripe() bool {
 	_, due, ok := p.deadlines.first()
 	now := p.stage.watermark()
@@ -333,6 +381,7 @@ func (p *Pump) ripe() bool {
 
 // drop removes the open flow, which has no record, and its deadline.
 func (p *Pump) drop(due events.Stamp) {
+	// kept makes the checkpoint remove this entry of the index.
 	p.open.kept = due
 	p.setDue(p.open, 0)
 	p.note(p.open, nil)
@@ -344,6 +393,7 @@ func (p *Pump) drop(due events.Stamp) {
 func (p *Pump) collect(offset int64) {
 	for i := range p.fx.Verdicts {
 		v := &p.fx.Verdicts[i]
+		// Only the verdict is left out. The flow that gave it is folded and kept as ever.
 		if p.dedup.published(v.ID, offset) {
 			continue
 		}
@@ -351,6 +401,7 @@ func (p *Pump) collect(offset int64) {
 		p.come(offset)
 	}
 	if len(p.fx.Verdicts) > 0 {
+		// Cleared, so that nothing is kept alive by what was handed on.
 		clear(p.fx.Verdicts)
 		p.fx.Verdicts = p.fx.Verdicts[:0]
 	}
@@ -359,6 +410,8 @@ func (p *Pump) collect(offset int64) {
 
 // addHash fills in the hash of a tool's arguments, by which calls are compared, when
 // the producer has sent the arguments alone.
+// It leaves out what the limits say to ignore of the arguments, so other limits can make another
+// hash of the same record; a hash that the producer sent stays as it is.
 func (p *Pump) addHash(ev *events.Event) {
 	if len(ev.Tool.Args) == 0 || !ev.Tool.ArgsHash.IsZero() {
 		return
@@ -366,6 +419,7 @@ func (p *Pump) addHash(ev *events.Event) {
 	ev.Tool.ArgsHash = fingerprint.Args(ev.Tool.Args, p.engine.Limits().IgnoredArgs(ev.Tool.Name))
 }
 
+// setLimits puts limits in force that the log has set. With an error those of before stay.
 func (p *Pump) setLimits(document []byte) error {
 	if p.o.Parse == nil {
 		return errors.New("this pump takes its limits from its options")
@@ -376,11 +430,13 @@ func (p *Pump) setLimits(document []byte) error {
 	}
 	p.close() // so that no flow is in scratch across a change of limits
 	p.engine = p.o.engine(limits)
+	// Each checkpoint holds the document: who goes on there judges by the same limits.
 	p.document = append([]byte(nil), document...)
 	p.o.Logger.Info("limits are in force", "partition", p.o.Partition, "profile", limits.Profile, "version", limits.Version)
 	return nil
 }
 
+// rejectEvent makes a dead letter of an event. One that came without a record is written out.
 func (p *Pump) rejectEvent(code events.Code, reason string, ev *events.Event, r *Record) {
 	raw := r.Value
 	if raw == nil {

@@ -24,8 +24,12 @@ func (p *Pump) Live(most int) (out []LiveFlow, more bool, err error) {
 	var f analyzer.Flow
 	p.mu.Lock()
 	now, idle, outside := p.stage.seen(), p.engine.Limits().Flow.Idle, p.cache.outside
+	// lives is about the flow in f, for those of which what stands beside the record is not
+	// enough.
 	lives := func() bool { return f.Last().Add(idle) > now && !f.Halted(now) }
 	seen := make(map[string]bool)
+	// Flows stand in the order of use, and beyond fading none is live: the turn of fading is the
+	// last one, and the rest of a full memory is not touched.
 	for r := p.cache.ends.older; p.cache.fading != &p.cache.ends; r = r.older {
 		take := r.live && r.standing != analyzer.Stopped && r.last.Add(idle) > now
 		last := r.last
@@ -36,6 +40,7 @@ func (p *Pump) Live(most int) (out []LiveFlow, more bool, err error) {
 			}
 			take, last = lives(), f.Last()
 		}
+		// Also when it is not taken: what the store has of it is older.
 		seen[r.key] = true
 		if take && !r.own {
 			if more = len(out) == most; more {
@@ -51,6 +56,7 @@ func (p *Pump) Live(most int) (out []LiveFlow, more bool, err error) {
 	if err != nil || more || !outside {
 		return out, more, err
 	}
+	// Without the lock, so that folding goes on.
 	err = p.o.Store.Records(p.o.Partition, state.FlowSubject, func(key string, record []byte) error {
 		if seen[key] || selftest.OwnFlow(key) {
 			return nil
@@ -64,6 +70,7 @@ func (p *Pump) Live(most int) (out []LiveFlow, more bool, err error) {
 		if more = len(out) == most; more {
 			return errEnough
 		}
+		// The key may be in memory of the store.
 		out = append(out, LiveFlow{strings.Clone(key), f.Last()})
 		return nil
 	})

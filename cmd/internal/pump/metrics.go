@@ -15,19 +15,23 @@ import (
 )
 
 // metrics is what a pump needs to count.
+// Nothing of it is part of the state: a restart begins to count anew, and what is folded does
+// not depend on it. Weir's own flows are left out of all of it (decision 33).
 type metrics struct {
 	late, duplicates, expired int64           // of the fold, before the event at hand
 	aside                     activity.Counts // of the fold, before an event of the self-test
 	idle                      time.Duration   // silence that ends an episode, by the limits in force
-	came                      []events.Stamp  // when the log took what brought about each verdict that waits
-	scratch                   analyzer.Flow   // one that is live no more
-	spent                     spent           // by the flow, before the event at hand
+	// 0 stands for a verdict of a deadline, of which no time to publication is measured.
+	came    []events.Stamp // when the log took what brought about each verdict that waits
+	scratch analyzer.Flow  // one that is live no more
+	spent   spent          // by the flow, before the event at hand
 }
 
 // before is called before an event is folded.
 func (s *flowStage) before() {
 	c, n := &s.pump.metrics, &s.pump.fx.Counts
 	if s.pump.open.own {
+		// The counts are taken back to this in after, as if the event had not been there.
 		c.aside = *n
 		return
 	}
@@ -45,6 +49,7 @@ func (s *flowStage) after(ev *events.Event) {
 	}
 	outcome := prom.Folded
 	switch {
+	// What the step has counted tells what became of the event.
 	case n.Duplicates != c.duplicates:
 		outcome = prom.Duplicate
 	case n.TooLate != c.expired:
@@ -53,10 +58,12 @@ func (s *flowStage) after(ev *events.Event) {
 		outcome = prom.Late
 	}
 	p.counted.Events[ev.Kind][outcome]++
+	// Both were dropped: the flow is what it was.
 	if outcome == prom.Duplicate || outcome == prom.Expired {
 		return
 	}
 	p.covers(ev)
+	// A stop in shadow mode refuses nobody.
 	refused := p.fx.Answer != nil && ev.Ask && p.fx.Answer.Stops() && p.fx.Answer.Mode != events.ModeShadow
 	if refused || ev.Kind == events.VerdictAck && ev.Ack != nil && ev.Ack.Applied {
 		p.reportRefused(ev)
@@ -67,6 +74,7 @@ func (s *flowStage) after(ev *events.Event) {
 		p.counted.Calls[ev.By()]++
 		p.counted.Depths[min(s.scratch.Depth(), prom.MaxDepth)]++
 	}
+	// Kept for fade, which runs when no flow is at hand.
 	c.idle = p.engine.Limits().Flow.Idle
 	r := p.open
 	if !r.live {
@@ -89,6 +97,7 @@ func (s *flowStage) stands() {
 }
 
 // tally shows others how the pump stands, and adds what it has counted to what all have.
+// It is called once for each batch, with the lock held, by whoever has folded.
 func (p *Pump) tally(records int64) {
 	p.standing.Flows.Store(int64(len(p.cache.byKey)))
 	p.standing.FlowBytes.Store(p.cache.bytes)
@@ -97,6 +106,7 @@ func (p *Pump) tally(records int64) {
 	if p.o.Stage == FlowStage {
 		p.tellLoad()
 	}
+	// fx.Counts are not reset there: they are the counts of the replay as a whole.
 	if p.o.Store == nil { // a replay is asked, see Counted
 		return
 	}
@@ -121,6 +131,8 @@ func (p *Pump) tally(records int64) {
 // The most flows that one tally looks at: how many may stop being live, and how many
 // of them are measured, which takes longer than to fold an event.
 const (
+	// What is left over is looked at by the next tally, so that no batch pays for all flows of
+	// an hour that fell silent at once.
 	mostFading   = 1024
 	mostMeasured = 16
 )
@@ -135,6 +147,7 @@ func (p *Pump) fade() {
 		if r == &s.ends || r.live && r.last.Add(p.metrics.idle) > p.stage.seen() {
 			break
 		}
+		// It need not be looked at again before its next event, which makes it the newest.
 		s.fading = r.newer
 		if r.live && r.standing == analyzer.Held { // which is looked at again when a person, or its deadline, ends that
 			continue
@@ -151,12 +164,15 @@ func (p *Pump) fade() {
 			s.send(r)
 		}
 	}
+	// Those that had to leave memory while they were live, because the budget was passed.
 	if s.lost > 0 {
 		p.counted.Closed[prom.ClosedEvicted] += s.lost
 		s.lost = 0
 	}
 }
 
+// closingOf says why a flow is live no more: it was stopped, it ended by itself, or it fell
+// silent.
 func closingOf(r *cachedRecord) prom.Closing {
 	switch {
 	case r.standing == analyzer.Stopped:
@@ -180,6 +196,7 @@ func (p *Pump) measure(r *cachedRecord) {
 	}
 	v := p.engine.View(f)
 	p.o.Metrics.FlowClosed(events.Stamp(v.Last).Sub(events.Stamp(v.Start)), v.Hops, v.Counters)
+	// The longest honest flow tells how near the limit on calls is to what is honest here.
 	if r.standing != analyzer.Stopped && len(v.Offences) == 0 {
 		p.counts.unstopped(v.Hops)
 	}
@@ -193,10 +210,12 @@ func (p *Pump) published(i int) {
 		return
 	}
 	flow, now := uint64(0), p.o.Clock.Now()
+	// Examples name a flow by its hash: ids have no bound and would be labels of their own.
 	if v.CorrelationID != "" {
 		flow = xxhash.Sum64String(v.CorrelationID)
 	}
 	p.counts.verdict(v, flow, now)
+	// Without metrics came is empty.
 	if i < len(p.metrics.came) && p.metrics.came[i] != 0 {
 		p.o.Metrics.Published(v.Action, now.Sub(p.metrics.came[i].Time()), flow)
 	}
@@ -210,6 +229,7 @@ func (p *Pump) come(offset int64) {
 		return
 	}
 	at := events.Stamp(0)
+	// next is moved on only when the record is folded, see foldLocked.
 	if offset == p.next { // of the record at hand; what fires comes after it
 		at = p.appended
 	}
@@ -226,6 +246,7 @@ func (p *Pump) timed(records int) func() {
 }
 
 // fired tells how late a deadline is, in the time of the log.
+// Lateness in the time of the log says how far ticks and events are apart, not how slow weir is.
 func (p *Pump) fired(due events.Stamp) {
 	if !p.open.own {
 		p.counted.Deadlines++

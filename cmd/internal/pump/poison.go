@@ -9,6 +9,8 @@ import (
 )
 
 // Cursors is where notes are kept by name. See state.Store.
+// They are written at once and not with checkpoints, because a checkpoint is what does not come
+// here.
 type Cursors interface {
 	Cursor(name string) ([]byte, bool, error)
 	SetCursor(name string, value []byte) error
@@ -22,14 +24,19 @@ type Cursors interface {
 // record by record, each noted down before, until a checkpoint passes. Somebody who
 // kills the process twice at the very same record has it skipped for nothing; it is a
 // dead letter then, with the reason.
+//
+// It is for the goroutine of Batch.
 type PoisonRecords struct {
-	store  Cursors
+	store Cursors
+	// cursor is the name of the note, one for each partition.
 	cursor string
 	note   poisonNote
 	on     bool // records are noted down
 	clean  bool // nothing is kept
 }
 
+// poisonNote is what outlives the process. It is about one start offset: a partition that has
+// got on begins at another, and then nothing in it counts.
 type poisonNote struct {
 	Next   int64         `json:"next"`            // where the partition began
 	Starts int           `json:"starts"`          // how often it began there
@@ -38,6 +45,10 @@ type poisonNote struct {
 }
 
 const (
+	// poisonStarts is how many starts at one offset end without a checkpoint before records are
+	// noted down; poisonTries, how often the process has to end at one record before it is
+	// skipped. Noting down costs a synced write for each record, which only a partition pays
+	// that does not get on.
 	poisonStarts = 2
 	poisonTries  = 2
 )
@@ -58,6 +69,7 @@ func OpenPoisonRecords(store Cursors, partition int, next int64) (*PoisonRecords
 	if !ok || len(b) == 0 || s.note.Next != next {
 		s.note = poisonNote{Next: next, Record: -1}
 	}
+	// The process ended while this record was being folded.
 	if s.note.Record >= 0 {
 		if s.note.Ended == nil {
 			s.note.Ended = make(map[int64]int)
@@ -70,6 +82,7 @@ func OpenPoisonRecords(store Cursors, partition int, next int64) (*PoisonRecords
 	return s, s.save()
 }
 
+// save returns when the note is on disk; only then the record may be folded.
 func (s *PoisonRecords) save() error {
 	b, err := json.Marshal(&s.note)
 	if err != nil {
@@ -81,6 +94,7 @@ func (s *PoisonRecords) save() error {
 
 // Clear forgets all when the partition has got on.
 func (s *PoisonRecords) Clear() {
+	// Called after each batch, and nearly always with nothing to do.
 	if s.clean {
 		return
 	}
@@ -89,6 +103,7 @@ func (s *PoisonRecords) Clear() {
 }
 
 // folder is a Pump, except in tests.
+// Its methods are those of the same name.
 type folder interface {
 	Gather(ctx context.Context, records []Record) error
 	Batch(ctx context.Context, records []Record) error
@@ -98,6 +113,7 @@ type folder interface {
 
 // Fold is Batch of the pump, or Gather if more records stand behind these.
 func (s *PoisonRecords) Fold(ctx context.Context, p folder, records []Record, more bool) error {
+	// look may end it in the middle: the checkpoint has passed, and the rest goes as usual.
 	for ; s.on && len(records) > 0; records = records[1:] {
 		if err := s.foldOne(ctx, p, records[0]); err != nil {
 			return err
@@ -110,6 +126,7 @@ func (s *PoisonRecords) Fold(ctx context.Context, p folder, records []Record, mo
 			return err
 		}
 	}
+	// Also without records: Batch publishes what is left.
 	fold := p.Batch
 	if more && len(records) > 0 {
 		fold = p.Gather
@@ -121,12 +138,14 @@ func (s *PoisonRecords) Fold(ctx context.Context, p folder, records []Record, mo
 	return nil
 }
 
+// look clears the note when a checkpoint is on disk behind the place where the partition began.
 func (s *PoisonRecords) look(p folder) {
 	if !s.clean && p.Durable() > s.note.Next {
 		s.Clear()
 	}
 }
 
+// foldOne folds one record that was noted down before, or refuses it.
 func (s *PoisonRecords) foldOne(ctx context.Context, p folder, r Record) error {
 	if n := s.note.Ended[r.Offset]; n >= poisonTries {
 		return p.Refuse(ctx, r, events.CodeCrash, fmt.Sprintf("the process ended %d times while it folded this record", n))

@@ -21,6 +21,8 @@ import (
 
 // Record is one record of a source log.
 type Record struct {
+	// Offset is its place in the source log. Offsets grow from record to record, and may have
+	// gaps.
 	Offset   int64
 	Appended events.Stamp // when the log took it; 0 when the log does not say
 	Value    []byte       // one event as JSON; of the activity log also a batch of reports
@@ -45,7 +47,9 @@ type Position struct {
 	Part   int
 }
 
-// Emitted is a verdict and the offset of the record that brought it about.
+// Emitted is a verdict and the offset of the record that brought it about. A deadline has no
+// record of its own: its verdicts carry the offset of the last record that was folded before it
+// fired.
 type Emitted = events.Emitted
 
 // Sink is where verdicts go first: the log that others read them from.
@@ -57,6 +61,8 @@ type Sink interface {
 
 	// Since calls fn with the id and the trigger offset of each verdict from a
 	// position on, and returns the position after the last of them.
+	// It is called once, by New, to learn what was published behind the last checkpoint, and so
+	// it has to tell of all that any earlier owner of the partition has published.
 	Since(ctx context.Context, from int64, fn func(id string, trigger int64)) (end int64, err error)
 }
 
@@ -68,6 +74,7 @@ type DeadLetters interface {
 
 	// Since calls fn with the offset of the record that each letter is about, from a
 	// position on, and returns the position after the last of them.
+	// Like that of a Sink it is called once, by New.
 	Since(ctx context.Context, from int64, fn func(offset int64)) (end int64, err error)
 }
 
@@ -83,6 +90,7 @@ type Repartitioned struct {
 type Activity interface {
 	// Send returns when they are safe there. After a crash some are sent again, in the
 	// same order; their offsets and parts tell.
+	// The values are in memory of the pump, which uses it again when Send has returned.
 	Send(ctx context.Context, activity []Repartitioned) error
 
 	// Place is the partition, from 0, of what concerns a key. It must keep nothing of the key.
@@ -92,15 +100,25 @@ type Activity interface {
 // Store is where checkpoints are kept: of each partition its flows or agents, their
 // deadlines, and how far the log is folded. See state.Store.
 type Store interface {
+	// Meta returns what the last checkpoint says of the partition; false when there is none.
 	Meta(partition uint16) (state.Meta, bool, error)
+	// Due calls fn with the deadlines behind (after, key), in the order of time and then of
+	// keys, until fn returns false. A pump holds only the next ones in memory, and asks for more
+	// as they fire.
 	Due(partition uint16, s state.Subject, after events.Stamp, key string, fn func(due events.Stamp, key string) bool) error
+	// Load returns the record of one flow or agent, whose memory is the caller's, and its
+	// deadline: 0 for none, state.DueUnknown when the record is of a format that does not say
+	// it. ok is false when there is no record.
 	Load(partition uint16, s state.Subject, key string) (record []byte, due events.Stamp, ok bool, err error)
+	// Records calls fn with each record of the partition, in memory that is good until fn
+	// returns. An error of fn ends that and is returned.
 	Records(partition uint16, s state.Subject, fn func(key string, record []byte) error) error
 
 	// Commit returns when the checkpoint is safe. It may be called by another goroutine
 	// than the other methods.
 	Commit(c *state.Checkpoint) error
-	// MaxCheckpoint is how much one checkpoint may hold.
+	// MaxCheckpoint is how much one checkpoint may hold: it is one transaction of the store,
+	// because after a crash either all of it must be there or nothing. See full.
 	MaxCheckpoint() (bytes int64, writes int)
 
 	DeadLetterStore
@@ -108,6 +126,8 @@ type Store interface {
 
 // Options are what a pump works with. Limits is required.
 type Options struct {
+	// Partition is the number under which the store keeps the state. An agent stage has a number
+	// behind those of the flows, since both keep theirs in one store (decision 43).
 	Partition uint16
 	Source    string // names the log in dead letters and messages; default "journal"
 	Stage     Stage  // what is folded; default FlowStage
@@ -185,9 +205,11 @@ const diskRetry = time.Second
 //
 // Batch, Gather, Fold and Close are for one goroutine; the other methods are for all.
 type Pump struct {
-	o        Options
-	counts   *Counts
-	counted  prom.Counters // since the last tally: what all look at is touched once for each batch
+	o       Options
+	counts  *Counts
+	counted prom.Counters // since the last tally: what all look at is touched once for each batch
+	// standing is read by any goroutine without mu: neither has a reading of the metrics to wait
+	// for a batch, nor a batch for the reading.
 	standing Standing
 
 	mu        sync.Mutex // held while records are folded, for those who look at flows and agents
@@ -203,15 +225,20 @@ type Pump struct {
 	appended events.Stamp  // of the one at hand
 	open     *cachedRecord // whose flow is in the scratch of the stage
 	ahead    bool          // scratch is ahead of the record of open: encoded holds what it should be
-	encoded  []byte
-	fx       analyzer.Effects
-	err      error // ends the pump
-	touched  byte  // see prefetch
+	// encoded is the record of what is in scratch. It takes the place of that of open when
+	// scratch is closed, see keep.
+	encoded []byte
+	// fx is what steps have brought about since it was reset; its memory is used for all of
+	// them.
+	fx      analyzer.Effects
+	err     error // ends the pump
+	touched byte  // see prefetch
 
 	next           int64 // first offset that is not folded
 	gathered       int   // so many records were folded since the last publication, see Gather
 	end            int64 // of the verdict log
 	deadLettersEnd int64 // end of the dead letters
+	// What was folded and is not safe yet, in the order of the log. settle empties all three.
 	out            []Emitted
 	deadLetters    []state.DeadLetter
 	repartitioned  []Repartitioned
@@ -220,11 +247,15 @@ type Pump struct {
 	handOn         func(key string, from Position, ev *events.Event) // gets what concerns agents at once, instead of Activity
 	handReports    func(from Position, batch []byte)                 // the same
 
+	// By it an owner tells whether the topic is still the one that it folded: a topic that was
+	// made anew has another record at that offset (decision 23).
 	last struct { // record that was folded
 		offset int64
 		sum    uint64
 		known  bool
 	}
+	// On a topic the limits are written again and again, so that an owner that begins in the
+	// middle meets them before the events that they judge. These two tell when that is due.
 	limits struct { // that were set last
 		at    events.Stamp // when the log took them
 		since int64        // events after them
@@ -242,6 +273,7 @@ type Pump struct {
 
 // engine returns what judges by the limits.
 func (o *Options) engine(l analyzer.Limits) *analyzer.Engine {
+	// An engine that observes judges the same, so backtests fold what a live pump would.
 	e := analyzer.New(l)
 	if o.Observe != nil {
 		e = e.Observing(o.Observe)
@@ -251,6 +283,9 @@ func (o *Options) engine(l analyzer.Limits) *analyzer.Engine {
 
 // New returns a pump that goes on where the last checkpoint of its partition in
 // the store left off.
+//
+// With a store it reads what the verdict log and the dead letters hold behind that checkpoint,
+// which takes as long as they are. ctx ends it, and is not kept.
 func New(ctx context.Context, o Options) (*Pump, error) {
 	if o.Source == "" {
 		o.Source = "journal"
@@ -282,6 +317,8 @@ func New(ctx context.Context, o Options) (*Pump, error) {
 	if o.Sink == nil {
 		return nil, errors.New("pump: a store needs a sink for the verdicts")
 	}
+	// Without a store there is nothing that deadlines could be fetched from, so all were to be
+	// held.
 	p.deadlines = newDeadlines(o.Memory)
 	if p.o.DeadLetters == nil {
 		p.o.DeadLetters = &storedDeadLetters{o.Store, o.Source}
@@ -302,6 +339,9 @@ func New(ctx context.Context, o Options) (*Pump, error) {
 func (p *Pump) Batch(ctx context.Context, records []Record) error {
 	defer p.timed(len(records))()
 	for {
+		// fold stops when what was folded just fits into a checkpoint, and settle makes room. So
+		// there is one turn for each such part. Deadlines that the last record has made ripe
+		// fire here as well: what the log has decided already must not wait for its next record.
 		n := p.fold(records)
 		records = records[n:]
 		if err := p.settle(ctx); err != nil {
@@ -323,12 +363,15 @@ const mostDeadBytes = 1 << 20
 // within bounds, and go out with what comes of those, because each publication costs the
 // brokers as much as hundreds of records. Batch publishes it.
 func (p *Pump) Gather(ctx context.Context, records []Record) error {
+	// Without a store nothing is published that could be saved.
 	if p.gathered += len(records); p.gathered > mostGathered || p.o.Store == nil {
 		return p.Batch(ctx, records)
 	}
 	done := p.timed(len(records))
 	n := p.fold(records)
 	done()
+	// Batch takes over where nothing more can wait: an error, a full checkpoint or one that is
+	// due, or too much memory held by dead letters.
 	if n == len(records) && p.err == nil && !p.full() && !p.due() && p.deadBytes() < mostDeadBytes {
 		return nil
 	}
@@ -351,6 +394,7 @@ func (p *Pump) Gathered() bool { return p.gathered > 0 }
 // it goes out with the next Batch. It returns how many it has folded, and whether that Batch
 // is due at once.
 func (p *Pump) Ahead(records []Record) (n int, due bool) {
+	// To wait for him would make an ask as slow as a list of flows; the next Batch folds these.
 	if !p.mu.TryLock() { // somebody looks at flows
 		return 0, true
 	}
@@ -362,6 +406,8 @@ func (p *Pump) Ahead(records []Record) (n int, due bool) {
 
 // Refuse makes a record a dead letter without folding it, as Batch does with one that
 // cannot be read.
+// It is for what must not be read again, a record at which the process has ended, and for what
+// could not be read at all.
 func (p *Pump) Refuse(ctx context.Context, r Record, code events.Code, reason string) error {
 	p.mu.Lock()
 	if r.Offset >= p.next {
@@ -375,6 +421,7 @@ func (p *Pump) Refuse(ctx context.Context, r Record, code events.Code, reason st
 
 // Last returns the offset of the last record that was folded, and a checksum of it;
 // false when that is not known.
+// It is for the goroutine of Batch.
 func (p *Pump) Last() (offset int64, sum uint64, ok bool) {
 	return p.last.offset, p.last.sum, p.last.known
 }
@@ -405,6 +452,9 @@ func (p *Pump) FoldRecord(ev *events.Event, r *Record) []events.Verdict {
 	return p.foldOne(r, func() { p.take(ev, r) })
 }
 
+// foldOne does for one record what foldLocked does for many, in the same order, and returns the
+// verdicts that it brought about, those of deadlines included that it has made ripe. What the
+// verdict log has since before a crash is not among them.
 func (p *Pump) foldOne(r *Record, take func()) []events.Verdict {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -412,6 +462,7 @@ func (p *Pump) foldOne(r *Record, take func()) []events.Verdict {
 	if r.Offset < p.next || p.err != nil {
 		return p.given
 	}
+	// With a store p.out may hold what earlier calls have given and the next Batch publishes.
 	from := len(p.out)
 	take()
 	p.next = r.Offset + 1
@@ -441,12 +492,15 @@ func (p *Pump) Close(ctx context.Context) error {
 	if p.o.Store == nil {
 		return nil
 	}
+	// What was gathered or folded ahead goes out first: no checkpoint may hold a flow of which a
+	// verdict is not published.
 	if err := p.Batch(ctx, nil); err != nil {
 		return err
 	}
 	if err := p.awaitCheckpoint(ctx); err != nil {
 		return err
 	}
+	// The checkpoint that was in flight has not what was folded since it was handed over.
 	if p.checkpoints.behind(p) {
 		p.handOver()
 	}
@@ -456,12 +510,15 @@ func (p *Pump) Close(ctx context.Context) error {
 // CloseWithoutCheckpoint ends the pump without a last checkpoint, as a crash would, and returns when
 // it uses the store no more. It must not be called while Batch runs.
 func (p *Pump) CloseWithoutCheckpoint() {
+	// Else a write that waits for free space would hold this up for as long as the disk is full.
 	p.Hurry()
 	c := &p.checkpoints
 	if c.flight != nil {
 		<-c.flight
 		c.flight = nil
 	}
+	// The count is shared: other pumps go on, and must not take checkpoints for what this one
+	// leaves.
 	p.counts.uncheckpointed.Add(-c.uncheckpointed)
 	c.uncheckpointed = 0
 }
@@ -489,6 +546,10 @@ func (p *Pump) settle(ctx context.Context) error {
 // publish sends what the log brought about. Verdicts go last: of what comes before the
 // last of them everything is out.
 func (p *Pump) publish(ctx context.Context) error {
+	// None of the three lists is emptied before all of it is safe: a write that fails is tried
+	// again with the same values, or ends the pump, and they are folded again. Activity goes
+	// before the verdicts because a published verdict proves that what came before it is out,
+	// see repartition.
 	if len(p.repartitioned) > 0 {
 		if err := p.retryUntilSpace(ctx, func() error { return p.o.Activity.Send(ctx, p.repartitioned) }); err != nil {
 			return fmt.Errorf("pass on what concerns agents: %w", err)
@@ -518,6 +579,8 @@ func (p *Pump) publish(ctx context.Context) error {
 		return err
 	}
 	for i := range p.out {
+		// Only what is safe is counted and logged, so figures and lines agree with the verdict
+		// log.
 		p.published(i)
 	}
 	clear(p.out)
@@ -527,6 +590,8 @@ func (p *Pump) publish(ctx context.Context) error {
 }
 
 // retryUntilSpace calls write until it finds free space on the disk.
+// Other errors it returns at once: after them the pump is thrown away and the next one begins at
+// the last checkpoint. Nothing is folded while it waits; the records stay in their log.
 func (p *Pump) retryUntilSpace(ctx context.Context, write func() error) error {
 	for {
 		err := write()
@@ -534,6 +599,7 @@ func (p *Pump) retryUntilSpace(ctx context.Context, write func() error) error {
 			p.counts.Count(func(n *prom.Counters) { n.Unpublished[p.o.Trouble(err)]++ })
 		}
 		low := errors.Is(err, state.ErrDiskLow)
+		// Said when the space ends and when it is back, not with each try.
 		if p.standing.DiskLow.Swap(low) != low {
 			if low {
 				p.o.Logger.Error("the pump pauses", "partition", p.o.Partition, "error", err)
@@ -554,7 +620,8 @@ func (p *Pump) retryUntilSpace(ctx context.Context, write func() error) error {
 	}
 }
 
-// report logs a verdict.
+// report logs a verdict: its message, and attributes by which lines are searched for a flow, an
+// agent or a trace.
 func (p *Pump) report(e *Emitted) {
 	if !p.quota.take() {
 		return
@@ -571,6 +638,7 @@ func (p *Pump) report(e *Emitted) {
 	if v.TraceID != "" {
 		attrs = append(attrs, "trace_id", v.TraceID)
 	}
+	// So that a reader knows that these lines are not all.
 	if n := p.quota.missed(); n > 0 {
 		attrs = append(attrs, "not_logged", n)
 	}
@@ -590,6 +658,7 @@ func (p *Pump) reportRefused(ev *events.Event) {
 	attrs := []any{"flow", ev.FlowKey(), "from", ev.From.ID(), "to", to, "partition", p.o.Partition}
 	why := "by an order, as its dispatcher says"
 	if v := p.fx.Answer; v != nil {
+		// The message of an order begins with what the order does; the line has said that.
 		_, why, _ = strings.Cut(v.Message, "rejected: ")
 		if why == "" {
 			why = v.Message
@@ -607,14 +676,18 @@ func (p *Pump) reportRefused(ev *events.Event) {
 // quota allows so many log lines in a second, so that a flood of verdicts is not
 // one of log lines as well: the verdicts are in their log.
 type quota struct {
-	clock   clock.Clock
-	most    int
-	second  int64
-	left    int
+	clock clock.Clock
+	most  int
+	// second is the Unix second that left is about.
+	second int64
+	left   int
+	// missing is how many lines were left out since missed was called last.
 	missing int64
 }
 
 const (
+	// A flood of verdicts is one condition told many times, so a few lines do. A refused call is
+	// what somebody may look for by name, so more of them are told.
 	linesPerSecond   = 10
 	refusedPerSecond = 100
 )

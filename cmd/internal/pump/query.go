@@ -51,6 +51,7 @@ type FlowList struct {
 }
 
 // FlowQuery says which flows are wanted, how many and in which order.
+// The zero Limit wants none.
 type FlowQuery struct {
 	// Text is in the id of the flow or in the name of one of its agents, whatever its
 	// case; "" is in all.
@@ -74,6 +75,7 @@ const (
 const MaxScanned = 10_000
 
 // Flows returns the flows that are wanted. Any goroutine may call it.
+// It decodes all that it looks at, so callers take turns (decision 52).
 func (p *Pump) Flows(q FlowQuery) (FlowList, error) {
 	limit, order := q.Limit, q.Order
 	records, engine, truncated, err := p.snapshot(nil)
@@ -85,6 +87,8 @@ func (p *Pump) Flows(q FlowQuery) (FlowList, error) {
 	}
 	list := FlowList{Scanned: len(records), Truncated: truncated}
 	var f analyzer.Flow
+	// Two passes: only the records that are in the list are made into views, which takes far
+	// longer than to read when a flow did something last.
 	if order == Newest {
 		last := make(map[string]events.Stamp, len(records))
 		for _, r := range records {
@@ -96,6 +100,7 @@ func (p *Pump) Flows(q FlowQuery) (FlowList, error) {
 		slices.SortFunc(records, func(a, b snapshot) int {
 			return cmp.Or(cmp.Compare(last[b.key], last[a.key]), cmp.Compare(a.key, b.key))
 		})
+		// A text can be in any of them, so all are made into views then.
 		if q.Text == "" {
 			records = records[:min(limit, len(records))]
 		}
@@ -127,6 +132,7 @@ func (q *FlowQuery) wants(v *analyzer.View) bool {
 }
 
 // FlowsOf is Flows of several pumps.
+// Each pump is asked for the whole limit, since all of the list may be of one.
 func FlowsOf(pumps []*Pump, q FlowQuery) (FlowList, error) {
 	if len(pumps) == 1 {
 		return pumps[0].Flows(q)
@@ -148,6 +154,8 @@ func FlowsOf(pumps []*Pump, q FlowQuery) (FlowList, error) {
 
 func (l *FlowList) sort(order Order) {
 	slices.SortFunc(l.Flows, func(a, b FlowSummary) int {
+		// Equal ones are sorted by their ids in the end, so that a list does not change from
+		// call to call.
 		if order == Nearby {
 			return cmp.Or(cmp.Compare(b.near(), a.near()), cmp.Compare(b.Last, a.Last), cmp.Compare(a.Flow, b.Flow))
 		}
@@ -155,6 +163,7 @@ func (l *FlowList) sort(order Order) {
 	})
 }
 
+// near is how much of its nearest limit a flow has used, from 0 to 1 and above.
 func (s *FlowSummary) near() float64 {
 	if s.Nearest == nil {
 		return 0
@@ -177,11 +186,13 @@ func summary(v analyzer.View) FlowSummary {
 	return s
 }
 
+// snapshot is a copy of one record, which stays as it is while folding goes on.
 type snapshot struct {
 	key    string
 	record []byte
 }
 
+// errEnough ends a look into the store.
 var errEnough = errors.New("enough")
 
 // snapshot copies the records of the flows or agents that were used last, then those that
@@ -198,13 +209,17 @@ func (p *Pump) snapshot(want func(record []byte) bool) (records []snapshot, engi
 			break
 		}
 		if p.cache.outside {
+			// What the store has of these is older.
 			seen[r.key] = true
 		}
+		// Own flows are the self-test's, which no list shows (decision 33).
 		if len(r.record) > 0 && !r.own && want(r.record) {
 			records = append(records, snapshot{r.key, slices.Clone(r.record)})
 		}
 	}
 	engine = p.engine
+	// The store is read without the lock. A flow that goes there meanwhile may be missing from
+	// the list; what is being folded waits for nobody.
 	look := p.cache.outside && !truncated
 	p.mu.Unlock()
 	if !look {
@@ -229,6 +244,7 @@ func (p *Pump) snapshot(want func(record []byte) bool) (records []snapshot, engi
 
 // View returns a flow for people and programs; false when nothing is known of it.
 // Any goroutine may call it.
+// It costs the fold a copy of the record and no more.
 func (p *Pump) View(key string) (analyzer.View, bool, error) {
 	record, engine, err := p.lookUp(key)
 	if err != nil || len(record) == 0 {
@@ -245,6 +261,7 @@ func (p *Pump) View(key string) (analyzer.View, bool, error) {
 func (p *Pump) lookUp(key string) (record []byte, engine *analyzer.Engine, err error) {
 	p.mu.Lock()
 	engine, outside := p.engine, p.cache.outside
+	// Not get, which would make the flow the newest: a question must not keep it in memory.
 	if r := p.cache.byKey[key]; r != nil {
 		record, outside = slices.Clone(r.record), false
 	}
@@ -257,6 +274,8 @@ func (p *Pump) lookUp(key string) (record []byte, engine *analyzer.Engine, err e
 
 // Known returns a flow as it was folded last, as a copy of its own, and what was folded over
 // all flows of the partition. Any goroutine may call it.
+// It is what asks are judged by while the fold is behind (decision 73). The two may be of
+// different moments.
 func (p *Pump) Known(key string) (*analyzer.Flow, analyzer.Partition, error) {
 	var over analyzer.Partition
 	p.mu.Lock()
@@ -285,6 +304,7 @@ func (p *Pump) agentPartition() (*agents.Partition, error) {
 	if !ok {
 		return nil, errors.New("this pump folds flows")
 	}
+	// Encoded and read: a copy of the struct would share what the next step changes.
 	b, err := s.partition.AppendBinary(nil)
 	if err != nil {
 		return nil, err
@@ -313,10 +333,13 @@ func (p *Pump) Standing() *Standing { return &p.standing }
 func (p *Pump) Counts() *Counts { return p.counts }
 
 // Partition is the one of the options. Any goroutine may call it.
+// It never changes.
 func (p *Pump) Partition() int { return int(p.o.Partition) }
 
 // Hold keeps anything from being folded until release is called: for whoever has to look
 // at several things of one moment. Any goroutine may call it.
+// Nothing slow may be done meanwhile; a method of the pump that takes the same lock would wait
+// for ever.
 func (p *Pump) Hold() (release func()) {
 	p.mu.Lock()
 	return p.mu.Unlock

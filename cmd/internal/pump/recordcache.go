@@ -21,7 +21,8 @@ type cachedRecord struct {
 
 	unwatched bool // an agent whose silence nobody judges: what flows tell of it changes nothing
 
-	own      bool              // weir's own, see selfTest
+	own bool // weir's own, see selfTest
+	// What follows is of flows alone. One that was loaded is not live before its next event.
 	last     events.Stamp      // time of the latest event
 	live     bool              // it had one within the time of silence that ends an episode
 	ended    bool              // by a flow.end
@@ -29,26 +30,30 @@ type cachedRecord struct {
 	judged   judged            // since it is in memory, and as far as its record knows
 	loaded   bool              // from the store, and not looked at yet
 
+	// Its neighbors in the order of use.
 	newer, older *cachedRecord
 }
 
 // recordOverhead is about what a record takes in memory beside its key and record.
 const recordOverhead = 208
 
+// size counts the capacity of the record, since that is what memory holds.
 func (r *cachedRecord) size() int64 { return int64(len(r.key)+cap(r.record)) + recordOverhead }
 
 // recordCache are the flows in memory, in the order in which they were last used.
 type recordCache struct {
 	byKey map[string]*cachedRecord
+	// The list is a ring through ends, so that no link is ever nil.
 	ends  cachedRecord // ends.older is the newest, ends.newer the oldest
 	bytes int64
 
 	outside bool                // the store may hold flows that are not in memory
 	sent    map[uint64]struct{} // hashes of the keys of all that it may hold; nil when that is not known
 
-	fading *cachedRecord                 // the oldest that may be live; &ends when none is
-	live   [analyzer.StandingCount]int64 // flows by standing
-	lost   int64                         // flows that were live when they had to go
+	fading *cachedRecord // the oldest that may be live; &ends when none is
+	// live and lost are for the metrics and change nothing that is folded.
+	live [analyzer.StandingCount]int64 // flows by standing
+	lost int64                         // flows that were live when they had to go
 }
 
 func newRecordCache() *recordCache {
@@ -67,12 +72,14 @@ func (s *recordCache) get(key string) *cachedRecord {
 	return r
 }
 
+// add takes in a flow that is not in memory, as the newest.
 func (s *recordCache) add(r *cachedRecord) {
 	s.byKey[r.key] = r
 	s.link(r)
 	s.bytes += r.size()
 }
 
+// remove takes a flow out of memory; of one that the store does not hold nothing is left.
 func (s *recordCache) remove(r *cachedRecord) {
 	delete(s.byKey, r.key)
 	s.unlink(r)
@@ -96,6 +103,8 @@ func (s *recordCache) send(r *cachedRecord) {
 	s.outside = true
 	switch {
 	case s.sent == nil:
+	// More are not told apart: from here on every flow that is not in memory is looked for in
+	// the store.
 	case len(s.sent) == mostSent:
 		s.sent = nil
 	default:
@@ -104,6 +113,7 @@ func (s *recordCache) send(r *cachedRecord) {
 }
 
 // mayBeOutside reports whether the store may hold the flow, which is not in memory.
+// An equal hash of another key costs one look into the store and nothing else.
 func (s *recordCache) mayBeOutside(key string) bool {
 	if !s.outside || s.sent == nil {
 		return s.outside
@@ -124,6 +134,8 @@ func (s *recordCache) link(r *cachedRecord) {
 	}
 }
 
+// unlink takes it out of the order of use. If fading stands there it moves to the next newer
+// one, as if it had been looked at.
 func (s *recordCache) unlink(r *cachedRecord) {
 	if s.fading == r {
 		s.fading = r.newer
@@ -134,6 +146,8 @@ func (s *recordCache) unlink(r *cachedRecord) {
 
 // set copies a record into the memory of the flow. Some room is left to grow, and
 // the sizes are rounded as the allocator would do it.
+// The copy is what makes it safe that record is memory of the pump, which is used for the next
+// flow.
 func (s *recordCache) set(r *cachedRecord, record []byte) {
 	if len(record) > cap(r.record) {
 		s.bytes -= r.size()
@@ -150,6 +164,8 @@ const evictable = 64
 // first, until the rest is within the budget. Flows whose last checkpoint is not
 // durable stay, and so does the newest, which is being folded.
 func (s *recordCache) evict(budget int64, durable uint64) {
+	// It gives up after some that cannot go, because all of them may be waiting for the
+	// checkpoint in flight; the budget is passed then until that one is durable.
 	r := s.ends.newer
 	for looked := 0; s.bytes > budget && r != s.ends.older && looked < evictable; looked++ {
 		next := r.newer

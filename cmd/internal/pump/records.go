@@ -9,6 +9,7 @@ import (
 )
 
 // TickRecord is what a log is given when nothing else comes: it says how late it is.
+// The time is in milliseconds.
 func TickRecord(now events.Stamp) []byte {
 	tick := events.Event{ID: fmt.Sprintf("tick:%d", now), Time: now, Kind: events.Tick}
 	return tick.AppendJSON(nil)
@@ -22,20 +23,25 @@ func TurnBackRecord(from, to events.Stamp) []byte {
 }
 
 // LimitsRecord is what sets limits in a log. ParseLimits reads the document in it.
+// The document is the limits as JSON, whole: what they say does not depend on the version of
+// weir's profiles that reads them later.
 func LimitsRecord(limits analyzer.Limits, now events.Stamp) []byte {
 	ev := events.Event{ID: fmt.Sprintf("limits:%s:%d", limits.Version, now), Time: now, Kind: events.LimitsSet, Limits: limitfile.FormatJSON(limits)}
 	return ev.AppendJSON(nil)
 }
 
 // ParseLimits reads the document of a limits.set, as Options.Parse.
+// Its errors name limits.set in the place of a file.
 func ParseLimits(document []byte) (analyzer.Limits, error) {
 	return limitfile.ParseJSON("limits.set", document)
 }
 
 // MaxLag is how many records a pump may be behind its log and still be ready.
+// Beyond it /readyz says that weir is behind.
 const MaxLag = 10_000
 
 // agentShare is the part of the memory that agents are given.
+// Each stage has a share of its own, so that neither pushes the other's records out of memory.
 const agentShare = 4
 
 // SplitMemory shares a budget between flows and agents.
@@ -58,13 +64,18 @@ type decoded struct {
 // the processor fetches it for all of them at one time. Most of it is in none of its caches, and
 // to wait for the one, fold it, and then wait for the next is a good part of what folding
 // takes. It changes nothing.
+//
+// The records are folded at once after it, up to prefetched of them, so no decoded event
+// outlives the next call. The caller holds the lock.
 func (p *Pump) prefetch(records []Record) {
+	// Made when it is needed first: a replay folds events and never records.
 	if p.coming == nil {
 		p.coming = make([]decoded, prefetched)
 	}
 	for i := range records {
 		r, d := &records[i], &p.coming[i]
 		d.of, d.err = nil, nil
+		// What is known already or no event is not decoded; fold skips it by the same tests.
 		if r.Offset >= p.next && !p.isReports(r) {
 			d.err = events.Decode(r.Value, &d.event)
 		}
@@ -80,6 +91,7 @@ func (p *Pump) prefetch(records []Record) {
 	}
 	for i := range records {
 		if r := p.coming[i].of; r != nil && len(r.record) > 0 {
+			// The sum is kept in the pump so that the compiler cannot leave the reads out.
 			p.touched += r.record[0] + r.record[len(r.record)/2] + r.record[len(r.record)-1]
 		}
 	}

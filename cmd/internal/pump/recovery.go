@@ -12,10 +12,14 @@ import (
 // recoveryDedup is what is known of the records after the last checkpoint that were folded
 // before a crash: what came of them and stands in the logs must not go there again.
 type recoveryDedup struct {
-	ids     map[string]struct{} // of verdicts
-	upTo    int64               // the last offset that brought one of them about
-	offsets map[int64]struct{}  // of dead letters
-	last    int64               // of them
+	// ids is nil when the recovery is over. A verdict that has come again is taken out.
+	ids map[string]struct{} // of verdicts
+	// upTo is -1 when nothing was published. What comes of records before it is out, whatever
+	// its id: a flow that begins in the middle of the log gives other ids than before (decision
+	// 24).
+	upTo    int64              // the last offset that brought one of them about
+	offsets map[int64]struct{} // of dead letters
+	last    int64              // of them
 
 	// Where the next process has to begin to read. As long as records are folded
 	// again these must not move: a crash may come again.
@@ -23,6 +27,7 @@ type recoveryDedup struct {
 	deadLettersFrom int64
 }
 
+// notePublished takes in one verdict of the log, of which New reads all behind the checkpoint.
 func (r *recoveryDedup) notePublished(id string, trigger int64) {
 	r.ids[id] = struct{}{}
 	r.upTo = max(r.upTo, trigger)
@@ -45,6 +50,8 @@ func (r *recoveryDedup) noteDeadLetter(offset int64) {
 	r.last = max(r.last, offset)
 }
 
+// wasDeadLetter reports whether the record is a dead letter already. Each one is told once, because one
+// record makes one letter.
 func (r *recoveryDedup) wasDeadLetter(offset int64) bool {
 	_, ok := r.offsets[offset]
 	delete(r.offsets, offset)
@@ -64,6 +71,8 @@ func (r *recoveryDedup) pass(folded, verdicts, deadLetters int64) {
 }
 
 // stateVersion is the first byte of what a checkpoint says of the partition itself.
+// A state of a higher version is refused, never guessed at; older ones are rewritten by
+// upgraded.
 const stateVersion = 4
 
 // Versions of before, which are read.
@@ -94,6 +103,9 @@ func (p *Pump) appendState(dst []byte) []byte {
 }
 
 // resume takes up the last checkpoint and looks what was published after it.
+//
+// The order matters: the state says where the dead letters are read from, and the deadlines have
+// to be there before anything is folded, since a record can make one of them ripe.
 func (p *Pump) resume(ctx context.Context) error {
 	meta, ok, err := p.o.Store.Meta(p.o.Partition)
 	if err != nil {
@@ -102,6 +114,7 @@ func (p *Pump) resume(ctx context.Context) error {
 	p.dedup.verdictsFrom, p.dedup.deadLettersFrom = p.o.Published, p.o.DeadLettered
 	if ok {
 		p.next, p.dedup.verdictsFrom = meta.Next, meta.Published
+		// Whatever the store holds of the partition is unknown to memory.
 		p.cache.restored()
 		if err := p.restoreState(meta.State); err != nil {
 			return err
@@ -112,11 +125,15 @@ func (p *Pump) resume(ctx context.Context) error {
 		return err
 	}
 	p.dedup.ids, p.dedup.upTo = make(map[string]struct{}), -1
+	// Before the first record is folded, because a verdict that is published twice cannot be
+	// taken back.
 	p.end, err = p.o.Sink.Since(ctx, p.dedup.verdictsFrom, p.dedup.notePublished)
 	if err != nil {
 		return fmt.Errorf("read the verdict log: %w", err)
 	}
 	p.deadLettersEnd, err = p.o.DeadLetters.Since(ctx, p.dedup.deadLettersFrom, func(offset int64) {
+		// deadLettersFrom may have stood still for some checkpoints, see pass: those of records before
+		// them are read as well.
 		if offset >= p.next {
 			p.dedup.noteDeadLetter(offset)
 		}
@@ -129,6 +146,7 @@ func (p *Pump) resume(ctx context.Context) error {
 }
 
 // upgraded is the state as this version writes it.
+// It turns what older versions wrote into the bytes of this one, so that one reader is enough.
 func upgraded(b []byte) ([]byte, error) {
 	if len(b) == 0 || b[0] != flowsAlone && (b[0] != reportsWaited || len(b) < 2 || Stage(b[1]) != FlowStage) {
 		if len(b) > 0 && b[0] == reportsWaited { // that of agents is the same
@@ -142,6 +160,7 @@ func upgraded(b []byte) ([]byte, error) {
 		d.rest = b[2:]
 	}
 	fold := stateReader{rest: d.bytes(), err: d.err}
+	// Step, offset and parts of repartitioning, all 0 where nothing was passed on yet.
 	for range 3 {
 		n := int64(0)
 		if b[0] == reportsWaited {
@@ -152,17 +171,21 @@ func upgraded(b []byte) ([]byte, error) {
 	if fold.err != nil {
 		return nil, fold.err
 	}
+	// No reports wait: an older weir kept them with the flows.
 	told = append(new(repartitioning).appendReports(told), fold.rest...)
 	b = binary.AppendUvarint([]byte{stateVersion, byte(FlowStage)}, uint64(len(told)))
 	return append(append(b, told...), d.rest...), nil
 }
 
+// restoreState reads what appendState has written. Any error ends New: to fold on with a state
+// that is half read would publish what does not follow from the log.
 func (p *Pump) restoreState(b []byte) error {
 	b, err := upgraded(b)
 	if err != nil {
 		return err
 	}
 	switch {
+	// The version first, then the stage: what follows may be read by nobody else.
 	case len(b) < 2:
 		return errState
 	case b[0] != stateVersion:
@@ -173,6 +196,8 @@ func (p *Pump) restoreState(b []byte) error {
 	d := stateReader{rest: b[2:]}
 	fold, document := d.bytes(), d.bytes()
 	p.dedup.deadLettersFrom, p.limits.at = d.number(), events.Stamp(d.number())
+	// The record that was folded last, with its checksum as the last 8 bytes; missing where none
+	// was.
 	if d.err == nil && len(d.rest) > 0 {
 		p.last.offset, p.last.known = d.number(), true
 		if len(d.rest) != 8 {

@@ -42,6 +42,8 @@ func (p *Pump) repartition(offset int64) {
 	p.fx.ResetActivity() // with the memory of what was passed on
 }
 
+// repartitionOne passes one event on, or leaves it out if it is out already. It takes a number
+// either way, so that parts are numbered as the first time.
 func (p *Pump) repartitionOne(key string, offset int64, ev *events.Event) {
 	t := &p.repartitioning
 	part := t.part(offset)
@@ -74,6 +76,7 @@ func (p *Pump) tellLowWatermark() {
 		return
 	}
 	p.repartitioning.step = step
+	// Reports go first: what the tick says is told is told then.
 	p.tellReportsDue(p.next - 1)
 	at := p.engine.LowWatermark(p.stage.seen())
 	p.repartitionOne("", p.next-1, &events.Event{ID: fmt.Sprintf("told:%d", at), Time: at, Kind: events.Tick})

@@ -11,11 +11,15 @@ import (
 
 // Replay folds events in memory as the embedded form does, both stages: what the flows
 // pass on is folded by agent at once. It is for one goroutine.
+//
+// It is what backtests, replays of files and demonstrations fold with: the same two pumps as a
+// running weir's, with the log of activity between them replaced by a call.
 type Replay struct {
 	flows, agents *Pump
-	activity      int64    // records that the agents were given
-	up            []passed // by trees to those above, and not folded yet
-	given         []events.Verdict
+	// activity numbers what would be the records of that log, from 0.
+	activity int64    // records that the agents were given
+	up       []passed // by trees to those above, and not folded yet
+	given    []events.Verdict
 
 	// What was said to the last ask, by its flow and, if its flow held that back, by its tree.
 	answer     func(offset int64, ev *events.Event, v *events.Verdict)
@@ -30,10 +34,13 @@ func NewReplay(ctx context.Context, o Options) (*Replay, error) {
 	}
 	r := &Replay{answer: o.Answer}
 	var err error
+	// With Held set a flow that is part of a tree does not answer by itself; its allowance is
+	// completed below by what the tree says.
 	o.Held = func(_ int64, _ *events.Event, _ string, v *events.Verdict) { r.held = v }
 	if r.flows, err = New(ctx, o); err != nil {
 		return nil, err
 	}
+	// Metrics and asks are the flow stage's alone, or all would count twice.
 	o.Partition, o.Source, o.Stage, o.Sources, o.Metrics = o.Partition+1, "activity", AgentStage, 1, nil
 	o.Answer, o.Held = nil, nil
 	o.Settled = func(_ Position, _ *events.Event, v *events.Verdict) { r.last = v }
@@ -49,10 +56,15 @@ func NewReplay(ctx context.Context, o Options) (*Replay, error) {
 func (r *Replay) Fold(ev *events.Event, offset int64) []events.Verdict {
 	r.given = r.given[:0]
 	if ev.Kind == events.LimitsSet {
+		// The agent stage judges by limits of its own, and has to have them before what the
+		// flows pass on.
 		r.pass("", Position{}, ev)
 	}
 	r.held, r.last = nil, nil
+	// What concerns agents is folded within this call, by handOn, and puts its verdicts into
+	// r.given.
 	flows := r.flows.Fold(ev, offset)
+	// By now the tree has folded the ask, so both words are there.
 	if r.held != nil && r.answer != nil {
 		r.answer(offset, ev, agents.LastWord(r.held, r.last))
 	}
@@ -60,6 +72,7 @@ func (r *Replay) Fold(ev *events.Event, offset int64) []events.Verdict {
 		return flows
 	}
 	// Those about agents were put first, as they came.
+	// The result lies behind them in the same memory, so that no call has to allocate.
 	n := len(r.given)
 	r.given = append(append(r.given, flows...), r.given...)
 	return r.given[n:]
@@ -68,6 +81,8 @@ func (r *Replay) Fold(ev *events.Event, offset int64) []events.Verdict {
 // pass gives the agents what the flows pass on.
 func (r *Replay) pass(key string, from Position, ev *events.Event) {
 	r.fold(&passed{key, from, ev})
+	// A tree may pass on to the one above it, which may do so again: each in its turn, because a
+	// pump folds one record at a time.
 	for len(r.up) > 0 {
 		next := r.up[0]
 		r.up = r.up[1:]
@@ -75,6 +90,7 @@ func (r *Replay) pass(key string, from Position, ev *events.Event) {
 	}
 }
 
+// fold gives the agent stage one record.
 func (r *Replay) fold(x *passed) {
 	r.given = append(r.given, r.agents.FoldRecord(x.ev, &Record{Offset: r.activity, Key: x.key, From: x.from})...)
 	r.activity++
@@ -82,10 +98,13 @@ func (r *Replay) fold(x *passed) {
 
 // passUp keeps what a tree passes on to the one above until its own fold is over.
 func (r *Replay) passUp(key string, from Position, ev *events.Event) {
+	// The event lies in the memory of the effects, which the next fold uses again. Written and
+	// read it is what a log would have handed over.
 	own := new(events.Event)
 	if err := events.Decode(ev.AppendJSON(nil), own); err != nil {
 		return // as a log would not take it
 	}
+	// Behind the one source of events, as partitions of the activity are numbered (see sources).
 	from.Source = 1
 	r.up = append(r.up, passed{strings.Clone(key), from, own})
 }

@@ -39,6 +39,7 @@ func AppendReports(dst []byte, reports []activity.Report) []byte {
 	dst = binary.AppendVarint(append(dst, reportsVersion), int64(first))
 	for i := range reports {
 		r := &reports[i]
+		// Flow is a hash, whose bits a number of variable length would only make longer.
 		dst = binary.LittleEndian.AppendUint64(dst, r.Flow)
 		dst = binary.AppendVarint(dst, int64(r.Did-first))
 		dst = append(dst, byte(r.Work), byte(r.Source))
@@ -52,6 +53,8 @@ var errReports = &unfit{adapter.CodeFormat, "a batch of reports that is damaged,
 
 // EachReport calls fn for each report of a batch, with one that is good until fn returns.
 // Its strings alias the batch.
+// It ends with errReports at the first byte that does not fit; fn may have been called for those
+// before.
 func EachReport(batch []byte, fn func(r *activity.Report)) error {
 	if !IsReports(batch) {
 		return errReports
@@ -66,6 +69,8 @@ func EachReport(batch []byte, fn func(r *activity.Report)) error {
 		r.Flow = binary.LittleEndian.Uint64(d.rest)
 		d.rest = d.rest[8:]
 		r.Did = first + events.Stamp(d.number())
+		// Work is an index into tables of the agent stage, so it has to be one that this weir
+		// knows.
 		if len(d.rest) < 2 || d.rest[0] >= byte(activity.WorkCount) {
 			return errReports
 		}
@@ -82,6 +87,7 @@ func EachReport(batch []byte, fn func(r *activity.Report)) error {
 	return nil
 }
 
+// aliased is b as a string without a copy: good as long as b is and nobody writes to it.
 func aliased(b []byte) string {
 	if len(b) == 0 {
 		return ""
@@ -101,12 +107,15 @@ func (p *Pump) retain(offset int64) {
 	for i := range p.fx.Reports {
 		t.reports.Add(&p.fx.Reports[i])
 	}
+	// So that what waits always fits into a checkpoint beside the flows.
 	if t.reports.Full() {
 		p.tellReports(offset)
 	}
 }
 
 // tellReportsDue passes on what waits if it is time to.
+// The time is that of the log and the interval a limit, so a replay passes on the same at the
+// same place.
 func (p *Pump) tellReportsDue(offset int64) {
 	if seen := p.stage.seen(); p.engine.ReportsDue(p.repartitioning.reported, seen) {
 		p.tellReports(offset)
@@ -120,6 +129,7 @@ func (p *Pump) tellReports(offset int64) {
 	if t.reports.Len() == 0 {
 		return
 	}
+	// Nobody folds agents: without this what waits would grow until Full.
 	if p.o.Activity == nil && p.handReports == nil {
 		t.reports.Reset()
 		return
@@ -131,6 +141,7 @@ func (p *Pump) tellReports(offset int64) {
 		n := 0
 		if p.o.Activity != nil {
 			key = r.AppendKey(key[:0])
+			// key is overwritten by the next report.
 			n = p.o.Activity.Place(aliased(key))
 		}
 		for len(t.shares) <= n {
@@ -157,6 +168,8 @@ func (p *Pump) tellShare(n int, offset int64) {
 	switch {
 	case p.handReports != nil:
 		p.handReports(Position{Offset: offset, Part: part}, AppendReports(nil, share))
+	// It went out before the crash, since a verdict of a later record is published. The part was
+	// counted all the same, so that what follows has its number.
 	case offset < p.dedup.upTo:
 	default:
 		from := len(t.memory)
@@ -164,6 +177,7 @@ func (p *Pump) tellShare(n int, offset int64) {
 		// Any of the keys leads to the partition.
 		p.repartitioned = append(p.repartitioned, Repartitioned{Key: string(share[0].AppendKey(nil)), Offset: offset, Part: part, Value: t.memory[from:len(t.memory):len(t.memory)]})
 	}
+	// Reports alias the memory of those that wait, which is used again.
 	clear(share)
 	t.shares[n] = share[:0]
 }
@@ -173,6 +187,8 @@ func (p *Pump) FoldReports(r *Record) ([]events.Verdict, error) {
 	if err := EachReport(r.Value, func(*activity.Report) {}); err != nil {
 		return nil, err
 	}
+	// It was looked through before, so an error here is one of the caller's record and nothing
+	// was folded.
 	return p.foldOne(r, func() { p.takeReports(r) }), nil
 }
 
@@ -183,6 +199,8 @@ func (p *Pump) takeReports(r *Record) {
 		p.refuse(r, errReports)
 		return
 	}
+	// The position is taken first: a batch that comes twice is dropped whole, also one that is
+	// damaged.
 	fresh, err := s.fresh(r)
 	if err == nil && fresh {
 		err = EachReport(r.Value, func(*activity.Report) {}) // all of it or nothing
@@ -195,14 +213,17 @@ func (p *Pump) takeReports(r *Record) {
 		return
 	}
 	p.counted.Activity[0]++
+	// It was read to its end above, so it has no error.
 	_ = EachReport(r.Value, func(report *activity.Report) {
 		s.key = report.AppendKey(s.key[:0])
+		// Most reports end here, with one look into a map.
 		if p.err == nil && s.mayWatch(s.key) {
 			p.takeReport(s, aliased(s.key), report, r)
 		}
 	})
 }
 
+// takeReport folds one report into the agent of the key, which aliases s.key.
 func (p *Pump) takeReport(s *agentStage, key string, report *activity.Report, r *Record) {
 	if p.err = p.enter(key); p.err != nil {
 		return
@@ -216,6 +237,7 @@ func (p *Pump) takeReport(s *agentStage, key string, report *activity.Report, r 
 		p.refuse(r, fmt.Errorf("%s: %w", key, err))
 		return
 	}
+	// Nothing is known of it, in memory or in the store, and the report has changed nothing.
 	if s.empty() && len(p.open.record) == 0 {
 		s.unknown(key)
 	}
@@ -225,6 +247,7 @@ func (p *Pump) takeReport(s *agentStage, key string, report *activity.Report, r 
 }
 
 // mostUnknown is how many agents are remembered of which nothing is kept.
+// When there are more, all are forgotten and asked for once again.
 const mostUnknown = 1 << 16
 
 // mayWatch reports whether a report about the agent of the key can say anything new. Most
@@ -238,6 +261,7 @@ func (s *agentStage) mayWatch(key []byte) bool {
 	if r := p.cache.byKey[string(key)]; r != nil {
 		return !r.unwatched
 	}
+	// It is not in memory. If memory has all agents, nothing is known of it.
 	_, unknown := s.nobody[string(key)]
 	return p.cache.outside && !unknown
 }
@@ -271,6 +295,8 @@ func (t *repartitioning) appendReports(dst []byte) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(batch))), batch...)
 }
 
+// readReports reads what appendReports has written. The order is kept, because what waits is
+// passed on in that order.
 func (t *repartitioning) readReports(d *stateReader) {
 	t.reported = events.Stamp(d.number())
 	if batch := d.bytes(); d.err == nil && EachReport(batch, t.reports.Add) != nil {

@@ -16,9 +16,11 @@ import (
 // a record is new when it is behind all of its source that were seen.
 type sources struct {
 	want int // sources without which nothing is known to be told
+	// last is by the number of the source, as long as the highest that was seen.
 	last []source
 }
 
+// source is one partition of events, or of the activity, as far as this one has seen it.
 type source struct {
 	any    bool // something was seen of it
 	offset int64
@@ -27,6 +29,7 @@ type source struct {
 }
 
 // mostSources is how many partitions of events there may be.
+// It bounds what a damaged state can make weir allocate.
 const mostSources = 1 << 16
 
 func newSources(n int) sources { return sources{want: max(1, n)} }
@@ -53,6 +56,7 @@ func (s *sources) turnBack(n int, at events.Stamp) { s.of(n).low = at }
 // lowWatermark is the time up to which all sources have told everything; 0 when one has told
 // nothing yet.
 func (s *sources) lowWatermark() events.Stamp {
+	// Of one that was never heard of nobody knows what its agents did.
 	if len(s.last) < s.want {
 		return 0
 	}
@@ -63,6 +67,8 @@ func (s *sources) lowWatermark() events.Stamp {
 	return first
 }
 
+// of returns what is known of a source, good until the next call. A number that was not seen
+// before is new; fresh has refused those that cannot be.
 func (s *sources) of(n int) *source {
 	for len(s.last) <= n {
 		s.last = append(s.last, source{})

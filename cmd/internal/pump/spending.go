@@ -22,11 +22,13 @@ func wasteOf(c *costs.Costs) (out []prom.Waste) {
 	return out
 }
 
+// The tokens are split by who set their price, and money is in millionths of a dollar.
 func reading(s *costs.Spent) prom.Spent {
 	return prom.Spent{Calls: s.Calls, Tokens: [prom.PriceCount]int64{s.Tokens - s.OfFile - s.Unpriced, s.OfFile, s.Unpriced}, MicroUSD: [2]int64{s.Reported, s.Priced}}
 }
 
 // spent is how much the flow at hand had spent before an event.
+// spent counts from the beginning of the episode: in another one it begins at nought again.
 type spent struct {
 	episode      int64
 	tokens, cost int64
@@ -48,13 +50,17 @@ func (s *flowStage) spend(ev *events.Event, refused bool) {
 	if ev.Refusable() && !refused {
 		calls = 1
 	}
+	// In an episode that has just begun all of it is the event's.
 	if is.episode == was.episode {
 		is.tokens, is.cost = is.tokens-was.tokens, is.cost-was.cost
 	}
 	if calls == 0 && is.tokens == 0 && is.cost == 0 {
 		return
 	}
+	// By what was said before this event: what it brings about itself counts from the next one
+	// on.
 	when, rule := p.open.judged.phase()
+	// A cost that the producer reports stays; only tokens without one are priced.
 	x := p.o.Prices.By(ev, calls, is.tokens, is.cost)
 	told := reading(&x)
 	p.counted.Spent[when].Add(&told)
@@ -67,6 +73,8 @@ func (s *flowStage) spend(ev *events.Event, refused bool) {
 // more than they are; 0 for none.
 type judged struct{ warned, stopped uint8 }
 
+// A stop outweighs a warning, and neither is ever undone: waste is a figure that nobody's
+// opinion of the stop changes (decision 77).
 func (j judged) phase() (costs.Phase, events.Reason) {
 	switch {
 	case j.stopped != 0:
@@ -87,6 +95,8 @@ func judgedBy(f *analyzer.Flow) judged {
 func (j *judged) hear(verdicts []events.Verdict) {
 	for i := range verdicts {
 		v := &verdicts[i]
+		// What is in shadow mode, about no flow, or neither stops nor warns says nothing of this
+		// one.
 		if v.Mode != events.ModeEnforce || v.CorrelationID == "" || !v.Stops() && v.Action != events.Warn {
 			continue
 		}
@@ -94,9 +104,11 @@ func (j *judged) hear(verdicts []events.Verdict) {
 		if at <= 0 {
 			continue
 		}
+		// Only the first counts, since it is the one from which on the money was spent.
 		if j.warned == 0 {
 			j.warned = uint8(at)
 		}
+		// An armed order has not stopped anything yet.
 		if j.stopped == 0 && v.Stops() && v.Effective == events.EffectiveNow {
 			j.stopped = uint8(at)
 		}

@@ -34,8 +34,11 @@ type folding interface {
 	empty() bool
 
 	// step folds an event into scratch.
+	// What it brings about is added to the effects of the pump.
 	step(ev *events.Event)
 	// advance fires the deadlines of what is in scratch up to now.
+	// It is called with the deadline itself and not with the time of the log, so that what comes
+	// of it does not depend on how late the deadline fires.
 	advance(now events.Stamp)
 	// due is its next deadline; 0 for none.
 	due() events.Stamp
@@ -47,16 +50,19 @@ type folding interface {
 	seen() events.Stamp
 
 	// appendState and restoreState encode what the stage has beside its flows or agents.
+	// The bytes depend on the log alone.
 	appendState(dst []byte) ([]byte, error)
 	restoreState(b []byte) error
 }
 
 // unfit says why a record is a dead letter.
+// It is the fault of whoever wrote the record, and has a code that is counted.
 type unfit struct {
 	code   events.Code
 	reason string
 }
 
+// Error is the reason alone: the dead letter holds the place and the record beside it.
 func (r *unfit) Error() string { return r.reason }
 
 // StageOf tells which stage the state of a partition is of, from what its checkpoint says
