@@ -17,6 +17,7 @@ import (
 // Stages of an order, as the audit log has them. One that has no answer after it was under
 // way when weir ended: what became of it stands in the log of events.
 const (
+	// Each word stands in files that other programs read.
 	Asked    = "asked"    // and is about to be carried out
 	Answered = "answered" // with a status
 	Refused  = "refused"  // before anything of it was looked at
@@ -24,56 +25,74 @@ const (
 )
 
 // Record is a line of the audit log.
+// Texts of the sender are cut at longestText bytes, the end marked by dots. No token ever
+// stands in one.
 type Record struct {
-	Time      time.Time `json:"time"`
-	Stage     string    `json:"stage"`
-	ID        string    `json:"id,omitempty"` // what is asked and what is answered have the same
-	Principal string    `json:"principal"`    // "" is nobody who is known
-	By        string    `json:"by,omitempty"` // in whose name
-	Peer      string    `json:"peer"`
-	Method    string    `json:"method,omitempty"`
-	Path      string    `json:"path,omitempty"`
-	Kind      string    `json:"kind,omitempty"` // of the event
-	Event     string    `json:"event,omitempty"`
-	Flow      string    `json:"flow,omitempty"`
-	Reason    string    `json:"reason,omitempty"`
-	Status    int       `json:"status,omitempty"`
-	Detail    string    `json:"detail,omitempty"`
+	Time  time.Time `json:"time"`
+	Stage string    `json:"stage"`
+	// ID is empty in a refusal, which has no second line.
+	ID        string `json:"id,omitempty"` // what is asked and what is answered have the same
+	Principal string `json:"principal"`    // "" is nobody who is known
+	By        string `json:"by,omitempty"` // in whose name
+	Peer      string `json:"peer"`
+	Method    string `json:"method,omitempty"`
+	Path      string `json:"path,omitempty"`
+	// Kind, Event and Flow are those of the event that an order became, by which it is
+	// found in the log; they are empty when the request was refused before there was one.
+	// An order to stop all flows has many events and names none.
+	Kind   string `json:"kind,omitempty"` // of the event
+	Event  string `json:"event,omitempty"`
+	Flow   string `json:"flow,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	// Status is that of HTTP; 0 in a line that is asked, and when the other side went away
+	// before it could be answered.
+	Status int    `json:"status,omitempty"`
+	Detail string `json:"detail,omitempty"`
 	// LeftOut is how many refusals were left out before this one.
 	LeftOut int `json:"left_out,omitempty"`
 }
 
 // refusals is how many refusals of one principal, or of all together who are not known, are
 // told in a second: nobody must be able to fill the disk by what is refused.
+// What was left out is told as a number in the next line that is written.
 const refusals = 5
 
 // longestText is how many bytes of a text are told.
+// A flow's id or a reason may be far longer, and the event in the log has all of it.
 const longestText = 512
 
 // Audit is the file in which orders of persons are told, one JSON object a line, each
 // synced before the order is carried out. It may be rotated: rename it and call Reopen.
+// Any goroutine may use it; those who write wait for each other's sync.
 type Audit struct {
 	path string
 
-	mu      sync.Mutex
-	file    *os.File
-	second  int64          // of the last refusals
-	told    map[string]int // by principal, in that second
+	mu   sync.Mutex
+	file *os.File
+	// Seconds are those of the records and not of the wall, so a test needs no clock.
+	second int64          // of the last refusals
+	told   map[string]int // by principal, in that second
+	// leftOut is how many refusals no line has told of yet.
 	leftOut int
 }
 
 // OpenAudit opens the file for appending, and makes one when there is none. Half a line at
 // its end, of a process that was killed, is ended.
+// The file has mode 0600: who reads it learns who may do what. An error ends the start.
 func OpenAudit(path string) (*Audit, error) {
 	a := &Audit{path: path}
 	return a, a.open()
 }
 
+// open leaves the file that is in use as it is when there is an error. The caller holds mu,
+// or is alone, and closes the file that was open until then.
 func (a *Audit) open() error {
 	f, err := os.OpenFile(a.path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return fmt.Errorf("audit log: %w", err)
 	}
+	// Without that newline the first line of this process would be the end of the half one,
+	// and both would be lost to whoever reads lines.
 	if st, err := f.Stat(); err == nil && st.Mode().IsRegular() && st.Size() > 0 {
 		last := make([]byte, 1)
 		if _, err := f.ReadAt(last, st.Size()-1); err == nil && last[0] != '\n' {
@@ -87,6 +106,9 @@ func (a *Audit) open() error {
 }
 
 // Write tells of orders and returns when that is on disk. A nil Audit tells nothing.
+// All records of one call are written together and synced once. After an error they may be
+// in the file in part; the caller does not carry the orders out, and a line that is asked
+// and has no answer is what that looks like (see Asked).
 func (a *Audit) Write(records ...Record) error {
 	if a == nil || len(records) == 0 {
 		return nil
@@ -94,6 +116,8 @@ func (a *Audit) Write(records ...Record) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var out []byte
+	// What was left out is a matter of lines that are written; when the write fails the
+	// number is taken back below, so that the next line tells it.
 	before := a.leftOut
 	for _, r := range records {
 		if r.Stage == Refused && !a.tells(&r) {
@@ -118,6 +142,9 @@ func (a *Audit) Write(records ...Record) error {
 	if err != nil {
 		return fmt.Errorf("audit log: %w", err)
 	}
+	// Somebody may delete the file to hide what he ordered. The order goes on into a new
+	// file, and that begins by saying what happened. A file that was only renamed has still
+	// a name and is written on until Reopen, as rotation wants it.
 	if on, ok := st.Sys().(*syscall.Stat_t); ok && on.Nlink == 0 { // what is written there goes with the process
 		old := a.file
 		if err := a.open(); err != nil {
@@ -144,6 +171,7 @@ func (a *Audit) Write(records ...Record) error {
 }
 
 // tells reports whether a refusal is told, and counts it if it is not.
+// The caller holds mu.
 func (a *Audit) tells(r *Record) bool {
 	if second := r.Time.Unix(); second != a.second {
 		a.second, a.told = second, make(map[string]int)
@@ -156,6 +184,8 @@ func (a *Audit) tells(r *Record) bool {
 }
 
 // plain writes what is not ASCII as JSON escapes it: a terminal shows the file, too.
+// Otherwise a name that was sent could hide or forge lines by the signs that move a cursor.
+// The text stays the same JSON. DEL, which JSON lets pass, is escaped as well.
 func plain(line []byte) []byte {
 	var out bytes.Buffer
 	for len(line) > 0 {
@@ -175,6 +205,8 @@ func plain(line []byte) []byte {
 }
 
 // Reopen opens the path anew, after the file was renamed.
+// SIGHUP brings it about, after whoever rotates logs has renamed the file. After an error
+// the old file stays in use, so no order is lost for it.
 func (a *Audit) Reopen() error {
 	if a == nil {
 		return nil
@@ -189,6 +221,7 @@ func (a *Audit) Reopen() error {
 }
 
 // Close closes the file.
+// It is called once, when nothing writes any more.
 func (a *Audit) Close() error {
 	if a == nil || a.file == nil {
 		return nil

@@ -18,6 +18,8 @@ import (
 )
 
 // Bounds of an access file.
+// They keep a file that was made by mistake, or grew by itself, from being taken for a
+// policy.
 const (
 	maxPrincipals = 1000
 	maxName       = 64
@@ -26,15 +28,22 @@ const (
 )
 
 // entry is a principal as the file has it.
+// It is not in force yet: the Keeper gives it its bucket and puts it into a register.
 type entry struct {
-	principal    *Principal
-	rate         float64
+	principal *Principal
+	// rate is how much a second it may do; 0 when the file sets no bound.
+	rate float64
+	// The tokens themselves are forgotten as soon as they are read. certificates are names
+	// that certificates may have, see Keeper.ByCertificate.
 	tokens       [][sha256.Size]byte // hashes
 	certificates []string
 }
 
 // parse reads an access file. The error tells all that is wrong with it. files are those
 // that it names.
+// A file of which anything is wrong gives an error and is not used: half a policy is
+// another policy (see decision 74). The files that it names count relative to its own
+// folder.
 func parse(path string, text []byte) (entries []entry, files []string, err error) {
 	r := reader{path: path, problems: strictyaml.Problems{Name: path}}
 	documents := strictyaml.Documents(text, 0, &r.problems)
@@ -55,6 +64,8 @@ func parse(path string, text []byte) (entries []entry, files []string, err error
 	return r.entries, r.files, r.problems.Err()
 }
 
+// reader goes through the nodes of one file and gathers what it says and all that is wrong
+// with it, each fault with its line and column, so that one reading tells them all.
 type reader struct {
 	path     string
 	entries  []entry
@@ -66,12 +77,16 @@ func (r *reader) fail(n *yaml.Node, format string, args ...any) {
 	r.problems.Add(strictyaml.Problem{Line: n.Line, Column: n.Column, Message: fmt.Sprintf(format, args...)})
 }
 
+// principals reads the names of the file, each once. The value of each is a mapping, see
+// keys.
 func (r *reader) principals(n *yaml.Node) {
 	if len(n.Content)/2 > maxPrincipals {
 		r.fail(n, "there are more than %d principals", maxPrincipals)
 		return
 	}
 	seen := make(map[string]bool)
+	// Who has a token of two principals would be the one or the other by chance; the maps
+	// find the name of the first one for the message.
 	tokens, certificates := make(map[[sha256.Size]byte]string), make(map[string]string)
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
@@ -101,6 +116,8 @@ func (r *reader) principals(n *yaml.Node) {
 			}
 			certificates[c] = name
 		}
+		// A principal that nobody can be, or that may do nothing, is a line that somebody
+		// forgot to end. It does no harm, and is told all the same.
 		if len(e.tokens)+len(e.certificates) == 0 {
 			r.fail(key, "%s: nobody can be this; give token-file, token-sha256 or certificate", name)
 		}
@@ -114,6 +131,8 @@ func (r *reader) principals(n *yaml.Node) {
 // keys are what may be said of a principal.
 var keys = []string{"token-file", "token-sha256", "certificate", "roles", "sources", "flows", "rate"}
 
+// principal reads what is said of one name. What is wrong is left out of the entry, which
+// is given back whole or not: the file is refused at the end anyway.
 func (r *reader) principal(name string, n *yaml.Node) entry {
 	e := entry{principal: &Principal{Name: name, Named: true}}
 	seen := make(map[string]bool)
@@ -139,9 +158,14 @@ func (r *reader) principal(name string, n *yaml.Node) entry {
 }
 
 // say takes one thing that is said of a principal.
+// Keys that take lists are told of once for each text, so each adds to what is there; of a
+// rate the last would count. An error is without the name and the key, which the caller
+// adds.
 func (r *reader) say(e *entry, key, text string) (err error) {
 	p := e.principal
 	switch key {
+	// The file is noted before it is read: one that is missing now is to be seen when it
+	// comes.
 	case "token-file":
 		if !filepath.IsAbs(text) {
 			text = filepath.Join(filepath.Dir(r.path), text)
@@ -183,6 +207,8 @@ func (r *reader) say(e *entry, key, text string) (err error) {
 }
 
 // texts returns one text, or those of a list.
+// An empty text or an empty list is refused: of roles it would be nobody, of flows
+// everything.
 func (r *reader) texts(n *yaml.Node) (list []string, ok bool) {
 	if n.Kind == yaml.ScalarNode && n.Value != "" && !strictyaml.IsNull(n) {
 		return []string{n.Value}, true
@@ -199,12 +225,17 @@ func (r *reader) texts(n *yaml.Node) (list []string, ok bool) {
 	return list, true
 }
 
+// isName keeps names to what a line of a log, a header and a path can hold as it is: no
+// spaces, no slash, which stands between a principal and whom it speaks for, and nothing
+// invisible.
 func isName(s string) bool {
 	return s != "" && utf8.RuneCountInString(s) <= maxName && !strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c == '/' || c >= 0x7f && c <= 0xa0 || !strconv.IsPrint(c) })
 }
 
 // ReadTokens reads a file of tokens, one a line. The first is the one that weir itself
 // shows to others; more of them are for while a token is exchanged.
+// A token is everything on its line but the space at its end. Empty lines are left out; a
+// file with no token, or with a short one, is an error that says how to make one.
 func ReadTokens(path string) (list [][]byte, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -14,6 +14,8 @@ import (
 )
 
 // Options are the files that say who is who. None has to be given.
+// They stay for the life of a process; what stands in the files may change, see
+// Keeper.Load.
 type Options struct {
 	AdminTokenFile  string // tokens of who may do everything
 	IntakeTokenFile string // tokens of who may do what programs do, see Client
@@ -25,26 +27,41 @@ type Options struct {
 }
 
 // Keeper knows who everybody is. Make it with New. Any goroutine may use it.
+// Requests look at one register, which they reach without a lock; whoever reads the files
+// again makes another and puts it in place at once, so nobody ever meets half a policy.
 type Keeper struct {
-	o    Options
+	o Options
+	// salt is random and of this process alone, see hide.
 	salt [sha256.Size]byte
 	now  atomic.Pointer[register]
+	// load lets one at a time read the files: SIGHUP, the route for it and the watcher of
+	// the files may come together, and the older reading must not win.
 	load sync.Mutex
 }
 
 // register is what the files say. It never changes; another one takes its place.
 type register struct {
-	byToken       map[[sha256.Size]byte]*Principal // by the salted hash of the hash of the token
+	// The hash of the token itself is what an access file may hold instead of the token.
+	byToken map[[sha256.Size]byte]*Principal // by the salted hash of the hash of the token
+	// byCertificate has the names that the access file says, see Keeper.ByCertificate.
 	byCertificate map[string]*Principal
 	anyone        *Principal // who shows a certificate of which nothing is said; nil for nobody
-	buckets       map[string]*bucket
-	own           []byte // the token that weir shows other members
-	hasAdmin      bool   // somebody may operate
-	hasIntake     bool   // somebody else is known
-	files         []string
+	// buckets are those of the access file by the name of their principal, kept only so
+	// that the next register finds them.
+	buckets map[string]*bucket
+	// own is the first intake token, else the first admin token. The weaker one is enough,
+	// since members only pass asks on.
+	own       []byte // the token that weir shows other members
+	hasAdmin  bool   // somebody may operate
+	hasIntake bool   // somebody else is known
+	// files are all that was read, those that the access file names among them, so that
+	// whoever watches them sees a token file change, too.
+	files []string
 }
 
 // New reads the files.
+// Unlike later, a fault ends the start: a weir that runs without the policy that was asked
+// for would let in nobody or anybody.
 func New(o Options) (*Keeper, error) {
 	k := &Keeper{o: o}
 	_, _ = rand.Read(k.salt[:]) // which never fails
@@ -52,11 +69,15 @@ func New(o Options) (*Keeper, error) {
 }
 
 // Load reads the files again. After an error everything is as it was.
+// What is wrong in several files is told at once. A token that is not in the files any more
+// opens nothing from the moment at which Load returns, but for requests that were let in.
 func (k *Keeper) Load() error {
 	k.load.Lock()
 	defer k.load.Unlock()
 	next := &register{byToken: make(map[[sha256.Size]byte]*Principal), byCertificate: make(map[string]*Principal), buckets: make(map[string]*bucket)}
 	var faults []error
+	// All tokens of one shared file are one Principal: who of those that have them sends a
+	// request is not known, so it is not Named and has no rate.
 	shared := func(path, what string, roles Roles) (own []byte) {
 		if path == "" {
 			return nil
@@ -82,6 +103,8 @@ func (k *Keeper) Load() error {
 	}
 	if k.o.File != "" {
 		faults = append(faults, k.read(next))
+		// Without an access file whoever shows a verified certificate is a client. With one
+		// only those whom it names are somebody, since it says all that anybody may do.
 	} else if k.o.Certificates {
 		next.anyone, next.hasIntake = &Principal{Name: "certificate", roles: Client}, true
 	}
@@ -93,6 +116,7 @@ func (k *Keeper) Load() error {
 }
 
 // read reads the access file.
+// It adds to what the shared files have put into next, which is not in use yet.
 func (k *Keeper) read(next *register) error {
 	next.files = append(next.files, k.o.File)
 	text, err := os.ReadFile(k.o.File)
@@ -108,6 +132,9 @@ func (k *Keeper) read(next *register) error {
 		p := e.principal
 		next.hasIntake = true
 		next.hasAdmin = next.hasAdmin || p.roles&Operate != 0
+		// The rate of a bucket that is taken over changes here, before the register is in
+		// place. If the file turns out to be refused below, the old policy goes on with the
+		// new rate.
 		if e.rate > 0 { // what was used up stays so, or reading the file again would give it back
 			if old := k.now.Load(); old != nil && old.buckets[p.Name] != nil {
 				p.bucket = old.buckets[p.Name]
@@ -117,6 +144,8 @@ func (k *Keeper) read(next *register) error {
 			}
 			next.buckets[p.Name] = p.bucket
 		}
+		// parse has found tokens that two principals of the file share; here are left those
+		// that stand in a shared file as well, which would make it chance who shows them.
 		for _, sum := range e.tokens {
 			if other := next.byToken[k.hide(sum)]; other != nil {
 				return fmt.Errorf("%s: %s has the %s; each needs its own", k.o.File, p.Name, other.Name)
@@ -135,6 +164,8 @@ func (k *Keeper) read(next *register) error {
 
 // hide makes the hash of a token one that nobody else knows, so that how long it takes to
 // look for it says nothing.
+// A map compares keys byte by byte, and who can choose what is compared could guess a key
+// by its beginnings. By the salt nobody can tell what is compared.
 func (k *Keeper) hide(sum [sha256.Size]byte) [sha256.Size]byte {
 	return sha256.Sum256(append(k.salt[:len(k.salt):len(k.salt)], sum[:]...))
 }
@@ -143,24 +174,33 @@ func (k *Keeper) hide(sum [sha256.Size]byte) [sha256.Size]byte {
 func (k *Keeper) Files() []string { return slices.Clone(k.now.Load().files) }
 
 // HasAdmin reports whether there is anybody who may give orders.
+// By the admin token or as an operator of the access file. Where there is none, every route
+// that changes something says so instead of asking for a token that does not exist.
 func (k *Keeper) HasAdmin() bool { return k.now.Load().hasAdmin }
 
 // HasIntake reports whether there is anybody else who is known.
+// As long as there is none, programs on this machine may send and ask without a token.
 func (k *Keeper) HasIntake() bool { return k.now.Load().hasIntake }
 
 // Strict reports whether everybody has to say who he is, also on this machine.
+// It is the options that decide, not the files: one that is taken away opens nothing.
 func (k *Keeper) Strict() bool { return k.o.File != "" || k.o.Certificates }
 
 // Own is the token that weir shows other members of its group; nil when it has none.
+// An access file gives none: it may hold nothing but hashes. The caller does not change it.
 func (k *Keeper) Own() []byte { return k.now.Load().own }
 
 // ByToken returns who has the token; nil when nobody does.
+// It takes the token as it was sent.
 func (k *Keeper) ByToken(token string) *Principal {
 	return k.now.Load().byToken[k.hide(sha256.Sum256([]byte(token)))]
 }
 
 // Who returns who sends the request. given tells that it shows something, also when that is
 // nobody's.
+// A token goes before a certificate, also a token that is nobody's: who shows a wrong one
+// is told so, rather than let in as somebody else by the connection that a proxy has
+// opened.
 func (k *Keeper) Who(r *http.Request) (p *Principal, given bool) {
 	if token, ok := Token(r); ok {
 		return k.ByToken(token), true
@@ -170,6 +210,8 @@ func (k *Keeper) Who(r *http.Request) (p *Principal, given bool) {
 
 // ByCertificate returns who sends the request by the certificate that was verified; nil
 // when none was, or nobody is known by it.
+// The names of a certificate are its DNS names, then its common name, then its URIs, such
+// as those of SPIFFE; the first that the access file knows says who it is.
 func (k *Keeper) ByCertificate(r *http.Request) *Principal {
 	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
 		return nil
@@ -188,6 +230,7 @@ func (k *Keeper) ByCertificate(r *http.Request) *Principal {
 }
 
 // Token is what the request shows as a token.
+// ok tells that there is one, also when nothing comes after Bearer. It is not verified here.
 func Token(r *http.Request) (token string, ok bool) {
 	if token, ok = strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
 		return token, true

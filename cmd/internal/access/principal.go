@@ -8,12 +8,18 @@ import (
 
 // Principal is somebody who is known. Its methods may be called by any goroutine, and on
 // nil, which is whoever needs no name: it is bound to nothing.
+// A request keeps the Principal that it was let in as, also when the files are read again
+// while it is served. So nothing in it changes but its bucket; a stream asks the Keeper
+// anew.
 type Principal struct {
 	Name string
 	// Named tells that the name is one of the access file: what this principal orders is in
 	// its name. A token that many share says nothing of who has it.
 	Named bool
 
+	// What the roles open, and to what they are narrowed. A pattern may end in a star. The
+	// shared tokens, and certificates of which no file says anything, are not narrowed and
+	// have no bucket.
 	roles   Roles
 	sources []string // patterns; none: all
 	flows   []string
@@ -21,12 +27,18 @@ type Principal struct {
 }
 
 // May reports whether it has one of the roles.
+// One that is enough is asked for and not all of them: some routes serve two kinds of
+// visitors. Whether nil may be here at all is the caller's matter, who knows by which
+// listener it came.
 func (p *Principal) May(one Roles) bool { return p == nil || p.roles&one != 0 }
 
 // Bound reports whether it may see and order about some flows alone.
+// Such a Principal is refused on every route that was not looked at for that (see decision
+// 74).
 func (p *Principal) Bound() bool { return p != nil && len(p.flows) > 0 }
 
 // BoundToSources reports whether it may send events of some sources alone.
+// Intakes of formats whose records name no source of their own are closed to it.
 func (p *Principal) BoundToSources() bool { return p != nil && len(p.sources) > 0 }
 
 // Flow reports whether the flow is one of its own.
@@ -37,6 +49,7 @@ func (p *Principal) Source(name string) bool { return p == nil || matches(p.sour
 
 // Take charges one request. When the principal has used up what it may do, wait is how
 // long that takes to be otherwise, and nothing is charged.
+// It is called before anybody has looked at what the request holds; the rest is for Charge.
 func (p *Principal) Take(now time.Time) (wait time.Duration) {
 	if p == nil || p.bucket == nil {
 		return 0
@@ -46,6 +59,7 @@ func (p *Principal) Take(now time.Time) (wait time.Duration) {
 
 // Charge charges what a request turned out to hold beside itself. It is not refused for
 // it: who comes next waits the longer.
+// A body that was refused in its middle would have to be sent again, at the same cost.
 func (p *Principal) Charge(more int) {
 	if p != nil && p.bucket != nil && more > 0 {
 		p.bucket.charge(more)
@@ -65,15 +79,26 @@ func matches(patterns []string, name string) bool {
 
 // bucket holds what a principal may still do: a second's worth at most, and less than
 // nothing after a request that held much.
+// It belongs to the name and not to the Principal: when the access file is read again, the
+// new Principal of that name takes it over, or each reading would fill it.
 type bucket struct {
 	mu   sync.Mutex
 	rate float64 // a second
+	// left is in requests, of which one counts as many as the events and asks in it, and at
+	// least as one. Below 1 nobody is let in.
 	left float64
-	at   time.Time
+	// at is when left was last brought up to date; zero before the first request, so that
+	// it is the caller's clock, and no other, by which the bucket fills.
+	at time.Time
 }
 
+// newBucket returns a full one. It holds at least one request, since of a rate such as 0.1
+// a second's worth would never be enough to let anybody in.
 func newBucket(rate float64) *bucket { return &bucket{rate: rate, left: max(1, rate)} }
 
+// take fills the bucket by the time that has passed and takes one request out of it. A
+// clock that was set back fills nothing and takes nothing away. The wait counts nobody else
+// who waits, so of many who come back at once most are told to wait again.
 func (b *bucket) take(now time.Time) (wait time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -88,6 +113,8 @@ func (b *bucket) take(now time.Time) (wait time.Duration) {
 	return 0
 }
 
+// charge takes n more, without a floor: a body of a million events closes the door for as
+// long as a million events take at this rate.
 func (b *bucket) charge(n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

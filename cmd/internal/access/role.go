@@ -6,6 +6,8 @@ import (
 )
 
 // Roles is a set of things that somebody may do.
+// Each role is a set of routes (see decision 74). Who has several may do what any of them
+// may.
 type Roles uint8
 
 // The roles.
@@ -16,6 +18,8 @@ const (
 	Operate                   // stop, release, grant, override, rescue; be believed about users
 	Admin                     // have what people edit read again
 
+	// A file says these as words, see roleNames; the two sets below have none, because only
+	// the shared tokens and unnamed certificates have them.
 	// Everything is what the admin token opens, Client what the intake token does.
 	Everything = Ingest | Ask | Observe | Operate | Admin
 	Client     = Ingest | Ask | Observe
@@ -29,6 +33,7 @@ var roleNames = [...]struct {
 }{{"ingest", Ingest}, {"ask", Ask}, {"observe", Observe}, {"operate", Operate | Observe}, {"admin", Everything}}
 
 // RoleWords lists the roles as files have them.
+// It is for messages, and in the order of roleNames.
 func RoleWords() string {
 	words := make([]string, len(roleNames))
 	for i, r := range roleNames {
@@ -38,6 +43,7 @@ func RoleWords() string {
 }
 
 // String lists the roles, with "or" between them, as whoever lacks them is told.
+// It names each role whose own bit is set, not what else the word of that role gives.
 func (r Roles) String() string {
 	var words []string
 	for i, known := range roleNames {
@@ -48,6 +54,8 @@ func (r Roles) String() string {
 	return strings.Join(words, " or ")
 }
 
+// parseRole reads one word of an access file. What it returns may be more than one role,
+// since some words give others, too.
 func parseRole(word string) (Roles, error) {
 	for _, known := range roleNames {
 		if word == known.name {
