@@ -17,6 +17,9 @@ const (
 	maxAgents     = 5000
 )
 
+// agentRoutes are about agents, projects and trees of flows, which the agent stage folds.
+// In a group a member answers for those that it folds itself and names the owner of any
+// other.
 func (a *Server) agentRoutes() []route {
 	return []route{
 		{"GET", "/v1/health_check", reader, a.turns.of(a.serveHealthCheck)},
@@ -30,6 +33,7 @@ func (a *Server) agentRoutes() []route {
 
 // serveAgents is GET /v1/agents: the agents, or with kind=project the projects, that
 // this process folds.
+// Parameters: limit, kind, and stuck=1 for those alone that are stuck or may be.
 func (a *Server) serveAgents(w http.ResponseWriter, r *http.Request) error {
 	limit, err := intParameter(r, "limit", defaultAgents, maxAgents)
 	if err != nil {
@@ -65,6 +69,9 @@ func agentKind(r *http.Request) (events.ScopeKind, error) {
 	}
 }
 
+// serveAgent is GET /v1/agents/{id}: one agent, project or tree of flows, see agentKind.
+// 404 when nothing is known of it, which is no fault: weir knows agents only from what is
+// told.
 func (a *Server) serveAgent(w http.ResponseWriter, r *http.Request) error {
 	kind, err := agentKind(r)
 	if err != nil {
@@ -101,10 +108,12 @@ type RescueOrder struct {
 }
 
 // AgentAnswer is what is said of an event about an agent: it is in the log.
+// It is answered with 202: what the fold makes of the event may come later.
 type AgentAnswer struct {
-	ID    string         `json:"id"` // of the event
-	Kind  string         `json:"kind"`
-	Agent string         `json:"agent"`
+	ID    string `json:"id"` // of the event
+	Kind  string `json:"kind"`
+	Agent string `json:"agent"`
+	// Time is that of the event, which may be later than the clock, see tell.
 	Time  events.RFC3339 `json:"time"`
 	By    string         `json:"by"`
 	Admin bool           `json:"admin,omitempty"`
@@ -132,6 +141,7 @@ func (a *Server) serveRescue(w http.ResponseWriter, r *http.Request) error {
 		return a.tell(w, r, &ev, true)
 	}
 	if who, e := a.door.admit(r, operator); e != nil {
+		// The route is open to senders, so host has not looked at whether this is an order.
 		a.refusedOrder(r, who, e)
 		return e
 	}
@@ -143,6 +153,8 @@ func (a *Server) serveRescue(w http.ResponseWriter, r *http.Request) error {
 
 // tell puts an event about an agent, which belongs to no flow, into the log and answers:
 // with what the fold says of it, when waits expects something.
+//
+// A note that names nobody is about its author.
 func (a *Server) tell(w http.ResponseWriter, r *http.Request, ev *events.Event, waits bool) error {
 	about := ev.To.Agent
 	if about == "" {
@@ -156,6 +168,8 @@ func (a *Server) tell(w http.ResponseWriter, r *http.Request, ev *events.Event, 
 		if view, known, err = p.AgentView(key); err != nil {
 			return err
 		}
+		// Producers' clocks may be ahead of weir's. Behind the agent's last event, this one
+		// would be judged as of a time at which that had not happened.
 		ev.Time = max(ev.Time, events.Stamp(view.Last)) // it is said of the agent as it is known
 		waits = waits && view.StepDue == 0              // else help is under way, and nothing more is said
 	}

@@ -16,6 +16,9 @@ import (
 )
 
 // hookRoutes are those of the hooks of coding agents.
+// What a hook tells is appended as events, what it wants to do is asked for like any call.
+// An agent whose hook weir cannot answer goes on, unless the hook was told to close (see
+// check.Hook), so the fault is a warning in weir's log and no answer with an error.
 func (a *Server) hookRoutes() []route {
 	hook := check.NewHook(a.timedAsk(prom.RouteHook), a.appendHooked, func(err error) {
 		a.logger.Warn("a hook was not answered as it should be", "error", err)
@@ -29,6 +32,9 @@ func (a *Server) hookRoutes() []route {
 }
 
 // appendHooked puts what hooks have told into the log.
+// Each line is the event that package check has made of what the hook sent, so a line that
+// is refused shows a fault of either; it becomes a dead letter and the others go on. An
+// error is one of the log, and the caller answers it.
 func (a *Server) appendHooked(ctx context.Context, lines [][]byte) error {
 	var entries []state.Entry
 	var deadLetters []state.DeadLetter
@@ -41,6 +47,8 @@ func (a *Server) appendHooked(ctx context.Context, lines [][]byte) error {
 		if err == nil {
 			err = visitOf(ctx).owns(&ev)
 		}
+		// By default hooks are believed: the agent's own program runs them when a person
+		// has typed.
 		if err == nil && a.trust.Weigh(gate.Hook, &ev) {
 			line = ev.AppendJSON(nil)
 		}
@@ -49,6 +57,7 @@ func (a *Server) appendHooked(ctx context.Context, lines [][]byte) error {
 			continue
 		}
 		code := adapter.CodeOf(err)
+		// Hooks share the bound of dead letters with the other ways in by HTTP.
 		if a.deadLetters.Keep(&a.deadLetters.HTTP, code, len(line)) {
 			deadLetters = append(deadLetters, a.deadLetters.New("http/hook", 0, code, "of the event that was made of it: "+err.Error(), line))
 		}
@@ -68,6 +77,8 @@ func (a *Server) appendHooked(ctx context.Context, lines [][]byte) error {
 // the verdicts: a dispatcher has one of each. Each ask is let in and charged as if it had
 // come in a request of its own, so that a token that was taken out asks no more.
 func (a *Server) askStreams() func(http.ResponseWriter, *http.Request) error {
+	// A stream holds one seat for as long as it lasts, while a request for a check holds a
+	// place of its gate only until its answer.
 	seats := admission.NewSeats(a.o.Streams)
 	ask := check.Handler{Ask: a.timedAsk(prom.RouteCheck), Fail: a.writeError}
 	return func(w http.ResponseWriter, r *http.Request) error {
@@ -78,6 +89,8 @@ func (a *Server) askStreams() func(http.ResponseWriter, *http.Request) error {
 		}
 		defer leave()
 		hold := holdOf(r)
+		// The body never ends, so what was read of it is given back as soon as an ask is
+		// taken out of it; otherwise a stream would be charged for all that ever came.
 		stream := check.Stream{Handler: ask, Begin: a.beginAsk, Read: func(*http.Request) { hold.Clear() }, End: a.program.Ending()}
 		stream.ServeHTTP(w, r)
 		return nil
@@ -93,5 +106,8 @@ func (a *Server) beginAsk(r *http.Request) (context.Context, func(), error) {
 	if e != nil {
 		return nil, nil, e
 	}
+	// The function is called when the answer is there: until then the connection counts as
+	// at work and gives way to no newcomer. The context carries a visit of its own, since
+	// who asks is looked up anew for each line of the stream.
 	return context.WithValue(r.Context(), visitKey{}, &visit{who: who}), admission.Busy(r), nil
 }

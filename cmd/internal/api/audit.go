@@ -10,6 +10,8 @@ import (
 )
 
 // audited carries an order out that the audit log is told of before and after.
+// The first line stands on the disk before anything happens (see decision 74). The second
+// one says how it was answered, and which event it became, if it became one.
 func (a *Server) audited(w http.ResponseWriter, r *http.Request, serve func(http.ResponseWriter, *http.Request) error) error {
 	v := visitOf(r.Context())
 	v.order = a.record(r, v.who, access.Asked)
@@ -20,6 +22,8 @@ func (a *Server) audited(w http.ResponseWriter, r *http.Request, serve func(http
 	err := serve(seen, r)
 	v.order.Stage, v.order.Time, v.order.Status = access.Answered, a.clock.Now().UTC(), seen.status
 	if err != nil {
+		// With an error nothing has been written yet: the answer is made of it by the
+		// caller. When there is nobody to answer, the status stays 0.
 		v.order.Status = 0
 		if e := a.explain(err); e != nil {
 			v.order.Status, v.order.Detail = e.Status, e.Detail
@@ -33,6 +37,8 @@ func (a *Server) audited(w http.ResponseWriter, r *http.Request, serve func(http
 }
 
 // audit tells of orders before they are carried out. None is that cannot be told of.
+// Without an audit log nothing is told and nothing refused. The error is 503: a disk that
+// is full stops orders of persons as it stops events, and heals without anybody's doing.
 func (a *Server) audit(orders ...access.Record) error {
 	if err := a.auditLog.Write(orders...); err != nil {
 		a.logger.Error("orders are not carried out, because the audit log cannot be written", "error", err)
@@ -42,6 +48,8 @@ func (a *Server) audit(orders ...access.Record) error {
 }
 
 // refusedOrder tells of somebody who may not give orders and tried.
+// who is nil when nobody was let in; then it is looked for once more, since a client that
+// lacks the role is known all the same.
 func (a *Server) refusedOrder(r *http.Request, who *access.Principal, e *problem.Error) {
 	if who == nil {
 		who, _ = a.door.keeper.Who(r)
@@ -51,6 +59,8 @@ func (a *Server) refusedOrder(r *http.Request, who *access.Principal, e *problem
 	a.tellRefused(record)
 }
 
+// tellRefused writes the line. That it cannot be written changes nothing: the order is
+// refused.
 func (a *Server) tellRefused(record *access.Record) {
 	if err := a.auditLog.Write(*record); err != nil {
 		a.logger.Error("the audit log does not say that an order was refused", "principal", record.Principal, "peer", record.Peer, "error", err)
@@ -58,6 +68,8 @@ func (a *Server) tellRefused(record *access.Record) {
 }
 
 // record is what a request says of itself.
+// The path is told with its query, which names the flow on routes of the inspector. The id
+// is only that of an order, by which its two lines are found.
 func (a *Server) record(r *http.Request, who *access.Principal, stage string) *access.Record {
 	record := &access.Record{Time: a.clock.Now().UTC(), Stage: stage, Peer: r.RemoteAddr, Method: r.Method, Path: r.URL.RequestURI()}
 	if stage == access.Asked {
@@ -70,6 +82,7 @@ func (a *Server) record(r *http.Request, who *access.Principal, stage string) *a
 }
 
 // recordOf is what is told of an order that comes as an event.
+// Such an order has one line and no answer: it is one of many events in a body.
 func (a *Server) recordOf(r *http.Request, ev *events.Event) access.Record {
 	record := a.record(r, visitOf(r.Context()).who, access.Asked)
 	tellOf(record, ev)
@@ -77,12 +90,14 @@ func (a *Server) recordOf(r *http.Request, ev *events.Event) access.Record {
 }
 
 // tell notes which event an order has become.
+// Outside of an audited request it does nothing, so handlers call it without a look.
 func (v *visit) tell(ev *events.Event) {
 	if v.order != nil {
 		tellOf(v.order, ev)
 	}
 }
 
+// tellOf copies what the event says of who and why, each kind of order in its own member.
 func tellOf(record *access.Record, ev *events.Event) {
 	record.Kind, record.Event, record.Flow = ev.Kind.String(), ev.ID, ev.CorrelationID
 	switch {
@@ -96,6 +111,7 @@ func tellOf(record *access.Record, ev *events.Event) {
 }
 
 // refusedOrder tells of a sender of events who may not give the order among them.
+// Events of other kinds that are refused are no matter of the audit log.
 func (t *delivery) refusedOrder(err error) {
 	if !gate.IsOrder(&t.event) {
 		return
@@ -107,6 +123,7 @@ func (t *delivery) refusedOrder(err error) {
 }
 
 // statusWriter remembers the status of an answer.
+// A handler that writes without a status has answered 200.
 type statusWriter struct {
 	http.ResponseWriter
 	status int

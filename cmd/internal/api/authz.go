@@ -19,6 +19,8 @@ import (
 )
 
 // gatewayRoutes are those of gateways that ask before they pass a request on.
+// They take every method, since a gateway passes on that of its client. When the port does
+// not answer gateways, there is none of them.
 func (a *Server) gatewayRoutes() []route {
 	if !a.o.Authz {
 		return nil
@@ -38,6 +40,8 @@ func (a *Server) gatewayRoutes() []route {
 
 // fromGateways lets the server see what gateways ask as requests to weir. Who shows a
 // token is a gateway; without tokens nobody can tell one from a page in a browser.
+// It stands before all that looks at a request's host, origin and credentials, because
+// these are the client's and not the gateway's.
 func (a *Server) fromGateways(next http.Handler) http.Handler {
 	if !a.o.Authz {
 		return next
@@ -50,6 +54,8 @@ func (a *Server) fromGateways(next http.Handler) http.Handler {
 
 // isGateway reports whether a request shows that it comes from a gateway: by the token or
 // the certificate of somebody who may ask. Its other credentials are its client's.
+// Where no token is set nobody is a gateway by this, and hosts and origins are judged as
+// they stand.
 func (a *Server) isGateway(r *http.Request) bool {
 	p := a.door.keeper.ByToken(r.Header.Get(check.TokenHeader))
 	if p == nil {
@@ -59,6 +65,7 @@ func (a *Server) isGateway(r *http.Request) bool {
 }
 
 // port is a listener beside that for requests, and who serves it.
+// Its zero value is a port that is not opened.
 type port struct {
 	listener net.Listener
 	server   *http.Server
@@ -73,6 +80,8 @@ func (p *port) address() string {
 }
 
 // close ends the port with all that is under way on it.
+// Nobody is waited for: a gateway that is cut off goes by what it was told to do without
+// weir.
 func (p *port) close() {
 	if p.server != nil {
 		_ = p.server.Close()
@@ -96,6 +105,8 @@ const (
 
 // listenForGateways opens the port, when there is to be one. On another address than
 // loopback a token is needed, as for the other routes.
+// It is gRPC by net/http's HTTP/2 (see decision 35). The listener serves nothing else, so
+// what holds for the main port, hosts and origins, has no part here.
 func (a *Server) listenForGateways() error {
 	if a.o.AuthzGRPC == "" {
 		return nil
@@ -110,12 +121,17 @@ func (a *Server) listenForGateways() error {
 	gate := admission.NewGate(a.o.Requests * checksPerRequest)
 	calls := &check.GRPC{
 		Authz: check.NewAuthz(a.timedAsk(prom.RouteAuthz), a.writeError, a.clock.Now),
+		// It notes who asks in the visit that the handler below has made, for Enter, which
+		// comes later. Who is bound to sources is refused, since what a gateway asks names
+		// none.
 		Allowed: func(r *http.Request) bool {
 			who, e := at.admit(r, asker)
 			visitOf(r.Context()).who = who
 			return e == nil && !who.BoundToSources()
 		},
 		Busy: func(err error) bool { return errors.Is(err, budget.ErrFull) },
+		// The rate is looked at before a place is taken. What finds none is answered
+		// RESOURCE_EXHAUSTED, at which Envoy goes by its failure mode.
 		Enter: func(r *http.Request) (leave func(), ok bool) {
 			if a.paid(visitOf(r.Context()).who) != nil {
 				return nil, false

@@ -24,6 +24,8 @@ import (
 // Bounds of a backtest that is asked for over HTTP. A log may be of any length: only its
 // flows are kept.
 const (
+	// Of each flow its state, its figures and what was said are kept until the answer is
+	// out.
 	maxTriedFlows  = 100_000
 	maxSettings    = 1 << 20 // bytes of limits, and of marks
 	maxDifferences = 500     // that are listed
@@ -31,6 +33,8 @@ const (
 )
 
 // backtestAnswer is what two limits say of the same log.
+// Lists are cut at what a page can show; Differ counts all. Again and Missed judge by the
+// marks that were sent and are empty without any.
 type backtestAnswer struct {
 	A           *backtest.Report      `json:"a"`
 	B           *backtest.Report      `json:"b"`
@@ -43,6 +47,7 @@ type backtestAnswer struct {
 }
 
 // triedLog is one log of a backtest.
+// Format is what was found out; the form does not say it.
 type triedLog struct {
 	Name   string `json:"name"`
 	Format string `json:"format,omitempty"` // "" when it was passed over
@@ -50,6 +55,7 @@ type triedLog struct {
 }
 
 // tried is a backtest that is being made.
+// It folds each event by both limits, in one pass, because the log is not kept.
 type tried struct {
 	a, b  *backtest.Trial
 	bad   int64
@@ -61,12 +67,19 @@ type tried struct {
 // limits "a" and "b", the file of "marks" if there is one, and then either any number of
 // logs, each a part "log", or "since", the age from which on the log of this weir is
 // taken, such as 24h; 0 takes all of it. Logs are folded as they come and not kept.
+//
+// The order of the parts is what lets a log of any length be folded as it comes: the limits
+// have to be there first. One backtest runs at a time (see inspectorRoutes). It is judged
+// by the engine that judges live traffic, in memory of its own; nothing of it is written.
 func (a *Server) serveBacktest(w http.ResponseWriter, r *http.Request) error {
+	// Seconds in the answer are for whoever wonders at how long it took.
 	begun := a.clock.Now()
 	form, err := r.MultipartReader()
 	if err != nil {
 		return &problem.Error{Status: http.StatusBadRequest, Detail: "the question is not as the page asks it: " + err.Error()}
 	}
+	// The body may take longer than a request may: each time that some of it is folded,
+	// both deadlines move on. A sender who stops sending is cut off as ever.
 	t := &tried{logs: []triedLog{}, alive: func() {
 		holdOf(r).Clear() // what was read is folded, and nothing of it is held
 		keepAlive(w)()
@@ -92,6 +105,7 @@ func (a *Server) serveBacktest(w http.ResponseWriter, r *http.Request) error {
 }
 
 // keepAlive returns a function that keeps a connection open while there is work.
+// Real time, as for all connections.
 func keepAlive(w http.ResponseWriter) func() {
 	c := http.NewResponseController(w)
 	return func() {
@@ -101,6 +115,7 @@ func keepAlive(w http.ResponseWriter) func() {
 }
 
 // tooMany refuses a log of more flows than are kept at one time.
+// It is looked at after each event, so it is found at the first flow too many.
 func tooMany(t *backtest.Trial) error {
 	if len(t.Flows()) > maxTriedFlows {
 		return &problem.Error{Status: http.StatusRequestEntityTooLarge, Detail: fmt.Sprintf("the log has more than %d flows, which is the most that is tried here; weir backtest and weir costs take any number from files and topics", maxTriedFlows)}
@@ -109,6 +124,8 @@ func tooMany(t *backtest.Trial) error {
 }
 
 // refusedTrial is what is answered to an error of what was sent.
+// 422, since the request was understood and what is in it cannot be tried. An error that is
+// an answer already stays one, and so does one that says that nobody waits any more.
 func refusedTrial(err error) error {
 	if _, ok := errors.AsType[*problem.Error](err); ok || errors.Is(err, context.Canceled) {
 		return err
@@ -116,6 +133,8 @@ func refusedTrial(err error) error {
 	return &problem.Error{Status: http.StatusUnprocessableEntity, Detail: err.Error()}
 }
 
+// whyNone is why the first log was passed over, for an answer to a form of nothing but
+// such.
 func (t *tried) whyNone() string {
 	for _, l := range t.logs {
 		if l.Why != "" {
@@ -126,6 +145,8 @@ func (t *tried) whyNone() string {
 }
 
 // flowing is a long body: now and then it says that there is still life in it.
+// Each 64 KiB are a sign of life: far less than what a log is folded by in the time that a
+// request may be silent.
 type flowing struct {
 	in    io.Reader
 	n     int
@@ -133,6 +154,7 @@ type flowing struct {
 }
 
 // Read reads.
+// It is read by one goroutine, that of the request.
 func (f *flowing) Read(p []byte) (int, error) {
 	n, err := f.in.Read(p)
 	if f.n += n; f.n >= 64<<10 {
@@ -144,6 +166,9 @@ func (f *flowing) Read(p []byte) (int, error) {
 
 // tryAll reads the parts of the form.
 func (a *Server) tryAll(ctx context.Context, form *multipart.Reader, t *tried) (marks backtest.Marks, err error) {
+	// Logs of one format share an adapter, since a recording may be spread over many files.
+	// Which arguments of a tool do not count is a matter of limits A, since adapters hash
+	// them once.
 	reader := &logs.Reader{Event: t.fold, IgnoreArgs: func(tool string) []string { return t.a.Limits.IgnoredArgs(tool) }, Bad: func(logs.BadRecord) { t.bad++ }, Tick: func(int64, float64) { t.alive() }}
 	for {
 		part, err := form.NextPart()
@@ -183,6 +208,8 @@ func (a *Server) tryAll(ctx context.Context, form *multipart.Reader, t *tried) (
 }
 
 // limits takes one of the limits.
+// A limits file that is refused ends the trial with its faults, each with its line. The
+// trial lives as long as ctx, the request.
 func (t *tried) limits(ctx context.Context, name string, part io.Reader) error {
 	text, err := io.ReadAll(io.LimitReader(part, maxSettings))
 	if err != nil {
@@ -202,6 +229,7 @@ func (t *tried) limits(ctx context.Context, name string, part io.Reader) error {
 }
 
 // fold folds an event by both limits.
+// Both see the same flows, so one is enough to count.
 func (t *tried) fold(ev *events.Event) error {
 	t.a.Fold(ev)
 	t.b.Fold(ev)
@@ -210,6 +238,7 @@ func (t *tried) fold(ev *events.Event) error {
 
 // log reads one log. One of a format that is not known is passed over, for a folder may
 // hold other files.
+// Whether it is packed, and in which format, is found by its content.
 func (t *tried) log(reader *logs.Reader, part *multipart.Part) error {
 	l := triedLog{Name: part.FileName()}
 	in, err := logs.From(l.Name, &flowing{in: part, alive: t.alive})
@@ -234,6 +263,8 @@ func (t *tried) log(reader *logs.Reader, part *multipart.Part) error {
 }
 
 // ownLog reads the log of this weir.
+// Events of flows that began before since are judged from there on, without what came
+// before.
 func (a *Server) ownLog(ctx context.Context, t *tried, part io.Reader) error {
 	text, err := io.ReadAll(io.LimitReader(part, maxSettings))
 	if err != nil {
@@ -255,6 +286,8 @@ func (a *Server) ownLog(ctx context.Context, t *tried, part io.Reader) error {
 
 // eachOwn calls fold for the events that came into the log of this weir at or after since, and
 // alive now and then. It returns how many records could not be read.
+// In a group it reads the whole topic, whoever folds it. What weir wrote itself is left
+// out: limits, ticks and the loops of the self-test. The event is good until fold returns.
 func (a *Server) eachOwn(ctx context.Context, since events.Stamp, alive func(), fold func(*events.Event) error) (bad int64, err error) {
 	var ev events.Event
 	var failed error
@@ -289,6 +322,7 @@ func (a *Server) serveCosts(w http.ResponseWriter, r *http.Request) error {
 		}
 		from = events.StampOf(a.clock.Now().Add(-age))
 	}
+	// The limits of now judge all of it, also what was judged by others at the time.
 	limits, _ := a.inForce()
 	trial, err := backtest.NewTrial(r.Context(), *limits)
 	if err != nil {

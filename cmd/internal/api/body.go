@@ -15,16 +15,23 @@ import (
 
 // Limits of one body.
 const (
+	// A body that is longer is sent in parts, since nobody has to have it whole at one
+	// time.
 	maxBody     = 8 << 20  // bytes as they come
 	maxUnpacked = 32 << 20 // bytes after decompression
 
 	// Beyond its first freeUnpacked bytes a body may unpack to so many times what came.
 	// Logs and spans stay far below: what is beyond is made to be unpacked.
+	// The first megabyte is free because small repetitive bodies do pack that well, and a
+	// megabyte hurts nobody.
 	freeUnpacked = 1 << 20
 	maxExpansion = 100
 )
 
 // charged charges what is read of the bodies of requests to the budget of the intakes.
+// The hold ends with the request, whatever became of it, so no route has to give anything
+// back. What a body is announced to be is never charged: that would let who sends nothing
+// hold it all (see decision 52).
 func (a *Server) charged(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		hold := a.budget.Begin(r.Context())
@@ -35,6 +42,8 @@ func (a *Server) charged(next http.HandlerFunc) http.HandlerFunc {
 }
 
 // holdOf is what the body of a request is charged to.
+// It panics on a route that is not behind charged, which would read bodies without any
+// bound.
 func holdOf(r *http.Request) *budget.Hold { return r.Body.(*budget.Reader).Hold }
 
 // body is the body of a request, unpacked, within its limits. What is read of it is
@@ -46,6 +55,9 @@ type body struct {
 }
 
 // openBody opens the body of a request, of which at most so many bytes are read.
+// Of a packed body there are three bounds: what comes, what it unpacks to, and how many
+// times the one is the other. A body that is no gzip, or in another coding, is refused
+// here, before anything of it is held. The body is not closed; the server does that.
 func openBody(w http.ResponseWriter, r *http.Request, most int64) (*body, error) {
 	packed := &countingReader{in: http.MaxBytesReader(w, r.Body, maxBody)}
 	b := &body{in: http.MaxBytesReader(w, io.NopCloser(packed), min(most, maxBody)), hold: holdOf(r)}
@@ -59,6 +71,8 @@ func openBody(w http.ResponseWriter, r *http.Request, most int64) (*body, error)
 		case err != nil:
 			return nil, bodyError(err)
 		}
+		// Both forms of the body are charged: the packed bytes by the reader of the
+		// request, what they unpack to here, since that is what is held.
 		b.in = http.MaxBytesReader(w, b.hold.Reader(&unpacking{Reader: z, packed: packed}), most)
 	default:
 		return nil, &problem.Error{Status: http.StatusUnsupportedMediaType, Detail: fmt.Sprintf("Content-Encoding %q is not known; use gzip or none", coding)}
@@ -67,6 +81,8 @@ func openBody(w http.ResponseWriter, r *http.Request, most int64) (*body, error)
 }
 
 // Read reads; its errors say what to answer.
+// After the first error it returns the same one, so who reads on past it learns nothing
+// else.
 func (b *body) Read(p []byte) (int, error) {
 	if b.err != nil {
 		return 0, b.err
@@ -80,6 +96,9 @@ func (b *body) Read(p []byte) (int, error) {
 }
 
 // readBody reads a whole body of at most so many bytes.
+// Events are taken line by line instead; this is for what has to be read whole, such as a
+// batch of spans or an order. The bytes are the caller's, and charged until the request
+// ends.
 func readBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
 	b, err := openBody(w, r, most)
 	if err != nil {
@@ -89,6 +108,8 @@ func readBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error
 }
 
 // bodyError says what to answer when a body cannot be read.
+// Errors that mean more to explain than a bad request pass through as they are: no room,
+// and a body that came too slowly.
 func bodyError(err error) error {
 	if e, ok := errors.AsType[*problem.Error](err); ok {
 		return e
@@ -105,6 +126,7 @@ func bodyError(err error) error {
 	return &problem.Error{Status: http.StatusBadRequest, Detail: fmt.Sprintf("read the body: %v", err)}
 }
 
+// countingReader counts what has come of a packed body.
 type countingReader struct {
 	in io.Reader
 	n  int64
@@ -117,12 +139,16 @@ func (c *countingReader) Read(p []byte) (int, error) {
 }
 
 // unpacking is what a packed body unpacks to, within bounds.
+// The unpacker reads ahead by its buffer, so a little more counts as come than was
+// unpacked, which makes the bound a little looser and never stricter.
 type unpacking struct {
 	*gzip.Reader
 	packed *countingReader
 	n      int64
 }
 
+// Read holds the bound on how much a body may unpack to while it unpacks, because what it
+// says of its own size may be a lie. What was read beyond it is not given to anybody.
 func (u *unpacking) Read(p []byte) (int, error) {
 	n, err := u.Reader.Read(p)
 	if u.n += int64(n); u.n > freeUnpacked && u.n > maxExpansion*u.packed.n {

@@ -18,6 +18,8 @@ import (
 
 // The sizes of lists.
 const (
+	// Flows are of lists that a person reads; limits of events are for those who copy a
+	// flow.
 	defaultFlows   = 50
 	maxFlows       = 5000
 	defaultLimit   = 1000
@@ -25,6 +27,9 @@ const (
 	maxDeadLetters = 1000
 )
 
+// serveFlows is GET /v1/flows: the flows that this process folds. Parameters: q, a text in
+// the id or in the name of one of its agents; sort, newest or near, which puts those first
+// that are closest to a limit; and limit. Who is bound to some flows sees these alone.
 func (a *Server) serveFlows(w http.ResponseWriter, r *http.Request) error {
 	limit, err := intParameter(r, "limit", defaultFlows, maxFlows)
 	if err != nil {
@@ -46,6 +51,7 @@ func (a *Server) serveFlows(w http.ResponseWriter, r *http.Request) error {
 }
 
 // ownOf says which flows the visitor may see; nil for all.
+// The list asks it while it is made, so that its length counts only what may be shown.
 func ownOf(r *http.Request) func(string) bool {
 	if who := visitOf(r.Context()).who; who.Bound() {
 		return who.Flow
@@ -53,10 +59,14 @@ func ownOf(r *http.Request) func(string) bool {
 	return nil
 }
 
+// noFlow is 404: nothing was folded of it, or it has been forgotten since.
 func noFlow(id string) error {
 	return &problem.Error{Status: http.StatusNotFound, Detail: fmt.Sprintf("nothing is known of flow %q; GET /v1/flows lists those that are", id)}
 }
 
+// serveFlow is GET /v1/flows/{id}: where the flow stands, with its orders and what is left
+// of its limits. In a group it is answered by whoever folds it; another member says who
+// that is.
 func (a *Server) serveFlow(w http.ResponseWriter, r *http.Request) error {
 	view, err := a.view(r.PathValue("id"))
 	if err != nil {
@@ -65,6 +75,7 @@ func (a *Server) serveFlow(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, view)
 }
 
+// view looks at one flow, in memory or in the store. The error is one to answer with.
 func (a *Server) view(id string) (analyzer.View, error) {
 	p, err := a.log.PumpOf(id)
 	if err != nil {
@@ -79,6 +90,8 @@ func (a *Server) view(id string) (analyzer.View, error) {
 
 // serveFlowEvents is the events of a flow as the log has them, one per line: of
 // its last episode, or with all=1 of all that is kept.
+// The log has no index by flow: it is read from the time at which the episode began, less
+// what clocks may differ, and each record looked at. That is why this takes a turn.
 func (a *Server) serveFlowEvents(w http.ResponseWriter, r *http.Request) error {
 	id := r.PathValue("id")
 	limit, err := intParameter(r, "limit", defaultLimit, maxLimit)
@@ -99,6 +112,7 @@ func (a *Server) serveFlowEvents(w http.ResponseWriter, r *http.Request) error {
 			return false
 		}
 		limit--
+		// The line may be written over behind its end: it is good only until this returns.
 		_, werr := w.Write(append(line, '\n'))
 		return werr == nil
 	})
@@ -113,11 +127,14 @@ func (a *Server) serveFlowEvents(w http.ResponseWriter, r *http.Request) error {
 const maxSkew = 60_000
 
 // LimitsAnswer is what GET /v1/limits says.
+// Guards fetch it for their local limiter, so whoever may ask may read it.
 type LimitsAnswer struct {
-	Version string        `json:"version"` // in force
-	Profile string        `json:"profile"`
-	File    string        `json:"file,omitempty"`
-	Reload  limits.Status `json:"last_reload"`
+	Version string `json:"version"` // in force
+	Profile string `json:"profile"`
+	File    string `json:"file,omitempty"`
+	// Reload says how the last reading of the file went; when it was refused, the old
+	// limits stay in force and the error stands here.
+	Reload limits.Status `json:"last_reload"`
 	// Pending is a version that is in the log and not yet in force.
 	Pending string `json:"pending,omitempty"`
 	// Remarks are what people should know of limits that are not wrong.
@@ -125,8 +142,11 @@ type LimitsAnswer struct {
 	Document json.RawMessage `json:"document"`
 }
 
+// serveLimits is GET /v1/limits: by which limits is judged now, as JSON.
 func (a *Server) serveLimits(w http.ResponseWriter, _ *http.Request) error {
 	limits, document := a.inForce()
+	// The log has set none yet, as right after the start; it is written as the file would
+	// be.
 	if len(document) == 0 {
 		document = limitfile.FormatJSON(*limits)
 	}
@@ -146,6 +166,9 @@ func (a *Server) inForce() (*analyzer.Limits, []byte) {
 	return pump.InForce(a.log.Pumps(), a.limits.Current)
 }
 
+// serveReload is POST /-/reload, the same as SIGHUP. With 422 some of it was refused, and
+// the detail says what; the rest was taken over. New limits are in force when the fold has
+// come to their record in the log.
 func (a *Server) serveReload(w http.ResponseWriter, _ *http.Request) error {
 	if err := a.program.Reload(); err != nil {
 		return &problem.Error{Status: http.StatusUnprocessableEntity, Detail: err.Error()}
@@ -158,6 +181,8 @@ func (a *Server) serveReload(w http.ResponseWriter, _ *http.Request) error {
 }
 
 // DeadLetterAnswer is a dead letter as it is shown.
+// Raw is the beginning of what came, at most state.MaxRaw bytes; Size says how long it was.
+// Position is the line, or the offset in the source, wherever the source has one.
 type DeadLetterAnswer struct {
 	Sequence  int64          `json:"sequence"`
 	Source    string         `json:"source"`
@@ -182,6 +207,7 @@ func (a *Server) serveDeadLetters(w http.ResponseWriter, r *http.Request) error 
 	if err != nil {
 		return err
 	}
+	// Dead letters expire; the list begins at the first that is left.
 	from, deadLetters, err := state.ReadOn(a.store.DeadLetters, from, int(limit), nil)
 	if err != nil {
 		return err
@@ -196,6 +222,7 @@ func (a *Server) serveDeadLetters(w http.ResponseWriter, r *http.Request) error 
 	}{count, from + int64(len(deadLetters)), counted.DeadLetters(), make([]DeadLetterAnswer, 0, len(deadLetters)), counted.NotKept}
 	for i := range deadLetters {
 		l := &deadLetters[i]
+		// A person reads the text; who wants to send the record again needs its bytes.
 		shown := DeadLetterAnswer{l.Sequence, l.Source, l.Position, l.Code, l.Reason, events.RFC3339(l.Appended), l.Size, strings.ToValidUTF8(string(l.Raw), "\uFFFD"), nil}
 		if !utf8.Valid(l.Raw) {
 			shown.RawBase64 = l.Raw

@@ -17,9 +17,12 @@ import (
 // much of each unit, of whichever of its limits, and of those of the tree that it belongs to,
 // counts that. Either Expires or ForS says
 // until when.
+// Amounts are more, not new limits: the fold adds them to what stands when it comes to the
+// event (see decision 62).
 type GrantOrder struct {
-	Calls     int64   `json:"calls,omitempty"`
-	Tokens    int64   `json:"tokens,omitempty"`
+	Calls  int64 `json:"calls,omitempty"`
+	Tokens int64 `json:"tokens,omitempty"`
+	// Dollars, as people write them; events carry millionths.
 	CostUSD   float64 `json:"cost_usd,omitempty"`
 	DurationS int64   `json:"duration_s,omitempty"`
 	Reason    string  `json:"reason"`
@@ -29,6 +32,7 @@ type GrantOrder struct {
 }
 
 // extra is what is granted of a unit, as events carry it.
+// Of units that nothing is granted of it is 0.
 func (o *GrantOrder) extra(u events.Unit) int64 {
 	switch u {
 	case events.UnitCalls:
@@ -44,6 +48,7 @@ func (o *GrantOrder) extra(u events.Unit) int64 {
 }
 
 // GrantAnswer is what is said of a grant.
+// The id is that of the first of its events; each rule has one.
 type GrantAnswer struct {
 	OperatorAnswer
 
@@ -51,6 +56,7 @@ type GrantAnswer struct {
 }
 
 // MostGranted is how many dollars may be granted at most.
+// In millionths of a dollar it is 1e15, which a float64 still holds to the last digit.
 const MostGranted = 1e9
 
 // serveGrant is POST /v1/flows/{id}/grant: an override for each limit in force that counts
@@ -60,6 +66,7 @@ func (a *Server) serveGrant(w http.ResponseWriter, r *http.Request) error {
 	if err := readOrder(w, r, &asked); err != nil {
 		return err
 	}
+	// Written so, the last one is false for NaN as well.
 	if asked.Calls < 0 || asked.Tokens < 0 || asked.DurationS < 0 || !(asked.CostUSD >= 0 && asked.CostUSD <= MostGranted) {
 		return &problem.Error{Status: http.StatusBadRequest, Code: string(events.CodeOutOfRange), Detail: "calls, tokens, cost_usd and duration_s are what is granted more; none is below 0, and cost_usd at most 1e9"}
 	}
@@ -69,6 +76,8 @@ func (a *Server) serveGrant(w http.ResponseWriter, r *http.Request) error {
 	var grants []events.Event
 	for _, row := range analyzer.Rows() {
 		extra, set := asked.extra(row.Unit), row.Setting(limits)
+		// What is left are the budgets that are on: rows of the flow or of its tree that
+		// can say how much is left (Tells), count what is granted and stop somebody.
 		if row.OfAgents() && !row.Counts().OfTree() || !row.Tells || extra == 0 || set.Mute() || set.Stop == rules.Off {
 			continue
 		}
@@ -77,6 +86,7 @@ func (a *Server) serveGrant(w http.ResponseWriter, r *http.Request) error {
 			scope = events.ScopeTree // of the flow
 		}
 		o := OverrideOrder{Scope: scope, ScopeID: flow, Rule: row.Name, Extra: extra, Reason: asked.Reason, By: asked.By, Expires: asked.Expires, ForS: asked.ForS}
+		// It checks who, why and until when; the first row is enough to find what is wrong.
 		x, err := o.override(r, a.clock.Now())
 		if err != nil {
 			return err
@@ -93,6 +103,8 @@ func (a *Server) serveGrant(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if known && view != nil {
+		// A flow that is held because of something else would go on waiting, and whoever
+		// granted would think that it goes on.
 		if by := heldBy(view, granted); by != "" {
 			return &problem.Error{Status: http.StatusConflict, Code: string(events.CodeInvalidValue),
 				Detail: fmt.Sprintf("the flow waits because of %s, of which nothing is granted here: grant what that counts, release the flow if it counts no budget, or stop it", by)}
@@ -111,6 +123,7 @@ func (a *Server) serveGrant(w http.ResponseWriter, r *http.Request) error {
 		}
 		entries = append(entries, state.Entry{Value: raw})
 	}
+	// One append: a grant is there for all its limits or for none.
 	if err := a.log.Append(r.Context(), entries); err != nil {
 		return err
 	}
@@ -125,6 +138,8 @@ func (a *Server) serveGrant(w http.ResponseWriter, r *http.Request) error {
 }
 
 // heldBy names the rule that holds the flow, if more of the granted ones would not let it go on.
+// "" when nothing holds it, or only what is granted. Orders that are armed, or in shadow
+// mode, hold nobody yet.
 func heldBy(view *analyzer.View, granted []string) string {
 	for i := range view.Orders {
 		v := &view.Orders[i]

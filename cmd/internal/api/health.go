@@ -14,6 +14,9 @@ import (
 
 // serveHealth says whether the pump loop turns. It depends on nothing outside, for
 // what watches it restarts weir when it fails.
+// A full disk and brokers that are away are no reason to restart, so they are told by
+// /readyz alone; a pump that waits for free space stands still on purpose (see decision
+// 31).
 func (a *Server) serveHealth(w http.ResponseWriter, _ *http.Request) error {
 	since := a.clock.Now().Sub(a.log.Turned())
 	out := struct {
@@ -29,23 +32,28 @@ func (a *Server) serveHealth(w http.ResponseWriter, _ *http.Request) error {
 }
 
 // readyAnswer says whether verdicts are up to date, and else why not.
+// It is one answer for probes, people and the metrics. What stands in Why makes it 503.
 type readyAnswer struct {
-	Ready   bool     `json:"ready"`
-	Why     []string `json:"why"` // what is wrong; empty when ready
-	Lag     int64    `json:"lag_records"`
-	DiskMiB int64    `json:"disk_free_mib"`
+	Ready bool     `json:"ready"`
+	Why   []string `json:"why"` // what is wrong; empty when ready
+	// Lag is how many records wait to be folded, of all partitions that are folded here.
+	Lag     int64 `json:"lag_records"`
+	DiskMiB int64 `json:"disk_free_mib"`
 	// Degraded says in which mode calls are judged that is not that of quiet times. Weir is
 	// ready then: it answers, under limits of that mode.
 	Degraded []ask.DegradedStatus `json:"degraded,omitempty"`
 	Limits   limits.Status        `json:"limits"`
 	SelfTest *selftest.Status     `json:"self_test,omitempty"`
-	Follow   []intake.Status      `json:"follow,omitempty"`
+	// Follow says how the following of each file goes; a file that cannot be read is told
+	// there and makes nobody unready.
+	Follow []intake.Status `json:"follow,omitempty"`
 
 	// Blind says by source what it never tells and which rules cannot judge because of it.
 	Blind map[string]string `json:"blind,omitempty"`
 }
 
 // serveReady answers whether weir is ready.
+// It is open to everybody, since probes have no token.
 func (a *Server) serveReady(w http.ResponseWriter, _ *http.Request) error {
 	out := a.readiness()
 	status := http.StatusOK
@@ -59,6 +67,8 @@ func (a *Server) serveReady(w http.ResponseWriter, _ *http.Request) error {
 // readiness says whether the pump has caught up, the store is open and has room, and
 // weir's own loops are stopped. Bad limits and files that cannot be read are told, but
 // weir works without them.
+// In degraded mode weir is ready, because it answers (see decision 73): what is behind is
+// told under Degraded then and not under Why.
 func (a *Server) readiness() readyAnswer {
 	out := readyAnswer{Why: []string{}, SelfTest: a.selfTest.State()}
 	free, floor := a.store.Free()
@@ -91,6 +101,7 @@ func (a *Server) readiness() readyAnswer {
 	if free < floor || a.diskLow() {
 		out.Why = append(out.Why, "there is too little free disk space to write")
 	}
+	// The proof fails for every reason that is named above, too, and would only repeat it.
 	if t := out.SelfTest; t != nil && len(out.Why) == 0 && !t.OK && behind == nil {
 		out.Why = append(out.Why, "none of weir's own loops was stopped lately")
 	}
@@ -99,6 +110,8 @@ func (a *Server) readiness() readyAnswer {
 }
 
 // busy are the partitions whose limits have shrunk.
+// Limits that are named in the file shrink while a partition has more hops a minute than
+// load.high (see decision 14).
 func (a *Server) busy() (out []int) {
 	for _, p := range a.log.Pumps() {
 		if p.Standing().Busy.Load() {
@@ -109,6 +122,7 @@ func (a *Server) busy() (out []int) {
 }
 
 // diskLow reports whether a pump waits for free space.
+// The agent stage counts as well: it writes to the same disk.
 func (a *Server) diskLow() bool {
 	return slices.ContainsFunc(append(a.log.Pumps(), a.log.Agents()...), func(p *pump.Pump) bool { return p.Standing().DiskLow.Load() })
 }
@@ -116,6 +130,7 @@ func (a *Server) diskLow() bool {
 // HealthCheck is what GET /v1/health_check tells of the agents that this process folds and
 // of weir itself. Its names are those of the recovery system, whose tool of that name it
 // answers for: agents that were archived for being stuck are told of here until they report.
+// It looks at maxAgents agents at most.
 type HealthCheck struct {
 	Status string   `json:"status"` // healthy, degraded or critical: the worst of what follows
 	Why    []string `json:"why"`    // one sentence for each reason; empty when healthy
@@ -131,17 +146,19 @@ type HealthCheck struct {
 
 // StuckAgent is an agent that needs help.
 type StuckAgent struct {
-	Agent     string         `json:"agent_id"`
-	Reason    events.Reason  `json:"reason"`
-	Certainty string         `json:"certainty"` // stuck or potentially_stuck
-	Age       float64        `json:"age_minutes"`
-	Since     events.RFC3339 `json:"since,omitzero"`
-	Step      events.Action  `json:"step,omitempty"` // what is done about it: resume, review, archive, notify
-	Reviewer  string         `json:"reviewer,omitempty"`
-	Details   string         `json:"details"`
+	Agent     string        `json:"agent_id"`
+	Reason    events.Reason `json:"reason"`
+	Certainty string        `json:"certainty"` // stuck or potentially_stuck
+	// Age is since it did something last, as far as everything was told (see decision 38).
+	Age      float64        `json:"age_minutes"`
+	Since    events.RFC3339 `json:"since,omitzero"`
+	Step     events.Action  `json:"step,omitempty"` // what is done about it: resume, review, archive, notify
+	Reviewer string         `json:"reviewer,omitempty"`
+	Details  string         `json:"details"`
 }
 
 // StuckSummary counts them.
+// ByReason counts the escalated ones, too.
 type StuckSummary struct {
 	Stuck     int                   `json:"total_stuck"`
 	Escalated int                   `json:"total_escalated"`
@@ -157,6 +174,7 @@ const (
 
 // serveHealthCheck is GET /v1/health_check. It answers 200 whatever it has to tell, for it
 // is no probe: /healthz and /readyz are.
+// The worst state comes first: what is critical stays so, whatever is told after it.
 func (a *Server) serveHealthCheck(w http.ResponseWriter, _ *http.Request) error {
 	list, err := pump.AgentsOf(a.log.Agents(), pump.AgentQuery{Stuck: true, Limit: maxAgents})
 	if err != nil {
@@ -169,6 +187,8 @@ func (a *Server) serveHealthCheck(w http.ResponseWriter, _ *http.Request) error 
 		one := StuckAgent{Agent: s.Agent, Reason: s.Reason, Certainty: s.Certainty, Age: s.AgeS / 60, Since: s.Since, Step: s.Step, Reviewer: s.Reviewer,
 			Details: fmt.Sprintf("%s for %.1f minutes", s.Reason, s.AgeS/60)}
 		out.Summary.ByReason[s.Reason]++
+		// The last step of recovery. The agent stays in the list until it is heard of
+		// again.
 		if s.State == "archived" {
 			out.Escalated = append(out.Escalated, one)
 			continue

@@ -41,13 +41,25 @@ const (
 const checksPerRequest = 8
 
 // route is one thing that the server can be asked.
+// The routes are a table so that metrics, the needs of each and what a refusal says of
+// methods follow from one place. A method "" takes all of them.
 type route struct {
 	method, path string
-	need         need
-	serve        func(w http.ResponseWriter, r *http.Request) error
+	// What serve returns is answered as a problem (see writeError). After it has begun an
+	// answer it returns nil, whatever goes wrong, and tells the log.
+	need  need
+	serve func(w http.ResponseWriter, r *http.Request) error
 }
 
+// routes is called once for the metrics, if there are any, and once for the server. What a
+// route closes over, such as the seats of streams, is made anew by each call.
+//
+// A POST that changes nothing, such as a check, is no order; its need says what it takes.
+// What reads all flows or the log takes its turn (see turns); what waits for the fold is
+// bounded by limited, since each one that waits has a goroutine and its buffers.
 func (a *Server) routes() []route {
+	// The handlers of package check serve any program that can answer an ask; who may ask
+	// is told apart here, before they see the request.
 	checks := &check.Handler{Ask: a.timedAsk(prom.RouteCheck), Fail: a.writeError}
 	return slices.Concat(a.receiverRoutes(), a.gatewayRoutes(), a.hookRoutes(), a.inspectorRoutes(), a.operatorRoutes(), a.agentRoutes(), []route{
 		{"POST", "/v1/events", sender, a.serveIntake},
@@ -71,8 +83,14 @@ func (a *Server) routes() []route {
 	})
 }
 
+// newServer puts the layers together. From the outside in: Track follows the body for the
+// bounds of admission, fromGateways sees what gateways pass on as requests to weir, guarded
+// looks at the host, origins at pages of other sites, jsonErrors answers what no route
+// takes, and each route is counted, its body charged, and its visitor let in.
 func (a *Server) newServer() *http.Server {
 	mux := http.NewServeMux()
+	// A route is counted by its pattern and never by its path, of which there are as many
+	// as flows.
 	for _, r := range a.routes() {
 		mux.HandleFunc(r.method+" "+r.path, a.metrics.Counted(prom.Request{Method: r.method, Pattern: r.path}, a.charged(func(w http.ResponseWriter, req *http.Request) {
 			if err := a.host(&r, w, req); err != nil {
@@ -80,6 +98,8 @@ func (a *Server) newServer() *http.Server {
 			}
 		})))
 	}
+	// A browser sends a form of any page to any address that it reaches, loopback included.
+	// A GET changes nothing here, but for gateways, whose route looks at this itself.
 	origins := http.NewCrossOriginProtection()
 	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a.writeError(w, r, &problem.Error{Status: http.StatusForbidden, Detail: "a page of another origin may not send this"})
@@ -91,12 +111,16 @@ func (a *Server) newServer() *http.Server {
 		ReadTimeout:       readTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    headerBytes,
-		BaseContext:       func(net.Listener) context.Context { return context.Background() },
-		ErrorLog:          slog.NewLogLogger(a.logger.Handler(), slog.LevelDebug),
+		// There is no WriteTimeout: guarded sets the deadline of each answer, and streams
+		// move theirs.
+		BaseContext: func(net.Listener) context.Context { return context.Background() },
+		ErrorLog:    slog.NewLogLogger(a.logger.Handler(), slog.LevelDebug),
 	}
 }
 
 // guarded is what every request passes through first.
+// It turns a panic into an answer, so that one request ends for it and not the process,
+// sets the headers that every answer has, and refuses hosts that weir was not told of.
 func (a *Server) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
@@ -105,6 +129,9 @@ func (a *Server) guarded(next http.Handler) http.Handler {
 				a.writeError(w, r, &problem.Error{Status: http.StatusInternalServerError, Detail: "a fault in weir; its log has more"})
 			}
 		}()
+		// Answers hold what agents wrote. No browser may take them for a page, put them
+		// into the frame of another, or keep them. The inspector's page sets a policy of
+		// its own over this one.
 		h := w.Header()
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
@@ -135,12 +162,14 @@ func (a *Server) knownHost(host string) bool {
 }
 
 // jsonErrors answers what the mux would refuse with plain text.
+// Clients read problems, and one kind of error is less to learn than two.
 func jsonErrors(mux *http.ServeMux, a *Server) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, pattern := mux.Handler(r); pattern != "" {
 			mux.ServeHTTP(w, r)
 			return
 		}
+		// The mux does not say for which methods a path is known; it is asked with each.
 		var allowed []string
 		for _, method := range []string{http.MethodGet, http.MethodPost} {
 			probe := r.Clone(r.Context())
@@ -159,18 +188,24 @@ func jsonErrors(mux *http.ServeMux, a *Server) http.Handler {
 }
 
 // writeError answers with a problem (RFC 9457).
+// Nothing of the answer may have been sent. What is weir's own fault goes to the log as
+// well; what a client did wrong does not, for anybody could fill the log by it.
 func (a *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	e := a.explain(err)
 	if e == nil { // the other side is gone
 		return
 	}
 	h := w.Header()
+	// By Retry-After a client knows that the same request may be taken later. Without it,
+	// it is not.
 	if e.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(e.RetryAfter))
 	}
 	if e.Status == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", `Bearer realm="weir"`)
 	}
+	// Else the server would read the rest of a body that nobody wants until it may answer
+	// the next request, and a slow sender would keep the connection.
 	if admission.Unread(r) {
 		h.Set("Connection", "close")
 	}
@@ -184,10 +219,14 @@ func (a *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 		Detail string `json:"detail"`
 		Code   string `json:"code,omitempty"`
 		Field  string `json:"field,omitempty"`
+		// about:blank says that the status has its usual meaning and the detail says the rest.
 	}{"about:blank", http.StatusText(e.Status), e.Status, e.Detail, e.Code, e.Field})
 }
 
 // explain finds the answer to an error; nil when there is nobody to answer.
+// What is refused by others is told by its own type and translated here, so that neither
+// the store nor the decoder knows of HTTP. An error that nobody foresaw is a fault of
+// weir's.
 func (a *Server) explain(err error) *problem.Error {
 	if e, ok := errors.AsType[*problem.Error](err); ok {
 		return e
@@ -201,10 +240,12 @@ func (a *Server) explain(err error) *problem.Error {
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return &problem.Error{Status: http.StatusRequestEntityTooLarge, Detail: fmt.Sprintf("the body is longer than %d bytes; send it in parts", maxBody)}
 	}
+	// The server's own deadline, or admission, which has given the place to somebody else.
 	if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() {
 		return &problem.Error{Status: http.StatusRequestTimeout, Detail: "the body came too slowly; send it in parts"}
 	}
 	switch {
+	// What follows heals by itself, and the sender is to come again: in seconds, how soon.
 	case errors.Is(err, budget.ErrFull):
 		return &problem.Error{Status: http.StatusServiceUnavailable, Detail: err.Error(), RetryAfter: 1}
 	case errors.Is(err, check.ErrTimeout):
@@ -223,6 +264,8 @@ func (a *Server) explain(err error) *problem.Error {
 	return &problem.Error{Status: http.StatusInternalServerError, Detail: err.Error()}
 }
 
+// writeJSON answers with one JSON object on a line. Signs of HTML stay as they are, since
+// no browser takes the answer for a page (see guarded).
 func writeJSON(w http.ResponseWriter, contentType string, status int, v any) {
 	w.Header().Set("Content-Type", contentType)
 	w.WriteHeader(status)
@@ -231,12 +274,16 @@ func writeJSON(w http.ResponseWriter, contentType string, status int, v any) {
 	_ = enc.Encode(v) // an error means that the other side is gone
 }
 
+// answer is writeJSON for routes that end with a good answer.
 func answer(w http.ResponseWriter, v any) error {
 	writeJSON(w, "application/json", http.StatusOK, v)
 	return nil
 }
 
 // limited refuses a request when so many are being served.
+// When all places are taken, one whose body has been on its way for long gives way (see
+// admission.Gate); nobody is queued, because who waits for a place would wait for the fold,
+// too.
 func limited(most int, serve func(http.ResponseWriter, *http.Request) error) func(http.ResponseWriter, *http.Request) error {
 	gate := admission.NewGate(most)
 	return func(w http.ResponseWriter, r *http.Request) error {

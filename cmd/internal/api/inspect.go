@@ -25,12 +25,15 @@ import (
 // Bounds of what the inspector is told.
 const (
 	inspectorPath = "/ui/"
-	maxTimeline   = 5000   // events of a flow
-	maxSources    = 8      // of a flow
-	keyVerdicts   = 20_000 // in which a flow is looked for by its key
+	maxTimeline   = 5000 // events of a flow
+	maxSources    = 8    // of a flow
+	// An exemplar that is older than these stands on a graph that few look at.
+	keyVerdicts = 20_000 // in which a flow is looked for by its key
 )
 
 // inspectorRoutes are the page, which holds no data, and what only the page asks for.
+// They are no interface for programs: the page and its server are built together. What the
+// page shows of flows beside that, it asks by the routes that anybody has.
 func (a *Server) inspectorRoutes() []route {
 	pages, err := inspect.NewPages(inspectorPath)
 	return []route{
@@ -38,6 +41,8 @@ func (a *Server) inspectorRoutes() []route {
 			http.Redirect(w, r, inspectorPath, http.StatusFound)
 			return nil
 		}},
+		// The page itself is open: it holds nothing, and has to be there before a token can
+		// be typed.
 		{"GET", inspectorPath, public, func(w http.ResponseWriter, r *http.Request) error {
 			if err == nil {
 				pages.ServeHTTP(w, r)
@@ -63,6 +68,7 @@ func (a *Server) inspectorRoutes() []route {
 
 // byQuery takes an id from the query, because a path cannot hold every id: browsers
 // resolve ".." before they ask.
+// The handler finds it where the path of other routes would have put it.
 func byQuery(name string, serve func(http.ResponseWriter, *http.Request) error) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		r.SetPathValue("id", r.URL.Query().Get(name))
@@ -71,6 +77,8 @@ func byQuery(name string, serve func(http.ResponseWriter, *http.Request) error) 
 }
 
 // telling is a flow and what is in the log of it.
+// It is a flow of the past as it is folded anew (see decision 37): what is told is what the
+// events say by the limits of now, without the load of other flows.
 type telling struct {
 	View      analyzer.View `json:"view"`
 	Truncated bool          `json:"truncated,omitempty"`
@@ -80,6 +88,8 @@ type telling struct {
 
 // telling reads the events of the flow that the query names: of its last episode, or with
 // all=1 of all that is kept.
+// At most maxTimeline events are taken, from the first on; Truncated says that there are
+// more.
 func (a *Server) telling(r *http.Request) (*telling, error) {
 	q := r.URL.Query()
 	id := q.Get("flow")
@@ -91,6 +101,8 @@ func (a *Server) telling(r *http.Request) (*telling, error) {
 	limits, _ := a.inForce()
 	t.limits = *limits
 	all := q.Get("all") == "1"
+	// The log is in the order of arrival. An event of the episode may have come a little
+	// before the time that it says it happened.
 	since := events.Stamp(view.Start) - maxSkew
 	if all {
 		since = 0
@@ -102,6 +114,7 @@ func (a *Server) telling(r *http.Request) (*telling, error) {
 			return false
 		}
 		var ev events.Event
+		// The event points into its line, which is the log's again when this returns.
 		if bad = events.Decode(bytes.Clone(line), &ev); bad != nil {
 			return false
 		}
@@ -114,6 +127,7 @@ func (a *Server) telling(r *http.Request) (*telling, error) {
 }
 
 // serveTimeline is a flow with its events, folded again by the limits in force.
+// Blind is about what this flow's sources tell, under the limits that it is shown by.
 func (a *Server) serveTimeline(w http.ResponseWriter, r *http.Request) error {
 	t, err := a.telling(r)
 	if err != nil {
@@ -139,6 +153,8 @@ func (a *Server) serveTimeline(w http.ResponseWriter, r *http.Request) error {
 }
 
 // serveViewAt is a flow as it stood after the first at events of its tale.
+// The page asks for it when its reader moves along the tale. Before the first event it is a
+// flow of which nothing is known.
 func (a *Server) serveViewAt(w http.ResponseWriter, r *http.Request) error {
 	at, err := intParameter(r, "at", maxTimeline, maxTimeline)
 	if err != nil {
@@ -156,6 +172,7 @@ func (a *Server) serveViewAt(w http.ResponseWriter, r *http.Request) error {
 }
 
 // serveFlowTest is a flow as a case for weir test.
+// What went wrong once becomes a test that says what should have been said.
 func (a *Server) serveFlowTest(w http.ResponseWriter, r *http.Request) error {
 	t, err := a.telling(r)
 	if err != nil {
@@ -172,6 +189,7 @@ func (a *Server) serveFlowTest(w http.ResponseWriter, r *http.Request) error {
 
 // serveKey finds a flow by its key, as exemplars of metrics carry it: in the latest
 // verdicts first, since exemplars stand on those, then among the flows.
+// A key is the xxh64 of the flow's id, since an exemplar has room for 128 characters alone.
 func (a *Server) serveKey(w http.ResponseWriter, r *http.Request) error {
 	key, err := strconv.ParseUint(r.URL.Query().Get("key"), 16, 64)
 	if err != nil {
@@ -184,6 +202,7 @@ func (a *Server) serveKey(w http.ResponseWriter, r *http.Request) error {
 	for from := max(0, end-keyVerdicts); from < end; {
 		entries, err := a.verdicts.Read(from, streamBatch, nil)
 		if err != nil || len(entries) == 0 {
+			// The flows may know it still.
 			break // what is left of them has expired
 		}
 		for i := range entries {
@@ -207,6 +226,7 @@ func (a *Server) serveKey(w http.ResponseWriter, r *http.Request) error {
 }
 
 // serveLimitsFile is the limits in force as a file that a person edits.
+// The page begins a trial with it.
 func (a *Server) serveLimitsFile(w http.ResponseWriter, _ *http.Request) error {
 	limits, _ := a.inForce()
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -214,6 +234,8 @@ func (a *Server) serveLimitsFile(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
+// serveScenarios is the rulebook that weir is built with; it says nothing of this weir's
+// flows.
 func serveScenarios(w http.ResponseWriter, _ *http.Request) error {
 	book, err := inspect.Scenarios(rulebook.Files)
 	if err != nil {
@@ -223,6 +245,8 @@ func serveScenarios(w http.ResponseWriter, _ *http.Request) error {
 }
 
 // servePlay plays a case in an engine of its own. Nothing of it is kept.
+// Without limits of its own a case is played by the default ones. 422 says what is wrong
+// with the text, and in which line.
 func (a *Server) servePlay(w http.ResponseWriter, r *http.Request) error {
 	var asked struct{ Text, Limits string }
 	if err := readAsked(w, r, &asked); err != nil {
@@ -235,6 +259,8 @@ func (a *Server) servePlay(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, played)
 }
 
+// readAsked reads one JSON object that the page sends. It is strict, since a page that
+// sends something else is not of this weir's version.
 func readAsked(w http.ResponseWriter, r *http.Request, v any) error {
 	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
 	dec.DisallowUnknownFields()

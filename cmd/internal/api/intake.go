@@ -18,14 +18,17 @@ import (
 // What of the lines that are refused is told in an answer, and after how many of them the
 // rest of a body is not read.
 const (
+	// A body of nothing but bad lines would otherwise be answered with something longer
+	// than it is.
 	maxRefusals = 1000
 	maxBadLines = 200_000
 )
 
 // intakeAnswer is what the sender of events is told.
 type intakeAnswer struct {
-	Accepted int       `json:"accepted"` // in the journal
-	Refused  []Refusal `json:"refused"`  // kept as dead letters
+	Accepted int `json:"accepted"` // in the journal
+	// Refused is never null; of more than maxRefusals it has the first.
+	Refused []Refusal `json:"refused"` // kept as dead letters
 	// StoppedAt is there when so much was refused that the rest, from that line on, was
 	// not read.
 	StoppedAt int `json:"stopped_at_line,omitempty"`
@@ -46,6 +49,10 @@ type Refusal struct {
 // Lines are taken as they come and put into the journal in batches, so that a long body
 // holds no more than a short one. After an error the sender sends it all again, and what
 // was in the journal already is dropped by its ids.
+//
+// It answers 202 when at least one line was taken in and the body read to its end, and 400
+// when none was or when it stopped reading. A 202 may hold refusals: the sender looks at
+// them.
 func (a *Server) serveIntake(w http.ResponseWriter, r *http.Request) error {
 	body, err := openBody(w, r, maxUnpacked)
 	if err != nil {
@@ -55,6 +62,10 @@ func (a *Server) serveIntake(w http.ResponseWriter, r *http.Request) error {
 	if err := in.begin(r.Header.Get("Content-Type")); err != nil {
 		return err
 	}
+	// Relieve is called when there is no room for more of this body: what it has gathered
+	// goes into the journal and is held no more, so a long body never waits for room that
+	// it takes itself. The reader wraps the error of a flush; failed keeps the one to
+	// answer with.
 	t := delivery{server: a, request: r, visit: visitOf(r.Context()), from: a.sender(r), held: body.hold, answer: intakeAnswer{Refused: []Refusal{}}}
 	var failed error
 	body.hold.Relieve = func() error {
@@ -68,6 +79,8 @@ func (a *Server) serveIntake(w http.ResponseWriter, r *http.Request) error {
 		if err := t.take(in); err != nil {
 			return err
 		}
+		// So many bad lines are another format. StoppedAt says from where on nothing was
+		// read, and the sender has to look before he sends the rest.
 		if t.answer.RefusedInAll == maxBadLines {
 			t.answer.StoppedAt = in.number + 1
 			break
@@ -80,6 +93,8 @@ func (a *Server) serveIntake(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if err := in.err; err != nil {
+		// What was taken in before the fault stays in the log, and its sender has to know
+		// that sending all of it again does no harm.
 		if e := new(problem.Error); errors.As(err, &e) && t.answer.Accepted > 0 {
 			return &problem.Error{Status: e.Status, RetryAfter: e.RetryAfter,
 				Detail: fmt.Sprintf("%s; the first %d events are taken in, and what comes twice is dropped by its ids", e.Detail, t.answer.Accepted)}
@@ -89,6 +104,7 @@ func (a *Server) serveIntake(w http.ResponseWriter, r *http.Request) error {
 	if t.answer.Accepted+t.answer.RefusedInAll == 0 {
 		return &problem.Error{Status: http.StatusBadRequest, Detail: "the body is empty; send one event as JSON, or one per line"}
 	}
+	// The number in all is told only where the list does not tell it.
 	if t.answer.RefusedInAll == len(t.answer.Refused) {
 		t.answer.RefusedInAll = 0
 	}
@@ -101,15 +117,21 @@ func (a *Server) serveIntake(w http.ResponseWriter, r *http.Request) error {
 }
 
 // delivery is one body of events as it is taken in.
+// It is for the goroutine of its request alone; event and room are used again for each line
+// and each batch.
 type delivery struct {
 	server  *Server
 	request *http.Request
 	visit   *visit
-	from    gate.Source
-	held    *budget.Hold
-	answer  intakeAnswer
+	// from says by whose right the events come in. It is looked up once for a body, so a
+	// token that is taken out meanwhile is good for the rest of it.
+	from   gate.Source
+	held   *budget.Hold
+	answer intakeAnswer
 
-	event       events.Event
+	event events.Event
+	// The entries in good point into room. It grows by a new slice only after a flush,
+	// because moving it would leave them with the old one.
 	room        []byte // of the lines in good
 	good        []state.Entry
 	deadLetters []state.DeadLetter
@@ -120,13 +142,19 @@ type delivery struct {
 // What is put into the journal at one time, and how many lines are read until other
 // requests may have the processor.
 const (
+	// A batch is one sync of the journal: larger ones wait for more of the sender, smaller
+	// ones for the disk.
 	takeBytes   = 512 << 10
 	takeEntries = 2048
 	takeTurn    = 256
 )
 
 // take takes one line.
+// A line that is refused is no error of the delivery; an error is one of the log, and ends
+// it.
 func (t *delivery) take(in *lineReader) error {
+	// To decode thousands of lines takes milliseconds, for which asks on the same processor
+	// wait.
 	if t.lines++; t.lines%takeTurn == 0 {
 		runtime.Gosched()
 	}
@@ -145,12 +173,15 @@ func (t *delivery) take(in *lineReader) error {
 			}
 		}
 		if len(in.line) > cap(t.room) {
+			// A length that was not announced is -1, which gives the least. An announced
+			// one that is a lie costs at most takeBytes.
 			// As much as the body brings, if that is little.
 			t.room = make([]byte, 0, max(len(in.line), min(takeBytes, max(4<<10, int(t.request.ContentLength)))))
 		}
 	}
 	at := len(t.room)
 	t.room = append(t.room, in.line...)
+	// The third index keeps whoever appends to the value from writing over the next line.
 	t.good = append(t.good, state.Entry{Value: t.room[at:len(t.room):len(t.room)]})
 	if len(t.good) < takeEntries {
 		return nil
@@ -159,7 +190,13 @@ func (t *delivery) take(in *lineReader) error {
 }
 
 // check says what is wrong with a line.
+// It leaves the event in t.event and, where the event had to be changed, its new form in
+// in.line: what goes into the log is what was sent, byte for byte, unless a mark of weir's
+// belongs into it. The order of the checks matters: what is no event has no right to look
+// at, and only what was let in is told to the audit log.
 func (t *delivery) check(in *lineReader) error {
+	// This comes before decoding, because of a line that is too long only the beginning is
+	// here.
 	if most := min(t.server.store.MaxValue(), events.MaxEventBytes); in.size > most {
 		return &events.DecodeError{Code: events.CodeTooLong, Offset: most, Reason: fmt.Sprintf("the event has %d bytes; want at most %d", in.size, most)}
 	}
@@ -173,12 +210,17 @@ func (t *delivery) check(in *lineReader) error {
 	if err := t.visit.owns(&t.event); err != nil {
 		return err
 	}
+	// The audit log is told of it in flush, before the batch that it stands in is appended.
 	if gate.IsOrder(&t.event) {
 		t.orders = append(t.orders, t.server.recordOf(t.request, &t.event))
 	}
+	// It looks in the line as it came, because decoding drops members that it does not
+	// know.
 	if t.server.o.Own != nil {
 		t.server.o.Own(in.line, &t.event)
 	}
+	// The mark says that a user has spoken only by its sender's word (see decision 59).
+	// With it the line is written anew and can have grown beyond what the store takes.
 	if t.server.trust.Weigh(t.from, &t.event) {
 		in.line = t.event.AppendJSON(nil)
 		if most := t.server.store.MaxValue(); len(in.line) > most {
@@ -190,6 +232,8 @@ func (t *delivery) check(in *lineReader) error {
 
 // refuse makes a dead letter of a line and tells its sender, unless there are so many
 // that they are only counted.
+// The two bounds are apart: whether a dead letter is kept is a matter of the rate of all intakes
+// together, whether the sender is told is one of this answer.
 func (t *delivery) refuse(in *lineReader, err error) {
 	var fault *events.DecodeError
 	code, field := events.Code("other"), ""
@@ -206,6 +250,8 @@ func (t *delivery) refuse(in *lineReader, err error) {
 		t.answer.Refused = append(t.answer.Refused, Refusal{Line: in.number, Code: code, Field: field, Message: reason})
 	}
 	if kept {
+		// The line is copied, since the buffer that it stands in is read over. Size says
+		// how long it was, because the dead letter may hold only its beginning.
 		d := t.server.deadLetters.New("http", int64(in.number), code, reason, bytes.Clone(in.line[:min(len(in.line), state.MaxRaw)]))
 		d.Size = int64(in.size)
 		t.deadLetters = append(t.deadLetters, d)
@@ -213,6 +259,12 @@ func (t *delivery) refuse(in *lineReader, err error) {
 }
 
 // flush puts what was gathered into the journal.
+// The order is that of what may be lost: orders are told before they are in the log; events
+// are in the log before they are counted as accepted; a dead letter that cannot be kept is
+// told in weir's own log, and its sender was told why the line was refused anyway.
+//
+// After an error of the log what was gathered stays where it is, and the request ends with
+// the error. The sender sends all of it again.
 func (t *delivery) flush() error {
 	if err := t.server.audit(t.orders...); err != nil {
 		return err
@@ -221,14 +273,17 @@ func (t *delivery) flush() error {
 		return err
 	}
 	t.orders = t.orders[:0]
+	// Lines that were refused cost nothing beside the request.
 	t.visit.cost.Add(int64(len(t.good)))
 	if err := t.server.store.DeadLetter(t.deadLetters...); err != nil {
 		t.server.logger.Error("refused events could not be kept", "count", len(t.deadLetters), "error", err)
 	}
 	t.answer.Accepted += len(t.good)
+	// What was written may be collected, though the slices are kept for the next batch.
 	clear(t.good)
 	clear(t.deadLetters)
 	t.good, t.deadLetters, t.room = t.good[:0], t.deadLetters[:0], t.room[:0]
+	// The bytes are on the disk, so others may hold as many.
 	t.held.Clear()
 	return nil
 }

@@ -22,6 +22,8 @@ import (
 )
 
 // meter is what metrics are read of beside the counters, and their listener.
+// begun is written once before anything is served. Measure may be called by several scrapes
+// at one time, so reloaded has a lock.
 type meter struct {
 	begun    time.Time
 	caughtUp atomic.Int64 // how long the start took, nanoseconds
@@ -33,11 +35,16 @@ type meter struct {
 }
 
 // restored notes that the log was caught up with.
+// Only the first time counts. At least one nanosecond is noted, since 0 says that the start
+// is still going on.
 func (m *meter) restored(now time.Time) {
 	m.caughtUp.CompareAndSwap(0, max(1, int64(now.Sub(m.begun))))
 }
 
 // Measure fills in where everything stands.
+// It is called for each scrape, by its goroutine. It reads what the pumps show to any
+// goroutine, some of it under the lock of a pump, and nothing of single flows, so that a
+// scrape costs the fold next to nothing.
 func (a *Server) Measure(r *prom.Reading) {
 	a.counts.Read(r)
 	r.Intake = prom.Intake{Held: a.budget.Held(), Limit: a.budget.Limit(), Refused: a.budget.Refused()}
@@ -47,6 +54,7 @@ func (a *Server) Measure(r *prom.Reading) {
 		}
 		r.FlowMemory += p.Standing().FlowBytes.Load()
 		r.Unsent += p.Standing().Unsent.Load()
+		// One pump speaks for all, as in inForce.
 		if r.Limits == nil {
 			r.Limits, _ = p.Limits()
 		}
@@ -56,9 +64,12 @@ func (a *Server) Measure(r *prom.Reading) {
 	r.StoreBytes[0], r.StoreBytes[1] = a.store.Size()
 	r.DiskFree, r.DiskFloor = a.store.Free()
 	r.Restored = time.Duration(a.meter.caughtUp.Load())
+	// The same answer as /readyz gives, so that an alarm on the metric and a probe agree.
 	ready := a.readiness()
 	r.Ready, r.Reloaded = ready.Ready, ready.Limits.OK
 	a.meter.mu.Lock()
+	// A reading that was refused keeps the time of the last good one, by which its age is
+	// seen.
 	if ready.Limits.OK {
 		a.meter.reloaded = ready.Limits.Time
 	}
@@ -76,6 +87,8 @@ func (a *Server) Measure(r *prom.Reading) {
 }
 
 // readAgents fills in where the agent stage stands, as far as it is folded here.
+// AgentsTold is how long ago the least of their watermarks is: silence is judged up to
+// there and no further (see decision 38).
 func (a *Server) readAgents(r *prom.Reading) {
 	now := a.clock.Now()
 	told := now
@@ -100,6 +113,9 @@ func (a *Server) readAgents(r *prom.Reading) {
 }
 
 // timedAsk asks the fold and tells how long that took.
+// All ways of asking pass through it, so that each ask is let in, counted as a cost of its
+// visitor and marked as a claim in the same way. raw is the event as it will stand in the
+// log; it is written anew only when a mark belongs into it.
 func (a *Server) timedAsk(route prom.Route) func(context.Context, *events.Event, []byte) (*events.Verdict, error) {
 	return func(ctx context.Context, ev *events.Event, raw []byte) (*events.Verdict, error) {
 		if err := gate.Ask.Admit(ev); err != nil {
@@ -115,6 +131,7 @@ func (a *Server) timedAsk(route prom.Route) func(context.Context, *events.Event,
 		}
 		begun := a.clock.Now()
 		said, err := a.ask(ctx, ev, raw)
+		// What was wrong with the ask is no measure of weir; what weir could not do is.
 		if err == nil || errors.Is(err, check.ErrTimeout) || errors.Is(err, state.ErrDiskLow) {
 			a.metrics.Check(route, said, a.clock.Now().Sub(begun))
 		}
@@ -124,6 +141,8 @@ func (a *Server) timedAsk(route prom.Route) func(context.Context, *events.Event,
 
 // serveMetrics serves metrics and profiles on a listener of their own. Without it weir
 // does its work all the same, so an address that is taken is told and lived with.
+// It has a port of its own so that it can be shown to what collects metrics and to nobody
+// else. No token is asked for there.
 func (a *Server) serveMetrics() {
 	if a.metrics == nil {
 		return
@@ -138,6 +157,7 @@ func (a *Server) serveMetrics() {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", a.metrics.Handler())
+	// A profile shows what agents wrote, so no other machine may ask for one.
 	if local { // profiles hold what is in memory, and take time
 		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
@@ -147,6 +167,8 @@ func (a *Server) serveMetrics() {
 	a.meter.port.server = &http.Server{
 		Handler: admission.Track(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("X-Content-Type-Options", "nosniff")
+			// A page of a browser on this machine could reach the port by a name of its
+			// own, see knownHost. Beyond loopback whoever collects names weir as he likes.
 			if local && !a.knownHost(r.Host) {
 				http.Error(w, "the Host header names a host that weir was not told of", http.StatusMisdirectedRequest)
 				return
@@ -163,6 +185,7 @@ func (a *Server) serveMetrics() {
 	}
 	go func() {
 		if err := a.meter.port.server.Serve(limited); !errors.Is(err, http.ErrServerClosed) {
+			// Unlike the main port, this one is no reason to end.
 			a.logger.Error("there are no metrics any more", "error", fmt.Errorf("serve metrics: %w", err))
 		}
 	}()

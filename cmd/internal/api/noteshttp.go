@@ -12,12 +12,14 @@ import (
 
 // The tags that together make a note ask for help.
 const (
+	// The agent stage looks for the same two words.
 	tagStuck = "stuck"
 	tagHelp  = "help"
 )
 
 // NoteOrder is a note that is to be left. Agent is whom it is about: its author, when it
 // is not given.
+// A note is an event (NoteAdded): it stays in the log, and the last few with the agent.
 type NoteOrder struct {
 	Agent   string   `json:"agent,omitempty"`
 	Author  string   `json:"author,omitempty"`
@@ -27,6 +29,7 @@ type NoteOrder struct {
 
 // serveNotes is GET /v1/notes: what is kept of notes about the agents that this process
 // folds, or about one of them. A tag may be given many times; all are wanted then.
+// An empty tag is as good as none, since forms send one for a field that was left empty.
 func (a *Server) serveNotes(w http.ResponseWriter, r *http.Request) error {
 	limit, err := intParameter(r, "limit", defaultAgents, maxAgents)
 	if err != nil {
@@ -47,6 +50,7 @@ func (a *Server) serveNotes(w http.ResponseWriter, r *http.Request) error {
 }
 
 // notesAbout looks at one agent alone.
+// Without it a list would read the states of all agents.
 func (a *Server) notesAbout(q pump.NoteQuery) (pump.NoteList, error) {
 	p, key, err := a.agentPump(events.ScopeAgent, q.Agent)
 	if err != nil {
@@ -56,6 +60,9 @@ func (a *Server) notesAbout(q pump.NoteQuery) (pump.NoteList, error) {
 }
 
 // serveNote is POST /v1/notes.
+// Whoever may send events may leave one, as he might send the event. It is no order, and so
+// no name of the access file is put before that of its author. The answer waits for a
+// verdict only when the tags ask for help.
 func (a *Server) serveNote(w http.ResponseWriter, r *http.Request) error {
 	var asked NoteOrder
 	if err := readOrder(w, r, &asked); err != nil {

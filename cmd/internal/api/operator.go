@@ -23,6 +23,7 @@ import (
 // sees who stopped a flow, when, for how long and why, and gets the same verdicts.
 
 // operatorSource is the source of the events by which people give orders over HTTP.
+// It tells them from orders that came in a body of events, which keep the source they name.
 const operatorSource = "weir/operator"
 
 // The paths of orders about more than one flow.
@@ -35,6 +36,7 @@ const (
 // anybody writes who has the token.
 const whoHeader = "X-Forwarded-User"
 
+// Each needs the role of an operator, and host tells the audit log of each.
 func (a *Server) operatorRoutes() []route {
 	return []route{
 		{"POST", "/v1/flows/{id}/stop", operator, a.serveOrder(events.OperatorStop)},
@@ -47,6 +49,7 @@ func (a *Server) operatorRoutes() []route {
 
 // sender is what events come from that the request brings: what a person orders takes the
 // admin token, for an intake that took it from anybody would leave nothing of the token.
+// gate.Admin is also believed that a user has spoken, see gate.Trust.
 func (a *Server) sender(r *http.Request) gate.Source {
 	if a.mayOperate(r) {
 		return gate.Admin
@@ -56,6 +59,8 @@ func (a *Server) sender(r *http.Request) gate.Source {
 
 // OperatorOrder is what is asked of the routes that stop and release, as the member
 // "operator" of the event.
+// Members that it does not know are an error: a word that is misspelled, such as "for",
+// would otherwise make a stop of an hour one of a day.
 type OperatorOrder struct {
 	Reason string `json:"reason"`
 	By     string `json:"by,omitempty"`
@@ -63,6 +68,7 @@ type OperatorOrder struct {
 }
 
 // OperatorAnswer is what is said of an order: it is in the log.
+// It is answered with 202, since the log has the order and the fold may come to it later.
 type OperatorAnswer struct {
 	ID   string         `json:"id"` // of the event
 	Kind string         `json:"kind"`
@@ -78,6 +84,7 @@ type OperatorAnswer struct {
 }
 
 // serveOrder is POST /v1/flows/{id}/stop and release.
+// A release of a flow on which nothing stands brings no verdict, so it is answered at once.
 func (a *Server) serveOrder(kind events.Kind) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		var asked OperatorOrder
@@ -95,6 +102,7 @@ func (a *Server) serveOrder(kind events.Kind) func(http.ResponseWriter, *http.Re
 }
 
 // refuses reports whether something is to be taken back when the flow is released.
+// A warning is not taken back, and nobody waits for it.
 func refuses(v *analyzer.View) bool {
 	return slices.ContainsFunc(v.Orders, func(o events.Verdict) bool { return o.Action.Stops() })
 }
@@ -102,6 +110,10 @@ func refuses(v *analyzer.View) bool {
 // give puts an order about one flow into the log and answers. It waits for what the
 // fold says of it when waits expects something of the flow, which is nil when another
 // process folds it.
+//
+// A flow of which nothing is known takes orders, too: whoever sees a runaway may stop it
+// before its first event has come. Answers about it say so (New), for a name may be
+// misspelled.
 func (a *Server) give(w http.ResponseWriter, r *http.Request, ev *events.Event, waits func(*analyzer.View) bool) error {
 	view, known, err := a.lookAt(ev.CorrelationID)
 	if err != nil {
@@ -133,6 +145,8 @@ func (a *Server) give(w http.ResponseWriter, r *http.Request, ev *events.Event, 
 
 // put puts an event into the log. The function that it returns waits for what the fold
 // says of it, see Server.said.
+// The end of the verdict log is noted before the event is appended, or the fold might be
+// faster. The time to wait begins here, not when somebody waits.
 func (a *Server) put(ctx context.Context, ev *events.Event) (said func() []json.RawMessage, err error) {
 	raw, err := lineOf(ev)
 	if err != nil {
@@ -158,6 +172,9 @@ func (a *Server) lookAt(key string) (view *analyzer.View, known bool, err error)
 
 // said returns the verdicts that the event has brought about, among those from an
 // offset on; none when there are none in time.
+// It reads what everybody's verdicts are, so it first looks for the id in the bytes, which
+// is cheaper than decoding each. An order that brings nothing about is answered without
+// verdicts: it stands in the log all the same.
 func (a *Server) said(ctx context.Context, from int64, id string, timeout <-chan time.Time) (out []json.RawMessage) {
 	for {
 		first, batch, err := state.ReadOn(a.verdicts.Read, from, streamBatch, nil)
@@ -188,6 +205,7 @@ func (a *Server) said(ctx context.Context, from int64, id string, timeout <-chan
 }
 
 // orderID is an id for the event of an order, which no two have.
+// So an order that is sent twice is two events, each of which is folded.
 func orderID() string { return "order-" + strings.ToLower(rand.Text()) }
 
 // sign fills in what the events of all orders have.
@@ -197,6 +215,7 @@ func (a *Server) sign(ev *events.Event, id string) {
 
 // lineOf returns the event as the log has it; the error says what is wrong with what
 // was asked.
+// What a person gives passes the same checks as what a producer sends.
 func lineOf(ev *events.Event) ([]byte, error) {
 	if err := ev.FromProducer(); err != nil {
 		return nil, err
@@ -205,8 +224,11 @@ func lineOf(ev *events.Event) ([]byte, error) {
 }
 
 // maxOrder is how many bytes an order may have: what a person writes.
+// A body that is longer is refused with 413.
 const maxOrder = 64 << 10
 
+// readOrder reads one JSON object into v, and refuses members that it does not know and
+// anything behind the object.
 func readOrder(w http.ResponseWriter, r *http.Request, v any) error {
 	body, err := readBody(w, r, maxOrder)
 	if err != nil {
@@ -225,6 +247,9 @@ func readOrder(w http.ResponseWriter, r *http.Request, v any) error {
 
 // signed returns who gives an order, and complains when it does not say who or why. Whoever
 // is known by name gives it in that name, and may say for whom.
+// "ann/bob" is ann, who is known, for bob, whom she names: what a body says is never taken
+// for who somebody is. What was found is noted for the audit log also when the order is
+// refused.
 func signed(r *http.Request, by, reason string) (string, error) {
 	if who := r.Header.Get(whoHeader); who != "" {
 		by = who
@@ -246,6 +271,7 @@ func signed(r *http.Request, by, reason string) (string, error) {
 }
 
 // holding reads for how long an order stands.
+// 0 is what the sender left out, and for the caller to read.
 func holding(seconds int64) (time.Duration, error) {
 	const most = int64(events.MaxHold / time.Second)
 	if seconds < 0 || seconds > most {

@@ -13,6 +13,7 @@ import (
 
 // OverrideOrder is what is asked of the route for overrides, as the member "override"
 // of the event. Either Expires or ForS says until when.
+// Warn and Stop are pointers because 0 is a threshold that somebody may mean.
 type OverrideOrder struct {
 	Scope   events.ScopeKind `json:"scope"`
 	ScopeID string           `json:"scope_id"`
@@ -28,6 +29,9 @@ type OverrideOrder struct {
 }
 
 // serveOverride is POST /v1/overrides.
+// A limit of one flow is changed for a time, or so much is granted more than it (see
+// decision 62; the route for grants makes these). No verdict is waited for: the next call
+// shows it.
 func (a *Server) serveOverride(w http.ResponseWriter, r *http.Request) error {
 	var asked OverrideOrder
 	if err := readOrder(w, r, &asked); err != nil {
@@ -37,6 +41,7 @@ func (a *Server) serveOverride(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	// The override would be in the log and do nothing, which nobody would tell its author.
 	if limits, _ := a.inForce(); off(limits, o.Rule) {
 		return &problem.Error{Status: http.StatusUnprocessableEntity, Code: string(events.CodeInvalidValue), Field: "rule",
 			Detail: fmt.Sprintf("the rule %s is off by the limits in force, and what is off is not judged for any flow; turn it on in the limits file, in mode shadow if it is for this flow alone", o.Rule)}
@@ -49,6 +54,7 @@ func (a *Server) serveOverride(w http.ResponseWriter, r *http.Request) error {
 }
 
 // off reports whether the fold does not look at the rule at all.
+// A rule with an override in the limits file is looked at for whom that is about.
 func off(limits *analyzer.Limits, name string) bool {
 	rule, ok := analyzer.RuleNamed(name)
 	if !ok || slices.ContainsFunc(limits.Overrides, func(o analyzer.Override) bool { return o.Rule == rule }) {
@@ -58,6 +64,10 @@ func off(limits *analyzer.Limits, name string) bool {
 }
 
 // override reads what only the fold would find out, and would not tell.
+// The fold is the last to see an event, and has nobody to complain to. So all that it would
+// ignore is refused here: a scope that is none, a rule that cannot change, an order that
+// changes nothing, or that is over before it begins. The error names the member that is
+// wrong.
 func (o *OverrideOrder) override(r *http.Request, now time.Time) (x events.Override, err error) {
 	bad := func(field, format string, args ...any) error {
 		return &problem.Error{Status: http.StatusBadRequest, Code: string(events.CodeInvalidValue), Field: field, Detail: fmt.Sprintf(format, args...)}
@@ -80,6 +90,8 @@ func (o *OverrideOrder) override(r *http.Request, now time.Time) (x events.Overr
 	if o.ScopeID == "" {
 		return x, bad("scope_id", "scope_id is missing: the id of the flow")
 	}
+	// A rule of the agent stage knows no override, but for those that count a tree of
+	// flows, and of these only so much extra.
 	row, ok := analyzer.RowNamed(o.Rule)
 	if ofTree := row.Counts().OfTree(); !ok || row.Fixed || row.OfAgents() && !ofTree || ofTree != (o.Scope == events.ScopeTree) {
 		return x, bad("rule", "there is no rule %q whose limits could change; GET /v1/limits has their names", o.Rule)
@@ -97,6 +109,7 @@ func (o *OverrideOrder) override(r *http.Request, now time.Time) (x events.Overr
 		return x, bad("stop", "it changes nothing; give warn, stop, extra or mode")
 	}
 	switch {
+	// An override without an end would be a limits file that nobody sees.
 	case (o.Expires == "") == (o.ForS == 0):
 		return x, bad("expires", "say until when: either expires or for_s")
 	case o.ForS != 0:

@@ -9,6 +9,9 @@ import (
 )
 
 // serveForwarded is where other members pass asks on to.
+// The ask has been let in by the member that its sender knows; it is looked at again here,
+// because whoever has a token can call this route as well. It goes into the log of this
+// member's partition and is answered from its fold.
 func (a *Server) serveForwarded(w http.ResponseWriter, r *http.Request) error {
 	raw, err := readBody(w, r, events.MaxEventBytes)
 	if err != nil {
@@ -21,12 +24,17 @@ func (a *Server) serveForwarded(w http.ResponseWriter, r *http.Request) error {
 	if err := gate.Ask.Admit(&ev); err != nil {
 		return err
 	}
+	// A claim that the first member has marked stays marked, since the mark is in the
+	// event.
 	if a.trust.Weigh(gate.Ask, &ev) {
 		raw = ev.AppendJSON(nil)
 	}
+	// Any other event would be answered by nobody, and the request would wait for its end.
 	if !ev.Ask || !ev.Kind.Asked() {
 		return &problem.Error{Status: http.StatusBadRequest, Detail: "only asks are passed on"}
 	}
+	// What is not folded here any more, after a hand-over, is an error: an ask is passed on
+	// once.
 	v, err := a.log.AskHere(r.Context(), &ev, raw)
 	if err != nil {
 		return err
@@ -37,6 +45,8 @@ func (a *Server) serveForwarded(w http.ResponseWriter, r *http.Request) error {
 }
 
 // serveTreeAsk is where other members ask what a tree that is folded here says.
+// 204 says that the tree has not come to that record yet; who asks comes again (see
+// decision 68).
 func (a *Server) serveTreeAsk(w http.ResponseWriter, r *http.Request) error {
 	request, err := readBody(w, r, events.MaxEventBytes)
 	if err != nil {

@@ -16,6 +16,8 @@ import (
 )
 
 // need says what it takes to use a route.
+// The order matters: everything from sender on changes what weir holds or works out,
+// everything from operator on is an order of a person, see admit.
 type need uint8
 
 const (
@@ -30,18 +32,23 @@ const (
 	reloader             // to be an administrator
 )
 
+// needs are the roles of which one is enough. public has none and is let in before it is
+// looked at here.
 var needs = [...]access.Roles{
 	reader: access.Observe, follower: access.Observe | access.Ask, informed: access.Observe | access.Ingest,
 	sender: access.Ingest, asker: access.Ask, trier: access.Observe, operator: access.Operate, reloader: access.Admin,
 }
 
 // door is what a listener knows of who comes in by it.
+// Each port has its own: what loopback lets in without a token must not come in by another
+// one.
 type door struct {
 	keeper   *access.Keeper
 	loopback bool // only this machine reaches it
 }
 
 // newDoor refuses an address that other machines reach when nobody is kept out.
+// what says in the error whose address it is, with a space before it; "" for the main one.
 func newDoor(keeper *access.Keeper, address, what string) (door, error) {
 	d := door{keeper: keeper}
 	var err error
@@ -57,18 +64,29 @@ func newDoor(keeper *access.Keeper, address, what string) (door, error) {
 
 // admit returns who sends a request, nil when that is nobody who is known and need not be,
 // or why the route is not for him.
+//
+// Without tokens weir trusts its machine: whoever reaches loopback may look, and may send
+// and ask as long as no intake token is set. Orders always need somebody who is known,
+// because they have an author. With an access file there are no such exceptions (see
+// decision 74).
 func (d *door) admit(r *http.Request, n need) (*access.Principal, *problem.Error) {
 	if n == public {
 		return nil, nil
 	}
+	// given tells a wrong token from none, which are answered differently, as somebody who
+	// types one needs to know.
 	p, given := d.keeper.Who(r)
 	orders := n >= operator
 	free := d.loopback && !d.keeper.Strict() && !orders && (n < sender || !d.keeper.HasIntake())
+	// May is true for nil, so p is looked at, too.
 	switch {
 	case p.May(needs[n]) && p != nil, p == nil && free:
 		return p, nil
 	case orders && !d.keeper.HasAdmin():
 		return nil, &problem.Error{Status: http.StatusForbidden, Detail: "this changes something, and weir was started without an admin token file; start it with one"}
+	// Somebody who is known is told what he lacks. A shared token that gives no orders is
+	// told to show the admin token instead, by 401, since whoever has it may well have
+	// both.
 	case p != nil && (p.Named || !orders):
 		return nil, &problem.Error{Status: http.StatusForbidden, Detail: fmt.Sprintf("%s may not do this; it takes the role %v", p.Name, needs[n])}
 	}
@@ -83,6 +101,8 @@ func (d *door) admit(r *http.Request, n need) (*access.Principal, *problem.Error
 }
 
 // loopback reports whether only this machine reaches the address.
+// A name other than localhost counts as reached by others, whatever it stands for: what it
+// stands for may change while weir runs. So does "" for all addresses.
 func loopback(address string) (bool, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -93,16 +113,20 @@ func loopback(address string) (bool, error) {
 }
 
 // visit is a request of somebody.
+// It is in the context of the request, where the handlers find who asks and leave what it
+// cost.
 type visit struct {
 	who  *access.Principal // nil: nobody who is known
 	cost atomic.Int64      // events and asks that it turned out to hold
 
+	// order is filled in by the handler as it reads the request, and only by its goroutine.
 	order *access.Record // what the audit log is told of it at its end; nil when it gives no order
 }
 
 type visitKey struct{}
 
 // visitOf is the visit that a context belongs to.
+// Without one it is a new one of nobody, so that nobody has to look for nil.
 func visitOf(ctx context.Context) *visit {
 	if v, ok := ctx.Value(visitKey{}).(*visit); ok {
 		return v
@@ -111,6 +135,8 @@ func visitOf(ctx context.Context) *visit {
 }
 
 // host lets a visitor in who may use a route, and charges him.
+// An order that is refused here goes to the audit log. After the request the rest of its
+// cost is charged; one was taken before.
 func (a *Server) host(rt *route, w http.ResponseWriter, r *http.Request) error {
 	who, e := a.door.admit(r, rt.need)
 	if e == nil {
@@ -135,6 +161,7 @@ func (a *Server) host(rt *route, w http.ResponseWriter, r *http.Request) error {
 }
 
 // paid charges a request to its principal, or says when to come again.
+// The error is 429 with the seconds to wait, rounded up so that who comes then is let in.
 func (a *Server) paid(who *access.Principal) *problem.Error {
 	wait := who.Take(a.clock.Now())
 	if wait == 0 {
@@ -146,6 +173,7 @@ func (a *Server) paid(who *access.Principal) *problem.Error {
 
 // ownFlows are the routes that who is bound to some flows may use. They name one flow, or
 // look at each themselves; all others tell of everybody's.
+// A route that is not here is closed to them, also a new one (see decision 74).
 var ownFlows = map[string]bool{
 	"/v1/events": true, "/v1/check": true, check.StreamPath: true, "/v1/verdicts": true, "/v1/limits": true, "/info": true, "/v1/overrides": true, check.HookPath: true,
 	"/v1/flows": true, "/v1/flows/{id}": true, "/v1/flows/{id}/events": true,
@@ -159,6 +187,8 @@ var ownFlows = map[string]bool{
 var ownSources = map[string]bool{"/v1/events": true, "/v1/check": true, check.StreamPath: true}
 
 // within keeps a principal to its own flows and sources, as far as the route tells.
+// Routes that name a flow, in the path or the query, are judged here. Of the others that
+// ownFlows has, the handler judges each event or verdict by itself (see owns and concerns).
 func (a *Server) within(who *access.Principal, rt *route, r *http.Request) *problem.Error {
 	if who.Bound() && rt.need != public {
 		if !ownFlows[rt.path] {
@@ -178,11 +208,14 @@ func (a *Server) within(who *access.Principal, rt *route, r *http.Request) *prob
 	return nil
 }
 
+// notOwn is 403 and not 404: whether there is such a flow is not said.
 func notOwn(who *access.Principal, flow string) *problem.Error {
 	return &problem.Error{Status: http.StatusForbidden, Detail: fmt.Sprintf("flow %q is none of those of %s", flow, who.Name)}
 }
 
 // owns returns nil when the event is about a flow and from a source of the visitor's own.
+// The error is a DecodeError, since it is answered, and kept as a dead letter, like any
+// fault of one event in a body of many.
 func (v *visit) owns(ev *events.Event) error {
 	switch {
 	case !v.who.Flow(ev.FlowKey()):
@@ -190,6 +223,8 @@ func (v *visit) owns(ev *events.Event) error {
 	case !v.who.Source(ev.Source):
 		return &events.DecodeError{Code: events.CodeInvalidValue, Field: "source", Offset: -1, Reason: fmt.Sprintf("source %q is none of those of %s", ev.Source, v.who.Name)}
 	}
+	// What a flow spends counts for its tree, so whoever names a foreign tree could use up
+	// its budget and have others stopped.
 	for _, above := range []string{ev.ParentCorrelationID, ev.RootCorrelationID} {
 		if above != "" && !v.who.Flow(above) {
 			return &events.DecodeError{Code: events.CodeInvalidValue, Field: "root_correlation_id", Offset: -1, Reason: fmt.Sprintf("flow %q, of whose tree this would be, is none of those of %s", above, v.who.Name)}
@@ -199,6 +234,8 @@ func (v *visit) owns(ev *events.Event) error {
 }
 
 // mayOperate reports whether the visitor may give orders.
+// It answers for events that come in, where an order among many others is no route of its
+// own.
 func (a *Server) mayOperate(r *http.Request) bool {
 	_, e := a.door.admit(r, operator)
 	return e == nil

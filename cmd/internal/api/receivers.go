@@ -17,6 +17,8 @@ import (
 
 // receiverRoutes are those that programs send what they have anyway: OpenTelemetry SDKs
 // and Collectors their spans and logs (OTLP/HTTP), LangSmith's clients their runs.
+// The paths are those that the clients append to an address that they are given, so nothing
+// but the address has to be set in them.
 func (a *Server) receiverRoutes() []route {
 	return []route{
 		{"POST", "/v1/traces", sender, a.otlp(otlpwire.Spans, "otlp")},
@@ -28,6 +30,10 @@ func (a *Server) receiverRoutes() []route {
 }
 
 // otlp serves one signal of OTLP/HTTP.
+// Protobuf is made JSON and then read by the adapter of that name, so that there is one
+// reader for both. The answer is given when the records are safe (see
+// intake.Receiver.Take); spans that were left out are told of as a partial success, which
+// senders do not send again.
 func (a *Server) otlp(signal otlpwire.Signal, format string) func(http.ResponseWriter, *http.Request) error {
 	take := func(w http.ResponseWriter, r *http.Request) error {
 		isProto, err := isProtobuf(r)
@@ -45,6 +51,9 @@ func (a *Server) otlp(signal otlpwire.Signal, format string) func(http.ResponseW
 			if s := otlpwire.SignalOf(body); s != signal && s != otlpwire.Empty {
 				return &problem.Error{Status: http.StatusBadRequest, Detail: fmt.Sprintf("the body is no batch of %v in protobuf; it looks like %v", signal, s)}
 			}
+			// JSON of a batch is longer than its protobuf; what it will take is charged
+			// before it is made. Small fields may take more than three times their room,
+			// which is not charged; AppendJSON ends at the length of a record.
 			room := min(3*len(body), adapter.MaxRecord)
 			if err := holdOf(r).Grow(int64(room)); err != nil {
 				return err
@@ -55,6 +64,8 @@ func (a *Server) otlp(signal otlpwire.Signal, format string) func(http.ResponseW
 		}
 		visitOf(r.Context()).cost.Add(int64(len(body) / chargedBytes))
 		err = a.reading.Receiver().Take(r.Context(), format, body)
+		// Part of the batch was taken in and part refused, so neither a plain good answer
+		// nor an error.
 		if part, ok := errors.AsType[*adapter.PartError](err); ok {
 			return answerOTLP(w, isProto, part)
 		}
@@ -76,6 +87,7 @@ func (a *Server) otlp(signal otlpwire.Signal, format string) func(http.ResponseW
 const chargedBytes = 1 << 10
 
 // isProtobuf tells the two encodings of OTLP/HTTP apart.
+// The error is 415; OTLP names these two and no other.
 func isProtobuf(r *http.Request) (bool, error) {
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	switch {
@@ -89,6 +101,7 @@ func isProtobuf(r *http.Request) (bool, error) {
 }
 
 // answerOTLP answers what was taken, and what of it was left out.
+// A nil part is the empty message, in either encoding: all was taken.
 func answerOTLP(w http.ResponseWriter, isProto bool, part *adapter.PartError) error {
 	if isProto {
 		var answer []byte
@@ -113,6 +126,7 @@ func answerOTLP(w http.ResponseWriter, isProto bool, part *adapter.PartError) er
 
 // refuseOTLP answers with a Status, as senders of OTLP expect it. They send again what
 // was refused with 429, 502, 503 and 504, and drop the rest.
+// The detail stands in the message of the Status, which SDKs write to their own logs.
 func (a *Server) refuseOTLP(w http.ResponseWriter, r *http.Request, err error) {
 	e := a.explain(err)
 	if e == nil {
@@ -127,6 +141,7 @@ func (a *Server) refuseOTLP(w http.ResponseWriter, r *http.Request, err error) {
 	if e.Status >= http.StatusInternalServerError {
 		a.logger.Warn("a request failed", "method", r.Method, "path", r.URL.Path, "status", e.Status, "error", err)
 	}
+	// Codes of gRPC, which a Status has beside that of HTTP.
 	const invalidArgument, resourceExhausted, internal, unavailable = 3, 8, 13, 14
 	code := invalidArgument
 	switch e.Status {
@@ -137,6 +152,7 @@ func (a *Server) refuseOTLP(w http.ResponseWriter, r *http.Request, err error) {
 	case http.StatusInternalServerError:
 		code = internal
 	}
+	// In the encoding of the request; who sent another one reads JSON most likely.
 	if isProto, terr := isProtobuf(r); terr != nil || !isProto {
 		writeJSON(w, "application/json", e.Status, map[string]any{"code": code, "message": e.Detail})
 		return
@@ -162,12 +178,16 @@ func (a *Server) serveLangSmithInfo(w http.ResponseWriter, _ *http.Request) erro
 		Version string  `json:"version"`
 		Batches batches `json:"batch_ingest_config"`
 		Flags   any     `json:"instance_flags"`
+		// Half of what a body may have leaves room for the rest of a multipart body around a
+		// batch.
 	}{"weir", batches{true, 100, maxBody / 2, 4, 1000, 4}, struct{}{}})
 }
 
 // serveRuns takes runs as LangSmith's clients post them: batches as JSON, and multipart
 // bodies. They ask for no more than a good status; parts that cannot be read become
 // dead letters.
+// Which of the two a body is, the reader finds out from its first bytes; a content type
+// that is missing or broken is let pass for that.
 func (a *Server) serveRuns(w http.ResponseWriter, r *http.Request) error {
 	body, err := readBody(w, r, adapter.MaxRecord)
 	if err != nil {

@@ -30,12 +30,19 @@ import (
 )
 
 // Log is the log backend, as requests need it.
+// It is what embedded and group have in common (see decision 21). Whatever asks for one
+// flow or agent may be told that another process folds it; then the error is a
+// *problem.Error whose detail says which. All methods may be called by many goroutines.
 type Log interface {
 	// Append puts events into the log and returns when they are safe there. It may be
 	// called again after an error: repeats are dropped by their ids.
+	//
+	// The values of the entries are the caller's again when it returns.
 	Append(ctx context.Context, entries []state.Entry) error
 
 	// Pumps are those that fold flows now.
+	//
+	// In a group they come and go: nobody keeps the slice longer than for one answer.
 	Pumps() []*pump.Pump
 
 	// PumpOf returns the pump that folds a flow, or an error that says who does.
@@ -86,13 +93,18 @@ type Log interface {
 }
 
 // Verdicts is the log of verdicts.
+// It is a state.Log: positions count from 0 and never come again, and what has expired is
+// skipped by reading with state.ReadOn.
 type Verdicts interface {
 	Read(from int64, max int, dst []state.Entry) ([]state.Entry, error)
 	End() int64
+	// Ready is closed when there is a verdict at next; it is good for one wait.
 	Ready(next int64) <-chan struct{}
 }
 
 // Store keeps what could not be read, and says how much room there is.
+// Size is in bytes, of the index and of the values. Free says how many bytes the disk has
+// left, and below which number nothing is written.
 type Store interface {
 	DeadLetter(deadLetters ...state.DeadLetter) error
 	DeadLetters(from int64, max int, dst []state.DeadLetter) ([]state.DeadLetter, error)
@@ -103,6 +115,8 @@ type Store interface {
 }
 
 // Limits are those that are wanted, which may not be in force yet.
+// In force is what the pumps say, see Server.inForce: limits are in force when the fold has
+// come to their record in the log, which may be later.
 type Limits interface {
 	Current() analyzer.Limits
 	// State returns the version that is wanted, and how the last reading of the file went.
@@ -110,6 +124,7 @@ type Limits interface {
 }
 
 // Intake takes what comes in other formats than weir's.
+// Both return what may be asked at any time.
 type Intake interface {
 	// Receiver takes the records that programs send.
 	Receiver() *intake.Receiver
@@ -118,6 +133,7 @@ type Intake interface {
 }
 
 // Degraded is the mode in which asks do not wait for the fold, because it is behind.
+// See decision 73. Its methods may be called at any time by any goroutine.
 type Degraded interface {
 	// Status says for which partitions the mode is on; nil for none.
 	Status() *ask.DegradedStatus
@@ -127,6 +143,7 @@ type Degraded interface {
 }
 
 // Program is the program that is served.
+// It is the app, which package api does not import.
 type Program interface {
 	// Err says why the program cannot go on; nil as long as it can.
 	Err() error
@@ -142,6 +159,7 @@ type Program interface {
 }
 
 // Options are what a server is made with. All have to be given that have no default here.
+// Times are of the clock in here, but those that guard connections, which are real.
 type Options struct {
 	Listen string   // address of the server
 	Hosts  []string // names, beside localhost and addresses, that a Host header may have
@@ -158,6 +176,8 @@ type Options struct {
 	Metrics          string // address of the listener for metrics and profiles; "" has none
 	NativeHistograms bool   // see prom.Options
 
+	// Beyond this many the one that is silent for the longest gives way, see package
+	// admission.
 	Connections int // open at most
 	Requests    int // for each, checksPerRequest checks may wait at one time
 	Streams     int // followers of the verdicts at most
@@ -175,6 +195,7 @@ type Options struct {
 }
 
 // Parts are what requests are answered from: what a program has opened before it listens.
+// They are apart from Options because the options are checked when nothing is opened yet.
 type Parts struct {
 	Program     Program
 	Audit       *access.Audit // where orders of persons are told; nil for nowhere
@@ -194,10 +215,13 @@ type Parts struct {
 }
 
 // Server serves HTTP. Make it with New, then Listen, then Serve, then Shutdown and Close.
+// Between Listen and Serve the kernel takes connections that nobody answers yet, so a
+// client that comes while the log is caught up with waits instead of being refused.
 type Server struct {
-	o       Options
-	clock   clock.Clock
-	logger  *slog.Logger
+	o      Options
+	clock  clock.Clock
+	logger *slog.Logger
+	// door says who comes in by the main port; the port of gateways has one of its own.
 	door    door
 	peers   *http.Client // asks other members
 	trust   gate.Trust
@@ -207,6 +231,7 @@ type Server struct {
 	meter   meter
 	turns   turns // of dear answers
 
+	// What follows is set by Serve and is nil before.
 	program     Program
 	auditLog    *access.Audit
 	log         Log
@@ -222,10 +247,14 @@ type Server struct {
 	listener    net.Listener
 	connections *admission.Listener // of the server
 	server      *http.Server
-	gateways    port
+	// gateways is for Envoy by gRPC; that for metrics is in meter. Neither has to be
+	// opened.
+	gateways port
 }
 
 // New checks the options. It has no effects.
+// The error says that the address is none, or that other machines reach it and no token
+// keeps them out.
 func New(o Options) (*Server, error) {
 	a := &Server{o: o, clock: o.Clock, logger: o.Logger, trust: o.Trust, budget: o.Budget, counts: o.Counts, turns: newTurns()}
 	var err error
@@ -233,6 +262,8 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	a.peers = &http.Client{Transport: o.TLS.Transport()}
+	// prom counts requests by the patterns of routes that it knows from the start, so that
+	// a path that somebody makes up makes no series.
 	if o.Metrics != "" {
 		p := prom.Options{Read: a.Measure, Native: o.NativeHistograms}
 		for _, r := range a.routes() {
@@ -247,12 +278,15 @@ func New(o Options) (*Server, error) {
 func (a *Server) Metrics() *prom.Metrics { return a.metrics }
 
 // Begin notes that the start begins, of which CaughtUp is the end.
+// It is called before anything else of the start, by the goroutine that calls Serve.
 func (a *Server) Begin() { a.meter.begun = a.clock.Now() }
 
 // CaughtUp notes that the fold has caught up with the log.
+// It may be called again, as in a group for each partition; the first time counts.
 func (a *Server) CaughtUp() { a.meter.restored(a.clock.Now()) }
 
 // Listen opens the port, so that one that is taken is told before anything else begins.
+// Nothing is answered before Serve.
 func (a *Server) Listen() (err error) {
 	if a.listener, err = net.Listen("tcp", a.o.Listen); err != nil {
 		return fmt.Errorf("listen on %s: %w; choose another address", a.o.Listen, err)
@@ -261,6 +295,8 @@ func (a *Server) Listen() (err error) {
 }
 
 // Serve begins to serve requests, and returns.
+// The error is about the port of gateways; that of metrics is none to end for. When a port
+// fails later, the program fails.
 func (a *Server) Serve(p Parts) error {
 	a.auditLog = p.Audit
 	a.program, a.log, a.store, a.verdicts, a.limits, a.reading, a.deadLetters, a.selfTest, a.degraded, a.ask = p.Program, p.Log, p.Store, p.Verdicts, p.Limits, p.Intake, p.DeadLetters, p.SelfTest, p.Degraded, p.Ask
@@ -269,6 +305,8 @@ func (a *Server) Serve(p Parts) error {
 	if err := a.listenForGateways(); err != nil {
 		return err
 	}
+	// Connections are bounded below TLS, so that one that never ends its handshake gives
+	// way, too.
 	a.connections = admission.Listen(a.listener, a.o.Connections, a.crowded("clients"))
 	var listener net.Listener = a.connections
 	if a.o.TLS != nil {
@@ -283,6 +321,7 @@ func (a *Server) Serve(p Parts) error {
 }
 
 // Handler serves a request as the port does.
+// Tests ask it without a connection. Serve has made it.
 func (a *Server) Handler() http.Handler { return a.server.Handler }
 
 // Addr is the address that is listened on, with the port that was chosen.
@@ -292,6 +331,8 @@ func (a *Server) Addr() string { return a.listener.Addr().String() }
 func (a *Server) Page() string { return a.Scheme() + "://" + a.Addr() + inspectorPath }
 
 // Scheme is how the address is spoken to: http, or https.
+// It is for addresses that are told to others; a request shows by its connection which it
+// is.
 func (a *Server) Scheme() string {
 	if a.o.TLS != nil {
 		return "https"
@@ -300,11 +341,14 @@ func (a *Server) Scheme() string {
 }
 
 // lastAnswers is how long the end waits for requests that are being answered.
+// It is real time, since requests that are under way are.
 const lastAnswers = 5 * time.Second
 
 // Shutdown ends the server in a time that leaves enough for the last checkpoint. What is
 // still on its way was not acknowledged, and is sent again to whoever comes next.
 func (a *Server) Shutdown(ctx context.Context) {
+	// Who is not being answered is closed first: Shutdown would wait for new connections
+	// that say nothing and for bodies that come in drips.
 	a.connections.CloseWaiting()
 	ctx, cancel := context.WithTimeout(ctx, lastAnswers)
 	defer cancel()
@@ -329,6 +373,8 @@ func (a *Server) Close() error {
 
 // crowded returns what is called for each connection that there is no room for. It logs
 // one line a second at most, with how many there were.
+// Otherwise whoever opens connections in a loop would fill the log as well. whose is the
+// word for the port in that line.
 func (a *Server) crowded(whose string) func(net.Addr) {
 	var mu sync.Mutex
 	var next time.Time

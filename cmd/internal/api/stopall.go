@@ -19,9 +19,12 @@ import (
 )
 
 // MaxStopAll is how many flows one order stops at most.
+// It bounds what one request puts into the log (see decision 34). More says that there are
+// others, and the order is given again for them: flows that are stopped are left out then.
 const MaxStopAll = 10_000
 
 // passedOn marks a stop of all flows that another member has passed on.
+// Without it two members would pass the order to each other for ever.
 const passedOn = "X-Weir-Passed-On"
 
 // StopAll is what is asked of the route that stops all flows.
@@ -31,6 +34,7 @@ type StopAll struct {
 }
 
 // StopAllAnswer is what is said of an order to stop all flows.
+// Numbers are sums over all members that answered.
 type StopAllAnswer struct {
 	ID      string `json:"id"` // with which those of the events begin
 	By      string `json:"by"`
@@ -42,6 +46,9 @@ type StopAllAnswer struct {
 }
 
 // serveStopAll is POST /v1/flows/stop: an order for every flow that is live.
+// Live is what had an event within flow.idle and is not stopped by a person; what begins
+// later is not stopped. In a group the first member asks all others, and says where it
+// could not.
 func (a *Server) serveStopAll(w http.ResponseWriter, r *http.Request) error {
 	var asked StopAll
 	if err := readOrder(w, r, &asked); err != nil {
@@ -68,10 +75,13 @@ func (a *Server) serveStopAll(w http.ResponseWriter, r *http.Request) error {
 }
 
 // stopBatch is how many orders are put into the log at once.
+// A batch is one append, so an order that fails on the way has stopped whole batches.
 const stopBatch = 500
 
 // stopAll stops the live flows that this process folds. When the log fails on the way,
 // the error says how many orders it has.
+// Ids of the events are that of the order with a number behind it, so all of them are found
+// by it in the log.
 func (a *Server) stopAll(ctx context.Context, o *events.Operator, out *StopAllAnswer) error {
 	var flows []pump.LiveFlow
 	for _, p := range a.log.Pumps() {
@@ -87,6 +97,7 @@ func (a *Server) stopAll(ctx context.Context, o *events.Operator, out *StopAllAn
 		for _, f := range batch {
 			ev := events.Event{Kind: events.OperatorStop, CorrelationID: f.Key, Operator: o}
 			a.sign(&ev, fmt.Sprintf("%s-%d", out.ID, out.Stopped+len(entries)))
+			// As in give: behind the flow's last event it might be too late.
 			ev.Time = max(ev.Time, f.Last)
 			raw, err := lineOf(&ev)
 			if err != nil { // a name that is too long for an order must not save the others
@@ -106,6 +117,9 @@ func (a *Server) stopAll(ctx context.Context, o *events.Operator, out *StopAllAn
 // forwardStop lets the other members stop their flows, with the token of whoever asked.
 // When there are some, an error of this process is only told: they may be able to, all
 // the same.
+//
+// err is what went wrong here; out says already what was stopped here. It is answered as it
+// is where there are no others, as in the embedded form.
 func (a *Server) forwardStop(r *http.Request, asked *StopAll, out *StopAllAnswer, err error) error {
 	addresses, missed := a.log.Others(r.Context())
 	if len(addresses)+len(missed) == 0 {
@@ -119,6 +133,8 @@ func (a *Server) forwardStop(r *http.Request, asked *StopAll, out *StopAllAnswer
 	var group sync.WaitGroup
 	for i, address := range addresses {
 		group.Go(func() {
+			// The name is the one that this member has found, so that all logs tell of one
+			// person. Each goroutine writes its own places of the two slices.
 			answers[i], failed[i] = a.passTo(r, address, &StopAll{true, OperatorOrder{asked.Reason, out.By, asked.ForS}})
 		})
 	}
@@ -138,8 +154,12 @@ func (a *Server) forwardStop(r *http.Request, asked *StopAll, out *StopAllAnswer
 const maxForwarded = 64 << 10 // bytes of an answer of another member
 
 // passTime is how long another member may take to stop its flows.
+// All members are asked at one time, so this is also how long all of them take.
 const passTime = 20 * time.Second
 
+// passTo gives the order to one member, by the route that a person would use there. The
+// token of whoever asked goes with it, so the members have to know the same ones; a
+// certificate that was shown here is not shown there.
 func (a *Server) passTo(r *http.Request, address string, asked *StopAll) (there StopAllAnswer, err error) {
 	body, err := json.Marshal(asked)
 	if err != nil {

@@ -19,11 +19,13 @@ import (
 )
 
 // streamBatch is how many verdicts are read for a viewer at one time.
+// It bounds what a viewer that is far behind makes weir hold.
 const streamBatch = 256
 
 // streams is GET /v1/verdicts. A viewer reads the verdict log at its own pace from a
 // place of its own, so that none is ever waited for; one that does not take what it
 // was sent is dropped, and resumes by the id of the last verdict that it has.
+// Who does not follow gets what there is and an end, and takes no seat.
 func (a *Server) streams() func(http.ResponseWriter, *http.Request) error {
 	seats := admission.NewSeats(a.o.Streams)
 	return func(w http.ResponseWriter, r *http.Request) error {
@@ -43,20 +45,27 @@ func (a *Server) streams() func(http.ResponseWriter, *http.Request) error {
 	}
 }
 
+// It is for the goroutine of its request; all that others change it asks the server for.
 type viewer struct {
 	server  *Server
 	w       http.ResponseWriter
 	control *http.ResponseController
-	sse     bool
-	follow  bool
-	flow    string // only this one; "" for all
-	who     *access.Principal
+	// sse tells server-sent events from NDJSON, by the header Accept. It always follows.
+	sse    bool
+	follow bool
+	flow   string // only this one; "" for all
+	// who may be bound to some flows, and sees verdicts of these alone. It is looked up
+	// once; that it may still be here is looked at with each heartbeat.
+	who *access.Principal
+	// from is the place of the next verdict in the log.
 	from    int64
 	end     int64 // where to stop when it does not follow
 	current bool  // it was told that it has all that there is
-	buf     bytes.Buffer
+	// buf holds what was not sent yet: at most one batch.
+	buf bytes.Buffer
 }
 
+// The end is noted here: what comes later is for those who follow.
 func (a *Server) newViewer(w http.ResponseWriter, r *http.Request) (*viewer, error) {
 	q := r.URL.Query()
 	v := &viewer{server: a, w: w, who: visitOf(r.Context()).who, control: http.NewResponseController(w), flow: q.Get("flow"), end: a.verdicts.End(),
@@ -77,6 +86,8 @@ func (v *viewer) begin(since, lastID string) (int64, error) {
 	bad := func(what, text string) error {
 		return &problem.Error{Status: http.StatusBadRequest, Detail: fmt.Sprintf("%s %q is not a position up to %d; want a number, or for since also now or -n", what, text, v.end)}
 	}
+	// The id counts before since, because an EventSource of a browser opens the same
+	// address again and adds the header.
 	if lastID != "" {
 		n, err := strconv.ParseInt(lastID, 10, 64)
 		if err != nil || n < 0 || n >= v.end {
@@ -100,6 +111,10 @@ func (v *viewer) begin(since, lastID string) (int64, error) {
 	return n, nil
 }
 
+// run sends verdicts until the viewer leaves, the program ends, or, when it does not
+// follow, all that there was is sent. The status goes out before the first verdict, so
+// faults after that end the answer and are told in the log. A viewer comes again by its
+// last id and misses nothing that has not expired.
 func (v *viewer) run(r *http.Request) error {
 	h := v.w.Header()
 	h.Set("Content-Type", "application/x-ndjson")
@@ -109,9 +124,11 @@ func (v *viewer) run(r *http.Request) error {
 		v.buf.WriteString("retry: 1000\n\n")
 	}
 	if !v.follow {
+		// Where the next request goes on by since=, for those who poll.
 		h.Set("Weir-Next", strconv.FormatInt(v.end, 10))
 	}
 	v.w.WriteHeader(http.StatusOK)
+	// The header goes out at once: a dispatcher knows by it that the stream is open.
 	if v.follow && v.send() != nil {
 		return nil
 	}
@@ -153,6 +170,8 @@ func (v *viewer) run(r *http.Request) error {
 		}
 		select {
 		case <-a.verdicts.Ready(v.from):
+		// Also the time after which a viewer that is not there any more is noticed, by a
+		// write.
 		case <-a.clock.After(a.o.Heartbeat):
 			if _, e := a.door.admit(r, follower); e != nil {
 				return nil // his token was taken out meanwhile; he is told why when he comes again
@@ -170,6 +189,9 @@ func (v *viewer) run(r *http.Request) error {
 	return nil
 }
 
+// tell puts a verdict into the buffer if it is for this viewer. Verdicts of the self-test
+// are for nobody. A verdict is sent as its bytes stand in the log; the signature is beside
+// it, and only with server-sent events (see decision 45).
 func (v *viewer) tell(e *state.Entry) error {
 	if selftest.OwnVerdict(e.Value) {
 		return nil
@@ -184,6 +206,8 @@ func (v *viewer) tell(e *state.Entry) error {
 		}
 	}
 	if v.flow != "" {
+		// Most verdicts are about other flows, and to see that takes no decoding. An id
+		// with signs that JSON may escape can stand there in another spelling.
 		if !bytes.Contains(e.Value, []byte(v.flow)) && !strings.ContainsAny(v.flow, "\"\\<>&\u2028\u2029") {
 			return nil
 		}
@@ -223,6 +247,7 @@ func concerns(who *access.Principal, v *events.Verdict) bool {
 }
 
 // tellGap says that verdicts have expired. Their orders have done so before.
+// NDJSON has no place for it.
 func (v *viewer) tellGap(from, to int64) {
 	if v.sse {
 		fmt.Fprintf(&v.buf, "event: gap\ndata: {\"from\":%d,\"to\":%d}\n\n", from, to)
@@ -232,6 +257,8 @@ func (v *viewer) tellGap(from, to int64) {
 // beat shows that the connection is alive, and whether verdicts are up to date: what
 // was not folded yet may bring orders that a dispatcher has to know. NDJSON knows no
 // comments; an empty line is one that its readers pass over.
+// A guard that has heard nothing for long, or hears that weir is behind, relies on what it
+// knows and on limits of its own (see decision 36).
 func (v *viewer) beat() {
 	switch {
 	case !v.sse:
@@ -250,6 +277,9 @@ func (a *Server) upToDate() bool {
 }
 
 // send writes what was gathered, and fails when the viewer does not take it in time.
+// The deadline is moved with each write and is real time. A viewer that leaves its bytes in
+// the socket for longer is dropped, since the buffers of the kernel are all that it is
+// given.
 func (v *viewer) send() error {
 	if v.buf.Len() == 0 && !v.follow {
 		return nil
