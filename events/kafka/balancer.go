@@ -11,21 +11,36 @@ import (
 // balancer shares the partitions of one topic out so that the shares differ by at most
 // one, and so that a partition goes to the member that has the furthest state of it as
 // far as the shares allow. The result depends on nothing but what the members tell.
+//
+// The library's own balancers know nothing of states: each change of the group would send
+// partitions to members that have to fold hours of the log before they know as much as the one
+// that lost them.
 type balancer struct {
 	topic string
-	tell  func() profile
+	// tell is asked at each joining, so it says what is held then and not at the start.
+	tell func() profile
 }
 
 // ProtocolName is what all members of a group must agree on.
+//
+// A member that speaks another protocol is refused by the coordinator
+// (InconsistentGroupProtocol), which is how a program of another kind in the group is noticed.
 func (b *balancer) ProtocolName() string { return "weir-holds" }
 
 // UserData is what this member tells of itself.
+//
+// The coordinator keeps it as it is and hands it to the leader, and to whoever describes the
+// group (Members).
 func (b *balancer) UserData() ([]byte, error) { return b.tell().append(nil) }
 
 // AssignGroups shares the partitions out. Only the leader of the group is asked.
+//
+// The library calls it on the leader between the joining of all members and their first
+// generation, so it does no I/O.
 func (b *balancer) AssignGroups(members []kafkago.GroupMember, partitions []kafkago.Partition) kafkago.GroupMemberAssignments {
 	var who []member
 	for _, m := range members {
+		// A member may be in the group for another topic.
 		if !slices.Contains(m.Topics, b.topic) {
 			continue
 		}
@@ -40,6 +55,7 @@ func (b *balancer) AssignGroups(members []kafkago.GroupMember, partitions []kafk
 		}
 	}
 	out := kafkago.GroupMemberAssignments{}
+	// Every member of the topic has an entry, if only an empty one.
 	for id, share := range shareOut(who, ids) {
 		out[id] = map[string][]int{b.topic: share}
 	}
@@ -47,6 +63,9 @@ func (b *balancer) AssignGroups(members []kafkago.GroupMember, partitions []kafk
 }
 
 // member is what the balancer knows of one.
+//
+// Its id is given by the coordinator and changes with each joining under a new name, so it
+// only breaks ties.
 type member struct {
 	id    string
 	holds []Hold
@@ -59,11 +78,15 @@ func shareOut(members []member, partitions []int) map[string][]int {
 	if len(members) == 0 {
 		return shares
 	}
+	// Both are sorted, since neither the coordinator nor the map of topics promises an order,
+	// and equal input is to give equal shares.
 	members = slices.SortedFunc(slices.Values(members), func(a, b member) int { return strings.Compare(a.id, b.id) })
 	partitions = slices.Compact(slices.Sorted(slices.Values(partitions)))
 	load := make([]int, len(members))
 	// Some members have one partition more than the others when it does not come out even.
 	least, more := len(partitions)/len(members), len(partitions)%len(members)
+	// room asks for the share of a member; give takes one of the larger shares when it needs
+	// it.
 	room := func(m int) bool { return load[m] < least || load[m] == least && more > 0 }
 	owner := make(map[int]int, len(partitions))
 	give := func(partition, m int) {
@@ -77,8 +100,11 @@ func shareOut(members []member, partitions []int) map[string][]int {
 	claims, deepest := claimsOf(members)
 	// First everybody's first choice, so that nobody's second takes the room of another's
 	// first.
+	// rank 0 is the member with the furthest state of a partition, rank 1 the next.
 	for rank := range deepest {
 		for _, p := range partitions {
+			// A partition whose best member is full goes to its second best in the next round,
+			// and so on.
 			if _, taken := owner[p]; taken || rank >= len(claims[p]) {
 				continue
 			}
@@ -88,6 +114,8 @@ func shareOut(members []member, partitions []int) map[string][]int {
 		}
 	}
 	// What nobody with room has state of goes to who has least to do.
+	// For as long as a partition is left, some member is below its share, and the one with the
+	// least is.
 	for _, p := range partitions {
 		if _, taken := owner[p]; taken {
 			continue
@@ -101,6 +129,7 @@ func shareOut(members []member, partitions []int) map[string][]int {
 		give(p, idle)
 	}
 
+	// Who has no partition has an empty list and not nil.
 	for m := range members {
 		shares[members[m].id] = []int{}
 	}
@@ -112,12 +141,16 @@ func shareOut(members []member, partitions []int) map[string][]int {
 }
 
 // claim says that a member has state of a partition, up to before an offset.
+//
+// Offsets of different partitions are never compared.
 type claim struct {
 	member int
 	next   int64
 }
 
 // claimsOf returns who has state of each partition, the furthest first, and how many have at most.
+//
+// Among equals the first by id comes first, so the order depends on nothing else.
 func claimsOf(members []member) (claims map[int][]claim, most int) {
 	claims = make(map[int][]claim)
 	for m := range members {

@@ -19,6 +19,9 @@ import (
 // Cluster is how to reach the brokers of one Kafka cluster. Its fields are set before
 // the first use and not changed after it; its methods are safe for concurrent use. The
 // zero TLS and SASL mean a plain connection without login.
+//
+// There are two ways to the brokers: links of this package's own, which say what is wrong and
+// never wait without a bound, and the library's pooled client for all that has no hurry.
 type Cluster struct {
 	Brokers     []string       // host:port of at least one broker; the others are found by it
 	ClientID    string         // by what name the brokers log this program; default "weir"
@@ -29,10 +32,13 @@ type Cluster struct {
 	once      sync.Once
 	client    *kafkago.Client
 	transport *kafkago.Transport
-	good      atomic.Int32 // index of the broker that answered last
-	time      brokerTime
+	// A list with dead hosts in front costs their timeout once and not with each question.
+	good atomic.Int32 // index of the broker that answered last
+	time brokerTime
 }
 
+// The defaults are given here and not set in the fields, which Client and links read at the
+// same time.
 func (c *Cluster) clientID() string           { return cmp.Or(c.ClientID, "weir") }
 func (c *Cluster) dialTimeout() time.Duration { return cmp.Or(c.DialTimeout, 10*time.Second) }
 
@@ -44,8 +50,12 @@ func (c *Cluster) dialTimeout() time.Duration { return cmp.Or(c.DialTimeout, 10*
 func (c *Cluster) Client() *kafkago.Client {
 	c.once.Do(func() {
 		c.transport = &kafkago.Transport{
+			// The library dials by open as well, so that TLS is agreed and its faults are told
+			// in one way.
 			Dial:        func(ctx context.Context, _, addr string) (net.Conn, error) { return c.open(ctx, addr, linkBuffer) },
 			DialTimeout: c.dialTimeout(),
+			// The library's default of six seconds would leave requests with a leader that has
+			// moved.
 			MetadataTTL: 2 * time.Second,
 			ClientID:    c.clientID(),
 			SASL:        c.SASL,
@@ -57,11 +67,14 @@ func (c *Cluster) Client() *kafkago.Client {
 
 // Close closes the idle connections of Client. The Cluster may be used again after it.
 func (c *Cluster) Close() {
+	// Client makes the transport if nobody has asked for it yet.
 	c.Client()
 	c.transport.CloseIdleConnections()
 }
 
 // Check reports whether some broker can be reached, lets this program in and answers.
+//
+// Of several brokers that cannot be reached the error names each.
 func (c *Cluster) Check(ctx context.Context) error {
 	return c.askAny(ctx, func(l *link) error {
 		// For no topic at all: the brokers only.
@@ -74,6 +87,9 @@ func (c *Cluster) Check(ctx context.Context) error {
 }
 
 // because returns why a request of Client failed: what Check finds, or the error itself.
+//
+// The library's errors often say no more than that a deadline passed; what a fresh connection
+// meets says more. A request that its own caller gave up needs no reason.
 func (c *Cluster) because(ctx context.Context, what string, err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err
@@ -93,6 +109,8 @@ func (c *Cluster) Dial(ctx context.Context, topic string, partition int) (*kafka
 	if err != nil {
 		return nil, err
 	}
+	// The link was only needed to find the leader: the library's connection is another, with a
+	// larger buffer.
 	l.Close()
 	conn, _, err := c.login(ctx, l.addr, connBuffer, kafkago.Partition{Topic: topic, ID: partition})
 	return conn, err

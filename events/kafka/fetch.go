@@ -8,6 +8,9 @@ import (
 
 // appendFetch appends a Fetch request of version 11 for one partition, its length
 // before it. Fetch sessions, racks and isolation of transactions are not used.
+//
+// Why the library's own fetch does not serve is said at Reader. id comes back with the answer,
+// wait is how long the broker may hold it back while it has nothing, and most is in bytes.
 func appendFetch(b []byte, id int32, client, topic string, partition int32, offset int64, wait time.Duration, most int32) []byte {
 	be, start := binary.BigEndian, len(b)
 	text := func(s string) {
@@ -15,13 +18,17 @@ func appendFetch(b []byte, id int32, client, topic string, partition int32, offs
 		b = append(b, s...)
 	}
 	b = be.AppendUint32(b, 0) // length, below
+	// Version 11 is the last before Kafka's compact encoding and is understood from 2.3 on.
 	b = be.AppendUint16(b, 1) // Fetch
 	b = be.AppendUint16(b, fetchVersion)
 	b = be.AppendUint32(b, uint32(id))
 	text(client)
 	b = be.AppendUint32(b, ^uint32(0)) // not a replica
 	b = be.AppendUint32(b, uint32(wait.Milliseconds()))
+	// One byte: whatever there is, is sent at once, and only an empty partition is waited at.
 	b = be.AppendUint32(b, 1) // bytes for which an answer is worth it
+	// The same bound for the answer and for the partition, which is the only one. A first
+	// batch that is larger comes all the same.
 	b = be.AppendUint32(b, uint32(most))
 	b = append(b, 0)                   // read uncommitted
 	b = be.AppendUint32(b, 0)          // no session
@@ -30,6 +37,8 @@ func appendFetch(b []byte, id int32, client, topic string, partition int32, offs
 	text(topic)
 	b = be.AppendUint32(b, 1) // partitions
 	b = be.AppendUint32(b, uint32(partition))
+	// With an epoch the broker would refuse a reader that has not heard of a new leader;
+	// without one the reader finds out by NotLeaderForPartition.
 	b = be.AppendUint32(b, ^uint32(0)) // leader epoch not known
 	b = be.AppendUint64(b, uint64(offset))
 	b = be.AppendUint64(b, ^uint64(0)) // not a replica's log start
@@ -41,6 +50,8 @@ func appendFetch(b []byte, id int32, client, topic string, partition int32, offs
 }
 
 // fetched is the answer to a Fetch request.
+//
+// batches aliases the bytes that were parsed.
 type fetched struct {
 	id       int32
 	throttle time.Duration // how long the broker will not listen to this client
@@ -53,10 +64,14 @@ var errAnswer = errors.New("the broker's answer is no answer to a fetch")
 
 // parseFetch reads the answer without its length. Only the beginning of it may be
 // there: then batches is what there is of them.
+//
+// The second is what a Reader has when it reads only the head of an answer that is too large,
+// see exchange: the first batch then tells where it ends.
 func parseFetch(b []byte) (fetched, error) {
 	f := fields{b: b}
 	a := fetched{id: f.int32()}
 	a.throttle = time.Duration(f.int32()) * time.Millisecond
+	// An error of the whole answer; nothing is read behind it.
 	if code := f.int16(); code != 0 {
 		a.code = code
 		return a, f.err()
@@ -74,6 +89,8 @@ func parseFetch(b []byte) (fetched, error) {
 	a.high = f.int64()
 	f.int64() // last stable offset
 	f.int64() // log start
+	// Brokers list aborted transactions only to who reads committed records. The count is not
+	// trusted: reading stops with the bytes.
 	for range max(0, f.int32()) {
 		f.int64() // producer of an aborted transaction
 		f.int64() // its first offset
@@ -86,17 +103,22 @@ func parseFetch(b []byte) (fetched, error) {
 	if err := f.err(); err != nil {
 		return a, err
 	}
+	// n is what the broker sent, and less than that may be here.
 	a.batches = f.b[:min(len(f.b), max(0, int(n)))]
 	return a, nil
 }
 
 // fields takes big-endian numbers off the front of b, and zeros once b is too short.
+//
+// So a parser reads on to its end and asks err once.
 type fields struct {
 	b   []byte
 	bad bool
 }
 
 func (f *fields) take(n int) []byte {
+	// At most eight bytes of zeros, which is what the widest number takes; a count that says
+	// more allocates nothing.
 	if n < 0 || n > len(f.b) {
 		f.bad, f.b = true, nil
 		return make([]byte, 8)[:min(8, max(0, n))]

@@ -16,6 +16,8 @@ import (
 
 // GroupOptions are how a process takes part in a consumer group. Cluster, Group and
 // Topic are needed; the other zero values are good.
+//
+// Brokers bound SessionTimeout by group.min.session.timeout.ms and group.max.session.timeout.ms.
 type GroupOptions struct {
 	Cluster    *Cluster
 	Group      string
@@ -26,19 +28,28 @@ type GroupOptions struct {
 	Address    string        // where others find this process, see Owners; at most 1024 bytes
 	Logger     *slog.Logger  // told of joining, leaving and trouble; nil: nobody
 
+	// Within RebalanceTimeout functions publish and checkpoint for the last time; who takes
+	// longer is taken for dead, and its partitions are folded by others.
 	SessionTimeout   time.Duration // silence after which a member counts as dead; default 10 s
 	RebalanceTimeout time.Duration // how long a member has to end its functions; default 10 s
 	Heartbeat        time.Duration // default 1 s
-	JoinBackoff      time.Duration // pause after a failed joining; default 1 s
-	Watch            time.Duration // how often the number of partitions is looked at; default 30 s
-	LeaveTimeout     time.Duration // how long Run tries to leave when all functions have returned; default 8 s
+	// JoinBackoff is also how long a function that returned too early is held, see start.
+	JoinBackoff  time.Duration // pause after a failed joining; default 1 s
+	Watch        time.Duration // how often the number of partitions is looked at; default 30 s
+	LeaveTimeout time.Duration // how long Run tries to leave when all functions have returned; default 8 s
 }
 
 // Group is a consumer group over one topic: Run takes part in it, the other methods
 // only look at it and need no Run. Its methods are safe for concurrent use, but Run runs
 // once at a time.
+//
+// It is built on the library's ConsumerGroup for joining, heartbeats and generations. What the
+// library leaves open is done here: taking out the member of a crash, leaving in the middle of
+// a change, and offsets.
 type Group struct {
-	o       GroupOptions
+	o GroupOptions
+	// trouble is set from the beginning of Run to the first generation, and again while the
+	// coordinator is away.
 	trouble trouble
 }
 
@@ -56,6 +67,7 @@ func NewGroup(o GroupOptions) (*Group, error) {
 	o.JoinBackoff = cmp.Or(o.JoinBackoff, time.Second)
 	o.Watch = cmp.Or(o.Watch, 30*time.Second)
 	o.LeaveTimeout = cmp.Or(o.LeaveTimeout, 8*time.Second)
+	// A healthy member would count as dead between two heartbeats.
 	if o.Heartbeat >= o.SessionTimeout {
 		return nil, fmt.Errorf("a heartbeat every %v is too rare for a session timeout of %v", o.Heartbeat, o.SessionTimeout)
 	}
@@ -70,12 +82,17 @@ func NewGroup(o GroupOptions) (*Group, error) {
 }
 
 // Assignment is a partition that this process owns during one generation of the group.
+//
+// It may be copied, and is of no use after the context of its fn has ended: the coordinator
+// refuses what an old generation commits.
 type Assignment struct {
 	Partition  int
 	Generation int    // rises with each change of the group
 	MemberID   string // of this process
-	Committed  int64  // the offset that was committed last; -1: none
-	commit     func(next int64) error
+	// Committed is not from where fn reads, which its store knows better; it says to an owner
+	// without a state as of when to begin (decision 23).
+	Committed int64 // the offset that was committed last; -1: none
+	commit    func(next int64) error
 }
 
 // Commit tells the group that everything before offset next is done. It is for those
@@ -98,19 +115,25 @@ const coordinatorTimeout = 5 * time.Second
 // partitions is not what it was (*PartitionsChangedError), for then keys move. It
 // returns when all functions have returned, and LeaveTimeout later at most.
 func (g *Group) Run(ctx context.Context, fn func(ctx context.Context, a Assignment)) error {
+	// The cause of the end tells a changed number of partitions from a caller who has enough.
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer g.trouble.clear()
+	// Trouble has an answer from the first moment on: not yet joined is not well.
 	g.setBack(errors.New("not joined yet"))
 	partitions, err := g.begin(ctx)
 	if err != nil {
+		// A caller who gives up while brokers are away has ended in order.
 		if ctx.Err() != nil {
 			return nil
 		}
 		return err
 	}
+	// side holds the watch and the retirements, which end with ctx; it is waited for so that
+	// nothing of Run goes on behind it.
 	var side sync.WaitGroup
 	defer side.Wait()
+	// Deferred after the wait and so called before it, which would never end otherwise.
 	defer cancel(nil)
 	side.Go(func() { g.watch(ctx, partitions, cancel) })
 	retire := func(id string) {
@@ -118,15 +141,20 @@ func (g *Group) Run(ctx context.Context, fn func(ctx context.Context, a Assignme
 			side.Go(func() { g.retire(ctx, id) })
 		}
 	}
+	// A process that crashed and is back at once would wait for its former self to time out,
+	// since the group waits for all members when it changes.
 	retire(g.lastMember())
 
 	group, err := kafkago.NewConsumerGroup(g.config())
 	if err != nil {
 		return fmt.Errorf("group %s: %w", g.o.Group, err)
 	}
+	// working counts the functions that run, over all generations.
 	var working sync.WaitGroup
+	// member is the id of this process as the coordinator knows it; empty when it has none.
 	member := ""
 	for {
+		// Next blocks until the next generation and ends with an error when ctx does.
 		gen, err := group.Next(ctx)
 		switch {
 		case ctx.Err() != nil:
@@ -145,6 +173,8 @@ func (g *Group) Run(ctx context.Context, fn func(ctx context.Context, a Assignme
 			retire(member)
 			member = ""
 		default:
+			// The library joins under the old id as long as it can, so another one means that
+			// the old one is left behind.
 			if member != gen.MemberID {
 				retire(member)
 				member = gen.MemberID
@@ -156,6 +186,9 @@ func (g *Group) Run(ctx context.Context, fn func(ctx context.Context, a Assignme
 }
 
 // begin finds the number of partitions, waiting for a broker as long as it takes.
+//
+// A number that is not the one in GroupOptions is an error at once: the states of the store
+// were folded with other keys.
 func (g *Group) begin(ctx context.Context) (int, error) {
 	for missing := 0; ; {
 		n, err := g.o.Cluster.Partitions(ctx, g.o.Topic)
@@ -179,12 +212,16 @@ func (g *Group) begin(ctx context.Context) (int, error) {
 	}
 }
 
+// setBack notes why this process is no member. It is logged once for a stretch of trouble and
+// not for each attempt; Trouble has the newest reason.
 func (g *Group) setBack(err error) {
 	if g.trouble.set(err) {
 		g.o.Logger.Warn("not a member of the group, trying on", "err", err)
 	}
 }
 
+// config is what the library is told. Its connections are dialed by open, so that they end
+// and explain themselves as all others do; the library logs in over them.
 func (g *Group) config() kafkago.ConsumerGroupConfig {
 	c := g.o.Cluster
 	return kafkago.ConsumerGroupConfig{
@@ -201,15 +238,21 @@ func (g *Group) config() kafkago.ConsumerGroupConfig {
 		HeartbeatInterval: g.o.Heartbeat,
 		JoinGroupBackoff:  g.o.JoinBackoff,
 		Timeout:           coordinatorTimeout,
-		Logger:            kafkago.LoggerFunc(func(f string, v ...any) { g.o.Logger.Debug(fmt.Sprintf(f, v...)) }),
+		// The library tells of each step; that is for who looks for a fault.
+		Logger: kafkago.LoggerFunc(func(f string, v ...any) { g.o.Logger.Debug(fmt.Sprintf(f, v...)) }),
 	}
 }
 
 // leave waits for the functions and leaves the group. With a coordinator that does not
 // answer the library takes its time, which a process that is told to end has not: what
 // is left undone then ends by itself a little later, or with the process.
+//
+// The functions are waited for without a bound of its own: their contexts have ended, and
+// RebalanceTimeout is the caller's promise.
 func (g *Group) leave(group *kafkago.ConsumerGroup, member string, working *sync.WaitGroup) {
 	left := make(chan struct{})
+	// Leaving goes on beside the functions: their generation ends only when they return, and
+	// Close waits for it.
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), g.o.LeaveTimeout)
 		defer cancel()
@@ -219,16 +262,20 @@ func (g *Group) leave(group *kafkago.ConsumerGroup, member string, working *sync
 			_, err = group.Next(ctx)
 		}
 		group.Close()
+		// Close leaves by itself when nothing is in its way; a second time does no harm, since
+		// the coordinator then knows no such member.
 		if member != "" {
 			g.retire(ctx, member)
 		}
 		close(left)
 	}()
 	working.Wait()
+	// The clock starts when the functions have returned, for only then leaving can end.
 	late := time.NewTimer(g.o.LeaveTimeout)
 	defer late.Stop()
 	select {
 	case <-left:
+		// What was left in order needs no retirement at the next start.
 		g.forgetMember()
 		g.o.Logger.Info("left the group")
 	case <-late.C:
@@ -237,14 +284,19 @@ func (g *Group) leave(group *kafkago.ConsumerGroup, member string, working *sync
 }
 
 // start runs fn for each partition of a generation.
+//
+// The library ends the context of a generation as soon as one of its functions returns, which
+// is how a fn that gives up gives up all partitions.
 func (g *Group) start(ctx context.Context, gen *kafkago.Generation, working *sync.WaitGroup, fn func(context.Context, Assignment)) {
 	assigned := gen.Assignments[g.o.Topic]
+	// The log says how long this process was away, or else only that shares have moved.
 	if since, was := g.trouble.clear(); was != nil {
 		g.o.Logger.Info("joined the group", "member", gen.MemberID, "generation", gen.ID, "partitions", len(assigned), "after", time.Since(since).Round(time.Millisecond).String())
 	} else {
 		g.o.Logger.Info("the group changed", "member", gen.MemberID, "generation", gen.ID, "partitions", len(assigned))
 	}
 	for _, p := range assigned {
+		// Where nothing was committed the library says its own start offset, which is -2.
 		a := Assignment{Partition: p.ID, Generation: int(gen.ID), MemberID: gen.MemberID, Committed: max(-1, p.Offset)}
 		a.commit = func(next int64) error { return g.commit(a, next) }
 		working.Add(1)
@@ -274,6 +326,8 @@ const commitPatience = 5 * time.Second
 func (g *Group) commit(a Assignment, next int64) error {
 	ctx, cancel := context.WithTimeout(context.Background(), commitPatience)
 	defer cancel()
+	// The client finds the coordinator by itself. Generation and member let it refuse an owner
+	// that is no longer one.
 	answer, err := g.o.Cluster.Client().OffsetCommit(ctx, &kafkago.OffsetCommitRequest{GroupID: g.o.Group, GenerationID: a.Generation, MemberID: a.MemberID,
 		Topics: map[string][]kafkago.OffsetCommit{g.o.Topic: {{Partition: a.Partition, Offset: next}}}})
 	if err == nil {
@@ -288,6 +342,9 @@ func (g *Group) commit(a Assignment, next int64) error {
 }
 
 // watch ends Run when the number of partitions changes.
+//
+// Keys move to other partitions with such a change, and a state that was folded from some of
+// them would go on with the rest. ctx ends Run by its cause.
 func (g *Group) watch(ctx context.Context, was int, end context.CancelCauseFunc) {
 	for pause(ctx, g.o.Watch) == nil {
 		now, err := g.o.Cluster.Partitions(ctx, g.o.Topic)
@@ -302,6 +359,8 @@ func (g *Group) watch(ctx context.Context, was int, end context.CancelCauseFunc)
 
 // Trouble returns since when this process is not a member of the group, and why. The
 // error is nil while it is a member, and when Run does not run.
+//
+// While brokers are away it has an error and Run goes on trying (decision 31).
 func (g *Group) Trouble() (since time.Time, err error) { return g.trouble.get() }
 
 // PartitionsChangedError says that the topic has not as many partitions as it had.

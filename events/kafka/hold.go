@@ -8,18 +8,25 @@ import (
 )
 
 // Hold says that a member has the state of a partition up to before offset Next.
+//
+// Next is an offset of the log of events, the one that the store would read on from.
 type Hold struct {
 	Partition int
 	Next      int64
 }
 
 // profile is what a member tells the others of itself when it joins.
+//
+// It travels in what the coordinator keeps of the member, so it is kept small: a few bytes for
+// each partition.
 type profile struct {
 	address string
 	holds   []Hold // by partition, each once
 }
 
 const (
+	// A profile of another version is read by nobody, and its member then counts as one
+	// without state. A new version has to be told apart by its first byte.
 	profileVersion = 1
 	// maxAddress and maxHolds bound what one member can make the others keep.
 	maxAddress = 1 << 10
@@ -28,11 +35,15 @@ const (
 
 // append appends the profile: version, address, holds; numbers as varints, partitions as
 // distances.
+//
+// It fails for what parseProfile would refuse, so that a member notices its own mistake and
+// not its group.
 func (p profile) append(b []byte) ([]byte, error) {
 	if len(p.address) > maxAddress {
 		return b, fmt.Errorf("the address of this process is longer than %d bytes", maxAddress)
 	}
 	holds := slices.Clone(p.holds)
+	// By partition, so that the distances are small and a partition that is named twice shows.
 	slices.SortFunc(holds, func(a, b Hold) int { return a.Partition - b.Partition })
 	b = append(b, profileVersion)
 	b = binary.AppendUvarint(b, uint64(len(p.address)))
@@ -53,11 +64,15 @@ func (p profile) append(b []byte) ([]byte, error) {
 var errProfile = errors.New("what the member tells of itself cannot be read: another program, or another version, is in the group")
 
 // parseProfile reads what append wrote.
+//
+// The bytes are whatever a member sent, also one of another program. Numbers are checked
+// before they are added or converted, and memory is bounded by the bytes that are there.
 func parseProfile(b []byte) (profile, error) {
 	if len(b) == 0 || b[0] != profileVersion {
 		return profile{}, errProfile
 	}
 	b = b[1:]
+	// A number that is cut off or too large becomes 1<<62, which every check below refuses.
 	next := func() uint64 {
 		v, n := binary.Uvarint(b)
 		if n <= 0 || v > 1<<62 {
@@ -74,12 +89,14 @@ func parseProfile(b []byte) (profile, error) {
 	p := profile{address: string(b[:size])}
 	b = b[size:]
 	count := next()
+	// Each hold takes at least two bytes.
 	if count > maxHolds || count > uint64(len(b))/2 {
 		return profile{}, errProfile
 	}
 	last := -1
 	for range count {
 		step, offset := next(), next()
+		// A partition is an int32 in Kafka; last is -1 at first, so the sum wraps to step.
 		if step >= 1<<31 || offset >= 1<<62 || uint64(last)+step+1 >= 1<<31 {
 			return profile{}, errProfile
 		}

@@ -14,6 +14,7 @@ import (
 )
 
 // The requests of this package are of versions that brokers from 2.3 to 4 understand.
+// They are fixed and not negotiated, so what is sent is what the tests have seen.
 const (
 	metadataVersion    = 5
 	listOffsetsVersion = 2
@@ -26,6 +27,8 @@ const (
 )
 
 // link is a connection to one broker that has logged in. It is for one goroutine.
+//
+// It has one request under way at most.
 type link struct {
 	*socket
 	client string
@@ -34,11 +37,16 @@ type link struct {
 
 // login connects to one broker and logs in, within DialTimeout. The library's
 // connection and the socket are one; nothing is left unread between them.
+//
+// The library does the login, so that its mechanisms are not written twice. Whoever uses the
+// socket from then on leaves the library's connection alone.
 func (c *Cluster) login(ctx context.Context, addr string, buffer int, p kafkago.Partition) (*kafkago.Conn, *socket, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, nil, fmt.Errorf("broker %q: want host:port, for example localhost:9092", addr)
 	}
+	// The library wants the broker of a partition in this form, also where there is no
+	// partition.
 	p.Leader.Host = host
 	if p.Leader.Port, err = strconv.Atoi(port); err != nil {
 		return nil, nil, fmt.Errorf("broker %q: the port is no number", addr)
@@ -51,8 +59,10 @@ func (c *Cluster) login(ctx context.Context, addr string, buffer int, p kafkago.
 	}
 	// The library does not end a login when its context does.
 	stop := context.AfterFunc(ctx, func() { s.Close() })
+	// The dialer is handed the socket, which is open already.
 	d := kafkago.Dialer{ClientID: c.clientID(), SASLMechanism: c.SASL, DialFunc: func(context.Context, string, string) (net.Conn, error) { return s, nil }}
 	conn, err := d.DialPartition(ctx, "tcp", addr, p)
+	// When the context ended the socket is closed, and the error says no more than that.
 	if !stop() {
 		err = ctx.Err()
 	}
@@ -60,11 +70,14 @@ func (c *Cluster) login(ctx context.Context, addr string, buffer int, p kafkago.
 		s.Close()
 		return nil, nil, explain(addr, err)
 	}
+	// From here on a broker that hangs up does not mean the login, see hungUp.
 	s.login = false
 	return conn, s, nil
 }
 
 // connect reaches one broker and logs in.
+//
+// It holds a small buffer, since a link's answers are small or read past it.
 func (c *Cluster) connect(ctx context.Context, addr string) (*link, error) {
 	_, s, err := c.login(ctx, addr, linkBuffer, kafkago.Partition{})
 	if err != nil {
@@ -75,6 +88,9 @@ func (c *Cluster) connect(ctx context.Context, addr string) (*link, error) {
 
 // askAny lets the first of the brokers answer that can, beginning with the one that did
 // last. When ask succeeds the link is its own to close.
+//
+// A broker that can be reached and gives an answer that is no hurdle to reach it, such as a
+// topic that is not there, has answered: the others would say the same.
 func (c *Cluster) askAny(ctx context.Context, ask func(*link) error) error {
 	if len(c.Brokers) == 0 {
 		return errors.New("no broker is given: name at least one as host:port")
@@ -92,11 +108,14 @@ func (c *Cluster) askAny(ctx context.Context, ask func(*link) error) error {
 				return nil
 			}
 			l.Close()
+			// Final counts as a hurdle as well: one broker of a list may have another port or
+			// certificate.
 			if !errors.Is(err, ErrUnreachable) && !Final(err) {
 				return err
 			}
 		}
 		problems = append(problems, err)
+		// Who gave up does not wait for the other brokers.
 		if ctx.Err() != nil {
 			break
 		}
@@ -105,10 +124,15 @@ func (c *Cluster) askAny(ctx context.Context, ask func(*link) error) error {
 }
 
 // ask sends a request and waits for the answer. After an error the link is closed.
+//
+// Whoever closes the link from another goroutine, as the end of ctx does here, makes the read
+// return.
 func (l *link) ask(ctx context.Context, version int16, m protocol.Message) (protocol.Message, error) {
+	// RoundTrip knows no context, so the end of one closes the connection.
 	stop := context.AfterFunc(ctx, func() { l.Close() })
 	l.id++
 	answer, err := protocol.RoundTrip(l, version, l.id, l.client, m)
+	// The answer may have come at the last moment; the link is closed in any case then.
 	if !stop() {
 		err = ctx.Err()
 	}
@@ -120,6 +144,9 @@ func (l *link) ask(ctx context.Context, version int16, m protocol.Message) (prot
 }
 
 // describe asks for the partitions of a topic, without creating it.
+//
+// Metadata for a named topic creates it on brokers that are set so, unless the request says
+// that it must not: version 5 has that field, and its zero value is no.
 func (l *link) describe(ctx context.Context, topic string) (*metadata.Response, error) {
 	answer, err := l.ask(ctx, metadataVersion, &metadata.Request{TopicNames: []string{topic}})
 	if err != nil {
@@ -129,6 +156,7 @@ func (l *link) describe(ctx context.Context, topic string) (*metadata.Response, 
 	if len(m.Topics) != 1 {
 		return nil, fmt.Errorf("broker %s tells of %d topics when asked for %s", l.addr, len(m.Topics), topic)
 	}
+	// Anybody else's code, such as one that permits nothing, is told with what to do about it.
 	if code := kafkago.Error(m.Topics[0].ErrorCode); code != 0 {
 		if code == kafkago.UnknownTopicOrPartition {
 			return nil, fmt.Errorf("%w: %s does not exist on %s: create it, or mend the name", ErrNoTopic, topic, l.addr)
@@ -139,6 +167,9 @@ func (l *link) describe(ctx context.Context, topic string) (*metadata.Response, 
 }
 
 // leader connects to the broker that leads a partition.
+//
+// It costs a question more than it has to when the leader is not the first that is asked, and
+// none when it is.
 func (c *Cluster) leader(ctx context.Context, topic string, partition int) (l *link, err error) {
 	var addr string
 	err = c.askAny(ctx, func(asked *link) error {
@@ -146,6 +177,7 @@ func (c *Cluster) leader(ctx context.Context, topic string, partition int) (l *l
 		if addr, err = asked.leaderOf(ctx, topic, partition); err != nil {
 			return err
 		}
+		// One that was asked already is kept and not dialed again.
 		if addr == asked.addr {
 			l = asked
 			return nil
@@ -157,12 +189,16 @@ func (c *Cluster) leader(ctx context.Context, topic string, partition int) (l *l
 		return l, err
 	}
 	if l, err = c.connect(ctx, addr); err != nil {
+		// Brokers name themselves by what their operator has set, which is the commonest
+		// reason why the first answers and the leader cannot be reached.
 		return nil, fmt.Errorf("%w; %s is what the brokers name (advertised.listeners) as the leader of topic %s partition %d", err, addr, topic, partition)
 	}
 	return l, nil
 }
 
 // leaderOf asks who leads a partition.
+//
+// Without one just now the error is ErrUnreachable: an election ends by itself.
 func (l *link) leaderOf(ctx context.Context, topic string, partition int) (addr string, err error) {
 	m, err := l.describe(ctx, topic)
 	if err != nil {
@@ -190,7 +226,11 @@ const (
 
 // offsetAt asks for the offset of the first record of a time, in Unix milliseconds, or
 // later: -1 when there is none.
+//
+// Times are those of the records, which are the broker's or the producer's as the topic is
+// set.
 func (l *link) offsetAt(ctx context.Context, topic string, partition int, at int64) (int64, error) {
+	// Version 2 of the request asks for one offset; -1 as epoch is not known, as replica none.
 	answer, err := l.ask(ctx, listOffsetsVersion, &listoffsets.Request{ReplicaID: -1, Topics: []listoffsets.RequestTopic{{
 		Topic: topic, Partitions: []listoffsets.RequestPartition{{Partition: int32(partition), CurrentLeaderEpoch: -1, Timestamp: at}},
 	}}})
@@ -208,6 +248,7 @@ func (l *link) offsetAt(ctx context.Context, topic string, partition int, at int
 	return p.Offset, nil
 }
 
+// bounds gives the offset of the first record and the one behind the last, of one link.
 func (l *link) bounds(ctx context.Context, topic string, partition int) (first, end int64, err error) {
 	// First the end, so that what retention deletes meanwhile does not put it before
 	// the beginning.

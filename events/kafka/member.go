@@ -14,6 +14,8 @@ import (
 )
 
 // Member is one process of a group.
+//
+// It is as the coordinator tells it, which may be of before the last change.
 type Member struct {
 	ID         string
 	Host       string // from where the coordinator sees it
@@ -24,6 +26,7 @@ type Member struct {
 // Members returns the members of the group in the order of their ids, and how the
 // coordinator calls the state of the group: Stable, Empty, Dead, or a rebalance, during
 // which nobody may own a partition. A group that nobody ever joined is Dead, or Empty.
+// A question on its own: nothing is kept between two, and no Run is needed.
 func (g *Group) Members(ctx context.Context) (members []Member, state string, err error) {
 	what := "members of group " + g.o.Group
 	answer, err := g.o.Cluster.Client().DescribeGroups(ctx, &kafkago.DescribeGroupsRequest{GroupIDs: []string{g.o.Group}})
@@ -34,6 +37,7 @@ func (g *Group) Members(ctx context.Context) (members []Member, state string, er
 		return nil, "", fmt.Errorf("%s: the coordinator tells of %d groups", what, len(answer.Groups))
 	}
 	group := answer.Groups[0]
+	// Newer brokers say that a group does not exist, older ones that it is Dead.
 	if errors.Is(group.Error, kafkago.GroupIdNotFound) {
 		return nil, "Dead", nil
 	}
@@ -57,11 +61,14 @@ func (g *Group) Members(ctx context.Context) (members []Member, state string, er
 
 // Owners returns the address of the owner of each partition that has one; "" of an owner that
 // does not say where it can be reached.
+//
+// It is how one member finds the one that has the state of a flow.
 func (g *Group) Owners(ctx context.Context) (map[int]string, error) {
 	members, _, err := g.Members(ctx)
 	if err != nil {
 		return nil, err
 	}
+	// In the middle of a change nobody owns anything, and the map is empty.
 	owners := make(map[int]string)
 	for _, m := range members {
 		for _, p := range m.Partitions {
@@ -79,6 +86,7 @@ func (g *Group) Committed(ctx context.Context) (map[int]int64, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The library's client wants them named; all at once is one request.
 	all := make([]int, n)
 	for i := range all {
 		all[i] = i
@@ -98,6 +106,7 @@ func (g *Group) Committed(ctx context.Context) (map[int]int64, error) {
 		if p.Error != nil {
 			return nil, fmt.Errorf("%s: partition %d: %w", what, p.Partition, p.Error)
 		}
+		// -1 is a partition of which nothing was committed.
 		if p.CommittedOffset >= 0 {
 			offsets[p.Partition] = p.CommittedOffset
 		}
@@ -108,6 +117,9 @@ func (g *Group) Committed(ctx context.Context) (map[int]int64, error) {
 // retire takes a former member of this process out of the group, so that the group does
 // not wait for it until it counts as dead. It tries on until the coordinator has
 // answered; by then the member may be gone.
+//
+// It is called beside the work of Run and ends with ctx: that a former member stays is only
+// slow, never wrong.
 func (g *Group) retire(ctx context.Context, id string) {
 	for {
 		// The coordinator can only be slow or gone: the next attempt finds the new one.
@@ -126,6 +138,8 @@ func (g *Group) retire(ctx context.Context, id string) {
 			g.o.Logger.Info("took a former member of this process out of the group", "member", id)
 			return
 		}
+		// Somebody was quicker, or the member has timed out; or nobody may do this, and then
+		// waiting is all there is.
 		if errors.Is(err, kafkago.UnknownMemberId) || errors.Is(err, kafkago.GroupIdNotFound) || Final(err) {
 			return
 		}
@@ -137,12 +151,16 @@ func (g *Group) retire(ctx context.Context, id string) {
 
 // lastMember returns the id that keepMember kept, which is there only when the process
 // did not leave the group in order.
+//
+// A file of another group is left alone: it belongs to a process that shares the directory by
+// mistake, or to settings of before.
 func (g *Group) lastMember() string {
 	if g.o.MemberFile == "" {
 		return ""
 	}
 	b, err := os.ReadFile(g.o.MemberFile)
 	group, id, ok := strings.Cut(strings.TrimSuffix(string(b), "\n"), "\n")
+	// An id that is longer is none; the file may hold anything.
 	if err != nil || !ok || group != g.o.Group || len(id) > 512 {
 		return ""
 	}
@@ -151,6 +169,9 @@ func (g *Group) lastMember() string {
 
 // keepMember keeps the own id. That it cannot is no reason to stop: a crash then costs
 // the session timeout.
+//
+// The file is replaced by a rename, so that a crash leaves the old id or the new one, never
+// half of one.
 func (g *Group) keepMember(id string) {
 	if g.o.MemberFile == "" {
 		return
@@ -158,6 +179,7 @@ func (g *Group) keepMember(id string) {
 	part := g.o.MemberFile + ".part"
 	err := os.MkdirAll(filepath.Dir(part), 0o700)
 	if err == nil {
+		// Only this user may read it: who knows an id may take that member out of the group.
 		err = os.WriteFile(part, []byte(g.o.Group+"\n"+id+"\n"), 0o600)
 	}
 	if err == nil {
@@ -168,6 +190,7 @@ func (g *Group) keepMember(id string) {
 	}
 }
 
+// forgetMember is for a group that was left in order, which needs no retirement.
 func (g *Group) forgetMember() {
 	if g.o.MemberFile != "" {
 		_ = os.Remove(g.o.MemberFile) // what is left is harmless: nobody has that id any more

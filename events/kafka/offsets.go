@@ -7,6 +7,9 @@ import (
 
 // Bounds returns the offset of the first record that the partition still has, and the
 // offset that the next record to be written gets. They are equal when it is empty.
+//
+// Where a topic was compacted or holds marks of transactions there are fewer records than the
+// difference.
 func (c *Cluster) Bounds(ctx context.Context, topic string, partition int) (first, end int64, err error) {
 	l, err := c.leader(ctx, topic, partition)
 	if err != nil {
@@ -19,6 +22,8 @@ func (c *Cluster) Bounds(ctx context.Context, topic string, partition int) (firs
 // OffsetAt returns the offset of the first record whose time is t or later, and the end
 // of the partition when there is none. No record with a time of t or later stands
 // before it.
+//
+// An owner without a state begins at such an offset (decision 24).
 func (c *Cluster) OffsetAt(ctx context.Context, topic string, partition int, t time.Time) (int64, error) {
 	l, err := c.leader(ctx, topic, partition)
 	if err != nil {
@@ -32,6 +37,7 @@ func (c *Cluster) OffsetAt(ctx context.Context, topic string, partition int, t t
 		return 0, err
 	}
 	// Negative times have a meaning of their own.
+	// -1 and -2 are latest and earliest.
 	at, err := l.offsetAt(ctx, topic, partition, max(0, t.UnixMilli()))
 	if err != nil {
 		return 0, err
@@ -45,12 +51,18 @@ func (c *Cluster) OffsetAt(ctx context.Context, topic string, partition int, t t
 // OffsetBack returns the offset of the first record that is at most so much older than the
 // last one, and the end of an empty partition. The clock of this machine counts only when it
 // says less than the last record: one that is ahead would leave out what is not that old.
+//
+// It is for who knows a span of time and no offset, such as a new owner that looks for what
+// others may still write.
 func (c *Cluster) OffsetBack(ctx context.Context, topic string, partition int, back time.Duration) (int64, error) {
+	// Of an empty partition there is nothing to look back from.
 	first, end, err := c.Bounds(ctx, topic, partition)
 	if err != nil || first == end {
 		return end, err
 	}
 	now := time.Now()
+	// No request of these versions tells the time of the last record, so it is read. It may be
+	// a mark, or in a batch that cannot be read; then the loop goes on to the end.
 	r := NewReader(c, topic, partition, end-1, ReaderOptions{})
 	defer r.Close()
 	var records []Record
@@ -60,6 +72,7 @@ func (c *Cluster) OffsetBack(ctx context.Context, topic string, partition int, b
 			r.SkipTo(next)
 			continue
 		}
+		// A broker that is away is an error here, since nobody waits for this answer for ever.
 		if _, why := r.Trouble(); err == nil {
 			err = why
 		}
@@ -67,6 +80,7 @@ func (c *Cluster) OffsetBack(ctx context.Context, topic string, partition int, b
 			return 0, err
 		}
 		for i := range records {
+			// The smallest of what was read, should more than one record come.
 			if at := records[i].Time.Time(); at.Before(now) {
 				now = at
 			}

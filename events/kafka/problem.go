@@ -14,6 +14,8 @@ import (
 
 // What stands between this program and a topic; errors.Is finds them in the errors of
 // this package. The text of an error says where and how to go on.
+//
+// An error that is none of them is of one request and told as the broker told it.
 var (
 	ErrUnreachable = errors.New("no answer")
 	ErrLogin       = errors.New("login refused")
@@ -32,6 +34,8 @@ func Final(err error) bool {
 
 // explain turns what went wrong with a broker into what a person can act on. What it
 // has explained before it leaves alone.
+//
+// addr is the broker that was asked; the library's errors do not name it.
 func explain(addr string, err error) error {
 	var code kafkago.Error
 	var lookup *net.DNSError
@@ -40,10 +44,13 @@ func explain(addr string, err error) error {
 		return nil
 	case Final(err), errors.Is(err, ErrUnreachable), errors.Is(err, ErrNoTopic):
 		return err
+	// Whoever gave up knows why, so no advice is added.
 	case errors.Is(err, context.Canceled):
 		return fmt.Errorf("broker %s: %w", addr, err)
 	case errors.As(err, &code):
 		return explainCode(addr, code, err)
+	// Deadlines of this package end in several ways: that of a context, that of a socket, and
+	// the library's.
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), timedOut(err):
 		return fmt.Errorf("%w: broker %s: nothing came back in time: is the address right, and does a firewall let it through? (%w)", ErrUnreachable, addr, err)
 	case errors.As(err, &lookup):
@@ -56,11 +63,14 @@ func explain(addr string, err error) error {
 	return fmt.Errorf("broker %s: %w", addr, err)
 }
 
+// timedOut finds the timeouts that are of none of the two types above.
 func timedOut(err error) bool {
 	var n net.Error
 	return errors.As(err, &n) && n.Timeout()
 }
 
+// explainCode is explain for what a broker says by a code, of which those are told apart that
+// a person can do something about.
 func explainCode(addr string, code kafkago.Error, err error) error {
 	switch code {
 	case kafkago.SASLAuthenticationFailed:
@@ -82,6 +92,8 @@ func explainCode(addr string, code kafkago.Error, err error) error {
 }
 
 // explainTLS is explain for what comes of a handshake.
+//
+// Before the handshake nothing is known of the other side, so it says what is likely.
 func explainTLS(addr string, err error) error {
 	var (
 		head      tls.RecordHeaderError
@@ -97,6 +109,7 @@ func explainTLS(addr string, err error) error {
 		return fmt.Errorf("%w: the certificate of broker %s is signed by nobody that this machine trusts: name the file of its authority (%w)", ErrTLS, addr, err)
 	case errors.As(err, &name):
 		return fmt.Errorf("%w: the certificate of broker %s is for another name: use a name that is in it (%w)", ErrTLS, addr, err)
+	// A certificate that was refused, by either side, needs a person.
 	case errors.As(err, &alert), errors.As(err, &unchecked):
 		return fmt.Errorf("%w: broker %s: %w", ErrTLS, addr, err)
 	}

@@ -18,6 +18,9 @@ import (
 )
 
 // ReaderOptions are how a Reader reads. The zero value is good.
+//
+// Bytes and Unpacked bound memory: of a batch that is larger than Unpacked nothing is given,
+// and it is passed over with an error.
 type ReaderOptions struct {
 	Wait     time.Duration // longest wait for a first record; default 250 ms
 	Bytes    int           // about how much is asked of the broker at once; default 1 MiB
@@ -36,25 +39,36 @@ type ReaderOptions struct {
 // The library's own ways of reading are not: they unpack a batch of a few kilobytes to
 // as many gigabytes as it holds. They also give the producer's time where the broker's
 // counts, and stand still before an empty batch, which is why a Reader decodes itself.
+//
+// A Fetch that ends with nothing is what lets the caller do other work in between: it has to
+// come back often, for time passes in silence as well.
 type Reader struct {
 	cluster   *Cluster
 	topic     string
 	partition int
 	o         ReaderOptions
 
-	link     *link
-	asked    int64  // from where the answer that is under way begins, or would
-	waiting  bool   // an answer is under way
-	request  []byte // memory of the last one
-	answer   []byte // memory of the last one
-	rest     []byte // batches of the answer that are still to be unpacked
-	decoder  *recordbatch.Decoder
+	link *link
+	// Everything before asked has come and lies in rest, or was given.
+	asked   int64 // from where the answer that is under way begins, or would
+	waiting bool  // an answer is under way
+	// request, answer and the decoder's memory are used again for each Fetch, which is why
+	// records are good only until the next.
+	request []byte // memory of the last one
+	answer  []byte // memory of the last one
+	rest    []byte // batches of the answer that are still to be unpacked
+	// The decoder holds what was unpacked since the last Fetch.
+	decoder *recordbatch.Decoder
+	// throttle is what the broker told with the last answer.
 	throttle time.Duration
 	damaged  int   // answers in a row whose first batch had a wrong checksum
 	final    error // what the caller must step over
-	pause    time.Duration
-	again    time.Time // not to connect before
+	// pause is how long the last wait before a connection was; it doubles from firstPause to
+	// lastPause and is 0 while all is well.
+	pause time.Duration
+	again time.Time // not to connect before
 
+	// next and high are written by Fetch and read by whoever measures the lag.
 	next    atomic.Int64
 	high    atomic.Int64
 	trouble trouble
@@ -73,10 +87,14 @@ const (
 
 // NewReader returns a Reader that begins at the record of the given offset. Nothing is
 // connected before the first Fetch.
+//
+// An offset that the partition does not have is found by the first Fetch, see GapError and
+// BeyondEndError.
 func NewReader(c *Cluster, topic string, partition int, from int64, o ReaderOptions) *Reader {
 	o.Wait = cmp.Or(o.Wait, 250*time.Millisecond)
 	o.Bytes = cmp.Or(o.Bytes, 1<<20)
 	o.Unpacked = cmp.Or(o.Unpacked, 32<<20)
+	// Offsets are never negative, so -1 is not known.
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -98,9 +116,12 @@ func (r *Reader) HighWatermark() int64 { return r.high.Load() }
 func (r *Reader) Trouble() (since time.Time, err error) { return r.trouble.get() }
 
 // SkipTo goes on at another offset.
+//
+// It clears the error that Fetch gave and may lead forward or back.
 func (r *Reader) SkipTo(next int64) {
 	r.final, r.damaged = nil, 0
 	// What is read or on its way stays good when it leads to the new place.
+	// Batches of rest that lie before next are stepped over by take.
 	if next < r.next.Load() || next > r.asked {
 		r.hangUp()
 		r.rest, r.asked = nil, next
@@ -109,6 +130,8 @@ func (r *Reader) SkipTo(next int64) {
 }
 
 // Close closes the connection and lets go of the memory. A Fetch after it connects anew.
+//
+// The offset stays, so that an idle reader costs nothing but its place.
 func (r *Reader) Close() error {
 	r.hangUp()
 	r.rest, r.asked = nil, r.next.Load()
@@ -118,6 +141,9 @@ func (r *Reader) Close() error {
 }
 
 // hangUp forgets the connection and what is on its way.
+//
+// An answer that is under way on it would have to be read first, so it is of no use to whoever
+// asks for something else.
 func (r *Reader) hangUp() {
 	if r.link != nil {
 		r.link.Close()
@@ -141,12 +167,17 @@ func (r *Reader) Fetch(ctx context.Context, dst []Record) ([]Record, error) {
 	if r.final != nil {
 		return dst, r.final
 	}
+	// What was unpacked before is given back to the next batch, unless it was out of the
+	// ordinary: one huge batch does not cost its memory for ever.
 	keep := 4 * r.o.Bytes
 	r.decoder.Reset(keep)
+	// As long as the last answer has batches, nothing is read from the broker.
 	if len(r.rest) == 0 {
 		if cap(r.answer) > keep {
 			r.answer = nil
 		}
+		// An error of ctx is the caller's; all others are noted as trouble, and only those
+		// that time does not heal are returned.
 		if err := r.receive(ctx); err != nil {
 			if ctx.Err() != nil {
 				r.hangUp()
@@ -159,6 +190,8 @@ func (r *Reader) Fetch(ctx context.Context, dst []Record) ([]Record, error) {
 		}
 	}
 	dst = r.take(dst)
+	// Records that were read before an error are given first, and the error with the next
+	// call.
 	if len(dst) == 0 && r.final != nil {
 		return dst, r.final
 	}
@@ -166,6 +199,8 @@ func (r *Reader) Fetch(ctx context.Context, dst []Record) ([]Record, error) {
 }
 
 // setBack notes that something is wrong with the connection, and drops it.
+//
+// The next attempt finds the leader anew, which may be another by then.
 func (r *Reader) setBack(err error) {
 	r.hangUp()
 	r.asked = r.next.Load()
@@ -180,6 +215,8 @@ func (r *Reader) setBack(err error) {
 // what came, which may be nothing.
 func (r *Reader) receive(ctx context.Context) error {
 	if r.link == nil {
+		// A call does not sleep longer than Wait, so that the caller gets on with other work
+		// while a broker is away.
 		wait := time.Until(r.again)
 		if err := pause(ctx, min(wait, r.o.Wait)); err != nil || wait > r.o.Wait {
 			return err
@@ -192,6 +229,7 @@ func (r *Reader) receive(ctx context.Context) error {
 	}
 	l := r.link
 	stop := context.AfterFunc(ctx, func() { l.Close() })
+	// Reads do not know ctx, so its end closes the connection.
 	a, err := r.exchange()
 	if !stop() {
 		return ctx.Err()
@@ -200,6 +238,8 @@ func (r *Reader) receive(ctx context.Context) error {
 		return explain(l.addr, err)
 	}
 	r.throttle = a.throttle
+	// A partition that has moved to another broker, or a broker that is just starting, is
+	// trouble like a lost connection.
 	switch code := kafkago.Error(a.code); code {
 	case 0:
 	case kafkago.OffsetOutOfRange:
@@ -212,10 +252,12 @@ func (r *Reader) receive(ctx context.Context) error {
 	}
 	r.pause = 0
 	r.high.Store(a.high)
+	// Batches alias r.answer, which is not read into again before they are used up.
 	r.rest = a.batches
 	// The next answer is asked for before this one is unpacked.
 	if r.link != nil {
 		r.asked, r.rest = endOf(r.rest, r.asked)
+		// A fault of the question is told by the call that wants the answer.
 		if err := r.ask(); err != nil {
 			r.hangUp() // the next call will see to it
 		}
@@ -224,6 +266,7 @@ func (r *Reader) receive(ctx context.Context) error {
 }
 
 // pause waits.
+// pause waits for d, or until ctx ends, whose error it then returns.
 func pause(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil
@@ -240,6 +283,8 @@ func pause(ctx context.Context, d time.Duration) error {
 
 // endOf returns the offset behind the whole batches of b, and b without the beginning of
 // a batch behind them: a broker cuts off where the answer is full.
+//
+// It looks at heads alone and checks nothing.
 func endOf(b []byte, from int64) (end int64, cut []byte) {
 	for left := b; ; {
 		t, rest, whole := recordbatch.Cut(left)
@@ -249,12 +294,15 @@ func endOf(b []byte, from int64) (end int64, cut []byte) {
 			}
 			return from, b
 		}
+		// In a compacted topic a batch keeps its last offset, though records of it are gone.
 		from = max(from, t.Last+1)
 		left = rest
 	}
 }
 
 // ask sends a request for what begins at asked.
+//
+// The deadline is for writing: a broker that takes no bytes is as good as gone.
 func (r *Reader) ask() error {
 	l := r.link
 	l.id++
@@ -280,6 +328,8 @@ func (r *Reader) exchange() (fetched, error) {
 	if err := l.SetReadDeadline(time.Now().Add(r.o.Wait + r.throttle + l.patience)); err != nil {
 		return fetched{}, err
 	}
+	// Until the whole answer is read, a fault leaves the connection between two answers, and
+	// setBack drops it.
 	r.waiting = false
 	var head [4]byte
 	if _, err := io.ReadFull(l, head[:]); err != nil {
@@ -292,6 +342,8 @@ func (r *Reader) exchange() (fetched, error) {
 	// A first batch comes whole, be it ever so large. Of one that is beyond the limit only
 	// the beginning is read, which says where it ends.
 	whole := size <= int64(r.o.Unpacked+r.o.Bytes)
+	// Enough for the head of the answer and that of its first batch: take then refuses the
+	// batch by name and goes on behind it.
 	if !whole {
 		size = recordbatch.HeadSize + 1024
 	}
@@ -299,20 +351,26 @@ func (r *Reader) exchange() (fetched, error) {
 		return fetched{}, err
 	}
 	a, err := parseFetch(r.answer)
+	// An answer to another question would be given for other offsets.
 	if err == nil && a.id != l.id {
 		err = errAnswer
 	}
 	if !whole {
+		// What is not read of the answer stands in the way of the next.
 		r.hangUp()
 	}
 	return a, err
 }
 
 // read reads size bytes. Memory grows with what comes, not with what is announced.
+//
+// A broker that is none, or damage on the way, may announce any size.
 func (r *Reader) read(size int) error {
 	r.answer = r.answer[:0]
 	for len(r.answer) < size {
 		if len(r.answer) == cap(r.answer) {
+			// Doubled each time, from a little more than what was asked for, since heads come
+			// on top.
 			r.answer = slices.Grow(r.answer, min(size-len(r.answer), max(len(r.answer), r.o.Bytes+4<<10)))
 		}
 		room := r.answer[len(r.answer):min(size, cap(r.answer))]
@@ -326,6 +384,9 @@ func (r *Reader) read(size int) error {
 }
 
 // outOfRange finds out on which side the offset lies outside the partition.
+//
+// The broker says no more than that the offset is not there. Between its answer and this
+// question the record may have come or gone.
 func (r *Reader) outOfRange(ctx context.Context, l *link) error {
 	next := r.next.Load()
 	first, end, err := l.bounds(ctx, r.topic, r.partition)
@@ -337,13 +398,19 @@ func (r *Reader) outOfRange(ctx context.Context, l *link) error {
 	case next > end:
 		r.final = &BeyondEndError{Topic: r.topic, Partition: r.partition, Next: next, End: end}
 	default:
+		// Retention has gone on, or the record was written meanwhile: the next Fetch asks
+		// again.
 		return fmt.Errorf("broker %s: %w", l.addr, kafkago.OffsetOutOfRange) // it is there now
 	}
+	// The partition can be read, though not here.
 	r.trouble.clear()
 	return r.final
 }
 
 // take appends the records of rest, as far as Fetch gives at once.
+//
+// It stops at 65,536 records or twice Bytes of unpacked memory, between batches. A batch that
+// was sent together is never cut.
 func (r *Reader) take(dst []Record) []Record {
 	for len(r.rest) > 0 && len(dst) < maxRecords && r.decoder.Unpacked() < 2*r.o.Bytes {
 		t, rest, whole := recordbatch.Cut(r.rest)
@@ -352,13 +419,17 @@ func (r *Reader) take(dst []Record) []Record {
 			// What the broker cut off at the end is gone already; this is the first batch.
 			r.rest = nil
 			switch {
+			// Not even a head is there: the answer is none.
 			case t.Offset < 0:
 				r.setBack(fmt.Errorf("topic %s: %w", r.topic, errAnswer))
+			// What there is of it does not reach the end: it is too large to be read whole.
 			case t.Last >= next:
 				r.refuse(&t, fmt.Errorf("%w of %d bytes even as it is", ErrTooLarge, r.o.Unpacked))
 			}
 			return dst
 		}
+		// Batches from before next come because a broker gives whole ones; marks of
+		// transactions are counted as read and never given.
 		if t.Last < next || t.Control() {
 			r.rest = rest
 			r.next.Store(max(next, t.Last+1))
@@ -367,10 +438,14 @@ func (r *Reader) take(dst []Record) []Record {
 		start := len(dst)
 		var err error
 		if dst, err = r.decoder.Append(dst, &t, next); err != nil {
+			// Records of the batch that were read before the fault are not given: it is whole
+			// or refused.
 			dst = dst[:start]
 			if start > 0 {
 				return dst // the next call comes to it again
 			}
+			// Damage that was done on the way is gone when the batch is read again; damage on
+			// the broker's disk is not.
 			if errors.Is(err, recordbatch.ErrChecksum) && r.damaged < maxDamaged {
 				r.damaged++
 				r.rest = nil
@@ -387,6 +462,7 @@ func (r *Reader) take(dst []Record) []Record {
 	return dst
 }
 
+// refuse makes the batch one that the caller must step over.
 func (r *Reader) refuse(t *recordbatch.Batch, err error) {
 	r.final = &BatchError{Topic: r.topic, Partition: r.partition, Offset: t.Offset, Next: t.Last + 1, Err: err}
 }

@@ -12,6 +12,8 @@ type Record = recordbatch.Record
 
 // GapError says that the records from From to before To are gone: retention or an
 // operator deleted them before they were read. SkipTo(To) goes on behind them.
+//
+// Who folds begins anew behind the gap with no states (decision 25).
 type GapError struct {
 	Topic     string
 	Partition int
@@ -26,6 +28,8 @@ func (e *GapError) Error() string {
 
 // BeyondEndError says that the partition ends before the offset that is to be read:
 // the topic was created anew or cut.
+//
+// Nothing can be stepped over: there is no place from which to go on.
 type BeyondEndError struct {
 	Topic     string
 	Partition int
@@ -40,10 +44,14 @@ func (e *BeyondEndError) Error() string {
 
 // ErrTooLarge is in a *BatchError when the batch unpacks to more than
 // ReaderOptions.Unpacked, or has so many records or headers that they need as much.
+//
+// It stands for a bomb as well: a few kilobytes that unpack to gigabytes.
 var ErrTooLarge = recordbatch.ErrTooLarge
 
 // BatchError says that the records from Offset to before Next, which one producer sent
 // together, cannot be read and never will be. SkipTo(Next) goes on behind them.
+//
+// Records before it in the partition have been given, and those behind it can be.
 type BatchError struct {
 	Topic        string
 	Partition    int
@@ -61,6 +69,8 @@ func (e *BatchError) Unwrap() error { return e.Err }
 
 // Behind returns the offset at which a Reader goes on behind what it cannot give: records
 // that are gone (*GapError) or cannot be read (*BatchError). It is false for other errors.
+//
+// What is lost has to be counted by the caller, who alone knows where to keep that.
 func Behind(err error) (next int64, ok bool) {
 	if gap, ok := errors.AsType[*GapError](err); ok {
 		return gap.To, true

@@ -15,13 +15,17 @@ import (
 
 // Security is how brokers are to be trusted and what they are told of this program, as
 // it comes from flags. The zero Security means a plain connection without login.
+//
+// Secure reads the files once: a changed certificate or password is taken up by the next
+// start.
 type Security struct {
-	TLS          bool   // talk TLS; implied by CAFile and CertFile
-	CAFile       string // PEM file of the authorities to trust; empty: those of the system
-	CertFile     string // PEM file of this program's certificate; needs KeyFile
-	KeyFile      string // PEM file of the key of CertFile
-	Mechanism    string // plain, scram-sha-256 or scram-sha-512; empty: no login
-	User         string // needed with Mechanism
+	TLS       bool   // talk TLS; implied by CAFile and CertFile
+	CAFile    string // PEM file of the authorities to trust; empty: those of the system
+	CertFile  string // PEM file of this program's certificate; needs KeyFile
+	KeyFile   string // PEM file of the key of CertFile
+	Mechanism string // plain, scram-sha-256 or scram-sha-512; empty: no login
+	User      string // needed with Mechanism
+	// A file is better than a flag, which other users of the machine can see.
 	PasswordFile string // its first line is the password; needed with Mechanism, unless Password is set
 	Password     []byte // the password itself, where it does not come by a file
 }
@@ -41,6 +45,8 @@ func (c *Cluster) Secure(s Security) error {
 	return nil
 }
 
+// tls gives nil when nothing about TLS is set, and an error rather than a connection that is
+// less safe than what was asked for.
 func (s Security) tls() (*tls.Config, error) {
 	if !s.TLS && s.CAFile == "" && s.CertFile == "" && s.KeyFile == "" {
 		return nil, nil
@@ -51,6 +57,7 @@ func (s Security) tls() (*tls.Config, error) {
 		if err != nil {
 			return nil, fmt.Errorf("certificates of the authorities: %w", err)
 		}
+		// The authorities of the system are not trusted beside those of the file.
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(pem) {
 			return nil, fmt.Errorf("certificates of the authorities: %s holds none in PEM", s.CAFile)
@@ -69,6 +76,8 @@ func (s Security) tls() (*tls.Config, error) {
 	return config, nil
 }
 
+// sasl gives nil when nothing about a login is set. A user without a mechanism is a mistake
+// and not a connection without login.
 func (s Security) sasl() (sasl.Mechanism, error) {
 	if s.Mechanism == "" {
 		if s.User != "" || s.PasswordFile != "" || len(s.Password) > 0 {
@@ -95,6 +104,9 @@ func (s Security) sasl() (sasl.Mechanism, error) {
 }
 
 // password returns the password, "" when there is none.
+//
+// A file that is there must hold one: an empty line is nearly always a secret that was not
+// mounted.
 func (s Security) password() (string, error) {
 	if s.PasswordFile == "" {
 		return string(s.Password), nil
@@ -104,6 +116,7 @@ func (s Security) password() (string, error) {
 		return "", fmt.Errorf("password: %w", err)
 	}
 	line, _, _ := bytes.Cut(text, []byte("\n"))
+	// Editors of other systems end lines by two characters.
 	password := string(bytes.TrimSuffix(line, []byte("\r")))
 	if password == "" {
 		return "", fmt.Errorf("password: the first line of %s is empty", s.PasswordFile)
@@ -111,6 +124,7 @@ func (s Security) password() (string, error) {
 	return password, nil
 }
 
+// scramOf prepares user and password as SCRAM wants them.
 func scramOf(a scram.Algorithm, user, password string) (sasl.Mechanism, error) {
 	m, err := scram.Mechanism(a, user, password)
 	if err != nil {

@@ -16,19 +16,27 @@ import (
 // socket is a connection to a broker that never waits without end: a read or write
 // for which no deadline is set has one of its patience. It reads through a buffer,
 // because the library reads through a small one, and it says why when a broker hangs up.
+//
+// The library sets deadlines for some exchanges and none for others, such as a login.
 type socket struct {
+	// All but reading goes past the buffer, which only reads ahead.
 	net.Conn
-	buffer       *bufio.Reader
-	addr         string
-	secure       bool // talks TLS
-	login        bool // has not logged in yet, and will
-	patience     time.Duration
-	heard        bool // the broker has sent something
+	buffer   *bufio.Reader
+	addr     string
+	secure   bool // talks TLS
+	login    bool // has not logged in yet, and will
+	patience time.Duration
+	// What a broker says first tells most about what it is.
+	heard bool // the broker has sent something
+	// A deadline that was set is left alone; the flags are atomic because deadlines are set
+	// from other goroutines than those that read.
 	readLimited  atomic.Bool
 	writeLimited atomic.Bool
 }
 
 // open connects to one broker and agrees with it about TLS.
+//
+// One patience is for the whole of it, TLS included.
 func (c *Cluster) open(ctx context.Context, addr string, buffer int) (*socket, error) {
 	patience := c.dialTimeout()
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -41,6 +49,8 @@ func (c *Cluster) open(ctx context.Context, addr string, buffer int) (*socket, e
 	s := &socket{Conn: conn, addr: addr, login: c.SASL != nil, patience: patience}
 	if c.TLS != nil {
 		config := c.TLS.Clone()
+		// The certificate is checked against the name that was dialed, unless the settings
+		// name another.
 		if config.ServerName == "" {
 			config.ServerName, _, _ = net.SplitHostPort(addr)
 		}
@@ -51,12 +61,17 @@ func (c *Cluster) open(ctx context.Context, addr string, buffer int) (*socket, e
 		}
 		s.Conn, s.secure = secure, true
 	}
+	// Records are read through a large buffer, since each read of the library is one system
+	// call otherwise.
 	s.buffer = bufio.NewReaderSize(s.Conn, buffer)
 	return s, nil
 }
 
 // Read never returns io.EOF: a broker that hangs up is always an error, and the
 // library would take it for a refused login.
+//
+// A read without a deadline of its own begins its patience anew, so a long answer that goes on
+// coming is never cut off.
 func (s *socket) Read(p []byte) (int, error) {
 	if !s.readLimited.Load() {
 		if err := s.Conn.SetReadDeadline(time.Now().Add(s.patience)); err != nil {
@@ -67,6 +82,7 @@ func (s *socket) Read(p []byte) (int, error) {
 	if n > 0 && !s.heard {
 		s.heard = true
 		// No answer is as long as the head of a TLS alert would say.
+		// 0x15 0x03 is a TLS alert. As the length of an answer it would mean 350 MB.
 		if n > 1 && p[0] == 0x15 && p[1] == 0x03 && !s.secure {
 			return 0, fmt.Errorf("%w: broker %s talks TLS on this port, but this program was not told to", ErrTLS, s.addr)
 		}
@@ -77,6 +93,9 @@ func (s *socket) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// hungUp says what a broker that closes the connection most likely wants. Brokers close
+// without a word where TLS, a login or a certificate is missing, and do just the same when
+// they go down, so it is a hint and not final.
 func (s *socket) hungUp() error {
 	hint := ""
 	if !s.heard {

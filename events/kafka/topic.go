@@ -13,6 +13,8 @@ import (
 )
 
 // TopicInfo is what a cluster tells of a topic.
+//
+// It is what is looked at before a start and by the doctor of a running weir.
 type TopicInfo struct {
 	Name        string
 	Partitions  int
@@ -22,12 +24,15 @@ type TopicInfo struct {
 
 // Topic describes a topic. It never creates one. The error is ErrNoTopic when there is
 // none of the name.
+//
+// With an error about the settings the rest is told all the same.
 func (c *Cluster) Topic(ctx context.Context, name string) (TopicInfo, error) {
 	m, err := c.describe(ctx, name)
 	if err != nil {
 		return TopicInfo{}, err
 	}
 	t := TopicInfo{Name: name, Partitions: len(m.Partitions)}
+	// Replication is what a topic can lose, and that is decided by its worst partition.
 	for i, p := range m.Partitions {
 		if n := len(p.ReplicaNodes); i == 0 || n < t.Replication {
 			t.Replication = n
@@ -40,6 +45,7 @@ func (c *Cluster) Topic(ctx context.Context, name string) (TopicInfo, error) {
 		return t, c.because(ctx, "settings of topic "+name, err)
 	}
 	for _, r := range answer.Resources {
+		// Who may not see the settings may still use the topic: Config stays nil.
 		if errors.Is(r.Error, kafkago.TopicAuthorizationFailed) {
 			continue
 		}
@@ -55,11 +61,14 @@ func (c *Cluster) Topic(ctx context.Context, name string) (TopicInfo, error) {
 }
 
 // Partitions returns how many partitions a topic has. It asks for less than Topic.
+//
+// It never creates the topic either.
 func (c *Cluster) Partitions(ctx context.Context, name string) (int, error) {
 	m, err := c.describe(ctx, name)
 	return len(m.Partitions), err
 }
 
+// describe asks whichever broker answers; any of them knows all topics.
 func (c *Cluster) describe(ctx context.Context, name string) (t metadata.ResponseTopic, err error) {
 	err = c.askAny(ctx, func(l *link) error {
 		m, err := l.describe(ctx, name)
@@ -84,16 +93,22 @@ type NewTopic struct {
 // CreateTopics creates those of the topics that do not exist, leaves the others as
 // they are, and returns the names that it created once the cluster knows them. On an
 // error some may have been created, too: they are returned.
+//
+// That one exists is no error, so it may be called by several members at once, and again after
+// half of it failed.
 func (c *Cluster) CreateTopics(ctx context.Context, topics ...NewTopic) (created []string, err error) {
+	// The library's own error would say no more than that it took too long.
 	if err := c.Check(ctx); err != nil {
 		return nil, err
 	}
 	req := &kafkago.CreateTopicsRequest{}
 	for _, t := range topics {
 		entry := kafkago.TopicConfig{Topic: t.Name, NumPartitions: t.Partitions, ReplicationFactor: t.Replication}
+		// -1 stands for the brokers' default, which the library does not fill in for 0.
 		if t.Replication == 0 {
 			entry.ReplicationFactor = -1
 		}
+		// Sorted, so that equal calls send equal requests.
 		for _, key := range slices.Sorted(maps.Keys(t.Config)) {
 			entry.ConfigEntries = append(entry.ConfigEntries, kafkago.ConfigEntry{ConfigName: key, ConfigValue: t.Config[key]})
 		}
@@ -115,6 +130,7 @@ func (c *Cluster) CreateTopics(ctx context.Context, topics ...NewTopic) (created
 			problems = append(problems, fmt.Errorf("create topic %s: %w", t.Name, err))
 		}
 	}
+	// Otherwise a Produce right after it would meet a broker that knows no such topic.
 	for _, name := range created {
 		if err := c.await(ctx, name); err != nil {
 			problems = append(problems, err)
@@ -125,6 +141,8 @@ func (c *Cluster) CreateTopics(ctx context.Context, topics ...NewTopic) (created
 
 // await waits until a topic that was created is known and has leaders: a broker
 // answers before the others know.
+//
+// It waits as long as ctx does, but not for what no time heals.
 func (c *Cluster) await(ctx context.Context, name string) error {
 	again := time.NewTicker(50 * time.Millisecond)
 	defer again.Stop()

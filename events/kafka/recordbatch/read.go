@@ -12,25 +12,39 @@ import (
 )
 
 // Batch is a record batch as it lies in the log: what one producer sent together.
+//
+// It refers to the bytes that it was cut from and unpacks nothing. Until check nothing of it
+// is known to be what the producer wrote.
 type Batch struct {
 	Offset, Last int64 // of its first and last record, of which compaction may have taken some
-	magic        int8
-	sum          uint32 // CRC-32C of summed
-	summed       []byte
-	attributes   int16
-	first, max   events.Stamp
-	count        int
-	records      []byte // packed
+	// magic is the number of the format: 2, or 0 and 1 of clients before Kafka 0.11.
+	magic int8
+	// The sum covers what follows it. Offset and format stand before, since the broker sets
+	// offsets.
+	sum        uint32 // CRC-32C of summed
+	summed     []byte
+	attributes int16
+	// first and max are of the records' times; max is the broker's own time where it stamps
+	// the batch.
+	first, max events.Stamp
+	count      int
+	records    []byte // packed
 }
 
 const (
-	oldHead   = 17 // bytes of the head of the formats before, as far as they have the same fields
+	oldHead = 17 // bytes of the head of the formats before, as far as they have the same fields
+	// A larger offset is no offset: it would overflow in sums with counts.
 	maxOffset = 1 << 62
 )
 
 // Cut takes a batch off the front of b. It is false when less than a whole one is there;
 // then Offset and Last are set if they can be seen, and Offset is -1 if not.
+//
+// Nothing is checked but sizes. A batch that is only begun is told by its offsets, so that a
+// reader of a too large one can go on behind it. Formats before 2 are cut as well, to be
+// refused by name.
 func Cut(b []byte) (t Batch, rest []byte, whole bool) {
+	// With fewer bytes than a head only an old format can be read, whose head is shorter.
 	if len(b) < HeadSize {
 		if len(b) < oldHead || b[atMagic] >= 2 {
 			return Batch{Offset: -1}, nil, false
@@ -42,6 +56,7 @@ func Cut(b []byte) (t Batch, rest []byte, whole bool) {
 		return Batch{Offset: -1}, nil, false
 	}
 	t.magic = int8(b[atMagic])
+	// The length field does not count itself nor what stands before it.
 	size := atLeader + int64(int32(be.Uint32(b[atLength:])))
 	if t.magic < 2 {
 		// A message set of Kafka before 0.11: its number is that of its last record.
@@ -53,10 +68,12 @@ func Cut(b []byte) (t Batch, rest []byte, whole bool) {
 	}
 	t.sum = be.Uint32(b[atCRC:])
 	t.attributes = int16(be.Uint16(b[atCodec:]))
+	// A batch keeps its last offset also when compaction has taken records from its end.
 	t.Last = t.Offset + max(0, int64(int32(be.Uint32(b[atLastDelta:]))))
 	t.first = events.Stamp(be.Uint64(b[atFirstTime:]))
 	t.max = events.Stamp(be.Uint64(b[atMaxTime:]))
 	t.count = int(int32(be.Uint32(b[atCount:])))
+	// size is the producer's word; what it says beyond b is not there yet, or never will be.
 	if size < HeadSize || size > int64(len(b)) {
 		return t, nil, false
 	}
@@ -64,6 +81,8 @@ func Cut(b []byte) (t Batch, rest []byte, whole bool) {
 	return t, b[size:], true
 }
 
+// codec and logAppend are bits of the attributes; bit 4, which tells that the batch belongs to
+// a transaction, is of no interest, see Reader.
 func (t *Batch) codec() int8     { return int8(t.attributes & 7) }
 func (t *Batch) logAppend() bool { return t.attributes&8 != 0 } // the broker stamped it
 
@@ -71,6 +90,8 @@ func (t *Batch) logAppend() bool { return t.attributes&8 != 0 } // the broker st
 func (t *Batch) Control() bool { return t.attributes&32 != 0 }
 
 // Why the records of a batch cannot be had.
+//
+// After ErrChecksum another reading may do; the other two stay.
 var (
 	ErrTooLarge  = errors.New("it unpacks to more than the limit")
 	ErrChecksum  = errors.New("its checksum is wrong: it was damaged on the way or on the broker's disk")
@@ -78,6 +99,8 @@ var (
 )
 
 // check holds the batch to its checksum.
+//
+// An old format has another checksum and is refused before.
 func (t *Batch) check() error {
 	if t.magic != 2 {
 		return fmt.Errorf("it has format %d, of clients before Kafka 0.11: copy the topic with a newer client", t.magic)
@@ -90,22 +113,32 @@ func (t *Batch) check() error {
 
 // RecordCost is how many unpacked bytes a record or a header counts at least, so that
 // many tiny ones cannot take more memory than large ones: about what they need here.
+//
+// A record of no key and no value takes seven bytes in a batch and 88 as a Record.
 const RecordCost = 64
 
 // Decoder appends the records of batches to slices that it is given. What it appends is
 // good until Reset: it refers to the bytes of the batches, to what was unpacked of them,
 // and to the Decoder's own slice of headers.
+//
+// It is for one goroutine. Memory for what is unpacked and for headers is used again after
+// Reset, so a caller who keeps a record copies it.
 type Decoder struct {
 	unpacker unpacker
 	headers  []kafkago.Header
-	names    map[string]string // header keys seen before, so that they need not be copied
+	// Header keys come again with each record, so a few strings serve all.
+	names map[string]string // header keys seen before, so that they need not be copied
 }
 
 // NewDecoder returns a Decoder of batches that have at most limit bytes when they are
 // unpacked.
+//
+// Of records and headers it takes as many as RecordCost allows.
 func NewDecoder(limit int) *Decoder { return &Decoder{unpacker: unpacker{limit: limit}} }
 
 // Unpacked returns the bytes that were unpacked since Reset.
+//
+// Batches that are not compressed count nothing, since their bytes are the caller's.
 func (d *Decoder) Unpacked() int { return d.unpacker.total }
 
 // Reset gives the memory of what was appended free to be used again. Of what was unpacked
@@ -116,11 +149,16 @@ func (d *Decoder) Reset(keep int) {
 }
 
 // Close ends the Decoder.
+//
+// It may be used again, as Reset and Append make what they need.
 func (d *Decoder) Close() { d.unpacker.close() }
 
 // Append appends the records of t from offset from on. An error is ErrTooLarge,
 // ErrChecksum, ErrMalformed, or says what else is wrong with the batch; dst may then have
 // some of its records.
+//
+// Records from before offset from are read and not appended: a broker gives whole batches. The
+// checksum is looked at first, for all the rest trusts the bytes to be somebody's intent.
 func (d *Decoder) Append(dst []Record, t *Batch, from int64) ([]Record, error) {
 	if err := t.check(); err != nil {
 		return dst, err
@@ -129,6 +167,7 @@ func (d *Decoder) Append(dst []Record, t *Batch, from int64) ([]Record, error) {
 	if err != nil {
 		return dst, err
 	}
+	// The limit of memory also bounds how many records there may be.
 	return d.append(dst, t, b, from, d.unpacker.limit/RecordCost)
 }
 
@@ -138,6 +177,7 @@ const maxNames = 64
 // append appends the records of t, unpacked in b, from offset from on. budget bounds
 // records and headers.
 func (d *Decoder) append(dst []Record, t *Batch, b []byte, from int64, budget int) ([]Record, error) {
+	// More records than offsets cannot be.
 	if t.count < 0 || int64(t.count) > t.Last-t.Offset+1 {
 		return dst, ErrMalformed
 	}
@@ -145,8 +185,10 @@ func (d *Decoder) append(dst []Record, t *Batch, b []byte, from int64, budget in
 		return dst, fmt.Errorf("%w of %d records", ErrTooLarge, budget)
 	}
 	budget -= t.count
+	// Offsets rise within a batch; gaps are what compaction has left.
 	before := t.Offset - 1
 	for range t.count {
+		// A record is as long as it says, and what it holds must fill it to the last byte.
 		size, n := binary.Varint(b)
 		if n <= 0 || size < 0 || size > int64(len(b)-n) {
 			return dst, ErrMalformed
@@ -156,6 +198,7 @@ func (d *Decoder) append(dst []Record, t *Batch, b []byte, from int64, budget in
 		v := varints{b: record}
 		v.take(1) // attributes: none in use
 		at := t.first + events.Stamp(v.next())
+		// Where the broker stamps records it does so once, in the head.
 		if t.logAppend() {
 			at = t.max
 		}
@@ -163,6 +206,7 @@ func (d *Decoder) append(dst []Record, t *Batch, b []byte, from int64, budget in
 		key := v.bytes()
 		value := v.bytes()
 		many := v.next()
+		// A header takes at least two bytes, so its count is held to what is there.
 		if v.bad || offset <= before || offset > t.Last || many < 0 || many > int64(len(v.b))/2 {
 			return dst, ErrMalformed
 		}
@@ -170,6 +214,8 @@ func (d *Decoder) append(dst []Record, t *Batch, b []byte, from int64, budget in
 		if budget -= int(many); budget < 0 {
 			return dst, fmt.Errorf("%w: its records have very many headers", ErrTooLarge)
 		}
+		// Key and value alias the batch or what was unpacked of it, with no capacity behind
+		// them.
 		r := Record{Offset: offset, Time: at, Key: key, Value: value}
 		if many > 0 {
 			start := len(d.headers)
@@ -178,11 +224,13 @@ func (d *Decoder) append(dst []Record, t *Batch, b []byte, from int64, budget in
 				content := v.bytes()
 				d.headers = append(d.headers, kafkago.Header{Key: d.name(name), Value: content})
 			}
+			// Capped, since the next record's headers follow in the same slice.
 			r.Headers = d.headers[start:len(d.headers):len(d.headers)]
 		}
 		if v.bad || len(v.b) != 0 {
 			return dst, ErrMalformed
 		}
+		// The whole batch is checked, also what nobody wants of it.
 		if offset >= from {
 			dst = append(dst, r)
 		}
@@ -194,6 +242,9 @@ func (d *Decoder) append(dst []Record, t *Batch, b []byte, from int64, budget in
 }
 
 // name returns b as a string, the same one again for the same bytes.
+//
+// At most 64 short names are remembered: a producer that makes up a new one for each record
+// gains nothing.
 func (d *Decoder) name(b []byte) string {
 	if s, ok := d.names[string(b)]; ok {
 		return s
@@ -215,6 +266,7 @@ type varints struct {
 	bad bool
 }
 
+// next takes a number of the zigzag form that Kafka gives to all numbers of a record.
 func (v *varints) next() int64 {
 	// Most are of one byte.
 	if len(v.b) > 0 && v.b[0] < 0x80 {
@@ -231,6 +283,7 @@ func (v *varints) next() int64 {
 	return x
 }
 
+// take gives n bytes with no capacity behind them.
 func (v *varints) take(n int64) []byte {
 	if n < 0 || n > int64(len(v.b)) {
 		v.bad, v.b = true, nil

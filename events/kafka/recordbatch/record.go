@@ -9,15 +9,23 @@ import (
 )
 
 // Record is one record of a partition.
+//
+// Read, its bytes belong to the Decoder and the answer that the batch came in; written, they
+// are only read.
 type Record struct {
-	Offset  int64
-	Time    events.Stamp // the broker's if the topic has message.timestamp.type=LogAppendTime, else the producer's
-	Key     []byte       // nil: none, unlike an empty one
-	Value   []byte       // nil: none, unlike an empty one
+	Offset int64
+	// A zero Time is given the present one by Encode.
+	Time events.Stamp // the broker's if the topic has message.timestamp.type=LogAppendTime, else the producer's
+	// A key decides the partition, and in a compacted topic what a record replaces; a nil
+	// Value deletes there.
+	Key     []byte // nil: none, unlike an empty one
+	Value   []byte // nil: none, unlike an empty one
 	Headers []kafkago.Header
 }
 
 // Where the fields of a batch's head stand.
+//
+// All numbers are big-endian.
 const (
 	atLength    = 8 // of what follows this field
 	atLeader    = 12
@@ -34,6 +42,9 @@ const (
 )
 
 // HeadSize is how many bytes stand before the records of a batch.
+//
+// Records follow it, compressed as a whole if they are.
 const HeadSize = 61
 
+// castagnoli is the polynomial of CRC-32C, which processors compute.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

@@ -14,6 +14,8 @@ import (
 )
 
 // Codecs, as a batch numbers them.
+//
+// They are the lowest three bits of a batch's attributes.
 const (
 	codecNone   = 0
 	codecGzip   = 1
@@ -24,16 +26,24 @@ const (
 
 // unpacker undoes the compression of batches, into memory that it uses again, and stops
 // at its limit: a batch of a few kilobytes may unpack to gigabytes.
+//
+// limit is of one batch, in bytes; what lies in memory at once is the caller's to bound, by
+// Unpacked.
 type unpacker struct {
 	limit int
+	// Several batches are unpacked one behind the other, as their records are given together.
 	block []byte // what is unpacked until reset
 	total int
-	zstd  *zstd.Decoder
-	in    bytes.Reader
+	// The decoders of zstd are kept, since making one costs more than many batches.
+	zstd *zstd.Decoder
+	in   bytes.Reader
 }
 
 // reset gives what was unpacked free to be overwritten. The next block is as large as
 // was needed until now, but not above keep bytes.
+//
+// So memory follows what daily batches need: it grows by a quarter more than was used, and
+// what one huge batch took is given back.
 func (u *unpacker) reset(keep int) {
 	switch need := u.total + u.total/4; {
 	case cap(u.block) > keep:
@@ -46,6 +56,8 @@ func (u *unpacker) reset(keep int) {
 
 // unpack returns the unpacked bytes, good until reset. It fails with ErrTooLarge when
 // they are more than the limit.
+//
+// What is not compressed is returned as it is and aliases packed.
 func (u *unpacker) unpack(codec int8, packed []byte) ([]byte, error) {
 	if codec == codecNone {
 		return packed, nil
@@ -58,16 +70,22 @@ func (u *unpacker) unpack(codec int8, packed []byte) ([]byte, error) {
 		return nil, err
 	}
 	u.total += len(dst)
+	// It is asked by address whether dst still lies behind the block. When it outgrew it, the
+	// new memory becomes the block, and the old one lives on in the records that refer to it.
 	if used := len(u.block); cap(dst) > 0 && cap(u.block)-used == cap(dst) && &u.block[:used+1][used] == &dst[:1][0] {
 		u.block = u.block[:used+len(dst)]
 	} else {
 		u.block = dst
 	}
+	// Capped, so that nobody appends into the next batch.
 	return dst[:len(dst):len(dst)], nil
 }
 
+// tooLarge says the limit, for a person who has to raise it or the producer's batches.
 func (u *unpacker) tooLarge() error { return fmt.Errorf("%w of %d bytes", ErrTooLarge, u.limit) }
 
+// append adds what packed holds to dst. A codec's own error is told with its name, since it is
+// most often a producer's fault.
 func (u *unpacker) append(dst []byte, codec int8, packed []byte) ([]byte, error) {
 	switch codec {
 	case codecGzip:
@@ -78,6 +96,8 @@ func (u *unpacker) append(dst []byte, codec int8, packed []byte) ([]byte, error)
 		return u.stream(dst, compress.Lz4, packed)
 	case codecZstd:
 		if u.zstd == nil {
+			// One goroutine for each Reader is enough; the decoder's own bound stops a bomb
+			// while it unpacks.
 			d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(uint64(u.limit)))
 			if err != nil {
 				return nil, fmt.Errorf("zstd: %w", err)
@@ -97,6 +117,9 @@ func (u *unpacker) append(dst []byte, codec int8, packed []byte) ([]byte, error)
 }
 
 // stream unpacks by a codec of the library.
+//
+// The limit is looked at after each read, so at most one growth of memory more than it is ever
+// taken.
 func (u *unpacker) stream(dst []byte, codec compress.Compression, packed []byte) ([]byte, error) {
 	u.in.Reset(packed)
 	r := codec.Codec().NewReader(&u.in)
@@ -119,6 +142,8 @@ func (u *unpacker) stream(dst []byte, codec compress.Compression, packed []byte)
 }
 
 // xerial is how the head of the framed form begins that Java writes.
+//
+// The head goes on with two numbers of versions, which all writers set alike.
 const xerial = "\x82SNAPPY\x00"
 
 // snappy unpacks one block, or the framed blocks that Java and others write.
@@ -145,6 +170,7 @@ func (u *unpacker) snappy(dst, packed []byte) ([]byte, error) {
 	return dst, nil
 }
 
+// snappyBlock knows the length before it unpacks, so a block that is too large costs nothing.
 func (u *unpacker) snappyBlock(dst, packed []byte) ([]byte, error) {
 	n, err := s2.DecodedLen(packed)
 	if err != nil {
@@ -161,6 +187,8 @@ func (u *unpacker) snappyBlock(dst, packed []byte) ([]byte, error) {
 }
 
 // close ends the decoder.
+//
+// It may be used again: the next batch makes what it needs.
 func (u *unpacker) close() {
 	if u.zstd != nil {
 		u.zstd.Close()
