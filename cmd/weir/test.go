@@ -94,7 +94,7 @@ func testFiles(env *cli.Env, files []string, update bool, limitFlags *operate.Li
 			return err
 		}
 		// Without --marks a log would be refused here sign by sign, as a bad scenario.
-		if f, err := registry.Detect(data[:min(len(data), adapter.HeadSize)]); err == nil || bytes.HasPrefix(data, []byte("\x1f\x8b")) {
+		if f, err := registry.Detect(data[:min(len(data), adapter.HeadSize)]); err == nil || adapter.Compressed(data) {
 			return cli.Usage("%s is a log%s and no scenario", file, named(f.Name)).
 				Advise("say of its flows whether their stops are right (weir review mark), then: weir test --marks review.jsonl %s", file)
 		}

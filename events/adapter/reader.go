@@ -90,19 +90,31 @@ func (r *Reader) Close() {
 // without --ultra and --long.
 const maxWindow = 8 << 20
 
+// The first bytes of what is compressed.
+const (
+	gzipMagic = "\x1f\x8b"
+	zstdMagic = "\x28\xb5\x2f\xfd"
+)
+
+// Compressed reports whether an input that begins with head is compressed in a way that
+// NewReader undoes.
+func Compressed(head []byte) bool {
+	return bytes.HasPrefix(head, []byte(gzipMagic)) || bytes.HasPrefix(head, []byte(zstdMagic))
+}
+
 // NewReader returns a reader of in. Whether it is compressed is told by its first
 // bytes.
 func NewReader(in io.Reader) (*Reader, error) {
 	b := bufio.NewReader(in)
 	magic, _ := b.Peek(4) // an input may be shorter
 	switch {
-	case bytes.HasPrefix(magic, []byte("\x1f\x8b")):
+	case bytes.HasPrefix(magic, []byte(gzipMagic)):
 		z, err := gzip.NewReader(b)
 		if err != nil {
 			return nil, fmt.Errorf("read gzip header: %w", err)
 		}
 		in = z
-	case bytes.HasPrefix(magic, []byte("\x28\xb5\x2f\xfd")):
+	case bytes.HasPrefix(magic, []byte(zstdMagic)):
 		z, err := zstd.NewReader(b, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow)) // in this goroutine
 		if err != nil {
 			return nil, fmt.Errorf("read zstd: %w", err)

@@ -36,37 +36,43 @@ func Folder(pattern string) string {
 
 // Files lists the files that a pattern stands for, in the order of their names: all in a
 // folder and below, or those that match. Hidden files are left out, and those that have
-// the name of one that was rotated away: a Tail finds them when it needs them.
-func Files(pattern string) ([]string, error) {
-	if st, err := os.Stat(pattern); err == nil && st.IsDir() {
-		return below(pattern)
+// the name of one that was rotated away: a Tail finds them when it needs them. The latter
+// are the second list, so that nobody waits in silence for what a packed file has.
+func Files(pattern string) (out, rotated []string, err error) {
+	matches := []string{pattern}
+	if st, err := os.Stat(pattern); err != nil || !st.IsDir() {
+		if matches, err = filepath.Glob(pattern); err != nil {
+			return nil, nil, err
+		}
 	}
-	matches, err := filepath.Glob(pattern)
-	if err != nil {
-		return nil, err
+	add := func(path string) {
+		switch name := filepath.Base(path); {
+		case strings.HasPrefix(name, "."):
+		case wasRotated(name):
+			rotated = append(rotated, path)
+		default:
+			out = append(out, path)
+		}
 	}
-	var out []string
 	for _, path := range matches {
 		st, err := os.Stat(path)
 		if err != nil {
 			continue // gone meanwhile
 		}
 		if st.IsDir() {
-			inside, err := below(path)
-			if err != nil {
-				return nil, err
+			if err := below(path, add); err != nil {
+				return nil, nil, err
 			}
-			out = append(out, inside...)
-		} else if st.Mode().IsRegular() && !passedOver(filepath.Base(path)) {
-			out = append(out, path)
+		} else if st.Mode().IsRegular() {
+			add(path)
 		}
 	}
 	slices.Sort(out)
-	return slices.Compact(out), nil
+	return slices.Compact(out), rotated, nil
 }
 
-func below(folder string) (out []string, err error) {
-	err = filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+func below(folder string, add func(path string)) error {
+	return filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return nil // gone meanwhile
@@ -74,18 +80,17 @@ func below(folder string) (out []string, err error) {
 			return err
 		case d.IsDir() && path != folder && strings.HasPrefix(d.Name(), "."):
 			return filepath.SkipDir
-		case d.Type().IsRegular() && !passedOver(d.Name()):
-			out = append(out, path)
+		case d.Type().IsRegular():
+			add(path)
 		}
 		return nil
 	})
-	return out, err
 }
 
-// passedOver is true for hidden files, and for names as rotation gives them: a number
-// behind the last dot, or the sign of a copy or a packed file.
-func passedOver(name string) bool {
-	if strings.HasPrefix(name, ".") || strings.HasSuffix(name, "~") {
+// wasRotated is true for names as rotation gives them: a number behind the last dot, or
+// the sign of a copy or a packed file.
+func wasRotated(name string) bool {
+	if strings.HasSuffix(name, "~") {
 		return true
 	}
 	ext := strings.TrimPrefix(filepath.Ext(name), ".")

@@ -18,7 +18,7 @@ func TestFiles(t *testing.T) {
 	}
 	f := func(pattern string, want ...string) {
 		t.Helper()
-		got, err := Files(filepath.Join(dir, pattern))
+		got, _, err := Files(filepath.Join(dir, pattern))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -34,7 +34,14 @@ func TestFiles(t *testing.T) {
 	f("s*", "sub/c.jsonl", "sub/deep/e.log")
 	f("*/*.jsonl", "sub/c.jsonl")
 	f("none*")
-	if _, err := Files("[" + dir); err == nil {
+	_, rotated, err := Files(dir)
+	for i := range rotated {
+		rotated[i] = filepath.Base(rotated[i])
+	}
+	if want := []string{"a.jsonl.1", "a.jsonl.2.gz", "f.2026", "h~", "i.bak"}; err != nil || !slices.Equal(rotated, want) {
+		t.Errorf("rotated are %q, %v, want %q", rotated, err, want)
+	}
+	if _, _, err := Files("[" + dir); err == nil {
 		t.Error("a broken pattern was taken")
 	}
 	for path, want := range map[string]bool{"-": false, dir: true, filepath.Join(dir, "a.jsonl"): false, filepath.Join(dir, "*.log"): true, filepath.Join(dir, "later.jsonl"): false} {

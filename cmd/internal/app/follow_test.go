@@ -221,6 +221,25 @@ func TestFollowUnknown(t *testing.T) {
 	r.want(r.do("GET", "/readyz", ""), 200, "unknown format", "not followed any more")
 }
 
+// A file that is compressed does not grow: weir says so at the start, also where its format
+// is named, and does not wait for the end of its first line.
+func TestFollowCompressed(t *testing.T) {
+	dir := t.TempDir()
+	for name, head := range map[string]string{"a.jsonl.gz": "\x1f\x8b\x08", "b.jsonl.zst": "\x28\xb5\x2f\xfd"} {
+		path := filepath.Join(dir, name)
+		appendFile(t, path, head)
+		for _, format := range []string{"", "canonical"} {
+			a, err := New(Options{Listen: "127.0.0.1:0", Follow: []intake.Follow{{Path: path, Format: format}}})
+			if err == nil {
+				err = a.Start(t.Context())
+			}
+			if err == nil || !strings.Contains(err.Error(), name+": it is compressed") {
+				t.Errorf("%s as %q: %v", name, format, err)
+			}
+		}
+	}
+}
+
 func TestVerdictFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "verdicts.jsonl")

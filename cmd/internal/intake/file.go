@@ -2,6 +2,7 @@ package intake
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -98,17 +99,19 @@ func newFollower(in *Intake, spec Follow, folder *fileSet) (*follower, error) {
 			return nil, wrap(err)
 		}
 	}
+	var head []byte
 	var err error
-	switch {
-	case spec.Format != "":
-		f.format, err = registry.Lookup(spec.Format)
-	case from.Format != "":
-		f.format, err = registry.Lookup(from.Format)
-	default:
-		var head []byte
-		if head, err = headOf(spec.Path, within); err == nil && len(head) > 0 {
-			f.format, err = registry.Detect(head)
-		}
+	if from.Format == "" {
+		head, err = headOf(spec.Path, within)
+	}
+	switch name := cmp.Or(spec.Format, from.Format); {
+	case err != nil:
+	case adapter.Compressed(head):
+		err = errors.New("it is compressed, and only files that grow are followed; weir replay and weir backtest read it")
+	case name != "":
+		f.format, err = registry.Lookup(name)
+	case len(head) > 0:
+		f.format, err = registry.Detect(head)
 	}
 	if err != nil {
 		return nil, wrap(err)

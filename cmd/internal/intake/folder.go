@@ -35,6 +35,8 @@ type fileSet struct {
 	passed map[string]int64 // files of no known format, with their sizes
 	shared sharedAdapters
 	error  string
+	// rotated is true when it was said that there are files which are not followed.
+	rotated bool
 }
 
 // followed is one file of a folder.
@@ -126,7 +128,7 @@ func (d *fileSet) folders() map[string]bool {
 }
 
 func (d *fileSet) look(ctx context.Context, files *sync.WaitGroup) {
-	paths, err := jsonl.Files(d.spec.Path)
+	paths, rotated, err := jsonl.Files(d.spec.Path)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err != nil {
@@ -137,6 +139,10 @@ func (d *fileSet) look(ctx context.Context, files *sync.WaitGroup) {
 		return
 	}
 	d.error = ""
+	if len(rotated) > 0 && !d.rotated {
+		d.rotated = true
+		d.in.o.Logger.Info("packed and rotated files are not followed; weir replay reads them", "path", d.spec.Path, "files", len(rotated), "first", rotated[0])
+	}
 	for path, f := range d.files {
 		if _, there := slices.BinarySearch(paths, path); there {
 			f.gone = 0
