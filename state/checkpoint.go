@@ -29,6 +29,7 @@ type Record struct {
 }
 
 // Meta is what a partition resumes from.
+// Its fields are those of the Checkpoint that was committed last.
 type Meta struct {
 	Next      int64
 	Published int64
@@ -36,6 +37,7 @@ type Meta struct {
 }
 
 // Size returns what the record takes of a checkpoint, in the units of MaxCheckpoint.
+// It counts the removal of the old deadline even where that stays, so it is never too little.
 func (r *Record) Size() (bytes int64, writes int) {
 	bytes, writes = cost(recordOverhead+len(r.Key), sealBytes+dueBytes+len(r.Value)), 1
 	for _, due := range [...]events.Stamp{r.Due, r.OldDue} {
@@ -58,6 +60,7 @@ func (c *Checkpoint) Size() (bytes int64, writes int) {
 
 // MaxCheckpoint returns how large a checkpoint may be: the bytes and writes that
 // Checkpoint.Size counts. It follows from the size of the memtable.
+// It is the same as long as the store is open.
 func (s *Store) MaxCheckpoint() (bytes int64, writes int) { return s.maxBytes, s.maxCount }
 
 // MaxValue returns how many bytes a record, an entry of a log, a cursor or a
@@ -85,6 +88,8 @@ func (s *Store) Commit(c *Checkpoint) error {
 	return nil
 }
 
+// checkpointBatch makes the entries of a checkpoint, or says why it can never be written.
+// Everything is copied, so that the caller may use its memory again.
 func (s *Store) checkpointBatch(c *Checkpoint) (*batch, error) {
 	bytes, writes := c.Size()
 	if maxBytes, maxWrites := s.MaxCheckpoint(); bytes > maxBytes || writes > maxWrites {
@@ -95,6 +100,7 @@ func (s *Store) checkpointBatch(c *Checkpoint) (*batch, error) {
 		return nil, fmt.Errorf("state of %d bytes, the limit is %d: %w", len(c.State), s.maxValue, ErrTooLarge)
 	}
 	b := &batch{ops: make([]op, 0, writes)}
+	// One moment for all of the checkpoint: a record and its deadline go at the same time.
 	expires := uint64(0) // never
 	if ttl := s.options.RecordTTL; ttl > 0 {
 		expires = uint64(s.options.now().Add(ttl).Unix())
@@ -112,12 +118,14 @@ func (s *Store) checkpointBatch(c *Checkpoint) (*batch, error) {
 		}
 		key := appendRecordKey(make([]byte, 0, recordOverhead+len(r.Key)), c.Partition, r.Subject, r.Key)
 		due := r.Due
+		// A record that is not there has no deadline either, whatever the caller says.
 		if r.Value == nil {
 			due = 0
 			b.remove(key)
 		} else {
 			b.put(key, newRecord(due, r.Value), expires)
 		}
+		// Without this the old entry of the index would be found again after a restart.
 		if r.OldDue != 0 && r.OldDue != due {
 			b.remove(dueKey(c.Partition, r, r.OldDue))
 		}
@@ -125,6 +133,7 @@ func (s *Store) checkpointBatch(c *Checkpoint) (*batch, error) {
 			b.set(dueKey(c.Partition, r, due), nil, expires)
 		}
 	}
+	// What the partition resumes from goes into the same transaction, and never expires.
 	v := newValue(3*binary.MaxVarintLen64 + len(c.State))
 	v = binary.AppendVarint(v, c.Next)
 	v = binary.AppendVarint(v, c.Published)
@@ -132,11 +141,13 @@ func (s *Store) checkpointBatch(c *Checkpoint) (*batch, error) {
 	return b, nil
 }
 
+// dueKey is the entry of the index for a record. All that it says is in the key.
 func dueKey(partition uint16, r *Record, due events.Stamp) []byte {
 	return appendDueKey(make([]byte, 0, dueOverhead+len(r.Key)), partition, r.Subject, due, r.Key)
 }
 
 // Meta returns what the last checkpoint of a partition said; false when there is none.
+// Its errors are ErrDamaged, ErrClosed and those of reading.
 func (s *Store) Meta(partition uint16) (Meta, bool, error) {
 	key := partitionPrefix(metaPrefix, partition)
 	content, ok, err := s.get(key)
@@ -153,6 +164,7 @@ func (s *Store) Meta(partition uint16) (Meta, bool, error) {
 func decodeMeta(content []byte) (Meta, error) {
 	d := decoder{rest: content}
 	m := Meta{Next: d.int("next offset"), Published: d.int("published position"), State: d.bytes("state")}
+	// Bytes too many are damage as well, or of a format that this weir does not know.
 	if d.err == nil && len(d.rest) > 0 {
 		d.err = fmt.Errorf("%d bytes too many", len(d.rest))
 	}
@@ -160,6 +172,7 @@ func decodeMeta(content []byte) (Meta, error) {
 }
 
 // Partitions returns the partitions that have a checkpoint, in order.
+// Forget takes a partition from among them.
 func (s *Store) Partitions() ([]uint16, error) {
 	var out []uint16
 	err := s.each([]byte{metaPrefix}, func(item *badger.Item) error {
@@ -173,10 +186,12 @@ func (s *Store) Partitions() ([]uint16, error) {
 }
 
 // DueUnknown is the deadline of a record that does not say it: only the index does.
+// It comes with records of format 1 alone; the caller looks the deadline up by Due.
 const DueUnknown events.Stamp = -1
 
 // Load returns a record and its deadline, or false when there is none. The value is the
 // caller's. While a Commit of the same record is under way it may return either version.
+// A record that was changed on disk is ErrDamaged.
 func (s *Store) Load(partition uint16, sub Subject, key string) (record []byte, due events.Stamp, ok bool, err error) {
 	if err := sub.check(); err != nil {
 		return nil, 0, false, err
@@ -200,6 +215,8 @@ func (s *Store) Records(partition uint16, sub Subject, fn func(key string, value
 		return err
 	}
 	return s.each(partitionPrefix(byte(sub), partition), func(item *badger.Item) error {
+		// Badger lends the value for the time of this call, and its memory may be the file
+		// itself.
 		return item.Value(func(v []byte) error {
 			record, _, err := unsealRecord(v, item.Key())
 			if err != nil {
@@ -213,6 +230,8 @@ func (s *Store) Records(partition uint16, sub Subject, fn func(key string, value
 // Due calls fn for the deadlines of a subject in a partition that are behind the one of a
 // time and key, in the order of time and then of the keys, until it returns false. The zero
 // time and key are before all.
+//
+// Other subjects of the partition stand among them in the index and are passed over.
 func (s *Store) Due(partition uint16, sub Subject, after events.Stamp, key string, fn func(due events.Stamp, key string) bool) error {
 	prefix := partitionPrefix(duePrefix, partition)
 	start := prefix // so that damaged keys before the first are told
@@ -221,6 +240,7 @@ func (s *Store) Due(partition uint16, sub Subject, after events.Stamp, key strin
 	}
 	return s.eachFrom(prefix, start, func(item *badger.Item) error {
 		of, due, key, err := parseDueKey(item.Key())
+		// A key that cannot be read ends it with ErrDamaged, also one of another subject.
 		if err == nil && of == sub && !fn(due, key) {
 			err = errStop
 		}

@@ -3,12 +3,15 @@ package state
 import "fmt"
 
 // Cursor returns what SetCursor kept under a name; false when there is nothing.
+// The value is the caller's.
 func (s *Store) Cursor(name string) ([]byte, bool, error) {
 	return s.get(append([]byte{cursorPrefix}, name...))
 }
 
 // SetCursor keeps the position of a reader, in whatever form the reader likes, and
 // returns when it is durable.
+// A name or a value above its limit is ErrTooLarge. nil as the value keeps an empty one, which
+// Cursor tells from none.
 func (s *Store) SetCursor(name string, value []byte) error {
 	if err := s.enter(); err != nil {
 		return err

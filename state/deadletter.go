@@ -8,6 +8,7 @@ import (
 )
 
 // MaxRaw is how many bytes of a dead letter are kept.
+// A sender decides how large what cannot be read is, so it must not decide what is kept of it.
 const MaxRaw = 64 << 10
 
 // DeadLetter is input that could not be read.
@@ -25,6 +26,7 @@ type DeadLetter struct {
 // DeadLetter keeps letters, in order, and returns when they are durable. They expire
 // as journal entries do. A source that is read again after a crash may leave the same
 // letter twice: Source and Position tell.
+// The letters may be reused then.
 func (s *Store) DeadLetter(deadLetters ...DeadLetter) error {
 	entries := make([]Entry, len(deadLetters))
 	for i := range deadLetters {
@@ -55,10 +57,14 @@ func (s *Store) DeadLetters(from int64, limit int, dst []DeadLetter) ([]DeadLett
 // included: the sequence number of the next.
 func (s *Store) DeadLetterCount() int64 { return s.deadLetters().End() }
 
+// deadLetters is one log for all partitions and intakes, since people read it as one list.
 func (s *Store) deadLetters() *Log { return s.log([]byte{deadKind}) }
 
+// encode is the value of the log's entry. When it came is not in it: that is the entry's own
+// time.
 func (d *DeadLetter) encode() []byte {
 	size, raw := d.Size, d.Raw
+	// Whoever cuts the input himself says how long it was; else it is all there.
 	if size == 0 {
 		size = int64(len(raw))
 	}
@@ -72,6 +78,7 @@ func (d *DeadLetter) encode() []byte {
 	return appendBytes(p, raw)
 }
 
+// decodeDeadLetter reads what encode has written. Raw is not copied: the entry is the caller's.
 func decodeDeadLetter(e *Entry) (DeadLetter, error) {
 	c := decoder{rest: e.Value}
 	d := DeadLetter{

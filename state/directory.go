@@ -26,12 +26,16 @@ type directory struct {
 }
 
 const (
+	// lockRetry is short because the wait is for a process that has ended already, in the usual
+	// case.
 	directoryName = "badger"
 	pidFile       = "LOCK"
 	lockRetry     = 20 * time.Millisecond
 )
 
 // openDirectory creates the directory below dir when it is missing, and locks it.
+//
+// It is closed to other users from then on, since events and verdicts tell what agents did.
 func openDirectory(dir string, wait time.Duration) (*directory, error) {
 	d := &directory{path: filepath.Join(dir, directoryName)}
 	for _, path := range []string{filepath.Clean(dir), d.path} {
@@ -53,9 +57,12 @@ func openDirectory(dir string, wait time.Duration) (*directory, error) {
 		return nil, err
 	}
 	d.file = file
+	// The lock belongs to the open file: it ends with the process, however that ends.
 	if err := d.lock(wait); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
+	// The file is for people and for the message of the next one who comes; the lock is what
+	// counts.
 	pid := []byte(strconv.Itoa(os.Getpid()) + "\n")
 	if err := os.WriteFile(filepath.Join(d.path, pidFile), pid, 0o600); err != nil {
 		return nil, errors.Join(err, file.Close())
@@ -71,6 +78,7 @@ func (d *directory) lock(wait time.Duration) error {
 		switch {
 		case err == nil:
 			return nil
+		// A signal came in between; that is no answer.
 		case errors.Is(err, syscall.EINTR):
 		case !errors.Is(err, syscall.EWOULDBLOCK):
 			return fmt.Errorf("lock %s: %w", d.path, err)
@@ -81,6 +89,8 @@ func (d *directory) lock(wait time.Duration) error {
 }
 
 // holder names the process that wrote the pid file.
+// It may be wrong, since the file is written after the lock was taken; then a person looks in
+// vain.
 func (d *directory) holder() string {
 	pid, err := os.ReadFile(filepath.Join(d.path, pidFile))
 	if err != nil {
@@ -90,6 +100,7 @@ func (d *directory) holder() string {
 }
 
 // close gives the lock back.
+// A nil directory, that of a store in memory, has nothing to give back.
 func (d *directory) close() error {
 	if d == nil {
 		return nil
@@ -124,6 +135,7 @@ func (d *directory) tidy() error {
 	return nil
 }
 
+// syncDirectory makes what was created or removed in a directory outlast a loss of power.
 func syncDirectory(path string) error {
 	f, err := os.Open(path)
 	if err != nil {

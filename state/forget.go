@@ -17,6 +17,8 @@ func (s *Store) Forget(partition uint16) error {
 	}
 	defer s.leave()
 	err := s.writer.write(removal([][]byte{partitionPrefix(metaPrefix, partition)}))
+	// The checkpoint went first and alone: from then on an owner begins anew there, whatever is left
+	// behind it.
 	for _, first := range [...]byte{duePrefix, byte(FlowSubject), byte(AgentSubject)} {
 		if err == nil {
 			err = s.removeAll(partitionPrefix(first, partition))
@@ -29,6 +31,8 @@ func (s *Store) Forget(partition uint16) error {
 }
 
 // removeAll removes the keys with a prefix in transactions that fit.
+// It reads what is there before each of them, and is done when nothing is left: so it can be
+// begun again after a crash at any place.
 func (s *Store) removeAll(prefix []byte) error {
 	most := s.maxCount / 2
 	for {
@@ -51,6 +55,7 @@ func (s *Store) removeAll(prefix []byte) error {
 	}
 }
 
+// removal is a batch that removes the keys.
 func removal(keys [][]byte) *batch {
 	b := &batch{ops: make([]op, 0, len(keys))}
 	for _, key := range keys {

@@ -45,6 +45,7 @@ const (
 	AgentSubject Subject = 'a'
 )
 
+// check refuses what would be written under a key of something else.
 func (s Subject) check() error {
 	if s != FlowSubject && s != AgentSubject {
 		return fmt.Errorf("unknown subject %q", byte(s))
@@ -63,10 +64,14 @@ func (s Subject) String() string {
 	return fmt.Sprintf("subject %q", byte(s))
 }
 
+// partitionPrefix begins the keys of one kind that a partition has. Since the number has a fixed
+// width no prefix is the beginning of another.
 func partitionPrefix(first byte, partition uint16) []byte {
 	return binary.BigEndian.AppendUint16([]byte{first}, partition)
 }
 
+// appendRecordKey appends the key under which a record is stored. The caller's key comes last
+// and whole, so it may hold any bytes.
 func appendRecordKey(dst []byte, partition uint16, sub Subject, key string) []byte {
 	dst = append(dst, byte(sub))
 	dst = binary.BigEndian.AppendUint16(dst, partition)
@@ -79,6 +84,8 @@ const (
 	dueOverhead    = 1 + partitionBytes + 1 + 8
 )
 
+// appendDueKey appends the key of a deadline: by partition, subject and time, and for equal
+// times by the record's key, so that iteration gives the order in which deadlines fire.
 func appendDueKey(dst []byte, partition uint16, sub Subject, due events.Stamp, key string) []byte {
 	dst = append(dst, duePrefix)
 	dst = binary.BigEndian.AppendUint16(dst, partition)
@@ -90,6 +97,7 @@ func appendDueKey(dst []byte, partition uint16, sub Subject, due events.Stamp, k
 // signBit turned over makes the order of unsigned numbers that of signed ones.
 const signBit = 1 << 63
 
+// parseDueKey reads what appendDueKey has written; anything else is ErrDamaged.
 func parseDueKey(k []byte) (sub Subject, due events.Stamp, key string, err error) {
 	if len(k) < dueOverhead {
 		return 0, 0, "", damaged("due index", fmt.Errorf("key %x is too short", k))

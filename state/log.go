@@ -24,11 +24,13 @@ type Entry struct {
 // Its methods may be called by any number of goroutines.
 type Log struct {
 	store *Store
-	id    []byte
+	// id is the part of the keys that says which log it is, see key.go.
+	id []byte
 
 	mu     sync.Mutex
 	end    int64
-	starts []logStart    // by segment; what is before the first has expired
+	starts []logStart // by segment; what is before the first has expired
+	// Their values are in memory of their own, which nobody changes; Read copies them.
 	recent []Entry       // the last ones, which most readers are about to read
 	bytes  int           // of recent
 	more   chan struct{} // closed and forgotten when the log grows; nil when nobody waits
@@ -36,7 +38,9 @@ type Log struct {
 }
 
 const (
-	readBytes   = 4 << 20   // about how much one Read returns at most
+	readBytes = 4 << 20 // about how much one Read returns at most
+	// A reader that follows a log wants what was just appended, and finds it here instead of in
+	// the database.
 	recentBytes = 512 << 10 // and how much of a log stays in memory
 	recentLeast = 64        // what one entry takes there beside its value
 )
@@ -51,6 +55,8 @@ func (s *Store) Verdicts(partition uint16) *Log {
 	return s.log(partitionPrefix(verdictKind, partition))
 }
 
+// log returns the one Log of an id, so that all who use it see the same end and wait for the
+// same growth.
 func (s *Store) log(id []byte) *Log {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,9 +81,12 @@ func (l *Log) Append(entries []Entry) (first int64, err error) {
 		return 0, err
 	}
 	defer l.store.leave()
+	// Nothing to write, and so nothing to wait for.
 	if len(entries) == 0 {
 		return l.End(), nil
 	}
+	// Room for the keys is made here, by as many goroutines as append; what they are is known
+	// only when the writer gives out offsets.
 	b := &batch{log: l, ops: make([]op, len(entries)), kept: make([]Entry, len(entries))}
 	keyBytes := 1 + 4 + len(l.id) + offsetBytes
 	keys := make([]byte, len(entries)*keyBytes) // filled in by the writer
@@ -89,6 +98,7 @@ func (l *Log) Append(entries []Entry) (first int64, err error) {
 		v := newValue(2*binary.MaxVarintLen64 + len(e.Value))
 		v = binary.AppendVarint(v, int64(e.Appended))
 		v = binary.AppendVarint(v, e.Trigger)
+		// The value is one copy for both: what is written, and what stays in memory for readers.
 		from, at := len(v), i*keyBytes
 		v = append(v, e.Value...)
 		b.ops[i].entry = badger.Entry{Key: keys[at : at+keyBytes : at+keyBytes], Value: v}
@@ -107,16 +117,21 @@ func (l *Log) Append(entries []Entry) (first int64, err error) {
 //
 // When the entry at from has expired the error is a *GapError, which says where to go
 // on. A from beyond the end, or a hole, is ErrDamaged: the log has lost something.
+//
+// It does not wait for writes, and gives nothing that is not durable yet.
 func (l *Log) Read(from int64, limit int, dst []Entry) ([]Entry, error) {
 	if err := l.store.enter(); err != nil {
 		return dst, err
 	}
 	defer l.store.leave()
+	// Most readers are near the end, and never get to the database.
 	r := reader{log: l, next: from, limit: limit, dst: dst}
 	if r.readRecent() {
 		return r.dst, nil
 	}
 	for r.limit > 0 && r.size < readBytes {
+		// Segment by segment, because that is how the keys are ordered. What was found is looked
+		// up again for each, since one may be dropped meanwhile.
 		number, end, err := l.find(r.next)
 		if err != nil {
 			return r.dst, err
@@ -142,11 +157,13 @@ func (l *Log) find(offset int64) (number uint32, end int64, err error) {
 	if offset == l.end {
 		return 0, l.end, nil
 	}
+	// The first segment that begins behind the offset; the one before it holds the entry.
 	i := sort.Search(len(l.starts), func(i int) bool { return l.starts[i].first > offset })
 	end = l.end
 	if i < len(l.starts) {
 		end = l.starts[i].first
 	}
+	// All that begin at or before it were dropped.
 	if i == 0 {
 		return 0, 0, &GapError{From: offset, To: end}
 	}
@@ -155,11 +172,14 @@ func (l *Log) find(offset int64) (number uint32, end int64, err error) {
 
 // reader is one Read under way.
 type reader struct {
-	log   *Log
+	log *Log
+	// next is the offset that comes next, limit how many entries are still wanted, size how many
+	// bytes of them there are.
 	next  int64
 	limit int
 	size  int
 	dst   []Entry
+	// The values of one Read lie together in it.
 	arena arena
 }
 
@@ -171,6 +191,8 @@ func (r *reader) readRecent() bool {
 	if len(l.recent) == 0 || r.next < l.recent[0].Offset || r.next >= l.end {
 		return false
 	}
+	// Offsets are dense, so the place follows from the first one. The bytes are not counted: all
+	// of recent is less than what a Read may return.
 	for _, e := range l.recent[r.next-l.recent[0].Offset:] {
 		if r.limit <= 0 {
 			break
@@ -187,6 +209,8 @@ func (r *reader) read(number uint32, end int64) error {
 	l := r.log
 	prefix := append(segmentPrefix(number), l.id...)
 	start := binary.BigEndian.AppendUint64(prefix[:len(prefix):len(prefix)], uint64(r.next))
+	// At the newest version, which is good enough for what never changes; end keeps out what is
+	// there and is not durable yet.
 	err := iterateFrom(l.store.db, endOfTime, prefix, start, func(item *badger.Item) error {
 		key := item.Key()
 		if len(key) != len(prefix)+offsetBytes {
@@ -208,6 +232,8 @@ func (r *reader) read(number uint32, end int64) error {
 		r.next, r.limit, r.size = r.next+1, r.limit-1, r.size+len(e.Value)
 		return nil
 	})
+	// A hole, unless the segment was dropped while it was read: then the next look finds the
+	// gap.
 	if err == nil && r.next < end && r.limit > 0 && r.size < readBytes && l.holds(number) {
 		err = damaged(l.String(), fmt.Errorf("entry %d is missing", r.next))
 	}
@@ -221,6 +247,8 @@ func (l *Log) holds(number uint32) bool {
 	return slices.ContainsFunc(l.starts, func(s logStart) bool { return s.segment == number })
 }
 
+// decode reads one entry of the database but for its offset, which the key says. Its value is a
+// copy.
 func (l *Log) decode(item *badger.Item, a *arena) (e Entry, err error) {
 	err = item.Value(func(v []byte) error {
 		content, err := unseal(v, item.Key())
@@ -237,6 +265,7 @@ func (l *Log) decode(item *badger.Item, a *arena) (e Entry, err error) {
 }
 
 // End returns the offset that the next entry will get. All entries before it are durable.
+// It never goes back, also when entries expire.
 func (l *Log) End() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -245,6 +274,8 @@ func (l *Log) End() int64 {
 
 // Ready returns a channel that is closed when the log has grown beyond from, or when
 // the store is closed. It is closed already when there is something to read.
+// One channel is shared by all who wait at the end, so that growth wakes them at once and costs
+// nothing when nobody waits. It may wake for nothing: Read tells.
 func (l *Log) Ready(from int64) <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -280,6 +311,7 @@ func (l *Log) endOp(end int64) *op {
 const endCost = 1 + maxLogID + sealBytes + binary.MaxVarintLen64 + entryOverhead
 
 // opens reports whether the log has no entry yet in a segment.
+// Only the writer asks, and only it changes the answer.
 func (l *Log) opens(number uint32) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -287,9 +319,12 @@ func (l *Log) opens(number uint32) bool {
 }
 
 // grow takes in what has become durable.
+// It is called by the writer, once for each transaction, after that was synced: readers must
+// never see what a crash could take back.
 func (l *Log) grow(g *growth, number uint32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	// The first entry there is the one behind the end of before.
 	if g.opens {
 		l.starts = append(l.starts, logStart{segment: number, first: l.end})
 	}
@@ -309,11 +344,13 @@ func (l *Log) dropRecent(n int) {
 	for i := range l.recent[:n] {
 		l.bytes -= recentLeast + len(l.recent[i].Value)
 	}
+	// Cleared, since the array stays in use behind them.
 	clear(l.recent[:n])
 	l.recent = l.recent[n:]
 }
 
 // forget gives up a segment and those before it.
+// Readers that are before it are told by a GapError from then on.
 func (l *Log) forget(number uint32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -323,12 +360,14 @@ func (l *Log) forget(number uint32) {
 		first = l.starts[0].first
 	}
 	n := 0
+	// Also from memory, or a reader would find in it what the log says has expired.
 	for n < len(l.recent) && l.recent[n].Offset < first {
 		n++
 	}
 	l.dropRecent(n)
 }
 
+// close wakes who waits, and makes Ready give closed channels: then Read says ErrClosed.
 func (l *Log) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -336,6 +375,7 @@ func (l *Log) close() {
 	l.wake()
 }
 
+// wake must be called with mu held. Who waits next gets a new channel.
 func (l *Log) wake() {
 	if l.more != nil {
 		close(l.more)
@@ -346,8 +386,10 @@ func (l *Log) wake() {
 // arena hands out copies of small slices from few allocations, each twice the last.
 type arena struct{ free []byte }
 
+// A reader that keeps one value keeps the whole slice alive, so slices stay small.
 const maxArena = 64 << 10
 
+// The copies have no room to grow, so appending to one does not write over the next.
 func (a *arena) copy(b []byte) []byte {
 	if len(b) > cap(a.free)-len(a.free) {
 		a.free = make([]byte, 0, max(len(b), min(2*cap(a.free), maxArena)))

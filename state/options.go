@@ -52,9 +52,10 @@ type Options struct {
 }
 
 const (
-	defaultMemTable  = 32 << 20
-	minMemTable      = 8 << 20
-	defaultMinFree   = 512 << 20
+	defaultMemTable = 32 << 20
+	minMemTable     = 8 << 20
+	defaultMinFree  = 512 << 20
+	// memTablesFree is how many memtables must fit into the free space, see Options.MinFree.
 	memTablesFree    = 16
 	defaultLockWait  = 5 * time.Second
 	valueThreshold   = 1 << 20 // Badger's largest: what is smaller stays out of the value log, which is hard to collect
@@ -67,6 +68,7 @@ const (
 	baseLevelSize = 128 << 20
 )
 
+// withDefaults fills in what was not chosen, and refuses what cannot work.
 func (o Options) withDefaults() (Options, error) {
 	if o.MemTableSize == 0 {
 		o.MemTableSize = defaultMemTable
@@ -114,6 +116,8 @@ func (o Options) withDefaults() (Options, error) {
 
 // badger returns Badger's options for a directory, "" for a store in memory.
 func (o Options) badger(path string) badger.Options {
+	// Of three memtables one is written to while the others wait to be flushed. All values are
+	// stored with their keys (see valueThreshold), so the value log stays empty.
 	b := badger.DefaultOptions(path).
 		WithInMemory(path == "").
 		WithSyncWrites(false). // see datasync

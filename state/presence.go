@@ -19,10 +19,13 @@ import (
 // presence looks whether the files of an open database are still in its directory. Who
 // removes them takes nothing from the process that has them open: it would write on, and
 // acknowledge what is gone when it ends.
+// A nil presence is that of a store in memory.
 type presence struct {
 	dir string
 
-	mu     sync.Mutex
+	mu sync.Mutex
+	// It is kept open only to be synced and compared. number is -1 before the first one is
+	// found.
 	log    *os.File // the write-ahead log with the highest number, which is written to
 	number int
 }
@@ -54,6 +57,8 @@ func (p *presence) written(sync func(log *os.File) error) error {
 }
 
 // follow opens the log that is written to when Badger has begun another one.
+// One look at the open file is enough, most of the time: that it is still the one at its path,
+// and that no log with the next number is there.
 func (p *presence) follow() error {
 	path := p.path(p.number)
 	now, err := os.Stat(path)
@@ -62,6 +67,8 @@ func (p *presence) follow() error {
 		if err != nil {
 			return err
 		}
+		// Somebody has put another file there. What Badger writes goes to the one that has no
+		// name any more.
 		if !os.SameFile(now, before) {
 			return damaged(path, errRemoved)
 		}
@@ -91,6 +98,7 @@ func (p *presence) follow() error {
 	return err
 }
 
+// path is where Badger keeps the log with a number.
 func (p *presence) path(number int) string {
 	return filepath.Join(p.dir, fmt.Sprintf("%05d.mem", number))
 }
@@ -115,6 +123,8 @@ func (p *presence) manifest() error {
 }
 
 // all says what is wrong with any of the files.
+// The tables are listed before and after, because Badger removes those that it has merged into
+// others.
 func (p *presence) all(db *badger.DB) error {
 	if err := errors.Join(p.manifest(), p.written(unsynced)); err != nil {
 		return err
@@ -147,6 +157,8 @@ func (s *Store) watch() {
 }
 
 // look lets the store fail when one of its files is gone.
+// Also damage that a look itself meets, such as a folder that cannot be read, ends all writing:
+// what cannot be looked at cannot be promised.
 func (s *Store) look() {
 	if err := s.presence.all(s.db); err != nil {
 		s.fail(err)
@@ -155,6 +167,7 @@ func (s *Store) look() {
 
 // fail notes why nothing can be written any more, the first time, and says so.
 func (s *Store) fail(err error) {
+	// Only the first reason counts; what fails after it follows from it.
 	if s.fault.CompareAndSwap(nil, &err) {
 		s.options.Failed(fmt.Errorf("write state: %w: %w; %s", ErrFailed, err, advice))
 	}

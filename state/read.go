@@ -44,6 +44,8 @@ func (s *Store) value(key []byte) ([]byte, error) {
 	return v, nil
 }
 
+// getValue is value before the store is open to others. Badger says that there is none by its
+// own error.
 func getValue(db *badger.DB, key []byte) ([]byte, error) {
 	txn := db.NewTransactionAt(endOfTime, false)
 	defer txn.Discard()
@@ -60,6 +62,10 @@ func (s *Store) each(prefix []byte, fn func(*badger.Item) error) error {
 }
 
 // eachFrom is each from a key on.
+//
+// What differs from iterate is the moment: each sees synced transactions only. iterate sees
+// whatever is there, which is enough before the store is open, for the writer, and for entries
+// that never change.
 func (s *Store) eachFrom(prefix, start []byte, fn func(*badger.Item) error) error {
 	if err := s.enter(); err != nil {
 		return err
@@ -68,6 +74,8 @@ func (s *Store) eachFrom(prefix, start []byte, fn func(*badger.Item) error) erro
 	// An iterator keeps the tables that it was made from, so only the moment of its
 	// making has to be shielded from a compaction that drops what is newer by then.
 	s.snapshot.RLock()
+	// The writer moves committed when a transaction is synced, so nothing is seen that a crash
+	// could take back.
 	txn := s.db.NewTransactionAt(s.committed, false)
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: prefix})
 	s.snapshot.RUnlock()
@@ -79,11 +87,14 @@ func iterate(db *badger.DB, version uint64, prefix []byte, fn func(*badger.Item)
 	return iterateFrom(db, version, prefix, prefix, fn)
 }
 
+// iterateFrom is iterate from a key on.
 func iterateFrom(db *badger.DB, version uint64, prefix, start []byte, fn func(*badger.Item) error) error {
 	txn := db.NewTransactionAt(version, false)
 	return walk(txn, txn.NewIterator(badger.IteratorOptions{Prefix: prefix}), start, fn)
 }
 
+// walk calls fn from start on until it returns an error, of which errStop is none, and ends the
+// iterator and its transaction.
 func walk(txn *badger.Txn, it *badger.Iterator, start []byte, fn func(*badger.Item) error) error {
 	defer txn.Discard()
 	defer it.Close()

@@ -24,12 +24,15 @@ const (
 	segmentsPerTTL = 8         // and after this part of the time that entries are kept
 )
 
+// segment is a stretch of time in which all logs were appended to. Numbers grow and are never
+// given twice.
 type segment struct {
 	number  uint32
 	started int64 // wall clock, Unix ms
 }
 
 // logStart says which is the first entry of a log in a segment.
+// A log that had no entry while a segment was open has no start there.
 type logStart struct {
 	segment uint32
 	first   int64
@@ -56,6 +59,7 @@ func (t *tape) current(now time.Time, o *Options) segment {
 		}
 		next.number = last.number + 1
 	}
+	// It is on disk with the first entry that is put into it, by startOp.
 	t.segments = append(t.segments, next)
 	t.bytes = 0
 	return next
@@ -63,9 +67,11 @@ func (t *tape) current(now time.Time, o *Options) segment {
 
 // expired returns the segments that may go: all that are followed by one that was
 // begun longer ago than entries are kept.
+// The open one never is. No clock but that of the process is asked, see Options.
 func (t *tape) expired(now time.Time, ttl time.Duration) []segment {
 	n := 0
 	for i := range t.segments {
+		// Whatever is in a segment was appended before the next one was begun.
 		if ttl > 0 && i > n && now.UnixMilli()-t.segments[i].started >= ttl.Milliseconds() {
 			n = i
 		}
@@ -74,6 +80,7 @@ func (t *tape) expired(now time.Time, ttl time.Duration) []segment {
 }
 
 // add takes in a segment that was found in the database.
+// Each log that has entries in it tells of it, so most are there already.
 func (t *tape) add(g segment) {
 	i, found := slices.BinarySearchFunc(t.segments, g.number, func(s segment, number uint32) int { return int(s.number) - int(number) })
 	if !found {
@@ -81,6 +88,7 @@ func (t *tape) add(g segment) {
 	}
 }
 
+// segmentPrefix begins the keys of all entries of a segment, whatever log they are of.
 func segmentPrefix(number uint32) []byte {
 	return binary.BigEndian.AppendUint32([]byte{entryPrefix}, number)
 }
@@ -90,6 +98,8 @@ func startOp(g segment, l *Log, first int64) *op {
 	key := append(startKeyPrefix(g.number), l.id...)
 	v := newValue(2 * binary.MaxVarintLen64)
 	v = binary.AppendVarint(v, first)
+	// Each start repeats when the segment was begun; so no entry is needed for the segment
+	// itself.
 	v = binary.AppendVarint(v, g.started)
 	seal(v, key)
 	return &op{entry: badger.Entry{Key: key, Value: v}}
@@ -97,6 +107,7 @@ func startOp(g segment, l *Log, first int64) *op {
 
 const startCost = 1 + 4 + maxLogID + sealBytes + 2*binary.MaxVarintLen64 + entryOverhead
 
+// startKeyPrefix begins the keys of the starts in a segment.
 func startKeyPrefix(number uint32) []byte {
 	return binary.BigEndian.AppendUint32([]byte{startPrefix}, number)
 }
@@ -105,10 +116,12 @@ func startKeyPrefix(number uint32) []byte {
 // find entries, then the entries; what a crash in between leaves goes at the next open.
 func (w *writer) trim() {
 	s := w.store
+	// It is called before each write. Mostly nothing has expired, and that is told from memory.
 	old := w.tape.expired(s.options.now(), s.options.JournalTTL)
 	if len(old) == 0 || s.fault.Load() != nil {
 		return
 	}
+	// One transaction for each, the oldest first, so that a crash leaves the starts in order.
 	for _, g := range old {
 		if err := w.removeStarts(g.number); err != nil {
 			if !errors.Is(err, ErrDiskLow) { // which the writes tell
@@ -117,17 +130,21 @@ func (w *writer) trim() {
 			return
 		}
 	}
+	// Readers are told of the gap before the entries are gone.
 	s.mu.Lock()
 	for _, l := range s.logs {
 		l.forget(old[len(old)-1].number)
 	}
 	s.mu.Unlock()
 	w.tape.segments = slices.Delete(w.tape.segments, 0, len(old))
+	// No error is lost: what stays is dropped with the next segment that expires, or at the next
+	// open.
 	if err := sweep(s.db, w.tape.segments[0].number); err != nil {
 		s.options.Logger.Warn("expired entries of logs are not removed yet", "err", err)
 	}
 }
 
+// removeStarts removes the starts of all logs in a segment; nil when that is durable.
 func (w *writer) removeStarts(number uint32) error {
 	b := &batch{}
 	err := iterate(w.store.db, endOfTime, startKeyPrefix(number), func(item *badger.Item) error {
@@ -174,9 +191,12 @@ func sweep(db *badger.DB, oldest uint32) error {
 }
 
 // loadLogs finds the logs and segments that the database holds.
+//
+// Keys are ordered by segment and then by log, so the starts of each log come in their order.
 func (s *Store) loadLogs() error {
 	err := s.eachLog(endPrefix, 1, func(l *Log, _ []byte, d *decoder) error {
 		l.end = d.int("end")
+		// An end is written with the first entry, never without one.
 		if d.err == nil && l.end <= 0 {
 			return fmt.Errorf("the end is %d", l.end)
 		}
@@ -192,6 +212,8 @@ func (s *Store) loadLogs() error {
 		if d.err != nil {
 			return d.err
 		}
+		// What is out of order was not written by this package, or was damaged where a checksum
+		// does not see it.
 		if n := len(l.starts); first < 0 || first >= l.end || n > 0 && first <= l.starts[n-1].first {
 			return errors.New("the segments of the log are not in order")
 		}
@@ -202,10 +224,12 @@ func (s *Store) loadLogs() error {
 	if err != nil || len(t.segments) == 0 {
 		return err
 	}
+	// What a crash has left of segments whose starts were removed.
 	return sweep(s.db, t.segments[0].number)
 }
 
 // eachLog calls fn for each sealed key of a prefix, whose head is followed by the id of a log.
+// Any key or value that does not fit is ErrDamaged.
 func (s *Store) eachLog(prefix byte, headBytes int, fn func(l *Log, head []byte, d *decoder) error) error {
 	return iterate(s.db, endOfTime, []byte{prefix}, func(item *badger.Item) error {
 		key := item.Key()

@@ -28,8 +28,10 @@ type Store struct {
 	writer    *writer
 	fault     atomic.Pointer[error] // why nothing can be written any more
 
+	// Both are made by open; watched is closed at once where there is nothing to look for.
 	closing, watched chan struct{} // closed when the look for files shall end, and when it has
 
+	// They follow from the memtable that Badger was opened with, and do not change.
 	maxBytes int64 // of one transaction, for its entries
 	maxCount int
 	maxValue int
@@ -37,8 +39,10 @@ type Store struct {
 	mu     sync.Mutex
 	closed bool
 	logs   map[string]*Log // by id
-	users  sync.WaitGroup  // calls under way
+	// closed and users go together under mu: once closed is set nobody joins any more.
+	users sync.WaitGroup // calls under way
 
+	// snapshot guards committed, and the moment in which an iterator is made, see eachFrom.
 	snapshot  sync.RWMutex
 	committed uint64 // version of the last transaction; written by the writer only
 }
@@ -68,12 +72,15 @@ func open(dir string, o Options) (_ *Store, err error) {
 	if dir == "" {
 		s.disk = disk{free: boundless}
 	} else {
+		// The lock comes first: nothing may be looked at while another process writes.
 		if s.directory, err = openDirectory(dir, o.LockWait); err != nil {
 			return nil, err
 		}
 		path = s.directory.path
 		s.disk = disk{path: path, floor: o.MinFree, free: o.free}
 	}
+	// From here on whatever was opened is closed again before an error is returned, the lock
+	// last.
 	if err := s.openDatabase(path); err != nil {
 		return nil, errors.Join(err, s.directory.close())
 	}
@@ -87,6 +94,8 @@ func open(dir string, o Options) (_ *Store, err error) {
 	} else {
 		go s.watch()
 	}
+	// State of an older format on a full disk is opened as it is, and given its format another
+	// time; an empty one would have none, and is not opened.
 	if fresh {
 		if err := s.writeFormat(); err != nil && (s.committed == 0 || !errors.Is(err, ErrDiskLow)) {
 			return nil, errors.Join(err, s.Close())
@@ -95,6 +104,7 @@ func open(dir string, o Options) (_ *Store, err error) {
 	return s, nil
 }
 
+// openDatabase looks at the files, and opens them if nothing is wrong with them.
 func (s *Store) openDatabase(path string) error {
 	options := s.options.badger(path)
 	if path != "" {
@@ -118,6 +128,7 @@ func (s *Store) openDatabase(path string) error {
 		return err
 	}
 	s.db = db
+	// A group adds entries of its own to what callers write, see group.commit.
 	s.maxBytes = db.MaxBatchSize() - groupOverhead
 	s.maxCount = int(db.MaxBatchCount()) - groupEntries
 	s.maxValue = int(min(valueThreshold, s.maxBytes)) - entryHead
@@ -128,6 +139,8 @@ func (s *Store) openDatabase(path string) error {
 const advice = "if the events come from Kafka, the state is only a cache of them: move the directory away and start again; " +
 	"in the embedded form the directory holds the journal itself: keep it, and restore it from a copy"
 
+// openBadger opens the database. An error is the system's, which may heal, or else ErrDamaged: a
+// person told of damage would throw a state away that a full disk or a missing right keeps shut.
 func openBadger(o badger.Options) (db *badger.DB, err error) {
 	defer func() {
 		if r := recover(); r != nil { // some damage makes Badger panic
@@ -153,6 +166,7 @@ func (s *Store) load(dir string) (fresh bool, err error) {
 	if fresh, err = s.checkFormat(); err != nil {
 		return false, err
 	}
+	// First whether anything is missing in the middle, then by the mark whether the end is.
 	last, err := checkChain(s.db)
 	if err == nil && s.directory != nil {
 		err = s.compare(filepath.Join(dir, markFile), last)
@@ -174,6 +188,7 @@ func (s *Store) compare(path string, last uint64) (err error) {
 	if s.mark, synced, err = mark.Open(path); err != nil {
 		return damaged(path, err)
 	}
+	// More than the mark says may be there: the mark itself is not waited for, see mark.Set.
 	if last+1 < synced.To {
 		return damaged(s.directory.path, fmt.Errorf("transactions %d to %d were synced and are not there", last+1, synced.To-1))
 	}
@@ -185,6 +200,7 @@ func (s *Store) compare(path string, last uint64) (err error) {
 
 // safe syncs a transaction that was written, if what it was written to is still there, and
 // notes it.
+// It comes before anybody is told that his write is durable.
 func (s *Store) safe(version uint64) error {
 	if s.presence == nil {
 		return nil
@@ -198,6 +214,8 @@ func (s *Store) safe(version uint64) error {
 // formatMagic begins the value of the format key, outside of the versioned values, so
 // that every weir can read it.
 const (
+	// formatVersion grows when an older weir could not read what is written, or would read it
+	// wrong.
 	formatMagic   = "weir"
 	formatVersion = 2
 )
@@ -208,6 +226,8 @@ func (s *Store) checkFormat() (fresh bool, err error) {
 	v, err := getValue(s.db, []byte{formatPrefix})
 	if errors.Is(err, badger.ErrKeyNotFound) {
 		fresh = true
+		// The format is written with the first transaction of all, so without it there can be
+		// nothing.
 		err = iterate(s.db, endOfTime, nil, func(item *badger.Item) error {
 			return damaged("format", fmt.Errorf("it is missing, but there is %s; %s", describe(item.Key()), advice))
 		})
@@ -228,6 +248,7 @@ func (s *Store) checkFormat() (fresh bool, err error) {
 	return n < formatVersion, nil
 }
 
+// writeFormat writes the format of this weir. Its value has no seal, see formatMagic.
 func (s *Store) writeFormat() error {
 	b := &batch{}
 	b.set([]byte{formatPrefix}, binary.BigEndian.AppendUint32([]byte(formatMagic), formatVersion), 0)
@@ -247,9 +268,12 @@ func (s *Store) Close() error {
 		l.close()
 	}
 	s.mu.Unlock()
+	// Those that have begun end as ever; who comes later is told ErrClosed.
 	s.users.Wait()
 	close(s.closing)
 	<-s.watched
+	// A database that cannot be closed in order is left as a crash would leave it, which Open
+	// copes with.
 	closing := s.db.Close
 	if s.presence != nil && s.presence.manifest() != nil {
 		// Badger would try for ever to write what is in memory.
@@ -317,6 +341,7 @@ func (s *Store) enter() error {
 	return nil
 }
 
+// leave ends a call.
 func (s *Store) leave() { s.users.Done() }
 
 // advance makes a transaction the one that iterations read, and lets compactions drop
@@ -324,6 +349,8 @@ func (s *Store) leave() { s.users.Done() }
 func (s *Store) advance(version uint64) {
 	s.snapshot.Lock()
 	defer s.snapshot.Unlock()
+	// Both at one moment, or an iteration could read as of a version that a compaction has just
+	// dropped.
 	s.committed = version
 	s.db.SetDiscardTs(version)
 }

@@ -24,6 +24,7 @@ const (
 )
 
 // newValue returns a value with room for the seal and n bytes of content.
+// The seal is filled in by seal, once the content is complete and the key is known.
 func newValue(n int) []byte { return make([]byte, sealBytes, sealBytes+n) }
 
 // seal completes v, whose content begins at sealBytes.
@@ -37,6 +38,7 @@ func unseal(v, key []byte) ([]byte, error) {
 	if len(v) < sealBytes {
 		return nil, fmt.Errorf("value has only %d bytes", len(v))
 	}
+	// The version first: the checksum of a format that is unknown cannot be known either.
 	if v[0] != valueVersion && v[0] != recordVersion {
 		return nil, fmt.Errorf("value has the unknown version %d", v[0])
 	}
@@ -57,6 +59,7 @@ func newRecord(due events.Stamp, record []byte) []byte {
 // unsealRecord returns a record and its deadline; DueUnknown when it was written before
 // format 2.
 func unsealRecord(v, key []byte) (record []byte, due events.Stamp, err error) {
+	// The content is not copied: it is good as long as v.
 	content, err := unseal(v, key)
 	switch {
 	case err != nil:
@@ -69,6 +72,7 @@ func unsealRecord(v, key []byte) (record []byte, due events.Stamp, err error) {
 	return content[dueBytes:], events.Stamp(binary.BigEndian.Uint64(content)), nil
 }
 
+// checksum covers the content and then the key, without putting the two together.
 func checksum(content, key []byte) uint32 {
 	t := crc32.MakeTable(crc32.Castagnoli) // made once by the package, then a look-up
 	return crc32.Update(crc32.Checksum(content, t), t, key)
@@ -76,11 +80,13 @@ func checksum(content, key []byte) uint32 {
 
 // decoder takes a content apart. After the first thing that does not fit it
 // returns zero values, and err says what was missing.
+// So a caller reads all its fields and looks at err once.
 type decoder struct {
 	rest []byte
 	err  error
 }
 
+// int reads a number of variable length; what names it in the error.
 func (d *decoder) int(what string) int64 {
 	if d.err != nil {
 		return 0
@@ -108,6 +114,7 @@ func (d *decoder) bytes(what string) []byte {
 	return b
 }
 
+// appendBytes appends a length and then the bytes, as decoder.bytes reads them.
 func appendBytes[T string | []byte](dst []byte, b T) []byte {
 	return append(binary.AppendVarint(dst, int64(len(b))), b...)
 }

@@ -26,6 +26,8 @@ import (
 //
 // It returns the size of the memtables that the logs were written with. Badger ends
 // the process when it reads a log into a memtable that is too small for it.
+//
+// The value log is not looked at: nothing is ever written to it, see Options.badger.
 func (d *directory) verify(o badger.Options) (memTable int64, err error) {
 	tables, logs, err := d.list()
 	if err != nil {
@@ -35,6 +37,7 @@ func (d *directory) verify(o badger.Options) (memTable int64, err error) {
 	if err != nil {
 		return 0, err
 	}
+	// Only tables that belong to the database. Badger itself removes the others at open.
 	for id, t := range manifest.Tables {
 		if t.Compression != options.None {
 			return 0, damaged(d.path, fmt.Errorf("table %d is compressed, which weir never does", id))
@@ -106,6 +109,7 @@ func verifyFile(path string, fn func(data []byte) error) error {
 	}
 	var data []byte
 	if info.Size() > 0 {
+		// Mapped, since a table may be larger than the memory that is free, and is read once.
 		data, err = syscall.Mmap(int(f.Fd()), 0, int(info.Size()), syscall.PROT_READ, syscall.MAP_SHARED)
 		if err != nil {
 			return fmt.Errorf("map %s: %w", path, err)
@@ -140,9 +144,12 @@ func verifyTable(data []byte) error {
 	if err := matches(body[at:], sum); err != nil {
 		return fmt.Errorf("index: %w", err)
 	}
+	// Its checksum was right, so it is what Badger wrote; the offsets in it are checked all the
+	// same.
 	index := fb.GetRootAsTableIndex(body[at:], 0)
 	var block fb.BlockOffset
 	for i := range index.OffsetsLength() {
+		// In 64 bits, or two large numbers would add up to a small one.
 		if !index.Offsets(&block, i) || uint64(block.Offset())+uint64(block.Len()) > uint64(at) {
 			return fmt.Errorf("block %d is not in the file", i)
 		}
@@ -183,6 +190,7 @@ func cutChecksum(data []byte) (rest []byte, sum uint64, err error) {
 	if len(message) == 0 { // the sum is 0
 		return rest[:at], 0, nil
 	}
+	// The tag of field 2 and then the number, and nothing behind it.
 	sum, n := binary.Uvarint(message[1:])
 	if message[0] != 2<<3 || n != len(message)-1 {
 		return nil, 0, errors.New("there is no checksum")
@@ -190,6 +198,7 @@ func cutChecksum(data []byte) (rest []byte, sum uint64, err error) {
 	return rest[:at], sum, nil
 }
 
+// matches says whether data has the checksum.
 func matches(data []byte, sum uint64) error {
 	if uint64(crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli))) != sum {
 		return errors.New("checksum does not match")
@@ -200,6 +209,8 @@ func matches(data []byte, sum uint64) error {
 // The format of a write-ahead log: a head, then entries. A transaction is a run of
 // entries of one version, the last of which is its end mark.
 const (
+	// The metas are bits of the first byte of an entry; endMark is the key with which a
+	// transaction ends.
 	logHeadBytes = 20
 	metaTxn      = 1 << 6
 	metaEnd      = 1 << 7
@@ -216,6 +227,7 @@ func verifyLog(data []byte) error {
 		return errors.New("it is cut short")
 	}
 	rest := data[logHeadBytes:]
+	// open is 0 between two transactions: versions begin at 1.
 	var last, open uint64 // versions of the last whole transaction, and of the one begun
 	for {
 		e, err := cutEntry(rest)
@@ -227,8 +239,11 @@ func verifyLog(data []byte) error {
 			return nil
 		case e.size == 0 && e.end:
 			return errors.New("it is cut short in a transaction")
+		// Nothing valid, and not the end of the file: what follows decides whether a crash
+		// explains it.
 		case e.size == 0:
 			return laterTransaction(rest, last)
+		// Only with its end mark a transaction counts.
 		case e.meta&metaEnd != 0 && e.version == open:
 			last, open = open, 0
 		case e.meta&metaTxn != 0 && (open == 0 || e.version == open):
@@ -254,6 +269,8 @@ func cutEntry(data []byte) (e logEntry, err error) {
 	if len(data) == 0 {
 		return logEntry{end: true}, nil
 	}
+	// A log is longer than what is in it until Badger has read it once; so an entry that does
+	// not end before the file does was cut.
 	cut := errors.New("an entry goes beyond the end of the file")
 	if len(data) < 2 {
 		return e, cut
@@ -276,6 +293,7 @@ func cutEntry(data []byte) (e logEntry, err error) {
 	}
 	end := at + int(key+value)
 	sum := binary.BigEndian.Uint32(data[end:])
+	// Every key ends with its version, 8 bytes.
 	if key < 8 || matches(data[:end], uint64(sum)) != nil {
 		return e, nil
 	}
@@ -292,6 +310,8 @@ func versionOf(key []byte) uint64 {
 func laterTransaction(data []byte, last uint64) error {
 	const near = 1 << 20 // no log holds more transactions
 	for {
+		// The mark may stand in a value by chance: the version behind it and once more in its
+		// own value must agree, and be one of the next.
 		i := bytes.Index(data, []byte(endMark))
 		if i < 0 {
 			return nil

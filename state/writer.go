@@ -22,9 +22,12 @@ type writer struct {
 	store *Store
 	mu    sync.Mutex
 	queue []*batch
-	busy  bool // somebody writes, or was told to
+	// It is set and taken back with mu held, together with a look at queue, so nobody waits
+	// unseen.
+	busy bool // somebody writes, or was told to
 
 	// Of whoever writes.
+	// These belong to one caller at a time, and are handed over with the turn.
 	tape    tape
 	taken   []*batch
 	several int // so many turns ago at most callers shared one
@@ -32,15 +35,19 @@ type writer struct {
 
 // batch is what one caller wants written: either entries that must stay in one
 // transaction, or entries of a log, which may be split, in order.
+// A caller owns it until it is queued and again when result has spoken; the writer has it in
+// between.
 type batch struct {
-	ops    []op
-	log    *Log
-	first  int64      // offset of the first entry of a log
+	ops   []op
+	log   *Log
+	first int64 // offset of the first entry of a log
+	// It has room for errTurn and the result, so whoever tells never waits.
 	result chan error // the last value, when all is durable or nothing more will be
 	kept   []Entry    // of a log, as they are in ops
 }
 
 // op sets a key or removes it.
+// The entry must not move: Badger keeps a pointer to it until the transaction has ended.
 type op struct {
 	entry  badger.Entry
 	remove bool
@@ -68,6 +75,8 @@ const severalTurns = 16
 var errTurn = errors.New("turn")
 
 // write returns when b is durable.
+// It fails with ErrDiskLow, with ErrFailed, or with what Badger says of an entry that it never
+// takes.
 func (w *writer) write(b *batch) error {
 	b.result = make(chan error, 2)
 	w.mu.Lock()
@@ -76,6 +85,7 @@ func (w *writer) write(b *batch) error {
 	w.busy = true
 	w.mu.Unlock()
 	if !alone {
+		// Somebody else has written it, or hands over the turn.
 		if err := <-b.result; err != errTurn {
 			return err
 		}
@@ -89,6 +99,7 @@ func (w *writer) write(b *batch) error {
 
 // turn writes what is queued and lets the next one write who came meanwhile.
 func (w *writer) turn() {
+	// Before the queue is taken, so that those who come meanwhile still share this write.
 	w.trim()
 	w.mu.Lock()
 	w.taken, w.queue = w.queue, w.taken[:0]
@@ -100,14 +111,19 @@ func (w *writer) turn() {
 	clear(w.taken)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	// The first who came since is the next. He writes for all who are there when his turn comes.
 	if w.busy = len(w.queue) > 0; w.busy {
 		w.queue[0].result <- errTurn
 	}
 }
 
+// writeAll writes batches in their order, in as few transactions as they fit into, and tells
+// each of them.
 func (w *writer) writeAll(batches []*batch) {
 	g := w.newGroup()
 	for _, b := range batches {
+		// It must not be split, so it begins a transaction of its own if it does not fit behind
+		// the others.
 		if b.log == nil && !g.fits(b.size(), len(b.ops)) {
 			g.commit()
 			g = w.newGroup()
@@ -120,6 +136,9 @@ func (w *writer) writeAll(batches []*batch) {
 					g = w.newGroup()
 				}
 				if err == nil {
+					// An offset is given only when the entry is sure of its place in this
+					// transaction; if the commit fails the end of the log stays, and the offset
+					// is given again.
 					g.number(b, i)
 				}
 			}
@@ -142,14 +161,17 @@ func (b *batch) put(key, value []byte, expires uint64) {
 	b.set(key, value, expires)
 }
 
+// set sets key to a value as it is; expires is a Unix second, 0 for never.
 func (b *batch) set(key, value []byte, expires uint64) {
 	b.ops = append(b.ops, op{entry: badger.Entry{Key: key, Value: value, ExpiresAt: expires}})
 }
 
+// remove removes a key, which may not be there.
 func (b *batch) remove(key []byte) {
 	b.ops = append(b.ops, op{entry: badger.Entry{Key: key}, remove: true})
 }
 
+// size is what the whole batch takes of a transaction.
 func (b *batch) size() (bytes int64) {
 	for i := range b.ops {
 		bytes += b.ops[i].cost()
@@ -159,7 +181,8 @@ func (b *batch) size() (bytes int64) {
 
 // group is one transaction in the making.
 type group struct {
-	w        *writer
+	w *writer
+	// txn is nil until the first entry.
 	floor    int64 // of free disk space
 	txn      *badger.Txn
 	bytes    int64
@@ -178,6 +201,7 @@ type growth struct {
 	kept       []Entry
 }
 
+// newGroup begins a transaction with nothing in it.
 func (w *writer) newGroup() *group {
 	return &group{w: w, floor: w.store.disk.floor, logs: make(map[*Log]*growth)}
 }
@@ -203,6 +227,7 @@ func (g *group) number(b *batch, i int) {
 	l := b.log
 	grown := g.logs[l]
 	if grown == nil {
+		// One segment for all logs of a transaction, chosen with the first entry of any.
 		if len(g.logs) == 0 {
 			g.segment = g.w.tape.current(g.w.store.options.now(), &g.w.store.options)
 		}
@@ -225,8 +250,12 @@ func (g *group) number(b *batch, i int) {
 	g.logBytes += o.cost()
 }
 
+// add puts an operation into the transaction. Badger's errors here mean a key or a value that it
+// never takes.
 func (g *group) add(o *op) {
 	if g.txn == nil {
+		// It reads nothing, so the version to read at does not matter; that to write at is said
+		// by commit.
 		g.txn = g.w.store.db.NewTransactionAt(endOfTime, true)
 	}
 	g.bytes, g.count = g.bytes+o.cost(), g.count+1
@@ -245,6 +274,7 @@ func (g *group) add(o *op) {
 // the transaction.
 func (g *group) commit() error {
 	if g.txn == nil {
+		// Only batches without entries are in it.
 		g.tell(nil)
 		return nil
 	}
@@ -253,20 +283,26 @@ func (g *group) commit() error {
 	if err := s.failure(); err != nil {
 		return g.tell(err)
 	}
+	// Before Badger is touched, so nothing has happened and it may be tried again.
 	if err := s.disk.admit(g.bytes, g.floor); err != nil {
 		return g.tell(fmt.Errorf("write state: %w", err))
 	}
+	// In the same transaction as the entries, so that what Open reads of a log fits what is in
+	// it.
 	for l, grown := range g.logs {
 		g.add(l.endOp(grown.end))
 		if grown.opens {
 			g.add(startOp(g.segment, l, grown.first))
 		}
 	}
+	// Dense, and given only to what is written: a version that is left out would look like a
+	// hole.
 	version := s.committed + 1
 	g.add(chainOp(version))
 	if g.err != nil { // nothing has reached the database
 		return g.tell(fmt.Errorf("write state: %w", g.err))
 	}
+	// From here on it is not known what is on disk, so any error ends all writing.
 	if err := g.txn.CommitAt(version, nil); err != nil {
 		s.fail(err)
 		return g.tell(s.failure())
@@ -275,6 +311,8 @@ func (g *group) commit() error {
 		s.fail(err)
 		return g.tell(s.failure())
 	}
+	// Only what is synced is shown: to iterations, then to the readers of logs, then to those
+	// who wait.
 	s.advance(version)
 	for l, grown := range g.logs {
 		l.grow(grown, g.segment.number)
@@ -283,6 +321,7 @@ func (g *group) commit() error {
 	return g.tell(nil)
 }
 
+// tell ends the wait of those whose last entry was in this transaction, and returns err.
 func (g *group) tell(err error) error {
 	for _, b := range g.complete {
 		b.result <- err

@@ -23,6 +23,7 @@ var ErrDamaged = errors.New("the mark is damaged: whether what it is about is wh
 var table = crc32.MakeTable(crc32.Castagnoli)
 
 const (
+	// The whole is 28 bytes, so a write is within one block of any disk.
 	magic = "weirmark"
 	size  = len(magic) + 2*8 + crc32.Size
 )
@@ -48,6 +49,7 @@ func Open(path string) (m *Mark, r Range, err error) {
 	return m, r, nil
 }
 
+// parse reads what Set has written, or says ErrDamaged.
 func parse(b []byte) (r Range, err error) {
 	if len(b) != size || string(b[:len(magic)]) != magic ||
 		crc32.Checksum(b[:size-crc32.Size], table) != binary.LittleEndian.Uint32(b[size-crc32.Size:]) {
@@ -71,6 +73,7 @@ func (m *Mark) Set(r Range) error {
 }
 
 // Close syncs the mark and closes it.
+// A nil Mark, as of a store in memory, has nothing to close.
 func (m *Mark) Close() error {
 	if m == nil {
 		return nil
