@@ -16,10 +16,16 @@ import (
 // foldActivity folds the topic of activity from its beginning as it stands, each partition
 // by itself and without repeats, as the agent stage does beside so many partitions of
 // events.
+// The topic is taken for what was said. That it is the right activity is another matter:
+// `weir replay`, which makes it anew from the events, has to give the same verdicts (see
+// storm.judge). flows is how many partitions of events there are; what the agent stage
+// gives has the numbers behind those (see decision 43).
 func foldActivity(ctx context.Context, s *server, topic string, flows int32) (*oracle, error) {
 	o := &oracle{}
 	pumps := map[int32]*pump.Pump{}
 	seen := map[int32]map[int]pump.Position{}
+	// An error cannot leave the callback; what comes after the first one is folded for
+	// nothing.
 	var failed, err error
 	o.records, err = s.readAll(ctx, topic, func(r *kgo.Record) {
 		output := flows + r.Partition
@@ -33,6 +39,8 @@ func foldActivity(ctx context.Context, s *server, topic string, flows int32) (*o
 			pumps[r.Partition], seen[r.Partition] = p, map[int]pump.Position{}
 		}
 		var ev events.Event
+		// What flows told of their parties is one binary record and no event (see decision
+		// 75).
 		reports := pump.IsReports(r.Value)
 		if !reports {
 			if failed = events.Decode(r.Value, &ev); failed != nil {
@@ -41,12 +49,16 @@ func foldActivity(ctx context.Context, s *server, topic string, flows int32) (*o
 		}
 		one := pump.Record{Offset: r.Offset, Appended: events.StampOf(r.Timestamp), Key: string(r.Key), From: pump.Position{Source: -1}}
 		ev.Appended, one.Value = one.Appended, r.Value
+		// Former and later owners may send the same activity; the highest position of each
+		// source that was seen tells a repeat, as it does in the agent stage. The pump
+		// drops it by itself below; here it is counted.
 		if at, err := positionOf(r); err == nil {
 			one.From = at
 			last, known := seen[r.Partition][at.Source]
 			switch {
 			case known && (at.Offset < last.Offset || at.Offset == last.Offset && at.Part <= last.Part):
 				o.repeats++
+			// What is told of the time goes to every partition and belongs to no agent.
 			case one.Key == "":
 				o.ticks++
 				fallthrough
@@ -83,6 +95,7 @@ func outputsOf(partitions map[int32]int64, flows int32) map[int32]int64 {
 }
 
 // positionOf reads where a record of activity comes from.
+// The error says that it has none, as a record that was written by hand.
 func positionOf(r *kgo.Record) (at pump.Position, err error) {
 	partition, err := strconv.Atoi(header(r, "weir-partition"))
 	if err != nil {

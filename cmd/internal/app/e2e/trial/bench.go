@@ -25,9 +25,13 @@ import (
 )
 
 // bench measures catch-up and latency of one member beside one broker.
+// Its runs follow each other at one broker: each makes topics of its own, under numbers
+// that serial counts. The figures are printed as tables in Markdown.
 type bench struct {
-	real       bool
-	events     int
+	real   bool
+	events int
+	// Each figure is the median of so many rounds, with its range: one run on a machine
+	// that does other things, too, says little.
 	rounds     int
 	partitions int
 	rate       int // events in a second, live
@@ -41,9 +45,11 @@ type bench struct {
 }
 
 // astray is the share of flows that run away: most are honest where weir is used.
+// Runaways cost more than honest flows, because each gives orders and tries.
 const astray = 0.02
 
 // up builds weir and starts a broker, and returns what ends and removes what there is of it.
+// down is never nil and may be called after an error, too.
 func (b *bench) up(ctx context.Context) (down func() error, err error) {
 	down = func() error { return nil }
 	if b.dir, err = os.MkdirTemp("", "weir-bench-"); err != nil {
@@ -62,6 +68,7 @@ func (b *bench) up(ctx context.Context) (down func() error, err error) {
 	return func() error { return errors.Join(b.server.stop(), os.RemoveAll(b.dir)) }, nil
 }
 
+// run measures catching up at two numbers of flows, then latency.
 func (b *bench) run(ctx context.Context) (err error) {
 	down, err := b.up(ctx)
 	defer func() { err = errors.Join(err, down()) }()
@@ -80,6 +87,9 @@ func (b *bench) run(ctx context.Context) (err error) {
 }
 
 // topics makes the topics of one run; those of events are shared by runs of one name.
+//
+// The flags are those by which a member uses them. Of topics that are there already nothing
+// is changed.
 func (b *bench) topics(ctx context.Context, name string) (topics, []string, error) {
 	b.serial++
 	t := topics{name + "-events", fmt.Sprint("verdicts-", b.serial), fmt.Sprint("activity-", b.serial), fmt.Sprint("dead-letter-", b.serial)}
@@ -91,21 +101,25 @@ func (b *bench) topics(ctx context.Context, name string) (topics, []string, erro
 	return t, flags, nil
 }
 
+// member is one with a group of its own, so that it begins without a committed offset.
 func (b *bench) member(flags []string) (*member, error) {
 	name := fmt.Sprint("member-", b.serial)
 	return newMember(b.binary, b.dir, name, b.server.addr, name, flags...)
 }
 
 // cost is what a process needed for its work.
+// Times of a process are those of all its threads, user and system together.
 type cost struct {
 	wall, cpu time.Duration
 	rss       int64 // bytes, at most
 	disk      int64 // bytes of the state at the end, where it was looked at
 }
 
+// costOf reads what the kernel says of a process that has ended.
 func costOf(wall time.Duration, state *os.ProcessState) cost {
 	c := cost{wall: wall, cpu: state.UserTime() + state.SystemTime()}
 	if u, ok := state.SysUsage().(*syscall.Rusage); ok {
+		// Linux counts it in KiB.
 		c.rss = u.Maxrss << 10
 	}
 	return c
@@ -113,7 +127,9 @@ func costOf(wall time.Duration, state *os.ProcessState) cost {
 
 // catchUp lets a new member fold an hour of events, and reads the same topic with the
 // same client and nothing else in turn with it.
+// The raw read is what the client and the disk allow; what weir adds to that is its own.
 func (b *bench) catchUp(ctx context.Context, flows int) error {
+	// The events are produced once, and the rounds read the same ones.
 	name := fmt.Sprint("flows-", flows)
 	t, _, err := b.topics(ctx, name)
 	if err != nil {
@@ -149,11 +165,15 @@ func (b *bench) catchUp(ctx context.Context, flows int) error {
 
 // fold starts a member without state and waits until both stages have everything
 // durable. It returns how many records of activity there were, too.
+// Its time begins with the start of the process and ends when all offsets are committed,
+// which weir does about once a second (see decision 23), so short runs look slower than
+// they are. The state is thrown away at the end.
 func (b *bench) fold(ctx context.Context, name string) (cost, int64, error) {
 	t, flags, err := b.topics(ctx, name)
 	if err != nil {
 		return cost{}, 0, err
 	}
+	// The offsets are looked at with another client than weir's, by their commits alone.
 	c, err := b.server.client()
 	if err != nil {
 		return cost{}, 0, err
@@ -167,12 +187,17 @@ func (b *bench) fold(ctx context.Context, name string) (cost, int64, error) {
 		return cost{}, 0, err
 	}
 	r := m.current()
+	// First the flows: what they pass on is the log of the agents, whose end is known only
+	// then.
 	_, err = caughtUp(ctx, c, m.group, t.events)
 	var activity int64
 	if err == nil { // what is committed has passed on its activity
 		activity, err = caughtUp(ctx, c, group.NameOf(m.group, pump.AgentStage), t.activity)
 	}
+	// Ending in order is not a part of catching up, though its processor time is in the
+	// cost.
 	took := time.Since(r.started)
+	// It has to end by itself: what a process took is known only then.
 	if _, stopped := m.stop(); err != nil || stopped != nil {
 		return cost{}, 0, errors.Join(err, stopped, errors.New(m.lastLines(5)))
 	}
@@ -183,6 +208,7 @@ func (b *bench) fold(ctx context.Context, name string) (cost, int64, error) {
 
 // caughtUp waits until a group has committed what its topic holds now, and returns how
 // much that is.
+// A member commits what is checkpointed, so it is durable then.
 func caughtUp(ctx context.Context, c *kgo.Client, group, topic string) (records int64, err error) {
 	ends, err := endOffsets(ctx, c, topic)
 	if err != nil {
@@ -204,6 +230,7 @@ func caughtUp(ctx context.Context, c *kgo.Client, group, topic string) (records 
 }
 
 // read runs the raw reader as a process of its own.
+// A process, because what a process took can be measured, and a goroutine not.
 func (b *bench) read(ctx context.Context, topic string) (cost, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -219,6 +246,7 @@ func (b *bench) read(ctx context.Context, topic string) (cost, error) {
 }
 
 // readRaw is the process of the raw reader: the client of weir and nothing behind it.
+// It decodes batches as weir does (see decision 28), and neither decodes events nor folds.
 func readRaw(ctx context.Context, args []string) error {
 	if len(args) != 3 {
 		return errors.New("usage: trial read BROKER TOPIC PARTITIONS")
@@ -241,6 +269,8 @@ func readRaw(ctx context.Context, args []string) error {
 			for err == nil && r.Next() < end {
 				records, err = r.Fetch(ctx, records)
 				for i := range records {
+					// Something is done with each record, so that reading it cannot be left
+					// out.
 					bytes.Add(int64(len(records[i].Value)))
 				}
 			}
@@ -253,6 +283,8 @@ func readRaw(ctx context.Context, args []string) error {
 
 // live measures the time from the call that produces an event to the receipt of the
 // verdict that it brings about.
+// The first ten seconds are not counted, in which the process warms up. Both clocks are the
+// one of this process.
 func (b *bench) live(ctx context.Context) error {
 	t, flags, err := b.topics(ctx, "live")
 	if err != nil {
@@ -271,11 +303,15 @@ func (b *bench) live(ctx context.Context) error {
 		_ = m.kill()
 		return err
 	}
+	// Verdicts are found by the position of the event that brought them about, which stands
+	// in a header, so nothing of the event has to be marked.
 	const warm = 10 * time.Second
 	now := time.Now()
 	all := b.lasts + warm
+	// Twenty events for each flow, as in the other measurements.
 	tr := &traffic{seed: 2, name: "live", events: int(all.Seconds()) * b.rate, flows: int(all.Seconds()) * b.rate / 20, runaway: astray,
 		from: events.StampOf(now), to: events.StampOf(now.Add(all))}
+	// The partition of a verdict is that of its event, so the pair names the event.
 	type place struct {
 		partition int32
 		offset    int64
@@ -288,6 +324,8 @@ func (b *bench) live(ctx context.Context) error {
 	for p := range b.partitions {
 		from[int32(p)] = kgo.NewOffset().AtStart()
 	}
+	// The broker answers a fetch as soon as there is a record, so the wait is no part of
+	// the times.
 	reader, err := b.server.client(kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{t.verdicts: from}), kgo.FetchMaxWait(time.Second))
 	if err != nil {
 		return err
@@ -297,10 +335,13 @@ func (b *bench) live(ctx context.Context) error {
 	group.Go(func() {
 		for reading.Err() == nil {
 			fetched := reader.PollFetches(reading)
+			// All records of one fetch were readable now, and not before as far as a reader
+			// can tell.
 			at := time.Now()
 			mu.Lock()
 			fetched.EachRecord(func(r *kgo.Record) {
 				trigger, err := strconv.ParseInt(header(r, "weir-trigger"), 10, 64)
+				// The first verdict of an event is the one that a dispatcher waits for.
 				if k := (place{r.Partition, trigger}); err == nil && read[k].IsZero() {
 					read[k] = at
 				}
@@ -308,6 +349,7 @@ func (b *bench) live(ctx context.Context) error {
 			mu.Unlock()
 		}
 	})
+	// What the process computes is measured over the time that counts, without the start.
 	used := make(chan [2]time.Duration, 1)
 	go func() {
 		<-time.After(warm)
@@ -325,11 +367,13 @@ func (b *bench) live(ctx context.Context) error {
 		return err
 	}
 	u := <-used
+	// A verdict that comes later than this is not among the figures.
 	<-time.After(time.Second) // the last verdicts
 	stop()
 	group.Wait()
 	_, stopped := m.stop()
 	var late []time.Duration
+	// Verdicts of ticks, and of events from before the ten seconds were over, are left out.
 	for k, at := range read {
 		if s, ok := sent[k]; ok && s.Sub(now) >= warm {
 			late = append(late, at.Sub(s))
@@ -347,18 +391,22 @@ func (b *bench) live(ctx context.Context) error {
 }
 
 // cpuOf is the time that a process has computed, in ticks of 10 ms.
+// It may be asked of a process that runs; 0 when there is none.
 func cpuOf(pid int) time.Duration {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0
 	}
 	var user, system int64
+	// The times in user and in system mode are the 14th and the 15th field; behind the name
+	// eleven others come before them.
 	after := text[slices.Index(text, ')')+2:] // the name may have blanks
 	_, _ = fmt.Sscanf(string(after), "%s %d %d %d %d %d %d %d %d %d %d %d %d", new(string), new(int), new(int), new(int), new(int), new(int), new(int),
 		new(int), new(int), new(int), new(int), &user, &system)
 	return time.Duration(user+system) * 10 * time.Millisecond
 }
 
+// values are one figure of each round, the least first.
 func values(list []cost, of func(cost) float64) (out []float64) {
 	for _, c := range list {
 		out = append(out, of(c))
@@ -367,11 +415,14 @@ func values(list []cost, of func(cost) float64) (out []float64) {
 	return out
 }
 
+// median is the upper one of an even number of rounds.
 func median(list []cost, of func(cost) float64) float64 { return values(list, of)[len(list)/2] }
 
+// span is the median with the range, in units of unit.
 func span(list []cost, of func(cost) float64, unit float64) string {
 	v := values(list, of)
 	return fmt.Sprintf("%.0f (%.0f to %.0f)", v[len(v)/2]/unit, v[0]/unit, v[len(v)-1]/unit)
 }
 
+// thousands is span in thousands, as rates are printed.
 func thousands(list []cost, of func(cost) float64) string { return span(list, of, 1000) + " k" }

@@ -18,6 +18,7 @@ import (
 
 // said is one verdict, or one dead letter, as it stands in its topic or as an
 // undisturbed fold makes it.
+// Both sides of a comparison are lists of it, so that one function compares either stage.
 type said struct {
 	partition int32
 	trigger   int64  // offset of the record that brought it about, in the partition of its source
@@ -27,6 +28,8 @@ type said struct {
 }
 
 // oracle is what an undisturbed fold says of a log.
+// It is the yardstick: one process, one pass, no restart. It shares with the members what
+// folds an event, and nothing of what may lose or double one.
 type oracle struct {
 	verdicts    []said
 	deadLetters []said
@@ -36,6 +39,7 @@ type oracle struct {
 }
 
 // sum is how many records all partitions have.
+// Partitions that hold nothing count nothing.
 func (o *oracle) sum() (n int64) {
 	for _, one := range o.records {
 		n += one
@@ -44,10 +48,14 @@ func (o *oracle) sum() (n int64) {
 }
 
 // foldLog folds the topic of events from its beginning, each partition by itself.
+// Limits come from the log (see decision 30); up to the first of them those of the default
+// profile hold.
 func foldLog(ctx context.Context, s *server, topic string) (*oracle, error) {
 	o := &oracle{}
 	pumps := map[int32]*pump.Pump{}
 	var failed error
+	// Records of one partition come in order; between partitions the order does not matter,
+	// since each has a pump of its own.
 	ends, err := s.readAll(ctx, topic, func(r *kgo.Record) {
 		p := pumps[r.Partition]
 		if p == nil {
@@ -59,6 +67,7 @@ func foldLog(ctx context.Context, s *server, topic string) (*oracle, error) {
 			pumps[r.Partition] = p
 		}
 		var ev events.Event
+		// What cannot be decoded has to be a dead letter, once, with these bytes.
 		if err := events.Decode(r.Value, &ev); err != nil {
 			o.deadLetters = append(o.deadLetters, said{partition: r.Partition, trigger: r.Offset, value: string(r.Value)})
 			return
@@ -66,6 +75,7 @@ func foldLog(ctx context.Context, s *server, topic string) (*oracle, error) {
 		if ev.Kind == events.Tick {
 			o.ticks++
 		}
+		// The broker's time is a part of what is folded: it bounds clocks that are ahead.
 		ev.Appended = events.StampOf(r.Timestamp)
 		for _, v := range p.Fold(&ev, r.Offset) {
 			o.verdicts = append(o.verdicts, said{r.Partition, r.Offset, v.ID, v.Scope.String(), string(v.AppendJSON(nil))})
@@ -79,6 +89,7 @@ func foldLog(ctx context.Context, s *server, topic string) (*oracle, error) {
 }
 
 // published is what the members wrote, in the order of each partition.
+// Of a record it is known that it stands there, not which member wrote it; see owners.
 type published struct {
 	verdicts    []said
 	deadLetters []said
@@ -89,11 +100,14 @@ type published struct {
 
 // owners is the order of owners in one partition of a topic. An owner is known by what
 // the broker knows it by: the producer id and the epoch in its batches.
+// The broker itself has put them into the batch, so a member cannot claim to be another
+// one.
 type owners struct {
 	now    identity
 	former map[identity]bool
 }
 
+// An epoch is one more with each takeover of the same partition (see decision 22).
 type identity struct {
 	id    int64
 	epoch int16
@@ -104,11 +118,13 @@ type identity struct {
 const lastEpoch = math.MaxInt16
 
 // late reports whether the record comes from an owner that has been replaced.
+// It has to see the records of a partition in their order, marks among them.
 func (l *owners) late(r *kgo.Record) bool {
 	by := identity{r.ProducerID, r.ProducerEpoch}
 	if by == l.now || by.epoch == lastEpoch {
 		return false
 	}
+	// It wrote here, another one did, and now it writes again.
 	if l.former[by] {
 		return true
 	}
@@ -119,6 +135,7 @@ func (l *owners) late(r *kgo.Record) bool {
 // stages splits what was published: what comes of the events, in so many partitions, and
 // what comes of the activity in those behind them.
 func (p *published) stages(events int32) (flows, agents *published) {
+	// Marks, late and unreadable records are counted once, with the flows.
 	flows, agents = &published{marks: p.marks, former: p.former, strange: p.strange}, &published{}
 	split := func(list []said, a, b *[]said) {
 		for _, x := range list {
@@ -136,6 +153,7 @@ func (p *published) stages(events int32) (flows, agents *published) {
 
 // readPublished reads the topics of verdicts and of dead letters. Of the former events
 // have so many partitions.
+// A record that nobody can read is noted and does not end the comparison.
 func readPublished(ctx context.Context, s *server, t topics, flows int32) (*published, error) {
 	out := &published{}
 	type place struct {
@@ -143,8 +161,11 @@ func readPublished(ctx context.Context, s *server, t topics, flows int32) (*publ
 		partition int32
 	}
 	of := map[place]*owners{}
+	// Both topics are read alike: offset is the header that says which record brought one
+	// about.
 	take := func(list *[]said, offset string, id func(r *kgo.Record) (string, error)) func(r *kgo.Record) {
 		return func(r *kgo.Record) {
+			// Owners claim each partition of each topic by itself.
 			at := place{r.Topic, r.Partition}
 			if of[at] == nil {
 				of[at] = &owners{former: map[identity]bool{}}
@@ -152,6 +173,8 @@ func readPublished(ctx context.Context, s *server, t topics, flows int32) (*publ
 			if of[at].late(r) {
 				out.former = append(out.former, fmt.Sprintf("%s/%d@%d: written by producer %d in epoch %d, which was replaced before", r.Topic, r.Partition, r.Offset, r.ProducerID, r.ProducerEpoch))
 			}
+			// The mark of an owner: a record without a value by which it took the partition
+			// over.
 			if r.Value == nil && r.Key == nil && len(r.Headers) == 1 && r.Headers[0].Key == "weir-owner" {
 				out.marks++
 				return
@@ -177,6 +200,8 @@ func readPublished(ctx context.Context, s *server, t topics, flows int32) (*publ
 		return nil, err
 	}
 	_, err = s.readAll(ctx, t.deadLetters, take(&out.deadLetters, "weir-source-offset", func(r *kgo.Record) (string, error) {
+		// A dead letter stands in the partition that belongs to the one that its record
+		// came from, and says so itself.
 		topic, first := t.events, int32(0)
 		if r.Partition >= flows {
 			topic, first = t.activity, flows
@@ -192,6 +217,7 @@ func readPublished(ctx context.Context, s *server, t topics, flows int32) (*publ
 	return out, err
 }
 
+// header is the value of the first header of that name; "" when there is none.
 func header(r *kgo.Record, name string) string {
 	for _, h := range r.Headers {
 		if h.Key == name {
@@ -202,6 +228,7 @@ func header(r *kgo.Record, name string) string {
 }
 
 // difference is what was published against what should have been; all zero is right.
+// Each counter is a promise that was broken. first holds some of them in words.
 type difference struct {
 	missing, extra, doubled, changed, misplaced            int // verdicts
 	backwards                                              int // verdicts whose trigger is before that of one further up in the partition
@@ -215,6 +242,8 @@ func (d *difference) any() bool {
 	return d.missing+d.extra+d.doubled+d.changed+d.misplaced+d.backwards+d.former+d.deadLettersMissing+d.deadLettersExtra+d.deadLettersTwice+d.strange > 0
 }
 
+// One fault in the engine makes thousands of differences, of which the first few say
+// enough.
 const examples = 12
 
 func (d *difference) note(counter *int, format string, args ...any) {
@@ -226,9 +255,12 @@ func (d *difference) note(counter *int, format string, args ...any) {
 
 // compare holds what was published against the oracle up to the offsets to which the
 // members have folded: what stands behind these was appended while they were stopped.
+// Whatever was published has to be in the oracle, but only what is due has to be published.
 func compare(o *oracle, p *published, folded map[int32]int64) *difference {
 	d := &difference{}
+	// Partitions without a commit owe nothing.
 	due := func(v said) bool { return v.trigger < folded[v.partition] }
+	// An id stands for one verdict of the whole log.
 	want := map[string]said{}
 	for _, v := range o.verdicts {
 		want[v.id] = v
@@ -236,10 +268,14 @@ func compare(o *oracle, p *published, folded map[int32]int64) *difference {
 	seen := map[string]bool{}
 	last := map[int32]int64{}
 	for _, v := range p.verdicts {
+		// A reader that follows a partition must be able to take each verdict as newer than
+		// the last.
 		if v.trigger < last[v.partition] {
 			d.note(&d.backwards, "partition %d: verdict %s of offset %d stands after one of offset %d", v.partition, v.id, v.trigger, last[v.partition])
 		}
 		last[v.partition] = max(last[v.partition], v.trigger)
+		// Ids are the same whenever the log is folded (see decision 7), so by them the two
+		// sides meet.
 		w, known := want[v.id]
 		switch {
 		case !known:
@@ -269,6 +305,7 @@ func compare(o *oracle, p *published, folded map[int32]int64) *difference {
 	published := map[place]bool{}
 	for _, l := range p.deadLetters {
 		at := place{l.partition, l.trigger}
+		// A dead letter has no id; where its record stood names it.
 		value, known := deadLetters[at]
 		switch {
 		case !known || value != l.value:
@@ -294,6 +331,7 @@ func compare(o *oracle, p *published, folded map[int32]int64) *difference {
 
 // sameAs compares verdicts with the lines that `weir replay -o jsonl` prints: the same set
 // of bytes. It returns how many lines only one side has.
+// The order is left out of it, since replay goes through the partitions in one of its own.
 func sameAs(verdicts []said, lines string) (onlyFold, onlyReplay int) {
 	var a, b []string
 	for _, v := range verdicts {

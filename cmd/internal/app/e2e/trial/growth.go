@@ -15,12 +15,15 @@ import (
 
 // load is one row of the growth: so many flows that are live at one time, over so many
 // partitions in one process.
+// A live flow is one that had an event within flow.idle: its state is in memory.
 type load struct{ flows, partitions, events int }
 
 // eventsPerFlow is few, so that flows cost more than events do.
 const eventsPerFlow = 5
 
 // loads are the rows: what doubles when the flows double, and when the partitions do.
+// Flows grow by tens at eight partitions; partitions grow at 100,000 flows. A cost that is
+// not in proportion shows as a row that is too high.
 func loads(most int) (rows []load) {
 	for flows := 10_000; flows <= most; flows *= 10 {
 		rows = append(rows, load{flows, 8, eventsPerFlow * flows})
@@ -32,6 +35,7 @@ func loads(most int) (rows []load) {
 }
 
 // grow prints what one process costs as flows and partitions become more.
+// Each row is printed when it is there, since the last ones take long.
 func (b *bench) grow(ctx context.Context, most int) (err error) {
 	down, err := b.up(ctx)
 	defer func() { err = errors.Join(err, down()) }()
@@ -49,17 +53,23 @@ func (b *bench) grow(ctx context.Context, most int) (err error) {
 	return nil
 }
 
+// growOne measures one row: the events are in the topic before the member starts, as many
+// rounds as there are, each without a state.
 func (b *bench) growOne(ctx context.Context, name string, l load) error {
+	// topics makes as many.
 	b.partitions = l.partitions
 	t, _, err := b.topics(ctx, name)
 	if err != nil {
 		return err
 	}
 	now := events.StampOf(time.Now())
+	// All within ten minutes, which is flow.idle: no flow has left memory when the last one
+	// is folded.
 	tr := &traffic{seed: 1, name: name, events: l.events, flows: l.flows, runaway: astray, from: now - 600_000, to: now}
 	if err := b.server.produce(ctx, t.events, tr, false, nil); err != nil {
 		return err
 	}
+	// Each round folds the whole topic from nothing, in a group of its own.
 	var all []cost
 	for range b.rounds {
 		c, _, err := b.fold(ctx, name)
@@ -76,6 +86,7 @@ func (b *bench) growOne(ctx context.Context, name string, l load) error {
 }
 
 // diskOf is what a folder takes on disk: some files are long and mostly empty.
+// The blocks are counted that a file has, of 512 bytes each, and not its length.
 func diskOf(dir string) (bytes int64) {
 	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil {

@@ -19,14 +19,18 @@ import (
 )
 
 // lines does on purpose what users do by mistake, and prints the lines that they see.
+// Nothing is judged: a person reads whether each line says what is wrong, where, and how to
+// go on. What must never happen, that a command hangs, is said in capitals.
 type lines struct {
 	real bool
 	away time.Duration // the broker
 	out  io.Writer
 
+	// dir is replaced by DIR in what is printed, so that two runs can be compared.
 	dir, binary string
 }
 
+// run makes the mistakes one after the other, those first that need no topics.
 func (l *lines) run(ctx context.Context) (err error) {
 	if l.dir, err = os.MkdirTemp("", "weir-lines-"); err != nil {
 		return err
@@ -39,6 +43,7 @@ func (l *lines) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	// Listeners that want a login are what a wrong password needs.
 	s.auth = true
 	if err := s.start(ctx); err != nil {
 		return err
@@ -61,6 +66,7 @@ func (l *lines) run(ctx context.Context) (err error) {
 	l.weir(ctx, "doctor", "--brokers", s.loginAddr(), "--kafka-sasl", "scram-sha-512", "--kafka-user", "weir", "--kafka-password-file", password)
 	l.title("no password at all, and no TLS where it is wanted")
 	l.weir(ctx, "topics", "plan", "--brokers", s.loginAddr())
+	// The kfake of a trial has no listener for TLS.
 	if l.real {
 		l.weir(ctx, "topics", "plan", "--brokers", s.tlsAddr())
 	}
@@ -81,14 +87,19 @@ func (l *lines) run(ctx context.Context) (err error) {
 func (l *lines) title(what string) { fmt.Fprintf(l.out, "\n=== %s\n", what) }
 
 // weir runs the program and prints what it says; it must end by itself.
+// 90 seconds are more than the minute for which weir waits for brokers at its start (see
+// decision 31).
 func (l *lines) weir(ctx context.Context, args ...string) {
 	ctx, cancel := context.WithTimeout(ctx, 90*time.Second)
 	defer cancel()
+	// Both outputs together, as a terminal shows them.
 	var said strings.Builder
 	cmd := exec.CommandContext(ctx, l.binary, args...)
 	cmd.Stdout, cmd.Stderr = &said, &said
 	began := time.Now()
 	err := cmd.Run()
+	// What the process said to the end of the context is "signal: killed", which says
+	// nothing.
 	if ctx.Err() != nil {
 		err = fmt.Errorf("IT HANGS: killed after %s", time.Since(began).Round(time.Second))
 	}
@@ -101,6 +112,8 @@ func (l *lines) weir(ctx context.Context, args ...string) {
 }
 
 // misplace produces events by the right keys to the partitions that an FNV hash names.
+// Events of one flow then stand in one partition all the same, and not in the one in which
+// other producers and asks put them: nothing fails, and budgets count too little.
 func (l *lines) misplace(ctx context.Context, s *server) error {
 	c, err := s.client(kgo.DefaultProduceTopic(defaultTopics().events), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	if err != nil {
@@ -119,6 +132,7 @@ func (l *lines) misplace(ctx context.Context, s *server) error {
 }
 
 // outage kills the broker under a member and shows what its log and /readyz say.
+// The ready times are those of a second watch, which begins when the broker serves again.
 func (l *lines) outage(ctx context.Context, s *server) error {
 	m, err := newMember(l.binary, l.dir, "member", s.addr, groupName)
 	if err != nil {
@@ -138,11 +152,13 @@ func (l *lines) outage(ctx context.Context, s *server) error {
 		body, _ := io.ReadAll(resp.Body)
 		fmt.Fprintf(l.out, "%s: /readyz %d %s\n", what, resp.StatusCode, body)
 	}
+	// Before that the member has nothing to lose by the outage.
 	caughtUp := func() (bool, error) { _, at := m.current().times(); return at > 0, nil }
 	if err := eventually(ctx, time.Minute, "the member to catch up", caughtUp); err != nil {
 		return err
 	}
 	ready("before")
+	// Only what the log says from here on is shown.
 	logged := len(m.lastLines(1 << 20))
 	if err := s.kill(); err != nil {
 		return err
@@ -154,6 +170,7 @@ func (l *lines) outage(ctx context.Context, s *server) error {
 		return err
 	}
 	began := time.Now()
+	// No process of its own: it watches the one that runs, as if it had started now.
 	r := &run{done: m.current().done, started: began}
 	go r.watch("http://" + m.listen + "/readyz")
 	if err := eventually(ctx, time.Minute, "the member to catch up again", func() (bool, error) { _, at := r.times(); return at > 0, nil }); err != nil {

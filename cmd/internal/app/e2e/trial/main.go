@@ -34,11 +34,15 @@ func main() {
 	}
 }
 
+// command runs one of the commands. Each reads its own flags; an error is printed, and
+// makes the exit status 1, so that make stops.
 func command(ctx context.Context, args []string) error {
 	usage := errors.New("usage: trial storm|soak|bench|peers|growth|lines [FLAGS]; -h lists them")
 	if len(args) == 0 {
 		return usage
 	}
+	// "read" and "broker" are for this program itself: processes that can be measured and
+	// killed.
 	switch args[0] {
 	case "storm":
 		return stormCommand(ctx, args[1:])
@@ -65,6 +69,8 @@ func command(ctx context.Context, args []string) error {
 }
 
 // onKafka runs a command beside an Apache Kafka that lasts as long.
+// Tests that want a real broker are run by it, as make does. The broker and its data are
+// removed at the end, whatever the command said; its error is that of the command.
 func onKafka(ctx context.Context, args []string) (err error) {
 	if len(args) == 0 {
 		return errors.New("usage: trial on-kafka COMMAND...")
@@ -73,6 +79,7 @@ func onKafka(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
+	// Its ports are free ones, so that several commands may have a broker each at one time.
 	s, err := newServer(true, filepath.Join(dir, "broker"))
 	if err != nil {
 		return err
@@ -86,7 +93,9 @@ func onKafka(ctx context.Context, args []string) (err error) {
 	return errors.Join(err, s.stop(), os.RemoveAll(dir))
 }
 
+// stormCommand reads the flags of a storm. Fewer events and faults make a quick try.
 func stormCommand(ctx context.Context, args []string) error {
+	// Each fault has a flag of its own below, so that one kind can be tried alone.
 	s := &storm{out: os.Stdout, soak: &soak{away: 2 * time.Second}, faults: faults{hardExits: 30, joins: 10, brokerDowns: 2, loseStates: 1, freezes: 1}}
 	fs := flag.NewFlagSet("trial storm", flag.ExitOnError)
 	fs.BoolVar(&s.real, "real", false, "Apache Kafka by kafka.sh instead of kfake")
@@ -94,6 +103,7 @@ func stormCommand(ctx context.Context, args []string) error {
 	fs.IntVar(&s.flows, "flows", 50_000, "how many flows they belong to")
 	fs.IntVar(&s.partitions, "partitions", 6, "of the topics")
 	fs.DurationVar(&s.gap, "gap", 4*time.Second, "mean time between faults")
+	// The report prints it, for the same storm again.
 	fs.Uint64Var(&s.seed, "seed", 1, "of the traffic and the faults")
 	fs.BoolVar(&s.keep, "keep", false, "leave logs and data, also when all is well")
 	fs.IntVar(&s.faults.hardExits, "kills", s.faults.hardExits, "hard exits of members")
@@ -111,6 +121,7 @@ func stormCommand(ctx context.Context, args []string) error {
 	return err
 }
 
+// benchCommand reads the flags of a bench, which is of a real broker unless told otherwise.
 func benchCommand(ctx context.Context, args []string) error {
 	b := &bench{real: true, out: os.Stdout}
 	fs := flag.NewFlagSet("trial bench", flag.ExitOnError)
@@ -126,6 +137,7 @@ func benchCommand(ctx context.Context, args []string) error {
 	return b.run(ctx)
 }
 
+// peersCommand reads the flags of the comparison with Kafka Streams.
 func peersCommand(ctx context.Context, args []string) error {
 	b := &bench{real: true, out: os.Stdout}
 	fs := flag.NewFlagSet("trial peers", flag.ExitOnError)
@@ -139,6 +151,8 @@ func peersCommand(ctx context.Context, args []string) error {
 	return b.peers(ctx, *seed)
 }
 
+// growthCommand reads the flags of the growth. By default it is beside kfake: what one
+// process costs by flow and by partition is its own matter.
 func growthCommand(ctx context.Context, args []string) error {
 	b := &bench{out: os.Stdout}
 	fs := flag.NewFlagSet("trial growth", flag.ExitOnError)
@@ -151,6 +165,7 @@ func growthCommand(ctx context.Context, args []string) error {
 	return b.grow(ctx, *most)
 }
 
+// linesCommand reads the flags of the mistakes.
 func linesCommand(ctx context.Context, args []string) error {
 	l := &lines{out: os.Stdout}
 	fs := flag.NewFlagSet("trial lines", flag.ExitOnError)
@@ -162,6 +177,9 @@ func linesCommand(ctx context.Context, args []string) error {
 	return l.run(ctx)
 }
 
+// judgeCommand compares as a storm does at its end, with a broker that runs again on the
+// data that a storm has kept (-keep). It says what it found and does not fail for it: a
+// fault is looked for here that is known already.
 func judgeCommand(ctx context.Context, args []string) error {
 	if len(args) != 1 {
 		return errors.New("usage: trial judge BROKER")
@@ -177,12 +195,14 @@ func judgeCommand(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	// As many partitions of events as there are; those of the agent stage come behind them.
 	flows := int32(len(ends))
 	p, err := readPublished(ctx, s, t, flows)
 	if err != nil {
 		return err
 	}
 	ofFlows, ofAgents := p.stages(flows)
+	// What the members had committed when they ended is up to where they owe verdicts.
 	folded, err := committed(ctx, c, groupName, t.events)
 	if err != nil {
 		return err
@@ -202,6 +222,7 @@ func judgeCommand(ctx context.Context, args []string) error {
 	return nil
 }
 
+// print says the examples first and then the counters, without the examples.
 func (d *difference) print(stage string) {
 	for _, line := range d.first {
 		fmt.Println(line)

@@ -21,6 +21,7 @@ import (
 )
 
 // build makes the program and returns its path.
+// build makes it from the sources that stand here, so a trial never tries another version.
 func build(ctx context.Context, dir string) (string, error) {
 	root, err := module("weir")
 	if err != nil {
@@ -36,23 +37,32 @@ func build(ctx context.Context, dir string) (string, error) {
 }
 
 // member is one `weir run` with a state folder of its own, through all its restarts.
+// Its folder and its address stay the same, as those of a machine do.
 type member struct {
-	name    string
-	binary  string
-	dir     string // its state
+	name   string
+	binary string
+	dir    string // its state
+	// listen is for requests; the trial reads /readyz there.
 	listen  string
 	brokers string
 	group   string
 	flags   []string // further ones
 
-	mu       sync.Mutex
-	run      *run
+	// mu guards what follows: the schedule and whoever waits for the process both look at
+	// it.
+	mu  sync.Mutex
+	run *run
+	// expected is set before the process is told to end, so wait knows that it was asked
+	// for.
 	expected bool // the end of the present run
 	frozen   bool
+	// failures are ends that nobody asked for. Each is a problem of the storm.
 	failures []string
 }
 
 // run is one process of a member.
+// The times in it are counted from started, so they hold the start of a process, which
+// users wait for, too.
 type run struct {
 	cmd     *exec.Cmd
 	started time.Time
@@ -64,6 +74,7 @@ type run struct {
 	why       string        // it is not ready
 }
 
+// newMember returns one that does not run yet. Its port is chosen once and kept.
 func newMember(binary, dir, name, brokers, group string, flags ...string) (*member, error) {
 	port, err := freePort(1)
 	if err != nil {
@@ -74,15 +85,20 @@ func newMember(binary, dir, name, brokers, group string, flags ...string) (*memb
 }
 
 // start begins a process of the member and returns it at once.
+//
+// The log is appended to through all restarts, so what came before a failure stands there.
 func (m *member) start() error {
 	log, err := os.OpenFile(m.dir+".log", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
+	// Flags that are given again take the place of these, as that of the metrics in a soak.
 	args := append([]string{"run", "--metrics", "127.0.0.1:0", "--brokers", m.brokers, "--group", m.group, "--state", m.dir, "--listen", m.listen, "--log-format", "json"}, m.flags...)
 	r := &run{cmd: exec.Command(m.binary, args...), done: make(chan struct{})}
+	// The child has the file itself, so no goroutine has to copy what it says.
 	r.cmd.Stdout, r.cmd.Stderr = log, log
+	// A trial that is killed leaves no members behind.
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	r.started = time.Now()
 	if err := r.cmd.Start(); err != nil {
@@ -91,6 +107,7 @@ func (m *member) start() error {
 	m.mu.Lock()
 	m.run, m.expected, m.frozen = r, false, false
 	m.mu.Unlock()
+	// Both goroutines end with the process, at the latest.
 	go m.wait(r)
 	go r.watch("http://" + m.listen + "/readyz")
 	return nil
@@ -98,9 +115,11 @@ func (m *member) start() error {
 
 // wait notes an end that nobody asked for and starts the member again, so that one
 // failure does not hide the next.
+// After twenty of them it is left dead: it ends at each start, and nothing more is learned.
 func (m *member) wait(r *run) {
 	r.err = r.cmd.Wait()
 	m.mu.Lock()
+	// A member that was started again by hand meanwhile has another run.
 	surprise := !m.expected && m.run == r
 	if surprise {
 		m.failures = append(m.failures, fmt.Sprintf("%s ended by itself after %s: %v\n%s", m.name, time.Since(r.started).Round(time.Millisecond), r.err, m.lastLines(6)))
@@ -109,6 +128,7 @@ func (m *member) wait(r *run) {
 	m.mu.Unlock()
 	close(r.done)
 	if surprise && !tired {
+		// As whatever restarts services would do it, not in a loop without a pause.
 		<-time.After(500 * time.Millisecond)
 		m.mu.Lock()
 		again := m.run == r && !m.expected
@@ -120,9 +140,12 @@ func (m *member) wait(r *run) {
 }
 
 // watch notes when the process first answers and when it is first ready.
+// It asks every ten milliseconds until the process is ready or has ended; that is as fine
+// as the times are.
 func (r *run) watch(url string) {
 	again := time.NewTicker(10 * time.Millisecond)
 	defer again.Stop()
+	// A frozen process takes connections and answers none.
 	client := &http.Client{Timeout: 2 * time.Second}
 	defer client.CloseIdleConnections()
 	for before := false; ; { // what it says must hold for two answers
@@ -158,6 +181,8 @@ func (r *run) watch(url string) {
 	}
 }
 
+// times are those of the first answer and of being ready, from the start of the process on;
+// 0 while they are to come.
 func (r *run) times() (up, ready time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -171,6 +196,7 @@ func (m *member) current() *run {
 	return m.run
 }
 
+// expect says that the end of the present run is asked for, and returns that.
 func (m *member) expect() *run {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -179,6 +205,7 @@ func (m *member) expect() *run {
 }
 
 // kill ends the process as a crash would and returns when it is gone.
+// Its state stays as it was on disk at that moment.
 func (m *member) kill() error {
 	r := m.expect()
 	err := r.cmd.Process.Kill()
@@ -190,6 +217,8 @@ func (m *member) kill() error {
 }
 
 // most is how long a member may take to end in order.
+// It is what weir gives itself to end in order; closing the state may take five seconds
+// more, for which stop waits.
 const most = 20 * time.Second
 
 // stop ends the process in order and returns how long that took. A process that
@@ -202,6 +231,7 @@ func (m *member) stop() (time.Duration, error) {
 	}
 	select {
 	case <-r.done:
+	// A process that hangs at its end would keep its partitions for as long as it does.
 	case <-time.After(most + 5*time.Second):
 		_ = m.kill()
 		return time.Since(began), fmt.Errorf("%s did not end within %s of SIGTERM\n%s", m.name, most, m.lastLines(6))
@@ -215,6 +245,8 @@ func (m *member) stop() (time.Duration, error) {
 }
 
 // freeze and thaw stop the process in its tracks and let it go on.
+// SIGSTOP can be neither caught nor noticed: to the group it looks like a machine that
+// hangs.
 func (m *member) freeze() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -236,6 +268,7 @@ func (m *member) isFrozen() bool {
 }
 
 // lose throws the state away.
+// The process has to have ended. Its log lies beside the folder and stays.
 func (m *member) lose() error { return os.RemoveAll(m.dir) }
 
 // takeover is the moment at which a member began to fold a partition of the events, and
@@ -249,6 +282,8 @@ type takeover struct {
 }
 
 // takeovers are those of the member, in order.
+// They stand in its log, as JSON, since the times of the trial would only be those at which
+// it looked.
 func (m *member) takeovers() (list []takeover, err error) {
 	text, err := os.ReadFile(m.dir + ".log")
 	if err != nil {
@@ -264,6 +299,7 @@ func (m *member) takeovers() (list []takeover, err error) {
 }
 
 // lastLines is the end of the log of the member.
+// It is for the text of problems, so an error is text, too.
 func (m *member) lastLines(n int) string {
 	text, err := os.ReadFile(m.dir + ".log")
 	if err != nil {

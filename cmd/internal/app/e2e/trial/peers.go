@@ -17,6 +17,7 @@ import (
 )
 
 // peerMix is traffic of one kind, of which each program gets the same records.
+// What a program is good at depends on the flows, so one kind would prove nothing.
 type peerMix struct {
 	name          string
 	events, flows int
@@ -25,9 +26,11 @@ type peerMix struct {
 }
 
 // honestOnly is a share of runaways that no flow has; 0 would leave the share to the traffic.
+// See traffic.runaway.
 const honestOnly = 1e-12
 
 // mixes are those that the programs are compared on, of so many events each.
+// One hot flow has a tenth of them, since all of it stands in one partition.
 func mixes(events int, seed uint64) []peerMix {
 	return []peerMix{
 		{"a fiftieth of the flows runs away", events, events / 20, astray, seed},
@@ -39,6 +42,7 @@ func mixes(events int, seed uint64) []peerMix {
 }
 
 // peers runs weir and Kafka Streams in turn over the same topics and prints their ratios.
+// The broker is always Apache Kafka.
 func (b *bench) peers(ctx context.Context, seed uint64) (err error) {
 	b.real = true
 	down, err := b.up(ctx)
@@ -50,6 +54,8 @@ func (b *bench) peers(ctx context.Context, seed uint64) (err error) {
 	if err != nil {
 		return err
 	}
+	// The two do not do the same, and the report says in which way: weir does more in each
+	// event.
 	fmt.Fprintf(b.out, "weir: all rules of the default profile, both stages, synced. Kafka Streams: five rules, RocksDB and changelog, at least once. %d partitions, medians of %d.\n\n", b.partitions, b.rounds)
 	fmt.Fprintln(b.out, "| flows | weir: events per CPU second, most memory | Kafka Streams | weir : Kafka Streams per CPU second, per second, memory |")
 	fmt.Fprintln(b.out, "| --- | --- | --- | --- |")
@@ -61,6 +67,8 @@ func (b *bench) peers(ctx context.Context, seed uint64) (err error) {
 	return nil
 }
 
+// compareOn measures one kind. The two take turns, so that what else the machine does falls
+// on both.
 func (b *bench) compareOn(ctx context.Context, name string, m peerMix, streams []string) error {
 	t, _, err := b.topics(ctx, name)
 	if err != nil {
@@ -95,28 +103,34 @@ func (b *bench) compareOn(ctx context.Context, name string, m peerMix, streams [
 }
 
 // compileStreams fetches Kafka Streams, compiles what runs on it and returns how to start that.
+// The jars come by Maven, once (see kafka.sh). It needs a JDK.
 func (b *bench) compileStreams(ctx context.Context) ([]string, error) {
 	var jars bytes.Buffer
 	root, err := module("weir/cmd/internal/app/e2e")
 	if err != nil {
 		return nil, err
 	}
+	// What Maven says on the way goes to stderr; stdout has the folder of the jars alone.
 	fetch := exec.CommandContext(ctx, filepath.Join(root, "kafka.sh"), "streams")
 	fetch.Stdout, fetch.Stderr = &jars, os.Stderr
 	if err := fetch.Run(); err != nil {
 		return nil, fmt.Errorf("fetch Kafka Streams: %w", err)
 	}
+	// The peer is compiled anew each time.
 	libs, classes := string(bytes.TrimSpace(jars.Bytes())), filepath.Join(b.dir, "classes")
 	compile := exec.CommandContext(ctx, "javac", "-cp", libs+"/*", "-d", classes, filepath.Join(root, "kstreams", "Peer.java"))
 	if out, err := compile.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("javac: %w\n%s", err, out)
 	}
+	// Its heap is bounded, since a Java machine takes what it may have, which would be
+	// measured.
 	return []string{"java", "-Xmx2g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error", "-cp", classes + ":" + libs + "/*", "Peer"}, nil
 }
 
 // stream runs the program on Kafka Streams over the whole topic. Its time is that of the
 // process, with the start of the Java machine, as weir's is. It returns how many verdicts
 // there were, too.
+// The program ends by itself when it has processed n events, and says how many.
 func (b *bench) stream(ctx context.Context, topic string, n int, command []string) (used cost, warned int, err error) {
 	b.serial++
 	c, err := b.server.client()
@@ -128,10 +142,12 @@ func (b *bench) stream(ctx context.Context, topic string, n int, command []strin
 	if _, err := kadm.NewClient(c).CreateTopic(ctx, int32(b.partitions), 1, nil, out); err != nil {
 		return cost{}, 0, err
 	}
+	// Its state lies beside that of weir, on the same disk.
 	folder := filepath.Join(b.dir, out)
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, command[0], append(command[1:], b.server.addr, topic, out, folder, fmt.Sprint(n))...)
+	// What it says at its end is one JSON object; a Java machine says more on stderr.
 	var said, complaint bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &complaint
 	began := time.Now()
@@ -139,6 +155,7 @@ func (b *bench) stream(ctx context.Context, topic string, n int, command []strin
 		return cost{}, 0, fmt.Errorf("the program on Kafka Streams: %w\n%s", err, tail(complaint.String(), 2000))
 	}
 	var result struct{ Processed, Warned int }
+	// It may process some twice, since it promises at least once.
 	if err := json.Unmarshal(said.Bytes(), &result); err != nil || result.Processed < n {
 		return cost{}, 0, fmt.Errorf("the program on Kafka Streams processed %d of %d events: %w\n%s", result.Processed, n, err, said.Bytes())
 	}

@@ -10,17 +10,21 @@ type fault string
 
 // The faults.
 const (
+	// Each text is a row of the report.
 	hardExit   fault = "kill -9 of a member"
 	join       fault = "member joins"
 	leave      fault = "member leaves (SIGTERM)"
 	brokerDown fault = "kill -9 of the broker"
 	loseState  fault = "member loses its state"
-	freeze     fault = "member frozen (SIGSTOP)"
+	// A frozen member wakes up as an owner that was replaced meanwhile and does not know
+	// it: what it still writes has to be refused by the broker (see decision 22).
+	freeze fault = "member frozen (SIGSTOP)"
 
+	// Only a soak has this one, and by a plan of its own.
 	otherLimits fault = "other limits"
 )
 
-// step in the schedule: after a pause comes a fault.
+// moment is a step of the schedule: after a pause comes a fault.
 type moment struct {
 	pause time.Duration
 	fault fault
@@ -28,10 +32,15 @@ type moment struct {
 
 // faults says how many of each there are. Each join is followed by a leave, before the
 // next join.
+// So at most one member more than the first two runs at a time.
 type faults struct{ hardExits, joins, brokerDowns, loseStates, freezes int }
 
 // schedule puts the faults in an order that the seed decides, with pauses of mean gap.
+// The same seed gives the same order; when a process is struck in its work is left to the
+// machine, so the same storm again is not the same run.
 func (n faults) schedule(seed uint64, gap time.Duration) []moment {
+	// Each use of a seed has a stream of its own, so that another number of faults leaves
+	// the traffic as it was.
 	random := rand.New(rand.NewPCG(seed, 2))
 	var list []fault
 	add := func(n int, f fault) {
@@ -45,6 +54,8 @@ func (n faults) schedule(seed uint64, gap time.Duration) []moment {
 	add(n.loseStates, loseState)
 	add(n.freezes, freeze)
 	random.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+	// A join and a leave are shuffled as two joins; the second of each pair becomes the
+	// leave.
 	joined := false
 	out := make([]moment, len(list))
 	for i, f := range list {

@@ -21,16 +21,20 @@ import (
 
 // server is a Kafka broker in a process of its own: it can be killed and comes back
 // with what it held.
+// Members and the trial are clients of it like any other. kfake starts in an instant and is
+// enough for most; what brokers really do is only known of Apache Kafka.
 type server struct {
 	real bool // Apache Kafka by kafka.sh, else kfake
 	auth bool // there are listeners that want a login as well
 	addr string
 	dir  string
-	cmd  *exec.Cmd // of the kfake
+	// An Apache Kafka is not a child of this process: kafka.sh keeps its pid in dir.
+	cmd *exec.Cmd // of the kfake
 }
 
 // newServer returns a broker that keeps its data in dir. It listens on ports that are
 // free now.
+// Nothing runs yet.
 func newServer(real bool, dir string) (*server, error) {
 	port, err := freePort(4) // kafka.sh takes those that follow as well
 	if err != nil {
@@ -45,6 +49,8 @@ func newServer(real bool, dir string) (*server, error) {
 // freePort finds n free ports in a row and returns the first. They lie below those that
 // the system gives to outgoing connections, so that they are still free when a process
 // that was killed comes back to them.
+// Somebody else may take them before they are used; then the process that wants them says
+// so.
 func freePort(n int) (int, error) {
 	for range 100 {
 		port, free := 20_000+rand.IntN(10_000), true
@@ -66,12 +72,14 @@ func freePort(n int) (int, error) {
 func (s *server) loginAddr() string { return s.later(2) }
 func (s *server) tlsAddr() string   { return s.later(3) }
 
+// later is the address n ports behind the first.
 func (s *server) later(n int) string {
 	host, port, _ := net.SplitHostPort(s.addr)
 	first, _ := strconv.Atoi(port)
 	return net.JoinHostPort(host, strconv.Itoa(first+n))
 }
 
+// kind names the broker in a report, since figures beside kfake say little about Kafka.
 func (s *server) kind() string {
 	if s.real {
 		return "Apache Kafka"
@@ -80,6 +88,7 @@ func (s *server) kind() string {
 }
 
 // start returns when the broker serves.
+// After kill it begins with what it held, on the same port.
 func (s *server) start(ctx context.Context) error {
 	_, port, _ := net.SplitHostPort(s.addr)
 	if s.real {
@@ -96,10 +105,13 @@ func (s *server) start(ctx context.Context) error {
 	defer log.Close()
 	s.cmd = exec.Command(self, "broker", port, s.dir)
 	s.cmd.Stdout, s.cmd.Stderr = log, log
+	// It ends with the trial, however that ends.
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := s.cmd.Start(); err != nil {
 		return err
 	}
+	// Taking connections is all that is waited for; clients try again by themselves after
+	// that.
 	return eventually(ctx, 30*time.Second, "the broker to serve "+s.addr, func() (bool, error) {
 		conn, err := net.Dial("tcp", s.addr)
 		if err == nil {
@@ -109,6 +121,7 @@ func (s *server) start(ctx context.Context) error {
 	})
 }
 
+// script runs kafka.sh, see there, and returns when that does.
 func (s *server) script(ctx context.Context, args ...string) error {
 	root, err := module("weir/cmd/internal/app/e2e")
 	if err != nil {
@@ -133,12 +146,15 @@ func (s *server) script(ctx context.Context, args ...string) error {
 }
 
 // kill ends the broker as a crash would.
+// What it had not synced is the page cache's and stays, as after the end of a process; the
+// machine itself does not crash here.
 func (s *server) kill() error {
 	if !s.real {
 		err := s.cmd.Process.Kill()
 		_ = s.cmd.Wait() // it was killed
 		return err
 	}
+	// kafka.sh writes it at each start.
 	text, err := os.ReadFile(filepath.Join(s.dir, "pid"))
 	if err != nil {
 		return err
@@ -151,6 +167,7 @@ func (s *server) kill() error {
 }
 
 // stop ends the broker for good.
+// It may be called when the broker does not run.
 func (s *server) stop() error {
 	if s.real {
 		return s.script(context.Background(), "stop", s.dir)
@@ -162,6 +179,7 @@ func (s *server) stop() error {
 }
 
 // serveFake is the process of a kfake.
+// It is a process of its own so that it can be killed like a broker. Its data lie in DIR.
 func serveFake(args []string) error {
 	if len(args) != 2 {
 		return errors.New("usage: trial broker PORT DIR")
@@ -170,12 +188,15 @@ func serveFake(args []string) error {
 	if err != nil {
 		return err
 	}
+	// Sessions may be as short as the trials want them.
 	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(port), kfake.DataDir(args[1]), kfake.GroupMinSessionTimeout(time.Second),
 		kfake.WithLogger(kfake.BasicLogger(os.Stderr, kfake.LogLevelWarn)))
 	if err != nil {
 		return err
 	}
 	defer c.Close()
+	// The user is the one that kafka.sh makes, so the mistakes of lines are the same for
+	// both.
 	login, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(port+2), kfake.EnableSASL(), kfake.Superuser("PLAIN", "weir", "weir-secret"),
 		kfake.Superuser("SCRAM-SHA-256", "weir", "weir-secret"), kfake.Superuser("SCRAM-SHA-512", "weir", "weir-secret"))
 	if err != nil {
@@ -187,11 +208,14 @@ func serveFake(args []string) error {
 
 // client returns a client of the broker that is not the one that weir uses: a second
 // opinion about what is on the wire.
+// A fault of weir's client that hid itself from weir would show here. It tries again for
+// longer than any outage of a trial lasts.
 func (s *server) client(options ...kgo.Opt) (*kgo.Client, error) {
 	return kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(s.addr), kgo.RetryTimeout(15 * time.Minute), kgo.MetadataMinAge(100 * time.Millisecond)}, options...)...)
 }
 
 // module is the folder of a Go module that the working folder knows.
+// The trial is a module of its own beside that of weir, and is run from within it.
 func module(path string) (string, error) {
 	var said bytes.Buffer
 	cmd := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", path)
@@ -204,6 +228,7 @@ func module(path string) (string, error) {
 }
 
 // eventually waits for something that becomes true by itself.
+// An error of is ends the waiting, and so does ctx; what is waited for stands in the error.
 func eventually(ctx context.Context, within time.Duration, what string, is func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()

@@ -19,27 +19,35 @@ import (
 
 // soak is a storm that lasts: all faults in its first half, and in its second one those that
 // no member ends by, so that what each of them takes has to stay the same.
+// Growth shows only over time, and only in a process that lives: after the kills of the
+// first half the second one leaves the members alone.
 type soak struct {
 	lasts time.Duration // 0 for a storm of so many faults
 	away  time.Duration // how long the broker stays away
 	plot  string        // file for what was measured, as CSV; "" for none
 
+	// mu guards members. taken is written by watch alone and read when that has ended.
 	mu      sync.Mutex
 	members []*member
 	taken   []taken
 }
 
 // taken is what a process takes in one second.
+// A process is known by its pid, for a member that was started again begins anew.
 type taken struct {
 	second, process int
 	amounts         [len(amounts)]int
 }
 
+// Series are lines of /metrics: they grow when a label has ever more values.
 var amounts = [...]string{"resident_mib", "descriptors", "goroutines", "series"}
 
 // soakRate is how many events happen in a second of a soak.
+// It is little for a member, so what grows is no backlog.
 const soakRate = 500
 
+// soakCommand reads the flags of a soak. The number of events follows from how long it
+// lasts.
 func soakCommand(ctx context.Context, args []string) error {
 	s := &storm{out: os.Stdout, flows: 0, soak: &soak{}}
 	fs := flag.NewFlagSet("trial soak", flag.ExitOnError)
@@ -58,6 +66,7 @@ func soakCommand(ctx context.Context, args []string) error {
 		s.soak.away = lasts / 12
 	}
 	s.events = soakRate * int(lasts.Seconds())
+	// Twenty events each, as in other trials.
 	s.flows = max(100, s.events/20)
 	well, err := s.blow(ctx)
 	if err == nil && !well {
@@ -67,10 +76,14 @@ func soakCommand(ctx context.Context, args []string) error {
 }
 
 // schedule is what happens, with the broker away once in each half.
+// The first half of an hour has some eighty faults.
 func (k *soak) schedule(seed uint64) []moment {
+	// Pauses are shares of the whole, so that a short soak has the same shape as a long
+	// one.
 	half := k.lasts / 2
 	n := max(2, int(half/(20*time.Second)))
 	ending := faults{hardExits: n / 2, joins: n / 6, loseStates: 1, freezes: 1}.schedule(seed, half/time.Duration(n+2))
+	// The outage comes early, so that the faults of the first half also fall into it.
 	plan := append([]moment{{half / 20, otherLimits}, {half / 20, brokerDown}}, ending...)
 	lasts := func() (all time.Duration) {
 		for _, m := range plan {
@@ -87,6 +100,8 @@ func (k *soak) schedule(seed uint64) []moment {
 
 // begin starts the first members and waits until their limits are in the log: before that each
 // folds by its own.
+// Otherwise the oracle, which has them from the log, would judge the first events by
+// others.
 func (s *storm) begin(ctx context.Context) error {
 	if err := s.otherLimits(); err != nil {
 		return err
@@ -107,20 +122,26 @@ func (s *storm) begin(ctx context.Context) error {
 }
 
 // flags are those of a member beside the usual ones.
+// A storm has none: its members keep the default limits. The port of metrics is fixed,
+// since watch reads it by flags[1].
 func (k *soak) flags(dir string) ([]string, error) {
 	if k.lasts == 0 {
 		return nil, nil
 	}
+	// The listener of each member has to be known before it starts.
 	port, err := freePort(1)
 	return []string{"--metrics", fmt.Sprintf("127.0.0.1:%d", port), "--limits", filepath.Join(dir, "limits.yaml")}, err
 }
 
 // otherLimits gives all members other limits, which they take up by themselves.
+// Only one budget changes, by chance; so each version is another one, and flows are stopped
+// by it sooner or later.
 func (s *storm) otherLimits() error {
 	text := fmt.Sprintf("profile: balanced\nrules: {max_total_calls: {max: %d}}\n", 100+s.random.IntN(50))
 	return os.WriteFile(filepath.Join(s.dir, "limits.yaml"), []byte(text), 0o600)
 }
 
+// add notes a member to watch. One that comes back is known already.
 func (k *soak) add(m *member) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -129,6 +150,7 @@ func (k *soak) add(m *member) {
 	}
 }
 
+// all are those that ever joined; who does not run now is asked in vain.
 func (k *soak) all() []*member {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -136,11 +158,13 @@ func (k *soak) all() []*member {
 }
 
 // watch notes each second what the members take, until ctx ends.
+// It runs in a goroutine of its own. Who is frozen or starting is left out of that second.
 func (k *soak) watch(ctx context.Context) {
 	client := &http.Client{Timeout: 2 * time.Second}
 	defer client.CloseIdleConnections()
 	every := time.NewTicker(time.Second)
 	defer every.Stop()
+	// A second in which a member answers late is noted late; the next tick follows as ever.
 	for begun := time.Now(); ; {
 		select {
 		case <-every.C:
@@ -150,6 +174,7 @@ func (k *soak) watch(ctx context.Context) {
 		for _, m := range k.all() {
 			r := m.current()
 			t := taken{second: int(time.Since(begun).Seconds()), process: r.cmd.Process.Pid}
+			// The kernel's figures, since a process that leaks may not say so itself.
 			status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", t.process))
 			if _, rest, ok := strings.Cut(string(status), "VmRSS:"); ok {
 				_, _ = fmt.Sscan(rest, &t.amounts[0])
@@ -157,9 +182,11 @@ func (k *soak) watch(ctx context.Context) {
 			}
 			open, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", t.process))
 			t.amounts[1] = len(open)
+			// flags[1] is the address, see flags.
 			if resp, err := client.Get("http://" + m.flags[1] + "/metrics"); err == nil {
 				text, _ := io.ReadAll(resp.Body)
 				_ = resp.Body.Close()
+				// Lines that begin with # are about a metric and no series.
 				for line := range strings.Lines(string(text)) {
 					if !strings.HasPrefix(line, "#") {
 						t.amounts[3]++
@@ -175,8 +202,11 @@ func (k *soak) watch(ctx context.Context) {
 }
 
 // follow lets followers of the verdicts come and go, until ctx ends.
+// Each stays a second. What a follower leaves behind when it goes would grow by the second.
 func (k *soak) follow(ctx context.Context) {
 	for n := 0; ctx.Err() == nil; n++ {
+		// The request ends with it, in the middle of the stream, as a dispatcher that is
+		// restarted.
 		one, cancel := context.WithTimeout(ctx, time.Second)
 		if all := k.all(); len(all) > 0 {
 			if req, err := http.NewRequestWithContext(one, http.MethodGet, "http://"+all[n%len(all)].listen+"/v1/verdicts?since=now", nil); err == nil {
@@ -193,6 +223,9 @@ func (k *soak) follow(ctx context.Context) {
 }
 
 // judge says what the members took that lived through the second half, and what grew.
+// A process that was watched for less than a third of the soak is left out. Of each other
+// one the medians of its second and its last quarter are compared; up to a quarter more and
+// 32 is taken for noise, of MiB as of goroutines.
 func (k *soak) judge(out io.Writer) (problems []string) {
 	var lines [][]string
 	of := make(map[int][]taken)
@@ -204,6 +237,7 @@ func (k *soak) judge(out io.Writer) (problems []string) {
 		lines = append(lines, line)
 		of[t.process] = append(of[t.process], t)
 	}
+	// Whoever wants to know why something grew looks at the curve.
 	if k.plot != "" {
 		f, err := os.Create(k.plot)
 		if err == nil {
@@ -220,6 +254,8 @@ func (k *soak) judge(out io.Writer) (problems []string) {
 		}
 		lived++
 		for i, what := range amounts {
+			// A median, since one collection of garbage more or less moves every single
+			// figure.
 			middle := func(part []taken) int {
 				var all []int
 				for _, t := range part {
@@ -228,6 +264,7 @@ func (k *soak) judge(out io.Writer) (problems []string) {
 				slices.Sort(all)
 				return all[len(all)/2]
 			}
+			// The first quarter is left out: there caches fill.
 			early, late := middle(list[len(list)/4:len(list)/2]), middle(list[len(list)*3/4:])
 			fmt.Fprintf(out, "process %d, %d s: %s %d in the middle, %d at the end\n", process, list[len(list)-1].second-list[0].second, what, early, late)
 			if slack := early/4 + 32; late > early+slack {

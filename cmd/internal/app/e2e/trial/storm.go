@@ -23,6 +23,9 @@ import (
 )
 
 // storm is one run of all faults against one broker.
+// The faults fall while events are produced and folded. Then what stands in the topics is
+// held against folds that nobody disturbed: byte for byte the same verdicts, in order, none
+// of them twice. The same type serves the soak, which has faults of its own plan.
 type storm struct {
 	real          bool
 	events, flows int
@@ -30,13 +33,16 @@ type storm struct {
 	seed          uint64
 	gap           time.Duration // mean time between faults
 	faults        faults
-	soak          *soak
-	dir           string
-	keep          bool // the folder, also when all is well
-	out           io.Writer
+	// soak is never nil; with lasts 0 it is a storm of so many faults.
+	soak *soak
+	dir  string
+	keep bool // the folder, also when all is well
+	out  io.Writer
 
 	server *server
 	topics topics
+	// random decides what the schedule leaves open, such as which member is struck. Only
+	// the goroutine of blow uses it.
 	binary string
 	random *rand.Rand
 
@@ -46,32 +52,41 @@ type storm struct {
 	problems []string
 	counts   map[fault]int
 	after    map[fault][]figure // what was measured after faults of this kind
-	outage   sync.WaitGroup     // of the broker and of frozen members
-	mu       sync.Mutex
-	away     bool // the broker
-	back     []time.Duration
-	thawed   []time.Duration
+	// An outage goes on beside further faults, and is waited for at the end.
+	outage sync.WaitGroup // of the broker and of frozen members
+	// mu guards problems, after and what follows.
+	mu     sync.Mutex
+	away   bool // the broker
+	back   []time.Duration
+	thawed []time.Duration
 }
 
 // figure is how long something took.
+// The times are read from the run when they are printed, since it may not be ready yet when
+// the next fault falls.
 type figure struct {
 	member  *member
 	run     *run
 	partial bool // the broker was away meanwhile: it says nothing about weir
 }
 
+// It is the same in all storms: each has a broker of its own.
 const groupName = "weir-trial"
 
 // agentGroup is the group of the agent stage behind it.
 var agentGroup = group.NameOf(groupName, pump.AgentStage)
 
 // talkers is how many agents report in a storm.
+// They give the agent stage something to judge; flows alone say too little of agents.
 const talkers = 60
 
 // frozenFor is longer than a session of the group, so that the frozen member is replaced.
+// When it wakes it still believes that it owns its partitions.
 const frozenFor = 14 * time.Second
 
 // blow runs the storm and reports whether all was well.
+// An error is that the trial itself could not go on; that weir did something wrong is
+// ok=false and stands in the report. The folder is kept then.
 func (s *storm) blow(ctx context.Context) (ok bool, err error) {
 	began := time.Now()
 	if s.dir, err = os.MkdirTemp("", "weir-storm-"); err != nil {
@@ -89,6 +104,7 @@ func (s *storm) blow(ctx context.Context) (ok bool, err error) {
 			fmt.Fprintf(s.out, "logs and data are in %s\n", s.dir)
 		}
 	}()
+	// Streams 1 and 2 of the seed are those of the traffic and of the schedule.
 	s.random = rand.New(rand.NewPCG(s.seed, 3))
 	s.counts, s.after, s.topics = map[fault]int{}, map[fault][]figure{}, defaultTopics()
 	if s.binary, err = build(ctx, s.dir); err != nil {
@@ -100,12 +116,15 @@ func (s *storm) blow(ctx context.Context) (ok bool, err error) {
 	if err = s.server.start(ctx); err != nil {
 		return false, err
 	}
+	// Deferred calls run backwards: the members go before the broker does.
 	defer func() { err = errors.Join(err, s.server.stop()) }()
 	defer s.abandon()
 	if err = s.createTopics(ctx); err != nil {
 		return false, err
 	}
 
+	// The plan is made before anything runs, for the time that it takes decides how long
+	// the live events have to go on.
 	plan := s.faults.schedule(s.seed, s.gap)
 	if s.soak.lasts > 0 {
 		plan = s.soak.schedule(s.seed)
@@ -118,6 +137,8 @@ func (s *storm) blow(ctx context.Context) (ok bool, err error) {
 		lasts += m.pause
 	}
 	// Half of the events of a storm lie in the past and are caught up with, all others happen now.
+	// What was produced before a member starts has to be caught up with amid faults; what
+	// happens now has to be told of in time.
 	past, now := &traffic{}, time.Now()
 	if s.soak.lasts == 0 {
 		past = &traffic{seed: s.seed, name: "past", events: s.events / 2, flows: s.flows / 2, bad: s.events / 20_000, reporters: talkers, from: events.StampOf(now.Add(-time.Hour)), to: events.StampOf(now)}
@@ -125,17 +146,23 @@ func (s *storm) blow(ctx context.Context) (ok bool, err error) {
 			return false, err
 		}
 	}
+	// Producing the past has taken a while, and the live events must not begin late.
 	now = time.Now()
 	live := &traffic{seed: s.seed + 1, name: "live", events: s.events - past.events, flows: s.flows - past.flows, bad: s.events / 20_000, reporters: talkers,
+		// A quarter longer than the plan, for faults take time themselves.
 		from: events.StampOf(now), to: events.StampOf(now.Add(max(lasts+lasts/4, 10*time.Second)))}
 	produced := make(chan error, 1)
 	go func() { produced <- s.server.produce(ctx, s.topics.events, live, true, nil) }()
 
+	// The first members of a storm join while events come in; those of a soak are there
+	// already.
 	for len(s.members) < 2 {
 		if err = s.join(); err != nil {
 			return false, err
 		}
 	}
+	// A soak looks at what the members take while it lasts, and no longer: their end is not
+	// of interest.
 	watching, seen := context.WithCancel(ctx)
 	defer seen()
 	var watchers sync.WaitGroup
@@ -145,6 +172,8 @@ func (s *storm) blow(ctx context.Context) (ok bool, err error) {
 	}
 	for _, m := range plan {
 		select {
+		// Each fault is struck by this goroutine, one after the other; what lasts goes on
+		// in others.
 		case <-time.After(m.pause):
 		case <-ctx.Done():
 			return false, context.Cause(ctx)
@@ -154,6 +183,7 @@ func (s *storm) blow(ctx context.Context) (ok bool, err error) {
 		}
 	}
 	s.outage.Wait()
+	// Producing lasts until every event was acknowledged, also those of an outage.
 	if err = <-produced; err != nil {
 		return false, err
 	}
@@ -162,13 +192,18 @@ func (s *storm) blow(ctx context.Context) (ok bool, err error) {
 	if s.soak.lasts > 0 {
 		s.problems = append(s.problems, s.soak.judge(s.out)...)
 	}
+	// From here on nothing goes wrong any more but what calm does on purpose.
 	r := result{storm: s, asked: past.events + live.events, planted: past.bad + live.bad}
+	// First the members catch up with the storm; only then is calm what is measured in
+	// calm.
 	if r.caught, r.settled, err = s.folded(ctx); err != nil {
 		return false, err
 	}
 	if err = s.calm(ctx, &r); err != nil {
 		return false, err
 	}
+	// The members have to have ended before the topics are compared, or they would still
+	// grow.
 	if err = s.settle(ctx, &r); err != nil {
 		return false, err
 	}
@@ -180,6 +215,7 @@ func (s *storm) blow(ctx context.Context) (ok bool, err error) {
 	return r.ok(), nil
 }
 
+// createTopics lets weir make its topics, as users do.
 func (s *storm) createTopics(ctx context.Context) error {
 	cmd := exec.CommandContext(ctx, s.binary, "topics", "create", "--brokers", s.server.addr, "--partitions", fmt.Sprint(s.partitions), "--replication", "1")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -189,6 +225,8 @@ func (s *storm) createTopics(ctx context.Context) error {
 }
 
 // abandon ends whatever members are left, without grace.
+// It is for a storm that ends by an error; after one that went to its end there are none
+// left.
 func (s *storm) abandon() {
 	for _, m := range s.members {
 		if m.isFrozen() {
@@ -199,6 +237,7 @@ func (s *storm) abandon() {
 }
 
 // pick is a member that runs and is not frozen.
+// As long as one is frozen at most there is always one, since two members or three run.
 func (s *storm) pick() *member {
 	var awake []*member
 	for _, m := range s.members {
@@ -210,6 +249,7 @@ func (s *storm) pick() *member {
 }
 
 // join starts a member: now one that was there before and has state, now a new one.
+// One that comes back finds a state that others have gone beyond meanwhile.
 func (s *storm) join() error {
 	var m *member
 	if len(s.resting) > 0 && s.random.IntN(2) == 0 {
@@ -220,6 +260,7 @@ func (s *storm) join() error {
 		if err != nil {
 			return err
 		}
+		// All members are of one group and differ by their state folders.
 		if m, err = newMember(s.binary, s.dir, fmt.Sprintf("member-%d", s.serial), s.server.addr, groupName, flags...); err != nil {
 			return err
 		}
@@ -229,6 +270,7 @@ func (s *storm) join() error {
 	return m.start()
 }
 
+// measure notes the run that began after a fault, of which the times come later.
 func (s *storm) measure(f fault, m *member) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -236,6 +278,7 @@ func (s *storm) measure(f fault, m *member) {
 }
 
 // strike lets one fault happen.
+// An error is that it could not happen. Who is struck is picked by chance, from the seed.
 func (s *storm) strike(ctx context.Context, f fault) error {
 	s.counts[f]++
 	switch f {
@@ -244,11 +287,15 @@ func (s *storm) strike(ctx context.Context, f fault) error {
 		if err := m.kill(); err != nil {
 			return err
 		}
+		// As if the machine were gone with its disk: the next start has to begin with what
+		// can still matter of the log (see decision 24).
 		if f == loseState {
 			if err := m.lose(); err != nil {
 				return err
 			}
 		}
+		// At once, as by whatever watches over services; the group may not have noticed
+		// yet.
 		if err := m.start(); err != nil {
 			return err
 		}
@@ -258,11 +305,14 @@ func (s *storm) strike(ctx context.Context, f fault) error {
 			return err
 		}
 		s.measure(f, s.members[len(s.members)-1])
+	// It ends in order. That it needs too long, or ends with an error, is a fault of
+	// weir's.
 	case leave:
 		m := s.pick()
 		if _, err := m.stop(); err != nil {
 			s.problem("%v", err)
 		}
+		// It may come back by a later join, with the state that it has now.
 		s.members = slices.DeleteFunc(s.members, func(o *member) bool { return o == m })
 		s.resting = append(s.resting, m)
 	case freeze:
@@ -270,6 +320,7 @@ func (s *storm) strike(ctx context.Context, f fault) error {
 		if err := m.freeze(); err != nil {
 			return err
 		}
+		// Meanwhile the schedule goes on, so other faults fall while it is frozen.
 		s.outage.Go(func() {
 			<-time.After(frozenFor)
 			if err := m.thaw(); err != nil {
@@ -279,6 +330,7 @@ func (s *storm) strike(ctx context.Context, f fault) error {
 	case otherLimits:
 		return s.otherLimits()
 	case brokerDown:
+		// A broker that is away cannot be killed. Who is frozen is waited for as well.
 		s.outage.Wait() // one at a time
 		if err := s.server.kill(); err != nil {
 			return err
@@ -301,12 +353,14 @@ func (s *storm) strike(ctx context.Context, f fault) error {
 
 // setAway notes that the broker goes or is back, and that what is being measured is
 // not about weir alone.
+// A run that was ready before is left as it is.
 func (s *storm) setAway(away bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.away = away
 	for _, list := range s.after {
 		for i := range list {
+			// How long such a run takes is a matter of the broker.
 			if _, ready := list[i].run.times(); ready == 0 {
 				list[i].partial = true
 			}
@@ -314,6 +368,7 @@ func (s *storm) setAway(away bool) {
 	}
 }
 
+// problem notes something that must not have been. It may be called by any goroutine.
 func (s *storm) problem(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -322,8 +377,11 @@ func (s *storm) problem(format string, args ...any) {
 
 // calm measures, with nothing else going wrong, how long it takes until a member that
 // was killed folds again, and until one has caught up that has lost its state.
+// There is some traffic, since a group without any would show nothing. A member that is not
+// ready within a minute is a problem, and the storm goes on.
 func (s *storm) calm(ctx context.Context, r *result) error {
 	now := time.Now()
+	// Another seed than those of the traffics before, so that its flows are others.
 	t := &traffic{seed: s.seed + 2, name: "calm", events: 6000, flows: 300, from: events.StampOf(now), to: events.StampOf(now.Add(30 * time.Second))}
 	ctx, cancel := context.WithCancel(ctx)
 	produced := make(chan error, 1)
@@ -332,6 +390,7 @@ func (s *storm) calm(ctx context.Context, r *result) error {
 		cancel()
 		<-produced
 	}()
+	// A kill leaves the state and the place in the group; a loss leaves neither.
 	again := func(f fault, list *[]figure) error {
 		m := s.pick()
 		end := m.kill
@@ -341,6 +400,7 @@ func (s *storm) calm(ctx context.Context, r *result) error {
 				return errors.Join(err, m.lose())
 			}
 		}
+		// The time is that of the run, from the start of its process.
 		if err := errors.Join(end(), m.start()); err != nil {
 			return err
 		}
@@ -354,6 +414,7 @@ func (s *storm) calm(ctx context.Context, r *result) error {
 		}
 		return nil
 	}
+	// A median of seven; a member without state takes long and is measured once.
 	for range calmKills {
 		if err := again(hardExit, &r.kills); err != nil {
 			return err
@@ -366,6 +427,7 @@ const calmKills = 7
 
 // folded waits until the groups of both stages have committed everything that their
 // topics hold, and says how much that is of the events and how long it took.
+// When it takes too long that is a problem and no error, with where each partition stands.
 func (s *storm) folded(ctx context.Context) (ends map[int32]int64, took time.Duration, err error) {
 	c, err := s.server.client()
 	if err != nil {
@@ -382,10 +444,13 @@ func (s *storm) folded(ctx context.Context) (ends map[int32]int64, took time.Dur
 }
 
 // reached waits until a group has committed everything that its topic holds now.
+// The members go on committing about once a second (see decision 23), so it takes that long
+// at least.
 func (s *storm) reached(ctx context.Context, c *kgo.Client, group, topic string) (ends map[int32]int64, err error) {
 	if ends, err = endOffsets(ctx, c, topic); err != nil {
 		return nil, err
 	}
+	// state is where it hangs, for the problem.
 	state := ""
 	err = eventually(ctx, 90*time.Second, "all of topic "+topic+" to be folded", func() (bool, error) {
 		at, err := committed(ctx, c, group, topic)
@@ -410,6 +475,8 @@ func (s *storm) reached(ctx context.Context, c *kgo.Client, group, topic string)
 }
 
 // settle waits until everything that was produced is folded, and ends the members in order.
+// What they have committed then is up to where verdicts are due: ticks that came after that
+// are folded by nobody.
 func (s *storm) settle(ctx context.Context, r *result) error {
 	if _, _, err := s.folded(ctx); err != nil {
 		return err
@@ -432,23 +499,31 @@ func (s *storm) settle(ctx context.Context, r *result) error {
 	if r.agentsFolded, err = committed(ctx, c, agentGroup, s.topics.activity); err != nil {
 		return err
 	}
+	// Members that have left may have failed before.
 	for _, m := range append(slices.Clone(s.members), s.resting...) {
 		for _, f := range m.failures {
 			s.problem("%s", f)
 		}
 	}
+	// None is left for abandon.
 	s.members = nil
 	return nil
 }
 
 // judge compares what was published with undisturbed folds of both stages and with
 // `weir replay`.
+//
+// Our own folds share the engine with the members and no code that reads Kafka, keeps state
+// or takes over. `weir replay` is the third, as a user would check it.
 func (s *storm) judge(ctx context.Context, r *result) error {
 	var err error
+	// Verdicts of the agent stage stand in the partitions behind those of the flows.
 	flows := int32(s.partitions)
 	if r.oracle, err = foldLog(ctx, s.server, s.topics.events); err != nil {
 		return err
 	}
+	// The agent stage's limits come with the activity; each stage is folded from its own
+	// topic.
 	if r.agents, err = foldActivity(ctx, s.server, s.topics.activity, flows); err != nil {
 		return err
 	}
@@ -459,6 +534,7 @@ func (s *storm) judge(ctx context.Context, r *result) error {
 	r.published, r.ofAgents = published.stages(flows)
 	r.difference = compare(r.oracle, r.published, r.folded)
 	r.agentDifference = compare(r.agents, r.ofAgents, outputsOf(r.agentsFolded, flows))
+	// It begins with the events alone and makes the activity itself.
 	replay := exec.CommandContext(ctx, s.binary, "replay", "--brokers", s.server.addr, "--from", "beginning", "--until", "end", "-o", "jsonl")
 	var lines, complaints strings.Builder
 	replay.Stdout, replay.Stderr = &lines, &complaints
@@ -468,23 +544,29 @@ func (s *storm) judge(ctx context.Context, r *result) error {
 		return nil
 	}
 	r.replayed = time.Since(began)
+	// Both folds are over the whole topics, also what stands behind the last commit.
 	r.onlyFold, r.onlyReplay = sameAs(slices.Concat(r.oracle.verdicts, r.agents.verdicts), lines.String())
 	return nil
 }
 
+// tail is the last n bytes.
 func tail(s string, n int) string { return s[max(0, len(s)-n):] }
 
 // result is what a storm has shown.
+// It embeds the storm, which has the problems and the figures.
 type result struct {
 	*storm
-	asked, planted int             // events and bad records
-	caught         map[int32]int64 // ends of the partitions before the calm
-	settled        time.Duration
-	stopped        []time.Duration
-	folded         map[int32]int64
-	oracle         *oracle
-	published      *published
-	difference     *difference
+	asked, planted int // events and bad records
+	// By caught is counted what a member without state had to fold again.
+	caught  map[int32]int64 // ends of the partitions before the calm
+	settled time.Duration
+	stopped []time.Duration
+	// folded is up to where each partition of the events was folded when the members had
+	// ended.
+	folded     map[int32]int64
+	oracle     *oracle
+	published  *published
+	difference *difference
 
 	agentsFolded    map[int32]int64 // partitions of the activity
 	agents          *oracle
@@ -497,10 +579,14 @@ type result struct {
 	kills, losses  []figure // with nothing else going wrong
 }
 
+// Bad records were planted: with fewer dead letters than those the trial itself would be
+// wrong.
 func (r *result) ok() bool {
 	return len(r.problems) == 0 && !r.difference.any() && !r.agentDifference.any() && r.onlyFold+r.onlyReplay == 0 && len(r.oracle.deadLetters) >= r.planted
 }
 
+// print writes a table in Markdown, of which the rows that decide are bold, and behind it
+// the first differences and all problems.
 func (r *result) print(w io.Writer) {
 	records, activity := r.oracle.sum(), r.agents.sum()
 	rows := [][2]string{
@@ -527,6 +613,7 @@ func (r *result) print(w io.Writer) {
 			[2]string{stage.name + ": dead letters, missing, doubled, wrong", fmt.Sprintf("%d, %d, %d, %d", len(stage.got.deadLetters), d.deadLettersMissing, d.deadLettersTwice, d.deadLettersExtra)},
 		)
 	}
+	// Marks and late records are counted with the flows, see published.stages.
 	d := r.difference
 	rows = append(rows,
 		[2]string{"**by a former owner; unreadable**", fmt.Sprintf("%d; %d", d.former, d.strange)},
@@ -560,6 +647,8 @@ func (r *result) print(w io.Writer) {
 }
 
 // figures are median and maximum of the runs that began while the broker was there. Runs that were killed before they had caught up are left out.
+// The first of the two is how long nobody folded the partitions; it comes from the member's
+// own log.
 func figures(list []figure) string {
 	var folds, readies []time.Duration
 	for _, fig := range list {
@@ -573,6 +662,8 @@ func figures(list []figure) string {
 			continue
 		}
 		i := slices.IndexFunc(moments, func(t takeover) bool { return t.Time.After(fig.run.started) })
+		// A member may be ready without a partition: then there was no takeover in this
+		// run.
 		if i >= 0 && moments[i].Time.Sub(fig.run.started) <= ready {
 			folds = append(folds, moments[i].Time.Sub(fig.run.started))
 		}
@@ -581,6 +672,8 @@ func figures(list []figure) string {
 }
 
 // refolded says how fast a member without state folded again what it took over.
+// It counts partitions that were taken over from offset 0, between the first takeover and
+// being ready.
 func (r *result) refolded(list []figure) string {
 	for _, fig := range list {
 		_, ready := fig.run.times()
@@ -591,6 +684,8 @@ func (r *result) refolded(list []figure) string {
 		var first time.Duration
 		var records int64
 		for _, t := range moments {
+			// A partition that is taken over from a later offset had less to fold, and is
+			// left out.
 			if at := t.Time.Sub(fig.run.started); at > 0 && at <= ready && t.Next == 0 {
 				records += r.caught[t.Partition]
 				if first == 0 {
@@ -614,6 +709,7 @@ func spread(list []time.Duration) string {
 	return fmt.Sprintf("median %s, most %s", ms(list[len(list)/2]), ms(list[len(list)-1]))
 }
 
+// Finer figures would claim more than watch can see.
 func ms(d time.Duration) string { return d.Round(time.Millisecond).String() }
 
 func rounded(list []time.Duration) (out []time.Duration) {

@@ -12,14 +12,18 @@ import (
 )
 
 // topics are those of one trial.
+// A bench has several at one broker, so that its runs do not read each other's.
 type topics struct{ events, verdicts, activity, deadLetters string }
 
+// defaultTopics are the names that weir has without flags.
 func defaultTopics() topics {
 	return topics{"agent-events", "agent-verdicts", "agent-activity", "dead-letter"}
 }
 
 // readAll calls fn with every record that the topic holds now, partition by partition
 // in order, and returns where each partition ends.
+// The order between partitions is that of arrival. A record is good until fn returns. It is
+// read without a group, so nothing is committed and everything is read each time.
 func (s *server) readAll(ctx context.Context, topic string, fn func(r *kgo.Record)) (map[int32]int64, error) {
 	plain, err := s.client()
 	if err != nil {
@@ -30,6 +34,7 @@ func (s *server) readAll(ctx context.Context, topic string, fn func(r *kgo.Recor
 	if err != nil {
 		return nil, err
 	}
+	// An empty partition would be waited for in vain.
 	from, left := map[int32]kgo.Offset{}, 0
 	for p, end := range ends {
 		if end > 0 {
@@ -53,10 +58,13 @@ func (s *server) readAll(ctx context.Context, topic string, fn func(r *kgo.Recor
 			return nil, fmt.Errorf("read topic %s: %w", topic, err)
 		}
 		fetched.EachRecord(func(r *kgo.Record) {
+			// The ends were taken before: what members append meanwhile is left alone.
 			if r.Offset >= ends[r.Partition] {
 				return
 			}
 			fn(r)
+			// The last record is there by its offset: nothing here is compacted or aborted,
+			// so there are no holes (see decision 22).
 			if r.Offset == ends[r.Partition]-1 {
 				left--
 			}
@@ -65,6 +73,7 @@ func (s *server) readAll(ctx context.Context, topic string, fn func(r *kgo.Recor
 	return ends, nil
 }
 
+// endOffsets are the offsets that the next record of each partition will have.
 func endOffsets(ctx context.Context, c *kgo.Client, topic string) (map[int32]int64, error) {
 	listed, err := kadm.NewClient(c).ListEndOffsets(ctx, topic)
 	if err == nil {
@@ -80,6 +89,7 @@ func endOffsets(ctx context.Context, c *kgo.Client, topic string) (map[int32]int
 
 // committed are the offsets that the group has committed; partitions without one are
 // missing.
+// After a broker was killed its coordinator takes a while to come back; that is waited for.
 func committed(ctx context.Context, c *kgo.Client, group, topic string) (map[int32]int64, error) {
 	var all kadm.OffsetResponses
 	err := eventually(ctx, time.Minute, "the coordinator of the group", func() (ok bool, err error) {
@@ -107,7 +117,11 @@ func committed(ctx context.Context, c *kgo.Client, group, topic string) (map[int
 // produce sends the traffic. Paced, it sends each record when its time has come;
 // otherwise as fast as the broker takes it. acked, when given, is called with each
 // record and when it was handed over.
+// It returns when all of it is acknowledged, through as many outages of the broker as there
+// are. The first record that is refused for good ends it.
 func (s *server) produce(ctx context.Context, topic string, t *traffic, paced bool, acked func(r *kgo.Record, sent time.Time)) error {
+	// Where latency is measured, a producer that waits for a fuller batch would be measured
+	// as well.
 	linger := 5 * time.Millisecond
 	if acked != nil {
 		linger = 0
@@ -121,6 +135,7 @@ func (s *server) produce(ctx context.Context, topic string, t *traffic, paced bo
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	err = t.each(func(r *record) error {
+		// Shorter waits cost more than they are worth; a few records then go out together.
 		if wait := time.Until(r.at.Time()); paced && wait > 2*time.Millisecond {
 			select {
 			case <-time.After(wait):
@@ -130,6 +145,7 @@ func (s *server) produce(ctx context.Context, topic string, t *traffic, paced bo
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
+		// Taken before Produce, which waits when its buffer is full.
 		sent := time.Now()
 		c.Produce(ctx, &kgo.Record{Key: r.key, Value: r.value, Timestamp: r.at.Time()}, func(r *kgo.Record, err error) {
 			if err != nil {

@@ -12,6 +12,9 @@ import (
 // traffic is a log of agents made of a seed: most flows are honest and short, some run
 // away, each in a way of its own, so that many rules speak. The same traffic gives the
 // same records in the same order.
+//
+// Nothing of it is kept: records are made while they are produced, so a million of them
+// take no memory but that of the plan.
 type traffic struct {
 	seed          uint64
 	name          string // begins the ids of flows and events, to tell traffics apart
@@ -23,6 +26,8 @@ type traffic struct {
 }
 
 // record is one record for the topic of events.
+// The key is that of the flow, as producers have to choose it. each uses one record for all
+// of them; key and value are made anew.
 type record struct {
 	key, value []byte
 	at         events.Stamp // when it happens, and when it is to be produced
@@ -31,6 +36,7 @@ type record struct {
 
 // step is one event of a flow, the n-th bad record when flow is -1, or what a reporter
 // says when it is less.
+// Only this is sorted, and the event is made of it later: it is small, and there are many.
 type step struct {
 	at   events.Stamp
 	flow int32
@@ -38,6 +44,7 @@ type step struct {
 }
 
 // script is what happens in one flow.
+// All that chance decides about a flow is decided when the plan is made.
 type script struct {
 	kind    int // of the flow; 0 is honest
 	length  int
@@ -46,6 +53,8 @@ type script struct {
 }
 
 // The ways to run away, each a function of the number of the event.
+// They are asked for n from 1 on; event 0 is always the user's. Kind k of a script is the
+// one with index k-1.
 var runaways = [...]func(f *flow, n int) events.Event{
 	// Two agents that hand the same words, or other ones, to and fro.
 	func(f *flow, n int) events.Event { return f.call(n, n%2, 1-n%2, uint64(n%2), events.No) },
@@ -111,6 +120,7 @@ var runaways = [...]func(f *flow, n int) events.Event{
 }
 
 // each calls fn with the records in the order of time.
+// The record is good until fn returns, whose error ends it.
 func (t *traffic) each(fn func(r *record) error) error {
 	scripts, steps := t.plan()
 	var r record
@@ -128,6 +138,8 @@ func (t *traffic) each(fn func(r *record) error) error {
 			ev = f.event(int(s.n))
 			ev.Time = s.at
 			if mix(t.seed, uint64(s.flow), uint64(s.n))%2000 == 0 {
+				// One event in two thousand. It is produced in its turn all the same; the
+				// fold has to bound what it says.
 				ev.Time += 600_000 // a clock that is ten minutes ahead
 			}
 			r = record{key: []byte(ev.FlowKey()), value: ev.AppendJSON(nil), at: s.at}
@@ -139,20 +151,26 @@ func (t *traffic) each(fn func(r *record) error) error {
 	return nil
 }
 
+// It is how many events one has on average.
 const runawayLength = 45
 
 // plan says which events of which flows happen when.
+// The numbers add up: exactly t.events events in exactly t.flows flows, each of at least
+// one, and what chance left over is dealt out one by one.
 func (t *traffic) plan() ([]script, []step) {
 	random := rand.New(rand.NewPCG(t.seed, 1))
 	mean := float64(t.events) / float64(t.flows)
+	// With few events for each flow there is not room for as many runaways.
 	share := min(0.15, mean/4/runawayLength) // of flows that run away: a quarter of the events, at most
 	if t.runaway > 0 {
 		share = min(share, t.runaway)
 	}
+	// What is left for the others, so that the mean over all comes out.
 	honest := (mean - share*runawayLength) / (1 - share)
 	scripts := make([]script, t.flows)
 	left := t.events
 	for i := range scripts {
+		// The mean pauses are in ms: rules about rates and about silence need both ends.
 		s := script{gap: []events.Stamp{300, 2000, 9000}[random.IntN(3)], session: random.IntN(2) == 0}
 		if random.Float64() < share {
 			s.kind, s.length = 1+random.IntN(len(runaways)), runawayLength/2+random.IntN(runawayLength)
@@ -168,6 +186,7 @@ func (t *traffic) plan() ([]script, []step) {
 	steps := make([]step, 0, t.events+t.bad)
 	for i := range scripts {
 		s := &scripts[i]
+		// A flow has to fit into the time of the traffic, and goes faster if it does not.
 		length := min(float64(s.gap)*float64(s.length), 0.9*float64(t.to-t.from))
 		start := float64(t.from) + random.Float64()*(float64(t.to-t.from)-length)
 		at := start
@@ -180,6 +199,8 @@ func (t *traffic) plan() ([]script, []step) {
 		steps = append(steps, step{t.from + events.Stamp(random.Int64N(int64(t.to-t.from))), -1, int32(n)})
 	}
 	steps = append(steps, t.reporterSteps(random)...)
+	// Flow and number decide between steps of the same millisecond, so the order is the
+	// same wherever the traffic is made.
 	slices.SortFunc(steps, func(a, b step) int {
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.flow, b.flow), cmp.Compare(a.n, b.n))
 	})
@@ -187,15 +208,18 @@ func (t *traffic) plan() ([]script, []step) {
 }
 
 // flow makes the events of one flow.
+// It is made anew for each event; what an event says follows from the seed and the numbers.
 type flow struct {
 	t *traffic
 	n int
 	script
 }
 
+// event is the n-th event of the flow, without its time.
 func (f *flow) event(n int) events.Event {
 	repeat := n > 3 && mix(f.t.seed+1, uint64(f.n), uint64(n))%1000 == 0
 	if repeat { // a producer that sent an event again
+		// The same id again, with the same bytes but for the time: the fold has to drop it.
 		n--
 	}
 	var ev events.Event
@@ -206,6 +230,8 @@ func (f *flow) event(n int) events.Event {
 		ev.Content = hash(mix(f.t.seed, uint64(f.n), 0))
 	case f.kind > 0:
 		ev = runaways[f.kind-1](f, n)
+	// Half of the honest flows say that they end; the others fall silent, as many programs
+	// do.
 	case n == f.length-1 && f.n%2 == 0:
 		ev = f.begin(n, events.FlowEnd)
 	default:
@@ -215,6 +241,8 @@ func (f *flow) event(n int) events.Event {
 }
 
 // honest is delegation to one of three workers, who use tools, think and answer.
+// It goes round by six; what is asked and answered is new each time, so that no rule has a
+// reason to speak.
 func (f *flow) honest(n int) events.Event {
 	worker, fresh := 1+n/6%3, mix(f.t.seed, uint64(f.n), uint64(n+1)/2)
 	switch n % 6 {
@@ -235,14 +263,20 @@ func (f *flow) honest(n int) events.Event {
 	return ev
 }
 
+// begin is what all events of a flow have.
 func (f *flow) begin(n int, kind events.Kind) events.Event {
 	return events.Event{ID: f.id(n), Source: "urn:agents:trial", Kind: kind, CorrelationID: f.key(), Origin: events.OriginAgent}
 }
 
+// key is the id of the flow: unlike those of its neighbors, so that flows that begin
+// together stand in all partitions.
 func (f *flow) key() string { return fmt.Sprintf("%s-%016x", f.t.name, mix(f.t.seed, uint64(f.n))) }
 
+// id is the id of its n-th event, by which a repeat is told.
 func (f *flow) id(n int) string { return fmt.Sprintf("%s-%d-%d", f.t.name, f.n, n) }
 
+// party is the i-th one of the flow. There are 500 agents, so one takes part in many flows,
+// which is what rules about agents need; sessions are the flow's own.
 func (f *flow) party(i int) events.Party {
 	i = max(i, 0)
 	p := events.Party{Agent: fmt.Sprintf("agent-%d", (f.n*7+i)%500)}
@@ -252,6 +286,8 @@ func (f *flow) party(i int) events.Party {
 	return p
 }
 
+// call is one agent calling another with some words; equal content is equal words, within
+// this flow only. worked says whether work was done since, if the producer says it.
 func (f *flow) call(n, from, to int, content uint64, worked events.Tri) events.Event {
 	ev := f.begin(n, events.AgentCall)
 	ev.From, ev.To, ev.MessageID = f.party(from), f.party(to), ev.ID
@@ -259,6 +295,7 @@ func (f *flow) call(n, from, to int, content uint64, worked events.Tri) events.E
 	return ev
 }
 
+// back is the answer to a call.
 func (f *flow) back(n, from, to int, content uint64) events.Event {
 	ev := f.begin(n, events.AgentReturn)
 	ev.From, ev.To, ev.Status, ev.Content = f.party(from), f.party(to), events.StatusOK, hash(content+uint64(f.n)<<20)
@@ -283,9 +320,12 @@ func (f *flow) tool(n, which int, args, result uint64, status events.Status) eve
 	return ev
 }
 
+// hash stands for the hash of a text: no text is made.
 func hash(v uint64) events.Hash { return events.Hash{Algorithm: events.XXH64, Value: mix(v, 3)} }
 
 // badRecord is a record that cannot be decoded; its number stands in it.
+// Six ways not to be an event, in turn: no JSON, JSON that breaks off, a field that is
+// missing, a time that is none, a kind that is none, and JSON that is no object.
 func (t *traffic) badRecord(n int, at events.Stamp) record {
 	mark := t.mark(n)
 	text := [...]string{
@@ -303,6 +343,7 @@ func (t *traffic) badRecord(n int, at events.Stamp) record {
 func (t *traffic) mark(n int) string { return fmt.Sprintf("bad-%s-%06d", t.name, n) }
 
 // mix is a hash of its arguments (the finalizer of splitmix64, chained).
+// Unlike a generator it needs no state, so any event can be made without those before it.
 func mix(values ...uint64) (h uint64) {
 	for _, v := range values {
 		h += v + 0x9e3779b97f4a7c15
