@@ -13,6 +13,8 @@ import (
 
 // maxDepth is how many objects and arrays may lie inside each other. What is
 // deeper is taken for text.
+//
+// It bounds the stack, since values recurse.
 const maxDepth = 256
 
 // AppendCanonical appends the canonical form (RFC 8785) of raw to dst and returns
@@ -23,8 +25,14 @@ const maxDepth = 256
 // A JSON string that holds a JSON object or array is replaced by what it holds.
 // What is no JSON is written as a JSON string. The canonical form of a canonical
 // form is itself.
+//
+// It never fails: whoever hashes what agents send cannot choose it. dst may be nil; raw is
+// only read, and the result does not alias it.
 func AppendCanonical(dst, raw []byte, ignore []string) []byte {
 	raw = bytes.TrimSpace(raw)
+	// Many clients send arguments as a string of JSON, and others the same arguments as an
+	// object: both are one call. A string that holds a number or a word stays a string, since
+	// "1" and 1 are different arguments.
 	if len(raw) > 0 && raw[0] == '"' {
 		if said, end, ok := text(raw, 0); ok && end == len(raw) {
 			if held := bytes.TrimSpace(said); !composite(held) {
@@ -39,6 +47,8 @@ func AppendCanonical(dst, raw []byte, ignore []string) []byte {
 	if w.document() {
 		return w.out
 	}
+	// What was written of it before the fault is in memory behind dst alone, and is
+	// overwritten.
 	return appendString(dst, valid(raw))
 }
 
@@ -48,17 +58,23 @@ const replacement = "\uFFFD"
 func composite(p []byte) bool { return len(p) > 0 && (p[0] == '{' || p[0] == '[') }
 
 // writer copies one JSON text in canonical form.
+//
+// It writes each object as it comes and sorts its members when it ends, so no tree is built.
 type writer struct {
-	in      []byte
-	at      int
-	depth   int
-	out     []byte
+	in    []byte
+	at    int
+	depth int
+	out   []byte
+	// members is a stack: those of an object lie behind those of the object around it.
 	members []member // of all objects that are open
+	// scratch holds an object while its members are put into order.
 	scratch []byte
 	ignore  []string
 }
 
 // member is a member of an object as it stands in writer.out, the comma before it left out.
+//
+// start and end count the bytes of out, so a member stays valid while out grows.
 type member struct {
 	key        []byte
 	start, end int
@@ -69,6 +85,8 @@ func (w *writer) document() bool {
 	return w.value() && w.peek() == 0 && w.at == len(w.in)
 }
 
+// peek skips white space and returns the byte after it, 0 at the end. A NUL byte is no JSON
+// either.
 func (w *writer) peek() byte {
 	for ; w.at < len(w.in); w.at++ {
 		switch c := w.in[w.at]; c {
@@ -80,6 +98,7 @@ func (w *writer) peek() byte {
 	return 0
 }
 
+// value writes one value of any kind. After false, out is of no use.
 func (w *writer) value() bool {
 	switch c := w.peek(); {
 	case c == '{':
@@ -113,6 +132,7 @@ func (w *writer) word(s string) bool {
 	return true
 }
 
+// enter reads an opening bracket. Whatever is too deep is no document, and is hashed as text.
 func (w *writer) enter() bool {
 	w.at++
 	w.depth++
@@ -148,6 +168,7 @@ func (w *writer) object() bool {
 	if !w.enter() {
 		return false
 	}
+	// The braces and commas are written by close, when the order is known.
 	base, begin := len(w.members), len(w.out)
 	for first := true; ; first = false {
 		switch c := w.peek(); {
@@ -180,6 +201,8 @@ func (w *writer) object() bool {
 			return false
 		}
 		m.end = len(w.out)
+		// Ignored members are taken out again and never sorted; the depth of the object that
+		// arguments are is 1.
 		if w.depth == 1 && w.ignored(key) {
 			w.out = w.out[:m.start]
 			continue
@@ -198,12 +221,15 @@ func (w *writer) ignored(key []byte) bool {
 }
 
 // close puts the members of an object, which stand in w.out from begin on, into order.
+//
+// Members are written again rather than moved, since they differ in length.
 func (w *writer) close(base, begin int) {
 	members := w.members[base:]
 	// Sorting is stable, so that of equal keys the last given comes last and is kept.
 	slices.SortStableFunc(members, func(a, b member) int { return compareUTF16(a.key, b.key) })
 	w.scratch = append(w.scratch[:0], w.out[begin:]...)
 	w.out = append(w.out[:begin], '{')
+	// Of equal keys only the last is written: readers of JSON mostly keep that one.
 	for i, m := range members {
 		if i+1 < len(members) && bytes.Equal(members[i+1].key, m.key) {
 			continue
@@ -219,6 +245,8 @@ func (w *writer) close(base, begin int) {
 
 // compareUTF16 orders as RFC 8785 wants it: by UTF-16 code units, which differs
 // from the order of bytes beyond U+FFFF alone.
+//
+// Two keys are equal in it exactly if their bytes are.
 func compareUTF16(a, b []byte) int {
 	for len(a) > 0 && len(b) > 0 {
 		x, n := utf8.DecodeRune(a)
@@ -232,6 +260,8 @@ func compareUTF16(a, b []byte) int {
 }
 
 // rank is the place of a rune among all runes by its UTF-16 code units.
+// The pairs of code units of runes beyond U+FFFF begin with U+D800 and more, so such runes
+// come before those from U+E000 on.
 func rank(r rune) int {
 	if high, _ := utf16.EncodeRune(r); high != utf8.RuneError {
 		return int(high)<<21 + int(r)
@@ -241,6 +271,9 @@ func rank(r rune) int {
 
 // number reads a number and writes it as ECMAScript does. A number beyond the
 // range of a float64 keeps its spelling.
+//
+// 1, 1.0 and 1e0 are one argument, also to the tool that gets them. Whole numbers of up to 15
+// digits are copied: their spelling is that of ECMAScript already.
 func (w *writer) number() bool {
 	start := w.at
 	p, i := w.in, w.at
@@ -251,6 +284,7 @@ func (w *writer) number() bool {
 		}
 		return i - from
 	}
+	// -0 is written as 0, so a sign is no plain number.
 	if p[i] == '-' {
 		i++
 	}
@@ -282,11 +316,15 @@ func (w *writer) number() bool {
 		w.out = append(w.out, p[start:i]...)
 		return true
 	}
+	// ECMAScript writes numbers from 1e-6 to below 1e21 without an exponent, with the fewest
+	// digits that read back the same.
 	f, err := strconv.ParseFloat(string(p[start:i]), 64)
 	switch abs := math.Abs(f); {
+	// Beyond the range two readers would differ, so what the producer wrote is kept.
 	case err != nil:
 		w.out = append(w.out, p[start:i]...)
 	case f == 0:
+		// Both zeros are one.
 		w.out = append(w.out, '0')
 	case abs < 1e-6 || abs >= 1e21:
 		w.out = strconv.AppendFloat(w.out, f, 'e', -1, 64)
@@ -302,6 +340,8 @@ func (w *writer) number() bool {
 
 // text reads the JSON string that begins at i and returns what it says and where
 // it ends. It aliases p when it can.
+//
+// A bad escape or a control character makes it none. What is not UTF-8 becomes U+FFFD.
 func text(p []byte, i int) (s []byte, end int, ok bool) {
 	start, escaped := i+1, false
 	for end = jsontext.StringEnd(p, start); end+1 < len(p) && p[end] == '\\'; end = jsontext.StringEnd(p, end+2) {
@@ -317,6 +357,7 @@ func text(p []byte, i int) (s []byte, end int, ok bool) {
 	return valid(s), end + 1, ok
 }
 
+// valid returns s itself if it is UTF-8.
 func valid(s []byte) []byte {
 	if utf8.Valid(s) {
 		return s
@@ -326,6 +367,9 @@ func valid(s []byte) []byte {
 
 // appendString appends s, which is UTF-8, as a JSON string with no more escapes
 // than needed.
+//
+// The escapes are those of RFC 8785: the short ones where there are, else \u00xx in lower
+// case.
 func appendString(dst, s []byte) []byte {
 	const digits = "0123456789abcdef"
 	dst = append(dst, '"')

@@ -15,11 +15,15 @@ import (
 //
 // White space around the text is not content. An empty text gives the zero Hash:
 // not known.
+//
+// What is folded is what differs between two answers that say the same. Whether an answer
+// moved decides between a poll and a loop, so too little is folded rather than too much.
 func Content(text []byte) events.Hash {
 	text = bytes.TrimSpace(text)
 	if len(text) == 0 {
 		return events.Hash{}
 	}
+	// Most texts fit here, and most have nothing to fold, so that nothing is allocated.
 	var room [2048]byte
 	return hashOf(fold(room[:0], text, false))
 }
@@ -33,9 +37,13 @@ const maxError = 256
 // they tell one error from another (status codes, exit codes). Colours are left out,
 // white space and control characters are collapsed; the result is UTF-8 and at most
 // 256 bytes long.
+//
+// More is folded than in contents: an error that comes again is the same, whatever it took or
+// counted.
 func Error(text []byte) string {
 	// Folding may shorten the text a good deal, yet a bound is needed: the first
 	// 16 KiB hold what tells an error apart.
+	// The bound cuts a character in half at most, which ToValidUTF8 mends.
 	text = text[:min(len(text), 16<<10)]
 	words := bytes.FieldsFunc(withoutColours(text), func(r rune) bool { return r <= ' ' || unicode.IsSpace(r) })
 	text = bytes.ToValidUTF8(bytes.Join(words, []byte(" ")), []byte(replacement))
@@ -49,6 +57,9 @@ func Error(text []byte) string {
 
 // withoutColours removes the escape sequences by which programs colour what they
 // write to a terminal.
+//
+// What follows ESC [ is read up to the letter that ends it; a sequence without end is cut at
+// the next control character.
 func withoutColours(text []byte) []byte {
 	const begin = "\x1b["
 	if !bytes.Contains(text, []byte(begin)) {

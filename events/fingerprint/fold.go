@@ -10,8 +10,13 @@ import (
 // fold returns text with its volatile parts replaced by fixed words: text itself
 // when there are none, else dst with the folded text appended. With isError more
 // is taken for volatile.
+//
+// The result may alias text. Everything here runs on each message and each result, so it looks
+// at eight bytes at a time and at a word more closely only when it can begin something
+// volatile.
 func fold(dst, text []byte, isError bool) []byte {
 	copied := 0
+	// inside spans the step from one eight bytes to the next.
 	inside := uint64(0) // the bit of the byte before those that are looked at: it is of a word
 	for i := 0; i < len(text); {
 		words := wordBits(eight(text, i))
@@ -21,10 +26,13 @@ func fold(dst, text []byte, isError bool) []byte {
 		next := i + 8
 		for ; begins != 0; begins &= begins - 1 {
 			at := i + bits.TrailingZeros64(begins)>>3
+			// In contents only digits, ids with a dash behind eight letters, and labels can
+			// begin something; in errors any word may be a hex number.
 			if c := text[at]; !isError && c-'0' > 9 && byteAt(text, at+8) != '-' && !(beginsLabel[c] && mayLabel(text, at)) {
 				continue
 			}
 			if n, name := volatile(text, at, isError); n > 0 {
+				// The search goes on right behind, where a new word may begin.
 				dst = append(append(dst, text[copied:at]...), name...)
 				copied, next, inside = at+n, at+n, 0
 				break
@@ -32,6 +40,7 @@ func fold(dst, text []byte, isError bool) []byte {
 		}
 		i = next
 	}
+	// Nothing volatile: the caller hashes the text itself.
 	if copied == 0 {
 		return text
 	}
@@ -39,6 +48,8 @@ func fold(dst, text []byte, isError bool) []byte {
 }
 
 // eight returns the eight bytes of p from i on, zeros behind its end.
+//
+// Bytes behind the end are no word, so a word at the end is found as any other.
 func eight(p []byte, i int) uint64 {
 	if i+8 <= len(p) {
 		return binary.LittleEndian.Uint64(p[i:])
@@ -49,6 +60,9 @@ func eight(p []byte, i int) uint64 {
 }
 
 // wordBits is isWord of eight bytes, in their top bits.
+//
+// A letter, a digit, an underscore, or any byte beyond ASCII: the parts of other alphabets'
+// letters count as such.
 func wordBits(x uint64) uint64 {
 	_, plain := lowered(x)
 	scores := x&^jsontext.Tops ^ jsontext.Ones*'_' // zero where there is one, or a byte beyond ASCII
@@ -56,6 +70,8 @@ func wordBits(x uint64) uint64 {
 }
 
 // volatile tells how many bytes from i on are volatile, and what to write instead.
+//
+// i is where a word begins. The order matters: a UUID may begin like a number.
 func volatile(p []byte, i int, isError bool) (n int, name string) {
 	c := p[i]
 	if byteAt(p, i+8) == '-' {
@@ -90,6 +106,8 @@ func volatile(p []byte, i int, isError bool) (n int, name string) {
 	if n := clock(p, i); n > 0 {
 		return n, "<time>"
 	}
+	// Five digits and more are ports, process ids, offsets and sizes; fewer are codes that
+	// tell errors apart.
 	if n := digits(p, i); n >= 5 && !wordAt(p, i+n) {
 		return n, "<number>"
 	}
@@ -113,6 +131,7 @@ var wordBytes = func() (table [256]bool) {
 
 func wordAt(p []byte, i int) bool { return i < len(p) && isWord(p[i]) }
 
+// byteAt returns 0 behind the end, which fits no shape.
 func byteAt(p []byte, i int) byte {
 	if i < len(p) {
 		return p[i]
@@ -131,6 +150,8 @@ func digits(p []byte, i int) int {
 
 // shaped reports whether p has the shape from i on: 9 stands for a decimal digit,
 // f for a hex digit, every other byte for itself.
+//
+// A longer run than the shape is for the caller to refuse.
 func shaped(p []byte, i int, shape string) bool {
 	if len(p)-i < len(shape) {
 		return false
@@ -155,6 +176,7 @@ func shaped(p []byte, i int, shape string) bool {
 	return true
 }
 
+// uuid matches any version, in either case.
 func uuid(p []byte, i int) int {
 	const shape = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 	if !shaped(p, i, shape) || wordAt(p, i+len(shape)) {
@@ -164,6 +186,8 @@ func uuid(p []byte, i int) int {
 }
 
 // timestamp matches a date with a time of day: 2026-11-21T15:03:36.642Z and kin.
+//
+// A date alone is content: a report of another day is another answer.
 func timestamp(p []byte, i int) int {
 	if !shaped(p, i, "9999-99-99") {
 		return 0
@@ -184,6 +208,7 @@ func clock(p []byte, i int) int {
 	if !shaped(p, i, "99:99:99") {
 		return 0
 	}
+	// Seconds may have a fraction behind a point or, as in Python's logs, behind a comma.
 	n := len("99:99:99")
 	if c := byteAt(p, i+n); c == '.' || c == ',' {
 		if d := digits(p, i+n+1); d > 0 {
@@ -198,6 +223,7 @@ func clock(p []byte, i int) int {
 	case (c == '+' || c == '-') && shaped(p, i+n+1, "9999"):
 		n += len("+9999")
 	}
+	// What goes on as a word was no time.
 	if wordAt(p, i+n) {
 		return 0
 	}
@@ -205,6 +231,8 @@ func clock(p []byte, i int) int {
 }
 
 // address matches 0x and at least six hex digits.
+//
+// Five digits and fewer are more often a number than an address.
 func address(p []byte, i int) int {
 	if !shaped(p, i, "0xffffff") && !shaped(p, i, "0Xffffff") {
 		return 0
@@ -228,6 +256,7 @@ func address(p []byte, i int) int {
 // that a poll has to tell.
 func duration(p []byte, i int, anyForm bool) int {
 	for n := 0; ; {
+		// A run of digits that is longer is an id.
 		k := digits(p, i+n)
 		if k == 0 || k > 12 {
 			return 0
@@ -237,6 +266,7 @@ func duration(p []byte, i int, anyForm bool) int {
 			fraction = digits(p, i+n+k+1)
 			k += 1 + fraction
 		}
+		// A space may stand between number and unit, but only of the first number.
 		if n == 0 && byteAt(p, i+k) == ' ' {
 			k++
 		}
@@ -245,6 +275,7 @@ func duration(p []byte, i int, anyForm bool) int {
 			return 0
 		}
 		n += k + u
+		// Another number follows, as in 1m2.5s, or the word goes on and was no unit.
 		if wordAt(p, i+n) {
 			continue
 		}
@@ -255,6 +286,8 @@ func duration(p []byte, i int, anyForm bool) int {
 	}
 }
 
+// The sizes of units, by what a duration in them is: measured, or measured if it has a
+// fraction, or content.
 const (
 	belowSecond = iota
 	aSecond
@@ -262,6 +295,8 @@ const (
 )
 
 // unit returns the length of the unit of time at i, 0 if there is none, and its size.
+//
+// Letters of a unit are ASCII but for the two that look like a micro sign.
 func unit(p []byte, i int) (n, size int) {
 	for n < 12 && i+n < len(p) && (p[i+n]|0x20-'a' < 26 || p[i+n] >= 0x80) {
 		n++
@@ -279,6 +314,9 @@ func unit(p []byte, i int) (n, size int) {
 
 // epoch matches a Unix time of the years 2014 to 2039 in seconds, milli-, micro-
 // or nanoseconds, with or without a fraction.
+//
+// Ten digits may be anything else as well, so the years are bounded: 14 to 21 as the first two
+// digits.
 func epoch(p []byte, i int) int {
 	n := digits(p, i)
 	switch n {
@@ -286,6 +324,7 @@ func epoch(p []byte, i int) int {
 	default:
 		return 0
 	}
+	// The digits behind a point are a fraction of something.
 	if i > 0 && p[i-1] == '.' {
 		return 0
 	}

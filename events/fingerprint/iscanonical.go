@@ -6,6 +6,9 @@ import "bytes"
 // as that can be told at a glance: it may be false for a canonical text, never
 // true for another. It spares the writing of a text that most producers already
 // send in the right form.
+//
+// It must never be true for a text that AppendCanonical would write in another way, or equal
+// arguments would have two hashes; a fuzz test compares them.
 func isCanonical(p []byte) bool {
 	if !composite(p) {
 		return false
@@ -14,12 +17,14 @@ func isCanonical(p []byte) bool {
 	return g.value() && g.at == len(p)
 }
 
+// glance reads one text once, and gives up at the first thing that is not plain.
 type glance struct {
 	p     []byte
 	at    int
 	depth int
 }
 
+// next returns the byte at at, or 0 at the end.
 func (g *glance) next() byte {
 	if g.at < len(g.p) {
 		return g.p[g.at]
@@ -27,6 +32,7 @@ func (g *glance) next() byte {
 	return 0
 }
 
+// value reads one value of any kind.
 func (g *glance) value() bool {
 	switch c := g.next(); {
 	case c == '"':
@@ -55,6 +61,8 @@ func (g *glance) word(s string) bool {
 }
 
 // number takes whole numbers of up to 15 digits, which every reader spells alike.
+//
+// A minus, a fraction or an exponent may be spelled in several ways.
 func (g *glance) number() bool {
 	start := g.at
 	for g.next()-'0' <= 9 {
@@ -68,6 +76,8 @@ func (g *glance) number() bool {
 }
 
 // text takes printable ASCII without escapes.
+//
+// The order of such keys by bytes is that by UTF-16 code units.
 func (g *glance) text() (s []byte, ok bool) {
 	start := g.at + 1
 	for i := start; i < len(g.p); i++ {
@@ -82,11 +92,14 @@ func (g *glance) text() (s []byte, ok bool) {
 	return nil, false
 }
 
+// members reads an object or an array, from its opening bracket to its closing one. Keys must
+// rise, which leaves out equal ones as well.
 func (g *glance) members(open byte) bool {
 	if g.depth++; g.depth > maxDepth {
 		return false
 	}
 	g.at++
+	// In ASCII ] is two after [, and } two after {.
 	end := open + 2 // the closing bracket of both kinds
 	if g.next() == end {
 		g.at++

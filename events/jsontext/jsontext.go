@@ -13,6 +13,8 @@ import (
 )
 
 // Ones and Tops have the lowest and the highest bit of each byte.
+//
+// They are what a word of eight bytes is compared with all at once.
 const (
 	Ones = 0x0101010101010101
 	Tops = 0x8080808080808080
@@ -20,17 +22,25 @@ const (
 
 // ZeroBytes has the top bit set of the first byte of x that is zero, if there is one, and
 // perhaps of later bytes, but of none before.
+//
+// Borrows run upwards from a zero byte, so only the lowest bit that is set can be trusted.
+// Whoever reads the text as a little-endian word finds the first byte by its trailing zeros.
 func ZeroBytes(x uint64) uint64 { return (x - Ones) &^ x & Tops }
 
 // StringEnd returns the index of the first quote, backslash or control character of p from
 // i on, or the length of p.
+//
+// Bytes of 0x80 and more never stop it: whether they are UTF-8 is for the caller to see.
 func StringEnd(p []byte, i int) int {
 	for ; i+8 <= len(p); i += 8 {
 		x := binary.LittleEndian.Uint64(p[i:])
+		// Of x-Ones*' ' the top bit is set for bytes below a space, and &^x leaves out those
+		// that had it before.
 		if stop := ZeroBytes(x^Ones*'"') | ZeroBytes(x^Ones*'\\') | (x-Ones*' ')&^x&Tops; stop != 0 {
 			return i + bits.TrailingZeros64(stop)>>3
 		}
 	}
+	// The last bytes, which are fewer than eight.
 	for i < len(p) && p[i] != '"' && p[i] != '\\' && p[i] >= ' ' {
 		i++
 	}
@@ -61,6 +71,9 @@ func Hex4(p []byte, i int) (r rune, ok bool) {
 // AppendUnescaped appends what the inside of a JSON string says. An escape that JSON does
 // not know stands for the character behind the backslash, and half a surrogate pair for
 // U+FFFD; known is false if there was an escape of the first kind or one that is cut off.
+//
+// What is said is never longer than raw, so a dst with room for raw is not moved. The bytes of
+// raw are not checked to be UTF-8.
 func AppendUnescaped(dst, raw []byte) (out []byte, known bool) {
 	known = true
 	for len(raw) > 0 {
@@ -69,6 +82,7 @@ func AppendUnescaped(dst, raw []byte) (out []byte, known bool) {
 			return append(dst, raw...), known
 		}
 		dst = append(dst, raw[:n]...)
+		// A backslash at the end is cut off.
 		if n+1 == len(raw) {
 			return append(dst, '\\'), false
 		}
@@ -94,6 +108,8 @@ func AppendUnescaped(dst, raw []byte) (out []byte, known bool) {
 			}
 			raw = raw[4:]
 			if utf16.IsSurrogate(r) {
+				// The other half follows as an escape of its own; if it is not there, r
+				// becomes U+FFFD and what follows is read as usual.
 				low, ok := rune(0), len(raw) > 1 && raw[0] == '\\' && raw[1] == 'u'
 				if ok {
 					low, ok = Hex4(raw, 2)

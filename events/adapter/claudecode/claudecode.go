@@ -31,11 +31,14 @@ func Format() adapter.Format {
 		Framing: adapter.Lines,
 		Score:   score,
 		New:     newReader,
+		// Turn is never told: a prompt is a flow, and has no turns within it.
 		Gives: adapter.Gives{Tools: adapter.Always, Args: adapter.Always, Results: adapter.Always, Caller: adapter.Always, Turn: adapter.Never,
 			Tokens: adapter.Always, Time: adapter.Always, Starts: adapter.Always, Work: adapter.Always},
 	}
 }
 
+// score looks at the first lines. Qwen Code writes lines of the same names, so what messages
+// are made of decides.
 func score(head *adapter.Head) adapter.Match {
 	match := adapter.NoMatch
 	for top := range head.Tops() {
@@ -45,6 +48,8 @@ func score(head *adapter.Head) adapter.Match {
 				return adapter.NoMatch
 			}
 			return adapter.Certain
+		// Lines that carry no message may stand first, and are much the same in other
+		// programs.
 		case top.Has("type", "sessionId"), top["type"] == "summary" && top.Has("leafUuid"), top["type"] == "file-history-snapshot":
 			match = adapter.Maybe
 		}
@@ -72,8 +77,11 @@ func isOthers(head []byte) bool {
 }
 
 // maxRemembered bounds agents, open tool calls and messages, each.
+//
+// A Recent forgets what was touched longest ago: a result whose use is forgotten is lost.
 const maxRemembered = 16384
 
+// reader is one log, of one goroutine but for Parse, which only reads ignore.
 type reader struct {
 	source      string
 	correlation []events.CorrelationSource
@@ -82,29 +90,41 @@ type reader struct {
 	uses        *adapter.Recent[*use]   // by tool use id
 	messages    *adapter.Recent[*message]
 	lines       *adapter.Recent[string] // agent of a line, by uuid: for side chains without agentId
-	event       events.Event
+	// event is the one that emit is given; it is good until the next.
+	event events.Event
 }
 
 // use is a tool use and, when its tool runs an agent, the call of that agent.
+//
+// It is kept until it is forgotten and not only until its result, since a forked session
+// writes it again.
 type use struct {
 	id, tool string
 	server   string
 	args     events.Hash
 	at       events.Stamp
-	by       *agent
+	// by is who made it, and in whose name the result is told.
+	by *agent
 
 	delegates bool
-	prompt    events.Hash
-	sim       events.Fingerprint
-	kind      string // of the agent that is called
-	hadWork   events.Tri
-	child     *agent // once it is known
-	done      bool
+	// prompt and sim are what an agent is asked to do, by which its transcript is found.
+	prompt events.Hash
+	sim    events.Fingerprint
+	kind   string // of the agent that is called
+	// hadWork is whether the caller used a tool before this call, of which the child may be
+	// found later.
+	hadWork events.Tri
+	child   *agent // once it is known
+	// done tells a result that was seen from one that comes again.
+	done bool
 }
 
 // message is an answer of the model, which comes as several lines.
+//
+// Each line has the usage of the message so far, so what was told before is taken off.
 type message struct {
-	told     events.Usage // what the inferences told so far add up to
+	told events.Usage // what the inferences told so far add up to
+	// parts counts the events that tell of its usage, to give each an id of its own.
 	parts    int
 	returned bool
 }
@@ -121,6 +141,8 @@ func newReader(o adapter.Options) adapter.Adapter {
 
 // Decode reads one line, which may be two when an agent and its child write at one time. Lines
 // that tell nothing of agents and tools are passed over.
+//
+// A line that cannot be read is an error, but those beside it in the record are told.
 func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 	tell, err := r.Parse(record)
 	if tell != nil {
@@ -130,6 +152,9 @@ func (r *reader) Decode(record []byte, emit func(*events.Event)) error {
 }
 
 // Parse reads one line.
+//
+// It changes nothing of the reader, so lines may be parsed side by side; tell, which does, is
+// called in their order.
 func (r *reader) Parse(record []byte) (tell func(emit func(*events.Event)), first error) {
 	if err := adapter.CheckSize(record); err != nil {
 		return nil, err
@@ -140,6 +165,8 @@ func (r *reader) Parse(record []byte) (tell func(emit func(*events.Event)), firs
 		if err != nil && first == nil {
 			first = err
 		}
+		// Behind a fault the next value of the record is looked for, since two processes that
+		// write at one time end up on one line.
 		if err != nil {
 			n = adapter.ValueEnd(record)
 		}
@@ -163,10 +190,14 @@ func (r *reader) Parse(record []byte) (tell func(emit func(*events.Event)), firs
 }
 
 // Flush tells the calls of child agents of which nothing was seen.
+//
+// It is called when the files have ended. A child that was called and left no line still was a
+// call.
 func (r *reader) Flush(emit func(*events.Event)) error {
 	var waiting []*use
 	for _, u := range r.uses.All() {
 		if u.delegates && u.child == nil {
+			// They are gathered first, because telling of them changes what is remembered.
 			waiting = append(waiting, u)
 		}
 	}
@@ -177,14 +208,18 @@ func (r *reader) Flush(emit func(*events.Event)) error {
 }
 
 // begin fills what all events of a line share.
+//
+// The event is the reader's own and is used again for the next, see adapter.Adapter.
 func (r *reader) begin(id string, kind events.Kind, at events.Stamp, by *agent) *events.Event {
 	r.event = events.Event{ID: adapter.Word([]byte(id), events.MaxID), Source: r.source, Time: at, Kind: kind,
 		ConversationID: by.session, Origin: events.OriginAgent}
 	e := &r.event
+	// A child has no prompt of its own where the version does not write promptId on its lines.
 	prompt := by.prompt
 	if main, ok := r.agents.Get(by.session); ok && prompt == "" {
 		prompt = main.prompt
 	}
+	// The first source of the options that has a value decides.
 	for _, source := range r.correlation {
 		switch {
 		case source == events.CorrelationPrompt && prompt != "":
@@ -201,6 +236,9 @@ func (r *reader) begin(id string, kind events.Kind, at events.Stamp, by *agent) 
 }
 
 // user reads a line of the user's side: a prompt, or the results of tools.
+//
+// l.meta lines are what the program says in the user's name (reminders, summaries), and are no
+// prompt.
 func (r *reader) user(l *line, by *agent, emit func(*events.Event)) {
 	results := false
 	for i := range l.blocks {
@@ -209,6 +247,7 @@ func (r *reader) user(l *line, by *agent, emit func(*events.Event)) {
 			r.result(l, b, emit)
 		}
 	}
+	// A refusal counts for the main agent alone, whose turn it keeps from ending.
 	if l.refused && by.party.Session == by.session {
 		r.again(l, by, emit)
 	}
@@ -219,12 +258,15 @@ func (r *reader) user(l *line, by *agent, emit func(*events.Event)) {
 		r.childPrompt(l, by, emit)
 		return
 	}
+	// Versions that have no promptId tell prompts apart by their lines.
 	id := cmp.Or(l.prompt, l.uuid)
 	if l.prompt == by.asked {
 		id = l.uuid // a further message under the same prompt
 	}
 	by.asked = l.prompt
 	e := r.begin(id+"/prompt", events.AgentCall, l.at, by)
+	// The user's word is the user's because the harness of the agent writes it, see decision
+	// 59.
 	e.Origin, e.To = events.OriginUser, by.party
 	e.Content, e.Sim = l.said, l.sim
 	by.called, by.worked = true, false
@@ -235,6 +277,9 @@ func (r *reader) user(l *line, by *agent, emit func(*events.Event)) {
 var stopFeedback = []byte("Stop hook feedback:")
 
 // again tells that a hook calls the main agent once more that wanted to end.
+//
+// A hook that never lets it end is a loop like any other, so it is told as an agent that
+// calls.
 func (r *reader) again(l *line, by *agent, emit func(*events.Event)) {
 	e := r.begin(l.uuid+"/again", events.AgentCall, l.at, by)
 	e.From, e.To, e.TransferMode, e.HadWork = events.Party{Agent: "stop-hook"}, by.party, events.ReturnToCaller, events.No
@@ -250,6 +295,8 @@ func (r *reader) result(l *line, b *block, emit func(*events.Event)) {
 		return
 	}
 	if u.delegates {
+		// The child has no transcript that was read, or not yet; when it comes, it is the
+		// party that was made up here if the result names it.
 		if u.child == nil {
 			r.start(u, r.child(u, cmp.Or(l.resultAgent, u.id)), u.at, emit)
 		}
@@ -260,6 +307,7 @@ func (r *reader) result(l *line, b *block, emit func(*events.Event)) {
 	u.done = true
 	e := r.begin(u.id+"/result", events.ToolResult, l.at, u.by)
 	e.Content, e.Sim = b.said, b.sim
+	// Lines have the times at which they were written, which may be out of order.
 	e.DurationMS = max(0, float64(l.at-u.at))
 	if e.Status = events.StatusOK; b.failed {
 		e.Status, e.ErrorType = events.StatusError, b.failure
@@ -267,23 +315,31 @@ func (r *reader) result(l *line, b *block, emit func(*events.Event)) {
 	if !u.delegates {
 		e.From = u.by.party
 		e.Tool = events.Tool{Name: u.tool, CallID: u.id, Server: u.server, ArgsHash: u.args, ResultSize: b.size}
+		// A call that was not made says nothing of its tool: its text is that of the program.
 		if b.notMade {
 			e.Status, e.ErrorType, e.Content, e.Sim = events.StatusCancelled, "", events.Hash{}, events.Fingerprint{}
 		}
+		// What tools only acknowledge by proves nothing when it comes again.
 		adapter.Acknowledge(e)
 		emit(e)
 		return
 	}
 	e.Kind, e.From, e.To = events.AgentReturn, u.child.party, u.by.party
+	// Either the child was seen to use tools, or the result counts them.
 	worked := u.child.worked || l.resultTools > 0
 	e.HadWork = adapter.YesNo(worked)
+	// An answer that took work is work of who asked for it (decision 4).
 	u.by.worked = u.by.worked || worked
 	emit(e)
 }
 
 // assistant reads a line of the model: texts, tool uses, tokens.
+//
+// A message comes as a line for each of its blocks.
 func (r *reader) assistant(l *line, by *agent, emit func(*events.Event)) {
 	id := cmp.Or(l.message, l.uuid)
+	// A message that is met first here may have begun before the file was read; its usage then
+	// counts from 0.
 	m, ok := r.messages.Get(id)
 	if !ok {
 		m = &message{}
@@ -295,6 +351,8 @@ func (r *reader) assistant(l *line, by *agent, emit func(*events.Event)) {
 			r.use(l, b, by, emit)
 		}
 	}
+	// Children answer by the result of their tool use, so only the main agent returns to the
+	// user.
 	if main := by.party.Session == by.session; main && l.ended && !m.returned {
 		m.returned = true
 		e := r.begin(id+"/return", events.AgentReturn, l.at, by)
@@ -304,6 +362,8 @@ func (r *reader) assistant(l *line, by *agent, emit func(*events.Event)) {
 	}
 }
 
+// use reads a tool use. One that runs an agent is told as a call of that agent when the agent
+// is known: by its own transcript, by its result, or by Flush.
 func (r *reader) use(l *line, b *block, by *agent, emit func(*events.Event)) {
 	if _, again := r.uses.Get(b.id); again {
 		return // a forked session repeats what it was forked from
@@ -315,6 +375,7 @@ func (r *reader) use(l *line, b *block, by *agent, emit func(*events.Event)) {
 		u.prompt, u.sim = b.said, b.sim
 		u.hadWork = adapter.YesNo(by.worked)
 		by.worked = false
+		// The transcript of the child may have been read before.
 		r.meet(u)
 		return
 	}
@@ -323,6 +384,7 @@ func (r *reader) use(l *line, b *block, by *agent, emit func(*events.Event)) {
 	e := r.begin(b.id+"/call", events.ToolCall, l.at, by)
 	e.From = by.party
 	e.Tool = events.Tool{Name: b.name, CallID: b.id, ArgsHash: u.args, ArgsSize: b.argsSize, ArgsSim: b.sim, Type: "function"}
+	// Tools of MCP servers are named mcp__SERVER__TOOL.
 	if server, _, ok := strings.Cut(strings.TrimPrefix(b.name, "mcp__"), "__"); ok && strings.HasPrefix(b.name, "mcp__") {
 		u.server = server
 		e.Tool.Type, e.Tool.Server = "mcp", server
@@ -332,6 +394,8 @@ func (r *reader) use(l *line, b *block, by *agent, emit func(*events.Event)) {
 
 // tokens tells what the lines of a message add to those read before: the same
 // figures come with each of them, and grow while the message is written.
+//
+// Failed requests are told as well, each line as one.
 func (r *reader) tokens(l *line, id string, m *message, by *agent, emit func(*events.Event)) {
 	if l.failed == "" && !l.usage.Known {
 		return
@@ -339,12 +403,15 @@ func (r *reader) tokens(l *line, id string, m *message, by *agent, emit func(*ev
 	e := r.begin(id+"/llm", events.LLMCall, l.at, by)
 	e.From, e.Model, e.Provider = by.party, l.model, "anthropic"
 	if l.failed != "" {
+		// Several failures may have one message id, or none.
 		e.ID, e.Status, e.ErrorType = adapter.Word([]byte(cmp.Or(l.uuid, id)+"/llm"), events.MaxID), events.StatusError, l.failed
 		emit(e)
 		return
 	}
 	e.Status = events.StatusOK
 	grown := false
+	// add tells what is more than before. A figure that shrinks is one of an older line and
+	// tells nothing.
 	add := func(told *int64, now int64) (more int64) {
 		if now <= *told {
 			return 0
@@ -358,6 +425,7 @@ func (r *reader) tokens(l *line, id string, m *message, by *agent, emit func(*ev
 	if !grown {
 		return
 	}
+	// Only further ones are numbered: most messages are told at once.
 	if m.parts++; m.parts > 1 {
 		e.ID += "/" + strconv.Itoa(m.parts)
 	}

@@ -11,27 +11,35 @@ import (
 )
 
 // line is one line of a transcript, as far as it is of use.
+//
+// It aliases nothing of the record: texts become hashes here, so that lines may wait while
+// others are read.
 type line struct {
 	kind                                 string
 	uuid, parent, session, agent, prompt string
-	sidechain, meta                      bool
-	at                                   events.Stamp
-	message, model                       string
-	ended                                bool // the model ended its turn
-	apiError                             bool
-	failed                               string // the error of the model's service, normalised
-	usage                                events.Usage
-	blocks                               []block
-	text                                 []byte // of all text blocks
-	refused                              bool   // a Stop hook did not let the turn end
-	said                                 events.Hash
-	sim                                  events.Fingerprint
-	resultAgent                          string // agent that the tool ran
-	resultTools                          int64  // tool calls of that agent
-	launched                             bool   // it runs on
+	// meta is of lines that the program writes in the user's name.
+	sidechain, meta bool
+	at              events.Stamp
+	message, model  string
+	ended           bool // the model ended its turn
+	apiError        bool
+	failed          string // the error of the model's service, normalised
+	usage           events.Usage
+	blocks          []block
+	text            []byte // of all text blocks
+	refused         bool   // a Stop hook did not let the turn end
+	said            events.Hash
+	sim             events.Fingerprint
+	// resultAgent, resultTools and launched are of the tool use whose result the line has, if
+	// it ran an agent.
+	resultAgent string // agent that the tool ran
+	resultTools int64  // tool calls of that agent
+	launched    bool   // it runs on
 }
 
 // block is one part of a message.
+//
+// Text blocks are joined in line.text; of the others there is one block each.
 type block struct {
 	kind, id, name string
 	args           events.Hash // of the arguments
@@ -41,12 +49,15 @@ type block struct {
 	sim            events.Fingerprint // of the same, or of the arguments of a tool that runs none
 	failed         bool
 	failure        string
-	size           int64 // of a result
-	notMade        bool  // the call was given up because one beside it failed
+	// size is at least 1, so that an empty result is not one of unknown size.
+	size    int64 // of a result
+	notMade bool  // the call was given up because one beside it failed
 }
 
 // read reads the first value of a record and returns where it ends. The line is nil when it
 // tells nothing of agents and tools.
+//
+// n is set in any case, as far as the value was read, because a record may hold two.
 func read(record []byte, ignore adapter.IgnoreArgs) (l *line, n int, err error) {
 	l = &line{}
 	known := false
@@ -54,6 +65,7 @@ func read(record []byte, ignore adapter.IgnoreArgs) (l *line, n int, err error) 
 	for c.Object(); c.Member(); {
 		switch string(c.Key()) {
 		case "type":
+			// A record without a type is no line of a transcript, or was cut.
 			l.kind = string(c.Text())
 			known = true
 		case "toolUseId": // the note that lies beside a child's transcript
@@ -96,15 +108,19 @@ func read(record []byte, ignore adapter.IgnoreArgs) (l *line, n int, err error) 
 		return nil, n, c.Err()
 	case !known:
 		return nil, n, missing("type")
+	// Other lines (summaries, snapshots of files, system messages) tell nothing of agents and
+	// tools, and need not have what is wanted below.
 	case l.kind != "user" && l.kind != "assistant":
 		return nil, n, nil
 	case l.session == "":
 		return nil, n, missing("sessionId")
 	case l.at == 0:
 		return nil, n, missing("timestamp")
+	// Without a uuid a message's own id serves.
 	case l.uuid == "" && l.message == "":
 		return nil, n, missing("uuid")
 	}
+	// Of other lines nobody asks what they say.
 	if l.kind == "user" || l.ended {
 		l.said, l.sim = fingerprint.Content(l.text), fingerprint.Text(l.text)
 	}
@@ -112,6 +128,7 @@ func read(record []byte, ignore adapter.IgnoreArgs) (l *line, n int, err error) 
 		l.failed = fingerprint.Error(l.text)
 	}
 	l.refused = l.meta && bytes.HasPrefix(l.text, stopFeedback)
+	// A parsed line may wait until others are told, and its text need not.
 	l.text = nil
 	return l, n, nil
 }
@@ -119,6 +136,7 @@ func read(record []byte, ignore adapter.IgnoreArgs) (l *line, n int, err error) 
 // id reads an id. Half the room of an event's id is left for what is put behind it.
 func id(c *jsonwalk.Cursor) string { return adapter.Word(c.Text(), events.MaxID/2-16) }
 
+// readMessage reads what the API of the model was sent or has answered.
 func (l *line) readMessage(c *jsonwalk.Cursor, ignore adapter.IgnoreArgs) {
 	for c.MaybeObject(); c.Member(); {
 		switch string(c.Key()) {
@@ -131,6 +149,7 @@ func (l *line) readMessage(c *jsonwalk.Cursor, ignore adapter.IgnoreArgs) {
 		case "usage":
 			l.usage = counts.Read(c)
 		case "content":
+			// Prompts are a text, or a list of blocks.
 			if c.Peek() == '[' {
 				for c.Array(); c.Element(); {
 					l.readBlock(c, ignore)
@@ -142,6 +161,7 @@ func (l *line) readMessage(c *jsonwalk.Cursor, ignore adapter.IgnoreArgs) {
 	}
 }
 
+// counts are the names of the API; there is no total, so Usage.Total stays 0.
 var counts = usage.Names{
 	"input_tokens":                usage.Input,
 	"output_tokens":               usage.Output,
@@ -149,6 +169,8 @@ var counts = usage.Names{
 	"cache_creation_input_tokens": usage.CacheCreation,
 }
 
+// readBlock reads a block by its type. Members may come in any order, so they are gathered
+// first.
 func (l *line) readBlock(c *jsonwalk.Cursor, ignore adapter.IgnoreArgs) {
 	if c.Peek() != '{' {
 		c.Skip()
@@ -174,6 +196,7 @@ func (l *line) readBlock(c *jsonwalk.Cursor, ignore adapter.IgnoreArgs) {
 			b.failed = c.Bool()
 		}
 	}
+	// Thoughts and images have a block of another type, of which nothing is used.
 	switch b.kind {
 	case "text":
 		if len(l.text) > 0 {
@@ -201,6 +224,9 @@ var siblingFailed = []byte("Sibling tool call errored")
 
 // readArguments reads what a tool is called with, or, of one that runs an agent, what that is
 // asked to do.
+//
+// A tool that runs an agent has no arguments to be compared: what it is asked stands in the
+// call of the agent.
 func (b *block) readArguments(input []byte, ignore adapter.IgnoreArgs) {
 	if b.readPrompt(input); delegates(b) {
 		return
@@ -209,6 +235,8 @@ func (b *block) readArguments(input []byte, ignore adapter.IgnoreArgs) {
 }
 
 // readPrompt looks into the arguments of a tool that may run an agent.
+//
+// Another tool of the same name has no prompt, and is a tool.
 func (b *block) readPrompt(input []byte) {
 	if b.name != "Agent" && b.name != "Task" || len(input) == 0 || input[0] != '{' {
 		return
@@ -227,6 +255,8 @@ func (b *block) readPrompt(input []byte) {
 
 // texts reads the content of a result: a string, or a list of parts of which the
 // texts are joined. Parts without text count as they are.
+//
+// The same list twice gives the same text, whatever it is made of.
 func texts(c *jsonwalk.Cursor) []byte {
 	if c.Peek() == '"' {
 		return c.Text()
@@ -254,6 +284,8 @@ func texts(c *jsonwalk.Cursor) []byte {
 }
 
 // readResult looks into what a tool gave back beside its text, when it ran an agent.
+//
+// Its form differs between tools; only members of those that run agents are looked for.
 func (l *line) readResult(c *jsonwalk.Cursor) {
 	for c.MaybeObject(); c.Member(); {
 		switch string(c.Key()) {

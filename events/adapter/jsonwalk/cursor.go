@@ -17,6 +17,9 @@ import (
 
 // MaxDepth is how many objects and arrays may lie inside each other, skipped ones
 // counted.
+//
+// It bounds what is skipped as well, though skipping does not recurse: a text that is that
+// deep is no log.
 const MaxDepth = 256
 
 // Cursor reads one JSON text. After the first fault every method returns its zero
@@ -33,15 +36,18 @@ const MaxDepth = 256
 //		}
 //	}
 //	return c.Err()
+//
+// It is for one goroutine, and one text.
 type Cursor struct {
 	text  []byte
 	at    int
 	depth int
 	value bool // a value was read in the object or array that is open
 	due   bool // its next value was announced, by Member or Element
-	null  bool // instead of an object or an array something else was read
-	key   []byte
-	err   *events.DecodeError
+	// null makes the next Member or Element end at once.
+	null bool // instead of an object or an array something else was read
+	key  []byte
+	err  *events.DecodeError
 }
 
 // New returns a cursor at the beginning of text. What the cursor returns may alias
@@ -63,9 +69,13 @@ func (c *Cursor) Fail(code events.Code, field, reason string) {
 	}
 }
 
+// fail has no field: the adapter that reads knows what it was looking for, and Offset says
+// where.
 func (c *Cursor) fail(code events.Code, reason string) { c.Fail(code, "", reason) }
 
 // Offset is the index of the next byte to be read.
+//
+// After a value was read it is where another one may begin, in logs that have two on a line.
 func (c *Cursor) Offset() int { return c.at }
 
 // Peek returns the first byte of the value that follows ('{', '[', '"', a digit, -,
@@ -100,6 +110,8 @@ func (c *Cursor) MaybeObject() { c.maybe('{') }
 // an empty array.
 func (c *Cursor) MaybeArray() { c.maybe('[') }
 
+// maybe sets null so that the loop over members ends before it begins, although nothing was
+// entered.
 func (c *Cursor) maybe(bracket byte) {
 	if c.Peek() == bracket {
 		c.open(bracket, "")
@@ -109,6 +121,7 @@ func (c *Cursor) maybe(bracket byte) {
 	c.null = true
 }
 
+// open enters what begins with the bracket. Nothing was read of it yet, so no comma is wanted.
 func (c *Cursor) open(bracket byte, want string) {
 	switch b := c.Peek(); {
 	case c.err != nil:
@@ -153,6 +166,8 @@ func (c *Cursor) Member() bool {
 }
 
 // Key is the name of the member. It holds until the next call of Member.
+//
+// It may alias the text; of a name with escapes it is memory of its own.
 func (c *Cursor) Key() []byte { return c.key }
 
 // Element goes to the next element of the array that was entered last, past the one before if
@@ -169,6 +184,7 @@ func (c *Cursor) more(end byte) bool {
 		c.null = false
 		return false
 	}
+	// The caller has gone to a value and not read it.
 	if c.due && !c.value {
 		c.Skip()
 	}
@@ -184,6 +200,7 @@ func (c *Cursor) more(end byte) bool {
 	case b == 0:
 		c.fail(events.CodeSyntax, "the text ends inside an object or an array")
 		return false
+	// The first value of all has no comma before it.
 	case !c.value:
 	case b == ',':
 		c.at++
@@ -221,6 +238,9 @@ func (c *Cursor) Skip() {
 }
 
 // Raw reads over the value that follows and returns its text.
+//
+// It aliases the text, with no capacity behind it. Brackets inside match and strings end;
+// nothing else is known of it.
 func (c *Cursor) Raw() []byte {
 	c.Peek()
 	start := c.at
@@ -233,6 +253,8 @@ func (c *Cursor) Raw() []byte {
 
 // Text reads a string and returns what it says. What is neither a string nor null
 // is skipped and gives nil, as null does: a text that is missing, not a fault.
+//
+// It aliases the text unless the string has escapes.
 func (c *Cursor) Text() []byte {
 	if c.Peek() != '"' {
 		c.Skip()
@@ -245,6 +267,8 @@ func (c *Cursor) Text() []byte {
 
 // Scalar reads any value and returns what a string says, and the JSON text of
 // anything else; nil for null.
+//
+// It is for ids that some programs write as numbers.
 func (c *Cursor) Scalar() []byte {
 	switch c.Peek() {
 	case '"':
@@ -265,6 +289,8 @@ func (c *Cursor) Bool() bool {
 
 // Int reads a whole number, also one that is written as a string, and never by way
 // of a float. Anything else is skipped and not ok.
+//
+// A number with a fraction or an exponent is not whole, even if its value is.
 func (c *Cursor) Int() (v int64, ok bool) {
 	v, err := strconv.ParseInt(string(c.Scalar()), 10, 64)
 	if err != nil || c.err != nil {
@@ -275,6 +301,8 @@ func (c *Cursor) Int() (v int64, ok bool) {
 
 // Count reads a whole number from 1 to events.MaxNumber, such as a number of tokens,
 // as Int does. Anything else is skipped and not ok.
+//
+// A figure of 0 counts as not told, which adapters leave out anyway.
 func (c *Cursor) Count() (v int64, ok bool) {
 	v, ok = c.Int()
 	if !ok || v <= 0 || v > events.MaxNumber {
@@ -284,6 +312,8 @@ func (c *Cursor) Count() (v int64, ok bool) {
 }
 
 // End checks that nothing follows the text.
+//
+// After a fault it leaves that fault as it is.
 func (c *Cursor) End() {
 	if b := c.Peek(); b != 0 || c.at < len(c.text) {
 		c.fail(events.CodeTrailingData, fmt.Sprintf("want nothing after the end of the text, found %q", c.text[c.at]))
@@ -298,6 +328,7 @@ func (c *Cursor) word(w string) {
 	c.at += len(w)
 }
 
+// skipNumber takes whatever numbers are made of, in any order; who wants its value parses it.
 func (c *Cursor) skipNumber() {
 	start := c.at
 	for ; c.at < len(c.text); c.at++ {
@@ -313,6 +344,8 @@ func (c *Cursor) skipNumber() {
 }
 
 // skipBrackets reads over an object or an array.
+//
+// Brackets of both kinds are counted alike, since what is skipped is not checked.
 func (c *Cursor) skipBrackets() {
 	depth := c.depth
 	for ; c.at < len(c.text); c.at++ {
@@ -321,6 +354,7 @@ func (c *Cursor) skipBrackets() {
 			if c.skipString(); c.err != nil {
 				return
 			}
+			// skipString leaves c.at behind the quote, and the loop goes on from there.
 			c.at--
 		case '{', '[':
 			if depth++; depth > MaxDepth {
@@ -338,6 +372,8 @@ func (c *Cursor) skipBrackets() {
 }
 
 // skipString reads over the string that begins at c.at and reports whether it has escapes.
+//
+// An escape is a backslash and what follows it, whatever that is.
 func (c *Cursor) skipString() (escaped bool) {
 	// Most strings are names and short texts, for which a search costs more than a look.
 	const short = 24
@@ -350,6 +386,7 @@ func (c *Cursor) skipString() (escaped bool) {
 			break
 		}
 	}
+	// begin is where the last quote that was none ended.
 	for begin := i; ; {
 		n := bytes.IndexByte(c.text[begin:], '"')
 		if n < 0 {
@@ -359,6 +396,7 @@ func (c *Cursor) skipString() (escaped bool) {
 		end := begin + n
 		// The quote is the end unless an odd number of backslashes stands before it.
 		slashes := 0
+		// Right before begin stands no backslash, so none is missed.
 		for end-slashes > begin && c.text[end-slashes-1] == '\\' {
 			slashes++
 		}
@@ -373,6 +411,8 @@ func (c *Cursor) skipString() (escaped bool) {
 }
 
 // quoted reads the string that begins at c.at.
+//
+// It aliases the text unless there are escapes.
 func (c *Cursor) quoted() []byte {
 	start := c.at + 1
 	escaped := c.skipString()

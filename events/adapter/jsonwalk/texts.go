@@ -10,6 +10,8 @@ import (
 // TextOf reads the object that follows and returns what the string says that is its
 // member of this name, the last one if there are several. It is nil where the object
 // has none, and where the value is no object.
+//
+// It is for wrappers of which one member matters, such as {"text": "..."}.
 func (c *Cursor) TextOf(name string) (text []byte) {
 	for c.MaybeObject(); c.Member(); {
 		if string(c.Key()) == name {
@@ -23,6 +25,9 @@ func (c *Cursor) TextOf(name string) (text []byte) {
 // of in many protocols, and joins the texts of the blocks, each on lines of its own.
 // A block is an object with a string named text; one that has none, such as an image,
 // counts as it is. What is no list is skipped and gives nil.
+//
+// Blocks that cannot be told apart by a text still differ in the joined one, so that two
+// images are not the same answer.
 func (c *Cursor) Texts() []byte {
 	var all []byte
 	for c.MaybeArray(); c.Element(); {
@@ -35,6 +40,7 @@ func (c *Cursor) Texts() []byte {
 	return all
 }
 
+// textOfBlock returns the block itself when it has no text, or is no object.
 func textOfBlock(block []byte) []byte {
 	text := block
 	c := New(block)
@@ -50,6 +56,8 @@ func textOfBlock(block []byte) []byte {
 // is then taken for UTC, or a number of seconds, milliseconds, microseconds or
 // nanoseconds since 1970, told apart by their size, also when it is written as a
 // string. Anything else is skipped and not ok.
+//
+// Loggers write times in any of these ways. A time of 0 or before 1973 is a missing one.
 func (c *Cursor) Stamp() (at events.Stamp, ok bool) {
 	switch c.Peek() {
 	case '{', '[', 't', 'f', 'n':
@@ -64,6 +72,8 @@ func Stamp(p []byte) (at events.Stamp, ok bool) {
 	if at, ok = rfc3339(string(p)); ok {
 		return at, true
 	}
+	// A date and a time need a separator at the eleventh byte; what looks so and is no time is
+	// not tried as a number.
 	const date, seconds = len("2006-01-02"), len("2006-01-02T15:04:05")
 	if len(p) >= seconds && p[4] == '-' && (p[date] == ' ' || p[date] == 'T') {
 		text := string(p[:date]) + "T" + string(p[date+1:])
@@ -73,6 +83,7 @@ func Stamp(p []byte) (at events.Stamp, ok bool) {
 		return at, ok
 	}
 	// Of the years from 1973 to 5138 no two units can be mistaken for each other.
+	// A fraction counts to the millisecond, and only of seconds.
 	whole, fraction, _ := bytes.Cut(p, []byte("."))
 	v, err := strconv.ParseInt(string(whole), 10, 64)
 	if err != nil || v < 1e8 {
@@ -93,6 +104,7 @@ func Stamp(p []byte) (at events.Stamp, ok bool) {
 	return events.Stamp(v), true
 }
 
+// rfc3339 leaves out what is not a time that weir takes.
 func rfc3339(text string) (at events.Stamp, ok bool) {
 	if at, ok = events.ParseStamp(text); !ok || at <= 0 {
 		return 0, false

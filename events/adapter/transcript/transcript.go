@@ -21,7 +21,11 @@ import (
 const maxRemembered = 16384
 
 // Log hands over the events of the transcripts of one program. It is for one goroutine.
+//
+// It remembers what was told, so that a file that is read again from its beginning gives no
+// event twice.
 type Log struct {
+	// pair joins calls with their results and counts work in between.
 	pair *pairing.Pairer
 	// Logs that are written anew, or read from their beginning, tell each use again.
 	uses *adapter.Recent[progress] // by id
@@ -58,6 +62,8 @@ func Ignoring(o adapter.Options, tool string, args ...string) adapter.Options {
 
 // Turn is where in a transcript something stands.
 // The zero Prompt makes the session the flow.
+//
+// Its By is the agent whose line it is: the session's own, or one of its children.
 type Turn struct {
 	Session string       // that the transcript is of
 	Prompt  string       // id of what the user said; "" when that is not known
@@ -81,6 +87,7 @@ type Use struct {
 	// Elsewhere is for agents whose own transcripts tell their work.
 	Elsewhere bool // what it does stands in another log
 
+	// At is 0 where only the result was seen.
 	At     events.Stamp  // when it was made
 	Ended  events.Stamp  // when its result came; 0 while there is none
 	Status events.Status // of the result; zero means ok
@@ -101,6 +108,9 @@ func (l *Log) begin(t *Turn, id string, kind events.Kind, at events.Stamp) *even
 }
 
 // Again reports whether what has this id came before, for logs that write things twice.
+//
+// It remembers up to maxRemembered ids; what came before those is told again, and dropped by
+// its id in the fold.
 func (l *Log) Again(id string) bool {
 	_, again := l.once.Get(id)
 	l.once.Put(id, struct{}{})
@@ -108,6 +118,9 @@ func (l *Log) Again(id string) bool {
 }
 
 // Prompt tells what the user said to the agent, once.
+//
+// A user's message clears patterns and their orders (decision 5), so what a program says in
+// the user's name must not come here.
 func (l *Log) Prompt(t *Turn, id string, at events.Stamp, text []byte, emit func(*events.Event)) {
 	if l.Again(id + "/prompt") {
 		return // what was done since then is not forgotten
@@ -137,6 +150,9 @@ func (l *Log) Use(t *Turn, u *Use, emit func(*events.Event)) {
 }
 
 // Uses tells uses that were made side by side, calls and results in the order of their times.
+//
+// Programs write them with the answer of the model, when all have ended, so their order in the
+// file says nothing.
 func (l *Log) Uses(t *Turn, uses []Use, emit func(*events.Event)) {
 	type moment struct {
 		at  events.Stamp
@@ -163,6 +179,9 @@ func (l *Log) Uses(t *Turn, uses []Use, emit func(*events.Event)) {
 }
 
 // Call tells that a tool is used, or a task given.
+//
+// Told once, it is not told again, also when it comes with other arguments: programs write a
+// use when it begins and again when it is done.
 func (l *Log) Call(t *Turn, u *Use, emit func(*events.Event)) {
 	// Both ends are remembered by the id alone, since results name no more.
 	p, _ := l.uses.Get(u.ID)
@@ -206,6 +225,7 @@ func (l *Log) Result(t *Turn, u *Use, emit func(*events.Event)) {
 	e := l.begin(t, u.ID+"/result", events.ToolResult, u.Ended)
 	// Numbers that count on with each result would make equal results differ.
 	said := adapter.WithoutSerials(u.Said)
+	// An absent status is ok, which is the common case in transcripts.
 	switch e.Status = max(u.Status, events.StatusOK); {
 	case e.Status == events.StatusError:
 		e.ErrorType = fingerprint.Error(said)
@@ -223,6 +243,7 @@ func (l *Log) Result(t *Turn, u *Use, emit func(*events.Event)) {
 		})
 		return
 	}
+	// The result of a task is the return of the agent that had it.
 	e.Kind, e.From, e.To = events.AgentReturn, u.To, t.By
 	if u.At != 0 {
 		e.Time = max(e.Time, u.At)
@@ -237,6 +258,8 @@ func (l *Log) Result(t *Turn, u *Use, emit func(*events.Event)) {
 }
 
 // Inference tells what one answer of the model used up.
+//
+// The id is that of the answer, which some programs write several times.
 func (l *Log) Inference(t *Turn, id string, at events.Stamp, model, provider string, used events.Usage, emit func(*events.Event)) {
 	if !used.Known || l.Again(id+"/llm") {
 		return
@@ -247,6 +270,8 @@ func (l *Log) Inference(t *Turn, id string, at events.Stamp, model, provider str
 }
 
 // Answer tells that the agent has nothing more to do for the user.
+//
+// It is for the main agent: the answers of others are results of tasks.
 func (l *Log) Answer(t *Turn, id string, at events.Stamp, status events.Status, text []byte, emit func(*events.Event)) {
 	if l.Again(id + "/return") {
 		return
@@ -258,6 +283,8 @@ func (l *Log) Answer(t *Turn, id string, at events.Stamp, status events.Status, 
 }
 
 // Server returns the server of a tool that is named mcp__SERVER__TOOL; "" for others.
+//
+// Models call the tools of MCP servers by such names.
 func Server(tool string) string {
 	rest, isMCP := strings.CutPrefix(tool, "mcp__")
 	server, _, named := strings.Cut(rest, "__")
