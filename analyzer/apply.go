@@ -102,6 +102,7 @@ func (e *Engine) apply(f *Flow, m *moment) {
 		if !ev.Claimed {
 			f.offences = f.offences[:0]
 		}
+		// Whoever speaks begins a turn, whether or not the producer says so.
 		f.newTurn()
 	}
 	// People take no index: nothing is ever refused to them, and they would count as sessions.
@@ -344,6 +345,8 @@ func (e *Engine) applyToolResult(f *Flow, m *moment) {
 	}
 	p := &f.parties[m.from]
 	m.tool = f.tool(ev.Tool.Name)
+	// The tool is known even if its call is not; rows about results have nothing to measure
+	// then.
 	i := findCall(p, m.tool, ev.Tool.CallID)
 	if i < 0 {
 		return
@@ -414,6 +417,8 @@ func (f *Flow) applyUsage(m *moment) {
 			return
 		}
 		p := &f.parties[m.from]
+		// A sum that is smaller than before is one that has begun again: nothing is taken back,
+		// and the next growth counts from there.
 		told := [3]int64{in, out, total}
 		in, out, total = max(0, in-p.usage[0]), max(0, out-p.usage[1]), max(0, total-p.usage[2])
 		p.usage = told
@@ -441,6 +446,7 @@ func (f *Flow) applyTurn(m *moment, changes bool) {
 	if !changes && slices.Contains(f.turnSeen, h) {
 		return
 	}
+	// The oldest goes. A turn that comes back after sixteen others counts as a new one.
 	if len(f.turnSeen) == maxTurnIDs {
 		copy(f.turnSeen, f.turnSeen[1:])
 		f.turnSeen = f.turnSeen[:maxTurnIDs-1]
@@ -476,6 +482,7 @@ func (f *Flow) applyTask(m *moment) {
 			m.loops = ev.LoopCount
 			return
 		}
+		// The task that was begun first gives way, and begins again if it goes on.
 		if i == maxTasks {
 			copy(f.tasks, f.tasks[1:])
 			i--
@@ -528,6 +535,7 @@ func (f *Flow) stampRate(m *moment) {
 	const widest = 10 * 60 * 1000 // milliseconds
 	at := f.since(m.when)
 	i := len(f.rate)
+	// From the end, because nearly all hops come in order.
 	for i > 0 && f.rate[i-1].at > at {
 		i--
 	}
@@ -535,6 +543,7 @@ func (f *Flow) stampRate(m *moment) {
 	for drop < len(f.rate) && int64(f.rate[drop].at) <= int64(f.since(m.at))-widest {
 		drop++
 	}
+	// It is the oldest by its own time, not by its arrival.
 	if len(f.rate)-drop == maxRateStamps {
 		drop++
 	}
@@ -559,6 +568,8 @@ func mix(h events.Hash) uint64 {
 	if h.IsZero() {
 		return 0
 	}
+	// The first algorithm leaves the value as it is. 0 stands for not known, so no hash may give
+	// it.
 	v := h.Value ^ uint64(h.Algorithm-1)*0x9e3779b97f4a7c15
 	if v == 0 {
 		return 1

@@ -23,6 +23,7 @@ func (e *Engine) ask(p *Partition, f *Flow, m *moment, fx *Effects) {
 		fx.Counts.Refused++
 		fx.Counts.Attempts++
 		fx.Counts.RefusedBy[Rules[o.rule].Reason.Place()]++
+		// For the answer only; the call is not counted, so apply does not run.
 		m.from, m.to, m.tool = c.from, c.to, c.tool
 		// The call that would go over the limit is the one at which the flow begins to wait.
 		if o.Action == events.Hold && o.Phase == standing.Armed {
@@ -31,6 +32,7 @@ func (e *Engine) ask(p *Partition, f *Flow, m *moment, fx *Effects) {
 		fx.Answer = e.answer(f, o, m)
 		e.addRemaining(f, m, fx.Answer)
 		e.tried(f, m)
+		// A call that was in flight when the order went out is no attempt (decision 8).
 		if _, known := e.broken(f, &c, m); known {
 			if o.Action != events.Throttle { // who is told to wait may ask whether it is time
 				e.noteTry(f, m, fx)
@@ -44,8 +46,10 @@ func (e *Engine) ask(p *Partition, f *Flow, m *moment, fx *Effects) {
 	}
 	// The partition as well: a refused call is no load.
 	before, load := &fx.scratch, *p
+	// The copy is in memory of the effects, so that not each ask has to allocate one.
 	f.copyTo(before)
 	given := len(fx.Verdicts)
+	// As an event that has happened, with all that comes of it.
 	e.see(p, f, m, fx)
 	var warning *events.Verdict
 	for i := given; i < len(fx.Verdicts); i++ {
@@ -79,10 +83,12 @@ func (e *Engine) ask(p *Partition, f *Flow, m *moment, fx *Effects) {
 			fx.Verdicts = fx.Verdicts[:given+len(stops)]
 			return
 		}
+		// Several rows may warn; the last one is what the answer says.
 		if v.Action == events.Warn {
 			warning = v
 		}
 	}
+	// Only what was allowed is passed on: for trees and agents a refused call was not made.
 	e.repartition(f, m, fx)
 	if warning != nil {
 		answer := *warning
@@ -102,6 +108,7 @@ func lastLoop(v *events.Verdict, m *moment) bool {
 // again answers an ask that was folded before, as when the answer was lost on the
 // way: by what stands now, counting nothing.
 func (e *Engine) again(f *Flow, m *moment) *events.Verdict {
+	// Read and not counted, as for an ask that is refused at once.
 	c := e.announce(f, m.ev)
 	m.from, m.to, m.tool = c.from, c.to, c.tool
 	answer := e.allowed(f, m)
@@ -123,6 +130,7 @@ func (f *Flow) refusing(c *announced) *order {
 		if o.hidden || !f.refuses(o, c) {
 			continue // what is hidden refuses nothing that its cover does not
 		}
+		// Of equally wide ones the oldest in the list, so the same ask gets the same answer.
 		if best == nil || o.wide > best.wide {
 			best = o
 		}
@@ -181,6 +189,7 @@ func (e *Engine) applyAck(f *Flow, m *moment, fx *Effects) {
 		return
 	}
 	if !m.ev.From.IsZero() {
+		// Found and not added: an acknowledgement makes nobody take part.
 		m.from = f.findParty(e.limits.Identity.Of(m.ev.From))
 	}
 	if !m.ev.To.IsZero() {
@@ -196,6 +205,8 @@ func (e *Engine) applyAck(f *Flow, m *moment, fx *Effects) {
 			fx.Counts.Acked(Rules[o.rule].Reason.Place(), m.ev.Ack)
 		}
 		known = true
+		// A dispatcher that says that it did not apply the order has let the call pass: that is
+		// no attempt.
 		if o.Phase > standing.Warn && m.ev.Ack.Applied {
 			fx.Counts.Attempts++
 			fx.Counts.RefusedBy[Rules[o.rule].Reason.Place()]++
@@ -228,6 +239,7 @@ func (e *Engine) applyOperator(f *Flow, m *moment, fx *Effects) {
 			o = f.addOrder()
 			*o = order{Order: standing.Order{Since: m.at, Begun: m.at}, a: none, b: none, edges: o.edges[:0], calls: o.calls[:0]}
 		}
+		// An order that a person has given before is given again, from now on, with the same id.
 		o.rule, o.Phase, o.Action, o.scope, o.episode = ruleOfPerson, standing.Stop, events.Halt, events.ScopeFlow, f.episode
 		stands := ev.Operator.For
 		if stands <= 0 {
@@ -243,6 +255,7 @@ func (e *Engine) applyOperator(f *Flow, m *moment, fx *Effects) {
 			}
 		}
 	case ev.Kind == events.OperatorRelease && ev.Operator != nil:
+		// clear takes the order out, so the first one is another each time.
 		for len(f.orders) > 0 {
 			e.clear(f, &f.orders[0], m, fx)
 		}
@@ -262,6 +275,7 @@ func (e *Engine) applyOperator(f *Flow, m *moment, fx *Effects) {
 			return
 		}
 		mode := e.limits.Rules[r].Mode
+		// An override that says no mode leaves the one in force.
 		if given, ok := rules.ParseMode(ev.Override.Mode); ok && ev.Override.Mode != "" {
 			mode = given
 		}
@@ -274,6 +288,7 @@ func (e *Engine) applyOperator(f *Flow, m *moment, fx *Effects) {
 				n++
 			}
 		}
+		// The oldest gives way. Overrides are a person's, so there are few.
 		if f.overrides = f.overrides[:n]; n == maxOverrides {
 			f.overrides = f.overrides[:copy(f.overrides, f.overrides[1:])]
 		}
@@ -281,6 +296,7 @@ func (e *Engine) applyOperator(f *Flow, m *moment, fx *Effects) {
 		if ev.Override.Extra > 0 {
 			most := e.granted(f, m, r, ev.Override.Extra, limit)
 			fx.Counts.Granted[Rules[r].Reason.Place()]++
+			// No warning before it: who was granted twenty calls is not warned at the first.
 			own.warn, own.stop = events.Optional{Set: true, Value: most}, events.Optional{Set: true, Value: most}
 		}
 		f.overrides = append(f.overrides, own)

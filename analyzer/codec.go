@@ -25,6 +25,7 @@ const MaxRecord = 8 << 10
 // orders. So a flow is encoded after each event, also when it is kept decoded (see decision
 // 15). The error is always nil; the signature is that of encoding.BinaryAppender.
 func (f *Flow) AppendBinary(dst []byte) ([]byte, error) {
+	// dst may hold other things before the record.
 	start := len(dst)
 	dst = f.encode(dst)
 	if len(dst)-start > MaxRecord {
@@ -44,6 +45,8 @@ func (f *Flow) AppendBinary(dst []byte) ([]byte, error) {
 const (
 	// A size that is wrong shows at once, since what follows is read from the wrong place and
 	// record.Reader fails.
+	// Sizes are in bytes. A new field that is rarely there goes behind a presence bit instead of
+	// into these, since each flow in memory pays for them (decision 2).
 	sizeHead     = 81
 	sizeParty    = 22
 	sizeCall     = 31 // and 8 for the fingerprint of its result, 8 for that of its arguments, 1 when results did not come at once
@@ -56,6 +59,8 @@ const (
 	sizeOrder    = 93
 )
 
+// Numbers stand in records with the lowest byte first; only keys of the store are the other way
+// round.
 var le = binary.LittleEndian
 
 // Presence bits of the head.
@@ -73,6 +78,7 @@ const (
 
 // Presence bits of a party.
 const (
+	// Like those of the head they are never used again for something else.
 	partyHasCycle byte = 1 << iota
 	partyHasSims
 	partyHasOpen
@@ -85,6 +91,8 @@ const (
 // encode writes the record as UnmarshalBinary reads it, part by part in the same order.
 func (f *Flow) encode(b []byte) []byte {
 	var has byte
+	// A field is behind a bit where most flows have nothing in it: no release, no tokens, no
+	// tree.
 	if f.forgotAt != 0 || f.released != 0 || f.idTimes[1] != 0 {
 		has |= hasTimes
 	}
@@ -111,6 +119,7 @@ func (f *Flow) encode(b []byte) []byte {
 	h[10], h[11], h[12], h[13] = byte(len(f.ring)), byte(len(f.streakAt)), byte(len(f.pairs)), byte(len(f.delegations))
 	h[14], h[15], h[16], h[17] = byte(len(f.turnSeen)), byte(len(f.conversations)), byte(len(f.tasks)), byte(len(f.orders))
 	h[18], h[19], h[20] = byte(len(f.offences)), byte(len(f.overrides)), byte(len(f.turnID))
+	// The clock comes first, because what follows is read as so long before it.
 	le.PutUint64(h[21:], uint64(f.clock))
 	le.PutUint64(h[29:], uint64(f.last))
 	le.PutUint64(h[37:], uint64(f.start))
@@ -123,6 +132,7 @@ func (f *Flow) encode(b []byte) []byte {
 	le.PutUint16(h[75:], f.unique)
 	le.PutUint16(h[77:], f.turns)
 	le.PutUint16(h[79:], f.streak)
+	// Its length is in the head.
 	b = append(b, f.turnID...)
 	if has&hasTimes != 0 {
 		var e []byte
@@ -139,6 +149,7 @@ func (f *Flow) encode(b []byte) []byte {
 		b = binary.AppendUvarint(b, uint64(f.cost))
 	}
 	if has&hasRuns != 0 {
+		// Index 0 is used by no period.
 		b = record.AppendRuns(b, f.pairRun[1:])
 		b = record.AppendRuns(b, f.sameRun[1:])
 	}
@@ -148,16 +159,22 @@ func (f *Flow) encode(b []byte) []byte {
 		}
 	}
 	if has&hasTries != 0 {
+		// Times that are mostly near the clock take two or three bytes so, where the full ones
+		// take eight.
 		b = binary.AppendVarint(binary.AppendVarint(b, record.Ago(f.clock, f.triesTold)), record.Ago(f.clock, f.triesDue))
 	}
 	if has&hasTree != 0 {
 		b = record.AppendString(record.AppendString(b, f.root), f.parent)
 	}
+	// The lists. Nothing stands between two of them, so the lengths in the head have to be
+	// right.
 	b, e := record.Room(b, 8*len(f.ids))
 	for _, id := range f.ids {
 		le.PutUint64(e, id)
 		e = e[8:]
 	}
+	// Tools before parties, because calls of parties name tools by their index and are checked
+	// as they are read.
 	for _, t := range f.tools {
 		b = record.AppendString(b, t)
 	}
@@ -190,6 +207,7 @@ func (f *Flow) encode(b []byte) []byte {
 		le.PutUint64(e[11:], d.answer)
 		le.PutUint16(e[19:], d.count)
 		le.PutUint32(e[21:], d.n)
+		// Ago is one more than the distance, so that 0 is left for never.
 		le.PutUint32(e[25:], uint32(min(record.Ago(f.clock, d.answered), longAgo)))
 	}
 	for _, t := range f.turnSeen {
@@ -210,6 +228,7 @@ func (f *Flow) encode(b []byte) []byte {
 		b = le.AppendUint64(b, uint64(o.last))
 	}
 	for _, o := range f.overrides {
+		// A threshold that is not set is told from one that is 0.
 		b = append(b, byte(o.rule), byte(o.mode), record.Bit(o.warn.Set, 0)|record.Bit(o.stop.Set, 1))
 		b = le.AppendUint64(le.AppendUint64(le.AppendUint64(b, uint64(o.warn.Value)), uint64(o.stop.Value)), uint64(o.expires))
 	}
@@ -220,6 +239,7 @@ func (f *Flow) encode(b []byte) []byte {
 // fingerprint, there is room for one in each.
 func (p *party) encode(b []byte, clock events.Stamp) []byte {
 	var has byte
+	// One that is not 0 is enough to keep them all.
 	for _, r := range p.cycleRun {
 		if r != 0 {
 			has = partyHasCycle
@@ -300,6 +320,7 @@ func (p *party) encode(b []byte, clock events.Stamp) []byte {
 			le.PutUint64(x[args:], c.argsSim)
 		}
 		if has&partyHasDone != 0 {
+			// The distance in events, at most maxSpan; 0 while there is no result.
 			x[done] = byte(c.done - min(c.n, c.done))
 		}
 	}
@@ -317,6 +338,7 @@ func (p *party) encode(b []byte, clock events.Stamp) []byte {
 	if has&partyHasCycle != 0 {
 		b = record.AppendRuns(b, p.cycleRun[1:])
 	}
+	// Only parties whose producer tells sums have this.
 	if p.flags&partyUsage != 0 {
 		for _, u := range p.usage {
 			b = binary.AppendUvarint(b, uint64(u))
@@ -399,6 +421,7 @@ const longAgo = 1<<32 - 1
 func (f *Flow) UnmarshalBinary(key string, b []byte) error {
 	f.Reset(key)
 	d := record.NewReader(b)
+	// Too few bytes give a head of zeros, whose version is none.
 	h := d.Take(sizeHead)
 	if h[0] != codecVersion {
 		return fmt.Errorf("flow record has version %d, this weir reads version %d: use the weir that wrote it, or delete the state and fold the log again", h[0], codecVersion)
@@ -413,6 +436,7 @@ func (f *Flow) UnmarshalBinary(key string, b []byte) error {
 		d.Fail()
 	}
 	f.revision = int64(le.Uint64(h[45:]))
+	// The second half has none as long as there are few ids, and stands behind hasTimes.
 	f.idTimes[0] = events.Stamp(le.Uint64(h[53:]))
 	f.events = le.Uint32(h[61:])
 	f.hops = le.Uint32(h[65:])
@@ -460,6 +484,8 @@ func (f *Flow) UnmarshalBinary(key string, b []byte) error {
 		f.ids[i] = le.Uint64(e)
 		e = e[8:]
 	}
+	// Lengths are checked against the caps of this weir: a record made under larger ones is
+	// refused, not cut.
 	tools := d.Most(h[7], maxTools)
 	for range tools {
 		f.tools = append(f.tools, d.String())
@@ -470,6 +496,7 @@ func (f *Flow) UnmarshalBinary(key string, b []byte) error {
 		// that no damaged record makes the fold panic.
 		f.addParty().decode(&d, f.clock, parties, tools)
 	}
+	// Only now it is known how many parties there are.
 	d.Index(f.pos, parties)
 
 	n := d.Most(h[9], maxRateStamps)
@@ -496,6 +523,8 @@ func (f *Flow) UnmarshalBinary(key string, b []byte) error {
 		f.delegations = append(f.delegations, delegation{from: d.Index(x[0], parties), to: d.Index(x[1], parties), algorithm: events.HashAlgorithm(x[2]),
 			content: le.Uint64(x[3:]), answer: le.Uint64(x[11:]), count: le.Uint16(x[19:]), n: le.Uint32(x[21:])})
 		if ago := le.Uint32(x[25:]); ago != 0 {
+			// So long ago that it did not fit is longAgo, which is still a time and not never:
+			// whoever asks again after 49 days was not in a hurry.
 			f.delegations[len(f.delegations)-1].answered = f.clock - events.Stamp(ago-1)
 		}
 	}
@@ -533,6 +562,8 @@ func (f *Flow) UnmarshalBinary(key string, b []byte) error {
 	return d.End("flow record")
 }
 
+// decode reads a party, which is empty but for the memory of its slices. What is told of other
+// parties and of tools is checked against how many there are.
 func (p *party) decode(d *record.Reader, clock events.Stamp, parties, tools int) {
 	h := d.Take(sizeParty)
 	if ago := le.Uint32(h[18:]); ago != longAgo {
@@ -570,6 +601,7 @@ func (p *party) decode(d *record.Reader, clock events.Stamp, parties, tools int)
 		c.tool, c.flags = d.Index(x[0], tools), callFlags(le.Uint16(x[1:]))
 		c.id, c.at, c.n = le.Uint32(x[3:]), le.Uint32(x[7:]), le.Uint32(x[11:])
 		c.args, c.result, c.sim, c.argsSim, c.done = le.Uint64(x[15:]), le.Uint64(x[23:]), 0, 0, 0
+		// Where calls store no ordinals, all results came with the next event, or are not there.
 		if c.done = c.atOnce(); size > done && e[done] != 0 {
 			c.done = c.n + uint32(e[done])
 		}
@@ -603,6 +635,7 @@ func (p *party) decode(d *record.Reader, clock events.Stamp, parties, tools int)
 	}
 }
 
+// decode reads a pair, whose slice is kept.
 func (p *pair) decode(d *record.Reader, parties int) {
 	h := d.Take(sizePair)
 	p.from, p.to = d.Index(h[0], parties), d.Index(h[1], parties)
@@ -622,6 +655,7 @@ func (p *pair) decode(d *record.Reader, parties int) {
 	}
 }
 
+// decode reads an order, whose slices are kept.
 func (o *order) decode(d *record.Reader, parties, tools int) {
 	h := d.Take(sizeOrder)
 	o.rule, o.Phase, o.Action, o.scope = RuleID(d.Most(h[0], int(RuleCount)-1)), standing.Phase(d.Most(h[1], int(standing.Stop))), events.ActionAt(int(h[2])), events.ScopeAt(int(h[3]))
@@ -632,6 +666,7 @@ func (o *order) decode(d *record.Reader, parties, tools int) {
 	o.episode, o.Attempts, o.Tried, o.Leaked = le.Uint16(h[16:]), le.Uint16(h[18:]), le.Uint16(h[20:]), le.Uint16(h[22:])
 	o.calls0, o.least = le.Uint32(h[24:]), h[28]
 	o.Limits = le.Uint32(h[85:])
+	// Seven numbers of eight bytes, in the order in which encode lists them.
 	stamp := func(i int) events.Stamp { return events.Stamp(le.Uint64(h[29+8*i:])) }
 	o.Since, o.Issued, o.Expires, o.Due = stamp(0), stamp(1), stamp(2), stamp(3)
 	o.Begun = o.Issued - events.Stamp(le.Uint32(h[89:]))

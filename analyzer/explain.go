@@ -14,12 +14,13 @@ import (
 // against its limit, and what stands.
 // It is written as JSON, so its fields are a promise to programs.
 type View struct {
-	Flow       string              `json:"flow"`
-	Root       string              `json:"root_correlation_id,omitempty"` // of the tree that it belongs to
-	Episode    int                 `json:"episode"`
-	Start      events.RFC3339      `json:"start"`
-	Last       events.RFC3339      `json:"last"`
-	Events     int64               `json:"events"`
+	Flow    string         `json:"flow"`
+	Root    string         `json:"root_correlation_id,omitempty"` // of the tree that it belongs to
+	Episode int            `json:"episode"`
+	Start   events.RFC3339 `json:"start"`
+	Last    events.RFC3339 `json:"last"`
+	Events  int64          `json:"events"`
+	// It is a word for people, and more than Standing: it tells expired from ok.
 	Status     string              `json:"status"` // ok, expired (was stopped, nothing stands any more), warned, armed, stopped, held
 	Incomplete bool                `json:"incomplete,omitempty"`
 	Stack      []string            `json:"stack"`
@@ -87,12 +88,14 @@ func (e *Engine) View(f *Flow) View {
 		}
 	}
 	var at moment
+	// Not the time of whoever looks: so the same state always gives the same view.
 	at.begin(f.clock)
 	m := &at
 	status := standing.Phase(0)
 	for i := range f.orders {
 		o := &f.orders[i]
 		v.Orders = append(v.Orders, e.verdict(f, o, m))
+		// Also what is hidden under another order stands, and is shown.
 		status = max(status, o.Phase)
 	}
 	// In the order of the phases.
@@ -139,6 +142,8 @@ func (e *Engine) counters(f *Flow, m *moment) []rules.CounterView {
 				c.Near = c.Observed / c.Limit
 			}
 		}
+		// Near is about the stop where there is one, else about the warning; 0 where neither is
+		// set.
 		out = append(out, c)
 	}
 	return out
@@ -146,6 +151,7 @@ func (e *Engine) counters(f *Flow, m *moment) []rules.CounterView {
 
 // Explain returns the canonical text of a flow, which golden tests, the command
 // line and bug reports share: one line of state, then one line per order.
+// It names no time and no hash, so golden files stay as they are when one of these changes.
 func (e *Engine) Explain(f *Flow) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "stack=%s calls=%d agents=%d", strings.Join(f.Stack(), ","), f.hops, f.unique)

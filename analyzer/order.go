@@ -170,6 +170,7 @@ func (f *Flow) addOrder() *order {
 // and tools that the flow has not seen have the index none.
 // It has to agree with match, which says it to dispatchers as far as they can know.
 func (f *Flow) matches(o *order, c *announced) bool {
+	// KindUnset is for both kinds that can be refused.
 	if o.kind != events.KindUnset && o.kind != c.kind {
 		return false
 	}
@@ -179,6 +180,7 @@ func (f *Flow) matches(o *order, c *announced) bool {
 			return false
 		}
 	case events.ScopePair:
+		// A pair refuses in both directions, as its name says.
 		if o.picks == selectAll && !(c.kind == events.AgentCall && (c.from == o.a && c.to == o.b || c.from == o.b && c.to == o.a)) {
 			return false
 		}
@@ -208,6 +210,7 @@ func (f *Flow) matches(o *order, c *announced) bool {
 	case selectTurn:
 		return o.subject == c.turn
 	case selectNewTurn:
+		// A call without a turn id cannot be told from one of the turn at hand.
 		return c.turn != "" && c.turn != o.subject
 	case selectTask:
 		return o.subject == c.task
@@ -230,6 +233,7 @@ func (f *Flow) rewords(c *announced) bool {
 	for i := range p.calls {
 		o := &p.calls[i]
 		switch {
+		// Only calls that made points are evidence.
 		case o.flags&callScored == 0 || !nearArgs(&next, o):
 		case first == nil:
 			first = o
@@ -260,6 +264,7 @@ type announced struct {
 // none.
 func (e *Engine) announce(f *Flow, ev *events.Event) announced {
 	c := announced{kind: ev.Kind, from: none, to: none, tool: none, args: ev.Tool.ArgsHash, argsSim: ev.Tool.ArgsSim.Value, content: ev.Content, turn: ev.TurnID, task: ev.TaskID, conversation: ev.ConversationID}
+	// By the same identity as when it is counted, see Identity.
 	if !ev.From.IsZero() {
 		c.from = f.findParty(e.limits.Identity.Of(ev.From))
 	} else if isUnnamed(ev) {
@@ -303,6 +308,8 @@ func matchDeeper(f *Flow, m *moment, o *order) {
 	o.kind, o.picks = events.AgentCall, selectOffStack
 	least := m.set.Stop + 1
 	if m.from != none {
+		// The caller told of levels that are not in the log, so the depth by which its order
+		// binds is where it stands here.
 		least = min(least, f.depthOf(m.from))
 	}
 	f.fromDepth(o, least)
@@ -337,6 +344,7 @@ func matchRing(f *Flow, m *moment, o *order) {
 	_, period := rounds(f.pairRun[:], 2, maxRing)
 	o.period = uint8(period)
 	o.edges = o.edges[:0]
+	// The last round is enough: all others are like it.
 	for i := len(f.ring) - period; i < len(f.ring); i++ {
 		if x := (edge{f.ring[i].from, f.ring[i].to}); i >= 0 && len(o.edges) < maxOrderCalls && !slices.Contains(o.edges, x) {
 			o.edges = append(o.edges, x)
@@ -357,6 +365,7 @@ func matchDelegation(f *Flow, m *moment, o *order) {
 	for i := range f.delegations {
 		d := &f.delegations[i]
 		between := d.from == m.from && d.to == m.to || d.from == m.to && d.to == m.from
+		// That one has reached the stop as well.
 		if between && i != m.delegation && f.repeats(d, m) >= m.set.Stop {
 			o.content, o.edges = events.Hash{}, append(o.edges[:0], edge{m.from, m.to}, edge{m.to, m.from})
 			return
@@ -423,11 +432,13 @@ func matchCycle(f *Flow, m *moment, o *order) {
 	p := &f.parties[m.from]
 	_, period := rounds(p.cycleRun[:], 2, maxPeriod)
 	o.period = uint8(period)
+	// The result that has closed the cycle may be of an earlier call than the last.
 	for i := m.callAt; i > m.callAt-period && i >= 0; i-- {
 		o.addCall(refTo(&p.calls[i]))
 	}
 }
 
+// addCall has the order refuse one more call. What is beyond the cap stays allowed.
 func (o *order) addCall(r callRef) {
 	if len(o.calls) < maxOrderCalls && !slices.Contains(o.calls, r) {
 		o.calls = append(o.calls, r)

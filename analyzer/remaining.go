@@ -47,6 +47,7 @@ func (e *Engine) addRemaining(f *Flow, m *moment, answer *events.Verdict) {
 			answer.Remaining = make([]events.Remaining, 0, len(telling))
 		}
 		answer.Remaining = append(answer.Remaining, is)
+		// Words begin here, and stay with every call from here on, because a model forgets.
 		if left <= set.Tell && set.Tell != 0 {
 			few = append(few, is)
 		}

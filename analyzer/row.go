@@ -23,6 +23,7 @@ type Row struct {
 	Holds bool // the setting may hold the flow where the row would refuse
 
 	// Its number in the table that it is of: two rows may have one place.
+	// place is also where the row's setting stands in the Limits.
 	place  int
 	agents bool
 	counts agents.Counted

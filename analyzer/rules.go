@@ -62,6 +62,7 @@ const (
 type KindSet uint32
 
 // kinds is a set of these.
+// It is for the table, which is built once when the program starts.
 func kinds(ks ...events.Kind) (s KindSet) {
 	for _, k := range ks {
 		s |= 1 << k
@@ -78,7 +79,9 @@ func (s KindSet) Has(k events.Kind) bool { return s>>k&1 == 1 }
 // A new rule is one row at the end, with the functions that measure and match; the fold itself
 // looks only for the rows named below.
 type FlowRule struct {
+	// What may be said and set of the row, in the same form as for rows about agents.
 	rules.Row
+	// ID is its place in the table as well.
 	ID RuleID
 	// Empty for rows that the fold judges by itself: at a deadline, at a refused ask, or
 	// never.
@@ -111,6 +114,8 @@ type FlowRule struct {
 
 // What the bounds of what is remembered let rows observe.
 var (
+	// A threshold above them would be a limit that never speaks, so a limits file that has one
+	// is refused, and Why is the sentence that it gets.
 	yesOrNo        = rules.Reach{Most: 1, Why: "a call is one or it is not"}
 	partiesKept    = rules.Reach{Most: maxParties, Why: fmt.Sprintf("at most %d parties of a flow are kept", maxParties)}
 	hopTimesKept   = rules.Reach{Most: maxRateStamps, Why: fmt.Sprintf("the times of the last %d hops are kept; max_total_calls counts further", maxRateStamps)}
@@ -120,6 +125,7 @@ var (
 	countKept      = rules.Reach{Most: rules.MaxCount, Why: "the counter stops there"}
 	episodeLength  = rules.Reach{Most: int64(rules.MaxDuration / time.Second), Why: "no episode lasts longer"}
 
+	// As long as times are kept; see maxRateWindow.
 	hopWindows = rules.Span{Least: 1, Most: maxRateWindow, Why: "times are kept for 10 minutes"}
 )
 
@@ -476,6 +482,8 @@ var Rules = [RuleCount]FlowRule{
 
 // The rows that the fold itself looks for.
 const (
+	// Everything else about a row stands in the table. These are the places in which the fold
+	// knows one by name.
 	ruleOfAge    = RuleFlowDuration // it has a deadline of its own
 	ruleOfPerson = RuleOperator     // it stands because a person says so
 	ruleOfTurns  = RuleTurns        // its setting says which turns count

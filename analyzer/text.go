@@ -24,6 +24,8 @@ func (e *Engine) message(f *Flow, o *order, m *moment, window int64, limit, obse
 	if text == "" {
 		text = rule.Sentence()
 	}
+	// A word that means nothing here is left to the order, which knows those that all rows
+	// share.
 	return standing.Fill(text, func(word string) string {
 		switch word {
 		case "{head}":
@@ -31,6 +33,7 @@ func (e *Engine) message(f *Flow, o *order, m *moment, window int64, limit, obse
 		case "{period}":
 			return strconv.Itoa(int(o.period))
 		case "{before}":
+			// For sentences that speak of the calls before the one at hand.
 			return strconv.FormatInt(max(0, window-1), 10)
 		case "{window}":
 			return strconv.FormatInt(window, 10)
@@ -40,6 +43,7 @@ func (e *Engine) message(f *Flow, o *order, m *moment, window int64, limit, obse
 			set := e.setting(o.rule, f, m)
 			return o.Bound(&set, rules.InUnit(rule.Unit))
 		}
+		// At a deadline nobody called anybody.
 		if m.ev == nil {
 			return o.Word(word, o.kind, limit, observed)
 		}
@@ -85,6 +89,7 @@ func agentMessage(o *order, limit, observed float64) string {
 	switch advice := Rules[o.rule].Advice; {
 	case o.Action == events.Hold:
 		return what + standing.AdviceHold
+	// The row's own advice comes before that for its action: it knows what would help.
 	case advice != "":
 		return strings.Replace(advice, "{what}", what, 1)
 	case o.Action == events.Throttle:

@@ -13,6 +13,7 @@ import (
 // emit publishes the order as it stands now, unless a wider one says as much. Every string in the verdict is its
 // own: the flow's strings may alias a record that is about to be overwritten.
 func (e *Engine) emit(f *Flow, o *order, m *moment, fx *Effects) {
+	// What takes an order back is always told, or guards would honor it until it ends.
 	if o.hidden = o.Action != events.Allow && f.covered(o, m.at); o.hidden {
 		return
 	}
@@ -30,6 +31,8 @@ func (e *Engine) emit(f *Flow, o *order, m *moment, fx *Effects) {
 func (e *Engine) answer(f *Flow, o *order, m *moment) *events.Verdict {
 	armed := *o
 	if o.Phase == standing.Armed {
+		// Only in the copy: the order itself stays armed, since the call that was asked for is
+		// not made.
 		armed.Phase = standing.Stop
 		armed.Observed++
 	}
@@ -57,7 +60,10 @@ func (e *Engine) degraded(scaled bool, m *moment) string {
 // nothing, so views use it too. An Allow carries no match and no figures: it ends the order
 // with this id.
 func (e *Engine) verdict(f *Flow, o *order, m *moment) events.Verdict {
+	// What all orders have in common is said by package standing; here what an order about a
+	// flow adds.
 	rule := &Rules[o.rule]
+	// Only rows with a window need the setting of the moment, which costs a look at overrides.
 	window := int64(0)
 	if rule.Window != "" {
 		window = e.setting(o.rule, f, m).Window
@@ -66,6 +72,8 @@ func (e *Engine) verdict(f *Flow, o *order, m *moment) events.Verdict {
 	v.Scope = events.Scope{Kind: o.scope, ID: f.scopeID(o)}
 	v.ConfigVersion, v.Confidence, v.CorrelationID = e.limits.Version, e.confidence(f, m), strings.Clone(f.key)
 	v.Trigger, v.Degraded = trigger(f, m), e.degraded(e.scaled.Has(o.rule), m)
+	// It is for dispatchers, who have the order by its id; people read why it stood in the
+	// verdict before.
 	if o.Action == events.Allow {
 		v.Message = standing.Cleared(rule.Reason)
 		return v
@@ -81,6 +89,7 @@ func (e *Engine) verdict(f *Flow, o *order, m *moment) events.Verdict {
 	v.Message = e.message(f, o, m, window, limit, observed)
 	e.describe(&v, f, o, m)
 	v.Evidence = f.evidence(o)
+	// What the person wrote goes to people only, never into the words for the model.
 	if m.ev != nil && m.ev.Operator != nil {
 		v.Detail = strings.Clone(m.ev.Operator.Reason)
 	}
@@ -104,6 +113,7 @@ func (e *Engine) describe(v *events.Verdict, f *Flow, o *order, m *moment) {
 		v.To = clone(f.parties[m.to].name)
 	}
 	v.Tool, v.ArgsHash = clone(ev.Tool.Name), ev.Tool.ArgsHash.String()
+	// A result tells no arguments; its call did.
 	if v.ArgsHash == "" && m.callAt >= 0 && m.from != none && m.callAt < len(f.parties[m.from].calls) {
 		if r := refTo(&f.parties[m.from].calls[m.callAt]); r.algorithm != events.HashNone {
 			v.ArgsHash = events.Hash{Algorithm: r.algorithm, Value: r.args}.String()
@@ -113,6 +123,7 @@ func (e *Engine) describe(v *events.Verdict, f *Flow, o *order, m *moment) {
 	v.ProjectID, v.TeamID, v.TenantID, v.MemoryTraceID = clone(ev.ProjectID), clone(ev.TeamID), clone(ev.TenantID), clone(ev.MemoryTraceID)
 	v.ConversationID, v.MessageID = clone(ev.ConversationID), clone(ev.MessageID)
 	v.TraceID, v.SpanID = clone(ev.TraceID), clone(ev.SpanID)
+	// The larger of what the caller says and what was counted, as rules see it.
 	v.LoopCount, v.DelegationDepth = max(ev.LoopCount, m.loops, m.reflects), ev.DelegationDepth
 	if rule := &Rules[o.rule]; rule.Deepens {
 		v.DelegationDepth = max(v.DelegationDepth, o.Observed)
@@ -133,6 +144,7 @@ func trigger(f *Flow, m *moment) *events.Trigger {
 
 // confidence says how well what was counted is known: estimated from a sample, counted in a
 // flow whose id was guessed, or exact.
+// A sample comes first: it makes every figure a guess, however the flow is known.
 func (e *Engine) confidence(f *Flow, m *moment) string {
 	switch {
 	case m.ev != nil && m.ev.SampledRate > 1:
@@ -158,6 +170,8 @@ func (f *Flow) orderID(o *order) uint64 {
 	_, _ = d.WriteString(f.scopeID(o))
 	_, _ = d.WriteString("\x00")
 	_, _ = d.WriteString(strconv.FormatInt(int64(o.Since), 16))
+	// Only then, or ids of all other orders would depend on what they happen to carry as a
+	// subject.
 	if rule := &Rules[o.rule]; rule.Subject != nil && rule.Scope == events.ScopeFlow { // of which several have the scope of the flow
 		_, _ = d.WriteString("\x00")
 		_, _ = d.WriteString(o.subject)
@@ -173,6 +187,7 @@ func (f *Flow) scopeID(o *order) string {
 		return strings.Clone(f.nameOf(o.a))
 	case events.ScopePair:
 		a, b := f.nameOf(o.a), f.nameOf(o.b)
+		// As the order stands for both directions, so must its name.
 		if b < a {
 			a, b = b, a
 		}
@@ -196,6 +211,7 @@ func (f *Flow) nameOf(party uint8) string {
 // Each field narrows it, and all must hold. It says what matches does, but for rewordings of a
 // call, which only the fold can tell.
 func (f *Flow) match(o *order) *events.Match {
+	// An empty field says nothing, so an order for everybody has a kind alone.
 	x := &events.Match{Kind: o.kind.String()}
 	// Who asks for a call of nobody names no caller either, so such an order is for all.
 	if o.scope == events.ScopeSession && f.nameOf(o.a) != unnamed {
@@ -205,6 +221,7 @@ func (f *Flow) match(o *order) *events.Match {
 	case selectAll:
 		if o.scope == events.ScopePair {
 			a, b := strings.Clone(f.nameOf(o.a)), strings.Clone(f.nameOf(o.b))
+			// A pair is two edges: between the same two no call of a tool is meant.
 			x.Kind = events.AgentCall.String()
 			x.Edges = []events.Edge{{From: a, To: b}, {From: b, To: a}}
 		}
@@ -226,6 +243,7 @@ func (f *Flow) match(o *order) *events.Match {
 		for _, name := range f.Stack() {
 			x.NotTo = append(x.NotTo, strings.Clone(name))
 		}
+	// Whoever is not listed is new, and new ones may not be called.
 	case selectNew:
 		for i := range f.parties {
 			if f.parties[i].flags&partyActive != 0 {
@@ -257,6 +275,7 @@ func (f *Flow) match(o *order) *events.Match {
 	return x
 }
 
+// appendNew appends s if it is not in the list already. Lists are short.
 func appendNew(list []string, s string) []string {
 	for _, have := range list {
 		if have == s {
@@ -276,6 +295,8 @@ func (f *Flow) evidence(o *order) *events.Evidence {
 		Attempts: int64(o.Attempts),
 		Leaked:   int64(o.Leaked),
 	}
+	// The counters begin again with an episode; then nothing was spent since, rather than less
+	// than nothing.
 	ev.Calls, ev.Tokens = max(0, ev.Calls), max(0, ev.Tokens)
 	for _, name := range f.Stack() {
 		ev.Stack = append(ev.Stack, strings.Clone(name))
@@ -284,10 +305,13 @@ func (f *Flow) evidence(o *order) *events.Evidence {
 		if f.offences[i].rule == o.rule {
 			ev.Offences = int64(f.offences[i].count)
 			if o.Phase == standing.Stop {
+				// Told are those before: a first stop has none.
 				ev.Offences-- // this one
 			}
 		}
 	}
+	// The events that the pattern was found in, by their ordinals, as far as they are
+	// remembered.
 	switch Rules[o.rule].Scope {
 	case events.ScopeSession:
 		if int(o.a) < len(f.parties) {

@@ -23,6 +23,7 @@ func (f *Flow) pushCall(p *party, c call) int {
 			largest = &f.parties[i]
 		}
 	}
+	// Its own oldest goes first, so the other parties keep theirs.
 	if len(p.calls) == maxCalls {
 		dropCall(p)
 	} else if total >= maxWindowCalls {
@@ -57,6 +58,7 @@ func findCall(p *party, tool uint8, id string) int {
 		return -1
 	}
 	for i := range p.calls {
+		// Only calls without an id: one that has an id is answered by it.
 		if c := &p.calls[i]; c.tool == tool && c.id == 0 && c.flags&callResult == 0 {
 			return i
 		}
@@ -101,6 +103,7 @@ func (f *Flow) noteCall(m *moment, p *party, c call) {
 	}
 	for i := range f.pairs {
 		r := &f.pairs[i]
+		// Rounds are about the callee: it is the one at work here.
 		if r.to == m.from {
 			if r.open {
 				r.used = true
@@ -139,6 +142,7 @@ func (f *Flow) pushSeen(p *party, key uint32) {
 func (f *Flow) openRound(m *moment, from, to uint8) {
 	for i := range f.pairs {
 		if r := &f.pairs[i]; r.to == to && r.open {
+			// No answer is neither old nor new, so such a round can be stale and never the same.
 			f.endRound(m, i, answer{})
 		}
 	}
@@ -355,6 +359,7 @@ func (p *party) polls(i int) bool {
 // counted. The figures are measured on labelled runs (decision 11, EVIDENCE.md).
 func (f *Flow) score(p *party, i int) {
 	c := &p.calls[i]
+	// Only results with known content make points, and a legal repeat makes none.
 	if c.flags&callHashed == 0 || c.flags&callRetry != 0 {
 		return
 	}
@@ -384,6 +389,7 @@ func (f *Flow) score(p *party, i int) {
 			alike = alike || reworded(o, c)
 		}
 	}
+	// Its own result is one of those that the tool has brought.
 	if n < len(different) && !slices.Contains(different[:n], c.result) {
 		n++
 	}
@@ -395,6 +401,7 @@ func (f *Flow) score(p *party, i int) {
 		return // waiting for something to change, and something does
 	case near:
 		points = 3
+	// It proves nothing, and is something new all the same: points fall.
 	case c.flags&callShort != 0:
 	case known && n == len(different), alike:
 		points = 2
@@ -415,6 +422,7 @@ func (f *Flow) score(p *party, i int) {
 // same.
 func (f *Flow) followCycle(p *party, i int) {
 	c := &p.calls[i]
+	// It neither makes a cycle longer nor ends it.
 	if c.flags&callRetry != 0 {
 		return
 	}
@@ -468,6 +476,7 @@ func (f *Flow) followRun(m *moment, p *party, c *call) {
 		for j := range f.parties {
 			total += len(f.parties[j].runs)
 		}
+		// The tool that was followed first gives way to the one at hand.
 		if i == maxRuns || total >= maxRunsTotal && i > 0 {
 			copy(p.runs, p.runs[1:])
 			i--
@@ -529,6 +538,7 @@ func (f *Flow) hopRuns(m *moment, all bool) {
 		pairSame, contentSame := false, false
 		if i := len(f.ring) - d; i >= 0 {
 			o := &f.ring[i]
+			// Unknown content is never the same content.
 			pairSame = o.from == h.from && o.to == h.to
 			contentSame = pairSame && h.content != 0 && o.content == h.content
 		}
