@@ -5,6 +5,7 @@ import "weir/events"
 // acknowledging are tools of coding agents that answer every change in the same words, such as
 // "The file has been updated": the answer says that the call was made and nothing of what it
 // changed.
+// Names in capitals are those of Claude Code.
 var acknowledging = map[string]bool{
 	"Edit": true, "MultiEdit": true, "Write": true, "NotebookEdit": true, "TodoWrite": true, "TaskCreate": true, "TaskUpdate": true,
 	"EnterPlanMode": true, "ExitPlanMode": true, "SendMessage": true,

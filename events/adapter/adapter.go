@@ -20,6 +20,8 @@ import (
 )
 
 // MaxRecord is the length of the longest record that adapters take, in bytes.
+//
+// A record holds a whole batch of an exporter, so it may be longer than an event.
 const MaxRecord = 8 << 20
 
 // MaxItems is how many spans, log records or runs may be in one record. Those of 8 MiB
@@ -35,6 +37,9 @@ func TooMany(what string) (code events.Code, field, reason string) {
 // Adapter turns the records of one log format into events. It may hold records
 // back to pair or to order them, within the bounds that its Options set. It is for
 // one goroutine.
+//
+// Whoever feeds one record after another to the same adapter gets one log; see Branching for
+// several inputs.
 type Adapter interface {
 	// Decode reads one record (a line or a document, as the Framing of the format
 	// says) and hands over the events that are complete now, in the order of their
@@ -51,6 +56,8 @@ type Adapter interface {
 
 // Parser is implemented by adapters that can read a record before it is the record's turn:
 // what it takes to read one does not depend on those before it.
+//
+// So the readers of a backtest read ahead on several cores, while events are told in order.
 type Parser interface {
 	// Parse reads a record, and returns what tells its events once all records before it
 	// were told; nil for nothing. An error says the same as that of Decode, and does not
@@ -60,6 +67,8 @@ type Parser interface {
 }
 
 // Options are the settings of an adapter. The zero value is fit for use.
+//
+// They are of one adapter, so that two inputs may be read by different ones.
 type Options struct {
 	// Source is the source of events whose records name none.
 	Source string
@@ -101,6 +110,7 @@ func (f IgnoreArgs) Of(tool string) []string {
 }
 
 // HeldOr returns MaxHeld, or most where it is not set.
+// A negative one counts as not set.
 func (o Options) HeldOr(most int) int { return cmp.Or(max(o.MaxHeld, 0), most) }
 
 // CorrelationOr returns Correlation, or the order of the format where it is not set.
@@ -112,6 +122,9 @@ func (o Options) CorrelationOr(order ...events.CorrelationSource) []events.Corre
 }
 
 // CheckSize refuses a record that is longer than MaxRecord.
+//
+// Readers refuse such records themselves; records that come by HTTP or from a topic are met
+// here.
 func CheckSize(record []byte) error {
 	if len(record) <= MaxRecord {
 		return nil
@@ -122,6 +135,8 @@ func CheckSize(record []byte) error {
 
 // CheckDatabase refuses what is the beginning of a SQLite database: it takes more to read
 // one than all adapters together, and the program that comes with it prints rows as JSON.
+//
+// Its bytes would otherwise be told as one long line that is no JSON.
 func CheckDatabase(head []byte) error {
 	if !bytes.HasPrefix(head, []byte("SQLite format 3\x00")) {
 		return nil
@@ -137,6 +152,8 @@ func Missing(field, reason string) *events.DecodeError {
 }
 
 // CodeFormat is the code of a record that cannot be read for a reason without a code of its own.
+//
+// It stands beside the codes of events, which say what is wrong with an event.
 const CodeFormat events.Code = "format"
 
 // CodeOf is the code of what Decode says of a record.
@@ -161,6 +178,9 @@ func ID(p []byte) string { return Word(p, events.MaxID/2) }
 
 // Word returns p as an event may carry it as id, name or other short text: at most
 // most characters of UTF-8, without control characters.
+//
+// What is longer is cut and not refused: a long name is still a name. Control characters
+// become spaces, and what is not UTF-8 becomes U+FFFD.
 func Word(p []byte, most int) string {
 	clean, n := true, 0
 	for _, b := range p {

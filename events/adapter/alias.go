@@ -2,6 +2,9 @@ package adapter
 
 // Alias is a field that a source names in several ways, and how far one of the names is
 // before the least preferred one, which has 1.
+//
+// Where a record has several of the names, the one with the highest rank counts, in whatever
+// order they come.
 type Alias[F ~uint8] struct {
 	Field F
 	Rank  uint8

@@ -17,9 +17,13 @@ const Pace = 2 * time.Second
 
 // Clock makes up times for records that have none: they happen one Pace after the
 // record before them.
+// last is in event time; zero before the first record.
 type Clock struct{ last events.Stamp }
 
 // At returns told, or the time that is made up when told is zero.
+//
+// A time that is told moves the clock, also backwards: what a log says of its times is not
+// corrected here.
 func (c *Clock) At(told events.Stamp) events.Stamp {
 	switch {
 	case told != 0:

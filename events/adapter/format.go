@@ -9,7 +9,9 @@ type Format struct {
 	Framing Framing
 	Score   func(*Head) Match // whether the beginning of an input looks like this format
 	New     func(Options) Adapter
-	Gives   Gives
+	// Gives is what people are told that rules can count on; it changes nothing of what is
+	// read.
+	Gives Gives
 
 	// Apart says that no input of this format explains what stands in another one, so that
 	// each may be read by an adapter of its own, at any time.
@@ -18,6 +20,8 @@ type Format struct {
 
 // By returns the format with another order of what flows are called by. The name of the
 // order stands behind that of the format: "otlp@conversation,trace".
+//
+// It is for logs whose producers use an id in another sense than most.
 func (f Format) By(order ...events.CorrelationSource) Format {
 	made := f.New
 	for i, source := range order {
@@ -48,6 +52,8 @@ func (f Framing) String() string {
 }
 
 // Match says how well the beginning of an input fits a format.
+//
+// Scores are compared in registry.Detect: one Certain beats any number of Maybe.
 type Match uint8
 
 // The matches. Certain means that members were found which no other format has.

@@ -23,13 +23,14 @@ func (t Top) Has(names ...string) bool {
 	return true
 }
 
+// Bounds of what is looked at, whatever an input begins with.
 const (
 	maxProbed  = 16  // records looked at
 	maxMembers = 128 // members looked at in one
 )
 
 // Head is the beginning of an input, by which its format is told. What many formats look at
-// is read once. It is for one goroutine.
+// is read once, when the first of them asks. It is for one goroutine.
 type Head struct {
 	Bytes []byte
 	tops  []Top
@@ -73,8 +74,11 @@ func Tops(head []byte) iter.Seq[Top] {
 // and ends at a fault and at what is no JSON object.
 func Heads(head []byte) iter.Seq[*jsonwalk.Cursor] {
 	return func(yield func(*jsonwalk.Cursor) bool) {
+		// A byte order mark is no part of the first record.
 		rest := bytes.TrimPrefix(head, []byte("\xef\xbb\xbf"))
 		for range maxProbed {
+			// What may stand before a record: white space, the bracket of an array around all,
+			// and the comma between two.
 			rest = bytes.TrimLeft(rest, " \t\r\n[,")
 			c := jsonwalk.New(rest)
 			if c.Peek() != '{' || !yield(c) || c.Err() != nil {

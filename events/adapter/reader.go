@@ -48,7 +48,7 @@ const HeadSize = 64 << 10
 
 // Reader cuts a finished input into records: lines, the elements of an array, or
 // documents that span many lines; plain or compressed with gzip or zstd. It holds one record
-// at a time. It is for one goroutine.
+// at a time, in memory that grows to the longest. It is for one goroutine.
 type Reader struct {
 	in    io.Reader
 	buf   []byte
@@ -57,10 +57,12 @@ type Reader struct {
 	err   error    // why no more comes, io.EOF at the end
 
 	framing Framing
-	most    int
-	bad     func(Fault)
-	mode    mode
-	open    []byte // room for value.open
+	// most is MaxRecord, but for tests.
+	most int
+	bad  func(Fault)
+	// mode is decided by the first record and stays, but for the end of an array.
+	mode mode
+	open []byte // room for value.open
 }
 
 type mode uint8
@@ -74,6 +76,9 @@ const (
 )
 
 // rooms are buffers of readers that were closed.
+//
+// Each is at least HeadSize long; a folder of many small files would otherwise ask for as much
+// memory as it has files.
 var rooms sync.Pool
 
 // Close gives the room of the reader to the next one. Neither the reader nor a record of it
@@ -128,6 +133,8 @@ func NewReader(in io.Reader) (*Reader, error) {
 
 // Head returns the beginning of the input, for finding out its format. It must not
 // be called after Next.
+//
+// It may alias the reader's memory.
 func (r *Reader) Head() []byte {
 	for len(r.buf) < HeadSize && r.fill() {
 	}
@@ -163,6 +170,7 @@ func (r *Reader) Next() (Record, error) {
 		var ok bool
 		switch r.mode {
 		case undecided:
+			// Nothing was taken yet, so the record is read again in the mode that was decided.
 			r.decide()
 			continue
 		case lineMode:
@@ -202,6 +210,7 @@ func (r *Reader) fill() bool {
 	if r.err != nil {
 		return false
 	}
+	// What was returned is dropped only when there is no room, so that bytes are seldom moved.
 	if r.start > 0 && (len(r.buf) == cap(r.buf) || r.start == len(r.buf)) {
 		r.buf = r.buf[:copy(r.buf, r.buf[r.start:])]
 		r.start = 0
@@ -211,6 +220,7 @@ func (r *Reader) fill() bool {
 			r.buf = *room
 		}
 	}
+	// Doubled, so that a record of 8 MiB is not copied for each 64 KiB of it.
 	if len(r.buf) == cap(r.buf) {
 		r.buf = append(make([]byte, 0, max(HeadSize, 2*cap(r.buf))), r.buf...)
 	}
@@ -219,6 +229,7 @@ func (r *Reader) fill() bool {
 	if r.err = err; errors.Is(err, io.EOF) {
 		r.err = io.EOF
 	}
+	// A read of nothing without an error is tried again by the caller.
 	return n > 0 || err == nil
 }
 
@@ -262,6 +273,8 @@ func (r *Reader) decide() {
 		r.mode = valueMode
 	default:
 		r.mode = lineMode
+		// A line that begins an object and does not end it is of a document, whatever the
+		// format says.
 		end := r.lineEnd()
 		var v value
 		if _, state := v.read(r.buf[r.start : r.start+end]); state == unfinished && first == '{' && end < r.most {
@@ -302,6 +315,7 @@ func (r *Reader) lineEnd() int {
 // line returns the length of the next line; ok is false when it was too long.
 func (r *Reader) line() (end int, ok bool) {
 	end = r.lineEnd()
+	// One more for the end of the line.
 	if end > r.most+1 {
 		r.tooLong()
 		r.skipLine(end)
@@ -329,6 +343,7 @@ func (r *Reader) skipLine(n int) {
 
 // value returns the length of the next JSON value; ok is false when there was none.
 func (r *Reader) value() (end int, ok bool) {
+	// The room of open brackets is kept from value to value.
 	v := value{open: r.open[:0]}
 	defer func() { r.open = v.open }()
 	for looked := 0; ; {
@@ -352,6 +367,7 @@ func (r *Reader) value() (end int, ok bool) {
 		}
 		switch {
 		case looked > r.most:
+			// Only its end is looked for then, and nothing of it is kept.
 			r.tooLong()
 			r.skipValue(&v)
 			return 0, false
@@ -380,6 +396,8 @@ func (r *Reader) skipValue(v *value) {
 
 // notJSON gives up the first line of what was taken for a value. The lines behind it
 // are read again, for they may be records of their own.
+//
+// So one broken line of a log costs that line and not the rest.
 func (r *Reader) notJSON(reason string) {
 	r.drop(min(r.lineEnd(), r.most), events.CodeSyntax, reason)
 	if r.buf[r.start-1] != '\n' {
@@ -397,6 +415,7 @@ func (r *Reader) drop(n int, code events.Code, reason string) {
 	r.take(n)
 }
 
+// report copies nothing: Raw is good until bad returns.
 func (r *Reader) report(n int, code events.Code, reason string) {
 	if r.bad != nil {
 		r.bad(Fault{r.at, &events.DecodeError{Code: code, Offset: 0, Reason: reason}, r.buf[r.start : r.start+n]})

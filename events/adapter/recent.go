@@ -8,6 +8,8 @@ import (
 // Recent remembers a bounded number of values by key and forgets the one that was
 // not asked for the longest. Adapters keep in it what they need to pair records, so
 // that no input can make them grow.
+//
+// It is for one goroutine.
 type Recent[V any] struct {
 	most    int
 	entries map[string]*list.Element
@@ -35,6 +37,9 @@ func (r *Recent[V]) Get(key string) (value V, ok bool) {
 }
 
 // Put remembers value under key. It returns what had to be forgotten for it.
+//
+// Both results are for callers that have to end what they forget, such as calls that are still
+// open.
 func (r *Recent[V]) Put(key string, value V) (forgotten V, full bool) {
 	if e, ok := r.entries[key]; ok {
 		e.Value = entry[V]{key, value}

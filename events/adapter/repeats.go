@@ -7,6 +7,8 @@ const maxRepeats = 65536
 
 // Repeats knows records again that are delivered twice. It is for formats whose records
 // cannot be equal by themselves, since each has an id or a time.
+//
+// Two records of one hash are taken for one, which 64 bits make as good as impossible.
 type Repeats struct{ seen *Recent[struct{}] }
 
 // NewRepeats returns a memory of so many records as the options let it hold.

@@ -18,10 +18,12 @@ func WithoutSerials(text []byte) []byte {
 			}
 			from += n + len(s)
 			end := from
+			// Lists of such numbers are taken as one.
 			for end < len(text) && (text[end]-'0' <= 9 || end > from && (text[end] == ',' || text[end] == ' ')) {
 				end++
 			}
 			if end > from {
+				// The first cut copies the text, as the capacity ends there.
 				text = append(text[:from:from], text[end:]...)
 			}
 		}

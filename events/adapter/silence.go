@@ -1,6 +1,8 @@
 package adapter
 
 // Silence is why a span gave no event.
+//
+// People are told the sums, to see whether a library is understood.
 type Silence uint8
 
 // The silences.

@@ -2,6 +2,8 @@ package adapter
 
 // Source is a program or a library that writes logs in some format, told from the side
 // of its user.
+//
+// It is what weir events describe shows; a test holds the docs to it.
 type Source struct {
 	Name   string   // as on the command line
 	Format string   // name of the format that reads it

@@ -4,6 +4,8 @@ import "weir/events/jsontext"
 
 // value follows one JSON object or array from byte to byte, to find its end, or the
 // first byte at which it is none. Numbers and words are not looked at closely.
+//
+// It goes on where it was left, so that a value that comes in pieces is read once.
 type value struct {
 	open   []byte // the brackets that are not closed yet
 	want   want
@@ -63,9 +65,11 @@ func (v *value) read(p []byte) (n int, s state) {
 			}
 			continue
 		case inEscape:
+			// Any one character is an escape here; who reads the string decides.
 			v.want = inString
 			continue
 		case inWord:
+			// A word ends at what cannot be of one, which is then looked at below.
 			if c|0x20-'a' < 26 || c-'0' <= 9 || c == '.' || c == '-' || c == '+' {
 				continue
 			}

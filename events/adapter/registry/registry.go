@@ -81,6 +81,7 @@ func Formats() []adapter.Format {
 var ErrUnknown = errors.New("unknown format")
 
 // ErrAmbiguous is returned when an input fits several formats.
+// A user then has to say which: two readers of one log would tell different flows.
 var ErrAmbiguous = errors.New("ambiguous format")
 
 // Lookup returns the format of that name, or that of a mapping ("map:from=.sender,...",
@@ -118,6 +119,8 @@ func Lookup(name string) (adapter.Format, error) {
 }
 
 // orderOf reads the names of what flows may be called by.
+//
+// The words are those of events.CorrelationSource; an empty one is none of them.
 func orderOf(text string) (order []events.CorrelationSource, err error) {
 	for name := range strings.SplitSeq(text, ",") {
 		source, ok := events.ParseCorrelationSource(name)
@@ -138,7 +141,10 @@ func orderOf(text string) (order []events.CorrelationSource, err error) {
 // ErrUnknown, or ErrAmbiguous and then names the formats that fit.
 // Whoever is not sure asks for --format: a wrong guess would read a log and find nothing in
 // it.
+//
+// What a mapping reads is never detected, for any JSON would fit.
 func Detect(head []byte) (adapter.Format, error) {
+	// A database is the one input that is told by its first bytes and never read.
 	if err := adapter.CheckDatabase(head); err != nil {
 		return adapter.Format{}, fmt.Errorf("%w: %w", ErrUnknown, err)
 	}
@@ -168,6 +174,7 @@ func detect(head []byte, formats []adapter.Format) (adapter.Format, error) {
 	return adapter.Format{}, fmt.Errorf("%w: the input looks like each of %s; name one with --format", ErrAmbiguous, names(fit))
 }
 
+// names is for messages to people.
 func names(formats []adapter.Format) string {
 	var out []string
 	for _, f := range formats {

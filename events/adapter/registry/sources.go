@@ -15,7 +15,10 @@ import (
 // the order in which they are shown.
 // A format says what it gives in general; a source says it where the program gives less or
 // more, and what it leaves out is the format's.
+//
+// The rows are texts for people, of which code reads Name, Known, Format and Gives.
 func Sources() []adapter.Source {
+	// The slice is made anew each time, so that the caller may change it.
 	out := sources()
 	for i := range out {
 		s := &out[i]
@@ -36,6 +39,7 @@ func Sources() []adapter.Source {
 // Source returns the source of that name, or that its users call so, or the first of the
 // format of that name, or what a mapping can tell. The error wraps ErrUnknown.
 func Source(name string) (adapter.Source, error) {
+	// Three passes: names as they stand, then as people write them, then formats.
 	all := Sources()
 	for i := range all {
 		if all[i].Name == name {
@@ -64,7 +68,10 @@ func Source(name string) (adapter.Source, error) {
 }
 
 // alike compares names of programs as people write them: "Llama Index", "llama_index".
+//
+// So it is no matter of case, blanks, dashes, underscores and dots.
 func alike(a, b string) bool {
+	// -1 leaves a character out.
 	plain := func(r rune) rune {
 		if strings.ContainsRune(" -_.", r) {
 			return -1
@@ -83,12 +90,15 @@ func spans(args, results, turn, tokens adapter.Level) adapter.Gives {
 }
 
 // mapping is an example of one.
+//
+// The row of mappings has to name a format that Lookup finds.
 const mapping = mapped.Prefix + "correlation_id=.flow,time=.ts,kind=.type,kind.ask=agent.call,kind.tool=tool.call,kind.done=tool.result," +
 	"from=.sender.id,to=.target,tool=.tool.name,args=.tool.args,result=.out"
 
 // sources is the table. Sample is a recorded log below events/adapter/testdata; a test holds
 // SOURCES.md to the same rows.
 func sources() []adapter.Source {
+	// Short names keep the rows readable.
 	const never, sometimes, always = adapter.Never, adapter.Sometimes, adapter.Always
 	return []adapter.Source{
 		{Name: "canonical", Format: "canonical", Sample: "golden/canonical/basic.in",

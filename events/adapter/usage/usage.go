@@ -14,8 +14,8 @@ type Field uint8
 
 // The fields.
 const (
-	Input Field = iota
 	// Input is as the source counts it: with or without what the cache gave, see events.Usage.
+	Input Field = iota
 	Output
 	Total
 	CacheRead
