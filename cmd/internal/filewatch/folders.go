@@ -6,12 +6,17 @@ import (
 
 // Folders tells when something may have changed in any of a set of folders, where the system
 // tells. Make it with NewFolders. Follow is for one goroutine.
+// It is for those who look at the folders anyway and want to know how soon: what is told is
+// only that something may be different, never what. Changed may be read by any goroutine.
 type Folders struct {
 	watcher *fsnotify.Watcher // nil when the system tells nothing
+	// It holds one value: any number of changes are one reason to look.
 	changed chan struct{}
 }
 
 // NewFolders watches no folder yet. What is written to files that passed names is not told.
+// Passed is asked by a goroutine of Folders. Without a system that tells, nothing is ever
+// told, and Follow says so.
 func NewFolders(passed func(path string) bool) *Folders {
 	f := &Folders{changed: make(chan struct{}, 1)}
 	w, err := fsnotify.NewWatcher()
@@ -26,6 +31,7 @@ func NewFolders(passed func(path string) bool) *Folders {
 				if !ok {
 					return
 				}
+				// Who reads a file already sees what is written to it by himself.
 				if ev.Op == fsnotify.Chmod || ev.Op == fsnotify.Write && passed(ev.Name) {
 					continue
 				}
@@ -36,6 +42,7 @@ func NewFolders(passed func(path string) bool) *Folders {
 			}
 			select {
 			case f.changed <- struct{}{}:
+			// Nobody has taken the last one yet: whoever does will see this change, too.
 			default:
 			}
 		}
@@ -48,6 +55,8 @@ func (f *Folders) Changed() <-chan struct{} { return f.changed }
 
 // Follow makes these folders the ones that are watched. It reports whether all of them were so
 // before: then what has changed since is told.
+// A folder that was added only now may have changed before, so its caller has to look once
+// more.
 func (f *Folders) Follow(folders map[string]bool) (told bool) {
 	if f.watcher == nil {
 		return false
@@ -69,6 +78,7 @@ func (f *Folders) Follow(folders map[string]bool) (told bool) {
 }
 
 // Close ends it.
+// Its goroutine ends by that. Changed tells nothing any more, and is not closed.
 func (f *Folders) Close() {
 	if f.watcher != nil {
 		_ = f.watcher.Close()

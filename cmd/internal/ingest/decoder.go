@@ -21,6 +21,7 @@ import (
 )
 
 // DecoderOptions are how records are decoded. The zero value is good.
+// With a format, what fits another one is not looked for: who names it knows better.
 type DecoderOptions struct {
 	Format     string                                // name of the format of all records; "" tells it by the content of each
 	IgnoreArgs adapter.IgnoreArgs                    // see adapter.Options
@@ -33,24 +34,31 @@ type DecoderOptions struct {
 // Decoder makes events of the records of one log, whose formats may differ. It is for
 // one goroutine.
 type Decoder struct {
-	o       DecoderOptions
-	known   map[string]*reading
+	o     DecoderOptions
+	known map[string]*reading
+	// last is the format of the record before; with a format in the options it is always
+	// that.
 	last    *reading
 	wrapped map[string]bool // format and wrapping that were told
 }
 
 // reading is one format that has come.
+// Its adapter lives as long as the decoder: what was said earlier decides what comes later.
 type reading struct {
 	format  adapter.Format
 	adapter adapter.Adapter
 	keeper  adapter.Keeper // nil when the adapter does not tell what it needs
-	held    bool           // something may be held back
+	// held is set with each record and taken back by Flush; that it is true says nothing
+	// for sure.
+	held bool // something may be held back
 }
 
 // forgets reports whether an adapter needs nothing of what was before.
 func (r *reading) forgets() bool { return r.format.Name == canonical.Format().Name }
 
 // NewDecoder returns a decoder; the error is that of a format that is not known.
+// It remembers nothing of what was before it: whoever goes on in a log reads back first,
+// see Lookback and Oldest.
 func NewDecoder(o DecoderOptions) (*Decoder, error) {
 	d := &Decoder{o: o, known: make(map[string]*reading), wrapped: make(map[string]bool)}
 	if d.o.Told == nil {
@@ -67,6 +75,7 @@ func NewDecoder(o DecoderOptions) (*Decoder, error) {
 	return d, nil
 }
 
+// use returns the one adapter of a format.
 func (d *Decoder) use(format adapter.Format) *reading {
 	r, ok := d.known[format.Name]
 	if !ok {
@@ -82,6 +91,7 @@ const headBytes = 4 << 10
 
 // find tells the format of a record by its content. That of the record before is asked
 // first: it is the same as a rule, and formats that fit for certain exclude each other.
+// The error is a *FormatError.
 func (d *Decoder) find(record []byte) (*reading, error) {
 	if d.o.Format != "" {
 		return d.last, nil
@@ -91,6 +101,7 @@ func (d *Decoder) find(record []byte) (*reading, error) {
 		return d.last, nil
 	}
 	format, err := registry.Detect(head)
+	// Few formats show only further on what they are, so the rest is looked at only then.
 	if errors.Is(err, registry.ErrUnknown) && len(record) > len(head) {
 		format, err = registry.Detect(record[:min(len(record), adapter.HeadSize)])
 	}
@@ -113,6 +124,8 @@ func (e *FormatError) Unwrap() error { return e.Err }
 // is good until emit returns. A record without a value tells nothing and is no error. The
 // other errors say why a record, or a part of it, cannot be read: a *events.DecodeError
 // or a *FormatError, wrapped or not.
+// An envelope is what a connector or another program has put around a record; it is taken
+// off here, and what it was is told once for each format.
 func (d *Decoder) Decode(place int64, m envelope.Message, emit func(*events.Event)) error {
 	c, err := envelope.Open(m)
 	if errors.Is(err, envelope.ErrEmpty) {
@@ -125,6 +138,7 @@ func (d *Decoder) Decode(place int64, m envelope.Message, emit func(*events.Even
 	if err != nil {
 		return err
 	}
+	// The bound is there for senders who make up wrappings.
 	if key := r.format.Name + " " + c.Wrapping; !d.wrapped[key] && len(d.wrapped) < 64 {
 		d.wrapped[key] = true
 		d.o.Told(r.format.Name, c.Wrapping)
@@ -138,6 +152,7 @@ func (d *Decoder) Decode(place int64, m envelope.Message, emit func(*events.Even
 }
 
 // Held reports whether something may be held back.
+// When it is false, the place behind the last record may be committed.
 func (d *Decoder) Held() bool {
 	for _, r := range d.known {
 		if r.held {
@@ -160,6 +175,8 @@ func (d *Decoder) Flush(emit func(*events.Event)) error {
 
 // Oldest returns the place from which records have to be read again after a crash, of
 // which next is the one that was not decoded yet.
+// Formats that do not tell, which have no Keeper, are left out: for these Lookback is read
+// again.
 func (d *Decoder) Oldest(next int64) int64 {
 	for _, r := range d.known {
 		if r.keeper == nil {

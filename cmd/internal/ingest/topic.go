@@ -19,15 +19,18 @@ import (
 // Topic reads a raw topic as a member of a consumer group, and writes what its records
 // tell to the topic of events. Spans of one trace have to be in one partition: their
 // producer keys them by the trace.
+// It is made by its fields; those above Logger may be left out where a default is named.
+// One Topic runs once at a time.
 type Topic struct {
 	Cluster     *kafka.Cluster
 	Name        string // of the raw topic
 	Group       string
 	Events      string // topic
 	DeadLetters string // topic
-	Decoder     DecoderOptions
-	UntilEnd    bool          // Run returns when all partitions were read to the ends that they had at its beginning
-	FlushAfter  time.Duration // silence of a partition after which what is held back is told; default 30 s
+	// Each partition has a decoder of its own, by these options.
+	Decoder    DecoderOptions
+	UntilEnd   bool          // Run returns when all partitions were read to the ends that they had at its beginning
+	FlushAfter time.Duration // silence of a partition after which what is held back is told; default 30 s
 	// CommitEvery is the least time between two commits of a partition; default 1 s.
 	CommitEvery time.Duration
 	Logger      *slog.Logger // not nil
@@ -36,6 +39,7 @@ type Topic struct {
 	// Read, Written and Refused count records, events and dead letters.
 	Read, Written, Refused atomic.Int64
 
+	// ends are those of the partitions when Run began. mu guards what follows.
 	ends  []int64
 	mu    sync.Mutex
 	done  map[int]bool
@@ -45,6 +49,8 @@ type Topic struct {
 
 // Run takes part until ctx ends; then it returns nil. What is read at that moment is
 // read again by the next Run.
+// The error says which partition cannot be gone on with. What is wrong with single records
+// is no error: they become dead letters.
 func (t *Topic) Run(ctx context.Context) error {
 	if err := t.run(ctx); err != nil && ctx.Err() == nil {
 		return err
@@ -52,6 +58,7 @@ func (t *Topic) Run(ctx context.Context) error {
 	return nil
 }
 
+// run is Run without the look whether the end was asked for.
 func (t *Topic) run(ctx context.Context) error {
 	if t.FlushAfter == 0 {
 		t.FlushAfter = 30 * time.Second
@@ -71,6 +78,7 @@ func (t *Topic) run(ctx context.Context) error {
 		}
 		t.ends = append(t.ends, end)
 	}
+	// A format that is not known is told before a partition is taken.
 	if _, err := NewDecoder(t.Decoder); err != nil {
 		return err
 	}
@@ -80,6 +88,8 @@ func (t *Topic) run(ctx context.Context) error {
 	}
 	ctx, t.end = context.WithCancel(ctx)
 	defer t.end()
+	// The function is called for each partition that this process is given, in a goroutine
+	// of its own; its ctx ends when the partition is given up.
 	err = group.Run(ctx, func(ctx context.Context, a kafka.Assignment) {
 		p, err := t.begin(ctx, a)
 		if err == nil {
@@ -99,6 +109,8 @@ func (t *Topic) run(ctx context.Context) error {
 }
 
 // finish notes that a partition was read to its end, and ends Run with the last one.
+// In a group of several processes none has all of them, so with UntilEnd a topic is read by
+// one.
 func (t *Topic) finish(partition int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -107,6 +119,7 @@ func (t *Topic) finish(partition int) {
 	}
 }
 
+// fail ends Run with the first error; the others are mostly its consequences.
 func (t *Topic) fail(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -117,6 +130,7 @@ func (t *Topic) fail(err error) {
 }
 
 // partition is one partition while this process owns it.
+// It is for one goroutine. Whoever owns it next makes its own and reads back.
 type partition struct {
 	topic     *Topic
 	owned     kafka.Assignment
@@ -130,6 +144,9 @@ type partition struct {
 	unkeyed   bool      // it was said that records have no keys
 }
 
+// begin makes what one partition needs. The reader begins before the committed place, by as
+// much as adapters may need that do not tell how far back they reach; what that tells again
+// has the same ids.
 func (t *Topic) begin(ctx context.Context, a kafka.Assignment) (*partition, error) {
 	first, _, err := t.Cluster.Bounds(ctx, t.Name, a.Partition)
 	if err != nil {
@@ -153,6 +170,7 @@ func (t *Topic) begin(ctx context.Context, a kafka.Assignment) (*partition, erro
 	return p, nil
 }
 
+// toldBy says in the log whether a person or the content has decided about the format.
 func toldBy(format string) string {
 	if format == "" {
 		return "content"
@@ -161,6 +179,8 @@ func toldBy(format string) string {
 }
 
 // run reads until the partition is given up, or its end is reached where that is wanted.
+// It returns nil only at the end that is wanted. What was fetched and not written when it
+// ends by an error is read again.
 func (p *partition) run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, p.reader.Close()) }()
 	var records []kafka.Record
@@ -186,6 +206,7 @@ func (p *partition) run(ctx context.Context) (err error) {
 		if err := p.write(ctx); err != nil {
 			return err
 		}
+		// All that was fetched is with the brokers by now, so the place may be committed.
 		now := p.topic.Now()
 		switch {
 		case len(records) > 0:
@@ -202,6 +223,8 @@ func (p *partition) run(ctx context.Context) (err error) {
 }
 
 // stepOver goes on behind what is gone or cannot be unpacked.
+// Everything else is given back. A batch that is refused counts as one dead letter, at its
+// first offset; how many records were in it is not known.
 func (p *partition) stepOver(err error) error {
 	if gap, ok := errors.AsType[*kafka.GapError](err); ok {
 		p.topic.Logger.Error("records were deleted before they were read", "error", gap)
@@ -220,6 +243,8 @@ func (p *partition) stepOver(err error) error {
 	return err
 }
 
+// record decodes one record. Those before the committed place are decoded for the adapter's
+// sake alone, if it needs them; their events come out again and are dropped by their ids.
 func (p *partition) record(r *kafka.Record) {
 	m := envelope.Message{Value: r.Value}
 	for _, h := range r.Headers {
@@ -240,12 +265,15 @@ func (p *partition) record(r *kafka.Record) {
 	}
 }
 
+// event hands an event over to the writer. One that does not belong into the topic of
+// events becomes a dead letter at the place of its record.
 func (p *partition) event(r *kafka.Record, ev *events.Event) {
 	if err := p.writer.Event(ev); err != nil {
 		p.refuse(&kafka.Record{Offset: r.Offset, Time: r.Time, Key: r.Key, Value: ev.AppendJSON(nil)}, adapter.CodeOf(err), "of the event that was made of it: "+err.Error())
 	}
 }
 
+// refuse makes a dead letter of a record.
 func (p *partition) refuse(r *kafka.Record, code events.Code, reason string) {
 	p.topic.Logger.Debug("record refused", "topic", p.topic.Name, "partition", p.owned.Partition, "offset", r.Offset, "code", code, "reason", reason)
 	// The bytes of the record are good until the next Fetch, and the letter is written
@@ -253,6 +281,8 @@ func (p *partition) refuse(r *kafka.Record, code events.Code, reason string) {
 	p.writer.DeadLetter(p.topic.Name, p.owned.Partition, sinkkafka.DeadLetter{Position: r.Offset, Code: string(code), Reason: reason, Appended: r.Time, Key: r.Key, Raw: r.Value})
 }
 
+// write gives what was gathered to the brokers and counts what they have acknowledged, also
+// before an error.
 func (p *partition) write(ctx context.Context) error {
 	written, deadLetterPartitions := p.writer.Written, p.writer.DeadLettered
 	err := p.writer.Flush(ctx)
@@ -262,6 +292,7 @@ func (p *partition) write(ctx context.Context) error {
 }
 
 // rest tells what is held back, and commits that all is told.
+// Afterwards nothing is needed of what was before, so the place is behind the last record.
 func (p *partition) rest(ctx context.Context) error {
 	next := p.reader.Next()
 	if err := p.decoder.Flush(func(ev *events.Event) { p.event(&kafka.Record{Offset: next - 1}, ev) }); err != nil {
@@ -276,6 +307,8 @@ func (p *partition) rest(ctx context.Context) error {
 
 // commit tells the group from where to read after a crash. All events of records before
 // are acknowledged by the brokers. When it fails, more is read again, no more.
+// The place is that of the oldest record that is still needed and may lie far behind what
+// was read. It never goes back.
 func (p *partition) commit(place int64, now time.Time) {
 	p.at = now
 	if place <= p.committed {

@@ -20,6 +20,7 @@ import (
 
 // DeadLetters are the dead letters of the intakes. Any goroutine may use them.
 type DeadLetters struct {
+	// What is refused is counted there by its code, whether it is kept or not.
 	Counts *pump.Counts
 	Clock  clock.Clock
 	Logger *slog.Logger
@@ -30,22 +31,26 @@ type DeadLetters struct {
 
 // What may be kept: at first burst bytes, then rate a second.
 const (
-	burst    = 4 << 20
-	rate     = 16 << 10
+	burst = 4 << 20
+	rate  = 16 << 10
+	// In bytes. 16 KiB a second are 1.4 GB a day at most, for each way.
 	overhead = 256 // of each, beside what came
 )
 
 // DeadLetterBound says which dead letters are kept. The zero value is fit for use.
+// It is a bucket: what is kept fills it up to burst, and it empties by rate.
 type DeadLetterBound struct {
-	mu      sync.Mutex
-	spent   float64 // of burst
-	at      time.Time
+	mu    sync.Mutex
+	spent float64 // of burst
+	at    time.Time
+	// told is when it was last said that some were not kept, once a minute at most.
 	told    time.Time
 	dropped int64 // since told
 }
 
 // take reports whether a letter of so many bytes may be kept; tell is how many could not
 // be, when that is to be said.
+// A clock that was set back empties nothing.
 func (b *DeadLetterBound) take(now time.Time, size int) (kept bool, tell int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -66,6 +71,8 @@ func (b *DeadLetterBound) take(now time.Time, size int) (kept bool, tell int64) 
 
 // Keep counts what was not accepted and reports whether a dead letter of so many bytes
 // is to be made of it.
+// Call it once for each record that is refused, also of those that are refused for one
+// reason.
 func (l *DeadLetters) Keep(bound *DeadLetterBound, code events.Code, size int) bool {
 	kept, tell := bound.take(l.Clock.Now(), min(size, state.MaxRaw))
 	l.Counts.Count(func(n *prom.Counters) {
@@ -81,6 +88,9 @@ func (l *DeadLetters) Keep(bound *DeadLetterBound, code events.Code, size int) b
 }
 
 // New makes a dead letter of what was not accepted.
+// Source and position say where it came from: a path and an offset, or the way in by HTTP
+// and the line or place there. It keeps raw, of which the caller gives a copy of at most
+// state.MaxRaw bytes, and sets Size when that is not all.
 func (l *DeadLetters) New(source string, position int64, code events.Code, reason string, raw []byte) state.DeadLetter {
 	return state.DeadLetter{Source: source, Position: position, Code: string(code), Reason: reason, Appended: events.StampOf(l.Clock.Now()), Raw: raw}
 }

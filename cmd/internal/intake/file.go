@@ -25,35 +25,48 @@ import (
 // follower reads one file or pipe into the journal. Its place is stored after the
 // journal has the events, so that none is lost by a crash; those that are appended
 // twice are dropped by their ids.
+// It is for the goroutine of run; only status is looked at by others. Between its reading
+// and the next a file of a folder has none.
 type follower struct {
 	in     *Intake
 	path   string
 	format adapter.Format
+	// format is that of the setting, else the one that was stored with the place, else the
+	// one that the first records show. Until it is known nothing is read as a record.
 	known  bool     // the format
 	folder *fileSet // that the file is in; nil for a file of its own
 
-	tail        *jsonl.Tail
-	adapter     adapter.Adapter
+	tail    *jsonl.Tail
+	adapter adapter.Adapter
+	// What was made of records and is not in the journal yet.
 	entries     []state.Entry
 	bytes       int
 	deadLetters []state.DeadLetter
-	place       jsonl.Position
-	quiet       bool // events are of records whose events the journal has
-	held        bool // the adapter may hold events back
-	idle        time.Time
+	// place is behind the last record that was passed on; zero when there is nothing to
+	// store.
+	place jsonl.Position
+	// quiet is for records that are read again after a start, only so that the adapter
+	// knows them.
+	quiet bool // events are of records whose events the journal has
+	held  bool // the adapter may hold events back
+	// idle is when the last record came.
+	idle time.Time
 
 	mu     sync.Mutex
 	status Status
 }
 
 // Status is how the following of a file goes.
+// It is told by /readyz.
 type Status struct {
 	Path    string `json:"path"`
 	Format  string `json:"format,omitempty"`
 	Records int64  `json:"records"` // read since the start
 	Bad     int64  `json:"bad"`     // that became dead letters
 	Ended   bool   `json:"ended"`   // a pipe that was closed
-	Error   string `json:"error,omitempty"`
+	// Error is why the file cannot be read at this moment; it is tried again, and goes away
+	// with the next place that is stored.
+	Error string `json:"error,omitempty"`
 
 	Parked bool `json:"parked,omitempty"` // closed until it changes, for all of it was read
 	Files  int  `json:"files,omitempty"`  // of a folder, of which only some are told
@@ -62,10 +75,13 @@ type Status struct {
 // The sizes of what is appended at one time, and how long a file has to be quiet
 // before an adapter is asked for what it holds back.
 const (
+	// What is gathered goes out at these bounds, or when there is nothing more to read for
+	// now, so that an event of a quiet file is in the journal at once.
 	followEntries = 512
 	followBytes   = 1 << 20
 	flushAfter    = 30 * time.Second
-	detectBytes   = 64 << 10
+	// A beginning that is longer and fits no format will not fit one later.
+	detectBytes = 64 << 10
 )
 
 // canonicalName is the format of weir itself, whose adapter keeps nothing from one
@@ -73,17 +89,25 @@ const (
 const canonicalName = "canonical"
 
 // followCursor is what is stored about a file.
+// With the format a file is not looked at anew at each start. A name that is not known any
+// more is an error then.
 type followCursor struct {
 	Format   string         `json:"format"`
 	Position jsonl.Position `json:"position"`
 }
 
+// cursorName is what the place is stored by. A file that is followed under another path is
+// another one, and read from its beginning; repeats are dropped by their ids.
 func (f *follower) cursorName() string { return "follow:" + f.path }
 
 // newFollower looks at the file, when it is there, so that a format that is not known
 // is told at the start. Files of a folder share their adapters.
+// A file that is not there yet is no error, and is read when it comes. One that is packed,
+// or in no format that is known, ends the start, or is passed over in a folder.
 func newFollower(in *Intake, spec Follow, folder *fileSet) (*follower, error) {
 	f := &follower{in: in, path: spec.Path, folder: folder, status: Status{Path: spec.Path}}
+	// What links in a followed folder lead to has to lie in that folder as well, see
+	// jsonl.Options.
 	within := ""
 	if folder != nil {
 		within = jsonl.Folder(folder.spec.Path)
@@ -127,6 +151,7 @@ func newFollower(in *Intake, spec Follow, folder *fileSet) (*follower, error) {
 }
 
 // headOf returns the beginning of a regular file; nothing when it is not there yet.
+// Pipes are not read for it: what is read of a pipe is gone.
 func headOf(path, within string) ([]byte, error) {
 	if within != "" {
 		file, err := jsonl.OpenWithin(within, path)
@@ -155,11 +180,14 @@ func headOf(path, within string) ([]byte, error) {
 	return readHead(file)
 }
 
+// readHead reads what shows the format, and closes the file.
 func readHead(file *os.File) ([]byte, error) {
 	head, err := io.ReadAll(io.LimitReader(file, detectBytes))
 	return head, errors.Join(err, file.Close())
 }
 
+// use begins with a format. The adapter is kept for as long as the file is followed: what
+// it remembers of earlier records decides what later ones mean.
 func (f *follower) use(format adapter.Format) {
 	f.format, f.known = format, true
 	f.tail.Documents(format.Framing == adapter.Documents)
@@ -173,12 +201,14 @@ func (f *follower) use(format adapter.Format) {
 	f.note(func(s *Status) { s.Format = format.Name })
 }
 
+// note changes the status that others look at.
 func (f *follower) note(change func(*Status)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	change(&f.status)
 }
 
+// state is a copy of the status. Any goroutine may call it.
 func (f *follower) state() Status {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -187,7 +217,12 @@ func (f *follower) state() Status {
 
 // run reads until the stage ends, the pipe does, or the file of a folder is parked. What
 // is wrong with the file is told and tried again; an error is one of the store.
+//
+// Nil is that there is nothing more to do: the pipe has ended, the file is parked, or its
+// format is not known and will not be.
 func (f *follower) run(ctx context.Context) error {
+	// What cannot be read is tried again after a second, then after twice as long, up to a
+	// minute.
 	wait := time.Second
 	if f.idle.IsZero() {
 		f.idle = f.in.o.Clock.Now()
@@ -196,11 +231,14 @@ func (f *follower) run(ctx context.Context) error {
 		if err := f.take(ctx); err != nil {
 			return err
 		}
+		// A file of its own stays open; of a folder there may be thousands.
 		if f.folder != nil && f.known && f.tail.AtEnd() {
 			if err := f.rest(ctx); err != nil || f.folder.parks(f) {
 				return err
 			}
 		}
+		// It waits a while when nothing has come, so this loop turns and looks at what is
+		// held back.
 		err := f.tail.Fill(ctx)
 		switch {
 		case err == nil:
@@ -226,6 +264,8 @@ func (f *follower) run(ctx context.Context) error {
 	}
 }
 
+// complain tells of a fault once, however often it comes again, and leaves it in the
+// status.
 func (f *follower) complain(err error) {
 	f.note(func(s *Status) {
 		if s.Error != err.Error() {
@@ -236,6 +276,8 @@ func (f *follower) complain(err error) {
 }
 
 // detect finds out the format by what was read. It reports whether to go on.
+// It is given up when there is a whole line, or enough of one, that fits no format. The
+// fault stays in the status.
 func (f *follower) detect() bool {
 	head := f.tail.Peek()
 	if len(head) == 0 {
@@ -254,6 +296,7 @@ func (f *follower) detect() bool {
 }
 
 // take passes on the records that were read.
+// It passes on all that is in the buffer, since Fill wants all of it taken.
 func (f *follower) take(ctx context.Context) error {
 	if !f.known {
 		return nil
@@ -264,6 +307,8 @@ func (f *follower) take(ctx context.Context) error {
 			return f.append(ctx)
 		}
 		f.idle = f.in.o.Clock.Now()
+		// The journal has what old records told; f.place does not go back for them, see
+		// append.
 		f.quiet = r.Old
 		f.held = f.format.Name != canonicalName
 		f.record(&r)
@@ -276,6 +321,7 @@ func (f *follower) take(ctx context.Context) error {
 	}
 }
 
+// record reads one record. What is wrong with it is a dead letter and stops nothing.
 func (f *follower) record(r *jsonl.Record) {
 	f.note(func(s *Status) { s.Records++ })
 	if r.Cut {
@@ -290,10 +336,12 @@ func (f *follower) record(r *jsonl.Record) {
 }
 
 // event takes an event over; r is nil when the adapter was only asked for the rest.
+// The adapter owns ev and uses it again; what is kept of it is its line.
 func (f *follower) event(ev *events.Event, r *jsonl.Record) {
 	if f.quiet {
 		return
 	}
+	// A file is believed that a user has spoken when the setting says so (see decision 59).
 	f.in.o.Trust.Weigh(gate.File, ev)
 	line, err := ev.Canonical()
 	if refused := gate.File.Admit(ev); refused != nil {
@@ -311,6 +359,8 @@ func (f *follower) event(ev *events.Event, r *jsonl.Record) {
 	f.bytes += len(line)
 }
 
+// bad counts a record that cannot be read and keeps it, if there are not too many. Of old
+// ones it was told when they were new.
 func (f *follower) bad(r *jsonl.Record, code events.Code, reason string) {
 	if f.quiet {
 		return
@@ -324,6 +374,9 @@ func (f *follower) bad(r *jsonl.Record, code events.Code, reason string) {
 }
 
 // append puts what was gathered into the journal, and then stores the place.
+// The order is what makes it safe: dead letters, events, place. A crash in between reads
+// the records after the old place again; events that come twice by that have the same ids.
+// A disk without room is waited for; any other error is one that weir cannot go on from.
 func (f *follower) append(ctx context.Context) error {
 	in := f.in
 	if f.place == (jsonl.Position{}) && len(f.entries)+len(f.deadLetters) == 0 {
@@ -338,6 +391,7 @@ func (f *follower) append(ctx context.Context) error {
 	}
 	clear(f.entries)
 	f.entries, f.bytes = f.entries[:0], 0
+	// Nor does an old record move the place back to where it was.
 	if f.place.Hashed == 0 || f.quiet { // a pipe, which has no place to go back to
 		f.place = jsonl.Position{}
 		return nil
@@ -355,6 +409,8 @@ func (f *follower) append(ctx context.Context) error {
 }
 
 // rest asks the adapter for what it holds back when nothing has come for a while.
+// After that long the partners of a record do not come any more, or come too late for what
+// is judged by now.
 func (f *follower) rest(ctx context.Context) error {
 	if !f.held || f.in.o.Clock.Now().Sub(f.idle) < flushAfter {
 		return nil
@@ -362,6 +418,7 @@ func (f *follower) rest(ctx context.Context) error {
 	return f.flush(ctx)
 }
 
+// What it tells has no record of its own; a fault in it has no offset.
 func (f *follower) flush(ctx context.Context) error {
 	f.held, f.quiet = false, false
 	if err := f.adapter.Flush(func(ev *events.Event) { f.event(ev, nil) }); err != nil {

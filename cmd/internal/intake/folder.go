@@ -27,11 +27,14 @@ import (
 // A file that nobody writes to is parked: it is closed, and nothing runs for it until it
 // has changed. So there may be as many of them as there are.
 type fileSet struct {
-	in     *Intake
-	spec   Follow
-	turns  chan struct{} // of those that read what is new to them
-	mu     sync.Mutex
-	files  map[string]*followed
+	in   *Intake
+	spec Follow
+	// mu guards what follows, and what a followed has beside its follower.
+	turns chan struct{} // of those that read what is new to them
+	mu    sync.Mutex
+	files map[string]*followed
+	// One that has grown since is looked at again, for its first record may have been half
+	// there.
 	passed map[string]int64 // files of no known format, with their sizes
 	shared sharedAdapters
 	error  string
@@ -40,16 +43,21 @@ type fileSet struct {
 }
 
 // followed is one file of a folder.
+// While runs is set, its follower belongs to the goroutine that reads it, else to whoever
+// holds the lock of the set.
 type followed struct {
 	*follower
 	gone   int                // looks since it was there
 	runs   bool               // a goroutine reads it
 	cancel context.CancelFunc // ends that; nil before the first time
-	turn   func()             // gives its turn back
-	parked os.FileInfo        // as it was when it was parked; nil before
+	// It may be called more than once.
+	turn   func()      // gives its turn back
+	parked os.FileInfo // as it was when it was parked; nil before
 }
 
 const (
+	// Between two looks at a folder there is this much at least, whatever the system tells:
+	// a file that is written to without pause would otherwise be looked for without pause.
 	filesPoll = time.Second
 	// restPoll is how much later it is looked when the system tells of changes: not every
 	// file system does.
@@ -57,18 +65,21 @@ const (
 	// parkAfter is how long nobody has written to a file that is parked.
 	parkAfter = 10 * time.Second
 	// filesAtOnce is how many files are read at one time up to their ends.
+	// Behind its end a file needs no turn; it only waits for more.
 	filesAtOnce = 32
 	// goneLooks is after how many looks a file is given up that is not there any more;
 	// till then what was renamed is read to its end.
 	goneLooks = 60
 )
 
+// newFileSet returns one that has not looked yet.
 func newFileSet(in *Intake, spec Follow) *fileSet {
 	return &fileSet{in: in, spec: spec, turns: make(chan struct{}, filesAtOnce), files: make(map[string]*followed), passed: make(map[string]int64),
 		shared: sharedAdapters{clock: in.o.Clock, all: make(map[string]*sharedAdapter)}}
 }
 
 // run looks for files until the stage ends.
+// An error is that of ctx. When it returns, no goroutine reads a file of it.
 func (d *fileSet) run(ctx context.Context) error {
 	var files sync.WaitGroup
 	defer files.Wait()
@@ -76,6 +87,8 @@ func (d *fileSet) run(ctx context.Context) error {
 	defer watch.Close()
 	for {
 		d.look(ctx, &files)
+		// Only when all folders were watched before this look is it sure that nothing was
+		// missed.
 		rests := watch.Follow(d.folders()) && d.rests()
 		if err := retry.Pause(ctx, d.in.o.Clock, filesPoll); err != nil {
 			return err
@@ -100,6 +113,8 @@ func (d *fileSet) running(path string) bool {
 }
 
 // rests reports whether nothing has to be looked for until something changes.
+// It is not so while a file may have gone, or holds something back that will be due by
+// time.
 func (d *fileSet) rests() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -112,6 +127,8 @@ func (d *fileSet) rests() bool {
 }
 
 // folders are those in which a change may be one of the files.
+// Each folder between a file and the root is among them, since another one may be made
+// there.
 func (d *fileSet) folders() map[string]bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -127,6 +144,8 @@ func (d *fileSet) folders() map[string]bool {
 	return out
 }
 
+// look takes up files that are new, lets go of those that are gone, and lets those be read
+// that have changed. Goroutines that read are counted in files.
 func (d *fileSet) look(ctx context.Context, files *sync.WaitGroup) {
 	paths, rotated, err := jsonl.Files(d.spec.Path)
 	d.mu.Lock()
@@ -146,6 +165,8 @@ func (d *fileSet) look(ctx context.Context, files *sync.WaitGroup) {
 	for path, f := range d.files {
 		if _, there := slices.BinarySearch(paths, path); there {
 			f.gone = 0
+			// A file that is renamed keeps its follower for a while: what was written to it
+			// before it was renamed is read there, under whatever name it has.
 		} else if f.gone++; f.gone > goneLooks {
 			if f.cancel != nil {
 				f.cancel()
@@ -168,6 +189,7 @@ func (d *fileSet) look(ctx context.Context, files *sync.WaitGroup) {
 
 // changed reports whether a file may have something that was not read, or that was held
 // back for long enough.
+// A file that was replaced by one of the same size and time is another one (os.SameFile).
 func (d *fileSet) changed(f *followed) bool {
 	if f.parked == nil || f.held && d.in.o.Clock.Now().Sub(f.idle) >= flushAfter {
 		return true
@@ -177,6 +199,7 @@ func (d *fileSet) changed(f *followed) bool {
 }
 
 // parks parks a file that was read to its end, if nobody has written to it for a while.
+// It is called by the goroutine of the file, at its end; true ends that.
 func (d *fileSet) parks(f *follower) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -184,6 +207,8 @@ func (d *fileSet) parks(f *follower) bool {
 	if of == nil || of.follower != f {
 		return false // it is gone, and read to its end under another name
 	}
+	// It has read what there was: whoever waits for a turn may read now, also if this file
+	// is not parked and goes on waiting for more.
 	of.turn()
 	// First, so that what is written from now on is a change.
 	st, err := os.Stat(f.path)
@@ -201,6 +226,7 @@ func (d *fileSet) parks(f *follower) bool {
 }
 
 // begin takes up a file that is new; nil when it is passed over.
+// The caller holds the lock. What is wrong with a file is told once, until it is taken up.
 func (d *fileSet) begin(path string) *followed {
 	st, err := os.Stat(path)
 	if size, passed := d.passed[path]; err != nil || passed && (size == st.Size() || size >= detectBytes) {
@@ -220,6 +246,7 @@ func (d *fileSet) begin(path string) *followed {
 }
 
 // read reads a file until it is parked.
+// The caller holds the lock; the reading goes on in a goroutine of its own.
 func (d *fileSet) read(ctx context.Context, f *followed, files *sync.WaitGroup) {
 	ctx, f.cancel = context.WithCancel(ctx)
 	f.runs, f.parked, f.turn = true, nil, sync.OnceFunc(func() { <-d.turns })
@@ -232,9 +259,11 @@ func (d *fileSet) read(ctx context.Context, f *followed, files *sync.WaitGroup) 
 			return
 		}
 		defer turn()
+		// An error of run is one of the store: nothing can be taken in any more.
 		if err := f.run(ctx); err != nil && ctx.Err() == nil {
 			d.in.o.Fail(fmt.Errorf("follow %s: %w", f.path, err))
 		}
+		// A parked file is closed already, and closing it again does nothing.
 		if err := f.tail.Close(); err != nil {
 			d.in.o.Logger.Warn("a followed file was not closed", "path", f.path, "error", err)
 		}
@@ -252,6 +281,8 @@ const maxShown = 100
 
 // states are those of the files that are followed now, in the order of their names. Where
 // they are too many to be told, one of the folder says how many there are.
+// An entry of the folder itself is there as well when it cannot be read or nothing was
+// found.
 func (d *fileSet) states() (out []Status) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -283,6 +314,8 @@ func (d *fileSet) states() (out []Status) {
 }
 
 // sharedAdapters are those of the files of one folder, by format.
+// Silence is judged by the clock of the shell: it is that of writers and no time of the
+// fold.
 type sharedAdapters struct {
 	clock clock.Clock
 	mu    sync.Mutex
@@ -290,6 +323,8 @@ type sharedAdapters struct {
 }
 
 // of returns the adapter of a format for one more file.
+// Formats that know it get a branch for the file: what is begun in one file is not gone on
+// with in another, while what is known of the run is known in all.
 func (s *sharedAdapters) of(in *Intake, format adapter.Format) adapter.Adapter {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -302,11 +337,13 @@ func (s *sharedAdapters) of(in *Intake, format adapter.Format) adapter.Adapter {
 }
 
 // sharedAdapter is an adapter that several files are read with.
+// An adapter is for one goroutine, and each file has its own: the lock takes their place.
 type sharedAdapter struct {
 	clock clock.Clock
 	mu    sync.Mutex
 	inner adapter.Adapter
-	last  time.Time
+	// last is when any of the files brought a record.
+	last time.Time
 }
 
 // fileAdapter is how one of the files is read with it.
@@ -315,6 +352,7 @@ type fileAdapter struct {
 	file adapter.Adapter // inner, or a branch of it
 }
 
+// Decode reads a record of this file. Emit is called with the lock held.
 func (f *fileAdapter) Decode(record []byte, emit func(*events.Event)) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

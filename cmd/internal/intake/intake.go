@@ -20,6 +20,7 @@ import (
 )
 
 // Follow is one file to read events from.
+// A path may be a folder or a pattern; then all files in it are followed, see fileSet.
 type Follow struct {
 	Path   string // "-" is the standard input
 	Format string // name of an adapter's format; "" finds out by the first records
@@ -29,10 +30,12 @@ type Follow struct {
 type Log interface {
 	// Append returns when the events are safe there. It may be called again after an
 	// error: repeats are dropped by their ids.
+	// The values are the caller's again when it returns.
 	Append(ctx context.Context, entries []state.Entry) error
 }
 
 // Store keeps how far files were read, and what could not be.
+// DeadLetter returns when they are on the disk; state.ErrDiskLow passes by itself.
 type Store interface {
 	Cursor(name string) ([]byte, bool, error)
 	SetCursor(name string, value []byte) error
@@ -56,10 +59,12 @@ type Options struct {
 	// Limits are those in force: they say which arguments of tools do not tell calls apart.
 	Limits func() *analyzer.Limits
 	// Fail is told of an error that the program cannot go on from.
+	// It ends the program in order, and is called for what no waiting heals.
 	Fail func(error)
 }
 
 // Intake reads files and takes what programs send. Make it with Open, then Run, then Close.
+// The receiver is there also when nothing is followed.
 type Intake struct {
 	o        Options
 	files    []*follower
@@ -68,6 +73,8 @@ type Intake struct {
 }
 
 // Open looks at the files, so that a format which is not known is told at the start.
+// It reads the spool, too, and tells its records to new adapters, but nothing goes to the
+// log before Run.
 func Open(o Options) (_ *Intake, err error) {
 	in := &Intake{o: o}
 	defer func() {
@@ -76,6 +83,8 @@ func Open(o Options) (_ *Intake, err error) {
 		}
 	}()
 	for _, spec := range o.Follow {
+		// What cannot be followed by itself ends the start, since somebody named it; one of
+		// many in a folder is only passed over.
 		if !jsonl.IsPattern(spec.Path) {
 			f, err := newFollower(in, spec, nil)
 			if err != nil {
@@ -94,6 +103,7 @@ func Open(o Options) (_ *Intake, err error) {
 }
 
 // Run starts to read. The log takes events by now.
+// Each has a goroutine of its own, which the phase ends. When one fails, the program does.
 func (in *Intake) Run(p *phase.Phase) {
 	p.Run("receiver", in.receiver.run)
 	for _, d := range in.folders {
@@ -108,6 +118,7 @@ func (in *Intake) Run(p *phase.Phase) {
 func (in *Intake) Receiver() *Receiver { return in.receiver }
 
 // States says how the following of each file goes.
+// Any goroutine may call it.
 func (in *Intake) States() (out []Status) {
 	for _, f := range in.files {
 		out = append(out, f.state())
@@ -119,6 +130,7 @@ func (in *Intake) States() (out []Status) {
 }
 
 // Close closes the files. Nothing may run any more.
+// Files of folders were closed by the goroutines that read them.
 func (in *Intake) Close() (err error) {
 	for _, f := range in.files {
 		err = errors.Join(err, f.tail.Close())
@@ -133,6 +145,7 @@ func (in *Intake) Close() (err error) {
 // those of the limits in force when it reads a call.
 func (in *Intake) adapter(format adapter.Format) adapter.Adapter {
 	return format.New(adapter.Options{
+		// Asked for each call, since limits may change while a file is followed.
 		IgnoreArgs: func(tool string) []string { return in.o.Limits().IgnoredArgs(tool) },
 		Silent: func(why adapter.Silence) {
 			in.o.Counts.Count(func(n *prom.Counters) { n.Silent[why]++ })

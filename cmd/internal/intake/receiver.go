@@ -24,17 +24,22 @@ import (
 // the records are kept in a spool until nothing of them is needed any more. After a
 // crash they are told to a new adapter; the events that come twice by that have the
 // same ids.
+// One lock is around all of it: formats share a spool, in which places grow, and requests
+// wait for each other. Take may be called by any goroutine.
 type Receiver struct {
 	in *Intake
 
+	// mu guards what follows.
 	mu          sync.Mutex
 	spool       *spool.Spool
 	sources     map[string]*source // by name of the format
 	entries     []state.Entry      // not in the log yet
 	deadLetters []state.DeadLetter
-	from        gate.Source // of the record that is read
-	taken       int         // records since the spool was cleared
-	idle        time.Time
+	// from says whose right and word the events have that an adapter is making just now.
+	from  gate.Source // of the record that is read
+	taken int         // records since the spool was cleared
+	// idle is when the last record of any format came.
+	idle time.Time
 }
 
 // source is one format that is received.
@@ -46,12 +51,17 @@ type source struct {
 }
 
 // LangSmith is the format of runs.
+// It is named here because its senders have another right than those of spans, see
+// gate.Runs.
 const LangSmith = "langsmith"
 
 // clearEvery is after how many records the spool is asked what it still needs.
+// The question looks at all that an adapter remembers (see adapter.Keeper).
 const clearEvery = 64
 
 // openReceiver reads what was acknowledged and not told before weir ended.
+// A damaged spool is no reason not to start: what was lost is counted, logged, and not to
+// be had again.
 func openReceiver(in *Intake) (*Receiver, error) {
 	r := &Receiver{in: in, sources: make(map[string]*source), idle: in.o.Clock.Now()}
 	dir := ""
@@ -60,6 +70,7 @@ func openReceiver(in *Intake) (*Receiver, error) {
 	}
 	var damaged, err error
 	r.spool, damaged, err = spool.Open(dir, spool.Options{}, func(place int64, record []byte) {
+		// The name of the format stands before the record, see Take.
 		name, record, _ := bytes.Cut(record, []byte("\n"))
 		if s, err := r.source(string(name)); err == nil {
 			// What is wrong with it was told when it came.
@@ -78,6 +89,7 @@ func openReceiver(in *Intake) (*Receiver, error) {
 
 // run tells what was read at the start, and what is held back when nothing has come for
 // a while.
+// A fault of the log is told and tried again, for the events stay where they are.
 func (r *Receiver) run(ctx context.Context) error {
 	for {
 		if err := r.rest(ctx); err != nil && ctx.Err() == nil {
@@ -89,6 +101,8 @@ func (r *Receiver) run(ctx context.Context) error {
 	}
 }
 
+// rest appends what is waiting, and lets adapters tell what they hold back once no record
+// of any format has come for flushAfter. After that the spool may be empty.
 func (r *Receiver) rest(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -114,6 +128,8 @@ func (r *Receiver) rest(ctx context.Context) error {
 	return r.clear()
 }
 
+// source returns the one of a format; the error is that there is none of that name. The
+// caller holds the lock.
 func (r *Receiver) source(name string) (*source, error) {
 	if s, ok := r.sources[name]; ok {
 		return s, nil
@@ -148,6 +164,8 @@ func (r *Receiver) Take(ctx context.Context, format string, record []byte) error
 	}
 	place := r.spool.Next()
 	if _, keeps := s.adapter.(adapter.Keeper); keeps {
+		// Before it is decoded: what the adapter holds back of it is acknowledged by the
+		// answer. Adapters that hold nothing back need no spool.
 		if place, err = r.spool.Append(append([]byte(format+"\n"), record...)); err != nil {
 			return &problem.Error{Status: http.StatusServiceUnavailable, Detail: err.Error(), RetryAfter: 5}
 		}
@@ -172,6 +190,8 @@ func (r *Receiver) Take(ctx context.Context, format string, record []byte) error
 	return fault
 }
 
+// decode makes events of a record, which stay in entries until they are appended. The error
+// is for the sender; all that could be read is taken all the same.
 func (r *Receiver) decode(s *source, place int64, record []byte) error {
 	if k, ok := s.adapter.(adapter.Keeper); ok {
 		k.At(place)
@@ -181,6 +201,9 @@ func (r *Receiver) decode(s *source, place int64, record []byte) error {
 	return adapter.DecodeWhole(s.adapter, record, r.event)
 }
 
+// event takes over what an adapter has made. An event that may not come from there, or is
+// not fit for the log, is a dead letter: the sender's record is good, and its other events
+// are taken.
 func (r *Receiver) event(ev *events.Event) {
 	r.in.o.Trust.Weigh(r.from, ev)
 	line, err := ev.Canonical()
@@ -218,6 +241,7 @@ func (r *Receiver) append(ctx context.Context) error {
 }
 
 // clear removes from the spool what nothing needs any more.
+// A place is needed as long as one adapter needs it, for the spool is common to all.
 func (r *Receiver) clear() error {
 	r.taken = 0
 	oldest := r.spool.Next()

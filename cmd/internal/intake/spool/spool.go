@@ -22,6 +22,7 @@ import (
 
 // Options bound a spool. The zero value is good.
 type Options struct {
+	// Space is given back by whole files, so smaller ones give it back sooner.
 	Segment int64 // bytes after which another file is begun; default 4 MiB
 	// Most is how many bytes are kept; default 256 MiB. Beyond it the oldest file goes,
 	// needed or not: what is lost then is lost only if there is a crash, too.
@@ -29,25 +30,33 @@ type Options struct {
 }
 
 // MaxRecord is the length of the longest record, in bytes.
+// A length beyond it, when a file is read, is taken for damage.
 const MaxRecord = 64 << 20
 
 // Spool is a log of records in files. It is for one goroutine.
+// Records have places, which grow by one and never come again, also after what is in it was
+// removed. In a file each record is its length and its checksum, 4 bytes each, least byte
+// first, and then its bytes.
 type Spool struct {
 	dir      string // "" keeps nothing
 	o        Options
 	segments []segment
 	file     *os.File // the last segment; nil before its first record
-	next     int64    // place of the next record
-	mark     *mark.Mark
+	// mark is the file beside the folder that says which records have to be there (see
+	// decision 67); nil when nothing is kept.
+	next int64 // place of the next record
+	mark *mark.Mark
 }
 
 // segment is one file.
+// Its name is the place of its first record, so files of a folder have their order by that.
 type segment struct {
 	path  string
 	first int64 // place of its first record
 	size  int64
 }
 
+// Other files in the folder are left alone.
 const suffix = ".spool"
 
 // Open opens the spool in a folder, which it makes, and calls fn for what is in it. The
@@ -55,6 +64,7 @@ const suffix = ".spool"
 // cannot be read: a mark beside the folder says which have to be there, so that neither an
 // end that is missing nor a folder that is gone looks like a crash, which leaves the last
 // record cut off that was not acknowledged. An empty dir keeps nothing.
+// The error is that of a folder that cannot be used; damaged is no reason not to go on.
 func Open(dir string, o Options, fn func(place int64, record []byte)) (s *Spool, damaged error, err error) {
 	s = &Spool{dir: dir, o: Options{Segment: cmp.Or(o.Segment, 4<<20), Most: cmp.Or(o.Most, 256<<20)}}
 	if dir == "" {
@@ -86,12 +96,15 @@ func Open(dir string, o Options, fn func(place int64, record []byte)) (s *Spool,
 		s.segments = append(s.segments, segment{filepath.Join(dir, e.Name()), first, info.Size()})
 	}
 	slices.SortFunc(s.segments, func(a, b segment) int { return cmp.Compare(a.first, b.first) })
+	// Only what the mark has promised can be missing; places outside of that were never
+	// acknowledged or were forgotten before.
 	missing := func(from, to int64) {
 		if from = max(from, int64(kept.From)); from < to {
 			damaged = errors.Join(damaged, fmt.Errorf("%s: %d records that were acknowledged are missing or damaged, the first is %d", dir, to-from, from))
 		}
 	}
 	for i, g := range s.segments {
+		// A hole between two files: the one in between is gone.
 		missing(s.next, min(g.first, int64(kept.To)))
 		s.next = max(s.next, g.first)
 		rest, err := g.read(func(record []byte) {
@@ -101,11 +114,14 @@ func Open(dir string, o Options, fn func(place int64, record []byte)) (s *Spool,
 		if err != nil {
 			return nil, nil, errors.Join(err, s.mark.Close())
 		}
+		// Bytes behind the last whole record are a write that a crash cut off, unless the
+		// mark says that it was acknowledged.
 		if rest > 0 && s.next < int64(kept.To) && (i == len(s.segments)-1 || s.next < s.segments[i+1].first) {
 			damaged = errors.Join(damaged, fmt.Errorf("%s: the last %d bytes cannot be read", g.path, rest))
 		}
 	}
 	missing(s.next, int64(kept.To))
+	// The mark below takes what there is for all that has to be there.
 	// What is missing is told once, and its places are not given again.
 	s.next = max(s.next, int64(kept.To))
 	if err := s.note(); err != nil {
@@ -120,6 +136,7 @@ const markSuffix = ".synced"
 // note notes which records have to be there.
 func (s *Spool) note() error { return s.mark.Set(rangeOf(s.segments, s.next)) }
 
+// rangeOf is from the first record that is kept to behind the last one; empty when none is.
 func rangeOf(segments []segment, next int64) mark.Range {
 	r := mark.Range{From: uint64(next), To: uint64(next)}
 	if len(segments) > 0 {
@@ -128,11 +145,14 @@ func rangeOf(segments []segment, next int64) mark.Range {
 	return r
 }
 
+// Processors have an instruction for this polynomial.
 var table = crc32.MakeTable(crc32.Castagnoli)
 
 const headBytes = 8 // length and checksum
 
 // read calls fn for the records of a file and returns how many bytes at its end are none.
+// It ends at the first record that is not whole: what comes behind it has no place that
+// could be trusted. The record is good until fn returns.
 func (g *segment) read(fn func(record []byte)) (rest int64, err error) {
 	f, err := os.Open(g.path)
 	if err != nil {
@@ -163,6 +183,7 @@ func (g *segment) read(fn func(record []byte)) (rest int64, err error) {
 	}
 }
 
+// ended is nil when a file is over, also in the middle of a record.
 func ended(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil
@@ -171,6 +192,8 @@ func ended(err error) error {
 }
 
 // Append adds a record and returns its place when it is safe on the disk.
+// After an error the record counts as not kept, though it may be there: its sender was told
+// no, and sends it again.
 func (s *Spool) Append(record []byte) (place int64, err error) {
 	place = s.next
 	if s.dir == "" {
@@ -193,6 +216,8 @@ func (s *Spool) Append(record []byte) (place int64, err error) {
 	binary.LittleEndian.PutUint32(b, uint32(len(record)))
 	binary.LittleEndian.PutUint32(b[4:], crc32.Checksum(record, table))
 	b = append(b, record...)
+	// One write for head and record: a crash leaves a beginning of it, which the checksum
+	// tells.
 	if _, err = s.file.WriteAt(b, last.size); err == nil {
 		err = s.file.Sync()
 	}
@@ -201,6 +226,7 @@ func (s *Spool) Append(record []byte) (place int64, err error) {
 	}
 	last.size += int64(len(b))
 	s.next++
+	// The mark comes after the sync, so it never promises what is not there.
 	if err := s.note(); err != nil {
 		return 0, fmt.Errorf("write to the spool: %w", err)
 	}
@@ -210,6 +236,7 @@ func (s *Spool) Append(record []byte) (place int64, err error) {
 // present fails when somebody has taken away the file that is written to, with all that is in
 // it: what is written there would be gone with the process. The next record begins another
 // one, and what is missing is told at the next open.
+// It costs two system calls a record (see decision 67).
 func (s *Spool) present() error {
 	if s.file == nil {
 		return nil
@@ -229,6 +256,8 @@ func (s *Spool) present() error {
 }
 
 // begin begins another file and lets the oldest go that are beyond what may be kept.
+// The folder is synced, too, for a new file in it may be gone after a loss of power
+// otherwise.
 func (s *Spool) begin() error {
 	if s.file != nil {
 		if err := s.file.Close(); err != nil {
@@ -262,6 +291,8 @@ func (s *Spool) begin() error {
 }
 
 // drop removes the first file.
+// The mark lets its records go before the file does. The caller has closed the file if it
+// is the one that is written to.
 func (s *Spool) drop() error {
 	if err := s.mark.Set(rangeOf(s.segments[1:], s.next)); err != nil { // first, or a crash would look like a loss
 		return fmt.Errorf("clear the spool: %w", err)
@@ -277,6 +308,7 @@ func (s *Spool) drop() error {
 func (s *Spool) Next() int64 { return s.next }
 
 // Forget removes files whose records are all before a place; that of Next removes all.
+// Only whole files go, so records before the place may stay for a while.
 func (s *Spool) Forget(before int64) error {
 	for len(s.segments) > 0 {
 		end := s.next
@@ -286,6 +318,8 @@ func (s *Spool) Forget(before int64) error {
 		if end > before {
 			return nil
 		}
+		// The file that is written to goes as well, and the next record begins another one:
+		// content that is not needed is not kept.
 		if len(s.segments) == 1 && s.file != nil {
 			err := s.file.Close()
 			if s.file = nil; err != nil {
@@ -300,6 +334,7 @@ func (s *Spool) Forget(before int64) error {
 }
 
 // Close closes the files and keeps what is in them.
+// The spool cannot be used afterwards.
 func (s *Spool) Close() error {
 	var err error
 	if s.file != nil {
@@ -310,6 +345,7 @@ func (s *Spool) Close() error {
 	return err
 }
 
+// syncFolder makes the names in a folder safe.
 func syncFolder(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
