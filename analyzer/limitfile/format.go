@@ -62,6 +62,7 @@ func mustJSON(v any) []byte {
 // one. Its form when sparse is what Version hashes, so a key that is added here has to be left
 // out where it says nothing new, or the version of all limits changes.
 func describeLimits(l, base *analyzer.Limits, sparse bool) object {
+	// Sections stand in a fixed order, general ones first. Diff and Version rely on it.
 	o := object{
 		{"identity", word(identities[l.Identity])},
 		{"flow", object{{"idle", duration(l.Flow.Idle)}, {"max_age", duration(l.Flow.MaxAge)}, {"user_starts", sourceList(l.Flow.UserStarts)}}},
@@ -69,6 +70,7 @@ func describeLimits(l, base *analyzer.Limits, sparse bool) object {
 		{"escalate", object{{"pair", integer(l.Escalate.Pair)}, {"agent", integer(l.Escalate.Agent)}, {"flow", integer(l.Escalate.Flow)}}},
 		{"warn_only", sourceList(l.WarnOnly)},
 	}
+	// Sets are written in the order of the rows, whatever order a file gave.
 	rules, scale, degraded, status, said := object{}, list{}, list{}, object{}, object{}
 	for _, r := range analyzer.Rows() {
 		// A row that was added later is off in old limits, so it is left out of what their
@@ -88,6 +90,8 @@ func describeLimits(l, base *analyzer.Limits, sparse bool) object {
 		} else if *r.HTTPStatus(base) != 0 {
 			status.put(r.Name, integer(int64(r.Status)))
 		}
+		// As with the status: where the profile has other words, the row's own have to be
+		// written out.
 		if s := *r.TextOf(l); s != "" {
 			said.put(r.Name, s)
 		} else if *r.TextOf(base) != "" {
@@ -102,6 +106,7 @@ func describeLimits(l, base *analyzer.Limits, sparse bool) object {
 	if d := &l.Degraded; !sparse || *d != analyzer.DefaultDegraded() { // limits that say nothing of it keep their version
 		o.put("degraded", object{{"after", duration(d.After)}, {"until", duration(d.Until)}, {"percent", integer(d.Percent)}, {"scale", degraded}})
 	}
+	// Sections that only people fill in are left out when there is nothing in them.
 	if len(l.Tools) > 0 {
 		tools := object{}
 		for _, t := range l.Tools {
@@ -138,6 +143,8 @@ func describeOrders(l *analyzer.OrderLimits) object {
 // from is what it changes.
 func describeSetting(r *analyzer.Row, s, from *rules.Setting) object {
 	var o object
+	// Enforce is what a setting has that says no mode, so it is left out where the base enforces
+	// as well.
 	if s.Mode != rules.ModeEnforce || from.Mode != rules.ModeEnforce || r.ModeOnly() {
 		o.put("mode", word(s.Mode.String()))
 	}
@@ -155,6 +162,7 @@ func describeSetting(r *analyzer.Row, s, from *rules.Setting) object {
 	if s.Tell != 0 { // limits that say nothing of it keep their version
 		o.put("tell", amount(r.Unit, s.Tell))
 	}
+	// Refusing is what every row does that says nothing, so only hold is written.
 	if s.Hold {
 		o.put("action", either(actionWords, s.Hold))
 	}
@@ -165,6 +173,7 @@ func describeSetting(r *analyzer.Row, s, from *rules.Setting) object {
 	case "":
 	case "seconds":
 		o.put("window", amount(events.UnitSeconds, s.Window))
+	// Windows of calls and gaps are counts.
 	default:
 		o.put("window", integer(s.Window))
 	}
@@ -222,6 +231,7 @@ func describeOverride(x *analyzer.Override, from *rules.Setting) object {
 	r := analyzer.FlowRow(x.Rule)
 	o := object{{string(x.Scope), x.ID}, {"rule", word(r.Name)}}
 	o = append(o, describeSetting(&r, &x.Setting, from)...)
+	// Milliseconds are left out where there are none, as people write times.
 	return append(o, pair{"reason", x.Reason}, pair{"expires", word(strings.Replace(events.RFC3339(x.Expires).String(), ".000Z", "Z", 1))})
 }
 
@@ -234,6 +244,7 @@ func integer(v int64) number { return number(strconv.FormatInt(v, 10)) }
 // amount writes a threshold as reader.amount reads it.
 func amount(unit events.Unit, v int64) any {
 	s := Amount(unit, v)
+	// Both are text in JSON and need no quotes in YAML.
 	if v == rules.Off || unit == events.UnitSeconds {
 		return word(s)
 	}

@@ -60,6 +60,7 @@ func (r *reader) limits(root *yaml.Node) analyzer.Limits {
 		keys = append(slices.Clone(keys), "version")
 	}
 	top := r.fields("", root, keys...)
+	// Everything below changes these limits, and what the file does not say stays as it is.
 	l := r.base(top["profile"])
 	// Editors read it. Here it only has to be text.
 	r.text("$schema", top["$schema"])
@@ -106,6 +107,8 @@ func (r *reader) limits(root *yaml.Node) analyzer.Limits {
 	}
 	for key, v := range r.pairs("http_status", top["http_status"]) {
 		if row, ok := r.anyRule(join("http_status", key.Value), key); ok {
+			// Also for rows of which nothing else can be set: the status of a person's stop may
+			// be chosen.
 			set := row.HTTPStatus(&l)
 			status := int64(*set)
 			r.integer("http_status."+key.Value, v, &status)
@@ -139,6 +142,8 @@ var identities = []string{"session", "agent"}
 // one; a record of the log changes limits that are all off.
 func (r *reader) base(n *yaml.Node) analyzer.Limits {
 	name, ok := r.text("profile", n)
+	// Its figures are all written out, so that a later weir with other defaults judges the same
+	// (decision 47).
 	if r.recorded {
 		l := none()
 		l.Profile = name
@@ -184,6 +189,7 @@ func (r *reader) rule(path string, n *yaml.Node) (analyzer.Row, bool) {
 // flowRule finds the rule about flows that a value names. The hint says what to do instead
 // where the rule is about agents.
 func (r *reader) flowRule(path, hint string, n *yaml.Node) (analyzer.RuleID, bool) {
+	// The refusal of rows about agents says where they can be changed.
 	row, ok := r.rule(path, n)
 	if !ok {
 		return 0, false
@@ -204,6 +210,7 @@ func (r *reader) anyRule(path string, n *yaml.Node) (analyzer.Row, bool) {
 	if row, ok := analyzer.RowNamed(n.Value); ok {
 		return row, true
 	}
+	// A near name is the better hint; a reason code that is known is better still.
 	names := ruleNames()
 	hint := meant(n.Value, names)
 	var behind []string
@@ -270,6 +277,7 @@ func (r *reader) tools(n *yaml.Node, tools []analyzer.ToolLimits) []analyzer.Too
 // the rule has it for everybody. It begins with the setting that the file gives the rule.
 func (r *reader) override(path string, n *yaml.Node, rules *[analyzer.RuleCount]rules.Setting) (o analyzer.Override) {
 	scopes := []string{"project", "agent", "tool", "flow"}
+	// The keys of a setting stand beside the scope, not in a mapping of their own.
 	f := r.fields(path, n, append(append([]string{"rule", "reason", "expires"}, scopes...), settingKeys...)...)
 	for _, name := range scopes {
 		v := f[name]
@@ -340,6 +348,7 @@ func (r *reader) setting(path string, row *analyzer.Row, n *yaml.Node, s *rules.
 		r.fail(n, path, meant(n.Value, modes()), "want a mapping, a mode or a number, got %s", describe(n))
 		return
 	}
+	// The figure is kept as a threshold, and how it was written beside it (decision 3).
 	s.Max = bareIsMax(row)
 	s.Stop = v
 	if s.Max {
@@ -366,6 +375,7 @@ func (r *reader) row(path string, row *analyzer.Row, f map[string]*yaml.Node, s 
 		}
 		return
 	}
+	// A key that is not there gives no value, and leaves what the base says.
 	if v, ok := r.amount(path+".stop", f["stop"], row.Unit); ok {
 		s.Stop, s.Max = v, false
 	}

@@ -19,6 +19,8 @@ import (
 // method does nothing for a nil node, which is a key that was not given. A key with a problem
 // leaves the value as it was, and reading goes on.
 type reader struct {
+	// problems are all that were found, so that a person mends a file once and not once for
+	// each.
 	problems Problems
 	at       map[string]place // where each path stands
 	recorded bool             // the file is a record of weir's own log
@@ -40,6 +42,7 @@ func (r *reader) fail(n *yaml.Node, path, hint, format string, args ...any) {
 
 // plain refuses what a limits file does without: anchors, aliases, merge keys, tags. With them
 // a value would stand at another line than where it counts, and two readers might not agree.
+// Children of what is refused are looked at, too, since they may hold more of it.
 func (r *reader) plain(n *yaml.Node) {
 	const hint = "write the values out"
 	switch {
@@ -49,6 +52,7 @@ func (r *reader) plain(n *yaml.Node) {
 		r.fail(n, "", hint, "anchors are not read")
 	case n.Kind == yaml.ScalarNode && n.Tag == "!!merge":
 		r.fail(n, "", hint, "merge keys are not read")
+	// Also a tag that changes nothing, such as !!str on text.
 	case n.Style&yaml.TaggedStyle != 0:
 		r.fail(n, "", "delete the tag", "tags such as %s are not read", pathKey(n.Tag))
 	}
@@ -66,6 +70,8 @@ func (r *reader) fields(path string, n *yaml.Node, known ...string) map[string]*
 			out[key.Value] = v
 			continue
 		}
+		// Rules are known by name, and a version by its place, because their hints are better
+		// than a near word.
 		message, hint := "there is no such key", ""
 		_, isRule := analyzer.RowNamed(key.Value)
 		switch {
@@ -94,6 +100,7 @@ func (r *reader) pairs(path string, n *yaml.Node) func(func(*yaml.Node, *yaml.No
 			r.fail(n, path, "", "want a mapping, got %s", describe(n))
 			return
 		}
+		// By key, the line in which it was given first.
 		seen := map[string]int{}
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			k, v := n.Content[i], n.Content[i+1]
@@ -242,6 +249,7 @@ func (r *reader) duration(path string, n *yaml.Node, set *time.Duration) {
 	d, err := time.ParseDuration(n.Value)
 	_, bare := digits(n.Value)
 	switch {
+	// 0 without a unit is read by Go and is refused here with all other bare numbers.
 	case err == nil && d >= 0 && !bare:
 		*set = d
 	case err == nil && d < 0:
@@ -306,6 +314,7 @@ func follows(path string, told []Problem) bool {
 		// The value itself could not be read, or what holds it.
 		case at == path, at == holder:
 			return true
+		// The override has a fault inside, and is told of there.
 		case above == path && slices.Contains([]string{"rule", "project", "agent", "tool", "flow"}, last):
 			return true // an override
 		case above == holder && slices.Contains(dependsOn(key), last):
@@ -344,6 +353,7 @@ func dependsOn(key string) []string {
 // of the file.
 func (r *reader) place(path string) place {
 	for {
+		// It ends at the file itself, whose place is always known.
 		if at, ok := r.at[path]; ok || path == "" {
 			return at
 		}

@@ -17,6 +17,8 @@ import (
 // on several, such as a warning above its stop, only Parse sees. Editors check with it while a
 // file is written; it says less than Parse.
 func JSONSchema() []byte {
+	// One walk over the rows fills in all that names rules, so that a new row is in the schema
+	// at once.
 	limits, names, status, said := object{}, list{}, object{}, object{}
 	for _, r := range analyzer.Rows() {
 		if !r.Fixed {
@@ -29,10 +31,12 @@ func JSONSchema() []byte {
 		if r.Text != "" && !r.Fixed {
 			said.put(r.Name, object{{"type", "string"}, {"minLength", number("1")}, {"maxLength", number("512")}})
 		}
+		// A row that refuses nothing has no status.
 		if r.Status != 0 {
 			status.put(r.Name, object{{"type", "integer"}, {"minimum", number("400")}, {"maximum", number("599")}})
 		}
 	}
+	// The names are those of this binary: the schema of another weir may know others.
 	profiles := list{}
 	// The words are listed, because an editor shows nothing else of them.
 	stands := "What people are told of the orders of a rule, where it is not the rule's own text. Words in it that stand for something:"
@@ -45,6 +49,7 @@ func JSONSchema() []byte {
 	doc := closed(
 		"What weir judges by: a profile and what differs from it. A key that is not there is as the profile has it.",
 		object{
+			// The sections stand in the order in which Format writes them.
 			{"$schema", object{{"type", "string"}, {"description", "For editors; not read."}}},
 			{"profile", object{{"enum", profiles}, {"default", "balanced"}, {"description", "The limits that this file changes. 'none' has every rule off."}}},
 			{"identity", object{{"enum", texts(identities)}, {"description", "What makes two parties the same: the session (else the agent), or the agent (else the session)."}}},
@@ -105,12 +110,14 @@ func JSONSchema() []byte {
 		{"$id", "urn:weir:schema:limits:1"},
 		{"title", "weir limits"},
 	}, doc...)
+	// What many rules share stands once and is referred to.
 	doc.put("$defs", object{
 		{"mode", object{{"enum", texts(modes())}, {"description", "off: not judged. shadow: judged and counted, never an order. warn: warns, never stops. enforce: as it is written."}}},
 		{"source", object{{"enum", texts(correlationSources())}}},
 		{"duration", object{{"type", "string"}, {"pattern", `^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`}, {"examples", list{"90s", "10m", "1h30m"}}}},
 	})
 	var b bytes.Buffer
+	// Indented, because people read it and compare two of them line by line.
 	if err := json.Indent(&b, mustJSON(doc), "", "  "); err != nil {
 		panic("limitfile: " + err.Error())
 	}
@@ -131,8 +138,11 @@ func closed(about string, properties object) object {
 // ruleSchema is what may stand at the name of a rule: a mode, a number where the row measures
 // something, or a mapping.
 func ruleSchema(r *analyzer.Row) object {
+	// An editor shows it beside the rule: what it measures, whose figures these are, and the
+	// usual ones.
 	about := r.About + " From: " + r.From + ". Balanced: " + settingText(r, &r.Default) + "."
 	mode := object{{"$ref", "#/$defs/mode"}}
+	// A figure for what measures nothing would be refused by Parse.
 	if r.ModeOnly() {
 		return object{{"description", about}, {"anyOf", list{mode, closed("", object{{"mode", mode}})}}}
 	}
@@ -145,6 +155,8 @@ func ruleSchema(r *analyzer.Row) object {
 		bare = "stop, how long it may last"
 	}
 	about = r.About + " A number alone is " + bare + "." + strings.TrimPrefix(about, r.About)
+	// The greatest figure of max is one less than that of stop, as max: 5 and stop: 6 are the
+	// same (decision 3).
 	keys := settingSchema(r.Unit, stopMost(r, 0), stopMost(r, 1))
 	// max is refused for them: silence may last so long, and no longer.
 	if r.Silence {
@@ -173,6 +185,7 @@ func ruleSchema(r *analyzer.Row) object {
 	if r.Blind {
 		keys.put("ignore_results", object{{"type", "boolean"}, {"description", "Count a call whatever its results were, and not only without results."}})
 	}
+	// The usual word comes first, in the list and in the text.
 	if words := countWords(r); words != nil {
 		about := "escaped: messages without a correlation id of their own, which no rule of a flow sees together. all: every message."
 		switch {
@@ -195,6 +208,7 @@ func ruleSchema(r *analyzer.Row) object {
 	}
 	full := closed("", keys)
 	// Both at once are refused, as by row.
+	// It has to stand beside the properties, since closed makes those only.
 	full.put("not", object{{"required", list{"stop", "max"}}})
 	short := bounded(r.Unit, stopMost(r, 0), 1)
 	if bareIsMax(r) {
@@ -207,6 +221,7 @@ func ruleSchema(r *analyzer.Row) object {
 // how much lower the figure in the file is than the threshold: 1 for max.
 func stopMost(r *analyzer.Row, less int64) int64 {
 	_, widest, _ := r.Windows()
+	// By the widest window, because the schema does not see which one the file gives.
 	most, _ := r.Reach(&rules.Setting{Window: widest})
 	return most - less
 }
@@ -226,6 +241,7 @@ func settingSchema(unit events.Unit, most, mostAllowed int64) object {
 func described(o object, about string) object { return append(object{{"description", about}}, o...) }
 
 // threshold is the schema of a figure that may be off.
+// Off is a word and never a number, so that no figure has to mean never.
 func threshold(unit events.Unit, most, least int64) object {
 	return object{{"anyOf", list{object{{"const", "off"}}, bounded(unit, most, least)}}}
 }
@@ -236,6 +252,7 @@ func bounded(unit events.Unit, most, least int64) object {
 	switch unit {
 	case events.UnitUSD:
 		return object{{"type", "number"}, {"minimum", number("0")}, {"maximum", integer(most / 1e6)}}
+	// People write 5m, and programs that make files write numbers.
 	case events.UnitSeconds:
 		return object{{"anyOf", list{object{{"$ref", "#/$defs/duration"}}, object{{"type", "integer"}, {"minimum", integer(least)}, {"maximum", integer(most)}}}}}
 	}
@@ -248,6 +265,7 @@ func overrideSchema(rules list) object {
 	any := object{{"type", list{"number", "string"}}}
 	keys := object{}
 	scopes := list{}
+	// Exactly one of them has to be there, which oneOf says below.
 	for _, s := range []string{"project", "agent", "tool", "flow"} {
 		keys.put(s, nameSchema("The "+s+" that it is for."))
 		scopes = append(scopes, object{{"required", list{s}}})
@@ -262,6 +280,7 @@ func overrideSchema(rules list) object {
 	keys.put("window", object{{"type", list{"integer", "string"}}})
 	keys.put("ignore_results", object{{"type", "boolean"}})
 	keys.put("paced", object{{"type", "boolean"}})
+	// All words of all rows: which of them fit is for Parse, who knows the rule.
 	keys.put("count", object{{"enum", texts(slices.Concat(selfWords, turnWords, rateWords, idleWords, talkWords[:1]))}})
 	keys.put("reason", object{{"type", "string"}, {"minLength", number("1")}, {"maxLength", number("1024")}, {"description", "Why; it stands in the audit log."}})
 	keys.put("expires", object{{"type", "string"}, {"format", "date-time"}, {"description", "When it ends."}})
@@ -277,16 +296,21 @@ func durationSchema(about string) object {
 	return object{{"$ref", "#/$defs/duration"}, {"description", about}}
 }
 
+// sourceSchema is a list of ways in which a correlation id was found.
 func sourceSchema(about string) object { return listSchema(object{{"$ref", "#/$defs/source"}}, about) }
 
+// listSchema is a list in which nothing may stand twice, as Parse refuses it.
 func listSchema(items object, about string) object {
 	return object{{"description", about}, {"type", "array"}, {"uniqueItems", true}, {"items", items}}
 }
 
+// countSchema is a whole number without an upper bound, where Parse has one that no file comes
+// near.
 func countSchema(least int64, about string) object {
 	return object{{"type", "integer"}, {"minimum", integer(least)}, {"description", about}}
 }
 
+// shareSchema is a part of one.
 func shareSchema(about string) object {
 	return object{{"type", "number"}, {"minimum", number("0")}, {"maximum", number("1")}, {"description", about}}
 }
@@ -311,6 +335,7 @@ func texts(words []string) list {
 
 // settingText writes a setting in words, for descriptions.
 func settingText(r *analyzer.Row, s *rules.Setting) string {
+	// Else a row that is off by default would be shown with figures of no meaning.
 	if *s == r.Off() {
 		return "off"
 	}

@@ -21,7 +21,8 @@ const (
 	maxThreshold = rules.MaxThreshold
 	maxDuration  = rules.MaxDuration
 	maxCount     = rules.MaxCount
-	maxLoad      = 1_000_000_000_000
+	// Hops per minute. It only keeps sums of the fold from running over.
+	maxLoad = 1_000_000_000_000
 	// No threshold of silence may be below twice as much.
 	maxReport  = time.Hour // a flow tells once in so long at the latest
 	maxListed  = 256       // tools, overrides
@@ -82,6 +83,8 @@ func Remarks(l *analyzer.Limits) (out []Problem) {
 // checker gathers what is wrong; unlike a reader it knows paths and no lines.
 type checker struct{ problems []Problem }
 
+// fail notes a fault at a path. The hint says how to go on and may be empty where the message
+// does.
 func (c *checker) fail(path, hint, format string, args ...any) {
 	c.problems = append(c.problems, Problem{Path: path, Message: fmt.Sprintf(format, args...), Hint: hint})
 }
@@ -92,6 +95,7 @@ func (c *checker) general(l *analyzer.Limits) {
 	if l.Profile != "" {
 		c.text("profile", l.Profile, maxName)
 	}
+	// What a file cannot say may still stand in limits that were made in code.
 	if l.Identity > analyzer.ByAgent {
 		c.fail("identity", "write session or agent", "%d is no identity", l.Identity)
 	}
@@ -144,6 +148,7 @@ func (c *checker) duration(path string, d, least time.Duration) {
 	switch {
 	case d < least || d > maxDuration:
 		c.fail(path, "", "%s is not between %s and %s", durationText(d), durationText(least), durationText(maxDuration))
+	// A finer one would be cut without a word.
 	case d%time.Millisecond != 0:
 		c.fail(path, "event time has milliseconds", "%s is not a whole number of milliseconds", durationText(d))
 	}
@@ -210,6 +215,7 @@ func (c *checker) setting(path string, r *analyzer.Row, s *rules.Setting) {
 	if s.IgnoreResults && !r.Blind {
 		c.fail(path+".ignore_results", "only "+analyzer.RowsThat(func(r *analyzer.Row) bool { return r.Blind })+" can ignore results", "means nothing here")
 	}
+	// The hint names the rows for which the key is, since it was meant for one of them.
 	if s.All && !r.ChoosesCount() {
 		c.fail(path+".count", "only "+analyzer.RowsThat((*analyzer.Row).ChoosesCount)+" choose what they count", "means nothing here")
 	}
@@ -217,6 +223,7 @@ func (c *checker) setting(path string, r *analyzer.Row, s *rules.Setting) {
 	case s.Tell == 0:
 	case !r.Tells:
 		c.fail(path+".tell", "only "+analyzer.RowsThat(func(r *analyzer.Row) bool { return r.Tells })+" say what is left", "means nothing here")
+	// It need not be below the limit: then the model is told from the first call on.
 	case s.Tell < 0 || s.Tell >= maxThreshold:
 		c.fail(path+".tell", "write how much is left when the model is to be told, or off", "%s is out of range", Amount(r.Unit, s.Tell))
 	}
@@ -227,6 +234,7 @@ func (c *checker) setting(path string, r *analyzer.Row, s *rules.Setting) {
 	case s.Reserve == 0:
 	case !r.Shares:
 		c.fail(path+".reserve", "only "+analyzer.RowsThat(func(r *analyzer.Row) bool { return r.Shares })+" set aside shares", "means nothing here")
+	// A share above the whole could never be set aside.
 	case s.Reserve < 0 || s.Reserve >= maxThreshold || s.Stop != rules.Off && s.Reserve > s.Limit():
 		c.fail(path+".reserve", "write how much of the limit each child may count on, or off", "%s is out of range", Amount(r.Unit, s.Reserve))
 	}
@@ -234,6 +242,7 @@ func (c *checker) setting(path string, r *analyzer.Row, s *rules.Setting) {
 		c.fail(path+".paced", "delete the key", "the pace of the party never widens this rule")
 	}
 	if r.ModeOnly() {
+		// 0 here is not given, as such rows have no figures.
 		if s.Warn != 0 || s.Stop != 0 || s.Max || s.Window != 0 {
 			c.fail(path, "write a mode alone: off, shadow, warn or enforce", "measures nothing, so it has no thresholds")
 		}
@@ -270,6 +279,8 @@ func (c *checker) thresholds(path string, r *analyzer.Row, s *rules.Setting) {
 	default:
 		good = c.threshold(path+".stop", r, s.Stop, 0, most, why) && good
 	}
+	// Equal ones are let through: with max, who is at the limit is warned and the next call
+	// refused.
 	if good && s.Warn != rules.Off && s.Stop != rules.Off && s.Warn > s.Limit() {
 		c.fail(path+".warn", "a warning must come before the stop: lower warn, raise "+stop+", or write warn: off",
 			"%s is above %s, %s", Amount(r.Unit, s.Warn), stop, Amount(r.Unit, s.Limit()))
@@ -297,6 +308,7 @@ func (c *checker) words(path string, r *analyzer.Row, s string) {
 		c.fail(path, "delete the key", "the rule has words of its own for each of its steps")
 		return
 	}
+	// It goes into each verdict of the row, so it is bounded as names are.
 	c.text(path, s, maxText)
 	for rest := s; ; {
 		begin := strings.IndexByte(rest, '{')
@@ -304,6 +316,8 @@ func (c *checker) words(path string, r *analyzer.Row, s string) {
 			return
 		}
 		word := rest[begin:]
+		// A brace that is not closed makes the rest of the text the word, which is shown in the
+		// message.
 		if end := strings.IndexByte(word, '}'); end >= 0 {
 			word = word[:end+1]
 		}
@@ -387,6 +401,7 @@ func (c *checker) tools(tools []analyzer.ToolLimits) {
 		path := "tools." + pathKey(t.Name)
 		c.text(path, t.Name, maxName)
 		// A file cannot list one twice; limits made in code can.
+		// A few hundred at most, so each is compared with those before it.
 		for _, o := range tools[:i] {
 			if o.Name == t.Name {
 				c.fail(path, "keep one of them", "is listed twice")
@@ -425,6 +440,7 @@ func (c *checker) overrides(overrides []analyzer.Override) {
 		case scopeRank(o.Scope) < 0:
 			c.fail(path, "write project, agent, tool or flow", "does not say whom it is for")
 			continue
+		// Such a row is judged at a deadline, or at a refusal.
 		case rule.On == 0 && o.Scope != events.ScopeFlow:
 			c.fail(path, "write flow, with the correlation id", "%s fires without an event, so it cannot be told for one %s", rule.Name, o.Scope)
 		case o.Scope == events.ScopeTool && !rule.On.Has(events.ToolCall) && !rule.On.Has(events.ToolResult):
@@ -460,6 +476,8 @@ func (c *checker) text(path, s string, most int) {
 		c.fail(path, "", "is empty")
 	case len(s) > most:
 		c.fail(path, "", "is longer than %d bytes", most)
+	// A name with a line break or an escape would write into the terminal of whoever reads the
+	// log.
 	case !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }):
 		c.fail(path, "", "has characters that cannot be printed")
 	}
@@ -487,6 +505,8 @@ func arrange(l *analyzer.Limits) {
 	l.Overrides = slices.SortedFunc(slices.Values(l.Overrides), func(a, b analyzer.Override) int {
 		return cmp.Or(cmp.Compare(scopeRank(a.Scope), scopeRank(b.Scope)), strings.Compare(a.ID, b.ID), cmp.Compare(a.Rule, b.Rule))
 	})
+	// What a file spells out and what it leaves to the default must be one value, since versions
+	// are hashes.
 	for _, r := range analyzer.Rows() {
 		arrangeSetting(r.Setting(l), &r.Default)
 		if status := r.HTTPStatus(l); int(*status) == r.Status {
@@ -552,6 +572,7 @@ func Amount(unit events.Unit, v int64) string {
 // durationText writes a duration as people do: 10m, where String writes 10m0s.
 func durationText(d time.Duration) string {
 	s := d.String()
+	// In this order: 1h0m0s loses its seconds first, then its minutes.
 	for _, zero := range [...]string{"m0s", "h0m"} {
 		if strings.HasSuffix(s, zero) {
 			s = s[:len(s)-2]
